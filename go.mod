@@ -1,0 +1,3 @@
+module github.com/chivenet/chive
+
+go 1.26

@@ -1,0 +1,93 @@
+// Package fault gives errors a coarse kind that callers can test.
+//
+// A kind says whose fault an error is and what can be done about it; the text
+// says what was being done, with what. Kinds survive wrapping with %w.
+package fault
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Kind is the coarse class of an error.
+type Kind uint8
+
+// The kinds, from the one that says nothing to the one that says the user
+// asked for something that policy forbids.
+const (
+	Unknown   Kind = iota // no kind was attached
+	Network               // the network failed: refused, reset, unreachable
+	Protocol              // a peer broke the protocol
+	Directory             // directory information is missing, stale or invalid
+	Config                // the user's configuration cannot be used
+	Resource              // a local limit was reached
+	Timeout               // it took too long
+	Refused               // policy (ours or the peer's) refuses it
+	Closed                // the object was closed by its owner
+	Local                 // this program or its machine failed (disk, bug)
+)
+
+// String returns the kind's name, in lower case.
+func (k Kind) String() string {
+	switch k {
+	case Network:
+		return "network"
+	case Protocol:
+		return "protocol violation"
+	case Directory:
+		return "directory"
+	case Config:
+		return "configuration"
+	case Resource:
+		return "resource limit"
+	case Timeout:
+		return "timeout"
+	case Refused:
+		return "refused by policy"
+	case Closed:
+		return "closed"
+	case Local:
+		return "local"
+	}
+	return "unknown"
+}
+
+// kinded is an error with a kind.
+type kinded struct {
+	kind Kind
+	err  error
+}
+
+func (e *kinded) Error() string { return e.err.Error() }
+func (e *kinded) Unwrap() error { return e.err }
+
+// Timeout reports whether the kind is Timeout, as net.Error asks.
+func (e *kinded) Timeout() bool { return e.kind == Timeout }
+
+// Temporary is false: net.Error asks for it, and nothing here promises it.
+func (e *kinded) Temporary() bool { return false }
+
+// New returns an error of the given kind; format and args are fmt.Errorf's.
+func New(kind Kind, format string, args ...any) error {
+	return &kinded{kind, fmt.Errorf(format, args...)}
+}
+
+// Wrap attaches a kind to err, and returns nil for nil.
+func Wrap(kind Kind, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &kinded{kind, err}
+}
+
+// KindOf returns the outermost kind in err's chain, or Unknown.
+func KindOf(err error) Kind {
+	var e *kinded
+	if errors.As(err, &e) {
+		return e.kind
+	}
+	return Unknown
+}
+
+// Is reports whether err's outermost kind is k.
+func Is(err error, k Kind) bool { return err != nil && KindOf(err) == k }
