@@ -1,4 +1,44 @@
-.PHONY: test
+# Every target is bounded in time and uses only the network's loopback.
+STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+# Each fuzz target gets this long in fuzz-smoke.
+FUZZTIME ?= 5s
+# Platforms that must build; the first three are also what relays run on.
+PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 windows/amd64
+
+export CGO_ENABLED ?= 0
+
+.PHONY: all build test race lint cross bench fuzz-smoke
+all: lint test
+
+# build makes the static binary: ./bin/chive
+build:
+	go build -trimpath -ldflags '-s -w' -o bin/ ./cmd/...
+
+# test is everything that can run here, real Tor relays included where the
+# programs are installed. CHIVE_INTEROP=1 makes a missing program a failure.
 test:
 	go vet ./...
-	go test ./...
+	go test -timeout 25m ./...
+
+# race needs a C compiler, and leaves out the runs against other programs.
+race:
+	CGO_ENABLED=1 go test -race -short -timeout 20m $$(go list ./... | grep -v /interop)
+
+lint:
+	@bad=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); test -z "$$bad" || { echo "gofmt: $$bad"; exit 1; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+
+cross:
+	@for p in $(PLATFORMS); do echo "build $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build ./... || exit 1; done
+
+bench:
+	go test -run '^$$' -bench . -benchmem ./...
+
+# fuzz-smoke runs every fuzz target for FUZZTIME beyond its committed corpus.
+fuzz-smoke:
+	@for pkg in $$(go list ./...); do \
+	  for f in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
+	    echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
+	  done; \
+	done

@@ -1,0 +1,262 @@
+package chive_test
+
+import (
+	"encoding/json"
+	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/chivenet/chive"
+
+const (
+	floor = -1 // below level 0: error kinds, which every level may use
+	pure  = 2  // the highest level without goroutines, sockets and clocks
+	top   = 10 // the root package; what is built from it sits higher
+	// support marks packages for tests. Production code never imports them,
+	// and they may import anything below the root package.
+	support = 100
+)
+
+// levels is the dependency rule: a package imports only packages of a lower
+// level than its own. An entry that ends in "/..." covers the packages below
+// it too. docs/design.md has the same picture with the reasons.
+var levels = map[string]int{
+	"internal/fault": floor,
+
+	"internal/bin":      0,
+	"internal/ident":    0,
+	"internal/metrics":  0,
+	"internal/protover": 0,
+
+	"internal/cell":     1,
+	"internal/cert":     1,
+	"internal/hscrypto": 1,
+	"internal/linkspec": 1,
+
+	"internal/flow":      2,
+	"internal/handshake": 2,
+	"internal/layer":     2,
+	"internal/netdoc":    2,
+
+	"fte/...":          3,
+	"internal/channel": 3,
+	"internal/netdir":  3,
+
+	"internal/circuit": 4,
+	"internal/guard":   4,
+	"internal/netfile": 4,
+	"internal/pt":      4, // may carry the fte transport
+
+	"internal/path":   5,
+	"internal/stream": 5,
+
+	"internal/pool": 6,
+
+	"internal/dirclient": 7,
+	"internal/dirserver": 7,
+
+	"internal/exit":      8,
+	"internal/hsclient":  8,
+	"internal/hsservice": 8,
+	"internal/socks":     8,
+
+	"internal/authority": 9,
+	"internal/client":    9,
+	"internal/relay":     9,
+
+	"": top,
+
+	"internal/daemon": top + 1, // front doors and settings around a client
+	"lab/...":         top + 1,
+
+	"cmd/...":     top + 2,
+	"interop/...": top + 2,
+
+	"internal/simnet/...":  support,
+	"internal/testvec/...": support,
+}
+
+// goPackage is what this test reads from go list.
+type goPackage struct {
+	ImportPath   string
+	Dir          string
+	GoFiles      []string
+	Imports      []string
+	TestImports  []string
+	XTestImports []string
+}
+
+// listed returns every package of this module.
+func listed(t *testing.T) []goPackage {
+	t.Helper()
+	out, err := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,Imports,TestImports,XTestImports", "./...").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var all []goPackage
+	for dec := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var p goPackage
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			t.Fatalf("go list: %v", err)
+		}
+		all = append(all, p)
+	}
+}
+
+// levelOf returns the level of an import path, and whether the path belongs
+// to this module at all.
+func levelOf(t *testing.T, path string) (level int, ours bool) {
+	t.Helper()
+	if path != module && !strings.HasPrefix(path, module+"/") {
+		return 0, false
+	}
+	rel := strings.TrimPrefix(strings.TrimPrefix(path, module), "/")
+	if l, ok := levels[rel]; ok {
+		return l, true
+	}
+	for dir := rel; dir != "."; dir = filepath.Dir(dir) {
+		if l, ok := levels[dir+"/..."]; ok {
+			return l, true
+		}
+	}
+	t.Errorf("package %s has no level: add it to the table in levels_test.go, and to docs/design.md", path)
+	return support, true
+}
+
+// TestLevels holds every import of this module to the table.
+func TestLevels(t *testing.T) {
+	for _, p := range listed(t) {
+		own, _ := levelOf(t, p.ImportPath)
+		for _, imp := range p.Imports {
+			l, ours := levelOf(t, imp)
+			if !ours || sameTree(p.ImportPath, imp) {
+				continue
+			}
+			switch {
+			case l == support && own != support:
+				t.Errorf("%s imports %s, which is for tests only", p.ImportPath, imp)
+			case own == support && l >= top && l != support:
+				t.Errorf("%s (test support) imports %s, of level %d", p.ImportPath, imp, l)
+			case own != support && l >= own:
+				t.Errorf("%s (level %d) imports %s (level %d): import lower levels only", p.ImportPath, own, imp, l)
+			}
+		}
+		// Tests may use their neighbours, but nothing above: a test that
+		// needs the storey above belongs there.
+		for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
+			if l, ours := levelOf(t, imp); ours && l != support && l > own && own != support {
+				t.Errorf("a test of %s (level %d) imports %s (level %d)", p.ImportPath, own, imp, l)
+			}
+		}
+	}
+}
+
+// sameTree reports whether both paths are covered by one "/..." entry, inside
+// which the tree's own order holds (Go forbids cycles).
+func sameTree(a, b string) bool {
+	for k := range levels {
+		tree, ok := strings.CutSuffix(k, "/...")
+		if !ok {
+			continue
+		}
+		tree = module + "/" + tree
+		in := func(p string) bool { return p == tree || strings.HasPrefix(p, tree+"/") }
+		if in(a) && in(b) {
+			return true
+		}
+	}
+	return false
+}
+
+// impure names what levels 0 to 2 leave to their callers.
+var impure = map[string][]string{
+	"time":        {"Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Sleep"},
+	"crypto/rand": nil, // nil: the whole package
+	"math/rand":   nil,
+	"net":         nil,
+	"net/http":    nil,
+	"os":          nil,
+	"os/exec":     nil,
+}
+
+// TestPureLevels checks that levels 0 to 2 start no goroutine, open no socket
+// or file, and read no clock and no randomness of their own.
+func TestPureLevels(t *testing.T) {
+	for _, p := range listed(t) {
+		if l, _ := levelOf(t, p.ImportPath); l > pure {
+			continue
+		}
+		for _, name := range p.GoFiles {
+			fset := token.NewFileSet()
+			f, err := parser.ParseFile(fset, filepath.Join(p.Dir, name), nil, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, why := range impurities(f) {
+				t.Errorf("%s/%s: level %d and below take it as a parameter: %s", p.ImportPath, name, pure, why)
+			}
+		}
+	}
+}
+
+// impurities lists what a pure package's file must not do.
+func impurities(f *ast.File) []string {
+	var found []string
+	names := map[string]string{} // local name of an import -> path
+	for _, i := range f.Imports {
+		path, err := strconv.Unquote(i.Path.Value)
+		if err != nil {
+			continue
+		}
+		calls, watched := impure[path]
+		switch {
+		case watched && calls == nil:
+			found = append(found, "import of "+path)
+		case watched && i.Name != nil:
+			names[i.Name.Name] = path
+		case watched:
+			names[filepath.Base(path)] = path
+		}
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.GoStmt:
+			found = append(found, "go statement")
+		case *ast.SelectorExpr:
+			if x, ok := n.X.(*ast.Ident); ok && slices.Contains(impure[names[x.Name]], n.Sel.Name) {
+				found = append(found, x.Name+"."+n.Sel.Name)
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// TestImpurities shows that the check can fail.
+func TestImpurities(t *testing.T) {
+	const src = `package p
+import ("net/netip"; clock "time"; "os")
+var _ = clock.Now
+var _ clock.Duration
+var _ netip.Addr
+func f() { go f(); os.Exit(1) }`
+	f, err := parser.ParseFile(token.NewFileSet(), "p.go", src, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"import of os", "clock.Now", "go statement"}
+	if got := impurities(f); !slices.Equal(got, want) {
+		t.Fatalf("got %q, want %q", got, want)
+	}
+}
