@@ -1,0 +1,55 @@
+package handshake
+
+import (
+	"bytes"
+	"crypto/rand"
+	"testing"
+
+	"github.com/chivenet/chive/internal/ident"
+)
+
+// Whatever arrives is answered or refused; nothing that was not made with the
+// onion key's public half is accepted.
+func FuzzServers(f *testing.F) {
+	var seed [32]byte
+	k, _ := NtorKeyPairFromSecret(seed[:])
+	pub := k.Public()
+	_, ntor, _ := NtorClient(bytes.NewReader(make([]byte, 32)), ident.RSAID{}, pub)
+	_, v3, _ := NtorV3Client(bytes.NewReader(make([]byte, 32)), ident.Ed25519ID{}, pub, nil, []byte{1, 1, 0})
+	f.Add(ntor)
+	f.Add(v3)
+	f.Add(make([]byte, 20))
+	f.Fuzz(func(t *testing.T, skin []byte) {
+		keys := []*NtorKeyPair{k}
+		if _, _, err := FastServer(rand.Reader, skin); (err == nil) != (len(skin) == FastClientLen) {
+			t.Error("CREATE_FAST", err)
+		}
+		if reply, _, err := NtorServer(rand.Reader, keys, ident.RSAID{}, skin); err == nil && (len(reply) != NtorServerLen || !bytes.Equal(skin[20:52], pub[:])) {
+			t.Error("ntor: wrong answer")
+		}
+		if reply, _, err := NtorV3Server(rand.Reader, keys, ident.Ed25519ID{}, nil, skin, echo); err == nil && len(reply) != NtorV3ServerOverhead+5 {
+			t.Error("ntor-v3: wrong answer")
+		}
+	})
+}
+
+// No reply that the relay did not make finishes a handshake.
+func FuzzFinish(f *testing.F) {
+	k, _ := NtorKeyPairFromSecret(make([]byte, 32))
+	f.Add(make([]byte, 64))
+	f.Add(make([]byte, 40))
+	f.Fuzz(func(t *testing.T, reply []byte) {
+		fs, _, _ := FastClient(rand.Reader)
+		if _, err := fs.Finish(reply); err == nil {
+			t.Error("CREATE_FAST")
+		}
+		ns, _, _ := NtorClient(rand.Reader, ident.RSAID{}, k.Public())
+		if _, err := ns.Finish(reply); err == nil {
+			t.Error("ntor")
+		}
+		vs, _, _ := NtorV3Client(rand.Reader, ident.Ed25519ID{}, k.Public(), nil, nil)
+		if _, _, err := vs.Finish(reply); err == nil {
+			t.Error("ntor-v3")
+		}
+	})
+}
