@@ -42,6 +42,7 @@ var levels = map[string]int{
 	"internal/hscrypto": 1,
 	"internal/linkspec": 1,
 
+	"internal/cbt":       2,
 	"internal/flow":      2,
 	"internal/handshake": 2,
 	"internal/layer":     2,
