@@ -1,0 +1,108 @@
+package cell
+
+import (
+	"encoding/binary"
+	"strconv"
+
+	"github.com/chivenet/chive/internal/bin"
+)
+
+// HandshakeType is the circuit handshake of CREATE2 and EXTEND2.
+type HandshakeType uint16
+
+// Handshake types.
+const (
+	HandshakeTAP    HandshakeType = 0 // obsolete; refused
+	HandshakeNtor   HandshakeType = 2
+	HandshakeNtorV3 HandshakeType = 3
+)
+
+// String returns the handshake's name, or its number.
+func (t HandshakeType) String() string {
+	switch t {
+	case HandshakeTAP:
+		return "TAP"
+	case HandshakeNtor:
+		return "ntor"
+	case HandshakeNtorV3:
+		return "ntor-v3"
+	}
+	return "handshake type " + strconv.Itoa(int(t))
+}
+
+// Lengths of the CREATE_FAST handshake, in bytes.
+const (
+	CreateFastLen  = 20 // X
+	CreatedFastLen = 40 // Y and the derived key digest KH
+)
+
+// CreateFast is the body of a CREATE_FAST cell: the client's key material.
+type CreateFast [CreateFastLen]byte
+
+// Append writes the body.
+func (m *CreateFast) Append(dst []byte) []byte { return append(dst, m[:]...) }
+
+// ParseCreateFast reads the body.
+func ParseCreateFast(b []byte) (m CreateFast, err error) {
+	r := bin.NewReader("CREATE_FAST", b)
+	r.Copy(m[:])
+	return m, r.Err()
+}
+
+// CreatedFast is the body of a CREATED_FAST cell.
+type CreatedFast [CreatedFastLen]byte
+
+// Append writes the body.
+func (m *CreatedFast) Append(dst []byte) []byte { return append(dst, m[:]...) }
+
+// ParseCreatedFast reads the body.
+func ParseCreatedFast(b []byte) (m CreatedFast, err error) {
+	r := bin.NewReader("CREATED_FAST", b)
+	r.Copy(m[:])
+	return m, r.Err()
+}
+
+// Create2 is the body of a CREATE2 cell.
+type Create2 struct {
+	Type HandshakeType
+	Data []byte // the client's part of the handshake (the onion skin)
+}
+
+// Append writes the body.
+func (m *Create2) Append(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint16(dst, uint16(m.Type))
+	return appendVec16(dst, "CREATE2", m.Data)
+}
+
+// ParseCreate2 reads the body.
+func ParseCreate2(b []byte) (Create2, error) {
+	r := bin.NewReader("CREATE2", b)
+	m := Create2{Type: HandshakeType(r.U16()), Data: r.Vec16()}
+	return m, r.Err()
+}
+
+// Created2 is the body of a CREATED2 cell: the relay's part of the handshake.
+type Created2 struct{ Data []byte }
+
+// Append writes the body.
+func (m *Created2) Append(dst []byte) []byte { return appendVec16(dst, "CREATED2", m.Data) }
+
+// ParseCreated2 reads the body.
+func ParseCreated2(b []byte) (Created2, error) {
+	r := bin.NewReader("CREATED2", b)
+	m := Created2{Data: r.Vec16()}
+	return m, r.Err()
+}
+
+// Destroy is the body of a DESTROY cell.
+type Destroy struct{ Reason DestroyReason }
+
+// Append writes the body.
+func (m *Destroy) Append(dst []byte) []byte { return append(dst, byte(m.Reason)) }
+
+// ParseDestroy reads the body.
+func ParseDestroy(b []byte) (Destroy, error) {
+	r := bin.NewReader("DESTROY", b)
+	m := Destroy{DestroyReason(r.U8())}
+	return m, r.Err()
+}

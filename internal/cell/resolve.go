@@ -1,0 +1,125 @@
+package cell
+
+import (
+	"bytes"
+	"encoding/binary"
+	"net/netip"
+	"strconv"
+	"strings"
+
+	"github.com/chivenet/chive/internal/bin"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Resolve is the body of a RESOLVE message: a host name to look up, or the
+// ReverseName of an address.
+type Resolve struct{ Name string }
+
+// NewResolve checks the name, which may come from a user.
+func NewResolve(name string) (Resolve, error) {
+	if err := checkHost(name); err != nil {
+		return Resolve{}, fault.New(fault.Config, "RESOLVE: %w", err)
+	}
+	return Resolve{name}, nil
+}
+
+// ReverseName returns the in-addr.arpa or ip6.arpa name of an address.
+func ReverseName(a netip.Addr) string {
+	var s strings.Builder
+	a = a.Unmap()
+	b := a.AsSlice()
+	for i := len(b) - 1; i >= 0; i-- {
+		if a.Is4() {
+			s.WriteString(strconv.Itoa(int(b[i])))
+			s.WriteByte('.')
+			continue
+		}
+		const hexDigits = "0123456789abcdef"
+		s.Write([]byte{hexDigits[b[i]&15], '.', hexDigits[b[i]>>4], '.'})
+	}
+	if a.Is4() {
+		return s.String() + "in-addr.arpa"
+	}
+	return s.String() + "ip6.arpa"
+}
+
+// Append writes the body. The name must be one that NewResolve accepts.
+func (m *Resolve) Append(dst []byte) []byte { return append(append(dst, m.Name...), 0) }
+
+// ParseResolve reads the body.
+func ParseResolve(b []byte) (Resolve, error) {
+	s, _, ok := bytes.Cut(b, []byte{0})
+	if !ok {
+		return Resolve{}, fault.New(fault.Protocol, "RESOLVE: name has no end")
+	}
+	m := Resolve{string(s)}
+	if err := checkHost(m.Name); err != nil {
+		return Resolve{}, fault.New(fault.Protocol, "RESOLVE: %w", err)
+	}
+	return m, nil
+}
+
+// AnswerType is the type of one answer in a RESOLVED message.
+type AnswerType uint8
+
+// Answer types.
+const (
+	AnswerHostname       AnswerType = 0x00
+	AnswerIPv4           AnswerType = 0x04
+	AnswerIPv6           AnswerType = 0x06
+	AnswerErrorTransient AnswerType = 0xf0 // trying again may help
+	AnswerError          AnswerType = 0xf1 // trying again will not help
+)
+
+// Answer is one answer of a RESOLVED message.
+type Answer struct {
+	Type AnswerType
+	Addr netip.Addr // of AnswerIPv4 and AnswerIPv6
+	Text []byte     // the host name; of other types, what they carry
+	TTL  uint32     // seconds
+}
+
+// Resolved is the body of a RESOLVED message.
+type Resolved []Answer
+
+// Append writes the body.
+func (m Resolved) Append(dst []byte) []byte {
+	for i := range m {
+		a := &m[i]
+		dst = append(dst, byte(a.Type))
+		switch a.Type {
+		case AnswerIPv4, AnswerIPv6:
+			dst = appendVec8(dst, "RESOLVED", a.Addr.AsSlice())
+		default:
+			dst = appendVec8(dst, "RESOLVED", a.Text)
+		}
+		dst = binary.BigEndian.AppendUint32(dst, a.TTL)
+	}
+	return dst
+}
+
+// ParseResolved reads answers to the end of the body. Unknown types are
+// returned; a known type of the wrong length is refused.
+func ParseResolved(b []byte) (Resolved, error) {
+	r := bin.NewReader("RESOLVED", b)
+	var m Resolved
+	for r.Len() > 0 {
+		a := Answer{Type: AnswerType(r.U8())}
+		v := r.Vec8()
+		a.TTL = r.U32()
+		switch a.Type {
+		case AnswerIPv4, AnswerIPv6:
+			if want := map[AnswerType]int{AnswerIPv4: 4, AnswerIPv6: 16}[a.Type]; len(v) != want {
+				r.Fail("address of type %d has %d bytes", a.Type, len(v))
+			}
+			a.Addr, _ = netip.AddrFromSlice(v)
+		default:
+			a.Text = v
+		}
+		if r.Err() != nil {
+			return nil, r.Err()
+		}
+		m = append(m, a)
+	}
+	return m, r.Err()
+}
