@@ -1,0 +1,204 @@
+package layer
+
+import (
+	"bytes"
+	"crypto/sha3"
+	"io"
+	"testing"
+
+	"github.com/chivenet/chive/internal/cell"
+)
+
+// kind is one relay crypto algorithm, by its constructors.
+type kind struct {
+	name   string
+	client func(io.Reader) (*Client, error)
+	relay  func(io.Reader) (*Relay, error)
+}
+
+var tor1Kind = kind{"tor1", NewTor1Client, NewTor1Relay}
+
+var kinds = []kind{tor1Kind}
+
+// keyStream gives any number of key bytes for a name.
+func keyStream(name string) io.Reader {
+	x := sha3.NewSHAKE256()
+	x.Write([]byte(name))
+	return x
+}
+
+// pairOf makes both sides of one hop.
+func pairOf(t testing.TB, k kind) (*Client, *Relay) {
+	t.Helper()
+	c, err := k.client(keyStream(k.name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := k.relay(keyStream(k.name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.KH != r.KH || c.Format != r.Format {
+		t.Fatal("the sides differ")
+	}
+	return c, r
+}
+
+// body clears what the algorithm owns in a payload, so that what was sent can
+// be compared with what came.
+func body(f cell.RelayFormat, p [cell.PayloadLen]byte) [cell.PayloadLen]byte {
+	if f == cell.RelayV1 {
+		clear(p[:16])
+	} else {
+		clear(p[recognizedOff : recognizedOff+2])
+		clear(p[digestOff : digestOff+digestLen])
+	}
+	return p
+}
+
+// Paths of one to eight hops, each of a random kind, carry messages from the
+// client to random hops and back: only the right hop recognises each, content
+// and tags agree.
+func TestMixedPaths(t *testing.T) {
+	rnd := keyStream("mixed paths")
+	roll := func(n int) int {
+		var b [1]byte
+		io.ReadFull(rnd, b[:])
+		return int(b[0]) % n
+	}
+	for range 40 {
+		var cs []*Client
+		var rs []*Relay
+		for range 1 + roll(8) {
+			k := kinds[roll(len(kinds))]
+			var name [8]byte
+			io.ReadFull(rnd, name[:])
+			c, err := k.client(keyStream(string(name[:])))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := k.relay(keyStream(string(name[:])))
+			if err != nil {
+				t.Fatal(err)
+			}
+			cs, rs = append(cs, c), append(rs, r)
+		}
+		for range 60 {
+			cmd := []cell.Command{cell.CmdRelay, cell.CmdRelayEarly}[roll(2)]
+			hop := roll(len(cs))
+			var p [cell.PayloadLen]byte
+			io.ReadFull(rnd, p[:])
+			want := body(cs[hop].Format, p)
+			if roll(2) == 0 {
+				cs[hop].Forward.Originate(cmd, &p)
+				for i := hop - 1; i >= 0; i-- {
+					cs[i].Forward.Encrypt(cmd, &p)
+				}
+				for i := 0; i <= hop; i++ {
+					if got := rs[i].Forward.Open(cmd, &p); got != (i == hop) {
+						t.Fatalf("forward to %d: hop %d recognised %v", hop, i, got)
+					}
+				}
+				if !bytes.Equal(cs[hop].Forward.Tag(), rs[hop].Forward.Tag()) {
+					t.Fatal("forward tags differ")
+				}
+			} else {
+				rs[hop].Backward.Originate(cmd, &p)
+				for i := hop - 1; i >= 0; i-- {
+					rs[i].Backward.Encrypt(cmd, &p)
+				}
+				for i := 0; i <= hop; i++ {
+					if got := cs[i].Backward.Open(cmd, &p); got != (i == hop) {
+						t.Fatalf("backward from %d: hop %d recognised %v", hop, i, got)
+					}
+				}
+				if !bytes.Equal(cs[hop].Backward.Tag(), rs[hop].Backward.Tag()) {
+					t.Fatal("backward tags differ")
+				}
+			}
+			if body(cs[hop].Format, p) != want {
+				t.Fatal("content differs")
+			}
+		}
+	}
+}
+
+// A changed bit anywhere in a cell is not recognised.
+func TestTampered(t *testing.T) {
+	for _, k := range kinds {
+		for i := 0; i < cell.PayloadLen*8; i += 37 {
+			c, r := pairOf(t, k)
+			var p [cell.PayloadLen]byte
+			c.Forward.Originate(cell.CmdRelay, &p)
+			p[i/8] ^= 1 << (i % 8)
+			if r.Forward.Open(cell.CmdRelay, &p) {
+				t.Fatalf("%s: forward bit %d", k.name, i)
+			}
+			p = [cell.PayloadLen]byte{}
+			r.Backward.Originate(cell.CmdRelay, &p)
+			p[i/8] ^= 1 << (i % 8)
+			if c.Backward.Open(cell.CmdRelay, &p) {
+				t.Fatalf("%s: backward bit %d", k.name, i)
+			}
+		}
+	}
+}
+
+func TestNoAllocations(t *testing.T) {
+	for _, k := range kinds {
+		c, r := pairOf(t, k)
+		var p [cell.PayloadLen]byte
+		for name, f := range map[string]func(){
+			"forward": func() {
+				c.Forward.Originate(cell.CmdRelay, &p)
+				if !r.Forward.Open(cell.CmdRelay, &p) {
+					t.Error("not recognised")
+				}
+			},
+			"backward": func() {
+				r.Backward.Originate(cell.CmdRelay, &p)
+				if !c.Backward.Open(cell.CmdRelay, &p) {
+					t.Error("not recognised")
+				}
+			},
+			"pass": func() {
+				c.Forward.Encrypt(cell.CmdRelay, &p)
+				r.Forward.Open(cell.CmdRelay, &p)
+				r.Backward.Encrypt(cell.CmdRelay, &p)
+				c.Backward.Open(cell.CmdRelay, &p)
+			},
+		} {
+			if n := testing.AllocsPerRun(100, f); n != 0 {
+				t.Errorf("%s %s: %v allocations", k.name, name, n)
+			}
+		}
+	}
+}
+
+func BenchmarkLayer(b *testing.B) {
+	for _, k := range kinds {
+		run := func(name string, f func(c *Client, r *Relay, p *[cell.PayloadLen]byte)) {
+			b.Run(k.name+"/"+name, func(b *testing.B) {
+				c, r := pairOf(b, k)
+				var p [cell.PayloadLen]byte
+				b.ReportAllocs()
+				b.SetBytes(cell.PayloadLen)
+				for b.Loop() {
+					f(c, r, &p)
+				}
+			})
+		}
+		run("client-seal", func(c *Client, r *Relay, p *[cell.PayloadLen]byte) { c.Forward.Originate(cell.CmdRelay, p) })
+		run("client-wrap", func(c *Client, r *Relay, p *[cell.PayloadLen]byte) { c.Forward.Encrypt(cell.CmdRelay, p) })
+		run("client-peel", func(c *Client, r *Relay, p *[cell.PayloadLen]byte) { c.Backward.Open(cell.CmdRelay, p) })
+		run("relay-forward", func(c *Client, r *Relay, p *[cell.PayloadLen]byte) { r.Forward.Open(cell.CmdRelay, p) })
+		run("relay-backward", func(c *Client, r *Relay, p *[cell.PayloadLen]byte) { r.Backward.Encrypt(cell.CmdRelay, p) })
+		run("relay-seal", func(c *Client, r *Relay, p *[cell.PayloadLen]byte) { r.Backward.Originate(cell.CmdRelay, p) })
+		run("seal+open", func(c *Client, r *Relay, p *[cell.PayloadLen]byte) {
+			c.Forward.Originate(cell.CmdRelay, p)
+			if !r.Forward.Open(cell.CmdRelay, p) {
+				b.Fatal("not recognised")
+			}
+		})
+	}
+}

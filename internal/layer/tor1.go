@@ -1,0 +1,169 @@
+package layer
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/sha1"
+	"crypto/sha3"
+	"crypto/subtle"
+	"encoding"
+	"hash"
+	"io"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Offsets inside a version 0 relay message.
+const (
+	recognizedOff = 1
+	digestOff     = 5
+	digestLen     = 4
+)
+
+// tor1TagLen is the length of tor1's SENDME tags, in bytes. Of SHA3-256's 32
+// bytes, on an onion service's hop, the first 20 are the tag.
+const tor1TagLen = 20
+
+// tor1 is one direction of one tor1 hop: a stream cipher over whole payloads,
+// and a digest that runs over the messages of this hop only.
+//
+// The digest has to be read after every message and go on. Sum does that
+// without finalising, on a copy that stays on the stack; and state is saved
+// (5 ns) only to take back a message that looked recognised and was not.
+type tor1 struct {
+	stream cipher.Stream
+	digest hash.Hash
+	saver  encoding.BinaryAppender
+	loader encoding.BinaryUnmarshaler
+	saved  []byte
+	sum    [32]byte
+}
+
+func newTor1(newHash func() hash.Hash, seed, key []byte) (*tor1, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	var iv [aes.BlockSize]byte
+	h := newHash()
+	t := &tor1{stream: cipher.NewCTR(block, iv[:]), digest: h}
+	var okSave, okLoad bool
+	t.saver, okSave = h.(encoding.BinaryAppender)
+	t.loader, okLoad = h.(encoding.BinaryUnmarshaler)
+	if !okSave || !okLoad {
+		return nil, fault.New(fault.Local, "tor1: the hash cannot save its state")
+	}
+	h.Write(seed)
+	if t.saved, err = t.saver.AppendBinary(nil); err != nil { // also sizes the buffer
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	return t, nil
+}
+
+// Originate seals a message of this end for the other end of the hop.
+func (t *tor1) Originate(_ cell.Command, p *[cell.PayloadLen]byte) {
+	clear(p[recognizedOff : recognizedOff+2])
+	clear(p[digestOff : digestOff+digestLen])
+	t.digest.Write(p[:])
+	t.digest.Sum(t.sum[:0])
+	copy(p[digestOff:], t.sum[:digestLen])
+	t.stream.XORKeyStream(p[:], p[:])
+}
+
+// Encrypt adds or removes this hop's layer on a message of another hop.
+func (t *tor1) Encrypt(_ cell.Command, p *[cell.PayloadLen]byte) {
+	t.stream.XORKeyStream(p[:], p[:])
+}
+
+// Open removes this hop's layer and reports whether the message is for this
+// end. The digest is computed only when the recognized field is zero.
+func (t *tor1) Open(_ cell.Command, p *[cell.PayloadLen]byte) bool {
+	t.stream.XORKeyStream(p[:], p[:])
+	if p[recognizedOff]|p[recognizedOff+1] != 0 {
+		return false
+	}
+	var err error
+	if t.saved, err = t.saver.AppendBinary(t.saved[:0]); err != nil {
+		return false
+	}
+	claimed := [digestLen]byte(p[digestOff:])
+	clear(p[digestOff : digestOff+digestLen])
+	t.digest.Write(p[:])
+	// The claimed digest stands in the message again, whatever the verdict:
+	// what was not recognised must go on as it came.
+	copy(p[digestOff:], claimed[:])
+	var sum [32]byte
+	sum, t.sum = t.sum, sum
+	t.digest.Sum(t.sum[:0])
+	if subtle.ConstantTimeCompare(claimed[:], t.sum[:digestLen]) == 1 {
+		return true
+	}
+	t.sum = sum
+	if err := t.loader.UnmarshalBinary(t.saved); err != nil {
+		panic(err) // it read what it wrote itself
+	}
+	return false
+}
+
+// Tag returns the SENDME tag of the last message that was originated or
+// recognised here; it is valid until the next one.
+func (t *tor1) Tag() []byte { return t.sum[:tor1TagLen] }
+
+// tor1Keys reads Df | Db | Kf | Kb and makes both directions.
+func tor1Keys(ks io.Reader, newHash func() hash.Hash, seedLen, keyLen int) (f, b *tor1, err error) {
+	k := make([]byte, 2*seedLen+2*keyLen)
+	defer clear(k)
+	if err := readKeys(ks, k); err != nil {
+		return nil, nil, err
+	}
+	keys := k[2*seedLen:]
+	if f, err = newTor1(newHash, k[:seedLen], keys[:keyLen]); err != nil {
+		return nil, nil, err
+	}
+	b, err = newTor1(newHash, k[seedLen:2*seedLen], keys[keyLen:])
+	return f, b, err
+}
+
+// tor1Hop reads an ordinary hop's keys and, after them, KH.
+func tor1Hop(ks io.Reader) (f, b *tor1, kh [20]byte, err error) {
+	if f, b, err = tor1Keys(ks, sha1.New, sha1.Size, 16); err != nil {
+		return nil, nil, kh, err
+	}
+	return f, b, kh, readKeys(ks, kh[:])
+}
+
+// NewTor1Client reads the keys of the client's side of a tor1 hop: AES-128-CTR
+// and SHA-1 (tor-spec, "Setting circuit keys").
+func NewTor1Client(ks io.Reader) (*Client, error) {
+	f, b, kh, err := tor1Hop(ks)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{Forward: f, Backward: b, Format: cell.RelayV0, KH: kh}, nil
+}
+
+// NewTor1Relay reads the keys of the relay's side of a tor1 hop.
+func NewTor1Relay(ks io.Reader) (*Relay, error) {
+	f, b, kh, err := tor1Hop(ks)
+	if err != nil {
+		return nil, err
+	}
+	return &Relay{Forward: f, Backward: b, Format: cell.RelayV0, KH: kh}, nil
+}
+
+// NewTor1Rendezvous reads the keys of the virtual hop between an onion
+// service and its client: AES-256-CTR and SHA3-256 (rend-spec, the section
+// on the key expansion of the hs-ntor handshake). Both parties are clients of
+// their own circuits; the service's directions are the client's reversed.
+// There is no KH.
+func NewTor1Rendezvous(ks io.Reader, service bool) (*Client, error) {
+	f, b, err := tor1Keys(ks, func() hash.Hash { return sha3.New256() }, 32, 32)
+	if err != nil {
+		return nil, err
+	}
+	if service {
+		f, b = b, f
+	}
+	return &Client{Forward: f, Backward: b, Format: cell.RelayV0}, nil
+}
