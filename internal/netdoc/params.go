@@ -1,0 +1,86 @@
+package netdoc
+
+import (
+	"sort"
+	"strings"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Params are named numbers, as on a consensus's "params" and
+// "bandwidth-weights" lines: unique names in lexical order.
+type Params []Param
+
+// Param is one of Params.
+type Param struct {
+	Name  string
+	Value int32
+}
+
+// maxParams bounds a line; the public consensus has about a hundred.
+const maxParams = 4096
+
+// ParseParams reads NAME=INT32 words. C tor refuses duplicates; order is not
+// checked, because the lookup does not depend on what an authority wrote.
+func ParseParams(args Args) (Params, error) {
+	var p Params
+	for w, ok := args.Next(); ok; w, ok = args.Next() {
+		name, num, found := strings.Cut(string(w), "=")
+		if !found || name == "" {
+			return nil, fault.New(fault.Directory, "%q is not NAME=NUMBER", clip(w))
+		}
+		neg := strings.HasPrefix(num, "-")
+		v, err := parseUint([]byte(strings.TrimPrefix(num, "-")), name, 1<<31)
+		if err != nil || (!neg && v == 1<<31) {
+			return nil, fault.New(fault.Directory, "%q is not a 32-bit number", clip(w))
+		}
+		n := int64(v)
+		if neg {
+			n = -n
+		}
+		if len(p) == maxParams {
+			return nil, fault.New(fault.Resource, "more than %d parameters", maxParams)
+		}
+		p = append(p, Param{name, int32(n)})
+	}
+	sort.SliceStable(p, func(i, j int) bool { return p[i].Name < p[j].Name })
+	for i := 1; i < len(p); i++ {
+		if p[i].Name == p[i-1].Name {
+			return nil, fault.New(fault.Directory, "%q is there twice", p[i].Name)
+		}
+	}
+	return p, nil
+}
+
+// Lookup returns the number of that name and whether it is there.
+func (p Params) Lookup(name string) (int32, bool) {
+	i := sort.Search(len(p), func(i int) bool { return p[i].Name >= name })
+	if i < len(p) && p[i].Name == name {
+		return p[i].Value, true
+	}
+	return 0, false
+}
+
+// Get returns the number of that name, forced into [lo, hi], or def when it
+// is not there (param-spec).
+func (p Params) Get(name string, def, lo, hi int32) int32 {
+	v, ok := p.Lookup(name)
+	if !ok {
+		return def
+	}
+	return min(max(v, lo), hi)
+}
+
+// String returns the line's arguments.
+func (p Params) String() string {
+	var b strings.Builder
+	for i, kv := range p {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(kv.Name)
+		b.WriteByte('=')
+		b.WriteString(itoa(kv.Value))
+	}
+	return b.String()
+}

@@ -1,0 +1,179 @@
+package netdoc
+
+import (
+	"crypto/rsa"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+)
+
+// Signature is one authority's signature of a consensus or a vote.
+type Signature struct {
+	Algorithm string // "sha1" or "sha256"
+	KeyPair
+	Sig []byte
+}
+
+// KeyPair names an authority's key certificate: by its identity and its
+// signing key.
+type KeyPair struct{ Identity, Signing ident.RSAID }
+
+const maxSignatures = 128
+
+// parseSignature reads a "directory-signature" item; known is false for an
+// algorithm that is yet to be defined, which is to be passed over.
+func parseSignature(it *Item) (sig Signature, known bool, err error) {
+	a := it.Args
+	w, err := a.need("identity")
+	if err != nil {
+		return sig, false, err
+	}
+	sig.Algorithm = "sha1"
+	if len(w) != 2*len(sig.Identity) {
+		sig.Algorithm = string(clip(w))
+		if w, err = a.need("identity"); err != nil {
+			return sig, false, err
+		}
+	}
+	if err := decodeHex("identity", sig.Identity[:], w); err != nil {
+		return sig, false, err
+	}
+	if err := a.hex("signing key digest", sig.Signing[:]); err != nil {
+		return sig, false, err
+	}
+	sig.Sig, err = it.Object("SIGNATURE")
+	return sig, sig.Algorithm == "sha1" || sig.Algorithm == "sha256", err
+}
+
+func (sig *Signature) append(dst []byte) []byte {
+	words := []string{sig.Algorithm, sig.Identity.String(), sig.Signing.String()}
+	if sig.Algorithm == "sha1" {
+		words = words[1:]
+	}
+	return AppendObject(appendLine(dst, "directory-signature", words...), "SIGNATURE", sig.Sig)
+}
+
+// Verdict is what checking a consensus's signatures found.
+type Verdict struct {
+	Needed  int           // how many authorities must have signed: a majority of those trusted
+	Valid   []ident.RSAID // authorities whose signature is good
+	Missing []KeyPair     // certificates that are wanted for signatures of trusted authorities
+	Bad     []KeyPair     // signatures that are wrong, or whose certificate is not valid now
+}
+
+// OK reports whether enough authorities signed.
+func (v *Verdict) OK() bool { return len(v.Valid) >= v.Needed }
+
+// Err returns nil when OK, else an error that says what there was.
+func (v *Verdict) Err() error {
+	if v.OK() {
+		return nil
+	}
+	return fault.New(fault.Directory, "consensus: %d valid signatures of trusted authorities, %d needed (%d certificates missing, %d signatures bad)", len(v.Valid), v.Needed, len(v.Missing), len(v.Bad))
+}
+
+// Verify counts the good signatures of the trusted authorities, at most one
+// each. cert returns the certificate of a key pair, or nil.
+func (c *Consensus) Verify(trusted []ident.RSAID, cert func(KeyPair) *AuthCert, now time.Time) Verdict {
+	v := Verdict{Needed: len(trusted)/2 + 1}
+	for _, id := range trusted {
+		c.verifyOne(id, cert, now, &v)
+	}
+	return v
+}
+
+func (c *Consensus) verifyOne(id ident.RSAID, cert func(KeyPair) *AuthCert, now time.Time, v *Verdict) {
+	var missing, bad []KeyPair
+	for i := range c.Signatures {
+		sig := &c.Signatures[i]
+		if sig.Identity != id {
+			continue
+		}
+		digest := c.SHA1[:]
+		if sig.Algorithm == "sha256" {
+			digest = c.SHA256[:]
+		}
+		crt := cert(sig.KeyPair)
+		if crt == nil {
+			missing = append(missing, sig.KeyPair)
+		} else if crt.CheckTime(now) != nil || verifyRSA(crt.SigningKey, digest, sig.Sig) != nil {
+			bad = append(bad, sig.KeyPair)
+		} else {
+			v.Valid = append(v.Valid, id)
+			return
+		}
+	}
+	v.Missing, v.Bad = append(v.Missing, missing...), append(v.Bad, bad...)
+}
+
+// AppendUnsigned writes the consensus up to and without its signatures, and
+// sets the digests.
+func (c *Consensus) AppendUnsigned(dst []byte) []byte {
+	start := len(dst)
+	dst = c.Preamble.append(dst)
+	for i := range c.Routers {
+		dst = c.Routers[i].append(dst, c.Flavor, false)
+	}
+	dst = append(dst, "directory-footer\n"...)
+	if c.BandwidthWeights != nil {
+		dst = appendLine(dst, "bandwidth-weights", c.BandwidthWeights.String())
+	}
+	c.digest(append(dst, "directory-signature "...)[start:])
+	return dst
+}
+
+// Append writes the consensus with the signatures that it has.
+func (c *Consensus) Append(dst []byte) []byte {
+	dst = c.AppendUnsigned(dst)
+	for i := range c.Signatures {
+		dst = c.Signatures[i].append(dst)
+	}
+	return dst
+}
+
+// Sign adds an authority's signature over the digests that AppendUnsigned or
+// ParseConsensus set: SHA-1 for the ns flavor, SHA-256 for the other.
+func (c *Consensus) Sign(rand io.Reader, identity ident.RSAID, key *rsa.PrivateKey) error {
+	sig := Signature{Algorithm: "sha1", KeyPair: KeyPair{identity, RSADigest(&key.PublicKey)}}
+	digest := c.SHA1[:]
+	if c.Flavor == FlavorMicrodesc {
+		sig.Algorithm, digest = "sha256", c.SHA256[:]
+	}
+	var err error
+	if sig.Sig, err = signRSA(rand, key, digest); err != nil {
+		return err
+	}
+	c.Signatures = append(c.Signatures, sig)
+	return nil
+}
+
+func (c *Preamble) append(dst []byte) []byte {
+	version := []string{"3"}
+	if c.Flavor != FlavorNS {
+		version = append(version, c.Flavor.String())
+	}
+	dst = appendLine(dst, "network-status-version", version...)
+	dst = appendLine(dst, "vote-status", "consensus")
+	dst = appendLine(dst, "consensus-method", itoa(c.Method))
+	dst = c.Lifetime.append(dst)
+	dst = appendLine(dst, "voting-delay", itoa(int64(c.VoteDelay/time.Second)), itoa(int64(c.DistDelay/time.Second)))
+	dst = appendLine(dst, "client-versions", c.ClientVersions)
+	dst = appendLine(dst, "server-versions", c.ServerVersions)
+	dst = appendLine(dst, "known-flags", strings.Join(c.KnownFlags, " "))
+	dst = appendLine(dst, "recommended-client-protocols", c.RecommendedClient.String())
+	dst = appendLine(dst, "recommended-relay-protocols", c.RecommendedRelay.String())
+	dst = appendLine(dst, "required-client-protocols", c.RequiredClient.String())
+	dst = appendLine(dst, "required-relay-protocols", c.RequiredRelay.String())
+	if len(c.Params) > 0 {
+		dst = appendLine(dst, "params", c.Params.String())
+	}
+	dst = appendSharedRandom(dst, "shared-rand-previous-value", c.SharedRandPrevious)
+	dst = appendSharedRandom(dst, "shared-rand-current-value", c.SharedRandCurrent)
+	for i := range c.Sources {
+		dst = c.Sources[i].append(dst)
+	}
+	return dst
+}
