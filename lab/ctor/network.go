@@ -1,0 +1,229 @@
+package ctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Options says what network to make. The zero value of each field is usable.
+type Options struct {
+	Authorities int // default 3
+	Relays      int // default 3: relays that refuse to exit
+	Exits       int // default 2
+	Clients     int // default 0: C tor clients, started when the consensus is out
+
+	Scheduler       string         // "" for tor's default (KIST), or "Vanilla"
+	Params          map[string]int // consensus parameters, such as cc_alg
+	LogLevel        string         // default "notice"
+	DistinctSubnets bool           // every node in a /16 of its own, and the rule about it on
+	IPv6            bool           // ORPorts on ::1 too, and exits that exit to IPv6
+	WithoutCGO      bool           // relays that advertise Relay=2-4; see the package's text
+	ExitPolicy      []string       // default "accept *:*" and "accept6 *:*"
+	VotingInterval  time.Duration  // whole seconds, 10 at least, default 300
+
+	// Extra holds further torrc lines, by "*", by role ("auth", "relay", "exit",
+	// "client") and by nickname (the role and a number from 0, such as "exit0").
+	Extra map[string][]string
+	// Bandwidth gives relays' measured bandwidths in kB/s by nickname; others
+	// have 10,000. A consensus has them from three authorities on.
+	Bandwidth map[string]int
+	// Nameserver is the DNS server that exits ask; without one no name resolves,
+	// for the machine's own resolver is not on loopback.
+	Nameserver netip.AddrPort
+
+	Dir     string       // where the nodes' directories go; default a temporary one, removed by Close
+	TorPath string       // default "tor" in PATH
+	Log     *slog.Logger // progress; default none
+}
+
+// Network is a running private network.
+type Network struct {
+	Dir   string
+	Nodes []*Node // authorities, relays, exits, clients, in this order
+
+	// Timings says how long each stage of Start took.
+	Timings []Timing
+
+	opts       Options
+	owner      int // the process that owns the nodes
+	tor        string
+	relayTor   string // tor, or its copy that does not advertise CGO
+	gencert    string
+	resolvConf string
+	bandwidths string
+	holdOffset int
+	leases     leases
+	run        *runner
+	log        *slog.Logger
+	tempDir    bool
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Timing is the duration of one stage.
+type Timing struct {
+	Stage string
+	Took  time.Duration
+}
+
+// ErrNoTor reports that tor or tor-gencert is not installed.
+var ErrNoTor = errors.New("tor and tor-gencert are not installed")
+
+// Find returns the paths of tor (torPath, or "tor" in PATH) and tor-gencert.
+func Find(torPath string) (tor, gencert string, err error) {
+	if torPath == "" {
+		torPath = "tor"
+	}
+	if tor, err = exec.LookPath(torPath); err != nil {
+		return "", "", fault.New(fault.Local, "%w: %w", ErrNoTor, err)
+	}
+	if gencert, err = exec.LookPath(filepath.Join(filepath.Dir(tor), "tor-gencert")); err == nil {
+		return tor, gencert, nil
+	}
+	if gencert, err = exec.LookPath("tor-gencert"); err != nil {
+		return "", "", fault.New(fault.Local, "%w: %w", ErrNoTor, err)
+	}
+	return tor, gencert, nil
+}
+
+// Start makes a network and returns when every authority has a consensus that
+// lists every relay, every relay serves the whole directory, and every client has
+// bootstrapped. Give ctx a deadline:
+// two minutes are ample. When Start fails it leaves nothing behind.
+func Start(ctx context.Context, opts Options) (*Network, error) {
+	nw, err := plan(opts)
+	if err != nil {
+		return nil, err
+	}
+	if err := nw.start(ctx); err != nil {
+		nw.Close()
+		return nil, err
+	}
+	return nw, nil
+}
+
+func (nw *Network) start(ctx context.Context) error {
+	stage := func(name string, f func(context.Context) error) error {
+		began := time.Now()
+		err := f(ctx)
+		took := time.Since(began)
+		nw.Timings = append(nw.Timings, Timing{name, took})
+		nw.log.Info("private network", "stage", name, "took", took.Round(time.Millisecond))
+		return err
+	}
+	if err := stage("keys", nw.prepare); err != nil {
+		return err
+	}
+	if err := stage("authorities", func(ctx context.Context) error { return startAll(ctx, nw.Authorities()) }); err != nil {
+		return err
+	}
+	if err := stage("relays", func(ctx context.Context) error {
+		return startAll(ctx, append(nw.ByRole(Relay), nw.ByRole(Exit)...))
+	}); err != nil {
+		return err
+	}
+	if err := stage("descriptors", nw.awaitDescriptors); err != nil {
+		return err
+	}
+	if err := stage("consensus", nw.firstVote); err != nil {
+		return err
+	}
+	if err := stage("caches", nw.awaitCaches); err != nil {
+		return err
+	}
+	if clients := nw.ByRole(Client); len(clients) > 0 {
+		return stage("clients", func(ctx context.Context) error {
+			if err := startAll(ctx, clients); err != nil {
+				return err
+			}
+			return each(clients, func(n *Node) error { return n.AwaitBootstrap(ctx) })
+		})
+	}
+	return nil
+}
+
+// each runs f for all nodes at the same time and joins their errors.
+func each(nodes []*Node, f func(*Node) error) error {
+	errs := make([]error, len(nodes))
+	var wg sync.WaitGroup
+	for i, n := range nodes {
+		wg.Go(func() { errs[i] = f(n) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+func startAll(ctx context.Context, nodes []*Node) error {
+	return each(nodes, func(n *Node) error { return n.Start(ctx) })
+}
+
+// ByRole returns the nodes of one role.
+func (nw *Network) ByRole(r Role) []*Node {
+	var out []*Node
+	for _, n := range nw.Nodes {
+		if n.Role == r {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Authorities returns the directory authorities.
+func (nw *Network) Authorities() []*Node { return nw.ByRole(Authority) }
+
+// Routers returns every node that relays: authorities, relays and exits.
+func (nw *Network) Routers() []*Node {
+	var out []*Node
+	for _, n := range nw.Nodes {
+		if n.Role != Client {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// Node returns the node of a nickname, or nil.
+func (nw *Network) Node(name string) *Node {
+	for _, n := range nw.Nodes {
+		if n.Name == name {
+			return n
+		}
+	}
+	return nil
+}
+
+// Close ends every process and removes a temporary directory. It may be called
+// again.
+func (nw *Network) Close() error {
+	nw.closeOnce.Do(func() {
+		// Nothing of a private network is worth a goodbye.
+		nw.closeErr = each(nw.Nodes, (*Node).Kill)
+		nw.run.close()
+		nw.leases.release()
+		if nw.tempDir {
+			nw.closeErr = errors.Join(nw.closeErr, os.RemoveAll(nw.Dir))
+		}
+	})
+	return nw.closeErr
+}
+
+// String says what the network consists of.
+func (nw *Network) String() string {
+	sched := nw.opts.Scheduler
+	if sched == "" {
+		sched = "KIST"
+	}
+	return fmt.Sprintf("C tor, %d authorities, %d relays, %d exits, %s",
+		nw.opts.Authorities, nw.opts.Relays, nw.opts.Exits, sched)
+}

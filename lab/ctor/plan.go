@@ -1,0 +1,222 @@
+package ctor
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+const (
+	// holdInterval is the longest initial voting interval that tor accepts, in
+	// seconds.
+	holdInterval = 1800
+	// validFor is about how long a consensus is valid.
+	validFor = 3 * time.Hour
+	// maxNodes bounds a network: addresses and patience end here.
+	maxNodes = 200
+)
+
+// plan gives every node its name, address, ports and directory; nothing runs.
+func plan(opts Options) (*Network, error) {
+	def := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	def(&opts.Authorities, 3)
+	def(&opts.Relays, 3)
+	def(&opts.Exits, 2)
+	if n := opts.Authorities + opts.Relays + opts.Exits + opts.Clients; n > maxNodes {
+		return nil, fault.New(fault.Config, "%d nodes are more than %d", n, maxNodes)
+	}
+	if opts.LogLevel == "" {
+		opts.LogLevel = "notice"
+	}
+	if opts.VotingInterval == 0 {
+		opts.VotingInterval = 5 * time.Minute
+	}
+	if opts.VotingInterval < 10*time.Second || opts.VotingInterval%time.Second != 0 {
+		return nil, fault.New(fault.Config, "voting interval %v: whole seconds, 10 at least", opts.VotingInterval)
+	}
+	if opts.ExitPolicy == nil {
+		opts.ExitPolicy = []string{"accept *:*", "accept6 *:*"}
+	}
+	if opts.IPv6 && !HasIPv6() {
+		return nil, fault.New(fault.Local, "this machine has no IPv6 loopback")
+	}
+	if opts.IPv6 && opts.DistinctSubnets {
+		return nil, fault.New(fault.Config, "every relay's IPv6 address is ::1: no two would be in different subnets")
+	}
+	nw := &Network{opts: opts, owner: os.Getpid(), log: opts.Log, Dir: opts.Dir}
+	if nw.log == nil {
+		nw.log = slog.New(slog.DiscardHandler)
+	}
+	var err error
+	if nw.tor, nw.gencert, err = Find(opts.TorPath); err != nil {
+		return nil, err
+	}
+	nw.relayTor = nw.tor
+	if nw.Dir == "" {
+		if nw.Dir, err = os.MkdirTemp("", "chive-ctor-"); err != nil {
+			return nil, fault.Wrap(fault.Local, err)
+		}
+		nw.tempDir = true
+	}
+	if nw.Dir, err = filepath.Abs(nw.Dir); err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	nw.resolvConf = filepath.Join(nw.Dir, "resolv.conf")
+	nw.bandwidths = filepath.Join(nw.Dir, "bandwidths")
+	nw.holdOffset = holdOffset(time.Now(), opts.VotingInterval)
+	nw.run = newRunner()
+	for role, count := range []int{Authority: opts.Authorities, Relay: opts.Relays, Exit: opts.Exits, Client: opts.Clients} {
+		for i := range count {
+			nw.Nodes = append(nw.Nodes, &Node{Name: fmt.Sprintf("%s%d", Role(role), i), Role: Role(role)})
+		}
+	}
+	for i, n := range nw.Nodes {
+		if err := nw.place(n, i); err != nil {
+			nw.Close()
+			return nil, err
+		}
+	}
+	return nw, nil
+}
+
+// holdOffset chooses the voting offset that keeps the first scheduled vote
+// farther away: the interval's start is either as it falls or one voting
+// interval later.
+func holdOffset(now time.Time, voting time.Duration) int {
+	most := min(int(voting/time.Second), holdInterval)
+	until := func(offset int) int {
+		return (holdInterval + offset - int(now.Unix()%holdInterval) - 1) % holdInterval
+	}
+	if until(most) > until(0) {
+		return most
+	}
+	return 0
+}
+
+func (nw *Network) place(n *Node, index int) error {
+	addr := loopback4
+	if nw.opts.DistinctSubnets && n.Role != Client {
+		addr = netip.AddrFrom4([4]byte{127, byte(1 + index), 0, 1})
+	}
+	n.Dir = filepath.Join(nw.Dir, n.Name)
+	n.LogPath = filepath.Join(n.Dir, "log")
+	n.torrc = filepath.Join(n.Dir, "torrc")
+	n.run, n.log = nw.run, nw.log
+	var err error
+	port := func(addrs ...netip.Addr) (p uint16) {
+		if err == nil {
+			p, err = nw.leases.take(addrs...)
+		}
+		return p
+	}
+	n.ControlAddr = netip.AddrPortFrom(loopback4, port(loopback4))
+	switch n.Role {
+	case Client:
+		n.SOCKS = netip.AddrPortFrom(loopback4, port(loopback4))
+	default:
+		both := []netip.Addr{addr}
+		if nw.opts.IPv6 {
+			both = append(both, loopback6)
+		}
+		n.OR = netip.AddrPortFrom(addr, port(both...))
+		if nw.opts.IPv6 {
+			n.OR6 = netip.AddrPortFrom(loopback6, n.OR.Port())
+		}
+		if n.Role == Authority {
+			n.DirPort = netip.AddrPortFrom(addr, port(addr))
+		}
+		if n.Role == Exit {
+			n.ExitAddr = netip.AddrFrom4([4]byte{127, byte(1 + index), 0, 1})
+		}
+	}
+	return err
+}
+
+// prepare writes everything that the processes read: keys, bandwidths,
+// configurations.
+func (nw *Network) prepare(ctx context.Context) error {
+	if nw.opts.WithoutCGO {
+		if err := nw.copyWithoutCGO(); err != nil {
+			return err
+		}
+	}
+	err := each(nw.Nodes, func(n *Node) error {
+		if err := os.MkdirAll(n.Dir, 0o700); err != nil {
+			return fault.Wrap(fault.Local, err)
+		}
+		n.tor = nw.relayTor
+		if n.Role == Client {
+			n.tor = nw.tor
+			return nil
+		}
+		var err error
+		if n.ID, err = writeRelayKeys(n.Dir); err != nil || n.Role != Authority {
+			return err
+		}
+		n.V3Ident, err = writeAuthorityKeys(ctx, nw.gencert, n.Dir, n.DirPort.String())
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	server := nw.opts.Nameserver
+	if !server.IsValid() {
+		server = netip.AddrPortFrom(loopback4, 1) // nobody there
+	}
+	files := map[string]string{
+		nw.resolvConf: "nameserver " + server.String() + "\n",
+		nw.bandwidths: nw.bandwidthFile(time.Now()),
+	}
+	for _, n := range nw.Nodes {
+		files[n.torrc] = nw.torrc(n)
+	}
+	for path, text := range files {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			return fault.Wrap(fault.Local, err)
+		}
+	}
+	return nil
+}
+
+// bandwidthFile is what a bandwidth scanner would tell the authorities
+// (bandwidth-file-spec 1.0), so that weights mean something from the first
+// consensus on.
+func (nw *Network) bandwidthFile(now time.Time) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d\n", now.Unix())
+	for _, n := range nw.Routers() {
+		bw, ok := nw.opts.Bandwidth[n.Name]
+		if !ok {
+			bw = 10000
+		}
+		fmt.Fprintf(&b, "node_id=$%s bw=%d nick=%s\n", n.ID.RSA, bw, n.Name)
+	}
+	return b.String()
+}
+
+// copyWithoutCGO copies the tor binary and changes one byte of the copy: the
+// subprotocol list in its descriptors says Relay=2-4 instead of Relay=2-6.
+func (nw *Network) copyWithoutCGO() error {
+	bin, err := os.ReadFile(nw.tor)
+	if err != nil {
+		return fault.Wrap(fault.Local, err)
+	}
+	const full, less = "Padding=2 Relay=2-6\x00", "Padding=2 Relay=2-4\x00"
+	if n := bytes.Count(bin, []byte(full)); n != 1 {
+		return fault.New(fault.Local, "%s has the subprotocol list %d times, not once: cannot make a relay without CGO of it", nw.tor, n)
+	}
+	nw.relayTor = filepath.Join(nw.Dir, "tor-without-cgo")
+	return fault.Wrap(fault.Local, os.WriteFile(nw.relayTor, bytes.Replace(bin, []byte(full), []byte(less), 1), 0o700))
+}

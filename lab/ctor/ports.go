@@ -1,0 +1,76 @@
+package ctor
+
+import (
+	"math/rand/v2"
+	"net"
+	"net/netip"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Ports below the kernel's usual range of ephemeral ports (32768 up), so that
+// no outgoing connection of any program takes one between its choice and its
+// use.
+const (
+	firstPort = 10240
+	lastPort  = 32000
+)
+
+// leases hands out TCP ports of loopback addresses. A lease is a UDP socket
+// bound to the port of the same number on 127.0.0.1, held until release: two
+// harnesses at work at the same time never choose the same port, and a
+// harness that dies leaves nothing behind.
+type leases struct{ held []net.PacketConn }
+
+// take leases one port that is free for TCP on every address given.
+func (l *leases) take(addrs ...netip.Addr) (uint16, error) {
+	var last error
+	for range 200 {
+		port := uint16(firstPort + rand.IntN(lastPort-firstPort))
+		token, err := net.ListenPacket("udp4", netip.AddrPortFrom(loopback4, port).String())
+		if err != nil {
+			last = err
+			continue
+		}
+		if last = freeTCP(port, addrs); last != nil {
+			token.Close()
+			continue
+		}
+		l.held = append(l.held, token)
+		return port, nil
+	}
+	return 0, fault.New(fault.Local, "no free port between %d and %d: %w", firstPort, lastPort, last)
+}
+
+func freeTCP(port uint16, addrs []netip.Addr) error {
+	for _, a := range addrs {
+		ln, err := net.Listen("tcp", netip.AddrPortFrom(a, port).String())
+		if err != nil {
+			return err
+		}
+		ln.Close()
+	}
+	return nil
+}
+
+func (l *leases) release() {
+	for _, c := range l.held {
+		c.Close()
+	}
+	l.held = nil
+}
+
+var (
+	loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	loopback6 = netip.IPv6Loopback()
+)
+
+// HasIPv6 reports whether this machine has an IPv6 loopback.
+func HasIPv6() bool {
+	ln, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		return false
+	}
+	ln.Close()
+	return true
+}

@@ -1,0 +1,149 @@
+package ctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+)
+
+// torrc returns the whole configuration of one node.
+func (nw *Network) torrc(n *Node) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	for _, l := range nw.common() {
+		line("%s", l)
+	}
+	line("DataDirectory %s", n.Dir)
+	line("Nickname %s", n.Name)
+	line("Log %s file %s", nw.opts.LogLevel, n.LogPath)
+	line("ControlPort %s", n.ControlAddr)
+	line("CookieAuthentication 1")
+	if nw.opts.Scheduler != "" {
+		line("Schedulers %s", nw.opts.Scheduler)
+	}
+	switch n.Role {
+	case Client:
+		line("SocksPort %s", n.SOCKS)
+		// A client's guards must not depend on how long the network has run.
+		line("UseEntryGuards 1")
+		line("ClientUseIPv6 1")
+	default:
+		nw.relayLines(n, line)
+	}
+	for _, key := range []string{"*", n.Role.String(), n.Name} {
+		for _, l := range nw.opts.Extra[key] {
+			line("%s", l)
+		}
+	}
+	return b.String()
+}
+
+// common returns the lines that every tor of this network needs, a client that
+// somebody else starts included.
+func (nw *Network) common() []string {
+	out := []string{
+		"TestingTorNetwork 1",
+		"SafeLogging 0",
+		"ProtocolWarnings 1",
+		"ShutdownWaitLength 2",
+		"PathsNeededToBuildCircuits 0.67",
+		"TestingEnableConnBwEvent 0",
+		"TestingEnableCellStatsEvent 0",
+		// GeoIP costs 35 MB and a fifth of a second of CPU at every start, and
+		// says nothing about loopback.
+		"GeoIPFile /dev/null",
+		"GeoIPv6File /dev/null",
+		// EnforceDistinctSubnets is off in testing networks unless asked for.
+		"EnforceDistinctSubnets " + bit(nw.opts.DistinctSubnets),
+		// Not before this process's death does tor act on it; a second net under
+		// the parent-death signal.
+		fmt.Sprintf("__OwningControllerProcess %d", nw.owner),
+	}
+	for _, a := range nw.Authorities() {
+		out = append(out, fmt.Sprintf("DirAuthority %s orport=%d no-v2 v3ident=%s %s %s",
+			a.Name, a.OR.Port(), a.V3Ident, a.DirPort, a.ID.RSA))
+	}
+	return out
+}
+
+func (nw *Network) relayLines(n *Node, line func(string, ...any)) {
+	line("SocksPort 0")
+	line("Address %s", n.OR.Addr())
+	line("ORPort %s IPv4Only", n.OR)
+	if n.OR6.IsValid() {
+		line("Address [%s]", n.OR6.Addr())
+		line("ORPort %s IPv6Only", n.OR6)
+		line("AssumeReachableIPv6 1")
+	}
+	if nw.opts.DistinctSubnets {
+		line("OutboundBindAddressOR %s", n.OR.Addr())
+	}
+	line("ContactInfo private network %s", n.Name)
+	line("AssumeReachable 1")
+	line("ServerDNSDetectHijacking 0")
+	line("ServerDNSTestAddresses")
+	line("ServerDNSAllowBrokenConfig 1")
+	line("ServerDNSResolvConfFile %s", nw.resolvConf)
+	line("ServerDNSSearchDomains 0")
+	if n.Role == Exit {
+		line("ExitRelay 1")
+		line("IPv6Exit %s", bit(n.OR6.IsValid()))
+		for _, p := range nw.opts.ExitPolicy {
+			line("ExitPolicy %s", p)
+		}
+		line("ExitPolicyRejectPrivate 0")
+		line("ExitPolicyRejectLocalInterfaces 0")
+		line("OutboundBindAddressExit %s", n.ExitAddr)
+	} else {
+		line("ExitRelay 0")
+		line("ExitPolicy reject *:*")
+	}
+	if n.Role == Authority {
+		nw.authorityLines(n, line)
+	}
+}
+
+func (nw *Network) authorityLines(n *Node, line func(string, ...any)) {
+	line("AuthoritativeDirectory 1")
+	line("V3AuthoritativeDirectory 1")
+	line("DirPort %s IPv4Only", n.DirPort)
+	// The first vote waits until Network.vote asks for it: until then the next
+	// one is as far off as tor's options allow (half an hour at the least from
+	// now, by the offset).
+	line("TestingV3AuthInitialVotingInterval %d", holdInterval)
+	line("TestingV3AuthVotingStartOffset %d", nw.holdOffset)
+	line("TestingV3AuthInitialVoteDelay 2")
+	line("TestingV3AuthInitialDistDelay 2")
+	line("V3AuthVotingInterval %d", int(nw.opts.VotingInterval/time.Second))
+	line("V3AuthVoteDelay 2")
+	line("V3AuthDistDelay 2")
+	line("V3AuthNIntervalsValid %d", max(2, int(validFor/nw.opts.VotingInterval)))
+	line("TestingAuthDirTimeToLearnReachability 0")
+	line("TestingMinExitFlagThreshold 0")
+	line("TestingMinFastFlagThreshold 0")
+	line("TestingDirAuthVoteGuard *")
+	line("TestingDirAuthVoteHSDir *")
+	line("AuthDirMaxServersPerAddr 0")
+	line("MinUptimeHidServDirectoryV2 0")
+	// Without reachability tests every relay counts as running from the start;
+	// but IPv6 addresses are listed only if a test has found them.
+	line("AuthDirTestReachability %s", bit(nw.opts.IPv6))
+	line("AuthDirHasIPv6Connectivity %s", bit(nw.opts.IPv6))
+	line("V3BandwidthsFile %s", nw.bandwidths)
+	for _, k := range slices.Sorted(maps.Keys(nw.opts.Params)) {
+		line("ConsensusParams %s=%d", k, nw.opts.Params[k])
+	}
+}
+
+// Torrc returns the lines that a C tor client needs to use the network, without
+// a data directory or ports.
+func (nw *Network) Torrc() string { return strings.Join(nw.common(), "\n") + "\n" }
+
+func bit(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}

@@ -1,0 +1,14 @@
+//go:build !linux
+
+package proc
+
+import (
+	"errors"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Of reads the usage of the process pid; here it cannot.
+func Of(int) (Usage, error) {
+	return Usage{}, fault.New(fault.Local, "the usage of a process can be read on Linux only: %w", errors.ErrUnsupported)
+}
