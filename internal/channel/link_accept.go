@@ -1,0 +1,139 @@
+package channel
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Accept makes a link over raw, which a client or relay dialled to this relay's
+// ORPort: the responder's half of what Connect does. cfg.Identity must be set. A
+// peer that does not authenticate is a client: it has no identity. Accept owns
+// raw: it closes it when it fails.
+func Accept(ctx context.Context, raw net.Conn, cfg *LinkConfig) (*Link, error) {
+	return bounded(ctx, raw, func(ctx context.Context) (*Link, error) {
+		if cfg.Identity == nil {
+			return nil, fault.New(fault.Config, "a responder needs an identity")
+		}
+		conn := tls.Server(raw, cfg.Identity.serverTLS(cfg.now))
+		if err := conn.HandshakeContext(ctx); err != nil {
+			return nil, tlsError(err)
+		}
+		a := &accepting{cfg: cfg, conn: conn, cells: newHandshakeCells(conn), start: cfg.now()}
+		return a.run(remoteAddr(raw))
+	})
+}
+
+// remoteAddr returns the address of the other end; zero when there is none, as
+// on a pipe or behind a pluggable transport.
+func remoteAddr(raw net.Conn) netip.Addr {
+	if a, ok := raw.RemoteAddr().(*net.TCPAddr); ok {
+		return a.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}
+
+// accepting is a responder's handshake after TLS.
+type accepting struct {
+	cfg   *LinkConfig
+	conn  *tls.Conn
+	cells *handshakeCells
+	start time.Time
+
+	responderLog [32]byte   // as of AUTH_CHALLENGE
+	certs        *peerCerts // the initiator's; nil until its CERTS came
+	proved       bool       // whether a good AUTHENTICATE came
+}
+
+func (a *accepting) run(peer netip.Addr) (*Link, error) {
+	if err := a.cells.negotiate(); err != nil {
+		return nil, err
+	}
+	if err := a.send(peer); err != nil {
+		return nil, err
+	}
+	netinfo, err := a.read()
+	if err != nil {
+		return nil, err
+	}
+	l := newLink(a.conn, a.cells, &netinfo, a.start, a.cfg.now())
+	if a.proved {
+		l.Peer, l.PeerAuthenticated = a.certs.id, true
+	}
+	a.cfg.log().Debug("link is open", "authenticated", a.proved, "peer", l.Peer, "version", l.Version)
+	return l, nil
+}
+
+// send sends all that a responder has to say, in one write.
+func (a *accepting) send(peer netip.Addr) error {
+	challenge := cell.AuthChallenge{Methods: []uint16{cell.AuthMethodEd25519}}
+	if _, err := io.ReadFull(a.cfg.rand(), challenge.Challenge[:]); err != nil {
+		return fault.New(fault.Local, "AUTH_CHALLENGE: random bytes: %w", err)
+	}
+	out := linkVersions.AppendCell(nil)
+	out = cell.AppendVar(out, 0, cell.CmdCerts, a.cfg.Identity.responder)
+	out = cell.AppendVar(out, 0, cell.CmdAuthChallenge, challenge.Append(nil))
+	a.cells.sent.Write(out)
+	a.responderLog = digest(a.cells.sent)
+	netinfo := cell.Netinfo{Time: uint32(a.cfg.now().Unix()), Other: peer, Mine: a.cfg.Addrs}
+	out = cell.AppendFixed(out, 0, cell.CmdNetinfo, netinfo.Append(nil))
+	return a.cells.writeUnhashed(out, "NETINFO")
+}
+
+// read reads the initiator's cells up to NETINFO: CERTS and AUTHENTICATE, in
+// this order, when it has an identity. As with C tor, CERTS alone prove nothing
+// and harm nothing, but must be sound.
+func (a *accepting) read() (cell.Netinfo, error) {
+	for {
+		waiting := "CERTS or NETINFO"
+		switch {
+		case a.proved:
+			waiting = "NETINFO"
+		case a.certs != nil:
+			waiting = "AUTHENTICATE or NETINFO"
+		}
+		cmd, body, err := a.cells.next(waiting)
+		if err != nil {
+			return cell.Netinfo{}, err
+		}
+		switch {
+		case cmd == cell.CmdNetinfo:
+			return cell.ParseNetinfo(body)
+		case cmd == cell.CmdCerts && a.certs == nil:
+			certs, err := cell.ParseCerts(body)
+			if err != nil {
+				return cell.Netinfo{}, err
+			}
+			if a.certs, err = checkInitiator(certs, a.cfg.now()); err != nil {
+				return cell.Netinfo{}, err
+			}
+		case cmd == cell.CmdAuthenticate && a.certs != nil && !a.proved:
+			if err := a.authenticate(body); err != nil {
+				return cell.Netinfo{}, err
+			}
+			a.proved = true
+		default:
+			return cell.Netinfo{}, unexpected(cmd, waiting)
+		}
+	}
+}
+
+func (a *accepting) authenticate(body []byte) error {
+	m, err := cell.ParseAuthenticate(body)
+	if err != nil {
+		return err
+	}
+	id := a.cfg.Identity
+	fields := authFields{
+		initiatorRSA: a.certs.rsaSHA256, responderRSA: id.rsaSHA256, initiatorEd: a.certs.id.Ed, responderEd: id.ID.Ed,
+		responderLog: a.responderLog, initiatorLog: a.cells.before, tlsCert: id.leafSum,
+	}
+	state := a.conn.ConnectionState()
+	return fields.check(&m, &state, a.certs.auth)
+}

@@ -1,0 +1,255 @@
+package channel
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/ident"
+)
+
+// ctor is one stock C tor relay on loopback.
+type ctor struct {
+	addr netip.AddrPort
+	id   ident.RelayID
+
+	mu    sync.Mutex
+	more  sync.Cond
+	said  []byte // guarded by mu: what it printed
+	ended bool   // guarded by mu: it prints no more
+}
+
+// wait returns when the relay has printed words.
+func (r *ctor) wait(t *testing.T, words string) {
+	t.Helper()
+	late := false
+	timer := time.AfterFunc(30*time.Second, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		late = true
+		r.more.Broadcast()
+	})
+	defer timer.Stop()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for !bytes.Contains(r.said, []byte(words)) {
+		if late || r.ended {
+			t.Fatalf("tor did not say %q; it said:\n%s", words, r.said)
+		}
+		r.more.Wait()
+	}
+}
+
+// startCtor starts a relay and returns when its ORPort listens. Without tor the
+// test is skipped, or fails when CHIVE_INTEROP=1.
+func startCtor(t *testing.T) *ctor {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("C tor is started by the long tests only")
+	}
+	program, err := exec.LookPath("tor")
+	if err != nil {
+		if os.Getenv("CHIVE_INTEROP") == "1" {
+			t.Fatalf("no tor: %v", err)
+		}
+		t.Skipf("NOT TESTED against C tor: %v", err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	r := &ctor{addr: l.Addr().(*net.TCPAddr).AddrPort()}
+	r.more.L = &r.mu
+	l.Close()
+	torrc := filepath.Join(dir, "torrc")
+	// The authority does not exist: nothing here needs a consensus.
+	lines := []string{
+		"DataDirectory " + filepath.Join(dir, "data"), "Nickname stock", "TestingTorNetwork 1", "SafeLogging 0",
+		"DirAuthority none orport=1 v3ident=0000000000000000000000000000000000000001 127.0.0.1:1 0000000000000000000000000000000000000002",
+		"SocksPort 0", "Address 127.0.0.1", fmt.Sprintf("ORPort %v IPv4Only", r.addr), "AssumeReachable 1", "ExitRelay 0",
+		"ContactInfo none", "ShutdownWaitLength 0", "Log notice stdout", "Log [handshake,protocol,or]info stdout", "ProtocolWarnings 1",
+	}
+	if err := os.WriteFile(torrc, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "--defaults-torrc", "/nonexistent", "-f", torrc)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		for s := bufio.NewScanner(out); s.Scan(); {
+			r.mu.Lock()
+			r.said = append(append(r.said, s.Bytes()...), '\n')
+			r.more.Broadcast()
+			r.mu.Unlock()
+		}
+		r.mu.Lock()
+		r.ended = true
+		r.more.Broadcast()
+		r.mu.Unlock()
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Kill()
+		<-read
+		cmd.Wait()
+	})
+	r.wait(t, "Bootstrapped 0%")
+	rsaText, edText := secondWord(t, filepath.Join(dir, "data", "fingerprint")), secondWord(t, filepath.Join(dir, "data", "fingerprint-ed25519"))
+	if r.id.RSA, err = ident.ParseRSAID(rsaText); err != nil {
+		t.Fatal(err)
+	}
+	if r.id.Ed, err = ident.ParseEd25519ID(edText); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// secondWord reads a "NICKNAME FINGERPRINT" file.
+func secondWord(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := strings.Fields(string(b))
+	if len(f) != 2 {
+		t.Fatalf("%s: %q", file, b)
+	}
+	return f[1]
+}
+
+func (r *ctor) connect(t *testing.T, want ident.RelayID, cfg *LinkConfig) (*Link, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.addr.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := Connect(ctx, raw, want, r.addr, cfg)
+	if err == nil {
+		t.Cleanup(func() { l.Conn.Close() })
+	}
+	return l, err
+}
+
+// createFast proves that the link carries cells both ways: the relay answers a
+// CREATE_FAST only on a link that it holds open.
+func createFast(t *testing.T, l *Link) {
+	t.Helper()
+	l.Conn.SetDeadline(time.Now().Add(20 * time.Second))
+	var m cell.CreateFast
+	rand.Read(m[:])
+	if _, err := l.Conn.Write(cell.AppendFixed(nil, 0x80000001, cell.CmdCreateFast, m.Append(nil))); err != nil {
+		t.Fatal(err)
+	}
+	in := io.MultiReader(bytes.NewReader(l.Leftover), l.Conn)
+	for {
+		c := make([]byte, cell.HeaderLen)
+		if _, err := io.ReadFull(in, c); err != nil {
+			t.Fatalf("waiting for CREATED_FAST: %v", err)
+		}
+		cmd := cell.Cmd(c)
+		n := cell.PayloadLen
+		if cmd.IsVariable() {
+			var length [2]byte
+			if _, err := io.ReadFull(in, length[:]); err != nil {
+				t.Fatal(err)
+			}
+			n = int(binary.BigEndian.Uint16(length[:]))
+		}
+		body := make([]byte, n)
+		if _, err := io.ReadFull(in, body); err != nil {
+			t.Fatal(err)
+		}
+		switch cmd {
+		case cell.CmdCreatedFast:
+			if _, err := cell.ParseCreatedFast(body); err != nil || cell.CircID(c) != 0x80000001 {
+				t.Fatalf("circuit %x: %v", cell.CircID(c), err)
+			}
+			return
+		case cell.CmdPadding, cell.CmdVPadding, cell.CmdPaddingNegotiate:
+		default:
+			t.Fatalf("%v came, not CREATED_FAST", cmd)
+		}
+	}
+}
+
+func TestConnectToCtor(t *testing.T) {
+	r := startCtor(t)
+	t.Run("client", func(t *testing.T) {
+		l, err := r.connect(t, r.id, &LinkConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l.Version != 5 || l.Peer != r.id || !l.PeerAuthenticated || !l.Initiator || l.MyAddr != netip.MustParseAddr("127.0.0.1") {
+			t.Errorf("%+v", l)
+		}
+		if !l.ClockSkewKnown || l.ClockSkew.Abs() > 5*time.Second {
+			t.Errorf("clock skew %v %v", l.ClockSkewKnown, l.ClockSkew)
+		}
+		state := l.Conn.ConnectionState()
+		t.Logf("TLS %s, %s, %s", tls.VersionName(state.Version), state.CurveID, tls.CipherSuiteName(state.CipherSuite))
+		createFast(t, l)
+	})
+	t.Run("one identity", func(t *testing.T) {
+		for _, want := range []ident.RelayID{{RSA: r.id.RSA}, {Ed: r.id.Ed}} {
+			if l, err := r.connect(t, want, &LinkConfig{}); err != nil || l.Peer != r.id {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+	t.Run("another identity", func(t *testing.T) {
+		for want, words := range map[ident.RelayID]string{
+			{RSA: ident.RSAID{1}, Ed: r.id.Ed}:      "RSA identity is not the one",
+			{RSA: r.id.RSA, Ed: ident.Ed25519ID{1}}: "Ed25519 identity is not the one",
+		} {
+			if _, err := r.connect(t, want, &LinkConfig{}); err == nil || !strings.Contains(err.Error(), words) {
+				t.Errorf("%v", err)
+			}
+		}
+	})
+	t.Run("wrong clock", func(t *testing.T) {
+		cfg := &LinkConfig{Now: func() time.Time { return time.Now().Add(60 * 24 * time.Hour) }}
+		_, err := r.connect(t, r.id, cfg)
+		if err == nil || !strings.Contains(err.Error(), "expired") || !strings.Contains(err.Error(), "the peer's clock minus this one is -1440h0m") {
+			t.Error(err)
+		}
+		cfg.Now = func() time.Time { return time.Now().Add(-time.Hour) }
+		l, err := r.connect(t, r.id, cfg)
+		if err != nil || !l.ClockSkewKnown || (l.ClockSkew-time.Hour).Abs() > 5*time.Second {
+			t.Error(l, err)
+		}
+	})
+	t.Run("relay", func(t *testing.T) {
+		l, err := r.connect(t, r.id, &LinkConfig{Identity: keys(t), Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		createFast(t, l)
+		// It knows who this is only by a good AUTHENTICATE.
+		r.wait(t, "(open) with "+l.Conn.LocalAddr().String()+" ID="+keys(t).ID.Ed.String()+" RSA_ID="+keys(t).ID.RSA.String())
+	})
+}

@@ -1,0 +1,140 @@
+package channel
+
+import (
+	"crypto/ed25519"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/tls"
+	"io"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/cert"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+)
+
+// How long the certificates live, as C tor has it.
+const (
+	linkLife       = 2 * 24 * time.Hour   // link and authentication certificates
+	tlsLeafLife    = 180 * 24 * time.Hour // the X.509 certificate of TLS; the link certificate ends it earlier
+	rsaX509Life    = 365 * 24 * time.Hour
+	crossLife      = 10 * 365 * 24 * time.Hour
+	tlsLeafKeyBits = 2048
+)
+
+// RelayIdentity is a relay's long-lived keys. The Ed25519 identity key itself is
+// not among them: it may stay offline and sign SigningCert there.
+type RelayIdentity struct {
+	RSA         *rsa.PrivateKey // identity key of 1024 bits
+	Signing     ed25519.PrivateKey
+	SigningCert []byte // type 4: the signing key under the identity key, which it includes
+}
+
+// NewRelayIdentity certifies a signing key under the Ed25519 identity key until
+// expires (C tor's signing keys live for 30 days).
+func NewRelayIdentity(rsaKey *rsa.PrivateKey, identity, signing ed25519.PrivateKey, expires time.Time) *RelayIdentity {
+	c := cert.Ed25519{
+		Type: cert.IdentityVSigning, Expires: expires, KeyType: cert.KeyEd25519, Key: cert.IdentityOf(signing),
+		Signer: cert.IdentityOf(identity), HasSigner: true,
+	}
+	return &RelayIdentity{RSA: rsaKey, Signing: signing, SigningCert: c.Encode(cert.SignerOf(identity))}
+}
+
+// RelayKeys is all that a relay needs in link handshakes. It is immutable: a
+// relay makes new ones before Expires and gives them to new handshakes.
+type RelayKeys struct {
+	ID      ident.RelayID
+	Expires time.Time // when the first of the certificates ends
+
+	rsaSHA256 [32]byte
+	leaf      tls.Certificate
+	leafSum   [32]byte // SHA-256 of the TLS certificate
+	auth      ed25519.PrivateKey
+	responder []byte // body of CERTS as responder
+	initiator []byte // body of CERTS as initiator
+}
+
+// NewRelayKeys makes the short-lived keys and certificates: a TLS key with a
+// certificate that looks like C tor's, a link certificate over it, and an
+// authentication key. Making the TLS key takes some 100 ms.
+func (id *RelayIdentity) NewRelayKeys(rand io.Reader, now time.Time) (*RelayKeys, error) {
+	signing, err := cert.ParseEd25519(id.SigningCert)
+	if err != nil {
+		return nil, fault.New(fault.Config, "relay identity: %w", err)
+	}
+	if !signing.HasSigner || signing.Key != cert.IdentityOf(id.Signing) {
+		return nil, fault.New(fault.Config, "relay identity: the signing certificate is for another key, or lacks the identity")
+	}
+	if err := signing.Verify(cert.IdentityVSigning, signing.Signer, now); err != nil {
+		return nil, fault.New(fault.Config, "relay identity: %w", err)
+	}
+	k := &RelayKeys{Expires: now.Add(linkLife)}
+	if signing.Expires.Before(k.Expires) {
+		k.Expires = signing.Expires
+	}
+	k.ID.Ed = signing.Signer
+	k.ID.RSA, k.rsaSHA256 = cert.RSAKeyID(&id.RSA.PublicKey)
+
+	rsaCert, err := k.makeX509(rand, now, id.RSA)
+	if err != nil {
+		return nil, err
+	}
+	cross, err := cert.SignRSACross(id.RSA, k.ID.Ed, now.Add(crossLife))
+	if err != nil {
+		return nil, err
+	}
+	if _, k.auth, err = ed25519.GenerateKey(rand); err != nil {
+		return nil, fault.New(fault.Local, "relay keys: authentication key: %w", err)
+	}
+	link := cert.Ed25519{Type: cert.SigningVTLS, Expires: k.Expires, KeyType: cert.KeySHA256OfX509, Key: k.leafSum}
+	auth := cert.Ed25519{Type: cert.SigningVLinkAuth, Expires: k.Expires, KeyType: cert.KeyEd25519, Key: cert.IdentityOf(k.auth)}
+	sign := cert.SignerOf(id.Signing)
+	common := cell.Certs{{Type: cell.CertRSAID, Body: rsaCert}, {Type: cell.CertEdSigning, Body: id.SigningCert}, {Type: cell.CertRSAEdIdentity, Body: cross}}
+	k.responder = append(common[:3:3], cell.Cert{Type: cell.CertEdLink, Body: link.Encode(sign)}).Append(nil)
+	k.initiator = append(common[:3:3], cell.Cert{Type: cell.CertEdAuth, Body: auth.Encode(sign)}).Append(nil)
+	return k, nil
+}
+
+// makeX509 makes the TLS certificate, kept in k, and the RSA identity
+// certificate, returned.
+func (k *RelayKeys) makeX509(rand io.Reader, now time.Time, identity *rsa.PrivateKey) ([]byte, error) {
+	tlsKey, err := rsa.GenerateKey(rand, tlsLeafKeyBits)
+	if err != nil {
+		return nil, fault.New(fault.Local, "relay keys: TLS key: %w", err)
+	}
+	subject, err := cert.RandomHostname(rand, ".net")
+	if err != nil {
+		return nil, err
+	}
+	issuer, err := cert.RandomHostname(rand, ".com")
+	if err != nil {
+		return nil, err
+	}
+	make := func(subject string, life time.Duration, pub *rsa.PublicKey) ([]byte, error) {
+		c := cert.X509{Subject: subject, Issuer: issuer}
+		if c.NotBefore, c.NotAfter, err = cert.Lifetime(rand, now, life); err != nil {
+			return nil, err
+		}
+		return c.Sign(rand, pub, identity)
+	}
+	leaf, err := make(subject, tlsLeafLife, &tlsKey.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	k.leaf = tls.Certificate{Certificate: [][]byte{leaf}, PrivateKey: tlsKey}
+	k.leafSum = sha256.Sum256(leaf)
+	return make(issuer, rsaX509Life, &identity.PublicKey)
+}
+
+// serverTLS returns the TLS configuration of a responder. It asks for no
+// certificate: an initiator that has an identity proves it by AUTHENTICATE.
+func (k *RelayKeys) serverTLS(now func() time.Time) *tls.Config {
+	return &tls.Config{
+		Time:                   now,
+		Certificates:           []tls.Certificate{k.leaf},
+		MinVersion:             tls.VersionTLS13,
+		CurvePreferences:       curves,
+		SessionTicketsDisabled: true, // a ticket would tell a returning client
+	}
+}
