@@ -8,3 +8,5 @@ require (
 )
 
 require golang.org/x/sys v0.47.0
+
+require golang.org/x/net v0.56.0

@@ -1,0 +1,7 @@
+//go:build unix
+
+package target
+
+import "syscall"
+
+const errInUse = syscall.EADDRINUSE

@@ -1,0 +1,5 @@
+package target
+
+import "golang.org/x/sys/windows"
+
+const errInUse = windows.WSAEADDRINUSE

@@ -1,0 +1,70 @@
+package target
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"io"
+	"net"
+)
+
+// MaxBytes is the most that one request may ask for.
+const MaxBytes = 1 << 40
+
+// raw serves one connection of a raw service. What goes wrong on it is the
+// client's to see: the connection ends.
+func (t *Target) raw(s Service, c *net.TCPConn) {
+	if !t.track(c) {
+		return
+	}
+	defer t.untrack(c)
+	switch s {
+	case Echo:
+		if _, err := io.Copy(c, c); err == nil {
+			c.CloseWrite()
+		}
+	case Source:
+		var head [8]byte
+		if _, err := io.ReadFull(c, head[:]); err != nil {
+			return
+		}
+		n := binary.BigEndian.Uint64(head[:])
+		if n > MaxBytes {
+			return
+		}
+		if _, err := io.CopyBuffer(writerOnly{c}, Bytes(int64(n)), make([]byte, 64<<10)); err == nil {
+			c.CloseWrite()
+			io.Copy(io.Discard, c) // let the client end it: a reset would take data with it
+		}
+	case Sink:
+		h := sha256.New()
+		n, err := io.CopyBuffer(h, readerOnly{c}, make([]byte, 64<<10))
+		if err != nil {
+			return
+		}
+		out := binary.BigEndian.AppendUint64(nil, uint64(n))
+		c.Write(h.Sum(out))
+	}
+}
+
+// writerOnly and readerOnly keep io.CopyBuffer to its buffer.
+type writerOnly struct{ io.Writer }
+type readerOnly struct{ io.Reader }
+
+// track registers a connection so that Close ends it; false after Close.
+func (t *Target) track(c net.Conn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		c.Close()
+		return false
+	}
+	t.open[c] = struct{}{}
+	return true
+}
+
+func (t *Target) untrack(c net.Conn) {
+	c.Close()
+	t.mu.Lock()
+	delete(t.open, c)
+	t.mu.Unlock()
+}
