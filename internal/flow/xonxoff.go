@@ -1,0 +1,244 @@
+package flow
+
+import (
+	"math"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Streams on circuits with congestion control have no windows. The receiver
+// says XOFF when its buffer is too full and XON, with the rate at which it
+// drains, when the sender may go on (proposal 324, section 4).
+
+const (
+	// Parameters count cells; these are the bytes of data in one: the least
+	// for limits that the peer is held to, the most for those that we keep.
+	cellDataMin = 488
+	cellDataMax = 498
+
+	// xoffGrace is how long a buffer may be above its limit before XOFF: a
+	// reader that is about to run deserves the chance. C tor waits as long.
+	xoffGrace = 5 * time.Millisecond
+
+	// burst is how many cells of data may wait before the buffer counts as
+	// draining too slowly, without a read that would tell.
+	burst = 32
+)
+
+// Advice is what a Drain wants to be sent to the peer.
+type Advice uint8
+
+// What to send.
+const (
+	SendNothing Advice = iota
+	SendXOFF
+	SendXON // with Drain.Rate
+)
+
+// Drain watches the buffer of received data of one stream and decides when to
+// send XOFF and XON.
+type Drain struct {
+	limit, every int // bytes
+	overrun      int // bytes
+	changePct    uint64
+	samples      int
+
+	xoff       bool
+	sinceXoff  int       // bytes that came after XOFF
+	graceStart time.Time // zero: not above the limit
+	start      time.Time // of the measurement; zero: none
+	drained    int       // bytes since start
+	prev       int       // bytes of the last measurement
+	rate       uint32    // smoothed, kilobytes (1000 bytes) a second
+	sentRate   uint32
+}
+
+// NewDrain returns the watch of one stream. client says whether this end is a
+// client or an onion service, not an exit.
+func NewDrain(p *Params, client bool) Drain {
+	limit := p.XoffExit
+	if client {
+		limit = p.XoffClient
+	}
+	return Drain{
+		limit: limit * cellDataMin,
+		every: p.XonRate * cellDataMax,
+		// What can still be on its way when XOFF leaves is one window of the
+		// peer's; twice the greatest window of slow start is generous.
+		overrun:   2 * min(p.SSMax, 20000) * cellDataMax,
+		changePct: uint64(p.XonChangePct),
+		samples:   p.XonEWMACnt,
+	}
+}
+
+// Rate returns the drain rate that an XON carries, in kilobytes (1000 bytes)
+// a second; zero means as fast as you can.
+func (d *Drain) Rate() uint32 { return d.rate }
+
+// Received is to be told of n bytes that came from the peer, and how many bytes
+// are buffered now. An error is a violation of the protocol: the peer goes on
+// long after XOFF.
+func (d *Drain) Received(now time.Time, n, buffered int) (Advice, error) {
+	if d.xoff {
+		if d.sinceXoff += n; d.sinceXoff > d.overrun {
+			return SendNothing, fault.New(fault.Protocol, "DATA: %d bytes after XOFF", d.sinceXoff)
+		}
+	}
+	switch {
+	case buffered <= d.limit:
+		d.graceStart = time.Time{}
+	case d.xoff:
+	case d.graceStart.IsZero():
+		d.graceStart = now
+	case now.Sub(d.graceStart) > xoffGrace:
+		d.graceStart = time.Time{}
+		d.xoff, d.sinceXoff = true, 0
+		d.rate = 0 // it was wrong if it came to this
+		return SendXOFF, nil
+	}
+	if buffered > burst*cellDataMin {
+		return d.Drained(now, 0, buffered), nil
+	}
+	return SendNothing, nil
+}
+
+// Drained is to be told of n bytes that were read from the buffer, and how many
+// are left. After SendXON the peer is assumed to know Rate.
+func (d *Drain) Drained(now time.Time, n, buffered int) Advice {
+	d.drained += n
+	if d.start.IsZero() && buffered > 0 {
+		d.start, d.drained = now, 0
+	}
+	if !d.start.IsZero() && d.drained > d.every {
+		d.measure(now.Sub(d.start))
+	}
+	advice := SendNothing
+	if d.xoff && buffered == 0 || !d.xoff && d.changed() {
+		d.xoff = false
+		d.sentRate = d.rate
+		advice = SendXON
+	}
+	if buffered == 0 {
+		d.start = time.Time{}
+		// A queue that stays empty says nothing about how fast it could drain:
+		// let the peer try twice the rate.
+		if d.drained >= d.every && d.sentRate != 0 {
+			d.rate = uint32(min(math.MaxInt32, 2*uint64(d.rate)))
+			d.prev, d.drained = d.drained, 0
+		}
+	}
+	return advice
+}
+
+// measure updates the rate from the time that a queue has been draining.
+func (d *Drain) measure(took time.Duration) {
+	us := uint64(max(0, took.Microseconds()))
+	if us == 0 {
+		return
+	}
+	if d.prev == 0 {
+		d.prev = d.drained
+	}
+	kb := min(math.MaxInt32, max(1, uint64(d.prev)*1000/us))
+	d.prev = d.drained
+	d.rate = uint32(ewma(kb, uint64(d.rate), d.samples))
+	d.drained, d.start = 0, time.Time{}
+}
+
+// changed reports whether the rate moved enough since the last XON.
+func (d *Drain) changed() bool {
+	sent, rate := uint64(d.sentRate), uint64(d.rate)
+	return sent != 0 && (rate > (100+d.changePct)*sent/100 || rate < (100-d.changePct)*sent/100)
+}
+
+// Throttle is the sending half: what the peer's XOFF and XON allow.
+type Throttle struct {
+	off     bool
+	rate    int // bytes a second; zero: no limit
+	tokens  int // bytes
+	refill  time.Time
+	minXoff uint64 // bytes that must be sent for each XOFF
+	minXon  uint64
+	sent    uint64
+	xoffs   uint64
+	xons    uint64
+}
+
+// NewThrottle returns the state of a stream that may send. peerClient says
+// whether the peer is a client or an onion service, not an exit.
+func NewThrottle(p *Params, peerClient bool) Throttle {
+	limit := p.XoffExit
+	if peerClient {
+		limit = p.XoffClient
+	}
+	return Throttle{minXoff: uint64(limit) * cellDataMin, minXon: uint64(min(limit, p.XonRate)) * cellDataMin}
+}
+
+// XOFF stops the stream. An error is a violation of the protocol: two in a row,
+// or more than the bytes that were sent can have caused, which would be a
+// signal to somebody who watches.
+func (t *Throttle) XOFF() error {
+	if t.off {
+		return fault.New(fault.Protocol, "XOFF: the stream is stopped already")
+	}
+	t.xoffs++
+	if t.sent < t.minXoff*t.xoffs {
+		return fault.New(fault.Protocol, "XOFF: %d of them for %d bytes", t.xoffs, t.sent)
+	}
+	t.off = true
+	return nil
+}
+
+// XON starts the stream again, or changes its rate: kbps is in kilobytes (1000
+// bytes) a second, zero is no limit. The error is as XOFF's.
+func (t *Throttle) XON(now time.Time, kbps uint32) error {
+	t.xons++
+	if t.sent < t.minXon*t.xons {
+		return fault.New(fault.Protocol, "XON: %d of them for %d bytes", t.xons, t.sent)
+	}
+	t.off = false
+	t.rate = int(min(uint64(kbps)*1000, math.MaxInt32))
+	if t.rate == math.MaxInt32 {
+		t.rate = 0
+	}
+	t.tokens, t.refill = t.rate, now // a second's worth at once, as C tor's bucket
+	return nil
+}
+
+// Stopped reports whether the peer said XOFF.
+func (t *Throttle) Stopped() bool { return t.off }
+
+// Budget returns how many bytes may be sent now. When it is zero, wait is how
+// long until there is a cell's worth, or zero when only an XON can help.
+func (t *Throttle) Budget(now time.Time) (bytes int, wait time.Duration) {
+	if t.off {
+		return 0, 0
+	}
+	if t.rate == 0 {
+		return math.MaxInt, 0
+	}
+	t.fill(now)
+	if t.tokens > 0 {
+		return t.tokens, 0
+	}
+	short := min(cellDataMax, t.rate) - t.tokens
+	return 0, time.Duration(float64(short) / float64(t.rate) * float64(time.Second))
+}
+
+// fill adds the tokens of the time that passed, a second's worth at most.
+func (t *Throttle) fill(now time.Time) {
+	if d := now.Sub(t.refill); d >= time.Second {
+		t.tokens, t.refill = t.rate, now
+	} else if add := int(d.Seconds() * float64(t.rate)); add > 0 {
+		t.tokens, t.refill = min(t.rate, t.tokens+add), now
+	}
+}
+
+// Sent accounts for n bytes of data in one message.
+func (t *Throttle) Sent(n int) {
+	t.sent += uint64(n)
+	if t.rate != 0 {
+		t.tokens -= n
+	}
+}
