@@ -1,0 +1,175 @@
+package netdir
+
+import (
+	"bytes"
+	"iter"
+	"net/netip"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/protover"
+)
+
+// Directory is an immutable view of one microdescriptor consensus, joined with
+// those of its microdescriptors that are at hand. It keeps no text: a
+// consensus of 9,000 relays takes a few megabytes. All methods may be used
+// from many goroutines.
+type Directory struct {
+	pre       netdoc.Preamble
+	factors   [positions][classes]int64
+	relays    []relay // in the order of RSA identities
+	nicknames string
+	six       []netip.AddrPort
+	protos    []protover.Set
+	versions  []string
+	mds       []*netdoc.Microdesc // parallel to relays; nil: not at hand
+
+	edOnce sync.Once
+	byEd   []uint16 // relays with an Ed25519 identity, in its order
+
+	cumOnce [positions]sync.Once
+	cum     [positions][]uint64 // running sums of weights
+}
+
+// relay is one relay of the consensus; all that many have in common is kept
+// once, elsewhere.
+type relay struct {
+	rsa          ident.RSAID
+	md           [32]byte
+	addr         [4]byte
+	flags        netdoc.Flags
+	bandwidth    uint32
+	nick         uint32 // offset in nicknames
+	six          int32  // index in six, or -1
+	orPort       uint16
+	dirPort      uint16
+	proto        uint16
+	version      uint16
+	nickLen      uint8
+	unmeasured   bool
+	hasBandwidth bool
+}
+
+// Len returns the number of relays in the consensus.
+func (d *Directory) Len() int { return len(d.relays) }
+
+// Relay returns the i-th relay, in the order of RSA identities.
+func (d *Directory) Relay(i int) Relay { return Relay{d, i} }
+
+// All yields every relay of the consensus, with or without microdescriptor.
+func (d *Directory) All() iter.Seq[Relay] {
+	return func(yield func(Relay) bool) {
+		for i := range d.relays {
+			if !yield(Relay{d, i}) {
+				return
+			}
+		}
+	}
+}
+
+// Lookup finds a relay by its RSA identity.
+func (d *Directory) Lookup(id ident.RSAID) (Relay, bool) {
+	i, ok := slices.BinarySearchFunc(d.relays, id, func(r relay, id ident.RSAID) int { return bytes.Compare(r.rsa[:], id[:]) })
+	if !ok {
+		return Relay{}, false
+	}
+	return Relay{d, i}, true
+}
+
+// LookupEd finds a relay by its Ed25519 identity, which only relays whose
+// microdescriptor is at hand have.
+func (d *Directory) LookupEd(id ident.Ed25519ID) (Relay, bool) {
+	d.edOnce.Do(d.indexEd)
+	n := sort.Search(len(d.byEd), func(n int) bool { return bytes.Compare(d.mds[d.byEd[n]].Ed[:], id[:]) >= 0 })
+	if n == len(d.byEd) || d.mds[d.byEd[n]].Ed != id {
+		return Relay{}, false
+	}
+	return Relay{d, int(d.byEd[n])}, true
+}
+
+// LookupID finds a relay by the identities that id names; both must fit when
+// both are there.
+func (d *Directory) LookupID(id ident.RelayID) (Relay, bool) {
+	var r Relay
+	var ok bool
+	if id.RSA.IsZero() {
+		r, ok = d.LookupEd(id.Ed)
+	} else {
+		r, ok = d.Lookup(id.RSA)
+	}
+	if !ok || !id.Matches(r.ID()) {
+		return Relay{}, false
+	}
+	return r, true
+}
+
+func (d *Directory) indexEd() {
+	d.byEd = make([]uint16, 0, len(d.relays))
+	for i, md := range d.mds {
+		if md != nil && !md.Ed.IsZero() {
+			d.byEd = append(d.byEd, uint16(i))
+		}
+	}
+	slices.SortFunc(d.byEd, func(a, b uint16) int { return bytes.Compare(d.mds[a].Ed[:], d.mds[b].Ed[:]) })
+}
+
+// ValidAfter is when the consensus begins to be valid.
+func (d *Directory) ValidAfter() time.Time { return d.pre.ValidAfter }
+
+// FreshUntil is when the next consensus is due.
+func (d *Directory) FreshUntil() time.Time { return d.pre.FreshUntil }
+
+// ValidUntil is when the consensus ceases to be valid.
+func (d *Directory) ValidUntil() time.Time { return d.pre.ValidUntil }
+
+// reasonablyLive is how long after its end a consensus may still be used
+// (dir-spec 5.1).
+const reasonablyLive = 24 * time.Hour
+
+// Live reports whether the consensus is valid at now.
+func (d *Directory) Live(now time.Time) bool {
+	return !now.Before(d.pre.ValidAfter) && !now.After(d.pre.ValidUntil)
+}
+
+// ReasonablyLive reports whether the consensus is valid at now, or within a
+// day of being so: good enough to build circuits with while a newer one is
+// sought.
+func (d *Directory) ReasonablyLive(now time.Time) bool {
+	return !now.Before(d.pre.ValidAfter.Add(-reasonablyLive)) && !now.After(d.pre.ValidUntil.Add(reasonablyLive))
+}
+
+// Param returns a consensus parameter forced into [lo, hi], or def when the
+// consensus does not set it (param-spec).
+func (d *Directory) Param(name string, def, lo, hi int32) int32 {
+	return d.pre.Params.Get(name, def, lo, hi)
+}
+
+// SharedRandom returns the shared random values that the consensus has; nil
+// for one that it lacks.
+func (d *Directory) SharedRandom() (previous, current *netdoc.SharedRandom) {
+	return d.pre.SharedRandPrevious, d.pre.SharedRandCurrent
+}
+
+// MissingProtocols returns what the consensus requires and recommends of
+// clients that have lacks, as lists for people; empty when nothing is. A
+// client must not use a network that requires what it lacks (tor-spec,
+// "subprotocol versioning").
+func (d *Directory) MissingProtocols(have protover.Set) (required, recommended string) {
+	return have.Missing(d.pre.RequiredClient), have.Missing(d.pre.RecommendedClient)
+}
+
+// MissingMicrodescs returns the digests of microdescriptors that are not at
+// hand, in the order of the consensus.
+func (d *Directory) MissingMicrodescs() [][32]byte {
+	var out [][32]byte
+	for i, md := range d.mds {
+		if md == nil {
+			out = append(out, d.relays[i].md)
+		}
+	}
+	return out
+}

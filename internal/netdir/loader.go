@@ -1,0 +1,148 @@
+package netdir
+
+import (
+	"strings"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/protover"
+)
+
+// Loader makes directories out of consensuses, and keeps one copy of what
+// successive ones have in common: subprotocol sets, policies, families. It
+// verifies nothing: callers check a consensus's signatures before they use the
+// directory. Not safe for concurrent use; the directories are.
+type Loader struct{ in netdoc.Interner }
+
+// Consensus parses a microdescriptor consensus. The directory does not hold on
+// to doc, and has no microdescriptors yet, save those of prev (which may be
+// nil) that the new consensus names too. The parsed consensus comes along for
+// its signatures and digests; its Routers are empty.
+func (l *Loader) Consensus(doc []byte, prev *Directory) (*Directory, *netdoc.Consensus, error) {
+	b := builder{d: &Directory{}, protos: map[string]uint16{}, versions: map[string]uint16{}}
+	c, err := netdoc.ParseConsensus(doc, &l.in, b.add)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c.Flavor != netdoc.FlavorMicrodesc {
+		return nil, nil, fault.New(fault.Directory, "consensus: flavor %v, not microdesc", c.Flavor)
+	}
+	d := b.d
+	d.pre = c.Preamble
+	d.relays = append([]relay(nil), d.relays...) // without spare capacity
+	d.nicknames = b.nicks.String()
+	d.mds = make([]*netdoc.Microdesc, len(d.relays))
+	d.factors = positionFactors(c.BandwidthWeights, int64(d.Param("bwweightscale", 10000, 1, 1<<31-1)))
+	if prev != nil {
+		d.inherit(prev)
+	}
+	return d, c, nil
+}
+
+// Microdescs parses microdescriptors and returns the directory with those
+// that it names and did not have, how many those were, and the first error of
+// any other. keep, which may be nil, gets the text of each that was taken, and
+// may not hold on to it.
+func (l *Loader) Microdescs(d *Directory, text []byte, keep func([]byte)) (*Directory, int, error) {
+	want := d.missing()
+	var mds []*netdoc.Microdesc
+	var first error
+	n := 0
+	netdoc.ParseMicrodescs(text, &l.in, func(md *netdoc.Microdesc, one []byte, err error) {
+		if err != nil {
+			if first == nil {
+				first = err
+			}
+			return
+		}
+		i, ok := want[md.Digest]
+		if !ok || d.mds[i] != nil || (mds != nil && mds[i] != nil) {
+			return
+		}
+		if mds == nil {
+			mds = append([]*netdoc.Microdesc(nil), d.mds...)
+		}
+		mds[i] = md
+		n++
+		if keep != nil {
+			keep(one)
+		}
+	})
+	if n == 0 {
+		return d, 0, first
+	}
+	return d.with(mds), n, first
+}
+
+// builder collects the relays of a consensus.
+type builder struct {
+	d        *Directory
+	nicks    strings.Builder
+	protos   map[string]uint16
+	versions map[string]uint16
+}
+
+func (b *builder) add(rs *netdoc.RouterStatus) error {
+	r := relay{
+		rsa: rs.RSA, md: rs.Microdesc, addr: rs.Addr.As4(), orPort: rs.ORPort, dirPort: rs.DirPort,
+		flags: rs.Flags, bandwidth: rs.Bandwidth, unmeasured: rs.Unmeasured, hasBandwidth: rs.HasBandwidth,
+		nick: uint32(b.nicks.Len()), nickLen: uint8(len(rs.Nickname)), six: -1,
+	}
+	b.nicks.WriteString(rs.Nickname)
+	for _, ap := range rs.ORAddrs {
+		if ap.Addr().Is6() && !ap.Addr().Is4In6() {
+			r.six = int32(len(b.d.six))
+			b.d.six = append(b.d.six, ap)
+			break
+		}
+	}
+	r.proto = index(b.protos, &b.d.protos, rs.Proto, func() protover.Set { return rs.Protocols })
+	r.version = index(b.versions, &b.d.versions, rs.Version, func() string { return rs.Version })
+	b.d.relays = append(b.d.relays, r)
+	return nil
+}
+
+// index returns the place of a value in list, adding it when its key is new.
+// A consensus has fewer than 65,536 relays, so an index fits.
+func index[T any](m map[string]uint16, list *[]T, key string, value func() T) uint16 {
+	i, ok := m[key]
+	if !ok {
+		i = uint16(len(*list))
+		m[key] = i
+		*list = append(*list, value())
+	}
+	return i
+}
+
+// missing returns the relays without a microdescriptor, by its digest.
+func (d *Directory) missing() map[[32]byte]int {
+	m := make(map[[32]byte]int)
+	for i := range d.relays {
+		if d.mds[i] == nil {
+			m[d.relays[i].md] = i
+		}
+	}
+	return m
+}
+
+// inherit takes the microdescriptors of an older directory that are still
+// named.
+func (d *Directory) inherit(prev *Directory) {
+	byDigest := make(map[[32]byte]*netdoc.Microdesc, len(prev.mds))
+	for _, md := range prev.mds {
+		if md != nil {
+			byDigest[md.Digest] = md
+		}
+	}
+	for i := range d.relays {
+		d.mds[i] = byDigest[d.relays[i].md]
+	}
+}
+
+// with returns the directory with other microdescriptors.
+func (d *Directory) with(mds []*netdoc.Microdesc) *Directory {
+	return &Directory{
+		pre: d.pre, factors: d.factors, relays: d.relays, nicknames: d.nicknames,
+		six: d.six, protos: d.protos, versions: d.versions, mds: mds,
+	}
+}

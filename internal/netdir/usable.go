@@ -1,0 +1,81 @@
+package netdir
+
+// Usability says how much of the network can be used with the
+// microdescriptors at hand (path-spec, "when we build").
+type Usability struct {
+	Have, Want          int     // microdescriptors
+	Guard, Middle, Exit float64 // weighted fractions of each position's relays, 0 to 1
+	Path                float64 // the product: the fraction of usable paths
+	HasExits            bool    // without exits in the consensus, Exit is 1 and only internal circuits work
+}
+
+// Usability computes it.
+func (d *Directory) Usability() Usability {
+	var u Usability
+	var guard, middle, exit fraction
+	for i := range d.relays {
+		r := &d.relays[i]
+		if !r.flags.Has(FlagRunning | FlagValid) {
+			continue
+		}
+		have := d.mds[i] != nil
+		u.Want++
+		if have {
+			u.Have++
+		}
+		middle.add(d.weight(i, PosMiddle), have)
+		if r.flags.Has(FlagGuard) {
+			guard.add(d.weight(i, PosGuard), have)
+		}
+		if r.flags.Has(FlagExit) && !r.flags.Has(FlagBadExit) {
+			u.HasExits = true
+			exit.add(d.weight(i, PosExit), have)
+		}
+	}
+	u.Guard, u.Middle, u.Exit = guard.value(), middle.value(), 1
+	if u.HasExits {
+		u.Exit = exit.value()
+	}
+	u.Path = u.Guard * u.Middle * u.Exit
+	return u
+}
+
+// fraction sums weights; when all are zero, it counts.
+type fraction struct {
+	have, all float64
+	nHave, n  int
+}
+
+func (f *fraction) add(w uint64, have bool) {
+	f.all += float64(w)
+	f.n++
+	if have {
+		f.have += float64(w)
+		f.nHave++
+	}
+}
+
+func (f *fraction) value() float64 {
+	switch {
+	case f.n == 0:
+		return 0
+	case f.all == 0:
+		return float64(f.nHave) / float64(f.n)
+	}
+	return f.have / f.all
+}
+
+// PathThreshold returns the fraction of paths that must be usable before
+// circuits are built: configured (PathsNeededToBuildCircuits) when it is
+// positive, forced into [0.25, 0.95], else what the consensus says.
+func (d *Directory) PathThreshold(configured float64) float64 {
+	if configured > 0 {
+		return min(max(configured, 0.25), 0.95)
+	}
+	return float64(d.Param("min_paths_for_circs_pct", 60, 25, 95)) / 100
+}
+
+// Enough reports whether circuits may be built.
+func (d *Directory) Enough(configured float64) bool {
+	return d.Usability().Path >= d.PathThreshold(configured)
+}
