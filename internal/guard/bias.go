@@ -1,0 +1,230 @@
+package guard
+
+import (
+	"context"
+	"log/slog"
+)
+
+// bias are the counts of path-spec 7 for one guard: a guard that lets circuits
+// fail unless they end at its friends shows by low rates. They are fractions
+// because old counts are scaled down.
+type bias struct {
+	CircAttempts  float64 `json:"circ_attempts"`  // second hop built
+	CircSuccesses float64 `json:"circ_successes"` // completed
+	ClosedWell    float64 `json:"closed_well"`    // completed, and closed by us
+	Collapsed     float64 `json:"collapsed"`      // completed, and closed by somebody else
+	Unusable      float64 `json:"unusable"`       // used, without any success
+	Timeouts      float64 `json:"timeouts"`       // took too long to build
+	UseAttempts   float64 `json:"use_attempts"`   // circuits that a stream was attached to
+	UseSuccesses  float64 `json:"use_successes"`  // of those, the ones that answered
+	Disabled      bool    `json:"disabled"`       // dropped for its rates
+
+	said, saidUse level // what was logged already
+}
+
+// level is how alarming a rate is.
+type level uint8
+
+const (
+	fine level = iota
+	notice
+	warn
+	extreme
+)
+
+// useBias is what one circuit counted so far.
+type useBias struct {
+	attempted, built, timedOut bool
+	tried, answered            bool
+}
+
+// Extended reports that the circuit has two hops: from here on its failure
+// counts. Circuits of one hop count for nothing.
+func (u *Use) Extended() {
+	u.m.mu.Lock()
+	defer u.m.mu.Unlock()
+	if u.state == dead || u.bias.attempted {
+		return
+	}
+	u.bias.attempted = true
+	u.g.bias.CircAttempts++
+	u.m.judgeCircs(u.g)
+	u.m.touch()
+}
+
+// TimedOut reports that the circuit passed its close timeout while it was
+// being built.
+func (u *Use) TimedOut() {
+	u.m.mu.Lock()
+	defer u.m.mu.Unlock()
+	if u.state == dead || u.bias.timedOut || !u.bias.attempted {
+		return
+	}
+	u.bias.timedOut = true
+	u.g.bias.Timeouts++
+	u.m.touch()
+}
+
+// built counts a completed circuit. The manager is locked.
+func (u *Use) built() {
+	if u.bias.attempted && !u.bias.built {
+		u.bias.built = true
+		u.g.bias.CircSuccesses++
+	}
+}
+
+// StreamTried reports that a stream was attached to the circuit.
+func (u *Use) StreamTried() {
+	u.m.mu.Lock()
+	defer u.m.mu.Unlock()
+	if u.state != complete || !u.bias.built || u.bias.tried {
+		return
+	}
+	u.bias.tried = true
+	u.g.bias.UseAttempts++
+	u.m.judgeUses(u.g)
+	u.m.touch()
+}
+
+// StreamAnswered reports that the last hop answered as expected: CONNECTED,
+// RESOLVED, or an END that only it can know of.
+func (u *Use) StreamAnswered() {
+	u.m.mu.Lock()
+	defer u.m.mu.Unlock()
+	u.bias.answered = u.bias.tried
+}
+
+// StreamFailed reports that a later stream timed out or failed without an
+// answer: the circuit counts as tried only.
+func (u *Use) StreamFailed() {
+	u.m.mu.Lock()
+	defer u.m.mu.Unlock()
+	u.bias.answered = false
+}
+
+// NeedsProbe reports whether the circuit should be probed before it is closed
+// (path-spec 7.2): a stream was attached, and none has been answered.
+func (u *Use) NeedsProbe() bool {
+	u.m.mu.Lock()
+	defer u.m.mu.Unlock()
+	return u.state == complete && u.bias.tried && !u.bias.answered
+}
+
+// biasClosed counts the end of a circuit. The manager is locked.
+func (u *Use) biasClosed(byUs bool) {
+	b := &u.g.bias
+	if !u.bias.built {
+		return
+	}
+	if byUs {
+		b.ClosedWell++
+	} else {
+		b.Collapsed++
+	}
+	if u.bias.tried {
+		if u.bias.answered && byUs {
+			b.UseSuccesses++
+		} else {
+			b.Unusable++
+		}
+	}
+	u.m.touch()
+}
+
+// open counts the circuits through g that are not closed: built ones, ones
+// being built, and ones with a stream.
+func (m *Manager) open(g *sampled) (built, building, used float64) {
+	for _, u := range m.uses {
+		switch {
+		case u.g != g || !u.bias.attempted:
+			continue
+		case u.bias.built:
+			built++
+		default:
+			building++
+		}
+		if u.bias.tried {
+			used++
+		}
+	}
+	return built, building, used
+}
+
+// judgeCircs looks at the rate of construction, and scales the counts.
+func (m *Manager) judgeCircs(g *sampled) {
+	b, p := &g.bias, &m.p.Bias
+	built, building, _ := m.open(g)
+	if b.CircAttempts > p.MinCircs {
+		rate := (b.ClosedWell + built) / b.CircAttempts
+		l := fine
+		switch {
+		case rate < p.Extreme:
+			l = extreme
+		case rate < p.Warn:
+			l = warn
+		case rate < p.Notice:
+			l = notice
+		}
+		m.accuse(g, l, &b.said, "circuits", rate)
+	}
+	if b.CircAttempts > p.ScaleCircs {
+		scale(p.ScaleBy, built+building, &b.CircAttempts)
+		scale(p.ScaleBy, built, &b.CircSuccesses)
+		scale(p.ScaleBy, 0, &b.ClosedWell, &b.Collapsed, &b.Unusable, &b.Timeouts)
+	}
+}
+
+// judgeUses looks at the rate of use, and scales the counts.
+func (m *Manager) judgeUses(g *sampled) {
+	b, p := &g.bias, &m.p.Bias
+	_, _, used := m.open(g)
+	if b.UseAttempts > p.MinUse {
+		rate := (b.UseSuccesses + used) / b.UseAttempts
+		l := fine
+		switch {
+		case rate < p.ExtremeUse:
+			l = extreme
+		case rate < p.NoticeUse:
+			l = notice
+		}
+		m.accuse(g, l, &b.saidUse, "uses", rate)
+	}
+	if b.UseAttempts > p.ScaleUse {
+		scale(p.ScaleBy, used, &b.UseAttempts)
+		scale(p.ScaleBy, 0, &b.UseSuccesses)
+	}
+}
+
+// scale multiplies counts, leaving out the part of circuits that are open.
+func scale(by, open float64, counts ...*float64) {
+	for _, c := range counts {
+		*c = max(0, *c-open)*by + open
+	}
+}
+
+// accuse says once per level that a guard's rate is low, and drops the guard
+// at the extreme when the parameters ask for it.
+func (m *Manager) accuse(g *sampled, l level, said *level, what string, rate float64) {
+	if l == extreme && m.p.Bias.Drop && !g.bias.Disabled {
+		g.bias.Disabled = true
+		m.log().Warn("guard fails so many "+what+" that it is not used any more: it may be manipulating routes", "guard", g.id, "rate", rate)
+		for _, s := range m.sets {
+			s.refilter(&m.cfg.Filter)
+			s.choosePrimary(m.p.Primary)
+		}
+	}
+	if l <= *said {
+		return
+	}
+	*said = l
+	if g.bias.Disabled {
+		return
+	}
+	at := map[level]slog.Level{notice: slog.LevelInfo, warn: slog.LevelWarn, extreme: slog.LevelWarn}[l]
+	text := map[level]string{
+		notice:  "guard fails more " + what + " than usual: the network may be overloaded",
+		warn:    "guard fails very many " + what + ": the network may be overloaded, or somebody attacks",
+		extreme: "guard fails an extreme number of " + what + ": it may be manipulating routes",
+	}[l]
+	m.log().Log(context.Background(), at, text, "guard", g.id, "rate", rate)
+}

@@ -1,0 +1,162 @@
+package guard
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// choose returns the guard for a circuit (guard-spec 4.6), and whether the
+// circuit may be used as soon as it is complete.
+func (m *Manager) choose(s *set, req *Request, now time.Time) (*sampled, state, error) {
+	for _, g := range s.sample {
+		g.considerRetry(now)
+	}
+	if err := m.missing(s, req); err != nil {
+		return nil, dead, err
+	}
+	fits := func(g *sampled) bool {
+		return g.usable() && req.allows(g) && (req.Purpose == Directory1Hop || g.cur.Complete)
+	}
+	if g := m.choosePrimary(s, req, fits); g != nil {
+		return g, usableOnCompletion, nil
+	}
+	if m.expand(s, now) {
+		s.choosePrimary(m.p.Primary)
+	}
+	for _, list := range [][]*sampled{s.confirmed, s.sample} {
+		var first *sampled
+		for _, g := range list {
+			if g.primary || !fits(g) {
+				continue
+			}
+			if g.pending == 0 {
+				return g, usableIfNoBetter, nil
+			}
+			if first == nil {
+				first = g
+			}
+		}
+		// Every one of them is being tried already: try the best one again.
+		if first != nil {
+			return first, usableIfNoBetter, nil
+		}
+	}
+	return nil, dead, nil
+}
+
+// choosePrimary picks among the first primary guards that fit. A guard that
+// the path forbids counts among the first, as long as another one is left:
+// otherwise a peer could make a client use all its guards by its choice of
+// restrictions.
+func (m *Manager) choosePrimary(s *set, req *Request, fits func(*sampled) bool) *sampled {
+	want := m.p.UsePrimary
+	if req.Purpose == Directory1Hop {
+		want = m.p.UsePrimaryDir
+	}
+	var usable []*sampled
+	considered := 0
+	for _, g := range s.primary {
+		if considered >= want && len(usable) > 0 {
+			break
+		}
+		if fits(g) {
+			usable = append(usable, g)
+			considered++
+		} else if !req.allows(g) {
+			considered++
+		}
+	}
+	if len(usable) == 0 {
+		return nil
+	}
+	return usable[m.cfg.Rand.IntN(len(usable))]
+}
+
+// missing refuses traffic while a descriptor of the guards that would be used
+// is missing: going further down the list would let whoever withholds it
+// choose the guard (guard-spec 4.12).
+func (m *Manager) missing(s *set, req *Request) error {
+	if req.Purpose == Directory1Hop {
+		return nil
+	}
+	for _, g := range s.primary[:min(m.p.UsePrimary, len(s.primary))] {
+		if g.reach != no && !g.cur.Complete {
+			return fault.New(fault.Directory, "guard %v: its microdescriptor is missing", g.id.LogValue())
+		}
+	}
+	return nil
+}
+
+// none says why no guard can be used.
+func (m *Manager) none(s *set, req *Request, now time.Time) error {
+	var unlisted, excluded, disabled, down, bare, forbidden int
+	var retry time.Time
+	for _, g := range s.sample {
+		switch {
+		case !g.listed:
+			unlisted++
+		case g.bias.Disabled:
+			disabled++
+		case !g.filtered:
+			excluded++
+		case g.reach == no:
+			down++
+			if t := g.retryAt(now); retry.IsZero() || t.Before(retry) {
+				retry = t
+			}
+		case req.Purpose != Directory1Hop && !g.cur.Complete:
+			bare++
+		case !req.allows(g):
+			forbidden++
+		}
+	}
+	var why []string
+	add := func(n int, what string) {
+		if n > 0 {
+			why = append(why, fmt.Sprintf("%d %s", n, what))
+		}
+	}
+	add(unlisted, "not listed in the consensus")
+	add(excluded, "excluded by the configuration")
+	add(disabled, "disabled for failing circuits")
+	if down > 0 {
+		add(down, fmt.Sprintf("unreachable (the next is tried again in %v)", max(0, retry.Sub(now)).Round(time.Second)))
+	}
+	add(bare, "without microdescriptor")
+	add(forbidden, "forbidden by the rest of the path")
+	if len(why) == 0 && s.name == setRestricted {
+		return fault.New(fault.Config, "no guard: the configuration excludes every relay of the consensus that could be one")
+	}
+	if len(why) == 0 {
+		return fault.New(fault.Directory, "no guard: the consensus lists no relay with the flags Guard, Stable, Fast and V2Dir")
+	}
+	kind := fault.Directory
+	if down > 0 {
+		kind = fault.Network
+	} else if excluded > 0 {
+		kind = fault.Config
+	}
+	return fault.New(kind, "no guard: of %d sampled, %s", len(s.sample), strings.Join(why, ", "))
+}
+
+// higher reports whether a is preferred to b (guard-spec 4.3).
+func (s *set) higher(a, b *sampled) bool {
+	switch {
+	case a == b:
+		return false
+	case a.confirmed() || b.confirmed():
+		if a.confirmed() && b.confirmed() {
+			return slices.Index(s.confirmed, a) < slices.Index(s.confirmed, b)
+		}
+		return a.confirmed()
+	case (a.pending > 0) != (b.pending > 0):
+		return a.pending > 0
+	case a.pending > 0:
+		return a.lastTried.Before(b.lastTried)
+	}
+	return false
+}

@@ -1,0 +1,267 @@
+package guard
+
+import (
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+)
+
+// reasonablyLive is how far outside its validity a consensus may be and still
+// be believed about who is listed.
+const reasonablyLive = 24 * time.Hour
+
+// Manager keeps the guards of one client.
+type Manager struct {
+	store   Store
+	changed chan struct{}
+	saving  sync.Mutex // held while the state is written; taken before mu
+
+	mu     sync.Mutex // guards all below
+	cfg    Config
+	p      Params
+	dir    Directory // nil before the first consensus
+	sets   map[string]*set
+	cur    *set
+	uses   []*Use
+	online time.Time // the last success; zero before the first
+	dirty  bool      // there is something to save
+	warned bool      // of an extreme restriction
+}
+
+// New makes a manager with what store kept. A store that holds rubbish is
+// reported to the log, set aside, and begun anew; one that cannot be read is
+// an error.
+func New(cfg Config, store Store, now time.Time) (*Manager, error) {
+	m := &Manager{
+		store: store, changed: make(chan struct{}, 1),
+		cfg: cfg, p: DefaultParams(), sets: map[string]*set{},
+	}
+	if err := m.load(now); err != nil {
+		return nil, err
+	}
+	if len(cfg.Bridges) > 0 {
+		m.cur = m.instance(setBridges)
+		m.refresh(now)
+	} else {
+		m.cur = m.instance(setDefault)
+	}
+	return m, nil
+}
+
+// instance returns the named set, made empty when it is not there.
+func (m *Manager) instance(name string) *set {
+	s := m.sets[name]
+	if s == nil {
+		s = &set{name: name}
+		m.sets[name] = s
+	}
+	return s
+}
+
+// Update takes a new consensus, or the same one with more microdescriptors
+// (guard-spec 4.10).
+func (m *Manager) Update(dir Directory, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dir = dir
+	m.p = ParamsFrom(dir.Param)
+	m.refresh(now)
+}
+
+// SetFilter takes a new configuration. Who is sampled does not depend on it.
+func (m *Manager) SetFilter(f Filter, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cfg.Filter = f
+	m.refresh(now)
+}
+
+// SetBridges takes a new list of bridges, or new descriptors of the same ones;
+// an empty list goes back to the consensus's guards.
+func (m *Manager) SetBridges(bridges []Candidate, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.cfg.Bridges = slices.Clone(bridges)
+	m.refresh(now)
+}
+
+// refresh recomputes everything that derives from consensus and configuration.
+func (m *Manager) refresh(now time.Time) {
+	m.cur = m.instance(m.selectSet())
+	s, src := m.cur, m.source()
+	if src == nil {
+		return
+	}
+	if src.fixed || m.live(now) {
+		if s.relist(src, &m.p, m.cfg.Rand, now) {
+			m.touch()
+		}
+		if s.expire(&m.p, now) {
+			m.touch()
+		}
+	}
+	s.refilter(&m.cfg.Filter)
+	m.expand(s, now)
+	s.choosePrimary(m.p.Primary)
+	m.upgrade(now)
+}
+
+// live reports whether the consensus says something about now.
+func (m *Manager) live(now time.Time) bool {
+	return now.After(m.dir.ValidAfter().Add(-reasonablyLive)) && now.Before(m.dir.ValidUntil().Add(reasonablyLive))
+}
+
+// source is where the current set's candidates come from; nil when there is
+// no consensus yet.
+func (m *Manager) source() *source {
+	if m.cur.name == setBridges {
+		bridges := m.cfg.Bridges
+		return &source{
+			fixed: true,
+			all:   slices.Values(bridges),
+			lookup: func(id ident.RSAID) (Candidate, bool) {
+				i := slices.IndexFunc(bridges, func(c Candidate) bool { return c.ID.RSA.Equal(id) })
+				if i < 0 {
+					return Candidate{}, false
+				}
+				return bridges[i], true
+			},
+		}
+	}
+	if m.dir == nil {
+		return nil
+	}
+	return &source{all: m.dir.Guards(), lookup: m.dir.Guard}
+}
+
+func (m *Manager) expand(s *set, now time.Time) bool {
+	src := m.source()
+	if src == nil || s != m.cur || !s.expand(src, &m.p, &m.cfg.Filter, m.cfg.Rand, m.cfg.Version, now) {
+		return false
+	}
+	m.touch()
+	return true
+}
+
+// selectSet says which instance the configuration asks for (guard-spec 2): a
+// configuration that leaves few guards has its own, so that the default sample
+// shows no trace of it. The thresholds differ by direction, so that a network
+// at the edge does not make the client go back and forth.
+func (m *Manager) selectSet() string {
+	f := &m.cfg.Filter
+	switch {
+	case len(m.cfg.Bridges) > 0:
+		return setBridges
+	case m.dir == nil || f.Exclude == nil && f.Entry == nil && f.Reachable == nil:
+		return setDefault
+	}
+	var all, passing float64
+	for c := range m.dir.Guards() {
+		all++
+		if f.allows(c) {
+			passing++
+		}
+	}
+	if all == 0 {
+		return setDefault
+	}
+	if passing < all*m.p.Extreme && !m.warned {
+		m.warned = true
+		m.log().Warn("the configuration excludes nearly every possible guard, which makes this client stand out",
+			"allowed", int(passing), "of", int(all))
+	}
+	threshold := all * m.p.Meaningful
+	switch {
+	case m.cur != nil && m.cur.name == setRestricted:
+		threshold *= 1.05
+	case m.cur != nil && m.cur.name == setDefault && len(m.cur.sample) > 0:
+		threshold *= 0.95
+	}
+	if passing < threshold {
+		return setRestricted
+	}
+	return setDefault
+}
+
+// Pick chooses the guard for a new circuit. The caller must end the Use by
+// Failed, Cancelled or Closed.
+func (m *Manager) Pick(req Request, now time.Time) (*Use, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.cur
+	if m.source() == nil {
+		return nil, fault.New(fault.Directory, "no guard: there is no consensus yet")
+	}
+	g, st, err := m.choose(s, &req, now)
+	if err == nil && g == nil {
+		// Every guard is down: more likely it is us. Try all of them again.
+		for _, g := range s.sample {
+			g.forgive()
+		}
+		why := m.none(s, &req, now)
+		if g, st, err = m.choose(s, &req, now); err == nil && g == nil {
+			err = why
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	g.lastTried = now
+	if st == usableIfNoBetter {
+		g.pending++
+	}
+	u := &Use{m: m, set: s, g: g, guard: g.cur, req: req, state: st, since: now, decided: make(chan struct{})}
+	m.uses = append(m.uses, u)
+	return u, nil
+}
+
+// Retry makes every guard worth trying at once, for a caller that knows that
+// the network has come back.
+func (m *Manager) Retry() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, g := range m.cur.sample {
+		g.forgive()
+	}
+}
+
+// Missing returns the primary guards whose microdescriptor is missing, the
+// most wanted first: they should be fetched before others.
+func (m *Manager) Missing() []ident.RelayID {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var ids []ident.RelayID
+	for _, g := range m.cur.primary {
+		if !g.cur.Complete {
+			ids = append(ids, g.id)
+		}
+	}
+	return ids
+}
+
+// Contains reports whether a relay is in the sample in use.
+func (m *Manager) Contains(id ident.RSAID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.cur.find(id) != nil
+}
+
+func (m *Manager) log() *slog.Logger {
+	if m.cfg.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return m.cfg.Log
+}
+
+// touch notes that there is something to save.
+func (m *Manager) touch() {
+	m.dirty = true
+	select {
+	case m.changed <- struct{}{}:
+	default:
+	}
+}

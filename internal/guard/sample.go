@@ -1,0 +1,240 @@
+package guard
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/chivenet/chive/internal/ident"
+)
+
+// sampled is a member of a sample.
+type sampled struct {
+	// Persistent.
+	id            ident.RelayID
+	nickname      string
+	addedAt       time.Time // randomised to the past
+	addedBy       string    // version of this program
+	listed        bool      // in the newest consensus
+	unlistedSince time.Time // randomised; zero when listed
+	confirmedAt   time.Time // randomised; zero when not confirmed
+	bias          bias
+
+	// Of this run.
+	cur          Candidate // newest description; its identity is id
+	filtered     bool      // listed, allowed by the configuration, not disabled
+	primary      bool
+	reach        reach
+	lastTried    time.Time
+	failingSince time.Time
+	pending      int  // exploratory circuits that are being built through it
+	gone         bool // no longer in the sample
+}
+
+func (g *sampled) confirmed() bool { return !g.confirmedAt.IsZero() }
+func (g *sampled) usable() bool    { return g.filtered && g.reach != no }
+
+// set is one instance of the guard state (guard-spec 2).
+type set struct {
+	name      string
+	sample    []*sampled // in sample order
+	confirmed []*sampled // in order of confirmation
+	primary   []*sampled // in order of preference
+}
+
+// Names of the instances.
+const (
+	setDefault    = "default"
+	setRestricted = "restricted"
+	setBridges    = "bridges"
+)
+
+func (s *set) find(id ident.RSAID) *sampled {
+	for _, g := range s.sample {
+		if g.id.RSA.Equal(id) {
+			return g
+		}
+	}
+	return nil
+}
+
+// inPast is RAND(now, interval) of guard-spec: a time up to interval ago.
+func inPast(rnd *rand.Rand, now time.Time, interval time.Duration) time.Time {
+	return now.Add(-time.Duration(rnd.Int64N(int64(max(interval, 1))))).Truncate(time.Second).UTC()
+}
+
+// source is where candidates come from: a consensus, or configured bridges.
+type source struct {
+	all    func(yield func(Candidate) bool)
+	lookup func(ident.RSAID) (Candidate, bool)
+	// fixed means that every candidate is wanted, and none is drawn.
+	fixed bool
+}
+
+// relist updates what the newest source says of each member. It reports
+// whether anything that persists changed.
+func (s *set) relist(src *source, p *Params, rnd *rand.Rand, now time.Time) (changed bool) {
+	for _, g := range s.sample {
+		c, listed := src.lookup(g.id.RSA)
+		// A relay that shows another Ed25519 identity is another relay.
+		if listed && !g.id.Ed.IsZero() && !c.ID.Ed.IsZero() && !g.id.Ed.Equal(c.ID.Ed) {
+			listed = false
+		}
+		if listed {
+			if g.id.Ed.IsZero() && !c.ID.Ed.IsZero() || g.nickname != c.Nickname {
+				changed = true
+			}
+			if g.id.Ed.IsZero() {
+				g.id.Ed = c.ID.Ed
+			}
+			c.ID = g.id
+			g.nickname, g.cur = c.Nickname, c
+		} else {
+			g.cur = Candidate{ID: g.id, Nickname: g.nickname}
+		}
+		switch {
+		case listed && (!g.listed || !g.unlistedSince.IsZero()):
+			g.listed, g.unlistedSince, changed = true, time.Time{}, true
+		case !listed && (g.listed || g.unlistedSince.IsZero()):
+			g.listed, g.unlistedSince, changed = false, inPast(rnd, now, p.RemoveUnlisted/5), true
+		}
+	}
+	return changed
+}
+
+// expire removes the members whose time is over (guard-spec 4.1).
+func (s *set) expire(p *Params, now time.Time) (changed bool) {
+	keep := s.sample[:0:0]
+	for _, g := range s.sample {
+		old := func(t time.Time, d time.Duration) bool { return t.Before(now.Add(-d)) }
+		if !g.listed && old(g.unlistedSince, p.RemoveUnlisted) ||
+			old(g.addedAt, p.Lifetime) && (!g.confirmed() || old(g.confirmedAt, p.ConfirmedLifetime)) {
+			g.gone, changed = true, true
+			continue
+		}
+		keep = append(keep, g)
+	}
+	s.sample = keep
+	isGone := func(g *sampled) bool { return g.gone }
+	s.confirmed = slices.DeleteFunc(s.confirmed, isGone)
+	s.primary = slices.DeleteFunc(s.primary, isGone)
+	return changed
+}
+
+// refilter applies the configuration.
+func (s *set) refilter(f *Filter) {
+	for _, g := range s.sample {
+		g.filtered = g.listed && !g.bias.Disabled && f.allows(g.cur)
+	}
+}
+
+// maxSize is how large the sample may be, of n listed guards.
+func (p *Params) maxSize(n int) int {
+	return max(min(int(float64(n)*p.MaxSampleThreshold), p.MaxSampleSize), p.MinFilteredSample)
+}
+
+// expand draws guards until enough can be used or the sample is full.
+func (s *set) expand(src *source, p *Params, f *Filter, rnd *rand.Rand, version string, now time.Time) (changed bool) {
+	usable := 0
+	for _, g := range s.sample {
+		if g.usable() {
+			usable++
+		}
+	}
+	if usable >= p.MinFilteredSample && !src.fixed {
+		return false
+	}
+	var free []Candidate
+	n := 0
+	for c := range src.all {
+		// A restricted sample is drawn from what may be used: it might hold
+		// none of a few entry nodes otherwise.
+		if s.name == setRestricted && !f.allows(c) {
+			continue
+		}
+		n++
+		if s.find(c.ID.RSA) == nil {
+			free = append(free, c)
+		}
+	}
+	limit := p.maxSize(n)
+	for len(free) > 0 && (src.fixed || usable < p.MinFilteredSample && len(s.sample) < limit) {
+		i := 0
+		if !src.fixed {
+			i = draw(free, rnd)
+		}
+		c := free[i]
+		free = slices.Delete(free, i, i+1)
+		g := &sampled{
+			id: c.ID, nickname: c.Nickname, cur: c, listed: true,
+			addedAt: inPast(rnd, now, p.Lifetime/10), addedBy: version,
+			filtered: f.allows(c),
+		}
+		s.sample = append(s.sample, g)
+		changed = true
+		if g.usable() {
+			usable++
+		}
+	}
+	return changed
+}
+
+// draw returns a random index, by weight; when no candidate has any, each is
+// as likely.
+func draw(cs []Candidate, rnd *rand.Rand) int {
+	var total uint64
+	for i := range cs {
+		total += cs[i].Weight
+	}
+	if total == 0 {
+		return rnd.IntN(len(cs))
+	}
+	at := rnd.Uint64N(total)
+	for i := range cs {
+		if at < cs[i].Weight {
+			return i
+		}
+		at -= cs[i].Weight
+	}
+	panic("guard: the weights do not add up") // at < total
+}
+
+// choosePrimary recomputes the primary guards (guard-spec 4.4): confirmed ones
+// first, then those that were primary before, then the rest in sample order.
+func (s *set) choosePrimary(n int) {
+	old := s.primary
+	s.primary = nil
+	for _, g := range s.sample {
+		g.primary = false
+	}
+	for _, list := range [][]*sampled{s.confirmed, old, s.sample} {
+		for _, g := range list {
+			if len(s.primary) < n && g.filtered && !g.primary && !g.gone {
+				g.primary = true
+				s.primary = append(s.primary, g)
+			}
+		}
+	}
+}
+
+// confirm appends a guard to the confirmed list, once.
+func (s *set) confirm(g *sampled, p *Params, rnd *rand.Rand, now time.Time) (changed bool) {
+	if g.confirmed() {
+		return false
+	}
+	g.confirmedAt = inPast(rnd, now, p.Lifetime/10)
+	s.confirmed = append(s.confirmed, g)
+	s.choosePrimary(p.Primary)
+	return true
+}
+
+// primaryDown reports whether every primary guard is known to be unreachable.
+func (s *set) primaryDown(now time.Time) bool {
+	for _, g := range s.primary {
+		g.considerRetry(now)
+		if g.reach != no {
+			return false
+		}
+	}
+	return true
+}

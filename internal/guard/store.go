@@ -1,0 +1,129 @@
+package guard
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// maxStateSize bounds the saved state: a full sample is under 100 KiB.
+const maxStateSize = 4 << 20
+
+// Store keeps the state of a Manager across restarts.
+type Store interface {
+	// Load returns what was saved last, or an error that is fs.ErrNotExist.
+	Load() ([]byte, error)
+	// Save replaces what was saved, as a whole or not at all.
+	Save([]byte) error
+	// SetAside moves what was saved out of the way, to be looked at by people.
+	SetAside() error
+}
+
+// FileStore is a Store in the file of that name, readable by its owner only.
+// SetAside moves it to the same name with ".corrupt" added.
+type FileStore string
+
+// Load reads the file.
+func (path FileStore) Load() ([]byte, error) {
+	f, err := os.Open(string(path))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.LimitReader(f, maxStateSize+1))
+}
+
+// Save writes a new file beside the old one, flushes it to the disk, and
+// renames it over the old one.
+func (path FileStore) Save(b []byte) (err error) {
+	dir := filepath.Dir(string(path))
+	f, err := os.CreateTemp(dir, filepath.Base(string(path))+".*.tmp") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
+		}
+	}()
+	if _, err = f.Write(b); err != nil {
+		return err
+	}
+	if err = f.Sync(); err != nil {
+		return err
+	}
+	if err = f.Close(); err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return os.Rename(f.Name(), string(path))
+}
+
+// SetAside renames the file.
+func (path FileStore) SetAside() error { return os.Rename(string(path), string(path)+".corrupt") }
+
+// MemStore is a Store that forgets with the process. The zero value is empty.
+type MemStore struct{ b []byte }
+
+// Load returns what was saved.
+func (s *MemStore) Load() ([]byte, error) {
+	if s.b == nil {
+		return nil, fs.ErrNotExist
+	}
+	return s.b, nil
+}
+
+// Save keeps b.
+func (s *MemStore) Save(b []byte) error { s.b = b; return nil }
+
+// SetAside forgets.
+func (s *MemStore) SetAside() error { s.b = nil; return nil }
+
+// load fills the sets from the store.
+func (m *Manager) load(now time.Time) error {
+	b, err := m.store.Load()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fault.New(fault.Local, "read guard state: %w", err)
+	}
+	sets, err := decode(b, now)
+	if err != nil {
+		m.log().Warn("guard state cannot be read; it is set aside, and new guards are chosen", "err", err)
+		if err := m.store.SetAside(); err != nil {
+			return fault.New(fault.Local, "set corrupt guard state aside: %w", err)
+		}
+		return nil
+	}
+	m.sets = sets
+	return nil
+}
+
+// Changed receives when there is something to save.
+func (m *Manager) Changed() <-chan struct{} { return m.changed }
+
+// Save saves the state if it changed since it was last saved.
+func (m *Manager) Save() error {
+	m.saving.Lock() // an older state must not overwrite a newer one
+	defer m.saving.Unlock()
+	m.mu.Lock()
+	if !m.dirty {
+		m.mu.Unlock()
+		return nil
+	}
+	b := encode(m.sets)
+	m.dirty = false
+	m.mu.Unlock()
+	if err := m.store.Save(b); err != nil {
+		m.mu.Lock()
+		m.dirty = true
+		m.mu.Unlock()
+		return fault.New(fault.Local, "save guard state: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,259 @@
+package guard
+
+import (
+	"slices"
+	"time"
+)
+
+// Decision says what to do with a complete circuit.
+type Decision uint8
+
+// Decisions.
+const (
+	Undecided Decision = iota // the circuit is not complete yet
+	UseNow
+	Wait    // a better guard may be about to work: wait for Decided
+	Discard // it will not be used: close it
+)
+
+func (d Decision) String() string {
+	return [...]string{"undecided", "use now", "wait", "discard"}[d]
+}
+
+// Failure is how a circuit failed before it was complete.
+type Failure uint8
+
+// Failures.
+const (
+	// Unreachable: no channel to the guard, or no answer to the first hop's
+	// handshake. The guard is to blame.
+	Unreachable Failure = iota
+	// Beyond: the first hop was built, a later one was not. Nobody knows who
+	// is to blame, except path bias in the long run.
+	Beyond
+)
+
+// state is a circuit's state as guard-spec 4.6 has it.
+type state uint8
+
+const (
+	usableOnCompletion state = iota
+	usableIfNoBetter
+	waiting
+	complete
+	dead
+)
+
+// Use is one circuit's use of a guard, from the choice of the guard to the
+// end of the circuit. Its methods may be called in any order from any
+// goroutine; what comes too late has no effect.
+type Use struct {
+	m     *Manager
+	set   *set
+	g     *sampled
+	guard Candidate
+	req   Request
+
+	decided chan struct{} // closed when the decision is final
+
+	// Guarded by m.mu.
+	state state
+	since time.Time // of the state
+	bias  useBias
+}
+
+// Guard is the guard as it was when it was chosen.
+func (u *Use) Guard() Candidate { return u.guard }
+
+// Primary reports whether the circuit may be used as soon as it is complete.
+func (u *Use) Primary() bool {
+	u.m.mu.Lock()
+	defer u.m.mu.Unlock()
+	return u.state == usableOnCompletion
+}
+
+// Decided is closed when Decision has become UseNow or Discard.
+func (u *Use) Decided() <-chan struct{} { return u.decided }
+
+// Decision returns what to do with the circuit.
+func (u *Use) Decision() Decision {
+	u.m.mu.Lock()
+	defer u.m.mu.Unlock()
+	return u.state.decision()
+}
+
+func (s state) decision() Decision {
+	switch s {
+	case waiting:
+		return Wait
+	case complete:
+		return UseNow
+	case dead:
+		return Discard
+	}
+	return Undecided
+}
+
+// Succeeded reports that the circuit is complete (guard-spec 4.8), and returns
+// what to do with it.
+func (u *Use) Succeeded(now time.Time) Decision {
+	m, g := u.m, u.g
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if u.state != usableOnCompletion && u.state != usableIfNoBetter {
+		return u.state.decision()
+	}
+	u.built()
+	before := m.online
+	m.online = now
+	if g.gone {
+		u.to(dead, now)
+		return Discard
+	}
+	if g.reach != yes {
+		m.log().Debug("guard is up", "guard", g.id, "primary", g.primary)
+	}
+	exploratory := u.state == usableIfNoBetter
+	g.reach, g.failingSince = yes, time.Time{}
+	if u.set.confirm(g, &m.p, m.cfg.Rand, now) {
+		m.touch()
+	}
+	// Confirmation may have made the guard primary.
+	if !exploratory || g.primary {
+		u.to(complete, now)
+	} else {
+		u.to(waiting, now)
+		// After a long silence it was perhaps the network that was down, not
+		// the primary guards: give them another chance first.
+		if before.IsZero() || now.Sub(before) > m.p.InternetDown {
+			for _, p := range u.set.primary {
+				p.forgive()
+			}
+		}
+	}
+	m.upgrade(now)
+	return u.state.decision()
+}
+
+// Failed reports that the circuit could not be completed (guard-spec 4.7).
+func (u *Use) Failed(now time.Time, how Failure) {
+	m, g := u.m, u.g
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if u.state == dead {
+		return
+	}
+	u.to(dead, now)
+	if how == Unreachable {
+		if g.reach != no {
+			m.log().Info("guard is down", "guard", g.id, "primary", g.primary, "confirmed", g.confirmed())
+		}
+		g.reach = no
+		if g.failingSince.IsZero() {
+			g.failingSince = now
+		}
+	}
+	m.upgrade(now)
+}
+
+// Cancelled reports that the circuit was given up for a reason that says
+// nothing about the guard.
+func (u *Use) Cancelled(now time.Time) {
+	u.m.mu.Lock()
+	defer u.m.mu.Unlock()
+	u.to(dead, now)
+	u.m.upgrade(now)
+}
+
+// Closed reports the end of a circuit that was complete. byUs tells an end
+// that this client asked for from one that somebody else brought about.
+func (u *Use) Closed(now time.Time, byUs bool) {
+	m := u.m
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if u.state == dead {
+		return
+	}
+	u.biasClosed(byUs)
+	u.to(dead, now)
+	m.upgrade(now)
+}
+
+// to changes the state; a dead use is forgotten by the manager.
+func (u *Use) to(s state, now time.Time) {
+	if u.state == dead {
+		return
+	}
+	if u.state == usableIfNoBetter {
+		u.g.pending--
+	}
+	final := u.state != complete && (s == complete || s == dead)
+	u.state, u.since = s, now
+	if final {
+		close(u.decided)
+	}
+	if s == dead {
+		u.m.uses = slices.DeleteFunc(u.m.uses, func(o *Use) bool { return o == u })
+	}
+}
+
+// upgrade completes the circuits that waited long enough for better guards
+// (guard-spec 4.9).
+func (m *Manager) upgrade(now time.Time) {
+	for _, u := range slices.Clone(m.uses) {
+		if u.state == waiting && (u.g.primary || u.set.primaryDown(now)) && !m.blocked(u, now) {
+			u.to(complete, now)
+		}
+	}
+}
+
+// blocked reports whether a circuit with a better guard exists that could
+// serve the same path.
+func (m *Manager) blocked(u *Use, now time.Time) bool {
+	for _, o := range m.uses {
+		if o.set != u.set || !u.set.higher(o.g, u.g) || !u.req.allows(o.g) {
+			continue
+		}
+		switch o.state {
+		case complete, waiting:
+			return true
+		case usableIfNoBetter:
+			if now.Sub(o.since) <= m.p.ConnectTimeout {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Tick does what is due at now: circuits that waited too long are discarded,
+// and others stop being waited for. It returns when it wants to be called
+// next; the zero time means not before another method was called.
+func (m *Manager) Tick(now time.Time) (next time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, u := range slices.Clone(m.uses) {
+		if u.state == waiting && now.Sub(u.since) > m.p.IdleTimeout {
+			u.to(dead, now)
+		}
+	}
+	m.upgrade(now)
+	anyWaiting := false
+	at := func(t time.Time) {
+		if next.IsZero() || t.Before(next) {
+			next = t
+		}
+	}
+	for _, u := range m.uses {
+		if u.state == waiting {
+			anyWaiting = true
+			at(u.since.Add(m.p.IdleTimeout + 1))
+		}
+	}
+	for _, u := range m.uses {
+		if t := u.since.Add(m.p.ConnectTimeout + 1); anyWaiting && u.state == usableIfNoBetter && t.After(now) {
+			at(t)
+		}
+	}
+	return next
+}
