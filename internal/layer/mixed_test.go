@@ -18,7 +18,7 @@ type kind struct {
 
 var tor1Kind = kind{"tor1", NewTor1Client, NewTor1Relay}
 
-var kinds = []kind{tor1Kind}
+var kinds = []kind{tor1Kind, {"cgo", NewCGOClient, NewCGORelay}}
 
 // keyStream gives any number of key bytes for a name.
 func keyStream(name string) io.Reader {

@@ -1,0 +1,150 @@
+package layer
+
+import (
+	"crypto/subtle"
+	"io"
+
+	"github.com/chivenet/chive/internal/cell"
+)
+
+// cgoTagLen is the length of CGO's tags and nonces, in bytes.
+const cgoTagLen = 16
+
+// cgo is one direction of one hop of Counter Galois Onion (proposal 359). Each
+// payload is the tag T, 16 bytes, and the rest C. The relay always uses the
+// wide-block cipher's encryption and the client its decryption, in both
+// directions, because only the encryption is non-malleable.
+//
+// tPrime chains every cell to the one before it; nonce stands where T would be
+// in a message of this hop; and every message of this hop replaces the keys
+// and the nonce, so that a captured relay cannot open what came before.
+type cgo struct {
+	uiv    uiv
+	nonce  [cgoTagLen]byte
+	tPrime [cgoTagLen]byte
+	tag    [cgoTagLen]byte // SENDME tag
+}
+
+func newCGO(ks io.Reader) (*cgo, error) {
+	c := new(cgo)
+	var keys [uivKeyLen]byte
+	defer clear(keys[:])
+	if err := readKeys(ks, keys[:]); err != nil {
+		return nil, err
+	}
+	if err := readKeys(ks, c.nonce[:]); err != nil {
+		return nil, err
+	}
+	c.uiv.setKeys(&keys)
+	return c, nil
+}
+
+// update replaces the keys and the nonce (proposal 359, "UIV_UPDATE").
+func (c *cgo) update(nonce *[cgoTagLen]byte) { c.uiv.update(nonce, &c.nonce) }
+
+func tagOf(p *[cell.PayloadLen]byte) *[cgoTagLen]byte { return (*[cgoTagLen]byte)(p[:]) }
+
+// isNonce compares in constant time: the nonce is secret until it is used.
+func (c *cgo) isNonce(p *[cell.PayloadLen]byte) bool {
+	return subtle.ConstantTimeCompare(p[:cgoTagLen], c.nonce[:]) == 1
+}
+
+// cgoClientForward is ClientForward.
+type cgoClientForward struct{ cgo }
+
+func (c *cgoClientForward) Originate(cmd cell.Command, p *[cell.PayloadLen]byte) {
+	*tagOf(p) = c.nonce
+	c.Encrypt(cmd, p)
+	c.tag = *tagOf(p)
+	c.update(&c.nonce)
+}
+
+func (c *cgoClientForward) Encrypt(cmd cell.Command, p *[cell.PayloadLen]byte) {
+	t := *tagOf(p)
+	c.uiv.decrypt(&c.tPrime, cmd, p)
+	c.tPrime = t
+}
+
+func (c *cgoClientForward) Tag() []byte { return c.tag[:] }
+
+// cgoClientBackward is ClientBackward.
+type cgoClientBackward struct{ cgo }
+
+func (c *cgoClientBackward) Open(cmd cell.Command, p *[cell.PayloadLen]byte) bool {
+	t := *tagOf(p)
+	c.uiv.decrypt(&c.tPrime, cmd, p)
+	c.tPrime = t
+	if !c.isNonce(p) {
+		return false
+	}
+	c.tag = t
+	c.update(&t)
+	return true
+}
+
+func (c *cgoClientBackward) Tag() []byte { return c.tag[:] }
+
+// cgoRelayForward is RelayForward.
+type cgoRelayForward struct{ cgo }
+
+func (c *cgoRelayForward) Open(cmd cell.Command, p *[cell.PayloadLen]byte) bool {
+	t := *tagOf(p)
+	c.uiv.encrypt(&c.tPrime, cmd, p)
+	c.tPrime = *tagOf(p)
+	if !c.isNonce(p) {
+		return false
+	}
+	c.tag = t
+	c.update(&c.nonce)
+	return true
+}
+
+func (c *cgoRelayForward) Tag() []byte { return c.tag[:] }
+
+// cgoRelayBackward is RelayBackward.
+type cgoRelayBackward struct{ cgo }
+
+func (c *cgoRelayBackward) Originate(cmd cell.Command, p *[cell.PayloadLen]byte) {
+	*tagOf(p) = c.nonce
+	c.Encrypt(cmd, p)
+	c.tag = c.tPrime
+	c.update(&c.tag)
+}
+
+func (c *cgoRelayBackward) Encrypt(cmd cell.Command, p *[cell.PayloadLen]byte) {
+	c.uiv.encrypt(&c.tPrime, cmd, p)
+	c.tPrime = *tagOf(p)
+}
+
+func (c *cgoRelayBackward) Tag() []byte { return c.tag[:] }
+
+// cgoKeys reads both directions and KH: the forward direction's keys and
+// nonce, the backward's, and the nonce that binds the circuit.
+func cgoKeys(ks io.Reader) (f, b *cgo, kh [20]byte, err error) {
+	if f, err = newCGO(ks); err != nil {
+		return nil, nil, kh, err
+	}
+	if b, err = newCGO(ks); err != nil {
+		return nil, nil, kh, err
+	}
+	return f, b, kh, readKeys(ks, kh[:])
+}
+
+// NewCGOClient reads the keys of the client's side of a CGO hop (AES-128). The
+// handshake must have agreed on CGO: it is not negotiated here.
+func NewCGOClient(ks io.Reader) (*Client, error) {
+	f, b, kh, err := cgoKeys(ks)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{Forward: &cgoClientForward{*f}, Backward: &cgoClientBackward{*b}, Format: cell.RelayV1, KH: kh}, nil
+}
+
+// NewCGORelay reads the keys of the relay's side of a CGO hop.
+func NewCGORelay(ks io.Reader) (*Relay, error) {
+	f, b, kh, err := cgoKeys(ks)
+	if err != nil {
+		return nil, err
+	}
+	return &Relay{Forward: &cgoRelayForward{*f}, Backward: &cgoRelayBackward{*b}, Format: cell.RelayV1, KH: kh}, nil
+}
