@@ -1,12 +1,11 @@
 module github.com/chivenet/chive
 
-go 1.26
+go 1.26.0
 
 require (
 	github.com/cloudflare/circl v1.6.5
-	golang.org/x/crypto v0.54.0
+	golang.org/x/crypto v0.58.0
+	golang.org/x/net v0.62.0
 )
 
-require golang.org/x/sys v0.47.0
-
-require golang.org/x/net v0.56.0
+require golang.org/x/sys v0.49.0

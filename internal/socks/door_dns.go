@@ -1,0 +1,166 @@
+package socks
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+// NewDNS returns a server of DNS over datagrams (ServePacket) and streams
+// (Serve). It answers A, AAAA and PTR questions by lookups through the
+// network, and no others: the Tor protocol carries no more.
+func NewDNS(cfg Config) *Server {
+	s := newServer("dns", cfg)
+	s.handle = s.serveDNSStream
+	return s
+}
+
+// ServePacket answers queries that arrive at pc, which it closes, until the
+// server is closed or pc fails. It returns nil after Shutdown or Close.
+func (s *Server) ServePacket(pc net.PacketConn) error {
+	if !s.track(pc) {
+		pc.Close()
+		return nil
+	}
+	defer s.untrack(pc)
+	s.warnExposed(pc.LocalAddr())
+	slots := make(chan struct{}, s.cfg.MaxConns)
+	buf := make([]byte, maxUDP+1)
+	for {
+		n, from, err := pc.ReadFrom(buf)
+		if err != nil {
+			if s.ending() || errors.Is(err, net.ErrClosed) {
+				return nil
+			}
+			if transient(err) > 0 {
+				continue
+			}
+			return fault.New(fault.Local, "DNS socket: %w", err)
+		}
+		q, err := parseQuery(buf[:n])
+		if err != nil {
+			s.count.failed.Inc()
+			continue // nothing to answer, and an answer could be aimed at a victim
+		}
+		select {
+		case slots <- struct{}{}:
+		default:
+			s.count.refused.Inc() // the client asks again
+			continue
+		}
+		if !s.begin() {
+			return nil
+		}
+		go func() {
+			defer func() { <-slots; s.end() }()
+			if b := s.answer(q, from, q.limit); b != nil {
+				pc.WriteTo(b, from)
+			}
+		}()
+	}
+}
+
+// begin takes a lookup in hand, unless the server is closing.
+func (s *Server) begin() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.handlers.Add(1)
+	s.count.accepted.Inc()
+	s.count.open.Inc()
+	return true
+}
+
+func (s *Server) end() {
+	s.count.open.Dec()
+	s.handlers.Done()
+}
+
+// serveDNSStream answers queries with two bytes of length before each (RFC
+// 1035, section 4.2.2), one after another, while the client asks in time.
+func (s *Server) serveDNSStream(ctx context.Context, c *client) {
+	for ctx.Err() == nil {
+		c.SetDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
+		var size [2]byte
+		if readFull(c.br, size[:]) != nil {
+			return
+		}
+		msg := make([]byte, binary.BigEndian.Uint16(size[:]))
+		if readFull(c.br, msg) != nil {
+			return
+		}
+		q, err := parseQuery(msg)
+		if err != nil {
+			s.count.failed.Inc()
+			return
+		}
+		b := s.answer(q, c.RemoteAddr(), 1<<16-1)
+		if b == nil {
+			return
+		}
+		c.SetDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
+		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b...)); err != nil {
+			return
+		}
+	}
+}
+
+// answer carries a query out and packs its answer; nil when that fails, which
+// only a name that cannot be packed does.
+func (s *Server) answer(q query, from net.Addr, limit int) []byte {
+	var answers []Answer
+	if q.rcode == dnsmessage.RCodeSuccess {
+		var err error
+		if answers, err = s.ask(q, from); err != nil {
+			q.rcode = dnsRCode(err)
+			s.cfg.Log.Info("a DNS lookup failed", "type", q.question.Type.String(), "err", err)
+		}
+	} else {
+		s.count.failed.Inc()
+	}
+	b, err := q.appendAnswer(answers, q.rcode, limit)
+	if err != nil {
+		b, err = q.appendAnswer(nil, dnsmessage.RCodeServerFailure, limit)
+	}
+	if err != nil {
+		s.cfg.Log.Warn("a DNS answer could not be packed", "err", err)
+		return nil
+	}
+	return b
+}
+
+func (s *Server) ask(q query, from net.Addr) ([]Answer, error) {
+	var client netip.Addr
+	if ap, err := netip.ParseAddrPort(from.String()); err == nil {
+		client = ap.Addr().Unmap()
+	}
+	host := q.host
+	if q.addr.IsValid() {
+		host = q.addr.String()
+	}
+	req := Request{Host: host, Isolation: s.cfg.Isolate.of(s.cfg.Name, "dns", client, "", host, 0)}
+	began := time.Now()
+	answers, err := s.resolve(s.ctx, q.addr.IsValid(), req)
+	s.observe(began, err)
+	return answers, err
+}
+
+// dnsRCode turns a failed lookup into a response code: only the network's
+// word that a name does not exist says so to the client.
+func dnsRCode(err error) dnsmessage.RCode {
+	switch ReasonOf(err) {
+	case NotFound:
+		return dnsmessage.RCodeNameError
+	case NotAllowed:
+		return dnsmessage.RCodeRefused
+	}
+	return dnsmessage.RCodeServerFailure
+}

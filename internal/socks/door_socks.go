@@ -1,0 +1,223 @@
+package socks
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// NewSOCKS returns a server of SOCKS 4, 4a and 5.
+func NewSOCKS(cfg Config) *Server {
+	s := newServer("socks", cfg)
+	s.handle = s.serveSOCKS
+	return s
+}
+
+// notHTTP answers a browser that takes the SOCKS port for an HTTP proxy.
+const notHTTP = "HTTP/1.0 501 This is a SOCKS proxy, not an HTTP proxy\r\n" +
+	"Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
+	"This port speaks SOCKS. Configure it as a SOCKS proxy, version 5, and let the proxy look names up.\n"
+
+// serveSOCKS reads a request in the version that its first byte names, and
+// carries it out.
+func (s *Server) serveSOCKS(ctx context.Context, c *client) {
+	version, err := c.br.ReadByte()
+	if err != nil {
+		return // a port scan, or a client that changed its mind
+	}
+	var cmd command
+	switch version {
+	case 4:
+		cmd, err = readSOCKS4(c.br)
+		if err != nil {
+			c.Write(appendReply4(nil, rep4Rejected, netip.Addr{}))
+		}
+	case 5:
+		cmd, err = s.greet5(c)
+	case 'G', 'H', 'P', 'C', 'O', 'D', 'T': // GET, HEAD, POST and PUT, CONNECT, OPTIONS, DELETE, TRACE
+		c.Write([]byte(notHTTP))
+		err = fault.New(fault.Protocol, "an HTTP request on the SOCKS port")
+	default:
+		err = fault.New(fault.Protocol, "SOCKS version %d", version)
+	}
+	if err != nil {
+		s.count.failed.Inc()
+		c.log.Info("a local program's SOCKS request was refused", "err", err)
+		return
+	}
+	if reason, err := s.carryOut(ctx, c, cmd); err != nil {
+		c.log.Info("a local program's SOCKS request failed", "version", cmd.version, "command", cmd.cmd, "reply", reason, "err", err)
+	}
+}
+
+// greet5 negotiates the method, takes credentials, and reads the request. It
+// sends every reply that a failure needs.
+func (s *Server) greet5(c *client) (command, error) {
+	method, err := readMethods(c.br)
+	if err != nil {
+		return command{}, err
+	}
+	if _, err := c.Write([]byte{5, method}); err != nil {
+		return command{}, fault.New(fault.Network, "SOCKS 5 method: %w", err)
+	}
+	if method == methodRefused {
+		return command{}, fault.New(fault.Protocol, "no SOCKS 5 method that is spoken here (none; user name and password)")
+	}
+	version, err := c.br.ReadByte()
+	if err != nil {
+		return command{}, readError(err)
+	}
+	var auth string
+	// Some clients send credentials although no method was chosen, as the
+	// specification's "extent of support" allows.
+	if method == methodUserPass || version == 1 {
+		if version != 1 {
+			return command{}, fault.New(fault.Protocol, "SOCKS 5 credentials of version %d", version)
+		}
+		user, pass, err := readUserPass(c.br)
+		if err != nil {
+			return command{}, err
+		}
+		if err := checkAuth(user); err != nil {
+			c.Write([]byte{1, 1})
+			return command{}, err
+		}
+		if _, err := c.Write([]byte{1, 0}); err != nil {
+			return command{}, fault.New(fault.Network, "SOCKS 5 credentials: %w", err)
+		}
+		auth = authKey(user, pass)
+		if version, err = c.br.ReadByte(); err != nil {
+			return command{}, readError(err)
+		}
+	}
+	if version != 5 {
+		return command{}, fault.New(fault.Protocol, "SOCKS 5 request of version %d", version)
+	}
+	cmd, err := readSOCKS5(c.br)
+	switch {
+	case errors.Is(err, errBadAddressType):
+		c.Write(appendReply5(nil, rep5BadAddress, Answer{}))
+	case err != nil:
+		c.Write(appendReply5(nil, rep5General, Answer{}))
+	}
+	cmd.auth = auth
+	return cmd, err
+}
+
+// carryOut runs a command to its end. The code is what the client was told.
+func (s *Server) carryOut(ctx context.Context, c *client, cmd command) (code byte, err error) {
+	host, err := parseHost(cmd.host)
+	if err != nil {
+		return s.refuse(c, cmd, rep5General, err)
+	}
+	protocol := "socks5"
+	if cmd.version == 4 {
+		protocol = "socks4"
+	}
+	req := Request{Host: host, Port: cmd.port}
+	switch {
+	case cmd.cmd == cmdConnect:
+		if cmd.port == 0 {
+			return s.refuse(c, cmd, rep5General, fault.New(fault.Protocol, "CONNECT to port 0"))
+		}
+		req.Isolation = s.cfg.Isolate.of(s.cfg.Name, protocol, c.addr, cmd.auth, host, cmd.port)
+		return s.connect(ctx, c, cmd, req)
+	case cmd.cmd == cmdResolve, cmd.cmd == cmdResolvePTR && cmd.version == 5:
+		req.Port = 0
+		req.Isolation = s.cfg.Isolate.of(s.cfg.Name, protocol, c.addr, cmd.auth, host, 0)
+		return s.lookup(ctx, c, cmd, req)
+	case cmd.cmd == cmdBind, cmd.cmd == cmdUDP:
+		err = fault.New(fault.Refused, "SOCKS command %d: the Tor protocol has no BIND and no UDP", cmd.cmd)
+	default:
+		err = fault.New(fault.Protocol, "SOCKS command %#02x is unknown", cmd.cmd)
+	}
+	return s.refuse(c, cmd, rep5BadCommand, err)
+}
+
+// refuse answers with a failure; code is SOCKS 5's.
+func (s *Server) refuse(c *client, cmd command, code byte, err error) (byte, error) {
+	s.count.failed.Inc()
+	c.reply(cmd, code, Answer{})
+	return code, err
+}
+
+// reply answers in the request's version. A client that does not take its
+// reply loses its connection, which the next write finds out.
+func (c *client) reply(cmd command, code byte, ans Answer) error {
+	var b []byte
+	switch {
+	case cmd.version == 5:
+		b = appendReply5(nil, code, ans)
+	case code == rep5OK:
+		b = appendReply4(nil, rep4Granted, ans.Addr)
+	default:
+		b = appendReply4(nil, rep4Rejected, netip.Addr{})
+	}
+	_, err := c.Write(b)
+	return err
+}
+
+func (s *Server) connect(ctx context.Context, c *client, cmd command, req Request) (byte, error) {
+	stream, err := s.dial(ctx, c, req)
+	if err != nil {
+		code := ReasonOf(err).socks5(s.cfg.ExtendedErrors)
+		c.reply(cmd, code, Answer{})
+		return code, err
+	}
+	if err := c.reply(cmd, rep5OK, Answer{}); err != nil {
+		stream.Close()
+		return rep5OK, fault.New(fault.Network, "reply: %w", err)
+	}
+	join(c, stream)
+	return rep5OK, nil
+}
+
+func (s *Server) lookup(ctx context.Context, c *client, cmd command, req Request) (byte, error) {
+	began := time.Now()
+	answers, err := s.resolve(ctx, cmd.cmd == cmdResolvePTR, req)
+	if err == nil && cmd.version == 4 {
+		answers = only(answers, netip.Addr.Is4)
+	}
+	if err == nil && len(answers) == 0 {
+		err = Because(NotFound, fault.New(fault.Network, "the lookup has no answer that the reply can carry"))
+	}
+	s.observe(began, err)
+	c.SetDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
+	if err != nil {
+		code := ReasonOf(err).socks5(s.cfg.ExtendedErrors)
+		c.reply(cmd, code, Answer{})
+		return code, err
+	}
+	return rep5OK, c.reply(cmd, rep5OK, answers[0])
+}
+
+// resolve looks a name or an address up, within the time of a dial. A lookup
+// of an address's address is answered at once.
+func (s *Server) resolve(ctx context.Context, reverse bool, req Request) ([]Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.DialTimeout)
+	defer cancel()
+	addr, err := netip.ParseAddr(req.Host)
+	switch {
+	case reverse && err != nil:
+		return nil, fault.New(fault.Protocol, "RESOLVE_PTR of something that is not an address")
+	case reverse:
+		return s.cfg.Dialer.ResolvePTR(ctx, addr, req)
+	case err == nil:
+		return []Answer{{Addr: addr, TTL: 60}}, nil
+	}
+	return s.cfg.Dialer.Resolve(ctx, req)
+}
+
+// only keeps the answers whose address passes.
+func only(answers []Answer, ok func(netip.Addr) bool) []Answer {
+	var kept []Answer
+	for _, a := range answers {
+		if a.Addr.IsValid() && ok(a.Addr.Unmap()) {
+			kept = append(kept, a)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,120 @@
+package socks
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// unixPrefix marks the path of a unix socket in a listening address.
+const unixPrefix = "unix:"
+
+// CheckAddr reports whether s is an address that Listen understands: a port,
+// which means loopback; an IP address and port; or "unix:" and a path. Host
+// names are refused, since looking them up would ask the system's resolver.
+func CheckAddr(s string) error {
+	_, _, err := splitAddr(s)
+	return err
+}
+
+func splitAddr(s string) (network, addr string, err error) {
+	if path, ok := strings.CutPrefix(s, unixPrefix); ok {
+		if path == "" {
+			return "", "", fault.New(fault.Config, "listening address %q has no path", s)
+		}
+		return "unix", path, nil
+	}
+	if port, err := strconv.ParseUint(s, 10, 16); err == nil {
+		return "tcp", netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(port)).String(), nil
+	}
+	ap, err := netip.ParseAddrPort(s)
+	if err != nil {
+		return "", "", fault.New(fault.Config, "listening address %q is not a port, an IP address with a port, or unix:PATH", s)
+	}
+	return "tcp", ap.String(), nil
+}
+
+// Listen opens a stream listener; see CheckAddr for addr. A unix socket is
+// made for this user only, and takes the place of one that nobody serves.
+func Listen(addr string) (net.Listener, error) {
+	network, a, err := splitAddr(addr)
+	if err != nil {
+		return nil, err
+	}
+	if network == "unix" {
+		return ListenUnix(a)
+	}
+	l, err := net.Listen(network, a)
+	if err != nil {
+		return nil, fault.New(fault.Local, "listen: %w", err)
+	}
+	return l, nil
+}
+
+// ListenUnix opens a unix socket that only this user can connect to, and
+// replaces a socket that nobody serves. It refuses to replace any other file,
+// and a socket in use.
+func ListenUnix(path string) (net.Listener, error) {
+	if st, err := os.Lstat(path); err == nil {
+		if st.Mode()&os.ModeSocket == 0 {
+			return nil, fault.New(fault.Config, "listen: %s exists and is not a socket", path)
+		}
+		c, err := net.Dial("unix", path)
+		if err == nil {
+			c.Close()
+			return nil, fault.New(fault.Config, "listen: another program serves %s", path)
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, fault.New(fault.Local, "listen: stale socket: %w", err)
+		}
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fault.New(fault.Local, "listen: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, fault.New(fault.Local, "listen: %w", err)
+	}
+	return l, nil
+}
+
+// ListenPacket opens a datagram socket for the DNS port; see CheckAddr for
+// addr, which cannot be a unix socket.
+func ListenPacket(addr string) (net.PacketConn, error) {
+	network, a, err := splitAddr(addr)
+	if err != nil {
+		return nil, err
+	}
+	if network != "tcp" {
+		return nil, fault.New(fault.Config, "listening address %q: DNS needs an IP address", addr)
+	}
+	c, err := net.ListenPacket("udp", a)
+	if err != nil {
+		return nil, fault.New(fault.Local, "listen: %w", err)
+	}
+	return c, nil
+}
+
+// Exposed reports whether other machines can reach a listening address.
+func Exposed(a net.Addr) bool {
+	ap, err := netip.ParseAddrPort(a.String())
+	return err == nil && !ap.Addr().IsLoopback()
+}
+
+// isExhausted reports whether the process or the system has run out of file
+// descriptors or buffers, which passes.
+func isExhausted(err error) bool {
+	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ECONNABORTED} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,161 @@
+package socks
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+// Sizes of buffers. A connection that idles holds two small ones; one that
+// moves bulk data borrows large ones, so that a read takes many cells.
+const (
+	handshakeBuffer = 4 << 10
+	smallBuffer     = 4 << 10
+	largeBuffer     = 64 << 10
+)
+
+var (
+	smallBuffers = sync.Pool{New: func() any { return new([smallBuffer]byte) }}
+	largeBuffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
+)
+
+// join moves bytes both ways between a client and its stream until both
+// directions have ended, and closes both. An end of one direction is passed
+// on as a half-close. When a direction fails, the client sees a reset where
+// the transport has one: a broken stream must not look like the end of a
+// whole answer.
+func join(c *client, stream net.Conn) {
+	defer stream.Close()
+	defer c.Close()
+	c.SetDeadline(time.Time{})
+	up := make(chan error, 1)
+	go func() {
+		err := pump(stream, c.waiting(), c.Conn)
+		if err != nil {
+			abort(c, stream)
+		}
+		up <- err
+	}()
+	if err := pump(c.Conn, nil, stream); err != nil {
+		abort(c, stream)
+	}
+	<-up
+}
+
+// waiting returns what the client sent while it waited for its reply, which
+// comes before what it sends now.
+func (c *client) waiting() []byte {
+	b, _ := c.br.Peek(c.br.Buffered())
+	return b
+}
+
+// pump copies from src to dst, after the bytes in first, and passes the end
+// on.
+func pump(dst net.Conn, first []byte, src net.Conn) error {
+	if len(first) > 0 {
+		if _, err := dst.Write(first); err != nil {
+			return err
+		}
+	}
+	if err := move(dst, src); err != nil {
+		return err
+	}
+	return closeWrite(dst)
+}
+
+// move copies until the end of src. A stream that can move its own bytes does
+// (a kernel socket cannot: its methods would fall back to a buffer of their
+// own).
+func move(dst, src net.Conn) error {
+	if w, ok := src.(io.WriterTo); ok && !isKernel(src) {
+		_, err := w.WriteTo(dst)
+		return err
+	}
+	if r, ok := dst.(io.ReaderFrom); ok && !isKernel(dst) {
+		_, err := r.ReadFrom(src)
+		return err
+	}
+	return copyAdaptive(dst, src)
+}
+
+func isKernel(c net.Conn) bool {
+	switch c.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return true
+	}
+	return false
+}
+
+// copyAdaptive copies with a small buffer while little comes, and a large one
+// while reads fill it.
+func copyAdaptive(dst io.Writer, src io.Reader) error {
+	small := smallBuffers.Get().(*[smallBuffer]byte)
+	defer smallBuffers.Put(small)
+	for {
+		n, err := src.Read(small[:])
+		if err := deliver(dst, small[:n], err); err != nil {
+			return ended(err)
+		}
+		if n == len(small) {
+			if err := copyBulk(dst, src); err != nil {
+				return ended(err)
+			}
+		}
+	}
+}
+
+// copyBulk copies with a large buffer until a read leaves most of it empty.
+func copyBulk(dst io.Writer, src io.Reader) error {
+	large := largeBuffers.Get().(*[largeBuffer]byte)
+	defer largeBuffers.Put(large)
+	for {
+		n, err := src.Read(large[:])
+		if err := deliver(dst, large[:n], err); err != nil {
+			return err
+		}
+		if n < smallBuffer {
+			return nil
+		}
+	}
+}
+
+// deliver writes what was read before it looks at how the read ended.
+func deliver(dst io.Writer, b []byte, readErr error) error {
+	if len(b) > 0 {
+		if _, err := dst.Write(b); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = io.ErrClosedPipe // not the end that a reader means
+			}
+			return err
+		}
+	}
+	return readErr
+}
+
+// ended turns the end of the data into success.
+func ended(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}
+
+// closeWrite half-closes a connection. One that cannot is closed whole, since
+// its peer would wait for an end that never comes.
+func closeWrite(c net.Conn) error {
+	if h, ok := c.(interface{ CloseWrite() error }); ok {
+		return h.CloseWrite()
+	}
+	return c.Close()
+}
+
+// abort ends both sides after a failure, and the client with a reset.
+func abort(c *client, stream net.Conn) {
+	if t, ok := c.Conn.(*net.TCPConn); ok {
+		t.SetLinger(0)
+	}
+	c.Close()
+	stream.Close()
+}

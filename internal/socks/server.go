@@ -1,0 +1,283 @@
+package socks
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/metrics"
+)
+
+// Limits and times of a door when its Config leaves them zero.
+const (
+	DefaultMaxConns         = 1024
+	DefaultHandshakeTimeout = 30 * time.Second
+	DefaultDialTimeout      = 2 * time.Minute
+)
+
+// Config is what a door needs to know. Only Dialer is required.
+type Config struct {
+	Dialer  Dialer
+	Log     *slog.Logger      // nil: silent
+	Metrics *metrics.Registry // nil: not counted
+
+	Name    string  // sets this door's streams apart from other doors'
+	Isolate Isolate // what else isolates; see DefaultIsolate
+
+	ExtendedErrors bool // SOCKS 5 replies with proposal 304's codes
+
+	MaxConns         int           // connections at a time; more are closed at once
+	HandshakeTimeout time.Duration // from accepting to a whole request
+	DialTimeout      time.Duration // from the request to the far end's answer
+}
+
+// Server is one door's protocol. Make one with NewSOCKS, NewHTTP or NewDNS,
+// and let it serve one or several listeners.
+type Server struct {
+	cfg    Config
+	handle func(context.Context, *client)
+	ctx    context.Context // ends when connections must
+	cancel context.CancelFunc
+	count  counts
+
+	mu        sync.Mutex
+	closed    bool
+	listeners map[interface{ Close() error }]struct{}
+	conns     map[net.Conn]struct{}
+	handlers  sync.WaitGroup // connections and lookups in hand
+}
+
+// counts are a door's metrics.
+type counts struct {
+	accepted *metrics.Counter
+	refused  *metrics.Counter
+	open     *metrics.Gauge
+	dial     *metrics.Histogram
+	failed   *metrics.Counter
+}
+
+// client is one accepted connection: owned by its handler.
+type client struct {
+	net.Conn
+	br   *bufio.Reader
+	addr netip.Addr // invalid over a unix socket
+	log  *slog.Logger
+}
+
+// errShut is why connections end when the server closes.
+var errShut = fault.New(fault.Closed, "the proxy is shutting down")
+
+func newServer(protocol string, cfg Config) *Server {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = new(metrics.Registry)
+	}
+	if cfg.MaxConns <= 0 {
+		cfg.MaxConns = DefaultMaxConns
+	}
+	if cfg.HandshakeTimeout <= 0 {
+		cfg.HandshakeTimeout = DefaultHandshakeTimeout
+	}
+	if cfg.DialTimeout <= 0 {
+		cfg.DialTimeout = DefaultDialTimeout
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	label := `{door="` + protocol + `"}`
+	m := cfg.Metrics
+	return &Server{
+		cfg: cfg, ctx: ctx, cancel: cancel,
+		listeners: map[interface{ Close() error }]struct{}{},
+		conns:     map[net.Conn]struct{}{},
+		count: counts{
+			accepted: m.Counter("chive_door_accepted_total"+label, "Connections and datagrams accepted from local programs."),
+			refused:  m.Counter("chive_door_refused_total"+label, "Connections and datagrams turned away at a limit."),
+			open:     m.Gauge("chive_door_open"+label, "Connections and datagrams from local programs in hand."),
+			dial:     m.Histogram("chive_door_dial_seconds"+label, "Time from a request to the far end's answer."),
+			failed:   m.Counter("chive_door_failed_total"+label, "Requests that were answered with an error."),
+		},
+	}
+}
+
+// Serve accepts connections from l, which it closes, until the server is
+// closed or l fails. It returns nil after Shutdown or Close.
+func (s *Server) Serve(l net.Listener) error {
+	if !s.track(l) {
+		l.Close()
+		return nil
+	}
+	defer s.untrack(l)
+	s.warnExposed(l.Addr())
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			if s.ending() || errors.Is(err, net.ErrClosed) {
+				return nil
+			}
+			if wait := transient(err); wait > 0 {
+				s.cfg.Log.Warn("accepting a local connection failed; trying again", "err", err)
+				select {
+				case <-time.After(wait):
+					continue
+				case <-s.ctx.Done():
+					return nil
+				}
+			}
+			return fault.New(fault.Local, "accept on %s: %w", l.Addr().Network(), err)
+		}
+		if !s.admit(c) {
+			s.count.refused.Inc()
+			c.Close()
+			continue
+		}
+		go s.serveConn(c)
+	}
+}
+
+// transient returns how long to wait before accepting again after an error
+// that passes, such as running out of file descriptors; 0 for others.
+func transient(err error) time.Duration {
+	var op *net.OpError
+	if errors.As(err, &op) && (op.Timeout() || isExhausted(op.Err)) {
+		return 100 * time.Millisecond
+	}
+	return 0
+}
+
+// admit takes a connection in hand unless the server is full or closing.
+func (s *Server) admit(c net.Conn) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || len(s.conns) >= s.cfg.MaxConns {
+		return false
+	}
+	s.conns[c] = struct{}{}
+	s.handlers.Add(1)
+	s.count.accepted.Inc()
+	s.count.open.Inc()
+	return true
+}
+
+func (s *Server) serveConn(c net.Conn) {
+	defer func() {
+		c.Close()
+		s.mu.Lock()
+		delete(s.conns, c)
+		s.mu.Unlock()
+		s.count.open.Dec()
+		s.handlers.Done()
+	}()
+	cl := &client{Conn: c, br: bufio.NewReaderSize(c, handshakeBuffer), log: s.cfg.Log}
+	if ap, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil {
+		cl.addr = ap.Addr().Unmap()
+	}
+	c.SetDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
+	s.handle(s.ctx, cl)
+}
+
+// dial opens a stream for a client whose request has been read, and watches
+// the client meanwhile: one that resets its connection stops the dial.
+func (s *Server) dial(ctx context.Context, c *client, req Request) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.DialTimeout)
+	defer cancel()
+	c.SetDeadline(time.Time{})
+	early, _ := c.br.Peek(c.br.Buffered())
+	req.Early = bytes.Clone(early) // reading ahead moves the buffer's contents
+	stop := c.watch(cancel)
+	began := time.Now()
+	conn, err := s.cfg.Dialer.Dial(ctx, req)
+	stop()
+	s.observe(began, err)
+	if err == nil {
+		c.br.Discard(len(req.Early))
+	}
+	c.SetDeadline(time.Now().Add(s.cfg.HandshakeTimeout)) // for the reply
+	return conn, err
+}
+
+// observe counts the outcome of a request.
+func (s *Server) observe(began time.Time, err error) {
+	if err != nil {
+		s.count.failed.Inc()
+		return
+	}
+	s.count.dial.Observe(time.Since(began).Seconds())
+}
+
+// Shutdown stops listening and waits until the connections in hand have ended
+// or ctx has; then it ends what is left. The error is ctx's when it had to.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.stopListening()
+	done := make(chan struct{})
+	go func() { s.handlers.Wait(); close(done) }()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = fault.New(fault.Timeout, "connections of local programs were cut: %w", context.Cause(ctx))
+	}
+	s.cancel()
+	s.mu.Lock()
+	for c := range s.conns {
+		c.Close()
+	}
+	s.mu.Unlock()
+	<-done
+	return err
+}
+
+// Close ends the listeners and every connection, and waits for them.
+func (s *Server) Close() error {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(errShut)
+	s.Shutdown(ctx)
+	return nil
+}
+
+func (s *Server) stopListening() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for l := range s.listeners {
+		l.Close()
+	}
+}
+
+func (s *Server) track(l interface{ Close() error }) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.listeners[l] = struct{}{}
+	return true
+}
+
+func (s *Server) untrack(l interface{ Close() error }) {
+	l.Close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.listeners, l)
+}
+
+func (s *Server) ending() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+func (s *Server) warnExposed(a net.Addr) {
+	if Exposed(a) {
+		s.cfg.Log.Warn("this door is open to other machines: whoever reaches it uses this client, and the path to it is not encrypted",
+			"door", s.cfg.Name, "addr", ident.Hide(a.String()))
+	}
+}
