@@ -109,7 +109,7 @@ type Request struct {
 	// Allow, when set, is the restriction that the rest of the path puts on
 	// the guard, such as "not the exit, nor of its family". It is called with
 	// the Manager locked, also after Pick, while the circuit waits.
-	Allow func(ident.RelayID) bool
+	Allow func(Candidate) bool
 }
 
-func (r *Request) allows(g *sampled) bool { return r.Allow == nil || r.Allow(g.cur.ID) }
+func (r *Request) allows(g *sampled) bool { return r.Allow == nil || r.Allow(g.cur) }

@@ -119,13 +119,13 @@ func TestRandomLife(t *testing.T) {
 			case 4, 5, 6, 7:
 				req := Request{Purpose: Purpose(rnd.IntN(2))}
 				if mod := byte(2 + rnd.IntN(5)); rnd.IntN(2) == 0 {
-					req.Allow = func(id ident.RelayID) bool { return id.RSA[3]%mod != 0 }
+					req.Allow = func(c Candidate) bool { return c.ID.RSA[3]%mod != 0 }
 				}
 				u, err := m.Pick(req, now)
 				if err != nil {
 					continue
 				}
-				if !u.g.filtered || req.Allow != nil && !req.Allow(u.Guard().ID) {
+				if !u.g.filtered || req.Allow != nil && !req.Allow(u.Guard()) {
 					t.Fatal("a guard was picked that is not allowed")
 				}
 				live = append(live, u)
@@ -214,7 +214,7 @@ func TestOnlyPrimariesWhileTheyWork(t *testing.T) {
 	for i := range 2000 {
 		now := epoch.Add(time.Duration(i) * time.Minute)
 		bad := m.cur.primary[rnd.IntN(3)].id
-		u := pickFor(t, m, Request{Allow: func(id ident.RelayID) bool { return id != bad }, Purpose: Purpose(i % 2)}, now)
+		u := pickFor(t, m, Request{Allow: func(c Candidate) bool { return c.ID != bad }, Purpose: Purpose(i % 2)}, now)
 		seen[u.Guard().ID] = true
 		u.Succeeded(now)
 		u.Closed(now, true)

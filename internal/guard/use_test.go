@@ -201,7 +201,7 @@ func TestRestrictionsOfTheWaiting(t *testing.T) {
 	fail(t, m, 3, epoch)
 	better := pick(t, m, epoch)
 	bad := better.Guard().ID
-	u := pickFor(t, m, Request{Allow: func(id ident.RelayID) bool { return id != bad }}, epoch)
+	u := pickFor(t, m, Request{Allow: func(c Candidate) bool { return c.ID != bad }}, epoch)
 	want(t, "a circuit that the better guard could not serve", u.Succeeded(epoch), UseNow)
 }
 
@@ -273,7 +273,7 @@ func TestRestrictions(t *testing.T) {
 	m := start(t, network(1000))
 	p := primaries(m)
 	not := func(bad ...ident.RelayID) Request {
-		return Request{Allow: func(id ident.RelayID) bool { return !slices.Contains(bad, id) }}
+		return Request{Allow: func(c Candidate) bool { return !slices.Contains(bad, c.ID) }}
 	}
 	want(t, "guard", pickFor(t, m, not(p[0]), epoch).Guard().ID, p[1])
 	// Two for directory requests, because the forbidden one counts.
@@ -290,7 +290,7 @@ func TestRestrictions(t *testing.T) {
 	if u.Primary() || u.Guard().ID != sample(m)[3] {
 		t.Fatal("the first guard that fits")
 	}
-	_, err := m.Pick(Request{Allow: func(ident.RelayID) bool { return false }}, epoch)
+	_, err := m.Pick(Request{Allow: func(Candidate) bool { return false }}, epoch)
 	if err == nil || len(m.uses) == 0 {
 		t.Fatal("a path that forbids every guard")
 	}

@@ -1,0 +1,48 @@
+package guard
+
+import (
+	"iter"
+	"net/netip"
+
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdir"
+)
+
+// flags are what a relay needs to be usable as a guard for everything
+// (guard-spec, section GUARDS).
+const flags = netdir.FlagRunning | netdir.FlagValid | netdir.FlagGuard | netdir.FlagStable | netdir.FlagFast | netdir.FlagV2Dir
+
+// FromNetdir is the Directory that a Manager sees of d.
+func FromNetdir(d *netdir.Directory) Directory { return view{d} }
+
+type view struct{ *netdir.Directory }
+
+func (v view) Guards() iter.Seq[Candidate] {
+	return func(yield func(Candidate) bool) {
+		for r := range v.All() {
+			if r.Has(flags) && !yield(candidate(r)) {
+				return
+			}
+		}
+	}
+}
+
+func (v view) Guard(id ident.RSAID) (Candidate, bool) {
+	r, ok := v.Lookup(id)
+	if !ok || !r.Has(flags) {
+		return Candidate{}, false
+	}
+	return candidate(r), true
+}
+
+func candidate(r netdir.Relay) Candidate {
+	addrs := make([]netip.AddrPort, 1, 2)
+	addrs[0] = r.IPv4()
+	if six, ok := r.IPv6(); ok {
+		addrs = append(addrs, six)
+	}
+	return Candidate{
+		ID: r.ID(), Nickname: r.Nickname(), Addrs: addrs,
+		Weight: r.Directory().Weight(r, netdir.PosGuard), Complete: r.HasMicrodesc(),
+	}
+}
