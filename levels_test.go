@@ -37,11 +37,13 @@ var levels = map[string]int{
 	"internal/metrics":  0,
 	"internal/protover": 0,
 
+	"fte/formats":       1,
 	"internal/cell":     1,
 	"internal/cert":     1,
 	"internal/hscrypto": 1,
 	"internal/linkspec": 1,
 
+	"fte/lang":           2,
 	"internal/cbt":       2,
 	"internal/flow":      2,
 	"internal/handshake": 2,
