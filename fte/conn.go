@@ -1,0 +1,331 @@
+package fte
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// sealer turns plaintext into what goes on the wire. It is used by one
+// goroutine at a time.
+type sealer interface {
+	// room is the space that seal needs before and after the plaintext in its
+	// buffer, and the longest plaintext that one call takes.
+	room() (head, tail, max int)
+	// seal returns the wire bytes for buf[off:off+n]; they may alias buf and
+	// are valid until the next call.
+	seal(buf []byte, off, n int) (wire []byte, err error)
+	// finish returns the wire bytes that say that no more will come, if the
+	// protocol has such.
+	finish(buf []byte) (wire []byte, err error)
+}
+
+// opener turns wire bytes into plaintext. It is used by one goroutine at a time.
+type opener interface {
+	// open looks at the received bytes and returns the plaintext (which may
+	// alias buf, and buf may be overwritten) and the bytes that were used up,
+	// or how many bytes buf must hold before another call can do more. After
+	// the peer's last record it returns io.EOF.
+	open(buf []byte) (plain []byte, used, need int, err error)
+	// eof is the error with which a stream ends that stops here, with rest
+	// bytes not opened: io.EOF where the protocol lets it end there.
+	eof(rest int) error
+}
+
+// protocol is a way to set up a connection.
+type protocol interface {
+	// handshake sets c.seal and c.open; bytes beyond the peer's part stay in
+	// c.in. After an error c.in holds whatever the peer has sent.
+	handshake(c *Conn) error
+}
+
+// Conn is a connection whose bytes travel in a format. It is a net.Conn with
+// half-close; one Read and one Write may run at the same time.
+//
+// Its ReadFrom and WriteTo (which io.Copy uses) move bytes without a copy
+// between the two connections' buffers, and hold no buffer while they wait.
+type Conn struct {
+	raw   net.Conn
+	proto protocol
+
+	hsMu   sync.Mutex
+	hsDone bool
+	hsErr  error
+
+	// Owned by the reader, guarded by rmu (and by hsMu before hsDone).
+	rmu     sync.Mutex
+	open    opener
+	src     *source
+	in      inbox
+	plain   []byte // opened and not yet delivered; aliases in
+	pending int    // bytes of in that plain stands for
+	need    int    // bytes that in must hold before open can do more
+	rerr    error
+	spaceFn func() []byte
+	restFn  func()
+
+	// Owned by the writer, guarded by wmu.
+	wmu    sync.Mutex
+	seal   sealer
+	werr   error
+	closed bool // CloseWrite was called
+}
+
+func newConn(raw net.Conn, p protocol) *Conn {
+	c := &Conn{raw: raw, proto: p, src: newSource(raw)}
+	c.spaceFn = func() []byte { return c.in.space(c.need) }
+	c.restFn = c.in.rest
+	return c
+}
+
+// Handshake runs the protocol's opening, once; Read and Write call it when it
+// has not run. A connection whose handshake failed is of no more use.
+func (c *Conn) Handshake() error { return c.HandshakeContext(context.Background()) }
+
+// HandshakeContext is Handshake that gives up when ctx ends.
+func (c *Conn) HandshakeContext(ctx context.Context) error {
+	c.hsMu.Lock()
+	defer c.hsMu.Unlock()
+	if c.hsDone {
+		return c.hsErr
+	}
+	stop := context.AfterFunc(ctx, func() { c.raw.SetDeadline(time.Unix(1, 0)) })
+	err := c.proto.handshake(c)
+	if !stop() {
+		err = fault.New(fault.Timeout, "format handshake: %w", context.Cause(ctx))
+	}
+	c.hsDone, c.hsErr = true, err
+	c.need = 0
+	return err
+}
+
+// fill reads once, to get at least want bytes together.
+func (c *Conn) fill(want int) error {
+	c.need = want
+	n, err := c.src.read(c.spaceFn, c.restFn)
+	c.in.w += n
+	if n > 0 {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// next opens the next piece of plaintext into c.plain.
+func (c *Conn) next() error {
+	c.in.take(c.pending)
+	c.plain, c.pending = nil, 0
+	for c.rerr == nil {
+		if b := c.in.bytes(); len(b) >= max(c.need, 1) {
+			plain, used, need, err := c.open.open(b)
+			if err != nil {
+				c.fail(err)
+				break
+			}
+			c.need = need
+			if len(plain) > 0 {
+				c.plain, c.pending = plain, used
+				return nil
+			}
+			if used > 0 {
+				c.in.take(used)
+				continue
+			}
+		}
+		if err := c.fill(c.need); err != nil {
+			if errors.Is(err, io.EOF) {
+				c.fail(c.open.eof(c.in.w - c.in.r))
+			} else if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
+				return err // a deadline; the stream is intact
+			} else {
+				c.fail(err)
+			}
+		}
+	}
+	return c.rerr
+}
+
+// fail ends the reading side for good.
+func (c *Conn) fail(err error) {
+	c.rerr = err
+	c.in.drop()
+}
+
+// Read reads decoded bytes. It returns io.EOF after the peer's end, and
+// io.ErrUnexpectedEOF when the stream was cut where it can't end.
+func (c *Conn) Read(p []byte) (int, error) {
+	if err := c.Handshake(); err != nil {
+		return 0, err
+	}
+	c.rmu.Lock()
+	defer c.rmu.Unlock()
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if len(c.plain) == 0 {
+		if err := c.next(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, c.plain)
+	c.plain = c.plain[n:]
+	return n, nil
+}
+
+// WriteTo writes decoded bytes to w until the peer's end.
+func (c *Conn) WriteTo(w io.Writer) (n int64, err error) {
+	if err := c.Handshake(); err != nil {
+		return 0, err
+	}
+	c.rmu.Lock()
+	defer c.rmu.Unlock()
+	for {
+		if len(c.plain) == 0 {
+			if err := c.next(); err == io.EOF {
+				return n, nil
+			} else if err != nil {
+				return n, err
+			}
+		}
+		k, err := w.Write(c.plain)
+		c.plain = c.plain[k:]
+		n += int64(k)
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+// Write encodes and sends p.
+func (c *Conn) Write(p []byte) (n int, err error) {
+	if err := c.Handshake(); err != nil {
+		return 0, err
+	}
+	c.wmu.Lock()
+	defer c.wmu.Unlock()
+	head, tail, most := c.seal.room()
+	for n < len(p) {
+		k := min(most, len(p)-n, wireFrame-head-tail)
+		f := getFrame(head + k + tail)
+		copy(f.B[head:], p[n:n+k])
+		err := c.send(f, head, k)
+		f.put()
+		if err != nil {
+			return n, err
+		}
+		n += k
+	}
+	return n, nil
+}
+
+// send seals one piece and writes it.
+func (c *Conn) send(f *frame, off, n int) error {
+	if c.closed {
+		return fault.New(fault.Closed, "write after the end of the stream: %w", net.ErrClosed)
+	}
+	if c.werr != nil {
+		return c.werr
+	}
+	wire, err := c.seal.seal(f.B, off, n)
+	if err == nil {
+		_, err = c.raw.Write(wire)
+	}
+	c.werr = err // a piece that went out in part can't be repeated
+	return err
+}
+
+// ReadFrom sends everything that r gives until its end. It does not send an
+// end itself; CloseWrite does.
+func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
+	if err := c.Handshake(); err != nil {
+		return 0, err
+	}
+	head, tail, most := c.seal.room()
+	most = min(most, wireFrame-head-tail)
+	var f *frame
+	get := func() []byte {
+		if f == nil {
+			f = getFrame(wireFrame)
+		}
+		return f.B[head : head+most]
+	}
+	rest := func() { f.put(); f = nil }
+	defer func() { f.put() }()
+	src := newSource(r)
+	for {
+		k, err := src.read(get, rest)
+		if k > 0 {
+			c.wmu.Lock()
+			serr := c.send(f, head, k)
+			c.wmu.Unlock()
+			if serr != nil {
+				return n, serr
+			}
+			n += int64(k)
+		}
+		if err == io.EOF {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+}
+
+// CloseWrite ends the sending half; the peer's Read returns io.EOF and its
+// bytes can still be read.
+func (c *Conn) CloseWrite() error {
+	if err := c.Handshake(); err != nil {
+		return err
+	}
+	c.wmu.Lock()
+	defer c.wmu.Unlock()
+	if c.closed || c.werr != nil {
+		return c.werr
+	}
+	c.closed = true
+	f := getFrame(wireFrame)
+	defer f.put()
+	wire, err := c.seal.finish(f.B)
+	if err == nil && len(wire) > 0 {
+		_, err = c.raw.Write(wire)
+	}
+	if err != nil {
+		c.werr = err
+		return err
+	}
+	if h, ok := c.raw.(interface{ CloseWrite() error }); ok {
+		return h.CloseWrite()
+	}
+	return nil
+}
+
+// Close closes the connection. Bytes that were written are not lost, but a
+// peer of Chive's protocol sees a cut stream unless CloseWrite came first.
+func (c *Conn) Close() error { return c.raw.Close() }
+
+// NetConn returns the connection below. Reading or writing it breaks the stream.
+func (c *Conn) NetConn() net.Conn { return c.raw }
+
+// LocalAddr returns the address below.
+func (c *Conn) LocalAddr() net.Addr { return c.raw.LocalAddr() }
+
+// RemoteAddr returns the address below.
+func (c *Conn) RemoteAddr() net.Addr { return c.raw.RemoteAddr() }
+
+// SetDeadline sets the deadline of the connection below. A Write that a
+// deadline stops ends the stream; a Read can go on after it.
+func (c *Conn) SetDeadline(t time.Time) error { return c.raw.SetDeadline(t) }
+
+// SetReadDeadline sets the read deadline of the connection below.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.raw.SetReadDeadline(t) }
+
+// SetWriteDeadline sets the write deadline of the connection below.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.raw.SetWriteDeadline(t) }

@@ -1,0 +1,135 @@
+package fte
+
+import (
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/chivenet/chive/fte/formats"
+	"github.com/chivenet/chive/fte/lang"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// DefaultFormat is fteproxy's default format, without its direction.
+const DefaultFormat = "manual-http"
+
+// maxWord is the longest word of a format that a connection uses, in bytes.
+const maxWord = 4096
+
+const (
+	requestSuffix  = "-request"
+	responseSuffix = "-response"
+)
+
+// Definitions is a set of named formats that are ready for use. It is safe for
+// concurrent use; a format's tables are built when it is first used.
+type Definitions struct {
+	release string
+	names   []string
+	formats map[string]*Format
+}
+
+// Format is one direction's format: the words of one length of a language.
+type Format struct {
+	Name        string // "base64-request"
+	Pattern     string // the regular expression
+	Slice       int    // bytes of a word
+	Description string
+
+	opts  lang.Options
+	once  sync.Once
+	lang  *lang.Language
+	slice *lang.Slice
+	err   error
+}
+
+// Release returns the built-in definitions of a release, "20131224" (fteproxy
+// 0.2) or "20260110" (0.3); "" is the latter. With order019 the words are
+// numbered as fteproxy 0.2.19 does, otherwise as 0.3 does.
+func Release(name string, order019 bool) (*Definitions, error) {
+	if name == "" {
+		name = formats.DefaultRelease
+	}
+	d, err := formats.Builtin(name)
+	if err != nil {
+		return nil, err
+	}
+	return prepare(d, order019), nil
+}
+
+// ReadDefinitions reads a definitions file of fteproxy; release is the eight
+// digits that name it in the protocol.
+func ReadDefinitions(release string, r io.Reader, order019 bool) (*Definitions, error) {
+	d, err := formats.Read(release, r)
+	if err != nil {
+		return nil, err
+	}
+	return prepare(d, order019), nil
+}
+
+func prepare(d *formats.Definitions, order019 bool) *Definitions {
+	opts := lang.Options{ClassicEscapes: true}
+	if order019 {
+		opts.Order = lang.FirstAppearance
+	}
+	p := &Definitions{release: d.Release, names: d.Names(), formats: make(map[string]*Format, len(d.Formats))}
+	for _, f := range d.Formats {
+		p.formats[f.Name] = &Format{Name: f.Name, Pattern: f.Pattern, Slice: f.Slice, Description: f.Description, opts: opts}
+	}
+	return p
+}
+
+// NewFormat returns a format of one's own: the words of slice bytes that a
+// pattern of package lang describes.
+func NewFormat(name, pattern string, slice int) *Format {
+	return &Format{Name: name, Pattern: pattern, Slice: slice}
+}
+
+// Release returns the eight digits that name the definitions.
+func (d *Definitions) Release() string { return d.release }
+
+// Names returns the names that have both directions, without their suffixes,
+// in the file's order.
+func (d *Definitions) Names() []string { return append([]string(nil), d.names...) }
+
+// Format returns the format of one direction, by its full name.
+func (d *Definitions) Format(name string) (*Format, error) {
+	f, ok := d.formats[name]
+	if !ok {
+		return nil, fault.New(fault.Config, "release %s has no format %q; chive fte formats lists them", d.release, name)
+	}
+	return f, nil
+}
+
+// Pair returns the two directions of a name without suffix.
+func (d *Definitions) Pair(name string) (request, response *Format, err error) {
+	if request, err = d.Format(name + requestSuffix); err != nil {
+		return nil, nil, err
+	}
+	response, err = d.Format(name + responseSuffix)
+	return request, response, err
+}
+
+// base returns a request's name without its direction.
+func (f *Format) base() string { return strings.TrimSuffix(f.Name, requestSuffix) }
+
+// Language returns the format's language, which is safe for concurrent use.
+func (f *Format) Language() (*lang.Language, error) {
+	_, err := f.Words()
+	return f.lang, err
+}
+
+// Words returns the coder of the format's words, which is safe for concurrent use.
+func (f *Format) Words() (*lang.Slice, error) {
+	f.once.Do(func() {
+		if f.Slice < 1 || f.Slice > maxWord {
+			f.err = fault.New(fault.Config, "words of %d bytes: a connection takes 1 to %d", f.Slice, maxWord)
+		} else if f.lang, f.err = lang.Compile(f.Pattern, f.opts); f.err == nil {
+			f.slice, f.err = f.lang.Slice(f.Slice)
+		}
+		if f.err != nil {
+			f.err = fault.New(fault.KindOf(f.err), "format %q: %w", f.Name, f.err)
+		}
+	})
+	return f.slice, f.err
+}

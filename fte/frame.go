@@ -1,0 +1,116 @@
+package fte
+
+import "sync"
+
+// Buffers come in three sizes, so that an idle connection holds next to
+// nothing and a busy one reads and writes in large pieces.
+const (
+	smallFrame = 2 << 10                // a hello or a rest between reads
+	wireFrame  = 64 << 10               // what one read or write moves
+	largeFrame = MaxClassicCell + 8<<10 // the longest cell that a peer may send
+)
+
+var framePools = [...]struct {
+	size int
+	pool sync.Pool
+}{{size: smallFrame}, {size: wireFrame}, {size: largeFrame}}
+
+// frame is a pooled buffer; B has the full length of its size.
+type frame struct {
+	B     []byte
+	class int
+}
+
+// getFrame returns a frame of at least size bytes; size is at most largeFrame.
+func getFrame(size int) *frame {
+	for i := range framePools {
+		p := &framePools[i]
+		if size > p.size {
+			continue
+		}
+		if f, ok := p.pool.Get().(*frame); ok {
+			return f
+		}
+		return &frame{B: make([]byte, p.size), class: i}
+	}
+	panic("fte: a frame beyond the largest size was asked for")
+}
+
+// put gives the frame back; nil is fine.
+func (f *frame) put() {
+	if f != nil {
+		framePools[f.class].pool.Put(f)
+	}
+}
+
+// inbox holds the bytes that were received and not yet opened. It owns at most
+// one frame, and none while it is empty.
+type inbox struct {
+	f    *frame
+	r, w int
+}
+
+func (b *inbox) bytes() []byte {
+	if b.f == nil {
+		return nil
+	}
+	return b.f.B[b.r:b.w]
+}
+
+// take drops n opened bytes.
+func (b *inbox) take(n int) {
+	b.r += n
+	if b.r == b.w {
+		b.r, b.w = 0, 0
+	}
+}
+
+// rest releases memory before a wait of unknown length: an empty inbox gives
+// its frame back, and a few bytes move to a small one.
+func (b *inbox) rest() {
+	n := b.w - b.r
+	switch {
+	case b.f == nil:
+	case n == 0:
+		b.f.put()
+		b.f, b.r, b.w = nil, 0, 0
+	case n <= smallFrame && len(b.f.B) > smallFrame:
+		b.move(getFrame(smallFrame))
+	}
+}
+
+// space returns room for at least one more byte, so that want bytes in all
+// will fit; want is at most largeFrame.
+func (b *inbox) space(want int) []byte {
+	n := b.w - b.r
+	want = max(want, n+1, wireFrame)
+	if b.f == nil || len(b.f.B) < want {
+		b.move(getFrame(want))
+	} else if len(b.f.B)-b.r < want || b.r > len(b.f.B)/2 {
+		copy(b.f.B, b.f.B[b.r:b.w])
+		b.r, b.w = 0, n
+	}
+	return b.f.B[b.w:]
+}
+
+// move puts the bytes into another frame.
+func (b *inbox) move(f *frame) {
+	n := copy(f.B, b.bytes())
+	b.f.put()
+	b.f, b.r, b.w = f, 0, n
+}
+
+// load puts bytes that were received elsewhere at the end.
+func (b *inbox) load(p []byte) {
+	for len(p) > 0 {
+		n := copy(b.space(b.w-b.r+len(p)), p)
+		b.w += n
+		p = p[n:]
+	}
+}
+
+// drop releases everything.
+func (b *inbox) drop() {
+	b.f.put()
+	b.f, b.r, b.w = nil, 0, 0
+}

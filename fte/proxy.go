@@ -1,0 +1,164 @@
+package fte
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// DefaultMaxConns is the number of connections that a Proxy carries at once
+// when its MaxConns is 0.
+const DefaultMaxConns = 16384
+
+// Proxy carries TCP connections through a format. As a client it takes plain
+// connections and dials a server; as a server it takes formatted ones, and
+// dials the plain side only after a peer is authenticated.
+type Proxy struct {
+	// Accepted wraps what was accepted (a server); nil leaves it plain. The
+	// listener given to Serve is expected to be a *Listener then.
+	// Dialed wraps what Dial returned (a client); nil leaves it plain.
+	Dialed Transport
+	// Dial reaches the other side.
+	Dial func(context.Context) (net.Conn, error)
+	// DialTimeout bounds Dial and a client's handshake; 0 is 30 seconds.
+	DialTimeout time.Duration
+	// MaxConns bounds the connections carried at once; further ones wait to be
+	// accepted. 0 is DefaultMaxConns.
+	MaxConns int
+	// Log receives what goes wrong, without addresses; nil is silence.
+	Log *slog.Logger
+	// Stats, when set, is counted into.
+	Stats *Stats
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{}
+	wg    sync.WaitGroup
+}
+
+// Serve carries what l accepts until l fails or is closed, or ctx ends, which
+// closes l. Connections that are open then go on; Drain waits for them.
+func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
+	if p.Stats == nil {
+		p.Stats = new(Stats)
+	}
+	if p.Log == nil {
+		p.Log = slog.New(slog.DiscardHandler)
+	}
+	if p.MaxConns <= 0 {
+		p.MaxConns = DefaultMaxConns
+	}
+	if p.DialTimeout <= 0 {
+		p.DialTimeout = 30 * time.Second
+	}
+	stop := context.AfterFunc(ctx, func() { l.Close() })
+	defer stop()
+	slots := make(chan struct{}, p.MaxConns)
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return nil
+		}
+		c, err := l.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fault.New(fault.Network, "accepting: %w", err)
+		}
+		p.wg.Go(func() {
+			defer func() { <-slots }()
+			p.carry(c)
+		})
+	}
+}
+
+// carry dials the other side and relays.
+func (p *Proxy) carry(in net.Conn) {
+	if _, ok := in.(*Conn); !ok {
+		p.Stats.Accepted.Add(1)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), p.DialTimeout)
+	defer cancel()
+	if !p.track(in) {
+		in.Close()
+		return
+	}
+	defer p.untrack(in)
+	out, err := p.dial(ctx)
+	cancel()
+	if err != nil {
+		p.Stats.DialFailed.Add(1)
+		p.Log.Warn("can't reach the other side", "error", err)
+		in.Close()
+		return
+	}
+	p.Stats.Active.Add(1)
+	defer p.Stats.Active.Add(-1)
+	fromIn, fromOut, err := splice(in, out)
+	if err != nil {
+		p.Stats.Broken.Add(1)
+		p.Log.Debug("a connection ended early", "error", err)
+	}
+	if p.Dialed != nil {
+		fromIn, fromOut = fromOut, fromIn
+	}
+	p.Stats.RecvBytes.Add(uint64(fromIn))
+	p.Stats.SentBytes.Add(uint64(fromOut))
+}
+
+// dial reaches the other side, and runs a client's handshake.
+func (p *Proxy) dial(ctx context.Context) (net.Conn, error) {
+	out, err := p.Dial(ctx)
+	if err != nil || p.Dialed == nil {
+		return out, err
+	}
+	c := p.Dialed.Wrap(out)
+	if err := c.HandshakeContext(ctx); err != nil {
+		p.Stats.Failed.Add(1)
+		c.Close()
+		return nil, err
+	}
+	p.Stats.Opened.Add(1)
+	return c, nil
+}
+
+func (p *Proxy) track(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.conns == nil {
+		p.conns = make(map[net.Conn]struct{})
+	}
+	p.conns[c] = struct{}{}
+	return true
+}
+
+func (p *Proxy) untrack(c net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, c)
+}
+
+// Drain waits until every connection has ended, and closes those that are left
+// when ctx ends. Call it after Serve has returned.
+func (p *Proxy) Drain(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() { p.wg.Wait(); close(done) }()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	n := len(p.conns)
+	for c := range p.conns {
+		c.Close()
+	}
+	p.mu.Unlock()
+	<-done
+	return fault.New(fault.Timeout, "%d connections were closed unfinished: %w", n, context.Cause(ctx))
+}

@@ -1,0 +1,68 @@
+//go:build unix
+
+package fte
+
+import (
+	"io"
+	"net"
+	"os"
+	"syscall"
+)
+
+// source reads a connection and asks for a buffer only when bytes wait, so
+// that a connection which waits holds none. It is used by one goroutine.
+type source struct {
+	r   io.Reader
+	raw syscall.RawConn // nil: no such way, a plain Read is used
+
+	get  func() []byte
+	rest func()
+	n    int
+	err  error
+	fn   func(fd uintptr) bool // s.ready, bound once: a read allocates nothing
+}
+
+func newSource(r io.Reader) *source {
+	s := &source{r: r}
+	if c, ok := r.(*net.TCPConn); ok {
+		if raw, err := c.SyscallConn(); err == nil {
+			s.raw, s.fn = raw, s.ready
+		}
+	}
+	return s
+}
+
+// ready runs when the descriptor may have bytes.
+func (s *source) ready(fd uintptr) bool {
+	buf := s.get()
+	for {
+		n, err := syscall.Read(int(fd), buf)
+		switch err {
+		case nil:
+			if s.n = n; n == 0 {
+				s.err = io.EOF
+			}
+			return true
+		case syscall.EINTR:
+		case syscall.EAGAIN:
+			s.rest()
+			return false
+		default:
+			s.n, s.err = 0, os.NewSyscallError("read", err)
+			return true
+		}
+	}
+}
+
+// read waits for bytes and reads once into what get returns. rest, when not
+// nil, is called before each wait so that the buffer can go back to its pool.
+func (s *source) read(get func() []byte, rest func()) (int, error) {
+	if s.raw == nil {
+		return s.r.Read(get())
+	}
+	s.n, s.err, s.get, s.rest = 0, nil, get, rest
+	if err := s.raw.Read(s.fn); err != nil {
+		return 0, err
+	}
+	return s.n, s.err
+}
