@@ -1,7 +1,9 @@
 package channel
 
 import (
+	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 )
@@ -162,4 +165,128 @@ func TestPeerGoesAway(t *testing.T) {
 	if _, err := Connect(context.Background(), a, keys(t).ID, netip.AddrPort{}, &LinkConfig{}); !fault.Is(err, fault.Protocol) || !strings.Contains(err.Error(), "TLS") {
 		t.Errorf("%v: %v", fault.KindOf(err), err)
 	}
+}
+
+// TestStopsAnywhere: a responder that closes, or falls silent, after any number
+// of bytes is a failed connection, not a broken protocol.
+func TestStopsAnywhere(t *testing.T) {
+	script := bytes.Join([][]byte{versionsCell(), certsCell(get(t, relayA).certs(keys(t).responder)), challengeCell(), netinfoCell()}, nil)
+	for n := 0; n < len(script); n += 97 {
+		a, b := net.Pipe()
+		go func() {
+			defer b.Close()
+			conn := tls.Server(b, keys(t).serverTLS(time.Now))
+			buf := make([]byte, 64)
+			if _, err := conn.Read(buf); err == nil {
+				conn.Write(script[:n])
+				conn.Close()
+			}
+		}()
+		_, err := Connect(context.Background(), a, keys(t).ID, netip.AddrPort{}, &LinkConfig{})
+		if !fault.Is(err, fault.Network) || !strings.Contains(err.Error(), "the peer closed the connection") {
+			t.Errorf("after %d bytes: %v: %v", n, fault.KindOf(err), err)
+		}
+	}
+	now := time.Now()
+	synctest.Test(t, func(t *testing.T) {
+		// The bubble's clock is another: certificates are judged by the outer one.
+		cfg := &LinkConfig{Now: func() time.Time { return now }}
+		for n := 0; n < len(script); n += 509 {
+			a, b := net.Pipe()
+			go func() {
+				conn := tls.Server(b, keys(t).serverTLS(cfg.Now))
+				if _, err := conn.Read(make([]byte, 64)); err == nil {
+					conn.Write(script[:n])
+					io.Copy(io.Discard, conn)
+				}
+			}()
+			begin := time.Now()
+			_, err := Connect(context.Background(), a, keys(t).ID, netip.AddrPort{}, cfg)
+			if !fault.Is(err, fault.Timeout) || time.Since(begin) != HandshakeTimeout || !strings.Contains(err.Error(), "waiting for") {
+				t.Errorf("after %d bytes: %v: %v", n, fault.KindOf(err), err)
+			}
+			b.Close()
+		}
+	})
+}
+
+func TestOldTLSRefused(t *testing.T) {
+	a, b := net.Pipe()
+	conf := keys(t).serverTLS(time.Now)
+	conf.MinVersion, conf.MaxVersion = tls.VersionTLS12, tls.VersionTLS12
+	go func() {
+		tls.Server(b, conf).Handshake()
+		b.Close()
+	}()
+	if _, err := Connect(context.Background(), a, keys(t).ID, netip.AddrPort{}, &LinkConfig{}); !fault.Is(err, fault.Protocol) || !strings.Contains(err.Error(), "TLS") {
+		t.Errorf("%v: %v", fault.KindOf(err), err)
+	}
+	c, d := net.Pipe()
+	go func() {
+		tls.Client(c, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12}).Handshake()
+		c.Close()
+	}()
+	if _, err := Accept(context.Background(), d, &LinkConfig{Identity: keys(t)}); !fault.Is(err, fault.Protocol) {
+		t.Errorf("%v: %v", fault.KindOf(err), err)
+	}
+}
+
+// TestFreshTLS: no link resumes another's TLS session, and each asks for another
+// made-up host.
+func TestFreshTLS(t *testing.T) {
+	seen := map[string]bool{}
+	for range 3 {
+		a, b := tcpPair(t)
+		l, r, err, rErr := handshake(t, a, b, keys(t).ID, &LinkConfig{}, &LinkConfig{Identity: keys(t)})
+		if err != nil || rErr != nil {
+			t.Fatal(err, rErr)
+		}
+		s := r.Conn.ConnectionState()
+		if s.DidResume || l.Conn.ConnectionState().DidResume || seen[s.ServerName] || !strings.HasPrefix(s.ServerName, "www.") {
+			t.Errorf("%+v", s)
+		}
+		seen[s.ServerName] = true
+	}
+}
+
+func TestRelayKeys(t *testing.T) {
+	a := get(t, relayA)
+	now := time.Now()
+	if !a.Expires.After(now.Add(linkLife-time.Hour)) || a.Expires.After(now.Add(linkLife+time.Hour)) {
+		t.Errorf("keys expire at %v", a.Expires)
+	}
+	id := NewRelayIdentity(a.rsa, a.identity, a.signing, now.Add(time.Hour))
+	again, err := id.NewRelayKeys(rand.Reader, now)
+	if err != nil || again.ID != a.ID || again.leafSum == a.leafSum || again.Expires.After(now.Add(2*time.Hour)) {
+		t.Errorf("%+v %v", again, err)
+	}
+	if _, err := id.NewRelayKeys(rand.Reader, now.Add(3*time.Hour)); !fault.Is(err, fault.Config) || !errors.Is(err, cert.ErrExpired) {
+		t.Error(err)
+	}
+	for name, bad := range map[string]*RelayIdentity{
+		"garbage":       {RSA: a.rsa, Signing: a.signing, SigningCert: []byte("garbage")},
+		"another key":   {RSA: a.rsa, Signing: a.identity, SigningCert: id.SigningCert},
+		"bad signature": {RSA: a.rsa, Signing: a.signing, SigningCert: flip(id.SigningCert)},
+	} {
+		if _, err := bad.NewRelayKeys(rand.Reader, now); !fault.Is(err, fault.Config) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestHandshakeLeaksNoGoroutine(t *testing.T) {
+	k := keys(t)
+	now := time.Now()
+	synctest.Test(t, func(t *testing.T) { // the bubble waits for every goroutine
+		a, b := net.Pipe()
+		cfg := &LinkConfig{Identity: k, Now: func() time.Time { return now }}
+		l, r, err, rErr := handshake(t, a, b, k.ID, &LinkConfig{Now: cfg.Now}, cfg)
+		if err != nil || rErr != nil {
+			t.Fatal(err, rErr)
+		}
+		time.Sleep(2 * HandshakeTimeout) // virtual: no deadline of the handshake may be left
+		exchange(t, l, r)
+		a.Close()
+		b.Close()
+	})
 }
