@@ -1,0 +1,19 @@
+package path
+
+import (
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/protover"
+)
+
+// proto is the capability to speak a version of a subprotocol.
+func proto(name, sub string, version int) Capability {
+	return Capability{name, func(r netdir.Relay) bool { return r.Protocols().Has(sub, version) }}
+}
+
+// Capabilities by subprotocol version.
+var (
+	NtorV3            = proto("ntor-v3", protover.Relay, protover.RelayNtorV3)
+	CongestionControl = proto("congestion control", protover.FlowCtrl, protover.FlowCtrlCC)
+	CGO               = proto("CGO", protover.Relay, protover.RelayCGO)
+	Conflux           = proto("conflux", protover.Conflux, protover.ConfluxV1)
+)

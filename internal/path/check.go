@@ -1,0 +1,153 @@
+package path
+
+import (
+	"slices"
+
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdir"
+)
+
+// reason is why a relay cannot be the hop that is looked for.
+type reason uint8
+
+const (
+	fits reason = iota
+	notRunning
+	noMicrodesc
+	lacksFlag
+	badExit
+	excluded
+	notPreferred
+	tried
+	policy
+	incapable
+	inPath
+	family
+	subnet
+	reasons
+)
+
+func (r reason) String() string {
+	return [...]string{
+		"", "not Running and Valid", "without microdescriptor", "without the flags needed",
+		"BadExit or MiddleOnly", "excluded by the configuration", "not among the preferred", "tried already",
+		"refusing the destination", "lacking a capability", "in the path already",
+		"of a family in the path", "of a subnet in the path",
+	}[r]
+}
+
+// check is the conditions on one hop. Its cheap conditions come first: it is
+// evaluated for thousands of relays.
+type check struct {
+	c      *Config
+	d      *netdir.Directory
+	spec   *Spec
+	flags  netdir.Flags
+	last   bool
+	prefer *Set // nil: any
+	path   []Hop
+}
+
+func (k *check) of(r netdir.Relay) reason {
+	switch {
+	case !r.Has(netdir.FlagRunning | netdir.FlagValid):
+		return notRunning
+	case !r.Has(k.flags):
+		return lacksFlag
+	case !r.HasMicrodesc():
+		return noMicrodesc
+	case k.prefer != nil && !k.prefer.Has(r):
+		return notPreferred
+	case k.c.Exclude.Has(r) || k.last && k.c.ExcludeExit.Has(r):
+		return excluded
+	case has(k.spec.Exclude, r) || k.last && has(k.spec.ExcludeExit, r):
+		return tried
+	case k.last && !k.exitOK(r):
+		return badExit
+	case k.last && !allows(r, k.spec.Dests):
+		return policy
+	case !can(r, k.spec.NeedAll) || k.last && !can(r, k.spec.NeedExit):
+		return incapable
+	}
+	for i := range k.path {
+		if why := k.c.clash(k.d, r, &k.path[i]); why != fits {
+			return why
+		}
+	}
+	return fits
+}
+
+// exitOK keeps relays that the authorities warn of from seeing plaintext.
+func (k *check) exitOK(r netdir.Relay) bool {
+	return len(k.spec.Dests) == 0 || r.Flags()&(netdir.FlagBadExit|netdir.FlagMiddleOnly) == 0
+}
+
+func has(ids []ident.RSAID, r netdir.Relay) bool {
+	return len(ids) > 0 && slices.Contains(ids, r.RSA())
+}
+
+func can(r netdir.Relay, need []Capability) bool {
+	for i := range need {
+		if !need[i].Has(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// clash says why r and hop cannot be in one path.
+func (c *Config) clash(d *netdir.Directory, r netdir.Relay, hop *Hop) reason {
+	if r.RSA() == hop.Target.RSA {
+		return inPath
+	}
+	if hop.Relay.IsZero() {
+		if !c.SameSubnet && sameSubnet(r, &hop.Target) {
+			return subnet
+		}
+		return fits
+	}
+	if !c.SameSubnet && d.SameSubnet(r, hop.Relay) {
+		return subnet
+	}
+	if !c.SameFamily && d.SameFamily(r, hop.Relay) {
+		return family
+	}
+	return fits
+}
+
+// sameSubnet is netdir's SameSubnet for a hop that the directory lacks.
+func sameSubnet(r netdir.Relay, t *linkspec.Target) bool {
+	for _, ap := range t.Addrs {
+		a := ap.Addr().Unmap()
+		if four := r.IPv4().Addr(); a.Is4() && [2]byte(a.AsSlice()) == [2]byte(four.AsSlice()) {
+			return true
+		}
+		if six, ok := r.IPv6(); ok && a.Is6() && [4]byte(a.AsSlice()) == [4]byte(six.Addr().AsSlice()) {
+			return true
+		}
+	}
+	return false
+}
+
+// Allows reports whether an exit's policy summary lets all of dests out. For a
+// host name, whose address nobody knows yet, one family of addresses is enough
+// (path-spec 2.2.1, "might support").
+func Allows(r netdir.Relay, dests ...Dest) bool { return allows(r, dests) }
+
+func allows(r netdir.Relay, dests []Dest) bool {
+	if len(dests) == 0 {
+		return true
+	}
+	four, six := r.Policy4(), r.Policy6()
+	for i := range dests {
+		d := &dests[i]
+		a := d.Addr.Unmap()
+		ok4 := !a.Is6() && four != nil && (d.Port == 0 && !four.RejectsAll() || d.Port != 0 && four.AllowsPort(d.Port))
+		ok6 := !a.Is4() && six != nil && (d.Port == 0 && !six.RejectsAll() || d.Port != 0 && six.AllowsPort(d.Port))
+		if !ok4 && !ok6 {
+			return false
+		}
+	}
+	return true
+}

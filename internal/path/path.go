@@ -1,0 +1,152 @@
+// Package path chooses the relays of a circuit (path-spec 2.2).
+//
+// The exit is chosen first, then the guard, which must fit the exit, then the
+// relays between, front to back. Every choice is by bandwidth, weighted for the
+// position as the consensus says, among the relays that meet all conditions:
+// no relay twice, no two of one family or subnet, the flags and subprotocols
+// that the circuit needs, the exit policy, and the user's configuration.
+package path
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/chivenet/chive/internal/guard"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdir"
+)
+
+// DefaultHops is the length of a circuit for traffic.
+const DefaultHops = 3
+
+// LongLivedPorts are the ports whose connections are expected to stay open for
+// long, and therefore get relays with the flag Stable (path-spec 2.2).
+var LongLivedPorts = []uint16{21, 22, 706, 1863, 5050, 5190, 5222, 5223, 6523, 6667, 6697, 8300}
+
+// LongLived reports whether a port is one of LongLivedPorts.
+func LongLived(port uint16) bool { return slices.Contains(LongLivedPorts, port) }
+
+// Config is what the user wants of paths. The zero Config wants nothing.
+type Config struct {
+	Exclude     Set // relays never to be used, anywhere
+	ExcludeExit Set // relays never to be used as the last hop
+	// When not empty, the only relays for a position. Strict says whether to
+	// fail when none of them can be used; else others are used then.
+	Entry, Middle, Exit Set
+	Strict              bool
+	// SameSubnet allows relays of one /16 (IPv6: /32) in one path, for
+	// networks that live on one machine.
+	SameSubnet bool
+	// SameFamily allows relays of one family in one path.
+	SameFamily bool
+}
+
+// Dest is something that the last hop has to reach.
+type Dest struct {
+	Addr netip.Addr // the zero Addr when only a host name is known
+	Port uint16     // zero for a RESOLVE
+}
+
+// Capability is a subprotocol or another ability that hops must have.
+type Capability struct {
+	Name string // for errors, such as "ntor-v3"
+	Has  func(netdir.Relay) bool
+}
+
+// Spec says what a circuit is for. The zero Spec is an internal circuit of
+// three hops.
+type Spec struct {
+	Hops   int    // 0: DefaultHops. 1 is a directory circuit.
+	Dests  []Dest // the last hop must allow all of them; none: an internal circuit
+	Stable bool   // relays with the flag Stable; implied by long-lived ports
+
+	// Last, when set, is the last hop, which nobody chooses: an introduction
+	// point, or the exit of a conflux set's other leg.
+	Last *linkspec.Target
+
+	NeedAll  []Capability // of every hop that is chosen
+	NeedExit []Capability // of the last hop, when it is chosen
+
+	// Exclude are relays not to be used in this path, such as those of the
+	// path that just failed; ExcludeExit only not as the last hop, such as
+	// exits that refused the stream.
+	Exclude     []ident.RSAID
+	ExcludeExit []ident.RSAID
+}
+
+func (s *Spec) hops() int {
+	if s.Hops == 0 {
+		return DefaultHops
+	}
+	return s.Hops
+}
+
+func (s *Spec) stable() bool {
+	return s.Stable || slices.ContainsFunc(s.Dests, func(d Dest) bool { return LongLived(d.Port) })
+}
+
+// Hop is one relay of a path.
+type Hop struct {
+	Target linkspec.Target
+	Relay  netdir.Relay // zero for a bridge, and for a Spec.Last that the directory lacks
+}
+
+// Path is the outcome of a choice.
+type Path struct {
+	Hops []Hop
+	// Guard is the use of the first hop, to be told what becomes of the
+	// circuit; nil when no guard manager took part.
+	Guard *guard.Use
+}
+
+// Exit returns the last hop.
+func (p *Path) Exit() *Hop { return &p.Hops[len(p.Hops)-1] }
+
+// Targets returns the hops as a circuit extends to them.
+func (p *Path) Targets() []linkspec.Target {
+	ts := make([]linkspec.Target, len(p.Hops))
+	for i := range p.Hops {
+		ts[i] = p.Hops[i].Target
+	}
+	return ts
+}
+
+// IDs returns the hops' RSA identities.
+func (p *Path) IDs() []ident.RSAID {
+	ids := make([]ident.RSAID, len(p.Hops))
+	for i := range p.Hops {
+		ids[i] = p.Hops[i].Target.RSA
+	}
+	return ids
+}
+
+// Guards is what Choose needs of *guard.Manager.
+type Guards interface {
+	Pick(req guard.Request, now time.Time) (*guard.Use, error)
+}
+
+// GuardFilter is the part of the configuration that the guard manager has to
+// know. It depends on the directory where Entry is a preference only.
+func (c *Config) GuardFilter(d *netdir.Directory) guard.Filter {
+	var f guard.Filter
+	if !c.Exclude.IsZero() {
+		f.Exclude = func(g guard.Candidate) bool { return c.Exclude.has(g.ID.RSA, g.Nickname, g.Addrs) }
+	}
+	if c.Entry.IsZero() {
+		return f
+	}
+	entry := func(g guard.Candidate) bool { return c.Entry.has(g.ID.RSA, g.Nickname, g.Addrs) }
+	if !c.Strict {
+		possible := false
+		for g := range guard.FromNetdir(d).Guards() {
+			possible = possible || entry(g) && (f.Exclude == nil || !f.Exclude(g))
+		}
+		if !possible {
+			return f
+		}
+	}
+	f.Entry = entry
+	return f
+}

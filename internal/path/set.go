@@ -1,0 +1,117 @@
+package path
+
+import (
+	"net/netip"
+	"strings"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdir"
+)
+
+// Set names relays, as the options ExcludeNodes, EntryNodes and the like do:
+// by RSA fingerprint, by nickname, or by where their addresses are. The zero
+// Set names none.
+type Set struct {
+	ids   map[ident.RSAID]bool
+	names map[string]bool // in lower case: nicknames differ by more than case
+	nets  []netip.Prefix
+	text  []string // as it was written
+}
+
+// ParseSet reads entries such as "$AAAA…" or "AAAA…" (40 hexadecimal digits,
+// followed or not by "~nickname" or "=nickname"), "nickname", "192.0.2.0/24",
+// "2001:db8::/32", or a single address. Country codes are refused: there is no
+// GeoIP data to know countries by.
+func ParseSet(entries []string) (Set, error) {
+	s := Set{ids: map[ident.RSAID]bool{}, names: map[string]bool{}}
+	for _, e := range entries {
+		if err := s.add(strings.TrimSpace(e)); err != nil {
+			return Set{}, err
+		}
+		s.text = append(s.text, strings.TrimSpace(e))
+	}
+	return s, nil
+}
+
+func (s *Set) add(e string) error {
+	switch {
+	case e == "":
+		return fault.New(fault.Config, "set of relays: an entry is empty")
+	case strings.HasPrefix(e, "{"):
+		return fault.New(fault.Config, "set of relays: %q is a country code, and there is no GeoIP data; name networks or fingerprints", e)
+	}
+	if p, err := netip.ParsePrefix(e); err == nil {
+		s.nets = append(s.nets, p.Masked())
+		return nil
+	}
+	if a, err := netip.ParseAddr(e); err == nil {
+		a = a.Unmap().WithZone("")
+		s.nets = append(s.nets, netip.PrefixFrom(a, a.BitLen()))
+		return nil
+	}
+	if hex, _, _ := strings.Cut(strings.ReplaceAll(e, "=", "~"), "~"); len(strings.TrimPrefix(hex, "$")) == 40 {
+		id, err := ident.ParseRSAID(hex)
+		if err != nil {
+			return err
+		}
+		s.ids[id] = true
+		return nil
+	}
+	if len(e) > 19 || strings.ContainsFunc(e, func(r rune) bool {
+		return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+	}) {
+		return fault.New(fault.Config, "set of relays: %q is no fingerprint, nickname, address or network", e)
+	}
+	s.names[strings.ToLower(e)] = true
+	return nil
+}
+
+// IsZero reports whether the set names no relay.
+func (s *Set) IsZero() bool { return len(s.text) == 0 }
+
+// String lists the entries as they were written.
+func (s *Set) String() string { return strings.Join(s.text, ",") }
+
+// Has reports whether the set names r.
+func (s *Set) Has(r netdir.Relay) bool {
+	if s.IsZero() {
+		return false
+	}
+	if len(s.ids) > 0 && s.ids[r.RSA()] {
+		return true
+	}
+	if len(s.names) > 0 && s.names[strings.ToLower(r.Nickname())] {
+		return true
+	}
+	if len(s.nets) == 0 {
+		return false
+	}
+	six, _ := r.IPv6()
+	return s.contains(r.IPv4().Addr()) || s.contains(six.Addr())
+}
+
+// has is Has for a relay that is known by these only, such as a bridge.
+func (s *Set) has(id ident.RSAID, nickname string, addrs []netip.AddrPort) bool {
+	if s.IsZero() {
+		return false
+	}
+	if s.ids[id] || nickname != "" && s.names[strings.ToLower(nickname)] {
+		return true
+	}
+	for _, a := range addrs {
+		if s.contains(a.Addr()) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *Set) contains(a netip.Addr) bool {
+	for _, p := range s.nets {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
