@@ -72,3 +72,81 @@ func BenchmarkNtorV3Server(b *testing.B) {
 		}
 	}
 }
+
+func BenchmarkPQ(b *testing.B) {
+	for set := PQ512; set <= PQ1024; set++ {
+		h := newHop(b, set)
+		b.Run(set.String()+"/keygen", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				var k kemKey
+				if _, err := k.generate(rand.Reader, set); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(set.String()+"/client", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				st, skin, _ := PQClient(rand.Reader, set, h.id, h.key.Public(), h.ver, []byte{0})
+				b.StopTimer()
+				reply, _, err := h.server(skin, rand.Reader, echo)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				if _, _, err := st.Finish(reply); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(set.String()+"/server", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, err := h.server(h.skin, rand.Reader, echo); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(set.String()+"/server-refusing", func(b *testing.B) {
+			bad := append([]byte(nil), h.skin...)
+			bad[200]++
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, _, err := h.server(bad, rand.Reader, echo); err == nil {
+					b.Fatal("accepted")
+				}
+			}
+		})
+		b.Run(set.String()+"/both-sides", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				st, skin, _ := PQClient(rand.Reader, set, h.id, h.key.Public(), h.ver, []byte{0})
+				reply, _, err := h.server(skin, rand.Reader, echo)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, _, err := st.Finish(reply); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(set.String()+"/rekey-both-sides", func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				st, req, _ := RekeyClient(rand.Reader, set, [32]byte{1}, h.ver)
+				sst, reply, _, err := RekeyServer(rand.Reader, [32]byte{1}, [][]byte{h.ver}, req)
+				if err != nil {
+					b.Fatal(err)
+				}
+				confirm, _, err := st.Finish(reply)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if err := sst.Confirm(confirm); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

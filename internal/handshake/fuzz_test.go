@@ -53,3 +53,26 @@ func FuzzFinish(f *testing.F) {
 		}
 	})
 }
+
+// Whatever arrives at the hybrid's server and at a rekey's is refused unless it
+// was made with the right keys.
+func FuzzPQServers(f *testing.F) {
+	k, _ := NtorKeyPairFromSecret(make([]byte, 32))
+	for set := PQ512; set <= PQ1024; set++ {
+		_, skin, _ := PQClient(bytes.NewReader(make([]byte, 96)), set, ident.Ed25519ID{}, k.Public(), nil, []byte{0})
+		_, req, _ := RekeyClient(bytes.NewReader(make([]byte, 64)), set, [32]byte{}, nil)
+		f.Add(uint8(set), skin)
+		f.Add(uint8(set), req)
+	}
+	f.Fuzz(func(t *testing.T, n uint8, b []byte) {
+		set := PQSet(n)
+		reply, _, err := PQServer(rand.Reader, set, []*NtorKeyPair{k}, ident.Ed25519ID{}, [][]byte{nil}, b, echo)
+		if err == nil && len(reply) != set.ReplyOverhead()+5 {
+			t.Error("hybrid: wrong answer")
+		}
+		_, reply, _, err = RekeyServer(rand.Reader, [32]byte{}, [][]byte{nil}, b)
+		if err == nil && len(reply) != PQSet(b[0]).ReplyLen() {
+			t.Error("rekey: wrong answer")
+		}
+	})
+}

@@ -52,7 +52,6 @@ func v3Phase1(proto string, xb *[32]byte, id *ident.Ed25519ID, b, x *ident.X2551
 	h.Write(id[:])
 	h.Write(x[:])
 	h.Write(b[:])
-	h.Write(ek)
 	io.WriteString(h, proto)
 	encapBytes(h, ver)
 	p := &phase1{proto: proto, id: id[:], b: b[:], x: x[:], ek: ek}
@@ -85,7 +84,6 @@ type phase2 struct {
 	enc         [32]byte
 	ks          v3Stream
 	id, b, x, y []byte
-	ek, ct      []byte
 }
 
 // v3Finish derives the final keys. ss is the ML-KEM shared secret, ek and ct
@@ -104,7 +102,7 @@ func v3Finish(proto string, ver []byte, xy, xb *[32]byte, ss []byte, id *ident.E
 		io.WriteString(h, proto)
 		encapBytes(h, ver)
 	}
-	p := &phase2{proto: proto, id: id[:], b: b[:], x: x[:], y: y[:], ek: ek, ct: ct}
+	p := &phase2{proto: proto, id: id[:], b: b[:], x: x[:], y: y[:]}
 	h := sha3.New256()
 	encap(h, proto, ":key_seed")
 	secretInput(h)
@@ -133,7 +131,8 @@ func (p *phase2) open(encrypted []byte) ([]byte, KeyStream) {
 	return xorAES256(nil, &p.enc, encrypted), &p.ks
 }
 
-// auth returns AUTH over the whole transcript; mac is the client's MAC.
+// auth returns AUTH over the whole transcript: verify stands for the secret
+// input, with EK and CT in the hybrid, and mac is the client's MAC.
 func (p *phase2) auth(mac *[32]byte, encrypted []byte) (out [32]byte) {
 	h := sha3.New256()
 	encap(h, p.proto, ":auth_final")
@@ -142,8 +141,6 @@ func (p *phase2) auth(mac *[32]byte, encrypted []byte) (out [32]byte) {
 	h.Write(p.b)
 	h.Write(p.y)
 	h.Write(p.x)
-	h.Write(p.ek)
-	h.Write(p.ct)
 	h.Write(mac[:])
 	encapBytes(h, encrypted)
 	io.WriteString(h, p.proto)
