@@ -6,9 +6,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/tls"
-	"encoding/binary"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
 	"os"
@@ -20,7 +18,9 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/layer"
 )
 
 // ctor is one stock C tor relay on loopback.
@@ -49,15 +49,15 @@ func (r *ctor) wait(t *testing.T, words string) {
 	defer r.mu.Unlock()
 	for !bytes.Contains(r.said, []byte(words)) {
 		if late || r.ended {
-			t.Fatalf("tor did not say %q; it said:\n%s", words, r.said)
+			t.Fatalf("tor did not say %q", words)
 		}
 		r.more.Wait()
 	}
 }
 
-// startCtor starts a relay and returns when its ORPort listens. Without tor the
-// test is skipped, or fails when CHIVE_INTEROP=1.
-func startCtor(t *testing.T) *ctor {
+// startTor starts C tor with a torrc and returns when it has said that it
+// starts. Without tor the test is skipped, or fails when CHIVE_INTEROP=1.
+func startTor(t *testing.T, dir string, lines ...string) *ctor {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("C tor is started by the long tests only")
@@ -69,22 +69,13 @@ func startCtor(t *testing.T) *ctor {
 		}
 		t.Skipf("NOT TESTED against C tor: %v", err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	r := &ctor{addr: l.Addr().(*net.TCPAddr).AddrPort()}
+	r := &ctor{}
 	r.more.L = &r.mu
-	l.Close()
 	torrc := filepath.Join(dir, "torrc")
 	// The authority does not exist: nothing here needs a consensus.
-	lines := []string{
-		"DataDirectory " + filepath.Join(dir, "data"), "Nickname stock", "TestingTorNetwork 1", "SafeLogging 0",
+	lines = append(lines, "DataDirectory "+filepath.Join(dir, "data"), "TestingTorNetwork 1", "SafeLogging 0",
 		"DirAuthority none orport=1 v3ident=0000000000000000000000000000000000000001 127.0.0.1:1 0000000000000000000000000000000000000002",
-		"SocksPort 0", "Address 127.0.0.1", fmt.Sprintf("ORPort %v IPv4Only", r.addr), "AssumeReachable 1", "ExitRelay 0",
-		"ContactInfo none", "ShutdownWaitLength 0", "Log notice stdout", "Log [handshake,protocol,or]info stdout", "ProtocolWarnings 1",
-	}
+		"ShutdownWaitLength 0", "Log notice stdout", "Log [handshake,protocol,or]info stdout", "ProtocolWarnings 1")
 	if err := os.WriteFile(torrc, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -114,13 +105,30 @@ func startCtor(t *testing.T) *ctor {
 		cmd.Process.Kill()
 		<-read
 		cmd.Wait()
+		if t.Failed() {
+			t.Logf("tor said:\n%s", r.said)
+		}
 	})
 	r.wait(t, "Bootstrapped 0%")
-	rsaText, edText := secondWord(t, filepath.Join(dir, "data", "fingerprint")), secondWord(t, filepath.Join(dir, "data", "fingerprint-ed25519"))
-	if r.id.RSA, err = ident.ParseRSAID(rsaText); err != nil {
+	return r
+}
+
+// startCtor starts a relay on loopback.
+func startCtor(t *testing.T) *ctor {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if r.id.Ed, err = ident.ParseEd25519ID(edText); err != nil {
+	addr := l.Addr().(*net.TCPAddr).AddrPort()
+	l.Close()
+	dir := t.TempDir()
+	r := startTor(t, dir, "Nickname stock", "SocksPort 0", "Address 127.0.0.1", fmt.Sprintf("ORPort %v IPv4Only", addr), "AssumeReachable 1", "ExitRelay 0", "ContactInfo none")
+	r.addr = addr
+	if r.id.RSA, err = ident.ParseRSAID(secondWord(t, filepath.Join(dir, "data", "fingerprint"))); err != nil {
+		t.Fatal(err)
+	}
+	if r.id.Ed, err = ident.ParseEd25519ID(secondWord(t, filepath.Join(dir, "data", "fingerprint-ed25519"))); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -155,46 +163,70 @@ func (r *ctor) connect(t *testing.T, want ident.RelayID, cfg *LinkConfig) (*Link
 	return l, err
 }
 
-// createFast proves that the link carries cells both ways: the relay answers a
-// CREATE_FAST only on a link that it holds open.
-func createFast(t *testing.T, l *Link) {
+// nextCell reads the next cell of a link that is not padding.
+func nextCell(t *testing.T, l *Link) []byte {
 	t.Helper()
-	l.Conn.SetDeadline(time.Now().Add(20 * time.Second))
-	var m cell.CreateFast
-	rand.Read(m[:])
-	if _, err := l.Conn.Write(cell.AppendFixed(nil, 0x80000001, cell.CmdCreateFast, m.Append(nil))); err != nil {
+	l.Conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	for {
+		for cell.Size(l.Leftover) == 0 || len(l.Leftover) < cell.Size(l.Leftover) {
+			buf := make([]byte, 4096)
+			n, err := l.Conn.Read(buf)
+			if err != nil {
+				t.Fatalf("waiting for a cell: %v", err)
+			}
+			l.Leftover = append(l.Leftover, buf[:n]...)
+		}
+		n := cell.Size(l.Leftover)
+		c := l.Leftover[:n:n]
+		l.Leftover = l.Leftover[n:]
+		switch cell.Cmd(c) {
+		case cell.CmdPadding, cell.CmdVPadding, cell.CmdPaddingNegotiate:
+			continue
+		}
+		return c
+	}
+}
+
+// send sends a fixed cell.
+func send(t *testing.T, l *Link, id uint32, cmd cell.Command, body []byte) {
+	t.Helper()
+	if _, err := l.Conn.Write(cell.AppendFixed(nil, id, cmd, body)); err != nil {
 		t.Fatal(err)
 	}
-	in := io.MultiReader(bytes.NewReader(l.Leftover), l.Conn)
-	for {
-		c := make([]byte, cell.HeaderLen)
-		if _, err := io.ReadFull(in, c); err != nil {
-			t.Fatalf("waiting for CREATED_FAST: %v", err)
-		}
-		cmd := cell.Cmd(c)
-		n := cell.PayloadLen
-		if cmd.IsVariable() {
-			var length [2]byte
-			if _, err := io.ReadFull(in, length[:]); err != nil {
-				t.Fatal(err)
-			}
-			n = int(binary.BigEndian.Uint16(length[:]))
-		}
-		body := make([]byte, n)
-		if _, err := io.ReadFull(in, body); err != nil {
-			t.Fatal(err)
-		}
-		switch cmd {
-		case cell.CmdCreatedFast:
-			if _, err := cell.ParseCreatedFast(body); err != nil || cell.CircID(c) != 0x80000001 {
-				t.Fatalf("circuit %x: %v", cell.CircID(c), err)
-			}
-			return
-		case cell.CmdPadding, cell.CmdVPadding, cell.CmdPaddingNegotiate:
-		default:
-			t.Fatalf("%v came, not CREATED_FAST", cmd)
-		}
+}
+
+// expect reads a cell of one kind on one circuit.
+func expect(t *testing.T, l *Link, id uint32, cmd cell.Command) []byte {
+	t.Helper()
+	c := nextCell(t, l)
+	if cell.Cmd(c) != cmd || cell.CircID(c) != id {
+		t.Fatalf("%v on circuit %x (% x...), not %v on %x", cell.Cmd(c), cell.CircID(c), cell.Body(c)[:4], cmd, id)
 	}
+	return c
+}
+
+// createFast makes a circuit of one hop. It proves that the link carries cells
+// both ways: the relay answers only on a link that it holds open.
+func createFast(t *testing.T, l *Link, id uint32) *layer.Client {
+	t.Helper()
+	state, skin, err := handshake.FastClient(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	send(t, l, id, cell.CmdCreateFast, skin)
+	reply, err := cell.ParseCreatedFast(cell.Body(expect(t, l, id, cell.CmdCreatedFast)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ks, err := state.Finish(reply[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	hop, err := layer.NewTor1Client(ks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hop
 }
 
 func TestConnectToCtor(t *testing.T) {
@@ -212,7 +244,7 @@ func TestConnectToCtor(t *testing.T) {
 		}
 		state := l.Conn.ConnectionState()
 		t.Logf("TLS %s, %s, %s", tls.VersionName(state.Version), state.CurveID, tls.CipherSuiteName(state.CipherSuite))
-		createFast(t, l)
+		createFast(t, l, 0x80000001)
 	})
 	t.Run("one identity", func(t *testing.T) {
 		for _, want := range []ident.RelayID{{RSA: r.id.RSA}, {Ed: r.id.Ed}} {
@@ -248,7 +280,7 @@ func TestConnectToCtor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		createFast(t, l)
+		createFast(t, l, 0x80000001)
 		// It knows who this is only by a good AUTHENTICATE.
 		r.wait(t, "(open) with "+l.Conn.LocalAddr().String()+" ID="+keys(t).ID.Ed.String()+" RSA_ID="+keys(t).ID.RSA.String())
 	})

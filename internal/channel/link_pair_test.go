@@ -38,8 +38,8 @@ func tcpPair(t testing.TB) (dialled, accepted net.Conn) {
 	return dialled, accepted
 }
 
-// handshake runs both ends on a pair of connections.
-func handshake(t testing.TB, a, b net.Conn, want ident.RelayID, initiator, responder *LinkConfig) (l, r *Link, lErr, rErr error) {
+// shake runs both ends on a pair of connections.
+func shake(t testing.TB, a, b net.Conn, want ident.RelayID, initiator, responder *LinkConfig) (l, r *Link, lErr, rErr error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
@@ -82,7 +82,7 @@ func TestPair(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, b := c.pair(t)
-			l, r, err, rErr := handshake(t, a, b, keys(t).ID, c.initiator, server)
+			l, r, err, rErr := shake(t, a, b, keys(t).ID, c.initiator, server)
 			if err != nil || rErr != nil {
 				t.Fatal(err, rErr)
 			}
@@ -237,7 +237,7 @@ func TestFreshTLS(t *testing.T) {
 	seen := map[string]bool{}
 	for range 3 {
 		a, b := tcpPair(t)
-		l, r, err, rErr := handshake(t, a, b, keys(t).ID, &LinkConfig{}, &LinkConfig{Identity: keys(t)})
+		l, r, err, rErr := shake(t, a, b, keys(t).ID, &LinkConfig{}, &LinkConfig{Identity: keys(t)})
 		if err != nil || rErr != nil {
 			t.Fatal(err, rErr)
 		}
@@ -280,7 +280,7 @@ func TestHandshakeLeaksNoGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the bubble waits for every goroutine
 		a, b := net.Pipe()
 		cfg := &LinkConfig{Identity: k, Now: func() time.Time { return now }}
-		l, r, err, rErr := handshake(t, a, b, k.ID, &LinkConfig{Now: cfg.Now}, cfg)
+		l, r, err, rErr := shake(t, a, b, k.ID, &LinkConfig{Now: cfg.Now}, cfg)
 		if err != nil || rErr != nil {
 			t.Fatal(err, rErr)
 		}
