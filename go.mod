@@ -8,4 +8,7 @@ require (
 	golang.org/x/net v0.62.0
 )
 
-require golang.org/x/sys v0.49.0
+require (
+	github.com/klauspost/compress v1.20.3
+	golang.org/x/sys v0.49.0
+)

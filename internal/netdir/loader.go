@@ -41,37 +41,77 @@ func (l *Loader) Consensus(doc []byte, prev *Directory) (*Directory, *netdoc.Con
 
 // Microdescs parses microdescriptors and returns the directory with those
 // that it names and did not have, how many those were, and the first error of
-// any other. keep, which may be nil, gets the text of each that was taken, and
-// may not hold on to it.
+// any other. keep is as in Adding.Parse.
 func (l *Loader) Microdescs(d *Directory, text []byte, keep func([]byte)) (*Directory, int, error) {
-	want := d.missing()
-	var mds []*netdoc.Microdesc
+	a := l.Add(d)
+	err := a.Parse(text, keep)
+	return a.Directory(), a.Added(), err
+}
+
+// Adding joins microdescriptors to a directory bit by bit, without making a
+// directory for each.
+type Adding struct {
+	l     *Loader
+	d     *Directory
+	want  map[[32]byte]int // relays that lack theirs, by digest
+	mds   []*netdoc.Microdesc
+	n     int
+	fresh bool // d has all that was added
+}
+
+// Add begins to add microdescriptors to d, which stays as it is.
+func (l *Loader) Add(d *Directory) *Adding {
+	return &Adding{l: l, d: d, want: d.missing(), mds: append([]*netdoc.Microdesc(nil), d.mds...), fresh: true}
+}
+
+// Parse takes the microdescriptors that are wanted out of text and returns the
+// first error of any that it could not parse; it goes on after errors. keep,
+// which may be nil, gets the text of each that was taken, and may not hold on
+// to it.
+func (a *Adding) Parse(text []byte, keep func([]byte)) error {
 	var first error
-	n := 0
-	netdoc.ParseMicrodescs(text, &l.in, func(md *netdoc.Microdesc, one []byte, err error) {
+	netdoc.ParseMicrodescs(text, &a.l.in, func(md *netdoc.Microdesc, one []byte, err error) {
 		if err != nil {
 			if first == nil {
 				first = err
 			}
 			return
 		}
-		i, ok := want[md.Digest]
-		if !ok || d.mds[i] != nil || (mds != nil && mds[i] != nil) {
+		i, ok := a.want[md.Digest]
+		if !ok {
 			return
 		}
-		if mds == nil {
-			mds = append([]*netdoc.Microdesc(nil), d.mds...)
-		}
-		mds[i] = md
-		n++
+		delete(a.want, md.Digest)
+		a.mds[i] = md
+		a.n++
+		a.fresh = false
 		if keep != nil {
 			keep(one)
 		}
 	})
-	if n == 0 {
-		return d, 0, first
+	return first
+}
+
+// Added returns how many were added so far.
+func (a *Adding) Added() int { return a.n }
+
+// Missing returns how many relays still lack theirs.
+func (a *Adding) Missing() int { return len(a.want) }
+
+// Lacks reports whether some relay still lacks the microdescriptor of that
+// digest.
+func (a *Adding) Lacks(digest [32]byte) bool {
+	_, ok := a.want[digest]
+	return ok
+}
+
+// Directory returns the directory with what was added so far.
+func (a *Adding) Directory() *Directory {
+	if !a.fresh {
+		a.d = a.d.with(append([]*netdoc.Microdesc(nil), a.mds...))
+		a.fresh = true
 	}
-	return d.with(mds), n, first
+	return a.d
 }
 
 // builder collects the relays of a consensus.

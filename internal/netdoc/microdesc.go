@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
+	"iter"
 	"net/netip"
 	"slices"
 	"strings"
@@ -38,14 +39,25 @@ const (
 	microStart   = "onion-key"
 )
 
-// ParseMicrodescs reads a concatenation of microdescriptors, with or without
-// C tor's "@" annotations, and calls each for every one: with its text when
-// it is good, and with an error when it is not.
-func ParseMicrodescs(b []byte, in *Interner, each func(md *Microdesc, text []byte, err error)) {
-	for _, one := range splitDocs(b, microStart) {
-		if i := bytes.Index(one, []byte("\n@")); i >= 0 { // the next one's annotation
-			one = one[:i+1]
+// SplitMicrodescs yields the texts of a concatenation of microdescriptors, with
+// or without C tor's "@" annotations. Text before the first one is passed over.
+func SplitMicrodescs(b []byte) iter.Seq[[]byte] {
+	return func(yield func([]byte) bool) {
+		for _, one := range splitDocs(b, microStart) {
+			if i := bytes.Index(one, []byte("\n@")); i >= 0 { // the next one's annotation
+				one = one[:i+1]
+			}
+			if !yield(one) {
+				return
+			}
 		}
+	}
+}
+
+// ParseMicrodescs reads a concatenation of microdescriptors and calls each for
+// every one: with its text when it is good, and with an error when it is not.
+func ParseMicrodescs(b []byte, in *Interner, each func(md *Microdesc, text []byte, err error)) {
+	for one := range SplitMicrodescs(b) {
 		md, err := ParseMicrodesc(one, in)
 		each(md, one, err)
 	}

@@ -1,0 +1,123 @@
+package dirclient
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// certStore holds the authorities' key certificates. Run owns it.
+type certStore struct {
+	trusted map[ident.RSAID]bool
+	m       map[netdoc.KeyPair]*netdoc.AuthCert
+}
+
+func newCertStore(trusted []ident.RSAID) certStore {
+	s := certStore{make(map[ident.RSAID]bool), make(map[netdoc.KeyPair]*netdoc.AuthCert)}
+	for _, id := range trusted {
+		s.trusted[id] = true
+	}
+	return s
+}
+
+func (s *certStore) get(kp netdoc.KeyPair) *netdoc.AuthCert { return s.m[kp] }
+
+// add takes the certificates of trusted authorities, and returns how many
+// were new and the first error.
+func (s *certStore) add(text []byte, now time.Time) (n int, err error) {
+	netdoc.ParseAuthCerts(text, func(c *netdoc.AuthCert, e error) {
+		switch {
+		case e == nil && !s.trusted[c.Identity]:
+			e = fault.New(fault.Directory, "a certificate of an authority that is not of this network")
+		case e == nil:
+			if s.m[c.KeyPair()] == nil && c.CheckTime(now) == nil {
+				s.m[c.KeyPair()] = c
+				n++
+			}
+		}
+		if err == nil {
+			err = e
+		}
+	})
+	return n, err
+}
+
+// prune drops what has expired.
+func (s *certStore) prune(now time.Time) {
+	for kp, c := range s.m {
+		if c.CheckTime(now) != nil {
+			delete(s.m, kp)
+		}
+	}
+}
+
+// without returns the authorities of which there is no certificate.
+func (s *certStore) without(trusted []ident.RSAID) []ident.RSAID {
+	have := map[ident.RSAID]bool{}
+	for kp := range s.m {
+		have[kp.Identity] = true
+	}
+	var out []ident.RSAID
+	for _, id := range trusted {
+		if !have[id] {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// text returns all certificates, for the cache.
+func (s *certStore) text() []byte {
+	var b []byte
+	for _, c := range s.m {
+		b = append(b, c.Text...)
+	}
+	return b
+}
+
+// certsByIdentity is the request for the authorities' current certificates.
+func certsByIdentity(ids []ident.RSAID) *request {
+	var words []string
+	for _, id := range ids {
+		words = append(words, id.String())
+	}
+	return &request{path: "/tor/keys/fp/" + strings.Join(words, "+"), limit: certsLimit}
+}
+
+// certsByKey is the request for certain certificates.
+func certsByKey(kps []netdoc.KeyPair) *request {
+	var words []string
+	for _, kp := range kps {
+		words = append(words, kp.Identity.String()+"-"+kp.Signing.String())
+	}
+	return &request{path: "/tor/keys/fp-sk/" + strings.Join(words, "+"), limit: certsLimit}
+}
+
+// fetchCerts fetches certificates and returns their text, which holds at least
+// one good one that was wanted.
+func (c *Client) fetchCerts(ctx context.Context, r *request) (text []byte, err error) {
+	err = c.race(ctx, Certificates, r, func(res *response) error {
+		if res.status != http.StatusOK {
+			return statusError(res)
+		}
+		probe := newCertStore(c.cfg.Network.V3Idents())
+		if n, err := probe.add(res.body, time.Now()); n == 0 {
+			return fault.New(fault.Directory, "no certificate of use: %w", orNone(err))
+		}
+		text = res.body
+		return nil
+	})
+	return text, err
+}
+
+func orNone(err error) error {
+	if err == nil {
+		return fault.New(fault.Directory, "the answer is empty")
+	}
+	return err
+}

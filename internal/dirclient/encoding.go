@@ -1,0 +1,57 @@
+package dirclient
+
+import (
+	"compress/gzip"
+	"compress/zlib"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// maxWindow bounds the history that a zstd stream may ask to be kept; C tor's
+// highest preset uses 4 MB.
+const maxWindow = 8 << 20
+
+// decode reads all of r in a content encoding of dir-spec (and proposal 278),
+// up to limit decoded bytes, and leaves nothing of r unread.
+func decode(r io.Reader, encoding string, limit int64) ([]byte, error) {
+	var plain io.Reader
+	switch encoding {
+	case "", "identity":
+		plain = r
+	case "gzip", "x-gzip":
+		z, err := gzip.NewReader(r)
+		if err != nil {
+			return nil, err
+		}
+		plain = z
+	case "deflate": // zlib's format, as in HTTP
+		z, err := zlib.NewReader(r)
+		if err != nil {
+			return nil, err
+		}
+		plain = z
+	case "x-zstd":
+		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, err
+		}
+		defer z.Close()
+		plain = z
+	default:
+		return nil, fault.New(fault.Protocol, "encoding %.20q, which was not asked for", encoding)
+	}
+	body, err := io.ReadAll(io.LimitReader(plain, limit+1))
+	if err != nil {
+		return nil, err
+	}
+	if int64(len(body)) > limit {
+		return nil, fault.New(fault.Resource, "over %d bytes when decoded", limit)
+	}
+	if _, err := io.Copy(io.Discard, io.LimitReader(r, 64)); err != nil { // what the encoding leaves over
+		return nil, err
+	}
+	return body, nil
+}

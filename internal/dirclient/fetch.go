@@ -1,0 +1,122 @@
+package dirclient
+
+import (
+	"context"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+)
+
+// Limits on what is fetched, decoded, in bytes.
+const (
+	consensusLimit = 32 << 20
+	certsLimit     = 1 << 20
+	microLimit     = 8 << 20
+)
+
+// How long one request may take.
+const (
+	consensusTimeout = 90 * time.Second
+	requestTimeout   = 30 * time.Second
+)
+
+// get makes one request over a stream of its own.
+func (c *Client) get(ctx context.Context, q Query, r *request) (*response, ident.RelayID, error) {
+	limit := requestTimeout
+	if q.Purpose == Consensus {
+		limit = consensusTimeout
+	}
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	q.Directory = c.cur.Load()
+	s, err := c.cfg.Dialer.OpenDir(ctx, q)
+	if err != nil {
+		return nil, ident.RelayID{}, err
+	}
+	stop := context.AfterFunc(ctx, func() { s.Close() })
+	res, err := r.roundTrip(s)
+	if !stop() && err != nil { // the stream was closed under the request
+		err = fault.New(fault.Timeout, "directory request for the %v: %w", q.Purpose, context.Cause(ctx))
+	}
+	if cerr := s.Close(); cerr != nil {
+		c.log.Debug("directory stream: close", "err", cerr)
+	}
+	return res, s.Cache, err
+}
+
+// answer is how one attempt at a request ended.
+type answer struct {
+	res   *response
+	cache ident.RelayID
+	err   error
+}
+
+const (
+	attempts = 3               // caches that one request is made of before it is put off
+	hedge    = 3 * time.Second // after which a second cache is asked beside a slow first
+)
+
+// race makes a request of one cache, of the next when that fails or is slow,
+// and so on, until accept takes an answer. accept runs in the caller's
+// goroutine. All requests have ended when race returns.
+func (c *Client) race(ctx context.Context, p Purpose, r *request, accept func(*response) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	answers := make(chan answer, attempts)
+	running, started := 0, 0
+	var avoid []ident.RelayID
+	start := func() {
+		q := Query{Purpose: p, Avoid: append([]ident.RelayID(nil), avoid...), Attempt: started}
+		running++
+		started++
+		go func() {
+			res, cache, err := c.get(ctx, q, r)
+			answers <- answer{res, cache, err}
+		}()
+	}
+	defer func() {
+		cancel()
+		for ; running > 0; running-- {
+			<-answers
+		}
+	}()
+	start()
+	slow := time.NewTimer(hedge)
+	defer slow.Stop()
+	for {
+		select {
+		case <-slow.C:
+			if started < attempts {
+				start()
+				slow.Reset(hedge)
+			}
+		case a := <-answers:
+			running--
+			if a.err == nil {
+				a.err = accept(a.res)
+			}
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if !a.cache.RSA.IsZero() || !a.cache.Ed.IsZero() {
+				c.cfg.Dialer.ReportDir(a.cache, p, a.err)
+				avoid = append(avoid, a.cache)
+			}
+			if a.err == nil {
+				return nil
+			}
+			c.log.Debug("directory request failed", "for", p.String(), "cache", a.cache, "err", a.err)
+			if started < attempts {
+				start()
+				slow.Reset(hedge)
+			} else if running == 0 {
+				return fault.New(fault.Directory, "%v: %d caches were asked: %w", p, started, a.err)
+			}
+		}
+	}
+}
+
+// statusError is the error of a response that is not a document.
+func statusError(r *response) error {
+	return fault.New(fault.Directory, "the cache answers %d %.60q", r.status, r.reason)
+}

@@ -1,0 +1,159 @@
+package dirclient
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// request is a directory request: one GET on one stream (dir-spec, "standards
+// compliance").
+type request struct {
+	path  string
+	since time.Time // If-Modified-Since; zero: none
+	diff  string    // X-Or-Diff-From-Consensus; empty: none
+	limit int64     // largest body that is accepted, decoded
+}
+
+// acceptEncoding lists what decode understands. C tor chooses by its own
+// order, best compression first.
+const acceptEncoding = "x-zstd, gzip, deflate, identity"
+
+// encode writes the request as C tor's clients do: HTTP/1.0, so that the
+// stream ends with the response, and nothing that tells clients apart.
+func (r *request) encode() []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "GET %s HTTP/1.0\r\nAccept-Encoding: %s\r\n", r.path, acceptEncoding)
+	if !r.since.IsZero() {
+		fmt.Fprintf(&b, "If-Modified-Since: %s\r\n", r.since.UTC().Format(http.TimeFormat))
+	}
+	if r.diff != "" {
+		fmt.Fprintf(&b, "X-Or-Diff-From-Consensus: %s\r\n", r.diff)
+	}
+	b.WriteString("\r\n")
+	return b.Bytes()
+}
+
+// response is what came back.
+type response struct {
+	status int
+	reason string
+	date   time.Time // the cache's clock; zero when it did not say
+	body   []byte    // decoded
+}
+
+// Bounds on the head of a response.
+const (
+	maxHead     = 16 << 10
+	maxHeadLine = 4 << 10
+)
+
+// roundTrip sends the request and reads the response to its end.
+func (r *request) roundTrip(stream io.ReadWriter) (*response, error) {
+	if _, err := stream.Write(r.encode()); err != nil {
+		return nil, fault.New(fault.Network, "directory request: %w", err)
+	}
+	br := bufio.NewReaderSize(stream, maxHeadLine)
+	res, header, err := readHead(br)
+	if err != nil {
+		return nil, err
+	}
+	if res.status != http.StatusOK {
+		return res, nil // an error's page is of no use
+	}
+	res.body, err = readBody(br, header, r.limit)
+	return res, err
+}
+
+// readHead reads the status line and the headers.
+func readHead(br *bufio.Reader) (*response, textproto.MIMEHeader, error) {
+	line, err := readLine(br)
+	if err != nil {
+		return nil, nil, err
+	}
+	proto, rest, _ := strings.Cut(line, " ")
+	code, reason, _ := strings.Cut(rest, " ")
+	status, err := strconv.Atoi(code)
+	if !strings.HasPrefix(proto, "HTTP/1.") || err != nil || len(code) != 3 || status < 100 {
+		return nil, nil, fault.New(fault.Protocol, "directory response: malformed status line %.60q", line)
+	}
+	res := &response{status: status, reason: reason}
+	header := textproto.MIMEHeader{}
+	for total := len(line); ; {
+		if line, err = readLine(br); err != nil {
+			return nil, nil, err
+		}
+		if line == "" {
+			break
+		}
+		if total += len(line); total > maxHead {
+			return nil, nil, fault.New(fault.Resource, "directory response: headers of more than %d bytes", maxHead)
+		}
+		k, v, ok := strings.Cut(line, ":")
+		if !ok {
+			return nil, nil, fault.New(fault.Protocol, "directory response: malformed header %.60q", line)
+		}
+		header.Add(k, strings.TrimSpace(v))
+	}
+	res.date, _ = http.ParseTime(header.Get("Date")) // zero when it cannot be read
+	return res, header, nil
+}
+
+// readLine reads one line of the head, without its end.
+func readLine(br *bufio.Reader) (string, error) {
+	line, err := br.ReadSlice('\n')
+	if err == bufio.ErrBufferFull {
+		return "", fault.New(fault.Resource, "directory response: a header of more than %d bytes", maxHeadLine)
+	}
+	if err != nil {
+		return "", fault.New(fault.Network, "directory response: the head does not end: %w", err)
+	}
+	return strings.TrimRight(string(line), "\r\n"), nil
+}
+
+// readBody reads and decodes the body, which may have a length or end with the
+// stream.
+func readBody(br *bufio.Reader, header textproto.MIMEHeader, limit int64) ([]byte, error) {
+	var raw io.Reader = br
+	length := int64(-1)
+	if s := header.Get("Content-Length"); s != "" {
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil || n < 0 {
+			return nil, fault.New(fault.Protocol, "directory response: Content-Length %.20q", s)
+		}
+		if n > limit {
+			return nil, fault.New(fault.Resource, "directory response: %d bytes, over %d", n, limit)
+		}
+		length = n
+		raw = io.LimitReader(br, n)
+	}
+	counted := &counter{r: raw}
+	body, err := decode(counted, header.Get("Content-Encoding"), limit)
+	if err != nil {
+		return nil, fault.New(fault.Network, "directory response: %w", err)
+	}
+	if length >= 0 && counted.n < length {
+		return nil, fault.New(fault.Network, "directory response: it ends after %d of %d bytes", counted.n, length)
+	}
+	return body, nil
+}
+
+// counter counts what was read.
+type counter struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counter) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}

@@ -1,0 +1,154 @@
+package dirclient
+
+import (
+	"context"
+	"encoding/base64"
+	"net/http"
+	"strings"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdir"
+)
+
+const (
+	maxBatch    = 92 // digests in one request, so that its line stays under 4096 bytes (dir-spec 5.2)
+	minBatch    = 16 // fewer are not worth a request of their own
+	maxParallel = 8  // requests at a time
+)
+
+// batch is a request for microdescriptors.
+type batch struct {
+	digests [][32]byte
+	avoid   []ident.RelayID
+	attempt int
+}
+
+// split cuts digests into batches, so that a few requests share even a small
+// number.
+func split(digests [][32]byte) []batch {
+	size := min(max((len(digests)+maxParallel-1)/maxParallel, minBatch), maxBatch)
+	var out []batch
+	for len(digests) > 0 {
+		n := min(size, len(digests))
+		out = append(out, batch{digests: digests[:n]})
+		digests = digests[n:]
+	}
+	return out
+}
+
+func (b *batch) request() *request {
+	var s strings.Builder
+	s.WriteString("/tor/micro/d/")
+	for i, d := range b.digests {
+		if i > 0 {
+			s.WriteByte('-')
+		}
+		s.WriteString(base64.RawStdEncoding.EncodeToString(d[:]))
+	}
+	return &request{path: s.String(), limit: microLimit}
+}
+
+// microAnswer is how one batch ended.
+type microAnswer struct {
+	batch batch
+	answer
+}
+
+// publishEvery is how many answers are gathered before the directory is
+// published again; each publication copies a table.
+const publishEvery = 16
+
+// updateMicrodescs fetches the microdescriptors that the newest directory
+// lacks, several requests at a time, each of a cache of its own choice. It
+// returns an error when some could not be had.
+func (c *Client) updateMicrodescs(ctx context.Context) error {
+	adding := c.loader.Add(c.latest)
+	queue := split(c.latest.MissingMicrodescs())
+	answers := make(chan microAnswer, maxParallel)
+	ctx, cancel := context.WithCancel(ctx)
+	running := 0
+	defer func() {
+		cancel()
+		for ; running > 0; running-- {
+			<-answers
+		}
+	}()
+	var last error
+	for n := 0; len(queue) > 0 || running > 0; n++ {
+		for ; running < maxParallel && len(queue) > 0; running++ {
+			b := queue[0]
+			queue = queue[1:]
+			go func() {
+				res, cache, err := c.get(ctx, Query{Purpose: Microdescriptors, Avoid: b.avoid, Attempt: b.attempt}, b.request())
+				answers <- microAnswer{b, answer{res, cache, err}}
+			}()
+		}
+		a := <-answers
+		running--
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		had := adding.Added()
+		err := a.err
+		if err == nil {
+			err = c.takeMicrodescs(adding, a.res)
+		}
+		got := adding.Added() - had
+		if err == nil && got < len(a.batch.digests) {
+			err = fault.New(fault.Directory, "the cache sent %d of %d microdescriptors", got, len(a.batch.digests))
+		}
+		if !a.cache.RSA.IsZero() || !a.cache.Ed.IsZero() {
+			var report error
+			if got == 0 { // a cache that lacks a few is still of use
+				report = err
+			}
+			c.cfg.Dialer.ReportDir(a.cache, Microdescriptors, report)
+		}
+		if err != nil {
+			last = err
+			c.log.Debug("directory request failed", "for", Microdescriptors.String(), "cache", a.cache, "err", err)
+			queue = c.again(queue, a, adding.Lacks)
+		}
+		if n%publishEvery == 0 || (len(queue) == 0 && running == 0) {
+			c.latest = adding.Directory()
+			c.offer()
+		} else {
+			c.progress(Progress{PhaseMicrodescs, c.latest.Len() - adding.Missing(), c.latest.Len()})
+		}
+	}
+	if n := adding.Missing(); n > 0 {
+		return fault.New(fault.Directory, "%d of %d microdescriptors could not be had: %w", n, c.latest.Len(), last)
+	}
+	return nil
+}
+
+// takeMicrodescs adds what an answer holds to the directory and the journal.
+// Each is known by its digest, so that nothing else need be verified.
+func (c *Client) takeMicrodescs(adding *netdir.Adding, res *response) error {
+	if res.status != http.StatusOK {
+		return statusError(res)
+	}
+	var text []byte
+	err := adding.Parse(res.body, func(one []byte) { text = append(text, one...) })
+	c.store.appendMicrodescs(text)
+	return err
+}
+
+// again puts what a batch still lacks at the end of the queue, for another
+// cache, unless enough were asked.
+func (c *Client) again(queue []batch, a microAnswer, lacks func([32]byte) bool) []batch {
+	b := batch{avoid: append(a.batch.avoid, a.cache), attempt: a.batch.attempt + 1}
+	if b.attempt == attempts {
+		return queue
+	}
+	for _, d := range a.batch.digests {
+		if lacks(d) {
+			b.digests = append(b.digests, d)
+		}
+	}
+	if len(b.digests) == 0 {
+		return queue
+	}
+	return append(queue, b)
+}

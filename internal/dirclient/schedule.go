@@ -1,0 +1,35 @@
+package dirclient
+
+import (
+	"math/rand/v2"
+	"time"
+
+	"github.com/chivenet/chive/internal/netdir"
+)
+
+// refreshWindow returns when a client may fetch the consensus after d
+// (dir-spec 5.1): from three quarters of an interval after it ceases to be
+// fresh, for seven eighths of what is then left of its life. interval replaces
+// the consensus's own when it is not zero.
+func refreshWindow(d *netdir.Directory, interval time.Duration) (from, to time.Time) {
+	fresh := d.FreshUntil()
+	if interval == 0 {
+		interval = fresh.Sub(d.ValidAfter())
+	} else {
+		fresh = d.ValidAfter().Add(interval)
+	}
+	from = fresh.Add(interval * 3 / 4)
+	if !from.Before(d.ValidUntil()) { // an odd network, whose consensuses end when they are no longer fresh
+		from = fresh
+	}
+	return from, from.Add(max(d.ValidUntil().Sub(from), 0) * 7 / 8)
+}
+
+// refreshTime chooses a time in the window, uniformly.
+func refreshTime(d *netdir.Directory, interval time.Duration) time.Time {
+	from, to := refreshWindow(d, interval)
+	if n := to.Sub(from); n > 0 {
+		return from.Add(rand.N(n))
+	}
+	return from
+}
