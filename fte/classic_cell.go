@@ -79,6 +79,9 @@ func (s *classicSealer) seal(buf []byte, off, n int) ([]byte, error) {
 // finish has nothing to send: the classic protocol ends with the connection.
 func (s *classicSealer) finish([]byte) ([]byte, error) { return nil, nil }
 
+// release has nothing to give back: cells are built in place.
+func (s *classicSealer) release() {}
+
 // classicOpener finds and opens classic cells in received bytes.
 type classicOpener struct {
 	ae   *classicAE
@@ -155,3 +158,6 @@ func (o *classicOpener) eof(rest int) error {
 	}
 	return io.EOF
 }
+
+// rest has nothing to give back: cells are opened in place.
+func (o *classicOpener) rest() {}

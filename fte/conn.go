@@ -23,6 +23,8 @@ type sealer interface {
 	// finish returns the wire bytes that say that no more will come, if the
 	// protocol has such.
 	finish(buf []byte) (wire []byte, err error)
+	// release gives back what the last wire bytes occupied.
+	release()
 }
 
 // opener turns wire bytes into plaintext. It is used by one goroutine at a time.
@@ -35,6 +37,8 @@ type opener interface {
 	// eof is the error with which a stream ends that stops here, with rest
 	// bytes not opened: io.EOF where the protocol lets it end there.
 	eof(rest int) error
+	// rest gives memory back before a wait of unknown length.
+	rest()
 }
 
 // protocol is a way to set up a connection.
@@ -74,12 +78,18 @@ type Conn struct {
 	seal   sealer
 	werr   error
 	closed bool // CloseWrite was called
+	delay  time.Duration
 }
 
 func newConn(raw net.Conn, p protocol) *Conn {
 	c := &Conn{raw: raw, proto: p, src: newSource(raw)}
 	c.spaceFn = func() []byte { return c.in.space(c.need) }
-	c.restFn = c.in.rest
+	c.restFn = func() {
+		c.in.rest()
+		if c.open != nil {
+			c.open.rest()
+		}
+	}
 	return c
 }
 
@@ -123,7 +133,7 @@ func (c *Conn) next() error {
 	c.in.take(c.pending)
 	c.plain, c.pending = nil, 0
 	for c.rerr == nil {
-		if b := c.in.bytes(); len(b) >= max(c.need, 1) {
+		if b := c.in.bytes(); len(b) >= c.need {
 			plain, used, need, err := c.open.open(b)
 			if err != nil {
 				c.fail(err)
@@ -134,10 +144,8 @@ func (c *Conn) next() error {
 				c.plain, c.pending = plain, used
 				return nil
 			}
-			if used > 0 {
-				c.in.take(used)
-				continue
-			}
+			c.in.take(used)
+			continue
 		}
 		if err := c.fill(c.need); err != nil {
 			if errors.Is(err, io.EOF) {
@@ -235,8 +243,12 @@ func (c *Conn) send(f *frame, off, n int) error {
 	}
 	wire, err := c.seal.seal(f.B, off, n)
 	if err == nil {
+		if c.delay > 0 {
+			time.Sleep(randomUpTo(c.delay))
+		}
 		_, err = c.raw.Write(wire)
 	}
+	c.seal.release()
 	c.werr = err // a piece that went out in part can't be repeated
 	return err
 }
@@ -297,6 +309,7 @@ func (c *Conn) CloseWrite() error {
 	if err == nil && len(wire) > 0 {
 		_, err = c.raw.Write(wire)
 	}
+	c.seal.release()
 	if err != nil {
 		c.werr = err
 		return err

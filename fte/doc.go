@@ -3,8 +3,13 @@
 // Dyer, Coull, Ristenpart, Shrimpton, "Protocol misidentification made easy
 // with format-transforming encryption", CCS 2013).
 //
-// [Classic] is fteproxy's protocol, byte for byte, as a net.Conn; [Listener]
-// and [Proxy] accept and carry connections of any [Transport]. The languages
-// are package fte/lang's; fte/formats has fteproxy's named ones. Nothing here
-// knows of Tor.
+// There are two protocols, both as a net.Conn, a net.Listener and a Proxy:
+//
+//   - [Classic] is fteproxy's, byte for byte: a shared key, words at the start
+//     of each cell, raw ciphertext behind them.
+//   - [Protocol] is Chive's own (docs/spec/fte.md): a key for each server,
+//     forward secrecy, every byte inside the language.
+//
+// The languages are package fte/lang's; fte/formats has fteproxy's named ones.
+// Nothing here knows of Tor.
 package fte

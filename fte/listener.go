@@ -152,10 +152,13 @@ func (ln *Listener) leave(e *list.Element) {
 }
 
 // patience is a random time between t and 2t.
-func patience(t time.Duration) time.Duration {
+func patience(t time.Duration) time.Duration { return t + randomUpTo(t) }
+
+// randomUpTo is a random time below t, which is positive.
+func randomUpTo(t time.Duration) time.Duration {
 	var b [8]byte
 	rand.Read(b[:])
-	return t + time.Duration(binary.BigEndian.Uint64(b[:])%uint64(t))
+	return time.Duration(binary.BigEndian.Uint64(b[:]) % uint64(t))
 }
 
 // serve takes one connection through its handshake, or through what a

@@ -1,0 +1,278 @@
+package fte
+
+import (
+	"encoding/binary"
+	"io"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Shape changes the lengths and times of what is sent. The zero value adds
+// nothing.
+type Shape struct {
+	// Multiple pads each record's data to a multiple of this many bytes; 0 doesn't.
+	Multiple int
+	// Random pads each record with up to this many bytes, each number as likely.
+	Random int
+	// MaxRecord is the most data in one record; 0 is the largest that fits.
+	MaxRecord int
+	// Delay lets each record wait for a random time up to this long.
+	Delay time.Duration
+}
+
+func (s Shape) check() error {
+	switch {
+	case s.Multiple < 0 || s.Multiple > maxRecordPad/2 || s.Random < 0 || s.Random > maxRecordPad/2:
+		return fault.New(fault.Config, "padding is between 0 and %d bytes", maxRecordPad/2)
+	case s.MaxRecord < 0 || s.MaxRecord > maxRecordData:
+		return fault.New(fault.Config, "a record holds at most %d bytes", maxRecordData)
+	case s.Delay < 0:
+		return fault.New(fault.Config, "a delay can't be negative")
+	}
+	return nil
+}
+
+// most is the most padding that pad can return.
+func (s *Shape) most() int { return s.Multiple + s.Random }
+
+// pad draws the padding of a record with n bytes of data.
+func (s *Shape) pad(rand io.Reader, n int) (int, error) {
+	p := 0
+	if s.Multiple > 0 {
+		p = (s.Multiple - n%s.Multiple) % s.Multiple
+	}
+	if s.Random > 0 {
+		var b [4]byte
+		if _, err := io.ReadFull(rand, b[:]); err != nil {
+			return 0, fault.New(fault.Local, "drawing padding: %w", err)
+		}
+		p += int(binary.BigEndian.Uint32(b[:]) % uint32(s.Random+1))
+	}
+	return p, nil
+}
+
+// recordSealer builds records; a carrier puts them into the format.
+type recordSealer struct {
+	keys  *recordKeys
+	rand  io.Reader
+	shape Shape
+}
+
+func (s *recordSealer) record(buf []byte, off, n int, kind recordKind) ([]byte, error) {
+	pad, err := s.shape.pad(s.rand, n)
+	if err != nil {
+		return nil, err
+	}
+	return s.keys.seal(buf, off, n, pad, kind), nil
+}
+
+func (s *recordSealer) limit(most int) int {
+	if s.shape.MaxRecord > 0 {
+		most = min(most, s.shape.MaxRecord)
+	}
+	return most
+}
+
+// encodeWords appends bits as words to dst, the last filled up with random
+// bits, and returns it.
+func encodeWords(dst, bits []byte, w wordCoder, rand io.Reader, x []byte) ([]byte, error) {
+	for len(bits) > 0 {
+		p := bits
+		if len(p) >= len(x) {
+			p = p[:len(x)]
+		} else {
+			k := copy(x, p)
+			if _, err := io.ReadFull(rand, x[k:]); err != nil {
+				return nil, fault.New(fault.Local, "drawing a word's padding: %w", err)
+			}
+			p = x
+		}
+		at := len(dst)
+		dst = dst[:at+w.Len()]
+		if err := w.Unrank(dst[at:], p); err != nil {
+			return nil, err
+		}
+		bits = bits[min(len(x), len(bits)):]
+	}
+	return dst, nil
+}
+
+// strictSealer sends records as words, nothing else.
+type strictSealer struct {
+	recordSealer
+	word wordCoder
+	x    []byte
+	out  *frame
+}
+
+// words is how many words carry n bytes.
+func words(w wordCoder, n int) int { return (n + w.Bytes() - 1) / w.Bytes() }
+
+func (s *strictSealer) room() (head, tail, max int) {
+	tail = recordTag + s.shape.most()
+	// All words of a record fit into one frame.
+	fits := largeFrame/s.word.Len()*s.word.Bytes() - recordHead - tail
+	return recordHead, tail, s.limit(min(fits, maxStrictData))
+}
+
+// maxStrictData keeps a strict record's words, in formats that hold half a
+// byte or more per byte, within one wireFrame.
+const maxStrictData = 32 << 10
+
+func (s *strictSealer) seal(buf []byte, off, n int) ([]byte, error) {
+	return s.send(buf, off, n, kindData)
+}
+
+func (s *strictSealer) finish(buf []byte) ([]byte, error) {
+	return s.send(buf, recordHead, 0, kindFinish)
+}
+
+func (s *strictSealer) cover(buf []byte) ([]byte, error) {
+	return s.send(buf, recordHead, 0, kindCover)
+}
+
+func (s *strictSealer) send(buf []byte, off, n int, kind recordKind) ([]byte, error) {
+	rec, err := s.record(buf, off, n, kind)
+	if err != nil {
+		return nil, err
+	}
+	s.release()
+	s.out = getFrame(words(s.word, len(rec)) * s.word.Len())
+	return encodeWords(s.out.B[:0], rec, s.word, s.rand, s.x)
+}
+
+func (s *strictSealer) release() {
+	s.out.put()
+	s.out = nil
+}
+
+// strictOpener reads records out of words.
+type strictOpener struct {
+	rec  recordOpener
+	word wordCoder
+	bits inbox // of the record that is being received
+	used int   // of bits, by the record that was opened last
+	need int   // bytes that bits must hold
+}
+
+func (o *strictOpener) open(buf []byte) (plain []byte, used, need int, err error) {
+	l, b := o.word.Len(), o.word.Bytes()
+	if o.used > 0 {
+		// The rest of a record's last word is padding.
+		o.bits.take(o.bits.w - o.bits.r)
+		o.used, o.need = 0, 0
+	}
+	for {
+		if have := o.bits.w - o.bits.r; have >= o.need {
+			plain, n, need, err := o.rec.open(o.bits.bytes())
+			if err != nil {
+				return nil, used, 0, err
+			}
+			if n > 0 {
+				o.used = n
+				return plain, used, 0, nil
+			}
+			o.need = need
+		}
+		for o.bits.w-o.bits.r < o.need {
+			if len(buf)-used < l {
+				return nil, used, l, nil
+			}
+			space := o.bits.space(words(o.word, o.need) * b)
+			if err := o.word.Rank(space[:b], buf[used:used+l]); err != nil {
+				return nil, used, 0, fault.New(fault.Protocol, "what was received isn't in the format: %w", err)
+			}
+			o.bits.w += b
+			used += l
+		}
+	}
+}
+
+func (o *strictOpener) eof(int) error { return io.ErrUnexpectedEOF }
+
+func (o *strictOpener) rest() {
+	if o.used > 0 {
+		o.bits.take(o.bits.w - o.bits.r)
+		o.used, o.need = 0, 0
+	}
+	o.bits.rest()
+}
+
+// bulkSealer sends the first bytes of each record as a word and the rest as
+// they are.
+type bulkSealer struct {
+	recordSealer
+	word wordCoder
+	x    []byte
+}
+
+func (s *bulkSealer) room() (head, tail, max int) {
+	return recordHead + s.word.Len(), recordTag + s.shape.most() + s.word.Len(), s.limit(maxRecordData)
+}
+
+func (s *bulkSealer) seal(buf []byte, off, n int) ([]byte, error) {
+	return s.send(buf, off, n, kindData)
+}
+
+func (s *bulkSealer) finish(buf []byte) ([]byte, error) {
+	return s.send(buf, recordHead+s.word.Len(), 0, kindFinish)
+}
+
+func (s *bulkSealer) cover(buf []byte) ([]byte, error) {
+	return s.send(buf, recordHead+s.word.Len(), 0, kindCover)
+}
+
+func (s *bulkSealer) send(buf []byte, off, n int, kind recordKind) ([]byte, error) {
+	rec, err := s.record(buf, off, n, kind)
+	if err != nil {
+		return nil, err
+	}
+	start := off - recordHead
+	m := copy(s.x, rec)
+	if _, err := io.ReadFull(s.rand, s.x[m:]); err != nil {
+		return nil, fault.New(fault.Local, "drawing a word's padding: %w", err)
+	}
+	at := start + m - s.word.Len()
+	if err := s.word.Unrank(buf[at:start+m], s.x); err != nil {
+		return nil, err
+	}
+	return buf[at : start+len(rec)], nil
+}
+
+func (s *bulkSealer) release() {}
+
+// bulkOpener reads what a bulkSealer sends.
+type bulkOpener struct {
+	rec  recordOpener
+	word wordCoder
+	x    []byte
+	read bool // x holds the word at the start of the buffer
+}
+
+func (o *bulkOpener) open(buf []byte) (plain []byte, used, need int, err error) {
+	l, b := o.word.Len(), len(o.x)
+	if len(buf) < l {
+		return nil, 0, l, nil
+	}
+	if !o.read {
+		if err := o.word.Rank(o.x, buf[:l]); err != nil {
+			return nil, 0, 0, fault.New(fault.Protocol, "what was received isn't in the format: %w", err)
+		}
+		o.read = true
+		// The word's bytes go right before the raw ones, over its end.
+		copy(buf[l-b:], o.x)
+	}
+	plain, n, need, err := o.rec.open(buf[l-b:])
+	if err != nil {
+		return nil, 0, 0, err
+	}
+	if n == 0 {
+		return nil, 0, need + l - b, nil
+	}
+	o.read = false
+	return plain, max(l, l-b+n), 0, nil
+}
+
+func (o *bulkOpener) eof(int) error { return io.ErrUnexpectedEOF }
+func (o *bulkOpener) rest()         {}
