@@ -10,6 +10,7 @@ require (
 
 require (
 	filippo.io/edwards25519 v1.2.0
+	github.com/BurntSushi/toml v1.6.0
 	github.com/klauspost/compress v1.20.3
 	golang.org/x/sys v0.49.0
 )

@@ -42,6 +42,7 @@ var levels = map[string]int{
 	"internal/cert":     1,
 	"internal/hscrypto": 1,
 	"internal/linkspec": 1,
+	"internal/tomlfile": 1,
 
 	"fte/lang":           2,
 	"internal/cbt":       2,

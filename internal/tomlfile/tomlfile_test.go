@@ -1,0 +1,56 @@
+package tomlfile
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+func TestDecode(t *testing.T) {
+	known := []string{"socks", "data-dir", "authority", "nickname"}
+	type file struct {
+		Socks     string `toml:"socks"`
+		Authority []struct {
+			Nickname string `toml:"nickname"`
+		} `toml:"authority"`
+	}
+	for doc, want := range map[string]string{
+		"socks = \"9050\"":                    "",
+		"sokcs = \"9050\"":                    `f: unknown key "sokcs"; did you mean "socks"?`,
+		"data_dir = \"x\"":                    `f: unknown key "data_dir"; did you mean "data-dir"?`,
+		"Socks1 = 1":                          `f: unknown key "Socks1"; did you mean "socks"?`,
+		"completely-different = 1":            `f: unknown key "completely-different"`,
+		"[[authority]]\nnick = 'x'":           `f: unknown key "authority.nick"`,
+		"[[authority]]\nnicknam = 'x'":        `f: unknown key "authority.nicknam"; did you mean "nickname"?`,
+		"\n\nsocks = ":                        "f: line 3: ",
+		"socks = 'a'\nsocks = 'b'":            "f: line 2: ",
+		"socks = 5":                           "f: ",
+		strings.Repeat("#", MaxSize+1) + "\n": "f: 4194306 bytes",
+	} {
+		err := Decode("f", []byte(doc), new(file), known)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.HasPrefix(err.Error(), want)) {
+			t.Errorf("%.40q: %v, want %q", doc, err, want)
+		}
+		if err != nil && !fault.Is(err, fault.Config) {
+			t.Errorf("%.40q: kind %v", doc, fault.KindOf(err))
+		}
+		if want != "" && !strings.Contains(want, "did you") && strings.HasPrefix(want, "f: unknown") && err.Error() != want {
+			t.Errorf("%.40q: %v suggests too much", doc, err)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, tt := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"a", "", 1}, {"kitten", "sitting", 3}, {"flaw", "lawn", 2}, {"a_b", "a-b", 0}} {
+		if got := distance(tt.a, tt.b, 10); got != tt.want {
+			t.Errorf("%s, %s: %d", tt.a, tt.b, got)
+		}
+	}
+	if distance("abcdef", "uvwxyz", 3) != 3 {
+		t.Error("the limit")
+	}
+}
