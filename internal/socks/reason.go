@@ -3,7 +3,9 @@ package socks
 import (
 	"context"
 	"errors"
+	"net"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -47,20 +49,47 @@ func Because(r Reason, err error) error {
 	return &failure{r, err}
 }
 
+// endError is an error that carries the END message's reason.
+type endError interface{ EndReason() cell.EndReason }
+
 // ReasonOf returns err's reason: the outermost that Because attached, else
-// one by the error's kind.
+// that of a stream's END, of a lookup's failure, or of the error's kind.
 func ReasonOf(err error) Reason {
 	var f *failure
-	if errors.As(err, &f) {
-		return f.reason
-	}
+	var end endError
+	var dns *net.DNSError
 	switch {
+	case errors.As(err, &f):
+		return f.reason
+	case errors.As(err, &end):
+		return reasonOfEnd(end.EndReason())
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return NotFound
+	case errors.As(err, &dns) && dns.IsTimeout:
+		return TimedOut
 	case errors.Is(err, context.DeadlineExceeded) || fault.Is(err, fault.Timeout):
 		return TimedOut
 	case fault.Is(err, fault.Refused):
 		return NotAllowed
 	case fault.Is(err, fault.Directory):
 		return NotReady
+	}
+	return General
+}
+
+// reasonOfEnd maps tor-spec's reasons to those that a reply can tell apart.
+func reasonOfEnd(r cell.EndReason) Reason {
+	switch r {
+	case cell.EndResolveFailed:
+		return NotFound
+	case cell.EndConnectRefused, cell.EndConnReset, cell.EndDone:
+		return ConnRefused
+	case cell.EndExitPolicy:
+		return NotAllowed
+	case cell.EndTimeout:
+		return TimedOut
+	case cell.EndNoRoute:
+		return HostUnreach
 	}
 	return General
 }

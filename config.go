@@ -1,0 +1,203 @@
+package chive
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/path"
+)
+
+// Config is what a client can be told. The zero Config is a client of the
+// public network with the defaults that the consensus recommends.
+//
+// Options with C tor's names mean what tor(1) says they mean. An option that
+// cannot be honoured makes New fail: none is passed over.
+type Config struct {
+	// Network is the Tor network to use; nil is the public one.
+	Network *Network
+	// DataDir keeps the guards, the directory cache and the learned build
+	// times between runs. It is made with mode 0700, is used by one client at
+	// a time, and has a directory for each network inside. Empty: see
+	// DefaultDataDir.
+	DataDir string
+	// Logger receives what the client has to say; nil is silence. No record
+	// names a destination, and relays are named by the first digits of their
+	// fingerprints.
+	Logger *slog.Logger
+
+	// EntryNodes, MiddleNodes and ExitNodes, when not empty, are the relays
+	// wanted for each position: fingerprints (40 hexadecimal digits, with or
+	// without "$"), nicknames, addresses or networks in CIDR notation. Country
+	// codes are refused, for want of GeoIP data. Choosing relays by hand makes
+	// a client stand out from the others.
+	EntryNodes  []string
+	MiddleNodes []string
+	ExitNodes   []string
+	// ExcludeNodes are never used, ExcludeExitNodes never as the last hop.
+	ExcludeNodes     []string
+	ExcludeExitNodes []string
+	// StrictNodes makes a connection fail when none of the wanted relays can
+	// be used; otherwise others are used then.
+	StrictNodes bool
+	// NumEntryGuards is the number of guards that traffic is spread over, and
+	// NumDirectoryGuards the number that directory requests are. 0: what the
+	// consensus recommends.
+	NumEntryGuards     int
+	NumDirectoryGuards int
+
+	// IsolateDestAddr and IsolateDestPort keep streams to different hosts or
+	// ports on different circuits, beside what Isolated asks for.
+	IsolateDestAddr bool
+	IsolateDestPort bool
+
+	// MaxCircuitDirtiness is how long after its first use a circuit is given
+	// to new streams. 0: 10 minutes.
+	MaxCircuitDirtiness time.Duration
+	// CircuitBuildTimeout fixes how long a circuit may take to build. 0: it is
+	// learned from the circuits that were built.
+	CircuitBuildTimeout time.Duration
+	// StreamTimeout is how long an exit may take to connect before another
+	// circuit is tried. 0: 10 seconds, and 15 from the third try on.
+	StreamTimeout time.Duration
+
+	// CGO is counter galois onion encryption of relay cells (proposal 359),
+	// CongestionControl is proposal 324 and Conflux is proposal 329. Auto uses
+	// each where relays and the consensus allow it. On is for tests: circuits
+	// are then built only of relays that can do it.
+	CGO               Switch
+	CongestionControl Switch
+	Conflux           Switch
+
+	// Padding is channel padding (padding-spec).
+	Padding Padding
+}
+
+// Switch is an option with a default that depends on the network.
+type Switch uint8
+
+// The positions of a Switch.
+const (
+	Auto Switch = iota // as the network allows
+	On                 // always, or fail
+	Off                // never
+)
+
+// Padding says how much channel padding a client asks its guard for.
+type Padding uint8
+
+// The amounts of padding.
+const (
+	PaddingFull    Padding = iota // as the consensus says
+	PaddingReduced                // less, for metered links: C tor's ReducedConnectionPadding
+	PaddingOff                    // none: C tor's ConnectionPadding 0
+)
+
+var (
+	switchNames  = []string{"auto", "on", "off"}
+	paddingNames = []string{"full", "reduced", "off"}
+)
+
+// String returns "auto", "on" or "off".
+func (s Switch) String() string { return nameOf(switchNames, uint8(s)) }
+
+// MarshalText returns what String does.
+func (s Switch) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (s *Switch) UnmarshalText(b []byte) error { return byName(switchNames, (*uint8)(s), b) }
+
+// String returns "full", "reduced" or "off".
+func (p Padding) String() string { return nameOf(paddingNames, uint8(p)) }
+
+// MarshalText returns what String does.
+func (p Padding) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (p *Padding) UnmarshalText(b []byte) error { return byName(paddingNames, (*uint8)(p), b) }
+
+func nameOf(names []string, v uint8) string {
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return "invalid"
+}
+
+func byName(names []string, v *uint8, b []byte) error {
+	for i, n := range names {
+		if n == string(b) {
+			*v = uint8(i)
+			return nil
+		}
+	}
+	return fault.New(fault.Config, "%q is none of %q", b, names)
+}
+
+// Bounds of options, in either direction of what is useful.
+const (
+	maxGuards       = 20
+	minDirtiness    = 10 * time.Second // C tor's bound
+	maxDirtiness    = 30 * 24 * time.Hour
+	minBuildTimeout = time.Second
+	maxTimeout      = 5 * time.Minute
+)
+
+// Check reports the first option that New would refuse. It touches no file
+// and no network.
+func (c *Config) Check() error {
+	for _, o := range []struct {
+		name  string
+		nodes []string
+	}{
+		{"EntryNodes", c.EntryNodes}, {"MiddleNodes", c.MiddleNodes}, {"ExitNodes", c.ExitNodes},
+		{"ExcludeNodes", c.ExcludeNodes}, {"ExcludeExitNodes", c.ExcludeExitNodes},
+	} {
+		if _, err := path.ParseSet(o.nodes); err != nil {
+			return fault.New(fault.Config, "%s: %w", o.name, err)
+		}
+	}
+	for _, o := range []struct {
+		name      string
+		v, lo, hi time.Duration
+	}{
+		{"MaxCircuitDirtiness", c.MaxCircuitDirtiness, minDirtiness, maxDirtiness},
+		{"CircuitBuildTimeout", c.CircuitBuildTimeout, minBuildTimeout, maxTimeout},
+		{"StreamTimeout", c.StreamTimeout, minBuildTimeout, maxTimeout},
+	} {
+		if o.v != 0 && (o.v < o.lo || o.v > o.hi) {
+			return fault.New(fault.Config, "%s: %v is not from %v to %v", o.name, o.v, o.lo, o.hi)
+		}
+	}
+	for _, o := range []struct {
+		name string
+		v    int
+	}{{"NumEntryGuards", c.NumEntryGuards}, {"NumDirectoryGuards", c.NumDirectoryGuards}} {
+		if o.v < 0 || o.v > maxGuards {
+			return fault.New(fault.Config, "%s: %d is not from 0 to %d", o.name, o.v, maxGuards)
+		}
+	}
+	for _, s := range []Switch{c.CGO, c.CongestionControl, c.Conflux} {
+		if s > Off {
+			return fault.New(fault.Config, "a Switch has the value %d, which is none of its constants", s)
+		}
+	}
+	if c.Padding > PaddingOff {
+		return fault.New(fault.Config, "Padding has the value %d, which is none of its constants", c.Padding)
+	}
+	return nil
+}
+
+// DefaultDataDir returns the data directory of a Config without one:
+// $XDG_STATE_HOME/chive, or .local/state/chive under the user's home.
+func DefaultDataDir() (string, error) {
+	if dir := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
+		return filepath.Join(dir, "chive"), nil
+	}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fault.New(fault.Config, "no data directory: set one, or $XDG_STATE_HOME, or a home directory: %w", err)
+	}
+	return filepath.Join(home, ".local", "state", "chive"), nil
+}

@@ -1,0 +1,106 @@
+package chive_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive"
+)
+
+func TestConfigCheck(t *testing.T) {
+	good := []chive.Config{
+		{},
+		{ExitNodes: []string{"$F533C81CEF0BC0267857C99B2F471ADF249FA232", "moria1", "192.0.2.0/24"}, StrictNodes: true},
+		{MaxCircuitDirtiness: time.Minute, NumEntryGuards: 2, CGO: chive.Off, Padding: chive.PaddingReduced},
+	}
+	for i, c := range good {
+		if err := c.Check(); err != nil {
+			t.Errorf("config %d: %v", i, err)
+		}
+	}
+	for want, c := range map[string]chive.Config{
+		"ExitNodes: ":                          {ExitNodes: []string{"{de}"}},
+		"ExcludeNodes: ":                       {ExcludeNodes: []string{""}},
+		"MaxCircuitDirtiness: 1s is not from":  {MaxCircuitDirtiness: time.Second},
+		"CircuitBuildTimeout: 1ms is not from": {CircuitBuildTimeout: time.Millisecond},
+		"StreamTimeout: 1h0m0s is not from":    {StreamTimeout: time.Hour},
+		"NumEntryGuards: -1 is not from":       {NumEntryGuards: -1},
+		"NumDirectoryGuards: 99 is not from":   {NumDirectoryGuards: 99},
+		"a Switch has the value 7, which":      {Conflux: 7},
+		"Padding has the value 9, which":       {Padding: 9},
+	} {
+		if err := c.Check(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+}
+
+func TestOptionNames(t *testing.T) {
+	for _, s := range []chive.Switch{chive.Auto, chive.On, chive.Off} {
+		var got chive.Switch
+		b, _ := s.MarshalText()
+		if err := got.UnmarshalText(b); err != nil || got != s {
+			t.Errorf("%s: %v %v", b, got, err)
+		}
+	}
+	for _, p := range []chive.Padding{chive.PaddingFull, chive.PaddingReduced, chive.PaddingOff} {
+		var got chive.Padding
+		b, _ := p.MarshalText()
+		if err := got.UnmarshalText(b); err != nil || got != p {
+			t.Errorf("%s: %v %v", b, got, err)
+		}
+	}
+	var s chive.Switch
+	if err := s.UnmarshalText([]byte("maybe")); err == nil {
+		t.Error("maybe is no switch")
+	}
+}
+
+func TestDefaultDataDir(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", "/state")
+	t.Setenv("HOME", "/home/u")
+	if d, err := chive.DefaultDataDir(); err != nil || d != filepath.FromSlash("/state/chive") {
+		t.Errorf("%s %v", d, err)
+	}
+	t.Setenv("XDG_STATE_HOME", "relative") // not allowed by the XDG specification
+	if d, err := chive.DefaultDataDir(); err != nil || d != filepath.FromSlash("/home/u/.local/state/chive") {
+		t.Errorf("%s %v", d, err)
+	}
+	t.Setenv("HOME", "")
+	if d, err := chive.DefaultDataDir(); err == nil {
+		t.Errorf("without a home: %s", d)
+	}
+}
+
+func TestNetworkFiles(t *testing.T) {
+	dir := t.TempDir()
+	text, err := chive.PublicNetwork().MarshalText()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "public.toml")
+	os.WriteFile(file, text, 0o600)
+	n, err := chive.LoadNetwork(file)
+	if err != nil || n.Name() != chive.PublicNetwork().Name() {
+		t.Fatalf("%v %v", n, err)
+	}
+	if _, err := chive.LoadNetwork(filepath.Join(dir, "absent")); err == nil {
+		t.Error("an absent file")
+	}
+	if _, err := chive.LoadNetwork(dir); err == nil || !strings.Contains(err.Error(), "is a directory") {
+		t.Errorf("a directory: %v", err)
+	}
+	huge := filepath.Join(dir, "huge")
+	f, _ := os.Create(huge)
+	f.Truncate(1 << 30)
+	f.Close()
+	if _, err := chive.LoadNetwork(huge); err == nil || !strings.Contains(err.Error(), "more than") {
+		t.Errorf("a huge file: %v", err)
+	}
+	if _, err := chive.ParseNetwork([]byte("nmae = 'x'")); err == nil || !strings.Contains(err.Error(), `did you mean "name"`) {
+		t.Errorf("%v", err)
+	}
+}

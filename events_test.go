@@ -1,0 +1,70 @@
+package chive
+
+import (
+	"sync"
+	"testing"
+)
+
+func TestEventHub(t *testing.T) {
+	var h eventHub
+	if h.wanted() {
+		t.Error("nobody subscribed")
+	}
+	h.publish(&StreamEvent{}) // to nobody
+	a, endA := h.subscribe()
+	b, endB := h.subscribe()
+	h.publish(&CircuitEvent{ID: 1})
+	for _, ch := range []<-chan Event{a, b} {
+		if e, ok := (<-ch).(*CircuitEvent); !ok || e.ID != 1 {
+			t.Errorf("got %+v", e)
+		}
+	}
+	endA()
+	endA() // once is enough, twice does no harm
+	if _, ok := <-a; ok {
+		t.Error("an ended subscription delivers")
+	}
+	// b does not read: it misses events, and nobody waits for it.
+	for i := range eventBuffer + 3 {
+		h.publish(&StreamEvent{ID: uint64(i)})
+	}
+	if h.missed.Load() != 3 || len(b) != eventBuffer {
+		t.Errorf("%d missed, %d waiting", h.missed.Load(), len(b))
+	}
+	h.close()
+	endB()
+	if h.wanted() {
+		t.Error("closed")
+	}
+	late, end := h.subscribe()
+	end()
+	if _, ok := <-late; ok {
+		t.Error("a subscription after the end delivers")
+	}
+}
+
+func TestEventHubConcurrently(t *testing.T) {
+	var h eventHub
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 200 {
+				_, end := h.subscribe()
+				h.publish(&GuardEvent{})
+				end()
+			}
+		})
+	}
+	wg.Wait()
+	if h.wanted() {
+		t.Error("subscribers are left")
+	}
+}
+
+func TestStateNames(t *testing.T) {
+	for s, want := range map[State]string{Opening: "opening", Open: "open", Failed: "failed", Closed: "closed", 9: "invalid"} {
+		if s.String() != want {
+			t.Errorf("%d is %q", s, s)
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package chive
+
+import (
+	"os"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netfile"
+	"github.com/chivenet/chive/internal/tomlfile"
+)
+
+// Network is a Tor network as a client needs to know it: its directory
+// authorities, the caches to ask first, and the relaxations that a private
+// network needs. It does not change once made.
+type Network struct{ dir *netdir.Network }
+
+// PublicNetwork returns the public Tor network, with the directory
+// authorities and fallback directories that C tor 0.4.9 has built in.
+func PublicNetwork() *Network { return &Network{netdir.Public()} }
+
+// LoadNetwork reads a network file; see docs/operators.md for its form. The
+// error names the entry at fault.
+func LoadNetwork(path string) (*Network, error) {
+	doc, err := readFile(path)
+	if err != nil {
+		return nil, fault.New(fault.Config, "network file: %w", err)
+	}
+	n, err := netfile.Parse(path, doc)
+	if err != nil {
+		return nil, err
+	}
+	return &Network{n}, nil
+}
+
+// ParseNetwork reads a network file's text.
+func ParseNetwork(doc []byte) (*Network, error) {
+	n, err := netfile.Parse("network file", doc)
+	if err != nil {
+		return nil, err
+	}
+	return &Network{n}, nil
+}
+
+// ImportTorrc makes a network from the DirAuthority, FallbackDir and
+// TestingTorNetwork lines of a C tor configuration file, and calls it name.
+func ImportTorrc(name, path string) (*Network, error) {
+	doc, err := readFile(path)
+	if err != nil {
+		return nil, fault.New(fault.Config, "torrc: %w", err)
+	}
+	n, err := netfile.ImportTorrc(name, doc)
+	if err != nil {
+		return nil, err
+	}
+	return &Network{n}, nil
+}
+
+// Name returns the network's name, which is fit for a file's.
+func (n *Network) Name() string { return n.dir.Name }
+
+// MarshalText returns the network as a network file.
+func (n *Network) MarshalText() ([]byte, error) { return netfile.Format(n.dir) }
+
+// readFile reads a whole file that is no larger than a configuration is.
+func readFile(path string) ([]byte, error) {
+	st, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case st.IsDir():
+		return nil, fault.New(fault.Config, "%s is a directory", path)
+	case st.Size() > tomlfile.MaxSize:
+		return nil, fault.New(fault.Config, "%s has %d bytes, more than the %d that such a file may have", path, st.Size(), tomlfile.MaxSize)
+	}
+	return os.ReadFile(path)
+}
