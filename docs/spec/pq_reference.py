@@ -134,11 +134,12 @@ def main():
     for number in SETS:
         for case, (cm, sm) in enumerate([(0, 0), (3, 5), (128, 64)]):
             d = lambda what, n: draw("%d %d %s" % (number, case, what), n)
-            ver = b"chive pq circuit extend A ChivePQ=1-3,8" if case else b""
+            ver = b"chive pq circuit extend A 1-3,8" if case else b""
             i = dict(b=d("b", 32), id=d("id", 32), x=d("x", 32), dz=d("dz", 64), y=d("y", 32),
                      m=d("m", 32), ver=ver, cm=d("cm", cm), sm=d("sm", sm))
             o = handshake(number, i["b"], i["id"], i["x"], i["dz"], i["y"], i["m"], ver, i["cm"], i["sm"], 256)
             out["handshake"].append({"set": number, **{k: v.hex() for k, v in {**i, **o}.items()}})
+            ver = b"chive pq circuit extend B 1-3,8" if case else b""
             i = dict(exporter=d("exporter", 32), dz=d("dz2", 64), m=d("m2", 32), ver=ver)
             o = rekey(number, i["exporter"], i["dz"], i["m"], ver, 256)
             out["rekey"].append({"set": number, **{k: v.hex() for k, v in {**i, **o}.items()}})

@@ -75,6 +75,13 @@ func TestPQVectors(t *testing.T) {
 	}
 }
 
+// The vectors' verification strings are the ones that the carriages make.
+func TestPQVerification(t *testing.T) {
+	v := loadPQ(t)
+	equal(t, "carriage A", PQVerification(CarriageA, "1-3,8"), field(t, v.Handshake[1], "ver"))
+	equal(t, "carriage B", PQVerification(CarriageB, "1-3,8"), field(t, v.Rekey[1], "ver"))
+}
+
 // script is a random source that says how much of it was used.
 type script struct{ r *bytes.Reader }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // The rekey brings ML-KEM to a hop that ntor-v3 made, through relays that know
-// nothing of it (docs/spec/pq-circuits.md, "Carriage B"):
+// nothing of it (docs/spec/pq-circuits.md, section 5):
 //
 //	REQUEST  client -> relay   SET 1 | EK | MAC 32
 //	REPLY    relay -> client   CT | CONFIRM_R 32

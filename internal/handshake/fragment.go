@@ -1,0 +1,87 @@
+package handshake
+
+import (
+	"encoding/binary"
+	"time"
+
+	"github.com/chivenet/chive/internal/bin"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Bounds of a message in fragments (docs/spec/pq-circuits.md, section 4).
+const (
+	MaxFragmented   = 2048             // bytes of a whole message
+	FragmentTimeout = 10 * time.Second // from the first fragment to the last
+
+	fragmentHeader = 4   // TOTAL 2 | OFFSET 2
+	minFragment    = 256 // bytes in every fragment but the last
+)
+
+// AppendFragments cuts a message into relay message bodies of at most size
+// bytes each, TOTAL 2 | OFFSET 2 | bytes, and appends them to dst. It panics
+// when the message is empty or longer than MaxFragmented, or size too small.
+func AppendFragments(dst [][]byte, msg []byte, size int) [][]byte {
+	step := size - fragmentHeader
+	if len(msg) == 0 || len(msg) > MaxFragmented || step < minFragment {
+		panic("handshake: a message that cannot be cut")
+	}
+	for off := 0; off < len(msg); off += step {
+		part := msg[off:min(off+step, len(msg))]
+		f := make([]byte, 0, fragmentHeader+len(part))
+		f = binary.BigEndian.AppendUint16(f, uint16(len(msg)))
+		f = binary.BigEndian.AppendUint16(f, uint16(off))
+		dst = append(dst, append(f, part...))
+	}
+	return dst
+}
+
+// Reassembly puts one message together; a circuit has at most one at a time.
+// The zero value waits for a first fragment.
+type Reassembly struct {
+	buf      []byte
+	total    int
+	deadline time.Time
+}
+
+// Pending reports whether a message has begun and is not complete.
+func (r *Reassembly) Pending() bool { return r.total != 0 }
+
+// Expired reports whether the message's time is over: the circuit is destroyed.
+func (r *Reassembly) Expired(now time.Time) bool {
+	return r.Pending() && !now.Before(r.deadline)
+}
+
+// Add takes one fragment. It returns the message once it is whole, and nil
+// before. Fragments must come in order, without gap or overlap, agree on TOTAL,
+// and come in time; an error costs the circuit.
+func (r *Reassembly) Add(now time.Time, fragment []byte) (msg []byte, err error) {
+	b := bin.NewReader("fragment", fragment)
+	total, off := int(b.U16()), int(b.U16())
+	part := b.Rest()
+	if err := b.Err(); err != nil {
+		return nil, err
+	}
+	switch {
+	case r.Expired(now):
+		return nil, fault.New(fault.Timeout, "fragment: the message began more than %v ago", FragmentTimeout)
+	case total == 0 || total > MaxFragmented:
+		return nil, fault.New(fault.Protocol, "fragment: of a message of %d bytes", total)
+	case r.Pending() && total != r.total:
+		return nil, fault.New(fault.Protocol, "fragment: of a message of %d bytes, not %d", total, r.total)
+	case off != len(r.buf):
+		return nil, fault.New(fault.Protocol, "fragment: at %d, not %d", off, len(r.buf))
+	case off+len(part) > total:
+		return nil, fault.New(fault.Protocol, "fragment: ends at %d, beyond %d", off+len(part), total)
+	case off+len(part) < total && len(part) < minFragment:
+		return nil, fault.New(fault.Protocol, "fragment: %d bytes, fewer than %d", len(part), minFragment)
+	}
+	if !r.Pending() {
+		r.total, r.deadline = total, now.Add(FragmentTimeout)
+	}
+	if r.buf = append(r.buf, part...); len(r.buf) < total {
+		return nil, nil
+	}
+	msg = r.buf
+	*r = Reassembly{}
+	return msg, nil
+}
