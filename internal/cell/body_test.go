@@ -287,7 +287,12 @@ func TestExts(t *testing.T) {
 	exts := []Ext{{1, []byte{}}, {3, []byte{2, 6}}}
 	check(t, "extensions", "02 01 00 03 02 0206", "", exts, ParseExts, func(m []Ext, b []byte) []byte { return AppendExts(b, m) })
 	refuse(t, "01 01 00 00", "1 bytes left over", ParseExts)
-	refuse(t, "02 01 00 01 00", "two extensions of type 1", ParseExts)
+	// The first of several fields of one type counts.
+	if twice, err := ParseExts(unhex(t, "02 02 01 1f 02 01 20")); err != nil || len(twice) != 2 {
+		t.Error(twice, err)
+	} else if b, ok := FindExt(twice, ExtCCResponse); !ok || b[0] != 31 {
+		t.Error(b)
+	}
 	refuse(t, "02 01 00", "1 bytes wanted", ParseExts)
 	refuse(t, "", "1 bytes wanted", ParseExts)
 	made := AppendExts(nil, []Ext{CCRequest(), SubprotoRequest(Subproto{SubprotoRelay, 6})})

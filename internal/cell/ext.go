@@ -6,7 +6,8 @@ import (
 )
 
 // Types of extension fields in the messages of an ntor-v3 handshake. Requests
-// and responses have number spaces of their own.
+// and responses have number spaces of their own. Where a type is there more than
+// once, the first counts (proposal 324, rend-spec): FindExt returns it.
 const (
 	ExtCCRequest       = 1 // request: congestion control (proposal 324); no body
 	ExtCCResponse      = 2 // response: congestion control; the SENDME increment, one byte
@@ -32,8 +33,8 @@ func AppendExts(dst []byte, exts []Ext) []byte {
 	return dst
 }
 
-// ParseExts reads a list that fills b. Two fields of one type and bytes behind
-// the list are refused; unknown types are returned.
+// ParseExts reads a list that fills b: bytes behind it are refused. Unknown and
+// repeated types are returned.
 func ParseExts(b []byte) ([]Ext, error) {
 	r := bin.NewReader("extensions", b)
 	exts := ReadExts(&r)
@@ -47,22 +48,16 @@ func ParseExts(b []byte) ([]Ext, error) {
 func ReadExts(r *bin.Reader) []Ext {
 	n := int(r.U8())
 	exts := make([]Ext, 0, min(n, 8))
-	var seen [256]bool
 	for range n {
-		e := Ext{Type: r.U8(), Body: r.Vec8()}
-		if r.Err() == nil && seen[e.Type] {
-			r.Fail("two extensions of type %d", e.Type)
-		}
+		exts = append(exts, Ext{Type: r.U8(), Body: r.Vec8()})
 		if r.Err() != nil {
 			return nil
 		}
-		seen[e.Type] = true
-		exts = append(exts, e)
 	}
 	return exts
 }
 
-// FindExt returns the body of the field of a type.
+// FindExt returns the body of the first field of a type.
 func FindExt(exts []Ext, typ uint8) ([]byte, bool) {
 	for _, e := range exts {
 		if e.Type == typ {

@@ -24,15 +24,21 @@ func (m *Extend2) Append(dst []byte) []byte {
 // does that.
 func ParseExtend2(b []byte) (Extend2, error) {
 	r := bin.NewReader("EXTEND2", b)
+	m := Extend2{Specs: readSpecs(&r, b), Type: HandshakeType(r.U16()), Data: r.Vec16()}
+	if r.Err() != nil {
+		return Extend2{}, r.Err()
+	}
+	return m, nil
+}
+
+// readSpecs delimits a count and that many link specifiers in b, which r reads.
+func readSpecs(r *bin.Reader, b []byte) []byte {
+	from := r.Offset()
 	for range r.U8() {
 		r.U8()
 		r.Vec8()
 	}
-	if r.Err() != nil {
-		return Extend2{}, r.Err()
-	}
-	m := Extend2{Specs: b[:r.Offset():r.Offset()], Type: HandshakeType(r.U16()), Data: r.Vec16()}
-	return m, r.Err()
+	return b[from:r.Offset():r.Offset()]
 }
 
 // Extended2 is the body of an EXTENDED2 message: the next relay's CREATED2.

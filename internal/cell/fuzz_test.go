@@ -68,6 +68,34 @@ func FuzzCircPaddingNegotiated(f *testing.F) {
 	fuzz(f, ParseCircPaddingNegotiated, ptr((*CircPaddingNegotiated).Append))
 }
 
+func FuzzEstablishIntro(f *testing.F) {
+	fuzz(f, func(b []byte) (EstablishIntro, error) {
+		m, err := ParseEstablishIntro(b)
+		if err == nil && (len(m.Signed) != len(m.MACed)+32 || len(m.Signed) > len(b)) {
+			panic("what is signed")
+		}
+		return m, err
+	}, ptr((*EstablishIntro).Append))
+}
+func FuzzIntroEstablished(f *testing.F) {
+	fuzz(f, ParseIntroEstablished, ptr((*IntroEstablished).Append))
+}
+func FuzzIntroduce(f *testing.F)    { fuzz(f, ParseIntroduce, ptr((*Introduce).Append)) }
+func FuzzIntroduceAck(f *testing.F) { fuzz(f, ParseIntroduceAck, ptr((*IntroduceAck).Append)) }
+func FuzzEstablishRendezvous(f *testing.F) {
+	fuzz(f, ParseEstablishRendezvous, ptr((*EstablishRendezvous).Append))
+}
+func FuzzRendezvous1(f *testing.F) { fuzz(f, ParseRendezvous1, ptr((*Rendezvous1).Append)) }
+func FuzzIntroducePlaintext(f *testing.F) {
+	fuzz(f, ParseIntroducePlaintext, ptr((*IntroducePlaintext).Append))
+}
+func FuzzIntroDoS(f *testing.F) {
+	fuzz(f, ParseIntroDoS, func(m IntroDoS, b []byte) []byte { return append(b, m.Ext().Body...) })
+}
+func FuzzPoW(f *testing.F) {
+	fuzz(f, ParsePoW, func(m PoW, b []byte) []byte { return append(b, m.Ext().Body...) })
+}
+
 // FuzzRelay parses a payload in both layouts; the message must fit and encode
 // to the same header.
 func FuzzRelay(f *testing.F) {
