@@ -136,5 +136,7 @@ func (k *RelayKeys) serverTLS(now func() time.Time) *tls.Config {
 		MinVersion:             tls.VersionTLS13,
 		CurvePreferences:       curves,
 		SessionTicketsDisabled: true, // a ticket would tell a returning client
+		// One Write is one record from the start: its latency is the scheduler's affair.
+		DynamicRecordSizingDisabled: true,
 	}
 }

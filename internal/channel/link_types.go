@@ -103,6 +103,8 @@ func (c *LinkConfig) clientTLS() (*tls.Config, error) {
 		MinVersion:             tls.VersionTLS13,
 		CurvePreferences:       curves,
 		SessionTicketsDisabled: true,
+		// One Write is one record from the start: its latency is the scheduler's affair.
+		DynamicRecordSizingDisabled: true,
 	}, nil
 }
 

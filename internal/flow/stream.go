@@ -25,6 +25,9 @@ func (s *StreamSender) Available() int { return s.window }
 // Sent accounts for one DATA cell.
 func (s *StreamSender) Sent() { s.window-- }
 
+// Unsent takes back a Sent whose cell was not sent after all.
+func (s *StreamSender) Unsent() { s.window++ }
+
 // Sendme accounts for one stream-level SENDME.
 func (s *StreamSender) Sendme() error {
 	if s.window+streamInc > streamWindow {

@@ -235,7 +235,8 @@ func (t *Throttle) fill(now time.Time) {
 	}
 }
 
-// Sent accounts for n bytes of data in one message.
+// Sent accounts for n bytes of data; a negative n takes back what was not sent
+// after all.
 func (t *Throttle) Sent(n int) {
 	t.sent += uint64(n)
 	if t.rate != 0 {

@@ -1,0 +1,238 @@
+// Package channel is a link to another relay: the TLS connection, the link
+// handshake that says who is at the other end, and the two goroutines that
+// move cells between it and the circuits.
+//
+//	circuits --Send--> per-circuit queues --scheduler--> writer --one TLS record--> peer
+//	circuits <--HandleCells-- reader <--one TLS record-- peer
+package channel
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+)
+
+// Config is what all channels of one process share.
+type Config struct {
+	Log *slog.Logger
+	Now func() time.Time
+	// Accept takes a circuit that the peer opens: cmd is CREATE2 or
+	// CREATE_FAST (or the obsolete CREATE, to refuse). It must call SetReceiver
+	// or Destroy before it returns, and must not block. Nil refuses all.
+	Accept func(c *Circ, cmd cell.Command, payload *[cell.PayloadLen]byte)
+	// Variable takes variable-length cells that arrive after the handshake,
+	// but for padding. Nil drops them.
+	Variable func(ch *Channel, circID uint32, cmd cell.Command, body []byte)
+	Stats    *Stats        // may be nil
+	Padding  PaddingConfig // link padding
+	// MaxCircs bounds the circuits of one channel; zero means 65,536.
+	MaxCircs int
+}
+
+// Stats counts what passed all channels of a process.
+type Stats struct {
+	CellsIn, CellsOut, BytesIn, BytesOut, RecordsOut atomic.Uint64
+}
+
+// Channel is an open link. All methods may be called from any goroutine.
+type Channel struct {
+	link *Link
+	conn net.Conn
+	cfg  *Config
+
+	cond *sync.Cond // the writer waits on it; its lock is mu
+	done chan struct{}
+
+	mu sync.Mutex // guards what follows
+	// circuits and their queues
+	circs      map[uint32]*Circ
+	sched      scheduler
+	urgent     []byte // whole cells that go before all others (DESTROY, padding)
+	idle       bool   // the writer waits
+	closed     bool
+	cause      error
+	emptySince time.Time // since when no circuit is open; zero while one is
+
+	lastOut, lastIn atomic.Int64 // Unix nanoseconds of the last record
+	pad             *padder
+}
+
+// maxUrgent bounds the queue of DESTROY and padding cells: a peer that makes
+// us destroy more circuits than this without reading is cut off.
+const maxUrgent = 16384 * cell.Len
+
+// Start takes over an authenticated link and starts its reader and writer.
+func Start(l *Link, cfg *Config) *Channel {
+	ch := &Channel{
+		link:       l,
+		conn:       l.Conn,
+		cfg:        cfg,
+		done:       make(chan struct{}),
+		circs:      map[uint32]*Circ{},
+		emptySince: cfg.Now(),
+	}
+	ch.cond = sync.NewCond(&ch.mu)
+	ch.lastIn.Store(cfg.Now().UnixNano())
+	ch.lastOut.Store(cfg.Now().UnixNano())
+	ch.pad = newPadder(ch, cfg.Padding)
+	var wg sync.WaitGroup
+	wg.Go(ch.readLoop)
+	wg.Go(ch.writeLoop)
+	go func() {
+		wg.Wait()
+		ch.pad.stop()
+		ch.dropAll()
+		close(ch.done)
+	}()
+	return ch
+}
+
+// Link returns what the handshake learned of the peer.
+func (ch *Channel) Link() *Link { return ch.link }
+
+// Peer returns the peer's proven identities; zero for an unauthenticated
+// client.
+func (ch *Channel) Peer() ident.RelayID { return ch.link.Peer }
+
+// Done is closed when the channel has closed and all its circuits know.
+func (ch *Channel) Done() <-chan struct{} { return ch.done }
+
+// Err returns why the channel closed, or nil while it is open.
+func (ch *Channel) Err() error {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return ch.cause
+}
+
+// Open returns a new circuit with an unused identifier.
+func (ch *Channel) Open(r Receiver) (*Circ, error) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.closed {
+		return nil, fault.New(fault.Network, "open circuit: the channel is closed: %w", ch.cause)
+	}
+	if err := ch.roomLocked(); err != nil {
+		return nil, err
+	}
+	for range 64 {
+		var b [4]byte
+		if _, err := rand.Read(b[:]); err != nil {
+			return nil, fault.Wrap(fault.Local, err)
+		}
+		// The initiator's identifiers have the highest bit set (tor-spec,
+		// "choosing circuit IDs in CREATE cells").
+		id := binary.BigEndian.Uint32(b[:]) &^ (1 << 31)
+		if ch.link.Initiator {
+			id |= 1 << 31
+		}
+		if id == 0 || ch.circs[id] != nil {
+			continue
+		}
+		c := ch.addLocked(id)
+		c.SetReceiver(r)
+		return c, nil
+	}
+	return nil, fault.New(fault.Resource, "open circuit: no identifier is free")
+}
+
+func (ch *Channel) roomLocked() error {
+	limit := ch.cfg.MaxCircs
+	if limit == 0 {
+		limit = 1 << 16
+	}
+	if len(ch.circs) >= limit {
+		return fault.New(fault.Resource, "open circuit: the channel has %d circuits", len(ch.circs))
+	}
+	return nil
+}
+
+func (ch *Channel) addLocked(id uint32) *Circ {
+	c := &Circ{ch: ch, id: id, heapAt: -1}
+	ch.circs[id] = c
+	ch.emptySince = time.Time{}
+	return c
+}
+
+// Circuits returns the number of open circuits, and since when there is none.
+func (ch *Channel) Circuits() (n int, emptySince time.Time) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	return len(ch.circs), ch.emptySince
+}
+
+// sendUrgent queues whole cells before everything else.
+func (ch *Channel) sendUrgent(cells []byte) {
+	ch.mu.Lock()
+	if ch.closed {
+		ch.mu.Unlock()
+		return
+	}
+	if len(ch.urgent)+len(cells) > maxUrgent {
+		ch.mu.Unlock()
+		ch.Close(fault.New(fault.Resource, "channel: the peer does not read: %d DESTROY cells wait", maxUrgent/cell.Len))
+		return
+	}
+	ch.urgent = append(ch.urgent, cells...)
+	wake := ch.idle
+	ch.idle = false
+	ch.mu.Unlock()
+	if wake {
+		ch.cond.Signal()
+	}
+}
+
+// Close closes the channel with a cause; circuits learn of it from the
+// closing goroutines. It does not wait (Done does). The first cause stays.
+func (ch *Channel) Close(cause error) {
+	ch.mu.Lock()
+	if ch.closed {
+		ch.mu.Unlock()
+		return
+	}
+	ch.closed = true
+	ch.cause = cause
+	ch.mu.Unlock()
+	ch.cond.Broadcast()
+	// An abrupt close of the transport: a TLS close-notify could block behind
+	// a peer that does not read.
+	_ = ch.link.Conn.NetConn().SetDeadline(time.Unix(1, 0))
+	_ = ch.link.Conn.NetConn().Close()
+}
+
+// Shutdown closes the channel and waits until it is closed, or ctx is done.
+func (ch *Channel) Shutdown(ctx context.Context, cause error) error {
+	ch.Close(cause)
+	select {
+	case <-ch.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// dropAll tells every circuit that the channel is gone.
+func (ch *Channel) dropAll() {
+	ch.mu.Lock()
+	all := make([]*Circ, 0, len(ch.circs))
+	for _, c := range ch.circs {
+		all = append(all, c)
+	}
+	cause := ch.cause
+	ch.mu.Unlock()
+	for _, c := range all {
+		if c.detach() {
+			if r := c.receiver(); r != nil {
+				r.HandleDestroy(cell.DestroyChannelClosed, cause)
+			}
+		}
+	}
+}

@@ -1,0 +1,150 @@
+package channel
+
+import (
+	"sync/atomic"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Receiver takes what arrives for one circuit. Its methods run on the
+// channel's own goroutines and must not block.
+type Receiver interface {
+	// HandleCells takes one or more consecutive RELAY or RELAY_EARLY cells,
+	// cell.Len bytes each. They lie in the reader's buffer: the receiver may
+	// change them in place and must not keep them.
+	HandleCells(cells []byte)
+	// HandleControl takes any other cell for the circuit but DESTROY, such as
+	// CREATED2. The payload is valid during the call only.
+	HandleControl(cmd cell.Command, payload *[cell.PayloadLen]byte)
+	// HandleDestroy is called once, last: the peer sent DESTROY, or the channel
+	// closed (err says which).
+	HandleDestroy(reason cell.DestroyReason, err error)
+	// HandleWritable is called when the queue has room again after Room
+	// returned zero.
+	HandleWritable()
+}
+
+// Circ is one circuit's end on a channel: its identifier, its queue and its
+// receiver.
+type Circ struct {
+	ch *Channel
+	id uint32
+
+	recv   atomic.Pointer[Receiver] // set once, before the first cell can come
+	queued atomic.Int32             // cells in q; written under ch.mu
+
+	// guarded by ch.mu
+	q        cellQueue
+	ewma     float64
+	heapAt   int  // index in the scheduler's heap; -1 when idle
+	blocked  bool // somebody waits for HandleWritable
+	detached bool // destroyed by us or by the peer: sends are refused
+}
+
+// queueBound is how many cells an edge may have waiting on one circuit before
+// it must wait: two records, enough to keep the writer busy.
+const queueBound = 2 * recordCells
+
+// ID returns the circuit identifier on this channel.
+func (c *Circ) ID() uint32 { return c.id }
+
+// Channel returns the channel that the circuit runs on.
+func (c *Circ) Channel() *Channel { return c.ch }
+
+// SetReceiver names who takes the circuit's cells. It is called once, by the
+// opener or inside the accept callback.
+func (c *Circ) SetReceiver(r Receiver) { c.recv.Store(&r) }
+
+func (c *Circ) receiver() Receiver {
+	if p := c.recv.Load(); p != nil {
+		return *p
+	}
+	return nil
+}
+
+// Queued returns the number of cells that wait to be written.
+func (c *Circ) Queued() int { return int(c.queued.Load()) }
+
+// Room returns how many cells an edge may queue now. When it returns zero the
+// receiver's HandleWritable is called once there is room.
+func (c *Circ) Room() int {
+	if n := queueBound - c.Queued(); n > 0 {
+		return n
+	}
+	c.ch.mu.Lock()
+	defer c.ch.mu.Unlock()
+	if n := queueBound - c.q.n; n > 0 {
+		return n
+	}
+	c.blocked = true
+	return 0
+}
+
+// Send queues whole cells, copying them; it stamps the circuit's identifier
+// on each. It does not block and has no bound of its own: edges ask Room
+// first, and a relay watches Queued.
+func (c *Circ) Send(cells []byte) error {
+	for i := 0; i < len(cells); i += cell.Len {
+		cell.SetCircID(cells[i:], c.id)
+	}
+	ch := c.ch
+	ch.mu.Lock()
+	if c.detached || ch.closed {
+		ch.mu.Unlock()
+		return fault.New(fault.Closed, "send on circuit: the circuit is closed")
+	}
+	c.q.push(cells)
+	c.queued.Store(int32(c.q.n))
+	if c.heapAt < 0 {
+		ch.sched.add(c)
+	}
+	wake := ch.idle
+	ch.idle = false
+	ch.mu.Unlock()
+	if wake {
+		ch.cond.Signal()
+	}
+	return nil
+}
+
+// SendControl queues one cell with the given command and payload, such as
+// CREATE2; the payload is padded with zeros.
+func (c *Circ) SendControl(cmd cell.Command, payload []byte) error {
+	var b [cell.Len]byte
+	cell.PutHeader(b[:], c.id, cmd)
+	if copy(cell.Payload(b[:])[:], payload) < len(payload) {
+		return fault.New(fault.Local, "send %v: %d bytes are too many", cmd, len(payload))
+	}
+	return c.Send(b[:])
+}
+
+// Destroy sends DESTROY with the reason and forgets the circuit; queued cells
+// are dropped. The receiver is not called. Further calls do nothing.
+func (c *Circ) Destroy(reason cell.DestroyReason) {
+	if c.detach() {
+		var b [cell.Len]byte
+		cell.PutHeader(b[:], c.id, cell.CmdDestroy)
+		cell.Payload(b[:])[0] = byte(reason)
+		c.ch.sendUrgent(b[:])
+	}
+}
+
+// detach takes the circuit off the channel; it reports whether it was there.
+func (c *Circ) detach() bool {
+	ch := c.ch
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if c.detached {
+		return false
+	}
+	c.detached = true
+	ch.sched.remove(c)
+	c.q.clear()
+	c.queued.Store(0)
+	delete(ch.circs, c.id)
+	if len(ch.circs) == 0 {
+		ch.emptySince = ch.cfg.Now()
+	}
+	return true
+}

@@ -1,0 +1,114 @@
+package channel
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+)
+
+func numbered(from, n int) []byte {
+	b := make([]byte, n*cell.Len)
+	for i := range n {
+		b[i*cell.Len+100] = byte(from + i)
+		b[i*cell.Len+101] = byte((from + i) >> 8)
+	}
+	return b
+}
+
+// TestQueueKeepsOrder compares the queue with a plain slice over random pushes
+// and pops of every kind.
+func TestQueueKeepsOrder(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2))
+	var q cellQueue
+	var want []byte
+	next := 0
+	for range 5000 {
+		switch rnd.IntN(4) {
+		case 0, 1:
+			n := rnd.IntN(70)
+			b := numbered(next, n)
+			next += n
+			q.push(b)
+			want = append(want, b...)
+		case 2:
+			dst := make([]byte, rnd.IntN(40)*cell.Len+rnd.IntN(cell.Len))
+			n := q.pop(dst)
+			if n%cell.Len != 0 || !bytes.Equal(dst[:n], want[:n]) {
+				t.Fatal("popped cells differ")
+			}
+			if n < len(dst)/cell.Len*cell.Len && n != len(want) {
+				t.Fatal("pop left cells that fit")
+			}
+			want = want[n:]
+		case 3:
+			if s := q.popFull(); s != nil {
+				if !bytes.Equal(s.b[:], want[:len(s.b)]) {
+					t.Fatal("the whole slab differs")
+				}
+				want = want[len(s.b):]
+				putSlab(s)
+			}
+		}
+		if q.n != len(want)/cell.Len || (q.n == 0) != (q.head == nil) {
+			t.Fatalf("count %d, want %d; head %v", q.n, len(want)/cell.Len, q.head)
+		}
+	}
+	q.clear()
+	if q.n != 0 || q.head != nil || q.tail != nil {
+		t.Fatal("clear left cells")
+	}
+}
+
+func TestQueueAllocatesNothing(t *testing.T) {
+	var q cellQueue
+	cells := numbered(0, 8)
+	dst := make([]byte, 8*cell.Len)
+	if n := testing.AllocsPerRun(1000, func() { q.push(cells); q.pop(dst) }); n >= 1 {
+		t.Fatalf("%v allocations per run", n)
+	}
+}
+
+// TestSchedulerPrefersTheQuiet: the circuit that sent least lately is first,
+// whatever the order of adding, and old traffic counts less than new.
+func TestSchedulerPrefersTheQuiet(t *testing.T) {
+	var s scheduler
+	now := time.Unix(1000, 0)
+	s.weight(now)
+	circs := map[uint32]*Circ{}
+	for i := range uint32(50) {
+		c := &Circ{id: i, heapAt: -1, ewma: float64((i * 37) % 50)}
+		circs[i] = c
+		s.add(c)
+	}
+	s.remove(circs[13])
+	s.remove(circs[13]) // no effect the second time
+	last := -1.0
+	for range 49 {
+		c := s.min()
+		if c.ewma < last || c.id == 13 {
+			t.Fatalf("circuit %d with %v after %v", c.id, c.ewma, last)
+		}
+		last = c.ewma
+		s.remove(c)
+	}
+	if s.min() != nil {
+		t.Fatal("the heap must be empty")
+	}
+
+	bulk, later := &Circ{heapAt: -1}, &Circ{heapAt: -1}
+	bulk.ewma += 100 * s.weight(now)
+	later.ewma += 60 * s.weight(now.Add(ewmaHalflife)) // 100 old ones count as 50 by now
+	s.add(later)
+	s.add(bulk)
+	if s.min() != bulk {
+		t.Fatal("older traffic must count less")
+	}
+	before := bulk.ewma / later.ewma
+	s.rescale(now.Add(300*ewmaHalflife), map[uint32]*Circ{1: bulk, 2: later})
+	if after := bulk.ewma / later.ewma; after/before > 1.0001 || after/before < 0.9999 || bulk.ewma > 1 {
+		t.Fatalf("rescaling changed the order: %v, %v", before, after)
+	}
+}

@@ -1,0 +1,189 @@
+package channel
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// readBuffer holds one TLS record's 16,384 bytes beside the unfinished cell
+// of the one before.
+const readBuffer = 16384 + cell.Len
+
+// maxVariable bounds a variable-length cell after the handshake: the largest
+// that the protocol knows there is a post-quantum CREATE of under 4 KiB.
+const maxVariable = 8192
+
+// readLoop reads records and hands out their cells until the link fails.
+func (ch *Channel) readLoop() {
+	err := ch.read()
+	if errors.Is(err, io.EOF) {
+		err = fault.New(fault.Network, "channel: the peer closed the connection: %w", err)
+	} else if fault.KindOf(err) == fault.Unknown {
+		err = fault.New(fault.Network, "channel: read: %w", err)
+	}
+	ch.Close(err)
+}
+
+func (ch *Channel) read() error {
+	buf := make([]byte, readBuffer)
+	n := copy(buf, ch.link.Leftover)
+	if n < len(ch.link.Leftover) {
+		return fault.New(fault.Protocol, "channel: %d bytes follow the handshake at once", len(ch.link.Leftover))
+	}
+	ch.link.Leftover = nil
+	for {
+		used, err := ch.dispatch(buf[:n])
+		if err != nil {
+			return err
+		}
+		n = copy(buf, buf[used:n])
+		k, err := ch.conn.Read(buf[n:])
+		if k == 0 && err != nil {
+			return err
+		}
+		n += k
+		ch.lastIn.Store(ch.cfg.Now().UnixNano())
+		if s := ch.cfg.Stats; s != nil {
+			s.BytesIn.Add(uint64(k))
+		}
+	}
+}
+
+// dispatch handles every whole cell in b and returns how many bytes they took.
+func (ch *Channel) dispatch(b []byte) (used int, err error) {
+	cells := uint64(0)
+	for len(b)-used >= cell.HeaderLen {
+		c := b[used:]
+		cmd := cell.Cmd(c)
+		if cmd.IsVariable() {
+			if len(c) < cell.HeaderLen+2 {
+				break
+			}
+			size := int(binary.BigEndian.Uint16(c[cell.HeaderLen:]))
+			if size > maxVariable {
+				return used, fault.New(fault.Protocol, "channel: %v cell of %d bytes", cmd, size)
+			}
+			if len(c) < cell.HeaderLen+2+size {
+				break
+			}
+			ch.variable(cell.CircID(c), cmd, c[cell.HeaderLen+2:cell.HeaderLen+2+size])
+			used += cell.HeaderLen + 2 + size
+			cells++
+			continue
+		}
+		if len(c) < cell.Len {
+			break
+		}
+		size := cell.Len
+		if cmd == cell.CmdRelay || cmd == cell.CmdRelayEarly {
+			size = runLen(c)
+			ch.relayCells(c[:size])
+		} else if err := ch.control(c[:size], cmd); err != nil {
+			return used, err
+		}
+		used += size
+		cells += uint64(size / cell.Len)
+	}
+	if s := ch.cfg.Stats; s != nil && cells > 0 {
+		s.CellsIn.Add(cells)
+	}
+	return used, nil
+}
+
+// runLen returns the length of the run of RELAY and RELAY_EARLY cells of one
+// circuit at the front of b, which begins with a whole one.
+func runLen(b []byte) int {
+	id := cell.CircID(b)
+	n := cell.Len
+	for len(b)-n >= cell.Len && cell.CircID(b[n:]) == id {
+		if cmd := cell.Cmd(b[n:]); cmd != cell.CmdRelay && cmd != cell.CmdRelayEarly {
+			break
+		}
+		n += cell.Len
+	}
+	return n
+}
+
+func (ch *Channel) lookup(id uint32) *Circ {
+	ch.mu.Lock()
+	c := ch.circs[id]
+	ch.mu.Unlock()
+	return c
+}
+
+// relayCells gives a run of relay cells to its circuit. Cells for an unknown
+// circuit are dropped: they cross with our DESTROY.
+func (ch *Channel) relayCells(cells []byte) {
+	if c := ch.lookup(cell.CircID(cells)); c != nil {
+		if r := c.receiver(); r != nil {
+			r.HandleCells(cells)
+		}
+	}
+}
+
+// control handles a fixed cell that is not a relay cell.
+func (ch *Channel) control(b []byte, cmd cell.Command) error {
+	id, p := cell.CircID(b), cell.Payload(b)
+	switch cmd {
+	case cell.CmdPadding:
+		return nil
+	case cell.CmdPaddingNegotiate:
+		return ch.pad.negotiate(p)
+	case cell.CmdCreate, cell.CmdCreateFast, cell.CmdCreate2:
+		return ch.accept(id, cmd, p)
+	case cell.CmdNetinfo:
+		return fault.New(fault.Protocol, "channel: NETINFO after the handshake")
+	}
+	c := ch.lookup(id)
+	if c == nil {
+		return nil // unknown circuit, or a command to be ignored
+	}
+	r := c.receiver()
+	if cmd == cell.CmdDestroy {
+		if c.detach() && r != nil {
+			reason := cell.DestroyReason(p[0])
+			r.HandleDestroy(reason, fault.New(fault.Network, "the relay closed the circuit: %v", reason))
+		}
+		return nil
+	}
+	if r != nil {
+		r.HandleControl(cmd, p)
+	}
+	return nil
+}
+
+// accept opens a circuit that the peer asked for.
+func (ch *Channel) accept(id uint32, cmd cell.Command, p *[cell.PayloadLen]byte) error {
+	if peerHigh := id>>31 == 1; id == 0 || peerHigh == ch.link.Initiator {
+		return fault.New(fault.Protocol, "channel: %v with a circuit identifier of ours", cmd)
+	}
+	ch.mu.Lock()
+	if ch.circs[id] != nil {
+		ch.mu.Unlock()
+		return fault.New(fault.Protocol, "channel: %v with an identifier that is in use", cmd)
+	}
+	err := ch.roomLocked()
+	if ch.cfg.Accept == nil || err != nil {
+		ch.mu.Unlock()
+		var b [cell.Len]byte
+		cell.PutHeader(b[:], id, cell.CmdDestroy)
+		cell.Payload(b[:])[0] = byte(cell.DestroyResourceLimit)
+		ch.sendUrgent(b[:])
+		return nil
+	}
+	c := ch.addLocked(id)
+	ch.mu.Unlock()
+	ch.cfg.Accept(c, cmd, p)
+	return nil
+}
+
+func (ch *Channel) variable(id uint32, cmd cell.Command, body []byte) {
+	if cmd == cell.CmdVPadding || ch.cfg.Variable == nil {
+		return
+	}
+	ch.cfg.Variable(ch, id, cmd, body)
+}

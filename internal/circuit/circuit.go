@@ -1,0 +1,183 @@
+// Package circuit is a circuit as one node sees it: hops, their relay crypto
+// and flow control, and the streams on them.
+//
+// One engine serves clients and relays. A circuit has a home side, where the
+// messages it can read come from and where those it writes go, and its hops
+// are the parties at the other end of that side:
+//
+//	client:  hops = guard, middle, exit;  home = the guard's channel
+//	relay:   hops = the client;           home = the channel toward the client
+//	                                      partner = the channel toward the exit
+//
+// A cell from home that no hop recognises goes to the partner; without one
+// that is a violation. A cell from the partner gets one layer and goes home.
+package circuit
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Handler takes relay messages that the engine has no business of its own
+// with: those on stream 0 but SENDME and DROP, and those that open a stream
+// (BEGIN, BEGIN_DIR, RESOLVE). It runs on a channel's reader and must not
+// block; m.Data is valid during the call only. An error is a violation of the
+// protocol: the circuit is destroyed.
+type Handler interface {
+	HandleMessage(h *Hop, m cell.RelayMsg, cmd cell.Command) error
+}
+
+// Env is what the circuits of one process share.
+type Env struct {
+	Log *slog.Logger
+	Now func() time.Time
+	// MaxPartnerQueue bounds the cells that wait at a relay for the next or the
+	// previous channel; a circuit over it is destroyed. Zero means 8192.
+	MaxPartnerQueue int
+}
+
+// Circuit is one circuit. Its methods may be called from any goroutine.
+type Circuit struct {
+	env     *Env
+	handler Handler
+	done    chan struct{}
+
+	home    atomic.Pointer[channel.Circ]
+	partner atomic.Pointer[channel.Circ]
+	hops    atomic.Pointer[[]*Hop] // replaced whole under mu
+
+	mu sync.Mutex // guards what follows, sealing, and the order on the home queue
+	// closing
+	closed bool
+	cause  error
+	onEnd  []func(error)
+	// sending
+	roomWait bool // home's queue was full
+	early    int  // RELAY_EARLY cells left to send (tor-spec: 8)
+
+	// owned by home's reader
+	touched []StreamReceiver // streams to wake at the end of a batch
+	earlyIn int              // RELAY_EARLY cells that may still come
+	created chan reply       // the answer to CREATE; nil when none is awaited
+}
+
+// relayEarlyBudget is how many RELAY_EARLY cells a circuit may carry
+// (tor-spec, "handling resource exhaustion: RELAY_EARLY").
+const relayEarlyBudget = 8
+
+func newCircuit(env *Env, h Handler) *Circuit {
+	c := &Circuit{env: env, handler: h, done: make(chan struct{}), early: relayEarlyBudget}
+	c.hops.Store(&[]*Hop{})
+	return c
+}
+
+// Hops returns the hops, the nearest first. The slice is not to be changed.
+func (c *Circuit) Hops() []*Hop { return *c.hops.Load() }
+
+// Last returns the farthest hop, or nil.
+func (c *Circuit) Last() *Hop {
+	hops := c.Hops()
+	if len(hops) == 0 {
+		return nil
+	}
+	return hops[len(hops)-1]
+}
+
+// Channel returns the channel that home is on.
+func (c *Circuit) Channel() *channel.Channel { return c.home.Load().Channel() }
+
+// Done is closed when the circuit has closed.
+func (c *Circuit) Done() <-chan struct{} { return c.done }
+
+// Err returns why the circuit closed, or nil.
+func (c *Circuit) Err() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.cause
+}
+
+// OnClose has f called with the cause once the circuit is closed; at once when
+// it is closed already.
+func (c *Circuit) OnClose(f func(error)) {
+	c.mu.Lock()
+	if !c.closed {
+		c.onEnd = append(c.onEnd, f)
+		c.mu.Unlock()
+		return
+	}
+	cause := c.cause
+	c.mu.Unlock()
+	f(cause)
+}
+
+// Close destroys the circuit on both sides with a reason for the peers and a
+// cause for the streams.
+func (c *Circuit) Close(reason cell.DestroyReason, cause error) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.closed = true
+	c.cause = cause
+	ends := c.onEnd
+	c.onEnd = nil
+	hops := *c.hops.Load()
+	var wake []*Waiter
+	for _, h := range hops {
+		wake = append(wake, h.takeWaiters()...)
+	}
+	c.mu.Unlock()
+	if home := c.home.Load(); home != nil {
+		home.Destroy(reason)
+	}
+	if p := c.partner.Load(); p != nil {
+		p.Destroy(reason)
+	}
+	for _, w := range wake {
+		w.wake()
+	}
+	for _, h := range hops {
+		h.closeStreams(cause)
+	}
+	close(c.done)
+	for _, f := range ends {
+		f(cause)
+	}
+}
+
+// violation destroys the circuit because a peer broke the protocol.
+func (c *Circuit) violation(err error) {
+	c.Close(cell.DestroyProtocol, fault.New(fault.Protocol, "circuit: %w", err))
+}
+
+// addHop appends a hop.
+func (c *Circuit) addHop(h *Hop) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := *c.hops.Load()
+	h.index = len(old)
+	hops := append(old[:len(old):len(old)], h)
+	c.hops.Store(&hops)
+}
+
+// homeSide receives for the home channel.
+type homeSide struct{ c *Circuit }
+
+func (s homeSide) HandleCells(cells []byte) { s.c.fromHome(cells) }
+
+func (s homeSide) HandleControl(cmd cell.Command, p *[cell.PayloadLen]byte) {
+	s.c.fromHomeControl(cmd, p)
+}
+
+func (s homeSide) HandleDestroy(reason cell.DestroyReason, err error) {
+	s.c.Close(cell.DestroyNone, err)
+}
+
+func (s homeSide) HandleWritable() { s.c.writable() }

@@ -1,0 +1,284 @@
+package circuit
+
+import (
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Set is a conflux set (proposal 329): circuits that end at the same hop and
+// carry the same streams. Messages of streams are numbered over all legs; a
+// sender that goes to another leg says by SWITCH how many numbers that leg
+// missed, and the receiver puts what comes too early aside.
+//
+// The streams belong to the first leg's hop.
+type Set struct {
+	nonce [32]byte
+	now   func() time.Time
+
+	mu     sync.Mutex // guards what follows, and the order of what is sent
+	legs   []*leg     // changed with rmu held too
+	cur    *leg       // the leg that is sent on
+	sent   uint64     // number of the last message sent on the set
+	closed bool
+
+	rmu       sync.Mutex // guards what follows; held while streams take messages, so taken before mu
+	delivered uint64     // number of the last message given to a stream
+	early     map[uint64]earlyMessage
+
+	wmu     sync.Mutex // guards what follows; innermost
+	waiters []*Waiter
+}
+
+// leg is one circuit of a set.
+type leg struct {
+	hop  *Hop
+	rtt  time.Duration // as the link handshake measured it
+	sent uint64        // number of the last message sent on this leg; guarded by mu
+	recv uint64        // number of the last message received on it; guarded by rmu
+}
+
+// earlyMessage is one that came before its turn.
+type earlyMessage struct {
+	cmd    cell.RelayCommand
+	stream uint16
+	data   []byte
+}
+
+// maxEarly bounds the messages that wait for earlier ones: C tor's clients and
+// exits stop well below it, as a leg's congestion window bounds what it is ahead.
+const maxEarly = 16384
+
+func newSet(nonce [32]byte, now func() time.Time) *Set {
+	return &Set{nonce: nonce, now: now, early: map[uint64]earlyMessage{}}
+}
+
+// multiplexed reports whether a message is numbered over the set.
+func multiplexed(cmd cell.RelayCommand) bool {
+	switch cmd {
+	case cell.RelayBegin, cell.RelayData, cell.RelayEnd, cell.RelayConnected,
+		cell.RelayResolve, cell.RelayResolved, cell.RelayXon, cell.RelayXoff:
+		return true
+	}
+	return false
+}
+
+// add makes h a leg; when a leg closes, all do: what was under way on it is lost.
+func (s *Set) add(h *Hop, rtt time.Duration) error {
+	s.rmu.Lock()
+	s.mu.Lock()
+	unlock := func() { s.mu.Unlock(); s.rmu.Unlock() }
+	if s.closed {
+		unlock()
+		return fault.New(fault.Closed, "conflux: the set is closed")
+	}
+	if len(s.legs) > 0 && s.legs[0].hop.info.Target.RelayID != h.info.Target.RelayID {
+		unlock()
+		return fault.New(fault.Local, "conflux: the legs end at different relays")
+	}
+	l := &leg{hop: h, rtt: rtt}
+	s.legs = append(s.legs, l)
+	if s.cur == nil {
+		s.cur = l
+	}
+	h.set.Store(s)
+	unlock()
+	h.c.OnClose(s.legClosed)
+	return nil
+}
+
+func (s *Set) legClosed(cause error) {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	legs := s.legs
+	s.mu.Unlock()
+	for _, l := range legs {
+		l.hop.c.Close(cell.DestroyNone, fault.New(fault.KindOf(cause), "conflux: a leg closed: %w", cause))
+	}
+	s.wakeAll()
+}
+
+// Legs returns the circuits of the set, the first one first.
+func (s *Set) Legs() []*Circuit {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []*Circuit
+	for _, l := range s.legs {
+		out = append(out, l.hop.c)
+	}
+	return out
+}
+
+// Conflux returns the set that the hop belongs to, or nil.
+func (h *Hop) Conflux() *Set { return h.set.Load() }
+
+// choose picks the leg to send on: the one with the lowest round trip whose
+// window is open; the present one when none is. The caller holds mu.
+func (s *Set) choose() *leg {
+	best := s.cur
+	bestRTT, bestOpen := time.Duration(0), false
+	for _, l := range s.legs {
+		st := l.hop.flowState()
+		rtt := l.rtt
+		if st.RTT > 0 {
+			rtt = st.RTT
+		}
+		open := l.hop.SendFlow() > 0
+		if open && (!bestOpen || rtt < bestRTT) {
+			best, bestRTT, bestOpen = l, rtt, true
+		}
+	}
+	return best
+}
+
+// switchTo makes l the leg that is sent on. The caller holds mu.
+func (s *Set) switchTo(l *leg) error {
+	if l == s.cur {
+		return nil
+	}
+	if missed := s.sent - l.sent; missed > 0 {
+		m := cell.ConfluxSwitch{Seq: uint32(missed)}
+		if err := l.hop.sendCell(cell.CmdRelay, cell.RelayConfluxSwitch, 0, m.Append(nil)); err != nil {
+			return err
+		}
+		l.sent = s.sent
+	}
+	s.cur = l
+	return nil
+}
+
+// sendData is Hop.SendData over the set.
+func (s *Set) sendData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cells int, err error) {
+	s.enqueue(w) // first, so that no credit is missed
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.choose()
+	if l.hop.SendFlow() > 0 {
+		if err := s.switchTo(l); err != nil {
+			return 0, 0, err
+		}
+	}
+	n, cells, _, err = s.cur.hop.sealData(stream, p, maxCells)
+	s.cur.sent += uint64(cells)
+	s.sent += uint64(cells)
+	if cells > 0 || err != nil {
+		s.dequeue(w)
+		s.wakeFirst()
+	}
+	return n, cells, err
+}
+
+// send is Hop.Send for a numbered message.
+func (s *Set) send(cmd cell.RelayCommand, stream uint16, body []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.cur.hop.sendCell(cell.CmdRelay, cmd, stream, body); err != nil {
+		return err
+	}
+	s.cur.sent++
+	s.sent++
+	return nil
+}
+
+func (s *Set) legOf(h *Hop) *leg {
+	for _, l := range s.legs {
+		if l.hop == h {
+			return l
+		}
+	}
+	return nil
+}
+
+// switched takes a SWITCH that came on h.
+func (s *Set) switched(h *Hop, body []byte) error {
+	m, err := cell.ParseConfluxSwitch(body)
+	if err != nil {
+		return err
+	}
+	s.rmu.Lock()
+	defer s.rmu.Unlock()
+	l := s.legOf(h)
+	if l == nil || m.Seq == 0 {
+		return fault.New(fault.Protocol, "CONFLUX_SWITCH: by %d on a circuit that is no leg, or without need", m.Seq)
+	}
+	l.recv += uint64(m.Seq)
+	return nil
+}
+
+// receive takes a numbered message that came on h, gives it to its stream if
+// it is its turn, and then those that waited for it.
+func (s *Set) receive(h *Hop, m cell.RelayMsg) error {
+	s.rmu.Lock()
+	defer s.rmu.Unlock()
+	l := s.legOf(h)
+	if l == nil {
+		return fault.New(fault.Protocol, "conflux: a numbered message on a circuit that is no leg")
+	}
+	l.recv++
+	if l.recv != s.delivered+1 {
+		if _, twice := s.early[l.recv]; twice || l.recv <= s.delivered {
+			return fault.New(fault.Protocol, "conflux: message %d came twice", l.recv)
+		}
+		if len(s.early) >= maxEarly {
+			return fault.New(fault.Protocol, "conflux: %d messages wait for one that does not come", len(s.early))
+		}
+		s.early[l.recv] = earlyMessage{m.Cmd, m.Stream, append([]byte(nil), m.Data...)}
+		return nil
+	}
+	first := s.legs[0].hop
+	err := first.toStream(h, m)
+	s.delivered++
+	for err == nil && len(s.early) > 0 {
+		e, ok := s.early[s.delivered+1]
+		if !ok {
+			break
+		}
+		delete(s.early, s.delivered+1)
+		err = first.toStream(h, cell.RelayMsg{Cmd: e.cmd, Stream: e.stream, Data: e.data})
+		s.delivered++
+	}
+	return err
+}
+
+func (s *Set) enqueue(w *Waiter) {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if !w.queued {
+		w.queued = true
+		s.waiters = append(s.waiters, w)
+	}
+}
+
+func (s *Set) dequeue(w *Waiter) {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	w.queued = false
+	for i, x := range s.waiters {
+		if x == w {
+			s.waiters = append(s.waiters[:i], s.waiters[i+1:]...)
+			return
+		}
+	}
+}
+
+func (s *Set) wakeFirst() {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	if len(s.waiters) > 0 {
+		s.waiters[0].wake()
+	}
+}
+
+func (s *Set) wakeAll() {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	for _, w := range s.waiters {
+		w.wake()
+	}
+}

@@ -1,0 +1,79 @@
+package circuit
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// LinkConflux makes one set of a client's circuits, which must end at the same
+// relay, with congestion control, and have no streams yet. When it fails all of
+// them are closed. Streams are to be opened on the last hop of the first.
+func LinkConflux(ctx context.Context, circs []*Circuit, ux cell.ConfluxUX) (*Set, error) {
+	s, err := linkConflux(ctx, circs, ux)
+	if err != nil {
+		err = fault.New(fault.KindOf(err), "link circuits: %w", err)
+		for _, c := range circs {
+			c.Close(cell.DestroyNone, err)
+		}
+	}
+	return s, err
+}
+
+func linkConflux(ctx context.Context, circs []*Circuit, ux cell.ConfluxUX) (*Set, error) {
+	link := cell.ConfluxLink{UX: ux}
+	if _, err := rand.Read(link.Nonce[:]); err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	s := newSet(link.Nonce, circs[0].env.Now)
+	type asked struct {
+		want *Expectation
+		at   time.Time
+	}
+	var open []asked
+	for _, c := range circs {
+		h := c.Last()
+		if !h.info.Congestion || h.Streams() > 0 {
+			return nil, fault.New(fault.Local, "a leg lacks congestion control or has streams already")
+		}
+		want, err := h.Expect(cell.RelayConfluxLinked)
+		if err != nil {
+			return nil, err
+		}
+		defer want.Cancel()
+		open = append(open, asked{want, s.now()})
+		if err := h.Send(cell.RelayConfluxLink, 0, link.Append(nil)); err != nil {
+			return nil, err
+		}
+	}
+	var rtts []time.Duration
+	for _, a := range open {
+		_, body, err := a.want.Wait(ctx)
+		if err != nil {
+			return nil, err
+		}
+		got, err := cell.ParseConfluxLink(body)
+		if err != nil {
+			return nil, err
+		}
+		if subtle.ConstantTimeCompare(got.Nonce[:], link.Nonce[:]) != 1 || got.LastSent != 0 || got.LastRecv != 0 {
+			return nil, fault.New(fault.Protocol, "CONFLUX_LINKED: it is for another set")
+		}
+		rtts = append(rtts, s.now().Sub(a.at))
+	}
+	for i, c := range circs {
+		if err := s.add(c.Last(), rtts[i]); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range circs {
+		if err := c.Last().Send(cell.RelayConfluxLinkedAck, 0, nil); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}

@@ -1,0 +1,190 @@
+package circuit
+
+import (
+	"io"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/layer"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/protover"
+)
+
+// HopOptions says what to offer to a hop. What a relay does not advertise in
+// its subprotocol versions is not offered to it.
+type HopOptions struct {
+	// Fast uses CREATE_FAST: for a first hop of which no onion key is known.
+	// The channel's TLS is all that protects such a circuit.
+	Fast bool
+	// NoNtorV3 keeps to ntor even with a relay that speaks ntor-v3.
+	NoNtorV3 bool
+	// Congestion offers congestion control: for a hop that streams end at.
+	Congestion bool
+	// CGO offers counter galois onion relay crypto (proposal 359).
+	CGO bool
+	// Flow holds the consensus's parameters; nil means the defaults.
+	Flow *flow.Params
+	// Path says which of Vegas's parameter sets the circuit has.
+	Path flow.Path
+}
+
+// clientHandshake is one hop's handshake under way.
+type clientHandshake struct {
+	target    linkspec.Target
+	opts      HopOptions
+	typ       cell.HandshakeType
+	onionskin []byte
+	cc, cgo   bool // offered
+
+	fast *handshake.FastClientState
+	ntor *handshake.NtorClientState
+	v3   *handshake.NtorV3State
+}
+
+// verification is ntor-v3's verification string for circuit extension
+// (proposal 332).
+const verification = "circuit extend"
+
+func startHandshake(rnd io.Reader, t linkspec.Target, opts HopOptions) (*clientHandshake, error) {
+	hs := &clientHandshake{target: t, opts: opts}
+	if opts.Flow == nil {
+		p := flow.DefaultParams()
+		hs.opts.Flow = &p
+	}
+	var err error
+	switch {
+	case opts.Fast:
+		hs.fast, hs.onionskin, err = handshake.FastClient(rnd)
+	case t.Ntor.IsZero():
+		return nil, fault.New(fault.Directory, "the relay's onion key is not known")
+	case !opts.NoNtorV3 && t.Proto.Has(protover.Relay, protover.RelayNtorV3) && !t.Ed.IsZero():
+		hs.typ = cell.HandshakeNtorV3
+		hs.v3, hs.onionskin, err = handshake.NtorV3Client(rnd, t.Ed, t.Ntor, []byte(verification), hs.request())
+	default:
+		hs.typ = cell.HandshakeNtor
+		hs.ntor, hs.onionskin, err = handshake.NtorClient(rnd, t.RSA, t.Ntor)
+	}
+	return hs, err
+}
+
+// request returns the ntor-v3 extensions to offer.
+func (hs *clientHandshake) request() []byte {
+	var exts []cell.Ext
+	p := hs.target.Proto
+	if hs.opts.Congestion && p.Has(protover.FlowCtrl, protover.FlowCtrlCC) {
+		hs.cc = true
+		exts = append(exts, cell.CCRequest())
+	}
+	if hs.opts.CGO && p.Has(protover.Relay, protover.RelayNegotiate) && p.Has(protover.Relay, protover.RelayCGO) {
+		hs.cgo = true
+		exts = append(exts, cell.SubprotoRequest(cell.Subproto{Protocol: cell.SubprotoRelay, Version: protover.RelayCGO}))
+	}
+	return cell.AppendExts(nil, exts)
+}
+
+// createCell returns the link cell that carries the onionskin.
+func (hs *clientHandshake) createCell() (cell.Command, []byte) {
+	if hs.fast != nil {
+		return cell.CmdCreateFast, hs.onionskin
+	}
+	m := cell.Create2{Type: hs.typ, Data: hs.onionskin}
+	return cell.CmdCreate2, m.Append(nil)
+}
+
+func (hs *clientHandshake) finishCell(c *Circuit, r reply) (*Hop, error) {
+	if hs.fast != nil {
+		if r.cmd != cell.CmdCreatedFast {
+			return nil, fault.New(fault.Protocol, "%v answers CREATE_FAST", r.cmd)
+		}
+		return hs.finish(c, r.body[:cell.CreatedFastLen])
+	}
+	if r.cmd != cell.CmdCreated2 {
+		return nil, fault.New(fault.Protocol, "%v answers CREATE2", r.cmd)
+	}
+	m, err := cell.ParseCreated2(r.body)
+	if err != nil {
+		return nil, err
+	}
+	return hs.finish(c, m.Data)
+}
+
+// finish verifies the relay's answer and makes the hop.
+func (hs *clientHandshake) finish(c *Circuit, answer []byte) (*Hop, error) {
+	info := HopInfo{Target: hs.target, Layer: "tor1", Client: true}
+	var ks handshake.KeyStream
+	var err error
+	cgo := false
+	inc := 0
+	switch {
+	case hs.fast != nil:
+		info.Handshake = "create-fast"
+		ks, err = hs.fast.Finish(answer)
+	case hs.ntor != nil:
+		info.Handshake = "ntor"
+		ks, err = hs.ntor.Finish(answer)
+	default:
+		info.Handshake = "ntor-v3"
+		var msg []byte
+		if msg, ks, err = hs.v3.Finish(answer); err == nil {
+			inc, cgo, err = hs.negotiated(msg)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	newLayer := layer.NewTor1Client
+	if cgo {
+		newLayer, info.Layer = layer.NewCGOClient, "cgo"
+	}
+	lay, err := newLayer(ks)
+	if err != nil {
+		return nil, err
+	}
+	info.KH = lay.KH
+	h := &Hop{c: c, format: lay.Format, seal: lay.Forward, open: lay.Backward}
+	h.setFlow(&info, inc, hs.opts.Flow, hs.opts.Path)
+	h.info = info
+	return h, nil
+}
+
+// negotiated reads the relay's ntor-v3 extensions: an answer to what was not
+// asked is a violation. The SENDME increment is zero without congestion control.
+func (hs *clientHandshake) negotiated(msg []byte) (inc int, cgo bool, err error) {
+	exts, err := cell.ParseExts(msg)
+	if err != nil {
+		return 0, false, err
+	}
+	if body, ok := cell.FindExt(exts, cell.ExtCCResponse); ok {
+		if !hs.cc {
+			return 0, false, fault.New(fault.Protocol, "the relay answers a request for congestion control that was not made")
+		}
+		v, err := cell.ParseCCResponse(body)
+		if err != nil {
+			return 0, false, err
+		}
+		if !hs.opts.Flow.AcceptIncrement(int(v)) {
+			return 0, false, fault.New(fault.Protocol, "the relay's SENDME increment of %d is far from the consensus's", v)
+		}
+		inc = int(v)
+	}
+	// A relay that takes a subprotocol request says nothing: it either does
+	// what was asked or fails the handshake (proposal 346).
+	return inc, hs.cgo, nil
+}
+
+// setFlow installs congestion control with the given increment, or fixed
+// windows when it is zero.
+func (h *Hop) setFlow(info *HopInfo, inc int, p *flow.Params, kind flow.Path) {
+	info.Flow, info.MaxData = p, h.format.MaxData(true)
+	if inc == 0 {
+		info.SendmeInc = flow.CircWindowIncrement
+		h.send = flow.NewWindowSender(p)
+		h.recv = flow.NewReceiver(flow.CircWindowIncrement)
+		return
+	}
+	info.Congestion, info.SendmeInc = true, inc
+	h.send = flow.NewVegasSender(p, kind, inc)
+	h.recv = flow.NewReceiver(inc)
+}

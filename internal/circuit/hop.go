@@ -1,0 +1,213 @@
+package circuit
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/linkspec"
+)
+
+// sealer adds relay crypto to cells that go home: layer.ClientForward or
+// layer.RelayBackward.
+type sealer interface {
+	Originate(cmd cell.Command, p *[cell.PayloadLen]byte)
+	Encrypt(cmd cell.Command, p *[cell.PayloadLen]byte)
+	Tag() []byte
+}
+
+// opener removes relay crypto from cells that come from home:
+// layer.ClientBackward or layer.RelayForward.
+type opener interface {
+	Open(cmd cell.Command, p *[cell.PayloadLen]byte) bool
+	Tag() []byte
+}
+
+// Hop is the party at the other end of a relay-crypto layer: a relay, seen
+// from a client, or the client, seen from a relay.
+type Hop struct {
+	c      *Circuit
+	index  int
+	info   HopInfo
+	format cell.RelayFormat
+
+	seal sealer // guarded by c.mu
+	open opener // owned by home's reader
+
+	// guarded by c.mu
+	send    flow.Sender
+	tags    flow.TagQueue // what the next SENDMEs must quote
+	waiters []*Waiter     // streams that wait for credit, the longest first
+
+	recv *flow.Receiver // owned by home's reader
+
+	meta replies             // answers that a goroutine waits for
+	set  atomic.Pointer[Set] // the conflux set that the hop is a leg of
+
+	smu     sync.Mutex // guards what follows
+	streams map[uint16]StreamReceiver
+	nextID  uint16
+	ended   bool
+	endErr  error
+}
+
+// HopInfo says what was negotiated with a hop.
+type HopInfo struct {
+	Target     linkspec.Target
+	Handshake  string // "create-fast", "ntor", "ntor-v3", "pq768", ...
+	Layer      string // "tor1", "cgo"
+	Congestion bool   // congestion control (proposal 324), else fixed windows
+	SendmeInc  int    // DATA cells that one SENDME acknowledges
+	KH         [20]byte
+	Client     bool         // this end is the client, not the relay
+	Flow       *flow.Params // the consensus's parameters as they were then
+	MaxData    int          // bytes of data that a cell carries
+}
+
+// Info returns what was negotiated; it is not to be changed.
+func (h *Hop) Info() *HopInfo { return &h.info }
+
+// Now returns the time.
+func (h *Hop) Now() time.Time { return h.c.env.Now() }
+
+// Index returns the hop's place on the circuit; 0 is the nearest.
+func (h *Hop) Index() int { return h.index }
+
+// Circuit returns the hop's circuit.
+func (h *Hop) Circuit() *Circuit { return h.c }
+
+// StreamReceiver takes what arrives for one stream. Its methods run on the
+// channel's reader and must not block.
+type StreamReceiver interface {
+	// HandleMessage takes one message; m.Data is valid during the call only. An
+	// error is a violation: the circuit is destroyed.
+	HandleMessage(m cell.RelayMsg) error
+	// Flush is called after the last message of a batch: wake who waits.
+	Flush()
+	// HandleCircuitClose is called once, last, unless the stream was removed.
+	HandleCircuitClose(cause error)
+}
+
+// closedStream stands for a stream that this side has closed while the peer
+// may still send: what arrives is dropped until END. It counts what it drops,
+// so that a relay can't use a closed stream as a hidden channel.
+type closedStream struct {
+	h       *Hop
+	id      uint16
+	allowed int
+}
+
+// maxAfterClose is how many cells may still be under way for a stream that we
+// closed: more than any congestion window that the consensus allows by default.
+const maxAfterClose = 20000
+
+func (s *closedStream) HandleMessage(m cell.RelayMsg) error {
+	if s.allowed--; s.allowed < 0 {
+		return fault.New(fault.Protocol, "stream %d: the peer goes on sending after it was closed", s.id)
+	}
+	if m.Cmd == cell.RelayEnd {
+		s.h.smu.Lock()
+		delete(s.h.streams, s.id)
+		s.h.smu.Unlock()
+	}
+	return nil
+}
+
+func (s *closedStream) Flush()                   {}
+func (s *closedStream) HandleCircuitClose(error) {}
+
+// maxStreams bounds the streams on one hop, half-closed ones included.
+const maxStreams = 32768
+
+// OpenStream registers a stream under a fresh identifier; bind makes its
+// receiver, which must not call back into the hop.
+func (h *Hop) OpenStream(bind func(id uint16) StreamReceiver) error {
+	h.smu.Lock()
+	defer h.smu.Unlock()
+	if h.ended {
+		return fault.New(fault.Closed, "open stream: the circuit is closed: %w", h.endErr)
+	}
+	if h.streams == nil {
+		h.streams = map[uint16]StreamReceiver{}
+		h.nextID = uint16(rand.Uint32())
+	}
+	if len(h.streams) >= maxStreams {
+		return fault.New(fault.Resource, "open stream: the circuit has %d streams", len(h.streams))
+	}
+	for {
+		h.nextID++
+		if _, used := h.streams[h.nextID]; h.nextID != 0 && !used {
+			h.streams[h.nextID] = bind(h.nextID)
+			return nil
+		}
+	}
+}
+
+// AcceptStream registers r under an identifier that the peer chose.
+func (h *Hop) AcceptStream(id uint16, r StreamReceiver) error {
+	h.smu.Lock()
+	defer h.smu.Unlock()
+	if h.ended {
+		return fault.New(fault.Closed, "accept stream: the circuit is closed: %w", h.endErr)
+	}
+	if h.streams == nil {
+		h.streams = map[uint16]StreamReceiver{}
+	}
+	if _, used := h.streams[id]; used || id == 0 {
+		return fault.New(fault.Protocol, "stream identifier %d is in use", id)
+	}
+	if len(h.streams) >= maxStreams {
+		return fault.New(fault.Resource, "accept stream: the circuit has %d streams", len(h.streams))
+	}
+	h.streams[id] = r
+	return nil
+}
+
+// RemoveStream forgets a stream. peerEnded says that the peer's END came:
+// otherwise what still arrives for it is dropped, up to a bound.
+func (h *Hop) RemoveStream(id uint16, peerEnded bool) {
+	h.smu.Lock()
+	defer h.smu.Unlock()
+	if h.ended {
+		return
+	}
+	if peerEnded {
+		delete(h.streams, id)
+	} else if _, ok := h.streams[id]; ok {
+		h.streams[id] = &closedStream{h: h, id: id, allowed: maxAfterClose}
+	}
+}
+
+// Streams returns the number of streams that are open on this side.
+func (h *Hop) Streams() int {
+	h.smu.Lock()
+	defer h.smu.Unlock()
+	n := 0
+	for _, s := range h.streams {
+		if _, dead := s.(*closedStream); !dead {
+			n++
+		}
+	}
+	return n
+}
+
+func (h *Hop) stream(id uint16) StreamReceiver {
+	h.smu.Lock()
+	defer h.smu.Unlock()
+	return h.streams[id]
+}
+
+func (h *Hop) closeStreams(cause error) {
+	h.smu.Lock()
+	all := h.streams
+	h.streams, h.ended, h.endErr = nil, true, cause
+	h.smu.Unlock()
+	for _, s := range all {
+		s.HandleCircuitClose(cause)
+	}
+	h.meta.fail(cause)
+}

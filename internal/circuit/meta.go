@@ -1,0 +1,95 @@
+package circuit
+
+import (
+	"context"
+	"sync"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// reply is an answer that a goroutine waited for: a cell's or a message's body.
+type reply struct {
+	cmd  cell.Command      // of a cell; zero for a relay message
+	msg  cell.RelayCommand // of a relay message
+	body []byte
+	err  error
+}
+
+// replies is who waits for a message about the circuit (stream 0) from a hop.
+// One goroutine waits at a time.
+type replies struct {
+	mu   sync.Mutex
+	want []cell.RelayCommand
+	c    chan reply
+	err  error
+}
+
+// Expectation is a wait for one message on stream 0.
+type Expectation struct {
+	h *Hop
+	c chan reply
+}
+
+// Expect says which messages on stream 0 the caller is going to wait for. It
+// must be called before what provokes them is sent, and be ended by Wait or
+// Cancel. Only one expectation is open on a hop at a time.
+func (h *Hop) Expect(want ...cell.RelayCommand) (*Expectation, error) {
+	r := &h.meta
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.err != nil {
+		return nil, fault.New(fault.Closed, "circuit: closed: %w", r.err)
+	}
+	if r.c != nil {
+		return nil, fault.New(fault.Local, "circuit: another exchange with the hop is under way")
+	}
+	r.want, r.c = want, make(chan reply, 1)
+	return &Expectation{h, r.c}, nil
+}
+
+// Wait returns the message that came. When ctx ends first, the expectation is
+// over and the message, should it still come, is a violation.
+func (e *Expectation) Wait(ctx context.Context) (cell.RelayCommand, []byte, error) {
+	defer e.Cancel()
+	select {
+	case r := <-e.c:
+		return r.msg, r.body, r.err
+	case <-ctx.Done():
+		return 0, nil, fault.New(fault.Timeout, "no answer from hop %d: %w", e.h.index+1, context.Cause(ctx))
+	}
+}
+
+// Cancel ends the expectation.
+func (e *Expectation) Cancel() {
+	r := &e.h.meta
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.c == e.c {
+		r.c, r.want = nil, nil
+	}
+}
+
+// take gives m to whom waits for it; it reports whether somebody did.
+func (r *replies) take(m cell.RelayMsg) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, w := range r.want {
+		if w == m.Cmd {
+			r.c <- reply{msg: m.Cmd, body: append([]byte(nil), m.Data...)}
+			r.want = nil // c stays until Wait: the buffer takes no second answer
+			return true
+		}
+	}
+	return false
+}
+
+func (r *replies) fail(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.err = err
+	if r.c != nil && r.want != nil {
+		r.c <- reply{err: err}
+		r.want = nil
+	}
+}

@@ -1,0 +1,208 @@
+package circuit
+
+import (
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/flow"
+)
+
+// fromHome takes a run of relay cells from the home channel.
+func (c *Circuit) fromHome(cells []byte) {
+	hops := *c.hops.Load()
+	pass := 0 // start of the run of unrecognised cells that goes to the partner
+	for at := 0; at < len(cells); at += cell.Len {
+		b := cells[at : at+cell.Len]
+		cmd, p := cell.Cmd(b), cell.Payload(b)
+		if cmd == cell.CmdRelayEarly {
+			// A client gets none, and a relay no more than the budget: more is a
+			// way to signal along the circuit, or to build endless ones.
+			if c.earlyIn--; c.earlyIn < 0 {
+				c.violation(fault.New(fault.Protocol, "a RELAY_EARLY cell too many"))
+				return
+			}
+		}
+		var from *Hop
+		for _, h := range hops {
+			if h.open.Open(cmd, p) {
+				from = h
+				break
+			}
+		}
+		if from == nil {
+			continue
+		}
+		if pass < at && !c.toPartner(cells[pass:at]) {
+			return
+		}
+		pass = at + cell.Len
+		if err := from.deliver(cmd, p); err != nil {
+			c.violation(err)
+			break
+		}
+		hops = *c.hops.Load() // an extend may have been answered
+	}
+	if pass < len(cells) {
+		c.toPartner(cells[pass:])
+	}
+	for i, s := range c.touched {
+		s.Flush()
+		c.touched[i] = nil
+	}
+	c.touched = c.touched[:0]
+}
+
+// toPartner sends unrecognised cells on; it reports whether the circuit lives.
+func (c *Circuit) toPartner(cells []byte) bool {
+	p := c.partner.Load()
+	if p == nil {
+		select {
+		case <-c.done: // cells that cross with our DESTROY
+		default:
+			c.violation(fault.New(fault.Protocol, "a cell that no hop recognises"))
+		}
+		return false
+	}
+	return c.pass(p.Send(cells), p.Queued())
+}
+
+func (c *Circuit) pass(err error, queued int) bool {
+	limit := c.env.MaxPartnerQueue
+	if limit == 0 {
+		limit = 8192
+	}
+	if queued > limit {
+		c.Close(cell.DestroyResourceLimit, fault.New(fault.Resource, "circuit: %d cells wait for a channel", queued))
+		return false
+	}
+	return err == nil
+}
+
+// fromPartner takes a run of relay cells from the partner, adds this relay's
+// layer, and sends them home.
+func (c *Circuit) fromPartner(cells []byte) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	h := (*c.hops.Load())[0]
+	for at := 0; at < len(cells); at += cell.Len {
+		b := cells[at : at+cell.Len]
+		if cell.Cmd(b) == cell.CmdRelayEarly {
+			c.mu.Unlock()
+			c.violation(fault.New(fault.Protocol, "a RELAY_EARLY cell toward the client"))
+			return
+		}
+		h.seal.Encrypt(cell.CmdRelay, cell.Payload(b))
+		cell.PutHeader(b, 0, cell.CmdRelay)
+	}
+	home := c.home.Load()
+	err := home.Send(cells)
+	queued := home.Queued()
+	c.mu.Unlock()
+	c.pass(err, queued)
+}
+
+// deliver reads the message in a recognised cell and gives it to whom it
+// concerns.
+func (h *Hop) deliver(cmd cell.Command, p *[cell.PayloadLen]byte) error {
+	m, err := h.format.Parse(p)
+	if err != nil {
+		return err
+	}
+	switch {
+	case m.Cmd == cell.RelayDrop:
+		return nil
+	case m.Cmd == cell.RelaySendme && m.Stream == 0:
+		return h.sendme(m.Data)
+	case m.Cmd == cell.RelayConfluxSwitch && h.set.Load() != nil:
+		return h.set.Load().switched(h, m.Data)
+	case m.Stream == 0:
+		return h.c.handler.HandleMessage(h, m, cmd)
+	}
+	if m.Cmd == cell.RelayData {
+		if err := h.countData(); err != nil {
+			return err
+		}
+	}
+	if set := h.set.Load(); set != nil && multiplexed(m.Cmd) {
+		return set.receive(h, m)
+	}
+	return h.toStream(h, m)
+}
+
+// toStream gives a message to its stream on h. via is the hop that it came
+// from: another one than h on a conflux set's later legs.
+func (h *Hop) toStream(via *Hop, m cell.RelayMsg) error {
+	switch m.Cmd {
+	case cell.RelayBegin, cell.RelayBeginDir, cell.RelayResolve:
+		return h.c.handler.HandleMessage(h, m, cell.CmdRelay)
+	}
+	s := h.stream(m.Stream)
+	if s == nil {
+		return fault.New(fault.Protocol, "%v for stream %d, which does not exist", m.Cmd, m.Stream)
+	}
+	if err := s.HandleMessage(m); err != nil {
+		return err
+	}
+	via.touch(s)
+	return nil
+}
+
+// touch notes that s is to be flushed at the end of the batch.
+func (h *Hop) touch(s StreamReceiver) {
+	t := h.c.touched
+	if n := len(t); n > 0 && t[n-1] == s {
+		return
+	}
+	h.c.touched = append(t, s)
+}
+
+// countData accounts for one DATA cell and sends the SENDME that is due.
+func (h *Hop) countData() error {
+	if h.recv.Received() {
+		sm := cell.Sendme{Version: 1, Tag: h.open.Tag()}
+		if err := h.Send(cell.RelaySendme, 0, sm.Append(nil)); err != nil && !fault.Is(err, fault.Closed) {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendme takes a circuit-level SENDME: the peer proves by the tag that it
+// received the cell which the window expects (tor-spec, "authenticated SENDME").
+func (h *Hop) sendme(body []byte) error {
+	sm, err := cell.ParseSendme(body)
+	if err != nil {
+		return err
+	}
+	c := h.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if sm.Version != 1 {
+		return fault.New(fault.Protocol, "SENDME: version %d, 1 wanted", sm.Version)
+	}
+	if err := h.tags.Check(sm.Tag); err != nil {
+		return err
+	}
+	blocked := c.roomWait
+	if err := h.send.Sendme(c.env.Now(), blocked); err != nil {
+		return err
+	}
+	h.wakeFirst()
+	return nil
+}
+
+// SendFlow returns a snapshot of the hop's sending window: cells that may be
+// sent now.
+func (h *Hop) SendFlow() int {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	return h.send.Available()
+}
+
+func (h *Hop) flowState() flow.State {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	return h.send.State()
+}

@@ -1,0 +1,249 @@
+package circuit
+
+import (
+	"math/rand/v2"
+	"sync"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Waiter is a stream's place in the queue for a hop's credit.
+type Waiter struct {
+	C      chan struct{} // gets a token when it is worth trying again
+	queued bool          // guarded by the circuit's mu
+}
+
+// NewWaiter returns a waiter for one stream.
+func NewWaiter() *Waiter { return &Waiter{C: make(chan struct{}, 1)} }
+
+func (w *Waiter) wake() {
+	select {
+	case w.C <- struct{}{}:
+	default:
+	}
+}
+
+// batchCells is how many DATA cells are sealed at a time: a TLS record's worth.
+const batchCells = 31
+
+// batch is scratch space for sealing.
+type batch [batchCells * cell.Len]byte
+
+var batchPool = sync.Pool{New: func() any { return new(batch) }}
+
+// SendData seals up to maxCells DATA cells with bytes from p and queues them,
+// as far as the hop's congestion or fixed window and the channel's queue
+// allow. It does not block: when it takes nothing, w gets a token once it is
+// worth calling again. It returns how many bytes and cells it took.
+func (h *Hop) SendData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cells int, err error) {
+	if s := h.set.Load(); s != nil {
+		return s.sendData(w, stream, p, maxCells)
+	}
+	c := h.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(h.waiters) > 0 && !w.queued {
+		h.enqueue(w) // others wait already: to the end of the queue
+		h.wakeFirst()
+		return 0, 0, nil
+	}
+	n, cells, more, err := h.sealDataLocked(stream, p, maxCells)
+	if cells == 0 && err == nil {
+		h.enqueue(w)
+		return 0, 0, nil
+	}
+	h.dequeue(w)
+	if more {
+		h.wakeFirst() // credit is left: let the next stream have its turn
+	}
+	return n, cells, err
+}
+
+func (h *Hop) sealData(stream uint16, p []byte, maxCells int) (n, cells int, more bool, err error) {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	return h.sealDataLocked(stream, p, maxCells)
+}
+
+// sealDataLocked seals what credit and room allow; more says that some is left.
+func (h *Hop) sealDataLocked(stream uint16, p []byte, maxCells int) (n, cells int, more bool, err error) {
+	c := h.c
+	if c.closed {
+		return 0, 0, false, fault.New(fault.Closed, "send on stream: the circuit is closed: %w", c.cause)
+	}
+	per := h.format.MaxData(true)
+	home := c.home.Load()
+	credit, room := h.send.Available(), home.Room()
+	if room == 0 {
+		c.roomWait = true
+	}
+	k := min(maxCells, batchCells, (len(p)+per-1)/per, credit, room)
+	if k <= 0 {
+		return 0, 0, false, nil
+	}
+	b := batchPool.Get().(*batch)
+	defer batchPool.Put(b)
+	now := c.env.Now()
+	off := h.format.DataOffset(cell.RelayData)
+	for i := range k {
+		size := min(per, len(p)-n)
+		slot := b[i*cell.Len : (i+1)*cell.Len]
+		payload := cell.Payload(slot)
+		h.format.PutHeader(payload, cell.RelayData, stream, size)
+		copy(payload[off:], p[n:n+size])
+		pad(payload[off+size:])
+		n += size
+		c.sealLocked(h, slot, cell.CmdRelay)
+		if h.send.Sent(now) {
+			h.tags.Push(h.seal.Tag())
+		}
+	}
+	if err := home.Send(b[:k*cell.Len]); err != nil {
+		return 0, 0, false, err
+	}
+	return n, k, credit > k && room > k, nil
+}
+
+// pad fills the rest of a relay cell: four zero bytes, then random ones, so
+// that no SENDME tag can be foreseen (tor-spec, "relay cells").
+func pad(b []byte) {
+	k := copy(b, []byte{0, 0, 0, 0})
+	b = b[k:]
+	for len(b) >= 8 {
+		v := rand.Uint64()
+		b[0], b[1], b[2], b[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
+		b[4], b[5], b[6], b[7] = byte(v>>32), byte(v>>40), byte(v>>48), byte(v>>56)
+		b = b[8:]
+	}
+	for i := range b {
+		b[i] = byte(rand.Uint32())
+	}
+}
+
+// sealLocked encrypts one cell whose message is for h: its own layer, and
+// those of the hops before it.
+func (c *Circuit) sealLocked(h *Hop, slot []byte, cmd cell.Command) {
+	cell.PutHeader(slot, 0, cmd)
+	p := cell.Payload(slot)
+	h.seal.Originate(cmd, p)
+	hops := *c.hops.Load()
+	for i := h.index - 1; i >= 0; i-- {
+		hops[i].seal.Encrypt(cmd, p)
+	}
+}
+
+// Send seals and queues one message that no window counts. stream is 0 for
+// messages about the circuit.
+func (h *Hop) Send(cmd cell.RelayCommand, stream uint16, body []byte) error {
+	if s := h.set.Load(); s != nil && multiplexed(cmd) {
+		return s.send(cmd, stream, body)
+	}
+	return h.sendCell(cell.CmdRelay, cmd, stream, body)
+}
+
+// SendEarly is Send in a RELAY_EARLY cell, of which a circuit has 8.
+func (h *Hop) SendEarly(cmd cell.RelayCommand, stream uint16, body []byte) error {
+	return h.sendCell(cell.CmdRelayEarly, cmd, stream, body)
+}
+
+// SendStreamSendme acknowledges 50 DATA cells of a stream on a circuit with
+// fixed windows.
+func (h *Hop) SendStreamSendme(stream uint16) error {
+	return h.sendCell(cell.CmdRelay, cell.RelaySendme, stream, nil)
+}
+
+func (h *Hop) sendCell(cc cell.Command, cmd cell.RelayCommand, stream uint16, body []byte) error {
+	off := h.format.DataOffset(cmd)
+	if len(body) > cell.PayloadLen-off {
+		return fault.New(fault.Local, "send %v: %d bytes, %d fit", cmd, len(body), cell.PayloadLen-off)
+	}
+	var slot [cell.Len]byte
+	p := cell.Payload(slot[:])
+	h.format.PutHeader(p, cmd, stream, len(body))
+	copy(p[off:], body)
+	pad(p[off+len(body):])
+	c := h.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return fault.New(fault.Closed, "send %v: the circuit is closed: %w", cmd, c.cause)
+	}
+	if cc == cell.CmdRelayEarly {
+		if c.early == 0 {
+			return fault.New(fault.Resource, "send %v: the circuit has used its %d RELAY_EARLY cells", cmd, relayEarlyBudget)
+		}
+		c.early--
+	}
+	c.sealLocked(h, slot[:], cc)
+	return c.home.Load().Send(slot[:])
+}
+
+// CancelWait takes w out of the queue for credit; a token that it got goes to
+// the next.
+func (h *Hop) CancelWait(w *Waiter) {
+	if s := h.set.Load(); s != nil {
+		s.dequeue(w)
+		s.wakeFirst()
+		return
+	}
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	h.dequeue(w)
+	select {
+	case <-w.C:
+		h.wakeFirst()
+	default:
+	}
+}
+
+func (h *Hop) enqueue(w *Waiter) {
+	if !w.queued {
+		w.queued = true
+		h.waiters = append(h.waiters, w)
+	}
+}
+
+func (h *Hop) dequeue(w *Waiter) {
+	if !w.queued {
+		return
+	}
+	w.queued = false
+	for i, x := range h.waiters {
+		if x == w {
+			h.waiters = append(h.waiters[:i], h.waiters[i+1:]...)
+			return
+		}
+	}
+}
+
+// wakeFirst gives the longest waiter a token; it stays in the queue until it
+// has sent.
+func (h *Hop) wakeFirst() {
+	if s := h.set.Load(); s != nil {
+		s.wakeFirst()
+		return
+	}
+	if len(h.waiters) > 0 {
+		h.waiters[0].wake()
+	}
+}
+
+func (h *Hop) takeWaiters() []*Waiter {
+	all := h.waiters
+	h.waiters = nil
+	for _, w := range all {
+		w.queued = false
+	}
+	return all
+}
+
+// writable runs when home's queue has room again.
+func (c *Circuit) writable() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.roomWait = false
+	for _, h := range *c.hops.Load() {
+		h.wakeFirst()
+	}
+}

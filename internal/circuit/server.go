@@ -1,0 +1,189 @@
+package circuit
+
+import (
+	"context"
+	"crypto/rand"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
+)
+
+// Opener opens channels to other relays, or finds open ones.
+type Opener interface {
+	Get(ctx context.Context, t linkspec.Target) (*channel.Channel, error)
+}
+
+// StreamHandler takes the messages that open a stream at a relay: BEGIN,
+// BEGIN_DIR and RESOLVE. It runs on a channel's reader and must not block. An
+// error is a violation of the protocol.
+type StreamHandler interface {
+	HandleStream(h *Hop, m cell.RelayMsg) error
+}
+
+// ServerConfig is what a relay needs to take circuits.
+type ServerConfig struct {
+	Env *Env
+	ID  ident.RelayID
+	// Onion returns the onion keys that are good now, the newest first.
+	Onion func() []*handshake.NtorKeyPair
+	// Flow returns the consensus's flow-control parameters.
+	Flow func() *flow.Params
+	// Channels opens the next hop's channel.
+	Channels Opener
+	// Streams takes streams; nil refuses all.
+	Streams StreamHandler
+	// AllowAddr says whether a circuit may be extended to an address.
+	AllowTarget func(linkspec.Target) error
+	// NoCongestion and NoCGO leave these unanswered or refused.
+	NoCongestion, NoCGO bool
+	// MaxOnionDelay bounds the time that an onionskin may wait; zero means 1.75
+	// seconds, as C tor's MaxOnionQueueDelay.
+	MaxOnionDelay time.Duration
+	Stats         *ServerStats // may be nil
+}
+
+// ServerStats counts what a relay's circuits did.
+type ServerStats struct {
+	Circuits                       atomic.Int64 // open now
+	Onionskins, OnionskinsDropped  atomic.Uint64
+	OnionNanos                     atomic.Uint64 // CPU spent on handshakes, by wall clock of the workers
+	Extends, ExtendsFailed         atomic.Uint64
+	QueueNanos, ViolationsByClient atomic.Uint64
+}
+
+// Server takes circuits from clients and other relays.
+type Server struct {
+	cfg  ServerConfig
+	jobs chan onionJob
+	stop context.CancelFunc
+	ctx  context.Context
+	wg   sync.WaitGroup
+
+	waiting atomic.Int64 // onionskins in the queue
+	cost    atomic.Int64 // nanoseconds that one took lately (moving average)
+}
+
+// onionJob is one handshake to do.
+type onionJob struct {
+	c    *Circuit
+	typ  cell.HandshakeType
+	skin []byte
+	at   time.Time
+}
+
+// maxOnionQueue bounds the onionskins that wait, whatever they cost.
+const maxOnionQueue = 16384
+
+// NewServer starts a server's handshake workers; Close stops them.
+func NewServer(cfg ServerConfig) *Server {
+	if cfg.MaxOnionDelay == 0 {
+		cfg.MaxOnionDelay = 1750 * time.Millisecond
+	}
+	if cfg.Stats == nil {
+		cfg.Stats = new(ServerStats)
+	}
+	s := &Server{cfg: cfg, jobs: make(chan onionJob, maxOnionQueue)}
+	s.ctx, s.stop = context.WithCancel(context.Background())
+	s.cost.Store(int64(150 * time.Microsecond))
+	for range runtime.GOMAXPROCS(0) {
+		s.wg.Go(s.work)
+	}
+	return s
+}
+
+// Close stops the workers and the extends under way, and waits for them.
+func (s *Server) Close() {
+	s.stop()
+	s.wg.Wait()
+}
+
+// Accept is a channel.Config's Accept: it takes a CREATE cell.
+func (s *Server) Accept(home *channel.Circ, cmd cell.Command, p *[cell.PayloadLen]byte) {
+	c := newCircuit(s.cfg.Env, nil)
+	c.handler = &serverHandler{s: s, c: c}
+	c.earlyIn = relayEarlyBudget
+	c.home.Store(home)
+	home.SetReceiver(homeSide{c})
+	s.cfg.Stats.Circuits.Add(1)
+	c.OnClose(func(error) { s.cfg.Stats.Circuits.Add(-1) })
+	switch cmd {
+	case cell.CmdCreateFast:
+		// Two hashes: cheaper than the queue.
+		reply, ks, err := handshake.FastServer(rand.Reader, p[:cell.CreateFastLen])
+		if err == nil {
+			err = s.finish(c, serverResult{cmd: cell.CmdCreatedFast, reply: reply, ks: ks, name: "create-fast"})
+		}
+		if err != nil {
+			c.violation(err)
+		}
+	case cell.CmdCreate2:
+		m, err := cell.ParseCreate2(p[:])
+		if err != nil {
+			c.violation(err)
+			return
+		}
+		s.enqueue(onionJob{c: c, typ: m.Type, skin: append([]byte(nil), m.Data...), at: s.cfg.Env.Now()})
+	default:
+		c.Close(cell.DestroyProtocol, fault.New(fault.Protocol, "%v is obsolete", cmd))
+	}
+}
+
+// enqueue queues an onionskin, or refuses it when those before it would make
+// it wait too long: a client gives up sooner than it would be served.
+func (s *Server) enqueue(j onionJob) {
+	wait := s.waiting.Load() * s.cost.Load() / int64(runtime.GOMAXPROCS(0))
+	if time.Duration(wait) <= s.cfg.MaxOnionDelay {
+		select {
+		case s.jobs <- j:
+			s.waiting.Add(1)
+			return
+		default:
+		}
+	}
+	s.cfg.Stats.OnionskinsDropped.Add(1)
+	j.c.Close(cell.DestroyResourceLimit, fault.New(fault.Resource, "onionskin queue: it would take %v", time.Duration(wait)))
+}
+
+func (s *Server) work() {
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case j := <-s.jobs:
+			s.waiting.Add(-1)
+			s.serve(j)
+		}
+	}
+}
+
+func (s *Server) serve(j onionJob) {
+	start := s.cfg.Env.Now()
+	st := s.cfg.Stats
+	st.QueueNanos.Add(uint64(start.Sub(j.at)))
+	select {
+	case <-j.c.done:
+		return
+	default:
+	}
+	res, err := s.handshake(j.typ, j.skin)
+	took := s.cfg.Env.Now().Sub(start)
+	st.Onionskins.Add(1)
+	st.OnionNanos.Add(uint64(took))
+	old := s.cost.Load()
+	s.cost.Store(old + (int64(took)-old)/16)
+	if err == nil {
+		err = s.finish(j.c, res)
+	}
+	if err != nil {
+		j.c.violation(err)
+	}
+}

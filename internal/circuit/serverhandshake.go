@@ -1,0 +1,89 @@
+package circuit
+
+import (
+	"crypto/rand"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/layer"
+	"github.com/chivenet/chive/internal/protover"
+)
+
+// serverResult is a finished handshake at a relay.
+type serverResult struct {
+	cmd   cell.Command
+	reply []byte
+	ks    handshake.KeyStream
+	name  string
+	inc   int // congestion control's SENDME increment; zero without
+	cgo   bool
+}
+
+// handshake does a relay's part of CREATE2.
+func (s *Server) handshake(typ cell.HandshakeType, skin []byte) (serverResult, error) {
+	r := serverResult{cmd: cell.CmdCreated2}
+	var reply []byte
+	var err error
+	switch typ {
+	case cell.HandshakeNtor:
+		r.name = "ntor"
+		reply, r.ks, err = handshake.NtorServer(rand.Reader, s.cfg.Onion(), s.cfg.ID.RSA, skin)
+	case cell.HandshakeNtorV3:
+		r.name = "ntor-v3"
+		reply, r.ks, err = handshake.NtorV3Server(rand.Reader, s.cfg.Onion(), s.cfg.ID.Ed, []byte(verification), skin,
+			func(msg []byte) ([]byte, error) { return s.negotiate(msg, &r) })
+	default:
+		return r, fault.New(fault.Protocol, "CREATE2: %v is not supported", typ)
+	}
+	if err != nil {
+		return r, err
+	}
+	m := cell.Created2{Data: reply}
+	r.reply = m.Append(nil)
+	return r, nil
+}
+
+// negotiate answers the client's ntor-v3 extensions.
+func (s *Server) negotiate(msg []byte, r *serverResult) ([]byte, error) {
+	exts, err := cell.ParseExts(msg)
+	if err != nil {
+		return nil, err
+	}
+	var out []cell.Ext
+	if _, ok := cell.FindExt(exts, cell.ExtCCRequest); ok && !s.cfg.NoCongestion {
+		r.inc = s.cfg.Flow().SendmeInc
+		out = append(out, cell.CCResponse(uint8(r.inc)))
+	}
+	if body, ok := cell.FindExt(exts, cell.ExtSubprotoRequest); ok {
+		want, err := cell.ParseSubprotoRequest(body)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range want {
+			if w != (cell.Subproto{Protocol: cell.SubprotoRelay, Version: protover.RelayCGO}) || s.cfg.NoCGO {
+				return nil, fault.New(fault.Protocol, "subprotocol %d=%d was requested, which this relay does not advertise", w.Protocol, w.Version)
+			}
+			r.cgo = true
+		}
+	}
+	return cell.AppendExts(nil, out), nil
+}
+
+// finish installs the client's hop and answers the CREATE cell.
+func (s *Server) finish(c *Circuit, r serverResult) error {
+	newLayer, name := layer.NewTor1Relay, "tor1"
+	if r.cgo {
+		newLayer, name = layer.NewCGORelay, "cgo"
+	}
+	lay, err := newLayer(r.ks)
+	if err != nil {
+		return err
+	}
+	info := HopInfo{Handshake: r.name, Layer: name, KH: lay.KH}
+	h := &Hop{c: c, format: lay.Format, seal: lay.Backward, open: lay.Forward}
+	h.setFlow(&info, r.inc, s.cfg.Flow(), 0)
+	h.info = info
+	c.addHop(h)
+	return c.home.Load().SendControl(r.cmd, r.reply)
+}

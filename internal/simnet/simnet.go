@@ -1,0 +1,171 @@
+// Package simnet runs relays inside a test, over loopback TCP: the real link
+// handshake, channels and circuit engine, without directories. Streams end at
+// built-in services.
+package simnet
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/protover"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+// Protocols is what a simulated relay advertises.
+const Protocols = "Link=4-5 LinkAuth=3 Relay=2-6 FlowCtrl=1-2 Conflux=1"
+
+// Relay is a relay of the test's.
+type Relay struct {
+	Target   linkspec.Target
+	Server   *circuit.Server
+	Channels *channel.Manager
+	Stats    *channel.Stats
+
+	ln    net.Listener
+	serve func(s *stream.Stream)
+	wg    sync.WaitGroup
+}
+
+// Options change a relay.
+type Options struct {
+	NoCongestion, NoCGO bool
+	// Serve takes the streams that end at the relay; nil echoes.
+	Serve func(s *stream.Stream)
+	Log   *slog.Logger
+}
+
+// New starts a relay; the test's cleanup stops it.
+func New(t testing.TB, o Options) *Relay {
+	t.Helper()
+	log := o.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	rsaKey, err := rsa.GenerateKey(rand.Reader, 1024)
+	check(t, err)
+	_, idKey, err := ed25519.GenerateKey(rand.Reader)
+	check(t, err)
+	_, signing, err := ed25519.GenerateKey(rand.Reader)
+	check(t, err)
+	keys, err := channel.NewRelayIdentity(rsaKey, idKey, signing, time.Now().Add(30*24*time.Hour)).NewRelayKeys(rand.Reader, time.Now())
+	check(t, err)
+	onion, err := handshake.GenerateNtorKeyPair(rand.Reader)
+	check(t, err)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	check(t, err)
+	proto, err := protover.Parse(Protocols)
+	check(t, err)
+	addr := ln.Addr().(*net.TCPAddr).AddrPort()
+	r := &Relay{
+		Target: linkspec.Target{RelayID: keys.ID, Addrs: []netip.AddrPort{addr}, Ntor: onion.Public(), Proto: proto},
+		Stats:  new(channel.Stats),
+		ln:     ln,
+		serve:  o.Serve,
+	}
+	if r.serve == nil {
+		r.serve = Echo
+	}
+	link := &channel.LinkConfig{Identity: keys, Addrs: []netip.Addr{addr.Addr()}}
+	cfg := &channel.Config{Log: log, Now: time.Now, Stats: r.Stats}
+	r.Channels = channel.NewManager(cfg, link, Dial)
+	params := flow.DefaultParams()
+	r.Server = circuit.NewServer(circuit.ServerConfig{
+		Env:          &circuit.Env{Log: log, Now: time.Now},
+		ID:           keys.ID,
+		Onion:        func() []*handshake.NtorKeyPair { return []*handshake.NtorKeyPair{onion} },
+		Flow:         func() *flow.Params { return &params },
+		Channels:     r.Channels,
+		Streams:      r,
+		NoCongestion: o.NoCongestion,
+		NoCGO:        o.NoCGO,
+	})
+	cfg.Accept = r.Server.Accept
+	r.wg.Go(func() { r.listen(link) })
+	t.Cleanup(r.Stop)
+	return r
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Dial connects over TCP.
+func Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", addr.String())
+}
+
+// Stop ends the relay as if its process died.
+func (r *Relay) Stop() {
+	_ = r.ln.Close()
+	r.Channels.Close()
+	r.Server.Close()
+	r.wg.Wait()
+}
+
+func (r *Relay) listen(link *channel.LinkConfig) {
+	for {
+		raw, err := r.ln.Accept()
+		if err != nil {
+			return
+		}
+		r.wg.Go(func() {
+			l, err := channel.Accept(context.Background(), raw, link)
+			if err != nil {
+				return
+			}
+			_, _ = r.Channels.Adopt(l) // refused only when the relay is stopping
+		})
+	}
+}
+
+// HandleStream implements circuit.StreamHandler.
+func (r *Relay) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
+	name := m.Cmd.String()
+	switch m.Cmd {
+	case cell.RelayBegin:
+		b, err := cell.ParseBegin(m.Data)
+		if err != nil {
+			return err
+		}
+		name = b.Host
+	case cell.RelayResolve:
+		a := cell.Resolved{{Type: cell.AnswerIPv4, Addr: netip.MustParseAddr("192.0.2.1"), TTL: 60}}
+		return h.Send(cell.RelayResolved, m.Stream, a.Append(nil))
+	}
+	s, err := stream.Accept(h, m.Stream, name)
+	if err != nil {
+		return err
+	}
+	if name == "refused" {
+		return s.Reject(cell.EndExitPolicy, netip.MustParseAddr("192.0.2.1"), 60)
+	}
+	if err := s.Connected(netip.MustParseAddr("192.0.2.1"), 60); err != nil {
+		return nil // the circuit is closed
+	}
+	go r.serve(s)
+	return nil
+}
+
+// Echo sends back what comes, and ends the stream with it.
+func Echo(s *stream.Stream) {
+	_, _ = s.WriteTo(s)
+	_ = s.Close()
+}

@@ -1,0 +1,82 @@
+package stream
+
+import "sync"
+
+// chunkSize is a receive chunk: 32 DATA cells' worth and more.
+const chunkSize = 16 << 10
+
+type chunk struct {
+	b    [chunkSize]byte
+	r, w int
+	next *chunk
+}
+
+var chunkPool = sync.Pool{New: func() any { return new(chunk) }}
+
+func putChunk(c *chunk) {
+	c.r, c.w, c.next = 0, 0, nil
+	chunkPool.Put(c)
+}
+
+// buffer is a FIFO of bytes that holds no memory while it is empty.
+type buffer struct {
+	head, tail *chunk
+	n          int
+}
+
+func (b *buffer) write(p []byte) {
+	b.n += len(p)
+	for len(p) > 0 {
+		if b.tail == nil || b.tail.w == chunkSize {
+			c := chunkPool.Get().(*chunk)
+			if b.tail == nil {
+				b.head = c
+			} else {
+				b.tail.next = c
+			}
+			b.tail = c
+		}
+		k := copy(b.tail.b[b.tail.w:], p)
+		b.tail.w += k
+		p = p[k:]
+	}
+}
+
+func (b *buffer) read(p []byte) int {
+	n := 0
+	for n < len(p) && b.head != nil {
+		c := b.head
+		k := copy(p[n:], c.b[c.r:c.w])
+		c.r += k
+		n += k
+		if c.r == c.w {
+			b.head = c.next
+			if b.head == nil {
+				b.tail = nil
+			}
+			putChunk(c)
+		}
+	}
+	b.n -= n
+	return n
+}
+
+// take removes the first chunk whole; the caller returns it by putChunk.
+func (b *buffer) take() *chunk {
+	c := b.head
+	if c == nil {
+		return nil
+	}
+	b.head = c.next
+	if b.head == nil {
+		b.tail = nil
+	}
+	b.n -= c.w - c.r
+	return c
+}
+
+func (b *buffer) clear() {
+	for c := b.take(); c != nil; c = b.take() {
+		putChunk(c)
+	}
+}

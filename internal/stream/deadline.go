@@ -1,0 +1,55 @@
+package stream
+
+import (
+	"sync"
+	"time"
+)
+
+// deadline is a net.Conn deadline that a select can wait on.
+type deadline struct {
+	mu    sync.Mutex // guards what follows
+	timer *time.Timer
+	c     chan struct{} // closed when the deadline has passed
+}
+
+func newDeadline() deadline { return deadline{c: make(chan struct{})} }
+
+// set moves the deadline; the zero time means none.
+func (d *deadline) set(t time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.timer != nil && !d.timer.Stop() {
+		<-d.c // the timer fired, or is about to: let it finish
+	}
+	d.timer = nil
+	select {
+	case <-d.c:
+		d.c = make(chan struct{})
+	default:
+	}
+	if t.IsZero() {
+		return
+	}
+	if wait := time.Until(t); wait > 0 {
+		c := d.c
+		d.timer = time.AfterFunc(wait, func() { close(c) })
+		return
+	}
+	close(d.c)
+}
+
+// passed returns a channel that is closed when the deadline has passed.
+func (d *deadline) passed() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.c
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}

@@ -1,0 +1,175 @@
+package stream
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"strconv"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// defaultFlags lets the exit use an IPv6 address for a host name (tor-spec,
+// "opening streams").
+const defaultFlags = cell.BeginIPv6OK
+
+// Dial opens a stream to a host (a name, an IPv4 or an IPv6 address) and port
+// through the hop, and waits for CONNECTED.
+func Dial(ctx context.Context, h *circuit.Hop, host string, port uint16) (*Stream, error) {
+	s, err := Begin(h, host, port)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.WaitOpen(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Begin sends BEGIN and returns at once: what is written before WaitOpen
+// returns is optimistic data.
+func Begin(h *circuit.Hop, host string, port uint16) (*Stream, error) {
+	m, err := cell.NewBegin(host, port, defaultFlags)
+	if err != nil {
+		return nil, fault.Wrap(fault.Config, err)
+	}
+	return begin(h, net.JoinHostPort(host, strconv.Itoa(int(port))), cell.RelayBegin, m.Append(nil))
+}
+
+// BeginDir opens a directory stream to the hop itself. CONNECTED need not be
+// waited for: a request may be written at once.
+func BeginDir(h *circuit.Hop) (*Stream, error) {
+	return begin(h, "directory", cell.RelayBeginDir, nil)
+}
+
+func begin(h *circuit.Hop, name string, cmd cell.RelayCommand, body []byte) (*Stream, error) {
+	s := newStream(h, name)
+	if err := h.OpenStream(func(id uint16) circuit.StreamReceiver { s.id = id; return s }); err != nil {
+		return nil, err
+	}
+	if err := h.Send(cmd, s.id, body); err != nil {
+		h.RemoveStream(s.id, true)
+		return nil, err
+	}
+	return s, nil
+}
+
+// WaitOpen waits until the exit has answered. On an error the stream is
+// closed; an *EndError is in the chain when the exit refused.
+func (s *Stream) WaitOpen(ctx context.Context) error {
+	select {
+	case <-s.opened:
+	case <-ctx.Done():
+		_ = s.Close()
+		return fault.New(fault.Timeout, "open stream: %w", context.Cause(ctx))
+	}
+	s.mu.Lock()
+	err := s.openErr
+	s.mu.Unlock()
+	if err != nil {
+		_ = s.Close()
+		return fault.New(fault.KindOf(err), "open stream: %w", err)
+	}
+	return nil
+}
+
+// Answer is one answer to a lookup.
+type Answer struct {
+	Addr netip.Addr // for a name
+	Name string     // for an address
+	TTL  uint32     // seconds
+}
+
+// lookup is a RESOLVE under way: a stream that gets one message.
+type lookup struct {
+	hop    *circuit.Hop
+	id     uint16
+	answer chan lookupResult
+}
+
+type lookupResult struct {
+	m   cell.Resolved
+	err error
+}
+
+func (l *lookup) HandleMessage(m cell.RelayMsg) error {
+	switch m.Cmd {
+	case cell.RelayResolved:
+		r, err := cell.ParseResolved(m.Data)
+		if err != nil {
+			return err
+		}
+		l.finish(lookupResult{m: r})
+	case cell.RelayEnd:
+		e := cell.ParseEnd(m.Data)
+		l.finish(lookupResult{err: fault.New(endKind(e.Reason), "%w", &EndError{Reason: e.Reason})})
+	default:
+		return fault.New(fault.Protocol, "%v answers RESOLVE", m.Cmd)
+	}
+	l.hop.RemoveStream(l.id, true)
+	return nil
+}
+
+func (l *lookup) Flush() {}
+
+func (l *lookup) HandleCircuitClose(cause error) { l.finish(lookupResult{err: cause}) }
+
+func (l *lookup) finish(r lookupResult) {
+	select {
+	case l.answer <- r:
+	default:
+	}
+}
+
+// Resolve looks a name up at the hop, or an address when name is one ("reverse
+// lookup": the answers are names).
+func Resolve(ctx context.Context, h *circuit.Hop, name string) ([]Answer, error) {
+	if a, err := netip.ParseAddr(name); err == nil {
+		name = cell.ReverseName(a)
+	}
+	m, err := cell.NewResolve(name)
+	if err != nil {
+		return nil, fault.Wrap(fault.Config, err)
+	}
+	l := &lookup{hop: h, answer: make(chan lookupResult, 1)}
+	if err := h.OpenStream(func(id uint16) circuit.StreamReceiver { l.id = id; return l }); err != nil {
+		return nil, err
+	}
+	if err := h.Send(cell.RelayResolve, l.id, m.Append(nil)); err != nil {
+		h.RemoveStream(l.id, true)
+		return nil, err
+	}
+	var r lookupResult
+	select {
+	case r = <-l.answer:
+	case <-ctx.Done():
+		h.RemoveStream(l.id, false)
+		return nil, fault.New(fault.Timeout, "resolve: %w", context.Cause(ctx))
+	}
+	if r.err != nil {
+		return nil, fault.New(fault.KindOf(r.err), "resolve: %w", r.err)
+	}
+	return answers(r.m)
+}
+
+func answers(m cell.Resolved) ([]Answer, error) {
+	var out []Answer
+	for _, a := range m {
+		switch a.Type {
+		case cell.AnswerIPv4, cell.AnswerIPv6:
+			out = append(out, Answer{Addr: a.Addr, TTL: a.TTL})
+		case cell.AnswerHostname:
+			out = append(out, Answer{Name: string(a.Text), TTL: a.TTL})
+		case cell.AnswerErrorTransient:
+			return nil, fault.New(fault.Network, "resolve: the exit could not look the name up; trying again may help")
+		case cell.AnswerError:
+			return nil, fault.New(fault.Network, "resolve: the exit says that there is no such name")
+		}
+	}
+	if len(out) == 0 {
+		return nil, fault.New(fault.Network, "resolve: the exit's answer is empty")
+	}
+	return out, nil
+}

@@ -1,0 +1,280 @@
+// Package stream is a TCP-like stream over a circuit, as a net.Conn: BEGIN,
+// DATA, END, per-stream flow control, name lookups, and the directory stream.
+package stream
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Stream is one stream. It implements net.Conn, CloseWrite, io.WriterTo and
+// io.ReaderFrom.
+type Stream struct {
+	hop    *circuit.Hop
+	id     uint16
+	local  net.Addr
+	remote net.Addr
+
+	readWake  chan struct{} // token: the buffer or the state changed
+	writeWake *circuit.Waiter
+	readBy    deadline
+	writeBy   deadline
+	opened    chan struct{} // closed by CONNECTED, END, or the circuit's end
+	ended     chan struct{} // closed when nothing more can be sent
+
+	wmu sync.Mutex // one writer at a time
+
+	mu sync.Mutex // guards what follows
+	// receiving
+	buf     buffer
+	readErr error // what Read returns after the buffer: io.EOF or a cause
+	in      inFlow
+	dirty   bool // something changed since the last Flush
+	// sending
+	out      outFlow
+	writeErr error
+	// states
+	connected   bool
+	addr        netip.Addr // the exit's word on where it connected to
+	openErr     error
+	closed      bool // Close was called
+	writeClosed bool // CloseWrite was called; END is still to be sent
+	endSent     bool
+	peerEnded   bool
+	linger      *time.Timer
+}
+
+// Addr is a stream's end as its user named it; it does not print.
+type Addr struct{ Host string }
+
+// Network returns "tor".
+func (Addr) Network() string { return "tor" }
+
+// String returns the host and port as they were asked for.
+func (a Addr) String() string { return a.Host }
+
+func newStream(h *circuit.Hop, remote string) *Stream {
+	return &Stream{
+		hop:       h,
+		local:     Addr{"client"},
+		remote:    Addr{remote},
+		readWake:  make(chan struct{}, 1),
+		writeWake: circuit.NewWaiter(),
+		readBy:    newDeadline(),
+		writeBy:   newDeadline(),
+		opened:    make(chan struct{}),
+		ended:     make(chan struct{}),
+		in:        newInFlow(h.Info()),
+		out:       newOutFlow(h.Info()),
+	}
+}
+
+// EndError is the peer's END before or after the stream was open.
+type EndError struct {
+	Reason cell.EndReason
+	Addr   netip.Addr // for EndExitPolicy: what the host name resolved to
+}
+
+func (e *EndError) Error() string { return "the exit ended the stream: " + e.Reason.String() }
+
+// HandleMessage implements circuit.StreamReceiver.
+func (s *Stream) HandleMessage(m cell.RelayMsg) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch m.Cmd {
+	case cell.RelayData:
+		return s.dataLocked(m.Data)
+	case cell.RelayConnected:
+		return s.connectedLocked(m.Data)
+	case cell.RelayEnd:
+		s.endLocked(cell.ParseEnd(m.Data))
+		return nil
+	case cell.RelaySendme:
+		if err := s.out.sendme(); err != nil {
+			return err
+		}
+	case cell.RelayXon:
+		x, err := cell.ParseXon(m.Data)
+		if err != nil {
+			return err
+		}
+		if err := s.out.gotXON(s.hop.Now(), x.KBps); err != nil {
+			return err
+		}
+	case cell.RelayXoff:
+		if _, err := cell.ParseXoff(m.Data); err != nil {
+			return err
+		}
+		return s.out.gotXOFF()
+	default:
+		return fault.New(fault.Protocol, "unexpected %v on a stream", m.Cmd)
+	}
+	s.wakeWriter()
+	return nil
+}
+
+func (s *Stream) dataLocked(p []byte) error {
+	if !s.connected {
+		return fault.New(fault.Protocol, "DATA on a stream that is not open")
+	}
+	if s.peerEnded {
+		return fault.New(fault.Protocol, "DATA after END")
+	}
+	if s.closed {
+		return nil
+	}
+	s.buf.write(p)
+	s.dirty = true
+	return s.in.received(s, len(p))
+}
+
+func (s *Stream) connectedLocked(body []byte) error {
+	if s.connected || s.peerEnded {
+		return fault.New(fault.Protocol, "CONNECTED on a stream that is open")
+	}
+	m, err := cell.ParseConnected(body)
+	if err != nil {
+		return err
+	}
+	s.connected = true
+	s.addr = m.Addr
+	close(s.opened)
+	return nil
+}
+
+func (s *Stream) endLocked(m cell.End) {
+	s.peerEnded = true
+	cause := error(io.EOF)
+	end := &EndError{Reason: m.Reason, Addr: m.Addr}
+	if m.Reason != cell.EndDone {
+		cause = fault.New(endKind(m.Reason), "%w", end)
+	}
+	s.finishLocked(cause, fault.New(endKind(m.Reason), "%w", end))
+	s.hop.RemoveStream(s.id, true)
+}
+
+// finishLocked ends both directions: reads see what is buffered and then
+// readErr.
+func (s *Stream) finishLocked(readErr, writeErr error) {
+	if s.readErr == nil {
+		s.readErr = readErr
+	}
+	if s.writeErr == nil {
+		s.writeErr = writeErr
+		close(s.ended)
+	}
+	if !s.connected && s.openErr == nil {
+		s.openErr = writeErr
+		if !isClosed(s.opened) {
+			close(s.opened)
+		}
+	}
+	if s.linger != nil {
+		s.linger.Stop()
+	}
+	s.dirty = true
+	s.wakeReader()
+	s.wakeWriter()
+}
+
+// endKind classifies END reasons for the caller.
+func endKind(r cell.EndReason) fault.Kind {
+	switch r {
+	case cell.EndExitPolicy, cell.EndHibernating, cell.EndConnectRefused:
+		return fault.Refused
+	case cell.EndTimeout:
+		return fault.Timeout
+	case cell.EndTorProtocol:
+		return fault.Protocol
+	case cell.EndResourceLimit:
+		return fault.Resource
+	}
+	return fault.Network
+}
+
+// Flush implements circuit.StreamReceiver.
+func (s *Stream) Flush() {
+	s.mu.Lock()
+	d := s.dirty
+	s.dirty = false
+	s.mu.Unlock()
+	if d {
+		s.wakeReader()
+	}
+}
+
+// HandleCircuitClose implements circuit.StreamReceiver.
+func (s *Stream) HandleCircuitClose(cause error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := fault.New(max(fault.KindOf(cause), fault.Network), "stream: the circuit closed: %w", cause)
+	s.peerEnded, s.endSent = true, true
+	s.finishLocked(err, err)
+}
+
+func (s *Stream) wakeReader() {
+	select {
+	case s.readWake <- struct{}{}:
+	default:
+	}
+}
+
+func (s *Stream) wakeWriter() {
+	select {
+	case s.writeWake.C <- struct{}{}:
+	default:
+	}
+}
+
+// LocalAddr returns a name, not an address: the exit's is its own affair.
+func (s *Stream) LocalAddr() net.Addr { return s.local }
+
+// RemoteAddr returns the host and port that were asked for.
+func (s *Stream) RemoteAddr() net.Addr { return s.remote }
+
+// ExitAddr returns the address that the exit says it connected to; invalid
+// when it does not say.
+func (s *Stream) ExitAddr() netip.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addr
+}
+
+// Hop returns the hop that the stream ends at.
+func (s *Stream) Hop() *circuit.Hop { return s.hop }
+
+// SetDeadline implements net.Conn.
+func (s *Stream) SetDeadline(t time.Time) error {
+	s.readBy.set(t)
+	s.writeBy.set(t)
+	return nil
+}
+
+// SetReadDeadline implements net.Conn.
+func (s *Stream) SetReadDeadline(t time.Time) error { s.readBy.set(t); return nil }
+
+// SetWriteDeadline implements net.Conn.
+func (s *Stream) SetWriteDeadline(t time.Time) error { s.writeBy.set(t); return nil }
+
+var errDeadline = fault.Wrap(fault.Timeout, os.ErrDeadlineExceeded)
+
+func errWrongFlow(what string) error {
+	return fault.New(fault.Protocol, "%s does not belong to the flow control that was negotiated", what)
+}
+
+// ignoreClosed drops the error of a send on a circuit that has closed: the
+// stream learns of that by HandleCircuitClose.
+func ignoreClosed(err error) error {
+	if fault.Is(err, fault.Closed) {
+		return nil
+	}
+	return err
+}

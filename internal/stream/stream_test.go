@@ -1,0 +1,283 @@
+package stream_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/simnet"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+var discard = slog.New(slog.DiscardHandler)
+
+// client opens channels without an identity.
+func client(t testing.TB) *channel.Manager {
+	m := channel.NewManager(&channel.Config{Log: discard, Now: time.Now}, &channel.LinkConfig{}, simnet.Dial)
+	t.Cleanup(m.Close)
+	return m
+}
+
+func build(t testing.TB, m *channel.Manager, o circuit.HopOptions, path ...*simnet.Relay) *circuit.Circuit {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	ch, err := m.Get(ctx, path[0].Target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := circuit.Create(ctx, &circuit.Env{Log: discard, Now: time.Now}, ch, path[0].Target, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range path[1:] {
+		if err := c.Extend(ctx, r.Target, o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return c
+}
+
+func dial(t testing.TB, c *circuit.Circuit, host string) *stream.Stream {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	s, err := stream.Dial(ctx, c.Last(), host, 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// kinds are the ways to talk to a hop.
+var kinds = map[string]circuit.HopOptions{
+	"ntor windows":    {NoNtorV3: true},
+	"ntor-v3 windows": {},
+	"vegas tor1":      {Congestion: true},
+	"vegas cgo":       {Congestion: true, CGO: true},
+}
+
+func TestEchoThroughThreeHops(t *testing.T) {
+	a, b, c := simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{})
+	m := client(t)
+	for name, o := range kinds {
+		t.Run(name, func(t *testing.T) {
+			circ := build(t, m, o, a, b, c)
+			s := dial(t, circ, "echo")
+			want := make([]byte, 3<<20)
+			rand.NewChaCha8([32]byte{1}).Read(want)
+			var got bytes.Buffer
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				if _, err := io.CopyN(&got, s, int64(len(want))); err != nil {
+					t.Error(err)
+				}
+			})
+			if n, err := s.Write(want); n != len(want) || err != nil {
+				t.Fatal(n, err)
+			}
+			wg.Wait()
+			if sha256.Sum256(got.Bytes()) != sha256.Sum256(want) {
+				t.Fatal("the echo differs")
+			}
+			if err := s.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if circ.Err() != nil {
+				t.Fatal(circ.Err())
+			}
+		})
+	}
+}
+
+func TestManyStreamsShareACircuit(t *testing.T) {
+	a, b := simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{})
+	circ := build(t, client(t), circuit.HopOptions{Congestion: true}, a, b)
+	var wg sync.WaitGroup
+	for i := range 100 {
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+			defer cancel()
+			s, err := stream.Dial(ctx, circ.Last(), "echo", 80)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer s.Close()
+			want := bytes.Repeat([]byte{byte(i)}, 60000)
+			go s.Write(want)
+			got := make([]byte, len(want))
+			if _, err := io.ReadFull(s, got); err != nil || !bytes.Equal(got, want) {
+				t.Errorf("stream %d: %v", i, err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := circ.Last().Streams(); n != 0 {
+		t.Fatalf("%d streams are left", n)
+	}
+}
+
+// TestReaderThatStopsStopsTheSender: nobody reads; the sender's writes must
+// block, within the windows, and go on when reading goes on.
+func TestReaderThatStopsStopsTheSender(t *testing.T) {
+	for name, o := range kinds {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			sent := 0
+			done := make(chan error, 1)
+			r := simnet.New(t, simnet.Options{Serve: func(s *stream.Stream) {
+				b := make([]byte, 100<<10)
+				for range 500 {
+					n, err := s.Write(b)
+					mu.Lock()
+					sent += n
+					mu.Unlock()
+					if err != nil {
+						done <- err
+						return
+					}
+				}
+				done <- s.Close()
+			}})
+			circ := build(t, client(t), o, r)
+			s := dial(t, circ, "source")
+			// The source stands still when a second passes without progress.
+			last := -1
+			for {
+				mu.Lock()
+				now := sent
+				mu.Unlock()
+				if now == last {
+					break
+				}
+				last = now
+				timer := time.NewTimer(time.Second)
+				<-timer.C
+			}
+			if last > 20<<20 {
+				t.Fatalf("%d bytes were taken although nobody reads", last)
+			}
+			n, err := io.Copy(io.Discard, s)
+			if err != nil || n != 500*100<<10 {
+				t.Fatal(n, err)
+			}
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+func TestRefusalsAndResolve(t *testing.T) {
+	r := simnet.New(t, simnet.Options{})
+	circ := build(t, client(t), circuit.HopOptions{}, r)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	_, err := stream.Dial(ctx, circ.Last(), "refused", 25)
+	var end *stream.EndError
+	if !errors.As(err, &end) || end.Reason != cell.EndExitPolicy || end.Addr.String() != "192.0.2.1" || !fault.Is(err, fault.Refused) {
+		t.Fatalf("refusal: %v", err)
+	}
+	as, err := stream.Resolve(ctx, circ.Last(), "example.com")
+	if err != nil || len(as) != 1 || as[0].Addr.String() != "192.0.2.1" || as[0].TTL != 60 {
+		t.Fatal(as, err)
+	}
+	if circ.Err() != nil || circ.Last().Streams() != 0 {
+		t.Fatal("the circuit must live and be empty")
+	}
+}
+
+func TestDeadlines(t *testing.T) {
+	r := simnet.New(t, simnet.Options{})
+	s := dial(t, build(t, client(t), circuit.HopOptions{}, r), "echo")
+	if err := s.SetReadDeadline(time.Now().Add(-time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	var ne net.Error
+	if _, err := s.Read(make([]byte, 1)); !errors.As(err, &ne) || !ne.Timeout() {
+		t.Fatal(err)
+	}
+	if err := s.SetReadDeadline(time.Now().Add(20 * time.Millisecond)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Read(make([]byte, 1)); !errors.As(err, &ne) || !ne.Timeout() {
+		t.Fatal(err)
+	}
+	if err := s.SetDeadline(time.Time{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(s, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Fatal(err)
+	}
+	if _, err := s.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+		t.Fatal(err)
+	}
+}
+
+// TestHalfClose: the answer that follows CloseWrite still arrives.
+func TestHalfClose(t *testing.T) {
+	r := simnet.New(t, simnet.Options{Serve: func(s *stream.Stream) {
+		b := make([]byte, 5)
+		if _, err := io.ReadFull(s, b); err != nil {
+			return
+		}
+		fmt.Fprintf(s, "got %s", b)
+		_ = s.Close()
+	}})
+	s := dial(t, build(t, client(t), circuit.HopOptions{}, r), "x")
+	if _, err := s.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Write([]byte("more")); !errors.Is(err, net.ErrClosed) {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(s); string(b) != "got hello" || err != nil {
+		t.Fatalf("%q %v", b, err)
+	}
+}
+
+// TestRelayDies: every stream and circuit through it ends with a cause, and
+// the client's other circuits go on.
+func TestRelayDies(t *testing.T) {
+	a, b, c := simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{})
+	m := client(t)
+	hit, spared := build(t, m, circuit.HopOptions{}, a, b), build(t, m, circuit.HopOptions{}, a, c)
+	s, other := dial(t, hit, "echo"), dial(t, spared, "echo")
+	b.Stop()
+	if _, err := s.Read(make([]byte, 1)); err == nil || !fault.Is(err, fault.Network) {
+		t.Fatalf("read: %v", err)
+	}
+	<-hit.Done()
+	if _, err := other.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(other, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+}

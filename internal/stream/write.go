@@ -1,0 +1,191 @@
+package stream
+
+import (
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Write implements net.Conn. It returns once all of p is sealed and queued on
+// the circuit's channel; it waits for the hop's window, the stream's window or
+// XON, and the channel.
+func (s *Stream) Write(p []byte) (int, error) {
+	s.wmu.Lock()
+	defer s.wmu.Unlock()
+	return s.write(p)
+}
+
+func (s *Stream) write(p []byte) (int, error) {
+	done := 0
+	waiting := false
+	defer func() {
+		if waiting {
+			s.hop.CancelWait(s.writeWake)
+		}
+	}()
+	for done < len(p) {
+		if isClosed(s.writeBy.passed()) {
+			return done, errDeadline
+		}
+		s.mu.Lock()
+		err := s.writeErr
+		if s.closed || s.writeClosed {
+			err = net.ErrClosed
+		}
+		limit, wait := s.out.limit(s.hop.Now())
+		per := s.hop.Info().MaxData
+		want := min(limit, maxBatch, (len(p)-done+per-1)/per)
+		bytes := min(want*per, len(p)-done)
+		if err == nil {
+			s.out.sent(want, bytes)
+		}
+		s.mu.Unlock()
+		if err != nil {
+			return done, err
+		}
+		if want > 0 {
+			n, cells, err := s.hop.SendData(s.writeWake, s.id, p[done:done+bytes], want)
+			if cells < want {
+				s.mu.Lock()
+				s.out.unsent(want-cells, bytes-n)
+				s.mu.Unlock()
+			}
+			if err != nil {
+				return done, err
+			}
+			done += n
+			waiting = cells == 0
+			if cells > 0 {
+				continue
+			}
+		} else if waiting {
+			// Stopped by the peer: no place in the queue for the hop's credit.
+			s.hop.CancelWait(s.writeWake)
+			waiting = false
+		}
+		if err := s.waitToWrite(wait); err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// waitToWrite waits for credit, or for a rate's next tokens when wait is not
+// zero.
+func (s *Stream) waitToWrite(wait time.Duration) error {
+	var tokens <-chan time.Time
+	if wait > 0 {
+		t := time.NewTimer(wait)
+		defer t.Stop()
+		tokens = t.C
+	}
+	select {
+	case <-s.writeWake.C:
+	case <-tokens:
+	case <-s.ended:
+	case <-s.writeBy.passed():
+		return errDeadline
+	}
+	return nil
+}
+
+var copyPool = sync.Pool{New: func() any { b := make([]byte, copySize); return &b }}
+
+// maxBatch is how many DATA cells are sealed at a time, one TLS record's worth;
+// copySize is what they carry.
+const (
+	maxBatch = 31
+	copySize = maxBatch * 498
+)
+
+// ReadFrom implements io.ReaderFrom with a buffer that fills whole cells.
+func (s *Stream) ReadFrom(r io.Reader) (int64, error) {
+	b := copyPool.Get().(*[]byte)
+	defer copyPool.Put(b)
+	var total int64
+	for {
+		n, err := r.Read(*b)
+		if n > 0 {
+			k, werr := s.Write((*b)[:n])
+			total += int64(k)
+			if werr != nil {
+				return total, werr
+			}
+		}
+		if err == io.EOF {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+	}
+}
+
+// halfCloseLinger is how long the peer must be silent before a stream whose
+// write side was closed is ended. END closes both directions at a C tor exit,
+// so that sending it at once would cut off the answer.
+const halfCloseLinger = time.Second
+
+// CloseWrite says that no more will be written. The protocol has no half-close
+// (tor-spec, "closing streams"): END is held back until the peer was silent for
+// a second, or ended the stream itself; reading goes on all the time.
+func (s *Stream) CloseWrite() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.writeErr != nil || s.writeClosed {
+		return nil
+	}
+	s.writeClosed = true
+	s.linger = time.AfterFunc(halfCloseLinger, s.lingered)
+	s.in.activity = false
+	return nil
+}
+
+// lingered runs when the linger time has passed.
+func (s *Stream) lingered() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.peerEnded {
+		return
+	}
+	if s.in.activity || s.buf.n > 0 {
+		s.in.activity = false
+		s.linger.Reset(halfCloseLinger)
+		return
+	}
+	s.sendEndLocked(cell.EndDone)
+}
+
+func (s *Stream) sendEndLocked(reason cell.EndReason) {
+	if s.endSent {
+		return
+	}
+	s.endSent = true
+	m := cell.End{Reason: reason}
+	// An error means that the circuit is closed: then nobody waits for END.
+	_ = s.hop.Send(cell.RelayEnd, s.id, m.Append(nil))
+}
+
+// Close ends the stream with reason DONE; what is unread is dropped.
+func (s *Stream) Close() error { return s.CloseReason(cell.EndDone) }
+
+// CloseReason ends the stream with a reason for the peer.
+func (s *Stream) CloseReason(reason cell.EndReason) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	s.finishLocked(net.ErrClosed, fault.Wrap(fault.Closed, net.ErrClosed))
+	s.buf.clear()
+	if !s.peerEnded {
+		s.sendEndLocked(reason)
+		s.hop.RemoveStream(s.id, false)
+	}
+	return nil
+}
