@@ -1,5 +1,5 @@
 // Package handshake does the circuit handshakes, bytes in and bytes out:
-// CREATE_FAST, ntor and ntor-v3, both roles (tor-spec, "Creating circuits";
+// CREATE_FAST, ntor, ntor-v3 and hs-ntor, both roles (tor-spec and rend-spec;
 // proposals 216 and 332), and the post-quantum hybrid (docs/spec/pq-circuits.md).
 //
 // A handshake opens no socket and reads no clock. Randomness is a parameter:
