@@ -25,7 +25,7 @@ func Accept(ctx context.Context, raw net.Conn, cfg *LinkConfig) (*Link, error) {
 		if err := conn.HandshakeContext(ctx); err != nil {
 			return nil, tlsError(err)
 		}
-		a := &accepting{cfg: cfg, conn: conn, cells: newHandshakeCells(conn), start: cfg.now()}
+		a := &accepting{cfg: cfg, conn: conn, cells: newHandshakeCells(conn, raw), start: cfg.now()}
 		return a.run(remoteAddr(raw))
 	})
 }

@@ -25,6 +25,7 @@ var linkVersions = cell.Versions{4, 5}
 // directions for AUTHENTICATE.
 type handshakeCells struct {
 	conn    net.Conn
+	quick   func() // called before a read: see quickACK
 	version uint16 // 0 until VERSIONS were exchanged
 
 	buf []byte // all bytes received; cells alias it, so nothing in it moves
@@ -34,8 +35,9 @@ type handshakeCells struct {
 	before         [32]byte // hash of what was received before the last cell that next returned
 }
 
-func newHandshakeCells(conn net.Conn) *handshakeCells {
-	return &handshakeCells{conn: conn, sent: sha256.New(), received: sha256.New()}
+// newHandshakeCells reads and writes cells on conn, a TLS connection over raw.
+func newHandshakeCells(conn, raw net.Conn) *handshakeCells {
+	return &handshakeCells{conn: conn, quick: quickACK(raw), sent: sha256.New(), received: sha256.New()}
 }
 
 // digest returns a hash's value without ending it.
@@ -109,6 +111,7 @@ func (h *handshakeCells) fill(n int, waiting string) error {
 	}
 	for len(h.buf)-h.off < n {
 		h.buf = slices.Grow(h.buf, 4096)
+		h.quick()
 		m, err := h.conn.Read(h.buf[len(h.buf):cap(h.buf)])
 		h.buf = h.buf[:len(h.buf)+m]
 		if err != nil && len(h.buf)-h.off < n {

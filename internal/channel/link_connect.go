@@ -35,7 +35,7 @@ func Connect(ctx context.Context, raw net.Conn, want ident.RelayID, addr netip.A
 		if err := conn.HandshakeContext(ctx); err != nil {
 			return nil, tlsError(err)
 		}
-		c := &connecting{cfg: cfg, conn: conn, cells: newHandshakeCells(conn), start: cfg.now()}
+		c := &connecting{cfg: cfg, conn: conn, cells: newHandshakeCells(conn, raw), start: cfg.now()}
 		return c.run(want, addr)
 	})
 }

@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net"
 	"net/netip"
@@ -229,6 +231,24 @@ func createFast(t *testing.T, l *Link, id uint32) *layer.Client {
 	return hop
 }
 
+// leafShape is what of a TLS certificate an onlooker could tell relays by, but
+// for the names, times, keys and serial number, which are each relay's own.
+func leafShape(t *testing.T, der []byte) string {
+	t.Helper()
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := func(raw []byte, cn string) string {
+		return fmt.Sprintf("%x %s %s", raw[6:12], cn[:4], cn[len(cn)-4:]) // object identifier and string type, "www.", suffix
+	}
+	life := c.NotAfter.Sub(c.NotBefore)
+	return fmt.Sprintf("version %d, %v signature of %d bytes, %v key of %d bits and exponent %d, %d extensions, subject %s, issuer %s, from %s, whole days or a second less %v, serial number up to 64 bits %v",
+		c.Version, c.SignatureAlgorithm, len(c.Signature), c.PublicKeyAlgorithm, c.PublicKey.(*rsa.PublicKey).N.BitLen(), c.PublicKey.(*rsa.PublicKey).E, len(c.Extensions),
+		name(c.RawSubject, c.Subject.CommonName), name(c.RawIssuer, c.Issuer.CommonName), c.NotBefore.Format("15:04:05"),
+		life%(24*time.Hour) == 0 || (life+time.Second)%(24*time.Hour) == 0, c.SerialNumber.BitLen() <= 64)
+}
+
 func TestConnectToCtor(t *testing.T) {
 	r := startCtor(t)
 	t.Run("client", func(t *testing.T) {
@@ -244,6 +264,9 @@ func TestConnectToCtor(t *testing.T) {
 		}
 		state := l.Conn.ConnectionState()
 		t.Logf("TLS %s, %s, %s", tls.VersionName(state.Version), state.CurveID, tls.CipherSuiteName(state.CipherSuite))
+		if got, want := leafShape(t, keys(t).leaf.Certificate[0]), leafShape(t, state.PeerCertificates[0].Raw); got != want {
+			t.Errorf("Chive's TLS certificate is told from C tor's:\n%s\n%s", got, want)
+		}
 		createFast(t, l, 0x80000001)
 	})
 	t.Run("one identity", func(t *testing.T) {

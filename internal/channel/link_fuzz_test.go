@@ -23,14 +23,14 @@ func (c byteConn) Write(b []byte) (int, error) { return len(b), nil }
 func FuzzLinkCells(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		cfg := &LinkConfig{}
-		c := &connecting{cfg: cfg, cells: newHandshakeCells(byteConn{in: bytes.NewReader(b)})}
+		c := &connecting{cfg: cfg, cells: newHandshakeCells(byteConn{in: bytes.NewReader(b)}, nil)}
 		if c.cells.negotiate() == nil && c.read() == nil {
 			if rest := len(c.cells.leftover()); rest >= len(b) || c.cells.version < 4 {
 				t.Fatalf("%d of %d bytes left, version %d", rest, len(b), c.cells.version)
 			}
 			checkResponder(c.certs, [32]byte{}, time.Unix(1600000000, 0))
 		}
-		a := &accepting{cfg: cfg, cells: newHandshakeCells(byteConn{in: bytes.NewReader(b)})}
+		a := &accepting{cfg: cfg, cells: newHandshakeCells(byteConn{in: bytes.NewReader(b)}, nil)}
 		if a.cells.negotiate() == nil {
 			if _, err := a.read(); err == nil && a.proved {
 				t.Fatal("a forged AUTHENTICATE")

@@ -176,7 +176,7 @@ func hostileInitiator(t *testing.T, cfg *LinkConfig, first []byte, script func(c
 			return
 		}
 		conn := tls.Client(a, conf)
-		c := &connecting{cfg: cfg, conn: conn, cells: newHandshakeCells(conn), start: time.Now()}
+		c := &connecting{cfg: cfg, conn: conn, cells: newHandshakeCells(conn, a), start: time.Now()}
 		if c.cells.write(first, "VERSIONS") != nil || c.cells.negotiate() != nil || c.read() != nil {
 			return
 		}

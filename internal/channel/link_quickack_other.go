@@ -1,0 +1,8 @@
+//go:build !linux
+
+package channel
+
+import "net"
+
+// quickACK does nothing where the kernel has no such hint.
+func quickACK(net.Conn) func() { return func() {} }
