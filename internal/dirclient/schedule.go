@@ -9,20 +9,23 @@ import (
 
 // refreshWindow returns when a client may fetch the consensus after d
 // (dir-spec 5.1): from three quarters of an interval after it ceases to be
-// fresh, for seven eighths of what is then left of its life. interval replaces
-// the consensus's own when it is not zero.
+// fresh, for seven eighths of what is then left of its life. When interval is
+// not zero it replaces the consensus's own, and the window is no longer than
+// it: a private network may vote every few seconds for consensuses that are
+// valid for hours.
 func refreshWindow(d *netdir.Directory, interval time.Duration) (from, to time.Time) {
 	fresh := d.FreshUntil()
+	longest := d.ValidUntil().Sub(d.ValidAfter())
 	if interval == 0 {
 		interval = fresh.Sub(d.ValidAfter())
 	} else {
-		fresh = d.ValidAfter().Add(interval)
+		fresh, longest = d.ValidAfter().Add(interval), interval
 	}
 	from = fresh.Add(interval * 3 / 4)
 	if !from.Before(d.ValidUntil()) { // an odd network, whose consensuses end when they are no longer fresh
 		from = fresh
 	}
-	return from, from.Add(max(d.ValidUntil().Sub(from), 0) * 7 / 8)
+	return from, from.Add(min(max(d.ValidUntil().Sub(from), 0)*7/8, longest))
 }
 
 // refreshTime chooses a time in the window, uniformly.

@@ -1,0 +1,51 @@
+package dirclient
+
+import (
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/testvec/dirgen"
+)
+
+func TestRefreshWindow(t *testing.T) {
+	n, err := dirgen.New(dirgen.Options{Relays: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var l netdir.Loader
+	d, _, err := l.Consensus(n.Consensus, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ interval, from, to time.Duration }{
+		{0, 105 * time.Minute, 105*time.Minute + 75*time.Minute*7/8}, // the specification's example
+		{time.Minute, 105 * time.Second, 165 * time.Second},
+		{2 * time.Hour, 2 * time.Hour, 2*time.Hour + 52*time.Minute + 30*time.Second},
+	} {
+		from, to := refreshWindow(d, c.interval)
+		if from.Sub(d.ValidAfter()) != c.from || to.Sub(d.ValidAfter()) != c.to {
+			t.Errorf("%v: %v to %v", c.interval, from.Sub(d.ValidAfter()), to.Sub(d.ValidAfter()))
+		}
+		for range 100 {
+			if at := refreshTime(d, c.interval); at.Before(from) || !at.Before(to) {
+				t.Errorf("%v: %v", c.interval, at)
+			}
+		}
+	}
+}
+
+func TestBackoffGrows(t *testing.T) {
+	var b backoff
+	last := time.Duration(0)
+	for range 100 {
+		d := b.next()
+		if d < time.Second || d > maxDelay || d > max(2*time.Second, 3*last) {
+			t.Fatalf("%v after %v", d, last)
+		}
+		last = d
+	}
+	if b.reset(); b.next() > 2*time.Second {
+		t.Error("it does not begin anew")
+	}
+}
