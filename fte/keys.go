@@ -124,3 +124,7 @@ func ParseServerKeys(r io.Reader) ([]*ServerKey, error) {
 	}
 	return keys, nil
 }
+
+// Bare returns the certificate without its prefix, for the arguments of a
+// bridge line.
+func (c *Cert) Bare() string { return strings.TrimPrefix(c.Line(), certLine) }

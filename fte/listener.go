@@ -231,15 +231,15 @@ func (ln *Listener) decoy(c *Conn) {
 		origin.Close()
 		return
 	}
-	splice(c.raw, origin)
+	Relay(c.raw, origin)
 }
 
 // halfCloser is a connection whose sending half can be ended by itself.
 type halfCloser interface{ CloseWrite() error }
 
-// splice copies both ways until both ways have ended, passing each end on, and
+// Relay copies both ways until both ways have ended, passing each end on, and
 // closes both connections. The first error ends both ways.
-func splice(a, b net.Conn) (fromA, fromB int64, err error) {
+func Relay(a, b net.Conn) (fromA, fromB int64, err error) {
 	var wg sync.WaitGroup
 	var once sync.Once
 	way := func(dst, src net.Conn, n *int64) {

@@ -18,8 +18,6 @@ const DefaultMaxConns = 16384
 // connections and dials a server; as a server it takes formatted ones, and
 // dials the plain side only after a peer is authenticated.
 type Proxy struct {
-	// Accepted wraps what was accepted (a server); nil leaves it plain. The
-	// listener given to Serve is expected to be a *Listener then.
 	// Dialed wraps what Dial returned (a client); nil leaves it plain.
 	Dialed Transport
 	// Dial reaches the other side.
@@ -99,7 +97,7 @@ func (p *Proxy) carry(in net.Conn) {
 	}
 	p.Stats.Active.Add(1)
 	defer p.Stats.Active.Add(-1)
-	fromIn, fromOut, err := splice(in, out)
+	fromIn, fromOut, err := Relay(in, out)
 	if err != nil {
 		p.Stats.Broken.Add(1)
 		p.Log.Debug("a connection ended early", "error", err)

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/chivenet/chive/fte"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/metrics"
+)
+
+// fteFlags are the flags of chive fte; those of fteproxy have its names and
+// defaults (with - for _, which is accepted too).
+type fteFlags struct {
+	mode, protocol         string
+	clientIP, serverIP     string
+	proxyIP                string
+	clientPort, serverPort uint16
+	proxyPort              uint16
+	upstream, downstream   string
+	key, keyFile           string
+	release, definitions   string
+	order019, quiet        bool
+
+	cert, serverKey, wire string
+	pq, chacha            bool
+	padTo, padRandom      int
+	delay                 time.Duration
+
+	maxConns, maxPending int
+	handshake, drain     time.Duration
+	decoy, metrics       string
+}
+
+func fteCommand() *cobra.Command {
+	var f fteFlags
+	cmd := &cobra.Command{
+		Use:   "fte --mode client|server",
+		Short: "Carry TCP connections in a format (format-transforming encryption)",
+		Long: `Carry TCP connections in a format: every message looks like a word of a regular language.
+
+A client listens on --client-ip:--client-port and connects to a server at --server-ip:--server-port,
+which connects to --proxy-ip:--proxy-port once the client is authenticated.
+
+--protocol classic talks to fteproxy 0.3.2. --protocol chive is Chive's own, with a key for each
+server: "chive fte keygen FILE" makes one and prints the certificate that clients give as --cert.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.ErrOrStderr()) },
+	}
+	p := cmd.PersistentFlags()
+	p.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
+	})
+	p.StringVar(&f.release, "release", "", "built-in definitions, YYYYMMDD (default fteproxy's latest)")
+	p.StringVar(&f.definitions, "definitions", "", "definitions file, named YYYYMMDD.json, instead of a release")
+	p.BoolVar(&f.order019, "order-0.2", false, "number words as fteproxy 0.2.19 does")
+	l := cmd.Flags()
+	l.StringVar(&f.mode, "mode", "client", "client or server")
+	l.StringVar(&f.protocol, "protocol", "classic", "classic (fteproxy's) or chive")
+	l.StringVar(&f.clientIP, "client-ip", "127.0.0.1", "where a client listens")
+	l.Uint16Var(&f.clientPort, "client-port", 8079, "where a client listens")
+	l.StringVar(&f.serverIP, "server-ip", "127.0.0.1", "where a server listens and a client connects")
+	l.Uint16Var(&f.serverPort, "server-port", 8080, "where a server listens and a client connects")
+	l.StringVar(&f.proxyIP, "proxy-ip", "127.0.0.1", "where a server connects")
+	l.Uint16Var(&f.proxyPort, "proxy-port", 8081, "where a server connects")
+	l.StringVar(&f.upstream, "upstream-format", "", "client-to-server format (default manual-http-request)")
+	l.StringVar(&f.downstream, "downstream-format", "", "server-to-client format (default the upstream's response)")
+	l.StringVar(&f.key, "key", "", "classic: shared key, 64 hexadecimal digits (default fteproxy's public one)")
+	l.StringVar(&f.keyFile, "key-file", "", "classic: file with the shared key; chive: file with the server's keys")
+	l.StringVar(&f.cert, "cert", "", "chive client: the server's certificate")
+	l.StringVar(&f.wire, "wire", "strict", "chive client: strict (every byte in the language) or bulk")
+	l.BoolVar(&f.pq, "pq", false, "chive client: add ML-KEM-768 to the key exchange")
+	l.BoolVar(&f.chacha, "chacha", false, "chive client: ChaCha20-Poly1305 records, for machines without AES")
+	l.IntVar(&f.padTo, "pad-to", 0, "chive: pad records to a multiple of this many bytes")
+	l.IntVar(&f.padRandom, "pad-random", 0, "chive: pad records with up to this many bytes")
+	l.DurationVar(&f.delay, "delay", 0, "chive: delay each record for a random time up to this")
+	l.IntVar(&f.maxConns, "max-connections", fte.DefaultMaxConns, "connections carried at once")
+	l.IntVar(&f.maxPending, "max-handshakes", fte.DefaultMaxPending, "server: unauthenticated connections at once")
+	l.DurationVar(&f.handshake, "handshake-timeout", fte.DefaultHandshakeTimeout, "server: how long a connection may stay unauthenticated (to twice this)")
+	l.StringVar(&f.decoy, "decoy", "", "server: host:port that answers unauthenticated connections")
+	l.DurationVar(&f.drain, "drain", 10*time.Second, "how long open connections may go on after an interrupt")
+	l.StringVar(&f.metrics, "metrics", "", "host:port to serve metrics on, as Prometheus text")
+	l.BoolVar(&f.quiet, "quiet", false, "log nothing")
+	cmd.AddCommand(fteFormatsCommand(&f), fteTestCommand(&f), fteKeygenCommand())
+	return cmd
+}
+
+// load returns the definitions that the flags name.
+func (f *fteFlags) load() (*fte.Definitions, error) {
+	if f.definitions == "" {
+		return fte.Release(f.release, f.order019)
+	}
+	file, err := os.Open(f.definitions)
+	if err != nil {
+		return nil, fault.New(fault.Config, "definitions: %w", err)
+	}
+	defer file.Close()
+	return fte.ReadDefinitions(strings.TrimSuffix(filepath.Base(f.definitions), ".json"), file, f.order019)
+}
+
+// format returns the format's name without direction; either flag implies the other.
+func (f *fteFlags) format() (string, error) {
+	up, upOK := strings.CutSuffix(f.upstream, "-request")
+	down, downOK := strings.CutSuffix(f.downstream, "-response")
+	switch {
+	case f.upstream == "" && f.downstream == "":
+		return fte.DefaultFormat, nil
+	case f.upstream != "" && !upOK:
+		return "", fault.New(fault.Config, "--upstream-format ends in -request")
+	case f.downstream != "" && !downOK:
+		return "", fault.New(fault.Config, "--downstream-format ends in -response")
+	case f.upstream == "":
+		return down, nil
+	case f.downstream != "" && up != down:
+		return "", fault.New(fault.Config, "a server answers %s in %s-response: --downstream-format can't be %s", f.upstream, up, f.downstream)
+	}
+	return up, nil
+}
+
+// classicKey returns the shared key of the flags; the zero key is the default one.
+func (f *fteFlags) classicKey() (k fte.Key, err error) {
+	switch {
+	case f.key != "" && f.keyFile != "":
+		return k, fault.New(fault.Config, "give --key or --key-file, not both")
+	case f.key != "":
+		return fte.ParseKey(f.key)
+	case f.keyFile != "":
+		b, err := os.ReadFile(f.keyFile)
+		if err != nil {
+			return k, fault.New(fault.Config, "key file: %w", err)
+		}
+		return fte.ParseKey(string(b))
+	}
+	return k, nil
+}
+
+// transport builds the side of the protocol that the flags ask for.
+func (f *fteFlags) transport(server bool) (fte.Transport, error) {
+	defs, err := f.load()
+	if err != nil {
+		return nil, err
+	}
+	name, err := f.format()
+	if err != nil {
+		return nil, err
+	}
+	switch f.protocol {
+	case "classic":
+		p := fte.Classic{Definitions: defs, Format: name}
+		if f.order019 {
+			p.MaxCell = 1 << 15 // what 0.2.19 sends
+		}
+		if p.Key, err = f.classicKey(); err != nil {
+			return nil, err
+		}
+		if server {
+			return p.Acceptor()
+		}
+		return p.Dialer()
+	case "chive":
+		return f.chive(defs, name, server)
+	}
+	return nil, fault.New(fault.Config, "--protocol %q is neither classic nor chive", f.protocol)
+}
+
+func (f *fteFlags) chive(defs *fte.Definitions, name string, server bool) (fte.Transport, error) {
+	p := fte.Protocol{Hybrid: f.pq, ChaCha: f.chacha, Shape: fte.Shape{Multiple: f.padTo, Random: f.padRandom, Delay: f.delay}}
+	var err error
+	if p.Request, p.Response, err = defs.Pair(name); err != nil {
+		return nil, err
+	}
+	if p.Mode, err = fte.ParseMode(f.wire); err != nil {
+		return nil, err
+	}
+	if !server {
+		if p.Cert, err = fte.ParseCert(f.cert); err != nil {
+			return nil, err
+		}
+		return p.Dialer()
+	}
+	file, err := os.Open(f.keyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fault.New(fault.Config, "a chive server needs --key-file; chive fte keygen FILE makes one: %w", err)
+	} else if err != nil {
+		return nil, fault.New(fault.Config, "key file: %w", err)
+	}
+	defer file.Close()
+	if p.Keys, err = fte.ParseServerKeys(file); err != nil {
+		return nil, err
+	}
+	return p.Acceptor()
+}
+
+func hostPort(ip string, port uint16) string { return net.JoinHostPort(ip, strconv.Itoa(int(port))) }
+
+func dialTo(addr string) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", addr)
+	}
+}
+
+// run is chive fte itself.
+func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
+	if f.mode != "client" && f.mode != "server" {
+		return fault.New(fault.Config, "--mode %q is neither client nor server", f.mode)
+	}
+	server := f.mode == "server"
+	t, err := f.transport(server)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	if f.quiet {
+		log = slog.New(slog.DiscardHandler)
+	}
+	stats := new(fte.Stats)
+	p := &fte.Proxy{MaxConns: f.maxConns, Log: log, Stats: stats}
+	var at string
+	if server {
+		at, p.Dial = hostPort(f.serverIP, f.serverPort), dialTo(hostPort(f.proxyIP, f.proxyPort))
+	} else {
+		at, p.Dial, p.Dialed = hostPort(f.clientIP, f.clientPort), dialTo(hostPort(f.serverIP, f.serverPort)), t
+	}
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		return fault.New(fault.Network, "listening: %w", err)
+	}
+	if server {
+		cfg := fte.ListenConfig{Transport: t, MaxPending: f.maxPending, HandshakeTimeout: f.handshake, Stats: stats}
+		if f.decoy != "" {
+			cfg.Decoy = dialTo(f.decoy)
+		}
+		l = fte.NewListener(l, cfg)
+	}
+	stop, err := serveMetrics(f.metrics, stats)
+	if err != nil {
+		l.Close()
+		return err
+	}
+	defer stop()
+	log.Info("ready", "mode", f.mode, "protocol", f.protocol)
+	if err := p.Serve(ctx, l); err != nil {
+		return err
+	}
+	drain, cancel := context.WithTimeout(context.Background(), f.drain)
+	defer cancel()
+	if err := p.Drain(drain); err != nil {
+		log.Warn("stopped", "error", err)
+	}
+	return nil
+}
+
+// serveMetrics serves stats as Prometheus text; an empty address serves nothing.
+func serveMetrics(addr string, s *fte.Stats) (stop func(), err error) {
+	if addr == "" {
+		return func() {}, nil
+	}
+	r := new(metrics.Registry)
+	for _, m := range []struct {
+		name, help string
+		f          func() int64
+	}{
+		{"chive_fte_accepted_total", "Connections that came in.", func() int64 { return int64(s.Accepted.Load()) }},
+		{"chive_fte_opened_total", "Handshakes that succeeded.", func() int64 { return int64(s.Opened.Load()) }},
+		{"chive_fte_failed_total", "Handshakes that failed.", func() int64 { return int64(s.Failed.Load()) }},
+		{"chive_fte_evicted_total", "Handshakes closed to make room.", func() int64 { return int64(s.Evicted.Load()) }},
+		{"chive_fte_decoyed_total", "Failed handshakes handed to the decoy.", func() int64 { return int64(s.Decoyed.Load()) }},
+		{"chive_fte_dial_failed_total", "Connections whose other side couldn't be reached.", func() int64 { return int64(s.DialFailed.Load()) }},
+		{"chive_fte_broken_total", "Connections that ended with an error.", func() int64 { return int64(s.Broken.Load()) }},
+		{"chive_fte_sent_bytes_total", "Payload sent in the format, of ended connections.", func() int64 { return int64(s.SentBytes.Load()) }},
+		{"chive_fte_received_bytes_total", "Payload received in the format, of ended connections.", func() int64 { return int64(s.RecvBytes.Load()) }},
+		{"chive_fte_pending", "Unauthenticated connections.", s.Pending.Load},
+		{"chive_fte_active", "Open connections.", s.Active.Load},
+	} {
+		r.GaugeFunc(m.name, m.help, m.f)
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fault.New(fault.Network, "listening for metrics: %w", err)
+	}
+	srv := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", metrics.ContentType)
+		r.WritePrometheus(w) // a scraper that went away misses nothing
+	})}
+	go srv.Serve(l)
+	return func() { srv.Close() }, nil
+}
+
+// printf writes to a command's output.
+func printf(cmd *cobra.Command, format string, args ...any) {
+	fmt.Fprintf(cmd.OutOrStdout(), format, args...)
+}

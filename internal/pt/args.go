@@ -1,0 +1,127 @@
+package pt
+
+import (
+	"sort"
+	"strings"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Args are a transport's arguments. A key has one value; the first wins.
+type Args map[string]string
+
+// maxArgs bounds the text of a set of arguments, in bytes.
+const maxArgs = 4096
+
+// splitEscaped cuts s at each sep that no backslash precedes, and leaves
+// backslashes in place.
+func splitEscaped(s string, sep byte) []string {
+	var parts []string
+	from := 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case sep:
+			parts = append(parts, s[from:i])
+			from = i + 1
+		}
+	}
+	return append(parts, s[from:])
+}
+
+// unescape removes the backslashes that escape a character.
+func unescape(s string) (string, error) {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' {
+			if i++; i == len(s) {
+				return "", fault.New(fault.Config, "an argument ends in a backslash")
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String(), nil
+}
+
+// add parses one key=value.
+func (a Args) add(s string) error {
+	kv := splitEscaped(s, '=')
+	if len(kv) < 2 {
+		return fault.New(fault.Config, "an argument has no value")
+	}
+	k, err := unescape(kv[0])
+	if err != nil {
+		return err
+	}
+	v, err := unescape(strings.Join(kv[1:], "="))
+	if err != nil {
+		return err
+	}
+	if k == "" {
+		return fault.New(fault.Config, "an argument has no key")
+	}
+	if _, ok := a[k]; !ok {
+		a[k] = v
+	}
+	return nil
+}
+
+// ParseClientArgs reads the arguments that come with a SOCKS request:
+// "k=v;k=v", with backslash escapes (pt-spec 3.5).
+func ParseClientArgs(s string) (Args, error) {
+	if len(s) > maxArgs {
+		return nil, fault.New(fault.Config, "the arguments are longer than %d bytes", maxArgs)
+	}
+	a := Args{}
+	if s == "" {
+		return a, nil
+	}
+	for _, p := range splitEscaped(s, ';') {
+		if err := a.add(p); err != nil {
+			return nil, err
+		}
+	}
+	return a, nil
+}
+
+// ParseServerOptions reads TOR_PT_SERVER_TRANSPORT_OPTIONS:
+// "transport:k=v;transport:k=v", with backslash escapes (pt-spec 3.2.3).
+func ParseServerOptions(s string) (map[string]Args, error) {
+	if len(s) > 16*maxArgs {
+		return nil, fault.New(fault.Config, "the options are longer than %d bytes", 16*maxArgs)
+	}
+	all := map[string]Args{}
+	if s == "" {
+		return all, nil
+	}
+	for _, p := range splitEscaped(s, ';') {
+		tv := splitEscaped(p, ':')
+		if len(tv) < 2 {
+			return nil, fault.New(fault.Config, "a transport option names no transport")
+		}
+		name, err := unescape(tv[0])
+		if err != nil {
+			return nil, err
+		}
+		if all[name] == nil {
+			all[name] = Args{}
+		}
+		if err := all[name].add(strings.Join(tv[1:], ":")); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// smethod returns the arguments as an SMETHOD line has them: "k=v,k=v", with
+// backslash escapes, sorted.
+func (a Args) smethod() string {
+	esc := strings.NewReplacer(`\`, `\\`, `,`, `\,`, `=`, `\=`)
+	var parts []string
+	for k, v := range a {
+		parts = append(parts, esc.Replace(k)+"="+esc.Replace(v))
+	}
+	sort.Strings(parts)
+	return strings.Join(parts, ",")
+}

@@ -1,0 +1,164 @@
+package pt
+
+import (
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/chivenet/chive/fte"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// transport is a named way to wrap connections.
+type transport interface {
+	// client makes the transport for one SOCKS request's arguments.
+	client(args Args) (fte.Transport, error)
+	// server makes the transport of a bridge, and the arguments that its
+	// clients need.
+	server(opts Args, stateDir string) (fte.Transport, Args, error)
+}
+
+// names are the transports, in the order in which they are announced.
+var names = []string{"chive", "fte"}
+
+var transports = map[string]transport{
+	"chive": chiveTransport{},
+	"fte":   classicTransport{},
+}
+
+// definitions are fteproxy's formats, whose tables are built once.
+var definitions = sync.OnceValues(func() (*fte.Definitions, error) { return fte.Release("", false) })
+
+// only refuses arguments that a transport doesn't know.
+func only(a Args, keys ...string) error {
+	for k := range a {
+		known := false
+		for _, w := range keys {
+			known = known || k == w
+		}
+		if !known {
+			return fault.New(fault.Config, "argument %q is unknown", k)
+		}
+	}
+	return nil
+}
+
+// chiveTransport is Chive's own protocol.
+type chiveTransport struct{}
+
+func (chiveTransport) protocol(a Args) (p fte.Protocol, format string, err error) {
+	defs, err := definitions()
+	if err != nil {
+		return p, "", err
+	}
+	if format = a["format"]; format == "" {
+		format = fte.DefaultFormat
+	}
+	if p.Request, p.Response, err = defs.Pair(format); err != nil {
+		return p, "", err
+	}
+	p.Mode, err = fte.ParseMode(a["mode"])
+	switch a["pq"] {
+	case "", "0":
+	case "1":
+		p.Hybrid = true
+	default:
+		return p, "", fault.New(fault.Config, "pq is 0 or 1")
+	}
+	return p, format, err
+}
+
+func (t chiveTransport) client(a Args) (fte.Transport, error) {
+	if err := only(a, "cert", "format", "mode", "pq"); err != nil {
+		return nil, err
+	}
+	p, _, err := t.protocol(a)
+	if err != nil {
+		return nil, err
+	}
+	if p.Cert, err = fte.ParseCert(a["cert"]); err != nil {
+		return nil, err
+	}
+	return p.Dialer()
+}
+
+func (t chiveTransport) server(a Args, stateDir string) (fte.Transport, Args, error) {
+	if err := only(a, "format", "mode", "pq"); err != nil {
+		return nil, nil, err
+	}
+	p, format, err := t.protocol(a)
+	if err != nil {
+		return nil, nil, err
+	}
+	if p.Keys, err = serverKeys(filepath.Join(stateDir, "chive_fte_keys")); err != nil {
+		return nil, nil, err
+	}
+	srv, err := p.Acceptor()
+	if err != nil {
+		return nil, nil, err
+	}
+	tell := Args{"cert": p.Keys[0].Cert().Bare(), "format": format}
+	for _, k := range []string{"mode", "pq"} { // what the operator wants clients to choose
+		if v := a[k]; v != "" {
+			tell[k] = v
+		}
+	}
+	return srv, tell, nil
+}
+
+// serverKeys reads a key file, and makes it when it isn't there.
+func serverKeys(path string) ([]*fte.ServerKey, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		k, err := fte.NewServerKey(rand.Reader)
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(path, []byte(k.Line()+"\n"), 0o600); err != nil {
+			return nil, fault.New(fault.Local, "keeping the server's key: %w", err)
+		}
+		return []*fte.ServerKey{k}, nil
+	}
+	if err != nil {
+		return nil, fault.New(fault.Config, "the server's key: %w", err)
+	}
+	defer f.Close()
+	return fte.ParseServerKeys(f)
+}
+
+// classicTransport is fteproxy's protocol.
+type classicTransport struct{}
+
+func (classicTransport) protocol(a Args) (p fte.Classic, err error) {
+	if err := only(a, "key", "format"); err != nil {
+		return p, err
+	}
+	if k := a["key"]; k != "" {
+		if p.Key, err = fte.ParseKey(k); err != nil {
+			return p, err
+		}
+	}
+	p.Format = a["format"]
+	p.Definitions, err = definitions()
+	return p, err
+}
+
+func (t classicTransport) client(a Args) (fte.Transport, error) {
+	p, err := t.protocol(a)
+	if err != nil {
+		return nil, err
+	}
+	return p.Dialer()
+}
+
+func (t classicTransport) server(a Args, _ string) (fte.Transport, Args, error) {
+	p, err := t.protocol(a)
+	if err != nil {
+		return nil, nil, err
+	}
+	srv, err := p.Acceptor()
+	return srv, a, err
+}
