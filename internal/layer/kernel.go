@@ -9,9 +9,9 @@ import (
 // standard library has no POLYVAL, and its AES allocates 512 bytes for every
 // key and every counter: 2 KB and about 9 us a cell with the portable POLYVAL,
 // where the kernel of this package takes 0.3 us and allocates nothing. Hence a
-// kernel for amd64 (kernel_amd64.s: AES-NI and PCLMULQDQ), and the portable
-// form everywhere else. Tests hold the two against each other and against the
-// published vectors.
+// kernel for amd64 (AES-NI and PCLMULQDQ) and for arm64 (the cryptographic
+// extension: AESE and PMULL), and the portable form everywhere else. Tests hold
+// each against the portable form and the published vectors.
 
 // polyKey is a POLYVAL key; with the kernel, its powers 4, 3, 2, 1.
 type polyKey struct{ pow [4]gf128 }

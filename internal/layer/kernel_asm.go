@@ -1,10 +1,13 @@
+//go:build amd64 || arm64
+
 package layer
 
 import "golang.org/x/sys/cpu"
 
 // haveKernel reports whether the CPU has the instructions that the kernel
-// uses.
-var haveKernel = cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ && cpu.X86.HasSSE2
+// uses. Of the two variables, the one of the other architecture is empty.
+var haveKernel = cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ && cpu.X86.HasSSE2 ||
+	cpu.ARM64.HasAES && cpu.ARM64.HasPMULL
 
 // polyDot sets out to the dot product of a and b.
 //
