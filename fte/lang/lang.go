@@ -43,6 +43,8 @@ type Language struct {
 	order   []byte  // the symbols, in order
 	rank    [256]uint8
 
+	model modelOnce // of the streaming coder
+
 	mu     sync.Mutex
 	alphas map[string]*alphabet // guarded by mu
 }
