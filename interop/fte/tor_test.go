@@ -1,0 +1,202 @@
+// Package fte_test proves the pluggable transports with C tor.
+package fte_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/net/proxy"
+
+	"github.com/chivenet/chive/fte"
+	"github.com/chivenet/chive/lab/ctor"
+	"github.com/chivenet/chive/lab/labtest"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// output is a program's output, and tells when a text has appeared in it.
+type output struct {
+	mu   sync.Mutex
+	b    bytes.Buffer
+	want string
+	seen chan struct{}
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	had := strings.Contains(o.b.String(), o.want)
+	o.b.Write(p)
+	if !had && strings.Contains(o.b.String(), o.want) {
+		close(o.seen)
+	}
+	return len(p), nil
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.b.String()
+}
+
+// startTor runs tor with a configuration until the test ends, and returns when
+// its log has said ready.
+func startTor(t *testing.T, torPath, dir, torrc, ready string) *output {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "torrc")
+	if err := os.WriteFile(path, []byte(torrc), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(torPath, "--defaults-torrc", "/dev/null", "-f", path)
+	out := &output{want: ready, seen: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = out, out
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() { done <- cmd.Wait() }()
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGINT)
+		select {
+		case <-done:
+		case <-time.After(10 * time.Second):
+			cmd.Process.Kill()
+			<-done
+		}
+		if t.Failed() {
+			t.Logf("%s:\n%s", dir, out)
+		}
+	})
+	select {
+	case <-out.seen:
+	case err := <-done:
+		done <- err
+		t.Fatalf("tor ended: %v", err)
+	case <-time.After(90 * time.Second):
+		t.Fatalf("tor doesn't say %q", ready)
+	}
+	return out
+}
+
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// TestTor has a C tor bridge and C tor clients use chive as their pluggable
+// transport, and fetches through each.
+func TestTor(t *testing.T) {
+	nw := labtest.Network(t, ctor.Options{Authorities: 1, Relays: 2, Exits: 2})
+	torPath, _, err := ctor.Find("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tg, err := target.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tg.Close()
+	chive := filepath.Join(t.TempDir(), "chive")
+	build := exec.Command("go", "build", "-o", chive, "github.com/chivenet/chive/cmd/chive")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if b, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, b)
+	}
+
+	dir := t.TempDir()
+	bridge := filepath.Join(dir, "bridge")
+	own, classic := freePort(t), freePort(t)
+	startTor(t, torPath, bridge, nw.Torrc()+fmt.Sprintf(`
+DataDirectory %s
+Nickname bridge
+Address 127.0.0.1
+ORPort 127.0.0.1:%d IPv4Only
+AssumeReachable 1
+BridgeRelay 1
+BridgeDistribution none
+PublishServerDescriptor 0
+ExtORPort auto
+SocksPort 0
+ExitRelay 0
+ServerTransportPlugin chive,fte exec %s
+ServerTransportListenAddr chive 127.0.0.1:%d
+ServerTransportListenAddr fte 127.0.0.1:%d
+ServerTransportOptions chive format=manual-http
+Log notice stdout
+`, bridge, freePort(t), chive, own, classic), "Registered server transport 'fte'")
+
+	fp, err := os.ReadFile(filepath.Join(bridge, "fingerprint"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyFile, err := os.Open(filepath.Join(bridge, "pt_state", "chive_fte_keys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := fte.ParseServerKeys(keyFile)
+	keyFile.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := strings.Fields(string(fp))[1]
+	cert := keys[0].Cert().Bare()
+	for name, line := range map[string]string{
+		"strict":        fmt.Sprintf("chive 127.0.0.1:%d %s cert=%s format=manual-http", own, id, cert),
+		"bulk, hybrid":  fmt.Sprintf("chive 127.0.0.1:%d %s cert=%s format=manual-http mode=bulk pq=1", own, id, cert),
+		"classic words": fmt.Sprintf("fte 127.0.0.1:%d %s format=words", classic, id),
+	} {
+		t.Run(name, func(t *testing.T) {
+			data := filepath.Join(dir, "client "+name)
+			data = strings.ReplaceAll(data, ", ", "-")
+			data = strings.ReplaceAll(data, " ", "-")
+			socks := freePort(t)
+			startTor(t, torPath, data, nw.Torrc()+fmt.Sprintf(`
+DataDirectory %s
+SocksPort 127.0.0.1:%d
+UseBridges 1
+ClientTransportPlugin chive,fte exec %s
+Bridge %s
+Log notice stdout
+`, data, socks, chive, line), "Bootstrapped 100%")
+			d, err := proxy.SOCKS5("tcp", fmt.Sprintf("127.0.0.1:%d", socks), nil, proxy.Direct)
+			if err != nil {
+				t.Fatal(err)
+			}
+			client := &http.Client{Timeout: 60 * time.Second, Transport: &http.Transport{
+				DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+					return d.(proxy.ContextDialer).DialContext(ctx, network, addr)
+				}}}
+			defer client.CloseIdleConnections()
+			const size = 4 << 20
+			resp, err := client.Get(tg.URL(size))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			h := sha256.New()
+			n, err := io.Copy(h, resp.Body)
+			if sum := target.Sum(size); err != nil || n != size || !bytes.Equal(h.Sum(nil), sum[:]) {
+				t.Fatalf("%d of %d bytes, or other ones: %v", n, size, err)
+			}
+		})
+	}
+}
