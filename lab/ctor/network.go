@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -30,6 +32,7 @@ type Options struct {
 	WithoutCGO      bool           // relays that advertise Relay=2-4; see the package's text
 	ExitPolicy      []string       // default "accept *:*" and "accept6 *:*"
 	VotingInterval  time.Duration  // whole seconds, 10 at least, default 300
+	ValidIntervals  int            // voting intervals for which a consensus is valid, 2 at least, default 3 hours' worth
 
 	// Extra holds further torrc lines, by "*", by role ("auth", "relay", "exit",
 	// "client") and by nickname (the role and a number from 0, such as "exit0").
@@ -66,6 +69,9 @@ type Network struct {
 	run        *runner
 	log        *slog.Logger
 	tempDir    bool
+
+	mu    sync.Mutex
+	added []*Node // guarded by mu: clients started by AddClient
 
 	closeOnce sync.Once
 	closeErr  error
@@ -208,7 +214,10 @@ func (nw *Network) Node(name string) *Node {
 func (nw *Network) Close() error {
 	nw.closeOnce.Do(func() {
 		// Nothing of a private network is worth a goodbye.
-		nw.closeErr = each(nw.Nodes, (*Node).Kill)
+		nw.mu.Lock()
+		all := append(slices.Clone(nw.Nodes), nw.added...)
+		nw.mu.Unlock()
+		nw.closeErr = each(all, (*Node).Kill)
 		nw.run.close()
 		nw.leases.release()
 		if nw.tempDir {
@@ -216,6 +225,34 @@ func (nw *Network) Close() error {
 		}
 	})
 	return nw.closeErr
+}
+
+// AddClient starts a further C tor client of the running network, with extra
+// torrc lines, and returns when its control port answers (AwaitBootstrap tells
+// when it can be used). The directory is kept if dir names one, which may hold
+// an earlier client's state; else it is the network's. Close ends the client.
+func (nw *Network) AddClient(ctx context.Context, dir string, extra ...string) (*Node, error) {
+	nw.mu.Lock()
+	n := &Node{Name: fmt.Sprintf("added%d", len(nw.added)), Role: Client, tor: nw.tor}
+	err := nw.place(n, 0)
+	if err == nil {
+		nw.added = append(nw.added, n)
+	}
+	nw.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if dir != "" {
+		n.setDir(dir)
+	}
+	if err := os.MkdirAll(n.Dir, 0o700); err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	text := nw.torrc(n) + strings.Join(extra, "\n") + "\n"
+	if err := os.WriteFile(n.torrc, []byte(text), 0o600); err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	return n, n.Start(ctx)
 }
 
 // String says what the network consists of.

@@ -1,14 +1,13 @@
 package ctor
 
 import (
-	"fmt"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netfile"
 )
 
 // Description returns the network as Chive's client describes one: its
@@ -30,29 +29,9 @@ func (nw *Network) Description() netdir.Network {
 }
 
 // NetworkFile returns the network as a network file (TOML).
-func (nw *Network) NetworkFile() string {
-	var b strings.Builder
+func (nw *Network) NetworkFile() ([]byte, error) {
 	d := nw.Description()
-	fmt.Fprintf(&b, "name = %q\n", d.Name)
-	ports := func(orPorts []string) string { return `["` + strings.Join(orPorts, `", "`) + `"]` }
-	for _, a := range d.Authorities {
-		fmt.Fprintf(&b, "\n[[authority]]\nnickname = %q\nv3ident = %q\nrsa = %q\ned25519 = %q\norport = %s\ndirport = %q\n",
-			a.Nickname, a.V3Ident, a.RSA, a.Ed, ports(texts(a.ORPorts)), a.DirPort)
-	}
-	for _, f := range d.Fallbacks {
-		fmt.Fprintf(&b, "\n[[fallback]]\nrsa = %q\ned25519 = %q\norport = %s\n", f.RSA, f.Ed, ports(texts(f.ORPorts)))
-	}
-	fmt.Fprintf(&b, "\n[testing]\nallow_private_addresses = %t\nenforce_distinct_subnets = %t\n",
-		d.Testing.AllowPrivateAddresses, d.Testing.EnforceDistinctSubnets)
-	return b.String()
-}
-
-func texts[T fmt.Stringer](list []T) []string {
-	out := make([]string, len(list))
-	for i, v := range list {
-		out[i] = v.String()
-	}
-	return out
+	return netfile.Format(&d)
 }
 
 func (n *Node) orPorts() []netip.AddrPort {
@@ -65,6 +44,10 @@ func (n *Node) orPorts() []netip.AddrPort {
 // WriteNetworkFile writes NetworkFile below the network's directory and returns
 // its path.
 func (nw *Network) WriteNetworkFile() (string, error) {
+	text, err := nw.NetworkFile()
+	if err != nil {
+		return "", err
+	}
 	path := filepath.Join(nw.Dir, "network.toml")
-	return path, fault.Wrap(fault.Local, os.WriteFile(path, []byte(nw.NetworkFile()), 0o600))
+	return path, fault.Wrap(fault.Local, os.WriteFile(path, text, 0o600))
 }

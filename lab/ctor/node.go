@@ -41,8 +41,7 @@ type Node struct {
 	DirPort     netip.AddrPort // authorities only
 	SOCKS       netip.AddrPort // clients only
 	ControlAddr netip.AddrPort
-	ExitAddr    netip.Addr // an exit's IPv4 source address, its own: the target sees which exit came
-	Dir         string     // DataDirectory
+	Dir         string // DataDirectory
 	LogPath     string
 
 	tor   string // the binary

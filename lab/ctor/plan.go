@@ -18,7 +18,7 @@ const (
 	// holdInterval is the longest initial voting interval that tor accepts, in
 	// seconds.
 	holdInterval = 1800
-	// validFor is about how long a consensus is valid.
+	// validFor is about how long a consensus is valid by default.
 	validFor = 3 * time.Hour
 	// maxNodes bounds a network: addresses and patience end here.
 	maxNodes = 200
@@ -45,6 +45,9 @@ func plan(opts Options) (*Network, error) {
 	}
 	if opts.VotingInterval < 10*time.Second || opts.VotingInterval%time.Second != 0 {
 		return nil, fault.New(fault.Config, "voting interval %v: whole seconds, 10 at least", opts.VotingInterval)
+	}
+	if opts.ValidIntervals == 0 {
+		opts.ValidIntervals = max(2, int(validFor/opts.VotingInterval))
 	}
 	if opts.ExitPolicy == nil {
 		opts.ExitPolicy = []string{"accept *:*", "accept6 *:*"}
@@ -110,9 +113,7 @@ func (nw *Network) place(n *Node, index int) error {
 	if nw.opts.DistinctSubnets && n.Role != Client {
 		addr = netip.AddrFrom4([4]byte{127, byte(1 + index), 0, 1})
 	}
-	n.Dir = filepath.Join(nw.Dir, n.Name)
-	n.LogPath = filepath.Join(n.Dir, "log")
-	n.torrc = filepath.Join(n.Dir, "torrc")
+	n.setDir(filepath.Join(nw.Dir, n.Name))
 	n.run, n.log = nw.run, nw.log
 	var err error
 	port := func(addrs ...netip.Addr) (p uint16) {
@@ -137,11 +138,14 @@ func (nw *Network) place(n *Node, index int) error {
 		if n.Role == Authority {
 			n.DirPort = netip.AddrPortFrom(addr, port(addr))
 		}
-		if n.Role == Exit {
-			n.ExitAddr = netip.AddrFrom4([4]byte{127, byte(1 + index), 0, 1})
-		}
 	}
 	return err
+}
+
+func (n *Node) setDir(dir string) {
+	n.Dir = dir
+	n.LogPath = filepath.Join(dir, "log")
+	n.torrc = filepath.Join(dir, "torrc")
 }
 
 // prepare writes everything that the processes read: keys, bandwidths,

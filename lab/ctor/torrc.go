@@ -95,7 +95,6 @@ func (nw *Network) relayLines(n *Node, line func(string, ...any)) {
 		}
 		line("ExitPolicyRejectPrivate 0")
 		line("ExitPolicyRejectLocalInterfaces 0")
-		line("OutboundBindAddressExit %s", n.ExitAddr)
 	} else {
 		line("ExitRelay 0")
 		line("ExitPolicy reject *:*")
@@ -119,7 +118,7 @@ func (nw *Network) authorityLines(n *Node, line func(string, ...any)) {
 	line("V3AuthVotingInterval %d", int(nw.opts.VotingInterval/time.Second))
 	line("V3AuthVoteDelay 2")
 	line("V3AuthDistDelay 2")
-	line("V3AuthNIntervalsValid %d", max(2, int(validFor/nw.opts.VotingInterval)))
+	line("V3AuthNIntervalsValid %d", nw.opts.ValidIntervals)
 	line("TestingAuthDirTimeToLearnReachability 0")
 	line("TestingMinExitFlagThreshold 0")
 	line("TestingMinFastFlagThreshold 0")

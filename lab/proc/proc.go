@@ -1,8 +1,11 @@
 // Package proc tells what a running process has used: processor time to the
-// nanosecond and resident memory.
+// nanosecond, resident memory, and whom it is connected to.
 package proc
 
-import "time"
+import (
+	"net/netip"
+	"time"
+)
 
 // Usage is what a process has used up to now.
 type Usage struct {
@@ -11,3 +14,6 @@ type Usage struct {
 	PeakRSS int64         // the most it ever was, bytes
 	Threads int
 }
+
+// Conn is an established TCP connection of a process.
+type Conn struct{ Local, Remote netip.AddrPort }

@@ -12,3 +12,8 @@ import (
 func Of(int) (Usage, error) {
 	return Usage{}, fault.New(fault.Local, "the usage of a process can be read on Linux only: %w", errors.ErrUnsupported)
 }
+
+// Conns returns the process's established TCP connections; here it cannot.
+func Conns(int) ([]Conn, error) {
+	return nil, fault.New(fault.Local, "the connections of a process can be read on Linux only: %w", errors.ErrUnsupported)
+}

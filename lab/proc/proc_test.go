@@ -2,7 +2,10 @@ package proc
 
 import (
 	"errors"
+	"net"
+	"net/netip"
 	"os"
+	"slices"
 	"testing"
 	"time"
 )
@@ -41,5 +44,28 @@ func TestOfThisProcess(t *testing.T) {
 func TestOfNoProcess(t *testing.T) {
 	if u, err := Of(1 << 29); err == nil {
 		t.Errorf("a process that does not exist used %+v", u)
+	}
+}
+
+func TestConns(t *testing.T) {
+	for _, addr := range []string{"127.0.0.1:0", "[::1]:0"} {
+		ln, err := net.Listen("tcp", addr)
+		if err != nil {
+			continue // no IPv6
+		}
+		defer ln.Close()
+		c, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		want := Conn{netip.MustParseAddrPort(c.LocalAddr().String()), netip.MustParseAddrPort(c.RemoteAddr().String())}
+		got, err := Conns(os.Getpid())
+		if errors.Is(err, errors.ErrUnsupported) {
+			t.Skip(err)
+		}
+		if err != nil || !slices.Contains(got, want) {
+			t.Errorf("%v lacks %v (%v)", got, want, err)
+		}
 	}
 }

@@ -1,14 +1,18 @@
+//go:build unix
+
 package ctor_test
 
 import (
 	"context"
 	"errors"
 	"os"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/lab/ctor"
 	"github.com/chivenet/chive/lab/labtest"
 )
@@ -37,6 +41,21 @@ func TestNetwork(t *testing.T) {
 		}
 		if ctor.HasIPv6() && strings.Count(cons, "\na [::1]:") != len(nw.Routers()) {
 			t.Error("the consensus lacks IPv6 addresses")
+		}
+	})
+	t.Run("network file", func(t *testing.T) {
+		text, err := nw.NetworkFile()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := netfile.Parse("network.toml", text)
+		want := nw.Description()
+		if err != nil || !reflect.DeepEqual(got, &want) {
+			t.Errorf("%v\n%s", err, text)
+		}
+		fromTorrc, err := netfile.ImportTorrc("ctor", []byte(nw.Torrc()))
+		if err != nil || len(fromTorrc.Authorities) != len(nw.Authorities()) {
+			t.Errorf("imported from a torrc: %+v, %v", fromTorrc, err)
 		}
 	})
 	t.Run("pinned circuit", func(t *testing.T) {
