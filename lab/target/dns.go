@@ -11,8 +11,12 @@ import (
 const (
 	Name4 = "four.target.test" // 127.0.0.1 only
 	Name6 = "six.target.test"  // ::1 only
-	Name  = "target.test"      // both, and the reverse name of both
+	Name  = "target.test"      // both, and the reverse name of Reverse
 )
+
+// Reverse is an address of a documentation network, whose name is Name: C tor's
+// exits do not look up the names of loopback addresses.
+var Reverse = netip.AddrFrom4([4]byte{192, 0, 2, 7})
 
 var (
 	addr4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
@@ -22,8 +26,7 @@ var (
 		Name:  {addr4, netip.IPv6Loopback()},
 	}
 	reverse = map[string]string{
-		"1.0.0.127.in-addr.arpa":                     Name,
-		"1." + strings.Repeat("0.", 31) + "ip6.arpa": Name,
+		"7.2.0.192.in-addr.arpa": Name,
 	}
 )
 

@@ -23,27 +23,36 @@ func (t *Target) raw(s Service, c *net.TCPConn) {
 			c.CloseWrite()
 		}
 	case Source:
-		var head [8]byte
-		if _, err := io.ReadFull(c, head[:]); err != nil {
+		n, ok := count(c)
+		if !ok {
 			return
 		}
-		n := binary.BigEndian.Uint64(head[:])
-		if n > MaxBytes {
-			return
-		}
-		if _, err := io.CopyBuffer(writerOnly{c}, Bytes(int64(n)), make([]byte, 64<<10)); err == nil {
+		if _, err := io.CopyBuffer(writerOnly{c}, Bytes(n), make([]byte, 64<<10)); err == nil {
 			c.CloseWrite()
 			io.Copy(io.Discard, c) // let the client end it: a reset would take data with it
 		}
 	case Sink:
-		h := sha256.New()
-		n, err := io.CopyBuffer(h, readerOnly{c}, make([]byte, 64<<10))
-		if err != nil {
+		n, ok := count(c)
+		if !ok {
 			return
 		}
-		out := binary.BigEndian.AppendUint64(nil, uint64(n))
-		c.Write(h.Sum(out))
+		h := sha256.New()
+		if got, err := io.CopyBuffer(h, io.LimitReader(readerOnly{c}, n), make([]byte, 64<<10)); err == nil && got == n {
+			c.Write(h.Sum(nil))
+			c.CloseWrite()
+			io.Copy(io.Discard, c)
+		}
 	}
+}
+
+// count reads a request for so many bytes, and whether it may be served.
+func count(r io.Reader) (n int64, ok bool) {
+	var head [8]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return 0, false
+	}
+	u := binary.BigEndian.Uint64(head[:])
+	return int64(u), u <= MaxBytes
 }
 
 // writerOnly and readerOnly keep io.CopyBuffer to its buffer.

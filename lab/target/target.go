@@ -9,8 +9,9 @@
 //	        received, as JSON: {"bytes":N,"sha256":"hex"}; GET / says hello
 //	Echo    sends back what it reads; on end of input it sends the rest and ends
 //	Source  reads a count (8 bytes, big endian) and sends that many known bytes
-//	Sink    reads to end of input; answers with the count (8 bytes, big endian)
-//	        and the SHA-256 of what it read (32 bytes)
+//	Sink    reads a count (8 bytes, big endian) and that many bytes, and answers
+//	        with their SHA-256 (32 bytes): Tor's streams end in both directions at
+//	        once, so that the end of the input could not tell it to answer
 package target
 
 import (
