@@ -1,0 +1,127 @@
+package measure
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// row is one line of the table: what, and each subject's value.
+type row struct {
+	what   string
+	values []string
+}
+
+// WriteTable writes the reports side by side, a column each; what a subject
+// was not measured for is "-".
+func WriteTable(w io.Writer, reports ...*Report) error {
+	t := &table{reports: reports}
+	for i := range mostTransfers(reports) {
+		t.transfer(i)
+	}
+	t.latency("round trip 64 B", func(r *Report) *Latency { return r.Ping })
+	t.latency("connect", func(r *Report) *Latency { return r.Connect })
+	t.add("3-hop build, median ms (hops)", func(r *Report) (string, bool) {
+		if r.Build == nil {
+			return "", false
+		}
+		var hops []string
+		for _, h := range r.Build.Hops {
+			hops = append(hops, fmt.Sprintf("%.2f", h.Median))
+		}
+		return fmt.Sprintf("%.2f (%s)", r.Build.Total.Median, strings.Join(hops, "/")), true
+	})
+	t.add("bootstrap, cold / warm, s", func(r *Report) (string, bool) {
+		if r.Bootstrap == nil {
+			return "", false
+		}
+		return fmt.Sprintf("%.2f / %.2f", r.Bootstrap.Cold, r.Bootstrap.Warm), true
+	})
+	t.add("RSS (peak), MB", func(r *Report) (string, bool) {
+		if len(r.Memory) == 0 {
+			return "", false
+		}
+		return fmt.Sprintf("%.1f (%.1f)", r.Memory[0].RSS, r.Memory[0].Peak), true
+	})
+	return t.write(w)
+}
+
+type table struct {
+	reports []*Report
+	rows    []row
+}
+
+// add appends a row unless no report has a value for it.
+func (t *table) add(what string, value func(*Report) (string, bool)) {
+	r, any := row{what: what}, false
+	for _, rep := range t.reports {
+		v, ok := value(rep)
+		if any = any || ok; !ok {
+			v = "-"
+		}
+		r.values = append(r.values, v)
+	}
+	if any {
+		t.rows = append(t.rows, r)
+	}
+}
+
+// transfer adds the i-th transfer of the first report that has so many; the
+// others are matched by streams and direction.
+func (t *table) transfer(i int) {
+	var key Throughput
+	for _, r := range t.reports {
+		if i < len(r.Throughput) {
+			key = r.Throughput[i]
+			break
+		}
+	}
+	t.add(fmt.Sprintf("%d streams %s, MB/s (CPU us per cell)", key.Streams, key.Direction), func(r *Report) (string, bool) {
+		for _, x := range r.Throughput {
+			if x.Streams != key.Streams || x.Direction != key.Direction {
+				continue
+			}
+			s := fmt.Sprintf("%.1f", x.MBps)
+			var cpu []string
+			for _, c := range x.CPU {
+				cpu = append(cpu, fmt.Sprintf("%s %.2f", c.Process, c.MicrosPerCell))
+			}
+			if len(cpu) > 0 {
+				s += " (" + strings.Join(cpu, ", ") + ")"
+			}
+			return s, true
+		}
+		return "", false
+	})
+}
+
+func (t *table) latency(what string, get func(*Report) *Latency) {
+	t.add(what+", ms: min / median / p95 / p99", func(r *Report) (string, bool) {
+		l := get(r)
+		if l == nil {
+			return "", false
+		}
+		return fmt.Sprintf("%.2f / %.2f / %.2f / %.2f", l.Min, l.Median, l.P95, l.P99), true
+	})
+}
+
+func (t *table) write(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for _, r := range t.reports {
+		fmt.Fprintf(tw, "\t%s", r.Name)
+	}
+	fmt.Fprintln(tw)
+	for _, r := range t.rows {
+		fmt.Fprintf(tw, "%s\t%s\n", r.what, strings.Join(r.values, "\t"))
+	}
+	return tw.Flush()
+}
+
+func mostTransfers(reports []*Report) int {
+	most := 0
+	for _, r := range reports {
+		most = max(most, len(r.Throughput))
+	}
+	return most
+}

@@ -1,0 +1,86 @@
+// Package netns gives measurements a network of their own: a Linux network
+// namespace with nothing but a loopback that acknowledges at once.
+//
+// On an ordinary loopback the kernel delays acknowledgements by up to 40 ms,
+// and C tor leaves Nagle's algorithm on: the two together add up to waits that
+// say nothing about any client. Routes with "quickack 1" end that, for every
+// process alike.
+package netns
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strings"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// routes are the loopback's local routes, each replaced by itself with quickack.
+var routes = [][]string{
+	{"127.0.0.0/8", "dev", "lo", "proto", "kernel", "scope", "host", "src", "127.0.0.1"},
+	{"127.0.0.1", "dev", "lo", "proto", "kernel", "scope", "host", "src", "127.0.0.1"},
+}
+
+// inside marks the environment of a process that Command started.
+const inside = "CHIVE_NETNS"
+
+// Inside reports whether this process already runs in a namespace made here.
+func Inside() bool { return os.Getenv(inside) != "" }
+
+// Available says why a namespace cannot be made here, or nil: it takes Linux,
+// root and iproute2.
+func Available() error {
+	if os.Geteuid() != 0 {
+		return fault.New(fault.Local, "a network namespace needs root")
+	}
+	if _, err := exec.LookPath("ip"); err != nil {
+		return fault.New(fault.Local, "a network namespace needs iproute2: %w", err)
+	}
+	return nil
+}
+
+// Namespace is a network namespace; Close removes it.
+type Namespace struct{ name string }
+
+// New makes the namespace of the given name, which must not exist.
+func New(ctx context.Context, name string) (*Namespace, error) {
+	if err := Available(); err != nil {
+		return nil, err
+	}
+	if err := ip(ctx, "netns", "add", name); err != nil {
+		return nil, err
+	}
+	ns := &Namespace{name}
+	err := ip(ctx, "-n", name, "link", "set", "lo", "up")
+	for _, r := range routes {
+		if err == nil {
+			err = ip(ctx, append(append([]string{"-n", name, "route", "change", "table", "local", "local"}, r...), "quickack", "1")...)
+		}
+	}
+	if err != nil {
+		ns.Close()
+		return nil, err
+	}
+	return ns, nil
+}
+
+// Command returns a command that runs a program inside, with its environment
+// marked so that Inside is true there.
+func (ns *Namespace) Command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, "ip", append([]string{"netns", "exec", ns.name, program}, args...)...)
+	cmd.Env = append(os.Environ(), inside+"="+ns.name)
+	return cmd
+}
+
+// Close removes the namespace; what still runs in it keeps it until it ends.
+func (ns *Namespace) Close() error {
+	return ip(context.Background(), "netns", "del", ns.name)
+}
+
+func ip(ctx context.Context, args ...string) error {
+	if out, err := exec.CommandContext(ctx, "ip", args...).CombinedOutput(); err != nil {
+		return fault.New(fault.Local, "ip %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
