@@ -1,0 +1,138 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/lab/ctor"
+	"github.com/chivenet/chive/lab/proc"
+	"github.com/chivenet/chive/lab/socksclient"
+)
+
+// proxy is a running client under test.
+type proxy struct {
+	addr string // its SOCKS port
+	pid  int
+	stop func() error // ends it in order: it may save its state
+}
+
+// startOptions says how to start a client.
+type startOptions struct {
+	dir string // its data directory; a client started with the same one goes on where it was
+	// pin names the guard, the middle and the exit of every circuit; nil
+	// leaves a position free. Empty: no pinning.
+	pin []*ctor.Node
+}
+
+// subject is a kind of client.
+type subject interface {
+	name() string
+	// start returns when the client says that traffic can flow.
+	start(ctx context.Context, nw *ctor.Network, o startOptions) (*proxy, error)
+}
+
+// torClient is C tor's own client.
+type torClient struct{}
+
+func (torClient) name() string { return "tor" }
+
+func (torClient) start(ctx context.Context, nw *ctor.Network, o startOptions) (*proxy, error) {
+	var extra []string
+	for i, n := range o.pin {
+		if n != nil {
+			extra = append(extra, fmt.Sprintf("%sNodes $%s", []string{"Entry", "Middle", "Exit"}[i], n.ID.RSA))
+		}
+	}
+	if len(o.pin) > 0 {
+		// A second leg would need a second path.
+		extra = append(extra, "StrictNodes 1", "ConfluxEnabled 0")
+	}
+	n, err := nw.AddClient(ctx, o.dir, extra...)
+	if err != nil {
+		return nil, err
+	}
+	if err := n.AwaitBootstrap(ctx); err != nil {
+		n.Kill()
+		return nil, err
+	}
+	return &proxy{n.SOCKS.String(), n.PID(), n.Stop}, nil
+}
+
+// bounded returns a context that ends with the test or after d.
+func bounded(t *testing.T, d time.Duration) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// start starts a client for one test and stops it after.
+func start(t *testing.T, s subject, nw *ctor.Network, o startOptions) *proxy {
+	t.Helper()
+	began := time.Now()
+	p, err := s.start(bounded(t, time.Minute), nw, o)
+	if err != nil {
+		t.Fatalf("%s does not start: %v", s.name(), err)
+	}
+	t.Logf("%s started in %v", s.name(), time.Since(began).Round(time.Millisecond))
+	t.Cleanup(func() {
+		if err := p.stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return p
+}
+
+func (p *proxy) dialer() socksclient.Dialer { return socksclient.Dialer{Proxy: p.addr} }
+
+// isolated returns a dialer with an isolation token.
+func (p *proxy) isolated(token string) socksclient.Dialer {
+	return socksclient.Dialer{Proxy: p.addr, User: token, Pass: token}
+}
+
+// firstHops returns the routers that the client has connections to, by the
+// kernel's word.
+func (p *proxy) firstHops(t *testing.T, nw *ctor.Network) []*ctor.Node {
+	t.Helper()
+	conns, err := proc.Conns(p.pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []*ctor.Node
+	for _, n := range nw.Routers() {
+		if slices.ContainsFunc(conns, func(c proc.Conn) bool { return c.Remote == n.OR || n.OR6.IsValid() && c.Remote == n.OR6 }) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// exitOf returns the exit whose process holds the other end of a connection
+// that the target sees coming from the given address: the connection must still
+// be open.
+func exitOf(t *testing.T, nw *ctor.Network, from netip.AddrPort) *ctor.Node {
+	t.Helper()
+	for _, n := range nw.ByRole(ctor.Exit) {
+		conns, err := proc.Conns(n.PID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.ContainsFunc(conns, func(c proc.Conn) bool { return c.Local == from }) {
+			return n
+		}
+	}
+	t.Fatalf("no exit has the connection from %v", from)
+	return nil
+}
+
+func names(nodes []*ctor.Node) []string {
+	var out []string
+	for _, n := range nodes {
+		out = append(out, n.Name)
+	}
+	return out
+}

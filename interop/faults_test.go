@@ -1,0 +1,207 @@
+package interop
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/lab/ctor"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// again repeats f, each time for at most ten seconds, until it succeeds, and
+// returns how long that took.
+func again(ctx context.Context, f func(context.Context) error) (time.Duration, error) {
+	began := time.Now()
+	for {
+		try, cancel := context.WithTimeout(ctx, 10*time.Second)
+		err := f(try)
+		cancel()
+		if err == nil {
+			return time.Since(began), nil
+		}
+		select {
+		case <-ctx.Done():
+			return time.Since(began), errors.Join(err, context.Cause(ctx))
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// testGuardStopped kills the guards in the middle of a transfer: the transfer
+// ends, and new connections work again soon.
+func testGuardStopped(t *testing.T, s subject, nw *ctor.Network) {
+	p := start(t, s, nw, startOptions{dir: t.TempDir()})
+	ctx := bounded(t, 2*time.Minute)
+	c, err := dial(ctx, p.dialer(), shared.target.Addr(target.Source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Write(binary.BigEndian.AppendUint64(nil, target.MaxBytes)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.CopyN(io.Discard, c, 5<<20); err != nil {
+		t.Fatal(err)
+	}
+	// The guard is the first hop that carries the transfer: of those that the
+	// client is connected to, the one that works hardest from here on.
+	guard := busiest(t, ctx, p.firstHops(t, nw), c)
+	if err := guard.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := guard.Start(bounded(t, 30*time.Second)); err != nil {
+			t.Error(err)
+		}
+	}()
+	// What was promised has no end: that the stream ends, in order or not, says
+	// that the client has noticed.
+	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal("the stream did not end with its guard")
+	}
+	took, err := again(ctx, func(ctx context.Context) error {
+		return download(ctx, p.dialer(), shared.target.Addr(target.Source), 100_000)
+	})
+	if err != nil {
+		t.Fatalf("no new connection after %s was stopped: %v", guard.Name, err)
+	}
+	t.Logf("new connections work %v after %s was stopped", took.Round(time.Millisecond), guard.Name)
+	if slices.Contains(p.firstHops(t, nw), guard) {
+		t.Errorf("the client is connected to %s, which does not run", guard.Name)
+	}
+}
+
+// busiest reads on from the transfer and returns the node that read the most.
+func busiest(t *testing.T, ctx context.Context, nodes []*ctor.Node, transfer io.Reader) *ctor.Node {
+	t.Helper()
+	before := traffic(t, ctx, nodes)
+	if _, err := io.CopyN(io.Discard, transfer, 5<<20); err != nil {
+		t.Fatal(err)
+	}
+	var most *ctor.Node
+	var bytes int64
+	for n, read := range traffic(t, ctx, nodes) {
+		if read -= before[n]; read >= bytes {
+			most, bytes = n, read
+		}
+	}
+	if most == nil {
+		t.Fatal("the client is connected to no relay")
+	}
+	return most
+}
+
+// testAuthorityDown starts a client without anything cached while one of three
+// authorities does not run.
+func testAuthorityDown(t *testing.T, s subject, nw *ctor.Network) {
+	down := nw.Node("auth0")
+	if err := down.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := down.Start(bounded(t, 30*time.Second)); err != nil {
+			t.Error(err)
+		}
+	}()
+	p := start(t, s, nw, startOptions{dir: t.TempDir()})
+	testEcho(t, p)
+}
+
+// testRestart stops and starts a client three times with one data directory:
+// it comes back to a guard that it had.
+func testRestart(t *testing.T, s subject, nw *ctor.Network) {
+	dir := t.TempDir()
+	var first []*ctor.Node
+	for i := range 4 {
+		p, err := s.start(bounded(t, time.Minute), nw, startOptions{dir: dir})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			testEcho(t, p)
+		}
+		hops := p.firstHops(t, nw)
+		if err := p.stop(); err != nil {
+			t.Error(err)
+		}
+		if i == 0 {
+			first = hops
+		}
+		if !slices.ContainsFunc(hops, func(n *ctor.Node) bool { return slices.Contains(first, n) }) {
+			t.Errorf("start %d: connected to %v, at first to %v", i, names(hops), names(first))
+		}
+	}
+	t.Logf("guards at first: %v", names(first))
+}
+
+// testStaleCache starts a client whose cached consensus has ended.
+func testStaleCache(t *testing.T, s subject, nw *ctor.Network) {
+	dir := t.TempDir()
+	p, err := s.start(bounded(t, time.Minute), nw, startOptions{dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testEcho(t, p)
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	// What it has cached is no newer than what the authority has now.
+	ctx := bounded(t, 2*time.Minute)
+	c, err := nw.Node("auth0").Control(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := c.GetInfo(ctx, "consensus/valid-until")
+	c.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	until, err := time.Parse(time.DateTime, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-time.After(time.Until(until) + time.Second):
+	case <-ctx.Done():
+		t.Fatal(context.Cause(ctx))
+	}
+	p = start(t, s, nw, startOptions{dir: dir})
+	testEcho(t, p)
+}
+
+// testForeignCache starts a client in the data directory of a client of another
+// network, and in one whose files are cut off in the middle.
+func testForeignCache(t *testing.T, s subject, other, nw *ctor.Network) {
+	dir := t.TempDir()
+	p, err := s.start(bounded(t, time.Minute), other, startOptions{dir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.stop(); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("of another network", func(t *testing.T) {
+		testEcho(t, start(t, s, nw, startOptions{dir: dir}))
+	})
+	cut := 0
+	err = filepath.Walk(dir, func(path string, info os.FileInfo, err error) error {
+		if err != nil || info.IsDir() || filepath.Base(path) == "torrc" || info.Size() < 200 {
+			return err
+		}
+		cut++
+		return os.Truncate(path, info.Size()/2)
+	})
+	if err != nil || cut == 0 {
+		t.Fatalf("%d files cut: %v", cut, err)
+	}
+	t.Run("cut off", func(t *testing.T) {
+		testEcho(t, start(t, s, nw, startOptions{dir: dir}))
+	})
+}

@@ -1,0 +1,90 @@
+package interop
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/lab/ctor"
+	"github.com/chivenet/chive/lab/labtest"
+	"github.com/chivenet/chive/lab/measure"
+	"github.com/chivenet/chive/lab/netns"
+)
+
+// TestMeasure measures the clients side by side on the same relays of one
+// Vanilla network, in a network namespace where it can make one. It is asked
+// for with CHIVE_MEASURE=1 and takes minutes.
+func TestMeasure(t *testing.T) {
+	if os.Getenv("CHIVE_MEASURE") != "1" {
+		t.Skip("a measurement: CHIVE_MEASURE=1 asks for it")
+	}
+	_, _, err := ctor.Find("")
+	labtest.Need(t, "C tor", err)
+	if err := netns.Available(); err == nil && !netns.Inside() {
+		measureInside(t)
+		return
+	} else if err != nil {
+		t.Logf("NOT in a namespace, delayed acknowledgements count: %v", err)
+	}
+	ctx := bounded(t, 10*time.Minute)
+	nw := labtest.Network(t, ctor.Options{Relays: 2, Exits: 1, Scheduler: "Vanilla"})
+	pin := []*ctor.Node{nw.Node("relay0"), nw.Node("relay1"), nw.Node("exit0")}
+	var reports []*measure.Report
+	for _, s := range []subject{torClient{}} {
+		p := start(t, s, nw, startOptions{dir: t.TempDir(), pin: pin})
+		sub := measure.Subject{Name: s.name(), Dial: p.dialer().DialContext,
+			Processes: []measure.Process{{Name: "client", PID: p.pid}}}
+		for i, position := range []string{"guard", "middle", "exit"} {
+			sub.Processes = append(sub.Processes, measure.Process{Name: position, PID: pin[i].PID()})
+		}
+		r, err := measure.Run(ctx, sub, shared.target, measure.DefaultPlan())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, tor := s.(torClient); tor {
+			client, err := nw.AddClient(ctx, "", "__DisablePredictedCircuits 1", "LearnCircuitBuildTimeout 0")
+			if err == nil {
+				err = client.AwaitBootstrap(ctx)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Build, err = measure.TorBuilds(ctx, client, pin, 100); err != nil {
+				t.Fatal(err)
+			}
+			if r.Bootstrap, _, err = measure.TorBootstrap(ctx, nw); err != nil {
+				t.Fatal(err)
+			}
+		}
+		reports = append(reports, r)
+	}
+	if err := measure.WriteTable(os.Stdout, reports...); err != nil {
+		t.Error(err)
+	}
+	b, err := json.Marshal(reports)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Printf("%s\n", b)
+}
+
+// measureInside runs TestMeasure again, in a namespace.
+func measureInside(t *testing.T) {
+	ctx := bounded(t, 12*time.Minute)
+	ns, err := netns.New(ctx, fmt.Sprint("chive-measure-", os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := ns.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	cmd := ns.Command(ctx, os.Args[0], "-test.run=^TestMeasure$", "-test.v")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		t.Error(err)
+	}
+}

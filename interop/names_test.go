@@ -1,0 +1,111 @@
+package interop
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/lab/ctor"
+	"github.com/chivenet/chive/lab/socksclient"
+	"github.com/chivenet/chive/lab/target"
+)
+
+func testResolve(t *testing.T, p *proxy) {
+	ctx := bounded(t, time.Minute)
+	if a, err := p.dialer().Resolve(ctx, target.Name4); err != nil || a != netip.MustParseAddr("127.0.0.1") {
+		t.Errorf("RESOLVE %s: %v, %v", target.Name4, a, err)
+	}
+	if n, err := p.dialer().ResolvePTR(ctx, target.Reverse); err != nil || n != target.Name {
+		t.Errorf("RESOLVE_PTR %v: %q, %v", target.Reverse, n, err)
+	}
+	var r socksclient.Reply
+	if a, err := p.dialer().Resolve(ctx, "nowhere.test"); !errors.As(err, &r) {
+		t.Errorf("RESOLVE of a name that does not exist: %v, %v", a, err)
+	} else if r != socksclient.HostUnreachable {
+		t.Errorf("RESOLVE of a name that does not exist: %v, want host unreachable", err)
+	}
+	if err := echo(ctx, p.dialer(), shared.target.NameAddr(target.Echo, target.Name4), "by name"); err != nil {
+		t.Errorf("CONNECT by name: %v", err)
+	}
+}
+
+func testIPv6(t *testing.T, p *proxy) {
+	addr := shared.target.Addr6(target.Echo)
+	if addr == "" {
+		t.Skip("SKIPPED: this machine has no IPv6 loopback")
+	}
+	ctx := bounded(t, time.Minute)
+	began := time.Now()
+	if err := echo(ctx, p.dialer(), addr, "to ::1"); err != nil {
+		t.Errorf("CONNECT to an IPv6 literal: %v", err)
+	}
+	if err := echo(ctx, p.dialer(), shared.target.NameAddr(target.Echo, target.Name6), "to a name with AAAA only"); err != nil {
+		t.Errorf("CONNECT to a name with an IPv6 address only: %v", err)
+	}
+	for _, c := range shared.target.Conns(began) {
+		if !c.From.Addr().Is6() {
+			t.Errorf("the target saw %v", c.From.Addr())
+		}
+	}
+}
+
+// testRefusals: what cannot be reached is refused with the code that says why,
+// and the client goes on working.
+func testRefusals(t *testing.T, p *proxy) {
+	ctx := bounded(t, time.Minute)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed := ln.Addr().String()
+	ln.Close()
+	for _, c := range []struct {
+		what, addr string
+		want       []socksclient.Reply
+	}{
+		// On loopback C tor's exits themselves say "misc" instead of "refused".
+		{"a closed port", closed, []socksclient.Reply{socksclient.Refused, socksclient.GeneralFailure}},
+		{"a name that does not exist", "nowhere.test:80", []socksclient.Reply{socksclient.HostUnreachable}},
+		{"a port that every exit refuses", net.JoinHostPort("127.0.0.1", strconv.Itoa(refusedPort)), refusedByPolicy},
+	} {
+		conn, err := p.dialer().DialContext(ctx, "tcp", c.addr)
+		if err == nil {
+			conn.Close()
+		}
+		var r socksclient.Reply
+		if !errors.As(err, &r) || !slices.Contains(c.want, r) {
+			t.Errorf("%s: %v, want %v", c.what, err, c.want)
+		}
+		t.Logf("%s: %v", c.what, err)
+	}
+	if err := echo(ctx, p.dialer(), shared.target.Addr(target.Echo), "still here"); err != nil {
+		t.Error(err)
+	}
+}
+
+// testExitPolicy asks for an address that every exit's policy refuses, which
+// only the exits themselves can say: clients know policies by port. The client
+// may take every exit for unusable afterwards, and is thrown away.
+func testExitPolicy(t *testing.T, s subject, nw *ctor.Network) {
+	if _, tor := s.(torClient); tor {
+		t.Skip("C tor goes on looking for another exit until SocksTimeout, two minutes")
+	}
+	p := start(t, s, nw, startOptions{dir: t.TempDir()})
+	c, err := p.dialer().DialContext(bounded(t, time.Minute), "tcp", refusedAddr+":80")
+	if err == nil {
+		c.Close()
+	}
+	var r socksclient.Reply
+	if !errors.As(err, &r) || !slices.Contains(refusedByPolicy, r) {
+		t.Errorf("%v, want one of %v", err, refusedByPolicy)
+	}
+	t.Log(err)
+}
+
+// refusedByPolicy are the codes that say so; C tor, which finds no exit to ask,
+// gives a general failure.
+var refusedByPolicy = []socksclient.Reply{socksclient.NotAllowed, socksclient.GeneralFailure}

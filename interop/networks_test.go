@@ -1,0 +1,88 @@
+package interop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/lab/ctor"
+	"github.com/chivenet/chive/lab/labtest"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// world is what the tests of this package share: one target, and one network
+// of each kind, started when a test first asks for it.
+type world struct {
+	target *target.Target
+	mu     sync.Mutex
+	nets   map[string]*ctor.Network // guarded by mu
+}
+
+var shared = &world{nets: map[string]*ctor.Network{}}
+
+// No exit's policy allows this port or this address.
+const (
+	refusedPort = 9
+	refusedAddr = "127.66.6.6"
+)
+
+// kinds are the networks. Between them: one, three and five authorities, both
+// schedulers, congestion control on and off, CGO on and off.
+var kinds = map[string]ctor.Options{
+	"kist": {Authorities: 3, Relays: 3, Exits: 3, IPv6: ctor.HasIPv6(),
+		ExitPolicy: []string{"reject " + refusedAddr + ":*", fmt.Sprintf("reject *:%d", refusedPort), fmt.Sprintf("reject6 *:%d", refusedPort), "accept *:*", "accept6 *:*"}},
+	"vanilla": {Authorities: 3, Relays: 4, Exits: 2, Scheduler: "Vanilla"},
+	"no-cc": {Authorities: 1, Relays: 2, Exits: 2, Scheduler: "Vanilla", Params: map[string]int{"cc_alg": 0},
+		VotingInterval: 10 * time.Second, ValidIntervals: 2},
+	"no-cgo": {Authorities: 5, Relays: 2, Exits: 2, Scheduler: "Vanilla", WithoutCGO: true, DistinctSubnets: true},
+}
+
+// network returns the shared network of a kind, or skips the test without tor.
+func network(t *testing.T, kind string) *ctor.Network {
+	t.Helper()
+	_, _, err := ctor.Find("")
+	labtest.Need(t, "C tor", err)
+	shared.mu.Lock()
+	defer shared.mu.Unlock()
+	if nw := shared.nets[kind]; nw != nil {
+		return nw
+	}
+	opts := kinds[kind]
+	opts.Nameserver = shared.target.Nameserver()
+	opts.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	nw, err := ctor.Start(ctx, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared.nets[kind] = nw
+	return nw
+}
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	var err error
+	if shared.target, err = target.Start(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	code := m.Run()
+	errs := []error{shared.target.Close()}
+	for _, nw := range shared.nets {
+		errs = append(errs, nw.Close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return code
+}

@@ -1,0 +1,118 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/lab/ctor"
+	"github.com/chivenet/chive/lab/socksclient"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// testPinned puts every relay at every position that it can have, and looks
+// where the bytes went.
+func testPinned(t *testing.T, s subject, nw *ctor.Network) {
+	relays, exits := nw.ByRole(ctor.Relay), nw.ByRole(ctor.Exit)
+	all := append(slices.Clone(relays), exits...)
+	// Each row of a rotation has each relay once as guard and once as middle;
+	// the exit is one that the row leaves free.
+	for i, guard := range all {
+		middle := all[(i+1)%len(all)]
+		free := slices.DeleteFunc(slices.Clone(exits), func(n *ctor.Node) bool { return n == guard || n == middle })
+		if len(free) == 0 {
+			middle = relays[0]
+			free = slices.DeleteFunc(slices.Clone(exits), func(n *ctor.Node) bool { return n == guard })
+		}
+		exit := free[i%len(free)]
+		t.Run(fmt.Sprintf("%s-%s-%s", guard.Name, middle.Name, exit.Name), func(t *testing.T) {
+			pin := []*ctor.Node{guard, middle, exit}
+			p := start(t, s, nw, startOptions{dir: t.TempDir(), pin: pin})
+			ctx := bounded(t, time.Minute)
+			before := traffic(t, ctx, all)
+			const n = 4 << 20
+			if err := download(ctx, p.dialer(), shared.target.Addr(target.Source), n); err != nil {
+				t.Fatal(err)
+			}
+			if got := echoThrough(t, ctx, nw, p.dialer()); got != exit {
+				t.Errorf("the target was reached from %s, want %s", got.Name, exit.Name)
+			}
+			if !slices.Contains(p.firstHops(t, nw), guard) {
+				t.Errorf("the client is connected to %v, not to %s", names(p.firstHops(t, nw)), guard.Name)
+			}
+			for node, carried := range traffic(t, ctx, all) {
+				carried -= before[node]
+				if slices.Contains(pin, node) != (carried > n) {
+					t.Errorf("%s carried %d bytes of %d", node.Name, carried, n)
+				}
+			}
+		})
+	}
+}
+
+// traffic returns how many bytes each node has read, as it counts them.
+func traffic(t *testing.T, ctx context.Context, nodes []*ctor.Node) map[*ctor.Node]int64 {
+	t.Helper()
+	out := map[*ctor.Node]int64{}
+	for _, n := range nodes {
+		c, err := n.Control(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := c.GetInfo(ctx, "traffic/read")
+		c.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out[n], err = strconv.ParseInt(v, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return out
+}
+
+// echoThrough uses the echo service through a client and returns the exit that
+// the service was reached from.
+func echoThrough(t *testing.T, ctx context.Context, nw *ctor.Network, d socksclient.Dialer) *ctor.Node {
+	t.Helper()
+	began := time.Now()
+	c, err := dial(ctx, d, shared.target.Addr(target.Echo))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := exchange(c, "where from?", func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	conns := shared.target.Conns(began)
+	if len(conns) != 1 {
+		t.Fatalf("one stream became %d connections", len(conns))
+	}
+	return exitOf(t, nw, conns[0].From)
+}
+
+// testIsolation: streams of one token share an exit (not with C tor, whose next
+// stream may prefer a fresh conflux set), streams of different tokens do not
+// all. With three exits and twelve tokens, chance puts all on one in 3 of 3^12
+// runs.
+func testIsolation(t *testing.T, s subject, nw *ctor.Network, p *proxy) {
+	_, tor := s.(torClient)
+	ctx := bounded(t, time.Minute)
+	seen := map[*ctor.Node]bool{}
+	for i := range 12 {
+		d := p.isolated(fmt.Sprint("token", i))
+		first := echoThrough(t, ctx, nw, d)
+		seen[first] = true
+		for range 2 {
+			if other := echoThrough(t, ctx, nw, d); other != first && !tor {
+				t.Errorf("one token's streams came from %s and %s", first.Name, other.Name)
+			}
+		}
+	}
+	if len(seen) < 2 {
+		t.Errorf("twelve tokens' streams came from %d exit", len(seen))
+	}
+}
