@@ -1,6 +1,7 @@
 package path
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -10,6 +11,10 @@ import (
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
 )
+
+// ErrNone is in the chain of an error that says that no relay of the directory
+// meets the conditions: another attempt fares no better.
+var ErrNone = errors.New("path: no")
 
 // maxHops bounds a path: RELAY_EARLY allows no more than eight extensions.
 const maxHops = 8
@@ -211,7 +216,7 @@ func (k *check) none(what, wanted string) error {
 	if k.d.Len() == 0 {
 		why = []string{"there are none"}
 	}
-	return fault.New(kind, "path: no %s%s: of %d relays, %s", what, wanted, k.d.Len(), strings.Join(why, ", "))
+	return fault.New(kind, "%w %s%s: of %d relays, %s", ErrNone, what, wanted, k.d.Len(), strings.Join(why, ", "))
 }
 
 // wanted describes a Spec's destinations without naming addresses.

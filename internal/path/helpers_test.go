@@ -1,6 +1,7 @@
 package path
 
 import (
+	"errors"
 	"math/rand/v2"
 	"os"
 	"strings"
@@ -93,6 +94,9 @@ func refuses(t testing.TB, c *Config, d *netdir.Directory, g Guards, spec Spec, 
 	_, err := c.Choose(d, g, rng(1), &spec, d.ValidAfter())
 	if err == nil {
 		t.Fatal("a path was found")
+	}
+	if none := strings.HasPrefix(err.Error(), "path: no "); none && spec.hops() > 0 && !errors.Is(err, ErrNone) && !strings.Contains(err.Error(), "no guard") {
+		t.Errorf("%q is not ErrNone", err)
 	}
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {

@@ -1,0 +1,266 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/path"
+)
+
+// Request asks for a circuit for one stream.
+type Request struct {
+	Key  Key
+	Dest path.Dest // port zero: a RESOLVE
+	// Internal asks for a circuit that lets nothing out, for onion services.
+	// Dest is of no meaning then.
+	Internal bool
+	// Private asks for a clean circuit that nobody else gets, now or later.
+	Private bool
+	Stable  bool // implied by long-lived ports
+	// ExcludeExit are exits that will not do, because they refused this
+	// stream: see Retryable.
+	ExcludeExit []ident.RSAID
+}
+
+func (r *Request) stable() bool { return r.Stable || !r.Internal && path.LongLived(r.Dest.Port) }
+
+// target is what circuits are built for: exit policies are known by port and
+// family of addresses only.
+type target struct {
+	port     uint16
+	four     bool // an IPv4 address is known; neither: a host name
+	six      bool
+	internal bool
+	stable   bool
+}
+
+func (r *Request) target() target {
+	if r.Internal {
+		return target{internal: true, stable: r.stable()}
+	}
+	a := r.Dest.Addr.Unmap()
+	return target{port: r.Dest.Port, four: a.Is4(), six: a.Is6(), stable: r.stable()}
+}
+
+// dest is an address that stands for all of its family.
+func (t target) dest() path.Dest {
+	d := path.Dest{Port: t.port}
+	switch {
+	case t.four:
+		d.Addr = netip.IPv4Unspecified()
+	case t.six:
+		d.Addr = netip.IPv6Unspecified()
+	}
+	return d
+}
+
+// covers reports whether a circuit for t will do for o too.
+func (t target) covers(o target) bool {
+	switch {
+	case t.internal != o.internal || o.stable && !t.stable:
+		return false
+	case t.internal:
+		return true
+	}
+	return t.port == o.port && (t.four == o.four && t.six == o.six || !o.four && !o.six)
+}
+
+// Retryable reports whether a stream that ended before it was connected, for
+// this reason, may do better at another exit: ask again with the exit that
+// failed in Request.ExcludeExit.
+func Retryable(r cell.EndReason) bool {
+	switch r {
+	case cell.EndMisc, cell.EndResolveFailed, cell.EndExitPolicy, cell.EndNoRoute, cell.EndHibernating, cell.EndResourceLimit:
+		return true
+	}
+	return false
+}
+
+// Lease is the right to run one stream on a circuit.
+type Lease struct {
+	Circuit Circuit
+	p       *Pool
+	e       *entry
+	req     Request
+	release sync.Once
+}
+
+// Release ends the lease, when the stream has ended. It may be called more
+// than once.
+func (l *Lease) Release() {
+	l.release.Do(func() {
+		l.p.mu.Lock()
+		defer l.p.mu.Unlock()
+		l.e.leases--
+		if l.e.private && l.e.leases == 0 {
+			l.e.retired = true
+		}
+		l.p.sweep(time.Now())
+		l.p.schedule()
+		l.p.kick()
+	})
+}
+
+// Retire keeps the circuit from new streams, because this one fared badly on
+// it. Streams that are open go on.
+func (l *Lease) Retire() {
+	l.p.mu.Lock()
+	defer l.p.mu.Unlock()
+	l.e.retired = true
+	l.p.kick()
+}
+
+// refusal is a port that an exit refused against its own summary.
+type refusal struct {
+	exit ident.RSAID
+	port uint16
+}
+
+// maxRefusals bounds what is remembered of refusals.
+const maxRefusals = 1000
+
+// ExitRefused reports that the exit's policy refuses the destination, against
+// what it says of itself (path-spec 2.5): for an hour, this pool does not ask
+// it for that port again.
+func (l *Lease) ExitRefused() {
+	l.p.mu.Lock()
+	defer l.p.mu.Unlock()
+	if len(l.p.refused) < maxRefusals {
+		l.p.refused[refusal{l.Circuit.Exit(), l.req.Dest.Port}] = time.Now().Add(time.Hour)
+	}
+}
+
+// waiter is a request that no open circuit fits.
+type waiter struct {
+	req     Request
+	target  target
+	launch  *launch // the one that it waits for; nil: none yet
+	failed  int     // launches that failed for it
+	lastErr error
+	avoid   []ident.RSAID // relays that they failed at
+	got     chan answer   // receives once
+}
+
+type answer struct {
+	lease *Lease
+	err   error
+}
+
+func (w *waiter) deliver(l *Lease, err error) { w.got <- answer{l, err} }
+
+// Acquire returns a lease of a circuit that fits: an open one at once, else a
+// new one when it is built. The caller must Release it.
+func (p *Pool) Acquire(ctx context.Context, req Request) (*Lease, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, p.gaveUp(ctx, nil)
+	}
+	w := &waiter{req: req, target: req.target(), got: make(chan answer, 1)}
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return nil, errClosed
+	}
+	p.predict(w.target, time.Now())
+	p.waiters = append(p.waiters, w)
+	p.schedule()
+	p.kick()
+	p.mu.Unlock()
+	select {
+	case a := <-w.got:
+		return a.lease, a.err
+	case <-ctx.Done():
+	}
+	p.mu.Lock()
+	p.waiters = slices.DeleteFunc(p.waiters, func(o *waiter) bool { return o == w })
+	p.mu.Unlock()
+	select {
+	case a := <-w.got: // it came in the same moment
+		if a.lease != nil {
+			a.lease.Release()
+		}
+	default:
+	}
+	return nil, p.gaveUp(ctx, w)
+}
+
+// gaveUp is the error of a request whose context ended.
+func (p *Pool) gaveUp(ctx context.Context, w *waiter) error {
+	kind := fault.Closed
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		kind = fault.Timeout
+	}
+	if w == nil {
+		return fault.New(kind, "circuit: %w", context.Cause(ctx))
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if w.lastErr != nil {
+		return fault.New(kind, "circuit: %w after %d failed attempts, the last: %w", context.Cause(ctx), w.failed, w.lastErr)
+	}
+	return fault.New(kind, "circuit: %w while it was being built", context.Cause(ctx))
+}
+
+// fits reports whether an open circuit will do for a request.
+func (p *Pool) fits(e *entry, w *waiter, now time.Time) bool {
+	r := &w.req
+	switch {
+	case e.retired || e.private || e.leases >= p.cfg.MaxStreams || e.dead():
+		return false
+	case !e.clean() && (r.Private || e.key != r.Key || now.Sub(e.dirty) >= p.cfg.MaxDirtiness):
+		return false
+	case r.stable() && !e.c.Stable():
+		return false
+	case r.Internal:
+		return isInternal(e.c)
+	case !e.c.Allows(r.Dest):
+		return false
+	}
+	if len(p.refused) > 0 {
+		if until, ok := p.refused[refusal{e.c.Exit(), r.Dest.Port}]; ok && now.Before(until) {
+			return false
+		}
+	}
+	return !slices.Contains(r.ExcludeExit, e.c.Exit())
+}
+
+// isInternal tells a circuit that lets nothing out, not even name lookups.
+func isInternal(c Circuit) bool { return !c.Allows(path.Dest{}) }
+
+// best returns the open circuit to use for a request: a dirty one before a
+// clean one, of dirty ones the youngest, and of clean ones the oldest, which
+// would expire first.
+func (p *Pool) best(w *waiter, now time.Time) *entry {
+	var best *entry
+	for _, e := range p.entries {
+		if !p.fits(e, w, now) {
+			continue
+		}
+		switch {
+		case best == nil, best.clean() && !e.clean(),
+			!best.clean() && !e.clean() && e.dirty.After(best.dirty),
+			best.clean() && e.clean() && e.built.Before(best.built):
+			best = e
+		}
+	}
+	return best
+}
+
+// lease gives a circuit to a waiter.
+func (p *Pool) lease(e *entry, w *waiter, now time.Time) {
+	p.total.Leased++
+	if e.clean() {
+		e.dirty, e.key = now, w.req.Key
+	} else {
+		p.total.Reused++
+	}
+	e.private = w.req.Private
+	e.leases++
+	w.deliver(&Lease{Circuit: e.c, p: p, e: e, req: w.req}, nil)
+}

@@ -1,0 +1,160 @@
+package pool
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// keep closes what has expired and builds what is predicted, until the pool is
+// closed.
+func (p *Pool) keep() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-p.ctx.Done():
+			return
+		case <-p.kicked:
+		case <-timer.C:
+		}
+		p.mu.Lock()
+		now := time.Now()
+		p.sweep(now)
+		p.forget(now)
+		p.schedule()
+		p.prebuild(now)
+		next := p.next(now)
+		p.mu.Unlock()
+		timer.Reset(next)
+	}
+}
+
+// sweep closes circuits without streams whose time is over.
+func (p *Pool) sweep(now time.Time) {
+	for _, e := range p.entries {
+		over := e.retired || e.clean() && !now.Before(e.expires) || !e.clean() && now.Sub(e.dirty) >= p.cfg.MaxDirtiness
+		if over && e.leases == 0 {
+			e.retired = true
+			e.c.Close()
+		}
+	}
+}
+
+// maxPredicted bounds the targets that are predicted.
+const maxPredicted = 64
+
+// predict remembers that a target was asked for.
+func (p *Pool) predict(t target, now time.Time) {
+	if _, known := p.predicted[t]; !known && len(p.predicted) >= maxPredicted {
+		old := p.wanted()
+		delete(p.predicted, old[len(old)-1])
+	}
+	p.predicted[t] = now
+}
+
+// forget drops predictions and refusals that are too old.
+func (p *Pool) forget(now time.Time) {
+	maps.DeleteFunc(p.predicted, func(_ target, last time.Time) bool { return now.Sub(last) >= p.cfg.Predict })
+	maps.DeleteFunc(p.refused, func(_ refusal, until time.Time) bool { return !now.Before(until) })
+}
+
+// prebuild launches circuits for predicted ports until each has enough clean
+// ones, and one to learn build times when that is wanted. While launches fail
+// it only tries one now and then: requests come first.
+func (p *Pool) prebuild(now time.Time) {
+	limit := p.cfg.MaxPending
+	if p.failures > 0 {
+		limit = 1
+	}
+	if p.closed || p.failures > 0 && now.Before(p.probeAt) {
+		return
+	}
+	clean := 0
+	for _, e := range p.entries {
+		if e.clean() && !e.retired && !e.dead() {
+			clean++
+		}
+	}
+	spare := clean
+	for _, l := range p.launches {
+		if !l.owned && !l.stale {
+			spare++
+		}
+	}
+	for _, t := range p.wanted() {
+		for have := p.ready(t); have < p.cfg.PerPort; have++ {
+			if spare >= p.cfg.MaxClean || len(p.launches) >= limit {
+				return
+			}
+			p.launch(t, nil, nil, now)
+			p.total.Preemptive++
+			spare++
+		}
+	}
+	if p.cfg.Learn != nil && len(p.launches) < limit && p.cfg.Learn(spare) {
+		p.launch(target{port: 443}, nil, nil, now)
+		p.total.Preemptive++
+	}
+}
+
+// wanted returns the predicted targets, the last used first: they are the ones
+// that MaxClean should not cut off.
+func (p *Pool) wanted() []target {
+	ts := slices.Collect(maps.Keys(p.predicted))
+	slices.SortFunc(ts, func(a, b target) int {
+		if c := p.predicted[b].Compare(p.predicted[a]); c != 0 {
+			return c
+		}
+		return int(a.port) - int(b.port)
+	})
+	return ts
+}
+
+// ready counts the clean circuits, open or being built ahead, that will do for
+// t. One circuit may count for many targets; of one that is being built it is
+// supposed that it will, as most exits allow most ports: when it does not,
+// there is another launch.
+func (p *Pool) ready(t target) int {
+	n := 0
+	for _, e := range p.entries {
+		if !e.clean() || e.retired || e.dead() || t.stable && !e.c.Stable() {
+			continue
+		}
+		if t.internal && isInternal(e.c) || !t.internal && e.c.Allows(t.dest()) {
+			n++
+		}
+	}
+	for _, l := range p.launches {
+		if !l.owned && !l.stale && l.target.internal == t.internal && (l.target.stable || !t.stable) {
+			n++
+		}
+	}
+	return n
+}
+
+// next is how long the keeper may sleep when nothing happens.
+func (p *Pool) next(now time.Time) time.Duration {
+	d := p.cfg.Predict
+	at := func(t time.Time) {
+		if s := t.Sub(now); s > 0 {
+			d = min(d, s)
+		}
+	}
+	for _, e := range p.entries {
+		if e.clean() {
+			at(e.expires)
+		} else {
+			at(e.dirty.Add(p.cfg.MaxDirtiness))
+		}
+	}
+	for _, last := range p.predicted {
+		at(last.Add(p.cfg.Predict))
+	}
+	at(p.notBefore)
+	at(p.probeAt)
+	if p.cfg.Learn != nil {
+		d = min(d, p.cfg.LearnEvery)
+	}
+	return d
+}

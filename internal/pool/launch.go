@@ -1,0 +1,249 @@
+package pool
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/path"
+)
+
+// Bounds of the pause after launches that failed, which doubles from one to
+// the other. The first failure costs no pause: most are of one path.
+const (
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 5 * time.Second
+)
+
+// Bounds of the pause before something is built ahead, after failures.
+const (
+	minProbe = time.Second
+	maxProbe = time.Minute
+)
+
+// maxAvoid bounds the relays that a request's circuits avoid after failures.
+const maxAvoid = 16
+
+// launch is a circuit that is being built.
+type launch struct {
+	target  target
+	key     Key  // of the requests that wait for it
+	owned   bool // key is of meaning; else it is preemptive, and may still be claimed
+	private bool
+	exclude []ident.RSAID // exits that it avoids
+	avoids  bool          // it goes around relays that others failed at
+	slow    bool          // it takes long
+	hedge   *launch       // the one beside it
+	stale   bool          // from before a new identity
+	cancel  context.CancelCauseFunc
+}
+
+// serves reports whether the launch will do for a waiter, or can be made to.
+func (l *launch) serves(w *waiter) bool {
+	if l.stale || !l.target.covers(w.target) || l.private || w.req.Private && l.owned || l.owned && l.key != w.req.Key {
+		return false
+	}
+	for _, id := range w.req.ExcludeExit {
+		if !slices.Contains(l.exclude, id) {
+			return false
+		}
+	}
+	return true
+}
+
+// schedule serves the requests that wait, in their order: with open circuits,
+// by joining launches, by new launches.
+func (p *Pool) schedule() {
+	if p.closed {
+		return
+	}
+	now := time.Now()
+	p.waiters = slices.DeleteFunc(p.waiters, func(w *waiter) bool {
+		e := p.best(w, now)
+		if e != nil {
+			p.lease(e, w, now)
+		}
+		return e != nil
+	})
+	p.disown()
+	for _, w := range p.waiters {
+		if w.launch != nil {
+			continue
+		}
+		for _, l := range p.launches {
+			if l.serves(w) {
+				l.claim(w)
+				break
+			}
+		}
+		if w.launch == nil && len(p.launches) < p.cfg.MaxPending && !now.Before(p.notBefore) {
+			p.launchFor(w, now).claim(w)
+		}
+	}
+	for _, w := range p.waiters {
+		if l := w.launch; l != nil && l.slow && l.hedge == nil && len(p.launches) < p.cfg.MaxPending && !now.Before(p.notBefore) {
+			// The waiters stay with the first, and take whichever is ready
+			// first. When the hedge fails, there will be another.
+			h := p.launchFor(w, now)
+			h.owned, h.key, h.private = true, l.key, l.private
+			l.hedge = h
+			p.total.Hedged++
+		}
+	}
+}
+
+// disown frees the launches that nobody waits for any more, because an open
+// circuit served who did, or because they gave up.
+func (p *Pool) disown() {
+	for _, l := range p.launches {
+		l.owned = slices.ContainsFunc(p.waiters, func(w *waiter) bool {
+			return w.launch != nil && (w.launch == l || w.launch.hedge == l)
+		})
+		l.private = l.private && l.owned
+	}
+}
+
+// claim makes a launch a waiter's.
+func (l *launch) claim(w *waiter) {
+	l.owned, l.key, l.private = true, w.req.Key, w.req.Private
+	w.launch = l
+}
+
+func (p *Pool) launchFor(w *waiter, now time.Time) *launch {
+	return p.launch(w.target, w.req.ExcludeExit, w.avoid, now)
+}
+
+// launch begins to build a circuit.
+func (p *Pool) launch(t target, excludeExit, avoid []ident.RSAID, now time.Time) *launch {
+	l := &launch{target: t, exclude: slices.Clone(excludeExit), avoids: len(avoid) > 0}
+	spec := Spec{Spec: path.Spec{
+		Stable: t.stable, Exclude: slices.Clone(avoid), ExcludeExit: slices.Clone(excludeExit),
+	}}
+	if !t.internal {
+		spec.Dests = []path.Dest{t.dest()}
+		for r, until := range p.refused {
+			if r.port == t.port && now.Before(until) {
+				spec.ExcludeExit = append(spec.ExcludeExit, r.exit)
+			}
+		}
+	}
+	spec.Slow = func() { p.isSlow(l) }
+	ctx, cancel := context.WithCancelCause(p.ctx)
+	l.cancel = cancel
+	p.launches = append(p.launches, l)
+	p.total.Launched++
+	p.wg.Go(func() {
+		defer cancel(nil)
+		c, err := p.builder.Build(ctx, spec)
+		p.finished(l, c, err)
+	})
+	return l
+}
+
+// isSlow notes that a launch takes long, so that those who wait for it get
+// another one beside it.
+func (p *Pool) isSlow(l *launch) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !l.slow {
+		l.slow = true
+		p.schedule()
+	}
+}
+
+// finished takes what a launch came to.
+func (p *Pool) finished(l *launch, c Circuit, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.launches = slices.DeleteFunc(p.launches, func(o *launch) bool { return o == l })
+	now := time.Now()
+	switch {
+	case err == nil && (p.closed || l.stale):
+		c.Close()
+	case err == nil:
+		p.failures, p.notBefore = 0, time.Time{}
+		p.total.Built++
+		p.add(c, now)
+	case !p.closed && !l.stale:
+		p.total.Failed++
+		p.failed(l, err, now)
+	}
+	for _, w := range p.waiters {
+		if w.launch == l {
+			w.launch = nil
+		}
+	}
+	for _, o := range p.launches {
+		if o.hedge == l {
+			o.hedge = nil
+		}
+	}
+	p.schedule()
+	p.kick()
+}
+
+// add takes a new circuit into the pool.
+func (p *Pool) add(c Circuit, now time.Time) {
+	e := &entry{c: c, built: now, expires: now.Add(p.jitter(p.cfg.CleanTimeout))}
+	p.entries = append(p.entries, e)
+	p.wg.Go(func() {
+		<-c.Done()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.entries = slices.DeleteFunc(p.entries, func(o *entry) bool { return o == e })
+		p.kick()
+	})
+}
+
+// jitter varies a duration by a tenth, so that circuits do not expire together.
+func (p *Pool) jitter(d time.Duration) time.Duration {
+	if p.cfg.Rand == nil || d < 10 {
+		return d
+	}
+	return d - time.Duration(p.cfg.Rand.Int64N(int64(d/10)))
+}
+
+// failed notes a launch's failure, and fails the requests that had their
+// share of them, or that no other path can help.
+func (p *Pool) failed(l *launch, err error, now time.Time) {
+	p.cfg.Log.Debug("circuit could not be built", "err", err, "in a row", p.failures+1)
+	var at *HopError
+	blamed := errors.As(err, &at)
+	hopeless := errors.Is(err, path.ErrNone) || fault.Is(err, fault.Config)
+	if hopeless {
+		if !l.owned {
+			delete(p.predicted, l.target) // nobody serves it: do not try for ever
+		}
+	} else {
+		p.failures++
+		p.probeAt = now.Add(min(minProbe<<min(p.failures-1, 10), maxProbe))
+		if p.failures > 1 {
+			p.notBefore = now.Add(min(minBackoff<<min(p.failures-2, 10), maxBackoff))
+		}
+	}
+	p.waiters = slices.DeleteFunc(p.waiters, func(w *waiter) bool {
+		if w.launch != l {
+			return false
+		}
+		w.failed++
+		w.lastErr = err
+		if blamed && len(w.avoid) < maxAvoid {
+			w.avoid = append(w.avoid, at.Relay)
+		}
+		switch {
+		case hopeless && l.avoids:
+			w.avoid = nil // perhaps a relay that failed once is the only one
+		case hopeless:
+			w.deliver(nil, fault.New(fault.KindOf(err), "circuit: %w", err))
+			return true
+		}
+		if w.failed >= p.cfg.MaxAttempts {
+			w.deliver(nil, fault.New(fault.KindOf(err), "circuit: %d attempts failed, the last: %w", w.failed, err))
+			return true
+		}
+		return false
+	})
+}

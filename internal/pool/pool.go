@@ -1,0 +1,265 @@
+// Package pool hands out circuits to streams: it reuses open circuits where
+// isolation and exit policy allow it, builds new ones where they do not, and
+// keeps some ready for the ports that were used lately (path-spec 2.1).
+//
+// A circuit is clean until a stream is attached to it. From then on it belongs
+// to that stream's isolation key, and it is dirty: after a while it takes no
+// new streams, and it is closed when its last stream ends.
+package pool
+
+import (
+	"context"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/path"
+)
+
+// Circuit is what the pool needs of an open circuit.
+type Circuit interface {
+	// Exit is the last hop's identity.
+	Exit() ident.RSAID
+	// Allows reports whether the last hop's policy lets dest out. An internal
+	// circuit lets nothing out.
+	Allows(dest path.Dest) bool
+	// Stable reports whether every hop is good for long-lived streams.
+	Stable() bool
+	// Done is closed when the circuit has ended.
+	Done() <-chan struct{}
+	// Close ends it: it closes Done, and waits for nothing. It may be called
+	// more than once.
+	Close()
+}
+
+// Spec is what a Builder is asked for.
+type Spec struct {
+	path.Spec
+	// Slow is to be called when the circuit will not be ready soon: its usage
+	// timeout has passed, or it waits for a better guard. The pool may then
+	// launch another one beside it. It may be called more than once.
+	Slow func()
+}
+
+// Builder builds circuits. Build is called from many goroutines.
+type Builder interface {
+	Build(ctx context.Context, spec Spec) (Circuit, error)
+}
+
+// HopError is what a Builder may return to say which relay a circuit failed
+// at, so that the next one goes around it. The first hop is not to be named:
+// the guards have their own rules.
+type HopError struct {
+	Relay ident.RSAID
+	Err   error
+}
+
+func (e *HopError) Error() string { return e.Err.Error() }
+func (e *HopError) Unwrap() error { return e.Err }
+
+// Config says how a Pool works. Zero fields get defaults.
+type Config struct {
+	MaxDirtiness time.Duration // how long a dirty circuit takes new streams; 10 minutes
+	CleanTimeout time.Duration // how long a clean circuit is kept; 30 minutes
+	MaxStreams   int           // streams on one circuit; 1000
+	MaxPending   int           // circuits being built; 32
+	MaxClean     int           // clean circuits and preemptive launches; 12
+	PerPort      int           // clean circuits for each predicted port; 2. Negative: none
+	Predict      time.Duration // how long a port is predicted after its use; an hour
+	InitialPorts []uint16      // predicted from the start; 80 and 443. Not nil but empty: none
+	MaxAttempts  int           // launches that may fail for one request; 8
+	// Learn, when set, is asked now and then whether a circuit should be built
+	// only to learn build times; open is how many clean ones there are.
+	Learn      func(open int) bool
+	LearnEvery time.Duration // 10 seconds
+	Rand       *rand.Rand    // jitter of times; nil: none
+	Log        *slog.Logger
+}
+
+func (c *Config) defaults() {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	num := func(n *int, v int) {
+		if *n == 0 {
+			*n = v
+		}
+	}
+	def(&c.MaxDirtiness, 10*time.Minute)
+	def(&c.CleanTimeout, 30*time.Minute)
+	def(&c.Predict, time.Hour)
+	def(&c.LearnEvery, 10*time.Second)
+	num(&c.MaxStreams, 1000)
+	num(&c.MaxPending, 32)
+	num(&c.MaxClean, 12)
+	num(&c.PerPort, 2)
+	num(&c.MaxAttempts, 8)
+	if c.InitialPorts == nil {
+		c.InitialPorts = []uint16{80, 443}
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+}
+
+// Pool keeps the circuits of one client.
+type Pool struct {
+	cfg     Config
+	builder Builder
+	ctx     context.Context // of all launches; ends with Close
+	cancel  context.CancelCauseFunc
+	kicked  chan struct{} // wakes the keeper
+	wg      sync.WaitGroup
+
+	mu        sync.Mutex // guards all below
+	entries   []*entry
+	launches  []*launch
+	waiters   []*waiter            // in the order in which they came
+	predicted map[target]time.Time // when each was last asked for
+	refused   map[refusal]time.Time
+	failures  int       // launches in a row
+	notBefore time.Time // of the next launch for a request, after failures
+	probeAt   time.Time // of the next launch ahead, after failures
+	closed    bool
+	total     Totals
+}
+
+// entry is an open circuit.
+type entry struct {
+	c       Circuit
+	key     Key       // when dirty
+	dirty   time.Time // since; zero when clean
+	built   time.Time
+	expires time.Time // when it is closed if it is still clean
+	leases  int
+	private bool // given to one owner, for good
+	retired bool // takes no new streams
+}
+
+func (e *entry) clean() bool { return e.dirty.IsZero() }
+
+func (e *entry) dead() bool {
+	select {
+	case <-e.c.Done():
+		return true
+	default:
+		return false
+	}
+}
+
+// New makes a pool, which begins at once to build circuits for the ports that
+// it predicts.
+func New(cfg Config, b Builder) *Pool {
+	cfg.defaults()
+	p := &Pool{
+		cfg: cfg, builder: b, kicked: make(chan struct{}, 1),
+		predicted: map[target]time.Time{}, refused: map[refusal]time.Time{},
+	}
+	p.ctx, p.cancel = context.WithCancelCause(context.Background())
+	now := time.Now()
+	for _, port := range cfg.InitialPorts {
+		p.predicted[target{port: port}] = now
+	}
+	p.wg.Go(p.keep)
+	return p
+}
+
+var errClosed = fault.New(fault.Closed, "circuit pool: closed")
+
+// Close ends all launches and circuits, fails the requests that wait, and
+// returns when no goroutine of the pool is left.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	if !p.closed {
+		p.closed = true
+		p.cancel(errClosed)
+		for _, w := range p.waiters {
+			w.deliver(nil, errClosed)
+		}
+		p.waiters = nil
+		for _, e := range p.entries {
+			e.c.Close()
+		}
+	}
+	p.mu.Unlock()
+	p.wg.Wait()
+}
+
+// NewIdentity keeps every circuit that exists now from new streams, clean ones
+// too; streams that are open go on. Requests that wait get new circuits.
+func (p *Pool) NewIdentity() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range p.entries {
+		e.retired = true
+	}
+	for _, l := range p.launches {
+		l.cancel(fault.New(fault.Closed, "circuit: a new identity was asked for"))
+		l.stale = true
+	}
+	for _, w := range p.waiters {
+		w.launch = nil
+	}
+	p.sweep(time.Now())
+	p.schedule()
+	p.kick()
+}
+
+// Retry forgets the failures of the past, for a caller that knows that things
+// have changed: a new directory, or the network is back.
+func (p *Pool) Retry() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failures, p.notBefore, p.probeAt = 0, time.Time{}, time.Time{}
+	p.schedule()
+	p.kick()
+}
+
+// kick wakes the keeper.
+func (p *Pool) kick() {
+	select {
+	case p.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// Totals count since the pool was made.
+type Totals struct {
+	Launched, Built, Failed uint64 // circuits
+	Hedged                  uint64 // of the launched, ones beside a slow one
+	Preemptive              uint64 // of the launched, ones that nobody waited for
+	Leased, Reused          uint64 // streams, and those of them on a dirty circuit
+}
+
+// Status is a snapshot of a Pool.
+type Status struct {
+	Clean, Dirty, Retired int // open circuits
+	Launching, Waiting    int // launches and requests
+	Streams               int
+	Failures              int // launches in a row
+	Totals
+}
+
+// Status returns a snapshot.
+func (p *Pool) Status() Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s := Status{Launching: len(p.launches), Waiting: len(p.waiters), Failures: p.failures, Totals: p.total}
+	for _, e := range p.entries {
+		s.Streams += e.leases
+		switch {
+		case e.retired:
+			s.Retired++
+		case e.clean():
+			s.Clean++
+		default:
+			s.Dirty++
+		}
+	}
+	return s
+}
