@@ -1,0 +1,245 @@
+package netdoc
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// ExitPolicy is a full exit policy (dir-spec, "accept" and "reject" lines of a
+// router descriptor): the first rule that fits decides.
+type ExitPolicy []PolicyRule
+
+// PolicyRule is one line of an exit policy.
+type PolicyRule struct {
+	Accept bool
+	Net    netip.Prefix // not valid: any address of the rule's family
+	Six    bool         // with Net not valid: any IPv6 address, not IPv4
+	Ports  PortRange
+}
+
+const maxRules = 5000
+
+// AllPorts is every port that a policy can name.
+var AllPorts = PortRange{1, 65535}
+
+// PrivateNets are what "private" stands for in an exit policy: networks that
+// no summary counts, as C tor has them.
+var PrivateNets = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("127.0.0.0/8"),
+	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
+	netip.MustParsePrefix("::/8"), netip.MustParsePrefix("fc00::/7"), netip.MustParsePrefix("fe80::/10"),
+	netip.MustParsePrefix("fec0::/10"), netip.MustParsePrefix("ff00::/8"), netip.MustParsePrefix("::/127"),
+}
+
+// ParsePolicyRule reads the argument of an "accept" or "reject" line:
+// ADDRESS[/BITS or /MASK]:PORTS, either part "*". An IPv6 address stands in
+// brackets.
+func ParsePolicyRule(accept bool, s string) (PolicyRule, error) {
+	r := PolicyRule{Accept: accept, Ports: AllPorts}
+	i := strings.LastIndexByte(s, ':')
+	if i < 0 || len(s) > 128 {
+		return r, fault.New(fault.Directory, "%q is not ADDRESS:PORTS", clip([]byte(s)))
+	}
+	addr, ports := s[:i], s[i+1:]
+	if ports != "*" {
+		var err error
+		if r.Ports, err = parsePortRange([]byte(ports)); err != nil {
+			return r, err
+		}
+	}
+	switch addr {
+	case "*", "*4":
+		return r, nil
+	case "*6":
+		r.Six = true
+		return r, nil
+	}
+	host, bits, hasBits := strings.Cut(addr, "/")
+	if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
+		host = host[1 : len(host)-1]
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil || ip.Zone() != "" || ip.Is4In6() {
+		return r, fault.New(fault.Directory, "%q is not an address", clip([]byte(host)))
+	}
+	n := ip.BitLen()
+	if hasBits {
+		if n, err = parseMask(bits, ip); err != nil {
+			return r, err
+		}
+	}
+	r.Net, err = ip.Prefix(n)
+	return r, fault.Wrap(fault.Directory, err)
+}
+
+// parseMask reads a number of bits, or an IPv4 mask such as 255.255.0.0.
+func parseMask(s string, ip netip.Addr) (int, error) {
+	if v, err := parseUint([]byte(s), "mask", uint64(ip.BitLen())); err == nil {
+		return int(v), nil
+	}
+	m, err := netip.ParseAddr(s)
+	if err != nil || !m.Is4() || !ip.Is4() {
+		return 0, fault.New(fault.Directory, "mask %q", clip([]byte(s)))
+	}
+	b := m.As4()
+	bits := 0
+	for bits < 32 && b[bits/8]&(0x80>>(bits%8)) != 0 {
+		bits++
+	}
+	if p, _ := netip.AddrFrom4([4]byte{255, 255, 255, 255}).Prefix(bits); p.Addr() != m {
+		return 0, fault.New(fault.Directory, "mask %q has holes", clip([]byte(s)))
+	}
+	return bits, nil
+}
+
+// matches reports whether the rule speaks about the address and the port.
+func (r *PolicyRule) matches(addr netip.Addr, port uint16) bool {
+	if port < r.Ports.Lo || port > r.Ports.Hi {
+		return false
+	}
+	if !r.Net.IsValid() {
+		return r.Six == addr.Is6()
+	}
+	return r.Net.Contains(addr)
+}
+
+// String returns the rule as a line of a descriptor.
+func (r PolicyRule) String() string {
+	s := "reject "
+	if r.Accept {
+		s = "accept "
+	}
+	switch {
+	case !r.Net.IsValid() && r.Six:
+		s += "*6"
+	case !r.Net.IsValid():
+		s += "*"
+	case r.Net.Addr().Is6():
+		s += "[" + r.Net.Addr().String() + "]"
+	default:
+		s += r.Net.Addr().String()
+	}
+	if r.Net.IsValid() && !r.Net.IsSingleIP() {
+		s += "/" + itoa(r.Net.Bits())
+	}
+	switch {
+	case r.Ports == AllPorts:
+		return s + ":*"
+	case r.Ports.Lo == r.Ports.Hi:
+		return s + ":" + itoa(r.Ports.Lo)
+	}
+	return s + ":" + itoa(r.Ports.Lo) + "-" + itoa(r.Ports.Hi)
+}
+
+// Allows reports whether the policy lets a connection out to the address. What
+// no rule speaks about is let out (dir-spec).
+func (p ExitPolicy) Allows(addr netip.Addr, port uint16) bool {
+	addr = addr.Unmap()
+	for i := range p {
+		if p[i].matches(addr, port) {
+			return p[i].Accept
+		}
+	}
+	return true
+}
+
+// Cutoffs of the summary: a port is listed as accepted although rules refuse
+// it to some addresses, up to two /8 networks (IPv4) or a /16 (IPv6).
+const (
+	cutoff4 = 1 << 25
+	cutoff6 = 1 << 48 // in units of /64 networks
+	// maxSummary is the longest summary, in characters.
+	maxSummary = 1000
+)
+
+// Summarize returns the ports that the policy lets out to most addresses of a
+// family (dir-spec, "encoding port lists"), as C tor computes it.
+func (p ExitPolicy) Summarize(six bool) *PortPolicy {
+	var bounds []int // where segments of ports begin
+	for _, r := range p {
+		bounds = append(bounds, int(r.Ports.Lo), int(r.Ports.Hi)+1)
+	}
+	bounds = append(bounds, 1, 65536)
+	slices.Sort(bounds)
+	bounds = slices.Compact(bounds)
+	var open, closed []PortRange
+	for i := 0; i+1 < len(bounds); i++ {
+		seg := PortRange{uint16(bounds[i]), uint16(bounds[i+1] - 1)}
+		if p.accepts(seg, six) {
+			open = appendRange(open, seg)
+		} else {
+			closed = appendRange(closed, seg)
+		}
+	}
+	a, r := &PortPolicy{Accept: true, Ranges: open}, &PortPolicy{Ranges: closed}
+	switch {
+	case len(open) == 0 || len(closed) == 0:
+		if len(open) == 0 {
+			return r
+		}
+		return a
+	case len(r.String()) > maxSummary && len(a.String()) > maxSummary:
+		for len(a.String()) > maxSummary { // too fine to be told in full: some open ports go unsaid
+			a.Ranges = a.Ranges[:len(a.Ranges)-1]
+		}
+		return a
+	case len(r.String()) < len(a.String()):
+		return r
+	}
+	return a
+}
+
+// appendRange adds a range, joined to the last one where they touch.
+func appendRange(list []PortRange, r PortRange) []PortRange {
+	if n := len(list); n > 0 && list[n-1].Hi+1 == r.Lo {
+		list[n-1].Hi = r.Hi
+		return list
+	}
+	return append(list, r)
+}
+
+// accepts reports whether a range of ports, which no rule splits, is accepted
+// by a rule for all addresses before too many addresses were refused.
+func (p ExitPolicy) accepts(seg PortRange, six bool) bool {
+	cutoff := uint64(cutoff4)
+	if six {
+		cutoff = cutoff6
+	}
+	var refused uint64
+	for _, r := range p {
+		if seg.Lo < r.Ports.Lo || seg.Hi > r.Ports.Hi || r.isSix() != six {
+			continue
+		}
+		bits := 0
+		if r.Net.IsValid() {
+			bits = r.Net.Bits()
+		}
+		switch {
+		case r.Accept && bits == 0:
+			if refused <= cutoff {
+				return true
+			}
+		case r.Accept || slices.Contains(PrivateNets, r.Net):
+		case !six:
+			refused += 1 << (32 - bits)
+		case bits == 0:
+			return false
+		case bits <= 64:
+			refused += 1 << (64 - bits)
+		}
+		if refused > cutoff {
+			return false // nothing makes it less
+		}
+	}
+	return false
+}
+
+func (r *PolicyRule) isSix() bool {
+	if r.Net.IsValid() {
+		return r.Net.Addr().Is6()
+	}
+	return r.Six
+}
