@@ -227,7 +227,7 @@ func (p *parser) hex(at int) (v byte) {
 		b, _ := p.more()
 		switch {
 		case b >= '0' && b <= '9':
-			v = v<<4 | b - '0'
+			v = v<<4 | (b - '0')
 		case b|0x20 >= 'a' && b|0x20 <= 'f':
 			v = v<<4 | (b | 0x20 - 'a' + 10)
 		default:
