@@ -104,7 +104,8 @@ func (m *Manager) load(now time.Time) error {
 	return nil
 }
 
-// Changed receives when there is something to save.
+// Changed receives when there is something to save. Path bias counts change
+// with every circuit: save some seconds later, and at the end, not at once.
 func (m *Manager) Changed() <-chan struct{} { return m.changed }
 
 // Save saves the state if it changed since it was last saved.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/guard"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
 )
@@ -82,10 +83,21 @@ func hop(r netdir.Relay) Hop { return Hop{r.Target(), r} }
 
 // known is the hop for a target, with what the directory knows of it.
 func known(d *netdir.Directory, t linkspec.Target) Hop {
-	if r, ok := d.LookupID(t.RelayID); ok {
-		return Hop{t, r}
+	r, _ := find(d, t.RelayID)
+	return Hop{t, r}
+}
+
+// find is LookupID, except that a relay whose Ed25519 identity the directory
+// does not know, for lack of its microdescriptor, is found too.
+func find(d *netdir.Directory, id ident.RelayID) (netdir.Relay, bool) {
+	r, ok := d.Lookup(id.RSA)
+	if !ok {
+		return netdir.Relay{}, false
 	}
-	return Hop{Target: t}
+	if has := r.ID().Ed; !id.Ed.IsZero() && !has.IsZero() && has != id.Ed {
+		return netdir.Relay{}, false
+	}
+	return r, true
 }
 
 func (c *Config) last(d *netdir.Directory, rng netdir.Rand, spec *Spec) (Hop, error) {
@@ -128,7 +140,7 @@ func (c *Config) first(d *netdir.Directory, guards Guards, rng netdir.Rand, spec
 		return Hop{}, nil, fault.New(fault.KindOf(err), "path: %w", err)
 	}
 	g := use.Guard()
-	if r, ok := d.LookupID(g.ID); ok {
+	if r, ok := find(d, g.ID); ok {
 		if !r.HasMicrodesc() && spec.hops() > 1 {
 			use.Cancelled(now)
 			return Hop{}, nil, fault.New(fault.Directory, "path: the guard's microdescriptor is missing")
@@ -141,7 +153,7 @@ func (c *Config) first(d *netdir.Directory, guards Guards, rng netdir.Rand, spec
 // allowsGuard is what the rest of the path asks of a guard. What the
 // configuration asks is the guard manager's: see GuardFilter.
 func (k *check) allowsGuard(g guard.Candidate) bool {
-	r, ok := k.d.LookupID(g.ID)
+	r, ok := find(k.d, g.ID)
 	for _, id := range k.spec.Exclude {
 		if id == g.ID.RSA {
 			return false

@@ -400,6 +400,31 @@ func TestMissingMicrodescriptors(t *testing.T) {
 	}
 }
 
+// TestGuardOfANewerDirectory: the guards know a microdescriptor that the
+// directory at hand lacks.
+func TestGuardOfANewerDirectory(t *testing.T) {
+	full := ctor(t)
+	var l netdir.Loader
+	bare, _, err := l.Consensus(readCtor(t, "consensus-microdesc"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := manager(t, full, guard.Filter{})
+	last := byName(t, full, "e1").Target()
+	refuses(t, &Config{}, bare, m, Spec{Last: &last, Hops: 2}, "microdescriptor is missing")
+	if s := m.Status(epoch); s.Guards[0].OpenCircuits+s.Guards[0].Tries != 0 {
+		t.Error("the guard was not given back")
+	}
+	id := byName(t, full, "r1").ID()
+	if _, ok := find(full, id); !ok {
+		t.Error("r1 is not found")
+	}
+	id.Ed[0]++
+	if _, ok := find(full, id); ok {
+		t.Error("r1 is found by another Ed25519 identity")
+	}
+}
+
 func BenchmarkChoose(b *testing.B) {
 	d := big(b)
 	m := manager(b, d, guard.Filter{})

@@ -1,6 +1,9 @@
 package pool
 
-import "net/netip"
+import (
+	"log/slog"
+	"net/netip"
+)
 
 // Isolate says which differences between two streams keep them from sharing a
 // circuit. Streams of different listeners never share one.
@@ -56,3 +59,9 @@ func (by Isolate) Key(o Origin) Key {
 	o.Client = o.Client.Unmap()
 	return Key{by, o}
 }
+
+// String returns "[scrubbed]": a key holds credentials and addresses.
+func (Key) String() string { return "[scrubbed]" }
+
+// LogValue returns "[scrubbed]".
+func (Key) LogValue() slog.Value { return slog.StringValue("[scrubbed]") }

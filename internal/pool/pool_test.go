@@ -739,6 +739,9 @@ func TestKeys(t *testing.T) {
 	if DefaultIsolate.Key(base) != DefaultIsolate.Key(o) {
 		t.Error("one address in two forms")
 	}
+	if s := fmt.Sprintf("%v %s", DefaultIsolate.Key(base), DefaultIsolate.Key(base).LogValue()); s != "[scrubbed] [scrubbed]" {
+		t.Errorf("printed %q", s)
+	}
 	if ByAuth.Key(base) == DefaultIsolate.Key(base) {
 		t.Error("different rules share")
 	}
