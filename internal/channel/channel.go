@@ -32,6 +32,8 @@ type Config struct {
 	// Variable takes variable-length cells that arrive after the handshake,
 	// but for padding. Nil drops them.
 	Variable func(ch *Channel, circID uint32, cmd cell.Command, body []byte)
+	// Opened is called with every new link; it must not block. May be nil.
+	Opened   func(*Link)
 	Stats    *Stats        // may be nil
 	Padding  PaddingConfig // link padding
 	// MaxCircs bounds the circuits of one channel; zero means 65,536.
@@ -235,4 +237,15 @@ func (ch *Channel) dropAll() {
 			}
 		}
 	}
+}
+
+// Queued returns how many cells wait on all circuits.
+func (ch *Channel) Queued() int {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	n := 0
+	for _, c := range ch.sched.heap {
+		n += c.q.n
+	}
+	return n
 }

@@ -115,6 +115,9 @@ func (m *Manager) Adopt(l *Link) (*Channel, error) {
 		_ = l.Conn.NetConn().Close()
 		return nil, fault.New(fault.Closed, "open channel: shutting down")
 	}
+	if m.cfg.Opened != nil {
+		m.cfg.Opened(l)
+	}
 	ch := Start(l, m.cfg)
 	id := ch.Peer().RSA
 	m.open[id] = append(m.open[id], ch)

@@ -1,0 +1,282 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/guard"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/pool"
+)
+
+// Circ is an open circuit with what was decided about it.
+type Circ struct {
+	*circuit.Circuit
+	id     uint64
+	client *Client
+	path   *path.Path
+	took   []time.Duration // until each hop was built
+	legs   []*Circ         // further legs of a conflux set
+	once   sync.Once
+	byUs   bool // guarded by once: closed by this client
+}
+
+// Exit implements pool.Circuit.
+func (c *Circ) Exit() ident.RSAID { return c.path.Exit().Target.RSA }
+
+// Allows implements pool.Circuit.
+func (c *Circ) Allows(dest path.Dest) bool {
+	r := c.path.Exit().Relay
+	return !r.IsZero() && path.Allows(r, dest)
+}
+
+// Stable implements pool.Circuit.
+func (c *Circ) Stable() bool {
+	for _, h := range c.path.Hops {
+		if h.Relay.IsZero() || !h.Relay.Has(netdir.FlagStable) {
+			return false
+		}
+	}
+	return true
+}
+
+// Close implements pool.Circuit.
+func (c *Circ) Close() {
+	c.once.Do(func() { c.byUs = true })
+	c.Circuit.Close(cell.DestroyNone, errUnused)
+}
+
+var errUnused = fault.New(fault.Closed, "the circuit is not needed any more")
+
+// ended runs when the circuit has closed.
+func (c *Circ) ended(cause error) {
+	c.once.Do(func() {})
+	if u := c.path.Guard; u != nil {
+		u.Closed(time.Now(), c.byUs)
+	}
+	c.client.open.Add(-1)
+	if c.byUs {
+		cause = nil
+	}
+	c.client.cfg.Hooks.circuit(CircuitInfo{ID: c.id, State: Closed, Hops: len(c.path.Hops), Err: cause})
+}
+
+// Build implements pool.Builder.
+func (c *Client) Build(ctx context.Context, spec pool.Spec) (pool.Circuit, error) {
+	circ, err := c.buildOne(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.addLeg(ctx, spec, circ); err != nil {
+		circ.Close()
+		return nil, err
+	}
+	c.firstOnce.Do(func() {
+		close(c.firstCirc)
+		c.bootProgress(100, "ready")
+	})
+	return circ, nil
+}
+
+// buildOne chooses a path and builds one circuit over it.
+func (c *Client) buildOne(ctx context.Context, spec pool.Spec) (*Circ, error) {
+	d := c.dirs.Directory()
+	now := time.Now()
+	if d == nil || !c.dirs.Ready(d, now) {
+		return nil, fault.New(fault.Directory, "build circuit: there is no usable directory yet")
+	}
+	c.need(&spec.Spec)
+	p, err := c.cfg.Path.Choose(d, c.guards, newRand(), &spec.Spec, now)
+	if err != nil {
+		return nil, err
+	}
+	b := &building{Client: c, id: c.ids.Add(1), path: p, slow: spec.Slow, start: now}
+	c.making.Add(1)
+	defer c.making.Add(-1)
+	c.m.launched.Inc()
+	c.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Opening})
+	circ, err := b.run(ctx)
+	if err != nil {
+		c.m.failed.Inc()
+		c.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Failed, Hops: len(b.took), Took: b.took, Err: err})
+		return nil, err
+	}
+	return circ, nil
+}
+
+// need adds what the configuration demands of every hop or of the exit.
+func (c *Client) need(s *path.Spec) {
+	if c.cfg.CGO == On {
+		s.NeedAll = append(s.NeedAll, path.CGO, path.CongestionControl)
+	}
+	if c.cfg.Congestion == On {
+		s.NeedExit = append(s.NeedExit, path.CongestionControl)
+	}
+	if c.cfg.Conflux == On && len(s.Dests) > 0 {
+		s.NeedExit = append(s.NeedExit, path.Conflux, path.CongestionControl)
+	}
+}
+
+// hopOptions is what to offer to relays, as the configuration and the
+// consensus allow. A relay that is asked for CGO is asked for congestion
+// control too: C tor takes both or neither.
+func (c *Client) hopOptions() circuit.HopOptions {
+	p := c.flow.Load()
+	cc := c.cfg.Congestion == On || c.cfg.CGO == On || c.cfg.Congestion == Auto && p.Alg == flow.AlgVegas
+	return circuit.HopOptions{Congestion: cc, CGO: cc && c.cfg.CGO != Off, Flow: p, Path: flow.PathExit}
+}
+
+// building is one circuit under construction.
+type building struct {
+	*Client
+	id    uint64
+	path  *path.Path
+	slow  func()
+	start time.Time
+	took  []time.Duration
+
+	mu       sync.Mutex // guards what follows
+	hops     int        // built
+	timedOut bool       // the usage timeout has passed
+}
+
+func (b *building) run(ctx context.Context) (*Circ, error) {
+	targets := b.path.Targets()
+	b.tmu.Lock()
+	usage, closing := b.timeouts.Timeouts(len(targets))
+	b.tmu.Unlock()
+	timer := time.AfterFunc(usage, b.late)
+	defer timer.Stop()
+	tctx, cancel := context.WithTimeoutCause(ctx, closing, errBuildTimeout)
+	defer cancel()
+
+	circ, err := b.hopByHop(tctx)
+	now := time.Now()
+	u := b.path.Guard
+	if err != nil {
+		b.account(ctx, err, now)
+		return nil, err
+	}
+	if u == nil {
+		return circ, nil
+	}
+	switch u.Succeeded(now) {
+	case guard.Discard:
+		circ.Close()
+		return nil, fault.New(fault.Network, "build circuit: a better guard works")
+	case guard.Wait:
+		if b.slow != nil {
+			b.slow()
+		}
+		select {
+		case <-u.Decided():
+		case <-ctx.Done():
+			circ.Close()
+			return nil, fault.New(fault.Closed, "build circuit: %w", context.Cause(ctx))
+		case <-circ.Done():
+		}
+		if u.Decision() != guard.UseNow {
+			circ.Close()
+			return nil, fault.New(fault.Network, "build circuit: a better guard works")
+		}
+	}
+	return circ, nil
+}
+
+var errBuildTimeout = errors.New("the build timeout passed")
+
+// hopByHop opens the channel and builds all hops.
+func (b *building) hopByHop(ctx context.Context) (*Circ, error) {
+	targets := b.path.Targets()
+	opts := b.hopOptions()
+	ch, err := b.chans.Get(ctx, targets[0])
+	if err != nil {
+		return nil, err
+	}
+	opts.Fast = targets[0].Ntor.IsZero()
+	cc, err := circuit.Create(ctx, b.env, ch, targets[0], opts)
+	if err != nil {
+		return nil, err
+	}
+	opts.Fast = false
+	b.built(1)
+	for i, t := range targets[1:] {
+		if err := cc.Extend(ctx, t, opts); err != nil {
+			return nil, &pool.HopError{Relay: t.RSA, Err: err}
+		}
+		if i == 0 && b.path.Guard != nil {
+			b.path.Guard.Extended()
+		}
+		b.built(i + 2)
+	}
+	circ := &Circ{Circuit: cc, id: b.id, client: b.Client, path: b.path, took: b.took}
+	b.open.Add(1)
+	cc.OnClose(circ.ended)
+	b.m.built(b.took)
+	b.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Open, Hops: len(targets), Took: b.took})
+	return circ, nil
+}
+
+// built notes that a hop is there.
+func (b *building) built(n int) {
+	now := time.Now()
+	b.took = append(b.took, now.Sub(b.start))
+	b.mu.Lock()
+	b.hops = n
+	late := b.timedOut
+	b.mu.Unlock()
+	b.tmu.Lock()
+	b.timeouts.HopBuilt(n, len(b.path.Hops), b.start, now, late)
+	b.tmu.Unlock()
+}
+
+// late runs when the usage timeout has passed: the circuit is finished for its
+// time's sake, and another one may be launched beside it.
+func (b *building) late() {
+	b.mu.Lock()
+	b.timedOut = true
+	hops := b.hops
+	b.mu.Unlock()
+	b.tmu.Lock()
+	if b.timeouts.Live() && b.timeouts.Timeout(hops) {
+		b.log.Info("most circuits time out: the build timeout is learned anew")
+	}
+	b.tmu.Unlock()
+	if b.slow != nil {
+		b.slow()
+	}
+}
+
+// account tells guard and estimator why the circuit failed.
+func (b *building) account(ctx context.Context, err error, now time.Time) {
+	b.mu.Lock()
+	hops := b.hops
+	b.mu.Unlock()
+	timedOut := errors.Is(err, errBuildTimeout)
+	if timedOut {
+		b.tmu.Lock()
+		b.timeouts.Abandoned(b.start)
+		b.tmu.Unlock()
+	}
+	u := b.path.Guard
+	switch {
+	case u == nil:
+	case ctx.Err() != nil: // given up by us
+		u.Cancelled(now)
+	case hops == 0:
+		u.Failed(now, guard.Unreachable)
+	default:
+		if timedOut {
+			u.TimedOut()
+		}
+		u.Failed(now, guard.Beyond)
+	}
+}

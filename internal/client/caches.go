@@ -1,0 +1,268 @@
+package client
+
+import (
+	"context"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/dirclient"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/guard"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+// caches opens directory streams: to fallback directories and authorities
+// while there is no consensus, to the directory guards afterwards. A circuit of
+// one hop serves several requests.
+type caches struct {
+	c *Client
+
+	mu     sync.Mutex // guards what follows
+	circs  map[ident.RSAID]*dirCirc
+	failed map[ident.RSAID]time.Time // when each last failed
+	closed bool
+}
+
+// dirCirc is a one-hop circuit to a cache.
+type dirCirc struct {
+	*circuit.Circuit
+	use    *guard.Use // nil for a fallback
+	used   time.Time
+	byUs   bool
+	target linkspec.Target
+}
+
+const (
+	// dirIdle is how long a directory circuit without streams is kept.
+	dirIdle = 30 * time.Second
+	// dirRetry is how long a cache that failed is passed over.
+	dirRetry = 2 * time.Minute
+	// dirConnect bounds the time to open a directory circuit.
+	dirConnect = 10 * time.Second
+)
+
+func newCaches(c *Client) *caches {
+	return &caches{c: c, circs: map[ident.RSAID]*dirCirc{}, failed: map[ident.RSAID]time.Time{}}
+}
+
+// dirStream is a directory stream whose circuit is kept.
+type dirStream struct{ *stream.Stream }
+
+// OpenDir implements dirclient.Dialer.
+func (k *caches) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.Stream, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, dirConnect, errBuildTimeout)
+	defer cancel()
+	target, use, err := k.choose(q)
+	if err != nil {
+		return dirclient.Stream{}, err
+	}
+	circ, err := k.get(ctx, target, use)
+	if err != nil {
+		k.fail(target.RSA)
+		return dirclient.Stream{}, err
+	}
+	s, err := stream.BeginDir(circ.Last())
+	if err != nil {
+		return dirclient.Stream{}, err
+	}
+	return dirclient.Stream{ReadWriteCloser: io.ReadWriteCloser(dirStream{s}), Cache: target.RelayID}, nil
+}
+
+// ReportDir implements dirclient.Dialer.
+func (k *caches) ReportDir(cache ident.RelayID, _ dirclient.Purpose, err error) {
+	if err == nil {
+		k.mu.Lock()
+		delete(k.failed, cache.RSA)
+		k.mu.Unlock()
+		return
+	}
+	k.fail(cache.RSA)
+}
+
+func (k *caches) fail(id ident.RSAID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	for id, t := range k.failed {
+		if now.Sub(t) > dirRetry {
+			delete(k.failed, id)
+		}
+	}
+	k.failed[id] = now
+}
+
+// choose picks a cache. use is not nil when it is a guard.
+func (k *caches) choose(q dirclient.Query) (linkspec.Target, *guard.Use, error) {
+	c := k.c
+	if d := q.Directory; d != nil && d.Live(time.Now()) {
+		var avoid []ident.RSAID
+		for _, id := range q.Avoid {
+			avoid = append(avoid, id.RSA)
+		}
+		// When no guard will do, a fallback still may.
+		if p, err := c.cfg.Path.Choose(d, c.guards, newRand(), &path.Spec{Hops: 1, Exclude: avoid}, time.Now()); err == nil {
+			return p.Hops[0].Target, p.Guard, nil
+		}
+	}
+	return k.fallback(q.Avoid)
+}
+
+// fallback picks a fallback directory or an authority at random, of those that
+// did not fail lately if there are any. Authorities come last: a public
+// network's should not be asked by every client.
+func (k *caches) fallback(avoid []ident.RelayID) (linkspec.Target, *guard.Use, error) {
+	var good, bad []linkspec.Target
+	now := time.Now()
+	k.mu.Lock()
+	add := func(t linkspec.Target) {
+		failed, ok := k.failed[t.RSA]
+		dead := ok && now.Sub(failed) < dirRetry
+		for _, a := range avoid {
+			dead = dead || a.RSA == t.RSA
+		}
+		if dead {
+			bad = append(bad, t)
+		} else {
+			good = append(good, t)
+		}
+	}
+	net := k.c.cfg.Network
+	for _, f := range net.Fallbacks {
+		add(linkspec.Target{RelayID: ident.RelayID{RSA: f.RSA, Ed: f.Ed}, Addrs: f.ORPorts})
+	}
+	if len(good) == 0 {
+		for _, a := range net.Authorities {
+			if len(a.ORPorts) > 0 {
+				add(linkspec.Target{RelayID: ident.RelayID{RSA: a.RSA, Ed: a.Ed}, Addrs: a.ORPorts})
+			}
+		}
+	}
+	k.mu.Unlock()
+	from := good
+	if len(from) == 0 {
+		from = bad
+	}
+	if len(from) == 0 {
+		return linkspec.Target{}, nil, fault.New(fault.Config, "the network names no fallback directory, and no authority with an ORPort")
+	}
+	return from[newRand().IntN(len(from))], nil, nil
+}
+
+// get returns an open circuit to the cache, or builds one. It consumes use.
+func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*dirCirc, error) {
+	now := time.Now()
+	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		return nil, fault.New(fault.Closed, "directory circuit: the client is closed")
+	}
+	if d := k.circs[t.RSA]; d != nil && d.Err() == nil {
+		d.used = now
+		k.mu.Unlock()
+		if use != nil {
+			use.Cancelled(now)
+		}
+		return d, nil
+	}
+	k.mu.Unlock()
+
+	d, err := k.build(ctx, t)
+	now = time.Now()
+	if err != nil {
+		if use != nil {
+			if ctx.Err() != nil && context.Cause(ctx) != errBuildTimeout {
+				use.Cancelled(now)
+			} else {
+				use.Failed(now, guard.Unreachable)
+			}
+		}
+		return nil, err
+	}
+	d.use, d.used = use, now
+	if use != nil {
+		use.Succeeded(now)
+	}
+	k.mu.Lock()
+	if k.closed {
+		k.mu.Unlock()
+		d.Close(cell.DestroyNone, errUnused)
+		return nil, fault.New(fault.Closed, "directory circuit: the client is closed")
+	}
+	old := k.circs[t.RSA]
+	k.circs[t.RSA] = d
+	k.mu.Unlock()
+	if old != nil {
+		k.retire(old)
+	}
+	d.OnClose(func(error) { k.gone(d) })
+	return d, nil
+}
+
+func (k *caches) build(ctx context.Context, t linkspec.Target) (*dirCirc, error) {
+	ch, err := k.c.chans.Get(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	o := k.c.hopOptions()
+	o.Fast = t.Ntor.IsZero()
+	circ, err := circuit.Create(ctx, k.c.env, ch, t, o)
+	if err != nil {
+		return nil, err
+	}
+	return &dirCirc{Circuit: circ, target: t}, nil
+}
+
+// gone notes that a circuit has closed.
+func (k *caches) gone(d *dirCirc) {
+	k.mu.Lock()
+	if k.circs[d.target.RSA] == d {
+		delete(k.circs, d.target.RSA)
+	}
+	byUs := d.byUs
+	k.mu.Unlock()
+	if d.use != nil {
+		d.use.Closed(time.Now(), byUs)
+	}
+}
+
+// retire closes a circuit when its streams have ended.
+func (k *caches) retire(d *dirCirc) {
+	k.mu.Lock()
+	d.byUs = true
+	k.mu.Unlock()
+	d.Close(cell.DestroyNone, errUnused)
+}
+
+// reap closes circuits that nobody used for a while.
+func (k *caches) reap(now time.Time) {
+	k.mu.Lock()
+	var idle []*dirCirc
+	for _, d := range k.circs {
+		if now.Sub(d.used) > dirIdle && d.Last().Streams() == 0 {
+			idle = append(idle, d)
+		}
+	}
+	k.mu.Unlock()
+	for _, d := range idle {
+		k.retire(d)
+	}
+}
+
+func (k *caches) close() {
+	k.mu.Lock()
+	k.closed = true
+	all := make([]*dirCirc, 0, len(k.circs))
+	for _, d := range k.circs {
+		all = append(all, d)
+	}
+	k.mu.Unlock()
+	for _, d := range all {
+		k.retire(d)
+	}
+}

@@ -1,0 +1,257 @@
+// Package client is the client role: it wires directory, guards, paths,
+// circuits and streams together.
+package client
+
+import (
+	"context"
+	cryptorand "crypto/rand"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/chivenet/chive/internal/cbt"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/dirclient"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/guard"
+	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/pool"
+	"github.com/chivenet/chive/internal/protover"
+)
+
+// Switch is a feature's setting.
+type Switch uint8
+
+// Settings of a feature.
+const (
+	Auto Switch = iota // where relays and the consensus allow it
+	On                 // always: only relays that can do it are used
+	Off                // never
+)
+
+// Config says how a client works. Network is required.
+type Config struct {
+	Network *netdir.Network
+	Dir     string // the network's own directory; empty: nothing is kept
+	Log     *slog.Logger
+	Metrics *metrics.Registry
+	Hooks   Hooks
+
+	Path               path.Config
+	Pool               pool.Config
+	NumEntryGuards     int
+	NumDirectoryGuards int
+	BuildTimeout       time.Duration // zero: learned
+	StreamTimeout      time.Duration // zero: 10 s, then 15 s
+
+	CGO, Congestion, Conflux Switch
+	Padding                  channel.PaddingConfig
+
+	// Dial opens connections to relays; nil: TCP.
+	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
+}
+
+// protocols is what this client speaks, held against what the consensus
+// requires of clients.
+const protocols = "Cons=1-2 Desc=1-2 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4-5 HSRend=1-2 Link=4-5 Microdesc=1-3 Relay=2-6 Conflux=1"
+
+// Client is a running client.
+type Client struct {
+	cfg   Config
+	log   *slog.Logger
+	m     *clientMetrics
+	stats channel.Stats
+	env   *circuit.Env
+
+	chans  *channel.Manager
+	dirs   *dirclient.Client
+	guards *guard.Manager
+	caches *caches
+
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	wg     sync.WaitGroup
+
+	flow    atomic.Pointer[flow.Params]
+	pool    atomic.Pointer[pool.Pool]
+	started time.Time
+	ids     atomic.Uint64 // of circuits and streams
+	streams atomic.Int64
+	open    atomic.Int64 // circuits
+	making  atomic.Int64 // circuits being built
+
+	poolReady chan struct{} // closed when pool is set
+	firstCirc chan struct{} // closed when the first circuit was built
+	firstOnce sync.Once
+
+	tmu      sync.Mutex // guards timeouts
+	timeouts *cbt.Estimator
+
+	bmu  sync.Mutex // guards boot
+	boot Bootstrap
+}
+
+// New starts a client. It returns at once; Wait waits until traffic can flow.
+func New(cfg Config) (*Client, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = dialTCP
+	}
+	if cfg.Metrics == nil {
+		cfg.Metrics = new(metrics.Registry)
+	}
+	c := &Client{
+		cfg: cfg, log: cfg.Log, started: time.Now(),
+		poolReady: make(chan struct{}), firstCirc: make(chan struct{}),
+	}
+	c.boot = Bootstrap{Stage: "starting"}
+	c.ctx, c.cancel = context.WithCancelCause(context.Background())
+	c.env = &circuit.Env{Log: cfg.Log, Now: time.Now}
+	defaults := flow.DefaultParams()
+	c.flow.Store(&defaults)
+	c.m = newMetrics(cfg.Metrics, c)
+
+	var err error
+	if c.guards, err = newGuards(&cfg); err != nil {
+		return nil, err
+	}
+	if err := c.loadTimeouts(); err != nil {
+		return nil, err
+	}
+	ccfg := &channel.Config{Log: cfg.Log, Now: time.Now, Stats: &c.stats, Padding: cfg.Padding, Opened: c.sawLink}
+	c.chans = channel.NewManager(ccfg, &channel.LinkConfig{Log: cfg.Log}, c.dial)
+	c.caches = newCaches(c)
+	speaks, err := protover.Parse(protocols)
+	if err != nil {
+		return nil, err
+	}
+	dir := ""
+	if cfg.Dir != "" {
+		dir = filepath.Join(cfg.Dir, "directory")
+	}
+	c.dirs = dirclient.New(dirclient.Config{
+		Network: cfg.Network, Dialer: c.caches, Dir: dir, Protocols: speaks, Log: cfg.Log, Progress: c.dirProgress,
+	})
+	c.wg.Go(c.runDirectory)
+	c.wg.Go(c.runUpdates)
+	c.wg.Go(c.runGuards)
+	c.wg.Go(c.runHousekeeping)
+	return c, nil
+}
+
+func dialTCP(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", addr.String())
+}
+
+// dial refuses addresses that no relay of the public network can have.
+func (c *Client) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	if !c.cfg.Network.Testing.AllowPrivateAddresses && !public(addr.Addr()) {
+		return nil, fault.New(fault.Directory, "the directory names a private address for the relay")
+	}
+	return c.cfg.Dial(ctx, addr)
+}
+
+func public(a netip.Addr) bool {
+	a = a.Unmap()
+	return a.IsGlobalUnicast() && !a.IsPrivate()
+}
+
+// newRand returns a generator for one goroutine, seeded by the system.
+func newRand() *rand.Rand {
+	var seed [32]byte
+	_, _ = cryptorand.Read(seed[:]) // never fails (crypto/rand)
+	return rand.New(rand.NewChaCha8(seed))
+}
+
+// runDirectory keeps the directory up to date.
+func (c *Client) runDirectory() {
+	if err := c.dirs.Run(c.ctx); err != nil {
+		c.log.Error("directory", "error", err)
+		c.problem(err)
+	}
+}
+
+// runUpdates takes each new directory to whom it concerns, and opens the pool
+// once there is enough to build circuits with.
+func (c *Client) runUpdates() {
+	for {
+		changed := c.dirs.Changed()
+		if d := c.dirs.Directory(); d != nil {
+			c.newDirectory(d)
+			if c.pool.Load() == nil && c.dirs.Ready(d, time.Now()) {
+				c.openPool()
+			}
+		}
+		select {
+		case <-changed:
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+func (c *Client) newDirectory(d *netdir.Directory) {
+	now := time.Now()
+	c.guards.Update(guard.FromNetdir(d), now)
+	c.guards.SetFilter(c.cfg.Path.GuardFilter(d), now)
+	p := flow.ParamsFrom(d.Param)
+	c.flow.Store(&p)
+	c.tmu.Lock()
+	c.timeouts.SetParams(c.cbtParams(d.Param))
+	c.tmu.Unlock()
+}
+
+func (c *Client) openPool() {
+	cfg := c.cfg.Pool
+	cfg.Log = c.log
+	cfg.Rand = newRand()
+	cfg.Learn = c.wantTest
+	p := pool.New(cfg, c)
+	c.pool.Store(p)
+	close(c.poolReady)
+	c.bootProgress(80, "building circuits")
+}
+
+// Wait waits until a circuit was built and traffic can flow.
+func (c *Client) Wait(ctx context.Context) error {
+	select {
+	case <-c.firstCirc:
+		return nil
+	case <-c.ctx.Done():
+		return context.Cause(c.ctx)
+	case <-ctx.Done():
+		b := c.Bootstrap()
+		if b.Problem != "" {
+			return fault.New(fault.Timeout, "not ready, at %d%% (%s): %s: %w", b.Percent, b.Stage, b.Problem, context.Cause(ctx))
+		}
+		return fault.New(fault.Timeout, "not ready, at %d%% (%s): %w", b.Percent, b.Stage, context.Cause(ctx))
+	}
+}
+
+// Close ends everything and waits until no goroutine is left.
+func (c *Client) Close() error {
+	c.cancel(fault.New(fault.Closed, "the client is closed"))
+	c.wg.Wait()
+	if p := c.pool.Load(); p != nil {
+		p.Close()
+	}
+	c.caches.close()
+	c.chans.Close()
+	err := c.guards.Save()
+	if terr := c.saveTimeouts(); err == nil {
+		err = terr
+	}
+	return err
+}

@@ -1,0 +1,64 @@
+package client
+
+import (
+	"context"
+	"slices"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/pool"
+	"github.com/chivenet/chive/internal/protover"
+)
+
+// addLeg makes a conflux set of a circuit to an exit that can do it, by a
+// second circuit over another guard. Unless conflux was asked for in so many
+// words, a circuit without a second leg is as good.
+func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) error {
+	want := c.cfg.Conflux
+	exit := first.path.Exit()
+	if want == Auto && c.confluxEnabled() {
+		want = On
+	} else if want == Auto {
+		want = Off
+	}
+	if want == Off || len(spec.Dests) == 0 || !exit.Target.Proto.Has(protover.Conflux, protover.ConfluxV1) || !first.Last().Info().Congestion {
+		return nil
+	}
+	s := pool.Spec{Spec: path.Spec{Dests: spec.Dests, Stable: spec.Stable, Last: &exit.Target}, Slow: spec.Slow}
+	for _, id := range first.path.IDs() {
+		if id != exit.Target.RSA {
+			s.Exclude = append(slices.Clip(s.Exclude), id)
+		}
+	}
+	second, err := c.buildOne(ctx, s)
+	if err == nil {
+		_, err = circuit.LinkConflux(ctx, []*circuit.Circuit{first.Circuit, second.Circuit}, cell.ConfluxHighThroughput)
+	}
+	if err == nil {
+		first.legs = append(first.legs, second)
+		c.m.confluxSets.Inc()
+		return nil
+	}
+	if c.cfg.Conflux == On {
+		return err
+	}
+	c.log.Debug("no second leg", "error", err)
+	return first.Err() // linking closes what it could not link
+}
+
+// confluxEnabled reads the consensus's word.
+func (c *Client) confluxEnabled() bool {
+	d := c.dirs.Directory()
+	return d != nil && d.Param("cfx_enabled", 0, 0, 1) == 1
+}
+
+// Legs returns the relays of every leg of the circuit, for status.
+func (c *Circ) Legs() [][]ident.RSAID {
+	out := [][]ident.RSAID{c.path.IDs()}
+	for _, l := range c.legs {
+		out = append(out, l.path.IDs())
+	}
+	return out
+}

@@ -1,0 +1,237 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/pool"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+// Request asks for a stream or a lookup.
+type Request struct {
+	Host   string // a name, or an address without brackets
+	Port   uint16
+	Origin pool.Origin  // where it comes from: what isolates it
+	By     pool.Isolate // by what
+	Early  []byte       // the first bytes, sent with BEGIN
+}
+
+// streamTries is how many circuits a stream is tried on.
+const streamTries = 4
+
+// Conn is a stream that a user has, and the lease of its circuit.
+type Conn struct {
+	*stream.Stream
+	c     *Client
+	lease *pool.Lease
+	id    uint64
+	circ  uint64
+	once  sync.Once
+}
+
+// Dial opens a stream, on another circuit if the first exit cannot serve it.
+func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
+	dest, err := c.dest(req)
+	if err != nil {
+		return nil, err
+	}
+	id := c.ids.Add(1)
+	c.cfg.Hooks.stream(StreamInfo{ID: id, State: Opening})
+	start := time.Now()
+	conn, err := c.dialRetry(ctx, req, dest, id)
+	if err != nil {
+		c.m.streamsFailed.Inc()
+		err = fault.New(fault.KindOf(err), "dial: %w", err)
+		c.cfg.Hooks.stream(StreamInfo{ID: id, State: Failed, Err: err})
+		return nil, err
+	}
+	c.streams.Add(1)
+	c.m.connect.Observe(time.Since(start).Seconds())
+	c.cfg.Hooks.stream(StreamInfo{ID: id, Circuit: conn.circ, State: Open})
+	return conn, nil
+}
+
+func (c *Client) dialRetry(ctx context.Context, req Request, dest path.Dest, id uint64) (*Conn, error) {
+	var conn *Conn
+	err := c.retry(ctx, req, dest, func(ctx context.Context, lease *pool.Lease) error {
+		circ := lease.Circuit.(*Circ)
+		s, err := stream.Begin(circ.Last(), req.Host, req.Port)
+		if err != nil {
+			return err
+		}
+		if len(req.Early) > 0 {
+			if _, err := s.Write(req.Early); err != nil {
+				_ = s.Close()
+				return err
+			}
+		}
+		if err := s.WaitOpen(ctx); err != nil {
+			return err
+		}
+		conn = &Conn{Stream: s, c: c, lease: lease, id: id, circ: circ.id}
+		return nil
+	})
+	return conn, err
+}
+
+// retry runs try on one circuit after another, until it works, its error is
+// final, or there were enough. On success the lease is try's.
+func (c *Client) retry(ctx context.Context, req Request, dest path.Dest, try func(context.Context, *pool.Lease) error) error {
+	p, err := c.waitPool(ctx)
+	if err != nil {
+		return err
+	}
+	var avoid []ident.RSAID
+	for n := 1; ; n++ {
+		lease, err := p.Acquire(ctx, pool.Request{Key: req.By.Key(req.Origin), Dest: dest, ExcludeExit: avoid})
+		if err != nil {
+			return err
+		}
+		circ := lease.Circuit.(*Circ)
+		if u := circ.path.Guard; u != nil {
+			u.StreamTried()
+		}
+		tctx, cancel := context.WithTimeoutCause(ctx, c.streamTimeout(n), errStreamTimeout)
+		err = try(tctx, lease)
+		cancel()
+		if err == nil {
+			if u := circ.path.Guard; u != nil {
+				u.StreamAnswered()
+			}
+			return nil
+		}
+		again := c.judge(lease, circ, err)
+		lease.Release()
+		if !again || n == streamTries || ctx.Err() != nil {
+			return err
+		}
+		avoid = append(avoid, circ.Exit())
+	}
+}
+
+var errStreamTimeout = errors.New("the exit did not answer in time")
+
+// judge draws conclusions from a stream that failed, and reports whether
+// another exit may do better.
+func (c *Client) judge(lease *pool.Lease, circ *Circ, err error) bool {
+	u := circ.path.Guard
+	var end *stream.EndError
+	switch {
+	case errors.As(err, &end):
+		if u != nil {
+			u.StreamAnswered()
+		}
+		if end.Reason == cell.EndExitPolicy {
+			lease.ExitRefused()
+		}
+		return pool.Retryable(end.Reason)
+	case errors.Is(err, errStreamTimeout):
+		if u != nil {
+			u.StreamFailed()
+		}
+		lease.Retire()
+		return true
+	case circ.Err() != nil:
+		return true
+	}
+	return false
+}
+
+func (c *Client) streamTimeout(attempt int) time.Duration {
+	switch {
+	case c.cfg.StreamTimeout > 0:
+		return c.cfg.StreamTimeout
+	case attempt > 2:
+		return 15 * time.Second
+	}
+	return 10 * time.Second
+}
+
+// waitPool waits until there is a directory to build circuits from.
+func (c *Client) waitPool(ctx context.Context) (*pool.Pool, error) {
+	select {
+	case <-c.ctx.Done():
+		return nil, context.Cause(c.ctx)
+	default:
+	}
+	select {
+	case <-c.poolReady:
+		return c.pool.Load(), nil
+	case <-c.ctx.Done():
+		return nil, context.Cause(c.ctx)
+	case <-ctx.Done():
+		b := c.Bootstrap()
+		return nil, fault.New(fault.Directory, "there is no usable directory yet (%s): %w", b.Stage, context.Cause(ctx))
+	}
+}
+
+// dest checks a request and says what the exit must allow.
+func (c *Client) dest(req Request) (path.Dest, error) {
+	host := strings.ToLower(strings.TrimSuffix(req.Host, "."))
+	switch {
+	case strings.HasSuffix(host, ".onion"):
+		return path.Dest{}, fault.New(fault.Refused, "dial: onion services are not supported")
+	case strings.HasSuffix(host, ".exit"):
+		return path.Dest{}, fault.New(fault.Refused, "dial: names that choose an exit are not supported; use the option ExitNodes")
+	}
+	d := path.Dest{Port: req.Port}
+	if a, err := netip.ParseAddr(req.Host); err == nil {
+		d.Addr = a.Unmap()
+		if !c.cfg.Network.Testing.AllowPrivateAddresses && !public(d.Addr) {
+			return path.Dest{}, fault.New(fault.Refused, "dial: the address is private: no exit can reach it")
+		}
+	} else if host == "localhost" && !c.cfg.Network.Testing.AllowPrivateAddresses {
+		return path.Dest{}, fault.New(fault.Refused, "dial: localhost is this machine: no exit can reach it")
+	}
+	return d, nil
+}
+
+// Circuit returns the number of the circuit that the stream was opened on.
+func (s *Conn) Circuit() uint64 { return s.circ }
+
+// Close ends the stream and gives the circuit back.
+func (s *Conn) Close() error {
+	err := s.Stream.Close()
+	s.once.Do(func() {
+		s.lease.Release()
+		s.c.streams.Add(-1)
+		r, w := s.Bytes()
+		s.c.m.read.Add(r)
+		s.c.m.written.Add(w)
+		s.c.cfg.Hooks.stream(StreamInfo{ID: s.id, Circuit: s.circ, State: Closed, Read: r, Written: w})
+	})
+	return err
+}
+
+// Resolve looks a name up at an exit; for an address it looks its names up.
+func (c *Client) Resolve(ctx context.Context, req Request) ([]stream.Answer, error) {
+	req.Port = 0
+	if _, err := c.dest(req); err != nil {
+		return nil, err
+	}
+	var out []stream.Answer
+	err := c.retry(ctx, req, path.Dest{}, func(ctx context.Context, lease *pool.Lease) error {
+		var err error
+		if out, err = stream.Resolve(ctx, lease.Circuit.(*Circ).Last(), req.Host); err == nil {
+			lease.Release()
+		}
+		return err
+	})
+	return out, err
+}
+
+// NewIdentity keeps all circuits that exist from new streams.
+func (c *Client) NewIdentity() {
+	if p := c.pool.Load(); p != nil {
+		p.NewIdentity()
+	}
+}

@@ -1,0 +1,150 @@
+package client
+
+import (
+	"time"
+
+	"github.com/chivenet/chive/internal/dirclient"
+	"github.com/chivenet/chive/internal/guard"
+)
+
+// State is where a circuit or a stream is in its life.
+type State uint8
+
+// The states.
+const (
+	Opening State = iota
+	Open
+	Failed
+	Closed
+)
+
+// CircuitInfo follows one circuit.
+type CircuitInfo struct {
+	ID    uint64
+	State State
+	Hops  int             // finished
+	Took  []time.Duration // since the start, of each finished hop
+	Err   error
+}
+
+// StreamInfo follows one stream; it does not say where to.
+type StreamInfo struct {
+	ID, Circuit   uint64
+	State         State
+	Read, Written uint64 // bytes, when closed
+	Err           error
+}
+
+// Bootstrap is how far the client has come.
+type Bootstrap struct {
+	Percent int
+	Stage   string
+	Ready   bool
+	Problem string
+}
+
+// Hooks are told what happens, from many goroutines; they must not block. Any
+// may be nil.
+type Hooks struct {
+	Circuit   func(CircuitInfo)
+	Stream    func(StreamInfo)
+	Bootstrap func(Bootstrap)
+}
+
+func (h *Hooks) circuit(i CircuitInfo) {
+	if h.Circuit != nil {
+		h.Circuit(i)
+	}
+}
+
+func (h *Hooks) stream(i StreamInfo) {
+	if h.Stream != nil {
+		h.Stream(i)
+	}
+}
+
+// dirProgress turns the directory's progress into percent.
+func (c *Client) dirProgress(p dirclient.Progress) {
+	switch p.Phase {
+	case dirclient.PhaseConsensus:
+		c.bootProgress(10, p.Phase.String())
+	case dirclient.PhaseMicrodescs:
+		pct := 25
+		if p.Total > 0 {
+			pct += 50 * p.Done / p.Total
+		}
+		c.bootProgress(pct, p.Phase.String())
+	case dirclient.PhaseDone:
+		c.bootProgress(78, p.Phase.String())
+	}
+}
+
+// bootProgress never goes back.
+func (c *Client) bootProgress(percent int, stage string) {
+	c.bmu.Lock()
+	if percent < c.boot.Percent {
+		c.bmu.Unlock()
+		return
+	}
+	c.boot = Bootstrap{Percent: percent, Stage: stage, Ready: percent == 100}
+	b := c.boot
+	c.bmu.Unlock()
+	if c.cfg.Hooks.Bootstrap != nil {
+		c.cfg.Hooks.Bootstrap(b)
+	}
+}
+
+// problem notes why it does not come further.
+func (c *Client) problem(err error) {
+	c.bmu.Lock()
+	if c.boot.Ready {
+		c.bmu.Unlock()
+		return
+	}
+	c.boot.Problem = err.Error()
+	b := c.boot
+	c.bmu.Unlock()
+	if c.cfg.Hooks.Bootstrap != nil {
+		c.cfg.Hooks.Bootstrap(b)
+	}
+}
+
+// Bootstrap returns how far the client has come.
+func (c *Client) Bootstrap() Bootstrap {
+	c.bmu.Lock()
+	b := c.boot
+	c.bmu.Unlock()
+	if d := c.dirs.Directory(); b.Ready && (d == nil || !c.dirs.Ready(d, time.Now())) {
+		b.Ready, b.Problem = false, "the directory has expired"
+	}
+	return b
+}
+
+// Status is a snapshot of a client.
+type Status struct {
+	Started                                        time.Time
+	Bootstrap                                      Bootstrap
+	ValidAfter, FreshUntil, ValidUntil             time.Time
+	Relays, Usable                                 int
+	Guards                                         guard.Status
+	Channels, Circuits, Building, Streams          int
+	Read, Written                                  uint64
+	CellsIn, CellsOut, BytesIn, BytesOut, RecordsOut uint64
+}
+
+// Status returns a snapshot.
+func (c *Client) Status() Status {
+	s := Status{
+		Started: c.started, Bootstrap: c.Bootstrap(), Guards: c.guards.Status(time.Now()),
+		Channels: len(c.chans.Channels()), Circuits: int(c.open.Load()), Building: int(c.making.Load()),
+		Streams: int(c.streams.Load()), Read: c.m.read.Value(), Written: c.m.written.Value(),
+		CellsIn: c.stats.CellsIn.Load(), CellsOut: c.stats.CellsOut.Load(),
+		BytesIn: c.stats.BytesIn.Load(), BytesOut: c.stats.BytesOut.Load(), RecordsOut: c.stats.RecordsOut.Load(),
+	}
+	if d := c.dirs.Directory(); d != nil {
+		s.ValidAfter, s.FreshUntil, s.ValidUntil = d.ValidAfter(), d.FreshUntil(), d.ValidUntil()
+		s.Relays = d.Len()
+		s.Usable = d.Len() - len(d.MissingMicrodescs())
+	}
+	return s
+}

@@ -1,0 +1,61 @@
+package client
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/chivenet/chive/internal/metrics"
+)
+
+// clientMetrics counts what a client does.
+type clientMetrics struct {
+	launched, failed, builtN   *metrics.Counter
+	streamsFailed, confluxSets *metrics.Counter
+	read, written              *metrics.Counter
+	connect                    *metrics.Histogram
+	hops                       [8]*metrics.Histogram
+}
+
+func newMetrics(r *metrics.Registry, c *Client) *clientMetrics {
+	m := &clientMetrics{
+		launched:      r.Counter("chive_circuits_launched_total", "Circuits that were begun."),
+		builtN:        r.Counter("chive_circuits_built_total", "Circuits that were completed."),
+		failed:        r.Counter("chive_circuits_failed_total", "Circuits that could not be completed."),
+		confluxSets:   r.Counter("chive_conflux_sets_total", "Conflux sets that were linked."),
+		streamsFailed: r.Counter("chive_streams_failed_total", "Streams that could not be opened."),
+		read:          r.Counter("chive_stream_read_bytes_total", "Bytes that closed streams delivered."),
+		written:       r.Counter("chive_stream_written_bytes_total", "Bytes that closed streams took."),
+		connect:       r.Histogram("chive_stream_connect_seconds", "Time from a request to CONNECTED."),
+	}
+	for i := range m.hops {
+		m.hops[i] = r.Histogram(fmt.Sprintf(`chive_circuit_build_seconds{hop="%d"}`, i+1), "Time from a circuit's beginning until the hop was built.")
+	}
+	r.GaugeFunc("chive_circuits_open", "Open circuits.", c.open.Load)
+	r.GaugeFunc("chive_circuits_building", "Circuits being built.", c.making.Load)
+	r.GaugeFunc("chive_streams_open", "Open streams.", c.streams.Load)
+	r.GaugeFunc("chive_channels_open", "Open links to relays.", func() int64 { return int64(len(c.chans.Channels())) })
+	r.GaugeFunc("chive_cells_queued", "Cells that wait for a link.", func() int64 {
+		var n int64
+		for _, ch := range c.chans.Channels() {
+			n += int64(ch.Queued())
+		}
+		return n
+	})
+	r.GaugeFunc("chive_cells_in", "Cells received since the start.", func() int64 { return int64(c.stats.CellsIn.Load()) })
+	r.GaugeFunc("chive_cells_out", "Cells sent since the start.", func() int64 { return int64(c.stats.CellsOut.Load()) })
+	r.GaugeFunc("chive_link_in_bytes", "Bytes of cells received since the start.", func() int64 { return int64(c.stats.BytesIn.Load()) })
+	r.GaugeFunc("chive_link_out_bytes", "Bytes of cells sent since the start.", func() int64 { return int64(c.stats.BytesOut.Load()) })
+	r.GaugeFunc("chive_guards_sampled", "Guards in the sample.", func() int64 { return int64(c.guards.Status(time.Now()).Sampled) })
+	r.GaugeFunc("chive_guards_confirmed", "Guards that were used.", func() int64 { return int64(c.guards.Status(time.Now()).Confirmed) })
+	return m
+}
+
+// built records a completed circuit's times.
+func (m *clientMetrics) built(took []time.Duration) {
+	m.builtN.Inc()
+	for i, d := range took {
+		if i < len(m.hops) {
+			m.hops[i].Observe(d.Seconds())
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package client
+
+import (
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/chivenet/chive/internal/cbt"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/guard"
+)
+
+// store returns where a state is kept: a file in the network's directory, or
+// memory.
+func (cfg *Config) store(name string) guard.Store {
+	if cfg.Dir == "" {
+		return new(guard.MemStore)
+	}
+	return guard.FileStore(filepath.Join(cfg.Dir, name))
+}
+
+func newGuards(cfg *Config) (*guard.Manager, error) {
+	return guard.New(guard.Config{
+		Version: "chive", Rand: newRand(), Log: cfg.Log,
+		NumTraffic: cfg.NumEntryGuards, NumDirectory: cfg.NumDirectoryGuards,
+	}, cfg.store("guards.json"), time.Now())
+}
+
+// loadTimeouts reads the learned build times; a file that holds rubbish is
+// reported, set aside, and begun anew.
+func (c *Client) loadTimeouts() error {
+	p := c.cbtParams(noParam)
+	c.timeouts = cbt.New(p)
+	st := c.cfg.store("build-times.json")
+	b, err := st.Load()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fault.New(fault.Local, "read the learned build times: %w", err)
+	}
+	e, err := cbt.Decode(b, p, newRand())
+	if err != nil {
+		c.log.Warn("the learned build times are unreadable; they are set aside and learned anew", "error", err)
+		return st.SetAside()
+	}
+	c.timeouts = e
+	return nil
+}
+
+func (c *Client) saveTimeouts() error {
+	c.tmu.Lock()
+	b := c.timeouts.Encode()
+	c.tmu.Unlock()
+	if err := c.cfg.store("build-times.json").Save(b); err != nil {
+		return fault.New(fault.Local, "save the learned build times: %w", err)
+	}
+	return nil
+}
+
+func noParam(_ string, def, _, _ int32) int32 { return def }
+
+// cbtParams reads the consensus's parameters of build timeouts; a configured
+// timeout turns learning off.
+func (c *Client) cbtParams(get func(string, int32, int32, int32) int32) cbt.Params {
+	p := cbt.ParamsFrom(get)
+	if c.cfg.BuildTimeout > 0 {
+		p.Disabled, p.InitialTimeout = true, c.cfg.BuildTimeout
+	}
+	return p
+}
+
+// wantTest is the pool's question whether to build a circuit to learn from.
+func (c *Client) wantTest(open int) bool {
+	c.tmu.Lock()
+	defer c.tmu.Unlock()
+	now := time.Now()
+	if !c.timeouts.WantTest(now, open) {
+		return false
+	}
+	c.timeouts.Launched(now)
+	return true
+}
+
+// sawLink looks at each new link's clock.
+func (c *Client) sawLink(l *channel.Link) {
+	if skew := l.ClockSkew; l.ClockSkewKnown && (skew > maxSkew || skew < -maxSkew) {
+		c.log.Warn("a relay's clock differs from this machine's by much; if more do, set this machine's clock", "by", skew.Round(time.Minute), "relay", l.Peer)
+		c.problem(fault.New(fault.Local, "this machine's clock differs from a relay's by %v", skew.Round(time.Minute)))
+	}
+}
+
+// maxSkew is how far clocks may differ before it is worth a word.
+const maxSkew = 30 * time.Minute
+
+// runGuards saves the guards when they change, and lets the manager do what is
+// due.
+func (c *Client) runGuards() {
+	timer := time.NewTimer(time.Second)
+	defer timer.Stop()
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-c.guards.Changed():
+			if err := c.guards.Save(); err != nil {
+				c.log.Error("the guards cannot be saved: a restart will choose others", "error", err)
+			}
+		case <-timer.C:
+		}
+		wait := 10 * time.Second
+		if next := c.guards.Tick(time.Now()); !next.IsZero() {
+			wait = max(10*time.Millisecond, min(wait, time.Until(next)))
+		}
+		timer.Reset(wait)
+	}
+}
+
+// runHousekeeping closes idle channels and directory circuits, notes whether
+// anything arrives, and saves the build times now and then.
+func (c *Client) runHousekeeping() {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	var cells uint64
+	saved := time.Now()
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case now := <-tick.C:
+			if n := c.stats.CellsIn.Load(); n != cells {
+				cells = n
+				c.tmu.Lock()
+				c.timeouts.Traffic(now)
+				c.tmu.Unlock()
+			}
+			c.caches.reap(now)
+			c.chans.Reap()
+			if now.Sub(saved) > 10*time.Minute {
+				saved = now
+				if err := c.saveTimeouts(); err != nil {
+					c.log.Warn("build times", "error", err)
+				}
+			}
+		}
+	}
+}
