@@ -17,4 +17,7 @@ require (
 	golang.org/x/sys v0.49.0
 )
 
-require github.com/inconshreveable/mousetrap v1.1.0 // indirect
+require (
+	github.com/gofrs/flock v0.13.1 // indirect
+	github.com/inconshreveable/mousetrap v1.1.0 // indirect
+)

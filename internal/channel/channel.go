@@ -33,9 +33,9 @@ type Config struct {
 	// but for padding. Nil drops them.
 	Variable func(ch *Channel, circID uint32, cmd cell.Command, body []byte)
 	// Opened is called with every new link; it must not block. May be nil.
-	Opened   func(*Link)
-	Stats    *Stats        // may be nil
-	Padding  PaddingConfig // link padding
+	Opened  func(*Link)
+	Stats   *Stats        // may be nil
+	Padding PaddingConfig // link padding
 	// MaxCircs bounds the circuits of one channel; zero means 65,536.
 	MaxCircs int
 }

@@ -51,7 +51,7 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) error 
 // confluxEnabled reads the consensus's word.
 func (c *Client) confluxEnabled() bool {
 	d := c.dirs.Directory()
-	return d != nil && d.Param("cfx_enabled", 0, 0, 1) == 1
+	return d != nil && d.Param("cfx_enabled", 1, 0, 1) == 1
 }
 
 // Legs returns the relays of every leg of the circuit, for status.

@@ -22,7 +22,8 @@ type Request struct {
 	Port   uint16
 	Origin pool.Origin  // where it comes from: what isolates it
 	By     pool.Isolate // by what
-	Early  []byte       // the first bytes, sent with BEGIN
+	Family stream.Family
+	Early  []byte // the first bytes, sent with BEGIN
 }
 
 // streamTries is how many circuits a stream is tried on.
@@ -64,7 +65,7 @@ func (c *Client) dialRetry(ctx context.Context, req Request, dest path.Dest, id 
 	var conn *Conn
 	err := c.retry(ctx, req, dest, func(ctx context.Context, lease *pool.Lease) error {
 		circ := lease.Circuit.(*Circ)
-		s, err := stream.Begin(circ.Last(), req.Host, req.Port)
+		s, err := stream.Begin(circ.Last(), req.Host, req.Port, req.Family)
 		if err != nil {
 			return err
 		}

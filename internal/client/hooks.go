@@ -122,13 +122,13 @@ func (c *Client) Bootstrap() Bootstrap {
 
 // Status is a snapshot of a client.
 type Status struct {
-	Started                                        time.Time
-	Bootstrap                                      Bootstrap
-	ValidAfter, FreshUntil, ValidUntil             time.Time
-	Relays, Usable                                 int
-	Guards                                         guard.Status
-	Channels, Circuits, Building, Streams          int
-	Read, Written                                  uint64
+	Started                                          time.Time
+	Bootstrap                                        Bootstrap
+	ValidAfter, FreshUntil, ValidUntil               time.Time
+	Relays, Usable                                   int
+	Guards                                           guard.Status
+	Channels, Circuits, Building, Streams            int
+	Read, Written                                    uint64
 	CellsIn, CellsOut, BytesIn, BytesOut, RecordsOut uint64
 }
 

@@ -86,6 +86,10 @@ type Config struct {
 	// Bridges, when not empty, replace the consensus's guards: they and only
 	// they are the sample, which is kept apart from the other one.
 	Bridges []Candidate
+	// NumTraffic and NumDirectory, when not zero, replace the consensus's
+	// number of primary guards to choose among, for traffic and for directory
+	// requests (C tor's NumEntryGuards and NumDirectoryGuards).
+	NumTraffic, NumDirectory int
 	// Version is recorded with every guard that is sampled.
 	Version string
 	// Rand draws guards and dates; it must be unpredictable, such as

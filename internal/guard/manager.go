@@ -68,7 +68,7 @@ func (m *Manager) Update(dir Directory, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.dir = dir
-	m.p = ParamsFrom(dir.Param)
+	m.p = m.cfg.apply(ParamsFrom(dir.Param))
 	m.refresh(now)
 }
 

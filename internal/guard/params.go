@@ -82,3 +82,15 @@ func ParamsFrom(get func(name string, def, lo, hi int32) int32) Params {
 // scaleBy is mult/div, never above 1: counts that grew by being scaled would
 // be scaled for ever.
 func scaleBy(mult, div int32) float64 { return min(1, float64(mult)/float64(div)) }
+
+// apply replaces what the configuration says itself.
+func (cfg *Config) apply(p Params) Params {
+	if cfg.NumTraffic > 0 {
+		p.UsePrimary = cfg.NumTraffic
+	}
+	if cfg.NumDirectory > 0 {
+		p.UsePrimaryDir = cfg.NumDirectory
+	}
+	p.Primary = max(p.Primary, p.UsePrimary, p.UsePrimaryDir)
+	return p
+}

@@ -11,14 +11,31 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// defaultFlags lets the exit use an IPv6 address for a host name (tor-spec,
+// Family says which addresses an exit may use for a host name (tor-spec,
 // "opening streams").
-const defaultFlags = cell.BeginIPv6OK
+type Family uint8
+
+// The families.
+const (
+	AnyFamily Family = iota // IPv4 is preferred
+	IPv4Only
+	IPv6Only
+)
+
+func (f Family) flags() cell.BeginFlags {
+	switch f {
+	case IPv4Only:
+		return 0
+	case IPv6Only:
+		return cell.BeginIPv6OK | cell.BeginIPv4NotOK | cell.BeginIPv6Preferred
+	}
+	return cell.BeginIPv6OK
+}
 
 // Dial opens a stream to a host (a name, an IPv4 or an IPv6 address) and port
 // through the hop, and waits for CONNECTED.
 func Dial(ctx context.Context, h *circuit.Hop, host string, port uint16) (*Stream, error) {
-	s, err := Begin(h, host, port)
+	s, err := Begin(h, host, port, AnyFamily)
 	if err != nil {
 		return nil, err
 	}
@@ -30,8 +47,8 @@ func Dial(ctx context.Context, h *circuit.Hop, host string, port uint16) (*Strea
 
 // Begin sends BEGIN and returns at once: what is written before WaitOpen
 // returns is optimistic data.
-func Begin(h *circuit.Hop, host string, port uint16) (*Stream, error) {
-	m, err := cell.NewBegin(host, port, defaultFlags)
+func Begin(h *circuit.Hop, host string, port uint16, f Family) (*Stream, error) {
+	m, err := cell.NewBegin(host, port, f.flags())
 	if err != nil {
 		return nil, fault.Wrap(fault.Config, err)
 	}

@@ -50,6 +50,7 @@ type Stream struct {
 	endSent     bool
 	peerEnded   bool
 	linger      *time.Timer
+	read, wrote uint64 // bytes that came and that were sent
 }
 
 // Addr is a stream's end as its user named it; it does not print.
@@ -132,6 +133,7 @@ func (s *Stream) dataLocked(p []byte) error {
 		return nil
 	}
 	s.buf.write(p)
+	s.read += uint64(len(p))
 	s.dirty = true
 	return s.in.received(s, len(p))
 }
@@ -246,6 +248,13 @@ func (s *Stream) ExitAddr() netip.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.addr
+}
+
+// Bytes returns how many bytes came and how many were sent.
+func (s *Stream) Bytes() (read, written uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.read, s.wrote
 }
 
 // Hop returns the hop that the stream ends at.

@@ -42,6 +42,7 @@ func (s *Stream) write(p []byte) (int, error) {
 		bytes := min(want*per, len(p)-done)
 		if err == nil {
 			s.out.sent(want, bytes)
+			s.wrote += uint64(bytes)
 		}
 		s.mu.Unlock()
 		if err != nil {
@@ -52,6 +53,7 @@ func (s *Stream) write(p []byte) (int, error) {
 			if cells < want {
 				s.mu.Lock()
 				s.out.unsent(want-cells, bytes-n)
+				s.wrote -= uint64(bytes - n)
 				s.mu.Unlock()
 			}
 			if err != nil {

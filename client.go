@@ -1,0 +1,293 @@
+package chive
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"crypto/sha256"
+
+	"github.com/gofrs/flock"
+
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/client"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/pool"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+// Client is a Tor client inside this program. Its methods may be called from
+// any goroutine.
+//
+// A Client returned by Isolated shares everything with its parent but circuits.
+type Client struct {
+	*core
+	token uint64       // isolates; zero for the client that New returned
+	by    pool.Isolate // what else isolates
+}
+
+// core is what a client and its isolated children share.
+type core struct {
+	cfg     Config
+	inner   *client.Client
+	lock    *flock.Flock // nil without a data directory
+	events  eventHub
+	metrics metrics.Registry
+	tokens  atomic.Uint64
+}
+
+// New starts a client: it loads what the data directory holds and begins to
+// fetch what is missing. It returns without waiting for that: DialContext
+// waits by itself, and Wait does nothing else. ctx bounds New alone; Close ends
+// the client.
+//
+// A data directory that another client uses, or an option that cannot be
+// honoured, is an error.
+func New(ctx context.Context, cfg Config) (*Client, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	if cfg.Network == nil {
+		cfg.Network = PublicNetwork()
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	co := &core{cfg: cfg}
+	dir, err := co.openDir()
+	if err != nil {
+		return nil, err
+	}
+	inner, err := cfg.inner(dir)
+	if err != nil {
+		return nil, errors.Join(err, co.unlock())
+	}
+	inner.Metrics = &co.metrics
+	inner.Hooks = co.hooks()
+	if co.inner, err = client.New(inner); err != nil {
+		return nil, errors.Join(err, co.unlock())
+	}
+	c := &Client{core: co}
+	if cfg.IsolateDestAddr {
+		c.by |= pool.ByDestAddr
+	}
+	if cfg.IsolateDestPort {
+		c.by |= pool.ByDestPort
+	}
+	return c, nil
+}
+
+// openDir makes and locks the network's own directory in the data directory.
+func (co *core) openDir() (string, error) {
+	base := co.cfg.DataDir
+	if base == "" {
+		var err error
+		if base, err = DefaultDataDir(); err != nil {
+			return "", err
+		}
+	}
+	dir := filepath.Join(base, dirName(co.cfg.Network.dir))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fault.New(fault.Local, "data directory: %w", err)
+	}
+	co.lock = flock.New(filepath.Join(dir, "lock"))
+	ok, err := co.lock.TryLock()
+	if err != nil {
+		return "", fault.New(fault.Local, "lock the data directory %s: %w", dir, err)
+	}
+	if !ok {
+		return "", fault.New(fault.Config, "the data directory %s is in use by another client; give this one its own", dir)
+	}
+	return dir, nil
+}
+
+func (co *core) unlock() error {
+	if co.lock == nil {
+		return nil
+	}
+	return co.lock.Unlock()
+}
+
+// dirName names a network's directory: its name, and a digest of its
+// authorities, so that two networks of one name do not share their guards.
+func dirName(n *netdir.Network) string {
+	h := sha256.New()
+	for _, id := range n.V3Idents() {
+		h.Write(id[:])
+	}
+	return n.Name + "-" + hex.EncodeToString(h.Sum(nil)[:4])
+}
+
+// inner turns the public configuration into the role's.
+func (cfg *Config) inner(dir string) (client.Config, error) {
+	out := client.Config{
+		Network: cfg.Network.dir, Dir: dir, Log: cfg.Logger,
+		NumEntryGuards: cfg.NumEntryGuards, NumDirectoryGuards: cfg.NumDirectoryGuards,
+		BuildTimeout: cfg.CircuitBuildTimeout, StreamTimeout: cfg.StreamTimeout,
+		CGO: client.Switch(cfg.CGO), Congestion: client.Switch(cfg.CongestionControl), Conflux: client.Switch(cfg.Conflux),
+		Pool: pool.Config{MaxDirtiness: cfg.MaxCircuitDirtiness},
+	}
+	switch cfg.Padding {
+	case PaddingFull:
+		out.Padding = channel.DefaultPadding()
+	case PaddingReduced:
+		// padding-spec, "reduced padding": the relay is asked for none, and ours
+		// is sparser.
+		out.Padding = channel.PaddingConfig{Low: 9 * time.Second, High: 14 * time.Second, KeepAlive: 5 * time.Minute, Stop: true}
+	case PaddingOff:
+		out.Padding = channel.PaddingConfig{KeepAlive: 5 * time.Minute, Stop: true}
+	}
+	p := &out.Path
+	p.Strict = cfg.StrictNodes
+	p.SameSubnet = !cfg.Network.dir.Testing.EnforceDistinctSubnets
+	for _, o := range []struct {
+		set   *path.Set
+		nodes []string
+	}{{&p.Entry, cfg.EntryNodes}, {&p.Middle, cfg.MiddleNodes}, {&p.Exit, cfg.ExitNodes}, {&p.Exclude, cfg.ExcludeNodes}, {&p.ExcludeExit, cfg.ExcludeExitNodes}} {
+		s, err := path.ParseSet(o.nodes)
+		if err != nil {
+			return out, err
+		}
+		*o.set = s
+	}
+	return out, nil
+}
+
+// Wait waits until traffic can flow: there is a directory, and a circuit was
+// built. On ctx's end the error says how far the client has come.
+func (c *Client) Wait(ctx context.Context) error { return c.inner.Wait(ctx) }
+
+// DialContext opens a stream to a host and port, such as "example.com:443", at
+// an exit of the network's choice; names are looked up by the exit. network is
+// "tcp", "tcp4" or "tcp6"; the latter two hold the exit to one family.
+//
+// The connection also has the methods CloseWrite, WriteTo and ReadFrom. The
+// function fits http.Transport's DialContext and x/net's proxy.ContextDialer.
+func (c *Client) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	req, err := c.request(network, addr)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := c.inner.Dial(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+// Dial is DialContext without a context.
+func (c *Client) Dial(network, addr string) (net.Conn, error) {
+	return c.DialContext(context.Background(), network, addr)
+}
+
+func (c *Client) request(network, addr string) (client.Request, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return client.Request{}, fault.New(fault.Config, "dial: %w", err)
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil || n == 0 {
+		return client.Request{}, fault.New(fault.Config, "dial: %q is not a port", port)
+	}
+	req := client.Request{Host: host, Port: uint16(n), By: c.by}
+	switch network {
+	case "tcp":
+	case "tcp4":
+		req.Family = stream.IPv4Only
+	case "tcp6":
+		req.Family = stream.IPv6Only
+	default:
+		return client.Request{}, fault.New(fault.Config, "dial: the network %q cannot be used: Tor carries tcp, tcp4 and tcp6", network)
+	}
+	req.Origin = pool.Origin{DestHost: host, DestPort: uint16(n), Token: c.token}
+	return req, nil
+}
+
+// Resolve looks the addresses of a host name up, at an exit.
+func (c *Client) Resolve(ctx context.Context, host string) ([]netip.Addr, error) {
+	as, err := c.inner.Resolve(ctx, c.lookup(host))
+	if err != nil {
+		return nil, err
+	}
+	var out []netip.Addr
+	for _, a := range as {
+		if a.Addr.IsValid() {
+			out = append(out, a.Addr)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fault.New(fault.Network, "resolve: the exit's answer has no address")
+	}
+	return out, nil
+}
+
+// ResolvePTR looks the names of an address up, at an exit.
+func (c *Client) ResolvePTR(ctx context.Context, addr netip.Addr) ([]string, error) {
+	as, err := c.inner.Resolve(ctx, c.lookup(addr.String()))
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, a := range as {
+		if a.Name != "" {
+			out = append(out, a.Name)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fault.New(fault.Network, "resolve: the exit's answer has no name")
+	}
+	return out, nil
+}
+
+func (c *Client) lookup(host string) client.Request {
+	return client.Request{Host: host, By: c.by, Origin: pool.Origin{DestHost: host, Token: c.token}}
+}
+
+// Isolated returns a client whose streams share no circuit with those of any
+// other, of its parent or another child. Guards are the same: they belong to
+// the user, not to an activity. Close on a child does nothing.
+func (c *Client) Isolated() *Client {
+	return &Client{core: c.core, token: c.tokens.Add(1), by: c.by}
+}
+
+// NewIdentity keeps every circuit that exists now from new streams, of this
+// client, its parent and all children. Streams that are open go on.
+func (c *Client) NewIdentity() { c.inner.NewIdentity() }
+
+// Events returns a channel of what happens from now on, and a function that
+// ends the subscription and closes the channel. Who falls 256 events behind
+// misses some.
+func (c *Client) Events() (<-chan Event, func()) { return c.events.subscribe() }
+
+// Close ends the client, its circuits and streams, and returns when no
+// goroutine of it is left.
+func (c *Client) Close() error {
+	if c.token != 0 {
+		return nil
+	}
+	err := c.inner.Close()
+	c.events.close()
+	if lerr := c.unlock(); err == nil && !errors.Is(lerr, fs.ErrClosed) {
+		err = lerr
+	}
+	return err
+}
+
+// WriteMetrics writes the client's metrics as Prometheus text.
+func (c *Client) WriteMetrics(w io.Writer) error { return c.metrics.WritePrometheus(w) }

@@ -1,0 +1,66 @@
+package chive
+
+import (
+	"time"
+
+	"github.com/chivenet/chive/internal/client"
+	"github.com/chivenet/chive/internal/guard"
+	"github.com/chivenet/chive/internal/metrics"
+)
+
+// Status returns a snapshot of what the client is doing.
+func (c *Client) Status() Status {
+	s := c.inner.Status()
+	out := Status{
+		Network:   c.cfg.Network.Name(),
+		Started:   s.Started,
+		Bootstrap: Bootstrap(s.Bootstrap),
+		Directory: Directory{ValidAfter: s.ValidAfter, FreshUntil: s.FreshUntil, ValidUntil: s.ValidUntil, Relays: s.Relays, Usable: s.Usable},
+		Guards:    []Guard{},
+		Channels:  s.Channels, Circuits: s.Circuits, Building: s.Building, Streams: s.Streams,
+		Read: s.Read, Written: s.Written,
+	}
+	for i := range s.Guards.Guards {
+		out.Guards = append(out.Guards, guardOf(&s.Guards.Guards[i]))
+	}
+	return out
+}
+
+func guardOf(g *guard.GuardInfo) Guard {
+	reach := g.Reachable
+	if reach == "maybe" {
+		reach = "untried"
+	}
+	return Guard{
+		Fingerprint: g.ID.RSA.String(), Nickname: g.Nickname, Confirmed: g.Confirmed > 0,
+		Reachable: reach, Usable: g.Listed && g.Allowed && !g.DisabledByPathBias,
+	}
+}
+
+// MetricsSnapshot returns the client's metrics for JSON.
+func (c *Client) MetricsSnapshot() any {
+	var s metrics.Snapshot
+	c.metrics.Snapshot(&s)
+	return s
+}
+
+// hooks turns what the role reports into events.
+func (co *core) hooks() client.Hooks {
+	return client.Hooks{
+		Bootstrap: func(b client.Bootstrap) {
+			if co.events.wanted() {
+				co.events.publish(&BootstrapEvent{time.Now(), Bootstrap(b)})
+			}
+		},
+		Circuit: func(i client.CircuitInfo) {
+			if co.events.wanted() {
+				co.events.publish(&CircuitEvent{Time: time.Now(), ID: i.ID, State: State(i.State), Hops: i.Hops, Took: i.Took, Err: i.Err})
+			}
+		},
+		Stream: func(i client.StreamInfo) {
+			if co.events.wanted() {
+				co.events.publish(&StreamEvent{Time: time.Now(), ID: i.ID, Circuit: i.Circuit, State: State(i.State), Read: i.Read, Written: i.Written, Err: i.Err})
+			}
+		},
+	}
+}
