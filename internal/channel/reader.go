@@ -35,12 +35,16 @@ func (ch *Channel) read() error {
 		return fault.New(fault.Protocol, "channel: %d bytes follow the handshake at once", len(ch.link.Leftover))
 	}
 	ch.link.Leftover = nil
+	ack := quickACK(ch.link.Conn.NetConn())
 	for {
 		used, err := ch.dispatch(buf[:n])
 		if err != nil {
 			return err
 		}
 		n = copy(buf, buf[used:n])
+		// C tor leaves Nagle's algorithm on: what it sends next, a SENDME say,
+		// waits for the acknowledgement of what it sent before.
+		ack()
 		k, err := ch.conn.Read(buf[n:])
 		if k == 0 && err != nil {
 			return err
