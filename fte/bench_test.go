@@ -65,3 +65,41 @@ func BenchmarkClassicCell(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkRecord is one record's way through both ends of a mode.
+func BenchmarkRecord(b *testing.B) {
+	for mode := range modes {
+		for _, name := range []string{"base64", "url-path", "words", "manual-http"} {
+			for _, n := range []int{64, 16 << 10} {
+				f := mustFormat(b, name+"-request")
+				p := &chiveProto{Protocol: Protocol{Rand: zeros{}, Mode: mode}, request: f, response: f}
+				w, err := p.writer(f)
+				if err != nil {
+					b.Fatal(err)
+				}
+				r, err := p.reader(f)
+				if err != nil {
+					b.Fatal(err)
+				}
+				c := newConn(&capture{}, nil)
+				s := p.use(c, secrets{}, w, r, [32]byte{1}, [32]byte{1})
+				head, tail, _ := s.room()
+				buf := make([]byte, head+n+tail)
+				b.Run(fmt.Sprintf("%v/%s/%d", mode, name, n), func(b *testing.B) {
+					b.ReportAllocs()
+					b.SetBytes(int64(n))
+					for b.Loop() {
+						wire, err := s.seal(buf, head, n)
+						if err != nil {
+							b.Fatal(err)
+						}
+						if plain, _, _, err := c.open.open(wire); err != nil || len(plain) != n {
+							b.Fatal(len(plain), err)
+						}
+						s.release()
+					}
+				})
+			}
+		}
+	}
+}

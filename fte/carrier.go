@@ -74,58 +74,32 @@ func (s *recordSealer) limit(most int) int {
 	return most
 }
 
-// encodeWords appends bits as words to dst, the last filled up with random
-// bits, and returns it.
-func encodeWords(dst, bits []byte, w wordCoder, rand io.Reader, x []byte) ([]byte, error) {
-	for len(bits) > 0 {
-		p := bits
-		if len(p) >= len(x) {
-			p = p[:len(x)]
-		} else {
-			k := copy(x, p)
-			if _, err := io.ReadFull(rand, x[k:]); err != nil {
-				return nil, fault.New(fault.Local, "drawing a word's padding: %w", err)
-			}
-			p = x
-		}
-		at := len(dst)
-		dst = dst[:at+w.Len()]
-		if err := w.Unrank(dst[at:], p); err != nil {
-			return nil, err
-		}
-		bits = bits[min(len(x), len(bits)):]
-	}
-	return dst, nil
-}
-
-// strictSealer sends records as words, nothing else.
+// strictSealer sends records in the language, nothing else.
 type strictSealer struct {
 	recordSealer
-	word wordCoder
-	x    []byte
+	text textWriter
 	out  *frame
 }
 
-// words is how many words carry n bytes.
-func words(w wordCoder, n int) int { return (n + w.Bytes() - 1) / w.Bytes() }
+// maxStrictData keeps most formats' text of one record within one wireFrame.
+const maxStrictData = 32 << 10
 
 func (s *strictSealer) room() (head, tail, max int) {
 	tail = recordTag + s.shape.most()
-	// All words of a record fit into one frame.
-	fits := largeFrame/s.word.Len()*s.word.Bytes() - recordHead - tail
+	fits := s.text.holds(largeFrame) - recordHead - tail
 	return recordHead, tail, s.limit(min(fits, maxStrictData))
 }
-
-// maxStrictData keeps a strict record's words, in formats that hold half a
-// byte or more per byte, within one wireFrame.
-const maxStrictData = 32 << 10
 
 func (s *strictSealer) seal(buf []byte, off, n int) ([]byte, error) {
 	return s.send(buf, off, n, kindData)
 }
 
 func (s *strictSealer) finish(buf []byte) ([]byte, error) {
-	return s.send(buf, recordHead, 0, kindFinish)
+	wire, err := s.send(buf, recordHead, 0, kindFinish)
+	if err != nil {
+		return nil, err
+	}
+	return s.text.finish(wire)
 }
 
 func (s *strictSealer) cover(buf []byte) ([]byte, error) {
@@ -138,8 +112,8 @@ func (s *strictSealer) send(buf []byte, off, n int, kind recordKind) ([]byte, er
 		return nil, err
 	}
 	s.release()
-	s.out = getFrame(words(s.word, len(rec)) * s.word.Len())
-	return encodeWords(s.out.B[:0], rec, s.word, s.rand, s.x)
+	s.out = getFrame(min(s.text.takes(len(rec)), largeFrame))
+	return s.text.append(s.out.B[:0], rec[:recordHead], rec[recordHead:])
 }
 
 func (s *strictSealer) release() {
@@ -147,56 +121,64 @@ func (s *strictSealer) release() {
 	s.out = nil
 }
 
-// strictOpener reads records out of words.
+// strictOpener reads records out of text.
 type strictOpener struct {
 	rec  recordOpener
-	word wordCoder
-	bits inbox // of the record that is being received
-	used int   // of bits, by the record that was opened last
-	need int   // bytes that bits must hold
+	text textReader
+	bits *frame // of the record that is being received
+	busy bool   // a chunk of it has begun
+	done bool   // its data was returned; bits can go
 }
 
 func (o *strictOpener) open(buf []byte) (plain []byte, used, need int, err error) {
-	l, b := o.word.Len(), o.word.Bytes()
-	if o.used > 0 {
-		// The rest of a record's last word is padding.
-		o.bits.take(o.bits.w - o.bits.r)
-		o.used, o.need = 0, 0
-	}
+	o.rest()
 	for {
-		if have := o.bits.w - o.bits.r; have >= o.need {
-			plain, n, need, err := o.rec.open(o.bits.bytes())
-			if err != nil {
-				return nil, used, 0, err
+		if !o.busy {
+			if o.bits == nil {
+				o.bits = getFrame(recordHead)
+				o.text.begin(o.bits.B[:recordHead])
+			} else {
+				if len(o.bits.B) < o.rec.size {
+					o.bits.put() // the head has been read
+					o.bits = getFrame(o.rec.size)
+				}
+				o.text.begin(o.bits.B[recordHead:o.rec.size])
 			}
-			if n > 0 {
-				o.used = n
-				return plain, used, 0, nil
-			}
-			o.need = need
+			o.busy = true
 		}
-		for o.bits.w-o.bits.r < o.need {
-			if len(buf)-used < l {
-				return nil, used, l, nil
-			}
-			space := o.bits.space(words(o.word, o.need) * b)
-			if err := o.word.Rank(space[:b], buf[used:used+l]); err != nil {
-				return nil, used, 0, fault.New(fault.Protocol, "what was received isn't in the format: %w", err)
-			}
-			o.bits.w += b
-			used += l
+		n, done, err := o.text.write(buf[used:])
+		used += n
+		if err != nil {
+			return nil, used, 0, fault.New(fault.Protocol, "what was received isn't in the format: %w", err)
+		}
+		if !done {
+			return nil, used, o.text.least(), nil
+		}
+		o.busy = false
+		have := recordHead
+		if o.rec.begun {
+			have = o.rec.size
+		}
+		plain, n, _, err = o.rec.open(o.bits.B[:have])
+		if err != nil {
+			return nil, used, 0, err
+		}
+		if n > 0 {
+			o.text.end()
+			o.done = true
+			return plain, used, 0, nil
 		}
 	}
 }
 
 func (o *strictOpener) eof(int) error { return io.ErrUnexpectedEOF }
 
+// rest gives back the last record. One that is being received stays.
 func (o *strictOpener) rest() {
-	if o.used > 0 {
-		o.bits.take(o.bits.w - o.bits.r)
-		o.used, o.need = 0, 0
+	if o.done {
+		o.bits.put()
+		o.bits, o.done = nil, false
 	}
-	o.bits.rest()
 }
 
 // bulkSealer sends the first bytes of each record as a word and the rest as

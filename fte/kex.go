@@ -29,13 +29,14 @@ const (
 	clientHelloHead = elligator.Size + clientFixed + kexTag // bytes that tell how long a client hello is
 	serverHelloHead = elligator.Size + serverFixed + kexTag
 	maxHelloBody    = 4096
-	maxHello        = clientHelloHead + maxHelloBody
+	// maxHelloText bounds the text of a hello; the poorest format of fteproxy
+	// takes nine bytes for one.
+	maxHelloText = 64 << 10
 )
 
 // Flags of a client hello.
 const (
 	flagHybrid = 1 << iota // the body holds an ML-KEM-768 encapsulation key
-	flagBulk               // records after the handshake are in bulk mode
 	flagChaCha             // records use ChaCha20-Poly1305 instead of AES-256-GCM
 	knownFlags = 1<<iota - 1
 )
@@ -45,10 +46,11 @@ type transcript struct {
 	ck, h [sha256.Size]byte
 }
 
-func newTranscript(server *ecdh.PublicKey, secret *[secretLen]byte) *transcript {
+func newTranscript(server *ecdh.PublicKey, secret *[secretLen]byte, prologue []byte) *transcript {
 	t := &transcript{}
 	t.h = sha256.Sum256([]byte(kexName))
 	t.ck = t.h
+	t.mixHash(prologue)
 	t.mixHash(server.Bytes())
 	t.mixKey(secret[:])
 	return t
@@ -147,12 +149,12 @@ type clientKex struct {
 }
 
 // newClientKex starts an exchange and returns the hello, with pad bytes of padding.
-func newClientKex(rand io.Reader, cert *Cert, flags byte, pad int, now time.Time) (*clientKex, []byte, error) {
+func newClientKex(rand io.Reader, cert *Cert, prologue []byte, flags byte, pad int, now time.Time) (*clientKex, []byte, error) {
 	priv, rep, err := elligator.Generate(rand)
 	if err != nil {
 		return nil, nil, fault.New(fault.Local, "drawing an ephemeral key: %w", err)
 	}
-	k := &clientKex{t: newTranscript(cert.pub, &cert.secret), flags: flags}
+	k := &clientKex{t: newTranscript(cert.pub, &cert.secret, prologue), flags: flags}
 	if k.priv, err = ecdh.X25519().NewPrivateKey(priv[:]); err != nil {
 		return nil, nil, fault.New(fault.Local, "an ephemeral key: %w", err)
 	}
@@ -235,7 +237,7 @@ type serverKex struct {
 
 // newServerKex reads the first clientHelloHead bytes of a hello under one of
 // the keys and returns how many follow. It fails with errStranger.
-func newServerKex(keys []*ServerKey, b []byte) (*serverKex, int, error) {
+func newServerKex(keys []*ServerKey, prologue, b []byte) (*serverKex, int, error) {
 	rep := [elligator.Size]byte(b)
 	pub := elligator.Decode(&rep)
 	peer, err := ecdh.X25519().NewPublicKey(pub[:])
@@ -247,7 +249,7 @@ func newServerKex(keys []*ServerKey, b []byte) (*serverKex, int, error) {
 		if err != nil {
 			return nil, 0, errStranger
 		}
-		k := &serverKex{t: newTranscript(key.priv.PublicKey(), &key.secret), peer: peer}
+		k := &serverKex{t: newTranscript(key.priv.PublicKey(), &key.secret, prologue), peer: peer}
 		k.t.mixHash(rep[:])
 		k.b = newBox(k.t.mixKey(es))
 		fixed, err := k.t.open(k.b, b[elligator.Size:clientHelloHead])

@@ -4,6 +4,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"time"
@@ -15,35 +16,37 @@ import (
 type Mode uint8
 
 const (
-	// Strict puts every byte into words.
+	// Strict codes everything that one side sends as one endless word of the
+	// language, whose symbols are near-uniform.
 	Strict Mode = iota
-	// Bulk puts the handshake and the start of each record into words, and
+	// Cells codes everything as words of the format's fixed length, one after
+	// another. The first symbols of such a word are not uniform.
+	Cells
+	// Bulk codes the handshake and the start of each record as words, and
 	// leaves the rest of a record as ciphertext: fast, and easy to tell from
 	// the real thing for who looks beyond the first bytes.
 	Bulk
+	modes
 )
 
 // String returns the mode's name.
-func (m Mode) String() string {
-	if m == Bulk {
-		return "bulk"
-	}
-	return "strict"
-}
+func (m Mode) String() string { return [...]string{"strict", "cells", "bulk"}[m] }
 
-// ParseMode reads "strict" or "bulk".
+// ParseMode reads "strict", "cells" or "bulk"; "" is strict.
 func ParseMode(s string) (Mode, error) {
-	switch s {
-	case "strict", "":
-		return Strict, nil
-	case "bulk":
-		return Bulk, nil
+	for m := range modes {
+		if s == m.String() {
+			return m, nil
+		}
 	}
-	return 0, fault.New(fault.Config, "mode %q is neither strict nor bulk", s)
+	if s == "" {
+		return Strict, nil
+	}
+	return 0, fault.New(fault.Config, "mode %q is none of strict, cells, bulk", s)
 }
 
 // Protocol is Chive's own protocol (docs/spec/fte.md). Both sides need the same
-// formats; everything else a client asks for in its hello.
+// formats and the same mode; everything else a client asks for in its hello.
 type Protocol struct {
 	// Request and Response are the two directions' formats.
 	Request, Response *Format
@@ -52,7 +55,7 @@ type Protocol struct {
 	// Keys are the server's keys, the current one first; hellos under any of
 	// them are accepted.
 	Keys []*ServerKey
-	// Mode is the client's choice.
+	// Mode is how much of the wire is in the language.
 	Mode Mode
 	// Hybrid has the client add ML-KEM-768 to the key exchange.
 	Hybrid bool
@@ -90,19 +93,14 @@ func (p Protocol) normal() (*chiveProto, error) {
 	if p.Request == nil || p.Response == nil {
 		return nil, fault.New(fault.Config, "both directions need a format")
 	}
-	n := &chiveProto{Protocol: p}
-	for _, d := range []struct {
-		f *Format
-		w *wordCoder
-	}{{p.Request, &n.request}, {p.Response, &n.response}} {
-		w, err := d.f.Words()
-		if err != nil {
+	if p.Mode >= modes {
+		return nil, fault.New(fault.Config, "mode %d is unknown", p.Mode)
+	}
+	n := &chiveProto{Protocol: p, request: p.Request, response: p.Response}
+	for _, f := range []*Format{p.Request, p.Response} {
+		if _, err := n.writer(f); err != nil {
 			return nil, err
 		}
-		if w.Bytes() == 0 {
-			return nil, fault.New(fault.Config, "format %q holds less than a byte a word", d.f.Name)
-		}
-		*d.w = w
 	}
 	return n, nil
 }
@@ -135,7 +133,12 @@ func (p Protocol) Acceptor() (Transport, error) {
 // chiveProto is a Protocol whose defaults are filled in.
 type chiveProto struct {
 	Protocol
-	request, response wordCoder
+	request, response *Format
+}
+
+// prologue is what both sides must agree on before the first byte.
+func (p *chiveProto) prologue() []byte {
+	return fmt.Appendf(nil, "%s\x00%d\x00%s\x00%d\x00%s", p.Mode, p.request.Slice, p.request.Pattern, p.response.Slice, p.response.Pattern)
 }
 
 // carrier is a sealer that can send a record without data.
@@ -145,15 +148,16 @@ type carrier interface {
 }
 
 // use sets the connection up for records.
-func (p *chiveProto) use(c *Conn, s secrets, send, receive wordCoder, sendKey, receiveKey [32]byte) (seal carrier) {
+func (p *chiveProto) use(c *Conn, s secrets, out textWriter, in textReader, sendKey, receiveKey [32]byte) (seal carrier) {
 	rs := recordSealer{keys: newRecordKeys(sendKey, s.flags), rand: p.Rand, shape: p.Shape}
 	ro := recordOpener{keys: newRecordKeys(receiveKey, s.flags)}
-	if s.flags&flagBulk != 0 {
-		seal = &bulkSealer{recordSealer: rs, word: send, x: make([]byte, send.Bytes())}
-		c.open = &bulkOpener{rec: ro, word: receive, x: make([]byte, receive.Bytes())}
+	if p.Mode == Bulk {
+		w, r := out.(*cellWriter).word, in.(*cellReader).word
+		seal = &bulkSealer{recordSealer: rs, word: w, x: make([]byte, w.Bytes())}
+		c.open = &bulkOpener{rec: ro, word: r, x: make([]byte, r.Bytes())}
 	} else {
-		seal = &strictSealer{recordSealer: rs, word: send, x: make([]byte, send.Bytes())}
-		c.open = &strictOpener{rec: ro, word: receive}
+		seal = &strictSealer{recordSealer: rs, text: out}
+		c.open = &strictOpener{rec: ro, text: in}
 	}
 	c.seal, c.delay = seal, p.Shape.Delay
 	return seal
@@ -168,11 +172,11 @@ func (p *chiveProto) helloPad() (int, error) {
 	return int(binary.BigEndian.Uint32(b[:]) % uint32(p.HelloPad+1)), nil
 }
 
-// sendHello writes a hello as words.
-func (p *chiveProto) sendHello(c *Conn, hello []byte, w wordCoder) error {
-	f := getFrame(words(w, len(hello)) * w.Len())
+// sendHello writes a hello, whose head has the given length.
+func (p *chiveProto) sendHello(c *Conn, hello []byte, head int, w textWriter) error {
+	f := getFrame(min(w.takes(len(hello)), largeFrame))
 	defer f.put()
-	wire, err := encodeWords(f.B[:0], hello, w, p.Rand, make([]byte, w.Bytes()))
+	wire, err := w.append(f.B[:0], hello[:head], hello[head:])
 	if err != nil {
 		return err
 	}
@@ -182,36 +186,37 @@ func (p *chiveProto) sendHello(c *Conn, hello []byte, w wordCoder) error {
 	return nil
 }
 
-// helloReader decodes a hello's words. They stay in c.in until take, so that
-// a decoy can be given all that a stranger sent.
+// helloReader decodes a hello. Its text stays in c.in until the hello is
+// accepted, so that a decoy can be given all that a stranger sent.
 type helloReader struct {
 	c    *Conn
-	word wordCoder
-	bits []byte
+	text textReader
 	used int // of c.in
 }
 
-// want returns the first n bytes of the hello.
+// want returns the next n bytes of the hello.
 func (h *helloReader) want(n int) ([]byte, error) {
-	l := h.word.Len()
-	for len(h.bits) < n {
-		if b := h.c.in.bytes(); len(b) >= h.used+l {
-			at := len(h.bits)
-			h.bits = append(h.bits, make([]byte, h.word.Bytes())...)
-			if err := h.word.Rank(h.bits[at:], b[h.used:h.used+l]); err != nil {
-				return nil, fault.New(fault.Protocol, "the peer's first bytes aren't in the format: %w", err)
-			}
-			h.used += l
-			continue
+	b := make([]byte, n)
+	h.text.begin(b)
+	for {
+		k, done, err := h.text.write(h.c.in.bytes()[h.used:])
+		h.used += k
+		if err != nil {
+			return nil, fault.New(fault.Protocol, "the peer's first bytes aren't in the format: %w", err)
 		}
-		if err := h.c.fill(h.used + l); err != nil {
+		if done {
+			return b, nil
+		}
+		if h.used > maxHelloText {
+			return nil, fault.New(fault.Protocol, "the peer's hello doesn't end within %d bytes of text", maxHelloText)
+		}
+		if err := h.c.fill(h.used + h.text.least()); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF
 			}
 			return nil, fault.New(fault.Network, "reading the peer's hello: %w", err)
 		}
 	}
-	return h.bits[:n], nil
 }
 
 type chiveClient struct{ *chiveProto }
@@ -227,21 +232,26 @@ func (p chiveClient) handshake(c *Conn) error {
 	if p.ChaCha {
 		flags |= flagChaCha
 	}
-	if p.Mode == Bulk {
-		flags |= flagBulk
-	}
 	pad, err := p.helloPad()
 	if err != nil {
 		return err
 	}
-	kex, hello, err := newClientKex(p.Rand, p.Cert, flags, pad, p.Now())
+	kex, hello, err := newClientKex(p.Rand, p.Cert, p.prologue(), flags, pad, p.Now())
 	if err != nil {
 		return err
 	}
-	if err := p.sendHello(c, hello, p.request); err != nil {
+	out, err := p.writer(p.request)
+	if err != nil {
 		return err
 	}
-	h := helloReader{c: c, word: p.response}
+	in, err := p.reader(p.response)
+	if err != nil {
+		return err
+	}
+	if err := p.sendHello(c, hello, clientHelloHead, out); err != nil {
+		return err
+	}
+	h := helloReader{c: c, text: in}
 	b, err := h.want(serverHelloHead)
 	if err != nil {
 		return err
@@ -250,15 +260,16 @@ func (p chiveClient) handshake(c *Conn) error {
 	if err != nil {
 		return err
 	}
-	if b, err = h.want(serverHelloHead + n); err != nil {
+	if b, err = h.want(n); err != nil {
 		return err
 	}
-	s, err := kex.finish(b[serverHelloHead:])
+	s, err := kex.finish(b)
 	if err != nil {
 		return err
 	}
+	in.end()
 	c.in.take(h.used)
-	seal := p.use(c, s, p.request, p.response, s.toServer, s.toClient)
+	seal := p.use(c, s, out, in, s.toServer, s.toClient)
 	// The first record proves that the hello isn't a replay.
 	f := getFrame(wireFrame)
 	defer f.put()
@@ -280,34 +291,43 @@ type chiveServer struct {
 func (p *chiveServer) Wrap(raw net.Conn) *Conn { return newConn(raw, p) }
 
 func (p *chiveServer) handshake(c *Conn) error {
-	h := helloReader{c: c, word: p.request}
+	in, err := p.reader(p.request)
+	if err != nil {
+		return err
+	}
+	out, err := p.writer(p.response)
+	if err != nil {
+		return err
+	}
+	h := helloReader{c: c, text: in}
 	b, err := h.want(clientHelloHead)
 	if err != nil {
 		return err
 	}
-	kex, n, err := newServerKex(p.Keys, b)
+	kex, n, err := newServerKex(p.Keys, p.prologue(), b)
 	if err != nil {
 		return err
 	}
-	if b, err = h.want(clientHelloHead + n); err != nil {
+	if b, err = h.want(n); err != nil {
 		return err
 	}
 	pad, err := p.helloPad()
 	if err != nil {
 		return err
 	}
-	hello, s, err := kex.answer(p.Rand, b[clientHelloHead:], pad)
+	hello, s, err := kex.answer(p.Rand, b, pad)
 	if err != nil {
 		return err
 	}
 	if !p.seen.fresh(kex.id, kex.stamp, p.Now()) {
 		return errStranger
 	}
+	in.end()
 	c.in.take(h.used)
-	if err := p.sendHello(c, hello, p.response); err != nil {
+	if err := p.sendHello(c, hello, serverHelloHead, out); err != nil {
 		return err
 	}
-	p.use(c, s, p.response, p.request, s.toClient, s.toServer)
+	p.use(c, s, out, in, s.toClient, s.toServer)
 	return p.confirmed(c)
 }
 

@@ -102,28 +102,36 @@ func latin1(b []byte) string {
 	return string(r)
 }
 
-// TestStrictFormats sends through every format and checks that every byte of
-// both directions lies in words.
-func TestStrictFormats(t *testing.T) {
-	for _, name := range definitions(t, "", false).Names() {
-		client, server := chivePair(t, name, Protocol{})
-		up, down := roundTrip(t, client, server, noise(40_000, 1), noise(70_000, 2))
-		req, resp, err := definitions(t, "", false).Pair(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, d := range []struct {
-			f *Format
-			b []byte
-		}{{req, up}, {resp, down}} {
-			re := goPattern(d.f)
-			if len(d.b)%d.f.Slice != 0 {
-				t.Errorf("%s: %d bytes aren't words of %d", d.f.Name, len(d.b), d.f.Slice)
+// TestFormats sends through every format and checks every byte of both
+// directions with package regexp: in strict mode they are one word, in cells
+// words of the format's length.
+func TestFormats(t *testing.T) {
+	defs := definitions(t, "", false)
+	for _, mode := range []Mode{Strict, Cells} {
+		for _, name := range defs.Names() {
+			client, server := chivePair(t, name, Protocol{Mode: mode})
+			up, down := roundTrip(t, client, server, noise(20_000, 1), noise(30_000, 2))
+			req, resp, err := defs.Pair(name)
+			if err != nil {
+				t.Fatal(err)
 			}
-			for i := 0; i+d.f.Slice <= len(d.b); i += d.f.Slice {
-				if w := latin1(d.b[i : i+d.f.Slice]); !re.MatchString(w) {
-					t.Errorf("%s: %q doesn't match", d.f.Name, w)
-					break
+			for _, d := range []struct {
+				f *Format
+				b []byte
+			}{{req, up}, {resp, down}} {
+				re := goPattern(d.f)
+				size := d.f.Slice
+				if mode == Strict {
+					size = len(d.b)
+				}
+				if len(d.b)%size != 0 {
+					t.Errorf("%v: %s: %d bytes aren't words of %d", mode, d.f.Name, len(d.b), size)
+				}
+				for i := 0; i+size <= len(d.b); i += size {
+					if w := latin1(d.b[i : i+size]); !re.MatchString(w) {
+						t.Errorf("%v: %s: %.200q doesn't match", mode, d.f.Name, w)
+						break
+					}
 				}
 			}
 		}
@@ -132,6 +140,7 @@ func TestStrictFormats(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	for name, p := range map[string]Protocol{
+		"cells":        {Mode: Cells},
 		"bulk":         {Mode: Bulk},
 		"hybrid":       {Hybrid: true},
 		"chacha":       {ChaCha: true},
@@ -255,24 +264,25 @@ func TestReplayCache(t *testing.T) {
 
 // TestStreamHostile changes, cuts, swaps and reflects a recorded stream of records.
 func TestStreamHostile(t *testing.T) {
-	for _, mode := range []Mode{Strict, Bulk} {
-		req, _, err := definitions(t, "", false).Pair("hex")
-		if err != nil {
-			t.Fatal(err)
-		}
-		w, err := req.Words()
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := &chiveProto{Protocol: Protocol{Rand: rand.Reader, Mode: mode}, request: w, response: w}
+	for mode := range modes {
+		req := mustFormat(t, "hex-request")
+		p := &chiveProto{Protocol: Protocol{Rand: rand.Reader, Mode: mode}, request: req, response: req}
 		sec := secrets{toServer: [32]byte{1}, toClient: [32]byte{2}}
-		if mode == Bulk {
-			sec.flags = flagBulk
+		use := func(c *Conn, send, receive [32]byte) {
+			w, err := p.writer(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r, err := p.reader(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.hsDone = true
+			p.use(c, sec, w, r, send, receive)
 		}
 		var out capture
 		c := newConn(&out, nil)
-		c.hsDone = true
-		p.use(c, sec, w, w, sec.toServer, sec.toClient)
+		use(c, sec.toServer, sec.toClient)
 		var ends []int
 		a, b := noise(500, 1), noise(700, 2)
 		for _, d := range [][]byte{a, b} {
@@ -289,8 +299,7 @@ func TestStreamHostile(t *testing.T) {
 		wire := append(bytes.Clone(out.b.Bytes()), fin...)
 		read := func(b []byte, key [32]byte) ([]byte, error) {
 			r := newConn(recorded(b), nil)
-			r.hsDone = true
-			p.use(r, sec, w, w, sec.toClient, key)
+			use(r, sec.toClient, key)
 			return io.ReadAll(r)
 		}
 		plain := append(bytes.Clone(a), b...)
@@ -346,16 +355,19 @@ func TestRecordsTurnKeys(t *testing.T) {
 }
 
 func TestRecordAllocs(t *testing.T) {
-	req := mustFormat(t, "base64-request")
-	w, err := req.Words()
-	if err != nil {
-		t.Fatal(err)
-	}
-	rs := recordSealer{keys: newRecordKeys([32]byte{1}, 0), rand: zeros{}}
-	for name, s := range map[string]sealer{
-		"strict": &strictSealer{recordSealer: rs, word: w, x: make([]byte, w.Bytes())},
-		"bulk":   &bulkSealer{recordSealer: rs, word: w, x: make([]byte, w.Bytes())},
-	} {
+	f := mustFormat(t, "base64-request")
+	for name := range modes {
+		p := &chiveProto{Protocol: Protocol{Rand: zeros{}, Mode: name}, request: f, response: f}
+		w, err := p.writer(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := p.reader(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out capture
+		s := p.use(newConn(&out, nil), secrets{}, w, r, [32]byte{1}, [32]byte{2})
 		head, tail, _ := s.room()
 		buf := make([]byte, head+4096+tail)
 		if n := testing.AllocsPerRun(100, func() {
@@ -364,7 +376,7 @@ func TestRecordAllocs(t *testing.T) {
 			}
 			s.release()
 		}); n > 0 {
-			t.Errorf("%s: %v allocations a record", name, n)
+			t.Errorf("%v: %v allocations a record", name, n)
 		}
 	}
 }
@@ -375,7 +387,7 @@ func TestHelloUniform(t *testing.T) {
 	const n = 600
 	ones := make([]int, 8*clientHelloHead)
 	for range n {
-		_, hello, err := newClientKex(rand.Reader, cert, flagHybrid, 0, time.Now())
+		_, hello, err := newClientKex(rand.Reader, cert, nil, flagHybrid, 0, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}

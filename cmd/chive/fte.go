@@ -82,7 +82,7 @@ server: "chive fte keygen FILE" makes one and prints the certificate that client
 	l.StringVar(&f.key, "key", "", "classic: shared key, 64 hexadecimal digits (default fteproxy's public one)")
 	l.StringVar(&f.keyFile, "key-file", "", "classic: file with the shared key; chive: file with the server's keys")
 	l.StringVar(&f.cert, "cert", "", "chive client: the server's certificate")
-	l.StringVar(&f.wire, "wire", "strict", "chive client: strict (every byte in the language) or bulk")
+	l.StringVar(&f.wire, "wire", "strict", "chive, the same on both sides: strict (one endless word), cells (words of fixed length) or bulk (only the start of each record)")
 	l.BoolVar(&f.pq, "pq", false, "chive client: add ML-KEM-768 to the key exchange")
 	l.BoolVar(&f.chacha, "chacha", false, "chive client: ChaCha20-Poly1305 records, for machines without AES")
 	l.IntVar(&f.padTo, "pad-to", 0, "chive: pad records to a multiple of this many bytes")

@@ -71,14 +71,15 @@ func fteTestCommand(f *fteFlags) *cobra.Command {
 			}
 			classic := fte.Classic{Definitions: defs, Format: format}
 			strict := fte.Protocol{Request: req, Response: resp, Cert: key.Cert(), Keys: []*fte.ServerKey{key}}
-			bulk := strict
-			bulk.Mode = fte.Bulk
+			cells, bulk := strict, strict
+			cells.Mode, bulk.Mode = fte.Cells, fte.Bulk
 			for _, p := range []struct {
 				name           string
 				client, server func() (fte.Transport, error)
 			}{
 				{"classic", classic.Dialer, classic.Acceptor},
 				{"chive, strict", strict.Dialer, strict.Acceptor},
+				{"chive, cells", cells.Dialer, cells.Acceptor},
 				{"chive, bulk", bulk.Dialer, bulk.Acceptor},
 			} {
 				d, err := fteTest(p.client, p.server, size)

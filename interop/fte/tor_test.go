@@ -161,13 +161,11 @@ Log notice stdout
 	cert := keys[0].Cert().Bare()
 	for name, line := range map[string]string{
 		"strict":        fmt.Sprintf("chive 127.0.0.1:%d %s cert=%s format=manual-http", own, id, cert),
-		"bulk, hybrid":  fmt.Sprintf("chive 127.0.0.1:%d %s cert=%s format=manual-http mode=bulk pq=1", own, id, cert),
+		"hybrid":        fmt.Sprintf("chive 127.0.0.1:%d %s cert=%s format=manual-http pq=1", own, id, cert),
 		"classic words": fmt.Sprintf("fte 127.0.0.1:%d %s format=words", classic, id),
 	} {
 		t.Run(name, func(t *testing.T) {
-			data := filepath.Join(dir, "client "+name)
-			data = strings.ReplaceAll(data, ", ", "-")
-			data = strings.ReplaceAll(data, " ", "-")
+			data := filepath.Join(dir, "client-"+strings.ReplaceAll(name, " ", "-"))
 			socks := freePort(t)
 			startTor(t, torPath, data, nw.Torrc()+fmt.Sprintf(`
 DataDirectory %s

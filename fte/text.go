@@ -1,0 +1,188 @@
+package fte
+
+import (
+	"encoding/binary"
+	"io"
+
+	"github.com/chivenet/chive/fte/lang"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// textWriter puts one direction's messages into a language.
+type textWriter interface {
+	// append codes a message of two chunks, whose lengths the reader will
+	// know, behind dst. The second may be empty.
+	append(dst, head, body []byte) ([]byte, error)
+	// finish ends the text as the language wants it; nothing follows.
+	finish(dst []byte) ([]byte, error)
+	// takes is about how much text n bytes need.
+	takes(n int) int
+	// holds is about how many bytes n bytes of text hold.
+	holds(n int) int
+}
+
+// textReader is the other end of a textWriter.
+type textReader interface {
+	// begin starts the next chunk, which fills dst.
+	begin(dst []byte)
+	// write takes text, and reports how much it took and whether the chunk is
+	// complete.
+	write(text []byte) (n int, done bool, err error)
+	// end says that the message is over; what it was padded with is dropped.
+	end()
+	// least is how many bytes of text write must get to take any.
+	least() int
+}
+
+// writer returns a textWriter for the protocol's mode.
+func (p *chiveProto) writer(f *Format) (textWriter, error) {
+	w, err := f.Words()
+	if err != nil {
+		return nil, err
+	}
+	if w.Bytes() == 0 {
+		return nil, fault.New(fault.Config, "format %q holds less than a byte a word", f.Name)
+	}
+	if p.Mode != Strict {
+		return &cellWriter{word: w, rand: p.Rand, x: make([]byte, w.Bytes())}, nil
+	}
+	e, err := f.lang.NewEncoder()
+	if err != nil {
+		return nil, fault.New(fault.KindOf(err), "format %q: %w", f.Name, err)
+	}
+	return &streamWriter{e: e, rand: p.Rand, long: w.Len(), short: w.Bytes()}, nil
+}
+
+// reader returns a textReader for the protocol's mode.
+func (p *chiveProto) reader(f *Format) (textReader, error) {
+	w, err := f.Words()
+	if err != nil {
+		return nil, err
+	}
+	if p.Mode != Strict {
+		return &cellReader{word: w, x: make([]byte, w.Bytes())}, nil
+	}
+	d, err := f.lang.NewDecoder()
+	if err != nil {
+		return nil, fault.New(fault.KindOf(err), "format %q: %w", f.Name, err)
+	}
+	return &streamReader{d: d}, nil
+}
+
+// streamWriter writes one endless word.
+type streamWriter struct {
+	e           *lang.Encoder
+	rand        io.Reader
+	pad         [8]byte
+	long, short int // text for bytes: the density of words of the format's length
+}
+
+func (w *streamWriter) append(dst, head, body []byte) ([]byte, error) {
+	for _, c := range [2][]byte{head, body} {
+		if len(c) == 0 {
+			continue
+		}
+		if _, err := io.ReadFull(w.rand, w.pad[:]); err != nil {
+			return nil, fault.New(fault.Local, "drawing a chunk's padding: %w", err)
+		}
+		dst = w.e.Append(dst, c, binary.BigEndian.Uint64(w.pad[:]))
+	}
+	return dst, nil
+}
+
+func (w *streamWriter) finish(dst []byte) ([]byte, error) {
+	if _, err := io.ReadFull(w.rand, w.pad[:]); err != nil {
+		return nil, fault.New(fault.Local, "drawing a word's end: %w", err)
+	}
+	return w.e.Finish(dst, binary.BigEndian.Uint64(w.pad[:])), nil
+}
+
+// A chunk ends a few symbols late, and the first has the word's beginning
+// before it.
+func (w *streamWriter) takes(n int) int { return n*w.long/w.short + n/32 + 2*w.long }
+func (w *streamWriter) holds(n int) int { return (n - 2*w.long) / (w.long + 1) * w.short }
+
+// streamReader reads one endless word.
+type streamReader struct{ d *lang.Decoder }
+
+func (r *streamReader) begin(dst []byte)                                { r.d.Begin(dst) }
+func (r *streamReader) write(text []byte) (n int, done bool, err error) { return r.d.Write(text) }
+func (r *streamReader) end()                                            {}
+func (r *streamReader) least() int                                      { return 1 }
+
+// cellWriter writes words of one length; a message starts a word and its last
+// word is filled up with random bits.
+type cellWriter struct {
+	word wordCoder
+	rand io.Reader
+	x    []byte
+}
+
+func (w *cellWriter) append(dst, head, body []byte) ([]byte, error) {
+	n := 0
+	for _, c := range [2][]byte{head, body} {
+		for len(c) > 0 {
+			k := copy(w.x[n:], c)
+			n, c = n+k, c[k:]
+			if n == len(w.x) {
+				var err error
+				if dst, err = w.emit(dst); err != nil {
+					return nil, err
+				}
+				n = 0
+			}
+		}
+	}
+	if n == 0 {
+		return dst, nil
+	}
+	if _, err := io.ReadFull(w.rand, w.x[n:]); err != nil {
+		return nil, fault.New(fault.Local, "drawing a word's padding: %w", err)
+	}
+	return w.emit(dst)
+}
+
+// emit appends the word of x.
+func (w *cellWriter) emit(dst []byte) ([]byte, error) {
+	at := len(dst)
+	dst = append(dst, make([]byte, w.word.Len())...)
+	return dst, w.word.Unrank(dst[at:], w.x)
+}
+
+// finish has nothing to add: every message ends with a whole word.
+func (w *cellWriter) finish(dst []byte) ([]byte, error) { return dst, nil }
+
+func (w *cellWriter) takes(n int) int { return (n + len(w.x) - 1) / len(w.x) * w.word.Len() }
+func (w *cellWriter) holds(n int) int { return n / w.word.Len() * len(w.x) }
+
+// cellReader reads words of one length.
+type cellReader struct {
+	word wordCoder
+	x    []byte
+	rest []byte // of x, not yet given out
+	dst  []byte
+}
+
+func (r *cellReader) begin(dst []byte) { r.dst = dst }
+
+func (r *cellReader) write(text []byte) (n int, done bool, err error) {
+	for {
+		k := copy(r.dst, r.rest)
+		r.dst, r.rest = r.dst[k:], r.rest[k:]
+		if len(r.dst) == 0 {
+			return n, true, nil
+		}
+		l := r.word.Len()
+		if len(text)-n < l {
+			return n, false, nil
+		}
+		if err := r.word.Rank(r.x, text[n:n+l]); err != nil {
+			return n, false, err
+		}
+		n += l
+		r.rest = r.x
+	}
+}
+
+func (r *cellReader) end()       { r.rest = nil }
+func (r *cellReader) least() int { return r.word.Len() }
