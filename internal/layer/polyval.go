@@ -50,8 +50,14 @@ func (a gf128) dot(b gf128) gf128 {
 	return gf128{w2, w3}
 }
 
-// every5 has the bits whose number is a multiple of 5.
-const every5 = 0x1084210842108421
+// Each has every fifth bit, from bit 0, 1, 2, 3 and 4 on.
+const (
+	every5 = 0x1084210842108421
+	plus1  = 0x2108421084210842
+	plus2  = 0x4210842108421084
+	plus3  = 0x8421084210842108
+	plus4  = 0x0842108421084210
+)
 
 // clmul is the carry-less product of x and y, by ordinary multiplication: with
 // only every fifth bit of each factor set, at most 13 partial products meet in
@@ -59,23 +65,28 @@ const every5 = 0x1084210842108421
 // four bits between and the lowest bit of each group is the parity. No table
 // and no branch: the time does not depend on the factors.
 func clmul(x, y uint64) (hi, lo uint64) {
-	var xs, ys [5]uint64
-	for i := range 5 {
-		xs[i] = x & (every5 << i)
-		ys[i] = y & (every5 << i)
-	}
-	for k := range 5 {
-		var h, l uint64
-		for i := range 5 {
-			ph, pl := bits.Mul64(xs[i], ys[(k-i+5)%5])
-			h ^= ph
-			l ^= pl
-		}
-		// Bit 64 of the product has number 4 modulo 5.
-		l &= every5<<k | every5>>(5-k)
-		h &= every5<<((k+1)%5) | every5>>(5-(k+1)%5)
-		lo |= l
-		hi |= h
-	}
-	return hi, lo
+	x0, x1, x2, x3, x4 := x&every5, x&plus1, x&plus2, x&plus3, x&plus4
+	y0, y1, y2, y3, y4 := y&every5, y&plus1, y&plus2, y&plus3, y&plus4
+	// Class k of the product's bits comes from the factors' classes i and k-i,
+	// modulo 5. Bit 64 of the product is in class 4.
+	h, l := mul5(x0, y0, x1, y4, x2, y3, x3, y2, x4, y1)
+	hi, lo = h&plus1, l&every5
+	h, l = mul5(x0, y1, x1, y0, x2, y4, x3, y3, x4, y2)
+	hi, lo = hi|h&plus2, lo|l&plus1
+	h, l = mul5(x0, y2, x1, y1, x2, y0, x3, y4, x4, y3)
+	hi, lo = hi|h&plus3, lo|l&plus2
+	h, l = mul5(x0, y3, x1, y2, x2, y1, x3, y0, x4, y4)
+	hi, lo = hi|h&plus4, lo|l&plus3
+	h, l = mul5(x0, y4, x1, y3, x2, y2, x3, y1, x4, y0)
+	return hi | h&every5, lo | l&plus4
+}
+
+// mul5 is the sum without carries of five ordinary products.
+func mul5(a, b, c, d, e, f, g, h, i, j uint64) (hi, lo uint64) {
+	h0, l0 := bits.Mul64(a, b)
+	h1, l1 := bits.Mul64(c, d)
+	h2, l2 := bits.Mul64(e, f)
+	h3, l3 := bits.Mul64(g, h)
+	h4, l4 := bits.Mul64(i, j)
+	return h0 ^ h1 ^ h2 ^ h3 ^ h4, l0 ^ l1 ^ l2 ^ l3 ^ l4
 }
