@@ -180,7 +180,7 @@ func (c *Client) Wait(ctx context.Context) error { return c.inner.Wait(ctx) }
 // The connection also has the methods CloseWrite, WriteTo and ReadFrom. The
 // function fits http.Transport's DialContext and x/net's proxy.ContextDialer.
 func (c *Client) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
-	req, err := c.request(network, addr)
+	req, err := c.request(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -196,7 +196,7 @@ func (c *Client) Dial(network, addr string) (net.Conn, error) {
 	return c.DialContext(context.Background(), network, addr)
 }
 
-func (c *Client) request(network, addr string) (client.Request, error) {
+func (c *Client) request(ctx context.Context, network, addr string) (client.Request, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
 		return client.Request{}, fault.New(fault.Config, "dial: %w", err)
@@ -215,13 +215,38 @@ func (c *Client) request(network, addr string) (client.Request, error) {
 	default:
 		return client.Request{}, fault.New(fault.Config, "dial: the network %q cannot be used: Tor carries tcp, tcp4 and tcp6", network)
 	}
-	req.Origin = pool.Origin{DestHost: host, DestPort: uint16(n), Token: c.token}
+	req.Origin = pool.Origin{DestHost: host, DestPort: uint16(n), Token: c.token, Key: isolationOf(ctx)}
+	req.Early = earlyOf(ctx)
 	return req, nil
+}
+
+// Answer is one answer to a lookup.
+type Answer struct {
+	Addr netip.Addr    // valid in an answer for a host name
+	Name string        // in an answer for an address
+	TTL  time.Duration // how long it may be remembered
+}
+
+// Lookup asks an exit for the addresses of a host name, or, when host is an
+// address, for its names. There is at least one answer, or an error.
+func (c *Client) Lookup(ctx context.Context, host string) ([]Answer, error) {
+	as, err := c.inner.Resolve(ctx, client.Request{
+		Host: host, By: c.by,
+		Origin: pool.Origin{DestHost: host, Token: c.token, Key: isolationOf(ctx)},
+	})
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Answer, 0, len(as))
+	for _, a := range as {
+		out = append(out, Answer{Addr: a.Addr, Name: a.Name, TTL: time.Duration(a.TTL) * time.Second})
+	}
+	return out, nil
 }
 
 // Resolve looks the addresses of a host name up, at an exit.
 func (c *Client) Resolve(ctx context.Context, host string) ([]netip.Addr, error) {
-	as, err := c.inner.Resolve(ctx, c.lookup(host))
+	as, err := c.Lookup(ctx, host)
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +264,7 @@ func (c *Client) Resolve(ctx context.Context, host string) ([]netip.Addr, error)
 
 // ResolvePTR looks the names of an address up, at an exit.
 func (c *Client) ResolvePTR(ctx context.Context, addr netip.Addr) ([]string, error) {
-	as, err := c.inner.Resolve(ctx, c.lookup(addr.String()))
+	as, err := c.Lookup(ctx, addr.String())
 	if err != nil {
 		return nil, err
 	}
@@ -253,10 +278,6 @@ func (c *Client) ResolvePTR(ctx context.Context, addr netip.Addr) ([]string, err
 		return nil, fault.New(fault.Network, "resolve: the exit's answer has no name")
 	}
 	return out, nil
-}
-
-func (c *Client) lookup(host string) client.Request {
-	return client.Request{Host: host, By: c.by, Origin: pool.Origin{DestHost: host, Token: c.token}}
 }
 
 // Isolated returns a client whose streams share no circuit with those of any

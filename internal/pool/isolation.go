@@ -31,6 +31,8 @@ type Origin struct {
 	DestPort   uint16
 	// Token tells apart the isolated children of a client; zero is none.
 	Token uint64
+	// Key is what the caller made up to tell its calls apart.
+	Key string
 }
 
 // Key is what must be equal for two streams to share a circuit.
