@@ -10,6 +10,7 @@ type Interner struct {
 	protos   map[string]protover.Set
 	policies map[string]*PortPolicy
 	families map[string]*Family
+	key      []byte // scratch
 }
 
 // maxInterned bounds each table: hostile documents cannot make one relay's

@@ -140,17 +140,18 @@ func (in *Interner) family(list, ids []byte) (*Family, error) {
 	if len(list) == 0 && len(ids) == 0 {
 		return nil, nil
 	}
-	key := append(append(append([]byte(nil), list...), '\n'), ids...)
-	if in != nil {
-		if f, ok := in.families[string(key)]; ok {
-			return f, nil
-		}
+	if in == nil {
+		return parseFamily(Args(list), Args(ids))
+	}
+	in.key = append(append(append(in.key[:0], list...), '\n'), ids...)
+	if f, ok := in.families[string(in.key)]; ok {
+		return f, nil
 	}
 	f, err := parseFamily(Args(list), Args(ids))
-	if err != nil || in == nil {
-		return f, err
+	if err != nil {
+		return nil, err
 	}
-	return put(&in.families, key, f), nil
+	return put(&in.families, in.key, f), nil
 }
 
 // parseFamily reads the words of a "family" line and of a "family-ids" line.
