@@ -1,8 +1,10 @@
-// Command chive is onion routing in one binary: see chive help.
+// Command chive is onion routing in one binary: see chive help. Each
+// subcommand has a file of its own here; what they do is in the packages.
 package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -11,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/chivenet/chive/internal/daemon"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/pt"
 )
 
@@ -20,14 +24,32 @@ func main() {
 	if len(os.Args) == 1 && pt.Managed(os.Getenv) {
 		// Tor launched this as a pluggable transport and reads stdout.
 		if err := pt.Run(ctx, pt.Config{Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Version: version()}); err != nil {
-			os.Exit(1)
+			os.Exit(exitFailed)
 		}
 		return
 	}
 	if err := rootCommand().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "chive:", err)
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
+}
+
+// Exit codes: a mistake in what was asked for is told apart from a failure to
+// do it, so that a supervisor need not start again after the first.
+const (
+	exitFailed  = 1
+	exitMistake = 2
+	exitKilled  = 3 // told twice to stop: connections were cut
+)
+
+func exitCode(err error) int {
+	switch {
+	case errors.Is(err, daemon.ErrKilled):
+		return exitKilled
+	case fault.Is(err, fault.Config):
+		return exitMistake
+	}
+	return exitFailed
 }
 
 // rootCommand is chive itself, with every subcommand.
@@ -39,7 +61,8 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(fteCommand())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fault.Wrap(fault.Config, err) })
+	root.AddCommand(fteCommand(), statusCommand(), networkCommand(), configCommand(), versionCommand())
 	return root
 }
 

@@ -1,0 +1,110 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+
+	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/socks"
+)
+
+// doors are the open front doors of a process.
+type doors struct {
+	servers []*socks.Server
+	serving sync.WaitGroup
+	failed  chan error // the first door that fails for good
+	lines   []string   // "socks 127.0.0.1:9050", for people and scripts
+}
+
+// openDoors opens every door of s, or none.
+func openDoors(s *Settings, d socks.Dialer, reg *metrics.Registry, log *slog.Logger) (*doors, error) {
+	ds := &doors{failed: make(chan error, 1)}
+	cfg := socks.Config{
+		Dialer: d, Log: log, Metrics: reg, ExtendedErrors: s.ExtendedErrors, MaxConns: s.MaxConnections,
+		Isolate: socks.Isolate{
+			ClientAddr: s.IsolateClientAddr, Protocol: s.IsolateProtocol,
+			DestAddr: s.Client.IsolateDestAddr, DestPort: s.Client.IsolateDestPort,
+		},
+	}
+	kinds := map[string]func(socks.Config) *socks.Server{"socks": socks.NewSOCKS, "http": socks.NewHTTP, "dns": socks.NewDNS}
+	for _, door := range s.doors() {
+		kind, ok := kinds[door.name]
+		if !ok {
+			continue
+		}
+		for i, addr := range door.addrs {
+			c := cfg
+			c.Name = fmt.Sprint(door.name, i) // streams of different doors stay apart
+			if err := ds.open(kind(c), door.name, addr); err != nil {
+				ds.close()
+				return nil, fmt.Errorf("%s: %w", door.name, err)
+			}
+		}
+	}
+	return ds, nil
+}
+
+func (ds *doors) open(srv *socks.Server, name, addr string) error {
+	ds.servers = append(ds.servers, srv)
+	l, err := socks.Listen(addr)
+	if err != nil {
+		return err
+	}
+	if name == "dns" {
+		// The same port for both: UDP takes the one that TCP was given.
+		pc, err := socks.ListenPacket(l.Addr().String())
+		if err != nil {
+			l.Close()
+			return err
+		}
+		ds.serve(func() error { return srv.ServePacket(pc) })
+	}
+	ds.lines = append(ds.lines, name+" "+l.Addr().String())
+	ds.serve(func() error { return srv.Serve(l) })
+	return nil
+}
+
+func (ds *doors) serve(f func() error) {
+	ds.serving.Go(func() { ds.fail(f()) })
+}
+
+// fail reports why something stopped serving; nil is no failure.
+func (ds *doors) fail(err error) {
+	if err == nil {
+		return
+	}
+	select {
+	case ds.failed <- err:
+	default: // an earlier failure ends the process
+	}
+}
+
+// shutdown stops accepting and lets connections finish until ctx ends.
+func (ds *doors) shutdown(ctx context.Context) error {
+	errs := make([]error, len(ds.servers))
+	var wg sync.WaitGroup
+	for i, s := range ds.servers {
+		wg.Go(func() { errs[i] = s.Shutdown(ctx) })
+	}
+	wg.Wait()
+	ds.serving.Wait()
+	return errors.Join(errs...)
+}
+
+func (ds *doors) close() {
+	for _, s := range ds.servers {
+		s.Close()
+	}
+	ds.serving.Wait()
+}
+
+// announce writes where each door is, one a line.
+func (ds *doors) announce(w io.Writer) {
+	for _, l := range ds.lines {
+		fmt.Fprintln(w, l)
+	}
+}

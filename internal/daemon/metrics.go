@@ -1,0 +1,38 @@
+package daemon
+
+import (
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/chivenet/chive/internal/metrics"
+)
+
+// metricsServer serves the client's metrics and the doors' over HTTP.
+func metricsServer(c Client, doors *metrics.Registry) *http.Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", metrics.ContentType)
+		if c.WriteMetrics(w) == nil { // an error is the reader's, who has gone
+			doors.WritePrometheus(w)
+		}
+	})
+	mux.HandleFunc("GET /metrics.json", func(w http.ResponseWriter, _ *http.Request) {
+		var snap metrics.Snapshot
+		doors.Snapshot(&snap)
+		front, err := json.Marshal(&snap)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Write([]byte(`{"client":`))
+		if c.MetricsJSON(w) == nil {
+			w.Write(append(append([]byte(`,"doors":`), front...), "}\n"...))
+		}
+	})
+	return &http.Server{
+		Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
+		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+}

@@ -1,0 +1,214 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"sync"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/socks"
+	"github.com/coreos/go-systemd/v22/daemon"
+)
+
+// Proxy is a client with its front doors, run as a process.
+type Proxy struct {
+	Settings *Settings
+	// Reload returns the settings as they would be read now.
+	Reload func() (*Settings, error)
+	// Open starts a client. It must not wait for the client to be ready.
+	Open func(context.Context, chive.Config) (Client, error)
+
+	// Out hears where each door is and, alone on a line, "ready" when traffic
+	// can flow; Err gets the log, and the progress bar where it is a terminal.
+	Out, Err io.Writer
+
+	// Hangup asks to reload, Stop to drain and end; a second Stop ends at
+	// once. SIGHUP and SIGTERM usually stand behind them.
+	Hangup, Stop <-chan os.Signal
+}
+
+// ErrKilled is what Run returns when it was told twice to stop: connections
+// were cut.
+var ErrKilled = errors.New("stopped without draining")
+
+// NewLogger returns the log that s asks for, and its level, which may change.
+func NewLogger(s *Settings, w io.Writer) (*slog.Logger, *slog.LevelVar) {
+	level := new(slog.LevelVar)
+	level.Set(s.LogLevel)
+	o := &slog.HandlerOptions{Level: level}
+	if s.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(w, o)), level
+	}
+	return slog.New(slog.NewTextHandler(w, o)), level
+}
+
+// Run runs the proxy until it is told to stop, ctx ends, or a door or the
+// client fails for good.
+func (p *Proxy) Run(ctx context.Context) (err error) {
+	s := p.Settings
+	if err := s.Check(); err != nil {
+		return err
+	}
+	log, level := NewLogger(s, p.Err)
+	cfg, err := s.ClientConfig(log)
+	if err != nil {
+		return err
+	}
+	if len(given(s.SOCKS))+len(given(s.HTTP))+len(given(s.DNS)) == 0 {
+		return fault.New(fault.Config, "no door is open: give --socks, --http or --dns an address")
+	}
+	client, err := p.Open(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, client.Close()) }()
+	var reg metrics.Registry
+	ds, err := openDoors(s, network{client}, &reg, log)
+	if err != nil {
+		return err
+	}
+	defer ds.close()
+	if stop, err := p.sideDoors(client, cfg.DataDir, &reg, log, ds); err != nil {
+		return err
+	} else {
+		defer stop()
+	}
+	ds.announce(p.Out)
+	return p.serve(ctx, client, ds, log, level)
+}
+
+// sideDoors opens the status socket and the metrics port.
+func (p *Proxy) sideDoors(client Client, dataDir string, reg *metrics.Registry, log *slog.Logger, ds *doors) (stop func(), err error) {
+	// Only status needs the socket, so a path that is too long for one does
+	// not keep traffic from flowing.
+	st, err := serveStatus(dataDir, client.Status)
+	if err != nil {
+		log.Warn("chive status will not find this proxy", "err", err)
+	}
+	stop = func() {
+		if st != nil {
+			st.close()
+		}
+	}
+	if p.Settings.Metrics == "" {
+		return stop, nil
+	}
+	l, err := socks.Listen(p.Settings.Metrics)
+	if err != nil {
+		stop()
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	if socks.Exposed(l.Addr()) {
+		log.Warn("the metrics port is open to other machines")
+	}
+	srv := metricsServer(client, reg)
+	ds.lines = append(ds.lines, "metrics "+l.Addr().String())
+	// Not among the doors: it goes on while they drain.
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			ds.fail(err)
+		}
+	})
+	closeStatus := stop
+	return func() { srv.Close(); serving.Wait(); closeStatus() }, nil
+}
+
+// serve follows the bootstrap and the signals.
+func (p *Proxy) serve(ctx context.Context, client Client, ds *doors, log *slog.Logger, level *slog.LevelVar) error {
+	events, unsubscribe := client.Events()
+	defer unsubscribe()
+	bar := newProgress(p.Err, log)
+	defer bar.end()
+	ready := false
+	follow := func(b chive.Bootstrap) {
+		bar.show(b)
+		if b.Ready && !ready {
+			bar.end()
+			fmt.Fprintln(p.Out, "ready")
+			notify(log, daemon.SdNotifyReady)
+		}
+		ready = ready || b.Ready
+	}
+	follow(client.Status().Bootstrap) // what happened before the subscription
+	for {
+		select {
+		case e, ok := <-events:
+			if !ok {
+				return fault.New(fault.Closed, "the client has closed")
+			}
+			if b, ok := e.(*chive.BootstrapEvent); ok {
+				follow(b.Bootstrap)
+			}
+		case <-p.Hangup:
+			p.reload(log, level)
+		case <-p.Stop:
+			bar.end()
+			return p.drain(ctx, ds, log)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case err := <-ds.failed:
+			return err
+		}
+	}
+}
+
+// drain lets open connections finish.
+func (p *Proxy) drain(ctx context.Context, ds *doors, log *slog.Logger) error {
+	notify(log, daemon.SdNotifyStopping)
+	log.Info("stopping: no new connections; open ones may finish", "within", p.Settings.Drain)
+	ctx, cancel := context.WithTimeout(ctx, p.Settings.Drain)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- ds.shutdown(ctx) }()
+	select {
+	case err := <-done:
+		if err != nil {
+			log.Warn("some connections did not finish in time", "err", err)
+		}
+		return nil
+	case <-p.Stop:
+		cancel()
+		<-done
+		return ErrKilled
+	}
+}
+
+// reload reads the settings again. The log's level follows at once; what else
+// has changed is named, and waits for the next start.
+func (p *Proxy) reload(log *slog.Logger, level *slog.LevelVar) {
+	next, err := p.Reload()
+	if err == nil {
+		err = next.Check()
+	}
+	if err != nil {
+		log.Error("reload: the settings in use stay", "err", err)
+		return
+	}
+	level.Set(next.LogLevel)
+	var waiting []string
+	for _, name := range changed(p.Settings, next) {
+		if name != "log-level" {
+			waiting = append(waiting, name)
+		}
+	}
+	if len(waiting) > 0 {
+		log.Warn("reloaded; these changes take effect at the next start", "options", waiting)
+		return
+	}
+	log.Info("reloaded")
+}
+
+// notify tells systemd, when it started this process.
+func notify(log *slog.Logger, state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		log.Warn("systemd was not told", "state", state, "err", err)
+	}
+}
