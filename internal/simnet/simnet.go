@@ -46,6 +46,8 @@ type Options struct {
 	// Serve takes the streams that end at the relay; nil echoes.
 	Serve func(s *stream.Stream)
 	Log   *slog.Logger
+	// Accepted sees every circuit that a peer opens, before the engine does.
+	Accepted func(*channel.Circ)
 }
 
 // New starts a relay; the test's cleanup stops it.
@@ -93,7 +95,12 @@ func New(t testing.TB, o Options) *Relay {
 		NoCongestion: o.NoCongestion,
 		NoCGO:        o.NoCGO,
 	})
-	cfg.Accept = r.Server.Accept
+	cfg.Accept = func(c *channel.Circ, cmd cell.Command, p *[cell.PayloadLen]byte) {
+		if o.Accepted != nil {
+			o.Accepted(c)
+		}
+		r.Server.Accept(c, cmd, p)
+	}
 	r.wg.Go(func() { r.listen(link) })
 	t.Cleanup(r.Stop)
 	return r

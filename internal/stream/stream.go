@@ -287,3 +287,6 @@ func ignoreClosed(err error) error {
 	}
 	return err
 }
+
+// ID returns the stream identifier.
+func (s *Stream) ID() uint16 { return s.id }
