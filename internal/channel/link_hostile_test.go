@@ -144,7 +144,7 @@ func TestHostileResponderCerts(t *testing.T) {
 	a := get(t, relayA)
 	cases := badCerts(t, a.responder, cell.CertEdLink, cert.SigningVTLS, cert.KeySHA256OfX509, a.leafSum)
 	link := cert.Ed25519{Type: cert.SigningVTLS, Expires: time.Now().Add(time.Hour), KeyType: cert.KeySHA256OfX509, Key: get(t, relayB).leafSum}
-	cases["another TLS certificate"] = badCert{with(a.certs(a.responder), cell.CertEdLink, link.Encode(cert.SignerOf(a.signing))), "type 5 (signing key to TLS certificate): it is for another TLS certificate"}
+	cases["another TLS certificate"] = badCert{with(a.certs(a.responder), cell.CertEdLink, link.Encode(a.signing.Sign)), "type 5 (signing key to TLS certificate): it is for another TLS certificate"}
 	cases["an initiator's chain"] = badCert{a.certs(a.initiator), "no certificate of type 5"}
 	cases["another relay's chain"] = badCert{get(t, relayB).certs(get(t, relayB).responder), "it is for another TLS certificate"}
 	for name, c := range cases {

@@ -27,18 +27,18 @@ const (
 // not among them: it may stay offline and sign SigningCert there.
 type RelayIdentity struct {
 	RSA         *rsa.PrivateKey // identity key of 1024 bits
-	Signing     ed25519.PrivateKey
+	Signing     *cert.ExpandedKey
 	SigningCert []byte // type 4: the signing key under the identity key, which it includes
 }
 
 // NewRelayIdentity certifies a signing key under the Ed25519 identity key until
 // expires (C tor's signing keys live for 30 days).
-func NewRelayIdentity(rsaKey *rsa.PrivateKey, identity, signing ed25519.PrivateKey, expires time.Time) *RelayIdentity {
+func NewRelayIdentity(rsaKey *rsa.PrivateKey, identity, signing *cert.ExpandedKey, expires time.Time) *RelayIdentity {
 	c := cert.Ed25519{
-		Type: cert.IdentityVSigning, Expires: expires, KeyType: cert.KeyEd25519, Key: cert.IdentityOf(signing),
-		Signer: cert.IdentityOf(identity), HasSigner: true,
+		Type: cert.IdentityVSigning, Expires: expires, KeyType: cert.KeyEd25519, Key: signing.Public(),
+		Signer: identity.Public(), HasSigner: true,
 	}
-	return &RelayIdentity{RSA: rsaKey, Signing: signing, SigningCert: c.Encode(cert.SignerOf(identity))}
+	return &RelayIdentity{RSA: rsaKey, Signing: signing, SigningCert: c.Encode(identity.Sign)}
 }
 
 // RelayKeys is all that a relay needs in link handshakes. It is immutable: a
@@ -63,7 +63,7 @@ func (id *RelayIdentity) NewRelayKeys(rand io.Reader, now time.Time) (*RelayKeys
 	if err != nil {
 		return nil, fault.New(fault.Config, "relay identity: %w", err)
 	}
-	if !signing.HasSigner || signing.Key != cert.IdentityOf(id.Signing) {
+	if !signing.HasSigner || signing.Key != id.Signing.Public() {
 		return nil, fault.New(fault.Config, "relay identity: the signing certificate is for another key, or lacks the identity")
 	}
 	if err := signing.Verify(cert.IdentityVSigning, signing.Signer, now); err != nil {
@@ -89,7 +89,7 @@ func (id *RelayIdentity) NewRelayKeys(rand io.Reader, now time.Time) (*RelayKeys
 	}
 	link := cert.Ed25519{Type: cert.SigningVTLS, Expires: k.Expires, KeyType: cert.KeySHA256OfX509, Key: k.leafSum}
 	auth := cert.Ed25519{Type: cert.SigningVLinkAuth, Expires: k.Expires, KeyType: cert.KeyEd25519, Key: cert.IdentityOf(k.auth)}
-	sign := cert.SignerOf(id.Signing)
+	sign := cert.Signer(id.Signing.Sign)
 	common := cell.Certs{{Type: cell.CertRSAID, Body: rsaCert}, {Type: cell.CertEdSigning, Body: id.SigningCert}, {Type: cell.CertRSAEdIdentity, Body: cross}}
 	k.responder = append(common[:3:3], cell.Cert{Type: cell.CertEdLink, Body: link.Encode(sign)}).Append(nil)
 	k.initiator = append(common[:3:3], cell.Cert{Type: cell.CertEdAuth, Body: auth.Encode(sign)}).Append(nil)

@@ -1,7 +1,6 @@
 package channel
 
 import (
-	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
 	"sync"
@@ -17,7 +16,7 @@ import (
 type testRelay struct {
 	*RelayKeys
 	rsa               *rsa.PrivateKey
-	identity, signing ed25519.PrivateKey
+	identity, signing *cert.ExpandedKey
 }
 
 func newTestRelay() (*testRelay, error) {
@@ -25,11 +24,11 @@ func newTestRelay() (*testRelay, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, identity, err := ed25519.GenerateKey(rand.Reader)
+	identity, err := cert.GenerateExpanded(rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	_, signing, err := ed25519.GenerateKey(rand.Reader)
+	signing, err := cert.GenerateExpanded(rand.Reader)
 	if err != nil {
 		return nil, err
 	}
@@ -112,14 +111,14 @@ func badCerts(t *testing.T, good []byte, last uint8, lastType cert.Type, keyType
 		}
 		return c
 	}
-	ed := func(change func(*cert.Ed25519), by ed25519.PrivateKey) []byte {
+	ed := func(change func(*cert.Ed25519), by *cert.ExpandedKey) []byte {
 		c := cert.Ed25519{Type: lastType, Expires: now.Add(time.Hour), KeyType: keyType, Key: key}
 		change(&c)
-		return c.Encode(cert.SignerOf(by))
+		return c.Encode(by.Sign)
 	}
 	signing := func(c *cert.Ed25519) {
-		c.Type, c.KeyType, c.Key = cert.IdentityVSigning, cert.KeyEd25519, cert.IdentityOf(a.signing)
-		c.Signer, c.HasSigner = cert.IdentityOf(a.identity), true
+		c.Type, c.KeyType, c.Key = cert.IdentityVSigning, cert.KeyEd25519, a.signing.Public()
+		c.Signer, c.HasSigner = a.identity.Public(), true
 	}
 	x509 := func(pub *rsa.PublicKey, by *rsa.PrivateKey, begin time.Time) []byte {
 		der, err := (&cert.X509{Subject: "www.a.com", Issuer: "www.a.com", NotBefore: begin, NotAfter: begin.Add(time.Hour)}).Sign(rand.Reader, pub, by)
@@ -128,8 +127,8 @@ func badCerts(t *testing.T, good []byte, last uint8, lastType cert.Type, keyType
 		}
 		return der
 	}
-	cross := func(by *rsa.PrivateKey, id ed25519.PrivateKey, expires time.Time) []byte {
-		c, err := cert.SignRSACross(by, cert.IdentityOf(id), expires)
+	cross := func(by *rsa.PrivateKey, id *cert.ExpandedKey, expires time.Time) []byte {
+		c, err := cert.SignRSACross(by, id.Public(), expires)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,7 +163,7 @@ func badCerts(t *testing.T, good []byte, last uint8, lastType cert.Type, keyType
 			"it is for another Ed25519 identity"},
 		"last by another relay": {with(certs, last, ed(func(*cert.Ed25519) {}, b.signing)), "the signature is wrong"},
 		"last by the identity":  {with(certs, last, ed(func(*cert.Ed25519) {}, a.identity)), "the signature is wrong"},
-		"last names another signer": {with(certs, last, ed(func(c *cert.Ed25519) { c.Signer, c.HasSigner = cert.IdentityOf(b.signing), true }, b.signing)),
+		"last names another signer": {with(certs, last, ed(func(c *cert.Ed25519) { c.Signer, c.HasSigner = b.signing.Public(), true }, b.signing)),
 			"names another signing key"},
 
 		"expired type 2": {with(certs, 2, x509(&a.rsa.PublicKey, a.rsa, now.Add(-72*time.Hour))), "type 2 (RSA identity): RSA identity certificate: certificate has expired"},
@@ -182,7 +181,7 @@ func badCerts(t *testing.T, good []byte, last uint8, lastType cert.Type, keyType
 		"last of another key":    {with(certs, last, ed(func(c *cert.Ed25519) { c.KeyType = cert.KeySHA256OfRSA }, a.signing)), "key of type 2, not"},
 		"unknown extension":      {with(certs, last, ed(func(c *cert.Ed25519) { c.Exts = []cert.Ext{{Type: 77, Flags: 1}} }, a.signing)), "type 77 affects validation"},
 		"two of a type":          {append(without(certs, 0), cell.Cert{Type: 4, Body: body(4)}), "two certificates of type 4"},
-		"signing key of another": {with(certs, 4, ed(func(c *cert.Ed25519) { signing(c); c.Key = cert.IdentityOf(b.signing) }, a.identity)), "the signature is wrong"},
+		"signing key of another": {with(certs, 4, ed(func(c *cert.Ed25519) { signing(c); c.Key = b.signing.Public() }, a.identity)), "the signature is wrong"},
 		"trailing bytes, type 7": {with(certs, 7, append(append([]byte(nil), body(7)...), 0)), "left over"},
 		"trailing bytes, type 4": {with(certs, 4, append(append([]byte(nil), body(4)...), 0)), "left over"},
 		"truncated last":         {with(certs, last, body(last)[:50]), "wanted"},

@@ -5,7 +5,6 @@ package simnet
 
 import (
 	"context"
-	"crypto/ed25519"
 	"crypto/rand"
 	"crypto/rsa"
 	"log/slog"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/flow"
@@ -59,9 +59,9 @@ func New(t testing.TB, o Options) *Relay {
 	}
 	rsaKey, err := rsa.GenerateKey(rand.Reader, 1024)
 	check(t, err)
-	_, idKey, err := ed25519.GenerateKey(rand.Reader)
+	idKey, err := cert.GenerateExpanded(rand.Reader)
 	check(t, err)
-	_, signing, err := ed25519.GenerateKey(rand.Reader)
+	signing, err := cert.GenerateExpanded(rand.Reader)
 	check(t, err)
 	keys, err := channel.NewRelayIdentity(rsaKey, idKey, signing, time.Now().Add(30*24*time.Hour)).NewRelayKeys(rand.Reader, time.Now())
 	check(t, err)
