@@ -138,7 +138,7 @@ func (e *ExtraInfo) Sign(rand io.Reader, keys *DescKeys, now time.Time) (*ExtraI
 // NewDescKeys returns the keys with the signing key's certificate made, which
 // the master identity key signs.
 func NewDescKeys(k DescKeys, master cert.Signer, expires time.Time) *DescKeys {
-	c := cert.Ed25519{Type: cert.IdentityVSigning, Expires: expires, KeyType: cert.KeyEd25519, Key: [32]byte(k.Signing[32:]), Signer: k.Ed, HasSigner: true}
+	c := cert.Ed25519{Type: cert.IdentityVSigning, Expires: expires, KeyType: cert.KeyEd25519, Key: k.Signing.Public(), Signer: k.Ed, HasSigner: true}
 	k.SigningCert = c.Encode(master)
 	return &k
 }

@@ -1,7 +1,6 @@
 package netdoc
 
 import (
-	"crypto/ed25519"
 	"crypto/rsa"
 	"crypto/sha1"
 	"crypto/x509"
@@ -18,9 +17,9 @@ import (
 // DescKeys are the keys that a relay signs its documents with.
 type DescKeys struct {
 	Identity    *rsa.PrivateKey
-	Ed          ident.Ed25519ID    // master identity key
-	Signing     ed25519.PrivateKey // medium-term signing key
-	SigningCert []byte             // its certificate under Ed, with Ed in it
+	Ed          ident.Ed25519ID   // master identity key
+	Signing     *cert.ExpandedKey // medium-term signing key
+	SigningCert []byte            // its certificate under Ed, with Ed in it
 	NtorSecret  [32]byte
 	Onion       *rsa.PrivateKey // TAP key; nil: none
 	FamilyCerts [][]byte        // certificates of the identity under family keys
@@ -34,7 +33,7 @@ const ntorCrossLife = 35 * 24 * time.Hour
 // in digests and text. Identities, onion keys and family keys are taken from
 // keys.
 func (d *RouterDesc) Sign(rand io.Reader, keys *DescKeys, now time.Time) (*RouterDesc, error) {
-	ntorSign, _, sign, err := ntorSigner(keys.NtorSecret)
+	ntorKey, sign, err := cert.FromX25519(keys.NtorSecret)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +66,7 @@ func (d *RouterDesc) Sign(rand io.Reader, keys *DescKeys, now time.Time) (*Route
 		b = AppendObject(appendLine(b, "onion-key-crosscert"), "CROSSCERT", cross)
 	}
 	cross := cert.Ed25519{Type: cert.NtorCCIdentity, Expires: now.Add(ntorCrossLife), KeyType: cert.KeyEd25519, Key: keys.Ed}
-	b = AppendObject(appendLine(b, "ntor-onion-key-crosscert", itoa(int(sign))), edCertObject, cross.Encode(ntorSign))
+	b = AppendObject(appendLine(b, "ntor-onion-key-crosscert", itoa(int(sign))), edCertObject, cross.Encode(ntorKey.Sign))
 	if len(d.Family) > 0 {
 		b = appendLine(b, "family", d.Family...)
 	}
@@ -101,7 +100,7 @@ func (d *RouterDesc) Sign(rand io.Reader, keys *DescKeys, now time.Time) (*Route
 func (k *DescKeys) sign(rand io.Reader, b []byte, prefix string) ([]byte, error) {
 	b = append(b, "router-sig-ed25519 "...)
 	digest := edDigest(prefix, b)
-	b = base64.RawStdEncoding.AppendEncode(b, ed25519.Sign(k.Signing, digest[:]))
+	b = base64.RawStdEncoding.AppendEncode(b, k.Signing.Sign(digest[:]))
 	b = append(b, "\nrouter-signature\n"...)
 	sum := sha1.Sum(b)
 	sig, err := signRSA(rand, k.Identity, sum[:])

@@ -136,7 +136,7 @@ func testKeys(t testing.TB, now time.Time, tap bool) (*DescKeys, ident.Ed25519ID
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, signing, err := ed25519.GenerateKey(rand.Reader)
+	signing, err := cert.GenerateExpanded(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
