@@ -20,7 +20,11 @@ func appendSharedRandom(dst []byte, keyword string, r *SharedRandom) []byte {
 }
 
 func (s *DirSource) append(dst []byte) []byte {
+	return appendLine(s.appendVote(dst), "vote-digest", strings.ToUpper(hex.EncodeToString(s.VoteDigest[:])))
+}
+
+// appendVote writes the lines that a vote has too.
+func (s *DirSource) appendVote(dst []byte) []byte {
 	dst = appendLine(dst, "dir-source", s.Nickname, s.Identity.String(), s.Hostname, s.Addr.String(), itoa(s.DirPort), itoa(s.ORPort))
-	dst = appendLine(dst, "contact", s.Contact)
-	return appendLine(dst, "vote-digest", strings.ToUpper(hex.EncodeToString(s.VoteDigest[:])))
+	return appendLine(dst, "contact", s.Contact)
 }

@@ -198,11 +198,11 @@ func (rs *RouterStatus) append(dst []byte, f Flavor, vote bool) []byte {
 	} else if rs.EdListed {
 		dst = appendLine(dst, "id", "ed25519", rs.Ed.String())
 	}
-	for _, m := range rs.Microdescs {
-		dst = appendLine(dst, "m", m)
-	}
 	if rs.Stats != "" {
 		dst = appendLine(dst, "stats", rs.Stats)
+	}
+	for _, m := range rs.Microdescs {
+		dst = appendLine(dst, "m", m)
 	}
 	return dst
 }

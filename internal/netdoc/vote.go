@@ -1,0 +1,329 @@
+package netdoc
+
+import (
+	"bytes"
+	"crypto/rsa"
+	"crypto/sha1"
+	"crypto/sha256"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/protover"
+)
+
+// Vote is one authority's opinion about the network (dir-spec, "vote and
+// consensus status document formats").
+type Vote struct {
+	Methods   []int // consensus methods that the authority can use
+	Published time.Time
+	Lifetime
+	VoteDelay, DistDelay                      time.Duration
+	HasVersions                               bool // there are client-versions and server-versions lines
+	ClientVersions, ServerVersions            string
+	RecommendedClient, RecommendedRelay       protover.Set
+	RequiredClient, RequiredRelay             protover.Set
+	KnownFlags                                []string
+	FlagThresholds                            string // arguments of the line, for people
+	Params                                    Params
+	BandwidthFileHeaders, BandwidthFileDigest string // arguments; empty: no line
+	Source                                    DirSource
+	SharedRandParticipate                     bool
+	SharedRandCommits                         []string // arguments of each line
+	SharedRandPrevious, SharedRandCurrent     *SharedRandom
+	Cert                                      *AuthCert
+	Routers                                   []RouterStatus
+
+	Digest [20]byte // SHA-1, which consensuses and other authorities know it by
+	SHA256 [32]byte
+	Text   []byte
+}
+
+// voteParser is the state of parsing a vote.
+type voteParser struct {
+	v        *Vote
+	s        *Scanner
+	seen     seen
+	in       *Interner
+	section  int
+	certFrom int // offset of the certificate; -1 before it
+}
+
+// voteOnce are the keywords of which a vote has one at most, before its
+// relays and outside the certificate.
+var voteOnce = map[string]bool{
+	"network-status-version": true, "vote-status": true, "consensus-methods": true, "published": true, "valid-after": true,
+	"fresh-until": true, "valid-until": true, "voting-delay": true, "client-versions": true, "server-versions": true,
+	"recommended-client-protocols": true, "recommended-relay-protocols": true, "required-client-protocols": true,
+	"required-relay-protocols": true, "known-flags": true, "flag-thresholds": true, "params": true, "dir-source": true,
+	"contact": true, "bandwidth-file-headers": true, "bandwidth-file-digest": true, "shared-rand-participate": true,
+	"shared-rand-previous-value": true, "shared-rand-current-value": true,
+}
+
+// maxVote bounds a vote; the public authorities' have about 8 MB.
+const maxVote = 64 << 20
+
+// ParseVote reads a vote, its certificate included, and checks both
+// signatures. Whether the authority is trusted and the certificate has expired
+// is for the caller.
+func ParseVote(doc []byte) (*Vote, error) {
+	if len(doc) > maxVote {
+		return nil, fault.New(fault.Resource, "vote of %d bytes", len(doc))
+	}
+	p := &voteParser{v: &Vote{Text: bytes.Clone(doc)}, in: new(Interner), certFrom: -1}
+	p.s = NewScanner("vote", p.v.Text)
+	for it, ok := p.s.Next(); ok; it, ok = p.s.Next() {
+		if err := p.item(it); err != nil {
+			return nil, p.s.Fail("%w", err)
+		}
+	}
+	if p.s.Err() != nil {
+		return nil, p.s.Err()
+	}
+	if p.section != sectionSignatures {
+		return nil, fault.New(fault.Directory, "vote: no signature: the document is truncated")
+	}
+	return p.v, nil
+}
+
+// ParseVotes reads a concatenation of votes and calls each for every one.
+func ParseVotes(b []byte, each func(*Vote, error)) {
+	for _, one := range splitDocs(b, "network-status-version") {
+		each(ParseVote(trimAnnotation(one)))
+	}
+}
+
+func (p *voteParser) item(it *Item) error {
+	if (it.Start == 0) != it.Is("network-status-version") {
+		return fault.New(fault.Directory, "network-status-version must come first and once")
+	}
+	if p.section == sectionSignatures {
+		return fault.New(fault.Directory, "after the signature")
+	}
+	switch string(it.Keyword) {
+	case "r":
+		if p.section == sectionPreamble {
+			if err := p.endPreamble(it.Start); err != nil {
+				return err
+			}
+		}
+		if p.section != sectionRelays {
+			return fault.New(fault.Directory, "a relay after the footer")
+		}
+		return p.router(it)
+	case "directory-footer":
+		if p.section == sectionPreamble { // a new network has no relays
+			if err := p.endPreamble(it.Start); err != nil {
+				return err
+			}
+		}
+		if p.section != sectionRelays {
+			return fault.New(fault.Directory, "a second footer")
+		}
+		p.section = sectionFooter
+		return nil
+	case "directory-signature":
+		return p.signature(it)
+	}
+	switch {
+	case p.section == sectionRelays:
+		return p.v.Routers[len(p.v.Routers)-1].parseItem(it, FlavorNS, p.in)
+	case p.section == sectionPreamble && (p.certFrom >= 0 || it.Is(certStart)):
+		if p.certFrom < 0 {
+			p.certFrom = it.Start
+		}
+		return nil // read as a document of its own by endPreamble
+	case p.section == sectionPreamble:
+		return p.preamble(it)
+	}
+	return nil
+}
+
+// endPreamble reads the certificate, which ends where the relays begin.
+func (p *voteParser) endPreamble(end int) error {
+	err := p.seen.require("vote", "vote-status", "consensus-methods", "published", "valid-after", "fresh-until", "valid-until", "voting-delay", "known-flags", "dir-source")
+	if err != nil {
+		return err
+	}
+	if p.certFrom < 0 {
+		return fault.New(fault.Directory, "no key certificate before the relays")
+	}
+	if p.v.Cert, err = ParseAuthCert(p.v.Text[p.certFrom:end]); err != nil {
+		return err
+	}
+	if p.v.Cert.Identity != p.v.Source.Identity {
+		return fault.New(fault.Directory, "the key certificate is another authority's")
+	}
+	if !p.v.ValidAfter.Before(p.v.FreshUntil) || !p.v.FreshUntil.Before(p.v.ValidUntil) {
+		return fault.New(fault.Directory, "valid-after, fresh-until and valid-until are not in order")
+	}
+	p.section = sectionRelays
+	return nil
+}
+
+func (p *voteParser) router(it *Item) error {
+	v := p.v
+	if len(v.Routers) == maxRouters {
+		return fault.New(fault.Resource, "more than %d relays", maxRouters)
+	}
+	var rs RouterStatus
+	if err := rs.parseR(it.Args, FlavorNS); err != nil {
+		return err
+	}
+	if n := len(v.Routers); n > 0 && bytes.Compare(v.Routers[n-1].RSA[:], rs.RSA[:]) >= 0 {
+		return fault.New(fault.Directory, "relay %s is out of order", rs.Nickname)
+	}
+	v.Routers = append(v.Routers, rs)
+	return nil
+}
+
+func (p *voteParser) signature(it *Item) error {
+	if p.section != sectionFooter {
+		return fault.New(fault.Directory, "a signature before the footer")
+	}
+	v := p.v
+	signed := v.Text[:it.Start+len("directory-signature ")]
+	v.Digest, v.SHA256 = sha1.Sum(signed), sha256.Sum256(signed)
+	sig, known, err := parseSignature(it)
+	if err != nil {
+		return err
+	}
+	if !known || sig.KeyPair != v.Cert.KeyPair() {
+		return fault.New(fault.Directory, "it is not by the key of the certificate")
+	}
+	digest := v.Digest[:]
+	if sig.Algorithm == "sha256" {
+		digest = v.SHA256[:]
+	}
+	p.section = sectionSignatures
+	return verifyRSA(v.Cert.SigningKey, digest, sig.Sig)
+}
+
+func (p *voteParser) preamble(it *Item) (err error) {
+	v, a := p.v, it.Args
+	if voteOnce[string(it.Keyword)] {
+		if err := p.seen.once(it.Keyword); err != nil {
+			return err
+		}
+	}
+	switch string(it.Keyword) {
+	case "network-status-version":
+		if w, _ := a.Next(); string(w) != "3" {
+			return fault.New(fault.Directory, "version %q, not 3", clip(w))
+		}
+	case "vote-status":
+		if w, _ := a.Next(); string(w) != "vote" {
+			return fault.New(fault.Directory, "%q, not vote", clip(w))
+		}
+	case "consensus-methods":
+		for len(a.Rest()) > 0 && len(v.Methods) < 1000 {
+			m, err := a.uint("method", 1<<16)
+			if err != nil {
+				return err
+			}
+			v.Methods = append(v.Methods, int(m))
+		}
+	case "published":
+		v.Published, err = a.time()
+	case "valid-after":
+		v.ValidAfter, err = a.time()
+	case "fresh-until":
+		v.FreshUntil, err = a.time()
+	case "valid-until":
+		v.ValidUntil, err = a.time()
+	case "voting-delay":
+		v.VoteDelay, v.DistDelay, err = parseDelays(a)
+	case "client-versions":
+		v.ClientVersions, v.HasVersions = string(a.Rest()), true
+	case "server-versions":
+		v.ServerVersions, v.HasVersions = string(a.Rest()), true
+	case "recommended-client-protocols":
+		v.RecommendedClient, err = protover.Parse(string(a))
+	case "recommended-relay-protocols":
+		v.RecommendedRelay, err = protover.Parse(string(a))
+	case "required-client-protocols":
+		v.RequiredClient, err = protover.Parse(string(a))
+	case "required-relay-protocols":
+		v.RequiredRelay, err = protover.Parse(string(a))
+	case "known-flags":
+		v.KnownFlags = strings.Fields(string(a))
+	case "flag-thresholds":
+		v.FlagThresholds = string(a.Rest())
+	case "params":
+		v.Params, err = ParseParams(a)
+	case "bandwidth-file-headers":
+		v.BandwidthFileHeaders = string(a.Rest())
+	case "bandwidth-file-digest":
+		v.BandwidthFileDigest = string(a.Rest())
+	case "dir-source":
+		v.Source, err = parseDirSource(a)
+	case "contact":
+		v.Source.Contact = string(a.Rest())
+	case "shared-rand-participate":
+		v.SharedRandParticipate = true
+	case "shared-rand-commit":
+		if len(v.SharedRandCommits) == maxSources {
+			return fault.New(fault.Resource, "more than %d", maxSources)
+		}
+		v.SharedRandCommits = append(v.SharedRandCommits, string(a.Rest()))
+	case "shared-rand-previous-value":
+		v.SharedRandPrevious, err = parseSharedRandom(a)
+	case "shared-rand-current-value":
+		v.SharedRandCurrent, err = parseSharedRandom(a)
+	}
+	return err
+}
+
+// Sign encodes the vote with its certificate, signs it with the key that the
+// certificate is for, and parses what it made.
+func (v *Vote) Sign(rand io.Reader, key *rsa.PrivateKey) (*Vote, error) {
+	b := v.appendPreamble(nil)
+	b = append(b, v.Cert.Text...)
+	for i := range v.Routers {
+		b = v.Routers[i].append(b, FlavorNS, true)
+	}
+	b = append(b, "directory-footer\ndirectory-signature "...)
+	digest := sha1.Sum(b)
+	s := Signature{Algorithm: "sha1", KeyPair: v.Cert.KeyPair()}
+	var err error
+	if s.Sig, err = signRSA(rand, key, digest[:]); err != nil {
+		return nil, err
+	}
+	return ParseVote(s.append(b[:len(b)-len("directory-signature ")]))
+}
+
+func (v *Vote) appendPreamble(b []byte) []byte {
+	var methods []string
+	for _, m := range v.Methods {
+		methods = append(methods, itoa(m))
+	}
+	b = appendLine(b, "network-status-version", "3")
+	b = appendLine(b, "vote-status", "vote")
+	b = appendLine(b, "consensus-methods", methods...)
+	b = append(appendTime(append(b, "published "...), v.Published), '\n')
+	b = v.Lifetime.append(b)
+	b = appendLine(b, "voting-delay", itoa(int64(v.VoteDelay/time.Second)), itoa(int64(v.DistDelay/time.Second)))
+	if v.HasVersions {
+		b = appendLine(b, "client-versions", v.ClientVersions)
+		b = appendLine(b, "server-versions", v.ServerVersions)
+	}
+	b = appendLine(b, "recommended-relay-protocols", v.RecommendedRelay.String())
+	b = appendLine(b, "recommended-client-protocols", v.RecommendedClient.String())
+	b = appendLine(b, "required-relay-protocols", v.RequiredRelay.String())
+	b = appendLine(b, "required-client-protocols", v.RequiredClient.String())
+	b = appendLine(b, "known-flags", strings.Join(v.KnownFlags, " "))
+	b = appendText(b, "flag-thresholds", v.FlagThresholds)
+	if len(v.Params) > 0 {
+		b = appendLine(b, "params", v.Params.String())
+	}
+	b = appendText(b, "bandwidth-file-headers", v.BandwidthFileHeaders)
+	b = appendText(b, "bandwidth-file-digest", v.BandwidthFileDigest)
+	b = v.Source.appendVote(b)
+	b = appendFlag(b, "shared-rand-participate", v.SharedRandParticipate)
+	for _, c := range v.SharedRandCommits {
+		b = appendText(b, "shared-rand-commit", c)
+	}
+	b = appendSharedRandom(b, "shared-rand-previous-value", v.SharedRandPrevious)
+	return appendSharedRandom(b, "shared-rand-current-value", v.SharedRandCurrent)
+}
