@@ -305,3 +305,36 @@ func TestParams(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+func TestNoAllocations(t *testing.T) {
+	p := DefaultParams()
+	v, r := NewVegasSender(&p, PathExit, p.SendmeInc), NewReceiver(p.SendmeInc)
+	now := epoch
+	if n := testing.AllocsPerRun(100, func() {
+		for range p.SendmeInc {
+			now = now.Add(time.Microsecond)
+			v.Sent(now)
+			r.Received()
+		}
+		if err := v.Sendme(now.Add(time.Millisecond), false); err != nil {
+			t.Error(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations a SENDME", n)
+	}
+}
+
+func BenchmarkVegas(b *testing.B) {
+	p := DefaultParams()
+	v := NewVegasSender(&p, PathExit, p.SendmeInc)
+	now := epoch
+	b.ReportAllocs()
+	for b.Loop() { // one cell; every 31st brings a SENDME
+		now = now.Add(time.Microsecond)
+		if v.Sent(now) {
+			if err := v.Sendme(now.Add(time.Millisecond), false); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}

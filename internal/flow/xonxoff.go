@@ -158,44 +158,51 @@ type Throttle struct {
 	rate    int // bytes a second; zero: no limit
 	tokens  int // bytes
 	refill  time.Time
-	minXoff uint64 // bytes that must be sent for each XOFF
-	minXon  uint64
+	perXoff uint64 // bytes that must be sent for each XOFF
+	perXon  uint64 // and for each advisory XON
 	sent    uint64
 	xoffs   uint64
-	xons    uint64
+	xons    uint64 // advisory ones
 }
 
 // NewThrottle returns the state of a stream that may send. peerClient says
 // whether the peer is a client or an onion service, not an exit.
+//
+// The peer is held to half of what the consensus says: its consensus may be
+// another one, and its count of a cell's bytes differs by two percent.
 func NewThrottle(p *Params, peerClient bool) Throttle {
 	limit := p.XoffExit
 	if peerClient {
 		limit = p.XoffClient
 	}
-	return Throttle{minXoff: uint64(limit) * cellDataMin, minXon: uint64(min(limit, p.XonRate)) * cellDataMin}
+	return Throttle{perXoff: uint64(limit) * cellDataMin / 2, perXon: uint64(min(limit, p.XonRate)) * cellDataMin / 2}
 }
 
 // XOFF stops the stream. An error is a violation of the protocol: two in a row,
 // or more than the bytes that were sent can have caused, which would be a
-// signal to somebody who watches.
+// signal to somebody who watches (proposal 324, section 4.1).
 func (t *Throttle) XOFF() error {
 	if t.off {
 		return fault.New(fault.Protocol, "XOFF: the stream is stopped already")
 	}
 	t.xoffs++
-	if t.sent < t.minXoff*t.xoffs {
+	if t.sent < t.perXoff*t.xoffs {
 		return fault.New(fault.Protocol, "XOFF: %d of them for %d bytes", t.xoffs, t.sent)
 	}
 	t.off = true
 	return nil
 }
 
-// XON starts the stream again, or changes its rate: kbps is in kilobytes (1000
-// bytes) a second, zero is no limit. The error is as XOFF's.
+// XON starts the stream again, or, as an advisory one, changes its rate: kbps
+// is in kilobytes (1000 bytes) a second, zero is no limit. An error is a
+// violation of the protocol: more advisory ones than the bytes that were sent
+// can have caused. The XON after an XOFF is always in order.
 func (t *Throttle) XON(now time.Time, kbps uint32) error {
-	t.xons++
-	if t.sent < t.minXon*t.xons {
-		return fault.New(fault.Protocol, "XON: %d of them for %d bytes", t.xons, t.sent)
+	if !t.off {
+		t.xons++
+		if t.sent < t.perXon*t.xons {
+			return fault.New(fault.Protocol, "XON: %d advisory ones for %d bytes", t.xons, t.sent)
+		}
 	}
 	t.off = false
 	t.rate = int(min(uint64(kbps)*1000, math.MaxInt32))

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -159,5 +160,84 @@ func TestThrottle(t *testing.T) {
 	}
 	if n, _ := th.Budget(now); n < 1<<30 {
 		t.Error("rate zero is no limit")
+	}
+}
+
+// What a Drain sends a Throttle of the same consensus accepts, however the
+// reader behaves.
+func TestDrainAndThrottleAgree(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(3, 4))
+	p := DefaultParams()
+	for range 20 {
+		d, th := NewDrain(&p, false), NewThrottle(&p, false)
+		now, buffered, xoffs, xons := epoch, 0, 0, 0
+		tell := func(a Advice) {
+			var err error
+			switch a {
+			case SendXOFF:
+				err = th.XOFF()
+				xoffs++
+			case SendXON:
+				err = th.XON(now, d.Rate())
+				xons++
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		rate := 1 + rnd.IntN(2000) // bytes a millisecond that the reader takes
+		for i := range 60_000 {
+			if i%5000 == 0 {
+				rate = 1 + rnd.IntN(2000)
+			}
+			now = now.Add(time.Millisecond)
+			if n, _ := th.Budget(now); n > 0 {
+				n = min(n, 498*rnd.IntN(4))
+				th.Sent(n)
+				buffered += n
+				a, err := d.Received(now, n, buffered)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tell(a)
+			}
+			n := min(buffered, rate)
+			buffered -= n
+			tell(d.Drained(now, n, buffered))
+			if buffered > 3<<20 {
+				t.Fatal("the buffer grows without bound")
+			}
+		}
+		if th.Stopped() && buffered == 0 {
+			t.Fatal("stopped for ever")
+		}
+		if xoffs > xons+1 {
+			t.Fatalf("%d XOFFs, %d XONs", xoffs, xons)
+		}
+	}
+}
+
+func TestThrottleAdvisory(t *testing.T) {
+	p := DefaultParams()
+	th := NewThrottle(&p, false)
+	for range 1000 {
+		th.Sent(488)
+	}
+	// XOFF and the XON that ends it do not count as advisory.
+	for range 4 {
+		if th.XOFF() != nil || th.XON(epoch, 0) != nil {
+			t.Fatal("XOFF and XON")
+		}
+	}
+	for range 4 {
+		if err := th.XON(epoch, 7); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := th.XON(epoch, 7); !fault.Is(err, fault.Protocol) {
+		t.Error("too many advisory XONs were accepted")
+	}
+	if err := th.XOFF(); !fault.Is(err, fault.Protocol) {
+		t.Error("too many XOFFs were accepted")
 	}
 }
