@@ -153,9 +153,9 @@ func (b *building) run(ctx context.Context) (*Circ, error) {
 	b.tmu.Lock()
 	usage, closing := b.timeouts.Timeouts(len(targets))
 	b.tmu.Unlock()
-	timer := time.AfterFunc(usage, b.late)
+	timer := time.AfterFunc(max(usage, minUsage), b.late)
 	defer timer.Stop()
-	tctx, cancel := context.WithTimeoutCause(ctx, closing, errBuildTimeout)
+	tctx, cancel := context.WithTimeoutCause(ctx, max(closing, minUsage), errBuildTimeout)
 	defer cancel()
 
 	circ, err := b.hopByHop(tctx)
@@ -190,6 +190,10 @@ func (b *building) run(ctx context.Context) (*Circ, error) {
 	}
 	return circ, nil
 }
+
+// minUsage keeps a client on a very fast network from launching a second
+// circuit beside each that is a few milliseconds late; C tor looks once a second.
+const minUsage = time.Second
 
 var errBuildTimeout = errors.New("the build timeout passed")
 

@@ -190,7 +190,9 @@ func (c *Client) runUpdates() {
 		changed := c.dirs.Changed()
 		if d := c.dirs.Directory(); d != nil {
 			c.newDirectory(d)
-			if c.pool.Load() == nil && c.dirs.Ready(d, time.Now()) {
+			if p := c.pool.Load(); p != nil {
+				p.Retry()
+			} else if c.dirs.Ready(d, time.Now()) {
 				c.openPool()
 			}
 		}
