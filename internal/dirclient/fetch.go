@@ -21,8 +21,9 @@ const (
 	requestTimeout   = 30 * time.Second
 )
 
-// get makes one request over a stream of its own.
-func (c *Client) get(ctx context.Context, q Query, r *request) (*response, ident.RelayID, error) {
+// get makes one request over a stream of its own. begun is called when an
+// answer begins to come.
+func (c *Client) get(ctx context.Context, q Query, r *request, begun func()) (*response, ident.RelayID, error) {
 	limit := requestTimeout
 	if q.Purpose == Consensus {
 		limit = consensusTimeout
@@ -35,7 +36,7 @@ func (c *Client) get(ctx context.Context, q Query, r *request) (*response, ident
 		return nil, ident.RelayID{}, err
 	}
 	stop := context.AfterFunc(ctx, func() { s.Close() })
-	res, err := r.roundTrip(s)
+	res, err := r.roundTrip(s, begun)
 	if !stop() && err != nil { // the stream was closed under the request
 		err = fault.New(fault.Timeout, "directory request for the %v: %w", q.Purpose, context.Cause(ctx))
 	}
@@ -54,7 +55,7 @@ type answer struct {
 
 const (
 	attempts = 3               // caches that one request is made of before it is put off
-	hedge    = 3 * time.Second // after which a second cache is asked beside a slow first
+	hedge    = 3 * time.Second // after which another cache is asked beside one that has not begun to answer
 )
 
 // race makes a request of one cache, of the next when that fails or is slow,
@@ -63,6 +64,7 @@ const (
 func (c *Client) race(ctx context.Context, p Purpose, r *request, accept func(*response) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	answers := make(chan answer, attempts)
+	begun := make(chan struct{}, attempts)
 	running, started := 0, 0
 	var avoid []ident.RelayID
 	start := func() {
@@ -70,7 +72,7 @@ func (c *Client) race(ctx context.Context, p Purpose, r *request, accept func(*r
 		running++
 		started++
 		go func() {
-			res, cache, err := c.get(ctx, q, r)
+			res, cache, err := c.get(ctx, q, r, func() { begun <- struct{}{} })
 			answers <- answer{res, cache, err}
 		}()
 	}
@@ -85,6 +87,8 @@ func (c *Client) race(ctx context.Context, p Purpose, r *request, accept func(*r
 	defer slow.Stop()
 	for {
 		select {
+		case <-begun:
+			slow.Stop()
 		case <-slow.C:
 			if started < attempts {
 				start()

@@ -56,8 +56,9 @@ const (
 	maxHeadLine = 4 << 10
 )
 
-// roundTrip sends the request and reads the response to its end.
-func (r *request) roundTrip(stream io.ReadWriter) (*response, error) {
+// roundTrip sends the request and reads the response to its end. begun is
+// called when its head is there.
+func (r *request) roundTrip(stream io.ReadWriter, begun func()) (*response, error) {
 	if _, err := stream.Write(r.encode()); err != nil {
 		return nil, fault.New(fault.Network, "directory request: %w", err)
 	}
@@ -66,6 +67,7 @@ func (r *request) roundTrip(stream io.ReadWriter) (*response, error) {
 	if err != nil {
 		return nil, err
 	}
+	begun()
 	if res.status != http.StatusOK {
 		return res, nil // an error's page is of no use
 	}

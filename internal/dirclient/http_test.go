@@ -24,7 +24,7 @@ func (e *exchange) Write(p []byte) (int, error) { return e.sent.Write(p) }
 
 func ask(r *request, answer string) (*response, string, error) {
 	e := &exchange{Reader: strings.NewReader(answer)}
-	res, err := r.roundTrip(e)
+	res, err := r.roundTrip(e, func() {})
 	return res, e.sent.String(), err
 }
 
@@ -118,7 +118,7 @@ func FuzzResponse(f *testing.F) {
 		f.Add([]byte("HTTP/1.0 200 OK\r\nContent-Length: 90\r\nContent-Encoding: " + coding + "\r\n\r\n" + compressed(f, coding, "some text")))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		res, err := (&request{limit: 1000}).roundTrip(&exchange{Reader: bytes.NewReader(b)})
+		res, err := (&request{limit: 1000}).roundTrip(&exchange{Reader: bytes.NewReader(b)}, func() {})
 		if (res == nil) == (err == nil) && err == nil {
 			t.Fatal("neither an answer nor an error")
 		}

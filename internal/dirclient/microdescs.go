@@ -80,7 +80,7 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 			b := queue[0]
 			queue = queue[1:]
 			go func() {
-				res, cache, err := c.get(ctx, Query{Purpose: Microdescriptors, Avoid: b.avoid, Attempt: b.attempt}, b.request())
+				res, cache, err := c.get(ctx, Query{Purpose: Microdescriptors, Avoid: b.avoid, Attempt: b.attempt}, b.request(), func() {})
 				answers <- microAnswer{b, answer{res, cache, err}}
 			}()
 		}

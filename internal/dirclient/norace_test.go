@@ -1,0 +1,5 @@
+//go:build !race
+
+package dirclient
+
+const raceDetector = false
