@@ -7,7 +7,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-func BenchmarkKDFTor(b *testing.B) {
+func BenchmarkKDFTOR(b *testing.B) {
 	b.ReportAllocs()
 	x := make([]byte, 20)
 	for b.Loop() {
