@@ -26,17 +26,38 @@ type startOptions struct {
 	// pin names the guard, the middle and the exit of every circuit; nil
 	// leaves a position free. Empty: no pinning.
 	pin []*ctor.Node
+	// oneGuard keeps a client that would use a second guard, for conflux, to
+	// one.
+	oneGuard bool
 }
 
 // subject is a kind of client.
 type subject interface {
 	name() string
+	// quirks says what the client is known not to do.
+	quirks() quirks
 	// start returns when the client says that traffic can flow.
 	start(ctx context.Context, nw *ctor.Network, o startOptions) (*proxy, error)
 }
 
+// quirks are what a client of other people does differently, each with the check
+// that takes it into account. Chive's own client has none.
+type quirks struct {
+	noHalfClose   bool // it ends a stream in both directions at once
+	noPins        bool // it cannot be told its relays
+	noNameErrors  bool // it answers a name that does not exist with a general failure
+	hopsExits     bool // the next stream of one token may prefer a fresh conflux set
+	keepsBadCache bool // it does not get over a cache that is another network's, or cut off
+	manyGuards    bool // it spreads its circuits over its primary guards, whatever it is told
+	seeksExitLong bool // it goes on looking for an exit that its address is good for, for two minutes
+}
+
 // torClient is C tor's own client.
 type torClient struct{}
+
+func (torClient) quirks() quirks {
+	return quirks{noHalfClose: true, hopsExits: true, seeksExitLong: true}
+}
 
 func (torClient) name() string { return "tor" }
 
@@ -50,6 +71,9 @@ func (torClient) start(ctx context.Context, nw *ctor.Network, o startOptions) (*
 	if len(o.pin) > 0 {
 		// A second leg would need a second path.
 		extra = append(extra, "StrictNodes 1", "ConfluxEnabled 0")
+	}
+	if o.oneGuard {
+		extra = append(extra, "NumEntryGuards 1", "ConfluxEnabled 0")
 	}
 	n, err := nw.AddClient(ctx, o.dir, extra...)
 	if err != nil {

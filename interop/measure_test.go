@@ -1,6 +1,7 @@
 package interop
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -32,8 +33,16 @@ func TestMeasure(t *testing.T) {
 	nw := labtest.Network(t, ctor.Options{Relays: 2, Exits: 1, Scheduler: "Vanilla"})
 	pin := []*ctor.Node{nw.Node("relay0"), nw.Node("relay1"), nw.Node("exit0")}
 	var reports []*measure.Report
-	for _, s := range []subject{torClient{}} {
-		p := start(t, s, nw, startOptions{dir: t.TempDir(), pin: pin})
+	subjects := []subject{torClient{}}
+	if arti, err := findArti(); err == nil {
+		subjects = append(subjects, artiClient{arti})
+	}
+	for _, s := range subjects {
+		o := startOptions{dir: t.TempDir(), pin: pin}
+		if s.quirks().noPins {
+			o.pin = nil // the network is so small that its paths are of the same relays
+		}
+		p := start(t, s, nw, o)
 		sub := measure.Subject{Name: s.name(), Dial: p.dialer().DialContext,
 			Processes: []measure.Process{{Name: "client", PID: p.pid}}}
 		for i, position := range []string{"guard", "middle", "exit"} {
@@ -44,10 +53,7 @@ func TestMeasure(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, tor := s.(torClient); tor {
-			client, err := nw.AddClient(ctx, "", "__DisablePredictedCircuits 1", "LearnCircuitBuildTimeout 0")
-			if err == nil {
-				err = client.AwaitBootstrap(ctx)
-			}
+			client, err := unpinned(ctx, nw)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -68,6 +74,24 @@ func TestMeasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	fmt.Printf("%s\n", b)
+}
+
+// unpinned starts a C tor client that builds the circuits it is asked for and,
+// once it has bootstrapped, no others.
+func unpinned(ctx context.Context, nw *ctor.Network) (*ctor.Node, error) {
+	n, err := nw.AddClient(ctx, "", "LearnCircuitBuildTimeout 0")
+	if err != nil {
+		return nil, err
+	}
+	if err := n.AwaitBootstrap(ctx); err != nil {
+		return nil, err
+	}
+	c, err := n.Control(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return n, c.SetConf(ctx, "__DisablePredictedCircuits=1")
 }
 
 // measureInside runs TestMeasure again, in a namespace.

@@ -14,7 +14,7 @@ import (
 	"github.com/chivenet/chive/lab/target"
 )
 
-func testResolve(t *testing.T, p *proxy) {
+func testResolve(t *testing.T, s subject, p *proxy) {
 	ctx := bounded(t, time.Minute)
 	if a, err := p.dialer().Resolve(ctx, target.Name4); err != nil || a != netip.MustParseAddr("127.0.0.1") {
 		t.Errorf("RESOLVE %s: %v, %v", target.Name4, a, err)
@@ -25,7 +25,7 @@ func testResolve(t *testing.T, p *proxy) {
 	var r socksclient.Reply
 	if a, err := p.dialer().Resolve(ctx, "nowhere.test"); !errors.As(err, &r) {
 		t.Errorf("RESOLVE of a name that does not exist: %v, %v", a, err)
-	} else if r != socksclient.HostUnreachable {
+	} else if !slices.Contains(unknownName(s), r) {
 		t.Errorf("RESOLVE of a name that does not exist: %v, want host unreachable", err)
 	}
 	if err := echo(ctx, p.dialer(), shared.target.NameAddr(target.Echo, target.Name4), "by name"); err != nil {
@@ -55,7 +55,7 @@ func testIPv6(t *testing.T, p *proxy) {
 
 // testRefusals: what cannot be reached is refused with the code that says why,
 // and the client goes on working.
-func testRefusals(t *testing.T, p *proxy) {
+func testRefusals(t *testing.T, s subject, p *proxy) {
 	ctx := bounded(t, time.Minute)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -69,7 +69,7 @@ func testRefusals(t *testing.T, p *proxy) {
 	}{
 		// On loopback C tor's exits themselves say "misc" instead of "refused".
 		{"a closed port", closed, []socksclient.Reply{socksclient.Refused, socksclient.GeneralFailure}},
-		{"a name that does not exist", "nowhere.test:80", []socksclient.Reply{socksclient.HostUnreachable}},
+		{"a name that does not exist", "nowhere.test:80", unknownName(s)},
 		{"a port that every exit refuses", net.JoinHostPort("127.0.0.1", strconv.Itoa(refusedPort)), refusedByPolicy},
 	} {
 		conn, err := p.dialer().DialContext(ctx, "tcp", c.addr)
@@ -91,8 +91,8 @@ func testRefusals(t *testing.T, p *proxy) {
 // only the exits themselves can say: clients know policies by port. The client
 // may take every exit for unusable afterwards, and is thrown away.
 func testExitPolicy(t *testing.T, s subject, nw *ctor.Network) {
-	if _, tor := s.(torClient); tor {
-		t.Skip("C tor goes on looking for another exit until SocksTimeout, two minutes")
+	if s.quirks().seeksExitLong {
+		t.Skip(s.name(), "goes on looking for another exit for two minutes")
 	}
 	p := start(t, s, nw, startOptions{dir: t.TempDir()})
 	c, err := p.dialer().DialContext(bounded(t, time.Minute), "tcp", refusedAddr+":80")
@@ -104,6 +104,14 @@ func testExitPolicy(t *testing.T, s subject, nw *ctor.Network) {
 		t.Errorf("%v, want one of %v", err, refusedByPolicy)
 	}
 	t.Log(err)
+}
+
+// unknownName are the codes for a name that does not exist.
+func unknownName(s subject) []socksclient.Reply {
+	if s.quirks().noNameErrors {
+		return []socksclient.Reply{socksclient.GeneralFailure}
+	}
+	return []socksclient.Reply{socksclient.HostUnreachable}
 }
 
 // refusedByPolicy are the codes that say so; C tor, which finds no exit to ask,

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -70,8 +71,10 @@ type Network struct {
 	log        *slog.Logger
 	tempDir    bool
 
-	mu    sync.Mutex
-	added []*Node // guarded by mu: clients started by AddClient
+	mu     sync.Mutex
+	added  []*Node    // guarded by mu: clients started by AddClient
+	others []*Process // guarded by mu: programs started by Run
+	closed bool       // guarded by mu
 
 	closeOnce sync.Once
 	closeErr  error
@@ -216,8 +219,15 @@ func (nw *Network) Close() error {
 		// Nothing of a private network is worth a goodbye.
 		nw.mu.Lock()
 		all := append(slices.Clone(nw.Nodes), nw.added...)
+		others := nw.others
+		nw.closed = true
 		nw.mu.Unlock()
 		nw.closeErr = each(all, (*Node).Kill)
+		for _, p := range others {
+			if p.running() {
+				nw.closeErr = errors.Join(nw.closeErr, p.end(5*time.Second, syscall.SIGKILL))
+			}
+		}
 		nw.run.close()
 		nw.leases.release()
 		if nw.tempDir {
@@ -233,6 +243,10 @@ func (nw *Network) Close() error {
 // an earlier client's state; else it is the network's. Close ends the client.
 func (nw *Network) AddClient(ctx context.Context, dir string, extra ...string) (*Node, error) {
 	nw.mu.Lock()
+	if nw.closed {
+		nw.mu.Unlock()
+		return nil, fault.New(fault.Closed, "add a client: the network is closed")
+	}
 	n := &Node{Name: fmt.Sprintf("added%d", len(nw.added)), Role: Client, tor: nw.tor}
 	err := nw.place(n, 0)
 	if err == nil {

@@ -50,7 +50,7 @@ type Node struct {
 	torrc string // the configuration file's path
 
 	mu   sync.Mutex
-	proc *process // guarded by mu: nil before the first start
+	proc *Process // guarded by mu: nil before the first start
 }
 
 // Start runs the node's tor and returns when its control port answers.

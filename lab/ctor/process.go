@@ -38,14 +38,14 @@ func (r *runner) close() {
 }
 
 // start runs cmd, to die with this process.
-func (r *runner) start(cmd *exec.Cmd) (*process, error) {
+func (r *runner) start(cmd *exec.Cmd) (*Process, error) {
 	tie(cmd)
 	errc := make(chan error, 1)
 	r.work <- func() { errc <- cmd.Start() }
 	if err := <-errc; err != nil {
 		return nil, err
 	}
-	p := &process{cmd: cmd, done: make(chan struct{})}
+	p := &Process{cmd: cmd, done: make(chan struct{})}
 	go func() {
 		cmd.Wait() // the state says all that the error does
 		close(p.done)
@@ -53,13 +53,52 @@ func (r *runner) start(cmd *exec.Cmd) (*process, error) {
 	return p, nil
 }
 
-// process is one started process; done is closed when it has been waited for.
-type process struct {
+// Process is a program that runs beside a network and ends with it.
+type Process struct {
 	cmd  *exec.Cmd
-	done chan struct{}
+	done chan struct{} // closed when it has been waited for
 }
 
-func (p *process) running() bool {
+// PID returns the process number.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Stop sends SIGTERM and waits; after five seconds it kills.
+func (p *Process) Stop() error {
+	if !p.running() {
+		return nil
+	}
+	return p.end(5*time.Second, syscall.SIGTERM)
+}
+
+// Run starts another program, such as a client, to end with the network at the
+// latest: at Close, or when this process dies. It does so even after the
+// network's nodes have been stopped, but not after Close.
+func (nw *Network) Run(cmd *exec.Cmd) (*Process, error) {
+	nw.mu.Lock()
+	defer nw.mu.Unlock()
+	if nw.closed {
+		return nil, fault.New(fault.Closed, "start %s: the network is closed", cmd.Path)
+	}
+	p, err := nw.run.start(cmd)
+	if err != nil {
+		return nil, fault.New(fault.Local, "start %s: %w", cmd.Path, err)
+	}
+	nw.others = append(nw.others, p)
+	return p, nil
+}
+
+// FreePort returns a TCP port of 127.0.0.1 that nothing uses, and that no other
+// network will use while this one is open.
+func (nw *Network) FreePort() (uint16, error) {
+	nw.mu.Lock()
+	defer nw.mu.Unlock()
+	return nw.leases.take(loopback4)
+}
+
+func (p *Process) running() bool {
 	select {
 	case <-p.done:
 		return false
@@ -69,10 +108,10 @@ func (p *process) running() bool {
 }
 
 // state returns how the process ended; only after done.
-func (p *process) state() *os.ProcessState { return p.cmd.ProcessState }
+func (p *Process) state() *os.ProcessState { return p.cmd.ProcessState }
 
 // end sends the signals and waits; what does not end within grace is killed.
-func (p *process) end(grace time.Duration, signals ...syscall.Signal) error {
+func (p *Process) end(grace time.Duration, signals ...syscall.Signal) error {
 	for _, s := range signals {
 		p.cmd.Process.Signal(s) // fails only if the process has ended, which is the aim
 	}

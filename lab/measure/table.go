@@ -77,7 +77,11 @@ func (t *table) transfer(i int) {
 			break
 		}
 	}
-	t.add(fmt.Sprintf("%d streams %s, MB/s (CPU us per cell)", key.Streams, key.Direction), func(r *Report) (string, bool) {
+	noun := "streams"
+	if key.Streams == 1 {
+		noun = "stream"
+	}
+	t.add(fmt.Sprintf("%d %s %s, MB/s (CPU us per cell)", key.Streams, noun, key.Direction), func(r *Report) (string, bool) {
 		for _, x := range r.Throughput {
 			if x.Streams != key.Streams || x.Direction != key.Direction {
 				continue
