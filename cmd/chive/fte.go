@@ -62,7 +62,7 @@ server: "chive fte keygen FILE" makes one and prints the certificate that client
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.ErrOrStderr()) },
 	}
 	p := cmd.PersistentFlags()
-	p.SetNormalizeFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
+	cmd.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 	})
 	p.StringVar(&f.release, "release", "", "built-in definitions, YYYYMMDD (default fteproxy's latest)")

@@ -62,7 +62,7 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fault.Wrap(fault.Config, err) })
-	root.AddCommand(fteCommand(), statusCommand(), networkCommand(), configCommand(), versionCommand())
+	root.AddCommand(fteCommand(), benchCommand(), statusCommand(), networkCommand(), configCommand(), versionCommand())
 	return root
 }
 

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chivenet/chive/fte"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/lab/ftebench"
+)
+
+// benchCommand is the parent of the measurements.
+func benchCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "bench", Short: "Measure this machine with Chive on it", Args: cobra.NoArgs}
+	cmd.AddCommand(benchFTECommand())
+	return cmd
+}
+
+// benchFTECommand measures format-transforming proxies.
+func benchFTECommand() *cobra.Command {
+	p := ftebench.Plan{}
+	var jsonFile, plots string
+	cmd := &cobra.Command{
+		Use:   "fte",
+		Short: "Measure format-transforming proxies beside the bare machine",
+		Long: `Measure format-transforming proxies beside the bare machine, over loopback: throughput for each
+number of connections, processor time and memory of both sides, expansion, round trip, and how many
+users one core of a server carries.
+
+The kinds of proxies are classic, bulk, strict (Chive's) and fteproxy (the real one, with --fteproxy).`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if p.Chive, err = os.Executable(); err != nil {
+				return fault.New(fault.Local, "which program is this: %w", err)
+			}
+			r, err := ftebench.Run(cmd.Context(), p, func(line string) { printf(cmd, "%s\n", line) })
+			if err != nil {
+				return err
+			}
+			for _, pr := range r.Pairs {
+				if pr.Failed != "" {
+					continue
+				}
+				printf(cmd, "%-8s %-18s expansion %.2f up, %.2f down; round trip %.2f ms (95%%: %.2f); one core carries %.0f users of %g Mbit/s\n",
+					pr.Kind, pr.Format, pr.ExpansionUp, pr.ExpansionDown, pr.PingP50, pr.PingP95, pr.UsersPerCore, r.Demand)
+			}
+			if jsonFile != "" {
+				b, err := json.MarshalIndent(r, "", "  ")
+				if err != nil {
+					return fault.Wrap(fault.Local, err)
+				}
+				if err := os.WriteFile(jsonFile, append(b, '\n'), 0o644); err != nil {
+					return fault.New(fault.Local, "report: %w", err)
+				}
+			}
+			if plots != "" {
+				if err := r.Plot(plots); err != nil {
+					return err
+				}
+			}
+			for _, pr := range r.Pairs {
+				if pr.Failed != "" {
+					return fault.New(fault.Local, "%s %s failed: %s", pr.Kind, pr.Format, pr.Failed)
+				}
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.IntSliceVar(&p.Connections, "connections", []int{1, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100}, "numbers of connections")
+	f.StringSliceVar(&p.Formats, "formats", []string{fte.DefaultFormat, "base64", "words"}, "formats, without -request and -response")
+	f.StringSliceVar(&p.Kinds, "kinds", []string{ftebench.Classic, ftebench.Bulk, ftebench.Strict}, "classic, bulk, strict, fteproxy")
+	f.DurationVar(&p.Time, "time", 2*time.Second, "how long each throughput is measured, each way")
+	f.IntVar(&p.Pings, "pings", 300, "round trips of 64 bytes")
+	f.Float64Var(&p.Demand, "demand", 1, "Mbit/s that one user asks for, on average")
+	f.StringVar(&p.Fteproxy, "fteproxy", "", "path of fteproxy 0.3, to measure it beside")
+	f.StringVar(&jsonFile, "json", "", "write the report to `FILE`, as JSON")
+	f.StringVar(&plots, "plots", "", "write the curves to `DIR`, as PNG")
+	return cmd
+}
