@@ -63,6 +63,10 @@ const (
 	CmdAuthChallenge    Command = 130
 	CmdAuthenticate     Command = 131
 	CmdAuthorize        Command = 132
+
+	// Of the post-quantum experiment (docs/spec/pq-circuits.md).
+	CmdLongCreate2  Command = 0xf0
+	CmdLongCreated2 Command = 0xf1
 )
 
 // IsVariable reports whether cells with this command carry a length.
@@ -107,6 +111,10 @@ func (c Command) String() string {
 		return "AUTHENTICATE"
 	case CmdAuthorize:
 		return "AUTHORIZE"
+	case CmdLongCreate2:
+		return "LONG_CREATE2"
+	case CmdLongCreated2:
+		return "LONG_CREATED2"
 	}
 	return "command " + strconv.Itoa(int(c))
 }

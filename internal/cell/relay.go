@@ -44,6 +44,13 @@ const (
 	RelayPaddingNegotiated     RelayCommand = 42
 	RelayXoff                  RelayCommand = 43
 	RelayXon                   RelayCommand = 44
+
+	// Of the post-quantum experiment (docs/spec/pq-circuits.md).
+	RelayLongExtend2   RelayCommand = 0xf0
+	RelayLongExtended2 RelayCommand = 0xf1
+	RelayRekeyRequest  RelayCommand = 0xf2
+	RelayRekeyReply    RelayCommand = 0xf3
+	RelayRekeyConfirm  RelayCommand = 0xf4
 )
 
 // relayNames also says which commands are known.
@@ -59,6 +66,8 @@ var relayNames = [256]string{
 	RelayRendezvousEstablished: "RENDEZVOUS_ESTABLISHED", RelayIntroduceAck: "INTRODUCE_ACK",
 	RelayPaddingNegotiate: "PADDING_NEGOTIATE", RelayPaddingNegotiated: "PADDING_NEGOTIATED",
 	RelayXoff: "XOFF", RelayXon: "XON",
+	RelayLongExtend2: "LONG_EXTEND2", RelayLongExtended2: "LONG_EXTENDED2", RelayRekeyRequest: "REKEY_REQUEST",
+	RelayRekeyReply: "REKEY_REPLY", RelayRekeyConfirm: "REKEY_CONFIRM",
 }
 
 // String returns the specification's name, or the number of an unknown command.

@@ -26,12 +26,10 @@ type Config struct {
 	Log *slog.Logger
 	Now func() time.Time
 	// Accept takes a circuit that the peer opens: cmd is CREATE2 or
-	// CREATE_FAST (or the obsolete CREATE, to refuse). It must call SetReceiver
-	// or Destroy before it returns, and must not block. Nil refuses all.
-	Accept func(c *Circ, cmd cell.Command, payload *[cell.PayloadLen]byte)
-	// Variable takes variable-length cells that arrive after the handshake,
-	// but for padding. Nil drops them.
-	Variable func(ch *Channel, circID uint32, cmd cell.Command, body []byte)
+	// CREATE_FAST, LONG_CREATE2, or the obsolete CREATE, to refuse; body is valid
+	// during the call. It must call SetReceiver or Destroy before it returns,
+	// and must not block. Nil refuses all.
+	Accept func(c *Circ, cmd cell.Command, body []byte)
 	// Opened is called with every new link; it must not block. May be nil.
 	Opened  func(*Link)
 	Stats   *Stats        // may be nil

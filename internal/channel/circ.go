@@ -15,8 +15,9 @@ type Receiver interface {
 	// change them in place and must not keep them.
 	HandleCells(cells []byte)
 	// HandleControl takes any other cell for the circuit but DESTROY, such as
-	// CREATED2. The payload is valid during the call only.
-	HandleControl(cmd cell.Command, payload *[cell.PayloadLen]byte)
+	// CREATED2. The body is valid during the call only; a fixed cell's is its
+	// whole payload.
+	HandleControl(cmd cell.Command, body []byte)
 	// HandleDestroy is called once, last: the peer sent DESTROY, or the channel
 	// closed (err says which).
 	HandleDestroy(reason cell.DestroyReason, err error)
@@ -117,6 +118,16 @@ func (c *Circ) SendControl(cmd cell.Command, payload []byte) error {
 		return fault.New(fault.Local, "send %v: %d bytes are too many", cmd, len(payload))
 	}
 	return c.Send(b[:])
+}
+
+// SendLong sends a cell of variable length, before any that are queued: it
+// opens a circuit or answers that.
+func (c *Circ) SendLong(cmd cell.Command, body []byte) error {
+	if len(body) > maxVariable {
+		return fault.New(fault.Local, "send %v: %d bytes are too many", cmd, len(body))
+	}
+	c.ch.sendUrgent(cell.AppendVar(nil, c.id, cmd, body))
+	return nil
 }
 
 // Destroy sends DESTROY with the reason and forgets the circuit; queued cells

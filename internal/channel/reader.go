@@ -74,7 +74,9 @@ func (ch *Channel) dispatch(b []byte) (used int, err error) {
 			if len(c) < cell.HeaderLen+2+size {
 				break
 			}
-			ch.variable(cell.CircID(c), cmd, c[cell.HeaderLen+2:cell.HeaderLen+2+size])
+			if err := ch.variable(cell.CircID(c), cmd, c[cell.HeaderLen+2:cell.HeaderLen+2+size]); err != nil {
+				return used, err
+			}
 			used += cell.HeaderLen + 2 + size
 			cells++
 			continue
@@ -138,7 +140,7 @@ func (ch *Channel) control(b []byte, cmd cell.Command) error {
 	case cell.CmdPaddingNegotiate:
 		return ch.pad.negotiate(p)
 	case cell.CmdCreate, cell.CmdCreateFast, cell.CmdCreate2:
-		return ch.accept(id, cmd, p)
+		return ch.accept(id, cmd, p[:])
 	case cell.CmdNetinfo:
 		return fault.New(fault.Protocol, "channel: NETINFO after the handshake")
 	}
@@ -155,13 +157,13 @@ func (ch *Channel) control(b []byte, cmd cell.Command) error {
 		return nil
 	}
 	if r != nil {
-		r.HandleControl(cmd, p)
+		r.HandleControl(cmd, p[:])
 	}
 	return nil
 }
 
 // accept opens a circuit that the peer asked for.
-func (ch *Channel) accept(id uint32, cmd cell.Command, p *[cell.PayloadLen]byte) error {
+func (ch *Channel) accept(id uint32, cmd cell.Command, body []byte) error {
 	if peerHigh := id>>31 == 1; id == 0 || peerHigh == ch.link.Initiator {
 		return fault.New(fault.Protocol, "channel: %v with a circuit identifier of ours", cmd)
 	}
@@ -181,13 +183,22 @@ func (ch *Channel) accept(id uint32, cmd cell.Command, p *[cell.PayloadLen]byte)
 	}
 	c := ch.addLocked(id)
 	ch.mu.Unlock()
-	ch.cfg.Accept(c, cmd, p)
+	ch.cfg.Accept(c, cmd, body)
 	return nil
 }
 
-func (ch *Channel) variable(id uint32, cmd cell.Command, body []byte) {
-	if cmd == cell.CmdVPadding || ch.cfg.Variable == nil {
-		return
+// variable handles a cell of variable length; those that nobody knows are
+// dropped (tor-spec, "cell format").
+func (ch *Channel) variable(id uint32, cmd cell.Command, body []byte) error {
+	switch cmd {
+	case cell.CmdLongCreate2:
+		return ch.accept(id, cmd, body)
+	case cell.CmdLongCreated2:
+		if c := ch.lookup(id); c != nil {
+			if r := c.receiver(); r != nil {
+				r.HandleControl(cmd, body)
+			}
+		}
 	}
-	ch.cfg.Variable(ch, id, cmd, body)
+	return nil
 }

@@ -172,8 +172,8 @@ type homeSide struct{ c *Circuit }
 
 func (s homeSide) HandleCells(cells []byte) { s.c.fromHome(cells) }
 
-func (s homeSide) HandleControl(cmd cell.Command, p *[cell.PayloadLen]byte) {
-	s.c.fromHomeControl(cmd, p)
+func (s homeSide) HandleControl(cmd cell.Command, body []byte) {
+	s.c.fromHomeControl(cmd, body)
 }
 
 func (s homeSide) HandleDestroy(reason cell.DestroyReason, err error) {

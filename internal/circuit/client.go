@@ -14,6 +14,16 @@ import (
 type clientHandler struct{ c *Circuit }
 
 func (ch clientHandler) HandleMessage(h *Hop, m cell.RelayMsg, _ cell.Command) error {
+	switch m.Cmd {
+	case cell.RelayLongExtended2:
+		whole, err := h.longs.Add(h.Now(), m.Data)
+		if err != nil || whole == nil {
+			return err
+		}
+		m.Data = whole
+	case cell.RelayRekeyReply:
+		return h.rekeyReply(m.Data)
+	}
 	if h.meta.take(m) {
 		return nil
 	}
@@ -45,8 +55,7 @@ func Create(ctx context.Context, env *Env, ch *channel.Channel, target linkspec.
 		return nil, err
 	}
 	c.home.Store(home)
-	cmd, body := hs.createCell()
-	if err := home.SendControl(cmd, body); err != nil {
+	if err := hs.create(home); err != nil {
 		c.Close(cell.DestroyNone, err)
 		return nil, err
 	}
@@ -91,12 +100,21 @@ func (c *Circuit) extend(ctx context.Context, target linkspec.Target, opts HopOp
 		return err
 	}
 	last := c.Last()
-	want, err := last.Expect(cell.RelayExtended2)
+	answerCmd := cell.RelayExtended2
+	if hs.pq != nil {
+		answerCmd = cell.RelayLongExtended2
+	}
+	want, err := last.Expect(answerCmd)
 	if err != nil {
 		return err
 	}
 	m := cell.Extend2{Specs: linkspec.Append(nil, target.Specs()), Type: hs.typ, Data: hs.onionskin}
-	if err := last.SendEarly(cell.RelayExtend2, 0, m.Append(nil)); err != nil {
+	if hs.pq != nil {
+		err = last.sendLong(cell.RelayLongExtend2, m.Append(nil), true)
+	} else {
+		err = last.SendEarly(cell.RelayExtend2, 0, m.Append(nil))
+	}
+	if err != nil {
 		want.Cancel()
 		return err
 	}
@@ -117,12 +135,12 @@ func (c *Circuit) extend(ctx context.Context, target linkspec.Target, opts HopOp
 }
 
 // fromHomeControl takes the cells of a circuit that are not relay cells.
-func (c *Circuit) fromHomeControl(cmd cell.Command, p *[cell.PayloadLen]byte) {
+func (c *Circuit) fromHomeControl(cmd cell.Command, body []byte) {
 	switch cmd {
-	case cell.CmdCreated2, cell.CmdCreatedFast:
+	case cell.CmdCreated2, cell.CmdCreatedFast, cell.CmdLongCreated2:
 		if w := c.created; w != nil {
 			c.created = nil
-			w <- reply{cmd: cmd, body: append([]byte(nil), p[:]...)}
+			w <- reply{cmd: cmd, body: append([]byte(nil), body...)}
 			return
 		}
 	}

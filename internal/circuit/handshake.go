@@ -4,6 +4,7 @@ import (
 	"io"
 
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/handshake"
@@ -26,6 +27,10 @@ type HopOptions struct {
 	CGO bool
 	// Flow holds the consensus's parameters; nil means the defaults.
 	Flow *flow.Params
+	// PQ makes the hop by the post-quantum hybrid with this parameter set, in
+	// one pass (carriage A). The relay, and on a further hop the one before it,
+	// must advertise the set: startHandshake checks the former.
+	PQ handshake.PQSet
 	// Path says which of Vegas's parameter sets the circuit has.
 	Path flow.Path
 }
@@ -41,6 +46,7 @@ type clientHandshake struct {
 	fast *handshake.FastClientState
 	ntor *handshake.NtorClientState
 	v3   *handshake.NtorV3State
+	pq   *handshake.PQState
 }
 
 // verification is ntor-v3's verification string for circuit extension
@@ -59,6 +65,13 @@ func startHandshake(rnd io.Reader, t linkspec.Target, opts HopOptions) (*clientH
 		hs.fast, hs.onionskin, err = handshake.FastClient(rnd)
 	case t.Ntor.IsZero():
 		return nil, fault.New(fault.Directory, "the relay's onion key is not known")
+	case opts.PQ.Valid():
+		if !t.Proto.Has(handshake.ProtoName, int(opts.PQ)) || t.Ed.IsZero() {
+			return nil, fault.New(fault.Local, "the relay does not advertise %v", opts.PQ)
+		}
+		hs.typ = cell.HandshakeType(opts.PQ.HandshakeType())
+		ver := handshake.PQVerification(handshake.CarriageA, t.Proto.Versions(handshake.ProtoName))
+		hs.pq, hs.onionskin, err = handshake.PQClient(rnd, opts.PQ, t.Ed, t.Ntor, ver, hs.request())
 	case !opts.NoNtorV3 && t.Proto.Has(protover.Relay, protover.RelayNtorV3) && !t.Ed.IsZero():
 		hs.typ = cell.HandshakeNtorV3
 		hs.v3, hs.onionskin, err = handshake.NtorV3Client(rnd, t.Ed, t.Ntor, []byte(verification), hs.request())
@@ -84,13 +97,16 @@ func (hs *clientHandshake) request() []byte {
 	return cell.AppendExts(nil, exts)
 }
 
-// createCell returns the link cell that carries the onionskin.
-func (hs *clientHandshake) createCell() (cell.Command, []byte) {
-	if hs.fast != nil {
-		return cell.CmdCreateFast, hs.onionskin
-	}
+// create sends the link cell that carries the onionskin.
+func (hs *clientHandshake) create(home *channel.Circ) error {
 	m := cell.Create2{Type: hs.typ, Data: hs.onionskin}
-	return cell.CmdCreate2, m.Append(nil)
+	switch {
+	case hs.fast != nil:
+		return home.SendControl(cell.CmdCreateFast, hs.onionskin)
+	case hs.pq != nil:
+		return home.SendLong(cell.CmdLongCreate2, m.Append(nil))
+	}
+	return home.SendControl(cell.CmdCreate2, m.Append(nil))
 }
 
 func (hs *clientHandshake) finishCell(c *Circuit, r reply) (*Hop, error) {
@@ -100,8 +116,12 @@ func (hs *clientHandshake) finishCell(c *Circuit, r reply) (*Hop, error) {
 		}
 		return hs.finish(c, r.body[:cell.CreatedFastLen])
 	}
-	if r.cmd != cell.CmdCreated2 {
-		return nil, fault.New(fault.Protocol, "%v answers CREATE2", r.cmd)
+	want := cell.CmdCreated2
+	if hs.pq != nil {
+		want = cell.CmdLongCreated2
+	}
+	if r.cmd != want {
+		return nil, fault.New(fault.Protocol, "%v answers %v", r.cmd, hs.typ)
 	}
 	m, err := cell.ParseCreated2(r.body)
 	if err != nil {
@@ -125,9 +145,15 @@ func (hs *clientHandshake) finish(c *Circuit, answer []byte) (*Hop, error) {
 		info.Handshake = "ntor"
 		ks, err = hs.ntor.Finish(answer)
 	default:
-		info.Handshake = "ntor-v3"
 		var msg []byte
-		if msg, ks, err = hs.v3.Finish(answer); err == nil {
+		if hs.pq != nil {
+			info.Handshake, info.PQ, info.Carriage = hs.opts.PQ.String(), hs.opts.PQ, handshake.CarriageA
+			msg, ks, err = hs.pq.Finish(answer)
+		} else {
+			info.Handshake = "ntor-v3"
+			msg, ks, err = hs.v3.Finish(answer)
+		}
+		if err == nil {
 			inc, cgo, err = hs.negotiated(msg)
 		}
 	}
@@ -144,6 +170,7 @@ func (hs *clientHandshake) finish(c *Circuit, answer []byte) (*Hop, error) {
 	}
 	info.KH = lay.KH
 	h := &Hop{c: c, format: lay.Format, seal: lay.Forward, open: lay.Backward}
+	h.rekey.keep(ks)
 	h.setFlow(&info, inc, hs.opts.Flow, hs.opts.Path)
 	h.info = info
 	return h, nil

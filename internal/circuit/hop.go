@@ -9,6 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/linkspec"
 )
 
@@ -43,7 +44,9 @@ type Hop struct {
 	tags    flow.TagQueue // what the next SENDMEs must quote
 	waiters []*Waiter     // streams that wait for credit, the longest first
 
-	recv *flow.Receiver // owned by home's reader
+	recv  *flow.Receiver       // owned by home's reader
+	longs handshake.Reassembly // owned by home's reader
+	rekey rekeyState
 
 	meta replies             // answers that a goroutine waits for
 	set  atomic.Pointer[Set] // the conflux set that the hop is a leg of
@@ -57,8 +60,12 @@ type Hop struct {
 
 // HopInfo says what was negotiated with a hop.
 type HopInfo struct {
-	Target     linkspec.Target
-	Handshake  string // "create-fast", "ntor", "ntor-v3", "pq768", ...
+	Target    linkspec.Target
+	Handshake string // "create-fast", "ntor", "ntor-v3", "pq768", ...
+	// PQ is the ML-KEM parameter set that protects the hop, zero for none, and
+	// Carriage says how it came there.
+	PQ         handshake.PQSet
+	Carriage   handshake.Carriage
 	Layer      string // "tor1", "cgo"
 	Congestion bool   // congestion control (proposal 324), else fixed windows
 	SendmeInc  int    // DATA cells that one SENDME acknowledges
@@ -70,6 +77,14 @@ type HopInfo struct {
 
 // Info returns what was negotiated; it is not to be changed.
 func (h *Hop) Info() *HopInfo { return &h.info }
+
+// PostQuantum returns what protects the hop against a later quantum computer:
+// the zero set is nothing.
+func (h *Hop) PostQuantum() (handshake.PQSet, handshake.Carriage) {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	return h.info.PQ, h.info.Carriage
+}
 
 // Now returns the time.
 func (h *Hop) Now() time.Time { return h.c.env.Now() }

@@ -49,6 +49,10 @@ type ServerConfig struct {
 	// seconds, as C tor's MaxOnionQueueDelay.
 	MaxOnionDelay time.Duration
 	Stats         *ServerStats // may be nil
+	// PQ lists what this relay has advertised of the post-quantum
+	// subprotocol (handshake.ProtoName), the newest first, as "1-3,8". Empty
+	// refuses it.
+	PQ []string
 }
 
 // ServerStats counts what a relay's circuits did.
@@ -63,21 +67,35 @@ type ServerStats struct {
 // Server takes circuits from clients and other relays.
 type Server struct {
 	cfg  ServerConfig
-	jobs chan onionJob
+	skin *onionQueue
+	pq   *onionQueue
 	stop context.CancelFunc
 	ctx  context.Context
 	wg   sync.WaitGroup
-
-	waiting atomic.Int64 // onionskins in the queue
-	cost    atomic.Int64 // nanoseconds that one took lately (moving average)
 }
 
 // onionJob is one handshake to do.
 type onionJob struct {
 	c    *Circuit
 	typ  cell.HandshakeType
+	hop  *Hop // of a rekey; nil for a CREATE
 	skin []byte
 	at   time.Time
+}
+
+// onionQueue is onionskins of one price that wait. Post-quantum ones have
+// their own, so that they cannot starve the others.
+type onionQueue struct {
+	jobs    chan onionJob
+	workers int64
+	waiting atomic.Int64
+	cost    atomic.Int64 // nanoseconds that one took lately (moving average)
+}
+
+func newOnionQueue(workers int) *onionQueue {
+	q := &onionQueue{jobs: make(chan onionJob, maxOnionQueue), workers: int64(workers)}
+	q.cost.Store(int64(150 * time.Microsecond))
+	return q
 }
 
 // maxOnionQueue bounds the onionskins that wait, whatever they cost.
@@ -91,11 +109,13 @@ func NewServer(cfg ServerConfig) *Server {
 	if cfg.Stats == nil {
 		cfg.Stats = new(ServerStats)
 	}
-	s := &Server{cfg: cfg, jobs: make(chan onionJob, maxOnionQueue)}
+	n := runtime.GOMAXPROCS(0)
+	s := &Server{cfg: cfg, skin: newOnionQueue(n), pq: newOnionQueue((n + 1) / 2)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
-	s.cost.Store(int64(150 * time.Microsecond))
-	for range runtime.GOMAXPROCS(0) {
-		s.wg.Go(s.work)
+	for _, q := range []*onionQueue{s.skin, s.pq} {
+		for range q.workers {
+			s.wg.Go(func() { s.work(q) })
+		}
 	}
 	return s
 }
@@ -107,7 +127,7 @@ func (s *Server) Close() {
 }
 
 // Accept is a channel.Config's Accept: it takes a CREATE cell.
-func (s *Server) Accept(home *channel.Circ, cmd cell.Command, p *[cell.PayloadLen]byte) {
+func (s *Server) Accept(home *channel.Circ, cmd cell.Command, p []byte) {
 	c := newCircuit(s.cfg.Env, nil)
 	c.handler = &serverHandler{s: s, c: c}
 	c.earlyIn = relayEarlyBudget
@@ -125,10 +145,14 @@ func (s *Server) Accept(home *channel.Circ, cmd cell.Command, p *[cell.PayloadLe
 		if err != nil {
 			c.violation(err)
 		}
-	case cell.CmdCreate2:
-		m, err := cell.ParseCreate2(p[:])
+	case cell.CmdCreate2, cell.CmdLongCreate2:
+		m, err := cell.ParseCreate2(p)
 		if err != nil {
 			c.violation(err)
+			return
+		}
+		if _, pq := handshake.PQSetOfType(uint16(m.Type)); pq != (cmd == cell.CmdLongCreate2) {
+			c.violation(fault.New(fault.Protocol, "%v in a %v cell", m.Type, cmd))
 			return
 		}
 		s.enqueue(onionJob{c: c, typ: m.Type, skin: append([]byte(nil), m.Data...), at: s.cfg.Env.Now()})
@@ -140,11 +164,15 @@ func (s *Server) Accept(home *channel.Circ, cmd cell.Command, p *[cell.PayloadLe
 // enqueue queues an onionskin, or refuses it when those before it would make
 // it wait too long: a client gives up sooner than it would be served.
 func (s *Server) enqueue(j onionJob) {
-	wait := s.waiting.Load() * s.cost.Load() / int64(runtime.GOMAXPROCS(0))
+	q := s.skin
+	if _, pq := handshake.PQSetOfType(uint16(j.typ)); pq || j.hop != nil {
+		q = s.pq
+	}
+	wait := q.waiting.Load() * q.cost.Load() / q.workers
 	if time.Duration(wait) <= s.cfg.MaxOnionDelay {
 		select {
-		case s.jobs <- j:
-			s.waiting.Add(1)
+		case q.jobs <- j:
+			q.waiting.Add(1)
 			return
 		default:
 		}
@@ -153,19 +181,19 @@ func (s *Server) enqueue(j onionJob) {
 	j.c.Close(cell.DestroyResourceLimit, fault.New(fault.Resource, "onionskin queue: it would take %v", time.Duration(wait)))
 }
 
-func (s *Server) work() {
+func (s *Server) work(q *onionQueue) {
 	for {
 		select {
 		case <-s.ctx.Done():
 			return
-		case j := <-s.jobs:
-			s.waiting.Add(-1)
-			s.serve(j)
+		case j := <-q.jobs:
+			q.waiting.Add(-1)
+			s.serve(q, j)
 		}
 	}
 }
 
-func (s *Server) serve(j onionJob) {
+func (s *Server) serve(q *onionQueue, j onionJob) {
 	start := s.cfg.Env.Now()
 	st := s.cfg.Stats
 	st.QueueNanos.Add(uint64(start.Sub(j.at)))
@@ -174,13 +202,19 @@ func (s *Server) serve(j onionJob) {
 		return
 	default:
 	}
-	res, err := s.handshake(j.typ, j.skin)
+	var res serverResult
+	var err error
+	if j.hop != nil {
+		err = s.serveRekey(j.hop, j.skin)
+	} else {
+		res, err = s.handshake(j.typ, j.skin)
+	}
 	took := s.cfg.Env.Now().Sub(start)
 	st.Onionskins.Add(1)
 	st.OnionNanos.Add(uint64(took))
-	old := s.cost.Load()
-	s.cost.Store(old + (int64(took)-old)/16)
-	if err == nil {
+	old := q.cost.Load()
+	q.cost.Store(old + (int64(took)-old)/16)
+	if err == nil && j.hop == nil {
 		err = s.finish(j.c, res)
 	}
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/chivenet/chive/internal/bin"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/linkspec"
 )
 
@@ -26,6 +27,12 @@ func (sh *serverHandler) HandleMessage(h *Hop, m cell.RelayMsg, cmd cell.Command
 	switch m.Cmd {
 	case cell.RelayExtend2:
 		return sh.extend(h, m.Data, cmd)
+	case cell.RelayLongExtend2:
+		return sh.longExtend(h, m.Data, cmd)
+	case cell.RelayRekeyRequest:
+		return sh.rekeyRequest(h, m.Data)
+	case cell.RelayRekeyConfirm:
+		return sh.rekeyConfirm(h, m.Data)
 	case cell.RelayTruncate:
 		return sh.truncate(h)
 	case cell.RelayBegin, cell.RelayBeginDir, cell.RelayResolve:
@@ -50,6 +57,19 @@ func refuseStream(h *Hop, m cell.RelayMsg) error {
 	}
 	e := cell.End{Reason: reason}
 	return h.Send(cell.RelayEnd, m.Stream, e.Append(nil))
+}
+
+// longExtend takes a fragment of an EXTEND2 that does not fit a cell; the
+// first comes in a RELAY_EARLY cell, as an EXTEND2 does.
+func (sh *serverHandler) longExtend(h *Hop, fragment []byte, cmd cell.Command) error {
+	if early := cmd == cell.CmdRelayEarly; early == h.longs.Pending() {
+		return fault.New(fault.Protocol, "LONG_EXTEND2 in a %v cell", cmd)
+	}
+	whole, err := h.longs.Add(h.Now(), fragment)
+	if err != nil || whole == nil {
+		return err
+	}
+	return sh.extend(h, whole, cell.CmdRelayEarly)
 }
 
 // extend starts to open the next hop.
@@ -107,7 +127,11 @@ func (s *Server) connectNext(c *Circuit, h *Hop, t linkspec.Target, m cell.Exten
 		c.truncated(h, reason)
 		return
 	}
-	ps := &partnerSide{c: c, h: h, s: s}
+	ps := &partnerSide{c: c, h: h, s: s, want: cell.CmdCreated2}
+	_, long := handshake.PQSetOfType(uint16(m.Type))
+	if long {
+		ps.want = cell.CmdLongCreated2
+	}
 	p, err := ch.Open(ps)
 	if err != nil {
 		s.cfg.Stats.ExtendsFailed.Add(1)
@@ -125,7 +149,12 @@ func (s *Server) connectNext(c *Circuit, h *Hop, t linkspec.Target, m cell.Exten
 	c.partner.Store(p)
 	c.mu.Unlock()
 	c2 := cell.Create2{Type: m.Type, Data: m.Data}
-	if err := p.SendControl(cell.CmdCreate2, c2.Append(nil)); err != nil {
+	if long {
+		err = p.SendLong(cell.CmdLongCreate2, c2.Append(nil))
+	} else {
+		err = p.SendControl(cell.CmdCreate2, c2.Append(nil))
+	}
+	if err != nil {
 		c.truncated(h, cell.DestroyChannelClosed)
 	}
 }
@@ -153,24 +182,30 @@ type partnerSide struct {
 	c    *Circuit
 	h    *Hop
 	s    *Server
-	done bool // CREATED2 came; owned by the partner's reader
+	want cell.Command // the answer that is waited for
+	done bool         // it came; owned by the partner's reader
 }
 
 func (ps *partnerSide) HandleCells(cells []byte) { ps.c.fromPartner(cells) }
 
-func (ps *partnerSide) HandleControl(cmd cell.Command, p *[cell.PayloadLen]byte) {
-	if cmd != cell.CmdCreated2 || ps.done {
+func (ps *partnerSide) HandleControl(cmd cell.Command, p []byte) {
+	if cmd != ps.want || ps.done {
 		ps.c.violation(fault.New(fault.Protocol, "unexpected %v cell from the next relay", cmd))
 		return
 	}
 	ps.done = true
-	m, err := cell.ParseCreated2(p[:])
+	m, err := cell.ParseCreated2(p)
 	if err != nil {
 		ps.c.violation(err)
 		return
 	}
 	e := cell.Extended2{Data: m.Data}
-	if err := ps.h.Send(cell.RelayExtended2, 0, e.Append(nil)); err != nil && !fault.Is(err, fault.Closed) {
+	if cmd == cell.CmdLongCreated2 {
+		err = ps.h.sendLong(cell.RelayLongExtended2, e.Append(nil), false)
+	} else {
+		err = ps.h.Send(cell.RelayExtended2, 0, e.Append(nil))
+	}
+	if err != nil && !fault.Is(err, fault.Closed) {
 		ps.c.violation(err)
 	}
 }

@@ -18,6 +18,17 @@ type serverResult struct {
 	name  string
 	inc   int // congestion control's SENDME increment; zero without
 	cgo   bool
+	pq    handshake.PQSet
+}
+
+// verifications returns the strings that a client may have bound to a
+// post-quantum handshake: one for each thing that was advertised lately.
+func (s *Server) verifications(c handshake.Carriage) [][]byte {
+	var out [][]byte
+	for _, adv := range s.cfg.PQ {
+		out = append(out, handshake.PQVerification(c, adv))
+	}
+	return out
 }
 
 // handshake does a relay's part of CREATE2.
@@ -34,7 +45,13 @@ func (s *Server) handshake(typ cell.HandshakeType, skin []byte) (serverResult, e
 		reply, r.ks, err = handshake.NtorV3Server(rand.Reader, s.cfg.Onion(), s.cfg.ID.Ed, []byte(verification), skin,
 			func(msg []byte) ([]byte, error) { return s.negotiate(msg, &r) })
 	default:
-		return r, fault.New(fault.Protocol, "CREATE2: %v is not supported", typ)
+		set, ok := handshake.PQSetOfType(uint16(typ))
+		if !ok || len(s.cfg.PQ) == 0 {
+			return r, fault.New(fault.Protocol, "CREATE2: %v is not supported", typ)
+		}
+		r.cmd, r.name, r.pq = cell.CmdLongCreated2, set.String(), set
+		reply, r.ks, err = handshake.PQServer(rand.Reader, set, s.cfg.Onion(), s.cfg.ID.Ed, s.verifications(handshake.CarriageA), skin,
+			func(msg []byte) ([]byte, error) { return s.negotiate(msg, &r) })
 	}
 	if err != nil {
 		return r, err
@@ -80,10 +97,19 @@ func (s *Server) finish(c *Circuit, r serverResult) error {
 	if err != nil {
 		return err
 	}
-	info := HopInfo{Handshake: r.name, Layer: name, KH: lay.KH}
+	info := HopInfo{Handshake: r.name, Layer: name, KH: lay.KH, PQ: r.pq}
+	if r.pq.Valid() {
+		info.Carriage = handshake.CarriageA
+	}
 	h := &Hop{c: c, format: lay.Format, seal: lay.Backward, open: lay.Forward}
 	h.setFlow(&info, r.inc, s.cfg.Flow(), 0)
 	h.info = info
+	if len(s.cfg.PQ) > 0 {
+		h.rekey.keep(r.ks)
+	}
 	c.addHop(h)
+	if r.cmd == cell.CmdLongCreated2 {
+		return c.home.Load().SendLong(r.cmd, r.reply)
+	}
 	return c.home.Load().SendControl(r.cmd, r.reply)
 }

@@ -111,6 +111,14 @@ func (s Set) Has(name string, v int) bool {
 	return v >= 0 && v <= maxVersion && s.m[name]&(1<<uint(v)) != 0
 }
 
+// Versions returns the versions of one subprotocol in canonical form, such as
+// "1-3,8"; empty when the set does not name it.
+func (s Set) Versions(name string) string {
+	var b strings.Builder
+	writeRanges(&b, s.m[name])
+	return b.String()
+}
+
 // IsZero reports whether the set names no subprotocol.
 func (s Set) IsZero() bool { return len(s.m) == 0 }
 

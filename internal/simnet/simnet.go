@@ -26,7 +26,7 @@ import (
 )
 
 // Protocols is what a simulated relay advertises.
-const Protocols = "Link=4-5 LinkAuth=3 Relay=2-6 FlowCtrl=1-2 Conflux=1"
+const Protocols = "Link=4-5 LinkAuth=3 Relay=2-6 FlowCtrl=1-2 Conflux=1 ChivePQ=1-3,8"
 
 // Relay is a relay of the test's.
 type Relay struct {
@@ -94,8 +94,9 @@ func New(t testing.TB, o Options) *Relay {
 		Streams:      r,
 		NoCongestion: o.NoCongestion,
 		NoCGO:        o.NoCGO,
+		PQ:           []string{proto.Versions(handshake.ProtoName)},
 	})
-	cfg.Accept = func(c *channel.Circ, cmd cell.Command, p *[cell.PayloadLen]byte) {
+	cfg.Accept = func(c *channel.Circ, cmd cell.Command, p []byte) {
 		if o.Accepted != nil {
 			o.Accepted(c)
 		}

@@ -1,0 +1,166 @@
+package circuit_test
+
+import (
+	"bytes"
+	"io"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/protover"
+	"github.com/chivenet/chive/internal/simnet"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+var pqSets = []handshake.PQSet{handshake.PQ512, handshake.PQ768, handshake.PQ1024}
+
+// transfer sends half a megabyte through the circuit and back.
+func transfer(t *testing.T, c *circuit.Circuit) {
+	t.Helper()
+	s, err := stream.Dial(deadline(t), c.Last(), "echo", 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	want := make([]byte, 500_000)
+	rand.NewChaCha8([32]byte{3}).Read(want)
+	go s.Write(want)
+	got := make([]byte, len(want))
+	if _, err := io.ReadFull(s, got); err != nil || !bytes.Equal(got, want) {
+		t.Fatal("the echo differs", err)
+	}
+}
+
+// TestCarriageA: every hop by the hybrid, with each layer and parameter set.
+func TestCarriageA(t *testing.T) {
+	relays := []*simnet.Relay{simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{})}
+	m := newClient(t)
+	for _, set := range pqSets {
+		for _, o := range []circuit.HopOptions{{PQ: set}, {PQ: set, Congestion: true, CGO: true}} {
+			c := build(t, m, o, relays...)
+			for i, h := range c.Hops() {
+				if got, how := h.PostQuantum(); got != set || how != handshake.CarriageA || h.Info().Handshake != set.String() {
+					t.Fatalf("hop %d: %v %c %s", i, got, how, h.Info().Handshake)
+				}
+			}
+			transfer(t, c)
+			c.Close(cell.DestroyNone, nil)
+		}
+	}
+}
+
+// TestCarriageB: rekeys of established hops, in any order, again and again,
+// while data flows; relays between that know nothing of it.
+func TestCarriageB(t *testing.T) {
+	relays := []*simnet.Relay{simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{})}
+	m := newClient(t)
+	for _, o := range []circuit.HopOptions{{}, {Congestion: true, CGO: true}} {
+		c := build(t, m, o, relays...)
+		s, err := stream.Dial(deadline(t), c.Last(), "echo", 80)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := make([]byte, 4_000_000)
+		rand.NewChaCha8([32]byte{4}).Read(want)
+		go s.Write(want)
+		done := make(chan error, 1)
+		go func() {
+			got := make([]byte, len(want))
+			_, err := io.ReadFull(s, got)
+			if err == nil && !bytes.Equal(got, want) {
+				t.Error("the echo differs")
+			}
+			done <- err
+		}()
+		for round := range 3 {
+			for _, i := range []int{2, 0, 1} {
+				if err := c.Hops()[i].Rekey(deadline(t), pqSets[(round+i)%3]); err != nil {
+					t.Fatal(round, i, err)
+				}
+				if got, how := c.Hops()[i].PostQuantum(); got != pqSets[(round+i)%3] || how != handshake.CarriageB {
+					t.Fatal(got, how)
+				}
+			}
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		transfer(t, c)
+	}
+}
+
+// TestStrictOrder: each hop is rekeyed before the next extend passes it.
+func TestStrictOrder(t *testing.T) {
+	a, b := simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{})
+	c := build(t, newClient(t), circuit.HopOptions{}, a)
+	if err := c.Last().Rekey(deadline(t), handshake.PQ768); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Extend(deadline(t), b.Target, circuit.HopOptions{PQ: handshake.PQ768}); err != nil {
+		t.Fatal(err)
+	}
+	transfer(t, c)
+}
+
+// TestStrippedAdvertisement: a client that was shown another entry than the
+// relay published cannot finish, neither way: the versions are bound.
+func TestStrippedAdvertisement(t *testing.T) {
+	r := simnet.New(t, simnet.Options{})
+	m := newClient(t)
+	lie := r.Target
+	var err error
+	if lie.Proto, err = protover.Parse("Link=4-5 Relay=2-6 FlowCtrl=1-2 ChivePQ=2,8"); err != nil {
+		t.Fatal(err)
+	}
+	ch, err := m.Get(deadline(t), lie)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := circuit.Create(deadline(t), env, ch, lie, circuit.HopOptions{PQ: handshake.PQ768}); err == nil {
+		t.Fatal("carriage A finished")
+	}
+	c, err := circuit.Create(deadline(t), env, ch, lie, circuit.HopOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Last().Rekey(deadline(t), handshake.PQ768); err == nil || c.Err() == nil {
+		t.Fatal("carriage B finished", err)
+	}
+}
+
+// TestPQFragmentsRefused: what a relay refuses of fragments costs the circuit.
+func TestPQFragmentsRefused(t *testing.T) {
+	fragment := func(total, off, n int) []byte {
+		return append([]byte{byte(total >> 8), byte(total), byte(off >> 8), byte(off)}, make([]byte, n)...)
+	}
+	for name, send := range map[string]func(h *circuit.Hop) error{
+		"second before first": func(h *circuit.Hop) error { return h.SendEarly(cell.RelayLongExtend2, 0, fragment(1500, 486, 486)) },
+		"first not early":     func(h *circuit.Hop) error { return h.Send(cell.RelayLongExtend2, 0, fragment(1500, 0, 486)) },
+		"oversize":            func(h *circuit.Hop) error { return h.SendEarly(cell.RelayLongExtend2, 0, fragment(4000, 0, 486)) },
+		"tiny":                func(h *circuit.Hop) error { return h.SendEarly(cell.RelayLongExtend2, 0, fragment(1500, 0, 9)) },
+		"short":               func(h *circuit.Hop) error { return h.SendEarly(cell.RelayLongExtend2, 0, []byte{1}) },
+		"rekey garbage":       func(h *circuit.Hop) error { return h.Send(cell.RelayRekeyRequest, 0, fragment(300, 0, 300)) },
+		"confirm unasked":     func(h *circuit.Hop) error { return h.Send(cell.RelayRekeyConfirm, 0, fragment(32, 0, 32)) },
+		"replayed part": func(h *circuit.Hop) error {
+			if err := h.SendEarly(cell.RelayLongExtend2, 0, fragment(1500, 0, 486)); err != nil {
+				return err
+			}
+			return h.Send(cell.RelayLongExtend2, 0, fragment(1500, 0, 486))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := simnet.New(t, simnet.Options{})
+			c := build(t, newClient(t), circuit.HopOptions{}, r)
+			if err := send(c.Last()); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case <-c.Done():
+			case <-deadline(t).Done():
+				t.Fatal("the circuit lives")
+			}
+		})
+	}
+}
