@@ -240,20 +240,26 @@ func (e *Encoder) mixedPairs(dst, src []byte, code uint64, iv *interval) ([]byte
 		}
 		r := w.width >> (2 * quantum)
 		s := min(code/r, 1<<(2*quantum)-1)
-		a := st.find(s >> quantum)
-		off, width := uint64(a.cum)<<quantum, uint64(a.width)<<quantum
-		dst = append(dst, a.b)
-		q = a.to
-		if st = &states[q]; st.kind == kindMixed {
-			rest := s - off
-			if a.inv != 0 {
-				rest, _ = bits.Mul64(rest, a.inv)
+		var off, width uint64
+		if st.pairs != nil {
+			p := st.pairs.find(s)
+			off, width, q = uint64(p.cum), uint64(p.width), p.to
+			dst = append(dst, p.b[0], p.b[1])[:len(dst)+int(p.n)]
+		} else {
+			a := st.find(s >> quantum)
+			off, width, q = uint64(a.cum)<<quantum, uint64(a.width)<<quantum, a.to
+			dst = append(dst, a.b)
+			if st = &states[q]; st.kind == kindMixed {
+				rest := s - off
+				if a.inv != 0 {
+					rest, _ = bits.Mul64(rest, a.inv)
+				}
+				b := st.find(rest)
+				off += uint64(a.width) * uint64(b.cum)
+				width = uint64(a.width) * uint64(b.width)
+				dst = append(dst, b.b)
+				q = b.to
 			}
-			b := st.find(rest)
-			off += uint64(a.width) * uint64(b.cum)
-			width = uint64(a.width) * uint64(b.width)
-			dst = append(dst, b.b)
-			q = b.to
 		}
 		code -= r * off
 		w.narrow(r, off, width, off+width == 1<<(2*quantum))

@@ -53,6 +53,7 @@ type modelState struct {
 	sym   []symbol
 	guide *[1 << (quantum - guideShift)]uint8 // by scaled probability: a symbol at or before it
 	index [256]uint16                         // of a byte in sym, or noSymbol
+	pairs *pairTable                          // or nil
 }
 
 // stateKind is how a state's symbols are coded.
@@ -111,6 +112,7 @@ func newModel(l *Language) (*model, error) {
 			*st = modelState{kind: kindEnter, to: st.sym[0].to}
 		}
 	}
+	m.addPairs()
 	return m, nil
 }
 
