@@ -56,7 +56,20 @@ func TestDetachAttach(t *testing.T) {
 	}
 }
 
+// What C tor wrote, Chive writes byte for byte.
+func TestDetachedOfCTor(t *testing.T) {
+	doc := read(t, "ctor/detached-signatures")
+	d, err := ParseDetachedSignatures(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.Append(nil); !bytes.Equal(got, doc) {
+		diffAt(t, "detached-signatures", got, doc)
+	}
+}
+
 func FuzzDetachedSignatures(f *testing.F) {
+	seed(f, "ctor/detached-signatures")
 	ns, err := ParseConsensus(read(f, "ctor/consensus-ns"), nil, nil)
 	if err != nil {
 		f.Fatal(err)
