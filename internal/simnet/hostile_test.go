@@ -1,4 +1,4 @@
-package circuit_test
+package simnet_test
 
 import (
 	"context"

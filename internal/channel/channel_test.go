@@ -1,0 +1,306 @@
+package channel
+
+import (
+	"bytes"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+)
+
+// sink is a Receiver that remembers.
+type sink struct {
+	mu       sync.Mutex
+	cells    []byte
+	control  []cell.Command
+	reason   cell.DestroyReason
+	err      error
+	ended    chan struct{}
+	writable chan struct{}
+}
+
+func newSink() *sink { return &sink{ended: make(chan struct{}), writable: make(chan struct{}, 1)} }
+
+func (s *sink) HandleCells(cells []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cells = append(s.cells, cells...)
+}
+
+func (s *sink) HandleControl(cmd cell.Command, _ []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.control = append(s.control, cmd)
+}
+
+func (s *sink) HandleDestroy(reason cell.DestroyReason, err error) {
+	s.reason, s.err = reason, err
+	close(s.ended)
+}
+
+func (s *sink) HandleWritable() {
+	select {
+	case s.writable <- struct{}{}:
+	default:
+	}
+}
+
+func (s *sink) count() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.cells) / cell.Len
+}
+
+// pair runs f with two channels that face each other, on virtual time; the
+// second is the responder's, and accepts circuits into sinks.
+func pair(t *testing.T, client, relay Config, f func(a, b *Channel, accepted chan *sink)) {
+	k := keys(t)
+	synctest.Test(t, func(t *testing.T) {
+		x, y := net.Pipe()
+		// The keys were made on real time, which virtual time does not follow.
+		now := func() time.Time { return k.Expires.Add(-time.Hour) }
+		l, r, lerr, rerr := shake(t, x, y, ident.RelayID{RSA: k.ID.RSA}, &LinkConfig{Now: now}, &LinkConfig{Now: now, Identity: k})
+		if lerr != nil || rerr != nil {
+			t.Fatal(lerr, rerr)
+		}
+		accepted := make(chan *sink, 100)
+		for _, c := range []*Config{&client, &relay} {
+			c.Now, c.Log, c.Stats = time.Now, slog.New(slog.DiscardHandler), new(Stats)
+		}
+		relay.Accept = func(c *Circ, cmd cell.Command, _ []byte) {
+			s := newSink()
+			s.control = append(s.control, cmd)
+			c.SetReceiver(s)
+			accepted <- s
+		}
+		a, b := Start(l, &client), Start(r, &relay)
+		f(a, b, accepted)
+		a.Close(fault.New(fault.Closed, "the test is over"))
+		<-a.Done()
+		<-b.Done()
+	})
+}
+
+func TestChannelCarriesCells(t *testing.T) {
+	pair(t, Config{}, Config{}, func(a, b *Channel, accepted chan *sink) {
+		mine := newSink()
+		c, err := a.Open(mine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.ID()>>31 != 1 {
+			t.Fatal("an initiator's circuit identifiers have the highest bit set")
+		}
+		if err := c.SendControl(cell.CmdCreate2, []byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		theirs := <-accepted
+		want := numbered(0, 100)
+		for i := 0; i < len(want); i += cell.Len {
+			cell.PutHeader(want[i:], c.ID(), cell.CmdRelay)
+		}
+		for at := 0; at < len(want); at += 20 * cell.Len {
+			if err := c.Send(want[at : at+20*cell.Len]); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if !bytes.Equal(theirs.cells, want) {
+			t.Fatalf("%d cells arrived", theirs.count())
+		}
+		c.Destroy(cell.DestroyNone)
+		<-theirs.ended
+		if n, since := b.Circuits(); n != 0 || since.IsZero() {
+			t.Fatal(n, since)
+		}
+		if err := c.Send(want[:cell.Len]); !fault.Is(err, fault.Closed) {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestDestroyGoesFirst: whatever is queued on other circuits.
+func TestEveryCircuitLearnsOfTheEnd(t *testing.T) {
+	pair(t, Config{}, Config{}, func(a, b *Channel, accepted chan *sink) {
+		var mine []*sink
+		for range 5 {
+			s := newSink()
+			c, err := a.Open(s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := c.SendControl(cell.CmdCreate2, nil); err != nil {
+				t.Fatal(err)
+			}
+			<-accepted
+			mine = append(mine, s)
+		}
+		b.Close(fault.New(fault.Network, "gone"))
+		for _, s := range mine {
+			<-s.ended
+			if s.reason != cell.DestroyChannelClosed || !fault.Is(s.err, fault.Network) {
+				t.Fatal(s.reason, s.err)
+			}
+		}
+		if _, err := a.Open(newSink()); err == nil {
+			t.Fatal("a circuit was opened on a closed channel")
+		}
+	})
+}
+
+// TestRoom: an edge that fills the queue is told when there is room again.
+func TestRoom(t *testing.T) {
+	pair(t, Config{}, Config{}, func(a, b *Channel, accepted chan *sink) {
+		s := newSink()
+		c, err := a.Open(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SendControl(cell.CmdCreate2, nil); err != nil {
+			t.Fatal(err)
+		}
+		theirs := <-accepted
+		sent := 0
+		for range 50 {
+			for c.Room() > 0 {
+				if err := c.Send(numbered(0, 1)); err != nil {
+					t.Fatal(err)
+				}
+				sent++
+			}
+			<-s.writable
+		}
+		synctest.Wait()
+		if got := theirs.count(); got != 0 && got != sent { // the cells have command 0, PADDING, but for the header
+			t.Fatal(got, sent)
+		}
+	})
+}
+
+// TestPadding: an idle link with a circuit pads at both ends within the time
+// that padding-spec names; one without pads for keepalive only.
+func TestPadding(t *testing.T) {
+	full := Config{Padding: DefaultPadding()}
+	pair(t, full, full, func(a, b *Channel, accepted chan *sink) {
+		in := func(c *Channel) uint64 { return c.cfg.Stats.CellsIn.Load() }
+		time.Sleep(4 * time.Minute)
+		if in(a)+in(b) != 0 {
+			t.Fatal("a link without circuits padded")
+		}
+		time.Sleep(10 * time.Minute)
+		if in(a) == 0 || in(b) == 0 {
+			t.Fatal("no keepalive")
+		}
+		c, err := a.Open(newSink())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SendControl(cell.CmdCreate2, nil); err != nil {
+			t.Fatal(err)
+		}
+		<-accepted
+		synctest.Wait()
+		before := in(a) + in(b)
+		time.Sleep(100 * time.Second)
+		// Both ends pad after 1.5 to 9.5 idle seconds: some 10 to 60 cells.
+		if n := in(a) + in(b) - before; n < 10 || n > 70 {
+			t.Fatalf("%d padding cells in 100 seconds", n)
+		}
+	})
+}
+
+// TestPaddingStop: a client that asks for none gets none.
+func TestPaddingStop(t *testing.T) {
+	pair(t, Config{Padding: PaddingConfig{Stop: true}}, Config{Padding: DefaultPadding()}, func(a, b *Channel, accepted chan *sink) {
+		c, err := a.Open(newSink())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SendControl(cell.CmdCreate2, nil); err != nil {
+			t.Fatal(err)
+		}
+		<-accepted
+		time.Sleep(time.Minute)
+		if n := a.cfg.Stats.CellsIn.Load(); n != 0 {
+			t.Fatalf("%d padding cells came", n)
+		}
+	})
+}
+
+// TestChannelRefuses: cells that break the link protocol cost the channel,
+// with a cause that says why.
+func TestChannelRefuses(t *testing.T) {
+	fixed := func(id uint32, cmd cell.Command) []byte { return cell.AppendFixed(nil, id, cmd, nil) }
+	for name, c := range map[string]struct {
+		b    []byte
+		want string
+	}{
+		"NETINFO again":        {fixed(0, cell.CmdNetinfo), "NETINFO"},
+		"CREATE2 with our IDs": {fixed(5, cell.CmdCreate2), "identifier"},
+		"CREATE2 on circuit 0": {fixed(0, cell.CmdCreate2), "identifier"},
+		"CREATE2 twice":        {append(fixed(1<<31|5, cell.CmdCreate2), fixed(1<<31|5, cell.CmdCreate2)...), "in use"},
+		"bad padding command":  {cell.AppendFixed(nil, 0, cell.CmdPaddingNegotiate, []byte{0, 9}), "PADDING_NEGOTIATE"},
+		"huge variable cell":   {[]byte{0, 0, 0, 0, 0xc0, 0xff, 0xff}, "65535"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pair(t, Config{}, Config{}, func(a, b *Channel, accepted chan *sink) {
+				if _, err := a.conn.Write(c.b); err != nil {
+					t.Fatal(err)
+				}
+				<-b.Done()
+				if err := b.Err(); !fault.Is(err, fault.Protocol) || !strings.Contains(err.Error(), c.want) {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
+// TestChannelIgnores: what a later protocol may send costs nothing.
+func TestChannelIgnores(t *testing.T) {
+	pair(t, Config{}, Config{}, func(a, b *Channel, accepted chan *sink) {
+		var junk []byte
+		junk = cell.AppendFixed(junk, 77, cell.CmdRelay, nil)   // no such circuit
+		junk = cell.AppendFixed(junk, 0, cell.Command(77), nil) // no such command
+		junk = cell.AppendVar(junk, 9, cell.Command(200), []byte("x"))
+		junk = cell.AppendVar(junk, 0, cell.CmdVPadding, make([]byte, 3000))
+		junk = cell.AppendFixed(junk, 77, cell.CmdDestroy, nil)
+		if _, err := a.conn.Write(junk); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if b.Err() != nil {
+			t.Fatal(b.Err())
+		}
+	})
+}
+
+// FuzzDispatch gives the reader bytes as a hostile peer may send them.
+func FuzzDispatch(f *testing.F) {
+	f.Add(cell.AppendFixed(nil, 1<<31|7, cell.CmdCreate2, []byte{0, 2, 0, 84}), true)
+	f.Add(cell.AppendVar(nil, 1<<31|7, cell.CmdLongCreate2, []byte{255, 2, 0, 4, 1, 2, 3, 4}), true)
+	f.Add(append(cell.AppendFixed(nil, 3, cell.CmdRelay, nil), cell.AppendFixed(nil, 3, cell.CmdDestroy, nil)...), false)
+	f.Fuzz(func(t *testing.T, b []byte, initiator bool) {
+		cfg := &Config{Now: time.Now, Log: slog.New(slog.DiscardHandler), Accept: func(c *Circ, _ cell.Command, _ []byte) { c.SetReceiver(newSink()) }}
+		ch := &Channel{link: &Link{Initiator: initiator}, cfg: cfg, circs: map[uint32]*Circ{}}
+		ch.cond = sync.NewCond(&ch.mu)
+		ch.pad = &padder{ch: ch, stopped: true}
+		for len(b) > 0 {
+			used, err := ch.dispatch(b)
+			if used < 0 || used > len(b) {
+				t.Fatalf("used %d of %d", used, len(b))
+			}
+			if err != nil || used == 0 {
+				return
+			}
+			b = b[used:]
+		}
+	})
+}
