@@ -3,6 +3,7 @@ package fte
 import (
 	"encoding/binary"
 	"io"
+	"slices"
 
 	"github.com/chivenet/chive/fte/lang"
 	"github.com/chivenet/chive/internal/fault"
@@ -145,7 +146,7 @@ func (w *cellWriter) append(dst, head, body []byte) ([]byte, error) {
 // emit appends the word of x.
 func (w *cellWriter) emit(dst []byte) ([]byte, error) {
 	at := len(dst)
-	dst = append(dst, make([]byte, w.word.Len())...)
+	dst = slices.Grow(dst, w.word.Len())[:at+w.word.Len()]
 	return dst, w.word.Unrank(dst[at:], w.x)
 }
 
