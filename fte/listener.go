@@ -248,11 +248,18 @@ func Relay(a, b net.Conn) (fromA, fromB int64, err error) {
 		if e == nil {
 			if h, ok := dst.(halfCloser); ok {
 				e = h.CloseWrite()
+			} else {
+				// It can't be told but by closing it, and then the other way
+				// is over too.
+				a.Close()
+				b.Close()
 			}
 		}
 		if e != nil {
 			once.Do(func() {
-				err = e
+				if !errors.Is(e, net.ErrClosed) && !errors.Is(e, io.ErrClosedPipe) {
+					err = e
+				}
 				a.Close()
 				b.Close()
 			})

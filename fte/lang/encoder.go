@@ -117,6 +117,9 @@ func (e *Encoder) chunk(dst, src []byte, padding uint64) ([]byte, bool) {
 	var tail [64]byte
 	tailAt := max(0, len(src)-40)
 	n := 1 + copy(tail[1:], src[tailAt:])
+	if tailAt > 0 {
+		tail[0] = src[tailAt-1]
+	}
 	binary.BigEndian.PutUint64(tail[n:], padding)
 	load := func(at int) uint64 {
 		if at < tailAt-1 {
