@@ -1,0 +1,140 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdir"
+)
+
+// isolated makes a client of a network whose relays cannot be reached.
+func isolated(t *testing.T, n *netdir.Network, dial func(context.Context, netip.AddrPort) (net.Conn, error)) *Client {
+	t.Helper()
+	c, err := New(Config{Network: n, Dial: dial})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+func refuse(context.Context, netip.AddrPort) (net.Conn, error) {
+	return nil, errors.New("refused by the test")
+}
+
+// TestRefusedDestinations: what no exit may be asked for fails at once, before
+// there is a directory.
+func TestRefusedDestinations(t *testing.T) {
+	c := isolated(t, netdir.Public(), refuse)
+	for _, host := range []string{"x.onion", "X.ONION.", "a.b.exit", "localhost", "127.0.0.1", "10.1.2.3", "192.168.0.1", "::1", "fe80::1", "fd00::1", "::ffff:127.0.0.1", "0.0.0.0", "169.254.1.1", "224.0.0.1"} {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		if _, err := c.Dial(ctx, Request{Host: host, Port: 80}); !fault.Is(err, fault.Refused) {
+			t.Errorf("dial %s: %v", host, err)
+		}
+		cancel()
+	}
+	for host, ok := range map[string]bool{"example.com": true, "192.0.2.1": true, "2001:db8::1": true, "onion": true} {
+		if _, err := c.dest(Request{Host: host, Port: 80}); (err == nil) != ok {
+			t.Errorf("%s: %v", host, err)
+		}
+	}
+}
+
+// TestNothingReachable: a client without a network says so, and stops.
+func TestNothingReachable(t *testing.T) {
+	c := isolated(t, netdir.Public(), refuse)
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if err := c.Wait(ctx); !fault.Is(err, fault.Timeout) || !strings.Contains(err.Error(), "consensus") {
+		t.Fatalf("wait: %v", err)
+	}
+	if _, err := c.Dial(ctx, Request{Host: "example.com", Port: 80}); !fault.Is(err, fault.Directory) {
+		t.Fatalf("dial: %v", err)
+	}
+	if b := c.Bootstrap(); b.Ready || b.Percent >= 78 {
+		t.Fatalf("%+v", b)
+	}
+}
+
+// TestPrivateRelays: the public network has no relay on a private address,
+// whatever its directory says.
+func TestPrivateRelays(t *testing.T) {
+	dialled := make(chan netip.AddrPort, 1)
+	dial := func(_ context.Context, a netip.AddrPort) (net.Conn, error) {
+		select {
+		case dialled <- a:
+		default:
+		}
+		return nil, errors.New("refused by the test")
+	}
+	n := &netdir.Network{Name: "t", Authorities: []netdir.Authority{{
+		Nickname: "a", V3Ident: ident.RSAID{1}, RSA: ident.RSAID{2}, ORPorts: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:1")},
+	}}}
+	strict := isolated(t, n, dial)
+	if _, err := strict.dial(context.Background(), n.Authorities[0].ORPorts[0]); !fault.Is(err, fault.Directory) {
+		t.Fatal(err)
+	}
+	select {
+	case a := <-dialled:
+		t.Fatal("dialled", a)
+	default:
+	}
+	lab := *n
+	lab.Testing.AllowPrivateAddresses = true
+	if _, err := isolated(t, &lab, dial).dial(context.Background(), n.Authorities[0].ORPorts[0]); fault.Is(err, fault.Directory) {
+		t.Fatal(err)
+	}
+	<-dialled
+}
+
+// TestFallbacksBeforeAuthorities: authorities are asked when nobody else is
+// left, and caches that failed are passed over for a while.
+func TestFallbacksBeforeAuthorities(t *testing.T) {
+	addr := []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:1")}
+	n := &netdir.Network{
+		Name:        "t",
+		Authorities: []netdir.Authority{{Nickname: "a", V3Ident: ident.RSAID{1}, RSA: ident.RSAID{2}, ORPorts: addr}},
+		Fallbacks:   []netdir.Fallback{{RSA: ident.RSAID{3}, ORPorts: addr}, {RSA: ident.RSAID{4}, ORPorts: addr}},
+	}
+	c := isolated(t, n, refuse)
+	k := newCaches(c)
+	pick := func(avoid ...ident.RelayID) ident.RSAID {
+		t.Helper()
+		target, _, err := k.fallback(avoid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return target.RSA
+	}
+	for range 50 {
+		if id := pick(); id == (ident.RSAID{2}) {
+			t.Fatal("an authority was asked first")
+		}
+	}
+	k.fail(ident.RSAID{3})
+	if id := pick(); id != (ident.RSAID{4}) {
+		t.Fatal(id)
+	}
+	if id := pick(ident.RelayID{RSA: ident.RSAID{4}}); id != (ident.RSAID{2}) {
+		t.Fatal(id)
+	}
+	k.fail(ident.RSAID{2})
+	k.fail(ident.RSAID{4})
+	if id := pick(); id.IsZero() {
+		t.Fatal("when all failed one of them is tried again")
+	}
+	if _, _, err := newCaches(isolated(t, &netdir.Network{Name: "e", Authorities: []netdir.Authority{{Nickname: "a"}}}, refuse)).fallback(nil); !fault.Is(err, fault.Config) {
+		t.Fatal(err)
+	}
+}
