@@ -109,6 +109,19 @@ func (c *Consensus) verifyOne(id ident.RSAID, cert func(KeyPair) *AuthCert, now 
 	v.Missing, v.Bad = append(v.Missing, missing...), append(v.Bad, bad...)
 }
 
+// CheckSignature checks one signature of the consensus by the certificate's
+// signing key.
+func (c *Consensus) CheckSignature(sig *Signature, crt *AuthCert) error {
+	if sig.KeyPair != crt.KeyPair() {
+		return fault.New(fault.Directory, "the signature is by another key than the certificate's")
+	}
+	digest := c.SHA1[:]
+	if sig.Algorithm == "sha256" {
+		digest = c.SHA256[:]
+	}
+	return verifyRSA(crt.SigningKey, digest, sig.Sig)
+}
+
 // AppendUnsigned writes the consensus up to and without its signatures, and
 // sets the digests.
 func (c *Consensus) AppendUnsigned(dst []byte) []byte {

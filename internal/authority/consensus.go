@@ -1,0 +1,259 @@
+package authority
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/protover"
+)
+
+// Methods are the consensus methods that Chive computes: 34 is the first
+// without "package" lines, 35 the first with family keys in
+// microdescriptors, which is all that differs (C tor 0.4.9 knows 32 to 35).
+var Methods = []int{34, 35}
+
+// Rules is what the authorities of a network agree on besides their votes.
+type Rules struct {
+	Authorities int  // how many there are, voting or not
+	NoSRV       bool // shared randomness is switched off
+	// FreshSRV says that the shared random value was computed for this very
+	// round, which asks for a greater majority (srv-spec, "including the SRV in
+	// the consensus").
+	FreshSRV bool
+}
+
+// Compute computes the consensus of some votes, at most one from each
+// authority (dir-spec, "computing a consensus from a set of votes"), without
+// signatures. Every authority that has the same votes computes the same bytes,
+// C tor's included.
+func Compute(votes []*netdoc.Vote, flavor netdoc.Flavor, rules Rules) (*netdoc.Consensus, error) {
+	if len(votes) <= rules.Authorities/2 {
+		return nil, fault.New(fault.Directory, "consensus: votes of %d of %d authorities are no majority", len(votes), rules.Authorities)
+	}
+	if len(votes) > rules.Authorities {
+		return nil, fault.New(fault.Local, "consensus: %d votes of %d authorities", len(votes), rules.Authorities)
+	}
+	votes = slices.Clone(votes)
+	slices.SortFunc(votes, func(a, b *netdoc.Vote) int {
+		return bytes.Compare(a.Source.Identity[:], b.Source.Identity[:])
+	})
+	c := &computation{votes: votes, rules: rules, out: &netdoc.Consensus{}}
+	c.out.Flavor = flavor
+	if c.out.Method = chooseMethod(votes); !slices.Contains(Methods, c.out.Method) {
+		return nil, fault.New(fault.Directory, "consensus: the authorities agree on method %d, and this one knows %v", c.out.Method, Methods)
+	}
+	c.preamble()
+	all := c.routers()
+	if w, err := netdoc.ComputeBandwidthWeights(all, max(1, c.param("bwweightscale", 10000))); err == nil {
+		c.out.BandwidthWeights = w
+	} // else the network cannot be balanced, and the consensus has no such line
+	return c.out, nil
+}
+
+// computation is the state of computing one consensus.
+type computation struct {
+	votes []*netdoc.Vote // by authority
+	rules Rules
+	out   *netdoc.Consensus
+}
+
+// chooseMethod returns the highest method that more than two thirds of the
+// voters know, or 1.
+func chooseMethod(votes []*netdoc.Vote) int {
+	best := 1
+	counts := map[int]int{}
+	for _, v := range votes {
+		for _, m := range slices.Compact(slices.Sorted(slices.Values(v.Methods))) {
+			if counts[m]++; counts[m] > len(votes)*2/3 {
+				best = max(best, m)
+			}
+		}
+	}
+	return best
+}
+
+func (c *computation) preamble() {
+	o := c.out
+	o.Lifetime = netdoc.Lifetime{
+		ValidAfter: c.medianTime(func(v *netdoc.Vote) time.Time { return v.ValidAfter }),
+		FreshUntil: c.medianTime(func(v *netdoc.Vote) time.Time { return v.FreshUntil }),
+		ValidUntil: c.medianTime(func(v *netdoc.Vote) time.Time { return v.ValidUntil }),
+	}
+	o.VoteDelay = lowMedian(each(c.votes, func(v *netdoc.Vote) time.Duration { return v.VoteDelay }))
+	o.DistDelay = lowMedian(each(c.votes, func(v *netdoc.Vote) time.Duration { return v.DistDelay }))
+	o.ClientVersions = c.versions(func(v *netdoc.Vote) string { return v.ClientVersions })
+	o.ServerVersions = c.versions(func(v *netdoc.Vote) string { return v.ServerVersions })
+	for _, v := range c.votes {
+		o.KnownFlags = append(o.KnownFlags, v.KnownFlags...)
+	}
+	o.KnownFlags = slices.Compact(slices.Sorted(slices.Values(append(o.KnownFlags, "NoEdConsensus"))))
+	half, twoThirds := (c.rules.Authorities+1)/2, (c.rules.Authorities*2+2)/3
+	o.RecommendedClient = c.protocols(half, func(v *netdoc.Vote) protover.Set { return v.RecommendedClient })
+	o.RecommendedRelay = c.protocols(half, func(v *netdoc.Vote) protover.Set { return v.RecommendedRelay })
+	o.RequiredClient = c.protocols(twoThirds, func(v *netdoc.Vote) protover.Set { return v.RequiredClient })
+	o.RequiredRelay = c.protocols(twoThirds, func(v *netdoc.Vote) protover.Set { return v.RequiredRelay })
+	o.Params = c.params()
+	if !c.rules.NoSRV {
+		agree := int(c.param("AuthDirNumSRVAgreements", int32(c.rules.Authorities*2/3)))
+		o.SharedRandPrevious = c.sharedRandom(agree, func(v *netdoc.Vote) *netdoc.SharedRandom { return v.SharedRandPrevious })
+		o.SharedRandCurrent = c.sharedRandom(agree, func(v *netdoc.Vote) *netdoc.SharedRandom { return v.SharedRandCurrent })
+	}
+	for _, v := range c.votes {
+		src := v.Source
+		src.VoteDigest = v.Digest
+		o.Sources = append(o.Sources, src)
+	}
+}
+
+func (c *computation) medianTime(get func(*netdoc.Vote) time.Time) time.Time {
+	unix := lowMedian(each(c.votes, func(v *netdoc.Vote) int64 { return get(v).Unix() }))
+	return time.Unix(unix, 0).UTC()
+}
+
+// versions returns the versions that more than half of the authorities that
+// recommend versions recommend.
+func (c *computation) versions(get func(*netdoc.Vote) string) string {
+	var all []string
+	voters := 0
+	for _, v := range c.votes {
+		if !v.HasVersions {
+			continue
+		}
+		voters++
+		var list []string
+		for _, s := range strings.Split(get(v), ",") {
+			if s = strings.TrimSpace(s); s != "" {
+				list = append(list, s)
+			}
+		}
+		slices.SortStableFunc(list, compareVersions)
+		all = append(all, slices.CompactFunc(list, func(a, b string) bool { return compareVersions(a, b) == 0 })...)
+	}
+	slices.SortStableFunc(all, compareVersions)
+	var good []string
+	for i := 0; i < len(all); {
+		j := i + 1
+		for j < len(all) && all[j] == all[i] {
+			j++
+		}
+		if j-i > voters/2 {
+			good = append(good, all[i])
+		}
+		i = j
+	}
+	return strings.Join(good, ",")
+}
+
+func (c *computation) protocols(threshold int, get func(*netdoc.Vote) protover.Set) protover.Set {
+	return protover.Vote(each(c.votes, get), threshold)
+}
+
+// minParamVotes is how many votes a parameter needs when a majority does not
+// vote on it.
+const minParamVotes = 3
+
+// params returns the low medians of the parameters that enough authorities
+// vote on.
+func (c *computation) params() netdoc.Params {
+	votes := map[string][]int32{}
+	for _, v := range c.votes {
+		for _, p := range v.Params {
+			votes[p.Name] = append(votes[p.Name], p.Value)
+		}
+	}
+	var out netdoc.Params
+	for name, vals := range votes {
+		if len(vals) > c.rules.Authorities/2 || len(vals) >= minParamVotes {
+			out = append(out, netdoc.Param{Name: name, Value: lowMedian(vals)})
+		}
+	}
+	// C tor sorts "NAME=VALUE"; "=" sorts before letters, so that a name goes
+	// before a longer one that begins with it, but behind one that goes on with
+	// a digit or "-".
+	slices.SortFunc(out, func(a, b netdoc.Param) int { return strings.Compare(a.Name+"=", b.Name+"=") })
+	return out
+}
+
+// param returns a parameter that the consensus itself depends on.
+func (c *computation) param(name string, def int32) int32 {
+	for _, p := range c.out.Params { // in an order that Lookup cannot search
+		if p.Name == name {
+			return p.Value
+		}
+	}
+	return def
+}
+
+// sharedRandom returns the value that most voters give, if they are enough.
+func (c *computation) sharedRandom(agree int, get func(*netdoc.Vote) *netdoc.SharedRandom) *netdoc.SharedRandom {
+	var vals []*netdoc.SharedRandom
+	for _, v := range c.votes {
+		if r := get(v); v.SharedRandParticipate && r != nil {
+			vals = append(vals, r)
+		}
+	}
+	best, n := mostFrequent(vals, func(a, b *netdoc.SharedRandom) int { return bytes.Compare(a.Value[:], b.Value[:]) })
+	if n <= c.rules.Authorities/2 || (c.rules.FreshSRV && n < agree) {
+		return nil
+	}
+	return best
+}
+
+// each maps a list.
+func each[T, U any](list []T, f func(T) U) []U {
+	out := make([]U, len(list))
+	for i, v := range list {
+		out[i] = f(v)
+	}
+	return out
+}
+
+// lowMedian returns the median, the lower one of two. The list must not be
+// empty; it is sorted.
+func lowMedian[T cmp.Ordered](list []T) T {
+	slices.Sort(list)
+	return list[(len(list)-1)/2]
+}
+
+// mostFrequent returns the value that is there most often, the greatest of
+// several, and how often that is. The list is sorted.
+func mostFrequent[T any](list []T, compare func(a, b T) int) (best T, count int) {
+	slices.SortStableFunc(list, compare)
+	for i := 0; i < len(list); {
+		j := i + 1
+		for j < len(list) && compare(list[i], list[j]) == 0 {
+			j++
+		}
+		if j-i >= count {
+			best, count = list[i], j-i
+		}
+		i = j
+	}
+	return best, count
+}
+
+// findMicrodesc returns the digest that a vote's "m" lines give for a method.
+func findMicrodesc(rs *netdoc.RouterStatus, method int) (digest [32]byte, ok bool) {
+	want := strconv.Itoa(method)
+	for _, line := range rs.Microdescs {
+		methods, rest, _ := strings.Cut(line, " ")
+		if !slices.Contains(strings.Split(methods, ","), want) {
+			continue
+		}
+		for _, w := range strings.Fields(rest) {
+			if b64, found := strings.CutPrefix(w, "sha256="); found {
+				id, err := ident.ParseEd25519ID(b64) // 32 bytes of base64
+				return [32]byte(id), err == nil
+			}
+		}
+		return digest, false
+	}
+	return digest, false
+}

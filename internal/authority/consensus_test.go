@@ -1,0 +1,138 @@
+package authority
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+func readFile(t testing.TB, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("testdata", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func readVotes(t testing.TB, dir string) []*netdoc.Vote {
+	t.Helper()
+	var votes []*netdoc.Vote
+	netdoc.ParseVotes(readFile(t, dir+"/v3-status-votes"), func(v *netdoc.Vote, err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		votes = append(votes, v)
+	})
+	return votes
+}
+
+// unsigned cuts the signatures off.
+func unsigned(b []byte) []byte {
+	return b[:bytes.Index(b, []byte("\ndirectory-signature "))+1]
+}
+
+// C tor's authorities computed these consensuses of these votes.
+func TestComputeAsCTor(t *testing.T) {
+	for dir, n := range map[string]int{"one": 1, "three": 3, "five": 5} {
+		votes := readVotes(t, dir)
+		if len(votes) != n {
+			t.Fatalf("%s: %d votes", dir, len(votes))
+		}
+		for f, file := range map[netdoc.Flavor]string{netdoc.FlavorNS: "cached-consensus", netdoc.FlavorMicrodesc: "cached-microdesc-consensus"} {
+			c, err := Compute(votes, f, Rules{Authorities: n})
+			if err != nil {
+				t.Errorf("%s %v: %v", dir, f, err)
+				continue
+			}
+			got, want := c.AppendUnsigned(nil), unsigned(readFile(t, dir+"/"+file))
+			if !bytes.Equal(got, want) {
+				a, b := strings.Split(string(got), "\n"), strings.Split(string(want), "\n")
+				for i := range min(len(a), len(b)) {
+					if a[i] != b[i] {
+						t.Errorf("%s %v: line %d:\n%s\n%s", dir, f, i+1, a[i], b[i])
+						break
+					}
+				}
+			}
+			slices.Reverse(votes)
+			again, err := Compute(votes, f, Rules{Authorities: n})
+			if err != nil || !bytes.Equal(again.AppendUnsigned(nil), got) {
+				t.Errorf("%s %v: the order of votes matters (%v)", dir, f, err)
+			}
+		}
+	}
+}
+
+func TestComputeRefuses(t *testing.T) {
+	votes := readVotes(t, "three")
+	if _, err := Compute(votes[:1], netdoc.FlavorNS, Rules{Authorities: 3}); err == nil {
+		t.Error("one vote of three was a majority")
+	}
+	if _, err := Compute(votes, netdoc.FlavorNS, Rules{Authorities: 2}); err == nil {
+		t.Error("more votes than authorities")
+	}
+	for _, v := range votes[:2] {
+		v.Methods = []int{32, 33, 36}
+	}
+	if _, err := Compute(votes, netdoc.FlavorNS, Rules{Authorities: 3}); err == nil || !strings.Contains(err.Error(), "method") {
+		t.Error(err)
+	}
+}
+
+func TestChooseMethod(t *testing.T) {
+	for _, c := range []struct {
+		votes [][]int
+		want  int
+	}{
+		{[][]int{{34, 35}}, 35},
+		{[][]int{{34, 35}, {34, 35}, {33, 34}}, 34}, // two of three are not more than two thirds
+		{[][]int{{34, 35}, {34, 35}, {34, 35}, {34}}, 35},
+		{[][]int{{34, 34, 34}, {33}}, 1},
+	} {
+		var votes []*netdoc.Vote
+		for _, m := range c.votes {
+			votes = append(votes, &netdoc.Vote{Methods: m})
+		}
+		if got := chooseMethod(votes); got != c.want {
+			t.Errorf("%v: %d, not %d", c.votes, got, c.want)
+		}
+	}
+}
+
+func TestVersionOrder(t *testing.T) {
+	in := []string{"0.1.2pre3", "0.1.2rc1", "0.1.2", "0.1.2.1-alpha", "0.1.2.1-alpha-dev", "Tor 0.1.2.1-beta", "0.4.9.2", "0.4.9.11 (git-ab)", "0.4.9.11 (git-ac)", "Chive 1", "junk"}
+	for i := range in {
+		for j := range in {
+			got := compareVersions(in[i], in[j])
+			if (i < j && got >= 0) || (i > j && got <= 0) || (i == j && got != 0) {
+				t.Errorf("%q, %q: %d", in[i], in[j], got)
+			}
+		}
+	}
+}
+
+// A relay's identities are what a majority sees; what one authority alone
+// says is left out.
+func TestCollate(t *testing.T) {
+	rs := func(rsa, ed byte, listed bool) netdoc.RouterStatus {
+		return netdoc.RouterStatus{RSA: [20]byte{rsa}, Ed: [32]byte{ed}, EdListed: listed}
+	}
+	votes := []*netdoc.Vote{
+		{Routers: []netdoc.RouterStatus{rs(1, 1, true), rs(2, 2, true), rs(3, 3, true)}},
+		{Routers: []netdoc.RouterStatus{rs(1, 1, true), rs(2, 9, true), rs(4, 4, true)}},
+		{Routers: []netdoc.RouterStatus{rs(1, 7, true), rs(2, 0, false)}},
+	}
+	got := collate(votes, 3)
+	if len(got) != 2 || len(got[0]) != 2 || len(got[1]) != 3 {
+		t.Fatalf("%v", got)
+	}
+	if !got[0][0].reflects || !got[0][1].reflects || got[1][0].reflects {
+		t.Errorf("%v", got)
+	}
+}

@@ -1,0 +1,259 @@
+package authority
+
+import (
+	"bytes"
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// noPublished is the date that microdesc consensuses give every relay since
+// method 33: diffs get smaller by it.
+var noPublished = time.Date(2038, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// maxUnmeasured caps the weight of relays that too few have measured, in
+// kilobytes a second, unless the parameter maxunmeasuredbw says otherwise.
+const maxUnmeasured = 20
+
+// opinion is what one authority says about a relay.
+type opinion struct {
+	*netdoc.RouterStatus
+	voter int
+	// reflects is whether the entry's Ed25519 identity is the one that the
+	// majority sees with this RSA identity.
+	reflects bool
+}
+
+// collate returns, for every relay that a majority may list, what the
+// authorities say about it, in the order of identities and of voters. Where a
+// majority agrees on both identities, entries with another Ed25519 identity are
+// left out (dir-spec, "computing a consensus").
+func collate(votes []*netdoc.Vote, authorities int) [][]opinion {
+	type pair struct {
+		rsa ident.RSAID
+		ed  ident.Ed25519ID
+	}
+	byRSA := map[ident.RSAID][]opinion{}
+	byBoth := map[pair]int{}
+	for i, v := range votes {
+		for j := range v.Routers {
+			rs := &v.Routers[j]
+			byRSA[rs.RSA] = append(byRSA[rs.RSA], opinion{RouterStatus: rs, voter: i})
+			if rs.EdListed {
+				byBoth[pair{rs.RSA, rs.Ed}]++
+			}
+		}
+	}
+	var out [][]opinion
+	for rsa, list := range byRSA {
+		for i := range list {
+			if list[i].EdListed && byBoth[pair{rsa, list[i].Ed}] > authorities/2 {
+				list = agreeing(list, list[i].Ed)
+				break
+			}
+		}
+		if len(list) > authorities/2 {
+			out = append(out, list)
+		}
+	}
+	slices.SortFunc(out, func(a, b []opinion) int { return bytes.Compare(a[0].RSA[:], b[0].RSA[:]) })
+	return out
+}
+
+// agreeing returns the entries with that Ed25519 identity, and those that do
+// not speak about one.
+func agreeing(list []opinion, ed ident.Ed25519ID) []opinion {
+	var out []opinion
+	for _, o := range list {
+		if o.EdListed && o.Ed != ed {
+			continue
+		}
+		o.reflects = o.EdListed
+		out = append(out, o)
+	}
+	return out
+}
+
+// routers computes the consensus's entries. It returns them and those that this
+// flavor leaves out, which count for the weights all the same.
+func (c *computation) routers() (all []netdoc.RouterStatus) {
+	measuring := 0
+	for _, v := range c.votes {
+		if slices.ContainsFunc(v.Routers, func(rs netdoc.RouterStatus) bool { return rs.HasMeasured }) {
+			measuring++
+		}
+	}
+	limit := max(1, c.param("maxunmeasuredbw", maxUnmeasured))
+	flags := c.flagVoters()
+	for _, list := range collate(c.votes, c.rules.Authorities) {
+		rs, listed := c.router(list, flags)
+		if !listed {
+			continue
+		}
+		setBandwidth(&rs, list, measuring, uint32(limit))
+		all = append(all, rs)
+		if c.out.Flavor == netdoc.FlavorMicrodesc {
+			rs.Policy = nil
+			if rs.Microdesc == [32]byte{} {
+				continue
+			}
+		}
+		c.out.Routers = append(c.out.Routers, rs)
+	}
+	return all
+}
+
+// router computes one entry but for its bandwidth, and reports whether the
+// relay is listed at all: it must be running and valid.
+func (c *computation) router(list []opinion, voters flagVoters) (rs netdoc.RouterStatus, listed bool) {
+	most := popular(list)
+	same := func(o opinion) bool { return compareStatus(o.RouterStatus, most) == 0 }
+	rs = netdoc.RouterStatus{
+		Nickname: most.Nickname, RSA: most.RSA, Descriptor: most.Descriptor, Published: most.Published,
+		Addr: most.Addr, ORPort: most.ORPort, DirPort: most.DirPort,
+	}
+	if rs.Flags, listed = voters.choose(list, c.rules.Authorities, c.out.KnownFlags); !listed {
+		return rs, false
+	}
+	var alt []netip.AddrPort
+	var digests [][32]byte
+	for _, o := range list {
+		if !same(o) {
+			continue
+		}
+		if i := slices.IndexFunc(o.ORAddrs, func(a netip.AddrPort) bool { return a.Addr().Is6() && a.Port() != 0 }); i >= 0 {
+			alt = append(alt, o.ORAddrs[i])
+		}
+		if d, ok := findMicrodesc(o.RouterStatus, c.out.Method); ok {
+			digests = append(digests, d)
+		}
+	}
+	if a, n := mostFrequent(alt, compareORAddr); n > 0 {
+		rs.ORAddrs = []netip.AddrPort{a}
+	}
+	if d, n := mostFrequent(digests, func(a, b [32]byte) int { return bytes.Compare(a[:], b[:]) }); n > 0 {
+		rs.Microdesc = d
+	}
+	if c.out.Flavor == netdoc.FlavorMicrodesc {
+		rs.Published = noPublished
+	}
+	rs.Version = chooseVersion(list)
+	var protos []string
+	for _, o := range list {
+		if o.Proto != "" {
+			protos = append(protos, o.Proto)
+		}
+	}
+	rs.Proto, _ = mostFrequent(protos, strings.Compare)
+	rs.Policy = choosePolicy(list, rs.Descriptor)
+	return rs, true
+}
+
+// chooseVersion returns the version that most give, the highest of several.
+func chooseVersion(list []opinion) string {
+	var all []string
+	for _, o := range list {
+		if o.Version != "" {
+			all = append(all, o.Version)
+		}
+	}
+	best, count := "", 0
+	slices.SortStableFunc(all, compareVersions)
+	for i := 0; i < len(all); {
+		j := i + 1
+		for j < len(all) && all[j] == all[i] {
+			j++
+		}
+		if j-i >= count {
+			best, count = all[i], j-i
+		}
+		i = j
+	}
+	return best
+}
+
+// choosePolicy returns the policy summary that most give for the descriptor;
+// where none does, the one that most give at all.
+func choosePolicy(list []opinion, descriptor [20]byte) *netdoc.PortPolicy {
+	var of, any []*netdoc.PortPolicy
+	for _, o := range list {
+		if o.Policy == nil {
+			continue
+		}
+		any = append(any, o.Policy)
+		if o.Descriptor == descriptor {
+			of = append(of, o.Policy)
+		}
+	}
+	if len(of) == 0 {
+		of = any
+	}
+	best, _ := mostFrequent(of, func(a, b *netdoc.PortPolicy) int { return strings.Compare(a.String(), b.String()) })
+	return best
+}
+
+// setBandwidth chooses the weight: the median of the measurements where there
+// are three, else that of what relays claim, capped when others are measured.
+func setBandwidth(rs *netdoc.RouterStatus, list []opinion, measuring int, limit uint32) {
+	var measured, claimed []uint32
+	for _, o := range list {
+		if o.HasMeasured {
+			measured = append(measured, o.Measured)
+		}
+		if o.HasBandwidth {
+			claimed = append(claimed, o.Bandwidth)
+		}
+	}
+	switch {
+	case len(measured) > 2:
+		rs.HasBandwidth, rs.Bandwidth = true, lowMedian(measured)
+	case len(claimed) > 0:
+		rs.HasBandwidth, rs.Unmeasured, rs.Bandwidth = true, true, lowMedian(claimed)
+		if measuring > 2 {
+			rs.Bandwidth = min(rs.Bandwidth, limit)
+		}
+	}
+}
+
+// popular returns the entry that most agree on: of several the one published
+// last, then the one with the smaller descriptor digest.
+func popular(list []opinion) *netdoc.RouterStatus {
+	all := each(list, func(o opinion) *netdoc.RouterStatus { return o.RouterStatus })
+	slices.SortStableFunc(all, compareStatus)
+	var most *netdoc.RouterStatus
+	count := 0
+	for i := 0; i < len(all); {
+		j := i + 1
+		for j < len(all) && compareStatus(all[i], all[j]) == 0 {
+			j++
+		}
+		if n := j - i; n > count || (n == count && all[i].Published.After(most.Published)) {
+			most, count = all[i], n
+		}
+		i = j
+	}
+	return most
+}
+
+// compareStatus orders entries by descriptor; those of one descriptor differ
+// in nothing unless somebody lies, and are told apart all the same.
+func compareStatus(a, b *netdoc.RouterStatus) int {
+	return cmp.Or(
+		bytes.Compare(a.Descriptor[:], b.Descriptor[:]),
+		cmp.Compare(b.Published.Unix(), a.Published.Unix()),
+		strings.Compare(b.Nickname, a.Nickname),
+		a.Addr.Compare(b.Addr),
+		cmp.Compare(b.ORPort, a.ORPort),
+		cmp.Compare(b.DirPort, a.DirPort),
+	)
+}
+
+// compareORAddr orders addresses as C tor does: ports from high to low.
+func compareORAddr(a, b netip.AddrPort) int {
+	return cmp.Or(a.Addr().Compare(b.Addr()), cmp.Compare(b.Port(), a.Port()))
+}

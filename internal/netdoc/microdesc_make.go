@@ -1,0 +1,71 @@
+package netdoc
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"github.com/chivenet/chive/internal/ident"
+)
+
+// familyIDsMethod is the first consensus method with family keys in
+// microdescriptors.
+const familyIDsMethod = 35
+
+// MakeMicrodesc returns the microdescriptor of a relay and its digest, as
+// consensus methods from 32 on make it (dir-spec, "computing
+// microdescriptors").
+func MakeMicrodesc(d *RouterDesc, method int) ([]byte, [32]byte) {
+	b := appendLine(nil, microStart)
+	if d.OnionKey != nil {
+		b = AppendObject(b, rsaKeyObject, d.OnionKey)
+	}
+	b = appendLine(b, "ntor-onion-key", d.Ntor.String())
+	if len(d.Family) > 0 {
+		b = appendLine(b, "family", canonicalFamily(d.Family, d.RSA)...)
+	}
+	if method >= familyIDsMethod && len(d.FamilyIDs) > 0 {
+		var ids []string
+		for _, id := range d.FamilyIDs {
+			ids = append(ids, "ed25519:"+id.String())
+		}
+		slices.Sort(ids)
+		b = appendLine(b, "family-ids", slices.Compact(ids)...)
+	}
+	const nothing = "reject 1-65535"
+	if p := d.Policy.Summarize(false).String(); p != nothing {
+		b = appendLine(b, "p", p)
+	}
+	if d.Policy6 != nil && d.Policy6.String() != nothing {
+		b = appendLine(b, "p6", d.Policy6.String())
+	}
+	b = appendLine(b, "id", "ed25519", d.Ed.String())
+	return b, sha256.Sum256(b)
+}
+
+// canonicalFamily writes a family's members in one way: fingerprints in upper
+// case without a nickname, nicknames in lower case, the relay itself among
+// them, all sorted; words that are neither stay as they are.
+func canonicalFamily(words []string, self ident.RSAID) []string {
+	out := []string{"$" + self.String()}
+	for _, w := range words {
+		hexPart := strings.TrimPrefix(w, "$")
+		_, err := hex.DecodeString(hexPart[:min(40, len(hexPart))])
+		named := len(hexPart) == 40 || (len(hexPart) > 41 && (hexPart[40] == '=' || hexPart[40] == '~') && validNickname([]byte(hexPart[41:])))
+		switch {
+		case validNickname([]byte(w)):
+			out = append(out, strings.ToLower(w))
+		case err == nil && named:
+			out = append(out, "$"+strings.ToUpper(hexPart[:40]))
+		default:
+			out = append(out, w)
+			continue // C tor removes duplicates among what it understands only
+		}
+		if slices.Contains(out[:len(out)-1], out[len(out)-1]) {
+			out = out[:len(out)-1]
+		}
+	}
+	slices.Sort(out)
+	return out
+}
