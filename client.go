@@ -20,6 +20,7 @@ import (
 	"github.com/gofrs/flock"
 
 	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/metrics"
@@ -141,6 +142,7 @@ func (cfg *Config) inner(dir string) (client.Config, error) {
 		NumEntryGuards: cfg.NumEntryGuards, NumDirectoryGuards: cfg.NumDirectoryGuards,
 		BuildTimeout: cfg.CircuitBuildTimeout, StreamTimeout: cfg.StreamTimeout,
 		CGO: client.Switch(cfg.CGO), Congestion: client.Switch(cfg.CongestionControl), Conflux: client.Switch(cfg.Conflux),
+		PQ:   circuit.PQPolicy(cfg.PQ),
 		Pool: pool.Config{MaxDirtiness: cfg.MaxCircuitDirtiness},
 	}
 	switch cfg.Padding {

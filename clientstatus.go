@@ -16,12 +16,26 @@ func (c *Client) Status() Status {
 		Started:   s.Started,
 		Bootstrap: Bootstrap(s.Bootstrap),
 		Directory: Directory{ValidAfter: s.ValidAfter, FreshUntil: s.FreshUntil, ValidUntil: s.ValidUntil, Relays: s.Relays, Usable: s.Usable},
-		Guards:    []Guard{},
-		Channels:  s.Channels, Circuits: s.Circuits, Building: s.Building, Streams: s.Streams,
+		Guards:    []Guard{}, Open: []CircuitStatus{},
+		Channels: s.Channels, Circuits: s.Circuits, Building: s.Building, Streams: s.Streams,
 		Read: s.Read, Written: s.Written,
+	}
+	for _, c := range s.Open {
+		out.Open = append(out.Open, CircuitStatus{c.ID, protection(c.Hops)})
 	}
 	for i := range s.Guards.Guards {
 		out.Guards = append(out.Guards, guardOf(&s.Guards.Guards[i]))
+	}
+	return out
+}
+
+func protection(hops []client.HopProtection) []HopProtection {
+	out := make([]HopProtection, len(hops))
+	for i, h := range hops {
+		out[i].Handshake = h.Handshake
+		if !h.IsZero() {
+			out[i].PQ, out[i].Carriage = h.Set.String(), string(rune(h.Carriage))
+		}
 	}
 	return out
 }
@@ -54,7 +68,7 @@ func (co *core) hooks() client.Hooks {
 		},
 		Circuit: func(i client.CircuitInfo) {
 			if co.events.wanted() {
-				co.events.publish(&CircuitEvent{Time: time.Now(), ID: i.ID, State: State(i.State), Hops: i.Hops, Took: i.Took, Err: i.Err})
+				co.events.publish(&CircuitEvent{Time: time.Now(), ID: i.ID, State: State(i.State), Hops: i.Hops, Took: i.Took, Protection: protection(i.Protection), Err: i.Err})
 			}
 		},
 		Stream: func(i client.StreamInfo) {

@@ -71,6 +71,12 @@ type Config struct {
 	CongestionControl Switch
 	Conflux           Switch
 
+	// PQ says how much of each circuit ML-KEM-768 protects, beside X25519,
+	// against whoever records it today and has a quantum computer later. What
+	// relays can do is read from the signed directory; a hop that should be
+	// protected and fails is not tried without.
+	PQ PQPolicy
+
 	// Padding is channel padding (padding-spec).
 	Padding Padding
 }
@@ -85,6 +91,18 @@ const (
 	Off                // never
 )
 
+// PQPolicy says how much of a circuit has to be post-quantum.
+type PQPolicy uint8
+
+// The policies. PQPrefer does not change which relays are chosen: to choose by
+// what few relays can do would make a client stand out.
+const (
+	PQPrefer     PQPolicy = iota // every hop that can be
+	PQOff                        // none
+	PQRequireOne                 // every hop that can be, and one at least
+	PQRequireAll                 // every hop, each before the path goes on beyond it
+)
+
 // Padding says how much channel padding a client asks its guard for.
 type Padding uint8
 
@@ -97,6 +115,7 @@ const (
 
 var (
 	switchNames  = []string{"auto", "on", "off"}
+	pqNames      = []string{"prefer", "off", "require-one", "require-all"}
 	paddingNames = []string{"full", "reduced", "off"}
 )
 
@@ -108,6 +127,15 @@ func (s Switch) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
 // UnmarshalText reads what MarshalText writes.
 func (s *Switch) UnmarshalText(b []byte) error { return byName(switchNames, (*uint8)(s), b) }
+
+// String returns "prefer", "off", "require-one" or "require-all".
+func (p PQPolicy) String() string { return nameOf(pqNames, uint8(p)) }
+
+// MarshalText returns what String does.
+func (p PQPolicy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (p *PQPolicy) UnmarshalText(b []byte) error { return byName(pqNames, (*uint8)(p), b) }
 
 // String returns "full", "reduced" or "off".
 func (p Padding) String() string { return nameOf(paddingNames, uint8(p)) }
@@ -182,6 +210,9 @@ func (c *Config) Check() error {
 		if s > Off {
 			return fault.New(fault.Config, "a Switch has the value %d, which is none of its constants", s)
 		}
+	}
+	if c.PQ > PQRequireAll {
+		return fault.New(fault.Config, "PQ has the value %d, which is none of its constants", c.PQ)
 	}
 	if c.Padding > PaddingOff {
 		return fault.New(fault.Config, "Padding has the value %d, which is none of its constants", c.Padding)

@@ -24,7 +24,10 @@ type CircuitEvent struct {
 	Hops  int    // finished so far
 	// Took is the time of building, of each finished hop; complete when Open.
 	Took []time.Duration
-	Err  error // why it Failed or was Closed, when not for age
+	// Protection is what protects each finished hop, the guard's first, once the
+	// circuit is Open.
+	Protection []HopProtection
+	Err        error // why it Failed or was Closed, when not for age
 }
 
 // StreamEvent follows one stream. It does not say where to.

@@ -4,17 +4,34 @@ import "time"
 
 // Status is what a client is doing, at about one moment.
 type Status struct {
-	Network   string    `json:"network"` // its name
-	Started   time.Time `json:"started"`
-	Bootstrap Bootstrap `json:"bootstrap"`
-	Directory Directory `json:"directory"`
-	Guards    []Guard   `json:"guards"`   // in order of preference, those in use first
-	Channels  int       `json:"channels"` // open links to relays
-	Circuits  int       `json:"circuits"` // open circuits
-	Building  int       `json:"building"` // circuits being built
-	Streams   int       `json:"streams"`  // open streams
-	Read      uint64    `json:"read"`     // bytes that streams have delivered
-	Written   uint64    `json:"written"`  // bytes that streams have taken
+	Network   string          `json:"network"` // its name
+	Started   time.Time       `json:"started"`
+	Bootstrap Bootstrap       `json:"bootstrap"`
+	Directory Directory       `json:"directory"`
+	Guards    []Guard         `json:"guards"`   // in order of preference, those in use first
+	Channels  int             `json:"channels"` // open links to relays
+	Circuits  int             `json:"circuits"` // open circuits
+	Open      []CircuitStatus `json:"open"`     // these, the oldest first
+	Building  int             `json:"building"` // circuits being built
+	Streams   int             `json:"streams"`  // open streams
+	Read      uint64          `json:"read"`     // bytes that streams have delivered
+	Written   uint64          `json:"written"`  // bytes that streams have taken
+}
+
+// CircuitStatus is an open circuit.
+type CircuitStatus struct {
+	ID   uint64          `json:"id"`   // as in CircuitEvent
+	Hops []HopProtection `json:"hops"` // the guard first
+}
+
+// HopProtection is what protects one hop of a circuit.
+type HopProtection struct {
+	Handshake string `json:"handshake"` // what made the hop: "ntor", "ntor-v3" or "pq768"
+	// PQ is the ML-KEM parameter set, such as "pq768", and Carriage how it came
+	// to the hop: "A" in the handshake, "B" in a rekey after it. Both are empty
+	// when only X25519 protects the hop.
+	PQ       string `json:"pq,omitempty"`
+	Carriage string `json:"carriage,omitempty"`
 }
 
 // Bootstrap is how far a client has come on its way to carrying traffic.

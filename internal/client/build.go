@@ -62,11 +62,11 @@ func (c *Circ) ended(cause error) {
 	if u := c.path.Guard; u != nil {
 		u.Closed(time.Now(), c.byUs)
 	}
-	c.client.open.Add(-1)
+	c.client.forget(c)
 	if c.byUs {
 		cause = nil
 	}
-	c.client.cfg.Hooks.circuit(CircuitInfo{ID: c.id, State: Closed, Hops: len(c.path.Hops), Err: cause})
+	c.client.cfg.Hooks.circuit(CircuitInfo{ID: c.id, State: Closed, Hops: len(c.path.Hops), Protection: c.Protection(), Err: cause})
 }
 
 // Build implements pool.Builder.
@@ -98,7 +98,14 @@ func (c *Client) buildOne(ctx context.Context, spec pool.Spec) (*Circ, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &building{Client: c, id: c.ids.Add(1), path: p, slow: spec.Slow, start: now}
+	protect, err := c.cfg.PQ.Plan(c.cfg.PQSet, p.Targets())
+	if err != nil {
+		if p.Guard != nil {
+			p.Guard.Cancelled(now)
+		}
+		return nil, err
+	}
+	b := &building{protect: protect, Client: c, id: c.ids.Add(1), path: p, slow: spec.Slow, start: now}
 	c.making.Add(1)
 	defer c.making.Add(-1)
 	c.m.launched.Inc()
@@ -116,6 +123,12 @@ func (c *Client) buildOne(ctx context.Context, spec pool.Spec) (*Circ, error) {
 func (c *Client) need(s *path.Spec) {
 	if c.cfg.CGO == On {
 		s.NeedAll = append(s.NeedAll, path.CGO, path.CongestionControl)
+	}
+	switch pq := path.PostQuantum(c.cfg.PQSet); c.cfg.PQ {
+	case circuit.PQRequireAll:
+		s.NeedAll = append(s.NeedAll, pq)
+	case circuit.PQRequireOne:
+		s.NeedOne = append(s.NeedOne, pq)
 	}
 	if c.cfg.Congestion == On {
 		s.NeedExit = append(s.NeedExit, path.CongestionControl)
@@ -137,11 +150,12 @@ func (c *Client) hopOptions() circuit.HopOptions {
 // building is one circuit under construction.
 type building struct {
 	*Client
-	id    uint64
-	path  *path.Path
-	slow  func()
-	start time.Time
-	took  []time.Duration
+	id      uint64
+	path    *path.Path
+	slow    func()
+	start   time.Time
+	took    []time.Duration
+	protect []circuit.Protection
 
 	mu       sync.Mutex // guards what follows
 	hops     int        // built
@@ -206,26 +220,27 @@ func (b *building) hopByHop(ctx context.Context) (*Circ, error) {
 		return nil, err
 	}
 	opts.Fast = targets[0].Ntor.IsZero()
-	cc, err := circuit.Create(ctx, b.env, ch, targets[0], opts)
+	cc, err := circuit.Build(ctx, b.env, ch, &circuit.Route{
+		Targets: targets, Options: opts, Protect: b.protect, Strict: b.cfg.PQ.Strict(),
+		Built: func(n int) {
+			if n == 2 && b.path.Guard != nil {
+				b.path.Guard.Extended()
+			}
+			b.built(n)
+		},
+	})
 	if err != nil {
+		var at *circuit.BuildError
+		if errors.As(err, &at) && at.Hop > 1 {
+			err = &pool.HopError{Relay: targets[at.Hop-1].RSA, Err: err}
+		}
 		return nil, err
 	}
-	opts.Fast = false
-	b.built(1)
-	for i, t := range targets[1:] {
-		if err := cc.Extend(ctx, t, opts); err != nil {
-			return nil, &pool.HopError{Relay: t.RSA, Err: err}
-		}
-		if i == 0 && b.path.Guard != nil {
-			b.path.Guard.Extended()
-		}
-		b.built(i + 2)
-	}
 	circ := &Circ{Circuit: cc, id: b.id, client: b.Client, path: b.path, took: b.took}
-	b.open.Add(1)
+	b.remember(circ)
 	cc.OnClose(circ.ended)
-	b.m.built(b.took)
-	b.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Open, Hops: len(targets), Took: b.took})
+	b.m.built(b.took, circ.Protection())
+	b.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Open, Hops: len(targets), Took: b.took, Protection: circ.Protection()})
 	return circ, nil
 }
 

@@ -21,6 +21,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/guard"
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/path"
@@ -54,7 +55,11 @@ type Config struct {
 	StreamTimeout      time.Duration // zero: 10 s, then 15 s
 
 	CGO, Congestion, Conflux Switch
-	Padding                  channel.PaddingConfig
+	// PQ says which hops ML-KEM has to protect, PQSet with what; zero is
+	// ML-KEM-768.
+	PQ      circuit.PQPolicy
+	PQSet   handshake.PQSet
+	Padding channel.PaddingConfig
 
 	// Dial opens connections to relays; nil: TCP.
 	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
@@ -86,12 +91,14 @@ type Client struct {
 	started time.Time
 	ids     atomic.Uint64 // of circuits and streams
 	streams atomic.Int64
-	open    atomic.Int64 // circuits
 	making  atomic.Int64 // circuits being built
 
 	poolReady chan struct{} // closed when pool is set
 	firstCirc chan struct{} // closed when the first circuit was built
 	firstOnce sync.Once
+
+	cmu   sync.Mutex       // guards circs
+	circs map[uint64]*Circ // open circuits, by number
 
 	tmu      sync.Mutex // guards timeouts
 	timeouts *cbt.Estimator
@@ -105,6 +112,9 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.PQSet == 0 {
+		cfg.PQSet = handshake.PQ768
+	}
 	if cfg.Dial == nil {
 		cfg.Dial = dialTCP
 	}
@@ -113,7 +123,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, log: cfg.Log, started: time.Now(),
-		poolReady: make(chan struct{}), firstCirc: make(chan struct{}),
+		poolReady: make(chan struct{}), firstCirc: make(chan struct{}), circs: map[uint64]*Circ{},
 	}
 	c.boot = Bootstrap{Stage: "starting"}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())

@@ -24,7 +24,9 @@ type CircuitInfo struct {
 	State State
 	Hops  int             // finished
 	Took  []time.Duration // since the start, of each finished hop
-	Err   error
+	// Protection is what protects each hop, once the circuit is Open.
+	Protection []HopProtection
+	Err        error
 }
 
 // StreamInfo follows one stream; it does not say where to.
@@ -128,6 +130,7 @@ type Status struct {
 	Relays, Usable                                   int
 	Guards                                           guard.Status
 	Channels, Circuits, Building, Streams            int
+	Open                                             []CircuitStatus // the oldest first
 	Read, Written                                    uint64
 	CellsIn, CellsOut, BytesIn, BytesOut, RecordsOut uint64
 }
@@ -136,11 +139,12 @@ type Status struct {
 func (c *Client) Status() Status {
 	s := Status{
 		Started: c.started, Bootstrap: c.Bootstrap(), Guards: c.guards.Status(time.Now()),
-		Channels: len(c.chans.Channels()), Circuits: int(c.open.Load()), Building: int(c.making.Load()),
+		Channels: len(c.chans.Channels()), Circuits: int(c.open()), Building: int(c.making.Load()),
 		Streams: int(c.streams.Load()), Read: c.m.read.Value(), Written: c.m.written.Value(),
 		CellsIn: c.stats.CellsIn.Load(), CellsOut: c.stats.CellsOut.Load(),
 		BytesIn: c.stats.BytesIn.Load(), BytesOut: c.stats.BytesOut.Load(), RecordsOut: c.stats.RecordsOut.Load(),
 	}
+	s.Open = c.circuits()
 	if d := c.dirs.Directory(); d != nil {
 		s.ValidAfter, s.FreshUntil, s.ValidUntil = d.ValidAfter(), d.FreshUntil(), d.ValidUntil()
 		s.Relays = d.Len()

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/metrics"
 )
 
@@ -14,6 +15,8 @@ type clientMetrics struct {
 	read, written              *metrics.Counter
 	connect                    *metrics.Histogram
 	hops                       [8]*metrics.Histogram
+	protected                  map[handshake.Carriage]*metrics.Counter // hops, by carriage; zero: none
+	whole, part, bare          *metrics.Counter                        // circuits
 }
 
 func newMetrics(r *metrics.Registry, c *Client) *clientMetrics {
@@ -27,10 +30,17 @@ func newMetrics(r *metrics.Registry, c *Client) *clientMetrics {
 		written:       r.Counter("chive_stream_written_bytes_total", "Bytes that closed streams took."),
 		connect:       r.Histogram("chive_stream_connect_seconds", "Time from a request to CONNECTED."),
 	}
+	m.protected = map[handshake.Carriage]*metrics.Counter{}
+	for how, name := range map[handshake.Carriage]string{0: "classical", handshake.CarriageA: "post-quantum-a", handshake.CarriageB: "post-quantum-b"} {
+		m.protected[how] = r.Counter(fmt.Sprintf(`chive_hops_built_total{protection="%s"}`, name), "Hops of completed circuits, by what protects them.")
+	}
+	for name, into := range map[string]**metrics.Counter{"all": &m.whole, "some": &m.part, "none": &m.bare} {
+		*into = r.Counter(fmt.Sprintf(`chive_circuits_protected_total{hops="%s"}`, name), "Completed circuits, by how many hops are post-quantum.")
+	}
 	for i := range m.hops {
 		m.hops[i] = r.Histogram(fmt.Sprintf(`chive_circuit_build_seconds{hop="%d"}`, i+1), "Time from a circuit's beginning until the hop was built.")
 	}
-	r.GaugeFunc("chive_circuits_open", "Open circuits.", c.open.Load)
+	r.GaugeFunc("chive_circuits_open", "Open circuits.", c.open)
 	r.GaugeFunc("chive_circuits_building", "Circuits being built.", c.making.Load)
 	r.GaugeFunc("chive_streams_open", "Open streams.", c.streams.Load)
 	r.GaugeFunc("chive_channels_open", "Open links to relays.", func() int64 { return int64(len(c.chans.Channels())) })
@@ -51,8 +61,23 @@ func newMetrics(r *metrics.Registry, c *Client) *clientMetrics {
 }
 
 // built records a completed circuit's times.
-func (m *clientMetrics) built(took []time.Duration) {
+func (m *clientMetrics) built(took []time.Duration, protection []HopProtection) {
 	m.builtN.Inc()
+	n := 0
+	for _, p := range protection {
+		m.protected[p.Carriage].Inc()
+		if !p.IsZero() {
+			n++
+		}
+	}
+	switch n {
+	case 0:
+		m.bare.Inc()
+	case len(protection):
+		m.whole.Inc()
+	default:
+		m.part.Inc()
+	}
 	for i, d := range took {
 		if i < len(m.hops) {
 			m.hops[i].Observe(d.Seconds())

@@ -77,6 +77,7 @@ func (s *Settings) clientFlags(fs *pflag.FlagSet) {
 	fs.TextVar(&c.CGO, "cgo", chive.Auto, "counter galois onion encryption: `MODE` auto, on or off")
 	fs.TextVar(&c.CongestionControl, "congestion-control", chive.Auto, "congestion control: `MODE` auto, on or off")
 	fs.TextVar(&c.Conflux, "conflux", chive.Auto, "traffic over two circuits at once: `MODE` auto, on or off")
+	fs.TextVar(&c.PQ, "pq", chive.PQPrefer, "post-quantum circuits: `POLICY` off, prefer, require-one or require-all")
 	fs.TextVar(&c.Padding, "padding", chive.PaddingFull, "channel padding: `MODE` full, reduced or off")
 }
 

@@ -1,6 +1,7 @@
 package path
 
 import (
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/protover"
 )
@@ -8,6 +9,15 @@ import (
 // proto is the capability to speak a version of a subprotocol.
 func proto(name, sub string, version int) Capability {
 	return Capability{name, func(r netdir.Relay) bool { return r.Protocols().Has(sub, version) }}
+}
+
+// PostQuantum is the capability to protect a hop by ML-KEM with a parameter
+// set, by either carriage (docs/spec/pq-circuits.md).
+func PostQuantum(set handshake.PQSet) Capability {
+	return Capability{"post-quantum " + set.String(), func(r netdir.Relay) bool {
+		p := r.Protocols()
+		return p.Has(handshake.ProtoName, int(set)) || p.Has(handshake.ProtoName, handshake.ProtoRekey) && p.Has(protover.Relay, protover.RelayNtorV3)
+	}}
 }
 
 // Capabilities by subprotocol version.

@@ -45,6 +45,7 @@ type check struct {
 	spec   *Spec
 	flags  netdir.Flags
 	last   bool
+	one    bool // no hop can what one of them must, and this is the last to be chosen
 	prefer *Set // nil: any
 	path   []Hop
 }
@@ -67,7 +68,7 @@ func (k *check) of(r netdir.Relay) reason {
 		return badExit
 	case k.last && !allows(r, k.spec.Dests):
 		return policy
-	case !can(r, k.spec.NeedAll) || k.last && !can(r, k.spec.NeedExit):
+	case !can(r, k.spec.NeedAll) || k.last && !can(r, k.spec.NeedExit) || k.one && !can(r, k.spec.NeedOne):
 		return incapable
 	}
 	for i := range k.path {
@@ -90,6 +91,19 @@ func has(ids []ident.RSAID, r netdir.Relay) bool {
 func can(r netdir.Relay, need []Capability) bool {
 	for i := range need {
 		if !need[i].Has(r) {
+			return false
+		}
+	}
+	return true
+}
+
+// lacksOne reports whether no hop of the path has what one of them must have.
+func (k *check) lacksOne() bool {
+	if len(k.spec.NeedOne) == 0 {
+		return false
+	}
+	for i := range k.path {
+		if r := k.path[i].Relay; !r.IsZero() && can(r, k.spec.NeedOne) {
 			return false
 		}
 	}

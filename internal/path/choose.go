@@ -67,6 +67,7 @@ func (c *Config) try(d *netdir.Directory, guards Guards, rng netdir.Rand, spec *
 	taken := []Hop{last, first}
 	for len(taken) < spec.hops() {
 		k := check{c: c, d: d, spec: spec, path: taken}
+		k.one = len(taken) == spec.hops()-1 && k.lacksOne()
 		r, err := k.pick(rng, netdir.PosMiddle, &c.Middle, "middle relay", "")
 		if err != nil {
 			if use != nil {
@@ -119,6 +120,7 @@ func (c *Config) last(d *netdir.Directory, rng netdir.Rand, spec *Spec) (Hop, er
 // first chooses the first hop, through guards where there are any.
 func (c *Config) first(d *netdir.Directory, guards Guards, rng netdir.Rand, spec *Spec, taken []Hop, now time.Time) (Hop, *guard.Use, error) {
 	k := check{c: c, d: d, spec: spec, path: taken}
+	k.one = len(taken) == spec.hops()-1 && k.lacksOne()
 	if guards == nil {
 		k.flags = netdir.FlagGuard
 		pos := netdir.PosGuard
@@ -160,6 +162,9 @@ func (k *check) allowsGuard(g guard.Candidate) bool {
 		}
 	}
 	if !ok { // a bridge
+		if k.one {
+			return false // what it can is not known
+		}
 		bridge := Hop{Target: linkspec.Target{RelayID: g.ID, Addrs: g.Addrs}}
 		for i := range k.path {
 			h := &k.path[i]
@@ -169,7 +174,7 @@ func (k *check) allowsGuard(g guard.Candidate) bool {
 		}
 		return true
 	}
-	if !can(r, k.spec.NeedAll) {
+	if !can(r, k.spec.NeedAll) || k.one && !can(r, k.spec.NeedOne) {
 		return false
 	}
 	for i := range k.path {
@@ -253,7 +258,7 @@ func wanted(spec *Spec) string {
 		}
 	}
 	sep := " with "
-	for _, n := range [][]Capability{spec.NeedAll, spec.NeedExit} {
+	for _, n := range [][]Capability{spec.NeedAll, spec.NeedExit, spec.NeedOne} {
 		for _, c := range n {
 			b.WriteString(sep + c.Name)
 			sep = ", "

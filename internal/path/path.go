@@ -68,6 +68,7 @@ type Spec struct {
 
 	NeedAll  []Capability // of every hop that is chosen
 	NeedExit []Capability // of the last hop, when it is chosen
+	NeedOne  []Capability // of one hop at least, whichever
 
 	// Exclude are relays not to be used in this path, such as those of the
 	// path that just failed; ExcludeExit only not as the last hop, such as

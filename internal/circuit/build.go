@@ -1,0 +1,99 @@
+package circuit
+
+import (
+	"context"
+	"sync"
+
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/linkspec"
+)
+
+// Route is a circuit to be built.
+type Route struct {
+	Targets []linkspec.Target
+	// Options are each hop's but for PQ, which Protect decides, and Fast, which
+	// is the first hop's only.
+	Options HopOptions
+	// Protect is PQPolicy.Plan's; nil protects nothing.
+	Protect []Protection
+	// Strict rekeys a hop before the next extend passes through it; otherwise
+	// rekeys are made once all hops are there, at the same time.
+	Strict bool
+	// Built is told of each hop that is there, from 1; in strict mode, after its
+	// rekey. May be nil.
+	Built func(n int)
+}
+
+// BuildError says which hop a circuit failed at, from 1.
+type BuildError struct {
+	Hop int
+	Err error
+}
+
+func (e *BuildError) Error() string { return e.Err.Error() }
+func (e *BuildError) Unwrap() error { return e.Err }
+
+// Build builds a client's circuit over a channel to the first target. When a
+// hop fails, so does the circuit: no hop is tried in another way than Protect
+// says, or whoever can make one fail would decide what protects it. The error
+// is a *BuildError.
+func Build(ctx context.Context, env *Env, ch *channel.Channel, r *Route) (*Circuit, error) {
+	var c *Circuit
+	for i, t := range r.Targets {
+		opts, p := r.Options, Protection{}
+		if r.Protect != nil {
+			p = r.Protect[i]
+		}
+		opts.Fast = opts.Fast && i == 0
+		opts.PQ = 0
+		if p.Carriage == handshake.CarriageA {
+			opts.PQ = p.Set
+		}
+		var err error
+		if i == 0 {
+			c, err = Create(ctx, env, ch, t, opts)
+		} else {
+			err = c.Extend(ctx, t, opts)
+		}
+		if err == nil && r.Strict && p.Carriage == handshake.CarriageB {
+			err = c.Last().Rekey(ctx, p.Set)
+		}
+		if err != nil {
+			return nil, &BuildError{i + 1, err}
+		}
+		if r.Built != nil {
+			r.Built(i + 1)
+		}
+	}
+	if !r.Strict {
+		if err := c.rekeyAll(ctx, r.Protect); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// rekeyAll rekeys the hops whose protection is by carriage B, all at once.
+func (c *Circuit) rekeyAll(ctx context.Context, protect []Protection) error {
+	errs := make([]error, len(protect))
+	first := make(chan int, len(protect))
+	var wg sync.WaitGroup
+	for i, p := range protect {
+		if p.Carriage != handshake.CarriageB {
+			continue
+		}
+		wg.Go(func() {
+			if errs[i] = c.Hops()[i].Rekey(ctx, p.Set); errs[i] != nil {
+				first <- i
+			}
+		})
+	}
+	wg.Wait()
+	select {
+	case i := <-first: // the others failed because this one closed the circuit
+		return &BuildError{i + 1, errs[i]}
+	default:
+		return nil
+	}
+}

@@ -1,0 +1,65 @@
+package client
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/chivenet/chive/internal/circuit"
+)
+
+// HopProtection says what protects one hop of a circuit.
+type HopProtection struct {
+	Handshake string // what made the hop: "ntor-v3", "pq768", ...
+	circuit.Protection
+}
+
+// CircuitStatus is an open circuit, for status.
+type CircuitStatus struct {
+	ID   uint64
+	Hops []HopProtection
+}
+
+// Protection says what protects each hop, the nearest first.
+func (c *Circ) Protection() []HopProtection {
+	hops := c.Hops()
+	out := make([]HopProtection, len(hops))
+	for i, h := range hops {
+		out[i] = HopProtection{h.Info().Handshake, h.Protection()}
+	}
+	return out
+}
+
+func (c *Client) remember(circ *Circ) {
+	c.cmu.Lock()
+	c.circs[circ.id] = circ
+	c.cmu.Unlock()
+}
+
+func (c *Client) forget(circ *Circ) {
+	c.cmu.Lock()
+	delete(c.circs, circ.id)
+	c.cmu.Unlock()
+}
+
+// open returns how many circuits are open.
+func (c *Client) open() int64 {
+	c.cmu.Lock()
+	defer c.cmu.Unlock()
+	return int64(len(c.circs))
+}
+
+// circuits lists the open circuits, the oldest first.
+func (c *Client) circuits() []CircuitStatus {
+	c.cmu.Lock()
+	all := make([]*Circ, 0, len(c.circs))
+	for _, circ := range c.circs {
+		all = append(all, circ)
+	}
+	c.cmu.Unlock()
+	slices.SortFunc(all, func(a, b *Circ) int { return cmp.Compare(a.id, b.id) })
+	out := make([]CircuitStatus, len(all))
+	for i, circ := range all {
+		out[i] = CircuitStatus{circ.id, circ.Protection()}
+	}
+	return out
+}
