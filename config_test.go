@@ -30,6 +30,7 @@ func TestConfigCheck(t *testing.T) {
 		"NumEntryGuards: -1 is not from":       {NumEntryGuards: -1},
 		"NumDirectoryGuards: 99 is not from":   {NumDirectoryGuards: 99},
 		"a Switch has the value 7, which":      {Conflux: 7},
+		"PQ has the value 4, which":            {PQ: 4},
 		"Padding has the value 9, which":       {Padding: 9},
 	} {
 		if err := c.Check(); err == nil || !strings.HasPrefix(err.Error(), want) {
@@ -43,6 +44,13 @@ func TestOptionNames(t *testing.T) {
 		var got chive.Switch
 		b, _ := s.MarshalText()
 		if err := got.UnmarshalText(b); err != nil || got != s {
+			t.Errorf("%s: %v %v", b, got, err)
+		}
+	}
+	for _, p := range []chive.PQPolicy{chive.PQPrefer, chive.PQOff, chive.PQRequireOne, chive.PQRequireAll} {
+		var got chive.PQPolicy
+		b, _ := p.MarshalText()
+		if err := got.UnmarshalText(b); err != nil || got != p {
 			t.Errorf("%s: %v %v", b, got, err)
 		}
 	}

@@ -25,7 +25,8 @@ type Route struct {
 	Built func(n int)
 }
 
-// BuildError says which hop a circuit failed at, from 1.
+// BuildError says which hop a circuit failed at, from 1; 0 when several were
+// being rekeyed, and any may have been it.
 type BuildError struct {
 	Hop int
 	Err error
@@ -77,23 +78,23 @@ func Build(ctx context.Context, env *Env, ch *channel.Channel, r *Route) (*Circu
 // rekeyAll rekeys the hops whose protection is by carriage B, all at once.
 func (c *Circuit) rekeyAll(ctx context.Context, protect []Protection) error {
 	errs := make([]error, len(protect))
-	first := make(chan int, len(protect))
 	var wg sync.WaitGroup
+	blame, under := 0, 0
 	for i, p := range protect {
 		if p.Carriage != handshake.CarriageB {
 			continue
 		}
-		wg.Go(func() {
-			if errs[i] = c.Hops()[i].Rekey(ctx, p.Set); errs[i] != nil {
-				first <- i
-			}
-		})
+		if blame = i + 1; under > 0 {
+			blame = 0 // one failure closes the circuit, and all fail
+		}
+		under++
+		wg.Go(func() { errs[i] = c.Hops()[i].Rekey(ctx, p.Set) })
 	}
 	wg.Wait()
-	select {
-	case i := <-first: // the others failed because this one closed the circuit
-		return &BuildError{i + 1, errs[i]}
-	default:
-		return nil
+	for _, err := range errs {
+		if err != nil {
+			return &BuildError{blame, err}
+		}
 	}
+	return nil
 }

@@ -308,6 +308,34 @@ func TestCapabilities(t *testing.T) {
 	}
 }
 
+// TestOneCapableHop: one hop at least has what one must have, wherever.
+func TestOneCapableHop(t *testing.T) {
+	d := big(t)
+	rare := Capability{"a rare gift", func(r netdir.Relay) bool { return r.RSA()[0] < 8 }}
+	place := map[int]int{}
+	for seed := range 200 {
+		for _, hops := range []int{1, 2, 3, 5} {
+			p := choose(t, new(Config), d, nil, rng(uint64(seed)), Spec{Hops: hops, NeedOne: []Capability{rare}})
+			at := -1
+			for i, h := range p.Hops {
+				if rare.Has(h.Relay) {
+					at = i
+				}
+			}
+			if at < 0 {
+				t.Fatalf("%d hops: %s", hops, names(p))
+			}
+			if hops == 3 {
+				place[at]++
+			}
+		}
+	}
+	if place[0] == 0 || place[1] < 100 || place[2] == 0 {
+		t.Errorf("places %v: the last to be chosen makes up for the others", place)
+	}
+	refuses(t, new(Config), d, nil, Spec{NeedOne: []Capability{{"no such gift", func(netdir.Relay) bool { return false }}}}, "lacking a capability")
+}
+
 func TestGivenLastHop(t *testing.T) {
 	d := ctor(t)
 	c := &Config{SameSubnet: true}

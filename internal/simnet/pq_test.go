@@ -143,6 +143,27 @@ func TestPQFragmentsRefused(t *testing.T) {
 		"short":               func(h *circuit.Hop) error { return h.SendEarly(cell.RelayLongExtend2, 0, []byte{1}) },
 		"rekey garbage":       func(h *circuit.Hop) error { return h.Send(cell.RelayRekeyRequest, 0, fragment(300, 0, 300)) },
 		"confirm unasked":     func(h *circuit.Hop) error { return h.Send(cell.RelayRekeyConfirm, 0, fragment(32, 0, 32)) },
+		"reordered": func(h *circuit.Hop) error {
+			if err := h.SendEarly(cell.RelayLongExtend2, 0, fragment(1500, 0, 486)); err != nil {
+				return err
+			}
+			return h.Send(cell.RelayLongExtend2, 0, fragment(1500, 972, 486))
+		},
+		"truncated": func(h *circuit.Hop) error { // whole, by its own word, and yet no EXTEND2
+			return h.SendEarly(cell.RelayLongExtend2, 0, fragment(300, 0, 300))
+		},
+		"beyond the end": func(h *circuit.Hop) error {
+			if err := h.SendEarly(cell.RelayLongExtend2, 0, fragment(500, 0, 486)); err != nil {
+				return err
+			}
+			return h.Send(cell.RelayLongExtend2, 0, fragment(500, 486, 100))
+		},
+		"other total": func(h *circuit.Hop) error {
+			if err := h.SendEarly(cell.RelayLongExtend2, 0, fragment(1500, 0, 486)); err != nil {
+				return err
+			}
+			return h.Send(cell.RelayLongExtend2, 0, fragment(1400, 486, 486))
+		},
 		"replayed part": func(h *circuit.Hop) error {
 			if err := h.SendEarly(cell.RelayLongExtend2, 0, fragment(1500, 0, 486)); err != nil {
 				return err

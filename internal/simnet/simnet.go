@@ -4,6 +4,7 @@
 package simnet
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
@@ -43,6 +44,10 @@ type Relay struct {
 // Options change a relay.
 type Options struct {
 	NoCongestion, NoCGO bool
+	// Proto is advertised instead of Protocols.
+	Proto string
+	// NoPQ refuses post-quantum handshakes and rekeys, whatever is advertised.
+	NoPQ bool
 	// Serve takes the streams that end at the relay; nil echoes.
 	Serve func(s *stream.Stream)
 	Log   *slog.Logger
@@ -69,7 +74,7 @@ func New(t testing.TB, o Options) *Relay {
 	check(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	check(t, err)
-	proto, err := protover.Parse(Protocols)
+	proto, err := protover.Parse(cmp.Or(o.Proto, Protocols))
 	check(t, err)
 	addr := ln.Addr().(*net.TCPAddr).AddrPort()
 	r := &Relay{
@@ -85,6 +90,10 @@ func New(t testing.TB, o Options) *Relay {
 	cfg := &channel.Config{Log: log, Now: time.Now, Stats: r.Stats}
 	r.Channels = channel.NewManager(cfg, link, Dial)
 	params := flow.DefaultParams()
+	pq := []string{proto.Versions(handshake.ProtoName)}
+	if pq[0] == "" || o.NoPQ {
+		pq = nil
+	}
 	r.Server = circuit.NewServer(circuit.ServerConfig{
 		Env:          &circuit.Env{Log: log, Now: time.Now},
 		ID:           keys.ID,
@@ -94,7 +103,7 @@ func New(t testing.TB, o Options) *Relay {
 		Streams:      r,
 		NoCongestion: o.NoCongestion,
 		NoCGO:        o.NoCGO,
-		PQ:           []string{proto.Versions(handshake.ProtoName)},
+		PQ:           pq,
 	})
 	cfg.Accept = func(c *channel.Circ, cmd cell.Command, p []byte) {
 		if o.Accepted != nil {
