@@ -54,6 +54,7 @@ type Hop struct {
 	smu     sync.Mutex // guards what follows
 	streams map[uint16]StreamReceiver
 	nextID  uint16
+	gone    []uint16 // closed by us, the oldest first: their entries are closedStreams
 	ended   bool
 	endErr  error
 }
@@ -135,6 +136,11 @@ func (s *closedStream) HandleMessage(m cell.RelayMsg) error {
 func (s *closedStream) Flush()                   {}
 func (s *closedStream) HandleCircuitClose(error) {}
 
+// maxClosed bounds the streams on one hop that are remembered as closed. C tor
+// does not answer END, so most stay until they are the oldest of so many; by
+// then nothing is under way for them.
+const maxClosed = 1024
+
 // maxStreams bounds the streams on one hop, half-closed ones included.
 const maxStreams = 32768
 
@@ -192,9 +198,24 @@ func (h *Hop) RemoveStream(id uint16, peerEnded bool) {
 	}
 	if peerEnded {
 		delete(h.streams, id)
-	} else if _, ok := h.streams[id]; ok {
-		h.streams[id] = &closedStream{h: h, id: id, allowed: maxAfterClose}
+		return
 	}
+	if _, ok := h.streams[id]; !ok {
+		return
+	}
+	h.streams[id] = &closedStream{h: h, id: id, allowed: maxAfterClose}
+	h.gone = append(h.gone, id)
+	if len(h.gone) > maxClosed {
+		if old := h.gone[0]; isClosedStream(h.streams[old]) {
+			delete(h.streams, old)
+		}
+		h.gone = h.gone[1:]
+	}
+}
+
+func isClosedStream(s StreamReceiver) bool {
+	_, ok := s.(*closedStream)
+	return ok
 }
 
 // Streams returns the number of streams that are open on this side.
@@ -203,7 +224,7 @@ func (h *Hop) Streams() int {
 	defer h.smu.Unlock()
 	n := 0
 	for _, s := range h.streams {
-		if _, dead := s.(*closedStream); !dead {
+		if !isClosedStream(s) {
 			n++
 		}
 	}

@@ -199,7 +199,7 @@ func (ps *partnerSide) HandleControl(cmd cell.Command, p []byte) {
 		ps.c.violation(err)
 		return
 	}
-	e := cell.Extended2{Data: m.Data}
+	e := cell.Extended2(m)
 	if cmd == cell.CmdLongCreated2 {
 		err = ps.h.sendLong(cell.RelayLongExtended2, e.Append(nil), false)
 	} else {

@@ -90,6 +90,13 @@ func (e *EndError) Error() string { return "the exit ended the stream: " + e.Rea
 func (s *Stream) HandleMessage(m cell.RelayMsg) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		// It was closed while this message was on its way here.
+		if m.Cmd == cell.RelayEnd {
+			s.hop.RemoveStream(s.id, true)
+		}
+		return nil
+	}
 	switch m.Cmd {
 	case cell.RelayData:
 		return s.dataLocked(m.Data)
@@ -129,7 +136,7 @@ func (s *Stream) dataLocked(p []byte) error {
 	if s.peerEnded {
 		return fault.New(fault.Protocol, "DATA after END")
 	}
-	if s.closed {
+	if s.endSent {
 		return nil
 	}
 	s.buf.write(p)

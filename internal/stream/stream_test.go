@@ -281,3 +281,51 @@ func TestRelayDies(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestHalfCloseOfASilentPeer: when the peer says nothing the stream is ended,
+// and the reader does not wait for ever.
+func TestHalfCloseOfASilentPeer(t *testing.T) {
+	ended := make(chan error, 1)
+	r := simnet.New(t, simnet.Options{Serve: func(s *stream.Stream) {
+		_, err := io.Copy(io.Discard, s) // C tor does not answer END either
+		ended <- err
+	}})
+	circ := build(t, client(t), circuit.HopOptions{}, r)
+	s := dial(t, circ, "x")
+	if err := s.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(s); len(b) != 0 || err != nil {
+		t.Fatal(b, err)
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if n := circ.Last().Streams(); n != 0 {
+		t.Fatalf("%d streams are left", n)
+	}
+}
+
+// TestClosedStreamsAreForgotten: a circuit takes more streams in its life than
+// there are identifiers.
+func TestClosedStreamsAreForgotten(t *testing.T) {
+	if testing.Short() {
+		t.Skip("70,000 streams")
+	}
+	r := simnet.New(t, simnet.Options{Serve: func(s *stream.Stream) { _, _ = io.Copy(io.Discard, s) }})
+	circ := build(t, client(t), circuit.HopOptions{}, r)
+	for i := range 70_000 {
+		s, err := stream.Begin(circ.Last(), "x", 80, stream.AnyFamily)
+		if err != nil {
+			t.Fatal(i, err)
+		}
+		if i%100 == 0 {
+			if err := s.WaitOpen(t.Context()); err != nil {
+				t.Fatal(i, err)
+			}
+		}
+		if err := s.Close(); err != nil {
+			t.Fatal(i, err)
+		}
+	}
+}

@@ -160,6 +160,9 @@ func (s *Stream) lingered() {
 		return
 	}
 	s.sendEndLocked(cell.EndDone)
+	// A C tor exit closes the connection now and says no more.
+	s.finishLocked(io.EOF, fault.Wrap(fault.Closed, net.ErrClosed))
+	s.hop.RemoveStream(s.id, false)
 }
 
 func (s *Stream) sendEndLocked(reason cell.EndReason) {
