@@ -156,10 +156,15 @@ func TestLevels(t *testing.T) {
 				t.Errorf("%s (level %d) imports %s (level %d): import lower levels only", p.ImportPath, own, imp, l)
 			}
 		}
-		// Tests may use their neighbours, but nothing above: a test that
-		// needs the storey above belongs there.
-		for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
+		// A package's own tests may use its neighbours, but nothing above.
+		// Its external tests are its first users, and may use any room.
+		for _, imp := range p.TestImports {
 			if l, ours := levelOf(t, imp); ours && l != support && l > own && own != support {
+				t.Errorf("a test inside %s (level %d) imports %s (level %d)", p.ImportPath, own, imp, l)
+			}
+		}
+		for _, imp := range p.XTestImports {
+			if l, ours := levelOf(t, imp); ours && l != support && l >= top && l > own {
 				t.Errorf("a test of %s (level %d) imports %s (level %d)", p.ImportPath, own, imp, l)
 			}
 		}

@@ -62,7 +62,8 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fault.Wrap(fault.Config, err) })
-	root.AddCommand(fteCommand(), benchCommand(), statusCommand(), networkCommand(), configCommand(), versionCommand())
+	root.AddCommand(proxyCommand(), getCommand(), fteCommand(), benchCommand(),
+		statusCommand(), networkCommand(), configCommand(), versionCommand())
 	return root
 }
 

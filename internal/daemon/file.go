@@ -45,8 +45,8 @@ func (s *Settings) apply(what string, doc []byte) error {
 	return nil
 }
 
-// notSettings are flags that a file cannot have: they are about the command.
-var notSettings = map[string]bool{"config": true, "help": true}
+// notSettings are flags that a file cannot have: they are about one command.
+var notSettings = map[string]bool{"config": true, "help": true, "output": true, "header": true}
 
 // options returns what a file may set, by name.
 func (s *Settings) options() map[string]*pflag.Flag {

@@ -18,18 +18,10 @@ func metricsServer(c Client, doors *metrics.Registry) *http.Server {
 		}
 	})
 	mux.HandleFunc("GET /metrics.json", func(w http.ResponseWriter, _ *http.Request) {
-		var snap metrics.Snapshot
-		doors.Snapshot(&snap)
-		front, err := json.Marshal(&snap)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
-		}
+		var front metrics.Snapshot
+		doors.Snapshot(&front)
 		w.Header().Set("Content-Type", "application/json")
-		w.Write([]byte(`{"client":`))
-		if c.MetricsJSON(w) == nil {
-			w.Write(append(append([]byte(`,"doors":`), front...), "}\n"...))
-		}
+		json.NewEncoder(w).Encode(map[string]any{"client": c.MetricsSnapshot(), "doors": &front})
 	})
 	return &http.Server{
 		Handler: mux, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // Reason says why a request failed, as finely as a reply code can.
@@ -49,20 +50,17 @@ func Because(r Reason, err error) error {
 	return &failure{r, err}
 }
 
-// endError is an error that carries the END message's reason.
-type endError interface{ EndReason() cell.EndReason }
-
 // ReasonOf returns err's reason: the outermost that Because attached, else
 // that of a stream's END, of a lookup's failure, or of the error's kind.
 func ReasonOf(err error) Reason {
 	var f *failure
-	var end endError
+	var end *stream.EndError
 	var dns *net.DNSError
 	switch {
 	case errors.As(err, &f):
 		return f.reason
 	case errors.As(err, &end):
-		return reasonOfEnd(end.EndReason())
+		return reasonOfEnd(end.Reason)
 	case errors.As(err, &dns) && dns.IsNotFound:
 		return NotFound
 	case errors.As(err, &dns) && dns.IsTimeout:

@@ -9,12 +9,10 @@ import (
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/stream"
 )
 
-type endOf cell.EndReason
-
-func (e endOf) Error() string             { return "ended" }
-func (e endOf) EndReason() cell.EndReason { return cell.EndReason(e) }
+func endOf(r cell.EndReason) error { return &stream.EndError{Reason: r} }
 
 func TestReasonOf(t *testing.T) {
 	x := errors.New("x")

@@ -182,7 +182,9 @@ func answers(m cell.Resolved) ([]Answer, error) {
 		case cell.AnswerErrorTransient:
 			return nil, fault.New(fault.Network, "resolve: the exit could not look the name up; trying again may help")
 		case cell.AnswerError:
-			return nil, fault.New(fault.Network, "resolve: the exit says that there is no such name")
+			// As Go's resolver says it, so that callers can tell it from a
+			// failure; the name stays out of errors, which are logged.
+			return nil, fault.New(fault.Network, "resolve: %w", &net.DNSError{Err: "no such host, says the exit", Name: "[scrubbed]", IsNotFound: true})
 		}
 	}
 	if len(out) == 0 {

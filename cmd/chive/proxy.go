@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/daemon"
+)
+
+// proxyCommand runs a client with its front doors.
+func proxyCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "proxy",
+		Short: "Run a client with SOCKS, HTTP CONNECT and DNS doors",
+		Long: `Run a Tor client whose doors other programs use: SOCKS 4, 4a and 5, HTTP CONNECT, and DNS.
+
+Standard output has a line for each door, such as "socks 127.0.0.1:9050", and then a line "ready" when
+traffic can flow. The log goes to standard error.
+
+SIGTERM and SIGINT let open connections finish and then end; a second signal ends at once. SIGHUP reads
+the settings again.`,
+		Example: "  chive proxy\n  curl -x socks5h://127.0.0.1:9050 https://check.torproject.org/api/ip",
+		Args:    cobra.NoArgs,
+	}
+	load := settings(c.Flags(), true)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		s, err := load()
+		if err != nil {
+			return err
+		}
+		hangup, stop := make(chan os.Signal, 1), make(chan os.Signal, 2)
+		signal.Notify(hangup, syscall.SIGHUP)
+		signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+		p := daemon.Proxy{
+			Settings: s, Out: c.OutOrStdout(), Err: c.ErrOrStderr(), Hangup: hangup, Stop: stop,
+			Reload: func() (*daemon.Settings, error) { return reread(c.Flags()) },
+			Open: func(ctx context.Context, cfg chive.Config) (daemon.Client, error) {
+				client, err := chive.New(ctx, cfg)
+				if err != nil {
+					return nil, err // not a nil *Client in an interface
+				}
+				return client, nil
+			},
+		}
+		// The signals above drain; main's would cut.
+		return p.Run(context.WithoutCancel(c.Context()))
+	}
+	return c
+}
+
+// reread reads the settings once more: the flags as they were given, and the
+// file as it is now.
+func reread(given *pflag.FlagSet) (*daemon.Settings, error) {
+	fs := pflag.NewFlagSet("reload", pflag.ContinueOnError)
+	load := settings(fs, true)
+	var err error
+	given.Visit(func(f *pflag.Flag) {
+		if err != nil {
+			return
+		}
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			again := fs.Lookup(f.Name)
+			again.Changed = true
+			err = again.Value.(pflag.SliceValue).Replace(list.GetSlice())
+			return
+		}
+		err = fs.Set(f.Name, f.Value.String())
+	})
+	if err != nil {
+		return nil, err
+	}
+	return load()
+}
