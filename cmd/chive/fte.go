@@ -6,9 +6,12 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	stdlog "log"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -44,6 +47,8 @@ type fteFlags struct {
 	maxConns, maxPending int
 	handshake, drain     time.Duration
 	decoy, metrics       string
+	http                 bool
+	httpURL, httpHost    string
 }
 
 func fteCommand() *cobra.Command {
@@ -92,6 +97,9 @@ server: "chive fte keygen FILE" makes one and prints the certificate that client
 	l.IntVar(&f.maxPending, "max-handshakes", fte.DefaultMaxPending, "server: unauthenticated connections at once")
 	l.DurationVar(&f.handshake, "handshake-timeout", fte.DefaultHandshakeTimeout, "server: how long a connection may stay unauthenticated (to twice this)")
 	l.StringVar(&f.decoy, "decoy", "", "server: host:port that answers unauthenticated connections")
+	l.BoolVar(&f.http, "http", false, "chive: carry connections as HTTP messages; a server's decoy is an HTTP origin then")
+	l.StringVar(&f.httpURL, "http-url", "", "client with --http: where to send requests (default http://server-ip:server-port/)")
+	l.StringVar(&f.httpHost, "http-host", "", "client with --http: the Host header")
 	l.DurationVar(&f.drain, "drain", 10*time.Second, "how long open connections may go on after an interrupt")
 	l.StringVar(&f.metrics, "metrics", "", "host:port to serve metrics on, as Prometheus text")
 	l.BoolVar(&f.quiet, "quiet", false, "log nothing")
@@ -220,6 +228,9 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 		return fault.New(fault.Config, "--mode %q is neither client nor server", f.mode)
 	}
 	server := f.mode == "server"
+	if f.http && (f.protocol != "chive" || f.wire != "strict") {
+		return fault.New(fault.Config, "--http carries text only: it needs --protocol chive and --wire strict")
+	}
 	t, err := f.transport(server)
 	if err != nil {
 		return err
@@ -236,11 +247,19 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 	} else {
 		at, p.Dial, p.Dialed = hostPort(f.clientIP, f.clientPort), dialTo(hostPort(f.serverIP, f.serverPort)), t
 	}
+	if f.http && !server {
+		if f.httpURL == "" {
+			f.httpURL = "http://" + hostPort(f.serverIP, f.serverPort) + "/"
+		}
+		p.Dial = fte.HTTPDialer{URL: f.httpURL, Host: f.httpHost}.Dial
+	}
 	l, err := net.Listen("tcp", at)
 	if err != nil {
 		return fault.New(fault.Network, "listening: %w", err)
 	}
-	if server {
+	if server && f.http {
+		l = f.serveHTTP(l, t)
+	} else if server {
 		cfg := fte.ListenConfig{Transport: t, MaxPending: f.maxPending, HandshakeTimeout: f.handshake, Stats: stats}
 		if f.decoy != "" {
 			cfg.Decoy = dialTo(f.decoy)
@@ -263,6 +282,27 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 		log.Warn("stopped", "error", err)
 	}
 	return nil
+}
+
+// httpListener is an HTTPServer with the HTTP server above it.
+type httpListener struct {
+	*fte.HTTPServer
+	web *http.Server
+}
+
+func (l httpListener) Close() error {
+	return errors.Join(l.web.Close(), l.HTTPServer.Close())
+}
+
+// serveHTTP accepts connections that arrive as HTTP messages on l.
+func (f *fteFlags) serveHTTP(l net.Listener, t fte.Transport) net.Listener {
+	hs := &fte.HTTPServer{Transport: t, Address: l.Addr(), MaxSessions: f.maxConns}
+	if f.decoy != "" {
+		hs.Decoy = httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: f.decoy})
+	}
+	web := &http.Server{Handler: hs, ReadHeaderTimeout: f.handshake, ErrorLog: stdlog.New(io.Discard, "", 0)}
+	go web.Serve(l) // ends with Close
+	return httpListener{hs, web}
 }
 
 // serveMetrics serves stats as Prometheus text; an empty address serves nothing.

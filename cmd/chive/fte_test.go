@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/fte"
+)
+
+// runChive runs a command line.
+func runChive(ctx context.Context, args ...string) (string, error) {
+	var out bytes.Buffer
+	root := rootCommand()
+	root.SetArgs(args)
+	root.SetOut(&out)
+	root.SetErr(io.Discard)
+	err := root.ExecuteContext(ctx)
+	return out.String(), err
+}
+
+func TestFTETools(t *testing.T) {
+	out, err := runChive(t.Context(), "fte", "formats")
+	if err != nil || strings.Count(out, "\n") != 1+2*23 || !strings.Contains(out, "words-response") {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err = runChive(t.Context(), "fte", "test", "--format", "hex", "--bytes", "50000")
+	if err != nil || strings.Count(out, "the same at the other end") != 4 {
+		t.Errorf("%v\n%s", err, out)
+	}
+	keys := filepath.Join(t.TempDir(), "keys")
+	first, err := runChive(t.Context(), "fte", "keygen", keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := runChive(t.Context(), "fte", "keygen", keys); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	all, err := fte.ParseServerKeys(f)
+	if err != nil || len(all) != 2 || all[1].Cert().Line() != strings.TrimSpace(first) {
+		t.Errorf("the first key isn't the second line: %v", err)
+	}
+}
+
+func TestFTERefuses(t *testing.T) {
+	for _, args := range [][]string{
+		{"--mode", "both"}, {"--protocol", "other"}, {"--upstream-format", "words"}, {"--upstream-format", "nosuch-request"},
+		{"--upstream-format", "words-request", "--downstream-format", "hex-response"}, {"--key", "ff"},
+		{"--protocol", "chive"}, {"--protocol", "chive", "--mode", "server"}, {"--release", "19990101"}, {"--http"},
+	} {
+		if _, err := runChive(t.Context(), append([]string{"fte"}, args...)...); err == nil {
+			t.Errorf("%q is accepted", args)
+		}
+	}
+}
+
+func freePort(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+}
+
+// TestFTEProxy runs a client and a server of each kind, over IPv4 and, with
+// fteproxy's spelling of the flags, ends them by an interrupt.
+func TestFTEProxy(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "keys")
+	cert, err := runChive(t.Context(), "fte", "keygen", keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert = strings.TrimSpace(cert)
+	for name, v := range map[string][3][]string{
+		"classic": {{"--upstream-format", "words-request"}},
+		"chive":   {{"--protocol", "chive"}, {"--cert", cert}, {"--key-file", keys}},
+		"http":    {{"--protocol", "chive", "--http"}, {"--cert", cert}, {"--key-file", keys}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			echo, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer echo.Close()
+			go func() {
+				for {
+					c, err := echo.Accept()
+					if err != nil {
+						return
+					}
+					go func() { io.Copy(c, c); c.Close() }()
+				}
+			}()
+			_, behind, _ := net.SplitHostPort(echo.Addr().String())
+			server, client := freePort(t), freePort(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 2)
+			base := append([]string{"fte", "--quiet", "--server_port", server, "--drain", "1s"}, v[0]...)
+			go func() {
+				_, err := runChive(ctx, append(append(base[:len(base):len(base)], v[2]...), "--mode", "server", "--proxy_port", behind)...)
+				ended <- err
+			}()
+			go func() {
+				_, err := runChive(ctx, append(append(base[:len(base):len(base)], v[1]...), "--mode", "client", "--client_port", client)...)
+				ended <- err
+			}()
+			msg := []byte(strings.Repeat("what comes back ", 500))
+			deadline := time.Now().Add(20 * time.Second)
+			for { // until both listen
+				if got := ask(client, msg); bytes.Equal(got, msg) {
+					break
+				} else if time.Now().After(deadline) {
+					t.Fatalf("%d of %d bytes come back", len(got), len(msg))
+				}
+			}
+			cancel()
+			for range 2 {
+				if err := <-ended; err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+}
+
+// ask sends msg and returns what comes back.
+func ask(port string, msg []byte) []byte {
+	c, err := net.Dial("tcp", "127.0.0.1:"+port)
+	if err != nil {
+		return nil
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(5 * time.Second))
+	go c.Write(msg)
+	got := make([]byte, len(msg))
+	n, _ := io.ReadFull(c, got)
+	return got[:n]
+}
