@@ -7,7 +7,7 @@ PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 windows/amd64
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test race lint cross bench fuzz-smoke
+.PHONY: all build test race lint cross bench bench-client fuzz-smoke
 all: lint test
 
 # build makes the static binary: ./bin/chive
@@ -34,6 +34,11 @@ cross:
 
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
+
+# bench-client puts Chive's client beside C tor's on the same relays; tor must
+# be installed. As root it runs in a network namespace.
+bench-client: build
+	./bin/chive bench client --beside-tor --json bench-client.json
 
 # fuzz-smoke runs every fuzz target for FUZZTIME beyond its committed corpus.
 fuzz-smoke:

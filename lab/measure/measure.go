@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/lab/proc"
 	"github.com/chivenet/chive/lab/target"
 )
 
@@ -55,6 +54,7 @@ type Report struct {
 	Connect    *Latency     `json:"connect,omitempty"`
 	Build      *Build       `json:"circuit_build,omitempty"`
 	Bootstrap  *Bootstrap   `json:"bootstrap,omitempty"`
+	Idle       []Memory     `json:"idle_memory,omitempty"` // before the first transfer
 	Memory     []Memory     `json:"memory,omitempty"`
 }
 
@@ -102,6 +102,9 @@ type Latency struct {
 func Run(ctx context.Context, s Subject, tg *target.Target, p Plan) (*Report, error) {
 	r := &Report{Name: s.Name}
 	var err error
+	if r.Idle, err = memory(s.Processes); err != nil {
+		return nil, err
+	}
 	if p.Connects > 0 {
 		if r.Connect, err = connects(ctx, s.Dial, tg.Addr(target.Echo), p.Connects); err != nil {
 			return nil, fault.New(fault.KindOf(err), "%s: connect time: %w", s.Name, err)
@@ -121,14 +124,17 @@ func Run(ctx context.Context, s Subject, tg *target.Target, p Plan) (*Report, er
 			r.Throughput = append(r.Throughput, t)
 		}
 	}
-	for _, pr := range s.Processes {
-		u, err := proc.Of(pr.PID)
-		if err != nil {
-			return nil, err
-		}
-		r.Memory = append(r.Memory, Memory{pr.Name, float64(u.RSS) / 1e6, float64(u.PeakRSS) / 1e6})
+	r.Memory, err = memory(s.Processes)
+	return r, err
+}
+
+func memory(ps []Process) ([]Memory, error) {
+	us, err := usages(ps)
+	var out []Memory
+	for i, u := range us {
+		out = append(out, Memory{ps[i].Name, float64(u.RSS) / 1e6, float64(u.PeakRSS) / 1e6})
 	}
-	return r, nil
+	return out, err
 }
 
 // millis is a duration in milliseconds.

@@ -38,6 +38,12 @@ func WriteTable(w io.Writer, reports ...*Report) error {
 		}
 		return fmt.Sprintf("%.2f / %.2f", r.Bootstrap.Cold, r.Bootstrap.Warm), true
 	})
+	t.add("RSS idle, MB", func(r *Report) (string, bool) {
+		if len(r.Idle) == 0 {
+			return "", false
+		}
+		return fmt.Sprintf("%.1f", r.Idle[0].RSS), true
+	})
 	t.add("RSS (peak), MB", func(r *Report) (string, bool) {
 		if len(r.Memory) == 0 {
 			return "", false

@@ -1,0 +1,177 @@
+// Package child runs programs that say on standard output when they are ready,
+// as chive's own subcommands do: lines of a word and a value, such as
+// "socks 127.0.0.1:9050", and then a line "ready". A child dies with the
+// process that started it, however that one ends (on Linux; elsewhere, when it
+// ends in order).
+package child
+
+import (
+	"bufio"
+	"context"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Grace is how long Stop waits before it kills.
+const Grace = 5 * time.Second
+
+// maxWords bounds what a child prints on standard error and is kept for an
+// error's text.
+const maxWords = 4 << 10
+
+// Process is a running child.
+type Process struct {
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has been waited for
+	last *tail
+}
+
+// Start runs a program and returns when it said "ready", with the lines before
+// that as a map. log, if not nil, receives its standard error. A child that
+// ends first, or is not ready when ctx ends, is an error with its last words.
+func Start(ctx context.Context, log io.Writer, program string, args ...string) (*Process, map[string]string, error) {
+	p := &Process{cmd: exec.Command(program, args...), done: make(chan struct{}), last: &tail{also: log}}
+	tie(p.cmd)
+	p.cmd.Stderr = p.last
+	out, err := p.cmd.StdoutPipe()
+	if err != nil {
+		return nil, nil, fault.Wrap(fault.Local, err)
+	}
+	read := make(chan struct{})
+	if err := p.start(read); err != nil {
+		return nil, nil, fault.New(fault.Local, "start %s: %w", program, err)
+	}
+	said := map[string]string{}
+	ready := make(chan struct{})
+	go func() {
+		defer close(read)
+		s := bufio.NewScanner(out)
+		for s.Scan() {
+			if s.Text() == "ready" {
+				close(ready)
+				break
+			}
+			k, v, _ := strings.Cut(s.Text(), " ")
+			said[k] = v
+		}
+		io.Copy(io.Discard, out) // a child that nobody reads would stop
+	}()
+	select {
+	case <-ready:
+		return p, said, nil
+	case <-p.done:
+		return nil, nil, fault.New(fault.Local, "%s %s ended (%v): %s", program, strings.Join(args, " "), p.cmd.ProcessState, p.last)
+	case <-ctx.Done():
+		p.Kill()
+		return nil, nil, fault.New(fault.Timeout, "%s %s is not ready: %w: %s", program, strings.Join(args, " "), context.Cause(ctx), p.last)
+	}
+}
+
+// start starts and waits for the child on one thread, which ends with it: Linux
+// sends the parent-death signal when the thread that forked ends. Wait closes
+// the pipe, so it comes after the last read.
+func (p *Process) start(read <-chan struct{}) error {
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // never unlocked
+		err := p.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		<-read
+		p.cmd.Wait() // the state says all that the error does
+		close(p.done)
+	}()
+	return <-started
+}
+
+// PID returns the process number.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
+
+// Done is closed when the process has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// LastWords returns the end of what the process printed on standard error.
+func (p *Process) LastWords() string { return p.last.String() }
+
+// Stop asks the process to end, twice (the second makes a draining one leave at
+// once), and waits; after Grace it kills.
+func (p *Process) Stop() error {
+	p.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended, which is the aim
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	return p.await()
+}
+
+// Drain asks the process to end once, and waits; after Grace it kills.
+func (p *Process) Drain() error {
+	p.cmd.Process.Signal(syscall.SIGTERM)
+	return p.await()
+}
+
+// Kill ends the process without a chance to say goodbye.
+func (p *Process) Kill() error {
+	p.cmd.Process.Kill()
+	return p.await()
+}
+
+func (p *Process) await() error {
+	t := time.NewTimer(Grace)
+	defer t.Stop()
+	select {
+	case <-p.done:
+		return nil
+	case <-t.C:
+	}
+	p.cmd.Process.Kill()
+	select {
+	case <-p.done:
+		return nil
+	case <-time.After(Grace):
+		return fault.New(fault.Local, "process %d survives SIGKILL", p.PID())
+	}
+}
+
+// Self is the path of the program that runs, to start it again as a child.
+func Self() (string, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return "", fault.New(fault.Local, "which program is this: %w", err)
+	}
+	return exe, nil
+}
+
+// tail keeps the end of what is written.
+type tail struct {
+	also io.Writer
+
+	mu  sync.Mutex
+	buf []byte // guarded by mu
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, b...)
+	if over := len(t.buf) - maxWords; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	if t.also != nil {
+		return t.also.Write(b)
+	}
+	return len(b), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.TrimSpace(string(t.buf))
+}

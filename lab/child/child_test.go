@@ -1,0 +1,73 @@
+//go:build unix
+
+package child_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/lab/child"
+)
+
+// TestMain makes this program a child when it is started as one.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 2 {
+		switch os.Args[1] {
+		case "serve":
+			stop := make(chan os.Signal, 1)
+			signal.Notify(stop, syscall.SIGTERM)
+			fmt.Print("socks 127.0.0.1:1\nname two words\nready\n")
+			<-stop
+			os.Exit(0)
+		case "fail":
+			fmt.Fprintln(os.Stderr, "no such thing")
+			os.Exit(3)
+		case "silent":
+			stop := make(chan os.Signal, 1)
+			signal.Notify(stop, syscall.SIGHUP)
+			<-stop
+		}
+	}
+	os.Exit(m.Run())
+}
+
+func TestStart(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	p, said, err := child.Start(ctx, nil, os.Args[0], "serve")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said["socks"] != "127.0.0.1:1" || said["name"] != "two words" || len(said) != 2 {
+		t.Errorf("it said %q", said)
+	}
+	if err := p.Stop(); err != nil {
+		t.Error(err)
+	}
+	<-p.Done()
+	if err := syscall.Kill(p.PID(), 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("process %d after Stop: %v", p.PID(), err)
+	}
+}
+
+func TestStartFails(t *testing.T) {
+	if _, _, err := child.Start(t.Context(), nil, os.Args[0], "fail"); err == nil || !strings.Contains(err.Error(), "no such thing") {
+		t.Errorf("error: %v", err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, _, err := child.Start(ctx, nil, os.Args[0], "silent"); !fault.Is(err, fault.Timeout) {
+		t.Errorf("error: %v", err)
+	}
+	if _, _, err := child.Start(t.Context(), nil, "/nonexistent"); !fault.Is(err, fault.Local) {
+		t.Errorf("error: %v", err)
+	}
+}
