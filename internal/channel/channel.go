@@ -12,6 +12,7 @@ import (
 	"encoding/binary"
 	"log/slog"
 	"net"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -244,6 +245,21 @@ func (ch *Channel) Queued() int {
 	n := 0
 	for _, c := range ch.sched.heap {
 		n += c.q.n
+	}
+	return n
+}
+
+// RemoteAddr returns the other end's address; zero when there is none, as
+// behind a pluggable transport.
+func (ch *Channel) RemoteAddr() netip.Addr { return remoteAddr(ch.conn.RemoteAddr()) }
+
+// waiting returns the bytes of the cells that wait to be written.
+func (ch *Channel) waiting() int64 {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	n := int64(len(ch.urgent))
+	for _, c := range ch.sched.heap {
+		n += int64(c.q.n) * cell.Len
 	}
 	return n
 }

@@ -132,13 +132,18 @@ func (c *Circ) SendLong(cmd cell.Command, body []byte) error {
 
 // Destroy sends DESTROY with the reason and forgets the circuit; queued cells
 // are dropped. The receiver is not called. Further calls do nothing.
-func (c *Circ) Destroy(reason cell.DestroyReason) {
-	if c.detach() {
-		var b [cell.Len]byte
-		cell.PutHeader(b[:], c.id, cell.CmdDestroy)
-		cell.Payload(b[:])[0] = byte(reason)
-		c.ch.sendUrgent(b[:])
+func (c *Circ) Destroy(reason cell.DestroyReason) { c.destroy(reason) }
+
+// destroy reports whether the circuit was there.
+func (c *Circ) destroy(reason cell.DestroyReason) bool {
+	if !c.detach() {
+		return false
 	}
+	var b [cell.Len]byte
+	cell.PutHeader(b[:], c.id, cell.CmdDestroy)
+	cell.Payload(b[:])[0] = byte(reason)
+	c.ch.sendUrgent(b[:])
+	return true
 }
 
 // detach takes the circuit off the channel; it reports whether it was there.

@@ -26,14 +26,14 @@ func Accept(ctx context.Context, raw net.Conn, cfg *LinkConfig) (*Link, error) {
 			return nil, tlsError(err)
 		}
 		a := &accepting{cfg: cfg, conn: conn, cells: newHandshakeCells(conn, raw), start: cfg.now()}
-		return a.run(remoteAddr(raw))
+		return a.run(remoteAddr(raw.RemoteAddr()))
 	})
 }
 
 // remoteAddr returns the address of the other end; zero when there is none, as
 // on a pipe or behind a pluggable transport.
-func remoteAddr(raw net.Conn) netip.Addr {
-	if a, ok := raw.RemoteAddr().(*net.TCPAddr); ok {
+func remoteAddr(addr net.Addr) netip.Addr {
+	if a, ok := addr.(*net.TCPAddr); ok {
 		return a.AddrPort().Addr().Unmap()
 	}
 	return netip.Addr{}

@@ -71,7 +71,7 @@ func (c *connecting) run(want ident.RelayID, addr netip.AddrPort) (*Link, error)
 	state := c.conn.ConnectionState()
 	tlsSum := sha256.Sum256(state.PeerCertificates[0].Raw)
 	l := newLink(c.conn, c.cells, &c.netinfo, c.start, now)
-	l.Initiator, l.PeerAuthenticated = true, true
+	l.Initiator, l.Dialled, l.PeerAuthenticated = true, addr, true
 	peer, err := checkResponder(c.certs, tlsSum, now)
 	if err != nil {
 		if l.ClockSkewKnown && (errors.Is(err, cert.ErrExpired) || errors.Is(err, cert.ErrNotYetValid)) {

@@ -20,8 +20,9 @@ import (
 // send cells of any kind.
 type Link struct {
 	Conn      *tls.Conn
-	Version   uint16 // link protocol, 4 or 5
-	Initiator bool   // whether this end dialled
+	Version   uint16         // link protocol, 4 or 5
+	Initiator bool           // whether this end dialled
+	Dialled   netip.AddrPort // where to, when it did
 
 	// Peer is the identity that the other end proved. It is zero, and
 	// PeerAuthenticated false, for an initiator that proved none (a client).

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
@@ -18,12 +21,13 @@ import (
 // open already when its peer proved the identities that the target names.
 type Manager struct {
 	cfg  *Config
-	link *LinkConfig
+	link atomic.Pointer[LinkConfig]
 	// dial opens the TCP connection, or whatever carries the link.
 	dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 
-	mu      sync.Mutex // guards what follows
-	open    map[ident.RSAID][]*Channel
+	mu      sync.Mutex                 // guards what follows
+	open    map[ident.RSAID][]*Channel // to relays
+	clients map[*Channel]struct{}      // from those that proved no identity
 	opening map[ident.RSAID]*attempt
 	closed  bool
 }
@@ -45,7 +49,22 @@ const stagger = 1500 * time.Millisecond
 
 // NewManager returns a manager that dials by dial.
 func NewManager(cfg *Config, link *LinkConfig, dial func(context.Context, netip.AddrPort) (net.Conn, error)) *Manager {
-	return &Manager{cfg: cfg, link: link, dial: dial, open: map[ident.RSAID][]*Channel{}, opening: map[ident.RSAID]*attempt{}}
+	m := &Manager{cfg: cfg, dial: dial, open: map[ident.RSAID][]*Channel{}, opening: map[ident.RSAID]*attempt{}, clients: map[*Channel]struct{}{}}
+	m.SetLink(link)
+	return m
+}
+
+// SetLink changes how new links are made: a relay's link keys are short-lived.
+func (m *Manager) SetLink(link *LinkConfig) { m.link.Store(link) }
+
+// Accept makes a channel of a connection that was accepted on the ORPort. It
+// closes raw when it fails.
+func (m *Manager) Accept(ctx context.Context, raw net.Conn) (*Channel, error) {
+	l, err := Accept(ctx, raw, m.link.Load())
+	if err != nil {
+		return nil, err
+	}
+	return m.Adopt(l)
 }
 
 // Get returns an open channel to the target, opening one if there is none.
@@ -56,7 +75,7 @@ func (m *Manager) Get(ctx context.Context, t linkspec.Target) (*Channel, error) 
 			m.mu.Unlock()
 			return nil, fault.New(fault.Closed, "open channel: shutting down")
 		}
-		if ch := m.findLocked(t.RelayID); ch != nil {
+		if ch := m.findLocked(&t); ch != nil {
 			m.mu.Unlock()
 			return ch, nil
 		}
@@ -84,12 +103,18 @@ func (m *Manager) Get(ctx context.Context, t linkspec.Target) (*Channel, error) 
 	}
 }
 
-// findLocked returns the youngest open channel whose peer is want.
-func (m *Manager) findLocked(want ident.RelayID) *Channel {
-	list := m.open[want.RSA]
+// findLocked returns the youngest open channel whose peer is the target, and
+// which is canonical, or leads to an address of the target's (tor-spec,
+// "Canonical connections"): nobody else may stand between.
+func (m *Manager) findLocked(t *linkspec.Target) *Channel {
+	list := m.open[t.RSA]
 	for i := len(list) - 1; i >= 0; i-- {
-		if want.Matches(list[i].Peer()) && list[i].Err() == nil {
-			return list[i]
+		ch := list[i]
+		if !t.Matches(ch.Peer()) || ch.Err() != nil {
+			continue
+		}
+		if ch.link.Canonical(ch.RemoteAddr()) || ch.link.Initiator && slices.Contains(t.Addrs, ch.link.Dialled) {
+			return ch
 		}
 	}
 	return nil
@@ -119,8 +144,12 @@ func (m *Manager) Adopt(l *Link) (*Channel, error) {
 		m.cfg.Opened(l)
 	}
 	ch := Start(l, m.cfg)
-	id := ch.Peer().RSA
-	m.open[id] = append(m.open[id], ch)
+	if l.PeerAuthenticated {
+		id := ch.Peer().RSA
+		m.open[id] = append(m.open[id], ch)
+	} else {
+		m.clients[ch] = struct{}{}
+	}
 	go func() {
 		<-ch.Done()
 		m.forget(ch)
@@ -131,6 +160,7 @@ func (m *Manager) Adopt(l *Link) (*Channel, error) {
 func (m *Manager) forget(ch *Channel) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	delete(m.clients, ch)
 	id := ch.Peer().RSA
 	list := m.open[id]
 	for i, x := range list {
@@ -212,7 +242,7 @@ func (m *Manager) connectOne(ctx context.Context, want ident.RelayID, addr netip
 		}
 		return nil, fault.New(kind, "open channel: connect: %w", hideAddr(err))
 	}
-	l, err := Connect(ctx, raw, want, addr, m.link)
+	l, err := Connect(ctx, raw, want, addr, m.link.Load())
 	if err != nil {
 		_ = raw.Close()
 		return nil, err
@@ -244,9 +274,12 @@ func (m *Manager) Reap() {
 func (m *Manager) Channels() []*Channel {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	var all []*Channel
+	all := make([]*Channel, 0, len(m.clients)+len(m.open))
 	for _, l := range m.open {
 		all = append(all, l...)
+	}
+	for ch := range m.clients {
+		all = append(all, ch)
 	}
 	return all
 }
@@ -263,4 +296,41 @@ func (m *Manager) Close() {
 	for _, ch := range all {
 		<-ch.Done()
 	}
+}
+
+// Relieve destroys circuits when the cells that wait on all channels take more
+// than limit bytes: those with the most cells first, until a tenth is free. It
+// returns how many circuits it destroyed and the bytes that they held.
+func (m *Manager) Relieve(limit int64) (killed int, freed int64) {
+	total := int64(0)
+	chans := m.Channels()
+	for _, ch := range chans {
+		total += ch.waiting()
+	}
+	if total <= limit {
+		return 0, 0
+	}
+	var all []*Circ
+	for _, ch := range chans {
+		ch.mu.Lock()
+		for _, c := range ch.circs {
+			if c.q.n > 0 {
+				all = append(all, c)
+			}
+		}
+		ch.mu.Unlock()
+	}
+	slices.SortFunc(all, func(a, b *Circ) int { return b.Queued() - a.Queued() })
+	for _, c := range all {
+		if total-freed <= limit-limit/10 {
+			break
+		}
+		n := int64(c.Queued()) * cell.Len
+		if r := c.receiver(); r != nil && n > 0 && c.destroy(cell.DestroyResourceLimit) {
+			r.HandleDestroy(cell.DestroyResourceLimit, fault.New(fault.Resource, "the relay is out of memory for cells"))
+			killed++
+			freed += n
+		}
+	}
+	return killed, freed
 }

@@ -1,0 +1,170 @@
+package exit
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// attemptDelay is how long one address may take before the next is tried
+// beside it (RFC 8305, "connection attempt delay").
+const attemptDelay = 250 * time.Millisecond
+
+// connect opens a connection to where BEGIN says, by the families that the
+// client accepts and in the order that it prefers.
+func (e *Exit) connect(ctx context.Context, b cell.Begin, four, six bool) (net.Conn, uint32, error) {
+	answer := Answer{TTL: cell.TTLUnknown}
+	if addr, err := netip.ParseAddr(b.Host); err == nil {
+		answer.Addrs = []netip.Addr{addr.Unmap()}
+	} else {
+		if answer, err = e.names.addrs(ctx, b.Host, four, six); err != nil {
+			return nil, 0, &refusal{error: err, reason: lookupReason(err)}
+		}
+	}
+	var addrs []netip.Addr
+	for _, a := range interleave(answer.Addrs, b.Flags&cell.BeginIPv6Preferred != 0) {
+		if e.allowed(a, b.Port) {
+			addrs = append(addrs, a)
+		}
+	}
+	if len(addrs) == 0 {
+		// The client learns the address, and chooses an exit that allows it.
+		return nil, 0, &refusal{error: fault.New(fault.Refused, "the exit policy refuses"), reason: cell.EndExitPolicy, addr: answer.Addrs[0], ttl: clipTTL(answer.TTL)}
+	}
+	conn, err := e.race(ctx, addrs, b.Port)
+	return conn, answer.TTL, err
+}
+
+// maxTried bounds the addresses of one name that are tried.
+const maxTried = 6
+
+// interleave takes addresses of the families in turn, the preferred first.
+func interleave(all []netip.Addr, prefer6 bool) []netip.Addr {
+	var fam [2][]netip.Addr
+	for _, a := range all {
+		i := 0
+		if a.Is6() != prefer6 {
+			i = 1
+		}
+		fam[i] = append(fam[i], a)
+	}
+	var out []netip.Addr
+	for i := 0; len(out) < len(all) && len(out) < maxTried; i++ {
+		for _, f := range fam {
+			if i < len(f) {
+				out = append(out, f[i])
+			}
+		}
+	}
+	return out
+}
+
+// race dials the addresses, each a little after the one before or when that
+// one failed, and returns the first connection.
+func (e *Exit) race(ctx context.Context, addrs []netip.Addr, port uint16) (net.Conn, error) {
+	if len(addrs) == 1 {
+		return e.dial(ctx, netip.AddrPortFrom(addrs[0], port))
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type result struct {
+		conn net.Conn
+		err  error
+	}
+	results := make(chan result, len(addrs))
+	started, ended := 0, 0
+	start := func() {
+		a := netip.AddrPortFrom(addrs[started], port)
+		started++
+		go func() {
+			c, err := e.dial(ctx, a)
+			results <- result{c, err}
+		}()
+	}
+	start()
+	timer := time.NewTimer(attemptDelay)
+	defer timer.Stop()
+	var first error
+	for {
+		select {
+		case <-timer.C:
+			if started < len(addrs) {
+				start()
+				timer.Reset(attemptDelay)
+			}
+		case r := <-results:
+			ended++
+			if r.err == nil {
+				late := started - ended
+				go func() { // what else succeeds comes too late
+					for range late {
+						if r := <-results; r.conn != nil {
+							r.conn.Close()
+						}
+					}
+				}()
+				return r.conn, nil
+			}
+			if first == nil {
+				first = r.err
+			}
+			if started < len(addrs) {
+				start()
+				timer.Reset(attemptDelay)
+			} else if ended == started {
+				return nil, first
+			}
+		}
+	}
+}
+
+func (e *Exit) dial(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+	d := net.Dialer{KeepAlive: 5 * time.Minute}
+	source := e.cfg.Source4
+	if a.Addr().Is6() {
+		source = e.cfg.Source6
+	}
+	if source.IsValid() {
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0))
+	}
+	return d.DialContext(ctx, "tcp", a.String())
+}
+
+// lookupReason says why a name could not be used.
+func lookupReason(err error) cell.EndReason {
+	switch {
+	case errors.Is(err, errNoName):
+		return cell.EndResolveFailed
+	case fault.Is(err, fault.Timeout):
+		return cell.EndTimeout
+	case fault.Is(err, fault.Resource):
+		return cell.EndResourceLimit
+	}
+	return cell.EndResolveFailed
+}
+
+// reasonOf maps what a connection failed of to an END reason, as C tor does.
+func reasonOf(err error) cell.EndReason {
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return cell.EndConnectRefused
+	case errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EADDRNOTAVAIL):
+		return cell.EndNoRoute
+	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE), errors.Is(err, syscall.ENOBUFS), errors.Is(err, syscall.ENOMEM):
+		return cell.EndResourceLimit
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+		return cell.EndConnReset
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
+		return cell.EndTimeout
+	case errors.Is(err, context.Canceled):
+		return cell.EndDestroy
+	}
+	return cell.EndMisc
+}

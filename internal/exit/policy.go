@@ -1,0 +1,72 @@
+package exit
+
+import (
+	"strings"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// ParsePolicy reads the lines of an exit policy as an operator writes them and
+// C tor's ExitPolicy has them: "accept *:80", "reject 192.0.2.0/24:*", "accept6
+// *:443", "reject private:*". "*" with accept or reject is both families.
+func ParsePolicy(lines []string) (netdoc.ExitPolicy, error) {
+	var p netdoc.ExitPolicy
+	for _, l := range lines {
+		for _, one := range strings.Split(l, ",") {
+			rules, err := parseLine(strings.TrimSpace(one))
+			if err != nil {
+				return nil, fault.New(fault.Config, "exit policy: %q: %w", one, err)
+			}
+			p = append(p, rules...)
+		}
+	}
+	return p, nil
+}
+
+func parseLine(line string) (netdoc.ExitPolicy, error) {
+	verb, pattern, _ := strings.Cut(line, " ")
+	pattern = strings.TrimSpace(pattern)
+	only6 := strings.HasSuffix(verb, "6")
+	accept := false
+	switch verb {
+	case "accept", "accept6":
+		accept = true
+	case "reject", "reject6":
+	default:
+		return nil, fault.New(fault.Config, "it begins with neither accept nor reject")
+	}
+	host, ports := pattern, "*"
+	// The colon before the ports follows the bracket of an IPv6 address.
+	if i := strings.LastIndexByte(pattern, ':'); i > strings.LastIndexByte(pattern, ']') {
+		host, ports = pattern[:i], pattern[i+1:]
+	}
+	if host == "*" && only6 {
+		host = "*6"
+	}
+	if strings.Contains(host, ":") != strings.HasPrefix(host, "[") {
+		return nil, fault.New(fault.Config, "an IPv6 address stands in brackets")
+	}
+	if host == "private" {
+		one, err := netdoc.ParsePolicyRule(accept, "*:"+ports)
+		if err != nil {
+			return nil, err
+		}
+		p := RejectPrivate()
+		for i := range p {
+			p[i].Accept, p[i].Ports = accept, one.Ports
+		}
+		return p, nil
+	}
+	one, err := netdoc.ParsePolicyRule(accept, host+":"+ports)
+	if err != nil {
+		return nil, err
+	}
+	if only6 && !one.Six && !one.Net.Addr().Is6() {
+		return nil, fault.New(fault.Config, "an IPv4 address in a rule about IPv6")
+	}
+	if host == "*" {
+		return netdoc.ExitPolicy{one, {Accept: accept, Six: true, Ports: one.Ports}}, nil
+	}
+	return netdoc.ExitPolicy{one}, nil
+}

@@ -1,0 +1,97 @@
+package relay
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// bandwidth measures what the relay carries: the greatest rate in ten seconds
+// on end (dir-spec, "bandwidth-observed"), and how much in every day.
+type bandwidth struct {
+	mu      sync.Mutex // guards what follows
+	started bool
+	last    [2]uint64                 // counters at the last sample: read, written
+	window  [2][observeSeconds]uint64 // of the last seconds, a ring
+	sum     [2]uint64
+	at      int
+	best    [2][observeDays]uint64 // greatest sum of a window, by day; the present day first
+	day     time.Time              // when the present day began
+	total   [2][]int64             // of whole days, the oldest first
+	today   [2]uint64
+}
+
+const (
+	observeSeconds = 10
+	observeDays    = 5 // as C tor: the best of the last days counts
+	historyDay     = 24 * time.Hour
+)
+
+// sample takes the counters of bytes read and written; it is called every
+// second.
+func (b *bandwidth) sample(now time.Time, read, written uint64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	counters := [2]uint64{read, written}
+	if !b.started {
+		b.started, b.day, b.last = true, now, counters
+		return
+	}
+	for now.Sub(b.day) >= historyDay {
+		b.day = b.day.Add(historyDay)
+		for i := range b.best {
+			copy(b.best[i][1:], b.best[i][:])
+			b.best[i][0] = 0
+			b.total[i] = append(b.total[i], int64(b.today[i]))
+			if len(b.total[i]) > observeDays {
+				b.total[i] = b.total[i][1:]
+			}
+			b.today[i] = 0
+		}
+	}
+	for i, v := range counters {
+		n := v - b.last[i]
+		b.last[i] = v
+		b.sum[i] += n - b.window[i][b.at]
+		b.window[i][b.at] = n
+		b.best[i][0] = max(b.best[i][0], b.sum[i])
+		b.today[i] += n
+	}
+	b.at = (b.at + 1) % observeSeconds
+}
+
+// Observed returns the bytes a second that the relay has shown to carry: the
+// lesser of both directions.
+func (b *bandwidth) Observed() uint64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var top [2]uint64
+	for i := range top {
+		for _, v := range b.best[i] {
+			top[i] = max(top[i], v)
+		}
+	}
+	return min(top[0], top[1]) / observeSeconds
+}
+
+// stats returns the lines of the extra-info document.
+func (b *bandwidth) stats() []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var out strings.Builder
+	for i, keyword := range []string{"read-history", "write-history"} {
+		if len(b.total[i]) == 0 {
+			continue
+		}
+		// Rounded to a KiB: exact counts would tell more of the traffic than anyone needs.
+		words := make([]string, len(b.total[i]))
+		for k, v := range b.total[i] {
+			words[k] = fmt.Sprint(v / 1024 * 1024)
+		}
+		fmt.Fprintf(&out, "%s %s (%d s) %s\n", keyword, b.day.UTC().Format(netdoc.TimeFormat), int(historyDay/time.Second), strings.Join(words, ","))
+	}
+	return []byte(out.String())
+}

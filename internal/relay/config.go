@@ -1,0 +1,130 @@
+// Package relay is a relay: its keys, its links and circuits, what it tells
+// the directory authorities, and how it defends itself. The rooms that it
+// wires together are channel, circuit, exit and dirclient.
+package relay
+
+import (
+	"log/slog"
+	"net"
+	"net/netip"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive/internal/exit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// Config is what a relay needs to be told.
+type Config struct {
+	Network *netdir.Network
+	DataDir string // keys and directory cache; made with mode 0700
+	Log     *slog.Logger
+
+	Nickname string   // 1 to 19 letters and digits
+	Contact  string   // how to reach the operator
+	Family   []string // the operator's other relays: "$FINGERPRINT"
+
+	// Listen are the ORPort's addresses, one of IPv4 at least; port 0 picks one.
+	Listen []netip.AddrPort
+	// Advertise are the addresses that others reach the relay at: one of IPv4,
+	// and perhaps one of IPv6. Empty: Listen's.
+	Advertise []netip.AddrPort
+	// DirPort is advertised when it is not zero; Dir's owner listens there.
+	DirPort uint16
+	// Dir serves the relay's directory streams, and closes each; nil: the relay
+	// is no directory.
+	Dir func(conn net.Conn)
+
+	// Exit lets streams out; nil: the relay is no exit.
+	Exit *exit.Config
+
+	// MaxAdvertised bounds the bandwidth that the descriptor says, in bytes a
+	// second; zero: no bound.
+	MaxAdvertised uint64
+	// AssumeReachable publishes the descriptor without the relay's own test of
+	// whether its ORPort can be reached.
+	AssumeReachable bool
+	// NoPublish keeps the descriptor from the authorities.
+	NoPublish bool
+	// MaxQueues bounds the memory of cells that wait to be sent, in bytes; zero:
+	// 512 MiB.
+	MaxQueues int64
+	// ShutdownWait is how long a relay goes on with the circuits that it has
+	// when it is asked to end; zero: 30 seconds, negative: not at all.
+	ShutdownWait time.Duration
+	// Version is the program's, for the platform line.
+	Version string
+}
+
+// platform is what the descriptor says of the program and its machine.
+func (c *Config) platform() string {
+	v := c.Version
+	if v == "" {
+		v = "devel"
+	}
+	return "Chive " + v + " on " + runtime.GOOS
+}
+
+// Check reports the first option that New would refuse.
+func (c *Config) Check() error {
+	switch {
+	case c.Network == nil || len(c.Network.Authorities) == 0:
+		return fault.New(fault.Config, "relay: no network with authorities is configured")
+	case c.DataDir == "":
+		return fault.New(fault.Config, "relay: no data directory is configured")
+	case !validNickname(c.Nickname):
+		return fault.New(fault.Config, "relay: nickname %q: 1 to 19 letters and digits", c.Nickname)
+	case strings.ContainsAny(c.Contact, "\r\n"):
+		return fault.New(fault.Config, "relay: the contact must be one line")
+	case len(c.Listen) == 0 || len(c.Listen) > 8:
+		return fault.New(fault.Config, "relay: %d ORPort addresses: 1 to 8 are possible", len(c.Listen))
+	}
+	for _, f := range c.Family {
+		if strings.ContainsAny(f, " \r\n") {
+			return fault.New(fault.Config, "relay: family: %q is not one fingerprint", f)
+		}
+	}
+	if _, ok := first4(c.advertised()); !ok {
+		return fault.New(fault.Config, "relay: no IPv4 address: a relay needs one that others can reach")
+	}
+	if c.Exit != nil {
+		return c.Exit.Check()
+	}
+	return nil
+}
+
+func (c *Config) advertised() []netip.AddrPort {
+	if len(c.Advertise) > 0 {
+		return c.Advertise
+	}
+	return c.Listen
+}
+
+func first4(list []netip.AddrPort) (netip.AddrPort, bool) {
+	for _, a := range list {
+		if a.Addr().Unmap().Is4() && !a.Addr().IsUnspecified() {
+			return a, true
+		}
+	}
+	return netip.AddrPort{}, false
+}
+
+func validNickname(s string) bool {
+	for _, c := range s {
+		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9') {
+			return false
+		}
+	}
+	return len(s) > 0 && len(s) <= 19
+}
+
+// policy is the exit policy of the descriptor.
+func (c *Config) policy() netdoc.ExitPolicy {
+	if c.Exit == nil {
+		return netdoc.ExitPolicy{{Ports: netdoc.AllPorts}, {Six: true, Ports: netdoc.AllPorts}}
+	}
+	return c.Exit.Policy
+}

@@ -1,0 +1,79 @@
+package relay
+
+import (
+	"crypto/rand"
+	"net/netip"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// Protocols are the subprotocol versions that this relay speaks, without those
+// that only a directory cache does.
+const Protocols = "Cons=1-2 Desc=1-4 FlowCtrl=1-2 Link=4-5 LinkAuth=3 Microdesc=1-3 Relay=2-6"
+
+// dirProtocols is Protocols of a relay that serves directory streams.
+const dirProtocols = "Cons=1-2 Desc=1-4 DirCache=2 FlowCtrl=1-2 Link=4-5 LinkAuth=3 Microdesc=1-3 Relay=2-6"
+
+// describe makes a descriptor and its extra-info document, signed.
+func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, error) {
+	keys := r.keys.Desc()
+	extra, err := (&netdoc.ExtraInfo{Nickname: r.cfg.Nickname, Published: now, Stats: r.bandwidth.stats()}).Sign(rand.Reader, keys, now)
+	if err != nil {
+		return nil, nil, fault.New(fault.KindOf(err), "extra-info document: %w", err)
+	}
+	addrs := r.Addrs()
+	main, _ := first4(addrs)
+	policy := r.cfg.policy()
+	proto := Protocols
+	if r.cfg.Dir != nil {
+		proto = dirProtocols
+	}
+	rate := r.cfg.MaxAdvertised
+	if rate == 0 {
+		rate = 1 << 30 // C tor's default: no limit in practice
+	}
+	observed := min(r.bandwidth.Observed(), rate)
+	d := &netdoc.RouterDesc{
+		Nickname: r.cfg.Nickname, Addr: main.Addr(), ORPort: main.Port(), DirPort: r.cfg.DirPort,
+		Platform: r.cfg.platform(), Proto: proto, Published: now, Uptime: uint64(now.Sub(r.started) / time.Second),
+		BandwidthRate: rate, BandwidthBurst: rate, BandwidthObserved: observed,
+		HasExtraInfo: true, ExtraInfo: extra.Digest, ExtraInfoSHA256: extra.SHA256,
+		TunnelledDir: r.cfg.Dir != nil, HSDir: false,
+		Contact: r.cfg.Contact, Family: r.cfg.Family,
+		Policy: only4(policy), Policy6: policy.Summarize(true),
+	}
+	for _, a := range addrs {
+		if a.Addr().Is6() && len(d.ORAddrs) == 0 {
+			d.ORAddrs = []netip.AddrPort{a}
+		}
+	}
+	signed, err := d.Sign(rand.Reader, keys, now)
+	if err != nil {
+		return nil, nil, fault.New(fault.KindOf(err), "server descriptor: %w", err)
+	}
+	if len(signed.Text) > maxDescriptor {
+		return nil, nil, fault.New(fault.Config, "server descriptor: %d bytes are more than the %d that authorities take: shorten the exit policy or the family", len(signed.Text), maxDescriptor)
+	}
+	return signed, extra, nil
+}
+
+// maxDescriptor is the size of a descriptor that C tor's authorities accept.
+const maxDescriptor = 20000
+
+// only4 returns what a descriptor's accept and reject lines say: the rules
+// about IPv4, up to the one that decides everything, and such a one at the end.
+func only4(p netdoc.ExitPolicy) netdoc.ExitPolicy {
+	var out netdoc.ExitPolicy
+	for _, rule := range p {
+		if rule.Six || rule.Net.IsValid() && rule.Net.Addr().Is6() {
+			continue
+		}
+		out = append(out, rule)
+		if !rule.Net.IsValid() && rule.Ports == netdoc.AllPorts {
+			return out
+		}
+	}
+	return append(out, netdoc.PolicyRule{Ports: netdoc.AllPorts})
+}

@@ -1,0 +1,99 @@
+package relay
+
+import (
+	"context"
+	"time"
+
+	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/netdir"
+)
+
+// follow takes over what each new consensus says.
+func (r *Relay) follow(ctx context.Context) {
+	var seen time.Time
+	for {
+		changed := r.dirs.Changed()
+		if d := r.dirs.Directory(); d != nil && !d.ValidAfter().Equal(seen) {
+			seen = d.ValidAfter()
+			r.consensus(d)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+	}
+}
+
+func (r *Relay) consensus(d *netdir.Directory) {
+	p := flow.ParamsFrom(d.Param)
+	r.flow.Store(&p)
+	r.exit.SetStreamLimit(r.dos.update(d).streams)
+	if _, listed := d.Lookup(r.keys.ID.RSA); !listed && r.desc.Load() != nil && !r.cfg.NoPublish {
+		r.log.Info("the consensus does not list this relay", "valid_after", d.ValidAfter())
+	}
+}
+
+// Intervals of what is done now and then.
+const (
+	memoryInterval = 250 * time.Millisecond
+	keyInterval    = time.Hour
+)
+
+// housekeep does what is due now and then, until ctx is done.
+func (r *Relay) housekeep(ctx context.Context) {
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	memory := time.NewTicker(memoryInterval)
+	defer memory.Stop()
+	keys := time.NewTicker(keyInterval)
+	defer keys.Stop()
+	for n := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-memory.C:
+			r.relieve()
+		case now := <-second.C:
+			c := &r.stats.Channel
+			r.bandwidth.sample(now, c.BytesIn.Load(), c.BytesOut.Load())
+			if n++; n%60 == 0 {
+				r.channels.Reap()
+				r.dos.forget()
+			}
+		case now := <-keys.C:
+			r.renewKeys(now)
+		}
+	}
+}
+
+// renewKeys replaces the keys whose time has come.
+func (r *Relay) renewKeys(now time.Time) {
+	rotation, grace := int32(rotationDays), int32(graceDays)
+	if d := r.dirs.Directory(); d != nil {
+		rotation = d.Param("onion-key-rotation-days", rotationDays, 1, 90)
+		grace = d.Param("onion-key-grace-period-days", graceDays, 1, rotation)
+	}
+	changed, err := r.keys.Renew(now, time.Duration(rotation)*24*time.Hour, time.Duration(grace)*24*time.Hour)
+	if err != nil {
+		r.log.Error("keys cannot be renewed", "err", err)
+		return
+	}
+	r.channels.SetLink(r.linkConfig())
+	if changed {
+		r.publisher.changed()
+	}
+}
+
+// relieve closes the circuits with the most waiting cells when all of them
+// together take too much memory.
+func (r *Relay) relieve() {
+	limit := r.cfg.MaxQueues
+	if limit == 0 {
+		limit = 512 << 20
+	}
+	if killed, freed := r.channels.Relieve(limit); killed > 0 {
+		r.stats.CircuitsKilled.Add(uint64(killed))
+		r.log.Warn("cells that wait take too much memory: the circuits with the most were closed", "limit", limit, "circuits", killed, "freed", freed)
+	}
+}

@@ -1,0 +1,232 @@
+package relay
+
+import (
+	"crypto/rand"
+	"crypto/rsa"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/cert"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// Lifetimes of keys, as C tor has them.
+const (
+	signingLife   = 30 * 24 * time.Hour
+	signingRenew  = 7 * 24 * time.Hour // before its end
+	rotationDays  = 28                 // onion-key-rotation-days
+	graceDays     = 7                  // onion-key-grace-period-days
+	linkRenewLeft = 24 * time.Hour     // of the two days that link keys live
+)
+
+// Keys are all keys of a relay. Its methods may be called from any goroutine.
+type Keys struct {
+	ID  ident.RelayID
+	rsa *rsa.PrivateKey
+	// tap is the onion key of a handshake that nobody does any more. Authorities
+	// want to see one until the consensus says otherwise.
+	tap *rsa.PrivateKey
+
+	dir    keyDir
+	master *cert.ExpandedKey // nil: kept elsewhere
+	log    *slog.Logger
+
+	mu          sync.Mutex // guards what follows
+	signing     *cert.ExpandedKey
+	signingCert []byte
+	signingEnd  time.Time
+	link        *channel.RelayKeys
+	onion, old  *handshake.NtorKeyPair // old: nil when its grace is over
+	rotated     time.Time              // when onion was made
+	pairs       []*handshake.NtorKeyPair
+	grace       time.Duration
+}
+
+// LoadKeys reads the keys below dataDir and makes those that are missing.
+func LoadKeys(dataDir string, now time.Time, log *slog.Logger) (*Keys, error) {
+	dir, err := openKeyDir(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	k := &Keys{dir: dir, log: log, grace: graceDays * 24 * time.Hour}
+	if k.rsa, err = dir.rsaKey(fileRSA); err != nil {
+		return nil, err
+	}
+	if k.tap, err = dir.rsaKey(fileTAP); err != nil {
+		return nil, err
+	}
+	if k.ID.Ed, k.master, err = dir.master(); err != nil {
+		return nil, err
+	}
+	k.ID.RSA, _ = cert.RSAKeyID(&k.rsa.PublicKey)
+	if err := k.loadSigning(now); err != nil {
+		return nil, err
+	}
+	if err := k.loadOnion(now); err != nil {
+		return nil, err
+	}
+	_, err = k.Renew(now, rotationDays*24*time.Hour, k.grace)
+	return k, err
+}
+
+func (k *Keys) loadSigning(now time.Time) error {
+	c, err := k.dir.readTagged(fileSigningCert, tagSigningCert)
+	if err != nil {
+		return err
+	}
+	b, err := k.dir.readTagged(fileSigning, tagSigning, cert.ExpandedLen)
+	if err != nil {
+		return err
+	}
+	if c == nil || b == nil {
+		return nil
+	}
+	key, err := cert.NewExpanded(b)
+	if err != nil {
+		return err
+	}
+	parsed, err := cert.ParseEd25519(c)
+	if err == nil {
+		err = parsed.Verify(cert.IdentityVSigning, k.ID.Ed, now)
+	}
+	if err == nil && (!parsed.HasSigner || parsed.Key != key.Public()) {
+		err = fault.New(fault.Config, "it is for another key, or lacks the identity")
+	}
+	if err != nil {
+		if k.master != nil {
+			k.log.Info("the signing key's certificate is not usable: a new one is made", "err", err)
+			return nil
+		}
+		return fault.New(fault.Config, "keys: %s: %w; the master key is not here: make a new certificate where it is", fileSigningCert, err)
+	}
+	k.signing, k.signingCert, k.signingEnd = key, c, parsed.Expires
+	return nil
+}
+
+func (k *Keys) loadOnion(now time.Time) (err error) {
+	if k.onion, err = k.dir.onion(fileOnion); err != nil || k.onion == nil {
+		return err
+	}
+	st, err := os.Stat(k.dir.path(fileOnion))
+	if err != nil {
+		return fault.Wrap(fault.Local, err)
+	}
+	k.rotated = st.ModTime()
+	if k.rotated.After(now) {
+		k.rotated = now
+	}
+	k.old, err = k.dir.onion(fileOnionOld)
+	return err
+}
+
+// Renew replaces the keys whose time has come: the onion key after rotation,
+// the previous one after grace beyond that, the signing and link keys before
+// their certificates end. It reports whether the descriptor must say so.
+func (k *Keys) Renew(now time.Time, rotation, grace time.Duration) (changed bool, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.grace = grace
+	signing, err := k.renewSigning(now)
+	if err != nil {
+		return false, err
+	}
+	onion, err := k.renewOnion(now, rotation)
+	if err != nil {
+		return false, err
+	}
+	if k.link == nil || signing || k.link.Expires.Sub(now) < linkRenewLeft {
+		id := channel.RelayIdentity{RSA: k.rsa, Signing: k.signing, SigningCert: k.signingCert}
+		if k.link, err = id.NewRelayKeys(rand.Reader, now); err != nil {
+			return false, err
+		}
+	}
+	return signing || onion, nil
+}
+
+func (k *Keys) renewSigning(now time.Time) (bool, error) {
+	left := k.signingEnd.Sub(now)
+	if k.signing != nil && left > signingRenew {
+		return false, nil
+	}
+	if k.master == nil {
+		if k.signing == nil || left <= 0 {
+			return false, fault.New(fault.Config, "keys: there is neither the master key nor a signing key with a valid certificate: put %s and %s here", fileSigning, fileSigningCert)
+		}
+		k.log.Warn("the signing key's certificate ends soon, and the master key is not here to make another", "left", left.Round(time.Hour))
+		return false, nil
+	}
+	key, err := cert.GenerateExpanded(rand.Reader)
+	if err != nil {
+		return false, err
+	}
+	end := now.Add(signingLife)
+	id := channel.NewRelayIdentity(k.rsa, k.master, key, end)
+	// The certificate last: a key without one is replaced at the next start.
+	if err := k.dir.writeTagged(fileSigning, tagSigning, key.Bytes()); err != nil {
+		return false, err
+	}
+	if err := k.dir.writeTagged(fileSigningCert, tagSigningCert, id.SigningCert); err != nil {
+		return false, err
+	}
+	k.signing, k.signingCert, k.signingEnd = key, id.SigningCert, end
+	return true, nil
+}
+
+func (k *Keys) renewOnion(now time.Time, rotation time.Duration) (bool, error) {
+	if k.old != nil && now.Sub(k.rotated) > k.grace {
+		k.old = nil
+		if err := os.Remove(k.dir.path(fileOnionOld)); err != nil && !os.IsNotExist(err) {
+			return false, fault.New(fault.Local, "keys: %w", err)
+		}
+	}
+	changed := k.onion == nil || now.Sub(k.rotated) >= rotation
+	if changed {
+		next, err := handshake.GenerateNtorKeyPair(rand.Reader)
+		if err != nil {
+			return false, err
+		}
+		// The old one first: a crash in between leaves the same key in both.
+		if k.onion != nil {
+			if err := k.dir.writeOnion(fileOnionOld, k.onion); err != nil {
+				return false, err
+			}
+		}
+		if err := k.dir.writeOnion(fileOnion, next); err != nil {
+			return false, err
+		}
+		k.old, k.onion, k.rotated = k.onion, next, now
+	}
+	k.pairs = []*handshake.NtorKeyPair{k.onion}
+	if k.old != nil {
+		k.pairs = append(k.pairs, k.old)
+	}
+	return changed, nil
+}
+
+// Onion returns the onion keys that are honoured, the current one first. The
+// slice is not to be changed.
+func (k *Keys) Onion() []*handshake.NtorKeyPair {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.pairs
+}
+
+// Link returns the keys of link handshakes.
+func (k *Keys) Link() *channel.RelayKeys {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.link
+}
+
+// Desc returns the keys that sign the relay's documents.
+func (k *Keys) Desc() *netdoc.DescKeys {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return &netdoc.DescKeys{Identity: k.rsa, Ed: k.ID.Ed, Signing: k.signing, SigningCert: k.signingCert, NtorSecret: k.onion.Secret(), Onion: k.tap}
+}

@@ -1,0 +1,207 @@
+package relay
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/chivenet/chive/internal/cert"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/ident"
+)
+
+// The files of a relay's keys, below "keys" in its data directory: names and
+// formats are C tor's, so that an operator can move between the two.
+const (
+	fileRSA          = "secret_id_key"
+	fileMaster       = "ed25519_master_id_secret_key"
+	fileMasterPublic = "ed25519_master_id_public_key"
+	fileSigning      = "ed25519_signing_secret_key"
+	fileSigningCert  = "ed25519_signing_cert"
+	fileTAP          = "secret_onion_key"
+	fileOnion        = "secret_onion_key_ntor"
+	fileOnionOld     = "secret_onion_key_ntor.old"
+)
+
+// The headers of C tor's tagged files.
+const (
+	tagMaster       = "ed25519v1-secret: type0"
+	tagMasterPublic = "ed25519v1-public: type0"
+	tagSigning      = "ed25519v1-secret: type4"
+	tagSigningCert  = "ed25519v1-cert: type4"
+	tagOnion        = "c25519v1: onion"
+)
+
+// keyDir reads and writes the files of one relay's keys.
+type keyDir string
+
+func openKeyDir(dataDir string) (keyDir, error) {
+	dir := filepath.Join(dataDir, "keys")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", fault.New(fault.Local, "keys: %w", err)
+	}
+	return keyDir(dir), nil
+}
+
+func (d keyDir) path(name string) string { return filepath.Join(string(d), name) }
+
+// read returns a file's contents; nil when there is none.
+func (d keyDir) read(name string) ([]byte, error) {
+	b, err := os.ReadFile(d.path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fault.New(fault.Local, "keys: %w", err)
+	}
+	return b, nil
+}
+
+// write replaces a file as a whole: after a crash or on a full disk there is
+// the old file or the new one, never a part.
+func (d keyDir) write(name string, b []byte) error {
+	f, err := os.CreateTemp(string(d), "."+name+"-*")
+	if err != nil {
+		return fault.New(fault.Local, "keys: %w", err)
+	}
+	_, err = f.Write(b)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), d.path(name))
+	}
+	if err != nil {
+		os.Remove(f.Name())
+		return fault.New(fault.Local, "keys: write %s: %w", name, err)
+	}
+	if dir, err := os.Open(string(d)); err == nil { // make the rename last
+		_ = dir.Sync() // not every file system can
+		dir.Close()
+	}
+	return nil
+}
+
+const tagLen = 32
+
+// readTagged returns what follows the tag; nil when there is no such file.
+func (d keyDir) readTagged(name, tag string, sizes ...int) ([]byte, error) {
+	b, err := d.read(name)
+	if b == nil || err != nil {
+		return nil, err
+	}
+	head := make([]byte, tagLen)
+	copy(head, "== "+tag+" ==")
+	if len(b) < tagLen || !bytes.Equal(b[:tagLen], head) {
+		return nil, fault.New(fault.Config, "keys: %s is not a file of the kind %q (an encrypted key must be decrypted first)", d.path(name), tag)
+	}
+	b = b[tagLen:]
+	for _, n := range sizes {
+		if len(b) == n {
+			return b, nil
+		}
+	}
+	if len(sizes) == 0 {
+		return b, nil
+	}
+	return nil, fault.New(fault.Config, "keys: %s holds %d bytes, not %v: it is damaged", d.path(name), len(b), sizes)
+}
+
+func (d keyDir) writeTagged(name, tag string, body []byte) error {
+	b := make([]byte, tagLen, tagLen+len(body))
+	copy(b, "== "+tag+" ==")
+	return d.write(name, append(b, body...))
+}
+
+// rsaKey reads an RSA key, or makes one.
+func (d keyDir) rsaKey(name string) (*rsa.PrivateKey, error) {
+	b, err := d.read(name)
+	if err != nil {
+		return nil, err
+	}
+	if b == nil {
+		k, err := rsa.GenerateKey(rand.Reader, cert.RSAIdentityBits)
+		if err != nil {
+			return nil, fault.New(fault.Local, "make an RSA key: %w", err)
+		}
+		return k, d.write(name, pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)}))
+	}
+	block, _ := pem.Decode(b)
+	if block == nil || block.Type != "RSA PRIVATE KEY" {
+		return nil, fault.New(fault.Config, "keys: %s is not a PEM file with an RSA PRIVATE KEY", d.path(name))
+	}
+	k, err := x509.ParsePKCS1PrivateKey(block.Bytes)
+	if err != nil || k.N.BitLen() != cert.RSAIdentityBits {
+		return nil, fault.New(fault.Config, "keys: %s does not hold an RSA key of %d bits", d.path(name), cert.RSAIdentityBits)
+	}
+	return k, nil
+}
+
+// master returns the Ed25519 master identity, which is made when there is
+// none. The secret half is nil when it is kept elsewhere.
+func (d keyDir) master() (ident.Ed25519ID, *cert.ExpandedKey, error) {
+	var pub ident.Ed25519ID
+	p, err := d.readTagged(fileMasterPublic, tagMasterPublic, len(pub))
+	if err != nil {
+		return pub, nil, err
+	}
+	b, err := d.readTagged(fileMaster, tagMaster, cert.ExpandedLen)
+	if err != nil {
+		return pub, nil, err
+	}
+	switch {
+	case b == nil && p != nil:
+		return ident.Ed25519ID(p), nil, nil
+	case b == nil:
+		k, err := cert.GenerateExpanded(rand.Reader)
+		if err != nil {
+			return pub, nil, err
+		}
+		if err := d.writeTagged(fileMaster, tagMaster, k.Bytes()); err != nil {
+			return pub, nil, err
+		}
+		return k.Public(), k, d.writePublic(k)
+	}
+	k, err := cert.NewExpanded(b)
+	if err != nil {
+		return pub, nil, err
+	}
+	if p == nil {
+		return k.Public(), k, d.writePublic(k)
+	}
+	if k.Public() != ident.Ed25519ID(p) {
+		return pub, nil, fault.New(fault.Config, "keys: %s is not the public half of %s", fileMasterPublic, fileMaster)
+	}
+	return k.Public(), k, nil
+}
+
+func (d keyDir) writePublic(k *cert.ExpandedKey) error {
+	pub := k.Public()
+	return d.writeTagged(fileMasterPublic, tagMasterPublic, pub[:])
+}
+
+// onion reads an onion key; nil when there is no such file.
+func (d keyDir) onion(name string) (*handshake.NtorKeyPair, error) {
+	b, err := d.readTagged(name, tagOnion, 64)
+	if b == nil || err != nil {
+		return nil, err
+	}
+	k, err := handshake.NtorKeyPairFromSecret(b[:32])
+	if err != nil {
+		return nil, err
+	}
+	if pub := k.Public(); !bytes.Equal(pub[:], b[32:]) {
+		return nil, fault.New(fault.Config, "keys: %s is damaged: its halves do not belong together", d.path(name))
+	}
+	return k, nil
+}
+
+func (d keyDir) writeOnion(name string, k *handshake.NtorKeyPair) error {
+	sec, pub := k.Secret(), k.Public()
+	return d.writeTagged(name, tagOnion, append(sec[:], pub[:]...))
+}

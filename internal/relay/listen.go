@@ -1,0 +1,105 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
+)
+
+// handshakeTimeout bounds the link handshake of who connects.
+const handshakeTimeout = 30 * time.Second
+
+// acceptLoop takes connections on one listener until it is closed.
+func (r *Relay) acceptLoop(ctx context.Context, ln net.Listener) {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	pause := time.Duration(0)
+	for {
+		raw, err := ln.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) || ctx.Err() != nil {
+				return
+			}
+			// Out of descriptors or memory, most likely: let some be freed.
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			r.log.Warn("ORPort: cannot accept", "err", err)
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(pause):
+			}
+			continue
+		}
+		pause = 0
+		conn := raw.(*net.TCPConn)
+		if !r.admit(conn) {
+			conn.Close()
+			continue
+		}
+		wg.Go(func() { r.welcome(ctx, conn) })
+	}
+}
+
+// admit judges a connection before anything is read from it.
+func (r *Relay) admit(conn *net.TCPConn) bool {
+	if r.draining.Load() {
+		return false
+	}
+	if !r.gate.enterHandshake() {
+		r.stats.ConnsRefused.Add(1)
+		return false
+	}
+	from := peerAddr(conn)
+	if !r.dos.connect(from) {
+		r.gate.leaveHandshake()
+		r.gate.leave()
+		r.stats.ConnsRefused.Add(1)
+		return false
+	}
+	return true
+}
+
+func peerAddr(conn *net.TCPConn) netip.Addr {
+	return conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+}
+
+// welcome does the link handshake with who has connected.
+func (r *Relay) welcome(ctx context.Context, conn *net.TCPConn) {
+	tuneLink(conn)
+	from := peerAddr(conn)
+	c := &counted{TCPConn: conn, gate: r.gate, closed: func() { r.dos.disconnect(from) }}
+	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
+	defer cancel()
+	ch, err := r.channels.Accept(ctx, c)
+	r.gate.leaveHandshake()
+	if err != nil {
+		c.Close()
+		r.stats.HandshakesFailed.Add(1)
+		r.log.Debug("a link handshake failed", "err", err)
+		return
+	}
+	if ch.Link().PeerAuthenticated {
+		r.dos.isRelay(from)
+	}
+}
+
+// accept takes a circuit that a client or another relay asks for.
+func (r *Relay) accept(c *channel.Circ, cmd cell.Command, body []byte) {
+	if r.draining.Load() {
+		c.Destroy(cell.DestroyHibernating)
+		return
+	}
+	ch := c.Channel()
+	if !ch.Link().PeerAuthenticated && !r.dos.create(ch.RemoteAddr()) {
+		r.stats.CircuitsRefused.Add(1)
+		c.Destroy(cell.DestroyResourceLimit)
+		return
+	}
+	r.server.Accept(c, cmd, body)
+}

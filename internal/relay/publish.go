@@ -1,0 +1,178 @@
+package relay
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdir"
+)
+
+const (
+	// republish is the age at which a descriptor is replaced although nothing
+	// changed (dir-spec, "uploading server descriptors").
+	republish = 18 * time.Hour
+	// bandwidthHold is how long a change of bandwidth alone waits.
+	bandwidthHold = 3 * time.Hour
+	// uploadTimeout bounds one authority's answer.
+	uploadTimeout = time.Minute
+	// uploadRetry is how long after a failure an upload is tried again, first.
+	uploadRetry    = 10 * time.Second
+	uploadRetryMax = time.Hour
+	maxReply       = 4096
+)
+
+// publisher keeps the authorities' idea of the relay current.
+type publisher struct {
+	r     *Relay
+	dirty chan struct{} // token: the descriptor must be replaced
+
+	mu       sync.Mutex                // guards what follows
+	accepted map[ident.RSAID]time.Time // by authority: when it last took a descriptor
+	last     time.Time                 // when the present descriptor was made
+}
+
+func newPublisher(r *Relay) *publisher {
+	return &publisher{r: r, dirty: make(chan struct{}, 1), accepted: map[ident.RSAID]time.Time{}}
+}
+
+// changed asks for another descriptor.
+func (p *publisher) changed() {
+	select {
+	case p.dirty <- struct{}{}:
+	default:
+	}
+}
+
+// run publishes until ctx is done. The first descriptor goes out at once.
+func (p *publisher) run(ctx context.Context) {
+	tick := time.NewTicker(time.Minute)
+	defer tick.Stop()
+	for {
+		p.publish(ctx)
+		published, observed := time.Now(), p.r.bandwidth.Observed()
+		for again := false; !again; {
+			select {
+			case <-ctx.Done():
+				return
+			case <-p.dirty:
+				again = true
+			case now := <-tick.C:
+				age, bw := now.Sub(published), p.r.bandwidth.Observed()
+				again = age >= republish || age >= bandwidthHold && (bw > 2*observed || bw < observed/2)
+			}
+		}
+	}
+}
+
+// publish makes a descriptor and brings it to every authority, trying again
+// until each has it or the descriptor is to be replaced.
+func (p *publisher) publish(ctx context.Context) {
+	desc, extra, err := p.r.describe(time.Now())
+	if err != nil {
+		p.r.log.Error("cannot describe the relay", "err", err)
+		return
+	}
+	p.mu.Lock()
+	p.last = desc.Published
+	p.mu.Unlock()
+	p.r.desc.Store(desc)
+	if p.r.cfg.NoPublish {
+		return
+	}
+	doc := append(bytes.Clone(desc.Text), extra.Text...)
+	todo := p.r.cfg.Network.Authorities
+	for wait := uploadRetry; len(todo) > 0; wait = min(2*wait, uploadRetryMax) {
+		todo = p.uploadAll(ctx, todo, doc)
+		if len(todo) == 0 {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.dirty:
+			p.changed() // run makes the next descriptor
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// uploadAll returns the authorities that did not take the document and may be
+// asked again.
+func (p *publisher) uploadAll(ctx context.Context, to []netdir.Authority, doc []byte) []netdir.Authority {
+	again := make([]bool, len(to))
+	var wg sync.WaitGroup
+	for i, a := range to {
+		wg.Go(func() {
+			status, reason, err := p.upload(ctx, a, doc)
+			log := p.r.log.With("authority", a.Nickname)
+			switch {
+			case err != nil:
+				again[i] = true
+				if ctx.Err() == nil {
+					log.Info("the descriptor could not be uploaded", "err", err)
+				}
+			case status == http.StatusOK:
+				p.mu.Lock()
+				p.accepted[a.RSA] = time.Now()
+				p.mu.Unlock()
+				log.Info("an authority accepted the descriptor")
+			case status == http.StatusBadRequest || status == http.StatusForbidden:
+				log.Warn("an authority refuses the descriptor", "status", status, "reason", reason)
+			default:
+				again[i] = true
+				log.Info("an authority did not take the descriptor", "status", status, "reason", reason)
+			}
+		})
+	}
+	wg.Wait()
+	var rest []netdir.Authority
+	for i, a := range to {
+		if again[i] {
+			rest = append(rest, a)
+		}
+	}
+	return rest
+}
+
+// upload posts the document through a directory stream of one hop, or to the
+// DirPort when the authority cannot be reached so.
+func (p *publisher) upload(ctx context.Context, a netdir.Authority, doc []byte) (status int, reason string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
+	defer cancel()
+	var conn io.ReadWriteCloser
+	if len(a.ORPorts) > 0 {
+		conn, err = p.r.beginDir(ctx, linkspec.Target{RelayID: ident.RelayID{RSA: a.RSA, Ed: a.Ed}, Addrs: a.ORPorts})
+	} else {
+		err = fault.New(fault.Config, "no ORPort of the authority is known")
+	}
+	if err != nil && a.DirPort.IsValid() {
+		conn, err = new(net.Dialer).DialContext(ctx, "tcp", a.DirPort.String())
+	}
+	if err != nil {
+		return 0, "", err
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	defer conn.Close()
+	head := fmt.Sprintf("POST /tor/ HTTP/1.0\r\nContent-Length: %d\r\n\r\n", len(doc))
+	if _, err := conn.Write(append([]byte(head), doc...)); err != nil {
+		return 0, "", fault.New(fault.Network, "upload: %w", err)
+	}
+	res, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, maxReply)), nil)
+	if err != nil {
+		return 0, "", fault.New(fault.Network, "upload: the answer: %w", err)
+	}
+	res.Body.Close()
+	return res.StatusCode, res.Status, nil
+}

@@ -1,0 +1,119 @@
+package relay
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdir"
+)
+
+const (
+	reachTimeout  = 30 * time.Second
+	reachRetry    = 10 * time.Second
+	reachRetryMax = 20 * time.Minute
+)
+
+// testReachability builds circuits through another relay back to this one's
+// ORPort, address by address, until all of them work or ctx is done.
+func (r *Relay) testReachability(ctx context.Context) bool {
+	for wait := reachRetry; ; wait = min(2*wait, reachRetryMax) {
+		err := r.reachOnce(ctx)
+		if err == nil {
+			r.log.Info("the ORPort can be reached from outside")
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		r.log.Warn("the ORPort could not be reached from outside yet: check the address, the firewall and port forwarding", "err", err)
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (r *Relay) reachOnce(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	d, err := r.dirs.Wait(ctx)
+	if err != nil {
+		return err
+	}
+	for _, a := range r.Addrs() {
+		self := r.Target()
+		self.Addrs = self.Addrs[:0:0]
+		self.Addrs = append(self.Addrs, a)
+		if err := r.reachThrough(ctx, d, self); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reachThrough builds a circuit over two relays of the network back to self. A
+// relay extends no circuit back to where it came from, hence two. The second
+// opens a link to the address, unless it has one that is as good.
+func (r *Relay) reachThrough(ctx context.Context, d *netdir.Directory, self linkspec.Target) error {
+	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	pick := func(six bool, not netdir.Relay) (netdir.Relay, error) {
+		x, ok := d.Pick(rng, netdir.PosMiddle, func(x netdir.Relay) bool {
+			_, has6 := x.IPv6()
+			return x.HasMicrodesc() && !x.RSA().Equal(self.RSA) && (has6 || !six) && (not.IsZero() || x.RSA() != not.RSA())
+		})
+		if !ok {
+			return x, fault.New(fault.Directory, "too few other relays are known")
+		}
+		return x, nil
+	}
+	second, err := pick(self.Addrs[0].Addr().Is6(), netdir.Relay{})
+	if err != nil {
+		return err
+	}
+	first, err := pick(false, second)
+	if err != nil {
+		return err
+	}
+	ch, err := r.channels.Get(ctx, first.Target())
+	if err != nil {
+		return err
+	}
+	opts := circuit.HopOptions{Flow: r.flow.Load()}
+	circ, err := circuit.Create(ctx, r.env, ch, first.Target(), opts)
+	if err != nil {
+		return err
+	}
+	if err := circ.Extend(ctx, second.Target(), opts); err != nil {
+		return err
+	}
+	if err := circ.Extend(ctx, self, opts); err != nil {
+		return err
+	}
+	return exercise(circ)
+}
+
+const (
+	exerciseCells = 1000
+	exerciseTime  = 5 * time.Second
+)
+
+// exercise sends cells around the circuit, for the first estimate of the
+// relay's bandwidth: a relay that shows none is used by nobody, and would never
+// show any. It closes the circuit, later.
+func exercise(circ *circuit.Circuit) error {
+	for range exerciseCells {
+		if err := circ.Last().Send(cell.RelayDrop, 0, nil); err != nil {
+			return err
+		}
+	}
+	time.AfterFunc(exerciseTime, func() {
+		circ.Close(cell.DestroyNone, fault.New(fault.Closed, "the test is over"))
+	})
+	return nil
+}

@@ -1,0 +1,263 @@
+package relay
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/dirclient"
+	"github.com/chivenet/chive/internal/exit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/protover"
+)
+
+// Relay is a running relay.
+type Relay struct {
+	cfg     Config
+	log     *slog.Logger
+	keys    *Keys
+	started time.Time
+
+	listeners []net.Listener
+	env       *circuit.Env
+	chanCfg   *channel.Config
+	channels  *channel.Manager
+	server    *circuit.Server
+	exit      *exit.Exit
+	dirs      *dirclient.Client
+	publisher *publisher
+	dos       *dos
+	gate      *gate
+
+	flow      atomic.Pointer[flow.Params]
+	desc      atomic.Pointer[netdoc.RouterDesc]
+	reachable atomic.Bool
+	draining  atomic.Bool
+	bandwidth bandwidth
+	stats     Stats
+}
+
+// New loads or makes the keys and opens the ORPort's listeners; nothing is
+// served before Run.
+func New(cfg Config) (*Relay, error) {
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return nil, fault.New(fault.Local, "data directory: %w", err)
+	}
+	now := time.Now()
+	keys, err := LoadKeys(cfg.DataDir, now, cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	r := &Relay{cfg: cfg, log: cfg.Log, keys: keys, started: now}
+	if err := r.listen(); err != nil {
+		return nil, err
+	}
+	if err := r.wire(); err != nil {
+		r.closeListeners()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *Relay) listen() error {
+	for _, a := range r.cfg.Listen {
+		ln, err := net.Listen("tcp", a.String())
+		if err != nil {
+			r.closeListeners()
+			return fault.New(fault.Config, "ORPort: %w", err)
+		}
+		r.listeners = append(r.listeners, ln)
+	}
+	return nil
+}
+
+func (r *Relay) closeListeners() {
+	for _, ln := range r.listeners {
+		ln.Close()
+	}
+}
+
+// Addrs returns the addresses that others reach the ORPort at.
+func (r *Relay) Addrs() []netip.AddrPort {
+	if len(r.cfg.Advertise) > 0 {
+		return r.cfg.Advertise
+	}
+	out := make([]netip.AddrPort, len(r.listeners))
+	for i, ln := range r.listeners {
+		a := ln.Addr().(*net.TCPAddr).AddrPort()
+		out[i] = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
+	}
+	return out
+}
+
+// Target returns what a client needs to extend to the relay.
+func (r *Relay) Target() linkspec.Target {
+	proto, err := protover.Parse(Protocols)
+	if err != nil {
+		panic(err) // a constant, which a test reads
+	}
+	return linkspec.Target{RelayID: r.keys.ID, Addrs: r.Addrs(), Ntor: r.keys.Onion()[0].Public(), Proto: proto}
+}
+
+// Descriptor returns the newest descriptor that was made; nil before the first.
+func (r *Relay) Descriptor() *netdoc.RouterDesc { return r.desc.Load() }
+
+// Directory returns the relay's view of its network; nil before there is one.
+func (r *Relay) Directory() *netdir.Directory { return r.dirs.Directory() }
+
+// wire makes the rooms and joins them.
+func (r *Relay) wire() (err error) {
+	params := flow.DefaultParams()
+	r.flow.Store(&params)
+	r.env = &circuit.Env{Log: r.log, Now: time.Now}
+	r.dos = newDoS(time.Now)
+	r.gate = newGate(fdLimit())
+	r.publisher = newPublisher(r)
+	var own []netip.Addr
+	for _, a := range r.Addrs() {
+		own = append(own, a.Addr())
+	}
+	r.exit, err = exit.New(r.cfg.Exit, r.cfg.Dir, exit.Options{Log: r.log, Now: time.Now, Own: own, Stats: &r.stats.Exit})
+	if err != nil {
+		return err
+	}
+	r.chanCfg = &channel.Config{Log: r.log, Now: time.Now, Accept: r.accept, Stats: &r.stats.Channel, Padding: channel.DefaultPadding()}
+	r.channels = channel.NewManager(r.chanCfg, r.linkConfig(), r.dial)
+	r.server = circuit.NewServer(circuit.ServerConfig{
+		Env: r.env, ID: r.keys.ID, Onion: r.keys.Onion, Flow: r.flow.Load, Channels: r.channels, Streams: r.exit,
+		AllowTarget: r.allowTarget, Stats: &r.stats.Circuit,
+	})
+	r.dirs = dirclient.New(dirclient.Config{
+		Network: r.cfg.Network, Dialer: &caches{r: r, failed: map[ident.RSAID]time.Time{}}, Dir: r.cfg.DataDir, Log: r.log,
+	})
+	return nil
+}
+
+func (r *Relay) linkConfig() *channel.LinkConfig {
+	var addrs []netip.Addr
+	for _, a := range r.Addrs() {
+		if !a.Addr().IsUnspecified() {
+			addrs = append(addrs, a.Addr())
+		}
+	}
+	return &channel.LinkConfig{Identity: r.keys.Link(), Addrs: addrs, Log: r.log}
+}
+
+// allowTarget refuses circuits that would make this relay connect to where no
+// relay of the network can be.
+func (r *Relay) allowTarget(t linkspec.Target) error {
+	if r.cfg.Network.Testing.AllowPrivateAddresses {
+		return nil
+	}
+	for _, a := range t.Addrs {
+		if ip := a.Addr().Unmap(); ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || a.Port() == 0 {
+			return fault.New(fault.Protocol, "EXTEND2 to a private address")
+		}
+	}
+	return nil
+}
+
+// dial opens the TCP connection of a link to another relay. It comes from an
+// address of this relay's, where there is one of the family, so that the peer
+// finds the link canonical.
+func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	if !r.gate.enter() {
+		return nil, fault.New(fault.Resource, "the process has no file descriptor to spare")
+	}
+	var d net.Dialer
+	for _, a := range r.cfg.Listen {
+		if a.Addr().Is4() == addr.Addr().Unmap().Is4() && !a.Addr().IsUnspecified() {
+			d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(a.Addr(), 0))
+			break
+		}
+	}
+	conn, err := d.DialContext(ctx, "tcp", addr.String())
+	if err != nil {
+		r.gate.leave()
+		return nil, err
+	}
+	tuneLink(conn.(*net.TCPConn))
+	return &counted{TCPConn: conn.(*net.TCPConn), gate: r.gate}, nil
+}
+
+// Run serves until ctx is done, then drains: no new circuit is taken, and those
+// that are open have ShutdownWait to end.
+func (r *Relay) Run(ctx context.Context) error {
+	// What serves circuits outlives ctx by the time of draining.
+	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	var wg, accepting sync.WaitGroup
+	for _, ln := range r.listeners {
+		accepting.Go(func() { r.acceptLoop(serving, ln) })
+	}
+	var dirErr error
+	wg.Go(func() { dirErr = r.dirs.Run(serving) })
+	wg.Go(func() { r.follow(serving) })
+	wg.Go(func() { r.housekeep(serving) })
+	wg.Go(func() { r.announce(ctx) })
+	first, _ := first4(r.Addrs())
+	r.log.Info("the relay is open", "nickname", r.cfg.Nickname, "port", first.Port(), "exit", r.cfg.Exit != nil)
+	<-ctx.Done()
+	r.drain()
+	end()
+	r.closeListeners()
+	accepting.Wait()
+	wg.Wait()
+	r.exit.Close()
+	r.channels.Close()
+	r.server.Close()
+	return dirErr
+}
+
+// drain waits until the circuits have ended, within bounds.
+func (r *Relay) drain() {
+	r.draining.Store(true)
+	wait := r.cfg.ShutdownWait
+	if wait == 0 {
+		wait = 30 * time.Second
+	}
+	open := r.stats.Circuit.Circuits.Load()
+	if wait < 0 || open == 0 {
+		return
+	}
+	r.log.Info("shutting down: no new circuits are taken", "open", open, "for", wait)
+	end := time.NewTimer(wait)
+	defer end.Stop()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for r.stats.Circuit.Circuits.Load() > 0 {
+		select {
+		case <-end.C:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// announce publishes the descriptor once the relay knows that it is reachable.
+func (r *Relay) announce(ctx context.Context) {
+	if !r.cfg.AssumeReachable {
+		if !r.testReachability(ctx) {
+			return
+		}
+	}
+	r.reachable.Store(true)
+	r.publisher.run(ctx)
+}

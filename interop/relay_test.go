@@ -1,0 +1,252 @@
+package interop
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/exit"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/relay"
+	"github.com/chivenet/chive/lab/ctor"
+	"github.com/chivenet/chive/lab/labtest"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// startRelay runs a Chive relay in a network of C tor.
+func startRelay(t *testing.T, nw *ctor.Network, cfg relay.Config) *relay.Relay {
+	t.Helper()
+	desc := nw.Description()
+	desc.Testing.VotingInterval = 10 * time.Second
+	cfg.Network = &desc
+	cfg.DataDir = t.TempDir()
+	cfg.Listen = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}
+	cfg.ShutdownWait = -1
+	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil)).With("relay", cfg.Nickname)
+	r, err := relay.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// await polls until f is true.
+func await(t *testing.T, what string, timeout time.Duration, f func() bool) {
+	t.Helper()
+	end := time.NewTimer(timeout)
+	defer end.Stop()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for !f() {
+		select {
+		case <-end.C:
+			t.Fatalf("%s: not within %v", what, timeout)
+		case <-tick.C:
+		}
+	}
+}
+
+// A Chive relay and a Chive exit in a network of stock C tor: its authorities
+// accept and list them, and a C tor client pins circuits through them at every
+// position.
+func TestRelayInCTorNetwork(t *testing.T) {
+	web, err := target.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer web.Close()
+	nw := labtest.Network(t, ctor.Options{Authorities: 3, Relays: 2, Exits: 2, Clients: 1, VotingInterval: 10 * time.Second, LogLevel: "info",
+		Nameserver: web.Nameserver()})
+	logs := map[string]int64{}
+	for _, n := range nw.Nodes {
+		if logs[n.Name], err = n.LogSize(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mid := startRelay(t, nw, relay.Config{Nickname: "chivemiddle", Contact: "chive test"})
+	policy, err := exit.ParsePolicy([]string{"accept *:*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := startRelay(t, nw, relay.Config{Nickname: "chiveexit", AssumeReachable: true,
+		Exit: &exit.Config{Policy: policy, IPv6: true, Nameservers: []netip.AddrPort{web.Nameserver()}}})
+	measured(t, nw, mid, out)
+	for _, r := range []*relay.Relay{mid, out} {
+		await(t, r.Status().Nickname+" is listed", 90*time.Second, func() bool { return strings.Contains(r.Status().Flags, "Fast") })
+		s := r.Status()
+		t.Logf("%s: %+v", s.Nickname, s)
+		for _, f := range []string{"Running", "Valid", "Fast", "Guard"} {
+			if !strings.Contains(s.Flags, f) {
+				t.Errorf("%s: no flag %s in %q", s.Nickname, f, s.Flags)
+			}
+		}
+		if s.Accepted != 3 || !s.Reachable {
+			t.Errorf("%+v", s)
+		}
+	}
+	if !strings.Contains(out.Status().Flags, "Exit") {
+		t.Errorf("the exit has no flag Exit: %q", out.Status().Flags)
+	}
+	// Stock clients are in no hurry to fetch a new consensus: have it ask afresh.
+	client := nw.ByRole(ctor.Client)[0]
+	if err := client.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{"cached-microdesc-consensus", "cached-microdescs", "cached-microdescs.new"} {
+		if err := os.Remove(filepath.Join(client.Dir, f)); err != nil && !os.IsNotExist(err) {
+			t.Fatal(err)
+		}
+	}
+	if err := client.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.AwaitBootstrap(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	ctl, err := client.Control(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ctl.Close()
+	midID, outID := mid.Target().RelayID, out.Target().RelayID
+	await(t, "the client knows both", 90*time.Second, func() bool {
+		for _, id := range []ident.RelayID{midID, outID} {
+			if _, err := ctl.GetInfo(t.Context(), "md/id/"+id.RSA.String()); err != nil {
+				return false
+			}
+		}
+		return true
+	})
+	tor := func(name string) *ctor.Node { return nw.Node(name) }
+	node := func(id ident.RelayID) *ctor.Node { return &ctor.Node{ID: id} }
+	for name, path := range map[string][]*ctor.Node{
+		"guard":           {node(midID), tor("relay0"), tor("exit0")},
+		"middle":          {tor("relay0"), node(midID), tor("exit0")},
+		"exit":            {tor("relay0"), tor("relay1"), node(outID)},
+		"middle and exit": {tor("relay1"), node(midID), node(outID)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := pinned(t, ctl, client, path, web, 100<<20); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+	for _, n := range nw.Nodes {
+		w, err := n.Warnings(logs[n.Name])
+		if err != nil {
+			t.Error(err)
+		}
+		for _, l := range w {
+			t.Errorf("%s: %s", n.Name, l)
+		}
+	}
+}
+
+// pinned has the C tor client fetch size bytes over a circuit of the given path.
+func pinned(t *testing.T, ctl *ctor.Control, client *ctor.Node, path []*ctor.Node, web *target.Target, size int64) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	id, err := ctl.Extend(ctx, path...)
+	if err != nil {
+		return err
+	}
+	await(t, "the circuit is built", 20*time.Second, func() bool {
+		circs, err := ctl.Circuits(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range circs {
+			if c.ID == id {
+				return c.Status == "BUILT"
+			}
+		}
+		t.Fatal("the circuit failed")
+		return false
+	})
+	if _, err := ctl.Command(ctx, "SETCONF __LeaveStreamsUnattached=1"); err != nil {
+		return err
+	}
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	wg.Go(func() { // attach what is new
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+			}
+			streams, err := ctl.Streams(ctx)
+			if err != nil {
+				return
+			}
+			for _, s := range streams {
+				if s.Status == "NEW" || s.Status == "DETACHED" {
+					_, _ = ctl.Command(ctx, "ATTACHSTREAM "+s.ID+" "+id)
+				}
+			}
+		}
+	})
+	defer func() { close(stop); wg.Wait(); ctl.CloseCircuit(context.Background(), id) }()
+	hc := &http.Client{Transport: &http.Transport{
+		Proxy: http.ProxyURL(&url.URL{Scheme: "socks5h", Host: client.SOCKS.String()}), DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+web.NameAddr(target.Web, "target.test")+"/bytes/"+strconv.FormatInt(size, 10), nil)
+	if err != nil {
+		return err
+	}
+	start := time.Now()
+	res, err := hc.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, res.Body)
+	if err != nil {
+		return err
+	}
+	if n != size || [32]byte(h.Sum(nil)) != target.Sum(size) {
+		return errors.New("the bytes differ")
+	}
+	t.Logf("%d bytes in %v: %.1f MB/s", n, time.Since(start).Round(time.Millisecond), float64(n)/1e6/time.Since(start).Seconds())
+	return nil
+}
+
+// measured does a bandwidth scanner's work for relays that came later.
+func measured(t *testing.T, nw *ctor.Network, relays ...*relay.Relay) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(nw.Dir, "bandwidths"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, r := range relays {
+		if _, err := fmt.Fprintf(f, "node_id=$%s bw=10000 nick=%s\n", r.Target().RSA, r.Status().Nickname); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
