@@ -62,7 +62,7 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fault.Wrap(fault.Config, err) })
-	root.AddCommand(proxyCommand(), getCommand(), fteCommand(), benchCommand(),
+	root.AddCommand(proxyCommand(), getCommand(), relayCommand(), fteCommand(), benchCommand(),
 		statusCommand(), networkCommand(), configCommand(), versionCommand())
 	return root
 }

@@ -5,7 +5,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,8 +57,8 @@ func New(cfg Config) (*Relay, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		return nil, fault.New(fault.Local, "data directory: %w", err)
+	if err := MakeDir(cfg.DataDir); err != nil {
+		return nil, err
 	}
 	now := time.Now()
 	keys, err := LoadKeys(cfg.DataDir, now, cfg.Log)

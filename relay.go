@@ -1,0 +1,216 @@
+package chive
+
+import (
+	"context"
+	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/chivenet/chive/internal/exit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/relay"
+)
+
+// RelayConfig is what a relay needs to be told.
+type RelayConfig struct {
+	// Network is the Tor network to be part of; nil is the public one.
+	Network *Network
+	// DataDir keeps the keys, which are the relay's identity, and the directory
+	// cache. It is made with mode 0700, and used by one relay at a time. C tor's
+	// key files are understood, and are what is written.
+	DataDir string
+	// Logger receives what the relay has to say; nil is silence.
+	Logger *slog.Logger
+
+	Nickname string   // 1 to 19 letters and digits
+	Contact  string   // how operators of the network reach you
+	Family   []string // your other relays: "$FINGERPRINT"
+
+	// ORPort are the addresses to listen at, "IP:PORT" or "PORT" for all of
+	// IPv4. Port 0 picks one.
+	ORPort []string
+	// Address are the addresses, "IP:PORT", that others reach the ORPort at,
+	// when they are not the same: one of IPv4, and perhaps one of IPv6.
+	Address []string
+
+	// ExitPolicy lets streams out, by lines such as "accept *:443" or "reject
+	// 192.0.2.0/24:*", of which the first that fits decides; "default" stands
+	// for a careful policy. Without any the relay is no exit. Private networks
+	// are refused before the lines are looked at, unless ExitPrivate is set.
+	ExitPolicy  []string
+	ExitPrivate bool
+	// IPv6Exit lets streams out to IPv6 addresses too.
+	IPv6Exit bool
+	// Nameservers are what an exit asks, "IP:PORT"; none: those of the system.
+	Nameservers []string
+
+	// MaxAdvertised bounds the bandwidth that the relay offers, in bytes a
+	// second; 0: no bound.
+	MaxAdvertised uint64
+	// AssumeReachable publishes the relay without a test of its ORPort.
+	AssumeReachable bool
+	// ShutdownWait is how long open circuits may go on when the relay is asked
+	// to end; 0: 30 seconds, negative: not at all.
+	ShutdownWait time.Duration
+}
+
+// RelayStatus is how a relay is, at about one moment.
+type RelayStatus = relay.Status
+
+// Relay is a relay inside this program. Its methods may be called from any
+// goroutine.
+type Relay struct {
+	inner   *relay.Relay
+	lock    *flock.Flock
+	metrics metrics.Registry
+}
+
+// NewRelay loads or makes the relay's keys and opens its ORPort; Run serves.
+func NewRelay(cfg RelayConfig) (*Relay, error) {
+	inner, err := cfg.inner()
+	if err != nil {
+		return nil, err
+	}
+	if err := inner.Check(); err != nil {
+		return nil, err
+	}
+	lock, err := lockRelay(cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	r := &Relay{lock: lock}
+	if r.inner, err = relay.New(inner); err != nil {
+		_ = lock.Unlock() // the process ends, or tries again: either frees it
+		return nil, err
+	}
+	r.inner.Register(&r.metrics)
+	return r, nil
+}
+
+func lockRelay(dir string) (*flock.Flock, error) {
+	if err := relay.MakeDir(dir); err != nil {
+		return nil, err
+	}
+	lock := flock.New(filepath.Join(dir, "lock"))
+	ok, err := lock.TryLock()
+	if err != nil {
+		return nil, fault.New(fault.Local, "lock the data directory: %w", err)
+	}
+	if !ok {
+		return nil, fault.New(fault.Config, "another process uses the data directory %s", dir)
+	}
+	return lock, nil
+}
+
+// Check reports the first option that NewRelay would refuse. It opens nothing.
+func (cfg *RelayConfig) Check() error {
+	inner, err := cfg.inner()
+	if err != nil {
+		return err
+	}
+	return inner.Check()
+}
+
+func (cfg *RelayConfig) inner() (relay.Config, error) {
+	out := relay.Config{
+		DataDir: cfg.DataDir, Log: cfg.Logger, Nickname: cfg.Nickname, Contact: cfg.Contact, Family: cfg.Family,
+		MaxAdvertised: cfg.MaxAdvertised, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: moduleVersion(),
+	}
+	network := cfg.Network
+	if network == nil {
+		network = PublicNetwork()
+	}
+	out.Network = network.dir
+	for _, s := range cfg.ORPort {
+		if _, err := strconv.ParseUint(s, 10, 16); err == nil {
+			s = "0.0.0.0:" + s
+		}
+		a, err := netip.ParseAddrPort(s)
+		if err != nil {
+			return out, fault.New(fault.Config, "ORPort: %q is neither PORT nor IP:PORT", s)
+		}
+		out.Listen = append(out.Listen, a)
+	}
+	var err error
+	if out.Advertise, err = addrPorts("Address", cfg.Address); err != nil {
+		return out, err
+	}
+	if len(cfg.ExitPolicy) == 0 {
+		return out, nil
+	}
+	ec := &exit.Config{IPv6: cfg.IPv6Exit}
+	if !cfg.ExitPrivate {
+		ec.Policy = exit.RejectPrivate()
+	}
+	for _, l := range cfg.ExitPolicy {
+		rules := exit.DefaultPolicy()
+		if l != "default" {
+			if rules, err = exit.ParsePolicy([]string{l}); err != nil {
+				return out, err
+			}
+		}
+		ec.Policy = append(ec.Policy, rules...)
+	}
+	if ec.Nameservers, err = addrPorts("Nameservers", cfg.Nameservers); err != nil {
+		return out, err
+	}
+	out.Exit = ec
+	return out, nil
+}
+
+func addrPorts(option string, list []string) ([]netip.AddrPort, error) {
+	var out []netip.AddrPort
+	for _, s := range list {
+		a, err := netip.ParseAddrPort(s)
+		if err != nil {
+			return nil, fault.New(fault.Config, "%s: %q is not IP:PORT", option, s)
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// moduleVersion is this module's version as the build recorded it; empty when
+// it did not.
+func moduleVersion() string {
+	b, ok := debug.ReadBuildInfo()
+	if !ok || b.Main.Version == "(devel)" {
+		return ""
+	}
+	return b.Main.Version
+}
+
+// Run serves until ctx is done, drains, and returns. It is called once.
+func (r *Relay) Run(ctx context.Context) error {
+	err := r.inner.Run(ctx)
+	if e := r.lock.Unlock(); err == nil && e != nil {
+		err = fault.New(fault.Local, "unlock the data directory: %w", e)
+	}
+	return err
+}
+
+// Addrs returns the addresses that others reach the ORPort at.
+func (r *Relay) Addrs() []netip.AddrPort { return r.inner.Addrs() }
+
+// Fingerprint returns the relay's RSA identity in hexadecimal and its Ed25519
+// identity in base64.
+func (r *Relay) Fingerprint() (rsa, ed25519 string) {
+	id := r.inner.Target().RelayID
+	return id.RSA.String(), id.Ed.String()
+}
+
+// Status returns what the relay is doing.
+func (r *Relay) Status() RelayStatus { return r.inner.Status() }
+
+// MetricsSnapshot returns the relay's metrics for JSON.
+func (r *Relay) MetricsSnapshot() any {
+	var s metrics.Snapshot
+	r.metrics.Snapshot(&s)
+	return s
+}
