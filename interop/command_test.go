@@ -1,0 +1,183 @@
+package interop
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/lab/ctor"
+	"github.com/chivenet/chive/lab/labtest"
+	"github.com/chivenet/chive/lab/proc"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// command is the chive binary, built once.
+func command(t *testing.T) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), "chive")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "github.com/chivenet/chive/cmd/chive")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return bin
+}
+
+// runProxy starts chive proxy and returns where its doors are, once it is
+// ready.
+func runProxy(t *testing.T, bin string, nw *ctor.Network, dir string, args ...string) (*exec.Cmd, map[string]string) {
+	t.Helper()
+	file, err := nw.WriteNetworkFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(bin, append([]string{"proxy", "--network", file, "--data-dir", dir, "--socks", "127.0.0.1:0"}, args...)...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = t.Output()
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	watchdog := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	defer watchdog.Stop()
+	doors := map[string]string{}
+	for lines := bufio.NewScanner(out); lines.Scan(); {
+		name, addr, _ := strings.Cut(lines.Text(), " ")
+		if name == "ready" {
+			t.Logf("ready after %v", time.Since(began).Round(time.Millisecond))
+			return cmd, doors
+		}
+		doors[name] = addr
+	}
+	t.Fatalf("chive proxy ended before it was ready: %v", cmd.Wait())
+	return nil, nil
+}
+
+// tool runs a program and returns what it printed.
+func tool(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	_, err := exec.LookPath(name)
+	labtest.Need(t, name, err)
+	out, err := exec.CommandContext(bounded(t, time.Minute), name, args...).CombinedOutput()
+	if err != nil {
+		t.Errorf("%s %q: %v\n%.500s", name, args, err, out)
+	}
+	return string(out)
+}
+
+// TestCommand uses the binary as a person would: chive proxy with curl before
+// it, status and metrics beside it, and then chive get.
+func TestCommand(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: nothing against other programs")
+	}
+	nw := network(t, "vanilla")
+	defer quiet(t, nw)()
+	bin, dir := command(t), shortDir(t)
+	cmd, doors := runProxy(t, bin, nw, dir, "--http", "127.0.0.1:0", "--dns", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
+	const size = 8 << 20
+	want := fmt.Sprintf("%x", target.Sum(size))
+	for name, proxy := range map[string][]string{
+		"socks4a": {"-x", "socks4a://" + doors["socks"]},
+		"socks5h": {"-x", "socks5h://" + doors["socks"]},
+		"auth":    {"-x", "socks5h://user:pass@" + doors["socks"]},
+		"http":    {"-p", "-x", "http://" + doors["http"]},
+	} {
+		t.Run("curl "+name, func(t *testing.T) {
+			body := tool(t, "curl", append(proxy, "-sS", "--noproxy", "", shared.target.URL(size))...)
+			if got := fmt.Sprintf("%x", sha256.Sum256([]byte(body))); got != want {
+				t.Errorf("%d bytes, SHA-256 %s", len(body), got)
+			}
+		})
+	}
+	t.Run("dns", func(t *testing.T) { askDoor(t, doors["dns"]) })
+	t.Run("status", func(t *testing.T) {
+		var st struct {
+			Bootstrap struct{ Ready bool }
+			Guards    []struct{ Fingerprint string }
+			Circuits  int
+		}
+		if err := json.Unmarshal([]byte(tool(t, bin, "status", "--json", "--data-dir", dir)), &st); err != nil {
+			t.Fatal(err)
+		}
+		if !st.Bootstrap.Ready || len(st.Guards) == 0 || st.Circuits == 0 {
+			t.Errorf("%+v", st)
+		}
+		if text := tool(t, bin, "status", "--data-dir", dir); !strings.Contains(text, "state      ready") {
+			t.Errorf("%s", text)
+		}
+	})
+	t.Run("metrics", func(t *testing.T) {
+		resp, err := http.Get("http://" + doors["metrics"] + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		text, err := io.ReadAll(resp.Body)
+		if err != nil || !strings.Contains(string(text), `chive_door_dial_seconds_count{door="socks"} 3`) {
+			t.Errorf("%v\n%s", err, text)
+		}
+	})
+	if u, err := proc.Of(cmd.Process.Pid); err == nil {
+		t.Logf("after %d bytes: %v of CPU, %d bytes resident", 4*size, u.CPU, u.RSS)
+	}
+	// A second client must not use the same guards and cache at once.
+	file, _ := nw.WriteNetworkFile()
+	if out, err := exec.Command(bin, "get", "--network", file, "--data-dir", dir, shared.target.URL(1)).CombinedOutput(); err == nil || !strings.Contains(string(out), "in use") {
+		t.Errorf("two clients on one data directory: %v %s", err, out)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after SIGTERM: %v", err)
+	}
+	t.Run("get", func(t *testing.T) {
+		out := filepath.Join(dir, "download")
+		began := time.Now()
+		tool(t, bin, "get", "--network", file, "--data-dir", dir, "-o", out, shared.target.URL(size))
+		t.Logf("chive get, warm: %v", time.Since(began).Round(time.Millisecond))
+		body, err := os.ReadFile(out)
+		if got := fmt.Sprintf("%x", sha256.Sum256(body)); got != want {
+			t.Errorf("%v: %d bytes, SHA-256 %s", err, len(body), got)
+		}
+	})
+}
+
+// shortDir is a temporary directory whose path leaves room for a socket's.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "chive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// askDoor looks a name up through the DNS door, with Go's resolver.
+func askDoor(t *testing.T, door string) {
+	r := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, door)
+	}}
+	addrs, err := r.LookupNetIP(bounded(t, 30*time.Second), "ip4", target.Name4+".")
+	if err != nil || len(addrs) == 0 {
+		t.Errorf("%v %v", addrs, err)
+	}
+}
