@@ -7,7 +7,7 @@ PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 windows/amd64
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test race lint cross bench bench-client fuzz-smoke
+.PHONY: all build test demo race lint cross bench bench-client fuzz-smoke
 all: lint test
 
 # build makes the static binary: ./bin/chive
@@ -19,6 +19,10 @@ build:
 test:
 	go vet ./...
 	go test -timeout 25m ./...
+
+# demo is one session with the binary on a private network of stock relays.
+demo:
+	CHIVE_INTEROP=1 go test -count 1 -timeout 5m -v -run '^TestCommand$$' ./interop
 
 # race needs a C compiler, and leaves out the runs against other programs.
 race:
