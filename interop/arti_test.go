@@ -20,7 +20,7 @@ type artiClient struct{ path string }
 func (artiClient) name() string { return "arti" }
 
 func (artiClient) quirks() quirks {
-	return quirks{noHalfClose: true, noPins: true, noNameErrors: true, keepsBadCache: true, manyGuards: true}
+	return quirks{noHalfClose: true, noPins: true, noNameErrors: true, vagueRefusals: true, keepsBadCache: true, manyGuards: true}
 }
 
 // findArti returns the path of arti: CHIVE_ARTI, or what PATH has.

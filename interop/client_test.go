@@ -46,6 +46,7 @@ type quirks struct {
 	noHalfClose   bool // it ends a stream in both directions at once
 	noPins        bool // it cannot be told its relays
 	noNameErrors  bool // it answers a name that does not exist with a general failure
+	vagueRefusals bool // it answers with a general failure when it finds no exit to ask
 	hopsExits     bool // the next stream of one token may prefer a fresh conflux set
 	keepsBadCache bool // it does not get over a cache that is another network's, or cut off
 	manyGuards    bool // it spreads its circuits over its primary guards, whatever it is told
@@ -56,7 +57,7 @@ type quirks struct {
 type torClient struct{}
 
 func (torClient) quirks() quirks {
-	return quirks{noHalfClose: true, hopsExits: true, seeksExitLong: true}
+	return quirks{noHalfClose: true, vagueRefusals: true, hopsExits: true, seeksExitLong: true}
 }
 
 func (torClient) name() string { return "tor" }

@@ -80,6 +80,9 @@ func run(m *testing.M) int {
 	for _, nw := range shared.nets {
 		errs = append(errs, nw.Close())
 	}
+	if built != "" {
+		errs = append(errs, os.RemoveAll(built))
+	}
 	if err := errors.Join(errs...); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

@@ -1,0 +1,111 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/lab/ctor"
+	"github.com/chivenet/chive/lab/labtest"
+)
+
+// chiveClient is "chive proxy", as a user runs it.
+type chiveClient struct{ binary string }
+
+func (chiveClient) name() string   { return "chive" }
+func (chiveClient) quirks() quirks { return quirks{} }
+
+// TestChive puts Chive's client through everything.
+func TestChive(t *testing.T) {
+	_, _, err := ctor.Find("")
+	labtest.Need(t, "C tor", err)
+	binary, err := buildChive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	suite(t, chiveClient{binary})
+}
+
+// buildChive builds cmd/chive once for all tests. TestMain removes it.
+var buildChive = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "chive-interop-")
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "chive")
+	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/chive").CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w: %s", err, out)
+	}
+	built = dir
+	return binary, nil
+})
+
+// built is the directory that buildChive made.
+var built string
+
+func (c chiveClient) start(ctx context.Context, nw *ctor.Network, o startOptions) (*proxy, error) {
+	network, err := nw.WriteNetworkFile()
+	if err != nil {
+		return nil, err
+	}
+	args := []string{"proxy", "--network", network, "--data-dir", o.dir, "--socks", "127.0.0.1:0", "--drain", "0s"}
+	for i, flag := range []string{"--entry-nodes", "--middle-nodes", "--exit-nodes"} {
+		if i < len(o.pin) && o.pin[i] != nil {
+			args = append(args, flag, o.pin[i].ID.RSA.String())
+		}
+	}
+	if len(o.pin) > 0 {
+		args = append(args, "--strict-nodes", "--conflux", "off")
+	}
+	if o.oneGuard {
+		args = append(args, "--num-entry-guards", "1", "--conflux", "off")
+	}
+	out, err := os.Create(filepath.Join(o.dir, "output"))
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	cmd := exec.Command(c.binary, args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	pr, err := nw.Run(cmd)
+	if err != nil {
+		return nil, err
+	}
+	for {
+		b, err := os.ReadFile(out.Name())
+		if err != nil {
+			pr.Stop()
+			return nil, err
+		}
+		if addr, ready := door(string(b)); ready {
+			return &proxy{addr, pr.PID(), pr.Stop}, nil
+		}
+		select {
+		case <-pr.Done():
+			return nil, fmt.Errorf("chive ended at its start: %s", b)
+		case <-ctx.Done():
+			pr.Stop()
+			return nil, fmt.Errorf("chive is not ready (%w): %s", context.Cause(ctx), b)
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}
+
+// door finds the SOCKS door's address and whether traffic can flow in what
+// chive proxy has printed.
+func door(out string) (addr string, ready bool) {
+	for line := range strings.Lines(out) {
+		line = strings.TrimSpace(line)
+		if a, ok := strings.CutPrefix(line, "socks "); ok {
+			addr = a
+		}
+		ready = ready || line == "ready"
+	}
+	return addr, ready && addr != ""
+}
