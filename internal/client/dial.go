@@ -92,8 +92,12 @@ func (c *Client) retry(ctx context.Context, req Request, dest path.Dest, try fun
 		return err
 	}
 	var avoid []ident.RSAID
+	var last error
 	for n := 1; ; n++ {
 		lease, err := p.Acquire(ctx, pool.Request{Key: req.By.Key(req.Origin), Dest: dest, ExcludeExit: avoid})
+		if err != nil && last != nil && ctx.Err() == nil {
+			return last // what an exit said tells more than that no other is left
+		}
 		if err != nil {
 			return err
 		}
@@ -115,6 +119,7 @@ func (c *Client) retry(ctx context.Context, req Request, dest path.Dest, try fun
 		if !again || n == streamTries || ctx.Err() != nil {
 			return err
 		}
+		last = err
 		avoid = append(avoid, circ.Exit())
 	}
 }

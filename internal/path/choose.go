@@ -227,6 +227,9 @@ func (k *check) none(what, wanted string) error {
 		}
 	}
 	kind := fault.Directory
+	if count[policy] > 0 && count[noMicrodesc]+count[tried]+count[incapable]+count[inPath]+count[family]+count[subnet] == 0 {
+		kind = fault.Refused // no relay's policy allows it, whatever else is chosen
+	}
 	if count[excluded]+count[notPreferred] > 0 {
 		kind = fault.Config
 	}

@@ -279,7 +279,9 @@ func TestErrorsNameWhatWasWanted(t *testing.T) {
 	d := ctor(t)
 	c := &Config{SameSubnet: true}
 	six := netip.MustParseAddr("2001:db8::1")
-	refuses(t, c, d, nil, Spec{Dests: []Dest{{six, 25}}}, "no exit for port 25 over IPv6:", "of 10 relays, 10 refusing the destination")
+	if err := refuses(t, c, d, nil, Spec{Dests: []Dest{{six, 25}}}, "no exit for port 25 over IPv6:", "of 10 relays, 10 refusing the destination"); !fault.Is(err, fault.Refused) {
+		t.Errorf("kind %v", fault.KindOf(err))
+	}
 	secret := netip.MustParseAddr("2001:db8::77")
 	err := refuses(t, c, d, nil, Spec{Dests: []Dest{{secret, 25}, {Port: 0}}}, "port 25 over IPv6, name lookups")
 	if strings.Contains(err.Error(), "77") {

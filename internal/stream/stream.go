@@ -84,6 +84,9 @@ type EndError struct {
 	Addr   netip.Addr // for EndExitPolicy: what the host name resolved to
 }
 
+// EndReason returns the reason, for those who map it to another protocol's.
+func (e *EndError) EndReason() cell.EndReason { return e.Reason }
+
 func (e *EndError) Error() string { return "the exit ended the stream: " + e.Reason.String() }
 
 // HandleMessage implements circuit.StreamReceiver.
