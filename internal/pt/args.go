@@ -1,7 +1,8 @@
 package pt
 
 import (
-	"sort"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -119,9 +120,10 @@ func ParseServerOptions(s string) (map[string]Args, error) {
 func (a Args) smethod() string {
 	esc := strings.NewReplacer(`\`, `\\`, `,`, `\,`, `=`, `\=`)
 	var parts []string
-	for k, v := range a {
-		parts = append(parts, esc.Replace(k)+"="+esc.Replace(v))
+	for _, k := range sortedKeys(a) {
+		parts = append(parts, esc.Replace(k)+"="+esc.Replace(a[k]))
 	}
-	sort.Strings(parts)
 	return strings.Join(parts, ",")
 }
+
+func sortedKeys(a Args) []string { return slices.Sorted(maps.Keys(a)) }

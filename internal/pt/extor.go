@@ -18,6 +18,9 @@ const (
 	cookieHeader = "! Extended ORPort Auth Cookie !\x0a"
 	cookieLen    = 32
 
+	extServerHash = "ExtORPort authentication server-to-client hash"
+	extClientHash = "ExtORPort authentication client-to-server hash"
+
 	extDone      = 0x0000
 	extUserAddr  = 0x0001
 	extTransport = 0x0002
@@ -117,10 +120,10 @@ func extAuth(c io.ReadWriter, rand io.Reader, cookie []byte) error {
 		return err
 	}
 	sn := b[32:]
-	if !hmac.Equal(b[:32], extHash(cookie, "ExtORPort authentication server-to-client hash", cn, sn)) {
+	if !hmac.Equal(b[:32], extHash(cookie, extServerHash, cn, sn)) {
 		return fault.New(fault.Protocol, "it doesn't know the cookie")
 	}
-	if _, err := c.Write(extHash(cookie, "ExtORPort authentication client-to-server hash", cn, sn)); err != nil {
+	if _, err := c.Write(extHash(cookie, extClientHash, cn, sn)); err != nil {
 		return err
 	}
 	var status [1]byte

@@ -1,0 +1,137 @@
+package pt
+
+import (
+	"crypto/hmac"
+	"encoding/binary"
+	"io"
+	"net/netip"
+	"os"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// NewExtCookie makes the cookie of an ExtORPort and writes its file, for its
+// owner only. It is made anew at each start (ext-orport-spec 2.1).
+func NewExtCookie(rand io.Reader, path string) ([]byte, error) {
+	cookie := make([]byte, cookieLen)
+	if _, err := io.ReadFull(rand, cookie); err != nil {
+		return nil, fault.New(fault.Local, "the ExtORPort's cookie: %w", err)
+	}
+	// A file that is there may have another mode.
+	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
+		return nil, fault.New(fault.Local, "the ExtORPort's cookie: %w", err)
+	}
+	if err := os.WriteFile(path, append([]byte(cookieHeader), cookie...), 0o600); err != nil {
+		return nil, fault.New(fault.Local, "the ExtORPort's cookie: %w", err)
+	}
+	return cookie, nil
+}
+
+// ExtPeer is what a server transport says of a connection.
+type ExtPeer struct {
+	User      netip.AddrPort // the client's address; zero when not told
+	Transport string         // empty when not told
+}
+
+// maxExtBody bounds the body of a command: longer ones are of no known kind.
+const maxExtBody = 1 << 10
+
+// maxExtCommands bounds the commands before DONE.
+const maxExtCommands = 32
+
+// AcceptExt is the ExtORPort's side of a new connection: it authenticates the
+// transport by the cookie, and hears who connects by what. After it, c carries
+// OR traffic. The caller bounds its time, and closes c on an error.
+func AcceptExt(c io.ReadWriter, rand io.Reader, cookie []byte) (ExtPeer, error) {
+	if err := acceptExtAuth(c, rand, cookie); err != nil {
+		return ExtPeer{}, fault.New(fault.KindOf(err), "ExtORPort: %w", err)
+	}
+	peer, err := readExtCommands(c)
+	if err != nil {
+		if fault.Is(err, fault.Protocol) {
+			c.Write([]byte{extDeny >> 8, extDeny & 0xff, 0, 0}) // it is refused either way
+		}
+		return ExtPeer{}, fault.New(fault.KindOf(err), "ExtORPort: %w", err)
+	}
+	if _, err := c.Write([]byte{extOkay >> 8, extOkay & 0xff, 0, 0}); err != nil {
+		return ExtPeer{}, fault.New(fault.Network, "ExtORPort: %w", err)
+	}
+	return peer, nil
+}
+
+// acceptExtAuth is SAFE_COOKIE, the server's side (ext-orport-spec 3.1).
+func acceptExtAuth(c io.ReadWriter, rand io.Reader, cookie []byte) error {
+	if _, err := c.Write([]byte{1, 0}); err != nil {
+		return fault.Wrap(fault.Network, err)
+	}
+	var b [33]byte
+	if _, err := io.ReadFull(c, b[:1]); err != nil {
+		return fault.Wrap(fault.Network, err)
+	}
+	if b[0] != 1 {
+		return fault.New(fault.Protocol, "authentication type %d was not offered", b[0])
+	}
+	cn := b[1:]
+	if _, err := io.ReadFull(c, cn); err != nil {
+		return fault.Wrap(fault.Network, err)
+	}
+	sn := make([]byte, 32)
+	if _, err := io.ReadFull(rand, sn); err != nil {
+		return fault.Wrap(fault.Local, err)
+	}
+	if _, err := c.Write(append(extHash(cookie, extServerHash, cn, sn), sn...)); err != nil {
+		return fault.Wrap(fault.Network, err)
+	}
+	var h [32]byte
+	if _, err := io.ReadFull(c, h[:]); err != nil {
+		return fault.Wrap(fault.Network, err)
+	}
+	ok := hmac.Equal(h[:], extHash(cookie, extClientHash, cn, sn))
+	status := []byte{0}
+	if ok {
+		status[0] = 1
+	}
+	if _, err := c.Write(status); err != nil {
+		return fault.Wrap(fault.Network, err)
+	}
+	if !ok {
+		return fault.New(fault.Refused, "it doesn't know the cookie")
+	}
+	return nil
+}
+
+// readExtCommands reads up to DONE (ext-orport-spec 3.2). Unknown commands are
+// passed over.
+func readExtCommands(r io.Reader) (p ExtPeer, err error) {
+	var buf [maxExtBody]byte
+	for range maxExtCommands {
+		var h [4]byte
+		if _, err := io.ReadFull(r, h[:]); err != nil {
+			return p, fault.Wrap(fault.Network, err)
+		}
+		n := binary.BigEndian.Uint16(h[2:])
+		if n > maxExtBody {
+			return p, fault.New(fault.Protocol, "a command of %d bytes", n)
+		}
+		body := buf[:n]
+		if _, err := io.ReadFull(r, body); err != nil {
+			return p, fault.Wrap(fault.Network, err)
+		}
+		switch binary.BigEndian.Uint16(h[:]) {
+		case extDone:
+			return p, nil
+		case extUserAddr:
+			a, err := netip.ParseAddrPort(string(body))
+			if err != nil {
+				return p, fault.New(fault.Protocol, "USERADDR is not <address>:<port>")
+			}
+			p.User = netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
+		case extTransport:
+			if !validName(string(body)) {
+				return p, fault.New(fault.Protocol, "TRANSPORT is no transport's name")
+			}
+			p.Transport = string(body)
+		}
+	}
+	return p, fault.New(fault.Protocol, "more than %d commands before DONE", maxExtCommands)
+}

@@ -1,0 +1,333 @@
+package pt
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"maps"
+	"net/netip"
+	"net/url"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// ProcessConfig says what transport process to run, and what for.
+type ProcessConfig struct {
+	Path       string   // the program
+	Args       []string // its arguments, without its name
+	Transports []string // what it is asked for
+	StateDir   string   // its own directory, made with mode 0700
+	Proxy      *url.URL // client: how it must reach the network; nil: directly
+	Server     *Server  // nil: a client's transports
+	Log        *slog.Logger
+}
+
+// Server is what the transports of a bridge are told besides.
+type Server struct {
+	Bind       map[string]netip.AddrPort // where to listen, by transport; others choose
+	Options    map[string]Args           // by transport
+	ORPort     netip.AddrPort
+	ExtORPort  netip.AddrPort // zero: none
+	CookieFile string         // of the ExtORPort
+}
+
+// Process keeps a transport process running: one that ends is started again,
+// later and later while it fails.
+type Process struct {
+	cfg    ProcessConfig
+	cancel context.CancelFunc
+	done   chan struct{}
+
+	mu      sync.Mutex // guards what follows
+	methods map[string]Method
+	failed  map[string]error // transports that it can't offer
+	ready   bool             // it has said all that it offers
+	err     error            // why it doesn't run; nil while it starts or runs
+	changed chan struct{}    // closed at every change of the above
+}
+
+// How soon a process that ended is started again, and how long one is given
+// to say what it offers, and to end by itself.
+const (
+	restartMin   = 500 * time.Millisecond
+	restartMax   = time.Minute
+	startTimeout = 30 * time.Second
+	stopTimeout  = time.Second
+)
+
+// Launch starts the process and returns at once; Method waits for it.
+func Launch(cfg ProcessConfig) *Process {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p := &Process{cfg: cfg, cancel: cancel, done: make(chan struct{}), changed: make(chan struct{})}
+	go p.supervise(ctx)
+	return p
+}
+
+// Close ends the process and returns when it is gone.
+func (p *Process) Close() {
+	p.cancel()
+	<-p.done
+}
+
+// Method waits until the process offers a transport, and says where. It fails
+// at once when the process has said that it can't, or doesn't run.
+func (p *Process) Method(ctx context.Context, name string) (Method, error) {
+	for {
+		p.mu.Lock()
+		m, ok := p.methods[name]
+		err, changed, ready := p.err, p.changed, p.ready
+		if p.failed[name] != nil {
+			err = p.failed[name]
+		}
+		p.mu.Unlock()
+		switch {
+		case ok && ready:
+			return m, nil
+		case err != nil:
+			return Method{}, fault.New(fault.KindOf(err), "transport %s: %w", name, err)
+		case ready:
+			return Method{}, fault.New(fault.Config, "transport %s: the program doesn't offer it", name)
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return Method{}, fault.New(fault.Timeout, "transport %s: waiting for the program: %w", name, context.Cause(ctx))
+		}
+	}
+}
+
+func (p *Process) update(f func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f()
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (p *Process) supervise(ctx context.Context) {
+	defer close(p.done)
+	wait := restartMin
+	for ctx.Err() == nil {
+		p.update(func() {
+			p.methods, p.failed, p.ready, p.err = map[string]Method{}, map[string]error{}, false, nil
+		})
+		began := time.Now()
+		err := p.run(ctx)
+		if ctx.Err() != nil {
+			err = fault.New(fault.Closed, "it was stopped")
+		}
+		p.update(func() { p.methods, p.ready, p.err = nil, false, err })
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(began) > restartMax {
+			wait = restartMin
+		}
+		p.cfg.Log.Warn("a transport process has ended; it is started again", "transports", p.cfg.Transports, "in", wait, "error", err)
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+		wait = min(2*wait, restartMax)
+	}
+}
+
+// run is one life of the process. It returns why it ended.
+func (p *Process) run(ctx context.Context) error {
+	if err := os.MkdirAll(p.cfg.StateDir, 0o700); err != nil {
+		return fault.New(fault.Local, "its state directory: %w", err)
+	}
+	cmd := exec.Command(p.cfg.Path, p.cfg.Args...)
+	cmd.Env = p.env(os.Environ())
+	ownGroup(cmd)
+	stdin, err := cmd.StdinPipe() // its end is how a child learns of ours
+	if err != nil {
+		return fault.New(fault.Local, "start: %w", err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return fault.New(fault.Local, "start: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fault.New(fault.Config, "start: %w", err)
+	}
+	said := make(chan error, 1)
+	go func() { said <- p.listen(stdout) }()
+	late := time.NewTimer(startTimeout)
+	defer late.Stop()
+	var why error
+	for why == nil {
+		select {
+		case why = <-said:
+			said <- nil // for the wait below
+		case <-ctx.Done():
+			why = context.Cause(ctx)
+		case <-late.C:
+			if !p.isReady() {
+				why = fault.New(fault.Timeout, "it hasn't said what it offers in %v", startTimeout)
+			}
+		}
+	}
+	stdin.Close()
+	kill := time.AfterFunc(stopTimeout, func() {
+		cmd.Process.Kill()
+		stdout.Close() // a child of its own may hold the other end
+	})
+	<-said // Wait must not close the pipe under the reader
+	io.Copy(io.Discard, stdout)
+	err = cmd.Wait()
+	kill.Stop()
+	if why == errEOF {
+		why = fault.New(fault.Local, "it ended (%v)", cmd.ProcessState)
+	}
+	return why
+}
+
+func (p *Process) isReady() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ready
+}
+
+// env is the process's environment (pt-spec 3.2).
+func (p *Process) env(ours []string) []string {
+	c := &p.cfg
+	env := slices.DeleteFunc(slices.Clone(ours), func(s string) bool { return strings.HasPrefix(s, "TOR_PT_") })
+	set := func(k, v string) { env = append(env, "TOR_PT_"+k+"="+v) }
+	set("MANAGED_TRANSPORT_VER", "1")
+	set("STATE_LOCATION", c.StateDir)
+	set("EXIT_ON_STDIN_CLOSE", "1")
+	if c.Server == nil {
+		set("CLIENT_TRANSPORTS", strings.Join(c.Transports, ","))
+		if c.Proxy != nil {
+			set("PROXY", c.Proxy.String())
+		}
+		return env
+	}
+	set("SERVER_TRANSPORTS", strings.Join(c.Transports, ","))
+	var bind []string
+	for _, name := range slices.Sorted(maps.Keys(c.Server.Bind)) {
+		bind = append(bind, name+"-"+c.Server.Bind[name].String())
+	}
+	if bind != nil {
+		set("SERVER_BINDADDR", strings.Join(bind, ","))
+	}
+	if o := serverOptions(c.Server.Options); o != "" {
+		set("SERVER_TRANSPORT_OPTIONS", o)
+	}
+	if c.Server.ORPort.IsValid() {
+		set("ORPORT", c.Server.ORPort.String())
+	}
+	if c.Server.ExtORPort.IsValid() {
+		set("EXTENDED_SERVER_PORT", c.Server.ExtORPort.String())
+		set("AUTH_COOKIE_FILE", c.Server.CookieFile)
+	}
+	return env
+}
+
+// serverOptions writes TOR_PT_SERVER_TRANSPORT_OPTIONS.
+func serverOptions(all map[string]Args) string {
+	esc := strings.NewReplacer(`\`, `\\`, `:`, `\:`, `;`, `\;`, `=`, `\=`)
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		for _, k := range sortedKeys(all[name]) {
+			parts = append(parts, name+":"+esc.Replace(k)+"="+esc.Replace(all[name][k]))
+		}
+	}
+	return strings.Join(parts, ";")
+}
+
+var errEOF = fault.New(fault.Local, "it ended")
+
+// listen reads what the process says, until it ends or says what it must not.
+func (p *Process) listen(r io.Reader) error {
+	br := lineReader(r)
+	version, proxied := false, p.cfg.Proxy == nil
+	for {
+		line, err := readLine(br)
+		if err == errLongLine {
+			return err
+		}
+		if err != nil {
+			return errEOF
+		}
+		m, err := parseMessage(line)
+		if err != nil {
+			return err
+		}
+		switch m.keyword {
+		case "VERSION":
+			if m.text != "1" {
+				return fault.New(fault.Protocol, "it speaks version %.20q, not 1", m.text)
+			}
+			version = true
+		case "PROXY DONE":
+			proxied = true
+		case "CMETHOD", "SMETHOD", "CMETHODS DONE", "SMETHODS DONE":
+			if !version {
+				return fault.New(fault.Protocol, "%s before VERSION", m.keyword)
+			}
+			if !proxied { // it would reach the network by another way
+				return fault.New(fault.Config, "it doesn't use the proxy that it was told to use")
+			}
+		}
+		if err := p.heard(&m); err != nil {
+			return err
+		}
+	}
+}
+
+// heard acts on one message.
+func (p *Process) heard(m *message) error {
+	side := "CMETHOD"
+	if p.cfg.Server != nil {
+		side = "SMETHOD"
+	}
+	log := p.cfg.Log
+	switch m.keyword {
+	case "VERSION-ERROR":
+		return fault.New(fault.Config, "it can't speak version 1: %.200q", m.text)
+	case "ENV-ERROR", "PROXY-ERROR":
+		return fault.New(fault.Config, "%s: %.200q", m.keyword, scrub(m.text))
+	case side:
+		if !p.asked(m.name) {
+			return fault.New(fault.Protocol, "%s for %.40q, which nobody asked for", side, m.name)
+		}
+		p.update(func() { p.methods[m.name] = m.method })
+	case side + "-ERROR":
+		if p.asked(m.name) {
+			log.Warn("a transport can't be offered", "transport", m.name, "error", scrub(m.text))
+			p.update(func() { p.failed[m.name] = fault.New(fault.Config, "%.200q", scrub(m.text)) })
+		}
+	case side + "S DONE":
+		p.update(func() { p.ready = true })
+	case "LOG":
+		log.Log(context.Background(), m.level, "a transport says", "transports", p.cfg.Transports, "message", scrub(m.text))
+	case "STATUS":
+		log.Debug("a transport's status", "transport", m.fields["TRANSPORT"], "connect", m.fields["CONNECT"], "error", scrub(m.fields["ERRSTR"]))
+	}
+	return nil
+}
+
+func (p *Process) asked(name string) bool { return slices.Contains(p.cfg.Transports, name) }
+
+// addresses are what looks like an IP address, with or without a port.
+var addresses = regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b|\[?[0-9a-fA-F]{0,4}(:[0-9a-fA-F]{0,4}){2,7}\]?(:\d+)?`)
+
+// scrub takes addresses out of what a transport says, and bounds it.
+func scrub(s string) string {
+	if len(s) > 1000 {
+		s = s[:1000]
+	}
+	return addresses.ReplaceAllString(s, "[scrubbed]")
+}
