@@ -292,9 +292,9 @@ const fp = "0123456789ABCDEF0123456789ABCDEF01234567"
 
 func TestBridgeLine(t *testing.T) {
 	for in, want := range map[string]string{
-		"Bridge 192.0.2.1:443":                                 "192.0.2.1:443",
-		"192.0.2.1":                                            "192.0.2.1:443",
-		"bridge [2001:db8::1]:9001 $" + fp:                     "[2001:db8::1]:9001 " + fp,
+		"Bridge 192.0.2.1:443":             "192.0.2.1:443",
+		"192.0.2.1":                        "192.0.2.1:443",
+		"bridge [2001:db8::1]:9001 $" + fp: "[2001:db8::1]:9001 " + fp,
 		"obfs4 192.0.2.1:1 " + fp + " iat-mode=0 cert=AB/c+=":  "obfs4 192.0.2.1:1 " + fp + " cert=AB/c+= iat-mode=0",
 		"  snowflake  192.0.2.3:80  url=https://x/?a=b;c=d  ":  "snowflake 192.0.2.3:80 url=https://x/?a=b;c=d",
 		"obfs4 [::ffff:192.0.2.1]:1 " + strings.ToLower(fp):    "obfs4 192.0.2.1:1 " + fp,
