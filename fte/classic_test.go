@@ -11,20 +11,6 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-func classicPair(t testing.TB, p Classic) (client, server *Conn) {
-	t.Helper()
-	a, err := p.Acceptor()
-	if err != nil {
-		t.Fatal(err)
-	}
-	d, err := p.Dialer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, s := tcpPair(t)
-	return d.Wrap(c), a.Wrap(s)
-}
-
 func definitions(t testing.TB, release string, order019 bool) *Definitions {
 	t.Helper()
 	d, err := Release(release, order019)

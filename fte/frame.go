@@ -100,15 +100,6 @@ func (b *inbox) move(f *frame) {
 	b.f, b.r, b.w = f, 0, n
 }
 
-// load puts bytes that were received elsewhere at the end.
-func (b *inbox) load(p []byte) {
-	for len(p) > 0 {
-		n := copy(b.space(b.w-b.r+len(p)), p)
-		b.w += n
-		p = p[n:]
-	}
-}
-
 // drop releases everything.
 func (b *inbox) drop() {
 	b.f.put()

@@ -39,10 +39,10 @@ type fteFlags struct {
 	release, definitions   string
 	order019, quiet        bool
 
-	cert, serverKey, wire string
-	pq, chacha            bool
-	padTo, padRandom      int
-	delay                 time.Duration
+	cert, wire       string
+	pq, chacha       bool
+	padTo, padRandom int
+	delay            time.Duration
 
 	maxConns, maxPending int
 	handshake, drain     time.Duration

@@ -134,17 +134,6 @@ func shiftRight(c []uint64, n int) {
 	}
 }
 
-// orBits sets the bits of v in c from bit e on, where c is zero.
-func orBits(c []uint64, e int, v uint64) {
-	k, s := e>>6, uint(e&63)
-	c[k] |= v << s
-	if s > 0 {
-		if hi := v >> (64 - s); hi != 0 {
-			c[k+1] |= hi
-		}
-	}
-}
-
 // fromBytes reads a big-endian number into c, all of it.
 func fromBytes(c []uint64, x []byte) {
 	for i := range c {

@@ -27,8 +27,6 @@ func (b *bitset) add(i int) {
 	(*b)[i>>6] |= 1 << (i & 63)
 }
 
-func (b bitset) has(i int) bool { return i>>6 < len(b) && b[i>>6]>>(i&63)&1 != 0 }
-
 func (b *bitset) union(o bitset) {
 	for len(*b) < len(o) {
 		*b = append(*b, 0)
