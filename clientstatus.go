@@ -21,7 +21,11 @@ func (c *Client) Status() Status {
 		Read: s.Read, Written: s.Written,
 	}
 	for _, c := range s.Open {
-		out.Open = append(out.Open, CircuitStatus{c.ID, protection(c.Hops)})
+		path := make([]string, len(c.Path))
+		for i, id := range c.Path {
+			path[i] = id.String()
+		}
+		out.Open = append(out.Open, CircuitStatus{c.ID, path, protection(c.Hops)})
 	}
 	for i := range s.Guards.Guards {
 		out.Guards = append(out.Guards, guardOf(&s.Guards.Guards[i]))

@@ -21,7 +21,8 @@ type Status struct {
 // CircuitStatus is an open circuit.
 type CircuitStatus struct {
 	ID   uint64          `json:"id"`   // as in CircuitEvent
-	Hops []HopProtection `json:"hops"` // the guard first
+	Path []string        `json:"path"` // the relays' fingerprints, the guard's first
+	Hops []HopProtection `json:"hops"` // what protects each, in the same order
 }
 
 // HopProtection is what protects one hop of a circuit.

@@ -29,7 +29,10 @@ func main() {
 		return
 	}
 	if err := rootCommand().ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "chive:", err)
+		var command exitError
+		if !errors.As(err, &command) { // which has said itself what went wrong
+			fmt.Fprintln(os.Stderr, "chive:", err)
+		}
 		os.Exit(exitCode(err))
 	}
 }
@@ -43,6 +46,10 @@ const (
 )
 
 func exitCode(err error) int {
+	var command exitError
+	if errors.As(err, &command) {
+		return command.ExitCode()
+	}
 	switch {
 	case errors.Is(err, daemon.ErrKilled):
 		return exitKilled
@@ -62,7 +69,7 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fault.Wrap(fault.Config, err) })
-	root.AddCommand(proxyCommand(), getCommand(), relayCommand(), fteCommand(), benchCommand(),
+	root.AddCommand(proxyCommand(), getCommand(), relayCommand(), fteCommand(), benchCommand(), labCommand(),
 		statusCommand(), networkCommand(), configCommand(), versionCommand())
 	return root
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/ident"
 )
 
 // HopProtection says what protects one hop of a circuit.
@@ -16,7 +17,17 @@ type HopProtection struct {
 // CircuitStatus is an open circuit, for status.
 type CircuitStatus struct {
 	ID   uint64
+	Path []ident.RSAID // the guard first
 	Hops []HopProtection
+}
+
+// Relays returns the circuit's relays, the nearest first.
+func (c *Circ) Relays() []ident.RSAID {
+	out := make([]ident.RSAID, len(c.path.Hops))
+	for i, h := range c.path.Hops {
+		out[i] = h.Target.RSA
+	}
+	return out
 }
 
 // Protection says what protects each hop, the nearest first.
@@ -59,7 +70,7 @@ func (c *Client) circuits() []CircuitStatus {
 	slices.SortFunc(all, func(a, b *Circ) int { return cmp.Compare(a.id, b.id) })
 	out := make([]CircuitStatus, len(all))
 	for i, circ := range all {
-		out[i] = CircuitStatus{circ.id, circ.Protection()}
+		out[i] = CircuitStatus{circ.id, circ.Relays(), circ.Protection()}
 	}
 	return out
 }

@@ -16,13 +16,14 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
 )
 
 // Options says what network to make. The zero value of each field is usable.
 type Options struct {
 	Authorities int // default 3
-	Relays      int // default 3: relays that refuse to exit
-	Exits       int // default 2
+	Relays      int // default 3: relays that refuse to exit; negative: none
+	Exits       int // default 2; negative: none
 	Clients     int // default 0: C tor clients, started when the consensus is out
 
 	Scheduler       string         // "" for tor's default (KIST), or "Vanilla"
@@ -44,6 +45,11 @@ type Options struct {
 	// Nameserver is the DNS server that exits ask; without one no name resolves,
 	// for the machine's own resolver is not on loopback.
 	Nameserver netip.AddrPort
+
+	// Guests, if not nil, starts relays of other programs. It is called when the
+	// authorities take descriptors, and returns the relays: the first consensus
+	// lists them, too.
+	Guests func(ctx context.Context, nw *Network) ([]Guest, error)
 
 	Dir     string       // where the nodes' directories go; default a temporary one, removed by Close
 	TorPath string       // default "tor" in PATH
@@ -68,6 +74,7 @@ type Network struct {
 	holdOffset int
 	leases     leases
 	run        *runner
+	guests     []Guest
 	log        *slog.Logger
 	tempDir    bool
 
@@ -78,6 +85,12 @@ type Network struct {
 
 	closeOnce sync.Once
 	closeErr  error
+}
+
+// Guest is a relay of another program in a network.
+type Guest struct {
+	Nickname string
+	RSA      ident.RSAID
 }
 
 // Timing is the duration of one stage.
@@ -142,6 +155,11 @@ func (nw *Network) start(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	if nw.opts.Guests != nil {
+		if err := stage("guests", nw.invite); err != nil {
+			return err
+		}
+	}
 	if err := stage("descriptors", nw.awaitDescriptors); err != nil {
 		return err
 	}
@@ -160,6 +178,31 @@ func (nw *Network) start(ctx context.Context) error {
 		})
 	}
 	return nil
+}
+
+// invite starts the guests, and makes them as fast as the others.
+func (nw *Network) invite(ctx context.Context) (err error) {
+	if nw.guests, err = nw.opts.Guests(ctx, nw); err != nil {
+		return err
+	}
+	return fault.Wrap(fault.Local, os.WriteFile(nw.bandwidths, []byte(nw.bandwidthFile(time.Now())), 0o600))
+}
+
+// nicknames are those of every relay that a consensus is to list.
+func (nw *Network) nicknames() []string {
+	names := namesOf(nw.Routers())
+	for _, g := range nw.guests {
+		names = append(names, g.Nickname)
+	}
+	return names
+}
+
+func namesOf(nodes []*Node) []string {
+	var names []string
+	for _, n := range nodes {
+		names = append(names, n.Name)
+	}
+	return names
 }
 
 // each runs f for all nodes at the same time and joins their errors.

@@ -30,6 +30,7 @@ func plan(opts Options) (*Network, error) {
 		if *p == 0 {
 			*p = v
 		}
+		*p = max(*p, 0)
 	}
 	def(&opts.Authorities, 3)
 	def(&opts.Relays, 3)
@@ -206,6 +207,9 @@ func (nw *Network) bandwidthFile(now time.Time) string {
 			bw = 10000
 		}
 		fmt.Fprintf(&b, "node_id=$%s bw=%d nick=%s\n", n.ID.RSA, bw, n.Name)
+	}
+	for _, g := range nw.guests {
+		fmt.Fprintf(&b, "node_id=$%s bw=10000 nick=%s\n", g.RSA, g.Nickname)
 	}
 	return b.String()
 }

@@ -45,9 +45,9 @@ func (nw *Network) awaitDescriptors(ctx context.Context) error {
 				return false, err
 			}
 			var missing []string
-			for _, n := range nw.Routers() {
-				if !strings.Contains(all, "router "+n.Name+" ") {
-					missing = append(missing, n.Name)
+			for _, name := range nw.nicknames() {
+				if !strings.Contains(all, "router "+name+" ") {
+					missing = append(missing, name)
 				}
 			}
 			if len(missing) > 0 {
@@ -103,12 +103,12 @@ func (nw *Network) awaitCaches(ctx context.Context) error {
 			if err != nil {
 				return false, err
 			}
-			if have := strings.Count("\n"+mds, "\nonion-key"); enough != "1" || have < len(nw.Routers()) {
+			if have := strings.Count("\n"+mds, "\nonion-key"); enough != "1" || have < len(nw.nicknames()) {
 				if time.Since(reloaded) > 500*time.Millisecond {
 					reloaded = time.Now()
 					err = c.Signal(ctx, "RELOAD")
 				}
-				return false, errors.Join(err, fault.New(fault.Directory, "it has %d of %d microdescriptors", have, len(nw.Routers())))
+				return false, errors.Join(err, fault.New(fault.Directory, "it has %d of %d microdescriptors", have, len(nw.nicknames())))
 			}
 			return true, nil
 		})
@@ -129,7 +129,7 @@ func (nw *Network) firstVote(ctx context.Context) error {
 			return err
 		}
 		wait, cancel := context.WithTimeout(ctx, time.Until(time.Unix(at+3, 0)))
-		err = nw.AwaitConsensus(wait, nw.Routers()...)
+		err = each(nw.Authorities(), func(a *Node) error { return a.awaitListed(wait, nw.nicknames()) })
 		cancel()
 		if err == nil || ctx.Err() != nil {
 			return err
@@ -186,6 +186,10 @@ func (nw *Network) AwaitConsensus(ctx context.Context, relays ...*Node) error {
 // AwaitConsensus waits until the node has a consensus that lists the given
 // relays as running.
 func (n *Node) AwaitConsensus(ctx context.Context, relays ...*Node) error {
+	return n.awaitListed(ctx, namesOf(relays))
+}
+
+func (n *Node) awaitListed(ctx context.Context, names []string) error {
 	c, err := n.Control(ctx)
 	if err != nil {
 		return err
@@ -199,9 +203,9 @@ func (n *Node) AwaitConsensus(ctx context.Context, relays ...*Node) error {
 		if ns == "" {
 			return false, fault.New(fault.Directory, "it has none")
 		}
-		for _, r := range relays {
-			if !lists(ns, r.Name) {
-				return false, fault.New(fault.Directory, "its consensus lacks %s", r.Name)
+		for _, name := range names {
+			if !lists(ns, name) {
+				return false, fault.New(fault.Directory, "its consensus lacks %s", name)
 			}
 		}
 		return true, nil

@@ -1,0 +1,13 @@
+// Package lab runs whole onion networks on loopback: directory authorities,
+// relays, exits, a client with a SOCKS port, and a target to fetch from. They
+// are for tests, for measurements, and for a first look; nothing leaves the
+// machine.
+//
+//	nw, err := lab.Start(ctx, lab.Options{})
+//	...
+//	defer nw.Close()
+//	conn, err := nw.Client.DialContext(ctx, "tcp", "127.0.0.1:80")
+//
+// Every node runs in this process, or, with Options.Processes, in one of its
+// own. Nodes of stock C tor can be mixed in.
+package lab

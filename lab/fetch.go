@@ -1,0 +1,104 @@
+package lab
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// Fetched is what came through the network, and how.
+type Fetched struct {
+	Path   []*Node       `json:"path"` // guard, middle, exit
+	Stages []Stage       `json:"stages"`
+	Hops   []Stage       `json:"hops"` // the circuit's building, hop by hop
+	First  time.Duration `json:"first_byte_ns"`
+	Bytes  int64         `json:"bytes"`
+	SHA256 string        `json:"sha256"` // as the target said that it would be
+}
+
+// Fetch gets n bytes from the built-in target over a circuit of its own. Other
+// bytes than the target has sent are an error.
+func (nw *Network) Fetch(ctx context.Context, n int64) (*Fetched, error) {
+	events, stop := nw.Client.Events()
+	defer stop()
+	out := &Fetched{}
+	var began time.Time
+	mark := func(name string) {
+		now := time.Now()
+		out.Stages = append(out.Stages, Stage{name, now.Sub(began)})
+		began = now
+	}
+	client := nw.Client.Isolated()
+	transport := &http.Transport{DisableKeepAlives: true, DisableCompression: true,
+		DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
+			c, err := client.DialContext(ctx, network, addr)
+			mark("circuit and connection")
+			return c, err
+		}}
+	defer transport.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, nw.Target.URL(n), nil)
+	if err != nil {
+		return nil, local(err)
+	}
+	start := time.Now()
+	began = start
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return nil, fault.New(fault.Network, "fetch: %w", err)
+	}
+	defer res.Body.Close()
+	mark("first byte")
+	out.First = time.Since(start)
+	h := sha256.New()
+	if out.Bytes, err = io.Copy(h, res.Body); err != nil {
+		return nil, fault.New(fault.Network, "fetch: %w", err)
+	}
+	mark("last byte")
+	sum := target.Sum(n)
+	if out.SHA256 = hex.EncodeToString(h.Sum(nil)); out.Bytes != n || out.SHA256 != hex.EncodeToString(sum[:]) {
+		return nil, fault.New(fault.Network, "fetch: %d bytes came with the SHA-256 %s, not the %d that the target sent", out.Bytes, out.SHA256, n)
+	}
+	return out, nw.trace(out, events)
+}
+
+// trace finds the circuit that was used, by the last stream that was opened.
+func (nw *Network) trace(f *Fetched, events <-chan chive.Event) error {
+	var used uint64
+	for len(events) > 0 {
+		if e, ok := (<-events).(*chive.StreamEvent); ok && e.Circuit != 0 {
+			used = e.Circuit
+		}
+	}
+	for _, c := range nw.Client.Status().Open {
+		if c.ID != used {
+			continue
+		}
+		for _, fp := range c.Path {
+			n := nw.byFingerprint(fp)
+			if n == nil {
+				return fault.New(fault.Protocol, "fetch: the circuit has a relay that is not of this network")
+			}
+			f.Path = append(f.Path, n)
+		}
+	}
+	if len(f.Path) == 0 {
+		return fault.New(fault.Local, "fetch: the circuit that was used is not among the open ones")
+	}
+	var before time.Duration
+	nw.mu.Lock()
+	took := nw.builds[used]
+	nw.mu.Unlock()
+	for i, t := range took {
+		f.Hops = append(f.Hops, Stage{f.Path[i].Name, t - before})
+		before = t
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package lab_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/lab/ctor"
+	"github.com/chivenet/chive/lab/labtest"
+	"github.com/chivenet/chive/lab/socksclient"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// TestTorAuthorities runs Chive's relays under C tor's authorities, with
+// everything else that C tor has in the network too.
+func TestTorAuthorities(t *testing.T) {
+	_, _, err := ctor.Find("")
+	labtest.Need(t, "C tor", err)
+	nw := start(t, lab.Options{Relays: 3, Exits: 1, CtorAuthorities: true, CtorRelays: 1, CtorClients: 1})
+	use(t, nw)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	n := nw.Node("client0")
+	if n == nil || n.Program != "tor" || n.SOCKS == "" || n.PID() == 0 {
+		t.Fatalf("C tor's client: %+v", n)
+	}
+	echo(t, ctx, socksclient.Dialer{Proxy: n.SOCKS}.DialContext, nw.Target.Addr(target.Echo))
+}
+
+// start starts a network for one test, and holds Close to leaving nothing.
+func start(t *testing.T, o lab.Options) *lab.Network {
+	t.Helper()
+	o.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	nw, err := lab.Start(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range nw.Stages {
+		t.Logf("%s: %v", s.Name, s.Took)
+	}
+	t.Cleanup(func() {
+		if err := nw.Close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(nw.Dir); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s after Close: %v", nw.Dir, err)
+		}
+		if c, err := net.Dial("tcp", nw.SOCKS); err == nil {
+			c.Close()
+			t.Error("the SOCKS port is open after Close")
+		}
+	})
+	return nw
+}
+
+// use asks everything of a network that any network has to do.
+func use(t *testing.T, nw *lab.Network) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+
+	f, err := nw.Fetch(ctx, 300_000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(f.Path) != 3 || f.Path[2].Role != lab.Exit || len(f.Hops) != 3 || f.Bytes != 300_000 {
+		t.Errorf("fetched %+v", f)
+	}
+	for i, n := range f.Path {
+		for _, m := range f.Path[:i] {
+			if n == m {
+				t.Errorf("%s is in the path twice", n.Name)
+			}
+		}
+	}
+
+	// What other programs have: the SOCKS port, and the JSON.
+	echo(t, ctx, socksclient.Dialer{Proxy: nw.SOCKS}.DialContext, nw.Target.Addr(target.Echo))
+	echo(t, ctx, socksclient.Dialer{Proxy: nw.SOCKS}.DialContext, nw.Target.NameAddr(target.Echo, target.Name4))
+	text, err := json.Marshal(nw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said struct {
+		NetworkFile string `json:"network_file"`
+		SOCKS       string
+		TargetURL   string `json:"target_url"`
+		Dir         string
+		Nodes       []lab.Node
+	}
+	if err := json.Unmarshal(text, &said); err != nil {
+		t.Fatal(err)
+	}
+	if said.SOCKS != nw.SOCKS || said.Dir != nw.Dir || said.NetworkFile != nw.NetworkFile || len(said.Nodes) != len(nw.Nodes) {
+		t.Errorf("JSON: %s", text)
+	}
+	if _, err := os.Stat(said.NetworkFile); err != nil {
+		t.Error(err)
+	}
+	client := &http.Client{Transport: &http.Transport{DialContext: socksclient.Dialer{Proxy: nw.SOCKS}.DialContext, DisableKeepAlives: true}}
+	res, err := client.Get(said.TargetURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, res.Body); err != nil || [32]byte(h.Sum(nil)) != target.Sum(lab.TargetBytes) {
+		t.Errorf("the target's URL through the SOCKS port: %x, %v", h.Sum(nil), err)
+	}
+}
+
+func echo(t *testing.T, ctx context.Context, dial func(context.Context, string, string) (net.Conn, error), addr string) {
+	t.Helper()
+	c, err := dial(ctx, "tcp", addr)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer c.Close()
+	const words = "there and back"
+	got := make([]byte, len(words))
+	if _, err := io.WriteString(c, words); err != nil {
+		t.Error(err)
+	} else if _, err := io.ReadFull(c, got); err != nil || string(got) != words {
+		t.Errorf("echo: %q, %v", got, err)
+	}
+}
+
+func TestRefuses(t *testing.T) {
+	for want, o := range map[string]lab.Options{
+		"more than":      {Relays: 1000},
+		"an authority":   {Authorities: -1},
+		"an exit":        {Exits: -1},
+		"negative":       {CtorRelays: -1},
+		"program to run": {Processes: true, CtorAuthorities: true},
+	} {
+		nw, err := lab.Start(t.Context(), o)
+		if err == nil {
+			nw.Close()
+		}
+		if !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", o, err, want)
+		}
+	}
+}
+
+// TestStartFails: what cannot start leaves nothing behind.
+func TestStartFails(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	nw, err := lab.Start(t.Context(), lab.Options{CtorAuthorities: true, Tor: "/nonexistent/tor"})
+	if err == nil {
+		nw.Close()
+		t.Fatal("it started")
+	}
+	left, err := os.ReadDir(dir)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left behind: %v, %v", left, err)
+	}
+}

@@ -1,0 +1,205 @@
+package lab
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// Network is a running network. Its fields do not change.
+type Network struct {
+	Dir         string         // where the nodes keep their files
+	NetworkFile string         // the network, for chive's other commands
+	SOCKS       string         // the client's SOCKS port
+	Target      *target.Target // what can be fetched
+	Client      *chive.Client
+	Nodes       []*Node
+	// Stages says how long each part of Start took, in order.
+	Stages []Stage
+
+	opts    Options
+	network *chive.Network
+
+	mu     sync.Mutex
+	closes []func() error             // guarded by mu: run by Close, the last first
+	builds map[uint64][]time.Duration // guarded by mu: how long circuits' hops took
+	once   sync.Once
+	err    error // of Close
+}
+
+// Stage is a part of what was done, and how long it took.
+type Stage struct {
+	Name string        `json:"name"`
+	Took time.Duration `json:"took_ns"`
+}
+
+// Start makes a network, and returns when its client has a circuit. When it
+// fails it leaves nothing behind.
+func Start(ctx context.Context, opts Options) (*Network, error) {
+	if err := opts.check(); err != nil {
+		return nil, err
+	}
+	nw := &Network{opts: opts}
+	if err := nw.start(ctx); err != nil {
+		return nil, errors.Join(err, nw.Close())
+	}
+	return nw, nil
+}
+
+func (nw *Network) start(ctx context.Context) error {
+	if err := nw.makeDir(); err != nil {
+		return err
+	}
+	var err error
+	if nw.Target, err = target.Start(); err != nil {
+		return err
+	}
+	nw.onClose(nw.Target.Close)
+	for _, k := range []struct {
+		role  Role
+		count int
+	}{{Guard, nw.opts.Relays}, {Exit, nw.opts.Exits}} {
+		for i := range k.count {
+			nw.Nodes = append(nw.Nodes, &Node{Name: fmt.Sprintf("chive%s%d", k.role, i), Role: k.role, Program: "chive", network: nw})
+		}
+	}
+	if err := nw.stage("network", func() error { return nw.startTor(ctx) }); err != nil {
+		return err
+	}
+	return nw.stage("client", func() error { return nw.startClient(ctx) })
+}
+
+func (nw *Network) makeDir() (err error) {
+	if nw.Dir = nw.opts.Dir; nw.Dir == "" {
+		if nw.Dir, err = os.MkdirTemp("", "chive-lab-"); err != nil {
+			return local(err)
+		}
+		nw.onClose(func() error { return local(os.RemoveAll(nw.Dir)) })
+	}
+	if nw.Dir, err = filepath.Abs(nw.Dir); err != nil {
+		return local(err)
+	}
+	return local(os.MkdirAll(nw.Dir, 0o700))
+}
+
+// stage does a part of Start and notes how long it took.
+func (nw *Network) stage(name string, f func() error) error {
+	began := time.Now()
+	if err := f(); err != nil {
+		return fault.New(fault.KindOf(err), "lab: %s: %w", name, err)
+	}
+	s := Stage{name, time.Since(began)}
+	nw.Stages = append(nw.Stages, s)
+	nw.opts.Progress(s)
+	return nil
+}
+
+// describe takes the network's description, and writes it for others.
+func (nw *Network) describe(text []byte) (err error) {
+	if nw.network, err = chive.ParseNetwork(text); err != nil {
+		return err
+	}
+	nw.NetworkFile = filepath.Join(nw.Dir, "network.toml")
+	return local(os.WriteFile(nw.NetworkFile, text, 0o600))
+}
+
+// relays are the relays of Chive's, exits too.
+func (nw *Network) relays() []*Node {
+	var out []*Node
+	for _, n := range nw.Nodes {
+		if n.Program == "chive" && (n.Role == Guard || n.Role == Exit) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// startRelays starts Chive's relays, all at the same time.
+func (nw *Network) startRelays(ctx context.Context) error {
+	nodes := nw.relays()
+	nw.onClose(func() error { return each(nodes, (*Node).Stop) })
+	return each(nodes, func(n *Node) error { return n.startRelay(ctx) })
+}
+
+// each runs f for all nodes at the same time and joins their errors.
+func each(nodes []*Node, f func(*Node) error) error {
+	errs := make([]error, len(nodes))
+	var wg sync.WaitGroup
+	for i, n := range nodes {
+		wg.Go(func() { errs[i] = f(n) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}
+
+// Node returns the node of a name, or nil.
+func (nw *Network) Node(name string) *Node {
+	i := slices.IndexFunc(nw.Nodes, func(n *Node) bool { return n.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return nw.Nodes[i]
+}
+
+// byFingerprint returns a relay, or nil.
+func (nw *Network) byFingerprint(fp string) *Node {
+	i := slices.IndexFunc(nw.Nodes, func(n *Node) bool { return n.Fingerprint == fp && fp != "" })
+	if i < 0 {
+		return nil
+	}
+	return nw.Nodes[i]
+}
+
+// TargetURL is what can be fetched through the network: a million bytes.
+func (nw *Network) TargetURL() string { return nw.Target.URL(TargetBytes) }
+
+// TargetBytes is how much the built-in target's URL gives.
+const TargetBytes = 1_000_000
+
+// MarshalJSON describes the network for programs.
+func (nw *Network) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		NetworkFile string  `json:"network_file"`
+		SOCKS       string  `json:"socks"`
+		TargetURL   string  `json:"target_url"`
+		Dir         string  `json:"dir"`
+		Nodes       []*Node `json:"nodes"`
+	}{nw.NetworkFile, nw.SOCKS, nw.TargetURL(), nw.Dir, nw.Nodes})
+}
+
+// onClose has Close run f, before what was there already.
+func (nw *Network) onClose(f func() error) {
+	nw.mu.Lock()
+	defer nw.mu.Unlock()
+	nw.closes = append(nw.closes, f)
+}
+
+// Close ends every node and the client, waits for them, and removes a temporary
+// directory. It may be called again.
+func (nw *Network) Close() error {
+	nw.once.Do(func() {
+		nw.mu.Lock()
+		closes := nw.closes
+		nw.closes = nil
+		nw.mu.Unlock()
+		var errs []error
+		for _, f := range slices.Backward(closes) {
+			errs = append(errs, f())
+		}
+		nw.err = errors.Join(errs...)
+	})
+	return nw.err
+}
+
+// local marks an error of this machine's.
+func local(err error) error { return fault.Wrap(fault.Local, err) }

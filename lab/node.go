@@ -1,0 +1,199 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/lab/child"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// Role is what a node is for.
+type Role string
+
+// The roles.
+const (
+	Authority Role = "authority"
+	Guard     Role = "relay" // a relay that lets nothing out: guard and middle
+	Exit      Role = "exit"
+	TorClient Role = "client" // of C tor
+)
+
+// Node is one node of a network. Its exported fields do not change.
+type Node struct {
+	Name        string `json:"name"`
+	Role        Role   `json:"role"`
+	Program     string `json:"program"` // "chive" or "tor"
+	Fingerprint string `json:"fingerprint,omitempty"`
+	ORPort      string `json:"orport,omitempty"`
+	SOCKS       string `json:"socks,omitempty"` // a client's
+
+	network *Network
+	rsa     ident.RSAID
+
+	mu    sync.Mutex     // guards what follows; held while it starts and stops
+	relay *chive.Relay   // in this process
+	stop  func()         // ends what runs in this process
+	done  <-chan error   // gets how that ended
+	child *child.Process // in a process of its own
+	pid   func() int     // of a process that somebody else keeps
+}
+
+// PID returns the number of the node's process; 0 if it does not run, or runs
+// in this process.
+func (n *Node) PID() int {
+	if n.pid != nil {
+		return n.pid()
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.child == nil {
+		return 0
+	}
+	return n.child.PID()
+}
+
+// Relay returns the relay of a node that runs in this process, or nil.
+func (n *Node) Relay() *chive.Relay {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.relay
+}
+
+// startRelay starts a relay or an exit. The node gets its identity and ORPort
+// the first time, and keeps them.
+func (n *Node) startRelay(ctx context.Context) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.network.opts.Processes {
+		return n.startChild(ctx)
+	}
+	cfg := chive.RelayConfig{
+		Network: n.network.network, DataDir: n.dir(), Logger: n.log(), Nickname: n.Name, Contact: "lab",
+		ORPort: []string{n.listen()}, AssumeReachable: true, ShutdownWait: -1,
+	}
+	if n.Role == Exit {
+		cfg.ExitPolicy, cfg.ExitPrivate, cfg.IPv6Exit = exitPolicy, true, n.network.hasIPv6()
+		cfg.Nameservers = []string{n.network.Target.Nameserver().String()}
+	}
+	if f := n.network.opts.Relay; f != nil {
+		f(n.Name, &cfg)
+	}
+	r, err := chive.NewRelay(cfg)
+	if err != nil {
+		return fault.New(fault.KindOf(err), "%s: %w", n.Name, err)
+	}
+	fp, _ := r.Fingerprint()
+	if err := n.settle(fp, r.Addrs()[0].String()); err != nil {
+		return err
+	}
+	// It lives until it is stopped, not only while the network starts.
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() { done <- r.Run(running) }()
+	n.relay, n.stop, n.done = r, cancel, done
+	return nil
+}
+
+// exitPolicy lets everything out: where to is loopback alone.
+var exitPolicy = []string{"accept *:*"}
+
+// startChild starts the node as a process.
+func (n *Node) startChild(ctx context.Context) error {
+	args := []string{"relay", "--network", n.network.NetworkFile, "--data-dir", n.dir(), "--nickname", n.Name, "--contact", "lab",
+		"--orport", n.listen(), "--assume-reachable", "--shutdown-wait", "-1s"}
+	if n.Role == Exit {
+		args = append(args, "--exit-policy", strings.Join(exitPolicy, ","), "--exit-private",
+			"--nameserver", n.network.Target.Nameserver().String(), fmt.Sprintf("--ipv6-exit=%v", n.network.hasIPv6()))
+	}
+	p, said, err := child.Start(ctx, logWriter{n.log()}, n.network.opts.Program, args...)
+	if err != nil {
+		return fault.New(fault.KindOf(err), "%s: %w", n.Name, err)
+	}
+	fp, _, _ := strings.Cut(said["fingerprint"], " ")
+	n.child = p
+	return n.settle(fp, said["orport"])
+}
+
+// settle notes what the node is called and where it is.
+func (n *Node) settle(fp, orport string) (err error) {
+	n.Fingerprint, n.ORPort = fp, orport
+	if n.rsa, err = ident.ParseRSAID(fp); err != nil {
+		return fault.New(fault.Local, "%s: its fingerprint: %w", n.Name, err)
+	}
+	return nil
+}
+
+func (n *Node) dir() string { return filepath.Join(n.network.Dir, n.Name) }
+
+func (n *Node) log() *slog.Logger { return n.network.opts.Log.With("node", n.Name) }
+
+// listen is the address to open the ORPort at: a free port, and the same one
+// again at a restart.
+func (n *Node) listen() string {
+	if n.ORPort != "" {
+		return n.ORPort
+	}
+	return "127.0.0.1:0"
+}
+
+// Stop ends the node and waits until it has ended.
+func (n *Node) Stop() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var err error
+	if n.stop != nil {
+		n.stop()
+		err = <-n.done
+		n.relay, n.stop, n.done = nil, nil, nil
+	}
+	if n.child != nil {
+		err = errors.Join(err, n.child.Stop())
+		n.child = nil
+	}
+	return err
+}
+
+// Kill ends a node with a process of its own without a chance to say goodbye;
+// another is stopped.
+func (n *Node) Kill() error {
+	n.mu.Lock()
+	p := n.child
+	n.child = nil
+	n.mu.Unlock()
+	if p != nil {
+		return p.Kill()
+	}
+	return n.Stop()
+}
+
+// Restart stops a relay and starts it again, with its keys and its port.
+func (n *Node) Restart(ctx context.Context) error {
+	if n.Program != "chive" || n.Role != Guard && n.Role != Exit {
+		return fault.New(fault.Config, "lab: %s is no relay of Chive's: it is not restarted", n.Name)
+	}
+	if err := n.Stop(); err != nil {
+		return err
+	}
+	return n.startRelay(ctx)
+}
+
+func (nw *Network) hasIPv6() bool { return nw.Target.Addr6(target.Echo) != "" }
+
+// logWriter passes a process's log on, line by line.
+type logWriter struct{ log *slog.Logger }
+
+func (w logWriter) Write(b []byte) (int, error) {
+	for line := range strings.Lines(string(b)) {
+		w.log.Info(strings.TrimSpace(line))
+	}
+	return len(b), nil
+}

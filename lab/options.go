@@ -1,0 +1,91 @@
+package lab
+
+import (
+	"log/slog"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Options says what network to make. The zero value is a network of three
+// authorities, five relays and two exits, all in this process.
+type Options struct {
+	Authorities int // default 3
+	Relays      int // default 5: relays that let no traffic out; negative: none
+	Exits       int // default 2
+	Bridges     int // unlisted relays
+
+	// Processes gives every node a process of its own: Program, which is chive's
+	// binary, is started for each.
+	Processes bool
+	Program   string
+
+	// CtorRelays and CtorClients are how many nodes of stock C tor run in the
+	// network too; CtorAuthorities makes the authorities C tor's. Tor is C tor's
+	// program; empty: "tor" in PATH.
+	CtorAuthorities bool
+	CtorRelays      int
+	CtorClients     int
+	Tor             string
+
+	// Dir is where the nodes keep their files; empty: a temporary directory,
+	// which Close removes.
+	Dir string
+	// SOCKS is the address of the client's SOCKS port; empty: a free port of
+	// loopback.
+	SOCKS string
+	// Client is the client's configuration; network, directory and log are the
+	// lab's.
+	Client chive.Config
+	// Relay, if not nil, may change what a relay is told. It is not for networks
+	// with Processes.
+	Relay func(name string, cfg *chive.RelayConfig)
+	// Log receives what the nodes have to say, each with its name; nil: nothing.
+	Log *slog.Logger
+	// Progress is told each stage of Start when it is over; may be nil.
+	Progress func(Stage)
+}
+
+// maxNodes bounds a network: one machine's patience ends here.
+const maxNodes = 200
+
+// check sets the defaults and reports what cannot be.
+func (o *Options) check() error {
+	for _, d := range []struct {
+		n   *int
+		def int
+	}{{&o.Authorities, 3}, {&o.Relays, 5}, {&o.Exits, 2}} {
+		if *d.n == 0 {
+			*d.n = d.def
+		}
+		*d.n = max(*d.n, 0)
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Progress == nil {
+		o.Progress = func(Stage) {}
+	}
+	if o.SOCKS == "" {
+		o.SOCKS = "127.0.0.1:0"
+	}
+	switch n := o.Authorities + o.Relays + o.Exits + o.Bridges + o.CtorRelays + o.CtorClients; {
+	case o.Bridges < 0 || o.CtorRelays < 0 || o.CtorClients < 0:
+		return fault.New(fault.Config, "lab: a negative number of nodes")
+	case n > maxNodes:
+		return fault.New(fault.Config, "lab: %d nodes are more than %d", n, maxNodes)
+	case o.Authorities < 1:
+		return fault.New(fault.Config, "lab: a network needs an authority")
+	case o.Exits < 1:
+		return fault.New(fault.Config, "lab: a network that is to carry traffic needs an exit")
+	case !o.CtorAuthorities:
+		return fault.New(fault.Config, "lab: this version has no authorities of its own: have C tor's (--ctor-authorities)")
+	case o.Bridges > 0:
+		return fault.New(fault.Config, "lab: bridges cannot be had yet: relays of this version are all listed")
+	case o.Processes && o.Program == "":
+		return fault.New(fault.Config, "lab: a process for each node needs the program to run")
+	case o.Processes && o.Relay != nil:
+		return fault.New(fault.Config, "lab: relays in processes of their own cannot be changed by a function")
+	}
+	return nil
+}

@@ -1,0 +1,62 @@
+package lab
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+
+	"github.com/chivenet/chive/lab/ctor"
+)
+
+// startTor makes a network whose authorities are C tor's, with Chive's relays
+// and C tor's other nodes in it.
+func (nw *Network) startTor(ctx context.Context) error {
+	none := func(n int) int {
+		if n == 0 {
+			return -1
+		}
+		return n
+	}
+	opts := ctor.Options{
+		Authorities: nw.opts.Authorities, Relays: none(nw.opts.CtorRelays), Exits: -1, Clients: nw.opts.CtorClients,
+		Dir: filepath.Join(nw.Dir, "tor"), TorPath: nw.opts.Tor, Nameserver: nw.Target.Nameserver(), Log: nw.opts.Log,
+		Guests: func(ctx context.Context, tor *ctor.Network) ([]ctor.Guest, error) {
+			text, err := tor.NetworkFile()
+			if err != nil {
+				return nil, err
+			}
+			if err := nw.describe(text); err != nil {
+				return nil, err
+			}
+			if err := nw.startRelays(ctx); err != nil {
+				return nil, err
+			}
+			var guests []ctor.Guest
+			for _, n := range nw.relays() {
+				guests = append(guests, ctor.Guest{Nickname: n.Name, RSA: n.rsa})
+			}
+			return guests, nil
+		},
+	}
+	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
+		return local(err)
+	}
+	tor, err := ctor.Start(ctx, opts)
+	if err != nil {
+		return err
+	}
+	nw.onClose(tor.Close)
+	var nodes []*Node
+	for _, t := range tor.Nodes {
+		n := &Node{Name: t.Name, Role: map[ctor.Role]Role{ctor.Authority: Authority, ctor.Relay: Guard, ctor.Exit: Exit, ctor.Client: TorClient}[t.Role],
+			Program: "tor", network: nw, pid: t.PID}
+		if t.Role == ctor.Client {
+			n.SOCKS = t.SOCKS.String()
+		} else {
+			n.Fingerprint, n.ORPort, n.rsa = t.ID.RSA.String(), t.OR.String(), t.ID.RSA
+		}
+		nodes = append(nodes, n)
+	}
+	nw.Nodes = append(nodes, nw.Nodes...)
+	return nil
+}
