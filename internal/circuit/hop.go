@@ -47,6 +47,8 @@ type Hop struct {
 	recv  *flow.Receiver       // owned by home's reader
 	longs handshake.Reassembly // owned by home's reader
 	rekey rekeyState
+	// linkedAt is when a relay sent CONFLUX_LINKED; owned by home's reader.
+	linkedAt time.Time
 
 	meta replies             // answers that a goroutine waits for
 	set  atomic.Pointer[Set] // the conflux set that the hop is a leg of

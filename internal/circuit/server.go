@@ -72,6 +72,7 @@ type Server struct {
 	stop context.CancelFunc
 	ctx  context.Context
 	wg   sync.WaitGroup
+	sets confluxSets
 }
 
 // onionJob is one handshake to do.

@@ -29,6 +29,10 @@ func (sh *serverHandler) HandleMessage(h *Hop, m cell.RelayMsg, cmd cell.Command
 		return sh.extend(h, m.Data, cmd)
 	case cell.RelayLongExtend2:
 		return sh.longExtend(h, m.Data, cmd)
+	case cell.RelayConfluxLink:
+		return sh.s.link(h, m.Data)
+	case cell.RelayConfluxLinkedAck:
+		return h.linkedAck()
 	case cell.RelayRekeyRequest:
 		return sh.rekeyRequest(h, m.Data)
 	case cell.RelayRekeyConfirm:

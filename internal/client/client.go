@@ -103,6 +103,9 @@ type Client struct {
 	tmu      sync.Mutex // guards timeouts
 	timeouts *cbt.Estimator
 
+	smu   sync.Mutex         // guards conns
+	conns map[*Conn]struct{} // open
+
 	bmu  sync.Mutex // guards boot
 	boot Bootstrap
 }
@@ -123,7 +126,7 @@ func New(cfg Config) (*Client, error) {
 	}
 	c := &Client{
 		cfg: cfg, log: cfg.Log, started: time.Now(),
-		poolReady: make(chan struct{}), firstCirc: make(chan struct{}), circs: map[uint64]*Circ{},
+		conns: map[*Conn]struct{}{}, poolReady: make(chan struct{}), firstCirc: make(chan struct{}), circs: map[uint64]*Circ{},
 	}
 	c.boot = Bootstrap{Stage: "starting"}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())

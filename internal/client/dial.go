@@ -56,6 +56,9 @@ func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
 		return nil, err
 	}
 	c.streams.Add(1)
+	c.smu.Lock()
+	c.conns[conn] = struct{}{}
+	c.smu.Unlock()
 	c.m.connect.Observe(time.Since(start).Seconds())
 	c.cfg.Hooks.stream(StreamInfo{ID: id, Circuit: conn.circ, State: Open})
 	return conn, nil
@@ -211,8 +214,11 @@ func (s *Conn) Close() error {
 		s.lease.Release()
 		s.c.streams.Add(-1)
 		r, w := s.Bytes()
+		s.c.smu.Lock()
+		delete(s.c.conns, s)
 		s.c.m.read.Add(r)
 		s.c.m.written.Add(w)
+		s.c.smu.Unlock()
 		s.c.cfg.Hooks.stream(StreamInfo{ID: s.id, Circuit: s.circ, State: Closed, Read: r, Written: w})
 	})
 	return err
@@ -240,4 +246,18 @@ func (c *Client) NewIdentity() {
 	if p := c.pool.Load(); p != nil {
 		p.NewIdentity()
 	}
+}
+
+// bytes returns how many bytes streams have delivered and taken, open ones
+// included.
+func (c *Client) bytes() (read, written uint64) {
+	c.smu.Lock()
+	defer c.smu.Unlock()
+	read, written = c.m.read.Value(), c.m.written.Value()
+	for conn := range c.conns {
+		r, w := conn.Bytes()
+		read += r
+		written += w
+	}
+	return read, written
 }

@@ -140,11 +140,12 @@ func (c *Client) Status() Status {
 	s := Status{
 		Started: c.started, Bootstrap: c.Bootstrap(), Guards: c.guards.Status(time.Now()),
 		Channels: len(c.chans.Channels()), Circuits: int(c.open()), Building: int(c.making.Load()),
-		Streams: int(c.streams.Load()), Read: c.m.read.Value(), Written: c.m.written.Value(),
+		Streams: int(c.streams.Load()),
 		CellsIn: c.stats.CellsIn.Load(), CellsOut: c.stats.CellsOut.Load(),
 		BytesIn: c.stats.BytesIn.Load(), BytesOut: c.stats.BytesOut.Load(), RecordsOut: c.stats.RecordsOut.Load(),
 	}
 	s.Open = c.circuits()
+	s.Read, s.Written = c.bytes()
 	if d := c.dirs.Directory(); d != nil {
 		s.ValidAfter, s.FreshUntil, s.ValidUntil = d.ValidAfter(), d.FreshUntil(), d.ValidUntil()
 		s.Relays = d.Len()
