@@ -42,7 +42,7 @@ func (ch clientHandler) HandleMessage(h *Hop, m cell.RelayMsg, _ cell.Command) e
 // Create builds the first hop of a client's circuit on ch. When it fails the
 // circuit is destroyed.
 func Create(ctx context.Context, env *Env, ch *channel.Channel, target linkspec.Target, opts HopOptions) (*Circuit, error) {
-	hs, err := startHandshake(rand.Reader, target, opts)
+	hs, err := startHandshake(env, rand.Reader, target, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +95,7 @@ func (c *Circuit) extend(ctx context.Context, target linkspec.Target, opts HopOp
 	if opts.Fast {
 		return fault.New(fault.Local, "CREATE_FAST cannot extend")
 	}
-	hs, err := startHandshake(rand.Reader, target, opts)
+	hs, err := startHandshake(c.env, rand.Reader, target, opts)
 	if err != nil {
 		return err
 	}

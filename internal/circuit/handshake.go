@@ -2,6 +2,7 @@ package circuit
 
 import (
 	"io"
+	"time"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
@@ -42,6 +43,7 @@ type clientHandshake struct {
 	typ       cell.HandshakeType
 	onionskin []byte
 	cc, cgo   bool // offered
+	spent     time.Duration
 
 	fast *handshake.FastClientState
 	ntor *handshake.NtorClientState
@@ -53,7 +55,16 @@ type clientHandshake struct {
 // (proposal 332).
 const verification = "circuit extend"
 
-func startHandshake(rnd io.Reader, t linkspec.Target, opts HopOptions) (*clientHandshake, error) {
+func startHandshake(env *Env, rnd io.Reader, t linkspec.Target, opts HopOptions) (*clientHandshake, error) {
+	began := env.Now()
+	hs, err := newHandshake(rnd, t, opts)
+	if err == nil {
+		hs.spent = env.Now().Sub(began)
+	}
+	return hs, err
+}
+
+func newHandshake(rnd io.Reader, t linkspec.Target, opts HopOptions) (*clientHandshake, error) {
 	hs := &clientHandshake{target: t, opts: opts}
 	if opts.Flow == nil {
 		p := flow.DefaultParams()
@@ -132,6 +143,7 @@ func (hs *clientHandshake) finishCell(c *Circuit, r reply) (*Hop, error) {
 
 // finish verifies the relay's answer and makes the hop.
 func (hs *clientHandshake) finish(c *Circuit, answer []byte) (*Hop, error) {
+	began := c.env.Now()
 	info := HopInfo{Target: hs.target, Layer: "tor1", Client: true}
 	var ks handshake.KeyStream
 	var err error
@@ -172,6 +184,7 @@ func (hs *clientHandshake) finish(c *Circuit, answer []byte) (*Hop, error) {
 	h := &Hop{c: c, format: lay.Format, seal: lay.Forward, open: lay.Backward}
 	h.rekey.keep(ks)
 	h.setFlow(&info, inc, hs.opts.Flow, hs.opts.Path)
+	h.spent = hs.spent + c.env.Now().Sub(began)
 	h.info = info
 	return h, nil
 }

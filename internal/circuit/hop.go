@@ -43,6 +43,7 @@ type Hop struct {
 	send    flow.Sender
 	tags    flow.TagQueue // what the next SENDMEs must quote
 	waiters []*Waiter     // streams that wait for credit, the longest first
+	spent   time.Duration // on handshakes, by this end
 
 	recv  *flow.Receiver       // owned by home's reader
 	longs handshake.Reassembly // owned by home's reader
@@ -87,6 +88,14 @@ func (h *Hop) PostQuantum() (handshake.PQSet, handshake.Carriage) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
 	return h.info.PQ, h.info.Carriage
+}
+
+// HandshakeTime returns how long a client computed for the hop's handshake and
+// rekeys: its own part, without waiting.
+func (h *Hop) HandshakeTime() time.Duration {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	return h.spent
 }
 
 // Now returns the time.

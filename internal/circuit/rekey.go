@@ -100,9 +100,11 @@ func (h *Hop) startRekey(ctx context.Context, set handshake.PQSet) error {
 		h.c.mu.Unlock()
 		return fault.New(fault.Local, "the hop was not made by ntor-v3, or is being rekeyed")
 	}
+	began := h.Now()
 	st, request, err := handshake.RekeyClient(rand.Reader, set, r.export, ver)
 	if err == nil {
 		r.client, r.set, r.done = st, set, done
+		h.spent += h.Now().Sub(began)
 		err = h.sendLongLocked(cell.RelayRekeyRequest, request)
 	}
 	h.c.mu.Unlock()
@@ -133,6 +135,7 @@ func (h *Hop) rekeyReply(fragment []byte) error {
 	if err != nil || reply == nil {
 		return err
 	}
+	began := h.Now()
 	confirm, ks, err := r.client.Finish(reply)
 	r.client = nil
 	if err != nil {
@@ -142,6 +145,7 @@ func (h *Hop) rekeyReply(fragment []byte) error {
 	if err != nil {
 		return err
 	}
+	h.spent += h.Now().Sub(began)
 	h.open = lay.Backward
 	if err := h.sendLongLocked(cell.RelayRekeyConfirm, confirm); err != nil {
 		return err

@@ -12,16 +12,24 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Of reads the usage of the process pid.
-func Of(pid int) (Usage, error) {
-	var u Usage
+// CPU reads the processor time that all threads of the process pid have used.
+func CPU(pid int) (time.Duration, error) {
 	// The clock of another process's CPU time, as clock_getcpuclockid(3) makes
 	// it; /proc/PID/stat counts only hundredths of a second.
 	var ts unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|2), &ts); err != nil {
-		return u, fault.New(fault.Local, "CPU time of process %d: %w", pid, err)
+		return 0, fault.New(fault.Local, "CPU time of process %d: %w", pid, err)
 	}
-	u.CPU = time.Duration(ts.Nano())
+	return time.Duration(ts.Nano()), nil
+}
+
+// Of reads the usage of the process pid.
+func Of(pid int) (Usage, error) {
+	var u Usage
+	var err error
+	if u.CPU, err = CPU(pid); err != nil {
+		return u, err
+	}
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		return u, fault.Wrap(fault.Local, err)

@@ -1,0 +1,77 @@
+// Package benchcirc measures how long circuits take to build: real ones, over
+// TLS on loopback or on a network that exists, stage by stage.
+//
+// Its own relays run in processes of their own, so that the processor time of
+// each side is what the kernel counted for it; within a process, the time that
+// handshakes take is what whoever computes them measures. Nothing is told
+// apart by subtracting a constant.
+package benchcirc
+
+import (
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/netdir"
+)
+
+// A Plan says what to measure.
+type Plan struct {
+	Count     int    // circuits
+	Hops      int    // 1 to 8
+	Handshake string // "ntor-v3", "pq512", "pq768" or "pq1024"
+	Carriage  string // "A" or "B"; not with ntor-v3
+	Cold      bool   // fetch and verify the directory for each circuit
+	// Network is measured when set, by paths as clients choose them; nil is
+	// relays of the measurement's own.
+	Network *netdir.Network
+	// Command starts a relay of the measurement's own: a program and arguments
+	// that call ServeRelay. Empty: the relays run inside this process, and their
+	// processor time is not known.
+	Command []string
+	// Lengths, when set, asks for this many further circuits of each length
+	// from 1 to 8.
+	Lengths int
+}
+
+// NtorV3 is Plan.Handshake for circuits without ML-KEM.
+const NtorV3 = "ntor-v3"
+
+const (
+	maxCount = 1_000_000
+	maxHops  = 8
+	warmUp   = 5 // circuits that are not counted: they open the links
+)
+
+// set returns the parameter set; zero for ntor-v3.
+func (p *Plan) set() (handshake.PQSet, error) {
+	if p.Handshake == NtorV3 {
+		return 0, nil
+	}
+	return handshake.ParsePQSet(p.Handshake)
+}
+
+// Check reports the first part of the plan that cannot be done.
+func (p *Plan) Check() error {
+	if p.Count < 1 || p.Count > maxCount || p.Lengths < 0 || p.Lengths > maxCount {
+		return fault.New(fault.Config, "count: 1 to %d circuits are possible", maxCount)
+	}
+	if p.Hops < 1 || p.Hops > maxHops {
+		return fault.New(fault.Config, "hops: 1 to %d are possible", maxHops)
+	}
+	set, err := p.set()
+	if err != nil {
+		return fault.New(fault.Config, "handshake: %q is none of ntor-v3, pq512, pq768, pq1024", p.Handshake)
+	}
+	switch {
+	case p.Carriage != "" && p.Carriage != "A" && p.Carriage != "B":
+		return fault.New(fault.Config, "carriage: %q is neither A nor B", p.Carriage)
+	case p.Carriage != "" && set == 0:
+		return fault.New(fault.Config, "carriage: ntor-v3 has none")
+	case p.Network != nil && p.Carriage == "B":
+		return fault.New(fault.Config, "carriage: on a network it is what the relays advertise")
+	case p.Network != nil && p.Lengths > 0:
+		return fault.New(fault.Config, "circuits of all lengths are measured with this program's own relays only")
+	case p.Network != nil && !p.Network.Testing.AllowPrivateAddresses && p.Hops < 3:
+		return fault.New(fault.Config, "hops: on a public network, 3 at least")
+	}
+	return nil
+}

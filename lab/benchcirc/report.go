@@ -1,0 +1,205 @@
+package benchcirc
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// A Stage is one part of building a circuit. Times are in microseconds.
+type Stage struct {
+	Wall float64 `json:"wall_us"`
+	// ClientCPU and RelayCPU are processor time by the kernel's count, whatever
+	// it was spent on; RelayCPU has an entry for each relay, the nearest first,
+	// and none where the relays are not this program's.
+	ClientCPU float64   `json:"client_cpu_us"`
+	RelayCPU  []float64 `json:"relay_cpu_us,omitempty"`
+	// Crypto is what the client's side of the handshake took, by its own clock.
+	Crypto float64 `json:"client_handshake_us,omitempty"`
+}
+
+// A Sample is one circuit.
+type Sample struct {
+	Total     float64 `json:"total_us"`
+	Directory Stage   `json:"directory"`
+	Hops      []Stage `json:"hops"`
+}
+
+// Stats describes the distribution of some times, in microseconds.
+type Stats struct {
+	Mean   float64 `json:"mean_us"`
+	Median float64 `json:"median_us"`
+	Min    float64 `json:"min_us"`
+	Max    float64 `json:"max_us"`
+	StdDev float64 `json:"stddev_us"` // of the sample: divided by n-1
+	P95    float64 `json:"p95_us"`
+	P99    float64 `json:"p99_us"`
+}
+
+// Machine says where it was measured.
+type Machine struct {
+	OS    string `json:"os"`
+	Arch  string `json:"arch"`
+	CPU   string `json:"cpu,omitempty"`
+	Cores int    `json:"cores"`
+	Go    string `json:"go"`
+	Load  string `json:"load,omitempty"` // averages at the beginning, as the kernel tells them
+}
+
+// Length is what was measured of circuits of another length.
+type Length struct {
+	Hops    int      `json:"hops"`
+	Failed  int      `json:"failed"`
+	Stats            // of the total
+	Samples []Sample `json:"samples"`
+}
+
+// A Report is what was measured. MarshalJSON adds hop1_us, hop2_us, ...: the
+// hops' mean times.
+type Report struct {
+	TotalUS     float64 `json:"total_us"` // mean
+	TotalMS     float64 `json:"total_ms"`
+	Stats               // of the total
+	DirectoryUS float64 `json:"directory_us"` // mean
+	SuccessRate float64 `json:"success_rate"` // percent
+
+	Handshake string   `json:"handshake"`
+	Carriage  string   `json:"carriage"`  // of each hop, such as "AAA"; "-" for a hop by ntor-v3 alone
+	Directory string   `json:"directory"` // "cold" or "cached"
+	Relays    string   `json:"relays"`    // "processes", "in-process" or "network"
+	Machine   Machine  `json:"machine"`
+	Count     int      `json:"count"`
+	Failed    int      `json:"failed"`
+	Errors    []string `json:"errors,omitempty"` // the first few
+	// Stages are the directory, "hop 1", and so on.
+	Stages []StageReport `json:"stages"`
+	// RelayHandshake is the mean of what a relay computes for one handshake, by
+	// the relays' own clocks, in microseconds; zero when they are not ours.
+	RelayHandshake []float64 `json:"relay_handshake_us,omitempty"`
+	Samples        []Sample  `json:"samples"`
+	Lengths        []Length  `json:"lengths,omitempty"`
+}
+
+// StageReport describes one stage over all circuits.
+type StageReport struct {
+	Name string `json:"name"`
+	Stats
+	Share     float64   `json:"share"` // of the mean total, percent
+	ClientCPU float64   `json:"client_cpu_us"`
+	RelayCPU  []float64 `json:"relay_cpu_us,omitempty"` // means, by relay
+	Crypto    float64   `json:"client_handshake_us,omitempty"`
+}
+
+// MarshalJSON implements json.Marshaler.
+func (r *Report) MarshalJSON() ([]byte, error) {
+	type plain Report
+	b, err := json.Marshal((*plain)(r))
+	if err != nil {
+		return nil, err
+	}
+	b = b[:len(b)-1]
+	for i, s := range r.Stages {
+		if i > 0 {
+			b = fmt.Appendf(b, `,"hop%d_us":%s`, i, number(s.Mean))
+		}
+	}
+	return append(b, '}'), nil
+}
+
+func number(f float64) []byte {
+	b, err := json.Marshal(f)
+	if err != nil {
+		return []byte("null") // not finite
+	}
+	return b
+}
+
+// Describe computes the statistics of times; zero of none.
+func Describe(times []float64) Stats {
+	if len(times) == 0 {
+		return Stats{}
+	}
+	t := slices.Sorted(slices.Values(times))
+	var s Stats
+	for _, v := range t {
+		s.Mean += v / float64(len(t))
+	}
+	for _, v := range t {
+		s.StdDev += (v - s.Mean) * (v - s.Mean)
+	}
+	if len(t) > 1 {
+		s.StdDev = math.Sqrt(s.StdDev / float64(len(t)-1))
+	}
+	s.Min, s.Max = t[0], t[len(t)-1]
+	s.Median, s.P95, s.P99 = Quantile(t, 0.5), Quantile(t, 0.95), Quantile(t, 0.99)
+	return s
+}
+
+// Quantile interpolates between the order statistics of sorted times.
+func Quantile(sorted []float64, q float64) float64 {
+	at := q * float64(len(sorted)-1)
+	i := int(at)
+	if i+1 >= len(sorted) {
+		return sorted[len(sorted)-1]
+	}
+	return sorted[i] + (at-float64(i))*(sorted[i+1]-sorted[i])
+}
+
+// totals returns the samples' total times.
+func totals(samples []Sample) []float64 {
+	out := make([]float64, len(samples))
+	for i, s := range samples {
+		out[i] = s.Total
+	}
+	return out
+}
+
+// walls returns one stage's times: 0 is the directory, then the hops.
+func walls(samples []Sample, stage int) []float64 {
+	out := make([]float64, len(samples))
+	for i := range samples {
+		out[i] = samples[i].stage(stage).Wall
+	}
+	return out
+}
+
+func (s *Sample) stage(i int) *Stage {
+	if i == 0 {
+		return &s.Directory
+	}
+	return &s.Hops[i-1]
+}
+
+// summarize computes everything that follows from the samples.
+func (r *Report) summarize() {
+	r.Stats = Describe(totals(r.Samples))
+	r.TotalUS, r.TotalMS = r.Mean, r.Mean/1000
+	r.SuccessRate = 100 * float64(len(r.Samples)) / float64(r.Count)
+	r.Failed = r.Count - len(r.Samples)
+	if len(r.Samples) == 0 {
+		return
+	}
+	n := float64(len(r.Samples))
+	for i := range len(r.Samples[0].Hops) + 1 {
+		name := "directory"
+		if i > 0 {
+			name = fmt.Sprintf("hop %d", i)
+		}
+		st := StageReport{Name: name, Stats: Describe(walls(r.Samples, i))}
+		st.Share = 100 * st.Mean / r.Mean
+		for k := range r.Samples {
+			s := r.Samples[k].stage(i)
+			st.ClientCPU += s.ClientCPU / n
+			st.Crypto += s.Crypto / n
+			if st.RelayCPU == nil {
+				st.RelayCPU = make([]float64, len(s.RelayCPU))
+			}
+			for j, v := range s.RelayCPU {
+				st.RelayCPU[j] += v / n
+			}
+		}
+		r.Stages = append(r.Stages, st)
+	}
+	r.DirectoryUS = r.Stages[0].Mean
+}

@@ -1,0 +1,147 @@
+package benchcirc
+
+import (
+	"bufio"
+	"context"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// maxErrors is how many failures a report tells of.
+const maxErrors = 10
+
+// Run measures what the plan says. A circuit that fails is counted and the
+// next is built; progress is told after each. The error is about the
+// measurement, not about circuits.
+func Run(ctx context.Context, p Plan, progress func(done, of, failed int)) (*Report, error) {
+	if err := p.Check(); err != nil {
+		return nil, err
+	}
+	r := &Report{Handshake: p.Handshake, Directory: "cached", Relays: "network", Count: p.Count, Machine: thisMachine(), Samples: []Sample{}}
+	if p.Cold {
+		r.Directory = "cold"
+	}
+	network, relays := p.Network, []*relay(nil)
+	if network == nil {
+		n := p.Hops
+		if p.Lengths > 0 {
+			n = maxHops
+		}
+		r.Relays = "processes"
+		if len(p.Command) == 0 {
+			r.Relays = "in-process"
+		}
+		var err error
+		if relays, network, err = startRelays(ctx, n, p.Command); err != nil {
+			return nil, err
+		}
+		defer stopRelays(relays)
+	}
+	c, err := newClient(ctx, &p, network, relays)
+	if err != nil {
+		return nil, err
+	}
+	defer c.close()
+	var how []circuit.Protection
+	r.Samples, how, err = c.series(ctx, p.Hops, p.Count, r, progress)
+	if err != nil {
+		return nil, err
+	}
+	r.Carriage = carriages(how, p.Hops)
+	r.summarize()
+	for hops := 1; p.Lengths > 0 && hops <= maxHops; hops++ {
+		samples, _, err := c.series(ctx, hops, p.Lengths, &Report{}, progress)
+		if err != nil {
+			return nil, err
+		}
+		r.Lengths = append(r.Lengths, Length{Hops: hops, Failed: p.Lengths - len(samples), Stats: Describe(totals(samples)), Samples: samples})
+	}
+	return r, nil
+}
+
+// series builds circuits of one length, one after another. Failures go into r.
+func (c *client) series(ctx context.Context, hops, count int, r *Report, progress func(done, of, failed int)) (samples []Sample, how []circuit.Protection, err error) {
+	samples = []Sample{}
+	for range warmUp {
+		if _, _, err := c.build(ctx, hops); err != nil {
+			return nil, nil, fault.New(fault.KindOf(err), "the first circuit: %w", err)
+		}
+	}
+	before, err := c.counters()
+	if err != nil {
+		return nil, nil, err
+	}
+	failed := 0
+	for i := range count {
+		s, h, err := c.build(ctx, hops)
+		if cerr := ctx.Err(); cerr != nil {
+			return nil, nil, fault.Wrap(fault.Closed, cerr)
+		}
+		if err != nil {
+			failed++
+			if len(r.Errors) < maxErrors {
+				r.Errors = append(r.Errors, err.Error())
+			}
+		} else {
+			samples, how = append(samples, s), h
+		}
+		progress(i+1, count, failed)
+	}
+	after, err := c.counters()
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range min(hops, len(after)) {
+		if n := after[i].Handshakes - before[i].Handshakes; n > 0 {
+			r.RelayHandshake = append(r.RelayHandshake, float64(after[i].Nanos-before[i].Nanos)/float64(count)/1000)
+		}
+	}
+	return samples, how, nil
+}
+
+// counters asks the measurement's own relays.
+func (c *client) counters() ([]counters, error) {
+	var out []counters
+	for _, r := range c.relays {
+		n, err := r.ask(order{})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+func carriages(how []circuit.Protection, hops int) string {
+	out := strings.Repeat("-", hops)
+	for i, p := range how {
+		if !p.IsZero() {
+			out = out[:i] + string(rune(p.Carriage)) + out[i+1:]
+		}
+	}
+	return out
+}
+
+// thisMachine describes it as far as the system tells.
+func thisMachine() Machine {
+	m := Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version()}
+	if b, err := os.ReadFile("/proc/loadavg"); err == nil {
+		m.Load = strings.Join(strings.Fields(string(b))[:3], " ")
+	}
+	f, err := os.Open("/proc/cpuinfo")
+	if err != nil {
+		return m
+	}
+	defer f.Close()
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if k, v, ok := strings.Cut(s.Text(), ":"); ok && strings.TrimSpace(k) == "model name" {
+			m.CPU = strings.TrimSpace(v)
+			break
+		}
+	}
+	return m
+}
