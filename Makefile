@@ -7,7 +7,7 @@ PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 windows/amd64
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test demo race lint cross bench bench-client fuzz-smoke
+.PHONY: all build test demo race lint cross bench bench-client bench-relay fuzz-smoke
 all: lint test
 
 # build makes the static binary: ./bin/chive
@@ -43,6 +43,10 @@ bench:
 # be installed. As root it runs in a network namespace.
 bench-client: build
 	./bin/chive bench client --beside-tor --json bench-client.json
+
+# bench-relay puts Chive's relays beside C tor's, with both of its schedulers.
+bench-relay: build
+	./bin/chive bench relay --json bench-relay.json
 
 # fuzz-smoke runs every fuzz target for FUZZTIME beyond its committed corpus.
 fuzz-smoke:
