@@ -40,7 +40,10 @@ func (c *Circ) Allows(dest path.Dest) bool {
 
 // Stable implements pool.Circuit.
 func (c *Circ) Stable() bool {
-	for _, h := range c.path.Hops {
+	for i, h := range c.path.Hops {
+		if i == 0 && c.client.bridge != nil {
+			continue // there is no other choice
+		}
 		if h.Relay.IsZero() || !h.Relay.Has(netdir.FlagStable) {
 			return false
 		}

@@ -18,8 +18,8 @@ import (
 )
 
 // caches opens directory streams: to fallback directories and authorities
-// while there is no consensus, to the directory guards afterwards. A circuit of
-// one hop serves several requests.
+// while there is no consensus, to the directory guards afterwards; with bridges,
+// to them only. A circuit of one hop serves several requests.
 type caches struct {
 	c *Client
 
@@ -58,7 +58,7 @@ type dirStream struct{ *stream.Stream }
 func (k *caches) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.Stream, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, dirConnect, errBuildTimeout)
 	defer cancel()
-	target, use, err := k.choose(q)
+	target, use, err := k.choose(ctx, q)
 	if err != nil {
 		return dirclient.Stream{}, err
 	}
@@ -98,8 +98,11 @@ func (k *caches) fail(id ident.RSAID) {
 }
 
 // choose picks a cache. use is not nil when it is a guard.
-func (k *caches) choose(q dirclient.Query) (linkspec.Target, *guard.Use, error) {
+func (k *caches) choose(ctx context.Context, q dirclient.Query) (linkspec.Target, *guard.Use, error) {
 	c := k.c
+	if c.bridge != nil {
+		return c.bridge.cache(ctx, q.Avoid)
+	}
 	if d := q.Directory; d != nil && d.Live(time.Now()) {
 		var avoid []ident.RSAID
 		for _, id := range q.Avoid {

@@ -27,6 +27,7 @@ import (
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
 	"github.com/chivenet/chive/internal/protover"
+	"github.com/chivenet/chive/internal/pt"
 )
 
 // Switch is a feature's setting.
@@ -61,7 +62,12 @@ type Config struct {
 	PQSet   handshake.PQSet
 	Padding channel.PaddingConfig
 
-	// Dial opens connections to relays; nil: TCP.
+	// Bridges, when there are any, are the only relays that are connected to,
+	// by the Transports that they need.
+	Bridges    []pt.BridgeLine
+	Transports []pt.TransportLine
+
+	// Dial opens connections to relays, and to transports; nil: TCP.
 	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 }
 
@@ -81,6 +87,7 @@ type Client struct {
 	dirs   *dirclient.Client
 	guards *guard.Manager
 	caches *caches
+	bridge *bridges // nil: without bridges
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -145,6 +152,11 @@ func New(cfg Config) (*Client, error) {
 	ccfg := &channel.Config{Log: cfg.Log, Now: time.Now, Stats: &c.stats, Padding: cfg.Padding, Opened: c.sawLink}
 	c.chans = channel.NewManager(ccfg, &channel.LinkConfig{Log: cfg.Log}, c.dial)
 	c.caches = newCaches(c)
+	if len(cfg.Bridges) > 0 {
+		if c.bridge, err = newBridges(c); err != nil {
+			return nil, err
+		}
+	}
 	speaks, err := protover.Parse(protocols)
 	if err != nil {
 		return nil, err
@@ -156,6 +168,9 @@ func New(cfg Config) (*Client, error) {
 	c.dirs = dirclient.New(dirclient.Config{
 		Network: cfg.Network, Dialer: c.caches, Dir: dir, Protocols: speaks, Log: cfg.Log, Progress: c.dirProgress,
 	})
+	if c.bridge != nil {
+		c.wg.Go(c.bridge.run)
+	}
 	c.wg.Go(c.runDirectory)
 	c.wg.Go(c.runUpdates)
 	c.wg.Go(c.runGuards)
@@ -168,8 +183,12 @@ func dialTCP(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", addr.String())
 }
 
-// dial refuses addresses that no relay of the public network can have.
+// dial refuses addresses that no relay of the public network can have; with
+// bridges, all but theirs.
 func (c *Client) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	if c.bridge != nil {
+		return c.bridge.dial(ctx, addr)
+	}
 	if !c.cfg.Network.Testing.AllowPrivateAddresses && !public(addr.Addr()) {
 		return nil, fault.New(fault.Directory, "the directory names a private address for the relay")
 	}
@@ -265,6 +284,11 @@ func (c *Client) Close() error {
 	c.caches.close()
 	c.chans.Close()
 	err := c.guards.Save()
+	if c.bridge != nil {
+		if berr := c.bridge.close(); err == nil {
+			err = berr
+		}
+	}
 	if terr := c.saveTimeouts(); err == nil {
 		err = terr
 	}

@@ -27,7 +27,10 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) error 
 		return nil
 	}
 	s := pool.Spec{Spec: path.Spec{Dests: spec.Dests, Stable: spec.Stable, Last: &exit.Target}, Slow: spec.Slow}
-	for _, id := range first.path.IDs() {
+	for i, id := range first.path.IDs() {
+		if i == 0 && c.bridge.few() {
+			continue
+		}
 		if id != exit.Target.RSA {
 			s.Exclude = append(slices.Clip(s.Exclude), id)
 		}

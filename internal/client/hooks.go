@@ -129,6 +129,7 @@ type Status struct {
 	ValidAfter, FreshUntil, ValidUntil               time.Time
 	Relays, Usable                                   int
 	Guards                                           guard.Status
+	Bridges                                          []BridgeInfo
 	Channels, Circuits, Building, Streams            int
 	Open                                             []CircuitStatus // the oldest first
 	Read, Written                                    uint64
@@ -146,6 +147,7 @@ func (c *Client) Status() Status {
 	}
 	s.Open = c.circuits()
 	s.Read, s.Written = c.bytes()
+	s.Bridges = c.bridge.status()
 	if d := c.dirs.Directory(); d != nil {
 		s.ValidAfter, s.FreshUntil, s.ValidUntil = d.ValidAfter(), d.FreshUntil(), d.ValidUntil()
 		s.Relays = d.Len()

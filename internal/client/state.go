@@ -24,6 +24,7 @@ func (cfg *Config) store(name string) guard.Store {
 func newGuards(cfg *Config) (*guard.Manager, error) {
 	return guard.New(guard.Config{
 		Version: "chive", Rand: newRand(), Log: cfg.Log,
+		UseBridges: len(cfg.Bridges) > 0,
 		NumTraffic: cfg.NumEntryGuards, NumDirectory: cfg.NumDirectoryGuards,
 	}, cfg.store("guards.json"), time.Now())
 }

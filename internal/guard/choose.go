@@ -85,7 +85,7 @@ func (m *Manager) missing(s *set, req *Request) error {
 	}
 	for _, g := range s.primary[:min(m.p.UsePrimary, len(s.primary))] {
 		if g.reach != no && !g.cur.Complete {
-			return fault.New(fault.Directory, "guard %v: its microdescriptor is missing", g.id.LogValue())
+			return fault.New(fault.Directory, "guard %v: its descriptor is missing", g.id.LogValue())
 		}
 	}
 	return nil
@@ -128,6 +128,9 @@ func (m *Manager) none(s *set, req *Request, now time.Time) error {
 	}
 	add(bare, "without microdescriptor")
 	add(forbidden, "forbidden by the rest of the path")
+	if len(why) == 0 && s.name == setBridges {
+		return fault.New(fault.Network, "no guard: no bridge has been reached yet")
+	}
 	if len(why) == 0 && s.name == setRestricted {
 		return fault.New(fault.Config, "no guard: the configuration excludes every relay of the consensus that could be one")
 	}

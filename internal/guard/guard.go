@@ -29,6 +29,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/protover"
 )
 
 // Candidate is a relay that may be a guard, as the newest consensus (or, for a
@@ -39,6 +40,12 @@ type Candidate struct {
 	Addrs    []netip.AddrPort // ORPorts
 	Weight   uint64           // bandwidth, weighted for the guard position
 	Complete bool             // its microdescriptor (bridge: descriptor) is here
+
+	// A bridge is reached as the configuration says, even when a consensus
+	// lists it, and with the keys of its own descriptor.
+	Bridge bool
+	Ntor   ident.X25519Key // zero before its descriptor is here
+	Proto  protover.Set
 }
 
 // Directory is what a Manager needs of one consensus. It does not change.
@@ -86,6 +93,8 @@ type Config struct {
 	// Bridges, when not empty, replace the consensus's guards: they and only
 	// they are the sample, which is kept apart from the other one.
 	Bridges []Candidate
+	// UseBridges keeps it so when Bridges is empty: nothing can be picked then.
+	UseBridges bool
 	// NumTraffic and NumDirectory, when not zero, replace the consensus's
 	// number of primary guards to choose among, for traffic and for directory
 	// requests (C tor's NumEntryGuards and NumDirectoryGuards).

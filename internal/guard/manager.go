@@ -43,7 +43,7 @@ func New(cfg Config, store Store, now time.Time) (*Manager, error) {
 	if err := m.load(now); err != nil {
 		return nil, err
 	}
-	if len(cfg.Bridges) > 0 {
+	if cfg.UseBridges || len(cfg.Bridges) > 0 {
 		m.cur = m.instance(setBridges)
 		m.refresh(now)
 	} else {
@@ -81,7 +81,7 @@ func (m *Manager) SetFilter(f Filter, now time.Time) {
 }
 
 // SetBridges takes a new list of bridges, or new descriptors of the same ones;
-// an empty list goes back to the consensus's guards.
+// an empty list goes back to the consensus's guards, unless UseBridges is set.
 func (m *Manager) SetBridges(bridges []Candidate, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -154,7 +154,7 @@ func (m *Manager) expand(s *set, now time.Time) bool {
 func (m *Manager) selectSet() string {
 	f := &m.cfg.Filter
 	switch {
-	case len(m.cfg.Bridges) > 0:
+	case m.cfg.UseBridges || len(m.cfg.Bridges) > 0:
 		return setBridges
 	case m.dir == nil || f.Exclude == nil && f.Entry == nil && f.Reachable == nil:
 		return setDefault

@@ -325,3 +325,57 @@ func TestBridges(t *testing.T) {
 		t.Fatal("a bridge among the consensus's guards")
 	}
 }
+
+// TestBridgesOnly: a client that is told to use bridges never uses another
+// guard, not even while no bridge is known.
+func TestBridgesOnly(t *testing.T) {
+	cfg := config(1)
+	cfg.UseBridges = true
+	m, err := New(cfg, &MemStore{}, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Update(network(100), epoch)
+	if u, err := m.Pick(Request{}, epoch); err == nil {
+		t.Fatalf("picked %v", u.Guard())
+	}
+	m.SetBridges([]Candidate{relay(5001)}, epoch)
+	want(t, "guard", pick(t, m, epoch).Guard().ID, relay(5001).ID)
+	m.SetBridges(nil, epoch)
+	if u, err := m.Pick(Request{}, epoch); err == nil {
+		t.Fatalf("picked %v", u.Guard())
+	}
+}
+
+func TestPickBridge(t *testing.T) {
+	cfg := config(1)
+	cfg.UseBridges = true
+	a, b := relay(5001), relay(5002)
+	cfg.Bridges = []Candidate{a, b}
+	m, err := New(cfg, &MemStore{}, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(c Candidate) *Use {
+		t.Helper()
+		u, err := m.PickBridge(c.ID.RSA, epoch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "bridge", u.Guard().ID, c.ID)
+		return u
+	}
+	of(a).Failed(epoch, Unreachable)
+	if _, err := m.PickBridge(a.ID.RSA, epoch); err == nil {
+		t.Fatal("a bridge that is down is tried at once, although another is up")
+	}
+	if _, err := m.PickBridge(relay(1).ID.RSA, epoch); err == nil {
+		t.Fatal("a relay that is no bridge")
+	}
+	of(b).Failed(epoch, Unreachable)
+	of(a).Succeeded(epoch) // all are down: each is tried
+	m2 := start(t, network(10))
+	if _, err := m2.PickBridge(network(10).relays[0].ID.RSA, epoch); err == nil {
+		t.Fatal("a guard of the consensus passes for a bridge")
+	}
+}

@@ -142,6 +142,13 @@ func (c *Config) first(d *netdir.Directory, guards Guards, rng netdir.Rand, spec
 		return Hop{}, nil, fault.New(fault.KindOf(err), "path: %w", err)
 	}
 	g := use.Guard()
+	if g.Bridge {
+		if !g.Complete && spec.hops() > 1 {
+			use.Cancelled(now)
+			return Hop{}, nil, fault.New(fault.Directory, "path: the bridge's descriptor is missing")
+		}
+		return Hop{Target: linkspec.Target{RelayID: g.ID, Addrs: g.Addrs, Ntor: g.Ntor, Proto: g.Proto}}, use, nil
+	}
 	if r, ok := find(d, g.ID); ok {
 		if !r.HasMicrodesc() && spec.hops() > 1 {
 			use.Cancelled(now)

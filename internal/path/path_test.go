@@ -385,6 +385,30 @@ func TestBridge(t *testing.T) {
 	refuses(t, &Config{}, d, m, Spec{Exclude: []ident.RSAID{bridge.ID.RSA}}, "forbidden by the rest of the path")
 }
 
+// TestListedBridge: a relay of the consensus that is used as a bridge is reached
+// where the configuration says, with the keys of its own descriptor, and not
+// before that is here.
+func TestListedBridge(t *testing.T) {
+	d := big(t)
+	bridge := guard.Candidate{
+		ID: byIndex(d, netdir.FlagGuard).ID(), Bridge: true, Complete: true, Ntor: ident.X25519Key{7},
+		Addrs: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.77:443")},
+	}
+	for range 50 {
+		p := choose(t, &Config{}, d, manager(t, d, guard.Filter{}, bridge), rng(1), Spec{Dests: web})
+		if first := p.Hops[0].Target; first.RSA != bridge.ID.RSA || first.Addrs[0] != bridge.Addrs[0] || first.Ntor != bridge.Ntor {
+			t.Fatalf("first hop %+v", first)
+		}
+		for _, h := range p.Hops[1:] {
+			if h.Target.RSA == bridge.ID.RSA {
+				t.Fatal("the bridge twice")
+			}
+		}
+	}
+	bridge.Complete = false
+	refuses(t, &Config{}, d, manager(t, d, guard.Filter{}, bridge), Spec{Dests: web}, "descriptor is missing")
+}
+
 func TestResolvePolicy(t *testing.T) {
 	d := big(t)
 	r := rng(1)

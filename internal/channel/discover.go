@@ -1,0 +1,22 @@
+package channel
+
+import (
+	"context"
+	"net/netip"
+
+	"github.com/chivenet/chive/internal/ident"
+)
+
+// Discover opens a channel to whatever relay answers at an address, and keeps
+// it for reuse: its Peer is what to ask Get for from then on.
+func (m *Manager) Discover(ctx context.Context, addr netip.AddrPort) (*Channel, error) {
+	cfg := *m.link.Load()
+	cfg.AnyPeer = true
+	any := &Manager{cfg: m.cfg, dial: m.dial}
+	any.link.Store(&cfg)
+	l, err := any.connectOne(ctx, ident.RelayID{}, addr)
+	if err != nil {
+		return nil, err
+	}
+	return m.Adopt(l)
+}

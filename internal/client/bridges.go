@@ -1,0 +1,363 @@
+package client
+
+import (
+	"context"
+	"maps"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/dirclient"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/guard"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+// bridges stand for guards and directory caches: with them, the client dials
+// nothing else. Each is asked for its own descriptor over a circuit of one hop,
+// and can carry traffic once that is here.
+type bridges struct {
+	c      *Client
+	all    []*bridge
+	byAddr map[netip.AddrPort]*bridge
+	procs  []*pt.Process
+	temp   string // transports' state of a client that keeps nothing
+
+	mu      sync.Mutex    // guards what follows, and the bridges' fields
+	changed chan struct{} // closed when a descriptor has arrived
+}
+
+// bridge is one configured bridge.
+type bridge struct {
+	line pt.BridgeLine
+	via  func(context.Context) (pt.Method, error) // nil: no transport
+
+	// Guarded by bridges.mu.
+	id   ident.RelayID
+	desc *netdoc.RouterDesc
+	err  error // why there is no newer descriptor
+}
+
+// How often a bridge's descriptor is fetched (C tor: every three hours), and
+// how soon again when that fails.
+const (
+	bridgeRefresh  = 3 * time.Hour
+	bridgeRetry    = time.Second
+	bridgeRetryMax = time.Minute
+	bridgeTimeout  = 30 * time.Second
+)
+
+// CheckBridges reports what is wrong with bridges and transports together.
+func CheckBridges(lines []pt.BridgeLine, transports []pt.TransportLine) error {
+	by := map[string]bool{}
+	for _, t := range transports {
+		for _, n := range t.Transports {
+			if by[n] {
+				return fault.New(fault.Config, "two transport plugins offer %s", n)
+			}
+			by[n] = true
+		}
+	}
+	addrs := map[netip.AddrPort]bool{}
+	ids := map[ident.RSAID]bool{}
+	for _, l := range lines {
+		switch {
+		case l.Transport != "" && !by[l.Transport]:
+			return fault.New(fault.Config, "a bridge needs the transport %s, and no transport plugin offers it", l.Transport)
+		case addrs[l.Addr]:
+			return fault.New(fault.Config, "two bridges have the same address and port")
+		case ids[l.Fingerprint] && !l.Fingerprint.IsZero():
+			return fault.New(fault.Config, "two bridges have the same fingerprint")
+		}
+		addrs[l.Addr], ids[l.Fingerprint] = true, true
+	}
+	return nil
+}
+
+// newBridges launches the transports that the bridges need.
+func newBridges(c *Client) (*bridges, error) {
+	if err := CheckBridges(c.cfg.Bridges, c.cfg.Transports); err != nil {
+		return nil, err
+	}
+	bs := &bridges{c: c, byAddr: map[netip.AddrPort]*bridge{}, changed: make(chan struct{})}
+	needed := map[string]bool{}
+	for _, l := range c.cfg.Bridges {
+		b := &bridge{line: l, id: ident.RelayID{RSA: l.Fingerprint}}
+		bs.all = append(bs.all, b)
+		bs.byAddr[l.Addr] = b
+		needed[l.Transport] = true
+	}
+	state := filepath.Join(c.cfg.Dir, "pt_state")
+	if c.cfg.Dir == "" {
+		var err error
+		if bs.temp, err = os.MkdirTemp("", "chive-transports-"); err != nil {
+			return nil, fault.New(fault.Local, "transports: %w", err)
+		}
+		state = bs.temp
+	}
+	via := map[string]func(context.Context) (pt.Method, error){}
+	for _, t := range c.cfg.Transports {
+		names := slices.DeleteFunc(slices.Clone(t.Transports), func(n string) bool { return !needed[n] })
+		if len(names) == 0 {
+			continue
+		}
+		if t.Path == "" {
+			for _, n := range names {
+				via[n] = func(context.Context) (pt.Method, error) { return t.Proxy, nil }
+			}
+			continue
+		}
+		p := pt.Launch(pt.ProcessConfig{Path: t.Path, Args: t.Args, Transports: names, StateDir: filepath.Join(state, names[0]), Log: c.log})
+		bs.procs = append(bs.procs, p)
+		for _, n := range names {
+			via[n] = func(ctx context.Context) (pt.Method, error) { return p.Method(ctx, n) }
+		}
+	}
+	for _, b := range bs.all {
+		b.via = via[b.line.Transport]
+	}
+	return bs, nil
+}
+
+// run keeps the descriptors of all bridges until the client ends.
+func (bs *bridges) run() {
+	bs.publish()
+	var wg sync.WaitGroup
+	for _, b := range bs.all {
+		wg.Go(func() { bs.keep(b) })
+	}
+	wg.Wait()
+}
+
+func (bs *bridges) close() error {
+	for _, p := range bs.procs {
+		p.Close()
+	}
+	if bs.temp == "" {
+		return nil
+	}
+	return os.RemoveAll(bs.temp)
+}
+
+// keep fetches one bridge's descriptor, again and again.
+func (bs *bridges) keep(b *bridge) {
+	c := bs.c
+	retry := bridgeRetry
+	for {
+		err := bs.refresh(b)
+		if c.ctx.Err() != nil {
+			return
+		}
+		wait := bridgeRefresh + time.Duration(newRand().Int64N(int64(bridgeRefresh/4)))
+		bs.mu.Lock()
+		b.err = err
+		bs.mu.Unlock()
+		if err != nil {
+			wait = retry
+			retry = min(2*retry, bridgeRetryMax)
+			c.log.Warn("a bridge gives no descriptor", "transport", b.line.Transport, "bridge", b.line.Fingerprint, "again_in", wait, "error", err)
+			c.problem(err)
+		} else {
+			retry = bridgeRetry
+		}
+		t := time.NewTimer(wait)
+		select {
+		case <-t.C:
+		case <-c.ctx.Done():
+			t.Stop()
+			return
+		}
+	}
+}
+
+// refresh asks a bridge for its own descriptor.
+func (bs *bridges) refresh(b *bridge) error {
+	c := bs.c
+	ctx, cancel := context.WithTimeoutCause(c.ctx, bridgeTimeout, errBuildTimeout)
+	defer cancel()
+	bs.mu.Lock()
+	id := b.id
+	bs.mu.Unlock()
+	if id.RSA.IsZero() {
+		ch, err := c.chans.Discover(ctx, b.line.Addr)
+		if err != nil {
+			return fault.New(fault.KindOf(err), "bridge: %w", err)
+		}
+		id = ch.Peer()
+		if err := bs.identify(b, id); err != nil {
+			return err
+		}
+	}
+	use, err := c.guards.PickBridge(id.RSA, time.Now())
+	if err != nil {
+		return err
+	}
+	circ, err := c.caches.get(ctx, bridgeTarget(use.Guard()), use)
+	if err != nil {
+		return fault.New(fault.KindOf(err), "bridge: %w", err)
+	}
+	s, err := stream.BeginDir(circ.Last())
+	if err != nil {
+		return fault.New(fault.KindOf(err), "bridge: %w", err)
+	}
+	desc, err := dirclient.OwnDescriptor(ctx, s)
+	if err != nil {
+		return fault.New(fault.KindOf(err), "bridge: its descriptor: %w", err)
+	}
+	peer := circ.Channel().Peer()
+	if !desc.RSA.Equal(id.RSA) || !desc.Ed.Equal(peer.Ed) {
+		return fault.New(fault.Protocol, "bridge: its descriptor is another relay's")
+	}
+	if desc.Ntor.IsZero() {
+		return fault.New(fault.Protocol, "bridge: its descriptor has no onion key")
+	}
+	bs.mu.Lock()
+	b.desc = desc
+	b.id = ident.RelayID{RSA: desc.RSA, Ed: desc.Ed}
+	close(bs.changed)
+	bs.changed = make(chan struct{})
+	bs.mu.Unlock()
+	bs.publish()
+	if p := c.pool.Load(); p != nil {
+		p.Retry()
+	}
+	return nil
+}
+
+// identify notes who a bridge without fingerprint has proved to be.
+func (bs *bridges) identify(b *bridge, id ident.RelayID) error {
+	bs.mu.Lock()
+	for _, o := range bs.all {
+		if o != b && o.id.RSA.Equal(id.RSA) {
+			bs.mu.Unlock()
+			return fault.New(fault.Config, "two bridge lines lead to the same bridge")
+		}
+	}
+	b.id = id
+	bs.mu.Unlock()
+	bs.publish()
+	return nil
+}
+
+// publish tells the guard manager of the bridges whose identity is known.
+func (bs *bridges) publish() {
+	bs.mu.Lock()
+	defer bs.mu.Unlock() // an older list must not replace a newer one
+	var list []guard.Candidate
+	for _, b := range bs.all {
+		if b.id.RSA.IsZero() {
+			continue
+		}
+		g := guard.Candidate{ID: b.id, Addrs: []netip.AddrPort{b.line.Addr}, Weight: 1, Bridge: true}
+		if d := b.desc; d != nil {
+			g.Complete, g.Nickname, g.Ntor, g.Proto = true, d.Nickname, d.Ntor, d.Protocols
+		}
+		list = append(list, g)
+	}
+	bs.c.guards.SetBridges(list, time.Now())
+}
+
+func bridgeTarget(g guard.Candidate) linkspec.Target {
+	return linkspec.Target{RelayID: g.ID, Addrs: g.Addrs, Ntor: g.Ntor, Proto: g.Proto}
+}
+
+// cache picks a bridge to ask for directory documents, as soon as there is one
+// whose descriptor is here.
+func (bs *bridges) cache(ctx context.Context, avoid []ident.RelayID) (linkspec.Target, *guard.Use, error) {
+	for {
+		bs.mu.Lock()
+		have := map[ident.RSAID]bool{}
+		var problem error
+		for _, b := range bs.all {
+			if b.desc != nil {
+				have[b.id.RSA] = true
+			} else if problem == nil {
+				problem = b.err
+			}
+		}
+		changed := bs.changed
+		bs.mu.Unlock()
+		others := maps.Clone(have)
+		for _, id := range avoid {
+			delete(others, id.RSA)
+		}
+		if len(others) > 0 {
+			have = others
+		}
+		if len(have) > 0 {
+			use, err := bs.c.guards.Pick(guard.Request{
+				Purpose: guard.Directory1Hop,
+				Allow:   func(g guard.Candidate) bool { return have[g.ID.RSA] },
+			}, time.Now())
+			if err != nil {
+				return linkspec.Target{}, nil, err
+			}
+			return bridgeTarget(use.Guard()), use, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			if problem == nil {
+				problem = context.Cause(ctx)
+			}
+			return linkspec.Target{}, nil, fault.New(fault.Network, "no bridge has answered yet: %w", problem)
+		}
+	}
+}
+
+// dial connects to a bridge, and to nothing else.
+func (bs *bridges) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	b := bs.byAddr[addr]
+	if b == nil {
+		return nil, fault.New(fault.Refused, "only bridges may be connected to, and this is none")
+	}
+	if b.via == nil {
+		return bs.c.cfg.Dial(ctx, addr)
+	}
+	m, err := b.via(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return m.Dial(ctx, bs.c.cfg.Dial, addr, b.line.Args)
+}
+
+// few reports whether there are too few bridges to have one for each leg of a
+// conflux set (C tor draws the line at the same number).
+func (bs *bridges) few() bool { return bs != nil && len(bs.all) <= 2 }
+
+// BridgeInfo is one bridge's state.
+type BridgeInfo struct {
+	Transport string
+	ID        ident.RelayID // zero while it is unknown
+	Nickname  string        // empty before the descriptor
+	Usable    bool          // its descriptor is here
+	Problem   string        // why there is no newer one
+}
+
+func (bs *bridges) status() []BridgeInfo {
+	if bs == nil {
+		return nil
+	}
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	var out []BridgeInfo
+	for _, b := range bs.all {
+		i := BridgeInfo{Transport: b.line.Transport, ID: b.id, Usable: b.desc != nil}
+		if b.desc != nil {
+			i.Nickname = b.desc.Nickname
+		}
+		if b.err != nil {
+			i.Problem = b.err.Error()
+		}
+		out = append(out, i)
+	}
+	return out
+}
