@@ -11,10 +11,10 @@ import (
 
 // Protocols are the subprotocol versions that this relay speaks, without those
 // that only a directory cache does.
-const Protocols = "Conflux=1 Cons=1-2 Desc=1-4 FlowCtrl=1-2 Link=4-5 LinkAuth=3 Microdesc=1-3 Relay=2-6"
+const Protocols = "ChivePQ=1-3,8 Conflux=1 Cons=1-2 Desc=1-4 FlowCtrl=1-2 Link=4-5 LinkAuth=3 Microdesc=1-3 Relay=2-6"
 
 // dirProtocols is Protocols of a relay that serves directory streams.
-const dirProtocols = "Conflux=1 Cons=1-2 Desc=1-4 DirCache=2 FlowCtrl=1-2 Link=4-5 LinkAuth=3 Microdesc=1-3 Relay=2-6"
+const dirProtocols = "ChivePQ=1-3,8 Conflux=1 Cons=1-2 Desc=1-4 DirCache=2 FlowCtrl=1-2 Link=4-5 LinkAuth=3 Microdesc=1-3 Relay=2-6"
 
 // describe makes a descriptor and its extra-info document, signed.
 func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
@@ -124,6 +125,10 @@ func (r *Relay) Directory() *netdir.Directory { return r.dirs.Directory() }
 
 // wire makes the rooms and joins them.
 func (r *Relay) wire() (err error) {
+	proto, err := protover.Parse(Protocols)
+	if err != nil {
+		return err
+	}
 	params := flow.DefaultParams()
 	r.flow.Store(&params)
 	r.env = &circuit.Env{Log: r.log, Now: time.Now}
@@ -143,6 +148,7 @@ func (r *Relay) wire() (err error) {
 	r.server = circuit.NewServer(circuit.ServerConfig{
 		Env: r.env, ID: r.keys.ID, Onion: r.keys.Onion, Flow: r.flow.Load, Channels: r.channels, Streams: r.exit,
 		AllowTarget: r.allowTarget, Stats: &r.stats.Circuit,
+		PQ: []string{proto.Versions(handshake.ProtoName)},
 	})
 	r.dirs = dirclient.New(dirclient.Config{
 		Network: r.cfg.Network, Dialer: &caches{r: r, failed: map[ident.RSAID]time.Time{}}, Dir: r.cfg.DataDir, Log: r.log,
