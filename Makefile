@@ -7,7 +7,7 @@ PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 windows/amd64
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test demo race lint cross bench bench-client bench-relay fuzz-smoke
+.PHONY: all build test demo race lint cross bench bench-client bench-relay bench-fte fuzz-smoke
 all: lint test
 
 # build makes the static binary: ./bin/chive
@@ -47,6 +47,18 @@ bench-client: build
 # bench-relay puts Chive's relays beside C tor's, with both of its schedulers.
 bench-relay: build
 	./bin/chive bench relay --json bench-relay.json
+
+# bench-fte reproduces "How many users can an fteproxy server serve?": iperf and
+# the bench's own load through Chive's proxies, real fteproxy (installed into
+# bin/fteproxy by pip) and obfs4proxy, in one run. iperf and obfs4proxy must be
+# installed. It writes bench-fte.json and plots into bench-fte/.
+bench-fte: build bin/fteproxy/bin/fteproxy
+	./bin/chive bench fte --kinds classic,bulk,strict,fteproxy,obfs4 --fteproxy bin/fteproxy/bin/fteproxy \
+	  --iperf iperf --json bench-fte.json --plots bench-fte $(BENCH_FTE)
+
+bin/fteproxy/bin/fteproxy:
+	python3 -m venv --clear bin/fteproxy
+	bin/fteproxy/bin/pip install --quiet --disable-pip-version-check fteproxy==0.3.2
 
 # fuzz-smoke runs every fuzz target for FUZZTIME beyond its committed corpus.
 fuzz-smoke:

@@ -30,7 +30,9 @@ func benchFTECommand() *cobra.Command {
 number of connections, processor time and memory of both sides, expansion, round trip, and how many
 users one core of a server carries.
 
-The kinds of proxies are classic, bulk, strict (Chive's) and fteproxy (the real one, with --fteproxy).`,
+The kinds of proxies are classic, bulk, strict (Chive's), fteproxy (the real one, with --fteproxy) and
+obfs4 (obfs4proxy as Tor runs it). Programs that are there beside Chive are measured in the same run, and
+ratios to them are reported. With --iperf, iperf 2 uploads through each pair too, and its server counts.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
@@ -47,6 +49,9 @@ The kinds of proxies are classic, bulk, strict (Chive's) and fteproxy (the real 
 				}
 				printf(cmd, "%-8s %-18s expansion %.2f up, %.2f down; round trip %.2f ms (95%%: %.2f); one core carries %.0f users of %g Mbit/s\n",
 					pr.Kind, pr.Format, pr.ExpansionUp, pr.ExpansionDown, pr.PingP50, pr.PingP95, pr.UsersPerCore, r.Demand)
+			}
+			for _, q := range r.Ratios {
+				printf(cmd, "%-8s %-18s %4d connections: %.2f times %s up, %.2f down\n", q.Kind, q.Format, q.Connections, q.Up, q.To, q.Down)
 			}
 			if jsonFile != "" {
 				b, err := json.MarshalIndent(r, "", "  ")
@@ -73,11 +78,13 @@ The kinds of proxies are classic, bulk, strict (Chive's) and fteproxy (the real 
 	f := cmd.Flags()
 	f.IntSliceVar(&p.Connections, "connections", []int{1, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100}, "numbers of connections")
 	f.StringSliceVar(&p.Formats, "formats", []string{fte.DefaultFormat, "base64", "words"}, "formats, without -request and -response")
-	f.StringSliceVar(&p.Kinds, "kinds", []string{ftebench.Classic, ftebench.Bulk, ftebench.Strict}, "classic, bulk, strict, fteproxy")
+	f.StringSliceVar(&p.Kinds, "kinds", []string{ftebench.Classic, ftebench.Bulk, ftebench.Strict}, "classic, bulk, strict, fteproxy, obfs4")
 	f.DurationVar(&p.Time, "time", 2*time.Second, "how long each throughput is measured, each way")
 	f.IntVar(&p.Pings, "pings", 300, "round trips of 64 bytes")
 	f.Float64Var(&p.Demand, "demand", 1, "Mbit/s that one user asks for, on average")
-	f.StringVar(&p.Fteproxy, "fteproxy", "", "path of fteproxy 0.3, to measure it beside")
+	f.StringVar(&p.Fteproxy, "fteproxy", "", "fteproxy 0.3, to measure it beside")
+	f.StringVar(&p.Obfs4proxy, "obfs4proxy", "obfs4proxy", "obfs4proxy, to measure it beside")
+	f.StringVar(&p.Iperf, "iperf", "", "iperf 2, to have it upload through each pair too")
 	f.StringVar(&jsonFile, "json", "", "write the report to `FILE`, as JSON")
 	f.StringVar(&plots, "plots", "", "write the curves to `DIR`, as PNG")
 	return cmd

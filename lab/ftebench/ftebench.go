@@ -26,12 +26,15 @@ const (
 	Bulk     = "bulk"     // Chive's protocol, records behind a formatted prefix
 	Strict   = "strict"   // Chive's protocol, every byte in the language
 	Fteproxy = "fteproxy" // the real one
+	Obfs4    = "obfs4"    // obfs4proxy, as Tor runs it; it has no formats
 )
 
 // A Plan says what to measure.
 type Plan struct {
 	Chive       string        // path of the chive binary
 	Fteproxy    string        // path of fteproxy 0.3, for kind Fteproxy
+	Obfs4proxy  string        // path of obfs4proxy, for kind Obfs4
+	Iperf       string        // path of iperf 2, to measure uploads by it too; "" does not
 	Kinds       []string      // of proxy pairs
 	Formats     []string      // without -request and -response
 	Connections []int         // ascending
@@ -49,6 +52,7 @@ type Report struct {
 	Demand  float64  `json:"demand_mbit_per_user"`
 	Raw     []Point  `json:"raw"` // without a proxy
 	Pairs   []Result `json:"pairs"`
+	Ratios  []Ratio  `json:"ratios"`
 }
 
 // A Result is one pair's.
@@ -74,6 +78,8 @@ type Point struct {
 	Connections int     `json:"connections"`
 	Up          float64 `json:"up_mbit"`
 	Down        float64 `json:"down_mbit"`
+	// Iperf is the upload that iperf's server counted, in a run of its own.
+	Iperf float64 `json:"iperf_up_mbit,omitempty"`
 	// Cores that were busy on average, while uploading and downloading.
 	ClientUp   float64 `json:"client_cores_up"`
 	ServerUp   float64 `json:"server_cores_up"`
@@ -100,9 +106,14 @@ func Run(ctx context.Context, p Plan, progress func(line string)) (*Report, erro
 	defer b.close()
 	r := &Report{Cores: runtime.NumCPU(), Go: runtime.Version(), Arch: runtime.GOARCH, Seconds: p.Time.Seconds(), Demand: p.Demand}
 	for _, n := range p.Connections {
-		pt, err := b.point(ctx, b.addr(), n, p.Time, nil)
+		pt, err := b.point(ctx, to(b.addr()), n, p.Time, nil)
 		if err != nil {
 			return nil, err
+		}
+		if p.Iperf != "" {
+			if pt.Iperf, err = rawIperf(ctx, p, n); err != nil {
+				return nil, err
+			}
 		}
 		r.Raw = append(r.Raw, *pt)
 		progress(pt.line("raw", ""))
@@ -113,7 +124,11 @@ func Run(ctx context.Context, p Plan, progress func(line string)) (*Report, erro
 	}
 	defer os.RemoveAll(dir)
 	for _, kind := range p.Kinds {
-		for _, format := range p.Formats {
+		formats := p.Formats
+		if kind == Obfs4 {
+			formats = []string{""}
+		}
+		for _, format := range formats {
 			res := Result{Kind: kind, Format: format}
 			if err := measurePair(ctx, p, b, dir, &res, progress); err != nil {
 				if ctx.Err() != nil {
@@ -125,6 +140,7 @@ func Run(ctx context.Context, p Plan, progress func(line string)) (*Report, erro
 			r.Pairs = append(r.Pairs, res)
 		}
 	}
+	r.compare()
 	return r, nil
 }
 
@@ -135,16 +151,28 @@ func measurePair(ctx context.Context, p Plan, b *backend, dir string, res *Resul
 		return err
 	}
 	defer pr.stop()
-	if res.PingP50, res.PingP95, err = b.pings(ctx, pr.client.addr, p.Pings); err != nil {
+	var ip *iperfPair
+	if p.Iperf != "" {
+		if ip, err = startIperfPair(ctx, p, res.Kind, res.Format, dir); err != nil {
+			return err
+		}
+		defer ip.stop()
+	}
+	if res.PingP50, res.PingP95, err = b.pings(ctx, pr.dial, p.Pings); err != nil {
 		return err
 	}
 	if res.ExpansionUp, res.ExpansionDown, err = b.expansion(ctx, pr.counted, pr.count); err != nil {
 		return err
 	}
 	for _, n := range p.Connections {
-		pt, err := b.point(ctx, pr.client.addr, n, p.Time, pr)
+		pt, err := b.point(ctx, pr.dial, n, p.Time, pr)
 		if err != nil {
 			return err
+		}
+		if ip != nil {
+			if pt.Iperf, err = ip.measure(ctx, p, n); err != nil {
+				return err
+			}
 		}
 		res.Points = append(res.Points, *pt)
 		progress(pt.line(res.Kind, res.Format))
@@ -160,7 +188,7 @@ func measurePair(ctx context.Context, p Plan, b *backend, dir string, res *Resul
 type pair struct {
 	server, client *process
 	second         *process // a client that goes through count
-	counted        string   // its address
+	dial, counted  dialer   // through client, and through second
 	count          *counter
 }
 
@@ -197,6 +225,9 @@ func startPair(ctx context.Context, p Plan, kind, format, dir, backend string) (
 			pr.stop()
 		}
 	}()
+	if kind == Obfs4 {
+		return pr, startObfs4(ctx, p.Obfs4proxy, dir, backend, pr)
+	}
 	binary, prefix := p.Chive, []string{"fte", "--quiet"}
 	var server, client []string
 	switch kind {
@@ -224,7 +255,7 @@ func startPair(ctx context.Context, p Plan, kind, format, dir, backend string) (
 		server = []string{"--key-file", keys}
 		client = []string{"--cert", strings.TrimSpace(string(cert))}
 	default:
-		return nil, fault.New(fault.Config, "there is no kind %q: %s, %s, %s and %s", kind, Classic, Bulk, Strict, Fteproxy)
+		return nil, fault.New(fault.Config, "there is no kind %q: %s, %s, %s, %s and %s", kind, Classic, Bulk, Strict, Fteproxy, Obfs4)
 	}
 	prefix = append(prefix, "--upstream-format", format+"-request", "--downstream-format", format+"-response")
 	ip, port := split(backend)
@@ -245,6 +276,6 @@ func startPair(ctx context.Context, p Plan, kind, format, dir, backend string) (
 			return nil, err
 		}
 	}
-	pr.counted = pr.second.addr
+	pr.dial, pr.counted = to(pr.client.addr), to(pr.second.addr)
 	return pr, nil
 }

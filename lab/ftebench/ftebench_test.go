@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"image/png"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,12 +65,12 @@ func TestPingsAndExpansion(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer k.close()
-	p50, p95, err := b.pings(t.Context(), k.addr(), 20)
+	p50, p95, err := b.pings(t.Context(), to(k.addr()), 20)
 	if err != nil || p50 <= 0 || p95 < p50 {
 		t.Errorf("round trips %v, %v: %v", p50, p95, err)
 	}
 	// Nothing between counter and backend expands, besides the first byte.
-	up, down, err := b.expansion(t.Context(), k.addr(), k)
+	up, down, err := b.expansion(t.Context(), to(k.addr()), k)
 	if err != nil || up < 1 || up > 1.001 || down != 1 {
 		t.Errorf("expansion %v, %v: %v", up, down, err)
 	}
@@ -94,5 +96,52 @@ func TestPlot(t *testing.T) {
 		if img, err := png.Decode(bytes.NewReader(b)); err != nil || img.Bounds().Dx() != 1000 {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+func TestRatios(t *testing.T) {
+	r := Report{Pairs: []Result{
+		{Kind: Classic, Format: "words", Points: []Point{{Connections: 1, Up: 6, Down: 8}, {Connections: 9, Up: 1, Down: 1}}},
+		{Kind: Fteproxy, Format: "hex", Points: []Point{{Connections: 1, Up: 1, Down: 1}}},
+		{Kind: Fteproxy, Format: "words", Points: []Point{{Connections: 1, Up: 2}}},
+		{Kind: Obfs4, Points: []Point{{Connections: 1, Up: 3, Down: 2}, {Connections: 9, Up: 4, Down: 5}}},
+	}}
+	r.compare()
+	want := []Ratio{
+		{Kind: Classic, Format: "words", To: Fteproxy, Connections: 1, Up: 3},
+		{Kind: Classic, Format: "words", To: Obfs4, Connections: 1, Up: 2, Down: 4},
+		{Kind: Classic, Format: "words", To: Obfs4, Connections: 9, Up: .25, Down: .2},
+	}
+	if !slices.Equal(r.Ratios, want) {
+		t.Errorf("%+v", r.Ratios)
+	}
+}
+
+// TestForeign measures obfs4proxy, and has iperf make load.
+func TestForeign(t *testing.T) {
+	if testing.Short() {
+		t.Skip("SKIPPED, NOT PROVEN: other programs aren't run with -short")
+	}
+	p := Plan{Kinds: []string{Obfs4}, Formats: []string{"unused"}, Connections: []int{1, 5}, Time: 200 * time.Millisecond, Pings: 5, Demand: 1}
+	for name, path := range map[string]*string{"obfs4proxy": &p.Obfs4proxy, "iperf": &p.Iperf} {
+		var err error
+		if *path, err = exec.LookPath(name); err != nil {
+			if os.Getenv("CHIVE_INTEROP") == "1" {
+				t.Fatal(err)
+			}
+			t.Skip("SKIPPED, NOT PROVEN: ", err)
+		}
+	}
+	r, err := Run(t.Context(), p, func(line string) { t.Log(line) })
+	if err != nil || len(r.Pairs) != 1 || len(r.Pairs[0].Points) != 2 {
+		t.Fatalf("%+v: %v", r, err)
+	}
+	for _, pt := range append(r.Raw, r.Pairs[0].Points...) {
+		if pt.Up <= 0 || pt.Down <= 0 || pt.Iperf <= 0 {
+			t.Errorf("%+v", pt)
+		}
+	}
+	if x := r.Pairs[0].ExpansionUp; x <= 1 || x > 1.5 {
+		t.Errorf("expansion %v", x)
 	}
 }

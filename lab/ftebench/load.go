@@ -32,6 +32,9 @@ const settle = 4 // a quarter
 type backend struct {
 	l    net.Listener
 	sunk atomic.Int64 // bytes that sinks took
+
+	mu    sync.Mutex
+	conns map[net.Conn]struct{} // that are being served
 }
 
 func newBackend() (*backend, error) {
@@ -39,7 +42,7 @@ func newBackend() (*backend, error) {
 	if err != nil {
 		return nil, fault.New(fault.Network, "listening: %w", err)
 	}
-	b := &backend{l: l}
+	b := &backend{l: l, conns: make(map[net.Conn]struct{})}
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -58,7 +61,15 @@ func (b *backend) close()       { b.l.Close() }
 // serve does what a connection asks for. What goes wrong on it is the other
 // end's to see.
 func (b *backend) serve(c net.Conn) {
-	defer c.Close()
+	b.mu.Lock()
+	b.conns[c] = struct{}{}
+	b.mu.Unlock()
+	defer func() {
+		c.Close()
+		b.mu.Lock()
+		delete(b.conns, c)
+		b.mu.Unlock()
+	}()
 	var ask [1]byte
 	if _, err := io.ReadFull(c, ask[:]); err != nil {
 		return
@@ -87,6 +98,37 @@ func (b *backend) serve(c net.Conn) {
 	}
 }
 
+// cut ends every connection where it stands, and waits until all have ended.
+// Cut at the end that receives, what the proxies still hold goes nowhere, and
+// does not run into the next measurement.
+func (b *backend) cut(ctx context.Context) error {
+	for late := time.Now().Add(6 * pingTime); ; {
+		b.mu.Lock()
+		left := len(b.conns)
+		for c := range b.conns {
+			abort(c)
+		}
+		b.mu.Unlock()
+		switch {
+		case left == 0:
+			return nil
+		case time.Now().After(late):
+			return fault.New(fault.Timeout, "%d connections of the last measurement don't end", left)
+		}
+		if err := wait(ctx, 5*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// abort closes a connection and drops what it has not sent.
+func abort(c net.Conn) {
+	if t, ok := c.(*net.TCPConn); ok {
+		t.SetLinger(0) // it may be closed already, which is as good
+	}
+	c.Close()
+}
+
 // drain reads to the end and counts.
 func drain(c net.Conn, buf []byte, count *atomic.Int64) {
 	for {
@@ -98,10 +140,20 @@ func drain(c net.Conn, buf []byte, count *atomic.Int64) {
 	}
 }
 
-// open dials an address and asks for a service.
-func open(ctx context.Context, addr string, ask byte) (net.Conn, error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, "tcp", addr)
+// A dialer reaches the backend, by way of a pair of proxies or directly.
+type dialer func(context.Context) (net.Conn, error)
+
+// to dials an address.
+func to(addr string) dialer {
+	return func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", addr)
+	}
+}
+
+// open dials and asks for a service.
+func open(ctx context.Context, dial dialer, ask byte) (net.Conn, error) {
+	c, err := dial(ctx)
 	if err != nil {
 		return nil, fault.New(fault.Network, "connecting: %w", err)
 	}
@@ -113,12 +165,12 @@ func open(ctx context.Context, addr string, ask byte) (net.Conn, error) {
 }
 
 // point measures both directions of n connections. pr is nil without a proxy.
-func (b *backend) point(ctx context.Context, addr string, n int, d time.Duration, pr *pair) (*Point, error) {
-	up, err := b.load(ctx, addr, n, d, askSink, pr)
+func (b *backend) point(ctx context.Context, dial dialer, n int, d time.Duration, pr *pair) (*Point, error) {
+	up, err := b.load(ctx, dial, n, d, askSink, pr)
 	if err != nil {
 		return nil, err
 	}
-	down, err := b.load(ctx, addr, n, d, askSource, pr)
+	down, err := b.load(ctx, dial, n, d, askSource, pr)
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +195,7 @@ func (p *pair) usage() (client, server proc.Usage, err error) {
 }
 
 // load moves as much as it can for a time.
-func (b *backend) load(ctx context.Context, addr string, n int, d time.Duration, ask byte, pr *pair) (out sample, err error) {
+func (b *backend) load(ctx context.Context, dial dialer, n int, d time.Duration, ask byte, pr *pair) (out sample, err error) {
 	count := &b.sunk
 	if ask == askSource {
 		count = new(atomic.Int64)
@@ -152,18 +204,30 @@ func (b *backend) load(ctx context.Context, addr string, n int, d time.Duration,
 	var wg sync.WaitGroup
 	var conns []net.Conn
 	defer func() {
+		if ask == askSource { // here is the end that receives
+			for _, c := range conns {
+				abort(c)
+			}
+		}
+		err = errors.Join(err, b.cut(ctx))
 		for _, c := range conns {
 			c.Close()
 		}
 		wg.Wait()
 	}()
+	// All are there before the first one gets busy.
 	for range n {
-		c, err := open(ctx, addr, ask)
+		c, err := dial(ctx)
 		if err != nil {
-			return out, err
+			return out, fault.New(fault.Network, "connecting: %w", err)
 		}
 		conns = append(conns, c)
+	}
+	for _, c := range conns {
 		wg.Go(func() {
+			if _, err := c.Write([]byte{ask}); err != nil {
+				return // its share is missing from the sum
+			}
 			buf := make([]byte, chunk)
 			if ask == askSource {
 				drain(c, buf, count)
@@ -229,8 +293,8 @@ const pingTime = 10 * time.Second
 
 // pings returns the median and the 95th percentile of round trips of 64 bytes,
 // in milliseconds.
-func (b *backend) pings(ctx context.Context, addr string, n int) (p50, p95 float64, err error) {
-	c, err := open(ctx, addr, askEcho)
+func (b *backend) pings(ctx context.Context, dial dialer, n int) (p50, p95 float64, err error) {
+	c, err := open(ctx, dial, askEcho)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -262,9 +326,9 @@ const expansionBytes = 4 << 20
 
 // expansion returns how many bytes pass the counter for each that is carried,
 // up and down.
-func (b *backend) expansion(ctx context.Context, addr string, count *counter) (up, down float64, err error) {
+func (b *backend) expansion(ctx context.Context, dial dialer, count *counter) (up, down float64, err error) {
 	for _, ask := range []byte{askSink, askEcho} {
-		c, err := open(ctx, addr, ask)
+		c, err := open(ctx, dial, ask)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -302,54 +366,12 @@ func (b *backend) expansion(ctx context.Context, addr string, count *counter) (u
 	return up, down, nil
 }
 
-// counter passes connections on and counts bytes.
-type counter struct {
-	l        net.Listener
-	up, down atomic.Int64
-}
-
-func newCounter(to string) (*counter, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fault.New(fault.Network, "listening: %w", err)
-	}
-	k := &counter{l: l}
-	pass := func(dst, src net.Conn, n *atomic.Int64) {
-		defer dst.Close()
-		defer src.Close()
-		buf := make([]byte, chunk)
-		for {
-			m, err := src.Read(buf)
-			n.Add(int64(m))
-			if _, werr := dst.Write(buf[:m]); err != nil || werr != nil {
-				return
-			}
-		}
-	}
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return // closed
-			}
-			s, err := net.Dial("tcp", to)
-			if err != nil {
-				c.Close()
-				continue
-			}
-			go pass(s, c, &k.up)
-			go pass(c, s, &k.down)
-		}
-	}()
-	return k, nil
-}
-
-func (k *counter) addr() string { return k.l.Addr().String() }
-func (k *counter) close()       { k.l.Close() }
-
 // line is a point as a line of text.
 func (p *Point) line(kind, format string) string {
 	s := fmt.Sprintf("%-8s %-18s %4d connections: up %7.0f Mbit/s, down %7.0f", kind, format, p.Connections, p.Up, p.Down)
+	if p.Iperf > 0 {
+		s += fmt.Sprintf(", iperf up %7.0f", p.Iperf)
+	}
 	if p.ServerRSS > 0 {
 		s += fmt.Sprintf("; client %.2f cores %.0f MB, server %.2f cores %.0f MB", p.ClientUp, p.ClientRSS, p.ServerUp, p.ServerRSS)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/wcharczuk/go-chart/v2"
 	"github.com/wcharczuk/go-chart/v2/drawing"
@@ -13,29 +14,38 @@ import (
 
 // Plot writes the report's curves as PNG files into a directory, which it
 // makes: throughput.png, upload by number of connections with the bare
-// machine's; perconn.png, the same for one of the connections; and proxied.png,
-// without the bare machine, whose curve dwarfs the others.
+// machine's; perconn.png, the same for one of the connections; proxied.png and
+// download.png, without the bare machine, whose curve dwarfs the others; and
+// iperf-raw.png and iperf-proxied.png, the report's two curves, if iperf ran.
 func (r *Report) Plot(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return fault.New(fault.Local, "plots: %w", err)
 	}
 	whole := func(p Point) float64 { return p.Up }
+	iperf := func(p Point) float64 { return p.Iperf }
 	for _, c := range []struct {
 		file, y string
 		raw     bool
+		pairs   bool
 		value   func(Point) float64
 	}{
-		{"throughput.png", "upload, Mbit/s", true, whole},
-		{"perconn.png", "upload of one connection, Mbit/s", true, func(p Point) float64 { return p.Up / float64(p.Connections) }},
-		{"proxied.png", "upload, Mbit/s", false, whole},
+		{"throughput.png", "upload, Mbit/s", true, true, whole},
+		{"perconn.png", "upload of one connection, Mbit/s", true, true, func(p Point) float64 { return p.Up / float64(p.Connections) }},
+		{"proxied.png", "upload, Mbit/s", false, true, whole},
+		{"download.png", "download, Mbit/s", false, true, func(p Point) float64 { return p.Down }},
+		{"iperf-raw.png", "iperf without a proxy, Mbit/s", true, false, iperf},
+		{"iperf-proxied.png", "iperf through the proxies, Mbit/s", false, true, iperf},
 	} {
+		if c.value(Point{Up: 1, Down: 1, Connections: 1}) == 0 && (len(r.Raw) == 0 || r.Raw[0].Iperf == 0) {
+			continue // iperf did not run
+		}
 		var series []chart.Series
 		if c.raw {
 			series = append(series, curve("raw", 0, r.Raw, c.value))
 		}
 		for i, p := range r.Pairs {
-			if len(p.Points) > 0 {
-				series = append(series, curve(p.Kind+" "+p.Format, i+1, p.Points, c.value))
+			if c.pairs && len(p.Points) > 0 {
+				series = append(series, curve(strings.TrimSpace(p.Kind+" "+p.Format), i+1, p.Points, c.value))
 			}
 		}
 		// One point makes no curve.
@@ -68,11 +78,11 @@ func curve(name string, i int, points []Point, value func(Point) float64) chart.
 
 // draw writes one plot.
 func draw(path, y string, series []chart.Series) error {
-	whole := func(v any) string { return fmt.Sprintf("%.0f", v) }
+	label := func(v any) string { return fmt.Sprintf("%.0f", v) }
 	top := 0.0
 	var ticks []chart.Tick
 	for _, x := range series[0].(chart.ContinuousSeries).XValues {
-		ticks = append(ticks, chart.Tick{Value: x, Label: whole(x)})
+		ticks = append(ticks, chart.Tick{Value: x, Label: label(x)})
 	}
 	for _, s := range series {
 		for _, v := range s.(chart.ContinuousSeries).YValues {
@@ -83,7 +93,7 @@ func draw(path, y string, series []chart.Series) error {
 		Width: 1000, Height: 600,
 		Background: chart.Style{Padding: chart.Box{Top: 20, Left: 220, Right: 20, Bottom: 20}},
 		XAxis:      chart.XAxis{Name: "connections", Ticks: ticks},
-		YAxis:      chart.YAxis{Name: y, ValueFormatter: whole, Range: &chart.ContinuousRange{Min: 0, Max: top * 1.05}},
+		YAxis:      chart.YAxis{Name: y, ValueFormatter: label, Range: &chart.ContinuousRange{Min: 0, Max: top * 1.05}},
 		Series:     series,
 	}
 	g.Elements = []chart.Renderable{chart.LegendLeft(&g)}

@@ -19,14 +19,22 @@ func split(addr string) (ip, port string) {
 	return ip, port
 }
 
-// start runs a proxy on a free port and waits until it listens.
-func start(ctx context.Context, binary, mode string, args []string) (*process, error) {
+// freeAddr returns an address that nothing listens on.
+func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return nil, fault.New(fault.Network, "looking for a free port: %w", err)
+		return "", fault.New(fault.Network, "looking for a free port: %w", err)
 	}
-	addr := l.Addr().String()
-	l.Close()
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
+// start runs a proxy on a free port and waits until it listens.
+func start(ctx context.Context, binary, mode string, args []string) (*process, error) {
+	addr, err := freeAddr()
+	if err != nil {
+		return nil, err
+	}
 	ip, port := split(addr)
 	args = append(args, "--"+mode+"_ip", ip, "--"+mode+"_port", port)
 	p := &process{cmd: exec.CommandContext(ctx, binary, args...), addr: addr, ended: make(chan struct{})}
@@ -37,23 +45,31 @@ func start(ctx context.Context, binary, mode string, args []string) (*process, e
 		p.cmd.Wait() // how it ends says nothing: it is killed in the end
 		close(p.ended)
 	}()
+	if err := p.listens(ctx, mode); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// listens waits until a process listens, and stops it if it does not.
+func (p *process) listens(ctx context.Context, what string) error {
 	deadline := time.NewTimer(startTime)
 	defer deadline.Stop()
 	for {
-		if c, err := net.Dial("tcp", addr); err == nil {
+		if c, err := net.Dial("tcp", p.addr); err == nil {
 			c.Close()
-			return p, nil
+			return nil
 		}
 		select {
 		case <-time.After(20 * time.Millisecond):
 		case <-p.ended:
-			return nil, fault.New(fault.Local, "the %s ended at once", mode)
+			return fault.New(fault.Local, "the %s ended at once", what)
 		case <-deadline.C:
 			p.stop()
-			return nil, fault.New(fault.Timeout, "the %s does not listen after %v", mode, startTime)
+			return fault.New(fault.Timeout, "the %s does not listen after %v", what, startTime)
 		case <-ctx.Done():
 			p.stop()
-			return nil, fault.Wrap(fault.Closed, ctx.Err())
+			return fault.Wrap(fault.Closed, ctx.Err())
 		}
 	}
 }
