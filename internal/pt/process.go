@@ -185,7 +185,7 @@ func (p *Process) run(ctx context.Context) error {
 	})
 	<-said // Wait must not close the pipe under the reader
 	io.Copy(io.Discard, stdout)
-	err = cmd.Wait()
+	cmd.Wait() // ProcessState says how it ended
 	kill.Stop()
 	if why == errEOF {
 		why = fault.New(fault.Local, "it ended (%v)", cmd.ProcessState)
