@@ -155,6 +155,10 @@ func (cfg *Config) inner(dir string) (client.Config, error) {
 	case PaddingOff:
 		out.Padding = channel.PaddingConfig{KeepAlive: 5 * time.Minute, Stop: true}
 	}
+	var err error
+	if out.Bridges, out.Transports, err = cfg.bridges(); err != nil {
+		return out, err
+	}
 	p := &out.Path
 	p.Strict = cfg.StrictNodes
 	p.SameSubnet = !cfg.Network.dir.Testing.EnforceDistinctSubnets

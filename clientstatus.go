@@ -27,6 +27,13 @@ func (c *Client) Status() Status {
 		}
 		out.Open = append(out.Open, CircuitStatus{c.ID, path, protection(c.Hops)})
 	}
+	for _, b := range s.Bridges {
+		o := Bridge{Transport: b.Transport, Nickname: b.Nickname, Usable: b.Usable, Problem: b.Problem}
+		if !b.ID.RSA.IsZero() {
+			o.Fingerprint = b.ID.RSA.String()
+		}
+		out.Bridges = append(out.Bridges, o)
+	}
 	for i := range s.Guards.Guards {
 		out.Guards = append(out.Guards, guardOf(&s.Guards.Guards[i]))
 	}

@@ -6,8 +6,10 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/pt"
 )
 
 // Config is what a client can be told. The zero Config is a client of the
@@ -47,6 +49,17 @@ type Config struct {
 	// consensus recommends.
 	NumEntryGuards     int
 	NumDirectoryGuards int
+
+	// Bridges, when there are any, are the only relays that the client connects
+	// to, for circuits and for the directory: lines such as "192.0.2.1:443
+	// FINGERPRINT" and "obfs4 192.0.2.1:443 FINGERPRINT cert=... iat-mode=0", as
+	// bridges' operators hand them out. Without a fingerprint, whoever answers is
+	// taken for the bridge. EntryNodes cannot be given beside bridges.
+	Bridges []string
+	// ClientTransportPlugins say who provides the transports that bridge lines
+	// name: "obfs4 exec /usr/bin/obfs4proxy", with arguments behind, or, for one
+	// that runs already, "NAME socks5 IP:PORT".
+	ClientTransportPlugins []string
 
 	// IsolateDestAddr and IsolateDestPort keep streams to different hosts or
 	// ports on different circuits, beside what Isolated asks for.
@@ -186,6 +199,9 @@ func (c *Config) Check() error {
 			return fault.New(fault.Config, "%s: %w", o.name, err)
 		}
 	}
+	if _, _, err := c.bridges(); err != nil {
+		return err
+	}
 	for _, o := range []struct {
 		name      string
 		v, lo, hi time.Duration
@@ -218,6 +234,33 @@ func (c *Config) Check() error {
 		return fault.New(fault.Config, "Padding has the value %d, which is none of its constants", c.Padding)
 	}
 	return nil
+}
+
+// bridges reads the bridge lines and the transport plugins.
+func (c *Config) bridges() ([]pt.BridgeLine, []pt.TransportLine, error) {
+	if len(c.Bridges) > 0 && len(c.EntryNodes) > 0 {
+		return nil, nil, fault.New(fault.Config, "EntryNodes: bridges are the first hops of every circuit; give one or the other")
+	}
+	var bridges []pt.BridgeLine
+	for i, s := range c.Bridges {
+		b, err := pt.ParseBridgeLine(s)
+		if err != nil {
+			return nil, nil, fault.New(fault.Config, "Bridges, number %d: %w", i+1, err)
+		}
+		bridges = append(bridges, b)
+	}
+	var plugins []pt.TransportLine
+	for i, s := range c.ClientTransportPlugins {
+		p, err := pt.ParseTransportLine(s)
+		if err != nil {
+			return nil, nil, fault.New(fault.Config, "ClientTransportPlugins, number %d: %w", i+1, err)
+		}
+		plugins = append(plugins, p)
+	}
+	if err := client.CheckBridges(bridges, plugins); err != nil {
+		return nil, nil, fault.New(fault.Config, "Bridges: %w", err)
+	}
+	return bridges, plugins, nil
 }
 
 // DefaultDataDir returns the data directory of a Config without one:

@@ -16,22 +16,30 @@ func TestConfigCheck(t *testing.T) {
 		{ExitNodes: []string{"$F533C81CEF0BC0267857C99B2F471ADF249FA232", "moria1", "192.0.2.0/24"}, StrictNodes: true},
 		{MaxCircuitDirtiness: time.Minute, NumEntryGuards: 2, CGO: chive.Off, Padding: chive.PaddingReduced},
 	}
+	good = append(good, chive.Config{
+		Bridges:                []string{"192.0.2.1:443", "obfs4 192.0.2.2:443 F533C81CEF0BC0267857C99B2F471ADF249FA232 cert=x iat-mode=0"},
+		ClientTransportPlugins: []string{"obfs4 exec /usr/bin/obfs4proxy"},
+	})
 	for i, c := range good {
 		if err := c.Check(); err != nil {
 			t.Errorf("config %d: %v", i, err)
 		}
 	}
 	for want, c := range map[string]chive.Config{
-		"ExitNodes: ":                          {ExitNodes: []string{"{de}"}},
-		"ExcludeNodes: ":                       {ExcludeNodes: []string{""}},
-		"MaxCircuitDirtiness: 1s is not from":  {MaxCircuitDirtiness: time.Second},
-		"CircuitBuildTimeout: 1ms is not from": {CircuitBuildTimeout: time.Millisecond},
-		"StreamTimeout: 1h0m0s is not from":    {StreamTimeout: time.Hour},
-		"NumEntryGuards: -1 is not from":       {NumEntryGuards: -1},
-		"NumDirectoryGuards: 99 is not from":   {NumDirectoryGuards: 99},
-		"a Switch has the value 7, which":      {Conflux: 7},
-		"PQ has the value 4, which":            {PQ: 4},
-		"Padding has the value 9, which":       {Padding: 9},
+		"ExitNodes: ":                                 {ExitNodes: []string{"{de}"}},
+		"ExcludeNodes: ":                              {ExcludeNodes: []string{""}},
+		"MaxCircuitDirtiness: 1s is not from":         {MaxCircuitDirtiness: time.Second},
+		"CircuitBuildTimeout: 1ms is not from":        {CircuitBuildTimeout: time.Millisecond},
+		"StreamTimeout: 1h0m0s is not from":           {StreamTimeout: time.Hour},
+		"NumEntryGuards: -1 is not from":              {NumEntryGuards: -1},
+		"NumDirectoryGuards: 99 is not from":          {NumDirectoryGuards: 99},
+		"Bridges, number 2: bridge line":              {Bridges: []string{"192.0.2.1:443", "example.com:443"}},
+		"Bridges: a bridge needs the transport obfs4": {Bridges: []string{"obfs4 192.0.2.1:443"}},
+		"ClientTransportPlugins, number 1: ":          {ClientTransportPlugins: []string{"obfs4 /usr/bin/obfs4proxy"}},
+		"EntryNodes: bridges are":                     {Bridges: []string{"192.0.2.1:443"}, EntryNodes: []string{"moria1"}},
+		"a Switch has the value 7, which":             {Conflux: 7},
+		"PQ has the value 4, which":                   {PQ: 4},
+		"Padding has the value 9, which":              {Padding: 9},
 	} {
 		if err := c.Check(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -8,14 +8,15 @@ type Status struct {
 	Started   time.Time       `json:"started"`
 	Bootstrap Bootstrap       `json:"bootstrap"`
 	Directory Directory       `json:"directory"`
-	Guards    []Guard         `json:"guards"`   // in order of preference, those in use first
-	Channels  int             `json:"channels"` // open links to relays
-	Circuits  int             `json:"circuits"` // open circuits
-	Open      []CircuitStatus `json:"open"`     // these, the oldest first
-	Building  int             `json:"building"` // circuits being built
-	Streams   int             `json:"streams"`  // open streams
-	Read      uint64          `json:"read"`     // bytes that streams have delivered
-	Written   uint64          `json:"written"`  // bytes that streams have taken
+	Guards    []Guard         `json:"guards"`            // in order of preference, those in use first
+	Bridges   []Bridge        `json:"bridges,omitempty"` // those configured: the guards are among them
+	Channels  int             `json:"channels"`          // open links to relays
+	Circuits  int             `json:"circuits"`          // open circuits
+	Open      []CircuitStatus `json:"open"`              // these, the oldest first
+	Building  int             `json:"building"`          // circuits being built
+	Streams   int             `json:"streams"`           // open streams
+	Read      uint64          `json:"read"`              // bytes that streams have delivered
+	Written   uint64          `json:"written"`           // bytes that streams have taken
 }
 
 // CircuitStatus is an open circuit.
@@ -61,4 +62,14 @@ type Guard struct {
 	Confirmed   bool   `json:"confirmed"` // a circuit through it has worked
 	Reachable   string `json:"reachable"` // "yes", "no" or "untried"
 	Usable      bool   `json:"usable"`    // listed in the current consensus, and allowed
+}
+
+// Bridge is one of the bridges that a client is configured with.
+type Bridge struct {
+	Transport   string `json:"transport,omitempty"`   // empty: none
+	Fingerprint string `json:"fingerprint,omitempty"` // empty while it is unknown
+	Nickname    string `json:"nickname,omitempty"`
+	Usable      bool   `json:"usable"` // its own descriptor is here
+	// Problem is why the bridge gives no newer descriptor.
+	Problem string `json:"problem,omitempty"`
 }

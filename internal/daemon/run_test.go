@@ -444,6 +444,7 @@ func TestPrintStatus(t *testing.T) {
 		Network: "lab", Started: now.Add(-time.Hour), Circuits: 3, Building: 1, Channels: 2, Streams: 4, Read: 5, Written: 6,
 		Bootstrap: chive.Bootstrap{Percent: 30, Stage: "asking", Problem: "no route"},
 		Directory: chive.Directory{ValidAfter: now, ValidUntil: now, Relays: 9, Usable: 8},
+		Bridges:   []chive.Bridge{{Transport: "obfs4", Problem: "refused"}, {Fingerprint: "AB", Nickname: "g", Usable: true}},
 		Guards:    []chive.Guard{{Fingerprint: "AB", Nickname: "g", Confirmed: true, Reachable: "yes"}},
 	}, now)
 	const want = `network    lab
@@ -453,6 +454,8 @@ up         1h0m0s
 directory  9 relays, 8 usable; valid until 2026-01-02 03:04:05 UTC
 open       2 channels, 3 circuits (and 1 being built), 4 streams
 traffic    5 bytes read, 6 written
+bridge     unknown  obfs4 (not usable yet: refused)
+bridge     AB g plain (its descriptor is here)
 guard      AB g (reachable: yes, confirmed, not usable now)
 `
 	if b.String() != want {

@@ -69,6 +69,8 @@ func (s *Settings) clientFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&c.StrictNodes, "strict-nodes", false, "fail when no wanted relay can be used")
 	fs.IntVar(&c.NumEntryGuards, "num-entry-guards", 0, "`NUMBER` of guards for traffic (0: as the consensus says)")
 	fs.IntVar(&c.NumDirectoryGuards, "num-directory-guards", 0, "`NUMBER` of guards for directory requests (0: as the consensus says)")
+	fs.StringArrayVar(&c.Bridges, "bridge", nil, "`LINE` of a bridge: [transport] IP:PORT [FINGERPRINT] [KEY=VALUE ...]; may be repeated")
+	fs.StringArrayVar(&c.ClientTransportPlugins, "transport-plugin", nil, "`LINE` of a transport: 'obfs4 exec /usr/bin/obfs4proxy'; may be repeated")
 	fs.BoolVar(&c.IsolateDestAddr, "isolate-dest-addr", false, "keep streams to different hosts on different circuits")
 	fs.BoolVar(&c.IsolateDestPort, "isolate-dest-port", false, "keep streams to different ports on different circuits")
 	fs.DurationVar(&c.MaxCircuitDirtiness, "max-circuit-dirtiness", 0, "`TIME` that a used circuit takes new streams (0: 10m)")

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -95,6 +96,16 @@ func PrintStatus(w io.Writer, st chive.Status, now time.Time) {
 	}
 	fmt.Fprintf(w, "open       %d channels, %d circuits (and %d being built), %d streams\n", st.Channels, st.Circuits, st.Building, st.Streams)
 	fmt.Fprintf(w, "traffic    %d bytes read, %d written\n", st.Read, st.Written)
+	for _, b := range st.Bridges {
+		notes := "its descriptor is here"
+		if !b.Usable {
+			notes = "not usable yet"
+		}
+		if b.Problem != "" {
+			notes += ": " + b.Problem
+		}
+		fmt.Fprintf(w, "bridge     %s %s %s (%s)\n", cmp.Or(b.Fingerprint, "unknown"), b.Nickname, cmp.Or(b.Transport, "plain"), notes)
+	}
 	for _, g := range st.Guards {
 		notes := "reachable: " + g.Reachable
 		if g.Confirmed {
