@@ -17,7 +17,7 @@ import (
 // benchCircuitCommand measures the building of circuits.
 func benchCircuitCommand() *cobra.Command {
 	p := benchcirc.Plan{}
-	var jsonFile, network string
+	var jsonFile, plots, network string
 	cmd := &cobra.Command{
 		Use:   "circuit",
 		Short: "Measure how long circuits take to build, stage by stage",
@@ -28,7 +28,7 @@ Without --network the circuits go through relays of this command's own, on loopb
 n-th hop is always the n-th of them. With it, paths are chosen as a client chooses them, without guards.
 The first circuits open the links and are not counted. The directory is in memory, as it is in a running
 client; --cold-directory fetches and verifies it for each circuit.`,
-		Example: "  chive bench circuit --count 1000 --handshake pq768 --json pq768.json\n  chive bench circuit --lengths 100 --json lengths.json",
+		Example: "  chive bench circuit --count 1000 --handshake pq768 --json pq768.json\n  chive bench circuit --plots figures --lengths 100",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			exe, err := os.Executable()
@@ -44,6 +44,9 @@ client; --cold-directory fetches and verifies it for each circuit.`,
 				if p.Network, err = netfile.Parse(network, b); err != nil {
 					return err
 				}
+			}
+			if plots != "" && p.Network == nil && !cmd.Flags().Changed("lengths") {
+				p.Lengths = 100
 			}
 			bar := progressbar.NewOptions(p.Count, progressbar.OptionSetWriter(cmd.ErrOrStderr()), progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionShowCount())
 			r, err := benchcirc.Run(cmd.Context(), p, func(done, of, failed int) {
@@ -67,6 +70,11 @@ client; --cold-directory fetches and verifies it for each circuit.`,
 					return fault.New(fault.Local, "report: %w", err)
 				}
 			}
+			if plots != "" {
+				if err := r.Plot(plots); err != nil {
+					return err
+				}
+			}
 			if r.Failed > 0 {
 				return fault.New(fault.Network, "%d of %d circuits failed; the first: %s", r.Failed, r.Count, r.Errors[0])
 			}
@@ -80,8 +88,9 @@ client; --cold-directory fetches and verifies it for each circuit.`,
 	f.IntVar(&p.Hops, "hops", 3, "`NUMBER` of hops, 1 to 8")
 	f.BoolVar(&p.Cold, "cold-directory", false, "fetch and verify the directory for each circuit")
 	f.StringVar(&network, "network", "", "network `FILE`; without it, relays of this command's own")
-	f.IntVar(&p.Lengths, "lengths", 0, "`NUMBER` of circuits of each length from 1 to 8 to build besides")
+	f.IntVar(&p.Lengths, "lengths", 0, "`NUMBER` of circuits of each length from 1 to 8 to build besides (with --plots: 100)")
 	f.StringVar(&jsonFile, "json", "", "write the report and its raw samples to `FILE`, as JSON")
+	f.StringVar(&plots, "plots", "", "write figures and their raw samples to `DIR`, as PNG, PDF and JSON")
 	cmd.AddCommand(&cobra.Command{
 		Use: "relay", Short: "Be one of the measurement's relays", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

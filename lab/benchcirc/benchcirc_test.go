@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math"
 	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -148,6 +149,34 @@ func TestRelayDies(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := Run(ctx, Plan{Count: 1, Hops: 1, Handshake: NtorV3}, quiet); err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+// TestPlot: every figure is drawn, with the samples beside; nothing is drawn of
+// nothing.
+func TestPlot(t *testing.T) {
+	r := run(t, Plan{Count: 5, Hops: 2, Handshake: "pq512", Lengths: 2})
+	dir := filepath.Join(t.TempDir(), "figures")
+	if err := r.Plot(dir); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"stage_breakdown", "handshake_vs_circuit", "latency_distribution", "network_vs_crypto", "performance_summary", "scalability"} {
+		for _, ext := range []string{".png", ".pdf"} {
+			if fi, err := os.Stat(filepath.Join(dir, name+ext)); err != nil || fi.Size() < 3000 {
+				t.Error(name+ext, err)
+			}
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "circuits.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var raw struct{ Samples []Sample }
+	if err := json.Unmarshal(b, &raw); err != nil || len(raw.Samples) != 5 {
+		t.Error(err, len(raw.Samples))
+	}
+	if err := new(Report).Plot(dir); !fault.Is(err, fault.Config) {
 		t.Error(err)
 	}
 }
