@@ -318,7 +318,7 @@ func (d *Decoder) radixBlocks(st *modelState, symbols []byte) (n int, ok bool) {
 			w.width = r
 		}
 		binary.BigEndian.PutUint64(d.dst[w.pos-8:], low)
-		low <<= w.grow()
+		low <<= w.grow() & 63
 	}
 	d.iv, d.low = w, low
 	if w.fast(len(d.dst)) {
@@ -367,7 +367,7 @@ func (d *Decoder) mixedPairs(symbols []byte) (n int, ok bool) {
 		}
 		w.narrow(r, off, width, off+width == 1<<(2*quantum))
 		binary.BigEndian.PutUint64(d.dst[w.pos-8:], low)
-		low <<= w.grow()
+		low <<= w.grow() & 63
 	}
 	d.iv, d.low, d.q = w, low, q
 	return n, true

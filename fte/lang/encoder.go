@@ -62,8 +62,9 @@ func (iv *interval) growTail(n int) uint {
 
 // grow returns by how many bits the window moves on, which is a multiple of 8.
 func (iv *interval) grow() uint {
-	s := uint(bits.LeadingZeros64(iv.width)) &^ 7
-	iv.width <<= s
+	// A width is never 0. Masked, the shift is one instruction.
+	s := uint(bits.LeadingZeros64(iv.width)) & 0x38
+	iv.width <<= s & 63
 	iv.pos += int(s >> 3)
 	return s
 }
@@ -226,7 +227,7 @@ func (st *modelState) radixBlocks(dst, src []byte, code uint64, iv *interval) ([
 		a.emit(dst[at:], s)
 		next := binary.BigEndian.Uint64(src[w.pos:])
 		shift := w.grow()
-		code = code<<shift | next>>(64-shift)
+		code = code<<(shift&63) | next>>1>>(63-shift&63)
 	}
 	*iv = w
 	return dst, code
@@ -268,7 +269,7 @@ func (e *Encoder) mixedPairs(dst, src []byte, code uint64, iv *interval) ([]byte
 		w.narrow(r, off, width, off+width == 1<<(2*quantum))
 		next := binary.BigEndian.Uint64(src[w.pos:])
 		shift := w.grow()
-		code = code<<shift | next>>(64-shift)
+		code = code<<(shift&63) | next>>1>>(63-shift&63)
 	}
 	*iv, e.q = w, q
 	return dst, code
