@@ -39,7 +39,11 @@ type HTTPDialer struct {
 	Host string
 	// ContentType is what requests say that their bodies are; "" is text/plain.
 	ContentType string
+	// Proxy is the URL of an HTTP proxy to go through; "" is none, whatever the
+	// environment says.
+	Proxy string
 	// Client sends the requests; nil is one of its own that follows nothing.
+	// One that is given ignores Proxy.
 	Client *http.Client
 }
 
@@ -57,8 +61,20 @@ func (d HTTPDialer) Dial(context.Context) (net.Conn, error) {
 		d.ContentType = "text/plain"
 	}
 	if d.Client == nil {
+		t := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1}
+		if d.Proxy != "" {
+			via, err := url.Parse(d.Proxy)
+			if err != nil || via.Host == "" || via.Scheme != "http" && via.Scheme != "https" {
+				return nil, fault.New(fault.Config, "the proxy isn't an http URL with a host")
+			}
+			t.Proxy = http.ProxyURL(via)
+			// Some proxies close a connection after an answer without saying so.
+			// A request that runs into that can't be sent again: it may have
+			// arrived.
+			t.DisableKeepAlives = true
+		}
 		d.Client = &http.Client{
-			Transport:     &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1},
+			Transport:     t,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		}
 	}

@@ -5,13 +5,16 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -129,5 +132,42 @@ func TestHTTPCurl(t *testing.T) {
 	out, err := exec.Command(curl, "-s", "-o", "/dev/null", "-w", "%{http_code}", "-m", "10", "-d", "hello world", origin.URL+"/"+strings.Repeat("ab", sessionLen)).Output()
 	if err != nil || string(out) != "404" {
 		t.Errorf("%q, %v", out, err)
+	}
+}
+
+// TestHTTPTinyproxy goes through an HTTP proxy that nobody here wrote.
+func TestHTTPTinyproxy(t *testing.T) {
+	tinyproxy, err := exec.LookPath("tinyproxy")
+	if err != nil {
+		missing(t, "tinyproxy: %v", err)
+	}
+	port := freePort(t)
+	conf := filepath.Join(t.TempDir(), "conf")
+	if err := os.WriteFile(conf, fmt.Appendf(nil, "Port %d\nListen 127.0.0.1\nTimeout 60\nAllow 127.0.0.1\nMaxClients 20\n", port), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(tinyproxy, "-d", "-c", conf)
+	if err := cmd.Start(); err != nil {
+		missing(t, "tinyproxy: %v", err)
+	}
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+	}()
+	via := fmt.Sprintf("127.0.0.1:%d", port)
+	dialReady(t, via)
+	client, server := chivePair(t, "words", Protocol{})
+	hs := &HTTPServer{Transport: server}
+	origin := httptest.NewServer(hs)
+	defer origin.Close()
+	const size = 200_000
+	upstream := exchangeServer(t, size)
+	startProxy(t, &Proxy{Dial: dialTo(upstream.Addr().String())}, hs)
+	l := listen(t)
+	startProxy(t, &Proxy{Dial: HTTPDialer{URL: origin.URL, Proxy: "http://" + via}.Dial, Dialed: client}, l)
+	exchange(t, l.Addr().String(), size)
+
+	if _, err := (HTTPDialer{URL: origin.URL, Proxy: via}).Dial(t.Context()); err == nil {
+		t.Error("a proxy without a scheme is accepted")
 	}
 }

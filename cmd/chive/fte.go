@@ -49,6 +49,8 @@ type fteFlags struct {
 	decoy, metrics       string
 	http                 bool
 	httpURL, httpHost    string
+	httpProxy            string
+	stop                 bool
 }
 
 func fteCommand() *cobra.Command {
@@ -70,7 +72,7 @@ server: "chive fte keygen FILE" makes one and prints the certificate that client
 	cmd.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 	})
-	p.StringVar(&f.release, "release", "", "built-in definitions, YYYYMMDD (default fteproxy's latest)")
+	p.StringVar(&f.release, "release", "", "built-in definitions: 20260110 (fteproxy 0.3.2) or 20131224 (0.2.19; default 20260110)")
 	p.StringVar(&f.definitions, "definitions", "", "definitions file, named YYYYMMDD.json, instead of a release")
 	p.BoolVar(&f.order019, "order-0.2", false, "number words as fteproxy 0.2.19 does")
 	l := cmd.Flags()
@@ -82,7 +84,7 @@ server: "chive fte keygen FILE" makes one and prints the certificate that client
 	l.Uint16Var(&f.serverPort, "server-port", 8080, "where a server listens and a client connects")
 	l.StringVar(&f.proxyIP, "proxy-ip", "127.0.0.1", "where a server connects")
 	l.Uint16Var(&f.proxyPort, "proxy-port", 8081, "where a server connects")
-	l.StringVar(&f.upstream, "upstream-format", "", "client-to-server format (default manual-http-request)")
+	l.StringVar(&f.upstream, "upstream-format", "", "client-to-server format (default manual-http-request); a classic server understands every format and tries this one first")
 	l.StringVar(&f.downstream, "downstream-format", "", "server-to-client format (default the upstream's response)")
 	l.StringVar(&f.key, "key", "", "classic: shared key, 64 hexadecimal digits (default fteproxy's public one)")
 	l.StringVar(&f.keyFile, "key-file", "", "classic: file with the shared key; chive: file with the server's keys")
@@ -99,9 +101,11 @@ server: "chive fte keygen FILE" makes one and prints the certificate that client
 	l.StringVar(&f.decoy, "decoy", "", "server: host:port that answers unauthenticated connections")
 	l.BoolVar(&f.http, "http", false, "chive: carry connections as HTTP messages; a server's decoy is an HTTP origin then")
 	l.StringVar(&f.httpURL, "http-url", "", "client with --http: where to send requests (default http://server-ip:server-port/)")
-	l.StringVar(&f.httpHost, "http-host", "", "client with --http: the Host header")
+	l.StringVar(&f.httpHost, "http-host", "", "client with --http: the Host header (default the URL's)")
+	l.StringVar(&f.httpProxy, "http-proxy", "", "client with --http: URL of an HTTP proxy to go through (default none, whatever the environment says)")
+	l.BoolVar(&f.stop, "stop", false, "refused: fteproxy's way to end a daemon; interrupt the process instead")
 	l.DurationVar(&f.drain, "drain", 10*time.Second, "how long open connections may go on after an interrupt")
-	l.StringVar(&f.metrics, "metrics", "", "host:port to serve metrics on, as Prometheus text")
+	l.StringVar(&f.metrics, "metrics", "", "host:port to serve metrics on, as Prometheus text (default nowhere)")
 	l.BoolVar(&f.quiet, "quiet", false, "log nothing")
 	cmd.AddCommand(fteFormatsCommand(&f), fteTestCommand(&f), fteKeygenCommand())
 	return cmd
@@ -227,7 +231,13 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 	if f.mode != "client" && f.mode != "server" {
 		return fault.New(fault.Config, "--mode %q is neither client nor server", f.mode)
 	}
+	if f.stop {
+		return fault.New(fault.Config, "--stop: chive fte is no daemon and leaves no file to find it by; end it by SIGINT or SIGTERM, and it drains")
+	}
 	server := f.mode == "server"
+	if !f.http && (f.httpURL != "" || f.httpHost != "" || f.httpProxy != "") {
+		return fault.New(fault.Config, "--http-url, --http-host and --http-proxy go with --http")
+	}
 	if f.http && (f.protocol != "chive" || f.wire != "strict") {
 		return fault.New(fault.Config, "--http carries text only: it needs --protocol chive and --wire strict")
 	}
@@ -251,7 +261,7 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 		if f.httpURL == "" {
 			f.httpURL = "http://" + hostPort(f.serverIP, f.serverPort) + "/"
 		}
-		p.Dial = fte.HTTPDialer{URL: f.httpURL, Host: f.httpHost}.Dial
+		p.Dial = fte.HTTPDialer{URL: f.httpURL, Host: f.httpHost, Proxy: f.httpProxy}.Dial
 	}
 	l, err := net.Listen("tcp", at)
 	if err != nil {

@@ -59,6 +59,7 @@ func TestFTERefuses(t *testing.T) {
 		{"--mode", "both"}, {"--protocol", "other"}, {"--upstream-format", "words"}, {"--upstream-format", "nosuch-request"},
 		{"--upstream-format", "words-request", "--downstream-format", "hex-response"}, {"--key", "ff"},
 		{"--protocol", "chive"}, {"--protocol", "chive", "--mode", "server"}, {"--release", "19990101"}, {"--http"},
+		{"--stop"}, {"--http-proxy", "http://127.0.0.1:3128"},
 	} {
 		if _, err := runChive(t.Context(), append([]string{"fte"}, args...)...); err == nil {
 			t.Errorf("%q is accepted", args)

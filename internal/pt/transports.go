@@ -6,7 +6,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"sync"
+	"time"
 
 	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/fault"
@@ -68,11 +72,33 @@ func (chiveTransport) protocol(a Args) (p fte.Protocol, format string, err error
 	default:
 		return p, "", fault.New(fault.Config, "pq is 0 or 1")
 	}
+	if err != nil {
+		return p, "", err
+	}
+	p.Shape, err = shape(a)
 	return p, format, err
 }
 
+// shape reads how lengths and times are changed; each side has its own.
+func shape(a Args) (s fte.Shape, err error) {
+	for k, v := range map[string]*int{"pad-to": &s.Multiple, "pad-random": &s.Random} {
+		if a[k] == "" {
+			continue
+		}
+		if *v, err = strconv.Atoi(a[k]); err != nil {
+			return s, fault.New(fault.Config, "%s is a number of bytes: %w", k, err)
+		}
+	}
+	if d := a["delay"]; d != "" {
+		if s.Delay, err = time.ParseDuration(d); err != nil {
+			return s, fault.New(fault.Config, "delay is a time such as 5ms: %w", err)
+		}
+	}
+	return s, nil
+}
+
 func (t chiveTransport) client(a Args) (fte.Transport, error) {
-	if err := only(a, "cert", "format", "mode", "pq"); err != nil {
+	if err := only(a, "cert", "format", "mode", "pq", "pad-to", "pad-random", "delay"); err != nil {
 		return nil, err
 	}
 	p, _, err := t.protocol(a)
@@ -86,7 +112,7 @@ func (t chiveTransport) client(a Args) (fte.Transport, error) {
 }
 
 func (t chiveTransport) server(a Args, stateDir string) (fte.Transport, Args, error) {
-	if err := only(a, "format", "mode", "pq"); err != nil {
+	if err := only(a, "format", "mode", "pq", "pad-to", "pad-random", "delay"); err != nil {
 		return nil, nil, err
 	}
 	p, format, err := t.protocol(a)
@@ -106,7 +132,22 @@ func (t chiveTransport) server(a Args, stateDir string) (fte.Transport, Args, er
 			tell[k] = v
 		}
 	}
-	return srv, tell, nil
+	return srv, tell, keepBridgeLine(filepath.Join(stateDir, "chive_bridgeline.txt"), tell)
+}
+
+// keepBridgeLine writes down what the operator gives to users. Tor knows the
+// arguments too, and tells nobody but the bridge authority.
+func keepBridgeLine(path string, tell Args) error {
+	args := make([]string, 0, len(tell))
+	for k, v := range tell {
+		args = append(args, k+"="+v)
+	}
+	slices.Sort(args)
+	line := "Bridge chive ADDRESS:PORT FINGERPRINT " + strings.Join(args, " ") + "\n"
+	if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
+		return fault.New(fault.Local, "keeping the bridge line: %w", err)
+	}
+	return nil
 }
 
 // serverKeys reads a key file, and makes it when it isn't there.

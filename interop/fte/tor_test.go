@@ -20,7 +20,6 @@ import (
 
 	"golang.org/x/net/proxy"
 
-	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/lab/ctor"
 	"github.com/chivenet/chive/lab/labtest"
 	"github.com/chivenet/chive/lab/target"
@@ -102,6 +101,42 @@ func freePort(t *testing.T) int {
 	return l.Addr().(*net.TCPAddr).Port
 }
 
+// startBridge runs a bridge, whose options for the transport chive end in
+// more, and returns its bridge lines of both transports.
+func startBridge(t *testing.T, nw *ctor.Network, torPath, chive, dir, more string) (own, classic string) {
+	t.Helper()
+	ownPort, classicPort := freePort(t), freePort(t)
+	startTor(t, torPath, dir, nw.Torrc()+fmt.Sprintf(`
+DataDirectory %s
+Nickname bridge
+Address 127.0.0.1
+ORPort 127.0.0.1:%d IPv4Only
+AssumeReachable 1
+BridgeRelay 1
+BridgeDistribution none
+PublishServerDescriptor 0
+ExtORPort auto
+SocksPort 0
+ExitRelay 0
+ServerTransportPlugin chive,fte exec %s
+ServerTransportListenAddr chive 127.0.0.1:%d
+ServerTransportListenAddr fte 127.0.0.1:%d
+ServerTransportOptions chive format=manual-http%s
+Log notice stdout
+`, dir, freePort(t), chive, ownPort, classicPort, more), "Registered server transport 'fte'")
+	fp, err := os.ReadFile(filepath.Join(dir, "fingerprint"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, err := os.ReadFile(filepath.Join(dir, "pt_state", "chive_bridgeline.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := strings.Fields(string(fp))[1]
+	own = strings.NewReplacer("Bridge ", "", "ADDRESS:PORT", fmt.Sprintf("127.0.0.1:%d", ownPort), "FINGERPRINT", id).Replace(strings.TrimSpace(string(kept)))
+	return own, fmt.Sprintf("fte 127.0.0.1:%d %s", classicPort, id)
+}
+
 // TestTor has a C tor bridge and C tor clients use chive as their pluggable
 // transport, and fetches through each.
 func TestTor(t *testing.T) {
@@ -123,46 +158,14 @@ func TestTor(t *testing.T) {
 	}
 
 	dir := t.TempDir()
-	bridge := filepath.Join(dir, "bridge")
-	own, classic := freePort(t), freePort(t)
-	startTor(t, torPath, bridge, nw.Torrc()+fmt.Sprintf(`
-DataDirectory %s
-Nickname bridge
-Address 127.0.0.1
-ORPort 127.0.0.1:%d IPv4Only
-AssumeReachable 1
-BridgeRelay 1
-BridgeDistribution none
-PublishServerDescriptor 0
-ExtORPort auto
-SocksPort 0
-ExitRelay 0
-ServerTransportPlugin chive,fte exec %s
-ServerTransportListenAddr chive 127.0.0.1:%d
-ServerTransportListenAddr fte 127.0.0.1:%d
-ServerTransportOptions chive format=manual-http
-Log notice stdout
-`, bridge, freePort(t), chive, own, classic), "Registered server transport 'fte'")
-
-	fp, err := os.ReadFile(filepath.Join(bridge, "fingerprint"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyFile, err := os.Open(filepath.Join(bridge, "pt_state", "chive_fte_keys"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	keys, err := fte.ParseServerKeys(keyFile)
-	keyFile.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
-	id := strings.Fields(string(fp))[1]
-	cert := keys[0].Cert().Bare()
+	strict, classic := startBridge(t, nw, torPath, chive, filepath.Join(dir, "bridge"), "")
+	bulk, _ := startBridge(t, nw, torPath, chive, filepath.Join(dir, "bulk"), " mode=bulk")
 	for name, line := range map[string]string{
-		"strict":        fmt.Sprintf("chive 127.0.0.1:%d %s cert=%s format=manual-http", own, id, cert),
-		"hybrid":        fmt.Sprintf("chive 127.0.0.1:%d %s cert=%s format=manual-http pq=1", own, id, cert),
-		"classic words": fmt.Sprintf("fte 127.0.0.1:%d %s format=words", classic, id),
+		"strict":        strict,
+		"shaped":        strict + " pad-to=512 pad-random=200 delay=2ms",
+		"hybrid":        strict + " pq=1",
+		"bulk":          bulk,
+		"classic words": classic + " format=words",
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := filepath.Join(dir, "client-"+strings.ReplaceAll(name, " ", "-"))
