@@ -18,11 +18,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pt"
 	"github.com/chivenet/chive/lab/ctor"
 	"github.com/chivenet/chive/lab/labtest"
+	"github.com/chivenet/chive/lab/proc"
+	"github.com/chivenet/chive/lab/socksclient"
 	"github.com/chivenet/chive/lab/target"
 )
 
@@ -30,7 +33,7 @@ import (
 type torBridge struct {
 	dir   string
 	or    netip.AddrPort
-	pt    netip.AddrPort // obfs4's port
+	pt    netip.AddrPort // the transport's port
 	fp    string
 	extra string // of the transport, behind the fingerprint
 }
@@ -43,8 +46,8 @@ func obfs4proxy(t *testing.T) string {
 	return path
 }
 
-// startTorBridge runs C tor as a bridge, with obfs4 when plugin isn't empty.
-func startTorBridge(t *testing.T, nw *ctor.Network, name, plugin string) *torBridge {
+// startTorBridge runs C tor as a bridge, with a transport by that program.
+func startTorBridge(t *testing.T, nw *ctor.Network, name, transport, plugin string) *torBridge {
 	t.Helper()
 	tor, _, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)
@@ -69,9 +72,7 @@ ExitRelay 0
 ExitPolicy reject *:*
 Log notice file %s/log
 `, b.dir, name, b.or, b.dir)
-	if plugin != "" {
-		rc += fmt.Sprintf("ExtORPort auto\nServerTransportPlugin obfs4 exec %s\nServerTransportListenAddr obfs4 %s\n", plugin, b.pt)
-	}
+	rc += fmt.Sprintf("ExtORPort auto\nServerTransportPlugin %s exec %s\nServerTransportListenAddr %s %s\n", transport, plugin, transport, b.pt)
 	file := filepath.Join(b.dir, "torrc")
 	if err := os.WriteFile(file, []byte(rc), 0o600); err != nil {
 		t.Fatal(err)
@@ -83,9 +84,21 @@ Log notice file %s/log
 	t.Cleanup(func() { p.Stop() })
 	waitFile(t, filepath.Join(b.dir, "log"), `Bootstrapped 100%`)
 	b.fp = waitFile(t, filepath.Join(b.dir, "fingerprint"), `\S+ ([0-9A-F]{40})`)
-	if plugin != "" {
+	if transport == "obfs4" {
 		b.extra = waitFile(t, filepath.Join(b.dir, "pt_state", "obfs4_bridgeline.txt"), `(cert=\S+ iat-mode=\d)`)
+		return b
 	}
+	waitFile(t, filepath.Join(b.dir, "log"), "Registered server transport")
+	f, err := os.Open(filepath.Join(b.dir, "pt_state", "chive_fte_keys"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	keys, err := fte.ParseServerKeys(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.extra = "cert=" + keys[0].Cert().Bare()
 	return b
 }
 
@@ -204,7 +217,7 @@ func fetch(t *testing.T, c *client.Client) {
 func TestBridge(t *testing.T) {
 	nw := network(t, "vanilla")
 	plugin := obfs4proxy(t)
-	b := startTorBridge(t, nw, "bridge", plugin)
+	b := startTorBridge(t, nw, "bridge", "obfs4", plugin)
 	for name, line := range map[string]string{
 		"plain":               fmt.Sprintf("Bridge %s %s", b.or, b.fp),
 		"without fingerprint": b.or.String(),
@@ -240,6 +253,48 @@ func TestBridge(t *testing.T) {
 		c := bridgeClient(t, nw, &d, []string{fmt.Sprintf("127.0.0.1:%d %s", port, strings.Repeat("AB", 20)), fmt.Sprintf("%s %s", b.or, b.fp)})
 		fetch(t, c)
 	})
+}
+
+// TestBridgeCommand has the binary use a C tor bridge, with the transport that
+// the binary itself is on both sides; the kernel says whom it is connected to.
+func TestBridgeCommand(t *testing.T) {
+	nw := network(t, "vanilla")
+	bin, err := buildChive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := startTorBridge(t, nw, "chivebridge", "chive", bin)
+	dir := t.TempDir()
+	cmd, doors := runProxy(t, bin, nw, dir, "--transport-plugin", "chive exec "+bin, "--bridge", fmt.Sprintf("chive %s %s %s", b.pt, b.fp, b.extra))
+	d := socksclient.Dialer{Proxy: doors["socks"]}
+	if err := download(bounded(t, time.Minute), d, shared.target.Addr(target.Source), 10<<20); err != nil {
+		t.Fatal(err)
+	}
+	conns, err := proc.Conns(cmd.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, c := range conns {
+		if c.Remote.Port() == 0 {
+			continue // it listens
+		}
+		if n++; c.Remote == b.or || c.Remote == b.pt {
+			t.Errorf("the client is connected to the bridge at %v, not to the transport", c.Remote)
+		}
+		for _, r := range nw.Routers() {
+			if c.Remote == r.OR || c.Remote == r.DirPort {
+				t.Errorf("the client is connected to %s", r.Name)
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("the kernel knows no connection of the client")
+	}
+	out, err := exec.Command(bin, "status", "--data-dir", dir).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "bridge     "+b.fp+" chivebridge chive (its descriptor is here)") {
+		t.Errorf("status: %v\n%s", err, out)
+	}
 }
 
 // TestBridgeFailsClosed: a client whose bridge is somebody else, or nobody,
