@@ -15,6 +15,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/pt"
 )
 
 // Config is what a relay needs to be told.
@@ -49,6 +50,16 @@ type Config struct {
 	AssumeReachable bool
 	// NoPublish keeps the descriptor from the authorities.
 	NoPublish bool
+
+	// Bridge keeps the relay out of the network's lists: clients are told of it
+	// by BridgeLines, and get its descriptor and the directory from Dir.
+	Bridge bool
+	// Transports are what clients may reach the bridge by, besides its ORPort,
+	// with where each listens (others choose a port) and its options.
+	Transports       []pt.TransportLine
+	TransportListen  map[string]netip.AddrPort
+	TransportOptions map[string]pt.Args
+
 	// MaxQueues bounds the memory of cells that wait to be sent, in bytes; zero:
 	// 512 MiB.
 	MaxQueues int64
@@ -89,6 +100,15 @@ func (c *Config) Check() error {
 	}
 	if _, ok := first4(c.advertised()); !ok {
 		return fault.New(fault.Config, "relay: no IPv4 address: a relay needs one that others can reach")
+	}
+	if c.Bridge && c.Dir == nil {
+		return fault.New(fault.Config, "relay: a bridge has to serve the directory: its clients have no other")
+	}
+	if c.Bridge && c.Exit != nil {
+		return fault.New(fault.Config, "relay: a bridge is no exit")
+	}
+	if err := c.checkTransports(); err != nil {
+		return err
 	}
 	if c.Exit != nil {
 		return c.Exit.Check()

@@ -48,8 +48,17 @@ func (g *gate) leaveHandshake() { g.waiting.Add(-1) }
 type counted struct {
 	*net.TCPConn
 	gate   *gate
-	closed func() // may be nil
+	from   net.Addr // who is behind it; nil: the socket's word
+	closed func()   // may be nil
 	once   sync.Once
+}
+
+// RemoteAddr returns who is behind the connection.
+func (c *counted) RemoteAddr() net.Addr {
+	if c.from != nil {
+		return c.from
+	}
+	return c.TCPConn.RemoteAddr()
 }
 
 func (c *counted) Close() error {

@@ -15,8 +15,9 @@ import (
 // handshakeTimeout bounds the link handshake of who connects.
 const handshakeTimeout = 30 * time.Second
 
-// acceptLoop takes connections on one listener until it is closed.
-func (r *Relay) acceptLoop(ctx context.Context, ln net.Listener) {
+// acceptLoop takes connections on one listener until it is closed, and has each
+// welcomed in a goroutine of its own.
+func (r *Relay) acceptLoop(ctx context.Context, ln net.Listener, welcome func(context.Context, *net.TCPConn)) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	pause := time.Duration(0)
@@ -38,11 +39,7 @@ func (r *Relay) acceptLoop(ctx context.Context, ln net.Listener) {
 		}
 		pause = 0
 		conn := raw.(*net.TCPConn)
-		if !r.admit(conn) {
-			conn.Close()
-			continue
-		}
-		wg.Go(func() { r.welcome(ctx, conn) })
+		wg.Go(func() { welcome(ctx, conn) })
 	}
 }
 
@@ -71,9 +68,17 @@ func peerAddr(conn *net.TCPConn) netip.Addr {
 
 // welcome does the link handshake with who has connected.
 func (r *Relay) welcome(ctx context.Context, conn *net.TCPConn) {
+	if !r.admit(conn) {
+		conn.Close()
+		return
+	}
 	tuneLink(conn)
 	from := peerAddr(conn)
-	c := &counted{TCPConn: conn, gate: r.gate, closed: func() { r.dos.disconnect(from) }}
+	r.shake(ctx, &counted{TCPConn: conn, gate: r.gate, closed: func() { r.dos.disconnect(from) }})
+}
+
+// shake does the link handshake of a connection that the gate has let in.
+func (r *Relay) shake(ctx context.Context, c *counted) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	ch, err := r.channels.Accept(ctx, c)
@@ -84,7 +89,7 @@ func (r *Relay) welcome(ctx context.Context, conn *net.TCPConn) {
 		r.log.Debug("a link handshake failed", "err", err)
 		return
 	}
-	if ch.Link().PeerAuthenticated {
+	if from := ch.RemoteAddr(); ch.Link().PeerAuthenticated && from.IsValid() {
 		r.dos.isRelay(from)
 	}
 }

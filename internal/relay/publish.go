@@ -86,7 +86,7 @@ func (p *publisher) publish(ctx context.Context) {
 	p.last = desc.Published
 	p.mu.Unlock()
 	p.r.desc.Store(desc)
-	if p.r.cfg.NoPublish {
+	if p.r.cfg.NoPublish || p.r.cfg.Bridge {
 		return
 	}
 	doc := append(bytes.Clone(desc.Text), extra.Text...)

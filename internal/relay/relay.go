@@ -41,6 +41,8 @@ type Relay struct {
 	dos       *dos
 	gate      *gate
 
+	transports *transports // nil: none
+
 	flow      atomic.Pointer[flow.Params]
 	desc      atomic.Pointer[netdoc.RouterDesc]
 	reachable atomic.Bool
@@ -70,6 +72,10 @@ func New(cfg Config) (*Relay, error) {
 	if err := r.listen(); err != nil {
 		return nil, err
 	}
+	if r.transports, err = openTransports(r); err != nil {
+		r.closeListeners()
+		return nil, err
+	}
 	if err := r.wire(); err != nil {
 		r.closeListeners()
 		return nil, err
@@ -93,6 +99,7 @@ func (r *Relay) closeListeners() {
 	for _, ln := range r.listeners {
 		ln.Close()
 	}
+	r.transports.close()
 }
 
 // Addrs returns the addresses that others reach the ORPort at.
@@ -210,7 +217,10 @@ func (r *Relay) Run(ctx context.Context) error {
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	var wg, accepting sync.WaitGroup
 	for _, ln := range r.listeners {
-		accepting.Go(func() { r.acceptLoop(serving, ln) })
+		accepting.Go(func() { r.acceptLoop(serving, ln, r.welcome) })
+	}
+	if r.transports != nil {
+		accepting.Go(func() { r.transports.run(serving) })
 	}
 	var dirErr error
 	wg.Go(func() { dirErr = r.dirs.Run(serving) })

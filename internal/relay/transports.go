@@ -1,0 +1,204 @@
+package relay
+
+import (
+	"context"
+	"crypto/rand"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/pt"
+)
+
+// extTimeout is how long a transport may take to say who connects.
+const extTimeout = 10 * time.Second
+
+// cookieFile is the ExtORPort's, in the data directory; C tor's name.
+const cookieFile = "extended_orport_auth_cookie"
+
+// transports are a bridge's pluggable transports: processes that clients
+// connect to, and that bring what they carry to the Extended ORPort.
+type transports struct {
+	r      *Relay
+	ln     net.Listener // the Extended ORPort
+	cookie []byte
+
+	mu    sync.Mutex             // guards what follows
+	procs map[string]*pt.Process // by transport; nil before Run
+	ready chan struct{}          // closed when procs is set
+}
+
+// checkTransports reports what is wrong with the transports' configuration.
+func (c *Config) checkTransports() error {
+	if len(c.Transports) > 0 && !c.Bridge {
+		return fault.New(fault.Config, "relay: transports are for bridges: a relay that is listed gains nothing from them")
+	}
+	names := map[string]bool{}
+	for _, t := range c.Transports {
+		if t.Path == "" {
+			return fault.New(fault.Config, "relay: a server transport is a program to run (exec)")
+		}
+		for _, n := range t.Transports {
+			if names[n] {
+				return fault.New(fault.Config, "relay: two transport plugins offer %s", n)
+			}
+			names[n] = true
+		}
+	}
+	for n := range c.TransportListen {
+		if !names[n] {
+			return fault.New(fault.Config, "relay: an address is given for the transport %q, which no plugin offers", n)
+		}
+	}
+	for n := range c.TransportOptions {
+		if !names[n] {
+			return fault.New(fault.Config, "relay: options are given for the transport %q, which no plugin offers", n)
+		}
+	}
+	return nil
+}
+
+// openTransports opens the Extended ORPort on loopback, where only this
+// machine's processes reach it, and makes its cookie.
+func openTransports(r *Relay) (*transports, error) {
+	if len(r.cfg.Transports) == 0 {
+		return nil, nil
+	}
+	t := &transports{r: r, ready: make(chan struct{})}
+	var err error
+	if t.cookie, err = pt.NewExtCookie(rand.Reader, filepath.Join(r.cfg.DataDir, cookieFile)); err != nil {
+		return nil, err
+	}
+	if t.ln, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+		return nil, fault.New(fault.Local, "Extended ORPort: %w", err)
+	}
+	return t, nil
+}
+
+// run launches the processes and serves them until ctx is done.
+func (t *transports) run(ctx context.Context) {
+	c := &t.r.cfg
+	procs := map[string]*pt.Process{}
+	var all []*pt.Process
+	for _, l := range c.Transports {
+		p := pt.Launch(pt.ProcessConfig{
+			Path: l.Path, Args: l.Args, Transports: l.Transports, Log: t.r.log,
+			StateDir: filepath.Join(c.DataDir, "pt_state"),
+			Server: &pt.Server{
+				Bind: only(c.TransportListen, l.Transports), Options: only(c.TransportOptions, l.Transports),
+				ExtORPort: t.ln.Addr().(*net.TCPAddr).AddrPort(), CookieFile: filepath.Join(c.DataDir, cookieFile),
+			},
+		})
+		all = append(all, p)
+		for _, n := range l.Transports {
+			procs[n] = p
+		}
+	}
+	t.mu.Lock()
+	t.procs = procs
+	t.mu.Unlock()
+	close(t.ready)
+	t.r.acceptLoop(ctx, t.ln, t.welcome)
+	for _, p := range all {
+		p.Close()
+	}
+}
+
+// only returns the entries of m for some names.
+func only[V any](m map[string]V, names []string) map[string]V {
+	out := map[string]V{}
+	for _, n := range names {
+		if v, ok := m[n]; ok {
+			out[n] = v
+		}
+	}
+	return out
+}
+
+func (t *transports) close() {
+	if t != nil {
+		t.ln.Close()
+	}
+}
+
+// welcome hears who connects by which transport, and goes on as the ORPort
+// does.
+func (t *transports) welcome(ctx context.Context, conn *net.TCPConn) {
+	r := t.r
+	if r.draining.Load() || !r.gate.enterHandshake() {
+		r.stats.ConnsRefused.Add(1)
+		conn.Close()
+		return
+	}
+	refuse := func() {
+		conn.Close()
+		r.gate.leaveHandshake()
+		r.gate.leave()
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	conn.SetDeadline(time.Now().Add(extTimeout))
+	peer, err := pt.AcceptExt(conn, rand.Reader, t.cookie)
+	if err != nil {
+		r.stats.HandshakesFailed.Add(1)
+		r.log.Info("a transport's connection is refused", "err", err)
+		refuse()
+		return
+	}
+	conn.SetDeadline(time.Time{})
+	from := peer.User.Addr()
+	c := &counted{TCPConn: conn, gate: r.gate, from: transportAddr{}}
+	if from.IsValid() {
+		if !r.dos.connect(from) {
+			r.stats.ConnsRefused.Add(1)
+			refuse()
+			return
+		}
+		c.from = net.TCPAddrFromAddrPort(peer.User)
+		c.closed = func() { r.dos.disconnect(from) }
+	}
+	stop()
+	r.shake(ctx, c)
+}
+
+// transportAddr is where a client connects from whose transport didn't say.
+type transportAddr struct{}
+
+func (transportAddr) Network() string { return "transport" }
+func (transportAddr) String() string  { return "a pluggable transport" }
+
+// BridgeLines waits until the bridge's transports listen, and returns what to
+// tell clients: a line for each transport, or one for the ORPort when there is
+// no transport. It is for relays with Bridge set that run.
+func (r *Relay) BridgeLines(ctx context.Context) ([]pt.BridgeLine, error) {
+	own, _ := first4(r.Addrs())
+	if r.transports == nil {
+		return []pt.BridgeLine{{Addr: own, Fingerprint: r.keys.ID.RSA}}, nil
+	}
+	select {
+	case <-r.transports.ready:
+	case <-ctx.Done():
+		return nil, fault.New(fault.Timeout, "bridge lines: %w", context.Cause(ctx))
+	}
+	var out []pt.BridgeLine
+	for _, l := range r.cfg.Transports {
+		for _, n := range l.Transports {
+			r.transports.mu.Lock()
+			p := r.transports.procs[n]
+			r.transports.mu.Unlock()
+			m, err := p.Method(ctx, n)
+			if err != nil {
+				return nil, err
+			}
+			addr := m.Addr
+			if addr.Addr().IsUnspecified() {
+				addr = netip.AddrPortFrom(own.Addr(), addr.Port())
+			}
+			out = append(out, pt.BridgeLine{Transport: n, Addr: addr, Fingerprint: r.keys.ID.RSA, Args: m.Args})
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,141 @@
+package interop
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/relay"
+	"github.com/chivenet/chive/lab/ctor"
+	"github.com/chivenet/chive/lab/socksclient"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// bridgeDir is the directory of a bridge under test: its own descriptor is its
+// own, and an authority's DirPort answers for the rest.
+type bridgeDir struct {
+	relay  atomic.Pointer[relay.Relay]
+	source netip.AddrPort
+}
+
+func (d *bridgeDir) serve(c net.Conn) {
+	defer c.Close()
+	br := bufio.NewReader(c)
+	var head strings.Builder
+	for {
+		line, err := br.ReadString('\n')
+		if err != nil || head.Len() > 4096 {
+			return
+		}
+		head.WriteString(line)
+		if strings.TrimSpace(line) == "" {
+			break
+		}
+	}
+	if strings.HasPrefix(head.String(), "GET /tor/server/authority") {
+		if desc := d.relay.Load().Descriptor(); desc != nil {
+			fmt.Fprintf(c, "HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(desc.Text), desc.Text)
+		} else {
+			io.WriteString(c, "HTTP/1.0 404 Not found\r\n\r\n")
+		}
+		return
+	}
+	up, err := net.Dial("tcp", d.source.String())
+	if err != nil {
+		return
+	}
+	defer up.Close()
+	io.WriteString(up, head.String())
+	io.Copy(c, up)
+}
+
+// startBridge runs a Chive bridge beside a network of C tor, and returns its
+// bridge lines: a plain one and one for each transport.
+func startBridge(t *testing.T, nw *ctor.Network, plugins ...string) (*relay.Relay, map[string]pt.BridgeLine) {
+	t.Helper()
+	d := &bridgeDir{source: nw.Authorities()[0].DirPort}
+	cfg := relay.Config{Nickname: "chivebridge", Bridge: true, AssumeReachable: true, Dir: d.serve, TransportListen: map[string]netip.AddrPort{}}
+	for _, s := range plugins {
+		l, err := pt.ParseTransportLine(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Transports = append(cfg.Transports, l)
+		for _, n := range l.Transports {
+			cfg.TransportListen[n] = netip.MustParseAddrPort("127.0.0.1:0")
+		}
+	}
+	r := startRelay(t, nw, cfg)
+	d.relay.Store(r)
+	lines := map[string]pt.BridgeLine{"plain": {Addr: r.Addrs()[0], Fingerprint: r.Target().RSA}}
+	list, err := r.BridgeLines(bounded(t, 30*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range list {
+		lines[l.Transport] = l
+	}
+	await(t, "the bridge describes itself", 30*time.Second, func() bool { return r.Descriptor() != nil })
+	return r, lines
+}
+
+// TestChiveBridge has C tor's and Chive's clients use a Chive bridge: plainly,
+// by obfs4proxy, and by the transport that the chive binary is.
+func TestChiveBridge(t *testing.T) {
+	nw := network(t, "vanilla")
+	obfs4 := obfs4proxy(t)
+	bin, err := buildChive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, lines := startBridge(t, nw, "obfs4 exec "+obfs4, "chive exec "+bin)
+	plugins := map[string]string{"obfs4": "obfs4 exec " + obfs4, "chive": "chive exec " + bin}
+	for _, name := range []string{"plain", "obfs4", "chive"} {
+		line, plugin := lines[name], plugins[name]
+		t.Run("tor "+name, func(t *testing.T) {
+			extra := []string{"UseBridges 1", "Bridge " + line.String()}
+			if plugin != "" {
+				extra = append(extra, "ClientTransportPlugin "+plugin)
+			}
+			ctx := bounded(t, time.Minute)
+			n, err := nw.AddClient(ctx, t.TempDir(), extra...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer n.Stop()
+			if err := n.AwaitBootstrap(ctx); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			if err := download(ctx, socksclient.Dialer{Proxy: n.SOCKS.String()}, shared.target.Addr(target.Source), 10<<20); err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%.1f MB/s", 10<<20/1e6/time.Since(began).Seconds())
+		})
+		t.Run("chive "+name, func(t *testing.T) {
+			var d dialled
+			var with []string
+			if plugin != "" {
+				with = []string{plugin}
+			}
+			c := bridgeClient(t, nw, &d, []string{line.String()}, with...)
+			fetch(t, c)
+			if a := d.only(t); (a == line.Addr) != (plugin == "") {
+				t.Errorf("connected to %v", a)
+			}
+		})
+	}
+	// Nobody but its clients knows of it.
+	if dir := r.Directory(); dir != nil {
+		if _, listed := dir.Lookup(r.Target().RSA); listed {
+			t.Error("the bridge is in the consensus")
+		}
+	}
+}
