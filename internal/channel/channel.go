@@ -50,6 +50,7 @@ type Channel struct {
 	conn net.Conn
 	cfg  *Config
 
+	wire *wire      // below conn, with direct writes; nil when it has none
 	cond *sync.Cond // the writer waits on it; its lock is mu
 	done chan struct{}
 
@@ -58,10 +59,17 @@ type Channel struct {
 	circs      map[uint32]*Circ
 	sched      scheduler
 	urgent     []byte // whole cells that go before all others (DESTROY, padding)
-	idle       bool   // the writer waits
+	turn       turn   // who may write
 	closed     bool
 	cause      error
 	emptySince time.Time // since when no circuit is open; zero while one is
+
+	// owned by who has the turn
+	record   []byte
+	writable []*Circ
+	deadline time.Time
+
+	claimed []*Channel // owned by the reader: channels that it is to flush
 
 	lastOut, lastIn atomic.Int64 // Unix nanoseconds of the last record
 	pad             *padder
@@ -82,6 +90,11 @@ func Start(l *Link, cfg *Config) *Channel {
 		emptySince: cfg.Now(),
 	}
 	ch.cond = sync.NewCond(&ch.mu)
+	ch.record = make([]byte, recordCells*cell.Len)
+	if w, ok := l.Conn.NetConn().(*wire); ok {
+		w.setDirect()
+		ch.wire = w
+	}
 	ch.lastIn.Store(cfg.Now().UnixNano())
 	ch.lastOut.Store(cfg.Now().UnixNano())
 	ch.pad = newPadder(ch, cfg.Padding)
@@ -183,12 +196,8 @@ func (ch *Channel) sendUrgent(cells []byte) {
 		return
 	}
 	ch.urgent = append(ch.urgent, cells...)
-	wake := ch.idle
-	ch.idle = false
+	ch.wakeLocked()
 	ch.mu.Unlock()
-	if wake {
-		ch.cond.Signal()
-	}
 }
 
 // Close closes the channel with a cause; circuits learn of it from the

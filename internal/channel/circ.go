@@ -86,27 +86,37 @@ func (c *Circ) Room() int {
 // on each. It does not block and has no bound of its own: edges ask Room
 // first, and a relay watches Queued.
 func (c *Circ) Send(cells []byte) error {
+	claimed, err := c.Enqueue(cells)
+	if claimed {
+		c.ch.handOver()
+	}
+	return err
+}
+
+// Enqueue is Send that leaves the writing to its caller when nobody else is at
+// it: claimed says that the caller must call the channel's Flush, or another
+// channel's FlushLater with it, when it holds no lock.
+func (c *Circ) Enqueue(cells []byte) (claimed bool, err error) {
 	for i := 0; i < len(cells); i += cell.Len {
 		cell.SetCircID(cells[i:], c.id)
 	}
 	ch := c.ch
 	ch.mu.Lock()
+	defer ch.mu.Unlock()
 	if c.detached || ch.closed {
-		ch.mu.Unlock()
-		return fault.New(fault.Closed, "send on circuit: the circuit is closed")
+		return false, fault.New(fault.Closed, "send on circuit: the circuit is closed")
 	}
 	c.q.push(cells)
 	c.queued.Store(int32(c.q.n))
 	if c.heapAt < 0 {
 		ch.sched.add(c)
 	}
-	wake := ch.idle
-	ch.idle = false
-	ch.mu.Unlock()
-	if wake {
-		ch.cond.Signal()
+	if ch.turn == turnNobody && ch.wire != nil {
+		ch.turn = turnCaller
+		return true, nil
 	}
-	return nil
+	ch.wakeLocked()
+	return false, nil
 }
 
 // SendControl queues one cell with the given command and payload, such as

@@ -21,6 +21,7 @@ func Accept(ctx context.Context, raw net.Conn, cfg *LinkConfig) (*Link, error) {
 		if cfg.Identity == nil {
 			return nil, fault.New(fault.Config, "a responder needs an identity")
 		}
+		raw := overWire(raw)
 		conn := tls.Server(raw, cfg.Identity.serverTLS(cfg.now))
 		if err := conn.HandshakeContext(ctx); err != nil {
 			return nil, tlsError(err)

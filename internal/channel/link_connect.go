@@ -31,6 +31,7 @@ func Connect(ctx context.Context, raw net.Conn, want ident.RelayID, addr netip.A
 		if err != nil {
 			return nil, err
 		}
+		raw := overWire(raw)
 		conn := tls.Client(raw, conf)
 		if err := conn.HandshakeContext(ctx); err != nil {
 			return nil, tlsError(err)

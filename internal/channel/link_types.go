@@ -113,6 +113,14 @@ func (c *LinkConfig) clientTLS() (*tls.Config, error) {
 	}, nil
 }
 
+// overWire returns raw with direct writes where that can be.
+func overWire(raw net.Conn) net.Conn {
+	if w := newWire(raw); w != nil {
+		return w
+	}
+	return raw
+}
+
 // bounded runs a handshake on raw within ctx and HandshakeTimeout, closes raw
 // when it fails, and gives the error its kind.
 func bounded(ctx context.Context, raw net.Conn, handshake func(context.Context) (*Link, error)) (*Link, error) {

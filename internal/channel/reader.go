@@ -36,17 +36,21 @@ func (ch *Channel) read() error {
 	}
 	ch.link.Leftover = nil
 	ack := quickACK(ch.link.Conn.NetConn())
+	k := 0 // bytes of the last record
 	for {
 		used, err := ch.dispatch(buf[:n])
+		ch.flushClaimed()
 		if err != nil {
 			return err
 		}
 		n = copy(buf, buf[used:n])
 		// C tor leaves Nagle's algorithm on: what it sends next, a SENDME say,
-		// waits for the acknowledgement of what it sent before.
-		ack()
-		k, err := ch.conn.Read(buf[n:])
-		if k == 0 && err != nil {
+		// waits for the acknowledgement of what it sent before. In the midst of
+		// bulk the kernel acknowledges by itself.
+		if k < recordCells/2*cell.Len {
+			ack()
+		}
+		if k, err = ch.conn.Read(buf[n:]); k == 0 && err != nil {
 			return err
 		}
 		n += k

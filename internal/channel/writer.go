@@ -10,8 +10,70 @@ import (
 // writeTimeout is how long one record may wait for a peer that does not read.
 const writeTimeout = 2 * time.Minute
 
-// writeLoop pulls records' worth of cells by the scheduler and writes each
-// with one call, until the channel closes.
+// turn says who writes to a channel. Only who has the turn touches the
+// connection's sending half.
+type turn uint8
+
+const (
+	turnNobody turn = iota // nothing waits
+	turnCaller             // who queued cells on the idle channel: see Enqueue
+	turnLoop               // the writer's goroutine
+)
+
+// inlineRecords is how many records a caller writes before the writer's
+// goroutine takes over.
+const inlineRecords = 4
+
+// wakeLocked gives the turn to the writer's goroutine if nobody has it. The
+// caller holds mu.
+func (ch *Channel) wakeLocked() {
+	if ch.turn == turnNobody {
+		ch.turn = turnLoop
+		ch.cond.Signal()
+	}
+}
+
+// handOver gives the caller's turn to the writer's goroutine.
+func (ch *Channel) handOver() {
+	ch.mu.Lock()
+	ch.turn = turnLoop
+	ch.cond.Signal()
+	ch.mu.Unlock()
+}
+
+// Flush writes what waits, on behalf of who got the turn from Enqueue. It does
+// not wait for the peer: the writer's goroutine does.
+func (ch *Channel) Flush() {
+	for range inlineRecords {
+		more, err := ch.writeRecord()
+		if err != nil {
+			ch.Close(fault.New(fault.Network, "channel: write: %w", err))
+			return
+		}
+		if !more {
+			return
+		}
+		if ch.wire.waits() {
+			break
+		}
+	}
+	ch.handOver()
+}
+
+// FlushLater has other flushed when ch's reader has handed out what it read. It
+// is called on that reader.
+func (ch *Channel) FlushLater(other *Channel) { ch.claimed = append(ch.claimed, other) }
+
+// flushClaimed flushes what circuits claimed while the reader ran.
+func (ch *Channel) flushClaimed() {
+	for i, other := range ch.claimed {
+		other.Flush()
+		ch.claimed[i] = nil
+	}
+	ch.claimed = ch.claimed[:0]
+}
+
+// writeLoop writes when it has the turn, until the channel closes.
 func (ch *Channel) writeLoop() {
 	if err := ch.write(); err != nil {
 		ch.Close(fault.New(fault.Network, "channel: write: %w", err))
@@ -19,57 +81,75 @@ func (ch *Channel) writeLoop() {
 }
 
 func (ch *Channel) write() error {
-	record := make([]byte, recordCells*cell.Len)
-	var writable []*Circ
-	var deadline time.Time
 	for {
-		now := ch.cfg.Now()
 		ch.mu.Lock()
-		for len(ch.urgent) == 0 && ch.sched.min() == nil && !ch.closed {
-			ch.idle = true
+		for ch.turn != turnLoop && !ch.closed {
 			ch.cond.Wait()
-			now = ch.cfg.Now()
 		}
-		if ch.closed {
-			ch.mu.Unlock()
+		closed := ch.closed
+		ch.mu.Unlock()
+		if closed {
 			return nil
 		}
-		var whole *slab
-		var n int
-		n, whole, writable = ch.fill(record, now, writable[:0])
-		ch.mu.Unlock()
-
-		for i, c := range writable {
-			if r := c.receiver(); r != nil {
-				r.HandleWritable()
+		for more := true; more; {
+			if ch.wire != nil {
+				if err := ch.wire.drain(); err != nil {
+					return err
+				}
 			}
-			writable[i] = nil
-		}
-		// A deadline costs a timer's update: renew it only now and then.
-		if deadline.Sub(now) < writeTimeout/2 {
-			deadline = now.Add(writeTimeout)
-			if err := ch.conn.SetWriteDeadline(deadline); err != nil {
+			var err error
+			if more, err = ch.writeRecord(); err != nil {
 				return err
 			}
 		}
-		out := record[:n]
-		if whole != nil {
-			out = whole.b[:]
+	}
+}
+
+// writeRecord pulls a record's worth of cells by the scheduler and writes it
+// with one call. When nothing waits it gives the turn up and reports false.
+func (ch *Channel) writeRecord() (more bool, err error) {
+	now := ch.cfg.Now()
+	ch.mu.Lock()
+	if ch.closed || len(ch.urgent) == 0 && ch.sched.min() == nil && (ch.wire == nil || !ch.wire.waits()) {
+		ch.turn = turnNobody
+		ch.mu.Unlock()
+		return false, nil
+	}
+	var whole *slab
+	var n int
+	n, whole, ch.writable = ch.fill(ch.record, now, ch.writable[:0])
+	ch.mu.Unlock()
+	if n == 0 && whole == nil {
+		return true, nil // only the wire has something left
+	}
+	for i, c := range ch.writable {
+		if r := c.receiver(); r != nil {
+			r.HandleWritable()
 		}
-		ch.lastOut.Store(now.UnixNano())
-		_, err := ch.conn.Write(out)
-		if s := ch.cfg.Stats; s != nil {
-			s.CellsOut.Add(uint64(len(out) / cell.Len))
-			s.BytesOut.Add(uint64(len(out)))
-			s.RecordsOut.Add(1)
-		}
-		if whole != nil {
-			putSlab(whole)
-		}
-		if err != nil {
-			return err
+		ch.writable[i] = nil
+	}
+	// A deadline costs a timer's update: renew it only now and then.
+	if ch.deadline.Sub(now) < writeTimeout/2 {
+		ch.deadline = now.Add(writeTimeout)
+		if err := ch.conn.SetWriteDeadline(ch.deadline); err != nil {
+			return false, err
 		}
 	}
+	out := ch.record[:n]
+	if whole != nil {
+		out = whole.b[:]
+	}
+	ch.lastOut.Store(now.UnixNano())
+	_, err = ch.conn.Write(out)
+	if s := ch.cfg.Stats; s != nil {
+		s.CellsOut.Add(uint64(len(out) / cell.Len))
+		s.BytesOut.Add(uint64(len(out)))
+		s.RecordsOut.Add(1)
+	}
+	if whole != nil {
+		putSlab(whole)
+	}
+	return true, err
 }
 
 // fill takes cells for one record: urgent ones first, then circuits by the

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -156,22 +157,32 @@ func (s *Set) switchTo(l *leg) error {
 // sendData is Hop.SendData over the set.
 func (s *Set) sendData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cells int, err error) {
 	s.enqueue(w) // first, so that no credit is missed
+	n, cells, flush, err := s.sealData(w, stream, p, maxCells)
+	if flush != nil {
+		flush.Flush()
+	}
+	return n, cells, err
+}
+
+// sealData is sendData's part under the lock; flush is a channel that the
+// caller must flush.
+func (s *Set) sealData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cells int, flush *channel.Channel, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	l := s.choose()
 	if l.hop.SendFlow() > 0 {
 		if err := s.switchTo(l); err != nil {
-			return 0, 0, err
+			return 0, 0, nil, err
 		}
 	}
-	n, cells, _, err = s.cur.hop.sealData(stream, p, maxCells)
+	n, cells, flush, err = s.cur.hop.sealData(stream, p, maxCells)
 	s.cur.sent += uint64(cells)
 	s.sent += uint64(cells)
 	if cells > 0 || err != nil {
 		s.dequeue(w)
 		s.wakeFirst()
 	}
-	return n, cells, err
+	return n, cells, flush, err
 }
 
 // send is Hop.Send for a numbered message.

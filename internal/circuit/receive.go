@@ -2,6 +2,7 @@ package circuit
 
 import (
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 )
@@ -62,7 +63,11 @@ func (c *Circuit) toPartner(cells []byte) bool {
 		}
 		return false
 	}
-	return c.pass(p.Send(cells), p.Queued())
+	claimed, err := p.Enqueue(cells)
+	if claimed {
+		c.Channel().FlushLater(p.Channel())
+	}
+	return c.pass(err, p.Queued())
 }
 
 func (c *Circuit) pass(err error, queued int) bool {
@@ -79,7 +84,7 @@ func (c *Circuit) pass(err error, queued int) bool {
 
 // fromPartner takes a run of relay cells from the partner, adds this relay's
 // layer, and sends them home.
-func (c *Circuit) fromPartner(cells []byte) {
+func (c *Circuit) fromPartner(from *channel.Channel, cells []byte) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
@@ -97,9 +102,12 @@ func (c *Circuit) fromPartner(cells []byte) {
 		cell.PutHeader(b, 0, cell.CmdRelay)
 	}
 	home := c.home.Load()
-	err := home.Send(cells)
+	claimed, err := home.Enqueue(cells)
 	queued := home.Queued()
 	c.mu.Unlock()
+	if claimed {
+		from.FlushLater(home.Channel())
+	}
 	c.pass(err, queued)
 }
 

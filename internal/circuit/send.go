@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -40,37 +41,49 @@ func (h *Hop) SendData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cel
 	if s := h.set.Load(); s != nil {
 		return s.sendData(w, stream, p, maxCells)
 	}
+	n, cells, flush, err := h.takeTurn(w, stream, p, maxCells)
+	if flush != nil {
+		flush.Flush()
+	}
+	return n, cells, err
+}
+
+// takeTurn is SendData's part under the lock; flush is a channel that the
+// caller must flush.
+func (h *Hop) takeTurn(w *Waiter, stream uint16, p []byte, maxCells int) (n, cells int, flush *channel.Channel, err error) {
 	c := h.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(h.waiters) > 0 && !w.queued {
 		h.enqueue(w) // others wait already: to the end of the queue
 		h.wakeFirst()
-		return 0, 0, nil
+		return 0, 0, nil, nil
 	}
-	n, cells, more, err := h.sealDataLocked(stream, p, maxCells)
+	n, cells, more, flush, err := h.sealDataLocked(stream, p, maxCells)
 	if cells == 0 && err == nil {
 		h.enqueue(w)
-		return 0, 0, nil
+		return 0, 0, nil, nil
 	}
 	h.dequeue(w)
 	if more {
 		h.wakeFirst() // credit is left: let the next stream have its turn
 	}
-	return n, cells, err
+	return n, cells, flush, err
 }
 
-func (h *Hop) sealData(stream uint16, p []byte, maxCells int) (n, cells int, more bool, err error) {
+func (h *Hop) sealData(stream uint16, p []byte, maxCells int) (n, cells int, flush *channel.Channel, err error) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
-	return h.sealDataLocked(stream, p, maxCells)
+	n, cells, _, flush, err = h.sealDataLocked(stream, p, maxCells)
+	return n, cells, flush, err
 }
 
-// sealDataLocked seals what credit and room allow; more says that some is left.
-func (h *Hop) sealDataLocked(stream uint16, p []byte, maxCells int) (n, cells int, more bool, err error) {
+// sealDataLocked seals what credit and room allow; more says that some is left,
+// flush is a channel that the caller must flush without the lock.
+func (h *Hop) sealDataLocked(stream uint16, p []byte, maxCells int) (n, cells int, more bool, flush *channel.Channel, err error) {
 	c := h.c
 	if c.closed {
-		return 0, 0, false, fault.New(fault.Closed, "send on stream: the circuit is closed: %w", c.cause)
+		return 0, 0, false, nil, fault.New(fault.Closed, "send on stream: the circuit is closed: %w", c.cause)
 	}
 	per := h.format.MaxData(true)
 	home := c.home.Load()
@@ -80,7 +93,7 @@ func (h *Hop) sealDataLocked(stream uint16, p []byte, maxCells int) (n, cells in
 	}
 	k := min(maxCells, batchCells, (len(p)+per-1)/per, credit, room)
 	if k <= 0 {
-		return 0, 0, false, nil
+		return 0, 0, false, nil, nil
 	}
 	b := batchPool.Get().(*batch)
 	defer batchPool.Put(b)
@@ -99,10 +112,14 @@ func (h *Hop) sealDataLocked(stream uint16, p []byte, maxCells int) (n, cells in
 			h.tags.Push(h.seal.Tag())
 		}
 	}
-	if err := home.Send(b[:k*cell.Len]); err != nil {
-		return 0, 0, false, err
+	claimed, err := home.Enqueue(b[:k*cell.Len])
+	if err != nil {
+		return 0, 0, false, nil, err
 	}
-	return n, k, credit > k && room > k, nil
+	if claimed {
+		flush = home.Channel()
+	}
+	return n, k, credit > k && room > k, flush, nil
 }
 
 // pad fills the rest of a relay cell: four zero bytes, then random ones, so

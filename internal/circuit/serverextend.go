@@ -6,6 +6,7 @@ import (
 
 	"github.com/chivenet/chive/internal/bin"
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/linkspec"
@@ -131,7 +132,7 @@ func (s *Server) connectNext(c *Circuit, h *Hop, t linkspec.Target, m cell.Exten
 		c.truncated(h, reason)
 		return
 	}
-	ps := &partnerSide{c: c, h: h, s: s, want: cell.CmdCreated2}
+	ps := &partnerSide{c: c, h: h, s: s, ch: ch, want: cell.CmdCreated2}
 	_, long := handshake.PQSetOfType(uint16(m.Type))
 	if long {
 		ps.want = cell.CmdLongCreated2
@@ -186,11 +187,12 @@ type partnerSide struct {
 	c    *Circuit
 	h    *Hop
 	s    *Server
+	ch   *channel.Channel
 	want cell.Command // the answer that is waited for
 	done bool         // it came; owned by the partner's reader
 }
 
-func (ps *partnerSide) HandleCells(cells []byte) { ps.c.fromPartner(cells) }
+func (ps *partnerSide) HandleCells(cells []byte) { ps.c.fromPartner(ps.ch, cells) }
 
 func (ps *partnerSide) HandleControl(cmd cell.Command, p []byte) {
 	if cmd != ps.want || ps.done {

@@ -1,0 +1,149 @@
+package relay
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/cert"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+var quiet = slog.New(slog.DiscardHandler)
+
+const day = 24 * time.Hour
+
+func load(t *testing.T, dir string, now time.Time) *Keys {
+	t.Helper()
+	k, err := LoadKeys(dir, now, quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// A relay that starts again is the same relay, with the same keys.
+func TestKeysStay(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	a, b := load(t, dir, now), load(t, dir, now.Add(day))
+	if a.ID != b.ID || !a.signing.Equal(b.signing) || a.Onion()[0].Public() != b.Onion()[0].Public() || len(b.Onion()) != 1 {
+		t.Error("other keys after a restart")
+	}
+	st, err := os.Stat(filepath.Join(dir, "keys", fileMaster))
+	if err != nil || st.Mode().Perm() != 0o600 {
+		t.Error(st.Mode(), err)
+	}
+}
+
+// C tor's test of its own: the files that it would read have its headers.
+func TestKeyFileFormats(t *testing.T) {
+	dir := t.TempDir()
+	load(t, dir, time.Now())
+	for name, want := range map[string]struct {
+		head string
+		size int
+	}{
+		fileMaster:       {"== ed25519v1-secret: type0 ==\x00\x00\x00", 96},
+		fileMasterPublic: {"== ed25519v1-public: type0 ==\x00\x00\x00", 64},
+		fileSigning:      {"== ed25519v1-secret: type4 ==\x00\x00\x00", 96},
+		fileSigningCert:  {"== ed25519v1-cert: type4 ==\x00", 32 + 140},
+		fileOnion:        {"== c25519v1: onion ==\x00", 96},
+		fileRSA:          {"-----BEGIN RSA PRIVATE KEY-----\n", 0},
+	} {
+		b, err := os.ReadFile(filepath.Join(dir, "keys", name))
+		if err != nil || !strings.HasPrefix(string(b), want.head) || want.size > 0 && len(b) != want.size {
+			t.Errorf("%s: %d bytes, %q, %v", name, len(b), b[:min(40, len(b))], err)
+		}
+	}
+}
+
+func TestOnionKeyRotation(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	k := load(t, dir, now)
+	first := k.Onion()[0].Public()
+	if changed, err := k.Renew(now.Add(27*day), 28*day, 7*day); err != nil || k.Onion()[0].Public() != first {
+		t.Fatal(changed, err)
+	}
+	at := now.Add(28*day + time.Minute)
+	changed, err := k.Renew(at, 28*day, 7*day)
+	if err != nil || !changed || len(k.Onion()) != 2 || k.Onion()[0].Public() == first || k.Onion()[1].Public() != first {
+		t.Fatal("no rotation", changed, err)
+	}
+	// Clients with an old consensus go on using the old key, for a while.
+	if _, err := k.Renew(at.Add(6*day), 28*day, 7*day); err != nil || len(k.Onion()) != 2 {
+		t.Error("the grace is too short", err)
+	}
+	if _, err := k.Renew(at.Add(8*day), 28*day, 7*day); err != nil || len(k.Onion()) != 1 {
+		t.Error("the grace does not end", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "keys", fileOnionOld)); !os.IsNotExist(err) {
+		t.Error("the old key is still on the disk", err)
+	}
+}
+
+func TestSigningKeyRenewal(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	k := load(t, dir, now)
+	old := k.signing
+	if _, err := k.Renew(now.Add(10*day), 90*day, 7*day); err != nil || !k.signing.Equal(old) {
+		t.Fatal(err)
+	}
+	if changed, err := k.Renew(now.Add(24*day), 90*day, 7*day); err != nil || !changed || k.signing.Equal(old) {
+		t.Fatal(changed, err)
+	}
+	if d := k.Desc(); d.Signing.Public() != k.signing.Public() || d.Ed != k.ID.Ed {
+		t.Error("the descriptor's keys are old")
+	}
+	if k.Link().Expires.Before(now.Add(25 * day)) {
+		t.Error("the link keys were not renewed")
+	}
+}
+
+// The master key may be kept elsewhere: the relay runs as long as its signing
+// key's certificate, and says what to do when that ends.
+func TestOfflineMaster(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	k := load(t, dir, now)
+	if err := os.Remove(filepath.Join(dir, "keys", fileMaster)); err != nil {
+		t.Fatal(err)
+	}
+	off := load(t, dir, now.Add(day))
+	if off.ID != k.ID || off.master != nil {
+		t.Error("another identity")
+	}
+	_, err := LoadKeys(dir, now.Add(40*day), quiet)
+	if !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "make a new certificate") {
+		t.Error(err)
+	}
+}
+
+func TestDamagedKeys(t *testing.T) {
+	for name, want := range map[string]string{
+		fileMaster: "not a file of the kind", fileRSA: "not a PEM file", fileOnion: "not a file of the kind", fileMasterPublic: "not a file of the kind",
+	} {
+		dir, now := t.TempDir(), time.Now()
+		load(t, dir, now)
+		if err := os.WriteFile(filepath.Join(dir, "keys", name), []byte("garbage"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LoadKeys(dir, now, quiet); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// Halves that do not belong together.
+	dir := t.TempDir()
+	k := load(t, dir, time.Now())
+	other, err := cert.GenerateExpanded(strings.NewReader(strings.Repeat("x", 64)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := k.dir.writeTagged(fileMaster, tagMaster, other.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadKeys(dir, time.Now(), quiet); !fault.Is(err, fault.Config) {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,168 @@
+package relay
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/protover"
+)
+
+func TestDoSConnections(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	d := newDoS(func() time.Time { return now })
+	d.params = dosParams{conns: true, connMax: 10, connRate: 1, connBurst: 20, connBan: time.Hour}
+	a, same, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"), netip.MustParseAddr("192.0.2.1")
+	for i := range 10 {
+		if !d.connect([2]netip.Addr{a, same}[i%2]) {
+			t.Fatal("too early", i)
+		}
+	}
+	if d.connect(a) || !d.connect(other) {
+		t.Error("the bound is of one /64, and of no other address")
+	}
+	d.disconnect(a)
+	if !d.connect(same) {
+		t.Error("a closed connection makes room")
+	}
+	for range 10 {
+		d.disconnect(a)
+	}
+	refused := false
+	for range 30 {
+		if d.connect(a) {
+			d.disconnect(a)
+		} else {
+			refused = true
+		}
+	}
+	if !refused || d.connect(a) {
+		t.Error("no ban of who connects too often")
+	}
+	if now = now.Add(2 * time.Hour); !d.connect(a) {
+		t.Error("the ban does not end")
+	}
+	d.isRelay(other)
+	for range 100 {
+		if !d.connect(other) {
+			t.Fatal("a relay is limited")
+		}
+	}
+}
+
+func TestDoSCircuits(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	d := newDoS(func() time.Time { return now })
+	a := netip.MustParseAddr("192.0.2.1")
+	for range 1000 {
+		if !d.create(a) {
+			t.Fatal("it limits although the consensus does not say so")
+		}
+	}
+	d.params = dosParams{circuits: true, circuitConns: 3, circuitRate: 3, circuitMax: 90, circuitBan: time.Hour}
+	for range 3 {
+		d.connect(a)
+	}
+	n := 0
+	for d.create(a) {
+		n++
+	}
+	if n != 90 {
+		t.Errorf("%d circuits at once", n)
+	}
+	if now = now.Add(time.Minute); d.create(a) {
+		t.Error("no ban")
+	}
+	if now = now.Add(time.Hour); !d.create(a) {
+		t.Error("the ban does not end")
+	}
+	for range 3 {
+		d.disconnect(a)
+	}
+	now = now.Add(3 * time.Hour)
+	if d.forget(); len(d.peers) != 0 {
+		t.Error("nothing is forgotten")
+	}
+}
+
+func TestGateKeepsDescriptors(t *testing.T) {
+	g := newGate(1000)
+	n := 0
+	for g.enterHandshake() {
+		n++
+	}
+	if n != 125 {
+		t.Errorf("%d handshakes may be under way", n)
+	}
+	for range n {
+		g.leaveHandshake()
+	}
+	for g.enter() {
+		n++
+	}
+	if n != 750 {
+		t.Errorf("%d connections of 1000 descriptors", n)
+	}
+	if g.leave(); !g.enter() || g.enter() {
+		t.Error("leaving makes room for one")
+	}
+}
+
+func TestObservedBandwidth(t *testing.T) {
+	var b bandwidth
+	now := time.Unix(1e9, 0)
+	var read, written uint64
+	step := func(r, w uint64, seconds int) {
+		for range seconds {
+			now = now.Add(time.Second)
+			read, written = read+r, written+w
+			b.sample(now, read, written)
+		}
+	}
+	step(0, 0, 1)
+	step(1000, 3000, 30)
+	if got := b.Observed(); got != 1000 {
+		t.Errorf("%d: the lesser direction counts", got)
+	}
+	step(5000, 5000, 5)
+	if got := b.Observed(); got != 3000 {
+		t.Errorf("%d: the best ten seconds of each direction count", got)
+	}
+	if b.stats() != nil && len(b.stats()) > 0 {
+		t.Error("history of a day that is not over")
+	}
+	for range 6 {
+		now = now.Add(day)
+		step(1, 1, 1)
+	}
+	if got := b.Observed(); got >= 3000 {
+		t.Errorf("%d: it is not forgotten after five days", got)
+	}
+	if s := string(b.stats()); strings.Count(s, ",") != 8 || !strings.Contains(s, "(86400 s)") {
+		t.Error(s)
+	}
+}
+
+func TestOnly4(t *testing.T) {
+	all := netdoc.AllPorts
+	p := netdoc.ExitPolicy{{Net: netip.MustParsePrefix("fc00::/7"), Ports: all}, {Net: netip.MustParsePrefix("10.0.0.0/8"), Ports: all},
+		{Accept: true, Ports: netdoc.PortRange{Lo: 80, Hi: 80}}, {Six: true, Ports: all}}
+	got := only4(p)
+	if len(got) != 3 || got[2].Accept || got[2].Ports != all {
+		t.Error(got)
+	}
+	if got := only4(netdoc.ExitPolicy{{Accept: true, Ports: all}, {Ports: all}}); len(got) != 1 || !got[0].Accept {
+		t.Error(got)
+	}
+}
+
+func TestProtocolsCanBeRead(t *testing.T) {
+	for _, s := range []string{Protocols, dirProtocols} {
+		p, err := protover.Parse(s)
+		if err != nil || p.String() != s {
+			t.Errorf("%q reads as %q: %v", s, p, err)
+		}
+	}
+}
