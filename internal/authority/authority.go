@@ -1,0 +1,172 @@
+package authority
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/dirserver"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// Authority is a directory authority. Run makes it work.
+type Authority struct {
+	cfg  Config
+	log  *slog.Logger
+	me   ident.RSAID // v3 identity
+	docs dirserver.Memory
+	dir  *dirserver.Server
+	out  sync.WaitGroup // what is being sent to other authorities
+
+	mu sync.Mutex // guards what follows
+	// relays
+	relays    map[ident.RSAID]*relay
+	pins      pins
+	histories histories
+	news      chan struct{} // closed and replaced when a relay came
+	// voting
+	certs   map[netdoc.KeyPair]*netdoc.AuthCert
+	current *netdoc.Consensus // the ns consensus published last; without its relays
+	round   *round
+	last    *round // the one before, whose votes are still served
+	sr      sharedRandom
+}
+
+// New makes an authority and loads its state. It does nothing before Run.
+func New(cfg Config) (*Authority, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	a := &Authority{
+		cfg: cfg, log: cfg.Log, me: cfg.Keys.Cert.Identity, relays: map[ident.RSAID]*relay{}, news: make(chan struct{}),
+		certs: map[netdoc.KeyPair]*netdoc.AuthCert{},
+	}
+	a.histories.Started = cfg.Now()
+	a.dir = dirserver.New(dirserver.Config{Docs: &a.docs, Extra: a.extra, Now: cfg.Now, Log: cfg.Log, MaxUpload: maxUpload})
+	a.addCertLocked(cfg.Keys.Cert)
+	if err := a.load(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// Directory serves the authority's documents: a relay that shares its ORPort
+// gives it directory streams.
+func (a *Authority) Directory() *dirserver.Server { return a.dir }
+
+// Identity returns the v3 identity.
+func (a *Authority) Identity() ident.RSAID { return a.me }
+
+// Run votes, serves and tests relays until ctx ends. It returns an error only
+// when it cannot go on.
+func (a *Authority) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer a.out.Wait()
+	defer wg.Wait()
+	defer cancel()
+	errs := make(chan error, 4)
+	part := func(f func(context.Context) error) {
+		wg.Go(func() {
+			if err := f(ctx); err != nil {
+				errs <- err
+			}
+		})
+	}
+	if l := a.cfg.DirListener; l != nil {
+		part(func(ctx context.Context) error { return a.dir.Serve(ctx, l) })
+	}
+	if l := a.cfg.ORListener; l != nil {
+		or, err := newORPort(a)
+		if err != nil {
+			return err
+		}
+		part(func(ctx context.Context) error { return or.serve(ctx, l) })
+	}
+	if !a.cfg.Accept.AssumeReachable {
+		part(a.testReachability)
+	}
+	part(a.vote)
+	select {
+	case <-ctx.Done():
+		return a.saveHistories()
+	case err := <-errs:
+		return err
+	}
+}
+
+// Relays returns how many relays have told the authority about themselves.
+func (a *Authority) Relays() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.relays)
+}
+
+// Consensus returns the text of the published consensus of a flavor, or nil.
+func (a *Authority) Consensus(f netdoc.Flavor) []byte {
+	c := a.docs.Consensus(f)
+	if c == nil {
+		return nil
+	}
+	return c.Doc.Bytes()
+}
+
+// changed tells who waits that there are other relays. The caller holds mu.
+func (a *Authority) changed() {
+	close(a.news)
+	a.news = make(chan struct{})
+}
+
+// addCertLocked keeps a certificate of a known authority.
+func (a *Authority) addCertLocked(c *netdoc.AuthCert) {
+	if _, known := a.cfg.find(c.Identity); !known || a.certs[c.KeyPair()] != nil {
+		return
+	}
+	var of []*netdoc.AuthCert
+	for _, o := range a.certs {
+		if o.Identity == c.Identity {
+			of = append(of, o)
+		}
+	}
+	if len(of) >= maxCertsEach {
+		oldest := slices.MinFunc(of, func(x, y *netdoc.AuthCert) int { return x.Expires.Compare(y.Expires) })
+		delete(a.certs, oldest.KeyPair())
+	}
+	a.certs[c.KeyPair()] = c
+	var all []*netdoc.AuthCert
+	for _, o := range a.certs {
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(x, y *netdoc.AuthCert) int { return slices.Compare(x.Identity[:], y.Identity[:]) })
+	a.docs.SetCerts(all)
+}
+
+// maxCertsEach bounds the certificates of one authority.
+const maxCertsEach = 8
+
+// cert returns a certificate. It is for netdoc.Consensus.Verify; the caller
+// holds mu.
+func (a *Authority) certLocked(k netdoc.KeyPair) *netdoc.AuthCert { return a.certs[k] }
+
+// waitUntil waits for a time; false when ctx ends first.
+func (a *Authority) waitUntil(ctx context.Context, t time.Time) bool {
+	d := t.Sub(a.cfg.Now())
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// errUnknownAuthority reports a document of somebody who is none of ours.
+var errUnknownAuthority = fault.New(fault.Refused, "it is not from a recognized v3 authority")

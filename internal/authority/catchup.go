@@ -1,0 +1,91 @@
+package authority
+
+import (
+	"context"
+	"time"
+
+	"github.com/chivenet/chive/internal/dirserver"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// catchUpLimit bounds the time to ask the others for what was missed.
+const catchUpLimit = 5 * time.Second
+
+// maxConsensus bounds a consensus that is fetched.
+const maxConsensus = 32 << 20
+
+// catchUp asks the other authorities for the consensus when this one has none
+// that is fresh: it was away, or missed a round. Without it, it would vote at
+// other times than the others, and know other shared random values.
+func (a *Authority) catchUp(ctx context.Context) {
+	a.mu.Lock()
+	fresh := a.current != nil && a.cfg.Now().Before(a.current.FreshUntil)
+	a.mu.Unlock()
+	if fresh {
+		return
+	}
+	a.toOthers(ctx, a.cfg.Now().Add(catchUpLimit), func(ctx context.Context, p peer) {
+		if err := a.catchUpFrom(ctx, p); err != nil {
+			a.log.Debug("no consensus from another authority", "authority", p.Nickname, "err", err)
+		}
+	}).Wait()
+}
+
+func (a *Authority) catchUpFrom(ctx context.Context, p peer) error {
+	var texts [2][]byte
+	for i, name := range []string{"consensus", "consensus-microdesc"} {
+		var err error
+		if texts[i], err = p.get(ctx, "/tor/status-vote/current/"+name, maxConsensus); err != nil {
+			return err
+		}
+	}
+	certs, err := p.get(ctx, "/tor/keys/all", maxConsensus)
+	if err != nil {
+		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	netdoc.ParseAuthCerts(certs, func(c *netdoc.AuthCert, err error) {
+		if err == nil {
+			a.addCertLocked(c)
+		}
+	})
+	for _, text := range texts {
+		if err := a.adoptLocked(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adoptLocked takes a consensus over that others published, if it is good and
+// newer.
+func (a *Authority) adoptLocked(text []byte) error {
+	c, err := netdoc.ParseConsensus(text, nil, func(*netdoc.RouterStatus) error { return nil })
+	if err != nil {
+		return err
+	}
+	now := a.cfg.Now()
+	verdict := c.Verify(a.cfg.Network.V3Idents(), a.certLocked, now)
+	if err := verdict.Err(); err != nil {
+		return err
+	}
+	if now.Before(c.ValidAfter) || now.After(c.ValidUntil) {
+		return fault.New(fault.Directory, "the consensus is not valid now")
+	}
+	if old := a.docs.Consensus(c.Flavor); old != nil && !c.ValidAfter.After(old.ValidAfter) {
+		return nil
+	}
+	served, err := dirserver.NewConsensus(text)
+	if err != nil {
+		return err
+	}
+	a.docs.SetConsensus(served)
+	if c.Flavor == netdoc.FlavorNS {
+		a.current = c
+		a.sr.published(c)
+		a.log.Info("took over a consensus", "valid-after", c.ValidAfter)
+	}
+	return a.saveConsensus(served)
+}

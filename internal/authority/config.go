@@ -1,0 +1,172 @@
+package authority
+
+import (
+	"context"
+	"crypto/rand"
+	"io"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// Config says what an authority is. Zero fields have the defaults that they
+// name.
+type Config struct {
+	Nickname string // as in votes: 1 to 19 letters and digits
+	Contact  string // default "(none)"
+	Hostname string // default the address
+	Keys     *Keys
+	// Network names all authorities, this one among them by its v3 identity; the
+	// others are asked at their DirPorts.
+	Network *netdir.Network
+	// ORPort and DirPort are where others find this authority.
+	ORPort, DirPort netip.AddrPort
+	// Listeners that Run serves and closes; each may be nil.
+	ORListener, DirListener net.Listener
+
+	Schedule Schedule
+	Flags    FlagConfig
+	Accept   AcceptConfig
+	Params   netdoc.Params // votes for consensus parameters
+	// ClientVersions and ServerVersions are recommended, as "0.4.9.11,0.4.9.12";
+	// the authority votes on versions when one of them is set.
+	ClientVersions, ServerVersions string
+	BandwidthFile                  string // path of a v3bw file, read before every vote; empty: none
+	NoSharedRandom                 bool   // take no part in shared randomness
+
+	// WaitForRelays holds the first votes back until so many relays are known:
+	// a laboratory's first consensus is then complete.
+	WaitForRelays int
+
+	// Dir is where state is kept: descriptors, consensuses, the shared random
+	// state, relays' histories. Empty: in memory only.
+	Dir string
+
+	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) // default TCP
+	Now  func() time.Time                                                 // default time.Now
+	Rand io.Reader                                                        // default crypto/rand
+	Log  *slog.Logger                                                     // default none
+	// Published is called with every consensus that was published; may be nil.
+	Published func(*netdoc.Consensus)
+}
+
+// Schedule says when authorities vote (dir-spec, "voting timeline").
+type Schedule struct {
+	// The first interval applies while there is no consensus. Its delays may be
+	// below a second when all authorities are Chive's. Default 30 minutes, 5
+	// minutes each.
+	InitialInterval, InitialVoteDelay, InitialDistDelay time.Duration
+	// Interval is voted for: whole seconds, 10 at least, which is what C tor
+	// takes in a testing network. Default 1 hour, delays 5 minutes each.
+	Interval, VoteDelay, DistDelay time.Duration
+	IntervalsValid                 int           // how many intervals a consensus is valid; default 3, at least 2
+	Offset                         time.Duration // of all intervals
+}
+
+// Bounds that other implementations' parsers set: C tor's MIN_VOTE_SECONDS,
+// MIN_DIST_SECONDS and MIN_VOTE_INTERVAL_TESTING.
+const (
+	minDelay    = 2 * time.Second
+	minInterval = 10 * time.Second
+)
+
+func (s *Schedule) setDefaults() error {
+	def := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	def(&s.InitialInterval, 30*time.Minute)
+	def(&s.InitialVoteDelay, 5*time.Minute)
+	def(&s.InitialDistDelay, 5*time.Minute)
+	def(&s.Interval, time.Hour)
+	def(&s.VoteDelay, 5*time.Minute)
+	def(&s.DistDelay, 5*time.Minute)
+	if s.IntervalsValid == 0 {
+		s.IntervalsValid = 3
+	}
+	switch {
+	case s.InitialInterval < time.Second || s.InitialInterval%time.Second != 0:
+		return fault.New(fault.Config, "initial voting interval %v: whole seconds, one at least", s.InitialInterval)
+	case s.Interval < minInterval || s.Interval%time.Second != 0 || s.Interval > 24*time.Hour:
+		return fault.New(fault.Config, "voting interval %v: whole seconds, from %v to a day", s.Interval, minInterval)
+	case s.VoteDelay < minDelay || s.DistDelay < minDelay || s.VoteDelay%time.Second != 0 || s.DistDelay%time.Second != 0:
+		return fault.New(fault.Config, "voting delays %v and %v: whole seconds, %v at least", s.VoteDelay, s.DistDelay, minDelay)
+	case s.VoteDelay+s.DistDelay > s.Interval/2:
+		return fault.New(fault.Config, "voting delays %v and %v: together over half of the interval %v", s.VoteDelay, s.DistDelay, s.Interval)
+	case s.InitialVoteDelay <= 0 || s.InitialDistDelay <= 0:
+		return fault.New(fault.Config, "initial voting delays %v and %v must be positive", s.InitialVoteDelay, s.InitialDistDelay)
+	case s.IntervalsValid < 2:
+		return fault.New(fault.Config, "a consensus valid for %d intervals: 2 at least", s.IntervalsValid)
+	case s.Offset < 0:
+		return fault.New(fault.Config, "voting offset %v is negative", s.Offset)
+	}
+	return nil
+}
+
+// check sets defaults and reports the first mistake.
+func (c *Config) check() error {
+	if c.Keys == nil || c.Network == nil {
+		return fault.New(fault.Config, "an authority needs keys and a network")
+	}
+	if c.Nickname == "" || len(c.Nickname) > 19 || strings.Trim(c.Nickname, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "" {
+		return fault.New(fault.Config, "nickname %q: 1 to 19 letters and digits", c.Nickname)
+	}
+	if c.Contact == "" {
+		c.Contact = "(none)"
+	}
+	if strings.ContainsAny(c.Contact, "\r\n") {
+		return fault.New(fault.Config, "the contact must be one line")
+	}
+	if !c.DirPort.Addr().Is4() && !c.ORPort.Addr().Is4() {
+		return fault.New(fault.Config, "an authority needs an IPv4 address to be found at")
+	}
+	if c.Hostname == "" {
+		c.Hostname = c.addr().String()
+	}
+	if _, ok := c.find(c.Keys.Cert.Identity); !ok {
+		return fault.New(fault.Config, "the network does not name this authority's v3 identity %s", c.Keys.Cert.Identity)
+	}
+	if c.Dial == nil {
+		c.Dial = func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", addr.String())
+		}
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Reader
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	c.Flags.setDefaults()
+	c.Accept.setDefaults()
+	return c.Schedule.setDefaults()
+}
+
+// addr returns the authority's IPv4 address.
+func (c *Config) addr() netip.Addr {
+	if c.DirPort.Addr().Is4() {
+		return c.DirPort.Addr()
+	}
+	return c.ORPort.Addr()
+}
+
+// find returns the authority with that v3 identity.
+func (c *Config) find(id ident.RSAID) (netdir.Authority, bool) {
+	for _, a := range c.Network.Authorities {
+		if a.V3Ident == id {
+			return a, true
+		}
+	}
+	return netdir.Authority{}, false
+}

@@ -1,0 +1,114 @@
+package authority
+
+import (
+	"math"
+	"time"
+
+	"github.com/chivenet/chive/internal/ident"
+)
+
+// history is what an authority remembers of a relay's running: times are
+// weighted, so that those of long ago count less (C tor's rephist).
+type history struct {
+	Since    time.Time // of the run or the outage that goes on
+	Up       bool
+	LastSeen time.Time
+	// Weighted seconds: running; known; and the sums over runs that have ended.
+	UpTime, Known, RunTime float64
+	Runs                   float64 // weighted number of runs that have ended
+	Updated                time.Time
+}
+
+// Weights shrink by alpha every twelve hours.
+const (
+	historyAlpha = 0.95
+	historyStep  = 12 * time.Hour
+	// enoughHistory is how long an authority watches before its measurements
+	// of stability count.
+	enoughHistory = 4 * time.Hour
+	// forgetAfter drops relays that were not seen for so long.
+	forgetAfter = 60 * 24 * time.Hour
+)
+
+// histories are those of all relays.
+type histories struct {
+	Started time.Time
+	Of      map[string]*history // by identity in hexadecimal
+}
+
+// note records whether a relay runs.
+func (h *histories) note(id ident.RSAID, up bool, now time.Time) {
+	r := h.Of[id.String()]
+	if r == nil {
+		if h.Of == nil {
+			h.Of = map[string]*history{}
+		}
+		r = &history{Since: now, Up: up, Updated: now}
+		h.Of[id.String()] = r
+	}
+	r.advance(now)
+	if up {
+		r.LastSeen = now
+	}
+	if r.Up == up {
+		return
+	}
+	if r.Up {
+		r.RunTime += now.Sub(r.Since).Seconds()
+		r.Runs++
+	}
+	r.Up, r.Since = up, now
+}
+
+// advance brings the sums up to date.
+func (r *history) advance(now time.Time) {
+	d := now.Sub(r.Updated)
+	if d <= 0 {
+		return
+	}
+	w := math.Pow(historyAlpha, float64(d)/float64(historyStep))
+	r.UpTime, r.Known, r.RunTime, r.Runs = r.UpTime*w, r.Known*w, r.RunTime*w, r.Runs*w
+	r.Known += d.Seconds()
+	if r.Up {
+		r.UpTime += d.Seconds()
+	}
+	r.Updated = now
+}
+
+// forget drops relays that have not been seen for long.
+func (h *histories) forget(now time.Time) {
+	for id, r := range h.Of {
+		if now.Sub(r.Updated) > forgetAfter || (!r.LastSeen.IsZero() && now.Sub(r.LastSeen) > forgetAfter) {
+			delete(h.Of, id)
+		}
+	}
+}
+
+// record is what votes say of a relay's past.
+type record struct {
+	wfu  float64 // weighted fractional uptime
+	tk   float64 // weighted time known, seconds
+	mtbf float64 // mean time between failures, seconds
+}
+
+func (h *histories) record(id ident.RSAID, now time.Time) record {
+	r := h.Of[id.String()]
+	if r == nil {
+		return record{}
+	}
+	r.advance(now)
+	out := record{tk: r.Known}
+	if r.Known > 0 {
+		out.wfu = r.UpTime / r.Known
+	}
+	run, runs := r.RunTime, r.Runs
+	if r.Up {
+		run, runs = run+now.Sub(r.Since).Seconds(), runs+1
+	}
+	if runs > 0 {
+		out.mtbf = run / runs
+	}
+	return out
+}
+
+func (h *histories) enough(now time.Time) bool { return now.Sub(h.Started) > enoughHistory }

@@ -1,0 +1,201 @@
+package authority
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/cert"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/dirserver"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+// orPort is an ORPort for directory streams: clients ask authorities through
+// BEGIN_DIR. It relays nothing. An authority that is to relay too shares a
+// relay's ORPort instead (see Authority.Directory).
+type orPort struct {
+	a        *Authority
+	server   *circuit.Server
+	channels *channel.Manager
+	identity *channel.RelayIdentity
+	wg       sync.WaitGroup
+
+	mu   sync.Mutex // guards what follows
+	keys *channel.RelayKeys
+	ctx  context.Context // of serve
+}
+
+const (
+	// signingLife is how long the medium-term signing key's certificate lives;
+	// a process makes a new key at its start and before that time is over.
+	signingLife = 30 * 24 * time.Hour
+	// renewBefore is how long before their end link keys are replaced.
+	renewBefore = 12 * time.Hour
+	// linkLimit bounds the link handshake of who connects, maxLinks how many
+	// may be under way.
+	linkLimit = 30 * time.Second
+	maxLinks  = 1000
+)
+
+func newORPort(a *Authority) (*orPort, error) {
+	k := a.cfg.Keys
+	if k.RSA == nil || k.Ed == nil {
+		return nil, fault.New(fault.Config, "an ORPort needs relay identities")
+	}
+	o := &orPort{a: a}
+	onion, err := handshake.GenerateNtorKeyPair(a.cfg.Rand)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := o.linkKeys(); err != nil {
+		return nil, err
+	}
+	params := flow.DefaultParams()
+	o.server = circuit.NewServer(circuit.ServerConfig{
+		Env: &circuit.Env{Log: a.log, Now: a.cfg.Now}, ID: o.keys.ID,
+		Onion: func() []*handshake.NtorKeyPair { return []*handshake.NtorKeyPair{onion} },
+		Flow:  func() *flow.Params { return &params },
+		AllowTarget: func(linkspec.Target) error {
+			return fault.New(fault.Refused, "this authority relays nothing")
+		},
+		Streams: o,
+	})
+	cfg := &channel.Config{Log: a.log, Now: a.cfg.Now, Accept: o.server.Accept}
+	o.channels = channel.NewManager(cfg, nil, nil) // it opens none
+	return o, nil
+}
+
+// linkKeys returns the keys for link handshakes, which are made anew when they
+// end soon.
+func (o *orPort) linkKeys() (*channel.RelayKeys, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.a.cfg.Now()
+	if o.keys != nil && now.Before(o.keys.Expires.Add(-renewBefore)) {
+		return o.keys, nil
+	}
+	signing, err := cert.GenerateExpanded(o.a.cfg.Rand)
+	if err != nil {
+		return nil, err
+	}
+	o.identity = channel.NewRelayIdentity(o.a.cfg.Keys.RSA, o.a.cfg.Keys.Ed, signing, now.Add(signingLife))
+	keys, err := o.identity.NewRelayKeys(o.a.cfg.Rand, now)
+	if err != nil {
+		return nil, err
+	}
+	o.keys = keys
+	return keys, nil
+}
+
+// serve takes connections until ctx ends.
+func (o *orPort) serve(ctx context.Context, l net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { l.Close() })()
+	o.mu.Lock()
+	o.ctx = ctx
+	o.mu.Unlock()
+	defer func() {
+		cancel()
+		o.channels.Close()
+		o.server.Close()
+		o.wg.Wait()
+	}()
+	slots := make(chan struct{}, maxLinks)
+	o.wg.Go(func() { o.reap(ctx) })
+	for {
+		raw, err := l.Accept()
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			if errors.Is(err, net.ErrClosed) {
+				return fault.New(fault.Closed, "ORPort: %w", err)
+			}
+			o.a.log.Warn("ORPort: accept", "err", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(100 * time.Millisecond):
+			}
+			continue
+		}
+		select {
+		case slots <- struct{}{}:
+		default:
+			raw.Close()
+			continue
+		}
+		o.wg.Go(func() {
+			defer func() { <-slots }()
+			o.welcome(ctx, raw)
+		})
+	}
+}
+
+// reap closes idle channels now and then.
+func (o *orPort) reap(ctx context.Context) {
+	t := time.NewTicker(time.Minute)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			o.channels.Reap()
+		}
+	}
+}
+
+func (o *orPort) welcome(ctx context.Context, raw net.Conn) {
+	ctx, cancel := context.WithTimeout(ctx, linkLimit)
+	defer cancel()
+	keys, err := o.linkKeys()
+	if err != nil {
+		o.a.log.Error("ORPort: link keys", "err", err)
+		raw.Close()
+		return
+	}
+	cfg := &channel.LinkConfig{Now: o.a.cfg.Now, Rand: o.a.cfg.Rand, Identity: keys, Addrs: []netip.Addr{o.a.cfg.addr()}, Log: o.a.log}
+	l, err := channel.Accept(ctx, raw, cfg)
+	if err != nil {
+		o.a.log.Debug("ORPort: link handshake", "err", err)
+		return
+	}
+	if _, err := o.channels.Adopt(l); err != nil {
+		o.a.log.Debug("ORPort: channel", "err", err)
+	}
+}
+
+// HandleStream implements circuit.StreamHandler: directory streams only.
+func (o *orPort) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
+	s, err := stream.Accept(h, m.Stream, "directory")
+	if err != nil {
+		return err
+	}
+	if m.Cmd != cell.RelayBeginDir {
+		return s.Reject(cell.EndExitPolicy, netip.Addr{}, 0)
+	}
+	if err := s.Connected(netip.Addr{}, 0); err != nil {
+		return err
+	}
+	l := h.Circuit().Channel().Link()
+	peer := dirserver.Peer{Tunnelled: true}
+	if a, ok := l.Conn.RemoteAddr().(*net.TCPAddr); ok {
+		peer.Addr = a.AddrPort().Addr().Unmap()
+	}
+	o.mu.Lock()
+	ctx := o.ctx
+	o.mu.Unlock()
+	o.wg.Go(func() { o.a.dir.ServeConn(ctx, s, peer) })
+	return nil
+}

@@ -1,0 +1,89 @@
+package authority
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netdir"
+)
+
+// maxUpload bounds what is posted here and what is fetched: a vote of the
+// public network has about 8 MB.
+const maxUpload = 32 << 20
+
+// peerTimeout bounds one exchange with another authority.
+const peerTimeout = 2 * time.Minute
+
+// peer is another authority, spoken to at its DirPort.
+type peer struct {
+	a *Authority
+	netdir.Authority
+}
+
+// post sends a document.
+func (p peer) post(ctx context.Context, path string, body []byte) error {
+	head := fmt.Sprintf("POST %s HTTP/1.0\r\nContent-Length: %d\r\nHost: %s\r\n\r\n", path, len(body), p.DirPort)
+	_, err := p.exchange(ctx, append([]byte(head), body...), 64<<10)
+	return err
+}
+
+// get fetches a document, not compressed: authorities are few.
+func (p peer) get(ctx context.Context, path string, limit int64) ([]byte, error) {
+	return p.exchange(ctx, fmt.Appendf(nil, "GET %s HTTP/1.0\r\nAccept-Encoding: identity\r\nHost: %s\r\n\r\n", path, p.DirPort), limit)
+}
+
+// exchange makes a request and returns the answer's body; a status other than
+// 200 is an error.
+func (p peer) exchange(ctx context.Context, request []byte, limit int64) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
+	defer cancel()
+	c, err := p.a.dialTCP(ctx, p.DirPort, peerTimeout)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.Close() })()
+	// An answer may come, and the connection end, before all of a large request
+	// is sent: the answer tells more than the failure to send.
+	sent := make(chan error, 1)
+	go func() {
+		_, err := c.Write(request)
+		sent <- err
+	}()
+	defer func() { c.Close(); <-sent }()
+	res, err := http.ReadResponse(bufio.NewReader(io.LimitReader(c, limit+1<<16)), nil)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, fault.New(fault.Timeout, "no answer: %w", context.Cause(ctx))
+		}
+		return nil, fault.New(fault.Network, "no answer: %w", hideAddr(err))
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, limit+1))
+	switch {
+	case res.StatusCode != http.StatusOK:
+		return nil, fault.New(fault.Directory, "it answers %.100q", res.Status)
+	case err != nil:
+		return nil, fault.New(fault.Network, "answer: %w", hideAddr(err))
+	case int64(len(body)) > limit:
+		return nil, fault.New(fault.Resource, "answer of more than %d bytes", limit)
+	}
+	return bytes.Clone(body), nil
+}
+
+// hideAddr drops the address that the net package puts into its errors.
+func hideAddr(err error) error {
+	var op *net.OpError
+	if errors.As(err, &op) {
+		return op.Err
+	}
+	return err
+}

@@ -1,0 +1,264 @@
+package authority
+
+import (
+	"bytes"
+	"net/netip"
+	"slices"
+	"time"
+	"unicode/utf8"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// AcceptConfig says which relays are taken.
+type AcceptConfig struct {
+	AllowPrivateAddresses bool       // of relays
+	List                  *RelayList // the operator's list; may be nil
+	ApprovedOnly          bool       // take no relay that List does not approve of
+	// AssumeReachable counts every relay as running without a test.
+	AssumeReachable bool
+	IPv6            bool // this authority can reach IPv6 addresses, and votes on them
+	MaxRelays       int  // default 20,000
+}
+
+func (c *AcceptConfig) setDefaults() {
+	if c.MaxRelays == 0 {
+		c.MaxRelays = 20000
+	}
+}
+
+// Limits on descriptors, as C tor's.
+const (
+	maxDescriptorSize = 20000
+	maxExtraInfoSize  = 50000
+	maxSkew           = 12 * time.Hour // of a descriptor's time into the future
+	maxAge            = 24 * time.Hour // of a descriptor that is voted on
+)
+
+// relay is a relay that the authority knows.
+type relay struct {
+	desc  *netdoc.RouterDesc
+	extra *netdoc.ExtraInfo // the one that desc names; nil when it did not come
+	// When its ORPorts last answered; zero: never.
+	reached4, reached6 time.Time
+	testing            bool // a test is under way
+	tested             time.Time
+}
+
+// upload takes what a relay posted: descriptors and extra-info documents. It
+// returns the status and the words of the answer.
+func (a *Authority) upload(body []byte) (status int, words string) {
+	if !utf8.Valid(body) {
+		return 400, "descriptor(s) or extrainfo(s) not valid UTF-8"
+	}
+	now := a.cfg.Now()
+	descs, extraDocs := splitUpload(body)
+	var extras []*netdoc.ExtraInfo
+	status, words = 200, ""
+	refuse := func(err error) {
+		status, words = 400, "Rejected: "+oneLine(err)
+		a.log.Info("descriptor refused", "err", err)
+	}
+	n := len(descs)
+	for _, doc := range extraDocs {
+		e, err := netdoc.ParseExtraInfo(doc, now)
+		if err == nil && len(doc) > maxExtraInfoSize {
+			err = fault.New(fault.Resource, "the extra-info document has %d bytes, over %d", len(doc), maxExtraInfoSize)
+		}
+		if err != nil {
+			refuse(err)
+			continue
+		}
+		extras = append(extras, e)
+	}
+	for _, doc := range descs {
+		d, err := netdoc.ParseRouterDesc(doc, now)
+		if err == nil {
+			err = a.addDescriptor(d, extras, now)
+		}
+		if err != nil {
+			refuse(err)
+		}
+	}
+	for _, e := range extras {
+		n++
+		a.addExtraInfo(e)
+	}
+	switch {
+	case n == 0:
+		return 400, "No descriptors found in your POST."
+	case words == "":
+		words = "Descriptor accepted"
+	}
+	return status, words
+}
+
+// splitUpload cuts what was posted into descriptors and extra-info documents,
+// which come in any order.
+func splitUpload(body []byte) (descs, extras [][]byte) {
+	start, extra := -1, false
+	end := func(at int) {
+		switch {
+		case start < 0:
+		case extra:
+			extras = append(extras, body[start:at])
+		default:
+			descs = append(descs, body[start:at])
+		}
+	}
+	for off := 0; off < len(body); {
+		line := body[off:]
+		if i := bytes.IndexByte(line, '\n'); i >= 0 {
+			line = line[:i+1]
+		}
+		if r, e := bytes.HasPrefix(line, []byte("router ")), bytes.HasPrefix(line, []byte("extra-info ")); r || e {
+			end(off)
+			start, extra = off, e
+		}
+		off += len(line)
+	}
+	end(len(body))
+	return descs, extras
+}
+
+// addDescriptor takes a descriptor whose signatures were checked.
+func (a *Authority) addDescriptor(d *netdoc.RouterDesc, extras []*netdoc.ExtraInfo, now time.Time) error {
+	if err := a.judge(d, now); err != nil {
+		return err
+	}
+	var extra *netdoc.ExtraInfo
+	if i := slices.IndexFunc(extras, func(e *netdoc.ExtraInfo) bool { return e.Belongs(d) }); i >= 0 {
+		extra = extras[i]
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.pins.check(d.RSA, d.Ed); err != nil {
+		return err
+	}
+	old := a.relays[d.RSA]
+	switch {
+	case old != nil && old.desc.Digest == d.Digest:
+		return nil
+	case old != nil && !d.Published.After(old.desc.Published):
+		return fault.New(fault.Refused, "there is a newer descriptor")
+	case old == nil && len(a.relays) >= a.cfg.Accept.MaxRelays:
+		return fault.New(fault.Resource, "%d relays are enough", len(a.relays))
+	}
+	if err := a.docs.AddDescriptor(d, extra); err != nil {
+		return err
+	}
+	r := &relay{desc: d, extra: extra}
+	if old != nil && samePorts(old.desc, d) {
+		r.reached4, r.reached6, r.tested = old.reached4, old.reached6, old.tested
+	}
+	a.relays[d.RSA] = r
+	a.pins.add(d.RSA, d.Ed)
+	a.changed()
+	return nil
+}
+
+// samePorts reports whether a test of one descriptor's ORPorts holds for
+// another.
+func samePorts(a, b *netdoc.RouterDesc) bool {
+	return a.Addr == b.Addr && a.ORPort == b.ORPort && slices.Equal(a.ORAddrs, b.ORAddrs)
+}
+
+// judge says whether a descriptor is taken, whatever is known of the relay.
+func (a *Authority) judge(d *netdoc.RouterDesc, now time.Time) error {
+	status := a.cfg.Accept.List.status(d)
+	switch {
+	case len(d.Text) > maxDescriptorSize:
+		return fault.New(fault.Resource, "the descriptor has %d bytes, over %d", len(d.Text), maxDescriptorSize)
+	case status.has(statusReject):
+		return fault.New(fault.Refused, "the relay is marked rejected")
+	case a.cfg.Accept.ApprovedOnly && !status.has(statusApproved):
+		return fault.New(fault.Refused, "the relay is not approved")
+	case d.Published.After(now.Add(maxSkew)):
+		return fault.New(fault.Refused, "your clock is set too far in the future, or your timezone is not correct")
+	case d.Published.Before(now.Add(-maxAge)):
+		return fault.New(fault.Refused, "the descriptor is expired, or your clock is too far in the past")
+	case d.OnionKey == nil:
+		return fault.New(fault.Refused, "missing TAP key in descriptor, which consensus methods up to %d need", Methods[len(Methods)-1])
+	case d.ORPort == 0:
+		return fault.New(fault.Refused, "no ORPort")
+	}
+	if a.cfg.Accept.AllowPrivateAddresses {
+		return nil
+	}
+	addrs := []netip.Addr{d.Addr}
+	for _, o := range d.ORAddrs {
+		addrs = append(addrs, o.Addr())
+	}
+	for _, addr := range addrs {
+		if !addr.IsGlobalUnicast() || addr.IsPrivate() {
+			return fault.New(fault.Refused, "a private address")
+		}
+	}
+	return nil
+}
+
+// addExtraInfo takes an extra-info document that came after its descriptor.
+func (a *Authority) addExtraInfo(e *netdoc.ExtraInfo) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.relays[e.RSA]
+	if r == nil || r.extra != nil || !e.Belongs(r.desc) {
+		return
+	}
+	if err := a.docs.AddDescriptor(r.desc, e); err != nil {
+		a.log.Warn("extra-info document not kept", "err", err)
+		return
+	}
+	r.extra = e
+}
+
+// dropOld forgets relays whose descriptors are too old. The caller holds mu.
+func (a *Authority) dropOldLocked(now time.Time) {
+	for id, r := range a.relays {
+		if r.desc.Published.Before(now.Add(-2 * maxAge)) {
+			delete(a.relays, id)
+			a.docs.RemoveRelay(id)
+		}
+	}
+}
+
+// relayIDs are the authorities' relay identities.
+func (a *Authority) relayIDs() map[ident.RSAID]bool {
+	out := map[ident.RSAID]bool{}
+	for _, x := range a.cfg.Network.Authorities {
+		out[x.RSA] = true
+	}
+	return out
+}
+
+// pins remember which identities belong together: whoever steals one of a
+// relay's keys gets nothing by it.
+type pins struct {
+	rsa map[ident.RSAID]ident.Ed25519ID
+	ed  map[ident.Ed25519ID]ident.RSAID
+}
+
+// maxPins bounds what is remembered.
+const maxPins = 1 << 18
+
+func (p *pins) check(rsa ident.RSAID, ed ident.Ed25519ID) error {
+	if e, ok := p.rsa[rsa]; ok && e != ed {
+		return fault.New(fault.Refused, "another Ed25519 identity was seen with this RSA identity")
+	}
+	if r, ok := p.ed[ed]; ok && r != rsa {
+		return fault.New(fault.Refused, "another RSA identity was seen with this Ed25519 identity")
+	}
+	if _, ok := p.rsa[rsa]; !ok && len(p.rsa) >= maxPins {
+		return fault.New(fault.Resource, "%d pairs of identities are known already", maxPins)
+	}
+	return nil
+}
+
+func (p *pins) add(rsa ident.RSAID, ed ident.Ed25519ID) {
+	if p.rsa == nil {
+		p.rsa, p.ed = map[ident.RSAID]ident.Ed25519ID{}, map[ident.Ed25519ID]ident.RSAID{}
+	}
+	p.rsa[rsa], p.ed[ed] = ed, rsa
+}

@@ -1,0 +1,60 @@
+package authority
+
+import "time"
+
+// timing is when one round of voting happens.
+type timing struct {
+	interval  time.Duration
+	vote      time.Time // votes are made and sent
+	fetch     time.Time // missing votes are fetched; posted ones come too late from here on
+	compute   time.Time // the consensus is computed and signed
+	fetchSigs time.Time // missing signatures are fetched
+	start     time.Time // the consensus is published: its valid-after
+}
+
+// startAfter returns the first start of an interval after now. Intervals are
+// counted from midnight; the last one of a day is stretched rather than cut
+// short by more than half (dir-spec, "voting timeline").
+func startAfter(now time.Time, interval, offset time.Duration) time.Time {
+	now = now.UTC()
+	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
+	tomorrow := midnight.AddDate(0, 0, 1)
+	next := midnight.Add((now.Sub(midnight)/interval + 1) * interval)
+	if next.Add(interval / 2).After(tomorrow) {
+		next = tomorrow
+	}
+	next = next.Add(offset)
+	if prev := next.Add(-interval); prev.After(now) {
+		next = prev
+	}
+	return next
+}
+
+// round plans the next round that can still be voted in.
+func (s *Schedule) round(now time.Time, live *lifetime) timing {
+	t := timing{interval: s.InitialInterval}
+	vote, dist := s.InitialVoteDelay, s.InitialDistDelay
+	if live != nil {
+		t.interval, vote, dist = live.interval, live.vote, live.dist
+	}
+	if vote+dist > t.interval/2 {
+		vote = t.interval / 4
+		if vote > time.Second {
+			vote = vote.Truncate(time.Second)
+		}
+		dist = vote
+	}
+	for after := now; ; after = t.start {
+		t.start = startAfter(after, t.interval, s.Offset)
+		t.fetchSigs = t.start.Add(-dist / 2)
+		t.compute = t.start.Add(-dist)
+		t.fetch = t.compute.Add(-vote / 2)
+		t.vote = t.compute.Add(-vote)
+		if now.Before(t.fetch) {
+			return t
+		}
+	}
+}
+
+// lifetime is what the consensus that is valid now says about rounds.
+type lifetime struct{ interval, vote, dist time.Duration }

@@ -1,0 +1,229 @@
+package authority
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/protover"
+)
+
+// What the authorities recommend and require of programs, as C tor 0.4.9's do.
+const (
+	recommendedClient = "Cons=2 Desc=2 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4 HSRend=2 Link=4-5 Microdesc=2 Relay=2-4"
+	recommendedRelay  = "Cons=2 Desc=2 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4-5 HSRend=2 Link=4-5 LinkAuth=3 Microdesc=2 Relay=2-4"
+	requiredClient    = "Cons=2 Desc=2 FlowCtrl=1 Link=4 Microdesc=2 Relay=2"
+	requiredRelay     = recommendedRelay
+)
+
+// makeVote makes and signs this authority's vote for a round.
+func (a *Authority) makeVote(t timing) (*netdoc.Vote, error) {
+	now := a.cfg.Now()
+	s := &a.cfg.Schedule
+	bw := a.bandwidths(now)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	v := &netdoc.Vote{
+		Methods: Methods, Published: now,
+		Lifetime: netdoc.Lifetime{ValidAfter: t.start, FreshUntil: t.start.Add(s.Interval),
+			ValidUntil: t.start.Add(s.Interval * time.Duration(s.IntervalsValid))},
+		VoteDelay: s.VoteDelay, DistDelay: s.DistDelay,
+		HasVersions:    a.cfg.ClientVersions != "" || a.cfg.ServerVersions != "",
+		ClientVersions: a.cfg.ClientVersions, ServerVersions: a.cfg.ServerVersions,
+		KnownFlags: a.cfg.Flags.knownFlags(), Params: a.cfg.Params,
+		Source: netdoc.DirSource{Nickname: a.cfg.Nickname, Identity: a.me, Hostname: a.cfg.Hostname, Addr: a.cfg.addr(),
+			DirPort: a.cfg.DirPort.Port(), ORPort: a.cfg.ORPort.Port(), Contact: a.cfg.Contact},
+		Cert: a.cfg.Keys.Cert,
+	}
+	for _, p := range []struct {
+		set  *protover.Set
+		text string
+	}{{&v.RecommendedClient, recommendedClient}, {&v.RecommendedRelay, recommendedRelay}, {&v.RequiredClient, requiredClient}, {&v.RequiredRelay, requiredRelay}} {
+		var err error
+		if *p.set, err = protover.Parse(p.text); err != nil {
+			return nil, err
+		}
+	}
+	if !a.cfg.NoSharedRandom {
+		v.SharedRandParticipate = true
+		v.SharedRandCommits = a.sr.lines()
+		v.SharedRandPrevious, v.SharedRandCurrent = a.sr.Previous, a.sr.Current
+	}
+	if bw != nil {
+		v.BandwidthFileHeaders, v.BandwidthFileDigest = bw.Headers, bw.Digest
+	}
+	all := a.candidatesLocked(bw, now)
+	th := a.cfg.Flags.thresholds(all, a.histories.enough(now), a.ignoreAdvertised(bw), a.cfg.Params)
+	v.FlagThresholds = th.String()
+	authorities := a.relayIDs()
+	for _, c := range all {
+		rs, err := a.opinionLocked(c, a.cfg.Flags.flags(c, &th, authorities[c.d.RSA], now), now)
+		if err != nil {
+			return nil, err
+		}
+		v.Routers = append(v.Routers, rs)
+	}
+	return v.Sign(a.cfg.Rand, a.cfg.Keys.Signing)
+}
+
+// bandwidths reads the bandwidth file; nil without one.
+func (a *Authority) bandwidths(now time.Time) *Bandwidths {
+	if a.cfg.BandwidthFile == "" {
+		return nil
+	}
+	text, err := os.ReadFile(a.cfg.BandwidthFile)
+	if err != nil {
+		a.log.Warn("bandwidth file cannot be read", "err", err)
+		return nil
+	}
+	bw, err := ParseBandwidths(text, now)
+	if err != nil {
+		a.log.Warn("bandwidth file cannot be used", "err", err)
+	}
+	return bw
+}
+
+func (a *Authority) ignoreAdvertised(bw *Bandwidths) bool {
+	if bw == nil {
+		return false
+	}
+	n := 0
+	for id := range bw.Of {
+		if a.relays[id] != nil {
+			n++
+		}
+	}
+	return n > a.cfg.Flags.MinMeasured
+}
+
+// candidatesLocked returns the relays to vote on, in the order of identities.
+func (a *Authority) candidatesLocked(bw *Bandwidths, now time.Time) []*candidate {
+	var all []*candidate
+	for _, r := range a.relays {
+		d := r.desc
+		if d.Published.Before(now.Add(-maxAge)) {
+			continue
+		}
+		c := &candidate{d: d, status: a.cfg.Accept.List.status(d), running: a.runningLocked(r, now), exit: generalExit(d.Policy)}
+		a.histories.note(d.RSA, c.running, now)
+		c.record = a.histories.record(d.RSA, now)
+		c.uptime = time.Duration(min(d.Uptime, 1<<31)) * time.Second
+		if age := now.Sub(d.Published); age > 0 {
+			c.uptime += age
+		}
+		c.creditKB = claimed(d)
+		if bw != nil {
+			c.measuredKB, c.measured = bw.Of[d.RSA], hasKey(bw.Of, d.RSA)
+			if c.measured {
+				c.creditKB = c.measuredKB
+			} else if a.ignoreAdvertised(bw) {
+				c.creditKB = 0
+			}
+		}
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(x, y *candidate) int { return slices.Compare(x.d.RSA[:], y.d.RSA[:]) })
+	a.cfg.Flags.markSybils(all, a.relayIDs())
+	return all
+}
+
+func hasKey[K comparable, V any](m map[K]V, k K) bool { _, ok := m[k]; return ok }
+
+// claimed returns the bandwidth that a relay claims, as far as it is believed,
+// in kilobytes a second.
+func claimed(d *netdoc.RouterDesc) uint32 {
+	return uint32(min(d.BandwidthRate, d.BandwidthObserved, 10<<20) / 1000)
+}
+
+// runningLocked reports whether a relay is taken to be running.
+func (a *Authority) runningLocked(r *relay, now time.Time) bool {
+	if r.desc.Hibernating {
+		return false
+	}
+	if a.cfg.Accept.AssumeReachable {
+		return true
+	}
+	if now.Sub(r.reached4) >= reachableFor || r.reached4.IsZero() {
+		return false
+	}
+	_, six := orAddr6(r.desc)
+	return !six || !a.cfg.Accept.IPv6 || (!r.reached6.IsZero() && now.Sub(r.reached6) < reachableFor)
+}
+
+// orAddr6 returns a relay's IPv6 ORPort.
+func orAddr6(d *netdoc.RouterDesc) (netip.AddrPort, bool) {
+	for _, o := range d.ORAddrs {
+		if o.Addr().Is6() {
+			return o, true
+		}
+	}
+	return netip.AddrPort{}, false
+}
+
+// opinionLocked makes a relay's entry, and its microdescriptors.
+func (a *Authority) opinionLocked(c *candidate, flags netdoc.Flags, now time.Time) (netdoc.RouterStatus, error) {
+	d := c.d
+	rs := netdoc.RouterStatus{
+		Nickname: d.Nickname, RSA: d.RSA, Descriptor: d.Digest, Published: d.Published,
+		Addr: d.Addr, ORPort: d.ORPort, DirPort: d.DirPort, Flags: flags,
+		Version: versionOf(d.Platform), Proto: d.Proto, HasBandwidth: true, Bandwidth: claimed(d),
+		Policy: d.Policy.Summarize(false), Ed: d.Ed, EdListed: true,
+	}
+	if c.measured && !flags.Has(netdoc.FlagAuthority) { // authorities have other things to do than to relay
+		rs.HasMeasured, rs.Measured = true, c.measuredKB
+	}
+	if o, ok := orAddr6(d); ok && a.cfg.Accept.IPv6 && c.running {
+		rs.ORAddrs = []netip.AddrPort{o}
+	}
+	rs.Stats = "wfu=" + strconv.FormatFloat(c.record.wfu, 'f', 6, 64) + " tk=" + strconv.FormatInt(int64(c.record.tk), 10) +
+		" mtbf=" + strconv.FormatFloat(c.record.mtbf, 'f', 0, 64)
+	var methods []string
+	var last [32]byte
+	for _, m := range Methods {
+		text, digest := netdoc.MakeMicrodesc(d, m)
+		if err := a.docs.AddMicrodesc(digest, text); err != nil {
+			return rs, err
+		}
+		if len(methods) > 0 && digest != last {
+			rs.Microdescs = append(rs.Microdescs, microLine(methods, last))
+			methods = nil
+		}
+		methods, last = append(methods, strconv.Itoa(m)), digest
+	}
+	rs.Microdescs = append(rs.Microdescs, microLine(methods, last))
+	return rs, nil
+}
+
+// versionOf returns the version for a "v" line: of Tor's own platforms only, as
+// C tor has it, up to a revision.
+func versionOf(platform string) string {
+	if !strings.HasPrefix(platform, "Tor ") {
+		return ""
+	}
+	w := strings.SplitN(platform, " ", 4)
+	if len(w) < 3 {
+		return ""
+	}
+	if strings.HasPrefix(w[2], "(r") {
+		return strings.Join(w[:3], " ")
+	}
+	return strings.Join(w[:2], " ")
+}
+
+// dialTCP opens a connection within a bound.
+func (a *Authority) dialTCP(ctx context.Context, addr netip.AddrPort, limit time.Duration) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	c, err := a.cfg.Dial(ctx, addr)
+	if err != nil {
+		return nil, fault.New(fault.Network, "connect: %w", hideAddr(err))
+	}
+	return c, nil
+}

@@ -1,0 +1,274 @@
+package dirserver
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// Documents is what a server serves. What it returns is not changed.
+type Documents interface {
+	// Consensus returns the consensus of a flavor, or nil.
+	Consensus(netdoc.Flavor) *Consensus
+	// Earlier returns an earlier consensus by its SHA3Signed digest, or nil.
+	Earlier(netdoc.Flavor, [32]byte) *Consensus
+	// Certs returns the authorities' certificates.
+	Certs() []*netdoc.AuthCert
+	// Microdesc returns a microdescriptor by its digest, or nil.
+	Microdesc([32]byte) []byte
+	// Descriptor and DescriptorOf return a router descriptor by digest, and the
+	// newest of a relay; Descriptors returns the newest of every relay.
+	Descriptor([20]byte) []byte
+	DescriptorOf(ident.RSAID) []byte
+	Descriptors() [][]byte
+	// ExtraInfo and ExtraInfoOf do the same for extra-info documents.
+	ExtraInfo([20]byte) []byte
+	ExtraInfoOf(ident.RSAID) []byte
+}
+
+// Consensus is a consensus to serve.
+type Consensus struct {
+	Flavor netdoc.Flavor
+	netdoc.Lifetime
+	Signers []ident.RSAID
+	SHA3    [32]byte // of the signed part
+	Doc     *Doc
+}
+
+// NewConsensus reads a consensus, whose signatures the caller has checked.
+func NewConsensus(text []byte) (*Consensus, error) {
+	c, err := netdoc.ParseConsensus(text, nil, func(*netdoc.RouterStatus) error { return nil })
+	if err != nil {
+		return nil, err
+	}
+	out := &Consensus{Flavor: c.Flavor, Lifetime: c.Lifetime, SHA3: c.SHA3Signed, Doc: &Doc{body: text, keep: true}}
+	for _, s := range c.Signatures {
+		if !slices.Contains(out.Signers, s.Identity) {
+			out.Signers = append(out.Signers, s.Identity)
+		}
+	}
+	return out, nil
+}
+
+// Bounds of Memory.
+const (
+	maxEarlier     = 24 // earlier consensuses of a flavor, to make diffs from
+	maxEarlierSize = 64 << 20
+	maxDescriptors = 65536
+	maxMicrodescs  = 4 * maxDescriptors // the ones that recent consensuses name
+)
+
+// ErrFull reports that there is no room for another document.
+var ErrFull = fault.New(fault.Resource, "directory: too many documents")
+
+// Memory is a set of Documents in memory. The zero value is empty and ready;
+// its methods may be called from any goroutine.
+type Memory struct {
+	mu       sync.RWMutex // guards what follows
+	current  [2]*Consensus
+	earlier  [2][]*Consensus // the newest last
+	certs    []*netdoc.AuthCert
+	micro    map[[32]byte][]byte
+	desc     map[[20]byte][]byte
+	descOf   map[ident.RSAID][20]byte
+	extra    map[[20]byte][]byte
+	extraOf  map[ident.RSAID][20]byte
+	prevDesc map[ident.RSAID][2][20]byte // descriptor and extra-info before the newest
+}
+
+var _ Documents = (*Memory)(nil)
+
+// SetConsensus replaces a flavor's consensus; the one before is kept to make
+// diffs from.
+func (m *Memory) SetConsensus(c *Consensus) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f := c.Flavor
+	if old := m.current[f]; old != nil && old.SHA3 != c.SHA3 {
+		plain := *old
+		plain.Doc = NewDoc(old.Doc.body) // without its encodings
+		list := append(m.earlier[f], &plain)
+		size := 0
+		for i := len(list) - 1; i >= 0; i-- {
+			if size += len(list[i].Doc.body); size > maxEarlierSize || len(list)-i > maxEarlier {
+				list = slices.Delete(list, 0, i+1)
+				break
+			}
+		}
+		m.earlier[f] = list
+	}
+	m.current[f] = c
+}
+
+// Consensus implements Documents.
+func (m *Memory) Consensus(f netdoc.Flavor) *Consensus {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.current[f]
+}
+
+// Earlier implements Documents.
+func (m *Memory) Earlier(f netdoc.Flavor, sha3 [32]byte) *Consensus {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	for _, c := range m.earlier[f] {
+		if c.SHA3 == sha3 {
+			return c
+		}
+	}
+	return nil
+}
+
+// SetCerts replaces the authorities' certificates.
+func (m *Memory) SetCerts(certs []*netdoc.AuthCert) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.certs = slices.Clone(certs)
+}
+
+// Certs implements Documents.
+func (m *Memory) Certs() []*netdoc.AuthCert {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.certs
+}
+
+// AddMicrodesc adds a microdescriptor.
+func (m *Memory) AddMicrodesc(digest [32]byte, text []byte) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return put(&m.micro, digest, text, maxMicrodescs)
+}
+
+// KeepMicrodescs drops the microdescriptors that keep does not want.
+func (m *Memory) KeepMicrodescs(keep func([32]byte) bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	maps.DeleteFunc(m.micro, func(d [32]byte, _ []byte) bool { return !keep(d) })
+}
+
+// Microdesc implements Documents.
+func (m *Memory) Microdesc(d [32]byte) []byte {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.micro[d]
+}
+
+// AddDescriptor makes d a relay's newest descriptor, with its extra-info
+// document, which may be nil. The pair before stays to be had by digest, for
+// those whose consensus names it; older ones are dropped.
+func (m *Memory) AddDescriptor(d *netdoc.RouterDesc, e *netdoc.ExtraInfo) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err := put(&m.desc, d.Digest, d.Text, 2*maxDescriptors); err != nil {
+		return err
+	}
+	var now [2][20]byte
+	now[0] = d.Digest
+	if e != nil {
+		if err := put(&m.extra, e.Digest, e.Text, 2*maxDescriptors); err != nil {
+			return err
+		}
+		now[1] = e.Digest
+	}
+	if last, ok := m.descOf[d.RSA]; ok && last != d.Digest {
+		prev := m.prevDesc[d.RSA]
+		if prev[0] != d.Digest {
+			delete(m.desc, prev[0])
+		}
+		if prev[1] != now[1] {
+			delete(m.extra, prev[1])
+		}
+		if m.prevDesc == nil {
+			m.prevDesc = map[ident.RSAID][2][20]byte{}
+		}
+		m.prevDesc[d.RSA] = [2][20]byte{last, m.extraOf[d.RSA]}
+	}
+	if m.descOf == nil {
+		m.descOf, m.extraOf = map[ident.RSAID][20]byte{}, map[ident.RSAID][20]byte{}
+	}
+	m.descOf[d.RSA] = d.Digest
+	if e != nil {
+		m.extraOf[d.RSA] = e.Digest
+	}
+	return nil
+}
+
+// RemoveRelay drops a relay's documents.
+func (m *Memory) RemoveRelay(id ident.RSAID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	prev := m.prevDesc[id]
+	for _, d := range [][20]byte{m.descOf[id], prev[0]} {
+		delete(m.desc, d)
+	}
+	for _, d := range [][20]byte{m.extraOf[id], prev[1]} {
+		delete(m.extra, d)
+	}
+	delete(m.descOf, id)
+	delete(m.extraOf, id)
+	delete(m.prevDesc, id)
+}
+
+// Descriptor implements Documents.
+func (m *Memory) Descriptor(d [20]byte) []byte {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.desc[d]
+}
+
+// DescriptorOf implements Documents.
+func (m *Memory) DescriptorOf(id ident.RSAID) []byte {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return of(m.desc, m.descOf, id)
+}
+
+// Descriptors implements Documents.
+func (m *Memory) Descriptors() [][]byte {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	out := make([][]byte, 0, len(m.descOf))
+	for _, d := range m.descOf {
+		out = append(out, m.desc[d])
+	}
+	return out
+}
+
+// ExtraInfo implements Documents.
+func (m *Memory) ExtraInfo(d [20]byte) []byte {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return m.extra[d]
+}
+
+// ExtraInfoOf implements Documents.
+func (m *Memory) ExtraInfoOf(id ident.RSAID) []byte {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return of(m.extra, m.extraOf, id)
+}
+
+// of looks a relay's newest document up.
+func of(docs map[[20]byte][]byte, newest map[ident.RSAID][20]byte, id ident.RSAID) []byte {
+	d, ok := newest[id]
+	if !ok {
+		return nil
+	}
+	return docs[d]
+}
+
+func put[K comparable](m *map[K][]byte, k K, v []byte, limit int) error {
+	if _, ok := (*m)[k]; !ok && len(*m) >= limit {
+		return ErrFull
+	}
+	if *m == nil {
+		*m = map[K][]byte{}
+	}
+	(*m)[k] = v
+	return nil
+}

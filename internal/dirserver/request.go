@@ -1,0 +1,119 @@
+package dirserver
+
+import (
+	"bufio"
+	"io"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Request is one request.
+type Request struct {
+	Method string // GET or POST
+	Path   string // without ".z" and without a host
+	Header textproto.MIMEHeader
+	Body   []byte
+	zlib   bool // the path ended in ".z": the client understands deflate
+}
+
+// Bounds on the head of a request. A path may name some hundred documents.
+const (
+	maxHead  = 50000 // as C tor
+	maxLines = 64
+)
+
+// readRequest reads one request of HTTP/1.0 or 1.1.
+func readRequest(r io.Reader, maxUpload int) (*Request, error) {
+	head := &io.LimitedReader{R: r, N: maxHead}
+	br := bufio.NewReader(head)
+	line, err := readLine(br, head)
+	if err != nil {
+		return nil, err
+	}
+	req, err := parseRequestLine(line)
+	if err != nil {
+		return nil, err
+	}
+	for n := 0; ; n++ {
+		if line, err = readLine(br, head); err != nil {
+			return nil, err
+		}
+		if line == "" {
+			break
+		}
+		k, v, ok := strings.Cut(line, ":")
+		if !ok || n == maxLines || strings.ContainsAny(k, " \t") {
+			return nil, fault.New(fault.Protocol, "directory request: malformed or too many headers")
+		}
+		req.Header.Add(k, strings.TrimSpace(v))
+	}
+	if req.Method != "POST" {
+		return req, nil
+	}
+	n, err := strconv.Atoi(req.Header.Get("Content-Length"))
+	if err != nil || n < 0 {
+		return nil, fault.New(fault.Protocol, "directory request: Content-Length %.20q", req.Header.Get("Content-Length"))
+	}
+	if n > maxUpload {
+		return nil, fault.New(fault.Resource, "directory request: a body of %d bytes, over %d", n, maxUpload)
+	}
+	head.N = int64(n) // what br holds already is part of it, so this is enough
+	body, err := io.ReadAll(io.LimitReader(br, int64(n)))
+	if err == nil && len(body) < n {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return nil, fault.New(fault.Network, "directory request: body: %w", err)
+	}
+	req.Body = body
+	return req, nil
+}
+
+// readLine reads a line of the head, without its end.
+func readLine(br *bufio.Reader, head *io.LimitedReader) (string, error) {
+	line, err := br.ReadString('\n')
+	if err != nil && head.N <= 0 {
+		return "", fault.New(fault.Resource, "directory request: a head of more than %d bytes", maxHead)
+	}
+	if err != nil {
+		return "", fault.New(fault.Network, "directory request: the head does not end: %w", err)
+	}
+	return strings.TrimRight(line, "\r\n"), nil
+}
+
+// parseRequestLine reads "GET /tor/... HTTP/1.0"; the path may be a URL, as
+// proxies get it.
+func parseRequestLine(line string) (*Request, error) {
+	method, rest, _ := strings.Cut(line, " ")
+	path, proto, ok := strings.Cut(rest, " ")
+	if !ok || !strings.HasPrefix(proto, "HTTP/1.") || (method != "GET" && method != "POST") {
+		return nil, fault.New(fault.Protocol, "directory request: malformed request line %.60q", line)
+	}
+	if url, ok := strings.CutPrefix(path, "http://"); ok {
+		i := strings.IndexByte(url, '/')
+		if i < 0 {
+			return nil, fault.New(fault.Protocol, "directory request: no path in %.60q", line)
+		}
+		path = url[i:]
+	}
+	if !strings.HasPrefix(path, "/") {
+		return nil, fault.New(fault.Protocol, "directory request: no path in %.60q", line)
+	}
+	r := &Request{Method: method, Header: textproto.MIMEHeader{}}
+	r.Path, r.zlib = strings.CutSuffix(path, ".z")
+	return r, nil
+}
+
+// since returns If-Modified-Since, or zero.
+func (r *Request) since() time.Time {
+	t, err := http.ParseTime(r.Header.Get("If-Modified-Since"))
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
