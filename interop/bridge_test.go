@@ -155,8 +155,21 @@ func (d *dialled) only(t *testing.T) netip.AddrPort {
 // bridgeClient runs a client of the network with bridges.
 func bridgeClient(t *testing.T, nw *ctor.Network, d *dialled, lines []string, plugins ...string) *client.Client {
 	t.Helper()
+	c := bridgeClientIn(t, t.TempDir(), nw, d, lines, plugins...)
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// bridgeClientIn is bridgeClient with a directory that may be used already; the
+// caller closes it.
+func bridgeClientIn(t *testing.T, dir string, nw *ctor.Network, d *dialled, lines []string, plugins ...string) *client.Client {
+	t.Helper()
 	desc := nw.Description()
-	cfg := client.Config{Network: &desc, Dir: t.TempDir(), Dial: d.dial, Path: path.Config{SameSubnet: true}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	cfg := client.Config{Network: &desc, Dir: dir, Dial: d.dial, Path: path.Config{SameSubnet: true}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	for _, s := range lines {
 		l, err := pt.ParseBridgeLine(s)
 		if err != nil {
@@ -175,11 +188,6 @@ func bridgeClient(t *testing.T, nw *ctor.Network, d *dialled, lines []string, pl
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := c.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 	return c
 }
 
@@ -242,6 +250,18 @@ func TestBridge(t *testing.T) {
 		fetch(t, c)
 		if a := d.only(t); a == b.or || a == b.pt {
 			t.Errorf("connected to the bridge at %v, not to the transport", a)
+		}
+	})
+	t.Run("restart", func(t *testing.T) {
+		dir := t.TempDir()
+		for range 2 {
+			var d dialled
+			c := bridgeClientIn(t, dir, nw, &d, []string{fmt.Sprintf("%s %s", b.or, b.fp)})
+			fetch(t, c)
+			d.only(t)
+			if err := c.Close(); err != nil {
+				t.Fatal(err)
+			}
 		}
 	})
 	t.Run("one of two is down", func(t *testing.T) {

@@ -78,13 +78,14 @@ func (m *Manager) choosePrimary(s *set, req *Request, fits func(*sampled) bool) 
 
 // missing refuses traffic while a descriptor of the guards that would be used
 // is missing: going further down the list would let whoever withholds it
-// choose the guard (guard-spec 4.12).
+// choose the guard (guard-spec 4.12). A bridge's descriptor comes from itself,
+// so nobody else can withhold it, and another bridge may serve meanwhile.
 func (m *Manager) missing(s *set, req *Request) error {
 	if req.Purpose == Directory1Hop {
 		return nil
 	}
 	for _, g := range s.primary[:min(m.p.UsePrimary, len(s.primary))] {
-		if g.reach != no && !g.cur.Complete {
+		if g.reach != no && !g.cur.Complete && !g.cur.Bridge {
 			return fault.New(fault.Directory, "guard %v: its descriptor is missing", g.id.LogValue())
 		}
 	}

@@ -379,3 +379,25 @@ func TestPickBridge(t *testing.T) {
 		t.Fatal("a guard of the consensus passes for a bridge")
 	}
 }
+
+// TestBridgeWithoutDescriptor: a bridge that has not given its descriptor yet
+// carries no traffic, and keeps no other bridge from doing so.
+func TestBridgeWithoutDescriptor(t *testing.T) {
+	cfg := config(1)
+	silent, good := relay(5001), relay(5002)
+	silent.Bridge, good.Bridge, silent.Complete = true, true, false
+	cfg.Bridges = []Candidate{silent, good}
+	m, err := New(cfg, &MemStore{}, epoch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		u := pick(t, m, epoch)
+		want(t, "bridge", u.Guard().ID, good.ID)
+		u.Cancelled(epoch)
+	}
+	m.SetBridges([]Candidate{silent}, epoch)
+	if u, err := m.Pick(Request{}, epoch); err == nil {
+		t.Fatalf("traffic through %v", u.Guard())
+	}
+}
