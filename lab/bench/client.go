@@ -9,8 +9,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/lab/child"
 	"github.com/chivenet/chive/lab/ctor"
 	"github.com/chivenet/chive/lab/measure"
@@ -51,7 +52,7 @@ type clientBench struct {
 	*ClientPlan
 	dir     string
 	target  *target.Target
-	network *chive.Network
+	network *netdir.Network
 	file    string
 	tor     *ctor.Network // nil when the network was given
 	path    []*ctor.Node  // the relays to use: guard, middle, exit
@@ -79,10 +80,14 @@ func Client(ctx context.Context, p ClientPlan) (*ClientReport, error) {
 		}
 		defer b.tor.Close()
 	}
-	if b.network, err = chive.LoadNetwork(b.file); err != nil {
+	text, err := os.ReadFile(b.file)
+	if err != nil {
+		return nil, fault.New(fault.Config, "network file: %w", err)
+	}
+	if b.network, err = netfile.Parse(b.file, text); err != nil {
 		return nil, err
 	}
-	out := &ClientReport{Network: b.network.Name()}
+	out := &ClientReport{Network: b.network.Name}
 	var subjects []func(context.Context) (*measure.Report, error)
 	if b.tor != nil {
 		out.Network = b.tor.String()
@@ -193,7 +198,7 @@ func (b *clientBench) measureChive(ctx context.Context) (*measure.Report, error)
 	}
 	r.Bootstrap = &measure.Bootstrap{Cold: cold, Warm: warm}
 	if b.Builds > 0 {
-		r.Build, err = b.chiveBuilds(ctx)
+		r.Build, err = b.chiveBuilds(ctx, filepath.Join(b.dir, "builds"))
 	}
 	return r, err
 }
@@ -211,66 +216,4 @@ func (b *clientBench) startChive(ctx context.Context) (took float64, p *child.Pr
 	began := time.Now()
 	p, said, err := child.Start(ctx, nil, b.Program, args...)
 	return time.Since(began).Seconds(), p, said["socks"], err
-}
-
-// chiveBuilds has a client of this process build circuits, one after the other,
-// and reads their times off its events.
-func (b *clientBench) chiveBuilds(ctx context.Context) (*measure.Build, error) {
-	cfg := chive.Config{Network: b.network, DataDir: filepath.Join(b.dir, "builds"), Conflux: chive.Off}
-	for i, list := range []*[]string{&cfg.EntryNodes, &cfg.MiddleNodes, &cfg.ExitNodes} {
-		if b.path != nil {
-			*list, cfg.StrictNodes = []string{b.path[i].ID.RSA.String()}, true
-		}
-	}
-	c, err := chive.New(ctx, cfg)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	if err := c.Wait(ctx); err != nil {
-		return nil, err
-	}
-	events, stop := c.Events()
-	defer stop()
-	var builds [][]time.Duration
-	for len(builds) < b.Builds {
-		// Whoever may share no circuit has one built, now or by the pool's habit.
-		conn, err := c.Isolated().DialContext(ctx, "tcp", b.target.Addr(target.Echo))
-		if err != nil {
-			return nil, err
-		}
-		conn.Close()
-		if builds, err = appendBuilds(ctx, builds, events, c); err != nil {
-			return nil, err
-		}
-	}
-	return measure.NewBuild(builds), nil
-}
-
-// appendBuilds reads events until there is none left and the client builds
-// nothing more: a build beside another would measure both.
-func appendBuilds(ctx context.Context, builds [][]time.Duration, events <-chan chive.Event, c *chive.Client) ([][]time.Duration, error) {
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case ev := <-events:
-			e, ok := ev.(*chive.CircuitEvent)
-			if !ok || e.State != chive.Open || len(e.Took) != len(positions) {
-				continue
-			}
-			hops := make([]time.Duration, len(e.Took))
-			var before time.Duration
-			for i, t := range e.Took {
-				hops[i], before = t-before, t
-			}
-			builds = append(builds, hops)
-		case <-tick.C:
-			if len(events) == 0 && c.Status().Building == 0 {
-				return builds, nil
-			}
-		case <-ctx.Done():
-			return nil, fault.New(fault.Timeout, "circuit builds: %w", context.Cause(ctx))
-		}
-	}
 }

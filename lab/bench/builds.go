@@ -1,0 +1,104 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/client"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/pool"
+	"github.com/chivenet/chive/lab/measure"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// chiveBuilds has a client role in this process, below the pool that builds by
+// its own lights, build circuits one after the other. One more comes first, to
+// open the channels.
+func (b *clientBench) chiveBuilds(ctx context.Context, dir string) (_ *measure.Build, err error) {
+	rec := &recorder{}
+	cfg := client.Config{Network: b.network, Dir: dir, Conflux: client.Off, Hooks: client.Hooks{Circuit: rec.circuit}}
+	cfg.Path.SameSubnet = !b.network.Testing.EnforceDistinctSubnets
+	for i, set := range []*path.Set{&cfg.Path.Entry, &cfg.Path.Middle, &cfg.Path.Exit} {
+		if b.path == nil {
+			break
+		}
+		cfg.Path.Strict = true
+		if *set, err = path.ParseSet([]string{b.path[i].ID.RSA.String()}); err != nil {
+			return nil, err
+		}
+	}
+	addr, err := netip.ParseAddrPort(b.target.Addr(target.Echo))
+	if err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	c, err := client.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	if err := c.Wait(ctx); err != nil {
+		return nil, err
+	}
+	if err := quiet(ctx, c); err != nil {
+		return nil, err
+	}
+	var builds [][]time.Duration
+	for i := range b.Builds + 1 {
+		circ, err := c.Build(ctx, pool.Spec{Spec: path.Spec{Dests: []path.Dest{{Addr: addr.Addr(), Port: addr.Port()}}}})
+		if err != nil {
+			return nil, err
+		}
+		if i > 0 {
+			builds = append(builds, rec.last())
+		}
+		circ.Close()
+	}
+	return measure.NewBuild(builds), nil
+}
+
+// quiet waits until the client builds nothing.
+func quiet(ctx context.Context, c *client.Client) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for range 10 { // times in a row
+		for c.Status().Building > 0 {
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				return fault.New(fault.Timeout, "circuit builds: %w", context.Cause(ctx))
+			}
+		}
+		<-tick.C
+	}
+	return nil
+}
+
+// recorder remembers how long the hops of the newest circuit took.
+type recorder struct {
+	mu   sync.Mutex
+	hops []time.Duration // guarded by mu
+}
+
+func (r *recorder) circuit(i client.CircuitInfo) {
+	if i.State != client.Open {
+		return
+	}
+	hops := make([]time.Duration, len(i.Took))
+	var before time.Duration
+	for n, t := range i.Took {
+		hops[n], before = t-before, t
+	}
+	r.mu.Lock()
+	r.hops = hops
+	r.mu.Unlock()
+}
+
+func (r *recorder) last() []time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hops
+}
