@@ -2,7 +2,9 @@ package dirclient
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,6 +47,11 @@ func (s *certStore) add(text []byte, now time.Time) (n int, err error) {
 		}
 	})
 	return n, err
+}
+
+// list returns the certificates, in no order.
+func (s *certStore) list() []*netdoc.AuthCert {
+	return slices.Collect(maps.Values(s.m))
 }
 
 // prune drops what has expired.

@@ -116,7 +116,11 @@ func (c *Client) Load() {
 		return
 	}
 	adding := c.loader.Add(d)
-	c.store.loadMicrodescs(adding)
+	if k := c.cfg.Keeper; k != nil {
+		k.KeepCerts(c.certs.list())
+		k.KeepConsensus(doc)
+	}
+	c.store.loadMicrodescs(adding, c.keepMicrodesc)
 	c.take(adding.Directory(), parsed)
 }
 

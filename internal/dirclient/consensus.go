@@ -76,6 +76,9 @@ func (c *Client) takeConsensus(ctx context.Context, doc []byte, certs *certFetch
 		return false, nil
 	}
 	c.store.write(consensusFile, doc)
+	if k := c.cfg.Keeper; k != nil {
+		k.KeepConsensus(doc)
+	}
 	c.take(d, parsed)
 	return true, nil
 }
@@ -108,6 +111,9 @@ func (c *Client) addCerts(text []byte, now time.Time) {
 	if n > 0 {
 		c.certs.prune(now)
 		c.store.write(certsFile, c.certs.text())
+		if k := c.cfg.Keeper; k != nil {
+			k.KeepCerts(c.certs.list())
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/protover"
 )
 
@@ -83,5 +84,18 @@ type Config struct {
 	Protocols   protover.Set   // what this program speaks, held against what the consensus requires; zero: not checked
 	PathsNeeded float64        // PathsNeededToBuildCircuits; zero: as the consensus says
 	Log         *slog.Logger   // nil: silent
+	Keeper      Keeper         // nil: nobody keeps the texts
 	Progress    func(Progress) // called when something has changed, from one goroutine at a time; may be nil
+}
+
+// Keeper gets the texts of the documents that a Client takes, to serve them to
+// others: what was read from disk and what was fetched, all verified. The
+// methods are called from one goroutine at a time; the texts must not be
+// changed.
+type Keeper interface {
+	KeepConsensus(text []byte)
+	KeepCerts(certs []*netdoc.AuthCert)
+	// KeepMicrodesc keeps a microdescriptor that the newest consensus names; its
+	// text is part of a larger one.
+	KeepMicrodesc(text []byte)
 }

@@ -130,9 +130,18 @@ func (c *Client) takeMicrodescs(adding *netdir.Adding, res *response) error {
 		return statusError(res)
 	}
 	var text []byte
-	err := adding.Parse(res.body, func(one []byte) { text = append(text, one...) })
+	err := adding.Parse(res.body, func(one []byte) {
+		text = append(text, one...)
+		c.keepMicrodesc(one)
+	})
 	c.store.appendMicrodescs(text)
 	return err
+}
+
+func (c *Client) keepMicrodesc(text []byte) {
+	if k := c.cfg.Keeper; k != nil {
+		k.KeepMicrodesc(text)
+	}
 }
 
 // again puts what a batch still lacks at the end of the queue, for another

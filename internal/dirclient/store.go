@@ -156,9 +156,9 @@ func (s *store) eachChunk(each func([]byte) error) error {
 	}
 }
 
-// loadMicrodescs reads the journal into a. A journal with damage is set aside
+// loadMicrodescs reads the journal into a, and gives keep what a has use for. A journal with damage is set aside
 // and written anew with what is good in it.
-func (s *store) loadMicrodescs(a *netdir.Adding) {
+func (s *store) loadMicrodescs(a *netdir.Adding, keep func([]byte)) {
 	var bad error
 	var total, kept int64
 	err := s.eachChunk(func(b []byte) error {
@@ -166,7 +166,7 @@ func (s *store) loadMicrodescs(a *netdir.Adding) {
 		if len(b) > 0 && !bytes.HasPrefix(b, []byte("onion-key\n")) && bad == nil {
 			bad = fault.New(fault.Directory, "it does not begin with a microdescriptor")
 		}
-		if err := a.Parse(b, func(one []byte) { kept += int64(len(one)) }); err != nil && bad == nil {
+		if err := a.Parse(b, func(one []byte) { kept += int64(len(one)); keep(one) }); err != nil && bad == nil {
 			bad = err
 		}
 		return nil

@@ -36,8 +36,9 @@ type Config struct {
 	// DirPort is advertised when it is not zero; Dir's owner listens there.
 	DirPort uint16
 	// Dir serves the relay's directory streams, and closes each; nil: the relay
-	// is no directory.
-	Dir func(conn net.Conn)
+	// serves what it has of the directory itself. NoDir: it is no directory.
+	Dir   func(conn net.Conn)
+	NoDir bool
 
 	// Exit lets streams out; nil: the relay is no exit.
 	Exit *exit.Config

@@ -79,7 +79,8 @@ func (k *caches) choose(q dirclient.Query) (linkspec.Target, error) {
 			list = append(list, t)
 		}
 	}
-	if d := q.Directory; d != nil && q.Attempt < 2 {
+	// Whoever serves the directory gets it from the authorities.
+	if d := q.Directory; d != nil && q.Attempt < 2 && k.r.cfg.Dir == nil {
 		for relay := range d.All() {
 			if relay.Has(netdir.FlagV2Dir | netdir.FlagRunning) {
 				add(relay.RSA(), relay.Target())

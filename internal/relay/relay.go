@@ -146,6 +146,11 @@ func (r *Relay) wire() (err error) {
 	for _, a := range r.Addrs() {
 		own = append(own, a.Addr())
 	}
+	var keeper dirclient.Keeper
+	if r.cfg.Dir == nil && !r.cfg.NoDir {
+		c := newDirCache(r.log, r.Directory)
+		r.cfg.Dir, keeper = c.serve, c
+	}
 	r.exit, err = exit.New(r.cfg.Exit, r.cfg.Dir, exit.Options{Log: r.log, Now: time.Now, Own: own, Stats: &r.stats.Exit})
 	if err != nil {
 		return err
@@ -158,7 +163,7 @@ func (r *Relay) wire() (err error) {
 		PQ: []string{proto.Versions(handshake.ProtoName)},
 	})
 	r.dirs = dirclient.New(dirclient.Config{
-		Network: r.cfg.Network, Dialer: &caches{r: r, failed: map[ident.RSAID]time.Time{}}, Dir: r.cfg.DataDir, Log: r.log,
+		Network: r.cfg.Network, Dialer: &caches{r: r, failed: map[ident.RSAID]time.Time{}}, Dir: r.cfg.DataDir, Keeper: keeper, Log: r.log,
 	})
 	return nil
 }

@@ -1,0 +1,65 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"net"
+
+	"github.com/chivenet/chive/internal/dirserver"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// dirCache is what a relay serves of the directory to clients: the
+// microdescriptor consensus, the authorities' certificates and the
+// microdescriptors, as its own directory client has verified them. Whoever asks
+// for other documents is told that they are not here.
+type dirCache struct {
+	docs   dirserver.Memory
+	server *dirserver.Server
+	log    *slog.Logger
+	dir    func() *netdir.Directory
+}
+
+func newDirCache(log *slog.Logger, dir func() *netdir.Directory) *dirCache {
+	c := &dirCache{log: log, dir: dir}
+	c.server = dirserver.New(dirserver.Config{Docs: &c.docs, Log: log})
+	return c
+}
+
+// serve answers a directory stream.
+func (c *dirCache) serve(conn net.Conn) {
+	c.server.ServeConn(context.Background(), conn, dirserver.Peer{Tunnelled: true})
+}
+
+// KeepConsensus implements dirclient.Keeper. Microdescriptors that only the
+// consensus before the last has named are dropped.
+func (c *dirCache) KeepConsensus(text []byte) {
+	doc, err := dirserver.NewConsensus(bytes.Clone(text))
+	if err != nil {
+		c.log.Warn("directory: the consensus cannot be served", "err", err)
+		return
+	}
+	c.docs.SetConsensus(doc)
+	d := c.dir()
+	if d == nil {
+		return
+	}
+	named := make(map[[32]byte]bool, d.Len())
+	for r := range d.All() {
+		named[r.MicrodescDigest()] = true
+	}
+	c.docs.KeepMicrodescs(func(digest [32]byte) bool { return named[digest] })
+}
+
+// KeepCerts implements dirclient.Keeper.
+func (c *dirCache) KeepCerts(certs []*netdoc.AuthCert) { c.docs.SetCerts(certs) }
+
+// KeepMicrodesc implements dirclient.Keeper.
+func (c *dirCache) KeepMicrodesc(text []byte) {
+	if err := c.docs.AddMicrodesc(sha256.Sum256(text), bytes.Clone(text)); err != nil {
+		c.log.Warn("directory: a microdescriptor cannot be served", "err", err)
+	}
+}
