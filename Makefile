@@ -7,7 +7,7 @@ PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 windows/amd64
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test demo race lint cross bench bench-client bench-relay bench-fte fuzz-smoke
+.PHONY: all build test demo race lint cross bench bench-client bench-relay bench-fte soak fuzz-smoke
 all: lint test
 
 # build makes the static binary: ./bin/chive
@@ -59,6 +59,13 @@ bench-fte: build bin/fteproxy/bin/fteproxy
 bin/fteproxy/bin/fteproxy:
 	python3 -m venv --clear bin/fteproxy
 	bin/fteproxy/bin/pip install --quiet --disable-pip-version-check fteproxy==0.3.2
+
+# soak puts load on a network of Chive's for SOAK, its relays ending and coming
+# back at random, and holds it to what a minute must not show either: wrong
+# bytes, or a leak.
+SOAK ?= 30m
+soak:
+	go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./lab -soak $(SOAK)
 
 # fuzz-smoke runs every fuzz target for FUZZTIME beyond its committed corpus.
 fuzz-smoke:

@@ -23,6 +23,53 @@ import (
 	"github.com/chivenet/chive/lab/target"
 )
 
+// TestNetwork runs a network of Chive's nodes only, in this process.
+func TestNetwork(t *testing.T) {
+	labtest.NoLeaks(t)
+	nw := start(t, lab.Options{Relays: 3, Exits: 1})
+	use(t, nw)
+	for _, n := range nw.Nodes {
+		if n.Program != "chive" || n.PID() != 0 {
+			t.Errorf("%+v runs elsewhere", n)
+		}
+	}
+
+	t.Run("restart", func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		n := nw.Node("chiveexit0")
+		fp, port := n.Fingerprint, n.ORPort
+		if err := n.Restart(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n.Fingerprint != fp || n.ORPort != port {
+			t.Errorf("it came back as %s at %s", n.Fingerprint, n.ORPort)
+		}
+		// The client finds out that its circuits are gone, and builds others.
+		for {
+			_, err := nw.Fetch(ctx, 1000)
+			if err == nil {
+				break
+			}
+			if ctx.Err() != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+// TestMixed runs C tor's relays and clients under Chive's authorities, among
+// Chive's relays.
+func TestMixed(t *testing.T) {
+	_, _, err := ctor.Find("")
+	labtest.Need(t, "C tor", err)
+	nw := start(t, lab.Options{Relays: 2, Exits: 1, CtorRelays: 1, CtorClients: 1})
+	use(t, nw)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	echo(t, ctx, socksclient.Dialer{Proxy: nw.Node("client0").SOCKS}.DialContext, nw.Target.Addr(target.Echo))
+}
+
 // TestTorAuthorities runs Chive's relays under C tor's authorities, with
 // everything else that C tor has in the network too.
 func TestTorAuthorities(t *testing.T) {

@@ -73,7 +73,11 @@ func (nw *Network) start(ctx context.Context) error {
 			nw.Nodes = append(nw.Nodes, &Node{Name: fmt.Sprintf("chive%s%d", k.role, i), Role: k.role, Program: "chive", network: nw})
 		}
 	}
-	if err := nw.stage("network", func() error { return nw.startTor(ctx) }); err != nil {
+	if nw.opts.CtorAuthorities {
+		if err := nw.stage("network", func() error { return nw.startTor(ctx) }); err != nil {
+			return err
+		}
+	} else if err := nw.startChive(ctx); err != nil {
 		return err
 	}
 	return nw.stage("client", func() error { return nw.startClient(ctx) })

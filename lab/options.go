@@ -78,8 +78,6 @@ func (o *Options) check() error {
 		return fault.New(fault.Config, "lab: a network needs an authority")
 	case o.Exits < 1:
 		return fault.New(fault.Config, "lab: a network that is to carry traffic needs an exit")
-	case !o.CtorAuthorities:
-		return fault.New(fault.Config, "lab: this version has no authorities of its own: have C tor's (--ctor-authorities)")
 	case o.Bridges > 0:
 		return fault.New(fault.Config, "lab: bridges cannot be had yet: relays of this version are all listed")
 	case o.Processes && o.Program == "":

@@ -2,21 +2,17 @@ package lab
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 
+	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/lab/ctor"
 )
 
 // startTor makes a network whose authorities are C tor's, with Chive's relays
 // and C tor's other nodes in it.
 func (nw *Network) startTor(ctx context.Context) error {
-	none := func(n int) int {
-		if n == 0 {
-			return -1
-		}
-		return n
-	}
 	opts := ctor.Options{
 		Authorities: nw.opts.Authorities, Relays: none(nw.opts.CtorRelays), Exits: -1, Clients: nw.opts.CtorClients,
 		Dir: filepath.Join(nw.Dir, "tor"), TorPath: nw.opts.Tor, Nameserver: nw.Target.Nameserver(), Log: nw.opts.Log,
@@ -45,6 +41,41 @@ func (nw *Network) startTor(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	nw.adopt(tor)
+	return nil
+}
+
+// addTor runs C tor's relays and clients under Chive's authorities.
+func (nw *Network) addTor(ctx context.Context, d *netdir.Network) error {
+	opts := ctor.Options{
+		DirAuthorities: []string{}, Relays: none(nw.opts.CtorRelays), Exits: -1, Clients: nw.opts.CtorClients,
+		Dir: filepath.Join(nw.Dir, "tor"), TorPath: nw.opts.Tor, Nameserver: nw.Target.Nameserver(), Log: nw.opts.Log,
+	}
+	for _, a := range d.Authorities {
+		opts.DirAuthorities = append(opts.DirAuthorities, fmt.Sprintf("%s orport=%d no-v2 v3ident=%s %s %s",
+			a.Nickname, a.ORPorts[0].Port(), a.V3Ident, a.DirPort, a.RSA))
+	}
+	if err := os.MkdirAll(opts.Dir, 0o700); err != nil {
+		return local(err)
+	}
+	tor, err := ctor.Start(ctx, opts)
+	if err != nil {
+		return err
+	}
+	nw.adopt(tor)
+	return nil
+}
+
+// none is what ctor wants for no nodes.
+func none(n int) int {
+	if n == 0 {
+		return -1
+	}
+	return n
+}
+
+// adopt makes C tor's nodes nodes of this network, the first ones.
+func (nw *Network) adopt(tor *ctor.Network) {
 	nw.onClose(tor.Close)
 	var nodes []*Node
 	for _, t := range tor.Nodes {
@@ -58,5 +89,4 @@ func (nw *Network) startTor(ctx context.Context) error {
 		nodes = append(nodes, n)
 	}
 	nw.Nodes = append(nodes, nw.Nodes...)
-	return nil
 }

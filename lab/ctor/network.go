@@ -46,6 +46,11 @@ type Options struct {
 	// for the machine's own resolver is not on loopback.
 	Nameserver netip.AddrPort
 
+	// DirAuthorities are the torrc lines of somebody else's authorities, which
+	// the nodes then live under: this network has none of its own. Start returns
+	// when the relays have those authorities' directory.
+	DirAuthorities []string
+
 	// Guests, if not nil, starts relays of other programs. It is called when the
 	// authorities take descriptors, and returns the relays: the first consensus
 	// lists them, too.
@@ -155,6 +160,9 @@ func (nw *Network) start(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	if nw.opts.DirAuthorities != nil {
+		return nw.join(stage)
+	}
 	if nw.opts.Guests != nil {
 		if err := stage("guests", nw.invite); err != nil {
 			return err
@@ -169,15 +177,32 @@ func (nw *Network) start(ctx context.Context) error {
 	if err := stage("caches", nw.awaitCaches); err != nil {
 		return err
 	}
-	if clients := nw.ByRole(Client); len(clients) > 0 {
-		return stage("clients", func(ctx context.Context) error {
-			if err := startAll(ctx, clients); err != nil {
-				return err
-			}
-			return each(clients, func(n *Node) error { return n.AwaitBootstrap(ctx) })
-		})
+	return nw.startClients(stage)
+}
+
+// stager does a part of Start.
+type stager func(name string, f func(context.Context) error) error
+
+// join waits until the relays live in somebody else's network, and starts the
+// clients.
+func (nw *Network) join(stage stager) error {
+	if err := stage("caches", nw.awaitCaches); err != nil {
+		return err
 	}
-	return nil
+	return nw.startClients(stage)
+}
+
+func (nw *Network) startClients(stage stager) error {
+	clients := nw.ByRole(Client)
+	if len(clients) == 0 {
+		return nil
+	}
+	return stage("clients", func(ctx context.Context) error {
+		if err := startAll(ctx, clients); err != nil {
+			return err
+		}
+		return each(clients, func(n *Node) error { return n.AwaitBootstrap(ctx) })
+	})
 }
 
 // invite starts the guests, and makes them as fast as the others.

@@ -33,6 +33,9 @@ func plan(opts Options) (*Network, error) {
 		*p = max(*p, 0)
 	}
 	def(&opts.Authorities, 3)
+	if opts.DirAuthorities != nil {
+		opts.Authorities = 0
+	}
 	def(&opts.Relays, 3)
 	def(&opts.Exits, 2)
 	if n := opts.Authorities + opts.Relays + opts.Exits + opts.Clients; n > maxNodes {

@@ -65,6 +65,9 @@ func (nw *Network) common() []string {
 		out = append(out, fmt.Sprintf("DirAuthority %s orport=%d no-v2 v3ident=%s %s %s",
 			a.Name, a.OR.Port(), a.V3Ident, a.DirPort, a.ID.RSA))
 	}
+	for _, a := range nw.opts.DirAuthorities {
+		out = append(out, "DirAuthority "+a)
+	}
 	return out
 }
 

@@ -1,0 +1,153 @@
+package lab
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/authority"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/netfile"
+)
+
+// Times of voting. The first round is over a second after the last relay came;
+// the ones after it are far enough apart to disturb no measurement.
+const (
+	firstRound     = time.Second
+	laterRounds    = 5 * time.Minute
+	roundDelay     = 2 * time.Second // for votes, and for signatures
+	intervalsValid = 36              // three hours
+)
+
+// identityBits is the size of the lab's identity keys: smaller than an
+// authority's, whose making takes longer than all the rest of the start.
+const identityBits = 2048
+
+// startChive makes a network whose authorities are Chive's.
+func (nw *Network) startChive(ctx context.Context) error {
+	description := &netdir.Network{Name: "lab", Testing: netdir.Testing{AllowPrivateAddresses: true}}
+	configs := make([]authority.Config, nw.opts.Authorities)
+	nodes := make([]*Node, len(configs))
+	for i := range configs {
+		nodes[i] = &Node{Name: fmt.Sprintf("authority%d", i), Role: Authority, Program: "chive", network: nw}
+	}
+	published := make(chan struct{}, len(configs))
+	err := nw.stage("authorities", func() error {
+		if err := eachIndex(nodes, func(i int, n *Node) error { return n.prepareAuthority(&configs[i]) }); err != nil {
+			return err
+		}
+		for i := range configs {
+			c := &configs[i]
+			a := netdir.Authority{Nickname: c.Nickname, V3Ident: c.Keys.Cert.Identity, RSA: netdoc.RSADigest(&c.Keys.RSA.PublicKey),
+				Ed: c.Keys.Ed.Public(), ORPorts: []netip.AddrPort{c.ORPort}, DirPort: c.DirPort}
+			description.Authorities = append(description.Authorities, a)
+			nodes[i].Fingerprint, nodes[i].ORPort, nodes[i].rsa = a.RSA.String(), c.ORPort.String(), a.RSA
+			c.Network = description
+			var once sync.Once
+			c.Published = func(consensus *netdoc.Consensus) {
+				if consensus.Flavor == netdoc.FlavorMicrodesc {
+					once.Do(func() { published <- struct{}{} })
+				}
+			}
+		}
+		text, err := netfile.Format(description)
+		if err != nil {
+			return err
+		}
+		if err := nw.describe(text); err != nil {
+			return err
+		}
+		nw.Nodes = append(nodes, nw.Nodes...)
+		nw.onClose(func() error { return each(nodes, (*Node).Stop) })
+		return eachIndex(nodes, func(i int, n *Node) error { return n.startAuthority(ctx, configs[i]) })
+	})
+	if err != nil {
+		return err
+	}
+	if err := nw.stage("relays", func() error { return nw.startRelays(ctx) }); err != nil {
+		return err
+	}
+	if nw.opts.CtorRelays+nw.opts.CtorClients > 0 {
+		if err := nw.stage("C tor", func() error { return nw.addTor(ctx, description) }); err != nil {
+			return err
+		}
+	}
+	return nw.stage("consensus", func() error {
+		// A majority's is good for everybody.
+		for range len(configs)/2 + 1 {
+			select {
+			case <-published:
+			case <-ctx.Done():
+				return fault.New(fault.Timeout, "the authorities do not agree: %w", context.Cause(ctx))
+			}
+		}
+		return nil
+	})
+}
+
+// prepareAuthority makes an authority's keys and opens its ports.
+func (n *Node) prepareAuthority(c *authority.Config) error {
+	opts := &n.network.opts
+	*c = authority.Config{
+		Nickname: n.Name, Contact: "lab", Dir: filepath.Join(n.dir(), "state"), Log: n.log(),
+		WaitForRelays: len(n.network.relays()) + opts.CtorRelays,
+		Schedule: authority.Schedule{
+			InitialInterval: firstRound, InitialVoteDelay: firstRound / 4, InitialDistDelay: firstRound / 4,
+			Interval: laterRounds, VoteDelay: roundDelay, DistDelay: roundDelay, IntervalsValid: intervalsValid,
+		},
+		Flags: authority.FlagConfig{NoThresholdFloor: true, MinFast: -1, MaxServersPerIP: -1, MinUptimeHSDir: -1,
+			VoteGuard: authority.RelaySet{"*"}, VoteHSDir: authority.RelaySet{"*"}},
+		Accept: authority.AcceptConfig{AllowPrivateAddresses: true, AssumeReachable: true},
+	}
+	var err error
+	for _, l := range []struct {
+		ln   *net.Listener
+		addr *netip.AddrPort
+	}{{&c.ORListener, &c.ORPort}, {&c.DirListener, &c.DirPort}} {
+		if *l.ln, err = net.Listen("tcp4", "127.0.0.1:0"); err != nil {
+			return local(err)
+		}
+		n.network.onClose(func() error { (*l.ln).Close(); return nil }) // the authority has closed it, if it ran
+		*l.addr = (*l.ln).Addr().(*net.TCPAddr).AddrPort()
+	}
+	identity, err := rsa.GenerateKey(rand.Reader, identityBits)
+	if err != nil {
+		return local(err)
+	}
+	if c.Keys, err = authority.Certify(rand.Reader, identity, c.DirPort, time.Now(), 12); err != nil {
+		return err
+	}
+	return c.Keys.AddRelayIdentity(rand.Reader)
+}
+
+// startAuthority runs an authority in this process.
+func (n *Node) startAuthority(ctx context.Context, c authority.Config) error {
+	a, err := authority.New(c)
+	if err != nil {
+		return err
+	}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan error, 1)
+	go func() { done <- a.Run(running) }()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.stop, n.done = cancel, done
+	return nil
+}
+
+// eachIndex is each with the node's place.
+func eachIndex(nodes []*Node, f func(int, *Node) error) error {
+	at := map[*Node]int{}
+	for i, n := range nodes {
+		at[n] = i
+	}
+	return each(nodes, func(n *Node) error { return f(at[n], n) })
+}

@@ -1,0 +1,273 @@
+package lab
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/lab/proc"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// SoakPlan says how to treat a network for a long time.
+type SoakPlan struct {
+	Time    time.Duration // how long
+	Workers int           // transfers at the same time; default 8
+	Bytes   int64         // the largest transfer; default 2 MB
+	// Every is the mean time from one relay's end to the next's; each is started
+	// again after a second at most. Default 5 s; negative: none ends.
+	Every time.Duration
+	Seed  uint64 // of all choices
+	// Progress is told about every 30 seconds how it stands; may be nil.
+	Progress func(SoakReport)
+}
+
+// SoakReport is what came out. Transfers that a relay's end has cut are
+// expected; bytes that are wrong, or a leak, are not.
+type SoakReport struct {
+	Elapsed   time.Duration `json:"elapsed_ns"`
+	Completed int64         `json:"completed"` // transfers whose bytes were all right
+	Cut       int64         `json:"cut"`       // transfers that ended early
+	Wrong     int64         `json:"wrong"`     // transfers with other bytes than were sent
+	Bytes     int64         `json:"bytes"`     // of completed transfers
+	Restarts  int64         `json:"restarts"`  // of relays
+	// Resources after a quarter of the time, and at the end, both at rest.
+	Early Resources `json:"early"`
+	Late  Resources `json:"late"`
+}
+
+// Resources is what this process holds.
+type Resources struct {
+	Goroutines  int     `json:"goroutines"`
+	Descriptors int     `json:"descriptors"` // -1 where it cannot be told
+	Heap        float64 `json:"heap_mb"`     // in use after a collection, 10^6 bytes
+	RSS         float64 `json:"rss_mb"`      // 0 where it cannot be told
+}
+
+// rest is how long the load pauses before resources are counted: circuits that
+// were used are then over, when their MaxCircuitDirtiness is the shortest that
+// can be had.
+const rest = 15 * time.Second
+
+// Err is nil if the report shows nothing that must not be. What grows between
+// the two counts by a third and a margin is taken for a leak; pools and tables
+// that still fill up are not.
+func (r *SoakReport) Err() error {
+	grows := func(early, late, margin float64) bool { return late > early*4/3+margin }
+	switch {
+	case r.Wrong > 0:
+		return fault.New(fault.Protocol, "soak: %d transfers brought other bytes than were sent", r.Wrong)
+	case r.Completed == 0:
+		return fault.New(fault.Network, "soak: no transfer was completed")
+	case grows(float64(r.Early.Goroutines), float64(r.Late.Goroutines), 50):
+		return fault.New(fault.Resource, "soak: goroutines grew from %d to %d", r.Early.Goroutines, r.Late.Goroutines)
+	case grows(float64(r.Early.Descriptors), float64(r.Late.Descriptors), 20):
+		return fault.New(fault.Resource, "soak: descriptors grew from %d to %d", r.Early.Descriptors, r.Late.Descriptors)
+	case grows(r.Early.Heap, r.Late.Heap, 10):
+		return fault.New(fault.Resource, "soak: the heap grew from %.1f to %.1f MB", r.Early.Heap, r.Late.Heap)
+	}
+	return nil
+}
+
+// soak is one run.
+type soak struct {
+	*SoakPlan
+	nw    *Network
+	pause sync.RWMutex // held for writing while resources are counted
+
+	completed, cut, wrong, bytes, restarts atomic.Int64
+}
+
+// Soak puts load on a network while its relays end and come back at random. It
+// returns an error only when it could not go on; SoakReport.Err judges.
+func (nw *Network) Soak(ctx context.Context, p SoakPlan) (*SoakReport, error) {
+	def(&p.Workers, 8)
+	def(&p.Bytes, 2_000_000)
+	def(&p.Every, 5*time.Second)
+	if p.Progress == nil {
+		p.Progress = func(SoakReport) {}
+	}
+	s := &soak{SoakPlan: &p, nw: nw}
+	began := time.Now()
+	running, stop := context.WithTimeout(ctx, p.Time)
+	defer stop()
+	var wg sync.WaitGroup
+	for i := range p.Workers {
+		wg.Go(func() { s.work(running, rand.New(rand.NewPCG(p.Seed, uint64(i)))) })
+	}
+	errs := make(chan error, 1)
+	if p.Every > 0 {
+		wg.Go(func() {
+			if err := s.disturb(running, rand.New(rand.NewPCG(p.Seed, 1<<32))); err != nil {
+				errs <- err
+				stop()
+			}
+		})
+	}
+	var early Resources
+	quarter := time.NewTimer(max(0, p.Time/4-rest))
+	defer quarter.Stop()
+	tick := time.NewTicker(30 * time.Second)
+	defer tick.Stop()
+	for done := false; !done; {
+		select {
+		case <-quarter.C:
+			s.pause.Lock()
+			early = resources(running)
+			s.pause.Unlock()
+		case <-tick.C:
+			p.Progress(s.report(began))
+		case <-running.Done():
+			done = true
+		}
+	}
+	wg.Wait()
+	select {
+	case err := <-errs:
+		return nil, err
+	default:
+	}
+	r := s.report(began)
+	if err := ctx.Err(); err != nil {
+		return &r, fault.New(fault.Closed, "soak: %w", context.Cause(ctx))
+	}
+	r.Early, r.Late = early, resources(ctx)
+	return &r, nil
+}
+
+func def[T int | int64 | time.Duration](p *T, v T) {
+	if *p == 0 {
+		*p = v
+	}
+}
+
+func (s *soak) report(began time.Time) SoakReport {
+	return SoakReport{Elapsed: time.Since(began), Completed: s.completed.Load(), Cut: s.cut.Load(), Wrong: s.wrong.Load(),
+		Bytes: s.bytes.Load(), Restarts: s.restarts.Load()}
+}
+
+// work does one transfer after the other: down, up, to and fro, of any length,
+// on circuits that are shared or its own.
+func (s *soak) work(ctx context.Context, rng *rand.Rand) {
+	client := s.nw.Client.Isolated()
+	for ctx.Err() == nil {
+		s.pause.RLock()
+		if rng.IntN(4) == 0 {
+			client = s.nw.Client.Isolated()
+		}
+		service := []target.Service{target.Source, target.Sink, target.Echo}[rng.IntN(3)]
+		n := 1 + rng.Int64N(s.Bytes)
+		one, cancel := context.WithTimeout(ctx, time.Minute)
+		wrong, err := s.transfer(one, client.DialContext, service, n)
+		cancel()
+		s.pause.RUnlock()
+		switch {
+		case wrong:
+			s.wrong.Add(1)
+		case err == nil:
+			s.completed.Add(1)
+			s.bytes.Add(n)
+		case ctx.Err() == nil:
+			s.cut.Add(1)
+		}
+	}
+}
+
+// transfer moves n bytes and tells whether those that came were wrong.
+func (s *soak) transfer(ctx context.Context, dial func(context.Context, string, string) (net.Conn, error), service target.Service, n int64) (wrong bool, err error) {
+	c, err := dial(ctx, "tcp", s.nw.Target.Addr(service))
+	if err != nil {
+		return false, err
+	}
+	defer c.Close()
+	defer context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })()
+	if service == target.Echo {
+		n = min(n, 50_000) // no more than is buffered on the way: nobody reads while it is written
+	} else if _, err := c.Write(binary.BigEndian.AppendUint64(nil, uint64(n))); err != nil {
+		return false, err
+	}
+	if service != target.Source {
+		if _, err := io.Copy(struct{ io.Writer }{c}, target.Bytes(n)); err != nil {
+			return false, err
+		}
+	}
+	var sum [32]byte
+	if service == target.Sink {
+		if _, err := io.ReadFull(c, sum[:]); err != nil {
+			return false, err
+		}
+	} else {
+		h := sha256.New()
+		if got, err := io.Copy(h, io.LimitReader(c, n)); err != nil {
+			return false, err
+		} else if got < n {
+			return false, io.ErrUnexpectedEOF
+		}
+		sum = [32]byte(h.Sum(nil))
+	}
+	return sum != sumOf(n), nil
+}
+
+// sumOf is target.Sum without its memory of every length.
+func sumOf(n int64) [32]byte {
+	h := sha256.New()
+	_, _ = io.Copy(h, target.Bytes(n)) // neither a generator nor a hash fails
+	return [32]byte(h.Sum(nil))
+}
+
+// disturb ends relays and starts them again.
+func (s *soak) disturb(ctx context.Context, rng *rand.Rand) error {
+	relays := s.nw.relays()
+	for wait(ctx, time.Duration(rng.ExpFloat64()*float64(s.Every))) {
+		s.pause.RLock()
+		n := relays[rng.IntN(len(relays))]
+		err := n.Kill()
+		if err == nil {
+			wait(ctx, time.Duration(rng.Int64N(int64(time.Second))))
+			err = n.startRelay(context.WithoutCancel(ctx)) // also at the end: whoever comes after finds it
+		}
+		s.pause.RUnlock()
+		if err != nil {
+			return fault.New(fault.KindOf(err), "soak: restart %s: %w", n.Name, err)
+		}
+		s.restarts.Add(1)
+	}
+	return nil
+}
+
+// wait waits; false when ctx ends first.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// resources counts what this process holds, after some rest.
+func resources(ctx context.Context) Resources {
+	wait(ctx, rest)
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	r := Resources{Goroutines: runtime.NumGoroutine(), Descriptors: -1, Heap: float64(m.HeapInuse) / 1e6}
+	if fds, err := os.ReadDir("/proc/self/fd"); err == nil {
+		r.Descriptors = len(fds)
+	}
+	if u, err := proc.Of(os.Getpid()); err == nil {
+		r.RSS = float64(u.RSS) / 1e6
+	}
+	return r
+}

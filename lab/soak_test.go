@@ -1,0 +1,53 @@
+package lab_test
+
+import (
+	"context"
+	"flag"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/lab/labtest"
+)
+
+var soakTime = flag.Duration("soak", time.Minute, "how long TestSoak goes on")
+
+// TestSoak puts load on a network while its relays end and come back.
+func TestSoak(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: no soak")
+	}
+	labtest.NoLeaks(t)
+	nw := start(t, lab.Options{Client: chive.Config{MaxCircuitDirtiness: 10 * time.Second}})
+	ctx, cancel := context.WithTimeout(t.Context(), *soakTime+time.Minute)
+	defer cancel()
+	r, err := nw.Soak(ctx, lab.SoakPlan{Time: *soakTime, Seed: uint64(time.Now().UnixNano()), Progress: func(r lab.SoakReport) { t.Logf("%+v", r) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%+v", *r)
+	if err := r.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestSoakErr(t *testing.T) {
+	good := lab.SoakReport{Completed: 10, Cut: 3, Early: lab.Resources{Goroutines: 300, Descriptors: 90, Heap: 20}, Late: lab.Resources{Goroutines: 310, Descriptors: 95, Heap: 21}}
+	if err := good.Err(); err != nil {
+		t.Error(err)
+	}
+	for what, spoil := range map[string]func(*lab.SoakReport){
+		"wrong bytes": func(r *lab.SoakReport) { r.Wrong = 1 },
+		"nothing":     func(r *lab.SoakReport) { r.Completed = 0 },
+		"goroutines":  func(r *lab.SoakReport) { r.Late.Goroutines = 600 },
+		"descriptors": func(r *lab.SoakReport) { r.Late.Descriptors = 200 },
+		"heap":        func(r *lab.SoakReport) { r.Late.Heap = 60 },
+	} {
+		bad := good
+		spoil(&bad)
+		if bad.Err() == nil {
+			t.Errorf("%s: no error", what)
+		}
+	}
+}
