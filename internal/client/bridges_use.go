@@ -1,0 +1,111 @@
+package client
+
+import (
+	"context"
+	"maps"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/guard"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
+)
+
+func bridgeTarget(g guard.Candidate) linkspec.Target {
+	return linkspec.Target{RelayID: g.ID, Addrs: g.Addrs, Ntor: g.Ntor, Proto: g.Proto}
+}
+
+// cache picks a bridge to ask for directory documents, as soon as there is one
+// whose descriptor is here.
+func (bs *bridges) cache(ctx context.Context, avoid []ident.RelayID) (linkspec.Target, *guard.Use, error) {
+	for {
+		bs.mu.Lock()
+		have := map[ident.RSAID]bool{}
+		var problem error
+		for _, b := range bs.all {
+			if b.desc != nil {
+				have[b.id.RSA] = true
+			} else if problem == nil {
+				problem = b.err
+			}
+		}
+		changed := bs.changed
+		bs.mu.Unlock()
+		others := maps.Clone(have)
+		for _, id := range avoid {
+			delete(others, id.RSA)
+		}
+		if len(others) > 0 {
+			have = others
+		}
+		if len(have) > 0 {
+			use, err := bs.c.guards.Pick(guard.Request{
+				Purpose: guard.Directory1Hop,
+				Allow:   func(g guard.Candidate) bool { return have[g.ID.RSA] },
+			}, time.Now())
+			if err != nil {
+				return linkspec.Target{}, nil, err
+			}
+			return bridgeTarget(use.Guard()), use, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			if problem == nil {
+				problem = context.Cause(ctx)
+			}
+			return linkspec.Target{}, nil, fault.New(fault.Network, "no bridge has answered yet: %w", problem)
+		}
+	}
+}
+
+// dial connects to a bridge, and to nothing else.
+func (bs *bridges) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	b := bs.byAddr[addr]
+	if b == nil {
+		return nil, fault.New(fault.Refused, "only bridges may be connected to, and this is none")
+	}
+	if b.via == nil {
+		return bs.c.cfg.Dial(ctx, addr)
+	}
+	m, err := b.via(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return m.Dial(ctx, bs.c.cfg.Dial, addr, b.line.Args)
+}
+
+// few reports whether there are too few bridges to have one for each leg of a
+// conflux set (C tor draws the line at the same number).
+func (bs *bridges) few() bool { return bs != nil && len(bs.all) <= 2 }
+
+// BridgeInfo is one bridge's state.
+type BridgeInfo struct {
+	Transport string
+	ID        ident.RelayID // zero while it is unknown
+	Nickname  string        // empty before the descriptor
+	Usable    bool          // its descriptor is here
+	Problem   string        // why there is no newer one
+}
+
+func (bs *bridges) status() []BridgeInfo {
+	if bs == nil {
+		return nil
+	}
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	var out []BridgeInfo
+	for _, b := range bs.all {
+		i := BridgeInfo{Transport: b.line.Transport, ID: b.id, Usable: b.desc != nil}
+		if b.desc != nil {
+			i.Nickname = b.desc.Nickname
+		}
+		if b.err != nil {
+			i.Problem = b.err.Error()
+		}
+		out = append(out, i)
+	}
+	return out
+}
