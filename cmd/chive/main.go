@@ -69,7 +69,7 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fault.Wrap(fault.Config, err) })
-	root.AddCommand(proxyCommand(), getCommand(), relayCommand(), fteCommand(), benchCommand(), labCommand(),
+	root.AddCommand(proxyCommand(), getCommand(), relayCommand(), authorityCommand(), keysCommand(), fteCommand(), benchCommand(), labCommand(),
 		statusCommand(), networkCommand(), configCommand(), versionCommand())
 	return root
 }

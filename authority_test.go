@@ -1,0 +1,82 @@
+package chive
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// An authority of one's own publishes a consensus, and again after a restart
+// with the same keys.
+func TestAuthority(t *testing.T) {
+	dir := t.TempDir()
+	keys, err := MakeAuthorityKeys(filepath.Join(dir, "keys"), "127.0.0.1:1", 1, []byte("a passphrase"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := MakeAuthorityKeys(filepath.Join(dir, "keys"), "", 2, []byte("a passphrase"))
+	if err != nil || again.V3Ident != keys.V3Ident || !again.Expires.After(keys.Expires) {
+		t.Fatalf("%v: %+v, %+v", err, keys, again)
+	}
+	if _, err := MakeAuthorityKeys(filepath.Join(dir, "keys"), "", 2, []byte("wrong")); err == nil {
+		t.Error("a wrong passphrase opened the identity key")
+	}
+	nw, err := ParseNetwork(fmt.Appendf(nil, "name = \"one\"\n[[authority]]\nnickname = \"a\"\nv3ident = %q\nrsa = %q\ned25519 = %q\norport = [\"127.0.0.1:1\"]\ndirport = \"127.0.0.1:2\"\n[testing]\nallow_private_addresses = true\n", keys.V3Ident, keys.RSA, keys.Ed25519))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := AuthorityConfig{Network: nw, DataDir: dir, Nickname: "a", ORPort: "127.0.0.1:0", DirPort: "127.0.0.1:0", Testing: true,
+		VotingInterval: 10 * time.Second, VoteDelay: 2 * time.Second, DistDelay: 2 * time.Second,
+		InitialVotingInterval: time.Second, InitialVoteDelay: 100 * time.Millisecond, InitialDistDelay: 100 * time.Millisecond}
+	a, err := NewAuthority(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := NewAuthority(cfg); err == nil || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("two authorities in one directory: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+	file := filepath.Join(dir, "state", "consensus-microdesc")
+	for ctx.Err() == nil {
+		if _, err := os.Stat(file); err == nil {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if a, err = NewAuthority(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if a.inner.Consensus(netdoc.FlavorMicrodesc) == nil {
+		t.Error("no consensus after a restart")
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []func(*AuthorityConfig){
+		func(c *AuthorityConfig) { c.Network = nil }, func(c *AuthorityConfig) { c.Nickname = "no spaces" }, func(c *AuthorityConfig) { c.ORPort = "x" },
+		func(c *AuthorityConfig) { c.VoteDelay = 9 * time.Second }, func(c *AuthorityConfig) { c.RelayList = "/nonexistent" },
+	} {
+		c := cfg
+		bad(&c)
+		if a, err := NewAuthority(c); err == nil {
+			t.Errorf("%+v was accepted", c)
+			a.Close()
+		}
+	}
+}

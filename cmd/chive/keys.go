@@ -1,0 +1,66 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// keysCommand makes a directory authority's keys.
+func keysCommand() *cobra.Command {
+	c := &cobra.Command{Use: "keys", Short: "Make a directory authority's keys", Args: cobra.NoArgs}
+	var address, passFile string
+	var months int
+	certify := &cobra.Command{
+		Use:   "certify DIR",
+		Short: "Make a signing key and a certificate, and an identity key when there is none",
+		Long: "Make what tor-gencert makes, in C tor's formats: a signing key and a certificate for it, signed by the v3\n" +
+			"identity key, which is made when DIR has none. Do it again before the certificate expires. The identity key\n" +
+			"(authority_identity_key) is needed for nothing else: encrypt it with a passphrase, or keep it elsewhere.",
+		Example: "  chive keys certify --address 192.0.2.1:9030 --passphrase-file pass /var/lib/chive/authority/keys",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			var pass []byte
+			if passFile != "" {
+				b, err := os.ReadFile(passFile)
+				if err != nil {
+					return fault.New(fault.Config, "passphrase: %w", err)
+				}
+				if pass = bytes.TrimRight(b, "\r\n"); len(pass) == 0 {
+					return fault.New(fault.Config, "passphrase: %s is empty", passFile)
+				}
+			}
+			k, err := chive.MakeAuthorityKeys(args[0], address, months, pass)
+			if err != nil {
+				return err
+			}
+			return printKeys(c, k)
+		},
+	}
+	certify.Flags().StringVar(&address, "address", "", "`IP:PORT` of the DirPort, told in the certificate")
+	certify.Flags().StringVar(&passFile, "passphrase-file", "", "`FILE` with the passphrase of the identity key; none: not encrypted")
+	certify.Flags().IntVar(&months, "months", 12, "life of the certificate")
+	show := &cobra.Command{
+		Use: "show DIR", Short: "Print the fingerprints, as a network file needs them", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			k, err := chive.LoadAuthorityKeys(args[0])
+			if err != nil {
+				return err
+			}
+			return printKeys(c, k)
+		},
+	}
+	c.AddCommand(certify, show)
+	return c
+}
+
+func printKeys(c *cobra.Command, k *chive.AuthorityKeys) error {
+	_, err := fmt.Fprintf(c.OutOrStdout(), "v3ident = %q\nrsa = %q\ned25519 = %q\n# the certificate expires at %s\n", k.V3Ident, k.RSA, k.Ed25519, k.Expires.Format(time.DateTime))
+	return err
+}
