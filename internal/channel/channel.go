@@ -69,7 +69,10 @@ type Channel struct {
 	writable []*Circ
 	deadline time.Time
 
-	claimed []*Channel // owned by the reader: channels that it is to flush
+	// owned by the reader
+	claimed []*Channel // channels that it is to flush
+	pending int        // bytes read since it flushed
+	ack     func()
 
 	lastOut, lastIn atomic.Int64 // Unix nanoseconds of the last record
 	pad             *padder
@@ -92,9 +95,10 @@ func Start(l *Link, cfg *Config) *Channel {
 	ch.cond = sync.NewCond(&ch.mu)
 	ch.record = make([]byte, recordCells*cell.Len)
 	if w, ok := l.Conn.NetConn().(*wire); ok {
-		w.setDirect()
+		w.setDirect(ch.drained)
 		ch.wire = w
 	}
+	ch.ack = quickACK(l.Conn.NetConn())
 	ch.lastIn.Store(cfg.Now().UnixNano())
 	ch.lastOut.Store(cfg.Now().UnixNano())
 	ch.pad = newPadder(ch, cfg.Padding)

@@ -35,29 +35,43 @@ func (ch *Channel) read() error {
 		return fault.New(fault.Protocol, "channel: %d bytes follow the handshake at once", len(ch.link.Leftover))
 	}
 	ch.link.Leftover = nil
-	ack := quickACK(ch.link.Conn.NetConn())
-	k := 0 // bytes of the last record
 	for {
 		used, err := ch.dispatch(buf[:n])
-		ch.flushClaimed()
+		// What came in small records goes out in large ones, as far as no cell
+		// waits for what is yet to come: see drained.
+		if err != nil || ch.wire == nil || ch.pending >= recordCells*cell.Len {
+			ch.flushClaimed()
+		}
 		if err != nil {
 			return err
 		}
 		n = copy(buf, buf[used:n])
-		// C tor leaves Nagle's algorithm on: what it sends next, a SENDME say,
-		// waits for the acknowledgement of what it sent before. In the midst of
-		// bulk the kernel acknowledges by itself.
-		if k < recordCells/2*cell.Len {
-			ack()
+		if ch.wire == nil {
+			ch.ack()
 		}
-		if k, err = ch.conn.Read(buf[n:]); k == 0 && err != nil {
+		k, err := ch.conn.Read(buf[n:])
+		if k == 0 && err != nil {
+			ch.flushClaimed()
 			return err
 		}
+		ch.pending += k
 		n += k
 		ch.lastIn.Store(ch.cfg.Now().UnixNano())
 		if s := ch.cfg.Stats; s != nil {
 			s.BytesIn.Add(uint64(k))
 		}
+	}
+}
+
+// drained runs on the reader when the socket has nothing more to read.
+func (ch *Channel) drained() {
+	small := ch.pending < recordCells/2*cell.Len
+	ch.flushClaimed()
+	// C tor leaves Nagle's algorithm on: what it sends next, a SENDME say, waits
+	// for the acknowledgement of what it sent before. In the midst of bulk the
+	// kernel acknowledges by itself.
+	if small {
+		ch.ack()
 	}
 }
 

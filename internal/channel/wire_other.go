@@ -10,6 +10,6 @@ type wire struct{ net.Conn }
 
 func newWire(net.Conn) *wire { return nil }
 
-func (w *wire) setDirect()   {}
-func (w *wire) waits() bool  { return false }
-func (w *wire) drain() error { return nil }
+func (w *wire) setDirect(func()) {}
+func (w *wire) waits() bool      { return false }
+func (w *wire) drain() error     { return nil }

@@ -3,6 +3,7 @@
 package channel
 
 import (
+	"io"
 	"net"
 	"sync"
 	"syscall"
@@ -15,6 +16,14 @@ import (
 type wire struct {
 	net.Conn
 	raw syscall.RawConn
+
+	// owned by the reader; drained is called when the socket has nothing more
+	// to read, before waiting
+	drained func()
+	into    []byte
+	got     int
+	readErr error
+	tryRead func(fd uintptr) bool
 
 	mu     sync.Mutex // guards what follows
 	direct bool
@@ -46,14 +55,47 @@ func newWire(conn net.Conn) *wire {
 			}
 		}
 	}
+	w.tryRead = func(fd uintptr) bool {
+		for {
+			w.got, w.readErr = syscall.Read(int(fd), w.into)
+			switch w.readErr {
+			case syscall.EINTR:
+			case syscall.EAGAIN:
+				w.drained()
+				return false
+			default:
+				return true
+			}
+		}
+	}
 	return w
 }
 
-// setDirect makes writes direct from now on.
-func (w *wire) setDirect() {
+// setDirect makes writes direct from now on, and has drained called whenever a
+// read is going to wait. The reader calls it.
+func (w *wire) setDirect(drained func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.drained = drained
 	w.direct = true
+}
+
+func (w *wire) Read(p []byte) (int, error) {
+	if w.drained == nil || len(p) == 0 {
+		return w.Conn.Read(p)
+	}
+	w.into = p
+	err := w.raw.Read(w.tryRead)
+	w.into = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case w.readErr != nil:
+		return 0, w.readErr
+	case w.got == 0:
+		return 0, io.EOF
+	}
+	return w.got, nil
 }
 
 func (w *wire) Write(p []byte) (int, error) {

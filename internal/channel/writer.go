@@ -71,6 +71,7 @@ func (ch *Channel) flushClaimed() {
 		ch.claimed[i] = nil
 	}
 	ch.claimed = ch.claimed[:0]
+	ch.pending = 0
 }
 
 // writeLoop writes when it has the turn, until the channel closes.

@@ -43,6 +43,8 @@ type Relay struct {
 
 // Options change a relay.
 type Options struct {
+	// Streams takes the streams that end at the relay; nil: see Serve.
+	Streams             circuit.StreamHandler
 	NoCongestion, NoCGO bool
 	// Proto is advertised instead of Protocols.
 	Proto string
@@ -94,13 +96,17 @@ func New(t testing.TB, o Options) *Relay {
 	if pq[0] == "" || o.NoPQ {
 		pq = nil
 	}
+	streams := o.Streams
+	if streams == nil {
+		streams = r
+	}
 	r.Server = circuit.NewServer(circuit.ServerConfig{
 		Env:          &circuit.Env{Log: log, Now: time.Now},
 		ID:           keys.ID,
 		Onion:        func() []*handshake.NtorKeyPair { return []*handshake.NtorKeyPair{onion} },
 		Flow:         func() *flow.Params { return &params },
 		Channels:     r.Channels,
-		Streams:      r,
+		Streams:      streams,
 		NoCongestion: o.NoCongestion,
 		NoCGO:        o.NoCGO,
 		PQ:           pq,
