@@ -56,7 +56,9 @@ func TestConfluxLegDies(t *testing.T) {
 	relays[1].Stop()
 	<-first.Done()
 	<-second.Done()
-	if _, err := s.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "leg") {
+	// The exit may be the first to see it, and end the other leg: then the client
+	// hears of that.
+	if _, err := s.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "leg") && !strings.Contains(err.Error(), "truncated") {
 		t.Fatal(err)
 	}
 }
