@@ -8,6 +8,6 @@
 //	defer nw.Close()
 //	conn, err := nw.Client.DialContext(ctx, "tcp", "127.0.0.1:80")
 //
-// Every node runs in this process, or, with Options.Processes, in one of its
-// own. Nodes of stock C tor can be mixed in.
+// Every node runs in this process; with Options.Processes each relay has one of
+// its own. Nodes of stock C tor can be mixed in.
 package lab

@@ -13,10 +13,10 @@ type Options struct {
 	Authorities int // default 3
 	Relays      int // default 5: relays that let no traffic out; negative: none
 	Exits       int // default 2
-	Bridges     int // unlisted relays
+	Bridges     int // unlisted relays: refused, until relays can be told to be some
 
-	// Processes gives every node a process of its own: Program, which is chive's
-	// binary, is started for each.
+	// Processes gives every relay a process of its own: Program, which is chive's
+	// binary, is started for each. Authorities and the client stay in this one.
 	Processes bool
 	Program   string
 
@@ -79,9 +79,9 @@ func (o *Options) check() error {
 	case o.Exits < 1:
 		return fault.New(fault.Config, "lab: a network that is to carry traffic needs an exit")
 	case o.Bridges > 0:
-		return fault.New(fault.Config, "lab: bridges cannot be had yet: relays of this version are all listed")
+		return fault.New(fault.Config, "lab: bridges cannot be had yet: the relays of a lab are all listed")
 	case o.Processes && o.Program == "":
-		return fault.New(fault.Config, "lab: a process for each node needs the program to run")
+		return fault.New(fault.Config, "lab: a process for each relay needs the program to run")
 	case o.Processes && o.Relay != nil:
 		return fault.New(fault.Config, "lab: relays in processes of their own cannot be changed by a function")
 	}
