@@ -25,10 +25,11 @@ import (
 )
 
 // expectedWarning are the warnings of a C tor that runs in a private network as
-// root, or that asks before there is a consensus.
+// root, that asks before there is a consensus, or that votes while Chive still
+// waits for relays.
 var (
 	warning         = regexp.MustCompile(`(?m)^.*\[(?:warn|err)\].*$`)
-	expectedWarning = regexp.MustCompile(`You have used DirAuthority|TestingTorNetwork is set|disabled SafeLogging|giving Tor only an IP address|extend back to the previous hop|connection_edge_process_relay_cell \(away from origin\) failed|No available nodes|_HSLayer2Nodes|running Tor as root|http status code 404 \("Not found"\)|V3AuthVotingInterval is very low|Cannot open fingerprint file|SR state|sr-state|Bw Weight Failure|Failed to choose an exit|Unable to stat resolver|nameservers|Parsing GEOIP|relative path|My IP address|in a non-anonymous|Consensus with empty bandwidth|haven't got enough|missing from the consensus|at end of tor reset`)
+	expectedWarning = regexp.MustCompile(`You have used DirAuthority|TestingTorNetwork is set|disabled SafeLogging|giving Tor only an IP address|extend back to the previous hop|connection_edge_process_relay_cell \(away from origin\) failed|No available nodes|_HSLayer2Nodes|running Tor as root|http status code 404 \("Not found"\)|V3AuthVotingInterval is very low|Cannot open fingerprint file|SR state|sr-state|Bw Weight Failure|bad valid-after time|enough votes to generate|Not enough info to publish|Failed to choose an exit|Unable to stat resolver|nameservers|Parsing GEOIP|relative path|My IP address|in a non-anonymous|Consensus with empty bandwidth|haven't got enough|missing from the consensus|at end of tor reset`)
 )
 
 // noWarnings fails for every warning in a tor's log that is not expected.
