@@ -2,15 +2,15 @@ package exit
 
 import (
 	"context"
-	"net"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/miekg/dns"
+	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -53,7 +53,7 @@ var errNoName = fault.New(fault.Network, "the name has no address")
 // query is what the cache is kept by.
 type query struct {
 	name string
-	typ  uint16
+	typ  dnsmessage.Type
 }
 
 // lookup is a cached answer, or one under way.
@@ -69,8 +69,6 @@ type resolver struct {
 	servers []string
 	now     func() time.Time
 	stats   *Stats
-	udp     dns.Client
-	tcp     dns.Client
 	next    atomic.Uint32
 	slots   chan struct{}
 
@@ -81,19 +79,15 @@ type resolver struct {
 // newResolver returns a resolver with the given servers, or the system's.
 func newResolver(servers []netip.AddrPort, now func() time.Time, stats *Stats) (*resolver, error) {
 	r := &resolver{now: now, stats: stats, cache: map[query]*lookup{}, slots: make(chan struct{}, maxLookups)}
-	r.udp = dns.Client{Net: "udp", Timeout: dnsTimeout, UDPSize: 1232}
-	r.tcp = dns.Client{Net: "tcp", Timeout: dnsTimeout}
 	for _, s := range servers {
 		r.servers = append(r.servers, s.String())
 	}
 	if len(r.servers) == 0 {
-		conf, err := dns.ClientConfigFromFile("/etc/resolv.conf")
+		doc, err := os.ReadFile("/etc/resolv.conf")
 		if err != nil {
 			return nil, fault.New(fault.Config, "exit: no name servers are configured, and the system's are not known: %w", err)
 		}
-		for _, s := range conf.Servers {
-			r.servers = append(r.servers, net.JoinHostPort(s, conf.Port))
-		}
+		r.servers = systemServers(string(doc))
 	}
 	if len(r.servers) == 0 {
 		return nil, fault.New(fault.Config, "exit: no name servers")
@@ -109,7 +103,9 @@ func (r *resolver) addrs(ctx context.Context, name string, four, six bool) (Answ
 	var wg sync.WaitGroup
 	for i, want := range [2]bool{four, six} {
 		if want {
-			wg.Go(func() { got[i], errs[i] = r.get(ctx, query{canonical(name), [2]uint16{dns.TypeA, dns.TypeAAAA}[i]}) })
+			wg.Go(func() {
+				got[i], errs[i] = r.get(ctx, query{canonical(name), [2]dnsmessage.Type{dnsmessage.TypeA, dnsmessage.TypeAAAA}[i]})
+			})
 		}
 	}
 	wg.Wait()
@@ -134,10 +130,11 @@ func (r *resolver) addrs(ctx context.Context, name string, four, six bool) (Answ
 
 // reverse looks an in-addr.arpa or ip6.arpa name up.
 func (r *resolver) reverse(ctx context.Context, name string) (Answer, error) {
-	return r.get(ctx, query{canonical(name), dns.TypePTR})
+	return r.get(ctx, query{canonical(name), dnsmessage.TypePTR})
 }
 
-func canonical(name string) string { return dns.Fqdn(strings.ToLower(name)) }
+// canonical is lower case, with the root's dot.
+func canonical(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") + "." }
 
 func (r *resolver) get(ctx context.Context, q query) (Answer, error) {
 	r.stats.Resolves.Add(1)
@@ -227,48 +224,44 @@ func (r *resolver) run(q query, l *lookup) {
 	close(l.done)
 }
 
+// ask asks one server, over UDP and, when the answer does not fit, TCP.
 func (r *resolver) ask(ctx context.Context, q query, server string) (Answer, error) {
-	m := new(dns.Msg)
-	m.SetQuestion(q.name, q.typ)
-	m.SetEdns0(1232, false)
-	m.RecursionDesired = true
-	reply, _, err := r.udp.ExchangeContext(ctx, m, server)
+	reply, err := exchange(ctx, "udp", server, q)
 	if err == nil && reply.Truncated {
-		reply, _, err = r.tcp.ExchangeContext(ctx, m, server)
+		reply, err = exchange(ctx, "tcp", server, q)
 	}
 	if err != nil {
-		return Answer{}, fault.New(fault.Network, "look up a name: the name server does not answer")
+		return Answer{}, err
 	}
-	switch reply.Rcode {
-	case dns.RcodeSuccess:
-	case dns.RcodeNameError:
+	switch reply.RCode {
+	case dnsmessage.RCodeSuccess:
+		return read(q, reply)
+	case dnsmessage.RCodeNameError:
 		return Answer{}, errNoName
-	default:
-		return Answer{}, fault.New(fault.Network, "look up a name: the name server says %s", dns.RcodeToString[reply.Rcode])
 	}
-	return read(q, reply)
+	return Answer{}, fault.New(fault.Network, "look up a name: the name server says %v", reply.RCode)
 }
 
 // read takes the records that were asked for; those that aliases lead to
 // count, in whatever order they come.
-func read(q query, reply *dns.Msg) (Answer, error) {
+func read(q query, reply *dnsmessage.Message) (Answer, error) {
 	var a Answer
 	ttl := uint32(maxTTL)
-	for _, rr := range reply.Answer {
-		ttl = min(ttl, rr.Header().Ttl)
+	for _, rr := range reply.Answers {
+		ttl = min(ttl, rr.Header.TTL)
 		var ip netip.Addr
-		switch v := rr.(type) {
-		case *dns.A:
-			ip, _ = netip.AddrFromSlice(v.A.To4())
-		case *dns.AAAA:
-			ip, _ = netip.AddrFromSlice(v.AAAA.To16())
-		case *dns.PTR:
-			if q.typ == dns.TypePTR && a.Name == "" {
-				a.Name = strings.TrimSuffix(v.Ptr, ".")
+		switch v := rr.Body.(type) {
+		case *dnsmessage.AResource:
+			ip = netip.AddrFrom4(v.A)
+		case *dnsmessage.AAAAResource:
+			ip = netip.AddrFrom16(v.AAAA)
+		case *dnsmessage.PTRResource:
+			if q.typ == dnsmessage.TypePTR && a.Name == "" {
+				a.Name = strings.TrimSuffix(v.PTR.String(), ".")
 			}
 			continue
 		}
-		if rr.Header().Rrtype == q.typ && ip.IsValid() && len(a.Addrs) < maxAnswers && !slices.Contains(a.Addrs, ip) {
+		if rr.Header.Type == q.typ && ip.IsValid() && len(a.Addrs) < maxAnswers && !slices.Contains(a.Addrs, ip) {
 			a.Addrs = append(a.Addrs, ip)
 		}
 	}

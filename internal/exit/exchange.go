@@ -1,0 +1,125 @@
+package exit
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// udpSize is what a name server may answer by UDP: it passes every network
+// without being cut up (DNS flag day 2020).
+const udpSize = 1232
+
+// errNoServer is the error of a server that did not answer, whatever the
+// reason: an error of the net package would name the server.
+var errNoServer = fault.New(fault.Network, "look up a name: the name server does not answer")
+
+// exchange asks a server over "udp" or "tcp" and returns its answer to this
+// very question; other datagrams are passed over.
+func exchange(ctx context.Context, network, server string, q query) (*dnsmessage.Message, error) {
+	id, msg, err := question(q)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, dnsTimeout)
+	defer cancel()
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, network, server)
+	if err != nil {
+		return nil, errNoServer
+	}
+	defer conn.Close()
+	deadline, _ := ctx.Deadline()
+	if err := conn.SetDeadline(deadline); err != nil {
+		return nil, errNoServer
+	}
+	if network == "tcp" {
+		msg = append(binary.BigEndian.AppendUint16(nil, uint16(len(msg))), msg...)
+	}
+	if _, err := conn.Write(msg); err != nil {
+		return nil, errNoServer
+	}
+	buf := make([]byte, 65535)
+	for {
+		n, err := receive(conn, network, buf)
+		if err != nil {
+			return nil, errNoServer
+		}
+		var reply dnsmessage.Message
+		if err := reply.Unpack(buf[:n]); err == nil && answers(&reply, id, q) {
+			return &reply, nil
+		}
+		if network == "tcp" {
+			return nil, fault.New(fault.Network, "look up a name: the name server answers another question")
+		}
+	}
+}
+
+// question makes a query with a random identifier.
+func question(q query) (id uint16, msg []byte, err error) {
+	name, err := dnsmessage.NewName(q.name)
+	if err != nil {
+		return 0, nil, errNoName
+	}
+	var b [2]byte
+	if _, err := rand.Read(b[:]); err != nil {
+		return 0, nil, fault.Wrap(fault.Local, err)
+	}
+	id = binary.BigEndian.Uint16(b[:])
+	m := dnsmessage.Message{
+		Header:    dnsmessage.Header{ID: id, RecursionDesired: true},
+		Questions: []dnsmessage.Question{{Name: name, Type: q.typ, Class: dnsmessage.ClassINET}},
+	}
+	var edns dnsmessage.ResourceHeader
+	if err := edns.SetEDNS0(udpSize, dnsmessage.RCodeSuccess, false); err != nil {
+		return 0, nil, fault.Wrap(fault.Local, err)
+	}
+	m.Additionals = []dnsmessage.Resource{{Header: edns, Body: &dnsmessage.OPTResource{}}}
+	msg, err = m.Pack()
+	if err != nil {
+		return 0, nil, errNoName // a name that DNS cannot carry
+	}
+	return id, msg, nil
+}
+
+// receive reads one message.
+func receive(conn net.Conn, network string, buf []byte) (int, error) {
+	if network == "udp" {
+		return conn.Read(buf)
+	}
+	if _, err := io.ReadFull(conn, buf[:2]); err != nil {
+		return 0, err
+	}
+	n := int(binary.BigEndian.Uint16(buf))
+	return io.ReadFull(conn, buf[:n])
+}
+
+// answers reports whether m answers the question with this identifier: who
+// does not see the question can guess the name, not the identifier and port.
+func answers(m *dnsmessage.Message, id uint16, q query) bool {
+	return m.Response && m.ID == id && len(m.Questions) == 1 &&
+		m.Questions[0].Type == q.typ && strings.EqualFold(m.Questions[0].Name.String(), q.name)
+}
+
+// systemServers reads the name servers out of resolv.conf.
+func systemServers(doc string) []string {
+	var out []string
+	for line := range strings.Lines(doc) {
+		f := strings.Fields(line)
+		if len(f) < 2 || f[0] != "nameserver" {
+			continue
+		}
+		if a, err := netip.ParseAddr(f[1]); err == nil {
+			out = append(out, netip.AddrPortFrom(a, 53).String())
+		}
+	}
+	return out
+}
