@@ -177,7 +177,8 @@ func (ch *Channel) fill(record []byte, now time.Time, writable []*Circ) (int, *s
 			return 0, s, ch.took(c, recordCells, weight, writable)
 		}
 	}
-	for n < len(record) {
+	// Urgent cells of variable length leave less than a cell's room at the end.
+	for len(record)-n >= cell.Len {
 		c := ch.sched.min()
 		if c == nil {
 			break
