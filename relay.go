@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -14,6 +15,7 @@ import (
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/pt"
 	"github.com/chivenet/chive/internal/relay"
 )
 
@@ -49,6 +51,16 @@ type RelayConfig struct {
 	IPv6Exit bool
 	// Nameservers are what an exit asks, "IP:PORT"; none: those of the system.
 	Nameservers []string
+
+	// Bridge keeps the relay out of the network's lists: only those to whom you
+	// give a line of BridgeLines know of it. ServerTransportPlugins offer other
+	// ways in: "obfs4 exec /usr/bin/obfs4proxy". ServerTransportListen says where
+	// one listens, "obfs4 IP:PORT", and ServerTransportOptions what it is told,
+	// "obfs4 iat-mode=1".
+	Bridge                 bool
+	ServerTransportPlugins []string
+	ServerTransportListen  []string
+	ServerTransportOptions []string
 
 	// MaxAdvertised bounds the bandwidth that the relay offers, in bytes a
 	// second; 0: no bound.
@@ -141,6 +153,10 @@ func (cfg *RelayConfig) inner() (relay.Config, error) {
 	if out.Advertise, err = addrPorts("Address", cfg.Address); err != nil {
 		return out, err
 	}
+	out.Bridge = cfg.Bridge
+	if err := cfg.transports(&out); err != nil {
+		return out, err
+	}
 	if len(cfg.ExitPolicy) == 0 {
 		return out, nil
 	}
@@ -161,6 +177,56 @@ func (cfg *RelayConfig) inner() (relay.Config, error) {
 		return out, err
 	}
 	out.Exit = ec
+	return out, nil
+}
+
+// transports reads the options of a bridge's transports.
+func (cfg *RelayConfig) transports(out *relay.Config) error {
+	for _, s := range cfg.ServerTransportPlugins {
+		l, err := pt.ParseTransportLine(s)
+		if err != nil {
+			return fault.New(fault.Config, "ServerTransportPlugins: %w", err)
+		}
+		out.Transports = append(out.Transports, l)
+	}
+	out.TransportListen, out.TransportOptions = map[string]netip.AddrPort{}, map[string]pt.Args{}
+	for _, s := range cfg.ServerTransportListen {
+		name, addr, _ := strings.Cut(s, " ")
+		a, err := netip.ParseAddrPort(strings.TrimSpace(addr))
+		if err != nil {
+			return fault.New(fault.Config, "ServerTransportListen: %q is not NAME IP:PORT", s)
+		}
+		out.TransportListen[name] = a
+	}
+	for _, s := range cfg.ServerTransportOptions {
+		f := strings.Fields(s)
+		if len(f) < 2 {
+			return fault.New(fault.Config, "ServerTransportOptions: %q is not NAME KEY=VALUE ...", s)
+		}
+		args := pt.Args{}
+		for _, kv := range f[1:] {
+			k, v, ok := strings.Cut(kv, "=")
+			if !ok || k == "" {
+				return fault.New(fault.Config, "ServerTransportOptions: %q is not NAME KEY=VALUE ...", s)
+			}
+			args[k] = v
+		}
+		out.TransportOptions[f[0]] = args
+	}
+	return nil
+}
+
+// BridgeLines waits until a bridge's transports listen, and returns the lines
+// that clients need, one for each way in. Run must have been called.
+func (r *Relay) BridgeLines(ctx context.Context) ([]string, error) {
+	lines, err := r.inner.BridgeLines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, l := range lines {
+		out = append(out, l.String())
+	}
 	return out, nil
 }
 

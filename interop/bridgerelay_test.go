@@ -1,13 +1,7 @@
 package interop
 
 import (
-	"bufio"
-	"fmt"
-	"io"
-	"net"
 	"net/netip"
-	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,50 +12,11 @@ import (
 	"github.com/chivenet/chive/lab/target"
 )
 
-// bridgeDir is the directory of a bridge under test: its own descriptor is its
-// own, and an authority's DirPort answers for the rest.
-type bridgeDir struct {
-	relay  atomic.Pointer[relay.Relay]
-	source netip.AddrPort
-}
-
-func (d *bridgeDir) serve(c net.Conn) {
-	defer c.Close()
-	br := bufio.NewReader(c)
-	var head strings.Builder
-	for {
-		line, err := br.ReadString('\n')
-		if err != nil || head.Len() > 4096 {
-			return
-		}
-		head.WriteString(line)
-		if strings.TrimSpace(line) == "" {
-			break
-		}
-	}
-	if strings.HasPrefix(head.String(), "GET /tor/server/authority") {
-		if desc := d.relay.Load().Descriptor(); desc != nil {
-			fmt.Fprintf(c, "HTTP/1.0 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(desc.Text), desc.Text)
-		} else {
-			io.WriteString(c, "HTTP/1.0 404 Not found\r\n\r\n")
-		}
-		return
-	}
-	up, err := net.Dial("tcp", d.source.String())
-	if err != nil {
-		return
-	}
-	defer up.Close()
-	io.WriteString(up, head.String())
-	io.Copy(c, up)
-}
-
 // startBridge runs a Chive bridge beside a network of C tor, and returns its
 // bridge lines: a plain one and one for each transport.
 func startBridge(t *testing.T, nw *ctor.Network, plugins ...string) (*relay.Relay, map[string]pt.BridgeLine) {
 	t.Helper()
-	d := &bridgeDir{source: nw.Authorities()[0].DirPort}
-	cfg := relay.Config{Nickname: "chivebridge", Bridge: true, AssumeReachable: true, Dir: d.serve, TransportListen: map[string]netip.AddrPort{}}
+	cfg := relay.Config{Nickname: "chivebridge", Bridge: true, AssumeReachable: true, TransportListen: map[string]netip.AddrPort{}}
 	for _, s := range plugins {
 		l, err := pt.ParseTransportLine(s)
 		if err != nil {
@@ -73,7 +28,6 @@ func startBridge(t *testing.T, nw *ctor.Network, plugins ...string) (*relay.Rela
 		}
 	}
 	r := startRelay(t, nw, cfg)
-	d.relay.Store(r)
 	lines := map[string]pt.BridgeLine{"plain": {Addr: r.Addrs()[0], Fingerprint: r.Target().RSA}}
 	list, err := r.BridgeLines(bounded(t, 30*time.Second))
 	if err != nil {

@@ -70,6 +70,19 @@ SIGTERM and SIGINT let open circuits go on for --shutdown-wait and then end; a s
 		rsa, ed := r.Fingerprint()
 		fmt.Fprintln(c.OutOrStdout(), "fingerprint", rsa, ed)
 		fmt.Fprintln(c.OutOrStdout(), "ready")
+		if cfg.Bridge {
+			ctx, cancel := context.WithCancel(c.Context())
+			defer cancel()
+			go func() {
+				lines, err := r.BridgeLines(ctx)
+				if err != nil && ctx.Err() == nil {
+					log.Error("a transport of this bridge cannot be used", "error", err)
+				}
+				for _, l := range lines {
+					fmt.Fprintln(c.OutOrStdout(), "bridge", l)
+				}
+			}()
+		}
 		return runRelay(c.Context(), r)
 	}
 	return c
@@ -110,6 +123,10 @@ func relayFlags(fs *pflag.FlagSet, cfg *chive.RelayConfig, s *daemon.Settings) {
 	fs.BoolVar(&cfg.ExitPrivate, "exit-private", false, "do not refuse private networks before the exit policy")
 	fs.BoolVar(&cfg.IPv6Exit, "ipv6-exit", false, "let streams out to IPv6 addresses too")
 	fs.StringSliceVar(&cfg.Nameservers, "nameserver", nil, "`ADDR` of a name server, IP:PORT (default: those of the system)")
+	fs.BoolVar(&cfg.Bridge, "bridge", false, "be a bridge: a relay that is in no list; standard output has a line \"bridge LINE\" for each way in")
+	fs.StringArrayVar(&cfg.ServerTransportPlugins, "transport-plugin", nil, "`LINE` of a bridge's transport: 'obfs4 exec /usr/bin/obfs4proxy'; may be repeated")
+	fs.StringArrayVar(&cfg.ServerTransportListen, "transport-listen", nil, "`LINE` that says where a transport listens: 'obfs4 IP:PORT'; may be repeated")
+	fs.StringArrayVar(&cfg.ServerTransportOptions, "transport-options", nil, "`LINE` of what a transport is told: 'obfs4 KEY=VALUE ...'; may be repeated")
 	fs.Uint64Var(&cfg.MaxAdvertised, "max-advertised", 0, "`BYTES` a second that the relay offers at most (0: no bound)")
 	fs.BoolVar(&cfg.AssumeReachable, "assume-reachable", false, "publish without testing the ORPort")
 	fs.DurationVar(&cfg.ShutdownWait, "shutdown-wait", 0, "`TIME` that circuits may go on after SIGTERM (0: 30s, negative: none)")

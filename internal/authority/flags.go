@@ -58,8 +58,9 @@ func (c *FlagConfig) setDefaults() {
 // RELAY_REQUIRED_MIN_BANDWIDTH, 75 kB).
 const minBandwidthKB = 75
 
-// maxBelievable caps the bandwidth that a relay claims, in kilobytes a second.
-const maxBelievable = 10 << 20 / 1000
+// maxBelievable caps the bandwidth that a relay claims, in bytes a second (C
+// tor's DEFAULT_MAX_BELIEVABLE_BANDWIDTH).
+const maxBelievable = 10_000_000
 
 // staleAfter is the age from which a descriptor is StaleDesc.
 const staleAfter = 18 * time.Hour

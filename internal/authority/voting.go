@@ -139,7 +139,7 @@ func hasKey[K comparable, V any](m map[K]V, k K) bool { _, ok := m[k]; return ok
 // claimed returns the bandwidth that a relay claims, as far as it is believed,
 // in kilobytes a second.
 func claimed(d *netdoc.RouterDesc) uint32 {
-	return uint32(min(d.BandwidthRate, d.BandwidthObserved, 10<<20) / 1000)
+	return uint32(min(d.BandwidthRate, d.BandwidthObserved, maxBelievable) / 1000)
 }
 
 // runningLocked reports whether a relay is taken to be running.

@@ -102,7 +102,7 @@ func (c *Config) Check() error {
 	if _, ok := first4(c.advertised()); !ok {
 		return fault.New(fault.Config, "relay: no IPv4 address: a relay needs one that others can reach")
 	}
-	if c.Bridge && c.Dir == nil {
+	if c.Bridge && c.NoDir {
 		return fault.New(fault.Config, "relay: a bridge has to serve the directory: its clients have no other")
 	}
 	if c.Bridge && c.Exit != nil {

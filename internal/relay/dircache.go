@@ -14,24 +14,38 @@ import (
 
 // dirCache is what a relay serves of the directory to clients: the
 // microdescriptor consensus, the authorities' certificates and the
-// microdescriptors, as its own directory client has verified them. Whoever asks
-// for other documents is told that they are not here.
+// microdescriptors, as its own directory client has verified them, and its own
+// descriptor, which a bridge's clients need. Whoever asks for other documents is
+// told that they are not here.
 type dirCache struct {
 	docs   dirserver.Memory
 	server *dirserver.Server
 	log    *slog.Logger
 	dir    func() *netdir.Directory
+	own    func() *netdoc.RouterDesc // nil before the first was made
 }
 
-func newDirCache(log *slog.Logger, dir func() *netdir.Directory) *dirCache {
-	c := &dirCache{log: log, dir: dir}
-	c.server = dirserver.New(dirserver.Config{Docs: &c.docs, Log: log})
+func newDirCache(log *slog.Logger, dir func() *netdir.Directory, own func() *netdoc.RouterDesc) *dirCache {
+	c := &dirCache{log: log, dir: dir, own: own}
+	c.server = dirserver.New(dirserver.Config{Docs: &c.docs, Log: log, Extra: c.ownDescriptor})
 	return c
 }
 
 // serve answers a directory stream.
 func (c *dirCache) serve(conn net.Conn) {
 	c.server.ServeConn(context.Background(), conn, dirserver.Peer{Tunnelled: true})
+}
+
+// ownDescriptor answers the request for the relay's own descriptor (dir-spec,
+// "/tor/server/authority").
+func (c *dirCache) ownDescriptor(_ context.Context, _ dirserver.Peer, r *dirserver.Request) *dirserver.Response {
+	if r.Method != "GET" || r.Path != "/tor/server/authority" {
+		return nil
+	}
+	if d := c.own(); d != nil {
+		return dirserver.OK(d.Text, 0)
+	}
+	return dirserver.Short(404, "Not found")
 }
 
 // KeepConsensus implements dirclient.Keeper. Microdescriptors that only the

@@ -11,11 +11,13 @@ import (
 	"testing"
 
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netdoc"
 )
 
 // TestDirCache asks for what was kept, and for what was not.
 func TestDirCache(t *testing.T) {
-	c := newDirCache(slog.New(slog.DiscardHandler), func() *netdir.Directory { return nil })
+	var own *netdoc.RouterDesc
+	c := newDirCache(slog.New(slog.DiscardHandler), func() *netdir.Directory { return nil }, func() *netdoc.RouterDesc { return own })
 	text := []byte("onion-key\nntor-onion-key AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA\n")
 	want := bytes.Clone(text)
 	digest := sha256.Sum256(text)
@@ -39,9 +41,13 @@ func TestDirCache(t *testing.T) {
 	if got := ask("/tor/micro/d/" + base64.RawStdEncoding.EncodeToString(digest[:])); !strings.Contains(got, " 200 ") || !strings.HasSuffix(got, string(want)) {
 		t.Errorf("a microdescriptor that was kept: %q", got)
 	}
-	for _, path := range []string{"/tor/status-vote/current/consensus-microdesc", "/tor/micro/d/" + strings.Repeat("A", 43), "/tor/server/all"} {
+	for _, path := range []string{"/tor/status-vote/current/consensus-microdesc", "/tor/micro/d/" + strings.Repeat("A", 43), "/tor/server/all", "/tor/server/authority"} {
 		if got := ask(path); !strings.Contains(got, " 404 ") {
 			t.Errorf("%s: %q, want 404", path, got)
 		}
+	}
+	own = &netdoc.RouterDesc{Text: []byte("router x\n")}
+	if got := ask("/tor/server/authority"); !strings.Contains(got, " 200 ") || !strings.HasSuffix(got, "router x\n") {
+		t.Errorf("its own descriptor: %q", got)
 	}
 }

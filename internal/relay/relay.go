@@ -148,7 +148,7 @@ func (r *Relay) wire() (err error) {
 	}
 	var keeper dirclient.Keeper
 	if r.cfg.Dir == nil && !r.cfg.NoDir {
-		c := newDirCache(r.log, r.Directory)
+		c := newDirCache(r.log, r.Directory, r.Descriptor)
 		r.cfg.Dir, keeper = c.serve, c
 	}
 	r.exit, err = exit.New(r.cfg.Exit, r.cfg.Dir, exit.Options{Log: r.log, Now: time.Now, Own: own, Stats: &r.stats.Exit})

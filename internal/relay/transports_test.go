@@ -49,7 +49,7 @@ func TestCheckTransports(t *testing.T) {
 		t.Error(err)
 	}
 	for name, spoil := range map[string]func(*Config){
-		"no directory":       func(c *Config) { c.Dir = nil },
+		"no directory":       func(c *Config) { c.NoDir = true },
 		"no bridge":          func(c *Config) { c.Bridge = false },
 		"a running proxy":    func(c *Config) { c.Transports[1].Path = "" },
 		"a transport twice":  func(c *Config) { c.Transports[1].Transports = []string{"b"} },
