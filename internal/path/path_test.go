@@ -406,7 +406,7 @@ func TestListedBridge(t *testing.T) {
 		}
 	}
 	bridge.Complete = false
-	refuses(t, &Config{}, d, manager(t, d, guard.Filter{}, bridge), Spec{Dests: web}, "descriptor is missing")
+	refuses(t, &Config{}, d, manager(t, d, guard.Filter{}, bridge), Spec{Dests: web}, "without microdescriptor")
 }
 
 func TestResolvePolicy(t *testing.T) {
