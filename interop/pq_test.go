@@ -107,15 +107,17 @@ func pqCircuits(t *testing.T, ctx context.Context, nw *lab.Network) {
 	for _, k := range []struct {
 		name, want string
 		policy     circuit.PQPolicy
+		rekey      bool // carriage B wherever a hop is protected, the first too
 		path       []string
 		count      int
 	}{
-		{"mixed", "pq768/A none pq768/B", circuit.PQRequireOne, []string{"chiverelay0", "relay0", "chiveexit0"}, 100},
-		{"all", "pq768/A pq768/A pq768/A", circuit.PQRequireAll, []string{"chiverelay0", "chiverelay1", "chiveexit0"}, 20},
+		{"mixed", "pq768/A none pq768/B", circuit.PQRequireOne, false, []string{"chiverelay0", "relay0", "chiveexit0"}, 100},
+		{"mixed, rekeyed", "pq768/B none pq768/B", circuit.PQRequireOne, true, []string{"chiverelay0", "relay0", "chiveexit0"}, 100},
+		{"all", "pq768/A pq768/A pq768/A", circuit.PQRequireAll, false, []string{"chiverelay0", "chiverelay1", "chiveexit0"}, 20},
 	} {
 		ok := 0
 		for i := range k.count {
-			if err := c.fetch(ctx, dir, nw, k.policy, k.path, k.want); err != nil {
+			if err := c.fetch(ctx, dir, nw, k.policy, k.rekey, k.path, k.want); err != nil {
 				t.Errorf("%s, circuit %d: %v", k.name, i+1, err)
 				continue
 			}
@@ -158,7 +160,7 @@ func (c *pqBuilder) ReportDir(ident.RelayID, dirclient.Purpose, error) {}
 
 // fetch builds one circuit, holds its hops to what is wanted, and makes a
 // request over it.
-func (c *pqBuilder) fetch(ctx context.Context, dir *netdir.Directory, nw *lab.Network, policy circuit.PQPolicy, names []string, want string) error {
+func (c *pqBuilder) fetch(ctx context.Context, dir *netdir.Directory, nw *lab.Network, policy circuit.PQPolicy, rekey bool, names []string, want string) error {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
 	r := &circuit.Route{Options: circuit.HopOptions{Congestion: true, CGO: true}, Strict: policy.Strict()}
@@ -176,6 +178,11 @@ func (c *pqBuilder) fetch(ctx context.Context, dir *netdir.Directory, nw *lab.Ne
 	var err error
 	if r.Protect, err = policy.Plan(handshake.PQ768, r.Targets); err != nil {
 		return err
+	}
+	for i := range r.Protect {
+		if rekey && !r.Protect[i].IsZero() {
+			r.Protect[i].Carriage = handshake.CarriageB
+		}
 	}
 	ch, err := c.chans.Get(ctx, r.Targets[0])
 	if err != nil {
@@ -339,10 +346,8 @@ func silent(t *testing.T, dir string) func() {
 				t.Error(err)
 				continue
 			}
-			for line := range strings.Lines(string(b[mark:])) {
-				if strings.Contains(line, "[warn]") || strings.Contains(line, "[err]") {
-					t.Errorf("%s: %s", filepath.Base(filepath.Dir(l)), line)
-				}
+			for _, line := range ctor.Warnings(string(b[mark:])) {
+				t.Errorf("%s: %s", filepath.Base(filepath.Dir(l)), line)
 			}
 		}
 	}

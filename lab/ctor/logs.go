@@ -45,9 +45,25 @@ func (n *Node) LogSize() (int64, error) {
 // Warnings returns the warnings and errors that the node has logged after the
 // first from bytes, other than those that any private network gives. Violations of the
 // protocol by peers are among them: ProtocolWarnings is on.
-func (n *Node) Warnings(from int64) ([]string, error) {
+func (n *Node) Warnings(from int64) ([]string, error) { return n.Log(from, unexpected()) }
+
+// Warnings returns the warnings and errors of a log's text, as Node.Warnings does.
+func Warnings(text string) []string {
+	var out []string
+	match := unexpected()
+	for line := range strings.Lines(text) {
+		if match(line) {
+			out = append(out, strings.TrimSpace(line))
+		}
+	}
+	return out
+}
+
+// unexpected returns a function that is to see a log's lines in their order,
+// and tells which are worth a word.
+func unexpected() func(line string) bool {
 	turned := false
-	return n.Log(from, func(line string) bool {
+	return func(line string) bool {
 		if turned {
 			if turned = false; strings.Contains(line, afterwards) {
 				return false
@@ -66,7 +82,7 @@ func (n *Node) Warnings(from int64) ([]string, error) {
 			}
 		}
 		return true
-	})
+	}
 }
 
 // Log returns the lines that the node has logged after the first from bytes and
