@@ -56,8 +56,7 @@ func TestPostQuantumMixed(t *testing.T) {
 	}()
 	defer silent(t, filepath.Join(nw.Dir, "tor"))()
 	t.Run("circuits", func(t *testing.T) { pqCircuits(t, ctx, nw) })
-	// Chive's relays are no directory caches yet, which guards have to be: here
-	// the guard is C tor.
+	// Here the guard is C tor's relay: a first hop that knows nothing of it.
 	for _, c := range []struct {
 		name, want string
 		policy     chive.PQPolicy
