@@ -26,8 +26,8 @@ var expected = []string{
 	"Bw Weight Failure for Case",                // so few relays cannot be balanced
 }
 
-// A stock client of a small network itself tries, now and then, a path that
-// turns back; the relay that refuses it says two things about it.
+// In a small network somebody tries, now and then, a path that turns back; who
+// it is has not been traced. The relay that refuses it says two things about it.
 const (
 	turnsBack  = "Client asked me to extend back to the previous hop"
 	afterwards = "connection_edge_process_relay_cell (away from origin) failed"
