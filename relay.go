@@ -4,8 +4,10 @@ import (
 	"context"
 	"log/slog"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,9 +32,16 @@ type RelayConfig struct {
 	// Logger receives what the relay has to say; nil is silence.
 	Logger *slog.Logger
 
-	Nickname string   // 1 to 19 letters and digits
-	Contact  string   // how operators of the network reach you
-	Family   []string // your other relays: "$FINGERPRINT"
+	Nickname string // 1 to 19 letters and digits
+	Contact  string // how operators of the network reach you
+
+	// Family are your other relays, by fingerprint, and FamilyFile has more of
+	// them, between white space and commas. FamilyIDs are your families by key
+	// (MakeFamilyKey), whose files are below "keys" in DataDir; "*" is every one
+	// there.
+	Family     []string
+	FamilyFile string
+	FamilyIDs  []string
 
 	// ORPort are the addresses to listen at, "IP:PORT" or "PORT" for all of
 	// IPv4. Port 0 picks one.
@@ -120,7 +129,8 @@ func lockRelay(dir string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// Check reports the first option that NewRelay would refuse. It opens nothing.
+// Check reports the first option that NewRelay would refuse. It reads the files
+// that options name, and opens nothing else.
 func (cfg *RelayConfig) Check() error {
 	inner, err := cfg.inner()
 	if err != nil {
@@ -131,7 +141,7 @@ func (cfg *RelayConfig) Check() error {
 
 func (cfg *RelayConfig) inner() (relay.Config, error) {
 	out := relay.Config{
-		DataDir: cfg.DataDir, Log: cfg.Logger, Nickname: cfg.Nickname, Contact: cfg.Contact, Family: cfg.Family,
+		DataDir: cfg.DataDir, Log: cfg.Logger, Nickname: cfg.Nickname, Contact: cfg.Contact, Family: cfg.Family, FamilyIDs: cfg.FamilyIDs,
 		MaxAdvertised: cfg.MaxAdvertised, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: moduleVersion(),
 	}
 	network := cfg.Network
@@ -139,6 +149,17 @@ func (cfg *RelayConfig) inner() (relay.Config, error) {
 		network = PublicNetwork()
 	}
 	out.Network = network.dir
+	if cfg.FamilyFile != "" {
+		text, err := os.ReadFile(cfg.FamilyFile)
+		if err != nil {
+			return out, fault.New(fault.Config, "family file: %w", err)
+		}
+		more, err := relay.ParseFamilyList(string(text))
+		if err != nil {
+			return out, err
+		}
+		out.Family = append(slices.Clip(out.Family), more...)
+	}
 	for _, s := range cfg.ORPort {
 		if _, err := strconv.ParseUint(s, 10, 16); err == nil {
 			s = "0.0.0.0:" + s

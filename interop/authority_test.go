@@ -29,7 +29,7 @@ import (
 // waits for relays.
 var (
 	warning         = regexp.MustCompile(`(?m)^.*\[(?:warn|err)\].*$`)
-	expectedWarning = regexp.MustCompile(`You have used DirAuthority|TestingTorNetwork is set|disabled SafeLogging|giving Tor only an IP address|extend back to the previous hop|to open a stream from unknown relay|connection_edge_process_relay_cell \(away from origin\) failed|No available nodes|_HSLayer2Nodes|running Tor as root|http status code 404 \("Not found"\)|V3AuthVotingInterval is very low|Cannot open fingerprint file|SR state|sr-state|Bw Weight Failure|bad valid-after time|enough votes to generate|Not enough info to publish|Failed to choose an exit|Unable to stat resolver|nameservers|Parsing GEOIP|relative path|My IP address|in a non-anonymous|Consensus with empty bandwidth|haven't got enough|missing from the consensus|at end of tor reset`)
+	expectedWarning = regexp.MustCompile(`You have used DirAuthority|TestingTorNetwork is set|disabled SafeLogging|giving Tor only an IP address|extend back to the previous hop|to open a stream from unknown relay|connection_edge_process_relay_cell \(away from origin\) failed|No available nodes|_HSLayer2Nodes|running Tor as root|http status code 404 \("Not found"\)|V3AuthVotingInterval is very low|Cannot open fingerprint file|SR state|sr-state|Bw Weight Failure|bad valid-after time|enough votes to generate|Not enough info to publish|Failed to choose an exit|Unable to stat resolver|nameservers|Parsing GEOIP|relative path|My IP address|in a non-anonymous|Consensus with empty bandwidth|haven't got enough|missing from the consensus|at end of tor reset|FamilyId was configured, but MyFamily was not`)
 )
 
 // noWarnings fails for every warning in a tor's log that is not expected.
@@ -194,17 +194,23 @@ for arg in sys.argv[1:]:
 print(n)
 `
 
-// useStem has stem validate every document that an authority serves.
-func (an *authorityNet) useStem() {
-	t := an.t
-	python, err := "", error(nil)
+// stemPython is the Python that has stem.
+func stemPython(t *testing.T) (python string) {
+	t.Helper()
+	var err error
 	for _, p := range []string{"python3", "/usr/bin/python3"} { // the system's may be hidden by another that lacks stem
 		if err = exec.Command(p, "-c", "import stem").Run(); err == nil {
-			python = p
-			break
+			return p
 		}
 	}
 	labtest.Need(t, "stem", err)
+	return ""
+}
+
+// useStem has stem validate every document that an authority serves.
+func (an *authorityNet) useStem() {
+	t := an.t
+	python := stemPython(t)
 	base := "http://" + an.net.Authorities[0].DirPort.String()
 	fetch := func(path string) []byte {
 		res, err := http.Get(base + path)
@@ -237,8 +243,13 @@ func (an *authorityNet) useStem() {
 		"microdescriptor 1.0":                      "/tor/micro/d/" + strings.Join(digests, "-"),
 	} {
 		file := filepath.Join(dir, strings.ReplaceAll(kind, " ", "-"))
-		if err := os.WriteFile(file, fetch(path), 0o600); err != nil {
+		text := fetch(path)
+		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
+		}
+		// Every relay has a family key.
+		if n := bytes.Count(text, []byte("\nfamily-ids ed25519:")); strings.HasPrefix(kind, "microdescriptor") && n < 5 {
+			t.Errorf("family-ids in %d microdescriptors", n)
 		}
 		args = append(args, kind+"="+file)
 	}

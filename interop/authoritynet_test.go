@@ -21,6 +21,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/relay"
 	"github.com/chivenet/chive/lab/ctor"
 	"github.com/chivenet/chive/lab/labtest"
 )
@@ -239,6 +240,15 @@ func (an *authorityNet) startRelays(relays, exits int) {
 			name = fmt.Sprintf("exit%d", i-relays)
 			policy = []string{"ExitRelay 1", "ExitPolicy accept *:*", "ExitPolicyRejectPrivate 0", "ExitPolicyRejectLocalInterfaces 0"}
 		}
+		keys := filepath.Join(an.dir, name, "keys")
+		if err := os.MkdirAll(keys, 0o700); err != nil {
+			an.t.Fatal(err)
+		}
+		id, err := relay.MakeFamilyKey(filepath.Join(keys, "lab"))
+		if err != nil {
+			an.t.Fatal(err)
+		}
+		policy = append(policy, "FamilyId "+id)
 		an.startTor(name, append(relayLines(name, freePort(an.t)), policy...))
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -33,6 +34,9 @@ func startRelay(t *testing.T, nw *ctor.Network, cfg relay.Config) *relay.Relay {
 	desc.Testing.VotingInterval = 10 * time.Second
 	cfg.Network = &desc
 	cfg.DataDir = t.TempDir()
+	for range cfg.FamilyIDs {
+		torFamilyKey(t, cfg.DataDir)
+	}
 	cfg.Listen = []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")}
 	cfg.ShutdownWait = -1
 	cfg.Log = slog.New(slog.NewTextHandler(t.Output(), nil)).With("relay", cfg.Nickname)
@@ -85,7 +89,8 @@ func TestRelayInCTorNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	mid := startRelay(t, nw, relay.Config{Nickname: "chivemiddle", Contact: "chive test"})
+	other := nw.Routers()[0].ID.RSA
+	mid := startRelay(t, nw, relay.Config{Nickname: "chivemiddle", Contact: "chive test", Family: []string{other.String()}, FamilyIDs: []string{"*"}})
 	policy, err := exit.ParsePolicy([]string{"accept *:*"})
 	if err != nil {
 		t.Fatal(err)
@@ -139,6 +144,16 @@ func TestRelayInCTorNetwork(t *testing.T) {
 		}
 		return true
 	})
+	// Stock authorities have read both ways to say who belongs together.
+	micro, err := ctl.GetInfo(t.Context(), "md/id/"+midID.RSA.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mine := mid.Descriptor().FamilyIDs; len(mine) != 1 || !strings.Contains(micro, "\nfamily-ids ed25519:"+mine[0].String()+"\n") ||
+		!strings.Contains(micro, "$"+other.String()) || !strings.Contains(micro, "$"+midID.RSA.String()) {
+		t.Errorf("family %v in microdescriptor %q", mine, micro)
+	}
+	validate(t, map[string][]byte{"server-descriptor 1.0": mid.Descriptor().Text})
 	tor := func(name string) *ctor.Node { return nw.Node(name) }
 	node := func(id ident.RelayID) *ctor.Node { return &ctor.Node{ID: id} }
 	for name, path := range map[string][]*ctor.Node{
@@ -248,5 +263,39 @@ func measured(t *testing.T, nw *ctor.Network, relays ...*relay.Relay) {
 		if _, err := fmt.Fprintf(f, "node_id=$%s bw=10000 nick=%s\n", r.Target().RSA, r.Status().Nickname); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// torFamilyKey has C tor make a family key for the relay of a data directory.
+func torFamilyKey(t *testing.T, dataDir string) {
+	t.Helper()
+	tor, _, err := ctor.Find("")
+	labtest.Need(t, "C tor", err)
+	keys := filepath.Join(dataDir, "keys")
+	if err := os.Mkdir(keys, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	empty := filepath.Join(dataDir, "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(tor, "--defaults-torrc", empty, "-f", empty, "--keygen-family", filepath.Join(keys, "test")).CombinedOutput(); err != nil {
+		t.Fatalf("tor --keygen-family: %v: %s", err, out)
+	}
+}
+
+// validate has stem validate documents, by kind.
+func validate(t *testing.T, docs map[string][]byte) {
+	t.Helper()
+	args := []string{"-c", stemScript}
+	for kind, text := range docs {
+		file := filepath.Join(t.TempDir(), "doc")
+		if err := os.WriteFile(file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, kind+"="+file)
+	}
+	if out, err := exec.Command(stemPython(t), args...).CombinedOutput(); err != nil {
+		t.Errorf("stem: %v: %s", err, out)
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// keysCommand makes a directory authority's keys.
+// keysCommand makes keys that no relay makes by itself.
 func keysCommand() *cobra.Command {
-	c := &cobra.Command{Use: "keys", Short: "Make a directory authority's keys", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "keys", Short: "Make a directory authority's keys, and those of a family of relays", Args: cobra.NoArgs}
 	var address, passFile string
 	var months int
 	certify := &cobra.Command{
@@ -56,8 +56,29 @@ func keysCommand() *cobra.Command {
 			return printKeys(c, k)
 		},
 	}
-	c.AddCommand(certify, show)
+	c.AddCommand(certify, show, familyKeyCommand())
 	return c
+}
+
+// familyKeyCommand makes the key of a family of relays.
+func familyKeyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "family NAME",
+		Short: "Make the key of a family of relays",
+		Long: "Make the key by which all relays of one operator say that they belong together, in the files\n" +
+			"NAME.secret_family_key and NAME.public_family_id, which C tor reads and writes too. Copy the secret file into\n" +
+			"the directory \"keys\" of every relay's data directory, and give each relay the identity that is printed.",
+		Example: "  chive keys family myrelays\n  chive relay --family-id IDENTITY ...",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := chive.MakeFamilyKey(args[0])
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "family-id = %q\n", id)
+			return err
+		},
+	}
 }
 
 func printKeys(c *cobra.Command, k *chive.AuthorityKeys) error {

@@ -117,6 +117,8 @@ func relayFlags(fs *pflag.FlagSet, cfg *chive.RelayConfig, s *daemon.Settings) {
 	fs.StringVar(&cfg.Nickname, "nickname", "Unnamed", "`NAME` of the relay: 1 to 19 letters and digits")
 	fs.StringVar(&cfg.Contact, "contact", "", "how others reach you: `TEXT`, public")
 	fs.StringSliceVar(&cfg.Family, "family", nil, "`FINGERPRINTS` of your other relays")
+	fs.StringVar(&cfg.FamilyFile, "family-file", "", "`FILE` with more of them, between white space and commas")
+	fs.StringSliceVar(&cfg.FamilyIDs, "family-id", nil, "`IDENTITIES` of your families, whose keys ('chive keys family') are in DIR/keys; * for every key there")
 	fs.StringSliceVar(&cfg.ORPort, "orport", nil, "`ADDR` to listen at: PORT or IP:PORT; more than one may be given")
 	fs.StringSliceVar(&cfg.Address, "address", nil, "`ADDR` that others reach the ORPort at, IP:PORT, when it is another one")
 	fs.StringSliceVar(&cfg.ExitPolicy, "exit-policy", nil, "`LINES` such as 'accept *:443,reject *:*', or 'default'; without any the relay is no exit")

@@ -24,9 +24,13 @@ type Config struct {
 	DataDir string // keys and directory cache; made with mode 0700
 	Log     *slog.Logger
 
-	Nickname string   // 1 to 19 letters and digits
-	Contact  string   // how to reach the operator
-	Family   []string // the operator's other relays: "$FINGERPRINT"
+	Nickname string // 1 to 19 letters and digits
+	Contact  string // how to reach the operator
+
+	// Family are the operator's other relays: "$FINGERPRINT". FamilyIDs are the
+	// families whose keys, among the relay's, vouch for it: a public key in
+	// base64, or "*" for every key that is there.
+	Family, FamilyIDs []string
 
 	// Listen are the ORPort's addresses, one of IPv4 at least; port 0 picks one.
 	Listen []netip.AddrPort
@@ -95,8 +99,13 @@ func (c *Config) Check() error {
 		return fault.New(fault.Config, "relay: %d ORPort addresses: 1 to 8 are possible", len(c.Listen))
 	}
 	for _, f := range c.Family {
-		if strings.ContainsAny(f, " \r\n") {
-			return fault.New(fault.Config, "relay: family: %q is not one fingerprint", f)
+		if _, err := familyMember(f); err != nil {
+			return err
+		}
+	}
+	for _, f := range c.FamilyIDs {
+		if _, err := familyID(f); f != allFamilies && err != nil {
+			return err
 		}
 	}
 	if _, ok := first4(c.advertised()); !ok {

@@ -18,7 +18,9 @@ const dirProtocols = "ChivePQ=1-3,8 Conflux=1 Cons=1-2 Desc=1-4 DirCache=2 FlowC
 
 // describe makes a descriptor and its extra-info document, signed.
 func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, error) {
+	live := r.live.Load()
 	keys := r.keys.Desc()
+	keys.FamilyCerts = live.family.certs(keys.Ed, now)
 	extra, err := (&netdoc.ExtraInfo{Nickname: r.cfg.Nickname, Published: now, Stats: r.bandwidth.stats()}).Sign(rand.Reader, keys, now)
 	if err != nil {
 		return nil, nil, fault.New(fault.KindOf(err), "extra-info document: %w", err)
@@ -41,7 +43,7 @@ func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, 
 		BandwidthRate: rate, BandwidthBurst: rate, BandwidthObserved: observed,
 		HasExtraInfo: true, ExtraInfo: extra.Digest, ExtraInfoSHA256: extra.SHA256,
 		TunnelledDir: r.cfg.Dir != nil, HSDir: false,
-		Contact: r.cfg.Contact, Family: r.cfg.Family,
+		Contact: live.cfg.Contact, Family: r.familyList(live.family),
 		Policy: only4(policy), Policy6: policy.Summarize(true),
 	}
 	for _, a := range addrs {
@@ -57,6 +59,15 @@ func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, 
 		return nil, nil, fault.New(fault.Config, "server descriptor: %d bytes are more than the %d that authorities take: shorten the exit policy or the family", len(signed.Text), maxDescriptor)
 	}
 	return signed, extra, nil
+}
+
+// familyList is the list of relays that the descriptor names, unless the
+// consensus says that family keys are enough.
+func (r *Relay) familyList(f *family) []string {
+	if d := r.dirs.Directory(); d != nil && d.Param("publish-family-list", 1, 0, 1) == 0 {
+		return nil
+	}
+	return f.list
 }
 
 // maxDescriptor is the size of a descriptor that C tor's authorities accept.

@@ -25,7 +25,8 @@ import (
 
 // Relay is a running relay.
 type Relay struct {
-	cfg     Config
+	cfg     Config // as it was at the start
+	live    atomic.Pointer[live]
 	log     *slog.Logger
 	keys    *Keys
 	started time.Time
@@ -69,6 +70,11 @@ func New(cfg Config) (*Relay, error) {
 		return nil, err
 	}
 	r := &Relay{cfg: cfg, log: cfg.Log, keys: keys, started: now}
+	fam, err := loadFamily(keys.dir, keys.ID.RSA, cfg.Family, cfg.FamilyIDs)
+	if err != nil {
+		return nil, err
+	}
+	r.live.Store(&live{cfg: cfg, family: fam})
 	if err := r.listen(); err != nil {
 		return nil, err
 	}
