@@ -71,6 +71,10 @@ type RelayConfig struct {
 	ServerTransportListen  []string
 	ServerTransportOptions []string
 
+	// BandwidthRate bounds what all links together read, and what they write, in
+	// bytes a second; 0: no bound. BandwidthBurst, in bytes, may come at once; 0:
+	// as much as in a second.
+	BandwidthRate, BandwidthBurst uint64
 	// MaxAdvertised bounds the bandwidth that the relay offers, in bytes a
 	// second; 0: no bound.
 	MaxAdvertised uint64
@@ -142,7 +146,7 @@ func (cfg *RelayConfig) Check() error {
 func (cfg *RelayConfig) inner() (relay.Config, error) {
 	out := relay.Config{
 		DataDir: cfg.DataDir, Log: cfg.Logger, Nickname: cfg.Nickname, Contact: cfg.Contact, Family: cfg.Family, FamilyIDs: cfg.FamilyIDs,
-		MaxAdvertised: cfg.MaxAdvertised, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: moduleVersion(),
+		Rate: cfg.BandwidthRate, Burst: cfg.BandwidthBurst, MaxAdvertised: cfg.MaxAdvertised, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: moduleVersion(),
 	}
 	network := cfg.Network
 	if network == nil {

@@ -129,6 +129,8 @@ func relayFlags(fs *pflag.FlagSet, cfg *chive.RelayConfig, s *daemon.Settings) {
 	fs.StringArrayVar(&cfg.ServerTransportPlugins, "transport-plugin", nil, "`LINE` of a bridge's transport: 'obfs4 exec /usr/bin/obfs4proxy'; may be repeated")
 	fs.StringArrayVar(&cfg.ServerTransportListen, "transport-listen", nil, "`LINE` that says where a transport listens: 'obfs4 IP:PORT'; may be repeated")
 	fs.StringArrayVar(&cfg.ServerTransportOptions, "transport-options", nil, "`LINE` of what a transport is told: 'obfs4 KEY=VALUE ...'; may be repeated")
+	fs.Uint64Var(&cfg.BandwidthRate, "bandwidth-rate", 0, "`BYTES` a second that all links together may read, and write (0: no bound)")
+	fs.Uint64Var(&cfg.BandwidthBurst, "bandwidth-burst", 0, "`BYTES` that may come at once (0: as much as in a second)")
 	fs.Uint64Var(&cfg.MaxAdvertised, "max-advertised", 0, "`BYTES` a second that the relay offers at most (0: no bound)")
 	fs.BoolVar(&cfg.AssumeReachable, "assume-reachable", false, "publish without testing the ORPort")
 	fs.DurationVar(&cfg.ShutdownWait, "shutdown-wait", 0, "`TIME` that circuits may go on after SIGTERM (0: 30s, negative: none)")

@@ -14,7 +14,8 @@ import (
 type bandwidth struct {
 	mu      sync.Mutex // guards what follows
 	started bool
-	last    [2]uint64                 // counters at the last sample: read, written
+	when    time.Time                 // of the last sample
+	last    [2]uint64                 // counters then: read, written
 	window  [2][observeSeconds]uint64 // of the last seconds, a ring
 	sum     [2]uint64
 	at      int
@@ -37,8 +38,38 @@ func (b *bandwidth) sample(now time.Time, read, written uint64) {
 	defer b.mu.Unlock()
 	counters := [2]uint64{read, written}
 	if !b.started {
-		b.started, b.day, b.last = true, now, counters
+		b.started, b.last, b.when = true, counters, now
+		if b.day.IsZero() {
+			b.day = now
+		}
 		return
+	}
+	b.turn(now)
+	var fresh [2]uint64
+	for i, v := range counters {
+		fresh[i] = v - b.last[i]
+		b.today[i] += fresh[i]
+	}
+	b.last = counters
+	// After a second that came late, what it brought is spread over the time
+	// that it took: a machine that was held up has not carried more by it.
+	seconds := uint64(max(now.Sub(b.when).Round(time.Second)/time.Second, 1))
+	b.when = now
+	for k := range min(seconds, observeSeconds) {
+		for i, n := range fresh {
+			part := n*(k+1)/seconds - n*k/seconds
+			b.sum[i] += part - b.window[i][b.at]
+			b.window[i][b.at] = part
+			b.best[i][0] = max(b.best[i][0], b.sum[i])
+		}
+		b.at = (b.at + 1) % observeSeconds
+	}
+}
+
+// turn begins new days. The caller holds mu.
+func (b *bandwidth) turn(now time.Time) {
+	if now.Sub(b.day) > 2*observeDays*historyDay {
+		b.day = now.Add(-2 * observeDays * historyDay) // nothing is left of before
 	}
 	for now.Sub(b.day) >= historyDay {
 		b.day = b.day.Add(historyDay)
@@ -52,15 +83,6 @@ func (b *bandwidth) sample(now time.Time, read, written uint64) {
 			b.today[i] = 0
 		}
 	}
-	for i, v := range counters {
-		n := v - b.last[i]
-		b.last[i] = v
-		b.sum[i] += n - b.window[i][b.at]
-		b.window[i][b.at] = n
-		b.best[i][0] = max(b.best[i][0], b.sum[i])
-		b.today[i] += n
-	}
-	b.at = (b.at + 1) % observeSeconds
 }
 
 // Observed returns the bytes a second that the relay has shown to carry: the

@@ -47,6 +47,10 @@ type Config struct {
 	// Exit lets streams out; nil: the relay is no exit.
 	Exit *exit.Config
 
+	// Rate bounds what all links together read, and what they write, in bytes a
+	// second; Burst is how much may come at once, in bytes. Zero: no bound, and
+	// as much as Rate.
+	Rate, Burst uint64
 	// MaxAdvertised bounds the bandwidth that the descriptor says, in bytes a
 	// second; zero: no bound.
 	MaxAdvertised uint64
@@ -97,6 +101,9 @@ func (c *Config) Check() error {
 		return fault.New(fault.Config, "relay: the contact must be one line")
 	case len(c.Listen) == 0 || len(c.Listen) > 8:
 		return fault.New(fault.Config, "relay: %d ORPort addresses: 1 to 8 are possible", len(c.Listen))
+	}
+	if err := c.checkRates(); err != nil {
+		return err
 	}
 	for _, f := range c.Family {
 		if _, err := familyMember(f); err != nil {

@@ -32,15 +32,11 @@ func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, 
 	if r.cfg.Dir != nil {
 		proto = dirProtocols
 	}
-	rate := r.cfg.MaxAdvertised
-	if rate == 0 {
-		rate = 1 << 30 // C tor's default: no limit in practice
-	}
-	observed := min(r.bandwidth.Observed(), rate)
+	rate, burst := live.cfg.advertisedBandwidth()
 	d := &netdoc.RouterDesc{
 		Nickname: r.cfg.Nickname, Addr: main.Addr(), ORPort: main.Port(), DirPort: r.cfg.DirPort,
 		Platform: r.cfg.platform(), Proto: proto, Published: now, Uptime: uint64(now.Sub(r.started) / time.Second),
-		BandwidthRate: rate, BandwidthBurst: rate, BandwidthObserved: observed,
+		BandwidthRate: rate, BandwidthBurst: burst, BandwidthObserved: min(r.bandwidth.Observed(), rate),
 		HasExtraInfo: true, ExtraInfo: extra.Digest, ExtraInfoSHA256: extra.SHA256,
 		TunnelledDir: r.cfg.Dir != nil, HSDir: false,
 		Contact: live.cfg.Contact, Family: r.familyList(live.family),

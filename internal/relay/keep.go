@@ -38,6 +38,7 @@ func (r *Relay) consensus(d *netdir.Directory) {
 const (
 	memoryInterval = 250 * time.Millisecond
 	keyInterval    = time.Hour
+	saveInterval   = 10 * time.Minute
 )
 
 // housekeep does what is due now and then, until ctx is done.
@@ -48,6 +49,8 @@ func (r *Relay) housekeep(ctx context.Context) {
 	defer memory.Stop()
 	keys := time.NewTicker(keyInterval)
 	defer keys.Stop()
+	save := time.NewTicker(saveInterval)
+	defer save.Stop()
 	for n := 0; ; {
 		select {
 		case <-ctx.Done():
@@ -63,6 +66,10 @@ func (r *Relay) housekeep(ctx context.Context) {
 			}
 		case now := <-keys.C:
 			r.renewKeys(now)
+		case now := <-save.C:
+			if err := r.bandwidth.save(r.cfg.DataDir, now); err != nil {
+				r.log.Warn("what the relay has measured of its bandwidth is not on the disk", "err", err)
+			}
 		}
 	}
 }

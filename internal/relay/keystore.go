@@ -64,23 +64,30 @@ func (d keyDir) read(name string) ([]byte, error) {
 	return b, nil
 }
 
-// write replaces a file as a whole: after a crash or on a full disk there is
-// the old file or the new one, never a part.
 func (d keyDir) write(name string, b []byte) error {
-	f, err := os.CreateTemp(string(d), "."+name+"-*")
-	if err != nil {
+	if err := replaceFile(string(d), name, b); err != nil {
 		return fault.New(fault.Local, "keys: %w", err)
+	}
+	return nil
+}
+
+// replaceFile replaces a file as a whole: after a crash or on a full disk there
+// is the old file or the new one, never a part.
+func replaceFile(folder, name string, b []byte) error {
+	f, err := os.CreateTemp(folder, "."+name+"-*")
+	if err != nil {
+		return fault.Wrap(fault.Local, err)
 	}
 	_, err = f.Write(b)
 	err = errors.Join(err, f.Sync(), f.Close())
 	if err == nil {
-		err = os.Rename(f.Name(), d.path(name))
+		err = os.Rename(f.Name(), filepath.Join(folder, name))
 	}
 	if err != nil {
 		os.Remove(f.Name())
-		return fault.New(fault.Local, "keys: write %s: %w", name, err)
+		return fault.New(fault.Local, "write %s: %w", name, err)
 	}
-	if dir, err := os.Open(string(d)); err == nil { // make the rename last
+	if dir, err := os.Open(folder); err == nil { // make the rename last
 		_ = dir.Sync() // not every file system can
 		dir.Close()
 	}

@@ -130,6 +130,11 @@ func TestObservedBandwidth(t *testing.T) {
 	if got := b.Observed(); got != 3000 {
 		t.Errorf("%d: the best ten seconds of each direction count", got)
 	}
+	now = now.Add(19 * time.Second) // the machine was held up for 20 seconds
+	step(60000, 60000, 1)
+	if got := b.Observed(); got != (5*5000+5*3000)/10 {
+		t.Errorf("%d: what comes late is spread over the time that it took", got)
+	}
 	if b.stats() != nil && len(b.stats()) > 0 {
 		t.Error("history of a day that is not over")
 	}

@@ -81,7 +81,7 @@ func (r *Relay) welcome(ctx context.Context, conn *net.TCPConn) {
 func (r *Relay) shake(ctx context.Context, c *counted) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
-	ch, err := r.channels.Accept(ctx, c)
+	ch, err := r.channels.Accept(ctx, r.limits.limit(c))
 	r.gate.leaveHandshake()
 	if err != nil {
 		c.Close()

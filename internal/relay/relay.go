@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -48,6 +49,7 @@ type Relay struct {
 	desc      atomic.Pointer[netdoc.RouterDesc]
 	reachable atomic.Bool
 	draining  atomic.Bool
+	limits    limits
 	bandwidth bandwidth
 	stats     Stats
 }
@@ -75,6 +77,10 @@ func New(cfg Config) (*Relay, error) {
 		return nil, err
 	}
 	r.live.Store(&live{cfg: cfg, family: fam})
+	r.limits.set(cfg.Rate, cfg.Burst, now)
+	if err := r.bandwidth.load(cfg.DataDir, now); err != nil {
+		r.log.Warn("what the relay has measured of its bandwidth is lost: it begins anew", "err", err)
+	}
 	if err := r.listen(); err != nil {
 		return nil, err
 	}
@@ -218,7 +224,7 @@ func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 		return nil, err
 	}
 	tuneLink(conn.(*net.TCPConn))
-	return &counted{TCPConn: conn.(*net.TCPConn), gate: r.gate}, nil
+	return r.limits.limit(&counted{TCPConn: conn.(*net.TCPConn), gate: r.gate}), nil
 }
 
 // Run serves until ctx is done, then drains: no new circuit is taken, and those
@@ -249,7 +255,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	r.exit.Close()
 	r.channels.Close()
 	r.server.Close()
-	return dirErr
+	return errors.Join(dirErr, r.bandwidth.save(r.cfg.DataDir, time.Now()))
 }
 
 // drain waits until the circuits have ended, within bounds.

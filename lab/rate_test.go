@@ -1,0 +1,35 @@
+package lab_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/lab"
+)
+
+// TestBandwidthRate sends more through an exit than its limit lets through at
+// once: everything arrives, and takes the time that the limit asks for.
+func TestBandwidthRate(t *testing.T) {
+	const rate = 1 << 20
+	nw := start(t, lab.Options{Relays: 2, Exits: 1, Relay: func(name string, cfg *chive.RelayConfig) {
+		if strings.Contains(name, "exit") {
+			cfg.BandwidthRate = rate
+		}
+	}})
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	const size = 3 * rate
+	began := time.Now()
+	if _, err := nw.Fetch(ctx, size); err != nil {
+		t.Fatal(err)
+	}
+	// The burst is free, and what the network has in flight at the end.
+	if took, least := time.Since(began), time.Duration(size-rate-rate/4)*time.Second/rate; took < least {
+		t.Errorf("%d bytes in %v: less than %v", size, took, least)
+	} else {
+		t.Logf("%d bytes in %v", size, took)
+	}
+}
