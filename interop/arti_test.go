@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,7 +12,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/relay"
+	"github.com/chivenet/chive/lab/child"
 	"github.com/chivenet/chive/lab/ctor"
+	"github.com/chivenet/chive/lab/target"
 )
 
 // artiClient is the Tor Project's client in Rust, version 2.7.
@@ -31,9 +37,13 @@ func findArti() (string, error) {
 	return exec.LookPath("arti")
 }
 
-// TestArti puts Arti through what it can do. Nobody packages it: a missing arti
-// is a failure only where CHIVE_ARTI names one and CHIVE_INTEROP=1.
-func TestArti(t *testing.T) {
+// TestArti puts Arti through what it can do.
+func TestArti(t *testing.T) { suite(t, artiClient{needArti(t)}) }
+
+// needArti skips the test, loudly, where there is no Arti. Nobody packages it: a
+// missing arti is a failure only where CHIVE_ARTI names one and CHIVE_INTEROP=1.
+func needArti(t *testing.T) string {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("short: nothing against other programs")
 	}
@@ -44,7 +54,7 @@ func TestArti(t *testing.T) {
 		}
 		t.Skipf("SKIPPED, NOTHING WAS TESTED: arti: %v", err)
 	}
-	suite(t, artiClient{path})
+	return path
 }
 
 func (a artiClient) start(ctx context.Context, nw *ctor.Network, o startOptions) (*proxy, error) {
@@ -55,52 +65,43 @@ func (a artiClient) start(ctx context.Context, nw *ctor.Network, o startOptions)
 	if err != nil {
 		return nil, err
 	}
-	conf := filepath.Join(o.dir, "arti.toml")
-	if err := os.WriteFile(conf, []byte(artiConfig(nw, o.dir, port)), 0o600); err != nil {
+	return startArti(ctx, a.path, nw.Description(), o.dir, port)
+}
+
+// startArti starts Arti on a private network of loopback, with further lines
+// of its configuration.
+func startArti(ctx context.Context, path string, nw netdir.Network, dir string, port uint16, extra ...string) (*proxy, error) {
+	conf := filepath.Join(dir, "arti.toml")
+	text := artiConfig(nw, dir, port) + strings.Join(extra, "\n") + "\n"
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	log, err := os.OpenFile(filepath.Join(o.dir, "arti.log"), os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	defer log.Close()
-	cmd := exec.Command(a.path, "proxy", "-c", conf)
-	cmd.Stdout, cmd.Stderr = log, log
+	cmd := exec.Command("sh", "-c", `exec "$0" "$@" 2>&1`, path, "proxy", "-c", conf) // its log goes to standard error
 	// Arti would read settings of the user's own.
-	cmd.Env = append(os.Environ(), "HOME="+o.dir, "XDG_CONFIG_HOME="+o.dir)
-	pr, err := nw.Run(cmd)
+	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir)
+	var said strings.Builder
+	pr, _, err := child.Run(ctx, nil, cmd, func(line string) bool {
+		said.WriteString(line + "\n")
+		return strings.Contains(line, "proxy now functional") || strings.Contains(line, "SOCKS now functional")
+	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %s", err, said.String())
 	}
-	for {
-		b, err := os.ReadFile(log.Name())
-		if err != nil {
-			pr.Stop()
-			return nil, err
-		}
-		if strings.Contains(string(b), "proxy now functional") || strings.Contains(string(b), "SOCKS now functional") {
-			return &proxy{fmt.Sprintf("127.0.0.1:%d", port), pr.PID(), pr.Stop}, nil
-		}
-		select {
-		case <-pr.Done():
-			return nil, fmt.Errorf("arti ended at its start: %s", b)
-		case <-ctx.Done():
-			pr.Stop()
-			return nil, fmt.Errorf("arti is not ready (%w): %s", context.Cause(ctx), b)
-		case <-time.After(10 * time.Millisecond):
-		}
-	}
+	return &proxy{fmt.Sprintf("127.0.0.1:%d", port), pr.PID(), pr.Stop}, nil
 }
 
 // artiConfig is what Arti needs for a private network on loopback.
-func artiConfig(nw *ctor.Network, dir string, port uint16) string {
+func artiConfig(nw netdir.Network, dir string, port uint16) string {
 	var caches, idents []string
-	for _, n := range nw.Routers() {
-		caches = append(caches, fmt.Sprintf(`{rsa_identity = %q, ed_identity = %q, orports = [%q]}`,
-			strings.ToLower(n.ID.RSA.String()), n.ID.Ed, n.OR))
-		if n.Role == ctor.Authority {
-			idents = append(idents, fmt.Sprintf("%q", n.V3Ident))
-		}
+	cache := func(rsa ident.RSAID, ed ident.Ed25519ID, at netip.AddrPort) {
+		caches = append(caches, fmt.Sprintf(`{rsa_identity = %q, ed_identity = %q, orports = [%q]}`, strings.ToLower(rsa.String()), ed, at))
+	}
+	for _, a := range nw.Authorities {
+		cache(a.RSA, a.Ed, a.ORPorts[0])
+		idents = append(idents, fmt.Sprintf("%q", a.V3Ident))
+	}
+	for _, f := range nw.Fallbacks {
+		cache(f.RSA, f.Ed, f.ORPorts[0])
 	}
 	return fmt.Sprintf(`
 [application]
@@ -125,4 +126,46 @@ fallback_caches = [%s]
 [tor_network.authorities]
 v3idents = [%s]
 `, port, filepath.Join(dir, "cache"), filepath.Join(dir, "state"), strings.Join(caches, ", "), strings.Join(idents, ", "))
+}
+
+// artiUses has Arti send bytes through a Chive relay and a Chive exit in a
+// network of C tor: through mid as guard, as middle, and out of the exit. Arti
+// cannot be told its relays, but takes any for its bridge, which is then its
+// guard; the other positions come by trying until the relay has carried what
+// was fetched.
+func artiUses(t *testing.T, path string, nw *ctor.Network, mid, out *relay.Relay) {
+	const size, tries = 10 << 20, 60
+	use := func(t *testing.T, guard netip.AddrPort, fp ident.RSAID, done func() bool) {
+		t.Helper()
+		line := fmt.Sprintf("[bridges]\nenabled = true\nbridges = [\"%s %s\"]", guard, fp)
+		p, err := startArti(bounded(t, time.Minute), path, nw.Description(), t.TempDir(), freePort(t), line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.stop()
+		for i := range tries {
+			if err := download(bounded(t, time.Minute), p.isolated(fmt.Sprint(i)), shared.target.Addr(target.Source), size); err != nil {
+				t.Fatal(err)
+			}
+			if done() {
+				t.Logf("after %d downloads", i+1)
+				return
+			}
+		}
+		t.Errorf("not in %d downloads", tries)
+	}
+	// carried reports whether a relay has carried a whole download since it was
+	// asked last.
+	carried := func(r *relay.Relay) func() bool {
+		last := r.Stats().Channel.BytesOut.Load()
+		return func() bool {
+			now := r.Stats().Channel.BytesOut.Load()
+			defer func() { last = now }()
+			return now-last >= size
+		}
+	}
+	t.Run("guard", func(t *testing.T) { use(t, mid.Addrs()[0], mid.Target().RSA, carried(mid)) })
+	other := nw.Node("relay0")
+	t.Run("middle", func(t *testing.T) { use(t, other.OR, other.ID.RSA, carried(mid)) })
+	t.Run("exit", func(t *testing.T) { use(t, other.OR, other.ID.RSA, carried(out)) })
 }

@@ -135,46 +135,12 @@ func (an *authorityNet) useArti() {
 		t.Logf("NOT TESTED: arti: %v", err)
 		return
 	}
-	dir, port := t.TempDir(), freePort(t)
-	var caches, idents []string
-	for _, a := range an.net.Authorities {
-		caches = append(caches, fmt.Sprintf(`{rsa_identity = %q, ed_identity = %q, orports = [%q]}`, strings.ToLower(a.RSA.String()), a.Ed, a.ORPorts[0]))
-		idents = append(idents, fmt.Sprintf("%q", a.V3Ident))
-	}
-	conf := filepath.Join(dir, "arti.toml")
-	text := fmt.Sprintf("[application]\nallow_running_as_root = true\n[proxy]\nsocks_listen = %d\n[logging]\nconsole = \"info\"\n[storage]\ncache_dir = %q\nstate_dir = %q\n"+
-		"[storage.permissions]\ndangerously_trust_everyone = true\n[path_rules]\nipv4_subnet_family_prefix = 33\nipv6_subnet_family_prefix = 129\n"+
-		"[address_filter]\nallow_local_addrs = true\nallow_resolving_local_addrs = true\n[tor_network]\nfallback_caches = [%s]\n[tor_network.authorities]\nv3idents = [%s]\n",
-		port, filepath.Join(dir, "cache"), filepath.Join(dir, "state"), strings.Join(caches, ", "), strings.Join(idents, ", "))
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	log := filepath.Join(dir, "log")
-	out, err := os.Create(log)
+	p, err := startArti(bounded(t, time.Minute), path, *an.net, t.TempDir(), freePort(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer out.Close()
-	cmd := exec.Command(path, "proxy", "-c", conf)
-	cmd.Stdout, cmd.Stderr = out, out
-	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer func() {
-		_ = cmd.Process.Kill() // it may be gone already
-		_ = cmd.Wait()
-	}()
-	text = ""
-	an.await("Arti's bootstrap", 60*time.Second, func() bool {
-		b, err := os.ReadFile(log)
-		text = string(b)
-		return err == nil && strings.Contains(text, "now functional")
-	})
-	fetchChecked(t, "Arti", socksclient.Dialer{Proxy: fmt.Sprintf("127.0.0.1:%d", port)}.DialContext)
-	for _, w := range regexp.MustCompile(`(?m)^.*(?:WARN|ERROR).*$`).FindAllString(text, -1) {
-		t.Logf("Arti: %s", w)
-	}
+	defer p.stop()
+	fetchChecked(t, "Arti", p.dialer().DialContext)
 }
 
 // stemScript parses files with validation on; each argument is a type and a

@@ -163,10 +163,19 @@ func TestRelayInCTorNetwork(t *testing.T) {
 		"middle and exit": {tor("relay1"), node(midID), node(outID)},
 	} {
 		t.Run(name, func(t *testing.T) {
+			cgo, cc := negotiated(out)
 			if err := pinned(t, ctl, client, path, web, 100<<20); err != nil {
 				t.Fatal(err)
 			}
+			if a, b := negotiated(out); strings.HasSuffix(name, "exit") && (a == cgo || b == cc) {
+				t.Errorf("the exit counts %d circuits with CGO and %d with congestion control, as before", a, b)
+			}
 		})
+	}
+	if path, err := findArti(); err == nil {
+		t.Run("arti", func(t *testing.T) { artiUses(t, path, nw, mid, out) })
+	} else {
+		t.Logf("NOT TESTED: arti: %v", err)
 	}
 	for _, n := range nw.Nodes {
 		w, err := n.Warnings(logs[n.Name])
@@ -177,6 +186,13 @@ func TestRelayInCTorNetwork(t *testing.T) {
 			t.Errorf("%s: %s", n.Name, l)
 		}
 	}
+}
+
+// negotiated returns how many of a relay's circuits have CGO and congestion
+// control: at an exit, those whose last hop it is.
+func negotiated(r *relay.Relay) (cgo, congestion uint64) {
+	s := &r.Stats().Circuit
+	return s.CGO.Load(), s.Congestion.Load()
 }
 
 // pinned has the C tor client fetch size bytes over a circuit of the given path.

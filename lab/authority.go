@@ -75,12 +75,13 @@ func (nw *Network) startChive(ctx context.Context) error {
 	if err := nw.stage("relays", func() error { return nw.startRelays(ctx) }); err != nil {
 		return err
 	}
-	if nw.opts.CtorRelays+nw.opts.CtorClients > 0 {
-		if err := nw.stage("C tor", func() error { return nw.addTor(ctx, description) }); err != nil {
+	joinTor := func() error { return nw.stage("C tor", func() error { return nw.addTor(ctx, description) }) }
+	if nw.opts.CtorRelays > 0 { // the first vote waits for them
+		if err := joinTor(); err != nil {
 			return err
 		}
 	}
-	return nw.stage("consensus", func() error {
+	err = nw.stage("consensus", func() error {
 		// A majority's is good for everybody.
 		for range len(configs)/2 + 1 {
 			select {
@@ -91,6 +92,11 @@ func (nw *Network) startChive(ctx context.Context) error {
 		}
 		return nil
 	})
+	if err != nil || nw.opts.CtorRelays > 0 || nw.opts.CtorClients == 0 {
+		return err
+	}
+	// Clients that find no consensus ask again much later.
+	return joinTor()
 }
 
 // prepareAuthority makes an authority's keys and opens its ports.

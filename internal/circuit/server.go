@@ -59,6 +59,7 @@ type ServerConfig struct {
 type ServerStats struct {
 	Circuits                       atomic.Int64 // open now
 	Onionskins, OnionskinsDropped  atomic.Uint64
+	CGO, Congestion                atomic.Uint64 // circuits that negotiated the one or the other
 	OnionNanos                     atomic.Uint64 // CPU spent on handshakes, by wall clock of the workers
 	Extends, ExtendsFailed         atomic.Uint64
 	QueueNanos, ViolationsByClient atomic.Uint64

@@ -92,6 +92,10 @@ func (s *Server) finish(c *Circuit, r serverResult) error {
 	newLayer, name := layer.NewTor1Relay, "tor1"
 	if r.cgo {
 		newLayer, name = layer.NewCGORelay, "cgo"
+		s.cfg.Stats.CGO.Add(1)
+	}
+	if r.inc > 0 {
+		s.cfg.Stats.Congestion.Add(1)
 	}
 	lay, err := newLayer(r.ks)
 	if err != nil {

@@ -35,6 +35,8 @@ func (r *Relay) Register(reg *metrics.Registry) {
 	count("onionskins_dropped_total", "circuit handshakes refused for load", &s.Circuit.OnionskinsDropped)
 	count("onionskin_nanoseconds_total", "time spent on circuit handshakes", &s.Circuit.OnionNanos)
 	count("onionskin_queue_nanoseconds_total", "time that circuit handshakes waited", &s.Circuit.QueueNanos)
+	count("circuits_cgo_total", "circuits whose cells are encrypted by counter galois onion", &s.Circuit.CGO)
+	count("circuits_congestion_total", "circuits with congestion control", &s.Circuit.Congestion)
 	count("extends_total", "extends asked for", &s.Circuit.Extends)
 	count("extends_failed_total", "extends that failed", &s.Circuit.ExtendsFailed)
 	count("streams_opened_total", "exit streams opened", &s.Exit.Opened)

@@ -38,7 +38,14 @@ type Process struct {
 // that as a map. log, if not nil, receives its standard error. A child that
 // ends first, or is not ready when ctx ends, is an error with its last words.
 func Start(ctx context.Context, log io.Writer, program string, args ...string) (*Process, map[string]string, error) {
-	p := &Process{cmd: exec.Command(program, args...), done: make(chan struct{}), last: &tail{also: log}}
+	return Run(ctx, log, exec.Command(program, args...), func(line string) bool { return line == "ready" })
+}
+
+// Run is Start for programs that say it in other words: isReady recognises the
+// line. The command's standard output and error must not be set.
+func Run(ctx context.Context, log io.Writer, cmd *exec.Cmd, isReady func(line string) bool) (*Process, map[string]string, error) {
+	p := &Process{cmd: cmd, done: make(chan struct{}), last: &tail{also: log}}
+	name := strings.Join(cmd.Args, " ")
 	tie(p.cmd)
 	p.cmd.Stderr = p.last
 	out, err := p.cmd.StdoutPipe()
@@ -47,7 +54,7 @@ func Start(ctx context.Context, log io.Writer, program string, args ...string) (
 	}
 	read := make(chan struct{})
 	if err := p.start(read); err != nil {
-		return nil, nil, fault.New(fault.Local, "start %s: %w", program, err)
+		return nil, nil, fault.New(fault.Local, "start %s: %w", cmd.Path, err)
 	}
 	said := map[string]string{}
 	ready := make(chan struct{})
@@ -55,7 +62,7 @@ func Start(ctx context.Context, log io.Writer, program string, args ...string) (
 		defer close(read)
 		s := bufio.NewScanner(out)
 		for s.Scan() {
-			if s.Text() == "ready" {
+			if isReady(s.Text()) {
 				close(ready)
 				break
 			}
@@ -68,10 +75,10 @@ func Start(ctx context.Context, log io.Writer, program string, args ...string) (
 	case <-ready:
 		return p, said, nil
 	case <-p.done:
-		return nil, nil, fault.New(fault.Local, "%s %s ended (%v): %s", program, strings.Join(args, " "), p.cmd.ProcessState, p.last)
+		return nil, nil, fault.New(fault.Local, "%s ended (%v): %s", name, p.cmd.ProcessState, p.last)
 	case <-ctx.Done():
 		p.Kill()
-		return nil, nil, fault.New(fault.Timeout, "%s %s is not ready: %w: %s", program, strings.Join(args, " "), context.Cause(ctx), p.last)
+		return nil, nil, fault.New(fault.Timeout, "%s is not ready: %w: %s", name, context.Cause(ctx), p.last)
 	}
 }
 
