@@ -1,7 +1,6 @@
 package layer
 
 import (
-	"crypto/subtle"
 	"io"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -25,7 +24,7 @@ type cgo struct {
 	tag    [cgoTagLen]byte // SENDME tag
 }
 
-func newCGO(ks io.Reader) (*cgo, error) {
+func newCGO(ks io.Reader, s sense) (*cgo, error) {
 	c := new(cgo)
 	var keys [uivKeyLen]byte
 	defer clear(keys[:])
@@ -35,18 +34,19 @@ func newCGO(ks io.Reader) (*cgo, error) {
 	if err := readKeys(ks, c.nonce[:]); err != nil {
 		return nil, err
 	}
-	c.uiv.setKeys(&keys)
+	c.uiv = newUIV(s, &keys)
 	return c, nil
 }
 
-// update replaces the keys and the nonce (proposal 359, "UIV_UPDATE").
-func (c *cgo) update(nonce *[cgoTagLen]byte) { c.uiv.update(nonce, &c.nonce) }
+// Encrypt, of both ends, adds or removes this hop's layer.
+func (c *cgo) Encrypt(cmd cell.Command, p *[cell.PayloadLen]byte) { c.uiv.crypt(&c.tPrime, cmd, p) }
 
-func tagOf(p *[cell.PayloadLen]byte) *[cgoTagLen]byte { return (*[cgoTagLen]byte)(p[:]) }
+func (c *cgo) Tag() []byte { return c.tag[:] }
 
 // isNonce compares in constant time: the nonce is secret until it is used.
 func (c *cgo) isNonce(p *[cell.PayloadLen]byte) bool {
-	return subtle.ConstantTimeCompare(p[:cgoTagLen], c.nonce[:]) == 1
+	t, n := loadGF(tagOf(p)), loadGF(&c.nonce)
+	return (t.lo^n.lo)|(t.hi^n.hi) == 0
 }
 
 // cgoClientForward is ClientForward.
@@ -56,50 +56,35 @@ func (c *cgoClientForward) Originate(cmd cell.Command, p *[cell.PayloadLen]byte)
 	*tagOf(p) = c.nonce
 	c.Encrypt(cmd, p)
 	c.tag = *tagOf(p)
-	c.update(&c.nonce)
+	c.uiv.rekey(&c.nonce)
 }
-
-func (c *cgoClientForward) Encrypt(cmd cell.Command, p *[cell.PayloadLen]byte) {
-	t := *tagOf(p)
-	c.uiv.decrypt(&c.tPrime, cmd, p)
-	c.tPrime = t
-}
-
-func (c *cgoClientForward) Tag() []byte { return c.tag[:] }
 
 // cgoClientBackward is ClientBackward.
 type cgoClientBackward struct{ cgo }
 
 func (c *cgoClientBackward) Open(cmd cell.Command, p *[cell.PayloadLen]byte) bool {
-	t := *tagOf(p)
-	c.uiv.decrypt(&c.tPrime, cmd, p)
-	c.tPrime = t
+	c.Encrypt(cmd, p)
 	if !c.isNonce(p) {
 		return false
 	}
-	c.tag = t
-	c.update(&t)
+	c.tag = c.tPrime
+	c.uiv.rekey(&c.nonce)
 	return true
 }
-
-func (c *cgoClientBackward) Tag() []byte { return c.tag[:] }
 
 // cgoRelayForward is RelayForward.
 type cgoRelayForward struct{ cgo }
 
 func (c *cgoRelayForward) Open(cmd cell.Command, p *[cell.PayloadLen]byte) bool {
 	t := *tagOf(p)
-	c.uiv.encrypt(&c.tPrime, cmd, p)
-	c.tPrime = *tagOf(p)
+	c.Encrypt(cmd, p)
 	if !c.isNonce(p) {
 		return false
 	}
 	c.tag = t
-	c.update(&c.nonce)
+	c.uiv.rekey(&c.nonce)
 	return true
 }
-
-func (c *cgoRelayForward) Tag() []byte { return c.tag[:] }
 
 // cgoRelayBackward is RelayBackward.
 type cgoRelayBackward struct{ cgo }
@@ -108,23 +93,16 @@ func (c *cgoRelayBackward) Originate(cmd cell.Command, p *[cell.PayloadLen]byte)
 	*tagOf(p) = c.nonce
 	c.Encrypt(cmd, p)
 	c.tag = c.tPrime
-	c.update(&c.tag)
+	c.uiv.rekey(&c.nonce)
 }
-
-func (c *cgoRelayBackward) Encrypt(cmd cell.Command, p *[cell.PayloadLen]byte) {
-	c.uiv.encrypt(&c.tPrime, cmd, p)
-	c.tPrime = *tagOf(p)
-}
-
-func (c *cgoRelayBackward) Tag() []byte { return c.tag[:] }
 
 // cgoKeys reads both directions and KH: the forward direction's keys and
 // nonce, the backward's, and the nonce that binds the circuit.
-func cgoKeys(ks io.Reader) (f, b *cgo, kh [20]byte, err error) {
-	if f, err = newCGO(ks); err != nil {
+func cgoKeys(ks io.Reader, s sense) (f, b *cgo, kh [20]byte, err error) {
+	if f, err = newCGO(ks, s); err != nil {
 		return nil, nil, kh, err
 	}
-	if b, err = newCGO(ks); err != nil {
+	if b, err = newCGO(ks, s); err != nil {
 		return nil, nil, kh, err
 	}
 	return f, b, kh, readKeys(ks, kh[:])
@@ -133,7 +111,7 @@ func cgoKeys(ks io.Reader) (f, b *cgo, kh [20]byte, err error) {
 // NewCGOClient reads the keys of the client's side of a CGO hop (AES-128). The
 // handshake must have agreed on CGO: it is not negotiated here.
 func NewCGOClient(ks io.Reader) (*Client, error) {
-	f, b, kh, err := cgoKeys(ks)
+	f, b, kh, err := cgoKeys(ks, decrypts)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +120,7 @@ func NewCGOClient(ks io.Reader) (*Client, error) {
 
 // NewCGORelay reads the keys of the relay's side of a CGO hop.
 func NewCGORelay(ks io.Reader) (*Relay, error) {
-	f, b, kh, err := cgoKeys(ks)
+	f, b, kh, err := cgoKeys(ks, encrypts)
 	if err != nil {
 		return nil, err
 	}

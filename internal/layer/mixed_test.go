@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha3"
 	"io"
+	"strconv"
 	"testing"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -30,11 +31,16 @@ func keyStream(name string) io.Reader {
 // pairOf makes both sides of one hop.
 func pairOf(t testing.TB, k kind) (*Client, *Relay) {
 	t.Helper()
-	c, err := k.client(keyStream(k.name))
+	return namedPair(t, k, k.name)
+}
+
+func namedPair(t testing.TB, k kind, name string) (*Client, *Relay) {
+	t.Helper()
+	c, err := k.client(keyStream(name))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := k.relay(keyStream(k.name))
+	r, err := k.relay(keyStream(name))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,14 +79,7 @@ func TestMixedPaths(t *testing.T) {
 			k := kinds[roll(len(kinds))]
 			var name [8]byte
 			io.ReadFull(rnd, name[:])
-			c, err := k.client(keyStream(string(name[:])))
-			if err != nil {
-				t.Fatal(err)
-			}
-			r, err := k.relay(keyStream(string(name[:])))
-			if err != nil {
-				t.Fatal(err)
-			}
+			c, r := namedPair(t, k, string(name[:]))
 			cs, rs = append(cs, c), append(rs, r)
 		}
 		for range 60 {
@@ -146,7 +145,7 @@ func TestTampered(t *testing.T) {
 
 func TestNoAllocations(t *testing.T) {
 	for _, k := range kinds {
-		if k.name == "cgo" && !haveKernel {
+		if k.name == "cgo" && forms[0].name == "portable" {
 			t.Log("CGO's portable form allocates: the standard library's AES does, for every key")
 			continue
 		}
@@ -204,6 +203,72 @@ func BenchmarkLayer(b *testing.B) {
 			if !r.Forward.Open(cell.CmdRelay, p) {
 				b.Fatal("not recognised")
 			}
+		})
+	}
+}
+
+// What a cell costs at a client whose circuit has three hops, with a message
+// for the last, and at a relay in the middle and at the end.
+func BenchmarkCircuit(b *testing.B) {
+	const hops = 3
+	for _, k := range kinds {
+		run := func(name string, f func(cs []*Client, rs []*Relay, p *[cell.PayloadLen]byte) bool) {
+			b.Run(k.name+"/"+name, func(b *testing.B) {
+				var cs []*Client
+				var rs []*Relay
+				for i := range hops {
+					c, r := namedPair(b, k, k.name+strconv.Itoa(i))
+					cs, rs = append(cs, c), append(rs, r)
+				}
+				var p [cell.PayloadLen]byte
+				b.ReportAllocs()
+				b.SetBytes(cell.PayloadLen)
+				for b.Loop() {
+					if !f(cs, rs, &p) {
+						b.Fatal("not recognised")
+					}
+				}
+			})
+		}
+		up := func(cs []*Client, p *[cell.PayloadLen]byte) {
+			cs[hops-1].Forward.Originate(cell.CmdRelay, p)
+			for i := hops - 2; i >= 0; i-- {
+				cs[i].Forward.Encrypt(cell.CmdRelay, p)
+			}
+		}
+		run("client-up", func(cs []*Client, _ []*Relay, p *[cell.PayloadLen]byte) bool {
+			up(cs, p)
+			return true
+		})
+		run("relays-down", func(_ []*Client, rs []*Relay, p *[cell.PayloadLen]byte) bool {
+			rs[hops-1].Backward.Originate(cell.CmdRelay, p)
+			for i := hops - 2; i >= 0; i-- {
+				rs[i].Backward.Encrypt(cell.CmdRelay, p)
+			}
+			return true
+		})
+		// Less relays-down, what a client pays.
+		run("relays+client-down", func(cs []*Client, rs []*Relay, p *[cell.PayloadLen]byte) bool {
+			rs[hops-1].Backward.Originate(cell.CmdRelay, p)
+			for i := hops - 2; i >= 0; i-- {
+				rs[i].Backward.Encrypt(cell.CmdRelay, p)
+			}
+			for i := range hops {
+				if cs[i].Backward.Open(cell.CmdRelay, p) {
+					return i == hops-1
+				}
+			}
+			return false
+		})
+		// Less client-up, what three relays pay.
+		run("client+relays-up", func(cs []*Client, rs []*Relay, p *[cell.PayloadLen]byte) bool {
+			up(cs, p)
+			for i := range hops {
+				if rs[i].Forward.Open(cell.CmdRelay, p) {
+					return i == hops-1
+				}
+			}
+			return false
 		})
 	}
 }

@@ -14,85 +14,62 @@ const uivKeyLen = 64
 // in blocks: the first one is 493 bytes, 31 blocks, long.
 const prfCounters = 31
 
+// freshLen is the length of that second stream: new keys and a new nonce.
+const freshLen = uivKeyLen + cgoTagLen
+
 // uiv is the wide-block cipher UIV+ of proposal 359 over one payload, X_L (16
-// bytes) and X_R (493): X_L passes a block cipher tweaked with a hash of X_R,
-// and X_R is then masked with a stream that X_L selects.
-type uiv struct {
-	kb aesKey  // block cipher
-	ku polyKey // hash of its tweak
-	k  aesKey  // stream cipher
-	b  polyKey // hash of the stream's selector
+// bytes) and X_R (493), in one sense, encryption or decryption: X_L passes a
+// block cipher tweaked with a hash of X_R, and X_R is masked with a stream that
+// the encrypted X_L selects.
+type uiv interface {
+	setKeys(k *[uivKeyLen]byte)
 
-	// Scratch. On the stack these would escape into the portable form's
-	// interfaces, one allocation each.
-	left  [16]byte
-	iv    [16]byte
-	fresh [uivKeyLen + 16]byte
+	// crypt takes p with the tweak chain | cmd. The encrypted X_L, which selects
+	// the stream, then stands in chain: it is the T' of the next cell, for
+	// relays, which encrypt, and for clients, which decrypt.
+	crypt(chain *[16]byte, cmd cell.Command, p *[cell.PayloadLen]byte)
+
+	// rekey replaces the keys and the nonce by the second stream that the same
+	// selector as in the last call of crypt yields (proposal 359,
+	// "UIV_UPDATE"). In all four uses the nonce that the proposal names as the
+	// input is this selector.
+	rekey(nonce *[cgoTagLen]byte)
 }
 
-func (u *uiv) setKeys(k *[uivKeyLen]byte) {
-	u.kb.set((*[16]byte)(k[0:]))
-	u.kb.invert()
-	u.ku.set((*[16]byte)(k[16:]))
-	u.k.set((*[16]byte)(k[32:]))
-	u.b.set((*[16]byte)(k[48:]))
+// sense says what a uiv's crypt does.
+type sense bool
+
+const (
+	encrypts sense = false // relays
+	decrypts sense = true  // clients
+)
+
+// form is one implementation of uiv.
+type form struct {
+	name string
+	make func(sense) uiv
 }
 
-// encrypt encrypts p with the tweak h | cmd.
-func (u *uiv) encrypt(h *[16]byte, cmd cell.Command, p *[cell.PayloadLen]byte) {
-	u.left = *tagOf(p)
-	m := u.mask(h, cmd, p)
-	xor16(&u.left, &m)
-	u.kb.encrypt(&u.left)
-	xor16(&u.left, &m)
-	*tagOf(p) = u.left
-	u.stream(&u.left, 0, p[16:])
+// forms are those that this CPU can run, the fastest first.
+var forms = append(kernelForms(), form{"portable", func(s sense) uiv { return &portableUIV{sense: s} }})
+
+func newUIV(s sense, k *[uivKeyLen]byte) uiv {
+	u := forms[0].make(s)
+	u.setKeys(k)
+	return u
 }
 
-// decrypt is encrypt's inverse.
-func (u *uiv) decrypt(h *[16]byte, cmd cell.Command, p *[cell.PayloadLen]byte) {
-	u.left = *tagOf(p)
-	u.stream(&u.left, 0, p[16:])
-	m := u.mask(h, cmd, p)
-	xor16(&u.left, &m)
-	u.kb.decrypt(&u.left)
-	xor16(&u.left, &m)
-	*tagOf(p) = u.left
-}
+func tagOf(p *[cell.PayloadLen]byte) *[cgoTagLen]byte { return (*[cgoTagLen]byte)(p[:]) }
 
-// mask hashes h | cmd | X_R, 510 bytes zero-padded to 32 blocks. Only the first
-// four blocks and the last four are copied; the rest is hashed where it stands.
-func (u *uiv) mask(h *[16]byte, cmd cell.Command, p *[cell.PayloadLen]byte) (m [16]byte) {
-	var head, tail [64]byte
-	copy(head[:], h[:])
+// hashed splits what the tweak's hash covers, chain | cmd | X_R, 510 bytes
+// zero-padded to 32 blocks, into a copy of the first four blocks, the middle
+// where it stands, and a copy of the last four.
+func hashed(head, tail *[64]byte, chain *[16]byte, cmd cell.Command, p *[cell.PayloadLen]byte) (middle []byte) {
+	copy(head[:], chain[:])
 	head[16] = byte(cmd)
 	copy(head[17:], p[16:63])
 	copy(tail[:], p[447:])
-	var acc gf128
-	u.ku.absorb(&acc, head[:])
-	u.ku.absorb(&acc, p[63:447])
-	u.ku.absorb(&acc, tail[:])
-	acc.store(&m)
-	return m
-}
-
-// stream xors dst with the stream that sel selects, from the given block.
-func (u *uiv) stream(sel *[16]byte, block byte, dst []byte) {
-	var acc gf128
-	u.b.absorb(&acc, sel[:])
-	acc.store(&u.iv)
-	// The counter's last six bits are cleared: 64 blocks without a carry.
-	u.iv[15] = u.iv[15]&0xc0 + block
-	u.k.counter(&u.iv, dst)
-}
-
-// update derives new keys, and a new nonce, from a nonce; next may be the same
-// memory.
-func (u *uiv) update(nonce, next *[16]byte) {
-	u.stream(nonce, prfCounters, u.fresh[:])
-	u.setKeys((*[uivKeyLen]byte)(u.fresh[:]))
-	*next = [16]byte(u.fresh[uivKeyLen:])
-	clear(u.fresh[:])
+	return p[63:447]
 }
 
 func xor16(a, b *[16]byte) {
