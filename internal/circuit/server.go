@@ -76,33 +76,6 @@ type Server struct {
 	sets confluxSets
 }
 
-// onionJob is one handshake to do.
-type onionJob struct {
-	c    *Circuit
-	typ  cell.HandshakeType
-	hop  *Hop // of a rekey; nil for a CREATE
-	skin []byte
-	at   time.Time
-}
-
-// onionQueue is onionskins of one price that wait. Post-quantum ones have
-// their own, so that they cannot starve the others.
-type onionQueue struct {
-	jobs    chan onionJob
-	workers int64
-	waiting atomic.Int64
-	cost    atomic.Int64 // nanoseconds that one took lately (moving average)
-}
-
-func newOnionQueue(workers int) *onionQueue {
-	q := &onionQueue{jobs: make(chan onionJob, maxOnionQueue), workers: int64(workers)}
-	q.cost.Store(int64(150 * time.Microsecond))
-	return q
-}
-
-// maxOnionQueue bounds the onionskins that wait, whatever they cost.
-const maxOnionQueue = 16384
-
 // NewServer starts a server's handshake workers; Close stops them.
 func NewServer(cfg ServerConfig) *Server {
 	if cfg.MaxOnionDelay == 0 {
@@ -111,8 +84,10 @@ func NewServer(cfg ServerConfig) *Server {
 	if cfg.Stats == nil {
 		cfg.Stats = new(ServerStats)
 	}
+	// Their budget: one processor, if there are two, is left to those who move
+	// cells.
 	n := runtime.GOMAXPROCS(0)
-	s := &Server{cfg: cfg, skin: newOnionQueue(n), pq: newOnionQueue((n + 1) / 2)}
+	s := &Server{cfg: cfg, skin: newOnionQueue(n - 1), pq: newOnionQueue(n / 2)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	for _, q := range []*onionQueue{s.skin, s.pq} {
 		for range q.workers {
@@ -125,6 +100,8 @@ func NewServer(cfg ServerConfig) *Server {
 // Close stops the workers and the extends under way, and waits for them.
 func (s *Server) Close() {
 	s.stop()
+	s.skin.close()
+	s.pq.close()
 	s.wg.Wait()
 }
 
@@ -170,28 +147,30 @@ func (s *Server) enqueue(j onionJob) {
 	if _, pq := handshake.PQSetOfType(uint16(j.typ)); pq || j.hop != nil {
 		q = s.pq
 	}
-	wait := q.waiting.Load() * q.cost.Load() / q.workers
-	if time.Duration(wait) <= s.cfg.MaxOnionDelay {
-		select {
-		case q.jobs <- j:
-			q.waiting.Add(1)
-			return
-		default:
-		}
+	d, wait := q.push(j.c.home.Load().Channel(), j, s.cfg.MaxOnionDelay)
+	if d == nil {
+		return
 	}
 	s.cfg.Stats.OnionskinsDropped.Add(1)
-	j.c.Close(cell.DestroyResourceLimit, fault.New(fault.Resource, "onionskin queue: it would take %v", time.Duration(wait)))
+	drop := func() {
+		d.c.Close(cell.DestroyResourceLimit, fault.New(fault.Resource, "onionskin queue: it would take %v", wait))
+	}
+	if d.c == j.c {
+		drop()
+	} else {
+		// Of another channel: its reader may hold what closing takes.
+		go drop()
+	}
 }
 
 func (s *Server) work(q *onionQueue) {
 	for {
-		select {
-		case <-s.ctx.Done():
+		j, ok := q.pop()
+		if !ok {
 			return
-		case j := <-q.jobs:
-			q.waiting.Add(-1)
-			s.serve(q, j)
 		}
+		s.serve(q, j)
+		runtime.Gosched() // a handshake is as long as hundreds of cells, which are first now
 	}
 }
 
