@@ -142,6 +142,9 @@ func (c *Client) judge(lease *pool.Lease, circ *Circ, err error) bool {
 		if end.Reason == cell.EndExitPolicy {
 			lease.ExitRefused()
 		}
+		if pool.Leaving(end.Reason) {
+			lease.Retire()
+		}
 		return pool.Retryable(end.Reason)
 	case errors.Is(err, errStreamTimeout):
 		if u != nil {

@@ -164,7 +164,7 @@ func reasonOf(err error) cell.EndReason {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
 		return cell.EndTimeout
 	case errors.Is(err, context.Canceled):
-		return cell.EndDestroy
+		return cell.EndHibernating // this exit closes; or the circuit has, and nobody hears it
 	}
 	return cell.EndMisc
 }

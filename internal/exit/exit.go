@@ -20,17 +20,19 @@ import (
 // Exit takes the streams that end at a relay. It implements
 // circuit.StreamHandler.
 type Exit struct {
-	cfg   *Config // nil: only directory streams are taken
-	dir   func(net.Conn)
-	opts  Options
-	names *resolver
+	cfg    *Config // nil: only directory streams are taken
+	bounds Config  // cfg, or what stands for it
+	dir    func(net.Conn)
+	opts   Options
+	names  *resolver
 
 	ctx  context.Context
 	stop context.CancelFunc
 	wg   sync.WaitGroup
 
-	conns atomic.Int64
-	limit atomic.Pointer[StreamLimit]
+	conns    atomic.Int64
+	draining atomic.Bool
+	limit    atomic.Pointer[StreamLimit]
 
 	mu    sync.Mutex // guards what follows
 	circs map[*circuit.Hop]*circState
@@ -57,12 +59,13 @@ func New(cfg *Config, dir func(net.Conn), opts Options) (*Exit, error) {
 		opts.Stats = new(Stats)
 	}
 	e := &Exit{dir: dir, opts: opts, circs: map[*circuit.Hop]*circState{}}
+	e.bounds = (&Config{}).withDefaults()
 	if cfg != nil {
 		if err := cfg.Check(); err != nil {
 			return nil, err
 		}
 		c := cfg.withDefaults()
-		e.cfg = &c
+		e.cfg, e.bounds = &c, c
 		var err error
 		if e.names, err = newResolver(c.Nameservers, opts.Now, opts.Stats); err != nil {
 			return nil, err
@@ -77,6 +80,10 @@ func (e *Exit) Close() {
 	e.stop()
 	e.wg.Wait()
 }
+
+// Drain refuses new streams from now on, so that clients ask elsewhere; those
+// that are open go on.
+func (e *Exit) Drain() { e.draining.Store(true) }
 
 // SetStreamLimit changes the limit; nil lifts it.
 func (e *Exit) SetStreamLimit(l *StreamLimit) { e.limit.Store(l) }
@@ -93,6 +100,9 @@ func (e *Exit) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 			// C tor refuses such a stream and keeps the circuit.
 			return e.refuse(h, m.Stream, cell.EndTorProtocol)
 		}
+	}
+	if e.draining.Load() {
+		return e.refuse(h, m.Stream, cell.EndHibernating)
 	}
 	over, destroy := e.take(h)
 	if destroy {
@@ -153,12 +163,13 @@ func (e *Exit) take(h *circuit.Hop) (over, destroy bool) {
 	return false, false
 }
 
-// hold counts one connection of a circuit, if there is room.
+// hold counts one connection, lookup or directory stream of a circuit, if there
+// is room: each costs a goroutine at least, for as long as the other end likes.
 func (e *Exit) hold(h *circuit.Hop) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.circs[h]
-	if s == nil || s.open >= e.cfg.MaxPerCircuit || e.conns.Load() >= int64(e.cfg.MaxConns) {
+	if s == nil || s.open >= e.bounds.MaxPerCircuit || e.conns.Load() >= int64(e.bounds.MaxConns) {
 		return false
 	}
 	s.open++
@@ -179,14 +190,19 @@ func (e *Exit) beginDir(h *circuit.Hop, id uint16) error {
 	if e.dir == nil {
 		return e.refuse(h, id, cell.EndNotDirectory)
 	}
+	if !e.hold(h) {
+		return e.refuse(h, id, cell.EndResourceLimit)
+	}
 	s, err := stream.Accept(h, id, "directory")
+	if err == nil {
+		err = ignoreClosed(s.Connected(netip.Addr{}, 0))
+	}
 	if err != nil {
+		e.release(h)
 		return err
 	}
-	if err := s.Connected(netip.Addr{}, 0); err != nil {
-		return ignoreClosed(err)
-	}
 	e.wg.Go(func() {
+		defer e.release(h)
 		stop := context.AfterFunc(e.ctx, func() { s.Close() })
 		defer stop()
 		e.dir(s)
@@ -300,7 +316,11 @@ func (e *Exit) resolve(h *circuit.Hop, m cell.RelayMsg) error {
 		return e.answer(h, m.Stream, cell.Resolved{{Type: cell.AnswerErrorTransient, TTL: minTTL}})
 	}
 	id := m.Stream
+	if e.draining.Load() || !e.hold(h) {
+		return e.answer(h, id, cell.Resolved{{Type: cell.AnswerErrorTransient, TTL: minTTL}})
+	}
 	e.wg.Go(func() {
+		defer e.release(h)
 		ctx, cancel := context.WithTimeout(e.ctx, e.cfg.ConnectTimeout)
 		defer cancel()
 		_ = e.answer(h, id, e.lookup(ctx, q.Name)) // an error means that the circuit is gone

@@ -77,11 +77,16 @@ func (t target) covers(o target) bool {
 // failed in Request.ExcludeExit.
 func Retryable(r cell.EndReason) bool {
 	switch r {
-	case cell.EndMisc, cell.EndResolveFailed, cell.EndExitPolicy, cell.EndNoRoute, cell.EndHibernating, cell.EndResourceLimit:
+	case cell.EndMisc, cell.EndResolveFailed, cell.EndExitPolicy, cell.EndNoRoute, cell.EndHibernating, cell.EndResourceLimit,
+		cell.EndDestroy:
 		return true
 	}
 	return false
 }
+
+// Leaving reports whether an exit that gives this reason is about to end: its
+// circuit is to be retired.
+func Leaving(r cell.EndReason) bool { return r == cell.EndHibernating || r == cell.EndDestroy }
 
 // Lease is the right to run one stream on a circuit.
 type Lease struct {

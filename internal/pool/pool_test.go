@@ -693,9 +693,9 @@ func TestClose(t *testing.T) {
 func TestRetryable(t *testing.T) {
 	for r, want := range map[cell.EndReason]bool{
 		cell.EndExitPolicy: true, cell.EndResolveFailed: true, cell.EndMisc: true, cell.EndNoRoute: true,
-		cell.EndHibernating: true, cell.EndResourceLimit: true,
+		cell.EndHibernating: true, cell.EndResourceLimit: true, cell.EndDestroy: true,
 		cell.EndConnectRefused: false, cell.EndDone: false, cell.EndTimeout: false, cell.EndConnReset: false,
-		cell.EndDestroy: false, cell.EndTorProtocol: false, cell.EndInternal: false, cell.EndNotDirectory: false,
+		cell.EndTorProtocol: false, cell.EndInternal: false, cell.EndNotDirectory: false,
 	} {
 		if Retryable(r) != want {
 			t.Errorf("%v: %v", r, !want)

@@ -261,6 +261,7 @@ func (r *Relay) Run(ctx context.Context) error {
 // drain waits until the circuits have ended, within bounds.
 func (r *Relay) drain() {
 	r.draining.Store(true)
+	r.exit.Drain()
 	wait := r.cfg.ShutdownWait
 	if wait == 0 {
 		wait = 30 * time.Second

@@ -1,0 +1,146 @@
+package exit
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/simnet"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+// two makes an exit behind a simulated relay, and two circuits to it.
+func two(t *testing.T, cfg *Config, dir func(net.Conn)) (*Exit, [2]*circuit.Circuit) {
+	t.Helper()
+	e, err := New(cfg, dir, Options{Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := simnet.New(t, simnet.Options{Streams: e})
+	t.Cleanup(e.Close)
+	m := channel.NewManager(&channel.Config{Now: time.Now}, &channel.LinkConfig{}, simnet.Dial)
+	t.Cleanup(m.Close)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	ch, err := m.Get(ctx, r.Target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out [2]*circuit.Circuit
+	for i := range out {
+		if out[i], err = circuit.Create(ctx, &circuit.Env{Now: time.Now}, ch, r.Target, circuit.HopOptions{Congestion: true}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return e, out
+}
+
+// talk sends something to and fro.
+func talk(t *testing.T, s *stream.Stream) {
+	t.Helper()
+	s.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := s.Write([]byte("still here")); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, 10)
+	if _, err := io.ReadFull(s, b); err != nil || string(b) != "still here" {
+		t.Fatal(string(b), err)
+	}
+}
+
+// ends counts the ENDs and answers that streams get which nobody reads.
+type ends struct{ got chan cell.RelayMsg }
+
+func (e ends) HandleMessage(m cell.RelayMsg) error { e.got <- cell.RelayMsg{Cmd: m.Cmd}; return nil }
+func (ends) Flush()                                {}
+func (ends) HandleCircuitClose(error)              {}
+
+// TestStreamFlood: a client that opens streams, lookups and directory streams
+// without end gets as many as a circuit may have, whatever they are; it is told
+// of each that is refused, and other circuits do not notice.
+func TestStreamFlood(t *testing.T) {
+	port := echoServer(t)
+	cfg := accept(t, "accept *:*")
+	cfg.MaxPerCircuit = 10
+	hold := make(chan struct{})
+	e, c := two(t, cfg, func(conn net.Conn) { <-hold; conn.Close() })
+	t.Cleanup(func() { close(hold) })
+	flood, victim := c[0].Last(), c[1]
+	before, err := dial(t, victim, "127.0.0.1", port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Names that no server answers for keep their streams open.
+	got := ends{make(chan cell.RelayMsg, 4096)}
+	send := func(cmd cell.RelayCommand, body []byte) {
+		t.Helper()
+		var id uint16
+		if err := flood.OpenStream(func(n uint16) circuit.StreamReceiver { id = n; return got }); err != nil {
+			t.Fatal(err)
+		}
+		if err := flood.Send(cmd, id, body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	begin, err := cell.NewBegin("slow.test", 80, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resolve, err := cell.NewResolve("slow.test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const each = 200
+	for range each {
+		send(cell.RelayBegin, begin.Append(nil))
+		send(cell.RelayResolve, resolve.Append(nil))
+		send(cell.RelayBeginDir, nil)
+	}
+	timeout := time.After(20 * time.Second)
+	for refused := 0; refused < 3*each-10; {
+		select {
+		case m := <-got.got:
+			if m.Cmd == cell.RelayEnd || m.Cmd == cell.RelayResolved {
+				refused++
+			}
+		case <-timeout:
+			t.Fatalf("%d of %d were refused", refused, 3*each)
+		}
+		if n := e.conns.Load(); n > 11 { // the victim has one
+			t.Fatalf("%d are open", n)
+		}
+	}
+	talk(t, before)
+	after, err := dial(t, victim, "127.0.0.1", port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	talk(t, after)
+	if err := c[0].Err(); err != nil {
+		t.Error("the flood's circuit was closed, without a limit in the consensus:", err)
+	}
+}
+
+// TestExitDrains: new streams are sent elsewhere, those that are open go on.
+func TestExitDrains(t *testing.T) {
+	port := echoServer(t)
+	e, c := two(t, accept(t, "accept *:*"), func(conn net.Conn) { conn.Close() })
+	s, err := dial(t, c[0], "127.0.0.1", port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.Drain()
+	_, err = dial(t, c[0], "127.0.0.1", port)
+	wantEnd(t, err, cell.EndHibernating)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	if a, err := stream.Resolve(ctx, c[0].Last(), "echo.test"); err == nil {
+		t.Error("a lookup was answered:", a)
+	}
+	talk(t, s)
+}
