@@ -73,10 +73,11 @@ bin/fteproxy/bin/fteproxy:
 
 # soak puts load on a network of Chive's for SOAK, its relays ending and coming
 # back at random, and holds it to what a minute must not show either: wrong
-# bytes, or a leak.
+# bytes, or a leak. SOAK_RATE caps the bytes a second, to run it beside other work.
 SOAK ?= 30m
+SOAK_RATE ?= 0
 soak:
-	go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./lab -soak $(SOAK)
+	go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./lab -soak $(SOAK) -soak-rate $(SOAK_RATE)
 
 # fuzz-smoke runs every fuzz target for FUZZTIME beyond its committed corpus.
 fuzz-smoke:

@@ -23,6 +23,9 @@ type SoakPlan struct {
 	Time    time.Duration // how long
 	Workers int           // transfers at the same time; default 8
 	Bytes   int64         // the largest transfer; default 2 MB
+	// Rate is the most bytes a second that all workers together move, on average;
+	// 0: as many as they can.
+	Rate int64
 	// Every is the mean time from one relay's end to the next's; each is started
 	// again after a second at most. Default 5 s; negative: none ends.
 	Every time.Duration
@@ -166,6 +169,7 @@ func (s *soak) work(ctx context.Context, rng *rand.Rand) {
 		}
 		service := []target.Service{target.Source, target.Sink, target.Echo}[rng.IntN(3)]
 		n := 1 + rng.Int64N(s.Bytes)
+		began := time.Now()
 		one, cancel := context.WithTimeout(ctx, time.Minute)
 		wrong, err := s.transfer(one, client.DialContext, service, n)
 		cancel()
@@ -178,6 +182,10 @@ func (s *soak) work(ctx context.Context, rng *rand.Rand) {
 			s.bytes.Add(n)
 		case ctx.Err() == nil:
 			s.cut.Add(1)
+		}
+		if s.Rate > 0 {
+			share := time.Duration(float64(n) * float64(s.Workers) / float64(s.Rate) * float64(time.Second))
+			wait(ctx, share-time.Since(began))
 		}
 	}
 }

@@ -11,7 +11,10 @@ import (
 	"github.com/chivenet/chive/lab/labtest"
 )
 
-var soakTime = flag.Duration("soak", time.Minute, "how long TestSoak goes on")
+var (
+	soakTime = flag.Duration("soak", time.Minute, "how long TestSoak goes on")
+	soakRate = flag.Int64("soak-rate", 0, "the most bytes a second that TestSoak moves; 0: as many as it can")
+)
 
 // TestSoak puts load on a network while its relays end and come back.
 func TestSoak(t *testing.T) {
@@ -22,7 +25,7 @@ func TestSoak(t *testing.T) {
 	nw := start(t, lab.Options{Client: chive.Config{MaxCircuitDirtiness: 10 * time.Second}})
 	ctx, cancel := context.WithTimeout(t.Context(), *soakTime+time.Minute)
 	defer cancel()
-	r, err := nw.Soak(ctx, lab.SoakPlan{Time: *soakTime, Seed: uint64(time.Now().UnixNano()), Progress: func(r lab.SoakReport) { t.Logf("%+v", r) }})
+	r, err := nw.Soak(ctx, lab.SoakPlan{Time: *soakTime, Rate: *soakRate, Seed: uint64(time.Now().UnixNano()), Progress: func(r lab.SoakReport) { t.Logf("%+v", r) }})
 	if err != nil {
 		t.Fatal(err)
 	}
