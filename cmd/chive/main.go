@@ -68,6 +68,7 @@ func rootCommand() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
+	profiling(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fault.Wrap(fault.Config, err) })
 	root.AddCommand(proxyCommand(), getCommand(), relayCommand(), authorityCommand(), keysCommand(), fteCommand(), benchCommand(), labCommand(),
 		statusCommand(), networkCommand(), configCommand(), versionCommand())

@@ -12,7 +12,7 @@ import (
 type Goal struct {
 	What  string  `json:"what"`
 	Chive float64 `json:"chive"`
-	Tor   float64 `json:"tor,omitempty"` // 0: the goal is absolute
+	Tor   float64 `json:"tor,omitempty"` // 0: not measured
 	// Value is what is held to the goal: Chive's number over C tor's, or Chive's
 	// alone.
 	Value float64 `json:"value"`
@@ -35,6 +35,11 @@ func absolute(what string, chive, limit float64, least bool) Goal {
 	return Goal{What: what, Chive: chive, Value: chive, Limit: limit, Least: least}.judged()
 }
 
+// beside is a goal for Chive's number alone; C tor's is told beside it.
+func beside(what string, chive, tor, limit float64) Goal {
+	return Goal{What: what, Chive: chive, Tor: tor, Value: chive, Limit: limit}.judged()
+}
+
 func (g Goal) judged() Goal {
 	if g.Met = g.Value <= g.Limit; g.Least {
 		g.Met = g.Value >= g.Limit
@@ -52,7 +57,7 @@ func WriteGoals(w io.Writer, goals []Goal) error {
 			limit = "at least"
 		}
 		if g.Tor != 0 {
-			tor, value = fmt.Sprintf("%.2f", g.Tor), fmt.Sprintf("%.2f", g.Value)
+			tor, value = fmt.Sprintf("%.2f", g.Tor), fmt.Sprintf("%.2f", g.Chive/g.Tor)
 		}
 		met := "met"
 		if !g.Met {

@@ -6,10 +6,12 @@ package measure
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/lab/proc"
 	"github.com/chivenet/chive/lab/target"
 )
 
@@ -21,6 +23,9 @@ type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
 type Subject struct {
 	Name string
 	Dial Dial
+	// Circuit returns a way to open connections over the i-th of the client's
+	// circuits, counted from 0; nil: nobody can tell them apart.
+	Circuit func(i int) Dial
 	// Processes are the processes whose CPU time and memory are told, by the
 	// names under which they are told; the client's own first. May be empty.
 	Processes []Process
@@ -39,6 +44,16 @@ type Plan struct {
 	Pings    int   // 64-byte round trips
 	Connects int   // connections opened, one after the other
 	Rounds   int   // every throughput is measured this often, the median told; 0 is 1
+
+	// What needs a subject with circuits: a throughput measurement each way for
+	// each number of circuits, with one stream on each, and round trips on one
+	// circuit (LoadedPings) while Loaded others are downloading.
+	Circuits    []int
+	Loaded      int
+	LoadedPings int
+
+	// Progress is told what is being measured; may be nil.
+	Progress func(string)
 }
 
 // DefaultPlan is what the project's comparisons use.
@@ -52,6 +67,7 @@ type Report struct {
 	Throughput []Throughput `json:"throughput,omitempty"`
 	Ping       *Latency     `json:"ping_64_bytes,omitempty"`
 	Connect    *Latency     `json:"connect,omitempty"`
+	Loaded     *Loaded      `json:"loaded,omitempty"`
 	Build      *Build       `json:"circuit_build,omitempty"`
 	Bootstrap  *Bootstrap   `json:"bootstrap,omitempty"`
 	Idle       []Memory     `json:"idle_memory,omitempty"` // before the first transfer
@@ -62,10 +78,13 @@ type Report struct {
 type Throughput struct {
 	Direction string  `json:"direction"` // "down" or "up", as the client sees it
 	Streams   int     `json:"streams"`
+	Circuits  int     `json:"circuits,omitempty"` // a stream on each; 0: all streams where the client puts them
 	Bytes     int64   `json:"bytes"`
 	Seconds   float64 `json:"seconds"`
 	MBps      float64 `json:"mb_per_s"` // 10^6 bytes of application data a second
 	CPU       []CPU   `json:"cpu,omitempty"`
+	// Memory is when the last byte has come, with all streams still open.
+	Memory []Memory `json:"memory,omitempty"`
 }
 
 // CPU is what a process used during a transfer.
@@ -80,7 +99,7 @@ type CPU struct {
 // were as many, so that a format that carries less pays for it).
 const CellData = 498
 
-// Memory is a process's resident memory at the end, and at its peak.
+// Memory is a process's resident memory, and what it was at its peak so far.
 type Memory struct {
 	Process string  `json:"process"`
 	RSS     float64 `json:"rss_mb"` // 10^6 bytes
@@ -100,41 +119,84 @@ type Latency struct {
 // Run measures one subject against the target, in the plan's order: latencies
 // first, on a quiet client, and memory last.
 func Run(ctx context.Context, s Subject, tg *target.Target, p Plan) (*Report, error) {
+	if s.Circuit == nil && (len(p.Circuits) > 0 || p.Loaded > 0) {
+		return nil, fault.New(fault.Config, "%s: its circuits cannot be told apart, which this measurement needs", s.Name)
+	}
 	r := &Report{Name: s.Name}
-	var err error
-	if r.Idle, err = memory(s.Processes); err != nil {
-		return nil, err
+	step := func(what string, f func() error) error {
+		if p.Progress != nil {
+			p.Progress(s.Name + ": " + what)
+		}
+		if err := f(); err != nil {
+			return fault.New(fault.KindOf(err), "%s: %s: %w", s.Name, what, err)
+		}
+		return nil
 	}
-	if p.Connects > 0 {
-		if r.Connect, err = connects(ctx, s.Dial, tg.Addr(target.Echo), p.Connects); err != nil {
-			return nil, fault.New(fault.KindOf(err), "%s: connect time: %w", s.Name, err)
+	err := step("idle memory", func() (err error) { r.Idle, err = memory(s.Processes); return err })
+	if err == nil && p.Connects > 0 {
+		err = step("connect time", func() (err error) {
+			r.Connect, err = connects(ctx, s.Dial, tg.Addr(target.Echo), p.Connects)
+			return err
+		})
+	}
+	if err == nil && p.Pings > 0 {
+		err = step("round trips", func() (err error) {
+			r.Ping, err = pings(ctx, s.Dial, tg.Addr(target.Echo), p.Pings)
+			return err
+		})
+	}
+	for _, t := range p.transfers() {
+		if err == nil {
+			err = step(t.String(), func() error { return r.transfers(ctx, s, tg, t, p) })
 		}
 	}
-	if p.Pings > 0 {
-		if r.Ping, err = pings(ctx, s.Dial, tg.Addr(target.Echo), p.Pings); err != nil {
-			return nil, fault.New(fault.KindOf(err), "%s: round trips: %w", s.Name, err)
-		}
+	if err == nil && p.Loaded > 0 {
+		err = step(fmt.Sprintf("round trips beside %d circuits", p.Loaded), func() (err error) {
+			r.Loaded, err = loaded(ctx, s, tg, p.Loaded, max(1, p.LoadedPings))
+			return err
+		})
 	}
-	for _, streams := range p.Streams {
-		for _, direction := range []string{"down", "up"} {
-			t, err := transfers(ctx, s, tg, direction, streams, p.Bytes, max(1, p.Rounds))
-			if err != nil {
-				return nil, fault.New(fault.KindOf(err), "%s: %d streams %s: %w", s.Name, streams, direction, err)
-			}
-			r.Throughput = append(r.Throughput, t)
-		}
+	if err == nil {
+		r.Memory, err = memory(s.Processes)
 	}
-	r.Memory, err = memory(s.Processes)
 	return r, err
+}
+
+// transfers lists the throughput measurements of a plan.
+func (p *Plan) transfers() []Throughput {
+	var out []Throughput
+	for _, n := range p.Streams {
+		out = append(out, Throughput{Streams: n, Direction: "down"}, Throughput{Streams: n, Direction: "up"})
+	}
+	for _, n := range p.Circuits {
+		out = append(out, Throughput{Streams: n, Circuits: n, Direction: "down"}, Throughput{Streams: n, Circuits: n, Direction: "up"})
+	}
+	return out
+}
+
+// String says what kind of transfer it is.
+func (t Throughput) String() string {
+	n, noun := t.Streams, "stream"
+	if t.Circuits > 0 {
+		n, noun = t.Circuits, "circuit"
+	}
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s %s", n, noun, t.Direction)
 }
 
 func memory(ps []Process) ([]Memory, error) {
 	us, err := usages(ps)
+	return memoryOf(ps, us), err
+}
+
+func memoryOf(ps []Process, us []proc.Usage) []Memory {
 	var out []Memory
 	for i, u := range us {
 		out = append(out, Memory{ps[i].Name, float64(u.RSS) / 1e6, float64(u.PeakRSS) / 1e6})
 	}
-	return out, err
+	return out
 }
 
 // millis is a duration in milliseconds.

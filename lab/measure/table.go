@@ -21,6 +21,23 @@ func WriteTable(w io.Writer, reports ...*Report) error {
 		t.transfer(i)
 	}
 	t.latency("round trip 64 B", func(r *Report) *Latency { return r.Ping })
+	for i := range reports {
+		if l := reports[i].Loaded; l != nil {
+			t.latency(fmt.Sprintf("round trip 64 B beside %d circuits", l.Circuits), func(r *Report) *Latency {
+				if r.Loaded == nil {
+					return nil
+				}
+				return &r.Loaded.Ping
+			})
+			t.add("their throughput, MB/s", func(r *Report) (string, bool) {
+				if r.Loaded == nil {
+					return "", false
+				}
+				return fmt.Sprintf("%.1f", r.Loaded.MBps), true
+			})
+			break
+		}
+	}
 	t.latency("connect", func(r *Report) *Latency { return r.Connect })
 	t.add("3-hop build, median ms (hops)", func(r *Report) (string, bool) {
 		if r.Build == nil {
@@ -37,6 +54,14 @@ func WriteTable(w io.Writer, reports ...*Report) error {
 			return "", false
 		}
 		return fmt.Sprintf("%.2f / %.2f", r.Bootstrap.Cold, r.Bootstrap.Warm), true
+	})
+	t.add("RSS with the most streams open, MB", func(r *Report) (string, bool) {
+		m := r.fullMemory()
+		var all []string
+		for _, p := range m {
+			all = append(all, fmt.Sprintf("%s %.1f", p.Process, p.RSS))
+		}
+		return strings.Join(all, ", "), len(m) > 1
 	})
 	t.add("RSS idle, MB", func(r *Report) (string, bool) {
 		if len(r.Idle) == 0 {
@@ -83,24 +108,20 @@ func (t *table) transfer(i int) {
 			break
 		}
 	}
-	noun := "streams"
-	if key.Streams == 1 {
-		noun = "stream"
-	}
-	t.add(fmt.Sprintf("%d %s %s, MB/s (CPU us per cell)", key.Streams, noun, key.Direction), func(r *Report) (string, bool) {
+	t.add(key.String()+", MB/s (CPU us per cell)", func(r *Report) (string, bool) {
 		for _, x := range r.Throughput {
-			if x.Streams != key.Streams || x.Direction != key.Direction {
+			if x.Streams != key.Streams || x.Circuits != key.Circuits || x.Direction != key.Direction {
 				continue
 			}
-			s := fmt.Sprintf("%.1f", x.MBps)
+			v := fmt.Sprintf("%.1f", x.MBps)
 			var cpu []string
 			for _, c := range x.CPU {
 				cpu = append(cpu, fmt.Sprintf("%s %.2f", c.Process, c.MicrosPerCell))
 			}
 			if len(cpu) > 0 {
-				s += " (" + strings.Join(cpu, ", ") + ")"
+				v += " (" + strings.Join(cpu, ", ") + ")"
 			}
-			return s, true
+			return v, true
 		}
 		return "", false
 	})
@@ -126,6 +147,17 @@ func (t *table) write(w io.Writer) error {
 		fmt.Fprintf(tw, "%s\t%s\n", r.what, strings.Join(r.values, "\t"))
 	}
 	return tw.Flush()
+}
+
+// fullMemory is what the processes held when the most streams were open.
+func (r *Report) fullMemory() []Memory {
+	var most Throughput
+	for _, t := range r.Throughput {
+		if t.Streams >= most.Streams {
+			most = t
+		}
+	}
+	return most.Memory
 }
 
 func mostTransfers(reports []*Report) int {

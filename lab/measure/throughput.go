@@ -15,30 +15,32 @@ import (
 	"github.com/chivenet/chive/lab/target"
 )
 
-// transfers measures one kind of transfer several times and returns the run of
-// median throughput, with that run's CPU times.
-func transfers(ctx context.Context, s Subject, tg *target.Target, direction string, streams int, bytes int64, rounds int) (Throughput, error) {
+// transfers measures one kind of transfer as often as the plan says and keeps
+// the run of median throughput, with that run's CPU times.
+func (r *Report) transfers(ctx context.Context, s Subject, tg *target.Target, kind Throughput, p Plan) error {
 	var all []Throughput
-	for range rounds {
-		t, err := transfer(ctx, s, tg, direction, streams, bytes)
+	for range max(1, p.Rounds) {
+		t, err := transfer(ctx, s, tg, kind, p.Bytes)
 		if err != nil {
-			return t, err
+			return err
 		}
 		all = append(all, t)
 	}
 	slices.SortFunc(all, func(a, b Throughput) int { return int(1e6 * (a.Seconds - b.Seconds)) })
-	return all[len(all)/2], nil
+	r.Throughput = append(r.Throughput, all[len(all)/2])
+	return nil
 }
 
 // transfer opens the streams first, and then moves the bytes over all of them
 // at the same time; the clock runs from the first request to the last byte.
-func transfer(ctx context.Context, s Subject, tg *target.Target, direction string, streams int, bytes int64) (Throughput, error) {
+func transfer(ctx context.Context, s Subject, tg *target.Target, out Throughput, bytes int64) (Throughput, error) {
 	service, move := target.Source, down
-	if direction == "up" {
+	if out.Direction == "up" {
 		service, move = target.Sink, up
 	}
+	streams := out.Streams
 	each := max(1, bytes/int64(streams))
-	out := Throughput{Direction: direction, Streams: streams, Bytes: each * int64(streams)}
+	out.Bytes = each * int64(streams)
 	// Failing: one failed stream ends all, so that nobody waits for the rest.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -51,7 +53,11 @@ func transfer(ctx context.Context, s Subject, tg *target.Target, direction strin
 		}
 	}()
 	err := together(streams, cancel, func(i int) error {
-		c, err := s.Dial(ctx, "tcp", tg.Addr(service))
+		dial := s.Dial
+		if out.Circuits > 0 {
+			dial = s.Circuit(i)
+		}
+		c, err := dial(ctx, "tcp", tg.Addr(service))
 		conns[i] = c
 		return err
 	})
@@ -79,6 +85,7 @@ func transfer(ctx context.Context, s Subject, tg *target.Target, direction strin
 	}
 	out.Seconds = took.Seconds()
 	out.MBps = float64(out.Bytes) / 1e6 / out.Seconds
+	out.Memory = memoryOf(s.Processes, after)
 	cells := float64(out.Bytes) / CellData
 	for i, p := range s.Processes {
 		used := after[i].CPU - before[i].CPU
