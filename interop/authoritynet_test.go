@@ -55,8 +55,9 @@ func freePort(t *testing.T) uint16 {
 	return uint16(l.Addr().(*net.TCPAddr).Port)
 }
 
-// newAuthorityNet starts n Chive authorities, and m of C tor.
-func newAuthorityNet(t *testing.T, n, m, relays int, bwFile string) *authorityNet {
+// newAuthorityNet starts n Chive authorities, whose configuration change may
+// change, and m of C tor.
+func newAuthorityNet(t *testing.T, n, m, relays int, bwFile string, change ...func(*authority.Config)) *authorityNet {
 	t.Helper()
 	tor, gencert, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)
@@ -86,6 +87,9 @@ func newAuthorityNet(t *testing.T, n, m, relays int, bwFile string) *authorityNe
 				key := c.Flavor.String() + " " + c.ValidAfter.String()
 				an.published[key] = append(an.published[key], c)
 			},
+		}
+		for _, f := range change {
+			f(&cfg)
 		}
 		if n+m == 1 {
 			cfg.Schedule.InitialInterval, cfg.Schedule.InitialVoteDelay, cfg.Schedule.InitialDistDelay = time.Second, 200*time.Millisecond, 200*time.Millisecond

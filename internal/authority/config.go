@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -35,6 +36,8 @@ type Config struct {
 	Flags    FlagConfig
 	Accept   AcceptConfig
 	Params   netdoc.Params // votes for consensus parameters
+	Methods  []int         // consensus methods to vote for, some of the package's Methods; default all
+	Packages []string      // arguments of "package" lines, which methods before 34 have
 	// ClientVersions and ServerVersions are recommended, as "0.4.9.11,0.4.9.12";
 	// the authority votes on versions when one of them is set.
 	ClientVersions, ServerVersions string
@@ -118,6 +121,19 @@ func (c *Config) check() error {
 	}
 	if c.Nickname == "" || len(c.Nickname) > 19 || strings.Trim(c.Nickname, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "" {
 		return fault.New(fault.Config, "nickname %q: 1 to 19 letters and digits", c.Nickname)
+	}
+	if len(c.Methods) == 0 {
+		c.Methods = Methods
+	}
+	for _, m := range c.Methods {
+		if !slices.Contains(Methods, m) {
+			return fault.New(fault.Config, "consensus method %d: this authority knows %v", m, Methods)
+		}
+	}
+	for _, p := range c.Packages {
+		if !validPackage(p) {
+			return fault.New(fault.Config, "package %q is not NAME VERSION URL DIGESTTYPE=DIGEST ...", p)
+		}
 	}
 	if c.Contact == "" {
 		c.Contact = "(none)"

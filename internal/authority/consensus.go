@@ -14,10 +14,16 @@ import (
 	"github.com/chivenet/chive/internal/protover"
 )
 
-// Methods are the consensus methods that Chive computes: 34 is the first
-// without "package" lines, 35 the first with family keys in
-// microdescriptors, which is all that differs (C tor 0.4.9 knows 32 to 35).
-var Methods = []int{34, 35}
+// Methods are the consensus methods that Chive computes, which are those of C
+// tor 0.4.9.
+var Methods = []int{32, 33, 34, 35}
+
+// What differs between them, but for family keys in microdescriptors, which
+// netdoc makes.
+const (
+	methodNoPublished = 33 // the first whose microdesc flavor does not tell descriptors' times
+	methodNoPackages  = 34 // the first without "package" lines
+)
 
 // Rules is what the authorities of a network agree on besides their votes.
 type Rules struct {
@@ -90,6 +96,9 @@ func (c *computation) preamble() {
 	o.DistDelay = lowMedian(each(c.votes, func(v *netdoc.Vote) time.Duration { return v.DistDelay }))
 	o.ClientVersions = c.versions(func(v *netdoc.Vote) string { return v.ClientVersions })
 	o.ServerVersions = c.versions(func(v *netdoc.Vote) string { return v.ServerVersions })
+	if o.Method < methodNoPackages {
+		o.Packages = c.packages()
+	}
 	for _, v := range c.votes {
 		o.KnownFlags = append(o.KnownFlags, v.KnownFlags...)
 	}

@@ -39,7 +39,7 @@ func unsigned(b []byte) []byte {
 
 // C tor's authorities computed these consensuses of these votes.
 func TestComputeAsCTor(t *testing.T) {
-	for dir, n := range map[string]int{"one": 1, "three": 3, "five": 5} {
+	for dir, n := range map[string]int{"one": 1, "three": 3, "five": 5, "method32": 4, "method33": 4, "method34": 4} {
 		votes := readVotes(t, dir)
 		if len(votes) != n {
 			t.Fatalf("%s: %d votes", dir, len(votes))
@@ -78,7 +78,7 @@ func TestComputeRefuses(t *testing.T) {
 		t.Error("more votes than authorities")
 	}
 	for _, v := range votes[:2] {
-		v.Methods = []int{32, 33, 36}
+		v.Methods = []int{31, 36}
 	}
 	if _, err := Compute(votes, netdoc.FlavorNS, Rules{Authorities: 3}); err == nil || !strings.Contains(err.Error(), "method") {
 		t.Error(err)
@@ -102,6 +102,22 @@ func TestChooseMethod(t *testing.T) {
 		if got := chooseMethod(votes); got != c.want {
 			t.Errorf("%v: %d, not %d", c.votes, got, c.want)
 		}
+	}
+}
+
+// A package's line is that of a majority of those who speak about it, if they
+// are three.
+func TestPackages(t *testing.T) {
+	const url = " http://example.com/a "
+	say := func(lines ...string) *netdoc.Vote { return &netdoc.Vote{Packages: lines} }
+	c := &computation{votes: []*netdoc.Vote{
+		say("tor 1"+url+"sha256=a", "tor 2"+url+"sha256=b", "few 1"+url+"sha256=c", "torn 1"+url+"sha256=d", "bad 1 sha256=d"),
+		say("tor 1"+url+"sha256=x", "tor 1"+url+"sha256=a", "tor 2"+url+"sha256=c", "few 1"+url+"sha256=c", "torn 1"+url+"sha256=d", "bad 1 sha256=d"),
+		say("tor 1"+url+"sha256=a", "tor 2"+url+"sha256=d", "torn 1"+url+"sha256=d", "bad 1 sha256=d", "bad 2"+url+"sha256=d=e"),
+	}}
+	want := []string{"tor 1" + url + "sha256=a", "torn 1" + url + "sha256=d"}
+	if got := c.packages(); !slices.Equal(got, want) {
+		t.Errorf("%q", got)
 	}
 }
 

@@ -392,7 +392,7 @@ func (a *Authority) publish(t timing) {
 func (a *Authority) keepMicrodescsLocked() {
 	want := map[[32]byte]bool{}
 	for _, r := range a.relays {
-		for _, m := range Methods {
+		for _, m := range a.cfg.Methods {
 			_, d := netdoc.MakeMicrodesc(r.desc, m)
 			want[d] = true
 		}

@@ -139,7 +139,7 @@ func (c *computation) router(list []opinion, voters flagVoters) (rs netdoc.Route
 	if d, n := mostFrequent(digests, func(a, b [32]byte) int { return bytes.Compare(a[:], b[:]) }); n > 0 {
 		rs.Microdesc = d
 	}
-	if c.out.Flavor == netdoc.FlavorMicrodesc {
+	if c.out.Flavor == netdoc.FlavorMicrodesc && c.out.Method >= methodNoPublished {
 		rs.Published = noPublished
 	}
 	rs.Version = chooseVersion(list)

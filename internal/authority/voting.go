@@ -31,7 +31,7 @@ func (a *Authority) makeVote(t timing) (*netdoc.Vote, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	v := &netdoc.Vote{
-		Methods: Methods, Published: now,
+		Methods: a.cfg.Methods, Packages: a.cfg.Packages, Published: now,
 		Lifetime: netdoc.Lifetime{ValidAfter: t.start, FreshUntil: t.start.Add(s.Interval),
 			ValidUntil: t.start.Add(s.Interval * time.Duration(s.IntervalsValid))},
 		VoteDelay: s.VoteDelay, DistDelay: s.DistDelay,
@@ -186,7 +186,7 @@ func (a *Authority) opinionLocked(c *candidate, flags netdoc.Flags, now time.Tim
 		" mtbf=" + strconv.FormatFloat(c.record.mtbf, 'f', 0, 64)
 	var methods []string
 	var last [32]byte
-	for _, m := range Methods {
+	for _, m := range a.cfg.Methods {
 		text, digest := netdoc.MakeMicrodesc(d, m)
 		if err := a.docs.AddMicrodesc(digest, text); err != nil {
 			return rs, err

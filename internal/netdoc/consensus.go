@@ -58,6 +58,7 @@ type Preamble struct {
 	Lifetime
 	VoteDelay, DistDelay           time.Duration
 	ClientVersions, ServerVersions string
+	Packages                       []string // arguments of each line; there are none since method 34
 	KnownFlags                     []string
 	RecommendedClient              protover.Set
 	RecommendedRelay               protover.Set

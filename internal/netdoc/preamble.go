@@ -32,7 +32,18 @@ func (s seen) require(doc string, keywords ...string) error {
 	return nil
 }
 
-const maxSources = 64
+const (
+	maxSources  = 64
+	maxPackages = 1000
+)
+
+// appendPackage reads a "package" line.
+func appendPackage(list []string, a Args) ([]string, error) {
+	if len(list) == maxPackages {
+		return nil, fault.New(fault.Resource, "more than %d", maxPackages)
+	}
+	return append(list, string(a.Rest())), nil
+}
 
 // parseItem reads one line before the first relay.
 func (c *Preamble) parseItem(it *Item, seen *seen, first bool) (err error) {
@@ -75,6 +86,8 @@ func (c *Preamble) parseItem(it *Item, seen *seen, first bool) (err error) {
 		c.KnownFlags = strings.Fields(string(a))
 	case "params":
 		c.Params, err = ParseParams(a)
+	case "package":
+		c.Packages, err = appendPackage(c.Packages, a)
 	case "recommended-client-protocols":
 		c.RecommendedClient, err = protover.Parse(string(a))
 	case "recommended-relay-protocols":

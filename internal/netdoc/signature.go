@@ -175,6 +175,9 @@ func (c *Preamble) append(dst []byte) []byte {
 	dst = appendLine(dst, "voting-delay", itoa(int64(c.VoteDelay/time.Second)), itoa(int64(c.DistDelay/time.Second)))
 	dst = appendLine(dst, "client-versions", c.ClientVersions)
 	dst = appendLine(dst, "server-versions", c.ServerVersions)
+	for _, p := range c.Packages {
+		dst = appendText(dst, "package", p)
+	}
 	dst = appendLine(dst, "known-flags", strings.Join(c.KnownFlags, " "))
 	dst = appendLine(dst, "recommended-client-protocols", c.RecommendedClient.String())
 	dst = appendLine(dst, "recommended-relay-protocols", c.RecommendedRelay.String())

@@ -22,6 +22,7 @@ type Vote struct {
 	VoteDelay, DistDelay                      time.Duration
 	HasVersions                               bool // there are client-versions and server-versions lines
 	ClientVersions, ServerVersions            string
+	Packages                                  []string // arguments of each line; methods before 34 use them
 	RecommendedClient, RecommendedRelay       protover.Set
 	RequiredClient, RequiredRelay             protover.Set
 	KnownFlags                                []string
@@ -238,6 +239,8 @@ func (p *voteParser) preamble(it *Item) (err error) {
 		v.ClientVersions, v.HasVersions = string(a.Rest()), true
 	case "server-versions":
 		v.ServerVersions, v.HasVersions = string(a.Rest()), true
+	case "package":
+		v.Packages, err = appendPackage(v.Packages, a)
 	case "recommended-client-protocols":
 		v.RecommendedClient, err = protover.Parse(string(a))
 	case "recommended-relay-protocols":
@@ -307,6 +310,9 @@ func (v *Vote) appendPreamble(b []byte) []byte {
 	if v.HasVersions {
 		b = appendLine(b, "client-versions", v.ClientVersions)
 		b = appendLine(b, "server-versions", v.ServerVersions)
+	}
+	for _, p := range v.Packages {
+		b = appendText(b, "package", p)
 	}
 	b = appendLine(b, "recommended-relay-protocols", v.RecommendedRelay.String())
 	b = appendLine(b, "recommended-client-protocols", v.RecommendedClient.String())
