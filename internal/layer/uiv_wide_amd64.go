@@ -1,0 +1,77 @@
+package layer
+
+import (
+	"golang.org/x/sys/cpu"
+
+	"github.com/chivenet/chive/internal/cell"
+)
+
+// haveWide reports whether the CPU has AES and carry-less products on 512-bit
+// registers, and permutations of bytes across them.
+var haveWide = cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ && cpu.X86.HasAVX2 &&
+	cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL &&
+	cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VAES && cpu.X86.HasAVX512VPCLMULQDQ
+
+func wideForms() []form {
+	if !haveWide {
+		return nil
+	}
+	return []form{{"wide", func(s sense) uiv { return &wideUIV{sense: s} }}}
+}
+
+// wideUIV is uiv with 512-bit registers: a payload stays in eight of them from
+// the first byte read to the last written, and the 32 blocks of the hash share
+// one reduction.
+type wideUIV struct {
+	ku    [32]gf128 // hash of the tweak: the key's powers 32 to 1
+	b     gf128     // hash of the stream's selector
+	kb    roundKeys // block cipher, in its sense
+	k     roundKeys // stream cipher
+	fresh [freshLen]byte
+	sense sense
+}
+
+func (u *wideUIV) setKeys(k *[uivKeyLen]byte) {
+	if u.sense == decrypts {
+		wideKeysDecrypt(u, k)
+	} else {
+		wideKeysEncrypt(u, k)
+	}
+}
+
+func (u *wideUIV) crypt(chain *[16]byte, cmd cell.Command, p *[cell.PayloadLen]byte) {
+	if u.sense == decrypts {
+		wideDecrypt(u, chain, uint32(cmd), p)
+	} else {
+		wideEncrypt(u, chain, uint32(cmd), p)
+	}
+}
+
+// rekey finds the stream's second part in fresh: it costs crypt less to make it
+// along with the first, unasked, than to come back for it.
+func (u *wideUIV) rekey(nonce *[cgoTagLen]byte) {
+	*nonce = [cgoTagLen]byte(u.fresh[uivKeyLen:])
+	u.setKeys((*[uivKeyLen]byte)(u.fresh[:]))
+	clear(u.fresh[:])
+}
+
+// wideEncrypt is crypt of a uiv that encrypts; it leaves new keys and nonce in
+// u.fresh.
+//
+//go:noescape
+func wideEncrypt(u *wideUIV, chain *[16]byte, cmd uint32, p *[cell.PayloadLen]byte)
+
+// wideDecrypt is wideEncrypt's inverse.
+//
+//go:noescape
+func wideDecrypt(u *wideUIV, chain *[16]byte, cmd uint32, p *[cell.PayloadLen]byte)
+
+// wideKeysEncrypt is setKeys of a uiv that encrypts.
+//
+//go:noescape
+func wideKeysEncrypt(u *wideUIV, k *[uivKeyLen]byte)
+
+// wideKeysDecrypt is setKeys of a uiv that decrypts.
+//
+//go:noescape
+func wideKeysDecrypt(u *wideUIV, k *[uivKeyLen]byte)
