@@ -54,7 +54,7 @@ func (c chiveClient) start(ctx context.Context, nw *ctor.Network, o startOptions
 	if err != nil {
 		return nil, err
 	}
-	args := []string{"proxy", "--network", network, "--data-dir", o.dir, "--socks", "127.0.0.1:0", "--drain", "0s"}
+	args := []string{"proxy", "--network", network, "--data-dir", o.dir, "--socks", "127.0.0.1:0", "--drain", "0s", "--log-level", "debug"}
 	for i, flag := range []string{"--entry-nodes", "--middle-nodes", "--exit-nodes"} {
 		if i < len(o.pin) && o.pin[i] != nil {
 			args = append(args, flag, o.pin[i].ID.RSA.String())

@@ -2,8 +2,12 @@ package interop
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -108,8 +112,25 @@ func start(t *testing.T, s subject, nw *ctor.Network, o startOptions) *proxy {
 		if err := p.stop(); err != nil {
 			t.Error(err)
 		}
+		if t.Failed() {
+			logTail(t, filepath.Join(o.dir, "output"))
+		}
 	})
 	return p
+}
+
+// logTail shows the end of what a client has printed, if it prints into a file.
+func logTail(t *testing.T, name string) {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	const most = 16 << 10
+	t.Logf("%s", b[max(0, len(b)-most):])
 }
 
 func (p *proxy) dialer() socksclient.Dialer { return socksclient.Dialer{Proxy: p.addr} }

@@ -172,6 +172,10 @@ func (b *building) run(ctx context.Context) (*Circ, error) {
 	b.tmu.Unlock()
 	timer := time.AfterFunc(max(usage, minUsage), b.late)
 	defer timer.Stop()
+	if b.slow != nil && usage > unlearnedSlow {
+		hedge := time.AfterFunc(unlearnedSlow, b.hedge)
+		defer hedge.Stop()
+	}
 	tctx, cancel := context.WithTimeoutCause(ctx, max(closing, minUsage), errBuildTimeout)
 	defer cancel()
 
@@ -211,6 +215,11 @@ func (b *building) run(ctx context.Context) (*Circ, error) {
 // minUsage keeps a client on a very fast network from launching a second
 // circuit beside each that is a few milliseconds late; C tor looks once a second.
 const minUsage = time.Second
+
+// unlearnedSlow is when a circuit gets another one beside it although its
+// timeout, a minute as long as nothing has been learned, is far away: one relay
+// that answers nothing must not hold up a client's start for that long.
+const unlearnedSlow = 5 * time.Second
 
 var errBuildTimeout = errors.New("the build timeout passed")
 
@@ -275,6 +284,15 @@ func (b *building) late() {
 	if b.slow != nil {
 		b.slow()
 	}
+}
+
+// hedge asks for another circuit beside this one, which may still be finished.
+func (b *building) hedge() {
+	b.mu.Lock()
+	hops := b.hops
+	b.mu.Unlock()
+	b.log.Debug("a circuit takes long", "hops", hops, "of", len(b.path.Hops))
+	b.slow()
 }
 
 // account tells guard and estimator why the circuit failed.

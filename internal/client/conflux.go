@@ -3,14 +3,22 @@ package client
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
 	"github.com/chivenet/chive/internal/protover"
 )
+
+// secondLegTimeout is how long a circuit waits for a second leg that it can do
+// without.
+const secondLegTimeout = 5 * time.Second
+
+var errSecondLeg = fault.New(fault.Timeout, "conflux: the second leg takes too long")
 
 // addLeg makes a conflux set of a circuit to an exit that can do it, by a
 // second circuit over another guard. Unless conflux was asked for in so many
@@ -35,7 +43,13 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) error 
 			s.Exclude = append(slices.Clip(s.Exclude), id)
 		}
 	}
-	second, err := c.buildOne(ctx, s)
+	// A circuit that is there must not wait long for what is not needed.
+	leg, cancel := ctx, context.CancelFunc(func() {})
+	if c.cfg.Conflux != On {
+		leg, cancel = context.WithTimeoutCause(ctx, secondLegTimeout, errSecondLeg)
+	}
+	defer cancel()
+	second, err := c.buildOne(leg, s)
 	if err == nil {
 		_, err = circuit.LinkConflux(ctx, []*circuit.Circuit{first.Circuit, second.Circuit}, cell.ConfluxHighThroughput)
 	}

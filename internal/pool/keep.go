@@ -65,7 +65,13 @@ func (p *Pool) forget(now time.Time) {
 func (p *Pool) prebuild(now time.Time) {
 	limit := p.cfg.MaxPending
 	if p.failures > 0 {
+		// Those that take long already are not what it waits for.
 		limit = 1
+		for _, l := range p.launches {
+			if l.slow {
+				limit = min(limit+1, p.cfg.MaxPending)
+			}
+		}
 	}
 	if p.closed || p.failures > 0 && now.Before(p.probeAt) {
 		return
@@ -114,7 +120,7 @@ func (p *Pool) wanted() []target {
 // ready counts the clean circuits, open or being built ahead, that will do for
 // t. One circuit may count for many targets; of one that is being built it is
 // supposed that it will, as most exits allow most ports: when it does not,
-// there is another launch.
+// there is another launch. One that takes long does not count.
 func (p *Pool) ready(t target) int {
 	n := 0
 	for _, e := range p.entries {
@@ -126,7 +132,7 @@ func (p *Pool) ready(t target) int {
 		}
 	}
 	for _, l := range p.launches {
-		if !l.owned && !l.stale && l.target.internal == t.internal && (l.target.stable || !t.stable) {
+		if !l.owned && !l.stale && !l.slow && l.target.internal == t.internal && (l.target.stable || !t.stable) {
 			n++
 		}
 	}

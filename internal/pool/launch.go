@@ -20,7 +20,7 @@ const (
 
 // Bounds of the pause before something is built ahead, after failures.
 const (
-	minProbe = time.Second
+	minProbe = 250 * time.Millisecond
 	maxProbe = time.Minute
 )
 
@@ -151,6 +151,7 @@ func (p *Pool) isSlow(l *launch) {
 	if !l.slow {
 		l.slow = true
 		p.schedule()
+		p.kick() // what is built ahead may need another one, too
 	}
 }
 

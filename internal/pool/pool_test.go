@@ -474,66 +474,6 @@ func TestOnlyRelayFailedOnce(t *testing.T) {
 	})
 }
 
-func TestHedging(t *testing.T) {
-	var stuck chan struct{}
-	b := &fakeBuilder{took: time.Second}
-	b.make = func(n int, ctx context.Context, s Spec) (*fakeCircuit, error) {
-		if n == 0 {
-			s.Slow()
-			s.Slow()
-			select {
-			case <-stuck:
-			case <-ctx.Done():
-				return nil, context.Cause(ctx)
-			}
-		}
-		return circuit(n, s), nil
-	}
-	run(t, bare(), b, func(p *Pool) {
-		stuck = make(chan struct{})
-		start := time.Now()
-		l := acquire(t, p, to(443, key("a")))
-		if time.Since(start) != 2*time.Second || b.launched() != 2 {
-			t.Errorf("after %v and %d launches", time.Since(start), b.launched())
-		}
-		close(stuck)
-		synctest.Wait()
-		if s := p.Status(); s.Clean != 1 || s.Dirty != 1 || s.Hedged != 1 {
-			t.Errorf("the slow one is spare now: %+v", s)
-		}
-		l.Release()
-	})
-}
-
-// TestHedgesUntilTheGuardIsKnown: a circuit waits for a better guard until
-// three other launches have shown that there is none.
-func TestHedgesUntilTheGuardIsKnown(t *testing.T) {
-	var enough chan struct{}
-	b := &fakeBuilder{took: 10 * time.Millisecond}
-	b.make = func(n int, ctx context.Context, s Spec) (*fakeCircuit, error) {
-		switch {
-		case n == 0:
-			s.Slow()
-			<-enough
-			return circuit(n, s), nil
-		case n == 3:
-			close(enough)
-		}
-		return nil, errors.New("a primary guard is down")
-	}
-	run(t, bare(), b, func(p *Pool) {
-		enough = make(chan struct{})
-		start := time.Now()
-		l := acquire(t, p, to(443, key("a")))
-		if l.Circuit.(*fakeCircuit).exit != circuit(0, Spec{}).exit {
-			t.Error("not the circuit that waited")
-		}
-		if d := time.Since(start); d > time.Second {
-			t.Errorf("after %v", d)
-		}
-	})
-}
-
 func TestSlowPreemptiveLaunchIsNotHedged(t *testing.T) {
 	b := &fakeBuilder{took: time.Second}
 	b.make = func(n int, _ context.Context, s Spec) (*fakeCircuit, error) { s.Slow(); return circuit(n, s), nil }
