@@ -1,9 +1,6 @@
 package lang
 
 import (
-	"encoding/binary"
-	"math/bits"
-
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -20,8 +17,10 @@ type Decoder struct {
 	active  bool   // the chunk is not complete
 	bits    bool   // the chunk is coded as bits
 	started bool   // the first symbol that carries something has come
-	iv      interval
-	low     uint64 // the interval's start, in the window
+	lanes   [maxLanes]decLane
+	count   int // of lanes
+	turn    int // the lane that comes next
+	phase   phase
 	// part holds symbols that wait for the rest of their group. They are known
 	// to go on from q.
 	part  [32]byte
@@ -69,8 +68,13 @@ func (d *Decoder) Write(symbols []byte) (n int, done bool, err error) {
 		}
 		st := &d.m.states[d.q]
 		d.started = true
-		d.iv, d.low = interval{width: startRange, pos: startPos}, 0
-		d.bits = st.kind == kindBits
+		if d.bits = st.kind == kindBits; !d.bits {
+			d.count, d.phase = laneCount(len(d.dst))
+			for i := range d.count {
+				d.lanes[i].begin(laneOf(d.dst, i, d.count))
+			}
+			d.turn = 0
+		}
 	}
 	k := 0
 	if d.bits {
@@ -79,7 +83,7 @@ func (d *Decoder) Write(symbols []byte) (n int, done bool, err error) {
 		k, done, err = d.writeChunk(symbols[n:])
 	}
 	if done {
-		d.active, d.dst = false, nil
+		d.active, d.dst, d.lanes = false, nil, [maxLanes]decLane{}
 	}
 	return n + k, done, err
 }
@@ -111,8 +115,7 @@ func (d *Decoder) fail(n int) (int, bool, error) {
 	return n, false, d.err
 }
 
-// writeBits takes symbols of a chunk that is coded as bits. iv.pos is unused;
-// what has come is decoded by groups of eight symbols.
+// writeBits takes symbols of a chunk that is coded as bits. What has come is decoded by groups of eight symbols.
 func (d *Decoder) writeBits(symbols []byte) (n int, done bool, err error) {
 	a := d.m.states[d.q].radix
 	k := a.log2
@@ -195,182 +198,43 @@ func (d *Decoder) run(symbols []byte) (n int, done bool, err error) {
 		if n, err = d.literals(symbols, n); err != nil || n == len(symbols) {
 			return n, false, err
 		}
-		st := &d.m.states[d.q]
-		if d.iv.fast(len(d.dst)) {
-			k, ok := 0, false
-			if st.kind == kindMixed {
-				k, ok = d.mixedPairs(symbols[n:])
-			} else {
-				k, ok = d.radixBlocks(st, symbols[n:])
+		l := &d.lanes[d.turn]
+		k, ok := 1, true
+		switch {
+		case d.phase == phaseOpen:
+			if l.iv.inside() {
+				if d.turn++; d.turn == d.count {
+					d.phase, d.turn = phaseRounds, 0
+				}
+				continue
 			}
-			n += k
-			if !ok {
+			if _, ok = d.symbol(l, symbols[n]); !ok {
 				return d.fail(n)
 			}
-			if k == 0 {
+		case d.phase == phaseRounds && d.turn == 0 && d.safe(d.lanes[:d.count]) == 0:
+			d.phase = phaseClose
+			continue
+		case d.phase == phaseRounds:
+			if k, ok = d.rounds(symbols[n:]); ok && k == 0 {
 				return n, false, nil // less than a group is left
 			}
-			continue
-		}
-		var off, width, r uint64
-		var last bool
-		if st.kind == kindMixed {
-			i := st.index[symbols[n]]
-			if i == noSymbol {
-				return d.fail(n)
+		case l.iv.fast(len(l.dst)):
+			if k, ok = d.rounds(symbols[n:]); ok && k == 0 {
+				return n, false, nil
 			}
-			s := &st.sym[i]
-			r = d.iv.width >> quantum
-			off, width, last = uint64(s.cum), uint64(s.width), s.cum+s.width == 1<<quantum
-			d.q = s.to
-		} else {
-			i := st.radix.digit[symbols[n]]
-			if i == noSymbol {
+		default:
+			if done, ok = d.symbol(l, symbols[n]); !ok {
 				return d.fail(n)
+			} else if done {
+				if d.turn++; d.turn == d.count {
+					return n + 1, true, nil
+				}
 			}
-			size := uint64(st.radix.size)
-			r = d.iv.width / size
-			off, width, last = uint64(i), 1, uint64(i) == size-1
 		}
-		n++
-		done, ok := d.step(r*off, r, off, width, last)
-		if !ok {
+		if n += k; !ok {
 			return d.fail(n)
 		}
-		if done {
-			return n, true, nil
-		}
 	}
-}
-
-// step narrows the interval by one symbol near the chunk's ends, and reports
-// whether the chunk is certain; ok is false if it never will be.
-func (d *Decoder) step(add, r, off, width uint64, last bool) (done, ok bool) {
-	low, carry := bits.Add64(d.low, add, 0)
-	if carry != 0 && !d.carry(d.iv.pos-9) {
-		return false, false
-	}
-	d.iv.narrow(r, off, width, last)
-	if d.low = low; d.certain() {
-		return true, true
-	}
-	from := d.iv.pos
-	if s := d.iv.growTail(len(d.dst)); s > 0 {
-		d.store(from)
-		if d.low = low << s; d.certain() {
-			return true, true
-		}
-	}
-	return false, d.iv.pos <= len(d.dst)+padBytes
-}
-
-// store writes the window at pos into the chunk, as far as they overlap. The
-// byte at -1 is zero: the interval is below 1.
-func (d *Decoder) store(pos int) {
-	for i := range 8 {
-		if at := pos - 8 + i; at >= 0 && at < len(d.dst) {
-			d.dst[at] = byte(d.low >> (56 - 8*uint(i)))
-		}
-	}
-}
-
-// certain reports whether the interval lies between two borders of chunks, and
-// completes the chunk if so.
-func (d *Decoder) certain() bool {
-	if d.iv.pos < len(d.dst) || d.iv.pos > len(d.dst)+padBytes {
-		return false
-	}
-	mask := ^uint64(0) >> (64 - 8*uint(d.iv.pos-len(d.dst)))
-	if d.iv.width-1 > mask-d.low&mask {
-		return false
-	}
-	d.store(d.iv.pos)
-	return true
-}
-
-// carry adds one to the number that ends with byte at of the chunk. It reports
-// false if the chunk overflows, which no encoder makes happen.
-func (d *Decoder) carry(at int) bool {
-	for i := min(at, len(d.dst)-1); i >= 0; i-- {
-		if d.dst[i]++; d.dst[i] != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// radixBlocks decodes whole groups of symbols of one radix while the chunk
-// allows.
-func (d *Decoder) radixBlocks(st *modelState, symbols []byte) (n int, ok bool) {
-	w, low, a, group := d.iv, d.low, st.radix, st.group
-	for w.fast(len(d.dst)) && n+group <= len(symbols) {
-		s, good := a.parse(symbols[n : n+group])
-		if !good {
-			return n, false
-		}
-		n += group
-		r, _ := bits.Mul64(w.width, st.inv)
-		var c uint64
-		if low, c = bits.Add64(low, r*s, 0); c != 0 && !d.carry(w.pos-9) {
-			return n, false
-		}
-		if w.width -= r * s; s != st.total-1 {
-			w.width = r
-		}
-		binary.BigEndian.PutUint64(d.dst[w.pos-8:], low)
-		low <<= w.grow() & 63
-	}
-	d.iv, d.low = w, low
-	if w.fast(len(d.dst)) {
-		for i, b := range symbols[n:] {
-			if a.digit[b] == noSymbol {
-				return n + i, false
-			}
-		}
-	}
-	return n, true
-}
-
-// mixedPairs decodes symbols two at a time while the chunk allows and the
-// automaton stays in states of kindMixed.
-func (d *Decoder) mixedPairs(symbols []byte) (n int, ok bool) {
-	w, low, states, q := d.iv, d.low, d.m.states, d.q
-	for w.fast(len(d.dst)) && n < len(symbols) {
-		st := &states[q]
-		if st.kind != kindMixed {
-			break
-		}
-		i := st.index[symbols[n]]
-		if i == noSymbol {
-			return n, false
-		}
-		s := &st.sym[i]
-		off, width, to, used := uint64(s.cum)<<quantum, uint64(s.width)<<quantum, s.to, 1
-		if st = &states[to]; st.kind == kindMixed {
-			if n+1 == len(symbols) {
-				break
-			}
-			i := st.index[symbols[n+1]]
-			if i == noSymbol {
-				return n + 1, false
-			}
-			t := &st.sym[i]
-			off += uint64(s.width) * uint64(t.cum)
-			width = uint64(s.width) * uint64(t.width)
-			to, used = t.to, 2
-		}
-		q, n = to, n+used
-		r := w.width >> (2 * quantum)
-		var c uint64
-		if low, c = bits.Add64(low, r*off, 0); c != 0 && !d.carry(w.pos-9) {
-			return n, false
-		}
-		w.narrow(r, off, width, off+width == 1<<(2*quantum))
-		binary.BigEndian.PutUint64(d.dst[w.pos-8:], low)
-		low <<= w.grow() & 63
-	}
-	d.iv, d.low, d.q = w, low, q
-	return n, true
 }
 
 // Finish takes the symbols that end a word after the last chunk is complete.

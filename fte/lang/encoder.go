@@ -5,25 +5,6 @@ import (
 	"math/bits"
 )
 
-// The coder works on chunks of bytes whose lengths both ends know. A chunk is
-// a binary fraction; symbols narrow an interval until only fractions that
-// begin with the chunk's bytes are left, and the chunk ends there: with the
-// first symbol that makes it certain. Behind the chunk stands random padding,
-// so that its last symbols are as random as the others.
-//
-// The interval is kept in a window of 64 bits over the fraction, which moves
-// on by whole bytes: at position pos, the window covers bytes pos-8 to pos-1
-// (the byte at -1 is zero). The width of the interval is 2^56 to 2^64 (near the
-// end of a chunk 2^32 and more), and pos
-// is 7 at the start of a chunk.
-const (
-	startPos   = 7
-	startRange = 1 << 56
-	// padBytes is how much padding the window can need: a chunk is certain
-	// before the window has left it, or another padding is taken.
-	padBytes = 8
-)
-
 // An Encoder turns chunks of bytes into one word of a language after another.
 // It must not be used by several goroutines at once.
 type Encoder struct {
@@ -39,34 +20,6 @@ func (l *Language) NewEncoder() (*Encoder, error) {
 		return nil, err
 	}
 	return &Encoder{m: m}, nil
-}
-
-// interval is the state of a chunk's coding, common to both directions.
-type interval struct {
-	width uint64
-	pos   int // bytes of the chunk and its padding that the window has taken in
-}
-
-// tailRange is the least width near the end of a chunk. There the window
-// moves on late and far, so that an interval much narrower than a byte comes to
-// lie in it whole, and the chunk is certain.
-const tailRange = 1 << 32
-
-// growTail is grow for single symbols of a chunk of n bytes.
-func (iv *interval) growTail(n int) uint {
-	if iv.pos+16 > n && iv.width >= tailRange {
-		return 0
-	}
-	return iv.grow()
-}
-
-// grow returns by how many bits the window moves on, which is a multiple of 8.
-func (iv *interval) grow() uint {
-	// A width is never 0. Masked, the shift is one instruction.
-	s := uint(bits.LeadingZeros64(iv.width)) & 0x38
-	iv.width <<= s & 63
-	iv.pos += int(s >> 3)
-	return s
 }
 
 // Append encodes a chunk and appends its symbols to dst. The other end must
@@ -113,166 +66,53 @@ func (e *Encoder) literals(dst []byte) []byte {
 
 // chunk encodes src, and reports false if the padding does not serve.
 func (e *Encoder) chunk(dst, src []byte, padding uint64) ([]byte, bool) {
-	// tail holds the chunk's end and the padding: its first byte is byte
-	// tailAt-1 of the chunk, which is zero before the chunk's start.
-	var tail [64]byte
-	tailAt := max(0, len(src)-40)
-	n := 1 + copy(tail[1:], src[tailAt:])
-	if tailAt > 0 {
-		tail[0] = src[tailAt-1]
+	var all [maxLanes]encLane
+	count, phase := laneCount(len(src))
+	lanes := all[:count]
+	for i := range lanes {
+		// Each lane has its own padding: a bijection of the chunk's.
+		lanes[i].begin(laneOf(src, i, count), padding*(2*uint64(i)+1)^uint64(i))
 	}
-	binary.BigEndian.PutUint64(tail[n:], padding)
-	load := func(at int) uint64 {
-		if at < tailAt-1 {
-			return binary.BigEndian.Uint64(src[at:])
+	if phase == phaseOpen {
+		for i := range lanes {
+			for !lanes[i].iv.inside() {
+				dst, _ = e.symbol(dst, &lanes[i])
+			}
 		}
-		return binary.BigEndian.Uint64(tail[at-tailAt+1:])
+		dst = e.rounds(dst, lanes)
 	}
+	for i := range lanes {
+		l := &lanes[i]
+		for certain := false; !certain; {
+			dst = e.rounds(dst, lanes[i:i+1])
+			if l.iv.pos > len(l.src)+padBytes {
+				return nil, false
+			}
+			dst, certain = e.symbol(dst, l)
+		}
+	}
+	return dst, true
+}
 
-	iv := interval{width: startRange, pos: startPos}
-	code := load(0) >> 8 // the fraction less the interval's start
+// rounds encodes groups of symbols, a group for each lane in turn, while all
+// lanes are fast.
+func (e *Encoder) rounds(dst []byte, lanes []encLane) []byte {
 	for {
+		n := lanes[0].iv.safe(len(lanes[0].src))
+		for i := range lanes[1:] {
+			l := &lanes[i+1]
+			n = min(n, l.iv.safe(len(l.src)))
+		}
+		if n == 0 {
+			return dst
+		}
 		dst = e.literals(dst)
-		st := &e.m.states[e.q]
-		if iv.fast(len(src)) {
-			if st.kind == kindRadix || st.kind == kindBits {
-				dst, code = st.radixBlocks(dst, src, code, &iv)
-			} else {
-				dst, code = e.mixedPairs(dst, src, code, &iv)
-			}
-			continue
-		}
-		// One symbol at a time.
-		var off, width, r uint64
-		var last bool
-		if st.kind == kindMixed {
-			r = iv.width >> quantum
-			s := st.find(min(code/r, 1<<quantum-1))
-			off, width, last = uint64(s.cum), uint64(s.width), s.cum+s.width == 1<<quantum
-			dst = append(dst, s.b)
-			e.q = s.to
+		if st := &e.m.states[e.q]; st.radix != nil {
+			dst = st.radixRounds(dst, lanes, n)
 		} else {
-			size := uint64(st.radix.size)
-			r = iv.width / size
-			off, width = min(code/r, size-1), 1
-			last = off == size-1
-			dst = append(dst, st.radix.symbols[off])
-		}
-		code -= r * off
-		iv.narrow(r, off, width, last)
-		certain := func() bool {
-			if iv.pos < len(src) || iv.pos > len(src)+padBytes {
-				return false
-			}
-			// The interval must lie between two borders of chunks.
-			mask := ^uint64(0) >> (64 - 8*uint(iv.pos-len(src)))
-			v := mask & load(iv.pos-8)
-			return code <= v && iv.width-code-1 <= mask-v
-		}
-		if certain() {
-			return dst, true
-		}
-		from := iv.pos
-		if s := iv.growTail(len(src)); s > 0 {
-			code = code<<s | load(from)>>(64-s)
-			if certain() {
-				return dst, true
-			}
-		}
-		if iv.pos > len(src)+padBytes {
-			return nil, false
+			dst = e.mixedRounds(dst, lanes, n)
 		}
 	}
-}
-
-// fast reports whether a chunk of n bytes is coded by groups of symbols at
-// this position. Both ends go by it.
-func (iv *interval) fast(n int) bool { return iv.pos >= 8 && iv.pos+16 <= n }
-
-// narrow keeps the part of the interval from off*r on, which is width*r wide,
-// or all the rest if it is the last part.
-func (iv *interval) narrow(r, off, width uint64, last bool) {
-	if last {
-		iv.width -= r * off
-	} else {
-		iv.width = r * width
-	}
-}
-
-// find returns the symbol that a scaled probability falls on.
-func (st *modelState) find(s uint64) *symbol {
-	k := int(st.guide[s>>guideShift])
-	for s >= uint64(st.sym[k].cum+st.sym[k].width) {
-		k++
-	}
-	return &st.sym[k]
-}
-
-// radixBlocks encodes groups of symbols of one radix while the chunk allows.
-func (st *modelState) radixBlocks(dst, src []byte, code uint64, iv *interval) ([]byte, uint64) {
-	total, inv, group, a := st.total, st.inv, st.group, st.radix
-	w := *iv
-	for w.fast(len(src)) {
-		r, _ := bits.Mul64(w.width, inv)
-		s := code / r
-		if s >= total-1 {
-			s = total - 1
-			w.width -= r * s
-		} else {
-			w.width = r
-		}
-		code -= r * s
-		at := len(dst)
-		dst = append(dst, "0123456789abcdef0123456789abcdef"[:group]...)
-		a.emit(dst[at:], s)
-		next := binary.BigEndian.Uint64(src[w.pos:])
-		shift := w.grow()
-		code = code<<(shift&63) | next>>1>>(63-shift&63)
-	}
-	*iv = w
-	return dst, code
-}
-
-// mixedPairs encodes symbols two at a time while the chunk allows and the
-// automaton stays in states of kindMixed.
-func (e *Encoder) mixedPairs(dst, src []byte, code uint64, iv *interval) ([]byte, uint64) {
-	w, states, q := *iv, e.m.states, e.q
-	for w.fast(len(src)) {
-		st := &states[q]
-		if st.kind != kindMixed {
-			break
-		}
-		r := w.width >> (2 * quantum)
-		s := min(code/r, 1<<(2*quantum)-1)
-		var off, width uint64
-		if st.pairs != nil {
-			p := st.pairs.find(s)
-			off, width, q = uint64(p.cum), uint64(p.width), p.to
-			dst = append(dst, p.b[0], p.b[1])[:len(dst)+int(p.n)]
-		} else {
-			a := st.find(s >> quantum)
-			off, width, q = uint64(a.cum)<<quantum, uint64(a.width)<<quantum, a.to
-			dst = append(dst, a.b)
-			if st = &states[q]; st.kind == kindMixed {
-				rest := s - off
-				if a.inv != 0 {
-					rest, _ = bits.Mul64(rest, a.inv)
-				}
-				b := st.find(rest)
-				off += uint64(a.width) * uint64(b.cum)
-				width = uint64(a.width) * uint64(b.width)
-				dst = append(dst, b.b)
-				q = b.to
-			}
-		}
-		code -= r * off
-		w.narrow(r, off, width, off+width == 1<<(2*quantum))
-		next := binary.BigEndian.Uint64(src[w.pos:])
-		shift := w.grow()
-		code = code<<(shift&63) | next>>1>>(63-shift&63)
-	}
-	*iv, e.q = w, q
-	return dst, code
 }
 
 // Finish appends the symbols that end the word, as few as can be, and goes
@@ -298,3 +138,86 @@ func (e *Encoder) Finish(dst []byte, choice uint64) []byte {
 
 // Accepting reports whether the symbols so far are a word.
 func (e *Encoder) Accepting() bool { return e.m.lang.d.accept[e.q] }
+
+// encLane is the encoding of one lane.
+type encLane struct {
+	iv   interval
+	code uint64 // the fraction less the interval's start
+	src  []byte
+	// tail holds the lane's end and the padding: its first byte is byte
+	// tailAt-1 of the lane, which is zero before the lane's start.
+	tail   [64]byte
+	tailAt int
+}
+
+// begin starts a lane.
+func (l *encLane) begin(src []byte, padding uint64) {
+	l.src, l.tailAt = src, max(0, len(src)-40)
+	n := 1 + copy(l.tail[1:], src[l.tailAt:])
+	if l.tailAt > 0 {
+		l.tail[0] = src[l.tailAt-1]
+	}
+	binary.BigEndian.PutUint64(l.tail[n:], padding)
+	l.iv = interval{width: startRange, pos: startPos}
+	l.code = l.load(0) >> 8
+}
+
+// load returns eight bytes of the lane and its padding.
+func (l *encLane) load(at int) uint64 {
+	if at < l.tailAt-1 {
+		return binary.BigEndian.Uint64(l.src[at:])
+	}
+	return binary.BigEndian.Uint64(l.tail[at-l.tailAt+1:])
+}
+
+// certain reports whether the interval lies between two borders of chunks.
+func (l *encLane) certain() bool {
+	n := len(l.src)
+	if l.iv.pos < n || l.iv.pos > n+padBytes {
+		return false
+	}
+	mask := ^uint64(0) >> (64 - 8*uint(l.iv.pos-n))
+	v := mask & l.load(l.iv.pos-8)
+	return l.code <= v && l.iv.width-l.code-1 <= mask-v
+}
+
+// symbol encodes one symbol, and reports whether the lane is certain.
+func (e *Encoder) symbol(dst []byte, l *encLane) (_ []byte, certain bool) {
+	dst = e.literals(dst)
+	st := &e.m.states[e.q]
+	var off, width, r uint64
+	var last bool
+	if st.kind == kindMixed {
+		r = l.iv.width >> quantum
+		s := st.find(min(l.code/r, 1<<quantum-1))
+		off, width, last = uint64(s.cum), uint64(s.width), s.cum+s.width == 1<<quantum
+		dst = append(dst, s.b)
+		e.q = s.to
+	} else {
+		size := uint64(st.radix.size)
+		r = l.iv.width / size
+		off, width = min(l.code/r, size-1), 1
+		last = off == size-1
+		dst = append(dst, st.radix.symbols[off])
+	}
+	l.code -= r * off
+	l.iv.narrow(r, off, width, last)
+	if l.certain() {
+		return dst, true
+	}
+	from := l.iv.pos
+	if s := l.iv.growTail(len(l.src)); s > 0 {
+		l.code = l.code<<s | l.load(from)>>(64-s)
+		return dst, l.certain()
+	}
+	return dst, false
+}
+
+// find returns the symbol that a scaled probability falls on.
+func (st *modelState) find(s uint64) *symbol {
+	k := int(st.guide[s>>guideShift])
+	for s >= uint64(st.sym[k].cum+st.sym[k].width) {
+		k++
+	}
+	return &st.sym[k]
+}

@@ -37,7 +37,9 @@ type modelOnce struct {
 type model struct {
 	lang   *Language
 	states []modelState
-	finish []int // length of the shortest way to accept, by state
+	finish []int        // length of the shortest way to accept, by state
+	pairs  []*pairTable // by state; nil where there is none
+	steps  []mixedStep  // by state<<8 | symbol
 }
 
 // A modelState is one state's continuation.
@@ -53,7 +55,6 @@ type modelState struct {
 	sym   []symbol
 	guide *[1 << (quantum - guideShift)]uint8 // by scaled probability: a symbol at or before it
 	index [256]uint16                         // of a byte in sym, or noSymbol
-	pairs *pairTable                          // or nil
 }
 
 // stateKind is how a state's symbols are coded.
@@ -113,6 +114,7 @@ func newModel(l *Language) (*model, error) {
 		}
 	}
 	m.addPairs()
+	m.addSteps()
 	return m, nil
 }
 

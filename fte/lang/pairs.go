@@ -4,42 +4,42 @@ package lang
 // the other: the second search does not wait for the first.
 
 const (
-	// maxPairs bounds the pairs of one state, and maxAllPairs those of a
+	// maxPairs bounds the pairs of one table, and maxTables those of a
 	// language; beyond, symbols are found one by one, with the same result.
-	maxPairs    = 4096
-	maxAllPairs = 1 << 15
-	// pairGuideShift leaves the bits that index a guide to pairs.
-	pairGuideShift = 2*quantum - 12
+	maxPairs  = 1 << pairBits
+	maxTables = 16
+	// pairBits of a number's highest bits index a table's guide.
+	pairBits  = 12
+	pairShift = 2*quantum - pairBits
+	pairLow   = 1<<pairShift - 1
 )
+
+// A pairTable finds the pair of symbols that a number below 2^(2*quantum)
+// falls on, in one state.
+type pairTable struct {
+	// guide is indexed by the number's highest bits. The highest pairBits of
+	// an entry say which pair the numbers that begin so begin in, and the
+	// others the lowest bits of the last number that falls on it.
+	guide [1 << pairBits]uint32
+	// pairs are in order; behind the last is one whose cum is 2^(2*quantum),
+	// which wraps to 0.
+	pairs [maxPairs + 1]pairEntry
+	state int32
+}
 
 // A pairEntry is two symbols in a row, or one if what follows it is no choice
 // of kindMixed.
 type pairEntry struct {
-	cum   uint32 // of its part of the range, out of 2^(2*quantum)
-	width uint32
-	to    int32
-	n     uint8 // symbols
-	b     [2]byte
-}
-
-// pairTable finds the pair that a number below 2^(2*quantum) falls on.
-type pairTable struct {
-	entries []pairEntry
-	guide   [1 << 12]uint16 // by the number's highest bits: a pair at or before it
-}
-
-// find returns the pair that s falls on.
-func (t *pairTable) find(s uint64) *pairEntry {
-	k := int(t.guide[s>>pairGuideShift])
-	for s-uint64(t.entries[k].cum) >= uint64(t.entries[k].width) {
-		k++
-	}
-	return &t.entries[k]
+	next *pairTable // of the state that the symbols lead to, or nil
+	cum  uint32     // of its part of the range, which ends where the next begins
+	b    uint16     // the symbols, the first in the low byte
+	n    uint8      // symbols
 }
 
 // addPairs makes the tables of pairs, as far as the bounds allow.
 func (m *model) addPairs() {
-	left := maxAllPairs
+	m.pairs = make([]*pairTable, len(m.states))
+	left := maxTables
 	for q := range m.states {
 		st := &m.states[q]
 		if st.kind != kindMixed {
@@ -49,33 +49,61 @@ func (m *model) addPairs() {
 		for i := range st.sym {
 			size += max(1, len(m.states[st.sym[i].to].sym))
 		}
-		if size > maxPairs || size > left {
-			continue
+		if size <= maxPairs && left > 0 {
+			m.pairs[q] = &pairTable{state: int32(q)}
+			left--
 		}
-		left -= size
-		t := &pairTable{entries: make([]pairEntry, 0, size)}
-		for i := range st.sym {
-			a := &st.sym[i]
-			next := &m.states[a.to]
-			if next.kind != kindMixed {
-				t.add(pairEntry{cum: a.cum << quantum, width: a.width << quantum, to: a.to, n: 1, b: [2]byte{a.b}})
-				continue
-			}
-			for k := range next.sym {
-				b := &next.sym[k]
-				t.add(pairEntry{cum: a.cum<<quantum + a.width*b.cum, width: a.width * b.width, to: b.to, n: 2, b: [2]byte{a.b, b.b}})
-			}
+	}
+	for _, t := range m.pairs {
+		if t != nil {
+			m.fill(t)
 		}
-		st.pairs = t
 	}
 }
 
-// add appends an entry, whose part of the range follows the last one's.
-func (t *pairTable) add(e pairEntry) {
-	const step = 1 << pairGuideShift
-	first := (uint64(e.cum) + step - 1) / step
-	for g := first; g*step < uint64(e.cum)+uint64(e.width); g++ {
-		t.guide[g] = uint16(len(t.entries))
+// fill lists the pairs of a table.
+func (m *model) fill(t *pairTable) {
+	st := &m.states[t.state]
+	n := 0
+	for i := range st.sym {
+		a := &st.sym[i]
+		next := &m.states[a.to]
+		if next.kind != kindMixed {
+			t.pairs[n] = pairEntry{next: m.pairs[a.to], cum: a.cum << quantum, b: uint16(a.b), n: 1}
+			n++
+			continue
+		}
+		for k := range next.sym {
+			b := &next.sym[k]
+			t.pairs[n] = pairEntry{next: m.pairs[b.to], cum: a.cum<<quantum + a.width*b.cum, b: uint16(a.b) | uint16(b.b)<<8, n: 2}
+			n++
+		}
 	}
-	t.entries = append(t.entries, e)
+	k := 0
+	for i := range t.guide {
+		from := uint32(i) << pairShift
+		for k+1 < n && from >= t.pairs[k+1].cum {
+			k++
+		}
+		last := min(t.pairs[k+1].cum-1-from, pairLow)
+		t.guide[i] = uint32(k)<<pairShift | last
+	}
+}
+
+// A mixedStep is what a decoder does with one symbol in a state of kindMixed:
+// its part of the range out of 2^quantum, and where it leads. A width of 0 is
+// no such symbol.
+type mixedStep struct {
+	to         int32
+	cum, width uint16 // two symbols or more, so neither reaches 2^quantum
+}
+
+// addSteps makes the table of steps, by state<<8 | symbol.
+func (m *model) addSteps() {
+	m.steps = make([]mixedStep, len(m.states)<<8)
+	for q := range m.states {
+		for _, s := range m.states[q].sym {
+			m.steps[q<<8|int(s.b)] = mixedStep{to: s.to, cum: uint16(s.cum), width: uint16(s.width)}
+		}
+	}
 }

@@ -64,7 +64,7 @@ func TestStream(t *testing.T) {
 			for range r.IntN(5) {
 				n := r.IntN(40)
 				if r.IntN(3) == 0 {
-					n = r.IntN(2000)
+					n = r.IntN(2 * manyLanes) // of one lane and of several
 				}
 				chunk := randomBytes(r, n)
 				chunks = append(chunks, chunk)
@@ -183,6 +183,8 @@ func TestStreamUniform(t *testing.T) {
 			chunk := make([]byte, 40)
 			if i%2 == 1 {
 				chunk = chunk[:1+r.IntN(40)]
+			} else if i%40 == 0 {
+				chunk = make([]byte, manyLanes+r.IntN(manyLanes))
 			}
 			for k := range chunk {
 				chunk[k] = byte(r.Uint32())

@@ -1,0 +1,149 @@
+package lang
+
+import (
+	"encoding/binary"
+	"math/bits"
+)
+
+// radixRounds encodes n groups of symbols of one radix for each lane in turn.
+// All lanes must be fast for as long.
+func (st *modelState) radixRounds(dst []byte, lanes []encLane, n int) []byte {
+	total, inv, group, a := st.total, st.inv, st.group, st.radix
+	at := len(dst)
+	dst = grow(dst, n*len(lanes)*group)
+	for range n {
+		for i := range lanes {
+			l := &lanes[i]
+			w := l.iv
+			r, _ := bits.Mul64(w.width, inv)
+			s := l.code / r
+			if s >= total-1 {
+				s = total - 1
+				w.width -= r * s
+			} else {
+				w.width = r
+			}
+			code := l.code - r*s
+			a.emit(dst[at:at+group], s)
+			at += group
+			next := binary.BigEndian.Uint64(l.src[w.pos:])
+			shift := w.grow()
+			l.code = code<<(shift&63) | next>>1>>(63-shift&63)
+			l.iv = w
+		}
+	}
+	return dst
+}
+
+// mixedRounds encodes n groups for each lane in turn, two symbols at a time
+// where there is a table of pairs. All lanes must be fast for as long.
+func (e *Encoder) mixedRounds(dst []byte, lanes []encLane, n int) []byte {
+	for turn := 0; turn < n*len(lanes); {
+		t, i := e.m.pairs[e.q], turn%len(lanes)
+		if t == nil || i > 0 {
+			dst = e.group(dst, lanes, i)
+			turn++
+			continue
+		}
+		var hot [maxLanes]hotLane
+		for k := range lanes {
+			l := &lanes[k]
+			hot[k] = hotLane{width: l.iv.width, code: l.code, src: l.src[l.iv.pos:]}
+		}
+		at := len(dst)
+		dst = grow(dst, (n*len(lanes)-turn)*2)
+		groups, used, t, last := t.rounds(dst[at:], hot[:len(lanes)], n-turn/len(lanes))
+		turn += groups
+		dst = dst[:at+used]
+		for k := range lanes {
+			l := &lanes[k]
+			l.iv = interval{width: hot[k].width, pos: len(l.src) - len(hot[k].src)}
+			l.code = hot[k].code
+		}
+		e.q = t.state
+		for _, b := range dst[len(dst)-last:] {
+			e.q = e.m.lang.flat[int(e.q)<<8|int(b)]
+		}
+	}
+	return dst
+}
+
+// hotLane is what changes of a lane in the hottest loop. The compiler has too
+// few registers for more.
+type hotLane struct {
+	width, code uint64
+	src         []byte // from the interval's position on
+}
+
+// rounds encodes n pairs for each lane in turn, or until there is no table. It
+// returns how many pairs and symbols it wrote, the table of the state that was
+// reached, and how many symbols came after that.
+func (t *pairTable) rounds(dst []byte, lanes []hotLane, n int) (pairs, at int, _ *pairTable, last int) {
+	for range n {
+		for i := range lanes {
+			l := &lanes[i]
+			width, code := l.width, l.code
+			r := width >> (2 * quantum)
+			s := uint32(min(code/r, 1<<(2*quantum)-1))
+			g := t.guide[s>>pairShift]
+			// One more if s is beyond the last number of the guide's pair,
+			// without a branch that is taken every now and then.
+			k := (g>>pairShift + (g&pairLow-s&pairLow)>>31) & (maxPairs - 1)
+			for s-t.pairs[k].cum >= t.pairs[k+1].cum-t.pairs[k].cum {
+				k = (k + 1) & (maxPairs - 1) // pairs narrower than the guide's steps
+			}
+			p := &t.pairs[k]
+			binary.LittleEndian.PutUint16(dst[at:], p.b)
+			at += int(p.n)
+			off, end := uint64(p.cum), uint64(t.pairs[k+1].cum)
+			code -= r * off
+			if width -= r * off; end != 0 {
+				width = r * (end - off)
+			}
+			next := binary.BigEndian.Uint64(l.src)
+			shift := uint(bits.LeadingZeros64(width)) & 0x38
+			l.width = width << (shift & 63)
+			l.src = l.src[shift>>3:]
+			l.code = code<<(shift&63) | next>>1>>(63-shift&63)
+			if pairs++; p.next == nil {
+				return pairs, at, t, int(p.n)
+			}
+			t = p.next
+		}
+	}
+	return pairs, at, t, 0
+}
+
+// group encodes a group of symbols for lane i, which is fast.
+func (e *Encoder) group(dst []byte, lanes []encLane, i int) []byte {
+	dst = e.literals(dst)
+	st := &e.m.states[e.q]
+	if st.radix != nil {
+		return st.radixRounds(dst, lanes[i:i+1], 1)
+	}
+	l := &lanes[i]
+	w := &l.iv
+	r := w.width >> (2 * quantum)
+	s := min(l.code/r, 1<<(2*quantum)-1)
+	a := st.find(s >> quantum)
+	off, width := uint64(a.cum)<<quantum, uint64(a.width)<<quantum
+	dst = append(dst, a.b)
+	e.q = a.to
+	if st = &e.m.states[e.q]; st.kind == kindMixed {
+		rest := s - off
+		if a.inv != 0 {
+			rest, _ = bits.Mul64(rest, a.inv)
+		}
+		b := st.find(rest)
+		off += uint64(a.width) * uint64(b.cum)
+		width = uint64(a.width) * uint64(b.width)
+		dst = append(dst, b.b)
+		e.q = b.to
+	}
+	code := l.code - r*off
+	w.narrow(r, off, width, off+width == 1<<(2*quantum))
+	next := binary.BigEndian.Uint64(l.src[w.pos:])
+	shift := w.grow()
+	l.code = code<<(shift&63) | next>>1>>(63-shift&63)
+	return dst
+}
