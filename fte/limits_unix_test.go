@@ -15,7 +15,7 @@ func descriptors(t *testing.T) int {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
 		t.Fatal(err)
 	}
-	if more := (syscall.Rlimit{Cur: 24_000, Max: max(l.Max, 24_000)}); l.Cur < more.Cur && syscall.Setrlimit(syscall.RLIMIT_NOFILE, &more) == nil {
+	if more := (syscall.Rlimit{Cur: 12_000, Max: max(l.Max, 12_000)}); l.Cur < more.Cur && syscall.Setrlimit(syscall.RLIMIT_NOFILE, &more) == nil {
 		l = more
 	}
 	return int(min(l.Cur, 1<<20))
