@@ -61,10 +61,11 @@ bench-relay: build
 
 # bench-fte reproduces "How many users can an fteproxy server serve?": iperf and
 # the bench's own load through Chive's proxies, real fteproxy (installed into
-# bin/fteproxy by pip) and obfs4proxy, in one run. iperf and obfs4proxy must be
-# installed. It writes bench-fte.json and plots into bench-fte/.
+# bin/fteproxy by pip) and obfs4proxy, in one run of some six minutes. iperf and
+# obfs4proxy must be installed. It writes bench-fte.json and plots into bench-fte/.
 bench-fte: build bin/fteproxy/bin/fteproxy
-	./bin/chive bench fte --kinds classic,bulk,strict,fteproxy,obfs4 --fteproxy bin/fteproxy/bin/fteproxy \
+	./bin/chive bench fte --connections 1,10,25,50,75,100 --time 1s --fteproxy bin/fteproxy/bin/fteproxy \
+	  --kinds classic/manual-http,bulk/manual-http,strict/manual-http,strict/base64,strict/url-path,strict/words,fteproxy/manual-http,fteproxy/words,obfs4 \
 	  --iperf iperf --json bench-fte.json --plots bench-fte $(BENCH_FTE)
 
 bin/fteproxy/bin/fteproxy:

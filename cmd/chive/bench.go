@@ -31,7 +31,7 @@ number of connections, processor time and memory of both sides, expansion, round
 users one core of a server carries.
 
 The kinds of proxies are classic, bulk, strict (Chive's), fteproxy (the real one, with --fteproxy) and
-obfs4 (obfs4proxy as Tor runs it). Programs that are there beside Chive are measured in the same run, and
+obfs4 (obfs4proxy as Tor runs it), each for all of --formats, or for one as kind/format. Programs that are there beside Chive are measured in the same run, and
 ratios to them are reported. With --iperf, iperf 2 uploads through each pair too, and its server counts.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -78,7 +78,7 @@ ratios to them are reported. With --iperf, iperf 2 uploads through each pair too
 	f := cmd.Flags()
 	f.IntSliceVar(&p.Connections, "connections", []int{1, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100}, "numbers of connections")
 	f.StringSliceVar(&p.Formats, "formats", []string{fte.DefaultFormat, "base64", "words"}, "formats, without -request and -response")
-	f.StringSliceVar(&p.Kinds, "kinds", []string{ftebench.Classic, ftebench.Bulk, ftebench.Strict}, "classic, bulk, strict, fteproxy, obfs4")
+	f.StringSliceVar(&p.Kinds, "kinds", []string{ftebench.Classic, ftebench.Bulk, ftebench.Strict}, "classic, bulk, strict, fteproxy, obfs4; kind/format for one format only")
 	f.DurationVar(&p.Time, "time", 2*time.Second, "how long each throughput is measured, each way")
 	f.IntVar(&p.Pings, "pings", 300, "round trips of 64 bytes")
 	f.Float64Var(&p.Demand, "demand", 1, "Mbit/s that one user asks for, on average")
@@ -86,6 +86,6 @@ ratios to them are reported. With --iperf, iperf 2 uploads through each pair too
 	f.StringVar(&p.Obfs4proxy, "obfs4proxy", "obfs4proxy", "obfs4proxy, to measure it beside")
 	f.StringVar(&p.Iperf, "iperf", "", "iperf 2, to have it upload through each pair too")
 	f.StringVar(&jsonFile, "json", "", "write the report to `FILE`, as JSON")
-	f.StringVar(&plots, "plots", "", "write the curves to `DIR`, as PNG")
+	f.StringVar(&plots, "plots", "", "write the curves to `DIR`, as PNG and PDF")
 	return cmd
 }

@@ -35,7 +35,7 @@ type Plan struct {
 	Fteproxy    string        // path of fteproxy 0.3, for kind Fteproxy
 	Obfs4proxy  string        // path of obfs4proxy, for kind Obfs4
 	Iperf       string        // path of iperf 2, to measure uploads by it too; "" does not
-	Kinds       []string      // of proxy pairs
+	Kinds       []string      // of proxy pairs, for all Formats, or with one as kind/format
 	Formats     []string      // without -request and -response
 	Connections []int         // ascending
 	Time        time.Duration // that each throughput is measured
@@ -125,8 +125,12 @@ func Run(ctx context.Context, p Plan, progress func(line string)) (*Report, erro
 	defer os.RemoveAll(dir)
 	for _, kind := range p.Kinds {
 		formats := p.Formats
-		if kind == Obfs4 {
+		kind, format, one := strings.Cut(kind, "/")
+		switch {
+		case kind == Obfs4:
 			formats = []string{""}
+		case one:
+			formats = []string{format}
 		}
 		for _, format := range formats {
 			res := Result{Kind: kind, Format: format}

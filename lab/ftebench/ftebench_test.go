@@ -2,6 +2,7 @@ package ftebench
 
 import (
 	"bytes"
+	"image/color"
 	"image/png"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/lab/plot"
 )
 
 func TestPlanIsChecked(t *testing.T) {
@@ -35,7 +37,7 @@ func TestPlanIsChecked(t *testing.T) {
 func TestRun(t *testing.T) {
 	lines := 0
 	r, err := Run(t.Context(), Plan{
-		Chive: "/nonexistent/chive", Kinds: []string{Classic, Strict, "none", Fteproxy}, Formats: []string{"words"},
+		Chive: "/nonexistent/chive", Kinds: []string{Classic, Strict + "/hex", "none", Fteproxy}, Formats: []string{"words"},
 		Connections: []int{3, 1}, Time: 20 * time.Millisecond, Pings: 1, Demand: 1,
 	}, func(string) { lines++ })
 	if err != nil {
@@ -49,7 +51,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s works without a program: %+v", p.Kind, p)
 		}
 	}
-	if len(r.Pairs) != 4 || lines != 6 {
+	if len(r.Pairs) != 4 || lines != 6 || r.Pairs[0].Format != "words" || r.Pairs[1].Format != "hex" {
 		t.Errorf("%d pairs, %d lines", len(r.Pairs), lines)
 	}
 }
@@ -88,14 +90,31 @@ func TestPlot(t *testing.T) {
 	if err := r.Plot(dir); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"throughput.png", "perconn.png", "proxied.png"} {
-		b, err := os.ReadFile(filepath.Join(dir, name))
+	for _, name := range []string{"throughput", "perconn", "proxied", "download", "memory"} {
+		b, err := os.ReadFile(filepath.Join(dir, name+".png"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if img, err := png.Decode(bytes.NewReader(b)); err != nil || img.Bounds().Dx() != 1000 {
-			t.Errorf("%s: %v", name, err)
+		img, err := png.Decode(bytes.NewReader(b))
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
 		}
+		// The curve of the first pair is there, in its color.
+		found := false
+		for x := range img.Bounds().Dx() {
+			for y := range img.Bounds().Dy() {
+				found = found || x < 1000 && img.At(x, y) == color.Color(plot.Color(0))
+			}
+		}
+		if !found {
+			t.Errorf("%s has no curve", name)
+		}
+		if b, err := os.ReadFile(filepath.Join(dir, name+".pdf")); err != nil || !bytes.HasPrefix(b, []byte("%PDF")) {
+			t.Errorf("%s.pdf: %v", name, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "iperf-raw.png")); err == nil {
+		t.Error("a figure of iperf, which did not run")
 	}
 }
 
