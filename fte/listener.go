@@ -10,8 +10,6 @@ import (
 	"net"
 	"sync"
 	"time"
-
-	"github.com/chivenet/chive/internal/fault"
 )
 
 // Defaults of a ListenConfig.
@@ -108,12 +106,9 @@ func (ln *Listener) Close() error {
 func (ln *Listener) run() {
 	defer ln.wg.Done()
 	for {
-		raw, err := ln.l.Accept()
+		raw, err := accept(ln.ctx, ln.l)
 		if err != nil {
-			if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
-				continue
-			}
-			ln.stop(fault.New(fault.Network, "accepting: %w", err))
+			ln.stop(err)
 			return
 		}
 		ln.cfg.Stats.Accepted.Add(1)
@@ -225,7 +220,9 @@ func (ln *Listener) decoy(c *Conn) {
 	stop := context.AfterFunc(ln.ctx, func() { origin.Close() })
 	defer stop()
 	c.raw.SetDeadline(time.Time{})
-	_, err = origin.Write(c.in.bytes())
+	if said := c.in.bytes(); len(said) > 0 {
+		_, err = origin.Write(said)
+	}
 	c.in.drop()
 	if err != nil {
 		origin.Close()

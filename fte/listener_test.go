@@ -42,9 +42,9 @@ func (l *pipeListener) dial() net.Conn {
 	return a
 }
 
-// TestProbes sends what strangers send, of many lengths, and at many times:
-// every probe is met by silence until a time that was drawn before it said
-// anything.
+// TestProbes sends what strangers send, of many lengths, at once and byte by
+// byte: every probe is met by silence until a time that was drawn before it
+// said anything.
 func TestProbes(t *testing.T) {
 	for _, mode := range modesAndClassic(t) {
 		synctest.Test(t, func(t *testing.T) {
@@ -52,13 +52,19 @@ func TestProbes(t *testing.T) {
 			pl := newPipeListener()
 			l := NewListener(pl, ListenConfig{Transport: mode.server, HandshakeTimeout: timeout})
 			defer l.Close()
-			for _, probe := range [][]byte{
-				nil, []byte("A"), bytes.Repeat([]byte("A"), 255), bytes.Repeat([]byte("A"), 256), bytes.Repeat([]byte("A"), 257),
-				noise(4096, 1), []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), mode.replay, mode.replay[:len(mode.replay)-1],
-			} {
+			for i, probe := range strangers(mode) {
 				start := time.Now()
 				c := pl.dial()
-				go c.Write(probe)
+				go func() {
+					if i%2 == 0 {
+						c.Write(probe)
+						return
+					}
+					for k := range probe { // over two seconds
+						c.Write(probe[k : k+1])
+						time.Sleep(2 * time.Second / time.Duration(len(probe)))
+					}
+				}()
 				b, err := io.ReadAll(c)
 				if err != nil || len(b) > 0 {
 					t.Errorf("%s: a probe of %d bytes gets %d bytes, %v", mode.name, len(probe), len(b), err)
@@ -73,6 +79,17 @@ func TestProbes(t *testing.T) {
 			}
 		})
 	}
+}
+
+// strangers returns what is no hello of a mode, each twice.
+func strangers(mode probed) (all [][]byte) {
+	for _, p := range [][]byte{
+		nil, []byte("A"), bytes.Repeat([]byte("A"), 255), bytes.Repeat([]byte("A"), 256), bytes.Repeat([]byte("A"), 257),
+		noise(4096, 1), []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), mode.replay, mode.replay[:len(mode.replay)-1],
+	} {
+		all = append(all, p, p)
+	}
+	return all
 }
 
 type probed struct {
@@ -140,6 +157,44 @@ func TestDecoy(t *testing.T) {
 			c.Close()
 		}
 	})
+}
+
+// TestDecoyGetsAll: whatever a stranger sends, the decoy gets it as it is, and
+// the stranger the decoy's answer.
+func TestDecoyGetsAll(t *testing.T) {
+	for _, mode := range modesAndClassic(t) {
+		synctest.Test(t, func(t *testing.T) {
+			pl := newPipeListener()
+			seen := make(chan []byte, 1)
+			want := 0
+			l := NewListener(pl, ListenConfig{Transport: mode.server, Decoy: func(context.Context) (net.Conn, error) {
+				a, b := net.Pipe()
+				n := want
+				go func() {
+					defer b.Close()
+					got := make([]byte, n)
+					io.ReadFull(b, got)
+					seen <- got
+					io.WriteString(b, "no such page")
+				}()
+				return a, nil
+			}})
+			defer l.Close()
+			for _, probe := range strangers(mode) {
+				want = len(probe)
+				c := pl.dial()
+				go c.Write(probe)
+				b, err := io.ReadAll(c)
+				if err != nil || string(b) != "no such page" {
+					t.Errorf("%s: a probe of %d bytes gets %q, %v", mode.name, len(probe), b, err)
+				}
+				if got := <-seen; !bytes.Equal(got, probe) {
+					t.Errorf("%s: of a probe of %d bytes the decoy gets %d", mode.name, len(probe), len(got))
+				}
+				c.Close()
+			}
+		})
+	}
 }
 
 // TestBoundedPending opens many connections that never finish a handshake.

@@ -434,6 +434,55 @@ func FuzzServerHello(f *testing.F) {
 	})
 }
 
+// FuzzClientHandshake is a server that doesn't know the key.
+func FuzzClientHandshake(f *testing.F) {
+	req, resp, err := definitions(f, "", false).Pair("dummy")
+	if err != nil {
+		f.Fatal(err)
+	}
+	cert := serverKeyFor(f).Cert()
+	var clients []Transport
+	for m := range modes {
+		c, err := Protocol{Request: req, Response: resp, Cert: cert, Mode: m, Hybrid: m == Bulk}.Dialer()
+		if err != nil {
+			f.Fatal(err)
+		}
+		clients = append(clients, c)
+	}
+	f.Add(uint8(0), make([]byte, 300))
+	f.Add(uint8(2), []byte("HTTP/1.1 200 OK\r\n\r\n"))
+	f.Fuzz(func(t *testing.T, m uint8, b []byte) {
+		if err := clients[int(m)%len(clients)].Wrap(recorded(b)).Handshake(); err == nil {
+			t.Fatal("a stranger is taken for the server")
+		}
+	})
+}
+
+// FuzzStreamOpen gives what isn't authentic to an open connection of each mode.
+func FuzzStreamOpen(f *testing.F) {
+	formats := []*Format{mustFormat(f, "words-request"), mustFormat(f, "manual-http-response"), mustFormat(f, "hex-request")}
+	f.Add(uint8(0), []byte("some words that are in the language and no record "))
+	f.Add(uint8(5), bytes.Repeat([]byte("0f"), 300))
+	f.Fuzz(func(t *testing.T, which uint8, b []byte) {
+		format := formats[int(which)%len(formats)]
+		p := &chiveProto{Protocol: Protocol{Rand: zeros{}, Mode: Mode(which/8) % modes}, request: format, response: format}
+		w, err := p.writer(format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := p.reader(format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := newConn(recorded(b), nil)
+		c.hsDone = true
+		p.use(c, secrets{}, w, r, [32]byte{1}, [32]byte{2})
+		if got, err := io.ReadAll(c); err == nil || len(got) > 0 {
+			t.Fatalf("%d bytes are delivered, %v", len(got), err)
+		}
+	})
+}
+
 func FuzzParseCert(f *testing.F) {
 	f.Add(serverKeyFor(f).Cert().Line())
 	f.Add("chive-fte-cert-1:")

@@ -61,12 +61,12 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 		case <-ctx.Done():
 			return nil
 		}
-		c, err := l.Accept()
+		c, err := accept(ctx, l)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
-			return fault.New(fault.Network, "accepting: %w", err)
+			return err
 		}
 		p.wg.Go(func() {
 			defer func() { <-slots }()
@@ -82,10 +82,7 @@ func (p *Proxy) carry(in net.Conn) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.DialTimeout)
 	defer cancel()
-	if !p.track(in) {
-		in.Close()
-		return
-	}
+	p.track(in)
 	defer p.untrack(in)
 	out, err := p.dial(ctx)
 	cancel()
@@ -125,14 +122,13 @@ func (p *Proxy) dial(ctx context.Context) (net.Conn, error) {
 	return c, nil
 }
 
-func (p *Proxy) track(c net.Conn) bool {
+func (p *Proxy) track(c net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.conns == nil {
 		p.conns = make(map[net.Conn]struct{})
 	}
 	p.conns[c] = struct{}{}
-	return true
 }
 
 func (p *Proxy) untrack(c net.Conn) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -113,6 +114,38 @@ func TestStream(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestStreamMatch holds the words of every format's stream to Go's regexp.
+func TestStreamMatch(t *testing.T) {
+	samples := 10000
+	if testing.Short() {
+		samples = 200
+	}
+	r := rand.New(rand.NewPCG(21, 22))
+	testFormats(t, func(t testing.TB, name string, l *Language, _ *Slice) {
+		re := goRegexp(t, l.Pattern())
+		enc, err := l.NewEncoder()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var word []byte
+		chunk := make([]byte, 30)
+		for range samples {
+			for i := range chunk {
+				chunk[i] = byte(r.Uint32())
+			}
+			word = enc.Append(word[:0], chunk[:r.IntN(len(chunk)+1)], r.Uint64())
+			word = enc.Finish(word, r.Uint64())
+			text := runes(word)
+			if name == "manual-http-request" { // fteproxy's classes have a backslash too
+				text = strings.ReplaceAll(text, `\`, "")
+			}
+			if !re.MatchString(text) {
+				t.Fatalf("%s: %q does not match %s", name, word, l.Pattern())
+			}
+		}
+	})
 }
 
 // expected are the probabilities that the model of a pattern must have in the
