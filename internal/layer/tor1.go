@@ -25,6 +25,26 @@ const (
 // bytes, on an onion service's hop, the first 20 are the tag.
 const tor1TagLen = 20
 
+// payloadStream is AES in counter mode over one payload after the other, from
+// counter 0 on.
+type payloadStream interface {
+	xor(p *[cell.PayloadLen]byte)
+}
+
+// libraryStream is payloadStream from the standard library.
+type libraryStream struct{ cipher.Stream }
+
+func (s libraryStream) xor(p *[cell.PayloadLen]byte) { s.XORKeyStream(p[:], p[:]) }
+
+func newLibraryStream(key []byte) (payloadStream, error) {
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	var iv [aes.BlockSize]byte
+	return libraryStream{cipher.NewCTR(block, iv[:])}, nil
+}
+
 // tor1 is one direction of one tor1 hop: a stream cipher over whole payloads,
 // and a digest that runs over the messages of this hop only.
 //
@@ -32,7 +52,7 @@ const tor1TagLen = 20
 // without finalising, on a copy that stays on the stack; and state is saved
 // (5 ns) only to take back a message that looked recognised and was not.
 type tor1 struct {
-	stream cipher.Stream
+	stream payloadStream
 	digest hash.Hash
 	saver  encoding.BinaryAppender
 	loader encoding.BinaryUnmarshaler
@@ -41,13 +61,12 @@ type tor1 struct {
 }
 
 func newTor1(newHash func() hash.Hash, seed, key []byte) (*tor1, error) {
-	block, err := aes.NewCipher(key)
+	stream, err := newStream(key)
 	if err != nil {
-		return nil, fault.Wrap(fault.Local, err)
+		return nil, err
 	}
-	var iv [aes.BlockSize]byte
 	h := newHash()
-	t := &tor1{stream: cipher.NewCTR(block, iv[:]), digest: h}
+	t := &tor1{stream: stream, digest: h}
 	var okSave, okLoad bool
 	t.saver, okSave = h.(encoding.BinaryAppender)
 	t.loader, okLoad = h.(encoding.BinaryUnmarshaler)
@@ -68,18 +87,18 @@ func (t *tor1) Originate(_ cell.Command, p *[cell.PayloadLen]byte) {
 	t.digest.Write(p[:])
 	t.digest.Sum(t.sum[:0])
 	copy(p[digestOff:], t.sum[:digestLen])
-	t.stream.XORKeyStream(p[:], p[:])
+	t.stream.xor(p)
 }
 
 // Encrypt adds or removes this hop's layer on a message of another hop.
 func (t *tor1) Encrypt(_ cell.Command, p *[cell.PayloadLen]byte) {
-	t.stream.XORKeyStream(p[:], p[:])
+	t.stream.xor(p)
 }
 
 // Open removes this hop's layer and reports whether the message is for this
 // end. The digest is computed only when the recognized field is zero.
 func (t *tor1) Open(_ cell.Command, p *[cell.PayloadLen]byte) bool {
-	t.stream.XORKeyStream(p[:], p[:])
+	t.stream.xor(p)
 	if p[recognizedOff]|p[recognizedOff+1] != 0 {
 		return false
 	}

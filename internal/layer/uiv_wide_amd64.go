@@ -8,7 +8,7 @@ import (
 
 // haveWide reports whether the CPU has AES and carry-less products on 512-bit
 // registers, and permutations of bytes across them.
-var haveWide = cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ && cpu.X86.HasAVX2 &&
+var haveWide = cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ && cpu.X86.HasAVX2 && cpu.X86.HasBMI2 &&
 	cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL &&
 	cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VAES && cpu.X86.HasAVX512VPCLMULQDQ
 

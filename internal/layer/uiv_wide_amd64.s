@@ -35,12 +35,12 @@ GLOBL aligned<>(SB), RODATA|NOPTR, $16
 
 // MULADD adds the product of a and b to hi, mid, lo. It clobbers t and s.
 #define MULADD(a, b, hi, mid, lo, t, s) \
-	VPCLMULQDQ $0x00, b, a, t;    \
-	VPXORQ     t, lo, lo;         \
-	VPCLMULQDQ $0x11, b, a, s;    \
-	VPXORQ     s, hi, hi;         \
-	VPCLMULQDQ $0x01, b, a, t;    \
-	VPCLMULQDQ $0x10, b, a, s;    \
+	VPCLMULQDQ $0x00, b, a, t; \
+	VPXORQ     t, lo, lo;      \
+	VPCLMULQDQ $0x11, b, a, s; \
+	VPXORQ     s, hi, hi;      \
+	VPCLMULQDQ $0x01, b, a, t; \
+	VPCLMULQDQ $0x10, b, a, s; \
 	VPTERNLOGQ $0x96, t, s, mid
 
 // BLOCKS makes block group j of what is hashed, from Z(j-1) and Z(j).
@@ -51,52 +51,40 @@ GLOBL aligned<>(SB), RODATA|NOPTR, $16
 // HASH sets X9 to the hash of chain (R8) | cmd (R9) | Z0 to Z7. It clobbers Z10
 // to Z15. The blocks with the chain, which may come late, are the last.
 #define HASH \
-	VMOVDQU64     shift17<>(SB), Z8;            \
-	BLOCKS(Z6, Z7, Z12);                        \
-	VMOVDQU64     wideUIV_ku+448(DI), Z13;      \
-	MUL(Z12, Z13, Z10, Z11, Z9, Z14);           \
-	BLOCKS(Z5, Z6, Z12);                        \
-	VMOVDQU64     wideUIV_ku+384(DI), Z13;      \
-	MULADD(Z12, Z13, Z10, Z11, Z9, Z14, Z15);   \
-	BLOCKS(Z4, Z5, Z12);                        \
-	VMOVDQU64     wideUIV_ku+320(DI), Z13;      \
-	MULADD(Z12, Z13, Z10, Z11, Z9, Z14, Z15);   \
-	BLOCKS(Z3, Z4, Z12);                        \
-	VMOVDQU64     wideUIV_ku+256(DI), Z13;      \
-	MULADD(Z12, Z13, Z10, Z11, Z9, Z14, Z15);   \
-	BLOCKS(Z2, Z3, Z12);                        \
-	VMOVDQU64     wideUIV_ku+192(DI), Z13;      \
-	MULADD(Z12, Z13, Z10, Z11, Z9, Z14, Z15);   \
-	BLOCKS(Z1, Z2, Z12);                        \
-	VMOVDQU64     wideUIV_ku+128(DI), Z13;      \
-	MULADD(Z12, Z13, Z10, Z11, Z9, Z14, Z15);   \
-	BLOCKS(Z0, Z1, Z12);                        \
-	VMOVDQU64     wideUIV_ku+64(DI), Z13;       \
-	MULADD(Z12, Z13, Z10, Z11, Z9, Z14, Z15);   \
-	VPERMB.Z      Z0, Z8, K2, Z12;              \
-	VMOVDQU       (R8), X13;                    \
-	VMOVD         R9, X14;                      \
-	VINSERTI128   $1, X14, Y13, Y13;            \
-	VPORQ         Z13, Z12, Z12;                \
-	VMOVDQU64     wideUIV_ku+0(DI), Z13;        \
-	MULADD(Z12, Z13, Z10, Z11, Z9, Z14, Z15);   \
-	REDUCE(Z10, Z11, Z9, Z31, Z14, Z15);        \
-	VEXTRACTI64X4 $1, Z9, Y14;                  \
-	VPXOR         Y14, Y9, Y9;                  \
-	VEXTRACTI128  $1, Y9, X14;                  \
+	VMOVDQU64     shift17<>(SB), Z8;          \
+	BLOCKS(Z6, Z7, Z12);                      \
+	VMOVDQU64     wideUIV_ku+448(DI), Z13;    \
+	MUL(Z12, Z13, Z10, Z11, Z9, Z14);         \
+	BLOCKS(Z5, Z6, Z12);                      \
+	VMOVDQU64     wideUIV_ku+384(DI), Z13;    \
+	MULADD(Z12, Z13, Z10, Z11, Z9, Z14, Z15); \
+	BLOCKS(Z4, Z5, Z12);                      \
+	VMOVDQU64     wideUIV_ku+320(DI), Z13;    \
+	MULADD(Z12, Z13, Z10, Z11, Z9, Z14, Z15); \
+	BLOCKS(Z3, Z4, Z12);                      \
+	VMOVDQU64     wideUIV_ku+256(DI), Z13;    \
+	MULADD(Z12, Z13, Z10, Z11, Z9, Z14, Z15); \
+	BLOCKS(Z2, Z3, Z12);                      \
+	VMOVDQU64     wideUIV_ku+192(DI), Z13;    \
+	MULADD(Z12, Z13, Z10, Z11, Z9, Z14, Z15); \
+	BLOCKS(Z1, Z2, Z12);                      \
+	VMOVDQU64     wideUIV_ku+128(DI), Z13;    \
+	MULADD(Z12, Z13, Z10, Z11, Z9, Z14, Z15); \
+	BLOCKS(Z0, Z1, Z12);                      \
+	VMOVDQU64     wideUIV_ku+64(DI), Z13;     \
+	MULADD(Z12, Z13, Z10, Z11, Z9, Z14, Z15); \
+	VPERMB.Z      Z0, Z8, K2, Z12;            \
+	VMOVDQU       (R8), X13;                  \
+	VMOVD         R9, X14;                    \
+	VINSERTI128   $1, X14, Y13, Y13;          \
+	VPORQ         Z13, Z12, Z12;              \
+	VMOVDQU64     wideUIV_ku+0(DI), Z13;      \
+	MULADD(Z12, Z13, Z10, Z11, Z9, Z14, Z15); \
+	REDUCE(Z10, Z11, Z9, Z31, Z14, Z15);      \
+	VEXTRACTI64X4 $1, Z9, Y14;                \
+	VPXOR         Y14, Y9, Y9;                \
+	VEXTRACTI128  $1, Y9, X14;                \
 	VPXOR         X14, X9, X9
-
-#define ROUND9(off) \
-	VBROADCASTI32X4 wideUIV_k+off(DI), Z15; \
-	VAESENC         Z15, Z16, Z16;          \
-	VAESENC         Z15, Z17, Z17;          \
-	VAESENC         Z15, Z18, Z18;          \
-	VAESENC         Z15, Z19, Z19;          \
-	VAESENC         Z15, Z20, Z20;          \
-	VAESENC         Z15, Z21, Z21;          \
-	VAESENC         Z15, Z22, Z22;          \
-	VAESENC         Z15, Z23, Z23;          \
-	VAESENC         Z15, Z24, Z24
 
 #define COUNT(x) \
 	VPXORQ Z13, Z14, x; \
@@ -105,83 +93,74 @@ GLOBL aligned<>(SB), RODATA|NOPTR, $16
 // STREAM sets Z16 to Z24 to the stream that X10 selects, 36 blocks. It clobbers
 // X10 to X15.
 #define STREAM \
-	VMOVDQU64       counters<>(SB), Z14;           \
-	VBROADCASTI32X4 four<>(SB), Z12;               \
-	VMOVDQU         wideUIV_b(DI), X11;            \
-	VPCLMULQDQ      $0x00, X11, X10, X13;          \
-	VPCLMULQDQ      $0x01, X11, X10, X15;          \
-	VPCLMULQDQ      $0x10, X11, X10, X16;          \
-	VPCLMULQDQ      $0x11, X11, X10, X11;          \
-	VPXORQ          X16, X15, X15;                 \
-	REDUCE(X11, X15, X13, X31, X16, X17);          \
-	VPAND           aligned<>(SB), X13, X13;       \
-	VPXOR           wideUIV_k(DI), X13, X13;       \
-	VSHUFI64X2      $0, Z13, Z13, Z13;             \
-	COUNT(Z16);                                    \
-	COUNT(Z17);                                    \
-	COUNT(Z18);                                    \
-	COUNT(Z19);                                    \
-	COUNT(Z20);                                    \
-	COUNT(Z21);                                    \
-	COUNT(Z22);                                    \
-	COUNT(Z23);                                    \
-	COUNT(Z24);                                    \
-	ROUND9(16);                                    \
-	ROUND9(32);                                    \
-	ROUND9(48);                                    \
-	ROUND9(64);                                    \
-	ROUND9(80);                                    \
-	ROUND9(96);                                    \
-	ROUND9(112);                                   \
-	ROUND9(128);                                   \
-	ROUND9(144);                                   \
-	VBROADCASTI32X4 wideUIV_k+160(DI), Z15;        \
-	VAESENCLAST     Z15, Z16, Z16;                 \
-	VAESENCLAST     Z15, Z17, Z17;                 \
-	VAESENCLAST     Z15, Z18, Z18;                 \
-	VAESENCLAST     Z15, Z19, Z19;                 \
-	VAESENCLAST     Z15, Z20, Z20;                 \
-	VAESENCLAST     Z15, Z21, Z21;                 \
-	VAESENCLAST     Z15, Z22, Z22;                 \
-	VAESENCLAST     Z15, Z23, Z23;                 \
-	VAESENCLAST     Z15, Z24, Z24
+	VMOVDQU64       counters<>(SB), Z14;     \
+	VBROADCASTI32X4 four<>(SB), Z12;         \
+	VMOVDQU         wideUIV_b(DI), X11;      \
+	VPCLMULQDQ      $0x00, X11, X10, X13;    \
+	VPCLMULQDQ      $0x01, X11, X10, X15;    \
+	VPCLMULQDQ      $0x10, X11, X10, X16;    \
+	VPCLMULQDQ      $0x11, X11, X10, X11;    \
+	VPXORQ          X16, X15, X15;           \
+	REDUCE(X11, X15, X13, X31, X16, X17);    \
+	VPAND           aligned<>(SB), X13, X13; \
+	VPXOR           wideUIV_k(DI), X13, X13; \
+	VSHUFI64X2      $0, Z13, Z13, Z13;       \
+	COUNT(Z16);                              \
+	COUNT(Z17);                              \
+	COUNT(Z18);                              \
+	COUNT(Z19);                              \
+	COUNT(Z20);                              \
+	COUNT(Z21);                              \
+	COUNT(Z22);                              \
+	COUNT(Z23);                              \
+	COUNT(Z24);                              \
+	ROUND9(wideUIV_k+16(DI));                \
+	ROUND9(wideUIV_k+32(DI));                \
+	ROUND9(wideUIV_k+48(DI));                \
+	ROUND9(wideUIV_k+64(DI));                \
+	ROUND9(wideUIV_k+80(DI));                \
+	ROUND9(wideUIV_k+96(DI));                \
+	ROUND9(wideUIV_k+112(DI));               \
+	ROUND9(wideUIV_k+128(DI));               \
+	ROUND9(wideUIV_k+144(DI));               \
+	LAST9(wideUIV_k+160(DI))
 
 // MASK xors Z0 to Z7 with the stream, stores X_R, and stores what follows.
 #define MASK \
-	VPXORQ         Z16, Z0, Z0;                    \
-	VPXORQ         Z17, Z1, Z1;                    \
-	VPXORQ         Z18, Z2, Z2;                    \
-	VPXORQ         Z19, Z3, Z3;                    \
-	VPXORQ         Z20, Z4, Z4;                    \
-	VPXORQ         Z21, Z5, Z5;                    \
-	VPXORQ         Z22, Z6, Z6;                    \
-	VPXORQ         Z23, Z7, Z7;                    \
-	VMOVDQU8.Z     Z7, K1, Z7;                     \
-	VMOVDQU64      Z0, 16(SI);                     \
-	VMOVDQU64      Z1, 80(SI);                     \
-	VMOVDQU64      Z2, 144(SI);                    \
-	VMOVDQU64      Z3, 208(SI);                    \
-	VMOVDQU64      Z4, 272(SI);                    \
-	VMOVDQU64      Z5, 336(SI);                    \
-	VMOVDQU64      Z6, 400(SI);                    \
-	VMOVDQU8       Z7, K1, 464(SI);                \
-	VEXTRACTI64X2  $3, Z23, wideUIV_fresh(DI);     \
+	VPXORQ         Z16, Z0, Z0;                \
+	VPXORQ         Z17, Z1, Z1;                \
+	VPXORQ         Z18, Z2, Z2;                \
+	VPXORQ         Z19, Z3, Z3;                \
+	VPXORQ         Z20, Z4, Z4;                \
+	VPXORQ         Z21, Z5, Z5;                \
+	VPXORQ         Z22, Z6, Z6;                \
+	VPXORQ         Z23, Z7, Z7;                \
+	VMOVDQU8.Z     Z7, K1, Z7;                 \
+	VMOVDQU64      Z0, 16(SI);                 \
+	VMOVDQU64      Z1, 80(SI);                 \
+	VMOVDQU64      Z2, 144(SI);                \
+	VMOVDQU64      Z3, 208(SI);                \
+	VMOVDQU64      Z4, 272(SI);                \
+	VMOVDQU64      Z5, 336(SI);                \
+	VMOVDQU64      Z6, 400(SI);                \
+	VMOVDQU8       Z7, K1, 464(SI);            \
+	VEXTRACTI64X2  $3, Z23, wideUIV_fresh(DI); \
 	VMOVDQU64      Z24, wideUIV_fresh+16(DI)
 
 // BLOCKCIPHER takes X10 through the block cipher, tweaked with X9.
 #define BLOCKCIPHER(ROUND, LAST) \
-	VPXOR wideUIV_kb(DI), X10, X10;       \
-	VPXOR wideUIV_kb+160(DI), X9, X11;    \
-	VPXOR X9, X10, X10;                   \
-	ROUND wideUIV_kb+16(DI), X10, X10;    \
-	ROUND wideUIV_kb+32(DI), X10, X10;    \
-	ROUND wideUIV_kb+48(DI), X10, X10;    \
-	ROUND wideUIV_kb+64(DI), X10, X10;    \
-	ROUND wideUIV_kb+80(DI), X10, X10;    \
-	ROUND wideUIV_kb+96(DI), X10, X10;    \
-	ROUND wideUIV_kb+112(DI), X10, X10;   \
-	ROUND wideUIV_kb+128(DI), X10, X10;   \
-	ROUND wideUIV_kb+144(DI), X10, X10;   \
+	VPXOR wideUIV_kb(DI), X10, X10;     \
+	VPXOR wideUIV_kb+160(DI), X9, X11;  \
+	VPXOR X9, X10, X10;                 \
+	ROUND wideUIV_kb+16(DI), X10, X10;  \
+	ROUND wideUIV_kb+32(DI), X10, X10;  \
+	ROUND wideUIV_kb+48(DI), X10, X10;  \
+	ROUND wideUIV_kb+64(DI), X10, X10;  \
+	ROUND wideUIV_kb+80(DI), X10, X10;  \
+	ROUND wideUIV_kb+96(DI), X10, X10;  \
+	ROUND wideUIV_kb+112(DI), X10, X10; \
+	ROUND wideUIV_kb+128(DI), X10, X10; \
+	ROUND wideUIV_kb+144(DI), X10, X10; \
 	LAST  X11, X10, X10
 
 #define LOAD \

@@ -1,4 +1,30 @@
-// The field of POLYVAL on vector registers, a block in each 128 bits.
+// AES and the field of POLYVAL on 512-bit registers, a block in each 128 bits.
+
+// ROUND9 is one round of AES on Z16 to Z24, and LAST9 the last one. They
+// clobber Z15.
+#define ROUND9(key) \
+	VBROADCASTI32X4 key, Z15; \
+	VAESENC Z15, Z16, Z16;    \
+	VAESENC Z15, Z17, Z17;    \
+	VAESENC Z15, Z18, Z18;    \
+	VAESENC Z15, Z19, Z19;    \
+	VAESENC Z15, Z20, Z20;    \
+	VAESENC Z15, Z21, Z21;    \
+	VAESENC Z15, Z22, Z22;    \
+	VAESENC Z15, Z23, Z23;    \
+	VAESENC Z15, Z24, Z24
+
+#define LAST9(key) \
+	VBROADCASTI32X4 key, Z15;  \
+	VAESENCLAST Z15, Z16, Z16; \
+	VAESENCLAST Z15, Z17, Z17; \
+	VAESENCLAST Z15, Z18, Z18; \
+	VAESENCLAST Z15, Z19, Z19; \
+	VAESENCLAST Z15, Z20, Z20; \
+	VAESENCLAST Z15, Z21, Z21; \
+	VAESENCLAST Z15, Z22, Z22; \
+	VAESENCLAST Z15, Z23, Z23; \
+	VAESENCLAST Z15, Z24, Z24
 
 // POLYNOMIAL puts its upper half, x^127 + x^126 + x^121, into both halves of
 // each block of Z31.

@@ -1,0 +1,5 @@
+//go:build !amd64
+
+package layer
+
+func newStream(key []byte) (payloadStream, error) { return newLibraryStream(key) }
