@@ -61,9 +61,10 @@ type AuthorityConfig struct {
 
 // Authority is a directory authority inside this program.
 type Authority struct {
-	inner *authority.Authority
-	lock  *flock.Flock
-	ports []net.Listener
+	inner     *authority.Authority
+	relayList string // path; empty: none
+	lock      *flock.Flock
+	ports     []net.Listener
 }
 
 // NewAuthority loads the keys and the state and opens the ports; Run serves.
@@ -74,7 +75,7 @@ func NewAuthority(cfg AuthorityConfig) (*Authority, error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, fault.New(fault.Local, "data directory: %w", err)
 	}
-	a := &Authority{lock: flock.New(filepath.Join(cfg.DataDir, "lock"))}
+	a := &Authority{relayList: cfg.RelayList, lock: flock.New(filepath.Join(cfg.DataDir, "lock"))}
 	ok, err := a.lock.TryLock()
 	if err != nil {
 		return nil, fault.New(fault.Local, "lock the data directory %s: %w", cfg.DataDir, err)
@@ -110,11 +111,7 @@ func (a *Authority) open(cfg AuthorityConfig) error {
 		out.Flags = authority.FlagConfig{NoThresholdFloor: true, MinFast: -1, MaxServersPerIP: -1, MinUptimeHSDir: -1, VoteGuard: everyone, VoteHSDir: everyone}
 	}
 	if cfg.RelayList != "" {
-		text, err := os.ReadFile(cfg.RelayList)
-		if err != nil {
-			return fault.New(fault.Config, "relay list: %w", err)
-		}
-		if out.Accept.List, err = authority.ParseRelayList(text); err != nil {
+		if out.Accept.List, err = readRelayList(cfg.RelayList); err != nil {
 			return err
 		}
 		out.Flags.ListBadExits, out.Flags.ListMiddleOnly = true, true
@@ -139,6 +136,29 @@ func (a *Authority) open(cfg AuthorityConfig) error {
 	return err
 }
 
+func readRelayList(path string) (*authority.RelayList, error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fault.New(fault.Config, "relay list: %w", err)
+	}
+	return authority.ParseRelayList(text)
+}
+
+// ReloadRelayList reads the file that RelayList names once more: for
+// descriptors that come from now on, and for the next vote. Without one it does
+// nothing.
+func (a *Authority) ReloadRelayList() error {
+	if a.relayList == "" {
+		return nil
+	}
+	l, err := readRelayList(a.relayList)
+	if err != nil {
+		return err
+	}
+	a.inner.SetRelayList(l)
+	return nil
+}
+
 // Run votes and serves until ctx ends.
 func (a *Authority) Run(ctx context.Context) error {
 	err := a.inner.Run(ctx)
@@ -147,6 +167,12 @@ func (a *Authority) Run(ctx context.Context) error {
 
 // Relays returns how many relays the authority knows.
 func (a *Authority) Relays() int { return a.inner.Relays() }
+
+// AuthorityStatus is how an authority is, at about one moment.
+type AuthorityStatus = authority.Status
+
+// Status returns what the authority is doing.
+func (a *Authority) Status() AuthorityStatus { return a.inner.Status() }
 
 // Close releases an authority that does not run.
 func (a *Authority) Close() error { return a.close() }

@@ -2,6 +2,7 @@ package chive
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -285,6 +286,22 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	return err
 }
+
+// Reload takes over what may change while the relay runs: Contact, the family,
+// the exit policy with its name servers, the limits of bandwidth, MaxAdvertised
+// and ShutdownWait. Keys that were put into DataDir are read too. Other fields of
+// cfg must be as they were, or wait for the next start. After an error everything
+// is as before.
+func (r *Relay) Reload(cfg RelayConfig) error {
+	inner, err := cfg.inner()
+	if err != nil {
+		return err
+	}
+	return r.inner.Reload(inner)
+}
+
+// WriteMetrics writes the relay's metrics as Prometheus text.
+func (r *Relay) WriteMetrics(w io.Writer) error { return r.metrics.WritePrometheus(w) }
 
 // Addrs returns the addresses that others reach the ORPort at.
 func (r *Relay) Addrs() []netip.AddrPort { return r.inner.Addrs() }

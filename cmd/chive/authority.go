@@ -1,13 +1,16 @@
 package main
 
 import (
-	"fmt"
 	"log/slog"
+	"os"
+	"os/signal"
 	"strconv"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -20,7 +23,8 @@ func authorityCommand() *cobra.Command {
 the other authorities of the network file, and serves the consensus. Its keys are in DIR/keys: make them with
 "chive keys certify". It votes at the times that the authorities agree on; --testing suits a private network.
 
-Standard output has a line "ready" when it serves. The log goes to standard error.`,
+Standard output has a line "ready" when it serves. The log goes to standard error. "chive status --data-dir DIR" asks it
+how it is. SIGHUP reads the list of --relay-list again.`,
 		Example: `  chive keys certify --address 192.0.2.1:9030 auth/keys
   chive authority --data-dir auth --network net.toml --nickname auth1 --orport 192.0.2.1:9001 --dirport 192.0.2.1:9030`,
 		Args: cobra.NoArgs,
@@ -74,14 +78,10 @@ Standard output has a line "ready" when it serves. The log goes to standard erro
 			}
 			cfg.Params[name] = int32(v)
 		}
-		a, err := chive.NewAuthority(*cfg)
-		if err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintln(c.OutOrStdout(), "ready"); err != nil {
-			return err
-		}
-		return a.Run(c.Context())
+		hangup := make(chan os.Signal, 1)
+		signal.Notify(hangup, syscall.SIGHUP)
+		p := daemon.AuthorityProcess{Config: *cfg, Out: c.OutOrStdout(), Hangup: hangup}
+		return p.Run(c.Context())
 	}
 	return c
 }

@@ -30,6 +30,27 @@ func configCommand() *cobra.Command {
 		_, err = fmt.Fprintln(c.OutOrStdout(), "ok")
 		return err
 	}
+	relay := &cobra.Command{
+		Use:   "relay",
+		Short: "Say whether a relay would start with these settings",
+		Long: "Say whether a relay would accept a configuration file and flags. The files that they name are read too;\n" +
+			"no port is opened, and no key is made.",
+		Example: "  chive config check relay --config /etc/chive-relay.toml",
+		Args:    cobra.NoArgs,
+	}
+	loadRelay := relaySettings(relay.Flags())
+	relay.RunE = func(c *cobra.Command, _ []string) error {
+		s, err := loadRelay()
+		if err != nil {
+			return err
+		}
+		if err := s.Check(); err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(c.OutOrStdout(), "ok")
+		return err
+	}
+	check.AddCommand(relay)
 	c.AddCommand(check)
 	return c
 }

@@ -29,7 +29,7 @@ func getCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		log, _ := daemon.NewLogger(s, c.ErrOrStderr())
+		log, _ := daemon.NewLogger(s.LogLevel, s.LogFormat, c.ErrOrStderr())
 		cfg, err := s.ClientConfig(log)
 		if err != nil {
 			return err

@@ -53,7 +53,7 @@ const levelOff = 1000
 
 // startLab starts the network that the flags ask for.
 func startLab(c *cobra.Command, o *lab.Options, s *daemon.Settings) (nw *lab.Network, err error) {
-	o.Log, _ = daemon.NewLogger(s, c.ErrOrStderr())
+	o.Log, _ = daemon.NewLogger(s.LogLevel, s.LogFormat, c.ErrOrStderr())
 	// Of a flag, zero means none.
 	if o.Relays == 0 {
 		o.Relays = -1

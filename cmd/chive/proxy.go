@@ -2,9 +2,6 @@ package main
 
 import (
 	"context"
-	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -28,18 +25,16 @@ the settings again.`,
 		Example: "  chive proxy\n  curl -x socks5h://127.0.0.1:9050 https://check.torproject.org/api/ip",
 		Args:    cobra.NoArgs,
 	}
-	load := settings(c.Flags(), true)
+	load := proxySettings(c.Flags())
 	c.RunE = func(c *cobra.Command, args []string) error {
 		s, err := load()
 		if err != nil {
 			return err
 		}
-		hangup, stop := make(chan os.Signal, 1), make(chan os.Signal, 2)
-		signal.Notify(hangup, syscall.SIGHUP)
-		signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+		hangup, stop := signals()
 		p := daemon.Proxy{
 			Settings: s, Out: c.OutOrStdout(), Err: c.ErrOrStderr(), Hangup: hangup, Stop: stop,
-			Reload: func() (*daemon.Settings, error) { return reread(c.Flags()) },
+			Reload: func() (*daemon.Settings, error) { return reread(c.Flags(), proxySettings) },
 			Open: func(ctx context.Context, cfg chive.Config) (daemon.Client, error) {
 				client, err := chive.New(ctx, cfg)
 				if err != nil {
@@ -54,12 +49,13 @@ the settings again.`,
 	return c
 }
 
+func proxySettings(fs *pflag.FlagSet) func() (*daemon.Settings, error) { return settings(fs, true) }
+
 // reread reads the settings once more: the flags as they were given, and the
 // file as it is now.
-func reread(given *pflag.FlagSet) (*daemon.Settings, error) {
+func reread[S any](given *pflag.FlagSet, bind func(*pflag.FlagSet) func() (S, error)) (s S, err error) {
 	fs := pflag.NewFlagSet("reload", pflag.ContinueOnError)
-	load := settings(fs, true)
-	var err error
+	load := bind(fs)
 	given.Visit(func(f *pflag.Flag) {
 		if err != nil {
 			return
@@ -73,7 +69,7 @@ func reread(given *pflag.FlagSet) (*daemon.Settings, error) {
 		err = fs.Set(f.Name, f.Value.String())
 	})
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	return load()
 }

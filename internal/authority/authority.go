@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/dirserver"
@@ -15,12 +16,14 @@ import (
 
 // Authority is a directory authority. Run makes it work.
 type Authority struct {
-	cfg  Config
-	log  *slog.Logger
-	me   ident.RSAID // v3 identity
-	docs dirserver.Memory
-	dir  *dirserver.Server
-	out  sync.WaitGroup // what is being sent to other authorities
+	cfg   Config
+	log   *slog.Logger
+	me    ident.RSAID // v3 identity
+	began time.Time
+	list  atomic.Pointer[RelayList] // as Accept.List at first
+	docs  dirserver.Memory
+	dir   *dirserver.Server
+	out   sync.WaitGroup // what is being sent to other authorities
 
 	mu sync.Mutex // guards what follows
 	// relays
@@ -42,9 +45,10 @@ func New(cfg Config) (*Authority, error) {
 		return nil, err
 	}
 	a := &Authority{
-		cfg: cfg, log: cfg.Log, me: cfg.Keys.Cert.Identity, relays: map[ident.RSAID]*relay{}, news: make(chan struct{}),
+		cfg: cfg, log: cfg.Log, me: cfg.Keys.Cert.Identity, began: cfg.Now(), relays: map[ident.RSAID]*relay{}, news: make(chan struct{}),
 		certs: map[netdoc.KeyPair]*netdoc.AuthCert{},
 	}
+	a.list.Store(cfg.Accept.List)
 	a.histories.Started = cfg.Now()
 	a.dir = dirserver.New(dirserver.Config{Docs: &a.docs, Extra: a.extra, Now: cfg.Now, Log: cfg.Log, MaxUpload: maxUpload})
 	a.addCertLocked(cfg.Keys.Cert)
@@ -53,6 +57,10 @@ func New(cfg Config) (*Authority, error) {
 	}
 	return a, nil
 }
+
+// SetRelayList replaces the list of relays that are rejected or marked: for
+// descriptors that come from now on, and for the next vote.
+func (a *Authority) SetRelayList(l *RelayList) { a.list.Store(l) }
 
 // Directory serves the authority's documents: a relay that shares its ORPort
 // gives it directory streams.

@@ -167,7 +167,7 @@ func samePorts(a, b *netdoc.RouterDesc) bool {
 
 // judge says whether a descriptor is taken, whatever is known of the relay.
 func (a *Authority) judge(d *netdoc.RouterDesc, now time.Time) error {
-	status := a.cfg.Accept.List.status(d)
+	status := a.list.Load().status(d)
 	switch {
 	case len(d.Text) > maxDescriptorSize:
 		return fault.New(fault.Resource, "the descriptor has %d bytes, over %d", len(d.Text), maxDescriptorSize)

@@ -111,7 +111,11 @@ func (a *Authority) candidatesLocked(bw *Bandwidths, now time.Time) []*candidate
 		if d.Published.Before(now.Add(-maxAge)) {
 			continue
 		}
-		c := &candidate{d: d, status: a.cfg.Accept.List.status(d), running: a.runningLocked(r, now), exit: generalExit(d.Policy)}
+		status := a.list.Load().status(d)
+		if status.has(statusReject) || a.cfg.Accept.ApprovedOnly && !status.has(statusApproved) {
+			continue // the list has changed since the descriptor came
+		}
+		c := &candidate{d: d, status: status, running: a.runningLocked(r, now), exit: generalExit(d.Policy)}
 		a.histories.note(d.RSA, c.running, now)
 		c.record = a.histories.record(d.RSA, now)
 		c.uptime = time.Duration(min(d.Uptime, 1<<31)) * time.Second

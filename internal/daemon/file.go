@@ -12,10 +12,22 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// optionSet are settings that flags give, and a configuration file with the
+// same names.
+type optionSet struct {
+	flags    *pflag.FlagSet
+	fileOnly *pflag.FlagSet // what a file may have although the command has no such flag
+}
+
+// newOptionSet returns the settings that are bound to flags in fs.
+func newOptionSet(fs *pflag.FlagSet) optionSet {
+	return optionSet{flags: fs, fileOnly: pflag.NewFlagSet("file", pflag.ContinueOnError)}
+}
+
 // LoadFile reads a configuration file: TOML whose keys are the flags' names.
 // A flag that was given on the command line wins over the file. A key that is
 // no flag is an error that names it.
-func (s *Settings) LoadFile(path string) error {
+func (s *optionSet) LoadFile(path string) error {
 	doc, err := os.ReadFile(path)
 	if err != nil {
 		return fault.New(fault.Config, "configuration file: %w", err)
@@ -23,7 +35,7 @@ func (s *Settings) LoadFile(path string) error {
 	return s.apply(path, doc)
 }
 
-func (s *Settings) apply(what string, doc []byte) error {
+func (s *optionSet) apply(what string, doc []byte) error {
 	var keys map[string]any
 	if err := tomlfile.Decode(what, doc, &keys, nil); err != nil {
 		return err
@@ -46,10 +58,10 @@ func (s *Settings) apply(what string, doc []byte) error {
 }
 
 // notSettings are flags that a file cannot have: they are about one command.
-var notSettings = map[string]bool{"config": true, "help": true, "output": true, "header": true}
+var notSettings = map[string]bool{"config": true, "help": true, "check": true, "output": true, "header": true}
 
 // options returns what a file may set, by name.
-func (s *Settings) options() map[string]*pflag.Flag {
+func (s *optionSet) options() map[string]*pflag.Flag {
 	m := map[string]*pflag.Flag{}
 	for _, fs := range []*pflag.FlagSet{s.flags, s.fileOnly} {
 		fs.VisitAll(func(f *pflag.Flag) {
@@ -75,7 +87,7 @@ func set(f *pflag.Flag, v any) error {
 	switch f.Value.Type() {
 	case "bool":
 		want = "boolean"
-	case "int":
+	case "int", "uint64":
 		want = "integer"
 	}
 	if typeName(v) != want {
@@ -133,7 +145,7 @@ func typeName(v any) string {
 }
 
 // changed lists the options whose values differ between two settings.
-func changed(a, b *Settings) []string {
+func changed(a, b *optionSet) []string {
 	var out []string
 	for name, f := range a.options() {
 		if g := b.options()[name]; g == nil || g.Value.String() != f.Value.String() {

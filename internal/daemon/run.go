@@ -6,14 +6,11 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
-	"sync"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/metrics"
-	"github.com/chivenet/chive/internal/socks"
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
@@ -38,12 +35,12 @@ type Proxy struct {
 // were cut.
 var ErrKilled = errors.New("stopped without draining")
 
-// NewLogger returns the log that s asks for, and its level, which may change.
-func NewLogger(s *Settings, w io.Writer) (*slog.Logger, *slog.LevelVar) {
+// NewLogger returns a log of a format, and its level, which may change.
+func NewLogger(from slog.Level, format string, w io.Writer) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
-	level.Set(s.LogLevel)
+	level.Set(from)
 	o := &slog.HandlerOptions{Level: level}
-	if s.LogFormat == "json" {
+	if format == "json" {
 		return slog.New(slog.NewJSONHandler(w, o)), level
 	}
 	return slog.New(slog.NewTextHandler(w, o)), level
@@ -56,7 +53,7 @@ func (p *Proxy) Run(ctx context.Context) (err error) {
 	if err := s.Check(); err != nil {
 		return err
 	}
-	log, level := NewLogger(s, p.Err)
+	log, level := NewLogger(s.LogLevel, s.LogFormat, p.Err)
 	cfg, err := s.ClientConfig(log)
 	if err != nil {
 		return err
@@ -75,50 +72,18 @@ func (p *Proxy) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer ds.close()
-	if stop, err := p.sideDoors(client, cfg.DataDir, &reg, log, ds); err != nil {
-		return err
-	} else {
-		defer stop()
+	side := sideDoors{
+		dataDir: cfg.DataDir, status: func() any { return proxyReport{rolePrefix{"proxy"}, client.Status()} },
+		metrics: s.Metrics, handler: proxyMetrics(client, &reg), fail: ds.fail,
 	}
+	lines, stop, err := side.open(log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	ds.lines = append(ds.lines, lines...)
 	ds.announce(p.Out)
 	return p.serve(ctx, client, ds, log, level)
-}
-
-// sideDoors opens the status socket and the metrics port.
-func (p *Proxy) sideDoors(client Client, dataDir string, reg *metrics.Registry, log *slog.Logger, ds *doors) (stop func(), err error) {
-	// Only status needs the socket, so a path that is too long for one does
-	// not keep traffic from flowing.
-	st, err := serveStatus(dataDir, client.Status)
-	if err != nil {
-		log.Warn("chive status will not find this proxy", "err", err)
-	}
-	stop = func() {
-		if st != nil {
-			st.close()
-		}
-	}
-	if p.Settings.Metrics == "" {
-		return stop, nil
-	}
-	l, err := socks.Listen(p.Settings.Metrics)
-	if err != nil {
-		stop()
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	if socks.Exposed(l.Addr()) {
-		log.Warn("the metrics port is open to other machines")
-	}
-	srv := metricsServer(client, reg)
-	ds.lines = append(ds.lines, "metrics "+l.Addr().String())
-	// Not among the doors: it goes on while they drain.
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			ds.fail(err)
-		}
-	})
-	closeStatus := stop
-	return func() { srv.Close(); serving.Wait(); closeStatus() }, nil
 }
 
 // serve follows the bootstrap and the signals.
@@ -194,7 +159,7 @@ func (p *Proxy) reload(log *slog.Logger, level *slog.LevelVar) {
 	}
 	level.Set(next.LogLevel)
 	var waiting []string
-	for _, name := range changed(p.Settings, next) {
+	for _, name := range changed(&p.Settings.optionSet, &next.optionSet) {
 		if name != "log-level" {
 			waiting = append(waiting, name)
 		}

@@ -310,7 +310,7 @@ func TestStatusSocket(t *testing.T) {
 	r.door(t, "socks")
 	r.bootstrap(chive.Bootstrap{Percent: 1}) // the status socket is open by now
 	st, err := ReadStatus(t.Context(), r.dir)
-	if err != nil || st.Network != "test" {
+	if err != nil || st.Proxy == nil || st.Proxy.Network != "test" {
 		t.Fatalf("%+v %v", st, err)
 	}
 	if fi, err := os.Stat(filepath.Join(r.dir, statusSocket)); err != nil || fi.Mode().Perm() != 0o600 {
@@ -318,7 +318,7 @@ func TestStatusSocket(t *testing.T) {
 	}
 	r.stop <- syscall.SIGTERM
 	r.end(t, nil)
-	if _, err := ReadStatus(t.Context(), r.dir); err == nil || !strings.HasPrefix(err.Error(), "no proxy runs") {
+	if _, err := ReadStatus(t.Context(), r.dir); err == nil || !strings.HasPrefix(err.Error(), "no proxy, relay or authority runs") {
 		t.Errorf("after the end: %v", err)
 	}
 }

@@ -36,25 +36,29 @@ type Settings struct {
 	LogLevel  slog.Level
 	LogFormat string // "text" or "json"
 
-	flags    *pflag.FlagSet
-	fileOnly *pflag.FlagSet // what a file may have although the command has no such flag
+	optionSet
 }
 
 // NewSettings returns the defaults, bound to flags in fs: a client's options,
 // and with doors also those of a proxy. Without them a configuration file may
 // still have a proxy's options, so that one file serves every command.
 func NewSettings(fs *pflag.FlagSet, doors bool) *Settings {
-	s := &Settings{flags: fs, fileOnly: pflag.NewFlagSet("file", pflag.ContinueOnError), SOCKS: []string{DefaultSOCKS}, IsolateClientAddr: true, MaxConnections: socks.DefaultMaxConns}
+	s := &Settings{optionSet: newOptionSet(fs), SOCKS: []string{DefaultSOCKS}, IsolateClientAddr: true, MaxConnections: socks.DefaultMaxConns}
 	s.clientFlags(fs)
 	if doors {
 		s.doorFlags(fs)
 	} else {
 		s.doorFlags(s.fileOnly)
 	}
-	fs.TextVar(&s.LogLevel, "log-level", slog.LevelInfo, "lowest `LEVEL` to log: debug, info, warn or error")
-	fs.StringVar(&s.LogFormat, "log-format", "text", "`FORMAT` of the log: text or json")
+	logFlags(fs, &s.LogLevel, &s.LogFormat)
 	fs.SortFlags = false
 	return s
+}
+
+// logFlags are the options of every daemon's log.
+func logFlags(fs *pflag.FlagSet, level *slog.Level, format *string) {
+	fs.TextVar(level, "log-level", slog.LevelInfo, "lowest `LEVEL` to log: debug, info, warn or error")
+	fs.StringVar(format, "log-format", "text", "`FORMAT` of the log: text or json")
 }
 
 func (s *Settings) clientFlags(fs *pflag.FlagSet) {

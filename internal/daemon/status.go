@@ -26,13 +26,13 @@ const (
 )
 
 // statusServer answers every connection to the status socket with the
-// client's status as JSON.
+// status, which is encoded as JSON.
 type statusServer struct {
 	l  net.Listener
 	wg sync.WaitGroup
 }
 
-func serveStatus(dataDir string, status func() chive.Status) (*statusServer, error) {
+func serveStatus(dataDir string, status func() any) (*statusServer, error) {
 	l, err := socks.ListenUnix(filepath.Join(dataDir, statusSocket))
 	if err != nil {
 		return nil, err
@@ -62,25 +62,91 @@ func (s *statusServer) close() {
 	s.wg.Wait()
 }
 
-// ReadStatus asks the proxy that runs with this data directory for its
+// rolePrefix says, first in a status, whose it is.
+type rolePrefix struct {
+	Role string `json:"role"`
+}
+
+type (
+	proxyReport struct {
+		rolePrefix
+		chive.Status
+	}
+	relayReport struct {
+		rolePrefix
+		chive.RelayStatus
+	}
+	authorityReport struct {
+		rolePrefix
+		chive.AuthorityStatus
+	}
+)
+
+// Report is what a running program says of itself: Text is JSON, and one of the
+// others is not nil.
+type Report struct {
+	Text      []byte
+	Proxy     *chive.Status
+	Relay     *chive.RelayStatus
+	Authority *chive.AuthorityStatus
+}
+
+// ReadStatus asks the program that runs with this data directory for its
 // status.
-func ReadStatus(ctx context.Context, dataDir string) (chive.Status, error) {
-	var st chive.Status
+func ReadStatus(ctx context.Context, dataDir string) (*Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	c, err := new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dataDir, statusSocket))
 	if err != nil {
-		return st, fault.New(fault.Local, "no proxy runs with the data directory %s: %w", dataDir, err)
+		return nil, fault.New(fault.Local, "no proxy, relay or authority runs with the data directory %s: %w", dataDir, err)
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(statusTimeout))
-	if err := json.NewDecoder(io.LimitReader(c, maxStatus)).Decode(&st); err != nil {
-		return st, fault.New(fault.Local, "status of the running proxy: %w", err)
+	text, err := io.ReadAll(io.LimitReader(c, maxStatus))
+	if err != nil {
+		return nil, fault.New(fault.Local, "status of the running program: %w", err)
 	}
-	return st, nil
+	return parseReport(text)
 }
 
-// PrintStatus writes a status for people.
+func parseReport(text []byte) (*Report, error) {
+	var role rolePrefix
+	err := json.Unmarshal(text, &role)
+	r := &Report{Text: text}
+	if err == nil {
+		switch role.Role {
+		case "proxy":
+			r.Proxy = new(chive.Status)
+			err = json.Unmarshal(text, r.Proxy)
+		case "relay":
+			r.Relay = new(chive.RelayStatus)
+			err = json.Unmarshal(text, r.Relay)
+		case "authority":
+			r.Authority = new(chive.AuthorityStatus)
+			err = json.Unmarshal(text, r.Authority)
+		default:
+			err = fault.New(fault.Local, "it is of an unknown kind %q: another version runs", role.Role)
+		}
+	}
+	if err != nil {
+		return nil, fault.New(fault.Local, "status of the running program: %w", err)
+	}
+	return r, nil
+}
+
+// Print writes the status for people.
+func (r *Report) Print(w io.Writer, now time.Time) {
+	switch {
+	case r.Proxy != nil:
+		PrintStatus(w, *r.Proxy, now)
+	case r.Relay != nil:
+		printRelay(w, r.Relay, now)
+	case r.Authority != nil:
+		printAuthority(w, r.Authority, now)
+	}
+}
+
+// PrintStatus writes a client's status for people.
 func PrintStatus(w io.Writer, st chive.Status, now time.Time) {
 	state := "ready"
 	if !st.Bootstrap.Ready {

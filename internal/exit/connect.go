@@ -19,18 +19,18 @@ const attemptDelay = 250 * time.Millisecond
 
 // connect opens a connection to where BEGIN says, by the families that the
 // client accepts and in the order that it prefers.
-func (e *Exit) connect(ctx context.Context, b cell.Begin, four, six bool) (net.Conn, uint32, error) {
+func (e *Exit) connect(ctx context.Context, c *rules, b cell.Begin, four, six bool) (net.Conn, uint32, error) {
 	answer := Answer{TTL: cell.TTLUnknown}
 	if addr, err := netip.ParseAddr(b.Host); err == nil {
 		answer.Addrs = []netip.Addr{addr.Unmap()}
 	} else {
-		if answer, err = e.names.addrs(ctx, b.Host, four, six); err != nil {
+		if answer, err = c.names.addrs(ctx, b.Host, four, six); err != nil {
 			return nil, 0, &refusal{error: err, reason: lookupReason(err)}
 		}
 	}
 	var addrs []netip.Addr
 	for _, a := range interleave(answer.Addrs, b.Flags&cell.BeginIPv6Preferred != 0) {
-		if e.allowed(a, b.Port) {
+		if e.allowed(c, a, b.Port) {
 			addrs = append(addrs, a)
 		}
 	}
@@ -38,7 +38,7 @@ func (e *Exit) connect(ctx context.Context, b cell.Begin, four, six bool) (net.C
 		// The client learns the address, and chooses an exit that allows it.
 		return nil, 0, &refusal{error: fault.New(fault.Refused, "the exit policy refuses"), reason: cell.EndExitPolicy, addr: answer.Addrs[0], ttl: clipTTL(answer.TTL)}
 	}
-	conn, err := e.race(ctx, addrs, b.Port)
+	conn, err := c.race(ctx, addrs, b.Port)
 	return conn, answer.TTL, err
 }
 
@@ -68,9 +68,9 @@ func interleave(all []netip.Addr, prefer6 bool) []netip.Addr {
 
 // race dials the addresses, each a little after the one before or when that
 // one failed, and returns the first connection.
-func (e *Exit) race(ctx context.Context, addrs []netip.Addr, port uint16) (net.Conn, error) {
+func (c *rules) race(ctx context.Context, addrs []netip.Addr, port uint16) (net.Conn, error) {
 	if len(addrs) == 1 {
-		return e.dial(ctx, netip.AddrPortFrom(addrs[0], port))
+		return c.dial(ctx, netip.AddrPortFrom(addrs[0], port))
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -84,8 +84,8 @@ func (e *Exit) race(ctx context.Context, addrs []netip.Addr, port uint16) (net.C
 		a := netip.AddrPortFrom(addrs[started], port)
 		started++
 		go func() {
-			c, err := e.dial(ctx, a)
-			results <- result{c, err}
+			conn, err := c.dial(ctx, a)
+			results <- result{conn, err}
 		}()
 	}
 	start()
@@ -125,11 +125,11 @@ func (e *Exit) race(ctx context.Context, addrs []netip.Addr, port uint16) (net.C
 	}
 }
 
-func (e *Exit) dial(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+func (c *rules) dial(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
 	d := net.Dialer{KeepAlive: 5 * time.Minute}
-	source := e.cfg.Source4
+	source := c.Source4
 	if a.Addr().Is6() {
-		source = e.cfg.Source6
+		source = c.Source6
 	}
 	if source.IsValid() {
 		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0))

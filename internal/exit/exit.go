@@ -20,11 +20,9 @@ import (
 // Exit takes the streams that end at a relay. It implements
 // circuit.StreamHandler.
 type Exit struct {
-	cfg    *Config // nil: only directory streams are taken
-	bounds Config  // cfg, or what stands for it
-	dir    func(net.Conn)
-	opts   Options
-	names  *resolver
+	rules atomic.Pointer[rules] // nil: only directory streams are taken
+	dir   func(net.Conn)
+	opts  Options
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -45,6 +43,12 @@ type circState struct {
 	filled time.Time
 }
 
+// rules are what may be replaced while the exit runs.
+type rules struct {
+	*Config
+	names *resolver
+}
+
 // StreamLimit bounds how often a circuit may open streams: the DoSStream
 // parameters of the consensus.
 type StreamLimit struct {
@@ -59,20 +63,33 @@ func New(cfg *Config, dir func(net.Conn), opts Options) (*Exit, error) {
 		opts.Stats = new(Stats)
 	}
 	e := &Exit{dir: dir, opts: opts, circs: map[*circuit.Hop]*circState{}}
-	e.bounds = (&Config{}).withDefaults()
-	if cfg != nil {
-		if err := cfg.Check(); err != nil {
-			return nil, err
-		}
-		c := cfg.withDefaults()
-		e.cfg, e.bounds = &c, c
-		var err error
-		if e.names, err = newResolver(c.Nameservers, opts.Now, opts.Stats); err != nil {
-			return nil, err
-		}
+	if err := e.SetConfig(cfg); err != nil {
+		return nil, err
 	}
 	e.ctx, e.stop = context.WithCancel(context.Background())
 	return e, nil
+}
+
+// SetConfig replaces what the exit may do, for streams that come from now on;
+// nil refuses them.
+func (e *Exit) SetConfig(cfg *Config) error {
+	if cfg == nil {
+		e.rules.Store(nil)
+		return nil
+	}
+	if err := cfg.Check(); err != nil {
+		return err
+	}
+	c := cfg.withDefaults()
+	names, err := newResolver(c.Nameservers, e.opts.Now, e.opts.Stats)
+	if err != nil {
+		return err
+	}
+	if old := e.rules.Load(); old != nil && slices.Equal(old.names.servers, names.servers) {
+		names = old.names // with what it remembers
+	}
+	e.rules.Store(&rules{Config: &c, names: names})
+	return nil
 }
 
 // Close ends all streams and waits for them.
@@ -163,13 +180,25 @@ func (e *Exit) take(h *circuit.Hop) (over, destroy bool) {
 	return false, false
 }
 
+// bounds are what holds for all streams, those of the directory too.
+func (e *Exit) bounds() *Config {
+	if c := e.rules.Load(); c != nil {
+		return c.Config
+	}
+	return &defaults
+}
+
+// defaults bounds who lets no stream out.
+var defaults = (&Config{}).withDefaults()
+
 // hold counts one connection, lookup or directory stream of a circuit, if there
 // is room: each costs a goroutine at least, for as long as the other end likes.
 func (e *Exit) hold(h *circuit.Hop) bool {
+	bounds := e.bounds()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.circs[h]
-	if s == nil || s.open >= e.bounds.MaxPerCircuit || e.conns.Load() >= int64(e.bounds.MaxConns) {
+	if s == nil || s.open >= bounds.MaxPerCircuit || e.conns.Load() >= int64(bounds.MaxConns) {
 		return false
 	}
 	s.open++
@@ -213,13 +242,14 @@ func (e *Exit) beginDir(h *circuit.Hop, id uint16) error {
 
 // begin judges what can be judged at once, and connects on a goroutine.
 func (e *Exit) begin(h *circuit.Hop, id uint16, b cell.Begin) error {
-	if e.cfg == nil {
+	c := e.rules.Load()
+	if c == nil {
 		return e.refuse(h, id, cell.EndExitPolicy)
 	}
-	four, six := b.Flags&cell.BeginIPv4NotOK == 0, b.Flags&cell.BeginIPv6OK != 0 && e.cfg.IPv6
+	four, six := b.Flags&cell.BeginIPv4NotOK == 0, b.Flags&cell.BeginIPv6OK != 0 && c.IPv6
 	if addr, err := netip.ParseAddr(b.Host); err == nil {
 		addr = addr.Unmap()
-		if addr.Is6() && !e.cfg.IPv6 || !e.allowed(addr, b.Port) {
+		if addr.Is6() && !c.IPv6 || !e.allowed(c, addr, b.Port) {
 			return e.refuse(h, id, cell.EndExitPolicy)
 		}
 	} else if !four && !six {
@@ -235,21 +265,21 @@ func (e *Exit) begin(h *circuit.Hop, id uint16, b cell.Begin) error {
 	}
 	e.wg.Go(func() {
 		defer e.release(h)
-		e.serve(s, b, four, six)
+		e.serve(c, s, b, four, six)
 	})
 	return nil
 }
 
 // allowed judges one address: the policy, and never the relay itself.
-func (e *Exit) allowed(addr netip.Addr, port uint16) bool {
-	return e.cfg.Policy.Allows(addr, port) && !(slices.Contains(e.opts.Own, addr) && !addr.IsLoopback())
+func (e *Exit) allowed(c *rules, addr netip.Addr, port uint16) bool {
+	return c.Policy.Allows(addr, port) && !(slices.Contains(e.opts.Own, addr) && !addr.IsLoopback())
 }
 
 // serve connects a stream and copies until both directions have ended.
-func (e *Exit) serve(s *stream.Stream, b cell.Begin, four, six bool) {
-	ctx, cancel := context.WithTimeout(e.ctx, e.cfg.ConnectTimeout)
+func (e *Exit) serve(c *rules, s *stream.Stream, b cell.Begin, four, six bool) {
+	ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)
 	gone := watch(ctx, s, cancel)
-	conn, ttl, err := e.connect(ctx, b, four, six)
+	conn, ttl, err := e.connect(ctx, c, b, four, six)
 	cancel()
 	<-gone
 	if err != nil {
@@ -307,7 +337,8 @@ func (e *Exit) resolve(h *circuit.Hop, m cell.RelayMsg) error {
 	if err != nil {
 		return err
 	}
-	if e.cfg == nil {
+	c := e.rules.Load()
+	if c == nil {
 		return e.answer(h, m.Stream, cell.Resolved{{Type: cell.AnswerError, TTL: maxTTL}})
 	}
 	if over, destroy := e.take(h); destroy {
@@ -321,9 +352,9 @@ func (e *Exit) resolve(h *circuit.Hop, m cell.RelayMsg) error {
 	}
 	e.wg.Go(func() {
 		defer e.release(h)
-		ctx, cancel := context.WithTimeout(e.ctx, e.cfg.ConnectTimeout)
+		ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)
 		defer cancel()
-		_ = e.answer(h, id, e.lookup(ctx, q.Name)) // an error means that the circuit is gone
+		_ = e.answer(h, id, c.lookup(ctx, q.Name)) // an error means that the circuit is gone
 	})
 	return nil
 }
@@ -332,16 +363,16 @@ func (e *Exit) answer(h *circuit.Hop, id uint16, a cell.Resolved) error {
 	return ignoreClosed(h.Send(cell.RelayResolved, id, a.Append(nil)))
 }
 
-func (e *Exit) lookup(ctx context.Context, name string) cell.Resolved {
+func (c *rules) lookup(ctx context.Context, name string) cell.Resolved {
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return cell.Resolved{answerOf(addr.Unmap(), maxTTL)}
 	}
 	var a Answer
 	var err error
 	if lower := strings.ToLower(strings.TrimSuffix(name, ".")); strings.HasSuffix(lower, ".in-addr.arpa") || strings.HasSuffix(lower, ".ip6.arpa") {
-		a, err = e.names.reverse(ctx, name)
+		a, err = c.names.reverse(ctx, name)
 	} else {
-		a, err = e.names.addrs(ctx, name, true, e.cfg.IPv6)
+		a, err = c.names.addrs(ctx, name, true, c.IPv6)
 	}
 	switch {
 	case errors.Is(err, errNoName):

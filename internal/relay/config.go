@@ -99,7 +99,9 @@ func (c *Config) Check() error {
 		return fault.New(fault.Config, "relay: nickname %q: 1 to 19 letters and digits", c.Nickname)
 	case strings.ContainsAny(c.Contact, "\r\n"):
 		return fault.New(fault.Config, "relay: the contact must be one line")
-	case len(c.Listen) == 0 || len(c.Listen) > 8:
+	case len(c.Listen) == 0:
+		return fault.New(fault.Config, "relay: no ORPort: a relay needs a port that others can reach, such as 192.0.2.1:9001")
+	case len(c.Listen) > 8:
 		return fault.New(fault.Config, "relay: %d ORPort addresses: 1 to 8 are possible", len(c.Listen))
 	}
 	if err := c.checkRates(); err != nil {
@@ -115,8 +117,12 @@ func (c *Config) Check() error {
 			return err
 		}
 	}
-	if _, ok := first4(c.advertised()); !ok {
-		return fault.New(fault.Config, "relay: no IPv4 address: a relay needs one that others can reach")
+	main, ok := first4(c.advertised())
+	if !ok {
+		return fault.New(fault.Config, "relay: no IPv4 address: a relay needs one that others can reach, as the ORPort's or as the address beside it")
+	}
+	if ip := main.Addr(); !c.Network.Testing.AllowPrivateAddresses && (ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast()) {
+		return fault.New(fault.Config, "relay: others cannot reach the private address of the ORPort: give the address that they see")
 	}
 	if c.Bridge && c.NoDir {
 		return fault.New(fault.Config, "relay: a bridge has to serve the directory: its clients have no other")

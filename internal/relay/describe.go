@@ -27,7 +27,7 @@ func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, 
 	}
 	addrs := r.Addrs()
 	main, _ := first4(addrs)
-	policy := r.cfg.policy()
+	policy := live.cfg.policy()
 	proto := Protocols
 	if r.cfg.Dir != nil {
 		proto = dirProtocols

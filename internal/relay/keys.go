@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/rsa"
 	"log/slog"
@@ -42,6 +43,7 @@ type Keys struct {
 	signingCert []byte
 	signingEnd  time.Time
 	link        *channel.RelayKeys
+	relink      bool                   // link is of a signing key that was replaced
 	onion, old  *handshake.NtorKeyPair // old: nil when its grace is over
 	rotated     time.Time              // when onion was made
 	pairs       []*handshake.NtorKeyPair
@@ -73,6 +75,19 @@ func LoadKeys(dataDir string, now time.Time, log *slog.Logger) (*Keys, error) {
 	}
 	_, err = k.Renew(now, rotationDays*24*time.Hour, k.grace)
 	return k, err
+}
+
+// Reread takes over a signing key and a certificate that were put into the
+// directory since: where the master key is elsewhere, they are renewed so.
+func (k *Keys) Reread(now time.Time) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	old := k.signingCert
+	if err := k.loadSigning(now); err != nil {
+		return err
+	}
+	k.relink = k.relink || !bytes.Equal(old, k.signingCert)
+	return nil
 }
 
 func (k *Keys) loadSigning(now time.Time) error {
@@ -140,11 +155,12 @@ func (k *Keys) Renew(now time.Time, rotation, grace time.Duration) (changed bool
 	if err != nil {
 		return false, err
 	}
-	if k.link == nil || signing || k.link.Expires.Sub(now) < linkRenewLeft {
+	if k.link == nil || k.relink || signing || k.link.Expires.Sub(now) < linkRenewLeft {
 		id := channel.RelayIdentity{RSA: k.rsa, Signing: k.signing, SigningCert: k.signingCert}
 		if k.link, err = id.NewRelayKeys(rand.Reader, now); err != nil {
 			return false, err
 		}
+		k.relink = false
 	}
 	return signing || onion, nil
 }
@@ -229,4 +245,12 @@ func (k *Keys) Desc() *netdoc.DescKeys {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return &netdoc.DescKeys{Identity: k.rsa, Ed: k.ID.Ed, Signing: k.signing, SigningCert: k.signingCert, NtorSecret: k.onion.Secret(), Onion: k.tap}
+}
+
+// ages says whether the master key is here, when the signing key's certificate
+// ends, and since when the onion key is in use.
+func (k *Keys) ages() (master bool, signingEnds, onionSince time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.master != nil, k.signingEnd, k.rotated
 }

@@ -1,7 +1,42 @@
 package relay
 
+import "time"
+
 // live is what of a relay's configuration may change while it runs.
 type live struct {
 	cfg    Config
 	family *family
+}
+
+// Reload takes over what may change while the relay runs: Contact, Family and
+// FamilyIDs, Exit, Rate, Burst, MaxAdvertised and ShutdownWait; other fields of
+// cfg are not looked at. It also reads again what may have been put on the disk:
+// family keys, and a signing key with its certificate. After an error everything
+// is as before.
+func (r *Relay) Reload(cfg Config) error {
+	next := r.cfg
+	next.Contact, next.Family, next.FamilyIDs, next.Exit = cfg.Contact, cfg.Family, cfg.FamilyIDs, cfg.Exit
+	next.Rate, next.Burst, next.MaxAdvertised, next.ShutdownWait = cfg.Rate, cfg.Burst, cfg.MaxAdvertised, cfg.ShutdownWait
+	if err := next.Check(); err != nil {
+		return err
+	}
+	fam, err := loadFamily(r.keys.dir, r.keys.ID.RSA, next.Family, next.FamilyIDs)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	if err := r.keys.Reread(now); err != nil {
+		return err
+	}
+	if err := r.exit.SetConfig(next.Exit); err != nil {
+		return err
+	}
+	if next.Rate != 0 && !r.limits.on.Load() {
+		r.log.Info("the limit of bandwidth holds for links that open from now on")
+	}
+	r.limits.set(next.Rate, next.Burst, now)
+	r.live.Store(&live{cfg: next, family: fam})
+	r.renewKeys(now)
+	r.publisher.changed()
+	return nil
 }

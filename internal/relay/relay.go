@@ -262,7 +262,7 @@ func (r *Relay) Run(ctx context.Context) error {
 func (r *Relay) drain() {
 	r.draining.Store(true)
 	r.exit.Drain()
-	wait := r.cfg.ShutdownWait
+	wait := r.live.Load().cfg.ShutdownWait
 	if wait == 0 {
 		wait = 30 * time.Second
 	}

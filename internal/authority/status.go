@@ -1,0 +1,52 @@
+package authority
+
+import (
+	"time"
+
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// Status is how an authority is, at about one moment.
+type Status struct {
+	Network     string    `json:"network"` // its name
+	Nickname    string    `json:"nickname"`
+	V3Ident     string    `json:"v3ident"`
+	ORPort      string    `json:"orport"`
+	DirPort     string    `json:"dirport"`
+	Started     time.Time `json:"started"`
+	Authorities int       `json:"authorities"` // of the network, this one among them
+
+	Relays  int `json:"relays"`  // that have sent a descriptor
+	Running int `json:"running"` // of these, those that it would vote for now
+
+	// The consensus that it serves; without one the times are zero.
+	ValidAfter time.Time `json:"consensus_valid_after,omitzero"`
+	ValidUntil time.Time `json:"consensus_valid_until,omitzero"`
+	Signatures int       `json:"signatures"`
+
+	// The round under way.
+	NextVote      time.Time `json:"next_vote,omitzero"`
+	NextConsensus time.Time `json:"next_consensus,omitzero"`
+	Votes         int       `json:"votes"` // that are here
+
+	CertificateEnds time.Time `json:"certificate_ends"` // of the signing key
+}
+
+// Status returns how the authority is.
+func (a *Authority) Status() Status {
+	cfg := &a.cfg
+	s := Status{
+		Network: cfg.Network.Name, Nickname: cfg.Nickname, V3Ident: a.me.String(), ORPort: cfg.ORPort.String(), DirPort: cfg.DirPort.String(),
+		Started: a.began, Authorities: len(cfg.Network.Authorities), CertificateEnds: cfg.Keys.Cert.Expires,
+	}
+	if c := a.docs.Consensus(netdoc.FlavorMicrodesc); c != nil {
+		s.ValidAfter, s.ValidUntil, s.Signatures = c.ValidAfter, c.ValidUntil, len(c.Signers)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s.Relays, s.Running = len(a.relays), a.readyLocked()
+	if r := a.round; r != nil {
+		s.NextVote, s.NextConsensus, s.Votes = r.timing.vote, r.timing.start, len(r.votes)
+	}
+	return s
+}

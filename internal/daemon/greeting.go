@@ -1,0 +1,68 @@
+package daemon
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/chivenet/chive"
+)
+
+// greet explains, at a relay's first start, what it is going to do and what it
+// needs. At a later one, the log has what its operator may not have meant.
+func greet(w io.Writer, s *RelaySettings, cfg *chive.RelayConfig, log *slog.Logger) {
+	keys := filepath.Join(cfg.DataDir, "keys")
+	if _, err := os.Stat(keys); err == nil {
+		if len(cfg.ExitPolicy) > 0 {
+			log.Warn("this relay is an exit: others will see this machine as the source of their traffic")
+		}
+		if cfg.Contact == "" {
+			log.Warn("no --contact: nobody can tell you when something is wrong with this relay")
+		}
+		return
+	}
+	line := func(topic, format string, args ...any) {
+		fmt.Fprintf(w, "  %-10s %s\n", topic, fmt.Sprintf(format, args...))
+	}
+	fmt.Fprintf(w, "The first start of this relay. It makes its keys, opens its port, tests whether others reach it, and then\npublishes itself. What it does, and what it needs of you:\n")
+	network := "the public Tor network"
+	if cfg.Network != nil {
+		network = "the network of " + s.NetworkFile
+	}
+	line("network", "%s", network)
+	line("keys", "%s: they are the relay's identity and reputation. Keep a copy.", keys)
+	line("port", "TCP to %s has to reach this machine through every firewall and router.", strings.Join(reachedAt(cfg), " and "))
+	switch {
+	case cfg.Bridge:
+		line("kind", "a bridge: it is in no list; give its lines to those who are to use it.")
+	case len(cfg.ExitPolicy) == 0:
+		line("policy", "no --exit-policy: it lets no traffic out, and serves as guard and middle.")
+	default:
+		line("policy", "an exit, by %q: others will see this machine as the source of their traffic.", strings.Join(cfg.ExitPolicy, ","))
+	}
+	if cfg.Contact == "" {
+		line("contact", "none (--contact): nobody can tell you when something is wrong with this relay.")
+	} else {
+		line("contact", "%q, which everyone can read.", cfg.Contact)
+	}
+	if len(cfg.Family)+len(cfg.FamilyIDs) == 0 && cfg.FamilyFile == "" && !cfg.Bridge {
+		line("family", "none: if you run other relays, say so (--family-id, --family-file).")
+	}
+	if cfg.BandwidthRate == 0 {
+		line("bandwidth", "no limit (--bandwidth-rate): it takes what it is given.")
+	} else {
+		line("bandwidth", "%d bytes a second in each direction.", cfg.BandwidthRate)
+	}
+	fmt.Fprintf(w, "\"chive status --data-dir %s\" shows how it is. A new relay gets traffic slowly, over days and weeks.\n", cfg.DataDir)
+}
+
+// reachedAt are the addresses that others are to connect to.
+func reachedAt(cfg *chive.RelayConfig) []string {
+	if len(cfg.Address) > 0 {
+		return cfg.Address
+	}
+	return cfg.ORPort
+}

@@ -1,0 +1,144 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/chivenet/chive"
+	"github.com/coreos/go-systemd/v22/daemon"
+)
+
+// RelayProcess is a relay, run as a process.
+type RelayProcess struct {
+	Settings *RelaySettings
+	// Reload returns the settings as they would be read now.
+	Reload func() (*RelaySettings, error)
+
+	// Out hears the relay's ports, its fingerprints and, alone on a line,
+	// "ready"; Err gets the log.
+	Out, Err io.Writer
+
+	// Hangup asks to reload, Stop to drain and end; a second Stop ends at
+	// once. SIGHUP and SIGTERM usually stand behind them.
+	Hangup, Stop <-chan os.Signal
+}
+
+// Run runs the relay until it is told to stop, or fails for good.
+func (p *RelayProcess) Run(ctx context.Context) error {
+	s := p.Settings
+	if err := s.Check(); err != nil {
+		return err
+	}
+	log, level := NewLogger(s.LogLevel, s.LogFormat, p.Err)
+	cfg, err := s.Config(log)
+	if err != nil {
+		return err
+	}
+	greet(p.Err, s, &cfg, log)
+	r, err := chive.NewRelay(cfg)
+	if err != nil {
+		return err
+	}
+	// From here on the relay has to run, for that is what closes it.
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	failed := make(chan error, 1)
+	side := sideDoors{
+		dataDir: cfg.DataDir, status: func() any { return relayReport{rolePrefix{"relay"}, r.Status()} },
+		metrics: s.Metrics, handler: metricsHandler(r.WriteMetrics, r.MetricsSnapshot), fail: func(err error) { failed <- err },
+	}
+	lines, closeSide, err := side.open(log)
+	if err != nil {
+		cancel()
+		_ = r.Run(ctx) // it closes what it has opened: the first error counts
+		return err
+	}
+	defer closeSide()
+	for _, a := range r.Addrs() {
+		lines = append(lines, fmt.Sprint("orport ", a))
+	}
+	rsa, ed := r.Fingerprint()
+	for _, l := range append(lines, "fingerprint "+rsa+" "+ed, "ready") {
+		fmt.Fprintln(p.Out, l)
+	}
+	if cfg.Bridge {
+		go p.bridgeLines(ctx, r, log)
+	}
+	return p.serve(ctx, r, log, level, failed)
+}
+
+// bridgeLines says by which lines clients reach the bridge.
+func (p *RelayProcess) bridgeLines(ctx context.Context, r *chive.Relay, log *slog.Logger) {
+	lines, err := r.BridgeLines(ctx)
+	if err != nil && ctx.Err() == nil {
+		log.Error("a transport of this bridge cannot be used", "error", err)
+	}
+	for _, l := range lines {
+		fmt.Fprintln(p.Out, "bridge", l)
+	}
+}
+
+// serve runs until a signal, drains, and ends at once at a second signal.
+func (p *RelayProcess) serve(ctx context.Context, r *chive.Relay, log *slog.Logger, level *slog.LevelVar, failed <-chan error) error {
+	running, drain := context.WithCancel(ctx)
+	defer drain()
+	done := make(chan error, 1)
+	go func() { done <- r.Run(running) }()
+	notify(log, daemon.SdNotifyReady)
+	for told := false; ; {
+		select {
+		case err := <-done:
+			return err
+		case err := <-failed:
+			drain()
+			<-done
+			return err
+		case <-p.Hangup:
+			p.reload(r, log, level)
+		case <-p.Stop:
+			if told {
+				log.Warn("told twice to stop: open circuits are cut")
+				return ErrKilled
+			}
+			told = true
+			notify(log, daemon.SdNotifyStopping)
+			drain()
+		}
+	}
+}
+
+// reload reads the settings again. What a running relay can take over takes
+// effect at once; what else has changed is named, and waits for the next start.
+func (p *RelayProcess) reload(r *chive.Relay, log *slog.Logger, level *slog.LevelVar) {
+	next, err := p.Reload()
+	if err == nil {
+		err = next.Check()
+	}
+	var cfg chive.RelayConfig
+	if err == nil {
+		cfg, err = next.Config(log)
+	}
+	if err == nil {
+		err = r.Reload(cfg)
+	}
+	if err != nil {
+		log.Error("reload: the settings in use stay", "err", err)
+		return
+	}
+	level.Set(next.LogLevel)
+	var now, waiting []string
+	for _, name := range changed(&p.Settings.optionSet, &next.optionSet) {
+		if Live[name] {
+			now = append(now, name)
+		} else {
+			waiting = append(waiting, name)
+		}
+	}
+	if len(waiting) > 0 {
+		log.Warn("reloaded; these changes take effect at the next start", "options", waiting)
+	}
+	log.Info("reloaded", "changed since the start", now)
+}

@@ -1,0 +1,75 @@
+package daemon
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive"
+)
+
+// stamp writes a time for people.
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
+
+// printRelay writes a relay's status for people.
+func printRelay(w io.Writer, st *chive.RelayStatus, now time.Time) {
+	kind := "relay: guard and middle"
+	switch {
+	case st.Bridge:
+		kind = "bridge"
+	case st.Exit:
+		kind = "exit"
+	}
+	state := "serving; its port has not been reached from outside yet"
+	switch {
+	case st.Draining:
+		state = "draining: no new circuits are taken, and it ends when the open ones have"
+	case st.Reachable:
+		state = "serving"
+	}
+	fmt.Fprintf(w, "network    %s\n%-10s %s %s at %s\n", st.Network, "relay", st.Nickname, st.Fingerprint, strings.Join(st.ORPort, ", "))
+	fmt.Fprintf(w, "kind       %s\nstate      %s\nup         %v\n", kind, state, now.Sub(st.Started).Round(time.Second))
+	switch {
+	case st.Bridge:
+	case st.Listed:
+		fmt.Fprintf(w, "consensus  of %s: %s; weight %d\n", stamp(st.ValidAfter), cmp.Or(st.Flags, "no flags"), st.Weight)
+	case st.ValidAfter.IsZero():
+		fmt.Fprintf(w, "consensus  none yet\n")
+	default:
+		fmt.Fprintf(w, "consensus  of %s: the relay is not listed\n", stamp(st.ValidAfter))
+	}
+	if !st.Published.IsZero() && !st.Bridge {
+		fmt.Fprintf(w, "published  %s; accepted by %d of %d authorities\n", stamp(st.Published), st.Accepted, st.Authorities)
+	}
+	fmt.Fprintf(w, "open       %d channels, %d connections, %d circuits, %d streams\n", st.Channels, st.Connections, st.Circuits, st.Streams)
+	fmt.Fprintf(w, "traffic    %d bytes in, %d out; %d cells in, %d out\n", st.BytesIn, st.BytesOut, st.CellsIn, st.CellsOut)
+	fmt.Fprintf(w, "handshakes %d done, %d refused for load\n", st.Onionskins, st.Dropped)
+	limit := "no limit"
+	if st.Rate > 0 {
+		limit = fmt.Sprintf("limited to %d, bursts of %d", st.Rate, max(st.Burst, st.Rate))
+	}
+	fmt.Fprintf(w, "bandwidth  %d bytes a second observed; %s\n", st.Observed, limit)
+	master := "the master key is here"
+	if !st.MasterKeyHere {
+		master = "the master key is elsewhere"
+	}
+	fmt.Fprintf(w, "keys       signing key good until %s; %s; onion key of %s\n", stamp(st.SigningKeyEnds), master, stamp(st.OnionKeySince))
+}
+
+// printAuthority writes an authority's status for people.
+func printAuthority(w io.Writer, st *chive.AuthorityStatus, now time.Time) {
+	fmt.Fprintf(w, "network    %s\nauthority  %s %s, one of %d\n", st.Network, st.Nickname, st.V3Ident, st.Authorities)
+	fmt.Fprintf(w, "ports      ORPort %s, DirPort %s\nup         %v\n", st.ORPort, st.DirPort, now.Sub(st.Started).Round(time.Second))
+	if st.ValidAfter.IsZero() {
+		fmt.Fprintf(w, "consensus  none yet\n")
+	} else {
+		fmt.Fprintf(w, "consensus  of %s, valid until %s, %d signatures\n", stamp(st.ValidAfter), stamp(st.ValidUntil), st.Signatures)
+	}
+	fmt.Fprintf(w, "relays     %d known, %d running\n", st.Relays, st.Running)
+	if !st.NextVote.IsZero() {
+		fmt.Fprintf(w, "round      votes at %s, consensus at %s; %d votes are here\n", stamp(st.NextVote), stamp(st.NextConsensus), st.Votes)
+	}
+	fmt.Fprintf(w, "keys       certificate good until %s\n", stamp(st.CertificateEnds))
+}
