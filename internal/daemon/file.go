@@ -58,7 +58,7 @@ func (s *optionSet) apply(what string, doc []byte) error {
 }
 
 // notSettings are flags that a file cannot have: they are about one command.
-var notSettings = map[string]bool{"config": true, "help": true, "check": true, "output": true, "header": true}
+var notSettings = map[string]bool{"config": true, "help": true, "cpu-profile": true, "output": true, "header": true}
 
 // options returns what a file may set, by name.
 func (s *optionSet) options() map[string]*pflag.Flag {
@@ -148,7 +148,7 @@ func typeName(v any) string {
 func changed(a, b *optionSet) []string {
 	var out []string
 	for name, f := range a.options() {
-		if g := b.options()[name]; g == nil || g.Value.String() != f.Value.String() {
+		if g := b.options()[name]; g != nil && g.Value.String() != f.Value.String() {
 			out = append(out, name)
 		}
 	}

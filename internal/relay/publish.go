@@ -74,10 +74,21 @@ func (p *publisher) run(ctx context.Context) {
 	}
 }
 
+// next is when the next descriptor is published: authorities take one of the
+// same second for no newer one.
+func (p *publisher) next(now time.Time) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if after := p.last.Add(time.Second); now.Before(after) {
+		return after
+	}
+	return now
+}
+
 // publish makes a descriptor and brings it to every authority, trying again
 // until each has it or the descriptor is to be replaced.
 func (p *publisher) publish(ctx context.Context) {
-	desc, extra, err := p.r.describe(time.Now())
+	desc, extra, err := p.r.describe(p.next(time.Now()))
 	if err != nil {
 		p.r.log.Error("cannot describe the relay", "err", err)
 		return
