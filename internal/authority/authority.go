@@ -50,7 +50,7 @@ func New(cfg Config) (*Authority, error) {
 	}
 	a.list.Store(cfg.Accept.List)
 	a.histories.Started = cfg.Now()
-	a.dir = dirserver.New(dirserver.Config{Docs: &a.docs, Extra: a.extra, Now: cfg.Now, Log: cfg.Log, MaxUpload: maxUpload})
+	a.dir = dirserver.New(dirserver.Config{Docs: &a.docs, Extra: a.extra, Now: cfg.Now, Log: cfg.Log, MaxUpload: uploadLimit})
 	a.addCertLocked(cfg.Keys.Cert)
 	if err := a.load(); err != nil {
 		return nil, err

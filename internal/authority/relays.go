@@ -95,6 +95,18 @@ func (a *Authority) upload(body []byte) (status int, words string) {
 	return status, words
 }
 
+// maxDescriptorUpload bounds what anybody may post as descriptors: one relay's
+// descriptor and extra-info document, and some more.
+const maxDescriptorUpload = 2 * (maxDescriptorSize + maxExtraInfoSize)
+
+// uploadLimit is how much may be posted to a path; votes are large.
+func uploadLimit(path string) int {
+	if path == "/tor/" {
+		return maxDescriptorUpload
+	}
+	return maxUpload
+}
+
 // splitUpload cuts what was posted into descriptors and extra-info documents,
 // which come in any order.
 func splitUpload(body []byte) (descs, extras [][]byte) {

@@ -36,9 +36,10 @@ type Config struct {
 	Now   func() time.Time // default time.Now
 	Log   *slog.Logger     // default none
 
-	MaxConns  int           // requests under way at once; default 2,000
-	Timeout   time.Duration // of reading a request and of writing each part of an answer; default 1 minute
-	MaxUpload int           // largest body of a POST; default 8 MB
+	MaxConns int           // requests under way at once; default 2,000
+	Timeout  time.Duration // of reading a request and of writing each part of an answer; default 1 minute
+	// MaxUpload is the largest body of a POST to a path; nil: 8 MB for any.
+	MaxUpload func(path string) int
 	// Rate bounds the bytes a second of all answers together, Burst what may
 	// go out at once; over it, all but small answers are 503. Zero: no bound.
 	Rate, Burst int64
@@ -70,8 +71,8 @@ func New(cfg Config) *Server {
 	if cfg.Timeout == 0 {
 		cfg.Timeout = time.Minute
 	}
-	if cfg.MaxUpload == 0 {
-		cfg.MaxUpload = 8 << 20
+	if cfg.MaxUpload == nil {
+		cfg.MaxUpload = func(string) int { return 8 << 20 }
 	}
 	return &Server{cfg: cfg, slots: make(chan struct{}, cfg.MaxConns), rate: bucket{rate: cfg.Rate, burst: cfg.Burst}}
 }

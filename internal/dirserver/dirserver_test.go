@@ -223,7 +223,7 @@ func TestEncodings(t *testing.T) {
 }
 
 func TestBadRequests(t *testing.T) {
-	s := New(Config{Docs: new(Memory), MaxUpload: 10, Extra: func(_ context.Context, _ Peer, r *Request) *Response {
+	s := New(Config{Docs: new(Memory), MaxUpload: func(string) int { return 10 }, Extra: func(_ context.Context, _ Peer, r *Request) *Response {
 		if r.Method == "POST" {
 			return OK(r.Body, 0)
 		}
@@ -318,7 +318,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add([]byte("GET http://a/b HTTP/1.0\n\n"))
 	s := New(Config{Docs: filled(f), Now: func() time.Time { return when }})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := readRequest(bytes.NewReader(b), 1000)
+		r, err := readRequest(bytes.NewReader(b), func(string) int { return 1000 })
 		if err != nil {
 			return
 		}

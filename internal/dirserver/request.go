@@ -28,7 +28,7 @@ const (
 )
 
 // readRequest reads one request of HTTP/1.0 or 1.1.
-func readRequest(r io.Reader, maxUpload int) (*Request, error) {
+func readRequest(r io.Reader, maxUpload func(path string) int) (*Request, error) {
 	head := &io.LimitedReader{R: r, N: maxHead}
 	br := bufio.NewReader(head)
 	line, err := readLine(br, head)
@@ -59,8 +59,8 @@ func readRequest(r io.Reader, maxUpload int) (*Request, error) {
 	if err != nil || n < 0 {
 		return nil, fault.New(fault.Protocol, "directory request: Content-Length %.20q", req.Header.Get("Content-Length"))
 	}
-	if n > maxUpload {
-		return nil, fault.New(fault.Resource, "directory request: a body of %d bytes, over %d", n, maxUpload)
+	if limit := maxUpload(req.Path); n > limit {
+		return nil, fault.New(fault.Resource, "directory request: a body of %d bytes, over %d", n, limit)
 	}
 	head.N = int64(n) // what br holds already is part of it, so this is enough
 	body, err := io.ReadAll(io.LimitReader(br, int64(n)))

@@ -1,0 +1,211 @@
+package authority
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// TestVoteThatLies: one authority of three says whatever it likes, properly
+// signed. The consensus is what the two others say.
+func TestVoteThatLies(t *testing.T) {
+	identities, signings := keyPool(t, 2048, 3), keyPool(t, 2048, 3)
+	relayKeys, onion := keyPool(t, 1024, 4), keyPool(t, 1024, 1)[0]
+	synctest.Test(t, func(t *testing.T) {
+		all, _ := inMemory(t, 3, identities, signings, func(_ int, c *Config) { c.WaitForRelays = len(relayKeys) })
+		honest, liar := all[:2], all[2]
+		stop := run(t, honest)
+		defer stop()
+		var relays []*netdoc.RouterDesc
+		for i, k := range relayKeys {
+			d := newTestRelay(t, i, k, onion).sign(t)
+			relays = append(relays, d)
+			for _, a := range all {
+				if status, words := a.upload(d.Text); status != 200 {
+					t.Fatal(words)
+				}
+			}
+		}
+		planned := func() timing {
+			honest[0].mu.Lock()
+			defer honest[0].mu.Unlock()
+			if honest[0].round == nil {
+				return timing{}
+			}
+			return honest[0].round.timing
+		}
+		when := planned()
+		for ; when.vote.IsZero() || time.Now().Before(when.vote); when = planned() {
+			time.Sleep(time.Millisecond)
+		}
+		truth, err := liar.makeVote(when)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := *truth
+		v.Params = netdoc.Params{{Name: "cc_alg", Value: 0}, {Name: "circwindow", Value: 100}}
+		v.FreshUntil, v.ValidUntil = v.ValidAfter.Add(time.Hour), v.ValidAfter.Add(100*time.Hour)
+		v.Routers = slices.Clone(v.Routers)
+		// Its favourite has every flag and all bandwidth, at another address; one is
+		// left out; one has another key; and there is one that nobody else has seen.
+		favourite := &v.Routers[0]
+		favourite.Flags |= netdoc.FlagGuard | netdoc.FlagExit | netdoc.FlagAuthority
+		favourite.Bandwidth, favourite.HasBandwidth = 1<<31, true
+		favourite.Measured, favourite.HasMeasured = 1<<31, true
+		favourite.Addr = netip.MustParseAddr("192.0.2.66")
+		v.Routers[1].Ed = ident.Ed25519ID{1, 2, 3}
+		v.Routers[1].Descriptor = [20]byte{9}
+		gone := v.Routers[2].RSA
+		sybil := v.Routers[3]
+		sybil.RSA, sybil.Ed, sybil.Nickname = ident.RSAID{0xff, 0xff}, ident.Ed25519ID{7}, "sybil"
+		v.Routers = append(slices.Delete(v.Routers, 2, 3), sybil)
+		lie, err := v.Sign(rand.Reader, liar.cfg.Keys.Signing)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range honest {
+			if r := a.postVotes(lie.Text); r.Status != 200 {
+				t.Fatal("the vote is as good as any:", r.Status)
+			}
+		}
+		for honest[0].Consensus(netdoc.FlavorNS) == nil || honest[1].Consensus(netdoc.FlavorNS) == nil {
+			if time.Since(when.start) > time.Minute {
+				t.Fatal("no consensus")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		if !bytes.Equal(honest[0].Consensus(netdoc.FlavorNS), honest[1].Consensus(netdoc.FlavorNS)) {
+			t.Error("two consensuses")
+		}
+		c, err := netdoc.ParseConsensus(honest[0].Consensus(netdoc.FlavorNS), nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(c.Sources) != 3 || len(c.Routers) != len(relays) {
+			t.Errorf("%d votes, %d relays", len(c.Sources), len(c.Routers))
+		}
+		if d := c.FreshUntil.Sub(c.ValidAfter); d != 10*time.Second {
+			t.Errorf("fresh for %v", d)
+		}
+		for _, p := range c.Params {
+			t.Errorf("parameter %s=%d of one authority", p.Name, p.Value)
+		}
+		seen := 0
+		for _, r := range c.Routers {
+			i := slices.IndexFunc(relays, func(d *netdoc.RouterDesc) bool { return d.RSA == r.RSA })
+			if i < 0 {
+				t.Errorf("%s is in the consensus", r.Nickname)
+				continue
+			}
+			if r.Addr != relays[i].Addr || r.Descriptor != relays[i].Digest || r.Bandwidth >= 1<<20 || r.Flags.Has(netdoc.FlagAuthority) {
+				t.Errorf("%s: %+v", r.Nickname, r)
+			}
+			if r.RSA == gone || r.RSA == favourite.RSA {
+				seen++
+			}
+		}
+		if seen != 2 {
+			t.Error("a relay is missing")
+		}
+	})
+}
+
+// TestHostileVotes: votes that cannot be one are refused with a reason, told
+// and logged, and leave no trace.
+func TestHostileVotes(t *testing.T) {
+	identities, signings := keyPool(t, 2048, 2), keyPool(t, 2048, 2)
+	stranger := keyPool(t, 2048, 2)
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		all, w := inMemory(t, 2, identities, signings, func(i int, c *Config) {
+			if i == 0 {
+				c.Log = slog.New(slog.NewTextHandler(&log, nil))
+			}
+		})
+		a, other := all[0], all[1]
+		r := a.startRound()
+		time.Sleep(time.Until(r.vote))
+		good, err := other.makeVote(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sign := func(change func(v *netdoc.Vote)) []byte {
+			v := *good
+			change(&v)
+			out, err := v.Sign(rand.Reader, signings[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return out.Text
+		}
+		now := time.Now().Truncate(time.Second)
+		crt, err := netdoc.MakeAuthCert(rand.Reader, stranger[0], stranger[1], netip.MustParseAddrPort("10.9.9.9:80"), now, now.AddDate(1, 0, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		unknown := *good
+		unknown.Cert, unknown.Source.Identity = crt, crt.Identity
+		foreign, err := unknown.Sign(rand.Reader, stranger[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		old, err := netdoc.MakeAuthCert(rand.Reader, identities[1], signings[1], netip.MustParseAddrPort("10.0.0.2:80"), now.AddDate(-1, 0, 0), now.AddDate(0, 0, -1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			what, want string
+			body       []byte
+		}{
+			{"nothing", "Unable to parse", nil},
+			{"no vote", "vote", []byte("network-status-version 3\nvote-status consensus\n")},
+			{"half a vote", "vote", good.Text[:len(good.Text)/2]},
+			{"changed", "signature", bytes.Replace(good.Text, []byte("contact "), []byte("contact x"), 1)},
+			{"a stranger's", "recognized", foreign.Text},
+			{"of another round", "valid-after", sign(func(v *netdoc.Vote) {
+				v.ValidAfter, v.FreshUntil, v.ValidUntil = v.ValidAfter.Add(time.Hour), v.FreshUntil.Add(time.Hour), v.ValidUntil.Add(time.Hour)
+			})},
+			{"with an old certificate", "cert", sign(func(v *netdoc.Vote) { v.Cert = old })},
+		} {
+			log.Reset()
+			res := a.postVotes(c.body)
+			if res.Status != 400 || !strings.Contains(res.Reason, c.want) {
+				t.Errorf("%s: %d %q", c.what, res.Status, res.Reason)
+			}
+			if len(c.body) > 0 && !strings.Contains(log.String(), "level=WARN msg=\"posted vote refused\"") {
+				t.Errorf("%s: logged %q", c.what, log.String())
+			}
+		}
+		if n := len(a.round.votes); n != 0 {
+			t.Errorf("%d votes were kept", n)
+		}
+		if res := a.postVotes(good.Text); res.Status != 200 || len(a.round.votes) != 1 {
+			t.Errorf("and then the good one: %d %s", res.Status, res.Reason)
+		}
+		// A body that is too large is not read at all.
+		for path, n := range map[string]int{"/tor/post/vote": maxUpload + 1, "/tor/": maxDescriptorUpload + 1} {
+			conn, err := w.dial(context.Background(), a.cfg.DirPort)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(conn, "POST %s HTTP/1.0\r\nContent-Length: %d\r\n\r\n", path, n)
+			answer, _ := io.ReadAll(conn) // how it ends tells nothing
+			if !strings.HasPrefix(string(answer), "HTTP/1.0 400 ") {
+				t.Errorf("%s: %d bytes are answered by %.60q", path, n, answer)
+			}
+			conn.Close()
+		}
+	})
+}
