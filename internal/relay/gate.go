@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"container/list"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -10,15 +11,23 @@ import (
 // and a way to log that there are none left.
 type gate struct {
 	limit      int64
-	handshakes int64 // how many link handshakes may be under way
+	handshakes int // how many link handshakes may be under way
 	open       atomic.Int64
-	waiting    atomic.Int64
+	cutOff     atomic.Uint64 // handshakes that made room for others
+
+	mu      sync.Mutex // guards what follows
+	waiting list.List  // connections whose handshake is under way, the oldest first
+	place   map[*net.TCPConn]*list.Element
 }
+
+// maxHandshakes bounds the link handshakes under way, whatever the descriptors:
+// each takes some 50 kB, and an honest one is over in a second.
+const maxHandshakes = 4096
 
 // newGate divides the process's file descriptors.
 func newGate(descriptors uint64) *gate {
 	n := int64(min(descriptors, 1<<20))
-	return &gate{limit: n - min(n/4, 1024), handshakes: max(n/8, 64)}
+	return &gate{limit: n - min(n/4, 1024), handshakes: int(min(max(n/8, 64), maxHandshakes)), place: map[*net.TCPConn]*list.Element{}}
 }
 
 // enter counts one connection, if there is room for it.
@@ -32,17 +41,39 @@ func (g *gate) enter() bool {
 
 func (g *gate) leave() { g.open.Add(-1) }
 
-// enterHandshake counts a connection whose link handshake is to be done: who
-// connects and stays silent must not take all the room.
-func (g *gate) enterHandshake() bool {
-	if g.waiting.Add(1) > g.handshakes || !g.enter() {
-		g.waiting.Add(-1)
-		return false
+// enterHandshake counts a connection whose link handshake is to be done. Who
+// connects and stays silent must not keep others out: when there is no room the
+// oldest such connection is closed, and its owner finds that out.
+func (g *gate) enterHandshake(conn *net.TCPConn) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.waiting.Len() >= g.handshakes || g.open.Load() >= g.limit {
+		oldest := g.waiting.Front()
+		if oldest == nil {
+			return false
+		}
+		g.cutOff.Add(1)
+		g.dropLocked(oldest).Close()
 	}
+	g.open.Add(1) // one too many until the owner of what was closed leaves
+	g.place[conn] = g.waiting.PushBack(conn)
 	return true
 }
 
-func (g *gate) leaveHandshake() { g.waiting.Add(-1) }
+// leaveHandshake is to be called when the handshake is over, however it went.
+func (g *gate) leaveHandshake(conn *net.TCPConn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if e := g.place[conn]; e != nil {
+		g.dropLocked(e)
+	}
+}
+
+func (g *gate) dropLocked(e *list.Element) *net.TCPConn {
+	conn := g.waiting.Remove(e).(*net.TCPConn)
+	delete(g.place, conn)
+	return conn
+}
 
 // counted is a link's connection, which leaves the gate when it is closed.
 type counted struct {

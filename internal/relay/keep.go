@@ -51,6 +51,7 @@ func (r *Relay) housekeep(ctx context.Context) {
 	defer keys.Stop()
 	save := time.NewTicker(saveInterval)
 	defer save.Stop()
+	var told refused
 	for n := 0; ; {
 		select {
 		case <-ctx.Done():
@@ -63,6 +64,7 @@ func (r *Relay) housekeep(ctx context.Context) {
 			if n++; n%60 == 0 {
 				r.channels.Reap()
 				r.dos.forget()
+				r.tell(&told)
 			}
 		case now := <-keys.C:
 			r.renewKeys(now)
@@ -72,6 +74,19 @@ func (r *Relay) housekeep(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// refused counts what a relay turned away in its own defence.
+type refused struct{ onionskins, connections, halfOpen, circuits uint64 }
+
+// tell logs what was refused since it last did, if that is anything.
+func (r *Relay) tell(last *refused) {
+	now := refused{r.stats.Circuit.OnionskinsDropped.Load(), r.stats.ConnsRefused.Load(), r.gate.cutOff.Load(), r.stats.CircuitsRefused.Load()}
+	if now != *last {
+		r.log.Warn("overload or attack: in the last minute the relay refused", "onionskins", now.onionskins-last.onionskins,
+			"connections", now.connections-last.connections, "silent_connections", now.halfOpen-last.halfOpen, "circuits", now.circuits-last.circuits)
+	}
+	*last = now
 }
 
 // renewKeys replaces the keys whose time has come.

@@ -47,6 +47,14 @@ func openKeyDir(dataDir string) (keyDir, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fault.New(fault.Local, "keys: %w", err)
 	}
+	// What a process left that was killed while it wrote: see replaceFile.
+	parts, err := filepath.Glob(filepath.Join(dir, ".*-*"))
+	for _, p := range parts {
+		err = errors.Join(err, os.Remove(p))
+	}
+	if err != nil {
+		return "", fault.New(fault.Local, "keys: %w", err)
+	}
 	return keyDir(dir), nil
 }
 

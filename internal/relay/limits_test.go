@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"errors"
+	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -89,16 +91,45 @@ func TestDoSCircuits(t *testing.T) {
 
 func TestGateKeepsDescriptors(t *testing.T) {
 	g := newGate(1000)
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	conn := func() *net.TCPConn {
+		t.Helper()
+		c, err := net.Dial("tcp", ln.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c.(*net.TCPConn)
+	}
+	var half []*net.TCPConn
+	for range 125 {
+		half = append(half, conn())
+		if !g.enterHandshake(half[len(half)-1]) {
+			t.Fatal("too early", len(half))
+		}
+	}
+	late := conn()
+	if !g.enterHandshake(late) || g.waiting.Len() != 125 || g.cutOff.Load() != 1 {
+		t.Errorf("%d handshakes are under way, %d were cut off", g.waiting.Len(), g.cutOff.Load())
+	}
+	if err := half[0].SetDeadline(time.Now()); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the oldest lives: %v", err)
+	}
+	if err := half[1].SetDeadline(time.Now()); err != nil {
+		t.Errorf("the second oldest: %v", err)
+	}
+	for _, c := range append(half, late) {
+		g.leaveHandshake(c)
+		g.leave()
+	}
+	if g.waiting.Len() != 0 || len(g.place) != 0 || g.open.Load() != 0 {
+		t.Error("somebody is still waiting")
+	}
 	n := 0
-	for g.enterHandshake() {
-		n++
-	}
-	if n != 125 {
-		t.Errorf("%d handshakes may be under way", n)
-	}
-	for range n {
-		g.leaveHandshake()
-	}
 	for g.enter() {
 		n++
 	}
@@ -107,6 +138,9 @@ func TestGateKeepsDescriptors(t *testing.T) {
 	}
 	if g.leave(); !g.enter() || g.enter() {
 		t.Error("leaving makes room for one")
+	}
+	if g.enterHandshake(late) {
+		t.Error("there is no descriptor left, and nobody to take one from")
 	}
 }
 

@@ -48,13 +48,13 @@ func (r *Relay) admit(conn *net.TCPConn) bool {
 	if r.draining.Load() {
 		return false
 	}
-	if !r.gate.enterHandshake() {
+	if !r.gate.enterHandshake(conn) {
 		r.stats.ConnsRefused.Add(1)
 		return false
 	}
 	from := peerAddr(conn)
 	if !r.dos.connect(from) {
-		r.gate.leaveHandshake()
+		r.gate.leaveHandshake(conn)
 		r.gate.leave()
 		r.stats.ConnsRefused.Add(1)
 		return false
@@ -82,7 +82,7 @@ func (r *Relay) shake(ctx context.Context, c *counted) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	ch, err := r.channels.Accept(ctx, r.limits.limit(c))
-	r.gate.leaveHandshake()
+	r.gate.leaveHandshake(c.TCPConn)
 	if err != nil {
 		c.Close()
 		r.stats.HandshakesFailed.Add(1)

@@ -128,14 +128,14 @@ func (t *transports) close() {
 // does.
 func (t *transports) welcome(ctx context.Context, conn *net.TCPConn) {
 	r := t.r
-	if r.draining.Load() || !r.gate.enterHandshake() {
+	if r.draining.Load() || !r.gate.enterHandshake(conn) {
 		r.stats.ConnsRefused.Add(1)
 		conn.Close()
 		return
 	}
 	refuse := func() {
 		conn.Close()
-		r.gate.leaveHandshake()
+		r.gate.leaveHandshake(conn)
 		r.gate.leave()
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })

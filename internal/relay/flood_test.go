@@ -1,0 +1,482 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	cryptorand "crypto/rand"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/exit"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/simnet"
+	"github.com/chivenet/chive/internal/stream"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// logged collects what a relay logs.
+type logged struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// victim is a whole relay, an exit, of a network that nobody serves.
+type victim struct {
+	*Relay
+	log    logged
+	target *target.Target
+}
+
+func startVictim(t *testing.T, change func(*Config)) *victim {
+	t.Helper()
+	v := &victim{}
+	var err error
+	if v.target, err = target.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { v.target.Close() })
+	cfg := bridgeConfig(t)
+	cfg.Bridge, cfg.NoPublish, cfg.Nickname = false, true, "victim"
+	cfg.Exit = &exit.Config{Policy: exit.AcceptAll(), Nameservers: []netip.AddrPort{v.target.Nameserver()}}
+	cfg.Log = slog.New(slog.NewTextHandler(&v.log, nil))
+	if change != nil {
+		change(&cfg)
+	}
+	if v.Relay, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- v.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if n := v.gate.open.Load(); n != 0 {
+			t.Errorf("%d connections are still counted", n)
+		}
+	})
+	return v
+}
+
+// user is a client of the victim's, with a link of its own.
+type user struct {
+	t  *testing.T
+	v  *victim
+	ch *channel.Channel
+}
+
+var userEnv = &circuit.Env{Log: slog.New(slog.DiscardHandler), Now: time.Now}
+
+// connect makes a client whose connection goes through wrap, if there is one.
+func (v *victim) connect(t *testing.T, wrap func(net.Conn) net.Conn) *user {
+	t.Helper()
+	m := channel.NewManager(&channel.Config{Log: userEnv.Log, Now: time.Now}, &channel.LinkConfig{}, func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+		c, err := new(net.Dialer).DialContext(ctx, "tcp", a.String())
+		if err == nil && wrap != nil {
+			c = wrap(c)
+		}
+		return c, err
+	})
+	t.Cleanup(m.Close)
+	ch, err := m.Get(within(t), v.Target())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &user{t, v, ch}
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func (u *user) circuit() *circuit.Circuit {
+	u.t.Helper()
+	c, err := circuit.Create(within(u.t), userEnv, u.ch, u.v.Target(), circuit.HopOptions{})
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return c
+}
+
+func (u *user) stream(c *circuit.Circuit, s target.Service) *stream.Stream {
+	u.t.Helper()
+	a := netip.MustParseAddrPort(u.v.target.Addr(s))
+	out, err := stream.Dial(within(u.t), c.Last(), a.Addr().String(), a.Port())
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	return out
+}
+
+// use does what a client does: a circuit, a stream, and bytes to and fro.
+func (u *user) use() {
+	u.t.Helper()
+	c := u.circuit()
+	defer c.Close(cell.DestroyNone, context.Canceled)
+	s := u.stream(c, target.Echo)
+	s.SetDeadline(time.Now().Add(30 * time.Second))
+	if _, err := s.Write([]byte("is anybody there")); err != nil {
+		u.t.Fatal(err)
+	}
+	b := make([]byte, 16)
+	if _, err := io.ReadFull(s, b); err != nil || string(b) != "is anybody there" {
+		u.t.Fatalf("%q %v", b, err)
+	}
+}
+
+// tally counts how circuits end that nobody uses.
+type tally struct{ created, destroyed atomic.Int64 }
+
+func (*tally) HandleCells([]byte)                        {}
+func (y *tally) HandleControl(cell.Command, []byte)      { y.created.Add(1) }
+func (y *tally) HandleDestroy(cell.DestroyReason, error) { y.destroyed.Add(1) }
+func (*tally) HandleWritable()                           {}
+
+// TestOnionskinFlood: one client asks for far more circuits than the relay can
+// make, and is refused what is too much; those of another are all made, in time.
+func TestOnionskinFlood(t *testing.T) {
+	v := startVictim(t, nil)
+	mean, good := v.connect(t, nil), v.connect(t, nil)
+	tg := v.Target()
+	_, skin, err := handshake.NtorClient(cryptorand.Reader, tg.RSA, tg.Ntor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	create := (&cell.Create2{Type: cell.HandshakeNtor, Data: skin}).Append(nil)
+	var y tally
+	asked := int64(0)
+	flood := func() {
+		t.Helper()
+		c, err := mean.ch.Open(&y)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SendControl(cell.CmdCreate2, create); err != nil {
+			t.Fatal(err)
+		}
+		asked++
+	}
+	// Until the relay refuses some, at whatever speed this machine has.
+	for v.stats.Circuit.OnionskinsDropped.Load() == 0 {
+		for range 256 {
+			flood()
+		}
+		if asked > 60_000 {
+			t.Fatal("60,000 onionskins were not too many")
+		}
+	}
+	for range 20 {
+		for range 256 {
+			flood()
+		}
+		began := time.Now()
+		good.use()
+		t.Logf("a circuit, a stream and a round trip beside the flood: %v", time.Since(began))
+	}
+	for timeout := within(t); y.created.Load()+y.destroyed.Load() < asked; {
+		select {
+		case <-timeout.Done():
+			t.Fatalf("of %d onionskins %d were answered, %d refused", asked, y.created.Load(), y.destroyed.Load())
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	t.Logf("of %d onionskins %d were answered, %d refused", asked, y.created.Load(), y.destroyed.Load())
+	if y.destroyed.Load() == 0 || y.created.Load() == 0 {
+		t.Error("all or nothing")
+	}
+	var told refused
+	v.tell(&told)
+	if log := v.log.String(); !strings.Contains(log, "overload or attack") || !strings.Contains(log, "onionskins=") {
+		t.Errorf("the log does not say so:\n%s", log)
+	}
+}
+
+// TestHalfOpen: as many connections as may be that say nothing; whoever has
+// something to say is heard.
+func TestHalfOpen(t *testing.T) {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
+		t.Fatal(err)
+	}
+	v := startVictim(t, nil)
+	// This process has both ends of each, of which the relay closes its own.
+	n := min(10_000, int(l.Cur)-v.gate.handshakes-1000)
+	if testing.Short() {
+		n = min(n, v.gate.handshakes+100)
+	}
+	if n < 500 {
+		t.Fatalf("only %d file descriptors", l.Cur)
+	}
+	good := v.connect(t, nil)
+	var silent []net.Conn
+	t.Cleanup(func() {
+		for _, c := range silent {
+			c.Close()
+		}
+	})
+	for i := range n {
+		c, err := net.Dial("tcp", v.Addrs()[0].String())
+		if err != nil {
+			t.Fatal(i, err)
+		}
+		silent = append(silent, c)
+	}
+	v.connect(t, nil).use()
+	good.use()
+	waiting := func() int {
+		v.gate.mu.Lock()
+		defer v.gate.mu.Unlock()
+		return v.gate.waiting.Len()
+	}
+	if w := waiting(); w > v.gate.handshakes || w < min(n, v.gate.handshakes)/2 {
+		t.Errorf("%d of %d wait, of %d that may", w, n, v.gate.handshakes)
+	}
+	if n > v.gate.handshakes+10 && v.gate.cutOff.Load() == 0 {
+		t.Error("none was cut off")
+	}
+	t.Logf("%d silent connections: %d are waited for, %d were cut off", n, waiting(), v.gate.cutOff.Load())
+}
+
+// stopped is a connection whose owner stops reading.
+type stopped struct {
+	net.Conn
+	stop atomic.Bool
+	end  chan struct{}
+}
+
+func (s *stopped) Read(p []byte) (int, error) {
+	if s.stop.Load() {
+		<-s.end
+		return 0, io.EOF
+	}
+	return s.Conn.Read(p)
+}
+
+func (s *stopped) Close() error {
+	select {
+	case <-s.end:
+	default:
+		close(s.end)
+	}
+	return s.Conn.Close()
+}
+
+// TestSlowReader: a client asks for much over many circuits through the relay
+// and stops reading. What waits for it takes too much memory: its circuits are
+// closed, the log says so, and another client goes on.
+func TestSlowReader(t *testing.T) {
+	const limit = 1 << 20
+	v := startVictim(t, func(c *Config) { c.MaxQueues = limit })
+	// An exit behind the relay sends as much as the windows let it.
+	far := simnet.New(t, simnet.Options{Serve: func(s *stream.Stream) { _, _ = s.Write(make([]byte, 10<<20)) }})
+	var conn *stopped
+	mean := v.connect(t, func(c net.Conn) net.Conn {
+		_ = c.(*net.TCPConn).SetReadBuffer(4096)
+		conn = &stopped{Conn: c, end: make(chan struct{})}
+		return conn
+	})
+	good := v.connect(t, nil)
+	mine := good.stream(good.circuit(), target.Source)
+	var asked []*circuit.Circuit
+	for range 16 {
+		c := mean.circuit()
+		if err := c.Extend(within(t), far.Target, circuit.HopOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		asked = append(asked, c)
+	}
+	conn.stop.Store(true)
+	for _, c := range asked {
+		for range 2 { // a stream's window is half a circuit's
+			if _, err := stream.Begin(c.Last(), "much", 80, stream.AnyFamily); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	const size = 20 << 20
+	if _, err := mine.Write(binary.BigEndian.AppendUint64(nil, size)); err != nil {
+		t.Fatal(err)
+	}
+	mine.SetDeadline(time.Now().Add(time.Minute))
+	for timeout := within(t); v.stats.CircuitsKilled.Load() == 0; {
+		select {
+		case <-timeout.Done():
+			t.Fatal("no circuit was closed")
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	if n, err := io.Copy(io.Discard, io.LimitReader(mine, size)); n != size {
+		t.Fatalf("the other client got %d of %d bytes: %v", n, size, err)
+	}
+	good.use()
+	if log := v.log.String(); !strings.Contains(log, "level=WARN msg=\"cells that wait take too much memory") {
+		t.Errorf("the log does not say so:\n%s", log)
+	}
+	if n := v.stats.CircuitsKilled.Load(); n > 16 {
+		t.Errorf("%d circuits were closed, more than the client had", n)
+	}
+}
+
+// TestMalformedCells: whatever a client sends once it has a link, whole cells
+// or parts, and however it leaves, costs it its own circuits or its link, and
+// nobody else anything.
+func TestMalformedCells(t *testing.T) {
+	v := startVictim(t, nil)
+	good := v.connect(t, nil)
+	held := good.stream(good.circuit(), target.Echo)
+	junk := make([]byte, cell.Len)
+	rng := rand.NewChaCha8([32]byte{1})
+	_, _ = rng.Read(junk) // which never fails
+	fixed := func(id uint32, cmd cell.Command, body ...byte) []byte { return cell.AppendFixed(nil, id, cmd, body) }
+	create := func(typ cell.HandshakeType, n int) []byte {
+		return (&cell.Create2{Type: typ, Data: junk[:n]}).Append(nil)
+	}
+	const mine, theirs = 1<<31 | 5, 5
+	for name, c := range map[string]struct {
+		send  []byte
+		close bool // the link has to end
+	}{
+		"VERSIONS again":              {cell.AppendVar(nil, 0, cell.CmdVersions, []byte{0, 4}), false},
+		"NETINFO again":               {fixed(0, cell.CmdNetinfo), true},
+		"CERTS late":                  {cell.AppendVar(nil, 0, cell.CmdCerts, junk[:100]), false},
+		"AUTHENTICATE late":           {cell.AppendVar(nil, 0, cell.CmdAuthenticate, junk[:300]), false},
+		"a huge variable cell":        {cell.AppendVar(nil, 0, cell.CmdVPadding, make([]byte, 60000)), true},
+		"half a cell":                 {fixed(mine, cell.CmdCreate2)[:300], false},
+		"unknown fixed command":       {fixed(mine, 99), false},
+		"unknown variable command":    {cell.AppendVar(nil, mine, 250, junk), false},
+		"RELAY for no circuit":        {fixed(mine, cell.CmdRelay, junk[:500]...), false},
+		"RELAY_EARLY for no circuit":  {fixed(mine, cell.CmdRelayEarly, junk[:500]...), false},
+		"DESTROY for no circuit":      {fixed(mine, cell.CmdDestroy), false},
+		"CREATED2 for no circuit":     {fixed(mine, cell.CmdCreated2), false},
+		"CREATED_FAST for no circuit": {fixed(mine, cell.CmdCreatedFast), false},
+		"CREATE2 with our identifier": {fixed(theirs, cell.CmdCreate2, create(2, 84)...), true},
+		"CREATE2 on circuit 0":        {fixed(0, cell.CmdCreate2, create(2, 84)...), true},
+		"CREATE":                      {fixed(mine, cell.CmdCreate, junk[:186]...), false},
+		"CREATE2, garbage ntor":       {fixed(mine, cell.CmdCreate2, create(2, 84)...), false},
+		"CREATE2, short ntor":         {fixed(mine, cell.CmdCreate2, create(2, 3)...), false},
+		"CREATE2, garbage ntor-v3":    {fixed(mine, cell.CmdCreate2, create(3, 200)...), false},
+		"CREATE2, unknown handshake":  {fixed(mine, cell.CmdCreate2, create(77, 84)...), false},
+		"CREATE2, lies of its length": {fixed(mine, cell.CmdCreate2, 0, 2, 0xff, 0xff), false},
+		"LONG_CREATE2, garbage":       {cell.AppendVar(nil, mine, cell.CmdLongCreate2, junk), false},
+		"CREATE_FAST twice":           {append(fixed(mine, cell.CmdCreateFast, junk[:20]...), fixed(mine, cell.CmdCreateFast, junk[:20]...)...), true},
+		"RELAY before CREATED2":       {append(fixed(mine, cell.CmdCreate2, create(2, 84)...), fixed(mine, cell.CmdRelay, junk[:500]...)...), false},
+		"RELAY nobody recognises":     {append(fixed(mine, cell.CmdCreateFast, junk[:20]...), fixed(mine, cell.CmdRelay, junk[:500]...)...), false},
+		"CREATED2 on an open circuit": {append(fixed(mine, cell.CmdCreateFast, junk[:20]...), fixed(mine, cell.CmdCreated2, junk[:80]...)...), false},
+		"PADDING_NEGOTIATE, garbage":  {fixed(0, cell.CmdPaddingNegotiate, junk[:20]...), false},
+		"no TLS any more":             {nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			raw, err := net.Dial("tcp", v.Addrs()[0].String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer raw.Close()
+			tg := v.Target()
+			l, err := channel.Connect(within(t), raw, tg.RelayID, tg.Addrs[0], &channel.LinkConfig{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw.SetDeadline(time.Now().Add(20 * time.Second))
+			if c.send == nil {
+				_, err = raw.Write(junk)
+			} else {
+				_, err = l.Conn.Write(c.send)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.close {
+				if _, err := io.Copy(io.Discard, l.Conn); err != nil && strings.Contains(err.Error(), "timeout") {
+					t.Error("the link stays")
+				}
+				return
+			}
+			// It lives, unless half a cell waits for its other half: a circuit can
+			// be had.
+			if name == "half a cell" {
+				return
+			}
+			if _, err := l.Conn.Write(fixed(1<<31|7, cell.CmdCreateFast, junk[:20]...)); err != nil {
+				t.Fatal(err)
+			}
+			for b := make([]byte, cell.Len); ; {
+				if _, err := io.ReadFull(l.Conn, b[:cell.HeaderLen]); err != nil {
+					t.Fatal("the link ended:", err)
+				}
+				n := cell.Len - cell.HeaderLen
+				if cell.Cmd(b).IsVariable() {
+					t.Fatal("a cell of variable length:", cell.Cmd(b))
+				}
+				if _, err := io.ReadFull(l.Conn, b[cell.HeaderLen:][:n]); err != nil {
+					t.Fatal(err)
+				}
+				if cell.CircID(b) == 1<<31|7 {
+					if cell.Cmd(b) != cell.CmdCreatedFast {
+						t.Error(cell.Cmd(b))
+					}
+					break
+				}
+			}
+		})
+	}
+	// And cells without sense or order, for as long as the relay listens to each.
+	commands := []cell.Command{cell.CmdPadding, cell.CmdCreate, cell.CmdRelay, cell.CmdDestroy, cell.CmdCreateFast, cell.CmdRelayEarly, cell.CmdCreate2, cell.CmdCreated2, cell.CmdPaddingNegotiate, 40}
+	for range 50 {
+		raw, err := net.Dial("tcp", v.Addrs()[0].String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		tg := v.Target()
+		l, err := channel.Connect(within(t), raw, tg.RelayID, tg.Addrs[0], &channel.LinkConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go io.Copy(io.Discard, l.Conn)
+		for range 40 {
+			_, _ = rng.Read(junk)
+			id := 1<<31 | uint32(junk[0]%4)
+			if _, err := l.Conn.Write(fixed(id, commands[int(junk[1])%len(commands)], junk[2:400]...)); err != nil {
+				break // the relay has heard enough
+			}
+		}
+		raw.Close()
+	}
+	held.SetDeadline(time.Now().Add(20 * time.Second))
+	if _, err := held.Write([]byte("x")); err != nil {
+		t.Error("another client's stream:", err)
+	}
+	if _, err := io.ReadFull(held, make([]byte, 1)); err != nil {
+		t.Error("another client's stream:", err)
+	}
+	good.use()
+}
