@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"os"
@@ -43,6 +45,8 @@ type SoakReport struct {
 	Wrong     int64         `json:"wrong"`     // transfers with other bytes than were sent
 	Bytes     int64         `json:"bytes"`     // of completed transfers
 	Restarts  int64         `json:"restarts"`  // of relays
+	// Causes counts what the transfers that ended early said.
+	Causes map[string]int `json:"causes,omitempty"`
 	// Resources after a quarter of the time, and at the end, both at rest.
 	Early Resources `json:"early"`
 	Late  Resources `json:"late"`
@@ -88,6 +92,11 @@ type soak struct {
 	pause sync.RWMutex // held for writing while resources are counted
 
 	completed, cut, wrong, bytes, restarts atomic.Int64
+
+	mu     sync.Mutex // guards what follows
+	causes map[string]int
+
+	early Resources // owned by Soak
 }
 
 // Soak puts load on a network while its relays end and come back at random. It
@@ -99,7 +108,7 @@ func (nw *Network) Soak(ctx context.Context, p SoakPlan) (*SoakReport, error) {
 	if p.Progress == nil {
 		p.Progress = func(SoakReport) {}
 	}
-	s := &soak{SoakPlan: &p, nw: nw}
+	s := &soak{SoakPlan: &p, nw: nw, causes: map[string]int{}}
 	began := time.Now()
 	running, stop := context.WithTimeout(ctx, p.Time)
 	defer stop()
@@ -116,7 +125,6 @@ func (nw *Network) Soak(ctx context.Context, p SoakPlan) (*SoakReport, error) {
 			}
 		})
 	}
-	var early Resources
 	quarter := time.NewTimer(max(0, p.Time/4-rest))
 	defer quarter.Stop()
 	tick := time.NewTicker(30 * time.Second)
@@ -125,7 +133,7 @@ func (nw *Network) Soak(ctx context.Context, p SoakPlan) (*SoakReport, error) {
 		select {
 		case <-quarter.C:
 			s.pause.Lock()
-			early = resources(running)
+			s.early = resources(running)
 			s.pause.Unlock()
 		case <-tick.C:
 			p.Progress(s.report(began))
@@ -143,7 +151,7 @@ func (nw *Network) Soak(ctx context.Context, p SoakPlan) (*SoakReport, error) {
 	if err := ctx.Err(); err != nil {
 		return &r, fault.New(fault.Closed, "soak: %w", context.Cause(ctx))
 	}
-	r.Early, r.Late = early, resources(ctx)
+	r.Late = resources(ctx)
 	return &r, nil
 }
 
@@ -154,8 +162,10 @@ func def[T int | int64 | time.Duration](p *T, v T) {
 }
 
 func (s *soak) report(began time.Time) SoakReport {
-	return SoakReport{Elapsed: time.Since(began), Completed: s.completed.Load(), Cut: s.cut.Load(), Wrong: s.wrong.Load(),
-		Bytes: s.bytes.Load(), Restarts: s.restarts.Load()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return SoakReport{Causes: maps.Clone(s.causes), Elapsed: time.Since(began), Completed: s.completed.Load(), Cut: s.cut.Load(), Wrong: s.wrong.Load(),
+		Bytes: s.bytes.Load(), Restarts: s.restarts.Load(), Early: s.early}
 }
 
 // work does one transfer after the other: down, up, to and fro, of any length,
@@ -182,6 +192,9 @@ func (s *soak) work(ctx context.Context, rng *rand.Rand) {
 			s.bytes.Add(n)
 		case ctx.Err() == nil:
 			s.cut.Add(1)
+			s.mu.Lock()
+			s.causes[fmt.Sprintf("%v after %v: %v", service, time.Since(began).Round(10*time.Second), err)]++
+			s.mu.Unlock()
 		}
 		if s.Rate > 0 {
 			share := time.Duration(float64(n) * float64(s.Workers) / float64(s.Rate) * float64(time.Second))
