@@ -179,7 +179,7 @@ func (an *authorityNet) prepareTorAuthority(gencert, name, bwFile string) func()
 	an.add(netdir.Authority{Nickname: name, V3Ident: crt.Identity, RSA: rsa, ORPorts: []netip.AddrPort{netip.AddrPortFrom(loop, orPort)}, DirPort: netip.AddrPortFrom(loop, dirPort)})
 	return func() {
 		secs := int(authInterval / time.Second)
-		lines := append(relayLines(name, orPort), "AuthoritativeDirectory 1", "V3AuthoritativeDirectory 1", fmt.Sprintf("DirPort 127.0.0.1:%d IPv4Only", dirPort),
+		lines := append(an.relayLines(name, orPort), "AuthoritativeDirectory 1", "V3AuthoritativeDirectory 1", fmt.Sprintf("DirPort 127.0.0.1:%d IPv4Only", dirPort),
 			"ExitRelay 0", "ExitPolicy reject *:*", fmt.Sprintf("TestingV3AuthInitialVotingInterval %d", secs), "TestingV3AuthInitialVoteDelay 2", "TestingV3AuthInitialDistDelay 2",
 			fmt.Sprintf("V3AuthVotingInterval %d", secs), "V3AuthVoteDelay 2", "V3AuthDistDelay 2", "V3AuthNIntervalsValid 3", "TestingAuthDirTimeToLearnReachability 0",
 			"TestingMinExitFlagThreshold 0", "TestingMinFastFlagThreshold 0", "TestingDirAuthVoteGuard *", "TestingDirAuthVoteHSDir *", "AuthDirMaxServersPerAddr 0", "MinUptimeHidServDirectoryV2 0", "AuthDirTestReachability 0")
@@ -190,9 +190,15 @@ func (an *authorityNet) prepareTorAuthority(gencert, name, bwFile string) func()
 	}
 }
 
-func relayLines(name string, orPort uint16) []string {
-	return []string{"SocksPort 0", "Address 127.0.0.1", fmt.Sprintf("ORPort 127.0.0.1:%d IPv4Only", orPort), "ContactInfo lab", "AssumeReachable 1",
-		"ServerDNSDetectHijacking 0", "ServerDNSTestAddresses", "ServerDNSAllowBrokenConfig 1"}
+// relayLines are a relay's. It resolves no names here, and is not to depend on
+// how the machine does. For its guards see lab/ctor.
+func (an *authorityNet) relayLines(name string, orPort uint16) []string {
+	conf := filepath.Join(an.dir, "resolv.conf")
+	if err := os.WriteFile(conf, []byte("nameserver 127.0.0.1:1\n"), 0o600); err != nil {
+		an.t.Fatal(err)
+	}
+	return []string{"SocksPort 0", "Address 127.0.0.1", fmt.Sprintf("ORPort 127.0.0.1:%d IPv4Only", orPort), "ContactInfo lab", "AssumeReachable 1", "UseEntryGuards 0",
+		"ServerDNSDetectHijacking 0", "ServerDNSTestAddresses", "ServerDNSAllowBrokenConfig 1", "ServerDNSResolvConfFile " + conf}
 }
 
 // startTor starts a tor and ends it with the test.
@@ -253,7 +259,7 @@ func (an *authorityNet) startRelays(relays, exits int) {
 			an.t.Fatal(err)
 		}
 		policy = append(policy, "FamilyId "+id)
-		an.startTor(name, append(relayLines(name, freePort(an.t)), policy...))
+		an.startTor(name, append(an.relayLines(name, freePort(an.t)), policy...))
 	}
 }
 

@@ -61,7 +61,7 @@ func TestTorThroughOnlyChive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, w := range ctor.Warnings(string(log)) {
+	for _, w := range ctor.Warnings(string(log), 0) {
 		if !strings.Contains(w, "is giving Tor only an IP address") { // as these tests mean to
 			t.Error(w)
 		}

@@ -322,8 +322,8 @@ func fetchSum(ctx context.Context, hc *http.Client, url string, size int64) erro
 	return err
 }
 
-// silent marks the logs of a network of C tor, and returns a check that nobody
-// has warned since.
+// silent marks the logs of a network of C tor in which there is no C tor client,
+// and returns a check that nobody has warned since.
 func silent(t *testing.T, dir string) func() {
 	t.Helper()
 	logs, err := filepath.Glob(filepath.Join(dir, "*", "log"))
@@ -345,7 +345,7 @@ func silent(t *testing.T, dir string) func() {
 				t.Error(err)
 				continue
 			}
-			for _, line := range ctor.Warnings(string(b[mark:])) {
+			for _, line := range ctor.Warnings(string(b[mark:]), 0) {
 				t.Errorf("%s: %s", filepath.Base(filepath.Dir(l)), line)
 			}
 		}

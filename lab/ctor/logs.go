@@ -1,11 +1,11 @@
 package ctor
 
 import (
-	"io"
 	"os"
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/lab/proc"
 )
 
@@ -26,8 +26,7 @@ var expected = []string{
 	"Bw Weight Failure for Case",                // so few relays cannot be balanced
 }
 
-// In a small network somebody tries, now and then, a path that turns back; who
-// it is has not been traced. The relay that refuses it says two things about it.
+// What a relay says when a circuit's next hop is to be the one before it.
 const (
 	turnsBack  = "Client asked me to extend back to the previous hop"
 	afterwards = "connection_edge_process_relay_cell (away from origin) failed"
@@ -43,67 +42,82 @@ func (n *Node) LogSize() (int64, error) {
 }
 
 // Warnings returns the warnings and errors that the node has logged after the
-// first from bytes, other than those that any private network gives. Violations of the
-// protocol by peers are among them: ProtocolWarnings is on.
-func (n *Node) Warnings(from int64) ([]string, error) { return n.Log(from, unexpected()) }
+// first from bytes, other than those that any private network gives, and the
+// refusals that the network's own C tor clients have asked for (see Turns).
+// Violations of the protocol by peers are among them: ProtocolWarnings is on.
+func (n *Node) Warnings(from int64) ([]string, error) {
+	b, err := os.ReadFile(n.LogPath)
+	if err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	// After the log: a client tells of a path before it asks for it.
+	turns := 0
+	for _, c := range n.clients() {
+		told, err := os.ReadFile(c.circuitLog())
+		if err != nil && !os.IsNotExist(err) {
+			return nil, fault.Wrap(fault.Local, err)
+		}
+		turns += Turns(string(told), n.ID.RSA)
+	}
+	from = min(from, int64(len(b)))
+	return Warnings(string(b), turns)[len(Warnings(string(b[:from]), turns)):], nil
+}
 
-// Warnings returns the warnings and errors of a log's text, as Node.Warnings does.
-func Warnings(text string) []string {
+// Warnings returns the warnings and errors of a log's text, as Node.Warnings
+// does. turns is how many refusals to turn back are none of anybody's fault.
+func Warnings(text string, turns int) []string {
 	var out []string
-	match := unexpected()
+	turned := false
 	for line := range strings.Lines(text) {
-		if match(line) {
-			out = append(out, strings.TrimSpace(line))
+		line = strings.TrimSpace(line)
+		before := turned
+		turned = false
+		switch {
+		case before && strings.Contains(line, afterwards):
+		case turns > 0 && strings.Contains(line, turnsBack):
+			turns, turned = turns-1, true
+		case warns(line):
+			out = append(out, line)
 		}
 	}
 	return out
 }
 
-// unexpected returns a function that is to see a log's lines in their order,
-// and tells which are worth a word.
-func unexpected() func(line string) bool {
-	turned := false
-	return func(line string) bool {
-		if turned {
-			if turned = false; strings.Contains(line, afterwards) {
-				return false
-			}
-		}
-		if strings.Contains(line, turnsBack) {
-			turned = true
-			return false
-		}
-		if !strings.Contains(line, "[warn]") && !strings.Contains(line, "[err]") {
-			return false
-		}
-		for _, e := range expected {
-			if strings.Contains(line, e) {
-				return false
-			}
-		}
-		return true
+func warns(line string) bool {
+	if !strings.Contains(line, "[warn]") && !strings.Contains(line, "[err]") {
+		return false
 	}
+	for _, e := range expected {
+		if strings.Contains(line, e) {
+			return false
+		}
+	}
+	return true
 }
 
-// Log returns the lines that the node has logged after the first from bytes and
-// that match.
-func (n *Node) Log(from int64, match func(line string) bool) ([]string, error) {
-	f, err := os.Open(n.LogPath)
-	if err != nil {
-		return nil, fault.Wrap(fault.Local, err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.NewSectionReader(f, from, 1<<30))
-	if err != nil {
-		return nil, fault.Wrap(fault.Local, err)
-	}
-	var out []string
-	for line := range strings.Lines(string(b)) {
-		if match(line) {
-			out = append(out, strings.TrimSpace(line))
+// Turns counts, in what a C tor client has logged of its circuits, the paths
+// that turn back at a relay as soon as they have come to it. C tor makes such
+// paths: where a circuit is built ahead for onion services, the guard is not
+// kept apart from the last hop (guards_choose_guard, in its entrynodes.c), and
+// in a small network they are often the same.
+func Turns(text string, at ident.RSAID) int {
+	n := 0
+	for line := range strings.Lines(text) {
+		_, path, ok := strings.Cut(line, "): $")
+		if !ok || !strings.Contains(line, " circ (length ") {
+			continue
+		}
+		hops := strings.Split(strings.TrimSpace(path), " $")
+		for i := 1; i+1 < len(hops); i++ {
+			before, state0, _ := strings.Cut(hops[i-1], "(")
+			here, state1, _ := strings.Cut(hops[i], "(")
+			after, state2, _ := strings.Cut(hops[i+1], "(")
+			if before == after && here == at.String() && state0 == "open)" && state1 == "open)" && state2 == "closed)" {
+				n++
+			}
 		}
 	}
-	return out, nil
+	return n
 }
 
 // Usage returns the CPU time and memory of the node's process.

@@ -259,6 +259,13 @@ func (nw *Network) ByRole(r Role) []*Node {
 // Authorities returns the directory authorities.
 func (nw *Network) Authorities() []*Node { return nw.ByRole(Authority) }
 
+// clients are all C tor clients, those of AddClient too.
+func (nw *Network) clients() []*Node {
+	nw.mu.Lock()
+	defer nw.mu.Unlock()
+	return append(nw.ByRole(Client), nw.added...)
+}
+
 // Routers returns every node that relays: authorities, relays and exits.
 func (nw *Network) Routers() []*Node {
 	var out []*Node

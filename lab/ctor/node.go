@@ -44,14 +44,18 @@ type Node struct {
 	Dir         string // DataDirectory
 	LogPath     string
 
-	tor   string // the binary
-	run   *runner
-	log   *slog.Logger
-	torrc string // the configuration file's path
+	tor     string // the binary
+	run     *runner
+	log     *slog.Logger
+	torrc   string         // the configuration file's path
+	clients func() []*Node // of its network
 
 	mu   sync.Mutex
 	proc *Process // guarded by mu: nil before the first start
 }
+
+// circuitLog is where a client tells of its circuits.
+func (n *Node) circuitLog() string { return filepath.Join(n.Dir, "circuits") }
 
 // Start runs the node's tor and returns when its control port answers.
 func (n *Node) Start(ctx context.Context) error {

@@ -29,6 +29,7 @@ func (nw *Network) torrc(n *Node) string {
 		// A client's guards must not depend on how long the network has run.
 		line("UseEntryGuards 1")
 		line("ClientUseIPv6 1")
+		line("Log [circ]info file %s", n.circuitLog())
 	default:
 		nw.relayLines(n, line)
 	}
@@ -85,6 +86,10 @@ func (nw *Network) relayLines(n *Node, line func(string, ...any)) {
 	}
 	line("ContactInfo private network %s", n.Name)
 	line("AssumeReachable 1")
+	// Tor does not keep its guard apart from the last hop of circuits that it
+	// builds ahead for onion services, relays' too: of a few relays, some of
+	// those paths turn back, and whoever is to do it warns.
+	line("UseEntryGuards 0")
 	line("ServerDNSDetectHijacking 0")
 	line("ServerDNSTestAddresses")
 	line("ServerDNSAllowBrokenConfig 1")
