@@ -18,6 +18,7 @@ import (
 func benchCircuitCommand() *cobra.Command {
 	p := benchcirc.Plan{}
 	var jsonFile, plots, network string
+	var inProcess bool
 	cmd := &cobra.Command{
 		Use:   "circuit",
 		Short: "Measure how long circuits take to build, stage by stage",
@@ -35,7 +36,9 @@ client; --cold-directory fetches and verifies it for each circuit.`,
 			if err != nil {
 				return fault.New(fault.Local, "which program is this: %w", err)
 			}
-			p.Command = []string{exe, "bench", "circuit", "relay"}
+			if !inProcess {
+				p.Command = []string{exe, "bench", "circuit", "relay"}
+			}
 			if network != "" {
 				b, err := os.ReadFile(network)
 				if err != nil {
@@ -88,6 +91,7 @@ client; --cold-directory fetches and verifies it for each circuit.`,
 	f.IntVar(&p.Hops, "hops", 3, "`NUMBER` of hops, 1 to 8")
 	f.BoolVar(&p.Cold, "cold-directory", false, "fetch and verify the directory for each circuit")
 	f.StringVar(&network, "network", "", "network `FILE`; without it, relays of this command's own")
+	f.BoolVar(&inProcess, "in-process", false, "run the command's own relays inside this process: their processor time is not known then")
 	f.IntVar(&p.Lengths, "lengths", 0, "`NUMBER` of circuits of each length from 1 to 8 to build besides (with --plots: 100)")
 	f.StringVar(&jsonFile, "json", "", "write the report and its raw samples to `FILE`, as JSON")
 	f.StringVar(&plots, "plots", "", "write figures and their raw samples to `DIR`, as PNG, PDF and JSON")
@@ -103,7 +107,7 @@ client; --cold-directory fetches and verifies it for each circuit.`,
 func printCircuits(cmd *cobra.Command, r *benchcirc.Report) {
 	printf(cmd, "%d circuits of %d hops, %s, carriage %s, directory %s, relays: %s; %.2f %% succeeded\n",
 		r.Count, len(r.Carriage), r.Handshake, r.Carriage, r.Directory, r.Relays, r.SuccessRate)
-	printf(cmd, "%-10s %9s %9s %9s %9s %9s %9s %9s %6s   %9s %9s %9s\n", "us", "mean", "median", "min", "max", "stddev", "p95", "p99", "share", "client", "relays", "handshake")
+	printf(cmd, "%-10s %9s %9s %9s %9s %9s %9s %9s %6s %9s %9s %9s %9s\n", "us", "mean", "median", "min", "max", "stddev", "p95", "p99", "share", "client", "relays", "hs.client", "hs.relay")
 	line := func(name string, s benchcirc.Stats, share float64, rest ...float64) {
 		printf(cmd, "%-10s %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %5.1f%%", name, s.Mean, s.Median, s.Min, s.Max, s.StdDev, s.P95, s.P99, share)
 		for _, v := range rest {
@@ -116,10 +120,8 @@ func printCircuits(cmd *cobra.Command, r *benchcirc.Report) {
 		for _, v := range s.RelayCPU {
 			relays += v
 		}
-		line(s.Name, s.Stats, s.Share, s.ClientCPU, relays, s.Crypto)
+		line(s.Name, s.Stats, s.Share, s.ClientCPU, relays, s.Crypto, s.RelayCrypto)
 	}
 	line("total", r.Stats, 100)
-	if len(r.RelayHandshake) > 0 {
-		printf(cmd, "each relay computes for its handshake, us: %.1f\n", r.RelayHandshake)
-	}
+	printf(cmd, "client, relays: processor time by the kernel's count; hs: what each side computes for the hop's handshake\n")
 }

@@ -56,13 +56,18 @@ func TestEverySet(t *testing.T) {
 		{"ntor-v3", "", "---"}, {"pq512", "", "AAA"}, {"pq768", "A", "AAA"}, {"pq1024", "A", "AAA"}, {"pq768", "B", "BBB"},
 	} {
 		r := run(t, Plan{Count: count, Hops: 3, Handshake: c.handshake, Carriage: c.carriage, Command: []string{os.Args[0]}})
-		if r.Carriage != c.want || len(r.Stages) != 4 || len(r.RelayHandshake) != 3 || r.Relays != "processes" {
-			t.Errorf("%s: carriage %s, %d stages, relays %v", c.handshake, r.Carriage, len(r.Stages), r.RelayHandshake)
+		if r.Carriage != c.want || len(r.Stages) != 4 || r.Relays != "processes" {
+			t.Errorf("%s: carriage %s, %d stages, relays %v", c.handshake, r.Carriage, len(r.Stages), r.Relays)
 		}
 		for i, s := range r.Stages[1:] {
 			// Processor time of who computed the handshake, and of the relay that did.
-			if s.ClientCPU <= 0 || s.Crypto <= 0 || s.RelayCPU[i] <= 0 || r.RelayHandshake[i] <= 0 {
+			if s.ClientCPU <= 0 || s.Crypto <= 0 || s.RelayCPU[i] <= 0 || s.RelayCrypto <= 0 {
 				t.Errorf("%s, %s: %+v", c.handshake, s.Name, s)
+			}
+			for k := range r.Samples {
+				if h := &r.Samples[k].Hops[i]; h.ClientCPU <= 0 || h.Crypto <= 0 || h.RelayCrypto <= 0 || len(h.RelayCPU) != 3 {
+					t.Fatalf("%s, circuit %d, %s: %+v", c.handshake, k+1, s.Name, h)
+				}
 			}
 		}
 		sum := 0.0

@@ -88,14 +88,14 @@ func (r *Report) drawBreakdown() *plot.Canvas {
 		c.Wedge(210, 230, 130, at, to, plot.Color(i))
 		at = to
 		largest = max(largest, s.Mean+s.StdDev)
-		names = append(names, fmt.Sprintf("%s: %s us, %.1f %%", s.name, plot.Number(s.Mean), 100*s.Mean/total.Mean))
+		names = append(names, fmt.Sprintf("%s: %s µs, %.1f %%", s.name, plot.Number(s.Mean), 100*s.Mean/total.Mean))
 		colors = append(colors, plot.Color(i))
 	}
 	c.Key(110, 390, names[:min(len(names), 5)], colors)
 	if len(names) > 5 {
 		c.Key(280, 390, names[5:], colors[5:])
 	}
-	a := c.NewAxes(500, 70, 430, 390, largest, "mean and standard deviation, us")
+	a := c.NewAxes(500, 70, 430, 390, largest, "mean and standard deviation, µs")
 	for i, s := range stages {
 		x := a.Slot(i, len(stages))
 		a.Bar(x, 0.6*a.W/float64(len(stages)), 0, s.Mean, plot.Color(i))
@@ -110,39 +110,39 @@ func (r *Report) drawBreakdown() *plot.Canvas {
 // and the whole circuit.
 func (r *Report) drawHandshake() *plot.Canvas {
 	c := plot.New("One handshake, the hops, and the whole circuit")
-	hops := make([]float64, len(r.Samples))
-	client := 0.0
+	var client, relay, both, hop, hops []float64
 	for i := range r.Samples {
+		all := 0.0
 		for _, h := range r.Samples[i].Hops {
-			hops[i] += h.Wall
-			client += h.Crypto / float64(len(r.Samples)*len(r.Samples[i].Hops))
+			client, relay, both = append(client, h.Crypto), append(relay, h.RelayCrypto), append(both, h.Crypto+h.RelayCrypto)
+			hop = append(hop, h.Wall)
+			all += h.Wall
 		}
+		hops = append(hops, all)
 	}
-	relay := 0.0
-	for _, v := range r.RelayHandshake {
-		relay += v / float64(len(r.RelayHandshake))
-	}
-	h, t := Describe(hops), Describe(totals(r.Samples))
 	bars := []struct {
-		name string
-		v    float64
+		name   string
+		values []float64
 	}{
-		{"one handshake, client", client}, {"one handshake, relay", relay}, {"one handshake, both", client + relay},
-		{"one hop (median)", h.Median / float64(len(r.Samples[0].Hops))}, {"all hops (median)", h.Median}, {"circuit (median)", t.Median},
+		{"one handshake, client", client}, {"one handshake, relay", relay}, {"one handshake, both", both},
+		{"one hop", hop}, {"all hops", hops}, {"circuit", totals(r.Samples)},
 	}
-	if relay == 0 { // the relays are not ours
+	if Describe(relay).Max == 0 { // the relays are not ours
 		bars = slices.Delete(bars, 1, 3)
 	}
+	var boxes []plot.Box
 	largest := 0.0
 	for _, b := range bars {
-		largest = max(largest, b.v)
+		boxes = append(boxes, plot.NewBox(slices.Sorted(slices.Values(b.values))))
+		largest = max(largest, boxes[len(boxes)-1].Q3)
 	}
-	a := c.NewAxes(90, 70, 840, 390, largest*1.05, "us")
-	for i, b := range bars {
+	a := c.NewAxes(90, 70, 840, 390, largest*1.06, "median and quartiles, µs")
+	for i, b := range boxes {
 		x := a.Slot(i, len(bars))
-		a.Bar(x, 0.55*a.W/float64(len(bars)), 0, b.v, plot.Color(i))
-		a.Text(x, a.At(b.v)-6, 12, plot.Center, plot.Number(b.v), plot.Black)
-		a.Label(x, b.name)
+		a.Bar(x, 0.55*a.W/float64(len(bars)), 0, b.Median, plot.Color(i))
+		a.Error(x, b.Q1, b.Q3)
+		a.Text(x, a.At(b.Q3)-7, 12, plot.Center, plot.Number(b.Median), plot.Black)
+		a.Label(x, bars[i].name)
 	}
 	r.caption(c)
 	return c
@@ -156,7 +156,7 @@ func (r *Report) drawDistribution() *plot.Canvas {
 	for _, s := range stages {
 		largest = max(largest, s.P99)
 	}
-	a := c.NewAxes(90, 80, 840, 380, largest, "us")
+	a := c.NewAxes(90, 80, 840, 380, largest, "time, µs")
 	for i, s := range stages {
 		x := a.Slot(i, len(stages))
 		a.Box(x, 0.4*a.W/float64(len(stages)), plot.NewBox(s.sorted), plot.Color(i))
@@ -179,6 +179,7 @@ func (r *Report) drawCrypto() *plot.Canvas {
 			m := float64(len(r.Samples))
 			walls[i] = append(walls[i], h.Wall)
 			all[i].client += h.Crypto / m
+			all[i].relay += h.RelayCrypto / m
 			all[i].otherClient += (h.ClientCPU - h.Crypto) / m
 			for _, v := range h.RelayCPU {
 				all[i].otherRelays += v / m
@@ -189,14 +190,10 @@ func (r *Report) drawCrypto() *plot.Canvas {
 	for i := range all {
 		h := &all[i]
 		h.wall = Describe(walls[i]).Mean
-		if i < len(r.RelayHandshake) {
-			h.relay = r.RelayHandshake[i]
-			h.otherRelays -= h.relay
-		}
-		h.otherClient, h.otherRelays = max(h.otherClient, 0), max(h.otherRelays, 0)
+		h.otherClient, h.otherRelays = max(h.otherClient, 0), max(h.otherRelays-h.relay, 0)
 		largest = max(largest, h.wall, h.client+h.relay+h.otherClient+h.otherRelays)
 	}
-	a := c.NewAxes(90, 70, 600, 390, largest*1.03, "mean, us")
+	a := c.NewAxes(90, 70, 600, 390, largest*1.03, "mean, µs")
 	colors := []color.RGBA{plot.Color(8), plot.Color(0), plot.Color(4), plot.Color(1), plot.Color(3)}
 	for i, h := range all {
 		x, w := a.Slot(i, n), 0.3*a.W/float64(n)
@@ -218,7 +215,7 @@ func (r *Report) drawCrypto() *plot.Canvas {
 
 func (r *Report) drawSummary() *plot.Canvas {
 	c := plot.New("Summary")
-	rows := [][]string{{"us", "mean", "median", "min", "max", "std. dev.", "95 %", "99 %", "share", "client CPU", "relays' CPU"}}
+	rows := [][]string{{"µs", "mean", "median", "min", "max", "std. dev.", "95 %", "99 %", "share", "client CPU", "relays' CPU", "client h.", "relay h."}}
 	total := Describe(totals(r.Samples))
 	line := func(name string, s Stats, rest ...string) {
 		row := []string{name}
@@ -227,25 +224,32 @@ func (r *Report) drawSummary() *plot.Canvas {
 		}
 		rows = append(rows, append(row, rest...))
 	}
-	var client, relays float64
+	var sums [4]float64 // processor time of client and relays, handshakes of each
 	for i, s := range r.shorts() {
-		var mine, theirs float64
+		var means [4]float64
 		for k := range r.Samples {
-			st := r.Samples[k].stage(i)
-			mine += st.ClientCPU / float64(len(r.Samples))
+			st, n := r.Samples[k].stage(i), float64(len(r.Samples))
+			means[0] += st.ClientCPU / n
 			for _, v := range st.RelayCPU {
-				theirs += v / float64(len(r.Samples))
+				means[1] += v / n
 			}
+			means[2] += st.Crypto / n
+			means[3] += st.RelayCrypto / n
 		}
-		client, relays = client+mine, relays+theirs
-		line(s.name, s.Stats, fmt.Sprintf("%.1f %%", 100*s.Mean/total.Mean), plot.Number(mine), plot.Number(theirs))
+		rest := []string{fmt.Sprintf("%.1f %%", 100*s.Mean/total.Mean)}
+		for j, v := range means {
+			sums[j] += v
+			rest = append(rest, plot.Number(v))
+		}
+		line(s.name, s.Stats, rest...)
 	}
-	line("total", total, "100 %", plot.Number(client), plot.Number(relays))
-	c.Table(30, 60, 900, 28, []float64{1.2, 1, 1, 1, 1.2, 1, 1, 1, 1, 1.2, 1.3}, rows)
+	line("total", total, "100 %", plot.Number(sums[0]), plot.Number(sums[1]), plot.Number(sums[2]), plot.Number(sums[3]))
+	c.Table(20, 60, 920, 28, []float64{1.1, 0.9, 0.9, 0.9, 0.9, 1, 0.9, 0.9, 0.9, 1.15, 1.25, 1, 1}, rows)
 	y := 60 + 28*float64(len(rows)) + 40
 	for i, s := range []string{
 		fmt.Sprintf("%d of %d circuits succeeded: %.2f %%", len(r.Samples), r.Count, r.SuccessRate),
 		fmt.Sprintf("%s, carriage %s; directory %s; %s", r.Handshake, r.Carriage, r.Directory, relaysInWords[r.Relays]),
+		"CPU: mean processor time by the kernel's count; h.: what one side computes for a hop's handshake, mean, by its own clock",
 		fmt.Sprintf("%s, %d cores, %s/%s, %s; load %s", r.Machine.CPU, r.Machine.Cores, r.Machine.OS, r.Machine.Arch, r.Machine.Go, r.Machine.Load),
 	} {
 		c.Text(38, y+float64(i)*20, 12, plot.Left, s, plot.Black)
@@ -265,7 +269,8 @@ func (r *Report) drawLengths() *plot.Canvas {
 		stats = append(stats, s)
 		largest = max(largest, s.P95, s.Mean)
 	}
-	a := c.NewAxes(90, 70, 840, 390, largest, "us")
+	a := c.NewAxes(90, 70, 840, 380, largest, "time to build a circuit, µs")
+	c.Text(510, 490, 12, plot.Center, "hops", plot.Black)
 	for i, s := range stats {
 		x := a.Slot(i, len(stats))
 		for k, v := range []float64{s.P95, s.Mean, s.Median, s.Min} {

@@ -15,8 +15,11 @@ type Stage struct {
 	// and none where the relays are not this program's.
 	ClientCPU float64   `json:"client_cpu_us"`
 	RelayCPU  []float64 `json:"relay_cpu_us,omitempty"`
-	// Crypto is what the client's side of the handshake took, by its own clock.
-	Crypto float64 `json:"client_handshake_us,omitempty"`
+	// Crypto and RelayCrypto are what the two sides of the hop's handshake took to
+	// compute, each by its own clock: the client, and the hop's relay where it is
+	// this program's.
+	Crypto      float64 `json:"client_handshake_us,omitempty"`
+	RelayCrypto float64 `json:"relay_handshake_us,omitempty"`
 }
 
 // A Sample is one circuit.
@@ -73,22 +76,21 @@ type Report struct {
 	Failed    int      `json:"failed"`
 	Errors    []string `json:"errors,omitempty"` // the first few
 	// Stages are the directory, "hop 1", and so on.
-	Stages []StageReport `json:"stages"`
-	// RelayHandshake is the mean of what a relay computes for one handshake, by
-	// the relays' own clocks, in microseconds; zero when they are not ours.
-	RelayHandshake []float64 `json:"relay_handshake_us,omitempty"`
-	Samples        []Sample  `json:"samples"`
-	Lengths        []Length  `json:"lengths,omitempty"`
+	Stages  []StageReport `json:"stages"`
+	Samples []Sample      `json:"samples"`
+	Lengths []Length      `json:"lengths,omitempty"`
 }
 
 // StageReport describes one stage over all circuits.
 type StageReport struct {
 	Name string `json:"name"`
 	Stats
-	Share     float64   `json:"share"` // of the mean total, percent
-	ClientCPU float64   `json:"client_cpu_us"`
-	RelayCPU  []float64 `json:"relay_cpu_us,omitempty"` // means, by relay
-	Crypto    float64   `json:"client_handshake_us,omitempty"`
+	Share float64 `json:"share"` // of the mean total, percent
+	// Means of what the samples have.
+	ClientCPU   float64   `json:"client_cpu_us"`
+	RelayCPU    []float64 `json:"relay_cpu_us,omitempty"` // by relay
+	Crypto      float64   `json:"client_handshake_us,omitempty"`
+	RelayCrypto float64   `json:"relay_handshake_us,omitempty"`
 }
 
 // MarshalJSON implements json.Marshaler.
@@ -192,6 +194,7 @@ func (r *Report) summarize() {
 			s := r.Samples[k].stage(i)
 			st.ClientCPU += s.ClientCPU / n
 			st.Crypto += s.Crypto / n
+			st.RelayCrypto += s.RelayCrypto / n
 			if st.RelayCPU == nil {
 				st.RelayCPU = make([]float64, len(s.RelayCPU))
 			}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
 )
 
 // maxErrors is how many failures a report tells of.
@@ -71,7 +72,7 @@ func (c *client) series(ctx context.Context, hops, count int, r *Report, progres
 			return nil, nil, fault.New(fault.KindOf(err), "the first circuit: %w", err)
 		}
 	}
-	before, err := c.counters()
+	seen, err := c.counters()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -86,22 +87,47 @@ func (c *client) series(ctx context.Context, hops, count int, r *Report, progres
 			if len(r.Errors) < maxErrors {
 				r.Errors = append(r.Errors, err.Error())
 			}
+			if seen, err = c.counters(); err != nil {
+				return nil, nil, err
+			}
 		} else {
+			if seen, err = c.relayShare(&s, h, seen); err != nil {
+				return nil, nil, err
+			}
 			samples, how = append(samples, s), h
 		}
 		progress(i+1, count, failed)
 	}
-	after, err := c.counters()
-	if err != nil {
-		return nil, nil, err
-	}
-	for i := range min(hops, len(after)) {
-		if n := after[i].Handshakes - before[i].Handshakes; n > 0 {
-			r.RelayHandshake = append(r.RelayHandshake, float64(after[i].Nanos-before[i].Nanos)/float64(count)/1000)
-		}
-	}
 	return samples, how, nil
 }
+
+// relayShare notes what each relay computed for the circuit since seen, and
+// returns the relays' counters after it.
+func (c *client) relayShare(s *Sample, how []circuit.Protection, seen []counters) ([]counters, error) {
+	for range askAgain {
+		now, err := c.counters()
+		if err != nil || len(now) == 0 {
+			return now, err
+		}
+		all := true
+		for i := range s.Hops {
+			want := uint64(1)
+			if i < len(how) && how[i].Carriage == handshake.CarriageB {
+				want = 2 // ntor-v3, and the rekey
+			}
+			all = all && now[i].Handshakes-seen[i].Handshakes >= want
+			s.Hops[i].RelayCrypto = float64(now[i].Nanos-seen[i].Nanos) / 1000
+		}
+		if all {
+			return now, nil
+		}
+	}
+	return nil, fault.New(fault.Local, "the relays have not counted one circuit's handshakes")
+}
+
+// askAgain is how often relays are asked for a circuit's handshakes: one may
+// answer the client before it counts.
+const askAgain = 1000
 
 // counters asks the measurement's own relays.
 func (c *client) counters() ([]counters, error) {
