@@ -2,6 +2,7 @@ package fte
 
 import (
 	"fmt"
+	mathrand "math/rand/v2"
 	"testing"
 )
 
@@ -72,7 +73,7 @@ func BenchmarkRecord(b *testing.B) {
 		for _, name := range []string{"base64", "url-path", "words", "manual-http"} {
 			for _, n := range []int{64, 16 << 10} {
 				f := mustFormat(b, name+"-request")
-				p := &chiveProto{Protocol: Protocol{Rand: zeros{}, Mode: mode}, request: f, response: f}
+				p := &chiveProto{Protocol: Protocol{Rand: mathrand.NewChaCha8([32]byte{}), Mode: mode}, request: f, response: f}
 				w, err := p.writer(f)
 				if err != nil {
 					b.Fatal(err)

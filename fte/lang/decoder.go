@@ -71,7 +71,8 @@ func (d *Decoder) Write(symbols []byte) (n int, done bool, err error) {
 		if d.bits = st.kind == kindBits; !d.bits {
 			d.count, d.phase = laneCount(len(d.dst))
 			for i := range d.count {
-				d.lanes[i].begin(laneOf(d.dst, i, d.count))
+				_, lane := laneOf(d.dst, i, d.count)
+				d.lanes[i].begin(lane)
 			}
 			d.turn = 0
 		}

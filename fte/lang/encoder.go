@@ -71,7 +71,7 @@ func (e *Encoder) chunk(dst, src []byte, padding uint64) ([]byte, bool) {
 	lanes := all[:count]
 	for i := range lanes {
 		// Each lane has its own padding: a bijection of the chunk's.
-		lanes[i].begin(laneOf(src, i, count), padding*(2*uint64(i)+1)^uint64(i))
+		lanes[i].begin(src, i, count, padding*(2*uint64(i)+1)^uint64(i))
 	}
 	if phase == phaseOpen {
 		for i := range lanes {
@@ -143,16 +143,21 @@ func (e *Encoder) Accepting() bool { return e.m.lang.d.accept[e.q] }
 type encLane struct {
 	iv   interval
 	code uint64 // the fraction less the interval's start
-	src  []byte
+	// src is the lane's part of its chunk.
+	src, chunk []byte
+	from       int
 	// tail holds the lane's end and the padding: its first byte is byte
 	// tailAt-1 of the lane, which is zero before the lane's start.
 	tail   [64]byte
 	tailAt int
 }
 
-// begin starts a lane.
-func (l *encLane) begin(src []byte, padding uint64) {
-	l.src, l.tailAt = src, max(0, len(src)-40)
+// begin starts lane i of count.
+func (l *encLane) begin(chunk []byte, i, count int, padding uint64) {
+	l.chunk = chunk
+	l.from, l.src = laneOf(chunk, i, count)
+	src := l.src
+	l.tailAt = max(0, len(src)-40)
 	n := 1 + copy(l.tail[1:], src[l.tailAt:])
 	if l.tailAt > 0 {
 		l.tail[0] = src[l.tailAt-1]

@@ -50,10 +50,10 @@ func laneCount(n int) (int, phase) {
 	return maxLanes, phaseOpen
 }
 
-// laneOf returns the bytes of lane i of count.
-func laneOf(chunk []byte, i, count int) []byte {
+// laneOf returns the bytes of lane i of count, and where they begin.
+func laneOf(chunk []byte, i, count int) (from int, lane []byte) {
 	from, to := i*len(chunk)/count, (i+1)*len(chunk)/count
-	return chunk[from:to:to]
+	return from, chunk[from:to:to]
 }
 
 // interval is the state of a lane's coding, common to both directions.

@@ -319,13 +319,13 @@ func BenchmarkStream(b *testing.B) {
 		for i := range src {
 			src[i] = byte(r.Uint32())
 		}
-		word := enc.Append(nil, src, 1)
+		word := enc.Append(nil, src, r.Uint64())
 		b.Run("encode/"+pattern, func(b *testing.B) {
 			b.ReportAllocs()
 			b.SetBytes(int64(len(src)))
 			for b.Loop() {
 				enc.q = 0
-				word = enc.Append(word[:0], src, 1)
+				word = enc.Append(word[:0], src, r.Uint64())
 			}
 		})
 		got := make([]byte, len(src))
