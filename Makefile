@@ -7,7 +7,7 @@ PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 windows/amd64
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test demo race lint cross bench bench-client bench-relay bench-fte soak fuzz-smoke
+.PHONY: all build test demo race lint cross bench bench-client bench-relay bench-fte soak soak-processes fuzz-smoke
 all: lint test
 
 # build makes the static binary: ./bin/chive, which is to stay under 15 MB. HTTP/2
@@ -74,11 +74,14 @@ bin/fteproxy/bin/fteproxy:
 
 # soak puts load on a network of Chive's for SOAK, its relays ending and coming
 # back at random, and holds it to what a minute must not show either: wrong
-# bytes, or a leak. SOAK_RATE caps the bytes a second, to run it beside other work.
+# bytes, or a leak. SOAK_RATE caps the bytes a second, to run it beside other work. soak-processes
+# does the same with relays that are processes, which are killed by SIGKILL.
 SOAK ?= 30m
 SOAK_RATE ?= 0
 soak:
 	go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./lab -soak $(SOAK) -soak-rate $(SOAK_RATE)
+soak-processes: build
+	go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./lab -soak $(SOAK) -soak-rate $(SOAK_RATE) -soak-program $(CURDIR)/bin/chive
 
 # fuzz-smoke runs every fuzz target for FUZZTIME beyond its committed corpus.
 fuzz-smoke:

@@ -12,8 +12,9 @@ import (
 )
 
 var (
-	soakTime = flag.Duration("soak", time.Minute, "how long TestSoak goes on")
-	soakRate = flag.Int64("soak-rate", 0, "the most bytes a second that TestSoak moves; 0: as many as it can")
+	soakTime    = flag.Duration("soak", time.Minute, "how long TestSoak goes on")
+	soakProgram = flag.String("soak-program", "", "chive's binary: TestSoak runs relays as processes of it, and kills those")
+	soakRate    = flag.Int64("soak-rate", 0, "the most bytes a second that TestSoak moves; 0: as many as it can")
 )
 
 // TestSoak puts load on a network while its relays end and come back.
@@ -22,7 +23,7 @@ func TestSoak(t *testing.T) {
 		t.Skip("short: no soak")
 	}
 	labtest.NoLeaks(t)
-	nw := start(t, lab.Options{Client: chive.Config{MaxCircuitDirtiness: 10 * time.Second}})
+	nw := start(t, lab.Options{Processes: *soakProgram != "", Program: *soakProgram, Client: chive.Config{MaxCircuitDirtiness: 10 * time.Second}})
 	// A machine that sleeps in between costs more than the soak's own time.
 	ctx, cancel := context.WithTimeout(t.Context(), *soakTime+10*time.Minute)
 	defer cancel()

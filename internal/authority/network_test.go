@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -295,6 +296,10 @@ func TestUpload(t *testing.T) {
 		d := good.sign(t)
 		notap := newTestRelay(t, 2, relayKeys[2], nil)
 		private := newTestRelay(t, 3, relayKeys[3], onion)
+		large := *good
+		for range 1000 {
+			large.desc.Family = append(large.desc.Family, "$"+strings.Repeat("AB", 20))
+		}
 		future := newTestRelay(t, 4, relayKeys[4], onion)
 		fd := future.desc
 		fd.Published = time.Now().Add(13 * time.Hour)
@@ -313,6 +318,7 @@ func TestUpload(t *testing.T) {
 			{"rejected", bad.sign(t).Text, 400},
 			{"without a TAP key", notap.sign(t).Text, 400},
 			{"of the future", late.Text, 400},
+			{"too large", large.sign(t).Text, 400},
 			{"good", d.Text, 200},
 			{"again", d.Text, 200},
 			{"one too many", private.sign(t).Text, 400},
