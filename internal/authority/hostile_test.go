@@ -8,8 +8,11 @@ import (
 	"io"
 	"log/slog"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -128,7 +131,7 @@ func TestHostileVotes(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 2), keyPool(t, 2048, 2)
 	stranger := keyPool(t, 2048, 2)
 	synctest.Test(t, func(t *testing.T) {
-		var log bytes.Buffer
+		var log lines
 		all, w := inMemory(t, 2, identities, signings, func(i int, c *Config) {
 			if i == 0 {
 				c.Log = slog.New(slog.NewTextHandler(&log, nil))
@@ -179,7 +182,7 @@ func TestHostileVotes(t *testing.T) {
 			})},
 			{"with an old certificate", "cert", sign(func(v *netdoc.Vote) { v.Cert = old })},
 		} {
-			log.Reset()
+			log.clear()
 			res := a.postVotes(c.body)
 			if res.Status != 400 || !strings.Contains(res.Reason, c.want) {
 				t.Errorf("%s: %d %q", c.what, res.Status, res.Reason)
@@ -208,4 +211,82 @@ func TestHostileVotes(t *testing.T) {
 			conn.Close()
 		}
 	})
+}
+
+// TestAuthorityOnFullDisk: an authority that cannot write its state says so and
+// goes on; once it can, it is written, and what a killed process left is gone.
+func TestAuthorityOnFullDisk(t *testing.T) {
+	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
+	relayKeys, onion := keyPool(t, 1024, 1), keyPool(t, 1024, 1)[0]
+	base := t.TempDir()
+	dir, aside := filepath.Join(base, "state"), filepath.Join(base, "aside")
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var log lines
+		with := func(_ int, c *Config) { c.Dir, c.Log = dir, slog.New(slog.NewTextHandler(&log, nil)) }
+		all, _ := inMemory(t, 1, identities, signings, with)
+		stop := run(t, all)
+		if status, words := all[0].upload(newTestRelay(t, 0, relayKeys[0], onion).sign(t).Text); status != 200 {
+			t.Fatal(words)
+		}
+		time.Sleep(15 * time.Second)
+		// As good as a full disk, and to be had everywhere: no directory to write to.
+		must(os.Rename(dir, aside))
+		must(os.WriteFile(dir, nil, 0o600))
+		before := all[0].Consensus(netdoc.FlavorMicrodesc)
+		log.clear()
+		time.Sleep(30 * time.Second)
+		if bytes.Equal(before, all[0].Consensus(netdoc.FlavorMicrodesc)) {
+			t.Error("it published nothing new")
+		}
+		if !strings.Contains(log.String(), "level=ERROR") {
+			t.Errorf("the log does not say so: %s", log.String())
+		}
+		must(os.Remove(dir))
+		must(os.Rename(aside, dir))
+		must(os.WriteFile(filepath.Join(dir, ".new-1234"), []byte("half"), 0o600))
+		log.clear()
+		time.Sleep(15 * time.Second)
+		if strings.Contains(log.String(), "level=ERROR") {
+			t.Error(log.String())
+		}
+		stop()
+		last := all[0].Consensus(netdoc.FlavorMicrodesc)
+		again, _ := inMemory(t, 1, identities, signings, with)
+		if !bytes.Equal(last, again[0].Consensus(netdoc.FlavorMicrodesc)) || again[0].Relays() != 1 {
+			t.Errorf("another state: %d relays", again[0].Relays())
+		}
+		if parts, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(parts) > 0 {
+			t.Errorf("parts of files stay: %v %v", parts, err)
+		}
+	})
+}
+
+// lines collects a log.
+type lines struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func (l *lines) clear() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.b.Reset()
 }

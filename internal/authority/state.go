@@ -46,6 +46,14 @@ func (a *Authority) load() error {
 	if a.cfg.Dir == "" {
 		return nil
 	}
+	// What a process left that was killed while it wrote: see WriteSecret.
+	parts, err := filepath.Glob(filepath.Join(a.cfg.Dir, ".new-*"))
+	for _, p := range parts {
+		err = errors.Join(err, os.Remove(p))
+	}
+	if err != nil {
+		return fault.New(fault.Local, "authority state: %w", err)
+	}
 	for name, v := range map[string]any{srFile: &a.sr, historyFile: &a.histories} {
 		b, err := a.read(name)
 		if err == nil && b != nil {
