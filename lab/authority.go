@@ -33,6 +33,7 @@ const identityBits = 2048
 
 // startChive makes a network whose authorities are Chive's.
 func (nw *Network) startChive(ctx context.Context) error {
+	processes := nw.opts.Processes
 	description := &netdir.Network{Name: "lab", Testing: netdir.Testing{AllowPrivateAddresses: true}}
 	configs := make([]authority.Config, nw.opts.Authorities)
 	nodes := make([]*Node, len(configs))
@@ -67,7 +68,12 @@ func (nw *Network) startChive(ctx context.Context) error {
 		}
 		nw.Nodes = append(nodes, nw.Nodes...)
 		nw.onClose(func() error { return each(nodes, (*Node).Stop) })
-		return eachIndex(nodes, func(i int, n *Node) error { return n.startAuthority(ctx, configs[i]) })
+		return eachIndex(nodes, func(i int, n *Node) error {
+			if processes {
+				return n.startAuthorityChild(ctx, configs[i])
+			}
+			return n.startAuthority(ctx, configs[i])
+		})
 	})
 	if err != nil {
 		return err
@@ -82,6 +88,9 @@ func (nw *Network) startChive(ctx context.Context) error {
 		}
 	}
 	err = nw.stage("consensus", func() error {
+		if processes {
+			return eachIndex(nodes, func(i int, _ *Node) error { return awaitPublished(ctx, configs[i].DirPort) })
+		}
 		// A majority's is good for everybody.
 		for range len(configs)/2 + 1 {
 			select {
@@ -113,16 +122,8 @@ func (n *Node) prepareAuthority(c *authority.Config) error {
 			VoteGuard: authority.RelaySet{"*"}, VoteHSDir: authority.RelaySet{"*"}},
 		Accept: authority.AcceptConfig{AllowPrivateAddresses: true, AssumeReachable: true},
 	}
-	var err error
-	for _, l := range []struct {
-		ln   *net.Listener
-		addr *netip.AddrPort
-	}{{&c.ORListener, &c.ORPort}, {&c.DirListener, &c.DirPort}} {
-		if *l.ln, err = net.Listen("tcp4", "127.0.0.1:0"); err != nil {
-			return local(err)
-		}
-		n.network.onClose(func() error { (*l.ln).Close(); return nil }) // the authority has closed it, if it ran
-		*l.addr = (*l.ln).Addr().(*net.TCPAddr).AddrPort()
+	if err := n.openPorts(c); err != nil {
+		return err
 	}
 	identity, err := rsa.GenerateKey(rand.Reader, identityBits)
 	if err != nil {
@@ -133,6 +134,33 @@ func (n *Node) prepareAuthority(c *authority.Config) error {
 	}
 	return c.Keys.AddRelayIdentity(rand.Reader)
 }
+
+// openPorts opens an authority's ports; those of a process of its own are
+// chosen and left for it to open.
+func (n *Node) openPorts(c *authority.Config) error {
+	for _, l := range []struct {
+		ln   *net.Listener
+		addr *netip.AddrPort
+	}{{&c.ORListener, &c.ORPort}, {&c.DirListener, &c.DirPort}} {
+		if n.network.opts.Processes {
+			port, err := n.network.leases.Take(loopback)
+			if err != nil {
+				return err
+			}
+			*l.addr = netip.AddrPortFrom(loopback, port)
+			continue
+		}
+		ln, err := net.Listen("tcp4", "127.0.0.1:0")
+		if err != nil {
+			return local(err)
+		}
+		n.network.onClose(func() error { ln.Close(); return nil }) // the authority has closed it, if it ran
+		*l.ln, *l.addr = ln, ln.Addr().(*net.TCPAddr).AddrPort()
+	}
+	return nil
+}
+
+var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 // startAuthority runs an authority in this process.
 func (n *Node) startAuthority(ctx context.Context, c authority.Config) error {

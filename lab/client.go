@@ -28,6 +28,12 @@ func (nw *Network) startClient(ctx context.Context) error {
 	nw.Client = c
 	events, _ := c.Events() // ends with the client
 	go nw.follow(events)
+	if nw.opts.Processes {
+		if err := nw.startClientChild(ctx); err != nil {
+			return err
+		}
+		return nw.awaitClient(ctx)
+	}
 	ln, err := socks.Listen(nw.opts.SOCKS)
 	if err != nil {
 		return err
@@ -37,8 +43,12 @@ func (nw *Network) startClient(ctx context.Context) error {
 	served := make(chan error, 1)
 	go func() { served <- door.Serve(ln) }()
 	nw.onClose(func() error { return errors.Join(door.Close(), <-served) })
-	if err := c.Wait(ctx); err != nil {
-		return fault.New(fault.KindOf(err), "%w (%s)", err, c.Status().Bootstrap.Problem)
+	return nw.awaitClient(ctx)
+}
+
+func (nw *Network) awaitClient(ctx context.Context) error {
+	if err := nw.Client.Wait(ctx); err != nil {
+		return fault.New(fault.KindOf(err), "%w (%s)", err, nw.Client.Status().Bootstrap.Problem)
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
 // Package lab runs whole onion networks on loopback: directory authorities,
-// relays, exits, a client with a SOCKS port, and a target to fetch from. They
+// relays, exits, bridges, a client with a SOCKS port, and a target to fetch from. They
 // are for tests, for measurements, and for a first look; nothing leaves the
 // machine.
 //
@@ -8,6 +8,6 @@
 //	defer nw.Close()
 //	conn, err := nw.Client.DialContext(ctx, "tcp", "127.0.0.1:80")
 //
-// Every node runs in this process; with Options.Processes each relay has one of
+// Every node runs in this process; with Options.Processes each has one of
 // its own. Nodes of stock C tor can be mixed in.
 package lab

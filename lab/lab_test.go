@@ -11,10 +11,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/lab"
 	"github.com/chivenet/chive/lab/ctor"
@@ -56,6 +58,36 @@ func TestNetwork(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestBridge uses a network's bridge, which is in no list.
+func TestBridge(t *testing.T) {
+	labtest.NoLeaks(t)
+	nw := start(t, lab.Options{Authorities: 1, Relays: 2, Exits: 1, Bridges: 1})
+	n := nw.Node("chivebridge0")
+	if n == nil || n.Role != lab.Bridge || len(n.Bridge) != 1 {
+		t.Fatalf("%+v", n)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	network, err := chive.LoadNetwork(nw.NetworkFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := chive.New(ctx, chive.Config{Network: network, DataDir: t.TempDir(), Bridges: n.Bridge})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	echo(t, ctx, c.DialContext, nw.Target.Addr(target.Echo))
+	for _, o := range c.Status().Open {
+		if len(o.Path) > 0 && o.Path[0] != n.Fingerprint {
+			t.Errorf("a circuit by %v", o.Path)
+		}
+	}
+	if s := n.Relay().Status(); s.Listed || s.ValidAfter.IsZero() {
+		t.Errorf("the bridge: %+v", s)
+	}
 }
 
 // TestMixed runs C tor's relays and clients under Chive's authorities, among
@@ -194,6 +226,7 @@ func TestRefuses(t *testing.T) {
 		"an exit":        {Exits: -1},
 		"negative":       {CtorRelays: -1},
 		"program to run": {Processes: true, CtorAuthorities: true},
+		"for bridges":    {BridgeTransports: []string{"obfs4 exec /nonexistent"}},
 	} {
 		nw, err := lab.Start(t.Context(), o)
 		if err == nil {
@@ -202,6 +235,21 @@ func TestRefuses(t *testing.T) {
 		if !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %q", o, err, want)
 		}
+	}
+}
+
+// An earlier network's files are not taken for this one's.
+func TestRefusesUsedDir(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "network.toml"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nw, err := lab.Start(t.Context(), lab.Options{Dir: dir})
+	if err == nil {
+		nw.Close()
+	}
+	if !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "earlier") {
+		t.Error(err)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/lab/ports"
 	"github.com/chivenet/chive/lab/target"
 )
 
@@ -29,6 +30,7 @@ type Network struct {
 
 	opts    Options
 	network *chive.Network
+	leases  ports.Leases
 
 	mu     sync.Mutex
 	closes []func() error             // guarded by mu: run by Close, the last first
@@ -65,6 +67,7 @@ func (nw *Network) start(ctx context.Context) error {
 		return err
 	}
 	nw.onClose(nw.Target.Close)
+	nw.onClose(func() error { nw.leases.Release(); return nil })
 	for _, k := range []struct {
 		role  Role
 		count int
@@ -80,6 +83,11 @@ func (nw *Network) start(ctx context.Context) error {
 	} else if err := nw.startChive(ctx); err != nil {
 		return err
 	}
+	if nw.opts.Bridges > 0 {
+		if err := nw.stage("bridges", func() error { return nw.startBridges(ctx) }); err != nil {
+			return err
+		}
+	}
 	return nw.stage("client", func() error { return nw.startClient(ctx) })
 }
 
@@ -93,7 +101,15 @@ func (nw *Network) makeDir() (err error) {
 	if nw.Dir, err = filepath.Abs(nw.Dir); err != nil {
 		return local(err)
 	}
-	return local(os.MkdirAll(nw.Dir, 0o700))
+	if err := os.MkdirAll(nw.Dir, 0o700); err != nil {
+		return local(err)
+	}
+	// Old keys and descriptors beside new ones make no network.
+	nw.NetworkFile = filepath.Join(nw.Dir, "network.toml")
+	if _, err := os.Lstat(nw.NetworkFile); err == nil {
+		return fault.New(fault.Config, "lab: %s has an earlier network's files: empty it, or choose another directory", nw.Dir)
+	}
+	return nil
 }
 
 // stage does a part of Start and notes how long it took.
@@ -113,9 +129,10 @@ func (nw *Network) describe(text []byte) (err error) {
 	if nw.network, err = chive.ParseNetwork(text); err != nil {
 		return err
 	}
-	nw.NetworkFile = filepath.Join(nw.Dir, "network.toml")
-	return local(os.WriteFile(nw.NetworkFile, text, 0o600))
+	return writeSecret(nw.NetworkFile, text)
 }
+
+func writeSecret(path string, text []byte) error { return local(os.WriteFile(path, text, 0o600)) }
 
 // relays are the relays of Chive's, exits too.
 func (nw *Network) relays() []*Node {

@@ -3,7 +3,6 @@ package lab
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -24,7 +23,8 @@ const (
 	Authority Role = "authority"
 	Guard     Role = "relay" // a relay that lets nothing out: guard and middle
 	Exit      Role = "exit"
-	TorClient Role = "client" // of C tor
+	Bridge    Role = "bridge"
+	Client    Role = "client"
 )
 
 // Node is one node of a network. Its exported fields do not change.
@@ -35,6 +35,9 @@ type Node struct {
 	Fingerprint string `json:"fingerprint,omitempty"`
 	ORPort      string `json:"orport,omitempty"`
 	SOCKS       string `json:"socks,omitempty"` // a client's
+	// Bridge has what a client is told of a bridge: the ORPort's line first, and
+	// one for each transport.
+	Bridge []string `json:"bridge,omitempty"`
 
 	network *Network
 	rsa     ident.RSAID
@@ -74,7 +77,7 @@ func (n *Node) startRelay(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.network.opts.Processes {
-		return n.startChild(ctx)
+		return n.startRelayChild(ctx)
 	}
 	cfg := chive.RelayConfig{
 		Network: n.network.network, DataDir: n.dir(), Logger: n.log(), Nickname: n.Name, Contact: "lab",
@@ -83,6 +86,9 @@ func (n *Node) startRelay(ctx context.Context) error {
 	if n.Role == Exit {
 		cfg.ExitPolicy, cfg.ExitPrivate, cfg.IPv6Exit = exitPolicy, true, n.network.hasIPv6()
 		cfg.Nameservers = []string{n.network.Target.Nameserver().String()}
+	}
+	if n.Role == Bridge {
+		cfg.Bridge, cfg.ServerTransportPlugins, cfg.ServerTransportListen = true, n.network.opts.BridgeTransports, n.transportListen()
 	}
 	if f := n.network.opts.Relay; f != nil {
 		f(n.Name, &cfg)
@@ -100,28 +106,14 @@ func (n *Node) startRelay(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() { done <- r.Run(running) }()
 	n.relay, n.stop, n.done = r, cancel, done
+	if n.Role == Bridge {
+		return n.awaitBridge(ctx, r)
+	}
 	return nil
 }
 
 // exitPolicy lets everything out: where to is loopback alone.
 var exitPolicy = []string{"accept *:*"}
-
-// startChild starts the node as a process.
-func (n *Node) startChild(ctx context.Context) error {
-	args := []string{"relay", "--network", n.network.NetworkFile, "--data-dir", n.dir(), "--nickname", n.Name, "--contact", "lab",
-		"--orport", n.listen(), "--assume-reachable", "--shutdown-wait", "-1s"}
-	if n.Role == Exit {
-		args = append(args, "--exit-policy", strings.Join(exitPolicy, ","), "--exit-private",
-			"--nameserver", n.network.Target.Nameserver().String(), fmt.Sprintf("--ipv6-exit=%v", n.network.hasIPv6()))
-	}
-	p, said, err := child.Start(ctx, logWriter{n.log()}, n.network.opts.Program, args...)
-	if err != nil {
-		return fault.New(fault.KindOf(err), "%s: %w", n.Name, err)
-	}
-	fp, _, _ := strings.Cut(said["fingerprint"], " ")
-	n.child = p
-	return n.settle(fp, said["orport"])
-}
 
 // settle notes what the node is called and where it is.
 func (n *Node) settle(fp, orport string) (err error) {
@@ -177,7 +169,7 @@ func (n *Node) Kill() error {
 
 // Restart stops a relay and starts it again, with its keys and its port.
 func (n *Node) Restart(ctx context.Context) error {
-	if n.Program != "chive" || n.Role != Guard && n.Role != Exit {
+	if n.Program != "chive" || n.Role != Guard && n.Role != Exit && n.Role != Bridge {
 		return fault.New(fault.Config, "lab: %s is no relay of Chive's: it is not restarted", n.Name)
 	}
 	if err := n.Stop(); err != nil {

@@ -13,10 +13,14 @@ type Options struct {
 	Authorities int // default 3
 	Relays      int // default 5: relays that let no traffic out; negative: none
 	Exits       int // default 2
-	Bridges     int // unlisted relays: refused, until relays can be told to be some
+	Bridges     int // unlisted relays: Node.Bridge has the lines that clients need
+	// BridgeTransports are pluggable transports that every bridge offers besides
+	// its ORPort: "obfs4 exec /usr/bin/obfs4proxy".
+	BridgeTransports []string
 
-	// Processes gives every relay a process of its own: Program, which is chive's
-	// binary, is started for each. Authorities and the client stay in this one.
+	// Processes gives every node a process of its own, the client of the SOCKS
+	// port too: Program, which is chive's binary, is started for each. A further
+	// client is in this process, for Network.Client and Network.Fetch.
 	Processes bool
 	Program   string
 
@@ -34,8 +38,8 @@ type Options struct {
 	// SOCKS is the address of the client's SOCKS port; empty: a free port of
 	// loopback.
 	SOCKS string
-	// Client is the client's configuration; network, directory and log are the
-	// lab's.
+	// Client is the configuration of this process's client; network, directory
+	// and log are the lab's.
 	Client chive.Config
 	// Relay, if not nil, may change what a relay is told. It is not for networks
 	// with Processes.
@@ -78,10 +82,10 @@ func (o *Options) check() error {
 		return fault.New(fault.Config, "lab: a network needs an authority")
 	case o.Exits < 1:
 		return fault.New(fault.Config, "lab: a network that is to carry traffic needs an exit")
-	case o.Bridges > 0:
-		return fault.New(fault.Config, "lab: bridges cannot be had yet: the relays of a lab are all listed")
+	case len(o.BridgeTransports) > 0 && o.Bridges == 0:
+		return fault.New(fault.Config, "lab: transports are for bridges, and there is none")
 	case o.Processes && o.Program == "":
-		return fault.New(fault.Config, "lab: a process for each relay needs the program to run")
+		return fault.New(fault.Config, "lab: a process for each node needs the program to run")
 	case o.Processes && o.Relay != nil:
 		return fault.New(fault.Config, "lab: relays in processes of their own cannot be changed by a function")
 	}

@@ -79,7 +79,7 @@ func (nw *Network) adopt(tor *ctor.Network) {
 	nw.onClose(tor.Close)
 	var nodes []*Node
 	for _, t := range tor.Nodes {
-		n := &Node{Name: t.Name, Role: map[ctor.Role]Role{ctor.Authority: Authority, ctor.Relay: Guard, ctor.Exit: Exit, ctor.Client: TorClient}[t.Role],
+		n := &Node{Name: t.Name, Role: map[ctor.Role]Role{ctor.Authority: Authority, ctor.Relay: Guard, ctor.Exit: Exit, ctor.Client: Client}[t.Role],
 			Program: "tor", network: nw, pid: t.PID}
 		if t.Role == ctor.Client {
 			n.SOCKS = t.SOCKS.String()

@@ -34,8 +34,9 @@ func labFlags(fs *pflag.FlagSet, o *lab.Options, s *daemon.Settings) {
 	fs.IntVar(&o.Authorities, "authorities", 3, "`NUMBER` of directory authorities")
 	fs.IntVar(&o.Relays, "relays", 5, "`NUMBER` of relays that let nothing out")
 	fs.IntVar(&o.Exits, "exits", 2, "`NUMBER` of exits")
-	fs.IntVar(&o.Bridges, "bridges", 0, "`NUMBER` of bridges (none can be had yet)")
-	fs.BoolVar(&o.Processes, "processes", false, "run every relay in a process of its own (authorities and the client stay in this one)")
+	fs.IntVar(&o.Bridges, "bridges", 0, "`NUMBER` of bridges")
+	fs.StringArrayVar(&o.BridgeTransports, "bridge-transport", nil, "`LINE` of a transport that every bridge offers too: 'obfs4 exec /usr/bin/obfs4proxy'; may be repeated")
+	fs.BoolVar(&o.Processes, "processes", false, "run every node in a process of its own")
 	fs.BoolVar(&o.CtorAuthorities, "ctor-authorities", false, "have C tor's authorities")
 	fs.IntVar(&o.CtorRelays, "ctor-relays", 0, "`NUMBER` of relays of C tor")
 	fs.IntVar(&o.CtorClients, "ctor-clients", 0, "`NUMBER` of clients of C tor")
@@ -80,7 +81,7 @@ func labUpCommand() *cobra.Command {
 fetch from. It is kept until Ctrl-C, and leaves nothing behind.
 
 Standard output says where things are; with --json it is one line with network_file, socks, target_url, dir
-and nodes.`,
+and nodes. A bridge is unlisted: its lines are for "chive proxy --bridge" and C tor's "Bridge".`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			nw, err := startLab(c, &o, &s)
@@ -98,6 +99,9 @@ and nodes.`,
 				printf(c, "network %s\nsocks %s\ntarget %s\ndir %s\n", nw.NetworkFile, nw.SOCKS, nw.TargetURL(), nw.Dir)
 				for _, n := range nw.Nodes {
 					printf(c, "node %s %s %s %s\n", n.Name, n.Program, n.Role, n.ORPort+n.SOCKS)
+					for _, l := range n.Bridge {
+						printf(c, "bridge %s\n", l)
+					}
 				}
 				printf(c, "ready\n")
 			}

@@ -24,8 +24,9 @@ At its first start it says what it will do and what it needs, and makes its keys
 relay's identity, so keep a copy. Keys of C tor are used when they are there. It then tests whether its port can be
 reached, and publishes itself.
 
-Standard output has a line "orport IP:PORT" for each address, a line "fingerprint RSA ED25519", and a line "ready"
-when it serves. The log goes to standard error. "chive status --data-dir DIR" asks it how it is.
+Standard output has a line "orport IP:PORT" for each address, a line "fingerprint RSA ED25519", for a bridge a line
+"bridge LINE" for each way in, and a line "ready" when it serves. The log goes to standard error. "chive status
+--data-dir DIR" asks it how it is.
 
 SIGTERM and SIGINT let open circuits go on for --shutdown-wait and then end; a second signal ends at once. SIGHUP
 reads the settings again: contact, family, exit policy, name servers, limits of bandwidth, --shutdown-wait and

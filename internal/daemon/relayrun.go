@@ -17,8 +17,8 @@ type RelayProcess struct {
 	// Reload returns the settings as they would be read now.
 	Reload func() (*RelaySettings, error)
 
-	// Out hears the relay's ports, its fingerprints and, alone on a line,
-	// "ready"; Err gets the log.
+	// Out hears the relay's ports, its fingerprints, a bridge's lines and, alone
+	// on a line, "ready"; Err gets the log.
 	Out, Err io.Writer
 
 	// Hangup asks to reload, Stop to drain and end; a second Stop ends at
@@ -61,16 +61,19 @@ func (p *RelayProcess) Run(ctx context.Context) error {
 		lines = append(lines, fmt.Sprint("orport ", a))
 	}
 	rsa, ed := r.Fingerprint()
-	for _, l := range append(lines, "fingerprint "+rsa+" "+ed, "ready") {
+	for _, l := range append(lines, "fingerprint "+rsa+" "+ed) {
 		fmt.Fprintln(p.Out, l)
 	}
 	if cfg.Bridge {
 		go p.bridgeLines(ctx, r, log)
+	} else {
+		fmt.Fprintln(p.Out, "ready")
 	}
 	return p.serve(ctx, r, log, level, failed)
 }
 
-// bridgeLines says by which lines clients reach the bridge.
+// bridgeLines says by which lines clients reach the bridge, and "ready": its
+// transports run when it does.
 func (p *RelayProcess) bridgeLines(ctx context.Context, r *chive.Relay, log *slog.Logger) {
 	lines, err := r.BridgeLines(ctx)
 	if err != nil && ctx.Err() == nil {
@@ -79,6 +82,7 @@ func (p *RelayProcess) bridgeLines(ctx context.Context, r *chive.Relay, log *slo
 	for _, l := range lines {
 		fmt.Fprintln(p.Out, "bridge", l)
 	}
+	fmt.Fprintln(p.Out, "ready")
 }
 
 // serve runs until a signal, drains, and ends at once at a second signal.

@@ -35,7 +35,7 @@ type Process struct {
 }
 
 // Start runs a program and returns when it said "ready", with the lines before
-// that as a map. log, if not nil, receives its standard error. A child that
+// that as a map; values of one word are joined by line ends. log, if not nil, receives its standard error. A child that
 // ends first, or is not ready when ctx ends, is an error with its last words.
 func Start(ctx context.Context, log io.Writer, program string, args ...string) (*Process, map[string]string, error) {
 	return Run(ctx, log, exec.Command(program, args...), func(line string) bool { return line == "ready" })
@@ -67,6 +67,9 @@ func Run(ctx context.Context, log io.Writer, cmd *exec.Cmd, isReady func(line st
 				break
 			}
 			k, v, _ := strings.Cut(s.Text(), " ")
+			if before, again := said[k]; again {
+				v = before + "\n" + v
+			}
 			said[k] = v
 		}
 		io.Copy(io.Discard, out) // a child that nobody reads would stop

@@ -17,6 +17,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/lab/ports"
 )
 
 // Options says what network to make. The zero value of each field is usable.
@@ -77,7 +78,7 @@ type Network struct {
 	resolvConf string
 	bandwidths string
 	holdOffset int
-	leases     leases
+	leases     ports.Leases
 	run        *runner
 	guests     []Guest
 	log        *slog.Logger
@@ -304,7 +305,7 @@ func (nw *Network) Close() error {
 			}
 		}
 		nw.run.close()
-		nw.leases.release()
+		nw.leases.Release()
 		if nw.tempDir {
 			nw.closeErr = errors.Join(nw.closeErr, os.RemoveAll(nw.Dir))
 		}

@@ -122,7 +122,7 @@ func (nw *Network) place(n *Node, index int) error {
 	var err error
 	port := func(addrs ...netip.Addr) (p uint16) {
 		if err == nil {
-			p, err = nw.leases.take(addrs...)
+			p, err = nw.leases.Take(addrs...)
 		}
 		return p
 	}

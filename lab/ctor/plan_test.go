@@ -26,25 +26,6 @@ func TestHoldOffset(t *testing.T) {
 	}
 }
 
-func TestLeasesDiffer(t *testing.T) {
-	var a, b leases
-	defer a.release()
-	defer b.release()
-	seen := map[uint16]bool{}
-	for range 50 {
-		for _, l := range []*leases{&a, &b} {
-			p, err := l.take(loopback4)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if seen[p] || p < firstPort || p >= lastPort {
-				t.Fatalf("port %d", p)
-			}
-			seen[p] = true
-		}
-	}
-}
-
 // TestRelayKeys checks the key files against the standard library's signature:
 // an expanded key whose public key is the one beside it.
 func TestRelayKeys(t *testing.T) {

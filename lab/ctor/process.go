@@ -95,7 +95,7 @@ func (nw *Network) Run(cmd *exec.Cmd) (*Process, error) {
 func (nw *Network) FreePort() (uint16, error) {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()
-	return nw.leases.take(loopback4)
+	return nw.leases.Take(loopback4)
 }
 
 func (p *Process) running() bool {

@@ -1,9 +1,12 @@
-package ctor
+// Package ports hands out TCP ports of loopback for programs that must be told
+// theirs.
+package ports
 
 import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"sync"
 
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -16,14 +19,19 @@ const (
 	lastPort  = 32000
 )
 
-// leases hands out TCP ports of loopback addresses. A lease is a UDP socket
-// bound to the port of the same number on 127.0.0.1, held until release: two
+// Leases hands out TCP ports of loopback addresses. A lease is a UDP socket
+// bound to the port of the same number on 127.0.0.1, held until Release: two
 // harnesses at work at the same time never choose the same port, and a
-// harness that dies leaves nothing behind.
-type leases struct{ held []net.PacketConn }
+// harness that dies leaves nothing behind. The zero value is ready.
+type Leases struct {
+	mu   sync.Mutex
+	held []net.PacketConn // guarded by mu
+}
 
-// take leases one port that is free for TCP on every address given.
-func (l *leases) take(addrs ...netip.Addr) (uint16, error) {
+// Take leases one port that is free for TCP on every address given.
+func (l *Leases) Take(addrs ...netip.Addr) (uint16, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	var last error
 	for range 200 {
 		port := uint16(firstPort + rand.IntN(lastPort-firstPort))
@@ -53,24 +61,14 @@ func freeTCP(port uint16, addrs []netip.Addr) error {
 	return nil
 }
 
-func (l *leases) release() {
+// Release gives all ports back.
+func (l *Leases) Release() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	for _, c := range l.held {
 		c.Close()
 	}
 	l.held = nil
 }
 
-var (
-	loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})
-	loopback6 = netip.IPv6Loopback()
-)
-
-// HasIPv6 reports whether this machine has an IPv6 loopback.
-func HasIPv6() bool {
-	ln, err := net.Listen("tcp6", "[::1]:0")
-	if err != nil {
-		return false
-	}
-	ln.Close()
-	return true
-}
+var loopback4 = netip.AddrFrom4([4]byte{127, 0, 0, 1})

@@ -1,0 +1,145 @@
+package interop
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/lab/socksclient"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// TestLabUp has "chive lab up" keep a network, every node a process of its own,
+// with a bridge and its transport, until it is told to stop: its line of JSON is
+// enough to use all of it, and nothing of it is left behind.
+func TestLabUp(t *testing.T) {
+	needPrograms(t)
+	bin, err := buildChive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	plugin := "chive exec " + bin
+	up := exec.Command(bin, "lab", "up", "--json", "--processes", "--authorities", "1", "--relays", "2", "--exits", "1",
+		"--bridges", "1", "--bridge-transport", plugin)
+	tmp := t.TempDir()
+	up.Env = append(os.Environ(), "TMPDIR="+tmp)
+	up.Stderr = t.Output()
+	out, err := up.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := up.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer up.Process.Kill() // it has ended, unless the test fails
+	watchdog := time.AfterFunc(time.Minute, func() { up.Process.Kill() })
+	defer watchdog.Stop()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	var nw struct {
+		NetworkFile string `json:"network_file"`
+		SOCKS       string
+		TargetURL   string `json:"target_url"`
+		Dir         string
+		Nodes       []lab.Node
+	}
+	if err := json.Unmarshal([]byte(line), &nw); err != nil {
+		t.Fatal(err)
+	}
+	host, _, _ := strings.Cut(strings.TrimPrefix(nw.TargetURL, "http://"), "/")
+	ctx := bounded(t, time.Minute)
+	if c, err := (socksclient.Dialer{Proxy: nw.SOCKS}).DialContext(ctx, "tcp", host); err != nil {
+		t.Error(err)
+	} else {
+		c.Close()
+	}
+	network, err := chive.LoadNetwork(nw.NetworkFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var listening, bridge []string
+	for i := range nw.Nodes {
+		n := &nw.Nodes[i]
+		if n.ORPort != "" {
+			listening = append(listening, n.ORPort)
+		}
+		if n.SOCKS != "" {
+			listening = append(listening, n.SOCKS)
+		}
+		bridge = append(bridge, n.Bridge...)
+	}
+	if len(listening) != 1+2+1+1+1 || len(bridge) != 2 || !strings.HasPrefix(bridge[1], "chive ") {
+		t.Fatalf("nodes: %s", line)
+	}
+	for _, l := range bridge {
+		cfg := chive.Config{Network: network, DataDir: t.TempDir(), Bridges: []string{l}}
+		if strings.HasPrefix(l, "chive ") {
+			cfg.ClientTransportPlugins = []string{plugin}
+		}
+		c, err := chive.New(ctx, cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := c.DialContext(ctx, "tcp", shared.target.Addr(target.Echo))
+		if err != nil {
+			t.Errorf("by the bridge line %.40s...: %v", l, err)
+		} else {
+			if err := exchange(conn, "by a bridge", func() error { return nil }); err != nil {
+				t.Error(err)
+			}
+			conn.Close()
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if n := using(t, nw.Dir); n < 6 {
+		t.Errorf("%d processes for 6 nodes", n)
+	}
+	if err := up.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if rest, err := io.ReadAll(out); err != nil || len(rest) > 0 {
+		t.Errorf("%q, %v", rest, err)
+	}
+	if err := up.Wait(); err != nil {
+		t.Error(err)
+	}
+	if left, err := os.ReadDir(tmp); err != nil || len(left) > 0 {
+		t.Errorf("files are left: %v, %v", left, err)
+	}
+	for _, addr := range listening {
+		if c, err := net.Dial("tcp", addr); err == nil {
+			c.Close()
+			t.Errorf("%s is still listened at", addr)
+		}
+	}
+	await(t, "all processes are gone", 5*time.Second, func() bool { return using(t, nw.Dir) == 0 })
+}
+
+// using counts the processes that were told of a directory.
+func using(t *testing.T, dir string) (n int) {
+	t.Helper()
+	all, err := filepath.Glob("/proc/[0-9]*/cmdline")
+	if err != nil || len(all) == 0 {
+		t.Skipf("SKIPPED: no /proc to count processes by: %v", err)
+	}
+	for _, p := range all {
+		if b, err := os.ReadFile(p); err == nil && strings.Contains(string(b), dir) { // it may have ended
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,119 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive/internal/authority"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/lab/child"
+)
+
+// runChild starts the node as a process of chive's, and returns what it said.
+// The caller holds mu.
+func (n *Node) runChild(ctx context.Context, args ...string) (map[string]string, error) {
+	p, said, err := child.Start(ctx, logWriter{n.log()}, n.network.opts.Program, args...)
+	if err != nil {
+		return nil, fault.New(fault.KindOf(err), "%s: %w", n.Name, err)
+	}
+	n.child = p
+	return said, nil
+}
+
+// startRelayChild starts a relay, an exit or a bridge as a process.
+func (n *Node) startRelayChild(ctx context.Context) error {
+	args := []string{"relay", "--network", n.network.NetworkFile, "--data-dir", n.dir(), "--nickname", n.Name, "--contact", "lab",
+		"--orport", n.listen(), "--assume-reachable", "--shutdown-wait", "-1s"}
+	switch n.Role {
+	case Exit:
+		args = append(args, "--exit-policy", strings.Join(exitPolicy, ","), "--exit-private",
+			"--nameserver", n.network.Target.Nameserver().String(), fmt.Sprintf("--ipv6-exit=%v", n.network.hasIPv6()))
+	case Bridge:
+		args = append(args, "--bridge")
+		for _, l := range n.network.opts.BridgeTransports {
+			args = append(args, "--transport-plugin", l)
+		}
+		for _, l := range n.transportListen() {
+			args = append(args, "--transport-listen", l)
+		}
+	}
+	said, err := n.runChild(ctx, args...)
+	if err != nil {
+		return err
+	}
+	fp, _, _ := strings.Cut(said["fingerprint"], " ")
+	if err := n.settle(fp, said["orport"]); err != nil {
+		return err
+	}
+	if n.Role == Bridge {
+		n.setBridge(strings.Split(said["bridge"], "\n"))
+	}
+	return nil
+}
+
+// startAuthorityChild starts an authority as a process, with the keys and the
+// schedule that one of this process would have.
+func (n *Node) startAuthorityChild(ctx context.Context, c authority.Config) error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := c.Keys.Save(filepath.Join(n.dir(), "keys")); err != nil {
+		return err
+	}
+	s := &c.Schedule
+	_, err := n.runChild(ctx, "authority", "--network", n.network.NetworkFile, "--data-dir", n.dir(), "--nickname", n.Name, "--contact", "lab",
+		"--orport", c.ORPort.String(), "--dirport", c.DirPort.String(), "--testing", "--assume-reachable", fmt.Sprint("--wait-for-relays=", c.WaitForRelays),
+		fmt.Sprint("--initial-voting-interval=", s.InitialInterval), fmt.Sprint("--initial-vote-delay=", s.InitialVoteDelay),
+		fmt.Sprint("--initial-dist-delay=", s.InitialDistDelay), fmt.Sprint("--voting-interval=", s.Interval), fmt.Sprint("--vote-delay=", s.VoteDelay),
+		fmt.Sprint("--dist-delay=", s.DistDelay), fmt.Sprint("--intervals-valid=", s.IntervalsValid))
+	return err
+}
+
+// awaitPublished waits until an authority's DirPort serves a consensus.
+func awaitPublished(ctx context.Context, dirPort netip.AddrPort) error {
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+dirPort.String()+"/tor/status-vote/current/consensus-microdesc", nil)
+		if err != nil {
+			return local(err)
+		}
+		res, err := client.Do(req)
+		if err == nil {
+			_, err = io.Copy(io.Discard, res.Body)
+			res.Body.Close()
+			if err == nil && res.StatusCode == http.StatusOK {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fault.New(fault.Timeout, "no consensus: %w", context.Cause(ctx))
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// startClientChild starts the client of the SOCKS port as a process.
+func (nw *Network) startClientChild(ctx context.Context) error {
+	config := filepath.Join(nw.Dir, "client.toml") // instead of the user's own
+	n := &Node{Name: "chiveclient", Role: Client, Program: "chive", network: nw}
+	nw.onClose(n.Stop)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := writeSecret(config, nil); err != nil {
+		return err
+	}
+	said, err := n.runChild(ctx, "proxy", "--config", config, "--network", nw.NetworkFile, "--data-dir", n.dir(), "--socks", nw.opts.SOCKS)
+	if err != nil {
+		return err
+	}
+	n.SOCKS = said["socks"]
+	nw.SOCKS = n.SOCKS
+	nw.Nodes = append(nw.Nodes, n)
+	return nil
+}
