@@ -183,6 +183,13 @@ func (d *dos) isRelay(a netip.Addr) {
 	}
 }
 
+// knows reports whether an address is a relay's.
+func (d *dos) knows(a netip.Addr) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.relays[a]
+}
+
 // create judges a circuit that a client asks for.
 func (d *dos) create(a netip.Addr) bool {
 	now := d.now()

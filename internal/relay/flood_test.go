@@ -347,6 +347,63 @@ func TestSlowReader(t *testing.T) {
 	}
 }
 
+// TestExtendFlood: circuits that are extended to where somebody accepts and says
+// nothing take a part of the relay's connections, and no more; other circuits
+// are extended to relays.
+func TestExtendFlood(t *testing.T) {
+	v := startVictim(t, nil)
+	const room = 20
+	v.gate.handshakes = room // before anybody connects
+	v.dos.isRelay(netip.MustParseAddr("127.0.0.1"))
+	far := simnet.New(t, simnet.Options{})
+	pit, err := net.Listen("tcp", "127.0.0.2:0")
+	if err != nil {
+		t.Skipf("SKIPPED, NOTHING WAS TESTED: no second loopback address: %v", err)
+	}
+	var caught atomic.Int64
+	var open sync.WaitGroup
+	ended := make(chan struct{})
+	open.Go(func() {
+		for {
+			c, err := pit.Accept()
+			if err != nil {
+				return
+			}
+			caught.Add(1)
+			open.Go(func() { <-ended; c.Close() })
+		}
+	})
+	t.Cleanup(func() { close(ended); pit.Close(); open.Wait() })
+	mean, good := v.connect(t, nil), v.connect(t, nil)
+	refused := make(chan error, 3*room)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	for i := range 3 * room {
+		tg := far.Target // its keys, at another address and by another name each time
+		tg.Addrs = []netip.AddrPort{netip.MustParseAddrPort(pit.Addr().String())}
+		tg.RSA[0], tg.Ed[0] = byte(i), byte(i)
+		c := mean.circuit()
+		go func() { refused <- c.Extend(ctx, tg, circuit.HopOptions{}) }()
+	}
+	for range 2 * room {
+		if err := <-refused; err == nil || ctx.Err() != nil {
+			t.Fatalf("it was not refused: %v", err)
+		}
+	}
+	c := good.circuit()
+	if err := c.Extend(within(t), far.Target, circuit.HopOptions{}); err != nil {
+		t.Error("to a relay:", err)
+	}
+	good.use()
+	if n, k := v.gate.strangers.Load(), caught.Load(); n != room || k > room {
+		t.Errorf("%d connections to strangers are counted, %d were made", n, k)
+	}
+	cancel()
+	for range room {
+		<-refused
+	}
+}
+
 // TestMalformedCells: whatever a client sends once it has a link, whole cells
 // or parts, and however it leaves, costs it its own circuits or its link, and
 // nobody else anything.

@@ -13,6 +13,7 @@ type gate struct {
 	limit      int64
 	handshakes int // how many link handshakes may be under way
 	open       atomic.Int64
+	strangers  atomic.Int64  // connections from here to addresses of no relay in the consensus
 	cutOff     atomic.Uint64 // handshakes that made room for others
 
 	mu      sync.Mutex // guards what follows
@@ -40,6 +41,19 @@ func (g *gate) enter() bool {
 }
 
 func (g *gate) leave() { g.open.Add(-1) }
+
+// enterStranger counts a connection from here to an address that is no relay's,
+// as far as the consensus says: circuits may be extended to where nobody ever
+// answers, and must not take all the room so.
+func (g *gate) enterStranger() bool {
+	if g.strangers.Add(1) > int64(g.handshakes) {
+		g.strangers.Add(-1)
+		return false
+	}
+	return true
+}
+
+func (g *gate) leaveStranger() { g.strangers.Add(-1) }
 
 // enterHandshake counts a connection whose link handshake is to be done. Who
 // connects and stays silent must not keep others out: when there is no room the

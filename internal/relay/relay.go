@@ -211,6 +211,16 @@ func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 	if !r.gate.enter() {
 		return nil, fault.New(fault.Resource, "the process has no file descriptor to spare")
 	}
+	leave := r.gate.leave
+	var closed func()
+	if !r.dos.knows(addr.Addr().Unmap()) {
+		if !r.gate.enterStranger() {
+			r.gate.leave()
+			return nil, fault.New(fault.Resource, "too many connections to addresses of no relay in the consensus")
+		}
+		closed = r.gate.leaveStranger
+		leave = func() { r.gate.leave(); r.gate.leaveStranger() }
+	}
 	var d net.Dialer
 	for _, a := range r.cfg.Listen {
 		if a.Addr().Is4() == addr.Addr().Unmap().Is4() && !a.Addr().IsUnspecified() {
@@ -220,11 +230,11 @@ func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 	}
 	conn, err := d.DialContext(ctx, "tcp", addr.String())
 	if err != nil {
-		r.gate.leave()
+		leave()
 		return nil, err
 	}
 	tuneLink(conn.(*net.TCPConn))
-	return r.limits.limit(&counted{TCPConn: conn.(*net.TCPConn), gate: r.gate}), nil
+	return r.limits.limit(&counted{TCPConn: conn.(*net.TCPConn), gate: r.gate, closed: closed}), nil
 }
 
 // Run serves until ctx is done, then drains: no new circuit is taken, and those
