@@ -253,8 +253,11 @@ type HTTPServer struct {
 	// MaxSessions bounds the sessions; 0 is DefaultMaxConns. Beyond it, new ones
 	// get the decoy.
 	MaxSessions int
-	// Addr is the address that Addr returns.
+	// Address is the address that Addr returns.
 	Address net.Addr
+	// Stats, when set, is counted into; a session is a connection there, and
+	// each request that the decoy answers is one that was handed to it.
+	Stats *Stats
 
 	once  sync.Once
 	ready chan *Conn
@@ -315,6 +318,9 @@ func (s *HTTPServer) init() {
 		if s.Decoy == nil {
 			s.Decoy = http.NotFoundHandler()
 		}
+		if s.Stats == nil {
+			s.Stats = new(Stats)
+		}
 	})
 }
 
@@ -353,6 +359,7 @@ func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	id, err := hex.DecodeString(name)
 	if r.Method != http.MethodPost || err != nil || len(id) != sessionLen {
+		s.Stats.Decoyed.Add(1)
 		s.Decoy.ServeHTTP(w, r)
 		return
 	}
@@ -421,6 +428,7 @@ func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // refuse gives a request whose body was read to the decoy.
 func (s *HTTPServer) refuse(w http.ResponseWriter, r *http.Request, body []byte) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
+	s.Stats.Decoyed.Add(1)
 	s.Decoy.ServeHTTP(w, r)
 }
 
@@ -453,6 +461,8 @@ func (s *HTTPServer) session(id string, first int) *httpSession {
 	x.inner.left.Store(int64(first)) // before its reader starts
 	x.timer = time.AfterFunc(httpIdle, func() { x.inner.Close() })
 	s.sessions[id] = x
+	s.Stats.Accepted.Add(1)
+	s.Stats.Pending.Add(1)
 	go s.authenticate(x.inner)
 	return x
 }
@@ -468,10 +478,14 @@ func (s *HTTPServer) forget(id string) {
 func (s *HTTPServer) authenticate(raw net.Conn) {
 	c := s.Transport.Wrap(raw)
 	raw.SetDeadline(time.Now().Add(DefaultHandshakeTimeout))
-	if err := c.Handshake(); err != nil {
+	err := c.Handshake()
+	s.Stats.Pending.Add(-1)
+	if err != nil {
+		s.Stats.Failed.Add(1)
 		raw.Close()
 		return
 	}
+	s.Stats.Opened.Add(1)
 	raw.SetDeadline(time.Time{})
 	select {
 	case s.ready <- c:

@@ -64,7 +64,11 @@ A client listens on --client-ip:--client-port and connects to a server at --serv
 which connects to --proxy-ip:--proxy-port once the client is authenticated.
 
 --protocol classic talks to fteproxy 0.3.2. --protocol chive is Chive's own, with a key for each
-server: "chive fte keygen FILE" makes one and prints the certificate that clients give as --cert.`,
+server: "chive fte keygen FILE" makes one and prints the certificate that clients give as --cert.
+A flag's text begins with the protocol or the side that it is for, if it isn't for all.`,
+		Example: `  chive fte keygen keys
+  chive fte --mode server --protocol chive --key-file keys --server-ip 0.0.0.0 --upstream-format words-request
+  chive fte --mode client --protocol chive --cert chive-fte-cert-1:... --server-ip 203.0.113.5 --upstream-format words-request`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.ErrOrStderr()) },
 	}
@@ -78,12 +82,12 @@ server: "chive fte keygen FILE" makes one and prints the certificate that client
 	l := cmd.Flags()
 	l.StringVar(&f.mode, "mode", "client", "client or server")
 	l.StringVar(&f.protocol, "protocol", "classic", "classic (fteproxy's) or chive")
-	l.StringVar(&f.clientIP, "client-ip", "127.0.0.1", "where a client listens")
-	l.Uint16Var(&f.clientPort, "client-port", 8079, "where a client listens")
-	l.StringVar(&f.serverIP, "server-ip", "127.0.0.1", "where a server listens and a client connects")
+	l.StringVar(&f.clientIP, "client-ip", "127.0.0.1", "client: where it listens")
+	l.Uint16Var(&f.clientPort, "client-port", 8079, "client: where it listens")
+	l.StringVar(&f.serverIP, "server-ip", "127.0.0.1", "where the server listens and the client connects; IPv6 too")
 	l.Uint16Var(&f.serverPort, "server-port", 8080, "where a server listens and a client connects")
-	l.StringVar(&f.proxyIP, "proxy-ip", "127.0.0.1", "where a server connects")
-	l.Uint16Var(&f.proxyPort, "proxy-port", 8081, "where a server connects")
+	l.StringVar(&f.proxyIP, "proxy-ip", "127.0.0.1", "server: where it connects")
+	l.Uint16Var(&f.proxyPort, "proxy-port", 8081, "server: where it connects")
 	l.StringVar(&f.upstream, "upstream-format", "", "client-to-server format (default manual-http-request); a classic server understands every format and tries this one first")
 	l.StringVar(&f.downstream, "downstream-format", "", "server-to-client format (default the upstream's response)")
 	l.StringVar(&f.key, "key", "", "classic: shared key, 64 hexadecimal digits (default fteproxy's public one)")
@@ -107,6 +111,9 @@ server: "chive fte keygen FILE" makes one and prints the certificate that client
 	l.DurationVar(&f.drain, "drain", 10*time.Second, "how long open connections may go on after an interrupt")
 	l.StringVar(&f.metrics, "metrics", "", "host:port to serve metrics on, as Prometheus text (default nowhere)")
 	l.BoolVar(&f.quiet, "quiet", false, "log nothing")
+	if err := l.MarkHidden("stop"); err != nil {
+		panic(err) // the flag is above
+	}
 	cmd.AddCommand(fteFormatsCommand(&f), fteTestCommand(&f), fteKeygenCommand())
 	return cmd
 }
@@ -268,7 +275,7 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 		return fault.New(fault.Network, "listening: %w", err)
 	}
 	if server && f.http {
-		l = f.serveHTTP(l, t)
+		l = f.serveHTTP(l, t, stats)
 	} else if server {
 		cfg := fte.ListenConfig{Transport: t, MaxPending: f.maxPending, HandshakeTimeout: f.handshake, Stats: stats}
 		if f.decoy != "" {
@@ -305,8 +312,8 @@ func (l httpListener) Close() error {
 }
 
 // serveHTTP accepts connections that arrive as HTTP messages on l.
-func (f *fteFlags) serveHTTP(l net.Listener, t fte.Transport) net.Listener {
-	hs := &fte.HTTPServer{Transport: t, Address: l.Addr(), MaxSessions: f.maxConns}
+func (f *fteFlags) serveHTTP(l net.Listener, t fte.Transport, stats *fte.Stats) net.Listener {
+	hs := &fte.HTTPServer{Transport: t, Address: l.Addr(), MaxSessions: f.maxConns, Stats: stats}
 	if f.decoy != "" {
 		hs.Decoy = httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: f.decoy})
 	}

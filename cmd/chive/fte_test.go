@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -76,9 +77,14 @@ func freePort(t *testing.T) string {
 	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
-// TestFTEProxy runs a client and a server of each kind, over IPv4 and, with
-// fteproxy's spelling of the flags, ends them by an interrupt.
+// TestFTEProxy runs a client and a server of each kind, over IPv4 and IPv6 and
+// with fteproxy's spelling of the flags, reads the server's metrics, and ends
+// both by an interrupt.
 func TestFTEProxy(t *testing.T) {
+	six, err := net.Listen("tcp", "[::1]:0")
+	if err == nil {
+		six.Close()
+	}
 	keys := filepath.Join(t.TempDir(), "keys")
 	cert, err := runChive(t.Context(), "fte", "keygen", keys)
 	if err != nil {
@@ -89,8 +95,12 @@ func TestFTEProxy(t *testing.T) {
 		"classic": {{"--upstream-format", "words-request"}},
 		"chive":   {{"--protocol", "chive"}, {"--cert", cert}, {"--key-file", keys}},
 		"http":    {{"--protocol", "chive", "--http"}, {"--cert", cert}, {"--key-file", keys}},
+		"ipv6":    {{"--upstream-format", "hex-request", "--server_ip", "::1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if name == "ipv6" && six == nil {
+				t.Skip("SKIPPED, NOT PROVEN: this machine has no IPv6")
+			}
 			echo, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
@@ -106,12 +116,12 @@ func TestFTEProxy(t *testing.T) {
 				}
 			}()
 			_, behind, _ := net.SplitHostPort(echo.Addr().String())
-			server, client := freePort(t), freePort(t)
+			server, client, counts := freePort(t), freePort(t), "127.0.0.1:"+freePort(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 2)
 			base := append([]string{"fte", "--quiet", "--server_port", server, "--drain", "1s"}, v[0]...)
 			go func() {
-				_, err := runChive(ctx, append(append(base[:len(base):len(base)], v[2]...), "--mode", "server", "--proxy_port", behind)...)
+				_, err := runChive(ctx, append(append(base[:len(base):len(base)], v[2]...), "--mode", "server", "--proxy_port", behind, "--metrics", counts)...)
 				ended <- err
 			}()
 			go func() {
@@ -127,6 +137,15 @@ func TestFTEProxy(t *testing.T) {
 					t.Fatalf("%d of %d bytes come back", len(got), len(msg))
 				}
 			}
+			text := scrape(t, counts)
+			for _, want := range []string{"chive_fte_accepted_total", "chive_fte_failed_total", "chive_fte_pending", "chive_fte_active"} {
+				if !strings.Contains(text, "\n"+want+" ") {
+					t.Errorf("metrics lack %s:\n%s", want, text)
+				}
+			}
+			if strings.Contains(text, "\nchive_fte_opened_total 0\n") || strings.Contains(text, "127.0.0.1") {
+				t.Errorf("metrics count no handshake, or tell an address:\n%s", text)
+			}
 			cancel()
 			for range 2 {
 				if err := <-ended; err != nil {
@@ -135,6 +154,21 @@ func TestFTEProxy(t *testing.T) {
 			}
 		})
 	}
+}
+
+// scrape returns what metrics are served at addr.
+func scrape(t *testing.T, addr string) string {
+	t.Helper()
+	r, err := http.Get("http://" + addr + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
 }
 
 // ask sends msg and returns what comes back.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,8 +19,12 @@ import (
 func fteFormatsCommand(f *fteFlags) *cobra.Command {
 	return &cobra.Command{
 		Use:   "formats",
-		Short: "List formats, with what a word holds and how much longer than that it is",
-		Args:  cobra.NoArgs,
+		Short: "List formats with their capacity and expansion",
+		Long: `List formats with their capacity and expansion: how many bytes a word has, how many bits it can tell
+apart, how many whole bytes it holds, and how many bytes of text there are for each of these. Strict mode
+codes all text as one word, and comes nearer to the bits. -request is what a client sends, -response what
+a server does.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			defs, err := f.load()
 			if err != nil {
@@ -52,7 +57,9 @@ func fteTestCommand(f *fteFlags) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test --format NAME",
 		Short: "Send random bytes through a format, both protocols and both ways",
-		Args:  cobra.NoArgs,
+		Long: `Send random bytes through a format over loopback, in each protocol and mode, both ways, and compare what
+arrives. Both ends run in this process, so that the speeds are those of one machine doing both.`,
+		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if size < 1 || size > 1<<30 {
 				return fault.New(fault.Config, "--bytes is between 1 and %d", 1<<30)
@@ -61,6 +68,7 @@ func fteTestCommand(f *fteFlags) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			format = strings.TrimSuffix(strings.TrimSuffix(format, "-request"), "-response")
 			req, resp, err := defs.Pair(format)
 			if err != nil {
 				return err
@@ -92,7 +100,7 @@ func fteTestCommand(f *fteFlags) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", fte.DefaultFormat, "format, without -request or -response")
+	cmd.Flags().StringVar(&format, "format", fte.DefaultFormat, "format; -request or -response at its end changes nothing")
 	cmd.Flags().IntVar(&size, "bytes", 10<<20, "bytes to send each way")
 	return cmd
 }
