@@ -4,7 +4,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/handshake"
 )
 
 // fill pushes n jobs, each a circuit of its own, and returns those that were
@@ -109,6 +111,28 @@ func TestOnionQueueBound(t *testing.T) {
 		if n := len(l.jobs); n < maxOnionQueue/100-1 || n > 200 {
 			t.Errorf("a channel has %d waiting", n)
 		}
+	}
+}
+
+// TestOnionQueuesApart: post-quantum onionskins and rekeys wait among
+// themselves; however long that takes, ntor's do not wait for them.
+func TestOnionQueuesApart(t *testing.T) {
+	s := &Server{cfg: ServerConfig{MaxOnionDelay: time.Second, Stats: new(ServerStats)}, skin: newOnionQueue(1), pq: newOnionQueue(1)}
+	job := func(typ cell.HandshakeType, hop *Hop) {
+		j := onionJob{c: new(Circuit), typ: typ, hop: hop}
+		j.c.home.Store(new(channel.Circ))
+		s.enqueue(j)
+	}
+	s.pq.cost.Store(int64(400 * time.Millisecond))
+	job(cell.HandshakeType(handshake.PQ768.HandshakeType()), nil)
+	job(cell.HandshakeType(handshake.PQ1024.HandshakeType()), nil)
+	job(0, new(Hop)) // a rekey: the third, and so the last that may wait
+	for range 20 {
+		job(cell.HandshakeNtor, nil)
+		job(cell.HandshakeNtorV3, nil)
+	}
+	if s.pq.waiting != 3 || s.skin.waiting != 40 || s.cfg.Stats.OnionskinsDropped.Load() != 0 {
+		t.Errorf("%d and %d wait, %d were dropped", s.pq.waiting, s.skin.waiting, s.cfg.Stats.OnionskinsDropped.Load())
 	}
 }
 

@@ -175,9 +175,9 @@ func (sh *serverHandler) rekeyRequest(h *Hop, fragment []byte) error {
 	return nil
 }
 
-// serveRekey answers REQUEST, on a worker. Backward cells are under the new
-// keys from the one after REPLY.
-func (s *Server) serveRekey(h *Hop, request []byte) error {
+// serveRekey computes the answer to REQUEST, on a worker, and returns what sends
+// it. Backward cells are under the new keys from the one after REPLY.
+func (s *Server) serveRekey(h *Hop, request []byte) (answer func() error, err error) {
 	c := h.c
 	c.mu.Lock()
 	r := &h.rekey
@@ -185,29 +185,31 @@ func (s *Server) serveRekey(h *Hop, request []byte) error {
 	r.exports = false // one rekey at a time
 	c.mu.Unlock()
 	if !ok {
-		return fault.New(fault.Protocol, "REKEY_REQUEST while a rekey is under way")
+		return nil, fault.New(fault.Protocol, "REKEY_REQUEST while a rekey is under way")
 	}
 	st, reply, ks, err := handshake.RekeyServer(rand.Reader, export, s.verifications(handshake.CarriageB), request)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	lay, err := newKeys(ks, h.info.Layer, layer.NewTor1Relay, layer.NewCGORelay)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
+	set := handshake.PQSet(request[0])
+	return func() error {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.closed {
+			return nil
+		}
+		r.server, r.next, r.nextKeys, r.set = st, lay.Forward, ks, set
+		r.deadline = c.env.Now().Add(handshake.FragmentTimeout)
+		if err := h.sendLongLocked(cell.RelayRekeyReply, reply); err != nil {
+			return err
+		}
+		h.seal = lay.Backward
 		return nil
-	}
-	r.server, r.next, r.nextKeys = st, lay.Forward, ks
-	r.set = handshake.PQSet(request[0])
-	r.deadline = c.env.Now().Add(handshake.FragmentTimeout)
-	if err := h.sendLongLocked(cell.RelayRekeyReply, reply); err != nil {
-		return err
-	}
-	h.seal = lay.Backward
-	return nil
+	}, nil
 }
 
 // rekeyConfirm takes CONFIRM at a relay, on home's reader: the cell after it

@@ -184,19 +184,22 @@ func (s *Server) serve(q *onionQueue, j onionJob) {
 	default:
 	}
 	var res serverResult
+	var answer func() error
 	var err error
 	if j.hop != nil {
-		err = s.serveRekey(j.hop, j.skin)
+		answer, err = s.serveRekey(j.hop, j.skin)
 	} else {
 		res, err = s.handshake(j.typ, j.skin)
+		answer = func() error { return s.finish(j.c, res) }
 	}
+	// What it costs to compute, without what sending waits for.
 	took := s.cfg.Env.Now().Sub(start)
 	st.Onionskins.Add(1)
 	st.OnionNanos.Add(uint64(took))
 	old := q.cost.Load()
 	q.cost.Store(old + (int64(took)-old)/16)
-	if err == nil && j.hop == nil {
-		err = s.finish(j.c, res)
+	if err == nil {
+		err = answer()
 	}
 	if err != nil {
 		j.c.violation(err)
