@@ -145,6 +145,15 @@ func TestPQFlips(t *testing.T) {
 				t.Fatalf("%v: onionskin bit %d: %v", set, i, err)
 			}
 		}
+		// What the onionskin does not carry: ID and VER as the relay knows them.
+		unseen := append(bytes.Clone(h.id[:]), h.ver...)
+		for i := range len(unseen) * 8 {
+			bad := bytes.Clone(unseen)
+			bad[i/8] ^= 1 << (i % 8)
+			if _, _, err := PQServer(rnd, set, []*NtorKeyPair{h.key}, ident.Ed25519ID(bad[:32]), [][]byte{bad[32:]}, h.skin, echo); !fault.Is(err, fault.Protocol) {
+				t.Fatalf("%v: identity and verification, bit %d: %v", set, i, err)
+			}
+		}
 		if !rnd.untouched() {
 			t.Error("randomness was drawn for a forged onionskin")
 		}

@@ -110,9 +110,13 @@ func TestRekeyFlips(t *testing.T) {
 				t.Fatalf("%v: request of %d bytes", set, n)
 			}
 		}
-		for _, e := range [][32]byte{{}, {1, 2, 4}} {
-			if _, _, _, err := RekeyServer(rnd, e, [][]byte{ver}, req); !fault.Is(err, fault.Protocol) {
-				t.Error("another hop's secret")
+		// What the request does not carry: the hop's secret and VER.
+		unseen := append(bytes.Clone(exporter[:]), ver...)
+		for i := range len(unseen) * 8 {
+			bad := bytes.Clone(unseen)
+			bad[i/8] ^= 1 << (i % 8)
+			if _, _, _, err := RekeyServer(rnd, [32]byte(bad[:32]), [][]byte{bad[32:]}, req); !fault.Is(err, fault.Protocol) {
+				t.Fatalf("%v: secret and verification, bit %d: %v", set, i, err)
 			}
 		}
 		if _, _, _, err := RekeyServer(rnd, exporter, [][]byte{PQVerification(CarriageB, "1,8")}, req); !fault.Is(err, fault.Protocol) {
