@@ -17,7 +17,7 @@ import (
 )
 
 // Manager keeps the open channels of one process and reuses them: at most one
-// is being opened to a relay at a time, and a circuit is put on one that is
+// is being opened to a relay's address at a time, and a circuit is put on one that is
 // open already when its peer proved the identities that the target names.
 type Manager struct {
 	cfg  *Config
@@ -28,7 +28,7 @@ type Manager struct {
 	mu      sync.Mutex                 // guards what follows
 	open    map[ident.RSAID][]*Channel // to relays
 	clients map[*Channel]struct{}      // from those that proved no identity
-	opening map[ident.RSAID]*attempt
+	opening map[string]*attempt        // by what attemptKey says
 	closed  bool
 }
 
@@ -37,6 +37,16 @@ type attempt struct {
 	done chan struct{}
 	ch   *Channel
 	err  error
+}
+
+// attemptKey tells attempts apart. Who names a relay with another address, where
+// nobody answers, must not keep those waiting who name the right one.
+func attemptKey(t *linkspec.Target) string {
+	b := append(t.RSA[:], t.Ed[:]...)
+	for _, a := range t.Addrs {
+		b = a.AppendTo(append(b, ' '))
+	}
+	return string(b)
 }
 
 // idleTimeout is how long a channel without circuits stays open (C tor: 3
@@ -49,7 +59,7 @@ const stagger = 1500 * time.Millisecond
 
 // NewManager returns a manager that dials by dial.
 func NewManager(cfg *Config, link *LinkConfig, dial func(context.Context, netip.AddrPort) (net.Conn, error)) *Manager {
-	m := &Manager{cfg: cfg, dial: dial, open: map[ident.RSAID][]*Channel{}, opening: map[ident.RSAID]*attempt{}, clients: map[*Channel]struct{}{}}
+	m := &Manager{cfg: cfg, dial: dial, open: map[ident.RSAID][]*Channel{}, opening: map[string]*attempt{}, clients: map[*Channel]struct{}{}}
 	m.SetLink(link)
 	return m
 }
@@ -79,10 +89,11 @@ func (m *Manager) Get(ctx context.Context, t linkspec.Target) (*Channel, error) 
 			m.mu.Unlock()
 			return ch, nil
 		}
-		a := m.opening[t.RSA]
+		key := attemptKey(&t)
+		a := m.opening[key]
 		if a == nil {
 			a = &attempt{done: make(chan struct{})}
-			m.opening[t.RSA] = a
+			m.opening[key] = a
 			m.mu.Unlock()
 			m.run(ctx, t, a)
 			return a.ch, a.err
@@ -127,7 +138,7 @@ func (m *Manager) run(ctx context.Context, t linkspec.Target, a *attempt) {
 	}
 	a.err = err
 	m.mu.Lock()
-	delete(m.opening, t.RSA)
+	delete(m.opening, attemptKey(&t))
 	m.mu.Unlock()
 	close(a.done)
 }
