@@ -2,6 +2,7 @@ package circuit
 
 import (
 	"context"
+	"crypto/rand"
 	"sync"
 
 	"github.com/chivenet/chive/internal/channel"
@@ -35,34 +36,58 @@ type BuildError struct {
 func (e *BuildError) Error() string { return e.Err.Error() }
 func (e *BuildError) Unwrap() error { return e.Err }
 
+// start starts the handshake with the i-th target.
+func (r *Route) start(env *Env, i int) (*clientHandshake, error) {
+	opts := r.Options
+	opts.Fast = opts.Fast && i == 0
+	opts.PQ = 0
+	if p := r.protection(i); p.Carriage == handshake.CarriageA {
+		opts.PQ = p.Set
+	}
+	return startHandshake(env, rand.Reader, r.Targets[i], opts)
+}
+
+func (r *Route) protection(i int) Protection {
+	if r.Protect == nil {
+		return Protection{}
+	}
+	return r.Protect[i]
+}
+
 // Build builds a client's circuit over a channel to the first target. When a
 // hop fails, so does the circuit: no hop is tried in another way than Protect
 // says, or whoever can make one fail would decide what protects it. The error
 // is a *BuildError.
 func Build(ctx context.Context, env *Env, ch *channel.Channel, r *Route) (*Circuit, error) {
 	var c *Circuit
-	for i, t := range r.Targets {
-		opts, p := r.Options, Protection{}
-		if r.Protect != nil {
-			p = r.Protect[i]
+	hs, err := r.start(env, 0)
+	for i := range r.Targets {
+		var next *clientHandshake
+		var nextErr error
+		// While a relay computes its answer, this side makes the next onionskin.
+		meanwhile := func() {
+			if i+1 < len(r.Targets) {
+				if next, nextErr = r.start(env, i+1); nextErr == nil {
+					next.ahead = next.spent
+				}
+			}
 		}
-		opts.Fast = opts.Fast && i == 0
-		opts.PQ = 0
-		if p.Carriage == handshake.CarriageA {
-			opts.PQ = p.Set
+		switch {
+		case i > 0:
+			err = c.extendBy(ctx, hs, err, meanwhile)
+		case err == nil:
+			c, err = createBy(ctx, env, ch, hs, meanwhile)
 		}
-		var err error
-		if i == 0 {
-			c, err = Create(ctx, env, ch, t, opts)
-		} else {
-			err = c.Extend(ctx, t, opts)
-		}
-		if err == nil && r.Strict && p.Carriage == handshake.CarriageB {
+		if p := r.protection(i); err == nil && r.Strict && p.Carriage == handshake.CarriageB {
 			err = c.Last().Rekey(ctx, p.Set)
 		}
 		if err != nil {
+			if next != nil {
+				next.wipe()
+			}
 			return nil, &BuildError{i + 1, err}
 		}
+		hs, err = next, nextErr
 		if r.Built != nil {
 			r.Built(i + 1)
 		}

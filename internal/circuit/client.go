@@ -46,6 +46,13 @@ func Create(ctx context.Context, env *Env, ch *channel.Channel, target linkspec.
 	if err != nil {
 		return nil, err
 	}
+	return createBy(ctx, env, ch, hs, func() {})
+}
+
+// createBy is Create with a handshake that was started. meanwhile is called
+// before the answer is awaited.
+func createBy(ctx context.Context, env *Env, ch *channel.Channel, hs *clientHandshake, meanwhile func()) (*Circuit, error) {
+	defer hs.wipe()
 	c := newCircuit(env, nil)
 	c.handler = clientHandler{c}
 	created := make(chan reply, 1)
@@ -59,6 +66,7 @@ func Create(ctx context.Context, env *Env, ch *channel.Channel, target linkspec.
 		c.Close(cell.DestroyNone, err)
 		return nil, err
 	}
+	meanwhile()
 	var r reply
 	select {
 	case r = <-created:
@@ -82,8 +90,17 @@ func Create(ctx context.Context, env *Env, ch *channel.Channel, target linkspec.
 // Extend adds a hop. When it fails the circuit is destroyed: a relay that
 // could not extend leaves it in a state that nobody can use.
 func (c *Circuit) Extend(ctx context.Context, target linkspec.Target, opts HopOptions) error {
+	hs, err := startHandshake(c.env, rand.Reader, target, opts)
+	return c.extendBy(ctx, hs, err, func() {})
+}
+
+// extendBy is Extend with a handshake that was started, or could not be.
+// meanwhile is called before the answer is awaited.
+func (c *Circuit) extendBy(ctx context.Context, hs *clientHandshake, err error, meanwhile func()) error {
 	n := len(c.Hops()) + 1
-	err := c.extend(ctx, target, opts)
+	if err == nil {
+		err = c.extend(ctx, hs, meanwhile)
+	}
 	if err != nil {
 		err = fault.New(fault.KindOf(err), "extend circuit: hop %d: %w", n, err)
 		c.Close(cell.DestroyNone, err)
@@ -91,13 +108,10 @@ func (c *Circuit) Extend(ctx context.Context, target linkspec.Target, opts HopOp
 	return err
 }
 
-func (c *Circuit) extend(ctx context.Context, target linkspec.Target, opts HopOptions) error {
-	if opts.Fast {
+func (c *Circuit) extend(ctx context.Context, hs *clientHandshake, meanwhile func()) error {
+	defer hs.wipe()
+	if hs.fast != nil {
 		return fault.New(fault.Local, "CREATE_FAST cannot extend")
-	}
-	hs, err := startHandshake(c.env, rand.Reader, target, opts)
-	if err != nil {
-		return err
 	}
 	last := c.Last()
 	answerCmd := cell.RelayExtended2
@@ -108,7 +122,7 @@ func (c *Circuit) extend(ctx context.Context, target linkspec.Target, opts HopOp
 	if err != nil {
 		return err
 	}
-	m := cell.Extend2{Specs: linkspec.Append(nil, target.Specs()), Type: hs.typ, Data: hs.onionskin}
+	m := cell.Extend2{Specs: linkspec.Append(nil, hs.target.Specs()), Type: hs.typ, Data: hs.onionskin}
 	if hs.pq != nil {
 		err = last.sendLong(cell.RelayLongExtend2, m.Append(nil), true)
 	} else {
@@ -118,6 +132,7 @@ func (c *Circuit) extend(ctx context.Context, target linkspec.Target, opts HopOp
 		want.Cancel()
 		return err
 	}
+	meanwhile()
 	_, body, err := want.Wait(ctx)
 	if err != nil {
 		return err

@@ -42,8 +42,9 @@ type clientHandshake struct {
 	opts      HopOptions
 	typ       cell.HandshakeType
 	onionskin []byte
-	cc, cgo   bool // offered
-	spent     time.Duration
+	cc, cgo   bool          // offered
+	spent     time.Duration // computing, up to now
+	ahead     time.Duration // of it, while the hop before was still awaited
 
 	fast *handshake.FastClientState
 	ntor *handshake.NtorClientState
@@ -91,6 +92,19 @@ func newHandshake(rnd io.Reader, t linkspec.Target, opts HopOptions) (*clientHan
 		hs.ntor, hs.onionskin, err = handshake.NtorClient(rnd, t.RSA, t.Ntor)
 	}
 	return hs, err
+}
+
+// wipe forgets the secrets, if there still are any: of a handshake that failed,
+// or was given up.
+func (hs *clientHandshake) wipe() {
+	switch {
+	case hs.pq != nil:
+		hs.pq.Wipe()
+	case hs.v3 != nil:
+		hs.v3.Wipe()
+	case hs.ntor != nil:
+		hs.ntor.Wipe()
+	}
 }
 
 // request returns the ntor-v3 extensions to offer.
@@ -184,7 +198,7 @@ func (hs *clientHandshake) finish(c *Circuit, answer []byte) (*Hop, error) {
 	h := &Hop{c: c, format: lay.Format, seal: lay.Forward, open: lay.Backward}
 	h.rekey.keep(ks)
 	h.setFlow(&info, inc, hs.opts.Flow, hs.opts.Path)
-	h.spent = hs.spent + c.env.Now().Sub(began)
+	h.spent, h.ahead = hs.spent+c.env.Now().Sub(began), hs.ahead
 	h.info = info
 	return h, nil
 }

@@ -44,6 +44,7 @@ type Hop struct {
 	tags    flow.TagQueue // what the next SENDMEs must quote
 	waiters []*Waiter     // streams that wait for credit, the longest first
 	spent   time.Duration // on handshakes, by this end
+	ahead   time.Duration // of it, before the hop before was there
 
 	recv  *flow.Receiver       // owned by home's reader
 	longs handshake.Reassembly // owned by home's reader
@@ -97,6 +98,10 @@ func (h *Hop) HandshakeTime() time.Duration {
 	defer h.c.mu.Unlock()
 	return h.spent
 }
+
+// HandshakeAhead returns how much of HandshakeTime was before the hop before
+// this one was there: Build makes an onionskin while it waits for an answer.
+func (h *Hop) HandshakeAhead() time.Duration { return h.ahead }
 
 // Now returns the time.
 func (h *Hop) Now() time.Time { return h.c.env.Now() }

@@ -83,6 +83,11 @@ func (h *Hop) Rekey(ctx context.Context, set handshake.PQSet) error {
 	if err != nil {
 		err = fault.New(fault.KindOf(err), "rekey hop %d: %w", h.index+1, err)
 		h.c.Close(cell.DestroyNone, err)
+		h.c.mu.Lock()
+		if h.rekey.client != nil {
+			h.rekey.client.Wipe()
+		}
+		h.c.mu.Unlock()
 	}
 	return err
 }

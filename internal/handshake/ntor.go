@@ -49,14 +49,19 @@ func NtorClient(rand io.Reader, id ident.RSAID, onion ident.X25519Key) (*NtorCli
 	return s, skin, nil
 }
 
+// Wipe forgets the secret of a handshake that will not be finished.
+func (s *NtorClientState) Wipe() {
+	s.used = true
+	s.x.wipe()
+}
+
 // Finish checks the relay's 64 bytes, which prove that it holds the onion key,
 // and returns the key material.
 func (s *NtorClientState) Finish(reply []byte) (KeyStream, error) {
 	if s.used {
 		return nil, errUsed("ntor")
 	}
-	s.used = true
-	defer s.x.wipe()
+	defer s.Wipe()
 	if len(reply) != NtorServerLen {
 		return nil, fault.New(fault.Protocol, "ntor reply: %d bytes, not %d", len(reply), NtorServerLen)
 	}

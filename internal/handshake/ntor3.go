@@ -53,15 +53,20 @@ func NtorV3Client(rand io.Reader, id ident.Ed25519ID, onion ident.X25519Key, ver
 	return s, append(skin, s.mac[:]...), nil
 }
 
+// Wipe forgets the secrets of a handshake that will not be finished.
+func (s *NtorV3State) Wipe() {
+	s.used = true
+	s.x.wipe()
+	clear(s.xb[:])
+}
+
 // Finish checks the relay's reply and returns its decrypted message and the
 // key material, which is also an Exporter.
 func (s *NtorV3State) Finish(reply []byte) (serverMsg []byte, ks KeyStream, err error) {
 	if s.used {
 		return nil, nil, errUsed("ntor-v3")
 	}
-	s.used = true
-	defer s.x.wipe()
-	defer clear(s.xb[:])
+	defer s.Wipe()
 	if len(reply) < NtorV3ServerOverhead {
 		return nil, nil, fault.New(fault.Protocol, "ntor-v3 reply: %d bytes, fewer than %d", len(reply), NtorV3ServerOverhead)
 	}

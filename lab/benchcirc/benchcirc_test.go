@@ -65,7 +65,7 @@ func TestEverySet(t *testing.T) {
 				t.Errorf("%s, %s: %+v", c.handshake, s.Name, s)
 			}
 			for k := range r.Samples {
-				if h := &r.Samples[k].Hops[i]; h.ClientCPU <= 0 || h.Crypto <= 0 || h.RelayCrypto <= 0 || len(h.RelayCPU) != 3 {
+				if h := &r.Samples[k].Hops[i]; h.ClientCPU <= 0 || h.Crypto <= 0 || h.RelayCrypto <= 0 || len(h.RelayCPU) != 3 || (h.Ahead > 0) != (i > 0) {
 					t.Fatalf("%s, circuit %d, %s: %+v", c.handshake, k+1, s.Name, h)
 				}
 			}

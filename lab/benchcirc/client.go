@@ -195,7 +195,7 @@ func (c *client) build(ctx context.Context, hops int) (s Sample, how []circuit.P
 		return s, nil, err
 	}
 	for i, h := range circ.Hops() {
-		s.Hops[i].Crypto = micros(h.HandshakeTime())
+		s.Hops[i].Crypto, s.Hops[i].Ahead = micros(h.HandshakeTime()), micros(h.HandshakeAhead())
 		if got := h.Protection(); c.set != 0 && got != how[i] {
 			err = fault.New(fault.Local, "hop %d is protected by %v, not %v", i+1, got, how[i])
 		}

@@ -178,9 +178,14 @@ func (r *Report) drawCrypto() *plot.Canvas {
 		for i, h := range r.Samples[k].Hops {
 			m := float64(len(r.Samples))
 			walls[i] = append(walls[i], h.Wall)
-			all[i].client += h.Crypto / m
+			// What the client computed while this hop was awaited.
+			crypto := h.Crypto - h.Ahead
+			if i+1 < n {
+				crypto += r.Samples[k].Hops[i+1].Ahead
+			}
+			all[i].client += crypto / m
 			all[i].relay += h.RelayCrypto / m
-			all[i].otherClient += (h.ClientCPU - h.Crypto) / m
+			all[i].otherClient += (h.ClientCPU - crypto) / m
 			for _, v := range h.RelayCPU {
 				all[i].otherRelays += v / m
 			}
@@ -206,7 +211,7 @@ func (r *Report) drawCrypto() *plot.Canvas {
 		a.Label(x, fmt.Sprintf("hop %d", i+1))
 	}
 	c.Key(712, 120, []string{"time that passed", "client: handshake", "relay: handshake", "client: TLS, cells, system", "relays: TLS, cells, system"}, colors)
-	for i, s := range []string{"Left: the clock on the wall.", "Right: processor time of all", "processes, by the kernel's count;", "it overlaps on several cores.", "Handshakes: by the clock of", "who computes them."} {
+	for i, s := range []string{"Left: the clock on the wall.", "Right: processor time of all", "processes, by the kernel's count;", "it overlaps on several cores.", "Handshakes: by the clock of", "who computes them; the client", "makes the next hop's onionskin", "while it waits for an answer."} {
 		c.Text(712, 250+float64(i)*17, 12, plot.Left, s, plot.Grey)
 	}
 	r.caption(c)

@@ -20,6 +20,9 @@ type Stage struct {
 	// this program's.
 	Crypto      float64 `json:"client_handshake_us,omitempty"`
 	RelayCrypto float64 `json:"relay_handshake_us,omitempty"`
+	// Ahead is the part of Crypto that was computed during the stage before, while
+	// the client waited for an answer.
+	Ahead float64 `json:"client_handshake_ahead_us,omitempty"`
 }
 
 // A Sample is one circuit.

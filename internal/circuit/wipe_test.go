@@ -1,0 +1,64 @@
+package circuit
+
+import (
+	"crypto/rand"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/protover"
+)
+
+// TestWipe: a handshake that was given up cannot be finished any more, whatever
+// its kind.
+func TestWipe(t *testing.T) {
+	env := &Env{Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	proto, err := protover.Parse("Relay=2-6 FlowCtrl=1-2 ChivePQ=1-3,8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := handshake.GenerateNtorKeyPair(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := linkspec.Target{RelayID: ident.RelayID{RSA: ident.RSAID{1}, Ed: ident.Ed25519ID{2}}, Ntor: key.Public(), Proto: proto}
+	keys := []*handshake.NtorKeyPair{key}
+	nothing := func([]byte) ([]byte, error) { return []byte{0}, nil }
+	ver := handshake.PQVerification(handshake.CarriageA, "1-3,8")
+	for name, c := range map[string]struct {
+		opts   HopOptions
+		answer func(skin []byte) ([]byte, handshake.KeyStream, error)
+	}{
+		"ntor": {HopOptions{NoNtorV3: true}, func(skin []byte) ([]byte, handshake.KeyStream, error) {
+			return handshake.NtorServer(rand.Reader, keys, target.RSA, skin)
+		}},
+		"ntor-v3": {HopOptions{}, func(skin []byte) ([]byte, handshake.KeyStream, error) {
+			return handshake.NtorV3Server(rand.Reader, keys, target.Ed, []byte(verification), skin, nothing)
+		}},
+		"pq768": {HopOptions{PQ: handshake.PQ768}, func(skin []byte) ([]byte, handshake.KeyStream, error) {
+			return handshake.PQServer(rand.Reader, handshake.PQ768, keys, target.Ed, [][]byte{ver}, skin, nothing)
+		}},
+	} {
+		for _, wiped := range []bool{false, true} {
+			hs, err := startHandshake(env, rand.Reader, target, c.opts)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			reply, _, err := c.answer(hs.onionskin)
+			if err != nil {
+				t.Fatal(name, err)
+			}
+			if wiped {
+				hs.wipe()
+			}
+			_, err = hs.finish(newCircuit(env, nil), reply)
+			if wiped != fault.Is(err, fault.Local) || !wiped && err != nil {
+				t.Errorf("%s, wiped %v: %v", name, wiped, err)
+			}
+		}
+	}
+}
