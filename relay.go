@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -50,6 +51,13 @@ type RelayConfig struct {
 	// Address are the addresses, "IP:PORT", that others reach the ORPort at,
 	// when they are not the same: one of IPv4, and perhaps one of IPv6.
 	Address []string
+
+	// NoDirCache keeps the relay from serving the directory to others. DirPort is
+	// where it does so over plain HTTP too, "IP:PORT"; empty: only through its
+	// ORPort. CacheExtraInfo has it keep other relays' extra-info documents.
+	NoDirCache     bool
+	DirPort        string
+	CacheExtraInfo bool
 
 	// ExitPolicy lets streams out, by lines such as "accept *:443" or "reject
 	// 192.0.2.0/24:*", of which the first that fits decides; "default" stands
@@ -179,7 +187,12 @@ func (cfg *RelayConfig) inner() (relay.Config, error) {
 	if out.Advertise, err = addrPorts("Address", cfg.Address); err != nil {
 		return out, err
 	}
-	out.Bridge = cfg.Bridge
+	out.Bridge, out.NoDir, out.ExtraInfo = cfg.Bridge, cfg.NoDirCache, cfg.CacheExtraInfo
+	if cfg.DirPort != "" {
+		if out.DirListen, err = netip.ParseAddrPort(cfg.DirPort); err != nil {
+			return out, fault.New(fault.Config, "DirPort: %q is not IP:PORT", cfg.DirPort)
+		}
+	}
 	if err := cfg.transports(&out); err != nil {
 		return out, err
 	}
@@ -305,6 +318,10 @@ func (r *Relay) WriteMetrics(w io.Writer) error { return r.metrics.WritePromethe
 
 // Addrs returns the addresses that others reach the ORPort at.
 func (r *Relay) Addrs() []netip.AddrPort { return r.inner.Addrs() }
+
+// DirPort returns where the relay serves the directory over plain HTTP; nil:
+// nowhere.
+func (r *Relay) DirPort() net.Addr { return r.inner.DirPortAddr() }
 
 // Fingerprint returns the relay's RSA identity in hexadecimal and its Ed25519
 // identity in base64.

@@ -60,6 +60,9 @@ func (p *RelayProcess) Run(ctx context.Context) error {
 	for _, a := range r.Addrs() {
 		lines = append(lines, fmt.Sprint("orport ", a))
 	}
+	if a := r.DirPort(); a != nil {
+		lines = append(lines, fmt.Sprint("dirport ", a))
+	}
 	rsa, ed := r.Fingerprint()
 	for _, l := range append(lines, "fingerprint "+rsa+" "+ed) {
 		fmt.Fprintln(p.Out, l)

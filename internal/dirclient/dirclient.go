@@ -23,11 +23,12 @@ const (
 	Consensus Purpose = iota
 	Certificates
 	Microdescriptors
+	Descriptors // of a Mirror: router descriptors and extra-info documents
 )
 
 // String returns the purpose in words.
 func (p Purpose) String() string {
-	return [...]string{"consensus", "certificates", "microdescriptors"}[p]
+	return [...]string{"consensus", "certificates", "microdescriptors", "descriptors"}[p]
 }
 
 // Query asks for a stream to a directory cache.

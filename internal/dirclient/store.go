@@ -98,7 +98,7 @@ func (s *store) appendMicrodescs(text []byte) {
 	}
 	err := os.MkdirAll(s.dir, 0o700)
 	if err == nil {
-		err = s.appendFile(text)
+		err = s.appendFile(microFile, text)
 	}
 	if err != nil {
 		s.log.Warn("directory cache: cannot write", "file", microFile, "err", err)
@@ -107,8 +107,27 @@ func (s *store) appendMicrodescs(text []byte) {
 	s.journalSize += int64(len(text))
 }
 
-func (s *store) appendFile(text []byte) error {
-	f, err := os.OpenFile(s.path(microFile), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+// appendBounded adds texts to a file, and begins it anew when it is larger than
+// bound: what is lost so is fetched at the next start.
+func (s *store) appendBounded(name string, text []byte, bound int64) {
+	if s.dir == "" || len(text) == 0 {
+		return
+	}
+	if st, err := os.Stat(s.path(name)); err == nil && st.Size() > max(bound, 1<<20) {
+		s.write(name, text)
+		return
+	}
+	err := os.MkdirAll(s.dir, 0o700)
+	if err == nil {
+		err = s.appendFile(name, text)
+	}
+	if err != nil {
+		s.log.Warn("directory cache: cannot write", "file", name, "err", err)
+	}
+}
+
+func (s *store) appendFile(name string, text []byte) error {
+	f, err := os.OpenFile(s.path(name), os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}

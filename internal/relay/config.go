@@ -37,7 +37,12 @@ type Config struct {
 	// Advertise are the addresses that others reach the relay at: one of IPv4,
 	// and perhaps one of IPv6. Empty: Listen's.
 	Advertise []netip.AddrPort
-	// DirPort is advertised when it is not zero; Dir's owner listens there.
+	// DirListen is where the relay serves its directory cache over plain HTTP;
+	// invalid: nowhere. ExtraInfo has the cache keep extra-info documents too.
+	DirListen netip.AddrPort
+	ExtraInfo bool
+	// DirPort is advertised when it is not zero: Dir's owner listens there, or
+	// the relay itself, which sets it.
 	DirPort uint16
 	// Dir serves the relay's directory streams, and closes each; nil: the relay
 	// serves what it has of the directory itself. NoDir: it is no directory.
@@ -126,6 +131,9 @@ func (c *Config) Check() error {
 	}
 	if c.Bridge && c.NoDir {
 		return fault.New(fault.Config, "relay: a bridge has to serve the directory: its clients have no other")
+	}
+	if c.DirListen.IsValid() && (c.NoDir || c.Bridge || c.Dir != nil) {
+		return fault.New(fault.Config, "relay: a DirPort without a directory cache that is everybody's")
 	}
 	if c.Bridge && c.Exit != nil {
 		return fault.New(fault.Config, "relay: a bridge is no exit")

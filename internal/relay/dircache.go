@@ -14,9 +14,8 @@ import (
 
 // dirCache is what a relay serves of the directory to clients: the
 // microdescriptor consensus, the authorities' certificates and the
-// microdescriptors, as its own directory client has verified them, and its own
-// descriptor, which a bridge's clients need. Whoever asks for other documents is
-// told that they are not here.
+// microdescriptors, as its own directory client has verified them, its own
+// descriptor, which a bridge's clients need, and what its mirror has fetched.
 type dirCache struct {
 	docs   dirserver.Memory
 	server *dirserver.Server

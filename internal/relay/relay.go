@@ -39,6 +39,8 @@ type Relay struct {
 	server    *circuit.Server
 	exit      *exit.Exit
 	dirs      *dirclient.Client
+	cache     *dirCache // nil: somebody else serves the directory, or nobody
+	dirPort   net.Listener
 	publisher *publisher
 	dos       *dos
 	gate      *gate
@@ -104,12 +106,23 @@ func (r *Relay) listen() error {
 		}
 		r.listeners = append(r.listeners, ln)
 	}
+	if a := r.cfg.DirListen; a.IsValid() {
+		var err error
+		if r.dirPort, err = net.Listen("tcp", a.String()); err != nil {
+			r.closeListeners()
+			return fault.New(fault.Config, "DirPort: %w", err)
+		}
+		r.cfg.DirPort = r.dirPort.Addr().(*net.TCPAddr).AddrPort().Port()
+	}
 	return nil
 }
 
 func (r *Relay) closeListeners() {
 	for _, ln := range r.listeners {
 		ln.Close()
+	}
+	if r.dirPort != nil {
+		r.dirPort.Close()
 	}
 	r.transports.close()
 }
@@ -125,6 +138,14 @@ func (r *Relay) Addrs() []netip.AddrPort {
 		out[i] = netip.AddrPortFrom(a.Addr().Unmap(), a.Port())
 	}
 	return out
+}
+
+// DirPortAddr returns where the DirPort listens; nil: there is none.
+func (r *Relay) DirPortAddr() net.Addr {
+	if r.dirPort == nil {
+		return nil
+	}
+	return r.dirPort.Addr()
 }
 
 // Target returns what a client needs to extend to the relay.
@@ -160,8 +181,8 @@ func (r *Relay) wire() (err error) {
 	}
 	var keeper dirclient.Keeper
 	if r.cfg.Dir == nil && !r.cfg.NoDir {
-		c := newDirCache(r.log, r.Directory, r.Descriptor)
-		r.cfg.Dir, keeper = c.serve, c
+		r.cache = newDirCache(r.log, r.Directory, r.Descriptor)
+		r.cfg.Dir, keeper = r.cache.serve, r.cache
 	}
 	r.exit, err = exit.New(r.cfg.Exit, r.cfg.Dir, exit.Options{Log: r.log, Now: time.Now, Own: own, Stats: &r.stats.Exit})
 	if err != nil {
@@ -251,6 +272,17 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	var dirErr error
 	wg.Go(func() { dirErr = r.dirs.Run(serving) })
+	if r.cache != nil && !r.cfg.Bridge { // a bridge's clients use microdescriptors
+		m := dirclient.Mirror{Client: r.dirs, Store: &mirror{r.cache, map[ident.RSAID]time.Time{}}, ExtraInfo: r.cfg.ExtraInfo}
+		wg.Go(func() { m.Run(serving) })
+	}
+	if r.dirPort != nil {
+		accepting.Go(func() {
+			if err := r.cache.server.Serve(serving, dirListener{r.dirPort, r}); err != nil {
+				r.log.Error("the DirPort is closed", "err", err)
+			}
+		})
+	}
 	wg.Go(func() { r.follow(serving) })
 	wg.Go(func() { r.housekeep(serving) })
 	wg.Go(func() { r.announce(ctx) })

@@ -1,0 +1,33 @@
+package relay
+
+import "net"
+
+// dirListener takes the connections of a DirPort under the relay's limits.
+type dirListener struct {
+	net.Listener
+	r *Relay
+}
+
+// Accept implements net.Listener. Who cannot be taken is hung up on.
+func (l dirListener) Accept() (net.Conn, error) {
+	for {
+		conn, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		tcp := conn.(*net.TCPConn)
+		if l.r.draining.Load() || !l.r.gate.enter() {
+			l.r.stats.ConnsRefused.Add(1)
+			tcp.Close()
+			continue
+		}
+		from := peerAddr(tcp)
+		if !l.r.dos.connect(from) {
+			l.r.stats.ConnsRefused.Add(1)
+			l.r.gate.leave()
+			tcp.Close()
+			continue
+		}
+		return l.r.limits.limit(&counted{TCPConn: tcp, gate: l.r.gate, closed: func() { l.r.dos.disconnect(from) }}), nil
+	}
+}
