@@ -84,6 +84,9 @@ type RelayConfig struct {
 	// bytes a second; 0: no bound. BandwidthBurst, in bytes, may come at once; 0:
 	// as much as in a second.
 	BandwidthRate, BandwidthBurst uint64
+	// OfflineMasterKey says that the relay's Ed25519 master key is kept elsewhere
+	// (MakeRelayKeys): it is neither made nor read.
+	OfflineMasterKey bool
 	// MaxAdvertised bounds the bandwidth that the relay offers, in bytes a
 	// second; 0: no bound.
 	MaxAdvertised uint64
@@ -155,7 +158,7 @@ func (cfg *RelayConfig) Check() error {
 func (cfg *RelayConfig) inner() (relay.Config, error) {
 	out := relay.Config{
 		DataDir: cfg.DataDir, Log: cfg.Logger, Nickname: cfg.Nickname, Contact: cfg.Contact, Family: cfg.Family, FamilyIDs: cfg.FamilyIDs,
-		Rate: cfg.BandwidthRate, Burst: cfg.BandwidthBurst, MaxAdvertised: cfg.MaxAdvertised, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: moduleVersion(),
+		Rate: cfg.BandwidthRate, Burst: cfg.BandwidthBurst, MaxAdvertised: cfg.MaxAdvertised, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: moduleVersion(), OfflineMaster: cfg.OfflineMasterKey,
 	}
 	network := cfg.Network
 	if network == nil {

@@ -315,3 +315,44 @@ func validate(t *testing.T, docs map[string][]byte) {
 		t.Errorf("stem: %v: %s", err, out)
 	}
 }
+
+// TestOfflineKeysOfTor has C tor live on the keys that Chive made for a relay
+// whose master key is kept elsewhere.
+func TestOfflineKeysOfTor(t *testing.T) {
+	tor, _, err := ctor.Find("")
+	labtest.Need(t, "C tor", err)
+	vault, dir := t.TempDir(), t.TempDir()
+	made, err := relay.CertifyKeys(vault, 90*24*time.Hour, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(dir, "keys"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range made.Copy {
+		if err := os.Rename(filepath.Join(vault, n), filepath.Join(dir, "keys", n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	empty := filepath.Join(dir, "empty")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run := func(args ...string) string {
+		args = append([]string{"--defaults-torrc", empty, "-f", empty, "--DataDirectory", dir, "--ORPort", "9", "--OfflineMasterKey", "1", "--hush"}, args...)
+		out, err := exec.CommandContext(bounded(t, 30*time.Second), tor, args...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("tor %q: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	if out := run("--list-fingerprint", "ed25519"); !strings.Contains(out, made.ID.Ed.String()) {
+		t.Errorf("not %s: %s", made.ID.Ed, out)
+	}
+	if out := run("--list-fingerprint"); !strings.Contains(strings.ReplaceAll(out, " ", ""), made.ID.RSA.String()) {
+		t.Errorf("not %s: %s", made.ID.RSA, out)
+	}
+	if out, year := run("--key-expiration", "sign"), made.Expires.UTC().Format("2006-01-02"); !strings.Contains(out, year) {
+		t.Errorf("not %s: %s", year, out)
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,7 @@ import (
 
 // keysCommand makes keys that no relay makes by itself.
 func keysCommand() *cobra.Command {
-	c := &cobra.Command{Use: "keys", Short: "Make a directory authority's keys, and those of a family of relays", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "keys", Short: "Make keys: a directory authority's, a relay's that are kept offline, a family's", Args: cobra.NoArgs}
 	var address, passFile string
 	var months int
 	certify := &cobra.Command{
@@ -56,7 +57,33 @@ func keysCommand() *cobra.Command {
 			return printKeys(c, k)
 		},
 	}
-	c.AddCommand(certify, show, familyKeyCommand())
+	c.AddCommand(certify, show, relayKeysCommand(), familyKeyCommand())
+	return c
+}
+
+// relayKeysCommand makes what a relay needs whose master key is kept elsewhere.
+func relayKeysCommand() *cobra.Command {
+	days := 30
+	c := &cobra.Command{
+		Use:   "relay DIR",
+		Short: "Make a relay's signing key and its certificate, where the master key is kept",
+		Long: "Make a new signing key for a relay, and a certificate for it by the relay's Ed25519 master key, in a directory\n" +
+			"that is kept away from the relay. Identities that are not there are made; C tor's files are understood. Copy the\n" +
+			"files that are named into \"keys\" in the relay's data directory, run it with --offline-master-key, and do it again\n" +
+			"before the certificate expires: the relay takes the new files when it gets SIGHUP.",
+		Example: "  chive keys relay --days 90 /media/stick/mine",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			k, err := chive.MakeRelayKeys(args[0], time.Duration(days)*24*time.Hour)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "rsa = %q\ned25519 = %q\n# the certificate expires at %s\n# copy: %s\n", k.RSA, k.Ed25519,
+				k.Expires.UTC().Format(time.DateTime), strings.Join(k.Files, " "))
+			return err
+		},
+	}
+	c.Flags().IntVar(&days, "days", days, "life of the certificate")
 	return c
 }
 

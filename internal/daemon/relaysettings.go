@@ -29,6 +29,7 @@ func NewRelaySettings(fs *pflag.FlagSet) *RelaySettings {
 	cfg := &s.Relay
 	fs.StringVar(&s.NetworkFile, "network", "", "network `FILE`; without it, the public network")
 	fs.StringVar(&cfg.DataDir, "data-dir", "", "`DIR` for keys and the directory cache (default $XDG_STATE_HOME/chive/relay)")
+	fs.BoolVar(&cfg.OfflineMasterKey, "offline-master-key", false, "the master key is kept elsewhere ('chive keys relay'): neither make nor read it")
 	fs.StringVar(&cfg.Nickname, "nickname", "Unnamed", "`NAME` of the relay: 1 to 19 letters and digits")
 	fs.StringVar(&cfg.Contact, "contact", "", "how others reach you: `TEXT`, public")
 	fs.StringSliceVar(&cfg.Family, "family", nil, "`FINGERPRINTS` of your other relays")

@@ -80,6 +80,9 @@ type Config struct {
 	// ShutdownWait is how long a relay goes on with the circuits that it has
 	// when it is asked to end; zero: 30 seconds, negative: not at all.
 	ShutdownWait time.Duration
+	// OfflineMaster says that the Ed25519 master key is kept elsewhere: it is
+	// neither made nor read.
+	OfflineMaster bool
 	// Version is the program's, for the platform line.
 	Version string
 }

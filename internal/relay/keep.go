@@ -29,6 +29,7 @@ func (r *Relay) consensus(d *netdir.Directory) {
 	p := flow.ParamsFrom(d.Param)
 	r.flow.Store(&p)
 	r.exit.SetStreamLimit(r.dos.update(d).streams)
+	r.renewKeys(time.Now())
 	if _, listed := d.Lookup(r.keys.ID.RSA); !listed && r.desc.Load() != nil && !r.cfg.NoPublish && !r.cfg.Bridge {
 		r.log.Info("the consensus does not list this relay", "valid_after", d.ValidAfter())
 	}

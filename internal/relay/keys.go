@@ -24,6 +24,7 @@ const (
 	rotationDays  = 28                 // onion-key-rotation-days
 	graceDays     = 7                  // onion-key-grace-period-days
 	linkRenewLeft = 24 * time.Hour     // of the two days that link keys live
+	maxRotation   = 90 * 24 * time.Hour
 )
 
 // Keys are all keys of a relay. Its methods may be called from any goroutine.
@@ -42,6 +43,7 @@ type Keys struct {
 	signing     *cert.ExpandedKey
 	signingCert []byte
 	signingEnd  time.Time
+	warned      time.Time // when its end was last warned of
 	link        *channel.RelayKeys
 	relink      bool                   // link is of a signing key that was replaced
 	onion, old  *handshake.NtorKeyPair // old: nil when its grace is over
@@ -50,13 +52,31 @@ type Keys struct {
 	grace       time.Duration
 }
 
+// whatToDo tells an operator who keeps the master key elsewhere.
+const whatToDo = "where it is, run \"chive keys relay\", copy " + fileSigning + " and " + fileSigningCert + " into this relay's keys, and send it SIGHUP"
+
+// warnEvery is how often the operator hears of a certificate that ends; on its
+// last day, whenever it is looked at.
+const warnEvery = 24 * time.Hour
+
 // LoadKeys reads the keys below dataDir and makes those that are missing.
 func LoadKeys(dataDir string, now time.Time, log *slog.Logger) (*Keys, error) {
+	return loadKeys(dataDir, now, false, log)
+}
+
+// loadKeys does LoadKeys. With offline, the Ed25519 master key is neither made
+// nor read: it is kept elsewhere.
+func loadKeys(dataDir string, now time.Time, offline bool, log *slog.Logger) (*Keys, error) {
 	dir, err := openKeyDir(dataDir)
 	if err != nil {
 		return nil, err
 	}
-	k := &Keys{dir: dir, log: log, grace: graceDays * 24 * time.Hour}
+	k := &Keys{dir: dir, log: log, grace: maxRotation}
+	if offline {
+		if err := dir.checkOffline(log); err != nil {
+			return nil, err
+		}
+	}
 	if k.rsa, err = dir.rsaKey(fileRSA); err != nil {
 		return nil, err
 	}
@@ -66,6 +86,9 @@ func LoadKeys(dataDir string, now time.Time, log *slog.Logger) (*Keys, error) {
 	if k.ID.Ed, k.master, err = dir.master(); err != nil {
 		return nil, err
 	}
+	if offline {
+		k.master = nil
+	}
 	k.ID.RSA, _ = cert.RSAKeyID(&k.rsa.PublicKey)
 	if err := k.loadSigning(now); err != nil {
 		return nil, err
@@ -73,7 +96,8 @@ func LoadKeys(dataDir string, now time.Time, log *slog.Logger) (*Keys, error) {
 	if err := k.loadOnion(now); err != nil {
 		return nil, err
 	}
-	_, err = k.Renew(now, rotationDays*24*time.Hour, k.grace)
+	// How old an onion key may be is for the consensus to say, which follows.
+	_, err = k.Renew(now, maxRotation, maxRotation)
 	return k, err
 }
 
@@ -118,7 +142,7 @@ func (k *Keys) loadSigning(now time.Time) error {
 			k.log.Info("the signing key's certificate is not usable: a new one is made", "err", err)
 			return nil
 		}
-		return fault.New(fault.Config, "keys: %s: %w; the master key is not here: make a new certificate where it is", fileSigningCert, err)
+		return fault.New(fault.Config, "keys: %s: %w; the master key is not here: %s", fileSigningCert, err, whatToDo)
 	}
 	k.signing, k.signingCert, k.signingEnd = key, c, parsed.Expires
 	return nil
@@ -172,9 +196,13 @@ func (k *Keys) renewSigning(now time.Time) (bool, error) {
 	}
 	if k.master == nil {
 		if k.signing == nil || left <= 0 {
-			return false, fault.New(fault.Config, "keys: there is neither the master key nor a signing key with a valid certificate: put %s and %s here", fileSigning, fileSigningCert)
+			return false, fault.New(fault.Config, "keys: there is neither the master key nor a signing key with a valid certificate: %s", whatToDo)
 		}
-		k.log.Warn("the signing key's certificate ends soon, and the master key is not here to make another", "left", left.Round(time.Hour))
+		if now.Sub(k.warned) >= warnEvery || left < warnEvery {
+			k.warned = now
+			k.log.Warn("the signing key's certificate ends soon, and the master key is not here to make another: "+whatToDo,
+				"ends", k.signingEnd.UTC().Format(time.DateTime), "left", left.Round(time.Hour))
+		}
 		return false, nil
 	}
 	key, err := cert.GenerateExpanded(rand.Reader)

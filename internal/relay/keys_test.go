@@ -115,7 +115,7 @@ func TestOfflineMaster(t *testing.T) {
 		t.Error("another identity")
 	}
 	_, err := LoadKeys(dir, now.Add(40*day), quiet)
-	if !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "make a new certificate") {
+	if !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "chive keys relay") {
 		t.Error(err)
 	}
 }

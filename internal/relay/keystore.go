@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -193,6 +194,20 @@ func (d keyDir) master() (ident.Ed25519ID, *cert.ExpandedKey, error) {
 		return pub, nil, fault.New(fault.Config, "keys: %s is not the public half of %s", fileMasterPublic, fileMaster)
 	}
 	return k.Public(), k, nil
+}
+
+// checkOffline reports what a relay lacks whose master key is kept elsewhere,
+// and warns when it is here after all.
+func (d keyDir) checkOffline(log *slog.Logger) error {
+	for _, name := range []string{fileMasterPublic, fileSigning, fileSigningCert, fileRSA} {
+		if _, err := os.Stat(d.path(name)); err != nil {
+			return fault.New(fault.Config, "keys: the master key is said to be offline, and %s is not here: make the relay's keys with \"chive keys relay\" where the master key is to be kept, and copy all but %s", d.path(name), fileMaster)
+		}
+	}
+	if _, err := os.Stat(d.path(fileMaster)); err == nil {
+		log.Warn("the master key is said to be offline, and is here: it is not used; move it away", "file", d.path(fileMaster))
+	}
+	return nil
 }
 
 func (d keyDir) writePublic(k *cert.ExpandedKey) error {

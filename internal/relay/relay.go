@@ -69,7 +69,7 @@ func New(cfg Config) (*Relay, error) {
 		return nil, err
 	}
 	now := time.Now()
-	keys, err := LoadKeys(cfg.DataDir, now, cfg.Log)
+	keys, err := loadKeys(cfg.DataDir, now, cfg.OfflineMaster, cfg.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,60 @@
+package relay
+
+import (
+	"crypto/rand"
+	"os"
+	"time"
+
+	"github.com/chivenet/chive/internal/cert"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+)
+
+// Certified are a relay's identities and its signing key's certificate.
+type Certified struct {
+	ID      ident.RelayID
+	Expires time.Time // of the certificate
+	// Copy are the files that the relay needs: all but the master key's secret.
+	Copy []string
+}
+
+// CertifyKeys does, in the directory where a relay's master key is kept, what
+// the relay does that has it: it makes the identities that are missing and a new
+// signing key, with a certificate for a time.
+func CertifyKeys(path string, life time.Duration, now time.Time) (*Certified, error) {
+	if life < 24*time.Hour || life > 10*365*24*time.Hour {
+		return nil, fault.New(fault.Config, "keys: a certificate for %v: a day is the least, ten years the most", life)
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fault.New(fault.Local, "keys: %w", err)
+	}
+	dir := keyDir(path)
+	rsa, err := dir.rsaKey(fileRSA)
+	if err != nil {
+		return nil, err
+	}
+	ed, master, err := dir.master()
+	if err != nil {
+		return nil, err
+	}
+	if master == nil {
+		return nil, fault.New(fault.Config, "keys: %s is not here: it is what signs", dir.path(fileMaster))
+	}
+	signing, err := cert.GenerateExpanded(rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	end := now.Add(life)
+	id := channel.NewRelayIdentity(rsa, master, signing, end)
+	if err := dir.writeTagged(fileSigning, tagSigning, signing.Bytes()); err != nil {
+		return nil, err
+	}
+	if err := dir.writeTagged(fileSigningCert, tagSigningCert, id.SigningCert); err != nil {
+		return nil, err
+	}
+	out := &Certified{Expires: end, Copy: []string{fileRSA, fileMasterPublic, fileSigning, fileSigningCert}}
+	out.ID.Ed = ed
+	out.ID.RSA, _ = cert.RSAKeyID(&rsa.PublicKey)
+	return out, nil
+}
