@@ -81,6 +81,7 @@ var levels = map[string]int{
 
 	"internal/daemon": top + 1, // front doors and settings around a client
 	"lab/...":         top + 1,
+	"lab/target":      3, // what traffic goes to: it knows of no network
 
 	"cmd/...":     top + 2,
 	"interop/...": top + 2,
