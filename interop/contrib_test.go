@@ -1,0 +1,155 @@
+package interop
+
+import (
+	"bufio"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/lab/labtest"
+)
+
+// TestSystemdUnits has systemd judge the units: every line must mean something
+// to it.
+func TestSystemdUnits(t *testing.T) {
+	_, err := exec.LookPath("systemd-analyze")
+	labtest.Need(t, "systemd-analyze", err)
+	bin := command(t)
+	units, err := filepath.Glob("../contrib/systemd/*.service")
+	if err != nil || len(units) < 2 {
+		t.Fatal(units, err)
+	}
+	for _, u := range units {
+		text, err := os.ReadFile(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(t.TempDir(), filepath.Base(u))
+		if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "/usr/local/bin/chive", bin)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		// It is silent about a unit in which all is well; of other units it may complain.
+		out, err := exec.CommandContext(bounded(t, time.Minute), "systemd-analyze", "verify", file).CombinedOutput()
+		if err != nil || strings.Contains(string(out), filepath.Base(u)) {
+			t.Errorf("%s: %v: %s", u, err, out)
+		}
+	}
+}
+
+// TestNotify holds a relay to what Type=notify asks for.
+func TestNotify(t *testing.T) {
+	nw := contribLab(t)
+	dir := shortDir(t)
+	sock, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sock.Close()
+	said := func() string {
+		t.Helper()
+		if err := sock.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 100)
+		n, err := sock.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b[:n])
+	}
+	cmd := exec.Command(command(t), "relay", "--network", nw.NetworkFile, "--data-dir", filepath.Join(dir, "relay"), "--nickname", "notify", "--orport", "127.0.0.1:0")
+	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+sock.LocalAddr().String())
+	cmd.Stderr = t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	if s := said(); s != "READY=1" {
+		t.Error(s)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if s := said(); s != "STOPPING=1" {
+		t.Error(s)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+// contribLab is a small network of Chive's.
+func contribLab(t *testing.T) *lab.Network {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("short: no processes")
+	}
+	nw, err := lab.Start(bounded(t, time.Minute), lab.Options{Authorities: 1, Relays: 2, Exits: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nw.Close() })
+	return nw
+}
+
+// TestFromScratch runs a relay where there is nothing but the binary and a data
+// directory, by nobody in particular: what the container file makes.
+func TestFromScratch(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("SKIPPED, NOTHING WAS TESTED: changing the root directory takes root")
+	}
+	nw := contribLab(t)
+	const user = 65532
+	root := shortDir(t)
+	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	bin, err := os.ReadFile(command(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, err := os.ReadFile(nw.NetworkFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, err := range []error{
+		os.WriteFile(filepath.Join(root, "chive"), bin, 0o755), os.WriteFile(filepath.Join(root, "net.toml"), network, 0o644),
+		os.Mkdir(filepath.Join(root, "data"), 0o700), os.Chown(filepath.Join(root, "data"), user, user),
+	} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command("/chive", "relay", "--network", "/net.toml", "--nickname", "scratch", "--orport", "127.0.0.1:0")
+	cmd.Env, cmd.Dir, cmd.Stderr = []string{"XDG_STATE_HOME=/data"}, "/", t.Output()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: root, Credential: &syscall.Credential{Uid: user, Gid: user}}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	watchdog := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	defer watchdog.Stop()
+	ready := false
+	for s := bufio.NewScanner(out); !ready && s.Scan(); {
+		ready = s.Text() == "ready"
+	}
+	if !ready {
+		t.Fatal("it ended: ", cmd.Wait())
+	}
+	cmd.Process.Signal(syscall.SIGTERM)
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(root, "data/chive/relay/keys/secret_id_key")); err != nil {
+		t.Error(err)
+	}
+}
