@@ -61,17 +61,6 @@ func newUIV(s sense, k *[uivKeyLen]byte) uiv {
 
 func tagOf(p *[cell.PayloadLen]byte) *[cgoTagLen]byte { return (*[cgoTagLen]byte)(p[:]) }
 
-// hashed splits what the tweak's hash covers, chain | cmd | X_R, 510 bytes
-// zero-padded to 32 blocks, into a copy of the first four blocks, the middle
-// where it stands, and a copy of the last four.
-func hashed(head, tail *[64]byte, chain *[16]byte, cmd cell.Command, p *[cell.PayloadLen]byte) (middle []byte) {
-	copy(head[:], chain[:])
-	head[16] = byte(cmd)
-	copy(head[17:], p[16:63])
-	copy(tail[:], p[447:])
-	return p[63:447]
-}
-
 func xor16(a, b *[16]byte) {
 	binary.LittleEndian.PutUint64(a[:8], binary.LittleEndian.Uint64(a[:8])^binary.LittleEndian.Uint64(b[:8]))
 	binary.LittleEndian.PutUint64(a[8:], binary.LittleEndian.Uint64(a[8:])^binary.LittleEndian.Uint64(b[8:]))

@@ -34,7 +34,7 @@ type roundKeys [11 * 16]byte
 // kernelUIV is uiv with 128-bit registers.
 type kernelUIV struct {
 	sense sense
-	ku    [4]gf128  // hash of the tweak: the key's powers 4, 3, 2, 1
+	ku    hashKey   // hash of the tweak
 	b     gf128     // hash of the stream's selector
 	kb    roundKeys // block cipher, in its sense
 	k     roundKeys // stream cipher
@@ -50,24 +50,24 @@ func (u *kernelUIV) setKeys(k *[uivKeyLen]byte) {
 		enc, u.kb = u.kb, enc
 		aesInvert(&u.kb, &enc)
 	}
-	u.ku[3] = loadGF((*[16]byte)(k[16:]))
+	u.ku[7] = loadGF((*[16]byte)(k[16:]))
 	polyPowers(&u.ku)
 	aesExpand(&u.k, (*[16]byte)(k[32:]))
 	u.b = loadGF((*[16]byte)(k[48:]))
 }
 
 func (u *kernelUIV) crypt(chain *[16]byte, cmd cell.Command, p *[cell.PayloadLen]byte) {
-	left := *tagOf(p)
+	left, m := *tagOf(p), [16]byte{}
 	if u.sense == decrypts {
 		u.stream(&left, p)
 		selector := left
-		m := u.mask(chain, cmd, p)
+		polyPayload(&m, &u.ku, chain, uint32(cmd), p)
 		xor16(&left, &m)
 		aesDecrypt(&u.kb, &left)
 		xor16(&left, &m)
 		*chain = selector
 	} else {
-		m := u.mask(chain, cmd, p)
+		polyPayload(&m, &u.ku, chain, uint32(cmd), p)
 		xor16(&left, &m)
 		aesEncrypt(&u.kb, &left)
 		xor16(&left, &m)
@@ -77,18 +77,6 @@ func (u *kernelUIV) crypt(chain *[16]byte, cmd cell.Command, p *[cell.PayloadLen
 	*tagOf(p) = left
 }
 
-// mask hashes chain | cmd | X_R.
-func (u *kernelUIV) mask(chain *[16]byte, cmd cell.Command, p *[cell.PayloadLen]byte) (m [16]byte) {
-	var head, tail [64]byte
-	middle := hashed(&head, &tail, chain, cmd, p)
-	var acc gf128
-	polyGroups(&acc, &u.ku, &head[0], 1)
-	polyGroups(&acc, &u.ku, &middle[0], len(middle)/64)
-	polyGroups(&acc, &u.ku, &tail[0], 1)
-	acc.store(&m)
-	return m
-}
-
 // stream xors X_R with the stream that sel selects.
 func (u *kernelUIV) stream(sel *[16]byte, p *[cell.PayloadLen]byte) {
 	s := loadGF(sel)
@@ -96,19 +84,12 @@ func (u *kernelUIV) stream(sel *[16]byte, p *[cell.PayloadLen]byte) {
 	s.store(&u.iv)
 	// The counter's last six bits are cleared: 64 blocks without a carry.
 	u.iv[15] &= 0xc0
-	const whole = 3 * 128
-	aesCounter8(&u.k, &u.iv, &p[16], 3)
-	var rest [128]byte
-	n := copy(rest[:], p[16+whole:])
-	iv := u.iv
-	iv[15] += whole / 16
-	aesCounter8(&u.k, &iv, &rest[0], 1)
-	copy(p[16+whole:], rest[:n])
+	aesPayload(&u.k, &u.iv, p)
 }
 
 func (u *kernelUIV) rekey(nonce *[cgoTagLen]byte) {
 	u.iv[15] += prfCounters
-	aesCounter8(&u.k, &u.iv, &u.fresh[0], 1)
+	aesEight(&u.k, &u.iv, &u.fresh)
 	u.setKeys((*[uivKeyLen]byte)(u.fresh[:]))
 	*nonce = [cgoTagLen]byte(u.fresh[uivKeyLen:])
 	clear(u.fresh[:])
@@ -119,15 +100,15 @@ func (u *kernelUIV) rekey(nonce *[cgoTagLen]byte) {
 //go:noescape
 func polyDot(out, a, b *gf128)
 
-// polyPowers fills the powers 4, 3 and 2 of the key that stands in pow[3].
+// polyPowers fills in what belongs to the key that stands in k[7].
 //
 //go:noescape
-func polyPowers(pow *[4]gf128)
+func polyPowers(k *hashKey)
 
-// polyGroups absorbs groups (at least one) of four blocks at p.
+// polyPayload sets out to the hash of chain | cmd | X_R.
 //
 //go:noescape
-func polyGroups(acc *gf128, pow *[4]gf128, p *byte, groups int)
+func polyPayload(out *[16]byte, k *hashKey, chain *[16]byte, cmd uint32, p *[cell.PayloadLen]byte)
 
 // aesExpand is AES-128's key expansion.
 //
@@ -149,8 +130,13 @@ func aesEncrypt(enc *roundKeys, b *[16]byte)
 //go:noescape
 func aesDecrypt(dec *roundKeys, b *[16]byte)
 
-// aesCounter8 xors groups (at least one) of eight blocks at p with the key
-// stream that begins at counter block iv.
+// aesPayload xors X_R with the key stream that begins at counter block iv.
 //
 //go:noescape
-func aesCounter8(enc *roundKeys, iv *[16]byte, p *byte, groups int)
+func aesPayload(enc *roundKeys, iv *[16]byte, p *[cell.PayloadLen]byte)
+
+// aesEight xors eight blocks with the key stream that begins at counter block
+// iv.
+//
+//go:noescape
+func aesEight(enc *roundKeys, iv *[16]byte, p *[128]byte)

@@ -56,14 +56,14 @@ func (u *portableUIV) crypt(chain *[16]byte, cmd cell.Command, p *[cell.PayloadL
 	*tagOf(p) = u.left
 }
 
-// mask hashes chain | cmd | X_R.
+// mask hashes chain | cmd | X_R, zero-padded to 32 blocks.
 func (u *portableUIV) mask(chain *[16]byte, cmd cell.Command, p *[cell.PayloadLen]byte) (m [16]byte) {
-	var head, tail [64]byte
-	middle := hashed(&head, &tail, chain, cmd, p)
+	var hashed [512]byte
+	copy(hashed[:], chain[:])
+	hashed[16] = byte(cmd)
+	copy(hashed[17:], p[16:])
 	var acc gf128
-	polyGeneric(&acc, &u.ku, head[:])
-	polyGeneric(&acc, &u.ku, middle)
-	polyGeneric(&acc, &u.ku, tail[:])
+	polyGeneric(&acc, &u.ku, hashed[:])
 	acc.store(&m)
 	return m
 }
