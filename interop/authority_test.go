@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,9 +21,11 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/authority"
+	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/netfile"
+	"github.com/chivenet/chive/internal/relay"
 	"github.com/chivenet/chive/lab/ctor"
 	"github.com/chivenet/chive/lab/labtest"
 	"github.com/chivenet/chive/lab/socksclient"
@@ -209,23 +213,27 @@ func stemPython(t *testing.T) (python string) {
 	return ""
 }
 
-// useStem has stem validate every document that an authority serves.
-func (an *authorityNet) useStem() {
+// addChive adds a relay, an exit and a bridge of Chive's, and returns the
+// bridge.
+func (an *authorityNet) addChive() *relay.Relay {
+	t := an.t
+	policy, err := exit.ParsePolicy([]string{"accept *:*"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	runRelay(t, an.net, relay.Config{Nickname: "chiverelay", Contact: "lab"})
+	runRelay(t, an.net, relay.Config{Nickname: "chiveexit", Contact: "lab", Exit: &exit.Config{Policy: policy, Nameservers: []netip.AddrPort{shared.target.Nameserver()}}})
+	b := runRelay(t, an.net, relay.Config{Nickname: "chivebridge", Bridge: true, AssumeReachable: true})
+	await(t, "the bridge describes itself", 30*time.Second, func() bool { return b.Descriptor() != nil })
+	return b
+}
+
+// useStem has stem validate every document that an authority serves, detached
+// signatures, and a bridge's descriptor.
+func (an *authorityNet) useStem(detached, bridge []byte) {
 	t := an.t
 	python := stemPython(t)
-	base := "http://" + an.net.Authorities[0].DirPort.String()
-	fetch := func(path string) []byte {
-		res, err := http.Get(base + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		b, err := io.ReadAll(res.Body)
-		if err != nil || res.StatusCode != 200 {
-			t.Fatalf("%s: %s %v", path, res.Status, err)
-		}
-		return b
-	}
+	fetch := func(path string) []byte { return httpGet(t, an.net.Authorities[0].DirPort, path) }
 	dir := t.TempDir()
 	args := []string{"-c", stemScript}
 	micro, err := netdoc.ParseConsensus(fetch("/tor/status-vote/current/consensus-microdesc"), nil, nil)
@@ -243,9 +251,23 @@ func (an *authorityNet) useStem() {
 		"dir-key-certificate-3 1.0":                "/tor/keys/all",
 		"server-descriptor 1.0":                    "/tor/server/all",
 		"microdescriptor 1.0":                      "/tor/micro/d/" + strings.Join(digests, "-"),
+		"extra-info 1.0":                           "/tor/extra/all",
+		"detached-signature-3 1.0":                 "",
 	} {
 		file := filepath.Join(dir, strings.ReplaceAll(kind, " ", "-"))
-		text := fetch(path)
+		text := detached
+		if path != "" {
+			text = fetch(path)
+		}
+		switch own := bytes.Count(text, []byte(" chiverelay ")); {
+		case kind == "server-descriptor 1.0":
+			text = append(text, bridge...)
+			fallthrough
+		case kind == "extra-info 1.0", strings.HasPrefix(kind, "network-status"):
+			if own == 0 {
+				t.Errorf("%s: nothing of Chive's relay", path)
+			}
+		}
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -275,8 +297,21 @@ func TestChiveAuthority(t *testing.T) {
 	t.Logf("C tor client had used it after %v", time.Since(began))
 	an.useChive()
 	an.useArti()
-	an.await("a second round", 30*time.Second, func() bool { return an.rounds(1) >= 2 })
-	an.useStem()
+	mine := an.addChive()
+	var detached []byte // they are there for two seconds of every round
+	an.await("detached signatures", 30*time.Second, func() bool {
+		res, err := http.Get("http://" + an.net.Authorities[0].DirPort.String() + "/tor/status-vote/next/consensus-signatures")
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		detached, err = io.ReadAll(res.Body)
+		return err == nil && res.StatusCode == 200
+	})
+	an.await("a second round, with Chive's relays", 40*time.Second, func() bool {
+		return an.rounds(1) >= 2 && bytes.Contains(an.chive[0].Consensus(netdoc.FlavorMicrodesc), []byte("\nr chiverelay "))
+	})
+	an.useStem(detached, mine.Descriptor().Text)
 	an.noWarnings("relay0", "relay1", "relay2", "exit0", "exit1")
 }
 
@@ -294,15 +329,118 @@ func TestChiveAuthoritiesAgree(t *testing.T) {
 // others' signatures.
 func TestMixedAuthorities(t *testing.T) {
 	needPrograms(t)
-	an := newAuthorityNet(t, 2, 2, 7, "")
+	bwFile := filepath.Join(t.TempDir(), "v3bw")
+	if err := os.WriteFile(bwFile, fmt.Appendf(nil, "%d\n", time.Now().Unix()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	an := newAuthorityNet(t, 2, 2, 7, bwFile)
 	an.startRelays(3, 2)
+	measured := an.measure(bwFile, "relay0", "relay1", "relay2", "exit0")
 	an.await("a round that all sign", 90*time.Second, func() bool { return an.agreed(2, 4) })
+	an.sameMeasurements(measured)
 	an.await("C tor to publish it", 30*time.Second, func() bool {
 		return an.sameAsCTor("ctor0") && an.sameAsCTor("ctor1")
 	})
 	an.useCTor()
 	an.useChive()
 	an.noWarnings("relay0", "relay1", "relay2", "exit0", "exit1", "ctor0", "ctor1")
+}
+
+// measure does a bandwidth scanner's work: it writes a bandwidth file about
+// relays as soon as they have identities.
+func (an *authorityNet) measure(file string, names ...string) map[ident.RSAID]uint32 {
+	an.t.Helper()
+	out := map[ident.RSAID]uint32{}
+	text := fmt.Sprintf("%d\nversion=1.4.0\nsoftware=lab\nlatest_bandwidth=2026-01-01T00:00:00\n=====\n", time.Now().Unix())
+	for i, name := range names {
+		var fp string
+		an.await(name+" has an identity", 20*time.Second, func() bool {
+			b, err := os.ReadFile(filepath.Join(an.dir, name, "fingerprint"))
+			_, fp, _ = strings.Cut(strings.TrimSpace(string(b)), " ")
+			return err == nil && fp != ""
+		})
+		id, err := ident.ParseRSAID(fp)
+		if err != nil {
+			an.t.Fatal(err)
+		}
+		out[id] = uint32(100 * (i + 1))
+		text += fmt.Sprintf("node_id=$%s bw=%d nick=%s\n", id, out[id], name)
+	}
+	next := file + ".new"
+	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
+		an.t.Fatal(err)
+	}
+	if err := os.Rename(next, file); err != nil {
+		an.t.Fatal(err)
+	}
+	return out
+}
+
+// vote fetches the vote that an authority made last, which it has once the
+// round is over.
+func (an *authorityNet) vote(i int) (v *netdoc.Vote) {
+	an.t.Helper()
+	an.await("a vote of the round that is over", 20*time.Second, func() bool {
+		res, err := http.Get("http://" + an.net.Authorities[i].DirPort.String() + "/tor/status-vote/current/authority")
+		if err != nil {
+			return false
+		}
+		defer res.Body.Close()
+		text, err := io.ReadAll(res.Body)
+		if err != nil || res.StatusCode != 200 {
+			return false
+		}
+		if v, err = netdoc.ParseVote(text); err != nil {
+			an.t.Fatal(err)
+		}
+		return true
+	})
+	return v
+}
+
+// sameMeasurements holds Chive's first authority to what C tor's first one
+// made of the same bandwidth file.
+func (an *authorityNet) sameMeasurements(want map[ident.RSAID]uint32) {
+	an.t.Helper()
+	ours, theirs := an.vote(0), an.vote(len(an.chive))
+	if ours.BandwidthFileHeaders == "" || ours.BandwidthFileHeaders != theirs.BandwidthFileHeaders || ours.BandwidthFileDigest != theirs.BandwidthFileDigest {
+		an.t.Errorf("the file's headers and digest:\n%q %q\n%q %q", ours.BandwidthFileHeaders, ours.BandwidthFileDigest, theirs.BandwidthFileHeaders, theirs.BandwidthFileDigest)
+	}
+	for _, v := range []*netdoc.Vote{ours, theirs} {
+		got := map[ident.RSAID]uint32{}
+		for i := range v.Routers {
+			if r := &v.Routers[i]; r.HasMeasured {
+				got[r.RSA] = r.Measured
+			}
+		}
+		if !maps.Equal(got, want) {
+			an.t.Errorf("%s measured %v, want %v", v.Source.Nickname, got, want)
+		}
+	}
+	c, err := netdoc.ParseConsensus(an.chive[0].Consensus(netdoc.FlavorMicrodesc), nil, nil)
+	if err != nil {
+		an.t.Fatal(err)
+	}
+	for i := range c.Routers {
+		if r := &c.Routers[i]; want[r.RSA] != 0 && (r.Unmeasured || r.Bandwidth != want[r.RSA]) {
+			an.t.Errorf("%s has the weight %d in the consensus, not %d", r.Nickname, r.Bandwidth, want[r.RSA])
+		}
+	}
+}
+
+// httpGet fetches a document from a DirPort.
+func httpGet(t *testing.T, at netip.AddrPort, path string) []byte {
+	t.Helper()
+	res, err := http.Get("http://" + at.String() + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != 200 {
+		t.Fatalf("%s: %s %v", path, res.Status, err)
+	}
+	return b
 }
 
 // The authorities agree by every method that C tor knows: Chive's vote for one

@@ -21,6 +21,7 @@ import (
 
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/relay"
 	"github.com/chivenet/chive/lab/ctor"
 	"github.com/chivenet/chive/lab/labtest"
@@ -32,7 +33,13 @@ func startRelay(t *testing.T, nw *ctor.Network, cfg relay.Config) *relay.Relay {
 	t.Helper()
 	desc := nw.Description()
 	desc.Testing.VotingInterval = 10 * time.Second
-	cfg.Network = &desc
+	return runRelay(t, &desc, cfg)
+}
+
+// runRelay runs a Chive relay in a network for as long as the test runs.
+func runRelay(t *testing.T, desc *netdir.Network, cfg relay.Config) *relay.Relay {
+	t.Helper()
+	cfg.Network = desc
 	cfg.DataDir = t.TempDir()
 	for range cfg.FamilyIDs {
 		torFamilyKey(t, cfg.DataDir)

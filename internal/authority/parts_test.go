@@ -172,12 +172,13 @@ func TestBandwidths(t *testing.T) {
 }
 
 func TestRelayList(t *testing.T) {
-	l, err := ParseRelayList([]byte("# a list\n!badexit 68A4 83E0 5A2A BDCA 6DA5 A3EF 8DB5 1776 38A2 7F80\n!middleonly 192.0.2.0/24\n!reject AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8\n0011BD2485AD45D984EC4159C88FC066E5E3300E # friend\n"))
+	l, err := ParseRelayList([]byte("# a list\n!badexit 68A4 83E0 5A2A BDCA 6DA5 A3EF 8DB5 1776 38A2 7F80\n!middleonly 192.0.2.0/24\n!reject AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8\n0011BD2485AD45D984EC4159C88FC066E5E3300E # friend\nnick AAAA83E05A2ABDCA6DA5A3EF8DB5177638A27F80\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	one, _ := ident.ParseRSAID("68A483E05A2ABDCA6DA5A3EF8DB5177638A27F80")
 	two, _ := ident.ParseRSAID("0011BD2485AD45D984EC4159C88FC066E5E3300E")
+	three, _ := ident.ParseRSAID("AAAA83E05A2ABDCA6DA5A3EF8DB5177638A27F80")
 	var ed ident.Ed25519ID
 	for i := range ed {
 		ed[i] = byte(i)
@@ -188,6 +189,7 @@ func TestRelayList(t *testing.T) {
 	}{
 		{netdoc.RouterDesc{RSA: one, Addr: netip.MustParseAddr("192.0.2.9")}, statusBadExit | statusMiddleOnly},
 		{netdoc.RouterDesc{RSA: two}, statusApproved},
+		{netdoc.RouterDesc{RSA: three}, statusApproved},
 		{netdoc.RouterDesc{Ed: ed}, statusReject},
 		{netdoc.RouterDesc{}, 0},
 	} {

@@ -67,7 +67,7 @@ const maxRelayList = 1 << 20
 // ParseRelayList reads lines of what to do, "!reject", "!invalid", "!badexit",
 // "!middleonly", "!stripguard", "!striphsdir" or "!stripv2dir", and with whom:
 // an RSA fingerprint, an Ed25519 identity in base64, or an IPv4 network. A line
-// without the former approves of the relay.
+// without the former, or with a nickname instead, approves of the relay.
 func ParseRelayList(text []byte) (*RelayList, error) {
 	if len(text) > maxRelayList {
 		return nil, fault.New(fault.Config, "relay list of %d bytes", len(text))
@@ -81,14 +81,18 @@ func ParseRelayList(text []byte) (*RelayList, error) {
 			continue
 		}
 		status := statusApproved
-		if len(w) > 1 || strings.HasPrefix(w[0], "!") {
+		if strings.HasPrefix(w[0], "!") {
 			var ok bool
 			if status, ok = statusWords[strings.ToLower(w[0])]; !ok {
 				return nil, fault.New(fault.Config, "relay list: line %d: %q is none of !reject, !invalid, !badexit, !middleonly, !stripguard, !striphsdir, !stripv2dir", n, w[0])
 			}
 			w = w[1:]
 		}
-		if err := l.add(strings.Join(w, ""), status); err != nil {
+		err := l.add(strings.Join(w, ""), status)
+		if err != nil && status == statusApproved && len(w) > 1 { // with a nickname before the fingerprint
+			err = l.add(strings.Join(w[1:], ""), status)
+		}
+		if err != nil {
 			return nil, fault.New(fault.Config, "relay list: line %d: %w", n, err)
 		}
 	}

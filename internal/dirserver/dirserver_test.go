@@ -136,7 +136,7 @@ func TestDocuments(t *testing.T) {
 		{"/tor/server/d/" + nobody, 404, nil},
 		{"/tor/server/fp/" + nobody, 404, nil},
 		{"/tor/server/all", 200, nil},
-		{"/tor/extra/all", 404, nil},
+		{"/tor/extra/all", 404, nil}, // there is none
 		{"/tor/robots.txt", 200, nil},
 		{"/", 404, nil},
 		{"http://example.com" + path, 200, testdata(t, "consensus-ns")},

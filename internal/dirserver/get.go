@@ -45,7 +45,7 @@ func (s *Server) answer(ctx context.Context, peer Peer, r *Request) *Response {
 		return s.documents(rest, s.cfg.Docs.Descriptor, s.cfg.Docs.DescriptorOf, s.cfg.Docs.Descriptors)
 	}
 	if rest, ok := strings.CutPrefix(path, "/tor/extra/"); ok {
-		return s.documents(rest, s.cfg.Docs.ExtraInfo, s.cfg.Docs.ExtraInfoOf, nil)
+		return s.documents(rest, s.cfg.Docs.ExtraInfo, s.cfg.Docs.ExtraInfoOf, s.cfg.Docs.ExtraInfos)
 	}
 	if path == "/tor/robots.txt" || path == "/robots.txt" {
 		return OK([]byte("User-agent: *\r\nDisallow: /\r\n"), keepRobots)

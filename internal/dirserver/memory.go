@@ -25,9 +25,10 @@ type Documents interface {
 	Descriptor([20]byte) []byte
 	DescriptorOf(ident.RSAID) []byte
 	Descriptors() [][]byte
-	// ExtraInfo and ExtraInfoOf do the same for extra-info documents.
+	// ExtraInfo, ExtraInfoOf and ExtraInfos do the same for extra-info documents.
 	ExtraInfo([20]byte) []byte
 	ExtraInfoOf(ident.RSAID) []byte
+	ExtraInfos() [][]byte
 }
 
 // Consensus is a consensus to serve.
@@ -232,11 +233,7 @@ func (m *Memory) DescriptorOf(id ident.RSAID) []byte {
 func (m *Memory) Descriptors() [][]byte {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	out := make([][]byte, 0, len(m.descOf))
-	for _, d := range m.descOf {
-		out = append(out, m.desc[d])
-	}
-	return out
+	return all(m.desc, m.descOf)
 }
 
 // ExtraInfo implements Documents.
@@ -251,6 +248,22 @@ func (m *Memory) ExtraInfoOf(id ident.RSAID) []byte {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return of(m.extra, m.extraOf, id)
+}
+
+// ExtraInfos implements Documents.
+func (m *Memory) ExtraInfos() [][]byte {
+	m.mu.RLock()
+	defer m.mu.RUnlock()
+	return all(m.extra, m.extraOf)
+}
+
+// all returns every relay's newest document.
+func all(docs map[[20]byte][]byte, newest map[ident.RSAID][20]byte) [][]byte {
+	out := make([][]byte, 0, len(newest))
+	for _, d := range newest {
+		out = append(out, docs[d])
+	}
+	return out
 }
 
 // of looks a relay's newest document up.
