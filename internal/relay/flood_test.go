@@ -53,7 +53,9 @@ type victim struct {
 	target *target.Target
 }
 
-func startVictim(t *testing.T, change func(*Config)) *victim {
+// startVictim starts one; change alters its configuration, tune the relay that
+// comes of it.
+func startVictim(t *testing.T, change func(*Config), tune ...func(*Relay)) *victim {
 	t.Helper()
 	v := &victim{}
 	var err error
@@ -70,6 +72,9 @@ func startVictim(t *testing.T, change func(*Config)) *victim {
 	}
 	if v.Relay, err = New(cfg); err != nil {
 		t.Fatal(err)
+	}
+	for _, f := range tune {
+		f(v.Relay)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -354,9 +359,8 @@ func TestSlowReader(t *testing.T) {
 // nothing take a part of the relay's connections, and no more; other circuits
 // are extended to relays.
 func TestExtendFlood(t *testing.T) {
-	v := startVictim(t, nil)
 	const room = 20
-	v.gate.handshakes = room // before anybody connects
+	v := startVictim(t, nil, func(r *Relay) { r.gate.handshakes = room })
 	v.dos.isRelay(netip.MustParseAddr("127.0.0.1"))
 	far := simnet.New(t, simnet.Options{})
 	pit, err := net.Listen("tcp", "127.0.0.2:0")
