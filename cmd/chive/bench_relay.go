@@ -27,7 +27,7 @@ that download, memory, each relay's processor time per cell, and circuits of one
 Chive's client on Chive's relays. As root on Linux that happens in a network namespace, where the loopback
 acknowledges at once.
 
-A measurement of zero length is left out: --streams= --circuits= --loaded 0 --pings 0 --onionskins 0.`,
+What is given as 0 is left out: --streams 0, --circuits 0, --loaded 0, --pings 0, --onionskins 0.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			ctx, cancel := context.WithTimeout(cmd.Context(), benchTime)

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -37,7 +38,8 @@ type Process struct {
 	PID  int
 }
 
-// Plan says what to measure. The zero value of a field leaves it out.
+// Plan says what to measure. The zero value of a field leaves it out, and so
+// does a number of 0 in a list.
 type Plan struct {
 	Streams  []int // a throughput measurement each way for each number of streams
 	Bytes    int64 // moved by each throughput measurement, over all its streams
@@ -171,7 +173,7 @@ func (p *Plan) transfers() []Throughput {
 	for _, n := range p.Circuits {
 		out = append(out, Throughput{Streams: n, Circuits: n, Direction: "down"}, Throughput{Streams: n, Circuits: n, Direction: "up"})
 	}
-	return out
+	return slices.DeleteFunc(out, func(t Throughput) bool { return t.Streams < 1 })
 }
 
 // String says what kind of transfer it is.

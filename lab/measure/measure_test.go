@@ -43,7 +43,7 @@ func TestRunDirect(t *testing.T) {
 	if runtime.GOOS == "linux" {
 		s.Processes = []Process{{"self", os.Getpid()}}
 	}
-	p := Plan{Streams: []int{1, 3}, Bytes: 3 << 20, Pings: 5, Connects: 3, Rounds: 2, Circuits: []int{2}, Loaded: 2, LoadedPings: 20}
+	p := Plan{Streams: []int{1, 0, 3}, Bytes: 3 << 20, Pings: 5, Connects: 3, Rounds: 2, Circuits: []int{2}, Loaded: 2, LoadedPings: 20}
 	var said []string
 	p.Progress = func(line string) { said = append(said, line) }
 	if _, err := Run(ctx, s, tg, p); !fault.Is(err, fault.Config) {
