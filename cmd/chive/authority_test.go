@@ -16,11 +16,7 @@ import (
 // TestAuthorityCommand runs an authority, asks it how it is, and changes its
 // list of relays.
 func TestAuthorityCommand(t *testing.T) {
-	dir, err := os.MkdirTemp("", "chive") // short enough for a socket's path
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := shortDir(t)
 	keys, err := chive.MakeAuthorityKeys(filepath.Join(dir, "keys"), "", 12, nil)
 	if err != nil {
 		t.Fatal(err)

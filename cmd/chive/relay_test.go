@@ -98,6 +98,17 @@ func (p *process) status() (st struct {
 	return st
 }
 
+// shortDir is a directory whose path leaves room for a socket's name.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "chive")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
 // await polls until f is true.
 func await(t *testing.T, what string, f func() bool) {
 	t.Helper()
@@ -137,7 +148,7 @@ func TestRelayCommand(t *testing.T) {
 		}
 	}
 	configure("bandwidth-rate = 4194304\n")
-	args := []string{"--config", file, "--network", nw.NetworkFile, "--orport", n.ORPort, "--nameserver", nw.Target.Nameserver().String()}
+	args := []string{"--sandbox", "auto", "--config", file, "--network", nw.NetworkFile, "--orport", n.ORPort, "--nameserver", nw.Target.Nameserver().String()}
 	p := runDaemon(t, "relay", filepath.Join(nw.Dir, n.Name), args...)
 	await(t, "the relay is listed", func() bool { return p.status().Listed })
 	if st := p.status(); st.Role != "relay" || st.Fingerprint != n.Fingerprint || !st.Exit || !strings.Contains(st.Flags, "Exit") || st.Rate != 4<<20 || !st.MasterKeyHere {

@@ -17,6 +17,7 @@ import (
 type optionSet struct {
 	flags    *pflag.FlagSet
 	fileOnly *pflag.FlagSet // what a file may have although the command has no such flag
+	file     string         // the configuration file; empty: none was read
 }
 
 // newOptionSet returns the settings that are bound to flags in fs.
@@ -28,6 +29,7 @@ func newOptionSet(fs *pflag.FlagSet) optionSet {
 // A flag that was given on the command line wins over the file. A key that is
 // no flag is an error that names it.
 func (s *optionSet) LoadFile(path string) error {
+	s.file = path
 	doc, err := os.ReadFile(path)
 	if err != nil {
 		return fault.New(fault.Config, "configuration file: %w", err)

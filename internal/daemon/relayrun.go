@@ -51,12 +51,16 @@ func (p *RelayProcess) Run(ctx context.Context) error {
 		metrics: s.Metrics, handler: metricsHandler(r.WriteMetrics, r.MetricsSnapshot), fail: func(err error) { failed <- err },
 	}
 	lines, closeSide, err := side.open(log)
+	if err == nil {
+		defer closeSide()
+		// Everything is open; what comes is not to be trusted with more.
+		err = confinementOf(cfg.DataDir, []string{s.file, s.NetworkFile, cfg.FamilyFile}, cfg.ServerTransportPlugins).confine(s.Sandbox, log)
+	}
 	if err != nil {
 		cancel()
 		_ = r.Run(ctx) // it closes what it has opened: the first error counts
 		return err
 	}
-	defer closeSide()
 	for _, a := range r.Addrs() {
 		lines = append(lines, fmt.Sprint("orport ", a))
 	}

@@ -17,6 +17,7 @@ type RelaySettings struct {
 	Relay       chive.RelayConfig // Network and Logger are set later
 	NetworkFile string            // empty: the public network
 	Metrics     string            // empty: none
+	Sandbox     string            // "off", "auto" or "require"
 	LogLevel    slog.Level
 	LogFormat   string // "text" or "json"
 
@@ -54,6 +55,7 @@ func NewRelaySettings(fs *pflag.FlagSet) *RelaySettings {
 	fs.BoolVar(&cfg.AssumeReachable, "assume-reachable", false, "publish without testing the ORPort")
 	fs.DurationVar(&cfg.ShutdownWait, "shutdown-wait", 0, "`TIME` that circuits may go on after SIGTERM (0: 30s, negative: none)")
 	fs.StringVar(&s.Metrics, "metrics", "", "`ADDR` of /metrics and /metrics.json over HTTP")
+	fs.StringVar(&s.Sandbox, "sandbox", sandboxOff, sandboxFlag)
 	logFlags(fs, &s.LogLevel, &s.LogFormat)
 	fs.SortFlags = false
 	return s
@@ -72,6 +74,9 @@ var Live = map[string]bool{
 func (s *RelaySettings) Check() error {
 	if s.LogFormat != "text" && s.LogFormat != "json" {
 		return fault.New(fault.Config, "log-format: %q is neither text nor json", s.LogFormat)
+	}
+	if err := checkSandbox(s.Sandbox); err != nil {
+		return err
 	}
 	if s.Metrics != "" {
 		if err := socks.CheckAddr(s.Metrics); err != nil {

@@ -7,6 +7,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
@@ -82,6 +84,18 @@ func (p *Proxy) Run(ctx context.Context) (err error) {
 	}
 	defer stop()
 	ds.lines = append(ds.lines, lines...)
+	c := confinementOf(cfg.DataDir, []string{s.file, s.NetworkFile}, cfg.ClientTransportPlugins)
+	for _, d := range s.doors() {
+		for _, a := range d.addrs {
+			if path, ok := strings.CutPrefix(a, "unix:"); ok { // which is removed at the end
+				c.write = append(c.write, filepath.Dir(path))
+			}
+		}
+	}
+	if err := c.confine(s.Sandbox, log); err != nil {
+		ds.close()
+		return err
+	}
 	ds.announce(p.Out)
 	return p.serve(ctx, client, ds, log, level)
 }

@@ -33,6 +33,7 @@ type Settings struct {
 	MaxConnections    int // of each door
 
 	Drain     time.Duration // how long open connections may go on after SIGTERM
+	Sandbox   string        // "off", "auto" or "require"
 	LogLevel  slog.Level
 	LogFormat string // "text" or "json"
 
@@ -96,6 +97,7 @@ func (s *Settings) doorFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&s.IsolateClientAddr, "isolate-client-addr", s.IsolateClientAddr, "keep programs at different addresses on different circuits")
 	fs.BoolVar(&s.IsolateProtocol, "isolate-protocol", false, "keep SOCKS 4, SOCKS 5, HTTP and DNS on different circuits")
 	fs.IntVar(&s.MaxConnections, "max-connections", s.MaxConnections, "`NUMBER` of connections that a door takes at a time")
+	fs.StringVar(&s.Sandbox, "sandbox", sandboxOff, sandboxFlag)
 	fs.DurationVar(&s.Drain, "drain", 30*time.Second, "`TIME` that connections may go on after SIGTERM")
 }
 
@@ -116,6 +118,9 @@ func (s *Settings) Check() error {
 		return fault.New(fault.Config, "max-connections: %d is not from 1 to 1000000", s.MaxConnections)
 	case s.Drain < 0:
 		return fault.New(fault.Config, "drain: %v is negative", s.Drain)
+	}
+	if err := checkSandbox(s.Sandbox); err != nil {
+		return err
 	}
 	if err := s.Client.Check(); err != nil {
 		return err

@@ -1,0 +1,105 @@
+package daemon
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/pt"
+)
+
+// The values of --sandbox.
+const (
+	sandboxOff     = "off"
+	sandboxAuto    = "auto"    // where the kernel can
+	sandboxRequire = "require" // or not at all
+)
+
+// sandboxFlag is what --sandbox says of itself.
+const sandboxFlag = "confine the process to the files that it needs, by Landlock: `MODE` off, auto (where the kernel can) or require"
+
+func checkSandbox(mode string) error {
+	if !slices.Contains([]string{sandboxOff, sandboxAuto, sandboxRequire}, mode) {
+		return fault.New(fault.Config, "sandbox: %q is none of off, auto and require", mode)
+	}
+	return nil
+}
+
+// confinement is what a confined process may still use of the file system.
+type confinement struct {
+	write []string // directories, with all that is in them
+	read  []string // files and directories, which need not exist; programs in them may be run
+}
+
+// confinementOf lists a daemon's files: its data directory, and the directories
+// of the files that its options name, for an editor replaces a file by another.
+func confinementOf(dataDir string, named []string, plugins []string) confinement {
+	c := confinement{write: []string{dataDir}, read: []string{"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/localtime", "/usr/share/zoneinfo"}}
+	for _, f := range named {
+		if f != "" {
+			c.read = append(c.read, filepath.Dir(f))
+		}
+	}
+	if real, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && real != "/etc/resolv.conf" {
+		c.read = append(c.read, filepath.Dir(real))
+	}
+	for _, s := range plugins {
+		if l, err := pt.ParseTransportLine(s); err == nil && l.Path != "" {
+			// A plugin is confined with the process that runs it, and needs what programs need.
+			c.read = append(c.read, l.Path, "/usr", "/lib", "/lib64", "/bin", "/etc/ssl", "/proc", "/sys", "/dev")
+		}
+	}
+	return c
+}
+
+// minABI is the version of Landlock, of Linux 6.2, from which on it covers all
+// ways to change a file.
+const minABI = 3
+
+// confine confines the process, for good. It reports an error only when it
+// must and cannot.
+func (c confinement) confine(mode string, log *slog.Logger) error {
+	return c.confineBy(mode, log, landlockABI(), c.landlock)
+}
+
+func (c confinement) confineBy(mode string, log *slog.Logger, abi int, restrict func() error) error {
+	if mode == sandboxOff {
+		return nil
+	}
+	var err error
+	switch {
+	case abi < 1:
+		err = fault.New(fault.Config, "sandbox: this kernel has no Landlock, or it is switched off")
+	case abi < minABI && mode == sandboxRequire:
+		err = fault.New(fault.Config, "sandbox: this kernel's Landlock has version %d, and does not cover all that it should: 3 (Linux 6.2) does", abi)
+	default:
+		err = restrict()
+	}
+	if err == nil {
+		log.Info("confined: files elsewhere are out of reach", "landlock", abi, "write", strings.Join(c.write, " "), "read", strings.Join(c.read, " "))
+		return nil
+	}
+	if mode == sandboxRequire {
+		return err
+	}
+	log.Warn("not confined", "err", err)
+	return nil
+}
+
+// existing are the paths that are there, by kind.
+func existing(paths []string) (files, dirs []string) {
+	for _, p := range paths {
+		st, err := os.Stat(p)
+		switch {
+		case err != nil:
+		case st.IsDir():
+			dirs = append(dirs, p)
+		default:
+			files = append(files, p)
+		}
+	}
+	return files, dirs
+}

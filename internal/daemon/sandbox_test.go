@@ -1,0 +1,63 @@
+package daemon
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// What happens on a kernel that cannot confine is for the option to say.
+func TestConfineByMode(t *testing.T) {
+	for _, c := range []struct {
+		mode     string
+		abi      int
+		restrict error
+		calls    int
+		err      string // empty: none
+		log      string
+	}{
+		{sandboxOff, 7, nil, 0, "", ""},
+		{sandboxAuto, 7, nil, 1, "", "level=INFO msg=confined"},
+		{sandboxAuto, 1, nil, 1, "", "level=INFO msg=confined"},
+		{sandboxAuto, 0, nil, 0, "", "level=WARN msg=\"not confined\" err=\"sandbox: this kernel has no Landlock"},
+		{sandboxAuto, 7, errors.New("no"), 1, "", "level=WARN msg=\"not confined\" err=no"},
+		{sandboxRequire, 7, nil, 1, "", "level=INFO msg=confined"},
+		{sandboxRequire, 0, nil, 0, "this kernel has no Landlock", ""},
+		{sandboxRequire, 2, nil, 0, "has version 2", ""},
+		{sandboxRequire, 7, fault.New(fault.Local, "no"), 1, "no", ""},
+	} {
+		var log bytes.Buffer
+		calls := 0
+		err := confinement{}.confineBy(c.mode, slog.New(slog.NewTextHandler(&log, nil)), c.abi, func() error { calls++; return c.restrict })
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) || calls != c.calls {
+			t.Errorf("%s, version %d: %v, %d calls", c.mode, c.abi, err, calls)
+		}
+		text := strings.Replace(log.String(), "\"confined: files elsewhere are out of reach\"", "confined", 1)
+		if (c.log == "") != (text == "") || !strings.Contains(text, c.log) {
+			t.Errorf("%s, version %d: logged %s", c.mode, c.abi, text)
+		}
+	}
+	if checkSandbox("yes") == nil || checkSandbox(sandboxAuto) != nil {
+		t.Error("the option's values")
+	}
+}
+
+func TestConfinementOf(t *testing.T) {
+	c := confinementOf("/data", []string{"/etc/chive/relay.toml", "", "/srv/net.toml"}, []string{"obfs4 exec /opt/obfs4proxy"})
+	for _, want := range []string{"/etc/chive", "/srv", "/etc/resolv.conf", "/opt/obfs4proxy", "/usr"} {
+		if !slices.Contains(c.read, want) {
+			t.Errorf("no %s in %q", want, c.read)
+		}
+	}
+	if !slices.Equal(c.write, []string{"/data"}) || slices.Contains(c.read, ".") {
+		t.Errorf("%+v", c)
+	}
+	if c = confinementOf("/data", nil, nil); slices.Contains(c.read, "/usr") {
+		t.Error("programs may be run without need")
+	}
+}
