@@ -30,3 +30,18 @@ func TestWideKeys(t *testing.T) {
 		}
 	}
 }
+
+// tor1 keeps to its vectors without vector AES too.
+func TestWithoutWide(t *testing.T) {
+	if !haveWide {
+		t.Skip("this CPU has no vector AES: the other tests ran without")
+	}
+	haveWide = false
+	t.Cleanup(func() { haveWide = true })
+	for name, f := range map[string]func(*testing.T){
+		"vectors": TestTor1Vectors, "looks recognised": TestTor1LooksRecognised,
+		"mixed paths": TestMixedPaths, "tampered": TestTampered, "no allocations": TestNoAllocations,
+	} {
+		t.Run(name, f)
+	}
+}
