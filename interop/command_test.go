@@ -26,11 +26,9 @@ import (
 // command is the chive binary, built once.
 func command(t *testing.T) string {
 	t.Helper()
-	bin := filepath.Join(t.TempDir(), "chive")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin, "github.com/chivenet/chive/cmd/chive")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
+	bin, err := buildChive()
+	if err != nil {
+		t.Fatal(err)
 	}
 	return bin
 }

@@ -1,6 +1,7 @@
 package circuit
 
 import (
+	"bytes"
 	"sync"
 	"time"
 
@@ -39,6 +40,7 @@ type leg struct {
 	rtt  time.Duration // as the link handshake measured it
 	sent uint64        // number of the last message sent on this leg; guarded by mu
 	recv uint64        // number of the last message received on it; guarded by rmu
+	owed []cell.Sendme // SENDMEs that are held back, in their order; guarded by rmu
 }
 
 // earlyMessage is one that came before its turn.
@@ -48,8 +50,13 @@ type earlyMessage struct {
 	data   []byte
 }
 
-// maxEarly bounds the messages that wait for earlier ones: C tor's clients and
-// exits stop well below it, as a leg's congestion window bounds what it is ahead.
+// holdEarly is how many messages may wait for earlier ones before a leg that is
+// ahead gets no SENDMEs: when the other one stalls, by a busy relay, this one's
+// sender comes to the end of its congestion window, and waits, too.
+const holdEarly = 1024
+
+// maxEarly bounds the messages that wait for earlier ones: an honest sender
+// stops well below it, a congestion window after holdEarly.
 const maxEarly = 16384
 
 func newSet(nonce [32]byte, now func() time.Time) *Set {
@@ -223,14 +230,50 @@ func (s *Set) switched(h *Hop, body []byte) error {
 }
 
 // receive takes a numbered message that came on h, gives it to its stream if
-// it is its turn, and then those that waited for it.
-func (s *Set) receive(h *Hop, m cell.RelayMsg) error {
+// it is its turn, and then those that waited for it. due is the SENDME that the
+// message makes due on h, if any.
+func (s *Set) receive(h *Hop, m cell.RelayMsg, due *cell.Sendme) error {
 	s.rmu.Lock()
 	defer s.rmu.Unlock()
 	l := s.legOf(h)
 	if l == nil {
 		return fault.New(fault.Protocol, "conflux: a numbered message on a circuit that is no leg")
 	}
+	if err := s.order(l, h, m); err != nil {
+		return err
+	}
+	return s.acknowledge(l, due)
+}
+
+// acknowledge sends the SENDME that is due on l, and those that were held back
+// before, unless l is far ahead. The caller holds rmu.
+func (s *Set) acknowledge(l *leg, due *cell.Sendme) error {
+	if due != nil && (len(l.owed) > 0 || len(s.early) > holdEarly && l.recv > s.delivered) {
+		// The tag is the layer's own, and changes with the next cell.
+		l.owed = append(l.owed, cell.Sendme{Version: due.Version, Tag: bytes.Clone(due.Tag)})
+		due = nil
+	}
+	if due != nil {
+		if err := l.hop.sendSendme(due); err != nil {
+			return err
+		}
+	}
+	if len(s.early) > holdEarly {
+		return nil
+	}
+	for _, l := range s.legs {
+		for i := range l.owed {
+			if err := l.hop.sendSendme(&l.owed[i]); err != nil {
+				return err
+			}
+		}
+		l.owed = nil
+	}
+	return nil
+}
+
+// order is receive without SENDMEs.
+func (s *Set) order(l *leg, h *Hop, m cell.RelayMsg) error {
 	l.recv++
 	if l.recv != s.delivered+1 {
 		if _, twice := s.early[l.recv]; twice || l.recv <= s.delivered {

@@ -128,13 +128,17 @@ func (h *Hop) deliver(cmd cell.Command, p *[cell.PayloadLen]byte) error {
 	case m.Stream == 0:
 		return h.c.handler.HandleMessage(h, m, cmd)
 	}
-	if m.Cmd == cell.RelayData {
-		if err := h.countData(); err != nil {
-			return err
-		}
+	var due *cell.Sendme
+	if m.Cmd == cell.RelayData && h.recv.Received() {
+		due = &cell.Sendme{Version: 1, Tag: h.open.Tag()}
 	}
 	if set := h.set.Load(); set != nil && multiplexed(m.Cmd) {
-		return set.receive(h, m)
+		return set.receive(h, m, due)
+	}
+	if due != nil {
+		if err := h.sendSendme(due); err != nil {
+			return err
+		}
 	}
 	return h.toStream(h, m)
 }
@@ -166,15 +170,13 @@ func (h *Hop) touch(s StreamReceiver) {
 	h.c.touched = append(t, s)
 }
 
-// countData accounts for one DATA cell and sends the SENDME that is due.
-func (h *Hop) countData() error {
-	if h.recv.Received() {
-		sm := cell.Sendme{Version: 1, Tag: h.open.Tag()}
-		if err := h.Send(cell.RelaySendme, 0, sm.Append(nil)); err != nil && !fault.Is(err, fault.Closed) {
-			return err
-		}
+// sendSendme acknowledges a round of DATA cells on the circuit.
+func (h *Hop) sendSendme(m *cell.Sendme) error {
+	err := h.Send(cell.RelaySendme, 0, m.Append(nil))
+	if fault.Is(err, fault.Closed) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // sendme takes a circuit-level SENDME: the peer proves by the tag that it

@@ -68,6 +68,8 @@ func (c *Circ) ended(cause error) {
 	c.client.forget(c)
 	if c.byUs {
 		cause = nil
+	} else {
+		c.client.log.Debug("circuit ended", "circuit", c.id, "cause", cause)
 	}
 	c.client.cfg.Hooks.circuit(CircuitInfo{ID: c.id, State: Closed, Hops: len(c.path.Hops), Protection: c.Protection(), Err: cause})
 }

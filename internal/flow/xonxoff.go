@@ -65,8 +65,9 @@ func NewDrain(p *Params, client bool) Drain {
 		limit: limit * cellDataMin,
 		every: p.XonRate * cellDataMax,
 		// What can still be on its way when XOFF leaves is one window of the
-		// peer's; twice the greatest window of slow start is generous.
-		overrun:   2 * min(p.SSMax, 20000) * cellDataMax,
+		// peer's, and with conflux one on each leg and what waited for its turn;
+		// three times the greatest window of slow start is generous.
+		overrun:   3 * min(p.SSMax, 20000) * cellDataMax,
 		changePct: uint64(p.XonChangePct),
 		samples:   p.XonEWMACnt,
 	}

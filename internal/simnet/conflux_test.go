@@ -1,10 +1,20 @@
 package simnet_test
 
 import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/netip"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/simnet"
 	"github.com/chivenet/chive/internal/stream"
@@ -94,5 +104,74 @@ func TestConfluxRefuses(t *testing.T) {
 				t.Fatal("the circuit lives")
 			}
 		})
+	}
+}
+
+// gatedConn is a connection from which nothing can be read while the gate is
+// held.
+type gatedConn struct {
+	net.Conn
+	gate *sync.RWMutex
+}
+
+func (c gatedConn) Read(b []byte) (int, error) {
+	c.gate.RLock()
+	defer c.gate.RUnlock()
+	return c.Conn.Read(b)
+}
+
+// TestConfluxLegStalls: while one leg delivers nothing the other one runs only
+// so far ahead, and all arrives in order when it goes on.
+func TestConfluxLegStalls(t *testing.T) {
+	const size = 24 << 20 // three times what may wait for its turn
+	a, b := simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{})
+	exit := simnet.New(t, simnet.Options{Serve: func(s *stream.Stream) {
+		defer s.Close()
+		io.CopyN(s, rand.NewChaCha8([32]byte{7}), size) // the client tells what is missing
+	}})
+	var gate sync.RWMutex
+	slow := channel.NewManager(&channel.Config{Log: env.Log, Now: time.Now}, &channel.LinkConfig{}, func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+		c, err := simnet.Dial(ctx, addr)
+		return gatedConn{c, &gate}, err
+	})
+	t.Cleanup(slow.Close)
+	first, second := build(t, newClient(t), vegas, a, exit), build(t, slow, vegas, b, exit)
+	if _, err := circuit.LinkConflux(deadline(t), []*circuit.Circuit{first, second}, cell.ConfluxHighThroughput); err != nil {
+		t.Fatal(err)
+	}
+	s, err := stream.Dial(deadline(t), first.Last(), "source", 80)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	h, want := sha256.New(), sha256.New()
+	if _, err := io.CopyN(h, s, 4<<20); err != nil {
+		t.Fatal(err)
+	}
+	closed := make(chan struct{})
+	go func() {
+		gate.Lock() // after a read that is under way
+		close(closed)
+		// The exit goes on by the other leg until that one's window is full, too.
+		look := time.NewTicker(5 * time.Millisecond)
+		defer look.Stop()
+		for last, same := uint64(0), 0; same < 20; {
+			<-look.C
+			if n := a.Stats.CellsIn.Load(); n != last {
+				last, same = n, 0
+			} else {
+				same++
+			}
+		}
+		gate.Unlock()
+	}()
+	got, err := io.Copy(h, s)
+	<-closed
+	if err != nil || got != size-4<<20 {
+		t.Fatalf("%d bytes after the first: %v; circuit: %v", got, err, first.Err())
+	}
+	io.CopyN(want, rand.NewChaCha8([32]byte{7}), size)
+	if !bytes.Equal(h.Sum(nil), want.Sum(nil)) {
+		t.Error("the bytes differ")
 	}
 }

@@ -141,7 +141,7 @@ func TestForeign(t *testing.T) {
 	if testing.Short() {
 		t.Skip("SKIPPED, NOT PROVEN: other programs aren't run with -short")
 	}
-	p := Plan{Kinds: []string{Obfs4}, Formats: []string{"unused"}, Connections: []int{1, 5}, Time: 200 * time.Millisecond, Pings: 5, Demand: 1}
+	p := Plan{Kinds: []string{Obfs4}, Formats: []string{"unused"}, Connections: []int{1, 2}, Time: 200 * time.Millisecond, Pings: 5, Demand: 1}
 	for name, path := range map[string]*string{"obfs4proxy": &p.Obfs4proxy, "iperf": &p.Iperf} {
 		var err error
 		if *path, err = exec.LookPath(name); err != nil {
@@ -151,9 +151,21 @@ func TestForeign(t *testing.T) {
 			t.Skip("SKIPPED, NOT PROVEN: ", err)
 		}
 	}
-	r, err := Run(t.Context(), p, func(line string) { t.Log(line) })
-	if err != nil || len(r.Pairs) != 1 || len(r.Pairs[0].Points) != 2 {
-		t.Fatalf("%+v: %v", r, err)
+	var r *Report
+	for try := 0; ; try++ {
+		var err error
+		if r, err = Run(t.Context(), p, func(line string) { t.Log(line) }); err != nil {
+			t.Fatal(err)
+		}
+		// On a starved machine these programs now and then lose a connection.
+		if len(r.Pairs) == 1 && r.Pairs[0].Failed != "" && try == 0 {
+			t.Logf("again, after: %s", r.Pairs[0].Failed)
+			continue
+		}
+		break
+	}
+	if len(r.Pairs) != 1 || len(r.Pairs[0].Points) != 2 {
+		t.Fatalf("%+v", r)
 	}
 	for _, pt := range append(r.Raw, r.Pairs[0].Points...) {
 		if pt.Up <= 0 || pt.Down <= 0 || pt.Iperf <= 0 {

@@ -1,0 +1,171 @@
+package interop
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/lab/ctor"
+	"github.com/chivenet/chive/lab/labtest"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// TestIperf3 measures through chive proxy with iperf3, which speaks no SOCKS:
+// socat stands between them.
+func TestIperf3(t *testing.T) {
+	nw := network(t, "vanilla")
+	defer quiet(t, nw)()
+	p := start(t, chiveClient{command(t)}, nw, startOptions{dir: t.TempDir()})
+	for name, args := range map[string][]string{"up": nil, "down": {"-R"}, "four streams up": {"-P", "4"}, "four streams down": {"-P", "4", "-R"}} {
+		t.Run(name, func(t *testing.T) {
+			// A server of its own: the end of the last test may still be on its way.
+			server, door := leasedPort(t, nw), leasedPort(t, nw)
+			background(t, nw, "Server listening", "iperf3", "-s", "--forceflush", "-B", "127.0.0.1", "-p", server)
+			_, socksPort, _ := strings.Cut(p.addr, ":")
+			background(t, nw, "listening on", "socat", "-d", "-d",
+				"TCP4-LISTEN:"+door+",bind=127.0.0.1,fork", "SOCKS4A:127.0.0.1:127.0.0.1:"+server+",socksport="+socksPort)
+			args := append([]string{"-c", "127.0.0.1", "-p", door, "-t", "2", "-J"}, args...)
+			var report struct {
+				Error string
+				End   struct {
+					Received struct {
+						Bytes int64
+						Rate  float64 `json:"bits_per_second"`
+					} `json:"sum_received"`
+				}
+			}
+			out := tool(t, "iperf3", args...)
+			if err := json.Unmarshal([]byte(out), &report); err != nil || report.Error != "" {
+				t.Fatalf("%v: %s", err, out)
+			}
+			// What is in the network when the time is over does not count, and
+			// iperf3 sends ahead of it.
+			if got := report.End.Received.Bytes; got < 1<<20 {
+				t.Errorf("%d bytes were received", got)
+			}
+			t.Logf("%.0f Mbit/s", report.End.Received.Rate/1e6)
+		})
+	}
+}
+
+// pinScript pins streams of a running tor to circuits that it builds by
+// way of given relays, and has curl download through each of them.
+const pinScript = `
+import hashlib, subprocess, sys, threading
+from stem.control import Controller, EventType
+port, socks, url, paths = int(sys.argv[1]), sys.argv[2], sys.argv[3], sys.argv[4:]
+with Controller.from_port(port=port) as c:
+    c.authenticate()
+    c.set_conf("__LeaveStreamsUnattached", "1")
+    for path in paths:
+        circuit = c.new_circuit(path.split(","), await_build=True, timeout=30)
+        def attach(stream):
+            if stream.status == "NEW" and stream.purpose == "USER":
+                c.attach_stream(stream.id, circuit)
+        c.add_event_listener(attach, EventType.STREAM)
+        body = subprocess.run(["curl", "-sS", "--noproxy", "", "-m", "60", "-x", "socks5h://" + socks, url], check=True, stdout=subprocess.PIPE).stdout
+        c.remove_event_listener(attach)
+        print(path, hashlib.sha256(body).hexdigest(), flush=True)
+        c.close_circuit(circuit)
+`
+
+// TestStemPinned downloads through the same relays in the same order with two
+// clients at once: C tor's, pinned by stem, and Chive's, pinned by its options.
+func TestStemPinned(t *testing.T) {
+	nw := network(t, "vanilla")
+	defer quiet(t, nw)()
+	python := stemPython(t)
+	_, err := exec.LookPath("curl")
+	labtest.Need(t, "curl", err)
+	relays, exits := nw.ByRole(ctor.Relay), nw.ByRole(ctor.Exit)
+	paths := [][]*ctor.Node{{relays[0], relays[1], exits[0]}, {relays[2], relays[0], exits[1]}}
+	stock, err := nw.AddClient(bounded(t, time.Minute), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stock.AwaitBootstrap(bounded(t, 2*time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	const size = 4 << 20
+	args := []string{"-c", pinScript, strconv.Itoa(int(stock.ControlAddr.Port())), stock.SOCKS.String(), shared.target.URL(size)}
+	for _, path := range paths {
+		var ids []string
+		for _, n := range path {
+			ids = append(ids, n.ID.RSA.String())
+		}
+		args = append(args, strings.Join(ids, ","))
+	}
+	cmd := exec.CommandContext(bounded(t, 2*time.Minute), python, args...)
+	done := make(chan error, 1)
+	var out []byte
+	go func() {
+		var err error
+		out, err = cmd.CombinedOutput()
+		done <- err
+	}()
+	want := fmt.Sprintf("%x", target.Sum(size))
+	for _, path := range paths {
+		p := start(t, chiveClient{command(t)}, nw, startOptions{dir: t.TempDir(), pin: path})
+		body := tool(t, "curl", "-sS", "--noproxy", "", "-x", "socks5h://"+p.addr, shared.target.URL(size))
+		if got := fmt.Sprintf("%x", sha256.Sum256([]byte(body))); got != want {
+			t.Errorf("Chive, %v: %d bytes, SHA-256 %s", names(path), len(body), got)
+		}
+	}
+	if err := <-done; err != nil {
+		t.Fatalf("stem: %v\n%s", err, out)
+	}
+	if n := strings.Count(string(out), want); n != len(paths) {
+		t.Errorf("C tor's client, pinned by stem, downloaded %d of %d times what it should:\n%s", n, len(paths), out)
+	}
+}
+
+// leasedPort returns a port that nothing uses while the network is open.
+func leasedPort(t *testing.T, nw *ctor.Network) string {
+	t.Helper()
+	port, err := nw.FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strconv.Itoa(int(port))
+}
+
+// background starts a program that ends with the test, and returns when it has
+// printed what says that it is ready.
+func background(t *testing.T, nw *ctor.Network, ready, name string, args ...string) {
+	t.Helper()
+	_, err := exec.LookPath(name)
+	labtest.Need(t, name, err)
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	cmd := exec.Command(name, args...)
+	cmd.Stdout, cmd.Stderr = w, w
+	p, err := nw.Run(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Stop(); r.Close() })
+	if err := r.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(r)
+	for lines.Scan() {
+		if strings.Contains(lines.Text(), ready) {
+			r.SetReadDeadline(time.Time{})
+			go io.Copy(io.Discard, r) // ends with the program
+			return
+		}
+	}
+	t.Fatalf("%s is not ready: %v", filepath.Base(name), lines.Err())
+}
