@@ -36,8 +36,7 @@ import (
 // A Client returned by Isolated shares everything with its parent but circuits.
 type Client struct {
 	*core
-	token uint64       // isolates; zero for the client that New returned
-	by    pool.Isolate // what else isolates
+	token uint64 // isolates; zero for the client that New returned
 }
 
 // core is what a client and its isolated children share.
@@ -48,6 +47,7 @@ type core struct {
 	events  eventHub
 	metrics metrics.Registry
 	tokens  atomic.Uint64
+	by      atomic.Uint32 // a pool.Isolate: what else isolates
 }
 
 // New starts a client: it loads what the data directory holds and begins to
@@ -84,14 +84,39 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 	if co.inner, err = client.New(inner); err != nil {
 		return nil, errors.Join(err, co.unlock())
 	}
-	c := &Client{core: co}
+	co.by.Store(uint32(cfg.isolation()))
+	return &Client{core: co}, nil
+}
+
+func (co *core) isolate() pool.Isolate { return pool.Isolate(co.by.Load()) }
+
+// isolation is by what streams are kept apart always.
+func (cfg *Config) isolation() (by pool.Isolate) {
 	if cfg.IsolateDestAddr {
-		c.by |= pool.ByDestAddr
+		by |= pool.ByDestAddr
 	}
 	if cfg.IsolateDestPort {
-		c.by |= pool.ByDestPort
+		by |= pool.ByDestPort
 	}
-	return c, nil
+	return by
+}
+
+// Reload takes over what may change while the client runs: the choice of relays
+// (EntryNodes and its like, StrictNodes), IsolateDestAddr and IsolateDestPort,
+// MaxCircuitDirtiness and StreamTimeout. It holds for streams from now on; where
+// other relays are wanted, open circuits take no more of them. Other fields wait for the next client.
+func (c *Client) Reload(cfg Config) error {
+	if err := cfg.Check(); err != nil {
+		return err
+	}
+	cfg.Network = c.cfg.Network
+	inner, err := cfg.inner("")
+	if err != nil {
+		return err
+	}
+	c.core.by.Store(uint32(cfg.isolation()))
+	c.inner.Reload(client.Live{Path: inner.Path, StreamTimeout: inner.StreamTimeout, MaxDirtiness: inner.Pool.MaxDirtiness})
+	return nil
 }
 
 // openDir makes and locks the network's own directory in the data directory.
@@ -211,7 +236,7 @@ func (c *Client) request(ctx context.Context, network, addr string) (client.Requ
 	if err != nil || n == 0 {
 		return client.Request{}, fault.New(fault.Config, "dial: %q is not a port", port)
 	}
-	req := client.Request{Host: host, Port: uint16(n), By: c.by}
+	req := client.Request{Host: host, Port: uint16(n), By: c.isolate()}
 	switch network {
 	case "tcp":
 	case "tcp4":
@@ -237,7 +262,7 @@ type Answer struct {
 // address, for its names. There is at least one answer, or an error.
 func (c *Client) Lookup(ctx context.Context, host string) ([]Answer, error) {
 	as, err := c.inner.Resolve(ctx, client.Request{
-		Host: host, By: c.by,
+		Host: host, By: c.isolate(),
 		Origin: pool.Origin{DestHost: host, Token: c.token, Key: isolationOf(ctx)},
 	})
 	if err != nil {
@@ -290,7 +315,7 @@ func (c *Client) ResolvePTR(ctx context.Context, addr netip.Addr) ([]string, err
 // other, of its parent or another child. Guards are the same: they belong to
 // the user, not to an activity. Close on a child does nothing.
 func (c *Client) Isolated() *Client {
-	return &Client{core: c.core, token: c.tokens.Add(1), by: c.by}
+	return &Client{core: c.core, token: c.tokens.Add(1)}
 }
 
 // NewIdentity keeps every circuit that exists now from new streams, of this

@@ -21,7 +21,8 @@ Standard output has a line for each door, such as "socks 127.0.0.1:9050", and th
 traffic can flow. The log goes to standard error.
 
 SIGTERM and SIGINT let open connections finish and then end; a second signal ends at once. SIGHUP reads
-the settings again.`,
+the settings again: the choice of relays, isolation by destination, timeouts, --drain and --log-level take effect,
+other changes are named and wait for the next start.`,
 		Example: "  chive proxy\n  curl -x socks5h://127.0.0.1:9050 https://check.torproject.org/api/ip",
 		Args:    cobra.NoArgs,
 	}

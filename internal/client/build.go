@@ -99,7 +99,7 @@ func (c *Client) buildOne(ctx context.Context, spec pool.Spec) (*Circ, error) {
 		return nil, fault.New(fault.Directory, "build circuit: there is no usable directory yet")
 	}
 	c.need(&spec.Spec)
-	p, err := c.cfg.Path.Choose(d, c.guards, newRand(), &spec.Spec, now)
+	p, err := c.live.Load().Path.Choose(d, c.guards, newRand(), &spec.Spec, now)
 	if err != nil {
 		return nil, err
 	}

@@ -109,7 +109,7 @@ func (k *caches) choose(ctx context.Context, q dirclient.Query) (linkspec.Target
 			avoid = append(avoid, id.RSA)
 		}
 		// When no guard will do, a fallback still may.
-		if p, err := c.cfg.Path.Choose(d, c.guards, newRand(), &path.Spec{Hops: 1, Exclude: avoid}, time.Now()); err == nil {
+		if p, err := c.live.Load().Path.Choose(d, c.guards, newRand(), &path.Spec{Hops: 1, Exclude: avoid}, time.Now()); err == nil {
 			return p.Hops[0].Target, p.Guard, nil
 		}
 	}

@@ -93,6 +93,7 @@ type Client struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 
+	live    atomic.Pointer[Live]
 	flow    atomic.Pointer[flow.Params]
 	pool    atomic.Pointer[pool.Pool]
 	started time.Time
@@ -135,6 +136,7 @@ func New(cfg Config) (*Client, error) {
 		cfg: cfg, log: cfg.Log, started: time.Now(),
 		conns: map[*Conn]struct{}{}, poolReady: make(chan struct{}), firstCirc: make(chan struct{}), circs: map[uint64]*Circ{},
 	}
+	c.live.Store(&Live{Path: cfg.Path, StreamTimeout: cfg.StreamTimeout, MaxDirtiness: cfg.Pool.MaxDirtiness})
 	c.boot = Bootstrap{Stage: "starting"}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.env = &circuit.Env{Log: cfg.Log, Now: time.Now}
@@ -239,7 +241,7 @@ func (c *Client) runUpdates() {
 func (c *Client) newDirectory(d *netdir.Directory) {
 	now := time.Now()
 	c.guards.Update(guard.FromNetdir(d), now)
-	c.guards.SetFilter(c.cfg.Path.GuardFilter(d), now)
+	c.guards.SetFilter(c.live.Load().Path.GuardFilter(d), now)
 	p := flow.ParamsFrom(d.Param)
 	c.flow.Store(&p)
 	c.tmu.Lock()
@@ -249,11 +251,13 @@ func (c *Client) newDirectory(d *netdir.Directory) {
 
 func (c *Client) openPool() {
 	cfg := c.cfg.Pool
+	cfg.MaxDirtiness = c.live.Load().MaxDirtiness
 	cfg.Log = c.log
 	cfg.Rand = newRand()
 	cfg.Learn = c.wantTest
 	p := pool.New(cfg, c)
 	c.pool.Store(p)
+	p.SetMaxDirtiness(c.live.Load().MaxDirtiness) // it may have changed meanwhile
 	close(c.poolReady)
 	c.bootProgress(80, "building circuits")
 }

@@ -159,9 +159,10 @@ func (c *Client) judge(lease *pool.Lease, circ *Circ, err error) bool {
 }
 
 func (c *Client) streamTimeout(attempt int) time.Duration {
+	set := c.live.Load().StreamTimeout
 	switch {
-	case c.cfg.StreamTimeout > 0:
-		return c.cfg.StreamTimeout
+	case set > 0:
+		return set
 	case attempt > 2:
 		return 15 * time.Second
 	}

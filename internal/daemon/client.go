@@ -18,6 +18,7 @@ type Client interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 	Lookup(ctx context.Context, host string) ([]chive.Answer, error)
 	Status() chive.Status
+	Reload(chive.Config) error
 	Events() (<-chan chive.Event, func())
 	WriteMetrics(w io.Writer) error
 	MetricsSnapshot() any

@@ -140,16 +140,5 @@ func (p *RelayProcess) reload(r *chive.Relay, log *slog.Logger, level *slog.Leve
 		return
 	}
 	level.Set(next.LogLevel)
-	var now, waiting []string
-	for _, name := range changed(&p.Settings.optionSet, &next.optionSet) {
-		if Live[name] {
-			now = append(now, name)
-		} else {
-			waiting = append(waiting, name)
-		}
-	}
-	if len(waiting) > 0 {
-		log.Warn("reloaded; these changes take effect at the next start", "options", waiting)
-	}
-	log.Info("reloaded", "changed since the start", now)
+	logChanges(log, changed(&p.Settings.optionSet, &next.optionSet), relayLive)
 }

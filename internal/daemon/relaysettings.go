@@ -61,9 +61,9 @@ func NewRelaySettings(fs *pflag.FlagSet) *RelaySettings {
 	return s
 }
 
-// Live are the options that a running relay takes over when it is told to
+// relayLive are the options that a running relay takes over when it is told to
 // reload; the others wait for its next start.
-var Live = map[string]bool{
+var relayLive = map[string]bool{
 	"contact": true, "family": true, "family-file": true, "family-id": true,
 	"exit-policy": true, "exit-private": true, "ipv6-exit": true, "nameserver": true,
 	"bandwidth-rate": true, "bandwidth-burst": true, "max-advertised": true, "shutdown-wait": true, "log-level": true,

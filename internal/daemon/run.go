@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
@@ -31,6 +32,8 @@ type Proxy struct {
 	// Hangup asks to reload, Stop to drain and end; a second Stop ends at
 	// once. SIGHUP and SIGTERM usually stand behind them.
 	Hangup, Stop <-chan os.Signal
+
+	drainFor time.Duration // as the settings have it now
 }
 
 // ErrKilled is what Run returns when it was told twice to stop: connections
@@ -55,6 +58,7 @@ func (p *Proxy) Run(ctx context.Context) (err error) {
 	if err := s.Check(); err != nil {
 		return err
 	}
+	p.drainFor = s.Drain
 	log, level := NewLogger(s.LogLevel, s.LogFormat, p.Err)
 	cfg, err := s.ClientConfig(log)
 	if err != nil {
@@ -127,7 +131,7 @@ func (p *Proxy) serve(ctx context.Context, client Client, ds *doors, log *slog.L
 				follow(b.Bootstrap)
 			}
 		case <-p.Hangup:
-			p.reload(log, level)
+			p.reload(client, log, level)
 		case <-p.Stop:
 			bar.end()
 			return p.drain(ctx, ds, log)
@@ -142,8 +146,8 @@ func (p *Proxy) serve(ctx context.Context, client Client, ds *doors, log *slog.L
 // drain lets open connections finish.
 func (p *Proxy) drain(ctx context.Context, ds *doors, log *slog.Logger) error {
 	notify(log, daemon.SdNotifyStopping)
-	log.Info("stopping: no new connections; open ones may finish", "within", p.Settings.Drain)
-	ctx, cancel := context.WithTimeout(ctx, p.Settings.Drain)
+	log.Info("stopping: no new connections; open ones may finish", "within", p.drainFor)
+	ctx, cancel := context.WithTimeout(ctx, p.drainFor)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- ds.shutdown(ctx) }()
@@ -160,29 +164,51 @@ func (p *Proxy) drain(ctx context.Context, ds *doors, log *slog.Logger) error {
 	}
 }
 
-// reload reads the settings again. The log's level follows at once; what else
-// has changed is named, and waits for the next start.
-func (p *Proxy) reload(log *slog.Logger, level *slog.LevelVar) {
+// proxyLive are the options that a running proxy takes over when it is told to
+// reload; the others wait for its next start.
+var proxyLive = map[string]bool{
+	"entry-nodes": true, "middle-nodes": true, "exit-nodes": true, "exclude-nodes": true, "exclude-exit-nodes": true, "strict-nodes": true,
+	"isolate-dest-addr": true, "isolate-dest-port": true, "max-circuit-dirtiness": true, "stream-timeout": true, "drain": true, "log-level": true,
+}
+
+// reload reads the settings again. What a running proxy can take over takes
+// effect at once; what else has changed is named, and waits for the next start.
+func (p *Proxy) reload(client Client, log *slog.Logger, level *slog.LevelVar) {
 	next, err := p.Reload()
 	if err == nil {
 		err = next.Check()
+	}
+	var cfg chive.Config
+	if err == nil {
+		cfg, err = next.ClientConfig(log)
+	}
+	if err == nil {
+		err = client.Reload(cfg)
 	}
 	if err != nil {
 		log.Error("reload: the settings in use stay", "err", err)
 		return
 	}
 	level.Set(next.LogLevel)
-	var waiting []string
-	for _, name := range changed(&p.Settings.optionSet, &next.optionSet) {
-		if name != "log-level" {
+	p.drainFor = next.Drain
+	logChanges(log, changed(&p.Settings.optionSet, &next.optionSet), proxyLive)
+}
+
+// logChanges tells which settings differ from those at the start: what is in
+// effect, and what waits.
+func logChanges(log *slog.Logger, names []string, live map[string]bool) {
+	var now, waiting []string
+	for _, name := range names {
+		if live[name] {
+			now = append(now, name)
+		} else {
 			waiting = append(waiting, name)
 		}
 	}
 	if len(waiting) > 0 {
 		log.Warn("reloaded; these changes take effect at the next start", "options", waiting)
-		return
 	}
-	log.Info("reloaded")
+	log.Info("reloaded", "changed since the start", now)
 }
 
 // notify tells systemd, when it started this process.

@@ -33,6 +33,8 @@ type loopback struct {
 	mu     sync.Mutex
 	status chive.Status
 	closed bool
+
+	exclude []string // as Reload had it
 }
 
 func (l *loopback) DialContext(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -50,6 +52,13 @@ func (l *loopback) Status() chive.Status {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.status
+}
+
+func (l *loopback) Reload(cfg chive.Config) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.exclude = cfg.ExcludeNodes
+	return nil
 }
 
 func (l *loopback) Events() (<-chan chive.Event, func()) { return l.events, func() {} }
@@ -337,6 +346,11 @@ func TestReload(t *testing.T) {
 	}
 	reload("", "msg=reloaded")
 	reload(`cgo = "off"`, "next start\" options=[cgo]")
+	reload("exclude-nodes = ['192.0.2.0/24']\ndrain = '1s'\nmetrics = '9999'", "next start\" options=[metrics]")
+	if r.client.mu.Lock(); !slices.Equal(r.client.exclude, []string{"192.0.2.0/24"}) || !strings.Contains(r.log.String(), "\"changed since the start\"=\"[drain exclude-nodes]\"") {
+		t.Errorf("%q; log: %s", r.client.exclude, r.log)
+	}
+	r.client.mu.Unlock()
 	reload(`sokcs = "1"`, "the settings in use stay")
 	reload(`log-level = "error"`, "")
 	before := r.log.String()

@@ -8,6 +8,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"math/rand/v2"
@@ -90,7 +91,7 @@ func (c *Config) defaults() {
 			*n = v
 		}
 	}
-	def(&c.MaxDirtiness, 10*time.Minute)
+	def(&c.MaxDirtiness, defaultDirtiness)
 	def(&c.CleanTimeout, 30*time.Minute)
 	def(&c.Predict, time.Hour)
 	def(&c.LearnEvery, 10*time.Second)
@@ -210,6 +211,15 @@ func (p *Pool) NewIdentity() {
 	p.kick()
 }
 
+// SetMaxDirtiness changes how long a dirty circuit takes new streams; zero: 10
+// minutes.
+func (p *Pool) SetMaxDirtiness(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cfg.MaxDirtiness = cmp.Or(d, defaultDirtiness)
+	p.kick()
+}
+
 // Retry forgets the failures of the past, for a caller that knows that things
 // have changed: a new directory, or the network is back.
 func (p *Pool) Retry() {
@@ -227,6 +237,10 @@ func (p *Pool) kick() {
 	default:
 	}
 }
+
+// defaultDirtiness is how long a dirty circuit takes new streams, unless told
+// otherwise.
+const defaultDirtiness = 10 * time.Minute
 
 // Totals count since the pool was made.
 type Totals struct {
