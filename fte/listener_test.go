@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,7 +45,7 @@ func (l *pipeListener) dial() net.Conn {
 
 // TestProbes sends what strangers send, of many lengths, at once and byte by
 // byte: every probe is met by silence until a time that was drawn before it
-// said anything.
+// said anything, and opens nothing behind the server.
 func TestProbes(t *testing.T) {
 	for _, mode := range modesAndClassic(t) {
 		synctest.Test(t, func(t *testing.T) {
@@ -52,6 +53,13 @@ func TestProbes(t *testing.T) {
 			pl := newPipeListener()
 			l := NewListener(pl, ListenConfig{Transport: mode.server, HandshakeTimeout: timeout})
 			defer l.Close()
+			// Nobody is dialed for a stranger.
+			var dialed atomic.Int64
+			p := &Proxy{Dial: func(context.Context) (net.Conn, error) {
+				dialed.Add(1)
+				return nil, errors.New("dialed")
+			}}
+			go p.Serve(context.Background(), l) // ends with l
 			for i, probe := range strangers(mode) {
 				start := time.Now()
 				c := pl.dial()
@@ -74,8 +82,8 @@ func TestProbes(t *testing.T) {
 				}
 				c.Close()
 			}
-			if n := l.cfg.Stats.Opened.Load(); n != 0 {
-				t.Errorf("%s: %d probes got in", mode.name, n)
+			if n, d := l.cfg.Stats.Opened.Load(), dialed.Load(); n != 0 || d != 0 {
+				t.Errorf("%s: %d probes got in, for %d the upstream was dialed", mode.name, n, d)
 			}
 		})
 	}
