@@ -35,6 +35,7 @@ var levels = map[string]int{
 	"internal/bin":      0,
 	"internal/ident":    0,
 	"internal/metrics":  0,
+	"internal/nonblock": 0,
 	"internal/protover": 0,
 
 	"fte/formats":       1,
