@@ -60,6 +60,7 @@ type Channel struct {
 	sched      scheduler
 	urgent     []byte // whole cells that go before all others (DESTROY, padding)
 	turn       turn   // who may write
+	batch      bool   // the reader hands out what it read
 	closed     bool
 	cause      error
 	emptySince time.Time // since when no circuit is open; zero while one is
@@ -70,8 +71,10 @@ type Channel struct {
 	deadline time.Time
 
 	// owned by the reader
+	touched []*Circ    // circuits that got cells in this batch
 	claimed []*Channel // channels that it is to flush
-	pending int        // bytes read since it flushed
+	pending int        // bytes of this batch
+	tail    int        // bytes beyond the last whole record's worth
 	ack     func()
 
 	lastOut, lastIn atomic.Int64 // Unix nanoseconds of the last record

@@ -34,6 +34,8 @@ func (s *sink) HandleCells(cells []byte) {
 	s.cells = append(s.cells, cells...)
 }
 
+func (s *sink) HandleBatchEnd() {}
+
 func (s *sink) HandleControl(cmd cell.Command, _ []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,6 +14,10 @@ type Receiver interface {
 	// cell.Len bytes each. They lie in the reader's buffer: the receiver may
 	// change them in place and must not keep them.
 	HandleCells(cells []byte)
+	// HandleBatchEnd is called after the last of the HandleCells for what the
+	// reader found waiting at once: now wake who waits for it. It may follow
+	// HandleDestroy.
+	HandleBatchEnd()
 	// HandleControl takes any other cell for the circuit but DESTROY, such as
 	// CREATED2. The body is valid during the call only; a fixed cell's is its
 	// whole payload.
@@ -34,6 +38,8 @@ type Circ struct {
 
 	recv   atomic.Pointer[Receiver] // set once, before the first cell can come
 	queued atomic.Int32             // cells in q; written under ch.mu
+
+	inBatch bool // got cells in this batch; owned by the reader
 
 	// guarded by ch.mu
 	q        cellQueue
@@ -84,19 +90,32 @@ func (c *Circ) Room() int {
 
 // Send queues whole cells, copying them; it stamps the circuit's identifier
 // on each. It does not block and has no bound of its own: edges ask Room
-// first, and a relay watches Queued.
+// first, and a relay watches Queued. Another goroutine writes: a caller without
+// locks does better with Enqueue.
 func (c *Circ) Send(cells []byte) error {
-	claimed, err := c.Enqueue(cells)
+	claimed, err := c.EnqueueSoon(cells)
 	if claimed {
 		c.ch.handOver()
 	}
 	return err
 }
 
+// EnqueueSoon is Enqueue that claims nothing while the channel's own reader
+// hands out what it read: it writes the cells at the end of its batch, beside
+// what else it has to say.
+func (c *Circ) EnqueueSoon(cells []byte) (claimed bool, err error) {
+	return c.enqueue(cells, true)
+}
+
 // Enqueue is Send that leaves the writing to its caller when nobody else is at
 // it: claimed says that the caller must call the channel's Flush, or another
-// channel's FlushLater with it, when it holds no lock.
+// channel's FlushLater with it, when it holds no lock that the circuit's
+// receiver takes.
 func (c *Circ) Enqueue(cells []byte) (claimed bool, err error) {
+	return c.enqueue(cells, false)
+}
+
+func (c *Circ) enqueue(cells []byte, soon bool) (claimed bool, err error) {
 	for i := 0; i < len(cells); i += cell.Len {
 		cell.SetCircID(cells[i:], c.id)
 	}
@@ -111,23 +130,31 @@ func (c *Circ) Enqueue(cells []byte) (claimed bool, err error) {
 	if c.heapAt < 0 {
 		ch.sched.add(c)
 	}
-	if ch.turn == turnNobody && ch.wire != nil {
-		ch.turn = turnCaller
-		return true, nil
+	if ch.turn != turnNobody {
+		return false, nil
 	}
-	ch.wakeLocked()
-	return false, nil
+	if ch.wire == nil || soon && ch.batch {
+		ch.wakeLocked()
+		return false, nil
+	}
+	ch.turn = turnCaller
+	return true, nil
 }
 
-// SendControl queues one cell with the given command and payload, such as
-// CREATE2; the payload is padded with zeros.
+// SendControl sends one cell with the given command and payload, such as
+// CREATE2; the payload is padded with zeros. The caller holds no lock that the
+// circuit's receiver takes.
 func (c *Circ) SendControl(cmd cell.Command, payload []byte) error {
 	var b [cell.Len]byte
 	cell.PutHeader(b[:], c.id, cmd)
 	if copy(cell.Payload(b[:])[:], payload) < len(payload) {
 		return fault.New(fault.Local, "send %v: %d bytes are too many", cmd, len(payload))
 	}
-	return c.Send(b[:])
+	claimed, err := c.EnqueueSoon(b[:])
+	if claimed {
+		c.ch.Flush()
+	}
+	return err
 }
 
 // SendLong sends a cell of variable length, before any that are queued: it

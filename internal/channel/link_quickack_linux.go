@@ -3,6 +3,8 @@ package channel
 import (
 	"net"
 	"syscall"
+
+	"github.com/chivenet/chive/internal/nonblock"
 )
 
 // quickACK returns a function that makes the kernel acknowledge at once what
@@ -22,7 +24,7 @@ func quickACK(conn net.Conn) func() {
 	return func() {
 		// A hint: without it the same bytes come, later.
 		_ = raw.Control(func(fd uintptr) {
-			_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_QUICKACK, 1)
+			_ = nonblock.QuickACK(fd)
 		})
 	}
 }

@@ -13,6 +13,10 @@ import (
 // of the one before.
 const readBuffer = 16384 + cell.Len
 
+// maxBatch is how many bytes the reader hands out before it writes what came
+// of them, though more may wait: the cells of four records.
+const maxBatch = 4 * recordCells * cell.Len
+
 // maxVariable bounds a variable-length cell after the handshake: the largest
 // that the protocol knows there is a post-quantum CREATE of under 4 KiB.
 const maxVariable = 8192
@@ -36,11 +40,14 @@ func (ch *Channel) read() error {
 	}
 	ch.link.Leftover = nil
 	for {
+		if !ch.batch && n > 0 {
+			ch.beginBatch()
+		}
 		used, err := ch.dispatch(buf[:n])
 		// What came in small records goes out in large ones, as far as no cell
 		// waits for what is yet to come: see drained.
-		if err != nil || ch.wire == nil || ch.pending >= recordCells*cell.Len {
-			ch.flushClaimed()
+		if err != nil || ch.wire == nil || ch.pending >= maxBatch {
+			ch.endBatch()
 		}
 		if err != nil {
 			return err
@@ -51,10 +58,13 @@ func (ch *Channel) read() error {
 		}
 		k, err := ch.conn.Read(buf[n:])
 		if k == 0 && err != nil {
-			ch.flushClaimed()
+			ch.endBatch()
 			return err
 		}
 		ch.pending += k
+		if ch.tail += k; ch.tail >= recordCells*cell.Len {
+			ch.tail = 0
+		}
 		n += k
 		ch.lastIn.Store(ch.cfg.Now().UnixNano())
 		if s := ch.cfg.Stats; s != nil {
@@ -63,16 +73,55 @@ func (ch *Channel) read() error {
 	}
 }
 
+// beginBatch says that until endBatch what is queued on ch is the reader's to
+// write, unless somebody is at it already.
+func (ch *Channel) beginBatch() {
+	ch.mu.Lock()
+	ch.batch = true
+	ch.mu.Unlock()
+}
+
+// endBatch lets circuits hand on what they got, and then writes what circuits
+// have to say to it: on other channels, and on this one, which it reports.
+func (ch *Channel) endBatch() (wrote bool) {
+	for i, c := range ch.touched {
+		c.inBatch = false
+		c.receiver().HandleBatchEnd()
+		ch.touched[i] = nil
+	}
+	ch.touched = ch.touched[:0]
+	ch.mu.Lock()
+	ch.batch = false
+	mine := ch.turn == turnReader
+	if mine {
+		ch.turn = turnCaller
+	}
+	ch.mu.Unlock()
+	if mine {
+		ch.Flush()
+	}
+	for i, other := range ch.claimed {
+		other.Flush()
+		ch.claimed[i] = nil
+	}
+	ch.claimed = ch.claimed[:0]
+	ch.pending = 0
+	return mine
+}
+
 // drained runs on the reader when the socket has nothing more to read.
 func (ch *Channel) drained() {
-	small := ch.pending < recordCells/2*cell.Len
-	ch.flushClaimed()
-	// C tor leaves Nagle's algorithm on: what it sends next, a SENDME say, waits
-	// for the acknowledgement of what it sent before. In the midst of bulk the
-	// kernel acknowledges by itself.
-	if small {
+	wrote := ch.batch && ch.endBatch()
+	// C tor leaves Nagle's algorithm on: what it sends next, a SENDME say, or the
+	// last cells before it turns to another leg, waits for the acknowledgement of
+	// what it sent before. What is written carries that; in the midst of bulk the
+	// kernel acknowledges by itself, though not reliably. A relay has too many
+	// links to be sure.
+	client := ch.cfg.Accept == nil
+	if !wrote && (client || ch.tail < recordCells/2*cell.Len) {
 		ch.ack()
 	}
+	ch.tail = 0
 }
 
 // dispatch handles every whole cell in b and returns how many bytes they took.
@@ -145,6 +194,10 @@ func (ch *Channel) relayCells(cells []byte) {
 	if c := ch.lookup(cell.CircID(cells)); c != nil {
 		if r := c.receiver(); r != nil {
 			r.HandleCells(cells)
+			if !c.inBatch {
+				c.inBatch = true
+				ch.touched = append(ch.touched, c)
+			}
 		}
 	}
 }

@@ -17,17 +17,22 @@ type turn uint8
 const (
 	turnNobody turn = iota // nothing waits
 	turnCaller             // who queued cells on the idle channel: see Enqueue
+	turnReader             // the reader, at the end of its batch
 	turnLoop               // the writer's goroutine
 )
 
 // inlineRecords is how many records a caller writes before the writer's
-// goroutine takes over.
+// goroutine takes over, and how many go to the kernel at once.
 const inlineRecords = 4
 
-// wakeLocked gives the turn to the writer's goroutine if nobody has it. The
-// caller holds mu.
+// wakeLocked gives the turn, if nobody has it, to the reader when that is about
+// to write anyway, else to the writer's goroutine. The caller holds mu.
 func (ch *Channel) wakeLocked() {
-	if ch.turn == turnNobody {
+	switch {
+	case ch.turn != turnNobody:
+	case ch.batch && ch.wire != nil:
+		ch.turn = turnReader
+	default:
 		ch.turn = turnLoop
 		ch.cond.Signal()
 	}
@@ -44,8 +49,8 @@ func (ch *Channel) handOver() {
 // Flush writes what waits, on behalf of who got the turn from Enqueue. It does
 // not wait for the peer: the writer's goroutine does.
 func (ch *Channel) Flush() {
-	for range inlineRecords {
-		more, err := ch.writeRecord()
+	for i := range inlineRecords {
+		more, err := ch.writeRecord(i == inlineRecords-1)
 		if err != nil {
 			ch.Close(fault.New(fault.Network, "channel: write: %w", err))
 			return
@@ -53,7 +58,7 @@ func (ch *Channel) Flush() {
 		if !more {
 			return
 		}
-		if ch.wire.waits() {
+		if ch.wire.full() {
 			break
 		}
 	}
@@ -63,16 +68,6 @@ func (ch *Channel) Flush() {
 // FlushLater has other flushed when ch's reader has handed out what it read. It
 // is called on that reader.
 func (ch *Channel) FlushLater(other *Channel) { ch.claimed = append(ch.claimed, other) }
-
-// flushClaimed flushes what circuits claimed while the reader ran.
-func (ch *Channel) flushClaimed() {
-	for i, other := range ch.claimed {
-		other.Flush()
-		ch.claimed[i] = nil
-	}
-	ch.claimed = ch.claimed[:0]
-	ch.pending = 0
-}
 
 // writeLoop writes when it has the turn, until the channel closes.
 func (ch *Channel) writeLoop() {
@@ -92,26 +87,28 @@ func (ch *Channel) write() error {
 		if closed {
 			return nil
 		}
-		for more := true; more; {
-			if ch.wire != nil {
+		for i, more := 1, true; more; i++ {
+			if ch.wire != nil && ch.wire.full() {
 				if err := ch.wire.drain(); err != nil {
 					return err
 				}
 			}
 			var err error
-			if more, err = ch.writeRecord(); err != nil {
+			if more, err = ch.writeRecord(i%inlineRecords == 0); err != nil {
 				return err
 			}
 		}
 	}
 }
 
-// writeRecord pulls a record's worth of cells by the scheduler and writes it
-// with one call. When nothing waits it gives the turn up and reports false.
-func (ch *Channel) writeRecord() (more bool, err error) {
+// writeRecord pulls a record's worth of cells by the scheduler and writes it.
+// The record stays on the wire while more is to be written at once, unless it
+// is the last of those. When nothing waits it gives the turn up and reports
+// false.
+func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 	now := ch.cfg.Now()
 	ch.mu.Lock()
-	if ch.closed || len(ch.urgent) == 0 && ch.sched.min() == nil && (ch.wire == nil || !ch.wire.waits()) {
+	if ch.closed || !ch.queuedLocked() && (ch.wire == nil || !ch.wire.waits()) {
 		ch.turn = turnNobody
 		ch.mu.Unlock()
 		return false, nil
@@ -119,9 +116,13 @@ func (ch *Channel) writeRecord() (more bool, err error) {
 	var whole *slab
 	var n int
 	n, whole, ch.writable = ch.fill(ch.record, now, ch.writable[:0])
+	hold := !last && ch.queuedLocked()
 	ch.mu.Unlock()
 	if n == 0 && whole == nil {
-		return true, nil // only the wire has something left
+		return true, ch.wire.push() // only the wire has something left
+	}
+	if ch.wire != nil {
+		ch.wire.gather(hold)
 	}
 	for i, c := range ch.writable {
 		if r := c.receiver(); r != nil {
@@ -152,6 +153,8 @@ func (ch *Channel) writeRecord() (more bool, err error) {
 	}
 	return true, err
 }
+
+func (ch *Channel) queuedLocked() bool { return len(ch.urgent) > 0 || ch.sched.min() != nil }
 
 // fill takes cells for one record: urgent ones first, then circuits by the
 // scheduler, a burst each. A circuit that is alone with a full slab gives it

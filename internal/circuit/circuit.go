@@ -63,6 +63,7 @@ type Circuit struct {
 
 	// owned by home's reader
 	touched []StreamReceiver // streams to wake at the end of a batch
+	batchAt time.Time        // see batchTime; zero until asked for
 	earlyIn int              // RELAY_EARLY cells that may still come
 	created chan reply       // the answer to CREATE; nil when none is awaited
 }
@@ -171,6 +172,8 @@ func (c *Circuit) addHop(h *Hop) {
 type homeSide struct{ c *Circuit }
 
 func (s homeSide) HandleCells(cells []byte) { s.c.fromHome(cells) }
+
+func (s homeSide) HandleBatchEnd() { s.c.endBatch() }
 
 func (s homeSide) HandleControl(cmd cell.Command, body []byte) {
 	s.c.fromHomeControl(cmd, body)

@@ -115,10 +115,12 @@ func (h *Hop) Circuit() *Circuit { return h.c }
 // StreamReceiver takes what arrives for one stream. Its methods run on the
 // channel's reader and must not block.
 type StreamReceiver interface {
-	// HandleMessage takes one message; m.Data is valid during the call only. An
-	// error is a violation: the circuit is destroyed.
-	HandleMessage(m cell.RelayMsg) error
-	// Flush is called after the last message of a batch: wake who waits.
+	// HandleMessage takes one message, which came at the given time or shortly
+	// before; m.Data is valid during the call only. An error is a violation: the
+	// circuit is destroyed.
+	HandleMessage(m cell.RelayMsg, now time.Time) error
+	// Flush is called after the last message of a batch: wake who waits. It may
+	// follow HandleCircuitClose.
 	Flush()
 	// HandleCircuitClose is called once, last, unless the stream was removed.
 	HandleCircuitClose(cause error)
@@ -137,7 +139,7 @@ type closedStream struct {
 // closed: more than any congestion window that the consensus allows by default.
 const maxAfterClose = 20000
 
-func (s *closedStream) HandleMessage(m cell.RelayMsg) error {
+func (s *closedStream) HandleMessage(m cell.RelayMsg, _ time.Time) error {
 	if s.allowed--; s.allowed < 0 {
 		return fault.New(fault.Protocol, "stream %d: the peer goes on sending after it was closed", s.id)
 	}

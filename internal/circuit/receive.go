@@ -1,6 +1,8 @@
 package circuit
 
 import (
+	"time"
+
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
@@ -45,11 +47,25 @@ func (c *Circuit) fromHome(cells []byte) {
 	if pass < len(cells) {
 		c.toPartner(cells[pass:])
 	}
+}
+
+// endBatch lets streams wake who waits for what came.
+func (c *Circuit) endBatch() {
 	for i, s := range c.touched {
 		s.Flush()
 		c.touched[i] = nil
 	}
 	c.touched = c.touched[:0]
+	c.batchAt = time.Time{}
+}
+
+// batchTime returns the time as it was early in the reader's batch: one look at
+// the clock serves many cells. It is called on home's reader.
+func (c *Circuit) batchTime() time.Time {
+	if c.batchAt.IsZero() {
+		c.batchAt = c.env.Now()
+	}
+	return c.batchAt
 }
 
 // toPartner sends unrecognised cells on; it reports whether the circuit lives.
@@ -154,7 +170,7 @@ func (h *Hop) toStream(via *Hop, m cell.RelayMsg) error {
 	if s == nil {
 		return fault.New(fault.Protocol, "%v for stream %d, which does not exist", m.Cmd, m.Stream)
 	}
-	if err := s.HandleMessage(m); err != nil {
+	if err := s.HandleMessage(m, via.c.batchTime()); err != nil {
 		return err
 	}
 	via.touch(s)
@@ -199,8 +215,17 @@ func (h *Hop) sendme(body []byte) error {
 	if err := h.send.Sendme(c.env.Now(), blocked); err != nil {
 		return err
 	}
-	h.wakeFirst()
+	h.credited()
 	return nil
+}
+
+// credited wakes who waits for credit when there is enough to be worth it: a
+// batch's worth, or a quarter of the window when that is less. Whatever is
+// missing is on its way, since the other three quarters are.
+func (h *Hop) credited() {
+	if h.send.Available() >= min(batchCells, h.send.State().Cwnd/4) {
+		h.wakeFirst()
+	}
 }
 
 // SendFlow returns a snapshot of the hop's sending window: cells that may be

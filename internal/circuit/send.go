@@ -25,8 +25,8 @@ func (w *Waiter) wake() {
 	}
 }
 
-// batchCells is how many DATA cells are sealed at a time: a TLS record's worth.
-const batchCells = 31
+// batchCells is how many DATA cells are sealed at a time: two TLS records' worth.
+const batchCells = 62
 
 // batch is scratch space for sealing.
 type batch [batchCells * cell.Len]byte
@@ -180,20 +180,35 @@ func (h *Hop) sendCell(cc cell.Command, cmd cell.RelayCommand, stream uint16, bo
 	h.format.PutHeader(p, cmd, stream, len(body))
 	copy(p[off:], body)
 	pad(p[off+len(body):])
+	flush, err := h.queueCell(cc, cmd, slot[:])
+	if flush != nil {
+		flush.Flush()
+	}
+	return err
+}
+
+// queueCell seals and queues one cell; flush is a channel that the caller must
+// flush without the lock.
+func (h *Hop) queueCell(cc cell.Command, cmd cell.RelayCommand, slot []byte) (flush *channel.Channel, err error) {
 	c := h.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return fault.New(fault.Closed, "send %v: the circuit is closed: %w", cmd, c.cause)
+		return nil, fault.New(fault.Closed, "send %v: the circuit is closed: %w", cmd, c.cause)
 	}
 	if cc == cell.CmdRelayEarly {
 		if c.early == 0 {
-			return fault.New(fault.Resource, "send %v: the circuit has used its %d RELAY_EARLY cells", cmd, relayEarlyBudget)
+			return nil, fault.New(fault.Resource, "send %v: the circuit has used its %d RELAY_EARLY cells", cmd, relayEarlyBudget)
 		}
 		c.early--
 	}
-	c.sealLocked(h, slot[:], cc)
-	return c.home.Load().Send(slot[:])
+	c.sealLocked(h, slot, cc)
+	home := c.home.Load()
+	claimed, err := home.EnqueueSoon(slot)
+	if claimed {
+		flush = home.Channel()
+	}
+	return flush, err
 }
 
 // CancelWait takes w out of the queue for credit; a token that it got goes to

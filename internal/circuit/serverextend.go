@@ -194,6 +194,8 @@ type partnerSide struct {
 
 func (ps *partnerSide) HandleCells(cells []byte) { ps.c.fromPartner(ps.ch, cells) }
 
+func (ps *partnerSide) HandleBatchEnd() {}
+
 func (ps *partnerSide) HandleControl(cmd cell.Command, p []byte) {
 	if cmd != ps.want || ps.done {
 		ps.c.violation(fault.New(fault.Protocol, "unexpected %v cell from the next relay", cmd))

@@ -56,9 +56,12 @@ func talk(t *testing.T, s *stream.Stream) {
 // ends counts the ENDs and answers that streams get which nobody reads.
 type ends struct{ got chan cell.RelayMsg }
 
-func (e ends) HandleMessage(m cell.RelayMsg) error { e.got <- cell.RelayMsg{Cmd: m.Cmd}; return nil }
-func (ends) Flush()                                {}
-func (ends) HandleCircuitClose(error)              {}
+func (e ends) HandleMessage(m cell.RelayMsg, _ time.Time) error {
+	e.got <- cell.RelayMsg{Cmd: m.Cmd}
+	return nil
+}
+func (ends) Flush()                   {}
+func (ends) HandleCircuitClose(error) {}
 
 // TestStreamFlood: a client that opens streams, lookups and directory streams
 // without end gets as many as a circuit may have, whatever they are; it is told

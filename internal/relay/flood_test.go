@@ -165,7 +165,9 @@ type tally struct{ created, destroyed atomic.Int64 }
 func (*tally) HandleCells([]byte)                        {}
 func (y *tally) HandleControl(cell.Command, []byte)      { y.created.Add(1) }
 func (y *tally) HandleDestroy(cell.DestroyReason, error) { y.destroyed.Add(1) }
-func (*tally) HandleWritable()                           {}
+func (*tally) HandleBatchEnd()                           {}
+
+func (*tally) HandleWritable() {}
 
 // TestOnionskinFlood: one client asks for far more circuits than the relay can
 // make, and is refused what is too much; those of another are all made, in time.

@@ -2,8 +2,8 @@ package stream
 
 import "sync"
 
-// chunkSize is a receive chunk: 32 DATA cells' worth and more.
-const chunkSize = 16 << 10
+// chunkSize is a receive chunk: the DATA cells of two records and more.
+const chunkSize = 32 << 10
 
 type chunk struct {
 	b    [chunkSize]byte
@@ -73,6 +73,15 @@ func (b *buffer) take() *chunk {
 	}
 	b.n -= c.w - c.r
 	return c
+}
+
+// putBack undoes take, for what is left of the chunk.
+func (b *buffer) putBack(c *chunk) {
+	if c.next = b.head; c.next == nil {
+		b.tail = c
+	}
+	b.head = c
+	b.n += c.w - c.r
 }
 
 func (b *buffer) clear() {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"time"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
@@ -111,7 +112,7 @@ type lookupResult struct {
 	err error
 }
 
-func (l *lookup) HandleMessage(m cell.RelayMsg) error {
+func (l *lookup) HandleMessage(m cell.RelayMsg, _ time.Time) error {
 	switch m.Cmd {
 	case cell.RelayResolved:
 		r, err := cell.ParseResolved(m.Data)

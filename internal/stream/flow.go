@@ -29,7 +29,7 @@ func newInFlow(info *circuit.HopInfo) inFlow {
 }
 
 // received accounts for one DATA cell of n bytes that is in the buffer now.
-func (f *inFlow) received(s *Stream, n int) error {
+func (f *inFlow) received(s *Stream, n int, now time.Time) error {
 	f.activity = true
 	if !f.xon {
 		if err := f.window.Received(); err != nil {
@@ -37,7 +37,7 @@ func (f *inFlow) received(s *Stream, n int) error {
 		}
 		return f.sendmes(s)
 	}
-	advice, err := f.drain.Received(s.hop.Now(), n, s.buf.n)
+	advice, err := f.drain.Received(now, n, s.buf.n)
 	if err != nil {
 		return err
 	}

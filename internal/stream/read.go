@@ -43,12 +43,24 @@ func (s *Stream) Read(p []byte) (int, error) {
 }
 
 // WriteTo implements io.WriterTo: it hands out the received chunks without
-// another copy, until the stream ends.
-func (s *Stream) WriteTo(w io.Writer) (int64, error) {
-	var total int64
+// another copy, until the stream ends. When w is a socket, the channel's reader
+// writes to it while WriteTo waits: see deliver.
+func (s *Stream) WriteTo(w io.Writer) (total int64, err error) {
+	s.sinkMu.Lock()
+	s.sink = newSink(w)
+	defer func() {
+		if s.sink != nil {
+			total += s.sink.total
+			s.sink = nil
+		}
+		s.sinkMu.Unlock()
+	}()
 	for {
 		if isClosed(s.readBy.passed()) {
 			return total, errDeadline
+		}
+		if s.sink != nil && s.sink.err != nil {
+			return total, s.sink.err
 		}
 		s.mu.Lock()
 		if s.closed {
@@ -65,10 +77,12 @@ func (s *Stream) WriteTo(w io.Writer) (int64, error) {
 			if readErr != nil {
 				return total, readErr
 			}
+			s.sinkMu.Unlock()
 			select {
 			case <-s.readWake:
 			case <-s.readBy.passed():
 			}
+			s.sinkMu.Lock()
 			continue
 		}
 		n, err := w.Write(c.b[c.r:c.w])
@@ -81,4 +95,39 @@ func (s *Stream) WriteTo(w io.Writer) (int64, error) {
 			return total, err
 		}
 	}
+}
+
+// deliver writes what is buffered to the socket that WriteTo was given, if
+// WriteTo has nothing to do. It reports whether all is written: otherwise a
+// reader is to be woken. It runs on the channel's reader.
+func (s *Stream) deliver() bool {
+	if !s.sinkMu.TryLock() {
+		return false
+	}
+	defer s.sinkMu.Unlock()
+	if s.sink == nil || s.sink.err != nil {
+		return false
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := s.buf.take(); c != nil; c = s.buf.take() {
+		s.mu.Unlock()
+		n, err := s.sink.write(c.b[c.r:c.w])
+		s.mu.Lock()
+		if s.closed {
+			putChunk(c)
+			return false
+		}
+		whole := n == c.w-c.r
+		if c.r += n; whole {
+			putChunk(c)
+		} else {
+			s.buf.putBack(c)
+		}
+		s.in.consumed(s, n)
+		if err != nil || !whole {
+			return false
+		}
+	}
+	return true
 }

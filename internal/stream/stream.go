@@ -32,6 +32,9 @@ type Stream struct {
 
 	wmu sync.Mutex // one writer at a time
 
+	sinkMu sync.Mutex // held by who takes from buf for sink; WriteTo holds it but when it waits
+	sink   *sink      // what WriteTo writes to; nil when that is no socket
+
 	mu sync.Mutex // guards what follows
 	// receiving
 	buf     buffer
@@ -90,7 +93,7 @@ func (e *EndError) EndReason() cell.EndReason { return e.Reason }
 func (e *EndError) Error() string { return "the exit ended the stream: " + e.Reason.String() }
 
 // HandleMessage implements circuit.StreamReceiver.
-func (s *Stream) HandleMessage(m cell.RelayMsg) error {
+func (s *Stream) HandleMessage(m cell.RelayMsg, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
@@ -102,7 +105,7 @@ func (s *Stream) HandleMessage(m cell.RelayMsg) error {
 	}
 	switch m.Cmd {
 	case cell.RelayData:
-		return s.dataLocked(m.Data)
+		return s.dataLocked(m.Data, now)
 	case cell.RelayConnected:
 		return s.connectedLocked(m.Data)
 	case cell.RelayEnd:
@@ -132,7 +135,7 @@ func (s *Stream) HandleMessage(m cell.RelayMsg) error {
 	return nil
 }
 
-func (s *Stream) dataLocked(p []byte) error {
+func (s *Stream) dataLocked(p []byte, now time.Time) error {
 	if !s.connected {
 		return fault.New(fault.Protocol, "DATA on a stream that is not open")
 	}
@@ -145,7 +148,7 @@ func (s *Stream) dataLocked(p []byte) error {
 	s.buf.write(p)
 	s.read += uint64(len(p))
 	s.dirty = true
-	return s.in.received(s, len(p))
+	return s.in.received(s, len(p), now)
 }
 
 func (s *Stream) connectedLocked(body []byte) error {
@@ -218,7 +221,7 @@ func (s *Stream) Flush() {
 	d := s.dirty
 	s.dirty = false
 	s.mu.Unlock()
-	if d {
+	if d && !s.deliver() {
 		s.wakeReader()
 	}
 }

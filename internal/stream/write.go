@@ -3,7 +3,6 @@ package stream
 import (
 	"io"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -93,38 +92,6 @@ func (s *Stream) waitToWrite(wait time.Duration) error {
 		return errDeadline
 	}
 	return nil
-}
-
-var copyPool = sync.Pool{New: func() any { b := make([]byte, copySize); return &b }}
-
-// maxBatch is how many DATA cells are sealed at a time, one TLS record's worth;
-// copySize is what they carry.
-const (
-	maxBatch = 31
-	copySize = maxBatch * 498
-)
-
-// ReadFrom implements io.ReaderFrom with a buffer that fills whole cells.
-func (s *Stream) ReadFrom(r io.Reader) (int64, error) {
-	b := copyPool.Get().(*[]byte)
-	defer copyPool.Put(b)
-	var total int64
-	for {
-		n, err := r.Read(*b)
-		if n > 0 {
-			k, werr := s.Write((*b)[:n])
-			total += int64(k)
-			if werr != nil {
-				return total, werr
-			}
-		}
-		if err == io.EOF {
-			return total, nil
-		}
-		if err != nil {
-			return total, err
-		}
-	}
 }
 
 // halfCloseLinger is how long the peer must be silent before a stream whose
