@@ -105,10 +105,13 @@ const halfCloseLinger = time.Second
 func (s *Stream) CloseWrite() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.writeErr != nil || s.writeClosed {
+	if s.closed || s.writeClosed {
 		return nil
 	}
 	s.writeClosed = true
+	if s.writeErr != nil {
+		return nil // it has ended already
+	}
 	s.linger = time.AfterFunc(halfCloseLinger, s.lingered)
 	s.in.activity = false
 	return nil
