@@ -17,6 +17,7 @@ import (
 // fail, stall and die, and checks that no circuit ever serves two identities,
 // a port that it refuses, or a stream after its time.
 func TestRandomUse(t *testing.T) {
+	var hedged uint64
 	for seed := range uint64(5) {
 		b := &fakeBuilder{took: 300 * time.Millisecond}
 		b.make = func(n int, ctx context.Context, s Spec) (*fakeCircuit, error) {
@@ -94,9 +95,10 @@ func TestRandomUse(t *testing.T) {
 			}
 			wg.Wait()
 			s := p.Status()
-			if s.Streams != 0 || s.Waiting != 0 || s.Leased < 200 || s.Reused == 0 || s.Hedged == 0 {
+			if s.Streams != 0 || s.Waiting != 0 || s.Leased < 200 || s.Reused == 0 {
 				t.Errorf("seed %d: %+v", seed, s)
 			}
+			hedged += s.Hedged
 			p.Close()
 			for _, c := range b.circuits {
 				if !c.closed() {
@@ -104,6 +106,9 @@ func TestRandomUse(t *testing.T) {
 				}
 			}
 		})
+	}
+	if hedged == 0 {
+		t.Error("nobody waited for a slow circuit")
 	}
 }
 
