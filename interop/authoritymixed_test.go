@@ -88,30 +88,40 @@ func (an *authorityNet) vote(i int) (v *netdoc.Vote) {
 // made of the same bandwidth file.
 func (an *authorityNet) sameMeasurements(want map[ident.RSAID]uint32) {
 	an.t.Helper()
-	ours, theirs := an.vote(0), an.vote(len(an.chive))
+	// The first round that all sign may have begun before every authority had
+	// read the file.
+	var ours, theirs *netdoc.Vote
+	an.await("votes with the file's measurements", 60*time.Second, func() bool {
+		ours, theirs = an.vote(0), an.vote(len(an.chive))
+		return maps.Equal(measurements(ours), want) && maps.Equal(measurements(theirs), want)
+	})
 	if ours.BandwidthFileHeaders == "" || ours.BandwidthFileHeaders != theirs.BandwidthFileHeaders || ours.BandwidthFileDigest != theirs.BandwidthFileDigest {
 		an.t.Errorf("the file's headers and digest:\n%q %q\n%q %q", ours.BandwidthFileHeaders, ours.BandwidthFileDigest, theirs.BandwidthFileHeaders, theirs.BandwidthFileDigest)
 	}
-	for _, v := range []*netdoc.Vote{ours, theirs} {
-		got := map[ident.RSAID]uint32{}
-		for i := range v.Routers {
-			if r := &v.Routers[i]; r.HasMeasured {
-				got[r.RSA] = r.Measured
+	an.await("a consensus with them", 60*time.Second, func() bool {
+		c, err := netdoc.ParseConsensus(an.chive[0].Consensus(netdoc.FlavorMicrodesc), nil, nil)
+		if err != nil {
+			an.t.Fatal(err)
+		}
+		n := 0
+		for i := range c.Routers {
+			if r := &c.Routers[i]; want[r.RSA] != 0 && !r.Unmeasured && r.Bandwidth == want[r.RSA] {
+				n++
 			}
 		}
-		if !maps.Equal(got, want) {
-			an.t.Errorf("%s measured %v, want %v", v.Source.Nickname, got, want)
+		return n == len(want)
+	})
+}
+
+// measurements are what a vote says of relays' bandwidths by measurement.
+func measurements(v *netdoc.Vote) map[ident.RSAID]uint32 {
+	out := map[ident.RSAID]uint32{}
+	for i := range v.Routers {
+		if r := &v.Routers[i]; r.HasMeasured {
+			out[r.RSA] = r.Measured
 		}
 	}
-	c, err := netdoc.ParseConsensus(an.chive[0].Consensus(netdoc.FlavorMicrodesc), nil, nil)
-	if err != nil {
-		an.t.Fatal(err)
-	}
-	for i := range c.Routers {
-		if r := &c.Routers[i]; want[r.RSA] != 0 && (r.Unmeasured || r.Bandwidth != want[r.RSA]) {
-			an.t.Errorf("%s has the weight %d in the consensus, not %d", r.Nickname, r.Bandwidth, want[r.RSA])
-		}
-	}
+	return out
 }
 
 // httpGet fetches a document from a DirPort.
