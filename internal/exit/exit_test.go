@@ -15,10 +15,8 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/chivenet/chive/internal/cell"
-	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/simnet"
 	"github.com/chivenet/chive/internal/stream"
 )
 
@@ -78,25 +76,8 @@ func echoServer(t *testing.T) uint16 {
 // setup makes an exit behind a simulated relay, and a circuit to it.
 func setup(t *testing.T, cfg *Config, dir func(net.Conn)) (*Exit, *circuit.Circuit) {
 	t.Helper()
-	e, err := New(cfg, dir, Options{Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := simnet.New(t, simnet.Options{Streams: e})
-	t.Cleanup(e.Close)
-	m := channel.NewManager(&channel.Config{Now: time.Now}, &channel.LinkConfig{}, simnet.Dial)
-	t.Cleanup(m.Close)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-	defer cancel()
-	ch, err := m.Get(ctx, r.Target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := circuit.Create(ctx, &circuit.Env{Now: time.Now}, ch, r.Target, circuit.HopOptions{Congestion: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e, c
+	e, circs := circuits(t, 1, cfg, dir)
+	return e, circs[0]
 }
 
 func accept(t *testing.T, lines ...string) *Config {

@@ -14,8 +14,8 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// two makes an exit behind a simulated relay, and two circuits to it.
-func two(t *testing.T, cfg *Config, dir func(net.Conn)) (*Exit, [2]*circuit.Circuit) {
+// circuits makes an exit behind a simulated relay, and n circuits to it.
+func circuits(t *testing.T, n int, cfg *Config, dir func(net.Conn)) (*Exit, []*circuit.Circuit) {
 	t.Helper()
 	e, err := New(cfg, dir, Options{Now: time.Now})
 	if err != nil {
@@ -31,7 +31,7 @@ func two(t *testing.T, cfg *Config, dir func(net.Conn)) (*Exit, [2]*circuit.Circ
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out [2]*circuit.Circuit
+	out := make([]*circuit.Circuit, n)
 	for i := range out {
 		if out[i], err = circuit.Create(ctx, &circuit.Env{Now: time.Now}, ch, r.Target, circuit.HopOptions{Congestion: true}); err != nil {
 			t.Fatal(err)
@@ -71,7 +71,7 @@ func TestStreamFlood(t *testing.T) {
 	cfg := accept(t, "accept *:*")
 	cfg.MaxPerCircuit = 10
 	hold := make(chan struct{})
-	e, c := two(t, cfg, func(conn net.Conn) { <-hold; conn.Close() })
+	e, c := circuits(t, 2, cfg, func(conn net.Conn) { <-hold; conn.Close() })
 	t.Cleanup(func() { close(hold) })
 	flood, victim := c[0].Last(), c[1]
 	before, err := dial(t, victim, "127.0.0.1", port)
@@ -132,7 +132,7 @@ func TestStreamFlood(t *testing.T) {
 // TestExitDrains: new streams are sent elsewhere, those that are open go on.
 func TestExitDrains(t *testing.T) {
 	port := echoServer(t)
-	e, c := two(t, accept(t, "accept *:*"), func(conn net.Conn) { conn.Close() })
+	e, c := circuits(t, 2, accept(t, "accept *:*"), func(conn net.Conn) { conn.Close() })
 	s, err := dial(t, c[0], "127.0.0.1", port)
 	if err != nil {
 		t.Fatal(err)
