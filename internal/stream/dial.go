@@ -113,20 +113,23 @@ type lookupResult struct {
 }
 
 func (l *lookup) HandleMessage(m cell.RelayMsg, _ time.Time) error {
+	var result lookupResult
 	switch m.Cmd {
 	case cell.RelayResolved:
 		r, err := cell.ParseResolved(m.Data)
 		if err != nil {
 			return err
 		}
-		l.finish(lookupResult{m: r})
+		result.m = r
 	case cell.RelayEnd:
 		e := cell.ParseEnd(m.Data)
-		l.finish(lookupResult{err: fault.New(endKind(e.Reason), "%w", &EndError{Reason: e.Reason})})
+		result.err = fault.New(endKind(e.Reason), "%w", &EndError{Reason: e.Reason})
 	default:
 		return fault.New(fault.Protocol, "%v answers RESOLVE", m.Cmd)
 	}
+	// First: who has the answer may count on the identifier being free.
 	l.hop.RemoveStream(l.id, true)
+	l.finish(result)
 	return nil
 }
 
