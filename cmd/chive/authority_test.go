@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,15 +20,7 @@ func TestAuthorityCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ports []string
-	for range 2 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		ports = append(ports, l.Addr().String())
-		l.Close()
-	}
+	orport, dirport := "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
 	network, list := filepath.Join(dir, "net.toml"), filepath.Join(dir, "list")
 	write := func(path, text string) {
 		t.Helper()
@@ -38,9 +29,9 @@ func TestAuthorityCommand(t *testing.T) {
 		}
 	}
 	write(network, fmt.Sprintf("name = 'one'\n[[authority]]\nnickname = 'auth'\nv3ident = %q\nrsa = %q\norport = [%q]\ndirport = %q\n[testing]\nallow_private_addresses = true\n",
-		keys.V3Ident, keys.RSA, ports[0], ports[1]))
+		keys.V3Ident, keys.RSA, orport, dirport))
 	write(list, "")
-	p := runDaemon(t, "authority", dir, "--network", network, "--nickname", "auth", "--orport", ports[0], "--dirport", ports[1], "--relay-list", list)
+	p := runDaemon(t, "authority", dir, "--network", network, "--nickname", "auth", "--orport", orport, "--dirport", dirport, "--relay-list", list)
 	out, err := chiveCommand("status", "--data-dir", dir).Output()
 	if err != nil {
 		t.Fatal(err, string(out))

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/fte"
+	"github.com/chivenet/chive/lab/ports"
 )
 
 // runChive runs a command line.
@@ -68,13 +70,16 @@ func TestFTERefuses(t *testing.T) {
 	}
 }
 
+// freePort returns a port that nobody takes before the program that is told it.
 func freePort(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	t.Helper()
+	leases := new(ports.Leases)
+	t.Cleanup(leases.Release)
+	port, err := leases.Take(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	return strconv.Itoa(int(port))
 }
 
 // TestFTEProxy runs a client and a server of each kind, over IPv4 and IPv6 and
@@ -129,14 +134,7 @@ func TestFTEProxy(t *testing.T) {
 				ended <- err
 			}()
 			msg := []byte(strings.Repeat("what comes back ", 500))
-			deadline := time.Now().Add(20 * time.Second)
-			for { // until both listen
-				if got := ask(client, msg); bytes.Equal(got, msg) {
-					break
-				} else if time.Now().After(deadline) {
-					t.Fatalf("%d of %d bytes come back", len(got), len(msg))
-				}
-			}
+			await(t, "both listen, and the bytes come back", func() bool { return bytes.Equal(ask(client, msg), msg) })
 			text := scrape(t, counts)
 			for _, want := range []string{"chive_fte_accepted_total", "chive_fte_failed_total", "chive_fte_pending", "chive_fte_active"} {
 				if !strings.Contains(text, "\n"+want+" ") {
@@ -178,7 +176,7 @@ func ask(port string, msg []byte) []byte {
 		return nil
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(5 * time.Second))
+	c.SetDeadline(time.Now().Add(30 * time.Second))
 	go c.Write(msg)
 	got := make([]byte, len(msg))
 	n, _ := io.ReadFull(c, got)

@@ -50,7 +50,7 @@ func relayProcess(t *testing.T, wrap []string, dataDir, network string) (*exec.C
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	watchdog := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	watchdog := time.AfterFunc(3*time.Minute, func() { cmd.Process.Kill() })
 	t.Cleanup(func() {
 		watchdog.Stop()
 		cmd.Process.Kill()
@@ -126,6 +126,7 @@ func TestKilledRelay(t *testing.T) {
 		t.Errorf("it was %s, and is %s", said["fingerprint"], again["fingerprint"])
 	}
 	cmd.Process.Kill()
+	_ = cmd.Wait() // it was killed
 	parts, err := filepath.Glob(filepath.Join(data, "keys", ".*"))
 	if err != nil || len(parts) > 0 {
 		t.Errorf("parts of files stay: %v %v", parts, err)
@@ -136,7 +137,7 @@ func TestKilledRelay(t *testing.T) {
 // its own, and returns how to run a command there, and where it is from here.
 func smallDisk(t *testing.T, dir, size string) (enter []string, inside string) {
 	t.Helper()
-	cmd := exec.Command("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", `mount -t tmpfs -o size="$2" none "$1" && echo mounted && exec sleep 120`, "sh", dir, size)
+	cmd := exec.Command("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", `mount -t tmpfs -o size="$2" none "$1" && echo mounted && exec sleep 600`, "sh", dir, size)
 	var words bytes.Buffer
 	cmd.Stderr = &words
 	out, err := cmd.StdoutPipe()

@@ -5,7 +5,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io"
 	"log/slog"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +20,7 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/lab/target"
 )
 
 // chive is a run of this program: the test's binary is one.
@@ -112,14 +116,14 @@ func shortDir(t *testing.T) string {
 // await polls until f is true.
 func await(t *testing.T, what string, f func() bool) {
 	t.Helper()
-	end := time.NewTimer(30 * time.Second)
+	end := time.NewTimer(90 * time.Second)
 	defer end.Stop()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for !f() {
 		select {
 		case <-end.C:
-			t.Fatalf("%s: not after 30s", what)
+			t.Fatalf("%s: not after 90s", what)
 		case <-tick.C:
 		}
 	}
@@ -128,7 +132,7 @@ func await(t *testing.T, what string, f func() bool) {
 // TestRelayCommand runs the exit of a network as an operator would: by a file,
 // watched, told to reload, and ended with and without patience.
 func TestRelayCommand(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	nw, err := lab.Start(ctx, lab.Options{Relays: 2, Exits: 1, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {
@@ -175,12 +179,12 @@ func TestRelayCommand(t *testing.T) {
 	configure("bandwidth-rate = 1048576\n")
 
 	// SIGTERM: what is open goes on, and then the relay ends.
-	fetched := fetching(ctx, nw)
+	c := openStream(t, ctx, nw)
 	await(t, "a stream", func() bool { return p.status().Streams > 0 })
 	p.signal(syscall.SIGTERM)
 	await(t, "draining", func() bool { return p.status().Draining })
-	if err := <-fetched; err != nil {
-		t.Errorf("a download while the relay drains: %v", err)
+	if err := echo(c, 1<<20); err != nil {
+		t.Errorf("a stream while the relay drains: %v", err)
 	}
 	// The client keeps its circuits for other streams: it is told to let go.
 	if err := nw.Client.Close(); err != nil {
@@ -193,7 +197,7 @@ func TestRelayCommand(t *testing.T) {
 
 // TestRelayCommandStopsTwice: a second SIGTERM ends a relay at once.
 func TestRelayCommandStopsTwice(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	nw, err := lab.Start(ctx, lab.Options{Relays: 2, Exits: 1})
 	if err != nil {
@@ -206,7 +210,7 @@ func TestRelayCommandStopsTwice(t *testing.T) {
 	}
 	p := runDaemon(t, "relay", filepath.Join(nw.Dir, n.Name), "--network", nw.NetworkFile, "--nickname", n.Name, "--orport", n.ORPort, "--exit-policy", "accept *:*",
 		"--exit-private", "--nameserver", nw.Target.Nameserver().String(), "--assume-reachable", "--shutdown-wait", "1m", "--bandwidth-rate", "262144")
-	fetched := fetching(ctx, nw)
+	c := openStream(t, ctx, nw)
 	await(t, "a stream", func() bool { return p.status().Streams > 0 })
 	p.signal(syscall.SIGTERM)
 	await(t, "draining", func() bool { return p.status().Draining })
@@ -214,17 +218,39 @@ func TestRelayCommandStopsTwice(t *testing.T) {
 	if err := p.Wait(); err == nil || p.ProcessState.ExitCode() != exitKilled {
 		t.Errorf("%v, not exit code %d", err, exitKilled)
 	}
-	if err := <-fetched; err == nil {
-		t.Error("the download went on without the relay")
+	if err := echo(c, 1); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the stream goes on without the relay: %v", err)
 	}
 }
 
-// fetching gets some bytes through the network.
-func fetching(ctx context.Context, nw *lab.Network) <-chan error {
-	done := make(chan error, 1)
+// openStream opens a stream through the network to what sends everything back.
+func openStream(t *testing.T, ctx context.Context, nw *lab.Network) net.Conn {
+	t.Helper()
+	c, err := nw.Client.Isolated().DialContext(ctx, "tcp", nw.Target.Addr(target.Echo))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// echo sends n bytes, reads as many and compares them.
+func echo(c net.Conn, n int) error {
+	if err := c.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		return err
+	}
+	sent := bytes.Repeat([]byte("what comes back "), n/16+1)[:n]
+	written := make(chan error, 1)
 	go func() {
-		_, err := nw.Fetch(ctx, 3<<20)
-		done <- err
+		_, err := c.Write(sent)
+		written <- err
 	}()
-	return done
+	got := make([]byte, n)
+	if _, err := io.ReadFull(c, got); err != nil {
+		return err
+	}
+	if !bytes.Equal(got, sent) {
+		return errors.New("other bytes came back")
+	}
+	return <-written
 }
