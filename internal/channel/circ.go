@@ -44,9 +44,11 @@ type Circ struct {
 	// guarded by ch.mu
 	q        cellQueue
 	ewma     float64
-	heapAt   int  // index in the scheduler's heap; -1 when idle
-	blocked  bool // somebody waits for HandleWritable
-	detached bool // destroyed by us or by the peer: sends are refused
+	fresh    bool   // has cells for the first time since it had none: see scheduler
+	freshAt  uint64 // the scheduler's count, plus one, when it last used that up
+	heapAt   int    // index in the scheduler's heap; -1 when idle
+	blocked  bool   // somebody waits for HandleWritable
+	detached bool   // destroyed by us or by the peer: sends are refused
 }
 
 // queueBound is how many cells an edge may have waiting on one circuit before

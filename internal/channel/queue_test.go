@@ -112,3 +112,40 @@ func TestSchedulerPrefersTheQuiet(t *testing.T) {
 		t.Fatalf("rescaling changed the order: %v, %v", before, after)
 	}
 }
+
+// TestSchedulerFirstCells: a circuit that had no cells queued sends a burst of
+// its first ones before those who wait, whatever it sent before, and only one;
+// and circuits that never have more than that do not keep the others waiting.
+func TestSchedulerFirstCells(t *testing.T) {
+	var s scheduler
+	waits := &Circ{id: 1, heapAt: -1}
+	s.add(waits)
+	s.took(waits, burst, true)
+	loud := &Circ{id: 2, heapAt: -1, ewma: 1e6}
+	s.add(loud)
+	if s.min() != loud {
+		t.Fatal("first cells go before all others")
+	}
+	s.took(loud, burst, true)
+	if s.min() != waits {
+		t.Fatal("further cells do not")
+	}
+	s.remove(loud)
+
+	// Two that always come back with less than a burst.
+	brief := []*Circ{{id: 3, heapAt: -1, ewma: 100}, {id: 4, heapAt: -1, ewma: 100}}
+	turns := map[*Circ]int{}
+	for range 300 {
+		for _, c := range brief {
+			if c.heapAt < 0 {
+				s.add(c)
+			}
+		}
+		c := s.min()
+		turns[c]++
+		s.took(c, 1, c == waits)
+	}
+	if turns[waits] < 99 {
+		t.Errorf("who waits had %d of 300 turns", turns[waits])
+	}
+}

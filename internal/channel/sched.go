@@ -18,9 +18,24 @@ const burst = 8
 // traffic, as an exponentially weighted moving average (EWMA). Instead of
 // decaying every circuit's count it lets the weight of new cells grow, and
 // rescales rarely. The channel's mutex guards it.
+//
+// Before all others go the first cells, a burst at most, of circuits that had
+// none queued: they did not make the queue that they find. Otherwise a circuit
+// that downloaded a file, and is interactive now, would wait for half a minute
+// whenever others have anything to send. It takes turns with them: one burst of
+// theirs at least is between two of its privileged ones.
 type scheduler struct {
-	heap  []*Circ // binary heap by ewma; circuits that have cells queued
-	start time.Time
+	heap   []*Circ // binary heap by before; circuits that have cells queued
+	start  time.Time
+	bursts uint64 // taken from circuits without the privilege
+}
+
+// before reports whether a's turn is before b's.
+func before(a, b *Circ) bool {
+	if a.fresh != b.fresh {
+		return a.fresh
+	}
+	return a.ewma < b.ewma
 }
 
 // weight returns what one cell sent now counts.
@@ -46,6 +61,7 @@ func (s *scheduler) rescale(now time.Time, circs map[uint32]*Circ) {
 
 // add makes c active; its count is kept over idleness.
 func (s *scheduler) add(c *Circ) {
+	c.fresh = c.freshAt != s.bursts+1
 	c.heapAt = len(s.heap)
 	s.heap = append(s.heap, c)
 	s.up(c.heapAt)
@@ -59,8 +75,21 @@ func (s *scheduler) min() *Circ {
 	return s.heap[0]
 }
 
-// fix restores the order after c's count grew.
-func (s *scheduler) fix(c *Circ) { s.down(c.heapAt) }
+// took accounts for cells that c sent, which count n; more says that it has
+// others.
+func (s *scheduler) took(c *Circ, n float64, more bool) {
+	c.ewma += n
+	if c.fresh {
+		c.fresh, c.freshAt = false, s.bursts+1
+	} else {
+		s.bursts++
+	}
+	if more {
+		s.down(c.heapAt)
+	} else {
+		s.remove(c)
+	}
+}
 
 // remove makes c inactive.
 func (s *scheduler) remove(c *Circ) {
@@ -87,7 +116,7 @@ func (s *scheduler) swap(i, j int) {
 func (s *scheduler) up(i int) {
 	for i > 0 {
 		p := (i - 1) / 2
-		if s.heap[p].ewma <= s.heap[i].ewma {
+		if !before(s.heap[i], s.heap[p]) {
 			return
 		}
 		s.swap(i, p)
@@ -101,10 +130,10 @@ func (s *scheduler) down(i int) {
 		if k >= len(s.heap) {
 			return
 		}
-		if k+1 < len(s.heap) && s.heap[k+1].ewma < s.heap[k].ewma {
+		if k+1 < len(s.heap) && before(s.heap[k+1], s.heap[k]) {
 			k++
 		}
-		if s.heap[i].ewma <= s.heap[k].ewma {
+		if !before(s.heap[k], s.heap[i]) {
 			return
 		}
 		s.swap(i, k)

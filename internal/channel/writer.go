@@ -195,13 +195,8 @@ func (ch *Channel) fill(record []byte, now time.Time, writable []*Circ) (int, *s
 
 // took accounts for n cells taken from c.
 func (ch *Channel) took(c *Circ, n int, weight float64, writable []*Circ) []*Circ {
-	c.ewma += float64(n) * weight
+	ch.sched.took(c, float64(n)*weight, c.q.n > 0)
 	c.queued.Store(int32(c.q.n))
-	if c.q.n == 0 {
-		ch.sched.remove(c)
-	} else {
-		ch.sched.fix(c)
-	}
 	if c.blocked && c.q.n <= queueBound/2 {
 		c.blocked = false
 		writable = append(writable, c)
