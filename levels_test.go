@@ -52,9 +52,10 @@ var levels = map[string]int{
 	"internal/layer":     2,
 	"internal/netdoc":    2,
 
-	"fte/...":          3,
-	"internal/channel": 3,
-	"internal/netdir":  3,
+	"fte/...":             3,
+	"internal/atomicfile": 3,
+	"internal/channel":    3,
+	"internal/netdir":     3,
 
 	"internal/circuit": 4,
 	"internal/guard":   4,
@@ -80,12 +81,14 @@ var levels = map[string]int{
 
 	"": top,
 
-	"internal/daemon": top + 1, // front doors and settings around a client
-	"lab/...":         top + 1,
-	"lab/target":      3, // what traffic goes to: it knows of no network
+	"internal/door": top + 1, // what front doors dial through
+	"lab/target":    3,       // what traffic goes to: it knows of no network
 
-	"cmd/...":     top + 2,
-	"interop/...": top + 2,
+	"internal/daemon": top + 2, // front doors and settings around a client
+	"lab/...":         top + 2,
+
+	"cmd/...":     top + 3,
+	"interop/...": top + 3,
 
 	"internal/simnet/...":  support,
 	"internal/testvec/...": support,

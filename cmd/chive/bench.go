@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"os"
 	"time"
 
@@ -53,14 +52,8 @@ ratios to them are reported. With --iperf, iperf 2 uploads through each pair too
 			for _, q := range r.Ratios {
 				printf(cmd, "%-8s %-18s %4d connections: %.2f times %s up, %.2f down\n", q.Kind, q.Format, q.Connections, q.Up, q.To, q.Down)
 			}
-			if jsonFile != "" {
-				b, err := json.MarshalIndent(r, "", "  ")
-				if err != nil {
-					return fault.Wrap(fault.Local, err)
-				}
-				if err := os.WriteFile(jsonFile, append(b, '\n'), 0o644); err != nil {
-					return fault.New(fault.Local, "report: %w", err)
-				}
+			if err := writeReport(jsonFile, r); err != nil {
+				return err
 			}
 			if plots != "" {
 				if err := r.Plot(plots); err != nil {

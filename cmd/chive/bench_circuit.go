@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"time"
@@ -64,14 +63,8 @@ client; --cold-directory fetches and verifies it for each circuit.`,
 				return err
 			}
 			printCircuits(cmd, r)
-			if jsonFile != "" {
-				b, err := json.MarshalIndent(r, "", "  ")
-				if err != nil {
-					return fault.Wrap(fault.Local, err)
-				}
-				if err := os.WriteFile(jsonFile, append(b, '\n'), 0o644); err != nil {
-					return fault.New(fault.Local, "report: %w", err)
-				}
+			if err := writeReport(jsonFile, r); err != nil {
+				return err
 			}
 			if plots != "" {
 				if err := r.Plot(plots); err != nil {

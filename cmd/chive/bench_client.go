@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/lab/bench"
 	"github.com/chivenet/chive/lab/child"
@@ -127,7 +128,7 @@ func writeReport(file string, report any) error {
 	if err != nil {
 		return fault.Wrap(fault.Local, err)
 	}
-	if err := os.WriteFile(file, append(b, '\n'), 0o644); err != nil {
+	if err := atomicfile.Write(file, append(b, '\n'), atomicfile.Report); err != nil {
 		return fault.New(fault.Local, "report: %w", err)
 	}
 	return nil

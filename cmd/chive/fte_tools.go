@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive/fte"
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -189,11 +190,7 @@ in until its line is removed.`,
 			if _, err := fte.ParseServerKeys(bytes.NewReader(all)); err != nil {
 				return err
 			}
-			tmp := args[0] + ".new"
-			if err := os.WriteFile(tmp, all, 0o600); err != nil {
-				return fault.New(fault.Local, "key file: %w", err)
-			}
-			if err := os.Rename(tmp, args[0]); err != nil {
+			if err := atomicfile.Write(args[0], all, atomicfile.Secret); err != nil {
 				return fault.New(fault.Local, "key file: %w", err)
 			}
 			printf(cmd, "%s\n", k.Cert().Line())

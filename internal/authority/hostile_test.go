@@ -249,7 +249,7 @@ func TestAuthorityOnFullDisk(t *testing.T) {
 		}
 		must(os.Remove(dir))
 		must(os.Rename(aside, dir))
-		must(os.WriteFile(filepath.Join(dir, ".new-1234"), []byte("half"), 0o600))
+		must(os.WriteFile(filepath.Join(dir, ".sr-state.1234.tmp"), []byte("half"), 0o600))
 		log.clear()
 		time.Sleep(15 * time.Second)
 		if strings.Contains(log.String(), "level=ERROR") {

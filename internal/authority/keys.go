@@ -14,6 +14,7 @@ import (
 
 	"github.com/youmark/pkcs8"
 
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -219,22 +220,7 @@ func WriteSecret(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fault.Wrap(fault.Local, err)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
-	if err != nil {
-		return fault.Wrap(fault.Local, err)
-	}
-	defer os.Remove(f.Name()) // not there any more once it is renamed
-	_, err = f.Write(b)
-	if err == nil {
-		err = f.Sync()
-	}
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	return fault.Wrap(fault.Local, err)
+	return atomicfile.Write(path, b, atomicfile.Secret)
 }
 
 func wrapLocal(what string, err error) error {

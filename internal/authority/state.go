@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
@@ -46,12 +47,7 @@ func (a *Authority) load() error {
 	if a.cfg.Dir == "" {
 		return nil
 	}
-	// What a process left that was killed while it wrote: see WriteSecret.
-	parts, err := filepath.Glob(filepath.Join(a.cfg.Dir, ".new-*"))
-	for _, p := range parts {
-		err = errors.Join(err, os.Remove(p))
-	}
-	if err != nil {
+	if err := atomicfile.Sweep(a.cfg.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fault.New(fault.Local, "authority state: %w", err)
 	}
 	for name, v := range map[string]any{srFile: &a.sr, historyFile: &a.histories} {

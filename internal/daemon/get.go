@@ -2,15 +2,13 @@ package daemon
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -72,20 +70,12 @@ func save(o GetOptions, body io.Reader) error {
 		}
 		return nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(o.Out), "."+filepath.Base(o.Out)+".*")
+	err := atomicfile.Fill(o.Out, atomicfile.Secret, func(f io.Writer) error {
+		_, err := io.Copy(f, body)
+		return fault.Wrap(fault.Network, err)
+	})
 	if err != nil {
-		return fault.New(fault.Local, "get: %w", err)
-	}
-	defer os.Remove(f.Name()) // fails when it was renamed, as it should be
-	if _, err = io.Copy(f, body); err != nil {
-		f.Close()
-		return fault.New(fault.Network, "get: %w", err)
-	}
-	if err = f.Close(); err == nil {
-		err = os.Rename(f.Name(), o.Out)
-	}
-	if err != nil {
-		return fault.New(fault.Local, "get: %w", fmt.Errorf("save: %w", err))
+		return fault.New(fault.KindOf(err), "get: %w", err)
 	}
 	return nil
 }

@@ -87,6 +87,7 @@ func (c *Client) Load() {
 		return
 	}
 	c.loaded = true
+	c.store.sweep()
 	now := time.Now()
 	if text := c.store.read(certsFile); len(text) > 0 {
 		if _, err := c.certs.add(text, now); err != nil {

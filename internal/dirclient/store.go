@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -33,6 +34,16 @@ type store struct {
 }
 
 func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
+
+// sweep removes what a killed process left half written.
+func (s *store) sweep() {
+	if s.dir == "" {
+		return
+	}
+	if err := atomicfile.Sweep(s.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		s.log.Warn("directory cache: cannot sweep", "err", err)
+	}
+}
 
 // read returns a file's content; nil when there is none.
 func (s *store) read(name string) []byte {
@@ -61,22 +72,7 @@ func (s *store) replace(name string, fill func(io.Writer) error) error {
 	if err := os.MkdirAll(s.dir, 0o700); err != nil {
 		return fault.Wrap(fault.Local, err)
 	}
-	f, err := os.CreateTemp(s.dir, name+".tmp")
-	if err != nil {
-		return fault.Wrap(fault.Local, err)
-	}
-	err = fill(f)
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = os.Rename(f.Name(), s.path(name))
-	}
-	if err != nil {
-		os.Remove(f.Name()) // its absence is all that matters
-		return fault.Wrap(fault.Local, err)
-	}
-	return nil
+	return atomicfile.Fill(s.path(name), atomicfile.Secret, fill)
 }
 
 // setAside moves a file that cannot be used out of the way, for a person to

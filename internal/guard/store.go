@@ -5,9 +5,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"time"
 
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -38,29 +38,9 @@ func (path FileStore) Load() ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, maxStateSize+1))
 }
 
-// Save writes a new file beside the old one, flushes it to the disk, and
-// renames it over the old one.
-func (path FileStore) Save(b []byte) (err error) {
-	dir := filepath.Dir(string(path))
-	f, err := os.CreateTemp(dir, filepath.Base(string(path))+".*.tmp") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, f.Close(), os.Remove(f.Name()))
-		}
-	}()
-	if _, err = f.Write(b); err != nil {
-		return err
-	}
-	if err = f.Sync(); err != nil {
-		return err
-	}
-	if err = f.Close(); err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return os.Rename(f.Name(), string(path))
+// Save replaces the file as a whole.
+func (path FileStore) Save(b []byte) error {
+	return atomicfile.Write(string(path), b, atomicfile.Secret)
 }
 
 // SetAside renames the file.

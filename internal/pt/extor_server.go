@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"io"
 	"net/netip"
-	"os"
 
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -17,11 +17,7 @@ func NewExtCookie(rand io.Reader, path string) ([]byte, error) {
 	if _, err := io.ReadFull(rand, cookie); err != nil {
 		return nil, fault.New(fault.Local, "the ExtORPort's cookie: %w", err)
 	}
-	// A file that is there may have another mode.
-	if err := os.Remove(path); err != nil && !os.IsNotExist(err) {
-		return nil, fault.New(fault.Local, "the ExtORPort's cookie: %w", err)
-	}
-	if err := os.WriteFile(path, append([]byte(cookieHeader), cookie...), 0o600); err != nil {
+	if err := atomicfile.Write(path, append([]byte(cookieHeader), cookie...), atomicfile.Secret); err != nil {
 		return nil, fault.New(fault.Local, "the ExtORPort's cookie: %w", err)
 	}
 	return cookie, nil

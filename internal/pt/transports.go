@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/fte"
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -144,7 +145,7 @@ func keepBridgeLine(path string, tell Args) error {
 	}
 	slices.Sort(args)
 	line := "Bridge chive ADDRESS:PORT FINGERPRINT " + strings.Join(args, " ") + "\n"
-	if err := os.WriteFile(path, []byte(line), 0o600); err != nil {
+	if err := atomicfile.Write(path, []byte(line), atomicfile.Secret); err != nil {
 		return fault.New(fault.Local, "keeping the bridge line: %w", err)
 	}
 	return nil
@@ -158,7 +159,7 @@ func serverKeys(path string) ([]*fte.ServerKey, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := os.WriteFile(path, []byte(k.Line()+"\n"), 0o600); err != nil {
+		if err := atomicfile.Write(path, []byte(k.Line()+"\n"), atomicfile.Secret); err != nil {
 			return nil, fault.New(fault.Local, "keeping the server's key: %w", err)
 		}
 		return []*fte.ServerKey{k}, nil

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -31,7 +32,7 @@ func (b *bandwidth) save(dir string, now time.Time) error {
 	text, err := json.MarshalIndent(s, "", "\t")
 	b.mu.Unlock()
 	if err == nil {
-		err = replaceFile(dir, bandwidthFile, append(text, '\n'))
+		err = atomicfile.Write(filepath.Join(dir, bandwidthFile), append(text, '\n'), atomicfile.Secret)
 	}
 	if err != nil {
 		return fault.New(fault.Local, "bandwidth: %w", err)

@@ -79,7 +79,7 @@ func TestCrashWhileRenewing(t *testing.T) {
 		}
 		if done < len(written) {
 			name := written[done]
-			put("."+name+"-123456", after[name][:len(after[name])/2])
+			put("."+name+".123456.tmp", after[name][:len(after[name])/2])
 		}
 		again, err := LoadKeys(dir, later, log)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/handshake"
@@ -48,12 +49,7 @@ func openKeyDir(dataDir string) (keyDir, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fault.New(fault.Local, "keys: %w", err)
 	}
-	// What a process left that was killed while it wrote: see replaceFile.
-	parts, err := filepath.Glob(filepath.Join(dir, ".*-*"))
-	for _, p := range parts {
-		err = errors.Join(err, os.Remove(p))
-	}
-	if err != nil {
+	if err := atomicfile.Sweep(dir); err != nil {
 		return "", fault.New(fault.Local, "keys: %w", err)
 	}
 	return keyDir(dir), nil
@@ -74,31 +70,8 @@ func (d keyDir) read(name string) ([]byte, error) {
 }
 
 func (d keyDir) write(name string, b []byte) error {
-	if err := replaceFile(string(d), name, b); err != nil {
+	if err := atomicfile.Write(d.path(name), b, atomicfile.Secret); err != nil {
 		return fault.New(fault.Local, "keys: %w", err)
-	}
-	return nil
-}
-
-// replaceFile replaces a file as a whole: after a crash or on a full disk there
-// is the old file or the new one, never a part.
-func replaceFile(folder, name string, b []byte) error {
-	f, err := os.CreateTemp(folder, "."+name+"-*")
-	if err != nil {
-		return fault.Wrap(fault.Local, err)
-	}
-	_, err = f.Write(b)
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), filepath.Join(folder, name))
-	}
-	if err != nil {
-		os.Remove(f.Name())
-		return fault.New(fault.Local, "write %s: %w", name, err)
-	}
-	if dir, err := os.Open(folder); err == nil { // make the rename last
-		_ = dir.Sync() // not every file system can
-		dir.Close()
 	}
 	return nil
 }

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/lab/plot"
 )
@@ -29,7 +30,7 @@ func (r *Report) Plot(dir string) error {
 	if err != nil {
 		return fault.Wrap(fault.Local, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "circuits.json"), append(b, '\n'), 0o644); err != nil {
+	if err := atomicfile.Write(filepath.Join(dir, "circuits.json"), append(b, '\n'), atomicfile.Report); err != nil {
 		return fault.New(fault.Local, "figures: %w", err)
 	}
 	for _, f := range []struct {

@@ -1,0 +1,101 @@
+package atomicfile
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+func want(t *testing.T, path, text string, mode fs.FileMode) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil || string(b) != text {
+		t.Fatalf("%q, %v; want %q", b, err, text)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm() != mode {
+		t.Fatalf("mode %v; want %v", info.Mode(), mode)
+	}
+	left, err := os.ReadDir(filepath.Dir(path))
+	if err != nil || len(left) != 1 {
+		t.Fatalf("%v beside the file: %v", left, err)
+	}
+}
+
+func TestWrite(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	for _, x := range []struct {
+		text string
+		mode fs.FileMode
+	}{{"first", Secret}, {"", Report}, {"third", Secret}} {
+		if err := Write(path, []byte(x.text), x.mode); err != nil {
+			t.Fatal(err)
+		}
+		want(t, path, x.text, x.mode)
+	}
+}
+
+// TestFailuresLeaveTheOldFile, and nothing beside it.
+func TestFailuresLeaveTheOldFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := Write(path, []byte("old"), Secret); err != nil {
+		t.Fatal(err)
+	}
+	broken := fault.New(fault.Network, "the peer went away")
+	err := Fill(path, Secret, func(w io.Writer) error {
+		if _, err := w.Write([]byte("ne")); err != nil {
+			return err
+		}
+		return broken
+	})
+	if !errors.Is(err, broken) || fault.KindOf(err) != fault.Network {
+		t.Fatal(err)
+	}
+	want(t, path, "old", Secret)
+	// A folder stands in the way of the rename, and no folder in that of the
+	// new file.
+	folder := filepath.Join(t.TempDir(), "folder")
+	if err := os.MkdirAll(filepath.Join(folder, "inside"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{folder, filepath.Join(folder, "none", "f")} {
+		if err := Write(path, []byte("x"), Secret); !fault.Is(err, fault.Local) {
+			t.Fatalf("%s: %v", path, err)
+		}
+	}
+	if left, err := os.ReadDir(filepath.Dir(folder)); err != nil || len(left) != 1 {
+		t.Fatalf("%v is left: %v", left, err)
+	}
+}
+
+func TestSweep(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "f[1]")
+	if err := Write(path, []byte("kept"), Secret); err != nil {
+		t.Fatal(err)
+	}
+	// A process that ends while it writes.
+	panicked := func() (was any) {
+		defer func() { was = recover() }()
+		return Fill(path, Secret, func(io.Writer) error { panic("killed") })
+	}()
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 || panicked != "killed" {
+		t.Fatal(left, err, panicked)
+	}
+	if err := Sweep(dir); err != nil {
+		t.Fatal(err)
+	}
+	want(t, path, "kept", Secret)
+	if err := Sweep(filepath.Join(dir, "none")); !fault.Is(err, fault.Local) {
+		t.Fatal(err)
+	}
+}
