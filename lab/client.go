@@ -3,14 +3,11 @@ package lab
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net"
-	"net/netip"
 	"path/filepath"
-	"strconv"
 	"time"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/door"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/socks"
 )
@@ -39,10 +36,10 @@ func (nw *Network) startClient(ctx context.Context) error {
 		return err
 	}
 	nw.SOCKS = ln.Addr().String()
-	door := socks.NewSOCKS(socks.Config{Dialer: doorDialer{c}, Isolate: socks.DefaultIsolate})
+	proxy := socks.NewSOCKS(socks.Config{Dialer: door.Dialer{Client: c}, Isolate: socks.DefaultIsolate})
 	served := make(chan error, 1)
-	go func() { served <- door.Serve(ln) }()
-	nw.onClose(func() error { return errors.Join(door.Close(), <-served) })
+	go func() { served <- proxy.Serve(ln) }()
+	nw.onClose(func() error { return errors.Join(proxy.Close(), <-served) })
 	return nw.awaitClient(ctx)
 }
 
@@ -70,36 +67,4 @@ func (nw *Network) follow(events <-chan chive.Event) {
 		nw.builds[e.ID] = e.Took
 		nw.mu.Unlock()
 	}
-}
-
-// doorDialer joins the SOCKS port to the client.
-type doorDialer struct{ c *chive.Client }
-
-func (d doorDialer) Dial(ctx context.Context, r socks.Request) (net.Conn, error) {
-	ctx = isolate(ctx, r)
-	if len(r.Early) > 0 {
-		ctx = chive.WithEarlyData(ctx, r.Early)
-	}
-	return d.c.DialContext(ctx, "tcp", net.JoinHostPort(r.Host, strconv.Itoa(int(r.Port))))
-}
-
-func (d doorDialer) Resolve(ctx context.Context, r socks.Request) ([]socks.Answer, error) {
-	return d.lookup(ctx, r.Host, r)
-}
-
-func (d doorDialer) ResolvePTR(ctx context.Context, addr netip.Addr, r socks.Request) ([]socks.Answer, error) {
-	return d.lookup(ctx, addr.String(), r)
-}
-
-func (d doorDialer) lookup(ctx context.Context, what string, r socks.Request) ([]socks.Answer, error) {
-	as, err := d.c.Lookup(isolate(ctx, r), what)
-	var out []socks.Answer
-	for _, a := range as {
-		out = append(out, socks.Answer{Addr: a.Addr, Name: a.Name, TTL: uint32(a.TTL / time.Second)})
-	}
-	return out, err
-}
-
-func isolate(ctx context.Context, r socks.Request) context.Context {
-	return chive.WithIsolation(ctx, fmt.Sprintf("%+v", r.Isolation))
 }

@@ -1,4 +1,4 @@
-package daemon
+package door
 
 import (
 	"net/netip"
