@@ -1,15 +1,9 @@
 package dirclient
 
 import (
-	"bytes"
 	"context"
-	"encoding/hex"
-	"net/http"
-	"slices"
-	"strings"
 	"time"
 
-	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
 )
@@ -181,148 +175,6 @@ func (m *Mirror) update(ctx context.Context) error {
 	return err
 }
 
-// fetchConsensus fetches the ns consensus, or what has changed in it.
-func (m *Mirror) fetchConsensus(ctx context.Context) error {
-	var prefixes []string
-	for _, id := range m.Client.cfg.Network.V3Idents() {
-		prefixes = append(prefixes, id.String()[:6])
-	}
-	slices.Sort(prefixes)
-	r := &request{path: "/tor/status-vote/current/consensus/" + strings.Join(prefixes, "+"), limit: consensusLimit}
-	if m.current != nil {
-		r.diff = strings.ToUpper(hex.EncodeToString(m.current.SHA3Signed[:]))
-	}
-	return m.Client.race(ctx, Consensus, r, func(res *response) error {
-		if res.status != http.StatusOK {
-			return statusError(res)
-		}
-		text := bytes.Clone(res.body)
-		if netdoc.IsDiff(text) {
-			var err error
-			if text, err = netdoc.ApplyDiff(m.text, text); err != nil {
-				return err
-			}
-		}
-		if err := m.take(text, time.Now()); err != nil {
-			return err
-		}
-		m.Client.store.write(nsFile, text)
-		return nil
-	})
-}
-
-// take verifies an ns consensus and keeps it.
-func (m *Mirror) take(text []byte, now time.Time) error {
-	c, err := netdoc.ParseConsensus(text, nil, nil)
-	if err != nil {
-		return err
-	}
-	if c.Flavor != netdoc.FlavorNS {
-		return fault.New(fault.Directory, "consensus: flavor %v, not ns", c.Flavor)
-	}
-	if now.After(c.ValidUntil) {
-		return fault.New(fault.Directory, "consensus: it was valid until %s", c.ValidUntil.Format(netdoc.TimeFormat))
-	}
-	if m.current != nil && !c.ValidAfter.After(m.current.ValidAfter) {
-		return fault.New(fault.Directory, "consensus: it is not newer than the one at hand")
-	}
-	certs := map[netdoc.KeyPair]*netdoc.AuthCert{}
-	for _, crt := range m.Store.Certs() {
-		certs[crt.KeyPair()] = crt
-	}
-	v := c.Verify(m.Client.cfg.Network.V3Idents(), func(k netdoc.KeyPair) *netdoc.AuthCert { return certs[k] }, now)
-	if err := v.Err(); err != nil {
-		return err
-	}
-	m.text, m.current = text, c
-	m.Store.KeepConsensus(text)
-	return nil
-}
-
-// fetchDescriptors fetches descriptors, batch by batch, and what belongs to
-// them.
-func (m *Mirror) fetchDescriptors(ctx context.Context, digests [][20]byte) error {
-	var last error
-	for batch := range slices.Chunk(digests, descBatch) {
-		descs, err := m.fetchBatch(ctx, batch)
-		if err == nil && len(descs) < len(batch) {
-			err = fault.New(fault.Directory, "%d of %d descriptors came", len(descs), len(batch))
-		}
-		extras := map[[20]byte]*netdoc.ExtraInfo{}
-		if m.ExtraInfo && len(descs) > 0 {
-			var extraErr error
-			if extras, extraErr = m.fetchExtras(ctx, descs); extraErr != nil {
-				m.Client.log.Debug("directory cache: extra-info documents", "err", extraErr)
-			}
-		}
-		for _, d := range descs {
-			m.keep(d, extras[d.ExtraInfo])
-		}
-		m.append(descs, extras)
-		if err != nil {
-			last = err
-		}
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-	}
-	return last
-}
-
-// fetchBatch fetches descriptors by their digests, which name them whole.
-func (m *Mirror) fetchBatch(ctx context.Context, batch [][20]byte) (out []*netdoc.RouterDesc, err error) {
-	want := make(map[[20]byte]bool, len(batch))
-	for _, d := range batch {
-		want[d] = true
-	}
-	r := &request{path: "/tor/server/d/" + joinDigests(batch), limit: descLimit}
-	err = m.Client.race(ctx, Descriptors, r, func(res *response) error {
-		if res.status != http.StatusOK {
-			return statusError(res)
-		}
-		var bad error
-		netdoc.ParseRouterDescs(res.body, time.Now(), func(d *netdoc.RouterDesc, err error) {
-			if err != nil || !want[d.Digest] {
-				bad = err // a descriptor of which a certificate has expired costs that relay alone
-				return
-			}
-			delete(want, d.Digest)
-			out = append(out, d)
-		})
-		if len(out) == 0 {
-			return fault.New(fault.Directory, "no descriptor of use: %w", orNone(bad))
-		}
-		return nil
-	})
-	return out, err
-}
-
-func (m *Mirror) fetchExtras(ctx context.Context, descs []*netdoc.RouterDesc) (map[[20]byte]*netdoc.ExtraInfo, error) {
-	var want [][20]byte
-	for _, d := range descs {
-		if d.HasExtraInfo && !m.Store.HasExtraInfo(d.ExtraInfo) {
-			want = append(want, d.ExtraInfo)
-		}
-	}
-	out := map[[20]byte]*netdoc.ExtraInfo{}
-	if len(want) == 0 {
-		return out, nil
-	}
-	r := &request{path: "/tor/extra/d/" + joinDigests(want), limit: descLimit}
-	err := m.Client.race(ctx, Descriptors, r, func(res *response) error {
-		if res.status != http.StatusOK {
-			return statusError(res)
-		}
-		netdoc.ParseExtraInfos(res.body, time.Now(), func(e *netdoc.ExtraInfo, err error) {
-			if err == nil {
-				out[e.Digest] = e
-			}
-		})
-		return nil
-	})
-	return out, err
-}
-
 // append adds documents to the files, which are begun anew when most of what
 // they hold is old.
 func (m *Mirror) append(descs []*netdoc.RouterDesc, extras map[[20]byte]*netdoc.ExtraInfo) {
@@ -340,14 +192,3 @@ func (m *Mirror) append(descs []*netdoc.RouterDesc, extras map[[20]byte]*netdoc.
 
 // meanDescriptor is about the size of a descriptor, in bytes.
 const meanDescriptor = 2500
-
-func joinDigests(list [][20]byte) string {
-	var s strings.Builder
-	for i, d := range list {
-		if i > 0 {
-			s.WriteByte('+')
-		}
-		s.WriteString(strings.ToUpper(hex.EncodeToString(d[:])))
-	}
-	return s.String()
-}

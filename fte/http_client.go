@@ -1,0 +1,144 @@
+package fte
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// HTTPDialer makes connections to an HTTPServer.
+type HTTPDialer struct {
+	// URL is the server's, such as http://203.0.113.5/ or that of a proxy or
+	// content network before it.
+	URL string
+	// Host is the Host header; "" is the URL's.
+	Host string
+	// ContentType is what requests say that their bodies are; "" is text/plain.
+	ContentType string
+	// Proxy is the URL of an HTTP proxy to go through; "" is none, whatever the
+	// environment says.
+	Proxy string
+	// Client sends the requests; nil is one of its own that follows nothing.
+	// One that is given ignores Proxy.
+	Client *http.Client
+}
+
+// Dial returns a new connection, on which nothing has been sent. Wrap it with
+// a Protocol's client.
+func (d HTTPDialer) Dial(context.Context) (net.Conn, error) {
+	u, err := url.Parse(d.URL)
+	if err != nil || u.Host == "" {
+		return nil, fault.New(fault.Config, "%q isn't an http URL with a host", d.URL)
+	}
+	var id [sessionLen]byte
+	rand.Read(id[:])
+	u = u.JoinPath(hex.EncodeToString(id[:]))
+	if d.ContentType == "" {
+		d.ContentType = "text/plain"
+	}
+	if d.Client == nil {
+		t := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1}
+		if d.Proxy != "" {
+			via, err := url.Parse(d.Proxy)
+			if err != nil || via.Host == "" || via.Scheme != "http" && via.Scheme != "https" {
+				return nil, fault.New(fault.Config, "the proxy isn't an http URL with a host")
+			}
+			t.Proxy = http.ProxyURL(via)
+			// Some proxies close a connection after an answer without saying so.
+			// A request that runs into that can't be sent again: it may have
+			// arrived.
+			t.DisableKeepAlives = true
+		}
+		d.Client = &http.Client{
+			Transport:     t,
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}
+	}
+	inner, outer := net.Pipe()
+	ctx, cancel := context.WithCancel(context.Background())
+	c := &httpClient{d: d, url: u.String(), pipe: inner, out: newHTTPQueue()}
+	go c.run(ctx)
+	return &httpConn{Conn: outer, out: c.out, cancel: cancel}, nil
+}
+
+// httpClient turns one connection into requests.
+type httpClient struct {
+	d    HTTPDialer
+	url  string
+	pipe net.Conn
+	out  *httpQueue
+}
+
+// httpConn is a client's end of a session: it reads responses and writes
+// requests.
+type httpConn struct {
+	net.Conn
+	out    *httpQueue
+	cancel context.CancelFunc
+}
+
+func (c *httpConn) Write(p []byte) (int, error) { return c.out.put(p) }
+
+// Close lets what was written go out first, in a last request.
+func (c *httpConn) Close() error {
+	c.out.end()
+	time.AfterFunc(httpIdle, c.cancel)
+	return c.Conn.Close()
+}
+
+// run sends requests until the server or the owner ends the session.
+func (c *httpClient) run(ctx context.Context) {
+	defer c.d.Client.CloseIdleConnections()
+	defer c.pipe.Close()
+	defer c.out.end()
+	pause := httpIdle // a session begins with bytes
+	for {
+		b, open := c.out.take(ctx, pause)
+		if len(b) == 0 && !open {
+			return
+		}
+		got, err := c.round(ctx, b)
+		if err != nil {
+			return
+		}
+		if len(b)+got > 0 {
+			pause = 0
+		} else {
+			pause = min(max(httpPoll, 2*pause), httpPollMost)
+		}
+	}
+}
+
+// round sends one request and delivers the response's body. It returns the
+// body's length.
+func (c *httpClient) round(ctx context.Context, b []byte) (int, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(b))
+	if err != nil {
+		return 0, err
+	}
+	if c.d.Host != "" {
+		req.Host = c.d.Host
+	}
+	req.Header.Set("Content-Type", c.d.ContentType)
+	resp, err := c.d.Client.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return 0, fault.New(fault.Network, "the server answers %s", resp.Status)
+	}
+	n, err := io.Copy(c.pipe, io.LimitReader(resp.Body, httpBody+1))
+	if err == nil && n > httpBody {
+		err = fault.New(fault.Protocol, "a response is longer than %d bytes", httpBody)
+	}
+	return int(n), err
+}

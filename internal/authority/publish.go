@@ -1,0 +1,181 @@
+package authority
+
+import (
+	"context"
+	"slices"
+
+	"github.com/chivenet/chive/internal/dirserver"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// computeConsensus computes both flavors of the votes that are there, signs
+// them and sends the signatures to the others.
+func (a *Authority) computeConsensus(ctx context.Context, t timing) {
+	a.mu.Lock()
+	detached, err := a.computeLocked()
+	a.mu.Unlock()
+	if err != nil {
+		a.log.Warn("no consensus", "err", err)
+		return
+	}
+	a.toOthers(ctx, t.start, func(ctx context.Context, p peer) {
+		if err := p.post(ctx, "/tor/post/consensus-signature", detached); err != nil {
+			a.log.Warn("signatures not taken", "authority", p.Nickname, "err", err)
+		}
+	})
+}
+
+func (a *Authority) computeLocked() ([]byte, error) {
+	r := a.round
+	var votes []*netdoc.Vote
+	running := false
+	for _, v := range r.votes {
+		votes = append(votes, v)
+		running = running || slices.Contains(v.KnownFlags, "Running")
+	}
+	if !running {
+		return nil, fault.New(fault.Directory, "nobody votes on the Running flag: a consensus would be without relays")
+	}
+	rules := Rules{Authorities: len(a.cfg.Network.Authorities), NoSRV: a.cfg.NoSharedRandom, FreshSRV: a.sr.Fresh}
+	var pending []*netdoc.Consensus
+	for _, f := range []netdoc.Flavor{netdoc.FlavorNS, netdoc.FlavorMicrodesc} {
+		c, err := Compute(votes, f, rules)
+		if err != nil {
+			return nil, err
+		}
+		c.AppendUnsigned(nil) // sets the digests
+		if err := c.Sign(a.cfg.Rand, a.me, a.cfg.Keys.Signing); err != nil {
+			return nil, err
+		}
+		pending = append(pending, c)
+	}
+	r.pending = pending
+	own := netdoc.Detach(pending[0], pending[1]).Append(nil)
+	for _, d := range r.queued {
+		if _, err := a.attachLocked(d); err != nil {
+			a.log.Warn("early signatures", "err", err)
+		}
+	}
+	r.queued = nil
+	return own, nil
+}
+
+// addSignatures takes signatures of the round's consensuses.
+func (a *Authority) addSignatures(d *netdoc.DetachedSignatures) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.round
+	if r == nil {
+		return 0, fault.New(fault.Refused, "no round of voting is under way")
+	}
+	if len(r.pending) == 0 {
+		if len(r.queued) == maxQueued {
+			return 0, fault.New(fault.Resource, "%d signatures wait already", maxQueued)
+		}
+		r.queued = append(r.queued, d)
+		return 0, nil
+	}
+	return a.attachLocked(d)
+}
+
+// attachLocked adds those signatures that are good.
+func (a *Authority) attachLocked(d *netdoc.DetachedSignatures) (added int, err error) {
+	for _, c := range a.round.pending {
+		good := *d
+		good.Signatures = nil
+		for _, s := range d.Signatures {
+			crt := a.certs[s.KeyPair]
+			if s.Flavor == c.Flavor.String() && crt != nil && c.CheckSignature(&s.Signature, crt) == nil {
+				good.Signatures = append(good.Signatures, s)
+			}
+		}
+		n, e := good.Attach(c)
+		added += n
+		if e != nil {
+			err = e
+		}
+	}
+	return added, err
+}
+
+// fetchSignatures asks the others for signatures unless everybody's are there.
+func (a *Authority) fetchSignatures(ctx context.Context, t timing) {
+	a.mu.Lock()
+	want := slices.ContainsFunc(a.round.pending, func(c *netdoc.Consensus) bool { return len(c.Signatures) < len(a.round.votes) })
+	a.mu.Unlock()
+	if !want {
+		return
+	}
+	a.toOthers(ctx, t.start, func(ctx context.Context, p peer) {
+		body, err := p.get(ctx, "/tor/status-vote/next/consensus-signatures", 1<<20)
+		if err != nil {
+			a.log.Debug("signatures not fetched", "authority", p.Nickname, "err", err)
+			return
+		}
+		d, err := netdoc.ParseDetachedSignatures(body)
+		if err == nil {
+			_, err = a.addSignatures(d)
+		}
+		if err != nil {
+			a.log.Warn("fetched signatures", "from", p.Nickname, "err", err)
+		}
+	}).Wait()
+}
+
+// publish makes the round's consensuses the current ones if enough signed.
+func (a *Authority) publish(t timing) {
+	a.mu.Lock()
+	var published []*netdoc.Consensus
+	now := a.cfg.Now()
+	for _, c := range a.round.pending {
+		verdict := c.Verify(a.cfg.Network.V3Idents(), a.certLocked, now)
+		if err := verdict.Err(); err != nil {
+			a.log.Warn("consensus not published", "flavor", c.Flavor.String(), "err", err)
+			continue
+		}
+		served, err := dirserver.NewConsensus(c.Append(nil))
+		if err != nil {
+			a.log.Error("consensus not published", "flavor", c.Flavor.String(), "err", err)
+			continue
+		}
+		a.docs.SetConsensus(served)
+		if err := a.saveConsensus(served); err != nil {
+			a.log.Error("consensus not saved", "err", err)
+		}
+		if c.Flavor == netdoc.FlavorNS {
+			a.current = c
+			a.sr.published(c)
+		}
+		published = append(published, c)
+		a.log.Info("published", "flavor", c.Flavor.String(), "relays", len(c.Routers), "signatures", len(verdict.Valid), "valid-after", t.start)
+	}
+	a.keepMicrodescsLocked()
+	if err := a.saveLocked(); err != nil {
+		a.log.Error("state not saved", "err", err)
+	}
+	a.mu.Unlock()
+	if a.cfg.Published != nil {
+		for _, c := range published {
+			a.cfg.Published(c)
+		}
+	}
+}
+
+// keepMicrodescsLocked drops microdescriptors that neither a vote nor the
+// consensus names.
+func (a *Authority) keepMicrodescsLocked() {
+	want := map[[32]byte]bool{}
+	for _, r := range a.relays {
+		for _, m := range a.cfg.Methods {
+			_, d := netdoc.MakeMicrodesc(r.desc, m)
+			want[d] = true
+		}
+	}
+	for _, c := range a.round.pending {
+		for i := range c.Routers {
+			want[c.Routers[i].Microdesc] = true
+		}
+	}
+	a.docs.KeepMicrodescs(func(d [32]byte) bool { return want[d] })
+}
