@@ -243,11 +243,8 @@ func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 		leave = func() { r.gate.leave(); r.gate.leaveStranger() }
 	}
 	var d net.Dialer
-	for _, a := range r.cfg.Listen {
-		if a.Addr().Is4() == addr.Addr().Unmap().Is4() && !a.Addr().IsUnspecified() {
-			d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(a.Addr(), 0))
-			break
-		}
+	if from := source(r.cfg.Listen, addr.Addr().Unmap()); from.IsValid() {
+		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
 	}
 	conn, err := d.DialContext(ctx, "tcp", addr.String())
 	if err != nil {
@@ -256,6 +253,20 @@ func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 	}
 	tuneLink(conn.(*net.TCPConn))
 	return r.limits.limit(&counted{TCPConn: conn.(*net.TCPConn), gate: r.gate, closed: closed}), nil
+}
+
+// source picks the address to dial a peer from: the first of a relay's listening
+// ones that can reach it. The zero Addr leaves the choice to the system. A port
+// on loopback, behind a transport or a forwarder, is no way out.
+func source(listen []netip.AddrPort, to netip.Addr) netip.Addr {
+	for _, l := range listen {
+		a := l.Addr().Unmap()
+		near := a.IsLoopback() || a.IsLinkLocalUnicast()
+		if a.Is4() == to.Is4() && !a.IsUnspecified() && (!near || to.IsLoopback() || to.IsLinkLocalUnicast()) {
+			return a
+		}
+	}
+	return netip.Addr{}
 }
 
 // Run serves until ctx is done, then drains: no new circuit is taken, and those
