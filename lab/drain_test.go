@@ -16,7 +16,7 @@ import (
 func TestDrainingExit(t *testing.T) {
 	labtest.NoLeaks(t)
 	nw := start(t, lab.Options{Relays: 3, Exits: 2, Relay: func(name string, cfg *chive.RelayConfig) { cfg.ShutdownWait = 3 * time.Second }})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	client := nw.Client.Isolated()
 	echo(t, ctx, client.DialContext, nw.Target.Addr(target.Echo))
@@ -26,11 +26,16 @@ func TestDrainingExit(t *testing.T) {
 	}
 	defer c.Close()
 	leaving, staying := nw.Node("chiveexit0"), nw.Node("chiveexit1")
-	if leaving.Relay().Status().Streams == 0 {
-		leaving, staying = staying, leaving
+	streams := func(n *lab.Node) int64 { return n.Relay().Status().Streams }
+	for streams(leaving)+streams(staying) != 1 { // the end of the first one is on its way
+		select {
+		case <-ctx.Done():
+			t.Fatalf("%d and %d streams at the exits", streams(leaving), streams(staying))
+		case <-time.After(time.Millisecond):
+		}
 	}
-	if n := leaving.Relay().Status().Streams; n != 1 {
-		t.Fatalf("the stream is at neither exit, or %d are", n)
+	if streams(leaving) == 0 {
+		leaving, staying = staying, leaving
 	}
 	stopped := make(chan error, 1)
 	go func() { stopped <- leaving.Stop() }()
@@ -39,7 +44,7 @@ func TestDrainingExit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		moved = staying.Relay().Status().Streams > 0
+		moved = streams(staying) > 0
 		c.Close()
 	}
 	if err := <-stopped; err != nil {

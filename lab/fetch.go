@@ -66,11 +66,11 @@ func (nw *Network) Fetch(ctx context.Context, n int64) (*Fetched, error) {
 	if out.SHA256 = hex.EncodeToString(h.Sum(nil)); out.Bytes != n || out.SHA256 != hex.EncodeToString(sum[:]) {
 		return nil, fault.New(fault.Network, "fetch: %d bytes came with the SHA-256 %s, not the %d that the target sent", out.Bytes, out.SHA256, n)
 	}
-	return out, nw.trace(out, events)
+	return out, nw.trace(ctx, out, events)
 }
 
 // trace finds the circuit that was used, by the last stream that was opened.
-func (nw *Network) trace(f *Fetched, events <-chan chive.Event) error {
+func (nw *Network) trace(ctx context.Context, f *Fetched, events <-chan chive.Event) error {
 	var used uint64
 	for len(events) > 0 {
 		if e, ok := (<-events).(*chive.StreamEvent); ok && e.Circuit != 0 {
@@ -93,12 +93,27 @@ func (nw *Network) trace(f *Fetched, events <-chan chive.Event) error {
 		return fault.New(fault.Local, "fetch: the circuit that was used is not among the open ones")
 	}
 	var before time.Duration
-	nw.mu.Lock()
-	took := nw.builds[used]
-	nw.mu.Unlock()
-	for i, t := range took {
+	for i, t := range nw.buildOf(ctx, used) {
 		f.Hops = append(f.Hops, Stage{f.Path[i].Name, t - before})
 		before = t
 	}
 	return nil
+}
+
+// buildWait is how long the event of a circuit that has been used may be on its
+// way to whoever remembers it.
+const buildWait = 10 * time.Second
+
+// buildOf returns how long a circuit's hops took; nil if nobody remembers.
+func (nw *Network) buildOf(ctx context.Context, circuit uint64) []time.Duration {
+	ctx, cancel := context.WithTimeout(ctx, buildWait)
+	defer cancel()
+	for {
+		nw.mu.Lock()
+		took := nw.builds[circuit]
+		nw.mu.Unlock()
+		if took != nil || !wait(ctx, time.Millisecond) {
+			return took
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,9 +22,14 @@ import (
 	"github.com/chivenet/chive/lab"
 	"github.com/chivenet/chive/lab/ctor"
 	"github.com/chivenet/chive/lab/labtest"
+	"github.com/chivenet/chive/lab/ports"
 	"github.com/chivenet/chive/lab/socksclient"
 	"github.com/chivenet/chive/lab/target"
 )
+
+// patience bounds what a loaded machine takes its time for: it is never waited
+// for what goes well.
+const patience = 5 * time.Minute
 
 // TestNetwork runs a network of Chive's nodes only, in this process.
 func TestNetwork(t *testing.T) {
@@ -37,7 +43,7 @@ func TestNetwork(t *testing.T) {
 	}
 
 	t.Run("restart", func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		n := nw.Node("chiveexit0")
 		fp, port := n.Fingerprint, n.ORPort
@@ -68,7 +74,7 @@ func TestBridge(t *testing.T) {
 	if n == nil || n.Role != lab.Bridge || len(n.Bridge) != 1 {
 		t.Fatalf("%+v", n)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	network, err := chive.LoadNetwork(nw.NetworkFile)
 	if err != nil {
@@ -97,7 +103,7 @@ func TestMixed(t *testing.T) {
 	labtest.Need(t, "C tor", err)
 	nw := start(t, lab.Options{Relays: 2, Exits: 1, CtorRelays: 1, CtorClients: 1})
 	use(t, nw)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	echo(t, ctx, socksclient.Dialer{Proxy: nw.Node("client0").SOCKS}.DialContext, nw.Target.Addr(target.Echo))
 }
@@ -109,7 +115,7 @@ func TestTorAuthorities(t *testing.T) {
 	labtest.Need(t, "C tor", err)
 	nw := start(t, lab.Options{Relays: 3, Exits: 1, CtorAuthorities: true, CtorRelays: 1, CtorClients: 1})
 	use(t, nw)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	n := nw.Node("client0")
 	if n == nil || n.Program != "tor" || n.SOCKS == "" || n.PID() == 0 {
@@ -121,8 +127,17 @@ func TestTorAuthorities(t *testing.T) {
 // start starts a network for one test, and holds Close to leaving nothing.
 func start(t *testing.T, o lab.Options) *lab.Network {
 	t.Helper()
+	// A port that nobody else listens at once it is closed: none that the kernel
+	// hands out, and not leased to another network.
+	leases := new(ports.Leases)
+	t.Cleanup(leases.Release)
+	port, err := leases.Take(loopback)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.SOCKS = netip.AddrPortFrom(loopback, port).String()
 	o.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	nw, err := lab.Start(ctx, o)
 	if err != nil {
@@ -149,7 +164,7 @@ func start(t *testing.T, o lab.Options) *lab.Network {
 // use asks everything of a network that any network has to do.
 func use(t *testing.T, nw *lab.Network) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 
 	f, err := nw.Fetch(ctx, 300_000)
@@ -201,6 +216,8 @@ func use(t *testing.T, nw *lab.Network) {
 		t.Errorf("the target's URL through the SOCKS port: %x, %v", h.Sum(nil), err)
 	}
 }
+
+var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
 
 func echo(t *testing.T, ctx context.Context, dial func(context.Context, string, string) (net.Conn, error), addr string) {
 	t.Helper()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -79,9 +80,13 @@ func (n *Node) startRelay(ctx context.Context) error {
 	if n.network.opts.Processes {
 		return n.startRelayChild(ctx)
 	}
+	listen, err := n.listen()
+	if err != nil {
+		return err
+	}
 	cfg := chive.RelayConfig{
 		Network: n.network.network, DataDir: n.dir(), Logger: n.log(), Nickname: n.Name, Contact: "lab",
-		ORPort: []string{n.listen()}, AssumeReachable: true, ShutdownWait: -1,
+		ORPort: []string{listen}, AssumeReachable: true, ShutdownWait: -1,
 	}
 	if n.Role == Exit {
 		cfg.ExitPolicy, cfg.ExitPrivate, cfg.IPv6Exit = exitPolicy, true, n.network.hasIPv6()
@@ -128,13 +133,14 @@ func (n *Node) dir() string { return filepath.Join(n.network.Dir, n.Name) }
 
 func (n *Node) log() *slog.Logger { return n.network.opts.Log.With("node", n.Name) }
 
-// listen is the address to open the ORPort at: a free port, and the same one
-// again at a restart.
-func (n *Node) listen() string {
+// listen is the address to open the ORPort at: a free port that nobody takes
+// between a stop and a start, and so the same one again at a restart.
+func (n *Node) listen() (string, error) {
 	if n.ORPort != "" {
-		return n.ORPort
+		return n.ORPort, nil
 	}
-	return "127.0.0.1:0"
+	port, err := n.network.leases.Take(loopback)
+	return netip.AddrPortFrom(loopback, port).String(), err
 }
 
 // Stop ends the node and waits until it has ended.

@@ -28,8 +28,12 @@ func (n *Node) runChild(ctx context.Context, args ...string) (map[string]string,
 
 // startRelayChild starts a relay, an exit or a bridge as a process.
 func (n *Node) startRelayChild(ctx context.Context) error {
+	listen, err := n.listen()
+	if err != nil {
+		return err
+	}
 	args := []string{"relay", "--network", n.network.NetworkFile, "--data-dir", n.dir(), "--nickname", n.Name, "--contact", "lab",
-		"--orport", n.listen(), "--assume-reachable", "--shutdown-wait", "-1s"}
+		"--orport", listen, "--assume-reachable", "--shutdown-wait", "-1s"}
 	switch n.Role {
 	case Exit:
 		args = append(args, "--exit-policy", strings.Join(exitPolicy, ","), "--exit-private",

@@ -19,7 +19,7 @@ func TestBandwidthRate(t *testing.T) {
 			cfg.BandwidthRate = rate
 		}
 	}})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	const size = 3 * rate
 	began := time.Now()

@@ -3,7 +3,6 @@ package lab_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/lab"
@@ -13,7 +12,7 @@ import (
 // stream goes by the other.
 func TestReloadClient(t *testing.T) {
 	nw := start(t, lab.Options{Relays: 3, Exits: 2, Authorities: 1})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	exit := func() string {
 		t.Helper()

@@ -8,7 +8,7 @@ import (
 )
 
 // leakTime is how long goroutines have to end after what they belong to has.
-const leakTime = 5 * time.Second
+const leakTime = 30 * time.Second
 
 // NoLeaks fails the test if goroutines of this module's are left at its end
 // that were not there at NoLeaks. Tests beside it must not run.
