@@ -21,7 +21,7 @@ import (
 )
 
 // Grace is how long Stop waits before it kills.
-const Grace = 5 * time.Second
+const Grace = 15 * time.Second
 
 // maxWords bounds what a child prints on standard error and is kept for an
 // error's text.

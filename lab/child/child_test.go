@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestStart(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	p, said, err := child.Start(ctx, nil, os.Args[0], "serve")
 	if err != nil {

@@ -9,21 +9,28 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/chivenet/chive/internal/fault"
 )
 
 // script plays a proxy: it checks what it reads and sends what it is told to.
 // The bytes are RFC 1928's and RFC 1929's, written out.
 func script(t *testing.T, steps ...string) Dialer {
 	t.Helper()
+	return scriptThen(t, func() {}, steps...)
+}
+
+// scriptThen is script, and calls done after the last step.
+func scriptThen(t *testing.T, done func(), steps ...string) Dialer {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan struct{})
-	t.Cleanup(func() { ln.Close(); <-done })
+	ended := make(chan struct{})
+	t.Cleanup(func() { ln.Close(); <-ended })
 	go func() {
-		defer close(done)
+		defer close(ended)
 		c, err := ln.Accept()
 		if err != nil {
 			return
@@ -37,6 +44,7 @@ func script(t *testing.T, steps ...string) Dialer {
 			}
 			io.WriteString(c, steps[i+1])
 		}
+		done()
 		io.Copy(io.Discard, c)
 	}()
 	return Dialer{Proxy: ln.Addr().String()}
@@ -79,10 +87,12 @@ func TestResolve(t *testing.T) {
 }
 
 func TestGivesUp(t *testing.T) {
-	d := script(t, "\x05\x01\x00", "\x05\x00")
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	if _, err := d.DialContext(ctx, "tcp", "a:1"); !errors.Is(err, context.DeadlineExceeded) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	tired := errors.New("waited long enough")
+	// It is asked, and says nothing.
+	d := scriptThen(t, func() { cancel(tired) }, "\x05\x01\x00", "\x05\x00", "\x05\x01\x00\x03\x01a\x00\x01", "")
+	if _, err := d.DialContext(ctx, "tcp", "a:1"); !errors.Is(err, tired) || !fault.Is(err, fault.Timeout) {
 		t.Errorf("error: %v", err)
 	}
 }
