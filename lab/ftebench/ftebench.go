@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/lab/ports"
 )
 
 // Kinds of proxy pairs, by which a Plan names them.
@@ -198,9 +199,10 @@ type pair struct {
 
 // process is a proxy.
 type process struct {
-	cmd   *exec.Cmd
-	addr  string        // that it listens on
-	ended chan struct{} // closed when it has ended
+	cmd    *exec.Cmd
+	addr   string        // that it listens on
+	leases ports.Leases  // of the address's port
+	ended  chan struct{} // closed when it has ended
 }
 
 // stop ends a process, and waits until it has.

@@ -24,18 +24,19 @@ type iperfServer struct {
 }
 
 func startIperf(ctx context.Context, binary string) (*iperfServer, error) {
-	addr, err := freeAddr()
+	p, err := lease()
 	if err != nil {
 		return nil, err
 	}
-	_, port := split(addr)
-	s := &iperfServer{lines: make(chan string, 1<<15)}
-	s.p = &process{cmd: exec.CommandContext(ctx, binary, "-s", "-B", "127.0.0.1", "-p", port, "-y", "C"), addr: addr, ended: make(chan struct{})}
-	out, err := s.p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, fault.Wrap(fault.Local, err)
+	_, port := split(p.addr)
+	s := &iperfServer{p: p, lines: make(chan string, 1<<15)}
+	p.cmd = exec.CommandContext(ctx, binary, "-s", "-B", "127.0.0.1", "-p", port, "-y", "C")
+	out, err := p.cmd.StdoutPipe()
+	if err == nil {
+		err = p.cmd.Start()
 	}
-	if err := s.p.cmd.Start(); err != nil {
+	if err != nil {
+		p.leases.Release()
 		return nil, fault.New(fault.Config, "starting iperf: %w", err)
 	}
 	go func() {
@@ -45,10 +46,9 @@ func startIperf(ctx context.Context, binary string) (*iperfServer, error) {
 			default: // more than anyone asked for
 			}
 		}
-		s.p.cmd.Wait() // how it ends says nothing: it is killed in the end
-		close(s.p.ended)
+		p.wait()
 	}()
-	if err := s.p.listens(ctx, "iperf"); err != nil {
+	if err := p.listens(ctx, "iperf"); err != nil {
 		return nil, err
 	}
 	return s, nil

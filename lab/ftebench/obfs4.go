@@ -83,8 +83,7 @@ func startPlugin(ctx context.Context, binary, want string, env ...string) (*proc
 			}
 		}
 		io.Copy(io.Discard, out)
-		p.cmd.Wait() // how it ends says nothing: it is killed in the end
-		close(p.ended)
+		p.wait()
 	}()
 	deadline := time.NewTimer(startTime)
 	defer deadline.Stop()

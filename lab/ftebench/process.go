@@ -3,6 +3,7 @@ package ftebench
 import (
 	"context"
 	"net"
+	"net/netip"
 	"os/exec"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 
 // startTime is how long a proxy may take to listen; fteproxy builds the tables
 // of all formats first.
-const startTime = 20 * time.Second
+const startTime = time.Minute
 
 // split cuts an address, which this package made itself.
 func split(addr string) (ip, port string) {
@@ -19,32 +20,38 @@ func split(addr string) (ip, port string) {
 	return ip, port
 }
 
-// freeAddr returns an address that nothing listens on.
-func freeAddr() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", fault.New(fault.Network, "looking for a free port: %w", err)
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
+// lease returns an address that nothing listens on, for a process to be
+// started; wait gives it back.
+func lease() (*process, error) {
+	p := &process{ended: make(chan struct{})}
+	loopback := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+	port, err := p.leases.Take(loopback)
+	p.addr = netip.AddrPortFrom(loopback, port).String()
+	return p, err
+}
+
+// wait waits for a process that has been started. How it ends says nothing: it
+// is killed in the end.
+func (p *process) wait() {
+	p.cmd.Wait()
+	p.leases.Release()
+	close(p.ended)
 }
 
 // start runs a proxy on a free port and waits until it listens.
 func start(ctx context.Context, binary, mode string, args []string) (*process, error) {
-	addr, err := freeAddr()
+	p, err := lease()
 	if err != nil {
 		return nil, err
 	}
-	ip, port := split(addr)
+	ip, port := split(p.addr)
 	args = append(args, "--"+mode+"_ip", ip, "--"+mode+"_port", port)
-	p := &process{cmd: exec.CommandContext(ctx, binary, args...), addr: addr, ended: make(chan struct{})}
+	p.cmd = exec.CommandContext(ctx, binary, args...)
 	if err := p.cmd.Start(); err != nil {
+		p.leases.Release()
 		return nil, fault.New(fault.Config, "starting %s: %w", binary, err)
 	}
-	go func() {
-		p.cmd.Wait() // how it ends says nothing: it is killed in the end
-		close(p.ended)
-	}()
+	go p.wait()
 	if err := p.listens(ctx, mode); err != nil {
 		return nil, err
 	}
