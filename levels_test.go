@@ -82,7 +82,8 @@ var levels = map[string]int{
 	"": top,
 
 	"internal/door": top + 1, // what front doors dial through
-	"lab/target":    3,       // what traffic goes to: it knows of no network
+	"lab/ports":     3,       // ports of loopback: it knows of no network
+	"lab/target":    3,       // what traffic goes to: neither does it
 
 	"internal/daemon": top + 2, // front doors and settings around a client
 	"lab/...":         top + 2,

@@ -44,8 +44,8 @@ func TestClassicFormats(t *testing.T) {
 				continue
 			}
 			a, b := tcpPair(t)
-			a.SetDeadline(time.Now().Add(20 * time.Second))
-			b.SetDeadline(time.Now().Add(20 * time.Second))
+			a.SetDeadline(time.Now().Add(60 * time.Second))
+			b.SetDeadline(time.Now().Add(60 * time.Second))
 			c, s := cli.Wrap(a), srv.Wrap(b)
 			up, down := noise(300_001, 3), noise(100_003, 4)
 			go func() {

@@ -115,7 +115,7 @@ func exchange(t testing.TB, addr string, n int) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(60 * time.Second))
+	c.SetDeadline(time.Now().Add(120 * time.Second))
 	up := noise(n, 1)
 	if _, err := c.Write(up); err != nil {
 		t.Fatal("sending:", err)

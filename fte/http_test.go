@@ -49,7 +49,7 @@ func TestHTTP(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(10 * time.Second))
+		c.SetDeadline(time.Now().Add(60 * time.Second))
 		io.WriteString(c, req+"Host: x\r\n\r\n"+"AAAAA")
 		resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil {
@@ -129,7 +129,7 @@ func TestHTTPCurl(t *testing.T) {
 	defer hs.Close()
 	origin := httptest.NewServer(hs)
 	defer origin.Close()
-	out, err := exec.Command(curl, "-s", "-o", "/dev/null", "-w", "%{http_code}", "-m", "10", "-d", "hello world", origin.URL+"/"+strings.Repeat("ab", sessionLen)).Output()
+	out, err := exec.Command(curl, "-s", "-o", "/dev/null", "-w", "%{http_code}", "-m", "60", "-d", "hello world", origin.URL+"/"+strings.Repeat("ab", sessionLen)).Output()
 	if err != nil || string(out) != "404" {
 		t.Errorf("%q, %v", out, err)
 	}

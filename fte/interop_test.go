@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/chivenet/chive/lab/ports"
 )
 
 const fteproxyVersion = "0.3.2"
@@ -55,14 +58,17 @@ var fteproxy = sync.OnceValues(func() (string, error) {
 	return bin, os.WriteFile(mark, nil, 0o600)
 })
 
-// freePort returns a port that nothing listens on.
+// freePort returns a port that nothing listens on, and that is the test's own
+// until it ends.
 func freePort(t testing.TB) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	t.Helper()
+	var l ports.Leases
+	t.Cleanup(l.Release)
+	port, err := l.Take(netip.MustParseAddr("127.0.0.1"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return int(port)
 }
 
 // lineWaiter is a program's output, and tells when a text has appeared in it.
@@ -120,8 +126,8 @@ func startFteproxy(t testing.TB, args ...string) {
 	case err := <-exited:
 		exited <- err
 		t.Fatalf("fteproxy ended: %v", err)
-	case <-time.After(30 * time.Second):
-		t.Fatal("fteproxy isn't ready after 30 seconds")
+	case <-time.After(60 * time.Second):
+		t.Fatal("fteproxy isn't ready after 60 seconds")
 	}
 }
 
@@ -129,7 +135,7 @@ func startFteproxy(t testing.TB, args ...string) {
 // ready shortly before it binds.
 func dialReady(t testing.TB, addr string) {
 	t.Helper()
-	end := time.Now().Add(20 * time.Second)
+	end := time.Now().Add(60 * time.Second)
 	for time.Now().Before(end) {
 		if c, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
 			c.Close()

@@ -131,9 +131,9 @@ func (ln *Listener) enter(raw net.Conn) *list.Element {
 	}
 	if ln.pending.Len() >= ln.cfg.MaxPending {
 		old := ln.pending.Front()
-		old.Value.(net.Conn).Close()
 		ln.pending.Remove(old)
-		ln.cfg.Stats.Evicted.Add(1)
+		ln.cfg.Stats.Evicted.Add(1) // first: its peer may look as soon as it is closed
+		old.Value.(net.Conn).Close()
 	}
 	ln.cfg.Stats.Pending.Add(1)
 	return ln.pending.PushBack(raw)

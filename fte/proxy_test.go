@@ -70,7 +70,7 @@ func (c *chain) open(t *testing.T) (near, far net.Conn) {
 		t.Fatal(err)
 	}
 	for _, x := range []net.Conn{near, far} {
-		x.SetDeadline(time.Now().Add(30 * time.Second))
+		x.SetDeadline(time.Now().Add(60 * time.Second))
 		t.Cleanup(func() { x.Close() })
 	}
 	return near, far
@@ -166,7 +166,7 @@ func TestMaxConns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer far.Close()
-	far.SetDeadline(time.Now().Add(30 * time.Second))
+	far.SetDeadline(time.Now().Add(60 * time.Second))
 	if _, err := io.ReadFull(far, got); err != nil || string(got) != "second" {
 		t.Errorf("%q, %v", got, err)
 	}

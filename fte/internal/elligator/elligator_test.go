@@ -124,7 +124,7 @@ func TestUniform(t *testing.T) {
 		}
 	}
 	for i, c := range ones {
-		if c < n/2-125 || c > n/2+125 { // 5.6 standard deviations
+		if c < n/2-180 || c > n/2+180 { // 8 standard deviations
 			t.Errorf("bit %d is set in %d of %d", i, c, n)
 		}
 	}
