@@ -25,7 +25,7 @@ func circuits(t *testing.T, n int, cfg *Config, dir func(net.Conn)) (*Exit, []*c
 	t.Cleanup(e.Close)
 	m := channel.NewManager(&channel.Config{Now: time.Now}, &channel.LinkConfig{}, simnet.Dial)
 	t.Cleanup(m.Close)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	ch, err := m.Get(ctx, r.Target)
 	if err != nil {
@@ -43,7 +43,7 @@ func circuits(t *testing.T, n int, cfg *Config, dir func(net.Conn)) (*Exit, []*c
 // talk sends something to and fro.
 func talk(t *testing.T, s *stream.Stream) {
 	t.Helper()
-	s.SetDeadline(time.Now().Add(20 * time.Second))
+	s.SetDeadline(time.Now().Add(60 * time.Second))
 	if _, err := s.Write([]byte("still here")); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +104,7 @@ func TestStreamFlood(t *testing.T) {
 		send(cell.RelayResolve, resolve.Append(nil))
 		send(cell.RelayBeginDir, nil)
 	}
-	timeout := time.After(20 * time.Second)
+	timeout := time.After(60 * time.Second)
 	for refused := 0; refused < 3*each-10; {
 		select {
 		case m := <-got.got:
@@ -140,7 +140,7 @@ func TestExitDrains(t *testing.T) {
 	e.Drain()
 	_, err = dial(t, c[0], "127.0.0.1", port)
 	wantEnd(t, err, cell.EndHibernating)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	if a, err := stream.Resolve(ctx, c[0].Last(), "echo.test"); err == nil {
 		t.Error("a lookup was answered:", a)
