@@ -23,12 +23,12 @@ func orPort(t *testing.T) (addr netip.AddrPort, accept func() *Link) {
 	t.Cleanup(func() { l.Close() })
 	return l.Addr().(*net.TCPAddr).AddrPort(), func() *Link {
 		t.Helper()
-		l.(*net.TCPListener).SetDeadline(time.Now().Add(30 * time.Second))
+		l.(*net.TCPListener).SetDeadline(time.Now().Add(60 * time.Second))
 		raw, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 		defer cancel()
 		link, err := Accept(ctx, raw, &LinkConfig{Identity: keys(t), Addrs: []netip.Addr{netip.MustParseAddr("127.0.0.1")}})
 		if err != nil {

@@ -40,7 +40,7 @@ type ctor struct {
 func (r *ctor) wait(t *testing.T, words string) {
 	t.Helper()
 	late := false
-	timer := time.AfterFunc(30*time.Second, func() {
+	timer := time.AfterFunc(60*time.Second, func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		late = true
@@ -55,6 +55,17 @@ func (r *ctor) wait(t *testing.T, words string) {
 		}
 		r.more.Wait()
 	}
+}
+
+// after returns the rest of the line in which the relay has printed words.
+func (r *ctor) after(t *testing.T, words string) string {
+	t.Helper()
+	r.wait(t, words)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, rest, _ := bytes.Cut(r.said, []byte(words))
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	return string(line)
 }
 
 // startTor starts C tor with a torrc and returns when it has said that it
@@ -118,15 +129,13 @@ func startTor(t *testing.T, dir string, lines ...string) *ctor {
 // startCtor starts a relay on loopback.
 func startCtor(t *testing.T) *ctor {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
+	dir := t.TempDir()
+	r := startTor(t, dir, "Nickname stock", "SocksPort 0", "Address 127.0.0.1", "ORPort 127.0.0.1:auto IPv4Only", "AssumeReachable 1", "ExitRelay 0", "ContactInfo none")
+	opened := r.after(t, "Opened OR listener connection (ready) on ")
+	var err error
+	if r.addr, err = netip.ParseAddrPort(opened); err != nil {
 		t.Fatal(err)
 	}
-	addr := l.Addr().(*net.TCPAddr).AddrPort()
-	l.Close()
-	dir := t.TempDir()
-	r := startTor(t, dir, "Nickname stock", "SocksPort 0", "Address 127.0.0.1", fmt.Sprintf("ORPort %v IPv4Only", addr), "AssumeReachable 1", "ExitRelay 0", "ContactInfo none")
-	r.addr = addr
 	if r.id.RSA, err = ident.ParseRSAID(secondWord(t, filepath.Join(dir, "data", "fingerprint"))); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +161,7 @@ func secondWord(t *testing.T, file string) string {
 
 func (r *ctor) connect(t *testing.T, want ident.RelayID, cfg *LinkConfig) (*Link, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	raw, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.addr.String())
 	if err != nil {
@@ -168,7 +177,7 @@ func (r *ctor) connect(t *testing.T, want ident.RelayID, cfg *LinkConfig) (*Link
 // nextCell reads the next cell of a link that is not padding.
 func nextCell(t *testing.T, l *Link) []byte {
 	t.Helper()
-	l.Conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+	l.Conn.SetReadDeadline(time.Now().Add(60 * time.Second))
 	for {
 		for cell.Size(l.Leftover) == 0 || len(l.Leftover) < cell.Size(l.Leftover) {
 			buf := make([]byte, 4096)
@@ -259,7 +268,7 @@ func TestConnectToCtor(t *testing.T) {
 		if l.Version != 5 || l.Peer != r.id || !l.PeerAuthenticated || !l.Initiator || l.MyAddr != netip.MustParseAddr("127.0.0.1") {
 			t.Errorf("%+v", l)
 		}
-		if !l.ClockSkewKnown || l.ClockSkew.Abs() > 5*time.Second {
+		if !l.ClockSkewKnown || l.ClockSkew.Abs() > 30*time.Second {
 			t.Errorf("clock skew %v %v", l.ClockSkewKnown, l.ClockSkew)
 		}
 		state := l.Conn.ConnectionState()
@@ -294,7 +303,7 @@ func TestConnectToCtor(t *testing.T) {
 		}
 		cfg.Now = func() time.Time { return time.Now().Add(-time.Hour) }
 		l, err := r.connect(t, r.id, cfg)
-		if err != nil || !l.ClockSkewKnown || (l.ClockSkew-time.Hour).Abs() > 5*time.Second {
+		if err != nil || !l.ClockSkewKnown || (l.ClockSkew-time.Hour).Abs() > 30*time.Second {
 			t.Error(l, err)
 		}
 	})

@@ -42,7 +42,7 @@ var latePadding = bytes.Join([][]byte{varCell(cell.CmdVPadding, 1, 2, 3), varCel
 // then sends the script, whatever it hears, in writes of chunk bytes.
 func connectTo(t *testing.T, script []byte, chunk int) (*Link, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	a, b := net.Pipe()
 	done := make(chan struct{})
@@ -163,7 +163,7 @@ func TestHostileResponderCerts(t *testing.T) {
 // initiator, and then sends what script returns.
 func hostileInitiator(t *testing.T, cfg *LinkConfig, first []byte, script func(c *connecting, peer *peerCerts, state *tls.ConnectionState) [][]byte) (*Link, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	a, b := net.Pipe()
 	done := make(chan struct{})
