@@ -180,8 +180,8 @@ func TestExtORPort(t *testing.T) {
 		ok     bool
 	}{{cookie, extOkay, true}, {cookie, extDeny, false}, {make([]byte, cookieLen), extOkay, false}} {
 		a, b := net.Pipe()
-		a.SetDeadline(time.Now().Add(5 * time.Second))
-		b.SetDeadline(time.Now().Add(5 * time.Second))
+		a.SetDeadline(time.Now().Add(60 * time.Second))
+		b.SetDeadline(time.Now().Add(60 * time.Second))
 		got := make(chan map[uint16]string, 1)
 		go func() {
 			told, _ := orPort(b, v.theirs, v.answer)
@@ -325,7 +325,7 @@ func TestPlugins(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(60 * time.Second))
 		ap := netip.MustParseAddrPort(addr)
 		line := strings.ReplaceAll(args, ",", ";")
 		req := append([]byte{5, 1, 2, 1, byte(len(line))}, line...)

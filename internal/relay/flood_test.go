@@ -119,7 +119,7 @@ func (v *victim) connect(t *testing.T, wrap func(net.Conn) net.Conn) *user {
 }
 
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -149,7 +149,7 @@ func (u *user) use() {
 	c := u.circuit()
 	defer c.Close(cell.DestroyNone, context.Canceled)
 	s := u.stream(c, target.Echo)
-	s.SetDeadline(time.Now().Add(30 * time.Second))
+	s.SetDeadline(time.Now().Add(60 * time.Second))
 	if _, err := s.Write([]byte("is anybody there")); err != nil {
 		u.t.Fatal(err)
 	}
@@ -337,7 +337,7 @@ func TestSlowReader(t *testing.T) {
 	if _, err := mine.Write(binary.BigEndian.AppendUint64(nil, size)); err != nil {
 		t.Fatal(err)
 	}
-	mine.SetDeadline(time.Now().Add(time.Minute))
+	mine.SetDeadline(time.Now().Add(2 * time.Minute))
 	for timeout := within(t); v.stats.CircuitsKilled.Load() == 0; {
 		select {
 		case <-timeout.Done():
@@ -385,7 +385,7 @@ func TestExtendFlood(t *testing.T) {
 	t.Cleanup(func() { close(ended); pit.Close(); open.Wait() })
 	mean, good := v.connect(t, nil), v.connect(t, nil)
 	refused := make(chan error, 3*room)
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	for i := range 3 * room {
 		tg := far.Target // at another address, and by another name each time but the first
@@ -473,7 +473,7 @@ func TestMalformedCells(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			raw.SetDeadline(time.Now().Add(20 * time.Second))
+			raw.SetDeadline(time.Now().Add(60 * time.Second))
 			if c.send == nil {
 				_, err = raw.Write(junk)
 			} else {
@@ -538,7 +538,7 @@ func TestMalformedCells(t *testing.T) {
 		}
 		raw.Close()
 	}
-	held.SetDeadline(time.Now().Add(20 * time.Second))
+	held.SetDeadline(time.Now().Add(60 * time.Second))
 	if _, err := held.Write([]byte("x")); err != nil {
 		t.Error("another client's stream:", err)
 	}

@@ -73,7 +73,7 @@ func TestExtORPort(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
 	running, stop := context.WithCancel(ctx)
 	done := make(chan error, 1)
@@ -87,7 +87,7 @@ func TestExtORPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(10 * time.Second))
+	c.SetDeadline(time.Now().Add(60 * time.Second))
 	c.Write(append([]byte{1}, make([]byte, 32+32)...)) // type, nonce, a hash that is wrong
 	b, err := io.ReadAll(c)
 	if len(b) != 2+64+1 || b[66] != 0 {
