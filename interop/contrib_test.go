@@ -42,6 +42,37 @@ func TestSystemdUnits(t *testing.T) {
 	}
 }
 
+// TestUnitsCheckTheirSettings runs what the units run before the service, as a
+// user that was made for it: without a home directory.
+func TestUnitsCheckTheirSettings(t *testing.T) {
+	etc := t.TempDir()
+	for file, text := range map[string]string{
+		"proxy.toml": "socks = [\"127.0.0.1:9050\"]\n",
+		"relay.toml": "nickname = \"unit\"\norport = [\"127.0.0.1:9001\"]\naddress = [\"192.0.2.1:9001\"]\n",
+	} {
+		if err := os.WriteFile(filepath.Join(etc, file), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, unit := range []string{"chive-proxy", "chive-relay"} {
+		text, err := os.ReadFile("../contrib/systemd/" + unit + ".service")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, line, found := strings.Cut(string(text), "\nExecStartPre=/usr/local/bin/chive ")
+		if !found {
+			t.Fatal(unit, "checks nothing")
+		}
+		line, _, _ = strings.Cut(line, "\n")
+		line = strings.NewReplacer("/etc/chive", etc, "%S", t.TempDir()).Replace(line)
+		cmd := exec.CommandContext(bounded(t, time.Minute), command(t), strings.Fields(line)...)
+		cmd.Env = []string{}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", unit, err, out)
+		}
+	}
+}
+
 // TestNotify holds a relay to what Type=notify asks for.
 func TestNotify(t *testing.T) {
 	nw := contribLab(t)
