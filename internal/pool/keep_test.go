@@ -126,6 +126,7 @@ func TestLearning(t *testing.T) {
 	cfg.Learn = func(open int) bool { asked++; return open < 3 }
 	run(t, cfg, b, func(p *Pool) {
 		time.Sleep(time.Minute)
+		synctest.Wait() // it asks at this moment, too
 		if s := p.Status(); s.Clean != 3 || asked < 6 {
 			t.Errorf("asked %d times: %+v", asked, s)
 		}

@@ -2,6 +2,7 @@ package pool
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -135,12 +136,18 @@ func TestRetire(t *testing.T) {
 
 func TestNewIdentity(t *testing.T) {
 	b := &fakeBuilder{took: time.Second}
+	b.make = func(n int, _ context.Context, s Spec) (*fakeCircuit, error) {
+		c := circuit(n, s)
+		c.ports = []uint16{s.Dests[0].Port}
+		return c, nil
+	}
 	run(t, Config{InitialPorts: []uint16{443}}, b, func(p *Pool) {
 		l := acquire(t, p, to(443, key("a")))
 		time.Sleep(2 * time.Second)
-		old := b.launched()
 		got := make(chan *Lease)
 		go func() { got <- acquire(t, p, to(25, key("other"))) }()
+		synctest.Wait() // no circuit that is there has a way to port 25
+		old := b.launched()
 		b.mu.Lock()
 		clean := append([]*fakeCircuit(nil), b.circuits...)
 		b.mu.Unlock()
@@ -158,8 +165,8 @@ func TestNewIdentity(t *testing.T) {
 			t.Error("an open stream was cut off")
 		}
 		w := <-got
-		if b.launched() <= old || w.Circuit.(*fakeCircuit).closed() {
-			t.Error("a request that waited got an old circuit")
+		if n := binary.BigEndian.Uint32(w.Circuit.(*fakeCircuit).exit[:]); n <= uint32(old) || w.Circuit.(*fakeCircuit).closed() {
+			t.Errorf("a request that waited got an old circuit: number %d, and %d were launched before", n, old)
 		}
 	})
 }
