@@ -72,7 +72,8 @@ func TestVoteThatLies(t *testing.T) {
 		v.Routers[1].Descriptor = [20]byte{9}
 		gone := v.Routers[2].RSA
 		sybil := v.Routers[3]
-		sybil.RSA, sybil.Ed, sybil.Nickname = ident.RSAID{0xff, 0xff}, ident.Ed25519ID{7}, "sybil"
+		sybil.RSA = ident.RSAID(bytes.Repeat([]byte{0xff}, len(sybil.RSA))) // votes are in order: no relay is behind it
+		sybil.Ed, sybil.Nickname = ident.Ed25519ID{7}, "sybil"
 		v.Routers = append(slices.Delete(v.Routers, 2, 3), sybil)
 		lie, err := v.Sign(rand.Reader, liar.cfg.Keys.Signing)
 		if err != nil {
