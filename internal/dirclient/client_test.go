@@ -298,7 +298,7 @@ func TestBackoff(t *testing.T) {
 			t.Errorf("after the end: %v", err)
 		}
 		got := w.count("/tor/status-vote/")
-		if got < 6*6*3 || got > 1000 {
+		if got < 6*6*3 || got > 3000 { // some 300; by chance over 1000 in one run of 30,000
 			t.Errorf("%d requests in six hours", got)
 		}
 	})
