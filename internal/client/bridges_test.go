@@ -78,7 +78,7 @@ func TestOnlyBridgesAreDialled(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for range 2 {
 		select {
@@ -114,7 +114,7 @@ func TestTransportDies(t *testing.T) {
 		t.Fatal(err)
 	}
 	temp := c.bridge.temp
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for !strings.Contains(c.Bootstrap().Problem, "transport x") {
 		tick := time.NewTimer(10 * time.Millisecond)

@@ -38,7 +38,7 @@ func refuse(context.Context, netip.AddrPort) (net.Conn, error) {
 func TestRefusedDestinations(t *testing.T) {
 	c := isolated(t, netdir.Public(), refuse)
 	for _, host := range []string{"x.onion", "X.ONION.", "a.b.exit", "localhost", "127.0.0.1", "10.1.2.3", "192.168.0.1", "::1", "fe80::1", "fd00::1", "::ffff:127.0.0.1", "0.0.0.0", "169.254.1.1", "224.0.0.1"} {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		if _, err := c.Dial(ctx, Request{Host: host, Port: 80}); !fault.Is(err, fault.Refused) {
 			t.Errorf("dial %s: %v", host, err)
 		}
@@ -54,6 +54,11 @@ func TestRefusedDestinations(t *testing.T) {
 // TestNothingReachable: a client without a network says so, and stops.
 func TestNothingReachable(t *testing.T) {
 	c := isolated(t, netdir.Public(), refuse)
+	for end := time.Now().Add(time.Minute); !strings.Contains(c.Bootstrap().Stage, "consensus"); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%+v", c.Bootstrap())
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
 	if err := c.Wait(ctx); !fault.Is(err, fault.Timeout) || !strings.Contains(err.Error(), "consensus") {
