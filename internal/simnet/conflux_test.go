@@ -43,13 +43,11 @@ func linked(t *testing.T) (first, second *circuit.Circuit, relays []*simnet.Rela
 // and both legs carry cells.
 func TestConflux(t *testing.T) {
 	first, _, relays := linked(t)
-	done := make(chan struct{})
+	var wg sync.WaitGroup
 	for range 8 {
-		go func() { transfer(t, first); done <- struct{}{} }()
+		wg.Go(func() { transfer(t, first) })
 	}
-	for range 8 {
-		<-done
-	}
+	wg.Wait()
 	for i, r := range relays[:2] {
 		if n := r.Stats.CellsIn.Load(); n < 500 {
 			t.Errorf("leg %d carried %d cells", i, n)
@@ -109,17 +107,18 @@ func TestConfluxRefuses(t *testing.T) {
 	}
 }
 
-// gatedConn is a connection from which nothing can be read while the gate is
-// held.
+// gatedConn is a connection of which nothing that is read arrives while the
+// gate is held.
 type gatedConn struct {
 	net.Conn
 	gate *sync.RWMutex
 }
 
 func (c gatedConn) Read(b []byte) (int, error) {
-	c.gate.RLock()
+	n, err := c.Conn.Read(b)
+	c.gate.RLock() // not before: who wants to hold the gate would wait for bytes that may never come
 	defer c.gate.RUnlock()
-	return c.Conn.Read(b)
+	return n, err
 }
 
 // TestConfluxLegStalls: while one leg delivers nothing the other one runs only
@@ -152,7 +151,7 @@ func TestConfluxLegStalls(t *testing.T) {
 	}
 	closed := make(chan struct{})
 	go func() {
-		gate.Lock() // after a read that is under way
+		gate.Lock()
 		close(closed)
 		// The exit goes on by the other leg until that one's window is full, too.
 		look := time.NewTicker(5 * time.Millisecond)
