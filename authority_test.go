@@ -41,7 +41,7 @@ func TestAuthority(t *testing.T) {
 	if _, err := NewAuthority(cfg); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("two authorities in one directory: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	ended := make(chan error, 1)
 	go func() { ended <- a.Run(ctx) }()

@@ -217,7 +217,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tc.SetDeadline(time.Now().Add(20 * time.Second))
+	tc.SetDeadline(time.Now().Add(time.Minute))
 	io.WriteString(tc, "CONNECT host.test:80 HTTP/1.1\r\nHost: host.test\r\n\r\n")
 	ok := make([]byte, 12)
 	io.ReadFull(tc, ok) // the request comes after this: the client here ignores early data
@@ -385,7 +385,7 @@ func TestDrain(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Close() })
-		c.SetDeadline(time.Now().Add(20 * time.Second))
+		c.SetDeadline(time.Now().Add(time.Minute))
 		c.Write([]byte("\x05\x01\x00\x05\x01\x00\x03\x04host\x00\x50"))
 		want := "\x05\x00\x05\x00\x00\x01\x00\x00\x00\x00\x00\x00"
 		got := make([]byte, len(want))

@@ -23,9 +23,9 @@ func curl(t *testing.T, args ...string) (string, error) {
 		}
 		t.Skip("curl is not installed: its tests did not run")
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, path, append([]string{"-sS", "--noproxy", "", "-m", "20"}, args...)...)
+	cmd := exec.CommandContext(ctx, path, append([]string{"-sS", "--noproxy", "", "-m", "60"}, args...)...)
 	cmd.Env = []string{"HOME=/nonexistent"} // no proxies and no curlrc of the user's
 	out, err := cmd.CombinedOutput()
 	return string(out), err

@@ -57,7 +57,7 @@ func exchange(t *testing.T, door string, query []byte) dnsmessage.Message {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	c.Write(query)
 	b := make([]byte, 4096)
 	n, err := c.Read(b)

@@ -121,7 +121,7 @@ func peer(t testing.TB, f func(*net.TCPConn)) string {
 			}
 			wg.Go(func() {
 				defer c.Close()
-				c.SetDeadline(time.Now().Add(20 * time.Second))
+				c.SetDeadline(time.Now().Add(time.Minute))
 				f(c.(*net.TCPConn))
 			})
 		}
@@ -142,7 +142,7 @@ func dialTCP(t testing.TB, addr string) *net.TCPConn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.SetDeadline(time.Now().Add(20 * time.Second))
+	c.SetDeadline(time.Now().Add(time.Minute))
 	t.Cleanup(func() { c.Close() })
 	return c.(*net.TCPConn)
 }
