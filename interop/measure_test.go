@@ -57,9 +57,20 @@ func TestMeasure(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Build, err = measure.TorBuilds(ctx, client, pin, 100); err != nil {
+			control, err := client.Control(ctx)
+			if err != nil {
 				t.Fatal(err)
 			}
+			defer control.Close()
+			builder, err := measure.TorBuilder(ctx, control, pin)
+			if err != nil {
+				t.Fatal(err)
+			}
+			builds, err := measure.Builds(ctx, 100, builder)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Build = builds[0]
 			if r.Bootstrap, _, err = measure.TorBootstrap(ctx, nw); err != nil {
 				t.Fatal(err)
 			}

@@ -55,6 +55,7 @@ root on Linux that happens in a network namespace, where the loopback acknowledg
 			}
 			p.Measure.Bytes = megabytes << 20
 			p.Progress = func(s string) { fmt.Fprintln(cmd.ErrOrStderr(), s) }
+			p.Measure.Progress = p.Progress
 			r, err := bench.Client(ctx, p)
 			if err != nil {
 				return err

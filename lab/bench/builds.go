@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"net/netip"
 	"sync"
 	"time"
@@ -11,14 +10,12 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
-	"github.com/chivenet/chive/lab/measure"
 	"github.com/chivenet/chive/lab/target"
 )
 
-// chiveBuilds has a client role in this process, below the pool that builds by
-// its own lights, build circuits one after the other. One more comes first, to
-// open the channels.
-func (b *clientBench) chiveBuilds(ctx context.Context, dir string) (_ *measure.Build, err error) {
+// chiveBuilder has a client role in this process, below the pool that builds by
+// its own lights, build circuits for c.
+func (b *clientBench) chiveBuilder(ctx context.Context, c *contender, dir string) error {
 	rec := &recorder{}
 	cfg := client.Config{Network: b.network, Dir: dir, Conflux: client.Off, Hooks: client.Hooks{Circuit: rec.circuit}}
 	cfg.Path.SameSubnet = !b.network.Testing.EnforceDistinctSubnets
@@ -27,37 +24,32 @@ func (b *clientBench) chiveBuilds(ctx context.Context, dir string) (_ *measure.B
 			break
 		}
 		cfg.Path.Strict = true
+		var err error
 		if *set, err = path.ParseSet([]string{b.path[i].ID.RSA.String()}); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	addr, err := netip.ParseAddrPort(b.target.Addr(target.Echo))
 	if err != nil {
-		return nil, fault.Wrap(fault.Local, err)
+		return fault.Wrap(fault.Local, err)
 	}
-	c, err := client.New(cfg)
+	cl, err := client.New(cfg)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	if err := c.Wait(ctx); err != nil {
-		return nil, err
+	c.onClose(cl.Close)
+	if err := cl.Wait(ctx); err != nil {
+		return err
 	}
-	if err := quiet(ctx, c); err != nil {
-		return nil, err
-	}
-	var builds [][]time.Duration
-	for i := range b.Builds + 1 {
-		circ, err := c.Build(ctx, pool.Spec{Spec: path.Spec{Dests: []path.Dest{{Addr: addr.Addr(), Port: addr.Port()}}}})
+	c.build = func(ctx context.Context) ([]time.Duration, error) {
+		circ, err := cl.Build(ctx, pool.Spec{Spec: path.Spec{Dests: []path.Dest{{Addr: addr.Addr(), Port: addr.Port()}}}})
 		if err != nil {
 			return nil, err
 		}
-		if i > 0 {
-			builds = append(builds, rec.last())
-		}
 		circ.Close()
+		return rec.last(), nil
 	}
-	return measure.NewBuild(builds), nil
+	return quiet(ctx, cl)
 }
 
 // quiet waits until the client builds nothing.

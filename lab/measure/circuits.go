@@ -42,21 +42,40 @@ func NewBuild(builds [][]time.Duration) *Build {
 	return out
 }
 
-// TorBuilds has a C tor client build n circuits through the given relays, one
-// after the other, and reads the times off its control port's events. One more
-// circuit comes first, to open the channels.
-func TorBuilds(ctx context.Context, client *ctor.Node, path []*ctor.Node, n int) (*Build, error) {
-	c, err := client.Control(ctx)
-	if err != nil {
-		return nil, err
+// Builder builds one circuit, and returns how long each of its hops took.
+type Builder func(ctx context.Context) ([]time.Duration, error)
+
+// Builds has each builder build n circuits, one after the other and in turns. One
+// more of each comes first, to open the channels.
+func Builds(ctx context.Context, n int, builders ...Builder) ([]*Build, error) {
+	all := make([][][]time.Duration, len(builders))
+	for at := range n + 1 {
+		for k := range builders {
+			i := (at + k) % len(builders)
+			hops, err := builders[i](ctx)
+			if err != nil {
+				return nil, err
+			}
+			if at > 0 {
+				all[i] = append(all[i], hops)
+			}
+		}
 	}
-	defer c.Close()
+	out := make([]*Build, len(builders))
+	for i := range out {
+		out[i] = NewBuild(all[i])
+	}
+	return out, nil
+}
+
+// TorBuilder has a C tor client build circuits through the given relays, and
+// reads the times off the events of its control port c, which it subscribes to.
+func TorBuilder(ctx context.Context, c *ctor.Control, path []*ctor.Node) (Builder, error) {
 	events, err := c.Events(ctx, "CIRC")
 	if err != nil {
 		return nil, err
 	}
-	var builds [][]time.Duration
-	for i := range n + 1 {
+	return func(ctx context.Context) ([]time.Duration, error) {
 		began := time.Now()
 		id, err := c.Extend(ctx, path...)
 		if err != nil {
@@ -66,14 +85,8 @@ func TorBuilds(ctx context.Context, client *ctor.Node, path []*ctor.Node, n int)
 		if err != nil {
 			return nil, err
 		}
-		if err := c.CloseCircuit(ctx, id); err != nil {
-			return nil, err
-		}
-		if i > 0 {
-			builds = append(builds, hops)
-		}
-	}
-	return NewBuild(builds), nil
+		return hops, c.CloseCircuit(ctx, id)
+	}, nil
 }
 
 // hopTimes follows one circuit's events until it is built.

@@ -19,50 +19,47 @@ func NewLatency(d []time.Duration) *Latency {
 	return &Latency{Count: len(s), Min: millis(s[0]), Median: at(50), P95: at(95), P99: at(99), Max: millis(s[len(s)-1])}
 }
 
-// connects opens and closes n connections, one after the other, after one that
-// does not count: it may have to build a circuit.
-func connects(ctx context.Context, dial Dial, addr string, n int) (*Latency, error) {
-	var took []time.Duration
-	for i := range n + 1 {
-		began := time.Now()
-		c, err := dial(ctx, "tcp", addr)
-		if err != nil {
-			return nil, err
-		}
-		d := time.Since(began)
-		// A client that answers before the far end did is found out by a byte.
-		if err := ping(ctx, c, make([]byte, 1)); err != nil {
-			c.Close()
-			return nil, err
-		}
-		c.Close()
-		if i > 0 {
-			took = append(took, d)
-		}
+// connect opens and closes a connection and returns how long opening took.
+func connect(ctx context.Context, dial Dial, addr string) (time.Duration, error) {
+	began := time.Now()
+	c, err := dial(ctx, "tcp", addr)
+	if err != nil {
+		return 0, err
 	}
-	return NewLatency(took), nil
+	took := time.Since(began)
+	defer c.Close()
+	// A client that answers before the far end did is found out by a byte.
+	return took, ping(ctx, c, make([]byte, 1))
 }
 
-// pings sends 64 bytes to and fro n times on one connection, after ten that do
-// not count.
-func pings(ctx context.Context, dial Dial, addr string, n int) (*Latency, error) {
+// pinger makes round trips on one connection to an echo service.
+type pinger struct {
+	conn net.Conn
+	took []time.Duration
+}
+
+func dialPinger(ctx context.Context, dial Dial, addr string) (*pinger, error) {
 	c, err := dial(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
 	}
-	defer c.Close()
+	return &pinger{conn: c}, nil
+}
+
+// block makes n round trips of 64 bytes, after ten that do not count: the others
+// had their turn before.
+func (p *pinger) block(ctx context.Context, n int) error {
 	buf := make([]byte, 64)
-	var took []time.Duration
 	for i := range n + 10 {
 		began := time.Now()
-		if err := ping(ctx, c, buf); err != nil {
-			return nil, err
+		if err := ping(ctx, p.conn, buf); err != nil {
+			return err
 		}
 		if i >= 10 {
-			took = append(took, time.Since(began))
+			p.took = append(p.took, time.Since(began))
 		}
 	}
-	return NewLatency(took), nil
+	return nil
 }
 
 // ping sends the buffer to an echo service and reads it back.

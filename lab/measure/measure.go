@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/lab/proc"
 	"github.com/chivenet/chive/lab/target"
 )
@@ -60,7 +59,7 @@ type Plan struct {
 
 // DefaultPlan is what the project's comparisons use.
 func DefaultPlan() Plan {
-	return Plan{Streams: []int{1, 10, 50, 100}, Bytes: 100 << 20, Pings: 500, Connects: 100, Rounds: 3}
+	return Plan{Streams: []int{1, 10, 50, 100}, Bytes: 50 << 20, Pings: 1000, Connects: 100, Rounds: 7}
 }
 
 // Report is everything that was measured of one subject.
@@ -121,47 +120,20 @@ type Latency struct {
 // Run measures one subject against the target, in the plan's order: latencies
 // first, on a quiet client, and memory last.
 func Run(ctx context.Context, s Subject, tg *target.Target, p Plan) (*Report, error) {
-	if s.Circuit == nil && (len(p.Circuits) > 0 || p.Loaded > 0) {
-		return nil, fault.New(fault.Config, "%s: its circuits cannot be told apart, which this measurement needs", s.Name)
+	r, err := Together(ctx, tg, p, s)
+	return r[0], err
+}
+
+// Together measures subjects that all run at the same time, in turns: nobody
+// works but who is measured, and whose turn it is changes so often that what
+// else the machine does meets all alike. The reports come in the subjects'
+// order.
+func Together(ctx context.Context, tg *target.Target, p Plan, subjects ...Subject) ([]*Report, error) {
+	t := &turns{Plan: &p, target: tg, subjects: subjects}
+	for _, s := range subjects {
+		t.reports = append(t.reports, &Report{Name: s.Name})
 	}
-	r := &Report{Name: s.Name}
-	step := func(what string, f func() error) error {
-		if p.Progress != nil {
-			p.Progress(s.Name + ": " + what)
-		}
-		if err := f(); err != nil {
-			return fault.New(fault.KindOf(err), "%s: %s: %w", s.Name, what, err)
-		}
-		return nil
-	}
-	err := step("idle memory", func() (err error) { r.Idle, err = memory(s.Processes); return err })
-	if err == nil && p.Connects > 0 {
-		err = step("connect time", func() (err error) {
-			r.Connect, err = connects(ctx, s.Dial, tg.Addr(target.Echo), p.Connects)
-			return err
-		})
-	}
-	if err == nil && p.Pings > 0 {
-		err = step("round trips", func() (err error) {
-			r.Ping, err = pings(ctx, s.Dial, tg.Addr(target.Echo), p.Pings)
-			return err
-		})
-	}
-	for _, t := range p.transfers() {
-		if err == nil {
-			err = step(t.String(), func() error { return r.transfers(ctx, s, tg, t, p) })
-		}
-	}
-	if err == nil && p.Loaded > 0 {
-		err = step(fmt.Sprintf("round trips beside %d circuits", p.Loaded), func() (err error) {
-			r.Loaded, err = loaded(ctx, s, tg, p.Loaded, max(1, p.LoadedPings))
-			return err
-		})
-	}
-	if err == nil {
-		r.Memory, err = memory(s.Processes)
-	}
-	return r, err
+	return t.reports, t.run(ctx)
 }
 
 // transfers lists the throughput measurements of a plan.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -14,22 +13,6 @@ import (
 	"github.com/chivenet/chive/lab/proc"
 	"github.com/chivenet/chive/lab/target"
 )
-
-// transfers measures one kind of transfer as often as the plan says and keeps
-// the run of median throughput, with that run's CPU times.
-func (r *Report) transfers(ctx context.Context, s Subject, tg *target.Target, kind Throughput, p Plan) error {
-	var all []Throughput
-	for range max(1, p.Rounds) {
-		t, err := transfer(ctx, s, tg, kind, p.Bytes)
-		if err != nil {
-			return err
-		}
-		all = append(all, t)
-	}
-	slices.SortFunc(all, func(a, b Throughput) int { return int(1e6 * (a.Seconds - b.Seconds)) })
-	r.Throughput = append(r.Throughput, all[len(all)/2])
-	return nil
-}
 
 // transfer opens the streams first, and then moves the bytes over all of them
 // at the same time; the clock runs from the first request to the last byte.
