@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
+	"strings"
 	"sync"
 
 	"github.com/chivenet/chive/internal/metrics"
@@ -50,22 +52,39 @@ func openDoors(s *Settings, d socks.Dialer, reg *metrics.Registry, log *slog.Log
 
 func (ds *doors) open(srv *socks.Server, name, addr string) error {
 	ds.servers = append(ds.servers, srv)
-	l, err := socks.Listen(addr)
-	if err != nil {
-		return err
-	}
+	var l net.Listener
+	var err error
 	if name == "dns" {
-		// The same port for both: UDP takes the one that TCP was given.
-		pc, err := socks.ListenPacket(l.Addr().String())
-		if err != nil {
-			l.Close()
+		var pc net.PacketConn
+		if l, pc, err = listenBoth(addr); err != nil {
 			return err
 		}
 		ds.serve(func() error { return srv.ServePacket(pc) })
+	} else if l, err = socks.Listen(addr); err != nil {
+		return err
 	}
 	ds.lines = append(ds.lines, name+" "+l.Addr().String())
 	ds.serve(func() error { return srv.Serve(l) })
 	return nil
+}
+
+// listenBoth opens one port for TCP and UDP. When it may be any, and somebody
+// has UDP's of the one that TCP was given, it is another.
+func listenBoth(addr string) (net.Listener, net.PacketConn, error) {
+	for tries := 20; ; tries-- {
+		l, err := socks.Listen(addr)
+		if err != nil {
+			return nil, nil, err
+		}
+		pc, err := socks.ListenPacket(l.Addr().String())
+		if err == nil {
+			return l, pc, nil
+		}
+		l.Close()
+		if anyPort := addr == "0" || strings.HasSuffix(addr, ":0"); !anyPort || tries == 0 {
+			return nil, nil, err
+		}
+	}
 }
 
 func (ds *doors) serve(f func() error) {

@@ -451,6 +451,28 @@ func TestRunFailures(t *testing.T) {
 	}
 }
 
+// TestListenBoth: a port that was asked for is taken or refused; any other is
+// one for both.
+func TestListenBoth(t *testing.T) {
+	used, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer used.Close()
+	if l, pc, err := listenBoth(used.LocalAddr().String()); err == nil {
+		t.Errorf("opened %v and %v, which is in use", l.Addr(), pc.LocalAddr())
+	}
+	l, pc, err := listenBoth("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	defer pc.Close()
+	if l.Addr().String() != pc.LocalAddr().String() {
+		t.Errorf("TCP at %v, UDP at %v", l.Addr(), pc.LocalAddr())
+	}
+}
+
 func TestPrintStatus(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	var b strings.Builder
