@@ -24,7 +24,7 @@ func TestRelay(t *testing.T) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	profiles := filepath.Join(t.TempDir(), "profiles")
 	p := RelayPlan{Program: bin, Schedulers: []string{"Vanilla"}, Onionskins: 50, Log: t.Output(), Profiles: profiles,

@@ -2,6 +2,8 @@ package ctor
 
 import (
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -21,11 +23,20 @@ var expected = []string{
 	"(\"Not found\") from server",    // a relay asks before there is a consensus
 	"We just marked ourself as down", // an authority before its first test of itself
 	"approved-routers'. That's ok",
-	"sr-state\"",                                // no shared-randomness state before the first vote
-	"matches the configured _HSLayer2Nodes set", // vanguards, of so few relays
-	"Bw Weight Failure for Case",                // so few relays cannot be balanced
-	"No available nodes when trying to choose",  // for a circuit of the node's own, of so few relays
+	"sr-state\"",                                                              // no shared-randomness state before the first vote
+	"matches the configured _HSLayer2Nodes set",                               // vanguards, of so few relays
+	"Bw Weight Failure for Case",                                              // so few relays cannot be balanced
+	"No available nodes when trying to choose",                                // for a circuit of the node's own, of so few relays
+	"Your computer is too slow to handle this many circuit creation requests", // of a loaded machine's relays
 }
+
+// amongAuthorities is what authorities have to say of each other's votes, when
+// one of them is late: nobody else has a part in it.
+var amongAuthorities = regexp.MustCompile(`(?i)\bvotes?\b|\bconsensus\b`)
+
+// AmongAuthorities reports whether an authority's warning is about the others'
+// votes only, as on a loaded machine.
+func AmongAuthorities(warning string) bool { return amongAuthorities.MatchString(warning) }
 
 // What a relay says when a circuit's next hop is to be the one before it.
 const (
@@ -43,8 +54,9 @@ func (n *Node) LogSize() (int64, error) {
 }
 
 // Warnings returns the warnings and errors that the node has logged after the
-// first from bytes, other than those that any private network gives, and the
-// refusals that the network's own C tor clients have asked for (see Turns).
+// first from bytes, other than those that any private network gives, the
+// refusals that the network's own C tor clients have asked for (see Turns), and
+// what authorities have to say AmongAuthorities.
 // Violations of the protocol by peers are among them: ProtocolWarnings is on.
 func (n *Node) Warnings(from int64) ([]string, error) {
 	b, err := os.ReadFile(n.LogPath)
@@ -61,7 +73,11 @@ func (n *Node) Warnings(from int64) ([]string, error) {
 		turns += Turns(string(told), n.ID.RSA)
 	}
 	from = min(from, int64(len(b)))
-	return Warnings(string(b), turns)[len(Warnings(string(b[:from]), turns)):], nil
+	out := Warnings(string(b), turns)[len(Warnings(string(b[:from]), turns)):]
+	if n.Role == Authority {
+		out = slices.DeleteFunc(out, AmongAuthorities)
+	}
+	return out, nil
 }
 
 // Warnings returns the warnings and errors of a log's text, as Node.Warnings

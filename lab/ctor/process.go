@@ -126,7 +126,7 @@ func (p *Process) end(grace time.Duration, signals ...syscall.Signal) error {
 	select {
 	case <-p.done:
 		return nil
-	case <-time.After(5 * time.Second):
+	case <-time.After(30 * time.Second):
 		return fault.New(fault.Local, "process %d survives SIGKILL", p.cmd.Process.Pid)
 	}
 }
