@@ -82,7 +82,7 @@ func (an *authorityNet) fingerprint(name string) ident.RSAID {
 // fetchChecked fetches some bytes of the target and checks them.
 func fetchChecked(t *testing.T, who string, dial func(ctx context.Context, network, addr string) (net.Conn, error)) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience+time.Minute)
 	defer cancel()
 	const size = 1 << 20
 	sum := func(c *http.Client) (out [32]byte, err error) {
@@ -107,7 +107,7 @@ func fetchChecked(t *testing.T, who string, dial func(ctx context.Context, netwo
 	}
 	// C tor's exits take no stream through a relay that they do not know yet: for
 	// a few seconds the client may be ahead of them.
-	end := time.NewTimer(45 * time.Second)
+	end := time.NewTimer(patience)
 	defer end.Stop()
 	for {
 		got, err := sum(&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}, Timeout: 30 * time.Second})
@@ -130,7 +130,7 @@ func fetchChecked(t *testing.T, who string, dial func(ctx context.Context, netwo
 func (an *authorityNet) useCTor() {
 	port := freePort(an.t)
 	an.startTor("client", []string{fmt.Sprintf("SocksPort 127.0.0.1:%d", port)})
-	an.await("C tor client's bootstrap", 90*time.Second, func() bool { return strings.Contains(an.log("client"), "Bootstrapped 100%") })
+	an.await("C tor client's bootstrap", patience, func() bool { return strings.Contains(an.log("client"), "Bootstrapped 100%") })
 	fetchChecked(an.t, "C tor", socksclient.Dialer{Proxy: fmt.Sprintf("127.0.0.1:%d", port)}.DialContext)
 	an.noWarnings("client")
 }
@@ -146,7 +146,7 @@ func (an *authorityNet) useChive() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	c, err := chive.New(ctx, chive.Config{Network: nw, DataDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	if err != nil {
@@ -170,7 +170,7 @@ func (an *authorityNet) useArti() {
 		t.Logf("NOT TESTED: arti: %v", err)
 		return
 	}
-	p, err := startArti(bounded(t, time.Minute), path, *an.net, t.TempDir(), freePort(t))
+	p, err := startArti(bounded(t, patience), path, *an.net, t.TempDir(), freePort(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -185,7 +185,7 @@ func TestChiveAuthority(t *testing.T) {
 	an := newAuthorityNet(t, 1, 0, 5, "")
 	began := time.Now()
 	an.startRelays(3, 2)
-	an.await("a consensus", 30*time.Second, func() bool { return an.chive[0].Consensus(netdoc.FlavorMicrodesc) != nil })
+	an.await("a consensus", patience, func() bool { return an.chive[0].Consensus(netdoc.FlavorMicrodesc) != nil })
 	t.Logf("first consensus after %v", time.Since(began))
 	an.useCTor()
 	t.Logf("C tor client had used it after %v", time.Since(began))
@@ -193,7 +193,7 @@ func TestChiveAuthority(t *testing.T) {
 	an.useArti()
 	mine := an.addChive()
 	var detached []byte // they are there for two seconds of every round
-	an.await("detached signatures", 30*time.Second, func() bool {
+	an.await("detached signatures", patience, func() bool {
 		res, err := http.Get("http://" + an.net.Authorities[0].DirPort.String() + "/tor/status-vote/next/consensus-signatures")
 		if err != nil {
 			return false
@@ -202,7 +202,7 @@ func TestChiveAuthority(t *testing.T) {
 		detached, err = io.ReadAll(res.Body)
 		return err == nil && res.StatusCode == 200
 	})
-	an.await("a second round, with Chive's relays", 40*time.Second, func() bool {
+	an.await("a second round, with Chive's relays", patience, func() bool {
 		return an.rounds(1) >= 2 && bytes.Contains(an.chive[0].Consensus(netdoc.FlavorMicrodesc), []byte("\nr chiverelay "))
 	})
 	an.useStem(detached, mine.Descriptor().Text)
@@ -214,7 +214,7 @@ func TestChiveAuthoritiesAgree(t *testing.T) {
 	needPrograms(t)
 	an := newAuthorityNet(t, 3, 0, 5, "")
 	an.startRelays(3, 2)
-	an.await("a round that all sign", 60*time.Second, func() bool { return an.agreed(3, 3) })
+	an.await("a round that all sign", patience, func() bool { return an.agreed(3, 3) })
 	an.useCTor()
 	an.noWarnings("relay0", "relay1", "relay2", "exit0")
 }

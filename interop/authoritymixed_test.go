@@ -5,7 +5,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"testing"
@@ -27,9 +26,9 @@ func TestMixedAuthorities(t *testing.T) {
 	an := newAuthorityNet(t, 2, 2, 7, bwFile)
 	an.startRelays(3, 2)
 	measured := an.measure(bwFile, "relay0", "relay1", "relay2", "exit0")
-	an.await("a round that all sign", 90*time.Second, func() bool { return an.agreed(2, 4) })
+	an.await("a round that all sign", patience, func() bool { return an.agreed(2, 4) })
 	an.sameMeasurements(measured)
-	an.await("C tor to publish it", 30*time.Second, func() bool {
+	an.await("C tor to publish it", patience, func() bool {
 		return an.sameAsCTor("ctor0") && an.sameAsCTor("ctor1")
 	})
 	an.useCTor()
@@ -44,7 +43,7 @@ func (an *authorityNet) measure(file string, names ...string) map[ident.RSAID]ui
 	out := map[ident.RSAID]uint32{}
 	text := fmt.Sprintf("%d\nversion=1.4.0\nsoftware=lab\nlatest_bandwidth=2026-01-01T00:00:00\n=====\n", time.Now().Unix())
 	for i, name := range names {
-		an.await(name+" has an identity", 20*time.Second, func() bool {
+		an.await(name+" has an identity", patience, func() bool {
 			fi, err := os.Stat(filepath.Join(an.dir, name, "fingerprint"))
 			return err == nil && fi.Size() > 40
 		})
@@ -66,7 +65,7 @@ func (an *authorityNet) measure(file string, names ...string) map[ident.RSAID]ui
 // round is over.
 func (an *authorityNet) vote(i int) (v *netdoc.Vote) {
 	an.t.Helper()
-	an.await("a vote of the round that is over", 20*time.Second, func() bool {
+	an.await("a vote of the round that is over", patience, func() bool {
 		res, err := http.Get("http://" + an.net.Authorities[i].DirPort.String() + "/tor/status-vote/current/authority")
 		if err != nil {
 			return false
@@ -91,14 +90,14 @@ func (an *authorityNet) sameMeasurements(want map[ident.RSAID]uint32) {
 	// The first round that all sign may have begun before every authority had
 	// read the file.
 	var ours, theirs *netdoc.Vote
-	an.await("votes with the file's measurements", 60*time.Second, func() bool {
+	an.await("votes with the file's measurements", patience, func() bool {
 		ours, theirs = an.vote(0), an.vote(len(an.chive))
 		return maps.Equal(measurements(ours), want) && maps.Equal(measurements(theirs), want)
 	})
 	if ours.BandwidthFileHeaders == "" || ours.BandwidthFileHeaders != theirs.BandwidthFileHeaders || ours.BandwidthFileDigest != theirs.BandwidthFileDigest {
 		an.t.Errorf("the file's headers and digest:\n%q %q\n%q %q", ours.BandwidthFileHeaders, ours.BandwidthFileDigest, theirs.BandwidthFileHeaders, theirs.BandwidthFileDigest)
 	}
-	an.await("a consensus with them", 60*time.Second, func() bool {
+	an.await("a consensus with them", patience, func() bool {
 		c, err := netdoc.ParseConsensus(an.chive[0].Consensus(netdoc.FlavorMicrodesc), nil, nil)
 		if err != nil {
 			an.t.Fatal(err)
@@ -124,21 +123,6 @@ func measurements(v *netdoc.Vote) map[ident.RSAID]uint32 {
 	return out
 }
 
-// httpGet fetches a document from a DirPort.
-func httpGet(t *testing.T, at netip.AddrPort, path string) []byte {
-	t.Helper()
-	res, err := http.Get("http://" + at.String() + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode != 200 {
-		t.Fatalf("%s: %s %v", path, res.Status, err)
-	}
-	return b
-}
-
 // The authorities agree by every method that C tor knows: Chive's vote for one
 // only, and C tor's follows.
 func TestMixedMethods(t *testing.T) {
@@ -153,7 +137,7 @@ func TestMixedMethods(t *testing.T) {
 				c.Methods, c.Packages = []int{method}, []string{pack}
 			})
 			an.startRelays(3, 2)
-			an.await("C tor to publish what all sign", 90*time.Second, func() bool { return an.agreed(3, 4) && an.sameAsCTor("ctor0") })
+			an.await("C tor to publish what all sign", patience, func() bool { return an.agreed(3, 4) && an.sameAsCTor("ctor0") })
 			if dir := os.Getenv("CHIVE_KEEP"); dir != "" {
 				keep(t, filepath.Join(an.dir, "ctor0"), filepath.Join(dir, fmt.Sprintf("method%d", method)))
 			}

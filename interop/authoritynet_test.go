@@ -24,6 +24,7 @@ import (
 	"github.com/chivenet/chive/internal/relay"
 	"github.com/chivenet/chive/lab/ctor"
 	"github.com/chivenet/chive/lab/labtest"
+	"github.com/chivenet/chive/lab/ports"
 )
 
 // authorityNet is a network with authorities of Chive's, and of C tor's when
@@ -45,14 +46,17 @@ const (
 	authDelay    = 2 * time.Second
 )
 
+// freePort returns a port that nothing uses, and that nobody is given while the
+// test runs.
 func freePort(t *testing.T) uint16 {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	leases := new(ports.Leases)
+	t.Cleanup(leases.Release)
+	port, err := leases.Take(netip.AddrFrom4([4]byte{127, 0, 0, 1}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return uint16(l.Addr().(*net.TCPAddr).Port)
+	return port
 }
 
 // newAuthorityNet starts n Chive authorities, whose configuration change may
@@ -236,11 +240,7 @@ func (an *authorityNet) log(name string) string {
 // await polls until f is true.
 func (an *authorityNet) await(what string, limit time.Duration, f func() bool) {
 	an.t.Helper()
-	for end := time.Now().Add(limit); !f(); time.Sleep(50 * time.Millisecond) {
-		if time.Now().After(end) {
-			an.t.Fatalf("%s: not after %v", what, limit)
-		}
-	}
+	await(an.t, what, limit, f)
 }
 
 func (an *authorityNet) startRelays(relays, exits int) {

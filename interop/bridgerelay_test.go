@@ -29,14 +29,14 @@ func startBridge(t *testing.T, nw *ctor.Network, plugins ...string) (*relay.Rela
 	}
 	r := startRelay(t, nw, cfg)
 	lines := map[string]pt.BridgeLine{"plain": {Addr: r.Addrs()[0], Fingerprint: r.Target().RSA}}
-	list, err := r.BridgeLines(bounded(t, 30*time.Second))
+	list, err := r.BridgeLines(bounded(t, patience))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, l := range list {
 		lines[l.Transport] = l
 	}
-	await(t, "the bridge describes itself", 30*time.Second, func() bool { return r.Descriptor() != nil })
+	await(t, "the bridge describes itself", patience, func() bool { return r.Descriptor() != nil })
 	return r, lines
 }
 
@@ -58,17 +58,9 @@ func TestChiveBridge(t *testing.T) {
 			if plugin != "" {
 				extra = append(extra, "ClientTransportPlugin "+plugin)
 			}
-			ctx := bounded(t, time.Minute)
-			n, err := nw.AddClient(ctx, t.TempDir(), extra...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer n.Stop()
-			if err := n.AwaitBootstrap(ctx); err != nil {
-				t.Fatal(err)
-			}
+			n := stockClient(t, nw, extra...)
 			began := time.Now()
-			if err := download(ctx, socksclient.Dialer{Proxy: n.SOCKS.String()}, shared.target.Addr(target.Source), 10<<20); err != nil {
+			if err := download(bounded(t, patience), socksclient.Dialer{Proxy: n.SOCKS.String()}, shared.target.Addr(target.Source), 10<<20); err != nil {
 				t.Fatal(err)
 			}
 			t.Logf("%.1f MB/s", 10<<20/1e6/time.Since(began).Seconds())

@@ -91,6 +91,10 @@ func (torClient) start(ctx context.Context, nw *ctor.Network, o startOptions) (*
 	return &proxy{n.SOCKS.String(), n.PID(), n.Stop}, nil
 }
 
+// patience bounds what a loaded machine takes its time for: it is never waited
+// for what goes well.
+const patience = 3 * time.Minute
+
 // bounded returns a context that ends with the test or after d.
 func bounded(t *testing.T, d time.Duration) context.Context {
 	t.Helper()
@@ -103,7 +107,7 @@ func bounded(t *testing.T, d time.Duration) context.Context {
 func start(t *testing.T, s subject, nw *ctor.Network, o startOptions) *proxy {
 	t.Helper()
 	began := time.Now()
-	p, err := s.start(bounded(t, time.Minute), nw, o)
+	p, err := s.start(bounded(t, patience), nw, o)
 	if err != nil {
 		t.Fatalf("%s does not start: %v", s.name(), err)
 	}

@@ -52,7 +52,7 @@ func runProxy(t *testing.T, bin string, nw *ctor.Network, dir string, args ...st
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	watchdog := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	watchdog := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 	defer watchdog.Stop()
 	doors := map[string]string{}
 	for lines := bufio.NewScanner(out); lines.Scan(); {
@@ -72,7 +72,7 @@ func tool(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	_, err := exec.LookPath(name)
 	labtest.Need(t, name, err)
-	out, err := exec.CommandContext(bounded(t, time.Minute), name, args...).CombinedOutput()
+	out, err := exec.CommandContext(bounded(t, patience), name, args...).CombinedOutput()
 	if err != nil {
 		t.Errorf("%s %q: %v\n%.500s", name, args, err, out)
 	}
@@ -174,7 +174,7 @@ func askDoor(t *testing.T, door string) {
 	r := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, door)
 	}}
-	addrs, err := r.LookupNetIP(bounded(t, 30*time.Second), "ip4", target.Name4+".")
+	addrs, err := r.LookupNetIP(bounded(t, patience), "ip4", target.Name4+".")
 	if err != nil || len(addrs) == 0 {
 		t.Errorf("%v %v", addrs, err)
 	}

@@ -35,7 +35,7 @@ func TestSystemdUnits(t *testing.T) {
 			t.Fatal(err)
 		}
 		// It is silent about a unit in which all is well; of other units it may complain.
-		out, err := exec.CommandContext(bounded(t, time.Minute), "systemd-analyze", "verify", file).CombinedOutput()
+		out, err := exec.CommandContext(bounded(t, patience), "systemd-analyze", "verify", file).CombinedOutput()
 		if err != nil || strings.Contains(string(out), filepath.Base(u)) {
 			t.Errorf("%s: %v: %s", u, err, out)
 		}
@@ -84,7 +84,7 @@ func TestNotify(t *testing.T) {
 	defer sock.Close()
 	said := func() string {
 		t.Helper()
-		if err := sock.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+		if err := sock.SetReadDeadline(time.Now().Add(patience)); err != nil {
 			t.Fatal(err)
 		}
 		b := make([]byte, 100)
@@ -121,7 +121,7 @@ func contribLab(t *testing.T) *lab.Network {
 	if testing.Short() {
 		t.Skip("short: no processes")
 	}
-	nw, err := lab.Start(bounded(t, time.Minute), lab.Options{Authorities: 1, Relays: 2, Exits: 1})
+	nw, err := lab.Start(bounded(t, patience), lab.Options{Authorities: 1, Relays: 2, Exits: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +167,7 @@ func TestFromScratch(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	watchdog := time.AfterFunc(time.Minute, func() { cmd.Process.Kill() })
+	watchdog := time.AfterFunc(patience, func() { cmd.Process.Kill() })
 	defer watchdog.Stop()
 	ready := false
 	for s := bufio.NewScanner(out); !ready && s.Scan(); {

@@ -34,11 +34,11 @@ func TestDirectoryCache(t *testing.T) {
 	nw := labtest.Network(t, ctor.Options{Authorities: 1, Relays: 2, Exits: 1, VotingInterval: 10 * time.Second, LogLevel: "info"})
 	r := startRelay(t, nw, relay.Config{Nickname: "chivecache", AssumeReachable: true, DirListen: netip.MustParseAddrPort("127.0.0.1:0"), ExtraInfo: true})
 	measured(t, nw, r)
-	await(t, "the relay is listed", 90*time.Second, func() bool { return strings.Contains(r.Status().Flags, "Guard") })
+	await(t, "the relay is listed", patience, func() bool { return strings.Contains(r.Status().Flags, "Guard") })
 	t.Logf("%+v", r.Status())
 	base := "http://" + r.DirPortAddr().String()
 	var ns []byte
-	await(t, "the ns consensus with all descriptors", 60*time.Second, func() bool {
+	await(t, "the ns consensus with all descriptors", patience, func() bool {
 		ns, _ = fetchDir(t, base+"/tor/status-vote/current/consensus", nil)
 		all, _ := fetchDir(t, base+"/tor/server/all", nil)
 		return ns != nil && bytes.Count(all, []byte("\nrouter-signature\n")) >= bytes.Count(ns, []byte("\nr "))
@@ -72,9 +72,9 @@ func TestDirectoryCache(t *testing.T) {
 	})
 	t.Run("diff", func(t *testing.T) {
 		var next []byte
-		await(t, "the next consensus", 60*time.Second, func() bool {
+		await(t, "the next consensus", patience, func() bool {
 			next, _ = fetchDir(t, base+"/tor/status-vote/current/consensus", nil)
-			return !bytes.Equal(next, ns)
+			return next != nil && !bytes.Equal(next, ns)
 		})
 		diff, _ := fetchDir(t, base+"/tor/status-vote/current/consensus", map[string]string{"X-Or-Diff-From-Consensus": strings.ToUpper(hex.EncodeToString(c.SHA3Signed[:]))})
 		got, err := netdoc.ApplyDiff(ns, diff)
@@ -86,7 +86,7 @@ func TestDirectoryCache(t *testing.T) {
 		}
 	})
 	t.Run("stem", func(t *testing.T) {
-		out, err := exec.CommandContext(bounded(t, time.Minute), stemPython(t), "-c", stemRemote, hostPort(r.DirPortAddr().String()), hostPort(r.Addrs()[0].String())).CombinedOutput()
+		out, err := exec.CommandContext(bounded(t, patience), stemPython(t), "-c", stemRemote, hostPort(r.DirPortAddr().String()), hostPort(r.Addrs()[0].String())).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -100,7 +100,7 @@ func TestDirectoryCacheClient(t *testing.T) {
 	needPrograms(t)
 	tor, _, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)
-	ctx := bounded(t, 90*time.Second)
+	ctx := bounded(t, 10*time.Minute)
 	nw, err := lab.Start(ctx, lab.Options{Relays: 3, Exits: 1, Relay: func(_ string, cfg *chive.RelayConfig) { cfg.CacheExtraInfo = true }})
 	if err != nil {
 		t.Fatal(err)
@@ -135,10 +135,10 @@ func TestDirectoryCacheClient(t *testing.T) {
 			return err == nil && strings.Count(string(b), what) >= n
 		}
 	}
-	await(t, "the bootstrap", 45*time.Second, holds("log", "Bootstrapped 100%", 1))
-	await(t, "the ns consensus", 30*time.Second, holds("cached-consensus", "\ndirectory-signature ", 2))
-	await(t, "the descriptors", 30*time.Second, holds("cached-descriptors.new", "\nrouter-signature\n", 4))
-	await(t, "the extra-info documents", 60*time.Second, holds("cached-extrainfo.new", "\nrouter-signature\n", 4))
+	await(t, "the bootstrap", patience, holds("log", "Bootstrapped 100%", 1))
+	await(t, "the ns consensus", patience, holds("cached-consensus", "\ndirectory-signature ", 2))
+	await(t, "the descriptors", patience, holds("cached-descriptors.new", "\nrouter-signature\n", 4))
+	await(t, "the extra-info documents", patience, holds("cached-extrainfo.new", "\nrouter-signature\n", 4))
 }
 
 func hostPort(s string) string {
@@ -149,7 +149,7 @@ func hostPort(s string) string {
 // fetchDir makes one request; nil without a document.
 func fetchDir(t *testing.T, url string, header map[string]string) ([]byte, http.Header) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(bounded(t, 20*time.Second), "GET", url, nil)
+	req, err := http.NewRequestWithContext(bounded(t, time.Minute), "GET", url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ dirport, orport = (a.split() for a in sys.argv[1:3])
 endpoints = {"DirPort": stem.DirPort(dirport[0], int(dirport[1])), "ORPort": stem.ORPort(orport[0], int(orport[1]), [4, 5])}
 said = []
 for name, e in endpoints.items():
-    d = remote.DescriptorDownloader(endpoints=[e], fall_back_to_authority=False, timeout=20)
+    d = remote.DescriptorDownloader(endpoints=[e], fall_back_to_authority=False, timeout=60)
     routers = list(d.get_consensus().run())
     micro = list(d.get_consensus(microdescriptor=True).run())
     descs = list(d.get_server_descriptors(validate=True).run())

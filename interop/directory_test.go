@@ -108,7 +108,7 @@ func TestDirectoryFromCTor(t *testing.T) {
 func bootstrap(t *testing.T, p *dirPorts, dir string) (time.Duration, *netdir.Directory) {
 	t.Helper()
 	c := dirclient.New(dirclient.Config{Network: p.nw, Dialer: p, Dir: dir, Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	done := make(chan error, 1)
 	start := time.Now()
@@ -129,7 +129,7 @@ func TestDirectoryFollowsCTor(t *testing.T) {
 	desc.Testing.VotingInterval = 10 * time.Second
 	p := &dirPorts{nw: &desc, answered: map[dirclient.Purpose]int{}}
 	c := dirclient.New(dirclient.Config{Network: p.nw, Dialer: p, Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- c.Run(ctx) }()

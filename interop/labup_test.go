@@ -3,6 +3,7 @@ package interop
 import (
 	"bufio"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -30,7 +31,8 @@ func TestLabUp(t *testing.T) {
 	}
 	plugin := "chive exec " + bin
 	up := exec.Command(bin, "lab", "up", "--json", "--processes", "--authorities", "1", "--relays", "2", "--exits", "1",
-		"--bridges", "1", "--bridge-transport", plugin)
+		"--bridges", "1", "--bridge-transport", plugin,
+		"--socks", fmt.Sprintf("127.0.0.1:%d", freePort(t))) // that nobody else listens at afterwards
 	tmp := t.TempDir()
 	up.Env = append(os.Environ(), "TMPDIR="+tmp)
 	up.Stderr = t.Output()
@@ -42,7 +44,7 @@ func TestLabUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer up.Process.Kill() // it has ended, unless the test fails
-	watchdog := time.AfterFunc(time.Minute, func() { up.Process.Kill() })
+	watchdog := time.AfterFunc(patience, func() { up.Process.Kill() })
 	defer watchdog.Stop()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
@@ -59,7 +61,7 @@ func TestLabUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, _, _ := strings.Cut(strings.TrimPrefix(nw.TargetURL, "http://"), "/")
-	ctx := bounded(t, time.Minute)
+	ctx := bounded(t, patience)
 	if c, err := (socksclient.Dialer{Proxy: nw.SOCKS}).DialContext(ctx, "tcp", host); err != nil {
 		t.Error(err)
 	} else {
@@ -126,7 +128,7 @@ func TestLabUp(t *testing.T) {
 			t.Errorf("%s is still listened at", addr)
 		}
 	}
-	await(t, "all processes are gone", 5*time.Second, func() bool { return using(t, nw.Dir) == 0 })
+	await(t, "all processes are gone", patience, func() bool { return using(t, nw.Dir) == 0 })
 }
 
 // using counts the processes that were told of a directory.

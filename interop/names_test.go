@@ -2,6 +2,7 @@ package interop
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -15,7 +16,7 @@ import (
 )
 
 func testResolve(t *testing.T, s subject, p *proxy) {
-	ctx := bounded(t, time.Minute)
+	ctx := bounded(t, patience)
 	if a, err := p.dialer().Resolve(ctx, target.Name4); err != nil || a != netip.MustParseAddr("127.0.0.1") {
 		t.Errorf("RESOLVE %s: %v, %v", target.Name4, a, err)
 	}
@@ -38,7 +39,7 @@ func testIPv6(t *testing.T, p *proxy) {
 	if addr == "" {
 		t.Skip("SKIPPED: this machine has no IPv6 loopback")
 	}
-	ctx := bounded(t, time.Minute)
+	ctx := bounded(t, patience)
 	began := time.Now()
 	if err := echo(ctx, p.dialer(), addr, "to ::1"); err != nil {
 		t.Errorf("CONNECT to an IPv6 literal: %v", err)
@@ -56,13 +57,8 @@ func testIPv6(t *testing.T, p *proxy) {
 // testRefusals: what cannot be reached is refused with the code that says why,
 // and the client goes on working.
 func testRefusals(t *testing.T, s subject, p *proxy) {
-	ctx := bounded(t, time.Minute)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := ln.Addr().String()
-	ln.Close()
+	ctx := bounded(t, patience)
+	closed := fmt.Sprintf("127.0.0.1:%d", freePort(t))
 	for _, c := range []struct {
 		what, addr string
 		want       []socksclient.Reply
@@ -95,7 +91,7 @@ func testExitPolicy(t *testing.T, s subject, nw *ctor.Network) {
 		t.Skip(s.name(), "goes on looking for another exit for two minutes")
 	}
 	p := start(t, s, nw, startOptions{dir: t.TempDir()})
-	c, err := p.dialer().DialContext(bounded(t, time.Minute), "tcp", refusedAddr+":80")
+	c, err := p.dialer().DialContext(bounded(t, patience), "tcp", refusedAddr+":80")
 	if err == nil {
 		c.Close()
 	}

@@ -21,7 +21,7 @@ import (
 func onlyChive(t *testing.T, torClients int) *lab.Network {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
-	nw, err := lab.Start(bounded(t, time.Minute), lab.Options{CtorClients: torClients, Log: log,
+	nw, err := lab.Start(bounded(t, patience), lab.Options{CtorClients: torClients, Log: log,
 		Relay: func(_ string, cfg *chive.RelayConfig) {
 			if len(cfg.ExitPolicy) > 0 {
 				cfg.ExitPolicy = kinds["kist"].ExitPolicy
@@ -72,7 +72,7 @@ func TestTorThroughOnlyChive(t *testing.T) {
 func TestArtiThroughOnlyChive(t *testing.T) {
 	path := needArti(t)
 	nw := onlyChive(t, 0)
-	p, err := startArti(bounded(t, time.Minute), path, describe(t, nw), t.TempDir(), freePort(t))
+	p, err := startArti(bounded(t, patience), path, describe(t, nw), t.TempDir(), freePort(t))
 	if err != nil {
 		t.Fatal(err)
 	}

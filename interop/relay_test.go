@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -106,20 +107,17 @@ func TestRelayInCTorNetwork(t *testing.T) {
 		Exit: &exit.Config{Policy: policy, IPv6: true, Nameservers: []netip.AddrPort{web.Nameserver()}}})
 	measured(t, nw, mid, out)
 	for _, r := range []*relay.Relay{mid, out} {
-		await(t, r.Status().Nickname+" is listed", 90*time.Second, func() bool { return strings.Contains(r.Status().Flags, "Fast") })
-		s := r.Status()
-		t.Logf("%s: %+v", s.Nickname, s)
-		for _, f := range []string{"Running", "Valid", "Fast", "Guard"} {
-			if !strings.Contains(s.Flags, f) {
-				t.Errorf("%s: no flag %s in %q", s.Nickname, f, s.Flags)
-			}
+		flags := []string{"Running", "Valid", "Fast", "Guard"}
+		if r == out {
+			flags = append(flags, "Exit")
 		}
-		if s.Accepted != 3 || !s.Reachable {
-			t.Errorf("%+v", s)
-		}
-	}
-	if !strings.Contains(out.Status().Flags, "Exit") {
-		t.Errorf("the exit has no flag Exit: %q", out.Status().Flags)
+		// Two authorities list it while the third may not have heard of it yet.
+		await(t, fmt.Sprintf("%s is accepted by all and listed as %v", r.Status().Nickname, flags), patience, func() bool {
+			s := r.Status()
+			has := func(f string) bool { return slices.Contains(strings.Fields(s.Flags), f) }
+			return s.Accepted == 3 && s.Reachable && !slices.ContainsFunc(flags, func(f string) bool { return !has(f) })
+		})
+		t.Logf("%+v", r.Status())
 	}
 	// Stock clients are in no hurry to fetch a new consensus: have it ask afresh.
 	client := nw.ByRole(ctor.Client)[0]
@@ -143,7 +141,7 @@ func TestRelayInCTorNetwork(t *testing.T) {
 	}
 	defer ctl.Close()
 	midID, outID := mid.Target().RelayID, out.Target().RelayID
-	await(t, "the client knows both", 90*time.Second, func() bool {
+	await(t, "the client knows both", patience, func() bool {
 		for _, id := range []ident.RelayID{midID, outID} {
 			if _, err := ctl.GetInfo(t.Context(), "md/id/"+id.RSA.String()); err != nil {
 				return false
@@ -205,13 +203,13 @@ func negotiated(r *relay.Relay) (cgo, congestion uint64) {
 // pinned has the C tor client fetch size bytes over a circuit of the given path.
 func pinned(t *testing.T, ctl *ctor.Control, client *ctor.Node, path []*ctor.Node, web *target.Target, size int64) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	id, err := ctl.Extend(ctx, path...)
 	if err != nil {
 		return err
 	}
-	await(t, "the circuit is built", 20*time.Second, func() bool {
+	await(t, "the circuit is built", time.Minute, func() bool {
 		circs, err := ctl.Circuits(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -347,7 +345,7 @@ func TestOfflineKeysOfTor(t *testing.T) {
 	}
 	run := func(args ...string) string {
 		args = append([]string{"--defaults-torrc", empty, "-f", empty, "--DataDirectory", dir, "--ORPort", "9", "--OfflineMasterKey", "1", "--hush"}, args...)
-		out, err := exec.CommandContext(bounded(t, 30*time.Second), tor, args...).CombinedOutput()
+		out, err := exec.CommandContext(bounded(t, patience), tor, args...).CombinedOutput()
 		if err != nil {
 			t.Fatalf("tor %q: %v: %s", args, err, out)
 		}

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -56,7 +55,7 @@ func (an *authorityNet) addChive() *relay.Relay {
 	runRelay(t, an.net, relay.Config{Nickname: "chiverelay", Contact: "lab"})
 	runRelay(t, an.net, relay.Config{Nickname: "chiveexit", Contact: "lab", Exit: &exit.Config{Policy: policy, Nameservers: []netip.AddrPort{shared.target.Nameserver()}}})
 	b := runRelay(t, an.net, relay.Config{Nickname: "chivebridge", Bridge: true, AssumeReachable: true})
-	await(t, "the bridge describes itself", 30*time.Second, func() bool { return b.Descriptor() != nil })
+	await(t, "the bridge describes itself", patience, func() bool { return b.Descriptor() != nil })
 	return b
 }
 
@@ -65,7 +64,14 @@ func (an *authorityNet) addChive() *relay.Relay {
 func (an *authorityNet) useStem(detached, bridge []byte) {
 	t := an.t
 	python := stemPython(t)
-	fetch := func(path string) []byte { return httpGet(t, an.net.Authorities[0].DirPort, path) }
+	// A round that begins may have what an authority serves change hands.
+	fetch := func(path string) (text []byte) {
+		an.await(path, patience, func() bool {
+			text, _ = fetchDir(t, "http://"+an.net.Authorities[0].DirPort.String()+path, nil)
+			return text != nil
+		})
+		return text
+	}
 	dir := t.TempDir()
 	args := []string{"-c", stemScript}
 	micro, err := netdoc.ParseConsensus(fetch("/tor/status-vote/current/consensus-microdesc"), nil, nil)

@@ -2,7 +2,6 @@ package interop
 
 import (
 	"os"
-	"regexp"
 	"testing"
 
 	"github.com/chivenet/chive/lab/ctor"
@@ -61,10 +60,6 @@ func traffics(t *testing.T, s subject, p *proxy) {
 	t.Run("half-close", func(t *testing.T) { testHalfClose(t, s, p) })
 }
 
-// amongAuthorities is what authorities have to say of each other's votes, when
-// one of them is late: no client has a part in it.
-var amongAuthorities = regexp.MustCompile(`(?i)\bvotes?\b|\bconsensus\b`)
-
 // quiet marks the relays' logs, and returns a check that none of them has
 // warned since: a relay that complains about a client is right.
 func quiet(t *testing.T, nw *ctor.Network) func() {
@@ -84,9 +79,7 @@ func quiet(t *testing.T, nw *ctor.Network) func() {
 				t.Error(err)
 			}
 			for _, w := range warnings {
-				if n.Role != ctor.Authority || !amongAuthorities.MatchString(w) {
-					t.Errorf("%s: %s", n.Name, w)
-				}
+				t.Errorf("%s: %s", n.Name, w)
 			}
 		}
 	}

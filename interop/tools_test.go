@@ -27,34 +27,43 @@ func TestIperf3(t *testing.T) {
 	p := start(t, chiveClient{command(t)}, nw, startOptions{dir: t.TempDir()})
 	for name, args := range map[string][]string{"up": nil, "down": {"-R"}, "four streams up": {"-P", "4"}, "four streams down": {"-P", "4", "-R"}} {
 		t.Run(name, func(t *testing.T) {
-			// A server of its own: the end of the last test may still be on its way.
-			server, door := leasedPort(t, nw), leasedPort(t, nw)
-			background(t, nw, "Server listening", "iperf3", "-s", "--forceflush", "-B", "127.0.0.1", "-p", server)
-			_, socksPort, _ := strings.Cut(p.addr, ":")
-			background(t, nw, "listening on", "socat", "-d", "-d",
-				"TCP4-LISTEN:"+door+",bind=127.0.0.1,fork", "SOCKS4A:127.0.0.1:127.0.0.1:"+server+",socksport="+socksPort)
-			args := append([]string{"-c", "127.0.0.1", "-p", door, "-t", "2", "-J"}, args...)
-			var report struct {
-				Error string
-				End   struct {
-					Received struct {
-						Bytes int64
-						Rate  float64 `json:"bits_per_second"`
-					} `json:"sum_received"`
-				}
-			}
-			out := tool(t, "iperf3", args...)
-			if err := json.Unmarshal([]byte(out), &report); err != nil || report.Error != "" {
-				t.Fatalf("%v: %s", err, out)
-			}
 			// What is in the network when the time is over does not count, and
-			// iperf3 sends ahead of it.
-			if got := report.End.Received.Bytes; got < 1<<20 {
+			// iperf3 sends ahead of it: a loaded machine gets more time.
+			got := iperf3(t, nw, p, append(args, "-t", "2"))
+			if got < 1<<20 {
+				got = iperf3(t, nw, p, append(args, "-t", "20"))
+			}
+			if got < 1<<20 {
 				t.Errorf("%d bytes were received", got)
 			}
-			t.Logf("%.0f Mbit/s", report.End.Received.Rate/1e6)
 		})
 	}
+}
+
+// iperf3 runs iperf3 through a proxy and returns how many bytes were received.
+func iperf3(t *testing.T, nw *ctor.Network, p *proxy, args []string) int64 {
+	t.Helper()
+	// A server of its own: the end of the last run may still be on its way.
+	server, door := leasedPort(t, nw), leasedPort(t, nw)
+	background(t, nw, "Server listening", "iperf3", "-s", "--forceflush", "-B", "127.0.0.1", "-p", server)
+	_, socksPort, _ := strings.Cut(p.addr, ":")
+	background(t, nw, "listening on", "socat", "-d", "-d",
+		"TCP4-LISTEN:"+door+",bind=127.0.0.1,fork", "SOCKS4A:127.0.0.1:127.0.0.1:"+server+",socksport="+socksPort)
+	var report struct {
+		Error string
+		End   struct {
+			Received struct {
+				Bytes int64
+				Rate  float64 `json:"bits_per_second"`
+			} `json:"sum_received"`
+		}
+	}
+	out := tool(t, "iperf3", append([]string{"-c", "127.0.0.1", "-p", door, "-J"}, args...)...)
+	if err := json.Unmarshal([]byte(out), &report); err != nil || report.Error != "" {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Logf("%.0f Mbit/s", report.End.Received.Rate/1e6)
+	return report.End.Received.Bytes
 }
 
 // pinScript pins streams of a running tor to circuits that it builds by
@@ -67,12 +76,12 @@ with Controller.from_port(port=port) as c:
     c.authenticate()
     c.set_conf("__LeaveStreamsUnattached", "1")
     for path in paths:
-        circuit = c.new_circuit(path.split(","), await_build=True, timeout=30)
+        circuit = c.new_circuit(path.split(","), await_build=True, timeout=90)
         def attach(stream):
             if stream.status == "NEW" and stream.purpose == "USER":
                 c.attach_stream(stream.id, circuit)
         c.add_event_listener(attach, EventType.STREAM)
-        body = subprocess.run(["curl", "-sS", "--noproxy", "", "-m", "60", "-x", "socks5h://" + socks, url], check=True, stdout=subprocess.PIPE).stdout
+        body = subprocess.run(["curl", "-sS", "--noproxy", "", "-m", "120", "-x", "socks5h://" + socks, url], check=True, stdout=subprocess.PIPE).stdout
         c.remove_event_listener(attach)
         print(path, hashlib.sha256(body).hexdigest(), flush=True)
         c.close_circuit(circuit)
@@ -97,7 +106,7 @@ func TestStemPinned(t *testing.T) {
 		}
 		args = append(args, strings.Join(ids, ","))
 	}
-	cmd := exec.CommandContext(bounded(t, 2*time.Minute), python, args...)
+	cmd := exec.CommandContext(bounded(t, 2*patience), python, args...)
 	done := make(chan error, 1)
 	var out []byte
 	go func() {
@@ -123,14 +132,14 @@ func TestStemPinned(t *testing.T) {
 
 // stockClient starts C tor's client, which now and then does not get through
 // its bootstrap in a network that is so young; another one does.
-func stockClient(t *testing.T, nw *ctor.Network) *ctor.Node {
+func stockClient(t *testing.T, nw *ctor.Network, extra ...string) *ctor.Node {
 	t.Helper()
 	for try := 1; ; try++ {
-		n, err := nw.AddClient(bounded(t, time.Minute), t.TempDir())
+		n, err := nw.AddClient(bounded(t, patience), t.TempDir(), extra...)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err = n.AwaitBootstrap(bounded(t, time.Minute)); err == nil {
+		if err = n.AwaitBootstrap(bounded(t, 90*time.Second)); err == nil {
 			t.Cleanup(func() {
 				if err := n.Stop(); err != nil {
 					t.Error(err)
@@ -176,7 +185,7 @@ func background(t *testing.T, nw *ctor.Network, ready, name string, args ...stri
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Stop(); r.Close() })
-	if err := r.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := r.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(r)

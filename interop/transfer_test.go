@@ -112,7 +112,7 @@ const bulk = 100 << 20
 
 func testDownload(t *testing.T, p *proxy) {
 	began := time.Now()
-	if err := download(bounded(t, 90*time.Second), p.dialer(), shared.target.Addr(target.Source), bulk); err != nil {
+	if err := download(bounded(t, patience), p.dialer(), shared.target.Addr(target.Source), bulk); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%.1f MB/s", bulk/1e6/time.Since(began).Seconds())
@@ -120,7 +120,7 @@ func testDownload(t *testing.T, p *proxy) {
 
 func testUpload(t *testing.T, p *proxy) {
 	began := time.Now()
-	if err := upload(bounded(t, 90*time.Second), p.dialer(), shared.target.Addr(target.Sink), bulk); err != nil {
+	if err := upload(bounded(t, patience), p.dialer(), shared.target.Addr(target.Sink), bulk); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("%.1f MB/s", bulk/1e6/time.Since(began).Seconds())
@@ -129,7 +129,7 @@ func testUpload(t *testing.T, p *proxy) {
 // testStreams opens 100 streams at the same time: down, up and echo in turn,
 // each with its own size.
 func testStreams(t *testing.T, p *proxy) {
-	ctx := bounded(t, time.Minute)
+	ctx := bounded(t, patience)
 	errs := make(chan error)
 	const streams = 100
 	for i := range streams {
@@ -159,7 +159,7 @@ func testStreams(t *testing.T, p *proxy) {
 
 func testEcho(t *testing.T, p *proxy) {
 	t.Helper()
-	if err := echo(bounded(t, 30*time.Second), p.dialer(), shared.target.Addr(target.Echo), "hello"); err != nil {
+	if err := echo(bounded(t, patience), p.dialer(), shared.target.Addr(target.Echo), "hello"); err != nil {
 		t.Error(err)
 	}
 }
@@ -172,7 +172,7 @@ func testHalfClose(t *testing.T, s subject, p *proxy) {
 	if s.quirks().noHalfClose {
 		t.Skip(s.name(), "ends a stream in both directions at once")
 	}
-	c, err := dial(bounded(t, 30*time.Second), p.dialer(), shared.target.Addr(target.Echo))
+	c, err := dial(bounded(t, patience), p.dialer(), shared.target.Addr(target.Echo))
 	if err != nil {
 		t.Fatal(err)
 	}

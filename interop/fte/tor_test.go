@@ -86,26 +86,27 @@ func startTor(t *testing.T, torPath, dir, torrc, ready string) *output {
 	case err := <-done:
 		done <- err
 		t.Fatalf("tor ended: %v", err)
-	case <-time.After(90 * time.Second):
+	case <-time.After(4 * time.Minute):
 		t.Fatalf("tor doesn't say %q", ready)
 	}
 	return out
 }
 
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+// freePort returns a port that nothing uses while the network is open.
+func freePort(t *testing.T, nw *ctor.Network) int {
+	t.Helper()
+	port, err := nw.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return int(port)
 }
 
 // startBridge runs a bridge, whose options for the transport chive end in
 // more, and returns its bridge lines of both transports.
 func startBridge(t *testing.T, nw *ctor.Network, torPath, chive, dir, more string) (own, classic string) {
 	t.Helper()
-	ownPort, classicPort := freePort(t), freePort(t)
+	ownPort, classicPort := freePort(t, nw), freePort(t, nw)
 	startTor(t, torPath, dir, nw.Torrc()+fmt.Sprintf(`
 DataDirectory %s
 Nickname bridge
@@ -123,7 +124,7 @@ ServerTransportListenAddr chive 127.0.0.1:%d
 ServerTransportListenAddr fte 127.0.0.1:%d
 ServerTransportOptions chive format=manual-http%s
 Log notice stdout
-`, dir, freePort(t), chive, ownPort, classicPort, more), "Registered server transport 'fte'")
+`, dir, freePort(t, nw), chive, ownPort, classicPort, more), "Registered server transport 'fte'")
 	fp, err := os.ReadFile(filepath.Join(dir, "fingerprint"))
 	if err != nil {
 		t.Fatal(err)
@@ -169,7 +170,7 @@ func TestTor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			data := filepath.Join(dir, "client-"+strings.ReplaceAll(name, " ", "-"))
-			socks := freePort(t)
+			socks := freePort(t, nw)
 			startTor(t, torPath, data, nw.Torrc()+fmt.Sprintf(`
 DataDirectory %s
 SocksPort 127.0.0.1:%d
@@ -182,7 +183,7 @@ Log notice stdout
 			if err != nil {
 				t.Fatal(err)
 			}
-			client := &http.Client{Timeout: 60 * time.Second, Transport: &http.Transport{
+			client := &http.Client{Timeout: 3 * time.Minute, Transport: &http.Transport{
 				DialContext: func(ctx context.Context, network, addr string) (net.Conn, error) {
 					return d.(proxy.ContextDialer).DialContext(ctx, network, addr)
 				}}}
