@@ -85,8 +85,8 @@ func (c *Client) Build(ctx context.Context, spec pool.Spec) (pool.Circuit, error
 		return nil, err
 	}
 	c.firstOnce.Do(func() {
+		c.bootProgress(100, "ready") // first: who has waited may look
 		close(c.firstCirc)
-		c.bootProgress(100, "ready")
 	})
 	return circ, nil
 }
