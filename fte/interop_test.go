@@ -51,7 +51,7 @@ var fteproxy = sync.OnceValues(func() (string, error) {
 	if out, err := exec.Command(python, "-m", "venv", "--clear", dir).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("making a venv: %w: %s", err, out)
 	}
-	pip := exec.Command(filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "fteproxy=="+fteproxyVersion)
+	pip := exec.Command(filepath.Join(dir, "bin", "pip"), "install", "--quiet", "--disable-pip-version-check", "--retries", "10", "fteproxy=="+fteproxyVersion)
 	if out, err := pip.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("installing fteproxy: %w: %s", err, out)
 	}

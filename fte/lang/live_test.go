@@ -49,7 +49,7 @@ func fteproxyPython(t *testing.T) string {
 	if out, err := exec.Command("python3", "-m", "venv", "--clear", own).CombinedOutput(); err != nil {
 		t.Fatalf("making a venv: %v: %s", err, out)
 	}
-	if out, err := exec.Command(filepath.Join(own, "bin", "pip"), "install", "--quiet", "fteproxy==0.3.2").CombinedOutput(); err != nil {
+	if out, err := exec.Command(filepath.Join(own, "bin", "pip"), "install", "--quiet", "--retries", "10", "fteproxy==0.3.2").CombinedOutput(); err != nil {
 		t.Fatalf("installing fteproxy: %v: %s", err, out)
 	}
 	return filepath.Join(own, "bin", "python3")
