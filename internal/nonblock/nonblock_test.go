@@ -128,3 +128,52 @@ func TestNoAllocation(t *testing.T) {
 		t.Errorf("%v allocations", n)
 	}
 }
+
+// TestSocket: what is written to one socket, more than fits, is read from the
+// other, and then the end; no call allocates. What is no socket is left alone.
+func TestSocket(t *testing.T) {
+	a, b := pair(t)
+	out, in := nonblock.NewSocket(a), nonblock.NewSocket(b)
+	if out == io.ReadWriter(a) {
+		t.Fatal("a TCP connection is not tried")
+	}
+	want := bytes.Repeat([]byte("chive"), 500<<10)
+	done := make(chan error, 1)
+	go func() {
+		n, err := out.Write(want)
+		if err == nil && n != len(want) {
+			err = io.ErrShortWrite
+		}
+		a.CloseWrite()
+		done <- err
+	}()
+	got, err := io.ReadAll(in)
+	if err != nil || !bytes.Equal(got, want) {
+		t.Fatal(len(got), err)
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if n, err := in.Read(nil); n != 0 || err != nil {
+		t.Fatal(n, err)
+	}
+	back := make([]byte, 100)
+	if n := testing.AllocsPerRun(100, func() {
+		if _, err := in.Write(back); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(out, back); err != nil {
+			t.Fatal(err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+	a.Close()
+	if _, err := out.Write(want); err == nil {
+		t.Error("the socket is closed")
+	}
+	var plain bytes.Buffer
+	if nonblock.NewSocket(&plain) != io.ReadWriter(&plain) {
+		t.Error("a buffer is no socket")
+	}
+}

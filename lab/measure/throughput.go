@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/nonblock"
 	"github.com/chivenet/chive/lab/proc"
 	"github.com/chivenet/chive/lab/target"
 )
@@ -109,7 +110,7 @@ func down(c net.Conn, n int64) error {
 	if _, err := c.Write(binary.BigEndian.AppendUint64(nil, uint64(n))); err != nil {
 		return err
 	}
-	got, err := io.CopyBuffer(discard{}, io.LimitReader(c, n), make([]byte, 64<<10))
+	got, err := io.CopyBuffer(discard{}, io.LimitReader(nonblock.NewSocket(c), n), make([]byte, 64<<10))
 	if err == nil && got != n {
 		err = fault.New(fault.Network, "the stream ended after %d of %d bytes", got, n)
 	}
@@ -126,7 +127,7 @@ func up(c net.Conn, n int64) error {
 	if _, err := c.Write(binary.BigEndian.AppendUint64(nil, uint64(n))); err != nil {
 		return err
 	}
-	if _, err := io.CopyBuffer(struct{ io.Writer }{c}, target.Bytes(n), make([]byte, 64<<10)); err != nil {
+	if _, err := io.CopyBuffer(struct{ io.Writer }{nonblock.NewSocket(c)}, target.Bytes(n), make([]byte, 64<<10)); err != nil {
 		return err
 	}
 	var sum [32]byte
