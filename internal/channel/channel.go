@@ -99,6 +99,9 @@ func Start(l *Link, cfg *Config) *Channel {
 	ch.record = make([]byte, recordCells*cell.Len)
 	if w, ok := l.Conn.NetConn().(*wire); ok {
 		w.setDirect(ch.drained)
+		if cfg.Accept == nil {
+			w.poller = new(poller) // a relay has too many links to ask them all
+		}
 		ch.wire = w
 	}
 	ch.ack = quickACK(l.Conn.NetConn())

@@ -22,6 +22,7 @@ type wire struct {
 	// owned by the reader; drained is called when the socket has nothing more
 	// to read, before waiting
 	drained func()
+	poller  *poller     // nil when the reader waits at once
 	wait    bool        // tryRead waits
 	in      *wireBuffer // what was read beyond what TLS wanted; nil when there is none
 	inR     int         // in.b[inR:inW] is unread
@@ -29,6 +30,8 @@ type wire struct {
 	got     int
 	readErr error
 	tryRead func(fd uintptr) bool
+	ask     func() bool // for poller; what came of it is in asked
+	asked   error
 
 	mu     sync.Mutex // guards what follows
 	direct bool
@@ -66,6 +69,10 @@ func newWire(conn net.Conn) *wire {
 		w.dropIn()
 		return !w.wait
 	}
+	w.ask = func() bool {
+		w.asked = w.fill(false)
+		return w.asked != nonblock.ErrWait
+	}
 	return w
 }
 
@@ -88,7 +95,11 @@ func (w *wire) Read(p []byte) (int, error) {
 			// Not inside raw.Read: what drained does may close the connection,
 			// which would wait for raw.Read to end.
 			w.drained()
-			err = w.fill(true)
+			if w.poller == nil || !w.poller.poll(w.ask) {
+				err = w.fill(true)
+			} else {
+				err = w.asked
+			}
 		}
 		if err != nil {
 			w.dropIn()
@@ -116,6 +127,9 @@ func (w *wire) fill(wait bool) error {
 		return io.EOF
 	}
 	w.inR, w.inW = 0, w.got
+	if w.poller != nil {
+		w.poller.got(w.got)
+	}
 	return nil
 }
 
