@@ -73,7 +73,8 @@ type Channel struct {
 	// owned by the reader
 	touched []*Circ    // circuits that got cells in this batch
 	claimed []*Channel // channels that it is to flush
-	pending int        // bytes of this batch
+	pending int        // bytes that it handed out since it last wrote
+	handed  int        // bytes before those, since circuits handed on what they got
 	tail    int        // bytes beyond the last whole record's worth
 	ack     func()
 

@@ -17,6 +17,11 @@ const readBuffer = 16384 + cell.Len
 // of them, though more may wait: the cells of four records.
 const maxBatch = 4 * recordCells * cell.Len
 
+// batchShares says how much the reader may hand out before circuits hand on what
+// they got: maxBatch for each circuit of the batch, up to so many. What an exit
+// writes for one circuit does not become smaller because others are busy.
+const batchShares = 4
+
 // maxVariable bounds a variable-length cell after the handshake: the largest
 // that the protocol knows there is a post-quantum CREATE of under 4 KiB.
 const maxVariable = 8192
@@ -46,8 +51,12 @@ func (ch *Channel) read() error {
 		used, err := ch.dispatch(buf[:n])
 		// What came in small records goes out in large ones, as far as no cell
 		// waits for what is yet to come: see drained.
-		if err != nil || ch.wire == nil || ch.pending >= maxBatch {
+		switch full := ch.pending >= maxBatch; {
+		case err != nil || ch.wire == nil || full && ch.handed+ch.pending >= maxBatch*min(len(ch.touched), batchShares):
 			ch.endBatch()
+		case full:
+			ch.handed += ch.pending
+			ch.writeBatch()
 		}
 		if err != nil {
 			return err
@@ -81,8 +90,8 @@ func (ch *Channel) beginBatch() {
 	ch.mu.Unlock()
 }
 
-// endBatch lets circuits hand on what they got, and then writes what circuits
-// have to say to it: on other channels, and on this one, which it reports.
+// endBatch lets circuits hand on what they got, and then writes what they have to
+// say to it. It reports whether that was something on this channel.
 func (ch *Channel) endBatch() (wrote bool) {
 	for i, c := range ch.touched {
 		c.inBatch = false
@@ -90,6 +99,13 @@ func (ch *Channel) endBatch() (wrote bool) {
 		ch.touched[i] = nil
 	}
 	ch.touched = ch.touched[:0]
+	ch.handed = 0
+	return ch.writeBatch()
+}
+
+// writeBatch writes what circuits have to say to the batch, on other channels,
+// and on this one, which it reports.
+func (ch *Channel) writeBatch() (wrote bool) {
 	ch.mu.Lock()
 	ch.batch = false
 	mine := ch.turn == turnReader
@@ -111,6 +127,9 @@ func (ch *Channel) endBatch() (wrote bool) {
 
 // drained runs on the reader when the socket has nothing more to read.
 func (ch *Channel) drained() {
+	if len(ch.touched) > 0 && !ch.batch {
+		ch.beginBatch()
+	}
 	wrote := ch.batch && ch.endBatch()
 	// C tor leaves Nagle's algorithm on: what it sends next, a SENDME say, or the
 	// last cells before it turns to another leg, waits for the acknowledgement of
