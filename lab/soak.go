@@ -56,7 +56,7 @@ type SoakReport struct {
 type Resources struct {
 	Goroutines  int     `json:"goroutines"`
 	Descriptors int     `json:"descriptors"` // -1 where it cannot be told
-	Heap        float64 `json:"heap_mb"`     // in use after a collection, 10^6 bytes
+	Heap        float64 `json:"heap_mb"`     // live after collections, 10^6 bytes
 	RSS         float64 `json:"rss_mb"`      // 0 where it cannot be told
 }
 
@@ -125,7 +125,7 @@ func (nw *Network) Soak(ctx context.Context, p SoakPlan) (*SoakReport, error) {
 			}
 		})
 	}
-	quarter := time.NewTimer(max(0, p.Time/4-rest))
+	quarter := time.NewTimer(p.Time / 4)
 	defer quarter.Stop()
 	tick := time.NewTicker(30 * time.Second)
 	defer tick.Stop()
@@ -280,10 +280,13 @@ func wait(ctx context.Context, d time.Duration) bool {
 // resources counts what this process holds, after some rest.
 func resources(ctx context.Context) Resources {
 	wait(ctx, rest)
+	// Pools give back what they hold in two collections. What is live is counted,
+	// not the pages that it is spread over.
+	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	r := Resources{Goroutines: runtime.NumGoroutine(), Descriptors: -1, Heap: float64(m.HeapInuse) / 1e6}
+	r := Resources{Goroutines: runtime.NumGoroutine(), Descriptors: -1, Heap: float64(m.HeapAlloc) / 1e6}
 	if fds, err := os.ReadDir("/proc/self/fd"); err == nil {
 		r.Descriptors = len(fds)
 	}
