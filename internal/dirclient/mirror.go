@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
 )
@@ -38,7 +39,19 @@ type Mirror struct {
 	// owned by Run
 	text    []byte // the newest ns consensus
 	current *netdoc.Consensus
+	owed    map[[20]byte]*owed // by the descriptor's digest
 }
+
+// owed is a descriptor that is kept without the extra-info document that it
+// names.
+type owed struct {
+	desc  *netdoc.RouterDesc
+	asked int // times more
+}
+
+// extraTries is how often a document is asked for again: there are relays whose
+// document nobody has.
+const extraTries = 4
 
 // Files of a mirror, in the Client's cache.
 const (
@@ -97,7 +110,7 @@ func (m *Mirror) behind() bool {
 	if d == nil {
 		return false
 	}
-	return m.current == nil || m.current.ValidAfter.Before(d.ValidAfter()) || len(m.missing()) > 0
+	return m.current == nil || m.current.ValidAfter.Before(d.ValidAfter()) || len(m.missing()) > 0 || len(m.owed) > 0
 }
 
 // load takes what is on the disk, as far as it is still good.
@@ -131,6 +144,15 @@ func (m *Mirror) keep(d *netdoc.RouterDesc, e *netdoc.ExtraInfo) {
 		e = nil
 	}
 	m.Store.KeepDescriptor(d, e)
+	switch {
+	case !m.ExtraInfo || !d.HasExtraInfo || m.Store.HasExtraInfo(d.ExtraInfo):
+		delete(m.owed, d.Digest)
+	case m.owed[d.Digest] == nil:
+		if m.owed == nil {
+			m.owed = map[[20]byte]*owed{}
+		}
+		m.owed[d.Digest] = &owed{desc: d}
+	}
 }
 
 // wanted are the digests of the descriptors that the consensus names.
@@ -162,10 +184,13 @@ func (m *Mirror) update(ctx context.Context) error {
 			return err
 		}
 	}
-	missing := m.missing()
-	err := m.fetchDescriptors(ctx, missing)
+	m.fetchOwed(ctx)
+	err := m.fetchDescriptors(ctx, m.missing())
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	if n := len(m.owed); n > 0 && err == nil {
+		err = fault.New(fault.Directory, "%d extra-info documents have not come", n)
 	}
 	listed := make(map[ident.RSAID]bool, len(m.current.Routers))
 	for i := range m.current.Routers {

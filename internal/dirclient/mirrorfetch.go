@@ -101,6 +101,33 @@ func (m *Mirror) fetchDescriptors(ctx context.Context, digests [][20]byte) error
 	return last
 }
 
+// fetchOwed asks again for extra-info documents that did not come with their
+// descriptors.
+func (m *Mirror) fetchOwed(ctx context.Context) {
+	wanted := m.wanted()
+	var descs []*netdoc.RouterDesc
+	for digest, o := range m.owed {
+		if o.asked == extraTries || !wanted[digest] {
+			delete(m.owed, digest)
+			continue
+		}
+		o.asked++
+		descs = append(descs, o.desc)
+	}
+	for batch := range slices.Chunk(descs, descBatch) {
+		extras, err := m.fetchExtras(ctx, batch)
+		if err != nil {
+			m.Client.log.Debug("directory cache: extra-info documents", "err", err)
+		}
+		for _, d := range batch {
+			if e := extras[d.ExtraInfo]; e != nil {
+				m.keep(d, e)
+			}
+		}
+		m.append(nil, extras)
+	}
+}
+
 // fetchBatch fetches descriptors by their digests, which name them whole.
 func (m *Mirror) fetchBatch(ctx context.Context, batch [][20]byte) (out []*netdoc.RouterDesc, err error) {
 	want := make(map[[20]byte]bool, len(batch))
