@@ -2,11 +2,10 @@ package nonblock
 
 import (
 	"io"
-	"net"
 	"syscall"
 )
 
-// Socket reads and writes a TCP connection by calls that do not wait, and waits
+// Socket reads and writes a connection by calls that do not wait, and waits
 // for the socket between them. One goroutine reads at a time, and one writes.
 type Socket struct {
 	raw     syscall.RawConn
@@ -38,9 +37,10 @@ func (a *attempt) run(wait func(func(fd uintptr) bool) error, p []byte) (int, er
 	return a.n, a.err
 }
 
-// NewSocket returns c itself where sockets cannot be tried, or c is none.
+// NewSocket returns c, a connection, in this form; c itself where sockets cannot
+// be tried, or when c is something around one.
 func NewSocket(c io.ReadWriter) io.ReadWriter {
-	t, ok := c.(*net.TCPConn)
+	t, ok := c.(syscall.Conn)
 	if !ok || !Available {
 		return c
 	}
