@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ func testPinned(t *testing.T, s subject, nw *ctor.Network) {
 	}
 	relays, exits := nw.ByRole(ctor.Relay), nw.ByRole(ctor.Exit)
 	all := append(slices.Clone(relays), exits...)
+	listedGuards(t, nw, all, len(all))
 	// Each row of a rotation has each relay once as guard and once as middle;
 	// the exit is one that the row leaves free.
 	for i, guard := range all {
@@ -53,6 +55,40 @@ func testPinned(t *testing.T, s subject, nw *ctor.Network) {
 				}
 			}
 		})
+	}
+}
+
+// listedGuards returns those of the relays that the consensus calls guards: n at
+// least. A vote that was held on a slow machine may leave one out, and then
+// another one is held.
+func listedGuards(t *testing.T, nw *ctor.Network, relays []*ctor.Node, n int) []*ctor.Node {
+	t.Helper()
+	ctx := bounded(t, patience)
+	control, err := nw.Authorities()[0].Control(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer control.Close()
+	for {
+		var guards []*ctor.Node
+		for _, r := range relays {
+			status, err := control.GetInfo(ctx, "ns/id/"+r.ID.RSA.String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, flags, _ := strings.Cut(status, "\ns ")
+			flags, _, _ = strings.Cut(flags, "\n")
+			if slices.Contains(strings.Fields(flags), "Guard") {
+				guards = append(guards, r)
+			}
+		}
+		if len(guards) >= n {
+			return guards
+		}
+		t.Logf("%d of %d relays are guards; another vote", len(guards), len(relays))
+		if err := nw.Vote(ctx, relays...); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

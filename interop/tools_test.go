@@ -90,12 +90,12 @@ with Controller.from_port(port=port) as c:
 // TestStemPinned downloads through the same relays in the same order with two
 // clients at once: C tor's, pinned by stem, and Chive's, pinned by its options.
 func TestStemPinned(t *testing.T) {
-	nw := network(t, "kist") // nothing there is ever killed: every relay is a guard
+	nw := network(t, "kist") // no relay there is ever killed
 	python := stemPython(t)
 	_, err := exec.LookPath("curl")
 	labtest.Need(t, "curl", err)
-	relays, exits := nw.ByRole(ctor.Relay), nw.ByRole(ctor.Exit)
-	paths := [][]*ctor.Node{{relays[0], relays[1], exits[0]}, {relays[2], relays[0], exits[1]}}
+	guards, exits := listedGuards(t, nw, nw.ByRole(ctor.Relay), 2), nw.ByRole(ctor.Exit)
+	paths := [][]*ctor.Node{{guards[0], guards[1], exits[0]}, {guards[1], guards[0], exits[1]}}
 	stock := stockClient(t, nw)
 	const size = 4 << 20
 	args := []string{"-c", pinScript, strconv.Itoa(int(stock.ControlAddr.Port())), stock.SOCKS.String(), shared.target.URL(size)}
