@@ -26,12 +26,7 @@ func (b *batcher) HandleBatchEnd() {
 // of a batch follows the last cell of each, once.
 func TestEveryCellsBatchEnds(t *testing.T) {
 	const circuits, runs, run = 6, 100, 7
-	k := keys(t)
-	x, y := tcpPair(t)
-	l, r, lerr, rerr := shake(t, x, y, k.ID, &LinkConfig{}, &LinkConfig{Identity: k})
-	if lerr != nil || rerr != nil {
-		t.Fatal(lerr, rerr)
-	}
+	l, r := links(t)
 	cfg := Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	served := cfg
 	accepted := make(chan *batcher, circuits)

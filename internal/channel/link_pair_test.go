@@ -53,6 +53,18 @@ func shake(t testing.TB, a, b net.Conn, want ident.RelayID, initiator, responder
 	return
 }
 
+// links returns the two ends of a link over TCP, to a relay with keys(t).
+func links(t testing.TB) (l, r *Link) {
+	t.Helper()
+	a, b := tcpPair(t)
+	k := keys(t)
+	l, r, lErr, rErr := shake(t, a, b, k.ID, &LinkConfig{}, &LinkConfig{Identity: k})
+	if lErr != nil || rErr != nil {
+		t.Fatal(lErr, rErr)
+	}
+	return l, r
+}
+
 // exchange sends a cell each way.
 func exchange(t *testing.T, l, r *Link) {
 	t.Helper()
@@ -238,11 +250,7 @@ func TestOldTLSRefused(t *testing.T) {
 func TestFreshTLS(t *testing.T) {
 	seen := map[string]bool{}
 	for range 3 {
-		a, b := tcpPair(t)
-		l, r, err, rErr := shake(t, a, b, keys(t).ID, &LinkConfig{}, &LinkConfig{Identity: keys(t)})
-		if err != nil || rErr != nil {
-			t.Fatal(err, rErr)
-		}
+		l, r := links(t)
 		s := r.Conn.ConnectionState()
 		if s.DidResume || l.Conn.ConnectionState().DidResume || seen[s.ServerName] || !strings.HasPrefix(s.ServerName, "www.") {
 			t.Errorf("%+v", s)

@@ -90,12 +90,7 @@ func (c closer) HandleBatchEnd() { c.ch.Close(fault.New(fault.Closed, "enough"))
 // TestReaderMayClose: what the reader does at the end of a batch may close the
 // connection that it reads from.
 func TestReaderMayClose(t *testing.T) {
-	k := keys(t)
-	x, y := tcpPair(t)
-	l, r, lerr, rerr := shake(t, x, y, k.ID, &LinkConfig{}, &LinkConfig{Identity: k})
-	if lerr != nil || rerr != nil {
-		t.Fatal(lerr, rerr)
-	}
+	l, r := links(t)
 	cfg := Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)}
 	served := cfg
 	var b *Channel

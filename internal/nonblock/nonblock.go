@@ -1,4 +1,5 @@
-// Package nonblock reads from and writes to sockets without ever waiting.
+// Package nonblock reads from and writes to sockets by system calls that never
+// wait.
 //
 // Go's sockets are non-blocking already. What this package adds is to be told
 // when they would block, and on Linux a system call that the scheduler does not
