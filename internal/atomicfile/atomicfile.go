@@ -22,30 +22,29 @@ const (
 const tmpSuffix = ".tmp"
 
 // Write replaces the file at path, or makes it, with data, and waits until the
-// disk has it. Its folder must exist. Errors are of kind fault.Local.
+// disk has it. Its folder must exist. What is no file, such as a device or a
+// pipe, is written to as it is; a link stays one. Errors are of kind fault.Local.
 func Write(path string, data []byte, mode os.FileMode) error {
-	err := replace(path, mode, func(f *os.File) error {
-		_, err := f.Write(data)
-		return fault.Wrap(fault.Local, errors.Join(err, f.Sync()))
+	return replace(path, mode, true, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return fault.Wrap(fault.Local, err)
 	})
-	if err != nil {
-		return err
-	}
-	if dir, err := os.Open(filepath.Dir(path)); err == nil { // the rename is to last, too
-		_ = dir.Sync() // not every file system can
-		dir.Close()
-	}
-	return nil
 }
 
 // Fill is Write for what is written piece by piece and could be had again: it
 // does not wait for the disk. fill's error is returned as it is, and leaves the
 // old file alone.
 func Fill(path string, mode os.FileMode, fill func(io.Writer) error) error {
-	return replace(path, mode, func(f *os.File) error { return fill(f) })
+	return replace(path, mode, false, fill)
 }
 
-func replace(path string, mode os.FileMode, fill func(*os.File) error) error {
+func replace(path string, mode os.FileMode, lasting bool, fill func(io.Writer) error) error {
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return into(path, fill)
+	}
+	if file, err := filepath.EvalSymlinks(path); err == nil {
+		path = file
+	}
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*"+tmpSuffix) // for its owner only
 	if err != nil {
 		return fault.Wrap(fault.Local, err)
@@ -53,6 +52,9 @@ func replace(path string, mode os.FileMode, fill func(*os.File) error) error {
 	err = fill(f)
 	if err == nil && mode != Secret {
 		err = fault.Wrap(fault.Local, f.Chmod(mode))
+	}
+	if err == nil && lasting {
+		err = fault.Wrap(fault.Local, f.Sync())
 	}
 	if cerr := f.Close(); err == nil {
 		err = fault.Wrap(fault.Local, cerr)
@@ -63,6 +65,27 @@ func replace(path string, mode os.FileMode, fill func(*os.File) error) error {
 	if err != nil {
 		// What stays is found by Sweep.
 		_ = os.Remove(f.Name())
+		return err
+	}
+	if !lasting {
+		return nil
+	}
+	if dir, err := os.Open(filepath.Dir(path)); err == nil { // the rename is to last, too
+		_ = dir.Sync() // not every file system can
+		dir.Close()
+	}
+	return nil
+}
+
+// into writes to what cannot be replaced.
+func into(path string, fill func(io.Writer) error) error {
+	f, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		return fault.Wrap(fault.Local, err)
+	}
+	err = fill(f)
+	if cerr := f.Close(); err == nil {
+		err = fault.Wrap(fault.Local, cerr)
 	}
 	return err
 }
