@@ -107,8 +107,7 @@ func (a *Authority) open(cfg AuthorityConfig) error {
 	}
 	sort.Slice(out.Params, func(i, j int) bool { return out.Params[i].Name < out.Params[j].Name })
 	if cfg.Testing {
-		everyone := authority.RelaySet{"*"}
-		out.Flags = authority.FlagConfig{NoThresholdFloor: true, MinFast: -1, MaxServersPerIP: -1, MinUptimeHSDir: -1, VoteGuard: everyone, VoteHSDir: everyone}
+		out.Flags = authority.TestingFlags()
 	}
 	if cfg.RelayList != "" {
 		if out.Accept.List, err = readRelayList(cfg.RelayList); err != nil {

@@ -82,7 +82,7 @@ func newAuthorityNet(t *testing.T, n, m, relays int, bwFile string, change ...fu
 			ORPort: or.Addr().(*net.TCPAddr).AddrPort(), DirPort: dir.Addr().(*net.TCPAddr).AddrPort(), ORListener: or, DirListener: dir,
 			BandwidthFile: bwFile, WaitForRelays: relays,
 			Schedule: authority.Schedule{InitialInterval: authInterval, InitialVoteDelay: authDelay, InitialDistDelay: authDelay, Interval: authInterval, VoteDelay: authDelay, DistDelay: authDelay},
-			Flags:    authority.FlagConfig{NoThresholdFloor: true, MinFast: -1, MaxServersPerIP: -1, MinUptimeHSDir: -1, VoteGuard: authority.RelaySet{"*"}, VoteHSDir: authority.RelaySet{"*"}},
+			Flags:    authority.TestingFlags(),
 			Accept:   authority.AcceptConfig{AllowPrivateAddresses: true},
 			Log:      slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelInfo})).With("auth", i),
 			Published: func(c *netdoc.Consensus) {
@@ -186,7 +186,7 @@ func (an *authorityNet) prepareTorAuthority(gencert, name, bwFile string) func()
 		lines := append(an.relayLines(name, orPort), "AuthoritativeDirectory 1", "V3AuthoritativeDirectory 1", fmt.Sprintf("DirPort 127.0.0.1:%d IPv4Only", dirPort),
 			"ExitRelay 0", "ExitPolicy reject *:*", fmt.Sprintf("TestingV3AuthInitialVotingInterval %d", secs), "TestingV3AuthInitialVoteDelay 2", "TestingV3AuthInitialDistDelay 2",
 			fmt.Sprintf("V3AuthVotingInterval %d", secs), "V3AuthVoteDelay 2", "V3AuthDistDelay 2", "V3AuthNIntervalsValid 3", "TestingAuthDirTimeToLearnReachability 0",
-			"TestingMinExitFlagThreshold 0", "TestingMinFastFlagThreshold 0", "TestingDirAuthVoteGuard *", "TestingDirAuthVoteHSDir *", "AuthDirMaxServersPerAddr 0", "MinUptimeHidServDirectoryV2 0", "AuthDirTestReachability 0")
+			"TestingMinExitFlagThreshold 0", "TestingMinFastFlagThreshold 0", "TestingDirAuthVoteGuard *", "AuthDirVoteStableGuaranteeMinUptime 0", "AuthDirFastGuarantee 1", "TestingDirAuthVoteHSDir *", "AuthDirMaxServersPerAddr 0", "MinUptimeHidServDirectoryV2 0", "AuthDirTestReachability 0")
 		if bwFile != "" {
 			lines = append(lines, "V3BandwidthsFile "+bwFile)
 		}

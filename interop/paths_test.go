@@ -58,9 +58,9 @@ func testPinned(t *testing.T, s subject, nw *ctor.Network) {
 	}
 }
 
-// listedGuards returns those of the relays that the consensus calls guards: n at
-// least. A vote that was held on a slow machine may leave one out, and then
-// another one is held.
+// listedGuards returns those of the relays that the consensus calls guards, with
+// all the flags that a guard has to have: n at least. A vote that was held on a
+// slow machine may leave one out, and then another one is held.
 func listedGuards(t *testing.T, nw *ctor.Network, relays []*ctor.Node, n int) []*ctor.Node {
 	t.Helper()
 	ctx := bounded(t, patience)
@@ -78,7 +78,8 @@ func listedGuards(t *testing.T, nw *ctor.Network, relays []*ctor.Node, n int) []
 			}
 			_, flags, _ := strings.Cut(status, "\ns ")
 			flags, _, _ = strings.Cut(flags, "\n")
-			if slices.Contains(strings.Fields(flags), "Guard") {
+			has := strings.Fields(flags)
+			if !slices.ContainsFunc([]string{"Guard", "Stable", "Fast", "V2Dir"}, func(f string) bool { return !slices.Contains(has, f) }) {
 				guards = append(guards, r)
 			}
 		}

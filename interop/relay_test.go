@@ -357,7 +357,7 @@ func TestOfflineKeysOfTor(t *testing.T) {
 	if out := run("--list-fingerprint"); !strings.Contains(strings.ReplaceAll(out, " ", ""), made.ID.RSA.String()) {
 		t.Errorf("not %s: %s", made.ID.RSA, out)
 	}
-	if out, year := run("--key-expiration", "sign"), made.Expires.UTC().Format("2006-01-02"); !strings.Contains(out, year) {
-		t.Errorf("not %s: %s", year, out)
+	if out, end := run("--key-expiration", "sign"), made.Expires.UTC().Format(time.DateTime); !strings.Contains(out, end) {
+		t.Errorf("not %s: %s", end, out)
 	}
 }

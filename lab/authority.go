@@ -118,8 +118,7 @@ func (n *Node) prepareAuthority(c *authority.Config) error {
 			InitialInterval: firstRound, InitialVoteDelay: firstRound / 4, InitialDistDelay: firstRound / 4,
 			Interval: laterRounds, VoteDelay: roundDelay, DistDelay: roundDelay, IntervalsValid: intervalsValid,
 		},
-		Flags: authority.FlagConfig{NoThresholdFloor: true, MinFast: -1, MaxServersPerIP: -1, MinUptimeHSDir: -1,
-			VoteGuard: authority.RelaySet{"*"}, VoteHSDir: authority.RelaySet{"*"}},
+		Flags:  authority.TestingFlags(),
 		Accept: authority.AcceptConfig{AllowPrivateAddresses: true, AssumeReachable: true},
 	}
 	if err := n.openPorts(c); err != nil {

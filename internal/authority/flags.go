@@ -19,7 +19,7 @@ type FlagConfig struct {
 	GuardGuarantee   uint64        // bytes a second that are enough for Guard: AuthDirGuardBWGuarantee, 2 MB
 	GuardTimeKnown   time.Duration // enough for Guard: AuthDirVoteGuardGuaranteeTimeKnown, 8 days
 	GuardWFU         float64       // enough for Guard: AuthDirVoteGuardGuaranteeWFU, 0.98
-	StableUptime     time.Duration // enough for Stable: AuthDirVoteStableGuaranteeMinUptime, 30 days
+	StableUptime     time.Duration // enough for Stable: AuthDirVoteStableGuaranteeMinUptime, 30 days; negative: none
 	StableMTBF       time.Duration // enough for Stable: AuthDirVoteStableGuaranteeMTBF, 5 days
 	MinUptimeHSDir   time.Duration // MinUptimeHidServDirectoryV2, 96 hours; negative: none
 	MinMeasured      int           // measured relays from which claims do not count: MinMeasuredBWsForAuthToIgnoreAdvertised, 500
@@ -35,6 +35,15 @@ type FlagConfig struct {
 	GuardIsStrict, ExitIsStrict, HSDirIsStrict bool
 
 	ListBadExits, ListMiddleOnly bool // vote on BadExit and MiddleOnly
+}
+
+// TestingFlags gives every relay what it needs to be a guard and a hidden
+// service directory. Guard alone is not enough: guards must be Stable and Fast
+// too, which by the thresholds half of the relays of a young network are not.
+// For those that did not start within the same second are sorted by it.
+func TestingFlags() FlagConfig {
+	all := RelaySet{"*"}
+	return FlagConfig{NoThresholdFloor: true, MinFast: -1, FastGuarantee: 1, StableUptime: -1, MaxServersPerIP: -1, MinUptimeHSDir: -1, VoteGuard: all, VoteHSDir: all}
 }
 
 func (c *FlagConfig) setDefaults() {

@@ -14,7 +14,7 @@ import (
 // Certified are a relay's identities and its signing key's certificate.
 type Certified struct {
 	ID      ident.RelayID
-	Expires time.Time // of the certificate
+	Expires time.Time // of the certificate, which counts whole hours
 	// Copy are the files that the relay needs: all but the master key's secret.
 	Copy []string
 }
@@ -45,15 +45,18 @@ func CertifyKeys(path string, life time.Duration, now time.Time) (*Certified, er
 	if err != nil {
 		return nil, err
 	}
-	end := now.Add(life)
-	id := channel.NewRelayIdentity(rsa, master, signing, end)
+	id := channel.NewRelayIdentity(rsa, master, signing, now.Add(life))
+	signed, err := cert.ParseEd25519(id.SigningCert)
+	if err != nil {
+		return nil, err
+	}
 	if err := dir.writeTagged(fileSigning, tagSigning, signing.Bytes()); err != nil {
 		return nil, err
 	}
 	if err := dir.writeTagged(fileSigningCert, tagSigningCert, id.SigningCert); err != nil {
 		return nil, err
 	}
-	out := &Certified{Expires: end, Copy: []string{fileRSA, fileMasterPublic, fileSigning, fileSigningCert}}
+	out := &Certified{Expires: signed.Expires, Copy: []string{fileRSA, fileMasterPublic, fileSigning, fileSigningCert}}
 	out.ID.Ed = ed
 	out.ID.RSA, _ = cert.RSAKeyID(&rsa.PublicKey)
 	return out, nil

@@ -46,6 +46,9 @@ func TestOfflineMasterLife(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if over := made.Expires.Sub(now.Add(30 * day)); !made.Expires.Equal(made.Expires.Truncate(time.Hour)) || over < 0 || over >= time.Hour {
+		t.Errorf("made at %v for 30 days, it is said to expire at %v", now, made.Expires)
+	}
 	copyKeys(t, vault, dir, made.Copy)
 	k, err := loadKeys(dir, now, true, log)
 	if err != nil || k.ID != made.ID || k.master != nil {

@@ -131,6 +131,10 @@ func (nw *Network) authorityLines(n *Node, line func(string, ...any)) {
 	line("TestingMinExitFlagThreshold 0")
 	line("TestingMinFastFlagThreshold 0")
 	line("TestingDirAuthVoteGuard *")
+	// Guards must be Stable and Fast too: by the thresholds those relays are not
+	// that started a second later than half of the others.
+	line("AuthDirVoteStableGuaranteeMinUptime 0")
+	line("AuthDirFastGuarantee 1")
 	line("TestingDirAuthVoteHSDir *")
 	line("AuthDirMaxServersPerAddr 0")
 	line("MinUptimeHidServDirectoryV2 0")
