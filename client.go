@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -249,66 +248,6 @@ func (c *Client) request(ctx context.Context, network, addr string) (client.Requ
 	req.Origin = pool.Origin{DestHost: host, DestPort: uint16(n), Token: c.token, Key: isolationOf(ctx)}
 	req.Early = earlyOf(ctx)
 	return req, nil
-}
-
-// Answer is one answer to a lookup.
-type Answer struct {
-	Addr netip.Addr    // valid in an answer for a host name
-	Name string        // in an answer for an address
-	TTL  time.Duration // how long it may be remembered
-}
-
-// Lookup asks an exit for the addresses of a host name, or, when host is an
-// address, for its names. There is at least one answer, or an error.
-func (c *Client) Lookup(ctx context.Context, host string) ([]Answer, error) {
-	as, err := c.inner.Resolve(ctx, client.Request{
-		Host: host, By: c.isolate(),
-		Origin: pool.Origin{DestHost: host, Token: c.token, Key: isolationOf(ctx)},
-	})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]Answer, 0, len(as))
-	for _, a := range as {
-		out = append(out, Answer{Addr: a.Addr, Name: a.Name, TTL: time.Duration(a.TTL) * time.Second})
-	}
-	return out, nil
-}
-
-// Resolve looks the addresses of a host name up, at an exit.
-func (c *Client) Resolve(ctx context.Context, host string) ([]netip.Addr, error) {
-	as, err := c.Lookup(ctx, host)
-	if err != nil {
-		return nil, err
-	}
-	var out []netip.Addr
-	for _, a := range as {
-		if a.Addr.IsValid() {
-			out = append(out, a.Addr)
-		}
-	}
-	if len(out) == 0 {
-		return nil, fault.New(fault.Network, "resolve: the exit's answer has no address")
-	}
-	return out, nil
-}
-
-// ResolvePTR looks the names of an address up, at an exit.
-func (c *Client) ResolvePTR(ctx context.Context, addr netip.Addr) ([]string, error) {
-	as, err := c.Lookup(ctx, addr.String())
-	if err != nil {
-		return nil, err
-	}
-	var out []string
-	for _, a := range as {
-		if a.Name != "" {
-			out = append(out, a.Name)
-		}
-	}
-	if len(out) == 0 {
-		return nil, fault.New(fault.Network, "resolve: the exit's answer has no name")
-	}
-	return out, nil
 }
 
 // Isolated returns a client whose streams share no circuit with those of any

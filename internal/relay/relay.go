@@ -2,11 +2,9 @@ package relay
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -267,83 +265,4 @@ func source(listen []netip.AddrPort, to netip.Addr) netip.Addr {
 		}
 	}
 	return netip.Addr{}
-}
-
-// Run serves until ctx is done, then drains: no new circuit is taken, and those
-// that are open have ShutdownWait to end.
-func (r *Relay) Run(ctx context.Context) error {
-	// What serves circuits outlives ctx by the time of draining.
-	serving, end := context.WithCancel(context.WithoutCancel(ctx))
-	var wg, accepting sync.WaitGroup
-	for _, ln := range r.listeners {
-		accepting.Go(func() { r.acceptLoop(serving, ln, r.welcome) })
-	}
-	if r.transports != nil {
-		accepting.Go(func() { r.transports.run(serving) })
-	}
-	var dirErr error
-	wg.Go(func() { dirErr = r.dirs.Run(serving) })
-	if r.cache != nil && !r.cfg.Bridge { // a bridge's clients use microdescriptors
-		m := dirclient.Mirror{Client: r.dirs, Store: &mirror{r.cache, map[ident.RSAID]time.Time{}}, ExtraInfo: r.cfg.ExtraInfo}
-		wg.Go(func() { m.Run(serving) })
-	}
-	if r.dirPort != nil {
-		accepting.Go(func() {
-			if err := r.cache.server.Serve(serving, dirListener{r.dirPort, r}); err != nil {
-				r.log.Error("the DirPort is closed", "err", err)
-			}
-		})
-	}
-	wg.Go(func() { r.follow(serving) })
-	wg.Go(func() { r.housekeep(serving) })
-	wg.Go(func() { r.announce(ctx) })
-	first, _ := first4(r.Addrs())
-	r.log.Info("the relay is open", "nickname", r.cfg.Nickname, "port", first.Port(), "exit", r.cfg.Exit != nil)
-	<-ctx.Done()
-	r.drain()
-	end()
-	r.closeListeners()
-	accepting.Wait()
-	wg.Wait()
-	r.exit.Close()
-	r.channels.Close()
-	r.server.Close()
-	return errors.Join(dirErr, r.bandwidth.save(r.cfg.DataDir, time.Now()))
-}
-
-// drain waits until the circuits have ended, within bounds.
-func (r *Relay) drain() {
-	r.draining.Store(true)
-	r.exit.Drain()
-	wait := r.live.Load().cfg.ShutdownWait
-	if wait == 0 {
-		wait = 30 * time.Second
-	}
-	open := r.stats.Circuit.Circuits.Load()
-	if wait < 0 || open == 0 {
-		return
-	}
-	r.log.Info("shutting down: no new circuits are taken", "open", open, "for", wait)
-	end := time.NewTimer(wait)
-	defer end.Stop()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for r.stats.Circuit.Circuits.Load() > 0 {
-		select {
-		case <-end.C:
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// announce publishes the descriptor once the relay knows that it is reachable.
-func (r *Relay) announce(ctx context.Context) {
-	if !r.cfg.AssumeReachable {
-		if !r.testReachability(ctx) {
-			return
-		}
-	}
-	r.reachable.Store(true)
-	r.publisher.run(ctx)
 }

@@ -1,0 +1,95 @@
+package circuit
+
+import (
+	"bytes"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// switched takes a SWITCH that came on h.
+func (s *Set) switched(h *Hop, body []byte) error {
+	m, err := cell.ParseConfluxSwitch(body)
+	if err != nil {
+		return err
+	}
+	s.rmu.Lock()
+	defer s.rmu.Unlock()
+	l := s.legOf(h)
+	if l == nil || m.Seq == 0 {
+		return fault.New(fault.Protocol, "CONFLUX_SWITCH: by %d on a circuit that is no leg, or without need", m.Seq)
+	}
+	l.recv += uint64(m.Seq)
+	return nil
+}
+
+// receive takes a numbered message that came on h, gives it to its stream if
+// it is its turn, and then those that waited for it. due is the SENDME that the
+// message makes due on h, if any.
+func (s *Set) receive(h *Hop, m cell.RelayMsg, due *cell.Sendme) error {
+	s.rmu.Lock()
+	defer s.rmu.Unlock()
+	l := s.legOf(h)
+	if l == nil {
+		return fault.New(fault.Protocol, "conflux: a numbered message on a circuit that is no leg")
+	}
+	if err := s.order(l, h, m); err != nil {
+		return err
+	}
+	return s.acknowledge(l, due)
+}
+
+// acknowledge sends the SENDME that is due on l, and those that were held back
+// before, unless l is far ahead. The caller holds rmu.
+func (s *Set) acknowledge(l *leg, due *cell.Sendme) error {
+	if due != nil && (len(l.owed) > 0 || len(s.early) > holdEarly && l.recv > s.delivered) {
+		// The tag is the layer's own, and changes with the next cell.
+		l.owed = append(l.owed, cell.Sendme{Version: due.Version, Tag: bytes.Clone(due.Tag)})
+		due = nil
+	}
+	if due != nil {
+		if err := l.hop.sendSendme(due); err != nil {
+			return err
+		}
+	}
+	if len(s.early) > holdEarly {
+		return nil
+	}
+	for _, l := range s.legs {
+		for i := range l.owed {
+			if err := l.hop.sendSendme(&l.owed[i]); err != nil {
+				return err
+			}
+		}
+		l.owed = nil
+	}
+	return nil
+}
+
+// order is receive without SENDMEs.
+func (s *Set) order(l *leg, h *Hop, m cell.RelayMsg) error {
+	l.recv++
+	if l.recv != s.delivered+1 {
+		if _, twice := s.early[l.recv]; twice || l.recv <= s.delivered {
+			return fault.New(fault.Protocol, "conflux: message %d came twice", l.recv)
+		}
+		if len(s.early) >= maxEarly {
+			return fault.New(fault.Protocol, "conflux: %d messages wait for one that does not come", len(s.early))
+		}
+		s.early[l.recv] = earlyMessage{m.Cmd, m.Stream, append([]byte(nil), m.Data...)}
+		return nil
+	}
+	first := s.legs[0].hop
+	err := first.toStream(h, m)
+	s.delivered++
+	for err == nil && len(s.early) > 0 {
+		e, ok := s.early[s.delivered+1]
+		if !ok {
+			break
+		}
+		delete(s.early, s.delivered+1)
+		err = first.toStream(h, cell.RelayMsg{Cmd: e.cmd, Stream: e.stream, Data: e.data})
+		s.delivered++
+	}
+	return err
+}

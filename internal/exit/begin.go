@@ -1,0 +1,129 @@
+package exit
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"slices"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+func (e *Exit) beginDir(h *circuit.Hop, id uint16) error {
+	if e.dir == nil {
+		return e.refuse(h, id, cell.EndNotDirectory)
+	}
+	if !e.hold(h) {
+		return e.refuse(h, id, cell.EndResourceLimit)
+	}
+	s, err := stream.Accept(h, id, "directory")
+	if err == nil {
+		err = ignoreClosed(s.Connected(netip.Addr{}, 0))
+	}
+	if err != nil {
+		e.release(h)
+		return err
+	}
+	e.wg.Go(func() {
+		defer e.release(h)
+		stop := context.AfterFunc(e.ctx, func() { s.Close() })
+		defer stop()
+		e.dir(s)
+		s.Close()
+	})
+	return nil
+}
+
+// begin judges what can be judged at once, and connects on a goroutine.
+func (e *Exit) begin(h *circuit.Hop, id uint16, b cell.Begin) error {
+	c := e.rules.Load()
+	if c == nil {
+		return e.refuse(h, id, cell.EndExitPolicy)
+	}
+	four, six := b.Flags&cell.BeginIPv4NotOK == 0, b.Flags&cell.BeginIPv6OK != 0 && c.IPv6
+	if addr, err := netip.ParseAddr(b.Host); err == nil {
+		addr = addr.Unmap()
+		if addr.Is6() && !c.IPv6 || !e.allowed(c, addr, b.Port) {
+			return e.refuse(h, id, cell.EndExitPolicy)
+		}
+	} else if !four && !six {
+		return e.refuse(h, id, cell.EndExitPolicy)
+	}
+	if !e.hold(h) {
+		return e.refuse(h, id, cell.EndResourceLimit)
+	}
+	s, err := stream.Accept(h, id, "exit stream")
+	if err != nil {
+		e.release(h)
+		return err
+	}
+	e.wg.Go(func() {
+		defer e.release(h)
+		e.serve(c, s, b, four, six)
+	})
+	return nil
+}
+
+// allowed judges one address: the policy, and never the relay itself.
+func (e *Exit) allowed(c *rules, addr netip.Addr, port uint16) bool {
+	return c.Policy.Allows(addr, port) && !(slices.Contains(e.opts.Own, addr) && !addr.IsLoopback())
+}
+
+// serve connects a stream and copies until both directions have ended.
+func (e *Exit) serve(c *rules, s *stream.Stream, b cell.Begin, four, six bool) {
+	ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)
+	gone := watch(ctx, s, cancel)
+	conn, ttl, err := e.connect(ctx, c, b, four, six)
+	cancel()
+	<-gone
+	if err != nil {
+		e.opts.Stats.Failed.Add(1)
+		r := refusalOf(err)
+		_ = s.Reject(r.reason, r.addr, r.ttl) // an error means that the circuit is gone
+		return
+	}
+	addr := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+	e.opts.Stats.Opened.Add(1)
+	e.opts.Stats.Streams.Add(1)
+	defer e.opts.Stats.Streams.Add(-1)
+	if err := s.Connected(addr, ttl); err != nil {
+		conn.Close()
+		return
+	}
+	e.copy(s, conn)
+}
+
+// watch cancels when the circuit closes before the connection is open.
+func watch(ctx context.Context, s *stream.Stream, cancel context.CancelFunc) <-chan struct{} {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-s.Hop().Circuit().Done():
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return done
+}
+
+// refusal is an error with what the client is told of it.
+type refusal struct {
+	error
+	reason cell.EndReason
+	addr   netip.Addr
+	ttl    uint32
+}
+
+func (r *refusal) Unwrap() error { return r.error }
+
+func refusalOf(err error) *refusal {
+	var r *refusal
+	if errors.As(err, &r) {
+		return r
+	}
+	return &refusal{error: err, reason: reasonOf(err)}
+}

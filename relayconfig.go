@@ -1,0 +1,226 @@
+package chive
+
+import (
+	"log/slog"
+	"net/netip"
+	"os"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive/internal/exit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/relay"
+)
+
+// RelayConfig is what a relay needs to be told.
+type RelayConfig struct {
+	// Network is the Tor network to be part of; nil is the public one.
+	Network *Network
+	// DataDir keeps the keys, which are the relay's identity, and the directory
+	// cache. It is made with mode 0700, and used by one relay at a time. C tor's
+	// key files are understood, and are what is written.
+	DataDir string
+	// Logger receives what the relay has to say; nil is silence.
+	Logger *slog.Logger
+
+	Nickname string // 1 to 19 letters and digits
+	Contact  string // how operators of the network reach you
+
+	// Family are your other relays, by fingerprint, and FamilyFile has more of
+	// them, between white space and commas. FamilyIDs are your families by key
+	// (MakeFamilyKey), whose files are below "keys" in DataDir; "*" is every one
+	// there.
+	Family     []string
+	FamilyFile string
+	FamilyIDs  []string
+
+	// ORPort are the addresses to listen at, "IP:PORT" or "PORT" for all of
+	// IPv4. Port 0 picks one.
+	ORPort []string
+	// Address are the addresses, "IP:PORT", that others reach the ORPort at,
+	// when they are not the same: one of IPv4, and perhaps one of IPv6.
+	Address []string
+
+	// NoDirCache keeps the relay from serving the directory to others. DirPort is
+	// where it does so over plain HTTP too, "IP:PORT"; empty: only through its
+	// ORPort. CacheExtraInfo has it keep other relays' extra-info documents.
+	NoDirCache     bool
+	DirPort        string
+	CacheExtraInfo bool
+
+	// ExitPolicy lets streams out, by lines such as "accept *:443" or "reject
+	// 192.0.2.0/24:*", of which the first that fits decides; "default" stands
+	// for a careful policy. Without any the relay is no exit. Private networks
+	// are refused before the lines are looked at, unless ExitPrivate is set.
+	ExitPolicy  []string
+	ExitPrivate bool
+	// IPv6Exit lets streams out to IPv6 addresses too.
+	IPv6Exit bool
+	// Nameservers are what an exit asks, "IP:PORT"; none: those of the system.
+	Nameservers []string
+
+	// Bridge keeps the relay out of the network's lists: only those to whom you
+	// give a line of BridgeLines know of it. ServerTransportPlugins offer other
+	// ways in: "obfs4 exec /usr/bin/obfs4proxy". ServerTransportListen says where
+	// one listens, "obfs4 IP:PORT", and ServerTransportOptions what it is told,
+	// "obfs4 iat-mode=1".
+	Bridge                 bool
+	ServerTransportPlugins []string
+	ServerTransportListen  []string
+	ServerTransportOptions []string
+
+	// BandwidthRate bounds what all links together read, and what they write, in
+	// bytes a second; 0: no bound. BandwidthBurst, in bytes, may come at once; 0:
+	// as much as in a second.
+	BandwidthRate, BandwidthBurst uint64
+	// OfflineMasterKey says that the relay's Ed25519 master key is kept elsewhere
+	// (MakeRelayKeys): it is neither made nor read.
+	OfflineMasterKey bool
+	// MaxAdvertised bounds the bandwidth that the relay offers, in bytes a
+	// second; 0: no bound.
+	MaxAdvertised uint64
+	// AssumeReachable publishes the relay without a test of its ORPort.
+	AssumeReachable bool
+	// ShutdownWait is how long open circuits may go on when the relay is asked
+	// to end; 0: 30 seconds, negative: not at all.
+	ShutdownWait time.Duration
+}
+
+// Check reports the first option that NewRelay would refuse. It reads the files
+// that options name, and opens nothing else.
+func (cfg *RelayConfig) Check() error {
+	inner, err := cfg.inner()
+	if err != nil {
+		return err
+	}
+	return inner.Check()
+}
+
+func (cfg *RelayConfig) inner() (relay.Config, error) {
+	out := relay.Config{
+		DataDir: cfg.DataDir, Log: cfg.Logger, Nickname: cfg.Nickname, Contact: cfg.Contact, Family: cfg.Family, FamilyIDs: cfg.FamilyIDs,
+		Rate: cfg.BandwidthRate, Burst: cfg.BandwidthBurst, MaxAdvertised: cfg.MaxAdvertised, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: moduleVersion(), OfflineMaster: cfg.OfflineMasterKey,
+	}
+	network := cfg.Network
+	if network == nil {
+		network = PublicNetwork()
+	}
+	out.Network = network.dir
+	if cfg.FamilyFile != "" {
+		text, err := os.ReadFile(cfg.FamilyFile)
+		if err != nil {
+			return out, fault.New(fault.Config, "family file: %w", err)
+		}
+		more, err := relay.ParseFamilyList(string(text))
+		if err != nil {
+			return out, err
+		}
+		out.Family = append(slices.Clip(out.Family), more...)
+	}
+	for _, s := range cfg.ORPort {
+		if _, err := strconv.ParseUint(s, 10, 16); err == nil {
+			s = "0.0.0.0:" + s
+		}
+		a, err := netip.ParseAddrPort(s)
+		if err != nil {
+			return out, fault.New(fault.Config, "ORPort: %q is neither PORT nor IP:PORT", s)
+		}
+		out.Listen = append(out.Listen, a)
+	}
+	var err error
+	if out.Advertise, err = addrPorts("Address", cfg.Address); err != nil {
+		return out, err
+	}
+	out.Bridge, out.NoDir, out.ExtraInfo = cfg.Bridge, cfg.NoDirCache, cfg.CacheExtraInfo
+	if cfg.DirPort != "" {
+		if out.DirListen, err = netip.ParseAddrPort(cfg.DirPort); err != nil {
+			return out, fault.New(fault.Config, "DirPort: %q is not IP:PORT", cfg.DirPort)
+		}
+	}
+	if err := cfg.transports(&out); err != nil {
+		return out, err
+	}
+	if len(cfg.ExitPolicy) == 0 {
+		return out, nil
+	}
+	ec := &exit.Config{IPv6: cfg.IPv6Exit}
+	if !cfg.ExitPrivate {
+		ec.Policy = exit.RejectPrivate()
+	}
+	for _, l := range cfg.ExitPolicy {
+		rules := exit.DefaultPolicy()
+		if l != "default" {
+			if rules, err = exit.ParsePolicy([]string{l}); err != nil {
+				return out, err
+			}
+		}
+		ec.Policy = append(ec.Policy, rules...)
+	}
+	if ec.Nameservers, err = addrPorts("Nameservers", cfg.Nameservers); err != nil {
+		return out, err
+	}
+	out.Exit = ec
+	return out, nil
+}
+
+// transports reads the options of a bridge's transports.
+func (cfg *RelayConfig) transports(out *relay.Config) error {
+	for _, s := range cfg.ServerTransportPlugins {
+		l, err := pt.ParseTransportLine(s)
+		if err != nil {
+			return fault.New(fault.Config, "ServerTransportPlugins: %w", err)
+		}
+		out.Transports = append(out.Transports, l)
+	}
+	out.TransportListen, out.TransportOptions = map[string]netip.AddrPort{}, map[string]pt.Args{}
+	for _, s := range cfg.ServerTransportListen {
+		name, addr, _ := strings.Cut(s, " ")
+		a, err := netip.ParseAddrPort(strings.TrimSpace(addr))
+		if err != nil {
+			return fault.New(fault.Config, "ServerTransportListen: %q is not NAME IP:PORT", s)
+		}
+		out.TransportListen[name] = a
+	}
+	for _, s := range cfg.ServerTransportOptions {
+		f := strings.Fields(s)
+		if len(f) < 2 {
+			return fault.New(fault.Config, "ServerTransportOptions: %q is not NAME KEY=VALUE ...", s)
+		}
+		args := pt.Args{}
+		for _, kv := range f[1:] {
+			k, v, ok := strings.Cut(kv, "=")
+			if !ok || k == "" {
+				return fault.New(fault.Config, "ServerTransportOptions: %q is not NAME KEY=VALUE ...", s)
+			}
+			args[k] = v
+		}
+		out.TransportOptions[f[0]] = args
+	}
+	return nil
+}
+
+func addrPorts(option string, list []string) ([]netip.AddrPort, error) {
+	var out []netip.AddrPort
+	for _, s := range list {
+		a, err := netip.ParseAddrPort(s)
+		if err != nil {
+			return nil, fault.New(fault.Config, "%s: %q is not IP:PORT", option, s)
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// moduleVersion is this module's version as the build recorded it; empty when
+// it did not.
+func moduleVersion() string {
+	b, ok := debug.ReadBuildInfo()
+	if !ok || b.Main.Version == "(devel)" {
+		return ""
+	}
+	return b.Main.Version
+}
