@@ -49,7 +49,7 @@ arm:
 	  GOOS=linux GOARCH=$$arch go build -trimpath -ldflags '-s -w' -o bin/linux-$$arch/ ./cmd/chive && \
 	  $$qemu bin/linux-$$arch/chive version && \
 	  for carriage in A B; do timeout 100 $$qemu bin/linux-$$arch/chive bench circuit --in-process --count 3 --handshake pq768 --carriage $$carriage || exit 1; done && \
-	  { test $$arch = arm || timeout 100 $$qemu bin/linux-$$arch/chive lab run --authorities 1 --relays 2 --exits 1; } && \
+	  { test $$arch = arm || timeout 300 $$qemu bin/linux-$$arch/chive lab run --authorities 1 --relays 2 --exits 1; } && \
 	  GOOS=linux GOARCH=$$arch go test -exec $$qemu -short -timeout 2m -run 'Vectors|ACVP|Wycheproof|RFC7748' ./internal/handshake && \
 	  GOOS=linux GOARCH=$$arch go test -exec $$qemu -short -timeout 2m ./internal/layer ./internal/cell || exit 1; done
 
