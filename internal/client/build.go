@@ -191,11 +191,7 @@ func (b *building) run(ctx context.Context) (*Circ, error) {
 	if u == nil {
 		return circ, nil
 	}
-	switch u.Succeeded(now) {
-	case guard.Discard:
-		circ.Close()
-		return nil, fault.New(fault.Network, "build circuit: a better guard works")
-	case guard.Wait:
+	if u.Succeeded(now) == guard.Wait {
 		if b.slow != nil {
 			b.slow()
 		}
@@ -206,12 +202,15 @@ func (b *building) run(ctx context.Context) (*Circ, error) {
 			return nil, fault.New(fault.Closed, "build circuit: %w", context.Cause(ctx))
 		case <-circ.Done():
 		}
-		if u.Decision() != guard.UseNow {
-			circ.Close()
-			return nil, fault.New(fault.Network, "build circuit: a better guard works")
-		}
 	}
-	return circ, nil
+	if u.Decision() == guard.UseNow {
+		return circ, nil
+	}
+	if err := circ.Err(); err != nil {
+		return nil, fault.New(fault.KindOf(err), "build circuit: it ended before it could be used: %w", err)
+	}
+	circ.Close()
+	return nil, fault.New(fault.Network, "build circuit: its guard is no longer wanted, or better ones were waited for too long")
 }
 
 // minUsage keeps a client on a very fast network from launching a second

@@ -33,7 +33,9 @@ func (m *Manager) choose(s *set, req *Request, now time.Time) (*sampled, state, 
 			if g.primary || !fits(g) {
 				continue
 			}
-			if g.pending == 0 {
+			// One that works needs no exploring: further circuits through it at the
+			// same time expose this client to no other guard, and wait for none.
+			if g.pending == 0 || g.reach == yes {
 				return g, usableIfNoBetter, nil
 			}
 			if first == nil {

@@ -228,11 +228,13 @@ func (s *set) confirm(g *sampled, p *Params, rnd *rand.Rand, now time.Time) (cha
 	return true
 }
 
-// primaryDown reports whether every primary guard is known to be unreachable.
-func (s *set) primaryDown(now time.Time) bool {
+// primaryDown reports whether every primary guard that the path allows is known
+// to be unreachable. One that it forbids, such as its exit or, for a second leg,
+// the first leg's guard, may work for ever without being any better.
+func (s *set) primaryDown(req *Request, now time.Time) bool {
 	for _, g := range s.primary {
 		g.considerRetry(now)
-		if g.reach != no {
+		if g.reach != no && req.allows(g) {
 			return false
 		}
 	}

@@ -201,17 +201,17 @@ func (u *Use) to(s state, now time.Time) {
 // (guard-spec 4.9).
 func (m *Manager) upgrade(now time.Time) {
 	for _, u := range slices.Clone(m.uses) {
-		if u.state == waiting && (u.g.primary || u.set.primaryDown(now)) && !m.blocked(u, now) {
+		if u.state == waiting && (u.g.primary || u.set.primaryDown(&u.req, now)) && !m.blocked(u, now) {
 			u.to(complete, now)
 		}
 	}
 }
 
 // blocked reports whether a circuit with a better guard exists that could
-// serve the same path.
+// serve the same path. One whose guard has been found down since is none.
 func (m *Manager) blocked(u *Use, now time.Time) bool {
 	for _, o := range m.uses {
-		if o.set != u.set || !u.set.higher(o.g, u.g) || !u.req.allows(o.g) {
+		if o.set != u.set || o.g.reach == no || !u.set.higher(o.g, u.g) || !u.req.allows(o.g) {
 			continue
 		}
 		switch o.state {

@@ -205,6 +205,54 @@ func TestRestrictionsOfTheWaiting(t *testing.T) {
 	want(t, "a circuit that the better guard could not serve", u.Succeeded(epoch), UseNow)
 }
 
+// TestPrimaryThatThePathForbids: a primary guard that works is no reason to wait
+// when the path cannot use it, such as a second leg's the first leg's guard.
+func TestPrimaryThatThePathForbids(t *testing.T) {
+	m := start(t, network(1000))
+	confirmNext(m, 0, 6)
+	fail(t, m, 2, epoch)
+	up := pick(t, m, epoch)
+	want(t, "the last primary guard", up.Succeeded(epoch), UseNow)
+	not := Request{Allow: func(c Candidate) bool { return c.ID != up.Guard().ID }}
+	u := pickFor(t, m, not, epoch)
+	want(t, "guard", u.Guard().ID, sample(m)[3])
+	want(t, "a circuit that no primary guard could serve", u.Succeeded(epoch), UseNow)
+	// As soon as another one is worth trying, it is waited for again.
+	at := epoch.Add(10 * time.Minute)
+	u = pickFor(t, m, not, epoch)
+	want(t, "when a primary guard may work again", u.Succeeded(at), Wait)
+}
+
+// TestWorkingGuardTakesSeveral: circuits that are built at the same time go
+// through one guard that works, and none of them waits for another.
+func TestWorkingGuardTakesSeveral(t *testing.T) {
+	m := start(t, network(1000))
+	confirmNext(m, 0, 6)
+	want(t, "the first that works", exploratory(t, m, 1)[0].Succeeded(epoch), UseNow)
+	var us []*Use
+	for range 8 {
+		us = append(us, pick(t, m, epoch))
+	}
+	for _, u := range us {
+		want(t, "guard", u.Guard().ID, sample(m)[3])
+		want(t, "decision", u.Succeeded(epoch), UseNow)
+	}
+}
+
+// TestCircuitOfAGuardThatWentDownBlocksNone: it may be complete still, when
+// nothing has been heard of its end.
+func TestCircuitOfAGuardThatWentDownBlocksNone(t *testing.T) {
+	m := start(t, network(1000))
+	confirmNext(m, 0, 6)
+	us := exploratory(t, m, 2)
+	want(t, "first", us[0].Succeeded(epoch), UseNow)
+	want(t, "second", us[1].Succeeded(epoch), Wait)
+	u := pick(t, m, epoch)
+	want(t, "guard", u.Guard().ID, us[0].Guard().ID)
+	u.Failed(epoch, Unreachable)
+	want(t, "second, when the first's guard is down", us[1].Decision(), UseNow)
+}
+
 func TestSuccessAfterSilenceRetriesPrimaries(t *testing.T) {
 	for _, v := range []struct {
 		silence time.Duration

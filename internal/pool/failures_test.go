@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -55,6 +57,33 @@ func TestFailuresRetryWithAnotherPath(t *testing.T) {
 		if s := p.Status(); s.Failures != 0 || s.Failed != 3 || s.Built != 1 {
 			t.Errorf("%+v", s)
 		}
+	})
+}
+
+// TestFailuresAtOnceCountOnce: a guard's end is one failure, however many
+// circuits were being built through it.
+func TestFailuresAtOnceCountOnce(t *testing.T) {
+	const users = 20
+	b := &fakeBuilder{took: time.Second, make: func(n int, _ context.Context, s Spec) (*fakeCircuit, error) {
+		if n < users {
+			return nil, fault.New(fault.Network, "the guard is gone")
+		}
+		return circuit(n, s), nil
+	}}
+	run(t, bare(), b, func(p *Pool) {
+		start := time.Now()
+		var wg sync.WaitGroup
+		for i := range users {
+			wg.Go(func() {
+				l, err := p.Acquire(context.Background(), to(443, key(strconv.Itoa(i))))
+				if d := time.Since(start); err != nil || d != 2*time.Second {
+					t.Errorf("after %v, where no pause is due after one failure: %v", d, err)
+					return
+				}
+				l.Release()
+			})
+		}
+		wg.Wait()
 	})
 }
 

@@ -30,6 +30,7 @@ const maxAvoid = 16
 // launch is a circuit that is being built.
 type launch struct {
 	target  target
+	began   time.Time
 	key     Key  // of the requests that wait for it
 	owned   bool // key is of meaning; else it is preemptive, and may still be claimed
 	private bool
@@ -118,7 +119,7 @@ func (p *Pool) launchFor(w *waiter, now time.Time) *launch {
 
 // launch begins to build a circuit.
 func (p *Pool) launch(t target, excludeExit, avoid []ident.RSAID, now time.Time) *launch {
-	l := &launch{target: t, exclude: slices.Clone(excludeExit), avoids: len(avoid) > 0}
+	l := &launch{target: t, began: now, exclude: slices.Clone(excludeExit), avoids: len(avoid) > 0}
 	spec := Spec{Spec: path.Spec{
 		Stable: t.stable, Exclude: slices.Clone(avoid), ExcludeExit: slices.Clone(excludeExit),
 	}}
@@ -210,7 +211,7 @@ func (p *Pool) jitter(d time.Duration) time.Duration {
 // failed notes a launch's failure, and fails the requests that had their
 // share of them, or that no other path can help.
 func (p *Pool) failed(l *launch, err error, now time.Time) {
-	p.cfg.Log.Debug("circuit could not be built", "err", err, "in a row", p.failures+1)
+	p.cfg.Log.Debug("circuit could not be built", "err", err)
 	var at *HopError
 	blamed := errors.As(err, &at)
 	hopeless := errors.Is(err, path.ErrNone) || fault.Is(err, fault.Config)
@@ -218,8 +219,10 @@ func (p *Pool) failed(l *launch, err error, now time.Time) {
 		if !l.owned {
 			delete(p.predicted, l.target) // nobody serves it: do not try for ever
 		}
-	} else {
-		p.failures++
+	} else if !l.began.Before(p.failedAt) {
+		// Launches that were under way together fail together, of one cause such as
+		// a guard's end: only those that began after it was known tell more.
+		p.failures, p.failedAt = p.failures+1, now
 		p.probeAt = now.Add(min(minProbe<<min(p.failures-1, 10), maxProbe))
 		if p.failures > 1 {
 			p.notBefore = now.Add(min(minBackoff<<min(p.failures-2, 10), maxBackoff))

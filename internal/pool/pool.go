@@ -123,7 +123,8 @@ type Pool struct {
 	waiters   []*waiter            // in the order in which they came
 	predicted map[target]time.Time // when each was last asked for
 	refused   map[refusal]time.Time
-	failures  int       // launches in a row
+	failures  int       // launches in a row, each begun after the one before had failed
+	failedAt  time.Time // the last of them
 	notBefore time.Time // of the next launch for a request, after failures
 	probeAt   time.Time // of the next launch ahead, after failures
 	closed    bool
@@ -225,7 +226,7 @@ func (p *Pool) SetMaxDirtiness(d time.Duration) {
 func (p *Pool) Retry() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.failures, p.notBefore, p.probeAt = 0, time.Time{}, time.Time{}
+	p.failures, p.notBefore, p.probeAt, p.failedAt = 0, time.Time{}, time.Time{}, time.Time{}
 	p.schedule()
 	p.kick()
 }
