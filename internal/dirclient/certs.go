@@ -113,7 +113,7 @@ func (c *Client) fetchCerts(ctx context.Context, r *request) (text []byte, err e
 			return statusError(res)
 		}
 		probe := newCertStore(c.cfg.Network.V3Idents())
-		if n, err := probe.add(res.body, time.Now()); n == 0 {
+		if n, err := probe.add(res.body, c.now()); n == 0 {
 			return fault.New(fault.Directory, "no certificate of use: %w", orNone(err))
 		}
 		text = res.body

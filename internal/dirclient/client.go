@@ -37,12 +37,19 @@ func New(cfg Config) *Client {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
 	return &Client{cfg: cfg, log: cfg.Log, changed: make(chan struct{}), store: store{dir: cfg.Dir, log: cfg.Log}, certs: newCertStore(cfg.Network.V3Idents())}
 }
 
 // Directory returns the newest directory that was published, which may lack
 // microdescriptors; nil before there is any.
 func (c *Client) Directory() *netdir.Directory { return c.cur.Load() }
+
+// now is the date: without the monotonic reading, by which two times differ
+// less than they should when the machine was suspended in between.
+func (c *Client) now() time.Time { return c.cfg.Now().Round(0) }
 
 // Changed returns a channel that is closed when another directory is
 // published, or when Run ends.
@@ -62,7 +69,7 @@ func (c *Client) Ready(d *netdir.Directory, now time.Time) bool {
 func (c *Client) Wait(ctx context.Context) (*netdir.Directory, error) {
 	for {
 		changed := c.Changed() // before looking, so that no change is missed
-		if d := c.Directory(); c.Ready(d, time.Now()) {
+		if d := c.Directory(); c.Ready(d, c.now()) {
 			return d, nil
 		}
 		c.mu.Lock()
@@ -88,7 +95,7 @@ func (c *Client) Load() {
 	}
 	c.loaded = true
 	c.store.sweep()
-	now := time.Now()
+	now := c.now()
 	if text := c.store.read(certsFile); len(text) > 0 {
 		if _, err := c.certs.add(text, now); err != nil {
 			c.store.setAside(certsFile, err)
@@ -149,13 +156,13 @@ func (c *Client) run(ctx context.Context) error {
 	c.Load()
 	var consensus, micro task
 	if c.latest != nil {
-		consensus.at = refreshTime(c.latest, c.cfg.Network.Testing.VotingInterval)
+		consensus.plan(refreshTime(c.latest, c.cfg.Network.Testing.VotingInterval), c.now())
 	}
 	for ctx.Err() == nil {
 		if err := c.checkProtocols(); err != nil {
 			return err
 		}
-		now := time.Now()
+		now := c.now()
 		if consensus.due(now) {
 			changed, err := c.updateConsensus(ctx)
 			c.settleConsensus(&consensus, &micro, changed, err)
@@ -163,14 +170,15 @@ func (c *Client) run(ctx context.Context) error {
 		}
 		lacks := c.latest != nil && len(c.latest.MissingMicrodescs()) > 0
 		if lacks && micro.due(now) {
-			micro.settle(c.updateMicrodescs(ctx), c.log, "directory: microdescriptors")
+			err := c.updateMicrodescs(ctx)
+			micro.settle(err, c.now(), c.log, "directory: microdescriptors")
 			continue
 		}
 		wake := consensus.at
 		if lacks && micro.at.Before(wake) {
 			wake = micro.at
 		}
-		c.sleep(ctx, wake.Sub(now))
+		c.sleep(ctx, min(wake.Sub(now), longestSleep))
 	}
 	return nil
 }
@@ -178,18 +186,20 @@ func (c *Client) run(ctx context.Context) error {
 // settleConsensus plans what follows an attempt at a newer consensus.
 func (c *Client) settleConsensus(consensus, micro *task, changed bool, err error) {
 	if err != nil || !changed {
-		consensus.settle(err, c.log, "directory: consensus")
+		consensus.settle(err, c.now(), c.log, "directory: consensus")
 		if err == nil { // nothing newer yet
-			consensus.at = time.Now().Add(consensus.backoff.next())
+			now := c.now()
+			consensus.plan(now.Add(consensus.backoff.next()), now)
 		}
 		return
 	}
-	consensus.at = refreshTime(c.latest, c.cfg.Network.Testing.VotingInterval)
-	if soon := time.Now(); !consensus.at.After(soon) { // the cache had an old one
-		consensus.at = soon.Add(consensus.backoff.next())
+	at, now := refreshTime(c.latest, c.cfg.Network.Testing.VotingInterval), c.now()
+	if !at.After(now) { // the cache had an old one
+		at = now.Add(consensus.backoff.next())
 	} else {
 		consensus.backoff.reset()
 	}
+	consensus.plan(at, now)
 	*micro = task{}
 	if c.store.journalSize > int64(c.latest.Len())*meanMicrodesc*3 {
 		c.store.compact(c.latest)
@@ -202,21 +212,34 @@ const meanMicrodesc = 700
 
 // task is something that is tried again, later and later, until it succeeds.
 type task struct {
-	at      time.Time // of the next attempt
+	at      time.Time     // of the next attempt
+	wait    time.Duration // until then, when it was planned
 	backoff backoff
 }
 
-func (t *task) due(now time.Time) bool { return !t.at.After(now) }
+func (t *task) plan(at, now time.Time) { t.at, t.wait = at, at.Sub(now) }
 
-func (t *task) settle(err error, log *slog.Logger, what string) {
+// due reports whether the time has come, or can no longer be told because the
+// clock was set back.
+func (t *task) due(now time.Time) bool {
+	left := t.at.Sub(now)
+	return left <= 0 || left > t.wait+longestSleep
+}
+
+func (t *task) settle(err error, now time.Time, log *slog.Logger, what string) {
 	if err == nil {
 		t.backoff.reset()
 		return
 	}
 	d := t.backoff.next()
-	t.at = time.Now().Add(d)
+	t.plan(now.Add(d), now)
 	log.Info(what+": trying again", "in", d.Round(time.Millisecond), "err", err)
 }
+
+// longestSleep bounds the time after which the clock is looked at again: a timer
+// does not count the time that the machine is suspended, nor follow a clock that
+// is set, and a consensus ages by the calendar.
+const longestSleep = time.Minute
 
 func (c *Client) sleep(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
@@ -246,7 +269,7 @@ func (c *Client) checkProtocols() error {
 // offer publishes the latest directory when it is at least as useful as the
 // published one: of the same consensus, or good enough, or the only one.
 func (c *Client) offer() {
-	cur, now := c.cur.Load(), time.Now()
+	cur, now := c.cur.Load(), c.now()
 	if cur == nil || cur.ValidAfter().Equal(c.latest.ValidAfter()) || !c.Ready(cur, now) || c.Ready(c.latest, now) {
 		c.publish(c.latest)
 	}
@@ -261,7 +284,7 @@ func (c *Client) publish(d *netdir.Directory) {
 		c.mu.Unlock()
 	}
 	p := Progress{Phase: PhaseMicrodescs, Total: d.Len(), Done: d.Len() - len(d.MissingMicrodescs())}
-	if c.Ready(d, time.Now()) {
+	if c.Ready(d, c.now()) {
 		p.Phase = PhaseDone
 	}
 	c.progress(p)

@@ -62,7 +62,7 @@ func (c *Client) takeConsensus(ctx context.Context, doc []byte, certs *certFetch
 	if err != nil {
 		return false, err
 	}
-	now := time.Now()
+	now := c.now()
 	if !d.ReasonablyLive(now) {
 		return false, fault.New(fault.Directory, "consensus: it is valid from %s to %s, and the clock says %s UTC", d.ValidAfter().Format(netdoc.TimeFormat), d.ValidUntil().Format(netdoc.TimeFormat), now.UTC().Format(netdoc.TimeFormat))
 	}
@@ -166,7 +166,7 @@ func (c *Client) checkClock(res *response) {
 	if res.date.IsZero() || c.warnedSkew {
 		return
 	}
-	if skew := time.Since(res.date); skew.Abs() > maxSkew {
+	if skew := res.date.Sub(c.now()); skew.Abs() > maxSkew {
 		c.warnedSkew = true
 		c.log.Warn("directory: a cache's clock differs from this machine's", "ahead_by", skew.Round(time.Second))
 	}

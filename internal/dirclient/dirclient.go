@@ -8,6 +8,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"time"
 
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
@@ -81,12 +82,13 @@ type Progress struct {
 type Config struct {
 	Network     *netdir.Network
 	Dialer      Dialer
-	Dir         string         // for the cache on disk, made if need be; empty: none is kept
-	Protocols   protover.Set   // what this program speaks, held against what the consensus requires; zero: not checked
-	PathsNeeded float64        // PathsNeededToBuildCircuits; zero: as the consensus says
-	Log         *slog.Logger   // nil: silent
-	Keeper      Keeper         // nil: nobody keeps the texts
-	Progress    func(Progress) // called when something has changed, from one goroutine at a time; may be nil
+	Dir         string           // for the cache on disk, made if need be; empty: none is kept
+	Protocols   protover.Set     // what this program speaks, held against what the consensus requires; zero: not checked
+	PathsNeeded float64          // PathsNeededToBuildCircuits; zero: as the consensus says
+	Log         *slog.Logger     // nil: silent
+	Now         func() time.Time // nil: time.Now
+	Keeper      Keeper           // nil: nobody keeps the texts
+	Progress    func(Progress)   // called when something has changed, from one goroutine at a time; may be nil
 }
 
 // Keeper gets the texts of the documents that a Client takes, to serve them to

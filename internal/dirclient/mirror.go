@@ -116,7 +116,7 @@ func (m *Mirror) behind() bool {
 // load takes what is on the disk, as far as it is still good.
 func (m *Mirror) load() {
 	s := &m.Client.store
-	now := time.Now()
+	now := m.Client.now()
 	text := s.read(nsFile)
 	if text == nil {
 		return

@@ -35,7 +35,7 @@ func (m *Mirror) fetchConsensus(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := m.take(text, time.Now()); err != nil {
+		if err := m.take(text, m.Client.now()); err != nil {
 			return err
 		}
 		m.Client.store.write(nsFile, text)
@@ -140,7 +140,7 @@ func (m *Mirror) fetchBatch(ctx context.Context, batch [][20]byte) (out []*netdo
 			return statusError(res)
 		}
 		var bad error
-		netdoc.ParseRouterDescs(res.body, time.Now(), func(d *netdoc.RouterDesc, err error) {
+		netdoc.ParseRouterDescs(res.body, m.Client.now(), func(d *netdoc.RouterDesc, err error) {
 			if err != nil || !want[d.Digest] {
 				bad = err // a descriptor of which a certificate has expired costs that relay alone
 				return
@@ -172,7 +172,7 @@ func (m *Mirror) fetchExtras(ctx context.Context, descs []*netdoc.RouterDesc) (m
 		if res.status != http.StatusOK {
 			return statusError(res)
 		}
-		netdoc.ParseExtraInfos(res.body, time.Now(), func(e *netdoc.ExtraInfo, err error) {
+		netdoc.ParseExtraInfos(res.body, m.Client.now(), func(e *netdoc.ExtraInfo, err error) {
 			if err == nil {
 				out[e.Digest] = e
 			}
