@@ -108,11 +108,7 @@ func (s *syncBuffer) String() string {
 // run starts a proxy whose client is not yet ready.
 func run(t *testing.T, addr string, args ...string) *running {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "chive") // short enough for a socket's path
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := t.TempDir()
 	r := &running{
 		client: &loopback{addr: addr, events: make(chan chive.Event), status: chive.Status{Network: "test"}},
 		log:    new(syncBuffer), hangup: make(chan os.Signal), stop: make(chan os.Signal), done: make(chan error, 1), dir: dir,
@@ -276,17 +272,14 @@ func fetch(t *testing.T, u string) (string, int) {
 
 // notifySocket plays systemd.
 func notifySocket(t *testing.T) <-chan string {
-	dir, err := os.MkdirTemp("", "chive")
-	if err != nil {
-		t.Fatal(err)
-	}
-	path := filepath.Join(dir, "notify")
+	t.Chdir(t.TempDir()) // whose path may be too long for a socket's
+	const path = "notify"
 	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("NOTIFY_SOCKET", path)
-	t.Cleanup(func() { c.Close(); os.RemoveAll(dir) })
+	t.Cleanup(func() { c.Close() })
 	ch := make(chan string, 8)
 	go func() {
 		b := make([]byte, 1024)

@@ -22,8 +22,8 @@ type sideDoors struct {
 
 // open opens both, and returns the lines that say where.
 func (d *sideDoors) open(log *slog.Logger) (lines []string, stop func(), err error) {
-	// Only status needs the socket, so a path that is too long for one does
-	// not keep traffic from flowing.
+	// Only status needs the socket, so a path that cannot have one does not
+	// keep traffic from flowing.
 	st, err := serveStatus(d.dataDir, d.status)
 	if err != nil {
 		log.Warn("chive status will not find this process", "err", err)

@@ -96,7 +96,7 @@ type Report struct {
 func ReadStatus(ctx context.Context, dataDir string) (*Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
-	c, err := new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dataDir, statusSocket))
+	c, err := socks.DialUnix(ctx, filepath.Join(dataDir, statusSocket))
 	if err != nil {
 		return nil, fault.New(fault.Local, "no proxy, relay or authority runs with the data directory %s: %w", dataDir, err)
 	}

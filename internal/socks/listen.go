@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -52,34 +51,6 @@ func Listen(addr string) (net.Listener, error) {
 	}
 	l, err := net.Listen(network, a)
 	if err != nil {
-		return nil, fault.New(fault.Local, "listen: %w", err)
-	}
-	return l, nil
-}
-
-// ListenUnix opens a unix socket that only this user can connect to, and
-// replaces a socket that nobody serves. It refuses to replace any other file,
-// and a socket in use.
-func ListenUnix(path string) (net.Listener, error) {
-	if st, err := os.Lstat(path); err == nil {
-		if st.Mode()&os.ModeSocket == 0 {
-			return nil, fault.New(fault.Config, "listen: %s exists and is not a socket", path)
-		}
-		c, err := net.Dial("unix", path)
-		if err == nil {
-			c.Close()
-			return nil, fault.New(fault.Config, "listen: another program serves %s", path)
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, fault.New(fault.Local, "listen: stale socket: %w", err)
-		}
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		return nil, fault.New(fault.Local, "listen: %w", err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
 		return nil, fault.New(fault.Local, "listen: %w", err)
 	}
 	return l, nil

@@ -9,6 +9,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -171,25 +172,38 @@ func TestConnectionLimit(t *testing.T) {
 func TestShutdownDrains(t *testing.T) {
 	n := &network{hosts: map[string]string{"h": peer(t, echo)}}
 	s := NewSOCKS(Config{Dialer: n})
-	door := start(t, s)
-	c := dialTCP(t, door)
+	// Nobody else takes the address of this door when it is given up.
+	door := filepath.Join(t.TempDir(), "door")
+	l, err := Listen("unix:" + door)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	defer s.Close()
+	c, err := DialUnix(t.Context(), door)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Minute))
 	say(t, c, 5, 1, 0)
 	hear(t, c, 5, 0)
 	say(t, c, request5(1, "h", 80)...)
 	hear(t, c, ok5...)
-	drained := make(chan error)
+	drained := make(chan error, 1)
 	go func() { drained <- s.Shutdown(context.Background()) }()
 	for { // no new clients
-		if d, err := net.Dial("tcp", door); err != nil {
+		d, err := DialUnix(t.Context(), door)
+		if err != nil {
 			break
-		} else {
-			d.Close()
 		}
+		d.Close()
 	}
 	say(t, c, []byte("still here")...)
 	hear(t, c, []byte("still here")...)
 	c.Close()
-	if err := <-drained; err != nil {
+	if err := errors.Join(<-drained, <-served); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -239,39 +253,71 @@ func TestListenAddresses(t *testing.T) {
 	}
 }
 
+// TestUnixSocket uses a path that fits into a socket's address and, where that
+// works, one that does not.
 func TestUnixSocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "door")
+	t.Run("short", func(t *testing.T) {
+		t.Chdir(t.TempDir())
+		testUnixSocket(t, "door")
+	})
+	t.Run("long", func(t *testing.T) {
+		if runtime.GOOS != "linux" {
+			t.Skip("only Linux reaches a socket by its directory's descriptor")
+		}
+		dir := filepath.Join(t.TempDir(), strings.Repeat("d", 200))
+		if err := os.Mkdir(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		testUnixSocket(t, filepath.Join(dir, "door"))
+	})
+}
+
+func testUnixSocket(t *testing.T, path string) {
 	l, err := Listen("unix:" + path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
-		t.Fatalf("%v %v", st.Mode(), err)
+	if l.Addr().String() != path {
+		t.Errorf("listens on %v", l.Addr())
 	}
-	if _, err := Listen("unix:" + path); err == nil {
-		t.Fatal("took a socket in use")
+	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
+		t.Fatalf("%v %v", st, err)
+	}
+	if _, err := Listen("unix:" + path); !fault.Is(err, fault.Config) {
+		t.Fatal("took a socket in use:", err)
 	}
 	// What a crash leaves behind is replaced.
-	l.(*net.UnixListener).SetUnlinkOnClose(false)
-	l.Close()
+	l.(*unixListener).UnixListener.Close()
+	if _, err := os.Stat(path); err != nil {
+		t.Fatal("nothing was left behind:", err)
+	}
 	l, err = Listen("unix:" + path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := NewSOCKS(Config{Dialer: &network{hosts: map[string]string{"h": peer(t, echo)}}, Isolate: DefaultIsolate})
-	go s.Serve(l)
-	defer s.Close()
-	c, err := net.Dial("unix", path)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	c, err := DialUnix(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Minute))
 	say(t, c, append([]byte{5, 1, 0}, request5(1, "h", 80)...)...)
 	hear(t, c, append([]byte{5, 0}, ok5...)...)
+	s.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the socket is still there: %v", err)
+	}
 
-	file := filepath.Join(t.TempDir(), "file")
-	os.WriteFile(file, []byte("precious"), 0o600)
-	if _, err := Listen("unix:" + file); !fault.Is(err, fault.Config) {
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Listen("unix:" + path); !fault.Is(err, fault.Config) {
 		t.Errorf("a file that is no socket: %v", err)
 	}
 }

@@ -1,0 +1,81 @@
+package socks
+
+import (
+	"context"
+	"net"
+	"os"
+	"sync"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// maxUnixPath is how long the path of a unix socket may be, in bytes: what
+// Linux has room for in an address, less the zero that ends it.
+const maxUnixPath = 107
+
+// unixListener is a listener whose address is the path that was asked for, and
+// which removes it, however the socket was reached.
+type unixListener struct {
+	*net.UnixListener
+	path   string
+	remove sync.Once
+}
+
+func (l *unixListener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
+
+func (l *unixListener) Close() error {
+	// Before the end, for afterwards it may be another's. What cannot be
+	// removed is replaced by the next to listen there.
+	l.remove.Do(func() { os.Remove(l.path) })
+	return l.UnixListener.Close()
+}
+
+// ListenUnix opens a unix socket that only this user can connect to, and
+// replaces a socket that nobody serves. It refuses to replace any other file,
+// and a socket in use. On Linux the path may be as long as a file's; whoever
+// connects to one of more than 107 bytes needs [DialUnix].
+func ListenUnix(path string) (net.Listener, error) {
+	if st, err := os.Lstat(path); err == nil {
+		if st.Mode()&os.ModeSocket == 0 {
+			return nil, fault.New(fault.Config, "listen: %s exists and is not a socket", path)
+		}
+		c, err := DialUnix(context.Background(), path)
+		if err == nil {
+			c.Close()
+			return nil, fault.New(fault.Config, "listen: another program serves %s", path)
+		}
+		if err := os.Remove(path); err != nil {
+			return nil, fault.New(fault.Local, "listen: stale socket: %w", err)
+		}
+	}
+	short, release, err := shortUnix(path)
+	if err != nil {
+		return nil, fault.New(fault.Local, "listen: %w", err)
+	}
+	defer release()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
+	if err != nil {
+		return nil, fault.New(fault.Local, "listen on %s: %w", path, err)
+	}
+	l.SetUnlinkOnClose(false)
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, fault.New(fault.Local, "listen: %w", err)
+	}
+	return &unixListener{UnixListener: l, path: path}, nil
+}
+
+// DialUnix connects to a unix socket, whose path may be as long as for
+// [ListenUnix].
+func DialUnix(ctx context.Context, path string) (net.Conn, error) {
+	short, release, err := shortUnix(path)
+	if err != nil {
+		return nil, fault.New(fault.Local, "connect: %w", err)
+	}
+	defer release()
+	c, err := new(net.Dialer).DialContext(ctx, "unix", short)
+	if err != nil {
+		return nil, fault.New(fault.Local, "connect to %s: %w", path, err)
+	}
+	return c, nil
+}
