@@ -39,7 +39,9 @@ var buildChive = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(dir, "chive")
-	if out, err := exec.Command("go", "build", "-o", binary, "../cmd/chive").CombinedOutput(); err != nil {
+	build := exec.Command("go", "build", "-o", binary, "github.com/chivenet/chive/cmd/chive")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // the static binary, as make build has it
+	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w: %s", err, out)
 	}
 	built = dir

@@ -87,7 +87,7 @@ func TestCommand(t *testing.T) {
 	}
 	nw := network(t, "vanilla")
 	defer quiet(t, nw)()
-	bin, dir := command(t), shortDir(t)
+	bin, dir := command(t), t.TempDir()
 	cmd, doors := runProxy(t, bin, nw, dir, "--http", "127.0.0.1:0", "--dns", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
 	const size = 8 << 20
 	want := fmt.Sprintf("%x", target.Sum(size))
@@ -156,17 +156,6 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%v: %d bytes, SHA-256 %s", err, len(body), got)
 		}
 	})
-}
-
-// shortDir is a temporary directory whose path leaves room for a socket's.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "chive")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
 }
 
 // askDoor looks a name up through the DNS door, with Go's resolver.

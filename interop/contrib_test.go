@@ -76,8 +76,9 @@ func TestUnitsCheckTheirSettings(t *testing.T) {
 // TestNotify holds a relay to what Type=notify asks for.
 func TestNotify(t *testing.T) {
 	nw := contribLab(t)
-	dir := shortDir(t)
-	sock, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: filepath.Join(dir, "notify"), Net: "unixgram"})
+	bin, dir := command(t), t.TempDir()
+	t.Chdir(dir) // whose path may be too long for a socket's
+	sock, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: "notify", Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +95,7 @@ func TestNotify(t *testing.T) {
 		}
 		return string(b[:n])
 	}
-	cmd := exec.Command(command(t), "relay", "--network", nw.NetworkFile, "--data-dir", filepath.Join(dir, "relay"), "--nickname", "notify", "--orport", "127.0.0.1:0")
+	cmd := exec.Command(bin, "relay", "--network", nw.NetworkFile, "--data-dir", filepath.Join(dir, "relay"), "--nickname", "notify", "--orport", "127.0.0.1:0")
 	cmd.Env = append(os.Environ(), "NOTIFY_SOCKET="+sock.LocalAddr().String())
 	cmd.Stderr = t.Output()
 	if err := cmd.Start(); err != nil {
@@ -137,7 +138,7 @@ func TestFromScratch(t *testing.T) {
 	}
 	nw := contribLab(t)
 	const user = 65532
-	root := shortDir(t)
+	root := t.TempDir()
 	if err := os.Chmod(root, 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 // TestAuthorityCommand runs an authority, asks it how it is, and changes its
 // list of relays.
 func TestAuthorityCommand(t *testing.T) {
-	dir := shortDir(t)
+	dir := t.TempDir()
 	keys, err := chive.MakeAuthorityKeys(filepath.Join(dir, "keys"), "", 12, nil)
 	if err != nil {
 		t.Fatal(err)

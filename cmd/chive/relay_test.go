@@ -102,17 +102,6 @@ func (p *process) status() (st struct {
 	return st
 }
 
-// shortDir is a directory whose path leaves room for a socket's name.
-func shortDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "chive")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
-}
-
 // await polls until f is true.
 func await(t *testing.T, what string, f func() bool) {
 	t.Helper()
