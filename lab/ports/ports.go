@@ -3,9 +3,11 @@
 package ports
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -13,11 +15,39 @@ import (
 
 // Ports below the kernel's usual range of ephemeral ports (32768 up), so that
 // no outgoing connection of any program takes one between its choice and its
-// use.
+// use; and how many there are to be in what another range leaves of them.
 const (
 	firstPort = 10240
 	lastPort  = 32000
+	fewest    = 2000
 )
+
+// span returns the ports to choose from, first <= port < last.
+var span = sync.OnceValues(func() (first, last int) {
+	text, err := os.ReadFile("/proc/sys/net/ipv4/ip_local_port_range")
+	if err != nil { // another system's kernel
+		return firstPort, lastPort
+	}
+	return outside(string(text))
+})
+
+// outside returns the ports to choose from where the kernel gives out those of
+// the range, which is text: its first and its last port.
+func outside(text string) (first, last int) {
+	var low, high int
+	if _, err := fmt.Sscan(text, &low, &high); err != nil {
+		return firstPort, lastPort
+	}
+	switch {
+	case high < firstPort || low >= lastPort:
+		return firstPort, lastPort
+	case low-firstPort >= fewest:
+		return firstPort, low
+	case 1<<16-1-high >= fewest:
+		return high + 1, 1 << 16
+	}
+	return firstPort, lastPort // it gives out all
+}
 
 // Leases hands out TCP ports of loopback addresses. A lease is a UDP socket
 // bound to the port of the same number on 127.0.0.1, held until Release: two
@@ -33,8 +63,9 @@ func (l *Leases) Take(addrs ...netip.Addr) (uint16, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var last error
+	first, end := span()
 	for range 200 {
-		port := uint16(firstPort + rand.IntN(lastPort-firstPort))
+		port := uint16(first + rand.IntN(end-first))
 		token, err := net.ListenPacket("udp4", netip.AddrPortFrom(loopback4, port).String())
 		if err != nil {
 			last = err
@@ -47,7 +78,7 @@ func (l *Leases) Take(addrs ...netip.Addr) (uint16, error) {
 		l.held = append(l.held, token)
 		return port, nil
 	}
-	return 0, fault.New(fault.Local, "no free port between %d and %d: %w", firstPort, lastPort, last)
+	return 0, fault.New(fault.Local, "no free port between %d and %d: %w", first, end, last)
 }
 
 func freeTCP(port uint16, addrs []netip.Addr) error {
