@@ -35,6 +35,9 @@ type Proxy struct {
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 	wg    sync.WaitGroup
+	// dialing ends, by abort, when Drain's time is over; both are set under mu.
+	dialing context.Context
+	abort   context.CancelFunc
 }
 
 // Serve carries what l accepts until l fails or is closed, or ctx ends, which
@@ -52,6 +55,11 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	if p.DialTimeout <= 0 {
 		p.DialTimeout = 30 * time.Second
 	}
+	p.mu.Lock()
+	if p.dialing == nil {
+		p.dialing, p.abort = context.WithCancel(context.Background())
+	}
+	p.mu.Unlock()
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
 	slots := make(chan struct{}, p.MaxConns)
@@ -80,7 +88,7 @@ func (p *Proxy) carry(in net.Conn) {
 	if _, ok := in.(*Conn); !ok {
 		p.Stats.Accepted.Add(1)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), p.DialTimeout)
+	ctx, cancel := context.WithTimeout(p.dialing, p.DialTimeout)
 	defer cancel()
 	p.track(in)
 	defer p.untrack(in)
@@ -88,7 +96,7 @@ func (p *Proxy) carry(in net.Conn) {
 	cancel()
 	if err != nil {
 		p.Stats.DialFailed.Add(1)
-		p.Log.Warn("can't reach the other side", "error", err)
+		p.Log.Warn("can't reach the other side", "error", HideAddr(err))
 		in.Close()
 		return
 	}
@@ -97,7 +105,7 @@ func (p *Proxy) carry(in net.Conn) {
 	fromIn, fromOut, err := Relay(in, out)
 	if err != nil {
 		p.Stats.Broken.Add(1)
-		p.Log.Debug("a connection ended early", "error", err)
+		p.Log.Debug("a connection ended early", "error", HideAddr(err))
 	}
 	if p.Dialed != nil {
 		fromIn, fromOut = fromOut, fromIn
@@ -137,8 +145,8 @@ func (p *Proxy) untrack(c net.Conn) {
 	delete(p.conns, c)
 }
 
-// Drain waits until every connection has ended, and closes those that are left
-// when ctx ends. Call it after Serve has returned.
+// Drain waits until every connection has ended, and closes those that are left,
+// or are still being made, when ctx ends. Call it after Serve has returned.
 func (p *Proxy) Drain(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() { p.wg.Wait(); close(done) }()
@@ -149,6 +157,9 @@ func (p *Proxy) Drain(ctx context.Context) error {
 	}
 	p.mu.Lock()
 	n := len(p.conns)
+	if p.abort != nil {
+		p.abort()
+	}
 	for c := range p.conns {
 		c.Close()
 	}

@@ -138,6 +138,36 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// TestDrainWhileDialing: a server that never answers keeps nobody from ending.
+func TestDrainWhileDialing(t *testing.T) {
+	client, _ := chivePair(t, "words", Protocol{})
+	silent, l := listen(t), listen(t)
+	p := &Proxy{Dial: dialTo(silent.Addr().String()), Dialed: client, DialTimeout: time.Hour}
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() { served <- p.Serve(ctx, l) }()
+	near, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer near.Close()
+	far, err := silent.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	cancel()
+	if err := <-served; err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Drain(ctx); !fault.Is(err, fault.Timeout) { // its time is over before it begins
+		t.Error(err)
+	}
+	if n := p.Stats.DialFailed.Load(); n != 1 {
+		t.Errorf("%d dials have failed", n)
+	}
+}
+
 // TestMaxConns: a connection beyond the bound waits until there is room.
 func TestMaxConns(t *testing.T) {
 	c := newChain(t, pairs(t)["strict"], 1)

@@ -60,7 +60,12 @@ A flag's text begins with the protocol or the side that it is for, if it isn't f
   chive fte --mode server --protocol chive --key-file keys --server-ip 0.0.0.0 --upstream-format words-request
   chive fte --mode client --protocol chive --cert chive-fte-cert-1:... --server-ip 203.0.113.5 --upstream-format words-request`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return f.run(cmd.Context(), cmd.ErrOrStderr()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.check(cmd.Flags()); err != nil {
+				return err
+			}
+			return f.run(cmd.Context(), cmd.ErrOrStderr())
+		},
 	}
 	p := cmd.PersistentFlags()
 	cmd.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {

@@ -10,7 +10,10 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"os/signal"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/chivenet/chive/fte"
@@ -20,19 +23,7 @@ import (
 
 // run is chive fte itself.
 func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
-	if f.mode != "client" && f.mode != "server" {
-		return fault.New(fault.Config, "--mode %q is neither client nor server", f.mode)
-	}
-	if f.stop {
-		return fault.New(fault.Config, "--stop: chive fte is no daemon and leaves no file to find it by; end it by SIGINT or SIGTERM, and it drains")
-	}
 	server := f.mode == "server"
-	if !f.http && (f.httpURL != "" || f.httpHost != "" || f.httpProxy != "") {
-		return fault.New(fault.Config, "--http-url, --http-host and --http-proxy go with --http")
-	}
-	if f.http && (f.protocol != "chive" || f.wire != "strict") {
-		return fault.New(fault.Config, "--http carries text only: it needs --protocol chive and --wire strict")
-	}
 	t, err := f.transport(server)
 	if err != nil {
 		return err
@@ -78,10 +69,11 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err := p.Serve(ctx, l); err != nil {
 		return err
 	}
+	signal.Reset(os.Interrupt, syscall.SIGTERM) // a second one ends it at once
 	drain, cancel := context.WithTimeout(context.Background(), f.drain)
 	defer cancel()
 	if err := p.Drain(drain); err != nil {
-		log.Warn("stopped", "error", err)
+		log.Warn("stopped", "error", fte.HideAddr(err))
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/fte"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/lab/ports"
 )
 
@@ -66,6 +67,21 @@ func TestFTERefuses(t *testing.T) {
 	} {
 		if _, err := runChive(t.Context(), append([]string{"fte"}, args...)...); err == nil {
 			t.Errorf("%q is accepted", args)
+		}
+	}
+	// Without effect, or senseless: the error names the last flag.
+	for _, args := range [][]string{
+		{"--pq"}, {"--chacha"}, {"--cert", "x"}, {"--wire", "bulk"}, {"--pad-to", "64"}, {"--delay", "1ms"}, {"--decoy", "127.0.0.1:80"},
+		{"--protocol", "chive", "--mode", "server", "--pq"}, {"--protocol", "chive", "--key", strings.Repeat("0", 64)},
+		{"--max-handshakes", "9"}, {"--max-connections", "0"}, {"--mode", "server", "--max-handshakes", "-1"}, {"--drain", "-1s"},
+		{"--release", "20131224", "--definitions", "20131224.json"},
+	} {
+		last := args[len(args)-1]
+		if !strings.HasPrefix(last, "--") {
+			last = args[len(args)-2]
+		}
+		if _, err := runChive(t.Context(), append([]string{"fte"}, args...)...); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), last) {
+			t.Errorf("%q: %v", args, err)
 		}
 	}
 }

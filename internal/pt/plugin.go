@@ -134,7 +134,7 @@ func (p *plugin) serve(l net.Listener, handle func(net.Conn)) {
 			c, err := l.Accept()
 			if err != nil {
 				if !errors.Is(err, net.ErrClosed) {
-					p.log.Error("a transport stopped listening", "error", err)
+					p.log.Error("a transport stopped listening", "error", fte.HideAddr(err))
 				}
 				return
 			}
@@ -189,7 +189,7 @@ func (p *plugin) client(c net.Conn, name string, dial func(context.Context, stri
 	c.SetDeadline(time.Now().Add(socksTimeout))
 	req, err := readSocks(c)
 	if err != nil {
-		p.log.Warn("a SOCKS request can't be used", "error", err)
+		p.log.Warn("a SOCKS request can't be used", "error", fte.HideAddr(err))
 		return
 	}
 	t, err := transports[name].client(req.args)
@@ -214,7 +214,7 @@ func (p *plugin) client(c net.Conn, name string, dial func(context.Context, stri
 		return
 	}
 	if _, _, err := fte.Relay(c, out); err != nil {
-		p.log.Debug("a connection ended early", "error", err)
+		p.log.Debug("a connection ended early", "error", fte.HideAddr(err))
 	}
 }
 
@@ -286,7 +286,7 @@ func (p *plugin) toOR(c net.Conn, name string) {
 	defer cancel()
 	or, err := p.dialOR(ctx, addrPort(c), name)
 	if err != nil {
-		p.log.Error("can't reach Tor", "error", err)
+		p.log.Error("can't reach Tor", "error", fte.HideAddr(err))
 		return
 	}
 	if !p.keep(or) {
@@ -294,7 +294,7 @@ func (p *plugin) toOR(c net.Conn, name string) {
 	}
 	defer p.drop(or)
 	if _, _, err := fte.Relay(c, or); err != nil {
-		p.log.Debug("a connection ended early", "error", err)
+		p.log.Debug("a connection ended early", "error", fte.HideAddr(err))
 	}
 }
 
