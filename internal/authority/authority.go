@@ -3,6 +3,7 @@ package authority
 import (
 	"context"
 	"log/slog"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -160,20 +161,33 @@ const maxCertsEach = 8
 // holds mu.
 func (a *Authority) certLocked(k netdoc.KeyPair) *netdoc.AuthCert { return a.certs[k] }
 
-// waitUntil waits for a time; false when ctx ends first.
+// clockInterval is how often the clock is looked at while waiting: a timer stops
+// when the machine is suspended, and does not follow a clock that is set.
+const clockInterval = time.Second
+
+// setBack is how far the clock must be set back to begin another round.
+const setBack = time.Minute
+
+// waitUntil waits for a time of day; false when ctx ends first, or the clock is
+// set back, so that the time is no longer that of the next round.
 func (a *Authority) waitUntil(ctx context.Context, t time.Time) bool {
-	d := t.Sub(a.cfg.Now())
-	if d <= 0 {
-		return ctx.Err() == nil
+	for least := time.Duration(math.MaxInt64 - setBack); ctx.Err() == nil; {
+		left := t.Sub(a.cfg.Now().Round(0)) // by the wall clock
+		if left <= 0 {
+			return true
+		}
+		if left > least+setBack {
+			return false
+		}
+		least = min(least, left)
+		timer := time.NewTimer(min(left, clockInterval))
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		}
+		timer.Stop()
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return false
 }
 
 // errUnknownAuthority reports a document of somebody who is none of ours.

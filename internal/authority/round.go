@@ -29,7 +29,8 @@ func microLine(methods []string, digest [32]byte) string {
 	return strings.Join(methods, ",") + " sha256=" + base64.RawStdEncoding.EncodeToString(digest[:])
 }
 
-// vote runs rounds until ctx ends.
+// vote runs rounds until ctx ends. One that the clock has left, ahead or back, is
+// given up.
 func (a *Authority) vote(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if !a.waitForRelays(ctx) {
@@ -37,24 +38,24 @@ func (a *Authority) vote(ctx context.Context) error {
 		}
 		a.catchUp(ctx)
 		t := a.startRound()
-		if !a.waitUntil(ctx, t.vote) {
-			return nil
+		if !a.waitUntil(ctx, t.vote) || a.cfg.Now().After(t.start) {
+			continue
 		}
 		a.castVote(ctx, t)
 		if !a.waitUntil(ctx, t.fetch) {
-			return nil
+			continue
 		}
 		a.fetchVotes(ctx, t)
 		if !a.waitUntil(ctx, t.compute) {
-			return nil
+			continue
 		}
 		a.computeConsensus(ctx, t)
 		if !a.waitUntil(ctx, t.fetchSigs) {
-			return nil
+			continue
 		}
 		a.fetchSignatures(ctx, t)
 		if !a.waitUntil(ctx, t.start) {
-			return nil
+			continue
 		}
 		a.publish(t)
 	}

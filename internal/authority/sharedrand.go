@@ -110,20 +110,25 @@ type sharedRandom struct {
 	ValidAfter        time.Time
 }
 
-// revealing reports whether a round belongs to the reveal phase.
-func revealing(validAfter time.Time, interval time.Duration) bool {
-	return (validAfter.Unix()/int64(interval/time.Second))%(2*srRounds) >= srRounds
+// phase returns which run of the protocol a round belongs to (with rounds of an
+// hour: which day), and whether it is in the reveal phase.
+func phase(validAfter time.Time, interval time.Duration) (run int64, reveal bool) {
+	n := validAfter.Unix() / int64(interval/time.Second)
+	return n / (2 * srRounds), n%(2*srRounds) >= srRounds
 }
 
 // update prepares for the round that starts at validAfter. known are the
 // authorities that count.
 func (s *sharedRandom) update(rand io.Reader, me ident.RSAID, known []ident.RSAID, validAfter time.Time, interval time.Duration) error {
-	if !validAfter.After(s.ValidAfter) {
+	run, reveal := phase(validAfter, interval)
+	last, _ := phase(s.ValidAfter, interval)
+	if run == last && !validAfter.After(s.ValidAfter) {
 		return nil
 	}
-	reveal := revealing(validAfter, interval)
-	begins := s.ValidAfter.IsZero() || (s.Reveal && !reveal)
-	if s.Reveal && !reveal {
+	// Not only by the phase: an authority that was away from one commit phase to
+	// the next, or whose clock was wrong, must not keep the commitments.
+	begins := run != last
+	if s.Reveal && run == last+1 {
 		s.Previous, s.Current = s.Current, nil
 		s.Current = s.compute(known)
 		s.Fresh = true
