@@ -34,7 +34,7 @@ const patience = 5 * time.Minute
 // TestNetwork runs a network of Chive's nodes only, in this process.
 func TestNetwork(t *testing.T) {
 	labtest.NoLeaks(t)
-	nw := start(t, lab.Options{Relays: 3, Exits: 1})
+	nw := start(t, lab.Options{Relays: 4, Exits: 1})
 	use(t, nw)
 	for _, n := range nw.Nodes {
 		if n.Program != "chive" || n.PID() != 0 {
@@ -42,6 +42,7 @@ func TestNetwork(t *testing.T) {
 		}
 	}
 
+	t.Run("path bias", func(t *testing.T) { pathBias(t, nw) })
 	t.Run("restart", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()

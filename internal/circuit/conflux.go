@@ -1,6 +1,7 @@
 package circuit
 
 import (
+	"errors"
 	"sync"
 	"time"
 
@@ -96,6 +97,10 @@ func (s *Set) add(h *Hop, rtt time.Duration) error {
 	return nil
 }
 
+// ErrLegClosed is in the cause of a circuit that this side closed because
+// another leg of its set had closed.
+var ErrLegClosed = errors.New("conflux: a leg closed")
+
 func (s *Set) legClosed(cause error) {
 	s.mu.Lock()
 	if s.closed {
@@ -106,7 +111,7 @@ func (s *Set) legClosed(cause error) {
 	legs := s.legs
 	s.mu.Unlock()
 	for _, l := range legs {
-		l.hop.c.Close(cell.DestroyNone, fault.New(fault.KindOf(cause), "conflux: a leg closed: %w", cause))
+		l.hop.c.Close(cell.DestroyNone, fault.New(fault.KindOf(cause), "%w: %w", ErrLegClosed, cause))
 	}
 	s.wakeAll()
 }

@@ -4,11 +4,16 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
+	"errors"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 )
+
+// ErrLinkGivenUp is in the cause of circuits that LinkConflux closed because its
+// context had ended.
+var ErrLinkGivenUp = errors.New("link circuits: given up")
 
 // LinkConflux makes one set of a client's circuits, which must end at the same
 // relay, with congestion control, and have no streams yet. When it fails all of
@@ -16,7 +21,11 @@ import (
 func LinkConflux(ctx context.Context, circs []*Circuit, ux cell.ConfluxUX) (*Set, error) {
 	s, err := linkConflux(ctx, circs, ux)
 	if err != nil {
-		err = fault.New(fault.KindOf(err), "link circuits: %w", err)
+		if ctx.Err() != nil {
+			err = fault.New(fault.KindOf(err), "%w: %w", ErrLinkGivenUp, err)
+		} else {
+			err = fault.New(fault.KindOf(err), "link circuits: %w", err)
+		}
 		for _, c := range circs {
 			c.Close(cell.DestroyNone, err)
 		}

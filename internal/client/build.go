@@ -61,7 +61,8 @@ var errUnused = fault.New(fault.Closed, "the circuit is not needed any more")
 
 // ended runs when the circuit has closed.
 func (c *Circ) ended(cause error) {
-	c.once.Do(func() {})
+	// What befalls the legs of a conflux set together counts against no guard.
+	c.once.Do(func() { c.byUs = errors.Is(cause, circuit.ErrLegClosed) || errors.Is(cause, circuit.ErrLinkGivenUp) })
 	if u := c.path.Guard; u != nil {
 		u.Closed(time.Now(), c.byUs)
 	}

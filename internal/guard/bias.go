@@ -11,9 +11,9 @@ import (
 type bias struct {
 	CircAttempts  float64 `json:"circ_attempts"`  // second hop built
 	CircSuccesses float64 `json:"circ_successes"` // completed
-	ClosedWell    float64 `json:"closed_well"`    // completed, and closed by us
-	Collapsed     float64 `json:"collapsed"`      // completed, and closed by somebody else
-	Unusable      float64 `json:"unusable"`       // used, without any success
+	ClosedWell    float64 `json:"closed_well"`    // completed; used with success, or closed by us before any use
+	Collapsed     float64 `json:"collapsed"`      // completed, and closed by somebody else before any use
+	Unusable      float64 `json:"unusable"`       // used, without success
 	Timeouts      float64 `json:"timeouts"`       // took too long to build
 	UseAttempts   float64 `json:"use_attempts"`   // circuits that a stream was attached to
 	UseSuccesses  float64 `json:"use_successes"`  // of those, the ones that answered
@@ -110,23 +110,23 @@ func (u *Use) NeedsProbe() bool {
 	return u.state == complete && u.bias.tried && !u.bias.answered
 }
 
-// biasClosed counts the end of a circuit. The manager is locked.
+// biasClosed counts the end of a circuit. Of one that answered it does not
+// matter who ended it: relays restart, and links break. The manager is locked.
 func (u *Use) biasClosed(byUs bool) {
 	b := &u.g.bias
 	if !u.bias.built {
 		return
 	}
-	if byUs {
+	switch {
+	case u.bias.tried && u.bias.answered:
 		b.ClosedWell++
-	} else {
+		b.UseSuccesses++
+	case u.bias.tried:
+		b.Unusable++
+	case byUs:
+		b.ClosedWell++
+	default:
 		b.Collapsed++
-	}
-	if u.bias.tried {
-		if u.bias.answered && byUs {
-			b.UseSuccesses++
-		} else {
-			b.Unusable++
-		}
 	}
 	u.m.touch()
 }

@@ -152,7 +152,25 @@ func TestCountsOfOneCircuit(t *testing.T) {
 	u.StreamAnswered()
 	u.StreamFailed()
 	u.Closed(epoch, false)
-	want(t, "a circuit that collapsed", u.g.bias, bias{
-		CircAttempts: 1, CircSuccesses: 1, Collapsed: 1, UseAttempts: 1, Unusable: 1,
+	want(t, "a circuit whose last stream failed", u.g.bias, bias{
+		CircAttempts: 1, CircSuccesses: 1, UseAttempts: 1, Unusable: 1,
 	})
+
+	u = pick(t, m, epoch)
+	u.g.bias = bias{}
+	u.Extended()
+	u.Succeeded(epoch)
+	u.StreamTried()
+	u.StreamAnswered()
+	u.Closed(epoch, false)
+	want(t, "a circuit that served, and was closed by a relay", u.g.bias, bias{
+		CircAttempts: 1, CircSuccesses: 1, ClosedWell: 1, UseAttempts: 1, UseSuccesses: 1,
+	})
+
+	u = pick(t, m, epoch)
+	u.g.bias = bias{}
+	u.Extended()
+	u.Succeeded(epoch)
+	u.Closed(epoch, false)
+	want(t, "a circuit that collapsed", u.g.bias, bias{CircAttempts: 1, CircSuccesses: 1, Collapsed: 1})
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -72,6 +73,21 @@ func TestConfluxLegDies(t *testing.T) {
 	}
 }
 
+// TestConfluxCloses: who closes one leg closes the other, which its cause tells
+// from an end that a relay brought about.
+func TestConfluxCloses(t *testing.T) {
+	first, second, _ := linked(t)
+	cause := make(chan error, 1)
+	second.OnClose(func(err error) { cause <- err })
+	first.Close(cell.DestroyNone, fault.New(fault.Closed, "closed by the test"))
+	if err := <-cause; !errors.Is(err, circuit.ErrLegClosed) || !fault.Is(err, fault.Closed) {
+		t.Fatal(err)
+	}
+	if err := first.Err(); errors.Is(err, circuit.ErrLegClosed) {
+		t.Fatal(err)
+	}
+}
+
 // TestConfluxRefuses: what a client must not do with sets.
 func TestConfluxRefuses(t *testing.T) {
 	var link cell.ConfluxLink
@@ -121,6 +137,35 @@ func (c gatedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
+// gatedClient is newClient over such connections.
+func gatedClient(t *testing.T) (*channel.Manager, *sync.RWMutex) {
+	gate := new(sync.RWMutex)
+	m := channel.NewManager(&channel.Config{Log: env.Log, Now: time.Now}, &channel.LinkConfig{}, func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+		c, err := simnet.Dial(ctx, addr)
+		return gatedConn{c, gate}, err
+	})
+	t.Cleanup(m.Close)
+	return m, gate
+}
+
+// TestConfluxGivenUp: circuits that are not linked because the caller goes away
+// say so, too.
+func TestConfluxGivenUp(t *testing.T) {
+	a, b, exit := simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{})
+	m, gate := gatedClient(t)
+	first, second := build(t, m, vegas, a, exit), build(t, m, vegas, b, exit)
+	gate.Lock()
+	defer gate.Unlock()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := circuit.LinkConflux(ctx, []*circuit.Circuit{first, second}, cell.ConfluxHighThroughput)
+	for _, err := range []error{err, first.Err(), second.Err()} {
+		if !errors.Is(err, circuit.ErrLinkGivenUp) || !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	}
+}
+
 // TestConfluxLegStalls: while one leg delivers nothing the other one runs only
 // so far ahead, and all arrives in order when it goes on.
 func TestConfluxLegStalls(t *testing.T) {
@@ -130,12 +175,7 @@ func TestConfluxLegStalls(t *testing.T) {
 		defer s.Close()
 		io.CopyN(s, rand.NewChaCha8([32]byte{7}), size) // the client tells what is missing
 	}})
-	var gate sync.RWMutex
-	slow := channel.NewManager(&channel.Config{Log: env.Log, Now: time.Now}, &channel.LinkConfig{}, func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-		c, err := simnet.Dial(ctx, addr)
-		return gatedConn{c, &gate}, err
-	})
-	t.Cleanup(slow.Close)
+	slow, gate := gatedClient(t)
 	first, second := build(t, newClient(t), vegas, a, exit), build(t, slow, vegas, b, exit)
 	if _, err := circuit.LinkConflux(deadline(t), []*circuit.Circuit{first, second}, cell.ConfluxHighThroughput); err != nil {
 		t.Fatal(err)

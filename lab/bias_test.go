@@ -1,0 +1,64 @@
+package lab_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// pathBias: no guard is blamed for circuits that the client itself ends, those
+// of both legs of a conflux set among them.
+func pathBias(t *testing.T, nw *lab.Network) {
+	network, err := chive.LoadNetwork(nw.NetworkFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	client, err := chive.New(t.Context(), chive.Config{Network: network, DataDir: dir, Conflux: chive.On, CircuitBuildTimeout: time.Minute})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	echo(t, t.Context(), client.DialContext, nw.Target.Addr(target.Echo))
+	if err := client.Close(); err != nil {
+		t.Fatal(err)
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*", "guards.json"))
+	if len(files) != 1 {
+		t.Fatalf("guard files: %q", files)
+	}
+	raw, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	var state struct {
+		Sets map[string][]struct {
+			Nickname string
+			Bias     struct {
+				Completed float64 `json:"circ_successes"`
+				Closed    float64 `json:"closed_well"`
+			}
+		}
+	}
+	if err := json.Unmarshal(raw, &state); err != nil {
+		t.Fatal(err)
+	}
+	used := 0
+	for _, g := range state.Sets["default"] {
+		if g.Bias.Completed > 0 {
+			used++
+		}
+		if g.Bias.Closed != g.Bias.Completed {
+			t.Errorf("%s completed %v circuits, of which %v closed well", g.Nickname, g.Bias.Completed, g.Bias.Closed)
+		}
+	}
+	if used < 2 {
+		t.Errorf("%d guards completed circuits, and a set has two", used)
+	}
+}
