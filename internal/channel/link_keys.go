@@ -69,7 +69,8 @@ func (id *RelayIdentity) NewRelayKeys(rand io.Reader, now time.Time) (*RelayKeys
 	if err := signing.Verify(cert.IdentityVSigning, signing.Signer, now); err != nil {
 		return nil, fault.New(fault.Config, "relay identity: %w", err)
 	}
-	k := &RelayKeys{Expires: now.Add(linkLife)}
+	// Without the monotonic reading, which stops when the machine is suspended.
+	k := &RelayKeys{Expires: now.Round(0).Add(linkLife)}
 	if signing.Expires.Before(k.Expires) {
 		k.Expires = signing.Expires
 	}

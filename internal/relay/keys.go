@@ -67,6 +67,7 @@ func LoadKeys(dataDir string, now time.Time, log *slog.Logger) (*Keys, error) {
 // loadKeys does LoadKeys. With offline, the Ed25519 master key is neither made
 // nor read: it is kept elsewhere.
 func loadKeys(dataDir string, now time.Time, offline bool, log *slog.Logger) (*Keys, error) {
+	now = now.Round(0) // see Renew
 	dir, err := openKeyDir(dataDir)
 	if err != nil {
 		return nil, err
@@ -168,6 +169,9 @@ func (k *Keys) loadOnion(now time.Time) (err error) {
 // the previous one after grace beyond that, the signing and link keys before
 // their certificates end. It reports whether the descriptor must say so.
 func (k *Keys) Renew(now time.Time, rotation, grace time.Duration) (changed bool, err error) {
+	// Certificates end by the calendar: the monotonic reading, by which time
+	// stands still on a suspended machine, must not decide.
+	now = now.Round(0)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.grace = grace

@@ -38,6 +38,30 @@ func TestKeysStay(t *testing.T) {
 	}
 }
 
+// On a machine that was suspended, the monotonic clock has stood still: keys
+// whose ends are told by it would be kept beyond them.
+func TestKeysEndByTheCalendar(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	k := load(t, dir, now)
+	check := func() {
+		t.Helper()
+		_, signingEnds, onionSince := k.ages()
+		for what, at := range map[string]time.Time{"link keys": k.Link().Expires, "signing key": signingEnds, "onion key": onionSince} {
+			if at != at.Round(0) {
+				t.Errorf("the %s: %v has a monotonic reading", what, at)
+			}
+		}
+	}
+	check()
+	for range 3 { // each time, all keys are renewed
+		now = now.Add(40 * day)
+		if _, err := k.Renew(now, 28*day, 7*day); err != nil {
+			t.Fatal(err)
+		}
+		check()
+	}
+}
+
 // C tor's test of its own: the files that it would read have its headers.
 func TestKeyFileFormats(t *testing.T) {
 	dir := t.TempDir()

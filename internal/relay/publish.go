@@ -59,7 +59,8 @@ func (p *publisher) run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		p.publish(ctx)
-		published, observed := time.Now(), p.r.bandwidth.Observed()
+		// The age is by the wall clock, as for the authorities: see Keys.Renew.
+		published, observed := time.Now().Round(0), p.r.bandwidth.Observed()
 		for again := false; !again; {
 			select {
 			case <-ctx.Done():
