@@ -78,7 +78,7 @@ func relayKeysCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "rsa = %q\ned25519 = %q\n# the certificate expires at %s\n# copy: %s\n", k.RSA, k.Ed25519,
+			_, err = fmt.Fprintf(c.OutOrStdout(), "rsa = %q\ned25519 = %q\n# the certificate expires at %s UTC\n# copy: %s\n", k.RSA, k.Ed25519,
 				k.Expires.UTC().Format(time.DateTime), strings.Join(k.Files, " "))
 			return err
 		},
@@ -109,6 +109,6 @@ func familyKeyCommand() *cobra.Command {
 }
 
 func printKeys(c *cobra.Command, k *chive.AuthorityKeys) error {
-	_, err := fmt.Fprintf(c.OutOrStdout(), "v3ident = %q\nrsa = %q\ned25519 = %q\n# the certificate expires at %s\n", k.V3Ident, k.RSA, k.Ed25519, k.Expires.Format(time.DateTime))
+	_, err := fmt.Fprintf(c.OutOrStdout(), "v3ident = %q\nrsa = %q\ned25519 = %q\n# the certificate expires at %s UTC\n", k.V3Ident, k.RSA, k.Ed25519, k.Expires.UTC().Format(time.DateTime))
 	return err
 }

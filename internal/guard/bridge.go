@@ -31,7 +31,7 @@ func (m *Manager) PickBridge(id ident.RSAID, now time.Time) (*Use, error) {
 	if !g.usable() {
 		return nil, fault.New(fault.Network, "bridge %v: unreachable; it is tried again in %v", id.LogValue(), max(0, g.retryAt(now).Sub(now)).Round(time.Second))
 	}
-	g.lastTried = now
+	g.lastTried = now.Round(0)
 	u := &Use{
 		m: m, set: s, g: g, guard: g.cur, req: Request{Purpose: Directory1Hop},
 		state: usableOnCompletion, since: now, decided: make(chan struct{}),

@@ -210,7 +210,7 @@ func (m *Manager) Pick(req Request, now time.Time) (*Use, error) {
 	if err != nil {
 		return nil, err
 	}
-	g.lastTried = now
+	g.lastTried = now.Round(0)
 	if st == usableIfNoBetter {
 		g.pending++
 	}

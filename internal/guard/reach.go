@@ -43,9 +43,10 @@ func (g *sampled) retryAt(now time.Time) time.Time {
 	return g.lastTried.Add(retryDelay(now.Sub(g.failingSince), g.primary))
 }
 
-// considerRetry makes an unreachable guard worth trying when its time has come.
+// considerRetry makes an unreachable guard worth trying when its time has come,
+// or can no longer be told because the clock was set back.
 func (g *sampled) considerRetry(now time.Time) {
-	if g.reach == no && !now.Before(g.retryAt(now)) {
+	if g.reach == no && (!now.Before(g.retryAt(now)) || g.lastTried.Sub(now) > time.Minute) {
 		g.reach = maybe
 	}
 }

@@ -25,10 +25,10 @@ type sampled struct {
 	filtered     bool      // listed, allowed by the configuration, not disabled
 	primary      bool
 	reach        reach
-	lastTried    time.Time
-	failingSince time.Time
-	pending      int  // exploratory circuits that are being built through it
-	gone         bool // no longer in the sample
+	lastTried    time.Time // by the wall clock, which a suspended machine does not stop
+	failingSince time.Time // likewise
+	pending      int       // exploratory circuits that are being built through it
+	gone         bool      // no longer in the sample
 }
 
 func (g *sampled) confirmed() bool { return !g.confirmedAt.IsZero() }

@@ -150,7 +150,7 @@ func (u *Use) Failed(now time.Time, how Failure) {
 		}
 		g.reach = no
 		if g.failingSince.IsZero() {
-			g.failingSince = now
+			g.failingSince = now.Round(0)
 		}
 	}
 	m.upgrade(now)

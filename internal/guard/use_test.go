@@ -96,6 +96,22 @@ func TestRetrySchedule(t *testing.T) {
 	}
 }
 
+// When a guard is tried again is told by the wall clock: the machine may be
+// suspended, and its clock may be set.
+func TestRetryAfterClockChange(t *testing.T) {
+	d := network(1000)
+	d.at = time.Now() // with a monotonic reading, as the client has it
+	m := start(t, d)
+	p := primaries(m)
+	u := pick(t, m, d.at)
+	u.Failed(d.at, Unreachable)
+	if g := u.g; g.lastTried != g.lastTried.Round(0) || g.failingSince != g.failingSince.Round(0) {
+		t.Errorf("tried %v, failing since %v: with a monotonic reading", g.lastTried, g.failingSince)
+	}
+	want(t, "a moment before", pick(t, m, d.at.Add(-time.Second)).Guard().ID, p[1])
+	want(t, "set back by a day", pick(t, m, d.at.Add(-day)).Guard().ID, p[0])
+}
+
 func TestOneExploratoryCircuitPerGuard(t *testing.T) {
 	m := start(t, network(1000))
 	for i, u := range exploratory(t, m, 5) {
