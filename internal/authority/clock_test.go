@@ -61,6 +61,20 @@ func TestSharedRandomRuns(t *testing.T) {
 	}
 }
 
+// Runs that began by a clock that was ahead count for nothing, rather than less.
+func TestHistorySetBack(t *testing.T) {
+	var h histories
+	id, at := ident.RSAID{1}, time.Unix(1e9, 0)
+	h.note(id, true, at.Add(30*24*time.Hour))
+	if r := h.record(id, at); r.mtbf != 0 || r.wfu != 0 || r.tk != 0 {
+		t.Errorf("running: %+v", r)
+	}
+	h.note(id, false, at.Add(time.Minute))
+	if r := h.record(id, at.Add(time.Hour)); r.mtbf != 0 {
+		t.Errorf("stopped: %+v", r)
+	}
+}
+
 // The rounds of an authority follow the wall clock: also past midnight, after
 // the machine was suspended, and when a wrong clock is set.
 func TestRoundsFollowClock(t *testing.T) {

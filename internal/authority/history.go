@@ -54,11 +54,15 @@ func (h *histories) note(id ident.RSAID, up bool, now time.Time) {
 		return
 	}
 	if r.Up {
-		r.RunTime += now.Sub(r.Since).Seconds()
+		r.RunTime += r.running(now)
 		r.Runs++
 	}
 	r.Up, r.Since = up, now
 }
+
+// running is for how many seconds the present run has lasted: none, when it
+// began by a clock that was ahead.
+func (r *history) running(now time.Time) float64 { return max(0, now.Sub(r.Since).Seconds()) }
 
 // advance brings the sums up to date.
 func (r *history) advance(now time.Time) {
@@ -103,7 +107,7 @@ func (h *histories) record(id ident.RSAID, now time.Time) record {
 	}
 	run, runs := r.RunTime, r.Runs
 	if r.Up {
-		run, runs = run+now.Sub(r.Since).Seconds(), runs+1
+		run, runs = run+r.running(now), runs+1
 	}
 	if runs > 0 {
 		out.mtbf = run / runs
