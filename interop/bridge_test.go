@@ -205,6 +205,9 @@ func fetch(t *testing.T, c *client.Client) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
+	if end, ok := ctx.Deadline(); ok {
+		conn.SetDeadline(end)
+	}
 	const n = 10 << 20
 	if _, err := conn.Write(binary.BigEndian.AppendUint64(nil, n)); err != nil {
 		t.Fatal(err)
@@ -311,7 +314,7 @@ func TestBridgeCommand(t *testing.T) {
 	if n == 0 {
 		t.Error("the kernel knows no connection of the client")
 	}
-	out, err := exec.Command(bin, "status", "--data-dir", dir).CombinedOutput()
+	out, err := exec.CommandContext(bounded(t, patience), bin, "status", "--data-dir", dir).CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "bridge     "+b.fp+" chivebridge chive (its descriptor is here)") {
 		t.Errorf("status: %v\n%s", err, out)
 	}

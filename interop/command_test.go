@@ -67,6 +67,20 @@ func runProxy(t *testing.T, bin string, nw *ctor.Network, dir string, args ...st
 	return nil, nil
 }
 
+// end sends a program a signal and waits until it has ended. One that does not
+// end is told to show what it does, as Go's programs do, and killed.
+func end(t *testing.T, cmd *exec.Cmd, s syscall.Signal) error {
+	t.Helper()
+	if err := cmd.Process.Signal(s); err != nil {
+		t.Fatal(err)
+	}
+	show := time.AfterFunc(patience, func() { cmd.Process.Signal(syscall.SIGQUIT) })
+	defer show.Stop()
+	kill := time.AfterFunc(patience+10*time.Second, func() { cmd.Process.Kill() })
+	defer kill.Stop()
+	return cmd.Wait()
+}
+
 // tool runs a program and returns what it printed.
 func tool(t *testing.T, name string, args ...string) string {
 	t.Helper()
@@ -137,13 +151,10 @@ func TestCommand(t *testing.T) {
 	}
 	// A second client must not use the same guards and cache at once.
 	file, _ := nw.WriteNetworkFile()
-	if out, err := exec.Command(bin, "get", "--network", file, "--data-dir", dir, shared.target.URL(1)).CombinedOutput(); err == nil || !strings.Contains(string(out), "in use") {
+	if out, err := exec.CommandContext(bounded(t, patience), bin, "get", "--network", file, "--data-dir", dir, shared.target.URL(1)).CombinedOutput(); err == nil || !strings.Contains(string(out), "in use") {
 		t.Errorf("two clients on one data directory: %v %s", err, out)
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Wait(); err != nil {
+	if err := end(t, cmd, syscall.SIGTERM); err != nil {
 		t.Errorf("after SIGTERM: %v", err)
 	}
 	t.Run("get", func(t *testing.T) {

@@ -105,14 +105,12 @@ func TestNotify(t *testing.T) {
 	if s := said(); s != "READY=1" {
 		t.Error(s)
 	}
-	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
+	// What it says meanwhile is kept for whoever asks afterwards.
+	if err := end(t, cmd, syscall.SIGTERM); err != nil {
+		t.Error(err)
 	}
 	if s := said(); s != "STOPPING=1" {
 		t.Error(s)
-	}
-	if err := cmd.Wait(); err != nil {
-		t.Error(err)
 	}
 }
 

@@ -167,6 +167,9 @@ func beginDir(t *testing.T, a netdir.Authority, method, path string, body []byte
 		t.Fatal(err)
 	}
 	defer s.Close()
+	if end, ok := ctx.Deadline(); ok {
+		s.SetDeadline(end)
+	}
 	if _, err := fmt.Fprintf(s, "%s %s HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body); err != nil {
 		t.Fatal(err)
 	}

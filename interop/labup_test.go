@@ -44,7 +44,8 @@ func TestLabUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer up.Process.Kill() // it has ended, unless the test fails
-	watchdog := time.AfterFunc(patience, func() { up.Process.Kill() })
+	// It has time to start, to be used, and to end.
+	watchdog := time.AfterFunc(3*patience, func() { up.Process.Kill() })
 	defer watchdog.Stop()
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
@@ -98,6 +99,9 @@ func TestLabUp(t *testing.T) {
 		if err != nil {
 			t.Errorf("by the bridge line %.40s...: %v", l, err)
 		} else {
+			if end, ok := ctx.Deadline(); ok {
+				conn.SetDeadline(end)
+			}
 			if err := exchange(conn, "by a bridge", func() error { return nil }); err != nil {
 				t.Error(err)
 			}

@@ -1,13 +1,16 @@
 package interop
 
 import (
+	"bufio"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/chivenet/chive/lab/ctor"
 	"github.com/chivenet/chive/lab/socksclient"
@@ -42,7 +45,7 @@ func testPinned(t *testing.T, s subject, nw *ctor.Network) {
 			if err := download(ctx, p.dialer(), shared.target.Addr(target.Source), n); err != nil {
 				t.Fatal(err)
 			}
-			if got := echoThrough(t, ctx, nw, p.dialer()); got != exit {
+			if got := exitThrough(t, ctx, nw, p.dialer()); got != exit {
 				t.Errorf("the target was reached from %s, want %s", got.Name, exit.Name)
 			}
 			if !slices.Contains(p.firstHops(t, nw), guard) {
@@ -114,24 +117,33 @@ func traffic(t *testing.T, ctx context.Context, nodes []*ctor.Node) map[*ctor.No
 	return out
 }
 
-// echoThrough uses the echo service through a client and returns the exit that
-// the service was reached from.
-func echoThrough(t *testing.T, ctx context.Context, nw *ctor.Network, d socksclient.Dialer) *ctor.Node {
+// exitThrough asks the target through a client where the question comes from,
+// and returns the exit that it came from: the one that the answer went to, for a
+// client may have to ask several.
+func exitThrough(t *testing.T, ctx context.Context, nw *ctor.Network, d socksclient.Dialer) *ctor.Node {
 	t.Helper()
-	began := time.Now()
-	c, err := dial(ctx, d, shared.target.Addr(target.Echo))
+	c, err := dial(ctx, d, shared.target.Addr(target.Web))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	if err := exchange(c, "where from?", func() error { return nil }); err != nil {
+	if _, err := io.WriteString(c, "GET /whence HTTP/1.1\r\nHost: target\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
-	conns := shared.target.Conns(began)
-	if len(conns) != 1 {
-		t.Fatalf("one stream became %d connections", len(conns))
+	res, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return exitOf(t, nw, conns[0].From)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, err := netip.ParseAddrPort(string(text))
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %q", res.Status, text)
+	}
+	return exitOf(t, nw, from)
 }
 
 // testIsolation: streams of one token share an exit, streams of different
@@ -142,10 +154,10 @@ func testIsolation(t *testing.T, s subject, nw *ctor.Network, p *proxy) {
 	seen := map[*ctor.Node]bool{}
 	for i := 0; i < 12 || len(seen) < 2 && i < 40; i++ {
 		d := p.isolated(fmt.Sprint("token", i))
-		first := echoThrough(t, ctx, nw, d)
+		first := exitThrough(t, ctx, nw, d)
 		seen[first] = true
 		for range 2 {
-			if other := echoThrough(t, ctx, nw, d); other != first && !s.quirks().hopsExits {
+			if other := exitThrough(t, ctx, nw, d); other != first && !s.quirks().hopsExits {
 				t.Errorf("one token's streams came from %s and %s", first.Name, other.Name)
 			}
 		}

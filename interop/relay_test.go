@@ -129,13 +129,9 @@ func TestRelayInCTorNetwork(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := client.Start(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := client.AwaitBootstrap(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	ctl, err := client.Control(t.Context())
+	bootstrapAgain(t, client)
+	ctx := bounded(t, 2*patience)
+	ctl, err := client.Control(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,14 +139,14 @@ func TestRelayInCTorNetwork(t *testing.T) {
 	midID, outID := mid.Target().RelayID, out.Target().RelayID
 	await(t, "the client knows both", patience, func() bool {
 		for _, id := range []ident.RelayID{midID, outID} {
-			if _, err := ctl.GetInfo(t.Context(), "md/id/"+id.RSA.String()); err != nil {
+			if _, err := ctl.GetInfo(ctx, "md/id/"+id.RSA.String()); err != nil {
 				return false
 			}
 		}
 		return true
 	})
 	// Stock authorities have read both ways to say who belongs together.
-	micro, err := ctl.GetInfo(t.Context(), "md/id/"+midID.RSA.String())
+	micro, err := ctl.GetInfo(ctx, "md/id/"+midID.RSA.String())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,6 +166,7 @@ func TestRelayInCTorNetwork(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			cgo, cc := negotiated(out)
 			if err := pinned(t, ctl, client, path, web, 100<<20); err != nil {
+				logTail(t, client.LogPath)
 				t.Fatal(err)
 			}
 			if a, b := negotiated(out); strings.HasSuffix(name, "exit") && (a == cgo || b == cc) {
@@ -203,13 +200,13 @@ func negotiated(r *relay.Relay) (cgo, congestion uint64) {
 // pinned has the C tor client fetch size bytes over a circuit of the given path.
 func pinned(t *testing.T, ctl *ctor.Control, client *ctor.Node, path []*ctor.Node, web *target.Target, size int64) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	id, err := ctl.Extend(ctx, path...)
 	if err != nil {
 		return err
 	}
-	await(t, "the circuit is built", time.Minute, func() bool {
+	await(t, "the circuit is built", patience, func() bool {
 		circs, err := ctl.Circuits(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -219,7 +216,7 @@ func pinned(t *testing.T, ctl *ctor.Control, client *ctor.Node, path []*ctor.Nod
 				return c.Status == "BUILT"
 			}
 		}
-		t.Fatal("the circuit failed")
+		t.Fatalf("the circuit failed; there are %+v", circs)
 		return false
 	})
 	if _, err := ctl.Command(ctx, "SETCONF __LeaveStreamsUnattached=1"); err != nil {
@@ -300,7 +297,7 @@ func torFamilyKey(t *testing.T, dataDir string) {
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command(tor, "--defaults-torrc", empty, "-f", empty, "--keygen-family", filepath.Join(keys, "test")).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(bounded(t, patience), tor, "--defaults-torrc", empty, "-f", empty, "--keygen-family", filepath.Join(keys, "test")).CombinedOutput(); err != nil {
 		t.Fatalf("tor --keygen-family: %v: %s", err, out)
 	}
 }
@@ -316,7 +313,7 @@ func validate(t *testing.T, docs map[string][]byte) {
 		}
 		args = append(args, kind+"="+file)
 	}
-	if out, err := exec.Command(stemPython(t), args...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(bounded(t, patience), stemPython(t), args...).CombinedOutput(); err != nil {
 		t.Errorf("stem: %v: %s", err, out)
 	}
 }

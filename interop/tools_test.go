@@ -139,7 +139,7 @@ func stockClient(t *testing.T, nw *ctor.Network, extra ...string) *ctor.Node {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err = n.AwaitBootstrap(bounded(t, 90*time.Second)); err == nil {
+		if err = n.AwaitBootstrap(bounded(t, stockPatience)); err == nil {
 			t.Cleanup(func() {
 				if err := n.Stop(); err != nil {
 					t.Error(err)
@@ -154,6 +154,33 @@ func stockClient(t *testing.T, nw *ctor.Network, extra ...string) *ctor.Node {
 			t.Fatal(err)
 		}
 		t.Logf("another one, after: %v", err)
+	}
+}
+
+// stockPatience is how long C tor's client has for a bootstrap, before it is
+// started again.
+const stockPatience = 90 * time.Second
+
+// bootstrapAgain starts a stopped client of C tor's, and again if it does not get
+// through its bootstrap, as stockClient does.
+func bootstrapAgain(t *testing.T, n *ctor.Node) {
+	t.Helper()
+	for try := 1; ; try++ {
+		err := n.Start(bounded(t, patience))
+		if err == nil {
+			err = n.AwaitBootstrap(bounded(t, stockPatience))
+		}
+		if err == nil {
+			return
+		}
+		if try == 3 {
+			logTail(t, n.LogPath)
+			t.Fatal(err)
+		}
+		t.Logf("once more, after: %v", err)
+		if err := n.Kill(); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

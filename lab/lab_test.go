@@ -206,7 +206,7 @@ func use(t *testing.T, nw *lab.Network) {
 	if _, err := os.Stat(said.NetworkFile); err != nil {
 		t.Error(err)
 	}
-	client := &http.Client{Transport: &http.Transport{DialContext: socksclient.Dialer{Proxy: nw.SOCKS}.DialContext, DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{DialContext: socksclient.Dialer{Proxy: nw.SOCKS}.DialContext, DisableKeepAlives: true}, Timeout: patience}
 	res, err := client.Get(said.TargetURL)
 	if err != nil {
 		t.Fatal(err)
@@ -228,6 +228,9 @@ func echo(t *testing.T, ctx context.Context, dial func(context.Context, string, 
 		return
 	}
 	defer c.Close()
+	if end, ok := ctx.Deadline(); ok {
+		c.SetDeadline(end)
+	}
 	const words = "there and back"
 	got := make([]byte, len(words))
 	if _, err := io.WriteString(c, words); err != nil {

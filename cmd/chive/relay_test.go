@@ -49,6 +49,9 @@ func (p *process) said(s string) bool {
 	return strings.Contains(p.log.String(), s)
 }
 
+// daemonTime is for how long a daemon runs at most.
+const daemonTime = 8 * time.Minute
+
 // runDaemon runs a subcommand until the test ends, and returns when it is ready.
 func runDaemon(t *testing.T, command, dir string, args ...string) *process {
 	t.Helper()
@@ -61,7 +64,10 @@ func runDaemon(t *testing.T, command, dir string, args ...string) *process {
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
+	// One that hangs shows where.
+	watchdog := time.AfterFunc(daemonTime, func() { p.Process.Signal(syscall.SIGQUIT) })
 	t.Cleanup(func() {
+		watchdog.Stop()
 		if p.ProcessState == nil {
 			p.Process.Kill()
 			p.Wait()

@@ -18,10 +18,10 @@ import (
 )
 
 // The status socket's name inside the data directory, how long either side
-// waits for the other, and how much an answer can be.
+// waits for the other, which may be busy, and how much an answer can be.
 const (
 	statusSocket  = "status.sock"
-	statusTimeout = 5 * time.Second
+	statusTimeout = 20 * time.Second
 	maxStatus     = 4 << 20
 )
 

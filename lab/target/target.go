@@ -6,7 +6,8 @@
 // the same port of ::1:
 //
 //	Web     GET /bytes/N sends N known bytes; POST /upload answers with what it
-//	        received, as JSON: {"bytes":N,"sha256":"hex"}; GET / says hello
+//	        received, as JSON: {"bytes":N,"sha256":"hex"}; GET /whence answers with
+//	        the address that the request came from; GET / says hello
 //	Echo    sends back what it reads; on end of input it sends the rest and ends
 //	Source  reads a count (8 bytes, big endian) and sends that many known bytes
 //	Sink    reads a count (8 bytes, big endian) and that many bytes, and answers

@@ -67,6 +67,13 @@ func TestWeb(t *testing.T) {
 	if err != nil || sha256.Sum256(b) != Sum(n) {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
+	c := dial(t, tg.Addr(Web))
+	if _, err := io.WriteString(c, "GET /whence HTTP/1.0\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(c); err != nil || !bytes.HasSuffix(b, []byte("\r\n\r\n"+c.LocalAddr().String())) {
+		t.Errorf("not from %v: %q %v", c.LocalAddr(), b, err)
+	}
 	r, err = http.Post("http://"+tg.Addr(Web)+"/upload", "application/octet-stream", Bytes(n))
 	if err != nil {
 		t.Fatal(err)
