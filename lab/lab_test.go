@@ -242,12 +242,13 @@ func echo(t *testing.T, ctx context.Context, dial func(context.Context, string, 
 
 func TestRefuses(t *testing.T) {
 	for want, o := range map[string]lab.Options{
-		"more than":      {Relays: 1000},
-		"an authority":   {Authorities: -1},
-		"an exit":        {Exits: -1},
-		"negative":       {CtorRelays: -1},
-		"program to run": {Processes: true, CtorAuthorities: true},
-		"for bridges":    {BridgeTransports: []string{"obfs4 exec /nonexistent"}},
+		"more than":       {Relays: 1000},
+		"an authority":    {Authorities: -1},
+		"authorities are": {Authorities: 65},
+		"an exit":         {Exits: -1},
+		"negative":        {CtorRelays: -1},
+		"program to run":  {Processes: true, CtorAuthorities: true},
+		"for bridges":     {BridgeTransports: []string{"obfs4 exec /nonexistent"}},
 	} {
 		nw, err := lab.Start(t.Context(), o)
 		if err == nil {

@@ -53,6 +53,9 @@ type Options struct {
 // maxNodes bounds a network: one machine's patience ends here.
 const maxNodes = 200
 
+// maxAuthorities is what a network file may name.
+const maxAuthorities = 64
+
 // check sets the defaults and reports what cannot be.
 func (o *Options) check() error {
 	for _, d := range []struct {
@@ -80,6 +83,8 @@ func (o *Options) check() error {
 		return fault.New(fault.Config, "lab: %d nodes are more than %d", n, maxNodes)
 	case o.Authorities < 1:
 		return fault.New(fault.Config, "lab: a network needs an authority")
+	case o.Authorities > maxAuthorities:
+		return fault.New(fault.Config, "lab: %d authorities are more than %d", o.Authorities, maxAuthorities)
 	case o.Exits < 1:
 		return fault.New(fault.Config, "lab: a network that is to carry traffic needs an exit")
 	case len(o.BridgeTransports) > 0 && o.Bridges == 0:

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"strings"
@@ -43,8 +44,8 @@ func labFlags(fs *pflag.FlagSet, o *lab.Options, s *daemon.Settings) {
 	fs.StringVar(&o.Tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")
 	fs.StringVar(&o.Dir, "dir", "", "`DIR` for the nodes' files (default: a temporary one, removed at the end)")
 	fs.StringVar(&o.SOCKS, "socks", "", "`ADDR` of the client's SOCKS port (default: a free one of loopback)")
-	s.LogLevel = levelOff
-	fs.TextVar(&s.LogLevel, "log-level", s.LogLevel, "lowest `LEVEL` of the nodes' log: debug, info, warn or error (default: no log)")
+	fs.TextVar(&s.LogLevel, "log-level", slog.Level(levelOff), "lowest `LEVEL` of the nodes' log: debug, info, warn or error (default: no log)")
+	fs.Lookup("log-level").DefValue = "" // the number would be shown
 	fs.StringVar(&s.LogFormat, "log-format", "text", "`FORMAT` of the log: text or json")
 	fs.SortFlags = false
 }
@@ -56,8 +57,10 @@ const levelOff = 1000
 func startLab(c *cobra.Command, o *lab.Options, s *daemon.Settings) (nw *lab.Network, err error) {
 	o.Log, _ = daemon.NewLogger(s.LogLevel, s.LogFormat, c.ErrOrStderr())
 	// Of a flag, zero means none.
-	if o.Relays == 0 {
-		o.Relays = -1
+	for _, n := range []*int{&o.Authorities, &o.Relays, &o.Exits} {
+		if *n == 0 {
+			*n = -1
+		}
 	}
 	if o.Processes {
 		if o.Program, err = child.Self(); err != nil {

@@ -72,7 +72,36 @@ func rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fault.Wrap(fault.Config, err) })
 	root.AddCommand(proxyCommand(), getCommand(), relayCommand(), authorityCommand(), keysCommand(), fteCommand(), benchCommand(), labCommand(),
 		statusCommand(), networkCommand(), configCommand(), versionCommand())
+	strict(root)
 	return root
+}
+
+// strict makes mistakes in arguments errors of their kind, and a word that a
+// parent of commands does not know an error at all: cobra would show help, and
+// succeed.
+func strict(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		strict(sub)
+	}
+	if c.Runnable() {
+		if check := c.Args; check != nil {
+			c.Args = func(c *cobra.Command, args []string) error { return fault.Wrap(fault.Config, check(c, args)) }
+		}
+		return
+	}
+	c.Args = cobra.ArbitraryArgs
+	c.DisableFlagsInUseLine = true
+	c.SuggestionsMinimumDistance = 2
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		hint := ""
+		if s := c.SuggestionsFor(args[0]); len(s) > 0 {
+			hint = fmt.Sprintf("; did you mean %q?", s[0])
+		}
+		return fault.New(fault.Config, "unknown command %q for %q%s", args[0], c.CommandPath(), hint)
+	}
 }
 
 // version is the module's version as the build recorded it.

@@ -1,8 +1,10 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"path/filepath"
 	"time"
 
@@ -98,21 +100,50 @@ const maxSkew = 30 * time.Minute
 
 // runGuards saves the guards when they change, and lets the manager do what is
 // due.
-func (c *Client) runGuards() {
+func (c *Client) runGuards() { keepGuards(c.ctx, c.guards, c.log) }
+
+// guardKeeping is what keepGuards needs of guard.Manager.
+type guardKeeping interface {
+	Changed() <-chan struct{}
+	Save() error
+	Tick(now time.Time) time.Time
+}
+
+const (
+	// guardSaves is the least time between two times that the guards are saved:
+	// the counts of path bias change with every circuit, and each time waits for
+	// the disk.
+	guardSaves = 10 * time.Second
+	// guardSavesAfter is the same after one that failed, which is an error in the log.
+	guardSavesAfter = time.Minute
+)
+
+func keepGuards(ctx context.Context, guards guardKeeping, log *slog.Logger) {
 	timer := time.NewTimer(time.Second)
 	defer timer.Stop()
+	var rested <-chan time.Time // when not nil, it is too early to save again
+	changed := false            // since the guards were saved
 	for {
 		select {
-		case <-c.ctx.Done():
+		case <-ctx.Done():
 			return
-		case <-c.guards.Changed():
-			if err := c.guards.Save(); err != nil {
-				c.log.Error("the guards cannot be saved: a restart will choose others", "error", err)
-			}
+		case <-guards.Changed():
+			changed = true
+		case <-rested:
+			rested = nil
 		case <-timer.C:
 		}
+		if changed && rested == nil {
+			rest := guardSaves
+			changed = false
+			if err := guards.Save(); err != nil {
+				log.Error("the guards cannot be saved: a restart will choose others", "error", err)
+				changed, rest = true, guardSavesAfter
+			}
+			rested = time.After(rest)
+		}
 		wait := 10 * time.Second
-		if next := c.guards.Tick(time.Now()); !next.IsZero() {
+		if next := guards.Tick(time.Now()); !next.IsZero() {
 			wait = max(10*time.Millisecond, min(wait, time.Until(next)))
 		}
 		timer.Reset(wait)

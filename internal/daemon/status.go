@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"path/filepath"
 	"sync"
@@ -97,6 +98,9 @@ func ReadStatus(ctx context.Context, dataDir string) (*Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	c, err := socks.DialUnix(ctx, filepath.Join(dataDir, statusSocket))
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fault.New(fault.Local, "only the user that a program runs as, and root, may ask it: %w", err)
+	}
 	if err != nil {
 		return nil, fault.New(fault.Local, "no proxy, relay or authority runs with the data directory %s: %w", dataDir, err)
 	}

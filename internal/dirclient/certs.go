@@ -32,7 +32,9 @@ func (s *certStore) get(kp netdoc.KeyPair) *netdoc.AuthCert { return s.m[kp] }
 // add takes the certificates of trusted authorities, and returns how many
 // were new and the first error.
 func (s *certStore) add(text []byte, now time.Time) (n int, err error) {
+	seen := 0
 	netdoc.ParseAuthCerts(text, func(c *netdoc.AuthCert, e error) {
+		seen++
 		switch {
 		case e == nil && !s.trusted[c.Identity]:
 			e = fault.New(fault.Directory, "a certificate of an authority that is not of this network")
@@ -46,6 +48,9 @@ func (s *certStore) add(text []byte, now time.Time) (n int, err error) {
 			err = e
 		}
 	})
+	if seen == 0 && len(text) > 0 {
+		err = fault.New(fault.Directory, "there is no certificate in it")
+	}
 	return n, err
 }
 

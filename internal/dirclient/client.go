@@ -165,12 +165,18 @@ func (c *Client) run(ctx context.Context) error {
 		now := c.now()
 		if consensus.due(now) {
 			changed, err := c.updateConsensus(ctx)
+			if ctx.Err() != nil {
+				return nil
+			}
 			c.settleConsensus(&consensus, &micro, changed, err)
 			continue
 		}
 		lacks := c.latest != nil && len(c.latest.MissingMicrodescs()) > 0
 		if lacks && micro.due(now) {
 			err := c.updateMicrodescs(ctx)
+			if ctx.Err() != nil {
+				return nil
+			}
 			micro.settle(err, c.now(), c.log, "directory: microdescriptors")
 			continue
 		}

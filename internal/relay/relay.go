@@ -100,7 +100,7 @@ func (r *Relay) listen() error {
 		ln, err := net.Listen("tcp", a.String())
 		if err != nil {
 			r.closeListeners()
-			return fault.New(fault.Config, "ORPort: %w", err)
+			return fault.New(fault.Local, "ORPort: %w", err)
 		}
 		r.listeners = append(r.listeners, ln)
 	}
@@ -108,7 +108,7 @@ func (r *Relay) listen() error {
 		var err error
 		if r.dirPort, err = net.Listen("tcp", a.String()); err != nil {
 			r.closeListeners()
-			return fault.New(fault.Config, "DirPort: %w", err)
+			return fault.New(fault.Local, "DirPort: %w", err)
 		}
 		r.cfg.DirPort = r.dirPort.Addr().(*net.TCPAddr).AddrPort().Port()
 	}
