@@ -18,8 +18,9 @@ import (
 )
 
 // caches opens directory streams: to fallback directories and authorities
-// while there is no consensus, to the directory guards afterwards; with bridges,
-// to them only. A circuit of one hop serves several requests.
+// while there is no consensus, to the directory guards afterwards, and when those
+// lack what is needed for a start to a fallback again; with bridges, to them only.
+// A circuit of one hop serves several requests.
 type caches struct {
 	c *Client
 
@@ -103,7 +104,7 @@ func (k *caches) choose(ctx context.Context, q dirclient.Query) (linkspec.Target
 	if c.bridge != nil {
 		return c.bridge.cache(ctx, q.Avoid)
 	}
-	if d := q.Directory; d != nil && d.Live(time.Now()) {
+	if d := q.Directory; d != nil && d.Live(time.Now()) && q.Attempt < dirclient.Attempts {
 		var avoid []ident.RSAID
 		for _, id := range q.Avoid {
 			avoid = append(avoid, id.RSA)
@@ -197,14 +198,19 @@ func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*d
 		d.Close(cell.DestroyNone, errUnused)
 		return nil, fault.New(fault.Closed, "directory circuit: the client is closed")
 	}
-	old := k.circs[t.RSA]
-	k.circs[t.RSA] = d
-	k.mu.Unlock()
-	if old != nil {
-		k.retire(old)
+	// Of two that were built at the same moment the first is kept: it is in use.
+	first := k.circs[t.RSA]
+	if first == nil || first.Err() != nil {
+		first = d
+		k.circs[t.RSA] = d
 	}
+	first.used = now
+	k.mu.Unlock()
 	d.OnClose(func(error) { k.gone(d) })
-	return d, nil
+	if first != d {
+		k.retire(d)
+	}
+	return first, nil
 }
 
 func (k *caches) build(ctx context.Context, t linkspec.Target) (*dirCirc, error) {
@@ -234,7 +240,7 @@ func (k *caches) gone(d *dirCirc) {
 	}
 }
 
-// retire closes a circuit when its streams have ended.
+// retire closes a circuit that has no streams.
 func (k *caches) retire(d *dirCirc) {
 	k.mu.Lock()
 	d.byUs = true

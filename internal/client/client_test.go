@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/dirclient"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/testvec/dirgen"
 )
 
 // isolated makes a client of a network whose relays cannot be reached.
@@ -141,5 +143,37 @@ func TestFallbacksBeforeAuthorities(t *testing.T) {
 	}
 	if _, _, err := newCaches(isolated(t, &netdir.Network{Name: "e", Authorities: []netdir.Authority{{Nickname: "a"}}}, refuse)).fallback(nil); !fault.Is(err, fault.Config) {
 		t.Fatal(err)
+	}
+}
+
+// TestCachesThatLackWhatIsNeeded: when the directory guards have had their turn,
+// a fallback is asked, and no further guard.
+func TestCachesThatLackWhatIsNeeded(t *testing.T) {
+	made, err := dirgen.New(dirgen.Options{Relays: 60, ValidAfter: time.Now().Add(-time.Minute)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := made.Directory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := *made.Network
+	n.Fallbacks = []netdir.Fallback{{RSA: ident.RSAID{3}, ORPorts: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:1")}}}
+	c := isolated(t, &n, refuse)
+	c.newDirectory(d)
+	k := newCaches(c)
+	var avoid []ident.RelayID
+	for i := range dirclient.Attempts + 1 {
+		target, use, err := k.choose(t.Context(), dirclient.Query{Purpose: dirclient.Microdescriptors, Directory: d, Avoid: avoid, Attempt: i})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if guard := use != nil; guard != (i < dirclient.Attempts) || guard == (target.RSA == ident.RSAID{3}) {
+			t.Errorf("attempt %d: a guard: %v", i, guard)
+		}
+		if use != nil {
+			use.Cancelled(time.Now())
+		}
+		avoid = append(avoid, target.RelayID)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -123,6 +124,66 @@ func TestRefreshSchedule(t *testing.T) {
 		again := New(Config{Network: n.Network, Dialer: w, Dir: dir})
 		if again.Load(); again.Directory() == nil || !again.Directory().ValidAfter().Equal(c.Directory().ValidAfter()) {
 			t.Error("what diffs made is not on disk")
+		}
+	})
+}
+
+// lateCaches is a world of which only the last cache has microdescriptors; it
+// has its turn when the others were asked.
+type lateCaches struct{ *world }
+
+func (l lateCaches) OpenDir(ctx context.Context, q Query) (Stream, error) {
+	if q.Purpose == Microdescriptors && q.Attempt < Attempts {
+		q.Avoid = append(slices.Clip(q.Avoid), cacheID(l.caches-1))
+	}
+	return l.world.OpenDir(ctx, q)
+}
+
+// TestCachesWithoutMicrodescs: a client starts at once although the caches of
+// its directory have no microdescriptors yet, and one that has started bothers
+// nobody else for those that it lacks.
+func TestCachesWithoutMicrodescs(t *testing.T) {
+	n := small(t, 60)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(n)
+		w.caches = Attempts + 1
+		w.fault = func(cache int, path string, to io.Writer) bool {
+			if late := strings.HasPrefix(path, "/tor/micro/") && cache < Attempts; !late {
+				return false
+			}
+			_, _ = io.WriteString(to, "HTTP/1.0 404 Not Found\r\n\r\n")
+			return true
+		}
+		c := New(Config{Network: n.Network, Dialer: lateCaches{w}})
+		start := time.Now()
+		stop := run(t, c)
+		defer stop()
+		wait(t, c)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("it waited for %v", took)
+		}
+		batches := len(split(make([][32]byte, 60)))
+		if asked := w.count("/tor/micro/"); asked != batches*(Attempts+1) {
+			t.Errorf("%d requests for %d batches", asked, batches)
+		}
+		time.Sleep(time.Until(n.ValidAfter.Add(n.Interval)))
+		if err := w.publish(0.05, false); err != nil {
+			t.Fatal(err)
+		}
+		before := len(w.seen())
+		time.Sleep(3 * time.Hour)
+		synctest.Wait()
+		asked := 0
+		for _, r := range w.seen()[before:] {
+			if !strings.HasPrefix(r.path, "/tor/micro/") {
+				continue
+			}
+			if asked++; r.query.Attempt >= Attempts {
+				t.Error("a client that has enough asked beyond its caches")
+			}
+		}
+		if asked == 0 {
+			t.Error("nothing was missing")
 		}
 	})
 }

@@ -37,7 +37,9 @@ type Query struct {
 	Purpose   Purpose
 	Directory *netdir.Directory // what is known of the network; nil: fallbacks and authorities are all there is
 	Avoid     []ident.RelayID   // caches that failed this request already: to be taken only when there is no other
-	Attempt   int               // from 0: how many caches were asked before, without success
+	// Attempt is how many caches were asked before, without success. From Attempts
+	// on it is the turn of those that serve who has no directory yet.
+	Attempt int
 }
 
 // Stream is an open BEGIN_DIR stream. Closing it must make blocked reads and

@@ -53,18 +53,22 @@ type answer struct {
 	err   error
 }
 
-const (
-	attempts = 3               // caches that one request is made of before it is put off
-	hedge    = 3 * time.Second // after which another cache is asked beside one that has not begun to answer
-)
+// Attempts is how many caches one request is made of before it is put off. Of
+// microdescriptors without which no circuit can be built there is one attempt
+// more, whose Query has this number.
+const Attempts = 3
+
+// hedge is after how long another cache is asked beside one that has not begun
+// to answer.
+const hedge = 3 * time.Second
 
 // race makes a request of one cache, of the next when that fails or is slow,
 // and so on, until accept takes an answer. accept runs in the caller's
 // goroutine. All requests have ended when race returns.
 func (c *Client) race(ctx context.Context, p Purpose, r *request, accept func(*response) error) error {
 	ctx, cancel := context.WithCancel(ctx)
-	answers := make(chan answer, attempts)
-	begun := make(chan struct{}, attempts)
+	answers := make(chan answer, Attempts)
+	begun := make(chan struct{}, Attempts)
 	running, started := 0, 0
 	var avoid []ident.RelayID
 	start := func() {
@@ -90,7 +94,7 @@ func (c *Client) race(ctx context.Context, p Purpose, r *request, accept func(*r
 		case <-begun:
 			slow.Stop()
 		case <-slow.C:
-			if started < attempts {
+			if started < Attempts {
 				start()
 				slow.Reset(hedge)
 			}
@@ -110,7 +114,7 @@ func (c *Client) race(ctx context.Context, p Purpose, r *request, accept func(*r
 				return nil
 			}
 			c.log.Debug("directory request failed", "for", p.String(), "cache", a.cache, "err", a.err)
-			if started < attempts {
+			if started < Attempts {
 				start()
 				slow.Reset(hedge)
 			} else if running == 0 {

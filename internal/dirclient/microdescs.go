@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
@@ -67,6 +68,13 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 	queue := split(c.latest.MissingMicrodescs())
 	answers := make(chan microAnswer, maxParallel)
 	ctx, cancel := context.WithCancel(ctx)
+	// Soon after a consensus was made, and where a network begins, the caches that
+	// it names may not have it yet. Who gives consensuses to newcomers does, and is
+	// asked too as long as this client can do nothing without.
+	limit := Attempts
+	if !c.Ready(c.latest, time.Now()) {
+		limit++
+	}
 	running := 0
 	defer func() {
 		cancel()
@@ -108,7 +116,7 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 		if err != nil {
 			last = err
 			c.log.Debug("directory request failed", "for", Microdescriptors.String(), "cache", a.cache, "err", err)
-			queue = c.again(queue, a, adding.Lacks)
+			queue = again(queue, a, limit, adding.Lacks)
 		}
 		if n%publishEvery == 0 || (len(queue) == 0 && running == 0) {
 			c.latest = adding.Directory()
@@ -145,10 +153,10 @@ func (c *Client) keepMicrodesc(text []byte) {
 }
 
 // again puts what a batch still lacks at the end of the queue, for another
-// cache, unless enough were asked.
-func (c *Client) again(queue []batch, a microAnswer, lacks func([32]byte) bool) []batch {
+// cache, unless limit were asked.
+func again(queue []batch, a microAnswer, limit int, lacks func([32]byte) bool) []batch {
 	b := batch{avoid: append(a.batch.avoid, a.cache), attempt: a.batch.attempt + 1}
-	if b.attempt == attempts {
+	if b.attempt == limit {
 		return queue
 	}
 	for _, d := range a.batch.digests {

@@ -105,7 +105,7 @@ func TestMirrorAsksForExtraInfoAgain(t *testing.T) {
 		}
 		m.fetchOwed(t.Context())
 	}
-	if asked := w.count("/tor/extra/d/"); len(m.owed) != 0 || asked > attempts*(extraTries+1) {
+	if asked := w.count("/tor/extra/d/"); len(m.owed) != 0 || asked > Attempts*(extraTries+1) {
 		t.Fatal(len(m.owed), asked)
 	}
 	// What the consensus names no longer is not asked for.
