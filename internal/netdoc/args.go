@@ -83,7 +83,7 @@ func parseTime(d, t []byte) (time.Time, error) {
 		return bad()
 	}
 	when := time.Date(n[0], time.Month(n[1]), n[2], n[3], n[4], n[5], 0, time.UTC)
-	if when.Day() != n[2] && n[5] != 60 {
+	if when.Add(-time.Duration(n[5]/60)*time.Second).Day() != n[2] { // a leap second is the next day's first
 		return bad()
 	}
 	return when, nil
