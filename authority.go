@@ -72,6 +72,9 @@ func NewAuthority(cfg AuthorityConfig) (*Authority, error) {
 	if cfg.Network == nil || cfg.DataDir == "" {
 		return nil, fault.New(fault.Config, "authority: a network and a data directory are needed")
 	}
+	if cfg.ApprovedOnly && cfg.RelayList == "" {
+		return nil, fault.New(fault.Config, "authority: without a list of relays none is approved of")
+	}
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, fault.New(fault.Local, "data directory: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -71,12 +72,53 @@ func TestAuthority(t *testing.T) {
 	for _, bad := range []func(*AuthorityConfig){
 		func(c *AuthorityConfig) { c.Network = nil }, func(c *AuthorityConfig) { c.Nickname = "no spaces" }, func(c *AuthorityConfig) { c.ORPort = "x" },
 		func(c *AuthorityConfig) { c.VoteDelay = 9 * time.Second }, func(c *AuthorityConfig) { c.RelayList = "/nonexistent" },
+		func(c *AuthorityConfig) { c.ApprovedOnly = true },
 	} {
 		c := cfg
 		bad(&c)
 		if a, err := NewAuthority(c); err == nil {
 			t.Errorf("%+v was accepted", c)
 			a.Close()
+		}
+	}
+	damage(t, cfg)
+}
+
+// damage starts an authority with each of its files damaged in turn: what comes
+// back by itself is set aside, and of the others the error says which it is.
+func damage(t *testing.T, cfg AuthorityConfig) {
+	const garbage = "not what it should be\n"
+	for file, aside := range map[string]bool{
+		"state/certificates": true, "state/descriptors": true, "state/consensus-ns": true, "state/consensus-microdesc": true,
+		"state/histories.json": false, "state/shared-random.json": false, "state/key-pins.json": false,
+		"keys/authority_certificate": false, "keys/authority_signing_key": false, "keys/secret_id_key": false,
+	} {
+		path := filepath.Join(cfg.DataDir, file)
+		good, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(garbage), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		a, err := NewAuthority(cfg)
+		switch {
+		case !aside && (!fault.Is(err, fault.Config) || !strings.Contains(err.Error(), filepath.Base(file))):
+			t.Errorf("%s: %v", file, err)
+		case aside && err != nil:
+			t.Errorf("%s: %v", file, err)
+		case aside:
+			if b, err := os.ReadFile(path + ".corrupt"); err != nil || string(b) != garbage {
+				t.Errorf("%s: not set aside: %q, %v", file, b, err)
+			}
+		}
+		if err == nil {
+			if err := a.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+		if err := os.WriteFile(path, good, 0o600); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

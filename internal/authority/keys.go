@@ -139,16 +139,16 @@ func LoadKeys(dir string, rand io.Reader, now time.Time) (*Keys, error) {
 		return nil, fault.New(fault.Config, "authority keys: %w (make them with \"chive keys certify\")", err)
 	}
 	if k.Cert, err = netdoc.ParseAuthCert(text); err != nil {
-		return nil, err
+		return nil, badKey(dir, CertificateFile, err)
 	}
 	if err := k.Cert.CheckTime(now); err != nil {
-		return nil, err
+		return nil, badKey(dir, CertificateFile, err)
 	}
 	if text, err = os.ReadFile(filepath.Join(dir, SigningFile)); err != nil {
 		return nil, fault.New(fault.Config, "authority keys: %w", err)
 	}
 	if k.Signing, err = ParseRSA(text, nil); err != nil {
-		return nil, err
+		return nil, badKey(dir, SigningFile, err)
 	}
 	if netdoc.RSADigest(&k.Signing.PublicKey) != k.Cert.Signing {
 		return nil, fault.New(fault.Config, "authority keys: the certificate is for another signing key")
@@ -162,13 +162,18 @@ func LoadKeys(dir string, rand io.Reader, now time.Time) (*Keys, error) {
 	return k, err
 }
 
+// badKey names the file of a key that cannot be used.
+func badKey(dir, file string, err error) error {
+	return fault.New(fault.Config, "authority keys: %s: %w", filepath.Join(dir, file), err)
+}
+
 func (k *Keys) loadRelay(dir string) error {
 	text, err := os.ReadFile(filepath.Join(dir, relayRSAFile))
 	if err != nil {
 		return err
 	}
 	if k.RSA, err = ParseRSA(text, nil); err != nil {
-		return err
+		return badKey(dir, relayRSAFile, err)
 	}
 	ed, err := os.ReadFile(filepath.Join(dir, relayEdFile))
 	if err != nil {

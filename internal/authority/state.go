@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -24,6 +25,9 @@ const (
 	consensusFile = "consensus-"
 )
 
+// asideSuffix is added to the name of a file that is set aside.
+const asideSuffix = ".corrupt"
+
 // maxStateFile bounds what is read back.
 const maxStateFile = 256 << 20
 
@@ -41,8 +45,9 @@ func (a *Authority) read(name string) ([]byte, error) {
 	return b, fault.Wrap(fault.Local, err)
 }
 
-// load reads the state back. What cannot be read is an error: an authority
-// that forgets quietly would vote differently.
+// load reads the state back. What the authority's votes follow from and cannot
+// be read is an error: one that forgets quietly would vote differently. What
+// comes back from others by itself is set aside.
 func (a *Authority) load() error {
 	if a.cfg.Dir == "" {
 		return nil
@@ -56,7 +61,7 @@ func (a *Authority) load() error {
 			err = json.Unmarshal(b, v)
 		}
 		if err != nil {
-			return fault.New(fault.Local, "authority state: %s: %w", name, err)
+			return a.unreadable(name, err)
 		}
 	}
 	if a.cfg.Now().Sub(a.sr.ValidAfter) > 2*srRounds*a.cfg.Schedule.Interval {
@@ -68,48 +73,91 @@ func (a *Authority) load() error {
 		err = json.Unmarshal(b, &pairs)
 	}
 	if err != nil {
-		return fault.New(fault.Local, "authority state: %s: %w", pinsFile, err)
+		return a.unreadable(pinsFile, err)
 	}
 	for r, e := range pairs {
 		rsa, err1 := ident.ParseRSAID(r)
 		ed, err2 := ident.ParseEd25519ID(e)
 		if err := errors.Join(err1, err2); err != nil {
-			return fault.New(fault.Local, "authority state: %s: %w", pinsFile, err)
+			return a.unreadable(pinsFile, err)
 		}
 		a.pins.add(rsa, ed)
 	}
 	if b, err = a.read(certsFile); err != nil {
 		return err
 	}
+	some, bad := false, error(nil)
 	netdoc.ParseAuthCerts(b, func(c *netdoc.AuthCert, err error) {
+		some, bad = true, cmp.Or(bad, err)
 		if err == nil {
 			a.addCertLocked(c)
 		}
 	})
+	if err := a.sound(certsFile, b, some, bad); err != nil {
+		return err
+	}
 	if b, err = a.read(relaysFile); err != nil {
 		return err
 	}
 	now := a.cfg.Now()
+	some = false
 	netdoc.ParseRouterDescs(b, now, func(d *netdoc.RouterDesc, err error) {
+		some = true
 		if err == nil {
 			err = a.addDescriptor(d, nil, now)
 		}
-		if err != nil {
-			a.log.Debug("saved descriptor not used", "err", err)
+		if err != nil { // its certificate has expired since, most likely
+			a.log.Info("a saved descriptor is not used", "err", err)
 		}
 	})
+	if err := a.sound(relaysFile, b, some, nil); err != nil {
+		return err
+	}
 	return a.loadConsensuses()
+}
+
+// unreadable says what to do about a file that the authority cannot do without.
+func (a *Authority) unreadable(name string, err error) error {
+	return fault.New(fault.Config, "authority state: %s: %w: put a copy back, or move the file away to do without what was known", filepath.Join(a.cfg.Dir, name), err)
+}
+
+// sound sets a file aside that holds none of the documents that it should, or a
+// damaged one.
+func (a *Authority) sound(name string, text []byte, some bool, bad error) error {
+	if !some && len(text) > 0 {
+		bad = fault.New(fault.Directory, "there is no document in it")
+	}
+	if bad == nil {
+		return nil
+	}
+	return a.setAside(name, bad)
+}
+
+// setAside moves a file out of the way, for a person to look at.
+func (a *Authority) setAside(name string, why error) error {
+	path := filepath.Join(a.cfg.Dir, name)
+	a.log.Warn("a file of the state is damaged; it is set aside, and what is missing comes back from others", "file", name, "aside", name+asideSuffix, "err", why)
+	if err := os.Rename(path, path+asideSuffix); err != nil {
+		return fault.New(fault.Local, "authority state: %w", err)
+	}
+	return nil
 }
 
 func (a *Authority) loadConsensuses() error {
 	for _, f := range []netdoc.Flavor{netdoc.FlavorNS, netdoc.FlavorMicrodesc} {
 		b, err := a.read(consensusFile + f.String())
-		if err != nil || b == nil {
+		if err != nil {
 			return err
+		}
+		if b == nil {
+			continue
 		}
 		c, err := netdoc.ParseConsensus(b, nil, func(*netdoc.RouterStatus) error { return nil })
 		if err != nil {
-			return err
+			if err := a.setAside(consensusFile+f.String(), err); err != nil {
+				return err
+			}
+			continue
 		}
 		verdict := c.Verify(a.cfg.Network.V3Idents(), a.certLocked, a.cfg.Now())
 		if verdict.Err() != nil || a.cfg.Now().After(c.ValidUntil) {
