@@ -158,9 +158,13 @@ func (c *Client) run(ctx context.Context) error {
 	if c.latest != nil {
 		consensus.plan(refreshTime(c.latest, c.cfg.Network.Testing.VotingInterval), c.now())
 	}
+	var checked *netdir.Directory
 	for ctx.Err() == nil {
-		if err := c.checkProtocols(); err != nil {
-			return err
+		if c.latest != checked {
+			if err := c.checkProtocols(); err != nil {
+				return err
+			}
+			checked = c.latest
 		}
 		now := c.now()
 		if consensus.due(now) {
@@ -259,7 +263,7 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) {
 // checkProtocols refuses a network that requires what this program does not
 // speak (tor-spec, "subprotocol versioning").
 func (c *Client) checkProtocols() error {
-	if c.latest == nil || c.cfg.Protocols.IsZero() {
+	if c.cfg.Protocols.IsZero() {
 		return nil
 	}
 	required, recommended := c.latest.MissingProtocols(c.cfg.Protocols)
