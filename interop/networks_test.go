@@ -55,7 +55,7 @@ func network(t *testing.T, kind string) *ctor.Network {
 	opts := kinds[kind]
 	opts.Nameserver = shared.target.Nameserver()
 	opts.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	nw, err := ctor.Start(ctx, opts)
 	if err != nil {

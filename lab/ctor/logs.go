@@ -30,9 +30,9 @@ var expected = []string{
 	"Your computer is too slow to handle this many circuit creation requests", // of a loaded machine's relays
 }
 
-// amongAuthorities is what authorities have to say of each other's votes, when
-// one of them is late: nobody else has a part in it.
-var amongAuthorities = regexp.MustCompile(`(?i)\bvotes?\b|\bconsensus\b`)
+// amongAuthorities is what authorities have to say of each other's votes, and
+// signatures of them, when one of them is late: nobody else has a part in it.
+var amongAuthorities = regexp.MustCompile(`(?i)\bvotes?\b|\bconsensus\b|\bsignatures\b`)
 
 // AmongAuthorities reports whether an authority's warning is about the others'
 // votes only, as on a loaded machine.

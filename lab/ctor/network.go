@@ -301,7 +301,7 @@ func (nw *Network) Close() error {
 		nw.closeErr = each(all, (*Node).Kill)
 		for _, p := range others {
 			if p.running() {
-				nw.closeErr = errors.Join(nw.closeErr, p.end(5*time.Second, syscall.SIGKILL))
+				nw.closeErr = errors.Join(nw.closeErr, p.end(grace, syscall.SIGKILL))
 			}
 		}
 		nw.run.close()

@@ -94,7 +94,7 @@ func (n *Node) Start(ctx context.Context) error {
 }
 
 // Stop asks the process to end (SIGTERM twice: the second makes a relay leave
-// at once instead of draining) and waits; after five seconds it kills.
+// at once instead of draining) and waits; after a while (grace) it kills.
 func (n *Node) Stop() error { return n.end(syscall.SIGTERM, syscall.SIGTERM) }
 
 // Kill ends the process without a chance to say goodbye.
@@ -106,7 +106,7 @@ func (n *Node) end(signals ...syscall.Signal) error {
 	if n.proc == nil || !n.proc.running() {
 		return nil
 	}
-	return n.proc.end(5*time.Second, signals...)
+	return n.proc.end(grace, signals...)
 }
 
 // Restart stops the node and starts it again with the same keys and ports.

@@ -53,6 +53,10 @@ func (r *runner) start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
+// grace is how long a process has to end by itself. It may have to write down
+// what it is to know at its next start, on a machine that has little time for it.
+const grace = 30 * time.Second
+
 // Process is a program that runs beside a network and ends with it.
 type Process struct {
 	cmd  *exec.Cmd
@@ -65,12 +69,12 @@ func (p *Process) PID() int { return p.cmd.Process.Pid }
 // Done is closed when the process has ended.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Stop sends SIGTERM and waits; after five seconds it kills.
+// Stop sends SIGTERM and waits; after a while (grace) it kills.
 func (p *Process) Stop() error {
 	if !p.running() {
 		return nil
 	}
-	return p.end(5*time.Second, syscall.SIGTERM)
+	return p.end(grace, syscall.SIGTERM)
 }
 
 // Run starts another program, such as a client, to end with the network at the
@@ -110,12 +114,12 @@ func (p *Process) running() bool {
 // state returns how the process ended; only after done.
 func (p *Process) state() *os.ProcessState { return p.cmd.ProcessState }
 
-// end sends the signals and waits; what does not end within grace is killed.
-func (p *Process) end(grace time.Duration, signals ...syscall.Signal) error {
+// end sends the signals and waits; what does not end within that time is killed.
+func (p *Process) end(within time.Duration, signals ...syscall.Signal) error {
 	for _, s := range signals {
 		p.cmd.Process.Signal(s) // fails only if the process has ended, which is the aim
 	}
-	timer := time.NewTimer(grace)
+	timer := time.NewTimer(within)
 	defer timer.Stop()
 	select {
 	case <-p.done:

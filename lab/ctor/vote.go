@@ -117,18 +117,20 @@ func (nw *Network) awaitCaches(ctx context.Context) error {
 
 // firstVote makes the authorities vote, and waits until each has a consensus
 // that lists every router. A vote that fails because the machine is too slow
-// is held again, at half the pace.
+// is held again, at half the pace or less: tor gives the exchange of votes, and
+// that of signatures, a quarter of the interval at most.
 func (nw *Network) firstVote(ctx context.Context) error {
 	var err error
 	for _, interval := range []int{5, 10, 20, 60} {
-		at := time.Now().Unix() + 2 + int64(2*min(interval/4, 2))
+		delay := interval / 4
+		at := time.Now().Unix() + 2 + int64(2*delay)
 		if interval == 5 {
-			at = time.Now().Unix() + 3
+			at--
 		}
-		if err = nw.scheduleVote(ctx, interval, at); err != nil {
+		if err = nw.scheduleVote(ctx, interval, max(2, delay), at); err != nil {
 			return err
 		}
-		wait, cancel := context.WithTimeout(ctx, time.Until(time.Unix(at+3, 0)))
+		wait, cancel := context.WithTimeout(ctx, time.Until(time.Unix(at+int64(max(3, delay)), 0)))
 		err = each(nw.Authorities(), func(a *Node) error { return a.awaitListed(wait, nw.nicknames()) })
 		cancel()
 		if err == nil || ctx.Err() != nil {
@@ -147,7 +149,7 @@ func (nw *Network) Vote(ctx context.Context, relays ...*Node) error {
 	running := nw.runningAuthorities()
 	for _, pace := range []int64{6, 10, 20, 30} {
 		at := time.Now().Unix() + pace
-		if err := nw.scheduleVote(ctx, holdInterval, at); err != nil {
+		if err := nw.scheduleVote(ctx, holdInterval, 2, at); err != nil {
 			return err
 		}
 		wait, cancel := context.WithTimeout(ctx, time.Until(time.Unix(at+pace/2, 0)))
@@ -165,8 +167,9 @@ func (nw *Network) Vote(ctx context.Context, relays ...*Node) error {
 }
 
 // scheduleVote sets the authorities' voting offset so that a consensus becomes
-// valid at the given second.
-func (nw *Network) scheduleVote(ctx context.Context, interval int, at int64) error {
+// valid at the given second. The interval, and how long votes and signatures
+// have, in seconds, are for authorities that have no consensus.
+func (nw *Network) scheduleVote(ctx context.Context, interval, delay int, at int64) error {
 	modulus := int64(interval)
 	if interval == holdInterval {
 		modulus = int64(nw.opts.VotingInterval / time.Second)
@@ -180,6 +183,8 @@ func (nw *Network) scheduleVote(ctx context.Context, interval int, at int64) err
 		defer c.Close()
 		return c.SetConf(ctx,
 			fmt.Sprintf("TestingV3AuthInitialVotingInterval=%d", interval),
+			fmt.Sprintf("TestingV3AuthInitialVoteDelay=%d", delay),
+			fmt.Sprintf("TestingV3AuthInitialDistDelay=%d", delay),
 			fmt.Sprintf("TestingV3AuthVotingStartOffset=%d", offset))
 	})
 }

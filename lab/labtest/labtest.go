@@ -36,7 +36,7 @@ func Network(t testing.TB, opts ctor.Options) *ctor.Network {
 	if opts.Log == nil {
 		opts.Log = slog.New(slog.NewTextHandler(t.Output(), nil))
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	nw, err := ctor.Start(ctx, opts)
 	if err != nil {
