@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"sync/atomic"
-	"time"
 
 	"crypto/sha256"
 
@@ -171,13 +170,11 @@ func (cfg *Config) inner(dir string) (client.Config, error) {
 	}
 	switch cfg.Padding {
 	case PaddingFull:
-		out.Padding = channel.DefaultPadding()
+		out.Padding = channel.PadFull
 	case PaddingReduced:
-		// padding-spec, "reduced padding": the relay is asked for none, and ours
-		// is sparser.
-		out.Padding = channel.PaddingConfig{Low: 9 * time.Second, High: 14 * time.Second, KeepAlive: 5 * time.Minute, Stop: true}
+		out.Padding = channel.PadReduced
 	case PaddingOff:
-		out.Padding = channel.PaddingConfig{KeepAlive: 5 * time.Minute, Stop: true}
+		out.Padding = channel.PadOff
 	}
 	var err error
 	if out.Bridges, out.Transports, err = cfg.bridges(); err != nil {

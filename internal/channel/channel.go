@@ -33,8 +33,8 @@ type Config struct {
 	Accept func(c *Circ, cmd cell.Command, body []byte)
 	// Opened is called with every new link; it must not block. May be nil.
 	Opened  func(*Link)
-	Stats   *Stats        // may be nil
-	Padding PaddingConfig // link padding
+	Stats   *Stats   // may be nil
+	Padding *Padding // link padding; nil: none
 	// MaxCircs bounds the circuits of one channel; zero means 65,536.
 	MaxCircs int
 }
@@ -108,7 +108,7 @@ func Start(l *Link, cfg *Config) *Channel {
 	ch.ack = quickACK(l.Conn.NetConn())
 	ch.lastIn.Store(cfg.Now().UnixNano())
 	ch.lastOut.Store(cfg.Now().UnixNano())
-	ch.pad = newPadder(ch, cfg.Padding)
+	ch.pad = newPadder(ch, cfg.Padding.get())
 	var wg sync.WaitGroup
 	wg.Go(ch.readLoop)
 	wg.Go(ch.writeLoop)

@@ -63,12 +63,21 @@ func (s *sink) count() int {
 // pair runs f with two channels that face each other, on virtual time; the
 // second is the responder's, and accepts circuits into sinks.
 func pair(t *testing.T, client, relay Config, f func(a, b *Channel, accepted chan *sink)) {
+	pairAs(t, false, client, relay, f)
+}
+
+// pairAs is pair, whose first end says who it is when it is a relay.
+func pairAs(t *testing.T, isRelay bool, client, relay Config, f func(a, b *Channel, accepted chan *sink)) {
 	k := keys(t)
+	var who *RelayKeys
+	if isRelay {
+		who = keys(t)
+	}
 	synctest.Test(t, func(t *testing.T) {
 		x, y := net.Pipe()
 		// The keys were made on real time, which virtual time does not follow.
 		now := func() time.Time { return k.Expires.Add(-time.Hour) }
-		l, r, lerr, rerr := shake(t, x, y, ident.RelayID{RSA: k.ID.RSA}, &LinkConfig{Now: now}, &LinkConfig{Now: now, Identity: k})
+		l, r, lerr, rerr := shake(t, x, y, ident.RelayID{RSA: k.ID.RSA}, &LinkConfig{Now: now, Identity: who}, &LinkConfig{Now: now, Identity: k})
 		if lerr != nil || rerr != nil {
 			t.Fatal(lerr, rerr)
 		}
@@ -189,7 +198,7 @@ func TestRoom(t *testing.T) {
 // TestPadding: an idle link with a circuit pads at both ends within the time
 // that padding-spec names; one without pads for keepalive only.
 func TestPadding(t *testing.T) {
-	full := Config{Padding: DefaultPadding()}
+	full := Config{Padding: NewPadding(DefaultPadding(PadFull))}
 	pair(t, full, full, func(a, b *Channel, accepted chan *sink) {
 		in := func(c *Channel) uint64 { return c.cfg.Stats.CellsIn.Load() }
 		time.Sleep(4 * time.Minute)
@@ -218,9 +227,79 @@ func TestPadding(t *testing.T) {
 	})
 }
 
+// TestPaddingBetweenRelays: two relays pad the link between them only when the
+// consensus wants it, and from when it does.
+func TestPaddingBetweenRelays(t *testing.T) {
+	a, b := NewPadding(DefaultPadding(PadRelay)), NewPadding(DefaultPadding(PadRelay))
+	pairAs(t, true, Config{Padding: a}, Config{Padding: b}, func(ca, cb *Channel, accepted chan *sink) {
+		c, err := ca.Open(newSink())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SendControl(cell.CmdCreate2, nil); err != nil {
+			t.Fatal(err)
+		}
+		<-accepted
+		synctest.Wait()
+		in := func() uint64 { return ca.cfg.Stats.CellsIn.Load() + cb.cfg.Stats.CellsIn.Load() }
+		before := in()
+		time.Sleep(4 * time.Minute)
+		if n := in() - before; n != 0 {
+			t.Fatalf("%d padding cells", n)
+		}
+		wants := func(name string, def, lo, hi int32) int32 {
+			if name == "nf_pad_relays" {
+				return 1
+			}
+			return def
+		}
+		for _, p := range []*Padding{a, b} {
+			p.Set(PaddingFrom(wants, PadRelay))
+		}
+		time.Sleep(5 * time.Minute) // the time-outs that run are those of keepalive
+		before = in()
+		time.Sleep(100 * time.Second)
+		if n := in() - before; n < 10 || n > 70 {
+			t.Fatalf("%d padding cells in 100 seconds", n)
+		}
+	})
+}
+
+// TestPaddingParameters: what the consensus says, by mode.
+func TestPaddingParameters(t *testing.T) {
+	say := func(values map[string]int32) func(name string, def, lo, hi int32) int32 {
+		return func(name string, def, lo, hi int32) int32 {
+			if v, ok := values[name]; ok {
+				return min(max(v, lo), hi)
+			}
+			return def
+		}
+	}
+	const ms = time.Millisecond
+	for _, c := range []struct {
+		mode   PaddingMode
+		params map[string]int32
+		want   PaddingConfig
+	}{
+		{PadFull, nil, PaddingConfig{Low: 1500 * ms, High: 9500 * ms, KeepAlive: keepAlive}},
+		{PadReduced, nil, PaddingConfig{Low: 9000 * ms, High: 14000 * ms, KeepAlive: keepAlive, Stop: true}},
+		{PadOff, nil, PaddingConfig{KeepAlive: keepAlive, Stop: true}},
+		{PadRelay, nil, PaddingConfig{Low: 1500 * ms, High: 9500 * ms, KeepAlive: keepAlive, OnlyClients: true}},
+		{PadRelay, map[string]int32{"nf_pad_relays": 1}, PaddingConfig{Low: 1500 * ms, High: 9500 * ms, KeepAlive: keepAlive}},
+		{PadFull, map[string]int32{"nf_ito_low": 0, "nf_ito_high": 0}, PaddingConfig{KeepAlive: keepAlive}},
+		{PadFull, map[string]int32{"nf_ito_low": 20000}, PaddingConfig{Low: 20000 * ms, High: 20000 * ms, KeepAlive: keepAlive}},
+		{PadFull, map[string]int32{"nf_ito_high": 1 << 30}, PaddingConfig{Low: 1500 * ms, High: 60000 * ms, KeepAlive: keepAlive}},
+		{PadReduced, map[string]int32{"nf_ito_low_reduced": 5, "nf_ito_low": 7}, PaddingConfig{Low: 5 * ms, High: 14000 * ms, KeepAlive: keepAlive, Stop: true}},
+	} {
+		if got := PaddingFrom(say(c.params), c.mode); got != c.want {
+			t.Errorf("mode %d, %v: %+v, want %+v", c.mode, c.params, got, c.want)
+		}
+	}
+}
+
 // TestPaddingStop: a client that asks for none gets none.
 func TestPaddingStop(t *testing.T) {
-	pair(t, Config{Padding: PaddingConfig{Stop: true}}, Config{Padding: DefaultPadding()}, func(a, b *Channel, accepted chan *sink) {
+	pair(t, Config{Padding: NewPadding(PaddingConfig{Stop: true})}, Config{Padding: NewPadding(DefaultPadding(PadRelay))}, func(a, b *Channel, accepted chan *sink) {
 		c, err := a.Open(newSink())
 		if err != nil {
 			t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -16,17 +17,78 @@ type PaddingConfig struct {
 	// Low and High bound the random time after which an idle link with
 	// circuits sends a padding cell; both zero: none is sent.
 	Low, High time.Duration
+	// OnlyClients leaves links between relays without padding: what a relay does
+	// unless the consensus says otherwise.
+	OnlyClients bool
 	// KeepAlive is the time after which a link that sent nothing sends a
-	// padding cell, whatever Low and High say; zero: never.
+	// padding cell, whatever else is said here; zero: never.
 	KeepAlive time.Duration
 	// Stop asks the peer by PADDING_NEGOTIATE to send no padding (reduced
-	// padding, or none).
+	// padding, or none). It holds for links that are opened.
 	Stop bool
 }
 
-// DefaultPadding is the network's: 1.5 to 9.5 seconds, keepalive of 5 minutes.
-func DefaultPadding() PaddingConfig {
-	return PaddingConfig{Low: 1500 * time.Millisecond, High: 9500 * time.Millisecond, KeepAlive: 5 * time.Minute}
+// PaddingMode is a way of padding.
+type PaddingMode uint8
+
+// The ways of padding.
+const (
+	PadFull    PaddingMode = iota // a client's, unless it is told otherwise
+	PadReduced                    // a client's that has to spare: the relay sends none, and the client less
+	PadOff                        // none either way
+	PadRelay                      // a relay's
+)
+
+// keepAlive is C tor's KeepalivePeriod.
+const keepAlive = 5 * time.Minute
+
+// PaddingFrom returns what the consensus's parameters make of a mode
+// (padding-spec, "consensus parameters"); param gives a parameter by its name,
+// default, and bounds, as netdir.Directory.Param does.
+func PaddingFrom(param func(name string, def, lo, hi int32) int32, mode PaddingMode) PaddingConfig {
+	suffix, low, high := "", int32(1500), int32(9500) // milliseconds
+	if mode == PadReduced {
+		suffix, low, high = "_reduced", 9000, 14000
+	}
+	const most = 60000
+	low = param("nf_ito_low"+suffix, low, 0, most)
+	high = max(param("nf_ito_high"+suffix, high, 0, most), low)
+	out := PaddingConfig{
+		Low: time.Duration(low) * time.Millisecond, High: time.Duration(high) * time.Millisecond,
+		KeepAlive: keepAlive, Stop: mode == PadReduced || mode == PadOff,
+	}
+	if mode == PadOff {
+		out.Low, out.High = 0, 0
+	}
+	out.OnlyClients = mode == PadRelay && param("nf_pad_relays", 0, 0, 1) == 0
+	return out
+}
+
+// DefaultPadding is PaddingFrom without a consensus.
+func DefaultPadding(mode PaddingMode) PaddingConfig {
+	return PaddingFrom(func(_ string, def, _, _ int32) int32 { return def }, mode)
+}
+
+// Padding is the padding of all channels of a process. It may be changed while
+// they are open: each follows when its present time-out has passed.
+type Padding struct{ cfg atomic.Pointer[PaddingConfig] }
+
+// NewPadding returns a Padding that begins with cfg.
+func NewPadding(cfg PaddingConfig) *Padding {
+	p := new(Padding)
+	p.Set(cfg)
+	return p
+}
+
+// Set changes how channels pad.
+func (p *Padding) Set(cfg PaddingConfig) { p.cfg.Store(&cfg) }
+
+// get returns what was set; of nil, nothing was.
+func (p *Padding) get() PaddingConfig {
+	if p == nil {
+		return PaddingConfig{}
+	}
+	return *p.cfg.Load()
 }
 
 // padder sends padding cells on one idle channel.
@@ -34,13 +96,19 @@ type padder struct {
 	ch *Channel
 
 	mu      sync.Mutex // guards what follows
-	cfg     PaddingConfig
+	asked   asked      // by the peer
 	timer   *time.Timer
 	stopped bool
 }
 
+// asked is what a client asked for by PADDING_NEGOTIATE.
+type asked struct {
+	none      bool          // no padding
+	low, high time.Duration // no padding earlier than this
+}
+
 func newPadder(ch *Channel, cfg PaddingConfig) *padder {
-	p := &padder{ch: ch, cfg: cfg}
+	p := &padder{ch: ch}
 	if cfg.Stop && ch.link.Initiator {
 		var b [cell.Len]byte
 		cell.PutHeader(b[:], 0, cell.CmdPaddingNegotiate)
@@ -57,19 +125,34 @@ const (
 	paddingStart = 2
 )
 
+// config is how this channel pads now.
+func (p *padder) config() PaddingConfig {
+	c := p.ch.cfg.Padding.get()
+	p.mu.Lock()
+	a := p.asked
+	p.mu.Unlock()
+	client := !p.ch.link.Initiator && !p.ch.link.PeerAuthenticated
+	if a.none || c.OnlyClients && !client {
+		c.Low, c.High = 0, 0
+	}
+	if c.High > 0 {
+		c.Low, c.High = max(a.low, c.Low), max(a.high, c.High)
+	}
+	return c
+}
+
 // pick draws the next timeout: the greater of two uniform samples, as
 // padding-spec says; zero for none.
 func (p *padder) pick() time.Duration {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.cfg.High <= 0 {
-		return p.cfg.KeepAlive
+	c := p.config()
+	if c.High <= 0 {
+		return c.KeepAlive
 	}
-	span := int64(p.cfg.High - p.cfg.Low)
+	span := int64(c.High - c.Low)
 	if span <= 0 {
-		return p.cfg.Low
+		return c.Low
 	}
-	return p.cfg.Low + time.Duration(max(rand.Int64N(span), rand.Int64N(span)))
+	return c.Low + time.Duration(max(rand.Int64N(span), rand.Int64N(span)))
 }
 
 func (p *padder) arm(d time.Duration) {
@@ -89,9 +172,7 @@ func (p *padder) arm(d time.Duration) {
 // fire runs when the timeout d has passed since it was armed: it pads if the
 // link was idle for all of it, and arms the next.
 func (p *padder) fire(d time.Duration) {
-	p.mu.Lock()
-	cfg := p.cfg
-	p.mu.Unlock()
+	cfg := p.config()
 	now := p.ch.cfg.Now()
 	out := now.Sub(time.Unix(0, p.ch.lastOut.Load()))
 	in := now.Sub(time.Unix(0, p.ch.lastIn.Load()))
@@ -123,10 +204,9 @@ func (p *padder) negotiate(b *[cell.PayloadLen]byte) error {
 	p.mu.Lock()
 	switch b[1] {
 	case paddingStop:
-		p.cfg.Low, p.cfg.High = 0, 0
+		p.asked = asked{none: true}
 	case paddingStart:
-		def := DefaultPadding()
-		p.cfg.Low, p.cfg.High = max(low, def.Low), max(high, def.High)
+		p.asked = asked{low: low, high: max(low, high)}
 	default:
 		p.mu.Unlock()
 		return fault.New(fault.Protocol, "channel: PADDING_NEGOTIATE: unknown command %d", b[1])

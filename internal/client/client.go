@@ -60,7 +60,7 @@ type Config struct {
 	// ML-KEM-768.
 	PQ      circuit.PQPolicy
 	PQSet   handshake.PQSet
-	Padding channel.PaddingConfig
+	Padding channel.PaddingMode
 
 	// Bridges, when there are any, are the only relays that are connected to,
 	// by the Transports that they need.
@@ -95,6 +95,7 @@ type Client struct {
 
 	live    atomic.Pointer[Live]
 	flow    atomic.Pointer[flow.Params]
+	padding *channel.Padding
 	pool    atomic.Pointer[pool.Pool]
 	started time.Time
 	ids     atomic.Uint64 // of circuits and streams
@@ -151,7 +152,8 @@ func New(cfg Config) (*Client, error) {
 	if err := c.loadTimeouts(); err != nil {
 		return nil, err
 	}
-	ccfg := &channel.Config{Log: cfg.Log, Now: time.Now, Stats: &c.stats, Padding: cfg.Padding, Opened: c.sawLink}
+	c.padding = channel.NewPadding(channel.DefaultPadding(cfg.Padding))
+	ccfg := &channel.Config{Log: cfg.Log, Now: time.Now, Stats: &c.stats, Padding: c.padding, Opened: c.sawLink}
 	c.chans = channel.NewManager(ccfg, &channel.LinkConfig{Log: cfg.Log}, c.dial)
 	c.caches = newCaches(c)
 	if len(cfg.Bridges) > 0 {
@@ -244,6 +246,7 @@ func (c *Client) newDirectory(d *netdir.Directory) {
 	c.guards.SetFilter(c.live.Load().Path.GuardFilter(d), now)
 	p := flow.ParamsFrom(d.Param)
 	c.flow.Store(&p)
+	c.padding.Set(channel.PaddingFrom(d.Param, c.cfg.Padding))
 	c.tmu.Lock()
 	c.timeouts.SetParams(c.cbtParams(d.Param))
 	c.tmu.Unlock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/netdir"
 )
@@ -28,6 +29,7 @@ func (r *Relay) follow(ctx context.Context) {
 func (r *Relay) consensus(d *netdir.Directory) {
 	p := flow.ParamsFrom(d.Param)
 	r.flow.Store(&p)
+	r.padding.Set(channel.PaddingFrom(d.Param, channel.PadRelay))
 	r.exit.SetStreamLimit(r.dos.update(d).streams)
 	r.renewKeys(time.Now())
 	if _, listed := d.Lookup(r.keys.ID.RSA); !listed && r.desc.Load() != nil && !r.cfg.NoPublish && !r.cfg.Bridge {

@@ -33,6 +33,7 @@ type Relay struct {
 	listeners []net.Listener
 	env       *circuit.Env
 	chanCfg   *channel.Config
+	padding   *channel.Padding
 	channels  *channel.Manager
 	server    *circuit.Server
 	exit      *exit.Exit
@@ -186,7 +187,8 @@ func (r *Relay) wire() (err error) {
 	if err != nil {
 		return err
 	}
-	r.chanCfg = &channel.Config{Log: r.log, Now: time.Now, Accept: r.accept, Stats: &r.stats.Channel, Padding: channel.DefaultPadding()}
+	r.padding = channel.NewPadding(channel.DefaultPadding(channel.PadRelay))
+	r.chanCfg = &channel.Config{Log: r.log, Now: time.Now, Accept: r.accept, Stats: &r.stats.Channel, Padding: r.padding}
 	r.channels = channel.NewManager(r.chanCfg, r.linkConfig(), r.dial)
 	r.server = circuit.NewServer(circuit.ServerConfig{
 		Env: r.env, ID: r.keys.ID, Onion: r.keys.Onion, Flow: r.flow.Load, Channels: r.channels, Streams: r.exit,
