@@ -15,11 +15,14 @@ import (
 const (
 	httpBody     = 256 << 10             // most bytes of one body
 	httpHold     = 50 * time.Millisecond // how long a response waits for bytes
-	httpIdle     = 2 * time.Minute       // a session without requests ends
 	httpPoll     = 20 * time.Millisecond // a client's first pause when nothing happens
 	httpPollMost = 2 * time.Second       // and its longest
 	sessionLen   = 16
 )
+
+// HTTPIdle is the time after which a session without requests ends, and a
+// connection on which a request or an answer doesn't move.
+const HTTPIdle = 2 * time.Minute
 
 // httpQueue holds bytes between a pipe and the next message.
 type httpQueue struct {

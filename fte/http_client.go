@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -66,7 +67,7 @@ func (d HTTPDialer) Dial(context.Context) (net.Conn, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &httpClient{d: d, url: u.String(), pipe: inner, out: newHTTPQueue()}
 	go c.run(ctx)
-	return &httpConn{Conn: outer, out: c.out, cancel: cancel}, nil
+	return &httpConn{Conn: outer, c: c, cancel: cancel}, nil
 }
 
 // httpClient turns one connection into requests.
@@ -75,22 +76,32 @@ type httpClient struct {
 	url  string
 	pipe net.Conn
 	out  *httpQueue
+	err  atomic.Pointer[error] // why it ended, before pipe is closed
 }
 
 // httpConn is a client's end of a session: it reads responses and writes
 // requests.
 type httpConn struct {
 	net.Conn
-	out    *httpQueue
+	c      *httpClient
 	cancel context.CancelFunc
 }
 
-func (c *httpConn) Write(p []byte) (int, error) { return c.out.put(p) }
+func (c *httpConn) Write(p []byte) (int, error) { return c.c.out.put(p) }
+
+// Read tells why a session ended that did not end by itself.
+func (c *httpConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if why := c.c.err.Load(); err == io.EOF && why != nil {
+		err = *why
+	}
+	return n, err
+}
 
 // Close lets what was written go out first, in a last request.
 func (c *httpConn) Close() error {
-	c.out.end()
-	time.AfterFunc(httpIdle, c.cancel)
+	c.c.out.end()
+	time.AfterFunc(HTTPIdle, c.cancel)
 	return c.Conn.Close()
 }
 
@@ -99,7 +110,7 @@ func (c *httpClient) run(ctx context.Context) {
 	defer c.d.Client.CloseIdleConnections()
 	defer c.pipe.Close()
 	defer c.out.end()
-	pause := httpIdle // a session begins with bytes
+	pause := HTTPIdle // a session begins with bytes
 	for {
 		b, open := c.out.take(ctx, pause)
 		if len(b) == 0 && !open {
@@ -107,6 +118,7 @@ func (c *httpClient) run(ctx context.Context) {
 		}
 		got, err := c.round(ctx, b)
 		if err != nil {
+			c.err.Store(&err)
 			return
 		}
 		if len(b)+got > 0 {
@@ -130,7 +142,7 @@ func (c *httpClient) round(ctx context.Context, b []byte) (int, error) {
 	req.Header.Set("Content-Type", c.d.ContentType)
 	resp, err := c.d.Client.Do(req)
 	if err != nil {
-		return 0, err
+		return 0, fault.New(fault.Network, "a request: %w", err)
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {

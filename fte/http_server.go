@@ -1,10 +1,8 @@
 package fte
 
 import (
-	"bytes"
+	"container/list"
 	"context"
-	"encoding/hex"
-	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -26,6 +24,10 @@ type HTTPServer struct {
 	// MaxSessions bounds the sessions; 0 is DefaultMaxConns. Beyond it, new ones
 	// get the decoy.
 	MaxSessions int
+	// MaxPending bounds the requests under way that may begin a session, each of
+	// which holds up to 64 KiB; 0 is DefaultMaxPending. Beyond it, the oldest gets
+	// the decoy.
+	MaxPending int
 	// Address is the address that Addr returns.
 	Address net.Addr
 	// Stats, when set, is counted into; a session is a connection there, and
@@ -37,8 +39,9 @@ type HTTPServer struct {
 	done  chan struct{}
 	close sync.Once
 
-	mu       sync.Mutex
-	sessions map[string]*httpSession // guarded by mu
+	mu       sync.Mutex // guards what follows
+	sessions map[string]*httpSession
+	pending  list.List // of *http.ResponseController, the oldest first
 }
 
 // httpSession is one connection's server side.
@@ -85,6 +88,9 @@ func (s *HTTPServer) init() {
 		if s.MaxSessions <= 0 {
 			s.MaxSessions = DefaultMaxConns
 		}
+		if s.MaxPending <= 0 {
+			s.MaxPending = DefaultMaxPending
+		}
 		if s.ContentType == "" {
 			s.ContentType = "text/plain"
 		}
@@ -126,29 +132,33 @@ func (s *HTTPServer) Close() error {
 // ServeHTTP takes one request of a session, or gives it to the decoy.
 func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.init()
-	name := r.URL.Path
-	if i := len(name) - 2*sessionLen; i > 0 {
-		name = name[i:]
-	}
-	id, err := hex.DecodeString(name)
-	if r.Method != http.MethodPost || err != nil || len(id) != sessionLen {
-		s.Stats.Decoyed.Add(1)
-		s.Decoy.ServeHTTP(w, r)
+	rc := http.NewResponseController(w)
+	rc.SetReadDeadline(time.Now().Add(HTTPIdle)) // an error: the server's own limits have to do
+	// The server's last write comes after this.
+	defer func() { rc.SetWriteDeadline(time.Now().Add(HTTPIdle)) }()
+	id, ok := sessionID(r)
+	if !ok {
+		s.refuse(w, r, nil)
 		return
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, httpBody))
-	if err != nil {
+	most := httpBody
+	if !s.known(id) {
+		most = maxHelloText
+		defer s.begin(rc)()
+	}
+	body, ok := readBody(rc, r, most)
+	if !ok {
 		s.refuse(w, r, body)
 		return
 	}
-	x := s.session(string(id), len(body))
+	x := s.session(id, len(body))
 	if x == nil {
 		s.refuse(w, r, body)
 		return
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.timer.Reset(httpIdle)
+	x.timer.Reset(HTTPIdle)
 	if x.known {
 		x.inner.left.Add(int64(len(body)))
 	}
@@ -178,7 +188,7 @@ func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out, open := x.out.take(ctx, hold)
 	if !x.known && len(out) == 0 {
 		x.inner.Close()
-		s.forget(string(id))
+		s.forget(id)
 		s.refuse(w, r, body)
 		return
 	}
@@ -195,14 +205,8 @@ func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", s.ContentType)
 	w.Header().Set("Cache-Control", "no-store")
+	rc.SetWriteDeadline(time.Now().Add(HTTPIdle))
 	w.Write(out)
-}
-
-// refuse gives a request whose body was read to the decoy.
-func (s *HTTPServer) refuse(w http.ResponseWriter, r *http.Request, body []byte) {
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	s.Stats.Decoyed.Add(1)
-	s.Decoy.ServeHTTP(w, r)
 }
 
 // session returns a session, and makes it when a body can begin one.
@@ -228,16 +232,42 @@ func (s *HTTPServer) session(id string, first int) *httpSession {
 			close(x.gone)
 			x.timer.Stop()
 			// What was written last can still be fetched.
-			time.AfterFunc(httpIdle, func() { s.forget(id) })
+			time.AfterFunc(HTTPIdle, func() { s.forget(id) })
 		})
 	}}
 	x.inner.left.Store(int64(first)) // before its reader starts
-	x.timer = time.AfterFunc(httpIdle, func() { x.inner.Close() })
+	x.timer = time.AfterFunc(HTTPIdle, func() { x.inner.Close() })
 	s.sessions[id] = x
 	s.Stats.Accepted.Add(1)
 	s.Stats.Pending.Add(1)
 	go s.authenticate(x.inner)
 	return x
+}
+
+// known says whether there is a session.
+func (s *HTTPServer) known(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sessions[id] != nil
+}
+
+// begin takes a place for a request that may begin a session, from the oldest
+// if there is none: what that sends is waited for no longer. The place is given
+// back by the function that it returns.
+func (s *HTTPServer) begin(rc *http.ResponseController) (done func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.pending.Len() >= s.MaxPending {
+		old := s.pending.Remove(s.pending.Front()).(*http.ResponseController)
+		s.Stats.Evicted.Add(1)
+		old.SetReadDeadline(time.Unix(1, 0))
+	}
+	e := s.pending.PushBack(rc)
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.pending.Remove(e)
+	}
 }
 
 // forget drops a session.

@@ -25,7 +25,9 @@ type ListenConfig struct {
 	// Transport is the server side of a protocol.
 	Transport Transport
 	// MaxPending bounds the handshakes under way, failed ones that are being
-	// held included; beyond it the oldest is closed. 0 is DefaultMaxPending.
+	// held included; beyond it the oldest is closed. It also bounds the
+	// authenticated connections that wait for Accept; beyond it the newest is
+	// closed. 0 is DefaultMaxPending.
 	MaxPending int
 	// HandshakeTimeout is how long a connection may stay unauthenticated; each
 	// is given a random time between this and twice this when it arrives, and a
@@ -48,6 +50,7 @@ type Listener struct {
 	l     net.Listener
 	cfg   ListenConfig
 	ready chan *Conn
+	queue chan struct{} // holds a token for each connection that waits to be accepted
 	ctx   context.Context
 	stop  context.CancelCauseFunc
 	wg    sync.WaitGroup
@@ -71,7 +74,7 @@ func NewListener(l net.Listener, cfg ListenConfig) *Listener {
 		cfg.Stats = new(Stats)
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
-	ln := &Listener{l: l, cfg: cfg, ready: make(chan *Conn), ctx: ctx, stop: stop, pending: list.New()}
+	ln := &Listener{l: l, cfg: cfg, ready: make(chan *Conn), queue: make(chan struct{}, cfg.MaxPending), ctx: ctx, stop: stop, pending: list.New()}
 	ln.wg.Add(1)
 	go ln.run()
 	return ln
@@ -180,6 +183,14 @@ func (ln *Listener) serve(raw net.Conn, e *list.Element) {
 	raw.SetDeadline(time.Time{})
 	ln.leave(e)
 	ln.cfg.Stats.Opened.Add(1)
+	select {
+	case ln.queue <- struct{}{}:
+	default:
+		ln.cfg.Stats.Evicted.Add(1)
+		raw.Close()
+		return
+	}
+	defer func() { <-ln.queue }()
 	select {
 	case ln.ready <- c:
 	case <-ln.ctx.Done():

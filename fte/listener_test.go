@@ -349,3 +349,36 @@ func idle(t *testing.T, at string, n int) {
 	fmt.Println("all are there")
 	io.Copy(io.Discard, os.Stdin)
 }
+
+// TestBoundedWaiting: who is authenticated and is not accepted is bounded too.
+func TestBoundedWaiting(t *testing.T) {
+	client, server := chivePair(t, "hex", Protocol{})
+	raw := listen(t)
+	l := NewListener(raw, ListenConfig{Transport: server, MaxPending: 3})
+	defer l.Close()
+	for range 8 {
+		c, err := net.Dial("tcp", raw.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := client.Wrap(c).Handshake(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for late := time.Now().Add(60 * time.Second); l.cfg.Stats.Evicted.Load() < 5; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("%d connections were closed, not 5", l.cfg.Stats.Evicted.Load())
+		}
+	}
+	for range 3 {
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+	if n := l.cfg.Stats.Evicted.Load(); n != 5 {
+		t.Errorf("%d connections were closed, not 5", n)
+	}
+}

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/metrics"
@@ -90,12 +92,15 @@ func (l httpListener) Close() error {
 
 // serveHTTP accepts connections that arrive as HTTP messages on l.
 func (f *fteFlags) serveHTTP(l net.Listener, t fte.Transport, stats *fte.Stats) net.Listener {
-	hs := &fte.HTTPServer{Transport: t, Address: l.Addr(), MaxSessions: f.maxConns, Stats: stats}
+	hs := &fte.HTTPServer{Transport: t, Address: l.Addr(), MaxSessions: f.maxConns, MaxPending: f.maxPending, Stats: stats}
+	silent := stdlog.New(io.Discard, "", 0) // they would tell addresses
 	if f.decoy != "" {
-		hs.Decoy = httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: f.decoy})
+		decoy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: f.decoy})
+		decoy.ErrorLog = silent
+		hs.Decoy = decoy
 	}
-	web := &http.Server{Handler: hs, ReadHeaderTimeout: f.handshake, ErrorLog: stdlog.New(io.Discard, "", 0)}
-	go web.Serve(l) // ends with Close
+	web := &http.Server{Handler: hs, ReadHeaderTimeout: f.handshake, IdleTimeout: fte.HTTPIdle, ErrorLog: silent}
+	go web.Serve(netutil.LimitListener(l, f.maxConns+f.maxPending)) // ends with Close
 	return httpListener{hs, web}
 }
 

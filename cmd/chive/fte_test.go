@@ -198,3 +198,57 @@ func ask(port string, msg []byte) []byte {
 	n, _ := io.ReadFull(c, got)
 	return got[:n]
 }
+
+// TestFTEHTTPConnections: connections of HTTP are bounded, whatever they say;
+// those beyond the bound wait.
+func TestFTEHTTPConnections(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "keys")
+	if _, err := runChive(t.Context(), "fte", "keygen", keys); err != nil {
+		t.Fatal(err)
+	}
+	port := freePort(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := runChive(ctx, "fte", "--quiet", "--mode", "server", "--protocol", "chive", "--http", "--key-file", keys,
+			"--server-port", port, "--max-connections", "1", "--max-handshakes", "1")
+		ended <- err
+	}()
+	defer func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", "127.0.0.1:"+port)
+		if err != nil {
+			return nil
+		}
+		io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		return c
+	}
+	answered := func(c net.Conn, within time.Duration) bool {
+		c.SetReadDeadline(time.Now().Add(within))
+		n, _ := c.Read(make([]byte, 1))
+		return n == 1
+	}
+	var first net.Conn
+	await(t, "the server listens", func() bool { first = dial(); return first != nil })
+	second := dial()
+	defer second.Close()
+	for _, c := range []net.Conn{first, second} {
+		if !answered(c, time.Minute) {
+			t.Fatal("no answer within the bound")
+		}
+	}
+	third := dial()
+	defer third.Close()
+	if answered(third, 200*time.Millisecond) {
+		t.Error("an answer beyond the bound")
+	}
+	first.Close()
+	if !answered(third, time.Minute) {
+		t.Error("no answer after another connection has ended")
+	}
+}
