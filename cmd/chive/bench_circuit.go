@@ -57,11 +57,12 @@ client; --cold-directory fetches and verifies it for each circuit.`,
 				}
 				_ = bar.Set(done) // the bar is decoration
 			})
-			_ = bar.Finish()
-			fmt.Fprintln(cmd.ErrOrStderr())
 			if err != nil {
+				_ = bar.Exit() // where it stands
 				return err
 			}
+			_ = bar.Finish()
+			fmt.Fprintln(cmd.ErrOrStderr())
 			printCircuits(cmd, r)
 			if err := writeReport(jsonFile, r); err != nil {
 				return err

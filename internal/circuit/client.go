@@ -16,7 +16,7 @@ type clientHandler struct{ c *Circuit }
 func (ch clientHandler) HandleMessage(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	switch m.Cmd {
 	case cell.RelayLongExtended2:
-		whole, err := h.longs.Add(h.Now(), m.Data)
+		whole, err := h.reassemble(m.Cmd, m.Data)
 		if err != nil || whole == nil {
 			return err
 		}

@@ -46,8 +46,8 @@ type Hop struct {
 	spent   time.Duration // on handshakes, by this end
 	ahead   time.Duration // of it, before the hop before was there
 
-	recv  *flow.Receiver       // owned by home's reader
-	longs handshake.Reassembly // owned by home's reader
+	recv  *flow.Receiver // owned by home's reader
+	long  longMessage    // owned by home's reader
 	rekey rekeyState
 	// linkedAt is when a relay sent CONFLUX_LINKED; owned by home's reader.
 	linkedAt time.Time

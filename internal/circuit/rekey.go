@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"io"
-	"time"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
@@ -15,16 +14,15 @@ import (
 // rekeyState is a hop's post-quantum rekey (docs/spec/pq-circuits.md, section
 // 5), of either role. The circuit's mu guards it.
 type rekeyState struct {
-	export    [32]byte // the secret that the next rekey starts from
-	exports   bool     // whether there is one
-	set       handshake.PQSet
-	client    *handshake.RekeyState
-	server    *handshake.RekeyServerState
-	next      opener               // of a relay, in use once CONFIRM came
-	nextKeys  handshake.KeyStream  // where the next export comes from
-	done      chan error           // of a client; receives once
-	deadline  time.Time            // by which CONFIRM must come
-	fragments handshake.Reassembly // owned by home's reader
+	export   [32]byte // the secret that the next rekey starts from
+	exports  bool     // whether there is one
+	set      handshake.PQSet
+	client   *handshake.RekeyState
+	server   *handshake.RekeyServerState
+	next     opener              // of a relay, in use once CONFIRM came
+	nextKeys handshake.KeyStream // where the next export comes from
+	done     chan error          // of a client; receives once
+	overdue  overdue             // of a relay, until CONFIRM has come
 }
 
 // keep takes the secret for a later rekey out of a finished handshake.
@@ -136,7 +134,7 @@ func (h *Hop) rekeyReply(fragment []byte) error {
 	if r.client == nil {
 		return fault.New(fault.Protocol, "REKEY_REPLY that nobody asked for")
 	}
-	reply, err := r.fragments.Add(h.Now(), fragment)
+	reply, err := h.reassemble(cell.RelayRekeyReply, fragment)
 	if err != nil || reply == nil {
 		return err
 	}
@@ -172,7 +170,7 @@ func (sh *serverHandler) rekeyRequest(h *Hop, fragment []byte) error {
 	if busy {
 		return fault.New(fault.Protocol, "REKEY_REQUEST on a hop that cannot be rekeyed, or is being")
 	}
-	request, err := r.fragments.Add(h.Now(), fragment)
+	request, err := h.reassemble(cell.RelayRekeyRequest, fragment)
 	if err != nil || request == nil {
 		return err
 	}
@@ -208,7 +206,7 @@ func (s *Server) serveRekey(h *Hop, request []byte) (answer func() error, err er
 			return nil
 		}
 		r.server, r.next, r.nextKeys, r.set = st, lay.Forward, ks, set
-		r.deadline = c.env.Now().Add(handshake.FragmentTimeout)
+		r.overdue.start(h, "REKEY_CONFIRM")
 		if err := h.sendLongLocked(cell.RelayRekeyReply, reply); err != nil {
 			return err
 		}
@@ -224,16 +222,17 @@ func (sh *serverHandler) rekeyConfirm(h *Hop, fragment []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := &h.rekey
-	if r.server == nil || h.Now().After(r.deadline) {
-		return fault.New(fault.Protocol, "REKEY_CONFIRM without REKEY_REQUEST, or too late")
+	if r.server == nil {
+		return fault.New(fault.Protocol, "REKEY_CONFIRM without REKEY_REQUEST")
 	}
-	confirm, err := r.fragments.Add(h.Now(), fragment)
+	confirm, err := h.reassemble(cell.RelayRekeyConfirm, fragment)
 	if err != nil || confirm == nil {
 		return err
 	}
 	if err := r.server.Confirm(confirm); err != nil {
 		return err
 	}
+	r.overdue.stop()
 	h.open = r.next
 	h.info.PQ, h.info.Carriage = r.set, handshake.CarriageB
 	r.keep(r.nextKeys)

@@ -67,27 +67,36 @@ func refuseStream(h *Hop, m cell.RelayMsg) error {
 // longExtend takes a fragment of an EXTEND2 that does not fit a cell; the
 // first comes in a RELAY_EARLY cell, as an EXTEND2 does.
 func (sh *serverHandler) longExtend(h *Hop, fragment []byte, cmd cell.Command) error {
-	if early := cmd == cell.CmdRelayEarly; early == h.longs.Pending() {
+	if early := cmd == cell.CmdRelayEarly; early == h.long.fragments.Pending() {
 		return fault.New(fault.Protocol, "LONG_EXTEND2 in a %v cell", cmd)
 	}
-	whole, err := h.longs.Add(h.Now(), fragment)
+	whole, err := h.reassemble(cell.RelayLongExtend2, fragment)
 	if err != nil || whole == nil {
 		return err
 	}
-	return sh.extend(h, whole, cell.CmdRelayEarly)
+	return sh.extendTo(h, whole, true)
 }
 
-// extend starts to open the next hop.
+// extend takes an EXTEND2.
 func (sh *serverHandler) extend(h *Hop, body []byte, cmd cell.Command) error {
 	if cmd != cell.CmdRelayEarly {
 		return fault.New(fault.Protocol, "EXTEND2 in a %v cell", cmd)
 	}
+	return sh.extendTo(h, body, false)
+}
+
+// extendTo starts to open the next hop. long says that body came in fragments,
+// as the post-quantum hybrid's does and no other handshake's.
+func (sh *serverHandler) extendTo(h *Hop, body []byte, long bool) error {
 	if sh.extending || sh.c.partner.Load() != nil {
 		return fault.New(fault.Protocol, "EXTEND2 on a circuit that was extended already")
 	}
 	m, err := cell.ParseExtend2(append([]byte(nil), body...))
 	if err != nil {
 		return err
+	}
+	if _, pq := handshake.PQSetOfType(uint16(m.Type)); pq != long {
+		return fault.New(fault.Protocol, "EXTEND2: %v, and in fragments: %v", m.Type, long)
 	}
 	r := bin.NewReader("EXTEND2", m.Specs)
 	t, err := linkspec.TargetOf(linkspec.Read(&r))

@@ -4,11 +4,15 @@ import (
 	"bytes"
 	"io"
 	"math/rand/v2"
+	"net/netip"
+	"strings"
 	"testing"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/protover"
 	"github.com/chivenet/chive/internal/simnet"
 	"github.com/chivenet/chive/internal/stream"
@@ -135,6 +139,13 @@ func TestPQFragmentsRefused(t *testing.T) {
 	fragment := func(total, off, n int) []byte {
 		return append([]byte{byte(total >> 8), byte(total), byte(off >> 8), byte(off)}, make([]byte, n)...)
 	}
+	// extend is an EXTEND2 of 160 bytes, to a relay that could be there.
+	extend := func(typ cell.HandshakeType) []byte {
+		to := linkspec.Target{RelayID: ident.RelayID{RSA: ident.RSAID{1}, Ed: ident.Ed25519ID{2}}, Addrs: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:9")}}
+		specs := linkspec.Append(nil, to.Specs())
+		m := cell.Extend2{Specs: specs, Type: typ, Data: make([]byte, 160-4-len(specs))}
+		return m.Append(nil)
+	}
 	for name, send := range map[string]func(h *circuit.Hop) error{
 		"second before first": func(h *circuit.Hop) error { return h.SendEarly(cell.RelayLongExtend2, 0, fragment(1500, 486, 486)) },
 		"first not early":     func(h *circuit.Hop) error { return h.Send(cell.RelayLongExtend2, 0, fragment(1500, 0, 486)) },
@@ -151,6 +162,18 @@ func TestPQFragmentsRefused(t *testing.T) {
 		},
 		"truncated": func(h *circuit.Hop) error { // whole, by its own word, and yet no EXTEND2
 			return h.SendEarly(cell.RelayLongExtend2, 0, fragment(300, 0, 300))
+		},
+		"another kind between": func(h *circuit.Hop) error {
+			if err := h.SendEarly(cell.RelayLongExtend2, 0, fragment(1500, 0, 486)); err != nil {
+				return err
+			}
+			return h.Send(cell.RelayRekeyRequest, 0, fragment(1217, 0, 486))
+		},
+		"classical in fragments": func(h *circuit.Hop) error {
+			return h.SendEarly(cell.RelayLongExtend2, 0, append([]byte{0, 160, 0, 0}, extend(cell.HandshakeNtor)...))
+		},
+		"hybrid in a cell": func(h *circuit.Hop) error {
+			return h.SendEarly(cell.RelayExtend2, 0, extend(cell.HandshakeType(handshake.PQ768.HandshakeType())))
 		},
 		"beyond the end": func(h *circuit.Hop) error {
 			if err := h.SendEarly(cell.RelayLongExtend2, 0, fragment(500, 0, 486)); err != nil {
@@ -179,6 +202,9 @@ func TestPQFragmentsRefused(t *testing.T) {
 			}
 			select {
 			case <-c.Done():
+				if err := c.Err(); !strings.Contains(err.Error(), cell.DestroyProtocol.String()) {
+					t.Error("not for what was sent:", err)
+				}
 			case <-deadline(t).Done():
 				t.Fatal("the circuit lives")
 			}

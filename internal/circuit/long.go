@@ -1,0 +1,58 @@
+package circuit
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
+)
+
+// longMessage is a message in fragments that a hop is sending
+// (docs/spec/pq-circuits.md, section 4): one at a time.
+type longMessage struct {
+	fragments handshake.Reassembly
+	kind      cell.RelayCommand // of what is under way
+	overdue   overdue           // until the rest has come
+}
+
+// reassemble takes a fragment and returns the message once it is whole, on
+// home's reader. A message that has begun has to come to its end, in time.
+func (h *Hop) reassemble(kind cell.RelayCommand, fragment []byte) ([]byte, error) {
+	l := &h.long
+	began := l.fragments.Pending()
+	if began && kind != l.kind {
+		return nil, fault.New(fault.Protocol, "%v between the fragments of %v", kind, l.kind)
+	}
+	msg, err := l.fragments.Add(h.Now(), fragment)
+	switch pending := l.fragments.Pending(); {
+	case pending && !began:
+		l.kind = kind
+		l.overdue.start(h, "the rest of "+kind.String())
+	case began && !pending:
+		l.overdue.stop()
+	}
+	return msg, err
+}
+
+// overdue ends a circuit when what a peer began is not finished in
+// FragmentTimeout.
+type overdue struct{ timer atomic.Pointer[time.Timer] }
+
+func (o *overdue) start(h *Hop, what string) {
+	reason := cell.DestroyTimeout
+	if h.info.Client {
+		reason = cell.DestroyNone
+	}
+	o.timer.Store(time.AfterFunc(handshake.FragmentTimeout, func() {
+		h.c.Close(reason, fault.New(fault.Timeout, "circuit: %s has not come in %v", what, handshake.FragmentTimeout))
+	}))
+}
+
+// stop may be called at any time, from any goroutine.
+func (o *overdue) stop() {
+	if t := o.timer.Load(); t != nil {
+		t.Stop()
+	}
+}
