@@ -51,9 +51,12 @@ func (c *Circ) Stable() bool {
 	return true
 }
 
-// Close implements pool.Circuit.
+// Close implements pool.Circuit. The exit may end the other legs of a set
+// before this end does.
 func (c *Circ) Close() {
-	c.once.Do(func() { c.byUs = true })
+	for _, leg := range append([]*Circ{c}, c.legs...) {
+		leg.once.Do(func() { leg.byUs = true })
+	}
 	c.Circuit.Close(cell.DestroyNone, errUnused)
 }
 

@@ -72,6 +72,9 @@ func (e *Exit) allowed(c *rules, addr netip.Addr, port uint16) bool {
 	return c.Policy.Allows(addr, port) && !(slices.Contains(e.opts.Own, addr) && !addr.IsLoopback())
 }
 
+// inside reports whether an address is the network's own.
+func (e *Exit) inside(a netip.AddrPort) bool { return e.opts.Inside != nil && e.opts.Inside(a) }
+
 // serve connects a stream and copies until both directions have ended.
 func (e *Exit) serve(c *rules, s *stream.Stream, b cell.Begin, four, six bool) {
 	ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)

@@ -82,8 +82,11 @@ type Options struct {
 	Log *slog.Logger
 	Now func() time.Time
 	// Own are the relay's own addresses, to which nothing is let out.
-	Own   []netip.Addr
-	Stats *Stats
+	Own []netip.Addr
+	// Inside tells ports of the network itself, to which nothing is let out: the
+	// network would carry its own traffic, over and over. Nil: none.
+	Inside func(netip.AddrPort) bool
+	Stats  *Stats
 }
 
 // DefaultPolicy is C tor's: private networks are refused, as are the ports

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
@@ -37,6 +38,11 @@ func (e *Exit) connect(ctx context.Context, c *rules, b cell.Begin, four, six bo
 	if len(addrs) == 0 {
 		// The client learns the address, and chooses an exit that allows it.
 		return nil, 0, &refusal{error: fault.New(fault.Refused, "the exit policy refuses"), reason: cell.EndExitPolicy, addr: answer.Addrs[0], ttl: clipTTL(answer.TTL)}
+	}
+	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return e.inside(netip.AddrPortFrom(a, b.Port)) })
+	if len(addrs) == 0 {
+		// As C tor says it, which does not make the client try all other exits.
+		return nil, 0, &refusal{error: fault.New(fault.Refused, "it is a relay's or an authority's port"), reason: cell.EndConnectRefused}
 	}
 	conn, err := c.race(ctx, addrs, b.Port)
 	return conn, answer.TTL, err

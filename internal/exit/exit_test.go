@@ -157,6 +157,13 @@ func TestExitRefuses(t *testing.T) {
 	if c.Err() != nil || c.Last().Streams() > 1 {
 		t.Error("the circuit must live", c.Err())
 	}
+	// The network's own ports are refused as C tor refuses them.
+	e, in := setup(t, accept(t, "accept *:*"), nil)
+	e.opts.Inside = func(a netip.AddrPort) bool { return a == netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port) }
+	for _, host := range []string{"127.0.0.1", "echo.test"} {
+		_, err := dial(t, in, host, port)
+		wantEnd(t, err, cell.EndConnectRefused)
+	}
 	// A relay that is no exit refuses all.
 	_, none := setup(t, nil, nil)
 	_, err = dial(t, none, "127.0.0.1", port)

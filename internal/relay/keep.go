@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"net/netip"
 	"time"
 
 	"github.com/chivenet/chive/internal/channel"
@@ -30,11 +31,48 @@ func (r *Relay) consensus(d *netdir.Directory) {
 	p := flow.ParamsFrom(d.Param)
 	r.flow.Store(&p)
 	r.padding.Set(channel.PaddingFrom(d.Param, channel.PadRelay))
+	r.ports.Store(networkPorts(r.cfg.Network, d))
 	r.exit.SetStreamLimit(r.dos.update(d).streams)
 	r.renewKeys(time.Now())
 	if _, listed := d.Lookup(r.keys.ID.RSA); !listed && r.desc.Load() != nil && !r.cfg.NoPublish && !r.cfg.Bridge {
 		r.log.Info("the consensus does not list this relay", "valid_after", d.ValidAfter())
 	}
+}
+
+// networkPorts returns the ports of a network's relays and authorities, which
+// exits keep out of; nil when the consensus lets traffic in again.
+func networkPorts(n *netdir.Network, d *netdir.Directory) *map[netip.AddrPort]bool {
+	if d.Param("allow-network-reentry", 0, 0, 1) == 1 {
+		return nil
+	}
+	ports := authorityPorts(n)
+	for r := range d.All() {
+		ports[r.IPv4()] = true
+		if six, ok := r.IPv6(); ok {
+			ports[six] = true
+		}
+	}
+	return &ports
+}
+
+// authorityPorts is what is known of them before there is a consensus.
+func authorityPorts(n *netdir.Network) map[netip.AddrPort]bool {
+	ports := map[netip.AddrPort]bool{}
+	for _, a := range n.Authorities {
+		for _, p := range a.ORPorts {
+			ports[p] = true
+		}
+		if a.DirPort.IsValid() {
+			ports[a.DirPort] = true
+		}
+	}
+	return ports
+}
+
+// inside reports whether a port is the network's own.
+func (r *Relay) inside(a netip.AddrPort) bool {
+	ports := r.ports.Load()
+	return ports != nil && (*ports)[a]
 }
 
 // Intervals of what is done now and then.

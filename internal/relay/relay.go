@@ -48,6 +48,7 @@ type Relay struct {
 
 	flow      atomic.Pointer[flow.Params]
 	desc      atomic.Pointer[netdoc.RouterDesc]
+	ports     atomic.Pointer[map[netip.AddrPort]bool] // of the network itself; nil: unknown, or open to exits
 	reachable atomic.Bool
 	draining  atomic.Bool
 	limits    limits
@@ -170,6 +171,8 @@ func (r *Relay) wire() (err error) {
 	}
 	params := flow.DefaultParams()
 	r.flow.Store(&params)
+	ports := authorityPorts(r.cfg.Network)
+	r.ports.Store(&ports)
 	r.env = &circuit.Env{Log: r.log, Now: time.Now}
 	r.dos = newDoS(time.Now)
 	r.gate = newGate(fdLimit())
@@ -183,7 +186,7 @@ func (r *Relay) wire() (err error) {
 		r.cache = newDirCache(r.log, r.Directory, r.Descriptor)
 		r.cfg.Dir, keeper = r.cache.serve, r.cache
 	}
-	r.exit, err = exit.New(r.cfg.Exit, r.cfg.Dir, exit.Options{Log: r.log, Now: time.Now, Own: own, Stats: &r.stats.Exit})
+	r.exit, err = exit.New(r.cfg.Exit, r.cfg.Dir, exit.Options{Log: r.log, Now: time.Now, Own: own, Inside: r.inside, Stats: &r.stats.Exit})
 	if err != nil {
 		return err
 	}
