@@ -81,7 +81,7 @@ func (o *orPort) linkKeys() (*channel.RelayKeys, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.a.cfg.Now()
-	if o.keys != nil && now.Before(o.keys.Expires.Add(-renewBefore)) {
+	if o.keys != nil && o.keys.Last(now, renewBefore) {
 		return o.keys, nil
 	}
 	signing, err := cert.GenerateExpanded(o.a.cfg.Rand)

@@ -47,6 +47,7 @@ type RelayKeys struct {
 	ID      ident.RelayID
 	Expires time.Time // when the first of the certificates ends
 
+	made      time.Time
 	rsaSHA256 [32]byte
 	leaf      tls.Certificate
 	leafSum   [32]byte // SHA-256 of the TLS certificate
@@ -70,7 +71,8 @@ func (id *RelayIdentity) NewRelayKeys(rand io.Reader, now time.Time) (*RelayKeys
 		return nil, fault.New(fault.Config, "relay identity: %w", err)
 	}
 	// Without the monotonic reading, which stops when the machine is suspended.
-	k := &RelayKeys{Expires: now.Round(0).Add(linkLife)}
+	now = now.Round(0)
+	k := &RelayKeys{Expires: now.Add(linkLife), made: now}
 	if signing.Expires.Before(k.Expires) {
 		k.Expires = signing.Expires
 	}
@@ -95,6 +97,12 @@ func (id *RelayIdentity) NewRelayKeys(rand io.Reader, now time.Time) (*RelayKeys
 	k.responder = append(common[:3:3], cell.Cert{Type: cell.CertEdLink, Body: link.Encode(sign)}).Append(nil)
 	k.initiator = append(common[:3:3], cell.Cert{Type: cell.CertEdAuth, Body: auth.Encode(sign)}).Append(nil)
 	return k, nil
+}
+
+// Last reports whether the keys serve at now, and for some time more. Those that
+// were made by a clock that was ahead, and set back since, do not.
+func (k *RelayKeys) Last(now time.Time, more time.Duration) bool {
+	return k.Expires.Sub(now) >= more && k.made.Sub(now) < time.Hour
 }
 
 // makeX509 makes the TLS certificate, kept in k, and the RSA identity

@@ -183,7 +183,7 @@ func (k *Keys) Renew(now time.Time, rotation, grace time.Duration) (changed bool
 	if err != nil {
 		return false, err
 	}
-	if k.link == nil || k.relink || signing || k.link.Expires.Sub(now) < linkRenewLeft {
+	if k.link == nil || k.relink || signing || !k.link.Last(now, linkRenewLeft) {
 		id := channel.RelayIdentity{RSA: k.rsa, Signing: k.signing, SigningCert: k.signingCert}
 		if k.link, err = id.NewRelayKeys(rand.Reader, now); err != nil {
 			return false, err
@@ -227,6 +227,9 @@ func (k *Keys) renewSigning(now time.Time) (bool, error) {
 }
 
 func (k *Keys) renewOnion(now time.Time, rotation time.Duration) (bool, error) {
+	if k.rotated.After(now) { // the clock was ahead
+		k.rotated = now
+	}
 	if k.old != nil && now.Sub(k.rotated) > k.grace {
 		k.old = nil
 		if err := os.Remove(k.dir.path(fileOnionOld)); err != nil && !os.IsNotExist(err) {

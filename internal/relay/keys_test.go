@@ -60,6 +60,34 @@ func TestKeysEndByTheCalendar(t *testing.T) {
 		}
 		check()
 	}
+	// The clock was ahead, and is set right: what lasts is told from then on.
+	link, now := k.Link(), now.Add(-100*day)
+	if _, err := k.Renew(now, 28*day, 7*day); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, since := k.ages(); k.Link() == link || k.Link().Expires.Sub(now) > 3*day || since.After(now) {
+		t.Errorf("at %v: link keys until %v, the onion key since %v", now, k.Link().Expires, since)
+	}
+	link = k.Link()
+	if _, err := k.Renew(now.Add(-time.Minute), 28*day, 7*day); err != nil || k.Link() != link {
+		t.Error("other link keys after a correction of a minute", err)
+	}
+}
+
+func TestStale(t *testing.T) {
+	for _, c := range []struct {
+		age          time.Duration
+		bw, observed uint64
+		want         bool
+	}{
+		{0, 0, 0, false}, {time.Minute, 9000, 0, false}, {17 * time.Hour, 1500, 1000, false}, {17 * time.Hour, 600, 1000, false},
+		{18 * time.Hour, 1000, 1000, true}, {3 * time.Hour, 2001, 1000, true}, {3 * time.Hour, 499, 1000, true}, {3*time.Hour - 1, 499, 1000, false},
+		{-time.Minute, 1000, 1000, false}, {-2 * time.Hour, 1000, 1000, true}, {-365 * day, 1000, 1000, true},
+	} {
+		if got := stale(c.age, c.bw, c.observed); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
 }
 
 // C tor's test of its own: the files that it would read have its headers.

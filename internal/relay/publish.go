@@ -68,11 +68,17 @@ func (p *publisher) run(ctx context.Context) {
 			case <-p.dirty:
 				again = true
 			case now := <-tick.C:
-				age, bw := now.Sub(published), p.r.bandwidth.Observed()
-				again = age >= republish || age >= bandwidthHold && (bw > 2*observed || bw < observed/2)
+				again = stale(now.Sub(published), p.r.bandwidth.Observed(), observed)
 			}
 		}
 	}
+}
+
+// stale reports whether a descriptor of an age is to be replaced, when the relay
+// has shown to carry bw bytes a second and the descriptor says observed.
+func stale(age time.Duration, bw, observed uint64) bool {
+	setBack := age < -time.Hour // the descriptor's time was the wrong one
+	return setBack || age >= republish || age >= bandwidthHold && (bw > 2*observed || bw < observed/2)
 }
 
 // next is when the next descriptor is published: authorities take one of the
