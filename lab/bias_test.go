@@ -1,6 +1,7 @@
 package lab_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -20,12 +21,14 @@ func pathBias(t *testing.T, nw *lab.Network) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	client, err := chive.New(t.Context(), chive.Config{Network: network, DataDir: dir, Conflux: chive.On, CircuitBuildTimeout: time.Minute})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	client, err := chive.New(ctx, chive.Config{Network: network, DataDir: dir, Conflux: chive.On, CircuitBuildTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	echo(t, t.Context(), client.DialContext, nw.Target.Addr(target.Echo))
+	echo(t, ctx, client.DialContext, nw.Target.Addr(target.Echo))
 	if err := client.Close(); err != nil {
 		t.Fatal(err)
 	}
