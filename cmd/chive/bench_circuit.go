@@ -102,10 +102,16 @@ func printCircuits(cmd *cobra.Command, r *benchcirc.Report) {
 	printf(cmd, "%d circuits of %d hops, %s, carriage %s, directory %s, relays: %s; %.2f %% succeeded\n",
 		r.Count, len(r.Carriage), r.Handshake, r.Carriage, r.Directory, r.Relays, r.SuccessRate)
 	printf(cmd, "%-10s %9s %9s %9s %9s %9s %9s %9s %6s %9s %9s %9s %9s\n", "us", "mean", "median", "min", "max", "stddev", "p95", "p99", "share", "client", "relays", "hs.client", "hs.relay")
+	cpu, handshakes := r.RelaysKnown()
+	known := []bool{true, cpu, true, handshakes}
 	line := func(name string, s benchcirc.Stats, share float64, rest ...float64) {
 		printf(cmd, "%-10s %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %5.1f%%", name, s.Mean, s.Median, s.Min, s.Max, s.StdDev, s.P95, s.P99, share)
-		for _, v := range rest {
-			printf(cmd, " %9.1f", v)
+		for i, v := range rest {
+			if known[i] {
+				printf(cmd, " %9.1f", v)
+			} else {
+				printf(cmd, " %9s", "-")
+			}
 		}
 		printf(cmd, "\n")
 	}
@@ -117,5 +123,9 @@ func printCircuits(cmd *cobra.Command, r *benchcirc.Report) {
 		line(s.Name, s.Stats, s.Share, s.ClientCPU, relays, s.Crypto, s.RelayCrypto)
 	}
 	line("total", r.Stats, 100)
-	printf(cmd, "client, relays: processor time by the kernel's count; hs: what each side computes for the hop's handshake\n")
+	whose := "client, relays"
+	if !cpu && handshakes {
+		whose = "client, with the relays in its process" // nobody can tell them apart
+	}
+	printf(cmd, "%s: processor time by the kernel's count; hs: what each side computes for the hop's handshake\n", whose)
 }

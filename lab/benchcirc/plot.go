@@ -211,8 +211,17 @@ func (r *Report) drawCrypto() *plot.Canvas {
 		}
 		a.Label(x, fmt.Sprintf("hop %d", i+1))
 	}
-	c.Key(712, 120, []string{"time that passed", "client: handshake", "relay: handshake", "client: TLS, cells, system", "relays: TLS, cells, system"}, colors)
-	for i, s := range []string{"Left: the clock on the wall.", "Right: processor time of all", "processes, by the kernel's count;", "it overlaps on several cores.", "Handshakes: by the clock of", "who computes them; the client", "makes the next hop's onionskin", "while it waits for an answer."} {
+	whose := "all"
+	names := []string{"time that passed", "client: handshake", "relay: handshake", "client: TLS, cells, system", "relays: TLS, cells, system"}
+	switch cpu, handshakes := r.RelaysKnown(); {
+	case !handshakes:
+		whose, names, colors = "the client's", []string{names[0], names[1], names[3]}, []color.RGBA{colors[0], colors[1], colors[3]}
+	case !cpu:
+		names[3] = "all: TLS, cells, system"
+		names, colors = names[:4], colors[:4]
+	}
+	c.Key(712, 120, names, colors)
+	for i, s := range []string{"Left: the clock on the wall.", "Right: processor time of " + whose, "processes, by the kernel's count;", "it overlaps on several cores.", "Handshakes: by the clock of", "who computes them; the client", "makes the next hop's onionskin", "while it waits for an answer."} {
 		c.Text(712, 250+float64(i)*17, 12, plot.Left, s, plot.Grey)
 	}
 	r.caption(c)
@@ -230,6 +239,18 @@ func (r *Report) drawSummary() *plot.Canvas {
 		}
 		rows = append(rows, append(row, rest...))
 	}
+	cpu, handshakes := r.RelaysKnown()
+	known := [4]bool{true, cpu, true, handshakes}
+	cells := func(v [4]float64) (out []string) {
+		for i := range v {
+			if known[i] {
+				out = append(out, plot.Number(v[i]))
+			} else {
+				out = append(out, "-")
+			}
+		}
+		return out
+	}
 	var sums [4]float64 // processor time of client and relays, handshakes of each
 	for i, s := range r.shorts() {
 		var means [4]float64
@@ -242,14 +263,12 @@ func (r *Report) drawSummary() *plot.Canvas {
 			means[2] += st.Crypto / n
 			means[3] += st.RelayCrypto / n
 		}
-		rest := []string{fmt.Sprintf("%.1f %%", 100*s.Mean/total.Mean)}
 		for j, v := range means {
 			sums[j] += v
-			rest = append(rest, plot.Number(v))
 		}
-		line(s.name, s.Stats, rest...)
+		line(s.name, s.Stats, append([]string{fmt.Sprintf("%.1f %%", 100*s.Mean/total.Mean)}, cells(means)...)...)
 	}
-	line("total", total, "100 %", plot.Number(sums[0]), plot.Number(sums[1]), plot.Number(sums[2]), plot.Number(sums[3]))
+	line("total", total, append([]string{"100 %"}, cells(sums)...)...)
 	c.Table(20, 60, 920, 28, []float64{1.1, 0.9, 0.9, 0.9, 0.9, 1, 0.9, 0.9, 0.9, 1.15, 1.25, 1, 1}, rows)
 	y := 60 + 28*float64(len(rows)) + 40
 	for i, s := range []string{

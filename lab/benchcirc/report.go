@@ -96,6 +96,12 @@ type StageReport struct {
 	RelayCrypto float64   `json:"relay_handshake_us,omitempty"`
 }
 
+// RelaysKnown says whether the relays' processor time could be told from the
+// client's, and what they computed for handshakes could be heard of.
+func (r *Report) RelaysKnown() (cpu, handshakes bool) {
+	return r.Relays == "processes", r.Relays != "network"
+}
+
 // MarshalJSON implements json.Marshaler.
 func (r *Report) MarshalJSON() ([]byte, error) {
 	type plain Report
