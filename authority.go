@@ -97,6 +97,9 @@ func (a *Authority) open(cfg AuthorityConfig) error {
 	if err != nil {
 		return err
 	}
+	if open := authority.ExposedKeys(filepath.Join(cfg.DataDir, "keys")); open != nil && cfg.Logger != nil {
+		cfg.Logger.Warn("others on this machine can get at the authority's keys: they are for its user alone (chmod go-rwx)", "paths", open)
+	}
 	out := authority.Config{
 		Nickname: cfg.Nickname, Contact: cfg.Contact, Keys: keys, Network: cfg.Network.dir, Dir: filepath.Join(cfg.DataDir, "state"), Log: cfg.Logger,
 		Schedule: authority.Schedule{InitialInterval: cfg.InitialVotingInterval, InitialVoteDelay: cfg.InitialVoteDelay, InitialDistDelay: cfg.InitialDistDelay,

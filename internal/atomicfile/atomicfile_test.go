@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -97,5 +98,40 @@ func TestSweep(t *testing.T) {
 	want(t, path, "kept", Secret)
 	if err := Sweep(filepath.Join(dir, "none")); !fault.Is(err, fault.Local) {
 		t.Fatal(err)
+	}
+}
+
+func TestExposed(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes say nothing of access on Windows")
+	}
+	for _, c := range []struct {
+		folder, file os.FileMode
+		want         string // space-separated
+	}{
+		{0o700, 0o666, ""}, {0o755, 0o600, ""}, {0o755, 0o644, "key"}, {0o750, 0o640, "key"}, {0o755, 0o622, "key"},
+		{0o777, 0o600, "."}, {0o770, 0o666, ". key"},
+	} {
+		folder := t.TempDir()
+		if err := os.WriteFile(filepath.Join(folder, "key"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(os.Chmod(filepath.Join(folder, "key"), c.file), os.Chmod(folder, c.folder)); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, p := range Exposed(folder, "absent", "key") {
+			rel, err := filepath.Rel(folder, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, rel)
+		}
+		if s := strings.Join(got, " "); s != c.want {
+			t.Errorf("folder %v, file %v: %q, want %q", c.folder, c.file, s, c.want)
+		}
+	}
+	if got := Exposed(filepath.Join(t.TempDir(), "absent"), "key"); got != nil {
+		t.Error(got)
 	}
 }

@@ -162,6 +162,12 @@ func LoadKeys(dir string, rand io.Reader, now time.Time) (*Keys, error) {
 	return k, err
 }
 
+// ExposedKeys returns the secret files of a key directory, or the directory,
+// that others than its owner can get at.
+func ExposedKeys(dir string) []string {
+	return atomicfile.Exposed(dir, IdentityFile, SigningFile, relayRSAFile, relayEdFile)
+}
+
 // badKey names the file of a key that cannot be used.
 func badKey(dir, file string, err error) error {
 	return fault.New(fault.Config, "authority keys: %s: %w", filepath.Join(dir, file), err)

@@ -102,14 +102,6 @@ func (u *Use) StreamFailed() {
 	u.bias.answered = false
 }
 
-// NeedsProbe reports whether the circuit should be probed before it is closed
-// (path-spec 7.2): a stream was attached, and none has been answered.
-func (u *Use) NeedsProbe() bool {
-	u.m.mu.Lock()
-	defer u.m.mu.Unlock()
-	return u.state == complete && u.bias.tried && !u.bias.answered
-}
-
 // biasClosed counts the end of a circuit. Of one that answered it does not
 // matter who ended it: relays restart, and links break. The manager is locked.
 func (u *Use) biasClosed(byUs bool) {

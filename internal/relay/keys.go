@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
@@ -71,6 +72,9 @@ func loadKeys(dataDir string, now time.Time, offline bool, log *slog.Logger) (*K
 	dir, err := openKeyDir(dataDir)
 	if err != nil {
 		return nil, err
+	}
+	if open := atomicfile.Exposed(string(dir), fileRSA, fileMaster, fileSigning, fileTAP, fileOnion, fileOnionOld); open != nil {
+		log.Warn("others on this machine can get at the relay's keys: they are for its user alone (chmod go-rwx)", "paths", open)
 	}
 	k := &Keys{dir: dir, log: log, grace: maxRotation}
 	if offline {

@@ -1,9 +1,12 @@
 package relay
 
 import (
+	"bytes"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -35,6 +38,34 @@ func TestKeysStay(t *testing.T) {
 	st, err := os.Stat(filepath.Join(dir, "keys", fileMaster))
 	if err != nil || st.Mode().Perm() != 0o600 {
 		t.Error(st.Mode(), err)
+	}
+}
+
+// Keys that others can read are used, and the log says so.
+func TestKeysExposed(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("modes say nothing of access on Windows")
+	}
+	dir, now := t.TempDir(), time.Now()
+	var words bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&words, nil))
+	load := func() {
+		t.Helper()
+		if _, err := LoadKeys(dir, now, log); err != nil {
+			t.Fatal(err)
+		}
+	}
+	load()
+	load()
+	if words.Len() > 0 {
+		t.Errorf("keys that are as they were made: %s", &words)
+	}
+	if err := errors.Join(os.Chmod(filepath.Join(dir, "keys"), 0o755), os.Chmod(filepath.Join(dir, "keys", fileMaster), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	load()
+	if s := words.String(); !strings.Contains(s, fileMaster) || strings.Contains(s, fileRSA) {
+		t.Errorf("one of them can be read: %s", s)
 	}
 }
 

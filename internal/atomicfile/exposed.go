@@ -1,0 +1,29 @@
+package atomicfile
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// Exposed returns what others than the owner can get at: the files of a folder
+// that they may read or change, and the folder itself when they may put files
+// into it. What is not there is passed over. On Windows, where modes say nothing
+// of access, there is nothing.
+func Exposed(folder string, files ...string) (paths []string) {
+	const reach, change, access = 0o077, 0o022, 0o066
+	dir, err := os.Stat(folder)
+	if err != nil || runtime.GOOS == "windows" || dir.Mode().Perm()&reach == 0 {
+		return nil
+	}
+	if dir.Mode().Perm()&change != 0 {
+		paths = append(paths, folder)
+	}
+	for _, f := range files {
+		path := filepath.Join(folder, f)
+		if info, err := os.Stat(path); err == nil && info.Mode().Perm()&access != 0 {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
