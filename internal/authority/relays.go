@@ -101,10 +101,13 @@ const maxDescriptorUpload = 2 * (maxDescriptorSize + maxExtraInfoSize)
 
 // uploadLimit is how much may be posted to a path; votes are large.
 func uploadLimit(path string) int {
-	if path == "/tor/" {
+	switch path {
+	case "/tor/":
 		return maxDescriptorUpload
+	case "/tor/post/vote", "/tor/post/consensus-signature":
+		return maxUpload
 	}
-	return maxUpload
+	return 0
 }
 
 // splitUpload cuts what was posted into descriptors and extra-info documents,

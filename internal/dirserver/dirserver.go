@@ -38,8 +38,11 @@ type Config struct {
 
 	MaxConns int           // requests under way at once; default 2,000
 	Timeout  time.Duration // of reading a request and of writing each part of an answer; default 1 minute
-	// MaxUpload is the largest body of a POST to a path; nil: 8 MB for any.
+	// MaxUpload is the largest body of a POST to a path; nil: none is read.
 	MaxUpload func(path string) int
+	// MaxUploads bounds the bodies that are being read and worked on, together;
+	// over it, answers are 503. Default 256 MB.
+	MaxUploads int64
 	// Rate bounds the bytes a second of all answers together, Burst what may
 	// go out at once; over it, all but small answers are 503. Zero: no bound.
 	Rate, Burst int64
@@ -50,6 +53,7 @@ type Server struct {
 	cfg   Config
 	slots chan struct{}
 	rate  bucket
+	held  atomic.Int64 // bytes of uploads
 	diffs diffCache
 	stats Stats
 }
@@ -72,7 +76,10 @@ func New(cfg Config) *Server {
 		cfg.Timeout = time.Minute
 	}
 	if cfg.MaxUpload == nil {
-		cfg.MaxUpload = func(string) int { return 8 << 20 }
+		cfg.MaxUpload = func(string) int { return 0 }
+	}
+	if cfg.MaxUploads == 0 {
+		cfg.MaxUploads = 256 << 20
 	}
 	return &Server{cfg: cfg, slots: make(chan struct{}, cfg.MaxConns), rate: bucket{rate: cfg.Rate, burst: cfg.Burst}}
 }
@@ -134,9 +141,17 @@ func (s *Server) ServeConn(ctx context.Context, c io.ReadWriteCloser, peer Peer)
 		s.refuse(c, peer)
 		return
 	}
-	r, err := readRequest(c, s.cfg.MaxUpload)
+	var held int64
+	defer func() { s.held.Add(-held) }()
+	r, err := readRequest(c, s.cfg.MaxUpload, func(n int) bool {
+		held = int64(n)
+		return s.held.Add(held) <= s.cfg.MaxUploads
+	})
 	var res *Response
 	switch {
+	case errors.Is(err, errBusy):
+		s.refuse(c, peer)
+		return
 	case err != nil && fault.Is(err, fault.Network):
 		return // nobody is there any more
 	case err != nil:

@@ -222,6 +222,48 @@ func TestEncodings(t *testing.T) {
 	}
 }
 
+// TestUploadsAreBounded: who takes no uploads reads none, and who does reads no
+// more than fits, all together.
+func TestUploadsAreBounded(t *testing.T) {
+	const post = "POST /tor/ HTTP/1.0\r\nContent-Length: 10\r\n\r\n"
+	if res, _ := ask(t, New(Config{Docs: new(Memory)}), post+"0123456789"); res.StatusCode != 400 {
+		t.Error("a server that takes no uploads:", res.Status)
+	}
+	s := New(Config{Docs: new(Memory), MaxUpload: func(string) int { return 10 }, MaxUploads: 15, Extra: func(_ context.Context, _ Peer, r *Request) *Response {
+		return OK(r.Body, 0)
+	}})
+	serve := func() (net.Conn, chan struct{}) {
+		a, b := net.Pipe()
+		done := make(chan struct{})
+		go func() { defer close(done); s.ServeConn(t.Context(), b, Peer{}) }()
+		return a, done
+	}
+	status := func(want int) {
+		t.Helper()
+		c, done := serve()
+		go io.WriteString(c, post+"0123456789")
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || res.StatusCode != want {
+			t.Errorf("%+v, %v; want %d", res, err, want)
+		}
+		c.Close()
+		<-done
+	}
+	slow, done := serve()
+	for _, part := range []string{post + "0123", "4"} { // who takes the second has been asked to hold ten bytes
+		if _, err := io.WriteString(slow, part); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status(503)
+	slow.Close()
+	<-done
+	status(200)
+	if n := s.held.Load(); n != 0 {
+		t.Errorf("%d bytes are held at the end", n)
+	}
+}
+
 func TestBadRequests(t *testing.T) {
 	s := New(Config{Docs: new(Memory), MaxUpload: func(string) int { return 10 }, Extra: func(_ context.Context, _ Peer, r *Request) *Response {
 		if r.Method == "POST" {
@@ -318,7 +360,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add([]byte("GET http://a/b HTTP/1.0\n\n"))
 	s := New(Config{Docs: filled(f), Now: func() time.Time { return when }})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := readRequest(bytes.NewReader(b), func(string) int { return 1000 })
+		r, err := readRequest(bytes.NewReader(b), func(string) int { return 1000 }, func(int) bool { return true })
 		if err != nil {
 			return
 		}

@@ -21,14 +21,18 @@ type Request struct {
 	zlib   bool // the path ended in ".z": the client understands deflate
 }
 
+// errBusy says that no more uploads can be held.
+var errBusy = fault.New(fault.Resource, "directory request: too much is uploaded at the same time")
+
 // Bounds on the head of a request. A path may name some hundred documents.
 const (
 	maxHead  = 50000 // as C tor
 	maxLines = 64
 )
 
-// readRequest reads one request of HTTP/1.0 or 1.1.
-func readRequest(r io.Reader, maxUpload func(path string) int) (*Request, error) {
+// readRequest reads one request of HTTP/1.0 or 1.1. A body is read when hold,
+// which is told its length, agrees; errBusy says that it did not.
+func readRequest(r io.Reader, maxUpload func(path string) int, hold func(n int) bool) (*Request, error) {
 	head := &io.LimitedReader{R: r, N: maxHead}
 	br := bufio.NewReader(head)
 	line, err := readLine(br, head)
@@ -61,6 +65,9 @@ func readRequest(r io.Reader, maxUpload func(path string) int) (*Request, error)
 	}
 	if limit := maxUpload(req.Path); n > limit {
 		return nil, fault.New(fault.Resource, "directory request: a body of %d bytes, over %d", n, limit)
+	}
+	if !hold(n) {
+		return nil, errBusy
 	}
 	head.N = int64(n) // what br holds already is part of it, so this is enough
 	body, err := io.ReadAll(io.LimitReader(br, int64(n)))
