@@ -36,8 +36,11 @@ type Config struct {
 	Now   func() time.Time // default time.Now
 	Log   *slog.Logger     // default none
 
-	MaxConns int           // requests under way at once; default 2,000
-	Timeout  time.Duration // of reading a request and of writing each part of an answer; default 1 minute
+	MaxConns int // requests under way at once; default 2,000
+	// MaxPerAddr bounds the connections that Serve takes from one address, or
+	// IPv6 /64; default an eighth of MaxConns.
+	MaxPerAddr int
+	Timeout    time.Duration // of reading a request and of writing each part of an answer; default 1 minute
 	// MaxUpload is the largest body of a POST to a path; nil: none is read.
 	MaxUpload func(path string) int
 	// MaxUploads bounds the bodies that are being read and worked on, together;
@@ -72,6 +75,9 @@ func New(cfg Config) *Server {
 	if cfg.MaxConns == 0 {
 		cfg.MaxConns = 2000
 	}
+	if cfg.MaxPerAddr == 0 {
+		cfg.MaxPerAddr = max(cfg.MaxConns/8, 1)
+	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = time.Minute
 	}
@@ -93,6 +99,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	var wg sync.WaitGroup
 	defer wg.Wait()
+	from := newAddresses(s.cfg.MaxPerAddr)
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -115,7 +122,15 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 			peer.Addr = a.AddrPort().Addr().Unmap()
 		}
-		wg.Go(func() { s.ServeConn(ctx, c, peer) })
+		if !from.enter(peer.Addr) {
+			s.stats.Refused.Add(1)
+			c.Close()
+			continue
+		}
+		wg.Go(func() {
+			defer from.leave(peer.Addr)
+			s.ServeConn(ctx, c, peer)
+		})
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -261,6 +262,60 @@ func TestUploadsAreBounded(t *testing.T) {
 	status(200)
 	if n := s.held.Load(); n != 0 {
 		t.Errorf("%d bytes are held at the end", n)
+	}
+}
+
+// TestOneAddress: who opens connections and says nothing keeps nobody else from
+// being answered.
+func TestOneAddress(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("other systems' loopback has one address")
+	}
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	s := New(Config{Docs: new(Memory), MaxConns: 10, MaxPerAddr: 2})
+	go func() { ended <- s.Serve(ctx, l) }()
+	open := func(from string) net.Conn {
+		t.Helper()
+		d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+		c, err := d.DialContext(ctx, "tcp4", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		return c
+	}
+	answered := func(c net.Conn) bool {
+		t.Helper()
+		defer c.Close()
+		_, _ = io.WriteString(c, "GET / HTTP/1.0\r\n\r\n") // it may be closed
+		res, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err == nil && res.StatusCode != 404 {
+			t.Error(res.Status)
+		}
+		return err == nil
+	}
+	idle := open("127.0.0.2")
+	open("127.0.0.2")
+	if answered(open("127.0.0.2")) {
+		t.Error("a third connection of one address is answered")
+	}
+	if !answered(open("127.0.0.3")) {
+		t.Fatal("another address is shut out")
+	}
+	idle.Close()
+	for !answered(open("127.0.0.2")) { // once the server has noticed
+		if t.Context().Err() != nil {
+			t.Fatal("the address is never let in again")
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }
 

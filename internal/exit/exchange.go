@@ -47,7 +47,10 @@ func exchange(ctx context.Context, network, server string, q query) (*dnsmessage
 	if _, err := conn.Write(msg); err != nil {
 		return nil, errNoServer
 	}
-	buf := make([]byte, 65535)
+	buf := make([]byte, 4096) // by UDP more than was asked for
+	if network == "tcp" {
+		buf = make([]byte, 65535)
+	}
 	for {
 		n, err := receive(conn, network, buf)
 		if err != nil {
