@@ -36,6 +36,7 @@ var levels = map[string]int{
 	"internal/ident":    0,
 	"internal/metrics":  0,
 	"internal/nonblock": 0,
+	"internal/progress": 0,
 	"internal/protover": 0,
 
 	"fte/formats":       1,

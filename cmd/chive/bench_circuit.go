@@ -3,13 +3,12 @@ package main
 import (
 	"fmt"
 	"os"
-	"time"
 
-	"github.com/schollz/progressbar/v3"
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netfile"
+	"github.com/chivenet/chive/internal/progress"
 	"github.com/chivenet/chive/lab/benchcirc"
 )
 
@@ -50,19 +49,14 @@ client; --cold-directory fetches and verifies it for each circuit.`,
 			if plots != "" && p.Network == nil && !cmd.Flags().Changed("lengths") {
 				p.Lengths = 100
 			}
-			bar := progressbar.NewOptions(p.Count, progressbar.OptionSetWriter(cmd.ErrOrStderr()), progressbar.OptionThrottle(200*time.Millisecond), progressbar.OptionShowCount())
+			bar := progress.New(cmd.ErrOrStderr())
 			r, err := benchcirc.Run(cmd.Context(), p, func(done, of, failed int) {
-				if bar.GetMax() != of {
-					bar.ChangeMax(of)
-				}
-				_ = bar.Set(done) // the bar is decoration
+				bar.Draw(fmt.Sprintf("%d of %d circuits", done, of), done, of)
 			})
+			bar.End()
 			if err != nil {
-				_ = bar.Exit() // where it stands
 				return err
 			}
-			_ = bar.Finish()
-			fmt.Fprintln(cmd.ErrOrStderr())
 			printCircuits(cmd, r)
 			if err := writeReport(jsonFile, r); err != nil {
 				return err

@@ -5,9 +5,10 @@ import (
 	"log/slog"
 	"os"
 
-	"github.com/chivenet/chive"
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"github.com/chivenet/chive"
+	draw "github.com/chivenet/chive/internal/progress"
 )
 
 // progress shows how far the bootstrap has come.
@@ -20,25 +21,20 @@ type progress interface {
 // elsewhere.
 func newProgress(w io.Writer, log *slog.Logger) progress {
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return &bar{progressbar.NewOptions(100,
-			progressbar.OptionSetWriter(f), progressbar.OptionSetWidth(24), progressbar.OptionSetPredictTime(false),
-			progressbar.OptionSetElapsedTime(false), progressbar.OptionClearOnFinish(), progressbar.OptionSetDescription("starting"),
-		)}
+		return &bar{draw.New(f)}
 	}
 	return &records{log: log}
 }
 
-// bar is a progress bar. What it fails to draw on a terminal is not worth
-// stopping for.
-type bar struct{ *progressbar.ProgressBar }
+// bar is a progress bar.
+type bar struct{ *draw.Bar }
 
 func (b *bar) show(s chive.Bootstrap) {
 	text := s.Stage
 	if s.Problem != "" {
 		text += " (" + s.Problem + ")"
 	}
-	b.Describe(text)
-	b.Set(min(max(s.Percent, 0), 99)) // 100 would end the bar before the client is ready
+	b.Draw(text, s.Percent, 100)
 }
 
 func (b *bar) end() { b.Clear() }
