@@ -91,6 +91,9 @@ func (w *lineWaiter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// fteproxyTime is how long fteproxy has to start: it computes tables first.
+const fteproxyTime = 3 * time.Minute
+
 // startFteproxy runs the real fteproxy until the test ends.
 func startFteproxy(t testing.TB, args ...string) {
 	t.Helper()
@@ -126,8 +129,8 @@ func startFteproxy(t testing.TB, args ...string) {
 	case err := <-exited:
 		exited <- err
 		t.Fatalf("fteproxy ended: %v", err)
-	case <-time.After(60 * time.Second):
-		t.Fatal("fteproxy isn't ready after 60 seconds")
+	case <-time.After(fteproxyTime):
+		t.Fatalf("fteproxy isn't ready after %v", fteproxyTime)
 	}
 }
 
@@ -135,7 +138,7 @@ func startFteproxy(t testing.TB, args ...string) {
 // ready shortly before it binds.
 func dialReady(t testing.TB, addr string) {
 	t.Helper()
-	end := time.Now().Add(60 * time.Second)
+	end := time.Now().Add(fteproxyTime)
 	for time.Now().Before(end) {
 		if c, err := net.DialTimeout("tcp", addr, time.Second); err == nil {
 			c.Close()

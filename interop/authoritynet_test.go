@@ -195,13 +195,13 @@ func (an *authorityNet) prepareTorAuthority(gencert, name, bwFile string) func()
 }
 
 // relayLines are a relay's. It resolves no names here, and is not to depend on
-// how the machine does. For its guards see lab/ctor.
+// how the machine does. For its circuits and guards see lab/ctor.
 func (an *authorityNet) relayLines(name string, orPort uint16) []string {
 	conf := filepath.Join(an.dir, "resolv.conf")
 	if err := os.WriteFile(conf, []byte("nameserver 127.0.0.1:1\n"), 0o600); err != nil {
 		an.t.Fatal(err)
 	}
-	return []string{"SocksPort 0", "Address 127.0.0.1", fmt.Sprintf("ORPort 127.0.0.1:%d IPv4Only", orPort), "ContactInfo lab", "AssumeReachable 1", "UseEntryGuards 0",
+	return []string{"SocksPort 0", "Address 127.0.0.1", fmt.Sprintf("ORPort 127.0.0.1:%d IPv4Only", orPort), "ContactInfo lab", "AssumeReachable 1", "__DisablePredictedCircuits 1", "UseEntryGuards 0",
 		"ServerDNSDetectHijacking 0", "ServerDNSTestAddresses", "ServerDNSAllowBrokenConfig 1", "ServerDNSResolvConfFile " + conf}
 }
 
@@ -226,6 +226,10 @@ func (an *authorityNet) startTor(name string, lines []string) {
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may be gone already
 		_ = cmd.Wait()
+		if t.Failed() {
+			text := an.log(name)
+			t.Logf("%s: %q\n%s", name, ctor.Warnings(text, 0), text[max(0, len(text)-4000):])
+		}
 	})
 }
 

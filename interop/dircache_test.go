@@ -128,7 +128,13 @@ func TestDirectoryCacheClient(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { cmd.Process.Kill(); cmd.Wait() }()
+	defer func() {
+		cmd.Process.Kill()
+		cmd.Wait()
+		if t.Failed() {
+			logTail(t, filepath.Join(dir, "log"))
+		}
+	}()
 	holds := func(name, what string, n int) func() bool {
 		return func() bool {
 			b, err := os.ReadFile(filepath.Join(dir, name))

@@ -60,7 +60,7 @@ func TestChiveAuthorityJudges(t *testing.T) {
 		c.Flags.VoteGuard = authority.RelaySet{"plain"}
 	})
 	for _, r := range relays {
-		lines := []string{"Address " + r.addr, "SocksPort 0", "ContactInfo lab", "AssumeReachable 1", "AssumeReachableIPv6 1"}
+		lines := []string{"Address " + r.addr, "SocksPort 0", "ContactInfo lab", "AssumeReachable 1", "AssumeReachableIPv6 1", "__DisablePredictedCircuits 1"}
 		or := r.or
 		if or == "" {
 			or = "ORPort " + r.addr + ":PORT IPv4Only"

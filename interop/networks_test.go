@@ -50,6 +50,7 @@ func network(t *testing.T, kind string) *ctor.Network {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if nw := shared.nets[kind]; nw != nil {
+		tellOfFailure(t, nw)
 		return nw
 	}
 	opts := kinds[kind]
@@ -62,7 +63,17 @@ func network(t *testing.T, kind string) *ctor.Network {
 		t.Fatal(err)
 	}
 	shared.nets[kind] = nw
+	tellOfFailure(t, nw)
 	return nw
+}
+
+// tellOfFailure has a test that fails show what the network says.
+func tellOfFailure(t *testing.T, nw *ctor.Network) {
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(nw.LastWords())
+		}
+	})
 }
 
 func TestMain(m *testing.M) {

@@ -137,6 +137,16 @@ func Turns(text string, at ident.RSAID) int {
 	return n
 }
 
+// LastWords is the end of what each node has printed and logged, to understand
+// a failure by.
+func (nw *Network) LastWords() string {
+	var out strings.Builder
+	for _, n := range append(nw.Routers(), nw.clients()...) {
+		out.WriteString(n.Name + ":\n" + n.lastWords() + "\n")
+	}
+	return out.String()
+}
+
 // Usage returns the CPU time and memory of the node's process.
 func (n *Node) Usage() (proc.Usage, error) {
 	pid := n.PID()

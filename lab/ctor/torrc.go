@@ -86,9 +86,11 @@ func (nw *Network) relayLines(n *Node, line func(string, ...any)) {
 	}
 	line("ContactInfo private network %s", n.Name)
 	line("AssumeReachable 1")
-	// Tor does not keep its guard apart from the last hop of circuits that it
-	// builds ahead for onion services, relays' too: of a few relays, some of
-	// those paths turn back, and whoever is to do it warns.
+	// Relays build circuits ahead too, and anew when some minutes have passed. Of
+	// those for onion services, tor keeps neither its guard apart from the last
+	// hop nor itself from the second: of a few relays, some of the paths turn
+	// back, and whoever is to do it warns.
+	line("__DisablePredictedCircuits 1")
 	line("UseEntryGuards 0")
 	line("ServerDNSDetectHijacking 0")
 	line("ServerDNSTestAddresses")

@@ -43,6 +43,9 @@ func Network(t testing.TB, opts ctor.Options) *ctor.Network {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(nw.LastWords())
+		}
 		if err := nw.Close(); err != nil {
 			t.Error(err)
 		}
