@@ -37,9 +37,37 @@ type Handler interface {
 type Env struct {
 	Log *slog.Logger
 	Now func() time.Time
-	// MaxPartnerQueue bounds the cells that wait at a relay for the next or the
-	// previous channel; a circuit over it is destroyed. Zero means 8192.
-	MaxPartnerQueue int
+	// Queues bounds the cells that wait at a relay for the next or the previous
+	// channel; nil: DefaultQueue either way.
+	Queues *QueueLimits
+}
+
+// QueueLimits are how many cells of a circuit may wait at a relay for the
+// channel towards the client (In) and towards the exit (Out); a circuit over
+// one is destroyed. They may be changed at any time.
+type QueueLimits struct{ In, Out atomic.Int32 }
+
+// Bounds of QueueLimits that stand where the consensus says nothing, and C tor's
+// least.
+const (
+	DefaultQueue = 8192
+	MinQueue     = 50
+)
+
+// NewQueueLimits returns the default ones.
+func NewQueueLimits() *QueueLimits {
+	q := new(QueueLimits)
+	q.In.Store(DefaultQueue)
+	q.Out.Store(DefaultQueue)
+	return q
+}
+
+// limits returns what holds; of nil, the default.
+func (q *QueueLimits) limits() (in, out int) {
+	if q == nil {
+		return DefaultQueue, DefaultQueue
+	}
+	return int(q.In.Load()), int(q.Out.Load())
 }
 
 // Circuit is one circuit. Its methods may be called from any goroutine.

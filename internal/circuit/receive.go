@@ -83,14 +83,11 @@ func (c *Circuit) toPartner(cells []byte) bool {
 	if claimed {
 		c.Channel().FlushLater(p.Channel())
 	}
-	return c.pass(err, p.Queued())
+	_, limit := c.env.Queues.limits()
+	return c.pass(err, p.Queued(), limit)
 }
 
-func (c *Circuit) pass(err error, queued int) bool {
-	limit := c.env.MaxPartnerQueue
-	if limit == 0 {
-		limit = 8192
-	}
+func (c *Circuit) pass(err error, queued, limit int) bool {
 	if queued > limit {
 		c.Close(cell.DestroyResourceLimit, fault.New(fault.Resource, "circuit: %d cells wait for a channel", queued))
 		return false
@@ -124,7 +121,8 @@ func (c *Circuit) fromPartner(from *channel.Channel, cells []byte) {
 	if claimed {
 		from.FlushLater(home.Channel())
 	}
-	c.pass(err, queued)
+	limit, _ := c.env.Queues.limits()
+	c.pass(err, queued, limit)
 }
 
 // deliver reads the message in a recognised cell and gives it to whom it

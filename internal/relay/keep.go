@@ -2,10 +2,12 @@ package relay
 
 import (
 	"context"
+	"math"
 	"net/netip"
 	"time"
 
 	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/netdir"
 )
@@ -31,6 +33,9 @@ func (r *Relay) consensus(d *netdir.Directory) {
 	p := flow.ParamsFrom(d.Param)
 	r.flow.Store(&p)
 	r.padding.Set(channel.PaddingFrom(d.Param, channel.PadRelay))
+	in := d.Param("circ_max_cell_queue_size", circuit.DefaultQueue, circuit.MinQueue, math.MaxInt32)
+	r.env.Queues.In.Store(in)
+	r.env.Queues.Out.Store(d.Param("circ_max_cell_queue_size_out", in, circuit.MinQueue, math.MaxInt32))
 	r.ports.Store(networkPorts(r.cfg.Network, d))
 	r.exit.SetStreamLimit(r.dos.update(d).streams)
 	r.renewKeys(time.Now())

@@ -173,7 +173,7 @@ func (r *Relay) wire() (err error) {
 	r.flow.Store(&params)
 	ports := authorityPorts(r.cfg.Network)
 	r.ports.Store(&ports)
-	r.env = &circuit.Env{Log: r.log, Now: time.Now}
+	r.env = &circuit.Env{Log: r.log, Now: time.Now, Queues: circuit.NewQueueLimits()}
 	r.dos = newDoS(time.Now)
 	r.gate = newGate(fdLimit())
 	r.publisher = newPublisher(r)

@@ -53,6 +53,8 @@ type Options struct {
 	// Serve takes the streams that end at the relay; nil echoes.
 	Serve func(s *stream.Stream)
 	Log   *slog.Logger
+	// Queues bounds what waits at the relay; nil: the default.
+	Queues *circuit.QueueLimits
 	// Accepted sees every circuit that a peer opens, before the engine does.
 	Accepted func(*channel.Circ)
 }
@@ -101,7 +103,7 @@ func New(t testing.TB, o Options) *Relay {
 		streams = r
 	}
 	r.Server = circuit.NewServer(circuit.ServerConfig{
-		Env:          &circuit.Env{Log: log, Now: time.Now},
+		Env:          &circuit.Env{Log: log, Now: time.Now, Queues: o.Queues},
 		ID:           keys.ID,
 		Onion:        func() []*handshake.NtorKeyPair { return []*handshake.NtorKeyPair{onion} },
 		Flow:         func() *flow.Params { return &params },
