@@ -16,10 +16,10 @@ const (
 	acceptMaxWait = time.Second
 )
 
-// accept returns the next connection of l. When the process or the machine is
+// Accept returns the next connection of l. When the process or the machine is
 // out of files or memory, which strangers can bring about, it waits and tries
-// again: what is open goes on, and ends.
-func accept(ctx context.Context, l net.Listener) (net.Conn, error) {
+// again, until ctx ends: what is open goes on, and ends.
+func Accept(ctx context.Context, l net.Listener) (net.Conn, error) {
 	for wait := acceptWait; ; wait = min(2*wait, acceptMaxWait) {
 		c, err := l.Accept()
 		if err == nil {

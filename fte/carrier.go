@@ -17,9 +17,13 @@ type Shape struct {
 	Random int
 	// MaxRecord is the most data in one record; 0 is the largest that fits.
 	MaxRecord int
-	// Delay lets each record wait for a random time up to this long.
+	// Delay lets each record wait for a random time up to this long, ten seconds
+	// at most: who ends a connection waits for the record.
 	Delay time.Duration
 }
+
+// maxDelay bounds Shape's.
+const maxDelay = 10 * time.Second
 
 func (s Shape) check() error {
 	switch {
@@ -27,8 +31,8 @@ func (s Shape) check() error {
 		return fault.New(fault.Config, "padding is between 0 and %d bytes", maxRecordPad/2)
 	case s.MaxRecord < 0 || s.MaxRecord > maxRecordData:
 		return fault.New(fault.Config, "a record holds at most %d bytes", maxRecordData)
-	case s.Delay < 0:
-		return fault.New(fault.Config, "a delay can't be negative")
+	case s.Delay < 0 || s.Delay > maxDelay:
+		return fault.New(fault.Config, "a delay is between 0 and %v", maxDelay)
 	}
 	return nil
 }

@@ -109,7 +109,7 @@ func (ln *Listener) Close() error {
 func (ln *Listener) run() {
 	defer ln.wg.Done()
 	for {
-		raw, err := accept(ln.ctx, ln.l)
+		raw, err := Accept(ln.ctx, ln.l)
 		if err != nil {
 			ln.stop(err)
 			return

@@ -504,3 +504,20 @@ func TestHandshakeContext(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestShapeRefused: what no connection could keep to.
+func TestShapeRefused(t *testing.T) {
+	for _, s := range []Shape{
+		{Multiple: -1}, {Multiple: maxRecordPad}, {Random: -1}, {Random: maxRecordPad},
+		{MaxRecord: -1}, {MaxRecord: maxRecordData + 1}, {Delay: -1}, {Delay: maxDelay + 1},
+	} {
+		key, err := NewServerKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := mustFormat(t, "hex-request")
+		if _, err := (Protocol{Request: f, Response: f, Keys: []*ServerKey{key}, Shape: s}).Acceptor(); !fault.Is(err, fault.Config) {
+			t.Errorf("%+v: %v", s, err)
+		}
+	}
+}

@@ -69,7 +69,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 		case <-ctx.Done():
 			return nil
 		}
-		c, err := accept(ctx, l)
+		c, err := Accept(ctx, l)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil

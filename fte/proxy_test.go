@@ -226,17 +226,17 @@ func TestAcceptGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	got, err := accept(t.Context(), &failing{raw, []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED}})
+	got, err := Accept(t.Context(), &failing{raw, []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got.Close()
-	if _, err := accept(t.Context(), &failing{raw, []error{syscall.EINVAL}}); !fault.Is(err, fault.Network) {
+	if _, err := Accept(t.Context(), &failing{raw, []error{syscall.EINVAL}}); !fault.Is(err, fault.Network) {
 		t.Error("a broken listener goes on:", err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := accept(ctx, &failing{raw, []error{syscall.EMFILE}}); err == nil {
+	if _, err := Accept(ctx, &failing{raw, []error{syscall.EMFILE}}); err == nil {
 		t.Error("a listener that was stopped goes on")
 	}
 }

@@ -74,6 +74,7 @@ func TestFTERefuses(t *testing.T) {
 		{"--pq"}, {"--chacha"}, {"--cert", "x"}, {"--wire", "bulk"}, {"--pad-to", "64"}, {"--delay", "1ms"}, {"--decoy", "127.0.0.1:80"},
 		{"--protocol", "chive", "--mode", "server", "--pq"}, {"--protocol", "chive", "--key", strings.Repeat("0", 64)},
 		{"--max-handshakes", "9"}, {"--max-connections", "0"}, {"--mode", "server", "--max-handshakes", "-1"}, {"--drain", "-1s"},
+		{"--mode", "server", "--handshake-timeout", "0s"},
 		{"--release", "20131224", "--definitions", "20131224.json"},
 	} {
 		last := args[len(args)-1]

@@ -131,7 +131,7 @@ func (p *plugin) serve(l net.Listener, handle func(net.Conn)) {
 	}
 	p.wg.Go(func() {
 		for {
-			c, err := l.Accept()
+			c, err := fte.Accept(context.Background(), l) // until l is closed
 			if err != nil {
 				if !errors.Is(err, net.ErrClosed) {
 					p.log.Error("a transport stopped listening", "error", fte.HideAddr(err))

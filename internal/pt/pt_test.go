@@ -15,6 +15,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -364,4 +365,40 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: %q, %v", want, out.String(), err)
 		}
 	}
+}
+
+// full is a listener of a process that has no file descriptor left, once.
+type full struct {
+	net.Listener
+	failed bool
+}
+
+func (l *full) Accept() (net.Conn, error) {
+	if !l.failed {
+		l.failed = true
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return l.Listener.Accept()
+}
+
+// TestServeGoesOn: a transport that cannot take a connection now takes the next.
+func TestServeGoesOn(t *testing.T) {
+	raw, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &plugin{open: map[io.Closer]struct{}{}, log: slog.New(slog.DiscardHandler)}
+	taken := make(chan struct{})
+	p.serve(&full{Listener: raw}, func(net.Conn) { close(taken) })
+	c, err := net.Dial("tcp", raw.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	select {
+	case <-taken:
+	case <-time.After(time.Minute):
+		t.Error("the transport has stopped listening")
+	}
+	p.close()
 }
