@@ -43,6 +43,11 @@ func (e *Exit) begin(h *circuit.Hop, id uint16, b cell.Begin) error {
 	if c == nil {
 		return e.refuse(h, id, cell.EndExitPolicy)
 	}
+	if e.opts.Judge != nil {
+		if reason := e.opts.Judge(h.Circuit().Channel().Link()); reason != 0 {
+			return e.refuse(h, id, reason)
+		}
+	}
 	four, six := b.Flags&cell.BeginIPv4NotOK == 0, b.Flags&cell.BeginIPv6OK != 0 && c.IPv6
 	if addr, err := netip.ParseAddr(b.Host); err == nil {
 		addr = addr.Unmap()

@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdoc"
 )
@@ -86,7 +88,10 @@ type Options struct {
 	// Inside tells ports of the network itself, to which nothing is let out: the
 	// network would carry its own traffic, over and over. Nil: none.
 	Inside func(netip.AddrPort) bool
-	Stats  *Stats
+	// Judge says of the link that a circuit came by whether streams may leave by
+	// the circuit: zero, or the reason why not. Nil: they may.
+	Judge func(*channel.Link) cell.EndReason
+	Stats *Stats
 }
 
 // DefaultPolicy is C tor's: private networks are refused, as are the ports

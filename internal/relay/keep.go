@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/flow"
@@ -78,6 +79,24 @@ func authorityPorts(n *netdir.Network) map[netip.AddrPort]bool {
 func (r *Relay) inside(a netip.AddrPort) bool {
 	ports := r.ports.Load()
 	return ports != nil && (*ports)[a]
+}
+
+// judgeOrigin lets streams out for circuits that come from relays only: else an
+// exit would be everybody's proxy of one hop, and attract who looks for such. A
+// relay has to be in the consensus, as C tor wants it, too; not in testing
+// networks, whose relays come faster than consensuses.
+func (r *Relay) judgeOrigin(l *channel.Link) cell.EndReason {
+	if !l.PeerAuthenticated {
+		return cell.EndTorProtocol
+	}
+	d := r.dirs.Directory()
+	if d == nil || r.cfg.Network.Testing.AllowPrivateAddresses || d.Param("refuseunknownexits", 1, 0, 1) == 0 {
+		return 0
+	}
+	if _, known := d.Lookup(l.Peer.RSA); !known {
+		return cell.EndMisc
+	}
+	return 0
 }
 
 // Intervals of what is done now and then.

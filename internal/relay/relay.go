@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/dirclient"
@@ -37,6 +38,7 @@ type Relay struct {
 	channels  *channel.Manager
 	server    *circuit.Server
 	exit      *exit.Exit
+	origin    func(*channel.Link) cell.EndReason // judges where circuits to the outside come from
 	dirs      *dirclient.Client
 	cache     *dirCache // nil: somebody else serves the directory, or nobody
 	dirPort   net.Listener
@@ -186,7 +188,8 @@ func (r *Relay) wire() (err error) {
 		r.cache = newDirCache(r.log, r.Directory, r.Descriptor)
 		r.cfg.Dir, keeper = r.cache.serve, r.cache
 	}
-	r.exit, err = exit.New(r.cfg.Exit, r.cfg.Dir, exit.Options{Log: r.log, Now: time.Now, Own: own, Inside: r.inside, Stats: &r.stats.Exit})
+	r.origin = r.judgeOrigin
+	r.exit, err = exit.New(r.cfg.Exit, r.cfg.Dir, exit.Options{Log: r.log, Now: time.Now, Own: own, Inside: r.inside, Judge: func(l *channel.Link) cell.EndReason { return r.origin(l) }, Stats: &r.stats.Exit})
 	if err != nil {
 		return err
 	}
