@@ -112,22 +112,22 @@ func serveMetrics(addr string, s *fte.Stats) (stop func(), err error) {
 	r := new(metrics.Registry)
 	for _, m := range []struct {
 		name, help string
-		f          func() int64
+		f          func() uint64
 	}{
-		{"chive_fte_accepted_total", "Connections that came in.", func() int64 { return int64(s.Accepted.Load()) }},
-		{"chive_fte_opened_total", "Handshakes that succeeded.", func() int64 { return int64(s.Opened.Load()) }},
-		{"chive_fte_failed_total", "Handshakes that failed.", func() int64 { return int64(s.Failed.Load()) }},
-		{"chive_fte_evicted_total", "Handshakes closed to make room.", func() int64 { return int64(s.Evicted.Load()) }},
-		{"chive_fte_decoyed_total", "Failed handshakes handed to the decoy.", func() int64 { return int64(s.Decoyed.Load()) }},
-		{"chive_fte_dial_failed_total", "Connections whose other side couldn't be reached.", func() int64 { return int64(s.DialFailed.Load()) }},
-		{"chive_fte_broken_total", "Connections that ended with an error.", func() int64 { return int64(s.Broken.Load()) }},
-		{"chive_fte_sent_bytes_total", "Payload sent in the format, of ended connections.", func() int64 { return int64(s.SentBytes.Load()) }},
-		{"chive_fte_received_bytes_total", "Payload received in the format, of ended connections.", func() int64 { return int64(s.RecvBytes.Load()) }},
-		{"chive_fte_pending", "Unauthenticated connections.", s.Pending.Load},
-		{"chive_fte_active", "Open connections.", s.Active.Load},
+		{"chive_fte_accepted_total", "Connections that came in.", s.Accepted.Load},
+		{"chive_fte_opened_total", "Handshakes that succeeded.", s.Opened.Load},
+		{"chive_fte_failed_total", "Handshakes that failed.", s.Failed.Load},
+		{"chive_fte_evicted_total", "Handshakes closed to make room.", s.Evicted.Load},
+		{"chive_fte_decoyed_total", "Failed handshakes handed to the decoy.", s.Decoyed.Load},
+		{"chive_fte_dial_failed_total", "Connections whose other side couldn't be reached.", s.DialFailed.Load},
+		{"chive_fte_broken_total", "Connections that ended with an error.", s.Broken.Load},
+		{"chive_fte_sent_bytes_total", "Payload sent in the format, of ended connections.", s.SentBytes.Load},
+		{"chive_fte_received_bytes_total", "Payload received in the format, of ended connections.", s.RecvBytes.Load},
 	} {
-		r.GaugeFunc(m.name, m.help, m.f)
+		r.CounterFunc(m.name, m.help, m.f)
 	}
+	r.GaugeFunc("chive_fte_pending", "Unauthenticated connections.", s.Pending.Load)
+	r.GaugeFunc("chive_fte_active", "Open connections.", s.Active.Load)
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fault.New(fault.Network, "listening for metrics: %w", err)

@@ -158,6 +158,9 @@ func TestFTEProxy(t *testing.T) {
 					t.Errorf("metrics lack %s:\n%s", want, text)
 				}
 			}
+			if !strings.Contains(text, "# TYPE chive_fte_opened_total counter\n") || !strings.Contains(text, "# TYPE chive_fte_active gauge\n") {
+				t.Errorf("metrics of other kinds:\n%s", text)
+			}
 			if strings.Contains(text, "\nchive_fte_opened_total 0\n") || strings.Contains(text, "127.0.0.1") {
 				t.Errorf("metrics count no handshake, or tell an address:\n%s", text)
 			}

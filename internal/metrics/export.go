@@ -46,6 +46,8 @@ func (r *Registry) Snapshot(s *Snapshot) {
 		switch e := &r.entries[i]; {
 		case e.counter != nil:
 			s.Counters = append(s.Counters, CounterValue{e.fullName, e.counter.Value()})
+		case e.counterFunc != nil:
+			s.Counters = append(s.Counters, CounterValue{e.fullName, e.counterFunc()})
 		case e.gauge != nil:
 			s.Gauges = append(s.Gauges, GaugeValue{e.fullName, e.gauge.Value()})
 		case e.gaugeFunc != nil:
@@ -82,6 +84,8 @@ func (r *Registry) appendPrometheus(b []byte) []byte {
 		switch {
 		case e.counter != nil:
 			b = strconv.AppendUint(append(b, e.fullName+" "...), e.counter.Value(), 10)
+		case e.counterFunc != nil:
+			b = strconv.AppendUint(append(b, e.fullName+" "...), e.counterFunc(), 10)
 		case e.gauge != nil:
 			b = strconv.AppendInt(append(b, e.fullName+" "...), e.gauge.Value(), 10)
 		case e.gaugeFunc != nil:

@@ -133,6 +133,17 @@ func TestRegistryReturnsTheSameMetric(t *testing.T) {
 	if r.Snapshot(&s); s.Gauges[1].Value != 2 {
 		t.Error("a gauge function was not replaced")
 	}
+	r.CounterFunc("g_total", "", func() uint64 { return 3 })
+	mustPanic(t, func() { r.Counter("g_total", "") })
+	r.CounterFunc("g_total", "", func() uint64 { return 4 })
+	mustPanic(t, func() { r.CounterFunc("b", "", func() uint64 { return 4 }) })
+	if r.Snapshot(&s); s.Counters[1] != (CounterValue{"g_total", 4}) {
+		t.Error("a counter function was not replaced")
+	}
+	var text strings.Builder
+	if err := r.WritePrometheus(&text); err != nil || !strings.Contains(text.String(), "# TYPE g_total counter\ng_total 4\n") {
+		t.Error(text.String(), err)
+	}
 	for _, bad := range []string{"", "1a", "a b", "a{", "a{}", `a{b}`, `a{b="c}`, `a{b="c"},`, `a{b:c="d"}`, `a{b="c\"d"}`} {
 		mustPanic(t, func() { r.Counter(bad, "") })
 	}

@@ -15,23 +15,24 @@ type Registry struct {
 	entries []entry // sorted by family, then by labels
 }
 
-// entry is one metric under its name. Exactly one of the four is set.
+// entry is one metric under its name. Exactly one of the last five is set.
 type entry struct {
 	family   string // the name without labels
 	labels   string // the inside of the braces, perhaps empty
 	fullName string // both, as registered
 	help     string
 
-	counter   *Counter
-	gauge     *Gauge
-	gaugeFunc func() int64
-	histogram *Histogram
+	counter     *Counter
+	counterFunc func() uint64
+	gauge       *Gauge
+	gaugeFunc   func() int64
+	histogram   *Histogram
 }
 
 // kind is the word of a Prometheus TYPE line.
 func (e *entry) kind() string {
 	switch {
-	case e.counter != nil:
+	case e.counter != nil || e.counterFunc != nil:
 		return "counter"
 	case e.histogram != nil:
 		return "histogram"
@@ -43,7 +44,24 @@ func (e *entry) kind() string {
 // none. Like the other constructors it panics when the name is not a metric's
 // name, or is taken by another kind: both are mistakes in the program.
 func (r *Registry) Counter(name, help string) *Counter {
-	return r.register(name, help, func(e *entry) { e.counter = new(Counter) }).counter
+	e := r.register(name, help, func(e *entry) { e.counter = new(Counter) })
+	if e.counter == nil {
+		panic("metrics: " + name + " is already a function")
+	}
+	return e.counter
+}
+
+// CounterFunc registers a counter that is kept elsewhere: f returns its value
+// when it is asked for. A second registration replaces the first. f must be
+// quick, safe for any goroutine, and must not use the registry.
+func (r *Registry) CounterFunc(name, help string, f func() uint64) {
+	r.register(name, help, func(e *entry) { e.counterFunc = f })
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	family, labels, _ := splitName(name)
+	if i, ok := r.find(family, labels); ok {
+		r.entries[i].counter, r.entries[i].counterFunc = nil, f
+	}
 }
 
 // Gauge returns the gauge of that name, which it makes when there is none.
