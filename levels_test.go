@@ -36,7 +36,6 @@ var levels = map[string]int{
 	"internal/ident":    0,
 	"internal/metrics":  0,
 	"internal/nonblock": 0,
-	"internal/progress": 0,
 	"internal/protover": 0,
 
 	"fte/formats":       1,
@@ -55,6 +54,7 @@ var levels = map[string]int{
 
 	"fte/...":             3,
 	"internal/atomicfile": 3,
+	"internal/progress":   3,
 	"internal/channel":    3,
 	"internal/netdir":     3,
 

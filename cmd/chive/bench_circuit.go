@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -49,9 +50,12 @@ client; --cold-directory fetches and verifies it for each circuit.`,
 			if plots != "" && p.Network == nil && !cmd.Flags().Changed("lengths") {
 				p.Lengths = 100
 			}
-			bar := progress.New(cmd.ErrOrStderr())
+			bar, next := progress.OnTerminal(cmd.ErrOrStderr()), time.Now()
 			r, err := benchcirc.Run(cmd.Context(), p, func(done, of, failed int) {
-				bar.Draw(fmt.Sprintf("%d of %d circuits", done, of), done, of)
+				if now := time.Now(); done == of || now.After(next) {
+					next = now.Add(100 * time.Millisecond)
+					bar.Draw(fmt.Sprintf("%d of %d circuits", done, of), done, of)
+				}
 			})
 			bar.End()
 			if err != nil {

@@ -3,9 +3,6 @@ package daemon
 import (
 	"io"
 	"log/slog"
-	"os"
-
-	"golang.org/x/term"
 
 	"github.com/chivenet/chive"
 	draw "github.com/chivenet/chive/internal/progress"
@@ -20,8 +17,8 @@ type progress interface {
 // newProgress returns a bar for a terminal, and a log record for each stage
 // elsewhere.
 func newProgress(w io.Writer, log *slog.Logger) progress {
-	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
-		return &bar{draw.New(f)}
+	if draw.IsTerminal(w) {
+		return &bar{draw.New(w)}
 	}
 	return &records{log: log}
 }

@@ -1,10 +1,14 @@
-// Package progress draws a progress bar on one line of a terminal.
+// Package progress draws a progress bar on one line of a terminal. A library's
+// would add 0.2 MB to a binary that is to stay under 15.
 package progress
 
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
+
+	"golang.org/x/term"
 )
 
 // width is the bar's length in characters.
@@ -19,6 +23,21 @@ type Bar struct {
 // New returns a bar that has not been drawn. What w fails to draw is not told:
 // a bar is decoration.
 func New(w io.Writer) *Bar { return &Bar{w: w} }
+
+// OnTerminal is New if w is a terminal; else the bar is drawn nowhere, for in a
+// file it would only be noise.
+func OnTerminal(w io.Writer) *Bar {
+	if !IsTerminal(w) {
+		w = io.Discard
+	}
+	return New(w)
+}
+
+// IsTerminal reports whether w is a terminal.
+func IsTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
 
 // Draw draws the line anew, if it is another one: text, and how much is done.
 func (b *Bar) Draw(text string, done, of int) {

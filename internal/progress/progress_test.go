@@ -33,4 +33,8 @@ func TestBar(t *testing.T) {
 	if s := out.String(); !strings.HasPrefix(s, "\r\x1b[K\r\x1b[Kx 100% [") || !strings.HasSuffix(s, "]\n") {
 		t.Errorf("%q", s)
 	}
+	out.Reset()
+	if OnTerminal(&out).Draw("x", 1, 1); out.Len() != 0 {
+		t.Errorf("drawn on what is no terminal: %q", out.String())
+	}
 }
