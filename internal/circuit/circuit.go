@@ -163,6 +163,13 @@ func (c *Circuit) Close(reason cell.DestroyReason, cause error) {
 		wake = append(wake, h.takeWaiters()...)
 	}
 	c.mu.Unlock()
+	// The other legs of a set before the peers hear of it: the far end, when it
+	// does, closes them too, and they would seem to have been closed by it.
+	for _, h := range hops {
+		if s := h.set.Load(); s != nil {
+			s.legClosed(cause)
+		}
+	}
 	if home := c.home.Load(); home != nil {
 		home.Destroy(reason)
 	}

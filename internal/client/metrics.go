@@ -51,10 +51,10 @@ func newMetrics(r *metrics.Registry, c *Client) *clientMetrics {
 		}
 		return n
 	})
-	r.GaugeFunc("chive_cells_in", "Cells received since the start.", func() int64 { return int64(c.stats.CellsIn.Load()) })
-	r.GaugeFunc("chive_cells_out", "Cells sent since the start.", func() int64 { return int64(c.stats.CellsOut.Load()) })
-	r.GaugeFunc("chive_link_in_bytes", "Bytes of cells received since the start.", func() int64 { return int64(c.stats.BytesIn.Load()) })
-	r.GaugeFunc("chive_link_out_bytes", "Bytes of cells sent since the start.", func() int64 { return int64(c.stats.BytesOut.Load()) })
+	r.CounterFunc("chive_cells_in_total", "Cells received since the start.", c.stats.CellsIn.Load)
+	r.CounterFunc("chive_cells_out_total", "Cells sent since the start.", c.stats.CellsOut.Load)
+	r.CounterFunc("chive_link_in_bytes_total", "Bytes of cells received since the start.", c.stats.BytesIn.Load)
+	r.CounterFunc("chive_link_out_bytes_total", "Bytes of cells sent since the start.", c.stats.BytesOut.Load)
 	r.GaugeFunc("chive_guards_sampled", "Guards in the sample.", func() int64 { return int64(c.guards.Status(time.Now()).Sampled) })
 	r.GaugeFunc("chive_guards_confirmed", "Guards that were used.", func() int64 { return int64(c.guards.Status(time.Now()).Confirmed) })
 	return m

@@ -23,7 +23,7 @@ func MakeDir(dir string) error {
 // Register names the relay's metrics in reg.
 func (r *Relay) Register(reg *metrics.Registry) {
 	count := func(name, help string, v *atomic.Uint64) {
-		reg.GaugeFunc("chive_relay_"+name, help, func() int64 { return int64(v.Load()) })
+		reg.CounterFunc("chive_relay_"+name, help, v.Load)
 	}
 	s := &r.stats
 	count("cells_in_total", "cells received on links", &s.Channel.CellsIn)
