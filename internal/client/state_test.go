@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,13 +15,27 @@ import (
 // fakeGuards change when told to, and note when they were saved.
 type fakeGuards struct {
 	changed chan struct{}
-	full    bool
-	saves   []time.Time
+
+	mu    sync.Mutex // guards what follows
+	full  bool
+	saves []time.Time
+}
+
+// taken returns when they were saved since it was last asked, and says whether
+// the disk is full from now on.
+func (g *fakeGuards) taken(full bool) []time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	saves := g.saves
+	g.saves, g.full = nil, full
+	return saves
 }
 
 func (g *fakeGuards) Changed() <-chan struct{}   { return g.changed }
 func (g *fakeGuards) Tick(_ time.Time) time.Time { return time.Time{} }
 func (g *fakeGuards) Save() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.saves = append(g.saves, time.Now())
 	if g.full {
 		return errors.New("no space left on device")
@@ -46,23 +61,24 @@ func TestGuardSaves(t *testing.T) {
 		}
 		g.changed <- struct{}{}
 		synctest.Wait()
-		if len(g.saves) != 1 || !g.saves[0].Equal(start) {
-			t.Fatalf("the first change: saved at %v", g.saves)
+		if saves := g.taken(false); len(saves) != 1 || !saves[0].Equal(start) {
+			t.Fatalf("the first change: saved at %v", saves)
 		}
 		busy(30 * time.Second)
 		time.Sleep(time.Minute)
-		if n := len(g.saves); n != 4 {
-			t.Fatalf("%d times in half a minute of changes: %v", n, g.saves)
+		synctest.Wait()
+		if saves := g.taken(true); len(saves) != 3 {
+			t.Fatalf("%d times in half a minute of changes: %v", len(saves), saves)
 		}
-		g.saves, g.full = nil, true
 		busy(3 * time.Minute)
-		if n, lines := len(g.saves), strings.Count(log.String(), "cannot be saved"); n < 3 || n > 4 || lines != n {
+		lines := strings.Count(log.String(), "cannot be saved")
+		if n := len(g.taken(false)); n < 3 || n > 4 || lines != n {
 			t.Fatalf("%d times with a full disk, %d lines", n, lines)
 		}
-		g.saves, g.full = nil, false
 		time.Sleep(2 * time.Minute)
-		if len(g.saves) != 1 {
-			t.Fatalf("what could not be saved was saved %d times when it could", len(g.saves))
+		synctest.Wait()
+		if n := len(g.taken(false)); n != 1 {
+			t.Fatalf("what could not be saved was saved %d times when it could", n)
 		}
 	})
 }
