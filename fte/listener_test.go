@@ -356,19 +356,31 @@ func TestBoundedWaiting(t *testing.T) {
 	raw := listen(t)
 	l := NewListener(raw, ListenConfig{Transport: server, MaxPending: 3})
 	defer l.Close()
-	for range 8 {
-		c, err := net.Dial("tcp", raw.Addr().String())
+	const all = 8
+	ended := make(chan error, all)
+	for range all {
+		raw, err := net.Dial("tcp", raw.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer c.Close()
-		if err := client.Wrap(c).Handshake(); err != nil {
+		defer raw.Close()
+		c := client.Wrap(raw)
+		if err := c.Handshake(); err != nil {
 			t.Fatal(err)
 		}
+		go func() {
+			_, err := c.Read(make([]byte, 1))
+			ended <- err
+		}()
 	}
-	for late := time.Now().Add(60 * time.Second); l.cfg.Stats.Evicted.Load() < 5; time.Sleep(time.Millisecond) {
-		if time.Now().After(late) {
-			t.Fatalf("%d connections were closed, not 5", l.cfg.Stats.Evicted.Load())
+	for n := range all - 3 {
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Fatal("a byte came from nobody")
+			}
+		case <-time.After(60 * time.Second):
+			t.Fatalf("%d connections were closed, not 5", n)
 		}
 	}
 	for range 3 {

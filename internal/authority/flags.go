@@ -39,8 +39,8 @@ type FlagConfig struct {
 
 // TestingFlags gives every relay what it needs to be a guard and a hidden
 // service directory. Guard alone is not enough: guards must be Stable and Fast
-// too, which by the thresholds half of the relays of a young network are not.
-// For those that did not start within the same second are sorted by it.
+// too, and by the thresholds half of the relays of a young network are not:
+// those that started a second later than the others.
 func TestingFlags() FlagConfig {
 	all := RelaySet{"*"}
 	return FlagConfig{NoThresholdFloor: true, MinFast: -1, FastGuarantee: 1, StableUptime: -1, MaxServersPerIP: -1, MinUptimeHSDir: -1, VoteGuard: all, VoteHSDir: all}
