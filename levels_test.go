@@ -32,6 +32,7 @@ const (
 var levels = map[string]int{
 	"internal/fault": floor,
 
+	"internal/account":  0,
 	"internal/bin":      0,
 	"internal/ident":    0,
 	"internal/metrics":  0,

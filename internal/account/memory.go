@@ -1,0 +1,247 @@
+package account
+
+import (
+	"cmp"
+	"context"
+	"net/netip"
+	"slices"
+	"sync/atomic"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Memory is the root of a tree of accounts, and knows how much there may be in
+// all. Its methods may be called from any goroutine, and on nil, which counts
+// nothing.
+type Memory struct {
+	root  Account
+	bound atomic.Int64 // bytes
+	over  chan struct{}
+	tree
+
+	evicted atomic.Uint64
+	freed   atomic.Uint64
+}
+
+// New returns a root that may hold bound bytes. Run enforces that.
+func New(bound int64) *Memory {
+	m := &Memory{over: make(chan struct{}, 1)}
+	m.addresses = map[netip.Prefix]*Account{}
+	m.root.m = m
+	m.SetBound(bound)
+	return m
+}
+
+// SetBound changes how many bytes there may be.
+func (m *Memory) SetBound(bound int64) {
+	if m == nil {
+		return
+	}
+	m.bound.Store(bound)
+	if m.Used() > bound {
+		m.wake()
+	}
+}
+
+// Bound returns how many bytes there may be.
+func (m *Memory) Bound() int64 {
+	if m == nil {
+		return 0
+	}
+	return m.bound.Load()
+}
+
+// Used returns how many bytes are counted.
+func (m *Memory) Used() int64 {
+	if m == nil {
+		return 0
+	}
+	return m.root.used.Load()
+}
+
+// Evicted returns how many holders were told to close, and what they held then.
+func (m *Memory) Evicted() (holders, bytes uint64) {
+	if m == nil {
+		return 0, 0
+	}
+	return m.evicted.Load(), m.freed.Load()
+}
+
+// Open returns a new account right below the root.
+func (m *Memory) Open(kind Kind, evict func(cause error)) *Account {
+	if m == nil {
+		return nil
+	}
+	return m.root.Open(kind, evict)
+}
+
+// Address returns the account of an address, which all who ask for it share: of
+// one IPv4 address, or of one IPv6 /64, which is as easy to have as one address.
+// Addresses that are not known share one, too. Each call is paired with one of
+// Account.Close.
+func (m *Memory) Address(addr netip.Addr) *Account {
+	if m == nil {
+		return nil
+	}
+	key := prefixOf(addr)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a := m.addresses[key]
+	if a == nil {
+		a = &Account{m: m, parent: &m.root, kind: Address, key: key}
+		m.root.adoptLocked(a)
+		m.addresses[key] = a
+	}
+	a.references++
+	return a
+}
+
+// Kinds returns how many accounts of each kind there are, and the bytes of
+// these alone, without what is below them.
+func (m *Memory) Kinds() (holders [numKinds]int, bytes [numKinds]int64) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.root.sumLocked(&holders, &bytes)
+	return
+}
+
+func (a *Account) sumLocked(holders *[numKinds]int, bytes *[numKinds]int64) {
+	holders[a.kind]++
+	bytes[a.kind] += max(a.own.Load(), 0)
+	for c := range a.children {
+		c.sumLocked(holders, bytes)
+	}
+}
+
+// prefixOf returns what shares an account.
+func prefixOf(addr netip.Addr) netip.Prefix {
+	addr = addr.Unmap()
+	bits := 32
+	if addr.Is6() {
+		bits = 64
+	}
+	p, _ := addr.WithZone("").Prefix(bits) // the zero Prefix for the zero Addr
+	return p
+}
+
+func (m *Memory) wake() {
+	select {
+	case m.over <- struct{}{}:
+	default:
+	}
+}
+
+// Run evicts holders whenever the whole is over its bound, until ctx ends. told
+// hears how many were evicted and what they held; it may be nil.
+func (m *Memory) Run(ctx context.Context, told func(holders int, bytes int64)) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.over:
+		}
+		holders, bytes := m.reclaim()
+		if holders > 0 && told != nil {
+			told(holders, bytes)
+		}
+	}
+}
+
+// errEvicted is the cause that holders are closed with.
+var errEvicted = fault.New(fault.Resource, "memory: this held the most when there was too much")
+
+// reclaim evicts holders until an eighth of the bound is free, as far as they
+// free what they hold.
+func (m *Memory) reclaim() (holders int, bytes int64) {
+	bound := m.Bound()
+	if m.Used() <= bound {
+		return 0, 0
+	}
+	for goal := m.Used() - (bound - bound/8); bytes < goal; {
+		victims, held := m.choose(goal - bytes)
+		if len(victims) == 0 {
+			break
+		}
+		for _, v := range victims {
+			v.evict(errEvicted)
+		}
+		holders += len(victims)
+		bytes += held
+	}
+	m.evicted.Add(uint64(holders))
+	m.freed.Add(uint64(bytes))
+	return holders, bytes
+}
+
+// choose picks the heaviest holders, which hold goal bytes or are a sixteenth
+// of those beside each other: then who is heaviest is asked again.
+func (m *Memory) choose(goal int64) (victims []*Account, bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, v := range m.root.heaviestLocked(goal) {
+		v.evicting = true
+		victims = append(victims, v)
+		bytes += v.Used()
+	}
+	return victims, bytes
+}
+
+// evictable reports whether a, or what is below it, can be evicted: an address
+// only by what it holds.
+func (a *Account) evictable() bool { return !a.evicting && (a.evict != nil || a.kind == Address) }
+
+// weighLocked returns what of a can be evicted below it, and what a holds
+// besides these.
+func (a *Account) weighLocked() (below []*Account, self int64) {
+	self = a.Used()
+	for c := range a.children {
+		if c.evictable() {
+			below = append(below, c)
+			self -= c.Used()
+		}
+	}
+	return below, self
+}
+
+// heaviestLocked returns the heaviest holders below a: the way goes to the
+// heaviest account, on to the heaviest below that, and ends where what an
+// account holds by itself is more than any below it does.
+func (a *Account) heaviestLocked(goal int64) []*Account {
+	below, _ := a.weighLocked()
+	slices.SortFunc(below, func(x, y *Account) int { return cmp.Compare(y.Used(), x.Used()) })
+	var victims []*Account
+	var bytes int64
+	for _, c := range below {
+		if !c.leafLocked() {
+			if len(victims) > 0 {
+				break
+			}
+			if deeper := c.heaviestLocked(goal); len(deeper) > 0 {
+				return deeper
+			}
+			continue
+		}
+		victims = append(victims, c)
+		if bytes += c.Used(); bytes >= goal || len(victims) > len(below)/16 {
+			break
+		}
+	}
+	return victims
+}
+
+// leafLocked reports whether a itself is to go, rather than something below it.
+func (a *Account) leafLocked() bool {
+	if a.evict == nil {
+		return false
+	}
+	below, self := a.weighLocked()
+	for _, c := range below {
+		if c.Used() > self {
+			return false
+		}
+	}
+	return true
+}
