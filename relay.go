@@ -86,8 +86,8 @@ func (r *Relay) Run(ctx context.Context) error {
 }
 
 // Reload takes over what may change while the relay runs: Contact, the family,
-// the exit policy with its name servers, the limits of bandwidth, MaxAdvertised
-// and ShutdownWait. Keys that were put into DataDir are read too. Other fields of
+// the exit policy with its name servers, the limits of bandwidth, MaxAdvertised,
+// ShutdownWait and MaxMemory. Keys that were put into DataDir are read too. Other fields of
 // cfg must be as they were, or wait for the next start. After an error everything
 // is as before.
 func (r *Relay) Reload(cfg RelayConfig) error {

@@ -88,7 +88,16 @@ type RelayConfig struct {
 	// ShutdownWait is how long open circuits may go on when the relay is asked
 	// to end; 0: 30 seconds, negative: not at all.
 	ShutdownWait time.Duration
+	// MaxMemory bounds what peers can make the relay hold, in bytes: cells that
+	// wait, connections, requests. Over it, those that hold the most are closed.
+	// 0: 512 MiB; 32 MiB is the least. The process needs some 64 MB besides; a
+	// program that sets Go's memory limit (debug.SetMemoryLimit) should leave room
+	// for both.
+	MaxMemory uint64
 }
+
+// leastMemory is what a relay needs to be of any use.
+const leastMemory = 32 << 20
 
 // Check reports the first option that NewRelay would refuse. It reads the files
 // that options name, and opens nothing else.
@@ -104,6 +113,9 @@ func (cfg *RelayConfig) inner() (relay.Config, error) {
 	out := relay.Config{
 		DataDir: cfg.DataDir, Log: cfg.Logger, Nickname: cfg.Nickname, Contact: cfg.Contact, Family: cfg.Family, FamilyIDs: cfg.FamilyIDs,
 		Rate: cfg.BandwidthRate, Burst: cfg.BandwidthBurst, MaxAdvertised: cfg.MaxAdvertised, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: moduleVersion(), OfflineMaster: cfg.OfflineMasterKey,
+	}
+	if out.MaxMemory = int64(cfg.MaxMemory); cfg.MaxMemory != 0 && cfg.MaxMemory < leastMemory || out.MaxMemory < 0 {
+		return out, fault.New(fault.Config, "relay: %d bytes of memory: %d are the least", cfg.MaxMemory, leastMemory)
 	}
 	network := cfg.Network
 	if network == nil {

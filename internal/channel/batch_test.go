@@ -38,7 +38,7 @@ func TestEveryCellsBatchEnds(t *testing.T) {
 	a, b := Start(l, &cfg), Start(r, &served)
 	var circs []*Circ
 	for range circuits {
-		c, err := a.Open(newSink())
+		c, err := a.Open(newSink(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
@@ -37,6 +38,9 @@ type Config struct {
 	Padding *Padding // link padding; nil: none
 	// MaxCircs bounds the circuits of one channel; zero means 65,536.
 	MaxCircs int
+	// Memory counts what peers make the channels and circuits hold; nil: nobody
+	// does.
+	Memory *account.Memory
 }
 
 // Stats counts what passed all channels of a process.
@@ -49,6 +53,9 @@ type Channel struct {
 	link *Link
 	conn net.Conn
 	cfg  *Config
+
+	address *account.Account // of the peer's address
+	account *account.Account // of the link, below it
 
 	wire *wire      // below conn, with direct writes; nil when it has none
 	cond *sync.Cond // the writer waits on it; its lock is mu
@@ -96,14 +103,19 @@ func Start(l *Link, cfg *Config) *Channel {
 		circs:      map[uint32]*Circ{},
 		emptySince: cfg.Now(),
 	}
+	ch.address = cfg.Memory.Address(remoteAddr(l.Conn.RemoteAddr()))
+	ch.account = ch.address.Open(account.Link, ch.evict)
+	ch.account.Reserve(linkCost)
 	ch.cond = sync.NewCond(&ch.mu)
 	ch.record = make([]byte, recordCells*cell.Len)
 	if w, ok := l.Conn.NetConn().(*wire); ok {
-		w.setDirect(ch.drained)
+		w.setDirect(ch.drained, ch.account)
 		if cfg.Accept == nil {
 			w.poller = new(poller) // a relay has too many links to ask them all
 		}
 		ch.wire = w
+	} else if m, ok := l.Conn.NetConn().(*metered); ok {
+		m.meter = nil
 	}
 	ch.ack = quickACK(l.Conn.NetConn())
 	ch.lastIn.Store(cfg.Now().UnixNano())
@@ -116,6 +128,8 @@ func Start(l *Link, cfg *Config) *Channel {
 		wg.Wait()
 		ch.pad.stop()
 		ch.dropAll()
+		ch.account.Close()
+		ch.address.Close()
 		close(ch.done)
 	}()
 	return ch
@@ -138,8 +152,10 @@ func (ch *Channel) Err() error {
 	return ch.cause
 }
 
-// Open returns a new circuit with an unused identifier.
-func (ch *Channel) Open(r Receiver) (*Circ, error) {
+// Open returns a new circuit with an unused identifier. What it holds counts on
+// the given account, which its owner closes; nil: on one of its own, below the
+// channel's.
+func (ch *Channel) Open(r Receiver, a *account.Account) (*Circ, error) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if ch.closed {
@@ -162,7 +178,7 @@ func (ch *Channel) Open(r Receiver) (*Circ, error) {
 		if id == 0 || ch.circs[id] != nil {
 			continue
 		}
-		c := ch.addLocked(id)
+		c := ch.addLocked(id, a)
 		c.SetReceiver(r)
 		return c, nil
 	}
@@ -180,8 +196,14 @@ func (ch *Channel) roomLocked() error {
 	return nil
 }
 
-func (ch *Channel) addLocked(id uint32) *Circ {
+func (ch *Channel) addLocked(id uint32, a *account.Account) *Circ {
 	c := &Circ{ch: ch, id: id, heapAt: -1}
+	if a == nil {
+		a = ch.account.Open(account.Circuit, c.evict)
+		c.owns = true
+	}
+	a.Reserve(circCost)
+	c.q.account = a
 	ch.circs[id] = c
 	ch.emptySince = time.Time{}
 	return c
@@ -207,6 +229,7 @@ func (ch *Channel) sendUrgent(cells []byte) {
 		return
 	}
 	ch.urgent = append(ch.urgent, cells...)
+	ch.account.Reserve(len(cells))
 	ch.wakeLocked()
 	ch.mu.Unlock()
 }
@@ -272,14 +295,3 @@ func (ch *Channel) Queued() int {
 // RemoteAddr returns the other end's address; zero when there is none, as
 // behind a pluggable transport.
 func (ch *Channel) RemoteAddr() netip.Addr { return remoteAddr(ch.conn.RemoteAddr()) }
-
-// waiting returns the bytes of the cells that wait to be written.
-func (ch *Channel) waiting() int64 {
-	ch.mu.Lock()
-	defer ch.mu.Unlock()
-	n := int64(len(ch.urgent))
-	for _, c := range ch.sched.heap {
-		n += int64(c.q.n) * cell.Len
-	}
-	return n
-}

@@ -102,7 +102,7 @@ func pairAs(t *testing.T, isRelay bool, client, relay Config, f func(a, b *Chann
 func TestChannelCarriesCells(t *testing.T) {
 	pair(t, Config{}, Config{}, func(a, b *Channel, accepted chan *sink) {
 		mine := newSink()
-		c, err := a.Open(mine)
+		c, err := a.Open(mine, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -143,7 +143,7 @@ func TestEveryCircuitLearnsOfTheEnd(t *testing.T) {
 		var mine []*sink
 		for range 5 {
 			s := newSink()
-			c, err := a.Open(s)
+			c, err := a.Open(s, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,7 +160,7 @@ func TestEveryCircuitLearnsOfTheEnd(t *testing.T) {
 				t.Fatal(s.reason, s.err)
 			}
 		}
-		if _, err := a.Open(newSink()); err == nil {
+		if _, err := a.Open(newSink(), nil); err == nil {
 			t.Fatal("a circuit was opened on a closed channel")
 		}
 	})
@@ -170,7 +170,7 @@ func TestEveryCircuitLearnsOfTheEnd(t *testing.T) {
 func TestRoom(t *testing.T) {
 	pair(t, Config{}, Config{}, func(a, b *Channel, accepted chan *sink) {
 		s := newSink()
-		c, err := a.Open(s)
+		c, err := a.Open(s, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -209,7 +209,7 @@ func TestPadding(t *testing.T) {
 		if in(a) == 0 || in(b) == 0 {
 			t.Fatal("no keepalive")
 		}
-		c, err := a.Open(newSink())
+		c, err := a.Open(newSink(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +232,7 @@ func TestPadding(t *testing.T) {
 func TestPaddingBetweenRelays(t *testing.T) {
 	a, b := NewPadding(DefaultPadding(PadRelay)), NewPadding(DefaultPadding(PadRelay))
 	pairAs(t, true, Config{Padding: a}, Config{Padding: b}, func(ca, cb *Channel, accepted chan *sink) {
-		c, err := ca.Open(newSink())
+		c, err := ca.Open(newSink(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +300,7 @@ func TestPaddingParameters(t *testing.T) {
 // TestPaddingStop: a client that asks for none gets none.
 func TestPaddingStop(t *testing.T) {
 	pair(t, Config{Padding: NewPadding(PaddingConfig{Stop: true})}, Config{Padding: NewPadding(DefaultPadding(PadRelay))}, func(a, b *Channel, accepted chan *sink) {
-		c, err := a.Open(newSink())
+		c, err := a.Open(newSink(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

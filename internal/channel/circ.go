@@ -3,6 +3,7 @@ package channel
 import (
 	"sync/atomic"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -39,6 +40,7 @@ type Circ struct {
 	recv   atomic.Pointer[Receiver] // set once, before the first cell can come
 	queued atomic.Int32             // cells in q; written under ch.mu
 
+	owns    bool // the queue's account is the circuit's own, to be closed with it
 	inBatch bool // got cells in this batch; owned by the reader
 
 	// guarded by ch.mu
@@ -60,6 +62,9 @@ func (c *Circ) ID() uint32 { return c.id }
 
 // Channel returns the channel that the circuit runs on.
 func (c *Circ) Channel() *Channel { return c.ch }
+
+// Account returns the account of what the circuit holds.
+func (c *Circ) Account() *account.Account { return c.q.account }
 
 // SetReceiver names who takes the circuit's cells. It is called once, by the
 // opener or inside the accept callback.
@@ -200,6 +205,11 @@ func (c *Circ) detach() bool {
 	delete(ch.circs, c.id)
 	if len(ch.circs) == 0 {
 		ch.emptySince = ch.cfg.Now()
+	}
+	if c.owns {
+		c.q.account.Close()
+	} else {
+		c.q.account.Release(circCost)
 	}
 	return true
 }

@@ -17,11 +17,11 @@ import (
 // peer that does not authenticate is a client: it has no identity. Accept owns
 // raw: it closes it when it fails.
 func Accept(ctx context.Context, raw net.Conn, cfg *LinkConfig) (*Link, error) {
-	return bounded(ctx, raw, func(ctx context.Context) (*Link, error) {
+	return bounded(ctx, raw, cfg, func(ctx context.Context, m *meter) (*Link, error) {
 		if cfg.Identity == nil {
 			return nil, fault.New(fault.Config, "a responder needs an identity")
 		}
-		raw := overWire(raw)
+		raw := overWire(raw, m)
 		conn := tls.Server(raw, cfg.Identity.serverTLS(cfg.now))
 		if err := conn.HandshakeContext(ctx); err != nil {
 			return nil, tlsError(err)

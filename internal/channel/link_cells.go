@@ -16,7 +16,7 @@ import (
 
 // maxHandshakeBytes bounds what a peer may send before its NETINFO ends: an
 // honest relay sends about 3 kB.
-const maxHandshakeBytes = 128 << 10
+const maxHandshakeBytes = 48 << 10
 
 // linkVersions are the link protocols spoken here, the best one last.
 var linkVersions = cell.Versions{4, 5}

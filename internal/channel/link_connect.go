@@ -23,7 +23,7 @@ import (
 // cfg.Identity, this end authenticates too. The handshake ends with ctx or
 // HandshakeTimeout. Connect owns raw: it closes it when it fails.
 func Connect(ctx context.Context, raw net.Conn, want ident.RelayID, addr netip.AddrPort, cfg *LinkConfig) (*Link, error) {
-	return bounded(ctx, raw, func(ctx context.Context) (*Link, error) {
+	return bounded(ctx, raw, cfg, func(ctx context.Context, m *meter) (*Link, error) {
 		if want == (ident.RelayID{}) && !cfg.AnyPeer {
 			return nil, fault.New(fault.Config, "no identity to expect")
 		}
@@ -31,7 +31,7 @@ func Connect(ctx context.Context, raw net.Conn, want ident.RelayID, addr netip.A
 		if err != nil {
 			return nil, err
 		}
-		raw := overWire(raw)
+		raw := overWire(raw, m)
 		conn := tls.Client(raw, conf)
 		if err := conn.HandshakeContext(ctx); err != nil {
 			return nil, tlsError(err)

@@ -129,9 +129,9 @@ func TestHostileResponderCells(t *testing.T) {
 		"truncated AUTH_CHALLENGE":  {"AUTH_CHALLENGE: offset 0: 32 bytes wanted", [][]byte{v, certs, varCell(cell.CmdAuthChallenge, 1, 2), n}},
 		"AUTH_CHALLENGE's methods":  {"AUTH_CHALLENGE: offset 34: 512 bytes wanted", [][]byte{v, certs, varCell(cell.CmdAuthChallenge, append(make([]byte, 32), 1, 0)...), n}},
 		"NETINFO runs out of space": {"NETINFO: offset", [][]byte{v, certs, ch, cell.AppendFixed(nil, 0, cell.CmdNetinfo, bytes.Repeat([]byte{255}, 509))}},
-		"endless padding":           {"more than 131072 bytes while waiting for CERTS", [][]byte{v, bytes.Repeat(latePadding, 250)}},
-		"large cells":               {"more than 131072 bytes while waiting for CERTS", [][]byte{v, bytes.Repeat(varCell(cell.CmdVPadding, make([]byte, 0xffff)...), 2)}},
-		"large early cells":         {"more than 131072 bytes while waiting for VERSIONS", [][]byte{bytes.Repeat(append([]byte{0, 0, 128, 0xff, 0xff}, make([]byte, 0xffff)...), 2)}},
+		"endless padding":           {"more than 49152 bytes while waiting for CERTS", [][]byte{v, bytes.Repeat(latePadding, 250)}},
+		"large cells":               {"more than 49152 bytes while waiting for CERTS", [][]byte{v, bytes.Repeat(varCell(cell.CmdVPadding, make([]byte, 0xffff)...), 2)}},
+		"large early cells":         {"more than 49152 bytes while waiting for VERSIONS", [][]byte{bytes.Repeat(append([]byte{0, 0, 128, 0xff, 0xff}, make([]byte, 0xffff)...), 2)}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l, err := connectTo(t, bytes.Join(c.script, nil), 1<<14)
@@ -295,7 +295,7 @@ func TestHostileInitiatorCells(t *testing.T) {
 		"CREATE2":              {"CREATE2 while waiting for CERTS or NETINFO", func(c, a []byte) [][]byte { return [][]byte{cell.AppendFixed(nil, 0, cell.CmdCreate2, nil)} }},
 		"CREATE_FAST, circuit": {"CREATE_FAST: circuit ID 9", func(c, a []byte) [][]byte { return [][]byte{circID(cell.AppendFixed(nil, 0, cell.CmdCreateFast, nil))} }},
 		"VERSIONS again":       {"VERSIONS while waiting for CERTS or NETINFO", func(c, a []byte) [][]byte { return [][]byte{varCell(cell.CmdVersions, 0, 4)} }},
-		"endless padding":      {"more than 131072 bytes while waiting for CERTS or NETINFO", func(c, a []byte) [][]byte { return [][]byte{bytes.Repeat(latePadding, 250)} }},
+		"endless padding":      {"more than 49152 bytes while waiting for CERTS or NETINFO", func(c, a []byte) [][]byte { return [][]byte{bytes.Repeat(latePadding, 250)} }},
 		"bad NETINFO": {"NETINFO: offset", func(c, a []byte) [][]byte {
 			return [][]byte{cell.AppendFixed(nil, 0, cell.CmdNetinfo, bytes.Repeat([]byte{255}, 509))}
 		}},

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
@@ -57,6 +58,8 @@ type LinkConfig struct {
 	Identity *RelayKeys       // this relay's keys; nil for a client
 	Addrs    []netip.Addr     // this relay's own addresses, told to peers; empty for a client
 	Log      *slog.Logger     // nil discards
+	// Memory counts what peers make link handshakes hold; nil: nobody does.
+	Memory *account.Memory
 
 	// AnyPeer lets Connect take whatever identity a relay proves, when it is
 	// called without one: for bridges whose fingerprint nobody told.
@@ -113,21 +116,28 @@ func (c *LinkConfig) clientTLS() (*tls.Config, error) {
 	}, nil
 }
 
-// overWire returns raw with direct writes where that can be.
-func overWire(raw net.Conn) net.Conn {
+// overWire returns raw with direct writes where that can be, and what is read of
+// it counted until the handshake is done.
+func overWire(raw net.Conn, m *meter) net.Conn {
 	if w := newWire(raw); w != nil {
+		w.meter = m
 		return w
 	}
-	return raw
+	return &metered{raw, m}
 }
 
-// bounded runs a handshake on raw within ctx and HandshakeTimeout, closes raw
-// when it fails, and gives the error its kind.
-func bounded(ctx context.Context, raw net.Conn, handshake func(context.Context) (*Link, error)) (*Link, error) {
+// bounded runs a handshake on raw within ctx, HandshakeTimeout and the account
+// of memory, closes raw when it fails, and gives the error its kind.
+func bounded(ctx context.Context, raw net.Conn, cfg *LinkConfig, handshake func(context.Context, *meter) (*Link, error)) (*Link, error) {
+	address := cfg.Memory.Address(remoteAddr(raw.RemoteAddr()))
+	defer address.Close()
+	held := address.Open(account.Handshake, func(error) { raw.SetDeadline(time.Unix(1, 0)) })
+	defer held.Close()
+	held.Reserve(handshakeCost)
 	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
-	l, err := handshake(ctx)
+	l, err := handshake(ctx, &meter{account: held})
 	if interrupted := !stop(); interrupted {
 		kind := fault.Timeout
 		if context.Cause(ctx) == context.Canceled {

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
@@ -307,41 +306,4 @@ func (m *Manager) Close() {
 	for _, ch := range all {
 		<-ch.Done()
 	}
-}
-
-// Relieve destroys circuits when the cells that wait on all channels take more
-// than limit bytes: those with the most cells first, until a tenth is free. It
-// returns how many circuits it destroyed and the bytes that they held.
-func (m *Manager) Relieve(limit int64) (killed int, freed int64) {
-	total := int64(0)
-	chans := m.Channels()
-	for _, ch := range chans {
-		total += ch.waiting()
-	}
-	if total <= limit {
-		return 0, 0
-	}
-	var all []*Circ
-	for _, ch := range chans {
-		ch.mu.Lock()
-		for _, c := range ch.circs {
-			if c.q.n > 0 {
-				all = append(all, c)
-			}
-		}
-		ch.mu.Unlock()
-	}
-	slices.SortFunc(all, func(a, b *Circ) int { return b.Queued() - a.Queued() })
-	for _, c := range all {
-		if total-freed <= limit-limit/10 {
-			break
-		}
-		n := int64(c.Queued()) * cell.Len
-		if r := c.receiver(); r != nil && n > 0 && c.destroy(cell.DestroyResourceLimit) {
-			r.HandleDestroy(cell.DestroyResourceLimit, fault.New(fault.Resource, "the relay is out of memory for cells"))
-			killed++
-			freed += n
-		}
-	}
-	return killed, freed
 }

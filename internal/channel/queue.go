@@ -3,44 +3,82 @@ package channel
 import (
 	"sync"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
 )
 
 // recordCells is how many cells fill one TLS record: 31 * 514 = 15,934 bytes
-// of the 16,384 that a record holds.
+// of the 16,384 that a record holds. A full slab is written as it is, without
+// another copy.
 const recordCells = 31
 
-// slab holds up to one record of consecutive cells of one circuit. A full slab
-// is written as it is, without another copy.
+// smallCells is how many cells a small slab holds. Most circuits have a cell or
+// two waiting, if any: what these hold must not be a whole record's worth.
+const smallCells = 4
+
+// slab holds consecutive cells of one circuit.
 type slab struct {
-	b    [recordCells * cell.Len]byte
-	r, w int // bytes read and written; multiples of cell.Len
 	next *slab
+	b    []byte // room for recordCells or smallCells cells
+	r, w int    // bytes read and written; multiples of cell.Len
 }
 
-var slabPool = sync.Pool{New: func() any { return new(slab) }}
+// slabHeader is what a slab takes besides its cells.
+const slabHeader = 64
 
-func getSlab() *slab {
-	s := slabPool.Get().(*slab)
-	s.r, s.w, s.next = 0, 0, nil
+var (
+	slabPool  = sync.Pool{New: func() any { return &slab{b: make([]byte, recordCells*cell.Len)} }}
+	smallPool = sync.Pool{New: func() any { return &slab{b: make([]byte, smallCells*cell.Len)} }}
+)
+
+func (s *slab) small() bool { return len(s.b) == smallCells*cell.Len }
+
+// cost is what the slab counts on the account of memory.
+func (s *slab) cost() int { return len(s.b) + slabHeader }
+
+func getSlab(pool *sync.Pool, a *account.Account) *slab {
+	s := pool.Get().(*slab)
+	s.next, s.r, s.w = nil, 0, 0
+	a.Reserve(s.cost())
 	return s
 }
 
-func putSlab(s *slab) { s.next = nil; slabPool.Put(s) }
+func putSlab(s *slab, a *account.Account) {
+	a.Release(s.cost())
+	s.next = nil
+	if s.small() {
+		smallPool.Put(s)
+	} else {
+		slabPool.Put(s)
+	}
+}
 
-// cellQueue is a FIFO of cells. It holds no memory while it is empty. The
-// channel's mutex guards it.
+// cellQueue is a FIFO of cells. It holds no memory while it is empty; what it
+// holds otherwise is on the account. The channel's mutex guards it.
 type cellQueue struct {
+	account    *account.Account
 	head, tail *slab
 	n          int // cells
 }
 
-// push copies whole cells to the end.
+// push copies whole cells to the end. Only a queue of few cells is in a small
+// slab; it moves into a large one when it grows.
 func (q *cellQueue) push(cells []byte) {
 	q.n += len(cells) / cell.Len
+	switch {
+	case len(cells) == 0:
+	case q.tail == nil && len(cells) <= smallCells*cell.Len:
+		q.tail = getSlab(&smallPool, q.account)
+		q.head = q.tail
+	case q.tail != nil && q.tail.small() && q.tail.w+len(cells) > len(q.tail.b):
+		small, large := q.tail, getSlab(&slabPool, q.account)
+		large.w = copy(large.b, small.b[small.r:small.w])
+		q.head, q.tail = large, large
+		putSlab(small, q.account)
+	}
 	for len(cells) > 0 {
 		if q.tail == nil || q.tail.w == len(q.tail.b) {
-			s := getSlab()
+			s := getSlab(&slabPool, q.account)
 			if q.tail == nil {
 				q.head = s
 			} else {
@@ -75,11 +113,11 @@ func (q *cellQueue) pop(dst []byte) int {
 	return done
 }
 
-// popFull takes the first slab whole when it is full and untouched, else
-// returns nil. The caller returns it by putSlab.
+// popFull takes the first slab whole when it is a large one, full and untouched,
+// else returns nil. The caller returns it by putSlab, with the queue's account.
 func (q *cellQueue) popFull() *slab {
 	s := q.head
-	if s == nil || s.r != 0 || s.w != len(s.b) {
+	if s == nil || s.small() || s.r != 0 || s.w != len(s.b) {
 		return nil
 	}
 	q.head = s.next
@@ -97,7 +135,7 @@ func (q *cellQueue) dropHead() {
 	if q.head == nil {
 		q.tail = nil
 	}
-	putSlab(s)
+	putSlab(s, q.account)
 }
 
 // clear drops every cell.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
 )
 
@@ -22,13 +23,14 @@ func numbered(from, n int) []byte {
 // and pops of every kind.
 func TestQueueKeepsOrder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	var q cellQueue
+	m := account.New(1 << 30)
+	q := cellQueue{account: m.Open(account.Circuit, nil)}
 	var want []byte
 	next := 0
 	for range 5000 {
 		switch rnd.IntN(4) {
 		case 0, 1:
-			n := rnd.IntN(70)
+			n := rnd.IntN(70) >> (rnd.IntN(4) * 2) // often a few
 			b := numbered(next, n)
 			next += n
 			q.push(b)
@@ -49,16 +51,26 @@ func TestQueueKeepsOrder(t *testing.T) {
 					t.Fatal("the whole slab differs")
 				}
 				want = want[len(s.b):]
-				putSlab(s)
+				putSlab(s, q.account)
 			}
 		}
 		if q.n != len(want)/cell.Len || (q.n == 0) != (q.head == nil) {
 			t.Fatalf("count %d, want %d; head %v", q.n, len(want)/cell.Len, q.head)
 		}
+		held := 0
+		for s := q.head; s != nil; s = s.next {
+			held += s.cost()
+		}
+		if held != int(m.Used()) {
+			t.Fatalf("%d bytes are held, %d are on the account", held, m.Used())
+		}
 	}
 	q.clear()
 	if q.n != 0 || q.head != nil || q.tail != nil {
 		t.Fatal("clear left cells")
+	}
+	if m.Used() != 0 {
+		t.Fatalf("%d bytes are left on the account", m.Used())
 	}
 }
 
@@ -68,6 +80,22 @@ func TestQueueAllocatesNothing(t *testing.T) {
 	dst := make([]byte, 8*cell.Len)
 	if n := testing.AllocsPerRun(1000, func() { q.push(cells); q.pop(dst) }); n >= 1 {
 		t.Fatalf("%v allocations per run", n)
+	}
+}
+
+// TestFewCellsHoldLittle: a circuit with a cell or two waiting does not hold a
+// record's worth of memory.
+func TestFewCellsHoldLittle(t *testing.T) {
+	m := account.New(1 << 30)
+	q := cellQueue{account: m.Open(account.Circuit, nil)}
+	q.push(numbered(0, 1))
+	q.push(numbered(1, 2))
+	if got := m.Used(); got > 4*cell.Len+slabHeader {
+		t.Errorf("3 cells hold %d bytes", got)
+	}
+	q.push(numbered(3, 30)) // more: one large slab, and a second
+	if got := m.Used(); got > 2*(recordCells*cell.Len+slabHeader) {
+		t.Errorf("33 cells hold %d bytes", got)
 	}
 }
 

@@ -271,7 +271,7 @@ func (ch *Channel) accept(id uint32, cmd cell.Command, body []byte) error {
 		ch.sendUrgent(b[:])
 		return nil
 	}
-	c := ch.addLocked(id)
+	c := ch.addLocked(id, nil)
 	ch.mu.Unlock()
 	ch.cfg.Accept(c, cmd, body)
 	return nil

@@ -6,6 +6,8 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/chivenet/chive/internal/account"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/nonblock"
 )
 
@@ -22,6 +24,7 @@ type wire struct {
 	// owned by the reader; drained is called when the socket has nothing more
 	// to read, before waiting
 	drained func()
+	meter   *meter      // counts the link handshake; nil after it
 	poller  *poller     // nil when the reader waits at once
 	wait    bool        // tryRead waits
 	in      *wireBuffer // what was read beyond what TLS wanted; nil when there is none
@@ -39,7 +42,13 @@ type wire struct {
 	stuck  bool        // the kernel's buffer is full
 	out    *wireBuffer // holds rest; nil when there is none
 	rest   []byte      // what the kernel did not take, or was not offered yet
+	// account counts out while it is there.
+	account *account.Account
 }
+
+// maxRest bounds what is kept. A channel stops before so much waits; what goes on
+// is TLS itself, which answers a peer that does not read.
+const maxRest = 2 * 64 << 10
 
 // wireBuffer is room for several records. An idle channel has none.
 type wireBuffer struct{ b [64 << 10]byte }
@@ -77,17 +86,21 @@ func newWire(conn net.Conn) *wire {
 }
 
 // setDirect makes writes direct from now on, and has drained called whenever a
-// read is going to wait. The reader calls it.
-func (w *wire) setDirect(drained func()) {
+// read is going to wait. What is kept counts on the account. The reader calls it.
+func (w *wire) setDirect(drained func(), a *account.Account) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.drained = drained
-	w.direct = true
+	w.drained, w.meter = drained, nil
+	w.direct, w.account = true, a
 }
 
 func (w *wire) Read(p []byte) (int, error) {
 	if w.drained == nil || len(p) == 0 {
-		return w.Conn.Read(p)
+		n, err := w.Conn.Read(p)
+		if w.meter != nil && err == nil {
+			err = w.meter.count(n)
+		}
+		return n, err
 	}
 	if w.in == nil {
 		err := w.fill(false)
@@ -155,15 +168,16 @@ func (w *wire) Write(p []byte) (int, error) {
 	case !w.direct:
 		return w.Conn.Write(p)
 	case w.hold || w.stuck:
-		w.keep(p)
-		return len(p), nil
+		return len(p), w.keep(p)
 	case len(w.rest) > 0:
-		w.keep(p)
+		if err := w.keep(p); err != nil {
+			return 0, err
+		}
 		return len(p), w.offerRest()
 	}
 	n, err := w.offer(p)
 	if err == nil && n < len(p) {
-		w.keep(p[n:])
+		err = w.keep(p[n:])
 	}
 	return len(p), err
 }
@@ -182,16 +196,22 @@ func (w *wire) offerRest() error {
 	return err
 }
 
-func (w *wire) keep(p []byte) {
+func (w *wire) keep(p []byte) error {
+	if len(w.rest)+len(p) > maxRest {
+		return fault.New(fault.Resource, "the peer does not read: %d bytes of records wait", len(w.rest))
+	}
 	if w.out == nil {
 		w.out = wireBuffers.Get().(*wireBuffer)
 		w.rest = w.out.b[:0]
+		w.account.Reserve(len(w.out.b))
 	}
 	w.rest = append(w.rest, p...)
+	return nil
 }
 
 func (w *wire) dropOut() {
 	if len(w.rest) == 0 && w.out != nil {
+		w.account.Release(len(w.out.b))
 		wireBuffers.Put(w.out)
 		w.out, w.rest = nil, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/nonblock"
@@ -24,7 +25,7 @@ func TestWireKeepsOrder(t *testing.T) {
 	defer a.Close()
 	defer b.Close()
 	w := newWire(a)
-	w.setDirect(func() {})
+	w.setDirect(func() {}, nil)
 	var want, got bytes.Buffer
 	var wg sync.WaitGroup
 	wg.Go(func() { // reads as it likes, so that the socket is full now and then
@@ -47,6 +48,11 @@ func TestWireKeepsOrder(t *testing.T) {
 		p := make([]byte, 1+r.IntN(17000))
 		for i := 0; i < len(p); i += 64 {
 			p[i] = byte(r.Uint32())
+		}
+		if len(w.rest)+len(p) > maxRest {
+			if err := w.drain(); err != nil {
+				t.Fatal(err)
+			}
 		}
 		w.gather(r.IntN(4) > 0)
 		want.Write(p)
@@ -102,7 +108,7 @@ func TestReaderMayClose(t *testing.T) {
 	a := Start(l, &cfg)
 	b = Start(r, &served)
 	close(started)
-	c, err := a.Open(newSink())
+	c, err := a.Open(newSink(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,4 +122,30 @@ func TestReaderMayClose(t *testing.T) {
 	}
 	<-b.Done()
 	<-a.Done()
+}
+
+// TestWireKeepsLittle: what a peer that does not read makes TLS say, such as
+// answers to KeyUpdate, ends the link and does not pile up.
+func TestWireKeepsLittle(t *testing.T) {
+	if !nonblock.Available {
+		t.Skip("no wire here")
+	}
+	a, b := tcpPair(t)
+	defer a.Close()
+	defer b.Close()
+	m := account.New(1 << 30)
+	link := m.Open(account.Link, nil)
+	w := newWire(a)
+	w.setDirect(func() {}, link)
+	var err error
+	n := 0
+	for ; err == nil; n += 26 {
+		_, err = w.Write(make([]byte, 26))
+	}
+	if !fault.Is(err, fault.Resource) || len(w.rest) > maxRest {
+		t.Errorf("%d bytes are kept: %v", len(w.rest), err)
+	}
+	if m.Used() != int64(len(wireBuffer{}.b)) {
+		t.Errorf("%d bytes are on the account", m.Used())
+	}
 }

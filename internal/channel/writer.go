@@ -3,6 +3,7 @@ package channel
 import (
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -114,8 +115,9 @@ func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 		return false, nil
 	}
 	var whole *slab
+	var of *account.Account // of whole
 	var n int
-	n, whole, ch.writable = ch.fill(ch.record, now, ch.writable[:0])
+	n, whole, of, ch.writable = ch.fill(ch.record, now, ch.writable[:0])
 	hold := !last && ch.queuedLocked()
 	ch.mu.Unlock()
 	if n == 0 && whole == nil {
@@ -149,7 +151,7 @@ func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 		s.RecordsOut.Add(1)
 	}
 	if whole != nil {
-		putSlab(whole)
+		putSlab(whole, of)
 	}
 	return true, err
 }
@@ -158,12 +160,13 @@ func (ch *Channel) queuedLocked() bool { return len(ch.urgent) > 0 || ch.sched.m
 
 // fill takes cells for one record: urgent ones first, then circuits by the
 // scheduler, a burst each. A circuit that is alone with a full slab gives it
-// whole. Circuits that have room again, and said that they wait, join
-// writable. The caller holds mu.
-func (ch *Channel) fill(record []byte, now time.Time, writable []*Circ) (int, *slab, []*Circ) {
+// whole, with its account. Circuits that have room again, and said that they
+// wait, join writable. The caller holds mu.
+func (ch *Channel) fill(record []byte, now time.Time, writable []*Circ) (int, *slab, *account.Account, []*Circ) {
 	n := 0
 	if len(ch.urgent) > 0 {
 		n = copy(record, ch.urgent)
+		ch.account.Release(n)
 		if n == len(ch.urgent) {
 			ch.urgent = ch.urgent[:0]
 			if cap(ch.urgent) > 64*cell.Len {
@@ -177,7 +180,7 @@ func (ch *Channel) fill(record []byte, now time.Time, writable []*Circ) (int, *s
 	weight := ch.sched.weight(now)
 	if c := ch.sched.min(); c != nil && n == 0 && len(ch.sched.heap) == 1 {
 		if s := c.q.popFull(); s != nil {
-			return 0, s, ch.took(c, recordCells, weight, writable)
+			return 0, s, c.q.account, ch.took(c, recordCells, weight, writable)
 		}
 	}
 	// Urgent cells of variable length leave less than a cell's room at the end.
@@ -190,7 +193,7 @@ func (ch *Channel) fill(record []byte, now time.Time, writable []*Circ) (int, *s
 		n += k
 		writable = ch.took(c, k/cell.Len, weight, writable)
 	}
-	return n, nil, writable
+	return n, nil, nil, writable
 }
 
 // took accounts for n cells taken from c.

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
@@ -105,6 +106,19 @@ func newCircuit(env *Env, h Handler) *Circuit {
 	c.hops.Store(&[]*Hop{})
 	return c
 }
+
+// circuitCost is what a circuit counts on its account besides what is queued, in
+// bytes: the circuit, a hop with its keys and flow control, and what is made of
+// them at once. TestHeap measures it.
+const circuitCost = 6 << 10
+
+func (c *Circuit) setHome(home *channel.Circ) {
+	c.home.Store(home)
+	home.Account().Reserve(circuitCost)
+}
+
+// Account returns the account of what the circuit holds.
+func (c *Circuit) Account() *account.Account { return c.home.Load().Account() }
 
 // Hops returns the hops, the nearest first. The slice is not to be changed.
 func (c *Circuit) Hops() []*Hop { return *c.hops.Load() }

@@ -57,11 +57,11 @@ func createBy(ctx context.Context, env *Env, ch *channel.Channel, hs *clientHand
 	c.handler = clientHandler{c}
 	created := make(chan reply, 1)
 	c.created = created
-	home, err := ch.Open(homeSide{c})
+	home, err := ch.Open(homeSide{c}, nil)
 	if err != nil {
 		return nil, err
 	}
-	c.home.Store(home)
+	c.setHome(home)
 	if err := hs.create(home); err != nil {
 		c.Close(cell.DestroyNone, err)
 		return nil, err

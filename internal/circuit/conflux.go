@@ -50,6 +50,10 @@ type earlyMessage struct {
 	data   []byte
 }
 
+// earlyCost is what such a message counts on the first leg's account, in bytes:
+// its data, and its place in the map.
+const earlyCost = cell.PayloadLen + 128
+
 // holdEarly is how many messages may wait for earlier ones before a leg that is
 // ahead gets no SENDMEs: when the other one stalls, by a busy relay, this one's
 // sender comes to the end of its congestion window, and waits, too.

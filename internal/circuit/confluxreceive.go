@@ -76,6 +76,7 @@ func (s *Set) order(l *leg, h *Hop, m cell.RelayMsg) error {
 		if len(s.early) >= maxEarly {
 			return fault.New(fault.Protocol, "conflux: %d messages wait for one that does not come", len(s.early))
 		}
+		s.legs[0].hop.c.Account().Reserve(earlyCost)
 		s.early[l.recv] = earlyMessage{m.Cmd, m.Stream, append([]byte(nil), m.Data...)}
 		return nil
 	}
@@ -88,6 +89,7 @@ func (s *Set) order(l *leg, h *Hop, m cell.RelayMsg) error {
 			break
 		}
 		delete(s.early, s.delivered+1)
+		first.c.Account().Release(earlyCost)
 		err = first.toStream(h, cell.RelayMsg{Cmd: e.cmd, Stream: e.stream, Data: e.data})
 		s.delivered++
 	}

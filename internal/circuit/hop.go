@@ -145,7 +145,7 @@ func (s *closedStream) HandleMessage(m cell.RelayMsg, _ time.Time) error {
 	}
 	if m.Cmd == cell.RelayEnd {
 		s.h.smu.Lock()
-		delete(s.h.streams, s.id)
+		s.h.forgetLocked(s.id)
 		s.h.smu.Unlock()
 	}
 	return nil
@@ -222,12 +222,22 @@ func (h *Hop) RemoveStream(id uint16, peerEnded bool) {
 		return
 	}
 	h.streams[id] = &closedStream{h: h, id: id, allowed: maxAfterClose}
+	h.c.Account().Reserve(closedCost)
 	h.gone = append(h.gone, id)
 	if len(h.gone) > maxClosed {
-		if old := h.gone[0]; isClosedStream(h.streams[old]) {
-			delete(h.streams, old)
-		}
+		h.forgetLocked(h.gone[0])
 		h.gone = h.gone[1:]
+	}
+}
+
+// closedCost is what a closedStream counts on its circuit's account, in bytes.
+const closedCost = 128
+
+// forgetLocked forgets a stream if it is one that was closed here.
+func (h *Hop) forgetLocked(id uint16) {
+	if isClosedStream(h.streams[id]) {
+		delete(h.streams, id)
+		h.c.Account().Release(closedCost)
 	}
 }
 

@@ -18,6 +18,12 @@ type onionJob struct {
 	at   time.Time
 }
 
+// cost is what a job counts on its circuit's account while it waits, in bytes.
+func (j *onionJob) cost() int { return onionJobCost + len(j.skin) }
+
+// onionJobCost is a job without its onionskin.
+const onionJobCost = 128
+
 // maxOnionQueue bounds the onionskins that wait, whatever they cost.
 const maxOnionQueue = 16384
 

@@ -110,7 +110,7 @@ func (s *Server) Accept(home *channel.Circ, cmd cell.Command, p []byte) {
 	c := newCircuit(s.cfg.Env, nil)
 	c.handler = &serverHandler{s: s, c: c}
 	c.earlyIn = relayEarlyBudget
-	c.home.Store(home)
+	c.setHome(home)
 	home.SetReceiver(homeSide{c})
 	s.cfg.Stats.Circuits.Add(1)
 	c.OnClose(func(error) { s.cfg.Stats.Circuits.Add(-1) })
@@ -143,6 +143,7 @@ func (s *Server) Accept(home *channel.Circ, cmd cell.Command, p []byte) {
 // enqueue queues an onionskin, or refuses it when those before it would make
 // it wait too long: a client gives up sooner than it would be served.
 func (s *Server) enqueue(j onionJob) {
+	j.c.Account().Reserve(j.cost())
 	q := s.skin
 	if _, pq := handshake.PQSetOfType(uint16(j.typ)); pq || j.hop != nil {
 		q = s.pq
@@ -175,6 +176,7 @@ func (s *Server) work(q *onionQueue) {
 }
 
 func (s *Server) serve(q *onionQueue, j onionJob) {
+	defer j.c.Account().Release(j.cost())
 	start := s.cfg.Env.Now()
 	st := s.cfg.Stats
 	st.QueueNanos.Add(uint64(start.Sub(j.at)))

@@ -146,7 +146,7 @@ func (s *Server) connectNext(c *Circuit, h *Hop, t linkspec.Target, m cell.Exten
 	if long {
 		ps.want = cell.CmdLongCreated2
 	}
-	p, err := ch.Open(ps)
+	p, err := ch.Open(ps, c.Account())
 	if err != nil {
 		s.cfg.Stats.ExtendsFailed.Add(1)
 		c.truncated(h, cell.DestroyResourceLimit)

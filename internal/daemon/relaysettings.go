@@ -54,6 +54,7 @@ func NewRelaySettings(fs *pflag.FlagSet) *RelaySettings {
 	fs.Uint64Var(&cfg.MaxAdvertised, "max-advertised", 0, "`BYTES` a second that the relay offers at most (0: no bound)")
 	fs.BoolVar(&cfg.AssumeReachable, "assume-reachable", false, "publish without testing the ORPort")
 	fs.DurationVar(&cfg.ShutdownWait, "shutdown-wait", 0, "`TIME` that circuits may go on after SIGTERM (0: 30s, negative: none)")
+	fs.Uint64Var(&cfg.MaxMemory, "max-memory", 0, "`BYTES` that others can make the relay hold; over it, those that hold the most are closed (0: 512 MiB)")
 	fs.StringVar(&s.Metrics, "metrics", "", "`ADDR` of /metrics and /metrics.json over HTTP")
 	fs.StringVar(&s.Sandbox, "sandbox", sandboxOff, sandboxFlag)
 	logFlags(fs, &s.LogLevel, &s.LogFormat)
@@ -66,7 +67,7 @@ func NewRelaySettings(fs *pflag.FlagSet) *RelaySettings {
 var relayLive = map[string]bool{
 	"contact": true, "family": true, "family-file": true, "family-id": true,
 	"exit-policy": true, "exit-private": true, "ipv6-exit": true, "nameserver": true,
-	"bandwidth-rate": true, "bandwidth-burst": true, "max-advertised": true, "shutdown-wait": true, "log-level": true,
+	"bandwidth-rate": true, "bandwidth-burst": true, "max-advertised": true, "shutdown-wait": true, "max-memory": true, "log-level": true,
 }
 
 // Check reports the first setting that cannot be used. It reads the files that

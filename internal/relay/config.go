@@ -18,6 +18,10 @@ import (
 	"github.com/chivenet/chive/internal/pt"
 )
 
+// DefaultMemory bounds what peers make a relay hold when its operator says
+// nothing: 512 MiB.
+const DefaultMemory = 512 << 20
+
 // Config is what a relay needs to be told.
 type Config struct {
 	Network *netdir.Network
@@ -74,9 +78,9 @@ type Config struct {
 	TransportListen  map[string]netip.AddrPort
 	TransportOptions map[string]pt.Args
 
-	// MaxQueues bounds the memory of cells that wait to be sent, in bytes; zero:
-	// 512 MiB.
-	MaxQueues int64
+	// MaxMemory bounds what peers make the relay hold, in bytes (see package
+	// account); zero: DefaultMemory.
+	MaxMemory int64
 	// ShutdownWait is how long a relay goes on with the circuits that it has
 	// when it is asked to end; zero: 30 seconds, negative: not at all.
 	ShutdownWait time.Duration

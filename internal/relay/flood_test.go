@@ -185,7 +185,7 @@ func TestOnionskinFlood(t *testing.T) {
 	asked := int64(0)
 	flood := func() {
 		t.Helper()
-		c, err := mean.ch.Open(&y)
+		c, err := mean.ch.Open(&y, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -311,8 +311,8 @@ func (s *stopped) Close() error {
 // and stops reading. What waits for it takes too much memory: its circuits are
 // closed, the log says so, and another client goes on.
 func TestSlowReader(t *testing.T) {
-	const limit = 1 << 20
-	v := startVictim(t, func(c *Config) { c.MaxQueues = limit })
+	const limit = 2 << 20
+	v := startVictim(t, func(c *Config) { c.MaxMemory = limit })
 	// An exit behind the relay sends as much as the windows let it.
 	far := simnet.New(t, simnet.Options{Serve: func(s *stream.Stream) { _, _ = s.Write(make([]byte, 10<<20)) }})
 	var conn *stopped
@@ -344,7 +344,7 @@ func TestSlowReader(t *testing.T) {
 		t.Fatal(err)
 	}
 	mine.SetDeadline(time.Now().Add(2 * time.Minute))
-	for timeout := within(t); v.stats.CircuitsKilled.Load() == 0; {
+	for timeout := within(t); evicted(v) == 0; {
 		select {
 		case <-timeout.Done():
 			t.Fatal("no circuit was closed")
@@ -355,12 +355,17 @@ func TestSlowReader(t *testing.T) {
 		t.Fatalf("the other client got %d of %d bytes: %v", n, size, err)
 	}
 	good.use()
-	if log := v.log.String(); !strings.Contains(log, "level=WARN msg=\"cells that wait take too much memory") {
+	if log := v.log.String(); !strings.Contains(log, "level=WARN msg=\"peers made the relay hold too much memory") {
 		t.Errorf("the log does not say so:\n%s", log)
 	}
-	if n := v.stats.CircuitsKilled.Load(); n > 16 {
-		t.Errorf("%d circuits were closed, more than the client had", n)
+	if n := evicted(v); n > 17 {
+		t.Errorf("%d circuits and links were closed, more than the client had", n)
 	}
+}
+
+func evicted(v *victim) uint64 {
+	holders, _ := v.memory.Evicted()
+	return holders
 }
 
 // TestExtendFlood: circuits that are extended to where somebody accepts and says

@@ -101,17 +101,14 @@ func (r *Relay) judgeOrigin(l *channel.Link) cell.EndReason {
 
 // Intervals of what is done now and then.
 const (
-	memoryInterval = 250 * time.Millisecond
-	keyInterval    = time.Hour
-	saveInterval   = 10 * time.Minute
+	keyInterval  = time.Hour
+	saveInterval = 10 * time.Minute
 )
 
 // housekeep does what is due now and then, until ctx is done.
 func (r *Relay) housekeep(ctx context.Context) {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
-	memory := time.NewTicker(memoryInterval)
-	defer memory.Stop()
 	keys := time.NewTicker(keyInterval)
 	defer keys.Stop()
 	save := time.NewTicker(saveInterval)
@@ -121,8 +118,6 @@ func (r *Relay) housekeep(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-memory.C:
-			r.relieve()
 		case now := <-second.C:
 			c := &r.stats.Channel
 			r.bandwidth.sample(now, c.BytesIn.Load(), c.BytesOut.Load())
@@ -172,15 +167,15 @@ func (r *Relay) renewKeys(now time.Time) {
 	}
 }
 
-// relieve closes the circuits with the most waiting cells when all of them
-// together take too much memory.
-func (r *Relay) relieve() {
-	limit := r.cfg.MaxQueues
-	if limit == 0 {
-		limit = 512 << 20
+// evicted logs that peers held too much.
+func (r *Relay) evicted(holders int, bytes int64) {
+	r.log.Warn("peers made the relay hold too much memory: those that held the most were closed", "bound", r.memory.Bound(), "closed", holders, "freed", bytes)
+}
+
+// memoryBound is how much peers may make a relay hold.
+func memoryBound(c *Config) int64 {
+	if c.MaxMemory != 0 {
+		return c.MaxMemory
 	}
-	if killed, freed := r.channels.Relieve(limit); killed > 0 {
-		r.stats.CircuitsKilled.Add(uint64(killed))
-		r.log.Warn("cells that wait take too much memory: the circuits with the most were closed", "limit", limit, "circuits", killed, "freed", freed)
-	}
+	return DefaultMemory
 }

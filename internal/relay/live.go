@@ -9,14 +9,14 @@ type live struct {
 }
 
 // Reload takes over what may change while the relay runs: Contact, Family and
-// FamilyIDs, Exit, Rate, Burst, MaxAdvertised and ShutdownWait; other fields of
+// FamilyIDs, Exit, Rate, Burst, MaxAdvertised, ShutdownWait and MaxMemory; other fields of
 // cfg are not looked at. It also reads again what may have been put on the disk:
 // family keys, and a signing key with its certificate. After an error everything
 // is as before.
 func (r *Relay) Reload(cfg Config) error {
 	next := r.cfg
 	next.Contact, next.Family, next.FamilyIDs, next.Exit = cfg.Contact, cfg.Family, cfg.FamilyIDs, cfg.Exit
-	next.Rate, next.Burst, next.MaxAdvertised, next.ShutdownWait = cfg.Rate, cfg.Burst, cfg.MaxAdvertised, cfg.ShutdownWait
+	next.Rate, next.Burst, next.MaxAdvertised, next.ShutdownWait, next.MaxMemory = cfg.Rate, cfg.Burst, cfg.MaxAdvertised, cfg.ShutdownWait, cfg.MaxMemory
 	if err := next.Check(); err != nil {
 		return err
 	}
@@ -35,6 +35,7 @@ func (r *Relay) Reload(cfg Config) error {
 		r.log.Info("the limit of bandwidth holds for links that open from now on")
 	}
 	r.limits.set(next.Rate, next.Burst, now)
+	r.memory.SetBound(memoryBound(&next))
 	r.live.Store(&live{cfg: next, family: fam})
 	r.renewKeys(now)
 	r.publisher.changed()

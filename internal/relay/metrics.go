@@ -48,7 +48,12 @@ func (r *Relay) Register(reg *metrics.Registry) {
 	count("connections_refused_total", "connections refused by limits", &s.ConnsRefused)
 	count("handshakes_failed_total", "link handshakes that failed", &s.HandshakesFailed)
 	count("circuits_refused_total", "circuits refused by limits", &s.CircuitsRefused)
-	count("circuits_killed_total", "circuits closed for the memory of their cells", &s.CircuitsKilled)
+	reg.CounterFunc("chive_relay_evicted_total", "circuits and links closed because they held the most memory", func() uint64 {
+		holders, _ := r.memory.Evicted()
+		return holders
+	})
+	reg.GaugeFunc("chive_relay_memory_bytes", "memory that peers make the relay hold", r.memory.Used)
+	reg.GaugeFunc("chive_relay_memory_bound_bytes", "how much that may be", r.memory.Bound)
 	reg.GaugeFunc("chive_relay_circuits", "open circuits", s.Circuit.Circuits.Load)
 	reg.GaugeFunc("chive_relay_streams", "open exit streams", s.Exit.Streams.Load)
 	reg.GaugeFunc("chive_relay_channels", "open links", func() int64 { return int64(len(r.channels.Channels())) })

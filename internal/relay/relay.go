@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
@@ -45,6 +46,7 @@ type Relay struct {
 	publisher *publisher
 	dos       *dos
 	gate      *gate
+	memory    *account.Memory
 
 	transports *transports // nil: none
 
@@ -178,6 +180,7 @@ func (r *Relay) wire() (err error) {
 	r.env = &circuit.Env{Log: r.log, Now: time.Now, Queues: circuit.NewQueueLimits()}
 	r.dos = newDoS(time.Now)
 	r.gate = newGate(fdLimit())
+	r.memory = account.New(memoryBound(&r.cfg))
 	r.publisher = newPublisher(r)
 	var own []netip.Addr
 	for _, a := range r.Addrs() {
@@ -194,7 +197,7 @@ func (r *Relay) wire() (err error) {
 		return err
 	}
 	r.padding = channel.NewPadding(channel.DefaultPadding(channel.PadRelay))
-	r.chanCfg = &channel.Config{Log: r.log, Now: time.Now, Accept: r.accept, Stats: &r.stats.Channel, Padding: r.padding}
+	r.chanCfg = &channel.Config{Log: r.log, Now: time.Now, Accept: r.accept, Stats: &r.stats.Channel, Padding: r.padding, Memory: r.memory}
 	r.channels = channel.NewManager(r.chanCfg, r.linkConfig(), r.dial)
 	r.server = circuit.NewServer(circuit.ServerConfig{
 		Env: r.env, ID: r.keys.ID, Onion: r.keys.Onion, Flow: r.flow.Load, Channels: r.channels, Streams: r.exit,
@@ -214,7 +217,7 @@ func (r *Relay) linkConfig() *channel.LinkConfig {
 			addrs = append(addrs, a.Addr())
 		}
 	}
-	return &channel.LinkConfig{Identity: r.keys.Link(), Addrs: addrs, Log: r.log}
+	return &channel.LinkConfig{Identity: r.keys.Link(), Addrs: addrs, Log: r.log, Memory: r.memory}
 }
 
 // allowTarget refuses circuits that would make this relay connect to where no

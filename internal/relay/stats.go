@@ -15,7 +15,7 @@ type Stats struct {
 	Circuit circuit.ServerStats
 	Exit    exit.Stats
 
-	ConnsRefused, HandshakesFailed, CircuitsRefused, CircuitsKilled atomic.Uint64
+	ConnsRefused, HandshakesFailed, CircuitsRefused atomic.Uint64
 }
 
 // Stats returns the counters, which go on counting.

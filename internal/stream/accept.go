@@ -17,6 +17,7 @@ func Accept(h *circuit.Hop, id uint16, name string) (*Stream, error) {
 	s.connected = true
 	close(s.opened)
 	if err := h.AcceptStream(id, s); err != nil {
+		s.account.Close()
 		return nil, err
 	}
 	return s, nil
@@ -37,6 +38,8 @@ func (s *Stream) Reject(reason cell.EndReason, addr netip.Addr, ttl uint32) erro
 	defer s.mu.Unlock()
 	s.endSent = true
 	s.closed = true
+	s.buf.clear() // what came before the refusal
+	s.account.Close()
 	m := cell.End{Reason: reason, Addr: addr, TTL: ttl}
 	err := s.hop.Send(cell.RelayEnd, s.id, m.Append(nil))
 	s.hop.RemoveStream(s.id, s.peerEnded)

@@ -1,6 +1,10 @@
 package stream
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/chivenet/chive/internal/account"
+)
 
 // chunkSize is a receive chunk: the DATA cells of two records and more.
 const chunkSize = 32 << 10
@@ -13,13 +17,16 @@ type chunk struct {
 
 var chunkPool = sync.Pool{New: func() any { return new(chunk) }}
 
-func putChunk(c *chunk) {
+func putChunk(c *chunk, a *account.Account) {
+	a.Release(chunkSize)
 	c.r, c.w, c.next = 0, 0, nil
 	chunkPool.Put(c)
 }
 
-// buffer is a FIFO of bytes that holds no memory while it is empty.
+// buffer is a FIFO of bytes that holds no memory while it is empty; otherwise
+// its chunks are on the account.
 type buffer struct {
+	account    *account.Account
 	head, tail *chunk
 	n          int
 }
@@ -29,6 +36,7 @@ func (b *buffer) write(p []byte) {
 	for len(p) > 0 {
 		if b.tail == nil || b.tail.w == chunkSize {
 			c := chunkPool.Get().(*chunk)
+			b.account.Reserve(chunkSize)
 			if b.tail == nil {
 				b.head = c
 			} else {
@@ -54,7 +62,7 @@ func (b *buffer) read(p []byte) int {
 			if b.head == nil {
 				b.tail = nil
 			}
-			putChunk(c)
+			putChunk(c, b.account)
 		}
 	}
 	b.n -= n
@@ -86,6 +94,6 @@ func (b *buffer) putBack(c *chunk) {
 
 func (b *buffer) clear() {
 	for c := b.take(); c != nil; c = b.take() {
-		putChunk(c)
+		putChunk(c, b.account)
 	}
 }

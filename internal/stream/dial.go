@@ -65,10 +65,12 @@ func BeginDir(h *circuit.Hop) (*Stream, error) {
 func begin(h *circuit.Hop, name string, cmd cell.RelayCommand, body []byte) (*Stream, error) {
 	s := newStream(h, name)
 	if err := h.OpenStream(func(id uint16) circuit.StreamReceiver { s.id = id; return s }); err != nil {
+		s.account.Close()
 		return nil, err
 	}
 	if err := h.Send(cmd, s.id, body); err != nil {
 		h.RemoveStream(s.id, true)
+		s.account.Close()
 		return nil, err
 	}
 	return s, nil

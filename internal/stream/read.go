@@ -86,7 +86,7 @@ func (s *Stream) WriteTo(w io.Writer) (total int64, err error) {
 			continue
 		}
 		n, err := w.Write(c.b[c.r:c.w])
-		putChunk(c)
+		putChunk(c, s.account)
 		total += int64(n)
 		s.mu.Lock()
 		s.in.consumed(s, n)
@@ -115,12 +115,12 @@ func (s *Stream) deliver() bool {
 		n, err := s.sink.write(c.b[c.r:c.w])
 		s.mu.Lock()
 		if s.closed {
-			putChunk(c)
+			putChunk(c, s.account)
 			return false
 		}
 		whole := n == c.w-c.r
 		if c.r += n; whole {
-			putChunk(c)
+			putChunk(c, s.account)
 		} else {
 			s.buf.putBack(c)
 		}

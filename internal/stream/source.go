@@ -5,6 +5,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/nonblock"
 )
 
@@ -20,7 +21,7 @@ var sourcePool = sync.Pool{New: func() any { return new([sourceSize]byte) }}
 // ReadFrom implements io.ReaderFrom with a buffer that fills whole cells. While
 // it waits for a socket it holds none.
 func (s *Stream) ReadFrom(r io.Reader) (total int64, err error) {
-	f := source{r: r, raw: socket(r)}
+	f := source{r: r, raw: socket(r), account: s.account}
 	f.try = f.tryRead
 	defer f.drop()
 	for {
@@ -43,12 +44,13 @@ func (s *Stream) ReadFrom(r io.Reader) (total int64, err error) {
 
 // source is what ReadFrom reads from.
 type source struct {
-	r   io.Reader
-	raw syscall.RawConn // r's socket; nil when it has none
-	buf *[sourceSize]byte
-	n   int
-	err error
-	try func(fd uintptr) bool
+	r       io.Reader
+	raw     syscall.RawConn  // r's socket; nil when it has none
+	account *account.Account // of buf, while it is there
+	buf     *[sourceSize]byte
+	n       int
+	err     error
+	try     func(fd uintptr) bool
 }
 
 // read returns some bytes, which are valid until the next call.
@@ -81,11 +83,13 @@ func (f *source) tryRead(fd uintptr) bool {
 func (f *source) take() {
 	if f.buf == nil {
 		f.buf = sourcePool.Get().(*[sourceSize]byte)
+		f.account.Reserve(sourceSize)
 	}
 }
 
 func (f *source) drop() {
 	if f.buf != nil {
+		f.account.Release(sourceSize)
 		sourcePool.Put(f.buf)
 		f.buf = nil
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
@@ -18,10 +19,11 @@ import (
 // Stream is one stream. It implements net.Conn, CloseWrite, io.WriterTo and
 // io.ReaderFrom.
 type Stream struct {
-	hop    *circuit.Hop
-	id     uint16
-	local  net.Addr
-	remote net.Addr
+	hop     *circuit.Hop
+	id      uint16
+	account *account.Account // of what the peer makes us hold; closed with the stream
+	local   net.Addr
+	remote  net.Addr
 
 	readWake  chan struct{} // token: the buffer or the state changed
 	writeWake *circuit.Waiter
@@ -65,9 +67,17 @@ func (Addr) Network() string { return "tor" }
 // String returns the host and port as they were asked for.
 func (a Addr) String() string { return a.Host }
 
+// streamCost is what a stream counts on its account besides its buffers, in
+// bytes. TestHeap measures it.
+const streamCost = 2 << 10
+
 func newStream(h *circuit.Hop, remote string) *Stream {
+	a := h.Circuit().Account().Open(account.Stream, nil)
+	a.Reserve(streamCost)
 	return &Stream{
 		hop:       h,
+		account:   a,
+		buf:       buffer{account: a},
 		local:     Addr{"client"},
 		remote:    Addr{remote},
 		readWake:  make(chan struct{}, 1),
@@ -300,6 +310,10 @@ func ignoreClosed(err error) error {
 	}
 	return err
 }
+
+// Account returns the account of what the stream holds; it closes with the
+// stream.
+func (s *Stream) Account() *account.Account { return s.account }
 
 // ID returns the stream identifier.
 func (s *Stream) ID() uint16 { return s.id }

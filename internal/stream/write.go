@@ -158,6 +158,7 @@ func (s *Stream) CloseReason(reason cell.EndReason) error {
 	s.closed = true
 	s.finishLocked(net.ErrClosed, fault.Wrap(fault.Closed, net.ErrClosed))
 	s.buf.clear()
+	s.account.Close()
 	if !s.peerEnded {
 		s.sendEndLocked(reason)
 		s.hop.RemoveStream(s.id, false)
