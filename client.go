@@ -180,6 +180,9 @@ func (cfg *Config) inner(dir string) (client.Config, error) {
 	if out.Bridges, out.Transports, err = cfg.bridges(); err != nil {
 		return out, err
 	}
+	if out.MaxMemory, err = memoryBound(cfg.MaxMemory); err != nil {
+		return out, err
+	}
 	p := &out.Path
 	p.Strict = cfg.StrictNodes
 	p.SameSubnet = !cfg.Network.dir.Testing.EnforceDistinctSubnets

@@ -2,6 +2,7 @@ package chive
 
 import (
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"time"
@@ -92,6 +93,29 @@ type Config struct {
 
 	// Padding is channel padding (padding-spec).
 	Padding Padding
+
+	// MaxMemory bounds what relays can make the client hold, in bytes, such as
+	// data that no program reads. Over it, the circuits that hold the most are
+	// closed. 0: DefaultMaxMemory; 32 MiB is the least.
+	MaxMemory uint64
+}
+
+// DefaultMaxMemory bounds what others can make a client, relay or authority
+// hold, in bytes, where MaxMemory is 0.
+const DefaultMaxMemory = 512 << 20
+
+// leastMemory is what a node needs to be of any use.
+const leastMemory = 32 << 20
+
+// memoryBound returns the bound that a MaxMemory stands for.
+func memoryBound(maxMemory uint64) (int64, error) {
+	switch {
+	case maxMemory == 0:
+		return DefaultMaxMemory, nil
+	case maxMemory < leastMemory || maxMemory > math.MaxInt64/2:
+		return 0, fault.New(fault.Config, "MaxMemory: %d bytes: %d are the least", maxMemory, leastMemory)
+	}
+	return int64(maxMemory), nil
 }
 
 // Switch is an option with a default that depends on the network.

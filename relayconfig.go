@@ -90,14 +90,11 @@ type RelayConfig struct {
 	ShutdownWait time.Duration
 	// MaxMemory bounds what peers can make the relay hold, in bytes: cells that
 	// wait, connections, requests. Over it, those that hold the most are closed.
-	// 0: 512 MiB; 32 MiB is the least. The process needs some 64 MB besides; a
-	// program that sets Go's memory limit (debug.SetMemoryLimit) should leave room
-	// for both.
+	// 0: DefaultMaxMemory; 32 MiB is the least. The process needs some 64 MB
+	// besides; a program that sets Go's memory limit (debug.SetMemoryLimit) should
+	// leave room for both.
 	MaxMemory uint64
 }
-
-// leastMemory is what a relay needs to be of any use.
-const leastMemory = 32 << 20
 
 // Check reports the first option that NewRelay would refuse. It reads the files
 // that options name, and opens nothing else.
@@ -114,8 +111,9 @@ func (cfg *RelayConfig) inner() (relay.Config, error) {
 		DataDir: cfg.DataDir, Log: cfg.Logger, Nickname: cfg.Nickname, Contact: cfg.Contact, Family: cfg.Family, FamilyIDs: cfg.FamilyIDs,
 		Rate: cfg.BandwidthRate, Burst: cfg.BandwidthBurst, MaxAdvertised: cfg.MaxAdvertised, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: moduleVersion(), OfflineMaster: cfg.OfflineMasterKey,
 	}
-	if out.MaxMemory = int64(cfg.MaxMemory); cfg.MaxMemory != 0 && cfg.MaxMemory < leastMemory || out.MaxMemory < 0 {
-		return out, fault.New(fault.Config, "relay: %d bytes of memory: %d are the least", cfg.MaxMemory, leastMemory)
+	var err error
+	if out.MaxMemory, err = memoryBound(cfg.MaxMemory); err != nil {
+		return out, err
 	}
 	network := cfg.Network
 	if network == nil {
@@ -143,7 +141,6 @@ func (cfg *RelayConfig) inner() (relay.Config, error) {
 		}
 		out.Listen = append(out.Listen, a)
 	}
-	var err error
 	if out.Advertise, err = addrPorts("Address", cfg.Address); err != nil {
 		return out, err
 	}

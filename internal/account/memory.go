@@ -3,6 +3,7 @@ package account
 import (
 	"cmp"
 	"context"
+	"math"
 	"net/netip"
 	"slices"
 	"sync/atomic"
@@ -23,7 +24,7 @@ type Memory struct {
 	freed   atomic.Uint64
 }
 
-// New returns a root that may hold bound bytes. Run enforces that.
+// New returns a root that may hold bound bytes; 0: any number. Run enforces that.
 func New(bound int64) *Memory {
 	m := &Memory{over: make(chan struct{}, 1)}
 	m.addresses = map[netip.Prefix]*Account{}
@@ -32,10 +33,13 @@ func New(bound int64) *Memory {
 	return m
 }
 
-// SetBound changes how many bytes there may be.
+// SetBound changes how many bytes there may be; 0: any number.
 func (m *Memory) SetBound(bound int64) {
 	if m == nil {
 		return
+	}
+	if bound == 0 {
+		bound = math.MaxInt64
 	}
 	m.bound.Store(bound)
 	if m.Used() > bound {

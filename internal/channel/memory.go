@@ -11,10 +11,10 @@ import (
 
 // What the objects that a peer makes us keep count on the account of memory, in
 // bytes, besides what is queued on them: about what they take of the heap and of
-// stacks, as TestHeap measures it.
+// stacks, as a test of package relay measures it.
 const (
-	linkCost      = 88 << 10 // buffers of a record, TLS, two goroutines
-	handshakeCost = 24 << 10 // TLS and a goroutine; what was read is added
+	linkCost      = 57 << 10 // buffers of a record, TLS, two goroutines
+	handshakeCost = 15 << 10 // TLS and a goroutine; what was read is added
 	circCost      = 512      // a circuit's end on a channel
 )
 

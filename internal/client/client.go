@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
@@ -62,6 +63,9 @@ type Config struct {
 	PQSet   handshake.PQSet
 	Padding channel.PaddingMode
 
+	// MaxMemory bounds what relays make the client hold, in bytes; zero: no bound.
+	MaxMemory int64
+
 	// Bridges, when there are any, are the only relays that are connected to,
 	// by the Transports that they need.
 	Bridges    []pt.BridgeLine
@@ -83,6 +87,7 @@ type Client struct {
 	stats channel.Stats
 	env   *circuit.Env
 
+	memory *account.Memory
 	chans  *channel.Manager
 	dirs   *dirclient.Client
 	guards *guard.Manager
@@ -143,6 +148,7 @@ func New(cfg Config) (*Client, error) {
 	c.env = &circuit.Env{Log: cfg.Log, Now: time.Now}
 	defaults := flow.DefaultParams()
 	c.flow.Store(&defaults)
+	c.memory = account.New(cfg.MaxMemory)
 	c.m = newMetrics(cfg.Metrics, c)
 
 	var err error
@@ -153,8 +159,8 @@ func New(cfg Config) (*Client, error) {
 		return nil, err
 	}
 	c.padding = channel.NewPadding(channel.DefaultPadding(cfg.Padding))
-	ccfg := &channel.Config{Log: cfg.Log, Now: time.Now, Stats: &c.stats, Padding: c.padding, Opened: c.sawLink}
-	c.chans = channel.NewManager(ccfg, &channel.LinkConfig{Log: cfg.Log}, c.dial)
+	ccfg := &channel.Config{Log: cfg.Log, Now: time.Now, Stats: &c.stats, Padding: c.padding, Opened: c.sawLink, Memory: c.memory}
+	c.chans = channel.NewManager(ccfg, &channel.LinkConfig{Log: cfg.Log, Memory: c.memory}, c.dial)
 	c.caches = newCaches(c)
 	if len(cfg.Bridges) > 0 {
 		if c.bridge, err = newBridges(c); err != nil {
@@ -175,6 +181,7 @@ func New(cfg Config) (*Client, error) {
 	if c.bridge != nil {
 		c.wg.Go(c.bridge.run)
 	}
+	c.wg.Go(func() { c.memory.Run(c.ctx, c.evicted) })
 	c.wg.Go(c.runDirectory)
 	c.wg.Go(c.runUpdates)
 	c.wg.Go(c.runGuards)
@@ -300,4 +307,9 @@ func (c *Client) Close() error {
 		err = terr
 	}
 	return err
+}
+
+// evicted logs that relays made the client hold too much.
+func (c *Client) evicted(holders int, bytes int64) {
+	c.log.Warn("relays made the client hold too much memory: the circuits that held the most were closed", "bound", c.memory.Bound(), "closed", holders, "freed", bytes)
 }

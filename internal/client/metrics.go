@@ -42,6 +42,11 @@ func newMetrics(r *metrics.Registry, c *Client) *clientMetrics {
 	}
 	r.GaugeFunc("chive_circuits_open", "Open circuits.", c.open)
 	r.GaugeFunc("chive_circuits_building", "Circuits being built.", c.making.Load)
+	r.GaugeFunc("chive_memory_bytes", "Memory that relays make the client hold.", c.memory.Used)
+	r.CounterFunc("chive_memory_evicted_total", "Circuits and links closed because they held the most memory.", func() uint64 {
+		holders, _ := c.memory.Evicted()
+		return holders
+	})
 	r.GaugeFunc("chive_streams_open", "Open streams.", c.streams.Load)
 	r.GaugeFunc("chive_channels_open", "Open links to relays.", func() int64 { return int64(len(c.chans.Channels())) })
 	r.GaugeFunc("chive_cells_queued", "Cells that wait for a link.", func() int64 {

@@ -42,6 +42,7 @@ func (p *RelayProcess) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	limitHeap(cfg.MaxMemory)
 	// From here on the relay has to run, for that is what closes it.
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -139,6 +140,7 @@ func (p *RelayProcess) reload(r *chive.Relay, log *slog.Logger, level *slog.Leve
 		log.Error("reload: the settings in use stay", "err", err)
 		return
 	}
+	limitHeap(cfg.MaxMemory)
 	level.Set(next.LogLevel)
 	logChanges(log, changed(&p.Settings.optionSet, &next.optionSet), relayLive)
 }

@@ -86,6 +86,7 @@ func (s *Settings) clientFlags(fs *pflag.FlagSet) {
 	fs.TextVar(&c.Conflux, "conflux", chive.Auto, "traffic over two circuits at once: `MODE` auto, on or off")
 	fs.TextVar(&c.PQ, "pq", chive.PQPrefer, "post-quantum circuits: `POLICY` off, prefer, require-one or require-all")
 	fs.TextVar(&c.Padding, "padding", chive.PaddingFull, "channel padding: `MODE` full, reduced or off")
+	fs.Uint64Var(&c.MaxMemory, "max-memory", 0, "`BYTES` that relays can make the client hold; over it, the circuits that hold the most are closed (0: 512 MiB)")
 }
 
 func (s *Settings) doorFlags(fs *pflag.FlagSet) {

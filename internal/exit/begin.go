@@ -80,8 +80,13 @@ func (e *Exit) allowed(c *rules, addr netip.Addr, port uint16) bool {
 // inside reports whether an address is the network's own.
 func (e *Exit) inside(a netip.AddrPort) bool { return e.opts.Inside != nil && e.opts.Inside(a) }
 
+// serveCost is what an exit stream counts on its account besides the stream
+// itself, in bytes: goroutines, and a connection.
+const serveCost = 14 << 10
+
 // serve connects a stream and copies until both directions have ended.
 func (e *Exit) serve(c *rules, s *stream.Stream, b cell.Begin, four, six bool) {
+	s.Account().Reserve(serveCost)
 	ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)
 	gone := watch(ctx, s, cancel)
 	conn, ttl, err := e.connect(ctx, c, b, four, six)

@@ -18,10 +18,6 @@ import (
 	"github.com/chivenet/chive/internal/pt"
 )
 
-// DefaultMemory bounds what peers make a relay hold when its operator says
-// nothing: 512 MiB.
-const DefaultMemory = 512 << 20
-
 // Config is what a relay needs to be told.
 type Config struct {
 	Network *netdir.Network
@@ -79,7 +75,7 @@ type Config struct {
 	TransportOptions map[string]pt.Args
 
 	// MaxMemory bounds what peers make the relay hold, in bytes (see package
-	// account); zero: DefaultMemory.
+	// account); zero: no bound.
 	MaxMemory int64
 	// ShutdownWait is how long a relay goes on with the circuits that it has
 	// when it is asked to end; zero: 30 seconds, negative: not at all.

@@ -23,6 +23,7 @@ import (
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/simnet"
 	"github.com/chivenet/chive/internal/stream"
 	"github.com/chivenet/chive/lab/target"
@@ -51,6 +52,15 @@ type victim struct {
 	*Relay
 	log    logged
 	target *target.Target
+	as     *linkspec.Target // of a victim that is another process; else nil
+}
+
+// Target returns what a client needs to reach the victim.
+func (v *victim) Target() linkspec.Target {
+	if v.as != nil {
+		return *v.as
+	}
+	return v.Relay.Target()
 }
 
 // startVictim starts one; change alters its configuration, tune the relay that

@@ -171,11 +171,3 @@ func (r *Relay) renewKeys(now time.Time) {
 func (r *Relay) evicted(holders int, bytes int64) {
 	r.log.Warn("peers made the relay hold too much memory: those that held the most were closed", "bound", r.memory.Bound(), "closed", holders, "freed", bytes)
 }
-
-// memoryBound is how much peers may make a relay hold.
-func memoryBound(c *Config) int64 {
-	if c.MaxMemory != 0 {
-		return c.MaxMemory
-	}
-	return DefaultMemory
-}

@@ -35,7 +35,7 @@ func (r *Relay) Reload(cfg Config) error {
 		r.log.Info("the limit of bandwidth holds for links that open from now on")
 	}
 	r.limits.set(next.Rate, next.Burst, now)
-	r.memory.SetBound(memoryBound(&next))
+	r.memory.SetBound(next.MaxMemory)
 	r.live.Store(&live{cfg: next, family: fam})
 	r.renewKeys(now)
 	r.publisher.changed()

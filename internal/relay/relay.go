@@ -180,7 +180,7 @@ func (r *Relay) wire() (err error) {
 	r.env = &circuit.Env{Log: r.log, Now: time.Now, Queues: circuit.NewQueueLimits()}
 	r.dos = newDoS(time.Now)
 	r.gate = newGate(fdLimit())
-	r.memory = account.New(memoryBound(&r.cfg))
+	r.memory = account.New(r.cfg.MaxMemory)
 	r.publisher = newPublisher(r)
 	var own []netip.Addr
 	for _, a := range r.Addrs() {

@@ -6,19 +6,23 @@ import (
 	"github.com/chivenet/chive/internal/account"
 )
 
-// chunkSize is a receive chunk: the DATA cells of two records and more.
-const chunkSize = 32 << 10
+// chunkSize is how much a receive chunk holds: the DATA cells of two records and
+// more. The whole chunk has a size that the allocator has, too.
+const (
+	chunkCost = 32 << 10
+	chunkSize = chunkCost - 24
+)
 
 type chunk struct {
-	b    [chunkSize]byte
-	r, w int
 	next *chunk
+	r, w int
+	b    [chunkSize]byte
 }
 
 var chunkPool = sync.Pool{New: func() any { return new(chunk) }}
 
 func putChunk(c *chunk, a *account.Account) {
-	a.Release(chunkSize)
+	a.Release(chunkCost)
 	c.r, c.w, c.next = 0, 0, nil
 	chunkPool.Put(c)
 }
@@ -36,7 +40,7 @@ func (b *buffer) write(p []byte) {
 	for len(p) > 0 {
 		if b.tail == nil || b.tail.w == chunkSize {
 			c := chunkPool.Get().(*chunk)
-			b.account.Reserve(chunkSize)
+			b.account.Reserve(chunkCost)
 			if b.tail == nil {
 				b.head = c
 			} else {

@@ -14,6 +14,7 @@ import (
 const (
 	maxBatch   = 62
 	sourceSize = 2 * maxBatch * 498
+	sourceCost = 64 << 10 // what the allocator takes for it
 )
 
 var sourcePool = sync.Pool{New: func() any { return new([sourceSize]byte) }}
@@ -83,13 +84,13 @@ func (f *source) tryRead(fd uintptr) bool {
 func (f *source) take() {
 	if f.buf == nil {
 		f.buf = sourcePool.Get().(*[sourceSize]byte)
-		f.account.Reserve(sourceSize)
+		f.account.Reserve(sourceCost)
 	}
 }
 
 func (f *source) drop() {
 	if f.buf != nil {
-		f.account.Release(sourceSize)
+		f.account.Release(sourceCost)
 		sourcePool.Put(f.buf)
 		f.buf = nil
 	}

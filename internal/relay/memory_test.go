@@ -1,0 +1,229 @@
+package relay
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/metrics"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/protover"
+	"github.com/chivenet/chive/internal/stream"
+	"github.com/chivenet/chive/lab/target"
+)
+
+// victimEnv has the test binary be a relay by itself, whose memory is nobody
+// else's.
+const victimEnv = "CHIVE_TEST_VICTIM"
+
+// TestVictimProcess is that relay: it says who it is, and at each line that it
+// reads how many bytes are on its account and how many it really holds.
+func TestVictimProcess(t *testing.T) {
+	if os.Getenv(victimEnv) == "" {
+		t.Skip("a part of TestAccountIsTrue")
+	}
+	v := startVictim(t, nil)
+	tg := v.Target()
+	fmt.Printf("victim %x %x %x %s\n", tg.RSA[:], tg.Ed[:], tg.Ntor[:], tg.Addrs[0])
+	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+		fmt.Printf("victim %d %d %d\n", v.memory.Used(), held(), runtime.NumGoroutine())
+	}
+}
+
+// held returns the bytes of live objects and of stacks.
+func held() uint64 {
+	runtime.GC()
+	runtime.GC() // what pools held is gone by now
+	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+	metrics.Read(s)
+	return s[0].Value.Uint64() + s[1].Value.Uint64()
+}
+
+// otherVictim is a victim that is a process.
+type otherVictim struct {
+	t      *testing.T
+	target linkspec.Target
+	in     io.Writer
+	out    *bufio.Scanner
+}
+
+func startOtherVictim(t *testing.T) *otherVictim {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestVictimProcess$")
+	cmd.Env = append(os.Environ(), victimEnv+"=1")
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close(); cmd.Wait() })
+	v := &otherVictim{t: t, in: in, out: bufio.NewScanner(out)}
+	var rsa, ed, ntor []byte
+	var addr string
+	v.read("%x %x %x %s", &rsa, &ed, &ntor, &addr)
+	copy(v.target.RSA[:], rsa)
+	copy(v.target.Ed[:], ed)
+	copy(v.target.Ntor[:], ntor)
+	proto, err := protover.Parse(Protocols)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.target.Proto = proto
+	v.target.Addrs = []netip.AddrPort{netip.MustParseAddrPort(addr)}
+	return v
+}
+
+// read reads the victim's next line.
+func (v *otherVictim) read(format string, into ...any) {
+	v.t.Helper()
+	for v.out.Scan() {
+		if line, ok := strings.CutPrefix(v.out.Text(), "victim "); ok {
+			if _, err := fmt.Sscanf(line, format, into...); err != nil {
+				v.t.Fatalf("%q: %v", line, err)
+			}
+			return
+		}
+	}
+	v.t.Fatal("the relay has ended")
+}
+
+// measure waits until the account stands still, and returns it beside what is
+// really held.
+func (v *otherVictim) measure() (account, held int64) {
+	v.t.Helper()
+	var goroutines int
+	for last := int64(-1); ; last = account {
+		fmt.Fprintln(v.in)
+		v.read("%d %d %d", &account, &held, &goroutines)
+		if account == last {
+			return account, held
+		}
+	}
+}
+
+// TestAccountIsTrue holds the account of memory against the heap and the stacks
+// of a relay that is a process of its own, under loads of each kind: it is wrong
+// by a fifth at most.
+func TestAccountIsTrue(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it takes a minute")
+	}
+	source, err := target.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { source.Close() })
+	loads := []struct {
+		name string
+		load func(t *testing.T, v *victim)
+	}{
+		{"links", func(t *testing.T, v *victim) {
+			for range 300 {
+				v.connect(t, nil)
+			}
+		}},
+		{"half-open links", func(t *testing.T, v *victim) {
+			for range 300 {
+				c, err := net.Dial("tcp", v.Addrs()[0].String())
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { c.Close() })
+				// A ClientHello that goes on.
+				if _, err := c.Write(append([]byte{22, 3, 1, 64, 0, 1, 0, 255, 252, 3, 3}, make([]byte, 16000)...)); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}},
+		{"circuits", func(t *testing.T, v *victim) {
+			for i := range 4 {
+				u := v.connect(t, nil)
+				o := circuit.HopOptions{Congestion: i%2 > 0, CGO: i%2 > 0}
+				for range 1000 {
+					if _, err := circuit.Create(within(t), userEnv, u.ch, v.Target(), o); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}},
+		{"streams that nobody reads", func(t *testing.T, v *victim) {
+			u := v.connect(t, nil)
+			for range 20 {
+				c := u.circuit()
+				for range 20 {
+					s := dialTarget(t, c, source, target.Source)
+					if _, err := s.Write([]byte{0, 0, 0, 1, 0, 0, 0, 0}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}},
+		{"streams to who does not read", func(t *testing.T, v *victim) {
+			sink, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { sink.Close() })
+			a := sink.Addr().(*net.TCPAddr).AddrPort()
+			var wg sync.WaitGroup
+			for range 4 {
+				u := v.connect(t, nil)
+				for range 10 {
+					s, err := stream.Dial(within(t), u.circuit().Last(), a.Addr().String(), a.Port())
+					if err != nil {
+						t.Fatal(err)
+					}
+					s.SetDeadline(time.Now().Add(5 * time.Second))
+					wg.Go(func() { _, _ = s.Write(make([]byte, 8<<20)) }) // as far as the relay lets it
+				}
+			}
+			wg.Wait()
+		}},
+	}
+	for _, l := range loads {
+		t.Run(l.name, func(t *testing.T) {
+			other := startOtherVictim(t)
+			// The clients' side of the harness, without its relay.
+			v := &victim{Relay: &Relay{cfg: Config{Advertise: other.target.Addrs}, keys: &Keys{}}}
+			v.as = &other.target
+			account0, held0 := other.measure()
+			l.load(t, v)
+			account, held := other.measure()
+			account, held = account-account0, held-held0
+			t.Logf("account %d kB, held %d kB: %.2f", account>>10, held>>10, float64(account)/float64(held))
+			if r := float64(account) / float64(held); r < 0.8 || r > 1.25 {
+				t.Errorf("the account says %d bytes, %d are held", account, held)
+			}
+		})
+	}
+}
+
+func dialTarget(t *testing.T, c *circuit.Circuit, tg *target.Target, s target.Service) *stream.Stream {
+	t.Helper()
+	a := netip.MustParseAddrPort(tg.Addr(s))
+	out, err := stream.Dial(within(t), c.Last(), a.Addr().String(), a.Port())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
