@@ -18,7 +18,9 @@
 //
 // When the whole is over its bound, Memory.Run goes from the root to the
 // heaviest address, its heaviest link and its heaviest circuits, and evicts
-// these until an eighth of the bound is free again.
+// these until an eighth of the bound is free again. What a holder weighs is its
+// bytes, times the seconds since it last gave some back: those who leave things
+// unread, or do nothing, go before those who are at work with as much.
 //
 // What is counted: what grows with what peers send or with what they leave
 // unread. Buffers from pools count with their whole size, however little of them
@@ -74,8 +76,9 @@ type Account struct {
 	kind   Kind
 	evict  func(error) // closes the holder; nil: only holders below it can be evicted
 
-	used atomic.Int64 // bytes of this account and of all below it
-	own  atomic.Int64 // bytes of this account alone; closed: see there
+	used   atomic.Int64 // bytes of this account and of all below it
+	own    atomic.Int64 // bytes of this account alone; closed: see there
+	active atomic.Int64 // the second in which bytes were last given back here or below
 
 	// guarded by m.mu
 	children   map[*Account]struct{}
@@ -96,6 +99,7 @@ func (a *Account) Open(kind Kind, evict func(cause error)) *Account {
 		return nil
 	}
 	c := &Account{m: a.m, parent: a, kind: kind, evict: evict}
+	c.active.Store(a.m.second.Load())
 	a.m.mu.Lock()
 	defer a.m.mu.Unlock()
 	a.adoptLocked(c)
@@ -141,7 +145,13 @@ func (a *Account) Release(n int) {
 	if a == nil || a.own.Add(-int64(n)) < closed/2 {
 		return
 	}
-	a.add(-int64(n))
+	now := a.m.second.Load()
+	for ; a != nil; a = a.parent {
+		a.used.Add(-int64(n))
+		if a.active.Load() != now {
+			a.active.Store(now)
+		}
+	}
 }
 
 // add counts n bytes here and above, and returns what the root holds.

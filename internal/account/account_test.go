@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -173,6 +174,40 @@ func TestEvictsACircuitForItsStreams(t *testing.T) {
 	}
 }
 
+// TestEvictsTheIdleFirst: those who give nothing back go before those who hold
+// somewhat more and are at work.
+func TestEvictsTheIdleFirst(t *testing.T) {
+	m := New(1000)
+	link := m.Address(netip.Addr{}).Open(Link, func(error) { t.Error("the link was evicted") })
+	busy := open(link, Circuit, 200)
+	var idle []*holder
+	for range 9 {
+		idle = append(idle, open(link, Circuit, 100))
+	}
+	ticks := make(chan time.Time)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	told := make(chan int)
+	wg.Go(func() { m.Run(ctx, ticks, func(holders int, _ int64) { told <- holders }) })
+	if n := <-told; n == 0 || busy.gone == nil {
+		t.Error("with no time gone by, the largest did not go first")
+	}
+	busy = open(link, Circuit, 200)
+	for range 3 {
+		ticks <- time.Time{}
+		busy.Reserve(10)
+		busy.Release(10)
+	}
+	open(link, Circuit, 100)
+	open(link, Circuit, 100)
+	<-told
+	if busy.gone != nil || len(gone(idle)) == 0 {
+		t.Errorf("the busy one: %v; %d idle ones are gone", busy.gone, len(gone(idle)))
+	}
+	cancel()
+	wg.Wait()
+}
+
 // TestEvictsOnce has holders that do not free anything: each is told once, and
 // reclaim ends.
 func TestEvictsOnce(t *testing.T) {
@@ -194,7 +229,7 @@ func TestRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	told := make(chan int64, 1)
 	var wg sync.WaitGroup
-	wg.Go(func() { m.Run(ctx, func(_ int, bytes int64) { told <- bytes }) })
+	wg.Go(func() { m.Run(ctx, nil, func(_ int, bytes int64) { told <- bytes }) })
 	h := open(&m.root, Connection, 600)
 	open(&m.root, Connection, 700)
 	if bytes := <-told; bytes != 700 {
@@ -234,7 +269,7 @@ func TestRace(t *testing.T) {
 	m := New(50_000)
 	ctx, cancel := context.WithCancel(t.Context())
 	var run, wg sync.WaitGroup
-	run.Go(func() { m.Run(ctx, nil) })
+	run.Go(func() { m.Run(ctx, nil, nil) })
 	for i := range 4 {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(uint64(i), 1))

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -17,7 +18,9 @@ import (
 type Memory struct {
 	root  Account
 	bound atomic.Int64 // bytes
-	over  chan struct{}
+	// second counts them while Run runs.
+	second atomic.Int64
+	over   chan struct{}
 	tree
 
 	evicted atomic.Uint64
@@ -93,6 +96,7 @@ func (m *Memory) Address(addr netip.Addr) *Account {
 	a := m.addresses[key]
 	if a == nil {
 		a = &Account{m: m, parent: &m.root, kind: Address, key: key}
+		a.active.Store(m.second.Load())
 		m.root.adoptLocked(a)
 		m.addresses[key] = a
 	}
@@ -138,13 +142,17 @@ func (m *Memory) wake() {
 	}
 }
 
-// Run evicts holders whenever the whole is over its bound, until ctx ends. told
-// hears how many were evicted and what they held; it may be nil.
-func (m *Memory) Run(ctx context.Context, told func(holders int, bytes int64)) {
+// Run evicts holders whenever the whole is over its bound, until ctx ends. second
+// ticks every second. told hears how many were evicted and what they held; it may
+// be nil.
+func (m *Memory) Run(ctx context.Context, second <-chan time.Time, told func(holders int, bytes int64)) {
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-second:
+			m.second.Add(1)
+			continue
 		case <-m.over:
 		}
 		holders, bytes := m.reclaim()
@@ -210,12 +218,21 @@ func (a *Account) weighLocked() (below []*Account, self int64) {
 	return below, self
 }
 
+// maxIdle bounds the seconds that count.
+const maxIdle = 300
+
+// weight is what decides who is the heaviest.
+func (a *Account) weight(now int64) int64 {
+	return a.Used() * (1 + min(now-a.active.Load(), maxIdle))
+}
+
 // heaviestLocked returns the heaviest holders below a: the way goes to the
 // heaviest account, on to the heaviest below that, and ends where what an
 // account holds by itself is more than any below it does.
 func (a *Account) heaviestLocked(goal int64) []*Account {
 	below, _ := a.weighLocked()
-	slices.SortFunc(below, func(x, y *Account) int { return cmp.Compare(y.Used(), x.Used()) })
+	now := a.m.second.Load()
+	slices.SortFunc(below, func(x, y *Account) int { return cmp.Compare(y.weight(now), x.weight(now)) })
 	var victims []*Account
 	var bytes int64
 	for _, c := range below {

@@ -181,7 +181,7 @@ func New(cfg Config) (*Client, error) {
 	if c.bridge != nil {
 		c.wg.Go(c.bridge.run)
 	}
-	c.wg.Go(func() { c.memory.Run(c.ctx, c.evicted) })
+	c.wg.Go(func() { c.memory.Run(c.ctx, time.Tick(time.Second), c.evicted) })
 	c.wg.Go(c.runDirectory)
 	c.wg.Go(c.runUpdates)
 	c.wg.Go(c.runGuards)

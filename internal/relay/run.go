@@ -37,7 +37,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	wg.Go(func() { r.follow(serving) })
 	wg.Go(func() { r.housekeep(serving) })
-	wg.Go(func() { r.memory.Run(serving, r.evicted) })
+	wg.Go(func() { r.memory.Run(serving, time.Tick(time.Second), r.evicted) })
 	wg.Go(func() { r.announce(ctx) })
 	first, _ := first4(r.Addrs())
 	r.log.Info("the relay is open", "nickname", r.cfg.Nickname, "port", first.Port(), "exit", r.cfg.Exit != nil)
