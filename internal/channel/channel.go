@@ -80,6 +80,7 @@ type Channel struct {
 	// owned by the reader
 	touched []*Circ    // circuits that got cells in this batch
 	claimed []*Channel // channels that it is to flush
+	asked   int        // circuits that were asked for since it last let others run
 	pending int        // bytes that it handed out since it last wrote
 	handed  int        // bytes before those, since circuits handed on what they got
 	tail    int        // bytes beyond the last whole record's worth
@@ -114,8 +115,6 @@ func Start(l *Link, cfg *Config) *Channel {
 			w.poller = new(poller) // a relay has too many links to ask them all
 		}
 		ch.wire = w
-	} else if m, ok := l.Conn.NetConn().(*metered); ok {
-		m.meter = nil
 	}
 	ch.ack = quickACK(l.Conn.NetConn())
 	ch.lastIn.Store(cfg.Now().UnixNano())

@@ -137,7 +137,10 @@ func bounded(ctx context.Context, raw net.Conn, cfg *LinkConfig, handshake func(
 	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
-	l, err := handshake(ctx, &meter{account: held})
+	var l *Link
+	var err error
+	m := &meter{account: held}
+	m.run(func() { l, err = handshake(ctx, m) })
 	if interrupted := !stop(); interrupted {
 		kind := fault.Timeout
 		if context.Cause(ctx) == context.Canceled {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"runtime"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
@@ -25,6 +26,11 @@ const batchShares = 4
 // maxVariable bounds a variable-length cell after the handshake: the largest
 // that the protocol knows there is a post-quantum CREATE of under 4 KiB.
 const maxVariable = 8192
+
+// yieldAfter is how many circuits a peer may ask for before the reader lets other
+// goroutines run: each costs as much as dozens of cells, and the scheduler by
+// itself would let a flood go on for 10 ms while others' cells wait.
+const yieldAfter = 4
 
 // readLoop reads records and hands out their cells until the link fails.
 func (ch *Channel) readLoop() {
@@ -60,6 +66,10 @@ func (ch *Channel) read() error {
 		}
 		if err != nil {
 			return err
+		}
+		if ch.asked >= yieldAfter {
+			ch.asked = 0
+			runtime.Gosched()
 		}
 		n = copy(buf, buf[used:n])
 		if ch.wire == nil {
@@ -273,6 +283,7 @@ func (ch *Channel) accept(id uint32, cmd cell.Command, body []byte) error {
 	}
 	c := ch.addLocked(id, nil)
 	ch.mu.Unlock()
+	ch.asked++
 	ch.cfg.Accept(c, cmd, body)
 	return nil
 }

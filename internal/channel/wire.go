@@ -24,7 +24,7 @@ type wire struct {
 	// owned by the reader; drained is called when the socket has nothing more
 	// to read, before waiting
 	drained func()
-	meter   *meter      // counts the link handshake; nil after it
+	meter   *meter      // of the link handshake; nil after it
 	poller  *poller     // nil when the reader waits at once
 	wait    bool        // tryRead waits
 	in      *wireBuffer // what was read beyond what TLS wanted; nil when there is none
@@ -96,11 +96,7 @@ func (w *wire) setDirect(drained func(), a *account.Account) {
 
 func (w *wire) Read(p []byte) (int, error) {
 	if w.drained == nil || len(p) == 0 {
-		n, err := w.Conn.Read(p)
-		if w.meter != nil && err == nil {
-			err = w.meter.count(n)
-		}
-		return n, err
+		return w.meter.readMetered(w.Conn, p)
 	}
 	if w.in == nil {
 		err := w.fill(false)
@@ -166,7 +162,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	defer w.mu.Unlock()
 	switch {
 	case !w.direct:
-		return w.Conn.Write(p)
+		return w.meter.wait(func() (int, error) { return w.Conn.Write(p) })
 	case w.hold || w.stuck:
 		return len(p), w.keep(p)
 	case len(w.rest) > 0:
