@@ -46,7 +46,7 @@ func BenchmarkRelayCellEncode(b *testing.B) {
 		data := make([]byte, format.MaxData(true))
 		for b.Loop() {
 			n := copy(p[format.DataOffset(RelayData):], data)
-			format.PutHeader(&p, RelayData, 7, n)
+			sinkErr = format.PutHeader(&p, RelayData, 7, n)
 		}
 	})
 }
@@ -54,7 +54,7 @@ func BenchmarkRelayCellEncode(b *testing.B) {
 func BenchmarkRelayCellDecode(b *testing.B) {
 	benchFormats(b, func(b *testing.B, format RelayFormat) {
 		var p [PayloadLen]byte
-		format.PutHeader(&p, RelayData, 7, format.MaxData(true))
+		sinkErr = format.PutHeader(&p, RelayData, 7, format.MaxData(true))
 		for b.Loop() {
 			var m RelayMsg
 			m, sinkErr = format.Parse(&p)

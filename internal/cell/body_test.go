@@ -224,12 +224,25 @@ func TestResolved(t *testing.T) {
 		"00 12 7777772e746f7270726f6a6563742e6f7267 00000258": {{Type: AnswerHostname, Text: host, TTL: 600}},
 		"63 12 7777772e746f7270726f6a6563742e6f7267 00000258": {{Type: 99, Text: host, TTL: 600}},
 	} {
-		check(t, "RESOLVED", s, "", m, ParseResolved, Resolved.Append)
+		check(t, "RESOLVED", s, "", m, ParseResolved, appendResolved)
 	}
 	refuse(t, "04 03 7f0000 00000000", "address of type 4 has 3 bytes", ParseResolved)
 	refuse(t, "06 04 7f000001 00000000", "address of type 6 has 4 bytes", ParseResolved)
 	refuse(t, "04 04 7f000001 0000", "4 bytes wanted, 2 left", ParseResolved)
 	refuse(t, "04", "1 bytes wanted, 0 left", ParseResolved)
+	long := Resolved{{Type: AnswerHostname, Text: make([]byte, 256)}}
+	if b, err := long.Append(nil); !fault.Is(err, fault.Local) {
+		t.Errorf("a text that does not fit: %d bytes, %v", len(b), err)
+	}
+}
+
+// appendResolved is Append for messages that were parsed, which must fit.
+func appendResolved(m Resolved, dst []byte) []byte {
+	b, err := m.Append(dst)
+	if err != nil {
+		panic(err)
+	}
+	return b
 }
 
 func TestFlow(t *testing.T) {

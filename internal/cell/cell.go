@@ -22,8 +22,13 @@
 // and a Parse function. Byte slices in a parsed message alias the input. Bytes
 // behind the last field of a body are ignored, because bodies are padded in
 // fixed cells and later versions of the protocol may add fields; formats that
-// are lists to the end say so. Lengths that a length field cannot hold are bugs
-// of the caller: Append panics.
+// are lists to the end say so.
+//
+// What a peer can choose never makes an encoder panic: PutHeader and
+// Resolved.Append return errors. The other encoders panic on a length that a
+// field cannot hold, which only our own code can give them: each byte slice comes
+// from our own keys, handshakes and settings, or it was read out of a field of
+// the same width.
 package cell
 
 import (
@@ -38,6 +43,11 @@ const (
 	PayloadLen   = 509 // the payload of a fixed cell
 	VarHeaderLen = 7   // circuit ID, command, and length of a variable cell
 	MaxVarLen    = VarHeaderLen + 0xffff
+
+	// MaxLong is the longest body of a LONG_CREATE2 or LONG_CREATED2, and of a
+	// LONG_EXTEND2 or LONG_EXTENDED2 that is put together
+	// (docs/spec/pq-circuits.md, section 4).
+	MaxLong = 2048
 )
 
 // Command is the command of a link cell.
@@ -188,7 +198,8 @@ func AppendVar(dst []byte, id uint32, cmd Command, body []byte) []byte {
 
 var zeros [PayloadLen]byte
 
-// appendVec16 writes a two-byte length and b.
+// appendVec16 writes a two-byte length and b. Callers pass what they made, or
+// what they read out of such a field.
 func appendVec16(dst []byte, what string, b []byte) []byte {
 	if len(b) > 0xffff {
 		panic("cell: " + what + ": " + strconv.Itoa(len(b)) + " bytes do not fit a two-byte length")
@@ -197,7 +208,8 @@ func appendVec16(dst []byte, what string, b []byte) []byte {
 	return append(dst, b...)
 }
 
-// appendVec8 writes a one-byte length and b.
+// appendVec8 writes a one-byte length and b. Callers pass what they made, or what
+// they read out of such a field.
 func appendVec8(dst []byte, what string, b []byte) []byte {
 	if len(b) > 0xff {
 		panic("cell: " + what + ": " + strconv.Itoa(len(b)) + " bytes do not fit a one-byte length")

@@ -13,6 +13,7 @@ type HandshakeType uint16
 // Handshake types.
 const (
 	HandshakeTAP    HandshakeType = 0 // obsolete; refused
+	HandshakeFast   HandshakeType = 1 // of CREATE_FAST; never in CREATE2 or EXTEND2
 	HandshakeNtor   HandshakeType = 2
 	HandshakeNtorV3 HandshakeType = 3
 )
@@ -22,6 +23,8 @@ func (t HandshakeType) String() string {
 	switch t {
 	case HandshakeTAP:
 		return "TAP"
+	case HandshakeFast:
+		return "CREATE_FAST"
 	case HandshakeNtor:
 		return "ntor"
 	case HandshakeNtorV3:
@@ -77,8 +80,12 @@ func (m *Create2) Append(dst []byte) []byte {
 // ParseCreate2 reads the body.
 func ParseCreate2(b []byte) (Create2, error) {
 	r := bin.NewReader("CREATE2", b)
-	m := Create2{Type: HandshakeType(r.U16()), Data: r.Vec16()}
+	m := readCreate2(&r)
 	return m, r.Err()
+}
+
+func readCreate2(r *bin.Reader) Create2 {
+	return Create2{Type: HandshakeType(r.U16()), Data: r.Vec16()}
 }
 
 // Created2 is the body of a CREATED2 cell: the relay's part of the handshake.

@@ -24,11 +24,16 @@ func (m *Extend2) Append(dst []byte) []byte {
 // does that.
 func ParseExtend2(b []byte) (Extend2, error) {
 	r := bin.NewReader("EXTEND2", b)
-	m := Extend2{Specs: readSpecs(&r, b), Type: HandshakeType(r.U16()), Data: r.Vec16()}
+	m := readExtend2(&r, b)
 	if r.Err() != nil {
 		return Extend2{}, r.Err()
 	}
 	return m, nil
+}
+
+// readExtend2 reads an EXTEND2 that begins where r is in b.
+func readExtend2(r *bin.Reader, b []byte) Extend2 {
+	return Extend2{Specs: readSpecs(r, b), Type: HandshakeType(r.U16()), Data: r.Vec16()}
 }
 
 // readSpecs delimits a count and that many link specifiers in b, which r reads.

@@ -40,7 +40,7 @@ func FuzzBegin(f *testing.F)         { fuzz(f, ParseBegin, ptr((*Begin).Append))
 func FuzzConnected(f *testing.F)     { fuzz(f, ParseConnected, ptr((*Connected).Append)) }
 func FuzzEnd(f *testing.F)           { fuzz(f, parseEnd, ptr((*End).Append)) }
 func FuzzResolve(f *testing.F)       { fuzz(f, ParseResolve, ptr((*Resolve).Append)) }
-func FuzzResolved(f *testing.F)      { fuzz(f, ParseResolved, Resolved.Append) }
+func FuzzResolved(f *testing.F)      { fuzz(f, ParseResolved, appendResolved) }
 func FuzzExtend2(f *testing.F)       { fuzz(f, ParseExtend2, ptr((*Extend2).Append)) }
 func FuzzExtended2(f *testing.F)     { fuzz(f, ParseExtended2, ptr((*Extended2).Append)) }
 func FuzzTruncated(f *testing.F)     { fuzz(f, ParseTruncated, ptr((*Truncated).Append)) }
@@ -111,7 +111,15 @@ func FuzzRelay(f *testing.F) {
 				t.Fatalf("%+v", m)
 			}
 			q := p
-			format.PutHeader(&q, m.Cmd, m.Stream, len(m.Data))
+			// A message that a peer chose may be one that we cannot send, such as a
+			// SENDME with a stream ID in RelayV1: an error, and no panic.
+			for _, other := range []RelayFormat{RelayV0, RelayV1} {
+				_ = other.PutHeader(&q, m.Cmd, m.Stream, len(m.Data))
+			}
+			q = p
+			if err := format.PutHeader(&q, m.Cmd, m.Stream, len(m.Data)); err != nil {
+				t.Fatal(err)
+			}
 			again, err := format.Parse(&q)
 			if err != nil || !reflect.DeepEqual(m, again) {
 				t.Fatalf("%v: %+v became %+v: %v", format, m, again, err)

@@ -149,12 +149,13 @@ func (f RelayFormat) DataOffset(cmd RelayCommand) int {
 // PutHeader writes the header of a message whose body of n bytes is, or will
 // be, at DataOffset. Recognized and digest, or the tag, become zero. What
 // follows the body is the caller's: the specification asks for four zero bytes
-// and then random ones. A body over MaxData, and in RelayV1 a stream ID that the
-// command does not take (or lacks), are bugs of the caller and panic.
-func (f RelayFormat) PutHeader(p *[PayloadLen]byte, cmd RelayCommand, stream uint16, n int) {
+// and then random ones. A body over MaxData is refused, and in RelayV1 a stream
+// ID that the command does not take, or lacks: what is sent on a circuit follows
+// from what its peers chose.
+func (f RelayFormat) PutHeader(p *[PayloadLen]byte, cmd RelayCommand, stream uint16, n int) error {
 	withStream := cmd.WantsStream()
 	if uint(n) > uint(f.MaxData(withStream)) {
-		panic("cell: " + cmd.String() + " body of " + strconv.Itoa(n) + " bytes does not fit a relay cell")
+		return fault.New(fault.Local, "send %v: %d bytes, %d fit", cmd, n, f.MaxData(withStream))
 	}
 	if f == RelayV0 {
 		p[0] = byte(cmd)
@@ -162,10 +163,10 @@ func (f RelayFormat) PutHeader(p *[PayloadLen]byte, cmd RelayCommand, stream uin
 		binary.BigEndian.PutUint16(p[v0Stream:], stream)
 		binary.BigEndian.PutUint32(p[V0Digest:], 0)
 		binary.BigEndian.PutUint16(p[v0Length:], uint16(n))
-		return
+		return nil
 	}
 	if withStream != (stream != 0) {
-		panic("cell: " + cmd.String() + " with stream ID " + strconv.Itoa(int(stream)))
+		return fault.New(fault.Local, "send %v: stream ID %d, which relay message %v does not allow", cmd, stream, f)
 	}
 	clear(p[:V1TagLen])
 	p[v1Cmd] = byte(cmd)
@@ -173,6 +174,7 @@ func (f RelayFormat) PutHeader(p *[PayloadLen]byte, cmd RelayCommand, stream uin
 	if withStream {
 		binary.BigEndian.PutUint16(p[v1Stream:], stream)
 	}
+	return nil
 }
 
 // RelayMsg is a relay message, decrypted and recognised.

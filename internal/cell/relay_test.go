@@ -25,16 +25,16 @@ func TestRelayLayout(t *testing.T) {
 	for i := range p {
 		p[i] = 0xaa
 	}
-	RelayV0.PutHeader(&p, RelayData, 0x1234, 0x1f2)
+	put(t, RelayV0, &p, RelayData, 0x1234, 0x1f2)
 	if want := []byte{2, 0, 0, 0x12, 0x34, 0, 0, 0, 0, 0x01, 0xf2, 0xaa}; !bytes.Equal(p[:12], want) {
 		t.Errorf("v0: % x", p[:12])
 	}
-	RelayV1.PutHeader(&p, RelayData, 0x1234, 0x1e8)
+	put(t, RelayV1, &p, RelayData, 0x1234, 0x1e8)
 	if want := append(make([]byte, 16), 2, 0x01, 0xe8, 0x12, 0x34, 0xaa); !bytes.Equal(p[:22], want) {
 		t.Errorf("v1: % x", p[:22])
 	}
 	p[19] = 0xbb
-	RelayV1.PutHeader(&p, RelayExtended2, 0, 0x1ea)
+	put(t, RelayV1, &p, RelayExtended2, 0, 0x1ea)
 	if want := append(make([]byte, 16), 15, 0x01, 0xea, 0xbb); !bytes.Equal(p[:20], want) {
 		t.Errorf("v1 without stream: % x", p[:20])
 	}
@@ -61,13 +61,47 @@ func TestRelayRoundTrip(t *testing.T) {
 			p[i] = byte(rnd.Uint32())
 		}
 		body := bytes.Clone(p[f.DataOffset(cmd):][:n])
-		f.PutHeader(&p, cmd, stream, n)
+		put(t, f, &p, cmd, stream, n)
 		m, err := f.Parse(&p)
 		if err != nil || m.Cmd != cmd || m.Stream != stream || !bytes.Equal(m.Data, body) || cap(m.Data) != n {
 			t.Fatalf("%v %v: %+v %v", f, cmd, m, err)
 		}
 		if n > 0 && &m.Data[0] != &p[f.DataOffset(cmd)] {
 			t.Fatal("the body was copied")
+		}
+	}
+}
+
+func put(t *testing.T, f RelayFormat, p *[PayloadLen]byte, cmd RelayCommand, stream uint16, n int) {
+	t.Helper()
+	if err := f.PutHeader(p, cmd, stream, n); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPutHeaderRefuses: what does not fit the layout is an error and leaves the
+// payload as it was, because peers choose the layout, the stream ID and what is
+// to be answered.
+func TestPutHeaderRefuses(t *testing.T) {
+	for _, c := range []struct {
+		f      RelayFormat
+		cmd    RelayCommand
+		stream uint16
+		n      int
+		want   string
+	}{
+		{RelayV0, RelayData, 1, 499, "send DATA: 499 bytes, 498 fit"},
+		{RelayV0, RelayData, 1, -1, "send DATA: -1 bytes, 498 fit"},
+		{RelayV1, RelayData, 1, 489, "send DATA: 489 bytes, 488 fit"},
+		{RelayV1, RelayData, 0, 1, "send DATA: stream ID 0, which relay message v1 does not allow"},
+		{RelayV1, RelaySendme, 1, 0, "send SENDME: stream ID 1, which relay message v1 does not allow"},
+	} {
+		var p [PayloadLen]byte
+		if err := c.f.PutHeader(&p, c.cmd, c.stream, c.n); !fault.Is(err, fault.Local) || err.Error() != c.want {
+			t.Errorf("%q, not %q", err, c.want)
+		}
+		if p != [PayloadLen]byte{} {
+			t.Errorf("%s: the payload changed", c.want)
 		}
 	}
 }

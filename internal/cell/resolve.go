@@ -82,10 +82,14 @@ type Answer struct {
 // Resolved is the body of a RESOLVED message.
 type Resolved []Answer
 
-// Append writes the body.
-func (m Resolved) Append(dst []byte) []byte {
+// Append writes the body. A text that its field cannot hold is refused: it may be
+// a name that a stranger's name server gave.
+func (m Resolved) Append(dst []byte) ([]byte, error) {
 	for i := range m {
 		a := &m[i]
+		if len(a.Text) > 0xff {
+			return nil, fault.New(fault.Local, "RESOLVED: a text of %d bytes, 255 fit", len(a.Text))
+		}
 		dst = append(dst, byte(a.Type))
 		switch a.Type {
 		case AnswerIPv4, AnswerIPv6:
@@ -95,7 +99,7 @@ func (m Resolved) Append(dst []byte) []byte {
 		}
 		dst = binary.BigEndian.AppendUint32(dst, a.TTL)
 	}
-	return dst
+	return dst, nil
 }
 
 // ParseResolved reads answers to the end of the body. Unknown types are

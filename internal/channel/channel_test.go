@@ -344,6 +344,39 @@ func TestChannelRefuses(t *testing.T) {
 	}
 }
 
+// TestVariableBounds: long messages have the bound of the specification, in either
+// direction; other cells of variable length are passed over up to theirs.
+func TestVariableBounds(t *testing.T) {
+	for name, c := range map[string]struct {
+		cmd cell.Command
+		n   int
+		ok  bool
+	}{
+		"LONG_CREATED2, longest": {cell.CmdLongCreated2, cell.MaxLong, true},
+		"LONG_CREATED2, longer":  {cell.CmdLongCreated2, cell.MaxLong + 1, false},
+		"LONG_CREATED2 of 3000":  {cell.CmdLongCreated2, 3000, false},
+		"LONG_CREATE2, longest":  {cell.CmdLongCreate2, cell.MaxLong, true},
+		"LONG_CREATE2, longer":   {cell.CmdLongCreate2, cell.MaxLong + 1, false},
+		"VPADDING":               {cell.CmdVPadding, maxVariable, true},
+		"VPADDING, longer":       {cell.CmdVPadding, maxVariable + 1, false},
+	} {
+		pair(t, Config{}, Config{}, func(a, b *Channel, _ chan *sink) {
+			a.sendUrgent(cell.AppendVar(nil, 1<<31|7, c.cmd, make([]byte, c.n)))
+			synctest.Wait()
+			if err := b.Err(); (err == nil) != c.ok || err != nil && !fault.Is(err, fault.Protocol) {
+				t.Errorf("%s: %v", name, err)
+			}
+			circ, err := a.Open(newSink(), nil)
+			if err != nil {
+				return // closed
+			}
+			if err := circ.SendLong(c.cmd, make([]byte, cell.MaxLong+1)); !fault.Is(err, fault.Local) {
+				t.Errorf("%s: a body that the peer would refuse: %v", name, err)
+			}
+		})
+	}
+}
+
 // TestChannelIgnores: what a later protocol may send costs nothing.
 func TestChannelIgnores(t *testing.T) {
 	pair(t, Config{}, Config{}, func(a, b *Channel, accepted chan *sink) {

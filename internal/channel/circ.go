@@ -167,7 +167,7 @@ func (c *Circ) SendControl(cmd cell.Command, payload []byte) error {
 // SendLong sends a cell of variable length, before any that are queued: it
 // opens a circuit or answers that.
 func (c *Circ) SendLong(cmd cell.Command, body []byte) error {
-	if len(body) > maxVariable {
+	if len(body) > cell.MaxLong {
 		return fault.New(fault.Local, "send %v: %d bytes are too many", cmd, len(body))
 	}
 	c.ch.sendUrgent(cell.AppendVar(nil, c.id, cmd, body))

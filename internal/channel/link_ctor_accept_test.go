@@ -80,7 +80,9 @@ func TestAcceptCtorRelay(t *testing.T) {
 	body := extend.Append(nil)
 	c := cell.AppendFixed(nil, id, cell.CmdRelayEarly, nil)
 	copy(cell.Payload(c)[hop.Format.DataOffset(cell.RelayExtend2):], body)
-	hop.Format.PutHeader(cell.Payload(c), cell.RelayExtend2, 0, len(body))
+	if err := hop.Format.PutHeader(cell.Payload(c), cell.RelayExtend2, 0, len(body)); err != nil {
+		t.Fatal(err)
+	}
 	hop.Forward.Originate(cell.CmdRelayEarly, cell.Payload(c))
 	if _, err := client.Conn.Write(c); err != nil {
 		t.Fatal(err)

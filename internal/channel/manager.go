@@ -2,7 +2,6 @@ package channel
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/netip"
 	"slices"
@@ -16,7 +15,7 @@ import (
 )
 
 // Manager keeps the open channels of one process and reuses them: at most one
-// is being opened to a relay's address at a time, and a circuit is put on one that is
+// is being opened to a target at a time, and a circuit is put on one that is
 // open already when its peer proved the identities that the target names.
 type Manager struct {
 	cfg  *Config
@@ -29,32 +28,13 @@ type Manager struct {
 	clients map[*Channel]struct{}      // from those that proved no identity
 	opening map[string]*attempt        // by what attemptKey says
 	closed  bool
-}
 
-// attempt is a channel being opened; who comes later waits for it.
-type attempt struct {
-	done chan struct{}
-	ch   *Channel
-	err  error
-}
-
-// attemptKey tells attempts apart. Who names a relay with another address, where
-// nobody answers, must not keep those waiting who name the right one.
-func attemptKey(t *linkspec.Target) string {
-	b := append(t.RSA[:], t.Ed[:]...)
-	for _, a := range t.Addrs {
-		b = a.AppendTo(append(b, ' '))
-	}
-	return string(b)
+	attempts sync.WaitGroup // their goroutines; added to under mu, before closed
 }
 
 // idleTimeout is how long a channel without circuits stays open (C tor: 3
 // minutes and a random part).
 const idleTimeout = 3 * time.Minute
-
-// stagger is how long one address of a relay may take before the next is
-// tried beside it.
-const stagger = 1500 * time.Millisecond
 
 // NewManager returns a manager that dials by dial.
 func NewManager(cfg *Config, link *LinkConfig, dial func(context.Context, netip.AddrPort) (net.Conn, error)) *Manager {
@@ -76,41 +56,11 @@ func (m *Manager) Accept(ctx context.Context, raw net.Conn) (*Channel, error) {
 	return m.Adopt(l)
 }
 
-// Get returns an open channel to the target, opening one if there is none.
-func (m *Manager) Get(ctx context.Context, t linkspec.Target) (*Channel, error) {
-	for {
-		m.mu.Lock()
-		if m.closed {
-			m.mu.Unlock()
-			return nil, fault.New(fault.Closed, "open channel: shutting down")
-		}
-		if ch := m.findLocked(&t); ch != nil {
-			m.mu.Unlock()
-			return ch, nil
-		}
-		key := attemptKey(&t)
-		a := m.opening[key]
-		if a == nil {
-			a = &attempt{done: make(chan struct{})}
-			m.opening[key] = a
-			m.mu.Unlock()
-			m.run(ctx, t, a)
-			return a.ch, a.err
-		}
-		m.mu.Unlock()
-		select {
-		case <-a.done:
-			// The other caller's time may have been up, not the relay's fault.
-			if a.err == nil && t.Matches(a.ch.Peer()) {
-				return a.ch, nil
-			}
-			if a.err != nil && !errors.Is(a.err, context.Canceled) && !errors.Is(a.err, context.DeadlineExceeded) {
-				return nil, a.err
-			}
-		case <-ctx.Done():
-			return nil, fault.New(fault.Timeout, "open channel: %w", context.Cause(ctx))
-		}
-	}
+// Find returns an open channel to the target, or nil.
+func (m *Manager) Find(t linkspec.Target) *Channel {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.findLocked(&t)
 }
 
 // findLocked returns the youngest open channel whose peer is the target, and
@@ -128,18 +78,6 @@ func (m *Manager) findLocked(t *linkspec.Target) *Channel {
 		}
 	}
 	return nil
-}
-
-func (m *Manager) run(ctx context.Context, t linkspec.Target, a *attempt) {
-	l, err := m.connect(ctx, t)
-	if err == nil {
-		a.ch, err = m.Adopt(l)
-	}
-	a.err = err
-	m.mu.Lock()
-	delete(m.opening, attemptKey(&t))
-	m.mu.Unlock()
-	close(a.done)
 }
 
 // Adopt starts a channel on an authenticated link and keeps it for reuse.
@@ -186,89 +124,6 @@ func (m *Manager) forget(ch *Channel) {
 	}
 }
 
-// connect tries the target's addresses, each beside the ones before it.
-func (m *Manager) connect(ctx context.Context, t linkspec.Target) (*Link, error) {
-	if len(t.Addrs) == 0 {
-		return nil, fault.New(fault.Directory, "open channel: the relay has no address")
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type result struct {
-		l   *Link
-		err error
-	}
-	results := make(chan result, len(t.Addrs))
-	launched, ended := 0, 0
-	launch := func() {
-		addr := t.Addrs[launched]
-		launched++
-		go func() {
-			l, err := m.connectOne(ctx, t.RelayID, addr)
-			results <- result{l, err}
-		}()
-	}
-	launch()
-	var first error
-	timer := time.NewTimer(stagger)
-	defer timer.Stop()
-	for {
-		select {
-		case r := <-results:
-			ended++
-			if r.err == nil {
-				cancel()
-				go func() { // what else succeeds comes too late
-					for range launched - ended {
-						if r := <-results; r.l != nil {
-							_ = r.l.Conn.NetConn().Close()
-						}
-					}
-				}()
-				return r.l, nil
-			}
-			if first == nil {
-				first = r.err
-			}
-			if launched < len(t.Addrs) {
-				launch()
-			} else if ended == launched {
-				return nil, first
-			}
-		case <-timer.C:
-			if launched < len(t.Addrs) {
-				launch()
-				timer.Reset(stagger)
-			}
-		}
-	}
-}
-
-func (m *Manager) connectOne(ctx context.Context, want ident.RelayID, addr netip.AddrPort) (*Link, error) {
-	raw, err := m.dial(ctx, addr)
-	if err != nil {
-		kind := fault.Network
-		if ctx.Err() != nil {
-			kind = fault.Timeout
-		}
-		return nil, fault.New(kind, "open channel: connect: %w", hideAddr(err))
-	}
-	l, err := Connect(ctx, raw, want, addr, m.link.Load())
-	if err != nil {
-		_ = raw.Close()
-		return nil, err
-	}
-	return l, nil
-}
-
-// hideAddr drops the address that the net package puts into its errors.
-func hideAddr(err error) error {
-	var op *net.OpError
-	if errors.As(err, &op) {
-		return op.Err
-	}
-	return err
-}
-
 // Reap closes channels that had no circuit for three minutes. Call it now and
 // then.
 func (m *Manager) Reap() {
@@ -294,11 +149,16 @@ func (m *Manager) Channels() []*Channel {
 	return all
 }
 
-// Close closes every channel and waits until they are closed.
+// Close gives up what is being opened, closes every channel, and waits until all
+// that has ended.
 func (m *Manager) Close() {
 	m.mu.Lock()
 	m.closed = true
+	for _, a := range m.opening {
+		a.cancel()
+	}
 	m.mu.Unlock()
+	m.attempts.Wait()
 	all := m.Channels()
 	for _, ch := range all {
 		ch.Close(fault.New(fault.Closed, "channel: shutting down"))

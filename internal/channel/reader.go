@@ -23,14 +23,23 @@ const maxBatch = 4 * recordCells * cell.Len
 // writes for one circuit does not become smaller because others are busy.
 const batchShares = 4
 
-// maxVariable bounds a variable-length cell after the handshake: the largest
-// that the protocol knows there is a post-quantum CREATE of under 4 KiB.
+// maxVariable bounds the body of a variable-length cell after the handshake. Those
+// that the protocol knows there are the post-quantum ones, which have their own
+// bound, and padding, which is dropped.
 const maxVariable = 8192
 
 // yieldAfter is how many circuits a peer may ask for before the reader lets other
 // goroutines run: each costs as much as dozens of cells, and the scheduler by
 // itself would let a flood go on for 10 ms while others' cells wait.
 const yieldAfter = 4
+
+// maxBody returns how long the body of a variable-length cell may be.
+func maxBody(cmd cell.Command) int {
+	if cmd == cell.CmdLongCreate2 || cmd == cell.CmdLongCreated2 {
+		return cell.MaxLong
+	}
+	return maxVariable
+}
 
 // readLoop reads records and hands out their cells until the link fails.
 func (ch *Channel) readLoop() {
@@ -164,7 +173,7 @@ func (ch *Channel) dispatch(b []byte) (used int, err error) {
 				break
 			}
 			size := int(binary.BigEndian.Uint16(c[cell.HeaderLen:]))
-			if size > maxVariable {
+			if size > maxBody(cmd) {
 				return used, fault.New(fault.Protocol, "channel: %v cell of %d bytes", cmd, size)
 			}
 			if len(c) < cell.HeaderLen+2+size {

@@ -194,8 +194,8 @@ func (c *Circuit) Close(reason cell.DestroyReason, cause error) {
 		w.wake()
 	}
 	for _, h := range hops {
-		h.long.overdue.stop()
-		h.rekey.overdue.stop()
+		h.long.overdue.end()
+		h.rekey.overdue.end()
 		h.closeStreams(cause)
 	}
 	close(c.done)

@@ -16,6 +16,9 @@ type clientHandler struct{ c *Circuit }
 func (ch clientHandler) HandleMessage(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	switch m.Cmd {
 	case cell.RelayLongExtended2:
+		if !h.meta.waitsFor(m.Cmd) {
+			break // nothing is kept of what nobody asked for
+		}
 		whole, err := h.reassemble(m.Cmd, m.Data)
 		if err != nil || whole == nil {
 			return err
@@ -137,7 +140,11 @@ func (c *Circuit) extend(ctx context.Context, hs *clientHandshake, meanwhile fun
 	if err != nil {
 		return err
 	}
-	answer, err := cell.ParseExtended2(body)
+	parse := cell.ParseExtended2
+	if hs.pq != nil {
+		parse = cell.ParseLongExtended2
+	}
+	answer, err := parse(body)
 	if err != nil {
 		return err
 	}

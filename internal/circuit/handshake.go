@@ -24,7 +24,8 @@ type HopOptions struct {
 	NoNtorV3 bool
 	// Congestion offers congestion control: for a hop that streams end at.
 	Congestion bool
-	// CGO offers counter galois onion relay crypto (proposal 359).
+	// CGO offers counter galois onion relay crypto (proposal 359), where
+	// congestion control is offered, too.
 	CGO bool
 	// Flow holds the consensus's parameters; nil means the defaults.
 	Flow *flow.Params
@@ -115,7 +116,8 @@ func (hs *clientHandshake) request() []byte {
 		hs.cc = true
 		exts = append(exts, cell.CCRequest())
 	}
-	if hs.opts.CGO && p.Has(protover.Relay, protover.RelayNegotiate) && p.Has(protover.Relay, protover.RelayCGO) {
+	// Never without congestion control: see checkAgreed.
+	if hs.opts.CGO && hs.cc && p.Has(protover.Relay, protover.RelayNegotiate) && p.Has(protover.Relay, protover.RelayCGO) {
 		hs.cgo = true
 		exts = append(exts, cell.SubprotoRequest(cell.Subproto{Protocol: cell.SubprotoRelay, Version: protover.RelayCGO}))
 	}
@@ -141,14 +143,14 @@ func (hs *clientHandshake) finishCell(c *Circuit, r reply) (*Hop, error) {
 		}
 		return hs.finish(c, r.body[:cell.CreatedFastLen])
 	}
-	want := cell.CmdCreated2
+	want, parse := cell.CmdCreated2, cell.ParseCreated2
 	if hs.pq != nil {
-		want = cell.CmdLongCreated2
+		want, parse = cell.CmdLongCreated2, cell.ParseLongCreated2
 	}
 	if r.cmd != want {
 		return nil, fault.New(fault.Protocol, "%v answers %v", r.cmd, hs.typ)
 	}
-	m, err := cell.ParseCreated2(r.body)
+	m, err := parse(r.body)
 	if err != nil {
 		return nil, err
 	}
@@ -225,7 +227,17 @@ func (hs *clientHandshake) negotiated(msg []byte) (inc int, cgo bool, err error)
 	}
 	// A relay that takes a subprotocol request says nothing: it either does
 	// what was asked or fails the handshake (proposal 346).
-	return inc, hs.cgo, nil
+	return inc, hs.cgo, checkAgreed(inc, hs.cgo)
+}
+
+// checkAgreed refuses CGO without congestion control, on either side, as C tor
+// does: relay cells of the layout that CGO brings cannot say which stream a
+// SENDME is for, so fixed windows do not work with them.
+func checkAgreed(inc int, cgo bool) error {
+	if cgo && inc == 0 {
+		return fault.New(fault.Protocol, "the handshake agrees on CGO but not on congestion control")
+	}
+	return nil
 }
 
 // setFlow installs congestion control with the given increment, or fixed

@@ -1,7 +1,7 @@
 package circuit
 
 import (
-	"sync/atomic"
+	"sync"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -38,21 +38,42 @@ func (h *Hop) reassemble(kind cell.RelayCommand, fragment []byte) ([]byte, error
 
 // overdue ends a circuit when what a peer began is not finished in
 // FragmentTimeout.
-type overdue struct{ timer atomic.Pointer[time.Timer] }
+type overdue struct {
+	mu    sync.Mutex // guards what follows; innermost
+	timer *time.Timer
+	ended bool // the circuit has closed
+}
 
+// start does nothing once the circuit has closed: a timer would keep it.
 func (o *overdue) start(h *Hop, what string) {
 	reason := cell.DestroyTimeout
 	if h.info.Client {
 		reason = cell.DestroyNone
 	}
-	o.timer.Store(time.AfterFunc(handshake.FragmentTimeout, func() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.ended {
+		return
+	}
+	o.timer = time.AfterFunc(handshake.FragmentTimeout, func() {
 		h.c.Close(reason, fault.New(fault.Timeout, "circuit: %s has not come in %v", what, handshake.FragmentTimeout))
-	}))
+	})
 }
 
-// stop may be called at any time, from any goroutine.
+// stop says that what was begun is there.
 func (o *overdue) stop() {
-	if t := o.timer.Load(); t != nil {
-		t.Stop()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.timer != nil {
+		o.timer.Stop()
+		o.timer = nil
 	}
+}
+
+// end says that the circuit has closed.
+func (o *overdue) end() {
+	o.mu.Lock()
+	o.ended = true
+	o.mu.Unlock()
+	o.stop()
 }

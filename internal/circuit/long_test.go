@@ -10,11 +10,21 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 )
 
+// cut returns the fragments of a message of n bytes.
+func cut(t *testing.T, n int) [][]byte {
+	t.Helper()
+	parts, err := handshake.AppendFragments(nil, make([]byte, n), 498)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parts
+}
+
 // TestLongMessageEnds: a message whose rest does not come ends the circuit,
 // although nothing else comes either; one that is whole does not, nor does one
 // of a circuit that has closed.
 func TestLongMessageEnds(t *testing.T) {
-	parts := handshake.AppendFragments(nil, make([]byte, 1000), 498)
+	parts := cut(t, 1000)
 	for name, v := range map[string]struct {
 		parts [][]byte
 		close bool
@@ -75,7 +85,7 @@ func TestOneLongMessage(t *testing.T) {
 	h := &Hop{c: newCircuit(&Env{Now: time.Now}, nil)}
 	h.c.addHop(h)
 	defer h.c.Close(cell.DestroyNone, nil)
-	first := handshake.AppendFragments(nil, make([]byte, 1000), 498)[0]
+	first := cut(t, 1000)[0]
 	if _, err := h.reassemble(cell.RelayLongExtend2, first); err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package circuit
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -68,6 +69,13 @@ func (e *Expectation) Cancel() {
 	if r.c == e.c {
 		r.c, r.want = nil, nil
 	}
+}
+
+// waitsFor reports whether somebody waits for such a message.
+func (r *replies) waitsFor(cmd cell.RelayCommand) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Contains(r.want, cmd)
 }
 
 // take gives m to whom waits for it; it reports whether somebody did.

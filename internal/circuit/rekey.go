@@ -16,6 +16,7 @@ import (
 type rekeyState struct {
 	export   [32]byte // the secret that the next rekey starts from
 	exports  bool     // whether there is one
+	asked    bool     // of a relay: REQUEST came, CONFIRM has not
 	set      handshake.PQSet
 	client   *handshake.RekeyState
 	server   *handshake.RekeyServerState
@@ -35,7 +36,11 @@ func (r *rekeyState) keep(ks handshake.KeyStream) {
 // sendLong sends a message in fragments; early puts the first into a
 // RELAY_EARLY cell.
 func (h *Hop) sendLong(cmd cell.RelayCommand, msg []byte, early bool) error {
-	for i, f := range handshake.AppendFragments(nil, msg, h.format.MaxData(false)) {
+	parts, err := handshake.AppendFragments(nil, msg, h.format.MaxData(false))
+	if err != nil {
+		return err
+	}
+	for i, f := range parts {
 		cc := cell.CmdRelay
 		if early && i == 0 {
 			cc = cell.CmdRelayEarly
@@ -51,10 +56,16 @@ func (h *Hop) sendLong(cmd cell.RelayCommand, msg []byte, early bool) error {
 // other cell comes between the fragments and what the caller does next.
 func (h *Hop) sendLongLocked(cmd cell.RelayCommand, msg []byte) error {
 	off := h.format.DataOffset(cmd)
-	for _, f := range handshake.AppendFragments(nil, msg, h.format.MaxData(false)) {
+	parts, err := handshake.AppendFragments(nil, msg, h.format.MaxData(false))
+	if err != nil {
+		return err
+	}
+	for _, f := range parts {
 		var slot [cell.Len]byte
 		p := cell.Payload(slot[:])
-		h.format.PutHeader(p, cmd, 0, len(f))
+		if err := h.format.PutHeader(p, cmd, 0, len(f)); err != nil {
+			return err
+		}
 		copy(p[off:], f)
 		pad(p[off+len(f):])
 		h.c.sealLocked(h, slot[:], cell.CmdRelay)
@@ -163,19 +174,27 @@ func (h *Hop) rekeyReply(fragment []byte) error {
 // rekeyRequest takes a fragment of REQUEST at a relay; the work is done by the
 // post-quantum workers.
 func (sh *serverHandler) rekeyRequest(h *Hop, fragment []byte) error {
-	h.c.mu.Lock()
-	r := &h.rekey
-	busy := !r.exports || r.server != nil
-	h.c.mu.Unlock()
-	if busy {
-		return fault.New(fault.Protocol, "REKEY_REQUEST on a hop that cannot be rekeyed, or is being")
-	}
-	request, err := h.reassemble(cell.RelayRekeyRequest, fragment)
+	request, err := h.rekeyAsked(fragment)
 	if err != nil || request == nil {
 		return err
 	}
 	sh.s.enqueue(onionJob{c: sh.c, hop: h, skin: request, at: h.Now()})
 	return nil
+}
+
+// rekeyAsked takes a fragment of REQUEST and returns that once it is whole. One
+// rekey is under way at a time, from then until CONFIRM, however long the workers
+// take: each REQUEST costs them an encapsulation.
+func (h *Hop) rekeyAsked(fragment []byte) (request []byte, err error) {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	r := &h.rekey
+	if !r.exports || r.asked {
+		return nil, fault.New(fault.Protocol, "REKEY_REQUEST on a hop that cannot be rekeyed, or is being")
+	}
+	request, err = h.reassemble(cell.RelayRekeyRequest, fragment)
+	r.asked = request != nil
+	return request, err
 }
 
 // serveRekey computes the answer to REQUEST, on a worker, and returns what sends
@@ -184,12 +203,8 @@ func (s *Server) serveRekey(h *Hop, request []byte) (answer func() error, err er
 	c := h.c
 	c.mu.Lock()
 	r := &h.rekey
-	export, ok := r.export, r.exports && r.server == nil
-	r.exports = false // one rekey at a time
+	export := r.export
 	c.mu.Unlock()
-	if !ok {
-		return nil, fault.New(fault.Protocol, "REKEY_REQUEST while a rekey is under way")
-	}
 	st, reply, ks, err := handshake.RekeyServer(rand.Reader, export, s.verifications(handshake.CarriageB), request)
 	if err != nil {
 		return nil, err
@@ -236,6 +251,6 @@ func (sh *serverHandler) rekeyConfirm(h *Hop, fragment []byte) error {
 	h.open = r.next
 	h.info.PQ, h.info.Carriage = r.set, handshake.CarriageB
 	r.keep(r.nextKeys)
-	r.server, r.next, r.nextKeys = nil, nil, nil
+	r.server, r.next, r.nextKeys, r.asked = nil, nil, nil, false
 	return nil
 }

@@ -103,7 +103,9 @@ func (h *Hop) sealDataLocked(stream uint16, p []byte, maxCells int) (n, cells in
 		size := min(per, len(p)-n)
 		slot := b[i*cell.Len : (i+1)*cell.Len]
 		payload := cell.Payload(slot)
-		h.format.PutHeader(payload, cell.RelayData, stream, size)
+		if err := h.format.PutHeader(payload, cell.RelayData, stream, size); err != nil {
+			return 0, 0, false, nil, err // of the first cell, or of none: they are alike
+		}
 		copy(payload[off:], p[n:n+size])
 		pad(payload[off+size:])
 		n += size
@@ -171,13 +173,12 @@ func (h *Hop) SendStreamSendme(stream uint16) error {
 }
 
 func (h *Hop) sendCell(cc cell.Command, cmd cell.RelayCommand, stream uint16, body []byte) error {
-	off := h.format.DataOffset(cmd)
-	if len(body) > cell.PayloadLen-off {
-		return fault.New(fault.Local, "send %v: %d bytes, %d fit", cmd, len(body), cell.PayloadLen-off)
-	}
 	var slot [cell.Len]byte
 	p := cell.Payload(slot[:])
-	h.format.PutHeader(p, cmd, stream, len(body))
+	if err := h.format.PutHeader(p, cmd, stream, len(body)); err != nil {
+		return err
+	}
+	off := h.format.DataOffset(cmd)
 	copy(p[off:], body)
 	pad(p[off+len(body):])
 	flush, err := h.queueCell(cc, cmd, slot[:])

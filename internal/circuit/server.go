@@ -15,10 +15,14 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/protover"
 )
 
 // Opener opens channels to other relays, or finds open ones.
 type Opener interface {
+	// Find returns an open channel, or nil.
+	Find(t linkspec.Target) *channel.Channel
+	// Get opens one, if there is none.
 	Get(ctx context.Context, t linkspec.Target) (*channel.Channel, error)
 }
 
@@ -41,8 +45,11 @@ type ServerConfig struct {
 	Channels Opener
 	// Streams takes streams; nil refuses all.
 	Streams StreamHandler
-	// AllowAddr says whether a circuit may be extended to an address.
+	// AllowTarget says whether a circuit may be extended to a relay.
 	AllowTarget func(linkspec.Target) error
+	// Lookup returns what the directory says of a relay, if it lists it. May be
+	// nil.
+	Lookup func(ident.RSAID) (linkspec.Target, bool)
 	// NoCongestion and NoCGO leave these unanswered or refused.
 	NoCongestion, NoCGO bool
 	// MaxOnionDelay bounds the time that an onionskin may wait; zero means 1.75
@@ -74,6 +81,9 @@ type Server struct {
 	ctx  context.Context
 	wg   sync.WaitGroup
 	sets confluxSets
+
+	speaks  []protover.Set // what cfg.PQ says
+	origins extendOrigins
 }
 
 // NewServer starts a server's handshake workers; Close stops them.
@@ -87,7 +97,7 @@ func NewServer(cfg ServerConfig) *Server {
 	// Their budget: one processor, if there are two, is left to those who move
 	// cells.
 	n := runtime.GOMAXPROCS(0)
-	s := &Server{cfg: cfg, skin: newOnionQueue(n - 1), pq: newOnionQueue(n / 2)}
+	s := &Server{cfg: cfg, skin: newOnionQueue(n - 1), pq: newOnionQueue(n / 2), speaks: parseSpoken(cfg.PQ)}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	for _, q := range []*onionQueue{s.skin, s.pq} {
 		for range q.workers {
@@ -106,7 +116,9 @@ func (s *Server) Close() {
 }
 
 // Accept is a channel.Config's Accept: it takes a CREATE cell.
-func (s *Server) Accept(home *channel.Circ, cmd cell.Command, p []byte) {
+func (s *Server) Accept(home *channel.Circ, cmd cell.Command, p []byte) { s.accept(home, cmd, p) }
+
+func (s *Server) accept(home *channel.Circ, cmd cell.Command, p []byte) *Circuit {
 	c := newCircuit(s.cfg.Env, nil)
 	c.handler = &serverHandler{s: s, c: c}
 	c.earlyIn = relayEarlyBudget
@@ -125,19 +137,23 @@ func (s *Server) Accept(home *channel.Circ, cmd cell.Command, p []byte) {
 			c.violation(err)
 		}
 	case cell.CmdCreate2, cell.CmdLongCreate2:
-		m, err := cell.ParseCreate2(p)
+		parse, long := cell.ParseCreate2, cmd == cell.CmdLongCreate2
+		if long {
+			parse = cell.ParseLongCreate2
+		}
+		m, err := parse(p)
+		if err == nil {
+			err = s.carries(m.Type, long)
+		}
 		if err != nil {
 			c.violation(err)
-			return
-		}
-		if _, pq := handshake.PQSetOfType(uint16(m.Type)); pq != (cmd == cell.CmdLongCreate2) {
-			c.violation(fault.New(fault.Protocol, "%v in a %v cell", m.Type, cmd))
-			return
+			return c
 		}
 		s.enqueue(onionJob{c: c, typ: m.Type, skin: append([]byte(nil), m.Data...), at: s.cfg.Env.Now()})
 	default:
 		c.Close(cell.DestroyProtocol, fault.New(fault.Protocol, "%v is obsolete", cmd))
 	}
+	return c
 }
 
 // enqueue queues an onionskin, or refuses it when those before it would make

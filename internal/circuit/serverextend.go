@@ -4,11 +4,9 @@ import (
 	"context"
 	"time"
 
-	"github.com/chivenet/chive/internal/bin"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/linkspec"
 )
 
@@ -19,8 +17,9 @@ const extendTimeout = 30 * time.Second
 type serverHandler struct {
 	s *Server
 	c *Circuit
-	// owned by home's reader
-	extending bool
+	// cut gives up the circuit's extend; nil before there is one. Owned by home's
+	// reader.
+	cut func()
 }
 
 // HandleMessage implements Handler.
@@ -70,6 +69,9 @@ func (sh *serverHandler) longExtend(h *Hop, fragment []byte, cmd cell.Command) e
 	if early := cmd == cell.CmdRelayEarly; early == h.long.fragments.Pending() {
 		return fault.New(fault.Protocol, "LONG_EXTEND2 in a %v cell", cmd)
 	}
+	if err := sh.extendable(); err != nil {
+		return err // before anything is kept of it
+	}
 	whole, err := h.reassemble(cell.RelayLongExtend2, fragment)
 	if err != nil || whole == nil {
 		return err
@@ -88,94 +90,131 @@ func (sh *serverHandler) extend(h *Hop, body []byte, cmd cell.Command) error {
 // extendTo starts to open the next hop. long says that body came in fragments,
 // as the post-quantum hybrid's does and no other handshake's.
 func (sh *serverHandler) extendTo(h *Hop, body []byte, long bool) error {
-	if sh.extending || sh.c.partner.Load() != nil {
-		return fault.New(fault.Protocol, "EXTEND2 on a circuit that was extended already")
+	if err := sh.extendable(); err != nil {
+		return err
 	}
-	m, err := cell.ParseExtend2(append([]byte(nil), body...))
+	parse := cell.ParseExtend2
+	if long {
+		parse = cell.ParseLongExtend2
+	}
+	m, err := parse(append([]byte(nil), body...))
 	if err != nil {
 		return err
 	}
-	if _, pq := handshake.PQSetOfType(uint16(m.Type)); pq != long {
-		return fault.New(fault.Protocol, "EXTEND2: %v, and in fragments: %v", m.Type, long)
-	}
-	r := bin.NewReader("EXTEND2", m.Specs)
-	t, err := linkspec.TargetOf(linkspec.Read(&r))
+	t, err := sh.s.target(sh.c.Channel().Peer(), m, long)
 	if err != nil {
 		return err
 	}
-	if sh.s.cfg.ID.Matches(t.RelayID) || t.RSA.Equal(sh.s.cfg.ID.RSA) {
-		return fault.New(fault.Protocol, "EXTEND2 to this relay itself")
-	}
-	if from := sh.c.Channel().Peer(); !from.RSA.IsZero() && from.RSA.Equal(t.RSA) {
-		return fault.New(fault.Protocol, "EXTEND2 back to the relay that the circuit came from")
-	}
-	if sh.s.cfg.AllowTarget != nil {
-		if err := sh.s.cfg.AllowTarget(t); err != nil {
-			return err
-		}
-	}
-	sh.extending = true
+	x := &extension{s: sh.s, c: sh.c, h: h, target: t, long: long, create: cell.Create2{Type: m.Type, Data: m.Data}}
+	ctx, cancel := context.WithTimeout(sh.s.ctx, extendTimeout)
+	sh.cut = func() { x.cut(cancel) }
+	sh.c.OnClose(func(error) { cancel() })
 	sh.s.cfg.Stats.Extends.Add(1)
-	sh.s.wg.Go(func() { sh.s.connectNext(sh.c, h, t, m) })
+	sh.s.wg.Go(func() {
+		defer cancel()
+		x.run(ctx)
+	})
 	return nil
 }
 
-// connectNext opens the next hop's channel and sends CREATE2 on it.
-func (s *Server) connectNext(c *Circuit, h *Hop, t linkspec.Target, m cell.Extend2) {
-	ctx, cancel := context.WithTimeout(s.ctx, extendTimeout)
-	defer cancel()
-	go func() {
-		select {
-		case <-c.done:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	ch, err := s.cfg.Channels.Get(ctx, t)
-	if err != nil {
-		s.cfg.Stats.ExtendsFailed.Add(1)
-		reason := cell.DestroyConnectFailed
-		if fault.Is(err, fault.Protocol) {
-			reason = cell.DestroyORIdentity
-		}
-		c.truncated(h, reason)
+// extendable refuses a second extend: a circuit has one in its life.
+func (sh *serverHandler) extendable() error {
+	if sh.cut != nil || sh.c.partner.Load() != nil {
+		return fault.New(fault.Protocol, "EXTEND2 on a circuit that was extended already")
+	}
+	return nil
+}
+
+// extension is the way to the next hop, until CREATE2 has gone out.
+type extension struct {
+	s      *Server
+	c      *Circuit
+	h      *Hop
+	target linkspec.Target
+	create cell.Create2
+	long   bool // in cells of variable length
+	isCut  bool // the client sent TRUNCATE; guarded by c.mu
+}
+
+// run opens the next hop's channel and sends CREATE2 on it, or tells the client
+// why not.
+func (x *extension) run(ctx context.Context) {
+	reason, err := x.open(ctx)
+	if err == nil {
 		return
 	}
-	ps := &partnerSide{c: c, h: h, s: s, ch: ch, want: cell.CmdCreated2}
-	_, long := handshake.PQSetOfType(uint16(m.Type))
-	if long {
+	x.s.cfg.Stats.ExtendsFailed.Add(1)
+	x.c.mu.Lock()
+	cut := x.isCut
+	x.c.mu.Unlock()
+	if !cut {
+		x.c.truncated(x.h, reason)
+	}
+}
+
+// open is run without what follows from an error, which reason sums up for the
+// client.
+func (x *extension) open(ctx context.Context) (reason cell.DestroyReason, err error) {
+	ch, err := x.s.dial(ctx, x.c.Channel(), x.target)
+	if err != nil {
+		switch fault.KindOf(err) {
+		case fault.Protocol:
+			return cell.DestroyORIdentity, err
+		case fault.Resource:
+			return cell.DestroyResourceLimit, err
+		}
+		return cell.DestroyConnectFailed, err
+	}
+	ps := &partnerSide{c: x.c, h: x.h, s: x.s, ch: ch, want: cell.CmdCreated2}
+	if x.long {
 		ps.want = cell.CmdLongCreated2
 	}
-	p, err := ch.Open(ps, c.Account())
+	p, err := ch.Open(ps, x.c.Account())
 	if err != nil {
-		s.cfg.Stats.ExtendsFailed.Add(1)
-		c.truncated(h, cell.DestroyResourceLimit)
-		return
+		return cell.DestroyResourceLimit, err
 	}
-	// The partner is in place before CREATE2 goes out: the client's next cell
-	// may come as soon as the answer does.
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
+	if !x.install(p) {
 		p.Destroy(cell.DestroyNone)
-		return
+		return 0, nil
 	}
-	c.partner.Store(p)
-	c.mu.Unlock()
-	c2 := cell.Create2{Type: m.Type, Data: m.Data}
-	if long {
-		err = p.SendLong(cell.CmdLongCreate2, c2.Append(nil))
+	if x.long {
+		err = p.SendLong(cell.CmdLongCreate2, x.create.Append(nil))
 	} else {
-		err = p.SendControl(cell.CmdCreate2, c2.Append(nil))
+		err = p.SendControl(cell.CmdCreate2, x.create.Append(nil))
 	}
-	if err != nil {
-		c.truncated(h, cell.DestroyChannelClosed)
+	return cell.DestroyChannelClosed, err
+}
+
+// install puts the partner in place, before CREATE2 goes out: the client's next
+// cell may come as soon as the answer does. It reports whether the client still
+// wants it.
+func (x *extension) install(p *channel.Circ) bool {
+	x.c.mu.Lock()
+	defer x.c.mu.Unlock()
+	if x.c.closed || x.isCut {
+		return false
+	}
+	x.c.partner.Store(p)
+	return true
+}
+
+// cut gives the extension up, and what came of it.
+func (x *extension) cut(cancel context.CancelFunc) {
+	x.c.mu.Lock()
+	x.isCut = true
+	p := x.c.partner.Swap(nil)
+	x.c.mu.Unlock()
+	cancel()
+	if p != nil {
+		p.Destroy(cell.DestroyRequested)
 	}
 }
 
 // truncated tells the client that what lies beyond this relay is gone.
 func (c *Circuit) truncated(h *Hop, reason cell.DestroyReason) {
-	c.partner.Store(nil)
+	if p := c.partner.Swap(nil); p != nil {
+		p.Destroy(cell.DestroyNone) // where the next relay doesn't know yet
+	}
 	t := cell.Truncated{Reason: reason}
 	if err := h.Send(cell.RelayTruncated, 0, t.Append(nil)); err != nil && !fault.Is(err, fault.Closed) {
 		c.Close(reason, err)
@@ -184,54 +223,9 @@ func (c *Circuit) truncated(h *Hop, reason cell.DestroyReason) {
 
 // truncate does what the client asks: cut off what lies beyond.
 func (sh *serverHandler) truncate(h *Hop) error {
-	if p := sh.c.partner.Swap(nil); p != nil {
-		p.Destroy(cell.DestroyRequested)
+	if sh.cut != nil {
+		sh.cut()
 	}
 	t := cell.Truncated{Reason: cell.DestroyRequested}
-	return h.Send(cell.RelayTruncated, 0, t.Append(nil))
+	return ignoreClosed(h.Send(cell.RelayTruncated, 0, t.Append(nil)))
 }
-
-// partnerSide receives for the partner channel, the one toward the exit.
-type partnerSide struct {
-	c    *Circuit
-	h    *Hop
-	s    *Server
-	ch   *channel.Channel
-	want cell.Command // the answer that is waited for
-	done bool         // it came; owned by the partner's reader
-}
-
-func (ps *partnerSide) HandleCells(cells []byte) { ps.c.fromPartner(ps.ch, cells) }
-
-func (ps *partnerSide) HandleBatchEnd() {}
-
-func (ps *partnerSide) HandleControl(cmd cell.Command, p []byte) {
-	if cmd != ps.want || ps.done {
-		ps.c.violation(fault.New(fault.Protocol, "unexpected %v cell from the next relay", cmd))
-		return
-	}
-	ps.done = true
-	m, err := cell.ParseCreated2(p)
-	if err != nil {
-		ps.c.violation(err)
-		return
-	}
-	e := cell.Extended2(m)
-	if cmd == cell.CmdLongCreated2 {
-		err = ps.h.sendLong(cell.RelayLongExtended2, e.Append(nil), false)
-	} else {
-		err = ps.h.Send(cell.RelayExtended2, 0, e.Append(nil))
-	}
-	if err != nil && !fault.Is(err, fault.Closed) {
-		ps.c.violation(err)
-	}
-}
-
-func (ps *partnerSide) HandleDestroy(reason cell.DestroyReason, err error) {
-	if !ps.done {
-		ps.s.cfg.Stats.ExtendsFailed.Add(1)
-	}
-	ps.c.truncated(ps.h, reason)
-}
-
-func (ps *partnerSide) HandleWritable() {}

@@ -2,6 +2,7 @@ package circuit
 
 import (
 	"crypto/rand"
+	"slices"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
@@ -19,6 +20,38 @@ type serverResult struct {
 	inc   int // congestion control's SENDME increment; zero without
 	cgo   bool
 	pq    handshake.PQSet
+}
+
+// parseSpoken reads ServerConfig.PQ.
+func parseSpoken(versions []string) []protover.Set {
+	var out []protover.Set
+	for _, v := range versions {
+		// A list that cannot be read is none: what it says is not spoken.
+		if set, err := protover.Parse(handshake.ProtoName + "=" + v); err == nil {
+			out = append(out, set)
+		}
+	}
+	return out
+}
+
+// advertises reports whether this relay has advertised a version of the
+// post-quantum subprotocol lately.
+func (s *Server) advertises(version int) bool {
+	return slices.ContainsFunc(s.speaks, func(set protover.Set) bool { return set.Has(handshake.ProtoName, version) })
+}
+
+// carries judges a handshake of a client's, for this relay or for the next one:
+// the hybrid comes in long messages, which nothing else does, and with a parameter
+// set that this relay advertises (docs/spec/pq-circuits.md, section 4).
+func (s *Server) carries(typ cell.HandshakeType, long bool) error {
+	set, pq := handshake.PQSetOfType(uint16(typ))
+	if pq != long {
+		return fault.New(fault.Protocol, "%v, and in a long message: %v", typ, long)
+	}
+	if pq && !s.advertises(int(set)) {
+		return fault.New(fault.Protocol, "%v, which this relay does not advertise", set)
+	}
+	return nil
 }
 
 // verifications returns the strings that a client may have bound to a
@@ -46,7 +79,7 @@ func (s *Server) handshake(typ cell.HandshakeType, skin []byte) (serverResult, e
 			func(msg []byte) ([]byte, error) { return s.negotiate(msg, &r) })
 	default:
 		set, ok := handshake.PQSetOfType(uint16(typ))
-		if !ok || len(s.cfg.PQ) == 0 {
+		if !ok || !s.advertises(int(set)) {
 			return r, fault.New(fault.Protocol, "CREATE2: %v is not supported", typ)
 		}
 		r.cmd, r.name, r.pq = cell.CmdLongCreated2, set.String(), set
@@ -84,6 +117,9 @@ func (s *Server) negotiate(msg []byte, r *serverResult) ([]byte, error) {
 			r.cgo = true
 		}
 	}
+	if err := checkAgreed(r.inc, r.cgo); err != nil {
+		return nil, err
+	}
 	return cell.AppendExts(nil, out), nil
 }
 
@@ -108,7 +144,7 @@ func (s *Server) finish(c *Circuit, r serverResult) error {
 	h := &Hop{c: c, format: lay.Format, seal: lay.Backward, open: lay.Forward}
 	h.setFlow(&info, r.inc, s.cfg.Flow(), 0)
 	h.info = info
-	if len(s.cfg.PQ) > 0 {
+	if s.advertises(handshake.ProtoRekey) {
 		h.rekey.keep(r.ks)
 	}
 	c.addHop(h)

@@ -39,8 +39,18 @@ func (e *Exit) resolve(h *circuit.Hop, m cell.RelayMsg) error {
 	return nil
 }
 
+// answer sends as many answers as a cell holds.
 func (e *Exit) answer(h *circuit.Hop, id uint16, a cell.Resolved) error {
-	return ignoreClosed(h.Send(cell.RelayResolved, id, a.Append(nil)))
+	for {
+		body, err := a.Append(nil)
+		if err != nil { // a name of a length that no client could read
+			return e.answer(h, id, cell.Resolved{{Type: cell.AnswerError, TTL: minTTL}})
+		}
+		if len(body) <= h.Info().MaxData {
+			return ignoreClosed(h.Send(cell.RelayResolved, id, body))
+		}
+		a = a[:len(a)-1]
+	}
 }
 
 func (c *rules) lookup(ctx context.Context, name string) cell.Resolved {

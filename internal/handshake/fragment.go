@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/bin"
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 )
 
 // Bounds of a message in fragments (docs/spec/pq-circuits.md, section 4).
 const (
-	MaxFragmented   = 2048             // bytes of a whole message
+	MaxFragmented   = cell.MaxLong     // bytes of a whole message
 	FragmentTimeout = 10 * time.Second // from the first fragment to the last
 
 	fragmentHeader = 4   // TOTAL 2 | OFFSET 2
@@ -18,12 +19,12 @@ const (
 )
 
 // AppendFragments cuts a message into relay message bodies of at most size
-// bytes each, TOTAL 2 | OFFSET 2 | bytes, and appends them to dst. It panics
-// when the message is empty or longer than MaxFragmented, or size too small.
-func AppendFragments(dst [][]byte, msg []byte, size int) [][]byte {
+// bytes each, TOTAL 2 | OFFSET 2 | bytes, and appends them to dst. An empty
+// message, one longer than MaxFragmented, and a size too small are refused.
+func AppendFragments(dst [][]byte, msg []byte, size int) ([][]byte, error) {
 	step := size - fragmentHeader
 	if len(msg) == 0 || len(msg) > MaxFragmented || step < minFragment {
-		panic("handshake: a message that cannot be cut")
+		return nil, fault.New(fault.Local, "fragments: a message of %d bytes in parts of %d", len(msg), size)
 	}
 	for off := 0; off < len(msg); off += step {
 		part := msg[off:min(off+step, len(msg))]
@@ -32,7 +33,7 @@ func AppendFragments(dst [][]byte, msg []byte, size int) [][]byte {
 		f = binary.BigEndian.AppendUint16(f, uint16(off))
 		dst = append(dst, append(f, part...))
 	}
-	return dst
+	return dst, nil
 }
 
 // Reassembly puts one message together; a circuit has at most one at a time.

@@ -18,11 +18,33 @@ func message(n int) []byte {
 	return m
 }
 
+// cut is AppendFragments of a message that can be cut.
+func cut(t *testing.T, msg []byte, size int) [][]byte {
+	t.Helper()
+	parts, err := AppendFragments(nil, msg, size)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return parts
+}
+
+// TestFragmentsTooLong: what a peer gave us to pass on may be longer than the
+// specification allows: an error, and no panic.
+func TestFragmentsTooLong(t *testing.T) {
+	for name, c := range map[string]struct{ n, size int }{
+		"empty": {0, 498}, "too long": {MaxFragmented + 1, 498}, "parts too small": {1000, 259},
+	} {
+		if parts, err := AppendFragments(nil, message(c.n), c.size); !fault.Is(err, fault.Local) || parts != nil {
+			t.Errorf("%s: %d parts, %v", name, len(parts), err)
+		}
+	}
+}
+
 func TestFragments(t *testing.T) {
 	for _, size := range []int{260, 490, 498} {
 		for _, n := range []int{1, 255, 256, 257, 486, 494, 495, 1000, 1441, MaxFragmented} {
 			m := message(n)
-			fs := AppendFragments(nil, m, size)
+			fs := cut(t, m, size)
 			var r Reassembly
 			for i, f := range fs {
 				if len(f) > size {
@@ -41,8 +63,8 @@ func TestFragments(t *testing.T) {
 	// The cells that the specification counts.
 	for set, cells := range map[PQSet][2]int{PQ512: {3, 2}, PQ768: {3, 3}, PQ1024: {4, 4}} {
 		const linkSpecs = 1 + 8 + 22 + 34 // IPv4, RSA, Ed25519
-		f := AppendFragments(nil, message(linkSpecs+4+set.OnionskinOverhead()+3), 498)
-		b := AppendFragments(nil, message(2+set.ReplyOverhead()+4), 498)
+		f := cut(t, message(linkSpecs+4+set.OnionskinOverhead()+3), 498)
+		b := cut(t, message(2+set.ReplyOverhead()+4), 498)
 		if len(f) != cells[0] || len(b) != cells[1] {
 			t.Errorf("%v: %d and %d cells", set, len(f), len(b))
 		}
@@ -50,7 +72,7 @@ func TestFragments(t *testing.T) {
 }
 
 func TestFragmentsRefused(t *testing.T) {
-	fs := AppendFragments(nil, message(1441), 498)
+	fs := cut(t, message(1441), 498)
 	feed := func(now time.Time, order ...int) error {
 		var r Reassembly
 		for _, i := range order {
@@ -96,7 +118,11 @@ func TestFragmentsRefused(t *testing.T) {
 }
 
 func FuzzReassembly(f *testing.F) {
-	for _, b := range AppendFragments(nil, message(1441), 498) {
+	seeds, err := AppendFragments(nil, message(1441), 498)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, b := range seeds {
 		f.Add(b, b)
 	}
 	f.Fuzz(func(t *testing.T, a, b []byte) {

@@ -34,22 +34,37 @@ type Target struct {
 	Proto protover.Set     // as the consensus says; zero when unknown
 }
 
+// Reach returns the addresses at which the target is to be reached: the first of
+// each family, in their order. More would be a way to have one extend open many
+// connections.
+func (t *Target) Reach() []netip.AddrPort {
+	var out []netip.AddrPort
+	var seen [2]bool
+	for _, ap := range t.Addrs {
+		family := &seen[0]
+		if ap.Addr().Unmap().Is6() {
+			family = &seen[1]
+		}
+		if !*family {
+			*family = true
+			out = append(out, ap)
+		}
+	}
+	return out
+}
+
 // Specs returns the target's link specifiers in the order that the
-// specification asks for: IPv4, RSA identity, Ed25519 identity, IPv6. At most
-// one address of each family is named.
+// specification asks for: IPv4, RSA identity, Ed25519 identity, IPv6.
 func (t *Target) Specs() []Spec {
 	var specs []Spec
 	var six *Spec
-	four := false
-	for _, ap := range t.Addrs {
+	for _, ap := range t.Reach() {
 		a := ap.Addr().Unmap()
 		port := []byte{byte(ap.Port() >> 8), byte(ap.Port())}
-		switch {
-		case a.Is4() && !four:
+		if a.Is4() {
 			b := a.As4()
 			specs = append(specs, Spec{TypeIPv4, append(b[:], port...)})
-			four = true
-		case a.Is6() && six == nil:
+		} else {
 			b := a.As16()
 			six = &Spec{TypeIPv6, append(b[:], port...)}
 		}
@@ -67,7 +82,8 @@ func (t *Target) Specs() []Spec {
 }
 
 // Append writes the count and the specifiers. It panics on a specifier or a
-// list that is too long for its length field: those are bugs of the caller.
+// list that is too long for its length field: those are bugs of the caller, who
+// has the specifiers from Specs, or from Read, whose fields have the same width.
 func Append(dst []byte, specs []Spec) []byte {
 	if len(specs) > 255 {
 		panic("linkspec: more than 255 specifiers")
@@ -98,37 +114,67 @@ func Read(r *bin.Reader) []Spec {
 	return specs
 }
 
-// TargetOf reads identities and addresses out of specifiers. A known type of
-// the wrong length, a repeated identity, and a missing RSA identity are
-// refused; unknown types are passed over.
+// MaxSpecs is how many link specifiers a target may have, those of unknown types
+// included: the known ones are four.
+const MaxSpecs = 16
+
+// bodyLen is the length of the body of each known type, in bytes.
+var bodyLen = map[uint8]int{TypeIPv4: 6, TypeIPv6: 18, TypeRSA: 20, TypeEd25519: 32}
+
+// TargetOf reads identities and addresses out of the specifiers of an EXTEND2, and
+// judges them as C tor does. It refuses a known type of the wrong length, two
+// identities of one type, no RSA identity or one of zeros (any relay would
+// match, so that each extend would open a link), and no address that a relay can
+// have. Of each family the first address counts. An Ed25519 identity of
+// zeros is none; unknown types are passed over.
 func TargetOf(specs []Spec) (Target, error) {
 	var t Target
+	if len(specs) > MaxSpecs {
+		return Target{}, fault.New(fault.Protocol, "link specifiers: %d, more than %d", len(specs), MaxSpecs)
+	}
 	seen := map[uint8]bool{}
 	for _, s := range specs {
-		want, known := map[uint8]int{TypeIPv4: 6, TypeIPv6: 18, TypeRSA: 20, TypeEd25519: 32}[s.Type]
+		want, known := bodyLen[s.Type]
 		if !known {
 			continue
 		}
 		if len(s.Body) != want {
 			return Target{}, fault.New(fault.Protocol, "link specifier of type %d: %d bytes, not %d", s.Type, len(s.Body), want)
 		}
-		if s.Type >= TypeRSA && seen[s.Type] {
-			return Target{}, fault.New(fault.Protocol, "link specifiers: two identities of type %d", s.Type)
-		}
+		again := seen[s.Type]
 		seen[s.Type] = true
 		switch s.Type {
 		case TypeIPv4, TypeIPv6:
-			n := len(s.Body) - 2
-			a, _ := netip.AddrFromSlice(s.Body[:n])
-			t.Addrs = append(t.Addrs, netip.AddrPortFrom(a, uint16(s.Body[n])<<8|uint16(s.Body[n+1])))
+			if ap := readAddr(s.Body); !again && reachable(s.Type, ap) {
+				t.Addrs = append(t.Addrs, ap)
+			}
+			continue
 		case TypeRSA:
 			copy(t.RSA[:], s.Body)
 		case TypeEd25519:
 			copy(t.Ed[:], s.Body)
 		}
+		if again {
+			return Target{}, fault.New(fault.Protocol, "link specifiers: two identities of type %d", s.Type)
+		}
 	}
-	if !seen[TypeRSA] {
+	if t.RSA.IsZero() {
 		return Target{}, fault.New(fault.Protocol, "link specifiers: no RSA identity")
 	}
+	if len(t.Addrs) == 0 {
+		return Target{}, fault.New(fault.Protocol, "link specifiers: no address")
+	}
 	return t, nil
+}
+
+func readAddr(body []byte) netip.AddrPort {
+	n := len(body) - 2
+	a, _ := netip.AddrFromSlice(body[:n])
+	return netip.AddrPortFrom(a, uint16(body[n])<<8|uint16(body[n+1]))
+}
+
+// reachable reports whether a relay can be at an address: not at the unspecified
+// one, nor at port 0, nor at an IPv4 address that is written as an IPv6 one.
+func reachable(typ uint8, ap netip.AddrPort) bool {
+	return ap.Port() != 0 && !ap.Addr().IsUnspecified() && (typ == TypeIPv4 || !ap.Addr().Is4In6())
 }

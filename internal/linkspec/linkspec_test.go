@@ -3,9 +3,11 @@ package linkspec
 import (
 	"net/netip"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/chivenet/chive/internal/bin"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 )
 
@@ -30,19 +32,53 @@ func TestRoundTrip(t *testing.T) {
 }
 
 func TestTargetOfRefuses(t *testing.T) {
-	rsa := Spec{TypeRSA, make([]byte, 20)}
+	rsa := Spec{TypeRSA, append(make([]byte, 19), 1)}
+	ed := Spec{TypeEd25519, append(make([]byte, 31), 1)}
+	four := Spec{TypeIPv4, []byte{192, 0, 2, 1, 1, 1}}
+	mapped := netip.MustParseAddr("::ffff:192.0.2.1").As16()
 	for name, specs := range map[string][]Spec{
-		"no identity":   {{TypeIPv4, make([]byte, 6)}},
-		"short address": {{TypeIPv4, make([]byte, 5)}, rsa},
-		"long ed25519":  {rsa, {TypeEd25519, make([]byte, 33)}},
-		"two RSA":       {rsa, rsa},
+		"no identity":       {four, ed},
+		"RSA of zeros":      {four, {TypeRSA, make([]byte, 20)}, ed},
+		"short address":     {{TypeIPv4, make([]byte, 5)}, rsa},
+		"long ed25519":      {four, rsa, {TypeEd25519, make([]byte, 33)}},
+		"two RSA":           {four, rsa, rsa},
+		"two ed25519":       {four, rsa, ed, ed},
+		"no address":        {rsa, ed},
+		"port 0":            {{TypeIPv4, []byte{192, 0, 2, 1, 0, 0}}, rsa},
+		"0.0.0.0":           {{TypeIPv4, []byte{0, 0, 0, 0, 1, 1}}, rsa},
+		"IPv6 that is IPv4": {{TypeIPv6, append(mapped[:], 1, 1)}, rsa},
+		"too many":          append([]Spec{four, rsa}, make([]Spec, MaxSpecs)...),
 	} {
-		if _, err := TargetOf(specs); err == nil {
-			t.Errorf("%s: accepted", name)
+		if got, err := TargetOf(specs); !fault.Is(err, fault.Protocol) {
+			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	if _, err := TargetOf([]Spec{rsa, {77, []byte{1}}}); err != nil {
-		t.Errorf("an unknown type must be passed over: %v", err)
+	for name, specs := range map[string][]Spec{
+		"an unknown type":     {four, rsa, {77, []byte{1}}},
+		"as many as may be":   append([]Spec{four, rsa}, slices.Repeat([]Spec{{77, nil}}, MaxSpecs-2)...),
+		"an ed25519 of zeros": {four, rsa, {TypeEd25519, make([]byte, 32)}},
+	} {
+		if _, err := TargetOf(specs); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestOneAddressEach: of many addresses, the first that a relay can have of each
+// family is used, whoever made the target.
+func TestOneAddressEach(t *testing.T) {
+	want := target()
+	var specs []Spec
+	for range 4 {
+		specs = append(specs, want.Specs()[0], want.Specs()[3])
+		want.Addrs = append(want.Addrs, netip.MustParseAddrPort("127.1.0.2:9001"), netip.MustParseAddrPort("[2001:db8::2]:443"))
+	}
+	got, err := TargetOf(append(specs, want.Specs()[1]))
+	if err != nil || !slices.Equal(got.Addrs, target().Addrs) {
+		t.Errorf("of an EXTEND2: %v, %v", got.Addrs, err)
+	}
+	if got := want.Reach(); !slices.Equal(got, target().Addrs) {
+		t.Errorf("of a target: %v", got)
 	}
 }
 

@@ -201,7 +201,7 @@ func (r *Relay) wire() (err error) {
 	r.channels = channel.NewManager(r.chanCfg, r.linkConfig(), r.dial)
 	r.server = circuit.NewServer(circuit.ServerConfig{
 		Env: r.env, ID: r.keys.ID, Onion: r.keys.Onion, Flow: r.flow.Load, Channels: r.channels, Streams: r.exit,
-		AllowTarget: r.allowTarget, Stats: &r.stats.Circuit,
+		AllowTarget: r.allowTarget, Lookup: r.lookup, Stats: &r.stats.Circuit,
 		PQ: []string{proto.Versions(handshake.ProtoName)},
 	})
 	r.dirs = dirclient.New(dirclient.Config{
@@ -232,6 +232,19 @@ func (r *Relay) allowTarget(t linkspec.Target) error {
 		}
 	}
 	return nil
+}
+
+// lookup returns what the consensus says of a relay, if it lists it.
+func (r *Relay) lookup(id ident.RSAID) (linkspec.Target, bool) {
+	d := r.dirs.Directory()
+	if d == nil {
+		return linkspec.Target{}, false
+	}
+	listed, ok := d.Lookup(id)
+	if !ok {
+		return linkspec.Target{}, false
+	}
+	return listed.Target(), true
 }
 
 // dial opens the TCP connection of a link to another relay. It comes from an

@@ -173,7 +173,11 @@ func (r *Relay) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 		name = b.Host
 	case cell.RelayResolve:
 		a := cell.Resolved{{Type: cell.AnswerIPv4, Addr: netip.MustParseAddr("192.0.2.1"), TTL: 60}}
-		return h.Send(cell.RelayResolved, m.Stream, a.Append(nil))
+		body, err := a.Append(nil)
+		if err != nil {
+			return err
+		}
+		return h.Send(cell.RelayResolved, m.Stream, body)
 	}
 	s, err := stream.Accept(h, m.Stream, name)
 	if err != nil {

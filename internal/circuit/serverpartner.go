@@ -1,0 +1,56 @@
+package circuit
+
+import (
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// partnerSide receives for the partner channel, the one toward the exit.
+type partnerSide struct {
+	c    *Circuit
+	h    *Hop
+	s    *Server
+	ch   *channel.Channel
+	want cell.Command // the answer that is waited for
+	done bool         // it came; owned by the partner's reader
+}
+
+func (ps *partnerSide) HandleCells(cells []byte) { ps.c.fromPartner(ps.ch, cells) }
+
+func (ps *partnerSide) HandleBatchEnd() {}
+
+func (ps *partnerSide) HandleControl(cmd cell.Command, p []byte) {
+	if cmd != ps.want || ps.done {
+		ps.c.violation(fault.New(fault.Protocol, "unexpected %v cell from the next relay", cmd))
+		return
+	}
+	ps.done = true
+	parse := cell.ParseCreated2
+	if cmd == cell.CmdLongCreated2 {
+		parse = cell.ParseLongCreated2
+	}
+	m, err := parse(p)
+	if err != nil {
+		ps.c.violation(err)
+		return
+	}
+	e := cell.Extended2(m)
+	if cmd == cell.CmdLongCreated2 {
+		err = ps.h.sendLong(cell.RelayLongExtended2, e.Append(nil), false)
+	} else {
+		err = ps.h.Send(cell.RelayExtended2, 0, e.Append(nil))
+	}
+	if err != nil && !fault.Is(err, fault.Closed) {
+		ps.c.violation(err)
+	}
+}
+
+func (ps *partnerSide) HandleDestroy(reason cell.DestroyReason, err error) {
+	if !ps.done {
+		ps.s.cfg.Stats.ExtendsFailed.Add(1)
+	}
+	ps.c.truncated(ps.h, reason)
+}
+
+func (ps *partnerSide) HandleWritable() {}
