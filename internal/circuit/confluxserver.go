@@ -9,17 +9,22 @@ import (
 )
 
 // confluxSets is the sets of one relay by their nonces, which clients choose
-// and nobody else knows.
+// and nobody else knows. A set is there as long as its legs: each circuit has at
+// most one, so circuits bound them, and no bound of their own is there for one
+// client to use up.
 type confluxSets struct {
 	mu sync.Mutex // guards what follows
-	m  map[[32]byte]*Set
+	m  map[[32]byte]*heldSet
+}
+
+// heldSet is a set and the number of open circuits that asked to be its legs.
+type heldSet struct {
+	set   *Set
+	asked int
 }
 
 // maxLegs bounds the legs of a set (C tor's clients make two).
 const maxLegs = 8
-
-// maxSets bounds the sets of a relay.
-const maxSets = 1 << 16
 
 // link takes CONFLUX_LINK from a client: it makes h a leg of the set that the
 // nonce names, or of a new one, and answers CONFLUX_LINKED.
@@ -31,29 +36,28 @@ func (s *Server) link(h *Hop, body []byte) error {
 	if !h.info.Congestion || h.set.Load() != nil || h.Streams() > 0 {
 		return fault.New(fault.Protocol, "CONFLUX_LINK on a circuit without congestion control, with streams, or of a set")
 	}
-	set, err := s.sets.get(m.Nonce, h.c.env.Now)
+	set, err := s.sets.hold(m.Nonce, h.c.env.Now)
 	if err != nil {
-		h.c.Close(cell.DestroyResourceLimit, err)
-		return nil
+		return err
 	}
+	// However far linking comes.
+	h.c.OnClose(func(error) { s.sets.release(m.Nonce) })
 	set.mu.Lock()
-	legs, sent := len(set.legs), set.sent
+	sent := set.sent
 	set.mu.Unlock()
 	set.rmu.Lock()
 	delivered := set.delivered
 	set.rmu.Unlock()
-	if legs >= maxLegs {
-		return fault.New(fault.Protocol, "CONFLUX_LINK: the set has %d legs", legs)
-	}
 	answer := cell.ConfluxLink{Nonce: m.Nonce, LastSent: sent, LastRecv: delivered, UX: m.UX}
 	h.linkedAt = h.Now()
 	if err := h.Send(cell.RelayConfluxLinked, 0, answer.Append(nil)); err != nil {
 		return ignoreClosed(err)
 	}
 	if err := set.add(h, 0); err != nil {
-		return ignoreClosed(err)
+		// Another leg has closed meanwhile. The client takes this circuit for a leg
+		// of that set: it is no use alone.
+		h.c.Close(cell.DestroyNone, err)
 	}
-	h.c.OnClose(func(error) { s.sets.drop(m.Nonce) })
 	return nil
 }
 
@@ -73,27 +77,35 @@ func (h *Hop) linkedAck() error {
 	return nil
 }
 
-func (c *confluxSets) get(nonce [32]byte, now func() time.Time) (*Set, error) {
+// hold returns the set of a nonce, a new one if there is none, to a circuit that
+// asks to be its leg. The circuit has to release it when it closes.
+func (c *confluxSets) hold(nonce [32]byte, now func() time.Time) (*Set, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if s := c.m[nonce]; s != nil {
-		return s, nil
+	s := c.m[nonce]
+	if s == nil {
+		s = &heldSet{set: newSet(nonce, now)}
+		if c.m == nil {
+			c.m = map[[32]byte]*heldSet{}
+		}
+		c.m[nonce] = s
 	}
-	if len(c.m) >= maxSets {
-		return nil, fault.New(fault.Resource, "conflux: the relay has %d sets", len(c.m))
+	if s.asked >= maxLegs {
+		return nil, fault.New(fault.Protocol, "CONFLUX_LINK: the set has %d legs", s.asked)
 	}
-	if c.m == nil {
-		c.m = map[[32]byte]*Set{}
-	}
-	s := newSet(nonce, now)
-	c.m[nonce] = s
-	return s, nil
+	s.asked++
+	return s.set, nil
 }
 
-func (c *confluxSets) drop(nonce [32]byte) {
+// release takes a circuit off the set of a nonce, which is forgotten with the last
+// one.
+func (c *confluxSets) release(nonce [32]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.m, nonce)
+	s := c.m[nonce]
+	if s.asked--; s.asked == 0 {
+		delete(c.m, nonce)
+	}
 }
 
 // ignoreClosed drops the error of a circuit that closed meanwhile.

@@ -1,0 +1,338 @@
+package circuit
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/rsa"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/cert"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/protover"
+)
+
+// identities are two relays' keys, made once.
+var identities = sync.OnceValue(func() (out [2]*channel.RelayKeys) {
+	for i := range out {
+		rsaKey, err := rsa.GenerateKey(rand.Reader, 1024)
+		if err != nil {
+			panic(err)
+		}
+		id, err := cert.GenerateExpanded(rand.Reader)
+		if err != nil {
+			panic(err)
+		}
+		signing, err := cert.GenerateExpanded(rand.Reader)
+		if err != nil {
+			panic(err)
+		}
+		if out[i], err = channel.NewRelayIdentity(rsaKey, id, signing, time.Now().Add(24*time.Hour)).NewRelayKeys(rand.Reader, time.Now()); err != nil {
+			panic(err)
+		}
+	}
+	return out
+})
+
+// rig is a relay between a client's link and a link to a next relay, on virtual
+// time and in memory. What the client and the next relay do is the test's.
+type rig struct {
+	t      *testing.T
+	server *Server
+	target linkspec.Target // the relay
+	next   linkspec.Target
+
+	client *channel.Channel // the client's end of its link
+	home   *channel.Channel // the relay's
+	onward *channel.Channel // the relay's end of the link to the next one
+	beyond *channel.Channel // the next relay's
+
+	// set before the circuits that they are for
+	answer func(*nextCirc) // what the next relay does with a circuit
+	onion  func()          // runs in each handshake
+	free   func()          // see release
+	far    bool            // there is no link to the next relay: it takes a dial that does not end
+
+	dials atomic.Int32 // under way
+
+	mu       sync.Mutex  // guards what follows
+	accepted []*Circuit  // by the relay
+	opened   []*nextCirc // by the relay, at the next one
+}
+
+// nextCirc is a circuit at the next relay.
+type nextCirc struct {
+	circ *channel.Circ
+	cmd  cell.Command
+}
+
+func (n *nextCirc) HandleCells([]byte)                      {}
+func (n *nextCirc) HandleBatchEnd()                         {}
+func (n *nextCirc) HandleControl(cell.Command, []byte)      {}
+func (n *nextCirc) HandleDestroy(cell.DestroyReason, error) {}
+func (n *nextCirc) HandleWritable()                         {}
+
+// Find implements Opener.
+func (r *rig) Find(linkspec.Target) *channel.Channel {
+	if r.far {
+		return nil
+	}
+	return r.onward
+}
+
+// Get implements Opener.
+func (r *rig) Get(ctx context.Context, _ linkspec.Target) (*channel.Channel, error) {
+	r.dials.Add(1)
+	defer r.dials.Add(-1)
+	<-ctx.Done()
+	return nil, fault.New(fault.Timeout, "dial: %w", context.Cause(ctx))
+}
+
+// all returns the circuits that the relay has accepted, and those that it opened at
+// the next relay.
+func (r *rig) all() ([]*Circuit, []*nextCirc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.accepted, r.opened
+}
+
+// last returns the relay's end of the last circuit.
+func (r *rig) last() *Circuit {
+	all, _ := r.all()
+	return all[len(all)-1]
+}
+
+// first returns the relay's end of the first circuit.
+func (r *rig) first() *Circuit {
+	all, _ := r.all()
+	return all[0]
+}
+
+// atNext returns the circuits that the relay opened at the next one.
+func (r *rig) atNext() []*nextCirc {
+	_, opened := r.all()
+	return opened
+}
+
+// env is of virtual time.
+func (r *rig) env() *Env { return &Env{Log: slog.New(slog.DiscardHandler), Now: time.Now} }
+
+// onRig runs f with a rig, and checks that nothing is left when the links have
+// closed: a goroutine that is makes synctest.Test fail.
+func onRig(t *testing.T, f func(r *rig)) {
+	t.Helper()
+	keys := identities()
+	proto, err := protover.Parse("Link=4-5 LinkAuth=3 Relay=2-6 FlowCtrl=1-2 Conflux=1 ChivePQ=1-3,8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	onion, err := handshake.GenerateNtorKeyPair(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		at := func(port uint16) []netip.AddrPort {
+			return []netip.AddrPort{netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), port)}
+		}
+		r := &rig{t: t, onion: func() {}, answer: func(*nextCirc) {}}
+		r.target = linkspec.Target{RelayID: keys[0].ID, Addrs: at(1), Ntor: onion.Public(), Proto: proto}
+		r.next = linkspec.Target{RelayID: keys[1].ID, Addrs: at(2), Ntor: onion.Public(), Proto: proto}
+		params := flow.DefaultParams()
+		r.server = NewServer(ServerConfig{
+			Env: r.env(), ID: keys[0].ID, Channels: r, PQ: []string{"1-3,8"},
+			Onion: func() []*handshake.NtorKeyPair { r.onion(); return []*handshake.NtorKeyPair{onion} },
+			Flow:  func() *flow.Params { return &params },
+		})
+		r.client, r.home = r.link(keys[0], nil, func(c *channel.Circ, cmd cell.Command, p []byte) {
+			at := r.server.accept(c, cmd, p)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.accepted = append(r.accepted, at)
+		})
+		r.onward, r.beyond = r.link(keys[1], keys[0], func(c *channel.Circ, cmd cell.Command, _ []byte) {
+			n := &nextCirc{circ: c, cmd: cmd}
+			c.SetReceiver(n)
+			r.mu.Lock()
+			r.opened = append(r.opened, n)
+			r.mu.Unlock()
+			r.answer(n)
+		})
+		f(r)
+		for _, ch := range []*channel.Channel{r.client, r.onward, r.home, r.beyond} {
+			ch.Close(fault.New(fault.Closed, "the test is over"))
+			<-ch.Done()
+		}
+		r.server.Close()
+	})
+}
+
+// link makes a link to the relay with the given keys; from is the initiator's, nil
+// of a client.
+func (r *rig) link(to, from *channel.RelayKeys, accept func(*channel.Circ, cell.Command, []byte)) (a, b *channel.Channel) {
+	r.t.Helper()
+	// The keys were made on real time, which virtual time does not follow.
+	now := func() time.Time { return to.Expires.Add(-time.Hour) }
+	x, y := net.Pipe()
+	far := make(chan *channel.Link, 1)
+	go func() {
+		l, err := channel.Accept(context.Background(), y, &channel.LinkConfig{Now: now, Identity: to})
+		if err != nil {
+			r.t.Error(err)
+		}
+		far <- l
+	}()
+	l, err := channel.Connect(context.Background(), x, to.ID, netip.AddrPort{}, &channel.LinkConfig{Now: now, Identity: from})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	refuse := func(c *channel.Circ, _ cell.Command, _ []byte) { c.Destroy(cell.DestroyProtocol) }
+	a = channel.Start(l, &channel.Config{Log: log, Now: time.Now, Accept: refuse})
+	b = channel.Start(<-far, &channel.Config{Log: log, Now: time.Now, Accept: accept})
+	return a, b
+}
+
+// ignorant takes what comes back to a client and does nothing with it, but for
+// what take is there for.
+type ignorant struct{ take func(h *Hop, m cell.RelayMsg) }
+
+func (i *ignorant) HandleMessage(h *Hop, m cell.RelayMsg, _ cell.Command) error {
+	h.meta.take(m)
+	if i.take != nil {
+		i.take(h, m)
+	}
+	return nil
+}
+
+// circuit makes a client's circuit to the relay, whose messages go to take.
+func (r *rig) circuit(o HopOptions, take func(h *Hop, m cell.RelayMsg)) *Circuit {
+	r.t.Helper()
+	hs, err := startHandshake(r.env(), rand.Reader, r.target, o)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c := newCircuit(r.env(), &ignorant{take})
+	created := make(chan reply, 1)
+	c.created = created
+	home, err := r.client.Open(homeSide{c}, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c.setHome(home)
+	if err := hs.create(home); err != nil {
+		r.t.Fatal(err)
+	}
+	var got reply
+	select {
+	case got = <-created:
+	case <-c.done:
+		r.t.Fatal(c.Err())
+	}
+	hop, err := hs.finishCell(c, got)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	c.addHop(hop)
+	synctest.Wait()
+	return c
+}
+
+// extend2 returns an EXTEND2 for a target with an onionskin of any content.
+func extend2(specs []linkspec.Spec, typ cell.HandshakeType, n int) []byte {
+	m := cell.Extend2{Specs: linkspec.Append(nil, specs), Type: typ, Data: make([]byte, n)}
+	return m.Append(nil)
+}
+
+// extend sends one.
+func (r *rig) extend(c *Circuit) {
+	r.t.Helper()
+	if err := c.Last().SendEarly(cell.RelayExtend2, 0, extend2(r.next.Specs(), cell.HandshakeNtorV3, 100)); err != nil {
+		r.t.Fatal(err)
+	}
+	synctest.Wait()
+}
+
+// longExtend sends the first n fragments of a LONG_EXTEND2; all, when n is 0.
+func (r *rig) longExtend(c *Circuit, n int) {
+	r.t.Helper()
+	h := c.Last()
+	typ := cell.HandshakeType(handshake.PQ768.HandshakeType())
+	parts, err := handshake.AppendFragments(nil, extend2(r.next.Specs(), typ, 1400), h.format.MaxData(false))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if n == 0 {
+		n = len(parts)
+	}
+	for i, p := range parts[:n] {
+		cc := cell.CmdRelay
+		if i == 0 {
+			cc = cell.CmdRelayEarly
+		}
+		if err := h.sendCell(cc, cell.RelayLongExtend2, 0, p); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	synctest.Wait()
+}
+
+// left says what the relay still holds of circuits; empty when nothing is left.
+func (r *rig) left() map[string]int {
+	r.t.Helper()
+	synctest.Wait()
+	out := map[string]int{}
+	note := func(what string, n int) {
+		if n != 0 {
+			out[what] = n
+		}
+	}
+	s := r.server
+	circuits, _ := r.home.Circuits()
+	note("circuits of the client's link", circuits)
+	circuits, _ = r.onward.Circuits()
+	note("circuits of the next link", circuits)
+	note("circuits counted", int(s.cfg.Stats.Circuits.Load()))
+	note("conflux sets", len(s.sets.m))
+	note("links with dials", len(s.origins.links))
+	note("dials", int(r.dials.Load()))
+	for _, q := range []*onionQueue{s.skin, s.pq} {
+		q.mu.Lock()
+		note("jobs", q.waiting)
+		q.mu.Unlock()
+	}
+	accepted, _ := r.all()
+	for _, c := range accepted {
+		select {
+		case <-c.done:
+		default:
+			note("circuits open", 1)
+		}
+		if c.partner.Load() != nil && c.partner.Load().Queued() > 0 {
+			note("cells", 1)
+		}
+		for _, h := range c.Hops() {
+			for _, o := range []*overdue{&h.long.overdue, &h.rekey.overdue} {
+				o.mu.Lock()
+				if o.timer != nil {
+					note("timers", 1)
+				}
+				o.mu.Unlock()
+			}
+			h.smu.Lock()
+			note("streams", len(h.streams))
+			h.smu.Unlock()
+		}
+	}
+	return out
+}
