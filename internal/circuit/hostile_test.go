@@ -459,6 +459,40 @@ func (r *rig) askToLink(c *Circuit) {
 	synctest.Wait()
 }
 
+// TestAnswersWait: who asks and does not read has no more answers kept than a
+// circuit's queue may hold.
+func TestAnswersWait(t *testing.T) {
+	onRig(t, func(r *rig) {
+		const limit = 60
+		r.server.cfg.Env.Queues = NewQueueLimits()
+		r.server.cfg.Env.Queues.In.Store(limit)
+		reads := make(chan struct{})
+		c := r.circuit(congested, func(*Hop, cell.RelayMsg) { <-reads })
+		for i := range 20 * limit {
+			if err := c.Last().Send(cell.RelayTruncate, 0, []byte{0}); err != nil {
+				t.Error(err)
+				break
+			}
+			if i%10 == 0 {
+				synctest.Wait()
+			}
+			if n := r.last().home.Load().Queued(); n > limit+1 {
+				t.Errorf("%d cells wait after %d questions", n, i+1)
+				break
+			}
+		}
+		synctest.Wait()
+		if err := r.last().Err(); !fault.Is(err, fault.Resource) {
+			t.Error(err)
+		}
+		close(reads)
+		c.Close(cell.DestroyNone, nil)
+		if left := r.left(); len(left) > 0 {
+			t.Error(left)
+		}
+	})
+}
+
 // TestUnsendable: what a peer's choice makes impossible to send is an error.
 func TestUnsendable(t *testing.T) {
 	onRig(t, func(r *rig) {

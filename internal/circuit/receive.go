@@ -89,10 +89,14 @@ func (c *Circuit) toPartner(cells []byte) bool {
 
 func (c *Circuit) pass(err error, queued, limit int) bool {
 	if queued > limit {
-		c.Close(cell.DestroyResourceLimit, fault.New(fault.Resource, "circuit: %d cells wait for a channel", queued))
+		c.Close(cell.DestroyResourceLimit, errQueue(queued))
 		return false
 	}
 	return err == nil
+}
+
+func errQueue(cells int) error {
+	return fault.New(fault.Resource, "circuit: %d cells wait for a channel", cells)
 }
 
 // fromPartner takes a run of relay cells from the partner, adds this relay's

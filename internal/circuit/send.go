@@ -197,6 +197,13 @@ func (h *Hop) queueCell(cc cell.Command, cmd cell.RelayCommand, slot []byte) (fl
 	if c.closed {
 		return nil, fault.New(fault.Closed, "send %v: the circuit is closed: %w", cmd, c.cause)
 	}
+	home := c.home.Load()
+	if limit, _ := c.env.Queues.limits(); home.Queued() > limit {
+		// No window counts answers: a peer that asks and asks and does not read
+		// makes them wait here. Who sends may hold what closing takes.
+		go c.Close(cell.DestroyResourceLimit, errQueue(home.Queued()))
+		return nil, fault.New(fault.Closed, "send %v: the circuit is closing: %w", cmd, errQueue(home.Queued()))
+	}
 	if cc == cell.CmdRelayEarly {
 		if c.early == 0 {
 			return nil, fault.New(fault.Resource, "send %v: the circuit has used its %d RELAY_EARLY cells", cmd, relayEarlyBudget)
@@ -204,7 +211,6 @@ func (h *Hop) queueCell(cc cell.Command, cmd cell.RelayCommand, slot []byte) (fl
 		c.early--
 	}
 	c.sealLocked(h, slot, cc)
-	home := c.home.Load()
 	claimed, err := home.EnqueueSoon(slot)
 	if claimed {
 		flush = home.Channel()
