@@ -104,10 +104,10 @@ func (cfg *Config) isolation() (by pool.Isolate) {
 // MaxCircuitDirtiness and StreamTimeout. It holds for streams from now on; where
 // other relays are wanted, open circuits take no more of them. Other fields wait for the next client.
 func (c *Client) Reload(cfg Config) error {
+	cfg.Network = c.cfg.Network
 	if err := cfg.Check(); err != nil {
 		return err
 	}
-	cfg.Network = c.cfg.Network
 	inner, err := cfg.inner("")
 	if err != nil {
 		return err
@@ -165,6 +165,7 @@ func (cfg *Config) inner(dir string) (client.Config, error) {
 		NumEntryGuards: cfg.NumEntryGuards, NumDirectoryGuards: cfg.NumDirectoryGuards,
 		BuildTimeout: cfg.CircuitBuildTimeout, StreamTimeout: cfg.StreamTimeout,
 		CGO: client.Switch(cfg.CGO), Congestion: client.Switch(cfg.CongestionControl), Conflux: client.Switch(cfg.Conflux),
+		RejectInternal: client.Switch(cfg.ClientRejectInternalAddresses), RejectInternalAnswers: client.Switch(cfg.ClientDNSRejectInternalAddresses),
 		PQ:   circuit.PQPolicy(cfg.PQ),
 		Pool: pool.Config{MaxDirtiness: cfg.MaxCircuitDirtiness},
 	}

@@ -77,6 +77,14 @@ type Config struct {
 	// circuit is tried. 0: 10 seconds, and 15 from the third try on.
 	StreamTimeout time.Duration
 
+	// ClientRejectInternalAddresses refuses requests for addresses and names of
+	// this machine or its network: no exit can mean the same by them.
+	// ClientDNSRejectInternalAddresses does not believe an exit that says that a
+	// name has such an address; Off is refused on the public network. Auto is On,
+	// and Off where the network's own relays may have such addresses.
+	ClientRejectInternalAddresses    Switch
+	ClientDNSRejectInternalAddresses Switch
+
 	// CGO is counter galois onion encryption of relay cells (proposal 359),
 	// CongestionControl is proposal 324 and Conflux is proposal 329. Auto uses
 	// each where relays and the consensus allow it. On is for tests: circuits
@@ -246,10 +254,13 @@ func (c *Config) Check() error {
 			return fault.New(fault.Config, "%s: %d is not from 0 to %d", o.name, o.v, maxGuards)
 		}
 	}
-	for _, s := range []Switch{c.CGO, c.CongestionControl, c.Conflux} {
+	for _, s := range []Switch{c.CGO, c.CongestionControl, c.Conflux, c.ClientRejectInternalAddresses, c.ClientDNSRejectInternalAddresses} {
 		if s > Off {
 			return fault.New(fault.Config, "a Switch has the value %d, which is none of its constants", s)
 		}
+	}
+	if c.ClientDNSRejectInternalAddresses == Off && (c.Network == nil || c.Network.dir.IsPublic()) {
+		return fault.New(fault.Config, "ClientDNSRejectInternalAddresses: off is for networks of one's own, not for the public one")
 	}
 	if c.PQ > PQRequireAll {
 		return fault.New(fault.Config, "PQ has the value %d, which is none of its constants", c.PQ)

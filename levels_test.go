@@ -18,7 +18,7 @@ import (
 const module = "github.com/chivenet/chive"
 
 const (
-	floor = -1 // below level 0: error kinds, which every level may use
+	floor = -1 // below level 0: error kinds and rules about addresses, which every level may use
 	pure  = 2  // the highest level without goroutines, sockets and clocks
 	top   = 10 // the root package; what is built from it sits higher
 	// support marks packages for tests. Production code never imports them,
@@ -30,7 +30,8 @@ const (
 // level than its own. An entry that ends in "/..." covers the packages below
 // it too. docs/design.md has the same picture with the reasons.
 var levels = map[string]int{
-	"internal/fault": floor,
+	"internal/fault":   floor,
+	"internal/netaddr": floor,
 
 	"internal/account":  0,
 	"internal/bin":      0,

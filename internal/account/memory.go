@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 )
 
 // Memory is the root of a tree of accounts, and knows how much there may be in
@@ -90,7 +91,7 @@ func (m *Memory) Address(addr netip.Addr) *Account {
 	if m == nil {
 		return nil
 	}
-	key := prefixOf(addr)
+	key := netaddr.Peer(addr)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	a := m.addresses[key]
@@ -122,17 +123,6 @@ func (a *Account) sumLocked(holders *[numKinds]int, bytes *[numKinds]int64) {
 	for c := range a.children {
 		c.sumLocked(holders, bytes)
 	}
-}
-
-// prefixOf returns what shares an account.
-func prefixOf(addr netip.Addr) netip.Prefix {
-	addr = addr.Unmap()
-	bits := 32
-	if addr.Is6() {
-		bits = 64
-	}
-	p, _ := addr.WithZone("").Prefix(bits) // the zero Prefix for the zero Addr
-	return p
 }
 
 func (m *Memory) wake() {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -207,7 +208,7 @@ func (a *Authority) judge(d *netdoc.RouterDesc, now time.Time) error {
 		addrs = append(addrs, o.Addr())
 	}
 	for _, addr := range addrs {
-		if !addr.IsGlobalUnicast() || addr.IsPrivate() {
+		if !netaddr.Public(addr) {
 			return fault.New(fault.Refused, "a private address")
 		}
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
@@ -57,6 +58,10 @@ type Config struct {
 	StreamTimeout      time.Duration // zero: 10 s, then 15 s
 
 	CGO, Congestion, Conflux Switch
+	// RejectInternal refuses requests for addresses that are not public, and
+	// RejectInternalAnswers what an exit says of such. Auto: unless the network's
+	// own relays have them.
+	RejectInternal, RejectInternalAnswers Switch
 	// PQ says which hops ML-KEM has to protect, PQSet with what; zero is
 	// ML-KEM-768.
 	PQ      circuit.PQPolicy
@@ -200,15 +205,10 @@ func (c *Client) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error
 	if c.bridge != nil {
 		return c.bridge.dial(ctx, addr)
 	}
-	if !c.cfg.Network.Testing.AllowPrivateAddresses && !public(addr.Addr()) {
+	if !c.cfg.Network.Testing.AllowPrivateAddresses && !netaddr.Public(addr.Addr()) {
 		return nil, fault.New(fault.Directory, "the directory names a private address for the relay")
 	}
 	return c.cfg.Dial(ctx, addr)
-}
-
-func public(a netip.Addr) bool {
-	a = a.Unmap()
-	return a.IsGlobalUnicast() && !a.IsPrivate()
 }
 
 // newRand returns a generator for one goroutine, seeded by the system.

@@ -11,6 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
 	"github.com/chivenet/chive/internal/stream"
@@ -79,6 +80,10 @@ func (c *Client) dialRetry(ctx context.Context, req Request, dest path.Dest, id 
 			}
 		}
 		if err := s.WaitOpen(ctx); err != nil {
+			return c.believeEnd(err)
+		}
+		if err := c.believeAddr(s.ExitAddr()); err != nil {
+			_ = s.CloseReason(cell.EndTorProtocol)
 			return err
 		}
 		conn = &Conn{Stream: s, c: c, lease: lease, id: id, circ: circ.id}
@@ -135,6 +140,11 @@ func (c *Client) judge(lease *pool.Lease, circ *Circ, err error) bool {
 	u := circ.path.Guard
 	var end *stream.EndError
 	switch {
+	case errors.Is(err, errInternalAnswer):
+		if u != nil {
+			u.StreamAnswered()
+		}
+		return !errors.As(err, &end)
 	case errors.As(err, &end):
 		if u != nil {
 			u.StreamAnswered()
@@ -198,12 +208,12 @@ func (c *Client) dest(req Request) (path.Dest, error) {
 	}
 	d := path.Dest{Port: req.Port}
 	if a, err := netip.ParseAddr(req.Host); err == nil {
-		d.Addr = a.Unmap()
-		if !c.cfg.Network.Testing.AllowPrivateAddresses && !public(d.Addr) {
+		d.Addr = netaddr.Plain(a)
+		if c.rejects(c.cfg.RejectInternal) && !netaddr.Public(d.Addr) {
 			return path.Dest{}, fault.New(fault.Refused, "dial: the address is private: no exit can reach it")
 		}
-	} else if host == "localhost" && !c.cfg.Network.Testing.AllowPrivateAddresses {
-		return path.Dest{}, fault.New(fault.Refused, "dial: localhost is this machine: no exit can reach it")
+	} else if c.rejects(c.cfg.RejectInternal) && netaddr.LocalName(host) {
+		return path.Dest{}, fault.New(fault.Refused, "dial: the name is one of this machine or its network: no exit can reach it")
 	}
 	return d, nil
 }
@@ -237,10 +247,14 @@ func (c *Client) Resolve(ctx context.Context, req Request) ([]stream.Answer, err
 	var out []stream.Answer
 	err := c.retry(ctx, req, path.Dest{}, func(ctx context.Context, lease *pool.Lease) error {
 		var err error
-		if out, err = stream.Resolve(ctx, lease.Circuit.(*Circ).Last(), req.Host); err == nil {
-			lease.Release()
+		if out, err = stream.Resolve(ctx, lease.Circuit.(*Circ).Last(), req.Host); err != nil {
+			return err
 		}
-		return err
+		if out, err = c.believeAnswers(out); err != nil {
+			return err
+		}
+		lease.Release()
+		return nil
 	})
 	return out, err
 }

@@ -81,6 +81,8 @@ func (s *Settings) clientFlags(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.MaxCircuitDirtiness, "max-circuit-dirtiness", 0, "`TIME` that a used circuit takes new streams (0: 10m)")
 	fs.DurationVar(&c.CircuitBuildTimeout, "circuit-build-timeout", 0, "`TIME` to build a circuit (0: learned)")
 	fs.DurationVar(&c.StreamTimeout, "stream-timeout", 0, "`TIME` for an exit to connect before another is tried (0: 10s, then 15s)")
+	fs.TextVar(&c.ClientRejectInternalAddresses, "client-reject-internal-addresses", chive.Auto, "refuse requests for private addresses and local names: `MODE` auto (on, but for private networks), on or off")
+	fs.TextVar(&c.ClientDNSRejectInternalAddresses, "client-dns-reject-internal-addresses", chive.Auto, "do not believe exits that a name has a private address: `MODE` auto (on, but for private networks), on or off")
 	fs.TextVar(&c.CGO, "cgo", chive.Auto, "counter galois onion encryption: `MODE` auto, on or off")
 	fs.TextVar(&c.CongestionControl, "congestion-control", chive.Auto, "congestion control: `MODE` auto, on or off")
 	fs.TextVar(&c.Conflux, "conflux", chive.Auto, "traffic over two circuits at once: `MODE` auto, on or off")
@@ -123,11 +125,13 @@ func (s *Settings) Check() error {
 	if err := checkSandbox(s.Sandbox); err != nil {
 		return err
 	}
-	if err := s.Client.Check(); err != nil {
+	network, err := s.network()
+	if err != nil {
 		return err
 	}
-	_, err := s.network()
-	return err
+	c := s.Client
+	c.Network = network
+	return c.Check()
 }
 
 // doorAddrs is one kind of door and where it opens.

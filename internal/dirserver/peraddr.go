@@ -3,6 +3,8 @@ package dirserver
 import (
 	"net/netip"
 	"sync"
+
+	"github.com/chivenet/chive/internal/netaddr"
 )
 
 // addresses counts the connections of each address, or IPv6 /64, so that one
@@ -16,21 +18,9 @@ type addresses struct {
 
 func newAddresses(most int) *addresses { return &addresses{max: most, n: map[netip.Prefix]int{}} }
 
-func network(a netip.Addr) netip.Prefix {
-	bits := 32
-	if a.Is6() {
-		bits = 64
-	}
-	p, err := a.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{} // an invalid address: all of those are one
-	}
-	return p
-}
-
 // enter counts a connection, unless the address has too many.
 func (c *addresses) enter(a netip.Addr) bool {
-	p := network(a)
+	p := netaddr.Peer(a)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.n[p] >= c.max {
@@ -41,7 +31,7 @@ func (c *addresses) enter(a netip.Addr) bool {
 }
 
 func (c *addresses) leave(a netip.Addr) {
-	p := network(a)
+	p := netaddr.Peer(a)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.n[p]--; c.n[p] == 0 {

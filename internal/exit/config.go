@@ -11,6 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -109,7 +110,7 @@ func DefaultPolicy() netdoc.ExitPolicy {
 // its operator says otherwise.
 func RejectPrivate() netdoc.ExitPolicy {
 	var p netdoc.ExitPolicy
-	for _, n := range netdoc.PrivateNets {
+	for _, n := range netaddr.ExitPrivate() {
 		p = append(p, netdoc.PolicyRule{Net: n, Ports: netdoc.AllPorts})
 	}
 	return p

@@ -3,6 +3,7 @@ package netdir
 import (
 	_ "embed"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 
@@ -31,6 +32,9 @@ func Public() *Network {
 	n.Fallbacks = append([]Fallback(nil), n.Fallbacks...)
 	return &n
 }
+
+// IsPublic reports whether a network has the public one's authorities.
+func (n *Network) IsPublic() bool { return slices.Equal(n.V3Idents(), public().V3Idents()) }
 
 // parsePublic reads public.txt; its header describes the fields.
 func parsePublic(text string) (*Network, error) {

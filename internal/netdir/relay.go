@@ -6,6 +6,7 @@ import (
 
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/protover"
 )
@@ -179,8 +180,7 @@ func (d *Directory) SameFamily(a, b Relay) bool {
 // SameSubnet reports whether both have addresses in one IPv4 /16 or one IPv6
 // /32 (path-spec).
 func (d *Directory) SameSubnet(a, b Relay) bool {
-	aa, ba := a.rel().addr, b.rel().addr
-	if aa[0] == ba[0] && aa[1] == ba[1] {
+	if netaddr.SameSubnet(netip.AddrFrom4(a.rel().addr), netip.AddrFrom4(b.rel().addr)) {
 		return true
 	}
 	a6, ok := a.IPv6()
@@ -188,6 +188,5 @@ func (d *Directory) SameSubnet(a, b Relay) bool {
 		return false
 	}
 	b6, ok := b.IPv6()
-	x, y := a6.Addr().As16(), b6.Addr().As16()
-	return ok && [4]byte(x[:4]) == [4]byte(y[:4])
+	return ok && netaddr.SameSubnet(a6.Addr(), b6.Addr())
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 )
 
 // ExitPolicy is a full exit policy (dir-spec, "accept" and "reject" lines of a
@@ -24,15 +25,6 @@ const maxRules = 5000
 
 // AllPorts is every port that a policy can name.
 var AllPorts = PortRange{1, 65535}
-
-// PrivateNets are what "private" stands for in an exit policy: networks that
-// no summary counts, as C tor has them.
-var PrivateNets = []netip.Prefix{
-	netip.MustParsePrefix("0.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("127.0.0.0/8"),
-	netip.MustParsePrefix("192.168.0.0/16"), netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("172.16.0.0/12"),
-	netip.MustParsePrefix("::/8"), netip.MustParsePrefix("fc00::/7"), netip.MustParsePrefix("fe80::/10"),
-	netip.MustParsePrefix("fec0::/10"), netip.MustParsePrefix("ff00::/8"), netip.MustParsePrefix("::/127"),
-}
 
 // ParsePolicyRule reads the argument of an "accept" or "reject" line:
 // ADDRESS[/BITS or /MASK]:PORTS, either part "*". An IPv6 address stands in
@@ -137,7 +129,7 @@ func (r PolicyRule) String() string {
 // Allows reports whether the policy lets a connection out to the address. What
 // no rule speaks about is let out (dir-spec).
 func (p ExitPolicy) Allows(addr netip.Addr, port uint16) bool {
-	addr = addr.Unmap()
+	addr = netaddr.Plain(addr)
 	for i := range p {
 		if p[i].matches(addr, port) {
 			return p[i].Accept
@@ -222,7 +214,7 @@ func (p ExitPolicy) accepts(seg PortRange, six bool) bool {
 			if refused <= cutoff {
 				return true
 			}
-		case r.Accept || slices.Contains(PrivateNets, r.Net):
+		case r.Accept || netaddr.IsExitPrivate(r.Net):
 		case !six:
 			refused += 1 << (32 - bits)
 		case bits == 0:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
 )
 
@@ -80,7 +81,7 @@ func checkAddrs(n *netdir.Network, aps ...netip.AddrPort) error {
 		if a.IsUnspecified() || a.Zone() != "" || a.Is4In6() || ap.Port() == 0 {
 			return fault.New(fault.Config, "%s is no address to connect to", ap)
 		}
-		if !n.Testing.AllowPrivateAddresses && (a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast()) {
+		if !n.Testing.AllowPrivateAddresses && !netaddr.Public(a) {
 			return fault.New(fault.Config, "%s is no public address; a private network says so with allow_private_addresses = true under [testing]", ap)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/BurntSushi/toml"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/tomlfile"
 )
@@ -172,7 +173,7 @@ func addrPort(s string) (netip.AddrPort, error) {
 	if err != nil || ap.Port() == 0 || ap.Addr().Zone() != "" || ap.Addr().IsUnspecified() {
 		return ap, fault.New(fault.Config, "%q is not an IP address and a port", s)
 	}
-	return netip.AddrPortFrom(ap.Addr().Unmap(), ap.Port()), nil
+	return netaddr.PlainPort(ap), nil
 }
 
 // Format writes n as a network file that Parse reads back.

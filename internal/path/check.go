@@ -5,6 +5,7 @@ import (
 
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
 )
 
@@ -133,11 +134,10 @@ func (c *Config) clash(d *netdir.Directory, r netdir.Relay, hop *Hop) reason {
 // sameSubnet is netdir's SameSubnet for a hop that the directory lacks.
 func sameSubnet(r netdir.Relay, t *linkspec.Target) bool {
 	for _, ap := range t.Addrs {
-		a := ap.Addr().Unmap()
-		if four := r.IPv4().Addr(); a.Is4() && [2]byte(a.AsSlice()) == [2]byte(four.AsSlice()) {
+		if netaddr.SameSubnet(ap.Addr(), r.IPv4().Addr()) {
 			return true
 		}
-		if six, ok := r.IPv6(); ok && a.Is6() && [4]byte(a.AsSlice()) == [4]byte(six.Addr().AsSlice()) {
+		if six, ok := r.IPv6(); ok && netaddr.SameSubnet(ap.Addr(), six.Addr()) {
 			return true
 		}
 	}

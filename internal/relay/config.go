@@ -13,6 +13,7 @@ import (
 
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/pt"
@@ -129,7 +130,7 @@ func (c *Config) Check() error {
 	if !ok {
 		return fault.New(fault.Config, "relay: no IPv4 address: a relay needs one that others can reach, as the ORPort's or as the address beside it")
 	}
-	if ip := main.Addr(); !c.Network.Testing.AllowPrivateAddresses && (ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast()) {
+	if ip := main.Addr(); !c.Network.Testing.AllowPrivateAddresses && !netaddr.Public(ip) {
 		return fault.New(fault.Config, "relay: others cannot reach the private address of the ORPort: give the address that they see")
 	}
 	if c.Bridge && c.NoDir {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/exit"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
 )
 
@@ -114,24 +115,12 @@ func (d *dos) update(dir *netdir.Directory) dosParams {
 	return p
 }
 
-func prefixOf(a netip.Addr) netip.Prefix {
-	bits := 32
-	if a.Is6() {
-		bits = 64
-	}
-	p, err := a.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{} // an invalid address: all of those are one peer
-	}
-	return p
-}
-
 // peerLocked returns what is known of the address; nil when it is exempt.
 func (d *dos) peerLocked(a netip.Addr, now time.Time) *peer {
 	if d.relays[a] {
 		return nil
 	}
-	key := prefixOf(a)
+	key := netaddr.Peer(a)
 	p := d.peers[key]
 	if p == nil {
 		if len(d.peers) >= maxPeers {
@@ -169,7 +158,7 @@ func (d *dos) connect(a netip.Addr) bool {
 func (d *dos) disconnect(a netip.Addr) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if p := d.peers[prefixOf(a)]; p != nil && p.conns > 0 {
+	if p := d.peers[netaddr.Peer(a)]; p != nil && p.conns > 0 {
 		p.conns--
 	}
 }

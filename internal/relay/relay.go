@@ -19,6 +19,7 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/protover"
@@ -227,7 +228,7 @@ func (r *Relay) allowTarget(t linkspec.Target) error {
 		return nil
 	}
 	for _, a := range t.Addrs {
-		if ip := a.Addr().Unmap(); ip.IsPrivate() || ip.IsLoopback() || ip.IsLinkLocalUnicast() || ip.IsMulticast() || ip.IsUnspecified() || a.Port() == 0 {
+		if !netaddr.Public(a.Addr()) || a.Port() == 0 {
 			return fault.New(fault.Protocol, "EXTEND2 to a private address")
 		}
 	}

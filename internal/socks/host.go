@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 )
 
 // maxHost is the longest host name of DNS, and of a SOCKS 5 address field.
@@ -18,19 +19,13 @@ func parseHost(s string) (string, error) {
 		if a.Zone() != "" {
 			return "", fault.New(fault.Refused, "address with a zone: it means something on one machine only")
 		}
-		return a.Unmap().String(), nil
+		return netaddr.Plain(a).String(), nil
 	}
 	if s == "" || len(s) > maxHost {
 		return "", fault.New(fault.Protocol, "host name of %d bytes, not 1 to %d", len(s), maxHost)
 	}
-	for i := range len(s) {
-		c := s[i]
-		switch {
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '-', c == '_':
-		case c == '.' && i > 0 && s[i-1] != '.':
-		default:
-			return "", fault.New(fault.Protocol, "host name has byte %#02x at %d", c, i)
-		}
+	if !netaddr.HostName(s) {
+		return "", fault.New(fault.Protocol, "host name has a byte that no name has, an empty part or too long a one")
 	}
 	return s, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 )
 
 // Family says which addresses an exit may use for a host name (tor-spec,
@@ -149,7 +150,9 @@ func (l *lookup) finish(r lookupResult) {
 // Resolve looks a name up at the hop, or an address when name is one ("reverse
 // lookup": the answers are names).
 func Resolve(ctx context.Context, h *circuit.Hop, name string) ([]Answer, error) {
-	if a, err := netip.ParseAddr(name); err == nil {
+	a, err := netip.ParseAddr(name)
+	reverse := err == nil
+	if reverse {
 		name = cell.ReverseName(a)
 	}
 	m, err := cell.NewResolve(name)
@@ -174,17 +177,28 @@ func Resolve(ctx context.Context, h *circuit.Hop, name string) ([]Answer, error)
 	if r.err != nil {
 		return nil, fault.New(fault.KindOf(r.err), "resolve: %w", r.err)
 	}
-	return answers(r.m)
+	return answers(r.m, reverse)
 }
 
-func answers(m cell.Resolved) ([]Answer, error) {
+// maxTTL bounds what an exit may say of how long its answers hold: an hour is
+// the longest that exits say (tor-spec, "remote hostname lookup").
+const maxTTL = 60 * 60
+
+// answers reads what was asked for out of a message: names for an address, and
+// addresses for a name. Names that are none are left out.
+func answers(m cell.Resolved, reverse bool) ([]Answer, error) {
 	var out []Answer
 	for _, a := range m {
+		ttl := min(a.TTL, maxTTL)
 		switch a.Type {
 		case cell.AnswerIPv4, cell.AnswerIPv6:
-			out = append(out, Answer{Addr: a.Addr, TTL: a.TTL})
+			if !reverse {
+				out = append(out, Answer{Addr: netaddr.Plain(a.Addr), TTL: ttl})
+			}
 		case cell.AnswerHostname:
-			out = append(out, Answer{Name: string(a.Text), TTL: a.TTL})
+			if reverse && netaddr.HostName(string(a.Text)) {
+				out = append(out, Answer{Name: string(a.Text), TTL: ttl})
+			}
 		case cell.AnswerErrorTransient:
 			return nil, fault.New(fault.Network, "resolve: the exit could not look the name up; trying again may help")
 		case cell.AnswerError:
@@ -194,7 +208,7 @@ func answers(m cell.Resolved) ([]Answer, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fault.New(fault.Network, "resolve: the exit's answer is empty")
+		return nil, fault.New(fault.Network, "resolve: the exit's answer has nothing that was asked for")
 	}
 	return out, nil
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 )
 
 // Stream is one stream. It implements net.Conn, CloseWrite, io.WriterTo and
@@ -170,7 +171,7 @@ func (s *Stream) connectedLocked(body []byte) error {
 		return err
 	}
 	s.connected = true
-	s.addr = m.Addr
+	s.addr = netaddr.Plain(m.Addr)
 	close(s.opened)
 	return nil
 }
@@ -178,7 +179,7 @@ func (s *Stream) connectedLocked(body []byte) error {
 func (s *Stream) endLocked(m cell.End) {
 	s.peerEnded = true
 	cause := error(io.EOF)
-	end := &EndError{Reason: m.Reason, Addr: m.Addr}
+	end := &EndError{Reason: m.Reason, Addr: netaddr.Plain(m.Addr)}
 	if m.Reason != cell.EndDone {
 		cause = fault.New(endKind(m.Reason), "%w", end)
 	}

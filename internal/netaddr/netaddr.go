@@ -1,0 +1,95 @@
+package netaddr
+
+import "net/netip"
+
+// Plain returns the one form of an address that may be compared: an IPv4 address
+// that is written as IPv6 becomes IPv4, and a zone is left out.
+func Plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+
+// PlainPort does the same for an address with a port.
+func PlainPort(a netip.AddrPort) netip.AddrPort {
+	return netip.AddrPortFrom(Plain(a.Addr()), a.Port())
+}
+
+// Carried returns the IPv4 address inside an IPv6 one, if there is one. An
+// IPv4-mapped address is no such case: it is IPv4 (see Plain).
+func Carried(a netip.Addr) (netip.Addr, bool) {
+	a = Plain(a)
+	if !a.Is6() {
+		return netip.Addr{}, false
+	}
+	b := a.As16()
+	for _, c := range carriers {
+		if c.net.Contains(a) {
+			v4 := [4]byte(b[c.at:])
+			if c.inverted {
+				for i := range v4 {
+					v4[i] ^= 0xff
+				}
+			}
+			return netip.AddrFrom4(v4), !a.IsUnspecified() && !a.IsLoopback()
+		}
+	}
+	return netip.Addr{}, false
+}
+
+// carrier is a kind of IPv6 address with an IPv4 address inside.
+type carrier struct {
+	net      netip.Prefix
+	at       int  // the first of the four bytes
+	inverted bool // all their bits are
+}
+
+var carriers = []carrier{
+	{netip.MustParsePrefix("::/96"), 12, false},           // IPv4-compatible (RFC 4291); :: and ::1 are none
+	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12, false}, // IPv4-translated (RFC 2765)
+	{netip.MustParsePrefix("64:ff9b::/96"), 12, false},    // NAT64 (RFC 6052)
+	{netip.MustParsePrefix("2001::/32"), 12, true},        // Teredo (RFC 4380): the client's
+	{netip.MustParsePrefix("2002::/16"), 2, false},        // 6to4 (RFC 3056)
+}
+
+// Public reports whether an address may be anybody's on the Internet. One that
+// carries another is judged by that.
+func Public(a netip.Addr) bool {
+	a = Plain(a)
+	if !a.IsValid() {
+		return false
+	}
+	if c, ok := Carried(a); ok {
+		return Public(c)
+	}
+	public, bits := false, -1
+	for i := range special {
+		if s := &special[i]; s.net.Bits() > bits && s.net.Contains(a) {
+			public, bits = s.public, s.net.Bits()
+		}
+	}
+	return public
+}
+
+// Peer returns what is counted as one peer: an IPv4 address, or an IPv6 /64,
+// which is the least that a subscriber has. Invalid addresses are one peer, too.
+func Peer(a netip.Addr) netip.Prefix {
+	a = Plain(a)
+	bits := 32
+	if a.Is6() {
+		bits = 64
+	}
+	p, _ := a.Prefix(bits) // the zero Prefix for the zero Addr
+	return p
+}
+
+// SameSubnet reports whether two addresses are in one IPv4 /16 or one IPv6 /32
+// (path-spec, "choosing relays").
+func SameSubnet(a, b netip.Addr) bool {
+	a, b = a.Unmap(), b.Unmap()
+	switch {
+	case a.Is4() && b.Is4():
+		x, y := a.As4(), b.As4()
+		return [2]byte(x[:]) == [2]byte(y[:])
+	case a.Is6() && b.Is6():
+		x, y := a.As16(), b.As16()
+		return [4]byte(x[:]) == [4]byte(y[:])
+	}
+	return false
+}
