@@ -11,9 +11,15 @@ import (
 )
 
 func TestConfigCheck(t *testing.T) {
+	private, err := chive.ParseNetwork([]byte("name = \"lab\"\n[[authority]]\nnickname = \"a\"\nv3ident = \"0101010101010101010101010101010101010101\"\nrsa = \"0202020202020202020202020202020202020202\"\norport = [\"127.0.0.1:1\"]\n[testing]\nallow_private_addresses = true\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	good := []chive.Config{
 		{},
 		{ExitNodes: []string{"$F533C81CEF0BC0267857C99B2F471ADF249FA232", "moria1", "192.0.2.0/24"}, StrictNodes: true},
+		{ClientRejectInternalAddresses: chive.Off, ClientDNSRejectInternalAddresses: chive.On},
+		{ClientDNSRejectInternalAddresses: chive.Off, Network: private},
 		{MaxCircuitDirtiness: time.Minute, NumEntryGuards: 2, CGO: chive.Off, Padding: chive.PaddingReduced},
 	}
 	good = append(good, chive.Config{
@@ -38,6 +44,7 @@ func TestConfigCheck(t *testing.T) {
 		"ClientTransportPlugins, number 1: ":          {ClientTransportPlugins: []string{"obfs4 /usr/bin/obfs4proxy"}},
 		"EntryNodes: bridges are":                     {Bridges: []string{"192.0.2.1:443"}, EntryNodes: []string{"moria1"}},
 		"a Switch has the value 7, which":             {Conflux: 7},
+		"ClientDNSRejectInternalAddresses: off is":    {ClientDNSRejectInternalAddresses: chive.Off},
 		"PQ has the value 4, which":                   {PQ: 4},
 		"Padding has the value 9, which":              {Padding: 9},
 	} {

@@ -53,9 +53,12 @@ type RelayConfig struct {
 	CacheExtraInfo bool
 
 	// ExitPolicy lets streams out, by lines such as "accept *:443" or "reject
-	// 192.0.2.0/24:*", of which the first that fits decides; "default" stands
-	// for a careful policy. Without any the relay is no exit. Private networks
-	// are refused before the lines are looked at, unless ExitPrivate is set.
+	// 192.0.2.0/24:*", of which the first that fits decides. Without any the
+	// relay is no exit. After the lines comes the default policy, which "default"
+	// stands for too: it refuses the ports that are mostly abused, and accepts
+	// all others. So a policy of your own ends with "reject *:*" or "accept *:*".
+	// Private networks and the relay's own addresses are refused before the lines
+	// are looked at, unless ExitPrivate is set.
 	ExitPolicy  []string
 	ExitPrivate bool
 	// IPv6Exit lets streams out to IPv6 addresses too.
@@ -156,18 +159,9 @@ func (cfg *RelayConfig) inner() (relay.Config, error) {
 	if len(cfg.ExitPolicy) == 0 {
 		return out, nil
 	}
-	ec := &exit.Config{IPv6: cfg.IPv6Exit}
-	if !cfg.ExitPrivate {
-		ec.Policy = exit.RejectPrivate()
-	}
-	for _, l := range cfg.ExitPolicy {
-		rules := exit.DefaultPolicy()
-		if l != "default" {
-			if rules, err = exit.ParsePolicy([]string{l}); err != nil {
-				return out, err
-			}
-		}
-		ec.Policy = append(ec.Policy, rules...)
+	ec := &exit.Config{IPv6: cfg.IPv6Exit, Private: cfg.ExitPrivate}
+	if ec.Policy, err = exit.WholePolicy(cfg.ExitPolicy, exit.PolicyOptions{Private: cfg.ExitPrivate, IPv6: cfg.IPv6Exit, Own: out.Addresses()}); err != nil {
+		return out, err
 	}
 	if ec.Nameservers, err = addrPorts("Nameservers", cfg.Nameservers); err != nil {
 		return out, err

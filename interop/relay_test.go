@@ -104,7 +104,7 @@ func TestRelayInCTorNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := startRelay(t, nw, relay.Config{Nickname: "chiveexit", AssumeReachable: true,
-		Exit: &exit.Config{Policy: policy, IPv6: true, Nameservers: []netip.AddrPort{web.Nameserver()}}})
+		Exit: &exit.Config{Policy: policy, Private: true, IPv6: true, Nameservers: []netip.AddrPort{web.Nameserver()}}})
 	measured(t, nw, mid, out)
 	for _, r := range []*relay.Relay{mid, out} {
 		flags := []string{"Running", "Valid", "Fast", "Guard"}

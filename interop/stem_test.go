@@ -53,7 +53,7 @@ func (an *authorityNet) addChive() *relay.Relay {
 		t.Fatal(err)
 	}
 	runRelay(t, an.net, relay.Config{Nickname: "chiverelay", Contact: "lab"})
-	runRelay(t, an.net, relay.Config{Nickname: "chiveexit", Contact: "lab", Exit: &exit.Config{Policy: policy, Nameservers: []netip.AddrPort{shared.target.Nameserver()}}})
+	runRelay(t, an.net, relay.Config{Nickname: "chiveexit", Contact: "lab", Exit: &exit.Config{Policy: policy, Private: true, Nameservers: []netip.AddrPort{shared.target.Nameserver()}}})
 	b := runRelay(t, an.net, relay.Config{Nickname: "chivebridge", Bridge: true, AssumeReachable: true})
 	await(t, "the bridge describes itself", patience, func() bool { return b.Descriptor() != nil })
 	return b

@@ -3,6 +3,7 @@ package cell
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/hex"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -41,6 +42,44 @@ func ReverseName(a netip.Addr) string {
 		return s.String() + "in-addr.arpa"
 	}
 	return s.String() + "ip6.arpa"
+}
+
+// ParseReverseName reads a name under in-addr.arpa (RFC 1035, section 3.5) or
+// ip6.arpa (RFC 3596, section 2.5).
+func ParseReverseName(name string) (netip.Addr, bool) {
+	name = strings.ToLower(name)
+	if v4, ok := strings.CutSuffix(name, ".in-addr.arpa"); ok {
+		labels := strings.Split(v4, ".")
+		if len(labels) != 4 {
+			return netip.Addr{}, false
+		}
+		var ip [4]byte
+		for i, l := range labels {
+			n, err := strconv.ParseUint(l, 10, 8)
+			if err != nil {
+				return netip.Addr{}, false
+			}
+			ip[3-i] = byte(n)
+		}
+		return netip.AddrFrom4(ip), true
+	}
+	v6, ok := strings.CutSuffix(name, ".ip6.arpa")
+	labels := strings.Split(v6, ".")
+	if !ok || len(labels) != 32 {
+		return netip.Addr{}, false
+	}
+	var digits [32]byte
+	for i, l := range labels {
+		if len(l) != 1 {
+			return netip.Addr{}, false
+		}
+		digits[31-i] = l[0]
+	}
+	var ip [16]byte
+	if _, err := hex.Decode(ip[:], digits[:]); err != nil {
+		return netip.Addr{}, false
+	}
+	return netip.AddrFrom16(ip), true
 }
 
 // Append writes the body. The name must be one that NewResolve accepts.

@@ -207,6 +207,9 @@ func (c *Client) dest(req Request) (path.Dest, error) {
 		return path.Dest{}, fault.New(fault.Refused, "dial: names that choose an exit are not supported; use the option ExitNodes")
 	}
 	d := path.Dest{Port: req.Port}
+	if a, ok := cell.ParseReverseName(host); ok && c.rejects(c.cfg.RejectInternal) && !netaddr.Public(a) {
+		return path.Dest{}, fault.New(fault.Refused, "dial: the name is a private address's: no exit knows it")
+	}
 	if a, err := netip.ParseAddr(req.Host); err == nil {
 		d.Addr = netaddr.Plain(a)
 		if c.rejects(c.cfg.RejectInternal) && !netaddr.Public(d.Addr) {

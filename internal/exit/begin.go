@@ -9,6 +9,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/stream"
 )
 
@@ -50,7 +51,7 @@ func (e *Exit) begin(h *circuit.Hop, id uint16, b cell.Begin) error {
 	}
 	four, six := b.Flags&cell.BeginIPv4NotOK == 0, b.Flags&cell.BeginIPv6OK != 0 && c.IPv6
 	if addr, err := netip.ParseAddr(b.Host); err == nil {
-		addr = addr.Unmap()
+		addr = netaddr.Plain(addr)
 		if addr.Is6() && !c.IPv6 || !e.allowed(c, addr, b.Port) {
 			return e.refuse(h, id, cell.EndExitPolicy)
 		}
@@ -72,13 +73,30 @@ func (e *Exit) begin(h *circuit.Hop, id uint16, b cell.Begin) error {
 	return nil
 }
 
-// allowed judges one address: the policy, and never the relay itself.
+// allowed judges one address, in its plain form, and the one that it carries:
+// by the policy, and never nowhere or the relay itself.
 func (e *Exit) allowed(c *rules, addr netip.Addr, port uint16) bool {
-	return c.Policy.Allows(addr, port) && !(slices.Contains(e.opts.Own, addr) && !addr.IsLoopback())
+	for {
+		if !c.Policy.Allows(addr, port) || !c.Private && !netaddr.Public(addr) || addr.IsUnspecified() ||
+			slices.Contains(e.opts.Own, addr) && !addr.IsLoopback() {
+			return false
+		}
+		carried, ok := netaddr.Carried(addr)
+		if !ok {
+			return true
+		}
+		addr = carried
+	}
 }
 
-// inside reports whether an address is the network's own.
-func (e *Exit) inside(a netip.AddrPort) bool { return e.opts.Inside != nil && e.opts.Inside(a) }
+// inside reports whether an address is the network's own, or carries such a one.
+func (e *Exit) inside(addr netip.Addr, port uint16) bool {
+	if e.opts.Inside == nil {
+		return false
+	}
+	carried, ok := netaddr.Carried(addr)
+	return e.opts.Inside(netip.AddrPortFrom(addr, port)) || ok && e.opts.Inside(netip.AddrPortFrom(carried, port))
+}
 
 // serveCost is what an exit stream counts on its account besides the stream
 // itself, in bytes: goroutines, and a connection.
@@ -88,8 +106,8 @@ const serveCost = 14 << 10
 func (e *Exit) serve(c *rules, s *stream.Stream, b cell.Begin, four, six bool) {
 	s.Account().Reserve(serveCost)
 	ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)
-	gone := watch(ctx, s, cancel)
-	conn, ttl, err := e.connect(ctx, c, b, four, six)
+	gone := watch(ctx, s.Hop(), cancel)
+	conn, ttl, err := e.connect(ctx, s.Hop(), c, b, four, six)
 	cancel()
 	<-gone
 	if err != nil {
@@ -98,24 +116,24 @@ func (e *Exit) serve(c *rules, s *stream.Stream, b cell.Begin, four, six bool) {
 		_ = s.Reject(r.reason, r.addr, r.ttl) // an error means that the circuit is gone
 		return
 	}
-	addr := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+	addr := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
 	e.opts.Stats.Opened.Add(1)
 	e.opts.Stats.Streams.Add(1)
 	defer e.opts.Stats.Streams.Add(-1)
-	if err := s.Connected(addr, ttl); err != nil {
+	if err := s.Connected(netaddr.Plain(addr), ttl); err != nil {
 		conn.Close()
 		return
 	}
 	e.copy(s, conn)
 }
 
-// watch cancels when the circuit closes before the connection is open.
-func watch(ctx context.Context, s *stream.Stream, cancel context.CancelFunc) <-chan struct{} {
+// watch cancels when the circuit closes before ctx, which is what is done for it.
+func watch(ctx context.Context, h *circuit.Hop, cancel context.CancelFunc) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		select {
-		case <-s.Hop().Circuit().Done():
+		case <-h.Circuit().Done():
 			cancel()
 		case <-ctx.Done():
 		}

@@ -17,8 +17,12 @@ import (
 
 // Config is what an exit may do.
 type Config struct {
-	// Policy decides where streams may go. DefaultPolicy gives a careful start.
+	// Policy decides where streams may go: see WholePolicy. It has a last word
+	// about every address.
 	Policy netdoc.ExitPolicy
+	// Private lets streams out to addresses that are not public, as far as the
+	// policy does, and lets lookups answer with them.
+	Private bool
 	// IPv6 lets streams out to IPv6 addresses, as far as the policy does.
 	IPv6 bool
 	// Nameservers are asked in turn; none: those of /etc/resolv.conf.
@@ -38,6 +42,9 @@ type Config struct {
 func (c *Config) Check() error {
 	if len(c.Policy) > 5000 {
 		return fault.New(fault.Config, "exit policy: %d rules are too many", len(c.Policy))
+	}
+	if !c.Policy.Decides() {
+		return fault.New(fault.Config, "exit policy: it has no last rule, which says what becomes of all other addresses")
 	}
 	if len(c.Nameservers) > 8 {
 		return fault.New(fault.Config, "exit: %d name servers: 8 are enough", len(c.Nameservers))
@@ -95,10 +102,10 @@ type Options struct {
 	Stats *Stats
 }
 
-// DefaultPolicy is C tor's: private networks are refused, as are the ports
-// that are mostly abused (mail, file sharing); all others are open.
+// DefaultPolicy is C tor's: the ports that are mostly abused are refused (mail,
+// file sharing); all others are open.
 func DefaultPolicy() netdoc.ExitPolicy {
-	p := RejectPrivate()
+	var p netdoc.ExitPolicy
 	for _, r := range []netdoc.PortRange{{Lo: 25, Hi: 25}, {Lo: 119, Hi: 119}, {Lo: 135, Hi: 139}, {Lo: 445, Hi: 445}, {Lo: 563, Hi: 563},
 		{Lo: 1214, Hi: 1214}, {Lo: 4661, Hi: 4666}, {Lo: 6346, Hi: 6429}, {Lo: 6699, Hi: 6699}, {Lo: 6881, Hi: 6999}} {
 		p = append(p, netdoc.PolicyRule{Ports: r}, netdoc.PolicyRule{Six: true, Ports: r})
@@ -106,8 +113,8 @@ func DefaultPolicy() netdoc.ExitPolicy {
 	return append(p, AcceptAll()...)
 }
 
-// RejectPrivate refuses private networks: every policy begins with it, unless
-// its operator says otherwise.
+// RejectPrivate refuses what "private" stands for: every policy begins with it,
+// unless its operator says otherwise.
 func RejectPrivate() netdoc.ExitPolicy {
 	var p netdoc.ExitPolicy
 	for _, n := range netaddr.ExitPrivate() {

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 )
 
 // attemptDelay is how long one address may take before the next is tried
@@ -20,12 +22,12 @@ const attemptDelay = 250 * time.Millisecond
 
 // connect opens a connection to where BEGIN says, by the families that the
 // client accepts and in the order that it prefers.
-func (e *Exit) connect(ctx context.Context, c *rules, b cell.Begin, four, six bool) (net.Conn, uint32, error) {
+func (e *Exit) connect(ctx context.Context, h *circuit.Hop, c *rules, b cell.Begin, four, six bool) (net.Conn, uint32, error) {
 	answer := Answer{TTL: cell.TTLUnknown}
 	if addr, err := netip.ParseAddr(b.Host); err == nil {
-		answer.Addrs = []netip.Addr{addr.Unmap()}
+		answer.Addrs = []netip.Addr{netaddr.Plain(addr)}
 	} else {
-		if answer, err = c.names.addrs(ctx, b.Host, four, six); err != nil {
+		if answer, err = e.lookup(ctx, h, func(ctx context.Context) (Answer, error) { return c.names.addrs(ctx, b.Host, four, six) }); err != nil {
 			return nil, 0, &refusal{error: err, reason: lookupReason(err)}
 		}
 	}
@@ -39,7 +41,7 @@ func (e *Exit) connect(ctx context.Context, c *rules, b cell.Begin, four, six bo
 		// The client learns the address, and chooses an exit that allows it.
 		return nil, 0, &refusal{error: fault.New(fault.Refused, "the exit policy refuses"), reason: cell.EndExitPolicy, addr: answer.Addrs[0], ttl: clipTTL(answer.TTL)}
 	}
-	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return e.inside(netip.AddrPortFrom(a, b.Port)) })
+	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return e.inside(a, b.Port) })
 	if len(addrs) == 0 {
 		// As C tor says it, which does not make the client try all other exits.
 		return nil, 0, &refusal{error: fault.New(fault.Refused, "it is a relay's or an authority's port"), reason: cell.EndConnectRefused}

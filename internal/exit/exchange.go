@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -22,9 +23,15 @@ const udpSize = 1232
 // reason: an error of the net package would name the server.
 var errNoServer = fault.New(fault.Network, "look up a name: the name server does not answer")
 
+// maxMessage is the longest answer that is read: as many addresses as are used
+// fit in many times, behind as many aliases as servers follow.
+const maxMessage = 16 << 10
+
+var errTooLong = fault.New(fault.Network, "look up a name: the name server's answer is too long")
+
 // exchange asks a server over "udp" or "tcp" and returns its answer to this
 // very question; other datagrams are passed over.
-func exchange(ctx context.Context, network, server string, q query) (*dnsmessage.Message, error) {
+func exchange(ctx context.Context, network, server string, q query) (*reply, error) {
 	id, msg, err := question(q)
 	if err != nil {
 		return nil, err
@@ -47,18 +54,19 @@ func exchange(ctx context.Context, network, server string, q query) (*dnsmessage
 	if _, err := conn.Write(msg); err != nil {
 		return nil, errNoServer
 	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() }) // nobody waits any more
+	defer stop()
 	buf := make([]byte, 4096) // by UDP more than was asked for
-	if network == "tcp" {
-		buf = make([]byte, 65535)
-	}
 	for {
-		n, err := receive(conn, network, buf)
+		msg, err := receive(conn, network, buf)
+		if errors.Is(err, errTooLong) {
+			return nil, err
+		}
 		if err != nil {
 			return nil, errNoServer
 		}
-		var reply dnsmessage.Message
-		if err := reply.Unpack(buf[:n]); err == nil && answers(&reply, id, q) {
-			return &reply, nil
+		if r, ok := readReply(msg, id, q); ok {
+			return r, nil
 		}
 		if network == "tcp" {
 			return nil, fault.New(fault.Network, "look up a name: the name server answers another question")
@@ -93,23 +101,22 @@ func question(q query) (id uint16, msg []byte, err error) {
 	return id, msg, nil
 }
 
-// receive reads one message.
-func receive(conn net.Conn, network string, buf []byte) (int, error) {
+// receive reads one message, into buf where it fits.
+func receive(conn net.Conn, network string, buf []byte) ([]byte, error) {
 	if network == "udp" {
-		return conn.Read(buf)
+		n, err := conn.Read(buf)
+		return buf[:n], err
 	}
 	if _, err := io.ReadFull(conn, buf[:2]); err != nil {
-		return 0, err
+		return nil, err
 	}
 	n := int(binary.BigEndian.Uint16(buf))
-	return io.ReadFull(conn, buf[:n])
-}
-
-// answers reports whether m answers the question with this identifier: who
-// does not see the question can guess the name, not the identifier and port.
-func answers(m *dnsmessage.Message, id uint16, q query) bool {
-	return m.Response && m.ID == id && len(m.Questions) == 1 &&
-		m.Questions[0].Type == q.typ && strings.EqualFold(m.Questions[0].Name.String(), q.name)
+	if n > maxMessage {
+		return nil, errTooLong
+	}
+	msg := make([]byte, n)
+	_, err := io.ReadFull(conn, msg)
+	return msg, err
 }
 
 // systemServers reads the name servers out of resolv.conf.

@@ -30,11 +30,13 @@ type Exit struct {
 
 	mu    sync.Mutex // guards what follows
 	circs map[*circuit.Hop]*circState
+	asked int // all circuits' lookups under way
 }
 
 // circState is what an exit keeps of one circuit.
 type circState struct {
 	open   int
+	asking int     // of open: those that wait for a name server
 	tokens float64 // for opening streams
 	filled time.Time
 }
@@ -194,12 +196,42 @@ func (e *Exit) hold(h *circuit.Hop) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s := e.circs[h]
-	if s == nil || s.open >= bounds.MaxPerCircuit || e.conns.Load() >= int64(bounds.MaxConns) {
+	if s == nil || s.open >= min(bounds.MaxPerCircuit, share(bounds.MaxConns-int(e.conns.Load()))) {
 		return false
 	}
 	s.open++
 	e.conns.Add(1)
 	return true
+}
+
+// share is how much one circuit may hold when this much is free for all: so few
+// circuits cannot take everything, and the more of them want much, the less each
+// gets. There is room for who comes late.
+func share(free int) int {
+	if free <= 0 {
+		return 0
+	}
+	return 1 + free/4
+}
+
+// lookup has a name server asked for a circuit, if it may ask for more now.
+func (e *Exit) lookup(ctx context.Context, h *circuit.Hop, ask func(context.Context) (Answer, error)) (Answer, error) {
+	e.mu.Lock()
+	s := e.circs[h]
+	if s == nil || s.asking >= share(maxAsking-e.asked) {
+		e.mu.Unlock()
+		return Answer{}, fault.New(fault.Resource, "too many lookups are under way")
+	}
+	s.asking++
+	e.asked++
+	e.mu.Unlock()
+	defer func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		s.asking--
+		e.asked--
+	}()
+	return ask(ctx)
 }
 
 func (e *Exit) release(h *circuit.Hop) {

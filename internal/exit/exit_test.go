@@ -25,13 +25,8 @@ import (
 // IPv4 address, "slow.test" gets no answer, all else does not exist.
 func nameserver(t *testing.T) netip.AddrPort {
 	t.Helper()
-	pc, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := &dns.Server{PacketConn: pc, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
-		m := new(dns.Msg)
-		m.SetReply(q)
+	return serveDNS(t, func(w dns.ResponseWriter, m *dns.Msg) {
+		q := m
 		name := q.Question[0].Name
 		switch {
 		case name == "slow.test.":
@@ -49,9 +44,30 @@ func nameserver(t *testing.T) netip.AddrPort {
 			m.Rcode = dns.RcodeNameError
 		}
 		_ = w.WriteMsg(m)
-	})}
-	go srv.ActivateAndServe()
-	t.Cleanup(func() { srv.Shutdown() })
+	})
+}
+
+// serveDNS has answer write what it makes of each reply, over UDP and TCP.
+func serveDNS(t *testing.T, answer func(w dns.ResponseWriter, m *dns.Msg)) netip.AddrPort {
+	t.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pc, err := net.ListenPacket("udp", ln.Addr().String())
+	if err != nil {
+		ln.Close()
+		t.Fatal(err) // another program has the port for UDP, which is rare
+	}
+	h := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
+		m := new(dns.Msg)
+		m.SetReply(q)
+		answer(w, m)
+	})
+	for _, srv := range []*dns.Server{{PacketConn: pc, Handler: h}, {Listener: ln, Handler: h}} {
+		go srv.ActivateAndServe()
+		t.Cleanup(func() { srv.Shutdown() })
+	}
 	return netip.MustParseAddrPort(pc.LocalAddr().String())
 }
 
@@ -88,7 +104,7 @@ func accept(t *testing.T, lines ...string) *Config {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &Config{Policy: p, Nameservers: []netip.AddrPort{ns}, ConnectTimeout: 30 * time.Second}
+	return &Config{Policy: p, Private: true, Nameservers: []netip.AddrPort{ns}, ConnectTimeout: 30 * time.Second}
 }
 
 func dial(t *testing.T, c *circuit.Circuit, host string, port uint16) (*stream.Stream, error) {
@@ -277,7 +293,7 @@ func TestParsePolicy(t *testing.T) {
 		}
 	}
 	d := DefaultPolicy()
-	if d.Allows(netip.MustParseAddr("192.0.2.1"), 25) || !d.Allows(netip.MustParseAddr("192.0.2.1"), 443) || d.Allows(netip.MustParseAddr("127.0.0.1"), 443) || d.Allows(netip.MustParseAddr("::1"), 443) {
+	if d.Allows(netip.MustParseAddr("192.0.2.1"), 25) || !d.Allows(netip.MustParseAddr("192.0.2.1"), 443) || d.Allows(netip.MustParseAddr("2001:db8::1"), 25) || !d.Allows(netip.MustParseAddr("2001:db8::1"), 443) {
 		t.Error("the default policy")
 	}
 }

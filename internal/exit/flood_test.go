@@ -147,3 +147,34 @@ func TestExitDrains(t *testing.T) {
 	}
 	talk(t, s)
 }
+
+// TestShare: few circuits that want everything leave room for one that comes
+// late, and the more there are the less each has.
+func TestShare(t *testing.T) {
+	e := &Exit{circs: map[*circuit.Hop]*circState{}}
+	e.rules.Store(&rules{Config: &Config{MaxConns: 16384, MaxPerCircuit: 1024}})
+	held := func(circuits int) (total int) {
+		for i := range circuits {
+			h := new(circuit.Hop)
+			e.circs[h] = &circState{}
+			n := 0
+			for e.hold(h) {
+				n++
+			}
+			if n < 16 {
+				t.Errorf("circuit %d gets %d", i, n)
+			}
+			total += n
+		}
+		return total
+	}
+	if n := held(20); n > 16000 {
+		t.Errorf("20 circuits hold %d of 16384", n)
+	}
+	e.conns.Store(16384)
+	h := new(circuit.Hop)
+	e.circs[h] = &circState{}
+	if e.hold(h) {
+		t.Error("more than there is")
+	}
+}

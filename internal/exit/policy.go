@@ -1,15 +1,18 @@
 package exit
 
 import (
+	"net/netip"
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
 // ParsePolicy reads the lines of an exit policy as an operator writes them and
 // C tor's ExitPolicy has them: "accept *:80", "reject 192.0.2.0/24:*", "accept6
 // *:443", "reject private:*". "*" with accept or reject is both families.
+// "default" stands for DefaultPolicy.
 func ParsePolicy(lines []string) (netdoc.ExitPolicy, error) {
 	var p netdoc.ExitPolicy
 	for _, l := range lines {
@@ -24,7 +27,43 @@ func ParsePolicy(lines []string) (netdoc.ExitPolicy, error) {
 	return p, nil
 }
 
+// PolicyOptions are what an exit policy depends on besides its lines.
+type PolicyOptions struct {
+	// Private lets streams out to private networks and to the relay itself as far
+	// as the lines do (C tor: ExitPolicyRejectPrivate 0).
+	Private bool
+	IPv6    bool         // streams may leave to IPv6 addresses, as far as the lines let them
+	Own     []netip.Addr // the relay's addresses as others know them
+}
+
+// WholePolicy returns the policy that an operator's lines stand for, as C tor
+// makes it: what the options refuse comes first, the default policy last. So it
+// decides about every address, and the default counts only where the lines do
+// not end with a rule about all.
+func WholePolicy(lines []string, o PolicyOptions) (netdoc.ExitPolicy, error) {
+	var p netdoc.ExitPolicy
+	if !o.IPv6 {
+		p = append(p, netdoc.PolicyRule{Six: true, Ports: netdoc.AllPorts})
+	}
+	if !o.Private {
+		p = append(p, RejectPrivate()...)
+		for _, a := range o.Own {
+			if a = netaddr.Plain(a); netaddr.Public(a) {
+				p = append(p, netdoc.PolicyRule{Net: netip.PrefixFrom(a, a.BitLen()), Ports: netdoc.AllPorts})
+			}
+		}
+	}
+	own, err := ParsePolicy(lines)
+	if err != nil {
+		return nil, err
+	}
+	return append(append(p, own...), DefaultPolicy()...).Compact(), nil
+}
+
 func parseLine(line string) (netdoc.ExitPolicy, error) {
+	if line == "default" {
+		return DefaultPolicy(), nil
+	}
 	verb, pattern, _ := strings.Cut(line, " ")
 	pattern = strings.TrimSpace(pattern)
 	only6 := strings.HasSuffix(verb, "6")

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 )
 
 // resolve answers a RESOLVE.
@@ -33,8 +35,11 @@ func (e *Exit) resolve(h *circuit.Hop, m cell.RelayMsg) error {
 	e.wg.Go(func() {
 		defer e.release(h)
 		ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)
-		defer cancel()
-		_ = e.answer(h, id, c.lookup(ctx, q.Name)) // an error means that the circuit is gone
+		gone := watch(ctx, h, cancel)
+		a := e.resolved(ctx, h, c, q.Name)
+		cancel()
+		<-gone
+		_ = e.answer(h, id, a) // an error means that the circuit is gone
 	})
 	return nil
 }
@@ -53,16 +58,28 @@ func (e *Exit) answer(h *circuit.Hop, id uint16, a cell.Resolved) error {
 	}
 }
 
-func (c *rules) lookup(ctx context.Context, name string) cell.Resolved {
+// resolved looks a name up, or an address when name is that of one backwards.
+// The operator's own network stays out of it: what the name server knows of
+// private addresses is nobody's business, unless streams may go there.
+func (e *Exit) resolved(ctx context.Context, h *circuit.Hop, c *rules, name string) cell.Resolved {
 	if addr, err := netip.ParseAddr(name); err == nil {
-		return cell.Resolved{answerOf(addr.Unmap(), maxTTL)}
+		return cell.Resolved{answerOf(netaddr.Plain(addr), maxTTL)}
 	}
-	var a Answer
-	var err error
-	if lower := strings.ToLower(strings.TrimSuffix(name, ".")); strings.HasSuffix(lower, ".in-addr.arpa") || strings.HasSuffix(lower, ".ip6.arpa") {
-		a, err = c.names.reverse(ctx, name)
-	} else {
-		a, err = c.names.addrs(ctx, name, true, c.IPv6)
+	a, err := e.lookup(ctx, h, func(ctx context.Context) (Answer, error) {
+		lower := strings.ToLower(strings.TrimSuffix(name, "."))
+		if !strings.HasSuffix(lower, ".in-addr.arpa") && !strings.HasSuffix(lower, ".ip6.arpa") {
+			return c.names.addrs(ctx, name, true, c.IPv6)
+		}
+		addr, ok := cell.ParseReverseName(lower)
+		if !ok || !c.Private && !netaddr.Public(addr) {
+			return Answer{}, errNoName
+		}
+		return c.names.reverse(ctx, name)
+	})
+	if err == nil && a.Name == "" && !c.Private {
+		if a.Addrs = slices.DeleteFunc(slices.Clone(a.Addrs), func(a netip.Addr) bool { return !netaddr.Public(a) }); len(a.Addrs) == 0 {
+			err = errNoName
+		}
 	}
 	switch {
 	case errors.Is(err, errNoName):

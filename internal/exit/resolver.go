@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/netip"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,12 +31,16 @@ func clipTTL(ttl uint32) uint32 {
 }
 
 const (
-	dnsTimeout   = 5 * time.Second // of one server
-	dnsAttempts  = 3
-	cacheEntries = 65536
-	maxAnswers   = 16
-	failedTTL    = 10 * time.Second
-	maxLookups   = 4096 // under way at the same time
+	dnsTimeout  = 5 * time.Second // of one server
+	dnsAttempts = 3
+	maxAnswers  = 16
+	failedTTL   = 10 * time.Second
+	maxLookups  = 4096           // questions under way at the same time
+	maxAsking   = maxLookups / 2 // streams that wait for them: each has two at most
+
+	cacheBytes = 16 << 20 // what the cache may take, as far as it is known
+	entryBytes = 512      // of it, an entry without names and addresses
+	addrBytes  = 24       // and an address
 )
 
 // Answer is what a lookup found.
@@ -58,10 +61,31 @@ type query struct {
 
 // lookup is a cached answer, or one under way.
 type lookup struct {
-	done    chan struct{} // closed when the answer is there
+	done    chan struct{} // closed when the answer is there; the next three are set before
 	answer  Answer
 	err     error
-	expires time.Time // set before done is closed
+	expires time.Time
+
+	cancel  context.CancelFunc
+	waiters int // guarded by the resolver's mu
+}
+
+// bytes is what an entry of the cache takes; the answer counts once it is there.
+func (l *lookup) bytes(q query) int {
+	n := entryBytes + len(q.name)
+	if l.finished() {
+		n += addrBytes*len(l.answer.Addrs) + len(l.answer.Name)
+	}
+	return n
+}
+
+func (l *lookup) finished() bool {
+	select {
+	case <-l.done:
+		return true
+	default:
+		return false
+	}
 }
 
 // resolver asks name servers and remembers what they say.
@@ -74,6 +98,7 @@ type resolver struct {
 
 	mu    sync.Mutex // guards what follows
 	cache map[query]*lookup
+	bytes int // of the cache
 }
 
 // newResolver returns a resolver with the given servers, or the system's.
@@ -136,19 +161,16 @@ func (r *resolver) reverse(ctx context.Context, name string) (Answer, error) {
 // canonical is lower case, with the root's dot.
 func canonical(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") + "." }
 
+// get answers from the cache, or asks. A question goes on as long as somebody
+// waits for the answer.
 func (r *resolver) get(ctx context.Context, q query) (Answer, error) {
 	r.stats.Resolves.Add(1)
 	now := r.now()
 	r.mu.Lock()
 	l := r.cache[q]
-	if l != nil {
-		select {
-		case <-l.done:
-			if !now.Before(l.expires) {
-				l = nil
-			}
-		default:
-		}
+	if l != nil && l.finished() && !now.Before(l.expires) {
+		r.forgetLocked(q, l)
+		l = nil
 	}
 	if l != nil {
 		r.stats.CacheHits.Add(1)
@@ -159,15 +181,20 @@ func (r *resolver) get(ctx context.Context, q query) (Answer, error) {
 			r.mu.Unlock()
 			return Answer{}, fault.New(fault.Resource, "too many lookups are under way")
 		}
-		l = &lookup{done: make(chan struct{})}
 		r.evictLocked(now)
+		lctx, cancel := context.WithTimeout(context.Background(), dnsAttempts*dnsTimeout)
+		l = &lookup{done: make(chan struct{}), cancel: cancel}
 		r.cache[q] = l
-		go func() { // outlives the stream that asked: others may wait for it
-			r.run(q, l)
+		r.bytes += l.bytes(q)
+		go func() {
+			r.run(lctx, q, l)
+			cancel()
 			<-r.slots
 		}()
 	}
+	l.waiters++
 	r.mu.Unlock()
+	defer r.leave(q, l)
 	select {
 	case <-l.done:
 		return l.answer, l.err
@@ -176,98 +203,85 @@ func (r *resolver) get(ctx context.Context, q query) (Answer, error) {
 	}
 }
 
+// leave ends a wait. A question that nobody waits for any more is given up: who
+// goes away must not leave work behind.
+func (r *resolver) leave(q query, l *lookup) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if l.waiters--; l.waiters == 0 && !l.finished() {
+		l.cancel()
+		r.forgetLocked(q, l)
+	}
+}
+
+// forgetLocked takes an entry out of the cache, if it is still in.
+func (r *resolver) forgetLocked(q query, l *lookup) {
+	if r.cache[q] == l {
+		delete(r.cache, q)
+		r.bytes -= l.bytes(q)
+	}
+}
+
 // evictLocked makes room: expired entries first, then any that is finished.
 func (r *resolver) evictLocked(now time.Time) {
-	if len(r.cache) < cacheEntries {
+	if r.bytes < cacheBytes {
 		return
 	}
 	for _, all := range []bool{false, true} {
-		scanned := 0
 		for q, l := range r.cache {
-			if scanned++; scanned > 256 && len(r.cache) < cacheEntries {
+			if r.bytes < cacheBytes/8*7 {
 				return
 			}
-			select {
-			case <-l.done:
-				if all || !now.Before(l.expires) {
-					delete(r.cache, q)
-				}
-			default:
+			if l.finished() && (all || !now.Before(l.expires)) {
+				r.forgetLocked(q, l)
 			}
-			if all && len(r.cache) < cacheEntries*7/8 {
-				return
-			}
-		}
-		if len(r.cache) < cacheEntries {
-			return
 		}
 	}
 }
 
-func (r *resolver) run(q query, l *lookup) {
-	ctx, cancel := context.WithTimeout(context.Background(), dnsAttempts*dnsTimeout)
-	defer cancel()
+func (r *resolver) run(ctx context.Context, q query, l *lookup) {
 	start := int(r.next.Add(1))
+	var a Answer
+	var err error
 	for i := range max(dnsAttempts, len(r.servers)) {
-		l.answer, l.err = r.ask(ctx, q, r.servers[(start+i)%len(r.servers)])
-		if l.err == nil || l.err == errNoName || ctx.Err() != nil {
+		a, err = r.ask(ctx, q, r.servers[(start+i)%len(r.servers)])
+		if err == nil || err == errNoName || ctx.Err() != nil {
 			break
 		}
 	}
 	keep := failedTTL
-	if l.err == nil {
-		keep = time.Duration(l.answer.TTL) * time.Second
+	if err == nil {
+		keep = time.Duration(a.TTL) * time.Second
 	} else {
 		r.stats.DNSErrors.Add(1)
 	}
-	l.expires = r.now().Add(keep)
+	expires := r.now().Add(keep)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cache[q] == l {
+		r.bytes += addrBytes*len(a.Addrs) + len(a.Name)
+	}
+	l.answer, l.err, l.expires = a, err, expires
 	close(l.done)
 }
 
 // ask asks one server, over UDP and, when the answer does not fit, TCP.
 func (r *resolver) ask(ctx context.Context, q query, server string) (Answer, error) {
 	reply, err := exchange(ctx, "udp", server, q)
-	if err == nil && reply.Truncated {
+	if err == nil && reply.truncated {
 		reply, err = exchange(ctx, "tcp", server, q)
 	}
 	if err != nil {
 		return Answer{}, err
 	}
-	switch reply.RCode {
+	switch reply.code {
 	case dnsmessage.RCodeSuccess:
-		return read(q, reply)
+		if len(reply.addrs) == 0 && reply.name == "" {
+			return Answer{}, errNoName
+		}
+		return Answer{Addrs: reply.addrs, Name: reply.name, TTL: clipTTL(reply.ttl)}, nil
 	case dnsmessage.RCodeNameError:
 		return Answer{}, errNoName
 	}
-	return Answer{}, fault.New(fault.Network, "look up a name: the name server says %v", reply.RCode)
-}
-
-// read takes the records that were asked for; those that aliases lead to
-// count, in whatever order they come.
-func read(q query, reply *dnsmessage.Message) (Answer, error) {
-	var a Answer
-	ttl := uint32(maxTTL)
-	for _, rr := range reply.Answers {
-		ttl = min(ttl, rr.Header.TTL)
-		var ip netip.Addr
-		switch v := rr.Body.(type) {
-		case *dnsmessage.AResource:
-			ip = netip.AddrFrom4(v.A)
-		case *dnsmessage.AAAAResource:
-			ip = netip.AddrFrom16(v.AAAA)
-		case *dnsmessage.PTRResource:
-			if q.typ == dnsmessage.TypePTR && a.Name == "" {
-				a.Name = strings.TrimSuffix(v.PTR.String(), ".")
-			}
-			continue
-		}
-		if rr.Header.Type == q.typ && ip.IsValid() && len(a.Addrs) < maxAnswers && !slices.Contains(a.Addrs, ip) {
-			a.Addrs = append(a.Addrs, ip)
-		}
-	}
-	if len(a.Addrs) == 0 && a.Name == "" {
-		return a, errNoName
-	}
-	a.TTL = clipTTL(ttl)
-	return a, nil
+	return Answer{}, fault.New(fault.Network, "look up a name: the name server says %v", reply.code)
 }

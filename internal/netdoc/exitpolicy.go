@@ -138,6 +138,41 @@ func (p ExitPolicy) Allows(addr netip.Addr, port uint16) bool {
 	return true
 }
 
+// Compact leaves out the rules that decide nothing, as rules before them cover
+// all that they speak about. The policy means what it did.
+func (p ExitPolicy) Compact() ExitPolicy {
+	var out ExitPolicy
+	for i := range p {
+		if !slices.ContainsFunc(out, func(r PolicyRule) bool { return r.covers(&p[i]) }) {
+			out = append(out, p[i])
+		}
+	}
+	return out
+}
+
+// Decides reports whether the policy has a last word about each family: a rule
+// for all addresses and ports.
+func (p ExitPolicy) Decides() bool {
+	all := func(six bool) bool {
+		return slices.ContainsFunc(p, func(r PolicyRule) bool { return r.isSix() == six && r.bits() == 0 && r.Ports == AllPorts })
+	}
+	return all(false) && all(true)
+}
+
+// covers reports whether r speaks about everything that o speaks about.
+func (r *PolicyRule) covers(o *PolicyRule) bool {
+	return r.isSix() == o.isSix() && r.Ports.Lo <= o.Ports.Lo && r.Ports.Hi >= o.Ports.Hi &&
+		(r.bits() == 0 || r.bits() <= o.bits() && r.Net.Contains(o.Net.Addr()))
+}
+
+// bits is how many bits of an address the rule fixes.
+func (r *PolicyRule) bits() int {
+	if r.Net.IsValid() {
+		return r.Net.Bits()
+	}
+	return 0
+}
+
 // Cutoffs of the summary: a port is listed as accepted although rules refuse
 // it to some addresses, up to two /8 networks (IPv4) or a /16 (IPv6).
 const (
@@ -205,10 +240,7 @@ func (p ExitPolicy) accepts(seg PortRange, six bool) bool {
 		if seg.Lo < r.Ports.Lo || seg.Hi > r.Ports.Hi || r.isSix() != six {
 			continue
 		}
-		bits := 0
-		if r.Net.IsValid() {
-			bits = r.Net.Bits()
-		}
+		bits := r.bits()
 		switch {
 		case r.Accept && bits == 0:
 			if refused <= cutoff {

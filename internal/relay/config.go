@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -149,6 +150,17 @@ func (c *Config) Check() error {
 		return c.Exit.Check()
 	}
 	return nil
+}
+
+// Addresses are the relay's own, as far as they are known before it runs.
+func (c *Config) Addresses() []netip.Addr {
+	var out []netip.Addr
+	for _, a := range slices.Concat(c.Advertise, c.Listen) {
+		if a := netaddr.Plain(a.Addr()); !a.IsUnspecified() && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out
 }
 
 func (c *Config) advertised() []netip.AddrPort {

@@ -75,7 +75,7 @@ func startVictim(t *testing.T, change func(*Config), tune ...func(*Relay)) *vict
 	t.Cleanup(func() { v.target.Close() })
 	cfg := bridgeConfig(t)
 	cfg.Bridge, cfg.NoPublish, cfg.Nickname = false, true, "victim"
-	cfg.Exit = &exit.Config{Policy: exit.AcceptAll(), Nameservers: []netip.AddrPort{v.target.Nameserver()}}
+	cfg.Exit = &exit.Config{Policy: exit.AcceptAll(), Private: true, Nameservers: []netip.AddrPort{v.target.Nameserver()}}
 	cfg.Log = slog.New(slog.NewTextHandler(&v.log, nil))
 	if change != nil {
 		change(&cfg)

@@ -183,17 +183,13 @@ func (r *Relay) wire() (err error) {
 	r.gate = newGate(fdLimit())
 	r.memory = account.New(r.cfg.MaxMemory)
 	r.publisher = newPublisher(r)
-	var own []netip.Addr
-	for _, a := range r.Addrs() {
-		own = append(own, a.Addr())
-	}
 	var keeper dirclient.Keeper
 	if r.cfg.Dir == nil && !r.cfg.NoDir {
 		r.cache = newDirCache(r.log, r.Directory, r.Descriptor)
 		r.cfg.Dir, keeper = r.cache.serve, r.cache
 	}
 	r.origin = r.judgeOrigin
-	r.exit, err = exit.New(r.cfg.Exit, r.cfg.Dir, exit.Options{Log: r.log, Now: time.Now, Own: own, Inside: r.inside, Judge: func(l *channel.Link) cell.EndReason { return r.origin(l) }, Stats: &r.stats.Exit})
+	r.exit, err = exit.New(r.cfg.Exit, r.cfg.Dir, exit.Options{Log: r.log, Now: time.Now, Own: r.cfg.Addresses(), Inside: r.inside, Judge: func(l *channel.Link) cell.EndReason { return r.origin(l) }, Stats: &r.stats.Exit})
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,10 @@
 package socks
 
 import (
-	"encoding/hex"
 	"net/netip"
-	"strconv"
 	"strings"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -95,7 +94,7 @@ func (q *query) understand() dnsmessage.RCode {
 		}
 		q.host = host
 	case dnsmessage.TypePTR:
-		addr, ok := reverseName(name)
+		addr, ok := cell.ParseReverseName(name)
 		if !ok {
 			return dnsmessage.RCodeNameError
 		}
@@ -104,44 +103,6 @@ func (q *query) understand() dnsmessage.RCode {
 		return dnsmessage.RCodeNotImplemented
 	}
 	return dnsmessage.RCodeSuccess
-}
-
-// reverseName reads a name under in-addr.arpa (RFC 1035, section 3.5) or
-// ip6.arpa (RFC 3596, section 2.5).
-func reverseName(name string) (netip.Addr, bool) {
-	name = strings.ToLower(name)
-	if v4, ok := strings.CutSuffix(name, ".in-addr.arpa"); ok {
-		labels := strings.Split(v4, ".")
-		if len(labels) != 4 {
-			return netip.Addr{}, false
-		}
-		var ip [4]byte
-		for i, l := range labels {
-			n, err := strconv.ParseUint(l, 10, 8)
-			if err != nil {
-				return netip.Addr{}, false
-			}
-			ip[3-i] = byte(n)
-		}
-		return netip.AddrFrom4(ip), true
-	}
-	v6, ok := strings.CutSuffix(name, ".ip6.arpa")
-	labels := strings.Split(v6, ".")
-	if !ok || len(labels) != 32 {
-		return netip.Addr{}, false
-	}
-	var digits [32]byte
-	for i, l := range labels {
-		if len(l) != 1 {
-			return netip.Addr{}, false
-		}
-		digits[31-i] = l[0]
-	}
-	var ip [16]byte
-	if _, err := hex.Decode(ip[:], digits[:]); err != nil {
-		return netip.Addr{}, false
-	}
-	return netip.AddrFrom16(ip), true
 }
 
 // appendAnswer packs the answer to q. limit bounds its size in bytes; answers

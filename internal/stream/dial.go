@@ -147,14 +147,13 @@ func (l *lookup) finish(r lookupResult) {
 	}
 }
 
-// Resolve looks a name up at the hop, or an address when name is one ("reverse
-// lookup": the answers are names).
+// Resolve looks a name up at the hop, or an address when name is one or its
+// ReverseName ("reverse lookup": the answers are names).
 func Resolve(ctx context.Context, h *circuit.Hop, name string) ([]Answer, error) {
-	a, err := netip.ParseAddr(name)
-	reverse := err == nil
-	if reverse {
+	if a, err := netip.ParseAddr(name); err == nil {
 		name = cell.ReverseName(a)
 	}
+	_, reverse := cell.ParseReverseName(name)
 	m, err := cell.NewResolve(name)
 	if err != nil {
 		return nil, fault.Wrap(fault.Config, err)

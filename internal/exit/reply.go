@@ -1,0 +1,99 @@
+package exit
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/chivenet/chive/internal/netaddr"
+)
+
+// maxRecords bounds the records of an answer that are looked at: whoever owns a
+// name chooses how many there are.
+const maxRecords = 256
+
+// reply is what is taken of a name server's message.
+type reply struct {
+	code      dnsmessage.RCode
+	truncated bool
+	addrs     []netip.Addr
+	name      string // of an address
+	ttl       uint32 // the least of all records
+}
+
+// readReply reads a message, if it answers the question with this identifier:
+// who does not see the question can guess the name, not the identifier and
+// port. It takes the records that were asked for; those that aliases lead to
+// count, in whatever order they come. Nothing else is unpacked.
+func readReply(msg []byte, id uint16, q query) (*reply, bool) {
+	var p dnsmessage.Parser
+	h, err := p.Start(msg)
+	if err != nil || !h.Response || h.ID != id {
+		return nil, false
+	}
+	asked, err := p.Question()
+	if err != nil || asked.Type != q.typ || asked.Class != dnsmessage.ClassINET || !strings.EqualFold(asked.Name.String(), q.name) {
+		return nil, false
+	}
+	if _, err := p.Question(); err != dnsmessage.ErrSectionDone {
+		return nil, false
+	}
+	r := &reply{code: h.RCode, truncated: h.Truncated, ttl: maxTTL}
+	if r.truncated {
+		return r, true
+	}
+	for range maxRecords {
+		rr, err := p.AnswerHeader()
+		if err == dnsmessage.ErrSectionDone {
+			break
+		}
+		if err != nil {
+			return nil, false
+		}
+		r.ttl = min(r.ttl, rr.TTL)
+		if rr.Type != q.typ || rr.Class != dnsmessage.ClassINET {
+			err = p.SkipAnswer()
+		} else {
+			err = r.read(&p, q)
+		}
+		if err != nil {
+			return nil, false
+		}
+	}
+	return r, true
+}
+
+// read takes one record of the type that was asked for.
+func (r *reply) read(p *dnsmessage.Parser, q query) error {
+	switch q.typ {
+	case dnsmessage.TypeA:
+		v, err := p.AResource()
+		if err == nil {
+			r.add(netip.AddrFrom4(v.A))
+		}
+		return err
+	case dnsmessage.TypeAAAA:
+		v, err := p.AAAAResource()
+		// An IPv4 address in IPv6's clothes would pass for one of IPv6, which
+		// the client may want and the policy allow.
+		if a := netip.AddrFrom16(v.AAAA); err == nil && !a.Is4In6() {
+			r.add(a)
+		}
+		return err
+	case dnsmessage.TypePTR:
+		v, err := p.PTRResource()
+		if name := strings.TrimSuffix(v.PTR.String(), "."); err == nil && r.name == "" && netaddr.HostName(name) {
+			r.name = name
+		}
+		return err
+	}
+	return p.SkipAnswer()
+}
+
+func (r *reply) add(a netip.Addr) {
+	if len(r.addrs) < maxAnswers && !slices.Contains(r.addrs, a) {
+		r.addrs = append(r.addrs, a)
+	}
+}

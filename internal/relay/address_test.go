@@ -1,0 +1,54 @@
+package relay
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdir"
+)
+
+// TestAllowTarget: strangers cannot have a relay connect to where no relay can
+// be, such as its operator's network, however they write the address.
+func TestAllowTarget(t *testing.T) {
+	public, lab := &netdir.Network{}, &netdir.Network{Testing: netdir.Testing{AllowPrivateAddresses: true}}
+	for addr, allowed := range map[string]bool{
+		"203.0.113.1:9001": true, "[2001:db8::1]:9001": true, "203.0.113.1:0": false,
+		"127.0.0.1:9001": false, "10.0.0.1:9001": false, "100.64.0.1:9001": false, "100.100.100.200:80": false, "169.254.169.254:80": false, "192.0.0.1:9001": false,
+		"198.18.0.1:9001": false, "224.0.0.1:9001": false, "240.0.0.1:9001": false, "255.255.255.255:9001": false, "0.0.0.0:9001": false, "0.1.2.3:9001": false,
+		"[::]:9001": false, "[::1]:9001": false, "[fe80::1]:9001": false, "[fc00::1]:9001": false, "[fec0::1]:9001": false, "[ff02::1]:9001": false,
+		"[::ffff:127.0.0.1]:9001": false, "[::127.0.0.1]:9001": false, "[64:ff9b::127.0.0.1]:9001": false, "[64:ff9b:1::1]:9001": false,
+		"[2002:7f00:1::1]:9001": false, "[2001::80ff:fffe]:9001": false,
+	} {
+		target := linkspec.Target{Addrs: []netip.AddrPort{netip.MustParseAddrPort("198.51.100.1:9001"), netip.MustParseAddrPort(addr)}}
+		if err := (&Relay{cfg: Config{Network: public}}).allowTarget(target); (err == nil) != allowed || err != nil && !fault.Is(err, fault.Protocol) {
+			t.Errorf("%s: %v", addr, err)
+		}
+		if err := (&Relay{cfg: Config{Network: lab}}).allowTarget(target); err != nil {
+			t.Errorf("%s in a network of one's own: %v", addr, err)
+		}
+	}
+}
+
+// TestOwnAddresses: an exit lets nothing out to any address that the relay has
+// been told of, whichever form it was told in.
+func TestOwnAddresses(t *testing.T) {
+	c := Config{}
+	for _, s := range []string{"[::ffff:198.51.100.1]:9001", "[2001:db8::1]:9001"} {
+		c.Advertise = append(c.Advertise, netip.MustParseAddrPort(s))
+	}
+	for _, s := range []string{"0.0.0.0:9001", "10.0.0.1:9001", "198.51.100.1:9002"} {
+		c.Listen = append(c.Listen, netip.MustParseAddrPort(s))
+	}
+	want := []netip.Addr{netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("10.0.0.1")}
+	got := c.Addresses()
+	if len(got) != len(want) {
+		t.Fatal(got)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Error(got[i], "not", want[i])
+		}
+	}
+}
