@@ -29,9 +29,13 @@ type Authority struct {
 	mu sync.Mutex // guards what follows
 	// relays
 	relays    map[ident.RSAID]*relay
+	listed    map[ident.RSAID]bool // by the consensus published last
+	tests     tests
+	uploaders uploaders
 	pins      pins
+	maxPins   int
 	histories histories
-	news      chan struct{} // closed and replaced when a relay came
+	news      chan struct{} // closed and replaced when a relay came, or a test ended
 	// voting
 	certs   map[netdoc.KeyPair]*netdoc.AuthCert
 	current *netdoc.Consensus // the ns consensus published last; without its relays
@@ -47,7 +51,7 @@ func New(cfg Config) (*Authority, error) {
 	}
 	a := &Authority{
 		cfg: cfg, log: cfg.Log, me: cfg.Keys.Cert.Identity, began: cfg.Now(), relays: map[ident.RSAID]*relay{}, news: make(chan struct{}),
-		certs: map[netdoc.KeyPair]*netdoc.AuthCert{},
+		certs: map[netdoc.KeyPair]*netdoc.AuthCert{}, uploaders: uploaders{}, maxPins: maxPins,
 	}
 	a.list.Store(cfg.Accept.List)
 	a.histories.Started = cfg.Now()
@@ -124,7 +128,8 @@ func (a *Authority) Consensus(f netdoc.Flavor) []byte {
 	return c.Doc.Bytes()
 }
 
-// changed tells who waits that there are other relays. The caller holds mu.
+// changed tells who waits that there are other relays, or that they were
+// tested. The caller holds mu.
 func (a *Authority) changed() {
 	close(a.news)
 	a.news = make(chan struct{})

@@ -6,6 +6,7 @@ import (
 
 	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -62,7 +63,7 @@ func (a *Authority) catchUpFrom(ctx context.Context, p peer) error {
 // adoptLocked takes a consensus over that others published, if it is good and
 // newer.
 func (a *Authority) adoptLocked(text []byte) error {
-	c, err := netdoc.ParseConsensus(text, nil, func(*netdoc.RouterStatus) error { return nil })
+	c, listed, err := readConsensus(text)
 	if err != nil {
 		return err
 	}
@@ -83,9 +84,19 @@ func (a *Authority) adoptLocked(text []byte) error {
 	}
 	a.docs.SetConsensus(served)
 	if c.Flavor == netdoc.FlavorNS {
-		a.current = c
+		a.current, a.listed = c, listed
 		a.sr.published(c)
 		a.log.Info("took over a consensus", "valid-after", c.ValidAfter)
 	}
 	return a.saveConsensus(served)
+}
+
+// readConsensus reads a consensus without its relays, and whom it lists.
+func readConsensus(text []byte) (*netdoc.Consensus, map[ident.RSAID]bool, error) {
+	listed := map[ident.RSAID]bool{}
+	c, err := netdoc.ParseConsensus(text, nil, func(rs *netdoc.RouterStatus) error {
+		listed[rs.RSA] = true
+		return nil
+	})
+	return c, listed, err
 }

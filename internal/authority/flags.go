@@ -267,16 +267,17 @@ func opens(p netdoc.ExitPolicy, port uint16) bool {
 }
 
 // markSybils marks relays beyond the number that one address may have: the
-// most useful ones stay.
-func (c *FlagConfig) markSybils(all []*candidate, authorities map[ident.RSAID]bool) {
+// most useful ones stay. Only addresses that are tested count: a relay could
+// claim those of others, and have these marked. six says that IPv6 ones are.
+func (c *FlagConfig) markSybils(all []*candidate, authorities map[ident.RSAID]bool, six bool) {
 	if c.MaxServersPerIP < 0 {
 		return
 	}
 	byAddr := map[netip.Addr][]*candidate{}
 	for _, r := range all {
 		byAddr[r.d.Addr] = append(byAddr[r.d.Addr], r)
-		for _, a := range r.d.ORAddrs {
-			byAddr[a.Addr()] = append(byAddr[a.Addr()], r)
+		if o, ok := orAddr6(r.d); ok && six {
+			byAddr[o.Addr()] = append(byAddr[o.Addr()], r)
 		}
 	}
 	rank := map[bool]int{true: -1}

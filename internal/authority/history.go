@@ -1,7 +1,10 @@
 package authority
 
 import (
+	"cmp"
+	"maps"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/chivenet/chive/internal/ident"
@@ -36,10 +39,13 @@ type histories struct {
 	Of      map[string]*history // by identity in hexadecimal
 }
 
-// note records whether a relay runs.
+// note records whether a relay runs. One that never did has no history.
 func (h *histories) note(id ident.RSAID, up bool, now time.Time) {
 	r := h.Of[id.String()]
 	if r == nil {
+		if !up {
+			return
+		}
 		if h.Of == nil {
 			h.Of = map[string]*history{}
 		}
@@ -79,10 +85,28 @@ func (r *history) advance(now time.Time) {
 	r.Updated = now
 }
 
-// forget drops relays that have not been seen for long.
+// known is for how many weighted seconds a relay has been known.
+func (h *histories) known(id ident.RSAID) float64 {
+	if r := h.Of[id.String()]; r != nil {
+		return r.Known
+	}
+	return 0
+}
+
+// maxHistories bounds the relays that are remembered.
+const maxHistories = 1 << 17
+
+// forget drops relays that have not been seen for long, and, when there are too
+// many, those that were known for the shortest time.
 func (h *histories) forget(now time.Time) {
 	for id, r := range h.Of {
 		if now.Sub(r.Updated) > forgetAfter || (!r.LastSeen.IsZero() && now.Sub(r.LastSeen) > forgetAfter) {
+			delete(h.Of, id)
+		}
+	}
+	if n := len(h.Of) - maxHistories; n > 0 {
+		ids := slices.SortedFunc(maps.Keys(h.Of), func(x, y string) int { return cmp.Compare(h.Of[x].Known, h.Of[y].Known) })
+		for _, id := range ids[:n] {
 			delete(h.Of, id)
 		}
 	}

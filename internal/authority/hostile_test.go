@@ -36,7 +36,7 @@ func TestVoteThatLies(t *testing.T) {
 			d := newTestRelay(t, i, k, onion).sign(t)
 			relays = append(relays, d)
 			for _, a := range all {
-				if status, words := a.upload(d.Text); status != 200 {
+				if status, words := a.upload(netip.Addr{}, d.Text); status != 200 {
 					t.Fatal(words)
 				}
 			}
@@ -232,7 +232,7 @@ func TestAuthorityOnFullDisk(t *testing.T) {
 		with := func(_ int, c *Config) { c.Dir, c.Log = dir, slog.New(slog.NewTextHandler(&log, nil)) }
 		all, _ := inMemory(t, 1, identities, signings, with)
 		stop := run(t, all)
-		if status, words := all[0].upload(newTestRelay(t, 0, relayKeys[0], onion).sign(t).Text); status != 200 {
+		if status, words := all[0].upload(netip.Addr{}, newTestRelay(t, 0, relayKeys[0], onion).sign(t).Text); status != 200 {
 			t.Fatal(words)
 		}
 		time.Sleep(15 * time.Second)

@@ -177,7 +177,7 @@ func TestThreeAuthorities(t *testing.T) {
 		for _, r := range relays {
 			d := r.sign(t)
 			for _, a := range all {
-				if status, words := a.upload(d.Text); status != 200 {
+				if status, words := a.upload(netip.Addr{}, d.Text); status != 200 {
 					t.Fatal(words)
 				}
 			}
@@ -259,7 +259,7 @@ func TestRestart(t *testing.T) {
 		all, _ := inMemory(t, 1, identities, signings, with)
 		stop := run(t, all)
 		r := newTestRelay(t, 0, relayKeys[0], onion)
-		if status, words := all[0].upload(r.sign(t).Text); status != 200 {
+		if status, words := all[0].upload(netip.Addr{}, r.sign(t).Text); status != 200 {
 			t.Fatal(words)
 		}
 		time.Sleep(15 * time.Second)
@@ -274,7 +274,7 @@ func TestRestart(t *testing.T) {
 		}
 		// Its identities stay bound to each other.
 		thief := newTestRelay(t, 0, relayKeys[0], onion)
-		if status, _ := again[0].upload(thief.sign(t).Text); status == 200 {
+		if status, _ := again[0].upload(netip.Addr{}, thief.sign(t).Text); status == 200 {
 			t.Error("another Ed25519 identity was taken for an RSA identity")
 		}
 	})
@@ -323,16 +323,16 @@ func TestUpload(t *testing.T) {
 			{"again", d.Text, 200},
 			{"one too many", private.sign(t).Text, 400},
 		} {
-			if status, words := a.upload(c.body); status != c.status {
+			if status, words := a.upload(netip.Addr{}, c.body); status != c.status {
 				t.Errorf("%s: %d %s", c.what, status, words)
 			}
 		}
 		time.Sleep(time.Minute)
 		newer := good.sign(t)
-		if status, words := a.upload(newer.Text); status != 200 {
+		if status, words := a.upload(netip.Addr{}, newer.Text); status != 200 {
 			t.Error(words)
 		}
-		if status, _ := a.upload(d.Text); status == 200 {
+		if status, _ := a.upload(netip.Addr{}, d.Text); status == 200 {
 			t.Error("an older descriptor replaced a newer one")
 		}
 		a.cfg.Accept.AllowPrivateAddresses = false

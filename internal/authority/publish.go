@@ -6,6 +6,7 @@ import (
 
 	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -144,7 +145,10 @@ func (a *Authority) publish(t timing) {
 			a.log.Error("consensus not saved", "err", err)
 		}
 		if c.Flavor == netdoc.FlavorNS {
-			a.current = c
+			a.current, a.listed = c, map[ident.RSAID]bool{}
+			for i := range c.Routers {
+				a.listed[c.Routers[i].RSA] = true
+			}
 			a.sr.published(c)
 		}
 		published = append(published, c)

@@ -2,8 +2,10 @@ package authority
 
 import (
 	"context"
+	"errors"
 	"net/netip"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/chivenet/chive/internal/channel"
@@ -13,100 +15,138 @@ import (
 const (
 	// reachableFor is how long a good test counts (C tor's REACHABLE_TIMEOUT).
 	reachableFor = 45 * time.Minute
-	// testEvery is how often a relay is tested (C tor's
-	// REACHABILITY_TEST_CYCLE_PERIOD).
-	testEvery = 1280 * time.Second
-	// testAtOnce bounds the tests under way, testLimit the time of one.
-	testAtOnce = 32
-	testLimit  = 30 * time.Second
-	// testPause is how often relays are looked through.
-	testPause = 10 * time.Second
+	// testLimit bounds the time of one test.
+	testLimit = 30 * time.Second
+	// testIdle is how often the authority looks for tests that are due when
+	// nothing happens, testPause the least time between two looks.
+	testIdle  = 10 * time.Second
+	testPause = 50 * time.Millisecond
 )
 
-// testReachability opens channels to relays' ORPorts, new ones at once and
-// all of them now and then, and notes who answers with the identities that the
-// descriptor says.
+// family is one of the two address families that an ORPort is tested over.
+type family int
+
+const (
+	ipv4 family = iota
+	ipv6
+	families
+)
+
+// probe is what the tests of one ORPort have shown.
+type probe struct {
+	reached time.Time // when it answered last; zero: never
+	tried   time.Time // when the last test ended; zero: none has
+	failed  int       // tests that failed since it answered last
+	testing bool      // a test is under way
+}
+
+// running reports whether the port counts as reachable: it has answered lately,
+// or it answered the last test that there was. The authority may come late with
+// a test, when its machine was asleep for example. That is not the relay's fault.
+func (p *probe) running(now time.Time) bool {
+	return !p.reached.IsZero() && (now.Sub(p.reached) < reachableFor || p.failed == 0)
+}
+
+// portTest is one test of one ORPort.
+type portTest struct {
+	of    *relay
+	probe *probe
+	addr  netip.AddrPort
+	slots *slots // where it has its slot
+	// A stranger's: when its network and its source had their last turn.
+	netTurn, turn uint64
+}
+
+// testReachability opens channels to relays' ORPorts, to new ones at once and to
+// all of them now and then. It notes who answers with the identities that the
+// descriptor names. It goes on all the time: every test has its own due time
+// and its own result, and none waits for others to end.
 func (a *Authority) testReachability(ctx context.Context) error {
-	slots := make(chan struct{}, testAtOnce)
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
 		a.mu.Lock()
 		news := a.news
-		now := a.cfg.Now()
-		var due []*relay
-		for _, r := range a.relays {
-			if !r.testing && (r.tested.IsZero() || now.Sub(r.tested) >= testEvery) {
-				r.testing = true
-				due = append(due, r)
-			}
-		}
+		tests := a.dueLocked(a.cfg.Now())
 		a.mu.Unlock()
-		for _, r := range due {
-			select {
-			case <-ctx.Done():
-				return nil
-			case slots <- struct{}{}:
-			}
-			wg.Go(func() {
-				defer func() { <-slots }()
-				a.test(ctx, r)
-			})
+		for _, t := range tests {
+			wg.Go(func() { a.test(ctx, t) })
 		}
-		timer := time.NewTimer(testPause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
+		if !pause(ctx, testIdle, news) || !pause(ctx, testPause, nil) {
 			return nil
-		case <-news:
-			timer.Stop()
-		case <-timer.C:
 		}
 	}
 }
 
-// test tests one relay over IPv4, and over IPv6 when this authority has it.
-func (a *Authority) test(ctx context.Context, r *relay) {
-	id := ident.RelayID{RSA: r.desc.RSA, Ed: r.desc.Ed}
-	four := a.reach(ctx, id, netip.AddrPortFrom(r.desc.Addr, r.desc.ORPort))
-	six := false
-	if o, ok := orAddr6(r.desc); ok && a.cfg.Accept.IPv6 {
-		six = a.reach(ctx, id, o)
+// pause waits for some time, or until something happens; false when ctx ends.
+func pause(ctx context.Context, d time.Duration, event <-chan struct{}) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-event:
+	case <-t.C:
 	}
-	if ctx.Err() != nil {
-		return
+	return true
+}
+
+// test does one test and notes what it has shown.
+func (a *Authority) test(ctx context.Context, t *portTest) {
+	id := ident.RelayID{RSA: t.of.desc.RSA, Ed: t.of.desc.Ed}
+	err := a.reach(ctx, id, t.addr)
+	if err != nil && ctx.Err() == nil {
+		a.log.Info("relay not reachable", "relay", id, "err", err)
 	}
 	now := a.cfg.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r.testing, r.tested = false, now
-	if four {
-		r.reached4 = now
+	t.slots.leave(t.of.network)
+	p := t.probe
+	p.testing = false
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err == nil:
+		p.reached, p.tried, p.failed = now, now, 0
+	case ours(err): // the relay is tested again, and nothing is known until then
+		a.tests.hold = now.Add(testIdle)
+	default:
+		p.tried = now
+		p.failed++
 	}
-	if six {
-		r.reached6 = now
+	// A newer descriptor with the same ports has the same probes.
+	if cur := a.relays[id.RSA]; cur != nil && cur.probes == t.of.probes {
+		if cur.reached() {
+			a.pinLocked(cur.desc)
+		}
+		a.histories.note(id.RSA, a.runningLocked(cur, now), now)
 	}
-	a.histories.note(id.RSA, a.runningLocked(r, now), now)
-	if cur := a.relays[id.RSA]; cur != nil && cur != r && samePorts(cur.desc, r.desc) { // a new descriptor came meanwhile
-		cur.reached4, cur.reached6, cur.tested = r.reached4, r.reached6, r.tested
-	}
-	if four {
-		a.changed()
-	}
+	a.changed()
 }
 
-// reach reports whether a link handshake with a relay succeeds.
-func (a *Authority) reach(ctx context.Context, id ident.RelayID, addr netip.AddrPort) bool {
-	ctx, cancel := context.WithTimeout(ctx, testLimit)
-	defer cancel()
-	raw, err := a.dialTCP(ctx, addr, testLimit)
-	if err == nil {
-		var l *channel.Link
-		if l, err = channel.Connect(ctx, raw, id, addr, &channel.LinkConfig{Now: a.cfg.Now, Log: a.log}); err == nil {
-			_ = l.Conn.NetConn().Close() // it has said what was asked
+// ours reports whether a test failed for want of something on this machine.
+func ours(err error) bool {
+	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, e) {
 			return true
 		}
 	}
-	a.log.Info("relay not reachable", "relay", id, "err", err)
 	return false
+}
+
+// reach does a link handshake with a relay.
+func (a *Authority) reach(ctx context.Context, id ident.RelayID, addr netip.AddrPort) error {
+	ctx, cancel := context.WithTimeout(ctx, testLimit)
+	defer cancel()
+	raw, err := a.dialTCP(ctx, addr, testLimit)
+	if err != nil {
+		return err
+	}
+	l, err := channel.Connect(ctx, raw, id, addr, &channel.LinkConfig{Now: a.cfg.Now, Log: a.log})
+	if err != nil {
+		return err
+	}
+	_ = l.Conn.NetConn().Close() // it has said what was asked
+	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"golang.org/x/time/rate"
+
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netaddr"
@@ -42,15 +44,19 @@ const (
 type relay struct {
 	desc  *netdoc.RouterDesc
 	extra *netdoc.ExtraInfo // the one that desc names; nil when it did not come
-	// When its ORPorts last answered; zero: never.
-	reached4, reached6 time.Time
-	testing            bool // a test is under way
-	tested             time.Time
+	since time.Time         // when a descriptor with its ports came first
+
+	from            netip.Addr   // who has uploaded desc; not valid: unknown
+	source, network netip.Prefix // of from, or of the relay's own address
+	replace         *rate.Limiter
+
+	// What is known of its ORPorts; descriptors with the same ports share it.
+	probes *[families]probe
 }
 
-// upload takes what a relay posted: descriptors and extra-info documents. It
+// upload takes what an address posted: descriptors and extra-info documents. It
 // returns the status and the words of the answer.
-func (a *Authority) upload(body []byte) (status int, words string) {
+func (a *Authority) upload(from netip.Addr, body []byte) (status int, words string) {
 	if !utf8.Valid(body) {
 		return 400, "descriptor(s) or extrainfo(s) not valid UTF-8"
 	}
@@ -75,9 +81,13 @@ func (a *Authority) upload(body []byte) (status int, words string) {
 		extras = append(extras, e)
 	}
 	for _, doc := range descs {
+		if !a.mayUpload(from, now) {
+			refuse(fault.New(fault.Resource, "too many descriptors come from your address: try again later"))
+			break
+		}
 		d, err := netdoc.ParseRouterDesc(doc, now)
 		if err == nil {
-			err = a.addDescriptor(d, extras, now)
+			err = a.addDescriptor(d, extras, from, now)
 		}
 		if err != nil {
 			refuse(err)
@@ -140,7 +150,7 @@ func splitUpload(body []byte) (descs, extras [][]byte) {
 }
 
 // addDescriptor takes a descriptor whose signatures were checked.
-func (a *Authority) addDescriptor(d *netdoc.RouterDesc, extras []*netdoc.ExtraInfo, now time.Time) error {
+func (a *Authority) addDescriptor(d *netdoc.RouterDesc, extras []*netdoc.ExtraInfo, from netip.Addr, now time.Time) error {
 	if err := a.judge(d, now); err != nil {
 		return err
 	}
@@ -155,22 +165,35 @@ func (a *Authority) addDescriptor(d *netdoc.RouterDesc, extras []*netdoc.ExtraIn
 	}
 	old := a.relays[d.RSA]
 	switch {
-	case old != nil && old.desc.Digest == d.Digest:
+	case old == nil:
+	case old.desc.Digest == d.Digest:
 		return nil
-	case old != nil && !d.Published.After(old.desc.Published):
+	case !d.Published.After(old.desc.Published):
 		return fault.New(fault.Refused, "there is a newer descriptor")
-	case old == nil && len(a.relays) >= a.cfg.Accept.MaxRelays:
-		return fault.New(fault.Resource, "%d relays are enough", len(a.relays))
+	case !a.cfg.Accept.AllowPrivateAddresses && !old.replace.AllowN(now, 1):
+		return fault.New(fault.Resource, "this relay's descriptors come too often: try again later")
+	}
+	r := newRelay(d, from, now)
+	r.extra = extra
+	if old != nil {
+		r.replace = old.replace
+		if old.desc.Ed == d.Ed && samePorts(old.desc, d) {
+			r.probes, r.since = old.probes, old.since
+		}
+	}
+	if err := a.admitLocked(r, old, now); err != nil {
+		return err
+	}
+	if old != nil && !a.knownLocked(old, now) {
+		a.removeLocked(old) // nobody's consensus names the descriptor before
 	}
 	if err := a.docs.AddDescriptor(d, extra); err != nil {
 		return err
 	}
-	r := &relay{desc: d, extra: extra}
-	if old != nil && samePorts(old.desc, d) {
-		r.reached4, r.reached6, r.tested = old.reached4, old.reached6, old.tested
-	}
 	a.relays[d.RSA] = r
-	a.pins.add(d.RSA, d.Ed)
+	if a.cfg.Accept.AssumeReachable { // no test will prove its identities
+		a.pinLocked(d)
+	}
 	a.changed()
 	return nil
 }
@@ -232,12 +255,21 @@ func (a *Authority) addExtraInfo(e *netdoc.ExtraInfo) {
 
 // dropOld forgets relays whose descriptors are too old. The caller holds mu.
 func (a *Authority) dropOldLocked(now time.Time) {
-	for id, r := range a.relays {
+	for _, r := range a.relays {
 		if r.desc.Published.Before(now.Add(-2 * maxAge)) {
-			delete(a.relays, id)
-			a.docs.RemoveRelay(id)
+			a.removeLocked(r)
 		}
 	}
+}
+
+// mayUpload reports whether another descriptor of an address is judged.
+func (a *Authority) mayUpload(from netip.Addr, now time.Time) bool {
+	if a.cfg.Accept.AllowPrivateAddresses || !from.IsValid() {
+		return true
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.uploaders.take(from, now)
 }
 
 // relayIDs are the authorities' relay identities.
@@ -247,34 +279,4 @@ func (a *Authority) relayIDs() map[ident.RSAID]bool {
 		out[x.RSA] = true
 	}
 	return out
-}
-
-// pins remember which identities belong together: whoever steals one of a
-// relay's keys gets nothing by it.
-type pins struct {
-	rsa map[ident.RSAID]ident.Ed25519ID
-	ed  map[ident.Ed25519ID]ident.RSAID
-}
-
-// maxPins bounds what is remembered.
-const maxPins = 1 << 18
-
-func (p *pins) check(rsa ident.RSAID, ed ident.Ed25519ID) error {
-	if e, ok := p.rsa[rsa]; ok && e != ed {
-		return fault.New(fault.Refused, "another Ed25519 identity was seen with this RSA identity")
-	}
-	if r, ok := p.ed[ed]; ok && r != rsa {
-		return fault.New(fault.Refused, "another RSA identity was seen with this Ed25519 identity")
-	}
-	if _, ok := p.rsa[rsa]; !ok && len(p.rsa) >= maxPins {
-		return fault.New(fault.Resource, "%d pairs of identities are known already", maxPins)
-	}
-	return nil
-}
-
-func (p *pins) add(rsa ident.RSAID, ed ident.Ed25519ID) {
-	if p.rsa == nil {
-		p.rsa, p.ed = map[ident.RSAID]ident.Ed25519ID{}, map[ident.Ed25519ID]ident.RSAID{}
-	}
-	p.rsa[rsa], p.ed[ed] = ed, rsa
 }

@@ -16,9 +16,9 @@ import (
 const keepVotes = time.Minute
 
 // extra answers what only an authority knows, and takes what is posted.
-func (a *Authority) extra(_ context.Context, _ dirserver.Peer, r *dirserver.Request) *dirserver.Response {
+func (a *Authority) extra(_ context.Context, from dirserver.Peer, r *dirserver.Request) *dirserver.Response {
 	if r.Method == "POST" {
-		return a.post(r)
+		return a.post(from, r)
 	}
 	if r.Path == "/tor/keys/authority" {
 		return dirserver.OK(a.cfg.Keys.Cert.Text, time.Hour)
@@ -105,10 +105,10 @@ func (a *Authority) votesLocked(path string, of *round) *dirserver.Response {
 }
 
 // post takes what is posted.
-func (a *Authority) post(r *dirserver.Request) *dirserver.Response {
+func (a *Authority) post(from dirserver.Peer, r *dirserver.Request) *dirserver.Response {
 	switch r.Path {
 	case "/tor/":
-		return dirserver.Short(a.upload(r.Body))
+		return dirserver.Short(a.upload(from.Addr, r.Body))
 	case "/tor/post/vote":
 		return a.postVotes(r.Body)
 	case "/tor/post/consensus-signature":

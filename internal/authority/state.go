@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"net/netip"
 	"os"
 	"path/filepath"
 
@@ -96,6 +97,9 @@ func (a *Authority) load() error {
 	if err := a.sound(certsFile, b, some, bad); err != nil {
 		return err
 	}
+	if err := a.loadConsensuses(); err != nil { // before the relays: those that it lists are known
+		return err
+	}
 	if b, err = a.read(relaysFile); err != nil {
 		return err
 	}
@@ -104,16 +108,13 @@ func (a *Authority) load() error {
 	netdoc.ParseRouterDescs(b, now, func(d *netdoc.RouterDesc, err error) {
 		some = true
 		if err == nil {
-			err = a.addDescriptor(d, nil, now)
+			err = a.addDescriptor(d, nil, netip.Addr{}, now)
 		}
 		if err != nil { // its certificate has expired since, most likely
 			a.log.Info("a saved descriptor is not used", "err", err)
 		}
 	})
-	if err := a.sound(relaysFile, b, some, nil); err != nil {
-		return err
-	}
-	return a.loadConsensuses()
+	return a.sound(relaysFile, b, some, nil)
 }
 
 // unreadable says what to do about a file that the authority cannot do without.
@@ -152,7 +153,7 @@ func (a *Authority) loadConsensuses() error {
 		if b == nil {
 			continue
 		}
-		c, err := netdoc.ParseConsensus(b, nil, func(*netdoc.RouterStatus) error { return nil })
+		c, listed, err := readConsensus(b)
 		if err != nil {
 			if err := a.setAside(consensusFile+f.String(), err); err != nil {
 				return err
@@ -160,7 +161,13 @@ func (a *Authority) loadConsensuses() error {
 			continue
 		}
 		verdict := c.Verify(a.cfg.Network.V3Idents(), a.certLocked, a.cfg.Now())
-		if verdict.Err() != nil || a.cfg.Now().After(c.ValidUntil) {
+		if verdict.Err() != nil {
+			continue
+		}
+		if f == netdoc.FlavorNS {
+			a.listed = listed // also of one that is over: they are tested before strangers
+		}
+		if a.cfg.Now().After(c.ValidUntil) {
 			continue
 		}
 		served, err := dirserver.NewConsensus(b)

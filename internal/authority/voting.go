@@ -134,7 +134,7 @@ func (a *Authority) candidatesLocked(bw *Bandwidths, now time.Time) []*candidate
 		all = append(all, c)
 	}
 	slices.SortFunc(all, func(x, y *candidate) int { return slices.Compare(x.d.RSA[:], y.d.RSA[:]) })
-	a.cfg.Flags.markSybils(all, a.relayIDs())
+	a.cfg.Flags.markSybils(all, a.relayIDs(), a.cfg.Accept.IPv6)
 	return all
 }
 
@@ -154,11 +154,12 @@ func (a *Authority) runningLocked(r *relay, now time.Time) bool {
 	if a.cfg.Accept.AssumeReachable {
 		return true
 	}
-	if now.Sub(r.reached4) >= reachableFor || r.reached4.IsZero() {
-		return false
+	for f := range families {
+		if _, tested := a.port(r.desc, f); tested && !r.probes[f].running(now) {
+			return false
+		}
 	}
-	_, six := orAddr6(r.desc)
-	return !six || !a.cfg.Accept.IPv6 || (!r.reached6.IsZero() && now.Sub(r.reached6) < reachableFor)
+	return true
 }
 
 // orAddr6 returns a relay's IPv6 ORPort.

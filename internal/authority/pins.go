@@ -1,0 +1,77 @@
+package authority
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// pins remember which identities belong together: whoever steals one of a
+// relay's keys gets nothing by it. Only relays that have proved both identities
+// in a link handshake have a pin, so that nobody fills the memory with relays
+// that do not exist.
+type pins struct {
+	rsa map[ident.RSAID]ident.Ed25519ID
+	ed  map[ident.Ed25519ID]ident.RSAID
+}
+
+// maxPins bounds what is remembered.
+const maxPins = 1 << 18
+
+// check reports whether the identities may belong together.
+func (p *pins) check(rsa ident.RSAID, ed ident.Ed25519ID) error {
+	if e, ok := p.rsa[rsa]; ok && e != ed {
+		return fault.New(fault.Refused, "another Ed25519 identity was seen with this RSA identity")
+	}
+	if r, ok := p.ed[ed]; ok && r != rsa {
+		return fault.New(fault.Refused, "another RSA identity was seen with this Ed25519 identity")
+	}
+	return nil
+}
+
+// add remembers a pair of identities that check lets pass.
+func (p *pins) add(rsa ident.RSAID, ed ident.Ed25519ID) {
+	if p.rsa == nil {
+		p.rsa, p.ed = map[ident.RSAID]ident.Ed25519ID{}, map[ident.Ed25519ID]ident.RSAID{}
+	}
+	p.rsa[rsa], p.ed[ed] = ed, rsa
+}
+
+// thin drops the sixteenth of the pins that are worth least, but those to keep.
+func (p *pins) thin(keep func(ident.RSAID) bool, worth func(ident.RSAID) float64) {
+	type pin struct {
+		rsa   ident.RSAID
+		worth float64
+	}
+	var list []pin
+	for rsa := range p.rsa {
+		if !keep(rsa) {
+			list = append(list, pin{rsa, worth(rsa)})
+		}
+	}
+	slices.SortFunc(list, func(x, y pin) int { return cmp.Compare(x.worth, y.worth) })
+	for _, x := range list[:min(len(list), len(p.rsa)/16+1)] {
+		delete(p.ed, p.rsa[x.rsa])
+		delete(p.rsa, x.rsa)
+	}
+}
+
+// pinLocked pins the identities of a relay that has proved them. When there are
+// too many pins, those go that belong to relays which were seen for the shortest
+// time and are gone. The caller holds mu.
+func (a *Authority) pinLocked(d *netdoc.RouterDesc) {
+	if _, ok := a.pins.rsa[d.RSA]; ok {
+		return
+	}
+	if err := a.pins.check(d.RSA, d.Ed); err != nil { // another relay was faster
+		a.removeLocked(a.relays[d.RSA])
+		return
+	}
+	if len(a.pins.rsa) >= a.maxPins {
+		a.pins.thin(func(id ident.RSAID) bool { return a.relays[id] != nil }, a.histories.known)
+	}
+	a.pins.add(d.RSA, d.Ed)
+}

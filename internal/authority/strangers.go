@@ -1,0 +1,215 @@
+package authority
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// Bounds on what is uploaded. Anybody can sign descriptors of relays that do not
+// exist; each relay that an authority takes costs memory and tests. Networks of
+// private addresses have the bounds of the whole only: their relays share an
+// address.
+const (
+	// maxStrangers and maxStrangerBytes bound the relays that are not known (see
+	// knownLocked), and their documents.
+	maxStrangers     = 4096
+	maxStrangerBytes = 64 << 20
+	// maxFromSource bounds the strangers that one address, or one IPv6 /64, has
+	// uploaded.
+	maxFromSource = 32
+	// perAddress is how many relays are taken on one address for each that is
+	// voted for (FlagConfig.MaxServersPerIP): as many known ones, and as many
+	// strangers.
+	perAddress = 4
+	// replaceEvery and replaceBurst bound how often one relay's descriptor is
+	// replaced.
+	replaceEvery = 5 * time.Minute
+	replaceBurst = 12
+	// uploadEvery and uploadBurst bound the descriptors that one address may
+	// have judged, whose signatures take time to check.
+	uploadEvery = 5 * time.Second
+	uploadBurst = 128
+	// maxUploaders bounds the addresses that are remembered for that.
+	maxUploaders = 1 << 16
+)
+
+// uploaders limits how often one address uploads.
+type uploaders map[netip.Prefix]*rate.Limiter
+
+// take reports whether an address may upload another descriptor.
+func (u uploaders) take(from netip.Addr, now time.Time) bool {
+	key := sourceOf(from)
+	l := u[key]
+	if l == nil {
+		if len(u) >= maxUploaders {
+			clear(u) // so many are no flood that a limit for each would stop
+		}
+		l = rate.NewLimiter(rate.Every(uploadEvery), uploadBurst)
+		u[key] = l
+	}
+	return l.AllowN(now, 1)
+}
+
+// sourceOf returns whom an address counts as: itself, or its IPv6 /64.
+func sourceOf(a netip.Addr) netip.Prefix { return prefixOf(a, 32, 64) }
+
+// networkOf returns the network that an address takes turns with: its IPv4 /16
+// or IPv6 /48.
+func networkOf(a netip.Addr) netip.Prefix { return prefixOf(a, 16, 48) }
+
+func prefixOf(a netip.Addr, four, six int) netip.Prefix {
+	a = a.Unmap()
+	bits := four
+	if a.Is6() {
+		bits = six
+	}
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{} // not valid: all of those are one
+	}
+	return p
+}
+
+// newRelay makes a relay of a descriptor that an address has uploaded.
+func newRelay(d *netdoc.RouterDesc, from netip.Addr, now time.Time) *relay {
+	src := from
+	if !src.IsValid() {
+		src = d.Addr
+	}
+	return &relay{desc: d, from: from, source: sourceOf(src), network: networkOf(src), since: now, probes: new([families]probe),
+		replace: rate.NewLimiter(rate.Every(replaceEvery), replaceBurst)}
+}
+
+// own reports whether the relay's address has uploaded the descriptor itself.
+func (r *relay) own() bool { return r.from == r.desc.Addr }
+
+func (r *relay) size() int {
+	n := len(r.desc.Text)
+	if r.extra != nil {
+		n += len(r.extra.Text)
+	}
+	return n
+}
+
+// reached reports whether the relay's identities were ever proved: its ORPort
+// has answered with them.
+func (r *relay) reached() bool { return !r.probes[ipv4].reached.IsZero() }
+
+// knownLocked reports whether a relay is known: it answers tests, or the
+// consensus lists it. The caller holds mu.
+func (a *Authority) knownLocked(r *relay, now time.Time) bool {
+	return a.cfg.Accept.AssumeReachable || a.listed[r.desc.RSA] || r.probes[ipv4].running(now)
+}
+
+// admitLocked makes room for a relay, whose descriptor before was old, or says
+// why there is none. Known relays never make room for others. The caller holds mu.
+func (a *Authority) admitLocked(n, old *relay, now time.Time) error {
+	var all, source, address []*relay // strangers: all, of that source, on that address
+	nets := map[netip.Prefix]int{}
+	bytes, onAddress := n.size(), 0
+	have := len(a.relays)
+	for _, r := range a.relays {
+		if r == old {
+			have--
+			continue
+		}
+		if a.knownLocked(r, now) {
+			if r.desc.Addr == n.desc.Addr {
+				onAddress++
+			}
+			continue
+		}
+		all = append(all, r)
+		bytes += r.size()
+		nets[r.network]++
+		if r.source == n.source {
+			source = append(source, r)
+		}
+		if r.desc.Addr == n.desc.Addr {
+			address = append(address, r)
+		}
+	}
+	most := perAddress * a.cfg.Flags.MaxServersPerIP
+	known := a.knownLocked(n, now)
+	if old == nil && !known && !a.cfg.Accept.AllowPrivateAddresses {
+		if most > 0 && onAddress >= most {
+			return fault.New(fault.Resource, "there are %d relays on that address", onAddress)
+		}
+		if n.from.IsValid() && len(source) >= maxFromSource && !a.replaceLocked(source, n) {
+			return fault.New(fault.Resource, "%d relays from that address wait for a test: try again later", len(source))
+		}
+		if most > 0 && len(address) >= most && !a.replaceLocked(address, n) {
+			return fault.New(fault.Resource, "%d relays on that address wait for a test: try again later", len(address))
+		}
+		have = len(a.relays)
+	}
+	for len(all) > 0 && (have >= a.cfg.Accept.MaxRelays || !known && (len(all) >= maxStrangers || bytes > maxStrangerBytes)) {
+		i := victim(all, nets)
+		bytes -= all[i].size()
+		nets[all[i].network]--
+		if a.removeLocked(all[i]) {
+			have--
+		}
+		all = slices.Delete(all, i, i+1)
+	}
+	if have >= a.cfg.Accept.MaxRelays {
+		return fault.New(fault.Resource, "%d relays are enough", have)
+	}
+	return nil
+}
+
+// replaceLocked removes one of the strangers for another: one that somebody else
+// has uploaded, if the newcomer speaks for its own address; else one that has
+// failed its test. It reports whether there was one.
+func (a *Authority) replaceLocked(list []*relay, n *relay) bool {
+	var worst *relay
+	for _, r := range list {
+		if a.relays[r.desc.RSA] != r || r.probes[ipv4].failed == 0 && (r.own() || !n.own()) {
+			continue
+		}
+		if worst == nil || r.worse(worst) {
+			worst = r
+		}
+	}
+	if worst != nil {
+		a.removeLocked(worst)
+	}
+	return worst != nil
+}
+
+// worse reports which of two strangers is more likely to be nobody.
+func (r *relay) worse(o *relay) bool {
+	if x, y := r.probes[ipv4].failed, o.probes[ipv4].failed; x != y {
+		return x > y
+	}
+	return r.since.Before(o.since)
+}
+
+// victim picks the stranger that makes room: of the network with the most.
+func victim(list []*relay, nets map[netip.Prefix]int) int {
+	worst := 0
+	for i, r := range list {
+		x, y := nets[r.network], nets[list[worst].network]
+		if x > y || x == y && r.worse(list[worst]) {
+			worst = i
+		}
+	}
+	return worst
+}
+
+// removeLocked forgets a relay, if it was not forgotten before. The caller holds
+// mu.
+func (a *Authority) removeLocked(r *relay) bool {
+	if a.relays[r.desc.RSA] != r {
+		return false
+	}
+	delete(a.relays, r.desc.RSA)
+	a.docs.RemoveRelay(r.desc.RSA)
+	return true
+}

@@ -1,0 +1,208 @@
+package authority
+
+import (
+	"encoding/binary"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// TestUploadBounds: what one address uploads, what is claimed of one address and
+// all strangers together are bounded; honest relays find room.
+func TestUploadBounds(t *testing.T) {
+	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
+	synctest.Test(t, func(t *testing.T) {
+		var o orPorts
+		a := tester(t, identities, signings, &o, func(c *Config) { c.Accept.MaxRelays = 5000 })
+		hostile := netip.MustParseAddr("9.9.9.9")
+		taken := 0
+		for n := range 1000 {
+			if a.add(blackHole(n), hostile) == nil {
+				taken++
+			}
+		}
+		if taken != maxFromSource {
+			t.Errorf("%d relays of one address are taken", taken)
+		}
+		// Others claim to be on the address of an honest relay.
+		victim := blackHole(2000)
+		taken = 0
+		for n := range 100 {
+			d := blackHole(3000 + n)
+			d.Addr = victim.Addr
+			if a.add(d, netip.AddrFrom4([4]byte{8, byte(n), 1, 1})) == nil {
+				taken++
+			}
+		}
+		if taken != perAddress*2 {
+			t.Errorf("%d relays on one address are taken", taken)
+		}
+		if err := a.add(victim, victim.Addr); err != nil {
+			t.Error("it is not taken from its own address:", err)
+		}
+		// The relay answers; then a flood from everywhere comes.
+		a.relays[victim.RSA].probes[ipv4].reached = time.Now()
+		for n := range 6000 {
+			d := blackHole(10000 + n)
+			if err := a.add(d, netip.AddrFrom4([4]byte{7, byte(n >> 8), byte(n), 1})); err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		if n := a.Relays(); n > maxStrangers+1 {
+			t.Errorf("%d relays are kept", n)
+		}
+		if a.relays[victim.RSA] == nil {
+			t.Error("a known relay made room for strangers")
+		}
+		if a.relays[blackHole(0).RSA] == nil {
+			t.Error("the small made room for the many")
+		}
+		if n := len(a.docs.Descriptors()); n != a.Relays() {
+			t.Errorf("%d descriptors of %d relays", n, a.Relays())
+		}
+		size := 0
+		for n := range 2000 { // large ones
+			d := blackHole(20000 + n)
+			d.Text = make([]byte, maxDescriptorSize)
+			_ = a.add(d, netip.AddrFrom4([4]byte{6, byte(n >> 8), byte(n), 1}))
+		}
+		for n := range 2000 { // and such as grow
+			d := blackHole(10000 + n + 4000)
+			d.Text, d.Published, d.Digest[0] = make([]byte, maxDescriptorSize), d.Published.Add(time.Second), 0xcc
+			_ = a.add(d, netip.AddrFrom4([4]byte{7, byte(n >> 8), byte(n), 1}))
+		}
+		for _, d := range a.docs.Descriptors() {
+			size += len(d)
+		}
+		if size > maxStrangerBytes+100<<10 {
+			t.Errorf("%d bytes of strangers", size)
+		}
+	})
+}
+
+// TestReplaceBound: one relay's descriptor is not replaced all the time.
+func TestReplaceBound(t *testing.T) {
+	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
+	synctest.Test(t, func(t *testing.T) {
+		var o orPorts
+		a := tester(t, identities, signings, &o, nil)
+		taken := 0
+		for n := range 100 {
+			d := blackHole(1)
+			d.Published = d.Published.Add(time.Duration(n) * time.Second)
+			d.Digest[0], d.ORPort = byte(n), uint16(n+1)
+			if a.add(d, d.Addr) == nil {
+				taken++
+			}
+		}
+		if taken != 1+replaceBurst {
+			t.Errorf("it was replaced %d times", taken)
+		}
+		time.Sleep(time.Hour)
+		d := blackHole(1)
+		d.Digest[0] = 0xff
+		if err := a.add(d, d.Addr); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestUploaders: one address has so many descriptors judged, and no more.
+func TestUploaders(t *testing.T) {
+	u, now, from := uploaders{}, time.Unix(1e9, 0), netip.MustParseAddr("2001:db8::1")
+	for n := range uploadBurst {
+		from = from.Next()
+		if !u.take(from, now) {
+			t.Fatal(n)
+		}
+	}
+	if u.take(from, now) || !u.take(netip.MustParseAddr("2001:db8:0:1::1"), now) {
+		t.Error("a /64 is not one address")
+	}
+	if !u.take(from, now.Add(uploadEvery)) {
+		t.Error("it is never taken again")
+	}
+	for n := range maxUploaders + 10 {
+		var a [4]byte
+		binary.BigEndian.PutUint32(a[:], uint32(n))
+		u.take(netip.AddrFrom4(a), now)
+	}
+	if len(u) > maxUploaders {
+		t.Errorf("%d addresses are remembered", len(u))
+	}
+}
+
+// TestPinsFull: when all pins are taken by relays that came and went, those that
+// were known for the longest time stay, and new relays are pinned still.
+func TestPinsFull(t *testing.T) {
+	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
+	synctest.Test(t, func(t *testing.T) {
+		var o orPorts
+		a := tester(t, identities, signings, &o, nil)
+		a.maxPins = 64
+		old, gone := blackHole(1), blackHole(2)
+		pin := func(d *netdoc.RouterDesc) {
+			a.mu.Lock()
+			defer a.mu.Unlock()
+			a.histories.note(d.RSA, true, time.Now())
+			a.pinLocked(d)
+		}
+		if err := a.add(old, old.Addr); err != nil {
+			t.Fatal(err)
+		}
+		pin(old)
+		pin(gone)
+		time.Sleep(24 * time.Hour)
+		a.histories.note(gone.RSA, true, time.Now())
+		for n := range 1000 {
+			pin(blackHole(100 + n))
+		}
+		if len(a.pins.rsa) > a.maxPins || len(a.pins.ed) != len(a.pins.rsa) {
+			t.Errorf("%d and %d pins", len(a.pins.rsa), len(a.pins.ed))
+		}
+		for _, d := range []*netdoc.RouterDesc{old, gone, blackHole(1099)} {
+			if a.pins.check(d.RSA, ident.Ed25519ID{1}) == nil {
+				t.Errorf("relay %x has no pin", d.RSA)
+			}
+		}
+	})
+}
+
+// TestHistoriesBound: histories of relays that came and went are bounded.
+func TestHistoriesBound(t *testing.T) {
+	var h histories
+	now := time.Unix(1e9, 0)
+	for n := range maxHistories + 1000 {
+		d := blackHole(n)
+		h.note(d.RSA, true, now)
+	}
+	h.note(blackHole(5).RSA, true, now.Add(time.Hour))
+	h.forget(now)
+	if len(h.Of) != maxHistories || h.known(blackHole(5).RSA) == 0 {
+		t.Errorf("%d histories", len(h.Of))
+	}
+}
+
+// TestClaimedAddress: a relay that claims another's IPv6 address, which nobody
+// tests, does not make that one a Sybil.
+func TestClaimedAddress(t *testing.T) {
+	c := FlagConfig{}
+	c.setDefaults()
+	six := netip.MustParseAddrPort("[2001:db8::1]:9001")
+	var all []*candidate
+	for n := range 3 {
+		d := blackHole(n)
+		d.ORAddrs = []netip.AddrPort{six}
+		all = append(all, &candidate{d: d, running: true, creditKB: uint32(1000 * n)})
+	}
+	if c.markSybils(all, nil, false); all[0].sybil {
+		t.Error("a relay is a Sybil by what others claim")
+	}
+	if c.markSybils(all, nil, true); !all[0].sybil || all[1].sybil || all[2].sybil {
+		t.Error("three relays have the same tested address")
+	}
+}
