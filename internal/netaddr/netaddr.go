@@ -68,14 +68,24 @@ func Public(a netip.Addr) bool {
 }
 
 // Peer returns what is counted as one peer: an IPv4 address, or an IPv6 /64,
-// which is the least that a subscriber has. Invalid addresses are one peer, too.
-func Peer(a netip.Addr) netip.Prefix {
+// which is one customer's. Addresses that are not known are one peer, the zero
+// Prefix.
+func Peer(a netip.Addr) netip.Prefix { return within(a, 32, 64) }
+
+// Network returns what is counted as one operator's network: an IPv4 /16, or an
+// IPv6 /48.
+func Network(a netip.Addr) netip.Prefix { return within(a, 16, 48) }
+
+func within(a netip.Addr, four, six int) netip.Prefix {
 	a = Plain(a)
-	bits := 32
-	if a.Is6() {
-		bits = 64
+	bits := six
+	if a.Is4() {
+		bits = four
 	}
-	p, _ := a.Prefix(bits) // the zero Prefix for the zero Addr
+	p, err := a.Prefix(bits)
+	if err != nil {
+		return netip.Prefix{}
+	}
 	return p
 }
 

@@ -16,12 +16,12 @@ func (l dirListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		tcp := conn.(*net.TCPConn)
-		if l.r.draining.Load() || !l.r.gate.enter() {
+		from := peerAddr(tcp)
+		if l.r.draining.Load() || !l.r.gate.enter(l.r.dos.near(from)) {
 			l.r.stats.ConnsRefused.Add(1)
 			tcp.Close()
 			continue
 		}
-		from := peerAddr(tcp)
 		if !l.r.dos.connect(from) {
 			l.r.stats.ConnsRefused.Add(1)
 			l.r.gate.leave()

@@ -5,13 +5,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/exit"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
 )
 
 // dosParams are the consensus's parameters of denial-of-service defences
-// (param-spec, "Denial-of-service parameters"), with C tor's defaults.
+// (param-spec, "Denial-of-service parameters"), with C tor's defaults for their
+// numbers. Circuits and connections are limited unless the consensus says not to:
+// C tor does so only when the consensus says so, which leaves a young network
+// without defence. In testing networks, whose nodes share addresses, the
+// consensus has to say so.
 type dosParams struct {
 	circuits                bool
 	circuitConns            int     // connections from which an address is watched
@@ -24,16 +30,26 @@ type dosParams struct {
 	streams                 *exit.StreamLimit // nil: off
 }
 
-func dosParamsOf(d *netdir.Directory) dosParams {
-	get := func(name string, def, lo, hi int32) float64 { return float64(d.Param(name, def, lo, hi)) }
+// dosParamsOf reads them; d may be nil.
+func dosParamsOf(d *netdir.Directory, testing bool) dosParams {
+	get := func(name string, def, lo, hi int32) float64 {
+		if d == nil {
+			return float64(def)
+		}
+		return float64(d.Param(name, def, lo, hi))
+	}
+	on := int32(1)
+	if testing {
+		on = 0
+	}
 	const big = 1<<31 - 1
 	p := dosParams{
-		circuits:     get("DoSCircuitCreationEnabled", 0, 0, 1) == 1,
+		circuits:     get("DoSCircuitCreationEnabled", on, 0, 1) == 1,
 		circuitConns: int(get("DoSCircuitCreationMinConnections", 3, 1, big)),
 		circuitRate:  get("DoSCircuitCreationRate", 3, 1, big),
 		circuitMax:   get("DoSCircuitCreationBurst", 90, 1, big),
 		circuitBan:   time.Duration(get("DoSCircuitCreationDefenseTimePeriod", 3600, 0, big)) * time.Second,
-		conns:        get("DoSConnectionEnabled", 0, 0, 1) == 1,
+		conns:        get("DoSConnectionEnabled", on, 0, 1) == 1,
 		connMax:      int(get("DoSConnectionMaxConcurrentCount", 100, 1, big)),
 		connRate:     get("DoSConnectionConnectRate", 20, 1, big),
 		connBurst:    get("DoSConnectionConnectBurst", 40, 1, big),
@@ -48,15 +64,25 @@ func dosParamsOf(d *netdir.Directory) dosParams {
 	return p
 }
 
-// dos limits what one address may do. Relays are exempt: many clients are
-// behind each.
+// dos limits what one address may do. Links of relays that the consensus lists
+// are exempt, for many clients are behind each: those that have proved the
+// relay's identity in the link handshake. To have made an identity of one's own
+// is worth nothing, and C tor is too generous there.
+//
+// Who connects has proved nothing yet. So connections from listed relays'
+// addresses are let in to the link handshake in any case: nobody who shares such
+// an address, or gets an exit to connect to us, cuts the relay off.
 type dos struct {
-	now func() time.Time
+	now     func() time.Time
+	testing bool // see dosParams
 
 	mu     sync.Mutex // guards what follows
 	params dosParams
 	peers  map[netip.Prefix]*peer
-	relays map[netip.Addr]bool // of the consensus, and who authenticated
+	// of relays in the consensus
+	ids   map[ident.RSAID]bool
+	addrs map[netip.Addr]bool
+	ports map[netip.AddrPort]bool // ORPorts
 }
 
 // peer is what is known of one address, or of an IPv6 /64.
@@ -95,31 +121,33 @@ const (
 	peerForget = time.Hour
 )
 
-func newDoS(now func() time.Time) *dos {
-	return &dos{now: now, peers: map[netip.Prefix]*peer{}, relays: map[netip.Addr]bool{}}
+func newDoS(now func() time.Time, testing bool) *dos {
+	return &dos{now: now, testing: testing, params: dosParamsOf(nil, testing), peers: map[netip.Prefix]*peer{}}
 }
 
 // update takes the parameters and the relays of a new consensus.
 func (d *dos) update(dir *netdir.Directory) dosParams {
-	p := dosParamsOf(dir)
-	relays := make(map[netip.Addr]bool, dir.Len())
+	p := dosParamsOf(dir, d.testing)
+	ids, addrs, ports := map[ident.RSAID]bool{}, map[netip.Addr]bool{}, map[netip.AddrPort]bool{}
 	for r := range dir.All() {
-		relays[r.IPv4().Addr()] = true
+		ids[r.RSA()] = true
+		all := []netip.AddrPort{r.IPv4()}
 		if six, ok := r.IPv6(); ok {
-			relays[six.Addr()] = true
+			all = append(all, six)
+		}
+		for _, a := range all {
+			addrs[a.Addr()], ports[a] = true, true
 		}
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.params, d.relays = p, relays
+	d.params, d.ids, d.addrs, d.ports = p, ids, addrs, ports
 	return p
 }
 
-// peerLocked returns what is known of the address; nil when it is exempt.
+// peerLocked returns what is known of the address; nil when there is no room to
+// know anything.
 func (d *dos) peerLocked(a netip.Addr, now time.Time) *peer {
-	if d.relays[a] {
-		return nil
-	}
 	key := netaddr.Peer(a)
 	p := d.peers[key]
 	if p == nil {
@@ -142,7 +170,7 @@ func (d *dos) connect(a netip.Addr) bool {
 	if p == nil {
 		return true
 	}
-	if c := &d.params; c.conns {
+	if c := &d.params; c.conns && !d.addrs[a] {
 		if now.Before(p.banConn) || p.conns >= c.connMax {
 			return false
 		}
@@ -155,6 +183,16 @@ func (d *dos) connect(a netip.Addr) bool {
 	return true
 }
 
+// crowded reports whether an address has more connections than it may: one of a
+// relay, whose link has turned out to be somebody else's.
+func (d *dos) crowded(a netip.Addr) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	p := d.peers[netaddr.Peer(a)]
+	return p != nil && d.params.conns && p.conns > d.params.connMax
+}
+
+// disconnect counts a connection no more: it was closed, or is a listed relay's.
 func (d *dos) disconnect(a netip.Addr) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -163,23 +201,32 @@ func (d *dos) disconnect(a netip.Addr) {
 	}
 }
 
-// isRelay exempts the address of who proved to be a relay.
-func (d *dos) isRelay(a netip.Addr) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.relays) < maxPeers {
-		d.relays[a] = true
+// listed reports whether the other end of a link has proved to be a relay that
+// the consensus lists.
+func (d *dos) listed(l *channel.Link) bool {
+	if !l.PeerAuthenticated {
+		return false
 	}
-}
-
-// knows reports whether an address is a relay's.
-func (d *dos) knows(a netip.Addr) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.relays[a]
+	return d.ids[l.Peer.RSA]
 }
 
-// create judges a circuit that a client asks for.
+// near reports whether a relay that the consensus lists has that address.
+func (d *dos) near(a netip.Addr) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.addrs[a]
+}
+
+// knows reports whether a relay that the consensus lists has its ORPort there.
+func (d *dos) knows(a netip.AddrPort) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ports[a]
+}
+
+// create judges a circuit that is asked for over a link of no listed relay.
 func (d *dos) create(a netip.Addr) bool {
 	now := d.now()
 	d.mu.Lock()

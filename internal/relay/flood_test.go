@@ -384,8 +384,10 @@ func evicted(v *victim) uint64 {
 func TestExtendFlood(t *testing.T) {
 	const room = 20
 	v := startVictim(t, nil, func(r *Relay) { r.gate.handshakes = room })
-	v.dos.isRelay(netip.MustParseAddr("127.0.0.1"))
 	far := simnet.New(t, simnet.Options{})
+	v.dos.mu.Lock()
+	v.dos.ports = map[netip.AddrPort]bool{far.Target.Addrs[0]: true} // as if the consensus listed it
+	v.dos.mu.Unlock()
 	pit, err := net.Listen("tcp", "127.0.0.2:0")
 	if err != nil {
 		t.Skipf("SKIPPED, NOTHING WAS TESTED: no second loopback address: %v", err)

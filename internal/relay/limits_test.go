@@ -14,7 +14,7 @@ import (
 
 func TestDoSConnections(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	d := newDoS(func() time.Time { return now })
+	d := newDoS(func() time.Time { return now }, true)
 	d.params = dosParams{conns: true, connMax: 10, connRate: 1, connBurst: 20, connBan: time.Hour}
 	a, same, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"), netip.MustParseAddr("192.0.2.1")
 	for i := range 10 {
@@ -46,17 +46,47 @@ func TestDoSConnections(t *testing.T) {
 	if now = now.Add(2 * time.Hour); !d.connect(a) {
 		t.Error("the ban does not end")
 	}
-	d.isRelay(other)
+	if d.crowded(other) {
+		t.Error("one connection is a crowd")
+	}
+	d.addrs = map[netip.Addr]bool{other: true}
 	for range 100 {
 		if !d.connect(other) {
-			t.Fatal("a relay is limited")
+			t.Fatal("a listed relay's address is limited before it can say who it is")
+		}
+	}
+	if !d.crowded(other) {
+		t.Error("a hundred connections are no crowd")
+	}
+}
+
+// TestDoSWithoutConsensus: a relay defends itself before it knows a consensus,
+// but not in testing networks.
+func TestDoSWithoutConsensus(t *testing.T) {
+	now := func() time.Time { return time.Unix(1e9, 0) }
+	a := netip.MustParseAddr("192.0.2.1")
+	for _, testing := range []bool{false, true} {
+		d := newDoS(now, testing)
+		refused := 0
+		for range 200 {
+			if !d.connect(a) {
+				refused++
+			}
+		}
+		for range 200 {
+			if !d.create(a) {
+				refused++
+			}
+		}
+		if limited := refused > 100; limited == testing {
+			t.Errorf("testing: %v; %d refused", testing, refused)
 		}
 	}
 }
 
 func TestDoSCircuits(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	d := newDoS(func() time.Time { return now })
+	d := newDoS(func() time.Time { return now }, true)
 	a := netip.MustParseAddr("192.0.2.1")
 	for range 1000 {
 		if !d.create(a) {
@@ -108,12 +138,12 @@ func TestGateKeepsDescriptors(t *testing.T) {
 	var half []*net.TCPConn
 	for range 125 {
 		half = append(half, conn())
-		if !g.enterHandshake(half[len(half)-1]) {
+		if !g.enterHandshake(half[len(half)-1], netip.AddrFrom4([4]byte{192, 0, 2, byte(len(half))}), false) {
 			t.Fatal("too early", len(half))
 		}
 	}
 	late := conn()
-	if !g.enterHandshake(late) || g.waiting.Len() != 125 || g.cutOff.Load() != 1 {
+	if !g.enterHandshake(late, netip.Addr{}, false) || g.waiting.Len() != 125 || g.cutOff.Load() != 1 {
 		t.Errorf("%d handshakes are under way, %d were cut off", g.waiting.Len(), g.cutOff.Load())
 	}
 	if err := half[0].SetDeadline(time.Now()); !errors.Is(err, net.ErrClosed) {
@@ -126,21 +156,75 @@ func TestGateKeepsDescriptors(t *testing.T) {
 		g.leaveHandshake(c)
 		g.leave()
 	}
-	if g.waiting.Len() != 0 || len(g.place) != 0 || g.open.Load() != 0 {
+	if g.waiting.Len() != 0 || len(g.place) != 0 || len(g.from) != 0 || g.open.Load() != 0 {
 		t.Error("somebody is still waiting")
 	}
 	n := 0
-	for g.enter() {
+	for g.enter(false) {
+		n++
+	}
+	if n != 750-750/8 {
+		t.Errorf("%d connections of strangers of 1000 descriptors", n)
+	}
+	for g.enter(true) {
 		n++
 	}
 	if n != 750 {
 		t.Errorf("%d connections of 1000 descriptors", n)
 	}
-	if g.leave(); !g.enter() || g.enter() {
+	if g.leave(); g.enter(false) || !g.enter(true) || g.enter(true) {
 		t.Error("leaving makes room for one")
 	}
-	if g.enterHandshake(late) {
+	if g.enterHandshake(late, netip.Addr{}, true) {
 		t.Error("there is no descriptor left, and nobody to take one from")
+	}
+}
+
+// TestHandshakesOfOneAddress: an address that opens handshakes without end makes
+// room for them itself.
+func TestHandshakesOfOneAddress(t *testing.T) {
+	g := newGate(1000)
+	honest, flood := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
+	mine := new(net.TCPConn)
+	if !g.enterHandshake(mine, honest, false) {
+		t.Fatal("no room")
+	}
+	for range 1000 {
+		flood = flood.Next() // of one /64
+		if !g.enterHandshake(new(net.TCPConn), flood, false) {
+			t.Fatal("no room")
+		}
+	}
+	if g.place[mine] == nil || g.waiting.Len() != g.handshakes {
+		t.Errorf("cut off by another address: %v; %d wait", g.place[mine] == nil, g.waiting.Len())
+	}
+}
+
+// TestDialsAreBounded: what others make us dial is bounded by port, of strangers
+// and of relays.
+func TestDialsAreBounded(t *testing.T) {
+	g := newGate(1000)
+	enter := func(known bool, port func(i int) uint16) (n int) {
+		for i := range 2 * g.handshakes {
+			if g.enterDial(netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), port(i)), known) == nil {
+				n++
+			}
+		}
+		return n
+	}
+	if n := enter(true, func(int) uint16 { return 1 }); n != maxDialing {
+		t.Errorf("%d at once to one port", n)
+	}
+	if n := enter(false, func(i int) uint16 { return uint16(1000 + i) }); n != g.handshakes {
+		t.Errorf("%d to strangers", n)
+	}
+	if n := enter(true, func(i int) uint16 { return uint16(2000 + i) }); n != g.handshakes-maxDialing {
+		t.Errorf("%d to relays", n)
+	}
+	g.leaveDial(netip.MustParseAddrPort("192.0.2.1:1"), true)
+	g.leaveDial(netip.MustParseAddrPort("192.0.2.1:1000"), false)
+	if g.dials != g.handshakes-1 || g.strangers.Load() != int64(g.handshakes) || len(g.dialing) != 2*g.handshakes-maxDialing {
+		t.Errorf("%d dials, %d ports, %d strangers", g.dials, len(g.dialing), g.strangers.Load())
 	}
 }
 

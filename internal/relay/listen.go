@@ -10,6 +10,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/fault"
 )
 
 // handshakeTimeout bounds the link handshake of who connects.
@@ -48,11 +49,11 @@ func (r *Relay) admit(conn *net.TCPConn) bool {
 	if r.draining.Load() {
 		return false
 	}
-	if !r.gate.enterHandshake(conn) {
+	from := peerAddr(conn)
+	if !r.gate.enterHandshake(conn, from, r.dos.near(from)) {
 		r.stats.ConnsRefused.Add(1)
 		return false
 	}
-	from := peerAddr(conn)
 	if !r.dos.connect(from) {
 		r.gate.leaveHandshake(conn)
 		r.gate.leave()
@@ -89,10 +90,18 @@ func (r *Relay) shake(ctx context.Context, c *counted) {
 		r.log.Debug("a link handshake failed", "err", err)
 		return
 	}
-	if from := ch.RemoteAddr(); ch.Link().PeerAuthenticated && from.IsValid() {
-		r.dos.isRelay(from)
+	switch from := ch.RemoteAddr(); {
+	case r.dos.listed(ch.Link()):
+		c.forgive()
+	case from.IsValid() && r.dos.crowded(from):
+		r.stats.ConnsRefused.Add(1)
+		ch.Close(fault.New(fault.Resource, "too many connections from one address"))
 	}
 }
+
+// maxStrangerCircs bounds the circuits of one link of no listed relay. The
+// busiest of clients have some hundreds.
+const maxStrangerCircs = 4096
 
 // accept takes a circuit that a client or another relay asks for.
 func (r *Relay) accept(c *channel.Circ, cmd cell.Command, body []byte) {
@@ -101,10 +110,15 @@ func (r *Relay) accept(c *channel.Circ, cmd cell.Command, body []byte) {
 		return
 	}
 	ch := c.Channel()
-	if !ch.Link().PeerAuthenticated && !r.dos.create(ch.RemoteAddr()) {
+	if !r.dos.listed(ch.Link()) && !r.mayCreate(ch) {
 		r.stats.CircuitsRefused.Add(1)
 		c.Destroy(cell.DestroyResourceLimit)
 		return
 	}
 	r.server.Accept(c, cmd, body)
+}
+
+func (r *Relay) mayCreate(ch *channel.Channel) bool {
+	n, _ := ch.Circuits()
+	return n <= maxStrangerCircs && r.dos.create(ch.RemoteAddr())
 }

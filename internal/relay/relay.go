@@ -179,7 +179,7 @@ func (r *Relay) wire() (err error) {
 	ports := authorityPorts(r.cfg.Network)
 	r.ports.Store(&ports)
 	r.env = &circuit.Env{Log: r.log, Now: time.Now, Queues: circuit.NewQueueLimits()}
-	r.dos = newDoS(time.Now)
+	r.dos = newDoS(time.Now, r.cfg.Network.Testing.AllowPrivateAddresses)
 	r.gate = newGate(fdLimit())
 	r.memory = account.New(r.cfg.MaxMemory)
 	r.publisher = newPublisher(r)
@@ -248,26 +248,26 @@ func (r *Relay) lookup(id ident.RSAID) (linkspec.Target, bool) {
 // address of this relay's, where there is one of the family, so that the peer
 // finds the link canonical.
 func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-	if !r.gate.enter() {
-		return nil, fault.New(fault.Resource, "the process has no file descriptor to spare")
+	addr = netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port())
+	known := r.dos.knows(addr)
+	if err := r.gate.enterDial(addr, known); err != nil {
+		return nil, err
 	}
-	leave := r.gate.leave
 	var closed func()
-	if !r.dos.knows(addr.Addr().Unmap()) {
-		if !r.gate.enterStranger() {
-			r.gate.leave()
-			return nil, fault.New(fault.Resource, "too many connections to addresses of no relay in the consensus")
-		}
+	if !known {
 		closed = r.gate.leaveStranger
-		leave = func() { r.gate.leave(); r.gate.leaveStranger() }
 	}
 	var d net.Dialer
-	if from := source(r.cfg.Listen, addr.Addr().Unmap()); from.IsValid() {
+	if from := source(r.cfg.Listen, addr.Addr()); from.IsValid() {
 		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
 	}
 	conn, err := d.DialContext(ctx, "tcp", addr.String())
+	r.gate.leaveDial(addr, known)
 	if err != nil {
-		leave()
+		r.gate.leave()
+		if closed != nil {
+			closed()
+		}
 		return nil, err
 	}
 	tuneLink(conn.(*net.TCPConn))

@@ -128,7 +128,7 @@ func (t *transports) close() {
 // does.
 func (t *transports) welcome(ctx context.Context, conn *net.TCPConn) {
 	r := t.r
-	if r.draining.Load() || !r.gate.enterHandshake(conn) {
+	if r.draining.Load() || !r.gate.enterHandshake(conn, netip.Addr{}, false) {
 		r.stats.ConnsRefused.Add(1)
 		conn.Close()
 		return

@@ -1,0 +1,129 @@
+package relay
+
+import (
+	"context"
+	"crypto/rand"
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netaddr"
+)
+
+// identity makes a relay's keys.
+func identity(t *testing.T) *Keys {
+	t.Helper()
+	keys, err := LoadKeys(t.TempDir(), time.Now(), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// connectAs makes a user whose link proves an identity.
+func (v *victim) connectAs(t *testing.T, keys *Keys) *user {
+	t.Helper()
+	m := channel.NewManager(&channel.Config{Log: userEnv.Log, Now: time.Now}, &channel.LinkConfig{Rand: rand.Reader, Identity: keys.Link()}, func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "tcp", a.String())
+	})
+	t.Cleanup(m.Close)
+	ch, err := m.Get(within(t), v.Target())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &user{t, v, ch}
+}
+
+// flood asks for n circuits of the cheapest kind and returns how many were made.
+func (u *user) flood(n int) int64 {
+	u.t.Helper()
+	var y tally
+	for i := range n {
+		c, err := u.ch.Open(&y, nil)
+		if err == nil {
+			err = c.SendControl(cell.CmdCreateFast, make([]byte, cell.CreateFastLen))
+		}
+		if err != nil {
+			u.t.Fatal(err)
+		}
+		for ctx := within(u.t); y.created.Load()+y.destroyed.Load() < int64(i-200) || i == n-1 && y.created.Load()+y.destroyed.Load() < int64(n); {
+			if ctx.Err() != nil {
+				u.t.Fatalf("of %d circuits %d were made, %d refused", n, y.created.Load(), y.destroyed.Load())
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	return y.created.Load()
+}
+
+// TestSelfMadeIdentity: who makes an identity of his own is limited as anybody
+// is, and lifts no limit of others at his address; a relay that the consensus
+// lists is not.
+func TestSelfMadeIdentity(t *testing.T) {
+	v := startVictim(t, nil, func(r *Relay) {
+		r.dos.params = dosParams{circuits: true, circuitConns: 2, circuitRate: 1e-9, circuitMax: 50, circuitBan: time.Hour}
+	})
+	mean, client := v.connectAs(t, identity(t)), v.connect(t, nil)
+	if n := mean.flood(200); n != 50 {
+		t.Errorf("%d circuits by a self-made identity", n)
+	}
+	if n := client.flood(100); n != 0 {
+		t.Errorf("%d circuits of the same address after that", n)
+	}
+}
+
+// TestListedRelayIsExempt: a link that proves a listed identity does not count
+// for its address, and its circuits are not limited.
+func TestListedRelayIsExempt(t *testing.T) {
+	keys := identity(t)
+	v := startVictim(t, nil, func(r *Relay) {
+		r.dos.params = dosParams{circuits: true, circuitConns: 1, circuitRate: 1e-9, circuitMax: 50, circuitBan: time.Hour}
+		r.dos.ids = map[ident.RSAID]bool{keys.ID.RSA: true}
+	})
+	u := v.connectAs(t, keys)
+	if n := u.flood(300); n != 300 {
+		t.Errorf("%d circuits of a listed relay", n)
+	}
+	v.dos.mu.Lock()
+	n := v.dos.peers[netaddr.Peer(netip.MustParseAddr("127.0.0.1"))].conns
+	v.dos.mu.Unlock()
+	if n != 0 {
+		t.Errorf("%d connections are counted", n)
+	}
+	if n := v.connect(t, nil).flood(100); n != 50 {
+		t.Errorf("%d circuits of a client at its address", n)
+	}
+}
+
+// TestCrowdAtRelaysAddress: an address that the consensus lists is let in to the
+// link handshake; links that turn out to be others' are bounded after it.
+func TestCrowdAtRelaysAddress(t *testing.T) {
+	v := startVictim(t, nil, func(r *Relay) {
+		r.dos.params = dosParams{conns: true, connMax: 3, connRate: 1e-9, connBurst: 1, connBan: time.Hour}
+		r.dos.addrs = map[netip.Addr]bool{netip.MustParseAddr("127.0.0.1"): true}
+	})
+	for range 3 {
+		v.connect(t, nil).use()
+	}
+	select {
+	case <-v.connect(t, nil).ch.Done():
+	case <-within(t).Done():
+		t.Error("a fourth link stays open")
+	}
+}
+
+// TestStrangersCircuits: one link of a stranger has so many circuits and no more.
+func TestStrangersCircuits(t *testing.T) {
+	v := startVictim(t, nil)
+	if n := v.connect(t, nil).flood(maxStrangerCircs + 500); n != maxStrangerCircs {
+		t.Errorf("%d circuits over one link", n)
+	}
+	v.connect(t, nil).use()
+}
