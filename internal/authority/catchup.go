@@ -13,8 +13,12 @@ import (
 // catchUpLimit bounds the time to ask the others for what was missed.
 const catchUpLimit = 5 * time.Second
 
-// maxConsensus bounds a consensus that is fetched.
-const maxConsensus = 32 << 20
+// maxConsensus bounds a consensus that is fetched, maxCerts all authorities'
+// certificates.
+const (
+	maxConsensus = 32 << 20
+	maxCerts     = 1 << 20
+)
 
 // catchUp asks the other authorities for the consensus when this one has none
 // that is fresh: it was away, or missed a round. Without it, it would vote at
@@ -41,46 +45,54 @@ func (a *Authority) catchUpFrom(ctx context.Context, p peer) error {
 			return err
 		}
 	}
-	certs, err := p.get(ctx, "/tor/keys/all", maxConsensus)
+	text, err := p.get(ctx, "/tor/keys/all", maxCerts)
 	if err != nil {
 		return err
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	netdoc.ParseAuthCerts(certs, func(c *netdoc.AuthCert, err error) {
+	var certs []*netdoc.AuthCert
+	netdoc.ParseAuthCerts(text, func(c *netdoc.AuthCert, err error) {
 		if err == nil {
-			a.addCertLocked(c)
+			certs = append(certs, c)
 		}
 	})
+	a.mu.Lock()
+	for _, c := range certs {
+		a.addCertLocked(c)
+	}
+	a.mu.Unlock()
 	for _, text := range texts {
-		if err := a.adoptLocked(text); err != nil {
+		if err := a.adopt(text); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// adoptLocked takes a consensus over that others published, if it is good and
-// newer.
-func (a *Authority) adoptLocked(text []byte) error {
+// adopt takes a consensus over that others published, if it is good and newer.
+// It holds mu only for what is short: anybody may be behind a DirPort's answer.
+func (a *Authority) adopt(text []byte) error {
 	c, listed, err := readConsensus(text)
 	if err != nil {
 		return err
 	}
 	now := a.cfg.Now()
+	a.mu.Lock()
 	verdict := c.Verify(a.cfg.Network.V3Idents(), a.certLocked, now)
+	a.mu.Unlock()
 	if err := verdict.Err(); err != nil {
 		return err
 	}
 	if now.Before(c.ValidAfter) || now.After(c.ValidUntil) {
 		return fault.New(fault.Directory, "the consensus is not valid now")
 	}
-	if old := a.docs.Consensus(c.Flavor); old != nil && !c.ValidAfter.After(old.ValidAfter) {
-		return nil
-	}
 	served, err := dirserver.NewConsensus(text)
 	if err != nil {
 		return err
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if old := a.docs.Consensus(c.Flavor); old != nil && !c.ValidAfter.After(old.ValidAfter) {
+		return nil
 	}
 	a.docs.SetConsensus(served)
 	if c.Flavor == netdoc.FlavorNS {

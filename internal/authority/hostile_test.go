@@ -199,7 +199,7 @@ func TestHostileVotes(t *testing.T) {
 			t.Errorf("and then the good one: %d %s", res.Status, res.Reason)
 		}
 		// A body that is too large is not read at all.
-		for path, n := range map[string]int{"/tor/post/vote": maxUpload + 1, "/tor/": maxDescriptorUpload + 1} {
+		for path, n := range map[string]int{"/tor/post/vote": maxUpload + 1, "/tor/": maxDescriptorUpload + 1, "/tor/post/consensus-signature": maxSignatures + 1} {
 			conn, err := w.dial(context.Background(), a.cfg.DirPort)
 			if err != nil {
 				t.Fatal(err)

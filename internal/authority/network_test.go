@@ -321,7 +321,7 @@ func TestUpload(t *testing.T) {
 			{"too large", large.sign(t).Text, 400},
 			{"good", d.Text, 200},
 			{"again", d.Text, 200},
-			{"one too many", private.sign(t).Text, 400},
+			{"one too many", private.sign(t).Text, 503},
 		} {
 			if status, words := a.upload(netip.Addr{}, c.body); status != c.status {
 				t.Errorf("%s: %d %s", c.what, status, words)

@@ -109,7 +109,7 @@ func (a *Authority) fetchSignatures(ctx context.Context, t timing) {
 		return
 	}
 	a.toOthers(ctx, t.start, func(ctx context.Context, p peer) {
-		body, err := p.get(ctx, "/tor/status-vote/next/consensus-signatures", 1<<20)
+		body, err := p.get(ctx, "/tor/status-vote/next/consensus-signatures", maxSignatures)
 		if err != nil {
 			a.log.Debug("signatures not fetched", "authority", p.Nickname, "err", err)
 			return

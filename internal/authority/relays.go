@@ -2,6 +2,7 @@ package authority
 
 import (
 	"bytes"
+	"errors"
 	"net/netip"
 	"slices"
 	"time"
@@ -66,6 +67,9 @@ func (a *Authority) upload(from netip.Addr, body []byte) (status int, words stri
 	status, words = 200, ""
 	refuse := func(err error) {
 		status, words = 400, "Rejected: "+oneLine(err)
+		if errors.Is(err, errLater) {
+			status = 503
+		}
 		a.log.Info("descriptor refused", "err", err)
 	}
 	n := len(descs)
@@ -82,7 +86,7 @@ func (a *Authority) upload(from netip.Addr, body []byte) (status int, words stri
 	}
 	for _, doc := range descs {
 		if !a.mayUpload(from, now) {
-			refuse(fault.New(fault.Resource, "too many descriptors come from your address: try again later"))
+			refuse(fault.New(fault.Resource, "too many descriptors come from your address: %w", errLater))
 			break
 		}
 		d, err := netdoc.ParseRouterDesc(doc, now)
@@ -110,13 +114,19 @@ func (a *Authority) upload(from netip.Addr, body []byte) (status int, words stri
 // descriptor and extra-info document, and some more.
 const maxDescriptorUpload = 2 * (maxDescriptorSize + maxExtraInfoSize)
 
+// maxSignatures bounds a set of detached signatures: those of some hundred
+// authorities. Some sets wait before they can be judged.
+const maxSignatures = 256 << 10
+
 // uploadLimit is how much may be posted to a path; votes are large.
 func uploadLimit(path string) int {
 	switch path {
 	case "/tor/":
 		return maxDescriptorUpload
-	case "/tor/post/vote", "/tor/post/consensus-signature":
+	case "/tor/post/vote":
 		return maxUpload
+	case "/tor/post/consensus-signature":
+		return maxSignatures
 	}
 	return 0
 }
@@ -171,7 +181,7 @@ func (a *Authority) addDescriptor(d *netdoc.RouterDesc, extras []*netdoc.ExtraIn
 	case !d.Published.After(old.desc.Published):
 		return fault.New(fault.Refused, "there is a newer descriptor")
 	case !a.cfg.Accept.AllowPrivateAddresses && !old.replace.AllowN(now, 1):
-		return fault.New(fault.Resource, "this relay's descriptors come too often: try again later")
+		return fault.New(fault.Resource, "this relay's descriptors come too often: %w", errLater)
 	}
 	r := newRelay(d, from, now)
 	r.extra = extra

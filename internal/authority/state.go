@@ -209,17 +209,28 @@ func (a *Authority) saveLocked() error {
 			return err
 		}
 	}
-	var certs, descs []byte
+	var certs []byte
 	for _, c := range a.certs {
 		certs = append(certs, c.Text...)
-	}
-	for _, r := range a.relays {
-		descs = append(descs, r.desc.Text...)
 	}
 	if err := WriteSecret(filepath.Join(a.cfg.Dir, certsFile), certs); err != nil {
 		return err
 	}
-	return WriteSecret(filepath.Join(a.cfg.Dir, relaysFile), descs)
+	return WriteSecret(filepath.Join(a.cfg.Dir, relaysFile), a.descriptorsLocked(maxStateFile))
+}
+
+// descriptorsLocked returns relays' descriptors, known ones first, as many as
+// are read back: a file that is longer would keep the authority from starting.
+func (a *Authority) descriptorsLocked(limit int) (out []byte) {
+	now := a.cfg.Now()
+	for _, known := range []bool{true, false} {
+		for _, r := range a.relays {
+			if a.knownLocked(r, now) == known && len(out)+len(r.desc.Text) <= limit {
+				out = append(out, r.desc.Text...)
+			}
+		}
+	}
+	return out
 }
 
 // saveHistories writes the state when the authority ends.

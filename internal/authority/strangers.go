@@ -39,6 +39,9 @@ const (
 	maxUploaders = 1 << 16
 )
 
+// errLater says that a descriptor may be taken at another time.
+var errLater = fault.New(fault.Resource, "try again later")
+
 // uploaders limits how often one address uploads.
 type uploaders map[netip.Prefix]*rate.Limiter
 
@@ -142,10 +145,10 @@ func (a *Authority) admitLocked(n, old *relay, now time.Time) error {
 			return fault.New(fault.Resource, "there are %d relays on that address", onAddress)
 		}
 		if n.from.IsValid() && len(source) >= maxFromSource && !a.replaceLocked(source, n) {
-			return fault.New(fault.Resource, "%d relays from that address wait for a test: try again later", len(source))
+			return fault.New(fault.Resource, "%d relays from that address wait for a test: %w", len(source), errLater)
 		}
 		if most > 0 && len(address) >= most && !a.replaceLocked(address, n) {
-			return fault.New(fault.Resource, "%d relays on that address wait for a test: try again later", len(address))
+			return fault.New(fault.Resource, "%d relays on that address wait for a test: %w", len(address), errLater)
 		}
 		have = len(a.relays)
 	}
@@ -159,7 +162,7 @@ func (a *Authority) admitLocked(n, old *relay, now time.Time) error {
 		all = slices.Delete(all, i, i+1)
 	}
 	if have >= a.cfg.Accept.MaxRelays {
-		return fault.New(fault.Resource, "%d relays are enough", have)
+		return fault.New(fault.Resource, "%d relays are enough: %w", have, errLater)
 	}
 	return nil
 }

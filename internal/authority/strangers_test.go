@@ -84,6 +84,30 @@ func TestUploadBounds(t *testing.T) {
 	})
 }
 
+// TestSavedDescriptors: what is saved can be read back, and known relays come
+// before strangers.
+func TestSavedDescriptors(t *testing.T) {
+	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
+	synctest.Test(t, func(t *testing.T) {
+		var o orPorts
+		a := tester(t, identities, signings, &o, nil)
+		for n := range 100 {
+			d := blackHole(n)
+			for i := range d.Text {
+				d.Text[i] = byte(n)
+			}
+			if err := a.add(d, d.Addr); err != nil {
+				t.Fatal(err)
+			}
+		}
+		a.listed = map[ident.RSAID]bool{blackHole(42).RSA: true}
+		out := a.descriptorsLocked(10_000)
+		if len(out) != 9000 || out[0] != 42 {
+			t.Errorf("%d bytes, of relay %d first", len(out), out[0])
+		}
+	})
+}
+
 // TestReplaceBound: one relay's descriptor is not replaced all the time.
 func TestReplaceBound(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
