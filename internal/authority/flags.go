@@ -76,6 +76,7 @@ const staleAfter = 18 * time.Hour
 
 // candidate is a relay that is voted on.
 type candidate struct {
+	of         *relay
 	d          *netdoc.RouterDesc
 	status     relayStatus
 	running    bool

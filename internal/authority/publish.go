@@ -171,9 +171,10 @@ func (a *Authority) publish(t timing) {
 func (a *Authority) keepMicrodescsLocked() {
 	want := map[[32]byte]bool{}
 	for _, r := range a.relays {
-		for _, m := range a.cfg.Methods {
-			_, d := netdoc.MakeMicrodesc(r.desc, m)
-			want[d] = true
+		if r.made != nil {
+			for _, m := range r.made.micro {
+				want[m.digest] = true
+			}
 		}
 	}
 	for _, c := range a.round.pending {

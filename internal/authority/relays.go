@@ -45,6 +45,7 @@ const (
 type relay struct {
 	desc  *netdoc.RouterDesc
 	extra *netdoc.ExtraInfo // the one that desc names; nil when it did not come
+	made  *made             // nil before the first vote on desc
 	since time.Time         // when a descriptor with its ports came first
 
 	from            netip.Addr   // who has uploaded desc; not valid: unknown

@@ -108,6 +108,35 @@ func TestSavedDescriptors(t *testing.T) {
 	})
 }
 
+// TestVoteLeavesStrangersOut: votes do not grow by relays that nobody has ever
+// reached, and those that were reached once stay in.
+func TestVoteLeavesStrangersOut(t *testing.T) {
+	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
+	synctest.Test(t, func(t *testing.T) {
+		var o orPorts
+		a := tester(t, identities, signings, &o, nil)
+		for n := range 3 {
+			d := blackHole(n)
+			if err := a.add(d, d.Addr); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p := &a.relays[blackHole(1).RSA].probes[ipv4]
+		p.reached, p.tried, p.failed = time.Now().Add(-time.Hour), time.Now(), 3
+		a.listed = map[ident.RSAID]bool{blackHole(2).RSA: true}
+		v, err := a.makeVote(a.startRound())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(v.Routers) != 2 || v.Routers[0].RSA != blackHole(1).RSA || v.Routers[1].RSA != blackHole(2).RSA {
+			t.Errorf("%d relays in the vote", len(v.Routers))
+		}
+		if n := len(a.docs.Microdesc(a.relays[blackHole(2).RSA].made.micro[0].digest)); n == 0 {
+			t.Error("no microdescriptor")
+		}
+	})
+}
+
 // TestReplaceBound: one relay's descriptor is not replaced all the time.
 func TestReplaceBound(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)

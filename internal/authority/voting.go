@@ -111,11 +111,14 @@ func (a *Authority) candidatesLocked(bw *Bandwidths, now time.Time) []*candidate
 		if d.Published.Before(now.Add(-maxAge)) {
 			continue
 		}
+		if !r.reached() && !a.knownLocked(r, now) {
+			continue // anybody's word: what the others make of it does not depend on this authority
+		}
 		status := a.list.Load().status(d)
 		if status.has(statusReject) || a.cfg.Accept.ApprovedOnly && !status.has(statusApproved) {
 			continue // the list has changed since the descriptor came
 		}
-		c := &candidate{d: d, status: status, running: a.runningLocked(r, now), exit: generalExit(d.Policy)}
+		c := &candidate{of: r, d: d, status: status, running: a.runningLocked(r, now), exit: generalExit(d.Policy)}
 		a.histories.note(d.RSA, c.running, now)
 		c.record = a.histories.record(d.RSA, now)
 		c.uptime = time.Duration(min(d.Uptime, 1<<31)) * time.Second
@@ -179,7 +182,7 @@ func (a *Authority) opinionLocked(c *candidate, flags netdoc.Flags, now time.Tim
 		Nickname: d.Nickname, RSA: d.RSA, Descriptor: d.Digest, Published: d.Published,
 		Addr: d.Addr, ORPort: d.ORPort, DirPort: d.DirPort, Flags: flags,
 		Version: versionOf(d.Platform), Proto: d.Proto, HasBandwidth: true, Bandwidth: claimed(d),
-		Policy: d.Policy.Summarize(false), Ed: d.Ed, EdListed: true,
+		Policy: c.of.madeOf(a.cfg.Methods).policy, Ed: d.Ed, EdListed: true,
 	}
 	if c.measured && !flags.Has(netdoc.FlagAuthority) { // authorities have other things to do than to relay
 		rs.HasMeasured, rs.Measured = true, c.measuredKB
@@ -189,21 +192,46 @@ func (a *Authority) opinionLocked(c *candidate, flags netdoc.Flags, now time.Tim
 	}
 	rs.Stats = "wfu=" + strconv.FormatFloat(c.record.wfu, 'f', 6, 64) + " tk=" + strconv.FormatInt(int64(c.record.tk), 10) +
 		" mtbf=" + strconv.FormatFloat(c.record.mtbf, 'f', 0, 64)
-	var methods []string
-	var last [32]byte
-	for _, m := range a.cfg.Methods {
-		text, digest := netdoc.MakeMicrodesc(d, m)
-		if err := a.docs.AddMicrodesc(digest, text); err != nil {
+	for _, m := range c.of.made.micro {
+		if err := a.docs.AddMicrodesc(m.digest, m.text); err != nil {
 			return rs, err
 		}
-		if len(methods) > 0 && digest != last {
-			rs.Microdescs = append(rs.Microdescs, microLine(methods, last))
-			methods = nil
-		}
-		methods, last = append(methods, strconv.Itoa(m)), digest
+		rs.Microdescs = append(rs.Microdescs, microLine(m.methods, m.digest))
 	}
-	rs.Microdescs = append(rs.Microdescs, microLine(methods, last))
 	return rs, nil
+}
+
+// made is what a vote says of a descriptor that takes long to work out, when the
+// descriptor is made to that end. It is made once, before the first vote.
+type made struct {
+	policy *netdoc.PortPolicy
+	micro  []microdesc
+}
+
+// microdesc is a microdescriptor, and the consensus methods that make it.
+type microdesc struct {
+	methods []string
+	text    []byte
+	digest  [32]byte
+}
+
+// madeOf returns what votes say of the relay's descriptor.
+func (r *relay) madeOf(methods []int) *made {
+	if r.made != nil {
+		return r.made
+	}
+	r.made = &made{policy: r.desc.Policy.Summarize(false)}
+	for _, n := range methods {
+		text, digest := netdoc.MakeMicrodesc(r.desc, n)
+		last := len(r.made.micro) - 1
+		if last < 0 || r.made.micro[last].digest != digest {
+			r.made.micro = append(r.made.micro, microdesc{text: text, digest: digest})
+			last++
+		}
+		m := &r.made.micro[last]
+		m.methods = append(m.methods, strconv.Itoa(n))
+	}
+	return r.made
 }
 
 // versionOf returns the version for a "v" line: of Tor's own platforms only, as

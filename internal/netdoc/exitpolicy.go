@@ -185,35 +185,38 @@ const (
 // Summarize returns the ports that the policy lets out to most addresses of a
 // family (dir-spec, "encoding port lists"), as C tor computes it.
 func (p ExitPolicy) Summarize(six bool) *PortPolicy {
-	var bounds []int // where segments of ports begin
-	for _, r := range p {
-		bounds = append(bounds, int(r.Ports.Lo), int(r.Ports.Hi)+1)
+	bounds := []int{1, 65536} // where segments of ports begin, which no rule splits
+	for i := range p {
+		bounds = append(bounds, int(p[i].Ports.Lo), int(p[i].Ports.Hi)+1)
 	}
-	bounds = append(bounds, 1, 65536)
 	slices.Sort(bounds)
 	bounds = slices.Compact(bounds)
 	var open, closed []PortRange
-	for i := 0; i+1 < len(bounds); i++ {
+	for i, accepted := range p.accepts(bounds, six) {
 		seg := PortRange{uint16(bounds[i]), uint16(bounds[i+1] - 1)}
-		if p.accepts(seg, six) {
+		if accepted {
 			open = appendRange(open, seg)
 		} else {
 			closed = appendRange(closed, seg)
 		}
 	}
 	a, r := &PortPolicy{Accept: true, Ranges: open}, &PortPolicy{Ranges: closed}
+	if len(open) == 0 {
+		return r
+	}
+	if len(closed) == 0 {
+		return a
+	}
+	la, lr := len(a.String()), len(r.String())
 	switch {
-	case len(open) == 0 || len(closed) == 0:
-		if len(open) == 0 {
-			return r
+	case lr > maxSummary && la > maxSummary: // too fine to be told in full: some open ports go unsaid
+		for la > maxSummary {
+			last := len(a.Ranges) - 1
+			la -= len(",") + len(a.Ranges[last].String())
+			a.Ranges = a.Ranges[:last]
 		}
 		return a
-	case len(r.String()) > maxSummary && len(a.String()) > maxSummary:
-		for len(a.String()) > maxSummary { // too fine to be told in full: some open ports go unsaid
-			a.Ranges = a.Ranges[:len(a.Ranges)-1]
-		}
-		return a
-	case len(r.String()) < len(a.String()):
+	case lr < la:
 		return r
 	}
 	return a
@@ -228,37 +231,58 @@ func appendRange(list []PortRange, r PortRange) []PortRange {
 	return append(list, r)
 }
 
-// accepts reports whether a range of ports, which no rule splits, is accepted
-// by a rule for all addresses before too many addresses were refused.
-func (p ExitPolicy) accepts(seg PortRange, six bool) bool {
+// accepts reports which segments of ports, that begin at bounds, are accepted by
+// a rule for all addresses before too many addresses were refused. It goes
+// through the rules once, for they are who publishes them to choose: a rule looks
+// only at the segments that none before it has decided.
+func (p ExitPolicy) accepts(bounds []int, six bool) []bool {
 	cutoff := uint64(cutoff4)
 	if six {
 		cutoff = cutoff6
 	}
-	var refused uint64
-	for _, r := range p {
-		if seg.Lo < r.Ports.Lo || seg.Hi > r.Ports.Hi || r.isSix() != six {
+	n := len(bounds) - 1
+	open, refused := make([]bool, n), make([]uint64, n)
+	next := make([]int, n+1) // the first segment from here on that is not decided, or one before it
+	for i := range next {
+		next[i] = i
+	}
+	find := func(i int) int {
+		for next[i] != i {
+			next[i] = next[next[i]]
+			i = next[i]
+		}
+		return i
+	}
+	for k := range p {
+		r := &p[k]
+		if r.isSix() != six {
 			continue
 		}
 		bits := r.bits()
+		accept, refuses := r.Accept && bits == 0, uint64(0)
 		switch {
-		case r.Accept && bits == 0:
-			if refused <= cutoff {
-				return true
-			}
 		case r.Accept || netaddr.IsExitPrivate(r.Net):
+			if !accept {
+				continue
+			}
 		case !six:
-			refused += 1 << (32 - bits)
+			refuses = 1 << (32 - bits)
 		case bits == 0:
-			return false
+			refuses = cutoff + 1
 		case bits <= 64:
-			refused += 1 << (64 - bits)
+			refuses = 1 << (64 - bits)
 		}
-		if refused > cutoff {
-			return false // nothing makes it less
+		from, _ := slices.BinarySearch(bounds, int(r.Ports.Lo))
+		to, _ := slices.BinarySearch(bounds, int(r.Ports.Hi)+1)
+		for i := find(from); i < to; i = find(i + 1) {
+			refused[i] += refuses
+			if accept || refused[i] > cutoff { // nothing makes it less
+				open[i] = accept
+				next[i] = i + 1
+			}
 		}
 	}
-	return false
+	return open
 }
 
 func (r *PolicyRule) isSix() bool {

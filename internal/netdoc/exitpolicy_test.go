@@ -1,7 +1,10 @@
 package netdoc
 
 import (
+	"math/rand/v2"
 	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -68,6 +71,83 @@ func TestSummarize(t *testing.T) {
 	}
 	if got := policy(t, append(long, "reject *:*")...).Summarize(false).String(); len(got) > maxSummary || !strings.HasPrefix(got, "accept 1,4,7,") {
 		t.Error(len(got))
+	}
+}
+
+// slowAccepts is how the specification tells it: rule by rule for each segment.
+func slowAccepts(p ExitPolicy, seg PortRange, six bool) bool {
+	cutoff := uint64(cutoff4)
+	if six {
+		cutoff = cutoff6
+	}
+	var refused uint64
+	for _, r := range p {
+		if seg.Lo < r.Ports.Lo || seg.Hi > r.Ports.Hi || r.isSix() != six {
+			continue
+		}
+		bits := 0
+		if r.Net.IsValid() {
+			bits = r.Net.Bits()
+		}
+		switch {
+		case r.Accept && bits == 0:
+			return refused <= cutoff
+		case r.Accept || slices.Contains(PrivateNets, r.Net):
+		case !six:
+			refused += 1 << (32 - bits)
+		case bits == 0:
+			return false
+		case bits <= 64:
+			refused += 1 << (64 - bits)
+		}
+	}
+	return false
+}
+
+// TestSummarizeRandom compares with the slow way, port by port.
+func TestSummarizeRandom(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	nets := []string{"*", "*6", "*4", "0.0.0.0/1", "1.0.0.0/8", "2.0.0.0/8", "3.0.0.0/7", "10.0.0.0/8", "[2001::]/16", "[2002::]/16", "[2003::]/17", "[fc00::]/7", "[2001:db8::]/96", "5.6.7.8"}
+	for range 2000 {
+		var p ExitPolicy
+		for range rng.IntN(12) {
+			lo := 1 + rng.IntN(30)
+			ports := "*"
+			if rng.IntN(3) > 0 {
+				ports = strconv.Itoa(lo) + "-" + strconv.Itoa(lo+rng.IntN(10))
+			}
+			r, err := ParsePolicyRule(rng.IntN(2) == 0, nets[rng.IntN(len(nets))]+":"+ports)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p = append(p, r)
+		}
+		for _, six := range []bool{false, true} {
+			s := p.Summarize(six)
+			for port := uint16(1); port < 60; port++ {
+				if got, want := s.AllowsPort(port), slowAccepts(p, PortRange{port, port}, six); got != want {
+					t.Fatalf("%v: port %d, IPv6 %v: %v", p, port, six, got)
+				}
+			}
+		}
+	}
+}
+
+// BenchmarkSummarizeHostile: the policies that fit a descriptor and take longest.
+func BenchmarkSummarizeHostile(b *testing.B) {
+	var ports, nets ExitPolicy
+	for i := 1; i < 1400; i++ {
+		ports = append(ports, PolicyRule{Accept: true, Ports: PortRange{uint16(2 * i), uint16(2 * i)}})
+		if i < 500 {
+			nets = append(nets, PolicyRule{Net: netip.PrefixFrom(netip.AddrFrom4([4]byte{1, 1, byte(i >> 8), byte(i)}), 32), Ports: AllPorts})
+		}
+	}
+	for name, p := range map[string]ExitPolicy{"ports": append(ports, PolicyRule{Ports: AllPorts}), "nets": append(nets, ports[:700]...)} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				p.Summarize(false)
+			}
+		})
 	}
 }
 

@@ -49,21 +49,22 @@ func MakeMicrodesc(d *RouterDesc, method int) ([]byte, [32]byte) {
 // them, all sorted; words that are neither stay as they are.
 func canonicalFamily(words []string, self ident.RSAID) []string {
 	out := []string{"$" + self.String()}
+	seen := map[string]bool{out[0]: true}
 	for _, w := range words {
 		hexPart := strings.TrimPrefix(w, "$")
 		_, err := hex.DecodeString(hexPart[:min(40, len(hexPart))])
 		named := len(hexPart) == 40 || (len(hexPart) > 41 && (hexPart[40] == '=' || hexPart[40] == '~') && validNickname([]byte(hexPart[41:])))
+		understood := true
 		switch {
 		case validNickname([]byte(w)):
-			out = append(out, strings.ToLower(w))
+			w = strings.ToLower(w)
 		case err == nil && named:
-			out = append(out, "$"+strings.ToUpper(hexPart[:40]))
+			w = "$" + strings.ToUpper(hexPart[:40])
 		default:
-			out = append(out, w)
-			continue // C tor removes duplicates among what it understands only
+			understood = false // C tor removes duplicates among what it understands only
 		}
-		if slices.Contains(out[:len(out)-1], out[len(out)-1]) {
-			out = out[:len(out)-1]
+		if !understood || !seen[w] {
+			out, seen[w] = append(out, w), true
 		}
 	}
 	slices.Sort(out)

@@ -123,11 +123,15 @@ func (p *PortPolicy) String() string {
 		if i > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(itoa(r.Lo))
-		if r.Hi != r.Lo {
-			b.WriteByte('-')
-			b.WriteString(itoa(r.Hi))
-		}
+		b.WriteString(r.String())
 	}
 	return b.String()
+}
+
+// String returns the range as a list of ports has it.
+func (r PortRange) String() string {
+	if r.Hi == r.Lo {
+		return itoa(r.Lo)
+	}
+	return itoa(r.Lo) + "-" + itoa(r.Hi)
 }
