@@ -23,6 +23,7 @@ import (
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/simnet"
 	"github.com/chivenet/chive/internal/stream"
@@ -180,11 +181,12 @@ func (*tally) HandleBatchEnd()                           {}
 
 func (*tally) HandleWritable() {}
 
-// TestOnionskinFlood: one client asks for far more circuits than the relay can
+// TestOnionskinFlood: one link asks for far more circuits than the relay can
 // make, and is refused what is too much; those of another are all made, in time.
 func TestOnionskinFlood(t *testing.T) {
-	v := startVictim(t, nil)
-	mean, good := v.connect(t, nil), v.connect(t, nil)
+	keys := identity(t) // of a listed relay: others have fewer circuits than it takes
+	v := startVictim(t, nil, func(r *Relay) { r.dos.ids = map[ident.RSAID]bool{keys.ID.RSA: true} })
+	mean, good := v.connectAs(t, keys), v.connect(t, nil)
 	tg := v.Target()
 	_, skin, err := handshake.NtorClient(cryptorand.Reader, tg.RSA, tg.Ntor)
 	if err != nil {
