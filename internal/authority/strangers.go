@@ -8,6 +8,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -47,7 +48,7 @@ type uploaders map[netip.Prefix]*rate.Limiter
 
 // take reports whether an address may upload another descriptor.
 func (u uploaders) take(from netip.Addr, now time.Time) bool {
-	key := sourceOf(from)
+	key := netaddr.Peer(from)
 	l := u[key]
 	if l == nil {
 		if len(u) >= maxUploaders {
@@ -59,33 +60,13 @@ func (u uploaders) take(from netip.Addr, now time.Time) bool {
 	return l.AllowN(now, 1)
 }
 
-// sourceOf returns whom an address counts as: itself, or its IPv6 /64.
-func sourceOf(a netip.Addr) netip.Prefix { return prefixOf(a, 32, 64) }
-
-// networkOf returns the network that an address takes turns with: its IPv4 /16
-// or IPv6 /48.
-func networkOf(a netip.Addr) netip.Prefix { return prefixOf(a, 16, 48) }
-
-func prefixOf(a netip.Addr, four, six int) netip.Prefix {
-	a = a.Unmap()
-	bits := four
-	if a.Is6() {
-		bits = six
-	}
-	p, err := a.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{} // not valid: all of those are one
-	}
-	return p
-}
-
 // newRelay makes a relay of a descriptor that an address has uploaded.
 func newRelay(d *netdoc.RouterDesc, from netip.Addr, now time.Time) *relay {
 	src := from
 	if !src.IsValid() {
 		src = d.Addr
 	}
-	return &relay{desc: d, from: from, source: sourceOf(src), network: networkOf(src), since: now, probes: new([families]probe),
+	return &relay{desc: d, from: from, source: netaddr.Peer(src), network: netaddr.Network(src), since: now, probes: new([families]probe),
 		replace: rate.NewLimiter(rate.Every(replaceEvery), replaceBurst)}
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/protover"
 )
 
@@ -331,9 +332,9 @@ func TestDialsOfOneLink(t *testing.T) {
 func TestDialsOfOneAddress(t *testing.T) {
 	var o extendOrigins
 	now := time.Unix(1000, 0)
-	addr := prefixOf(netip.MustParseAddr("2001:db8:0:1::1"))
-	same, other := prefixOf(netip.MustParseAddr("2001:db8:0:1:2::9")), prefixOf(netip.MustParseAddr("192.0.2.7"))
-	if addr != same || prefixOf(netip.MustParseAddr("::ffff:192.0.2.7")) != other || prefixOf(netip.Addr{}).IsValid() {
+	addr := netaddr.Peer(netip.MustParseAddr("2001:db8:0:1::1"))
+	same, other := netaddr.Peer(netip.MustParseAddr("2001:db8:0:1:2::9")), netaddr.Peer(netip.MustParseAddr("192.0.2.7"))
+	if addr != same || netaddr.Peer(netip.MustParseAddr("::ffff:192.0.2.7")) != other || netaddr.Peer(netip.Addr{}).IsValid() {
 		t.Error("what counts as one address")
 	}
 	links := make([]*channel.Channel, maxDialsAddr+1)
@@ -363,7 +364,7 @@ func TestDialsOfOneAddress(t *testing.T) {
 	}
 	// Addresses that failed once and never come again.
 	for i := range 1000 {
-		a := prefixOf(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}))
+		a := netaddr.Peer(netip.AddrFrom4([4]byte{10, 0, byte(i >> 8), byte(i)}))
 		at := now.Add(time.Duration(i) * time.Second)
 		o.enter(links[0], a, at)
 		o.leave(links[0], a, at, true)

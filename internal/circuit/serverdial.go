@@ -9,6 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netaddr"
 )
 
 // A dial that a stranger causes takes a file descriptor, two goroutines and, where
@@ -42,29 +43,13 @@ func (s *Server) dial(ctx context.Context, from *channel.Channel, t linkspec.Tar
 	if ch := s.cfg.Channels.Find(t); ch != nil {
 		return ch, nil
 	}
-	addr := prefixOf(from.RemoteAddr())
+	addr := netaddr.Peer(from.RemoteAddr())
 	if !s.origins.enter(from, addr, s.cfg.Env.Now()) {
 		return nil, fault.New(fault.Resource, "extend: too many dials for this peer are under way, or failed lately")
 	}
 	ch, err := s.cfg.Channels.Get(ctx, t)
 	s.origins.leave(from, addr, s.cfg.Env.Now(), err != nil)
 	return ch, err
-}
-
-// prefixOf returns what counts as one address: an IPv4 address, or an IPv6 /64,
-// which is one customer's. It is not valid when the address is not known, as
-// behind a pluggable transport.
-func prefixOf(a netip.Addr) netip.Prefix {
-	a = a.Unmap().WithZone("")
-	bits := 64
-	if a.Is4() {
-		bits = 32
-	}
-	p, err := a.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	return p
 }
 
 // enter counts an extend that is to wait for a dial; false says that there are too

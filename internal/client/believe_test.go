@@ -121,7 +121,11 @@ func resolved(addrs ...string) []byte {
 		}
 		out = append(out, cell.Answer{Type: typ, Addr: a, TTL: 60})
 	}
-	return out.Append(nil)
+	b, err := out.Append(nil)
+	if err != nil {
+		panic(err)
+	}
+	return b
 }
 
 // TestInternalAnswers: an exit that says that a name has a private address is

@@ -3,10 +3,11 @@ package netdoc
 import (
 	"math/rand/v2"
 	"net/netip"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/chivenet/chive/internal/netaddr"
 )
 
 func policy(t testing.TB, lines ...string) ExitPolicy {
@@ -92,7 +93,7 @@ func slowAccepts(p ExitPolicy, seg PortRange, six bool) bool {
 		switch {
 		case r.Accept && bits == 0:
 			return refused <= cutoff
-		case r.Accept || slices.Contains(PrivateNets, r.Net):
+		case r.Accept || netaddr.IsExitPrivate(r.Net):
 		case !six:
 			refused += 1 << (32 - bits)
 		case bits == 0:
