@@ -172,8 +172,11 @@ func (m *Manager) connectOne(ctx context.Context, want ident.RelayID, addr netip
 	raw, err := m.dial(ctx, addr)
 	if err != nil {
 		kind := fault.Network
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			kind = fault.Timeout
+		case fault.Is(err, fault.Resource):
+			kind = fault.Resource // ours, not the relay's
 		}
 		return nil, fault.New(kind, "open channel: connect: %w", hideAddr(err))
 	}

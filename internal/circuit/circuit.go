@@ -118,7 +118,12 @@ func (c *Circuit) setHome(home *channel.Circ) {
 }
 
 // Account returns the account of what the circuit holds.
-func (c *Circuit) Account() *account.Account { return c.home.Load().Account() }
+func (c *Circuit) Account() *account.Account {
+	if home := c.home.Load(); home != nil {
+		return home.Account()
+	}
+	return nil
+}
 
 // Hops returns the hops, the nearest first. The slice is not to be changed.
 func (c *Circuit) Hops() []*Hop { return *c.hops.Load() }

@@ -29,9 +29,11 @@ func (h *Hop) reassemble(kind cell.RelayCommand, fragment []byte) ([]byte, error
 	switch pending := l.fragments.Pending(); {
 	case pending && !began:
 		l.kind = kind
+		h.c.Account().Reserve(handshake.MaxFragmented)
 		l.overdue.start(h, "the rest of "+kind.String())
 	case began && !pending:
 		l.overdue.stop()
+		h.c.Account().Release(handshake.MaxFragmented)
 	}
 	return msg, err
 }

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/channel"
@@ -64,7 +65,9 @@ type rig struct {
 	free   func()          // see release
 	far    bool            // there is no link to the next relay: it takes a dial that does not end
 
-	dials atomic.Int32 // under way
+	dials  atomic.Int32 // under way
+	memory *account.Memory
+	idle   int64 // bytes of a link without circuits
 
 	mu       sync.Mutex  // guards what follows
 	accepted []*Circuit  // by the relay
@@ -145,7 +148,7 @@ func onRig(t *testing.T, f func(r *rig)) {
 		at := func(port uint16) []netip.AddrPort {
 			return []netip.AddrPort{netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), port)}
 		}
-		r := &rig{t: t, onion: func() {}, answer: func(*nextCirc) {}}
+		r := &rig{t: t, memory: account.New(1 << 30), onion: func() {}, answer: func(*nextCirc) {}}
 		r.target = linkspec.Target{RelayID: keys[0].ID, Addrs: at(1), Ntor: onion.Public(), Proto: proto}
 		r.next = linkspec.Target{RelayID: keys[1].ID, Addrs: at(2), Ntor: onion.Public(), Proto: proto}
 		params := flow.DefaultParams()
@@ -168,6 +171,7 @@ func onRig(t *testing.T, f func(r *rig)) {
 			r.mu.Unlock()
 			r.answer(n)
 		})
+		r.idle = r.memory.Used() / 2
 		f(r)
 		for _, ch := range []*channel.Channel{r.client, r.onward, r.home, r.beyond} {
 			ch.Close(fault.New(fault.Closed, "the test is over"))
@@ -198,8 +202,13 @@ func (r *rig) link(to, from *channel.RelayKeys, accept func(*channel.Circ, cell.
 	}
 	log := slog.New(slog.DiscardHandler)
 	refuse := func(c *channel.Circ, _ cell.Command, _ []byte) { c.Destroy(cell.DestroyProtocol) }
-	a = channel.Start(l, &channel.Config{Log: log, Now: time.Now, Accept: refuse})
-	b = channel.Start(<-far, &channel.Config{Log: log, Now: time.Now, Accept: accept})
+	near, there := &channel.Config{Log: log, Now: time.Now, Accept: refuse}, &channel.Config{Log: log, Now: time.Now, Accept: accept}
+	if from == nil { // the relay's ends are counted
+		there.Memory = r.memory
+	} else {
+		near.Memory = r.memory
+	}
+	a, b = channel.Start(l, near), channel.Start(<-far, there)
 	return a, b
 }
 
@@ -306,6 +315,13 @@ func (r *rig) left() map[string]int {
 	note("conflux sets", len(s.sets.m))
 	note("links with dials", len(s.origins.links))
 	note("dials", int(r.dials.Load()))
+	bytes := r.memory.Used()
+	for _, ch := range []*channel.Channel{r.home, r.onward} {
+		if ch.Err() == nil {
+			bytes -= r.idle
+		}
+	}
+	note("bytes", int(bytes))
 	for _, q := range []*onionQueue{s.skin, s.pq} {
 		q.mu.Lock()
 		note("jobs", q.waiting)

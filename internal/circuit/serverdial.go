@@ -38,7 +38,8 @@ type extendOrigin struct {
 	since   time.Time // at most extendMemory ago, or failed is to be forgotten
 }
 
-// dial returns a channel to the target for a circuit that came over from.
+// dial returns a channel to the target for a circuit that came over from. Where
+// that has no address, as behind a pluggable transport, only the link is counted.
 func (s *Server) dial(ctx context.Context, from *channel.Channel, t linkspec.Target) (*channel.Channel, error) {
 	if ch := s.cfg.Channels.Find(t); ch != nil {
 		return ch, nil

@@ -125,6 +125,10 @@ func (sh *serverHandler) extendable() error {
 	return nil
 }
 
+// extendCost is what an extension counts on its circuit's account, in bytes: a
+// goroutine, two timers, and the longest onionskin.
+const extendCost = 8 << 10
+
 // extension is the way to the next hop, until CREATE2 has gone out.
 type extension struct {
 	s      *Server
@@ -139,6 +143,9 @@ type extension struct {
 // run opens the next hop's channel and sends CREATE2 on it, or tells the client
 // why not.
 func (x *extension) run(ctx context.Context) {
+	a := x.c.Account()
+	a.Reserve(extendCost)
+	defer a.Release(extendCost)
 	reason, err := x.open(ctx)
 	if err == nil {
 		return
