@@ -91,6 +91,9 @@ type Stats struct {
 type Options struct {
 	Log *slog.Logger
 	Now func() time.Time
+	// Sockets bounds the connections of the process as Config's MaxConns does:
+	// what its file descriptors allow. Zero: no further bound.
+	Sockets int
 	// Own are the relay's own addresses, to which nothing is let out.
 	Own []netip.Addr
 	// Inside tells ports of the network itself, to which nothing is let out: the

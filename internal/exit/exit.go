@@ -79,6 +79,9 @@ func (e *Exit) SetConfig(cfg *Config) error {
 		return err
 	}
 	c := cfg.withDefaults()
+	if e.opts.Sockets > 0 {
+		c.MaxConns = min(c.MaxConns, e.opts.Sockets)
+	}
 	names, err := newResolver(c.Nameservers, e.opts.Now, e.opts.Stats)
 	if err != nil {
 		return err
@@ -183,7 +186,7 @@ func (e *Exit) bounds() *Config {
 	if c := e.rules.Load(); c != nil {
 		return c.Config
 	}
-	return &defaults
+	return &defaults // directory streams have no sockets
 }
 
 // defaults bounds who lets no stream out.

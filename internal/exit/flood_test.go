@@ -178,3 +178,23 @@ func TestShare(t *testing.T) {
 		t.Error("more than there is")
 	}
 }
+
+// TestSockets: an exit has no more connections than its process has
+// descriptors for, whatever its configuration says, now or after a reload.
+func TestSockets(t *testing.T) {
+	cfg := accept(t, "accept *:*")
+	e, err := New(cfg, nil, Options{Now: time.Now, Sockets: 40})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	for most, want := range map[int]int{0: 40, 100: 40, 30: 30} {
+		cfg.MaxConns = most
+		if err := e.SetConfig(cfg); err != nil {
+			t.Fatal(err)
+		}
+		if got := e.bounds().MaxConns; got != want {
+			t.Errorf("MaxConns %d: %d connections, not %d", most, got, want)
+		}
+	}
+}

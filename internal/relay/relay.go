@@ -180,7 +180,14 @@ func (r *Relay) wire() (err error) {
 	r.ports.Store(&ports)
 	r.env = &circuit.Env{Log: r.log, Now: time.Now, Queues: circuit.NewQueueLimits()}
 	r.dos = newDoS(time.Now, r.cfg.Network.Testing.AllowPrivateAddresses)
-	r.gate = newGate(fdLimit())
+	// Exits' connections have descriptors of their own: neither side can take
+	// them all.
+	descriptors := fdLimit()
+	sockets := descriptors / 4
+	if r.cfg.Exit != nil {
+		descriptors -= sockets
+	}
+	r.gate = newGate(descriptors)
 	r.memory = account.New(r.cfg.MaxMemory)
 	r.publisher = newPublisher(r)
 	var keeper dirclient.Keeper
@@ -189,7 +196,7 @@ func (r *Relay) wire() (err error) {
 		r.cfg.Dir, keeper = r.cache.serve, r.cache
 	}
 	r.origin = r.judgeOrigin
-	r.exit, err = exit.New(r.cfg.Exit, r.cfg.Dir, exit.Options{Log: r.log, Now: time.Now, Own: r.cfg.Addresses(), Inside: r.inside, Judge: func(l *channel.Link) cell.EndReason { return r.origin(l) }, Stats: &r.stats.Exit})
+	r.exit, err = exit.New(r.cfg.Exit, r.cfg.Dir, exit.Options{Log: r.log, Now: time.Now, Sockets: int(min(sockets, 1<<20)), Own: r.cfg.Addresses(), Inside: r.inside, Judge: func(l *channel.Link) cell.EndReason { return r.origin(l) }, Stats: &r.stats.Exit})
 	if err != nil {
 		return err
 	}
