@@ -108,14 +108,14 @@ func TestSavedDescriptors(t *testing.T) {
 	})
 }
 
-// TestVoteLeavesStrangersOut: votes do not grow by relays that nobody has ever
-// reached, and those that were reached once stay in.
+// TestVoteLeavesStrangersOut: votes do not grow by many relays that nobody has
+// ever reached; a few are in, and those that were reached once stay.
 func TestVoteLeavesStrangersOut(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
 	synctest.Test(t, func(t *testing.T) {
 		var o orPorts
 		a := tester(t, identities, signings, &o, nil)
-		for n := range 3 {
+		for n := range maxSilentVoted + 2 {
 			d := blackHole(n)
 			if err := a.add(d, d.Addr); err != nil {
 				t.Fatal(err)
@@ -126,6 +126,16 @@ func TestVoteLeavesStrangersOut(t *testing.T) {
 		a.listed = map[ident.RSAID]bool{blackHole(2).RSA: true}
 		v, err := a.makeVote(a.startRound())
 		if err != nil {
+			t.Fatal(err)
+		}
+		if n := len(v.Routers); n != maxSilentVoted+2 {
+			t.Errorf("%d relays in the vote when %d never answered", n, maxSilentVoted)
+		}
+		d := blackHole(maxSilentVoted + 2)
+		if err := a.add(d, d.Addr); err != nil {
+			t.Fatal(err)
+		}
+		if v, err = a.makeVote(a.startRound()); err != nil {
 			t.Fatal(err)
 		}
 		if len(v.Routers) != 2 || v.Routers[0].RSA != blackHole(1).RSA || v.Routers[1].RSA != blackHole(2).RSA {

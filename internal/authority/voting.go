@@ -103,16 +103,30 @@ func (a *Authority) ignoreAdvertised(bw *Bandwidths) bool {
 	return n > a.cfg.Flags.MinMeasured
 }
 
+// maxSilentVoted is how many relays that have never answered are voted on, as not
+// Running. When there are more they are left out, so that votes do not grow by
+// what anybody uploads. The consensus is the same: it lists nobody whom this
+// authority alone has not reached, and whom others reach it lists by their votes.
+const maxSilentVoted = 256
+
+// silentLocked reports whether a relay is known by its descriptor alone.
+func (a *Authority) silentLocked(r *relay, now time.Time) bool {
+	return !r.reached() && !a.knownLocked(r, now)
+}
+
 // candidatesLocked returns the relays to vote on, in the order of identities.
 func (a *Authority) candidatesLocked(bw *Bandwidths, now time.Time) []*candidate {
 	var all []*candidate
+	silent := 0
+	for _, r := range a.relays {
+		if a.silentLocked(r, now) {
+			silent++
+		}
+	}
 	for _, r := range a.relays {
 		d := r.desc
-		if d.Published.Before(now.Add(-maxAge)) {
+		if d.Published.Before(now.Add(-maxAge)) || silent > maxSilentVoted && a.silentLocked(r, now) {
 			continue
-		}
-		if !r.reached() && !a.knownLocked(r, now) {
-			continue // anybody's word: what the others make of it does not depend on this authority
 		}
 		status := a.list.Load().status(d)
 		if status.has(statusReject) || a.cfg.Accept.ApprovedOnly && !status.has(statusApproved) {
