@@ -173,7 +173,7 @@ func (m *Mirror) fetchExtras(ctx context.Context, descs []*netdoc.RouterDesc) (m
 			return statusError(res)
 		}
 		netdoc.ParseExtraInfos(res.body, m.Client.now(), func(e *netdoc.ExtraInfo, err error) {
-			if err == nil {
+			if err == nil && slices.Contains(want, e.Digest) {
 				out[e.Digest] = e
 			}
 		})

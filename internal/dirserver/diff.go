@@ -8,12 +8,28 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
+// maxDiffs bounds the bytes of all diffs of a flavor: from each of the earlier
+// consensuses, which nearly nobody has.
+const maxDiffs = 16 << 20
+
 // diffCache keeps the diffs to the current consensuses, made when first asked
 // for. There are no more than earlier consensuses.
 type diffCache struct {
-	mu   sync.Mutex // guards what follows; held while a diff is made
-	to   [2][32]byte
-	made [2]map[[32]byte]*Doc // by the digest of where it leads from; nil: not worth it
+	mu sync.Mutex // guards what follows; not held while a diff is made
+	of [2]diffs   // by flavor
+}
+
+// diffs are the diffs that lead to one consensus.
+type diffs struct {
+	to   *Consensus
+	made map[[32]byte]*diff // by the digest of where it leads from
+	size int                // bytes of those made
+}
+
+// diff is made by who asks first; who asks meanwhile waits.
+type diff struct {
+	once sync.Once
+	doc  *Doc // nil: not worth it, or no room for it
 }
 
 // diffTo returns a diff from one of the consensuses that the client has, named
@@ -36,22 +52,52 @@ func (s *Server) diffTo(c *Consensus, from []string) *Doc {
 }
 
 func (dc *diffCache) get(s *Server, from, to *Consensus) *Doc {
+	d := dc.find(from, to)
+	if d == nil {
+		return nil
+	}
+	d.once.Do(func() { d.doc = dc.make(s, from, to) })
+	return d.doc
+}
+
+// find returns the place of a diff. One that is asked for by who still holds
+// the consensus before has none.
+func (dc *diffCache) find(from, to *Consensus) *diff {
 	dc.mu.Lock()
 	defer dc.mu.Unlock()
-	f := to.Flavor
-	if dc.to[f] != to.SHA3 || dc.made[f] == nil {
-		dc.to[f], dc.made[f] = to.SHA3, map[[32]byte]*Doc{}
+	of := &dc.of[to.Flavor]
+	if of.to == nil || of.to.SHA3 != to.SHA3 {
+		if of.to != nil && to.ValidAfter.Before(of.to.ValidAfter) {
+			return nil
+		}
+		*of = diffs{to: to, made: map[[32]byte]*diff{}}
 	}
-	d, ok := dc.made[f][from.SHA3]
-	if ok {
-		return d
+	d := of.made[from.SHA3]
+	if d == nil {
+		d = new(diff)
+		of.made[from.SHA3] = d
 	}
+	return d
+}
+
+func (dc *diffCache) make(s *Server, from, to *Consensus) *Doc {
+	making <- struct{}{}
+	defer func() { <-making }()
+	s.stats.DiffsMade.Add(1)
 	text, err := netdoc.MakeDiff(from.Doc.body, to.Doc.body)
 	if err != nil {
 		s.cfg.Log.Warn("consensus diff", "err", err)
-	} else if len(text) < len(to.Doc.body) {
-		d = &Doc{body: text, keep: true}
+		return nil
 	}
-	dc.made[f][from.SHA3] = d
-	return d
+	if len(text) >= len(to.Doc.body) {
+		return nil
+	}
+	dc.mu.Lock()
+	defer dc.mu.Unlock()
+	of := &dc.of[to.Flavor]
+	if of.to.SHA3 != to.SHA3 || of.size+len(text) > maxDiffs {
+		return nil
+	}
+	of.size += len(text)
+	return keptDoc(text)
 }

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -22,6 +23,12 @@ type Peer struct {
 	Addr      netip.Addr // told back in X-Your-Address-Is; invalid when not known
 	Tunnelled bool       // the request came through a BEGIN_DIR stream
 	MultiHop  bool       // the circuit has other relays before this one
+	// Link is the OR link that a tunnelled request came by, as anything that can
+	// be compared; nil: not known.
+	Link any
+	// Account is the circuit's that a tunnelled request belongs to; nil: the
+	// request counts for the address.
+	Account *account.Account
 }
 
 // Handler answers what Server does not know: votes, uploads, onion-service
@@ -36,15 +43,30 @@ type Config struct {
 	Now   func() time.Time // default time.Now
 	Log   *slog.Logger     // default none
 
-	MaxConns int // requests under way at once; default 2,000
-	// MaxPerAddr bounds the connections that Serve takes from one address, or
-	// IPv6 /64; default an eighth of MaxConns.
+	// Memory is where requests open their accounts; nil: nothing is counted.
+	Memory *account.Memory
+	// Authorities are the addresses that the network's authorities are known by.
+	// An eighth of all room is kept for requests from there, and as much for the
+	// relays that the consensus lists and them.
+	Authorities []netip.Addr
+
+	MaxConns int // requests under way at once, through each door (DirPort, BEGIN_DIR); default 2,000
+	// MaxPerAddr bounds the requests of one address, or IPv6 /64, through both
+	// doors; default an eighth of MaxConns. It does not hold for Authorities.
 	MaxPerAddr int
-	Timeout    time.Duration // of reading a request and of writing each part of an answer; default 1 minute
+	// MaxPerLink bounds the requests of one OR link, but for those of relays;
+	// default a sixteenth of MaxConns.
+	MaxPerLink int
+	// Timeout is how long a peer may send or take nothing. MinRate, in bytes a
+	// second, is what it must send and take beyond that time. Defaults 1 minute
+	// and 2,000.
+	Timeout time.Duration
+	MinRate int64
 	// MaxUpload is the largest body of a POST to a path; nil: none is read.
 	MaxUpload func(path string) int
-	// MaxUploads bounds the bodies that are being read and worked on, together;
-	// over it, answers are 503. Default 256 MB.
+	// MaxUploads bounds what has come of the bodies that are being read and
+	// worked on, together, in bytes; over it, answers are 503. One address has an
+	// eighth of it, but for Authorities. Default 256 MB.
 	MaxUploads int64
 	// Rate bounds the bytes a second of all answers together, Burst what may
 	// go out at once; over it, all but small answers are 503. Zero: no bound.
@@ -53,16 +75,17 @@ type Config struct {
 
 // Server answers requests. Its methods may be called from any goroutine.
 type Server struct {
-	cfg   Config
-	slots chan struct{}
-	rate  bucket
-	held  atomic.Int64 // bytes of uploads
-	diffs diffCache
-	stats Stats
+	cfg         Config
+	authorities map[netip.Addr]bool
+	room        *room
+	rate        bucket
+	diffs       diffCache
+	benches     chan struct{} // who works on strangers' uploads
+	stats       Stats
 }
 
 // Stats counts what a server did.
-type Stats struct{ Requests, Refused, BytesOut atomic.Uint64 }
+type Stats struct{ Requests, Refused, BytesOut, DiffsMade atomic.Uint64 }
 
 // New returns a server.
 func New(cfg Config) *Server {
@@ -78,8 +101,14 @@ func New(cfg Config) *Server {
 	if cfg.MaxPerAddr == 0 {
 		cfg.MaxPerAddr = max(cfg.MaxConns/8, 1)
 	}
+	if cfg.MaxPerLink == 0 {
+		cfg.MaxPerLink = max(cfg.MaxConns/16, 1)
+	}
 	if cfg.Timeout == 0 {
 		cfg.Timeout = time.Minute
+	}
+	if cfg.MinRate == 0 {
+		cfg.MinRate = 2000
 	}
 	if cfg.MaxUpload == nil {
 		cfg.MaxUpload = func(string) int { return 0 }
@@ -87,7 +116,15 @@ func New(cfg Config) *Server {
 	if cfg.MaxUploads == 0 {
 		cfg.MaxUploads = 256 << 20
 	}
-	return &Server{cfg: cfg, slots: make(chan struct{}, cfg.MaxConns), rate: bucket{rate: cfg.Rate, burst: cfg.Burst}}
+	if m := cfg.Memory.Bound(); m > 0 {
+		cfg.MaxUploads = min(cfg.MaxUploads, m/2)
+	}
+	s := &Server{cfg: cfg, authorities: map[netip.Addr]bool{}, rate: bucket{rate: cfg.Rate, burst: cfg.Burst}, benches: make(chan struct{}, compressors)}
+	for _, a := range cfg.Authorities {
+		s.authorities[a.Unmap()] = true
+	}
+	s.room = newRoom(&s.cfg)
+	return s
 }
 
 // Stats returns the server's counters.
@@ -99,7 +136,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer context.AfterFunc(ctx, func() { l.Close() })()
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	from := newAddresses(s.cfg.MaxPerAddr)
+	farewells := make(chan struct{}, maxFarewells)
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -122,94 +159,158 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
 			peer.Addr = a.AddrPort().Addr().Unmap()
 		}
-		if !from.enter(peer.Addr) {
-			s.stats.Refused.Add(1)
-			c.Close()
+		v := s.room.enter(peer, s.rank(peer.Addr))
+		if v != nil {
+			wg.Go(func() { s.serve(ctx, c, v) })
 			continue
 		}
-		wg.Go(func() {
-			defer from.leave(peer.Addr)
-			s.ServeConn(ctx, c, peer)
-		})
+		select {
+		case farewells <- struct{}{}:
+			wg.Go(func() {
+				defer func() { <-farewells }()
+				s.turnAway(ctx, c, peer)
+			})
+		default: // saying why would cost too much
+			s.stats.Requests.Add(1)
+			s.stats.Refused.Add(1)
+			c.Close()
+		}
 	}
 }
-
-// deadliner is a connection whose waits can be bounded.
-type deadliner interface{ SetDeadline(time.Time) error }
 
 // ServeConn answers one request and closes the connection.
 func (s *Server) ServeConn(ctx context.Context, c io.ReadWriteCloser, peer Peer) {
+	v := s.room.enter(peer, s.rank(peer.Addr))
+	if v == nil {
+		s.turnAway(ctx, c, peer)
+		return
+	}
+	s.serve(ctx, c, v)
+}
+
+// Visit is a request that there is room for. It ends with Serve or with Leave.
+type Visit struct {
+	s *Server
+	v *visit
+}
+
+// Enter lets a request in that has not come yet; nil: there is no room for its
+// peer. It is for who can refuse a stream before there is one.
+func (s *Server) Enter(peer Peer) *Visit {
+	v := s.room.enter(peer, s.rank(peer.Addr))
+	if v == nil {
+		s.stats.Refused.Add(1)
+		return nil
+	}
+	return &Visit{s, v}
+}
+
+// Serve answers the request and closes the connection.
+func (v *Visit) Serve(ctx context.Context, c io.ReadWriteCloser) { v.s.serve(ctx, c, v.v) }
+
+// Leave gives up a request that was never served.
+func (v *Visit) Leave() { v.v.leave() }
+
+// maxFarewells bounds the connections that are told at the same time why they
+// are closed.
+const maxFarewells = 64
+
+// turnAway answers who is not let in.
+func (s *Server) turnAway(ctx context.Context, c io.ReadWriteCloser, peer Peer) {
 	defer c.Close()
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	s.stats.Requests.Add(1)
-	touch := func() {}
-	if d, ok := c.(deadliner); ok {
-		// The connection's clock, whatever Config.Now is. A closed connection
-		// fails at its next use.
-		touch = func() { _ = d.SetDeadline(time.Now().Add(s.cfg.Timeout)) }
+	s.refuse(newPaced(c, &s.cfg), peer)
+}
+
+// requestCost is what a request holds by itself, whatever it asks for: a
+// goroutine, a buffer to read from, what was parsed. In bytes.
+const requestCost = 10 << 10
+
+// open opens the account of a request.
+func (s *Server) open(c io.Closer, peer Peer) (a *account.Account, closed func()) {
+	kind, above := account.Connection, peer.Account
+	if peer.Tunnelled {
+		kind = account.Request
 	}
-	touch()
-	select {
-	case s.slots <- struct{}{}:
-		defer func() { <-s.slots }()
-	default:
-		s.refuse(c, peer)
-		return
+	release := func() {}
+	if above == nil {
+		above = s.cfg.Memory.Address(peer.Addr)
+		release = above.Close
 	}
-	var held int64
-	defer func() { s.held.Add(-held) }()
-	r, err := readRequest(c, s.cfg.MaxUpload, func(n int) bool {
-		held = int64(n)
-		return s.held.Add(held) <= s.cfg.MaxUploads
-	})
-	var res *Response
+	a = above.Open(kind, func(error) { c.Close() })
+	a.Reserve(requestCost)
+	return a, func() { a.Close(); release() }
+}
+
+// serve answers the request of a visit.
+func (s *Server) serve(ctx context.Context, conn io.ReadWriteCloser, v *visit) {
+	defer v.leave()
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	s.stats.Requests.Add(1)
+	acct, closed := s.open(conn, v.peer)
+	defer closed()
+	c := newPaced(conn, &s.cfg)
+	res, enc := s.respond(ctx, c, v, acct)
+	if res != nil {
+		s.write(c, acct, v.peer, enc, res)
+	}
+}
+
+// respond reads the request and finds the answer and its encoding: nil when
+// nobody is there any more, or all was said. It keeps nothing of the request.
+func (s *Server) respond(ctx context.Context, c *paced, v *visit, acct *account.Account) (res *Response, enc string) {
+	in := &intake{visit: v, acct: acct}
+	defer in.close()
+	r, err := readRequest(c, s.cfg.MaxUpload, in)
 	switch {
 	case errors.Is(err, errBusy):
-		s.refuse(c, peer)
-		return
+		s.refuse(c, v.peer)
+		return nil, ""
 	case err != nil && fault.Is(err, fault.Network):
-		return // nobody is there any more
+		return nil, ""
 	case err != nil:
 		s.cfg.Log.Debug("directory request refused", "err", err)
-		res = Short(400, "Bad request")
+		return Short(400, "Bad request"), ""
+	case r.Method == "POST":
+		if res = s.post(ctx, v, r); res == nil {
+			s.refuse(c, v.peer)
+			return nil, ""
+		}
 	default:
-		res = s.answer(ctx, peer, r)
+		res = s.answer(ctx, v.peer, r)
 	}
-	s.write(c, touch, peer, r, res)
+	return res, chooseEncoding(r)
+}
+
+// post works on an upload; nil: not now. Those of strangers are worked on by a
+// few at a time, and each address has its bound: parsing and checking
+// signatures costs more than sending what is to be checked.
+func (s *Server) post(ctx context.Context, v *visit, r *Request) *Response {
+	if v.rank != authority {
+		if v.tired() {
+			return nil
+		}
+		wait := time.NewTimer(s.cfg.Timeout)
+		defer wait.Stop()
+		select {
+		case s.benches <- struct{}{}:
+			defer func() { <-s.benches }()
+		case <-wait.C:
+			return nil
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	began := time.Now()
+	defer func() { v.toiled(time.Since(began)) }()
+	return s.answer(ctx, v.peer, r)
 }
 
 // refuse answers while there is no room for the request.
-func (s *Server) refuse(c io.Writer, peer Peer) {
+func (s *Server) refuse(c *paced, peer Peer) {
 	s.stats.Refused.Add(1)
+	c.hurry()
 	_, _ = c.Write(s.head(peer, Short(503, "Directory busy, try again later"), 0, "")) // best effort
-}
-
-// bucket bounds a rate.
-type bucket struct {
-	rate, burst int64
-
-	mu   sync.Mutex // guards what follows
-	have int64
-	last time.Time
-}
-
-// take takes n bytes if there are any at all: a debt delays what follows.
-func (b *bucket) take(n int64, now time.Time) bool {
-	if b.rate <= 0 {
-		return true
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	burst := max(b.burst, b.rate)
-	if b.last.IsZero() {
-		b.have = burst
-	} else if d := now.Sub(b.last); d > 0 {
-		b.have = min(burst, b.have+int64(float64(b.rate)*d.Seconds()))
-	}
-	b.last = now
-	if b.have <= 0 {
-		return false
-	}
-	b.have -= n
-	return true
 }

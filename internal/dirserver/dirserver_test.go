@@ -195,15 +195,16 @@ func TestDiffs(t *testing.T) {
 	}
 }
 
+var decoders = map[string]func(io.Reader) (io.Reader, error){
+	"identity": func(r io.Reader) (io.Reader, error) { return r, nil },
+	"gzip":     func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) },
+	"deflate":  func(r io.Reader) (io.Reader, error) { return zlib.NewReader(r) },
+	"x-zstd":   func(r io.Reader) (io.Reader, error) { return zstd.NewReader(r) },
+}
+
 func TestEncodings(t *testing.T) {
 	s := New(Config{Docs: filled(t), Now: func() time.Time { return when }})
 	plain := testdata(t, "consensus-ns")
-	decoders := map[string]func(io.Reader) (io.Reader, error){
-		"identity": func(r io.Reader) (io.Reader, error) { return r, nil },
-		"gzip":     func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) },
-		"deflate":  func(r io.Reader) (io.Reader, error) { return zlib.NewReader(r) },
-		"x-zstd":   func(r io.Reader) (io.Reader, error) { return zstd.NewReader(r) },
-	}
 	for _, q := range []struct{ suffix, accept, want string }{
 		{"", "", "identity"}, {".z", "", "deflate"}, {"", "gzip, deflate", "gzip"}, {"", "deflate, x-zstd;q=0", "deflate"},
 		{".z", "x-zstd, x-tor-lzma, gzip, identity", "x-zstd"}, {"", "identity", "identity"}, {"", "br", "identity"},
@@ -220,48 +221,6 @@ func TestEncodings(t *testing.T) {
 				t.Errorf("%+v: %s, %v", q, enc, err)
 			}
 		}
-	}
-}
-
-// TestUploadsAreBounded: who takes no uploads reads none, and who does reads no
-// more than fits, all together.
-func TestUploadsAreBounded(t *testing.T) {
-	const post = "POST /tor/ HTTP/1.0\r\nContent-Length: 10\r\n\r\n"
-	if res, _ := ask(t, New(Config{Docs: new(Memory)}), post+"0123456789"); res.StatusCode != 400 {
-		t.Error("a server that takes no uploads:", res.Status)
-	}
-	s := New(Config{Docs: new(Memory), MaxUpload: func(string) int { return 10 }, MaxUploads: 15, Extra: func(_ context.Context, _ Peer, r *Request) *Response {
-		return OK(r.Body, 0)
-	}})
-	serve := func() (net.Conn, chan struct{}) {
-		a, b := net.Pipe()
-		done := make(chan struct{})
-		go func() { defer close(done); s.ServeConn(t.Context(), b, Peer{}) }()
-		return a, done
-	}
-	status := func(want int) {
-		t.Helper()
-		c, done := serve()
-		go io.WriteString(c, post+"0123456789")
-		res, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil || res.StatusCode != want {
-			t.Errorf("%+v, %v; want %d", res, err, want)
-		}
-		c.Close()
-		<-done
-	}
-	slow, done := serve()
-	for _, part := range []string{post + "0123", "4"} { // who takes the second has been asked to hold ten bytes
-		if _, err := io.WriteString(slow, part); err != nil {
-			t.Fatal(err)
-		}
-	}
-	status(503)
-	slow.Close()
-	<-done
-	status(200)
-	if n := s.held.Load(); n != 0 {
-		t.Errorf("%d bytes are held at the end", n)
 	}
 }
 
@@ -294,10 +253,10 @@ func TestOneAddress(t *testing.T) {
 		defer c.Close()
 		_, _ = io.WriteString(c, "GET / HTTP/1.0\r\n\r\n") // it may be closed
 		res, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err == nil && res.StatusCode != 404 {
+		if err == nil && res.StatusCode != 404 && res.StatusCode != 503 {
 			t.Error(res.Status)
 		}
-		return err == nil
+		return err == nil && res.StatusCode == 404
 	}
 	idle := open("127.0.0.2")
 	open("127.0.0.2")
@@ -409,13 +368,19 @@ func TestMemoryKeepsThePairBefore(t *testing.T) {
 	}
 }
 
+// free has room for everything.
+type free struct{}
+
+func (free) head(int)      {}
+func (free) body(int) bool { return true }
+
 func FuzzRequest(f *testing.F) {
 	f.Add([]byte("GET /tor/keys/all.z HTTP/1.0\r\nAccept-Encoding: gzip\r\n\r\n"))
 	f.Add([]byte("POST /tor/ HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"))
 	f.Add([]byte("GET http://a/b HTTP/1.0\n\n"))
 	s := New(Config{Docs: filled(f), Now: func() time.Time { return when }})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		r, err := readRequest(bytes.NewReader(b), func(string) int { return 1000 }, func(int) bool { return true })
+		r, err := readRequest(bytes.NewReader(b), func(string) int { return 1000 }, free{})
 		if err != nil {
 			return
 		}

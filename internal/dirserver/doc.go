@@ -12,48 +12,64 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Doc is a document to serve. It is immutable but for its encodings, which are
-// made when first asked for and kept.
+// Doc is a document to serve. All answers with it share it: it is immutable but
+// for its encodings.
 type Doc struct {
 	body []byte
-	keep bool // whether encodings are kept
-
-	mu  sync.Mutex // guards enc
-	enc map[string][]byte
+	enc  *encodings // nil: they are not kept
 }
 
-// NewDoc returns a document whose encodings are not kept.
+// encodings are a document's compressed forms, made when first asked for and
+// kept.
+type encodings struct {
+	mu   sync.Mutex // guards what follows; held while one is made
+	made map[string][]byte
+}
+
+// NewDoc returns a document that is compressed piece by piece for everyone who
+// asks for it.
 func NewDoc(body []byte) *Doc { return &Doc{body: body} }
+
+// keptDoc returns a document whose compressed forms are kept: for what nearly
+// all ask for.
+func keptDoc(body []byte) *Doc { return &Doc{body: body, enc: new(encodings)} }
 
 // Bytes returns the document, not encoded.
 func (d *Doc) Bytes() []byte { return d.body }
 
+// encoded returns a compressed form of a document that keeps these. One makes
+// it while others wait.
 func (d *Doc) encoded(enc string) ([]byte, error) {
-	if enc == "" || !d.keep {
-		return encode(d.body, enc)
+	if enc == "" {
+		return d.body, nil
 	}
-	d.mu.Lock() // one makes it while others wait
-	defer d.mu.Unlock()
-	if b, ok := d.enc[enc]; ok {
+	d.enc.mu.Lock()
+	defer d.enc.mu.Unlock()
+	if b, ok := d.enc.made[enc]; ok {
 		return b, nil
 	}
 	b, err := encode(d.body, enc)
-	if err == nil {
-		if d.enc == nil {
-			d.enc = map[string][]byte{}
-		}
-		d.enc[enc] = b
+	if err != nil {
+		return nil, err
 	}
-	return b, err
+	if d.enc.made == nil {
+		d.enc.made = map[string][]byte{}
+	}
+	d.enc.made[enc] = b
+	return b, nil
 }
 
-// encode compresses in a content encoding of dir-spec.
+// making bounds how many whole documents and diffs are made at once: each takes
+// some megabytes meanwhile.
+var making = make(chan struct{}, 2)
+
+// encode compresses a whole document in a content encoding of dir-spec.
 func encode(b []byte, enc string) ([]byte, error) {
+	making <- struct{}{}
+	defer func() { <-making }()
 	var out bytes.Buffer
 	var w io.WriteCloser
 	switch enc {
-	case "":
-		return b, nil
 	case "gzip":
 		w = gzip.NewWriter(&out)
 	case "deflate": // zlib's format, as in HTTP
@@ -73,5 +89,5 @@ func encode(b []byte, enc string) ([]byte, error) {
 	if err := w.Close(); err != nil {
 		return nil, fault.Wrap(fault.Local, err)
 	}
-	return out.Bytes(), nil
+	return bytes.Clone(out.Bytes()), nil // without what the buffer has to spare
 }

@@ -60,7 +60,7 @@ const maxItems = 512
 // digests reads a list of hexadecimal digests, each once.
 func digests[D ident.RSAID | [20]byte](list string) []D {
 	var out []D
-	for _, w := range strings.Split(list, "+") {
+	for w := range strings.SplitSeq(list, "+") {
 		var d D
 		b, err := hex.DecodeString(w)
 		if err != nil || len(b) != len(d) || len(out) == maxItems {
@@ -74,12 +74,15 @@ func digests[D ident.RSAID | [20]byte](list string) []D {
 	return out
 }
 
-func (s *Server) documents(path string, byDigest func([20]byte) []byte, of func(ident.RSAID) []byte, all func() [][]byte) *Response {
-	var found [][]byte
+func (s *Server) documents(path string, byDigest func([20]byte) *Doc, of func(ident.RSAID) *Doc, all func() []*Doc) *Response {
+	var found []*Doc
 	keep := time.Duration(0)
 	switch {
-	case path == "all" && all != nil:
-		found, keep = all(), keepAll
+	case path == "all":
+		if found = all(); len(found) == 0 {
+			return Short(404, "Not found")
+		}
+		return &Response{Status: 200, Reason: "OK", MaxAge: keepAll, Parts: found}
 	case strings.HasPrefix(path, "d/"):
 		for _, d := range digests[[20]byte](path[2:]) {
 			found = append(found, byDigest(d))
@@ -92,17 +95,14 @@ func (s *Server) documents(path string, byDigest func([20]byte) []byte, of func(
 			found = append(found, of(id))
 		}
 	}
-	return several(found, keep)
+	return Several(found, keep)
 }
 
-// several is an answer with the documents that are there.
-func several(found [][]byte, keep time.Duration) *Response {
-	res := &Response{Status: 200, Reason: "OK", MaxAge: keep}
-	for _, b := range found {
-		if b != nil {
-			res.Parts = append(res.Parts, NewDoc(b))
-		}
-	}
+// Several is an answer with those documents that are not nil. The list is the
+// answer's from now on.
+func Several(found []*Doc, keep time.Duration) *Response {
+	found = slices.DeleteFunc(found, func(d *Doc) bool { return d == nil })
+	res := &Response{Status: 200, Reason: "OK", MaxAge: keep, Parts: found}
 	if len(res.Parts) == 0 {
 		return Short(404, "Not found")
 	}
@@ -110,9 +110,9 @@ func several(found [][]byte, keep time.Duration) *Response {
 }
 
 func (s *Server) microdescs(list string) *Response {
-	var found [][]byte
+	var found []*Doc
 	seen := map[[32]byte]bool{}
-	for _, w := range strings.Split(list, "-") {
+	for w := range strings.SplitSeq(list, "-") {
 		var d [32]byte
 		b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(w, "="))
 		if err != nil || len(b) != len(d) || seen[[32]byte(b)] || len(seen) == maxItems {
@@ -122,7 +122,7 @@ func (s *Server) microdescs(list string) *Response {
 		seen[d] = true
 		found = append(found, s.cfg.Docs.Microdesc(d))
 	}
-	return several(found, keepMicrodesc)
+	return Several(found, keepMicrodesc)
 }
 
 // keys answers requests for the authorities' certificates.
@@ -154,7 +154,7 @@ func (s *Server) keys(r *Request, path string) *Response {
 			}
 		}
 	case strings.HasPrefix(path, "fp-sk/"):
-		want := strings.Split(strings.ToUpper(path[6:]), "+")
+		want := strings.SplitN(strings.ToUpper(path[6:]), "+", maxItems)
 		for _, c := range all {
 			if slices.Contains(want, c.Identity.String()+"-"+c.Signing.String()) {
 				found = append(found, c)
@@ -167,16 +167,16 @@ func (s *Server) keys(r *Request, path string) *Response {
 		return Short(404, "Not found")
 	}
 	since := r.since()
-	var texts [][]byte
+	var texts []*Doc
 	for _, c := range found {
 		if !c.Published.Before(since) {
-			texts = append(texts, c.Text)
+			texts = append(texts, NewDoc(c.Text))
 		}
 	}
 	if len(texts) == 0 {
 		return Short(304, "Not modified")
 	}
-	return several(texts, time.Hour)
+	return Several(texts, time.Hour)
 }
 
 // consensus answers requests for a consensus or a diff to it: path is what

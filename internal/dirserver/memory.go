@@ -2,6 +2,7 @@ package dirserver
 
 import (
 	"maps"
+	"net/netip"
 	"slices"
 	"sync"
 
@@ -19,16 +20,16 @@ type Documents interface {
 	// Certs returns the authorities' certificates.
 	Certs() []*netdoc.AuthCert
 	// Microdesc returns a microdescriptor by its digest, or nil.
-	Microdesc([32]byte) []byte
+	Microdesc([32]byte) *Doc
 	// Descriptor and DescriptorOf return a router descriptor by digest, and the
 	// newest of a relay; Descriptors returns the newest of every relay.
-	Descriptor([20]byte) []byte
-	DescriptorOf(ident.RSAID) []byte
-	Descriptors() [][]byte
+	Descriptor([20]byte) *Doc
+	DescriptorOf(ident.RSAID) *Doc
+	Descriptors() []*Doc
 	// ExtraInfo, ExtraInfoOf and ExtraInfos do the same for extra-info documents.
-	ExtraInfo([20]byte) []byte
-	ExtraInfoOf(ident.RSAID) []byte
-	ExtraInfos() [][]byte
+	ExtraInfo([20]byte) *Doc
+	ExtraInfoOf(ident.RSAID) *Doc
+	ExtraInfos() []*Doc
 }
 
 // Consensus is a consensus to serve.
@@ -38,15 +39,23 @@ type Consensus struct {
 	Signers []ident.RSAID
 	SHA3    [32]byte // of the signed part
 	Doc     *Doc
+	relays  map[netip.Addr]bool // the addresses of those that it lists
 }
 
 // NewConsensus reads a consensus, whose signatures the caller has checked.
 func NewConsensus(text []byte) (*Consensus, error) {
-	c, err := netdoc.ParseConsensus(text, nil, func(*netdoc.RouterStatus) error { return nil })
+	relays := map[netip.Addr]bool{}
+	c, err := netdoc.ParseConsensus(text, nil, func(rs *netdoc.RouterStatus) error {
+		relays[rs.Addr] = true
+		for _, a := range rs.ORAddrs {
+			relays[a.Addr()] = true
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	out := &Consensus{Flavor: c.Flavor, Lifetime: c.Lifetime, SHA3: c.SHA3Signed, Doc: &Doc{body: text, keep: true}}
+	out := &Consensus{Flavor: c.Flavor, Lifetime: c.Lifetime, SHA3: c.SHA3Signed, Doc: keptDoc(text), relays: relays}
 	for _, s := range c.Signatures {
 		if !slices.Contains(out.Signers, s.Identity) {
 			out.Signers = append(out.Signers, s.Identity)
@@ -73,12 +82,13 @@ type Memory struct {
 	current  [2]*Consensus
 	earlier  [2][]*Consensus // the newest last
 	certs    []*netdoc.AuthCert
-	micro    map[[32]byte][]byte
-	desc     map[[20]byte][]byte
+	micro    map[[32]byte]*Doc
+	desc     map[[20]byte]*Doc
 	descOf   map[ident.RSAID][20]byte
-	extra    map[[20]byte][]byte
+	extra    map[[20]byte]*Doc
 	extraOf  map[ident.RSAID][20]byte
 	prevDesc map[ident.RSAID][2][20]byte // descriptor and extra-info before the newest
+	all      [2][]*Doc                   // all newest descriptors, and extra-infos, as they were asked for; nil: they have changed
 }
 
 var _ Documents = (*Memory)(nil)
@@ -91,7 +101,7 @@ func (m *Memory) SetConsensus(c *Consensus) {
 	f := c.Flavor
 	if old := m.current[f]; old != nil && old.SHA3 != c.SHA3 {
 		plain := *old
-		plain.Doc = NewDoc(old.Doc.body) // without its encodings
+		plain.Doc, plain.relays = NewDoc(old.Doc.body), nil // without what only the current one is asked for
 		list := append(m.earlier[f], &plain)
 		size := 0
 		for i := len(list) - 1; i >= 0; i-- {
@@ -149,11 +159,11 @@ func (m *Memory) AddMicrodesc(digest [32]byte, text []byte) error {
 func (m *Memory) KeepMicrodescs(keep func([32]byte) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.micro, func(d [32]byte, _ []byte) bool { return !keep(d) })
+	maps.DeleteFunc(m.micro, func(d [32]byte, _ *Doc) bool { return !keep(d) })
 }
 
 // Microdesc implements Documents.
-func (m *Memory) Microdesc(d [32]byte) []byte {
+func (m *Memory) Microdesc(d [32]byte) *Doc {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.micro[d]
@@ -165,6 +175,7 @@ func (m *Memory) Microdesc(d [32]byte) []byte {
 func (m *Memory) AddDescriptor(d *netdoc.RouterDesc, e *netdoc.ExtraInfo) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.all = [2][]*Doc{}
 	if err := put(&m.desc, d.Digest, d.Text, 2*maxDescriptors); err != nil {
 		return err
 	}
@@ -203,6 +214,7 @@ func (m *Memory) AddDescriptor(d *netdoc.RouterDesc, e *netdoc.ExtraInfo) error 
 func (m *Memory) RemoveRelay(id ident.RSAID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	m.all = [2][]*Doc{}
 	prev := m.prevDesc[id]
 	for _, d := range [][20]byte{m.descOf[id], prev[0]} {
 		delete(m.desc, d)
@@ -216,58 +228,64 @@ func (m *Memory) RemoveRelay(id ident.RSAID) {
 }
 
 // Descriptor implements Documents.
-func (m *Memory) Descriptor(d [20]byte) []byte {
+func (m *Memory) Descriptor(d [20]byte) *Doc {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.desc[d]
 }
 
 // DescriptorOf implements Documents.
-func (m *Memory) DescriptorOf(id ident.RSAID) []byte {
+func (m *Memory) DescriptorOf(id ident.RSAID) *Doc {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return of(m.desc, m.descOf, id)
 }
 
 // Descriptors implements Documents.
-func (m *Memory) Descriptors() [][]byte {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return all(m.desc, m.descOf)
+func (m *Memory) Descriptors() []*Doc {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return all(&m.all[0], m.desc, m.descOf)
 }
 
 // ExtraInfo implements Documents.
-func (m *Memory) ExtraInfo(d [20]byte) []byte {
+func (m *Memory) ExtraInfo(d [20]byte) *Doc {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return m.extra[d]
 }
 
 // ExtraInfoOf implements Documents.
-func (m *Memory) ExtraInfoOf(id ident.RSAID) []byte {
+func (m *Memory) ExtraInfoOf(id ident.RSAID) *Doc {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return of(m.extra, m.extraOf, id)
 }
 
 // ExtraInfos implements Documents.
-func (m *Memory) ExtraInfos() [][]byte {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	return all(m.extra, m.extraOf)
+func (m *Memory) ExtraInfos() []*Doc {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return all(&m.all[1], m.extra, m.extraOf)
 }
 
-// all returns every relay's newest document.
-func all(docs map[[20]byte][]byte, newest map[ident.RSAID][20]byte) [][]byte {
-	out := make([][]byte, 0, len(newest))
-	for _, d := range newest {
-		out = append(out, docs[d])
+// all returns every relay's newest document. The list is made once, whoever
+// asks for it, and is not changed.
+func all(list *[]*Doc, docs map[[20]byte]*Doc, newest map[ident.RSAID][20]byte) []*Doc {
+	if *list == nil {
+		out := make([]*Doc, 0, len(newest))
+		for _, d := range newest {
+			if doc := docs[d]; doc != nil {
+				out = append(out, doc)
+			}
+		}
+		*list = out
 	}
-	return out
+	return *list
 }
 
 // of looks a relay's newest document up.
-func of(docs map[[20]byte][]byte, newest map[ident.RSAID][20]byte, id ident.RSAID) []byte {
+func of(docs map[[20]byte]*Doc, newest map[ident.RSAID][20]byte, id ident.RSAID) *Doc {
 	d, ok := newest[id]
 	if !ok {
 		return nil
@@ -275,13 +293,16 @@ func of(docs map[[20]byte][]byte, newest map[ident.RSAID][20]byte, id ident.RSAI
 	return docs[d]
 }
 
-func put[K comparable](m *map[K][]byte, k K, v []byte, limit int) error {
-	if _, ok := (*m)[k]; !ok && len(*m) >= limit {
+func put[K comparable](m *map[K]*Doc, k K, text []byte, limit int) error {
+	if (*m)[k] != nil {
+		return nil // by its digest it is the same
+	}
+	if len(*m) >= limit {
 		return ErrFull
 	}
 	if *m == nil {
-		*m = map[K][]byte{}
+		*m = map[K]*Doc{}
 	}
-	(*m)[k] = v
+	(*m)[k] = NewDoc(text)
 	return nil
 }

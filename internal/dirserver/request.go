@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -30,10 +31,64 @@ const (
 	maxLines = 64
 )
 
-// readRequest reads one request of HTTP/1.0 or 1.1. A body is read when hold,
-// which is told its length, agrees; errBusy says that it did not.
-func readRequest(r io.Reader, maxUpload func(path string) int, hold func(n int) bool) (*Request, error) {
-	head := &io.LimitedReader{R: r, N: maxHead}
+// counter is told what a request makes its reader hold.
+type counter interface {
+	// head hears of n bytes of the head that have come.
+	head(n int)
+	// body asks whether there is room for n bytes of the body, which have come
+	// but for half of them at most.
+	body(n int) bool
+}
+
+// intake is the counter of a visit. What it counts it gives back when it is
+// closed, or the visit ends.
+type intake struct {
+	visit *visit
+	acct  *account.Account // the request's; may be nil
+	heads int
+	up    *account.Account // the upload's; nil: there is none
+}
+
+func (in *intake) head(n int) {
+	in.heads += n
+	in.acct.Reserve(n)
+}
+
+func (in *intake) body(n int) bool {
+	if !in.visit.hold(n) {
+		return false
+	}
+	if in.up == nil {
+		in.up = in.acct.Open(account.Upload, nil) // the request is evicted with it
+	}
+	return in.up.Try(n) == nil
+}
+
+func (in *intake) close() {
+	in.up.Close()
+	in.acct.Release(in.heads)
+}
+
+// meter counts what is read as long as count is set.
+type meter struct {
+	io.Reader
+	count func(n int)
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	n, err := m.Reader.Read(p)
+	if m.count != nil {
+		m.count(n)
+	}
+	return n, err
+}
+
+// readRequest reads one request of HTTP/1.0 or 1.1. What it holds of it grows
+// as that comes, whatever the head announces, and count agrees; errBusy says
+// that it did not.
+func readRequest(r io.Reader, maxUpload func(path string) int, count counter) (*Request, error) {
+	m := &meter{r, count.head}
+	head := &io.LimitedReader{R: m, N: maxHead}
 	br := bufio.NewReader(head)
 	line, err := readLine(br, head)
 	if err != nil {
@@ -66,19 +121,36 @@ func readRequest(r io.Reader, maxUpload func(path string) int, hold func(n int) 
 	if limit := maxUpload(req.Path); n > limit {
 		return nil, fault.New(fault.Resource, "directory request: a body of %d bytes, over %d", n, limit)
 	}
-	if !hold(n) {
-		return nil, errBusy
-	}
+	m.count = nil
 	head.N = int64(n) // what br holds already is part of it, so this is enough
-	body, err := io.ReadAll(io.LimitReader(br, int64(n)))
-	if err == nil && len(body) < n {
-		err = io.ErrUnexpectedEOF
+	req.Body, err = readBody(br, n, count)
+	return req, err
+}
+
+// firstBody is what is made room for before anything of a body has come.
+const firstBody = 4 << 10
+
+// readBody reads a body of n bytes. Room for it at most doubles what has come.
+func readBody(r io.Reader, n int, count counter) ([]byte, error) {
+	var body []byte
+	for len(body) < n {
+		if len(body) == cap(body) {
+			room := min(n, max(2*cap(body), firstBody))
+			if !count.body(room - cap(body)) {
+				return nil, errBusy
+			}
+			body = append(make([]byte, 0, room), body...)
+		}
+		k, err := r.Read(body[len(body):cap(body)])
+		body = body[:len(body)+k]
+		if err != nil && len(body) < n {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return nil, fault.New(fault.Network, "directory request: body: %w", err)
+		}
 	}
-	if err != nil {
-		return nil, fault.New(fault.Network, "directory request: body: %w", err)
-	}
-	req.Body = body
-	return req, nil
+	return body, nil
 }
 
 // readLine reads a line of the head, without its end.

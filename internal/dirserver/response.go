@@ -3,10 +3,11 @@ package dirserver
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/chivenet/chive/internal/account"
 )
 
 // Response is an answer.
@@ -14,7 +15,7 @@ type Response struct {
 	Status int
 	Reason string
 	Header []string // whole lines, without their ends
-	// Parts make up the body. A body of one Doc is compressed once.
+	// Parts make up the body. They are not changed: answers share them.
 	Parts  []*Doc
 	MaxAge time.Duration // how long it may be kept; zero: not said
 }
@@ -30,54 +31,46 @@ func OK(body []byte, maxAge time.Duration) *Response {
 // smallAnswer goes out whatever the rate; it is no larger than refusing is.
 const smallAnswer = 1 << 10
 
-// piece is how much is written before the time for it begins anew.
-const piece = 64 << 10
-
-// write sends an answer.
-func (s *Server) write(c io.Writer, touch func(), peer Peer, r *Request, res *Response) {
-	var body []byte
-	enc := ""
-	if len(res.Parts) > 0 {
-		enc = chooseEncoding(r)
-		var err error
-		if len(res.Parts) == 1 {
-			body, err = res.Parts[0].encoded(enc)
-		} else {
-			var all bytes.Buffer
-			for _, p := range res.Parts {
-				all.Write(p.body)
-			}
-			body, err = encode(all.Bytes(), enc)
-		}
+// write sends an answer in an encoding; "" is none.
+func (s *Server) write(c *paced, acct *account.Account, peer Peer, enc string, res *Response) {
+	sp, length, size, err := newSpool(res.Parts, enc)
+	if err != nil {
+		s.cfg.Log.Error("directory answer: compress", "err", err)
+		res, sp, length = Short(500, "Internal error"), new(spool), 0
+	}
+	cost := length
+	if cost < 0 {
+		cost = size / 2
+	}
+	if cost > smallAnswer && !s.rate.take(int64(cost), s.cfg.Now()) {
+		s.stats.Refused.Add(1)
+		res, sp, length = Short(503, "Directory busy, try again later"), new(spool), 0
+	}
+	sp.head = s.head(peer, res, length, enc)
+	defer sp.release()
+	c.begin(0)
+	for {
+		b, err := sp.next()
 		if err != nil {
 			s.cfg.Log.Error("directory answer: compress", "err", err)
-			res, body, enc = Short(500, "Internal error"), nil, ""
 		}
-	}
-	if len(body) > smallAnswer && !s.rate.take(int64(len(body)), s.cfg.Now()) {
-		s.stats.Refused.Add(1)
-		res, body, enc = Short(503, "Directory busy, try again later"), nil, ""
-	}
-	out := s.head(peer, res, len(body), enc)
-	if len(body) <= piece {
-		out, body = append(out, body...), nil
-	}
-	for {
-		touch()
-		n, err := c.Write(out)
-		s.stats.BytesOut.Add(uint64(n))
-		if err != nil || len(body) == 0 {
-			if err != nil {
-				s.cfg.Log.Debug("directory answer: write", "err", err)
-			}
+		if err != nil || len(b) == 0 {
 			return
 		}
-		out = body[:min(piece, len(body))]
-		body = body[len(out):]
+		held := sp.holds()
+		acct.Reserve(held)
+		n, err := c.Write(b)
+		acct.Release(held)
+		s.stats.BytesOut.Add(uint64(n))
+		if err != nil {
+			s.cfg.Log.Debug("directory answer: write", "err", err)
+			return
+		}
 	}
 }
 
-// head encodes the status line and the headers.
+// head encodes the status line and the headers. A length below zero is not
+// known: the end of the connection ends the body.
 func (s *Server) head(peer Peer, res *Response, length int, enc string) []byte {
 	var b bytes.Buffer
 	now := s.cfg.Now().UTC()
@@ -97,7 +90,10 @@ func (s *Server) head(peer Peer, res *Response, length int, enc string) []byte {
 			fmt.Fprintf(&b, "Expires: %s\r\n", now.Add(res.MaxAge).Format(http.TimeFormat))
 		}
 	}
-	fmt.Fprintf(&b, "Content-Length: %d\r\nConnection: close\r\n\r\n", length)
+	if length >= 0 {
+		fmt.Fprintf(&b, "Content-Length: %d\r\n", length)
+	}
+	b.WriteString("Connection: close\r\n\r\n")
 	return b.Bytes()
 }
 

@@ -5,6 +5,7 @@ package netdir
 
 import (
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/chivenet/chive/internal/ident"
@@ -56,4 +57,17 @@ func (n *Network) V3Idents() []ident.RSAID {
 		ids[i] = a.V3Ident
 	}
 	return ids
+}
+
+// AuthorityAddrs returns the addresses that the authorities are known by.
+func (n *Network) AuthorityAddrs() []netip.Addr {
+	var out []netip.Addr
+	for _, a := range n.Authorities {
+		for _, p := range append([]netip.AddrPort{a.DirPort}, a.ORPorts...) {
+			if p.IsValid() && !slices.Contains(out, p.Addr()) {
+				out = append(out, p.Addr())
+			}
+		}
+	}
+	return out
 }

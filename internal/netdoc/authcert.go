@@ -6,6 +6,7 @@ import (
 	"crypto/sha1"
 	"crypto/x509"
 	"io"
+	"math"
 	"net/netip"
 	"time"
 
@@ -52,10 +53,14 @@ func ParseAuthCerts(b []byte, each func(*AuthCert, error)) {
 
 // splitDocs cuts a concatenation of documents before every line that begins
 // with the keyword.
-func splitDocs(b []byte, first string) [][]byte {
+func splitDocs(b []byte, first string) [][]byte { return splitSome(b, first, math.MaxInt) }
+
+// splitSome cuts off most documents at the most: all that is behind the last one
+// begins belongs to it.
+func splitSome(b []byte, first string, most int) [][]byte {
 	var docs [][]byte
 	start := -1
-	for off := 0; off < len(b); {
+	for off := 0; off < len(b) && len(docs) < most-1; {
 		if bytes.HasPrefix(b[off:], []byte(first)) && (off+len(first) == len(b) || b[off+len(first)] == ' ' || b[off+len(first)] == '\n') {
 			if start >= 0 {
 				docs = append(docs, b[start:off:off])

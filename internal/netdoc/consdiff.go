@@ -49,6 +49,9 @@ func ApplyDiff(from, diff []byte) ([]byte, error) {
 		}
 		last = h.from - 1
 		size += len(h.text)
+		if len(hunks) > 2*len(old) {
+			return nil, fault.New(fault.Resource, "consensus diff: more commands than there are lines")
+		}
 		if size > maxConsensus {
 			return nil, fault.New(fault.Resource, "consensus diff: the outcome is over %d bytes", maxConsensus)
 		}

@@ -3,6 +3,7 @@ package netdoc
 import (
 	"bytes"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -62,5 +63,18 @@ func TestMakeDiffProperty(t *testing.T) {
 	}
 	for range 300 {
 		checkDiff(t, variant(), variant())
+	}
+}
+
+// TestDiffOfManyCommands: a diff that adds after the same line again and again
+// is no diff that anybody makes.
+func TestDiffOfManyCommands(t *testing.T) {
+	from := read(t, "ctor/consensus-microdesc-old")
+	head, _, _ := bytes.Cut(read(t, "ctor/diff"), []byte("\n1"))
+	lines := bytes.SplitN(head, []byte("\n"), 3)
+	diff := append(bytes.Join(lines[:2], []byte("\n")), '\n')
+	diff = append(diff, bytes.Repeat([]byte("3a\nx\n.\n"), 1<<17)...)
+	if _, err := ApplyDiff(from, diff); err == nil || !strings.Contains(err.Error(), "commands") {
+		t.Error(err)
 	}
 }

@@ -157,6 +157,9 @@ func (p *consensusParser) item(it *Item) error {
 	}
 	switch p.section {
 	case 0:
+		if it.End > maxPreamble {
+			return fault.New(fault.Resource, "more than %d bytes before the relays", maxPreamble)
+		}
 		return p.c.Preamble.parseItem(it, &p.seen, it.Start == 0)
 	case 1:
 		if it.Is("m") {

@@ -153,10 +153,8 @@ func Detach(ns *Consensus, others ...*Consensus) *DetachedSignatures {
 	return d
 }
 
-// Attach adds to the consensus the signatures of its flavor that it lacks, and
-// returns how many those are. An error says that the signatures are of another
-// consensus. Each must still be verified.
-func (d *DetachedSignatures) Attach(c *Consensus) (int, error) {
+// Same returns an error when the signatures are of another consensus.
+func (d *DetachedSignatures) Same(c *Consensus) error {
 	same := d.ValidAfter.Equal(c.ValidAfter) && d.FreshUntil.Equal(c.FreshUntil) && d.ValidUntil.Equal(c.ValidUntil)
 	if c.Flavor == FlavorNS {
 		same = same && d.SHA1 == c.SHA1
@@ -164,7 +162,33 @@ func (d *DetachedSignatures) Attach(c *Consensus) (int, error) {
 		same = same && slices.Contains(d.Flavors, FlavorDigest{c.Flavor.String(), c.SHA256})
 	}
 	if !same {
-		return 0, fault.New(fault.Directory, "detached signatures: they are of another %v consensus", c.Flavor)
+		return fault.New(fault.Directory, "detached signatures: they are of another %v consensus", c.Flavor)
+	}
+	return nil
+}
+
+// Check checks one of the signatures by the certificate's key, for the digest
+// that the document names: whether there is such a consensus is not known yet.
+func (d *DetachedSignatures) Check(s FlavorSignature, crt *AuthCert) error {
+	if s.KeyPair != crt.KeyPair() {
+		return fault.New(fault.Directory, "the signature is by another key than the certificate's")
+	}
+	if s.Flavor == "ns" && s.Algorithm == "sha1" {
+		return verifyRSA(crt.SigningKey, d.SHA1[:], s.Sig)
+	}
+	i := slices.IndexFunc(d.Flavors, func(f FlavorDigest) bool { return f.Flavor == s.Flavor })
+	if i < 0 || s.Algorithm != "sha256" {
+		return fault.New(fault.Directory, "detached signatures: there is no %s digest of a %.20s consensus", s.Algorithm, s.Flavor)
+	}
+	return verifyRSA(crt.SigningKey, d.Flavors[i].SHA256[:], s.Sig)
+}
+
+// Attach adds to the consensus the signatures of its flavor that it lacks, and
+// returns how many those are. An error says that the signatures are of another
+// consensus. Each must still be verified.
+func (d *DetachedSignatures) Attach(c *Consensus) (int, error) {
+	if err := d.Same(c); err != nil {
+		return 0, err
 	}
 	n := 0
 	for _, s := range d.Signatures {

@@ -32,6 +32,11 @@ func (s seen) require(doc string, keywords ...string) error {
 	return nil
 }
 
+// maxPreamble bounds what comes before the relays of a consensus or a vote,
+// which is read before anything about it is proved. The public network's have
+// some 20 kB.
+const maxPreamble = 1 << 18
+
 const (
 	maxSources  = 64
 	maxPackages = 1000

@@ -27,9 +27,6 @@ func (p *descParser) verify(it *Item) error {
 		return err
 	}
 	p.d.Digest = sha1.Sum(p.d.Text[:it.LineEnd])
-	if err := verifyRSA(p.signing, p.d.Digest[:], sig); err != nil {
-		return err
-	}
 	if !p.identity.HasSigner {
 		return fault.New(fault.Directory, "identity-ed25519: the certificate lacks the identity")
 	}
@@ -37,6 +34,14 @@ func (p *descParser) verify(it *Item) error {
 		return fault.New(fault.Directory, "identity-ed25519: it is not the certificate of master-key-ed25519")
 	}
 	p.d.Ed, p.d.CertExpires = p.identity.Signer, p.identity.Expires
+	if p.judge != nil {
+		if err := p.judge(p.d); err != nil {
+			return err
+		}
+	}
+	if err := verifyRSA(p.signing, p.d.Digest[:], sig); err != nil {
+		return err
+	}
 	if err := verifyEd(p.identity, p.d.Ed, routerSigPrefix, p.d.Text[:p.edSigEnd], p.edSig, p); err != nil {
 		return err
 	}

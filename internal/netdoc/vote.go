@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/protover"
 )
 
@@ -48,7 +49,9 @@ type voteParser struct {
 	seen     seen
 	in       *Interner
 	section  int
-	certFrom int // offset of the certificate; -1 before it
+	certFrom int                     // offset of the certificate; -1 before it
+	known    func(ident.RSAID) error // may be nil
+	signedTo int                     // offset of the signature, which was checked before the relays are read
 }
 
 // voteOnce are the keywords of which a vote has one at most, before its
@@ -68,12 +71,17 @@ const maxVote = 64 << 20
 // ParseVote reads a vote, its certificate included, and checks both
 // signatures. Whether the authority is trusted and the certificate has expired
 // is for the caller.
-func ParseVote(doc []byte) (*Vote, error) {
+func ParseVote(doc []byte) (*Vote, error) { return parseVote(doc, nil) }
+
+// parseVote reads a vote of an authority that known, if it is not nil, knows.
+// What is checked first is what costs least: the name of the authority, its
+// certificate, the signature of the whole. Only then are the relays read.
+func parseVote(doc []byte, known func(ident.RSAID) error) (*Vote, error) {
 	if len(doc) > maxVote {
 		return nil, fault.New(fault.Resource, "vote of %d bytes", len(doc))
 	}
-	p := &voteParser{v: &Vote{Text: bytes.Clone(doc)}, in: new(Interner), certFrom: -1}
-	p.s = NewScanner("vote", p.v.Text)
+	p := &voteParser{v: &Vote{Text: doc}, in: new(Interner), certFrom: -1, known: known}
+	p.s = NewScanner("vote", doc)
 	for it, ok := p.s.Next(); ok; it, ok = p.s.Next() {
 		if err := p.item(it); err != nil {
 			return nil, p.s.Fail("%w", err)
@@ -85,13 +93,20 @@ func ParseVote(doc []byte) (*Vote, error) {
 	if p.section != sectionSignatures {
 		return nil, fault.New(fault.Directory, "vote: no signature: the document is truncated")
 	}
+	p.v.Text = bytes.Clone(doc)
 	return p.v, nil
 }
 
-// ParseVotes reads a concatenation of votes and calls each for every one.
-func ParseVotes(b []byte, each func(*Vote, error)) {
-	for _, one := range splitDocs(b, "network-status-version") {
-		each(ParseVote(trimAnnotation(one)))
+// ParseVotes reads a concatenation of votes, most at the most, and calls each
+// for every one. Votes of authorities that known returns an error for are
+// refused before anything else is done with them; nil knows all.
+func ParseVotes(b []byte, most int, known func(ident.RSAID) error, each func(*Vote, error)) {
+	for i, one := range splitSome(b, "network-status-version", most+1) {
+		if i == most {
+			each(nil, fault.New(fault.Resource, "more than %d votes", most))
+			return
+		}
+		each(parseVote(trimAnnotation(one), known))
 	}
 }
 
@@ -101,6 +116,9 @@ func (p *voteParser) item(it *Item) error {
 	}
 	if p.section == sectionSignatures {
 		return fault.New(fault.Directory, "after the signature")
+	}
+	if p.section == sectionPreamble && !it.Is("r") && it.End > maxPreamble {
+		return fault.New(fault.Resource, "more than %d bytes before the relays", maxPreamble)
 	}
 	switch string(it.Keyword) {
 	case "r":
@@ -150,6 +168,11 @@ func (p *voteParser) endPreamble(end int) error {
 	if p.certFrom < 0 {
 		return fault.New(fault.Directory, "no key certificate before the relays")
 	}
+	if p.known != nil {
+		if err := p.known(p.v.Source.Identity); err != nil {
+			return err
+		}
+	}
 	if p.v.Cert, err = ParseAuthCert(p.v.Text[p.certFrom:end]); err != nil {
 		return err
 	}
@@ -160,6 +183,44 @@ func (p *voteParser) endPreamble(end int) error {
 		return fault.New(fault.Directory, "valid-after, fresh-until and valid-until are not in order")
 	}
 	p.section = sectionRelays
+	return p.verify(end)
+}
+
+// verify checks the signature, which is somewhere behind from.
+func (p *voteParser) verify(from int) error {
+	const mark = "\ndirectory-signature "
+	v := p.v
+	i := bytes.Index(v.Text[from:], []byte(mark))
+	if i < 0 {
+		return fault.New(fault.Directory, "no signature: the document is truncated")
+	}
+	p.signedTo = from + i + 1
+	signed := v.Text[:from+i+len(mark)]
+	s := NewScanner("vote", v.Text[p.signedTo:])
+	it, ok := s.Next()
+	if !ok {
+		return s.Err()
+	}
+	sig, known, err := parseSignature(it)
+	if err != nil {
+		return err
+	}
+	if !known || sig.KeyPair != v.Cert.KeyPair() {
+		return fault.New(fault.Directory, "the signature is not by the key of the certificate")
+	}
+	if sig.Algorithm == "sha256" {
+		v.SHA256 = sha256.Sum256(signed)
+		if err := verifyRSA(v.Cert.SigningKey, v.SHA256[:], sig.Sig); err != nil {
+			return err
+		}
+		v.Digest = sha1.Sum(signed)
+		return nil
+	}
+	v.Digest = sha1.Sum(signed)
+	if err := verifyRSA(v.Cert.SigningKey, v.Digest[:], sig.Sig); err != nil {
+		return err
+	}
+	v.SHA256 = sha256.Sum256(signed)
 	return nil
 }
 
@@ -179,26 +240,16 @@ func (p *voteParser) router(it *Item) error {
 	return nil
 }
 
+// signature reads past the signature, which verify has checked.
 func (p *voteParser) signature(it *Item) error {
 	if p.section != sectionFooter {
 		return fault.New(fault.Directory, "a signature before the footer")
 	}
-	v := p.v
-	signed := v.Text[:it.Start+len("directory-signature ")]
-	v.Digest, v.SHA256 = sha1.Sum(signed), sha256.Sum256(signed)
-	sig, known, err := parseSignature(it)
-	if err != nil {
-		return err
-	}
-	if !known || sig.KeyPair != v.Cert.KeyPair() {
-		return fault.New(fault.Directory, "it is not by the key of the certificate")
-	}
-	digest := v.Digest[:]
-	if sig.Algorithm == "sha256" {
-		digest = v.SHA256[:]
+	if it.Start != p.signedTo {
+		return fault.New(fault.Directory, "it is not the first one")
 	}
 	p.section = sectionSignatures
-	return verifyRSA(v.Cert.SigningKey, digest, sig.Sig)
+	return nil
 }
 
 func (p *voteParser) preamble(it *Item) (err error) {

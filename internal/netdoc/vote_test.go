@@ -4,9 +4,13 @@ import (
 	"bytes"
 	"crypto/rand"
 	"crypto/rsa"
+	"errors"
 	"net/netip"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/chivenet/chive/internal/ident"
 )
 
 func TestRealVotes(t *testing.T) {
@@ -15,7 +19,7 @@ func TestRealVotes(t *testing.T) {
 		n     int
 	}{{"ctor/votes", 3}, {"arti/chutney/v3-status-votes", 4}} {
 		n := 0
-		ParseVotes(read(t, f.votes), func(v *Vote, err error) {
+		ParseVotes(read(t, f.votes), 9, nil, func(v *Vote, err error) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -32,7 +36,7 @@ func TestRealVotes(t *testing.T) {
 
 // What C tor 0.4.9 wrote, Chive writes byte for byte, up to the signature.
 func TestVoteRoundTrip(t *testing.T) {
-	ParseVotes(read(t, "ctor/votes"), func(v *Vote, err error) {
+	ParseVotes(read(t, "ctor/votes"), 9, nil, func(v *Vote, err error) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -61,7 +65,7 @@ func TestVoteSign(t *testing.T) {
 		t.Fatal(err)
 	}
 	var mine *Vote
-	ParseVotes(read(t, "ctor/votes"), func(v *Vote, err error) { mine = v })
+	ParseVotes(read(t, "ctor/votes"), 9, nil, func(v *Vote, err error) { mine = v })
 	mine.Cert, mine.Source.Identity = crt, crt.Identity
 	if mine, err = mine.Sign(rand.Reader, signing); err != nil {
 		t.Fatal(err)
@@ -81,6 +85,49 @@ func TestVoteSign(t *testing.T) {
 	}
 	if mine.ValidUntil.Sub(mine.ValidAfter) != time.Minute {
 		t.Error(mine.Lifetime)
+	}
+}
+
+// TestVoteIsCheckedFirst: before a vote's relays are read, its authority must be
+// known and its signature good; and no line before them is read that is too
+// long.
+func TestVoteIsCheckedFirst(t *testing.T) {
+	doc := splitDocs(read(t, "ctor/votes"), "network-status-version")[0]
+	i := bytes.Index(doc, []byte("\nr ")) + 1
+	broken := append(bytes.Clone(doc[:i]), append([]byte("r what is this\n"), doc[i:]...)...)
+	if _, err := ParseVote(broken); err == nil || !strings.Contains(err.Error(), "signature") {
+		t.Errorf("relays are read before the signature: %v", err)
+	}
+	unknown := errors.New("nobody knows it")
+	ParseVotes(broken, 9, func(ident.RSAID) error { return unknown }, func(_ *Vote, err error) {
+		if !errors.Is(err, unknown) {
+			t.Errorf("a stranger's vote is read: %v", err)
+		}
+	})
+	n := 0
+	ParseVotes(bytes.Repeat(doc, 5), 2, nil, func(v *Vote, err error) {
+		if n++; (err == nil) != (n <= 2) {
+			t.Errorf("vote %d of 2: %v", n, err)
+		}
+	})
+	if n != 3 {
+		t.Errorf("%d calls", n)
+	}
+	long := []byte("known-flags" + strings.Repeat(" a", maxPreamble/2) + "\n")
+	_, line, _ := bytes.Cut(doc, []byte("\nknown-flags"))
+	for what, doc := range map[string][]byte{
+		"vote":      bytes.Replace(doc, append([]byte("known-flags"), line[:bytes.IndexByte(line, '\n')+1]...), long, 1),
+		"consensus": bytes.Replace(read(t, "ctor/consensus-ns"), []byte("known-flags"), append(long, "x-known-flags"...), 1),
+	} {
+		err := error(nil)
+		if what == "vote" {
+			_, err = ParseVote(doc)
+		} else {
+			_, err = ParseConsensus(doc, nil, nil)
+		}
+		if err == nil || !strings.Contains(err.Error(), "before the relays") {
+			t.Errorf("%s: a line of %d bytes: %v", what, len(long), err)
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ func TestVictimProcess(t *testing.T) {
 	if os.Getenv(victimEnv) == "" {
 		t.Skip("a part of TestAccountIsTrue")
 	}
-	v := startVictim(t, nil)
+	v := startVictim(t, func(c *Config) { c.Dir = nil })
 	tg := v.Target()
 	fmt.Printf("victim %x %x %x %s\n", tg.RSA[:], tg.Ed[:], tg.Ntor[:], tg.Addrs[0])
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -173,6 +173,20 @@ func TestAccountIsTrue(t *testing.T) {
 				for range 20 {
 					s := dialTarget(t, c, source, target.Source)
 					if _, err := s.Write([]byte{0, 0, 0, 1, 0, 0, 0, 0}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}},
+		{"directory requests that do not end", func(t *testing.T, v *victim) {
+			for range 8 {
+				c := v.connect(t, nil).circuit()
+				for range 100 {
+					s, err := stream.BeginDir(c.Last())
+					if err != nil {
+						t.Fatal(err)
+					}
+					if _, err := s.Write([]byte("GET /tor/server/all HTTP/1.0\r\n")); err != nil {
 						t.Fatal(err)
 					}
 				}

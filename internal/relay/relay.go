@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/dirclient"
+	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
@@ -192,7 +193,7 @@ func (r *Relay) wire() (err error) {
 	r.publisher = newPublisher(r)
 	var keeper dirclient.Keeper
 	if r.cfg.Dir == nil && !r.cfg.NoDir {
-		r.cache = newDirCache(r.log, r.Directory, r.Descriptor)
+		r.cache = newDirCache(dirserver.Config{Log: r.log, Memory: r.memory, Authorities: r.cfg.Network.AuthorityAddrs()}, r.Directory, r.Descriptor)
 		r.cfg.Dir, keeper = r.cache.serve, r.cache
 	}
 	r.origin = r.judgeOrigin
