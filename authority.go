@@ -50,6 +50,12 @@ type AuthorityConfig struct {
 	ApprovedOnly                   bool             // take no relay that RelayList does not approve of
 	IPv6                           bool             // test and vote on IPv6 addresses
 
+	// MaxMemory bounds what others can make the authority hold, in bytes: links,
+	// circuits, requests and uploads, without documents that are kept. Over it,
+	// those that hold the most are closed. 0: DefaultMaxMemory; 32 MiB is the
+	// least.
+	MaxMemory uint64
+
 	// AssumeReachable counts relays as running without a test.
 	AssumeReachable bool
 	// Testing gives every relay the Guard and HSDir flags and lets any number
@@ -107,6 +113,9 @@ func (a *Authority) open(cfg AuthorityConfig) error {
 		Accept: authority.AcceptConfig{AllowPrivateAddresses: cfg.Network.dir.Testing.AllowPrivateAddresses, ApprovedOnly: cfg.ApprovedOnly,
 			AssumeReachable: cfg.AssumeReachable, IPv6: cfg.IPv6},
 		ClientVersions: cfg.ClientVersions, ServerVersions: cfg.ServerVersions, BandwidthFile: cfg.BandwidthFile, WaitForRelays: cfg.WaitForRelays,
+	}
+	if out.MaxMemory, err = memoryBound(cfg.MaxMemory); err != nil {
+		return err
 	}
 	for name, v := range cfg.Params {
 		out.Params = append(out.Params, netdoc.Param{Name: name, Value: v})

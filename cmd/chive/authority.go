@@ -56,6 +56,7 @@ how it is. SIGHUP reads the list of --relay-list again.`,
 	f.BoolVar(&cfg.AssumeReachable, "assume-reachable", false, "take relays to be running without a test")
 	f.BoolVar(&cfg.Testing, "testing", false, "give every relay the Guard and HSDir flags; any number may share an address")
 	f.IntVar(&cfg.WaitForRelays, "wait-for-relays", 0, "hold the first vote back until so many relays are known")
+	f.Uint64Var(&cfg.MaxMemory, "max-memory", 0, "`BYTES` that others can make the authority hold; over it, those that hold the most are closed (0: 512 MiB)")
 	f.StringVar(&level, "log-level", "info", "debug, info, warn or error")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var l slog.Level

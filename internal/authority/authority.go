@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
@@ -17,14 +18,17 @@ import (
 
 // Authority is a directory authority. Run makes it work.
 type Authority struct {
-	cfg   Config
-	log   *slog.Logger
-	me    ident.RSAID // v3 identity
-	began time.Time
-	list  atomic.Pointer[RelayList] // as Accept.List at first
-	docs  dirserver.Memory
-	dir   *dirserver.Server
-	out   sync.WaitGroup // what is being sent to other authorities
+	cfg     Config
+	log     *slog.Logger
+	me      ident.RSAID // v3 identity
+	began   time.Time
+	list    atomic.Pointer[RelayList] // as Accept.List at first
+	docs    dirserver.Memory
+	dir     *dirserver.Server
+	out     sync.WaitGroup // what is being sent to other authorities
+	grumble grumble
+	// memory counts what others make the authority hold.
+	memory *account.Memory
 
 	mu sync.Mutex // guards what follows
 	// relays
@@ -41,7 +45,9 @@ type Authority struct {
 	current *netdoc.Consensus // the ns consensus published last; without its relays
 	round   *round
 	last    *round // the one before, whose votes are still served
-	sr      sharedRandom
+	// measured is the bandwidth file that the last vote used; nil: none.
+	measured *dirserver.Doc
+	sr       sharedRandom
 }
 
 // New makes an authority and loads its state. It does nothing before Run.
@@ -52,10 +58,13 @@ func New(cfg Config) (*Authority, error) {
 	a := &Authority{
 		cfg: cfg, log: cfg.Log, me: cfg.Keys.Cert.Identity, began: cfg.Now(), relays: map[ident.RSAID]*relay{}, news: make(chan struct{}),
 		certs: map[netdoc.KeyPair]*netdoc.AuthCert{}, uploaders: uploaders{}, maxPins: maxPins,
+		memory: account.New(cfg.MaxMemory), grumble: grumble{log: cfg.Log, now: cfg.Now},
 	}
 	a.list.Store(cfg.Accept.List)
 	a.histories.Started = cfg.Now()
-	a.dir = dirserver.New(dirserver.Config{Docs: &a.docs, Extra: a.extra, Now: cfg.Now, Log: cfg.Log, MaxUpload: uploadLimit})
+	a.dir = dirserver.New(dirserver.Config{
+		Docs: &a.docs, Extra: a.extra, Now: cfg.Now, Log: cfg.Log, MaxUpload: uploadLimit, Memory: a.memory, Authorities: cfg.Network.AuthorityAddrs(),
+	})
 	a.addCertLocked(cfg.Keys.Cert)
 	if err := a.load(); err != nil {
 		return nil, err
@@ -82,7 +91,7 @@ func (a *Authority) Run(ctx context.Context) error {
 	defer a.out.Wait()
 	defer wg.Wait()
 	defer cancel()
-	errs := make(chan error, 4)
+	errs := make(chan error, 5)
 	part := func(f func(context.Context) error) {
 		wg.Go(func() {
 			if err := f(ctx); err != nil {
@@ -103,6 +112,14 @@ func (a *Authority) Run(ctx context.Context) error {
 	if !a.cfg.Accept.AssumeReachable {
 		part(a.testReachability)
 	}
+	part(func(ctx context.Context) error {
+		tick := time.NewTicker(time.Second)
+		defer tick.Stop()
+		a.memory.Run(ctx, tick.C, func(holders int, bytes int64) {
+			a.log.Warn("others made the authority hold too much memory: those that held the most were closed", "bound", a.memory.Bound(), "closed", holders, "freed", bytes)
+		})
+		return nil
+	})
 	part(a.vote)
 	select {
 	case <-ctx.Done():

@@ -56,6 +56,9 @@ type Config struct {
 	Now  func() time.Time                                                 // default time.Now
 	Rand io.Reader                                                        // default crypto/rand
 	Log  *slog.Logger                                                     // default none
+	// MaxMemory bounds what others can make the authority hold, in bytes: what is
+	// uploaded and asked for, links and their circuits. Default 512 MiB.
+	MaxMemory int64
 	// Published is called with every consensus that was published; may be nil.
 	Published func(*netdoc.Consensus)
 }
@@ -154,6 +157,9 @@ func (c *Config) check() error {
 		c.Dial = func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "tcp", addr.String())
 		}
+	}
+	if c.MaxMemory == 0 {
+		c.MaxMemory = 512 << 20
 	}
 	if c.Now == nil {
 		c.Now = time.Now

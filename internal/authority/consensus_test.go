@@ -23,7 +23,7 @@ func readFile(t testing.TB, name string) []byte {
 func readVotes(t testing.TB, dir string) []*netdoc.Vote {
 	t.Helper()
 	var votes []*netdoc.Vote
-	netdoc.ParseVotes(readFile(t, dir+"/v3-status-votes"), func(v *netdoc.Vote, err error) {
+	netdoc.ParseVotes(readFile(t, dir+"/v3-status-votes"), 9, nil, func(v *netdoc.Vote, err error) {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -29,6 +29,7 @@ type orPort struct {
 	channels *channel.Manager
 	identity *channel.RelayIdentity
 	wg       sync.WaitGroup
+	links    linkCount
 
 	mu   sync.Mutex // guards what follows
 	keys *channel.RelayKeys
@@ -41,10 +42,13 @@ const (
 	signingLife = 30 * 24 * time.Hour
 	// renewBefore is how long before their end link keys are replaced.
 	renewBefore = 12 * time.Hour
-	// linkLimit bounds the link handshake of who connects, maxLinks how many
+	// linkLimit bounds the link handshake of who connects, maxHandshakes how many
 	// may be under way.
-	linkLimit = 30 * time.Second
-	maxLinks  = 1000
+	linkLimit     = 30 * time.Second
+	maxHandshakes = 1000
+	// maxCircuits bounds the circuits of one link: nobody needs more to ask for
+	// documents.
+	maxCircuits = 1024
 )
 
 func newORPort(a *Authority) (*orPort, error) {
@@ -70,7 +74,7 @@ func newORPort(a *Authority) (*orPort, error) {
 		},
 		Streams: o,
 	})
-	cfg := &channel.Config{Log: a.log, Now: a.cfg.Now, Accept: o.server.Accept}
+	cfg := &channel.Config{Log: a.log, Now: a.cfg.Now, Accept: o.server.Accept, MaxCircs: maxCircuits, Memory: a.memory}
 	o.channels = channel.NewManager(cfg, nil, nil) // it opens none
 	return o, nil
 }
@@ -111,7 +115,7 @@ func (o *orPort) serve(ctx context.Context, l net.Listener) error {
 		o.server.Close()
 		o.wg.Wait()
 	}()
-	slots := make(chan struct{}, maxLinks)
+	slots := make(chan struct{}, maxHandshakes)
 	o.wg.Go(func() { o.reap(ctx) })
 	for {
 		raw, err := l.Accept()
@@ -129,15 +133,26 @@ func (o *orPort) serve(ctx context.Context, l net.Listener) error {
 			}
 			continue
 		}
+		from := addrOf(raw)
+		leave, ok := o.links.enter(from, o.a.isAuthority(from))
+		if !ok {
+			raw.Close()
+			continue
+		}
 		select {
 		case slots <- struct{}{}:
 		default:
+			leave()
 			raw.Close()
 			continue
 		}
 		o.wg.Go(func() {
-			defer func() { <-slots }()
-			o.welcome(ctx, raw)
+			ch := o.welcome(ctx, raw)
+			<-slots
+			if ch != nil {
+				<-ch.Done()
+			}
+			leave()
 		})
 	}
 }
@@ -156,24 +171,28 @@ func (o *orPort) reap(ctx context.Context) {
 	}
 }
 
-func (o *orPort) welcome(ctx context.Context, raw net.Conn) {
+// welcome does the link handshake; it returns nil when that fails.
+func (o *orPort) welcome(ctx context.Context, raw net.Conn) *channel.Channel {
 	ctx, cancel := context.WithTimeout(ctx, linkLimit)
 	defer cancel()
 	keys, err := o.linkKeys()
 	if err != nil {
 		o.a.log.Error("ORPort: link keys", "err", err)
 		raw.Close()
-		return
+		return nil
 	}
-	cfg := &channel.LinkConfig{Now: o.a.cfg.Now, Rand: o.a.cfg.Rand, Identity: keys, Addrs: []netip.Addr{o.a.cfg.addr()}, Log: o.a.log}
+	cfg := &channel.LinkConfig{Now: o.a.cfg.Now, Rand: o.a.cfg.Rand, Identity: keys, Addrs: []netip.Addr{o.a.cfg.addr()}, Log: o.a.log, Memory: o.a.memory}
 	l, err := channel.Accept(ctx, raw, cfg)
 	if err != nil {
 		o.a.log.Debug("ORPort: link handshake", "err", err)
-		return
+		return nil
 	}
-	if _, err := o.channels.Adopt(l); err != nil {
+	ch, err := o.channels.Adopt(l)
+	if err != nil {
 		o.a.log.Debug("ORPort: channel", "err", err)
+		return nil
 	}
+	return ch
 }
 
 // HandleStream implements circuit.StreamHandler: directory streams only.
@@ -185,17 +204,18 @@ func (o *orPort) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	if m.Cmd != cell.RelayBeginDir {
 		return s.Reject(cell.EndExitPolicy, netip.Addr{}, 0)
 	}
-	if err := s.Connected(netip.Addr{}, 0); err != nil {
-		return err
+	ch := h.Circuit().Channel()
+	serve := o.a.dir.Enter(dirserver.Peer{Addr: ch.RemoteAddr(), Tunnelled: true, Link: ch, Account: h.Circuit().Account()})
+	if serve == nil {
+		return s.Reject(cell.EndResourceLimit, netip.Addr{}, 0)
 	}
-	l := h.Circuit().Channel().Link()
-	peer := dirserver.Peer{Tunnelled: true}
-	if a, ok := l.Conn.RemoteAddr().(*net.TCPAddr); ok {
-		peer.Addr = a.AddrPort().Addr().Unmap()
+	if err := s.Connected(netip.Addr{}, 0); err != nil {
+		serve.Leave()
+		return err
 	}
 	o.mu.Lock()
 	ctx := o.ctx
 	o.mu.Unlock()
-	o.wg.Go(func() { o.a.dir.ServeConn(ctx, s, peer) })
+	o.wg.Go(func() { serve.Serve(ctx, s) })
 	return nil
 }

@@ -31,6 +31,7 @@ func (a *Authority) computeLocked() ([]byte, error) {
 	r := a.round
 	var votes []*netdoc.Vote
 	running := false
+	r.texts, r.detached = [2]*dirserver.Doc{}, nil
 	for _, v := range r.votes {
 		votes = append(votes, v)
 		running = running || slices.Contains(v.KnownFlags, "Running")
@@ -53,51 +54,13 @@ func (a *Authority) computeLocked() ([]byte, error) {
 	}
 	r.pending = pending
 	own := netdoc.Detach(pending[0], pending[1]).Append(nil)
-	for _, d := range r.queued {
-		if _, err := a.attachLocked(d); err != nil {
-			a.log.Warn("early signatures", "err", err)
+	for _, d := range r.early.all() {
+		if err := a.attachFlavorLocked(&d); err != nil {
+			a.log.Warn("early signature", "authority", d.Signatures[0].Identity, "err", err)
 		}
 	}
-	r.queued = nil
+	r.early = early{}
 	return own, nil
-}
-
-// addSignatures takes signatures of the round's consensuses.
-func (a *Authority) addSignatures(d *netdoc.DetachedSignatures) (int, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	r := a.round
-	if r == nil {
-		return 0, fault.New(fault.Refused, "no round of voting is under way")
-	}
-	if len(r.pending) == 0 {
-		if len(r.queued) == maxQueued {
-			return 0, fault.New(fault.Resource, "%d signatures wait already", maxQueued)
-		}
-		r.queued = append(r.queued, d)
-		return 0, nil
-	}
-	return a.attachLocked(d)
-}
-
-// attachLocked adds those signatures that are good.
-func (a *Authority) attachLocked(d *netdoc.DetachedSignatures) (added int, err error) {
-	for _, c := range a.round.pending {
-		good := *d
-		good.Signatures = nil
-		for _, s := range d.Signatures {
-			crt := a.certs[s.KeyPair]
-			if s.Flavor == c.Flavor.String() && crt != nil && c.CheckSignature(&s.Signature, crt) == nil {
-				good.Signatures = append(good.Signatures, s)
-			}
-		}
-		n, e := good.Attach(c)
-		added += n
-		if e != nil {
-			err = e
-		}
-	}
-	return added, err
 }
 
 // fetchSignatures asks the others for signatures unless everybody's are there.
@@ -116,7 +79,7 @@ func (a *Authority) fetchSignatures(ctx context.Context, t timing) {
 		}
 		d, err := netdoc.ParseDetachedSignatures(body)
 		if err == nil {
-			_, err = a.addSignatures(d)
+			_, err = a.addSignatures(d, p.DirPort.Addr())
 		}
 		if err != nil {
 			a.log.Warn("fetched signatures", "from", p.Nickname, "err", err)
@@ -171,10 +134,8 @@ func (a *Authority) publish(t timing) {
 func (a *Authority) keepMicrodescsLocked() {
 	want := map[[32]byte]bool{}
 	for _, r := range a.relays {
-		if r.made != nil {
-			for _, m := range r.made.micro {
-				want[m.digest] = true
-			}
+		for _, m := range r.entry.micro {
+			want[m.digest] = true
 		}
 	}
 	for _, c := range a.round.pending {

@@ -3,6 +3,7 @@ package authority
 import (
 	"bytes"
 	"errors"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"time"
@@ -44,8 +45,8 @@ const (
 // relay is a relay that the authority knows.
 type relay struct {
 	desc  *netdoc.RouterDesc
+	entry entry             // in votes
 	extra *netdoc.ExtraInfo // the one that desc names; nil when it did not come
-	made  *made             // nil before the first vote on desc
 	since time.Time         // when a descriptor with its ports came first
 
 	from            netip.Addr   // who has uploaded desc; not valid: unknown
@@ -64,6 +65,9 @@ func (a *Authority) upload(from netip.Addr, body []byte) (status int, words stri
 	}
 	now := a.cfg.Now()
 	descs, extraDocs := splitUpload(body)
+	if len(descs)+len(extraDocs) > maxDocsUpload {
+		return 400, "Too many documents in your POST."
+	}
 	var extras []*netdoc.ExtraInfo
 	status, words = 200, ""
 	refuse := func(err error) {
@@ -71,14 +75,15 @@ func (a *Authority) upload(from netip.Addr, body []byte) (status int, words stri
 		if errors.Is(err, errLater) {
 			status = 503
 		}
-		a.log.Info("descriptor refused", "err", err)
+		a.grumble.say(slog.LevelInfo, "descriptor refused", err)
 	}
 	n := len(descs)
 	for _, doc := range extraDocs {
-		e, err := netdoc.ParseExtraInfo(doc, now)
-		if err == nil && len(doc) > maxExtraInfoSize {
-			err = fault.New(fault.Resource, "the extra-info document has %d bytes, over %d", len(doc), maxExtraInfoSize)
+		if len(doc) > maxExtraInfoSize {
+			refuse(fault.New(fault.Resource, "the extra-info document has %d bytes, over %d", len(doc), maxExtraInfoSize))
+			continue
 		}
+		e, err := netdoc.ParseExtraInfo(doc, now)
 		if err != nil {
 			refuse(err)
 			continue
@@ -90,11 +95,15 @@ func (a *Authority) upload(from netip.Addr, body []byte) (status int, words stri
 			refuse(fault.New(fault.Resource, "too many descriptors come from your address: %w", errLater))
 			break
 		}
-		d, err := netdoc.ParseRouterDesc(doc, now)
+		if len(doc) > maxDescriptorSize {
+			refuse(fault.New(fault.Resource, "the descriptor has %d bytes, over %d", len(doc), maxDescriptorSize))
+			continue
+		}
+		d, err := netdoc.JudgeRouterDesc(doc, now, func(d *netdoc.RouterDesc) error { return a.expect(d, now) })
 		if err == nil {
 			err = a.addDescriptor(d, extras, from, now)
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, errKnown) {
 			refuse(err)
 		}
 	}
@@ -115,9 +124,9 @@ func (a *Authority) upload(from netip.Addr, body []byte) (status int, words stri
 // descriptor and extra-info document, and some more.
 const maxDescriptorUpload = 2 * (maxDescriptorSize + maxExtraInfoSize)
 
-// maxSignatures bounds a set of detached signatures: those of some hundred
-// authorities. Some sets wait before they can be judged.
-const maxSignatures = 256 << 10
+// maxDocsUpload bounds the documents of one upload: each has signatures to
+// check.
+const maxDocsUpload = 8
 
 // uploadLimit is how much may be posted to a path; votes are large.
 func uploadLimit(path string) int {
@@ -160,17 +169,21 @@ func splitUpload(body []byte) (descs, extras [][]byte) {
 	return descs, extras
 }
 
-// addDescriptor takes a descriptor whose signatures were checked.
-func (a *Authority) addDescriptor(d *netdoc.RouterDesc, extras []*netdoc.ExtraInfo, from netip.Addr, now time.Time) error {
+// errKnown reports a descriptor that is here already.
+var errKnown = fault.New(fault.Refused, "the descriptor is known")
+
+// expect judges a descriptor by what it says, before its signatures are
+// checked: that costs more than everything else.
+func (a *Authority) expect(d *netdoc.RouterDesc, now time.Time) error {
 	if err := a.judge(d, now); err != nil {
 		return err
 	}
-	var extra *netdoc.ExtraInfo
-	if i := slices.IndexFunc(extras, func(e *netdoc.ExtraInfo) bool { return e.Belongs(d) }); i >= 0 {
-		extra = extras[i]
-	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	return a.expectLocked(d)
+}
+
+func (a *Authority) expectLocked(d *netdoc.RouterDesc) error {
 	if err := a.pins.check(d.RSA, d.Ed); err != nil {
 		return err
 	}
@@ -178,14 +191,34 @@ func (a *Authority) addDescriptor(d *netdoc.RouterDesc, extras []*netdoc.ExtraIn
 	switch {
 	case old == nil:
 	case old.desc.Digest == d.Digest:
-		return nil
+		return errKnown
 	case !d.Published.After(old.desc.Published):
 		return fault.New(fault.Refused, "there is a newer descriptor")
-	case !a.cfg.Accept.AllowPrivateAddresses && !old.replace.AllowN(now, 1):
+	}
+	return nil
+}
+
+// addDescriptor takes a descriptor whose signatures were checked.
+func (a *Authority) addDescriptor(d *netdoc.RouterDesc, extras []*netdoc.ExtraInfo, from netip.Addr, now time.Time) error {
+	if err := a.judge(d, now); err != nil {
+		return err
+	}
+	made := a.makeEntry(d)
+	var extra *netdoc.ExtraInfo
+	if i := slices.IndexFunc(extras, func(e *netdoc.ExtraInfo) bool { return e.Belongs(d) }); i >= 0 {
+		extra = extras[i]
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err := a.expectLocked(d); err != nil {
+		return err
+	}
+	old := a.relays[d.RSA]
+	if old != nil && !a.cfg.Accept.AllowPrivateAddresses && !old.replace.AllowN(now, 1) {
 		return fault.New(fault.Resource, "this relay's descriptors come too often: %w", errLater)
 	}
 	r := newRelay(d, from, now)
-	r.extra = extra
+	r.extra, r.entry = extra, made
 	if old != nil {
 		r.replace = old.replace
 		if old.desc.Ed == d.Ed && samePorts(old.desc, d) {

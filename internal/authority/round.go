@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -18,11 +19,12 @@ type round struct {
 	votes map[ident.RSAID]*netdoc.Vote
 	// The consensuses that were computed, the ns one first; empty before.
 	pending []*netdoc.Consensus
-	queued  []*netdoc.DetachedSignatures // that came before the consensuses were computed
+	early   early // signatures that came before
+	// What others are given of these, made when it is asked for; nil: it has
+	// changed.
+	texts    [2]*dirserver.Doc
+	detached *dirserver.Doc
 }
-
-// maxQueued bounds signatures that come early.
-const maxQueued = 64
 
 // microLine writes the arguments of a vote's "m" line.
 func microLine(methods []string, digest [32]byte) string {
@@ -163,12 +165,20 @@ func (a *Authority) toOthers(ctx context.Context, until time.Time, f func(contex
 	return wg
 }
 
+// known returns an error for an identity that is no authority's.
+func (a *Authority) known(id ident.RSAID) error {
+	if _, ok := a.cfg.find(id); !ok {
+		return errUnknownAuthority
+	}
+	return nil
+}
+
 // addVote keeps a vote of this round. posted says that it was sent here by
 // somebody; those that come when others are asked for missing votes already
 // would make authorities use different votes.
 func (a *Authority) addVote(v *netdoc.Vote, posted bool) error {
-	if _, known := a.cfg.find(v.Source.Identity); !known {
-		return errUnknownAuthority
+	if err := a.known(v.Source.Identity); err != nil {
+		return err
 	}
 	now := a.cfg.Now()
 	if err := v.Cert.CheckTime(now); err != nil {
@@ -222,7 +232,7 @@ func (a *Authority) fetchVotes(ctx context.Context, t timing) {
 			a.log.Debug("votes not fetched", "authority", p.Nickname, "err", err)
 			return
 		}
-		netdoc.ParseVotes(body, func(v *netdoc.Vote, err error) {
+		netdoc.ParseVotes(body, len(missing), a.known, func(v *netdoc.Vote, err error) {
 			if err == nil {
 				err = a.addVote(v, false)
 			}

@@ -3,12 +3,11 @@ package authority
 import (
 	"context"
 	"encoding/hex"
-	"os"
+	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/chivenet/chive/internal/dirserver"
-	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -16,18 +15,15 @@ import (
 const keepVotes = time.Minute
 
 // extra answers what only an authority knows, and takes what is posted.
-func (a *Authority) extra(_ context.Context, from dirserver.Peer, r *dirserver.Request) *dirserver.Response {
+func (a *Authority) extra(_ context.Context, peer dirserver.Peer, r *dirserver.Request) *dirserver.Response {
 	if r.Method == "POST" {
-		return a.post(from, r)
+		return a.post(peer, r)
 	}
 	if r.Path == "/tor/keys/authority" {
 		return dirserver.OK(a.cfg.Keys.Cert.Text, time.Hour)
 	}
 	if r.Path == "/tor/server/authority" {
-		if b := a.docs.DescriptorOf(netdoc.RSADigest(&a.cfg.Keys.RSA.PublicKey)); b != nil {
-			return dirserver.OK(b, time.Hour)
-		}
-		return dirserver.Short(404, "Not found")
+		return dirserver.Several([]*dirserver.Doc{a.docs.DescriptorOf(netdoc.RSADigest(&a.cfg.Keys.RSA.PublicKey))}, time.Hour)
 	}
 	if rest, ok := strings.CutPrefix(r.Path, "/tor/status-vote/next/"); ok {
 		return a.next(rest)
@@ -44,81 +40,91 @@ func (a *Authority) extra(_ context.Context, from dirserver.Peer, r *dirserver.R
 func (a *Authority) next(path string) *dirserver.Response {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	pending := func() []*netdoc.Consensus {
-		if a.round == nil {
-			return nil
-		}
-		return a.round.pending
-	}()
 	switch path {
 	case "bandwidth":
-		if a.cfg.BandwidthFile != "" {
-			if b, err := os.ReadFile(a.cfg.BandwidthFile); err == nil && len(b) <= maxBandwidthFile {
-				return dirserver.OK(b, 30*time.Minute)
-			}
-		}
-		return dirserver.Short(404, "Not found")
+		return dirserver.Several([]*dirserver.Doc{a.measured}, 30*time.Minute)
 	case "consensus", "consensus-microdesc":
-		for _, c := range pending {
-			if (c.Flavor == netdoc.FlavorMicrodesc) == (path == "consensus-microdesc") {
-				return dirserver.OK(c.Append(nil), keepVotes)
-			}
-		}
-		return dirserver.Short(404, "Not found")
+		return dirserver.Several([]*dirserver.Doc{a.round.text(path == "consensus-microdesc")}, keepVotes)
 	case "consensus-signatures":
-		if len(pending) == 0 {
-			return dirserver.Short(404, "Not found")
-		}
-		return dirserver.OK(netdoc.Detach(pending[0], pending[1:]...).Append(nil), keepVotes)
+		return dirserver.Several([]*dirserver.Doc{a.round.signatures()}, keepVotes)
 	}
 	return a.votesLocked(path, a.round)
 }
 
+// text returns a consensus of the round as far as it is signed; nil when there
+// is none. The caller holds the Authority's mu.
+func (r *round) text(microdesc bool) *dirserver.Doc {
+	if r == nil {
+		return nil
+	}
+	for i, c := range r.pending {
+		if (c.Flavor == netdoc.FlavorMicrodesc) != microdesc {
+			continue
+		}
+		if r.texts[i] == nil {
+			r.texts[i] = dirserver.NewDoc(c.Append(nil))
+		}
+		return r.texts[i]
+	}
+	return nil
+}
+
+// signatures returns the detached signatures that are there, likewise.
+func (r *round) signatures() *dirserver.Doc {
+	if r == nil || len(r.pending) == 0 {
+		return nil
+	}
+	if r.detached == nil {
+		r.detached = dirserver.NewDoc(netdoc.Detach(r.pending[0], r.pending[1:]...).Append(nil))
+	}
+	return r.detached
+}
+
 // votesLocked answers requests for votes: this authority's, or by identity or
-// digest.
+// digest. Each is there once, however often it is named.
 func (a *Authority) votesLocked(path string, of *round) *dirserver.Response {
-	var found []byte
 	if path == "authority" {
 		path = a.me.String()
 	}
 	list, byDigest := strings.CutPrefix(path, "d/")
-	for _, w := range strings.Split(list, "+") {
-		b, err := hex.DecodeString(w)
-		if err != nil || len(b) != 20 {
+	wanted := map[[20]byte]bool{}
+	for w := range strings.SplitSeq(list, "+") {
+		if b, err := hex.DecodeString(w); err == nil && len(b) == 20 && len(wanted) < maxVotesAsked {
+			wanted[[20]byte(b)] = true
+		}
+	}
+	var found []*dirserver.Doc
+	for _, r := range []*round{a.round, a.last} {
+		if r == nil || (!byDigest && r != of) {
 			continue
 		}
-		for _, r := range []*round{a.round, a.last} {
-			if r == nil || (!byDigest && r != of) {
-				continue
-			}
-			for id, v := range r.votes {
-				if (byDigest && v.Digest == [20]byte(b)) || (!byDigest && id == ident.RSAID(b)) {
-					found = append(found, v.Text...)
-				}
+		for id, v := range r.votes {
+			if (byDigest && wanted[v.Digest]) || (!byDigest && wanted[id]) {
+				found = append(found, dirserver.NewDoc(v.Text))
 			}
 		}
 	}
-	if len(found) == 0 {
-		return dirserver.Short(404, "Not found")
-	}
-	return dirserver.OK(found, keepVotes)
+	return dirserver.Several(found, keepVotes)
 }
 
+// maxVotesAsked bounds how many votes one request may name.
+const maxVotesAsked = 64
+
 // post takes what is posted.
-func (a *Authority) post(from dirserver.Peer, r *dirserver.Request) *dirserver.Response {
+func (a *Authority) post(peer dirserver.Peer, r *dirserver.Request) *dirserver.Response {
 	switch r.Path {
 	case "/tor/":
-		return dirserver.Short(a.upload(from.Addr, r.Body))
+		return dirserver.Short(a.upload(peer.Addr, r.Body))
 	case "/tor/post/vote":
 		return a.postVotes(r.Body)
 	case "/tor/post/consensus-signature":
 		d, err := netdoc.ParseDetachedSignatures(r.Body)
 		n := 0
 		if err == nil {
-			n, err = a.addSignatures(d)
+			n, err = a.addSignatures(d, peer.Addr)
 		}
 		if err != nil {
-			a.log.Warn("posted signatures refused", "err", err)
+			a.grumble.say(slog.LevelWarn, "posted signatures refused", err)
 			return dirserver.Short(400, oneLine(err))
 		}
 		a.log.Debug("signatures posted", "new", n)
@@ -130,7 +136,7 @@ func (a *Authority) post(from dirserver.Peer, r *dirserver.Request) *dirserver.R
 func (a *Authority) postVotes(body []byte) *dirserver.Response {
 	n := 0
 	var first error
-	netdoc.ParseVotes(body, func(v *netdoc.Vote, err error) {
+	netdoc.ParseVotes(body, 1, a.known, func(v *netdoc.Vote, err error) {
 		n++
 		if err == nil {
 			err = a.addVote(v, true)
@@ -141,7 +147,7 @@ func (a *Authority) postVotes(body []byte) *dirserver.Response {
 	})
 	switch {
 	case first != nil:
-		a.log.Warn("posted vote refused", "err", first)
+		a.grumble.say(slog.LevelWarn, "posted vote refused", first)
 		return dirserver.Short(400, oneLine(first))
 	case n == 0:
 		return dirserver.Short(400, "Unable to parse vote")

@@ -76,7 +76,7 @@ func TestUploadBounds(t *testing.T) {
 			_ = a.add(d, netip.AddrFrom4([4]byte{7, byte(n >> 8), byte(n), 1}))
 		}
 		for _, d := range a.docs.Descriptors() {
-			size += len(d)
+			size += len(d.Bytes())
 		}
 		if size > maxStrangerBytes+100<<10 {
 			t.Errorf("%d bytes of strangers", size)
@@ -141,7 +141,7 @@ func TestVoteLeavesStrangersOut(t *testing.T) {
 		if len(v.Routers) != 2 || v.Routers[0].RSA != blackHole(1).RSA || v.Routers[1].RSA != blackHole(2).RSA {
 			t.Errorf("%d relays in the vote", len(v.Routers))
 		}
-		if n := len(a.docs.Microdesc(a.relays[blackHole(2).RSA].made.micro[0].digest)); n == 0 {
+		if d := a.docs.Microdesc(a.relays[blackHole(2).RSA].entry.micro[0].digest); d == nil {
 			t.Error("no microdescriptor")
 		}
 	})

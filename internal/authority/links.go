@@ -1,0 +1,57 @@
+package authority
+
+import (
+	"net"
+	"net/netip"
+	"sync"
+
+	"github.com/chivenet/chive/internal/netaddr"
+)
+
+// Bounds on the ORPort's connections: all of them, those that strangers have,
+// and those of one address or IPv6 /64, which only authorities' may exceed.
+const (
+	maxLinks         = 4096
+	maxStrangerLinks = maxLinks * 3 / 4
+	maxLinksEach     = 64
+)
+
+// linkCount counts the connections of an ORPort, from when they are taken until
+// their link has closed.
+type linkCount struct {
+	mu   sync.Mutex // guards what follows
+	all  int
+	each map[netip.Prefix]int
+}
+
+// enter counts a connection, if there is room for it.
+func (c *linkCount) enter(from netip.Addr, authority bool) (leave func(), ok bool) {
+	key := netaddr.Peer(from)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.all >= maxLinks || !authority && (c.all >= maxStrangerLinks || c.each[key] >= maxLinksEach) {
+		return nil, false
+	}
+	if c.each == nil {
+		c.each = map[netip.Prefix]int{}
+	}
+	c.all++
+	c.each[key]++
+	return sync.OnceFunc(func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.all--
+		if c.each[key]--; c.each[key] == 0 {
+			delete(c.each, key)
+		}
+	}), true
+}
+
+// addrOf returns the address of a connection's other end; the zero Addr when
+// there is none.
+func addrOf(c net.Conn) netip.Addr {
+	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		return a.AddrPort().Addr().Unmap()
+	}
+	return netip.Addr{}
+}

@@ -1,0 +1,192 @@
+package authority
+
+import (
+	"net/netip"
+	"slices"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// maxSignatures bounds a document of signatures: an authority posts its own, and
+// has all of them fetched.
+const maxSignatures = 256 << 10
+
+// maxEarly is how many signatures of one authority wait that came from
+// elsewhere than its own address.
+const maxEarly = 8
+
+// early keeps signatures that came before the consensuses were computed. Only
+// an authority's own key can have made them; but anybody can send those of
+// earlier consensuses once more. So each authority has its places, and one for
+// each flavor that only who is at its address can fill.
+type early struct {
+	own    map[earlyKey]netdoc.DetachedSignatures
+	others map[ident.RSAID][]netdoc.DetachedSignatures
+}
+
+type earlyKey struct {
+	id     ident.RSAID
+	flavor string
+}
+
+// keep keeps one signature, whose authority and signature were checked. digests
+// are what it was posted with.
+func (e *early) keep(s netdoc.FlavorSignature, digests *netdoc.DetachedSignatures, own bool) error {
+	one := *digests
+	one.Flavors = slices.DeleteFunc(slices.Clone(digests.Flavors), func(f netdoc.FlavorDigest) bool { return f.Flavor != s.Flavor })
+	one.Signatures = []netdoc.FlavorSignature{s}
+	if own {
+		if e.own == nil {
+			e.own = map[earlyKey]netdoc.DetachedSignatures{}
+		}
+		e.own[earlyKey{s.Identity, s.Flavor}] = one
+		return nil
+	}
+	list := e.others[s.Identity]
+	same := func(o netdoc.DetachedSignatures) bool { return slices.Equal(o.Signatures[0].Sig, s.Sig) }
+	switch {
+	case slices.ContainsFunc(list, same):
+		return nil
+	case len(list) == maxEarly:
+		return fault.New(fault.Resource, "%d signatures of this authority wait already", maxEarly)
+	case e.others == nil:
+		e.others = map[ident.RSAID][]netdoc.DetachedSignatures{}
+	}
+	e.others[s.Identity] = append(list, one)
+	return nil
+}
+
+// all returns what waits.
+func (e *early) all() (out []netdoc.DetachedSignatures) {
+	for _, d := range e.own {
+		out = append(out, d)
+	}
+	for _, list := range e.others {
+		out = append(out, list...)
+	}
+	return out
+}
+
+// authorityAt reports whether the address is one of the authority's.
+func (a *Authority) authorityAt(id ident.RSAID, from netip.Addr) bool {
+	x, ok := a.cfg.find(id)
+	if !ok || !from.IsValid() {
+		return false
+	}
+	return x.DirPort.Addr().Unmap() == from || slices.ContainsFunc(x.ORPorts, func(p netip.AddrPort) bool { return p.Addr().Unmap() == from })
+}
+
+// isAuthority reports whether an address is an authority's.
+func (a *Authority) isAuthority(from netip.Addr) bool {
+	for _, x := range a.cfg.Network.Authorities {
+		if a.authorityAt(x.V3Ident, from) {
+			return true
+		}
+	}
+	return false
+}
+
+// addSignatures takes signatures of the round's consensuses, sent from an
+// address, which may be unknown.
+func (a *Authority) addSignatures(d *netdoc.DetachedSignatures, from netip.Addr) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r := a.round
+	if r == nil {
+		return 0, fault.New(fault.Refused, "no round of voting is under way")
+	}
+	if len(r.pending) == 0 {
+		return 0, a.keepEarlyLocked(d, from)
+	}
+	return a.attachLocked(d)
+}
+
+// keepEarlyLocked keeps the good signatures of a document until there is
+// something to compare their digests with.
+func (a *Authority) keepEarlyLocked(d *netdoc.DetachedSignatures, from netip.Addr) error {
+	if !d.ValidAfter.Equal(a.round.start) {
+		return fault.New(fault.Refused, "signatures of another time's consensus")
+	}
+	kept, last := 0, error(nil)
+	for _, s := range onePerKey(d.Signatures) {
+		crt := a.certs[s.KeyPair]
+		if crt == nil {
+			last = errUnknownAuthority
+			continue
+		}
+		err := d.Check(s, crt)
+		if err == nil {
+			err = a.round.early.keep(s, d, a.authorityAt(s.Identity, from))
+		}
+		if err != nil {
+			last = err
+			continue
+		}
+		kept++
+	}
+	if kept > 0 {
+		return nil
+	}
+	return last
+}
+
+// onePerKey drops the signatures beyond the first of each key and flavor: none
+// costs more than one check.
+func onePerKey(list []netdoc.FlavorSignature) (out []netdoc.FlavorSignature) {
+	for _, s := range list {
+		if !slices.ContainsFunc(out, func(o netdoc.FlavorSignature) bool { return o.KeyPair == s.KeyPair && o.Flavor == s.Flavor }) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// attachFlavorLocked adds one signature that waited: it was kept without the
+// digest of the other flavor.
+func (a *Authority) attachFlavorLocked(d *netdoc.DetachedSignatures) error {
+	for i, c := range a.round.pending {
+		if c.Flavor.String() == d.Signatures[0].Flavor {
+			_, err := a.attachToLocked(d, i)
+			return err
+		}
+	}
+	return nil // of a flavor that is yet to be defined
+}
+
+// attachLocked adds those signatures that are good.
+func (a *Authority) attachLocked(d *netdoc.DetachedSignatures) (added int, err error) {
+	for i := range a.round.pending {
+		n, e := a.attachToLocked(d, i)
+		added += n
+		if e != nil {
+			err = e
+		}
+	}
+	return added, err
+}
+
+// attachToLocked adds those that are good to one of the round's consensuses.
+// What costs most comes last: digests are compared first, and what is there
+// already is not checked again.
+func (a *Authority) attachToLocked(d *netdoc.DetachedSignatures, i int) (int, error) {
+	c := a.round.pending[i]
+	if err := d.Same(c); err != nil {
+		return 0, err
+	}
+	good := *d
+	good.Signatures = nil
+	for _, s := range onePerKey(d.Signatures) {
+		crt := a.certs[s.KeyPair]
+		has := slices.ContainsFunc(c.Signatures, func(o netdoc.Signature) bool { return o.KeyPair == s.KeyPair && o.Algorithm == s.Algorithm })
+		if s.Flavor == c.Flavor.String() && crt != nil && !has && c.CheckSignature(&s.Signature, crt) == nil {
+			good.Signatures = append(good.Signatures, s)
+		}
+	}
+	n, err := good.Attach(c)
+	if n > 0 {
+		a.round.texts[i], a.round.detached = nil, nil
+	}
+	return n, err
+}
