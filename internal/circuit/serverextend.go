@@ -147,6 +147,7 @@ func (x *extension) run(ctx context.Context) {
 	a.Reserve(extendCost)
 	defer a.Release(extendCost)
 	reason, err := x.open(ctx)
+	x.create = cell.Create2{} // the rest stays as long as the circuit
 	if err == nil {
 		return
 	}
