@@ -34,6 +34,8 @@
 //	Peer         an IPv4 address or an IPv6 /64: what one subscriber has.
 //	             account, the relay's flood defences, the directory's ports:
 //	             who is counted as one.
+//	Network      an IPv4 /16 or an IPv6 /48: what one operator may have.
+//	             authority: strangers' relays, of which one has so many.
 //	SameSubnet   an IPv4 /16 or an IPv6 /32.
 //	             netdir and path: relays that must not share a circuit.
 //
