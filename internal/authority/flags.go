@@ -78,7 +78,6 @@ const staleAfter = 18 * time.Hour
 type candidate struct {
 	of         *relay
 	d          *netdoc.RouterDesc
-	entry      entry
 	status     relayStatus
 	running    bool
 	sybil      bool

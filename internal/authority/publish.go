@@ -134,8 +134,10 @@ func (a *Authority) publish(t timing) {
 func (a *Authority) keepMicrodescsLocked() {
 	want := map[[32]byte]bool{}
 	for _, r := range a.relays {
-		for _, m := range r.entry.micro {
-			want[m.digest] = true
+		if r.made != nil {
+			for _, m := range r.made.micro {
+				want[m.digest] = true
+			}
 		}
 	}
 	for _, c := range a.round.pending {

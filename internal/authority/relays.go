@@ -45,8 +45,8 @@ const (
 // relay is a relay that the authority knows.
 type relay struct {
 	desc  *netdoc.RouterDesc
-	entry entry             // in votes
 	extra *netdoc.ExtraInfo // the one that desc names; nil when it did not come
+	made  *made             // nil before the first vote on desc
 	since time.Time         // when a descriptor with its ports came first
 
 	from            netip.Addr   // who has uploaded desc; not valid: unknown
@@ -123,6 +123,10 @@ func (a *Authority) upload(from netip.Addr, body []byte) (status int, words stri
 // maxDescriptorUpload bounds what anybody may post as descriptors: one relay's
 // descriptor and extra-info document, and some more.
 const maxDescriptorUpload = 2 * (maxDescriptorSize + maxExtraInfoSize)
+
+// maxSignatures bounds a set of detached signatures: those of some hundred
+// authorities. Some sets wait before they can be judged.
+const maxSignatures = 256 << 10
 
 // maxDocsUpload bounds the documents of one upload: each has signatures to
 // check.
@@ -203,7 +207,6 @@ func (a *Authority) addDescriptor(d *netdoc.RouterDesc, extras []*netdoc.ExtraIn
 	if err := a.judge(d, now); err != nil {
 		return err
 	}
-	made := a.makeEntry(d)
 	var extra *netdoc.ExtraInfo
 	if i := slices.IndexFunc(extras, func(e *netdoc.ExtraInfo) bool { return e.Belongs(d) }); i >= 0 {
 		extra = extras[i]
@@ -218,7 +221,7 @@ func (a *Authority) addDescriptor(d *netdoc.RouterDesc, extras []*netdoc.ExtraIn
 		return fault.New(fault.Resource, "this relay's descriptors come too often: %w", errLater)
 	}
 	r := newRelay(d, from, now)
-	r.extra, r.entry = extra, made
+	r.extra = extra
 	if old != nil {
 		r.replace = old.replace
 		if old.desc.Ed == d.Ed && samePorts(old.desc, d) {

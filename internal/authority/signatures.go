@@ -9,10 +9,6 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// maxSignatures bounds a document of signatures: an authority posts its own, and
-// has all of them fetched.
-const maxSignatures = 256 << 10
-
 // maxEarly is how many signatures of one authority wait that came from
 // elsewhere than its own address.
 const maxEarly = 8

@@ -213,7 +213,9 @@ func TestUploadIsChecked(t *testing.T) {
 	}
 	i := bytes.LastIndex(d.Text, []byte("-----BEGIN SIGNATURE-----\n")) + 30
 	forged := bytes.Clone(d.Text)
-	forged[i] ^= 1
+	if forged[i] = 'A'; d.Text[i] == 'A' {
+		forged[i] = 'B'
+	}
 	judged := false
 	if _, err := netdoc.JudgeRouterDesc(forged, time.Now(), func(said *netdoc.RouterDesc) error {
 		judged = said.RSA == d.RSA && said.Ed == d.Ed && said.Addr == d.Addr && said.Digest == d.Digest

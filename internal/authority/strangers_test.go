@@ -141,7 +141,7 @@ func TestVoteLeavesStrangersOut(t *testing.T) {
 		if len(v.Routers) != 2 || v.Routers[0].RSA != blackHole(1).RSA || v.Routers[1].RSA != blackHole(2).RSA {
 			t.Errorf("%d relays in the vote", len(v.Routers))
 		}
-		if d := a.docs.Microdesc(a.relays[blackHole(2).RSA].entry.micro[0].digest); d == nil {
+		if a.docs.Microdesc(a.relays[blackHole(2).RSA].made.micro[0].digest) == nil {
 			t.Error("no microdescriptor")
 		}
 	})

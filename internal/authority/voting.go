@@ -138,7 +138,7 @@ func (a *Authority) candidatesLocked(bw *Bandwidths, now time.Time) []*candidate
 		if status.has(statusReject) || a.cfg.Accept.ApprovedOnly && !status.has(statusApproved) {
 			continue // the list has changed since the descriptor came
 		}
-		c := &candidate{d: d, entry: r.entry, status: status, running: a.runningLocked(r, now), exit: generalExit(d.Policy)}
+		c := &candidate{of: r, d: d, status: status, running: a.runningLocked(r, now), exit: generalExit(d.Policy)}
 		a.histories.note(d.RSA, c.running, now)
 		c.record = a.histories.record(d.RSA, now)
 		c.uptime = time.Duration(min(d.Uptime, 1<<31)) * time.Second
@@ -202,7 +202,7 @@ func (a *Authority) opinionLocked(c *candidate, flags netdoc.Flags, now time.Tim
 		Nickname: d.Nickname, RSA: d.RSA, Descriptor: d.Digest, Published: d.Published,
 		Addr: d.Addr, ORPort: d.ORPort, DirPort: d.DirPort, Flags: flags,
 		Version: versionOf(d.Platform), Proto: d.Proto, HasBandwidth: true, Bandwidth: claimed(d),
-		Policy: c.entry.policy, Ed: d.Ed, EdListed: true,
+		Policy: c.of.madeOf(a.cfg.Methods).policy, Ed: d.Ed, EdListed: true,
 	}
 	if c.measured && !flags.Has(netdoc.FlagAuthority) { // authorities have other things to do than to relay
 		rs.HasMeasured, rs.Measured = true, c.measuredKB
@@ -212,7 +212,7 @@ func (a *Authority) opinionLocked(c *candidate, flags netdoc.Flags, now time.Tim
 	}
 	rs.Stats = "wfu=" + strconv.FormatFloat(c.record.wfu, 'f', 6, 64) + " tk=" + strconv.FormatInt(int64(c.record.tk), 10) +
 		" mtbf=" + strconv.FormatFloat(c.record.mtbf, 'f', 0, 64)
-	for _, m := range c.entry.micro {
+	for _, m := range c.of.made.micro {
 		if err := a.docs.AddMicrodesc(m.digest, m.text); err != nil {
 			return rs, err
 		}
@@ -221,32 +221,37 @@ func (a *Authority) opinionLocked(c *candidate, flags netdoc.Flags, now time.Tim
 	return rs, nil
 }
 
-// entry is what of a relay's entry in votes follows from its descriptor alone.
-// It is made when the descriptor comes: who sends one that is hard to summarize
-// has that counted, and the vote is not late by it.
-type entry struct {
+// made is what a vote says of a descriptor that takes long to work out, when the
+// descriptor is made to that end. It is made once, before the first vote.
+type made struct {
 	policy *netdoc.PortPolicy
-	micro  []microdesc // for the consensus methods in turn, joined where they do not differ
+	micro  []microdesc
 }
 
-// microdesc is a relay's microdescriptor, as some methods have it.
+// microdesc is a microdescriptor, and the consensus methods that make it.
 type microdesc struct {
 	methods []string
-	digest  [32]byte
 	text    []byte
+	digest  [32]byte
 }
 
-func (a *Authority) makeEntry(d *netdoc.RouterDesc) entry {
-	e := entry{policy: d.Policy.Summarize(false)}
-	for _, m := range a.cfg.Methods {
-		text, digest := netdoc.MakeMicrodesc(d, m)
-		if n := len(e.micro); n == 0 || e.micro[n-1].digest != digest {
-			e.micro = append(e.micro, microdesc{digest: digest, text: text})
-		}
-		last := &e.micro[len(e.micro)-1]
-		last.methods = append(last.methods, strconv.Itoa(m))
+// madeOf returns what votes say of the relay's descriptor.
+func (r *relay) madeOf(methods []int) *made {
+	if r.made != nil {
+		return r.made
 	}
-	return e
+	r.made = &made{policy: r.desc.Policy.Summarize(false)}
+	for _, n := range methods {
+		text, digest := netdoc.MakeMicrodesc(r.desc, n)
+		last := len(r.made.micro) - 1
+		if last < 0 || r.made.micro[last].digest != digest {
+			r.made.micro = append(r.made.micro, microdesc{text: text, digest: digest})
+			last++
+		}
+		m := &r.made.micro[last]
+		m.methods = append(m.methods, strconv.Itoa(n))
+	}
+	return r.made
 }
 
 // versionOf returns the version for a "v" line: of Tor's own platforms only, as
