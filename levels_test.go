@@ -38,6 +38,7 @@ var levels = map[string]int{
 	"internal/ident":    0,
 	"internal/metrics":  0,
 	"internal/nonblock": 0,
+	"internal/panics":   0,
 	"internal/protover": 0,
 
 	"fte/formats":       1,
@@ -93,6 +94,8 @@ var levels = map[string]int{
 
 	"cmd/...":     top + 3,
 	"interop/...": top + 3,
+
+	"internal/panics/panicstest": support,
 
 	"internal/simnet/...":  support,
 	"internal/testvec/...": support,

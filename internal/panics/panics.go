@@ -1,0 +1,185 @@
+// Package panics is the last line of defence of goroutines that serve a peer: a
+// mistake of ours that makes one panic ends what that goroutine owns, a circuit
+// or a link say, and not the process with everybody else's.
+//
+// It excuses no mistake. Each panic is counted (chive_panics_total), the stack of
+// each place is logged once, the process says so when it ends, and in tests a
+// panic goes on as if this package were not there.
+//
+// What it promises:
+//   - The goroutine's own deferred functions have run before the owner is closed:
+//     so nothing is closed under a lock of this goroutine whose unlock is deferred,
+//     and code that can panic runs under no other lock.
+//   - The owner's closing function is called once with an error of kind
+//     fault.Local. When it panics itself, that is counted as well, and what it left
+//     undone stays so.
+//   - What is logged names functions and lines of code, and of the panic's value
+//     only a runtime error's text or a constant of ours: no argument, no address.
+//
+// What it cannot promise: that state which the panic left half changed is right.
+// So the owner is what owns all that the code at hand changes: a reader that
+// panics in a circuit's code closes the circuit, and in its own the link. A fatal
+// error of the runtime (a concurrent map write, a full stack, no memory) is no
+// panic, and ends the process.
+//
+// Every goroutine and timer of production code is started under this package; a
+// test over the source (panics_test.go at the root) holds it to that.
+package panics
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"path"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// total counts the panics of the process; it is one for all roles in it, as a
+// panic is a mistake of the program.
+var total atomic.Uint64
+
+// Total returns how many panics this process has contained. It belongs on every
+// metrics page, by the name and help below, and is to be zero.
+func Total() uint64 { return total.Load() }
+
+// The metric's name and help text.
+const (
+	Metric = "chive_panics_total"
+	Help   = "Panics that ended a circuit, a link or a request; each is a mistake in Chive: please report it."
+)
+
+// Err returns an error when the process has contained panics, for its end.
+func Err() error {
+	if n := Total(); n > 0 {
+		return fault.New(fault.Local, "%d panics were contained: each is a mistake in Chive, and the log has its stack: please report it", n)
+	}
+	return nil
+}
+
+// Contain returns f with the last line of defence: when f panics, closeOwner is
+// called with an internal error. It may be nil, when nobody waits for what f does
+// and f's own deferred functions close what it owns.
+func Contain(log *slog.Logger, closeOwner func(error), f func()) func() {
+	return func() {
+		defer Recover(log, closeOwner)
+		f()
+	}
+}
+
+// Recover is Contain for the function that defers it, first of all.
+func Recover(log *slog.Logger, closeOwner func(error)) {
+	if v := recover(); v != nil {
+		contained(log, closeOwner, v)
+	}
+}
+
+// raise makes panics go on after they were counted.
+var raise atomic.Bool
+
+func init() { raise.Store(testing.Testing()) }
+
+// Raise says whether panics go on, as they do in tests, and returns what held
+// before: a test of what happens otherwise turns it off for its time
+// (panicstest.Expect).
+func Raise(on bool) (before bool) { return raise.Swap(on) }
+
+func contained(log *slog.Logger, closeOwner func(error), v any) {
+	total.Add(1)
+	if raise.Load() {
+		panic(v)
+	}
+	frames := stack()
+	where := "an unknown place"
+	if len(frames) > 0 {
+		where = frames[0]
+	}
+	if places.first(where) {
+		logger(log).Error("a panic was contained: this is a mistake in Chive, please report it", "panic", describe(v, where), "stack", strings.Join(frames, " < "))
+	}
+	if closeOwner == nil {
+		return
+	}
+	defer Recover(log, nil)
+	closeOwner(fault.New(fault.Local, "internal error in %s", where))
+}
+
+// logger returns one that says it: a panic is not to go unseen because a program
+// that embeds Chive asked for no log.
+func logger(log *slog.Logger) *slog.Logger {
+	if log == nil || !log.Enabled(context.Background(), slog.LevelError) {
+		return slog.Default()
+	}
+	return log
+}
+
+// module is what the names of our own functions begin with.
+const module = "github.com/chivenet/chive"
+
+// describe says of a panic's value what cannot hold anything of a peer's: the
+// text of a runtime error, or a string that our own code panicked with.
+func describe(v any, where string) string {
+	switch v := v.(type) {
+	case runtime.Error:
+		return v.Error()
+	case string:
+		if strings.HasPrefix(where, module) {
+			return v
+		}
+	}
+	return fmt.Sprintf("a %T", v)
+}
+
+// maxFrames bounds the stack that is logged.
+const maxFrames = 32
+
+// stack returns the functions that were running when the newest panic began, the
+// innermost first, each with its line. It is called while that panic's deferred
+// function runs.
+func stack() []string {
+	pc := make([]uintptr, 2*maxFrames)
+	frames := runtime.CallersFrames(pc[:runtime.Callers(2, pc)])
+	var out []string
+	for panicked := false; ; {
+		f, more := frames.Next()
+		switch {
+		case f.Function == "runtime.gopanic":
+			panicked = true
+		case panicked && !strings.HasPrefix(f.Function, "runtime.") && len(out) < maxFrames:
+			out = append(out, fmt.Sprintf("%s (%s:%d)", f.Function, path.Base(f.File), f.Line))
+		}
+		if !more {
+			return out
+		}
+	}
+}
+
+// maxPlaces bounds how many places log their stacks.
+const maxPlaces = 64
+
+// seen is the places whose stack was logged.
+type seen struct {
+	mu    sync.Mutex // guards what follows
+	where map[string]bool
+}
+
+var places seen
+
+// first reports whether nothing was logged of a place so far, and there is room.
+func (s *seen) first(where string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.where[where] || len(s.where) >= maxPlaces {
+		return false
+	}
+	if s.where == nil {
+		s.where = map[string]bool{}
+	}
+	s.where[where] = true
+	return true
+}
