@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // sealer turns plaintext into what goes on the wire. It is used by one
@@ -104,7 +105,7 @@ func (c *Conn) HandshakeContext(ctx context.Context) error {
 	if c.hsDone {
 		return c.hsErr
 	}
-	stop := context.AfterFunc(ctx, func() { c.raw.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, panics.Contain(nil, nil, func() { c.raw.SetDeadline(time.Unix(1, 0)) }))
 	err := c.proto.handshake(c)
 	if !stop() {
 		err = fault.New(fault.Timeout, "format handshake: %w", context.Cause(ctx))

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // HTTPDialer makes connections to an HTTPServer.
@@ -66,7 +67,7 @@ func (d HTTPDialer) Dial(context.Context) (net.Conn, error) {
 	inner, outer := net.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := &httpClient{d: d, url: u.String(), pipe: inner, out: newHTTPQueue()}
-	go c.run(ctx)
+	go panics.Contain(nil, func(err error) { c.err.CompareAndSwap(nil, &err) }, func() { c.run(ctx) })()
 	return &httpConn{Conn: outer, c: c, cancel: cancel}, nil
 }
 
@@ -101,7 +102,7 @@ func (c *httpConn) Read(p []byte) (int, error) {
 // Close lets what was written go out first, in a last request.
 func (c *httpConn) Close() error {
 	c.c.out.end()
-	time.AfterFunc(HTTPIdle, c.cancel)
+	time.AfterFunc(HTTPIdle, panics.Contain(nil, nil, c.cancel))
 	return c.Conn.Close()
 }
 

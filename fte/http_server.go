@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // HTTPServer is an http.Handler that accepts connections of HTTPDialers, and
@@ -131,6 +133,7 @@ func (s *HTTPServer) Close() error {
 
 // ServeHTTP takes one request of a session, or gives it to the decoy.
 func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	defer panics.Recover(nil, func(error) { http.Error(w, "", http.StatusInternalServerError) })
 	s.init()
 	rc := http.NewResponseController(w)
 	rc.SetReadDeadline(time.Now().Add(HTTPIdle)) // an error: the server's own limits have to do
@@ -164,6 +167,7 @@ func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	sent := make(chan error, 1)
 	go func() {
+		defer panics.Recover(nil, func(err error) { x.inner.Close(); sent <- err })
 		var err error
 		if len(body) > 0 { // a reader sees an empty write
 			_, err = x.pipe.Write(body)
@@ -178,6 +182,7 @@ func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// wanted, the answer is no.
 		hold = DefaultHandshakeTimeout
 		go func() {
+			defer panics.Recover(nil, func(error) { cancel() })
 			select {
 			case <-x.inner.hungry:
 				cancel()
@@ -232,15 +237,15 @@ func (s *HTTPServer) session(id string, first int) *httpSession {
 			close(x.gone)
 			x.timer.Stop()
 			// What was written last can still be fetched.
-			time.AfterFunc(HTTPIdle, func() { s.forget(id) })
+			time.AfterFunc(HTTPIdle, panics.Contain(nil, nil, func() { s.forget(id) }))
 		})
 	}}
 	x.inner.left.Store(int64(first)) // before its reader starts
-	x.timer = time.AfterFunc(HTTPIdle, func() { x.inner.Close() })
+	x.timer = time.AfterFunc(HTTPIdle, panics.Contain(nil, nil, func() { x.inner.Close() }))
 	s.sessions[id] = x
 	s.Stats.Accepted.Add(1)
 	s.Stats.Pending.Add(1)
-	go s.authenticate(x.inner)
+	go panics.Contain(nil, func(error) { x.inner.Close() }, func() { s.authenticate(x.inner) })()
 	return x
 }
 
@@ -281,8 +286,10 @@ func (s *HTTPServer) forget(id string) {
 func (s *HTTPServer) authenticate(raw net.Conn) {
 	c := s.Transport.Wrap(raw)
 	raw.SetDeadline(time.Now().Add(DefaultHandshakeTimeout))
-	err := c.Handshake()
-	s.Stats.Pending.Add(-1)
+	err := func() error {
+		defer s.Stats.Pending.Add(-1)
+		return c.Handshake()
+	}()
 	if err != nil {
 		s.Stats.Failed.Add(1)
 		raw.Close()

@@ -10,6 +10,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Defaults of a ListenConfig.
@@ -76,7 +78,7 @@ func NewListener(l net.Listener, cfg ListenConfig) *Listener {
 	ctx, stop := context.WithCancelCause(context.Background())
 	ln := &Listener{l: l, cfg: cfg, ready: make(chan *Conn), queue: make(chan struct{}, cfg.MaxPending), ctx: ctx, stop: stop, pending: list.New()}
 	ln.wg.Add(1)
-	go ln.run()
+	go panics.Contain(nil, ln.stop, ln.run)()
 	return ln
 }
 
@@ -120,7 +122,7 @@ func (ln *Listener) run() {
 			raw.Close()
 			return
 		}
-		ln.wg.Go(func() { ln.serve(raw, e) })
+		ln.wg.Go(panics.Contain(nil, nil, func() { ln.serve(raw, e) }))
 	}
 }
 
@@ -162,6 +164,14 @@ func randomUpTo(t time.Duration) time.Duration {
 // serve takes one connection through its handshake, or through what a
 // stranger gets.
 func (ln *Listener) serve(raw net.Conn, e *list.Element) {
+	pending := true
+	leave := func() { pending = false; ln.leave(e) }
+	defer panics.Recover(nil, func(error) {
+		raw.Close()
+		if pending {
+			leave()
+		}
+	})
 	end := time.Now().Add(patience(ln.cfg.HandshakeTimeout))
 	limit := end
 	if ln.cfg.Decoy != nil {
@@ -177,11 +187,11 @@ func (ln *Listener) serve(raw net.Conn, e *list.Element) {
 			ln.hold(c, end)
 		}
 		raw.Close()
-		ln.leave(e)
+		leave()
 		return
 	}
 	raw.SetDeadline(time.Time{})
-	ln.leave(e)
+	leave()
 	ln.cfg.Stats.Opened.Add(1)
 	select {
 	case ln.queue <- struct{}{}:
@@ -228,7 +238,7 @@ func (ln *Listener) decoy(c *Conn) {
 		return
 	}
 	ln.cfg.Stats.Decoyed.Add(1)
-	stop := context.AfterFunc(ln.ctx, func() { origin.Close() })
+	stop := context.AfterFunc(ln.ctx, panics.Contain(nil, nil, func() { origin.Close() }))
 	defer stop()
 	c.raw.SetDeadline(time.Time{})
 	if said := c.in.bytes(); len(said) > 0 {
@@ -250,6 +260,15 @@ type halfCloser interface{ CloseWrite() error }
 func Relay(a, b net.Conn) (fromA, fromB int64, err error) {
 	var wg sync.WaitGroup
 	var once sync.Once
+	fail := func(e error) {
+		once.Do(func() {
+			if !errors.Is(e, net.ErrClosed) && !errors.Is(e, io.ErrClosedPipe) {
+				err = e
+			}
+			a.Close()
+			b.Close()
+		})
+	}
 	way := func(dst, src net.Conn, n *int64) {
 		var e error
 		*n, e = pump(dst, src)
@@ -264,17 +283,11 @@ func Relay(a, b net.Conn) (fromA, fromB int64, err error) {
 			}
 		}
 		if e != nil {
-			once.Do(func() {
-				if !errors.Is(e, net.ErrClosed) && !errors.Is(e, io.ErrClosedPipe) {
-					err = e
-				}
-				a.Close()
-				b.Close()
-			})
+			fail(e)
 		}
 	}
-	wg.Go(func() { way(b, a, &fromA) })
-	way(a, b, &fromB)
+	wg.Go(panics.Contain(nil, fail, func() { way(b, a, &fromA) }))
+	panics.Contain(nil, fail, func() { way(a, b, &fromB) })()
 	wg.Wait()
 	a.Close()
 	b.Close()

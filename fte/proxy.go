@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // DefaultMaxConns is the number of connections that a Proxy carries at once
@@ -60,7 +61,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 		p.dialing, p.abort = context.WithCancel(context.Background())
 	}
 	p.mu.Unlock()
-	stop := context.AfterFunc(ctx, func() { l.Close() })
+	stop := context.AfterFunc(ctx, panics.Contain(p.Log, nil, func() { l.Close() }))
 	defer stop()
 	slots := make(chan struct{}, p.MaxConns)
 	for {
@@ -77,6 +78,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 			return err
 		}
 		p.wg.Go(func() {
+			defer panics.Recover(p.Log, func(error) { c.Close() })
 			defer func() { <-slots }()
 			p.carry(c)
 		})
@@ -121,11 +123,17 @@ func (p *Proxy) dial(ctx context.Context) (net.Conn, error) {
 		return out, err
 	}
 	c := p.Dialed.Wrap(out)
+	opened := false
+	defer func() {
+		if !opened {
+			c.Close()
+		}
+	}()
 	if err := c.HandshakeContext(ctx); err != nil {
 		p.Stats.Failed.Add(1)
-		c.Close()
 		return nil, err
 	}
+	opened = true
 	p.Stats.Opened.Add(1)
 	return c, nil
 }
@@ -149,7 +157,7 @@ func (p *Proxy) untrack(c net.Conn) {
 // or are still being made, when ctx ends. Call it after Serve has returned.
 func (p *Proxy) Drain(ctx context.Context) error {
 	done := make(chan struct{})
-	go func() { p.wg.Wait(); close(done) }()
+	go panics.Contain(p.Log, nil, func() { p.wg.Wait(); close(done) })()
 	select {
 	case <-done:
 		return nil

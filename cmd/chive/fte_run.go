@@ -21,6 +21,7 @@ import (
 	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // run is chive fte itself.
@@ -100,7 +101,9 @@ func (f *fteFlags) serveHTTP(l net.Listener, t fte.Transport, stats *fte.Stats) 
 		hs.Decoy = decoy
 	}
 	web := &http.Server{Handler: hs, ReadHeaderTimeout: f.handshake, IdleTimeout: fte.HTTPIdle, ErrorLog: silent}
-	go web.Serve(netutil.LimitListener(l, f.maxConns+f.maxPending)) // ends with Close
+	go panics.Contain(nil, func(error) { hs.Close() }, func() {
+		web.Serve(netutil.LimitListener(l, f.maxConns+f.maxPending)) // ends with Close
+	})()
 	return httpListener{hs, web}
 }
 
@@ -128,15 +131,17 @@ func serveMetrics(addr string, s *fte.Stats) (stop func(), err error) {
 	}
 	r.GaugeFunc("chive_fte_pending", "Unauthenticated connections.", s.Pending.Load)
 	r.GaugeFunc("chive_fte_active", "Open connections.", s.Active.Load)
+	r.CounterFunc(panics.Metric, panics.Help, panics.Total)
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, fault.New(fault.Network, "listening for metrics: %w", err)
 	}
 	srv := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		defer panics.Recover(nil, func(error) { http.Error(w, "internal error", http.StatusInternalServerError) })
 		w.Header().Set("Content-Type", metrics.ContentType)
 		r.WritePrometheus(w) // a scraper that went away misses nothing
 	})}
-	go srv.Serve(l)
+	go panics.Contain(nil, nil, func() { srv.Serve(l) })()
 	return func() { srv.Close() }, nil
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // fteFormatsCommand lists the formats of a release.
@@ -142,6 +143,7 @@ func fteTest(client, server func() (fte.Transport, error), size int) (time.Durat
 	}{{c, s, up}, {s, c, down}} {
 		sent := make(chan error, 1)
 		go func() {
+			defer panics.Recover(nil, func(err error) { sent <- err })
 			_, err := way.from.Write(way.data)
 			if err == nil {
 				err = way.from.CloseWrite()

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
@@ -34,7 +35,10 @@ func (p *AuthorityProcess) Run(ctx context.Context) error {
 	fmt.Fprintln(p.Out, "ready")
 	notify(log, daemon.SdNotifyReady)
 	done := make(chan error, 1)
-	go func() { done <- a.Run(ctx) }()
+	go func() {
+		defer panics.Recover(log, func(err error) { done <- err })
+		done <- a.Run(ctx)
+	}()
 	stopping := ctx.Done()
 	for {
 		select {

@@ -11,11 +11,13 @@ import (
 	"sync"
 
 	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/socks"
 )
 
 // doors are the open front doors of a process.
 type doors struct {
+	log     *slog.Logger
 	servers []*socks.Server
 	serving sync.WaitGroup
 	failed  chan error // the first door that fails for good
@@ -24,7 +26,7 @@ type doors struct {
 
 // openDoors opens every door of s, or none.
 func openDoors(s *Settings, d socks.Dialer, reg *metrics.Registry, log *slog.Logger) (*doors, error) {
-	ds := &doors{failed: make(chan error, 1)}
+	ds := &doors{log: log, failed: make(chan error, 1)}
 	cfg := socks.Config{
 		Dialer: d, Log: log, Metrics: reg, ExtendedErrors: s.ExtendedErrors, MaxConns: s.MaxConnections,
 		Isolate: socks.Isolate{
@@ -88,7 +90,7 @@ func listenBoth(addr string) (net.Listener, net.PacketConn, error) {
 }
 
 func (ds *doors) serve(f func() error) {
-	ds.serving.Go(func() { ds.fail(f()) })
+	ds.serving.Go(panics.Contain(ds.log, ds.fail, func() { ds.fail(f()) }))
 }
 
 // fail reports why something stopped serving; nil is no failure.
@@ -107,7 +109,10 @@ func (ds *doors) shutdown(ctx context.Context) error {
 	errs := make([]error, len(ds.servers))
 	var wg sync.WaitGroup
 	for i, s := range ds.servers {
-		wg.Go(func() { errs[i] = s.Shutdown(ctx) })
+		wg.Go(func() {
+			defer panics.Recover(ds.log, func(err error) { errs[i] = err })
+			errs[i] = s.Shutdown(ctx)
+		})
 	}
 	wg.Wait()
 	ds.serving.Wait()

@@ -3,10 +3,12 @@ package daemon
 import (
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"time"
 
 	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // proxyMetrics are the client's metrics and the doors'.
@@ -37,9 +39,13 @@ func metricsHandler(prometheus func(io.Writer) error, snapshot func() any) http.
 	return mux
 }
 
-func metricsServer(h http.Handler) *http.Server {
+func metricsServer(h http.Handler, log *slog.Logger) *http.Server {
+	contained := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		defer panics.Recover(log, func(error) { http.Error(w, "internal error", http.StatusInternalServerError) })
+		h.ServeHTTP(w, r)
+	})
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
+		Handler: contained, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
 		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
@@ -73,7 +74,7 @@ func (p *RelayProcess) Run(ctx context.Context) error {
 		fmt.Fprintln(p.Out, l)
 	}
 	if cfg.Bridge {
-		go p.bridgeLines(ctx, r, log)
+		go panics.Contain(log, func(err error) { failed <- err }, func() { p.bridgeLines(ctx, r, log) })()
 	} else {
 		fmt.Fprintln(p.Out, "ready")
 	}
@@ -98,7 +99,10 @@ func (p *RelayProcess) serve(ctx context.Context, r *chive.Relay, log *slog.Logg
 	running, drain := context.WithCancel(ctx)
 	defer drain()
 	done := make(chan error, 1)
-	go func() { done <- r.Run(running) }()
+	go func() {
+		defer panics.Recover(log, func(err error) { done <- err })
+		done <- r.Run(running)
+	}()
 	notify(log, daemon.SdNotifyReady)
 	for told := false; ; {
 		select {

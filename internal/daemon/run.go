@@ -17,6 +17,7 @@ import (
 	"github.com/chivenet/chive/internal/door"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Proxy is a client with its front doors, run as a process.
@@ -152,7 +153,10 @@ func (p *Proxy) drain(ctx context.Context, ds *doors, log *slog.Logger) error {
 	ctx, cancel := context.WithTimeout(ctx, p.drainFor)
 	defer cancel()
 	done := make(chan error, 1)
-	go func() { done <- ds.shutdown(ctx) }()
+	go func() {
+		defer panics.Recover(log, func(err error) { done <- err })
+		done <- ds.shutdown(ctx)
+	}()
 	select {
 	case err := <-done:
 		if err != nil {

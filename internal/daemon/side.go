@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/socks"
 )
 
@@ -24,7 +25,7 @@ type sideDoors struct {
 func (d *sideDoors) open(log *slog.Logger) (lines []string, stop func(), err error) {
 	// Only status needs the socket, so a path that cannot have one does not
 	// keep traffic from flowing.
-	st, err := serveStatus(d.dataDir, d.status)
+	st, err := serveStatus(d.dataDir, d.status, log)
 	if err != nil {
 		log.Warn("chive status will not find this process", "err", err)
 	}
@@ -44,10 +45,11 @@ func (d *sideDoors) open(log *slog.Logger) (lines []string, stop func(), err err
 	if socks.Exposed(l.Addr()) {
 		log.Warn("the metrics port is open to other machines")
 	}
-	srv := metricsServer(d.handler)
+	srv := metricsServer(d.handler, log)
 	// Not among the doors: it goes on while they drain.
 	var serving sync.WaitGroup
 	serving.Go(func() {
+		defer panics.Recover(log, d.fail)
 		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			d.fail(err)
 		}

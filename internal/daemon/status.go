@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/socks"
 )
 
@@ -33,13 +35,14 @@ type statusServer struct {
 	wg sync.WaitGroup
 }
 
-func serveStatus(dataDir string, status func() any) (*statusServer, error) {
+func serveStatus(dataDir string, status func() any, log *slog.Logger) (*statusServer, error) {
 	l, err := socks.ListenUnix(filepath.Join(dataDir, statusSocket))
 	if err != nil {
 		return nil, err
 	}
 	s := &statusServer{l: l}
 	s.wg.Go(func() {
+		defer panics.Recover(log, func(error) { l.Close() })
 		for {
 			c, err := l.Accept()
 			if errors.Is(err, net.ErrClosed) {
@@ -50,12 +53,16 @@ func serveStatus(dataDir string, status func() any) (*statusServer, error) {
 				continue
 			}
 			// One at a time: an answer is short and its reader is local.
-			c.SetDeadline(time.Now().Add(statusTimeout))
-			json.NewEncoder(c).Encode(status())
-			c.Close()
+			panics.Contain(log, nil, func() { answerStatus(c, status) })()
 		}
 	})
 	return s, nil
+}
+
+func answerStatus(c net.Conn, status func() any) {
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(statusTimeout))
+	json.NewEncoder(c).Encode(status())
 }
 
 func (s *statusServer) close() {

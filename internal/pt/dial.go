@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // DialFunc opens a TCP connection.
@@ -21,7 +22,7 @@ func (m Method) Dial(ctx context.Context, dial DialFunc, target netip.AddrPort, 
 	if err != nil {
 		return nil, fault.New(fault.Network, "transport: its SOCKS port: %w", err)
 	}
-	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, panics.Contain(nil, nil, func() { c.SetDeadline(time.Unix(1, 0)) }))
 	talk := askSocks5
 	if m.Proto == "socks4" {
 		talk = askSocks4

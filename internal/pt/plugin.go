@@ -14,6 +14,7 @@ import (
 
 	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Bounds of a plugin's work on one connection.
@@ -74,6 +75,7 @@ func Run(ctx context.Context, cfg Config) error {
 	p.out.say("STATUS TYPE=version TRANSPORT=chive VERSION=%s IMPLEMENTATION=chive", quote(cfg.Version))
 	if env.ExitOnStdinClose {
 		go func() {
+			defer panics.Recover(p.log, func(error) { cancel() })
 			io.Copy(io.Discard, cfg.Stdin)
 			cancel()
 		}()
@@ -130,6 +132,7 @@ func (p *plugin) serve(l net.Listener, handle func(net.Conn)) {
 		return
 	}
 	p.wg.Go(func() {
+		defer panics.Recover(p.log, func(error) { p.drop(l) })
 		for {
 			c, err := fte.Accept(context.Background(), l) // until l is closed
 			if err != nil {
@@ -139,6 +142,7 @@ func (p *plugin) serve(l net.Listener, handle func(net.Conn)) {
 				return
 			}
 			p.wg.Go(func() {
+				defer panics.Recover(p.log, func(error) { p.drop(c) })
 				if p.keep(c) {
 					handle(c)
 					p.drop(c)

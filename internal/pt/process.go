@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // ProcessConfig says what transport process to run, and what for.
@@ -68,7 +69,7 @@ func Launch(cfg ProcessConfig) *Process {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Process{cfg: cfg, cancel: cancel, done: make(chan struct{}), changed: make(chan struct{})}
-	go p.supervise(ctx)
+	go panics.Contain(cfg.Log, p.broke, func() { p.supervise(ctx) })()
 	return p
 }
 
@@ -161,7 +162,10 @@ func (p *Process) run(ctx context.Context) error {
 		return fault.New(fault.Config, "start: %w", err)
 	}
 	said := make(chan error, 1)
-	go func() { said <- p.listen(stdout) }()
+	go func() {
+		defer panics.Recover(p.cfg.Log, func(err error) { said <- err })
+		said <- p.listen(stdout)
+	}()
 	late := time.NewTimer(startTimeout)
 	defer late.Stop()
 	var why error
@@ -179,6 +183,7 @@ func (p *Process) run(ctx context.Context) error {
 	}
 	stdin.Close()
 	kill := time.AfterFunc(stopTimeout, func() {
+		defer panics.Recover(p.cfg.Log, nil)
 		cmd.Process.Kill()
 		stdout.Close() // a child of its own may hold the other end
 	})
@@ -190,6 +195,11 @@ func (p *Process) run(ctx context.Context) error {
 		why = fault.New(fault.Local, "it ended (%v)", cmd.ProcessState)
 	}
 	return why
+}
+
+// broke notes that nobody looks after the process any more.
+func (p *Process) broke(err error) {
+	p.update(func() { p.methods, p.ready, p.err = nil, false, err })
 }
 
 func (p *Process) isReady() bool {

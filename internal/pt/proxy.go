@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/proxy"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // dialer returns how to reach the network: directly, or by Tor's proxy.
@@ -44,7 +45,7 @@ func connect(ctx context.Context, d *net.Dialer, u *url.URL, addr string) (net.C
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, panics.Contain(nil, nil, func() { c.SetDeadline(time.Unix(1, 0)) }))
 	defer stop()
 	req := "CONNECT " + addr + " HTTP/1.1\r\nHost: " + addr + "\r\n"
 	if u.User != nil {

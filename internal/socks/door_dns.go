@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 	"golang.org/x/net/dns/dnsmessage"
 )
 
@@ -58,6 +59,7 @@ func (s *Server) ServePacket(pc net.PacketConn) error {
 			return nil
 		}
 		go func() {
+			defer panics.Recover(s.cfg.Log, nil)
 			defer func() { <-slots; s.end() }()
 			if b := s.answer(q, from, q.limit); b != nil {
 				pc.WriteTo(b, from)

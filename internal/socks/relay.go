@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Sizes of buffers. A connection that idles holds two small ones; one that
@@ -32,16 +34,18 @@ func join(c *client, stream net.Conn) {
 	c.SetDeadline(time.Time{})
 	up := make(chan error, 1)
 	go func() {
+		defer panics.Recover(c.log, func(err error) { abort(c, stream); up <- err })
 		err := pump(stream, c.waiting(), c.Conn)
 		if err != nil {
 			abort(c, stream)
 		}
 		up <- err
 	}()
+	defer func() { <-up }()
+	defer panics.Recover(c.log, func(error) { abort(c, stream) })
 	if err := pump(c.Conn, nil, stream); err != nil {
 		abort(c, stream)
 	}
-	<-up
 }
 
 // waiting returns what the client sent while it waited for its reply, which

@@ -14,6 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Limits and times of a door when its Config leaves them zero.
@@ -139,7 +140,7 @@ func (s *Server) Serve(l net.Listener) error {
 			c.Close()
 			continue
 		}
-		go s.serveConn(c)
+		go panics.Contain(s.cfg.Log, nil, func() { s.serveConn(c) })()
 	}
 }
 
@@ -218,7 +219,7 @@ func (s *Server) observe(began time.Time, err error) {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopListening()
 	done := make(chan struct{})
-	go func() { s.handlers.Wait(); close(done) }()
+	go panics.Contain(s.cfg.Log, nil, func() { s.handlers.Wait(); close(done) })()
 	var err error
 	select {
 	case <-done:

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"time"
+
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // watch reads ahead while the client waits for its reply, and cancels when
@@ -18,6 +20,7 @@ func (c *client) watch(cancel context.CancelFunc) (stop func()) {
 	done := make(chan struct{})
 	want := c.br.Buffered() + 1
 	go func() {
+		defer panics.Recover(c.log, func(error) { cancel() })
 		defer close(done)
 		_, err := c.br.Peek(want)
 		if err != nil && !errors.Is(err, io.EOF) && !isTimeout(err) {
