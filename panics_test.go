@@ -31,7 +31,7 @@ var httpServers = map[string]string{
 }
 
 // TestContained holds every goroutine and timer of production code to
-// internal/panics: what it runs is panics.Contain's, or a function literal that
+// internal/panics: what it runs is panics.Contain's or panics.Keep's, or a function literal that
 // begins with panics.Recover.
 func TestContained(t *testing.T) {
 	used := map[string]bool{}
@@ -112,11 +112,11 @@ func launches(f *ast.File) []launch {
 }
 
 // contained reports whether a function that is started has the defence: it is
-// panics.Contain's result, or a literal whose first statement defers panics.Recover.
+// the result of panics.Contain or panics.Keep, or a literal whose first statement defers panics.Recover.
 func contained(f ast.Expr) bool {
 	switch f := f.(type) {
 	case *ast.CallExpr:
-		return isPanics(f.Fun, "Contain")
+		return isPanics(f.Fun, "Contain") || isPanics(f.Fun, "Keep")
 	case *ast.FuncLit:
 		if len(f.Body.List) > 0 {
 			d, ok := f.Body.List[0].(*ast.DeferStmt)
@@ -161,7 +161,7 @@ func f() {
 	go f()
 	go func() { defer panics.Recover(nil, nil); f() }()
 	go func() { f(); defer panics.Recover(nil, nil) }()
-	go panics.Contain(nil, nil, f)()
+	go panics.Contain(nil, nil, f)(); go panics.Keep(nil, nil, f)()
 	wg.Go(f)
 	wg.Go(panics.Contain(nil, nil, f))
 	defer context.AfterFunc(ctx, func() { c.Close() })()

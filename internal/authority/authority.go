@@ -14,6 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Authority is a directory authority. Run makes it work.
@@ -91,13 +92,21 @@ func (a *Authority) Run(ctx context.Context) error {
 	defer a.out.Wait()
 	defer wg.Wait()
 	defer cancel()
+	rest := func() bool { // after a panic
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(time.Second):
+			return true
+		}
+	}
 	errs := make(chan error, 5)
 	part := func(f func(context.Context) error) {
-		wg.Go(func() {
+		wg.Go(panics.Keep(a.log, rest, func() {
 			if err := f(ctx); err != nil {
 				errs <- err
 			}
-		})
+		}))
 	}
 	if l := a.cfg.DirListener; l != nil {
 		part(func(ctx context.Context) error { return a.dir.Serve(ctx, l) })

@@ -17,6 +17,7 @@ import (
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/stream"
 )
 
@@ -105,7 +106,7 @@ func (o *orPort) linkKeys() (*channel.RelayKeys, error) {
 func (o *orPort) serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() { l.Close() })()
+	defer context.AfterFunc(ctx, panics.Contain(o.a.log, nil, func() { l.Close() }))()
 	o.mu.Lock()
 	o.ctx = ctx
 	o.mu.Unlock()

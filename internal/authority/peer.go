@@ -13,6 +13,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // maxUpload bounds what is posted here and what is fetched: a vote of the
@@ -50,11 +51,12 @@ func (p peer) exchange(ctx context.Context, request []byte, limit int64) ([]byte
 		return nil, err
 	}
 	defer c.Close()
-	defer context.AfterFunc(ctx, func() { c.Close() })()
+	defer context.AfterFunc(ctx, panics.Contain(p.a.log, nil, func() { c.Close() }))()
 	// An answer may come, and the connection end, before all of a large request
 	// is sent: the answer tells more than the failure to send.
 	sent := make(chan error, 1)
 	go func() {
+		defer panics.Recover(p.a.log, func(err error) { sent <- err })
 		_, err := c.Write(request)
 		sent <- err
 	}()

@@ -10,6 +10,7 @@ import (
 
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 const (
@@ -70,7 +71,10 @@ func (a *Authority) testReachability(ctx context.Context) error {
 		tests := a.dueLocked(a.cfg.Now())
 		a.mu.Unlock()
 		for _, t := range tests {
-			wg.Go(func() { a.test(ctx, t) })
+			wg.Go(func() {
+				defer panics.Recover(a.log, func(err error) { a.tested(ctx, t, err) })
+				a.tested(ctx, t, a.reach(ctx, t.id(), t.addr))
+			})
 		}
 		if !pause(ctx, testIdle, news) || !pause(ctx, testPause, nil) {
 			return nil
@@ -91,17 +95,23 @@ func pause(ctx context.Context, d time.Duration, event <-chan struct{}) bool {
 	return true
 }
 
-// test does one test and notes what it has shown.
-func (a *Authority) test(ctx context.Context, t *portTest) {
-	id := ident.RelayID{RSA: t.of.desc.RSA, Ed: t.of.desc.Ed}
-	err := a.reach(ctx, id, t.addr)
+// id is who is to answer.
+func (t *portTest) id() ident.RelayID { return ident.RelayID{RSA: t.of.desc.RSA, Ed: t.of.desc.Ed} }
+
+// tested notes what a test has shown. Calls after the first do nothing.
+func (a *Authority) tested(ctx context.Context, t *portTest, err error) {
+	id := t.id()
 	if err != nil && ctx.Err() == nil {
 		a.log.Info("relay not reachable", "relay", id, "err", err)
 	}
 	now := a.cfg.Now()
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if t.slots == nil {
+		return
+	}
 	t.slots.leave(t.of.network)
+	t.slots = nil
 	p := t.probe
 	p.testing = false
 	switch {

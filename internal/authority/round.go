@@ -11,6 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // round is one round of voting. It is guarded by the Authority's mu.
@@ -156,6 +157,7 @@ func (a *Authority) toOthers(ctx context.Context, until time.Time, f func(contex
 		}
 		a.out.Add(1)
 		wg.Go(func() {
+			defer panics.Recover(a.log, nil)
 			defer a.out.Done()
 			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()

@@ -14,6 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/pt"
 	"github.com/chivenet/chive/internal/stream"
 )
@@ -129,7 +130,7 @@ func (bs *bridges) run() {
 	bs.publish()
 	var wg sync.WaitGroup
 	for _, b := range bs.all {
-		wg.Go(func() { bs.keep(b) })
+		wg.Go(panics.Keep(bs.c.log, bs.c.rest, func() { bs.keep(b) }))
 	}
 	wg.Wait()
 }

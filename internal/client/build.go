@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
@@ -13,6 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
 )
@@ -173,13 +175,12 @@ type building struct {
 
 func (b *building) run(ctx context.Context) (*Circ, error) {
 	targets := b.path.Targets()
-	b.tmu.Lock()
-	usage, closing := b.timeouts.Timeouts(len(targets))
-	b.tmu.Unlock()
-	timer := time.AfterFunc(max(usage, minUsage), b.late)
+	var usage, closing time.Duration
+	b.learned(func(e *cbt.Estimator) { usage, closing = e.Timeouts(len(targets)) })
+	timer := time.AfterFunc(max(usage, minUsage), panics.Contain(b.log, nil, b.late))
 	defer timer.Stop()
 	if b.slow != nil && usage > unlearnedSlow {
-		hedge := time.AfterFunc(unlearnedSlow, b.hedge)
+		hedge := time.AfterFunc(unlearnedSlow, panics.Contain(b.log, nil, b.hedge))
 		defer hedge.Stop()
 	}
 	tctx, cancel := context.WithTimeoutCause(ctx, max(closing, minUsage), errBuildTimeout)
@@ -269,9 +270,7 @@ func (b *building) built(n int) {
 	b.hops = n
 	late := b.timedOut
 	b.mu.Unlock()
-	b.tmu.Lock()
-	b.timeouts.HopBuilt(n, len(b.path.Hops), b.start, now, late)
-	b.tmu.Unlock()
+	b.learned(func(e *cbt.Estimator) { e.HopBuilt(n, len(b.path.Hops), b.start, now, late) })
 }
 
 // late runs when the usage timeout has passed: the circuit is finished for its
@@ -281,11 +280,11 @@ func (b *building) late() {
 	b.timedOut = true
 	hops := b.hops
 	b.mu.Unlock()
-	b.tmu.Lock()
-	if b.timeouts.Live() && b.timeouts.Timeout(hops) {
-		b.log.Info("most circuits time out: the build timeout is learned anew")
-	}
-	b.tmu.Unlock()
+	b.learned(func(e *cbt.Estimator) {
+		if e.Live() && e.Timeout(hops) {
+			b.log.Info("most circuits time out: the build timeout is learned anew")
+		}
+	})
 	if b.slow != nil {
 		b.slow()
 	}
@@ -307,9 +306,7 @@ func (b *building) account(ctx context.Context, err error, now time.Time) {
 	b.mu.Unlock()
 	timedOut := errors.Is(err, errBuildTimeout)
 	if timedOut {
-		b.tmu.Lock()
-		b.timeouts.Abandoned(b.start)
-		b.tmu.Unlock()
+		b.learned(func(e *cbt.Estimator) { e.Abandoned(b.start) })
 	}
 	u := b.path.Guard
 	switch {

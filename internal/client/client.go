@@ -26,6 +26,7 @@ import (
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
 	"github.com/chivenet/chive/internal/protover"
@@ -184,14 +185,29 @@ func New(cfg Config) (*Client, error) {
 		Network: cfg.Network, Dialer: c.caches, Dir: dir, Protocols: speaks, Log: cfg.Log, Progress: c.dirProgress,
 	})
 	if c.bridge != nil {
-		c.wg.Go(c.bridge.run)
+		c.wg.Go(panics.Keep(c.log, c.rest, c.bridge.run))
 	}
-	c.wg.Go(func() { c.memory.Run(c.ctx, time.Tick(time.Second), c.evicted) })
-	c.wg.Go(c.runDirectory)
-	c.wg.Go(c.runUpdates)
-	c.wg.Go(c.runGuards)
-	c.wg.Go(c.runHousekeeping)
+	for _, loop := range []func(){c.runMemory, c.runDirectory, c.runUpdates, c.runGuards, c.runHousekeeping} {
+		c.wg.Go(panics.Keep(c.log, c.rest, loop))
+	}
 	return c, nil
+}
+
+// rest waits for a second after a panic; false when the client is closed.
+func (c *Client) rest() bool {
+	select {
+	case <-c.ctx.Done():
+		return false
+	case <-time.After(time.Second):
+		return true
+	}
+}
+
+// learned uses the estimator of build times under its lock.
+func (c *Client) learned(f func(*cbt.Estimator)) {
+	c.tmu.Lock()
+	defer c.tmu.Unlock()
+	f(c.timeouts)
 }
 
 func dialTCP(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
@@ -217,6 +233,9 @@ func newRand() *rand.Rand {
 	_, _ = cryptorand.Read(seed[:]) // never fails (crypto/rand)
 	return rand.New(rand.NewChaCha8(seed))
 }
+
+// runMemory keeps what others make the client hold within bounds.
+func (c *Client) runMemory() { c.memory.Run(c.ctx, time.Tick(time.Second), c.evicted) }
 
 // runDirectory keeps the directory up to date.
 func (c *Client) runDirectory() {
@@ -254,9 +273,7 @@ func (c *Client) newDirectory(d *netdir.Directory) {
 	p := flow.ParamsFrom(d.Param)
 	c.flow.Store(&p)
 	c.padding.Set(channel.PaddingFrom(d.Param, c.cfg.Padding))
-	c.tmu.Lock()
-	c.timeouts.SetParams(c.cbtParams(d.Param))
-	c.tmu.Unlock()
+	c.learned(func(e *cbt.Estimator) { e.SetParams(c.cbtParams(d.Param)) })
 }
 
 func (c *Client) openPool() {

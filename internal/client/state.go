@@ -54,9 +54,8 @@ func (c *Client) loadTimeouts() error {
 }
 
 func (c *Client) saveTimeouts() error {
-	c.tmu.Lock()
-	b := c.timeouts.Encode()
-	c.tmu.Unlock()
+	var b []byte
+	c.learned(func(e *cbt.Estimator) { b = e.Encode() })
 	if err := c.cfg.store("build-times.json").Save(b); err != nil {
 		return fault.New(fault.Local, "save the learned build times: %w", err)
 	}
@@ -164,9 +163,7 @@ func (c *Client) runHousekeeping() {
 		case now := <-tick.C:
 			if n := c.stats.CellsIn.Load(); n != cells {
 				cells = n
-				c.tmu.Lock()
-				c.timeouts.Traffic(now)
-				c.tmu.Unlock()
+				c.learned(func(e *cbt.Estimator) { e.Traffic(now) })
 			}
 			c.caches.reap(now)
 			c.chans.Reap()

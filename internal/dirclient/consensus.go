@@ -11,6 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // consensusRequest asks for a consensus that a majority of the authorities
@@ -133,6 +134,7 @@ func (c *Client) startCerts(ctx context.Context) *certFetch {
 	f := &certFetch{done: make(chan struct{})}
 	ctx, f.cancel = context.WithCancel(ctx)
 	go func() {
+		defer panics.Recover(c.log, nil)
 		defer close(f.done)
 		var err error
 		if f.text, err = c.fetchCerts(ctx, certsByIdentity(ids)); err != nil && ctx.Err() == nil {

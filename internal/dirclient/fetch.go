@@ -6,6 +6,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Limits on what is fetched, decoded, in bytes.
@@ -35,7 +36,7 @@ func (c *Client) get(ctx context.Context, q Query, r *request, begun func()) (*r
 	if err != nil {
 		return nil, ident.RelayID{}, err
 	}
-	stop := context.AfterFunc(ctx, func() { s.Close() })
+	stop := context.AfterFunc(ctx, panics.Contain(c.log, nil, func() { s.Close() }))
 	res, err := r.roundTrip(s, begun)
 	if !stop() && err != nil { // the stream was closed under the request
 		err = fault.New(fault.Timeout, "directory request for the %v: %w", q.Purpose, context.Cause(ctx))
@@ -44,6 +45,13 @@ func (c *Client) get(ctx context.Context, q Query, r *request, begun func()) (*r
 		c.log.Debug("directory stream: close", "err", cerr)
 	}
 	return res, s.Cache, err
+}
+
+// judge has accept read what a cache sent; a panic over it is that attempt's
+// failure, and another cache is asked.
+func (c *Client) judge(accept func(*response) error, res *response) (err error) {
+	defer panics.Recover(c.log, func(e error) { err = e })
+	return accept(res)
 }
 
 // answer is how one attempt at a request ended.
@@ -76,6 +84,7 @@ func (c *Client) race(ctx context.Context, p Purpose, r *request, accept func(*r
 		running++
 		started++
 		go func() {
+			defer panics.Recover(c.log, func(err error) { answers <- answer{err: err} })
 			res, cache, err := c.get(ctx, q, r, func() { begun <- struct{}{} })
 			answers <- answer{res, cache, err}
 		}()
@@ -101,7 +110,7 @@ func (c *Client) race(ctx context.Context, p Purpose, r *request, accept func(*r
 		case a := <-answers:
 			running--
 			if a.err == nil {
-				a.err = accept(a.res)
+				a.err = c.judge(accept, a.res)
 			}
 			if ctx.Err() != nil {
 				return context.Cause(ctx)

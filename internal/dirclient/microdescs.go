@@ -10,6 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 const (
@@ -88,6 +89,7 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 			b := queue[0]
 			queue = queue[1:]
 			go func() {
+				defer panics.Recover(c.log, func(err error) { answers <- microAnswer{b, answer{err: err}} })
 				res, cache, err := c.get(ctx, Query{Purpose: Microdescriptors, Avoid: b.avoid, Attempt: b.attempt}, b.request(), func() {})
 				answers <- microAnswer{b, answer{res, cache, err}}
 			}()
@@ -100,7 +102,7 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 		had := adding.Added()
 		err := a.err
 		if err == nil {
-			err = c.takeMicrodescs(adding, a.res)
+			err = c.judge(func(res *response) error { return c.takeMicrodescs(adding, res) }, a.res)
 		}
 		got := adding.Added() - had
 		if err == nil && got < len(a.batch.digests) {

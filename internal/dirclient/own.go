@@ -8,6 +8,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // OwnDescriptor asks the relay at the other end of a BEGIN_DIR stream for its
@@ -17,7 +18,7 @@ import (
 func OwnDescriptor(ctx context.Context, s io.ReadWriteCloser) (*netdoc.RouterDesc, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { s.Close() })
+	stop := context.AfterFunc(ctx, panics.Contain(nil, nil, func() { s.Close() }))
 	r := &request{path: "/tor/server/authority.z", limit: ownLimit}
 	res, err := r.roundTrip(s, func() {})
 	if !stop() && err != nil { // the stream was closed under the request

@@ -16,6 +16,7 @@ import (
 
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Peer is who asks.
@@ -133,7 +134,7 @@ func (s *Server) Stats() *Stats { return &s.stats }
 // Serve answers requests on a listener until ctx ends or the listener fails,
 // and waits for those under way. It closes the listener.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	defer context.AfterFunc(ctx, func() { l.Close() })()
+	defer context.AfterFunc(ctx, panics.Contain(s.cfg.Log, nil, func() { l.Close() }))()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	farewells := make(chan struct{}, maxFarewells)
@@ -218,7 +219,7 @@ const maxFarewells = 64
 // turnAway answers who is not let in.
 func (s *Server) turnAway(ctx context.Context, c io.ReadWriteCloser, peer Peer) {
 	defer c.Close()
-	defer context.AfterFunc(ctx, func() { c.Close() })()
+	defer context.AfterFunc(ctx, panics.Contain(s.cfg.Log, nil, func() { c.Close() }))()
 	s.stats.Requests.Add(1)
 	s.refuse(newPaced(c, &s.cfg), peer)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/netaddr"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/stream"
 )
 
@@ -29,8 +30,9 @@ func (e *Exit) beginDir(h *circuit.Hop, id uint16) error {
 		return err
 	}
 	e.wg.Go(func() {
+		defer panics.Recover(e.opts.Log, broke(s))
 		defer e.release(h)
-		stop := context.AfterFunc(e.ctx, func() { s.Close() })
+		stop := context.AfterFunc(e.ctx, panics.Contain(e.opts.Log, nil, func() { s.Close() }))
 		defer stop()
 		e.dir(s)
 		s.Close()
@@ -67,6 +69,7 @@ func (e *Exit) begin(h *circuit.Hop, id uint16, b cell.Begin) error {
 		return err
 	}
 	e.wg.Go(func() {
+		defer panics.Recover(e.opts.Log, broke(s))
 		defer e.release(h)
 		e.serve(c, s, b, four, six)
 	})
@@ -106,7 +109,7 @@ const serveCost = 14 << 10
 func (e *Exit) serve(c *rules, s *stream.Stream, b cell.Begin, four, six bool) {
 	s.Account().Reserve(serveCost)
 	ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)
-	gone := watch(ctx, s.Hop(), cancel)
+	gone := e.watch(ctx, s.Hop(), cancel)
 	conn, ttl, err := e.connect(ctx, s.Hop(), c, b, four, six)
 	cancel()
 	<-gone
@@ -117,20 +120,26 @@ func (e *Exit) serve(c *rules, s *stream.Stream, b cell.Begin, four, six bool) {
 		return
 	}
 	addr := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
+	defer conn.Close()
 	e.opts.Stats.Opened.Add(1)
 	e.opts.Stats.Streams.Add(1)
 	defer e.opts.Stats.Streams.Add(-1)
 	if err := s.Connected(netaddr.Plain(addr), ttl); err != nil {
-		conn.Close()
 		return
 	}
 	e.copy(s, conn)
 }
 
+// broke returns what ends a stream after a panic.
+func broke(s *stream.Stream) func(error) {
+	return func(error) { _ = s.CloseReason(cell.EndInternal) } // an error means that the circuit is gone
+}
+
 // watch cancels when the circuit closes before ctx, which is what is done for it.
-func watch(ctx context.Context, h *circuit.Hop, cancel context.CancelFunc) <-chan struct{} {
+func (e *Exit) watch(ctx context.Context, h *circuit.Hop, cancel context.CancelFunc) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
+		defer panics.Recover(e.opts.Log, func(error) { cancel() })
 		defer close(done)
 		select {
 		case <-h.Circuit().Done():

@@ -14,6 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netaddr"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // attemptDelay is how long one address may take before the next is tried
@@ -92,6 +93,7 @@ func (c *rules) race(ctx context.Context, addrs []netip.Addr, port uint16) (net.
 		a := netip.AddrPortFrom(addrs[started], port)
 		started++
 		go func() {
+			defer panics.Recover(nil, func(err error) { results <- result{nil, err} })
 			conn, err := c.dial(ctx, a)
 			results <- result{conn, err}
 		}()
@@ -112,6 +114,7 @@ func (c *rules) race(ctx context.Context, addrs []netip.Addr, port uint16) (net.
 			if r.err == nil {
 				late := started - ended
 				go func() { // what else succeeds comes too late
+					defer panics.Recover(nil, nil)
 					for range late {
 						if r := <-results; r.conn != nil {
 							r.conn.Close()

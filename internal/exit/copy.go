@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/stream"
 )
 
@@ -19,12 +20,14 @@ func (e *Exit) copy(s *stream.Stream, conn net.Conn) {
 	end := func() { once.Do(func() { close(stop) }) }
 	var wg sync.WaitGroup
 	wg.Go(func() {
+		defer panics.Recover(e.opts.Log, broke(s))
 		defer end()
 		n, err := s.ReadFrom(conn) // until the outside ends
 		e.opts.Stats.BytesIn.Add(uint64(n))
 		_ = s.CloseReason(endReason(err))
 	})
 	wg.Go(func() {
+		defer panics.Recover(e.opts.Log, broke(s))
 		defer end()
 		n, err := s.WriteTo(conn) // until the client ends
 		e.opts.Stats.BytesOut.Add(uint64(n))

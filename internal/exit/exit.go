@@ -11,6 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Exit takes the streams that end at a relay. It implements
@@ -163,11 +164,13 @@ func (e *Exit) take(h *circuit.Hop) (over, destroy bool) {
 		}
 		e.circs[h] = s
 		// On another goroutine: a circuit that has closed already calls at once.
-		go h.Circuit().OnClose(func(error) {
-			e.mu.Lock()
-			delete(e.circs, h)
-			e.mu.Unlock()
-		})
+		go panics.Contain(e.opts.Log, nil, func() {
+			h.Circuit().OnClose(func(error) {
+				e.mu.Lock()
+				delete(e.circs, h)
+				e.mu.Unlock()
+			})
+		})()
 	}
 	if l == nil {
 		return false, false

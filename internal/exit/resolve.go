@@ -11,6 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netaddr"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // resolve answers a RESOLVE.
@@ -33,9 +34,12 @@ func (e *Exit) resolve(h *circuit.Hop, m cell.RelayMsg) error {
 		return e.answer(h, id, cell.Resolved{{Type: cell.AnswerErrorTransient, TTL: minTTL}})
 	}
 	e.wg.Go(func() {
+		defer panics.Recover(e.opts.Log, func(error) {
+			_ = e.answer(h, id, cell.Resolved{{Type: cell.AnswerErrorTransient, TTL: minTTL}})
+		})
 		defer e.release(h)
 		ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)
-		gone := watch(ctx, h, cancel)
+		gone := e.watch(ctx, h, cancel)
 		a := e.resolved(ctx, h, c, q.Name)
 		cancel()
 		<-gone

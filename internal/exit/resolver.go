@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // TTLs that clients are told, in seconds: two values only, so that what an exit
@@ -129,6 +130,7 @@ func (r *resolver) addrs(ctx context.Context, name string, four, six bool) (Answ
 	for i, want := range [2]bool{four, six} {
 		if want {
 			wg.Go(func() {
+				defer panics.Recover(nil, func(err error) { errs[i] = err })
 				got[i], errs[i] = r.get(ctx, query{canonical(name), [2]dnsmessage.Type{dnsmessage.TypeA, dnsmessage.TypeAAAA}[i]})
 			})
 		}
@@ -187,9 +189,10 @@ func (r *resolver) get(ctx context.Context, q query) (Answer, error) {
 		r.cache[q] = l
 		r.bytes += l.bytes(q)
 		go func() {
+			defer panics.Recover(nil, nil)
+			defer func() { <-r.slots }()
+			defer cancel()
 			r.run(lctx, q, l)
-			cancel()
-			<-r.slots
 		}()
 	}
 	l.waiters++
@@ -239,16 +242,23 @@ func (r *resolver) evictLocked(now time.Time) {
 	}
 }
 
+// errUnfinished is the answer to a lookup that a panic ended.
+var errUnfinished = fault.New(fault.Local, "look up a name: internal error")
+
 func (r *resolver) run(ctx context.Context, q query, l *lookup) {
 	start := int(r.next.Add(1))
-	var a Answer
-	var err error
+	a, err := Answer{}, errUnfinished
+	defer func() { r.finish(q, l, a, err) }()
 	for i := range max(dnsAttempts, len(r.servers)) {
 		a, err = r.ask(ctx, q, r.servers[(start+i)%len(r.servers)])
 		if err == nil || err == errNoName || ctx.Err() != nil {
 			break
 		}
 	}
+}
+
+// finish tells those who wait for a lookup what came of it.
+func (r *resolver) finish(q query, l *lookup, a Answer, err error) {
 	keep := failedTTL
 	if err == nil {
 		keep = time.Duration(a.TTL) * time.Second

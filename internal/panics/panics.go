@@ -72,6 +72,17 @@ func Contain(log *slog.Logger, closeOwner func(error), f func()) func() {
 	}
 }
 
+// Keep is Contain for a loop that its role cannot do without: when f panics, it
+// begins anew after rest, unless that says that there is no more to do.
+func Keep(log *slog.Logger, rest func() bool, f func()) func() {
+	return func() {
+		for again := true; again; {
+			again = false
+			Contain(log, func(error) { again = rest() }, f)()
+		}
+	}
+}
+
 // Recover is Contain for the function that defers it, first of all.
 func Recover(log *slog.Logger, closeOwner func(error)) {
 	if v := recover(); v != nil {

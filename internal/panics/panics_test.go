@@ -87,6 +87,21 @@ func TestOwnString(t *testing.T) {
 	}
 }
 
+func TestKeep(t *testing.T) {
+	panicstest.Expect(t, 4)
+	for _, c := range []struct{ panics, rests, want int }{{0, 9, 1}, {2, 9, 3}, {2, 1, 2}} {
+		ran, rested := 0, 0
+		panics.Keep(nil, func() bool { rested++; return rested <= c.rests }, func() {
+			if ran++; ran <= c.panics {
+				panic("keep")
+			}
+		})()
+		if ran != c.want {
+			t.Errorf("%+v: ran %d times", c, ran)
+		}
+	}
+}
+
 // TestClosingPanics: the process outlives a closing function's own mistake.
 func TestClosingPanics(t *testing.T) {
 	panicstest.Expect(t, 2)

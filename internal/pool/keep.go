@@ -18,15 +18,28 @@ func (p *Pool) keep() {
 		case <-p.kicked:
 		case <-timer.C:
 		}
-		p.mu.Lock()
-		now := time.Now()
-		p.sweep(now)
-		p.forget(now)
-		p.schedule()
-		p.prebuild(now)
-		next := p.next(now)
-		p.mu.Unlock()
-		timer.Reset(next)
+		timer.Reset(p.tend(time.Now()))
+	}
+}
+
+// tend does what is due, and returns when there is more.
+func (p *Pool) tend(now time.Time) time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sweep(now)
+	p.forget(now)
+	p.schedule()
+	p.prebuild(now)
+	return p.next(now)
+}
+
+// rest waits for a second after a panic; false when the pool is closed.
+func (p *Pool) rest() bool {
+	select {
+	case <-p.ctx.Done():
+		return false
+	case <-time.After(time.Second):
+		return true
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
 )
 
@@ -137,6 +138,7 @@ func (p *Pool) launch(t target, excludeExit, avoid []ident.RSAID, now time.Time)
 	p.launches = append(p.launches, l)
 	p.total.Launched++
 	p.wg.Go(func() {
+		defer panics.Recover(p.cfg.Log, func(err error) { p.finished(l, nil, err) })
 		defer cancel(nil)
 		c, err := p.builder.Build(ctx, spec)
 		p.finished(l, c, err)
@@ -192,6 +194,7 @@ func (p *Pool) add(c Circuit, now time.Time) {
 	e := &entry{c: c, built: now, expires: now.Add(p.jitter(p.cfg.CleanTimeout))}
 	p.entries = append(p.entries, e)
 	p.wg.Go(func() {
+		defer panics.Recover(p.cfg.Log, nil)
 		<-c.Done()
 		p.mu.Lock()
 		defer p.mu.Unlock()

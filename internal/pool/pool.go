@@ -17,6 +17,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
 )
 
@@ -167,7 +168,7 @@ func New(cfg Config, b Builder) *Pool {
 	for _, port := range cfg.InitialPorts {
 		p.predicted[target{port: port}] = now
 	}
-	p.wg.Go(p.keep)
+	p.wg.Go(panics.Keep(p.cfg.Log, p.rest, p.keep))
 	return p
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // handshakeTimeout bounds the link handshake of who connects.
@@ -40,7 +41,7 @@ func (r *Relay) acceptLoop(ctx context.Context, ln net.Listener, welcome func(co
 		}
 		pause = 0
 		conn := raw.(*net.TCPConn)
-		wg.Go(func() { welcome(ctx, conn) })
+		wg.Go(panics.Contain(r.log, func(error) { conn.Close() }, func() { welcome(ctx, conn) }))
 	}
 }
 

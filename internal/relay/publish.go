@@ -15,6 +15,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 const (
@@ -132,6 +133,7 @@ func (p *publisher) uploadAll(ctx context.Context, to []netdir.Authority, doc []
 	var wg sync.WaitGroup
 	for i, a := range to {
 		wg.Go(func() {
+			defer panics.Recover(p.r.log, func(error) { again[i] = true })
 			status, reason, err := p.upload(ctx, a, doc)
 			log := p.r.log.With("authority", a.Nickname)
 			switch {
@@ -180,7 +182,7 @@ func (p *publisher) upload(ctx context.Context, a netdir.Authority, doc []byte) 
 	if err != nil {
 		return 0, "", err
 	}
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	stop := context.AfterFunc(ctx, panics.Contain(p.r.log, nil, func() { conn.Close() }))
 	defer stop()
 	defer conn.Close()
 	head := fmt.Sprintf("POST /tor/ HTTP/1.0\r\nContent-Length: %d\r\n\r\n", len(doc))

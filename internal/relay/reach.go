@@ -10,6 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 const (
@@ -112,8 +113,8 @@ func exercise(circ *circuit.Circuit) error {
 			return err
 		}
 	}
-	time.AfterFunc(exerciseTime, func() {
+	time.AfterFunc(exerciseTime, panics.Contain(nil, nil, func() {
 		circ.Close(cell.DestroyNone, fault.New(fault.Closed, "the test is over"))
-	})
+	}))
 	return nil
 }

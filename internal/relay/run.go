@@ -8,6 +8,7 @@ import (
 
 	"github.com/chivenet/chive/internal/dirclient"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Run serves until ctx is done, then drains: no new circuit is taken, and those
@@ -15,30 +16,38 @@ import (
 func (r *Relay) Run(ctx context.Context) error {
 	// What serves circuits outlives ctx by the time of draining.
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
+	rest := func() bool { // after a panic
+		select {
+		case <-serving.Done():
+			return false
+		case <-time.After(time.Second):
+			return true
+		}
+	}
 	var wg, accepting sync.WaitGroup
 	for _, ln := range r.listeners {
-		accepting.Go(func() { r.acceptLoop(serving, ln, r.welcome) })
+		accepting.Go(panics.Keep(r.log, rest, func() { r.acceptLoop(serving, ln, r.welcome) }))
 	}
 	if r.transports != nil {
-		accepting.Go(func() { r.transports.run(serving) })
+		accepting.Go(panics.Contain(r.log, func(error) { r.transports.close() }, func() { r.transports.run(serving) }))
 	}
 	var dirErr error
-	wg.Go(func() { dirErr = r.dirs.Run(serving) })
+	wg.Go(panics.Keep(r.log, rest, func() { dirErr = r.dirs.Run(serving) }))
 	if r.cache != nil && !r.cfg.Bridge { // a bridge's clients use microdescriptors
 		m := dirclient.Mirror{Client: r.dirs, Store: &mirror{r.cache, map[ident.RSAID]time.Time{}}, ExtraInfo: r.cfg.ExtraInfo}
-		wg.Go(func() { m.Run(serving) })
+		wg.Go(panics.Keep(r.log, rest, func() { m.Run(serving) }))
 	}
 	if r.dirPort != nil {
-		accepting.Go(func() {
+		accepting.Go(panics.Keep(r.log, rest, func() {
 			if err := r.cache.server.Serve(serving, dirListener{r.dirPort, r}); err != nil {
 				r.log.Error("the DirPort is closed", "err", err)
 			}
-		})
+		}))
 	}
-	wg.Go(func() { r.follow(serving) })
-	wg.Go(func() { r.housekeep(serving) })
-	wg.Go(func() { r.memory.Run(serving, time.Tick(time.Second), r.evicted) })
-	wg.Go(func() { r.announce(ctx) })
+	wg.Go(panics.Keep(r.log, rest, func() { r.follow(serving) }))
+	wg.Go(panics.Keep(r.log, rest, func() { r.housekeep(serving) }))
+	wg.Go(panics.Keep(r.log, rest, func() { r.memory.Run(serving, time.Tick(time.Second), r.evicted) }))
+	wg.Go(panics.Keep(r.log, rest, func() { r.announce(ctx) }))
 	first, _ := first4(r.Addrs())
 	r.log.Info("the relay is open", "nickname", r.cfg.Nickname, "port", first.Port(), "exit", r.cfg.Exit != nil)
 	<-ctx.Done()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/pt"
 )
 
@@ -138,10 +139,10 @@ func (t *transports) welcome(ctx context.Context, conn *net.TCPConn) {
 		r.gate.leaveHandshake(conn)
 		r.gate.leave()
 	}
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	stop := context.AfterFunc(ctx, panics.Contain(r.log, nil, func() { conn.Close() }))
 	defer stop()
 	conn.SetDeadline(time.Now().Add(extTimeout))
-	peer, err := pt.AcceptExt(conn, rand.Reader, t.cookie)
+	peer, err := t.accept(conn)
 	if err != nil {
 		r.stats.HandshakesFailed.Add(1)
 		r.log.Info("a transport's connection is refused", "err", err)
@@ -162,6 +163,12 @@ func (t *transports) welcome(ctx context.Context, conn *net.TCPConn) {
 	}
 	stop()
 	r.shake(ctx, c)
+}
+
+// accept hears who connects; a panic over it is an error like others.
+func (t *transports) accept(conn *net.TCPConn) (peer pt.ExtPeer, err error) {
+	defer panics.Recover(t.r.log, func(e error) { err = e })
+	return pt.AcceptExt(conn, rand.Reader, t.cookie)
 }
 
 // transportAddr is where a client connects from whose transport didn't say.
