@@ -275,11 +275,8 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	for {
 		k, err := src.read(get, rest)
 		if k > 0 {
-			c.wmu.Lock()
-			serr := c.send(f, head, k)
-			c.wmu.Unlock()
-			if serr != nil {
-				return n, serr
+			if err := c.sendFrame(f, head, k); err != nil {
+				return n, err
 			}
 			n += int64(k)
 		}
@@ -290,6 +287,12 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 			return n, err
 		}
 	}
+}
+
+func (c *Conn) sendFrame(f *frame, head, n int) error {
+	c.wmu.Lock()
+	defer c.wmu.Unlock()
+	return c.send(f, head, n)
 }
 
 // CloseWrite ends the sending half; the peer's Read returns io.EOF and its

@@ -13,9 +13,7 @@ import (
 // computeConsensus computes both flavors of the votes that are there, signs
 // them and sends the signatures to the others.
 func (a *Authority) computeConsensus(ctx context.Context, t timing) {
-	a.mu.Lock()
-	detached, err := a.computeLocked()
-	a.mu.Unlock()
+	detached, err := a.compute()
 	if err != nil {
 		a.log.Warn("no consensus", "err", err)
 		return
@@ -27,7 +25,9 @@ func (a *Authority) computeConsensus(ctx context.Context, t timing) {
 	})
 }
 
-func (a *Authority) computeLocked() ([]byte, error) {
+func (a *Authority) compute() ([]byte, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	r := a.round
 	var votes []*netdoc.Vote
 	running := false
@@ -89,8 +89,17 @@ func (a *Authority) fetchSignatures(ctx context.Context, t timing) {
 
 // publish makes the round's consensuses the current ones if enough signed.
 func (a *Authority) publish(t timing) {
+	published := a.publishSigned(t)
+	if a.cfg.Published != nil {
+		for _, c := range published {
+			a.cfg.Published(c)
+		}
+	}
+}
+
+func (a *Authority) publishSigned(t timing) (published []*netdoc.Consensus) {
 	a.mu.Lock()
-	var published []*netdoc.Consensus
+	defer a.mu.Unlock()
 	now := a.cfg.Now()
 	for _, c := range a.round.pending {
 		verdict := c.Verify(a.cfg.Network.V3Idents(), a.certLocked, now)
@@ -121,12 +130,7 @@ func (a *Authority) publish(t timing) {
 	if err := a.saveLocked(); err != nil {
 		a.log.Error("state not saved", "err", err)
 	}
-	a.mu.Unlock()
-	if a.cfg.Published != nil {
-		for _, c := range published {
-			a.cfg.Published(c)
-		}
-	}
+	return published
 }
 
 // keepMicrodescsLocked drops microdescriptors that neither a vote nor the

@@ -69,10 +69,7 @@ func (a *Authority) vote(ctx context.Context) error {
 // consensus.
 func (a *Authority) waitForRelays(ctx context.Context) bool {
 	for {
-		a.mu.Lock()
-		enough := a.liveLocked() != nil || a.readyLocked() >= a.cfg.WaitForRelays
-		news := a.news
-		a.mu.Unlock()
+		enough, news := a.enoughRelays()
 		if enough {
 			return ctx.Err() == nil
 		}
@@ -82,6 +79,13 @@ func (a *Authority) waitForRelays(ctx context.Context) bool {
 		case <-news:
 		}
 	}
+}
+
+// enoughRelays reports whether there are; news is closed when there are others.
+func (a *Authority) enoughRelays() (enough bool, news <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.liveLocked() != nil || a.readyLocked() >= a.cfg.WaitForRelays, a.news
 }
 
 // readyLocked counts the relays that would be voted to be running.

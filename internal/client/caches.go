@@ -124,6 +124,7 @@ func (k *caches) fallback(avoid []ident.RelayID) (linkspec.Target, *guard.Use, e
 	var good, bad []linkspec.Target
 	now := time.Now()
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	add := func(t linkspec.Target) {
 		failed, ok := k.failed[t.RSA]
 		dead := ok && now.Sub(failed) < dirRetry
@@ -147,7 +148,6 @@ func (k *caches) fallback(avoid []ident.RelayID) (linkspec.Target, *guard.Use, e
 			}
 		}
 	}
-	k.mu.Unlock()
 	from := good
 	if len(from) == 0 {
 		from = bad
@@ -250,17 +250,20 @@ func (k *caches) retire(d *dirCirc) {
 
 // reap closes circuits that nobody used for a while.
 func (k *caches) reap(now time.Time) {
+	for _, d := range k.idle(now) {
+		k.retire(d)
+	}
+}
+
+func (k *caches) idle(now time.Time) (idle []*dirCirc) {
 	k.mu.Lock()
-	var idle []*dirCirc
+	defer k.mu.Unlock()
 	for _, d := range k.circs {
 		if now.Sub(d.used) > dirIdle && d.Last().Streams() == 0 {
 			idle = append(idle, d)
 		}
 	}
-	k.mu.Unlock()
-	for _, d := range idle {
-		k.retire(d)
-	}
+	return idle
 }
 
 func (k *caches) close() {

@@ -88,18 +88,26 @@ func (m *Manager) load(now time.Time) error {
 // with every circuit: save some seconds later, and at the end, not at once.
 func (m *Manager) Changed() <-chan struct{} { return m.changed }
 
-// Save saves the state if it changed since it was last saved.
-func (m *Manager) Save() error {
-	m.saving.Lock() // an older state must not overwrite a newer one
-	defer m.saving.Unlock()
+// unsaved encodes the state if it changed since it was last saved, else nil.
+func (m *Manager) unsaved() []byte {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	if !m.dirty {
-		m.mu.Unlock()
 		return nil
 	}
 	b := encode(m.sets)
 	m.dirty = false
-	m.mu.Unlock()
+	return b
+}
+
+// Save saves the state if it changed since it was last saved.
+func (m *Manager) Save() error {
+	m.saving.Lock() // an older state must not overwrite a newer one
+	defer m.saving.Unlock()
+	b := m.unsaved()
+	if b == nil {
+		return nil
+	}
 	if err := m.store.Save(b); err != nil {
 		m.mu.Lock()
 		m.dirty = true

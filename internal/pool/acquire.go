@@ -160,6 +160,20 @@ type answer struct {
 
 func (w *waiter) deliver(l *Lease, err error) { w.got <- answer{l, err} }
 
+// join has a request wait for its circuit.
+func (p *Pool) join(w *waiter) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return errClosed
+	}
+	p.predict(w.target, time.Now())
+	p.waiters = append(p.waiters, w)
+	p.schedule()
+	p.kick()
+	return nil
+}
+
 // Acquire returns a lease of a circuit that fits: an open one at once, else a
 // new one when it is built. The caller must Release it.
 func (p *Pool) Acquire(ctx context.Context, req Request) (*Lease, error) {
@@ -167,16 +181,9 @@ func (p *Pool) Acquire(ctx context.Context, req Request) (*Lease, error) {
 		return nil, p.gaveUp(ctx, nil)
 	}
 	w := &waiter{req: req, target: req.target(), got: make(chan answer, 1)}
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return nil, errClosed
+	if err := p.join(w); err != nil {
+		return nil, err
 	}
-	p.predict(w.target, time.Now())
-	p.waiters = append(p.waiters, w)
-	p.schedule()
-	p.kick()
-	p.mu.Unlock()
 	select {
 	case a := <-w.got:
 		return a.lease, a.err

@@ -177,20 +177,25 @@ var errClosed = fault.New(fault.Closed, "circuit pool: closed")
 // Close ends all launches and circuits, fails the requests that wait, and
 // returns when no goroutine of the pool is left.
 func (p *Pool) Close() {
-	p.mu.Lock()
-	if !p.closed {
-		p.closed = true
-		p.cancel(errClosed)
-		for _, w := range p.waiters {
-			w.deliver(nil, errClosed)
-		}
-		p.waiters = nil
-		for _, e := range p.entries {
-			e.c.Close()
-		}
-	}
-	p.mu.Unlock()
+	p.close()
 	p.wg.Wait()
+}
+
+func (p *Pool) close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	p.closed = true
+	p.cancel(errClosed)
+	for _, w := range p.waiters {
+		w.deliver(nil, errClosed)
+	}
+	p.waiters = nil
+	for _, e := range p.entries {
+		e.c.Close()
+	}
 }
 
 // NewIdentity keeps every circuit that exists now from new streams, clean ones

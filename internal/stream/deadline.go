@@ -3,6 +3,8 @@ package stream
 import (
 	"sync"
 	"time"
+
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // deadline is a net.Conn deadline that a select can wait on.
@@ -32,7 +34,7 @@ func (d *deadline) set(t time.Time) {
 	}
 	if wait := time.Until(t); wait > 0 {
 		c := d.c
-		d.timer = time.AfterFunc(wait, func() { close(c) })
+		d.timer = time.AfterFunc(wait, panics.Contain(nil, nil, func() { close(c) }))
 		return
 	}
 	close(d.c)

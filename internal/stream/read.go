@@ -14,32 +14,33 @@ func (s *Stream) Read(p []byte) (int, error) {
 		if isClosed(s.readBy.passed()) {
 			return 0, errDeadline
 		}
-		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
-			return 0, net.ErrClosed
+		n, more, err := s.readSome(p)
+		if more {
+			s.wakeReader() // another reader may wait
 		}
-		if s.buf.n > 0 {
-			n := s.buf.read(p)
-			s.in.consumed(s, n)
-			more := s.buf.n > 0
-			s.mu.Unlock()
-			if more {
-				s.wakeReader() // another reader may wait
-			}
-			return n, nil
-		}
-		err := s.readErr
-		s.mu.Unlock()
-		if err != nil {
-			s.wakeReader()
-			return 0, err
+		if n > 0 || err != nil {
+			return n, err
 		}
 		select {
 		case <-s.readWake:
 		case <-s.readBy.passed():
 		}
 	}
+}
+
+// readSome reads what is buffered; more says that others can go on.
+func (s *Stream) readSome(p []byte) (n int, more bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		return 0, false, net.ErrClosed
+	case s.buf.n == 0:
+		return 0, s.readErr != nil, s.readErr
+	}
+	n = s.buf.read(p)
+	s.in.consumed(s, n)
+	return n, s.buf.n > 0, nil
 }
 
 // WriteTo implements io.WriterTo: it hands out the received chunks without
@@ -88,9 +89,7 @@ func (s *Stream) WriteTo(w io.Writer) (total int64, err error) {
 		n, err := w.Write(c.b[c.r:c.w])
 		putChunk(c, s.account)
 		total += int64(n)
-		s.mu.Lock()
-		s.in.consumed(s, n)
-		s.mu.Unlock()
+		s.consumed(n)
 		if err != nil {
 			return total, err
 		}
@@ -108,26 +107,43 @@ func (s *Stream) deliver() bool {
 	if s.sink == nil || s.sink.err != nil {
 		return false
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := s.buf.take(); c != nil; c = s.buf.take() {
-		s.mu.Unlock()
+	for c := s.takeChunk(); c != nil; c = s.takeChunk() {
 		n, err := s.sink.write(c.b[c.r:c.w])
-		s.mu.Lock()
-		if s.closed {
-			putChunk(c, s.account)
-			return false
-		}
-		whole := n == c.w-c.r
-		if c.r += n; whole {
-			putChunk(c, s.account)
-		} else {
-			s.buf.putBack(c)
-		}
-		s.in.consumed(s, n)
-		if err != nil || !whole {
+		if !s.delivered(c, n) || err != nil {
 			return false
 		}
 	}
 	return true
+}
+
+func (s *Stream) takeChunk() *chunk {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.buf.take()
+}
+
+// delivered accounts for n bytes of c that were written, and puts the rest back;
+// it reports whether there is none, and more may be delivered.
+func (s *Stream) delivered(c *chunk, n int) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		putChunk(c, s.account)
+		return false
+	}
+	whole := n == c.w-c.r
+	if c.r += n; whole {
+		putChunk(c, s.account)
+	} else {
+		s.buf.putBack(c)
+	}
+	s.in.consumed(s, n)
+	return whole
+}
+
+// consumed gives credit for n bytes that the program has.
+func (s *Stream) consumed(n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.in.consumed(s, n)
 }

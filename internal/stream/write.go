@@ -7,6 +7,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Write implements net.Conn. It returns once all of p is sealed and queued on
@@ -30,30 +31,14 @@ func (s *Stream) write(p []byte) (int, error) {
 		if isClosed(s.writeBy.passed()) {
 			return done, errDeadline
 		}
-		s.mu.Lock()
-		err := s.writeErr
-		if s.closed || s.writeClosed {
-			err = net.ErrClosed
-		}
-		limit, wait := s.out.limit(s.hop.Now())
-		per := s.hop.Info().MaxData
-		want := min(limit, maxBatch, (len(p)-done+per-1)/per)
-		bytes := min(want*per, len(p)-done)
-		if err == nil {
-			s.out.sent(want, bytes)
-			s.wrote += uint64(bytes)
-		}
-		s.mu.Unlock()
+		want, bytes, wait, err := s.claim(len(p) - done)
 		if err != nil {
 			return done, err
 		}
 		if want > 0 {
 			n, cells, err := s.hop.SendData(s.writeWake, s.id, p[done:done+bytes], want)
 			if cells < want {
-				s.mu.Lock()
-				s.out.unsent(want-cells, bytes-n)
-				s.wrote -= uint64(bytes - n)
-				s.mu.Unlock()
+				s.unclaim(want-cells, bytes-n)
 			}
 			if err != nil {
 				return done, err
@@ -73,6 +58,34 @@ func (s *Stream) write(p []byte) (int, error) {
 		}
 	}
 	return done, nil
+}
+
+// claim takes credit for up to n bytes: want cells, which hold so many bytes. When
+// it is none because of a rate, wait is until that allows more.
+func (s *Stream) claim(n int) (want, bytes int, wait time.Duration, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.writeClosed {
+		return 0, 0, 0, net.ErrClosed
+	}
+	if s.writeErr != nil {
+		return 0, 0, 0, s.writeErr
+	}
+	limit, wait := s.out.limit(s.hop.Now())
+	per := s.hop.Info().MaxData
+	want = min(limit, maxBatch, (n+per-1)/per)
+	bytes = min(want*per, n)
+	s.out.sent(want, bytes)
+	s.wrote += uint64(bytes)
+	return want, bytes, wait, nil
+}
+
+// unclaim gives back credit that was not used.
+func (s *Stream) unclaim(cells, bytes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.out.unsent(cells, bytes)
+	s.wrote -= uint64(bytes)
 }
 
 // waitToWrite waits for credit, or for a rate's next tokens when wait is not
@@ -112,7 +125,7 @@ func (s *Stream) CloseWrite() error {
 	if s.writeErr != nil {
 		return nil // it has ended already
 	}
-	s.linger = time.AfterFunc(halfCloseLinger, s.lingered)
+	s.linger = time.AfterFunc(halfCloseLinger, panics.Contain(nil, nil, s.lingered))
 	s.in.activity = false
 	return nil
 }
