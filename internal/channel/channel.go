@@ -21,6 +21,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Config is what all channels of one process share.
@@ -78,6 +79,9 @@ type Channel struct {
 	deadline time.Time
 
 	// owned by the reader
+	at      int        // bytes of the buffer that were handed out
+	busy    *Circ      // whose code runs
+	ended   int        // of touched, those that know of the batch's end
 	touched []*Circ    // circuits that got cells in this batch
 	claimed []*Channel // channels that it is to flush
 	asked   int        // circuits that were asked for since it last let others run
@@ -121,15 +125,16 @@ func Start(l *Link, cfg *Config) *Channel {
 	ch.lastOut.Store(cfg.Now().UnixNano())
 	ch.pad = newPadder(ch, cfg.Padding.get())
 	var wg sync.WaitGroup
-	wg.Go(ch.readLoop)
-	wg.Go(ch.writeLoop)
+	wg.Go(panics.Contain(cfg.Log, ch.Close, ch.readLoop))
+	wg.Go(panics.Contain(cfg.Log, ch.Close, ch.writeLoop))
 	go func() {
+		defer panics.Recover(cfg.Log, nil)
+		defer close(ch.done)
+		defer ch.address.Close()
+		defer ch.account.Close()
 		wg.Wait()
 		ch.pad.stop()
 		ch.dropAll()
-		ch.account.Close()
-		ch.address.Close()
-		close(ch.done)
 	}()
 	return ch
 }
@@ -272,11 +277,11 @@ func (ch *Channel) dropAll() {
 	cause := ch.cause
 	ch.mu.Unlock()
 	for _, c := range all {
-		if c.detach() {
-			if r := c.receiver(); r != nil {
+		panics.Contain(ch.cfg.Log, nil, func() {
+			if r := c.receiver(); c.detach() && r != nil {
 				r.HandleDestroy(cell.DestroyChannelClosed, cause)
 			}
-		}
+		})()
 	}
 }
 

@@ -24,7 +24,8 @@ type Receiver interface {
 	// whole payload.
 	HandleControl(cmd cell.Command, body []byte)
 	// HandleDestroy is called once, last: the peer sent DESTROY, or the channel
-	// closed (err says which).
+	// closed, or a panic over the circuit makes it unusable (err says which; the
+	// last is of kind fault.Local).
 	HandleDestroy(reason cell.DestroyReason, err error)
 	// HandleWritable is called when the queue has room again after Room
 	// returned zero.
@@ -190,6 +191,13 @@ func (c *Circ) destroy(reason cell.DestroyReason) bool {
 	return true
 }
 
+// fail closes the circuit after a panic in its receiver's code.
+func (c *Circ) fail(cause error) {
+	if r := c.receiver(); c.destroy(cell.DestroyInternal) && r != nil {
+		r.HandleDestroy(cell.DestroyInternal, cause)
+	}
+}
+
 // detach takes the circuit off the channel; it reports whether it was there.
 func (c *Circ) detach() bool {
 	ch := c.ch
@@ -199,7 +207,9 @@ func (c *Circ) detach() bool {
 		return false
 	}
 	c.detached = true
-	ch.sched.remove(c)
+	if !ch.closed { // else nobody writes any more, and a panic may have left it half changed
+		ch.sched.remove(c)
+	}
 	c.q.clear()
 	c.queued.Store(0)
 	delete(ch.circs, c.id)

@@ -10,6 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // stagger is how long one address of a relay may take before the next is
@@ -75,21 +76,25 @@ func (m *Manager) startLocked(ctx context.Context, t linkspec.Target) *attempt {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attemptTimeout)
 	a := &attempt{key: attemptKey(&t), cancel: cancel, done: make(chan struct{})}
 	m.opening[a.key] = a
-	m.attempts.Go(func() { m.run(ctx, t, a) })
+	m.attempts.Go(panics.Contain(m.cfg.Log, nil, func() { m.run(ctx, t, a) }))
 	return a
 }
 
 func (m *Manager) run(ctx context.Context, t linkspec.Target, a *attempt) {
 	defer a.cancel()
-	l, err := m.connect(ctx, &t)
-	if err == nil {
-		a.ch, err = m.Adopt(l)
+	defer close(a.done)
+	defer m.end(a)
+	defer panics.Recover(m.cfg.Log, func(err error) { a.ch, a.err = nil, err })
+	var l *Link
+	if l, a.err = m.connect(ctx, &t); a.err == nil {
+		a.ch, a.err = m.Adopt(l)
 	}
-	a.err = err
+}
+
+func (m *Manager) end(a *attempt) {
 	m.mu.Lock()
+	defer m.mu.Unlock()
 	m.endLocked(a)
-	m.mu.Unlock()
-	close(a.done)
 }
 
 // leave takes one who waits off an attempt. The last one ends it, and who comes
@@ -127,6 +132,7 @@ func (m *Manager) connect(ctx context.Context, t *linkspec.Target) (*Link, error
 		addr := addrs[launched]
 		launched++
 		m.attempts.Go(func() {
+			defer panics.Recover(m.cfg.Log, func(err error) { results <- result{nil, err} })
 			l, err := m.connectOne(ctx, t.RelayID, addr)
 			results <- result{l, err}
 		})
@@ -143,6 +149,7 @@ func (m *Manager) connect(ctx context.Context, t *linkspec.Target) (*Link, error
 				cancel()
 				late := launched - ended
 				m.attempts.Go(func() { // what else succeeds comes too late
+					defer panics.Recover(m.cfg.Log, nil)
 					for range late {
 						if r := <-results; r.l != nil {
 							_ = r.l.Conn.NetConn().Close()

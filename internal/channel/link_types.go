@@ -15,6 +15,7 @@ import (
 	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Link is an authenticated TLS link whose link handshake is done: both ends may
@@ -136,11 +137,11 @@ func bounded(ctx context.Context, raw net.Conn, cfg *LinkConfig, handshake func(
 	held.Reserve(handshakeCost)
 	ctx, cancel := context.WithTimeout(ctx, HandshakeTimeout)
 	defer cancel()
-	stop := context.AfterFunc(ctx, func() { raw.SetDeadline(time.Unix(1, 0)) })
+	stop := context.AfterFunc(ctx, panics.Contain(cfg.Log, nil, func() { raw.SetDeadline(time.Unix(1, 0)) }))
 	var l *Link
 	var err error
 	m := &meter{account: held}
-	m.run(func() { l, err = handshake(ctx, m) })
+	panics.Contain(cfg.Log, func(e error) { err = e }, func() { m.run(func() { l, err = handshake(ctx, m) }) })()
 	if interrupted := !stop(); interrupted {
 		kind := fault.Timeout
 		if context.Cause(ctx) == context.Canceled {

@@ -12,6 +12,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Manager keeps the open channels of one process and reuses them: at most one
@@ -99,6 +100,7 @@ func (m *Manager) Adopt(l *Link) (*Channel, error) {
 		m.clients[ch] = struct{}{}
 	}
 	go func() {
+		defer panics.Recover(m.cfg.Log, nil)
 		<-ch.Done()
 		m.forget(ch)
 	}()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // PaddingConfig says how a channel hides when it is idle (padding-spec,
@@ -161,12 +162,10 @@ func (p *padder) arm(d time.Duration) {
 	if p.stopped || d <= 0 {
 		return
 	}
-	if p.timer == nil {
-		p.timer = time.AfterFunc(d, func() { p.fire(d) })
-	} else {
+	if p.timer != nil {
 		p.timer.Stop()
-		p.timer = time.AfterFunc(d, func() { p.fire(d) })
 	}
+	p.timer = time.AfterFunc(d, panics.Contain(p.ch.cfg.Log, p.ch.Close, func() { p.fire(d) }))
 }
 
 // fire runs when the timeout d has passed since it was armed: it pads if the

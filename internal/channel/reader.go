@@ -8,6 +8,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // readBuffer holds one TLS record's 16,384 bytes beside the unfinished cell
@@ -112,14 +113,41 @@ func (ch *Channel) beginBatch() {
 // endBatch lets circuits hand on what they got, and then writes what they have to
 // say to it. It reports whether that was something on this channel.
 func (ch *Channel) endBatch() (wrote bool) {
-	for i, c := range ch.touched {
-		c.inBatch = false
-		c.receiver().HandleBatchEnd()
-		ch.touched[i] = nil
+	for ch.ended < len(ch.touched) { // again only after a panic
+		ch.endCircuits()
 	}
-	ch.touched = ch.touched[:0]
+	ch.touched, ch.ended = ch.touched[:0], 0
 	ch.handed = 0
 	return ch.writeBatch()
+}
+
+func (ch *Channel) endCircuits() {
+	defer panics.Recover(ch.cfg.Log, func(cause error) {
+		if !ch.abandon(cause) {
+			ch.Close(cause)
+		}
+	})
+	for ch.ended < len(ch.touched) {
+		c := ch.touched[ch.ended]
+		ch.touched[ch.ended] = nil
+		ch.ended++
+		c.inBatch = false
+		ch.busy = c
+		c.receiver().HandleBatchEnd()
+		ch.busy = nil
+	}
+}
+
+// abandon closes the circuit whose code has panicked on the reader; it reports
+// false when it was the channel's own.
+func (ch *Channel) abandon(cause error) bool {
+	c := ch.busy
+	if c == nil {
+		return false
+	}
+	ch.busy = nil
+	c.fail(cause)
+	return true
 }
 
 // writeBatch writes what circuits have to say to the batch, on other channels,
@@ -163,10 +191,27 @@ func (ch *Channel) drained() {
 }
 
 // dispatch handles every whole cell in b and returns how many bytes they took.
+// When a circuit's code panics, that circuit is closed, and what follows the cells
+// that it was given is handled; when the channel's own does, that is an error.
 func (ch *Channel) dispatch(b []byte) (used int, err error) {
+	ch.at = 0
+	for again := true; again; {
+		again, err = ch.handOut(b)
+	}
+	return ch.at, err
+}
+
+// handOut is dispatch until a panic in a circuit's code, which again tells of.
+func (ch *Channel) handOut(b []byte) (again bool, err error) {
+	defer panics.Recover(ch.cfg.Log, func(cause error) {
+		err = cause
+		if ch.abandon(cause) {
+			again, err = true, nil
+		}
+	})
 	cells := uint64(0)
-	for len(b)-used >= cell.HeaderLen {
-		c := b[used:]
+	for len(b)-ch.at >= cell.HeaderLen {
+		c := b[ch.at:]
 		cmd := cell.Cmd(c)
 		if cmd.IsVariable() {
 			if len(c) < cell.HeaderLen+2 {
@@ -174,15 +219,15 @@ func (ch *Channel) dispatch(b []byte) (used int, err error) {
 			}
 			size := int(binary.BigEndian.Uint16(c[cell.HeaderLen:]))
 			if size > maxBody(cmd) {
-				return used, fault.New(fault.Protocol, "channel: %v cell of %d bytes", cmd, size)
+				return false, fault.New(fault.Protocol, "channel: %v cell of %d bytes", cmd, size)
 			}
 			if len(c) < cell.HeaderLen+2+size {
 				break
 			}
+			ch.at += cell.HeaderLen + 2 + size
 			if err := ch.variable(cell.CircID(c), cmd, c[cell.HeaderLen+2:cell.HeaderLen+2+size]); err != nil {
-				return used, err
+				return false, err
 			}
-			used += cell.HeaderLen + 2 + size
 			cells++
 			continue
 		}
@@ -192,17 +237,20 @@ func (ch *Channel) dispatch(b []byte) (used int, err error) {
 		size := cell.Len
 		if cmd == cell.CmdRelay || cmd == cell.CmdRelayEarly {
 			size = runLen(c)
+			ch.at += size
 			ch.relayCells(c[:size])
-		} else if err := ch.control(c[:size], cmd); err != nil {
-			return used, err
+		} else {
+			ch.at += size
+			if err := ch.control(c[:size], cmd); err != nil {
+				return false, err
+			}
 		}
-		used += size
 		cells += uint64(size / cell.Len)
 	}
 	if s := ch.cfg.Stats; s != nil && cells > 0 {
 		s.CellsIn.Add(cells)
 	}
-	return used, nil
+	return false, nil
 }
 
 // runLen returns the length of the run of RELAY and RELAY_EARLY cells of one
@@ -231,7 +279,9 @@ func (ch *Channel) lookup(id uint32) *Circ {
 func (ch *Channel) relayCells(cells []byte) {
 	if c := ch.lookup(cell.CircID(cells)); c != nil {
 		if r := c.receiver(); r != nil {
+			ch.busy = c
 			r.HandleCells(cells)
+			ch.busy = nil
 			if !c.inBatch {
 				c.inBatch = true
 				ch.touched = append(ch.touched, c)
@@ -258,16 +308,16 @@ func (ch *Channel) control(b []byte, cmd cell.Command) error {
 		return nil // unknown circuit, or a command to be ignored
 	}
 	r := c.receiver()
+	ch.busy = c
 	if cmd == cell.CmdDestroy {
 		if c.detach() && r != nil {
 			reason := cell.DestroyReason(p[0])
 			r.HandleDestroy(reason, fault.New(fault.Network, "the relay closed the circuit: %v", reason))
 		}
-		return nil
-	}
-	if r != nil {
+	} else if r != nil {
 		r.HandleControl(cmd, p[:])
 	}
+	ch.busy = nil
 	return nil
 }
 
@@ -293,7 +343,9 @@ func (ch *Channel) accept(id uint32, cmd cell.Command, body []byte) error {
 	c := ch.addLocked(id, nil)
 	ch.mu.Unlock()
 	ch.asked++
+	ch.busy = c
 	ch.cfg.Accept(c, cmd, body)
+	ch.busy = nil
 	return nil
 }
 
@@ -306,7 +358,9 @@ func (ch *Channel) variable(id uint32, cmd cell.Command, body []byte) error {
 	case cell.CmdLongCreated2:
 		if c := ch.lookup(id); c != nil {
 			if r := c.receiver(); r != nil {
+				ch.busy = c
 				r.HandleControl(cmd, body)
+				ch.busy = nil
 			}
 		}
 	}

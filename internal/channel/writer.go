@@ -6,6 +6,7 @@ import (
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // writeTimeout is how long one record may wait for a peer that does not read.
@@ -48,8 +49,10 @@ func (ch *Channel) handOver() {
 }
 
 // Flush writes what waits, on behalf of who got the turn from Enqueue. It does
-// not wait for the peer: the writer's goroutine does.
+// not wait for the peer: the writer's goroutine does. It may run on any goroutine:
+// a panic ends the channel, whose turn it would keep, and not the caller.
 func (ch *Channel) Flush() {
+	defer panics.Recover(ch.cfg.Log, ch.Close)
 	for i := range inlineRecords {
 		more, err := ch.writeRecord(i == inlineRecords-1)
 		if err != nil {
@@ -108,18 +111,10 @@ func (ch *Channel) write() error {
 // false.
 func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 	now := ch.cfg.Now()
-	ch.mu.Lock()
-	if ch.closed || !ch.queuedLocked() && (ch.wire == nil || !ch.wire.waits()) {
-		ch.turn = turnNobody
-		ch.mu.Unlock()
+	n, whole, of, hold, more := ch.pull(now, last)
+	if !more {
 		return false, nil
 	}
-	var whole *slab
-	var of *account.Account // of whole
-	var n int
-	n, whole, of, ch.writable = ch.fill(ch.record, now, ch.writable[:0])
-	hold := !last && ch.queuedLocked()
-	ch.mu.Unlock()
 	if n == 0 && whole == nil {
 		return true, ch.wire.push() // only the wire has something left
 	}
@@ -154,6 +149,20 @@ func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 		putSlab(whole, of)
 	}
 	return true, err
+}
+
+// pull takes a record's worth of cells: n bytes of them in ch.record, or a whole
+// slab, which is on the account of. hold says that more is to be written at once. When nothing waits it gives
+// the turn up and reports false.
+func (ch *Channel) pull(now time.Time, last bool) (n int, whole *slab, of *account.Account, hold, more bool) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.closed || !ch.queuedLocked() && (ch.wire == nil || !ch.wire.waits()) {
+		ch.turn = turnNobody
+		return 0, nil, nil, false, false
+	}
+	n, whole, of, ch.writable = ch.fill(ch.record, now, ch.writable[:0])
+	return n, whole, of, !last && ch.queuedLocked(), true
 }
 
 func (ch *Channel) queuedLocked() bool { return len(ch.urgent) > 0 || ch.sched.min() != nil }

@@ -8,6 +8,7 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Route is a circuit to be built.
@@ -113,7 +114,10 @@ func (c *Circuit) rekeyAll(ctx context.Context, protect []Protection) error {
 			blame = 0 // one failure closes the circuit, and all fail
 		}
 		under++
-		wg.Go(func() { errs[i] = c.Hops()[i].Rekey(ctx, p.Set) })
+		wg.Go(func() {
+			defer panics.Recover(c.env.Log, func(err error) { errs[i] = err })
+			errs[i] = c.Hops()[i].Rekey(ctx, p.Set)
+		})
 	}
 	wg.Wait()
 	for _, err := range errs {

@@ -23,6 +23,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Handler takes relay messages that the engine has no business of its own
@@ -184,16 +185,18 @@ func (c *Circuit) Close(reason cell.DestroyReason, cause error) {
 	c.mu.Unlock()
 	// The other legs of a set before the peers hear of it: the far end, when it
 	// does, closes them too, and they would seem to have been closed by it.
+	// Whatever panics on the way, the rest is closed too.
+	each := func(f func()) { panics.Contain(c.env.Log, nil, f)() }
 	for _, h := range hops {
 		if s := h.set.Load(); s != nil {
-			s.legClosed(cause)
+			each(func() { s.legClosed(cause) })
 		}
 	}
 	if home := c.home.Load(); home != nil {
-		home.Destroy(reason)
+		each(func() { home.Destroy(reason) })
 	}
 	if p := c.partner.Load(); p != nil {
-		p.Destroy(reason)
+		each(func() { p.Destroy(reason) })
 	}
 	for _, w := range wake {
 		w.wake()
@@ -201,13 +204,21 @@ func (c *Circuit) Close(reason cell.DestroyReason, cause error) {
 	for _, h := range hops {
 		h.long.overdue.end()
 		h.rekey.overdue.end()
-		h.closeStreams(cause)
+		each(func() { h.closeStreams(cause) })
 	}
 	close(c.done)
 	for _, f := range ends {
-		f(cause)
+		each(func() { f(cause) })
 	}
 }
+
+// broken reports whether HandleDestroy tells of a panic on the channel's reader.
+func broken(reason cell.DestroyReason, err error) bool {
+	return reason == cell.DestroyInternal && fault.Is(err, fault.Local)
+}
+
+// broke closes the circuit after a panic.
+func (c *Circuit) broke(cause error) { c.Close(cell.DestroyInternal, cause) }
 
 // violation destroys the circuit because a peer broke the protocol.
 func (c *Circuit) violation(err error) {
@@ -236,6 +247,10 @@ func (s homeSide) HandleControl(cmd cell.Command, body []byte) {
 }
 
 func (s homeSide) HandleDestroy(reason cell.DestroyReason, err error) {
+	if broken(reason, err) {
+		s.c.broke(err)
+		return
+	}
 	s.c.Close(cell.DestroyNone, err)
 }
 

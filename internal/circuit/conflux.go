@@ -79,15 +79,22 @@ func multiplexed(cmd cell.RelayCommand) bool {
 
 // add makes h a leg; when a leg closes, all do: what was under way on it is lost.
 func (s *Set) add(h *Hop, rtt time.Duration) error {
+	if err := s.join(h, rtt); err != nil {
+		return err
+	}
+	h.c.OnClose(s.legClosed)
+	return nil
+}
+
+func (s *Set) join(h *Hop, rtt time.Duration) error {
 	s.rmu.Lock()
+	defer s.rmu.Unlock()
 	s.mu.Lock()
-	unlock := func() { s.mu.Unlock(); s.rmu.Unlock() }
+	defer s.mu.Unlock()
 	if s.closed {
-		unlock()
 		return fault.New(fault.Closed, "conflux: the set is closed")
 	}
 	if len(s.legs) > 0 && s.legs[0].hop.info.Target.RelayID != h.info.Target.RelayID {
-		unlock()
 		return fault.New(fault.Local, "conflux: the legs end at different relays")
 	}
 	l := &leg{hop: h, rtt: rtt}
@@ -96,8 +103,6 @@ func (s *Set) add(h *Hop, rtt time.Duration) error {
 		s.cur = l
 	}
 	h.set.Store(s)
-	unlock()
-	h.c.OnClose(s.legClosed)
 	return nil
 }
 

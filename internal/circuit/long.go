@@ -7,6 +7,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // longMessage is a message in fragments that a hop is sending
@@ -57,9 +58,9 @@ func (o *overdue) start(h *Hop, what string) {
 	if o.ended {
 		return
 	}
-	o.timer = time.AfterFunc(handshake.FragmentTimeout, func() {
+	o.timer = time.AfterFunc(handshake.FragmentTimeout, panics.Contain(h.c.env.Log, nil, func() {
 		h.c.Close(reason, fault.New(fault.Timeout, "circuit: %s has not come in %v", what, handshake.FragmentTimeout))
-	})
+	}))
 }
 
 // stop says that what was begun is there.

@@ -102,31 +102,38 @@ func errQueue(cells int) error {
 // fromPartner takes a run of relay cells from the partner, adds this relay's
 // layer, and sends them home.
 func (c *Circuit) fromPartner(from *channel.Channel, cells []byte) {
-	c.mu.Lock()
-	if c.closed {
-		c.mu.Unlock()
+	home, claimed, err := c.wrap(cells)
+	if claimed {
+		from.FlushLater(home.Channel())
+	}
+	if fault.Is(err, fault.Protocol) {
+		c.violation(err)
 		return
+	}
+	limit, _ := c.env.Queues.limits()
+	c.pass(err, home.Queued(), limit)
+}
+
+// wrap adds this relay's layer to cells and queues them on home; claimed says
+// that its channel is the caller's to flush.
+func (c *Circuit) wrap(cells []byte) (home *channel.Circ, claimed bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	home = c.home.Load()
+	if c.closed {
+		return home, false, nil
 	}
 	h := (*c.hops.Load())[0]
 	for at := 0; at < len(cells); at += cell.Len {
 		b := cells[at : at+cell.Len]
 		if cell.Cmd(b) == cell.CmdRelayEarly {
-			c.mu.Unlock()
-			c.violation(fault.New(fault.Protocol, "a RELAY_EARLY cell toward the client"))
-			return
+			return home, false, fault.New(fault.Protocol, "a RELAY_EARLY cell toward the client")
 		}
 		h.seal.Encrypt(cell.CmdRelay, cell.Payload(b))
 		cell.PutHeader(b, 0, cell.CmdRelay)
 	}
-	home := c.home.Load()
-	claimed, err := home.Enqueue(cells)
-	queued := home.Queued()
-	c.mu.Unlock()
-	if claimed {
-		from.FlushLater(home.Channel())
-	}
-	limit, _ := c.env.Queues.limits()
-	c.pass(err, queued, limit)
+	claimed, err = home.Enqueue(cells)
+	return home, claimed, err
 }
 
 // deliver reads the message in a recognised cell and gives it to whom it

@@ -92,13 +92,17 @@ func (h *Hop) Rekey(ctx context.Context, set handshake.PQSet) error {
 	if err != nil {
 		err = fault.New(fault.KindOf(err), "rekey hop %d: %w", h.index+1, err)
 		h.c.Close(cell.DestroyNone, err)
-		h.c.mu.Lock()
-		if h.rekey.client != nil {
-			h.rekey.client.Wipe()
-		}
-		h.c.mu.Unlock()
+		h.wipeRekey()
 	}
 	return err
+}
+
+func (h *Hop) wipeRekey() {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	if h.rekey.client != nil {
+		h.rekey.client.Wipe()
+	}
 }
 
 func (h *Hop) startRekey(ctx context.Context, set handshake.PQSet) error {
@@ -108,21 +112,7 @@ func (h *Hop) startRekey(ctx context.Context, set handshake.PQSet) error {
 	}
 	ver := handshake.PQVerification(handshake.CarriageB, proto.Versions(handshake.ProtoName))
 	done := make(chan error, 1)
-	h.c.mu.Lock()
-	r := &h.rekey
-	if !r.exports || r.client != nil {
-		h.c.mu.Unlock()
-		return fault.New(fault.Local, "the hop was not made by ntor-v3, or is being rekeyed")
-	}
-	began := h.Now()
-	st, request, err := handshake.RekeyClient(rand.Reader, set, r.export, ver)
-	if err == nil {
-		r.client, r.set, r.done = st, set, done
-		h.spent += h.Now().Sub(began)
-		err = h.sendLongLocked(cell.RelayRekeyRequest, request)
-	}
-	h.c.mu.Unlock()
-	if err != nil {
+	if err := h.requestRekey(set, ver, done); err != nil {
 		return err
 	}
 	select {
@@ -133,6 +123,24 @@ func (h *Hop) startRekey(ctx context.Context, set handshake.PQSet) error {
 	case <-ctx.Done():
 		return fault.New(fault.Timeout, "no answer: %w", context.Cause(ctx))
 	}
+}
+
+// requestRekey sends REKEY_REQUEST; done gets what comes of it.
+func (h *Hop) requestRekey(set handshake.PQSet, ver []byte, done chan error) error {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	r := &h.rekey
+	if !r.exports || r.client != nil {
+		return fault.New(fault.Local, "the hop was not made by ntor-v3, or is being rekeyed")
+	}
+	began := h.Now()
+	st, request, err := handshake.RekeyClient(rand.Reader, set, r.export, ver)
+	if err != nil {
+		return err
+	}
+	r.client, r.set, r.done = st, set, done
+	h.spent += h.Now().Sub(began)
+	return h.sendLongLocked(cell.RelayRekeyRequest, request)
 }
 
 // rekeyReply takes a fragment of REPLY, on home's reader: the cell after the

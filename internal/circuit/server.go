@@ -15,6 +15,7 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/protover"
 )
 
@@ -101,7 +102,7 @@ func NewServer(cfg ServerConfig) *Server {
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	for _, q := range []*onionQueue{s.skin, s.pq} {
 		for range q.workers {
-			s.wg.Go(func() { s.work(q) })
+			s.wg.Go(panics.Keep(cfg.Env.Log, s.rest, func() { s.work(q) }))
 		}
 	}
 	return s
@@ -176,7 +177,7 @@ func (s *Server) enqueue(j onionJob) {
 		drop()
 	} else {
 		// Of another channel: its reader may hold what closing takes.
-		go drop()
+		go panics.Contain(s.cfg.Env.Log, nil, drop)()
 	}
 }
 
@@ -186,8 +187,18 @@ func (s *Server) work(q *onionQueue) {
 		if !ok {
 			return
 		}
-		s.serve(q, j)
+		panics.Contain(s.cfg.Env.Log, j.c.broke, func() { s.serve(q, j) })()
 		runtime.Gosched() // a handshake is as long as hundreds of cells, which are first now
+	}
+}
+
+// rest waits for a second after a panic of a worker's own; false after Close.
+func (s *Server) rest() bool {
+	select {
+	case <-s.ctx.Done():
+		return false
+	case <-time.After(time.Second):
+		return true
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // extendTimeout is how long a relay tries to reach the next one.
@@ -111,6 +112,7 @@ func (sh *serverHandler) extendTo(h *Hop, body []byte, long bool) error {
 	sh.c.OnClose(func(error) { cancel() })
 	sh.s.cfg.Stats.Extends.Add(1)
 	sh.s.wg.Go(func() {
+		defer panics.Recover(sh.c.env.Log, sh.c.broke)
 		defer cancel()
 		x.run(ctx)
 	})

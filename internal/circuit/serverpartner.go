@@ -50,6 +50,10 @@ func (ps *partnerSide) HandleDestroy(reason cell.DestroyReason, err error) {
 	if !ps.done {
 		ps.s.cfg.Stats.ExtendsFailed.Add(1)
 	}
+	if broken(reason, err) {
+		ps.c.broke(err)
+		return
+	}
 	ps.c.truncated(ps.h, reason)
 }
 
