@@ -152,8 +152,8 @@ func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 }
 
 // pull takes a record's worth of cells: n bytes of them in ch.record, or a whole
-// slab, which is on the account of. hold says that more is to be written at once. When nothing waits it gives
-// the turn up and reports false.
+// slab, which is on the account of. hold says that more is to be written at once.
+// When nothing waits it gives the turn up and reports false.
 func (ch *Channel) pull(now time.Time, last bool) (n int, whole *slab, of *account.Account, hold, more bool) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()

@@ -57,6 +57,8 @@ type Options struct {
 	Queues *circuit.QueueLimits
 	// Accepted sees every circuit that a peer opens, before the engine does.
 	Accepted func(*channel.Circ)
+	// Onionskin is called before each handshake that a worker does.
+	Onionskin func()
 }
 
 // New starts a relay; the test's cleanup stops it.
@@ -103,9 +105,14 @@ func New(t testing.TB, o Options) *Relay {
 		streams = r
 	}
 	r.Server = circuit.NewServer(circuit.ServerConfig{
-		Env:          &circuit.Env{Log: log, Now: time.Now, Queues: o.Queues},
-		ID:           keys.ID,
-		Onion:        func() []*handshake.NtorKeyPair { return []*handshake.NtorKeyPair{onion} },
+		Env: &circuit.Env{Log: log, Now: time.Now, Queues: o.Queues},
+		ID:  keys.ID,
+		Onion: func() []*handshake.NtorKeyPair {
+			if o.Onionskin != nil {
+				o.Onionskin()
+			}
+			return []*handshake.NtorKeyPair{onion}
+		},
 		Flow:         func() *flow.Params { return &params },
 		Channels:     r.Channels,
 		Streams:      streams,
