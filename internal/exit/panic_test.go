@@ -1,0 +1,41 @@
+package exit
+
+import (
+	"net"
+	"testing"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/panics/panicstest"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+// TestPanicEndsAStream: what serves one stream of a circuit ends that stream with
+// INTERNAL; the circuit's other streams go on, and the place is free again.
+func TestPanicEndsAStream(t *testing.T) {
+	panicstest.Expect(t, 1)
+	port := echoServer(t)
+	cfg := accept(t, "accept *:*")
+	cfg.MaxPerCircuit = 2
+	e, c := setup(t, cfg, func(net.Conn) { panic("a mistake") })
+	other, err := dial(t, c, "127.0.0.1", port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := stream.BeginDir(c.Last())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = s.Read(make([]byte, 1))
+	wantEnd(t, err, cell.EndInternal)
+	if _, err := other.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	other.Close()
+	e.Close() // which waits for every stream
+	if n := e.conns.Load(); n != 0 {
+		t.Errorf("%d places are taken", n)
+	}
+}
