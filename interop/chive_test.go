@@ -2,6 +2,7 @@ package interop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/lab/ctor"
 	"github.com/chivenet/chive/lab/labtest"
 )
@@ -86,7 +88,7 @@ func (c chiveClient) start(ctx context.Context, nw *ctor.Network, o startOptions
 			return nil, err
 		}
 		if addr, ready := door(string(b)); ready {
-			return &proxy{addr, pr.PID(), pr.Stop}, nil
+			return &proxy{addr, pr.PID(), func() error { return errors.Join(pr.Stop(), panicked(out.Name())) }}, nil
 		}
 		select {
 		case <-pr.Done():
@@ -97,6 +99,15 @@ func (c chiveClient) start(ctx context.Context, nw *ctor.Network, o startOptions
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
+}
+
+// panicked returns an error when a log tells of a contained panic.
+func panicked(file string) error {
+	b, err := os.ReadFile(file)
+	if _, after, found := strings.Cut(string(b), panics.Logged); err == nil && found {
+		err = fmt.Errorf("%s%.2000s", panics.Logged, after)
+	}
+	return err
 }
 
 // door finds the SOCKS door's address and whether traffic can flow in what

@@ -2,6 +2,7 @@ package interop
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -17,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/lab/ctor"
 	"github.com/chivenet/chive/lab/labtest"
 	"github.com/chivenet/chive/lab/proc"
@@ -46,7 +48,7 @@ func runProxy(t *testing.T, bin string, nw *ctor.Network, dir string, args ...st
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Stderr = t.Output()
+	cmd.Stderr = &noPanics{t: t}
 	began := time.Now()
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -65,6 +67,21 @@ func runProxy(t *testing.T, bin string, nw *ctor.Network, dir string, args ...st
 	}
 	t.Fatalf("chive proxy ended before it was ready: %v", cmd.Wait())
 	return nil, nil
+}
+
+// noPanics is where chive's log goes: a contained panic fails the test.
+type noPanics struct {
+	t    *testing.T
+	last []byte
+}
+
+func (n *noPanics) Write(b []byte) (int, error) {
+	n.last = append(n.last, b...)
+	if bytes.Contains(n.last, []byte(panics.Logged)) {
+		n.t.Errorf("chive: %s", n.last)
+	}
+	n.last = n.last[max(0, len(n.last)-len(panics.Logged)):] // it may come in two parts
+	return n.t.Output().Write(b)
 }
 
 // end sends a program a signal and waits until it has ended. One that does not
@@ -142,7 +159,7 @@ func TestCommand(t *testing.T) {
 		}
 		defer resp.Body.Close()
 		text, err := io.ReadAll(resp.Body)
-		if err != nil || !strings.Contains(string(text), `chive_door_dial_seconds_count{door="socks"} 3`) {
+		if err != nil || !strings.Contains(string(text), `chive_door_dial_seconds_count{door="socks"} 3`) || !strings.Contains(string(text), "chive_panics_total 0\n") {
 			t.Errorf("%v\n%s", err, text)
 		}
 	})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/lab/ports"
 	"github.com/chivenet/chive/lab/target"
 )
@@ -217,7 +218,7 @@ func (nw *Network) Close() error {
 		for _, f := range slices.Backward(closes) {
 			errs = append(errs, f())
 		}
-		nw.err = errors.Join(errs...)
+		nw.err = errors.Join(append(errs, panics.Err())...)
 	})
 	return nw.err
 }

@@ -153,7 +153,7 @@ func TestFTEProxy(t *testing.T) {
 			msg := []byte(strings.Repeat("what comes back ", 500))
 			await(t, "both listen, and the bytes come back", func() bool { return bytes.Equal(ask(client, msg), msg) })
 			text := scrape(t, counts)
-			for _, want := range []string{"chive_fte_accepted_total", "chive_fte_failed_total", "chive_fte_pending", "chive_fte_active"} {
+			for _, want := range []string{"chive_fte_accepted_total", "chive_fte_failed_total", "chive_fte_pending", "chive_fte_active", "chive_panics_total"} {
 				if !strings.Contains(text, "\n"+want+" ") {
 					t.Errorf("metrics lack %s:\n%s", want, text)
 				}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/pt"
 )
 
@@ -23,12 +24,16 @@ func main() {
 	defer stop()
 	if len(os.Args) == 1 && pt.Managed(os.Getenv) {
 		// Tor launched this as a pluggable transport and reads stdout.
-		if err := pt.Run(ctx, pt.Config{Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Version: version()}); err != nil {
+		if err := pt.Run(ctx, pt.Config{Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Version: version()}); err != nil || panics.Err() != nil {
 			os.Exit(exitFailed)
 		}
 		return
 	}
-	if err := rootCommand().ExecuteContext(ctx); err != nil {
+	err := rootCommand().ExecuteContext(ctx)
+	if err == nil {
+		err = panics.Err()
+	}
+	if err != nil {
 		var command exitError
 		if !errors.As(err, &command) { // which has said itself what went wrong
 			fmt.Fprintln(os.Stderr, "chive:", err)

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Status is how an authority is, at about one moment.
@@ -18,6 +19,8 @@ type Status struct {
 
 	Relays  int `json:"relays"`  // that have sent a descriptor
 	Running int `json:"running"` // of these, those that it would vote for now
+
+	Panics uint64 `json:"panics"` // that were contained: each is a mistake in Chive
 
 	// The consensus that it serves; without one the times are zero.
 	ValidAfter time.Time `json:"consensus_valid_after,omitzero"`
@@ -37,7 +40,7 @@ func (a *Authority) Status() Status {
 	cfg := &a.cfg
 	s := Status{
 		Network: cfg.Network.Name, Nickname: cfg.Nickname, V3Ident: a.me.String(), ORPort: cfg.ORPort.String(), DirPort: cfg.DirPort.String(),
-		Started: a.began, Authorities: len(cfg.Network.Authorities), CertificateEnds: cfg.Keys.Cert.Expires,
+		Started: a.began, Panics: panics.Total(), Authorities: len(cfg.Network.Authorities), CertificateEnds: cfg.Keys.Cert.Expires,
 	}
 	if c := a.docs.Consensus(netdoc.FlavorMicrodesc); c != nil {
 		s.ValidAfter, s.ValidUntil, s.Signatures = c.ValidAfter, c.ValidUntil, len(c.Signers)

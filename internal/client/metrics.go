@@ -6,6 +6,7 @@ import (
 
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // clientMetrics counts what a client does.
@@ -40,6 +41,7 @@ func newMetrics(r *metrics.Registry, c *Client) *clientMetrics {
 	for i := range m.hops {
 		m.hops[i] = r.Histogram(fmt.Sprintf(`chive_circuit_build_seconds{hop="%d"}`, i+1), "Time from a circuit's beginning until the hop was built.")
 	}
+	r.CounterFunc(panics.Metric, panics.Help, panics.Total)
 	r.GaugeFunc("chive_circuits_open", "Open circuits.", c.open)
 	r.GaugeFunc("chive_circuits_building", "Circuits being built.", c.making.Load)
 	r.GaugeFunc("chive_memory_bytes", "Memory that relays make the client hold.", c.memory.Used)

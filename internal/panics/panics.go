@@ -48,6 +48,9 @@ var total atomic.Uint64
 // metrics page, by the name and help below, and is to be zero.
 func Total() uint64 { return total.Load() }
 
+// Logged is what a line of the log begins with that has a panic's stack.
+const Logged = "a panic was contained"
+
 // The metric's name and help text.
 const (
 	Metric = "chive_panics_total"
@@ -65,6 +68,8 @@ func Err() error {
 // Contain returns f with the last line of defence: when f panics, closeOwner is
 // called with an internal error. It may be nil, when nobody waits for what f does
 // and f's own deferred functions close what it owns.
+//
+//go:noinline
 func Contain(log *slog.Logger, closeOwner func(error), f func()) func() {
 	return func() {
 		defer Recover(log, closeOwner)
@@ -95,10 +100,17 @@ var raise atomic.Bool
 
 func init() { raise.Store(testing.Testing()) }
 
-// Raise says whether panics go on, as they do in tests, and returns what held
-// before: a test of what happens otherwise turns it off for its time
-// (panicstest.Expect).
-func Raise(on bool) (before bool) { return raise.Swap(on) }
+// Expect has panics contained, as they are outside tests, and counted and logged
+// anew, until end, which returns how many there were. It is for tests of what a
+// panic leaves: see panicstest.
+func Expect() (end func() uint64) {
+	raised, before, logged := raise.Swap(false), total.Swap(0), places.swap(nil)
+	return func() uint64 {
+		raise.Store(raised)
+		places.swap(logged)
+		return total.Swap(before)
+	}
+}
 
 func contained(log *slog.Logger, closeOwner func(error), v any) {
 	total.Add(1)
@@ -111,7 +123,7 @@ func contained(log *slog.Logger, closeOwner func(error), v any) {
 		where = frames[0]
 	}
 	if places.first(where) {
-		logger(log).Error("a panic was contained: this is a mistake in Chive, please report it", "panic", describe(v, where), "stack", strings.Join(frames, " < "))
+		logger(log).Error(Logged+": this is a mistake in Chive, please report it", "panic", describe(v, where), "stack", strings.Join(frames, " < "))
 	}
 	if closeOwner == nil {
 		return
@@ -180,6 +192,14 @@ type seen struct {
 }
 
 var places seen
+
+// swap replaces the places, for Expect.
+func (s *seen) swap(where map[string]bool) map[string]bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	where, s.where = s.where, where
+	return where
+}
 
 // first reports whether nothing was logged of a place so far, and there is room.
 func (s *seen) first(where string) bool {

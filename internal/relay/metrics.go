@@ -7,6 +7,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // MakeDir makes a relay's data directory.
@@ -25,6 +26,7 @@ func (r *Relay) Register(reg *metrics.Registry) {
 	count := func(name, help string, v *atomic.Uint64) {
 		reg.CounterFunc("chive_relay_"+name, help, v.Load)
 	}
+	reg.CounterFunc(panics.Metric, panics.Help, panics.Total)
 	s := &r.stats
 	count("cells_in_total", "cells received on links", &s.Channel.CellsIn)
 	count("cells_out_total", "cells sent on links", &s.Channel.CellsOut)

@@ -7,6 +7,7 @@ package child
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Grace is how long Stop waits before it kills.
@@ -138,7 +140,7 @@ func (p *Process) await() error {
 	defer t.Stop()
 	select {
 	case <-p.done:
-		return nil
+		return p.last.panics()
 	case <-t.C:
 	}
 	p.cmd.Process.Kill()
@@ -163,14 +165,18 @@ func Self() (string, error) {
 type tail struct {
 	also io.Writer
 
-	mu  sync.Mutex
-	buf []byte // guarded by mu
+	mu       sync.Mutex // guards what follows
+	buf      []byte
+	panicked string // the first line that tells of a contained panic
 }
 
 func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.buf = append(t.buf, b...)
+	if at := bytes.Index(t.buf, []byte(panics.Logged)); at >= 0 && t.panicked == "" {
+		t.panicked = string(t.buf[at:])
+	}
 	if over := len(t.buf) - maxWords; over > 0 {
 		t.buf = append(t.buf[:0], t.buf[over:]...)
 	}
@@ -178,6 +184,17 @@ func (t *tail) Write(b []byte) (int, error) {
 		return t.also.Write(b)
 	}
 	return len(b), nil
+}
+
+// panics returns an error when the child has contained a panic: a test that ran it
+// is to fail.
+func (t *tail) panics() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.panicked == "" {
+		return nil
+	}
+	return fault.New(fault.Local, "a child's mistake: %s", t.panicked)
 }
 
 func (t *tail) String() string {

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/lab/child"
 )
 
@@ -27,6 +29,12 @@ func TestMain(m *testing.M) {
 			fmt.Print("socks 127.0.0.1:1\nname two words\nready\n")
 			<-stop
 			os.Exit(0)
+		case "panic":
+			fmt.Println("ready")
+			slog.New(slog.NewTextHandler(os.Stderr, nil)).Error(panics.Logged + ": this is a mistake")
+			stop := make(chan os.Signal, 1)
+			signal.Notify(stop, syscall.SIGHUP)
+			<-stop
 		case "fail":
 			fmt.Fprintln(os.Stderr, "no such thing")
 			os.Exit(3)
@@ -38,6 +46,26 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// TestPanicIsAFailure: what a child contained fails who ran it, however it ends.
+func TestPanicIsAFailure(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	heard := make(chan struct{}, 1)
+	p, _, err := child.Start(ctx, signalling(heard), os.Args[0], "panic")
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-heard
+	if err := p.Kill(); err == nil || !strings.Contains(err.Error(), panics.Logged) {
+		t.Errorf("the end of a child that panicked: %v", err)
+	}
+}
+
+// signalling is a writer that says when it was written to.
+type signalling chan struct{}
+
+func (s signalling) Write(b []byte) (int, error) { s <- struct{}{}; return len(b), nil }
 
 func TestStart(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -12,14 +12,13 @@ import (
 )
 
 // Expect has panics contained until the test ends, as they are outside tests, and
-// then fails the test unless there were want of them. No other test may run
-// beside it.
+// then fails the test unless there were want of them: nothing that may panic may
+// run any more, and no other test beside it.
 func Expect(t testing.TB, want uint64) {
 	t.Helper()
-	before, had := panics.Raise(false), panics.Total()
+	end := panics.Expect()
 	t.Cleanup(func() {
-		panics.Raise(before)
-		if got := panics.Total() - had; got != want {
+		if got := end(); got != want {
 			t.Errorf("%d panics were contained, %d wanted", got, want)
 		}
 	})
@@ -47,7 +46,7 @@ func (l *Log) Panics() []string {
 	defer l.mu.Unlock()
 	var out []string
 	for line := range strings.Lines(l.b.String()) {
-		if strings.Contains(line, "a panic was contained") {
+		if strings.Contains(line, panics.Logged) {
 			out = append(out, line)
 		}
 	}
