@@ -1,5 +1,6 @@
 # Every target is bounded in time and uses only the network's loopback.
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK = v1.8.0
 # Each fuzz target gets this long in fuzz-smoke.
 FUZZTIME ?= 5s
 # Platforms that must build; the first three are also what relays run on.
@@ -8,7 +9,7 @@ PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 windows/amd64
 export CGO_ENABLED ?= 0
 
 .PHONY: all build test demo race lint cross arm bench bench-client bench-relay bench-fte bench-circuit
-.PHONY: pq-vectors pq-models soak soak-processes fuzz-smoke
+.PHONY: vuln pq-vectors pq-models soak soak-processes fuzz-smoke
 all: lint test
 
 # build makes the static binary: ./bin/chive, which is to stay under 15 MB. HTTP/2
@@ -35,6 +36,11 @@ lint:
 	@bad=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); test -z "$$bad" || { echo "gofmt: $$bad"; exit 1; }
 	go vet ./...
 	go run $(STATICCHECK) ./...
+
+# vuln fails when the program calls code with a known vulnerability. Where the
+# database cannot be reached, it says so, and goes by the facts in .ci/vulndb.
+vuln:
+	@.ci/vuln $(GOVULNCHECK)
 
 cross:
 	@for p in $(PLATFORMS); do echo "build $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build ./... || exit 1; done
