@@ -117,7 +117,7 @@ func (o *orPort) serve(ctx context.Context, l net.Listener) error {
 		o.wg.Wait()
 	}()
 	slots := make(chan struct{}, maxHandshakes)
-	o.wg.Go(func() { o.reap(ctx) })
+	o.wg.Go(panics.Contain(o.a.log, nil, func() { o.reap(ctx) }))
 	for {
 		raw, err := l.Accept()
 		if err != nil {
@@ -148,12 +148,11 @@ func (o *orPort) serve(ctx context.Context, l net.Listener) error {
 			continue
 		}
 		o.wg.Go(func() {
-			ch := o.welcome(ctx, raw)
-			<-slots
-			if ch != nil {
+			defer panics.Recover(o.a.log, func(error) { raw.Close() })
+			defer leave()
+			if ch := o.shake(ctx, raw, slots); ch != nil {
 				<-ch.Done()
 			}
-			leave()
 		})
 	}
 }
@@ -173,6 +172,12 @@ func (o *orPort) reap(ctx context.Context) {
 }
 
 // welcome does the link handshake; it returns nil when that fails.
+// shake is welcome in a slot, which it gives back.
+func (o *orPort) shake(ctx context.Context, raw net.Conn, slots <-chan struct{}) *channel.Channel {
+	defer func() { <-slots }()
+	return o.welcome(ctx, raw)
+}
+
 func (o *orPort) welcome(ctx context.Context, raw net.Conn) *channel.Channel {
 	ctx, cancel := context.WithTimeout(ctx, linkLimit)
 	defer cancel()
@@ -217,6 +222,6 @@ func (o *orPort) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	o.mu.Lock()
 	ctx := o.ctx
 	o.mu.Unlock()
-	o.wg.Go(func() { serve.Serve(ctx, s) })
+	o.wg.Go(panics.Contain(o.a.log, nil, func() { serve.Serve(ctx, s) }))
 	return nil
 }

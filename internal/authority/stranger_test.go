@@ -61,7 +61,7 @@ func TestVoteNamedOften(t *testing.T) {
 		}
 		// A consensus that is being signed is encoded once, and again when a
 		// signature has come.
-		if _, err := a.computeLocked(); err != nil {
+		if _, err := a.compute(); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range []string{"consensus", "consensus-microdesc", "consensus-signatures"} {
@@ -79,7 +79,7 @@ func TestVoteNamedOften(t *testing.T) {
 			if path != "consensus" {
 				continue
 			}
-			own, err := other.computeLocked()
+			own, err := other.compute()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -127,7 +127,7 @@ func TestEarlySignatures(t *testing.T) {
 			if i == 0 {
 				continue // it is the slow one
 			}
-			own, err := a.computeLocked()
+			own, err := a.compute()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -186,7 +186,7 @@ func TestEarlySignatures(t *testing.T) {
 		if more := len(a.round.early.all()) - held; more != 2*(n-1) {
 			t.Errorf("%d signatures of authorities are kept", more)
 		}
-		if _, err := a.computeLocked(); err != nil {
+		if _, err := a.compute(); err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range a.round.pending {

@@ -7,6 +7,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // Waiter is a stream's place in the queue for a hop's credit.
@@ -201,7 +202,7 @@ func (h *Hop) queueCell(cc cell.Command, cmd cell.RelayCommand, slot []byte) (fl
 	if limit, _ := c.env.Queues.limits(); home.Queued() > limit {
 		// No window counts answers: a peer that asks and asks and does not read
 		// makes them wait here. Who sends may hold what closing takes.
-		go c.Close(cell.DestroyResourceLimit, errQueue(home.Queued()))
+		go panics.Contain(c.env.Log, nil, func() { c.Close(cell.DestroyResourceLimit, errQueue(home.Queued())) })()
 		return nil, fault.New(fault.Closed, "send %v: the circuit is closing: %w", cmd, errQueue(home.Queued()))
 	}
 	if cc == cell.CmdRelayEarly {

@@ -162,12 +162,13 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		}
 		v := s.room.enter(peer, s.rank(peer.Addr))
 		if v != nil {
-			wg.Go(func() { s.serve(ctx, c, v) })
+			wg.Go(panics.Contain(s.cfg.Log, nil, func() { s.serve(ctx, c, v) }))
 			continue
 		}
 		select {
 		case farewells <- struct{}{}:
 			wg.Go(func() {
+				defer panics.Recover(s.cfg.Log, func(error) { c.Close() })
 				defer func() { <-farewells }()
 				s.turnAway(ctx, c, peer)
 			})
@@ -248,7 +249,7 @@ func (s *Server) open(c io.Closer, peer Peer) (a *account.Account, closed func()
 func (s *Server) serve(ctx context.Context, conn io.ReadWriteCloser, v *visit) {
 	defer v.leave()
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	defer context.AfterFunc(ctx, panics.Contain(s.cfg.Log, nil, func() { conn.Close() }))()
 	s.stats.Requests.Add(1)
 	acct, closed := s.open(conn, v.peer)
 	defer closed()

@@ -62,7 +62,7 @@ func TestPanicEndsARequest(t *testing.T) {
 	if err := <-done; err != nil { // which waits for every connection
 		t.Error(err)
 	}
-	if len(s.slots) != 0 || s.held.Load() != 0 || len(log.Panics()) != 1 {
-		t.Errorf("%d slots, %d bytes, %d stacks", len(s.slots), s.held.Load(), len(log.Panics()))
+	if r := s.room; r.doors != [2]int64{} || r.uploads != 0 || len(r.guests) != 0 || len(log.Panics()) != 1 {
+		t.Errorf("%v requests, %d bytes, %d guests, %d stacks", r.doors, r.uploads, len(r.guests), len(log.Panics()))
 	}
 }

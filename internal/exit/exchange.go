@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // udpSize is what a name server may answer by UDP: it passes every network
@@ -54,7 +55,7 @@ func exchange(ctx context.Context, network, server string, q query) (*reply, err
 	if _, err := conn.Write(msg); err != nil {
 		return nil, errNoServer
 	}
-	stop := context.AfterFunc(ctx, func() { conn.Close() }) // nobody waits any more
+	stop := context.AfterFunc(ctx, panics.Contain(nil, nil, func() { conn.Close() })) // nobody waits any more
 	defer stop()
 	buf := make([]byte, 4096) // by UDP more than was asked for
 	for {
