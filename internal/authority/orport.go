@@ -171,13 +171,13 @@ func (o *orPort) reap(ctx context.Context) {
 	}
 }
 
-// welcome does the link handshake; it returns nil when that fails.
 // shake is welcome in a slot, which it gives back.
 func (o *orPort) shake(ctx context.Context, raw net.Conn, slots <-chan struct{}) *channel.Channel {
 	defer func() { <-slots }()
 	return o.welcome(ctx, raw)
 }
 
+// welcome does the link handshake; it returns nil when that fails.
 func (o *orPort) welcome(ctx context.Context, raw net.Conn) *channel.Channel {
 	ctx, cancel := context.WithTimeout(ctx, linkLimit)
 	defer cancel()
