@@ -45,7 +45,7 @@ func BenchmarkClassicCell(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		o, err := newClassicOpener(&DefaultKey, w)
+		o, err := newClassicOpener(newClassicAE(&DefaultKey), w)
 		if err != nil {
 			b.Fatal(err)
 		}

@@ -138,7 +138,7 @@ func (p *classicProto) use(c *Conn, send, receive *Format) error {
 	if err != nil {
 		return err
 	}
-	o, err := newClassicOpener(&p.cfg.Key, in)
+	o, err := newClassicOpener(newClassicAE(&p.cfg.Key), in)
 	if err != nil {
 		return err
 	}
@@ -205,41 +205,49 @@ func (p *classicProto) runs(f *Format) bool {
 // Wrap returns a server connection over raw.
 func (s *classicServer) Wrap(raw net.Conn) *Conn { return newConn(raw, s) }
 
+// trial is one format that a client's first bytes may be in.
+type trial struct {
+	o   *classicOpener // nil until there are bytes for it
+	out bool           // the bytes are in another format, or in none
+}
+
 // handshake reads until the bytes are a negotiation in one format, or can be
 // in none. Every format is tried by itself and one that fails rules out
 // nothing but itself, so that a language that contains another is no trap.
+// It reads no more than the longest negotiation: who knows the key, which may
+// be the public one, could announce a record of any length.
 func (s *classicServer) handshake(c *Conn) error {
-	trials := make([]*classicOpener, len(s.formats))
+	trials := make([]trial, len(s.formats))
+	ae := newClassicAE(&s.p.cfg.Key) // for all of them
 	var scratch []byte
 	for {
 		b := c.in.bytes()
 		live := false
 		for i, f := range s.formats {
-			o := trials[i]
+			t := &trials[i]
+			if t.out {
+				continue
+			}
 			if len(b) < f.Slice {
 				live = true
 				continue
 			}
-			if o == nil {
+			if t.o == nil {
 				w, err := f.Words()
 				if err != nil {
 					return err
 				}
-				if o, err = newClassicOpener(&s.p.cfg.Key, w); err != nil {
+				if t.o, err = newClassicOpener(ae, w); err != nil {
 					return err
 				}
-				trials[i] = o
-			} else if !o.begun {
-				continue // ruled out before
 			}
-			scratch = append(scratch[:0], b...) // open decrypts in place
-			plain, used, _, err := o.open(scratch[:min(len(scratch), f.Slice+negotiateLen+classicExpansion)])
+			most := f.Slice + negotiateLen + classicExpansion
+			scratch = append(scratch[:0], b[:min(len(b), most)]...) // open decrypts in place
+			plain, used, need, err := t.o.open(scratch)
 			switch {
-			case err != nil:
-				o.begun = false
-			case used == 0:
+			case err == nil && used == 0 && need <= most:
 				live = true
-			case s.named(plain, f):
+			case err == nil && used > 0 && s.named(plain, f):
 				_, resp, err := s.p.cfg.Definitions.Pair(f.base())
 				if err != nil {
 					return err
@@ -247,7 +255,7 @@ func (s *classicServer) handshake(c *Conn) error {
 				c.in.take(used)
 				return s.p.use(c, resp, f)
 			default:
-				o.begun = false
+				*t = trial{out: true}
 			}
 		}
 		if !live {

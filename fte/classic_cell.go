@@ -95,11 +95,11 @@ type classicOpener struct {
 	size  int // bytes of the whole cell; 0 while W1 is incomplete
 }
 
-func newClassicOpener(key *Key, word wordCoder) (*classicOpener, error) {
+func newClassicOpener(ae *classicAE, word wordCoder) (*classicOpener, error) {
 	if word.Bytes() <= classicHeader {
 		return nil, fault.New(fault.Config, "the format holds %d bytes a word; the classic protocol needs more than %d", word.Bytes(), classicHeader)
 	}
-	return &classicOpener{ae: newClassicAE(key), word: word, x: make([]byte, word.Bytes())}, nil
+	return &classicOpener{ae: ae, word: word, x: make([]byte, word.Bytes())}, nil
 }
 
 // open opens the cell at the start of buf. It returns the plaintext (aliasing

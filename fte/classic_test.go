@@ -239,7 +239,7 @@ func TestClassicAllocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o, err := newClassicOpener(&DefaultKey, w)
+	o, err := newClassicOpener(newClassicAE(&DefaultKey), w)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,7 +276,7 @@ func FuzzClassicOpen(f *testing.F) {
 	f.Add([]byte("1.2.3.4"))
 	f.Add(stream(f, Classic{Format: "ip-address"}, []byte("abc")))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		o, err := newClassicOpener(&DefaultKey, w)
+		o, err := newClassicOpener(newClassicAE(&DefaultKey), w)
 		if err != nil {
 			t.Fatal(err)
 		}
