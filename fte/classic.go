@@ -186,8 +186,13 @@ func newClassicServer(p *classicProto) (*classicServer, error) {
 		if err != nil {
 			return nil, err
 		}
-		if req != p.request && p.runs(req) && p.runs(resp) {
+		if req == p.request {
+			continue
+		}
+		if p.runs(req) && p.runs(resp) {
 			s.formats = append(s.formats, req)
+		} else if p.cfg.Definitions.full() {
+			return nil, errTables
 		}
 	}
 	for _, f := range s.formats {

@@ -4,6 +4,7 @@ import (
 	"io"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/chivenet/chive/fte/formats"
 	"github.com/chivenet/chive/fte/lang"
@@ -16,6 +17,14 @@ const DefaultFormat = "manual-http"
 // maxWord is the longest word of a format that a connection uses, in bytes.
 const maxWord = 4096
 
+// Bounds of all formats of one set together, as a server of the classic
+// protocol builds the tables of each, and a file may have a thousand: bytes
+// of tables, and what a format that can't be built counts for the time it took.
+const (
+	maxTables  = 64 << 20
+	failedCost = 1 << 20
+)
+
 const (
 	requestSuffix  = "-request"
 	responseSuffix = "-response"
@@ -27,6 +36,7 @@ type Definitions struct {
 	release string
 	names   []string
 	formats map[string]*Format
+	room    *atomic.Int64 // bytes that the formats' tables may still take
 }
 
 // Format is one direction's format: the words of one length of a language.
@@ -37,6 +47,7 @@ type Format struct {
 	Description string
 
 	opts  lang.Options
+	room  *atomic.Int64 // its Definitions'; nil: it has none
 	once  sync.Once
 	lang  *lang.Language
 	slice *lang.Slice
@@ -72,9 +83,11 @@ func prepare(d *formats.Definitions, order019 bool) *Definitions {
 	if order019 {
 		opts.Order = lang.FirstAppearance
 	}
-	p := &Definitions{release: d.Release, names: d.Names(), formats: make(map[string]*Format, len(d.Formats))}
+	room := new(atomic.Int64)
+	room.Store(maxTables)
+	p := &Definitions{release: d.Release, names: d.Names(), formats: make(map[string]*Format, len(d.Formats)), room: room}
 	for _, f := range d.Formats {
-		p.formats[f.Name] = &Format{Name: f.Name, Pattern: f.Pattern, Slice: f.Slice, Description: f.Description, opts: opts}
+		p.formats[f.Name] = &Format{Name: f.Name, Pattern: f.Pattern, Slice: f.Slice, Description: f.Description, opts: opts, room: room}
 	}
 	return p
 }
@@ -110,6 +123,9 @@ func (d *Definitions) Pair(name string) (request, response *Format, err error) {
 	return request, response, err
 }
 
+// full reports whether there was no room for the tables of all formats.
+func (d *Definitions) full() bool { return d.room.Load() < 0 }
+
 // base returns a request's name without its direction.
 func (f *Format) base() string { return strings.TrimSuffix(f.Name, requestSuffix) }
 
@@ -122,14 +138,36 @@ func (f *Format) Language() (*lang.Language, error) {
 // Words returns the coder of the format's words, which is safe for concurrent use.
 func (f *Format) Words() (*lang.Slice, error) {
 	f.once.Do(func() {
-		if f.Slice < 1 || f.Slice > maxWord {
-			f.err = fault.New(fault.Config, "words of %d bytes: a connection takes 1 to %d", f.Slice, maxWord)
-		} else if f.lang, f.err = lang.Compile(f.Pattern, f.opts); f.err == nil {
-			f.slice, f.err = f.lang.Slice(f.Slice)
-		}
-		if f.err != nil {
+		if f.err = f.build(); f.err != nil {
 			f.err = fault.New(fault.KindOf(f.err), "format %q: %w", f.Name, f.err)
+			f.lang, f.slice = nil, nil
 		}
 	})
 	return f.slice, f.err
 }
+
+// build makes the format's tables.
+func (f *Format) build() (err error) {
+	if f.Slice < 1 || f.Slice > maxWord {
+		return fault.New(fault.Config, "words of %d bytes: a connection takes 1 to %d", f.Slice, maxWord)
+	}
+	if f.room != nil && f.room.Load() < 0 {
+		return errTables
+	}
+	if f.lang, err = lang.Compile(f.Pattern, f.opts); err == nil {
+		f.slice, err = f.lang.Slice(f.Slice)
+	}
+	if f.room == nil {
+		return err
+	}
+	cost := failedCost
+	if err == nil {
+		cost = f.lang.Size() + f.slice.Size()
+	}
+	if f.room.Add(-int64(cost)) < 0 && err == nil {
+		return errTables
+	}
+	return err
+}
+
+var errTables = fault.New(fault.Resource, "the tables of all formats of the definitions take more than %d bytes: leave some out, or use shorter words", maxTables)

@@ -1,6 +1,9 @@
 package lang
 
-import "math/bits"
+import (
+	"math/bits"
+	"unsafe"
+)
 
 // noSymbol marks a byte that an alphabet lacks.
 const noSymbol = 0xffff
@@ -19,13 +22,24 @@ type alphabet struct {
 	pairInv uint64
 }
 
+// maxAlphabets bounds the alphabets of a language, in bytes. Each state of an
+// automaton could have its own, of up to 128 KiB.
+const maxAlphabets = 16 << 20
+
+// bytes returns what an alphabet takes.
+func (a *alphabet) bytes() int { return int(unsafe.Sizeof(alphabet{})) + 2*cap(a.pair) }
+
 // alphabet returns the alphabet of some symbols, in order. Alphabets are
-// shared, so equal ones are the same pointer.
-func (l *Language) alphabet(symbols []byte) *alphabet {
+// shared, so equal ones are the same pointer. It reports false when they would
+// be larger together than maxAlphabets.
+func (l *Language) alphabet(symbols []byte) (_ *alphabet, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if a, ok := l.alphas[string(symbols)]; ok {
-		return a
+		return a, true
+	}
+	if l.alphaBytes > maxAlphabets {
+		return nil, false
 	}
 	a := &alphabet{size: len(symbols), log2: -1}
 	if a.size&(a.size-1) == 0 {
@@ -47,7 +61,8 @@ func (l *Language) alphabet(symbols []byte) *alphabet {
 		}
 	}
 	l.alphas[string(symbols)] = a
-	return a
+	l.alphaBytes += a.bytes()
+	return a, true
 }
 
 // emit writes the digits of v, the most significant first, over all of dst.

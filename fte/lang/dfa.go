@@ -33,11 +33,13 @@ func newDFA(m *nfa, limit int) (*dfa, error) {
 	}
 	index := map[string]int32{}
 	var subsets []bitset
+	var key []byte
+	// intern returns the state of a subset, which the caller may change after.
 	intern := func(s bitset, accept bool) (int32, error) {
 		for len(s) > 0 && s[len(s)-1] == 0 {
 			s = s[:len(s)-1]
 		}
-		key := make([]byte, 0, 8*len(s)+1)
+		key = key[:0]
 		for _, w := range s {
 			key = binary.LittleEndian.AppendUint64(key, w)
 		}
@@ -52,13 +54,14 @@ func newDFA(m *nfa, limit int) (*dfa, error) {
 		}
 		i := int32(len(subsets))
 		index[string(key)] = i
-		subsets = append(subsets, s)
+		subsets = append(subsets, s.clone())
 		d.accept = append(d.accept, accept)
 		return i, nil
 	}
 	if _, err := intern(nil, m.nullable); err != nil {
 		return nil, err
 	}
+	var t bitset // used again for each step
 	for q := 0; q < len(subsets); q++ {
 		after := m.first
 		if q > 0 {
@@ -68,22 +71,21 @@ func newDFA(m *nfa, limit int) (*dfa, error) {
 		row := make([]int32, d.classes)
 		for c := range row {
 			row[c] = dead
-			var t bitset
-			accept := false
+			t = t[:0]
+			var some, last uint64
 			for w := range min(len(after), len(byClass[c])) {
 				hit := after[w] & byClass[c][w]
 				t = append(t, hit)
-				accept = accept || w < len(m.last) && hit&m.last[w] != 0
+				some |= hit
+				if w < len(m.last) {
+					last |= hit & m.last[w]
+				}
 			}
-			empty := true
-			for _, w := range t {
-				empty = empty && w == 0
-			}
-			if empty {
+			if some == 0 {
 				continue
 			}
 			var err error
-			if row[c], err = intern(t, accept); err != nil {
+			if row[c], err = intern(t, last != 0); err != nil {
 				return nil, err
 			}
 		}

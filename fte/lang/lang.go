@@ -45,8 +45,17 @@ type Language struct {
 
 	model modelOnce // of the streaming coder
 
-	mu     sync.Mutex
-	alphas map[string]*alphabet // guarded by mu
+	mu         sync.Mutex
+	alphas     map[string]*alphabet // guarded by mu
+	alphaBytes int                  // of alphas; guarded by mu
+}
+
+// Size returns about how many bytes the language's tables take, without those
+// of slices and of the streaming coder.
+func (l *Language) Size() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return 4*len(l.flat) + 4*l.States()*l.d.classes + l.alphaBytes
 }
 
 // Compile reads a pattern and builds its minimal automaton.

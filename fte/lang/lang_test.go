@@ -310,8 +310,14 @@ func FuzzCompile(f *testing.F) {
 		}
 		n := l.MinLen()
 		s, err := l.Slice(n)
+		if fault.Is(err, fault.Resource) {
+			return
+		}
 		if err != nil {
 			t.Fatalf("%q: the shortest words: %v", pattern, err)
+		}
+		if size := l.Size() + s.Size(); size > maxTableSize {
+			t.Fatalf("%q: tables of %d bytes", pattern, size)
 		}
 		word, x := make([]byte, n), make([]byte, s.Bytes())
 		for i := range x {

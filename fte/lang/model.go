@@ -93,8 +93,8 @@ func newModel(l *Language) (*model, error) {
 	weight := l.walks(rich)
 	m := &model{lang: l, states: make([]modelState, l.States()), finish: l.finishLen()}
 	for q := range m.states {
-		if rich[q] {
-			m.state(int32(q), rich, weight)
+		if rich[q] && !m.state(int32(q), rich, weight) {
+			return nil, fault.New(fault.Resource, "the tables for a stream of pattern %q are too large", l.pattern)
 		}
 	}
 	// The first symbol of x+ is coded like the others: by the state that it
@@ -118,8 +118,8 @@ func newModel(l *Language) (*model, error) {
 	return m, nil
 }
 
-// state fills in state q.
-func (m *model) state(q int32, rich []bool, weight []uint64) {
+// state fills in state q. It reports false if the tables are too large.
+func (m *model) state(q int32, rich []bool, weight []uint64) (ok bool) {
 	l, st := m.lang, &m.states[q]
 	var symbols []byte
 	self := true
@@ -133,9 +133,11 @@ func (m *model) state(q int32, rich []bool, weight []uint64) {
 	case len(symbols) == 1:
 		st.kind, st.forced = kindForced, symbols[0]
 		st.to = l.flat[int(q)<<8|int(symbols[0])]
-		return
+		return true
 	case self:
-		st.radix = l.alphabet(symbols)
+		if st.radix, ok = l.alphabet(symbols); !ok {
+			return false
+		}
 		if st.kind = kindRadix; st.radix.log2 >= 0 {
 			st.kind = kindBits
 		}
@@ -143,7 +145,7 @@ func (m *model) state(q int32, rich []bool, weight []uint64) {
 			st.total *= uint64(st.radix.size)
 		}
 		st.inv = ^uint64(0) / st.total
-		return
+		return true
 	}
 	st.kind = kindMixed
 	share := make([]uint64, len(symbols))
@@ -200,6 +202,7 @@ func (m *model) state(q int32, rich []bool, weight []uint64) {
 		}
 		cum += s.width
 	}
+	return true
 }
 
 // rich reports which states reach a loop that has a choice in it: from these

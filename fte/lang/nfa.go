@@ -47,7 +47,8 @@ func (b bitset) each(f func(i int)) {
 
 func (b bitset) clone() bitset { return append(bitset(nil), b...) }
 
-// span is what a part of a pattern shows to its neighbours.
+// span is what a part of a pattern shows to its neighbours. A part without
+// positions has nil sets, and is nullable.
 type span struct {
 	nullable    bool
 	first, last bitset
@@ -98,7 +99,9 @@ func (m *nfa) build(n *node) (span, error) {
 			if err != nil {
 				return span{}, err
 			}
-			s = m.join(s, t)
+			if t.first != nil {
+				s = m.join(s, t)
+			}
 		}
 		return s, nil
 	case kindRepeat:
@@ -136,6 +139,11 @@ func (m *nfa) repeat(n *node) (span, error) {
 		t, err := m.build(n.sub[0])
 		if err != nil {
 			return span{}, err
+		}
+		if t.first == nil {
+			// Nothing but the empty word, as of x{0}, which may be nested: the
+			// counts would multiply, and no limit on positions would stop them.
+			break
 		}
 		if n.max < 0 && i == total-1 {
 			m.connect(t.last, t.first)

@@ -3,6 +3,7 @@ package lang
 import (
 	"math/big"
 	"sync"
+	"unsafe"
 
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -11,7 +12,8 @@ import (
 const (
 	maxSliceLen   = 1 << 16 // bytes in a word
 	maxSliceNodes = 1 << 18 // pairs of position and state
-	maxSliceLimbs = 1 << 23 // 64-bit limbs of stored counts
+	maxSliceRuns  = 1 << 18 // runs of symbols, of 64 bytes at most each
+	maxSliceLimbs = 1 << 22 // 64-bit limbs of stored counts
 	maxSliceWork  = 1 << 28 // limb additions when the counts are made
 )
 
@@ -26,6 +28,7 @@ type Slice struct {
 	nodes  []sliceNode // the first is the start
 	runs   []run
 	chains []*chain
+	stored int       // limbs that runs have
 	pool   sync.Pool // of *[]uint64 with 2*limbs, for slices beyond stackLimbs
 }
 
@@ -88,6 +91,16 @@ func (s *Slice) Count() *big.Int {
 // CapacityBits returns floor(log2 N) - 1, fteproxy's capacity. It is below 0
 // for a slice of one word.
 func (s *Slice) CapacityBits() int { return bitLen(s.count) - 2 }
+
+// Size returns about how many bytes the slice's tables take, without those of
+// its language.
+func (s *Slice) Size() int {
+	n := len(s.nodes)*int(unsafe.Sizeof(sliceNode{})) + len(s.runs)*int(unsafe.Sizeof(run{})) + 8*s.stored
+	for _, ch := range s.chains {
+		n += 8*len(ch.alpha) + len(ch.blocks)*int(unsafe.Sizeof(block{}))
+	}
+	return n
+}
 
 // Bytes returns the number of bytes that one word carries:
 // floor(CapacityBits/8), and 0 if that is negative.

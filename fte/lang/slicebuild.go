@@ -12,7 +12,6 @@ const maxChainFactor = 64
 type sliceBuilder struct {
 	s       *Slice
 	at      [][]int32 // states that can be reached, by position
-	arena   int       // limbs stored
 	work    int       // limb additions
 	chained int       // positions in all chains
 }
@@ -146,7 +145,11 @@ func (b *sliceBuilder) node(col *column, q int32, i int, after []column) error {
 		return b.errTooLarge()
 	}
 	col.words = trim(words)
-	n := sliceNode{alpha: l.alphabet(symbols), chain: -1}
+	alpha, ok := l.alphabet(symbols)
+	if !ok {
+		return b.errTooLarge()
+	}
+	n := sliceNode{alpha: alpha, chain: -1}
 	if len(runs) == 1 {
 		n.chain = b.extend(b.s.nodes[runs[0].node].chain, i, n.alpha)
 	}
@@ -155,11 +158,14 @@ func (b *sliceBuilder) node(col *column, q int32, i int, after []column) error {
 		for k, t := range target {
 			if after[t].stored == nil {
 				after[t].stored = append([]uint64(nil), after[t].words...)
-				if b.arena += len(after[t].stored); b.arena > maxSliceLimbs {
+				if b.s.stored += len(after[t].stored); b.s.stored > maxSliceLimbs {
 					return b.errTooLarge()
 				}
 			}
 			runs[k].divideBy(after[t].stored, bitLen(col.words))
+		}
+		if len(b.s.runs)+len(runs) > maxSliceRuns {
+			return b.errTooLarge()
 		}
 		b.s.runs = append(b.s.runs, runs...)
 		n.last = int32(len(b.s.runs))
