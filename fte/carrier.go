@@ -5,6 +5,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -82,6 +83,7 @@ func (s *recordSealer) limit(most int) int {
 type strictSealer struct {
 	recordSealer
 	text textWriter
+	mem  *account.Account
 	out  *frame
 }
 
@@ -116,7 +118,7 @@ func (s *strictSealer) send(buf []byte, off, n int, kind recordKind) ([]byte, er
 		return nil, err
 	}
 	s.release()
-	s.out = getFrame(min(s.text.takes(len(rec)), largeFrame))
+	s.out = getFrame(s.mem, min(s.text.takes(len(rec)), largeFrame))
 	return s.text.append(s.out.B[:0], rec[:recordHead], rec[recordHead:])
 }
 
@@ -129,6 +131,7 @@ func (s *strictSealer) release() {
 type strictOpener struct {
 	rec  recordOpener
 	text textReader
+	mem  *account.Account
 	bits *frame // of the record that is being received
 	busy bool   // a chunk of it has begun
 	done bool   // its data was returned; bits can go
@@ -139,12 +142,12 @@ func (o *strictOpener) open(buf []byte) (plain []byte, used, need int, err error
 	for {
 		if !o.busy {
 			if o.bits == nil {
-				o.bits = getFrame(recordHead)
+				o.bits = getFrame(o.mem, recordHead)
 				o.text.begin(o.bits.B[:recordHead])
 			} else {
 				if len(o.bits.B) < o.rec.size {
 					o.bits.put() // the head has been read
-					o.bits = getFrame(o.rec.size)
+					o.bits = getFrame(o.mem, o.rec.size)
 				}
 				o.text.begin(o.bits.B[recordHead:o.rec.size])
 			}

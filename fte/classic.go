@@ -157,7 +157,7 @@ func (t classicClient) handshake(c *Conn) error {
 		return err
 	}
 	head, tail, _ := c.seal.room()
-	f := getFrame(head + negotiateLen + tail)
+	f := getFrame(c.mem, head+negotiateLen+tail)
 	defer f.put()
 	b := f.B[head : head+negotiateLen]
 	clear(b)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/panics"
 )
@@ -57,6 +58,10 @@ type protocol interface {
 type Conn struct {
 	raw   net.Conn
 	proto protocol
+	// Both are a server's: what the connection holds is counted on mem, and
+	// left is called when it is closed.
+	mem  *account.Account
+	left func()
 
 	hsMu   sync.Mutex
 	hsDone bool
@@ -93,6 +98,17 @@ func newConn(raw net.Conn, p protocol) *Conn {
 	}
 	return c
 }
+
+// count says whose memory the connection takes, and what is to be told of its
+// end: left is called at each Close. It comes before the handshake.
+func (c *Conn) count(mem *account.Account, left func()) {
+	c.mem, c.in.mem, c.left = mem, mem, left
+	mem.Reserve(connCost)
+}
+
+// connCost is what a server's connection takes without the bytes that it
+// buffers: its keys and coder, and what the listener and the Go runtime keep.
+const connCost = 16 << 10
 
 // Handshake runs the protocol's opening, once; Read and Write call it when it
 // has not run. A connection whose handshake failed is of no more use.
@@ -222,7 +238,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	head, tail, most := c.seal.room()
 	for n < len(p) {
 		k := min(most, len(p)-n, wireFrame-head-tail)
-		f := getFrame(head + k + tail)
+		f := getFrame(c.mem, head+k+tail)
 		copy(f.B[head:], p[n:n+k])
 		err := c.send(f, head, k)
 		f.put()
@@ -265,7 +281,7 @@ func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	var f *frame
 	get := func() []byte {
 		if f == nil {
-			f = getFrame(wireFrame)
+			f = getFrame(c.mem, wireFrame)
 		}
 		return f.B[head : head+most]
 	}
@@ -307,7 +323,7 @@ func (c *Conn) CloseWrite() error {
 		return c.werr
 	}
 	c.closed = true
-	f := getFrame(wireFrame)
+	f := getFrame(c.mem, wireFrame)
 	defer f.put()
 	wire, err := c.seal.finish(f.B)
 	if err == nil && len(wire) > 0 {
@@ -326,7 +342,13 @@ func (c *Conn) CloseWrite() error {
 
 // Close closes the connection. Bytes that were written are not lost, but a
 // peer of Chive's protocol sees a cut stream unless CloseWrite came first.
-func (c *Conn) Close() error { return c.raw.Close() }
+func (c *Conn) Close() error {
+	err := c.raw.Close()
+	if c.left != nil {
+		c.left()
+	}
+	return err
+}
 
 // NetConn returns the connection below. Reading or writing it breaks the stream.
 func (c *Conn) NetConn() net.Conn { return c.raw }

@@ -1,6 +1,10 @@
 package fte
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/chivenet/chive/internal/account"
+)
 
 // Buffers come in three sizes, so that an idle connection holds next to
 // nothing and a busy one reads and writes in large pieces.
@@ -19,19 +23,24 @@ var framePools = [...]struct {
 type frame struct {
 	B     []byte
 	class int
+	mem   *account.Account // that it is counted on while it is in use
 }
 
-// getFrame returns a frame of at least size bytes; size is at most largeFrame.
-func getFrame(size int) *frame {
+// getFrame returns a frame of at least size bytes, and counts it; size is at
+// most largeFrame.
+func getFrame(mem *account.Account, size int) *frame {
 	for i := range framePools {
 		p := &framePools[i]
 		if size > p.size {
 			continue
 		}
-		if f, ok := p.pool.Get().(*frame); ok {
-			return f
+		f, ok := p.pool.Get().(*frame)
+		if !ok {
+			f = &frame{B: make([]byte, p.size), class: i}
 		}
-		return &frame{B: make([]byte, p.size), class: i}
+		mem.Reserve(p.size)
+		f.mem = mem
+		return f
 	}
 	panic("fte: a frame beyond the largest size was asked for")
 }
@@ -39,6 +48,8 @@ func getFrame(size int) *frame {
 // put gives the frame back; nil is fine.
 func (f *frame) put() {
 	if f != nil {
+		f.mem.Release(len(f.B))
+		f.mem = nil
 		framePools[f.class].pool.Put(f)
 	}
 }
@@ -46,6 +57,7 @@ func (f *frame) put() {
 // inbox holds the bytes that were received and not yet opened. It owns at most
 // one frame, and none while it is empty.
 type inbox struct {
+	mem  *account.Account
 	f    *frame
 	r, w int
 }
@@ -75,7 +87,7 @@ func (b *inbox) rest() {
 		b.f.put()
 		b.f, b.r, b.w = nil, 0, 0
 	case n <= smallFrame && len(b.f.B) > smallFrame:
-		b.move(getFrame(smallFrame))
+		b.move(getFrame(b.mem, smallFrame))
 	}
 }
 
@@ -85,7 +97,7 @@ func (b *inbox) space(want int) []byte {
 	n := b.w - b.r
 	want = max(want, n+1, wireFrame)
 	if b.f == nil || len(b.f.B) < want {
-		b.move(getFrame(want))
+		b.move(getFrame(b.mem, want))
 	} else if len(b.f.B)-b.r < want || b.r > len(b.f.B)/2 {
 		copy(b.f.B, b.f.B[b.r:b.w])
 		b.r, b.w = 0, n

@@ -20,7 +20,7 @@ func (p *chiveProto) helloPad() (int, error) {
 
 // sendHello writes a hello, whose head has the given length.
 func (p *chiveProto) sendHello(c *Conn, hello []byte, head int, w textWriter) error {
-	f := getFrame(min(w.takes(len(hello)), largeFrame))
+	f := getFrame(c.mem, min(w.takes(len(hello)), largeFrame))
 	defer f.put()
 	wire, err := w.append(f.B[:0], hello[:head], hello[head:])
 	if err != nil {
@@ -53,7 +53,7 @@ func (h *helloReader) want(n int) ([]byte, error) {
 		if done {
 			return b, nil
 		}
-		if h.used > maxHelloText {
+		if h.used+h.text.least() > maxHelloText {
 			return nil, fault.New(fault.Protocol, "the peer's hello doesn't end within %d bytes of text", maxHelloText)
 		}
 		if err := h.c.fill(h.used + h.text.least()); err != nil {
@@ -117,7 +117,7 @@ func (p chiveClient) handshake(c *Conn) error {
 	c.in.take(h.used)
 	seal := p.use(c, s, out, in, s.toServer, s.toClient)
 	// The first record proves that the hello isn't a replay.
-	f := getFrame(wireFrame)
+	f := getFrame(c.mem, wireFrame)
 	defer f.put()
 	wire, err := seal.cover(f.B)
 	if err != nil {

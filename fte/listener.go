@@ -1,16 +1,17 @@
 package fte
 
 import (
-	"container/list"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -18,19 +19,30 @@ import (
 const (
 	DefaultMaxPending       = 4096
 	DefaultHandshakeTimeout = 30 * time.Second
-	defaultHold             = 5 * time.Second
+	// DefaultMaxMemory is in bytes: 16384 quiet connections take half of it.
+	DefaultMaxMemory = 512 << 20
+	defaultHold      = 5 * time.Second
 )
 
-// ListenConfig says how a Listener treats connections until they are
-// authenticated.
+// ListenConfig says how a Listener treats connections, most of it until they
+// are authenticated. Where a bound is reached, the address (IPv6: the /64) that
+// has the most connections, or holds the most memory, makes room.
 type ListenConfig struct {
 	// Transport is the server side of a protocol.
 	Transport Transport
 	// MaxPending bounds the handshakes under way, failed ones that are being
-	// held included; beyond it the oldest is closed. It also bounds the
-	// authenticated connections that wait for Accept; beyond it the newest is
-	// closed. 0 is DefaultMaxPending.
+	// held included; beyond it the oldest of the address with most of them is
+	// closed. It also bounds the authenticated connections that wait for Accept;
+	// beyond it the newest is closed. 0 is DefaultMaxPending.
 	MaxPending int
+	// MaxConns bounds the authenticated connections that are not closed; beyond
+	// it the newest of the address with most of them is closed. 0 is
+	// DefaultMaxConns.
+	MaxConns int
+	// MaxMemory bounds what all connections together hold, in bytes; beyond it
+	// those that hold the most are closed. It is enforced until Close.
+	// 0 is DefaultMaxMemory.
+	MaxMemory int64
 	// HandshakeTimeout is how long a connection may stay unauthenticated; each
 	// is given a random time between this and twice this when it arrives, and a
 	// failed handshake is held in silence until then, so that neither the
@@ -47,7 +59,8 @@ type ListenConfig struct {
 	Stats *Stats
 }
 
-// Listener accepts authenticated connections over another listener.
+// Listener accepts authenticated connections over another listener. Those that
+// Accept returns count towards its bounds until they are closed.
 type Listener struct {
 	l     net.Listener
 	cfg   ListenConfig
@@ -56,15 +69,33 @@ type Listener struct {
 	ctx   context.Context
 	stop  context.CancelCauseFunc
 	wg    sync.WaitGroup
+	mem   *account.Memory
 
-	mu      sync.Mutex
-	pending *list.List // of net.Conn, oldest first
+	mu      sync.Mutex // guards what follows
+	pending crowd      // of *guest
+	open    crowd      // of *guest
+}
+
+// guest is a connection that a Listener has accepted, until it is closed.
+type guest struct {
+	*Conn
+	from *account.Account // of its address
+
+	// guarded by the listener's mu
+	in, open *place // in the crowds; nil: never there
+	gone     bool
 }
 
 // NewListener runs handshakes on what l accepts, and closes l when it is closed.
 func NewListener(l net.Listener, cfg ListenConfig) *Listener {
 	if cfg.MaxPending <= 0 {
 		cfg.MaxPending = DefaultMaxPending
+	}
+	if cfg.MaxConns <= 0 {
+		cfg.MaxConns = DefaultMaxConns
+	}
+	if cfg.MaxMemory <= 0 {
+		cfg.MaxMemory = DefaultMaxMemory
 	}
 	if cfg.HandshakeTimeout <= 0 {
 		cfg.HandshakeTimeout = DefaultHandshakeTimeout
@@ -76,9 +107,12 @@ func NewListener(l net.Listener, cfg ListenConfig) *Listener {
 		cfg.Stats = new(Stats)
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
-	ln := &Listener{l: l, cfg: cfg, ready: make(chan *Conn), queue: make(chan struct{}, cfg.MaxPending), ctx: ctx, stop: stop, pending: list.New()}
-	ln.wg.Add(1)
-	go panics.Contain(nil, ln.stop, ln.run)()
+	ln := &Listener{
+		l: l, cfg: cfg, ready: make(chan *Conn), queue: make(chan struct{}, cfg.MaxPending), ctx: ctx, stop: stop,
+		mem: account.New(cfg.MaxMemory), pending: newCrowd(), open: newCrowd(),
+	}
+	ln.wg.Go(panics.Contain(nil, ln.stop, ln.run))
+	ln.wg.Go(panics.Contain(nil, ln.stop, ln.reclaim))
 	return ln
 }
 
@@ -100,16 +134,26 @@ func (ln *Listener) Close() error {
 	ln.stop(net.ErrClosed)
 	err := ln.l.Close()
 	ln.mu.Lock()
-	for e := ln.pending.Front(); e != nil; e = e.Next() {
-		e.Value.(net.Conn).Close()
+	var all []*guest
+	for ln.pending.n > 0 {
+		all = append(all, ln.pending.oldest().(*guest))
 	}
 	ln.mu.Unlock()
+	for _, g := range all {
+		g.Close()
+	}
 	ln.wg.Wait()
 	return err
 }
 
+// reclaim closes who holds the most while all hold too much.
+func (ln *Listener) reclaim() {
+	second := time.NewTicker(time.Second)
+	defer second.Stop()
+	ln.mem.Run(ln.ctx, second.C, func(n int, _ int64) { ln.cfg.Stats.Evicted.Add(uint64(n)) })
+}
+
 func (ln *Listener) run() {
-	defer ln.wg.Done()
 	for {
 		raw, err := Accept(ln.ctx, ln.l)
 		if err != nil {
@@ -117,38 +161,96 @@ func (ln *Listener) run() {
 			return
 		}
 		ln.cfg.Stats.Accepted.Add(1)
-		e := ln.enter(raw)
-		if e == nil {
+		g := ln.enter(raw)
+		if g == nil {
 			raw.Close()
 			return
 		}
-		ln.wg.Go(panics.Contain(nil, nil, func() { ln.serve(raw, e) }))
+		ln.wg.Go(panics.Contain(nil, nil, func() { ln.serve(g) }))
 	}
 }
 
-// enter registers a connection and closes the oldest when there are too many.
-// It returns nil after Close.
-func (ln *Listener) enter(raw net.Conn) *list.Element {
+// enter registers a connection and closes another when there are too many. It
+// returns nil after Close.
+func (ln *Listener) enter(raw net.Conn) *guest {
+	g := &guest{Conn: ln.cfg.Transport.Wrap(raw), from: ln.mem.Address(addressOf(raw))}
 	ln.mu.Lock()
-	defer ln.mu.Unlock()
 	if ln.ctx.Err() != nil {
+		ln.mu.Unlock()
+		g.from.Close()
 		return nil
 	}
-	if ln.pending.Len() >= ln.cfg.MaxPending {
-		old := ln.pending.Front()
-		ln.pending.Remove(old)
+	g.count(g.from.Open(account.Connection, func(error) {
+		ln.mu.Lock() // so that g is complete
+		ln.mu.Unlock()
+		g.Close()
+	}), func() { ln.left(g) })
+	var old *guest
+	if ln.pending.n >= ln.cfg.MaxPending {
+		old = ln.pending.oldest().(*guest)
 		ln.cfg.Stats.Evicted.Add(1) // first: its peer may look as soon as it is closed
-		old.Value.(net.Conn).Close()
 	}
 	ln.cfg.Stats.Pending.Add(1)
-	return ln.pending.PushBack(raw)
+	g.in = ln.pending.enter(g.from, g)
+	ln.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
+	return g
 }
 
-func (ln *Listener) leave(e *list.Element) {
+// left forgets a connection that was closed. Further calls do nothing.
+func (ln *Listener) left(g *guest) {
 	ln.mu.Lock()
-	ln.pending.Remove(e)
+	gone := g.gone
+	g.gone = true
+	if g.open != nil {
+		ln.open.leave(g.open)
+	}
+	ln.mu.Unlock()
+	if !gone {
+		g.mem.Close()
+		g.from.Close()
+	}
+}
+
+// handled takes a connection out of those whose handshakes are under way.
+func (ln *Listener) handled(g *guest) {
+	ln.mu.Lock()
+	ln.pending.leave(g.in)
 	ln.mu.Unlock()
 	ln.cfg.Stats.Pending.Add(-1)
+}
+
+// admit takes an authenticated connection among the open ones. When these are
+// too many, one goes: the newest of the address that has most of them, which may
+// be this.
+func (ln *Listener) admit(g *guest) bool {
+	ln.mu.Lock()
+	full := ln.open.n >= ln.cfg.MaxConns
+	if g.gone || full && ln.open.size(g.from)+1 >= ln.open.most {
+		ln.mu.Unlock()
+		return false
+	}
+	var old *guest
+	if full {
+		old = ln.open.newest().(*guest)
+		ln.cfg.Stats.Evicted.Add(1)
+	}
+	g.open = ln.open.enter(g.from, g)
+	ln.mu.Unlock()
+	if old != nil {
+		old.Close()
+	}
+	return true
+}
+
+// addressOf is the address from which a connection came, or none if it has none.
+func addressOf(c net.Conn) netip.Addr {
+	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
+		return a.AddrPort().Addr()
+	}
+	return netip.Addr{}
 }
 
 // patience is a random time between t and 2t.
@@ -163,13 +265,13 @@ func randomUpTo(t time.Duration) time.Duration {
 
 // serve takes one connection through its handshake, or through what a
 // stranger gets.
-func (ln *Listener) serve(raw net.Conn, e *list.Element) {
+func (ln *Listener) serve(g *guest) {
 	pending := true
-	leave := func() { pending = false; ln.leave(e) }
+	handled := func() { pending = false; ln.handled(g) }
 	defer panics.Recover(nil, func(error) {
-		raw.Close()
+		g.Close()
 		if pending {
-			leave()
+			handled()
 		}
 	})
 	end := time.Now().Add(patience(ln.cfg.HandshakeTimeout))
@@ -177,34 +279,38 @@ func (ln *Listener) serve(raw net.Conn, e *list.Element) {
 	if ln.cfg.Decoy != nil {
 		limit = time.Now().Add(ln.cfg.Hold)
 	}
-	raw.SetDeadline(limit)
-	c := ln.cfg.Transport.Wrap(raw)
-	if err := c.Handshake(); err != nil {
+	g.raw.SetDeadline(limit)
+	if err := g.Handshake(); err != nil {
 		ln.cfg.Stats.Failed.Add(1)
 		if ln.cfg.Decoy != nil {
-			ln.decoy(c)
+			ln.decoy(g.Conn)
 		} else {
-			ln.hold(c, end)
+			ln.hold(g.Conn, end)
 		}
-		raw.Close()
-		leave()
+		g.Close()
+		handled()
 		return
 	}
-	raw.SetDeadline(time.Time{})
-	leave()
+	g.raw.SetDeadline(time.Time{})
+	handled()
 	ln.cfg.Stats.Opened.Add(1)
+	if !ln.admit(g) {
+		ln.cfg.Stats.Evicted.Add(1)
+		g.Close()
+		return
+	}
 	select {
 	case ln.queue <- struct{}{}:
 	default:
 		ln.cfg.Stats.Evicted.Add(1)
-		raw.Close()
+		g.Close()
 		return
 	}
 	defer func() { <-ln.queue }()
 	select {
-	case ln.ready <- c:
+	case ln.ready <- g.Conn:
 	case <-ln.ctx.Done():
-		raw.Close()
+		g.Close()
 	}
 }
 
@@ -215,7 +321,7 @@ func (ln *Listener) hold(c *Conn, end time.Time) {
 	var f *frame
 	get := func() []byte {
 		if f == nil {
-			f = getFrame(smallFrame)
+			f = getFrame(c.mem, smallFrame)
 		}
 		return f.B
 	}

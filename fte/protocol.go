@@ -153,8 +153,8 @@ func (p *chiveProto) use(c *Conn, s secrets, out textWriter, in textReader, send
 		seal = &bulkSealer{recordSealer: rs, word: w, x: make([]byte, w.Bytes())}
 		c.open = &bulkOpener{rec: ro, word: r, x: make([]byte, r.Bytes())}
 	} else {
-		seal = &strictSealer{recordSealer: rs, text: out}
-		c.open = &strictOpener{rec: ro, text: in}
+		seal = &strictSealer{recordSealer: rs, text: out, mem: c.mem}
+		c.open = &strictOpener{rec: ro, text: in, mem: c.mem}
 	}
 	c.seal, c.delay = seal, p.Shape.Delay
 	return seal

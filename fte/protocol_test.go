@@ -291,7 +291,7 @@ func TestStreamHostile(t *testing.T) {
 			}
 			ends = append(ends, out.b.Len())
 		}
-		f := getFrame(wireFrame)
+		f := getFrame(nil, wireFrame)
 		fin, err := c.seal.finish(f.B)
 		if err != nil {
 			t.Fatal(err)
