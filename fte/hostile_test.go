@@ -15,6 +15,8 @@ type fromAddr struct {
 	addr netip.Addr
 }
 
+func addrOf(s string) netip.Addr { return netip.MustParseAddr(s) }
+
 func (c fromAddr) RemoteAddr() net.Addr {
 	return net.TCPAddrFromAddrPort(netip.AddrPortFrom(c.addr, 1))
 }
@@ -22,7 +24,7 @@ func (c fromAddr) RemoteAddr() net.Addr {
 // dialFrom connects from an address.
 func (l *pipeListener) dialFrom(addr string) net.Conn {
 	a, b := net.Pipe()
-	l.conns <- fromAddr{b, netip.MustParseAddr(addr)}
+	l.conns <- fromAddr{b, addrOf(addr)}
 	return a
 }
 

@@ -5,6 +5,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/chivenet/chive/internal/account"
 )
 
 // HTTP carries connections as real HTTP/1.1 messages (RFC 9112): a client's
@@ -24,8 +26,14 @@ const (
 // connection on which a request or an answer doesn't move.
 const HTTPIdle = 2 * time.Minute
 
+// HTTPHeader is what the header of a request or an answer may take, in bytes.
+// Nothing bounds what a net/http server keeps of strangers' but its
+// MaxHeaderBytes, and that has a default of a megabyte each.
+const HTTPHeader = 16 << 10
+
 // httpQueue holds bytes between a pipe and the next message.
 type httpQueue struct {
+	mem    *account.Account // of a server's: who takes bytes releases them
 	mu     sync.Mutex
 	b      []byte
 	closed bool
@@ -56,6 +64,7 @@ func (q *httpQueue) put(p []byte) (n int, err error) {
 		}
 		q.b = append(q.b, p[:k]...)
 		q.mu.Unlock()
+		q.mem.Reserve(k)
 		signal(q.some)
 		n, p = n+k, p[k:]
 		if len(p) > 0 {

@@ -66,7 +66,7 @@ func TestHTTPMaxPending(t *testing.T) {
 	pending := func() int {
 		hs.mu.Lock()
 		defer hs.mu.Unlock()
-		return hs.pending.Len()
+		return hs.pending.n
 	}
 	var still []*bufio.Reader
 	for i := range 4 {

@@ -47,7 +47,7 @@ func (d HTTPDialer) Dial(context.Context) (net.Conn, error) {
 		d.ContentType = "text/plain"
 	}
 	if d.Client == nil {
-		t := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1}
+		t := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 1, MaxResponseHeaderBytes: HTTPHeader}
 		if d.Proxy != "" {
 			via, err := url.Parse(d.Proxy)
 			if err != nil || via.Host == "" || via.Scheme != "http" && via.Scheme != "https" {

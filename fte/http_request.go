@@ -2,11 +2,86 @@ package fte
 
 import (
 	"bytes"
+	"context"
 	"encoding/hex"
 	"io"
 	"net/http"
+	"net/netip"
+	"sync/atomic"
 	"time"
+
+	"github.com/chivenet/chive/internal/account"
 )
+
+// requestCost is what a request may take beside its body and its connection:
+// its header.
+const requestCost = HTTPHeader
+
+// httpRequest is one request that the server is at work on.
+type httpRequest struct {
+	r    *http.Request
+	rc   *http.ResponseController
+	from *account.Account // of its address
+	mem  *account.Account
+	gone atomic.Bool // it was evicted
+
+	cancel context.CancelFunc
+}
+
+// receive counts a request, which is to be done.
+func (s *HTTPServer) receive(w http.ResponseWriter, r *http.Request) *httpRequest {
+	ctx, cancel := context.WithCancel(r.Context()) // a decoy may wait for something else
+	q := &httpRequest{r: r.WithContext(ctx), rc: http.NewResponseController(w), cancel: cancel}
+	q.from = s.mem.Address(q.address())
+	q.mem = q.from.Open(account.Request, func(error) {
+		q.gone.Store(true)
+		s.Stats.Evicted.Add(1)
+		q.rc.SetReadDeadline(past)
+		q.rc.SetWriteDeadline(past)
+		cancel()
+	})
+	q.mem.Reserve(requestCost)
+	return q
+}
+
+// address is where the request came from, or none.
+func (q *httpRequest) address() netip.Addr {
+	at, err := netip.ParseAddrPort(q.r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return at.Addr()
+}
+
+// past is a deadline that is over.
+var past = time.Unix(1, 0)
+
+// done forgets the request. The server's last write comes after this.
+func (q *httpRequest) done() {
+	q.write()
+	q.cancel()
+	q.mem.Close()
+	q.from.Close()
+}
+
+// read gives what comes next as much time as everything has, and write what is
+// sent. A deadline that can't be set is an error: the server's own limits have to do.
+func (q *httpRequest) read()  { q.extend(q.rc.SetReadDeadline) }
+func (q *httpRequest) write() { q.extend(q.rc.SetWriteDeadline) }
+
+func (q *httpRequest) extend(deadline func(time.Time) error) {
+	deadline(time.Now().Add(HTTPIdle))
+	if q.gone.Load() {
+		deadline(past)
+	}
+}
+
+// settled says that no more is read of the request.
+func (q *httpRequest) settled() {
+	if !q.gone.Load() {
+		q.rc.SetReadDeadline(time.Time{})
+	}
+}
 
 // sessionID returns the session that a request names, if it may be one's.
 func sessionID(r *http.Request) (id string, ok bool) {
@@ -18,46 +93,56 @@ func sessionID(r *http.Request) (id string, ok bool) {
 	return string(b), r.Method == http.MethodPost && err == nil && len(b) == sessionLen
 }
 
-// readBody reads a body of at most the given length before the deadline, and
+// body reads a body of at most the given length before the deadline, and
 // takes that away. If it fails, it returns what it has read, which r.Body lacks.
-func readBody(rc *http.ResponseController, r *http.Request, most int) (b []byte, ok bool) {
-	if r.ContentLength > int64(most) {
+func (q *httpRequest) body(most int) (b []byte, ok bool) {
+	if q.r.ContentLength > int64(most) {
 		return nil, false
 	}
-	b, err := io.ReadAll(io.LimitReader(r.Body, int64(most)+1))
-	if err != nil || len(b) > most {
-		return b, false
+	for {
+		if len(b) == cap(b) {
+			next := make([]byte, len(b), min(max(2*cap(b), 512), most+1))
+			q.mem.Reserve(cap(next) - cap(b))
+			copy(next, b)
+			b = next
+		}
+		n, err := q.r.Body.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		switch {
+		case len(b) > most || err != nil && err != io.EOF:
+			return b, false
+		case err == io.EOF:
+			q.settled()
+			return b, true
+		}
 	}
-	rc.SetReadDeadline(time.Time{})
-	return b, true
 }
 
 // refuse gives a request to the decoy. read is what was read of its body. The
 // decoy has as much time as the request and the answer need, as long as both
 // move.
-func (s *HTTPServer) refuse(w http.ResponseWriter, r *http.Request, read []byte) {
-	rc := http.NewResponseController(w)
-	if r.ContentLength == 0 {
-		rc.SetReadDeadline(time.Time{})
+func (s *HTTPServer) refuse(w http.ResponseWriter, q *httpRequest, read []byte) {
+	if q.r.ContentLength == 0 {
+		q.settled()
 	} else {
-		r.Body = &movingBody{Reader: io.MultiReader(bytes.NewReader(read), r.Body), Closer: r.Body, rc: rc}
+		q.r.Body = &movingBody{Reader: io.MultiReader(bytes.NewReader(read), q.r.Body), Closer: q.r.Body, q: q}
 	}
 	s.Stats.Decoyed.Add(1)
-	s.Decoy.ServeHTTP(movingWriter{w, rc}, r)
+	s.Decoy.ServeHTTP(movingWriter{w, q}, q.r)
 }
 
 // movingBody is a body of which each piece must come in time.
 type movingBody struct {
 	io.Reader
 	io.Closer
-	rc *http.ResponseController
+	q *httpRequest
 }
 
 func (b *movingBody) Read(p []byte) (int, error) {
-	b.rc.SetReadDeadline(time.Now().Add(HTTPIdle))
+	b.q.read()
 	n, err := b.Reader.Read(p)
 	if err == io.EOF {
-		b.rc.SetReadDeadline(time.Time{})
+		b.q.settled()
 	}
 	return n, err
 }
@@ -65,11 +150,11 @@ func (b *movingBody) Read(p []byte) (int, error) {
 // movingWriter is an answer of which each piece must be taken in time.
 type movingWriter struct {
 	http.ResponseWriter
-	rc *http.ResponseController
+	q *httpRequest
 }
 
 func (w movingWriter) Write(p []byte) (int, error) {
-	w.rc.SetWriteDeadline(time.Now().Add(HTTPIdle))
+	w.q.write()
 	return w.ResponseWriter.Write(p)
 }
 

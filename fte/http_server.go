@@ -9,12 +9,14 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/panics"
 )
 
 // HTTPServer is an http.Handler that accepts connections of HTTPDialers, and
-// hands every other request to a decoy. Use it below net/http's server, and
-// give it the server side of a Protocol.
+// hands every other request to a decoy. Use it below net/http's server, whose
+// MaxHeaderBytes is HTTPHeader and whose ConnState is this one's, and give it
+// the server side of a Protocol.
 type HTTPServer struct {
 	// Transport is the protocol inside.
 	Transport Transport
@@ -23,13 +25,17 @@ type HTTPServer struct {
 	Decoy http.Handler
 	// ContentType is what responses say that their bodies are; "" is text/plain.
 	ContentType string
-	// MaxSessions bounds the sessions; 0 is DefaultMaxConns. Beyond it, new ones
-	// get the decoy.
+	// MaxSessions bounds the sessions; 0 is DefaultMaxConns. Beyond it, those go
+	// that have ended and wait for their last request, and then new ones get the
+	// decoy.
 	MaxSessions int
 	// MaxPending bounds the requests under way that may begin a session, each of
-	// which holds up to 64 KiB; 0 is DefaultMaxPending. Beyond it, the oldest gets
-	// the decoy.
+	// which holds up to 64 KiB; 0 is DefaultMaxPending. Beyond it, the oldest of
+	// the address with most of them gets the decoy.
 	MaxPending int
+	// MaxMemory bounds what requests and sessions together hold, in bytes; beyond
+	// it those that hold the most end. 0 is DefaultMaxMemory.
+	MaxMemory int64
 	// Address is the address that Addr returns.
 	Address net.Addr
 	// Stats, when set, is counted into; a session is a connection there, and
@@ -40,21 +46,30 @@ type HTTPServer struct {
 	ready chan *Conn
 	done  chan struct{}
 	close sync.Once
+	mem   *account.Memory
+	stop  context.CancelFunc // of mem's goroutine
 
 	mu       sync.Mutex // guards what follows
 	sessions map[string]*httpSession
-	pending  list.List // of *http.ResponseController, the oldest first
+	over     list.List // of *httpSession that have ended, the oldest first
+	pending  crowd     // of *httpRequest
+	conns    crowd     // of *httpPeer
+	peers    map[net.Conn]*httpPeer
 }
 
 // httpSession is one connection's server side.
 type httpSession struct {
-	mu    sync.Mutex // one request at a time
+	id    string
+	mu    sync.Mutex       // one request at a time
+	from  *account.Account // of the first request's address
+	mem   *account.Account
 	pipe  net.Conn
 	out   *httpQueue
 	timer *time.Timer
 	known bool // the hello was answered
 	inner *hungryConn
 	gone  chan struct{}
+	ended *list.Element // in the server's over; guarded by its mu
 }
 
 // hungryConn is what a server reads a session's requests from and writes its
@@ -87,6 +102,7 @@ func (c *hungryConn) Read(p []byte) (int, error) {
 func (s *HTTPServer) init() {
 	s.once.Do(func() {
 		s.ready, s.done, s.sessions = make(chan *Conn), make(chan struct{}), map[string]*httpSession{}
+		s.pending, s.conns, s.peers = newCrowd(), newCrowd(), map[net.Conn]*httpPeer{}
 		if s.MaxSessions <= 0 {
 			s.MaxSessions = DefaultMaxConns
 		}
@@ -102,6 +118,17 @@ func (s *HTTPServer) init() {
 		if s.Stats == nil {
 			s.Stats = new(Stats)
 		}
+		if s.MaxMemory <= 0 {
+			s.MaxMemory = DefaultMaxMemory
+		}
+		s.mem = account.New(s.MaxMemory)
+		ctx, stop := context.WithCancel(context.Background())
+		s.stop = stop
+		go panics.Contain(nil, nil, func() {
+			second := time.NewTicker(time.Second)
+			defer second.Stop()
+			s.mem.Run(ctx, second.C, nil)
+		})()
 	})
 }
 
@@ -124,10 +151,15 @@ func (s *HTTPServer) Close() error {
 	s.init()
 	s.close.Do(func() { close(s.done) })
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	var all []*httpSession
 	for _, x := range s.sessions {
+		all = append(all, x)
+	}
+	s.mu.Unlock()
+	for _, x := range all {
 		x.inner.Close()
 	}
+	s.stop()
 	return nil
 }
 
@@ -135,32 +167,36 @@ func (s *HTTPServer) Close() error {
 func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer panics.Recover(nil, func(error) { http.Error(w, "", http.StatusInternalServerError) })
 	s.init()
-	rc := http.NewResponseController(w)
-	rc.SetReadDeadline(time.Now().Add(HTTPIdle)) // an error: the server's own limits have to do
-	// The server's last write comes after this.
-	defer func() { rc.SetWriteDeadline(time.Now().Add(HTTPIdle)) }()
+	q := s.receive(w, r)
+	defer q.done()
+	q.read()
 	id, ok := sessionID(r)
 	if !ok {
-		s.refuse(w, r, nil)
+		s.refuse(w, q, nil)
 		return
 	}
-	most := httpBody
-	if !s.known(id) {
-		most = maxHelloText
-		defer s.begin(rc)()
-	}
-	body, ok := readBody(rc, r, most)
-	if !ok {
-		s.refuse(w, r, body)
-		return
-	}
-	x := s.session(id, len(body))
+	x, most := s.find(id), httpBody
 	if x == nil {
-		s.refuse(w, r, body)
+		most = maxHelloText
+		defer s.begin(q)()
+	} else if !x.mu.TryLock() {
+		// A client waits for one answer before it asks again. Who doesn't could
+		// have every request hold its body here.
+		s.refuse(w, q, nil)
+		return
+	} else {
+		defer x.mu.Unlock()
+	}
+	body, ok := q.body(most)
+	if ok && x == nil {
+		if x = s.session(id, len(body), q); x != nil {
+			defer x.mu.Unlock()
+		}
+	}
+	if x == nil || !ok {
+		s.refuse(w, q, body)
 		return
 	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
 	x.timer.Reset(HTTPIdle)
 	if x.known {
 		x.inner.left.Add(int64(len(body)))
@@ -174,7 +210,7 @@ func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		sent <- err
 	}()
-	ctx, cancel := context.WithCancel(r.Context())
+	ctx, cancel := context.WithCancel(q.r.Context())
 	defer cancel()
 	hold := httpHold
 	if !x.known {
@@ -193,98 +229,136 @@ func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	out, open := x.out.take(ctx, hold)
 	if !x.known && len(out) == 0 {
 		x.inner.Close()
-		s.forget(id)
-		s.refuse(w, r, body)
+		s.forget(x)
+		s.refuse(w, q, body)
 		return
 	}
+	defer x.mem.Release(len(out))
 	x.known = true
 	if len(out) == 0 && !open {
-		http.NotFound(w, r) // the session is over
+		http.NotFound(w, q.r) // the session is over
 		return
 	}
 	select {
 	case <-sent:
 	case <-x.gone:
-	case <-r.Context().Done():
+	case <-q.r.Context().Done():
 		x.inner.Close()
 	}
 	w.Header().Set("Content-Type", s.ContentType)
 	w.Header().Set("Cache-Control", "no-store")
-	rc.SetWriteDeadline(time.Now().Add(HTTPIdle))
+	q.write()
 	w.Write(out)
 }
 
-// session returns a session, and makes it when a body can begin one.
-func (s *HTTPServer) session(id string, first int) *httpSession {
+// session makes a session when a body can begin one, for its first request,
+// which holds its lock.
+func (s *HTTPServer) session(id string, first int, q *httpRequest) *httpSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if x := s.sessions[id]; x != nil {
-		return x
-	}
 	select {
 	case <-s.done:
 		return nil
 	default:
 	}
-	if first == 0 || len(s.sessions) >= s.MaxSessions {
+	if first == 0 || s.sessions[id] != nil {
 		return nil
 	}
+	if len(s.sessions) >= s.MaxSessions {
+		if s.over.Len() == 0 {
+			return nil
+		}
+		s.forgetLocked(s.over.Front().Value.(*httpSession))
+	}
 	inner, outer := net.Pipe()
-	x := &httpSession{pipe: outer, out: newHTTPQueue(), gone: make(chan struct{})}
+	x := &httpSession{id: id, pipe: outer, out: newHTTPQueue(), gone: make(chan struct{})}
+	x.mu.Lock()
 	var once sync.Once
 	x.inner = &hungryConn{Conn: inner, out: x.out, hungry: make(chan struct{}, 1), closed: func() {
 		once.Do(func() {
 			close(x.gone)
 			x.timer.Stop()
-			// What was written last can still be fetched.
-			time.AfterFunc(HTTPIdle, panics.Contain(nil, nil, func() { s.forget(id) }))
+			s.ended(x)
 		})
 	}}
 	x.inner.left.Store(int64(first)) // before its reader starts
+	x.from = s.mem.Address(q.address())
+	x.mem = x.from.Open(account.Connection, func(error) {
+		s.forget(x) // waits until x is complete
+		s.Stats.Evicted.Add(1)
+		x.inner.Close()
+	})
+	x.mem.Reserve(connCost)
+	x.out.mem = x.mem
 	x.timer = time.AfterFunc(HTTPIdle, panics.Contain(nil, nil, func() { x.inner.Close() }))
 	s.sessions[id] = x
 	s.Stats.Accepted.Add(1)
 	s.Stats.Pending.Add(1)
-	go panics.Contain(nil, func(error) { x.inner.Close() }, func() { s.authenticate(x.inner) })()
+	go panics.Contain(nil, func(error) { x.inner.Close() }, func() { s.authenticate(x) })()
 	return x
 }
 
-// known says whether there is a session.
-func (s *HTTPServer) known(id string) bool {
+// find returns a session, if there is one.
+func (s *HTTPServer) find(id string) *httpSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sessions[id] != nil
+	return s.sessions[id]
 }
 
-// begin takes a place for a request that may begin a session, from the oldest
-// if there is none: what that sends is waited for no longer. The place is given
+// begin takes a place for a request that may begin a session, from another if
+// there is none: what that sends is waited for no longer. The place is given
 // back by the function that it returns.
-func (s *HTTPServer) begin(rc *http.ResponseController) (done func()) {
+func (s *HTTPServer) begin(q *httpRequest) (done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.pending.Len() >= s.MaxPending {
-		old := s.pending.Remove(s.pending.Front()).(*http.ResponseController)
+	if s.pending.n >= s.MaxPending {
+		old := s.pending.oldest().(*httpRequest)
 		s.Stats.Evicted.Add(1)
-		old.SetReadDeadline(time.Unix(1, 0))
+		old.rc.SetReadDeadline(past)
 	}
-	e := s.pending.PushBack(rc)
+	p := s.pending.enter(q.from, q)
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		s.pending.Remove(e)
+		s.pending.leave(p)
+	}
+}
+
+// ended keeps a session that is over for a while: what was written last can
+// still be fetched.
+func (s *HTTPServer) ended(x *httpSession) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sessions[x.id] == x {
+		x.ended = s.over.PushBack(x)
+		time.AfterFunc(HTTPIdle, panics.Contain(nil, nil, func() { s.forget(x) }))
 	}
 }
 
 // forget drops a session.
-func (s *HTTPServer) forget(id string) {
+func (s *HTTPServer) forget(x *httpSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.sessions, id)
+	s.forgetLocked(x)
+}
+
+func (s *HTTPServer) forgetLocked(x *httpSession) {
+	if s.sessions[x.id] != x {
+		return
+	}
+	delete(s.sessions, x.id)
+	if x.ended != nil {
+		s.over.Remove(x.ended)
+	}
+	x.mem.Close()
+	x.from.Close()
 }
 
 // authenticate runs a session's handshake.
-func (s *HTTPServer) authenticate(raw net.Conn) {
+func (s *HTTPServer) authenticate(x *httpSession) {
+	raw := x.inner
 	c := s.Transport.Wrap(raw)
+	c.mem, c.in.mem = x.mem, x.mem
 	raw.SetDeadline(time.Now().Add(DefaultHandshakeTimeout))
 	err := func() error {
 		defer s.Stats.Pending.Add(-1)
@@ -299,6 +373,7 @@ func (s *HTTPServer) authenticate(raw net.Conn) {
 	raw.SetDeadline(time.Time{})
 	select {
 	case s.ready <- c:
+	case <-x.gone: // before anybody accepted it
 	case <-s.done:
 		raw.Close()
 	}

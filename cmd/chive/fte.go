@@ -35,6 +35,7 @@ type fteFlags struct {
 	delay            time.Duration
 
 	maxConns, maxPending int
+	maxMemory            int64
 	handshake, drain     time.Duration
 	decoy, metrics       string
 	http                 bool
@@ -96,6 +97,7 @@ A flag's text begins with the protocol or the side that it is for, if it isn't f
 	l.DurationVar(&f.delay, "delay", 0, "chive: delay each record for a random time up to this")
 	l.IntVar(&f.maxConns, "max-connections", fte.DefaultMaxConns, "connections carried at once")
 	l.IntVar(&f.maxPending, "max-handshakes", fte.DefaultMaxPending, "server: unauthenticated connections at once")
+	l.Int64Var(&f.maxMemory, "max-memory", fte.DefaultMaxMemory, "server: bytes that all connections together may make it hold")
 	l.DurationVar(&f.handshake, "handshake-timeout", fte.DefaultHandshakeTimeout, "server: how long a connection may stay unauthenticated (to twice this)")
 	l.StringVar(&f.decoy, "decoy", "", "server: host:port that answers unauthenticated connections")
 	l.BoolVar(&f.http, "http", false, "chive: carry connections as HTTP messages; a server's decoy is an HTTP origin then")

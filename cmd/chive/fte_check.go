@@ -22,9 +22,13 @@ var fteFor = []struct{ flag, protocol, mode string }{
 	{"http-proxy", "chive", "client"},
 	{"key", "classic", ""},
 	{"max-handshakes", "", "server"},
+	{"max-memory", "", "server"},
 	{"handshake-timeout", "", "server"},
 	{"decoy", "", "server"},
 }
+
+// minFTEMemory is the least --max-memory: a few connections at work.
+const minFTEMemory = 8 << 20
 
 // check refuses flags that would be without effect: who gives --pq or --cert
 // must not get a protocol that has neither.
@@ -57,6 +61,8 @@ func (f *fteFlags) check(flags *pflag.FlagSet) error {
 		return fault.New(fault.Config, "--http carries text only: it needs --wire strict")
 	case f.maxConns < 1 || f.maxPending < 1:
 		return fault.New(fault.Config, "--max-connections and --max-handshakes are at least 1")
+	case f.maxMemory < minFTEMemory:
+		return fault.New(fault.Config, "--max-memory is at least %d bytes", minFTEMemory)
 	case f.handshake <= 0 || f.drain < 0:
 		return fault.New(fault.Config, "--handshake-timeout is above 0, and --drain not below")
 	}

@@ -16,8 +16,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/net/netutil"
-
 	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/metrics"
@@ -56,7 +54,7 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 	if server && f.http {
 		l = f.serveHTTP(l, t, stats)
 	} else if server {
-		cfg := fte.ListenConfig{Transport: t, MaxPending: f.maxPending, HandshakeTimeout: f.handshake, Stats: stats}
+		cfg := fte.ListenConfig{Transport: t, MaxPending: f.maxPending, MaxConns: f.maxConns, MaxMemory: f.maxMemory, HandshakeTimeout: f.handshake, Stats: stats}
 		if f.decoy != "" {
 			cfg.Decoy = dialTo(f.decoy)
 		}
@@ -93,16 +91,20 @@ func (l httpListener) Close() error {
 
 // serveHTTP accepts connections that arrive as HTTP messages on l.
 func (f *fteFlags) serveHTTP(l net.Listener, t fte.Transport, stats *fte.Stats) net.Listener {
-	hs := &fte.HTTPServer{Transport: t, Address: l.Addr(), MaxSessions: f.maxConns, MaxPending: f.maxPending, Stats: stats}
+	hs := &fte.HTTPServer{Transport: t, Address: l.Addr(), MaxSessions: f.maxConns, MaxPending: f.maxPending, MaxMemory: f.maxMemory, Stats: stats}
 	silent := stdlog.New(io.Discard, "", 0) // they would tell addresses
 	if f.decoy != "" {
 		decoy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: f.decoy})
 		decoy.ErrorLog = silent
 		hs.Decoy = decoy
 	}
-	web := &http.Server{Handler: hs, ReadHeaderTimeout: f.handshake, IdleTimeout: fte.HTTPIdle, ErrorLog: silent}
+	web := &http.Server{
+		Handler: hs, ReadHeaderTimeout: f.handshake, IdleTimeout: fte.HTTPIdle, MaxHeaderBytes: fte.HTTPHeader,
+		ConnState: hs.ConnState, ErrorLog: silent,
+	}
 	go panics.Contain(nil, func(error) { hs.Close() }, func() {
-		web.Serve(netutil.LimitListener(l, f.maxConns+f.maxPending)) // ends with Close
+		web.Serve(l) // ends with Close, or when l fails: then Accept does too
+		hs.Close()
 	})()
 	return httpListener{hs, web}
 }

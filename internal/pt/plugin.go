@@ -269,7 +269,11 @@ func (p *plugin) servers() error {
 
 // server opens one transport's port.
 func (p *plugin) server(name string) (net.Listener, Args, error) {
-	t, tell, err := transports[name].server(p.env.Options[name], p.env.StateDir)
+	cfg, opts, err := limits(p.env.Options[name])
+	if err != nil {
+		return nil, nil, err
+	}
+	t, tell, err := transports[name].server(opts, p.env.StateDir)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -281,7 +285,8 @@ func (p *plugin) server(name string) (net.Listener, Args, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return fte.NewListener(l, fte.ListenConfig{Transport: t}), tell, nil
+	cfg.Transport = t
+	return fte.NewListener(l, cfg), tell, nil
 }
 
 // toOR carries one authenticated connection to Tor.

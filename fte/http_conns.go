@@ -1,0 +1,70 @@
+package fte
+
+import (
+	"net"
+	"net/http"
+
+	"github.com/chivenet/chive/internal/account"
+	"github.com/chivenet/chive/internal/panics"
+)
+
+// httpConnCost is what net/http keeps of a connection between requests.
+const httpConnCost = 16 << 10
+
+// httpPeer is one connection of the server above.
+type httpPeer struct {
+	c    net.Conn
+	from *account.Account // of its address
+	mem  *account.Account
+	p    *place // in the server's conns
+}
+
+// ConnState is for the http.Server above: it keeps the connections to as many
+// as there may be sessions and pending requests. Beyond it, the oldest of the
+// address with most of them is closed, so that a stranger's idle connections
+// keep nobody out.
+func (s *HTTPServer) ConnState(c net.Conn, state http.ConnState) {
+	defer panics.Recover(nil, func(error) { c.Close() })
+	s.init()
+	switch state {
+	case http.StateNew:
+		peer := &httpPeer{c: c, from: s.mem.Address(addressOf(c))}
+		peer.mem = peer.from.Open(account.Connection, func(error) {
+			s.Stats.Evicted.Add(1)
+			c.Close()
+		})
+		peer.mem.Reserve(httpConnCost)
+		if old := s.connect(peer); old != nil {
+			old.c.Close()
+		}
+	case http.StateHijacked, http.StateClosed:
+		s.disconnect(c)
+	}
+}
+
+// connect adds a connection, and returns another that must go for it.
+func (s *HTTPServer) connect(peer *httpPeer) (old *httpPeer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conns.n >= s.MaxSessions+s.MaxPending {
+		old = s.conns.oldest().(*httpPeer)
+		s.Stats.Evicted.Add(1)
+	}
+	peer.p = s.conns.enter(peer.from, peer)
+	s.peers[peer.c] = peer
+	return old
+}
+
+func (s *HTTPServer) disconnect(c net.Conn) {
+	s.mu.Lock()
+	peer := s.peers[c]
+	if peer != nil {
+		delete(s.peers, c)
+		s.conns.leave(peer.p)
+	}
+	s.mu.Unlock()
+	if peer != nil {
+		peer.mem.Close()
+		peer.from.Close()
+	}
+}

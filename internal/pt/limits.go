@@ -1,0 +1,32 @@
+package pt
+
+import (
+	"maps"
+	"strconv"
+
+	"github.com/chivenet/chive/fte"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// limits reads what a bridge's operator lets connections take, and returns the
+// other options, which are the transport's.
+func limits(opts Args) (cfg fte.ListenConfig, rest Args, err error) {
+	rest = maps.Clone(opts)
+	for k, least := range map[string]int64{"max-connections": 1, "max-memory": 8 << 20} {
+		s, ok := rest[k]
+		if !ok {
+			continue
+		}
+		delete(rest, k)
+		n, err := strconv.ParseInt(s, 10, 64)
+		if err != nil || n < least || n > 1<<48 {
+			return cfg, nil, fault.New(fault.Config, "%s is a number from %d", k, least)
+		}
+		if k == "max-memory" {
+			cfg.MaxMemory = n
+		} else {
+			cfg.MaxConns = int(min(n, 1<<30))
+		}
+	}
+	return cfg, rest, nil
+}
