@@ -157,16 +157,19 @@ func (p *chiveServer) handshake(c *Conn) error {
 	if b, err = h.want(n); err != nil {
 		return err
 	}
-	pad, err := p.helloPad()
-	if err != nil {
-		return err
-	}
-	hello, s, err := kex.answer(p.Rand, b, pad)
-	if err != nil {
+	if err := kex.read(b); err != nil {
 		return err
 	}
 	if !p.seen.fresh(kex.id, kex.stamp, p.Now()) {
 		return errStranger
+	}
+	pad, err := p.helloPad()
+	if err != nil {
+		return err
+	}
+	hello, s, err := kex.answer(p.Rand, pad)
+	if err != nil {
+		return err
 	}
 	in.end()
 	c.in.take(h.used)

@@ -230,9 +230,10 @@ type serverKex struct {
 	t     *transcript
 	peer  *ecdh.PublicKey
 	b     *box
-	id    [16]byte
+	id    helloID
 	flags byte
 	stamp time.Time
+	said  []byte // the body
 }
 
 // newServerKex reads the first clientHelloHead bytes of a hello under one of
@@ -262,18 +263,24 @@ func newServerKex(keys []*ServerKey, prologue, b []byte) (*serverKex, int, error
 			return nil, 0, errStranger
 		}
 		k.stamp = time.Unix(int64(binary.BigEndian.Uint32(fixed[4:])), 0)
-		k.id = [16]byte(k.t.h[:]) // covers the whole authenticated head
+		k.id = helloID(k.t.h[:]) // covers the whole authenticated head
 		return k, n, nil
 	}
 	return nil, 0, errStranger
 }
 
-// answer reads the body of the hello and returns the server's hello.
-func (k *serverKex) answer(rand io.Reader, body []byte, pad int) ([]byte, secrets, error) {
-	p, err := k.t.open(k.b, body)
-	if err != nil {
-		return nil, secrets{}, errStranger
+// read opens the body of the hello.
+func (k *serverKex) read(body []byte) (err error) {
+	if k.said, err = k.t.open(k.b, body); err != nil {
+		return errStranger
 	}
+	return nil
+}
+
+// answer returns the server's hello, once the client's was read. It costs more
+// than all before it: a replayed hello does not come so far.
+func (k *serverKex) answer(rand io.Reader, pad int) ([]byte, secrets, error) {
+	p := k.said
 	var out, shared []byte
 	if k.flags&flagHybrid != 0 {
 		if len(p) < mlkem.EncapsulationKeySize768 {

@@ -220,6 +220,13 @@ func TestReplay(t *testing.T) {
 		t.Error("a replayed hello is accepted:", err)
 	}
 	s := server.(*chiveServer)
+	// A replay is refused before the server draws a key for its answer.
+	drawn := new(countingRand)
+	proto := *s.chiveProto
+	proto.Rand = drawn
+	if err := (&chiveServer{chiveProto: &proto, seen: s.seen}).Wrap(recorded(up)).Handshake(); !fault.Is(err, fault.Refused) || drawn.n > 0 {
+		t.Errorf("%d random bytes are drawn for a replay, %v", drawn.n, err)
+	}
 	restarted := &chiveServer{chiveProto: s.chiveProto, seen: newReplayCache(maxSeen, time.Now())}
 	got, err := io.ReadAll(restarted.Wrap(recorded(up)))
 	if err == nil || len(got) > 0 {
@@ -231,10 +238,18 @@ func TestReplay(t *testing.T) {
 	}
 }
 
+// countingRand counts what is drawn.
+type countingRand struct{ n int }
+
+func (r *countingRand) Read(p []byte) (int, error) {
+	r.n += len(p)
+	return rand.Read(p)
+}
+
 func TestReplayCache(t *testing.T) {
 	now := time.Unix(1_700_000_000, 0)
 	r := newReplayCache(3, now)
-	id := func(b byte) [16]byte { return [16]byte{b} }
+	id := func(b byte) helloID { return helloID{b} }
 	if !r.fresh(id(1), now, now) || r.fresh(id(1), now, now) {
 		t.Error("an id isn't accepted exactly once")
 	}
