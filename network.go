@@ -1,6 +1,7 @@
 package chive
 
 import (
+	"io"
 	"os"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -72,5 +73,15 @@ func readFile(path string) ([]byte, error) {
 	case st.Size() > tomlfile.MaxSize:
 		return nil, fault.New(fault.Config, "%s has %d bytes, more than the %d that such a file may have", path, st.Size(), tomlfile.MaxSize)
 	}
-	return os.ReadFile(path)
+	// What has no size, such as a device, is read no further either.
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, tomlfile.MaxSize+1))
+	if err == nil && len(b) > tomlfile.MaxSize {
+		return nil, fault.New(fault.Config, "%s has more than the %d bytes that such a file may have", path, tomlfile.MaxSize)
+	}
+	return b, err
 }

@@ -69,11 +69,11 @@ type torrcLine struct {
 // torrcLines splits a torrc: comments, continued lines, and quoted values.
 func torrcLines(s string) []torrcLine {
 	var out []torrcLine
-	var pending string
+	var pending strings.Builder // of a line that is continued
 	first := 0
 	for i, raw := range strings.Split(s, "\n") {
 		raw = strings.TrimRight(raw, "\r")
-		if pending == "" {
+		if pending.Len() == 0 {
 			first = i + 1
 		}
 		text := raw
@@ -81,14 +81,17 @@ func torrcLines(s string) []torrcLine {
 			text = text[:c]
 		}
 		if head, ok := strings.CutSuffix(strings.TrimRight(text, " \t"), `\`); ok {
-			pending += head + " "
+			pending.WriteString(head)
+			pending.WriteByte(' ')
 			continue
 		}
-		if pending != "" && strings.HasPrefix(strings.TrimSpace(raw), "#") {
-			pending += " " // a comment between continued lines continues them
+		if pending.Len() > 0 && strings.HasPrefix(strings.TrimSpace(raw), "#") {
+			pending.WriteByte(' ') // a comment between continued lines continues them
 			continue
 		}
-		text, pending = strings.TrimSpace(pending+text), ""
+		pending.WriteString(text)
+		text = strings.TrimSpace(pending.String())
+		pending.Reset()
 		if text == "" {
 			continue
 		}

@@ -54,6 +54,17 @@ func TestImportTorrcSubnets(t *testing.T) {
 	}
 }
 
+// TestImportTorrcContinued has a line that is continued two million times: it
+// is read once, not once for each.
+func TestImportTorrcContinued(t *testing.T) {
+	auth := "DirAuthority a orport=9001 v3ident=" + fp1 + " 192.0.2.1:80 " + fp2
+	long := auth + strings.Repeat("\\\n", 2_000_000-100)
+	n, err := ImportTorrc("x", []byte(long))
+	if err != nil || len(n.Authorities) != 1 {
+		t.Errorf("%+v, %v", n, err)
+	}
+}
+
 func TestImportTorrcRefusals(t *testing.T) {
 	auth := "DirAuthority a orport=9001 v3ident=" + fp1 + " 192.0.2.1:80 " + fp2
 	for in, want := range map[string]string{

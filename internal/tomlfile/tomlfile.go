@@ -21,6 +21,9 @@ func Decode(what string, doc []byte, v any, known []string) error {
 	if len(doc) > MaxSize {
 		return fault.New(fault.Config, "%s: %d bytes, more than the %d that such a file may have", what, len(doc), MaxSize)
 	}
+	if err := checkNesting(doc); err != nil {
+		return fault.New(fault.Config, "%s: %w", what, err)
+	}
 	md, err := toml.Decode(string(doc), v)
 	var pe toml.ParseError
 	switch {

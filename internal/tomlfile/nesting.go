@@ -1,0 +1,90 @@
+package tomlfile
+
+import "github.com/chivenet/chive/internal/fault"
+
+// maxNesting bounds arrays and inline tables in each other, and the parts of a
+// dotted key. No file here needs five; the parser of TOML calls itself for each
+// level, and a file from somebody else could end the process by them.
+const maxNesting = 32
+
+// checkNesting holds a document to maxNesting. It reads as much of TOML as that
+// takes: what it does not understand is no TOML, and the parser says so.
+func checkNesting(doc []byte) error {
+	depth, dots, line := 0, 0, 1
+	for i := 0; i < len(doc); {
+		switch c := doc[i]; c {
+		case '#':
+			for i < len(doc) && doc[i] != '\n' {
+				i++
+			}
+			continue
+		case '"', '\'':
+			n, lines := skipString(doc[i:], c)
+			if n == 0 {
+				return fault.New(fault.Config, "line %d: a string does not end", line)
+			}
+			i, line = i+n, line+lines
+			continue
+		case '[', '{':
+			depth, dots = depth+1, 0
+		case ']', '}':
+			depth, dots = max(depth-1, 0), 0
+		case '.':
+			dots++
+		case '=', ',':
+			dots = 0
+		case '\n':
+			dots = 0
+			line++
+		}
+		if depth > maxNesting || dots > maxNesting {
+			return fault.New(fault.Config, "line %d: more than %d levels", line, maxNesting)
+		}
+		i++
+	}
+	return nil
+}
+
+// skipString returns the length of the string at the start of s, which begins
+// with quote, and the line ends in it; 0 if it does not end.
+func skipString(s []byte, quote byte) (n, lines int) {
+	run := func(at int) (k int) { // quotes from there on
+		for at+k < len(s) && s[at+k] == quote {
+			k++
+		}
+		return k
+	}
+	many := run(0) >= 3
+	if !many && run(0) == 2 {
+		return 2, 0
+	}
+	n = 1
+	if many {
+		n = 3
+	}
+	for n < len(s) {
+		switch {
+		case s[n] == '\\' && quote == '"':
+			if n+1 < len(s) && s[n+1] == '\n' {
+				lines++
+			}
+			n += 2
+		case s[n] == '\n' && !many:
+			return 0, 0
+		case s[n] == '\n':
+			lines++
+			n++
+		case s[n] != quote:
+			n++
+		case !many:
+			return n + 1, lines
+		default:
+			k := run(n)
+			if k >= 3 {
+				return n + min(k, 5), lines // two may stand before the three that end it
+			}
+			n += k
+		}
+	}
+	return 0, 0
+}
