@@ -97,6 +97,13 @@ func (c *confluxSets) hold(nonce [32]byte, now func() time.Time) (*Set, error) {
 	return s.set, nil
 }
 
+// ConfluxSets returns the number of sets that are open.
+func (s *Server) ConfluxSets() int {
+	s.sets.mu.Lock()
+	defer s.sets.mu.Unlock()
+	return len(s.sets.m)
+}
+
 // release takes a circuit off the set of a nonce, which is forgotten with the last
 // one.
 func (c *confluxSets) release(nonce [32]byte) {

@@ -1,6 +1,6 @@
-// Package simnet runs relays inside a test, over loopback TCP: the real link
-// handshake, channels and circuit engine, without directories. Streams end at
-// built-in services.
+// Package simnet runs relays inside a test, over loopback TCP or over a Memory:
+// the real link handshake, channels and circuit engine, without directories.
+// Streams end at built-in services.
 package simnet
 
 import (
@@ -8,6 +8,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
+	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -35,6 +36,7 @@ type Relay struct {
 	Server   *circuit.Server
 	Channels *channel.Manager
 	Stats    *channel.Stats
+	Circuits *circuit.ServerStats
 
 	ln    net.Listener
 	serve func(s *stream.Stream)
@@ -43,6 +45,12 @@ type Relay struct {
 
 // Options change a relay.
 type Options struct {
+	// Memory is the network that the relay is on, at Addr; nil: TCP on loopback,
+	// on a port of the kernel's choice.
+	Memory *Memory
+	Addr   netip.AddrPort
+	// Keys are the relay's; nil: new ones.
+	Keys *Keys
 	// Streams takes the streams that end at the relay; nil: see Serve.
 	Streams             circuit.StreamHandler
 	NoCongestion, NoCGO bool
@@ -68,33 +76,36 @@ func New(t testing.TB, o Options) *Relay {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	rsaKey, err := rsa.GenerateKey(rand.Reader, 1024)
-	check(t, err)
-	idKey, err := cert.GenerateExpanded(rand.Reader)
-	check(t, err)
-	signing, err := cert.GenerateExpanded(rand.Reader)
-	check(t, err)
-	keys, err := channel.NewRelayIdentity(rsaKey, idKey, signing, time.Now().Add(30*24*time.Hour)).NewRelayKeys(rand.Reader, time.Now())
-	check(t, err)
-	onion, err := handshake.GenerateNtorKeyPair(rand.Reader)
-	check(t, err)
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	keys := o.Keys
+	if keys == nil {
+		var err error
+		keys, err = NewKeys(rand.Reader, time.Now())
+		check(t, err)
+	}
+	listen := func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
+	dial := Dial
+	if o.Memory != nil {
+		listen = func() (net.Listener, error) { return o.Memory.Listen(o.Addr) }
+		dial = o.Memory.Dialer(o.Addr.Addr())
+	}
+	ln, err := listen()
 	check(t, err)
 	proto, err := protover.Parse(cmp.Or(o.Proto, Protocols))
 	check(t, err)
 	addr := ln.Addr().(*net.TCPAddr).AddrPort()
 	r := &Relay{
-		Target: linkspec.Target{RelayID: keys.ID, Addrs: []netip.AddrPort{addr}, Ntor: onion.Public(), Proto: proto},
-		Stats:  new(channel.Stats),
-		ln:     ln,
-		serve:  o.Serve,
+		Target:   linkspec.Target{RelayID: keys.Link.ID, Addrs: []netip.AddrPort{addr}, Ntor: keys.Onion.Public(), Proto: proto},
+		Stats:    new(channel.Stats),
+		Circuits: new(circuit.ServerStats),
+		ln:       ln,
+		serve:    o.Serve,
 	}
 	if r.serve == nil {
 		r.serve = Echo
 	}
-	link := &channel.LinkConfig{Identity: keys, Addrs: []netip.Addr{addr.Addr()}}
+	link := &channel.LinkConfig{Identity: keys.Link, Addrs: []netip.Addr{addr.Addr()}}
 	cfg := &channel.Config{Log: log, Now: time.Now, Stats: r.Stats}
-	r.Channels = channel.NewManager(cfg, link, Dial)
+	r.Channels = channel.NewManager(cfg, link, dial)
 	params := flow.DefaultParams()
 	pq := []string{proto.Versions(handshake.ProtoName)}
 	if pq[0] == "" || o.NoPQ {
@@ -106,12 +117,12 @@ func New(t testing.TB, o Options) *Relay {
 	}
 	r.Server = circuit.NewServer(circuit.ServerConfig{
 		Env: &circuit.Env{Log: log, Now: time.Now, Queues: o.Queues},
-		ID:  keys.ID,
+		ID:  keys.Link.ID,
 		Onion: func() []*handshake.NtorKeyPair {
 			if o.Onionskin != nil {
 				o.Onionskin()
 			}
-			return []*handshake.NtorKeyPair{onion}
+			return []*handshake.NtorKeyPair{keys.Onion}
 		},
 		Flow:         func() *flow.Params { return &params },
 		Channels:     r.Channels,
@@ -119,6 +130,7 @@ func New(t testing.TB, o Options) *Relay {
 		NoCongestion: o.NoCongestion,
 		NoCGO:        o.NoCGO,
 		PQ:           pq,
+		Stats:        r.Circuits,
 	})
 	cfg.Accept = func(c *channel.Circ, cmd cell.Command, p []byte) {
 		if o.Accepted != nil {
@@ -129,6 +141,35 @@ func New(t testing.TB, o Options) *Relay {
 	r.wg.Go(func() { r.listen(link) })
 	t.Cleanup(r.Stop)
 	return r
+}
+
+// Keys are a relay's keys. Making them takes some 100 ms: who makes many relays
+// of the same ones saves that.
+type Keys struct {
+	Link  *channel.RelayKeys
+	Onion *handshake.NtorKeyPair
+}
+
+// NewKeys makes keys that are good from now on, for a day at least.
+func NewKeys(random io.Reader, now time.Time) (*Keys, error) {
+	rsaKey, err := rsa.GenerateKey(random, 1024)
+	if err != nil {
+		return nil, err
+	}
+	idKey, err := cert.GenerateExpanded(random)
+	if err != nil {
+		return nil, err
+	}
+	signing, err := cert.GenerateExpanded(random)
+	if err != nil {
+		return nil, err
+	}
+	k := new(Keys)
+	if k.Link, err = channel.NewRelayIdentity(rsaKey, idKey, signing, now.Add(30*24*time.Hour)).NewRelayKeys(random, now); err != nil {
+		return nil, err
+	}
+	k.Onion, err = handshake.GenerateNtorKeyPair(random)
+	return k, err
 }
 
 func check(t testing.TB, err error) {

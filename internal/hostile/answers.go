@@ -1,0 +1,114 @@
+package hostile
+
+import (
+	"crypto/rand"
+	"encoding/binary"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/protover"
+	"github.com/chivenet/chive/internal/simnet"
+)
+
+// What a hostile relay changes in a handshake that it answers rightly otherwise,
+// one bit each.
+const (
+	ansNoCC    = 1 << iota // no answer to a request for congestion control
+	ansUnasked             // an answer that nobody asked for
+	ansOddInc              // an increment that is far from what the consensus says
+	ansUnknown             // an extension that nobody knows
+	ansCorrupt             // a bit of the answer is wrong
+	ansLonger              // bytes behind the answer
+	ansTor1                // the other layer than the one that was negotiated
+)
+
+// honestInc is the SENDME increment of the consensus's default.
+const honestInc = 31
+
+// answerCall does a relay's part of a handshake that came in a cell, and returns
+// the answer's bytes and the relay's end of the hop.
+func answerCall(keys *simnet.Keys, advertised string, cmd cell.Command, body []byte, ans byte) (reply []byte, h *hop, err error) {
+	if cmd == cell.CmdCreateFast {
+		reply, ks, err := handshake.FastServer(rand.Reader, body[:cell.CreateFastLen])
+		if err != nil {
+			return nil, nil, err
+		}
+		h, err = relayHop(ks, false, 100)
+		return reply, h, err
+	}
+	m, err := cell.ParseCreate2(body)
+	if err != nil {
+		return nil, nil, err
+	}
+	inc, cgo := 100, false
+	negotiate := func(msg []byte) ([]byte, error) {
+		exts, err := cell.ParseExts(msg)
+		if err != nil {
+			return nil, err
+		}
+		var out []cell.Ext
+		if _, asked := cell.FindExt(exts, cell.ExtCCRequest); asked && ans&ansNoCC == 0 || ans&ansUnasked != 0 {
+			inc = honestInc
+			if ans&ansOddInc != 0 {
+				inc = 255
+			}
+			out = append(out, cell.CCResponse(uint8(inc)))
+		}
+		if b, asked := cell.FindExt(exts, cell.ExtSubprotoRequest); asked && len(b) > 1 && b[1] == protover.RelayCGO {
+			cgo = true
+		}
+		if ans&ansUnknown != 0 {
+			out = append(out, cell.Ext{Type: 99, Body: []byte{1}})
+		}
+		return cell.AppendExts(nil, out), nil
+	}
+	onion := []*handshake.NtorKeyPair{keys.Onion}
+	var ks handshake.KeyStream
+	switch {
+	case m.Type == cell.HandshakeNtor:
+		reply, ks, err = handshake.NtorServer(rand.Reader, onion, keys.Link.ID.RSA, m.Data)
+	case m.Type == cell.HandshakeNtorV3:
+		reply, ks, err = handshake.NtorV3Server(rand.Reader, onion, keys.Link.ID.Ed, []byte("circuit extend"), m.Data, negotiate)
+	case isPQ(m.Type):
+		set, _ := handshake.PQSetOfType(uint16(m.Type))
+		ver := [][]byte{handshake.PQVerification(handshake.CarriageA, advertised)}
+		reply, ks, err = handshake.PQServer(rand.Reader, set, onion, keys.Link.ID.Ed, ver, m.Data, negotiate)
+	default:
+		err = fault.New(fault.Protocol, "%v: nobody knows it", m.Type)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	h, err = relayHop(ks, cgo != (ans&ansTor1 != 0), inc)
+	if ans&ansCorrupt != 0 {
+		reply[len(reply)/2] ^= 1
+	}
+	if ans&ansLonger != 0 {
+		reply = append(reply, 1, 2, 3)
+	}
+	return binaryVec(reply), h, err
+}
+
+func binaryVec(b []byte) []byte {
+	return append(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b...)
+}
+
+// answerCommand is the command of the cell that answers one.
+func answerCommand(cmd cell.Command) cell.Command {
+	switch cmd {
+	case cell.CmdCreateFast:
+		return cell.CmdCreatedFast
+	case cell.CmdLongCreate2:
+		return cell.CmdLongCreated2
+	}
+	return cell.CmdCreated2
+}
+
+// link cells of either kind, whose body is cut to what fits.
+func linkCell(id uint32, cmd cell.Command, body []byte) []byte {
+	if cmd.IsVariable() {
+		return cell.AppendVar(nil, id, cmd, body[:min(len(body), 0xffff)])
+	}
+	return cell.AppendFixed(nil, id, cmd, body[:min(len(body), cell.PayloadLen)])
+}

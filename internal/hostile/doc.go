@@ -1,0 +1,17 @@
+// Package hostile drives whole relays, clients, directory clients and
+// authorities with sequences of operations that a hostile peer could choose, on
+// virtual time and connections in memory, and checks afterwards that nothing
+// was harmed. The native fuzz targets of its tests do the choosing.
+//
+// A fuzz input is a program: eight bytes of edits, and then operations of four
+// bytes each (see Program). Each target has a table of operations; every byte
+// means something, and a byte that differs by a little means something that
+// differs by a little. Valid sequences are the seeds, and what a mutation makes
+// of one is still mostly valid: a handshake with another option, a message too
+// many, an end in the midst of a step.
+//
+// After each run there must be no circuit, set, stream, extend or link that
+// nobody has, no goroutine (the bubble of virtual time would not end), no byte
+// on the account of memory; and an honest peer beside the hostile one must have
+// been served all the time.
+package hostile

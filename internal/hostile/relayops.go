@@ -1,0 +1,386 @@
+package hostile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"net/netip"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/simnet"
+)
+
+// relayOps is what peers of a relay may do. In A the two lowest bits mostly name
+// the circuit, and 0x10 its second hop. B and C are said in each row's function.
+var relayOps = table[*relayWorld]{
+	opEnd:  {"end", (*relayWorld).doEnd},
+	opWait: {"wait", func(w *relayWorld, i Insn) { later(pick(waits, i.A)) }},
+	{"link", func(w *relayWorld, i Insn) { w.linkTo(i.A) }},
+	{"create", (*relayWorld).doCreate},
+	{"begin", (*relayWorld).doBegin},
+	{"begin-dir", (*relayWorld).doBeginDir},
+	{"data", (*relayWorld).doData},
+	{"sendme", func(w *relayWorld, i Insn) { w.each(i, i.C, func(e *end) []byte { return e.sendme(hopOf(i.A), i.B) }) }},
+	{"stream-sendme", func(w *relayWorld, i Insn) { w.message(i, cell.RelaySendme, pick(streams, i.B), nil, i.C) }},
+	{"xon", (*relayWorld).doXon},
+	{"stream-end", func(w *relayWorld, i Insn) { w.message(i, cell.RelayEnd, pick(streams, i.B), []byte{i.C}, 0) }},
+	{"resolve", func(w *relayWorld, i Insn) {
+		w.message(i, cell.RelayResolve, pick(streams, i.B), pick(resolves, i.C), 0)
+	}},
+	{"extend", (*relayWorld).doExtend},
+	{"truncate", func(w *relayWorld, i Insn) { w.message(i, cell.RelayTruncate, 0, nil, 0) }},
+	{"rekey", (*relayWorld).doRekey},
+	{"rekey-confirm", (*relayWorld).doRekeyConfirm},
+	{"conflux-link", func(w *relayWorld, i Insn) { w.message(i, cell.RelayConfluxLink, 0, confluxBody(i), 0) }},
+	{"conflux-ack", func(w *relayWorld, i Insn) { w.message(i, cell.RelayConfluxLinkedAck, 0, nil, i.C) }},
+	{"conflux-switch", (*relayWorld).doSwitch},
+	{"message", (*relayWorld).doMessage},
+	{"cell", (*relayWorld).doCell},
+	{"early", func(w *relayWorld, i Insn) {
+		w.each(i, i.C, func(e *end) []byte { return e.message(hopOf(i.A), true, byte(cell.RelayDrop), 0, int(i.B), nil) })
+	}},
+	{"long", (*relayWorld).doLong},
+	{"replay", (*relayWorld).doReplay},
+	{"mangle", func(w *relayWorld, i Insn) { w.mangle.set(i) }},
+	{"script", func(w *relayWorld, i Insn) { w.nextOf(0).setScript(i) }},
+	{"answer-now", func(w *relayWorld, i Insn) { w.nextOf(i.A).answerNow() }},
+	{"next-cell", (*relayWorld).doNextCell},
+	{"next-message", (*relayWorld).doNextMessage},
+	{"honest", func(w *relayWorld, i Insn) { w.settle(); w.user.echo("in the midst of the attack") }},
+	{"fragment", (*relayWorld).doFragment},
+	{"deaf", func(w *relayWorld, i Insn) { w.linkTo(i.A).hear(i.B%2 == 1) }},
+	{"garbage", (*relayWorld).doGarbage},
+}
+
+var resolves = [][]byte{[]byte("host.example\x00"), []byte("1.0.2.192.in-addr.arpa\x00"), {}, {0}, bytes.Repeat([]byte{'a'}, 300), []byte("no end")}
+
+// each sends count times what f makes for the circuit.
+func (w *relayWorld) each(i Insn, count byte, f func(e *end) []byte) {
+	e := w.circ(i.A)
+	if e == nil {
+		return
+	}
+	var cells []byte
+	for range pick(counts, count) {
+		cells = append(cells, f(e)...)
+	}
+	w.send(e.p, cells, i)
+}
+
+// message sends a message some times.
+func (w *relayWorld) message(i Insn, cmd cell.RelayCommand, stream uint16, body []byte, count byte) {
+	w.each(i, count, func(e *end) []byte { return e.message(hopOf(i.A), false, byte(cmd), stream, len(body), body) })
+}
+
+// doEnd ends something: A says what, B which.
+func (w *relayWorld) doEnd(i Insn) {
+	switch i.A % 6 {
+	case 0: // the circuit
+		if e := w.circ(i.B); e != nil {
+			w.send(e.p, cell.AppendFixed(nil, e.id, cell.CmdDestroy, []byte{i.C}), i)
+		}
+	case 1: // the link
+		if p := w.links[int(i.B)%len(w.links)]; p != nil {
+			p.close()
+		}
+	case 2: // the next relay's links
+		w.nextOf(i.B).hangUp()
+	case 3: // the next relay's circuit
+		n := w.nextOf(i.C)
+		if e := n.end(i.B); e != nil {
+			e.p.write(cell.AppendFixed(nil, e.id, cell.CmdDestroy, []byte{i.C}), false)
+		}
+	case 4: // the stream
+		if e := w.circ(i.B); e != nil {
+			w.send(e.p, e.message(0, false, byte(cell.RelayEnd), pick(streams, i.C), 1, []byte{6}), i)
+		}
+	case 5: // everybody
+		for _, p := range w.links {
+			if p != nil {
+				p.close()
+			}
+		}
+	}
+}
+
+// doCreate opens a circuit: A & 3 is its slot, A >> 2 & 3 the link, A & 0x10 has
+// it take the identifier of another circuit, A & 0x20 a wrong one, B is the type
+// of the handshake, and C its options.
+func (w *relayWorld) doCreate(i Insn) {
+	p := w.linkTo(i.A >> 2 & 3)
+	id := uint32(1)<<31 | uint32(0x100+int(i.A)%len(w.circs)+w.generation<<8)
+	w.generation++
+	if old := w.circ(i.A + 1); i.A&0x10 != 0 && old != nil {
+		id = old.id
+	}
+	if i.A&0x20 != 0 {
+		id = pick([]uint32{0, id &^ (1 << 31), 1 << 31, 0xffffffff}, i.A>>6)
+	}
+	c := newCall(w.relay.Target, pick(types, i.B), i.C)
+	e := &end{p: p, id: id, call: c}
+	p.mu.Lock()
+	p.circs[id] = e
+	p.mu.Unlock()
+	w.circs[int(i.A)%len(w.circs)] = e
+	w.send(p, c.cells(id, i.C), i)
+}
+
+// doBegin opens a stream: B is its identifier, C its destination.
+func (w *relayWorld) doBegin(i Insn) {
+	hosts := []string{echoHost + ":80", "host.example:80", "192.0.2.1:80", "[2001:db8::1]:443", "", ":", echoHost, "refused:1", string(bytes.Repeat([]byte{'x'}, 400)) + ":1"}
+	w.message(i, cell.RelayBegin, pick(streams, i.B), append([]byte(pick(hosts, i.C)), 0, 0, 0, 0, 0), 0)
+}
+
+// doBeginDir opens a directory stream: B is its identifier, C what is sent at
+// once.
+func (w *relayWorld) doBeginDir(i Insn) {
+	w.message(i, cell.RelayBeginDir, pick(streams, i.B), nil, 0)
+	requests := []string{
+		"", "GET /tor/status-vote/current/consensus-microdesc HTTP/1.0\r\n\r\n", "GET /tor/", "POST /tor/ HTTP/1.0\r\nContent-Length: 99999\r\n\r\nx",
+		"\r\n\r\n", "GET /tor/keys/all HTTP/1.0\r\nAccept-Encoding: x-zstd\r\n\r\n",
+	}
+	if b := pick(requests, i.C); b != "" {
+		w.message(i, cell.RelayData, pick(streams, i.B), []byte(b), 0)
+	}
+}
+
+// doData sends DATA: B is the stream and, in its upper half, how long the body
+// is; C says how many.
+func (w *relayWorld) doData(i Insn) {
+	n := pick(lengths, i.B>>4)
+	w.each(i, i.C, func(e *end) []byte {
+		return e.message(hopOf(i.A), false, byte(cell.RelayData), pick(streams, i.B&15), n, bytes.Repeat([]byte{i.C}, min(n, 498)))
+	})
+}
+
+// doXon sends XON or XOFF: B is the stream, C the body.
+func (w *relayWorld) doXon(i Insn) {
+	cmd, body := cell.RelayXon, []byte{0, 0, 0, 0, 0}
+	if i.C&1 != 0 {
+		cmd, body = cell.RelayXoff, []byte{0}
+	}
+	if i.C&2 != 0 {
+		body = append(body, 0, 0, 0, 0)
+		binary.BigEndian.PutUint32(body[1:], 1<<(i.C>>3))
+	}
+	if i.C&4 != 0 {
+		body = body[:len(body)-1]
+	}
+	w.message(i, cmd, pick(streams, i.B), body, i.C>>4)
+}
+
+// doExtend asks for another hop: B & 3 says to which node, B >> 2 & 3 whose
+// identity is named instead, 0x10 to 0x80 what is wrong with the specifiers; C &
+// 7 is the type of the handshake, and the rest what is wrong with it.
+func (w *relayWorld) doExtend(i Insn) {
+	e := w.circ(i.A)
+	if e == nil {
+		return
+	}
+	nodes := []int{nodeHostile, nodeGood, nodeHostile2, nodeVictim}
+	at := int(i.B) & 3
+	node, who := nodes[at], nodes[(at+int(i.B>>2&3))%4]
+	t := targetOf(who)
+	t.Addrs = targetOf(node).Addrs
+	typ := pick(types, i.C&7)
+	opts := byte(0)
+	for from, to := range map[byte]byte{0x20: optCC, 0x40: optCGO, 0x80: optOdd} {
+		if i.C&from != 0 {
+			opts |= to
+		}
+	}
+	c := newCall(t, typ, opts)
+	specs := t.Specs()
+	if i.B&0x10 != 0 {
+		zeroSpec(specs, linkspec.TypeRSA)
+	}
+	if i.B&0x20 != 0 {
+		zeroSpec(specs, linkspec.TypeEd25519)
+	}
+	if i.B&0x40 != 0 {
+		for n := range 40 {
+			s := linkspec.Target{Addrs: []netip.AddrPort{netip.AddrPortFrom(simnet.Silent.Addr(), uint16(n+1))}}
+			specs = append(specs, s.Specs()...)
+		}
+	}
+	if i.B&0x80 != 0 {
+		s := linkspec.Target{Addrs: []netip.AddrPort{netip.AddrPortFrom(simnet.Silent.Addr().Next(), 9)}}
+		specs = append(s.Specs(), specs...)
+	}
+	m := cell.Extend2{Specs: linkspec.Append(nil, specs), Type: c.typ, Data: c.skin}
+	body := m.Append(nil)
+	early, long := i.C&8 == 0, isPQ(typ) != (i.C&0x10 != 0)
+	hop := e.ready() - 1 - hopOf(i.A)
+	if hop < 0 {
+		return
+	}
+	e.mu.Lock()
+	e.call = c
+	e.mu.Unlock()
+	w.extends++
+	w.racing++
+	if long {
+		w.send(e.p, e.fragments(hop, early, cell.RelayLongExtend2, body), i)
+		return
+	}
+	w.send(e.p, e.message(hop, early, byte(cell.RelayExtend2), 0, len(body), body), i)
+}
+
+// zeroSpec makes an identity all zeros.
+func zeroSpec(specs []linkspec.Spec, typ uint8) {
+	for n := range specs {
+		if specs[n].Type == typ {
+			specs[n].Body = make([]byte, len(specs[n].Body))
+		}
+	}
+}
+
+// doRekey begins a rekey: B is the parameter set, C what is wrong with it.
+func (w *relayWorld) doRekey(i Insn) {
+	e := w.circ(i.A)
+	if e == nil {
+		return
+	}
+	sets := []handshake.PQSet{2, 1, 3}
+	ver := advertised(w.relay.Target)
+	if i.C&1 != 0 {
+		ver = "1"
+	}
+	cells := e.rekeyRequest(hopOf(i.A), pick(sets, i.B), ver)
+	if n := len(cells) / cell.Len; i.C&2 != 0 && n > 0 { // not to its end
+		cells = cells[:(int(i.C>>2)%n)*cell.Len]
+	}
+	w.send(e.p, cells, i)
+}
+
+// doRekeyConfirm confirms the rekey that was answered, or, with B, what was not.
+func (w *relayWorld) doRekeyConfirm(i Insn) {
+	e := w.circ(i.A)
+	if e == nil {
+		return
+	}
+	cells := e.confirm(hopOf(i.A))
+	if i.B != 0 {
+		cells = e.fragments(hopOf(i.A), false, cell.RelayRekeyConfirm, bytes.Repeat([]byte{i.C}, 32))
+	}
+	w.send(e.p, cells, i)
+}
+
+// confluxBody is the body of CONFLUX_LINK: B is the nonce, C what is wrong.
+func confluxBody(i Insn) []byte {
+	m := cell.ConfluxLink{Nonce: [32]byte{i.B & 3}, UX: cell.ConfluxUX(i.C & 7)}
+	if i.C&8 != 0 {
+		m.LastSent, m.LastRecv = 1<<(i.C>>4), 5
+	}
+	b := m.Append(nil)
+	if i.B&0x80 != 0 {
+		b = b[:len(b)-1-int(i.B>>2&31)]
+	}
+	return b
+}
+
+// doSwitch sends CONFLUX_SWITCH by as many as B says.
+func (w *relayWorld) doSwitch(i Insn) {
+	m := cell.ConfluxSwitch{Seq: pick([]uint32{1, 2, 3, 10, 0, 20000, 0xffffffff}, i.B)}
+	w.message(i, cell.RelayConfluxSwitch, 0, m.Append(nil), i.C)
+}
+
+// doMessage sends any relay message: B is its command, C its stream and length.
+func (w *relayWorld) doMessage(i Insn) {
+	n := pick(lengths, i.C>>4)
+	w.each(i, 0, func(e *end) []byte {
+		return e.message(hopOf(i.A), i.A&0x20 != 0, i.B, pick(streams, i.C&15), n, make([]byte, min(n, 498)))
+	})
+}
+
+// doCell sends any cell: B is its command, C its circuit and contents.
+func (w *relayWorld) doCell(i Insn) {
+	p := w.linkTo(i.A >> 2 & 3)
+	id := uint32(0)
+	if e := w.circ(i.A); e != nil {
+		id = e.id
+	}
+	id ^= pick([]uint32{0, 1, 1 << 31, 0xffff}, i.C)
+	body := bytes.Repeat([]byte{i.C >> 2 & 7}, pick([]int{cell.PayloadLen, 0, 1, 20, 100}, i.C>>5))
+	w.send(p, linkCell(id, cell.Command(i.B), body), i)
+}
+
+// doLong sends a cell of variable length: B and C say how long.
+func (w *relayWorld) doLong(i Insn) {
+	p := w.linkTo(i.A >> 2 & 3)
+	cmds := []cell.Command{cell.CmdLongCreate2, cell.CmdLongCreated2, cell.CmdVPadding, cell.CmdCerts, cell.CmdVersions}
+	n := pick([]int{0, 1, 3, 4, 100, 1300, 2047, 8191, 8192, 8193, 65535}, i.B)
+	body := make([]byte, n)
+	if n > 4 {
+		binary.BigEndian.PutUint16(body, handshake.PQHandshakeBase+uint16(i.C&3))
+		binary.BigEndian.PutUint16(body[2:], uint16(n-4-int(i.C>>7)))
+	}
+	w.generation++
+	w.send(p, cell.AppendVar(nil, uint32(1)<<31|uint32(w.generation<<8), pick(cmds, i.C>>2&7), body), i)
+}
+
+// doReplay sends once more the last cells of a circuit, of which B leaves some out.
+func (w *relayWorld) doReplay(i Insn) {
+	w.each(i, i.C, func(e *end) []byte {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		return bytes.Join(e.sent[min(len(e.sent), int(i.B)%keepSent):], nil)
+	})
+}
+
+func (w *relayWorld) nextOf(n byte) *relaySide { return w.next[int(n)%len(w.next)] }
+
+// doNextCell has the next relay send a cell back: B is its command, C how many.
+func (w *relayWorld) doNextCell(i Insn) {
+	e := w.nextOf(i.A >> 4).end(i.A & 3)
+	if e == nil {
+		return
+	}
+	cmds := []cell.Command{cell.CmdRelay, cell.CmdRelayEarly, cell.CmdCreated2, cell.CmdLongCreated2, cell.CmdCreate2, cell.CmdDestroy, cell.CmdPadding, cell.CmdNetinfo, cell.CmdVersions}
+	var cells []byte
+	for range pick(counts, i.C) {
+		cells = append(cells, linkCell(e.id, pick(cmds, i.B), bytes.Repeat([]byte{i.C}, 509))...)
+	}
+	e.p.write(cells, false)
+}
+
+// doNextMessage has the next relay send a message to the client: B is its
+// command, C how many.
+func (w *relayWorld) doNextMessage(i Insn) {
+	e := w.nextOf(i.A >> 4).end(i.A & 3)
+	if e == nil {
+		return
+	}
+	var cells []byte
+	for range pick(counts, i.C) {
+		cells = append(cells, e.message(0, false, i.B, 1, 10, make([]byte, 10))...)
+	}
+	e.p.write(cells, false)
+}
+
+// doFragment sends one fragment of a long message: B and C say of which, where
+// it is, and how long.
+func (w *relayWorld) doFragment(i Insn) {
+	cmds := []cell.RelayCommand{cell.RelayLongExtend2, cell.RelayRekeyRequest, cell.RelayRekeyConfirm, cell.RelayLongExtended2, cell.RelayRekeyReply}
+	total := pick([]int{1500, 300, 32, 2048, 2049, 0, 1, 65535}, i.B>>4)
+	at := pick([]int{0, 480, 960, 1440, 1, 65535}, i.C>>4)
+	n := pick([]int{480, 256, 255, 32, 486, 0, 1}, i.C&15)
+	b := binary.BigEndian.AppendUint16(nil, uint16(total))
+	b = append(binary.BigEndian.AppendUint16(b, uint16(at)), make([]byte, n)...)
+	w.each(i, 0, func(e *end) []byte {
+		return e.message(hopOf(i.A), i.A&0x20 != 0, byte(pick(cmds, i.B&15)), 0, len(b), b)
+	})
+}
+
+// doGarbage writes bytes that are no cells at all.
+func (w *relayWorld) doGarbage(i Insn) {
+	p := w.linkTo(i.A)
+	rnd := rand.New(rand.NewPCG(uint64(i.B), uint64(i.C)))
+	b := make([]byte, pick([]int{1, 4, 5, 513, 514, 515, 5000, 40000}, i.B))
+	for n := range b {
+		b[n] = byte(rnd.Uint32())
+	}
+	p.write(b, false)
+}

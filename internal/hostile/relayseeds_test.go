@@ -1,0 +1,40 @@
+package hostile
+
+import "github.com/chivenet/chive/internal/cell"
+
+// relaySeeds are valid sequences, which mutations lead astray, by what they are
+// about.
+func relaySeeds() map[string][]byte {
+	s := func(all ...do) []byte { return seed(relayOps, all...) }
+	const echo, http = 0, 1
+	return map[string][]byte{
+		"stream": s(do{"create", 0, 0, optCC}, do{"begin", 0, 0, echo}, do{"data", 0, 0x70, 9}, do{"sendme", 0, 0, 0},
+			do{"stream-end", 0, 0, 6}, do{"end", 0, 0, 0}),
+		"stream-cgo": s(do{"create", 0, 0, optCC | optCGO}, do{"begin", 0, 0, echo}, do{"data", 0, 0x70, 9}, do{"sendme", 0, 0, 0},
+			do{"stream-end", 0, 0, 6}, do{"end", 0, 0, 0}),
+		"directory-cgo": s(do{"create", 0, 0, optCC | optCGO}, do{"begin-dir", 0, 0, 0}, do{"data", 0, 0, 7}, do{"data", 0, 0, 7}),
+		"directory":     s(do{"create", 0, 0, optCC}, do{"begin-dir", 0, 0, http}, do{"data", 0, 0, 0}, do{"wait", 10, 0, 0}),
+		"ntor": s(do{"create", 0, 1, 0}, do{"begin", 0, 0, echo}, do{"data", 0, 0x10, 13}, do{"stream-sendme", 0, 0, 0},
+			do{"sendme", 0, 0, 0}, do{"stream-end", 0, 0, 6}),
+		"fast": s(do{"create", 0, 2, 0}, do{"resolve", 0, 0, 0}, do{"begin", 0, 1, http}, do{"xon", 0, 1, 0}, do{"end", 0, 0, 0}),
+		"pq":   s(do{"create", 0, 3, optCC | optCGO}, do{"begin", 0, 0, echo}, do{"data", 0, 0x10, 3}, do{"extend", 0, 0, 0x23}),
+		"links": s(do{"link", 0, 0, 0}, do{"link", 2, 0, 0}, do{"create", 0, 0, optCC}, do{"create", 9, 0, optCC}, do{"begin", 0, 0, echo},
+			do{"begin", 1, 0, echo}, do{"deaf", 0, 0, 0}, do{"data", 0, 0x70, 14}, do{"deaf", 0, 1, 0}, do{"end", 1, 2, 0}),
+		"extend": s(do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x20}, do{"message", 0x10, byte(cell.RelayDrop), 2}, do{"next-message", 0, byte(cell.RelayDrop), 0},
+			do{"truncate", 0, 0, 0}, do{"end", 0, 0, 0}),
+		"extend-pq": s(do{"create", 0, 3, optCC}, do{"extend", 0, 0, 0x23}, do{"next-message", 0, byte(cell.RelayDrop), 0}, do{"end", 3, 0, 0}),
+		"extend-two": s(do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x20}, do{"create", 1, 0, optCC}, do{"extend", 1, 0, 0x20},
+			do{"create", 2, 0, optCC}, do{"extend", 2, 1, 0x20}, do{"end", 0, 1, 0}),
+		"extend-same": s(do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x20}, do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x20}),
+		"late":        s(do{"script", answerLate, 0, 0}, do{"create", 0, 0, optCC}, do{"extend", 0, 2, 0}, do{"wait", 4, 0, 0}, do{"answer-now", 0, 0, 0}, do{"data", 0x10, 0, 0}),
+		"rekey": s(do{"create", 0, 0, optCC}, do{"rekey", 0, 0, 0}, do{"rekey-confirm", 0, 0, 0}, do{"begin", 0, 0, echo}, do{"data", 0, 0x10, 2},
+			do{"rekey", 0, 1, 0}, do{"rekey-confirm", 0, 0, 0}),
+		"conflux": s(do{"create", 0, 0, optCC}, do{"create", 5, 0, optCC}, do{"conflux-link", 0, 0, 0}, do{"conflux-link", 1, 0, 0}, do{"conflux-ack", 0, 0, 0},
+			do{"conflux-ack", 1, 0, 0}, do{"begin", 0, 0, echo}, do{"data", 0, 0x10, 3}, do{"conflux-switch", 1, 4, 0}, do{"end", 0, 1, 0}),
+		"lifecycle": s(do{"create", 0, 0, optCC}, do{"wait", 3, 0, 0}, do{"message", 0, byte(cell.RelayDrop), 2}, do{"early", 0, 0, 2}, do{"honest", 0, 0, 0}, do{"replay", 0, 7, 0}),
+		"mangled":   s(do{"create", 0, 0, optCC}, do{"begin", 0, 0, echo}, do{"mangle", 0, 3, 1}, do{"data", 0, 0x10, 2}, do{"mangle", mangleHold, 0, 0}, do{"data", 0, 0x10, 2}, do{"data", 0, 0x10, 2}),
+		"cells": s(do{"create", 0, 0, optCC}, do{"cell", 0, byte(cell.CmdPadding), 0}, do{"cell", 0, byte(cell.CmdPaddingNegotiate), 0x60}, do{"long", 0, 5, 0},
+			do{"fragment", 0x20, 0, 0}, do{"next-cell", 0, 0, 0}, do{"cell", 0, byte(cell.CmdDestroy), 0}),
+		"garbage": s(do{"link", 1, 0, 0}, do{"garbage", 1, 2, 0}),
+	}
+}

@@ -1,0 +1,206 @@
+package hostile
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/dirserver"
+	"github.com/chivenet/chive/internal/exit"
+	"github.com/chivenet/chive/internal/simnet"
+)
+
+// relayWorld is a relay that is attacked by clients, by a relay that dials it,
+// and by the relays that it is asked to extend to.
+type relayWorld struct {
+	t     *testing.T
+	net   *simnet.Memory
+	relay *simnet.Relay // who is attacked
+	good  *simnet.Relay // where the honest circuit ends
+	exit  *exit.Exit
+	user  *honest
+	next  [2]*relaySide
+
+	open   atomic.Int64 // streams that the relay serves
+	links  [3]*peer     // two without identity, and one with
+	circs  [4]*end
+	mangle mangle
+
+	generation int // of circuits' identifiers
+
+	racing  int // extends since the last time that nothing was under way
+	raced   int // the most of them
+	extends int // all of them
+}
+
+// exitStreams gives a relay's streams to the echo service or to its exit, which
+// has no policy and a directory.
+type exitStreams struct{ w *relayWorld }
+
+func (s exitStreams) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
+	if m.Cmd == cell.RelayBegin {
+		if b, err := cell.ParseBegin(m.Data); err == nil && b.Host == echoHost {
+			return s.w.relay.HandleStream(h, m)
+		}
+	}
+	return s.w.exit.HandleStream(h, m)
+}
+
+func newRelayWorld(t *testing.T) *relayWorld {
+	w := &relayWorld{t: t, net: simnet.NewMemory()}
+	dir := dirserver.New(dirserver.Config{Docs: new(dirserver.Memory), Now: now})
+	var err error
+	w.exit, err = exit.New(nil, func(c net.Conn) {
+		w.open.Add(1)
+		defer w.open.Add(-1)
+		dir.ServeConn(context.Background(), c, dirserver.Peer{Tunnelled: true})
+	}, exit.Options{Log: silent, Now: now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.relay = simnet.New(t, simnet.Options{Memory: w.net, Addr: address(nodeVictim), Keys: nodeKeys[nodeVictim], Streams: exitStreams{w}})
+	w.good = simnet.New(t, simnet.Options{Memory: w.net, Addr: address(nodeGood), Keys: nodeKeys[nodeGood]})
+	for i := range w.next {
+		node := nodeHostile + i
+		w.next[i] = newRelaySide(t, w.net, nodeKeys[node], targetOf(node))
+	}
+	w.user = newHonest(t, w.net, w.relay.Target, w.good.Target)
+	return w
+}
+
+// linkTo returns the hostile link of that number, which it opens when it is not.
+func (w *relayWorld) linkTo(n byte) *peer {
+	i := int(n) % len(w.links)
+	if p := w.links[i]; p != nil && !p.closed() {
+		return p
+	}
+	cfg := &channel.LinkConfig{}
+	if i == 2 {
+		cfg = &channel.LinkConfig{Identity: nodeKeys[nodeCaller].Link, Addrs: addrsOf(targetOf(nodeCaller))}
+	}
+	to := w.relay.Target
+	ctx, cancel := context.WithTimeout(context.Background(), honestTime)
+	defer cancel()
+	raw, err := w.net.Dialer(netip.AddrFrom4([4]byte{10, 0, 2, byte(i)}))(ctx, to.Addrs[0])
+	if err != nil {
+		w.t.Fatal(err) // nobody has closed the relay
+	}
+	l, err := channel.Connect(ctx, raw, to.RelayID, to.Addrs[0], cfg)
+	if err != nil {
+		w.t.Fatal("a valid link handshake: ", err)
+	}
+	w.links[i] = newPeer(l, w.take)
+	return w.links[i]
+}
+
+// take takes a cell that the relay sent to a hostile peer.
+func (w *relayWorld) take(p *peer, id uint32, cmd cell.Command, body []byte) {
+	p.mu.Lock()
+	e := p.circs[id]
+	p.mu.Unlock()
+	if e != nil {
+		e.take(cmd, body)
+	}
+}
+
+// circ returns the circuit that an argument means; nil when it is not there.
+func (w *relayWorld) circ(a byte) *end { return w.circs[int(a)%len(w.circs)] }
+
+// hopOf is the hop that an argument means.
+func hopOf(a byte) int { return int(a>>4) & 1 }
+
+// send sends cells on a circuit's link.
+func (w *relayWorld) send(p *peer, cells []byte, i Insn) {
+	if p != nil {
+		p.write(w.mangle.apply(cells), i.Op&Joined != 0)
+	}
+}
+
+func (w *relayWorld) settle() {
+	for _, p := range w.links {
+		if p != nil {
+			p.write(nil, false)
+		}
+	}
+	w.raced = max(w.raced, w.racing)
+	w.racing = 0
+}
+
+// patience is after how long nothing of what a hostile peer began is waited for.
+const patience = 4 * time.Minute
+
+func (w *relayWorld) finish() {
+	later(0)
+	w.user.echo("during the attack")
+	w.checkLinks()
+	for _, p := range w.links {
+		if p != nil {
+			p.close()
+		}
+	}
+	for _, n := range w.next {
+		n.close()
+	}
+	later(patience)
+	w.user.echo("after the attack")
+	w.relay.Channels.Reap()
+	later(time.Minute)
+	w.check(1)
+	if n := len(w.relay.Channels.Channels()); n > 2 {
+		w.t.Errorf("%d links are open, of which the honest client needs 2", n)
+	}
+	w.user.close()
+	later(time.Second)
+	w.check(0)
+	w.good.Stop()
+	w.relay.Stop()
+	w.exit.Close()
+}
+
+// check holds what is open at the relay to what honest clients have.
+func (w *relayWorld) check(circuits int64) {
+	w.t.Helper()
+	if n := w.relay.Circuits.Circuits.Load(); n != circuits {
+		w.t.Errorf("%d circuits are open, not %d", n, circuits)
+	}
+	if n := w.relay.Server.ConfluxSets(); n != 0 {
+		w.t.Errorf("%d conflux sets are left", n)
+	}
+	if n := w.open.Load(); n != 0 {
+		w.t.Errorf("%d directory streams are being served", n)
+	}
+}
+
+// checkLinks holds what the relay dialled to what it was asked for: never
+// itself, and one link to each address, but for extends that raced.
+func (w *relayWorld) checkLinks() {
+	w.t.Helper()
+	w.settle()
+	own := address(nodeVictim)
+	dials := 0
+	for _, d := range w.net.Dials() {
+		if d.From == own.Addr() {
+			dials++
+		}
+	}
+	if most := 1 + maxDials*w.extends; dials > most {
+		w.t.Errorf("the relay dialled %d times for %d extends", dials, w.extends)
+	}
+	for d, n := range w.net.Open() {
+		if d.From == own.Addr() && d.To == own {
+			w.t.Errorf("the relay has %d links to itself", n)
+		}
+		if d.From == own.Addr() && n > 1+w.raced {
+			w.t.Errorf("the relay has %d links to one address; at most %d extends raced", n, w.raced)
+		}
+	}
+}
+
+// maxDials is how many addresses one extend may have a relay dial.
+const maxDials = 8

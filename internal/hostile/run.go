@@ -1,0 +1,127 @@
+package hostile
+
+import (
+	"crypto/rand"
+	"fmt"
+	"net/netip"
+	"os"
+	"runtime/pprof"
+	"sync"
+	"testing"
+	"testing/cryptotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/protover"
+	"github.com/chivenet/chive/internal/simnet"
+)
+
+// world is one run: those who are attacked, those who attack them, and the
+// honest ones beside.
+type world interface {
+	// settle sends what was joined, when the next operation is not.
+	settle()
+	// finish ends the attack and checks that nothing is left of it.
+	finish()
+}
+
+// stuckAfter is how long a run may take on the clock of the wall. Virtual time
+// stands still while somebody computes, or waits for a mutex for ever.
+const stuckAfter = 30 * time.Second
+
+// run runs a fuzz input against a fresh world.
+func run[W world](t *testing.T, input []byte, ops table[W], newWorld func(t *testing.T) W) {
+	p := Parse(input)
+	if testing.Verbose() {
+		t.Log(ops.describe(p))
+	}
+	prepare(t)
+	stuck := time.AfterFunc(stuckAfter, func() {
+		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
+		panic(fmt.Sprintf("hostile: a run has not ended after %v:%s", stuckAfter, ops.describe(p)))
+	})
+	defer stuck.Stop()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, i := range p {
+			ops.of(i).do(w, i)
+			if i.Op&Joined == 0 {
+				w.settle()
+				synctest.Wait()
+			}
+		}
+		w.settle()
+		w.finish()
+	})
+	if t.Failed() {
+		t.Log(ops.describe(p))
+	}
+}
+
+// The nodes that every world chooses from; each has keys that are made once.
+const (
+	nodeVictim   = iota // the relay that is attacked
+	nodeGood            // an honest one
+	nodeHostile         // one of the attacker's, that listens
+	nodeHostile2        // and another
+	nodeCaller          // one of the attacker's, that dials
+	nodeCount
+)
+
+// epoch is when the time of every bubble begins.
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+var nodeKeys [nodeCount]*simnet.Keys
+
+var makeKeys = sync.OnceValue(func() error {
+	for i := range nodeKeys {
+		k, err := simnet.NewKeys(rand.Reader, epoch)
+		if err != nil {
+			return err
+		}
+		nodeKeys[i] = k
+	}
+	return nil
+})
+
+// prepare makes randomness the same for every run. What is drawn from math/rand
+// is not: padding within cells, and identifiers of streams.
+func prepare(t *testing.T) {
+	cryptotest.SetGlobalRandom(t, 0)
+	if err := makeKeys(); err != nil {
+		t.Fatal(err)
+	}
+	cryptotest.SetGlobalRandom(t, 1)
+}
+
+// address is where a node is.
+func address(node int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(node + 1)}), 9001)
+}
+
+// honestAddress is where honest clients dial from.
+var honestAddress = netip.AddrFrom4([4]byte{10, 0, 1, 1})
+
+// targetOf is what others need to know of a node.
+func targetOf(node int) linkspec.Target {
+	proto, err := protover.Parse(simnet.Protocols)
+	if err != nil {
+		panic(err) // a constant
+	}
+	k := nodeKeys[node]
+	return linkspec.Target{RelayID: k.Link.ID, Addrs: []netip.AddrPort{address(node)}, Ntor: k.Onion.Public(), Proto: proto}
+}
+
+func addrsOf(t linkspec.Target) (out []netip.Addr) {
+	for _, a := range t.Addrs {
+		out = append(out, a.Addr())
+	}
+	return out
+}
+
+// later has virtual time pass.
+func later(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}

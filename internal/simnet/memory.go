@@ -1,0 +1,143 @@
+package simnet
+
+import (
+	"context"
+	"net"
+	"net/netip"
+	"sync"
+	"syscall"
+)
+
+// Memory is a network of connections in memory, which a bubble of virtual time
+// (testing/synctest) can wait for. Its addresses are whatever is listened on:
+// who dials another one is refused at once, or, when it is of Silent, waits for
+// an answer that never comes.
+type Memory struct {
+	mu    sync.Mutex // guards what follows
+	at    map[netip.AddrPort]*memoryListener
+	open  map[*memoryConn]struct{} // the ends that were dialled from
+	dials []Dialled
+}
+
+// Dialled is one connection that somebody asked for.
+type Dialled struct {
+	From netip.Addr
+	To   netip.AddrPort
+}
+
+// Silent are the addresses where nobody answers (TEST-NET-2).
+var Silent = netip.MustParsePrefix("198.51.100.0/24")
+
+// memoryBacklog is how many connections may wait to be accepted.
+const memoryBacklog = 64
+
+// NewMemory returns a network without listeners.
+func NewMemory() *Memory {
+	return &Memory{at: map[netip.AddrPort]*memoryListener{}, open: map[*memoryConn]struct{}{}}
+}
+
+// Listen takes connections to an address.
+func (m *Memory) Listen(addr netip.AddrPort) (net.Listener, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.at[addr] != nil {
+		return nil, syscall.EADDRINUSE
+	}
+	l := &memoryListener{m: m, addr: addr, conns: make(chan net.Conn, memoryBacklog), done: make(chan struct{})}
+	m.at[addr] = l
+	return l, nil
+}
+
+// Dialer returns what dials from an address.
+func (m *Memory) Dialer(from netip.Addr) func(context.Context, netip.AddrPort) (net.Conn, error) {
+	return func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
+		if Silent.Contains(to.Addr()) {
+			m.note(from, to)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		return m.connect(from, to)
+	}
+}
+
+func (m *Memory) note(from netip.Addr, to netip.AddrPort) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.dials = append(m.dials, Dialled{from, to})
+}
+
+func (m *Memory) connect(from netip.Addr, to netip.AddrPort) (net.Conn, error) {
+	m.note(from, to)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	l := m.at[to]
+	if l == nil {
+		return nil, syscall.ECONNREFUSED
+	}
+	a, b := newMemoryConns(netip.AddrPortFrom(from, uint16(40000+len(m.dials))), to)
+	a.forget = func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		delete(m.open, a)
+	}
+	select {
+	case l.conns <- b:
+		m.open[a] = struct{}{}
+		return a, nil
+	default:
+		return nil, syscall.ECONNREFUSED
+	}
+}
+
+// Dials returns every connection that was asked for, in order.
+func (m *Memory) Dials() []Dialled {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]Dialled(nil), m.dials...)
+}
+
+// Open counts the connections that who dialled them has not closed.
+func (m *Memory) Open() map[Dialled]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := map[Dialled]int{}
+	for c := range m.open {
+		out[Dialled{addrPort(c.local).Addr(), addrPort(c.remote)}]++
+	}
+	return out
+}
+
+func addrPort(a net.Addr) netip.AddrPort { return a.(*net.TCPAddr).AddrPort() }
+
+type memoryListener struct {
+	m     *Memory
+	addr  netip.AddrPort
+	conns chan net.Conn
+	once  sync.Once
+	done  chan struct{}
+}
+
+func (l *memoryListener) Accept() (net.Conn, error) {
+	select {
+	case <-l.done:
+		return nil, net.ErrClosed
+	case c := <-l.conns:
+		return c, nil
+	}
+}
+
+// Close ends the listener, and the connections that it has not handed out.
+func (l *memoryListener) Close() error {
+	l.once.Do(func() {
+		l.m.mu.Lock()
+		delete(l.m.at, l.addr) // from now on nobody adds to conns
+		l.m.mu.Unlock()
+		close(l.done)
+		for len(l.conns) > 0 {
+			_ = (<-l.conns).Close()
+		}
+	})
+	return nil
+}
+
+func (l *memoryListener) Addr() net.Addr { return net.TCPAddrFromAddrPort(l.addr) }
