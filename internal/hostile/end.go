@@ -16,14 +16,16 @@ type end struct {
 	p  *peer
 	id uint32
 
-	mu    sync.Mutex // guards what follows; held for computing only
-	hops  []*hop
-	dead  bool     // DESTROY came
-	sent  [][]byte // the latest cells, to be sent once more
-	call  *call    // the answer that is awaited; nil when none is
-	seen  []uint16 // identifiers of the streams that the other end opened
-	wants []byte   // the onionskin that a relay's end was opened by
-	from  cell.Command
+	mu   sync.Mutex // guards what follows; held for computing only
+	hops []*hop
+	dead bool     // DESTROY came
+	sent [][]byte // the latest cells, to be sent once more
+	call *call    // the answer that is awaited; nil when none is
+	seen []uint16 // identifiers of the streams that the other end opened
+	// what the client asked a relay's end for last
+	extend []byte // the body of EXTEND2
+	link   []byte // of CONFLUX_LINK
+	wants  []byte // REQUEST of a rekey
 }
 
 // sealer and opener are a hop's two directions, of either role.
@@ -53,6 +55,7 @@ type hop struct {
 	parts   handshake.Reassembly
 	rekey   *handshake.RekeyState
 	confirm func() []byte // seals the CONFIRM that is due; nil when none is
+	after   func()        // sets in place what CONFIRM is waited for; nil: nothing
 }
 
 const keepSent = 8
@@ -160,16 +163,23 @@ func (e *end) messageLocked(at int, m cell.RelayMsg) {
 		e.seen = append(e.seen, m.Stream)
 	case cell.RelayExtended2:
 		e.answeredLocked(at == len(e.hops)-1, m.Data)
-	case cell.RelayLongExtended2, cell.RelayRekeyReply, cell.RelayRekeyRequest, cell.RelayRekeyConfirm:
+	case cell.RelayExtend2:
+		e.extend = bytes.Clone(m.Data)
+	case cell.RelayConfluxLink:
+		e.link = bytes.Clone(m.Data)
+	case cell.RelayLongExtend2, cell.RelayLongExtended2, cell.RelayRekeyReply, cell.RelayRekeyRequest, cell.RelayRekeyConfirm:
 		whole, err := h.parts.Add(now(), m.Data)
 		if err != nil || whole == nil {
 			return
 		}
-		if m.Cmd == cell.RelayLongExtended2 {
+		switch m.Cmd {
+		case cell.RelayLongExtended2:
 			e.answeredLocked(at == len(e.hops)-1, whole)
-			return
+		case cell.RelayLongExtend2:
+			e.extend = whole
+		default:
+			e.rekeyedLocked(at, m.Cmd, whole)
 		}
-		e.rekeyedLocked(at, m.Cmd, whole)
 	case cell.RelayTruncated:
 		e.hops = e.hops[:at+1]
 	}

@@ -236,6 +236,9 @@ func (e *end) rekeyedLocked(at int, cmd cell.RelayCommand, whole []byte) {
 		}
 	case cmd == cell.RelayRekeyRequest:
 		e.wants = whole
+	case cmd == cell.RelayRekeyConfirm && h.after != nil:
+		h.after()
+		h.after = nil
 	}
 }
 

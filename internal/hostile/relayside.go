@@ -26,6 +26,8 @@ type relaySide struct {
 	peers  []*peer
 	ends   []*end
 	late   []func() // answers that are held back
+
+	mangle mangle // of what the program has the relay send
 }
 
 // The scripts of answers: what Insn.A counts modulo.
@@ -84,6 +86,16 @@ func (r *relaySide) setScript(i Insn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.script = i
+}
+
+// flush sends what was joined.
+func (r *relaySide) flush() {
+	r.mu.Lock()
+	peers := r.peers
+	r.mu.Unlock()
+	for _, p := range peers {
+		p.write(nil, false)
+	}
 }
 
 // hangUp closes all links.

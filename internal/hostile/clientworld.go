@@ -1,0 +1,217 @@
+package hostile
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/simnet"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+// clientWorld is a client that builds circuits through hostile relays, as guards
+// and as exits behind an honest guard. What the client does is said by the
+// program, too, and runs beside it.
+type clientWorld struct {
+	t     *testing.T
+	net   *simnet.Memory
+	good  *simnet.Relay
+	bad   [2]*relaySide
+	user  *honest
+	under sync.WaitGroup // what the client is doing
+	env   *circuit.Env
+
+	circs   [4]*clientCirc
+	streams [4]*clientStream
+}
+
+// clientCirc is a circuit of the client's, or one that is being built.
+type clientCirc struct {
+	cancel context.CancelFunc
+	ctx    context.Context
+
+	mu   sync.Mutex // guards what follows
+	circ *circuit.Circuit
+}
+
+// get returns the circuit, once it is there.
+func (c *clientCirc) get() *circuit.Circuit {
+	if c == nil {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.circ
+}
+
+// clientStream is a stream of the client's, or one that is being opened.
+type clientStream struct {
+	mu sync.Mutex // guards what follows
+	s  *stream.Stream
+}
+
+func (s *clientStream) get() *stream.Stream {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.s
+}
+
+func newClientWorld(t *testing.T) *clientWorld {
+	w := &clientWorld{t: t, net: simnet.NewMemory(), env: &circuit.Env{Log: silent, Now: now}}
+	w.good = simnet.New(t, simnet.Options{Memory: w.net, Addr: address(nodeGood), Keys: nodeKeys[nodeGood]})
+	for i := range w.bad {
+		node := nodeHostile + i
+		w.bad[i] = newRelaySide(t, w.net, nodeKeys[node], targetOf(node))
+	}
+	w.user = newHonest(t, w.net, w.good.Target)
+	return w
+}
+
+// path is the relays that an argument means.
+func path(b byte) (out []linkspec.Target) {
+	for _, node := range pick([][]int{
+		{nodeHostile}, {nodeGood, nodeHostile}, {nodeHostile, nodeGood}, {nodeGood, nodeHostile2}, {nodeHostile, nodeHostile2}, {nodeHostile2}, {nodeHostile2, nodeHostile}, {nodeGood, nodeHostile, nodeHostile2},
+	}, b) {
+		out = append(out, targetOf(node))
+	}
+	return out
+}
+
+// Options of the client's circuits beyond optCC and optCGO, one bit each.
+const (
+	buildPQ     = 1 << (iota + 2) // carriage A where that can be
+	buildRekey                    // carriage B
+	buildFast                     // CREATE_FAST for the first hop
+	buildNtor                     // no ntor-v3
+	buildStrict                   // each hop is rekeyed before the next
+)
+
+// build begins to build a circuit.
+func (w *clientWorld) build(slot byte, targets []linkspec.Target, opts byte) {
+	i := int(slot) % len(w.circs)
+	if old := w.circs[i]; old != nil {
+		w.give(old)
+	}
+	c := &clientCirc{}
+	c.ctx, c.cancel = context.WithTimeout(context.Background(), patience/2)
+	w.circs[i] = c
+	r := &circuit.Route{
+		Targets: targets,
+		Options: circuit.HopOptions{Congestion: opts&optCC != 0, CGO: opts&optCGO != 0, Fast: opts&buildFast != 0, NoNtorV3: opts&buildNtor != 0},
+		Strict:  opts&buildStrict != 0,
+	}
+	for range targets {
+		switch {
+		case opts&buildPQ != 0:
+			r.Protect = append(r.Protect, circuit.Protection{Set: handshake.PQ768, Carriage: handshake.CarriageA})
+		case opts&buildRekey != 0:
+			r.Protect = append(r.Protect, circuit.Protection{Set: handshake.PQ768, Carriage: handshake.CarriageB})
+		}
+	}
+	w.under.Go(func() {
+		ch, err := w.user.channels.Get(c.ctx, targets[0])
+		if err != nil {
+			return // a hostile relay need not answer
+		}
+		circ, err := circuit.Build(c.ctx, w.env, ch, r)
+		if err != nil {
+			return
+		}
+		c.mu.Lock()
+		c.circ = circ
+		c.mu.Unlock()
+	})
+}
+
+// give ends a circuit.
+func (w *clientWorld) give(c *clientCirc) {
+	c.cancel()
+	if circ := c.get(); circ != nil {
+		circ.Close(cell.DestroyNone, fault.New(fault.Closed, "the client is done"))
+	}
+}
+
+func (w *clientWorld) circ(a byte) *clientCirc { return w.circs[int(a)%len(w.circs)] }
+
+// bad relay and its end of a circuit that an argument means: 0x10 is the relay,
+// the lowest bits say how many circuits ago.
+func (w *clientWorld) relayOf(a byte) *relaySide { return w.bad[a>>4&1] }
+func (w *clientWorld) endOf(a byte) *end         { return w.relayOf(a).end(a & 3) }
+
+func (w *clientWorld) settle() {
+	for _, r := range w.bad {
+		r.flush()
+	}
+}
+
+func (w *clientWorld) finish() {
+	later(0)
+	w.user.echo("during the attack")
+	for _, r := range w.bad {
+		r.close()
+	}
+	later(patience)
+	w.user.echo("after the attack")
+	var last []*circuit.Circuit
+	for _, c := range w.circs {
+		if circ := c.get(); circ != nil {
+			last = append(last, circ)
+			if circ.Err() == nil && leads(circ) {
+				w.t.Error("a circuit is open that leads nowhere")
+			}
+		}
+	}
+	for _, c := range w.circs {
+		if c != nil {
+			w.give(c)
+		}
+	}
+	w.under.Wait()
+	later(0)
+	for _, c := range last {
+		for _, h := range c.Hops() {
+			if n := h.Streams(); n > 0 {
+				w.t.Errorf("%d streams are left on a closed circuit", n)
+			}
+		}
+	}
+	for _, ch := range w.user.channels.Channels() {
+		if n, _ := ch.Circuits(); n > 1 || n > 0 && ch != w.user.circ.Channel() {
+			w.t.Errorf("%d circuits are left on a link", n)
+		}
+	}
+	w.user.close()
+	later(0)
+	if n := w.good.Circuits.Circuits.Load(); n > 0 {
+		w.t.Errorf("%d circuits are left at the honest relay", n)
+	}
+	w.good.Stop()
+}
+
+// leads reports whether a circuit has a hop at a hostile relay, which has gone.
+func leads(c *circuit.Circuit) bool {
+	for _, h := range c.Hops() {
+		if h.Info().Target.RelayID != targetOf(nodeGood).RelayID {
+			return true
+		}
+	}
+	return false
+}
+
+// deal runs what the client does on a circuit, beside the program.
+func (w *clientWorld) deal(a byte, f func(ctx context.Context, c *circuit.Circuit)) {
+	slot := w.circ(a)
+	c := slot.get()
+	if c == nil {
+		return
+	}
+	w.under.Go(func() { f(slot.ctx, c) })
+}
