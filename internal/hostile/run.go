@@ -4,8 +4,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"net/netip"
-	"os"
-	"runtime/pprof"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"testing/cryptotest"
@@ -30,15 +29,16 @@ type world interface {
 // stands still while somebody computes, or waits for a mutex for ever.
 const stuckAfter = 30 * time.Second
 
-// run runs a fuzz input against a fresh world.
-func run[W world](t *testing.T, input []byte, ops table[W], newWorld func(t *testing.T) W) {
+// run runs a fuzz input against a fresh world. needs are made once in a process,
+// before the first.
+func run[W world](t *testing.T, input []byte, ops table[W], newWorld func(t *testing.T) W, needs ...func() error) {
 	p := Parse(input)
 	if testing.Verbose() {
 		t.Log(ops.describe(p))
 	}
-	prepare(t)
+	prepare(t, needs)
 	stuck := time.AfterFunc(stuckAfter, func() {
-		_ = pprof.Lookup("goroutine").WriteTo(os.Stderr, 2)
+		debug.SetTraceback("all")
 		panic(fmt.Sprintf("hostile: a run has not ended after %v:%s", stuckAfter, ops.describe(p)))
 	})
 	defer stuck.Stop()
@@ -87,10 +87,12 @@ var makeKeys = sync.OnceValue(func() error {
 
 // prepare makes randomness the same for every run. What is drawn from math/rand
 // is not: padding within cells, and identifiers of streams.
-func prepare(t *testing.T) {
-	cryptotest.SetGlobalRandom(t, 0)
-	if err := makeKeys(); err != nil {
-		t.Fatal(err)
+func prepare(t *testing.T, needs []func() error) {
+	for _, f := range append(needs, makeKeys) {
+		cryptotest.SetGlobalRandom(t, 0)
+		if err := f(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	cryptotest.SetGlobalRandom(t, 1)
 }

@@ -35,8 +35,9 @@ func seed[W any](ops table[W], all ...do) []byte {
 // TestSeeds holds the corpora to the seeds as they are written here.
 func TestSeeds(t *testing.T) {
 	for target, all := range map[string]map[string][]byte{
-		"FuzzRelayStates":  relaySeeds(),
-		"FuzzClientStates": clientSeeds(),
+		"FuzzRelayStates":     relaySeeds(),
+		"FuzzClientStates":    clientSeeds(),
+		"FuzzDirectoryClient": dirSeeds(),
 	} {
 		dir := filepath.Join("testdata", "fuzz", target)
 		for name, input := range all {

@@ -167,3 +167,7 @@ func (h *half) write(p []byte) (n int, err error) {
 		h.cond.Wait()
 	}
 }
+
+// Pipe returns the two ends of a connection in memory, which are said to be at
+// the addresses.
+func Pipe(from, to netip.AddrPort) (a, b net.Conn) { return newMemoryConns(from, to) }
