@@ -38,6 +38,7 @@ func TestSeeds(t *testing.T) {
 		"FuzzRelayStates":     relaySeeds(),
 		"FuzzClientStates":    clientSeeds(),
 		"FuzzDirectoryClient": dirSeeds(),
+		"FuzzAuthorityStates": authSeeds(),
 	} {
 		dir := filepath.Join("testdata", "fuzz", target)
 		for name, input := range all {
