@@ -5,7 +5,7 @@ import "testing"
 // FuzzAuthorityStates has strangers and a hostile authority do what they like to
 // two honest ones.
 func FuzzAuthorityStates(f *testing.F) {
-	f.Fuzz(func(t *testing.T, input []byte) { run(t, input, authOps, newAuthWorld, makeAuthNet) })
+	fuzz(f, authOps, newAuthWorld, makeAuthNet)
 }
 
 // authSeeds are requests and uploads as they should be, and votes in time.

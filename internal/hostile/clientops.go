@@ -22,10 +22,10 @@ var clientOps = table[*clientWorld]{
 	{"build", func(w *clientWorld, i Insn) { w.build(i.A, path(i.B), i.C) }},
 	{"dial", (*clientWorld).doDial},
 	{"write", func(w *clientWorld, i Insn) {
-		w.use(i.A, func(s *stream.Stream) { _, _ = s.Write(make([]byte, 498*pick(counts, i.B))) })
+		w.use(i.A, toWrite, func(s *stream.Stream) { _, _ = s.Write(make([]byte, 498*pick(counts, i.B))) })
 	}},
 	{"read", func(w *clientWorld, i Insn) {
-		w.use(i.A, func(s *stream.Stream) { _, _ = io.CopyN(io.Discard, s, int64(498*pick(counts, i.B))) })
+		w.use(i.A, toRead, func(s *stream.Stream) { _, _ = io.CopyN(io.Discard, s, int64(498*pick(counts, i.B))) })
 	}},
 	{"close-stream", (*clientWorld).doCloseStream},
 	{"lookup", func(w *clientWorld, i Insn) {
@@ -149,7 +149,7 @@ func (w *clientWorld) doEnd(i Insn) {
 			w.give(c)
 		}
 	case 4: // the client's stream
-		w.use(i.B, func(s *stream.Stream) { _ = s.Close() })
+		w.use(i.B, toClose, func(s *stream.Stream) { _ = s.Close() })
 	case 5: // the client's link to a hostile relay
 		if c := w.circ(i.B).get(); c != nil && leads(c) && c.Channel() != w.user.circ.Channel() {
 			c.Channel().Close(nil)
@@ -159,7 +159,7 @@ func (w *clientWorld) doEnd(i Insn) {
 
 // doDial opens a stream: A is the circuit, B the stream's slot, C how.
 func (w *clientWorld) doDial(i Insn) {
-	slot := &clientStream{}
+	slot := newClientStream()
 	w.streams[int(i.B)%len(w.streams)] = slot
 	w.deal(i.A, func(ctx context.Context, c *circuit.Circuit) {
 		var s *stream.Stream
@@ -187,19 +187,24 @@ func (w *clientWorld) doDial(i Insn) {
 }
 
 // use runs what the client does with a stream, beside the program.
-func (w *clientWorld) use(a byte, f func(s *stream.Stream)) {
-	s := w.streams[int(a)%len(w.streams)].get()
+func (w *clientWorld) use(a byte, what int, f func(s *stream.Stream)) {
+	slot := w.streams[int(a)%len(w.streams)]
+	s := slot.get()
 	if s == nil {
 		return
 	}
 	w.under.Go(func() {
-		_ = s.SetDeadline(now().Add(patience / 2))
+		slot.turns[what] <- struct{}{}
+		defer func() { <-slot.turns[what] }()
+		if what != toClose {
+			_ = s.SetDeadline(now().Add(patience / 2))
+		}
 		f(s)
 	})
 }
 
 func (w *clientWorld) doCloseStream(i Insn) {
-	w.use(i.A, func(s *stream.Stream) {
+	w.use(i.A, toClose, func(s *stream.Stream) {
 		if i.B&1 != 0 {
 			_ = s.CloseWrite()
 			return

@@ -51,8 +51,27 @@ func (c *clientCirc) get() *circuit.Circuit {
 
 // clientStream is a stream of the client's, or one that is being opened.
 type clientStream struct {
+	// turns has those who do the same wait for each other: a stream has them wait
+	// for a mutex, which a bubble of virtual time takes for work.
+	turns [3]chan struct{}
+
 	mu sync.Mutex // guards what follows
 	s  *stream.Stream
+}
+
+// What a client does with a stream.
+const (
+	toRead = iota
+	toWrite
+	toClose
+)
+
+func newClientStream() *clientStream {
+	s := new(clientStream)
+	for i := range s.turns {
+		s.turns[i] = make(chan struct{}, 1)
+	}
+	return s
 }
 
 func (s *clientStream) get() *stream.Stream {

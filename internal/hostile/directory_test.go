@@ -4,7 +4,7 @@ import "testing"
 
 // FuzzDirectoryClient has all caches of a directory client be hostile.
 func FuzzDirectoryClient(f *testing.F) {
-	f.Fuzz(func(t *testing.T, input []byte) { run(t, input, dirOps, newDirWorld, makeDirNet) })
+	fuzz(f, dirOps, newDirWorld, makeDirNet)
 }
 
 // dirSeeds are answers of caches: each kind is there, beside right ones.

@@ -105,6 +105,16 @@ type table[W any] []op[W]
 
 func (t table[W]) of(i Insn) op[W] { return t[int(i.Op&^Joined)%len(t)] }
 
+// only returns the rows of those names, in their order, behind the ones that
+// every table begins with.
+func (t table[W]) only(names ...string) table[W] {
+	out := slices.Clone(t[:opWait+1])
+	for _, n := range names {
+		out = append(out, t[t.Op(n)])
+	}
+	return out
+}
+
 // describe prints a program for who has to understand a failure.
 func (t table[W]) describe(p Program) string {
 	var b strings.Builder

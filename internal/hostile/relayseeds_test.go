@@ -38,3 +38,21 @@ func relaySeeds() map[string][]byte {
 		"garbage": s(do{"link", 1, 0, 0}, do{"garbage", 1, 2, 0}),
 	}
 }
+
+// nextHopSeeds are valid extends, by what they are about.
+func nextHopSeeds() map[string][]byte {
+	s := func(all ...do) []byte { return seed(nextHopOps, all...) }
+	drop := byte(cell.RelayDrop)
+	return map[string][]byte{
+		"extend":      s(do{"script", answerRight, 0, 0}, do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x20}, do{"next-message", 0, drop, 0}, do{"message", 0x10, drop, 2}),
+		"extend-cgo":  s(do{"script", answerRight, 0, 0}, do{"create", 0, 0, optCC | optCGO}, do{"extend", 0, 0, 0x60}, do{"next-message", 0, drop, 2}, do{"data", 0x10, 0x10, 1}),
+		"extend-pq":   s(do{"script", answerRight, 0, 0}, do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x23}, do{"next-message", 0, drop, 0}),
+		"extend-ntor": s(do{"script", answerRight, 0, 0}, do{"create", 0, 1, 0}, do{"extend", 0, 0, 1}, do{"truncate", 0, 0, 0}, do{"message", 0, drop, 2}),
+		"three-hops":  s(do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x20}, do{"create", 1, 0, optCC}, do{"extend", 1, 1, 0x20}, do{"create", 6, 0, optCC}, do{"extend", 2, 2, 0x23}),
+		"late":        s(do{"script", answerLate, 0, 0}, do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x20}, do{"wait", 4, 0, 0}, do{"answer-now", 0, 0, 0}, do{"data", 0x10, 0, 0}),
+		"never":       s(do{"script", answerNever, 0, 0}, do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x23}, do{"wait", 8, 0, 0}, do{"truncate", 0, 0, 0}, do{"end", 0, 0, 0}),
+		"rekey":       s(do{"create", 0, 3, optCC}, do{"extend", 0, 0, 0x23}, do{"rekey", 0, 0, 0}, do{"rekey-confirm", 0, 0, 0}, do{"next-message", 0, drop, 0}),
+		"same-link":   s(do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x20}, do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x20}, do{"end", 2, 0, 0}),
+		"cells":       s(do{"create", 8, 0, optCC}, do{"extend", 0, 1, 0x20}, do{"extend", 1, 0, 0x20}, do{"next-cell", 0, 6, 0}, do{"honest", 0, 0, 0}, do{"end", 3, 0, 0}),
+	}
+}

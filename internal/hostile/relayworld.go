@@ -52,7 +52,21 @@ func (s exitStreams) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	return s.w.exit.HandleStream(h, m)
 }
 
+// newRelayWorld has the honest circuit end at the relay that is attacked.
 func newRelayWorld(t *testing.T) *relayWorld {
+	w := newRelays(t)
+	w.user = newHonest(t, w.net, w.relay.Target)
+	return w
+}
+
+// newNextHopWorld has it pass that relay, which has links to others then.
+func newNextHopWorld(t *testing.T) *relayWorld {
+	w := newRelays(t)
+	w.user = newHonest(t, w.net, w.relay.Target, w.good.Target)
+	return w
+}
+
+func newRelays(t *testing.T) *relayWorld {
 	w := &relayWorld{t: t, net: simnet.NewMemory()}
 	dir := dirserver.New(dirserver.Config{Docs: new(dirserver.Memory), Now: now})
 	var err error
@@ -70,7 +84,6 @@ func newRelayWorld(t *testing.T) *relayWorld {
 		node := nodeHostile + i
 		w.next[i] = newRelaySide(t, w.net, nodeKeys[node], targetOf(node))
 	}
-	w.user = newHonest(t, w.net, w.relay.Target, w.good.Target)
 	return w
 }
 

@@ -27,16 +27,23 @@ type world interface {
 
 // stuckAfter is how long a run may take on the clock of the wall. Virtual time
 // stands still while somebody computes, or waits for a mutex for ever.
-const stuckAfter = 30 * time.Second
+const stuckAfter = 60 * time.Second
 
-// run runs a fuzz input against a fresh world. needs are made once in a process,
-// before the first.
-func run[W world](t *testing.T, input []byte, ops table[W], newWorld func(t *testing.T) W, needs ...func() error) {
+// fuzz has a target run programs against fresh worlds. needs are made before.
+func fuzz[W world](f *testing.F, ops table[W], newWorld func(t *testing.T) W, needs ...func() error) {
+	prepare(f, needs...)
+	f.Fuzz(func(t *testing.T, input []byte) { run(t, input, ops, newWorld) })
+}
+
+// run runs a fuzz input against a fresh world.
+func run[W world](t *testing.T, input []byte, ops table[W], newWorld func(t *testing.T) W) {
 	p := Parse(input)
 	if testing.Verbose() {
 		t.Log(ops.describe(p))
 	}
-	prepare(t, needs)
+	// The same for every run, but for the keys, which are the process's, and for
+	// what is drawn from math/rand: padding within cells, identifiers of streams.
+	cryptotest.SetGlobalRandom(t, 1)
 	stuck := time.AfterFunc(stuckAfter, func() {
 		debug.SetTraceback("all")
 		panic(fmt.Sprintf("hostile: a run has not ended after %v:%s", stuckAfter, ops.describe(p)))
@@ -85,16 +92,14 @@ var makeKeys = sync.OnceValue(func() error {
 	return nil
 })
 
-// prepare makes randomness the same for every run. What is drawn from math/rand
-// is not: padding within cells, and identifiers of streams.
-func prepare(t *testing.T, needs []func() error) {
-	for _, f := range append(needs, makeKeys) {
-		cryptotest.SetGlobalRandom(t, 0)
-		if err := f(); err != nil {
-			t.Fatal(err)
+// prepare makes the keys that every world needs, and what else there is: not
+// within a run, which the fuzzing engine gives ten seconds.
+func prepare(f *testing.F, needs ...func() error) {
+	for _, make := range append(needs, makeKeys) {
+		if err := make(); err != nil {
+			f.Fatal(err)
 		}
 	}
-	cryptotest.SetGlobalRandom(t, 1)
 }
 
 // address is where a node is.

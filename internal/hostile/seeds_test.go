@@ -36,6 +36,8 @@ func seed[W any](ops table[W], all ...do) []byte {
 func TestSeeds(t *testing.T) {
 	for target, all := range map[string]map[string][]byte{
 		"FuzzRelayStates":     relaySeeds(),
+		"FuzzNextHopStates":   nextHopSeeds(),
+		"FuzzConfluxStates":   confluxSeeds(),
 		"FuzzClientStates":    clientSeeds(),
 		"FuzzDirectoryClient": dirSeeds(),
 		"FuzzAuthorityStates": authSeeds(),

@@ -1,0 +1,44 @@
+package hostile
+
+import "testing"
+
+// Conflux sets, at both ends.
+var (
+	confluxRelayOps  = relayOps.only("create", "conflux-link", "conflux-ack", "conflux-switch", "begin", "data", "sendme", "xon", "stream-end", "resolve", "message", "extend", "fragment", "deaf", "honest", "mangle", "begin-dir", "replay", "truncate")
+	confluxClientOps = clientOps.only("build", "dial", "write", "read", "close-stream", "link-legs", "script", "connected", "data", "sendme", "xon", "stream-end", "linked", "conflux-switch", "message", "truncated", "deaf", "honest", "mangle", "replay", "lookup", "resolved")
+)
+
+// FuzzConfluxStates has the legs of sets do what they like, to the relay where
+// they end, or, when the input's last bit is set, to the client.
+func FuzzConfluxStates(f *testing.F) {
+	prepare(f)
+	f.Fuzz(func(t *testing.T, input []byte) {
+		if n := len(input); n > 0 && input[n-1]&1 != 0 {
+			run(t, input[:n-1], confluxClientOps, newClientWorld)
+		} else {
+			run(t, input[:max(n-1, 0)], confluxRelayOps, newRelayWorld)
+		}
+	})
+}
+
+// confluxSeeds are valid sets. The last byte says which end is attacked.
+func confluxSeeds() map[string][]byte {
+	relay := func(all ...do) []byte { return append(seed(confluxRelayOps, all...), 0) }
+	client := func(all ...do) []byte { return append(seed(confluxClientOps, all...), 1) }
+	linked := []do{{"create", 0, 0, optCC}, {"create", 5, 0, optCC}, {"conflux-link", 0, 0, 0}, {"conflux-link", 1, 0, 0}, {"conflux-ack", 0, 0, 0}, {"conflux-ack", 1, 0, 0}}
+	legs := []do{{"build", 0, 5, optCC}, {"build", 1, 3, optCC}, {"link-legs", 0, 1, 1}, {"linked", 0x11, 0, 0}, {"linked", 0x10, 0, 0}, {"dial", 0, 0, 0}, {"connected", 0x11, 0, 0}}
+	with := func(first []do, more ...do) []do { return append(first[:len(first):len(first)], more...) }
+	return map[string][]byte{
+		"relay-download": relay(with(linked, do{"begin", 0, 0, 0}, do{"data", 0, 0x70, 9}, do{"sendme", 0, 0, 0}, do{"sendme", 1, 0, 0}, do{"data", 0, 0x70, 9}, do{"stream-end", 0, 0, 6})...),
+		"relay-switch":   relay(with(linked, do{"begin", 0, 0, 0}, do{"data", 0, 0x10, 2}, do{"conflux-switch", 1, 3, 0}, do{"data", 1, 0x10, 2})...),
+		"relay-close":    relay(with(linked, do{"begin", 0, 0, 0}, do{"end", 0, 1, 0}, do{"create", 0, 0, optCC}, do{"conflux-link", 0, 1, 0})...),
+		"relay-at-once": relay(do{"create", 0, 0, optCC}, do{"create", 5, 0, optCC}, do{"+resolve", 0, 0, 0}, do{"+conflux-link", 0, 0, 0}, do{"conflux-link", 1, 0, 0},
+			do{"+conflux-ack", 0, 0, 0}, do{"begin", 0, 0, 0}, do{"end", 1, 1, 0}),
+		"relay-resolves":  relay(do{"create", 0, 0, optCC}, do{"resolve", 0, 0, 0}, do{"resolve", 0, 1, 1}, do{"resolve", 0, 2, 0}, do{"conflux-link", 0, 2, 0}, do{"end", 1, 0, 0}),
+		"relay-two-sets":  relay(with(linked, do{"create", 2, 0, optCC | optCGO}, do{"create", 3, 0, optCC}, do{"conflux-link", 2, 1, 2}, do{"conflux-link", 3, 1, 2}, do{"begin", 2, 1, 0}, do{"data", 2, 0x11, 1})...),
+		"client-download": client(with(legs, do{"data", 0x11, 0x70, 9}, do{"conflux-switch", 0x10, 9, 0}, do{"data", 0x10, 0x70, 9}, do{"read", 0, 14, 0}, do{"stream-end", 0x10, 0, 6})...),
+		"client-upload":   client(with(legs, do{"write", 0, 14, 0}, do{"sendme", 0x11, 0, 2}, do{"sendme", 0x10, 0, 2}, do{"write", 0, 14, 0}, do{"xon", 0x11, 0, 1}, do{"close-stream", 0, 0, 6})...),
+		"client-close":    client(with(legs, do{"data", 0x11, 0x70, 2}, do{"end", 2, 0, 1}, do{"read", 0, 2, 0})...),
+		"client-deaf":     client(with(legs, do{"deaf", 0x10, 0, 0}, do{"write", 0, 17, 0}, do{"deaf", 0x10, 1, 0}, do{"end", 0, 0, 0})...),
+	}
+}
