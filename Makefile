@@ -1,15 +1,13 @@
 # Every target is bounded in time and uses only the network's loopback.
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK = v1.8.0
-# Each fuzz target gets this long in fuzz-smoke.
-FUZZTIME ?= 5s
 # Platforms that must build; the first three are also what relays run on.
 PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 windows/amd64
 
 export CGO_ENABLED ?= 0
 
 .PHONY: all build test demo race lint cross arm bench bench-client bench-relay bench-fte bench-circuit
-.PHONY: vuln pq-vectors pq-models soak soak-processes fuzz-smoke
+.PHONY: vuln pq-vectors pq-models soak soak-processes fuzz-smoke fuzz-states
 all: lint test
 
 # build makes the static binary: ./bin/chive, which is to stay under 15 MB. HTTP/2
@@ -124,10 +122,27 @@ soak:
 soak-processes: build
 	go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./lab -soak $(SOAK) -soak-rate $(SOAK_RATE) -soak-program $(CURDIR)/bin/chive
 
-# fuzz-smoke runs every fuzz target for FUZZTIME beyond its committed corpus.
+# fuzz-smoke runs every fuzz target for FUZZTIME beyond its committed corpus, but
+# for those of fuzz-states.
+fuzz-smoke: FUZZTIME ?= 5s
 fuzz-smoke:
-	@for pkg in $$(go list ./...); do \
+	@for pkg in $$(go list ./... | grep -v /internal/hostile); do \
 	  for f in $$(go test -list '^Fuzz' $$pkg | grep '^Fuzz'); do \
 	    echo "$$pkg $$f"; go test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$pkg || exit 1; \
 	  done; \
+	done
+
+# fuzz-states has hostile peers do what they like to whole relays, clients and
+# authorities (internal/hostile), FUZZTIME for each target. Only what is fuzzed is
+# watched for coverage: cryptography takes another way through its code each time,
+# and the standard library is slow when it is watched. What a crash says is in
+# bin/hostile-crashes; a program that crashed is in internal/hostile/testdata.
+WATCHED = authority cell channel circuit dirclient dirserver exit flow hostile linkspec netdir netdoc simnet stream
+fuzz-states: FUZZTIME ?= 10s
+fuzz-states:
+	@mkdir -p bin && rm -f bin/hostile-crashes
+	go test -c $(WATCHED:%=-gcflags=github.com/chivenet/chive/internal/%=-d=libfuzzer) -o bin/hostile.test ./internal/hostile
+	@cd internal/hostile && for f in $$($(CURDIR)/bin/hostile.test -test.list '^Fuzz'); do \
+	  echo "$$f"; CHIVE_FUZZ_CRASHES=$(CURDIR)/bin/hostile-crashes nice $(CURDIR)/bin/hostile.test -test.run '^$$' -test.fuzz "^$$f\$$" -test.fuzztime $(FUZZTIME) \
+	    -test.parallel 2 -test.fuzzminimizetime 0x -test.fuzzcachedir $(CURDIR)/bin/hostile-corpus || { head -c 20000 $(CURDIR)/bin/hostile-crashes; exit 1; }; \
 	done

@@ -95,10 +95,10 @@ var levels = map[string]int{
 	"cmd/...":     top + 3,
 	"interop/...": top + 3,
 
+	"internal/hostile/...":       support,
 	"internal/panics/panicstest": support,
-
-	"internal/simnet/...":  support,
-	"internal/testvec/...": support,
+	"internal/simnet/...":        support,
+	"internal/testvec/...":       support,
 }
 
 // goPackage is what this test reads from go list.
