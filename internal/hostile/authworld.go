@@ -28,7 +28,7 @@ import (
 // and a third, hostile one, whose votes and signatures are true to their form.
 type authWorld struct {
 	t     *testing.T
-	net   *simnet.Memory
+	net   *simnet.Network
 	good  [2]*authority.Authority
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
@@ -141,7 +141,7 @@ func newAuthWorld(t *testing.T) *authWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &authWorld{t: t, net: simnet.NewMemory(), ends: map[net.Conn]bool{}}
+	w := &authWorld{t: t, net: simnet.NewNetwork(), ends: map[net.Conn]bool{}}
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
 	for i := range w.good {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/binary"
 	"io"
-	"net/netip"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
@@ -63,8 +62,8 @@ var clientOps = table[*clientWorld]{
 	}},
 	{"stream-end", func(w *clientWorld, i Insn) { w.say(i, cell.RelayEnd, []byte{i.C, 192, 0, 2, 1, 0, 0, 0, 9}, 0) }},
 	{"resolved", func(w *clientWorld, i Insn) {
-		a := cell.Resolved{{Type: cell.AnswerIPv4, Addr: netip.MustParseAddr("192.0.2.1"), TTL: 60}}
-		w.say(i, cell.RelayResolved, bytes.Repeat(a.Append(nil), 1+int(i.C&15)), i.C>>4)
+		a := []byte{byte(cell.AnswerIPv4), 4, 192, 0, 2, 1, 0, 0, 0, 60}
+		w.say(i, cell.RelayResolved, bytes.Repeat(a, 1+int(i.C&15)), i.C>>4)
 	}},
 	{"truncated", func(w *clientWorld, i Insn) { w.say(i, cell.RelayTruncated, []byte{i.C}[:1-int(i.B>>7)], 0) }},
 	{"extended", (*clientWorld).doExtended},
@@ -160,6 +159,7 @@ func (w *clientWorld) doEnd(i Insn) {
 // doDial opens a stream: A is the circuit, B the stream's slot, C how.
 func (w *clientWorld) doDial(i Insn) {
 	slot := newClientStream()
+	w.all = append(w.all, slot)
 	w.streams[int(i.B)%len(w.streams)] = slot
 	w.deal(i.A, func(ctx context.Context, c *circuit.Circuit) {
 		var s *stream.Stream

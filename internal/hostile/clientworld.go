@@ -19,7 +19,7 @@ import (
 // program, too, and runs beside it.
 type clientWorld struct {
 	t     *testing.T
-	net   *simnet.Memory
+	net   *simnet.Network
 	good  *simnet.Relay
 	bad   [2]*relaySide
 	user  *honest
@@ -28,6 +28,7 @@ type clientWorld struct {
 
 	circs   [4]*clientCirc
 	streams [4]*clientStream
+	all     []*clientStream // whatever its slot holds now
 }
 
 // clientCirc is a circuit of the client's, or one that is being built.
@@ -84,8 +85,8 @@ func (s *clientStream) get() *stream.Stream {
 }
 
 func newClientWorld(t *testing.T) *clientWorld {
-	w := &clientWorld{t: t, net: simnet.NewMemory(), env: &circuit.Env{Log: silent, Now: now}}
-	w.good = simnet.New(t, simnet.Options{Memory: w.net, Addr: address(nodeGood), Keys: nodeKeys[nodeGood]})
+	w := &clientWorld{t: t, net: simnet.NewNetwork(), env: &circuit.Env{Log: silent, Now: now}}
+	w.good = simnet.New(t, simnet.Options{Network: w.net, Addr: address(nodeGood), Keys: nodeKeys[nodeGood]})
 	for i := range w.bad {
 		node := nodeHostile + i
 		w.bad[i] = newRelaySide(t, w.net, nodeKeys[node], targetOf(node))
@@ -194,6 +195,11 @@ func (w *clientWorld) finish() {
 		}
 	}
 	w.under.Wait()
+	for _, s := range w.all { // as users do, at last
+		if s := s.get(); s != nil {
+			_ = s.Close()
+		}
+	}
 	later(0)
 	for _, c := range last {
 		for _, h := range c.Hops() {

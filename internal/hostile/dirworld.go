@@ -32,7 +32,7 @@ import (
 // the program runs. Afterwards they are honest, and the client must get ready.
 type dirWorld struct {
 	t      *testing.T
-	net    *simnet.Memory
+	net    *simnet.Network
 	client *dirclient.Client
 	stop   context.CancelFunc
 	ended  chan error
@@ -61,7 +61,7 @@ func newDirWorld(t *testing.T) *dirWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &dirWorld{t: t, net: simnet.NewMemory(), ended: make(chan error, 1), open: map[net.Conn]bool{}}
+	w := &dirWorld{t: t, net: simnet.NewNetwork(), ended: make(chan error, 1), open: map[net.Conn]bool{}}
 	w.client = dirclient.New(dirclient.Config{Network: n.Network, Dialer: w})
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
@@ -24,14 +25,17 @@ type honest struct {
 	t        *testing.T
 	channels *channel.Manager
 	circ     *circuit.Circuit
+	memory   *account.Memory // what relays make the client hold
 }
 
 // honestTime is how long an honest round trip may take, in virtual time: less
 // than what any hostile peer is waited for.
 const honestTime = 5 * time.Second
 
-func newHonest(t *testing.T, m *simnet.Memory, path ...linkspec.Target) *honest {
-	h := &honest{t: t, channels: channel.NewManager(&channel.Config{Log: silent, Now: now}, &channel.LinkConfig{}, m.Dialer(honestAddress))}
+func newHonest(t *testing.T, m *simnet.Network, path ...linkspec.Target) *honest {
+	memory := account.New(0)
+	cfg, link := &channel.Config{Log: silent, Now: now, Memory: memory}, &channel.LinkConfig{Memory: memory}
+	h := &honest{t: t, memory: memory, channels: channel.NewManager(cfg, link, m.Dialer(honestAddress))}
 	h.build(path...)
 	return h
 }
@@ -86,6 +90,10 @@ func echo(to *circuit.Hop) error {
 func (h *honest) close() {
 	h.circ.Close(cell.DestroyNone, fault.New(fault.Closed, "the run is over"))
 	h.channels.Close()
+	later(0)
+	if n := h.memory.Used(); n != 0 {
+		h.t.Errorf("%d bytes are left on the client's account", n)
+	}
 }
 
 // echoHost is the name of the service that sends back what it gets.

@@ -51,7 +51,7 @@ const (
 var answerSizes = []int{64, 96, 84, 0, 1, 480, 505, 507, 1000, 1184, 2044, 2048, 2049, 3000, 4096, 8100}
 
 // newRelaySide listens at a target's address.
-func newRelaySide(w interface{ Fatal(...any) }, m *simnet.Memory, keys *simnet.Keys, t linkspec.Target) *relaySide {
+func newRelaySide(w interface{ Fatal(...any) }, m *simnet.Network, keys *simnet.Keys, t linkspec.Target) *relaySide {
 	ln, err := m.Listen(t.Addrs[0])
 	if err != nil {
 		w.Fatal(err)

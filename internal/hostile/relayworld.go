@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
@@ -20,12 +21,14 @@ import (
 // and by the relays that it is asked to extend to.
 type relayWorld struct {
 	t     *testing.T
-	net   *simnet.Memory
+	net   *simnet.Network
 	relay *simnet.Relay // who is attacked
 	good  *simnet.Relay // where the honest circuit ends
 	exit  *exit.Exit
 	user  *honest
-	next  [2]*relaySide
+	// memory counts what peers make the relay hold.
+	memory *account.Memory
+	next   [2]*relaySide
 
 	open   atomic.Int64 // streams that the relay serves
 	links  [3]*peer     // two without identity, and one with
@@ -67,7 +70,7 @@ func newNextHopWorld(t *testing.T) *relayWorld {
 }
 
 func newRelays(t *testing.T) *relayWorld {
-	w := &relayWorld{t: t, net: simnet.NewMemory()}
+	w := &relayWorld{t: t, net: simnet.NewNetwork(), memory: account.New(0)}
 	dir := dirserver.New(dirserver.Config{Docs: new(dirserver.Memory), Now: now})
 	var err error
 	w.exit, err = exit.New(nil, func(c net.Conn) {
@@ -78,8 +81,8 @@ func newRelays(t *testing.T) *relayWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.relay = simnet.New(t, simnet.Options{Memory: w.net, Addr: address(nodeVictim), Keys: nodeKeys[nodeVictim], Streams: exitStreams{w}})
-	w.good = simnet.New(t, simnet.Options{Memory: w.net, Addr: address(nodeGood), Keys: nodeKeys[nodeGood]})
+	w.relay = simnet.New(t, simnet.Options{Network: w.net, Addr: address(nodeVictim), Keys: nodeKeys[nodeVictim], Memory: w.memory, Streams: exitStreams{w}})
+	w.good = simnet.New(t, simnet.Options{Network: w.net, Addr: address(nodeGood), Keys: nodeKeys[nodeGood]})
 	for i := range w.next {
 		node := nodeHostile + i
 		w.next[i] = newRelaySide(t, w.net, nodeKeys[node], targetOf(node))
@@ -174,6 +177,10 @@ func (w *relayWorld) finish() {
 	w.good.Stop()
 	w.relay.Stop()
 	w.exit.Close()
+	later(0)
+	if n := w.memory.Used(); n != 0 {
+		w.t.Errorf("%d bytes are left on the account", n)
+	}
 }
 
 // check holds what is open at the relay to what honest clients have.

@@ -8,11 +8,11 @@ import (
 	"syscall"
 )
 
-// Memory is a network of connections in memory, which a bubble of virtual time
+// Network is a network of connections in memory, which a bubble of virtual time
 // (testing/synctest) can wait for. Its addresses are whatever is listened on:
 // who dials another one is refused at once, or, when it is of Silent, waits for
 // an answer that never comes.
-type Memory struct {
+type Network struct {
 	mu    sync.Mutex // guards what follows
 	at    map[netip.AddrPort]*memoryListener
 	open  map[*memoryConn]struct{} // the ends that were dialled from
@@ -31,13 +31,13 @@ var Silent = netip.MustParsePrefix("198.51.100.0/24")
 // memoryBacklog is how many connections may wait to be accepted.
 const memoryBacklog = 64
 
-// NewMemory returns a network without listeners.
-func NewMemory() *Memory {
-	return &Memory{at: map[netip.AddrPort]*memoryListener{}, open: map[*memoryConn]struct{}{}}
+// NewNetwork returns a network without listeners.
+func NewNetwork() *Network {
+	return &Network{at: map[netip.AddrPort]*memoryListener{}, open: map[*memoryConn]struct{}{}}
 }
 
 // Listen takes connections to an address.
-func (m *Memory) Listen(addr netip.AddrPort) (net.Listener, error) {
+func (m *Network) Listen(addr netip.AddrPort) (net.Listener, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.at[addr] != nil {
@@ -49,7 +49,7 @@ func (m *Memory) Listen(addr netip.AddrPort) (net.Listener, error) {
 }
 
 // Dialer returns what dials from an address.
-func (m *Memory) Dialer(from netip.Addr) func(context.Context, netip.AddrPort) (net.Conn, error) {
+func (m *Network) Dialer(from netip.Addr) func(context.Context, netip.AddrPort) (net.Conn, error) {
 	return func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 		if Silent.Contains(to.Addr()) {
 			m.note(from, to)
@@ -60,13 +60,13 @@ func (m *Memory) Dialer(from netip.Addr) func(context.Context, netip.AddrPort) (
 	}
 }
 
-func (m *Memory) note(from netip.Addr, to netip.AddrPort) {
+func (m *Network) note(from netip.Addr, to netip.AddrPort) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.dials = append(m.dials, Dialled{from, to})
 }
 
-func (m *Memory) connect(from netip.Addr, to netip.AddrPort) (net.Conn, error) {
+func (m *Network) connect(from netip.Addr, to netip.AddrPort) (net.Conn, error) {
 	m.note(from, to)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -90,14 +90,14 @@ func (m *Memory) connect(from netip.Addr, to netip.AddrPort) (net.Conn, error) {
 }
 
 // Dials returns every connection that was asked for, in order.
-func (m *Memory) Dials() []Dialled {
+func (m *Network) Dials() []Dialled {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]Dialled(nil), m.dials...)
 }
 
 // Open counts the connections that who dialled them has not closed.
-func (m *Memory) Open() map[Dialled]int {
+func (m *Network) Open() map[Dialled]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	out := map[Dialled]int{}
@@ -110,7 +110,7 @@ func (m *Memory) Open() map[Dialled]int {
 func addrPort(a net.Addr) netip.AddrPort { return a.(*net.TCPAddr).AddrPort() }
 
 type memoryListener struct {
-	m     *Memory
+	m     *Network
 	addr  netip.AddrPort
 	conns chan net.Conn
 	once  sync.Once

@@ -1,4 +1,4 @@
-// Package simnet runs relays inside a test, over loopback TCP or over a Memory:
+// Package simnet runs relays inside a test, over loopback TCP or over a Network:
 // the real link handshake, channels and circuit engine, without directories.
 // Streams end at built-in services.
 package simnet
@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/channel"
@@ -45,10 +46,12 @@ type Relay struct {
 
 // Options change a relay.
 type Options struct {
-	// Memory is the network that the relay is on, at Addr; nil: TCP on loopback,
-	// on a port of the kernel's choice.
-	Memory *Memory
-	Addr   netip.AddrPort
+	// Network is where the relay is, at Addr; nil: TCP on loopback, on a port of the
+	// kernel's choice.
+	Network *Network
+	Addr    netip.AddrPort
+	// Memory counts what peers make the relay hold; nil: nothing is counted.
+	Memory *account.Memory
 	// Keys are the relay's; nil: new ones.
 	Keys *Keys
 	// Streams takes the streams that end at the relay; nil: see Serve.
@@ -84,9 +87,9 @@ func New(t testing.TB, o Options) *Relay {
 	}
 	listen := func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
 	dial := Dial
-	if o.Memory != nil {
-		listen = func() (net.Listener, error) { return o.Memory.Listen(o.Addr) }
-		dial = o.Memory.Dialer(o.Addr.Addr())
+	if o.Network != nil {
+		listen = func() (net.Listener, error) { return o.Network.Listen(o.Addr) }
+		dial = o.Network.Dialer(o.Addr.Addr())
 	}
 	ln, err := listen()
 	check(t, err)
@@ -103,8 +106,8 @@ func New(t testing.TB, o Options) *Relay {
 	if r.serve == nil {
 		r.serve = Echo
 	}
-	link := &channel.LinkConfig{Identity: keys.Link, Addrs: []netip.Addr{addr.Addr()}}
-	cfg := &channel.Config{Log: log, Now: time.Now, Stats: r.Stats}
+	link := &channel.LinkConfig{Memory: o.Memory, Identity: keys.Link, Addrs: []netip.Addr{addr.Addr()}}
+	cfg := &channel.Config{Memory: o.Memory, Log: log, Now: time.Now, Stats: r.Stats}
 	r.Channels = channel.NewManager(cfg, link, dial)
 	params := flow.DefaultParams()
 	pq := []string{proto.Versions(handshake.ProtoName)}
