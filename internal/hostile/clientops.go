@@ -8,6 +8,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/stream"
 )
@@ -151,7 +152,7 @@ func (w *clientWorld) doEnd(i Insn) {
 		w.use(i.B, toClose, func(s *stream.Stream) { _ = s.Close() })
 	case 5: // the client's link to a hostile relay
 		if c := w.circ(i.B).get(); c != nil && leads(c) && c.Channel() != w.user.circ.Channel() {
-			c.Channel().Close(nil)
+			c.Channel().Close(fault.New(fault.Closed, "the client is done"))
 		}
 	}
 }
