@@ -9,9 +9,9 @@ func FuzzAuthorityStates(f *testing.F) {
 }
 
 // authSeeds are requests and uploads as they should be, and votes in time.
-func authSeeds() map[string][]byte {
-	s := func(all ...do) []byte { return seed(authOps, all...) }
-	return map[string][]byte{
+func authSeeds() map[string]fuzzInput {
+	s := func(all ...do) fuzzInput { return seed(authOps, all...) }
+	return map[string]fuzzInput{
 		"get":         s(do{"wait", 3, 0, 0}, do{"get", 0, 0, 1}, do{"read", 0, 11, 0}, do{"get", 5, 2, 0}, do{"get", 2, 6, 0}, do{"read", 2, 5, 5}),
 		"descriptors": s(do{"post", 0, 0, 0}, do{"post", 5, 4, 0}, do{"wait", 6, 0, 0}, do{"get", 2, 4, 0}, do{"read", 2, 17, 17}, do{"post", 0, 3, 0x30}, do{"wait", 6, 0, 0}),
 		"half":        s(do{"post", 0, 0, 8}, do{"more", 0, 100, 0}, do{"wait", 4, 0, 0}, do{"more", 0, 255, 0}, do{"end", 0, 0, 0}),

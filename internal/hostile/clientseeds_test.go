@@ -4,14 +4,14 @@ import "github.com/chivenet/chive/internal/cell"
 
 // clientSeeds are valid sequences of a client and the relays that it uses, by
 // what they are about.
-func clientSeeds() map[string][]byte {
-	s := func(all ...do) []byte { return seed(clientOps, all...) }
+func clientSeeds() map[string]fuzzInput {
+	s := func(all ...do) fuzzInput { return seed(clientOps, all...) }
 	const guard, exit, middle = 0, 1, 2
 	open := func(route, opts byte) []do {
 		return []do{{"build", 0, route, opts}, {"dial", 0, 0, 0}, {"connected", 0, 0, 1}}
 	}
-	and := func(first []do, more ...do) []byte { return s(append(first, more...)...) }
-	return map[string][]byte{
+	and := func(first []do, more ...do) fuzzInput { return s(append(first, more...)...) }
+	return map[string]fuzzInput{
 		"stream":     and(open(guard, optCC), do{"data", 0, 0x70, 6}, do{"read", 0, 6, 0}, do{"write", 0, 9, 0}, do{"sendme", 0, 0, 0}, do{"stream-end", 0, 0, 6}),
 		"stream-cgo": and(open(guard, optCC|optCGO), do{"data", 0, 0x70, 9}, do{"read", 0, 9, 0}, do{"write", 0, 9, 0}, do{"sendme", 0, 0, 0}, do{"close-stream", 0, 0, 6}),
 		"directory-cgo": s(do{"build", 0, guard, optCC | optCGO}, do{"dial", 0, 0, 2}, do{"connected", 0, 0, 0}, do{"data", 0, 0, 7}, do{"read", 0, 7, 0},

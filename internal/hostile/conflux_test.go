@@ -9,26 +9,26 @@ var (
 )
 
 // FuzzConfluxStates has the legs of sets do what they like, to the relay where
-// they end, or, when the input's last bit is set, to the client.
+// they end, or, when edits is odd, to the client.
 func FuzzConfluxStates(f *testing.F) {
 	prepare(f)
-	f.Fuzz(func(t *testing.T, input []byte) {
-		if n := len(input); n > 0 && input[n-1]&1 != 0 {
-			run(t, input[:n-1], confluxClientOps, newClientWorld)
+	f.Fuzz(func(t *testing.T, input []byte, edits uint32) {
+		if edits&1 != 0 {
+			run(t, input, edits>>1, confluxClientOps, newClientWorld)
 		} else {
-			run(t, input[:max(n-1, 0)], confluxRelayOps, newRelayWorld)
+			run(t, input, edits>>1, confluxRelayOps, newRelayWorld)
 		}
 	})
 }
 
-// confluxSeeds are valid sets. The last byte says which end is attacked.
-func confluxSeeds() map[string][]byte {
-	relay := func(all ...do) []byte { return append(seed(confluxRelayOps, all...), 0) }
-	client := func(all ...do) []byte { return append(seed(confluxClientOps, all...), 1) }
+// confluxSeeds are valid sets.
+func confluxSeeds() map[string]fuzzInput {
+	relay := func(all ...do) fuzzInput { return seed(confluxRelayOps, all...) }
+	client := func(all ...do) fuzzInput { return fuzzInput{seed(confluxClientOps, all...).program, 1} }
 	linked := []do{{"create", 0, 0, optCC}, {"create", 5, 0, optCC}, {"conflux-link", 0, 0, 0}, {"conflux-link", 1, 0, 0}, {"conflux-ack", 0, 0, 0}, {"conflux-ack", 1, 0, 0}}
 	legs := []do{{"build", 0, 5, optCC}, {"build", 1, 3, optCC}, {"link-legs", 0, 1, 1}, {"linked", 0x11, 0, 0}, {"linked", 0x10, 0, 0}, {"dial", 0, 0, 0}, {"connected", 0x11, 0, 0}}
 	with := func(first []do, more ...do) []do { return append(first[:len(first):len(first)], more...) }
-	return map[string][]byte{
+	return map[string]fuzzInput{
 		"relay-download": relay(with(linked, do{"begin", 0, 0, 0}, do{"data", 0, 0x70, 9}, do{"sendme", 0, 0, 0}, do{"sendme", 1, 0, 0}, do{"data", 0, 0x70, 9}, do{"stream-end", 0, 0, 6})...),
 		"relay-switch":   relay(with(linked, do{"begin", 0, 0, 0}, do{"data", 0, 0x10, 2}, do{"conflux-switch", 1, 3, 0}, do{"data", 1, 0x10, 2})...),
 		"relay-close":    relay(with(linked, do{"begin", 0, 0, 0}, do{"end", 0, 1, 0}, do{"create", 0, 0, optCC}, do{"conflux-link", 0, 1, 0})...),

@@ -8,8 +8,8 @@ func FuzzDirectoryClient(f *testing.F) {
 }
 
 // dirSeeds are answers of caches: each kind is there, beside right ones.
-func dirSeeds() map[string][]byte {
-	out := map[string][]byte{}
+func dirSeeds() map[string]fuzzInput {
+	out := map[string]fuzzInput{}
 	right := do{"answer", answerDirRight, 0, 0}
 	for name, how := range map[string]do{
 		"right": {"answer", answerDirRight, 0, 3}, "status": {"answer", answerDirStatus, 0, 0}, "length": {"answer", answerDirLength, 3, 0},

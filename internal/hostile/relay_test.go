@@ -12,5 +12,5 @@ var nextHopOps = relayOps.only("create", "extend", "script", "answer-now", "next
 
 // FuzzNextHopStates has hostile relays answer what a relay asks of them.
 func FuzzNextHopStates(f *testing.F) {
-	fuzz(f, nextHopOps, newNextHopWorld)
+	fuzz(f, nextHopOps, newRelayWorld)
 }

@@ -4,10 +4,10 @@ import "github.com/chivenet/chive/internal/cell"
 
 // relaySeeds are valid sequences, which mutations lead astray, by what they are
 // about.
-func relaySeeds() map[string][]byte {
-	s := func(all ...do) []byte { return seed(relayOps, all...) }
+func relaySeeds() map[string]fuzzInput {
+	s := func(all ...do) fuzzInput { return seed(relayOps, all...) }
 	const echo, http = 0, 1
-	return map[string][]byte{
+	return map[string]fuzzInput{
 		"stream": s(do{"create", 0, 0, optCC}, do{"begin", 0, 0, echo}, do{"data", 0, 0x70, 9}, do{"sendme", 0, 0, 0},
 			do{"stream-end", 0, 0, 6}, do{"end", 0, 0, 0}),
 		"stream-cgo": s(do{"create", 0, 0, optCC | optCGO}, do{"begin", 0, 0, echo}, do{"data", 0, 0x70, 9}, do{"sendme", 0, 0, 0},
@@ -40,10 +40,10 @@ func relaySeeds() map[string][]byte {
 }
 
 // nextHopSeeds are valid extends, by what they are about.
-func nextHopSeeds() map[string][]byte {
-	s := func(all ...do) []byte { return seed(nextHopOps, all...) }
+func nextHopSeeds() map[string]fuzzInput {
+	s := func(all ...do) fuzzInput { return seed(nextHopOps, all...) }
 	drop := byte(cell.RelayDrop)
-	return map[string][]byte{
+	return map[string]fuzzInput{
 		"extend":      s(do{"script", answerRight, 0, 0}, do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x20}, do{"next-message", 0, drop, 0}, do{"message", 0x10, drop, 2}),
 		"extend-cgo":  s(do{"script", answerRight, 0, 0}, do{"create", 0, 0, optCC | optCGO}, do{"extend", 0, 0, 0x60}, do{"next-message", 0, drop, 2}, do{"data", 0x10, 0x10, 1}),
 		"extend-pq":   s(do{"script", answerRight, 0, 0}, do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x23}, do{"next-message", 0, drop, 0}),

@@ -48,7 +48,7 @@ const (
 )
 
 // answerSizes are the bytes of an answer that means nothing.
-var answerSizes = []int{64, 96, 84, 0, 1, 480, 505, 507, 1000, 1184, 2044, 2048, 2049, 3000, 4096, 8100}
+var answerSizes = []int{3000, 64, 2048, 2049, 0, 1, 84, 96, 480, 505, 507, 1000, 1184, 2044, 4096, 8100}
 
 // newRelaySide listens at a target's address.
 func newRelaySide(w interface{ Fatal(...any) }, m *simnet.Network, keys *simnet.Keys, t linkspec.Target) *relaySide {

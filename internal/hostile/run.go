@@ -3,6 +3,8 @@ package hostile
 import (
 	"crypto/rand"
 	"fmt"
+	"hash/crc32"
+	rand2 "math/rand/v2"
 	"net/netip"
 	"runtime/debug"
 	"sync"
@@ -32,12 +34,15 @@ const stuckAfter = 60 * time.Second
 // fuzz has a target run programs against fresh worlds. needs are made before.
 func fuzz[W world](f *testing.F, ops table[W], newWorld func(t *testing.T) W, needs ...func() error) {
 	prepare(f, needs...)
-	f.Fuzz(func(t *testing.T, input []byte) { run(t, input, ops, newWorld) })
+	f.Fuzz(func(t *testing.T, input []byte, edits uint32) { run(t, input, edits, ops, newWorld) })
 }
 
 // run runs a fuzz input against a fresh world.
-func run[W world](t *testing.T, input []byte, ops table[W], newWorld func(t *testing.T) W) {
+func run[W world](t *testing.T, input []byte, edits uint32, ops table[W], newWorld func(t *testing.T) W) {
 	p := Parse(input)
+	if edits != 0 {
+		p = p.edited(rand2.New(rand2.NewPCG(uint64(edits), uint64(crc32.ChecksumIEEE(input)))), len(ops))
+	}
 	if testing.Verbose() {
 		t.Log(ops.describe(p))
 	}

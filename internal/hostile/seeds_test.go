@@ -18,8 +18,14 @@ type do struct {
 	A, B, C byte
 }
 
-// seed makes a fuzz input.
-func seed[W any](ops table[W], all ...do) []byte {
+// fuzzInput is what a target takes.
+type fuzzInput struct {
+	program []byte
+	edits   uint32
+}
+
+// seed makes a fuzz input without edits.
+func seed[W any](ops table[W], all ...do) fuzzInput {
 	var p Program
 	for _, d := range all {
 		i := Insn{A: d.A, B: d.B, C: d.C}
@@ -29,12 +35,12 @@ func seed[W any](ops table[W], all ...do) []byte {
 		i.Op |= ops.Op(d.op)
 		p = append(p, i)
 	}
-	return p.Bytes()
+	return fuzzInput{program: p.Bytes()}
 }
 
 // TestSeeds holds the corpora to the seeds as they are written here.
 func TestSeeds(t *testing.T) {
-	for target, all := range map[string]map[string][]byte{
+	for target, all := range map[string]map[string]fuzzInput{
 		"FuzzRelayStates":     relaySeeds(),
 		"FuzzNextHopStates":   nextHopSeeds(),
 		"FuzzConfluxStates":   confluxSeeds(),
@@ -44,7 +50,7 @@ func TestSeeds(t *testing.T) {
 	} {
 		dir := filepath.Join("testdata", "fuzz", target)
 		for name, input := range all {
-			text := []byte(fmt.Sprintf("go test fuzz v1\n[]byte(%s)\n", strconv.QuoteToASCII(string(input))))
+			text := []byte(fmt.Sprintf("go test fuzz v1\n[]byte(%s)\nuint32(%d)\n", strconv.QuoteToASCII(string(input.program)), input.edits))
 			file := filepath.Join(dir, name)
 			if *writeSeeds {
 				if err := os.MkdirAll(dir, 0o755); err != nil {
