@@ -25,6 +25,7 @@ type relayWorld struct {
 	relay *simnet.Relay // who is attacked
 	good  *simnet.Relay // where the honest circuit ends
 	exit  *exit.Exit
+	exits exit.Stats
 	user  *honest
 	// memory counts what peers make the relay hold.
 	memory *account.Memory
@@ -63,7 +64,7 @@ func newRelayWorld(t *testing.T) *relayWorld {
 		w.open.Add(1)
 		defer w.open.Add(-1)
 		dir.ServeConn(context.Background(), c, dirserver.Peer{Tunnelled: true})
-	}, exit.Options{Log: silent, Now: now})
+	}, exit.Options{Log: silent, Now: now, Stats: &w.exits})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -178,6 +179,9 @@ func (w *relayWorld) check(circuits int64) {
 	}
 	if n := w.relay.Server.ConfluxSets(); n != 0 {
 		w.t.Errorf("%d conflux sets are left", n)
+	}
+	if n := w.exits.Streams.Load(); n != 0 {
+		w.t.Errorf("%d streams are open at the exit", n)
 	}
 	if n := w.open.Load(); n != 0 {
 		w.t.Errorf("%d directory streams are being served", n)
