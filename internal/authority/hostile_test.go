@@ -291,3 +291,24 @@ func (l *lines) clear() {
 	defer l.mu.Unlock()
 	l.b.Reset()
 }
+
+// TestNoRelayIdentity: who asks an authority that is no relay for its descriptor
+// is told that there is none.
+func TestNoRelayIdentity(t *testing.T) {
+	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
+	synctest.Test(t, func(t *testing.T) {
+		all, w := inMemory(t, 1, identities, signings, nil)
+		if all[0].cfg.Keys.RSA != nil {
+			t.Fatal("it has an identity as a relay")
+		}
+		conn, err := w.dial(context.Background(), all[0].cfg.DirPort)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprint(conn, "GET /tor/server/authority HTTP/1.0\r\n\r\n")
+		if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.0 404 ") {
+			t.Errorf("%.60q %v", answer, err)
+		}
+	})
+}

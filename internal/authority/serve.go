@@ -23,7 +23,7 @@ func (a *Authority) extra(_ context.Context, peer dirserver.Peer, r *dirserver.R
 		return dirserver.OK(a.cfg.Keys.Cert.Text, time.Hour)
 	}
 	if r.Path == "/tor/server/authority" {
-		return dirserver.Several([]*dirserver.Doc{a.docs.DescriptorOf(netdoc.RSADigest(&a.cfg.Keys.RSA.PublicKey))}, time.Hour)
+		return a.ownDescriptor()
 	}
 	if rest, ok := strings.CutPrefix(r.Path, "/tor/status-vote/next/"); ok {
 		return a.next(rest)
@@ -34,6 +34,16 @@ func (a *Authority) extra(_ context.Context, peer dirserver.Peer, r *dirserver.R
 		return a.votesLocked(rest, a.last)
 	}
 	return nil
+}
+
+// ownDescriptor answers with what the authority says of itself as a relay, which
+// one that has no ORPort is not.
+func (a *Authority) ownDescriptor() *dirserver.Response {
+	k := a.cfg.Keys.RSA
+	if k == nil {
+		return dirserver.Short(404, "Not found")
+	}
+	return dirserver.Several([]*dirserver.Doc{a.docs.DescriptorOf(netdoc.RSADigest(&k.PublicKey))}, time.Hour)
 }
 
 // next answers requests about the round that is under way.
