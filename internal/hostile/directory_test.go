@@ -14,7 +14,7 @@ func dirSeeds() map[string]fuzzInput {
 	for name, how := range map[string]do{
 		"right": {"answer", answerDirRight, 0, 3}, "status": {"answer", answerDirStatus, 0, 0}, "length": {"answer", answerDirLength, 3, 0},
 		"cut": {"answer", answerDirCut, 128, 0}, "flip": {"answer", answerDirFlip, 128, 0}, "endless": {"answer", answerDirEndless, 0, 0},
-		"bomb-zstd": {"answer", answerDirBomb, 6, 3}, "bomb-gzip": {"answer", answerDirBomb, 5, 2}, "slow": {"answer", answerDirSlow, 0, 0},
+		"bomb-zstd": {"answer", answerDirBomb, 5, 3}, "bomb-gzip": {"answer", answerDirBomb, 4, 2}, "slow": {"answer", answerDirSlow, 0, 0},
 		"never": {"answer", answerDirNever, 0, 0}, "label": {"answer", answerDirLabel, 1, 0}, "other": {"answer", answerDirOther, 0, 0},
 		"heads": {"answer", answerDirHeads, 100, 0}, "repeat": {"answer", answerDirRepeat, 1, 1}, "diff": {"answer", answerDirDiff, 0, 0},
 		"hang-up": {"answer", answerDirHangUp, 0, 0}, "nobody": {"answer", answerDirNobody, 0, 0}, "trickle": {"answer", answerDirTrickle, 2, 0},
