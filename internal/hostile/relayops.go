@@ -80,6 +80,7 @@ func (w *relayWorld) doEnd(i Insn) {
 		}
 	case 1: // the link
 		if p := w.links[int(i.B)%len(w.links)]; p != nil {
+			p.write(nil, false) // what was joined is read when nobody is there any more
 			p.close()
 		}
 	case 2: // the next relay's links

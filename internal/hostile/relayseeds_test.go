@@ -35,6 +35,12 @@ func relaySeeds() map[string]fuzzInput {
 		"mangled":   s(do{"create", 0, 0, optCC}, do{"begin", 0, 0, echo}, do{"mangle", 0, 3, 1}, do{"data", 0, 0x10, 2}, do{"mangle", mangleHold, 0, 0}, do{"data", 0, 0x10, 2}, do{"data", 0, 0x10, 2}),
 		"cells": s(do{"create", 0, 0, optCC}, do{"cell", 0, byte(cell.CmdPadding), 0}, do{"cell", 0, byte(cell.CmdPaddingNegotiate), 0x60}, do{"long", 0, 5, 0},
 			do{"fragment", 0x20, 0, 0}, do{"next-cell", 0, 0, 0}, do{"cell", 0, byte(cell.CmdDestroy), 0}),
+		// Attacks that once worked.
+		"attack-cgo-without-cc": s(do{"create", 0, 0, optCGO}, do{"begin-dir", 0, 0, 0}, do{"data", 0, 0, 7}),
+		"attack-addresses":      s(do{"create", 0, 0, optCC}, do{"extend", 0, 0x40, 0x20}, do{"wait", 8, 0, 0}),
+		"attack-itself":         s(do{"create", 0, 0, optCC}, do{"extend", 0, 0x13, 0x20}, do{"create", 1, 0, optCC}, do{"extend", 1, 0x33, 0x20}, do{"create", 2, 0, optCC}, do{"extend", 2, 3, 0x20}),
+		"attack-no-identity": s(do{"create", 0, 0, optCC}, do{"extend", 0, 0x10, 0x20}, do{"create", 1, 0, optCC}, do{"extend", 1, 0x10, 0x20},
+			do{"create", 2, 0, optCC}, do{"extend", 2, 0x30, 0x20}),
 		"garbage": s(do{"link", 1, 0, 0}, do{"garbage", 1, 2, 0}),
 	}
 }
@@ -53,6 +59,9 @@ func nextHopSeeds() map[string]fuzzInput {
 		"never":       s(do{"script", answerNever, 0, 0}, do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x23}, do{"wait", 8, 0, 0}, do{"truncate", 0, 0, 0}, do{"end", 0, 0, 0}),
 		"rekey":       s(do{"create", 0, 3, optCC}, do{"extend", 0, 0, 0x23}, do{"rekey", 0, 0, 0}, do{"rekey-confirm", 0, 0, 0}, do{"next-message", 0, drop, 0}),
 		"same-link":   s(do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x20}, do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x20}, do{"end", 2, 0, 0}),
-		"cells":       s(do{"create", 8, 0, optCC}, do{"extend", 0, 1, 0x20}, do{"extend", 1, 0, 0x20}, do{"next-cell", 0, 6, 0}, do{"honest", 0, 0, 0}, do{"end", 3, 0, 0}),
+		// Attacks that once worked.
+		"attack-long-answer": s(do{"script", answerSized, 0, 0}, do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x23}),
+		"attack-no-identity": s(do{"create", 0, 0, optCC}, do{"extend", 0, 0x10, 0x20}, do{"create", 0, 0, optCC}, do{"extend", 0, 0x10, 0x20}),
+		"cells":              s(do{"create", 8, 0, optCC}, do{"extend", 0, 1, 0x20}, do{"extend", 1, 0, 0x20}, do{"next-cell", 0, 6, 0}, do{"honest", 0, 0, 0}, do{"end", 3, 0, 0}),
 	}
 }
