@@ -28,6 +28,9 @@ func clientSeeds() map[string]fuzzInput {
 			do{"rekey-reply", 0, 0, 0}, do{"data", 0, 0x70, 2}, do{"read", 0, 2, 0}),
 		"conflux": s(do{"build", 0, 5, optCC}, do{"build", 1, 3, optCC}, do{"link-legs", 0, 1, 1}, do{"linked", 0x10, 0, 0}, do{"linked", 0x11, 0, 0},
 			do{"dial", 0, 0, 0}, do{"connected", 0x11, 0, 0}, do{"data", 0x11, 0x70, 3}, do{"conflux-switch", 0x10, 3, 0}, do{"data", 0x10, 0x70, 2}, do{"read", 0, 9, 0}, do{"end", 2, 0, 1}),
+		// An attack that once worked.
+		"attack-cgo-without-cc": s(do{"script", answerRight, 0, ansNoCC}, do{"build", 0, guard, optCC | optCGO}, do{"dial", 0, 0, 2}, do{"connected", 0, 0, 0},
+			do{"data", 0, 0, 9}, do{"read", 0, 9, 0}),
 		"late": s(do{"script", answerLate, 0, 0}, do{"build", 0, guard, optCC}, do{"wait", 3, 0, 0}, do{"answer-now", 0, 0, 0}, do{"lookup", 0, 0, 0}, do{"end", 0, 0, 0}),
 		"extend": s(do{"build", 0, guard, optCC}, do{"do-extend", 0, 5, optCC}, do{"extended", 0, 0, 0}, do{"message", 0x20, byte(cell.RelayDrop), 0x26},
 			do{"cell", 0, byte(cell.CmdPadding), 0}, do{"honest", 0, 0, 0}, do{"replay", 0, 7, 0}),

@@ -127,7 +127,7 @@ func (w *relayWorld) doCreate(i Insn) {
 
 // doBegin opens a stream: B is its identifier, C its destination.
 func (w *relayWorld) doBegin(i Insn) {
-	hosts := []string{echoHost + ":80", "host.example:80", "192.0.2.1:80", "[2001:db8::1]:443", "", ":", echoHost, "refused:1", string(bytes.Repeat([]byte{'x'}, 400)) + ":1"}
+	hosts := []string{echoHost + ":80", "host.example:80", "192.0.2.1:80", "[2001:db8::1]:443", "", ":", echoHost, "refused:1", string(bytes.Repeat([]byte{'x'}, 400)) + ":1", pauseHost + ":80"}
 	w.message(i, cell.RelayBegin, pick(streams, i.B), append([]byte(pick(hosts, i.C)), 0, 0, 0, 0, 0), 0)
 }
 

@@ -2,6 +2,9 @@ package hostile
 
 import "github.com/chivenet/chive/internal/cell"
 
+// hostPause is the argument of begin that has the relay's reader stand still.
+const hostPause = 9
+
 // relaySeeds are valid sequences, which mutations lead astray, by what they are
 // about.
 func relaySeeds() map[string]fuzzInput {
@@ -37,7 +40,7 @@ func relaySeeds() map[string]fuzzInput {
 			do{"fragment", 0x20, 0, 0}, do{"next-cell", 0, 0, 0}, do{"cell", 0, byte(cell.CmdDestroy), 0}),
 		// Attacks that once worked.
 		"attack-cgo-without-cc": s(do{"create", 0, 0, optCGO}, do{"begin-dir", 0, 0, 0}, do{"data", 0, 0, 7}),
-		"attack-addresses":      s(do{"create", 0, 0, optCC}, do{"extend", 0, 0x40, 0x20}, do{"wait", 8, 0, 0}),
+		"attack-addresses":      s(do{"create", 0, 0, optCC}, do{"extend", 0, 0x44, 1}, do{"wait", 8, 0, 0}),
 		"attack-itself":         s(do{"create", 0, 0, optCC}, do{"extend", 0, 0x13, 0x20}, do{"create", 1, 0, optCC}, do{"extend", 1, 0x33, 0x20}, do{"create", 2, 0, optCC}, do{"extend", 2, 3, 0x20}),
 		"attack-no-identity": s(do{"create", 0, 0, optCC}, do{"extend", 0, 0x10, 0x20}, do{"create", 1, 0, optCC}, do{"extend", 1, 0x10, 0x20},
 			do{"create", 2, 0, optCC}, do{"extend", 2, 0x30, 0x20}),

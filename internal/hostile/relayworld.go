@@ -49,12 +49,24 @@ type exitStreams struct{ w *relayWorld }
 
 func (s exitStreams) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	if m.Cmd == cell.RelayBegin {
-		if b, err := cell.ParseBegin(m.Data); err == nil && b.Host == echoHost {
+		switch b, err := cell.ParseBegin(m.Data); {
+		case err != nil:
+		case b.Host == echoHost:
 			return s.w.relay.HandleStream(h, m)
+		case b.Host == pauseHost:
+			time.Sleep(pause)
 		}
 	}
 	return s.w.exit.HandleStream(h, m)
 }
+
+// A stream to pauseHost, which is refused, has the reader that it comes to stand
+// still for a moment, as if the relay's processors had other work: what others do
+// meanwhile ends links and circuits between two cells of one record.
+const (
+	pauseHost = "pause"
+	pause     = 100 * time.Microsecond
+)
 
 func newRelayWorld(t *testing.T) *relayWorld {
 	w := &relayWorld{t: t, net: simnet.NewNetwork(), memory: account.New(0)}
