@@ -39,7 +39,7 @@ run could not be made.`,
 		Example: "  chive bench flood --short\n  chive bench flood --only unread,key-update --sources 50 --json flood.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
-			ctx, cancel := context.WithTimeout(cmd.Context(), benchTime)
+			ctx, cancel := context.WithTimeout(cmd.Context(), time.Hour)
 			defer cancel()
 			if p.Program == "" {
 				if p.Program, err = child.Self(); err != nil {
@@ -77,7 +77,7 @@ run could not be made.`,
 	f.DurationVar(&p.Before, "before", 4*time.Second, "`TIME` to measure before a flood")
 	f.DurationVar(&p.During, "during", 8*time.Second, "`TIME` that a flood lasts")
 	f.DurationVar(&p.After, "after", 10*time.Second, "the most `TIME` to wait after a flood")
-	f.Int64Var(&memory, "memory", 512, "`MiB` that the relays are bounded to (Chive's by its default, or by --relay-flag)")
+	f.Int64Var(&memory, "memory", 256, "`MiB` that the victims are bounded to")
 	f.StringArrayVar(&p.RelayFlags, "relay-flag", nil, "a further `FLAG` of chive relay")
 	f.BoolVar(&short, "short", false, "a minute, to see whether it works: the numbers mean little")
 	f.BoolVar(&verbose, "verbose", false, "show the log of Chive's nodes")

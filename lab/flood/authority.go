@@ -29,9 +29,10 @@ func (s *site) authorities(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stock := s.tor.Node("auth2")
-	s.victims = append(s.victims, v, &victim{name: "C tor", role: authority, pid: stock.PID(),
-		Peer: Peer{RSA: stock.ID.RSA, Ed: stock.ID.Ed, OR: stock.OR, Dir: stock.DirPort}})
+	stock := s.tor.Node(torAuthority)
+	s.victims = append(s.victims, v, &victim{name: "C tor", node: torAuthority, role: authority,
+		restart: func(ctx context.Context) error { return s.restartTor(ctx, torAuthority) },
+		Peer:    Peer{RSA: stock.ID.RSA, Ed: stock.ID.Ed, OR: stock.OR, Dir: stock.DirPort}})
 	return nil
 }
 
@@ -55,22 +56,22 @@ func (s *site) startAuthority(ctx context.Context) (*victim, error) {
 	if err != nil {
 		return nil, err
 	}
-	const name = "chiveauthority"
-	if _, err := s.start(ctx, name, "authority", "--network", network, "--data-dir", dir, "--nickname", name, "--contact", "lab",
-		"--orport", p.OR.String(), "--dirport", p.Dir.String(), "--testing", "--assume-reachable", fmt.Sprint("--wait-for-relays=", len(docs)),
-		"--initial-voting-interval=1s", "--initial-vote-delay=250ms", "--initial-dist-delay=250ms",
-		"--voting-interval=30m", "--vote-delay=2s", "--dist-delay=2s"); err != nil {
+	v := &victim{name: "Chive", node: chiveAuthority, role: authority, Peer: p, restart: func(ctx context.Context) error {
+		_, err := s.start(ctx, chiveAuthority, "authority", "--network", network, "--data-dir", dir, "--nickname", chiveAuthority, "--contact", "lab",
+			"--orport", p.OR.String(), "--dirport", p.Dir.String(), "--testing", "--assume-reachable", fmt.Sprint("--wait-for-relays=", len(docs)),
+			"--initial-voting-interval=1s", "--initial-vote-delay=250ms", "--initial-dist-delay=250ms",
+			"--voting-interval=30m", "--vote-delay=2s", "--dist-delay=2s")
+		return err
+	}}
+	if err := v.restart(ctx); err != nil {
 		return nil, err
 	}
 	for _, d := range docs {
 		if err := dirPost(ctx, p.Dir, d.Text); err != nil {
-			return nil, fault.New(fault.KindOf(err), "%s: the descriptor of %s: %w", name, d.Nickname, err)
+			return nil, fault.New(fault.KindOf(err), "the descriptor of %s: %w", d.Nickname, err)
 		}
 	}
-	if err := awaitConsensus(ctx, &p); err != nil {
-		return nil, fault.New(fault.KindOf(err), "%s: %w", name, err)
-	}
-	return &victim{name: "Chive", role: authority, Peer: p, pid: s.pids[name]}, nil
+	return v, v.awaitConsensus(ctx)
 }
 
 // authorityFiles makes keys and the network file of an authority that is alone.
@@ -91,7 +92,7 @@ func authorityFiles(dir string, orPort, dirPort netip.AddrPort) (network string,
 	}
 	id := ident.RelayID{RSA: netdoc.RSADigest(&keys.RSA.PublicKey), Ed: keys.Ed.Public()}
 	text, err := netfile.Format(&netdir.Network{Name: "flood", Testing: netdir.Testing{AllowPrivateAddresses: true},
-		Authorities: []netdir.Authority{{Nickname: "chiveauthority", V3Ident: keys.Cert.Identity, RSA: id.RSA, Ed: id.Ed,
+		Authorities: []netdir.Authority{{Nickname: chiveAuthority, V3Ident: keys.Cert.Identity, RSA: id.RSA, Ed: id.Ed,
 			ORPorts: []netip.AddrPort{orPort}, DirPort: dirPort}}})
 	if err != nil {
 		return "", p, err

@@ -13,7 +13,6 @@ package flood
 import (
 	"context"
 	"io"
-	"os"
 	"slices"
 	"time"
 
@@ -40,10 +39,11 @@ type Plan struct {
 	// flood and in it; default 4 and 8 seconds. After is how long it has to be as
 	// before; default 10 seconds.
 	Before, During, After time.Duration
-	// Memory is the bound that the relays are configured with, in bytes; default
-	// 512 MiB, which is Chive's own. C tor's is told it (MaxMemInQueues);
-	// RelayFlags are what tells Chive's, and any other flag of "chive relay".
-	Memory     int64
+	// Memory is the bound that the victims are configured with, in bytes: Chive's
+	// relay by --max-memory, C tor's by MaxMemInQueues; default 256 MiB, the least
+	// that C tor takes.
+	Memory int64
+	// RelayFlags are further flags of "chive relay".
 	RelayFlags []string
 	// Log hears what Chive's nodes log; nil: nobody.
 	Log io.Writer
@@ -62,7 +62,7 @@ func (p *Plan) check() ([]*flood, error) {
 	def(&p.During, 8*time.Second)
 	def(&p.After, 10*time.Second)
 	if p.Memory == 0 {
-		p.Memory = 512 << 20
+		p.Memory = 256 << 20
 	}
 	if p.Progress == nil {
 		p.Progress = func(string) {}
@@ -127,7 +127,7 @@ func Run(ctx context.Context, p Plan) (*Report, error) {
 		for _, sources := range p.Sources {
 			number++
 			for _, v := range s.victims {
-				if v.role != f.on || len(p.Victims) > 0 && !slices.Contains(p.Victims, v.name) || r.died(v.pid, s) {
+				if v.role != f.on || len(p.Victims) > 0 && !slices.Contains(p.Victims, v.name) {
 					continue
 				}
 				row, err := s.run(ctx, f, v, number, sources)
@@ -150,14 +150,4 @@ func (r *Report) add(row *Row, s *site) {
 		s.plan.Progress("DIED: " + name)
 		delete(s.pids, name)
 	}
-}
-
-// died reports whether a process ended in an earlier row.
-func (r *Report) died(pid int, s *site) bool {
-	for _, p := range s.pids {
-		if p == pid {
-			return false
-		}
-	}
-	return pid != os.Getpid()
 }

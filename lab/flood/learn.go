@@ -79,18 +79,19 @@ func learnAll(ctx context.Context, dirPort netip.AddrPort) (all []*netdoc.Router
 	return all, err
 }
 
-// awaitConsensus waits until a relay serves a consensus.
-func awaitConsensus(ctx context.Context, p *Peer) error {
+// awaitConsensus waits until the victim serves a consensus: it has its parameters
+// then.
+func (v *victim) awaitConsensus(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	for {
-		err := hasConsensus(ctx, p)
+		err := hasConsensus(ctx, &v.Peer)
 		if err == nil {
 			return nil
 		}
 		pause(ctx, 100*time.Millisecond)
 		if ctx.Err() != nil {
-			return fault.New(fault.Timeout, "no consensus: %w", err)
+			return fault.New(fault.Timeout, "%s has no consensus: %w", v.node, err)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func newSealer(suite uint16, log string) (*sealer, error) {
 	case tls.TLS_AES_256_GCM_SHA384:
 		s.hash, s.keyLen = sha512.New384, 32
 	default:
-		return nil, fault.New(fault.Protocol, "TLS: the victim chose %s, and the bench writes AES-GCM only", tls.CipherSuiteName(suite))
+		return nil, fault.New(fault.Protocol, "TLS: the victim chose cipher suite %#x, and the bench writes AES-GCM only", suite)
 	}
 	for line := range strings.Lines(log) {
 		if f := strings.Fields(line); len(f) == 3 && f[0] == "CLIENT_TRAFFIC_SECRET_0" {

@@ -54,9 +54,12 @@ const (
 func (s *site) run(ctx context.Context, f *flood, v *victim, number, sources int) (*Row, error) {
 	s.plan.Progress(fmt.Sprintf("%s from %d, %s: %s", f.name, sources, v.name, f.what))
 	row := &Row{Flood: f.name, What: f.what, Sources: sources, Conns: f.conns, Rate: f.rate, Victim: v.name, Recovered: -1}
+	if err := s.fresh(ctx, v); err != nil {
+		return nil, err
+	}
 	h := startHonest(ctx, s.user(v))
 	defer h.stop()
-	w := &watch{pid: v.pid}
+	w := &watch{pid: s.pids[v.node]}
 	span := func(d time.Duration, until func() bool) (from, to mark) {
 		from = h.mark()
 		for time.Since(from.at) < d && ctx.Err() == nil && w.look() && (until == nil || !until()) {

@@ -20,9 +20,12 @@ import (
 // victim is who is attacked.
 type victim struct {
 	name string // "Chive" or "C tor"
+	node string // what its process is called
 	role role
 	Peer
-	pid int
+	// restart ends the process and starts it again, under the same keys and
+	// ports.
+	restart func(ctx context.Context) error
 }
 
 // site is the network of one run: C tor's, with Chive's victims in it or
@@ -32,8 +35,9 @@ type site struct {
 	dir    string
 	target *target.Target
 	tor    *ctor.Network
-	kids   []*child.Process
-	pids   map[string]int // all processes, by name
+	kids   map[string]*child.Process   // Chive's
+	pids   map[string]int              // all processes, by name
+	again  func(context.Context) error // restarts Chive's relay
 
 	entry, exit Peer // C tor's: the victims' neighbours on circuits
 	victims     []*victim
@@ -48,7 +52,7 @@ var dosParams = map[string]int{
 
 // newSite starts everything. When it fails it leaves nothing behind.
 func newSite(ctx context.Context, p *Plan, roles map[role]bool) (s *site, err error) {
-	s = &site{plan: p, pids: map[string]int{}}
+	s = &site{plan: p, kids: map[string]*child.Process{}, pids: map[string]int{}}
 	defer func() {
 		if err != nil {
 			s.close()
@@ -62,8 +66,10 @@ func newSite(ctx context.Context, p *Plan, roles map[role]bool) (s *site, err er
 		return s, err
 	}
 	p.Progress("starting a network of C tor with a relay of Chive's")
+	bound := []string{fmt.Sprintf("MaxMemInQueues %d MB", p.Memory>>20)}
+	quick := []string{"Schedulers Vanilla"} // for who is not measured
 	opts := ctor.Options{Relays: 1, Exits: 2, TorPath: p.Tor, Params: dosParams, Guests: s.startRelay, Nameserver: s.target.Nameserver(),
-		Extra: map[string][]string{"exit1": {fmt.Sprintf("MaxMemInQueues %d MB", p.Memory>>20)}, "auth2": {fmt.Sprintf("MaxMemInQueues %d MB", p.Memory>>20)}}}
+		Extra: map[string][]string{torRelay: bound, torAuthority: bound, "relay0": quick, "exit0": quick}}
 	if s.tor, err = ctor.Start(ctx, opts); err != nil {
 		return s, err
 	}
@@ -100,31 +106,51 @@ func (s *site) close() {
 	}
 }
 
-// start runs a subcommand of Chive's.
+// start runs a subcommand of Chive's; one of that name that runs is killed.
 func (s *site) start(ctx context.Context, name string, args ...string) (map[string]string, error) {
+	if k := s.kids[name]; k != nil {
+		if err := k.Kill(); err != nil {
+			return nil, err
+		}
+	}
 	k, said, err := child.Start(ctx, s.plan.Log, s.plan.Program, args...)
 	if err != nil {
 		return nil, err
 	}
-	s.kids = append(s.kids, k)
+	s.kids[name] = k
 	s.pids[name] = k.PID()
 	return said, nil
 }
 
-const chiveRelay, torRelay = "chivevictim", "exit1"
+// restartTor restarts a node of C tor's.
+func (s *site) restartTor(ctx context.Context, name string) error {
+	n := s.tor.Node(name)
+	if err := n.Restart(ctx); err != nil {
+		return err
+	}
+	s.pids[name] = n.PID()
+	return nil
+}
 
-// startRelay runs Chive's victim, an exit.
+// The processes of the victims.
+const (
+	chiveRelay, torRelay         = "chivevictim", "exit1"
+	chiveAuthority, torAuthority = "chiveauthority", "auth2"
+)
+
+// startRelay runs Chive's relay.
 func (s *site) startRelay(ctx context.Context, tor *ctor.Network) ([]ctor.Guest, error) {
 	file, err := tor.WriteNetworkFile()
 	if err != nil {
 		return nil, err
 	}
-	args := append([]string{"relay", "--network", file, "--data-dir", filepath.Join(s.dir, "relay"), "--nickname", chiveRelay,
-		"--orport", "127.0.0.1:0", "--assume-reachable", "--shutdown-wait", "-1s",
-		"--exit-private", "--exit-policy", "accept *:*", "--nameserver", s.target.Nameserver().String()}, s.plan.RelayFlags...)
-	said, err := s.start(ctx, chiveRelay, args...)
+	said, err := s.runRelay(ctx, file, "127.0.0.1:0")
 	if err != nil {
 		return nil, err
+	}
+	s.again = func(ctx context.Context) error {
+		_, err := s.runRelay(ctx, file, said["orport"])
+		return err
 	}
 	rsa, _, _ := strings.Cut(said["fingerprint"], " ")
 	id, err := ident.ParseRSAID(rsa)
@@ -132,6 +158,13 @@ func (s *site) startRelay(ctx context.Context, tor *ctor.Network) ([]ctor.Guest,
 		return nil, fault.New(fault.Local, "chive relay says %q: %w", said["fingerprint"], err)
 	}
 	return []ctor.Guest{{Nickname: chiveRelay, RSA: id}}, nil
+}
+
+// runRelay runs "chive relay", as an exit.
+func (s *site) runRelay(ctx context.Context, network, listen string) (map[string]string, error) {
+	return s.start(ctx, chiveRelay, append([]string{"relay", "--network", network, "--data-dir", filepath.Join(s.dir, "relay"), "--nickname", chiveRelay,
+		"--orport", listen, "--assume-reachable", "--shutdown-wait", "-1s", "--max-memory", fmt.Sprint(s.plan.Memory),
+		"--exit-private", "--exit-policy", "accept *:*", "--nameserver", s.target.Nameserver().String()}, s.plan.RelayFlags...)...)
 }
 
 // relays makes the two relays victims, once they have a consensus: their
@@ -147,17 +180,26 @@ func (s *site) relays(ctx context.Context, dirPort netip.AddrPort) error {
 			guests[chiveRelay] = d.RSA
 		}
 	}
-	for _, v := range []struct{ name, node string }{{"Chive", chiveRelay}, {"C tor", torRelay}} {
-		p, err := learn(ctx, dirPort, guests[v.node])
-		if err != nil {
+	torAgain := func(ctx context.Context) error { return s.restartTor(ctx, torRelay) }
+	for _, v := range []*victim{{name: "Chive", node: chiveRelay, restart: s.again}, {name: "C tor", node: torRelay, restart: torAgain}} {
+		v.role = relay
+		if v.Peer, err = learn(ctx, dirPort, guests[v.node]); err != nil {
 			return err
 		}
-		if err := awaitConsensus(ctx, &p); err != nil {
-			return fault.New(fault.KindOf(err), "%s: %w", v.node, err)
+		if err := v.awaitConsensus(ctx); err != nil {
+			return err
 		}
-		s.victims = append(s.victims, &victim{name: v.name, role: relay, Peer: p, pid: s.pids[v.node]})
+		s.victims = append(s.victims, v)
 	}
 	return nil
+}
+
+// fresh restarts a victim, so that no flood has to do with an earlier one.
+func (s *site) fresh(ctx context.Context, v *victim) error {
+	if err := v.restart(ctx); err != nil {
+		return err
+	}
+	return v.awaitConsensus(ctx)
 }
 
 // dead lists the processes that have ended.

@@ -40,7 +40,7 @@ var floods = []flood{
 	{"dir-unread", "directory answers over circuits, not read", relay, 40, 2_000, dirUnread},
 	{"extend-hole", "circuits extended to who never answers", relay, 20, 500, extendHole},
 	{"extend-many", "the same, with many addresses in each", relay, 20, 500, extendMany},
-	{"unread", "downloads through the relay, not read", relay, 20, 200, unread},
+	{"unread", "downloads through the relay, not read", relay, 20, 1_000, unread},
 	{"conflux-gap", "conflux sets of which the late leg alone has data", relay, 10, 10_000, confluxGap},
 	{"auth-unread", "directory answers over the DirPort, not read", authority, 500, 1_000, authUnread},
 	{"auth-announce", "uploads announced and not sent", authority, 1_000, 1_000, authAnnounce},

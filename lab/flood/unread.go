@@ -14,7 +14,7 @@ import (
 const (
 	// unreadCircuits is how many circuits download on one channel: each fills
 	// a window of 1,000 cells.
-	unreadCircuits = 100
+	unreadCircuits = 60
 	// unreadBytes is what each asks for: more than any window.
 	unreadBytes = 64 << 20
 )

@@ -7,8 +7,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// uploadBytes is what an upload announces.
-const uploadBytes = 1 << 20
+// uploadBytes is what an upload announces: no more than authorities take.
+const uploadBytes = 64 << 10
 
 func uploadHead() []byte {
 	return fmt.Appendf(nil, "POST /tor/ HTTP/1.0\r\nContent-Length: %d\r\n\r\nrouter ", uploadBytes)
