@@ -61,19 +61,31 @@ func Serve(ctx context.Context, in io.Reader, out, words io.Writer) error {
 // Attack carries an order out until ctx is done or its time is over, and leaves
 // nothing behind.
 func Attack(ctx context.Context, o Order) (Counts, error) {
-	f, err := find(o.Flood)
+	a, err := newAttack(o)
 	if err != nil {
 		return Counts{}, err
 	}
-	if err := o.check(); err != nil {
-		return Counts{}, err
+	return a.carryOut(ctx)
+}
+
+func newAttack(o Order) (*attack, error) {
+	f, err := find(o.Flood)
+	if err != nil {
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, o.Time)
-	defer cancel()
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	a := &attack{Order: o, flood: f, log: slog.New(slog.DiscardHandler)}
-	a.rate.per, a.dials.per = time.Second/time.Duration(max(f.rate, 1)), time.Second/dialRate
-	if err := f.run(ctx, a); err != nil && ctx.Err() == nil {
-		return Counts{}, fault.New(fault.KindOf(err), "flood %s: %w", f.name, err)
+	a.rate.per, a.dials.per = time.Second/time.Duration(f.rate), time.Second/dialRate
+	return a, nil
+}
+
+func (a *attack) carryOut(ctx context.Context) (Counts, error) {
+	ctx, cancel := context.WithTimeout(ctx, a.Time)
+	defer cancel()
+	if err := a.run(ctx, a); err != nil && ctx.Err() == nil {
+		return Counts{}, fault.New(fault.KindOf(err), "flood %s: %w", a.name, err)
 	}
 	c := Counts{Sent: a.sent.Load(), Opened: a.opened.Load(), Refused: a.refused.Load(), Closed: a.closed.Load()}
 	if a.last != nil {

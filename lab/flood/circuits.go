@@ -114,7 +114,7 @@ func (a *attack) many(ctx context.Context, ch *channel.Channel, n int, f func(ct
 				if over {
 					return
 				}
-				if err := f(ctx); err != nil {
+				if err := f(ctx); err != nil && ctx.Err() == nil {
 					a.refused.Add(1)
 					mu.Lock()
 					if first == nil {
