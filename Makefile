@@ -6,7 +6,7 @@ PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 windows/amd64
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test demo race lint cross arm bench bench-client bench-relay bench-fte bench-circuit
+.PHONY: all build test demo race lint cross arm bench bench-client bench-relay bench-fte bench-circuit flood
 .PHONY: vuln pq-vectors pq-models soak soak-processes fuzz-smoke fuzz-states
 all: lint test
 
@@ -68,6 +68,11 @@ bench-client: build
 # bench-relay puts Chive's relays beside C tor's, with both of its schedulers.
 bench-relay: build
 	./bin/chive bench relay --json bench-relay.json
+
+# flood attacks a relay and an authority of Chive's, and then C tor's, by the same
+# floods, in twenty minutes; an honest client is measured beside.
+flood: build
+	./bin/chive bench flood --json flood.json
 
 # bench-fte reproduces "How many users can an fteproxy server serve?": iperf and
 # the bench's own load through Chive's proxies, real fteproxy (installed into
