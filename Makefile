@@ -10,8 +10,8 @@ export CGO_ENABLED ?= 0
 .PHONY: vuln pq-vectors pq-models soak soak-processes fuzz-smoke fuzz-states
 all: lint test
 
-# build makes the static binary: ./bin/chive, which is to stay under 15 MB. HTTP/2
-# is left out: nothing here speaks it.
+# build makes the static binaries: ./bin/chive, which is to stay under 15 MB, and
+# the laboratory, ./bin/chivelab. HTTP/2 is left out: nothing here speaks it.
 build:
 	go build -trimpath -tags nethttpomithttp2 -ldflags '-s -w' -o bin/ ./cmd/...
 	@size=$$(wc -c < bin/chive); echo "bin/chive: $$size bytes"; test $$size -lt 15000000
@@ -50,10 +50,10 @@ cross:
 # needs a minute to make the relays' RSA keys.)
 arm:
 	@for p in arm64:qemu-aarch64 arm:qemu-arm; do arch=$${p%:*}; qemu=$${p#*:}; \
-	  GOOS=linux GOARCH=$$arch go build -trimpath -ldflags '-s -w' -o bin/linux-$$arch/ ./cmd/chive && \
+	  GOOS=linux GOARCH=$$arch go build -trimpath -ldflags '-s -w' -o bin/linux-$$arch/ ./cmd/... && \
 	  $$qemu bin/linux-$$arch/chive version && \
-	  for carriage in A B; do timeout 100 $$qemu bin/linux-$$arch/chive bench circuit --in-process --count 3 --handshake pq768 --carriage $$carriage || exit 1; done && \
-	  { test $$arch = arm || timeout 300 $$qemu bin/linux-$$arch/chive lab run --authorities 1 --relays 2 --exits 1; } && \
+	  for carriage in A B; do timeout 100 $$qemu bin/linux-$$arch/chivelab bench circuit --in-process --count 3 --handshake pq768 --carriage $$carriage || exit 1; done && \
+	  { test $$arch = arm || timeout 300 $$qemu bin/linux-$$arch/chivelab run --authorities 1 --relays 2 --exits 1; } && \
 	  GOOS=linux GOARCH=$$arch go test -exec $$qemu -short -timeout 2m -run 'Vectors|ACVP|Wycheproof|RFC7748' ./internal/handshake && \
 	  GOOS=linux GOARCH=$$arch go test -exec $$qemu -short -timeout 2m ./internal/layer ./internal/cell || exit 1; done
 
@@ -63,23 +63,23 @@ bench:
 # bench-client puts Chive's client beside C tor's on the same relays; tor must
 # be installed. As root it runs in a network namespace.
 bench-client: build
-	./bin/chive bench client --beside-tor --json bench-client.json
+	./bin/chivelab bench client --beside-tor --json bench-client.json
 
 # bench-relay puts Chive's relays beside C tor's, with both of its schedulers.
 bench-relay: build
-	./bin/chive bench relay --json bench-relay.json
+	./bin/chivelab bench relay --json bench-relay.json
 
 # flood attacks a relay and an authority of Chive's, and then C tor's, by the same
 # floods, in twenty minutes; an honest client is measured beside.
 flood: build
-	./bin/chive bench flood --json flood.json
+	./bin/chivelab bench flood --json flood.json
 
 # bench-fte reproduces "How many users can an fteproxy server serve?": iperf and
 # the bench's own load through Chive's proxies, real fteproxy (installed into
 # bin/fteproxy by pip) and obfs4proxy, in one run of some six minutes. iperf and
 # obfs4proxy must be installed. It writes bench-fte.json and plots into bench-fte/.
 bench-fte: build bin/fteproxy/bin/fteproxy
-	./bin/chive bench fte --connections 1,10,25,50,75,100 --time 1s --fteproxy bin/fteproxy/bin/fteproxy \
+	./bin/chivelab bench fte --connections 1,10,25,50,75,100 --time 1s --fteproxy bin/fteproxy/bin/fteproxy \
 	  --kinds classic/manual-http,bulk/manual-http,strict/manual-http,strict/base64,strict/url-path,strict/words,fteproxy/manual-http,fteproxy/words,obfs4 \
 	  --iperf iperf --json bench-fte.json --plots bench-fte $(BENCH_FTE)
 
@@ -93,10 +93,10 @@ bin/fteproxy/bin/fteproxy:
 bench-circuit: build
 	@mkdir -p bench-circuit
 	@for h in ntor-v3 pq512 pq768 pq1024; do \
-	  ./bin/chive bench circuit --count 1000 --handshake $$h --json bench-circuit/$$h.json || exit 1; done
-	./bin/chive bench circuit --count 1000 --handshake pq768 --carriage B --json bench-circuit/pq768-rekey.json
-	./bin/chive bench circuit --count 100 --handshake pq768 --cold-directory --plots bench-circuit/cold --lengths 0
-	./bin/chive bench circuit --count 1000 --handshake pq768 --plots bench-circuit/cached --lengths 200
+	  ./bin/chivelab bench circuit --count 1000 --handshake $$h --json bench-circuit/$$h.json || exit 1; done
+	./bin/chivelab bench circuit --count 1000 --handshake pq768 --carriage B --json bench-circuit/pq768-rekey.json
+	./bin/chivelab bench circuit --count 100 --handshake pq768 --cold-directory --plots bench-circuit/cold --lengths 0
+	./bin/chivelab bench circuit --count 1000 --handshake pq768 --plots bench-circuit/cached --lengths 200
 
 # pq-vectors makes the vectors of the post-quantum handshake once more with the
 # independent program, whose ML-KEM and X25519 come from PyPI, and compares them

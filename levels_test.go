@@ -90,9 +90,10 @@ var levels = map[string]int{
 	"lab/target":    3,       // what traffic goes to: neither does it
 
 	"internal/daemon": top + 2, // front doors and settings around a client
+	"internal/cli":    top + 3, // the command line of the product; it does not link the laboratory
 	"lab/...":         top + 2,
 
-	"cmd/...":     top + 3,
+	"cmd/...":     top + 4,
 	"interop/...": top + 3,
 
 	"internal/hostile/...":       support,

@@ -34,21 +34,27 @@ func TestChive(t *testing.T) {
 	suite(t, chiveClient{binary})
 }
 
-// buildChive builds cmd/chive once for all tests. TestMain removes it.
+// buildChive builds cmd/chive and, beside it, cmd/chivelab, once for all tests.
+// TestMain removes them.
 var buildChive = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "chive-interop-")
 	if err != nil {
 		return "", err
 	}
-	binary := filepath.Join(dir, "chive")
-	build := exec.Command("go", "build", "-o", binary, "github.com/chivenet/chive/cmd/chive")
+	build := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "github.com/chivenet/chive/cmd/...")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // the static binary, as make build has it
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("go build: %w: %s", err, out)
 	}
 	built = dir
-	return binary, nil
+	return filepath.Join(dir, "chive"), nil
 })
+
+// buildLab returns the laboratory's program.
+func buildLab() (string, error) {
+	bin, err := buildChive()
+	return bin + "lab", err
+}
 
 // built is the directory that buildChive made.
 var built string

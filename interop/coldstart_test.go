@@ -15,20 +15,20 @@ import (
 
 // TestColdStart says how long ten nodes (three authorities, five relays, two
 // exits) take from nothing to the last of a million bytes through three hops:
-// "chive lab run", the same with a process for each node, and C tor's.
+// "chivelab run", the same with a process for each node, and C tor's.
 func TestColdStart(t *testing.T) {
 	if os.Getenv("CHIVE_LONG") == "" {
 		t.Skip("SKIPPED, NOTHING WAS MEASURED: it is for a quiet machine; CHIVE_LONG=1 runs it")
 	}
 	_, _, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)
-	bin, err := buildChive()
+	bin, err := buildLab()
 	if err != nil {
 		t.Fatal(err)
 	}
 	run := func(args ...string) func() {
 		return func() {
-			if out, err := exec.CommandContext(bounded(t, time.Minute), bin, append([]string{"lab", "run"}, args...)...).CombinedOutput(); err != nil {
+			if out, err := exec.CommandContext(bounded(t, time.Minute), bin, append([]string{"run"}, args...)...).CombinedOutput(); err != nil {
 				t.Fatalf("%v: %s", err, out)
 			}
 		}
@@ -37,8 +37,8 @@ func TestColdStart(t *testing.T) {
 		what string
 		run  func()
 	}{
-		{"chive lab run", run()},
-		{"chive lab run --processes", run("--processes")},
+		{"chivelab run", run()},
+		{"chivelab run --processes", run("--processes")},
 		{"C tor", func() {
 			nw, err := ctor.Start(bounded(t, 2*time.Minute), ctor.Options{Relays: 5, Exits: 2, Clients: 1, Log: slog.New(slog.DiscardHandler)})
 			if err != nil {

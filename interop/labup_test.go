@@ -20,17 +20,17 @@ import (
 	"github.com/chivenet/chive/lab/target"
 )
 
-// TestLabUp has "chive lab up" keep a network, every node a process of its own,
+// TestLabUp has "chivelab up" keep a network, every node a process of its own,
 // with a bridge and its transport, until it is told to stop: its line of JSON is
 // enough to use all of it, and nothing of it is left behind.
 func TestLabUp(t *testing.T) {
 	needPrograms(t)
-	bin, err := buildChive()
+	bin, err := buildLab()
 	if err != nil {
 		t.Fatal(err)
 	}
 	plugin := "chive exec " + bin
-	up := exec.Command(bin, "lab", "up", "--json", "--processes", "--authorities", "1", "--relays", "2", "--exits", "1",
+	up := exec.Command(bin, "up", "--json", "--processes", "--authorities", "1", "--relays", "2", "--exits", "1",
 		"--bridges", "1", "--bridge-transport", plugin,
 		"--socks", fmt.Sprintf("127.0.0.1:%d", freePort(t))) // that nobody else listens at afterwards
 	tmp := t.TempDir()

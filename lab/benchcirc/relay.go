@@ -68,7 +68,7 @@ type node struct {
 
 // ServeRelay is one of the measurement's relays: it listens on loopback under
 // fresh keys, says on out who it is, answers orders that come in, and ends
-// when in does or ctx is done. `chive bench circuit` runs it in processes of
+// when in does or ctx is done. `chivelab bench circuit` runs it in processes of
 // their own.
 func ServeRelay(ctx context.Context, in io.Reader, out io.Writer, pid int) error {
 	n, err := newNode(pid)

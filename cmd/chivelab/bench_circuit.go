@@ -1,0 +1,130 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chivenet/chive/internal/cli"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netfile"
+	"github.com/chivenet/chive/internal/progress"
+	"github.com/chivenet/chive/lab/benchcirc"
+)
+
+// benchCircuitCommand measures the building of circuits.
+func benchCircuitCommand() *cobra.Command {
+	p := benchcirc.Plan{}
+	var jsonFile, plots, network string
+	var inProcess bool
+	cmd := &cobra.Command{
+		Use:   "circuit",
+		Short: "Measure how long circuits take to build, stage by stage",
+		Long: `Measure how long circuits take to build: real ones, over TLS, stage by stage, with the processor time of
+each side.
+
+Without --network the circuits go through relays of this command's own, on loopback, each a process: the
+n-th hop is always the n-th of them. With it, paths are chosen as a client chooses them, without guards.
+The first circuits open the links and are not counted. The directory is in memory, as it is in a running
+client; --cold-directory fetches and verifies it for each circuit.`,
+		Example: "  chivelab bench circuit --count 1000 --handshake pq768 --json pq768.json\n  chivelab bench circuit --plots figures --lengths 100",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			exe, err := os.Executable()
+			if err != nil {
+				return fault.New(fault.Local, "which program is this: %w", err)
+			}
+			if !inProcess {
+				p.Command = []string{exe, "bench", "circuit", "relay"}
+			}
+			if network != "" {
+				b, err := os.ReadFile(network)
+				if err != nil {
+					return fault.New(fault.Config, "network: %w", err)
+				}
+				if p.Network, err = netfile.Parse(network, b); err != nil {
+					return err
+				}
+			}
+			if plots != "" && p.Network == nil && !cmd.Flags().Changed("lengths") {
+				p.Lengths = 100
+			}
+			bar, next := progress.OnTerminal(cmd.ErrOrStderr()), time.Now()
+			r, err := benchcirc.Run(cmd.Context(), p, func(done, of, failed int) {
+				if now := time.Now(); done == of || now.After(next) {
+					next = now.Add(100 * time.Millisecond)
+					bar.Draw(fmt.Sprintf("%d of %d circuits", done, of), done, of)
+				}
+			})
+			bar.End()
+			if err != nil {
+				return err
+			}
+			printCircuits(cmd, r)
+			if err := writeReport(jsonFile, r); err != nil {
+				return err
+			}
+			if plots != "" {
+				if err := r.Plot(plots); err != nil {
+					return err
+				}
+			}
+			if r.Failed > 0 {
+				return fault.New(fault.Network, "%d of %d circuits failed; the first: %s", r.Failed, r.Count, r.Errors[0])
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&p.Count, "count", 100, "`NUMBER` of circuits")
+	f.StringVar(&p.Handshake, "handshake", "pq768", "`NAME`: ntor-v3, pq512, pq768 or pq1024")
+	f.StringVar(&p.Carriage, "carriage", "", "how ML-KEM comes to a hop: A, in its handshake (default), or B, by a rekey after it")
+	f.IntVar(&p.Hops, "hops", 3, "`NUMBER` of hops, 1 to 8")
+	f.BoolVar(&p.Cold, "cold-directory", false, "fetch and verify the directory for each circuit")
+	f.StringVar(&network, "network", "", "network `FILE`; without it, relays of this command's own")
+	f.BoolVar(&inProcess, "in-process", false, "run the command's own relays inside this process: their processor time is not known then")
+	f.IntVar(&p.Lengths, "lengths", 0, "`NUMBER` of circuits of each length from 1 to 8 to build besides (with --plots: 100)")
+	f.StringVar(&jsonFile, "json", "", "write the report and its raw samples to `FILE`, as JSON")
+	f.StringVar(&plots, "plots", "", "write figures and their raw samples to `DIR`, as PNG, PDF and JSON")
+	cmd.AddCommand(&cobra.Command{
+		Use: "relay", Short: "Be one of the measurement's relays", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return benchcirc.ServeRelay(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), os.Getpid())
+		},
+	})
+	return cmd
+}
+
+func printCircuits(cmd *cobra.Command, r *benchcirc.Report) {
+	cli.Printf(cmd, "%d circuits of %d hops, %s, carriage %s, directory %s, relays: %s; %.2f %% succeeded\n",
+		r.Count, len(r.Carriage), r.Handshake, r.Carriage, r.Directory, r.Relays, r.SuccessRate)
+	cli.Printf(cmd, "%-10s %9s %9s %9s %9s %9s %9s %9s %6s %9s %9s %9s %9s\n", "us", "mean", "median", "min", "max", "stddev", "p95", "p99", "share", "client", "relays", "hs.client", "hs.relay")
+	cpu, handshakes := r.RelaysKnown()
+	known := []bool{true, cpu, true, handshakes}
+	line := func(name string, s benchcirc.Stats, share float64, rest ...float64) {
+		cli.Printf(cmd, "%-10s %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %5.1f%%", name, s.Mean, s.Median, s.Min, s.Max, s.StdDev, s.P95, s.P99, share)
+		for i, v := range rest {
+			if known[i] {
+				cli.Printf(cmd, " %9.1f", v)
+			} else {
+				cli.Printf(cmd, " %9s", "-")
+			}
+		}
+		cli.Printf(cmd, "\n")
+	}
+	for _, s := range r.Stages {
+		relays := 0.0
+		for _, v := range s.RelayCPU {
+			relays += v
+		}
+		line(s.Name, s.Stats, s.Share, s.ClientCPU, relays, s.Crypto, s.RelayCrypto)
+	}
+	line("total", r.Stats, 100)
+	whose := "client, relays"
+	if !cpu && handshakes {
+		whose = "client, with the relays in its process" // nobody can tell them apart
+	}
+	cli.Printf(cmd, "%s: processor time by the kernel's count; hs: what each side computes for the hop's handshake\n", whose)
+}

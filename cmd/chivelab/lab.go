@@ -1,0 +1,196 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/chivenet/chive/internal/cli"
+	"github.com/chivenet/chive/internal/daemon"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/lab/child"
+)
+
+// labTime bounds how long a network may take to start.
+const labTime = 2 * time.Minute
+
+// labFlags binds the options of a network to flags.
+func labFlags(fs *pflag.FlagSet, o *lab.Options, s *daemon.Settings) {
+	fs.IntVar(&o.Authorities, "authorities", 3, "`NUMBER` of directory authorities")
+	fs.IntVar(&o.Relays, "relays", 5, "`NUMBER` of relays that let nothing out")
+	fs.IntVar(&o.Exits, "exits", 2, "`NUMBER` of exits")
+	fs.IntVar(&o.Bridges, "bridges", 0, "`NUMBER` of bridges")
+	fs.StringArrayVar(&o.BridgeTransports, "bridge-transport", nil, "`LINE` of a transport that every bridge offers too: 'obfs4 exec /usr/bin/obfs4proxy'; may be repeated")
+	fs.BoolVar(&o.Processes, "processes", false, "run every node in a process of its own")
+	fs.BoolVar(&o.CtorAuthorities, "ctor-authorities", false, "have C tor's authorities")
+	fs.IntVar(&o.CtorRelays, "ctor-relays", 0, "`NUMBER` of relays of C tor")
+	fs.IntVar(&o.CtorClients, "ctor-clients", 0, "`NUMBER` of clients of C tor")
+	fs.StringVar(&o.Tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")
+	fs.StringVar(&o.Dir, "dir", "", "`DIR` for the nodes' files (default: a temporary one, removed at the end)")
+	fs.StringVar(&o.SOCKS, "socks", "", "`ADDR` of the client's SOCKS port (default: a free one of loopback)")
+	fs.TextVar(&s.LogLevel, "log-level", slog.Level(levelOff), "lowest `LEVEL` of the nodes' log: debug, info, warn or error (default: no log)")
+	fs.Lookup("log-level").DefValue = "" // the number would be shown
+	fs.StringVar(&s.LogFormat, "log-format", "text", "`FORMAT` of the log: text or json")
+	fs.SortFlags = false
+}
+
+// levelOff is above every level that is logged.
+const levelOff = 1000
+
+// startLab starts the network that the flags ask for.
+func startLab(c *cobra.Command, o *lab.Options, s *daemon.Settings) (nw *lab.Network, err error) {
+	o.Log, _ = daemon.NewLogger(s.LogLevel, s.LogFormat, c.ErrOrStderr())
+	// Of a flag, zero means none.
+	for _, n := range []*int{&o.Authorities, &o.Relays, &o.Exits} {
+		if *n == 0 {
+			*n = -1
+		}
+	}
+	if o.Processes {
+		if o.Program, err = child.Self(); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeout(c.Context(), labTime)
+	defer cancel()
+	return lab.Start(ctx, *o)
+}
+
+// labUpCommand runs a network until it is told to stop.
+func labUpCommand() *cobra.Command {
+	var o lab.Options
+	var s daemon.Settings
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "up",
+		Short: "Start a network, and keep it until Ctrl-C",
+		Long: `Start a network on loopback: authorities, relays, exits, a client with a SOCKS port, and a web server to
+fetch from. It is kept until Ctrl-C, and leaves nothing behind.
+
+Standard output says where things are; with --json it is one line with network_file, socks, target_url, dir
+and nodes. A bridge is unlisted: its lines are for "chive proxy --bridge" and C tor's "Bridge".`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			nw, err := startLab(c, &o, &s)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, nw.Close()) }()
+			if asJSON {
+				b, err := json.Marshal(nw)
+				if err != nil {
+					return fault.Wrap(fault.Local, err)
+				}
+				cli.Printf(c, "%s\n", b)
+			} else {
+				cli.Printf(c, "network %s\nsocks %s\ntarget %s\ndir %s\n", nw.NetworkFile, nw.SOCKS, nw.TargetURL(), nw.Dir)
+				for _, n := range nw.Nodes {
+					cli.Printf(c, "node %s %s %s %s\n", n.Name, n.Program, n.Role, n.ORPort+n.SOCKS)
+					for _, l := range n.Bridge {
+						cli.Printf(c, "bridge %s\n", l)
+					}
+				}
+				cli.Printf(c, "ready\n")
+			}
+			<-c.Context().Done()
+			return nil
+		},
+	}
+	labFlags(c.Flags(), &o, &s)
+	c.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
+	return c
+}
+
+// labRunCommand runs a command beside a network.
+func labRunCommand() *cobra.Command {
+	var o lab.Options
+	var s daemon.Settings
+	c := &cobra.Command{
+		Use:   "run [flags] [-- CMD [ARG...]]",
+		Short: "Start a network, run a command in it, and stop it",
+		Long: `Start a network on loopback, run a command with ALL_PROXY (the client's SOCKS port), CHIVE_NETWORK (the
+network file) and CHIVE_TARGET (a URL to fetch) in its environment, stop the network, and exit as the command did.
+
+Without a command, fetch the built-in target through three hops, and print the path, how long each stage took,
+and the checksum.`,
+		Example: "  chivelab run\n  chivelab run -- sh -c 'curl -s $CHIVE_TARGET | sha256sum'",
+		RunE: func(c *cobra.Command, args []string) (err error) {
+			began := time.Now()
+			nw, err := startLab(c, &o, &s)
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, nw.Close()) }()
+			if len(args) > 0 {
+				return runIn(c, nw, args)
+			}
+			f, err := nw.Fetch(c.Context(), lab.TargetBytes)
+			if err != nil {
+				return err
+			}
+			printFetched(c, nw, f, time.Since(began))
+			return nil
+		},
+	}
+	labFlags(c.Flags(), &o, &s)
+	return c
+}
+
+// runIn runs a command with the network in its environment.
+func runIn(c *cobra.Command, nw *lab.Network, args []string) error {
+	cmd := exec.CommandContext(c.Context(), args[0], args[1:]...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+	cmd.WaitDelay = child.Grace
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, c.OutOrStdout(), c.ErrOrStderr()
+	cmd.Env = append(os.Environ(), "ALL_PROXY=socks5h://"+nw.SOCKS, "CHIVE_NETWORK="+nw.NetworkFile, "CHIVE_TARGET="+nw.TargetURL())
+	err := cmd.Run()
+	if e, ok := err.(*exec.ExitError); ok {
+		return cli.ExitError{Code: childCode(e.ProcessState)}
+	}
+	if err != nil {
+		return fault.New(fault.Config, "run %s: %w", args[0], err)
+	}
+	return nil
+}
+
+// printFetched says how the target was fetched.
+func printFetched(c *cobra.Command, nw *lab.Network, f *lab.Fetched, all time.Duration) {
+	counts := map[string]int{}
+	var kinds []string
+	for _, n := range nw.Nodes {
+		kind := n.Program + " " + string(n.Role)
+		if counts[kind]++; counts[kind] == 1 {
+			kinds = append(kinds, kind)
+		}
+	}
+	for i, k := range kinds {
+		kinds[i] = fmt.Sprintf("%d %s", counts[k], k)
+	}
+	cli.Printf(c, "network   %s\n", strings.Join(kinds, ", "))
+	var path []string
+	for _, n := range f.Path {
+		path = append(path, n.Name)
+	}
+	cli.Printf(c, "path      client -> %s -> target\n", strings.Join(path, " -> "))
+	for _, s := range nw.Stages {
+		cli.Printf(c, "%9v start: %s\n", s.Took.Round(time.Millisecond/10), s.Name)
+	}
+	for _, s := range f.Hops {
+		cli.Printf(c, "%9v circuit: %s\n", s.Took.Round(time.Millisecond/100), s.Name)
+	}
+	for _, s := range f.Stages {
+		cli.Printf(c, "%9v fetch: %s\n", s.Took.Round(time.Millisecond/100), s.Name)
+	}
+	cli.Printf(c, "%9v in all\n", all.Round(time.Millisecond))
+	cli.Printf(c, "sha256    %s (%d bytes, as sent)\n", f.SHA256, f.Bytes)
+}

@@ -1,0 +1,23 @@
+// Command chivelab is the laboratory: whole onion networks on one machine, and
+// measurements. See chivelab help. Each subcommand has a file of its own here;
+// what they do is in the packages below lab.
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/chivenet/chive/internal/cli"
+)
+
+func main() { cli.Main(rootCommand()) }
+
+// rootCommand is chivelab itself. It has chive's commands too, unlisted: they are
+// the nodes of its networks, which are processes of this very program.
+func rootCommand() *cobra.Command {
+	root := cli.Root("chivelab", "Private onion networks and measurements", labUpCommand(), labRunCommand(), benchCommand())
+	for _, c := range cli.Commands() {
+		c.Hidden = true
+		root.AddCommand(c)
+	}
+	return root
+}

@@ -1,0 +1,148 @@
+// Package cli is the command line of chive: each subcommand has a file of its own
+// here, and what it does is in the packages. Command chivelab, which has these
+// commands too, adds its own.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chivenet/chive/internal/daemon"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/pt"
+)
+
+// Main runs a program's command line, and ends the process.
+func Main(root *cobra.Command) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if len(os.Args) == 1 && pt.Managed(os.Getenv) {
+		// Tor launched this as a pluggable transport and reads stdout.
+		if err := pt.Run(ctx, pt.Config{Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Version: version()}); err != nil || panics.Err() != nil {
+			os.Exit(exitFailed)
+		}
+		return
+	}
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		err = panics.Err()
+	}
+	if err != nil {
+		var command ExitError
+		if !errors.As(err, &command) { // which has said itself what went wrong
+			fmt.Fprintln(os.Stderr, root.Name()+":", err)
+		}
+		os.Exit(exitCode(err))
+	}
+}
+
+// Exit codes: a mistake in what was asked for is told apart from a failure to
+// do it, so that a supervisor need not start again after the first.
+const (
+	exitFailed  = 1
+	exitMistake = 2
+	exitKilled  = 3 // told twice to stop: connections were cut
+)
+
+func exitCode(err error) int {
+	var command ExitError
+	if errors.As(err, &command) {
+		return command.Code
+	}
+	switch {
+	case errors.Is(err, daemon.ErrKilled):
+		return exitKilled
+	case fault.Is(err, fault.Config):
+		return exitMistake
+	}
+	return exitFailed
+}
+
+// ExitError is the error of a command that ran another one: the process exits
+// with that one's code, and says nothing more.
+type ExitError struct{ Code int }
+
+func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
+
+// Chive is the command line of what users install.
+func Chive() *cobra.Command {
+	root := Root("chive", "Onion routing in one binary", Commands()...)
+	root.AddCommand(elsewhere("lab", "chivelab up, chivelab run"), elsewhere("bench", "chivelab bench"))
+	return root
+}
+
+// Commands returns chive's commands, new ones each time.
+func Commands() []*cobra.Command {
+	return []*cobra.Command{proxyCommand(), getCommand(), relayCommand(), authorityCommand(), keysCommand(), fteCommand(),
+		statusCommand(), networkCommand(), configCommand(), versionCommand()}
+}
+
+// elsewhere is a command that is another program's.
+func elsewhere(name, where string) *cobra.Command {
+	return &cobra.Command{
+		Use: name, Hidden: true, DisableFlagParsing: true,
+		RunE: func(*cobra.Command, []string) error {
+			return fault.New(fault.Config, "the laboratory is a program of its own: %s", where)
+		},
+	}
+}
+
+// Root is a program with commands.
+func Root(name, short string, commands ...*cobra.Command) *cobra.Command {
+	root := &cobra.Command{
+		Use:           name,
+		Short:         short,
+		Version:       version(),
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	profiling(root)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fault.Wrap(fault.Config, err) })
+	root.AddCommand(commands...)
+	strict(root)
+	return root
+}
+
+// strict makes mistakes in arguments errors of their kind, and a word that a
+// parent of commands does not know an error at all: cobra would show help, and
+// succeed.
+func strict(c *cobra.Command) {
+	for _, sub := range c.Commands() {
+		strict(sub)
+	}
+	if c.Runnable() {
+		if check := c.Args; check != nil {
+			c.Args = func(c *cobra.Command, args []string) error { return fault.Wrap(fault.Config, check(c, args)) }
+		}
+		return
+	}
+	c.Args = cobra.ArbitraryArgs
+	c.DisableFlagsInUseLine = true
+	c.SuggestionsMinimumDistance = 2
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return c.Help()
+		}
+		hint := ""
+		if s := c.SuggestionsFor(args[0]); len(s) > 0 {
+			hint = fmt.Sprintf("; did you mean %q?", s[0])
+		}
+		return fault.New(fault.Config, "unknown command %q for %q%s", args[0], c.CommandPath(), hint)
+	}
+}
+
+// version is the module's version as the build recorded it.
+func version() string {
+	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" {
+		return b.Main.Version
+	}
+	return "(devel)"
+}

@@ -1,0 +1,70 @@
+package cli
+
+import (
+	"github.com/spf13/pflag"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// fteFor says which protocol and side a flag of chive fte is for; empty is
+// either. Flags that fteproxy has too are taken on both sides, as it does.
+var fteFor = []struct{ flag, protocol, mode string }{
+	{"cert", "chive", "client"},
+	{"pq", "chive", "client"},
+	{"chacha", "chive", "client"},
+	{"wire", "chive", ""},
+	{"pad-to", "chive", ""},
+	{"pad-random", "chive", ""},
+	{"delay", "chive", ""},
+	{"http", "chive", ""},
+	{"http-url", "chive", "client"},
+	{"http-host", "chive", "client"},
+	{"http-proxy", "chive", "client"},
+	{"key", "classic", ""},
+	{"max-handshakes", "", "server"},
+	{"max-memory", "", "server"},
+	{"handshake-timeout", "", "server"},
+	{"decoy", "", "server"},
+}
+
+// minFTEMemory is the least --max-memory: a few connections at work.
+const minFTEMemory = 8 << 20
+
+// check refuses flags that would be without effect: who gives --pq or --cert
+// must not get a protocol that has neither.
+func (f *fteFlags) check(flags *pflag.FlagSet) error {
+	if f.mode != "client" && f.mode != "server" {
+		return fault.New(fault.Config, "--mode %q is neither client nor server", f.mode)
+	}
+	if f.stop {
+		return fault.New(fault.Config, "--stop: chive fte is no daemon and leaves no file to find it by; end it by SIGINT or SIGTERM, and it drains")
+	}
+	for _, o := range fteFor {
+		switch {
+		case !flags.Changed(o.flag):
+		case o.protocol != "" && o.protocol != f.protocol:
+			return fault.New(fault.Config, "--%s is for --protocol %s, and this is %s", o.flag, o.protocol, f.protocol)
+		case o.mode != "" && o.mode != f.mode:
+			return fault.New(fault.Config, "--%s is for a %s, and this is a %s", o.flag, o.mode, f.mode)
+		}
+	}
+	if f.protocol == "chive" && f.mode == "client" && f.keyFile != "" {
+		return fault.New(fault.Config, "--key-file is for a server: a client has the --cert that chive fte keygen printed")
+	}
+	if f.release != "" && f.definitions != "" {
+		return fault.New(fault.Config, "give --release or --definitions, not both")
+	}
+	switch {
+	case !f.http && (f.httpURL != "" || f.httpHost != "" || f.httpProxy != ""):
+		return fault.New(fault.Config, "--http-url, --http-host and --http-proxy go with --http")
+	case f.http && f.wire != "strict":
+		return fault.New(fault.Config, "--http carries text only: it needs --wire strict")
+	case f.maxConns < 1 || f.maxPending < 1:
+		return fault.New(fault.Config, "--max-connections and --max-handshakes are at least 1")
+	case f.maxMemory < minFTEMemory:
+		return fault.New(fault.Config, "--max-memory is at least %d bytes", minFTEMemory)
+	case f.handshake <= 0 || f.drain < 0:
+		return fault.New(fault.Config, "--handshake-timeout is above 0, and --drain not below")
+	}
+	return nil
+}

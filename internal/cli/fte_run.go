@@ -1,0 +1,157 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	stdlog "log"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/signal"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/chivenet/chive/fte"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/panics"
+)
+
+// run is chive fte itself.
+func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
+	server := f.mode == "server"
+	t, err := f.transport(server)
+	if err != nil {
+		return err
+	}
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	if f.quiet {
+		log = slog.New(slog.DiscardHandler)
+	}
+	stats := new(fte.Stats)
+	p := &fte.Proxy{MaxConns: f.maxConns, Log: log, Stats: stats}
+	var at string
+	if server {
+		at, p.Dial = hostPort(f.serverIP, f.serverPort), dialTo(hostPort(f.proxyIP, f.proxyPort))
+	} else {
+		at, p.Dial, p.Dialed = hostPort(f.clientIP, f.clientPort), dialTo(hostPort(f.serverIP, f.serverPort)), t
+	}
+	if f.http && !server {
+		if f.httpURL == "" {
+			f.httpURL = "http://" + hostPort(f.serverIP, f.serverPort) + "/"
+		}
+		p.Dial = fte.HTTPDialer{URL: f.httpURL, Host: f.httpHost, Proxy: f.httpProxy}.Dial
+	}
+	l, err := net.Listen("tcp", at)
+	if err != nil {
+		return fault.New(fault.Network, "listening: %w", err)
+	}
+	if server && f.http {
+		l = f.serveHTTP(l, t, stats)
+	} else if server {
+		cfg := fte.ListenConfig{Transport: t, MaxPending: f.maxPending, MaxConns: f.maxConns, MaxMemory: f.maxMemory, HandshakeTimeout: f.handshake, Stats: stats}
+		if f.decoy != "" {
+			cfg.Decoy = dialTo(f.decoy)
+		}
+		l = fte.NewListener(l, cfg)
+	}
+	stop, err := serveMetrics(f.metrics, stats)
+	if err != nil {
+		l.Close()
+		return err
+	}
+	defer stop()
+	log.Info("ready", "mode", f.mode, "protocol", f.protocol)
+	if err := p.Serve(ctx, l); err != nil {
+		return err
+	}
+	signal.Reset(os.Interrupt, syscall.SIGTERM) // a second one ends it at once
+	drain, cancel := context.WithTimeout(context.Background(), f.drain)
+	defer cancel()
+	if err := p.Drain(drain); err != nil {
+		log.Warn("stopped", "error", fte.HideAddr(err))
+	}
+	return nil
+}
+
+// httpListener is an HTTPServer with the HTTP server above it.
+type httpListener struct {
+	*fte.HTTPServer
+	web *http.Server
+}
+
+func (l httpListener) Close() error {
+	return errors.Join(l.web.Close(), l.HTTPServer.Close())
+}
+
+// serveHTTP accepts connections that arrive as HTTP messages on l.
+func (f *fteFlags) serveHTTP(l net.Listener, t fte.Transport, stats *fte.Stats) net.Listener {
+	hs := &fte.HTTPServer{Transport: t, Address: l.Addr(), MaxSessions: f.maxConns, MaxPending: f.maxPending, MaxMemory: f.maxMemory, Stats: stats}
+	silent := stdlog.New(io.Discard, "", 0) // they would tell addresses
+	if f.decoy != "" {
+		decoy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: f.decoy})
+		decoy.ErrorLog = silent
+		hs.Decoy = decoy
+	}
+	web := &http.Server{
+		Handler: hs, ReadHeaderTimeout: f.handshake, IdleTimeout: fte.HTTPIdle, MaxHeaderBytes: fte.HTTPHeader,
+		ConnState: hs.ConnState, ErrorLog: silent,
+	}
+	go panics.Contain(nil, func(error) { hs.Close() }, func() {
+		web.Serve(l) // ends with Close, or when l fails: then Accept does too
+		hs.Close()
+	})()
+	return httpListener{hs, web}
+}
+
+// serveMetrics serves stats as Prometheus text; an empty address serves nothing.
+func serveMetrics(addr string, s *fte.Stats) (stop func(), err error) {
+	if addr == "" {
+		return func() {}, nil
+	}
+	r := new(metrics.Registry)
+	for _, m := range []struct {
+		name, help string
+		f          func() uint64
+	}{
+		{"chive_fte_accepted_total", "Connections that came in.", s.Accepted.Load},
+		{"chive_fte_opened_total", "Handshakes that succeeded.", s.Opened.Load},
+		{"chive_fte_failed_total", "Handshakes that failed.", s.Failed.Load},
+		{"chive_fte_evicted_total", "Handshakes closed to make room.", s.Evicted.Load},
+		{"chive_fte_decoyed_total", "Failed handshakes handed to the decoy.", s.Decoyed.Load},
+		{"chive_fte_dial_failed_total", "Connections whose other side couldn't be reached.", s.DialFailed.Load},
+		{"chive_fte_broken_total", "Connections that ended with an error.", s.Broken.Load},
+		{"chive_fte_sent_bytes_total", "Payload sent in the format, of ended connections.", s.SentBytes.Load},
+		{"chive_fte_received_bytes_total", "Payload received in the format, of ended connections.", s.RecvBytes.Load},
+	} {
+		r.CounterFunc(m.name, m.help, m.f)
+	}
+	r.GaugeFunc("chive_fte_pending", "Unauthenticated connections.", s.Pending.Load)
+	r.GaugeFunc("chive_fte_active", "Open connections.", s.Active.Load)
+	r.CounterFunc(panics.Metric, panics.Help, panics.Total)
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, fault.New(fault.Network, "listening for metrics: %w", err)
+	}
+	srv := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		defer panics.Recover(nil, func(error) { http.Error(w, "internal error", http.StatusInternalServerError) })
+		w.Header().Set("Content-Type", metrics.ContentType)
+		r.WritePrometheus(w) // a scraper that went away misses nothing
+	})}
+	go panics.Contain(nil, nil, func() { srv.Serve(l) })()
+	return func() { srv.Close() }, nil
+}
+
+func hostPort(ip string, port uint16) string { return net.JoinHostPort(ip, strconv.Itoa(int(port))) }
+
+func dialTo(addr string) func(context.Context) (net.Conn, error) {
+	return func(ctx context.Context) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", addr)
+	}
+}

@@ -1,0 +1,114 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// keysCommand makes keys that no relay makes by itself.
+func keysCommand() *cobra.Command {
+	c := &cobra.Command{Use: "keys", Short: "Make keys: a directory authority's, a relay's that are kept offline, a family's", Args: cobra.NoArgs}
+	var address, passFile string
+	var months int
+	certify := &cobra.Command{
+		Use:   "certify DIR",
+		Short: "Make a signing key and a certificate, and an identity key when there is none",
+		Long: "Make what tor-gencert makes, in C tor's formats: a signing key and a certificate for it, signed by the v3\n" +
+			"identity key, which is made when DIR has none. Do it again before the certificate expires. The identity key\n" +
+			"(authority_identity_key) is needed for nothing else: encrypt it with a passphrase, or keep it elsewhere.",
+		Example: "  chive keys certify --address 192.0.2.1:9030 --passphrase-file pass /var/lib/chive/authority/keys",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			var pass []byte
+			if passFile != "" {
+				b, err := os.ReadFile(passFile)
+				if err != nil {
+					return fault.New(fault.Config, "passphrase: %w", err)
+				}
+				if pass = bytes.TrimRight(b, "\r\n"); len(pass) == 0 {
+					return fault.New(fault.Config, "passphrase: %s is empty", passFile)
+				}
+			}
+			k, err := chive.MakeAuthorityKeys(args[0], address, months, pass)
+			if err != nil {
+				return err
+			}
+			return printKeys(c, k)
+		},
+	}
+	certify.Flags().StringVar(&address, "address", "", "`IP:PORT` of the DirPort, told in the certificate")
+	certify.Flags().StringVar(&passFile, "passphrase-file", "", "`FILE` with the passphrase of the identity key; none: not encrypted")
+	certify.Flags().IntVar(&months, "months", 12, "life of the certificate")
+	show := &cobra.Command{
+		Use: "show DIR", Short: "Print the fingerprints, as a network file needs them", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			k, err := chive.LoadAuthorityKeys(args[0])
+			if err != nil {
+				return err
+			}
+			return printKeys(c, k)
+		},
+	}
+	c.AddCommand(certify, show, relayKeysCommand(), familyKeyCommand())
+	return c
+}
+
+// relayKeysCommand makes what a relay needs whose master key is kept elsewhere.
+func relayKeysCommand() *cobra.Command {
+	days := 30
+	c := &cobra.Command{
+		Use:   "relay DIR",
+		Short: "Make a relay's signing key and its certificate, where the master key is kept",
+		Long: "Make a new signing key for a relay, and a certificate for it by the relay's Ed25519 master key, in a directory\n" +
+			"that is kept away from the relay. Identities that are not there are made; C tor's files are understood. Copy the\n" +
+			"files that are named into \"keys\" in the relay's data directory, run it with --offline-master-key, and do it again\n" +
+			"before the certificate expires: the relay takes the new files when it gets SIGHUP.",
+		Example: "  chive keys relay --days 90 /media/stick/mine",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			k, err := chive.MakeRelayKeys(args[0], time.Duration(days)*24*time.Hour)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "rsa = %q\ned25519 = %q\n# the certificate expires at %s UTC\n# copy: %s\n", k.RSA, k.Ed25519,
+				k.Expires.UTC().Format(time.DateTime), strings.Join(k.Files, " "))
+			return err
+		},
+	}
+	c.Flags().IntVar(&days, "days", days, "life of the certificate")
+	return c
+}
+
+// familyKeyCommand makes the key of a family of relays.
+func familyKeyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "family NAME",
+		Short: "Make the key of a family of relays",
+		Long: "Make the key by which all relays of one operator say that they belong together, in the files\n" +
+			"NAME.secret_family_key and NAME.public_family_id, which C tor reads and writes too. Copy the secret file into\n" +
+			"the directory \"keys\" of every relay's data directory, and give each relay the identity that is printed.",
+		Example: "  chive keys family myrelays\n  chive relay --family-id IDENTITY ...",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			id, err := chive.MakeFamilyKey(args[0])
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "family-id = %q\n", id)
+			return err
+		},
+	}
+}
+
+func printKeys(c *cobra.Command, k *chive.AuthorityKeys) error {
+	_, err := fmt.Fprintf(c.OutOrStdout(), "v3ident = %q\nrsa = %q\ned25519 = %q\n# the certificate expires at %s UTC\n", k.V3Ident, k.RSA, k.Ed25519, k.Expires.UTC().Format(time.DateTime))
+	return err
+}
