@@ -52,7 +52,7 @@ func startHonest(ctx context.Context, u user) *honest {
 	h.wg.Go(func() { h.again(ctx, "round trip", pingEvery, pingTime, &h.pings, u.ping) })
 	h.wg.Go(func() { h.again(ctx, "new circuit", connectEvery, connectTime, &h.connects, u.connect) })
 	h.wg.Go(func() {
-		h.again(ctx, "download", fetchEvery, fetchTime, nil, func(ctx context.Context) error { return u.fetch(ctx, &h.fetched) })
+		h.again(ctx, "download", fetchEvery, fetchTime, new(samples), func(ctx context.Context) error { return u.fetch(ctx, &h.fetched) })
 	})
 	return h
 }
@@ -75,6 +75,7 @@ func (h *honest) again(ctx context.Context, what string, every, limit time.Durat
 		}
 		one, cancel := context.WithTimeout(ctx, limit)
 		began := time.Now()
+		into.begin(began)
 		err := do(one)
 		cancel()
 		if ctx.Err() != nil {
@@ -90,9 +91,7 @@ func (h *honest) again(ctx context.Context, what string, every, limit time.Durat
 			s.took = limit
 			s.began = time.Now().Add(-limit)
 		}
-		if into != nil {
-			into.add(s)
-		}
+		into.add(s)
 	}
 }
 

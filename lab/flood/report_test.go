@@ -52,6 +52,10 @@ func TestSamples(t *testing.T) {
 	if some := timesOf(s.between(t0.Add(90*time.Second), t0.Add(time.Hour))); some.Count != 10 {
 		t.Errorf("%+v", some)
 	}
+	s.begin(t0.Add(200 * time.Second)) // and never ends
+	if all := s.between(t0.Add(150*time.Second), t0.Add(205*time.Second)); len(all) != 1 || all[0].took != 5*time.Second {
+		t.Errorf("%+v", all)
+	}
 	if none := timesOf(nil); none != (Times{}) {
 		t.Errorf("%+v", none)
 	}

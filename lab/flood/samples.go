@@ -16,18 +16,27 @@ type sample struct {
 
 // samples are all of one kind, in the order of their ends.
 type samples struct {
-	mu  sync.Mutex
-	all []sample // guarded by mu
+	mu      sync.Mutex // guards what follows
+	all     []sample
+	pending time.Time // when what is under way began; zero: nothing is
 }
 
-func (s *samples) add(x sample) {
+// begin says that one begins.
+func (s *samples) begin(at time.Time) {
 	s.mu.Lock()
-	s.all = append(s.all, x)
+	s.pending = at
 	s.mu.Unlock()
 }
 
-// between returns those that ended in a span, and of what began in it and has
-// not ended nothing.
+// add takes one that has ended.
+func (s *samples) add(x sample) {
+	s.mu.Lock()
+	s.all, s.pending = append(s.all, x), time.Time{}
+	s.mu.Unlock()
+}
+
+// between returns those that ended in a span, and what is still under way as it
+// is at the span's end: who waits all the time has waited.
 func (s *samples) between(from, to time.Time) []sample {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -36,6 +45,9 @@ func (s *samples) between(from, to time.Time) []sample {
 		if end := x.began.Add(x.took); !end.Before(from) && end.Before(to) {
 			out = append(out, x)
 		}
+	}
+	if !s.pending.IsZero() && s.pending.Before(to) {
+		out = append(out, sample{began: s.pending, took: to.Sub(s.pending), ok: true})
 	}
 	return out
 }
