@@ -510,6 +510,28 @@ func FuzzParseCert(f *testing.F) {
 	})
 }
 
+func FuzzParseServerKeys(f *testing.F) {
+	k := serverKeyFor(f).Line()
+	f.Add("# a comment\n\n" + k + "\r\n" + k)
+	f.Add("chive-fte-key-1:")
+	f.Fuzz(func(t *testing.T, s string) {
+		keys, err := ParseServerKeys(strings.NewReader(s))
+		if err != nil {
+			if !fault.Is(err, fault.Config) {
+				t.Fatal(err)
+			}
+			return
+		}
+		again := ""
+		for _, k := range keys {
+			again += k.Line() + "\n"
+		}
+		if back, err := ParseServerKeys(strings.NewReader(again)); err != nil || len(back) != len(keys) || len(keys) > maxKeys {
+			t.Fatalf("%d keys are read back as %d, %v", len(keys), len(back), err)
+		}
+	})
+}
+
 func TestHandshakeContext(t *testing.T) {
 	client, _ := chivePair(t, "hex", Protocol{})
 	a, _ := tcpPair(t)

@@ -25,6 +25,10 @@ import (
 // Grace is how long Stop waits before it kills.
 const Grace = 15 * time.Second
 
+// maxSaid bounds what a child says on standard output before it is ready and is
+// kept, in bytes; the rest is passed over.
+const maxSaid = 1 << 20
+
 // maxWords bounds what a child prints on standard error and is kept for an
 // error's text.
 const maxWords = 4 << 10
@@ -63,10 +67,14 @@ func Run(ctx context.Context, log io.Writer, cmd *exec.Cmd, isReady func(line st
 	go func() {
 		defer close(read)
 		s := bufio.NewScanner(out)
+		kept := 0
 		for s.Scan() {
 			if isReady(s.Text()) {
 				close(ready)
 				break
+			}
+			if kept += len(s.Bytes()); kept > maxSaid {
+				continue
 			}
 			k, v, _ := strings.Cut(s.Text(), " ")
 			if before, again := said[k]; again {

@@ -35,6 +35,15 @@ func TestMain(m *testing.M) {
 			stop := make(chan os.Signal, 1)
 			signal.Notify(stop, syscall.SIGHUP)
 			<-stop
+		case "talk":
+			stop := make(chan os.Signal, 1)
+			signal.Notify(stop, syscall.SIGTERM)
+			for range 300 {
+				fmt.Println("word", strings.Repeat("x", 20_000))
+			}
+			fmt.Println("ready")
+			<-stop
+			os.Exit(0)
 		case "fail":
 			fmt.Fprintln(os.Stderr, "no such thing")
 			os.Exit(3)
@@ -83,6 +92,22 @@ func TestStart(t *testing.T) {
 	<-p.Done()
 	if err := syscall.Kill(p.PID(), 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("process %d after Stop: %v", p.PID(), err)
+	}
+}
+
+// TestTalkative: a child may say much before it is ready, and little is kept.
+func TestTalkative(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	p, said, err := child.Start(ctx, nil, os.Args[0], "talk")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(said["word"]); n < 100_000 || n > 1<<20 {
+		t.Errorf("%d bytes are kept", n)
+	}
+	if err := p.Stop(); err != nil {
+		t.Error(err)
 	}
 }
 
