@@ -195,8 +195,8 @@ func fuzzServer(t *testing.T, kind uint8, steps []byte) {
 			if used := l.mem.Used(); used > bound {
 				t.Fatalf("%d bytes are held, the bound is %d", used, bound)
 			}
-			if l.pending.n > 4 || l.open.n > 4 {
-				t.Fatalf("%d handshakes are under way and %d connections open", l.pending.n, l.open.n)
+			if pending, open := l.crowds(); pending > 4 || open > 4 {
+				t.Fatalf("%d handshakes are under way and %d connections open", pending, open)
 			}
 		}
 		works(t, good)
@@ -211,10 +211,18 @@ func fuzzServer(t *testing.T, kind uint8, steps []byte) {
 		}
 		l.Close()
 		synctest.Wait()
-		if used := l.mem.Used(); used != 0 || l.pending.n != 0 || l.open.n != 0 {
-			t.Fatalf("%d bytes, %d handshakes and %d connections are left", used, l.pending.n, l.open.n)
+		pending, open := l.crowds()
+		if used := l.mem.Used(); used != 0 || pending != 0 || open != 0 {
+			t.Fatalf("%d bytes, %d handshakes and %d connections are left", used, pending, open)
 		}
 	})
+}
+
+// crowds returns how many handshakes are under way, and how many connections open.
+func (ln *Listener) crowds() (pending, open int) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	return ln.pending.n, ln.open.n
 }
 
 // FuzzHTTPSession is the same for requests: of good sessions, of others'
