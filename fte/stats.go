@@ -8,7 +8,7 @@ type Stats struct {
 	Accepted   atomic.Uint64 // connections that came in
 	Opened     atomic.Uint64 // handshakes that succeeded
 	Failed     atomic.Uint64 // handshakes that failed: probes, replays, strangers
-	Evicted    atomic.Uint64 // handshakes closed to make room for newer ones, and authenticated connections that found none
+	Evicted    atomic.Uint64 // handshakes, connections and requests closed to make room: beyond a bound on their number or on memory
 	Decoyed    atomic.Uint64 // failed handshakes handed to the decoy
 	DialFailed atomic.Uint64 // connections whose other side couldn't be reached
 	Broken     atomic.Uint64 // open connections that ended with an error

@@ -122,7 +122,7 @@ func serveMetrics(addr string, s *fte.Stats) (stop func(), err error) {
 		{"chive_fte_accepted_total", "Connections that came in.", s.Accepted.Load},
 		{"chive_fte_opened_total", "Handshakes that succeeded.", s.Opened.Load},
 		{"chive_fte_failed_total", "Handshakes that failed.", s.Failed.Load},
-		{"chive_fte_evicted_total", "Handshakes closed to make room.", s.Evicted.Load},
+		{"chive_fte_evicted_total", "Handshakes, connections and requests closed to make room.", s.Evicted.Load},
 		{"chive_fte_decoyed_total", "Failed handshakes handed to the decoy.", s.Decoyed.Load},
 		{"chive_fte_dial_failed_total", "Connections whose other side couldn't be reached.", s.DialFailed.Load},
 		{"chive_fte_broken_total", "Connections that ended with an error.", s.Broken.Load},
