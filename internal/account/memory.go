@@ -209,7 +209,7 @@ func (a *Account) weighLocked() (below []*Account, self int64) {
 }
 
 // maxIdle bounds the seconds that count.
-const maxIdle = 300
+const maxIdle = 30
 
 // weight is what decides who is the heaviest.
 func (a *Account) weight(now int64) int64 {

@@ -44,7 +44,17 @@ type wire struct {
 	rest   []byte      // what the kernel did not take, or was not offered yet
 	// account counts out while it is there.
 	account *account.Account
+	answers int // of TLS itself
 }
+
+// maxAnswers is how often TLS itself may answer on one link: a peer can ask for
+// new keys as often as it likes, each time for the price of 27 bytes, and no
+// honest one asks before it has sent terabytes. Answers are told by their size: a
+// record of cells is longer.
+const (
+	maxAnswers = 64
+	maxAnswer  = 128 // bytes
+)
 
 // maxRest bounds what is kept. A channel stops before so much waits; what goes on
 // is TLS itself, which answers a peer that does not read.
@@ -160,6 +170,11 @@ func (w *wire) gather(on bool) {
 func (w *wire) Write(p []byte) (int, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.direct && len(p) <= maxAnswer {
+		if w.answers++; w.answers > maxAnswers {
+			return 0, fault.New(fault.Protocol, "the peer has asked for new keys %d times", maxAnswers)
+		}
+	}
 	switch {
 	case !w.direct:
 		return w.meter.wait(func() (int, error) { return w.Conn.Write(p) })

@@ -124,23 +124,13 @@ func TestReaderMayClose(t *testing.T) {
 	<-a.Done()
 }
 
-// TestWireKeepsLittle: what a peer that does not read makes TLS say, such as
-// answers to KeyUpdate, ends the link and does not pile up.
+// TestWireKeepsLittle: what waits for a peer that does not read is bounded, and on
+// the account.
 func TestWireKeepsLittle(t *testing.T) {
-	if !nonblock.Available {
-		t.Skip("no wire here")
-	}
-	a, b := tcpPair(t)
-	defer a.Close()
-	defer b.Close()
-	m := account.New(1 << 30)
-	link := m.Open(account.Link, nil)
-	w := newWire(a)
-	w.setDirect(func() {}, link)
+	w, m := accountedWire(t)
 	var err error
-	n := 0
-	for ; err == nil; n += 26 {
-		_, err = w.Write(make([]byte, 26))
+	for err == nil {
+		_, err = w.Write(make([]byte, 16000))
 	}
 	if !fault.Is(err, fault.Resource) || len(w.rest) > maxRest {
 		t.Errorf("%d bytes are kept: %v", len(w.rest), err)
@@ -148,4 +138,32 @@ func TestWireKeepsLittle(t *testing.T) {
 	if m.Used() != int64(len(wireBuffer{}.b)) {
 		t.Errorf("%d bytes are on the account", m.Used())
 	}
+}
+
+// TestWireAnswersLittle: a peer that makes TLS answer all the time, as KeyUpdate
+// does, loses its link.
+func TestWireAnswersLittle(t *testing.T) {
+	w, _ := accountedWire(t)
+	for i := range 2 * maxAnswers {
+		if _, err := w.Write(make([]byte, 514)); err != nil {
+			t.Fatal(err) // cells are none
+		}
+		_, err := w.Write(make([]byte, 27))
+		if bad := i >= maxAnswers; bad != fault.Is(err, fault.Protocol) {
+			t.Fatalf("answer %d: %v", i+1, err)
+		}
+	}
+}
+
+// accountedWire returns a direct wire to somebody who does not read.
+func accountedWire(t *testing.T) (*wire, *account.Memory) {
+	if !nonblock.Available {
+		t.Skip("no wire here")
+	}
+	a, b := tcpPair(t)
+	t.Cleanup(func() { a.Close(); b.Close() })
+	m := account.New(1 << 30)
+	w := newWire(a)
+	w.setDirect(func() {}, m.Open(account.Link, nil))
+	return w, m
 }

@@ -9,7 +9,7 @@ import (
 
 // ownMemory is what a process may take besides what others make it hold, in
 // bytes: with the program's code it stays under 64 MB.
-const ownMemory = 48 << 20
+const ownMemory = 36 << 20
 
 // limitHeap has the garbage collector run more often before the process takes
 // more than peers may make it hold and ownMemory. Otherwise the heap would grow
