@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chivenet/chive/internal/metrics"
@@ -34,12 +35,12 @@ func TestPanicEndsAConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := 0
+	var n atomic.Int32
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		r.acceptLoop(t.Context(), ln, func(_ context.Context, c *net.TCPConn) {
-			if n++; n <= 2 {
+			if n.Add(1) <= 2 {
 				panic("a mistake")
 			}
 			io.WriteString(c, "welcome")
