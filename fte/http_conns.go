@@ -56,15 +56,20 @@ func (s *HTTPServer) connect(peer *httpPeer) (old *httpPeer) {
 }
 
 func (s *HTTPServer) disconnect(c net.Conn) {
+	if peer := s.takePeer(c); peer != nil {
+		peer.mem.Close()
+		peer.from.Close()
+	}
+}
+
+// takePeer is disconnect's part under the lock.
+func (s *HTTPServer) takePeer(c net.Conn) *httpPeer {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	peer := s.peers[c]
 	if peer != nil {
 		delete(s.peers, c)
 		s.conns.leave(peer.p)
 	}
-	s.mu.Unlock()
-	if peer != nil {
-		peer.mem.Close()
-		peer.from.Close()
-	}
+	return peer
 }

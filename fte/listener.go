@@ -133,17 +133,20 @@ func (ln *Listener) Addr() net.Addr { return ln.l.Addr() }
 func (ln *Listener) Close() error {
 	ln.stop(net.ErrClosed)
 	err := ln.l.Close()
-	ln.mu.Lock()
-	var all []*guest
-	for ln.pending.n > 0 {
-		all = append(all, ln.pending.oldest().(*guest))
-	}
-	ln.mu.Unlock()
-	for _, g := range all {
+	for _, g := range ln.takePending() {
 		g.Close()
 	}
 	ln.wg.Wait()
 	return err
+}
+
+func (ln *Listener) takePending() (all []*guest) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	for ln.pending.n > 0 {
+		all = append(all, ln.pending.oldest().(*guest))
+	}
+	return all
 }
 
 // reclaim closes who holds the most while all hold too much.
@@ -174,51 +177,63 @@ func (ln *Listener) run() {
 // returns nil after Close.
 func (ln *Listener) enter(raw net.Conn) *guest {
 	g := &guest{Conn: ln.cfg.Transport.Wrap(raw), from: ln.mem.Address(addressOf(raw))}
-	ln.mu.Lock()
-	if ln.ctx.Err() != nil {
-		ln.mu.Unlock()
+	old, ok := ln.register(g)
+	if !ok {
 		g.from.Close()
 		return nil
 	}
-	g.count(g.from.Open(account.Connection, func(error) {
-		ln.mu.Lock() // so that g is complete
-		ln.mu.Unlock()
-		g.Close()
-	}), func() { ln.left(g) })
-	var old *guest
-	if ln.pending.n >= ln.cfg.MaxPending {
-		old = ln.pending.oldest().(*guest)
-		ln.cfg.Stats.Evicted.Add(1) // first: its peer may look as soon as it is closed
-	}
-	ln.cfg.Stats.Pending.Add(1)
-	g.in = ln.pending.enter(g.from, g)
-	ln.mu.Unlock()
 	if old != nil {
 		old.Close()
 	}
 	return g
 }
 
+// register is enter's part under the lock; old is who has to go.
+func (ln *Listener) register(g *guest) (old *guest, ok bool) {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	if ln.ctx.Err() != nil {
+		return nil, false
+	}
+	g.count(g.from.Open(account.Connection, func(error) {
+		ln.mu.Lock() // so that g is complete
+		ln.mu.Unlock()
+		g.Close()
+	}), func() { ln.left(g) })
+	if ln.pending.n >= ln.cfg.MaxPending {
+		old = ln.pending.oldest().(*guest)
+		ln.cfg.Stats.Evicted.Add(1) // first: its peer may look as soon as it is closed
+	}
+	ln.cfg.Stats.Pending.Add(1)
+	g.in = ln.pending.enter(g.from, g)
+	return old, true
+}
+
 // left forgets a connection that was closed. Further calls do nothing.
 func (ln *Listener) left(g *guest) {
-	ln.mu.Lock()
-	gone := g.gone
-	g.gone = true
-	if g.open != nil {
-		ln.open.leave(g.open)
-	}
-	ln.mu.Unlock()
-	if !gone {
+	if ln.forget(g) {
 		g.mem.Close()
 		g.from.Close()
 	}
 }
 
+// forget is left's part under the lock; it reports whether it is the first call.
+func (ln *Listener) forget(g *guest) bool {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
+	gone := g.gone
+	g.gone = true
+	if g.open != nil {
+		ln.open.leave(g.open)
+	}
+	return !gone
+}
+
 // handled takes a connection out of those whose handshakes are under way.
 func (ln *Listener) handled(g *guest) {
 	ln.mu.Lock()
+	defer ln.mu.Unlock()
 	ln.pending.leave(g.in)
-	ln.mu.Unlock()
 	ln.cfg.Stats.Pending.Add(-1)
 }
 
@@ -226,23 +241,27 @@ func (ln *Listener) handled(g *guest) {
 // too many, one goes: the newest of the address that has most of them, which may
 // be this.
 func (ln *Listener) admit(g *guest) bool {
+	old, ok := ln.place(g)
+	if old != nil {
+		old.Close()
+	}
+	return ok
+}
+
+// place is admit's part under the lock; old is who has to go.
+func (ln *Listener) place(g *guest) (old *guest, ok bool) {
 	ln.mu.Lock()
+	defer ln.mu.Unlock()
 	full := ln.open.n >= ln.cfg.MaxConns
 	if g.gone || full && ln.open.size(g.from)+1 >= ln.open.most {
-		ln.mu.Unlock()
-		return false
+		return nil, false
 	}
-	var old *guest
 	if full {
 		old = ln.open.newest().(*guest)
 		ln.cfg.Stats.Evicted.Add(1)
 	}
 	g.open = ln.open.enter(g.from, g)
-	ln.mu.Unlock()
-	if old != nil {
-		old.Close()
-	}
-	return true
+	return old, true
 }
 
 // addressOf is the address from which a connection came, or none if it has none.

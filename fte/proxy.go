@@ -153,6 +153,19 @@ func (p *Proxy) untrack(c net.Conn) {
 	delete(p.conns, c)
 }
 
+// cut ends the connections that are open or being made, and returns how many.
+func (p *Proxy) cut() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.abort != nil {
+		p.abort()
+	}
+	for c := range p.conns {
+		c.Close()
+	}
+	return len(p.conns)
+}
+
 // Drain waits until every connection has ended, and closes those that are left,
 // or are still being made, when ctx ends. Call it after Serve has returned.
 func (p *Proxy) Drain(ctx context.Context) error {
@@ -163,15 +176,7 @@ func (p *Proxy) Drain(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	p.mu.Lock()
-	n := len(p.conns)
-	if p.abort != nil {
-		p.abort()
-	}
-	for c := range p.conns {
-		c.Close()
-	}
-	p.mu.Unlock()
+	n := p.cut()
 	<-done
 	return fault.New(fault.Timeout, "%d connections were closed unfinished: %w", n, context.Cause(ctx))
 }

@@ -55,17 +55,28 @@ func (a *Authority) catchUpFrom(ctx context.Context, p peer) error {
 			certs = append(certs, c)
 		}
 	})
-	a.mu.Lock()
-	for _, c := range certs {
-		a.addCertLocked(c)
-	}
-	a.mu.Unlock()
+	a.addCerts(certs)
 	for _, text := range texts {
 		if err := a.adopt(text); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (a *Authority) addCerts(certs []*netdoc.AuthCert) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, c := range certs {
+		a.addCertLocked(c)
+	}
+}
+
+func (a *Authority) verify(c *netdoc.Consensus, now time.Time) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	verdict := c.Verify(a.cfg.Network.V3Idents(), a.certLocked, now)
+	return verdict.Err()
 }
 
 // adopt takes a consensus over that others published, if it is good and newer.
@@ -76,10 +87,7 @@ func (a *Authority) adopt(text []byte) error {
 		return err
 	}
 	now := a.cfg.Now()
-	a.mu.Lock()
-	verdict := c.Verify(a.cfg.Network.V3Idents(), a.certLocked, now)
-	a.mu.Unlock()
-	if err := verdict.Err(); err != nil {
+	if err := a.verify(c, now); err != nil {
 		return err
 	}
 	if now.Before(c.ValidAfter) || now.After(c.ValidUntil) {

@@ -58,6 +58,14 @@ type portTest struct {
 	netTurn, turn uint64
 }
 
+// due returns the tests whose time has come; news is closed when there are other
+// relays.
+func (a *Authority) due() (tests []*portTest, news <-chan struct{}) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.dueLocked(a.cfg.Now()), a.news
+}
+
 // testReachability opens channels to relays' ORPorts, to new ones at once and to
 // all of them now and then. It notes who answers with the identities that the
 // descriptor names. It goes on all the time: every test has its own due time
@@ -66,10 +74,7 @@ func (a *Authority) testReachability(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for {
-		a.mu.Lock()
-		news := a.news
-		tests := a.dueLocked(a.cfg.Now())
-		a.mu.Unlock()
+		tests, news := a.due()
 		for _, t := range tests {
 			wg.Go(func() {
 				defer panics.Recover(a.log, func(err error) { a.tested(ctx, t, err) })

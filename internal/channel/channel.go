@@ -222,20 +222,24 @@ func (ch *Channel) Circuits() (n int, emptySince time.Time) {
 
 // sendUrgent queues whole cells before everything else.
 func (ch *Channel) sendUrgent(cells []byte) {
-	ch.mu.Lock()
-	if ch.closed {
-		ch.mu.Unlock()
-		return
+	if err := ch.queueUrgent(cells); err != nil {
+		ch.Close(err)
 	}
-	if len(ch.urgent)+len(cells) > maxUrgent {
-		ch.mu.Unlock()
-		ch.Close(fault.New(fault.Resource, "channel: the peer does not read: %d DESTROY cells wait", maxUrgent/cell.Len))
-		return
+}
+
+func (ch *Channel) queueUrgent(cells []byte) error {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	switch {
+	case ch.closed:
+		return nil
+	case len(ch.urgent)+len(cells) > maxUrgent:
+		return fault.New(fault.Resource, "channel: the peer does not read: %d DESTROY cells wait", maxUrgent/cell.Len)
 	}
 	ch.urgent = append(ch.urgent, cells...)
 	ch.account.Reserve(len(cells))
 	ch.wakeLocked()
-	ch.mu.Unlock()
+	return nil
 }
 
 // Close closes the channel with a cause; circuits learn of it from the

@@ -46,21 +46,10 @@ func attemptKey(t *linkspec.Target) string {
 
 // Get returns an open channel to the target, opening one if there is none.
 func (m *Manager) Get(ctx context.Context, t linkspec.Target) (*Channel, error) {
-	m.mu.Lock()
-	if m.closed {
-		m.mu.Unlock()
-		return nil, fault.New(fault.Closed, "open channel: shutting down")
-	}
-	if ch := m.findLocked(&t); ch != nil {
-		m.mu.Unlock()
-		return ch, nil
-	}
-	a := m.opening[attemptKey(&t)]
+	ch, a, err := m.join(ctx, t)
 	if a == nil {
-		a = m.startLocked(ctx, t)
+		return ch, err
 	}
-	a.waiting++
-	m.mu.Unlock()
 	select {
 	case <-a.done:
 		return a.ch, a.err
@@ -68,6 +57,25 @@ func (m *Manager) Get(ctx context.Context, t linkspec.Target) (*Channel, error) 
 		m.leave(a)
 		return nil, fault.New(fault.Timeout, "open channel: %w", context.Cause(ctx))
 	}
+}
+
+// join returns an open channel, or an attempt at one, which the caller is to wait
+// for, or to leave.
+func (m *Manager) join(ctx context.Context, t linkspec.Target) (*Channel, *attempt, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.closed {
+		return nil, nil, fault.New(fault.Closed, "open channel: shutting down")
+	}
+	if ch := m.findLocked(&t); ch != nil {
+		return ch, nil, nil
+	}
+	a := m.opening[attemptKey(&t)]
+	if a == nil {
+		a = m.startLocked(ctx, t)
+	}
+	a.waiting++
+	return nil, a, nil
 }
 
 // startLocked starts an attempt, which has what ctx carries but not its end. The

@@ -326,27 +326,35 @@ func (ch *Channel) accept(id uint32, cmd cell.Command, body []byte) error {
 	if peerHigh := id>>31 == 1; id == 0 || peerHigh == ch.link.Initiator {
 		return fault.New(fault.Protocol, "channel: %v with a circuit identifier of ours", cmd)
 	}
-	ch.mu.Lock()
-	if ch.circs[id] != nil {
-		ch.mu.Unlock()
-		return fault.New(fault.Protocol, "channel: %v with an identifier that is in use", cmd)
+	c, err := ch.admit(id, cmd)
+	if err != nil {
+		return err
 	}
-	err := ch.roomLocked()
-	if ch.cfg.Accept == nil || err != nil {
-		ch.mu.Unlock()
+	if c == nil {
 		var b [cell.Len]byte
 		cell.PutHeader(b[:], id, cell.CmdDestroy)
 		cell.Payload(b[:])[0] = byte(cell.DestroyResourceLimit)
 		ch.sendUrgent(b[:])
 		return nil
 	}
-	c := ch.addLocked(id, nil)
-	ch.mu.Unlock()
 	ch.asked++
 	ch.busy = c
 	ch.cfg.Accept(c, cmd, body)
 	ch.busy = nil
 	return nil
+}
+
+// admit adds a circuit that the peer asked for; nil: it is refused.
+func (ch *Channel) admit(id uint32, cmd cell.Command) (*Circ, error) {
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.circs[id] != nil {
+		return nil, fault.New(fault.Protocol, "channel: %v with an identifier that is in use", cmd)
+	}
+	if ch.cfg.Accept == nil || ch.roomLocked() != nil {
+		return nil, nil
+	}
+	return ch.addLocked(id, nil), nil
 }
 
 // variable handles a cell of variable length; those that nobody knows are

@@ -145,8 +145,8 @@ func (s *closedStream) HandleMessage(m cell.RelayMsg, _ time.Time) error {
 	}
 	if m.Cmd == cell.RelayEnd {
 		s.h.smu.Lock()
+		defer s.h.smu.Unlock()
 		s.h.forgetLocked(s.id)
-		s.h.smu.Unlock()
 	}
 	return nil
 }

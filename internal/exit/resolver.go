@@ -167,8 +167,25 @@ func canonical(name string) string { return strings.TrimSuffix(strings.ToLower(n
 // waits for the answer.
 func (r *resolver) get(ctx context.Context, q query) (Answer, error) {
 	r.stats.Resolves.Add(1)
+	l, err := r.join(q)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer r.leave(q, l)
+	select {
+	case <-l.done:
+		return l.answer, l.err
+	case <-ctx.Done():
+		return Answer{}, fault.New(fault.Timeout, "look up a name: %w", context.Cause(ctx))
+	}
+}
+
+// join returns the question as it is asked or answered already, or asks it; the
+// caller is to leave.
+func (r *resolver) join(q query) (*lookup, error) {
 	now := r.now()
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	l := r.cache[q]
 	if l != nil && l.finished() && !now.Before(l.expires) {
 		r.forgetLocked(q, l)
@@ -180,8 +197,7 @@ func (r *resolver) get(ctx context.Context, q query) (Answer, error) {
 		select {
 		case r.slots <- struct{}{}:
 		default:
-			r.mu.Unlock()
-			return Answer{}, fault.New(fault.Resource, "too many lookups are under way")
+			return nil, fault.New(fault.Resource, "too many lookups are under way")
 		}
 		r.evictLocked(now)
 		lctx, cancel := context.WithTimeout(context.Background(), dnsAttempts*dnsTimeout)
@@ -196,14 +212,7 @@ func (r *resolver) get(ctx context.Context, q query) (Answer, error) {
 		}()
 	}
 	l.waiters++
-	r.mu.Unlock()
-	defer r.leave(q, l)
-	select {
-	case <-l.done:
-		return l.answer, l.err
-	case <-ctx.Done():
-		return Answer{}, fault.New(fault.Timeout, "look up a name: %w", context.Cause(ctx))
-	}
+	return l, nil
 }
 
 // leave ends a wait. A question that nobody waits for any more is given up: who

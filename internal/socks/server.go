@@ -227,13 +227,18 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		err = fault.New(fault.Timeout, "connections of local programs were cut: %w", context.Cause(ctx))
 	}
 	s.cancel()
+	s.cut()
+	<-done
+	return err
+}
+
+// cut closes the connections in hand.
+func (s *Server) cut() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	for c := range s.conns {
 		c.Close()
 	}
-	s.mu.Unlock()
-	<-done
-	return err
 }
 
 // Close ends the listeners and every connection, and waits for them.
