@@ -25,10 +25,15 @@ func Accept(h *circuit.Hop, id uint16, name string) (*Stream, error) {
 
 // Connected tells the client that the stream is open, to the address addr
 // (invalid: not told, as for a directory stream) whose name may be remembered
-// for ttl seconds.
+// for ttl seconds. When that cannot be told, the circuit has closed, and the
+// stream does: what it holds is given back.
 func (s *Stream) Connected(addr netip.Addr, ttl uint32) error {
 	m := cell.Connected{Addr: addr, TTL: ttl}
-	return s.hop.Send(cell.RelayConnected, s.id, m.Append(nil))
+	err := s.hop.Send(cell.RelayConnected, s.id, m.Append(nil))
+	if err != nil {
+		_ = s.Close() // an error says once more that the circuit is gone
+	}
+	return err
 }
 
 // Reject refuses the stream; addr is what the name resolved to, for
