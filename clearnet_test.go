@@ -15,8 +15,8 @@ import (
 // Everything else has no way to the network but by what it is handed: a door's
 // only dialler is a client's, which has circuits.
 var dialers = map[string]string{
-	"internal/cli/fte_run.go":         "fteproxy's sides, to where their flags say",
-	"internal/cli/fte_tools.go":       "itself, on loopback",
+	"internal/cli/fte_run.go":      "fteproxy's sides, to where their flags say",
+	"internal/cli/fte_tools.go":    "itself, on loopback",
 	"fte/http_client.go":           "a server of the transport, or the proxy before it",
 	"internal/authority/config.go": "authorities and relays, to vote and to test them",
 	"internal/client/client.go":    "relays: the one place where a client dials",

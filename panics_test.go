@@ -27,7 +27,7 @@ var recovers = map[string]string{
 // swallow a panic, uncounted.
 var httpServers = map[string]string{
 	"internal/daemon/metrics.go": "metricsHandler begins with panics.Recover",
-	"internal/cli/fte_run.go":       "fte.HTTPServer begins with panics.Recover, and so does the metrics page",
+	"internal/cli/fte_run.go":    "fte.HTTPServer begins with panics.Recover, and so does the metrics page",
 }
 
 // TestContained holds every goroutine and timer of production code to

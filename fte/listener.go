@@ -196,8 +196,7 @@ func (ln *Listener) register(g *guest) (old *guest, ok bool) {
 		return nil, false
 	}
 	g.count(g.from.Open(account.Connection, func(error) {
-		ln.mu.Lock() // so that g is complete
-		ln.mu.Unlock()
+		ln.registered()
 		g.Close()
 	}), func() { ln.left(g) })
 	if ln.pending.n >= ln.cfg.MaxPending {
@@ -207,6 +206,12 @@ func (ln *Listener) register(g *guest) (old *guest, ok bool) {
 	ln.cfg.Stats.Pending.Add(1)
 	g.in = ln.pending.enter(g.from, g)
 	return old, true
+}
+
+// registered waits until register is done, so that the guest is complete.
+func (ln *Listener) registered() {
+	ln.mu.Lock()
+	defer ln.mu.Unlock()
 }
 
 // left forgets a connection that was closed. Further calls do nothing.

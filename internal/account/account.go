@@ -181,6 +181,7 @@ func (a *Account) Close() {
 		delete(a.m.addresses, a.key)
 	}
 	delete(a.parent.children, a)
+	delete(a.m.told, a)
 	a.m.mu.Unlock()
 	if left := a.own.Swap(closed); left > 0 {
 		a.add(-left)
@@ -200,4 +201,5 @@ func (a *Account) Used() int64 {
 type tree struct {
 	mu        sync.Mutex
 	addresses map[netip.Prefix]*Account
+	told      map[*Account]int64 // holders that were told to go, and in which second
 }

@@ -69,7 +69,7 @@ func TestAddressesAreShared(t *testing.T) {
 		}
 	}
 	m := New(1000)
-	if m.Address(netip.Addr{}) != m.Address(netip.Addr{}) {
+	if first := m.Address(netip.Addr{}); first != m.Address(netip.Addr{}) {
 		t.Error("unknown addresses have accounts of their own")
 	}
 }
@@ -206,6 +206,29 @@ func TestEvictsTheIdleFirst(t *testing.T) {
 	}
 	cancel()
 	wg.Wait()
+}
+
+// TestWaitsForWhoGoes: what was told to go and takes its time is not made up for by
+// others, until it has had some seconds.
+func TestWaitsForWhoGoes(t *testing.T) {
+	m := New(1000)
+	told := 0
+	slow := m.Open(Connection, func(error) { told++ })
+	slow.Reserve(900)
+	good := open(&m.root, Connection, 200)
+	m.reclaim()
+	good.Reserve(50)
+	if m.reclaim(); told != 1 || good.gone != nil {
+		t.Errorf("%d told; the other one: %v", told, good.gone)
+	}
+	m.second.Add(patience + 1)
+	if m.reclaim(); good.gone == nil {
+		t.Error("what does not go is waited for without end")
+	}
+	slow.Close()
+	if len(m.told) != 0 || m.Used() != 0 {
+		t.Errorf("%d bytes, %d told", m.Used(), len(m.told))
+	}
 }
 
 // TestEvictsOnce has holders that do not free anything: each is told once, and

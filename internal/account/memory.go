@@ -31,7 +31,7 @@ type Memory struct {
 // New returns a root that may hold bound bytes; 0: any number. Run enforces that.
 func New(bound int64) *Memory {
 	m := &Memory{over: make(chan struct{}, 1)}
-	m.addresses = map[netip.Prefix]*Account{}
+	m.addresses, m.told = map[netip.Prefix]*Account{}, map[*Account]int64{}
 	m.root.m = m
 	m.SetBound(bound)
 	return m
@@ -159,10 +159,11 @@ var errEvicted = fault.New(fault.Resource, "memory: this held the most when ther
 // free what they hold.
 func (m *Memory) reclaim() (holders int, bytes int64) {
 	bound := m.Bound()
-	if m.Used() <= bound {
+	used := m.Used() - m.leaving()
+	if used <= bound {
 		return 0, 0
 	}
-	for goal := m.Used() - (bound - bound/8); bytes < goal; {
+	for goal := used - (bound - bound/8); bytes < goal; {
 		victims, held := m.choose(goal - bytes)
 		if len(victims) == 0 {
 			break
@@ -178,6 +179,24 @@ func (m *Memory) reclaim() (holders int, bytes int64) {
 	return holders, bytes
 }
 
+// patience is how many seconds what an evicted holder holds counts as free: it is
+// about to be, and others must not go for it.
+const patience = 5
+
+// leaving returns the bytes of holders that were told to go and have not yet.
+func (m *Memory) leaving() (bytes int64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for a, since := range m.told {
+		if m.second.Load()-since > patience {
+			delete(m.told, a)
+			continue
+		}
+		bytes += a.Used()
+	}
+	return bytes
+}
+
 // choose picks the heaviest holders, which hold goal bytes or are a sixteenth
 // of those beside each other: then who is heaviest is asked again.
 func (m *Memory) choose(goal int64) (victims []*Account, bytes int64) {
@@ -185,6 +204,7 @@ func (m *Memory) choose(goal int64) (victims []*Account, bytes int64) {
 	defer m.mu.Unlock()
 	for _, v := range m.root.heaviestLocked(goal) {
 		v.evicting = true
+		m.told[v] = m.second.Load()
 		victims = append(victims, v)
 		bytes += v.Used()
 	}
