@@ -115,15 +115,16 @@ const DefaultMaxMemory = 512 << 20
 // leastMemory is what a node needs to be of any use.
 const leastMemory = 32 << 20
 
-// memoryBound returns the bound that a MaxMemory stands for.
+// memoryBound returns how much may be held for a MaxMemory: an eighth is left for
+// what was given back and not collected yet.
 func memoryBound(maxMemory uint64) (int64, error) {
 	switch {
 	case maxMemory == 0:
-		return DefaultMaxMemory, nil
+		maxMemory = DefaultMaxMemory
 	case maxMemory < leastMemory || maxMemory > math.MaxInt64/2:
 		return 0, fault.New(fault.Config, "MaxMemory: %d bytes: %d are the least", maxMemory, leastMemory)
 	}
-	return int64(maxMemory), nil
+	return int64(maxMemory - maxMemory/8), nil
 }
 
 // Switch is an option with a default that depends on the network.

@@ -208,6 +208,20 @@ func TestEvictsTheIdleFirst(t *testing.T) {
 	wg.Wait()
 }
 
+func TestGreedy(t *testing.T) {
+	m := New(64_000)
+	small, large := m.Open(Link, nil), m.Open(Link, nil)
+	small.Reserve(1000)
+	large.Reserve(30_000)
+	if small.Greedy() || large.Greedy() {
+		t.Error("greedy, and half of it all is free")
+	}
+	large.Reserve(2000)
+	if small.Greedy() || !large.Greedy() {
+		t.Errorf("small: %v, large: %v", small.Greedy(), large.Greedy())
+	}
+}
+
 // TestWaitsForWhoGoes: what was told to go and takes its time is not made up for by
 // others, until it has had some seconds.
 func TestWaitsForWhoGoes(t *testing.T) {

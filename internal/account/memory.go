@@ -105,6 +105,20 @@ func (m *Memory) Address(addr netip.Addr) *Account {
 	return a
 }
 
+// Greedy reports whether what is free is little, and the account holds more than
+// its share: then it is better refused than evicted, as what is made for it and
+// thrown away costs time, too.
+func (a *Account) Greedy() bool {
+	if a == nil {
+		return false
+	}
+	bound := a.m.bound.Load()
+	return a.m.Used() > bound/2 && a.Used() > bound/greedyShare
+}
+
+// greedyShare is how many shares the bound has. Nobody who holds less is greedy.
+const greedyShare = 64
+
 // Kinds returns how many accounts of each kind there are, and the bytes of
 // these alone, without what is below them.
 func (m *Memory) Kinds() (holders [numKinds]int, bytes [numKinds]int64) {

@@ -11,6 +11,10 @@ const (
 	circCost      = 512      // a circuit's end on a channel
 )
 
+// Greedy reports whether the link, or its peer's address, holds more than its share
+// of little memory.
+func (ch *Channel) Greedy() bool { return ch.account.Greedy() || ch.address.Greedy() }
+
 // evict closes the channel because it holds too much.
 func (ch *Channel) evict(cause error) { ch.Close(cause) }
 

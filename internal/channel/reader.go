@@ -77,10 +77,6 @@ func (ch *Channel) read() error {
 		if err != nil {
 			return err
 		}
-		if ch.asked >= yieldAfter {
-			ch.asked = 0
-			runtime.Gosched()
-		}
 		n = copy(buf, buf[used:n])
 		if ch.wire == nil {
 			ch.ack()
@@ -246,6 +242,10 @@ func (ch *Channel) handOut(b []byte) (again bool, err error) {
 			}
 		}
 		cells += uint64(size / cell.Len)
+		if ch.asked >= yieldAfter {
+			ch.asked = 0
+			runtime.Gosched()
+		}
 	}
 	if s := ch.cfg.Stats; s != nil && cells > 0 {
 		s.CellsIn.Add(cells)

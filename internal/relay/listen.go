@@ -121,5 +121,5 @@ func (r *Relay) accept(c *channel.Circ, cmd cell.Command, body []byte) {
 
 func (r *Relay) mayCreate(ch *channel.Channel) bool {
 	n, _ := ch.Circuits()
-	return n <= maxStrangerCircs && r.dos.create(ch.RemoteAddr())
+	return n <= maxStrangerCircs && !ch.Greedy() && r.dos.create(ch.RemoteAddr())
 }
