@@ -11,9 +11,8 @@ const (
 	circCost      = 512      // a circuit's end on a channel
 )
 
-// Greedy reports whether the link, or its peer's address, holds more than its share
-// of little memory.
-func (ch *Channel) Greedy() bool { return ch.account.Greedy() || ch.address.Greedy() }
+// Greedy reports whether the link holds more than its share of little memory.
+func (ch *Channel) Greedy() bool { return ch.account.Greedy() }
 
 // evict closes the channel because it holds too much.
 func (ch *Channel) evict(cause error) { ch.Close(cause) }
