@@ -26,6 +26,7 @@ func (p *AuthorityProcess) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	limitHeap(p.Config.MaxMemory)
 	side := sideDoors{dataDir: p.Config.DataDir, status: func() any { return authorityReport{rolePrefix{"authority"}, a.Status()} }}
 	_, closeSide, err := side.open(log)
 	if err != nil {

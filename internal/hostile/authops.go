@@ -147,7 +147,8 @@ func (w *authWorld) doPost(i Insn) {
 		return
 	}
 	path, body := w.documentOf(i)
-	length := fmt.Sprint(pick([]int{len(body), len(body), len(body), len(body) + 1, len(body) - 1, 0, 1 << 40, -1}, i.C&7))
+	n := int64(len(body))
+	length := fmt.Sprint(pick([]int64{n, n, n, n + 1, n - 1, 0, 1 << 40, -1}, i.C&7))
 	s.write([]byte(fmt.Sprintf("POST %s HTTP/1.0\r\nContent-Length: %s\r\n\r\n", path, length)))
 	if i.C&8 != 0 {
 		s.body = body
