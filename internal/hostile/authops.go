@@ -29,7 +29,11 @@ var authOps = table[*authWorld]{
 			c.Close()
 		}
 	}},
-	opWait: {"wait", func(w *authWorld, i Insn) { later(pick(waits, i.A)) }},
+	opWait: {"wait", func(w *authWorld, i Insn) {
+		d := min(pick(waits, i.A), w.patience)
+		w.patience -= d
+		later(d)
+	}},
 	{"get", (*authWorld).doGet},
 	{"post", (*authWorld).doPost},
 	{"more", (*authWorld).doMore},

@@ -28,6 +28,9 @@ type authWorld struct {
 	wg    sync.WaitGroup
 	conns [4]*stranger
 	crowd []net.Conn
+	// patience is how much time may still be waited away: each round of voting
+	// costs signatures, and the fuzzing engine waits 10 s for a program at most.
+	patience time.Duration
 
 	mu     sync.Mutex // guards what follows
 	vote   []byte     // the latest one that an honest authority sent to the hostile one
@@ -47,7 +50,7 @@ func newAuthWorld(t *testing.T) *authWorld {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &authWorld{t: t, net: simnet.NewNetwork(), ends: map[net.Conn]bool{}}
+	w := &authWorld{t: t, net: simnet.NewNetwork(), ends: map[net.Conn]bool{}, patience: 65 * time.Second}
 	ctx, stop := context.WithCancel(context.Background())
 	w.stop = stop
 	for i := range w.good {
