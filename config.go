@@ -122,7 +122,7 @@ func memoryBound(maxMemory uint64) (int64, error) {
 	case maxMemory == 0:
 		maxMemory = DefaultMaxMemory
 	case maxMemory < leastMemory || maxMemory > math.MaxInt64/2:
-		return 0, fault.New(fault.Config, "MaxMemory: %d bytes: %d are the least", maxMemory, leastMemory)
+		return 0, fault.New(fault.Config, "MaxMemory: %d bytes: it is to be from %d to %d", maxMemory, leastMemory, int64(math.MaxInt64/2))
 	}
 	return int64(maxMemory - maxMemory/8), nil
 }

@@ -29,13 +29,13 @@ links with a circuit: before it, in it, and after it until the round trip is as 
 
 An attacker is a process of its own (nice 10, one processor at most) with a budget of connections and of what it
 sends a second. It comes from --sources addresses, a run for each number; the defences know none of them from
-earlier. The consensus has the public network's parameters of denial-of-service defences.
+earlier. The consensus has the public network's parameters against denial of service.
 
 The floods: ` + strings.Join(flood.Names(), ", ") + `.
 
 The goals: no process ends; the relay's memory stays below its bound and 64 MB more; the 95th percentile of round trips is
-at most 5 times the idle one, and goodput a third at least, in a flood; and the percentile at most 2 times the idle
-one within 10 seconds after it. Missed goals are told; the exit code is 1 only when a process of the network ended, or a
+at most 5 times the idle one in a flood, and downloads get a third of what they got before; within 10 seconds after the
+flood the percentile is at most 2 times the idle one. Missed goals are named; the exit code is 1 only when a process of the network ended, or a
 run could not be made.`,
 		Example: "  chivelab bench flood --short\n  chivelab bench flood --only unread,key-update --sources 50 --json flood.json",
 		Args:    cobra.NoArgs,
@@ -80,7 +80,7 @@ run could not be made.`,
 	f.DurationVar(&p.After, "after", 10*time.Second, "the most `TIME` to wait after a flood")
 	f.Int64Var(&memory, "memory", 256, "`MiB` that the victims are bounded to")
 	f.StringArrayVar(&p.RelayFlags, "relay-flag", nil, "a further `FLAG` of chive relay")
-	f.BoolVar(&short, "short", false, "a minute, to see whether it works: the numbers mean little")
+	f.BoolVar(&short, "short", false, "four floods in two minutes, to see whether it works: the numbers mean little")
 	f.BoolVar(&verbose, "verbose", false, "show the log of Chive's nodes")
 	f.StringVar(&p.Program, "chive", "", "`PATH` of the chive to attack (default: this one)")
 	f.StringVar(&p.Tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")

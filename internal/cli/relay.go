@@ -29,8 +29,9 @@ Standard output has a line "orport IP:PORT" for each address, a line "fingerprin
 --data-dir DIR" asks it how it is.
 
 SIGTERM and SIGINT let open circuits go on for --shutdown-wait and then end; a second signal ends at once. SIGHUP
-reads the settings again: contact, family, exit policy, name servers, limits of bandwidth, --shutdown-wait and
---log-level take effect, other changes are named and wait for the next start.`,
+reads the settings and files again: contact, family, exit policy, name servers, limits of bandwidth, --max-memory,
+--shutdown-wait, --log-level, family keys and a renewed signing key take effect; other changes are named and wait for
+the next start.`,
 		Example: `  chive relay --nickname mine --orport 192.0.2.1:9001 --contact 'me <me@example.com>'
   chive relay --nickname mine --orport 192.0.2.1:9001 --exit-policy 'accept *:443,reject *:*'
   chive relay --config /etc/chive-relay.toml`,

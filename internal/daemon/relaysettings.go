@@ -42,7 +42,7 @@ func NewRelaySettings(fs *pflag.FlagSet) *RelaySettings {
 	fs.BoolVar(&cfg.NoDirCache, "no-dir-cache", false, "do not serve the directory to others")
 	fs.BoolVar(&cfg.CacheExtraInfo, "cache-extra-info", false, "keep other relays' extra-info documents, and serve them")
 	fs.StringSliceVar(&cfg.ExitPolicy, "exit-policy", nil, "`LINES` such as 'accept *:443,reject *:*', or 'default'; without any the relay is no exit")
-	fs.BoolVar(&cfg.ExitPrivate, "exit-private", false, "do not refuse private networks before the exit policy")
+	fs.BoolVar(&cfg.ExitPrivate, "exit-private", false, "let streams out to private networks, as far as the exit policy does")
 	fs.BoolVar(&cfg.IPv6Exit, "ipv6-exit", false, "let streams out to IPv6 addresses too")
 	fs.StringSliceVar(&cfg.Nameservers, "nameserver", nil, "`ADDR` of a name server, IP:PORT (default: those of the system)")
 	fs.BoolVar(&cfg.Bridge, "bridge", false, "be a bridge: a relay that is in no list; standard output has a line \"bridge LINE\" for each way in")
