@@ -43,8 +43,8 @@ const (
 	signingLife = 30 * 24 * time.Hour
 	// renewBefore is how long before their end link keys are replaced.
 	renewBefore = 12 * time.Hour
-	// linkLimit bounds the link handshake of who connects, maxHandshakes how many
-	// may be under way.
+	// linkLimit bounds the time of a link handshake, maxHandshakes how many may
+	// be under way: beyond it, new connections are closed.
 	linkLimit     = 30 * time.Second
 	maxHandshakes = 1000
 	// maxCircuits bounds the circuits of one link: nobody needs more to ask for

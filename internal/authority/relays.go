@@ -300,7 +300,7 @@ func (a *Authority) addExtraInfo(e *netdoc.ExtraInfo) {
 	r.extra = e
 }
 
-// dropOld forgets relays whose descriptors are too old. The caller holds mu.
+// dropOldLocked forgets relays whose descriptors are too old. The caller holds mu.
 func (a *Authority) dropOldLocked(now time.Time) {
 	for _, r := range a.relays {
 		if r.desc.Published.Before(now.Add(-2 * maxAge)) {

@@ -110,7 +110,7 @@ func newCircuit(env *Env, h Handler) *Circuit {
 
 // circuitCost is what a circuit counts on its account besides what is queued, in
 // bytes: the circuit, a hop with its keys and flow control, and what is made of
-// them at once. a test of package relay measures it.
+// them at once. A test of package relay measures it.
 const circuitCost = 2800
 
 func (c *Circuit) setHome(home *channel.Circ) {

@@ -74,7 +74,7 @@ func (p *paced) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// farewell is how long who cannot be served may take to hear of it.
+// farewell is how long a peer that cannot be served may take to hear of it.
 const farewell = 2 * time.Second
 
 // hurry leaves the peer no more time than for a farewell.

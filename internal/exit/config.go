@@ -34,7 +34,8 @@ type Config struct {
 	// 30 seconds.
 	ConnectTimeout time.Duration
 	// MaxConns bounds the connections of the process, and MaxPerCircuit those of
-	// one circuit; zero: 16,384 and 1,024.
+	// one circuit, which also gets no more than about a quarter of what is free;
+	// zero: 16,384 and 1,024.
 	MaxConns, MaxPerCircuit int
 }
 

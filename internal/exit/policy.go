@@ -29,8 +29,9 @@ func ParsePolicy(lines []string) (netdoc.ExitPolicy, error) {
 
 // PolicyOptions are what an exit policy depends on besides its lines.
 type PolicyOptions struct {
-	// Private lets streams out to private networks and to the relay itself as far
-	// as the lines do (C tor: ExitPolicyRejectPrivate 0).
+	// Private leaves private networks and the relay's own addresses to the lines
+	// (C tor: ExitPolicyRejectPrivate 0). Streams to the relay itself are refused
+	// whatever the policy says: see allowed.
 	Private bool
 	IPv6    bool         // streams may leave to IPv6 addresses, as far as the lines let them
 	Own     []netip.Addr // the relay's addresses as others know them

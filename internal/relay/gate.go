@@ -11,8 +11,9 @@ import (
 	"github.com/chivenet/chive/internal/netaddr"
 )
 
-// gate keeps file descriptors in reserve: for exits' connections, the disk,
-// and a way to log that there are none left.
+// gate keeps file descriptors in reserve, for the disk and for a way to log
+// that there are none left, and bounds the connections that wait for a
+// handshake. Exits' connections have descriptors of their own (Relay.wire).
 type gate struct {
 	limit      int64
 	handshakes int // how many link handshakes may be under way
@@ -39,8 +40,8 @@ type waiter struct {
 // makes room for its new ones itself.
 const ownShare = 16
 
-// maxDialing bounds the connections to one port that are being made at once: who
-// extends circuits there by many names of relays gets no more.
+// maxDialing bounds the connections to one port that are being made at once:
+// whoever extends circuits there by many names of relays gets no more.
 const maxDialing = 4
 
 // maxHandshakes bounds the link handshakes under way, whatever the descriptors:
@@ -113,7 +114,7 @@ func (g *gate) leaveDial(to netip.AddrPort, known bool) {
 
 func (g *gate) leaveStranger() { g.strangers.Add(-1) }
 
-// enterHandshake counts a connection whose link handshake is to be done. Who
+// enterHandshake counts a connection whose link handshake is to be done. Whoever
 // connects and stays silent must not keep others out: when there is no room the
 // oldest such connection is closed, and its owner finds that out. That is the
 // oldest of the same address, if that address has many.

@@ -14,7 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// handshakeTimeout bounds the link handshake of who connects.
+// handshakeTimeout bounds the link handshake of whoever connects.
 const handshakeTimeout = 30 * time.Second
 
 // acceptLoop takes connections on one listener until it is closed, and has each
@@ -68,7 +68,7 @@ func peerAddr(conn *net.TCPConn) netip.Addr {
 	return conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
 }
 
-// welcome does the link handshake with who has connected.
+// welcome does the link handshake with whoever has connected.
 func (r *Relay) welcome(ctx context.Context, conn *net.TCPConn) {
 	if !r.admit(conn) {
 		conn.Close()

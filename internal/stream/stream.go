@@ -69,7 +69,7 @@ func (Addr) Network() string { return "tor" }
 func (a Addr) String() string { return a.Host }
 
 // streamCost is what a stream counts on its account besides its buffers, in
-// bytes. a test of package relay measures it.
+// bytes. A test of package relay measures it.
 const streamCost = 2 << 10
 
 func newStream(h *circuit.Hop, remote string) *Stream {
