@@ -31,10 +31,30 @@ type liar struct {
 
 func (l *liar) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	l.asked.Add(1)
+	if err := h.AcceptStream(m.Stream, gone{h, m.Stream}); err != nil { // for the client's END
+		return err
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return h.Send(l.cmd, m.Stream, l.body)
 }
+
+// gone is a stream of a liar's, which ends when the client says so.
+type gone struct {
+	h  *circuit.Hop
+	id uint16
+}
+
+func (g gone) HandleMessage(m cell.RelayMsg, _ time.Time) error {
+	if m.Cmd == cell.RelayEnd {
+		g.h.RemoveStream(g.id, true)
+	}
+	return nil
+}
+
+func (gone) Flush() {}
+
+func (gone) HandleCircuitClose(error) {}
 
 // exits builds circuits of one hop to relays of the test's.
 type exits struct {

@@ -162,7 +162,7 @@ func (c *Client) judge(lease *pool.Lease, circ *Circ, err error) bool {
 		}
 		lease.Retire()
 		return true
-	case circ.Err() != nil:
+	case circ.Err() != nil, fault.Is(err, fault.Closed): // it closed while the stream was opened
 		return true
 	}
 	return false
