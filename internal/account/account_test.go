@@ -209,16 +209,20 @@ func TestEvictsTheIdleFirst(t *testing.T) {
 }
 
 func TestGreedy(t *testing.T) {
-	m := New(64_000)
+	m := New(128 << 20)
 	small, large := m.Open(Link, nil), m.Open(Link, nil)
-	small.Reserve(1000)
-	large.Reserve(30_000)
+	small.Reserve(2 << 20)
+	large.Reserve(60 << 20)
 	if small.Greedy() || large.Greedy() {
 		t.Error("greedy, and half of it all is free")
 	}
-	large.Reserve(2000)
+	large.Reserve(4 << 20)
 	if small.Greedy() || !large.Greedy() {
 		t.Errorf("small: %v, large: %v", small.Greedy(), large.Greedy())
+	}
+	m.SetBound(16 << 20)
+	if least := m.Open(Link, nil); least.Greedy() || !small.Greedy() {
+		t.Error("the share of a small bound")
 	}
 }
 

@@ -113,11 +113,15 @@ func (a *Account) Greedy() bool {
 		return false
 	}
 	bound := a.m.bound.Load()
-	return a.m.Used() > bound/2 && a.Used() > bound/greedyShare
+	return a.m.Used() > bound/2 && a.Used() > max(bound/greedyShare, greedyLeast)
 }
 
-// greedyShare is how many shares the bound has. Nobody who holds less is greedy.
-const greedyShare = 64
+// greedyShare is how many shares the bound has. Nobody who holds less than one, or
+// than greedyLeast, in bytes, is greedy.
+const (
+	greedyShare = 64
+	greedyLeast = 1 << 20
+)
 
 // Kinds returns how many accounts of each kind there are, and the bytes of
 // these alone, without what is below them.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chivenet/chive/internal/panics/panicstest"
@@ -18,20 +19,26 @@ func (m *mistaken) Dial(ctx context.Context, req Request) (net.Conn, error) {
 	}
 	c, err := m.network.Dial(ctx, req)
 	if req.Host == "read" && err == nil {
-		c = mistakenConn{c}
+		c = &mistakenConn{Conn: c}
 	}
 	return c, err
 }
 
-// mistakenConn panics in the midst of an answer.
-type mistakenConn struct{ net.Conn }
+// mistakenConn panics in the midst of an answer: once, after its first bytes,
+// however the other end closes.
+type mistakenConn struct {
+	net.Conn
+	reads atomic.Int32
+}
 
-func (c mistakenConn) Read(b []byte) (int, error) {
-	n, err := c.Conn.Read(b)
-	if err == io.EOF {
+func (c *mistakenConn) Read(b []byte) (int, error) {
+	switch c.reads.Add(1) {
+	case 1:
+		return c.Conn.Read(b)
+	case 2:
 		panic("a mistake in the midst")
 	}
-	return n, err
+	return 0, io.ErrUnexpectedEOF
 }
 
 // TestPanicEndsAConnection: one program's connection, by a reset when bytes may
