@@ -53,20 +53,7 @@ const (
 	Connection      // a connection that carries no channel: a directory port's, an FTE client's
 	Request         // a directory request and its answer
 	Upload          // a body that is being posted
-	numKinds
 )
-
-var kindNames = [numKinds]string{
-	"root", "address", "handshake", "link", "circuit", "stream", "connection", "request", "upload",
-}
-
-// String returns the kind's name, as metrics show it.
-func (k Kind) String() string {
-	if k < numKinds {
-		return kindNames[k]
-	}
-	return "unknown"
-}
 
 // Account is one holder of memory. Its methods may be called from any
 // goroutine, and on nil, which counts nothing.

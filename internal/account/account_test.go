@@ -301,7 +301,6 @@ func TestNil(t *testing.T) {
 	if m.Used()+a.Used()+m.Bound() != 0 {
 		t.Error("nil counts")
 	}
-	m.Kinds()
 }
 
 // TestRace has accounts reserved, released, opened, closed and evicted at the
@@ -326,7 +325,6 @@ func TestRace(t *testing.T) {
 						link.Release(n)
 					}
 				}
-				m.Kinds()
 				circ.Close()
 				link.Close()
 				addr.Close()

@@ -123,26 +123,6 @@ const (
 	greedyLeast = 1 << 20
 )
 
-// Kinds returns how many accounts of each kind there are, and the bytes of
-// these alone, without what is below them.
-func (m *Memory) Kinds() (holders [numKinds]int, bytes [numKinds]int64) {
-	if m == nil {
-		return
-	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.root.sumLocked(&holders, &bytes)
-	return
-}
-
-func (a *Account) sumLocked(holders *[numKinds]int, bytes *[numKinds]int64) {
-	holders[a.kind]++
-	bytes[a.kind] += max(a.own.Load(), 0)
-	for c := range a.children {
-		c.sumLocked(holders, bytes)
-	}
-}
-
 func (m *Memory) wake() {
 	select {
 	case m.over <- struct{}{}:
