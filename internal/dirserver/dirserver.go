@@ -197,7 +197,7 @@ type Visit struct {
 }
 
 // Enter lets a request in that has not come yet; nil: there is no room for its
-// peer. It is for who can refuse a stream before there is one.
+// peer. It is for callers that can refuse a stream before there is one.
 func (s *Server) Enter(peer Peer) *Visit {
 	v := s.room.enter(peer, s.rank(peer.Addr))
 	if v == nil {
@@ -217,7 +217,7 @@ func (v *Visit) Leave() { v.v.leave() }
 // are closed.
 const maxFarewells = 64
 
-// turnAway answers who is not let in.
+// turnAway answers a peer that is not let in.
 func (s *Server) turnAway(ctx context.Context, c io.ReadWriteCloser, peer Peer) {
 	defer c.Close()
 	defer context.AfterFunc(ctx, panics.Contain(s.cfg.Log, nil, func() { c.Close() }))()
