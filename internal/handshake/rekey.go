@@ -22,9 +22,6 @@ import (
 // that a rekey starts from, from the hop's KeyStream (an Exporter).
 const RekeyExportLabel = "chive pq rekey 1"
 
-// RekeyConfirmLen is the length of CONFIRM, in bytes.
-const RekeyConfirmLen = 32
-
 // RequestLen returns the length of a rekey's REQUEST, in bytes; s must be valid.
 func (s PQSet) RequestLen() int { return 1 + s.EncapsulationKeyLen() + 32 }
 

@@ -46,16 +46,6 @@ func ParseEd25519ID(s string) (Ed25519ID, error) {
 	return id, nil
 }
 
-// ParseX25519Key reads a Curve25519 public key in base64, with or without
-// padding.
-func ParseX25519Key(s string) (X25519Key, error) {
-	var k X25519Key
-	if err := decode32(k[:], s); err != nil {
-		return X25519Key{}, fault.New(fault.Config, "Curve25519 key: %w", err)
-	}
-	return k, nil
-}
-
 func decode32(dst []byte, s string) error {
 	b, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(s, "="))
 	if err != nil {
