@@ -77,8 +77,7 @@ func New(cfg Config) (*Authority, error) {
 // descriptors that come from now on, and for the next vote.
 func (a *Authority) SetRelayList(l *RelayList) { a.list.Store(l) }
 
-// Directory serves the authority's documents: a relay that shares its ORPort
-// gives it directory streams.
+// Directory serves the authority's documents.
 func (a *Authority) Directory() *dirserver.Server { return a.dir }
 
 // Identity returns the v3 identity.

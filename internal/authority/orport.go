@@ -22,8 +22,7 @@ import (
 )
 
 // orPort is an ORPort for directory streams: clients ask authorities through
-// BEGIN_DIR. It relays nothing. An authority that is to relay too shares a
-// relay's ORPort instead (see Authority.Directory).
+// BEGIN_DIR. It relays nothing.
 type orPort struct {
 	a        *Authority
 	server   *circuit.Server
