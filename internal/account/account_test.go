@@ -193,7 +193,7 @@ func TestEvictsTheIdleFirst(t *testing.T) {
 		t.Error("with no time gone by, the largest did not go first")
 	}
 	busy = open(link, Circuit, 200)
-	for range 3 {
+	for range tellEvery {
 		ticks <- time.Time{}
 		busy.Reserve(10)
 		busy.Release(10)
@@ -270,14 +270,20 @@ func TestRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	told := make(chan int64, 1)
 	var wg sync.WaitGroup
-	wg.Go(func() { m.Run(ctx, nil, func(_ int, bytes int64) { told <- bytes }) })
+	ticks := make(chan time.Time)
+	wg.Go(func() { m.Run(ctx, ticks, func(_ int, bytes int64) { told <- bytes }) })
 	h := open(&m.root, Connection, 600)
 	open(&m.root, Connection, 700)
 	if bytes := <-told; bytes != 700 {
 		t.Errorf("%d bytes were evicted", bytes)
 	}
 	m.SetBound(500) // what is there is too much now
-	<-told
+	for range tellEvery {
+		ticks <- time.Time{}
+	}
+	if bytes := <-told; bytes != 600 {
+		t.Errorf("%d bytes were evicted", bytes)
+	}
 	cancel()
 	wg.Wait()
 	if h.gone == nil || m.Used() != 0 {

@@ -25,10 +25,15 @@ const (
 )
 
 func (g *grumble) say(level slog.Level, msg string, err error) {
+	g.log.Log(context.Background(), g.level(level), msg, "err", err)
+}
+
+// level returns the level that a line has, which is debug when there were too many.
+func (g *grumble) level(level slog.Level) slog.Level {
 	if !g.may() {
-		level = slog.LevelDebug
+		return slog.LevelDebug
 	}
-	g.log.Log(context.Background(), level, msg, "err", err)
+	return level
 }
 
 func (g *grumble) may() bool {

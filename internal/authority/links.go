@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"container/list"
 	"net"
 	"net/netip"
 	"sync"
@@ -45,6 +46,37 @@ func (c *linkCount) enter(from netip.Addr, authority bool) (leave func(), ok boo
 			delete(c.each, key)
 		}
 	}), true
+}
+
+// handshakes are the link handshakes under way. Whoever connects and stays silent
+// must not keep others out: when there is no room, the oldest is closed.
+type handshakes struct {
+	mu    sync.Mutex // guards what follows
+	order list.List  // of net.Conn, the oldest first
+	place map[net.Conn]*list.Element
+}
+
+func (h *handshakes) enter(c net.Conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.place == nil {
+		h.place = map[net.Conn]*list.Element{}
+	}
+	if h.order.Len() >= maxHandshakes {
+		oldest := h.order.Remove(h.order.Front()).(net.Conn)
+		delete(h.place, oldest)
+		oldest.Close()
+	}
+	h.place[c] = h.order.PushBack(c)
+}
+
+func (h *handshakes) leave(c net.Conn) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if e := h.place[c]; e != nil {
+		h.order.Remove(e)
+		delete(h.place, c)
+	}
 }
 
 // addrOf returns the address of a connection's other end; the zero Addr when

@@ -30,6 +30,7 @@ type orPort struct {
 	identity *channel.RelayIdentity
 	wg       sync.WaitGroup
 	links    linkCount
+	shaking  handshakes
 
 	mu   sync.Mutex // guards what follows
 	keys *channel.RelayKeys
@@ -115,7 +116,6 @@ func (o *orPort) serve(ctx context.Context, l net.Listener) error {
 		o.server.Close()
 		o.wg.Wait()
 	}()
-	slots := make(chan struct{}, maxHandshakes)
 	o.wg.Go(panics.Contain(o.a.log, nil, func() { o.reap(ctx) }))
 	for {
 		raw, err := l.Accept()
@@ -139,17 +139,11 @@ func (o *orPort) serve(ctx context.Context, l net.Listener) error {
 			raw.Close()
 			continue
 		}
-		select {
-		case slots <- struct{}{}:
-		default:
-			leave()
-			raw.Close()
-			continue
-		}
+		o.shaking.enter(raw)
 		o.wg.Go(func() {
 			defer panics.Recover(o.a.log, func(error) { raw.Close() })
 			defer leave()
-			if ch := o.shake(ctx, raw, slots); ch != nil {
+			if ch := o.shake(ctx, raw); ch != nil {
 				<-ch.Done()
 			}
 		})
@@ -170,9 +164,9 @@ func (o *orPort) reap(ctx context.Context) {
 	}
 }
 
-// shake is welcome in a slot, which it gives back.
-func (o *orPort) shake(ctx context.Context, raw net.Conn, slots <-chan struct{}) *channel.Channel {
-	defer func() { <-slots }()
+// shake is welcome, and makes room for another handshake at the end.
+func (o *orPort) shake(ctx context.Context, raw net.Conn) *channel.Channel {
+	defer o.shaking.leave(raw)
 	return o.welcome(ctx, raw)
 }
 

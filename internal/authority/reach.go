@@ -3,6 +3,7 @@ package authority
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/netip"
 	"sync"
 	"syscall"
@@ -107,7 +108,7 @@ func (t *portTest) id() ident.RelayID { return ident.RelayID{RSA: t.of.desc.RSA,
 func (a *Authority) tested(ctx context.Context, t *portTest, err error) {
 	id := t.id()
 	if err != nil && ctx.Err() == nil {
-		a.log.Info("relay not reachable", "relay", id, "err", err)
+		a.log.Log(ctx, a.grumble.level(slog.LevelInfo), "relay not reachable", "relay", id, "err", err)
 	}
 	now := a.cfg.Now()
 	a.mu.Lock()
@@ -158,7 +159,7 @@ func (a *Authority) reach(ctx context.Context, id ident.RelayID, addr netip.Addr
 	if err != nil {
 		return err
 	}
-	l, err := channel.Connect(ctx, raw, id, addr, &channel.LinkConfig{Now: a.cfg.Now, Log: a.log})
+	l, err := channel.Connect(ctx, raw, id, addr, &channel.LinkConfig{Now: a.cfg.Now, Log: a.log, Memory: a.memory})
 	if err != nil {
 		return err
 	}

@@ -299,6 +299,9 @@ func (s *Server) post(ctx context.Context, v *visit, r *Request) *Response {
 		select {
 		case s.benches <- struct{}{}:
 			defer func() { <-s.benches }()
+			if v.tired() { // others of its address were worked on meanwhile
+				return nil
+			}
 		case <-wait.C:
 			return nil
 		case <-ctx.Done():
