@@ -193,7 +193,7 @@ func TestEvictsTheIdleFirst(t *testing.T) {
 		t.Error("with no time gone by, the largest did not go first")
 	}
 	busy = open(link, Circuit, 200)
-	for range tellEvery {
+	for range 5 {
 		ticks <- time.Time{}
 		busy.Reserve(10)
 		busy.Release(10)
@@ -270,17 +270,13 @@ func TestRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	told := make(chan int64, 1)
 	var wg sync.WaitGroup
-	ticks := make(chan time.Time)
-	wg.Go(func() { m.Run(ctx, ticks, func(_ int, bytes int64) { told <- bytes }) })
+	wg.Go(func() { m.Run(ctx, nil, func(_ int, bytes int64) { told <- bytes }) })
 	h := open(&m.root, Connection, 600)
 	open(&m.root, Connection, 700)
 	if bytes := <-told; bytes != 700 {
 		t.Errorf("%d bytes were evicted", bytes)
 	}
 	m.SetBound(500) // what is there is too much now
-	for range tellEvery {
-		ticks <- time.Time{}
-	}
 	if bytes := <-told; bytes != 600 {
 		t.Errorf("%d bytes were evicted", bytes)
 	}
@@ -291,6 +287,19 @@ func TestRun(t *testing.T) {
 	}
 	if holders, bytes := m.Evicted(); holders != 2 || bytes != 1300 {
 		t.Errorf("%d holders with %d bytes in all", holders, bytes)
+	}
+}
+
+func TestSeldom(t *testing.T) {
+	var now time.Time
+	var told []int64
+	f := Seldom(func() time.Time { return now }, time.Minute, func(_ int, bytes int64) { told = append(told, bytes) })
+	for range 5 {
+		f(1, 10)
+		now = now.Add(25 * time.Second)
+	}
+	if len(told) != 2 || told[0] != 10 || told[1] != 30 {
+		t.Errorf("told of %v", told)
 	}
 }
 

@@ -131,17 +131,10 @@ func (m *Memory) wake() {
 }
 
 // Run evicts holders whenever the whole is over its bound, until ctx ends. second
-// ticks every second. told hears how many were evicted and what they held, at once
-// and then every tellEvery seconds; it may be nil.
+// ticks every second. told hears how many were evicted and what they held; it may
+// be nil.
 func (m *Memory) Run(ctx context.Context, second <-chan time.Time, told func(holders int, bytes int64)) {
-	var holders int
-	var bytes int64
-	last := m.second.Load() - tellEvery
 	for {
-		if now := m.second.Load(); holders > 0 && told != nil && now-last >= tellEvery {
-			told(holders, bytes)
-			holders, bytes, last = 0, 0, now
-		}
 		select {
 		case <-ctx.Done():
 			return
@@ -150,14 +143,28 @@ func (m *Memory) Run(ctx context.Context, second <-chan time.Time, told func(hol
 			continue
 		case <-m.over:
 		}
-		n, freed := m.reclaim()
-		holders += n
-		bytes += freed
+		holders, bytes := m.reclaim()
+		if holders > 0 && told != nil {
+			told(holders, bytes)
+		}
 	}
 }
 
-// tellEvery is how often Run tells, in seconds: a flood must not fill the log.
-const tellEvery = 10
+// Seldom returns a listener for Run that tells at once, and then once in so long at
+// most, of all that were evicted since: a flood must not fill the log.
+func Seldom(now func() time.Time, every time.Duration, told func(holders int, bytes int64)) func(int, int64) {
+	var holders int
+	var bytes int64
+	var next time.Time
+	return func(n int, held int64) {
+		holders += n
+		bytes += held
+		if t := now(); !t.Before(next) {
+			told(holders, bytes)
+			holders, bytes, next = 0, 0, t.Add(every)
+		}
+	}
+}
 
 // errEvicted is the cause that holders are closed with.
 var errEvicted = fault.New(fault.Resource, "memory: this held the most when there was too much")

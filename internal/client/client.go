@@ -235,7 +235,9 @@ func newRand() *rand.Rand {
 }
 
 // runMemory keeps what others make the client hold within bounds.
-func (c *Client) runMemory() { c.memory.Run(c.ctx, time.Tick(time.Second), c.evicted) }
+func (c *Client) runMemory() {
+	c.memory.Run(c.ctx, time.Tick(time.Second), account.Seldom(time.Now, evictionLog, c.evicted))
+}
 
 // runDirectory keeps the directory up to date.
 func (c *Client) runDirectory() {
@@ -325,6 +327,9 @@ func (c *Client) Close() error {
 	}
 	return err
 }
+
+// evictionLog is how often the log tells of evictions.
+const evictionLog = 10 * time.Second
 
 // evicted logs that relays made the client hold too much.
 func (c *Client) evicted(holders int, bytes int64) {

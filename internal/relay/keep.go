@@ -167,6 +167,9 @@ func (r *Relay) renewKeys(now time.Time) {
 	}
 }
 
+// evictionLog is how often the log tells of evictions.
+const evictionLog = 10 * time.Second
+
 // evicted logs that peers held too much.
 func (r *Relay) evicted(holders int, bytes int64) {
 	r.log.Warn("peers made the relay hold too much memory: those that held the most were closed", "bound", r.memory.Bound(), "closed", holders, "freed", bytes)

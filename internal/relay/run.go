@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/dirclient"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/panics"
@@ -46,7 +47,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	wg.Go(panics.Keep(r.log, rest, func() { r.follow(serving) }))
 	wg.Go(panics.Keep(r.log, rest, func() { r.housekeep(serving) }))
-	wg.Go(panics.Keep(r.log, rest, func() { r.memory.Run(serving, time.Tick(time.Second), r.evicted) }))
+	wg.Go(panics.Keep(r.log, rest, func() {
+		r.memory.Run(serving, time.Tick(time.Second), account.Seldom(time.Now, evictionLog, r.evicted))
+	}))
 	wg.Go(panics.Keep(r.log, rest, func() { r.announce(ctx) }))
 	first, _ := first4(r.Addrs())
 	r.log.Info("the relay is open", "nickname", r.cfg.Nickname, "port", first.Port(), "exit", r.cfg.Exit != nil)
