@@ -168,10 +168,12 @@ func (a *Account) Close() {
 		delete(a.m.addresses, a.key)
 	}
 	delete(a.parent.children, a)
-	delete(a.m.told, a)
 	a.m.mu.Unlock()
 	if left := a.own.Swap(closed); left > 0 {
 		a.add(-left)
+	}
+	if a.Used() <= 0 {
+		a.m.forget(a)
 	}
 }
 
@@ -189,4 +191,5 @@ type tree struct {
 	mu        sync.Mutex
 	addresses map[netip.Prefix]*Account
 	told      map[*Account]int64 // holders that were told to go, and in which second
+	going     map[*Account]int64 // what such hold below an account; see Memory.leaving
 }

@@ -249,6 +249,68 @@ func TestWaitsForWhoGoes(t *testing.T) {
 	}
 }
 
+// TestSparesBusyLinksAndIdleClients: many small circuits of one link are no reason to
+// close the link, nor is a link that is open and idle, while others fill memory.
+func TestSparesBusyLinksAndIdleClients(t *testing.T) {
+	const links, clients, attackers = 4, 200, 20
+	m := New(64 << 20)
+	var spared, bad []*holder
+	add := func(into *[]*holder, circuits, size int) {
+		link := open(m.root.Open(Address, nil), Link, 57<<10)
+		*into = append(*into, link)
+		for range circuits {
+			open(link.Account, Circuit, size)
+		}
+	}
+	for range links {
+		add(&spared, 1000, 3300)
+	}
+	for range clients {
+		add(&spared, 4, 3300)
+	}
+	m.second.Add(60) // all of these are idle
+	for i := 0; m.Used() <= m.Bound(); i++ {
+		if i < attackers {
+			add(&bad, 100, 3300)
+			continue
+		}
+		open(bad[i%attackers].Account, Circuit, 3300)
+	}
+	for range 5 {
+		m.reclaim()
+		for m.Used() <= m.Bound() {
+			for _, l := range bad {
+				open(l.Account, Circuit, 3300)
+			}
+		}
+	}
+	if n := len(gone(spared)); n != 0 {
+		t.Errorf("%d of %d links that do no harm were evicted", n, len(spared))
+	}
+}
+
+// TestBlamesNobodyForWhatGoes: what an evicted circuit's streams hold until they
+// close is not put down to its link, nor to the other circuits there.
+func TestBlamesNobodyForWhatGoes(t *testing.T) {
+	m := New(1 << 20)
+	link := open(m.Address(netip.Addr{}), Link, 57<<10)
+	honest := open(link.Account, Circuit, 3300)
+	other := open(m.root.Open(Address, nil), Circuit, 20<<10)
+	bad := open(link.Account, Circuit, 3300)
+	stream := bad.Open(Stream, nil)
+	stream.Reserve(2 << 20)
+	m.reclaim()
+	m.reclaim()
+	if bad.gone == nil || link.gone != nil || honest.gone != nil || other.gone != nil {
+		t.Errorf("gone: %v; link %v, honest %v, other %v", bad.gone, link.gone, honest.gone, other.gone)
+	}
+	stream.Close()
+	m.leaving()
+	if len(m.told) != 0 {
+		t.Errorf("%d are remembered", len(m.told))
+	}
+}
+
 // TestEvictsOnce has holders that do not free anything: each is told once, and
 // reclaim ends.
 func TestEvictsOnce(t *testing.T) {

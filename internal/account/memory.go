@@ -32,6 +32,7 @@ type Memory struct {
 func New(bound int64) *Memory {
 	m := &Memory{over: make(chan struct{}, 1)}
 	m.addresses, m.told = map[netip.Prefix]*Account{}, map[*Account]int64{}
+	m.going = map[*Account]int64{}
 	m.root.m = m
 	m.SetBound(bound)
 	return m
@@ -140,6 +141,7 @@ func (m *Memory) Run(ctx context.Context, second <-chan time.Time, told func(hol
 			return
 		case <-second:
 			m.second.Add(1)
+			m.leaving() // so that nobody who has gone is remembered
 			continue
 		case <-m.over:
 		}
@@ -177,7 +179,7 @@ func (m *Memory) reclaim() (holders int, bytes int64) {
 	if used <= bound {
 		return 0, 0
 	}
-	for goal := used - (bound - bound/8); bytes < goal; {
+	for goal := used - (bound - bound/8); bytes < goal; m.leaving() {
 		victims, held := m.choose(goal - bytes)
 		if len(victims) == 0 {
 			break
@@ -201,15 +203,31 @@ const patience = 5
 func (m *Memory) leaving() (bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	clear(m.going)
 	for a, since := range m.told {
-		if m.second.Load()-since > patience {
+		n := a.Used()
+		if m.second.Load()-since > patience || n <= 0 {
 			delete(m.told, a)
 			continue
 		}
-		bytes += a.Used()
+		bytes += n
+		for above := a.parent; above != nil; above = above.parent {
+			m.going[above] += n
+		}
 	}
 	return bytes
 }
+
+// forget drops an account that holds nothing any more from those that were told.
+func (m *Memory) forget(a *Account) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.told, a)
+}
+
+// held returns what an account holds without what is about to go, which leaving
+// has noted: nobody is to be blamed for that.
+func (a *Account) held() int64 { return a.Used() - a.m.going[a] }
 
 // choose picks the heaviest holders, which hold goal bytes or are a sixteenth
 // of those beside each other: then who is heaviest is asked again.
@@ -229,32 +247,40 @@ func (m *Memory) choose(goal int64) (victims []*Account, bytes int64) {
 // only by what it holds.
 func (a *Account) evictable() bool { return !a.evicting && (a.evict != nil || a.kind == Address) }
 
-// weighLocked returns what of a can be evicted below it, and what a holds
-// besides these.
-func (a *Account) weighLocked() (below []*Account, self int64) {
-	self = a.Used()
+// belowLocked returns what of a can be evicted below it, and what that holds.
+func (a *Account) belowLocked() (below []*Account, bytes int64) {
 	for c := range a.children {
 		if c.evictable() {
 			below = append(below, c)
-			self -= c.Used()
+			bytes += c.held()
 		}
 	}
-	return below, self
+	return below, bytes
 }
 
 // maxIdle bounds the seconds that count.
 const maxIdle = 30
 
-// weight is what decides who is the heaviest.
+// weight is what decides who is the heaviest. Idleness counts for what is held
+// beyond a small share of the bound: links that are merely open are idle most of
+// the time, and must not weigh more than one who fills memory. It counts in full
+// for handshakes, which are to be over in a second.
 func (a *Account) weight(now int64) int64 {
-	return a.Used() * (1 + min(now-a.active.Load(), maxIdle))
+	held, idle := a.held(), min(now-a.active.Load(), maxIdle)
+	if a.kind == Handshake {
+		return held * (1 + idle)
+	}
+	return held + max(0, held-a.m.bound.Load()/idleShare)*idle
 }
+
+// idleShare is how many shares the bound has; one may be held idly.
+const idleShare = 1024
 
 // heaviestLocked returns the heaviest holders below a: the way goes to the
 // heaviest account, on to the heaviest below that, and ends where what an
 // account holds by itself is more than any below it does.
 func (a *Account) heaviestLocked(goal int64) []*Account {
-	below, _ := a.weighLocked()
+	below, _ := a.belowLocked()
 	now := a.m.second.Load()
 	slices.SortFunc(below, func(x, y *Account) int { return cmp.Compare(y.weight(now), x.weight(now)) })
 	var victims []*Account
@@ -282,11 +308,6 @@ func (a *Account) leafLocked() bool {
 	if a.evict == nil {
 		return false
 	}
-	below, self := a.weighLocked()
-	for _, c := range below {
-		if c.Used() > self {
-			return false
-		}
-	}
-	return true
+	below, bytes := a.belowLocked()
+	return len(below) == 0 || a.own.Load() > bytes
 }
