@@ -9,10 +9,12 @@ import (
 	"github.com/chivenet/chive/internal/netaddr"
 )
 
-// Bounds on the ORPort's connections: all of them, those that strangers have,
-// and those of one address or IPv6 /64, which only authorities' may exceed.
+// Bounds on the ORPort's connections: all of them, those that others than
+// authorities have, those that strangers have, and those of one address or IPv6
+// /64, which only authorities' may exceed.
 const (
 	maxLinks         = 4096
+	maxOtherLinks    = maxLinks * 7 / 8
 	maxStrangerLinks = maxLinks * 3 / 4
 	maxLinksEach     = 64
 )
@@ -26,11 +28,15 @@ type linkCount struct {
 }
 
 // enter counts a connection, if there is room for it.
-func (c *linkCount) enter(from netip.Addr, authority bool) (leave func(), ok bool) {
+func (c *linkCount) enter(from netip.Addr, authority, listed bool) (leave func(), ok bool) {
+	room := maxStrangerLinks
+	if listed {
+		room = maxOtherLinks
+	}
 	key := netaddr.Peer(from)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.all >= maxLinks || !authority && (c.all >= maxStrangerLinks || c.each[key] >= maxLinksEach) {
+	if c.all >= maxLinks || !authority && (c.all >= room || c.each[key] >= maxLinksEach) {
 		return nil, false
 	}
 	if c.each == nil {

@@ -134,7 +134,7 @@ func (o *orPort) serve(ctx context.Context, l net.Listener) error {
 			continue
 		}
 		from := addrOf(raw)
-		leave, ok := o.links.enter(from, o.a.isAuthority(from))
+		leave, ok := o.links.enter(from, o.a.isAuthority(from), o.a.dir.Lists(from))
 		if !ok {
 			raw.Close()
 			continue

@@ -253,7 +253,7 @@ func TestLinkCount(t *testing.T) {
 	var c linkCount
 	fill := func(from string, authority bool) (n int, leave func()) {
 		for {
-			l, ok := c.enter(netip.MustParseAddr(from), authority)
+			l, ok := c.enter(netip.MustParseAddr(from), authority, false)
 			if !ok {
 				return n, leave
 			}
@@ -277,7 +277,16 @@ func TestLinkCount(t *testing.T) {
 	if n != maxStrangerLinks {
 		t.Errorf("strangers have %d links", n)
 	}
-	if n, _ := fill("198.51.100.1", true); n != maxLinks-maxStrangerLinks {
+	listed := 0
+	for ; ; listed++ {
+		if _, ok := c.enter(netip.AddrFrom4([4]byte{203, 0, byte(listed >> 8), byte(listed)}), false, true); !ok {
+			break
+		}
+	}
+	if listed != maxOtherLinks-maxStrangerLinks {
+		t.Errorf("listed relays have %d links", listed)
+	}
+	if n, _ := fill("198.51.100.1", true); n != maxLinks-maxOtherLinks {
 		t.Errorf("an authority has %d links", n)
 	}
 }

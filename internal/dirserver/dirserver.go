@@ -52,11 +52,12 @@ type Config struct {
 	Authorities []netip.Addr
 
 	MaxConns int // requests under way at once, through each door (DirPort, BEGIN_DIR); default 2,000
-	// MaxPerAddr bounds the requests of one address, or IPv6 /64, through both
-	// doors; default an eighth of MaxConns. It does not hold for Authorities.
+	// MaxPerAddr bounds the requests of one address, or IPv6 /64, through each
+	// door; default an eighth of MaxConns. It does not hold for Authorities, nor for
+	// those behind a listed relay's link.
 	MaxPerAddr int
-	// MaxPerLink bounds the requests of one OR link, but for those of relays;
-	// default a sixteenth of MaxConns.
+	// MaxPerLink bounds the requests of one OR link, and four times it those of a
+	// listed relay's; default a sixteenth of MaxConns.
 	MaxPerLink int
 	// Timeout is how long a peer may send or take nothing. MinRate, in bytes a
 	// second, is what it must send and take beyond that time. Defaults 1 minute

@@ -228,7 +228,7 @@ func TestUploadsAreBounded(t *testing.T) {
 func (m *room) holds(a netip.Addr) int64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if g := m.guests[netaddr.Peer(a)]; g != nil {
+	if g := m.guests[guestKey{addr: netaddr.Peer(a)}]; g != nil {
 		return g.uploads
 	}
 	return 0
@@ -259,14 +259,24 @@ func TestShares(t *testing.T) {
 	if n := fill(client); n != 4 {
 		t.Errorf("another link of its address has %d requests", n)
 	}
-	if n := fill(from("192.0.2.1")); n != 0 {
-		t.Errorf("its address has %d more at the DirPort", n)
+	client.Link = 3
+	if n := fill(client); n != 0 {
+		t.Errorf("a third link of its address has %d requests", n)
+	}
+	if n := fill(from("192.0.2.1")); n != 8 {
+		t.Errorf("its address has %d requests at the DirPort", n)
+	}
+	// Behind a transport that says no address, links are all that tells people apart.
+	for link := 10; link < 14; link++ {
+		if n := fill(Peer{Tunnelled: true, Link: link}); n != 4 {
+			t.Errorf("link %d without an address has %d requests", link, n)
+		}
 	}
 	six := from("2001:db8::1")
 	if n := fill(six) + fill(from("2001:db8::2")); n != 8 {
 		t.Errorf("one /64 has %d requests", n)
 	}
-	n := 8
+	n := 8 + 4*4
 	for i := 2; i < 100; i++ {
 		n += fill(Peer{Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), Tunnelled: true})
 	}

@@ -43,6 +43,9 @@ func (s *Server) rank(a netip.Addr) rank {
 	return stranger
 }
 
+// Lists reports whether the consensus has a relay at an address.
+func (s *Server) Lists(a netip.Addr) bool { return s.rank(a) != stranger }
+
 // guest is what the room knows of an address, or of an IPv6 /64.
 type guest struct {
 	open    int   // requests under way
@@ -53,20 +56,27 @@ type guest struct {
 	seen time.Time
 }
 
+// guestKey is whom a guest is: an address has one for each door, for those behind a
+// relay must not keep the relay itself out.
+type guestKey struct {
+	addr      netip.Prefix
+	tunnelled bool
+}
+
 // room counts what is under way, so that nobody fills all of it: by address on
-// both doors together, and by OR link.
+// each door, and by OR link.
 type room struct {
 	cfg *Config
 
 	mu      sync.Mutex // guards what follows
 	doors   [2]int64   // requests under way: DirPort, BEGIN_DIR
 	links   map[any]int
-	guests  map[netip.Prefix]*guest
+	guests  map[guestKey]*guest
 	uploads int64 // bytes
 }
 
 func newRoom(cfg *Config) *room {
-	return &room{cfg: cfg, links: map[any]int{}, guests: map[netip.Prefix]*guest{}}
+	return &room{cfg: cfg, links: map[any]int{}, guests: map[guestKey]*guest{}}
 }
 
 func door(tunnelled bool) int {
@@ -81,24 +91,24 @@ type visit struct {
 	room *room
 	peer Peer
 	rank rank
-	key  netip.Prefix
+	key  guestKey
 	held int64 // bytes of its upload; only its own goroutine's
 }
 
 // enter lets a request in, if there is room for its peer; else it returns nil.
 func (m *room) enter(peer Peer, r rank) *visit {
-	v := &visit{room: m, peer: peer, rank: r, key: netaddr.Peer(peer.Addr)}
+	v := &visit{room: m, peer: peer, rank: r, key: guestKey{netaddr.Peer(peer.Addr), peer.Tunnelled}}
 	d := door(peer.Tunnelled)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.doors[d] >= r.share(int64(m.cfg.MaxConns)) {
 		return nil
 	}
-	if peer.Link != nil && r == stranger && m.links[peer.Link] >= m.cfg.MaxPerLink {
+	if peer.Link != nil && m.links[peer.Link] >= m.perLink(r) {
 		return nil
 	}
 	g := m.guestLocked(v.key)
-	if g.open >= m.cfg.MaxPerAddr && r != authority {
+	if v.bounded() && g.open >= m.cfg.MaxPerAddr {
 		return nil
 	}
 	m.doors[d]++
@@ -107,6 +117,22 @@ func (m *room) enter(peer Peer, r rank) *visit {
 		m.links[peer.Link]++
 	}
 	return v
+}
+
+// perLink bounds the requests of one OR link. Behind a relay's are many clients.
+func (m *room) perLink(r rank) int {
+	if r == stranger {
+		return m.cfg.MaxPerLink
+	}
+	return 4 * m.cfg.MaxPerLink
+}
+
+// bounded reports whether the address's bound holds: not where the link's is all
+// that can, as with clients behind one relay, or behind a transport that does not
+// say who they are.
+func (v *visit) bounded() bool {
+	behind := v.peer.Tunnelled && (v.rank != stranger || !v.peer.Addr.IsValid())
+	return v.rank != authority && !behind
 }
 
 // leave ends a visit.
@@ -127,6 +153,10 @@ func (v *visit) leave() {
 	m.forgetLocked(v.key, g)
 }
 
+// smallUpload is as much as a relay has to upload, in bytes. What strangers send
+// beyond it, such as votes that nobody asked them for, has half of their room.
+const smallUpload = 256 << 10
+
 // hold counts n bytes more of an upload that have come, or are about to, if
 // there is room for them.
 func (v *visit) hold(n int) bool {
@@ -134,7 +164,11 @@ func (v *visit) hold(n int) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	g := m.guestLocked(v.key)
-	if m.uploads+int64(n) > v.rank.share(m.cfg.MaxUploads) {
+	room := v.rank.share(m.cfg.MaxUploads)
+	if v.rank == stranger && v.held+int64(n) > smallUpload {
+		room /= 2 // the rest is for those who have little to say
+	}
+	if m.uploads+int64(n) > room {
 		return false
 	}
 	if v.rank != authority && g.uploads+int64(n) > m.cfg.MaxUploads/8 {
@@ -185,7 +219,7 @@ func (g *guest) rested(now time.Time) time.Duration {
 // maxGuests bounds the addresses that are remembered for what they have cost.
 const maxGuests = 1 << 16
 
-func (m *room) guestLocked(key netip.Prefix) *guest {
+func (m *room) guestLocked(key guestKey) *guest {
 	g := m.guests[key]
 	if g == nil {
 		if len(m.guests) >= maxGuests {
@@ -198,7 +232,7 @@ func (m *room) guestLocked(key netip.Prefix) *guest {
 }
 
 // forgetLocked drops an address that nothing is known of.
-func (m *room) forgetLocked(key netip.Prefix, g *guest) {
+func (m *room) forgetLocked(key guestKey, g *guest) {
 	if g.open == 0 && g.rested(time.Now()) == 0 {
 		delete(m.guests, key)
 	}
