@@ -18,9 +18,10 @@
 //
 // When the whole is over its bound, Memory.Run goes from the root to the
 // heaviest address, its heaviest link and its heaviest circuits, and evicts
-// these until an eighth of the bound is free again. What a holder weighs is its
-// bytes, times the seconds since it last gave some back: those who leave things
-// unread, or do nothing, go before those who are at work with as much.
+// these until an eighth of the bound is free again. What a holder has beyond a
+// small share of the bound weighs the more, the longer it has given nothing back:
+// those who leave things unread go before those who are at work with as much. A
+// link goes as a whole only when it holds more by itself than its circuits do.
 //
 // What is counted: what grows with what peers send or with what they leave
 // unread. Buffers from pools count with their whole size, however little of them
