@@ -85,9 +85,11 @@ var levels = map[string]int{
 
 	"": top,
 
-	"internal/door": top + 1, // what front doors dial through
-	"lab/ports":     3,       // ports of loopback: it knows of no network
-	"lab/target":    3,       // what traffic goes to: neither does it
+	"internal/door":       top + 1, // what front doors dial through
+	"internal/lab/ports":  3,       // ports of loopback: it knows of no network
+	"internal/lab/target": 3,       // what traffic goes to: neither does it
+	"internal/lab/...":    top + 1,
+	"internal/lab/flood":  top + 3, // its tests start whole networks of package lab
 
 	"internal/daemon": top + 2, // front doors and settings around a client
 	"internal/cli":    top + 3, // the command line of the product; it does not link the laboratory
@@ -100,6 +102,12 @@ var levels = map[string]int{
 	"internal/panics/panicstest": support,
 	"internal/simnet/...":        support,
 	"internal/testvec/...":       support,
+}
+
+// measures reports whether a package, by its path below the module's, is of the
+// laboratory or of the tests against other programs: no user's node runs it.
+func measures(rel string) bool {
+	return rel == "lab" || strings.HasPrefix(rel, "internal/lab/") || strings.HasPrefix(rel, "interop")
 }
 
 // goPackage is what this test reads from go list.

@@ -37,7 +37,7 @@ func TestContained(t *testing.T) {
 	used := map[string]bool{}
 	for _, p := range listed(t) {
 		rel := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
-		if l, _ := levelOf(t, p.ImportPath); l == support || strings.HasPrefix(rel, "lab") || strings.HasPrefix(rel, "interop") {
+		if l, _ := levelOf(t, p.ImportPath); l == support || measures(rel) {
 			continue // tests and measurements: they had better end
 		}
 		files, err := filepath.Glob(filepath.Join(p.Dir, "*.go")) // whatever the platform

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive/lab/ports"
+	"github.com/chivenet/chive/internal/lab/ports"
 )
 
 const fteproxyVersion = "0.3.2"

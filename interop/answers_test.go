@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/chivenet/chive"
-	"github.com/chivenet/chive/lab/target"
+	"github.com/chivenet/chive/internal/lab/target"
 )
 
 // TestInternalAnswers: a client that is told not to believe private addresses,

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/lab/child"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/relay"
-	"github.com/chivenet/chive/lab/child"
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/target"
 )
 
 // artiClient is the Tor Project's client in Rust, version 2.7.

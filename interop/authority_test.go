@@ -18,10 +18,10 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/socksclient"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/netfile"
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/socksclient"
 )
 
 // expectedWarnings are what C tor's nodes of a role (the beginning of their

@@ -19,12 +19,12 @@ import (
 
 	"github.com/chivenet/chive/internal/authority"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/ports"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/relay"
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/labtest"
-	"github.com/chivenet/chive/lab/ports"
 )
 
 // authorityNet is a network with authorities of Chive's, and of C tor's when
@@ -195,7 +195,7 @@ func (an *authorityNet) prepareTorAuthority(gencert, name, bwFile string) func()
 }
 
 // relayLines are a relay's. It resolves no names here, and is not to depend on
-// how the machine does. For its circuits and guards see lab/ctor.
+// how the machine does. For its circuits and guards see internal/lab/ctor.
 func (an *authorityNet) relayLines(name string, orPort uint16) []string {
 	conf := filepath.Join(an.dir, "resolv.conf")
 	if err := os.WriteFile(conf, []byte("nameserver 127.0.0.1:1\n"), 0o600); err != nil {

@@ -20,13 +20,13 @@ import (
 
 	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/client"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/proc"
+	"github.com/chivenet/chive/internal/lab/socksclient"
+	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pt"
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/labtest"
-	"github.com/chivenet/chive/lab/proc"
-	"github.com/chivenet/chive/lab/socksclient"
-	"github.com/chivenet/chive/lab/target"
 )
 
 // torBridge is a bridge of C tor's beside a network.

@@ -5,11 +5,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/socksclient"
+	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/pt"
 	"github.com/chivenet/chive/internal/relay"
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/socksclient"
-	"github.com/chivenet/chive/lab/target"
 )
 
 // startBridge runs a Chive bridge beside a network of C tor, and returns its

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/internal/panics"
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/labtest"
 )
 
 // chiveClient is "chive proxy", as a user runs it.

@@ -12,9 +12,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/proc"
-	"github.com/chivenet/chive/lab/socksclient"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/proc"
+	"github.com/chivenet/chive/internal/lab/socksclient"
 )
 
 // proxy is a running client under test.

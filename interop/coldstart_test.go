@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/labtest"
-	"github.com/chivenet/chive/lab/socksclient"
-	"github.com/chivenet/chive/lab/target"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/socksclient"
+	"github.com/chivenet/chive/internal/lab/target"
 )
 
 // TestColdStart says how long ten nodes (three authorities, five relays, two

@@ -18,11 +18,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/proc"
+	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/panics"
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/labtest"
-	"github.com/chivenet/chive/lab/proc"
-	"github.com/chivenet/chive/lab/target"
 )
 
 // command is the chive binary, built once.

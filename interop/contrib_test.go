@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/lab"
-	"github.com/chivenet/chive/lab/labtest"
 )
 
 // TestSystemdUnits has systemd judge the units: every line must mean something

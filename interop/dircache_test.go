@@ -19,12 +19,12 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/internal/relay"
 	"github.com/chivenet/chive/lab"
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/labtest"
 )
 
 // TestDirectoryCache holds a Chive relay in a network of stock C tor to what a

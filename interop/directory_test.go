@@ -15,9 +15,9 @@ import (
 	"github.com/chivenet/chive/internal/dirclient"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/internal/netdir"
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/labtest"
 )
 
 // dirPorts opens directory streams as plain connections to the authorities'

@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/labtest"
-	"github.com/chivenet/chive/lab/proc"
-	"github.com/chivenet/chive/lab/target"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/proc"
+	"github.com/chivenet/chive/internal/lab/target"
 )
 
 // again repeats f, each time for at most twenty seconds, until it succeeds, and

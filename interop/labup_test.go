@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/lab/socksclient"
+	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/lab"
-	"github.com/chivenet/chive/lab/socksclient"
-	"github.com/chivenet/chive/lab/target"
 )
 
 // TestLabUp has "chivelab up" keep a network, every node a process of its own,

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/labtest"
-	"github.com/chivenet/chive/lab/measure"
-	"github.com/chivenet/chive/lab/netns"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/measure"
+	"github.com/chivenet/chive/internal/lab/netns"
 )
 
 // TestMeasure measures the clients side by side on the same relays of one

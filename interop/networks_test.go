@@ -10,9 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/labtest"
-	"github.com/chivenet/chive/lab/target"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/target"
 )
 
 // world is what the tests of this package share: one target, and one network

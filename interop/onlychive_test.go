@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/lab"
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/labtest"
 )
 
 // onlyChive starts a network whose authorities, relays and exits are all

@@ -26,14 +26,14 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/internal/stream"
 	"github.com/chivenet/chive/lab"
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/labtest"
-	"github.com/chivenet/chive/lab/target"
 )
 
 // TestPostQuantumMixed has Chive's relays listed by C tor's authorities, which

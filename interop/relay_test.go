@@ -22,11 +22,11 @@ import (
 
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/relay"
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/labtest"
-	"github.com/chivenet/chive/lab/target"
 )
 
 // startRelay runs a Chive relay in a network of C tor.

@@ -10,9 +10,9 @@ import (
 	"testing"
 
 	"github.com/chivenet/chive/internal/exit"
+	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/relay"
-	"github.com/chivenet/chive/lab/labtest"
 )
 
 // stemScript parses files with validation on; each argument is a type and a

@@ -4,7 +4,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/chivenet/chive/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/ctor"
 )
 
 // TestTor puts C tor's own client through everything: it shows that the checks

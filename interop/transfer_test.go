@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive/lab/socksclient"
-	"github.com/chivenet/chive/lab/target"
+	"github.com/chivenet/chive/internal/lab/socksclient"
+	"github.com/chivenet/chive/internal/lab/target"
 )
 
 // halfCloser is what a stream that can end in one direction offers.

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/lab"
-	"github.com/chivenet/chive/lab/target"
 )
 
 // pathBias: no guard is blamed for circuits that the client itself ends, those

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/lab"
-	"github.com/chivenet/chive/lab/labtest"
-	"github.com/chivenet/chive/lab/target"
 )
 
 // TestDrainingExit: streams that are opened while their circuit's exit is

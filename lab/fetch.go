@@ -11,7 +11,7 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/lab/target"
+	"github.com/chivenet/chive/internal/lab/target"
 )
 
 // Fetched is what came through the network, and how.

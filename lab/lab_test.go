@@ -19,12 +19,12 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/ports"
+	"github.com/chivenet/chive/internal/lab/socksclient"
+	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/lab"
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/labtest"
-	"github.com/chivenet/chive/lab/ports"
-	"github.com/chivenet/chive/lab/socksclient"
-	"github.com/chivenet/chive/lab/target"
 )
 
 // patience bounds what a loaded machine takes its time for: it is never waited

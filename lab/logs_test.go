@@ -7,9 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/lab"
-	"github.com/chivenet/chive/lab/labtest"
-	"github.com/chivenet/chive/lab/target"
 )
 
 // TestLogsNameNobody: what a client and the relays log, even to debug, has no

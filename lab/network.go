@@ -13,9 +13,9 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/lab/ports"
+	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/panics"
-	"github.com/chivenet/chive/lab/ports"
-	"github.com/chivenet/chive/lab/target"
 )
 
 // Network is a running network. Its fields do not change.

@@ -12,8 +12,8 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
-	"github.com/chivenet/chive/lab/child"
-	"github.com/chivenet/chive/lab/target"
+	"github.com/chivenet/chive/internal/lab/child"
+	"github.com/chivenet/chive/internal/lab/target"
 )
 
 // Role is what a node is for.

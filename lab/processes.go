@@ -12,7 +12,7 @@ import (
 
 	"github.com/chivenet/chive/internal/authority"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/lab/child"
+	"github.com/chivenet/chive/internal/lab/child"
 )
 
 // runChild starts the node as a process of chive's, and returns what it said.

@@ -16,8 +16,8 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/lab/proc"
-	"github.com/chivenet/chive/lab/target"
+	"github.com/chivenet/chive/internal/lab/proc"
+	"github.com/chivenet/chive/internal/lab/target"
 )
 
 // SoakPlan says how to treat a network for a long time.

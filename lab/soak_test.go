@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/lab"
-	"github.com/chivenet/chive/lab/labtest"
 )
 
 var (

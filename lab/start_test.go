@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/lab"
-	"github.com/chivenet/chive/lab/labtest"
 )
 
 // logText is what a network logs.

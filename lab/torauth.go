@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/netdir"
-	"github.com/chivenet/chive/lab/ctor"
 )
 
 // startTor makes a network whose authorities are C tor's, with Chive's relays

@@ -9,7 +9,7 @@ import (
 	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/cli"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/lab/ftebench"
+	"github.com/chivenet/chive/internal/lab/ftebench"
 )
 
 // benchCommand is the parent of the measurements.

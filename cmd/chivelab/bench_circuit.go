@@ -9,9 +9,9 @@ import (
 
 	"github.com/chivenet/chive/internal/cli"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/lab/benchcirc"
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/internal/progress"
-	"github.com/chivenet/chive/lab/benchcirc"
 )
 
 // benchCircuitCommand measures the building of circuits.

@@ -13,10 +13,10 @@ import (
 	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/cli"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/lab/bench"
-	"github.com/chivenet/chive/lab/child"
-	"github.com/chivenet/chive/lab/measure"
-	"github.com/chivenet/chive/lab/netns"
+	"github.com/chivenet/chive/internal/lab/bench"
+	"github.com/chivenet/chive/internal/lab/child"
+	"github.com/chivenet/chive/internal/lab/measure"
+	"github.com/chivenet/chive/internal/lab/netns"
 )
 
 // benchTime bounds a whole comparison.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/chivenet/chive/internal/cli"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/lab/child"
-	"github.com/chivenet/chive/lab/flood"
+	"github.com/chivenet/chive/internal/lab/child"
+	"github.com/chivenet/chive/internal/lab/flood"
 )
 
 // benchFloodCommand attacks relays on purpose.

@@ -8,9 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive/internal/cli"
-	"github.com/chivenet/chive/lab/bench"
-	"github.com/chivenet/chive/lab/child"
-	"github.com/chivenet/chive/lab/measure"
+	"github.com/chivenet/chive/internal/lab/bench"
+	"github.com/chivenet/chive/internal/lab/child"
+	"github.com/chivenet/chive/internal/lab/measure"
 )
 
 // benchRelayCommand measures relays.

@@ -17,8 +17,8 @@ import (
 	"github.com/chivenet/chive/internal/cli"
 	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/lab/child"
 	"github.com/chivenet/chive/lab"
-	"github.com/chivenet/chive/lab/child"
 )
 
 // labTime bounds how long a network may take to start.

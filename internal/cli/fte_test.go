@@ -17,7 +17,7 @@ import (
 
 	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/lab/ports"
+	"github.com/chivenet/chive/internal/lab/ports"
 )
 
 // runChive runs a command line.

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/lab"
-	"github.com/chivenet/chive/lab/target"
 )
 
 // chive is a run of this program: the test's binary is one.

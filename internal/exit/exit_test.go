@@ -17,8 +17,8 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/lab/ports"
 	"github.com/chivenet/chive/internal/stream"
-	"github.com/chivenet/chive/lab/ports"
 )
 
 // nameserver answers on loopback: "echo.test" is 127.0.0.1, "six.test" has no

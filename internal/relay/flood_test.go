@@ -24,10 +24,10 @@ import (
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/simnet"
 	"github.com/chivenet/chive/internal/stream"
-	"github.com/chivenet/chive/lab/target"
 )
 
 // logged collects what a relay logs.

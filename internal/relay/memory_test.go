@@ -16,10 +16,10 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/protover"
 	"github.com/chivenet/chive/internal/stream"
-	"github.com/chivenet/chive/lab/target"
 )
 
 // victimEnv has the test binary be a relay by itself, whose memory is nobody

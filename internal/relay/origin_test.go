@@ -12,8 +12,8 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/stream"
-	"github.com/chivenet/chive/lab/target"
 )
 
 // TestNoProxyOfOneHop: a client's own circuit of one hop reaches the exit's

@@ -20,9 +20,9 @@ import (
 
 	"golang.org/x/net/proxy"
 
-	"github.com/chivenet/chive/lab/ctor"
-	"github.com/chivenet/chive/lab/labtest"
-	"github.com/chivenet/chive/lab/target"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/target"
 )
 
 // output is a program's output, and tells when a text has appeared in it.

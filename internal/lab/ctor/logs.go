@@ -1,0 +1,157 @@
+package ctor
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/lab/proc"
+)
+
+// expected are the warnings that every node of a private network gives for
+// being in one.
+var expected = []string{
+	"You are running Tor as root",
+	"You have used DirAuthority or AlternateDirAuthority",
+	"TestingTorNetwork is set",
+	"you disabled SafeLogging",
+	"V3AuthVoteDelay is very low",
+	"V3AuthDistDelay is very low",
+	"(\"Not found\") from server",    // a relay asks before there is a consensus
+	"We just marked ourself as down", // an authority before its first test of itself
+	"approved-routers'. That's ok",
+	"sr-state\"",                                                              // no shared-randomness state before the first vote
+	"matches the configured _HSLayer2Nodes set",                               // vanguards, of so few relays
+	"Bw Weight Failure for Case",                                              // so few relays cannot be balanced
+	"No available nodes when trying to choose",                                // for a circuit of the node's own, of so few relays
+	"Your computer is too slow to handle this many circuit creation requests", // of a loaded machine's relays
+}
+
+// amongAuthorities is what authorities have to say of each other's votes, and
+// signatures of them, when one of them is late: nobody else has a part in it.
+var amongAuthorities = regexp.MustCompile(`(?i)\bvotes?\b|\bconsensus\b|\bsignatures\b`)
+
+// AmongAuthorities reports whether an authority's warning is about the others'
+// votes only, as on a loaded machine.
+func AmongAuthorities(warning string) bool { return amongAuthorities.MatchString(warning) }
+
+// What a relay says when a circuit's next hop is to be the one before it.
+const (
+	turnsBack  = "Client asked me to extend back to the previous hop"
+	afterwards = "connection_edge_process_relay_cell (away from origin) failed"
+)
+
+// LogSize returns the size of the node's log, to give to Warnings later.
+func (n *Node) LogSize() (int64, error) {
+	fi, err := os.Stat(n.LogPath)
+	if err != nil {
+		return 0, fault.Wrap(fault.Local, err)
+	}
+	return fi.Size(), nil
+}
+
+// Warnings returns the warnings and errors that the node has logged after the
+// first from bytes, other than those that any private network gives, the
+// refusals that the network's own C tor clients have asked for (see Turns), and
+// what authorities have to say AmongAuthorities.
+// Violations of the protocol by peers are among them: ProtocolWarnings is on.
+func (n *Node) Warnings(from int64) ([]string, error) {
+	b, err := os.ReadFile(n.LogPath)
+	if err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	// After the log: a client tells of a path before it asks for it.
+	turns := 0
+	for _, c := range n.clients() {
+		told, err := os.ReadFile(c.circuitLog())
+		if err != nil && !os.IsNotExist(err) {
+			return nil, fault.Wrap(fault.Local, err)
+		}
+		turns += Turns(string(told), n.ID.RSA)
+	}
+	from = min(from, int64(len(b)))
+	out := Warnings(string(b), turns)[len(Warnings(string(b[:from]), turns)):]
+	if n.Role == Authority {
+		out = slices.DeleteFunc(out, AmongAuthorities)
+	}
+	return out, nil
+}
+
+// Warnings returns the warnings and errors of a log's text, as Node.Warnings
+// does. turns is how many refusals to turn back are none of anybody's fault.
+func Warnings(text string, turns int) []string {
+	var out []string
+	turned := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		before := turned
+		turned = false
+		switch {
+		case before && strings.Contains(line, afterwards):
+		case turns > 0 && strings.Contains(line, turnsBack):
+			turns, turned = turns-1, true
+		case warns(line):
+			out = append(out, line)
+		}
+	}
+	return out
+}
+
+func warns(line string) bool {
+	if !strings.Contains(line, "[warn]") && !strings.Contains(line, "[err]") {
+		return false
+	}
+	for _, e := range expected {
+		if strings.Contains(line, e) {
+			return false
+		}
+	}
+	return true
+}
+
+// Turns counts, in what a C tor client has logged of its circuits, the paths
+// that turn back at a relay as soon as they have come to it. C tor makes such
+// paths: where a circuit is built ahead for onion services, the guard is not
+// kept apart from the last hop (guards_choose_guard, in its entrynodes.c), and
+// in a small network they are often the same.
+func Turns(text string, at ident.RSAID) int {
+	n := 0
+	for line := range strings.Lines(text) {
+		_, path, ok := strings.Cut(line, "): $")
+		if !ok || !strings.Contains(line, " circ (length ") {
+			continue
+		}
+		hops := strings.Split(strings.TrimSpace(path), " $")
+		for i := 1; i+1 < len(hops); i++ {
+			before, state0, _ := strings.Cut(hops[i-1], "(")
+			here, state1, _ := strings.Cut(hops[i], "(")
+			after, state2, _ := strings.Cut(hops[i+1], "(")
+			if before == after && here == at.String() && state0 == "open)" && state1 == "open)" && state2 == "closed)" {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// LastWords is the end of what each node has printed and logged, to understand
+// a failure by.
+func (nw *Network) LastWords() string {
+	var out strings.Builder
+	for _, n := range append(nw.Routers(), nw.clients()...) {
+		out.WriteString(n.Name + ":\n" + n.lastWords() + "\n")
+	}
+	return out.String()
+}
+
+// Usage returns the CPU time and memory of the node's process.
+func (n *Node) Usage() (proc.Usage, error) {
+	pid := n.PID()
+	if pid == 0 {
+		return proc.Usage{}, fault.New(fault.Config, "%s does not run", n.Name)
+	}
+	return proc.Of(pid)
+}

@@ -1,0 +1,177 @@
+// Package measure measures a client over any way to open a connection: a SOCKS
+// proxy, or a function of the shape of net.Dialer's DialContext. The same
+// numbers, taken the same way, for every client, so that they can stand side
+// by side.
+package measure
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/chivenet/chive/internal/lab/proc"
+	"github.com/chivenet/chive/internal/lab/target"
+)
+
+// Dial opens a connection to host:port, as net.Dialer.DialContext does; the
+// network is "tcp".
+type Dial func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// Subject is a client to measure.
+type Subject struct {
+	Name string
+	Dial Dial
+	// Circuit returns a way to open connections over the i-th of the client's
+	// circuits, counted from 0; nil: nobody can tell them apart.
+	Circuit func(i int) Dial
+	// Processes are the processes whose CPU time and memory are told, by the
+	// names under which they are told; the client's own first. May be empty.
+	Processes []Process
+}
+
+// Process names a process.
+type Process struct {
+	Name string
+	PID  int
+}
+
+// Plan says what to measure. The zero value of a field leaves it out, and so
+// does a number of 0 in a list.
+type Plan struct {
+	Streams  []int // a throughput measurement each way for each number of streams
+	Bytes    int64 // moved by each throughput measurement, over all its streams
+	Pings    int   // 64-byte round trips
+	Connects int   // connections opened, one after the other
+	Rounds   int   // every throughput is measured this often, the median told; 0 is 1
+
+	// What needs a subject with circuits: a throughput measurement each way for
+	// each number of circuits, with one stream on each, and round trips on one
+	// circuit (LoadedPings) while Loaded others are downloading.
+	Circuits    []int
+	Loaded      int
+	LoadedPings int
+
+	// Progress is told what is being measured; may be nil.
+	Progress func(string)
+}
+
+// DefaultPlan is what the project's comparisons use.
+func DefaultPlan() Plan {
+	return Plan{Streams: []int{1, 10, 50, 100}, Bytes: 50 << 20, Pings: 1000, Connects: 100, Rounds: 7}
+}
+
+// Report is everything that was measured of one subject.
+type Report struct {
+	Name       string       `json:"name"`
+	Throughput []Throughput `json:"throughput,omitempty"`
+	Ping       *Latency     `json:"ping_64_bytes,omitempty"`
+	Connect    *Latency     `json:"connect,omitempty"`
+	Loaded     *Loaded      `json:"loaded,omitempty"`
+	Build      *Build       `json:"circuit_build,omitempty"`
+	Bootstrap  *Bootstrap   `json:"bootstrap,omitempty"`
+	Idle       []Memory     `json:"idle_memory,omitempty"` // before the first transfer
+	Memory     []Memory     `json:"memory,omitempty"`
+}
+
+// Throughput is the median run of one kind of transfer.
+type Throughput struct {
+	Direction string  `json:"direction"` // "down" or "up", as the client sees it
+	Streams   int     `json:"streams"`
+	Circuits  int     `json:"circuits,omitempty"` // a stream on each; 0: all streams where the client puts them
+	Bytes     int64   `json:"bytes"`
+	Seconds   float64 `json:"seconds"`
+	MBps      float64 `json:"mb_per_s"` // 10^6 bytes of application data a second
+	CPU       []CPU   `json:"cpu,omitempty"`
+	// Memory is when the last byte has come, with all streams still open.
+	Memory []Memory `json:"memory,omitempty"`
+}
+
+// CPU is what a process used during a transfer.
+type CPU struct {
+	Process       string  `json:"process"`
+	Seconds       float64 `json:"seconds"`
+	MicrosPerCell float64 `json:"us_per_cell"` // per CellData bytes of application data
+}
+
+// CellData is how many bytes of a stream one relay cell carries (tor-spec,
+// "relay cells": 498 in version 0; the 488 of version 1 are counted as if they
+// were as many, so that a format that carries less pays for it).
+const CellData = 498
+
+// Memory is a process's resident memory, and what it was at its peak so far.
+type Memory struct {
+	Process string  `json:"process"`
+	RSS     float64 `json:"rss_mb"` // 10^6 bytes
+	Peak    float64 `json:"peak_mb"`
+}
+
+// Latency is a distribution of durations, in milliseconds.
+type Latency struct {
+	Count  int     `json:"count"`
+	Min    float64 `json:"min_ms"`
+	Median float64 `json:"median_ms"`
+	P95    float64 `json:"p95_ms"`
+	P99    float64 `json:"p99_ms"`
+	Max    float64 `json:"max_ms"`
+}
+
+// Run measures one subject against the target, in the plan's order: latencies
+// first, on a quiet client, and memory last.
+func Run(ctx context.Context, s Subject, tg *target.Target, p Plan) (*Report, error) {
+	r, err := Together(ctx, tg, p, s)
+	return r[0], err
+}
+
+// Together measures subjects that all run at the same time, in turns: nobody
+// works but who is measured, and whose turn it is changes so often that what
+// else the machine does meets all alike. The reports come in the subjects'
+// order.
+func Together(ctx context.Context, tg *target.Target, p Plan, subjects ...Subject) ([]*Report, error) {
+	t := &turns{Plan: &p, target: tg, subjects: subjects}
+	for _, s := range subjects {
+		t.reports = append(t.reports, &Report{Name: s.Name})
+	}
+	return t.reports, t.run(ctx)
+}
+
+// transfers lists the throughput measurements of a plan.
+func (p *Plan) transfers() []Throughput {
+	var out []Throughput
+	for _, n := range p.Streams {
+		out = append(out, Throughput{Streams: n, Direction: "down"}, Throughput{Streams: n, Direction: "up"})
+	}
+	for _, n := range p.Circuits {
+		out = append(out, Throughput{Streams: n, Circuits: n, Direction: "down"}, Throughput{Streams: n, Circuits: n, Direction: "up"})
+	}
+	return slices.DeleteFunc(out, func(t Throughput) bool { return t.Streams < 1 })
+}
+
+// String says what kind of transfer it is.
+func (t Throughput) String() string {
+	n, noun := t.Streams, "stream"
+	if t.Circuits > 0 {
+		n, noun = t.Circuits, "circuit"
+	}
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprintf("%d %s %s", n, noun, t.Direction)
+}
+
+func memory(ps []Process) ([]Memory, error) {
+	us, err := usages(ps)
+	return memoryOf(ps, us), err
+}
+
+func memoryOf(ps []Process, us []proc.Usage) []Memory {
+	var out []Memory
+	for i, u := range us {
+		out = append(out, Memory{ps[i].Name, float64(u.RSS) / 1e6, float64(u.PeakRSS) / 1e6})
+	}
+	return out
+}
+
+// millis is a duration in milliseconds.
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
