@@ -9,21 +9,22 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Shape changes the lengths and times of what is sent. The zero value adds
-// nothing.
+// Shape changes the lengths and times of records. The zero value changes nothing.
 type Shape struct {
-	// Multiple pads each record's data to a multiple of this many bytes; 0 doesn't.
+	// Multiple pads each record's data to a multiple of this many bytes; 0 adds
+	// nothing.
 	Multiple int
-	// Random pads each record with up to this many bytes, each number as likely.
+	// Random pads each record with a uniformly random number of bytes, at most this
+	// many.
 	Random int
-	// MaxRecord is the most data in one record; 0 is the largest that fits.
+	// MaxRecord is the most data in one record; 0 means as much as fits.
 	MaxRecord int
-	// Delay lets each record wait for a random time up to this long, ten seconds
-	// at most: who ends a connection waits for the record.
+	// Delay makes each record wait for a random time up to this long, at most ten
+	// seconds. CloseWrite waits for its record too.
 	Delay time.Duration
 }
 
-// maxDelay bounds Shape's.
+// maxDelay bounds Shape.Delay.
 const maxDelay = 10 * time.Second
 
 func (s Shape) check() error {
@@ -50,14 +51,14 @@ func (s *Shape) pad(rand io.Reader, n int) (int, error) {
 	if s.Random > 0 {
 		var b [4]byte
 		if _, err := io.ReadFull(rand, b[:]); err != nil {
-			return 0, fault.New(fault.Local, "drawing padding: %w", err)
+			return 0, fault.New(fault.Local, "reading randomness for padding: %w", err)
 		}
 		p += int(binary.BigEndian.Uint32(b[:]) % uint32(s.Random+1))
 	}
 	return p, nil
 }
 
-// recordSealer builds records; a carrier puts them into the format.
+// recordSealer builds records; a strictSealer or bulkSealer puts them into the format.
 type recordSealer struct {
 	keys  *recordKeys
 	rand  io.Reader
@@ -79,7 +80,7 @@ func (s *recordSealer) limit(most int) int {
 	return most
 }
 
-// strictSealer sends records in the language, nothing else.
+// strictSealer sends every byte of a record as text of the language.
 type strictSealer struct {
 	recordSealer
 	text textWriter
@@ -87,7 +88,7 @@ type strictSealer struct {
 	out  *frame
 }
 
-// maxStrictData keeps most formats' text of one record within one wireFrame.
+// With this bound, the text of one record fits into one wireFrame in most formats.
 const maxStrictData = 32 << 10
 
 func (s *strictSealer) room() (head, tail, max int) {
@@ -132,9 +133,9 @@ type strictOpener struct {
 	rec  recordOpener
 	text textReader
 	mem  *account.Account
-	bits *frame // of the record that is being received
-	busy bool   // a chunk of it has begun
-	done bool   // its data was returned; bits can go
+	bits *frame // the record that is being received
+	busy bool   // the reader has begun a chunk of the record
+	done bool   // the record's data was returned, so bits can be freed
 }
 
 func (o *strictOpener) open(buf []byte) (plain []byte, used, need int, err error) {
@@ -180,7 +181,8 @@ func (o *strictOpener) open(buf []byte) (plain []byte, used, need int, err error
 
 func (o *strictOpener) eof(int) error { return io.ErrUnexpectedEOF }
 
-// rest gives back the last record. One that is being received stays.
+// rest frees the record that was returned last. A record that is still being received
+// stays.
 func (o *strictOpener) rest() {
 	if o.done {
 		o.bits.put()
@@ -220,7 +222,7 @@ func (s *bulkSealer) send(buf []byte, off, n int, kind recordKind) ([]byte, erro
 	start := off - recordHead
 	m := copy(s.x, rec)
 	if _, err := io.ReadFull(s.rand, s.x[m:]); err != nil {
-		return nil, fault.New(fault.Local, "drawing a word's padding: %w", err)
+		return nil, fault.New(fault.Local, "reading randomness for a word's padding: %w", err)
 	}
 	at := start + m - s.word.Len()
 	if err := s.word.Unrank(buf[at:start+m], s.x); err != nil {
@@ -249,7 +251,8 @@ func (o *bulkOpener) open(buf []byte) (plain []byte, used, need int, err error) 
 			return nil, 0, 0, fault.New(fault.Protocol, "what was received isn't in the format: %w", err)
 		}
 		o.read = true
-		// The word's bytes go right before the raw ones, over its end.
+		// Copy the word's bytes over the end of its text, so that they stand directly
+		// before the raw bytes.
 		copy(buf[l-b:], o.x)
 	}
 	plain, n, need, err := o.rec.open(buf[l-b:])

@@ -12,15 +12,15 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Key is the classic protocol's shared key, K1 (encryption) || K2 (authentication),
-// the same in both directions.
+// Key is the classic protocol's shared key, K1 (encryption) || K2 (authentication).
+// Both directions use the same key.
 type Key [32]byte
 
-// DefaultKey is the key that fteproxy has built in. It is public: it hides
-// nothing from anyone who knows fteproxy.
+// DefaultKey is fteproxy's built-in key. It is public, so it hides nothing from anyone
+// that knows fteproxy.
 var DefaultKey = Key{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff}
 
-// ParseKey reads 64 hexadecimal digits, with white space around them allowed.
+// ParseKey reads 64 hexadecimal digits. White space before and after them is allowed.
 func ParseKey(s string) (Key, error) {
 	var k Key
 	b, err := hex.DecodeString(strings.TrimSpace(s))
@@ -30,7 +30,7 @@ func ParseKey(s string) (Key, error) {
 	return Key(b), nil
 }
 
-// String hides the key, so that it reaches no log by accident.
+// String hides the key, so that no log contains it by accident.
 func (Key) String() string { return "[classic key]" }
 
 // Hex returns the key as 64 hexadecimal digits, which ParseKey reads.
@@ -42,20 +42,20 @@ const (
 	negotiateZero = 32
 )
 
-// Classic is fteproxy's protocol (0.3.2; with the definitions of 0.2 and their
-// order, 0.2.19). It authenticates by a shared key, has no forward secrecy, and
-// formats only the first bytes of each cell. A stream that was recorded can be
-// replayed to its server. Use it to talk to fteproxy.
+// Classic is fteproxy's protocol (0.3.2; with the definitions of 0.2 and their order,
+// 0.2.19). It authenticates with a shared key, has no forward secrecy, and formats
+// only the first bytes of each cell. An attacker can record a stream and replay it to
+// the server. Use Classic only to talk to fteproxy.
 type Classic struct {
 	// Key is shared by both sides; the zero value is DefaultKey.
 	Key Key
 	// Definitions are the formats; nil is the latest release.
 	Definitions *Definitions
-	// Format is the client's format and the one that a server tries first,
-	// without its direction; "" is DefaultFormat.
+	// Format is the format that a client uses and that a server tries first, without
+	// its direction; "" is DefaultFormat.
 	Format string
-	// MaxCell is the longest plaintext per cell to send; 0 is as much as one
-	// write holds (about 64 KiB). 0.2.19 sends 32 KiB.
+	// MaxCell is the longest plaintext per cell to send; 0 means as much as one write
+	// holds (about 64 KiB). 0.2.19 sends 32 KiB.
 	MaxCell int
 	// Rand is the source of salts and padding; nil is crypto/rand.
 	Rand io.Reader
@@ -106,7 +106,7 @@ type classicProto struct {
 	request, response *Format // of cfg.Format
 }
 
-// Dialer returns what sets up client connections.
+// Dialer returns the Transport for client connections.
 func (p Classic) Dialer() (Transport, error) {
 	n, err := p.normal()
 	if err != nil {
@@ -115,7 +115,7 @@ func (p Classic) Dialer() (Transport, error) {
 	return classicClient{n}, nil
 }
 
-// Acceptor returns what sets up server connections.
+// Acceptor returns the Transport for server connections.
 func (p Classic) Acceptor() (Transport, error) {
 	n, err := p.normal()
 	if err != nil {
@@ -151,7 +151,7 @@ type classicClient struct{ p *classicProto }
 // Wrap returns a client connection over raw.
 func (t classicClient) Wrap(raw net.Conn) *Conn { return newConn(raw, t) }
 
-// handshake sends the negotiation cell; the server has nothing to answer.
+// handshake sends the negotiation cell. The server does not answer it.
 func (t classicClient) handshake(c *Conn) error {
 	if err := t.p.use(c, t.p.request, t.p.response); err != nil {
 		return err
@@ -175,7 +175,7 @@ func (t classicClient) handshake(c *Conn) error {
 
 type classicServer struct {
 	p       *classicProto
-	formats []*Format // requests, the configured one first
+	formats []*Format // of requests, the configured format first
 	longest int       // bytes of the longest negotiation cell
 }
 
@@ -201,7 +201,8 @@ func newClassicServer(p *classicProto) (*classicServer, error) {
 	return s, nil
 }
 
-// runs says whether the protocol can use a format: some hold too little.
+// runs reports whether the protocol can use a format. The words of some formats hold
+// too few bytes.
 func (p *classicProto) runs(f *Format) bool {
 	w, err := f.Words()
 	return err == nil && w.Bytes() > classicHeader
@@ -210,20 +211,20 @@ func (p *classicProto) runs(f *Format) bool {
 // Wrap returns a server connection over raw.
 func (s *classicServer) Wrap(raw net.Conn) *Conn { return newConn(raw, s) }
 
-// trial is one format that a client's first bytes may be in.
+// trial is the attempt to read a client's first bytes in one format.
 type trial struct {
-	o   *classicOpener // nil until there are bytes for it
-	out bool           // the bytes are in another format, or in none
+	o   *classicOpener // nil until the first bytes
+	out bool           // the bytes are not in this format
 }
 
-// handshake reads until the bytes are a negotiation in one format, or can be
-// in none. Every format is tried by itself and one that fails rules out
-// nothing but itself, so that a language that contains another is no trap.
-// It reads no more than the longest negotiation: who knows the key, which may
-// be the public one, could announce a record of any length.
+// handshake reads until the bytes are a negotiation in one format, or cannot be one in
+// any format. It tries each format separately, so that a failure in one does not rule
+// out another whose language contains the first. It reads no more bytes than the
+// longest negotiation has: a peer that knows the key, which may be the public one,
+// could announce a record of any length.
 func (s *classicServer) handshake(c *Conn) error {
 	trials := make([]trial, len(s.formats))
-	ae := newClassicAE(&s.p.cfg.Key) // for all of them
+	ae := newClassicAE(&s.p.cfg.Key) // shared by all trials
 	var scratch []byte
 	for {
 		b := c.in.bytes()
@@ -264,7 +265,7 @@ func (s *classicServer) handshake(c *Conn) error {
 			}
 		}
 		if !live {
-			return fault.New(fault.Protocol, "the peer's first bytes are a negotiation in no format")
+			return fault.New(fault.Protocol, "the peer's first bytes are not a negotiation in any format")
 		}
 		if err := c.fill(s.longest); err != nil {
 			if errors.Is(err, io.EOF) {
@@ -275,7 +276,8 @@ func (s *classicServer) handshake(c *Conn) error {
 	}
 }
 
-// named says whether a record is a negotiation that names the format in which it came.
+// named reports whether a record is a negotiation that names the format in which it
+// arrived.
 func (s *classicServer) named(rec []byte, f *Format) bool {
 	if len(rec) != negotiateLen {
 		return false

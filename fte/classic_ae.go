@@ -28,16 +28,16 @@ const (
 	classicIVMask     = uint64(1)<<56 - 1
 )
 
-// classicAE is one direction's state of the scheme. It keeps one CTR stream as
-// long as a record's IV continues where the last one stopped, which is what
-// the sealing side here always does: the IVs of one connection never meet, and
-// no record costs an allocation. Nobody without K1 can tell, since the IV
-// travels inside W1.
+// classicAE is one direction's state of the scheme. It keeps one CTR stream as long
+// as each record's IV continues where the last record's counter stopped. Our sealing
+// side always does so: the IVs of one connection never overlap, and a record needs no
+// allocation. An observer without K1 cannot see it, because the IV is encrypted in
+// W1.
 type classicAE struct {
 	block cipher.Block
 	mac   hash.Hash
 	ctr   cipher.Stream
-	next  uint64 // low half of the counter block at which ctr stands
+	next  uint64 // low half of the next counter block of ctr
 	ready bool   // ctr and next are valid
 	sum   [sha512.Size]byte
 	blk   [aes.BlockSize]byte
@@ -52,7 +52,7 @@ func newClassicAE(key *Key) *classicAE {
 	return &classicAE{block: block, mac: hmac.New(sha512.New, key[16:])}
 }
 
-// seek puts the CTR stream at the counter block whose low half is at.
+// seek moves the CTR stream to the counter block whose low half is at.
 func (a *classicAE) seek(at uint64) {
 	if a.ready && a.next == at {
 		return
@@ -72,7 +72,7 @@ func (a *classicAE) crypt(p []byte) {
 	}
 	a.next += uint64(len(p)+aes.BlockSize-1) / aes.BlockSize
 	if a.next>>56 != classicCounterTop>>56 {
-		a.ready = false // an IV can't name a block beyond 0x02 || FF^7
+		a.ready = false // an IV cannot name a block after 0x02 || FF^7
 	}
 }
 
@@ -80,7 +80,7 @@ func (a *classicAE) crypt(p []byte) {
 func (a *classicAE) seal(c []byte, rand io.Reader) error {
 	if !a.ready {
 		if _, err := io.ReadFull(rand, a.blk[:8]); err != nil {
-			return fault.New(fault.Local, "drawing an IV: %w", err)
+			return fault.New(fault.Local, "reading randomness for an IV: %w", err)
 		}
 		iv := binary.BigEndian.Uint64(a.blk[:8]) & classicIVMask
 		a.seek(classicCounterTop | iv)

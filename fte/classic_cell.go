@@ -7,21 +7,21 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// MaxClassicCell is the longest plaintext of one classic cell, in bytes:
-// fteproxy 0.3 sends up to this much, and nothing longer is accepted.
+// MaxClassicCell is the longest plaintext of one classic cell, in bytes: fteproxy 0.3
+// sends up to this much, and we accept no more.
 const MaxClassicCell = 1 << 18
 
-// classicHeader is the length of H, the encrypted random[8] || u64be m that
-// says how many bytes of the record lie inside the word.
+// classicHeader is the length of H, the encrypted random[8] || u64be m where m is the
+// number of the record's bytes inside the word.
 const classicHeader = 16
 
-// wordCoder maps numbers to the words of one length of a language and back.
+// wordCoder maps numbers to the words of one length in a language, and back.
 // *lang.Slice is one.
 type wordCoder interface {
 	Len() int                    // bytes of a word
-	Bytes() int                  // bytes of a number: Unrank takes and Rank gives exactly this many
-	Unrank(dst, x []byte) error  // dst[:Len()] = the x-th word
-	Rank(dst, word []byte) error // dst[:Bytes()] = the number of word
+	Bytes() int                  // bytes of a number; Unrank reads and Rank writes exactly this many
+	Unrank(dst, x []byte) error  // dst[:Len()] = word number x
+	Rank(dst, word []byte) error // dst[:Bytes()] = the number of the word
 }
 
 // classicSealer turns plaintexts into classic cells:
@@ -37,15 +37,16 @@ type classicSealer struct {
 
 func newClassicSealer(key *Key, word wordCoder, rand io.Reader, max int) (*classicSealer, error) {
 	if word.Bytes() <= classicHeader {
-		return nil, fault.New(fault.Config, "the format holds %d bytes a word; the classic protocol needs more than %d", word.Bytes(), classicHeader)
+		return nil, fault.New(fault.Config, "a word of the format holds %d bytes; the classic protocol needs more than %d", word.Bytes(), classicHeader)
 	}
 	return &classicSealer{ae: newClassicAE(key), word: word, rand: rand, max: max, x: make([]byte, word.Bytes())}, nil
 }
 
-// room is the space that seal needs around a plaintext, and the longest plaintext.
+// room returns the space that seal needs before and after a plaintext, and the length
+// of the longest plaintext.
 func (s *classicSealer) room() (head, tail, max int) {
-	// A word is longer than what it holds, so it may begin before C does; and
-	// a word longer than a short record's C ends after it.
+	// A word is longer than the bytes that it holds, so it may begin before C does.
+	// If the record is short, the word may also end after C.
 	return classicHead + s.word.Len(), classicTag + s.word.Len(), s.max
 }
 
@@ -61,13 +62,13 @@ func (s *classicSealer) seal(buf []byte, off, n int) ([]byte, error) {
 	m := min(len(c), inside)
 	h := s.x[:classicHeader]
 	if _, err := io.ReadFull(s.rand, h[:8]); err != nil {
-		return nil, fault.New(fault.Local, "drawing a cell's salt: %w", err)
+		return nil, fault.New(fault.Local, "reading randomness for a cell's salt: %w", err)
 	}
 	binary.BigEndian.PutUint64(h[8:], uint64(m))
 	s.ae.block.Encrypt(h, h)
 	copy(s.x[classicHeader:], c[:m])
 	if _, err := io.ReadFull(s.rand, s.x[classicHeader+m:]); err != nil {
-		return nil, fault.New(fault.Local, "drawing a cell's padding: %w", err)
+		return nil, fault.New(fault.Local, "reading randomness for a cell's padding: %w", err)
 	}
 	at := start + m - s.word.Len() // the word ends where the raw bytes begin
 	if err := s.word.Unrank(buf[at:start+m], s.x); err != nil {
@@ -76,10 +77,10 @@ func (s *classicSealer) seal(buf []byte, off, n int) ([]byte, error) {
 	return buf[at:end], nil
 }
 
-// finish has nothing to send: the classic protocol ends with the connection.
+// finish returns nothing: the classic protocol ends with the connection.
 func (s *classicSealer) finish([]byte) ([]byte, error) { return nil, nil }
 
-// release has nothing to give back: cells are built in place.
+// release does nothing: cells are built in place.
 func (s *classicSealer) release() {}
 
 // classicOpener finds and opens classic cells in received bytes.
@@ -89,7 +90,7 @@ type classicOpener struct {
 	x    []byte
 	w1   [classicHead]byte
 
-	// The cell that is being received, once its word has been read.
+	// The cell that is being received, after its word was read.
 	begun bool
 	m     int // bytes of C inside the word
 	size  int // bytes of the whole cell; 0 while W1 is incomplete
@@ -97,14 +98,14 @@ type classicOpener struct {
 
 func newClassicOpener(ae *classicAE, word wordCoder) (*classicOpener, error) {
 	if word.Bytes() <= classicHeader {
-		return nil, fault.New(fault.Config, "the format holds %d bytes a word; the classic protocol needs more than %d", word.Bytes(), classicHeader)
+		return nil, fault.New(fault.Config, "a word of the format holds %d bytes; the classic protocol needs more than %d", word.Bytes(), classicHeader)
 	}
 	return &classicOpener{ae: ae, word: word, x: make([]byte, word.Bytes())}, nil
 }
 
-// open opens the cell at the start of buf. It returns the plaintext (aliasing
-// buf) and the bytes it took, or, when the cell isn't whole, how many bytes
-// buf must hold before another call can do more.
+// open opens the cell at the start of buf. It returns the plaintext (which aliases
+// buf) and the number of bytes that it used. If the cell is incomplete, need is the
+// number of bytes that buf must hold before another call can do more.
 func (o *classicOpener) open(buf []byte) (plain []byte, used, need int, err error) {
 	l := o.word.Len()
 	if !o.begun {
@@ -123,7 +124,7 @@ func (o *classicOpener) open(buf []byte) (plain []byte, used, need int, err erro
 		o.begun, o.m, o.size = true, int(m), 0
 	}
 	if o.size == 0 {
-		// W1 may lie partly behind the word when the word holds little.
+		// W1 may continue after the word if the word holds few bytes.
 		if behind := classicHead - o.m; behind > 0 && len(buf) < l+behind {
 			return nil, 0, l + behind, nil
 		}
@@ -141,7 +142,8 @@ func (o *classicOpener) open(buf []byte) (plain []byte, used, need int, err erro
 	if len(buf) < o.size {
 		return nil, 0, o.size, nil
 	}
-	// The part from the word goes right before the raw bytes, over the word's end.
+	// Copy the bytes from the word over the end of the word, so that they stand
+	// directly before the raw bytes.
 	copy(buf[l-o.m:l], o.x[classicHeader:classicHeader+o.m])
 	plain, err = o.ae.open(buf[l-o.m : o.size])
 	if err != nil {
@@ -151,7 +153,7 @@ func (o *classicOpener) open(buf []byte) (plain []byte, used, need int, err erro
 	return plain, o.size, 0, nil
 }
 
-// eof lets a stream end between cells.
+// eof accepts the end of a stream only between cells.
 func (o *classicOpener) eof(rest int) error {
 	if rest > 0 || o.begun {
 		return io.ErrUnexpectedEOF
@@ -159,5 +161,5 @@ func (o *classicOpener) eof(rest int) error {
 	return io.EOF
 }
 
-// rest has nothing to give back: cells are opened in place.
+// rest does nothing: cells are opened in place.
 func (o *classicOpener) rest() {}

@@ -13,53 +13,52 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// sealer turns plaintext into what goes on the wire. It is used by one
-// goroutine at a time.
+// sealer turns plaintext into wire bytes. One goroutine at a time uses it.
 type sealer interface {
-	// room is the space that seal needs before and after the plaintext in its
-	// buffer, and the longest plaintext that one call takes.
+	// room returns the space that seal needs before and after the plaintext in its
+	// buffer, and the length of the longest plaintext of one call.
 	room() (head, tail, max int)
 	// seal returns the wire bytes for buf[off:off+n]; they may alias buf and
 	// are valid until the next call.
 	seal(buf []byte, off, n int) (wire []byte, err error)
-	// finish returns the wire bytes that say that no more will come, if the
-	// protocol has such.
+	// finish returns the wire bytes that end the stream, or none if the protocol
+	// has no such message.
 	finish(buf []byte) (wire []byte, err error)
-	// release gives back what the last wire bytes occupied.
+	// release frees the memory of the last wire bytes.
 	release()
 }
 
-// opener turns wire bytes into plaintext. It is used by one goroutine at a time.
+// opener turns wire bytes into plaintext. One goroutine at a time uses it.
 type opener interface {
-	// open looks at the received bytes and returns the plaintext (which may
-	// alias buf, and buf may be overwritten) and the bytes that were used up,
-	// or how many bytes buf must hold before another call can do more. After
-	// the peer's last record it returns io.EOF.
+	// open reads from the received bytes. It returns plaintext and the number of
+	// bytes that it used, or else need, the number of bytes that buf must hold
+	// before another call can do more. The plaintext may alias buf, and open may
+	// overwrite buf. After the peer's last record open returns io.EOF.
 	open(buf []byte) (plain []byte, used, need int, err error)
-	// eof is the error with which a stream ends that stops here, with rest
-	// bytes not opened: io.EOF where the protocol lets it end there.
+	// eof returns the error for a stream that ends here with rest unopened bytes:
+	// io.EOF if the protocol lets a stream end here.
 	eof(rest int) error
-	// rest gives memory back before a wait of unknown length.
+	// rest frees memory before a wait of unknown length.
 	rest()
 }
 
-// protocol is a way to set up a connection.
+// protocol sets up a connection.
 type protocol interface {
-	// handshake sets c.seal and c.open; bytes beyond the peer's part stay in
-	// c.in. After an error c.in holds whatever the peer has sent.
+	// handshake sets c.seal and c.open; bytes after the peer's handshake stay in
+	// c.in. After an error c.in holds all that the peer has sent.
 	handshake(c *Conn) error
 }
 
 // Conn is a connection whose bytes travel in a format. It is a net.Conn with
 // half-close; one Read and one Write may run at the same time.
 //
-// Its ReadFrom and WriteTo (which io.Copy uses) move bytes without a copy
-// between the two connections' buffers, and hold no buffer while they wait.
+// Its ReadFrom and WriteTo (which io.Copy uses) copy no bytes from one connection's
+// buffer to another's, and hold no buffer while they wait.
 type Conn struct {
 	raw   net.Conn
 	proto protocol
-	// Both are a server's: what the connection holds is counted on mem, and
-	// left is called when it is closed.
+	// Only a server sets both: mem counts what the connection holds, and Close
+	// calls left.
 	mem  *account.Account
 	left func()
 
@@ -72,9 +71,9 @@ type Conn struct {
 	open    opener
 	src     *source
 	in      inbox
-	plain   []byte // opened and not yet delivered; aliases in
-	pending int    // bytes of in that plain stands for
-	need    int    // bytes that in must hold before open can do more
+	plain   []byte // opened but not yet delivered; aliases in
+	pending int    // bytes of in from which plain was opened
+	need    int    // bytes that in must hold before open can continue
 	rerr    error
 	spaceFn func() []byte
 	restFn  func()
@@ -99,22 +98,22 @@ func newConn(raw net.Conn, p protocol) *Conn {
 	return c
 }
 
-// count says whose memory the connection takes, and what is to be told of its
-// end: left is called at each Close. It comes before the handshake.
+// count sets the account that pays for the connection's memory, and the function
+// that each Close calls. Call count before the handshake.
 func (c *Conn) count(mem *account.Account, left func()) {
 	c.mem, c.in.mem, c.left = mem, mem, left
 	mem.Reserve(connCost)
 }
 
-// connCost is what a server's connection takes without the bytes that it
-// buffers: its keys and coder, and what the listener and the Go runtime keep.
+// connCost is the memory of a server's connection, in bytes, without its buffers:
+// its keys and coder, and what the listener and the Go runtime keep.
 const connCost = 16 << 10
 
-// Handshake runs the protocol's opening, once; Read and Write call it when it
-// has not run. A connection whose handshake failed is of no more use.
+// Handshake runs the protocol's handshake, once; Read and Write call it first.
+// After a failed handshake the connection is unusable.
 func (c *Conn) Handshake() error { return c.HandshakeContext(context.Background()) }
 
-// HandshakeContext is Handshake that gives up when ctx ends.
+// HandshakeContext is Handshake with a context: it gives up when ctx ends.
 func (c *Conn) HandshakeContext(ctx context.Context) error {
 	c.hsMu.Lock()
 	defer c.hsMu.Unlock()
@@ -131,7 +130,7 @@ func (c *Conn) HandshakeContext(ctx context.Context) error {
 	return err
 }
 
-// fill reads once, to get at least want bytes together.
+// fill reads once. Its aim is that the buffer holds at least want bytes.
 func (c *Conn) fill(want int) error {
 	c.need = want
 	n, err := c.src.read(c.spaceFn, c.restFn)
@@ -168,7 +167,7 @@ func (c *Conn) next() error {
 			if errors.Is(err, io.EOF) {
 				c.fail(c.open.eof(c.in.w - c.in.r))
 			} else if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
-				return err // a deadline; the stream is intact
+				return err // a deadline passed; the stream is still intact
 			} else {
 				c.fail(err)
 			}
@@ -177,14 +176,14 @@ func (c *Conn) next() error {
 	return c.rerr
 }
 
-// fail ends the reading side for good.
+// fail ends the reading side with err.
 func (c *Conn) fail(err error) {
 	c.rerr = err
 	c.in.drop()
 }
 
-// Read reads decoded bytes. It returns io.EOF after the peer's end, and
-// io.ErrUnexpectedEOF when the stream was cut where it can't end.
+// Read reads decoded bytes. It returns io.EOF after the peer ended the stream, and
+// io.ErrUnexpectedEOF if the stream was cut anywhere else.
 func (c *Conn) Read(p []byte) (int, error) {
 	if err := c.Handshake(); err != nil {
 		return 0, err
@@ -250,7 +249,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// send seals one piece and writes it.
+// send seals one piece of plaintext and writes it.
 func (c *Conn) send(f *frame, off, n int) error {
 	if c.closed {
 		return fault.New(fault.Closed, "write after the end of the stream: %w", net.ErrClosed)
@@ -266,12 +265,12 @@ func (c *Conn) send(f *frame, off, n int) error {
 		_, err = c.raw.Write(wire)
 	}
 	c.seal.release()
-	c.werr = err // a piece that went out in part can't be repeated
+	c.werr = err // a piece that was written in part cannot be sent again
 	return err
 }
 
-// ReadFrom sends everything that r gives until its end. It does not send an
-// end itself; CloseWrite does.
+// ReadFrom sends all bytes of r until its end. It does not end our stream;
+// CloseWrite does.
 func (c *Conn) ReadFrom(r io.Reader) (n int64, err error) {
 	if err := c.Handshake(); err != nil {
 		return 0, err
@@ -311,8 +310,8 @@ func (c *Conn) sendFrame(f *frame, head, n int) error {
 	return c.send(f, head, n)
 }
 
-// CloseWrite ends the sending half; the peer's Read returns io.EOF and its
-// bytes can still be read.
+// CloseWrite ends the sending half: the peer's Read returns io.EOF. We can still
+// read the peer's bytes.
 func (c *Conn) CloseWrite() error {
 	if err := c.Handshake(); err != nil {
 		return err
@@ -340,8 +339,8 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// Close closes the connection. Bytes that were written are not lost, but a
-// peer of Chive's protocol sees a cut stream unless CloseWrite came first.
+// Close closes the connection. Bytes that were written are not lost, but a peer of
+// Chive's protocol sees a cut stream unless the caller called CloseWrite first.
 func (c *Conn) Close() error {
 	err := c.raw.Close()
 	if c.left != nil {
@@ -350,21 +349,22 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// NetConn returns the connection below. Reading or writing it breaks the stream.
+// NetConn returns the underlying connection. Reading from it or writing to it
+// breaks the stream.
 func (c *Conn) NetConn() net.Conn { return c.raw }
 
-// LocalAddr returns the address below.
+// LocalAddr returns the local address of the underlying connection.
 func (c *Conn) LocalAddr() net.Addr { return c.raw.LocalAddr() }
 
-// RemoteAddr returns the address below.
+// RemoteAddr returns the remote address of the underlying connection.
 func (c *Conn) RemoteAddr() net.Addr { return c.raw.RemoteAddr() }
 
-// SetDeadline sets the deadline of the connection below. A Write that a
-// deadline stops ends the stream; a Read can go on after it.
+// SetDeadline sets the deadline of the underlying connection. A Write that reaches
+// a deadline ends the stream; a Read can continue after a deadline.
 func (c *Conn) SetDeadline(t time.Time) error { return c.raw.SetDeadline(t) }
 
-// SetReadDeadline sets the read deadline of the connection below.
+// SetReadDeadline sets the read deadline of the underlying connection.
 func (c *Conn) SetReadDeadline(t time.Time) error { return c.raw.SetReadDeadline(t) }
 
-// SetWriteDeadline sets the write deadline of the connection below.
+// SetWriteDeadline sets the write deadline of the underlying connection.
 func (c *Conn) SetWriteDeadline(t time.Time) error { return c.raw.SetWriteDeadline(t) }

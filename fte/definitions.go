@@ -14,12 +14,13 @@ import (
 // DefaultFormat is fteproxy's default format, without its direction.
 const DefaultFormat = "manual-http"
 
-// maxWord is the longest word of a format that a connection uses, in bytes.
+// maxWord is the length of the longest word that a connection uses, in bytes.
 const maxWord = 4096
 
-// Bounds of all formats of one set together, as a server of the classic
-// protocol builds the tables of each, and a file may have a thousand: bytes
-// of tables, and what a format that can't be built counts for the time it took.
+// Bounds of all formats of one set together. A server of the classic protocol builds
+// the tables of each format, and a file may have a thousand formats. The bounds are
+// the bytes of tables, and the bytes that count for a format that cannot be built,
+// because it took time.
 const (
 	maxTables  = 64 << 20
 	failedCost = 1 << 20
@@ -30,16 +31,16 @@ const (
 	responseSuffix = "-response"
 )
 
-// Definitions is a set of named formats that are ready for use. It is safe for
-// concurrent use; a format's tables are built when it is first used.
+// Definitions is a set of named formats. It is safe for concurrent use. A format's
+// tables are built at its first use.
 type Definitions struct {
 	release string
 	names   []string
 	formats map[string]*Format
-	room    *atomic.Int64 // bytes that the formats' tables may still take
+	room    *atomic.Int64 // bytes that are left for the formats' tables
 }
 
-// Format is one direction's format: the words of one length of a language.
+// Format is the format of one direction: the words of one length of a language.
 type Format struct {
 	Name        string // "base64-request"
 	Pattern     string // the regular expression
@@ -47,16 +48,16 @@ type Format struct {
 	Description string
 
 	opts  lang.Options
-	room  *atomic.Int64 // its Definitions'; nil: it has none
+	room  *atomic.Int64 // of its Definitions; nil: it belongs to none
 	once  sync.Once
 	lang  *lang.Language
 	slice *lang.Slice
 	err   error
 }
 
-// Release returns the built-in definitions of a release, "20131224" (fteproxy
-// 0.2) or "20260110" (0.3); "" is the latter. With order019 the words are
-// numbered as fteproxy 0.2.19 does, otherwise as 0.3 does.
+// Release returns the built-in definitions of a release: "20131224" (fteproxy 0.2),
+// "20260110" (0.3), or "" for the latest. With order019, words are numbered as in
+// fteproxy 0.2.19, otherwise as in 0.3.
 func Release(name string, order019 bool) (*Definitions, error) {
 	if name == "" {
 		name = formats.DefaultRelease
@@ -92,8 +93,8 @@ func prepare(d *formats.Definitions, order019 bool) *Definitions {
 	return p
 }
 
-// NewFormat returns a format of one's own: the words of slice bytes that a
-// pattern of package lang describes.
+// NewFormat returns a format of the caller's own: the words of slice bytes that match
+// a pattern of package lang.
 func NewFormat(name, pattern string, slice int) *Format {
 	return &Format{Name: name, Pattern: pattern, Slice: slice}
 }
@@ -101,8 +102,8 @@ func NewFormat(name, pattern string, slice int) *Format {
 // Release returns the eight digits that name the definitions.
 func (d *Definitions) Release() string { return d.release }
 
-// Names returns the names that have both directions, without their suffixes,
-// in the file's order.
+// Names returns the names of the formats that have both directions, without the
+// suffix of the direction, in the file's order.
 func (d *Definitions) Names() []string { return append([]string(nil), d.names...) }
 
 // Format returns the format of one direction, by its full name.
@@ -123,10 +124,10 @@ func (d *Definitions) Pair(name string) (request, response *Format, err error) {
 	return request, response, err
 }
 
-// full reports whether there was no room for the tables of all formats.
+// full reports whether the tables of all formats did not fit into the bound.
 func (d *Definitions) full() bool { return d.room.Load() < 0 }
 
-// base returns a request's name without its direction.
+// base returns the name of a request format without its direction.
 func (f *Format) base() string { return strings.TrimSuffix(f.Name, requestSuffix) }
 
 // Language returns the format's language, which is safe for concurrent use.

@@ -1,7 +1,7 @@
-// Package fte carries byte streams in formats: every message looks like a word
-// of a regular language that the user chooses (format-transforming encryption;
-// Dyer, Coull, Ristenpart, Shrimpton, "Protocol misidentification made easy
-// with format-transforming encryption", CCS 2013).
+// Package fte sends byte streams as text of a format: every message looks like a
+// word of a regular language that the user chooses (format-transforming
+// encryption; Dyer, Coull, Ristenpart, Shrimpton, "Protocol misidentification
+// made easy with format-transforming encryption", CCS 2013).
 //
 // There are two protocols, both as a net.Conn, a net.Listener and a Proxy:
 //
@@ -11,5 +11,5 @@
 //     forward secrecy, every byte inside the language.
 //
 // The languages are package fte/lang's; fte/formats has fteproxy's named ones.
-// Nothing here knows of Tor.
+// This package knows nothing about Tor.
 package fte

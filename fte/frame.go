@@ -6,11 +6,11 @@ import (
 	"github.com/chivenet/chive/internal/account"
 )
 
-// Buffers come in three sizes, so that an idle connection holds next to
-// nothing and a busy one reads and writes in large pieces.
+// Buffers have three sizes, so that an idle connection holds almost nothing and a
+// busy one reads and writes large pieces.
 const (
-	smallFrame = 2 << 10                // a hello or a rest between reads
-	wireFrame  = 64 << 10               // what one read or write moves
+	smallFrame = 2 << 10                // a hello, or the bytes that are left between reads
+	wireFrame  = 64 << 10               // one read or write
 	largeFrame = MaxClassicCell + 8<<10 // the longest cell that a peer may send
 )
 
@@ -23,11 +23,11 @@ var framePools = [...]struct {
 type frame struct {
 	B     []byte
 	class int
-	mem   *account.Account // that it is counted on while it is in use
+	mem   *account.Account // the account that counts the frame while it is in use
 }
 
-// getFrame returns a frame of at least size bytes, and counts it; size is at
-// most largeFrame.
+// getFrame returns a frame of at least size bytes and counts it on mem. size must
+// be at most largeFrame.
 func getFrame(mem *account.Account, size int) *frame {
 	for i := range framePools {
 		p := &framePools[i]
@@ -42,10 +42,10 @@ func getFrame(mem *account.Account, size int) *frame {
 		f.mem = mem
 		return f
 	}
-	panic("fte: a frame beyond the largest size was asked for")
+	panic("fte: a frame above the largest size")
 }
 
-// put gives the frame back; nil is fine.
+// put returns the frame to its pool; f may be nil.
 func (f *frame) put() {
 	if f != nil {
 		f.mem.Release(len(f.B))
@@ -54,7 +54,7 @@ func (f *frame) put() {
 	}
 }
 
-// inbox holds the bytes that were received and not yet opened. It owns at most
+// inbox holds the bytes that were received but not yet opened. It owns at most
 // one frame, and none while it is empty.
 type inbox struct {
 	mem  *account.Account
@@ -69,7 +69,7 @@ func (b *inbox) bytes() []byte {
 	return b.f.B[b.r:b.w]
 }
 
-// take drops n opened bytes.
+// take removes n opened bytes.
 func (b *inbox) take(n int) {
 	b.r += n
 	if b.r == b.w {
@@ -77,8 +77,8 @@ func (b *inbox) take(n int) {
 	}
 }
 
-// rest releases memory before a wait of unknown length: an empty inbox gives
-// its frame back, and a few bytes move to a small one.
+// rest frees memory before a wait of unknown length: an empty inbox gives its
+// frame back, and an inbox of a few bytes moves them to a small frame.
 func (b *inbox) rest() {
 	n := b.w - b.r
 	switch {
@@ -91,8 +91,8 @@ func (b *inbox) rest() {
 	}
 }
 
-// space returns room for at least one more byte, so that want bytes in all
-// will fit; want is at most largeFrame.
+// space returns free space of at least one byte. It makes the frame large enough
+// for want bytes in total; want must be at most largeFrame.
 func (b *inbox) space(want int) []byte {
 	n := b.w - b.r
 	want = max(want, n+1, wireFrame)

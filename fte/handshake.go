@@ -9,16 +9,16 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// helloPad draws the length of a hello's padding.
+// helloPad chooses the length of a hello's padding at random.
 func (p *chiveProto) helloPad() (int, error) {
 	var b [4]byte
 	if _, err := io.ReadFull(p.Rand, b[:]); err != nil {
-		return 0, fault.New(fault.Local, "drawing padding: %w", err)
+		return 0, fault.New(fault.Local, "reading randomness for padding: %w", err)
 	}
 	return int(binary.BigEndian.Uint32(b[:]) % uint32(p.HelloPad+1)), nil
 }
 
-// sendHello writes a hello, whose head has the given length.
+// sendHello writes a hello whose head has the given length.
 func (p *chiveProto) sendHello(c *Conn, hello []byte, head int, w textWriter) error {
 	f := getFrame(c.mem, min(w.takes(len(hello)), largeFrame))
 	defer f.put()
@@ -32,12 +32,12 @@ func (p *chiveProto) sendHello(c *Conn, hello []byte, head int, w textWriter) er
 	return nil
 }
 
-// helloReader decodes a hello. Its text stays in c.in until the hello is
-// accepted, so that a decoy can be given all that a stranger sent.
+// helloReader decodes a hello. The text stays in c.in until the hello is
+// accepted, so that a decoy can receive all that the peer sent.
 type helloReader struct {
 	c    *Conn
 	text textReader
-	used int // of c.in
+	used int // bytes of c.in that were read
 }
 
 // want returns the next n bytes of the hello.
@@ -180,7 +180,7 @@ func (p *chiveServer) handshake(c *Conn) error {
 	return p.confirmed(c)
 }
 
-// confirmed waits for the client's first record, which must be empty.
+// confirmed waits for the client's first record. That record must be empty.
 func (p *chiveServer) confirmed(c *Conn) error {
 	c.need = 0
 	for {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// HideAddr returns err's text for a log: without the addresses, names and URLs
-// that the standard library puts into the errors of connections.
+// HideAddr returns err's text for a log, without the addresses, names and URLs
+// that the standard library adds to errors of connections.
 func HideAddr(err error) string {
 	s := err.Error()
 	if e, ok := errors.AsType[*url.Error](err); ok {

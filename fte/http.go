@@ -9,11 +9,11 @@ import (
 	"github.com/chivenet/chive/internal/account"
 )
 
-// HTTP carries connections as real HTTP/1.1 messages (RFC 9112): a client's
-// bytes are bodies of POST requests, a server's are bodies of the responses,
-// and the two alternate. What is inside is a Protocol in strict mode, so
-// that every body is text of its language. Any HTTP proxy may stand between;
-// the connection below need not be one and the same.
+// HTTP carries connections as real HTTP/1.1 messages (RFC 9112): the bodies of
+// POST requests hold a client's bytes, the bodies of the responses hold a
+// server's bytes, and the two alternate. The bytes are those of a Protocol in
+// strict mode, so that every body is text of its language. HTTP proxies may stand
+// between client and server, and each request may use another TCP connection.
 const (
 	httpBody     = 256 << 10             // most bytes of one body
 	httpHold     = 50 * time.Millisecond // how long a response waits for bytes
@@ -22,23 +22,24 @@ const (
 	sessionLen   = 16
 )
 
-// HTTPIdle is the time after which a session without requests ends, and a
-// connection on which a request or an answer doesn't move.
+// HTTPIdle is the longest time that a session lives without requests, and the
+// longest time that a connection lives while a request or an answer makes no
+// progress.
 const HTTPIdle = 2 * time.Minute
 
-// HTTPHeader is what the header of a request or an answer may take, in bytes.
-// Nothing bounds what a net/http server keeps of strangers' but its
-// MaxHeaderBytes, and that has a default of a megabyte each.
+// HTTPHeader bounds the header of a request or an answer, in bytes.
+// MaxHeaderBytes is the only bound on the header bytes that a net/http server
+// keeps for unknown peers, and its default is a megabyte for each connection.
 const HTTPHeader = 16 << 10
 
 // httpQueue holds bytes between a pipe and the next message.
 type httpQueue struct {
-	mem    *account.Account // of a server's: who takes bytes releases them
+	mem    *account.Account // of a server's queue; the goroutine that takes bytes also releases them
 	mu     sync.Mutex
 	b      []byte
 	closed bool
-	some   chan struct{} // holds a token when there is something to see
-	room   chan struct{} // holds a token when bytes were taken
+	some   chan struct{} // holds a token when there are bytes, or the end
+	room   chan struct{} // holds a token after bytes were taken
 }
 
 func newHTTPQueue() *httpQueue {
@@ -74,7 +75,7 @@ func (q *httpQueue) put(p []byte) (n int, err error) {
 	return n, nil
 }
 
-// end says that nothing more will come.
+// end marks the end: no more bytes will come.
 func (q *httpQueue) end() {
 	q.mu.Lock()
 	q.closed = true
@@ -83,8 +84,8 @@ func (q *httpQueue) end() {
 	signal(q.room)
 }
 
-// take waits up to d for bytes and returns what there is, and whether more can
-// come.
+// take waits up to d for bytes. It returns all bytes that there are, and whether
+// more can come.
 func (q *httpQueue) take(ctx context.Context, d time.Duration) (b []byte, open bool) {
 	t := time.NewTimer(d)
 	defer t.Stop()

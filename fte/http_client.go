@@ -18,23 +18,23 @@ import (
 
 // HTTPDialer makes connections to an HTTPServer.
 type HTTPDialer struct {
-	// URL is the server's, such as http://203.0.113.5/ or that of a proxy or
+	// URL is the URL of the server, such as http://203.0.113.5/, or of a proxy or
 	// content network before it.
 	URL string
-	// Host is the Host header; "" is the URL's.
+	// Host is the Host header; "" means the host of URL.
 	Host string
-	// ContentType is what requests say that their bodies are; "" is text/plain.
+	// ContentType is the Content-Type header of requests; "" is text/plain.
 	ContentType string
-	// Proxy is the URL of an HTTP proxy to go through; "" is none, whatever the
-	// environment says.
+	// Proxy is the URL of an HTTP proxy; "" means none, even if the environment
+	// names one.
 	Proxy string
-	// Client sends the requests; nil is one of its own that follows nothing.
-	// One that is given ignores Proxy.
+	// Client sends the requests; nil is a client that follows no redirects. If
+	// Client is set, Proxy is ignored.
 	Client *http.Client
 }
 
-// Dial returns a new connection, on which nothing has been sent. Wrap it with
-// a Protocol's client.
+// Dial returns a new connection. It sends nothing; wrap the connection with a
+// Protocol's client.
 func (d HTTPDialer) Dial(context.Context) (net.Conn, error) {
 	u, err := url.Parse(d.URL)
 	if err != nil || u.Host == "" {
@@ -54,9 +54,9 @@ func (d HTTPDialer) Dial(context.Context) (net.Conn, error) {
 				return nil, fault.New(fault.Config, "the proxy isn't an http URL with a host")
 			}
 			t.Proxy = http.ProxyURL(via)
-			// Some proxies close a connection after an answer without saying so.
-			// A request that runs into that can't be sent again: it may have
-			// arrived.
+			// Some proxies close a connection after an answer without saying so. A
+			// request on such a connection fails, and cannot be sent again, because
+			// it may have arrived.
 			t.DisableKeepAlives = true
 		}
 		d.Client = &http.Client{
@@ -77,7 +77,7 @@ type httpClient struct {
 	url  string
 	pipe net.Conn
 	out  *httpQueue
-	err  atomic.Pointer[error] // why it ended, before pipe is closed
+	err  atomic.Pointer[error] // why the session ended, before pipe is closed
 }
 
 // httpConn is a client's end of a session: it reads responses and writes
@@ -90,7 +90,7 @@ type httpConn struct {
 
 func (c *httpConn) Write(p []byte) (int, error) { return c.c.out.put(p) }
 
-// Read tells why a session ended that did not end by itself.
+// Read returns the cause if the session ended with an error.
 func (c *httpConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if why := c.c.err.Load(); err == io.EOF && why != nil {
@@ -99,7 +99,7 @@ func (c *httpConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close lets what was written go out first, in a last request.
+// Close first sends the bytes that were written, in a last request.
 func (c *httpConn) Close() error {
 	c.c.out.end()
 	time.AfterFunc(HTTPIdle, panics.Contain(nil, nil, c.cancel))
@@ -111,7 +111,7 @@ func (c *httpClient) run(ctx context.Context) {
 	defer c.d.Client.CloseIdleConnections()
 	defer c.pipe.Close()
 	defer c.out.end()
-	pause := HTTPIdle // a session begins with bytes
+	pause := HTTPIdle // a session begins when the caller writes
 	for {
 		b, open := c.out.take(ctx, pause)
 		if len(b) == 0 && !open {
@@ -130,8 +130,8 @@ func (c *httpClient) run(ctx context.Context) {
 	}
 }
 
-// round sends one request and delivers the response's body. It returns the
-// body's length.
+// round sends one request and delivers the body of the response. It returns that
+// body's length in bytes.
 func (c *httpClient) round(ctx context.Context, b []byte) (int, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(b))
 	if err != nil {

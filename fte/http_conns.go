@@ -8,10 +8,11 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// httpConnCost is what net/http keeps of a connection between requests.
+// httpConnCost is the memory that net/http keeps for a connection between
+// requests, in bytes.
 const httpConnCost = 16 << 10
 
-// httpPeer is one connection of the server above.
+// httpPeer is one connection of the http.Server.
 type httpPeer struct {
 	c    net.Conn
 	from *account.Account // of its address
@@ -19,10 +20,10 @@ type httpPeer struct {
 	p    *place // in the server's conns
 }
 
-// ConnState is for the http.Server above: it keeps the connections to as many
-// as there may be sessions and pending requests. Beyond it, the oldest of the
-// address with most of them is closed, so that a stranger's idle connections
-// keep nobody out.
+// ConnState is the ConnState callback for the http.Server. It bounds the number
+// of connections by the number of sessions and pending requests. Above the
+// bound, it closes the oldest connection of the address that has the most, so
+// that one address's idle connections keep no other client out.
 func (s *HTTPServer) ConnState(c net.Conn, state http.ConnState) {
 	defer panics.Recover(nil, func(error) { c.Close() })
 	s.init()
@@ -42,7 +43,8 @@ func (s *HTTPServer) ConnState(c net.Conn, state http.ConnState) {
 	}
 }
 
-// connect adds a connection, and returns another that must go for it.
+// connect adds a connection, and returns the connection that must be closed to
+// make space for it, if any.
 func (s *HTTPServer) connect(peer *httpPeer) (old *httpPeer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +64,7 @@ func (s *HTTPServer) disconnect(c net.Conn) {
 	}
 }
 
-// takePeer is disconnect's part under the lock.
+// takePeer is the part of disconnect that runs under the lock.
 func (s *HTTPServer) takePeer(c net.Conn) *httpPeer {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -13,11 +13,11 @@ import (
 	"github.com/chivenet/chive/internal/account"
 )
 
-// requestCost is what a request may take beside its body and its connection:
+// requestCost is the memory of a request without its body and its connection, in bytes:
 // its header.
 const requestCost = HTTPHeader
 
-// httpRequest is one request that the server is at work on.
+// httpRequest is one request that the server handles.
 type httpRequest struct {
 	r    *http.Request
 	rc   *http.ResponseController
@@ -28,9 +28,9 @@ type httpRequest struct {
 	cancel context.CancelFunc
 }
 
-// receive counts a request, which is to be done.
+// receive counts a request. The caller must call done.
 func (s *HTTPServer) receive(w http.ResponseWriter, r *http.Request) *httpRequest {
-	ctx, cancel := context.WithCancel(r.Context()) // a decoy may wait for something else
+	ctx, cancel := context.WithCancel(r.Context()) // the decoy may ignore the end of the client's connection
 	q := &httpRequest{r: r.WithContext(ctx), rc: http.NewResponseController(w), cancel: cancel}
 	q.from = s.mem.Address(q.address())
 	q.mem = q.from.Open(account.Request, func(error) {
@@ -44,7 +44,7 @@ func (s *HTTPServer) receive(w http.ResponseWriter, r *http.Request) *httpReques
 	return q
 }
 
-// address is where the request came from, or none.
+// address returns the address from which the request came, or the zero value.
 func (q *httpRequest) address() netip.Addr {
 	at, err := netip.ParseAddrPort(q.r.RemoteAddr)
 	if err != nil {
@@ -53,10 +53,10 @@ func (q *httpRequest) address() netip.Addr {
 	return at.Addr()
 }
 
-// past is a deadline that is over.
+// past is a deadline that has passed.
 var past = time.Unix(1, 0)
 
-// done forgets the request. The server's last write comes after this.
+// done forgets the request. The server writes its last bytes after this.
 func (q *httpRequest) done() {
 	q.write()
 	q.cancel()
@@ -64,8 +64,8 @@ func (q *httpRequest) done() {
 	q.from.Close()
 }
 
-// read gives what comes next as much time as everything has, and write what is
-// sent. A deadline that can't be set is an error: the server's own limits have to do.
+// read extends the deadline for the next bytes read, and write the deadline for the next
+// bytes written. If a deadline cannot be set, the server's own timeouts apply.
 func (q *httpRequest) read()  { q.extend(q.rc.SetReadDeadline) }
 func (q *httpRequest) write() { q.extend(q.rc.SetWriteDeadline) }
 
@@ -76,14 +76,15 @@ func (q *httpRequest) extend(deadline func(time.Time) error) {
 	}
 }
 
-// settled says that no more is read of the request.
+// settled marks that nothing more will be read from the request.
 func (q *httpRequest) settled() {
 	if !q.gone.Load() {
 		q.rc.SetReadDeadline(time.Time{})
 	}
 }
 
-// sessionID returns the session that a request names, if it may be one's.
+// sessionID returns the session that a request names, if the name has the form of a
+// session's.
 func sessionID(r *http.Request) (id string, ok bool) {
 	name := r.URL.Path
 	if i := len(name) - 2*sessionLen; i > 0 {
@@ -93,8 +94,9 @@ func sessionID(r *http.Request) (id string, ok bool) {
 	return string(b), r.Method == http.MethodPost && err == nil && len(b) == sessionLen
 }
 
-// body reads a body of at most the given length before the deadline, and
-// takes that away. If it fails, it returns what it has read, which r.Body lacks.
+// body reads a body of at most the given length before the deadline, then removes the
+// deadline. If it fails, it returns the bytes that it has read; r.Body no longer has
+// them.
 func (q *httpRequest) body(most int) (b []byte, ok bool) {
 	if q.r.ContentLength > int64(most) {
 		return nil, false
@@ -118,9 +120,9 @@ func (q *httpRequest) body(most int) (b []byte, ok bool) {
 	}
 }
 
-// refuse gives a request to the decoy. read is what was read of its body. The
-// decoy has as much time as the request and the answer need, as long as both
-// move.
+// refuse gives a request to the decoy. read holds the bytes of its body that were read
+// already. The decoy may take any time, as long as the request and the answer make
+// progress.
 func (s *HTTPServer) refuse(w http.ResponseWriter, q *httpRequest, read []byte) {
 	if q.r.ContentLength == 0 {
 		q.settled()
@@ -131,7 +133,7 @@ func (s *HTTPServer) refuse(w http.ResponseWriter, q *httpRequest, read []byte) 
 	s.Decoy.ServeHTTP(movingWriter{w, q}, q.r)
 }
 
-// movingBody is a body of which each piece must come in time.
+// movingBody is a body that must make progress: each piece must arrive in time.
 type movingBody struct {
 	io.Reader
 	io.Closer
@@ -147,7 +149,8 @@ func (b *movingBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// movingWriter is an answer of which each piece must be taken in time.
+// movingWriter is an answer that must make progress: the peer must take each piece in
+// time.
 type movingWriter struct {
 	http.ResponseWriter
 	q *httpRequest
@@ -158,5 +161,5 @@ func (w movingWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Unwrap lets http.ResponseController find what this lacks.
+// Unwrap lets http.ResponseController find methods that movingWriter lacks.
 func (w movingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -13,33 +13,33 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// HTTPServer is an http.Handler that accepts connections of HTTPDialers, and
-// hands every other request to a decoy. Use it below net/http's server, whose
-// MaxHeaderBytes is HTTPHeader and whose ConnState is this one's, and give it
-// the server side of a Protocol.
+// HTTPServer is an http.Handler that accepts connections of HTTPDialers, and hands
+// every other request to a decoy. Use it with an http.Server that has
+// MaxHeaderBytes HTTPHeader and the ConnState of the HTTPServer, and with the
+// server side of a Protocol.
 type HTTPServer struct {
-	// Transport is the protocol inside.
+	// Transport is the protocol of the sessions.
 	Transport Transport
-	// Decoy answers what is no session, such as an httputil.ReverseProxy to a
-	// real site; nil answers 404.
+	// Decoy answers all requests that belong to no session, for example an
+	// httputil.ReverseProxy to a real site; nil answers 404.
 	Decoy http.Handler
-	// ContentType is what responses say that their bodies are; "" is text/plain.
+	// ContentType is the Content-Type header of responses; "" is text/plain.
 	ContentType string
-	// MaxSessions bounds the sessions; 0 is DefaultMaxConns. Beyond it, those go
-	// that have ended and wait for their last request, and then new ones get the
-	// decoy.
+	// MaxSessions bounds the sessions; 0 is DefaultMaxConns. Above the bound,
+	// sessions that have ended and wait for their last request are dropped first;
+	// then the decoy answers new ones.
 	MaxSessions int
 	// MaxPending bounds the requests under way that may begin a session, each of
-	// which holds up to 64 KiB; 0 is DefaultMaxPending. Beyond it, the oldest of
-	// the address with most of them gets the decoy.
+	// which holds up to 64 KiB; 0 is DefaultMaxPending. Above the bound, the decoy
+	// answers the oldest of the address that has the most.
 	MaxPending int
-	// MaxMemory bounds what requests and sessions together hold, in bytes; beyond
-	// it those that hold the most end. 0 is DefaultMaxMemory.
+	// MaxMemory bounds the memory of all requests and sessions, in bytes; above it,
+	// those that hold the most are ended. 0 is DefaultMaxMemory.
 	MaxMemory int64
 	// Address is the address that Addr returns.
 	Address net.Addr
-	// Stats, when set, is counted into; a session is a connection there, and
-	// each request that the decoy answers is one that was handed to it.
+	// Stats, when set, receives the counts. A session counts as a connection, and a
+	// request that the decoy answers as a connection handed to the decoy.
 	Stats *Stats
 
 	once  sync.Once
@@ -47,7 +47,7 @@ type HTTPServer struct {
 	done  chan struct{}
 	close sync.Once
 	mem   *account.Memory
-	stop  context.CancelFunc // of mem's goroutine
+	stop  context.CancelFunc // ends the goroutine of mem
 
 	mu       sync.Mutex // guards what follows
 	sessions map[string]*httpSession
@@ -57,10 +57,10 @@ type HTTPServer struct {
 	peers    map[net.Conn]*httpPeer
 }
 
-// httpSession is one connection's server side.
+// httpSession is the server side of one connection.
 type httpSession struct {
 	id    string
-	mu    sync.Mutex       // one request at a time
+	mu    sync.Mutex       // held by the request that is being handled
 	from  *account.Account // of the first request's address
 	mem   *account.Account
 	pipe  net.Conn
@@ -69,14 +69,14 @@ type httpSession struct {
 	known bool // the hello was answered
 	inner *hungryConn
 	gone  chan struct{}
-	ended *list.Element // in the server's over; guarded by its mu
+	ended *list.Element // the session's place in the server's over; guarded by the server's mu
 }
 
-// hungryConn is what a server reads a session's requests from and writes its
-// responses to. It tells when its reader wants more than it was given.
+// hungryConn carries the bytes of a session between its requests and its Conn. It
+// signals when the Conn wants to read more bytes than it was given.
 type hungryConn struct {
 	net.Conn
-	left   atomic.Int64 // bytes that were announced and not read yet
+	left   atomic.Int64 // bytes of the request's body that were not read yet
 	hungry chan struct{}
 	out    *httpQueue
 	closed func()
@@ -180,8 +180,8 @@ func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		most = maxHelloText
 		defer s.begin(q)()
 	} else if !x.mu.TryLock() {
-		// A client waits for one answer before it asks again. Who doesn't could
-		// have every request hold its body here.
+		// A client waits for one answer before it asks again. A client that does
+		// not wait could make every request hold its body here.
 		s.refuse(w, q, nil)
 		return
 	} else {
@@ -214,8 +214,8 @@ func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	hold := httpHold
 	if !x.known {
-		// A request holds a whole hello or none: when it was read and more is
-		// wanted, the answer is no.
+		// A request holds a whole hello or none: if the handshake has read all of
+		// it and wants more, it is no hello.
 		hold = DefaultHandshakeTimeout
 		go func() {
 			defer panics.Recover(nil, func(error) { cancel() })
@@ -251,8 +251,8 @@ func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Write(out)
 }
 
-// session makes a session when a body can begin one, for its first request,
-// which holds its lock.
+// session makes a session for a first request, if the body can begin one. The
+// request then holds the session's lock.
 func (s *HTTPServer) session(id string, first int, q *httpRequest) *httpSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,16 +298,16 @@ func (s *HTTPServer) session(id string, first int, q *httpRequest) *httpSession 
 	return x
 }
 
-// find returns a session, if there is one.
+// find returns the session of an id, or nil.
 func (s *HTTPServer) find(id string) *httpSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.sessions[id]
 }
 
-// begin takes a place for a request that may begin a session, from another if
-// there is none: what that sends is waited for no longer. The place is given
-// back by the function that it returns.
+// begin takes a place for a request that may begin a session. If there is no free
+// place, it takes the place of another request, which then waits for no more bytes.
+// The caller gives the place back with done.
 func (s *HTTPServer) begin(q *httpRequest) (done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -324,8 +324,8 @@ func (s *HTTPServer) begin(q *httpRequest) (done func()) {
 	}
 }
 
-// ended keeps a session that is over for a while: what was written last can
-// still be fetched.
+// ended keeps a session that is over for a while, so that the client can fetch the
+// last bytes.
 func (s *HTTPServer) ended(x *httpSession) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -373,7 +373,7 @@ func (s *HTTPServer) authenticate(x *httpSession) {
 	raw.SetDeadline(time.Time{})
 	select {
 	case s.ready <- c:
-	case <-x.gone: // before anybody accepted it
+	case <-x.gone: // before the caller accepted it
 	case <-s.done:
 		raw.Close()
 	}

@@ -16,10 +16,10 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// The key exchange of Chive's protocol (docs/spec/fte.md, "Key exchange"): the
-// pattern NKpsk0 of the Noise framework with Elligator representatives for the
-// ephemeral keys, and ML-KEM-768 mixed in on request. It maps bytes to bytes;
-// the carrier puts them into the format.
+// The key exchange of Chive's protocol (docs/spec/fte.md, "Key exchange"): the pattern
+// NKpsk0 of the Noise framework with Elligator representatives for the ephemeral keys,
+// and ML-KEM-768 if the client asks for it. This file maps bytes to bytes; the carrier
+// puts them into the format.
 const (
 	kexName = "chive-fte-1 NKpsk0 X25519+Elligator2 ML-KEM-768 ChaCha20-Poly1305 SHA-256"
 
@@ -122,7 +122,7 @@ func (t *transcript) open(b *box, c []byte) ([]byte, error) {
 	return p, nil
 }
 
-// secrets are what a finished exchange gives.
+// secrets are the results of a finished exchange.
 type secrets struct {
 	flags              byte
 	toServer, toClient [32]byte
@@ -135,8 +135,8 @@ func (t *transcript) finish(flags byte) secrets {
 	return s
 }
 
-// errStranger is what every client hello gets that isn't accepted.
-var errStranger = fault.New(fault.Refused, "the peer doesn't prove that it knows the certificate")
+// errStranger is the error for every client hello that is not accepted.
+var errStranger = fault.New(fault.Refused, "the peer did not prove that it knows the certificate")
 
 // clientKex is a client's exchange under way.
 type clientKex struct {
@@ -152,7 +152,7 @@ type clientKex struct {
 func newClientKex(rand io.Reader, cert *Cert, prologue []byte, flags byte, pad int, now time.Time) (*clientKex, []byte, error) {
 	priv, rep, err := elligator.Generate(rand)
 	if err != nil {
-		return nil, nil, fault.New(fault.Local, "drawing an ephemeral key: %w", err)
+		return nil, nil, fault.New(fault.Local, "reading randomness for an ephemeral key: %w", err)
 	}
 	k := &clientKex{t: newTranscript(cert.pub, &cert.secret, prologue), flags: flags}
 	if k.priv, err = ecdh.X25519().NewPrivateKey(priv[:]); err != nil {
@@ -167,7 +167,7 @@ func newClientKex(rand io.Reader, cert *Cert, prologue []byte, flags byte, pad i
 	var body []byte
 	if flags&flagHybrid != 0 {
 		if k.dk, err = mlkem.GenerateKey768(); err != nil {
-			return nil, nil, fault.New(fault.Local, "drawing an ML-KEM key: %w", err)
+			return nil, nil, fault.New(fault.Local, "reading randomness for an ML-KEM key: %w", err)
 		}
 		body = k.dk.EncapsulationKey().Bytes()
 	}
@@ -180,8 +180,8 @@ func newClientKex(rand io.Reader, cert *Cert, prologue []byte, flags byte, pad i
 	return k, k.t.seal(b, hello, body), nil
 }
 
-// head reads the first serverHelloHead bytes of the answer and returns how
-// many follow.
+// head reads the first serverHelloHead bytes of the answer and returns how many bytes
+// follow.
 func (k *clientKex) head(b []byte) (int, error) {
 	rep := [elligator.Size]byte(b)
 	pub := elligator.Decode(&rep)
@@ -236,8 +236,8 @@ type serverKex struct {
 	said  []byte // the body
 }
 
-// newServerKex reads the first clientHelloHead bytes of a hello under one of
-// the keys and returns how many follow. It fails with errStranger.
+// newServerKex reads the first clientHelloHead bytes of a hello, with one of the keys,
+// and returns how many bytes follow. Its error is errStranger.
 func newServerKex(keys []*ServerKey, prologue, b []byte) (*serverKex, int, error) {
 	rep := [elligator.Size]byte(b)
 	pub := elligator.Decode(&rep)
@@ -277,8 +277,8 @@ func (k *serverKex) read(body []byte) (err error) {
 	return nil
 }
 
-// answer returns the server's hello, once the client's was read. It costs more
-// than all before it: a replayed hello does not come so far.
+// answer returns the server's hello, after the client's was read. It costs more than
+// all steps before it, so the caller first rejects a replayed hello.
 func (k *serverKex) answer(rand io.Reader, pad int) ([]byte, secrets, error) {
 	p := k.said
 	var out, shared []byte
@@ -294,7 +294,7 @@ func (k *serverKex) answer(rand io.Reader, pad int) ([]byte, secrets, error) {
 	}
 	priv, rep, err := elligator.Generate(rand)
 	if err != nil {
-		return nil, secrets{}, fault.New(fault.Local, "drawing an ephemeral key: %w", err)
+		return nil, secrets{}, fault.New(fault.Local, "reading randomness for an ephemeral key: %w", err)
 	}
 	own, err := ecdh.X25519().NewPrivateKey(priv[:])
 	if err != nil {

@@ -33,11 +33,11 @@ type Cert struct {
 	secret [secretLen]byte
 }
 
-// NewServerKey draws a key.
+// NewServerKey makes a random key.
 func NewServerKey(rand io.Reader) (*ServerKey, error) {
 	var b [32 + secretLen]byte
 	if _, err := io.ReadFull(rand, b[:]); err != nil {
-		return nil, fault.New(fault.Local, "drawing a key: %w", err)
+		return nil, fault.New(fault.Local, "reading randomness for a key: %w", err)
 	}
 	return serverKey(b[:])
 }
@@ -73,8 +73,8 @@ func (*ServerKey) String() string { return "[fte server key]" }
 // String hides the certificate; Line gives it.
 func (*Cert) String() string { return "[fte certificate]" }
 
-// ParseCert reads a certificate's line, with or without its prefix (which a
-// bridge line has no use for).
+// ParseCert reads a certificate's line, with or without its prefix (bridge lines
+// leave it out).
 func ParseCert(s string) (*Cert, error) {
 	s = strings.TrimPrefix(strings.TrimSpace(s), certLine)
 	b, err := base64.RawURLEncoding.DecodeString(s)
@@ -88,9 +88,9 @@ func ParseCert(s string) (*Cert, error) {
 	return &Cert{pub: pub, secret: [secretLen]byte(b[32:])}, nil
 }
 
-// ParseServerKeys reads a key file: one key's line each line, the current key
-// first and earlier ones, which are still accepted, after it. Empty lines and
-// those that begin with # are skipped.
+// ParseServerKeys reads a key file: one key on each line, first the current key,
+// then earlier keys, which are still accepted. Empty lines and those that begin
+// with # are skipped.
 func ParseServerKeys(r io.Reader) ([]*ServerKey, error) {
 	var keys []*ServerKey
 	sc := bufio.NewScanner(io.LimitReader(r, 64<<10))

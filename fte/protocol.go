@@ -9,19 +9,19 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Mode says how much of the wire is in the language.
+// Mode says how much of the wire bytes is text of the language.
 type Mode uint8
 
 const (
-	// Strict codes everything that one side sends as one endless word of the
+	// Strict encodes everything that one side sends as one endless word of the
 	// language, whose symbols are near-uniform.
 	Strict Mode = iota
-	// Cells codes everything as words of the format's fixed length, one after
-	// another. The first symbols of such a word are not uniform.
+	// Cells encodes everything as words of the format's fixed length, one after
+	// another. The first symbols of such a word are not uniformly distributed.
 	Cells
-	// Bulk codes the handshake and the start of each record as words, and
-	// leaves the rest of a record as ciphertext: fast, and easy to tell from
-	// the real thing for who looks beyond the first bytes.
+	// Bulk encodes the handshake and the start of each record as words, and sends the
+	// rest of a record as ciphertext. This is fast, but an observer that looks beyond
+	// the first bytes easily recognises it.
 	Bulk
 	modes
 )
@@ -39,13 +39,13 @@ func ParseMode(s string) (Mode, error) {
 	if s == "" {
 		return Strict, nil
 	}
-	return 0, fault.New(fault.Config, "mode %q is none of strict, cells, bulk", s)
+	return 0, fault.New(fault.Config, "mode %q is not strict, cells or bulk", s)
 }
 
 // Protocol is Chive's own protocol (docs/spec/fte.md). Both sides need the same
-// formats and the same mode; everything else a client asks for in its hello.
+// formats and the same mode; the client's hello chooses everything else.
 type Protocol struct {
-	// Request and Response are the two directions' formats.
+	// Request and Response are the formats of the two directions.
 	Request, Response *Format
 	// Cert is the server's certificate, for a client.
 	Cert *Cert
@@ -54,17 +54,17 @@ type Protocol struct {
 	Keys []*ServerKey
 	// Mode is how much of the wire is in the language.
 	Mode Mode
-	// Hybrid has the client add ML-KEM-768 to the key exchange.
+	// Hybrid makes the client add ML-KEM-768 to the key exchange.
 	Hybrid bool
-	// ChaCha has the client choose ChaCha20-Poly1305 for records, for machines
+	// ChaCha makes the client choose ChaCha20-Poly1305 for records, for machines
 	// without AES instructions.
 	ChaCha bool
-	// Shape changes lengths and times of this side's records.
+	// Shape changes the lengths and times of the records that this side sends.
 	Shape Shape
 	// HelloPad bounds the random padding of this side's hello, in bytes; 0 is 512.
 	HelloPad int
-	// Rand is the source of keys and padding; nil is crypto/rand. (ML-KEM's keys
-	// always come from the latter.)
+	// Rand is the source of keys and padding; nil is crypto/rand. ML-KEM keys always
+	// come from crypto/rand.
 	Rand io.Reader
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
@@ -102,7 +102,7 @@ func (p Protocol) normal() (*chiveProto, error) {
 	return n, nil
 }
 
-// Dialer returns what sets up client connections.
+// Dialer returns the Transport for client connections.
 func (p Protocol) Dialer() (Transport, error) {
 	if p.Cert == nil {
 		return nil, fault.New(fault.Config, "a client needs the server's certificate")
@@ -114,8 +114,8 @@ func (p Protocol) Dialer() (Transport, error) {
 	return chiveClient{n}, nil
 }
 
-// Acceptor returns what sets up server connections. It holds the memory of
-// hellos that were seen, so one must serve all of a server's listeners.
+// Acceptor returns the Transport for server connections. It remembers the hellos that
+// it has seen, so all listeners of a server must share one.
 func (p Protocol) Acceptor() (Transport, error) {
 	if len(p.Keys) == 0 {
 		return nil, fault.New(fault.Config, "a server needs a key; chive fte keygen makes one")
@@ -133,7 +133,7 @@ type chiveProto struct {
 	request, response *Format
 }
 
-// prologue is what both sides must agree on before the first byte.
+// prologue holds all that both sides must agree on before the first byte.
 func (p *chiveProto) prologue() []byte {
 	return fmt.Appendf(nil, "%s\x00%d\x00%s\x00%d\x00%s", p.Mode, p.request.Slice, p.request.Pattern, p.response.Slice, p.response.Pattern)
 }
@@ -144,7 +144,7 @@ type carrier interface {
 	cover(buf []byte) ([]byte, error)
 }
 
-// use sets the connection up for records.
+// use sets the connection up to send and receive records.
 func (p *chiveProto) use(c *Conn, s secrets, out textWriter, in textReader, sendKey, receiveKey [32]byte) (seal carrier) {
 	rs := recordSealer{keys: newRecordKeys(sendKey, s.flags), rand: p.Rand, shape: p.Shape}
 	ro := recordOpener{keys: newRecordKeys(receiveKey, s.flags)}

@@ -19,30 +19,32 @@ const DefaultMaxConns = 16384
 // connections and dials a server; as a server it takes formatted ones, and
 // dials the plain side only after a peer is authenticated.
 type Proxy struct {
-	// Dialed wraps what Dial returned (a client); nil leaves it plain.
+	// Dialed wraps the connections that Dial returns (on a client); nil leaves
+	// them plain.
 	Dialed Transport
-	// Dial reaches the other side.
+	// Dial connects to the other side.
 	Dial func(context.Context) (net.Conn, error)
 	// DialTimeout bounds Dial and a client's handshake; 0 is 30 seconds.
 	DialTimeout time.Duration
-	// MaxConns bounds the connections carried at once; further ones wait to be
-	// accepted. 0 is DefaultMaxConns.
+	// MaxConns bounds the connections carried at once; further connections are not
+	// accepted until one ends. 0 is DefaultMaxConns.
 	MaxConns int
-	// Log receives what goes wrong, without addresses; nil is silence.
+	// Log receives errors and warnings, without addresses; nil logs nothing.
 	Log *slog.Logger
-	// Stats, when set, is counted into.
+	// Stats, when set, receives the counts.
 	Stats *Stats
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 	wg    sync.WaitGroup
-	// dialing ends, by abort, when Drain's time is over; both are set under mu.
+	// dialing is the context of dials. Drain ends it with abort when Drain's
+	// context ends. Both are set under mu.
 	dialing context.Context
 	abort   context.CancelFunc
 }
 
-// Serve carries what l accepts until l fails or is closed, or ctx ends, which
-// closes l. Connections that are open then go on; Drain waits for them.
+// Serve carries the connections that l accepts, until l fails or is closed. When
+// ctx ends, Serve closes l. Open connections then continue; Drain waits for them.
 func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	if p.Stats == nil {
 		p.Stats = new(Stats)
@@ -85,7 +87,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 	}
 }
 
-// carry dials the other side and relays.
+// carry connects to the other side and relays bytes.
 func (p *Proxy) carry(in net.Conn) {
 	if _, ok := in.(*Conn); !ok {
 		p.Stats.Accepted.Add(1)
@@ -116,7 +118,7 @@ func (p *Proxy) carry(in net.Conn) {
 	p.Stats.SentBytes.Add(uint64(fromOut))
 }
 
-// dial reaches the other side, and runs a client's handshake.
+// dial connects to the other side, and runs a client's handshake.
 func (p *Proxy) dial(ctx context.Context) (net.Conn, error) {
 	out, err := p.Dial(ctx)
 	if err != nil || p.Dialed == nil {
@@ -153,7 +155,7 @@ func (p *Proxy) untrack(c net.Conn) {
 	delete(p.conns, c)
 }
 
-// cut ends the connections that are open or being made, and returns how many.
+// cut closes the connections that are open or being made, and returns how many.
 func (p *Proxy) cut() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -166,8 +168,8 @@ func (p *Proxy) cut() int {
 	return len(p.conns)
 }
 
-// Drain waits until every connection has ended, and closes those that are left,
-// or are still being made, when ctx ends. Call it after Serve has returned.
+// Drain waits until every connection has ended, . When ctx ends, it closes the
+// connections that are left or still being made. Call it after Serve has returned.
 func (p *Proxy) Drain(ctx context.Context) error {
 	done := make(chan struct{})
 	go panics.Contain(p.Log, nil, func() { p.wg.Wait(); close(done) })()

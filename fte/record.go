@@ -15,9 +15,9 @@ import (
 //
 //	AEAD(kind u8 || data length u16 || padding length u16) || AEAD(data || zeros)
 //
-// The second part is left out when there is neither data nor padding. Nonces
-// count; after recordsPerKey records the key is replaced by one derived from
-// it, and the old one is forgotten.
+// The second part is left out when there is neither data nor padding. Nonces are
+// counters. After recordsPerKey records the key is replaced by one derived from it,
+// and the old one is forgotten.
 const (
 	recordTag     = 16
 	recordFixed   = 5
@@ -28,12 +28,12 @@ const (
 	recordsPerKey = 1 << 20
 )
 
-// recordKind says what a record holds.
+// recordKind is the kind of a record.
 type recordKind byte
 
 const (
 	kindData   recordKind = iota // bytes of the stream
-	kindCover                    // nothing; the first record of a client is one
+	kindCover                    // nothing; the first record of a client has this kind
 	kindFinish                   // the end of the stream
 	kinds
 )
@@ -77,7 +77,7 @@ func (k *recordKeys) next() []byte {
 	return k.nonce[:]
 }
 
-// turn replaces the key when it has sealed its share of records.
+// turn replaces the key when it has sealed recordsPerKey records.
 func (k *recordKeys) turn() {
 	if k.n >= 2*recordsPerKey {
 		copy(k.key[:], expand(k.key[:], "next key", 32))
@@ -104,7 +104,7 @@ func (k *recordKeys) seal(buf []byte, off, n, pad int, kind recordKind) []byte {
 	return buf[start:end]
 }
 
-// recordOpener opens records out of a run of bytes.
+// recordOpener opens records in received bytes.
 type recordOpener struct {
 	keys     *recordKeys
 	begun    bool
@@ -114,8 +114,9 @@ type recordOpener struct {
 	finished bool
 }
 
-// open opens the record at the start of buf, in place. It returns its data and
-// length, or how many bytes buf must hold before another call can do more.
+// open opens the record at the start of buf, in place. It returns the record's data
+// and length, or else need, the number of bytes that buf must hold before another
+// call can do more.
 func (o *recordOpener) open(buf []byte) (data []byte, used, need int, err error) {
 	if !o.begun {
 		if len(buf) < recordHead {

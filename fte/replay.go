@@ -6,24 +6,24 @@ import (
 )
 
 // A hello is accepted while its time lies within helloWindow of the server's
-// clock, and remembered for as long. The memory is bounded by maxSeen entries
-// a generation, 20 MB; only who holds the certificate can fill it, with 145
-// hellos a second for two hours, and while it is full, hellos are refused
-// rather than forgotten.
+// clock, and remembered for as long. The memory is bounded by maxSeen entries a
+// generation, 20 MB; only a peer that has the certificate can fill it, with 145
+// hellos a second for two hours. While it is full, the server refuses new hellos
+// and forgets no old one.
 const (
 	helloWindow = time.Hour
 	maxSeen     = 1 << 20
-	// restartSlack is how much older than the server's start a hello may be:
-	// what came before the start isn't remembered.
+	// restartSlack is how much older than the server's start a hello may be: the
+	// server does not remember hellos from before its start.
 	restartSlack = 5 * time.Minute
 )
 
-// helloID names a hello: a part of a hash that its sender can't choose, long
-// enough that no two of those that are remembered meet.
+// helloID identifies a hello. It is a part of a hash that the sender cannot
+// choose, long enough that no two remembered hellos have the same one.
 type helloID [8]byte
 
-// replayCache remembers hellos in two generations of helloWindow*2 each, so
-// that none is forgotten while its time would still be accepted.
+// replayCache remembers hellos in two generations of helloWindow*2 each, so that
+// it forgets no hello whose time the server would still accept.
 type replayCache struct {
 	mu      sync.Mutex
 	max     int
@@ -37,8 +37,8 @@ func newReplayCache(max int, now time.Time) *replayCache {
 	return &replayCache{max: max, started: now, turned: now, current: map[helloID]struct{}{}}
 }
 
-// fresh says whether a hello may be accepted at now, and remembers it if so.
-// id names it, uniformly random for an honest client.
+// fresh reports whether a hello may be accepted at now, and remembers it if so.
+// An honest client's id is uniformly random.
 func (r *replayCache) fresh(id helloID, stamp, now time.Time) bool {
 	if d := now.Sub(stamp); d > helloWindow || d < -helloWindow || r.started.Sub(stamp) > restartSlack {
 		return false

@@ -4,7 +4,7 @@ package fte
 
 import "io"
 
-// source reads a connection. Where the system offers no readiness call, each
+// source reads a connection. Without a system call that reports readiness, each
 // read holds its buffer while it waits.
 type source struct{ r io.Reader }
 

@@ -9,17 +9,17 @@ import (
 	"syscall"
 )
 
-// source reads a connection and asks for a buffer only when bytes wait, so
-// that a connection which waits holds none. It is used by one goroutine.
+// source reads a connection and asks for a buffer only when bytes wait, so that
+// a waiting connection holds no buffer. One goroutine uses it.
 type source struct {
 	r   io.Reader
-	raw syscall.RawConn // nil: no such way, a plain Read is used
+	raw syscall.RawConn // nil: a plain Read is used instead
 
 	get  func() []byte
 	rest func()
 	n    int
 	err  error
-	fn   func(fd uintptr) bool // s.ready, bound once: a read allocates nothing
+	fn   func(fd uintptr) bool // s.ready, bound once so that a read does not allocate
 }
 
 func newSource(r io.Reader) *source {
@@ -54,8 +54,9 @@ func (s *source) ready(fd uintptr) bool {
 	}
 }
 
-// read waits for bytes and reads once into what get returns. rest, when not
-// nil, is called before each wait so that the buffer can go back to its pool.
+// read waits for bytes and reads once into the buffer that get returns. read
+// calls rest, if it is not nil, before each wait, so that the buffer can go back
+// to its pool.
 func (s *source) read(get func() []byte, rest func()) (int, error) {
 	if s.raw == nil {
 		return s.r.Read(get())

@@ -9,29 +9,30 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// textWriter puts one direction's messages into a language.
+// textWriter encodes the messages of one direction as text of a language.
 type textWriter interface {
-	// append codes a message of two chunks, whose lengths the reader will
-	// know, behind dst. The second may be empty.
+	// append encodes a message of two chunks and appends the text to dst. The
+	// reader must know the lengths of the chunks. The second chunk may be empty.
 	append(dst, head, body []byte) ([]byte, error)
-	// finish ends the text as the language wants it; nothing follows.
+	// finish ends the text so that it is a word of the language. Nothing may
+	// follow it.
 	finish(dst []byte) ([]byte, error)
-	// takes is about how much text n bytes need.
+	// takes estimates how many bytes of text n bytes need.
 	takes(n int) int
-	// holds is about how many bytes n bytes of text hold.
+	// holds estimates how many bytes fit into n bytes of text.
 	holds(n int) int
 }
 
-// textReader is the other end of a textWriter.
+// textReader decodes what a textWriter encoded.
 type textReader interface {
 	// begin starts the next chunk, which fills dst.
 	begin(dst []byte)
-	// write takes text, and reports how much it took and whether the chunk is
-	// complete.
+	// write decodes text. It returns how many bytes of text it used, and whether
+	// the chunk is complete.
 	write(text []byte) (n int, done bool, err error)
-	// end says that the message is over; what it was padded with is dropped.
+	// end marks the end of the message; the padding after it is dropped.
 	end()
-	// least is how many bytes of text write must get to take any.
+	// least returns how many bytes of text write needs to make progress.
 	least() int
 }
 
@@ -42,7 +43,7 @@ func (p *chiveProto) writer(f *Format) (textWriter, error) {
 		return nil, err
 	}
 	if w.Bytes() == 0 {
-		return nil, fault.New(fault.Config, "format %q holds less than a byte a word", f.Name)
+		return nil, fault.New(fault.Config, "a word of format %q holds less than one byte", f.Name)
 	}
 	if p.Mode != Strict {
 		return &cellWriter{word: w, rand: p.Rand, x: make([]byte, w.Bytes())}, nil
@@ -75,7 +76,7 @@ type streamWriter struct {
 	e           *lang.Encoder
 	rand        io.Reader
 	pad         [8]byte
-	long, short int // text for bytes: the density of words of the format's length
+	long, short int // long bytes of text hold short bytes, as in words of the format's length
 }
 
 func (w *streamWriter) append(dst, head, body []byte) ([]byte, error) {
@@ -84,7 +85,7 @@ func (w *streamWriter) append(dst, head, body []byte) ([]byte, error) {
 			continue
 		}
 		if _, err := io.ReadFull(w.rand, w.pad[:]); err != nil {
-			return nil, fault.New(fault.Local, "drawing a chunk's padding: %w", err)
+			return nil, fault.New(fault.Local, "reading randomness for a chunk's padding: %w", err)
 		}
 		dst = w.e.Append(dst, c, binary.BigEndian.Uint64(w.pad[:]))
 	}
@@ -93,13 +94,13 @@ func (w *streamWriter) append(dst, head, body []byte) ([]byte, error) {
 
 func (w *streamWriter) finish(dst []byte) ([]byte, error) {
 	if _, err := io.ReadFull(w.rand, w.pad[:]); err != nil {
-		return nil, fault.New(fault.Local, "drawing a word's end: %w", err)
+		return nil, fault.New(fault.Local, "reading randomness for a word's end: %w", err)
 	}
 	return w.e.Finish(dst, binary.BigEndian.Uint64(w.pad[:])), nil
 }
 
-// A chunk ends a few symbols late, and the first has the word's beginning
-// before it.
+// A chunk ends a few symbols after its last byte, and the beginning of the word
+// stands before the first chunk.
 func (w *streamWriter) takes(n int) int { return n*w.long/w.short + n/32 + 2*w.long }
 func (w *streamWriter) holds(n int) int { return (n - 2*w.long) / (w.long + 1) * w.short }
 
@@ -111,8 +112,8 @@ func (r *streamReader) write(text []byte) (n int, done bool, err error) { return
 func (r *streamReader) end()                                            {}
 func (r *streamReader) least() int                                      { return 1 }
 
-// cellWriter writes words of one length; a message starts a word and its last
-// word is filled up with random bits.
+// cellWriter writes words of one length. A message starts with a new word, and
+// random bits fill its last word.
 type cellWriter struct {
 	word wordCoder
 	rand io.Reader
@@ -138,19 +139,19 @@ func (w *cellWriter) append(dst, head, body []byte) ([]byte, error) {
 		return dst, nil
 	}
 	if _, err := io.ReadFull(w.rand, w.x[n:]); err != nil {
-		return nil, fault.New(fault.Local, "drawing a word's padding: %w", err)
+		return nil, fault.New(fault.Local, "reading randomness for a word's padding: %w", err)
 	}
 	return w.emit(dst)
 }
 
-// emit appends the word of x.
+// emit appends word number x.
 func (w *cellWriter) emit(dst []byte) ([]byte, error) {
 	at := len(dst)
 	dst = slices.Grow(dst, w.word.Len())[:at+w.word.Len()]
 	return dst, w.word.Unrank(dst[at:], w.x)
 }
 
-// finish has nothing to add: every message ends with a whole word.
+// finish adds nothing: every message ends with a whole word.
 func (w *cellWriter) finish(dst []byte) ([]byte, error) { return dst, nil }
 
 func (w *cellWriter) takes(n int) int { return (n + len(w.x) - 1) / len(w.x) * w.word.Len() }
@@ -160,7 +161,7 @@ func (w *cellWriter) holds(n int) int { return n / w.word.Len() * len(w.x) }
 type cellReader struct {
 	word wordCoder
 	x    []byte
-	rest []byte // of x, not yet given out
+	rest []byte // the part of x that was not returned yet
 	dst  []byte
 }
 

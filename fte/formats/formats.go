@@ -1,8 +1,9 @@
 // Package formats holds the named formats of fteproxy and reads definitions
 // files of its two versions.
 //
-// A definitions file is a JSON object: a format's name, which ends in -request
-// or -response, to an object with its regex and, in 0.3, its fixed_slice.
+// A definitions file is a JSON object. Each key is a format's name, which ends in
+// -request or -response; its value is an object with the regex and, in 0.3, the
+// fixed_slice.
 package formats
 
 import (
@@ -15,8 +16,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// DefaultSlice is the length of a format's words, in bytes, where a
-// definitions file does not give it.
+// DefaultSlice is the length of a format's words, in bytes, if a definitions file
+// does not give it.
 const DefaultSlice = 256
 
 // Bounds of a definitions file.
@@ -41,14 +42,14 @@ func (f *Format) Base() string {
 	return strings.TrimSuffix(strings.TrimSuffix(f.Name, "-request"), "-response")
 }
 
-// Definitions is the content of a definitions file, in its order, which is
-// the order in which a server of fteproxy tries formats.
+// Definitions is the content of a definitions file, in the file's order. A server
+// of fteproxy tries formats in this order.
 type Definitions struct {
 	Release string // YYYYMMDD
 	Formats []Format
 }
 
-// Lookup returns the format of that full name.
+// Lookup returns the format with the given full name.
 func (d *Definitions) Lookup(name string) (*Format, bool) {
 	for i := range d.Formats {
 		if d.Formats[i].Name == name {
@@ -77,11 +78,11 @@ var release20131224 []byte
 //go:embed 20260110.json
 var release20260110 []byte
 
-// DefaultRelease is fteproxy 0.3.2's.
+// DefaultRelease is the release of fteproxy 0.3.2.
 const DefaultRelease = "20260110"
 
-// Releases returns the names of the built-in releases, oldest first: 20131224
-// is fteproxy 0.2.19's and shipped with 0.3.2 too, 20260110 is 0.3.2's.
+// Releases returns the names of the built-in releases, oldest first: fteproxy
+// 0.2.19 and 0.3.2 have 20131224, 0.3.2 also has 20260110.
 func Releases() []string { return []string{"20131224", DefaultRelease} }
 
 // Builtin returns a built-in release. An unknown name is an error of kind
@@ -93,14 +94,14 @@ func Builtin(release string) (*Definitions, error) {
 	case DefaultRelease:
 		return Read(release, bytes.NewReader(release20260110))
 	}
-	return nil, fault.New(fault.Config, "no built-in definitions of release %q: there are %s", release, strings.Join(Releases(), " and "))
+	return nil, fault.New(fault.Config, "release %q is not built in; the built-in releases are %s", release, strings.Join(Releases(), " and "))
 }
 
-// Read reads a definitions file. The release is eight digits and goes on the
-// wire; a file's name is <release>.json. Errors have kind fault.Config.
+// Read reads a definitions file. The release has eight digits; clients send it to
+// servers. A file's name is <release>.json. Errors have kind fault.Config.
 func Read(release string, r io.Reader) (*Definitions, error) {
 	if len(release) != 8 || strings.Trim(release, "0123456789") != "" {
-		return nil, fault.New(fault.Config, "release %q: a release is a date, YYYYMMDD", release)
+		return nil, fault.New(fault.Config, "release %q is not a date of the form YYYYMMDD", release)
 	}
 	data, err := io.ReadAll(io.LimitReader(r, maxFile+1))
 	if err != nil {
@@ -116,12 +117,12 @@ func Read(release string, r io.Reader) (*Definitions, error) {
 	return d, nil
 }
 
-// parse reads the object key by key, because the order matters.
+// parse reads the object key by key, because the order of the keys matters.
 func (d *Definitions) parse(dec *json.Decoder) error {
 	if t, err := dec.Token(); err != nil {
 		return err
 	} else if t != json.Delim('{') {
-		return fault.New(fault.Config, "a definitions file is a JSON object")
+		return fault.New(fault.Config, "the definitions file is not a JSON object")
 	}
 	seen := map[string]bool{}
 	for dec.More() {
@@ -130,7 +131,7 @@ func (d *Definitions) parse(dec *json.Decoder) error {
 			return err
 		}
 		f := Format{Slice: DefaultSlice}
-		f.Name, _ = t.(string) // a key is a string, or Token would have failed
+		f.Name, _ = t.(string) // always a string: Token checks the syntax
 		if seen[f.Name] {
 			return fault.New(fault.Config, "format %q is defined twice", f.Name)
 		}
@@ -146,7 +147,7 @@ func (d *Definitions) parse(dec *json.Decoder) error {
 		return err
 	}
 	if _, err := dec.Token(); err != io.EOF {
-		return fault.New(fault.Config, "something follows the object")
+		return fault.New(fault.Config, "there is data after the JSON object")
 	}
 	return nil
 }
@@ -164,7 +165,7 @@ func (f *Format) parse(dec *json.Decoder) error {
 	}
 	switch {
 	case f.Base() == "" || f.Base() == f.Name || len(f.Name) > maxName:
-		return fault.New(fault.Config, "format %q: a name ends in -request or -response and has at most %d bytes", f.Name, maxName)
+		return fault.New(fault.Config, "format %q: a name must end in -request or -response and have at most %d bytes", f.Name, maxName)
 	case body.Regex == nil:
 		return fault.New(fault.Config, "format %q has no regex", f.Name)
 	case len(*body.Regex) > maxPattern:

@@ -5,14 +5,14 @@ import (
 	"unsafe"
 )
 
-// noSymbol marks a byte that an alphabet lacks.
+// noSymbol marks a byte that is not in an alphabet.
 const noSymbol = 0xffff
 
 // An alphabet is the ordered set of symbols that may come next. Its size is
 // the radix of the digit that the symbol stands for.
 type alphabet struct {
 	size    int
-	log2    int // of size, or -1 if size is no power of two
+	log2    int // of size, or -1 if size is not a power of two
 	symbols [256]byte
 	digit   [256]uint16 // of a symbol, or noSymbol
 	// pair holds two symbols for each number below size*size, the first in
@@ -23,15 +23,15 @@ type alphabet struct {
 }
 
 // maxAlphabets bounds the alphabets of a language, in bytes. Each state of an
-// automaton could have its own, of up to 128 KiB.
+// automaton could have an alphabet of its own, of up to 128 KiB.
 const maxAlphabets = 16 << 20
 
-// bytes returns what an alphabet takes.
+// bytes returns the memory of an alphabet, in bytes.
 func (a *alphabet) bytes() int { return int(unsafe.Sizeof(alphabet{})) + 2*cap(a.pair) }
 
-// alphabet returns the alphabet of some symbols, in order. Alphabets are
-// shared, so equal ones are the same pointer. It reports false when they would
-// be larger together than maxAlphabets.
+// alphabet returns the alphabet of some symbols, in order. Alphabets are shared,
+// so equal ones are the same pointer. ok is false if all alphabets together would
+// exceed maxAlphabets.
 func (l *Language) alphabet(symbols []byte) (_ *alphabet, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,7 +77,7 @@ func (a *alphabet) emit(dst []byte, v uint64) {
 	for len(dst) >= 2 {
 		q, _ := bits.Mul64(v, a.pairInv)
 		r := v - q*a.pairDiv
-		if r >= a.pairDiv { // the estimate is at most one too small
+		if r >= a.pairDiv { // the estimate is too small by at most one
 			r -= a.pairDiv
 			q++
 		}
@@ -91,7 +91,7 @@ func (a *alphabet) emit(dst []byte, v uint64) {
 	}
 }
 
-// parse is the inverse of emit. It returns false if a byte is no symbol.
+// parse is the inverse of emit. ok is false if a byte is not a symbol.
 func (a *alphabet) parse(word []byte) (v uint64, ok bool) {
 	var bad uint16
 	for _, b := range word {

@@ -2,9 +2,8 @@ package lang
 
 import "encoding/binary"
 
-// A stream through a state that has 2^k symbols, all back to itself, is bit
-// packing: a chunk of n bytes is ceil(8n/k) symbols, the first in the highest
-// bits.
+// If a state has 2^k symbols and all lead back to it, coding is bit packing: a
+// chunk of n bytes becomes ceil(8n/k) symbols, the first from the highest bits.
 
 // bitSymbols returns how many symbols carry n bytes.
 func (a *alphabet) bitSymbols(n int) int { return (8*n + a.log2 - 1) / a.log2 }
@@ -50,9 +49,9 @@ func (a *alphabet) appendBits(dst, src []byte, padding uint64) []byte {
 	return dst
 }
 
-// readBits is the inverse of appendBits: it fills dst from word, which has
-// bitSymbols(len(dst)) symbols or more. It returns how many symbols are good,
-// and whether that is enough.
+// readBits is the inverse of appendBits: it fills dst from word, which has at
+// least bitSymbols(len(dst)) symbols. It returns how many symbols are valid, and
+// whether they fill dst.
 func (a *alphabet) readBits(dst, word []byte) (n int, ok bool) {
 	n = a.bitSymbols(len(dst))
 	word = word[:n]

@@ -1,24 +1,25 @@
 package lang
 
 // maxBlock bounds the product of the radices of one block: below 2^62 the
-// estimates in alphabet.emit are at most one too small.
+// estimates in alphabet.emit are too small by at most one.
 const maxBlock = 1 << 62
 
-// A chain is a run of positions up to the end of a slice where each position
-// has one alphabet whatever came before: the rest of the word is a number in a
-// fixed mixed radix.
+// A chain is a run of positions up to the end of a slice where the alphabet of
+// each position does not depend on the symbols before it. The rest of the word is
+// then a number in a fixed mixed radix.
 type chain struct {
 	end   int         // the slice's length
 	from  int         // first position of the chain
 	alpha []*alphabet // backwards: alpha[k] is the alphabet of position end-1-k
-	// blocks cover the chain backwards from its end, as many positions each as
-	// fit in a limb.
+	// blocks cover the chain backwards from its end. Each has as many positions
+	// as fit into a limb.
 	blocks []block
-	// bytesFrom is the first position from which on every byte is allowed.
+	// bytesFrom is the first position of the longest end of the chain in which every
+	// position allows every byte.
 	bytesFrom int
 }
 
-// A block is some neighbouring positions of a chain.
+// A block is a run of neighbouring positions of a chain.
 type block struct {
 	start, end int
 	div        divisor
@@ -41,8 +42,8 @@ func (ch *chain) finish() {
 		literal := b.alpha.size == 1
 		for b.start > ch.from {
 			a := ch.at(b.start - 1)
-			// Literals stay by themselves, so that other blocks have one
-			// alphabet if they can.
+			// Literals have blocks of their own, so that more of the other blocks
+			// have one alphabet.
 			if product > maxBlock/uint64(a.size) || (a.size == 1) != literal {
 				break
 			}
@@ -139,8 +140,9 @@ func (ch *chain) unrank(dst []byte, i int, c []uint64) {
 	}
 }
 
-// rank adds the number of positions i to the end of word to c. It uses tmp,
-// as long as c. It returns false if the word is not of the language.
+// rank adds the number of positions i to the end of word to c. tmp is scratch
+// space of the length of c. rank returns false if the word is not in the
+// language.
 func (ch *chain) rank(c, tmp []uint64, word []byte, i int) bool {
 	if i >= ch.bytesFrom {
 		k := (ch.end - i + 7) / 8

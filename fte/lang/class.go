@@ -51,7 +51,7 @@ func (p *parser) class() byteSet {
 		case !ok:
 			p.failAt(open, "unclosed [")
 		case b == ']' && first:
-			p.fail("empty class: write \\] for the byte itself")
+			p.fail("empty class: write \\] for the byte ]")
 		case b == ']':
 			p.pos++
 			if negated {
@@ -70,11 +70,11 @@ func (p *parser) class() byteSet {
 		p.pos++
 		hi, singleHi := p.classItem()
 		if !single || !singleHi {
-			p.failAt(at, "a range goes from one byte to another")
+			p.failAt(at, "both ends of a range must be single bytes")
 		}
 		l, h := lo.first(), hi.first()
 		if l > h {
-			p.failAt(at, "the range goes backwards")
+			p.failAt(at, "the range ends before it begins")
 		}
 		set.addRange(l, h)
 	}
@@ -103,7 +103,7 @@ func (p *parser) classItem() (set byteSet, single bool) {
 	case !ok:
 		p.fail("unclosed [")
 	case b >= 0x80:
-		p.fail("bytes above 0x7f are written \\xHH")
+		p.fail("write bytes above 0x7f as \\xHH")
 	case b == '[' && p.pos+1 < len(p.pattern) && p.pattern[p.pos+1] == ':':
 		p.fail("named classes are not supported")
 	}
@@ -138,10 +138,10 @@ func (p *parser) classicClass() byteSet {
 			p.pos += 2
 		}
 		if b >= 0x80 || hi >= 0x80 {
-			p.failAt(at, "bytes above 0x7f are written \\xHH")
+			p.failAt(at, "write bytes above 0x7f as \\xHH")
 		}
 		if hi < b {
-			p.failAt(at, "the range goes backwards")
+			p.failAt(at, "the range ends before it begins")
 		}
 		set.addRange(b, hi)
 	}
@@ -159,7 +159,7 @@ func (p *parser) escape(inClass bool) (set byteSet) {
 	at := p.pos - 1
 	b, ok := p.more()
 	if !ok {
-		p.failAt(at, "a backslash at the end")
+		p.failAt(at, "the pattern ends with a backslash")
 	}
 	p.pos++
 	switch b {
@@ -189,7 +189,7 @@ func (p *parser) escape(inClass bool) (set byteSet) {
 		}
 	case 'C':
 		if inClass {
-			p.failAt(at, "\\C is every byte, and has no place in a class")
+			p.failAt(at, "\\C means every byte and cannot stand in a class")
 		}
 		set.addRange(0, 255)
 	case 'f', 'v':
@@ -205,14 +205,15 @@ func (p *parser) escape(inClass bool) (set byteSet) {
 		set.negate()
 	}
 	if p.classic && b != 'C' && b|0x20 >= 'a' && b|0x20 <= 'z' && !classicEscape(b) {
-		// regex2dfa reads an escape that it does not know as the byte itself.
+		// regex2dfa reads an unknown escape as the byte after the backslash.
 		set = byteSet{}
 		set.add(b)
 	}
 	return set
 }
 
-// classicEscape reports whether regex2dfa 0.2.2 gives \b a meaning of its own.
+// classicEscape reports whether regex2dfa 0.2.2 gives the escape of b a special
+// meaning.
 func classicEscape(b byte) bool {
 	switch b {
 	case 'n', 'r', 't', 'x', 'd', 'w', 's':
@@ -231,7 +232,7 @@ func (p *parser) hex(at int) (v byte) {
 		case b|0x20 >= 'a' && b|0x20 <= 'f':
 			v = v<<4 | (b | 0x20 - 'a' + 10)
 		default:
-			p.failAt(at, "\\x takes two hexadecimal digits")
+			p.failAt(at, "\\x needs two hexadecimal digits")
 		}
 		p.pos++
 	}

@@ -12,13 +12,13 @@ type decLane struct {
 	dst []byte
 }
 
-// begin starts a lane that fills dst.
+// begin starts the decoding of a lane into dst.
 func (l *decLane) begin(dst []byte) {
 	*l = decLane{iv: interval{width: startRange, pos: startPos}, dst: dst}
 }
 
-// symbol narrows a lane's interval by one symbol, and reports whether the lane
-// is complete; ok is false if the symbol can't come here.
+// symbol narrows a lane's interval by one symbol, and reports whether the lane is
+// complete; ok is false if the symbol is not possible here.
 func (d *Decoder) symbol(l *decLane, b byte) (done, ok bool) {
 	st := &d.m.states[d.q]
 	if st.kind == kindMixed {
@@ -38,8 +38,8 @@ func (d *Decoder) symbol(l *decLane, b byte) (done, ok bool) {
 	return l.step(l.iv.width/size, uint64(i), 1, uint64(i) == size-1)
 }
 
-// step narrows the interval near the lane's ends. It reports whether the lane
-// is certain; ok is false if it never will be.
+// step narrows the interval near the lane's ends. It reports whether the lane is
+// certain; ok is false if it can never become certain.
 func (l *decLane) step(r, off, width uint64, last bool) (done, ok bool) {
 	low, carry := bits.Add64(l.low, r*off, 0)
 	if carry != 0 && !l.carry() {
@@ -59,8 +59,8 @@ func (l *decLane) step(r, off, width uint64, last bool) (done, ok bool) {
 	return false, l.iv.pos <= len(l.dst)+padBytes
 }
 
-// store writes the window at pos into the lane, as far as they overlap. The
-// byte at -1 is zero: the interval is below 1.
+// store writes the window at pos into the lane, where the two overlap. The byte at -1
+// is zero: the interval is below 1.
 func (l *decLane) store(pos int) {
 	for i := range 8 {
 		if at := pos - 8 + i; at >= 0 && at < len(l.dst) {
@@ -84,8 +84,8 @@ func (l *decLane) certain() bool {
 	return true
 }
 
-// carry adds one to the number that ends before the window. It reports false
-// if the lane overflows, which no encoder makes happen.
+// carry adds one to the number that ends before the window. It reports false if the
+// lane overflows; no encoder causes that.
 func (l *decLane) carry() bool {
 	for i := min(l.iv.pos-9, len(l.dst)-1); i >= 0; i-- {
 		if l.dst[i]++; l.dst[i] != 0 {
@@ -95,7 +95,7 @@ func (l *decLane) carry() bool {
 	return false
 }
 
-// safe returns how many groups all of some lanes can take and be fast before each.
+// safe returns how many groups all of some lanes can take while each lane stays fast.
 func (d *Decoder) safe(lanes []decLane) int {
 	n := lanes[0].iv.safe(len(lanes[0].dst))
 	for i := range lanes[1:] {
@@ -105,9 +105,9 @@ func (d *Decoder) safe(lanes []decLane) int {
 	return n
 }
 
-// rounds decodes at least one group, if it is there, from the lane whose turn
-// it is on. In phaseClose that is the only lane; otherwise all take turns.
-// It reports false if a symbol can't come, which is after k of them.
+// rounds decodes at least one group, if its symbols are all there, from the lane
+// whose turn it is. In phaseClose that is the only lane; otherwise all lanes take
+// turns. ok is false if symbol k is not possible.
 func (d *Decoder) rounds(symbols []byte) (k int, ok bool) {
 	lanes := d.lanes[:d.count]
 	turn := d.turn
@@ -130,8 +130,8 @@ func (d *Decoder) rounds(symbols []byte) (k int, ok bool) {
 	return k, ok
 }
 
-// decodeRounds decodes up to n groups of symbols of one radix for each lane in
-// turn. All lanes must be fast for as long.
+// decodeRounds decodes up to n groups of symbols of one radix for each lane in turn.
+// All lanes must stay fast until then.
 func (st *modelState) decodeRounds(lanes []decLane, symbols []byte, n int) (at int, ok bool) {
 	a, group := st.radix, st.group
 	n = min(n, len(symbols)/(group*len(lanes)))
@@ -160,9 +160,8 @@ func (st *modelState) decodeRounds(lanes []decLane, symbols []byte, n int) (at i
 	return at, true
 }
 
-// mixedRounds decodes up to n groups of symbols for each lane in turn, while
-// the automaton stays in states of kindMixed. All lanes must be fast for as
-// long.
+// mixedRounds decodes up to n groups of symbols for each lane in turn, while the
+// automaton stays in states of kindMixed. All lanes must stay fast until then.
 func (d *Decoder) mixedRounds(lanes []decLane, symbols []byte, n int) (at int, ok bool) {
 	steps, q := d.m.steps, d.q
 	n = min(n, len(symbols)/(2*len(lanes)))
@@ -174,7 +173,7 @@ func (d *Decoder) mixedRounds(lanes []decLane, symbols []byte, n int) (at int, o
 			b := steps[int(a.to)<<8|int(pair[1])]
 			width := uint64(a.width) * uint64(b.width)
 			if width == 0 {
-				// Another kind of group, or no stream.
+				// The next group is of another kind, or the symbol is not possible.
 				if d.q = q; d.phase == phaseRounds {
 					d.turn = i
 				}
@@ -197,8 +196,8 @@ func (d *Decoder) mixedRounds(lanes []decLane, symbols []byte, n int) (at int, o
 	return at, true
 }
 
-// group decodes a group of symbols for lane i, which is fast, if all of them
-// are there. It reports false if a symbol can't come, which is after k of them.
+// group decodes a group of symbols for lane i, which is fast, if all its symbols are
+// there. ok is false if symbol k is not possible.
 func (d *Decoder) group(lanes []decLane, i int, symbols []byte) (k int, ok bool) {
 	st := &d.m.states[d.q]
 	if st.radix != nil {

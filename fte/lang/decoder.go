@@ -4,11 +4,9 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// A Decoder turns the words of an [Encoder] back into chunks of bytes. It must
-// not be used by several goroutines at once.
+// A Decoder turns the words of an [Encoder] back into chunks of bytes. Only one goroutine may use it at a time.
 //
-// Begin says how long the next chunk is and where it goes; Write takes the
-// symbols as they come.
+// Begin sets the buffer and the length of the next chunk; Write takes the symbols as they arrive.
 type Decoder struct {
 	m *model
 	q int32
@@ -16,13 +14,13 @@ type Decoder struct {
 	dst     []byte // the chunk
 	active  bool   // the chunk is not complete
 	bits    bool   // the chunk is coded as bits
-	started bool   // the first symbol that carries something has come
+	started bool   // the first symbol that carries bits has arrived
 	lanes   [maxLanes]decLane
 	count   int // of lanes
 	turn    int // the lane that comes next
 	phase   phase
-	// part holds symbols that wait for the rest of their group. They are known
-	// to go on from q.
+	// part holds symbols that wait for the rest of their group. They begin at state q and are known to be
+	// possible.
 	part  [32]byte
 	nPart int
 	err   error
@@ -38,23 +36,21 @@ func (l *Language) NewDecoder() (*Decoder, error) {
 	return &Decoder{m: m}, nil
 }
 
-// Begin starts a chunk that fills dst, after the last chunk is complete. The
-// content of dst is undefined until this one is.
+// Begin starts a chunk that fills dst, after the last chunk is complete. The content of dst is undefined until
+// this chunk is complete.
 func (d *Decoder) Begin(dst []byte) {
 	d.dst, d.active = dst, len(dst) > 0
 	d.started, d.nPart = false, 0
 }
 
-// errNoStream is what a decoder says of symbols that no encoder sends.
-var errNoStream = fault.New(fault.Protocol, "the bytes are no stream of the language")
+// errNoStream is the error for symbols that no encoder sends.
+var errNoStream = fault.New(fault.Protocol, "the bytes are not a stream of the language")
 
-// Write takes symbols of the current chunk. It returns how many it took, and
-// whether the chunk is complete: then the rest is for what follows. It takes
-// all of them while the chunk is not complete.
+// Write takes symbols of the current chunk. It returns how many it took, and whether the chunk is complete. If
+// the chunk is complete, the other symbols belong to what follows; if not, Write took all of them.
 //
-// A symbol that no encoder sends there is an error of kind fault.Protocol, at
-// once; n is its offset or up to a group of symbols before it. A decoder that
-// has failed fails for ever.
+// If a symbol comes that no encoder sends at this place, Write returns an error of kind fault.Protocol at once; n
+// is the symbol's offset, or less by up to one group of symbols. After an error all later calls fail too.
 func (d *Decoder) Write(symbols []byte) (n int, done bool, err error) {
 	if d.err != nil {
 		return 0, false, d.err
@@ -89,8 +85,8 @@ func (d *Decoder) Write(symbols []byte) (n int, done bool, err error) {
 	return n + k, done, err
 }
 
-// literals takes the symbols that carry nothing, from offset n on, up to the
-// first that does. It stops short at the end of the symbols.
+// literals takes the symbols that carry no bits, from offset n to the first symbol that carries some, or to the
+// end of the symbols.
 func (d *Decoder) literals(symbols []byte, n int) (int, error) {
 	for n < len(symbols) {
 		st := &d.m.states[d.q]
@@ -110,17 +106,17 @@ func (d *Decoder) literals(symbols []byte, n int) (int, error) {
 	return n, nil
 }
 
-// fail makes the decoder fail for ever.
+// fail makes this call and all later ones fail.
 func (d *Decoder) fail(n int) (int, bool, error) {
 	d.err = errNoStream
 	return n, false, d.err
 }
 
-// writeBits takes symbols of a chunk that is coded as bits. What has come is decoded by groups of eight symbols.
+// writeBits takes symbols of a chunk that is coded as bits. It decodes groups of eight symbols.
 func (d *Decoder) writeBits(symbols []byte) (n int, done bool, err error) {
 	a := d.m.states[d.q].radix
 	k := a.log2
-	// Complete the group that waits.
+	// Complete the group that waits for symbols.
 	for d.nPart > 0 && n < len(symbols) {
 		need := min(8, a.bitSymbols(len(d.dst)))
 		if d.nPart == need {
@@ -192,8 +188,8 @@ func (d *Decoder) writeChunk(symbols []byte) (n int, done bool, err error) {
 	return len(symbols), false, nil
 }
 
-// run decodes whole groups. What it leaves is less than a group and goes on
-// from the automaton's state.
+// run decodes whole groups. The symbols that it leaves are less than a group and continue from the automaton's
+// state.
 func (d *Decoder) run(symbols []byte) (n int, done bool, err error) {
 	for {
 		if n, err = d.literals(symbols, n); err != nil || n == len(symbols) {
@@ -238,9 +234,8 @@ func (d *Decoder) run(symbols []byte) (n int, done bool, err error) {
 	}
 }
 
-// Finish takes the symbols that end a word after the last chunk is complete.
-// It returns how many it took, and whether the word has ended; then the
-// decoder is at the start of the next word. Errors are those of Write.
+// Finish takes the symbols that end a word after the last chunk is complete. It returns how many it took, and
+// whether the word has ended. If so, the decoder is at the start of the next word. The errors are those of Write.
 func (d *Decoder) Finish(symbols []byte) (n int, done bool, err error) {
 	if d.err != nil {
 		return 0, false, d.err

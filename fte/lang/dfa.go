@@ -6,11 +6,11 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// dead is the state from which no word is reached.
+// dead is the state from which no word can be reached.
 const dead = -1
 
-// dfa is a deterministic automaton over classes of bytes that behave alike.
-// State 0 is the start, unless the language is empty and there is no state.
+// dfa is a deterministic automaton over classes of bytes that behave alike. State
+// 0 is the start. An empty language has no states.
 type dfa struct {
 	class   [256]uint8 // byte to class
 	classes int
@@ -34,7 +34,8 @@ func newDFA(m *nfa, limit int) (*dfa, error) {
 	index := map[string]int32{}
 	var subsets []bitset
 	var key []byte
-	// intern returns the state of a subset, which the caller may change after.
+	// intern returns the state of a subset, which the caller may change
+	// afterwards.
 	intern := func(s bitset, accept bool) (int32, error) {
 		for len(s) > 0 && s[len(s)-1] == 0 {
 			s = s[:len(s)-1]
@@ -44,7 +45,7 @@ func newDFA(m *nfa, limit int) (*dfa, error) {
 			key = binary.LittleEndian.AppendUint64(key, w)
 		}
 		if len(subsets) == 0 {
-			key = append(key, 's') // the start has read nothing, and is no subset
+			key = append(key, 's') // the start has read nothing, and is not a subset
 		}
 		if i, ok := index[string(key)]; ok {
 			return i, nil
@@ -61,7 +62,7 @@ func newDFA(m *nfa, limit int) (*dfa, error) {
 	if _, err := intern(nil, m.nullable); err != nil {
 		return nil, err
 	}
-	var t bitset // used again for each step
+	var t bitset // reused in each step
 	for q := 0; q < len(subsets); q++ {
 		after := m.first
 		if q > 0 {

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// radixRounds encodes n groups of symbols of one radix for each lane in turn.
-// All lanes must be fast for as long.
+// radixRounds encodes n groups of symbols of one radix for each lane in turn. All lanes
+// must stay fast until then.
 func (st *modelState) radixRounds(dst []byte, lanes []encLane, n int) []byte {
 	total, inv, group, a := st.total, st.inv, st.group, st.radix
 	at := len(dst)
@@ -35,8 +35,8 @@ func (st *modelState) radixRounds(dst []byte, lanes []encLane, n int) []byte {
 	return dst
 }
 
-// mixedRounds encodes n groups for each lane in turn, two symbols at a time
-// where there is a table of pairs. All lanes must be fast for as long.
+// mixedRounds encodes n groups for each lane in turn, two symbols at a time if there is a
+// table of pairs. All lanes must stay fast until then.
 func (e *Encoder) mixedRounds(dst []byte, lanes []encLane, n int) []byte {
 	for turn := 0; turn < n*len(lanes); {
 		t, i := e.m.pairs[e.q], turn%len(lanes)
@@ -68,16 +68,16 @@ func (e *Encoder) mixedRounds(dst []byte, lanes []encLane, n int) []byte {
 	return dst
 }
 
-// hotLane is what changes of a lane in the hottest loop. The compiler has too
+// hotLane holds the fields of a lane that change in the hottest loop. The processor has too
 // few registers for more.
 type hotLane struct {
 	width, code uint64
-	at          int // of the interval's position, in all lanes' bytes
+	at          int // the interval's position in the bytes of all lanes
 }
 
-// rounds encodes n pairs for each lane of src in turn, or until there is no
-// table. It returns how many pairs and symbols it wrote, the table of the state that was
-// reached, and how many symbols came after that.
+// rounds encodes n pairs for each lane of src in turn, or until there is no table. It
+// returns how many pairs and symbols it wrote, the table of the state that it reached, and
+// how many symbols it wrote after the last pair.
 func (t *pairTable) rounds(dst, src []byte, lanes []hotLane, n int) (pairs, at int, _ *pairTable, last int) {
 	for range n {
 		for i := range lanes {
@@ -86,8 +86,8 @@ func (t *pairTable) rounds(dst, src []byte, lanes []hotLane, n int) (pairs, at i
 			r := width >> (2 * quantum)
 			s := uint32(min(code/r, 1<<(2*quantum)-1))
 			g := t.guide[s>>pairShift]
-			// One more if s is beyond the last number of the guide's pair,
-			// without a branch that is taken every now and then.
+			// One more if s is above the last number of the guide's pair. The computation
+			// has no branch, because the processor would often predict it wrongly.
 			k := (g>>pairShift + (g&pairLow-s&pairLow)>>31) & (maxPairs - 1)
 			for s-t.pairs[k].cum >= t.pairs[k+1].cum-t.pairs[k].cum {
 				k = (k + 1) & (maxPairs - 1) // pairs narrower than the guide's steps
@@ -114,9 +114,9 @@ func (t *pairTable) rounds(dst, src []byte, lanes []hotLane, n int) (pairs, at i
 	return pairs, at, t, 0
 }
 
-// headroom returns by how many bits a window whose interval has this width
-// moves on. Where much else waits, two comparisons take some processors less
-// than to count zeros; after a pair there are seldom more than two zero bytes.
+// headroom returns by how many bits the window of an interval of this width moves. While
+// much other work waits, two comparisons are faster on some processors than counting zeros;
+// after a pair there are seldom more than two zero bytes.
 func headroom(width uint64) uint {
 	if width>>40 == 0 {
 		return uint(bits.LeadingZeros64(width)) & 0x38

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// An Encoder turns chunks of bytes into one word of a language after another.
-// It must not be used by several goroutines at once.
+// An Encoder turns chunks of bytes into a sequence of words of a language. Only
+// one goroutine may use it at a time.
 type Encoder struct {
 	m *model
 	q int32
@@ -26,7 +26,7 @@ func (l *Language) NewEncoder() (*Encoder, error) {
 // know len(src). The padding should be random; it is not secret. Equal state
 // and arguments give equal symbols.
 //
-// Appending nothing appends no symbols.
+// An empty chunk appends no symbols.
 func (e *Encoder) Append(dst, src []byte, padding uint64) []byte {
 	if len(src) == 0 {
 		return dst
@@ -41,15 +41,15 @@ func (e *Encoder) Append(dst, src []byte, padding uint64) []byte {
 		if ok {
 			return dst
 		}
-		// The symbols' borders and a border between chunks are too close to
-		// each other there; this is rare.
+		// Here the symbols' borders and a border between chunks are too close to
+		// each other. This is rare.
 		e.q = q
 		padding += 0x9e3779b97f4a7c15
 	}
 }
 
-// literals appends the symbols that carry nothing, up to the first that does.
-// One follows.
+// literals appends the symbols that carry no bits, up to the first that does.
+// There always is such a symbol.
 func (e *Encoder) literals(dst []byte) []byte {
 	for {
 		switch st := &e.m.states[e.q]; st.kind {
@@ -64,13 +64,13 @@ func (e *Encoder) literals(dst []byte) []byte {
 	}
 }
 
-// chunk encodes src, and reports false if the padding does not serve.
+// chunk encodes src, and reports false if this padding does not work.
 func (e *Encoder) chunk(dst, src []byte, padding uint64) ([]byte, bool) {
 	var all [maxLanes]encLane
 	count, phase := laneCount(len(src))
 	lanes := all[:count]
 	for i := range lanes {
-		// Each lane has its own padding: a bijection of the chunk's.
+		// Each lane has its own padding, made from the chunk's by a bijection.
 		lanes[i].begin(src, i, count, padding*(2*uint64(i)+1)^uint64(i))
 	}
 	if phase == phaseOpen {
@@ -115,8 +115,8 @@ func (e *Encoder) rounds(dst []byte, lanes []encLane) []byte {
 	}
 }
 
-// Finish appends the symbols that end the word, as few as can be, and goes
-// back to the start for the next word. Where several symbols serve, choice
+// Finish appends the symbols that end the word, as few as possible, and goes back
+// to the start for the next word. Where several symbols are possible, choice
 // decides; it should be random.
 func (e *Encoder) Finish(dst []byte, choice uint64) []byte {
 	m := e.m
@@ -142,7 +142,7 @@ func (e *Encoder) Accepting() bool { return e.m.lang.d.accept[e.q] }
 // encLane is the encoding of one lane.
 type encLane struct {
 	iv   interval
-	code uint64 // the fraction less the interval's start
+	code uint64 // the fraction minus the interval's start
 	// src is the lane's part of its chunk.
 	src, chunk []byte
 	from       int
@@ -218,7 +218,7 @@ func (e *Encoder) symbol(dst []byte, l *encLane) (_ []byte, certain bool) {
 	return dst, false
 }
 
-// find returns the symbol that a scaled probability falls on.
+// find returns the symbol whose part of the range contains a scaled probability.
 func (st *modelState) find(s uint64) *symbol {
 	k := int(st.guide[s>>guideShift])
 	for s >= uint64(st.sym[k].cum+st.sym[k].width) {

@@ -13,25 +13,26 @@ type Order uint8
 const (
 	// AscendingBytes orders symbols by value, as fteproxy 0.3 does.
 	AscendingBytes Order = iota
-	// FirstAppearance orders symbols as the transitions of the minimal
-	// automaton name them, states in breadth-first order, as fteproxy 0.2 does.
+	// FirstAppearance orders symbols by their first appearance in the transitions of
+	// the minimal automaton, whose states are in breadth-first order, as fteproxy 0.2
+	// does.
 	FirstAppearance
 )
 
-// Options change how a pattern is compiled. The zero value is the usual.
+// Options change how a pattern is compiled. The zero value has the defaults.
 type Options struct {
-	// ClassicEscapes reads the pattern as regex2dfa 0.2.2 does, which fteproxy
-	// 0.3.2 uses: a backslash in a class is a byte of that class, { and } are
-	// ordinary bytes, and an escape without a meaning is the byte itself.
+	// ClassicEscapes reads the pattern as regex2dfa 0.2.2 does, which fteproxy 0.3.2
+	// uses: a backslash in a class is a byte of that class, { and } are ordinary
+	// bytes, and an unknown escape means the byte after the backslash.
 	ClassicEscapes bool
-	// Order numbers the words of a slice.
+	// Order is the order of the symbols, by which a slice numbers its words.
 	Order Order
 	// MaxStates bounds the automaton's states and the positions of the
 	// unrolled pattern; 0 is DefaultMaxStates.
 	MaxStates int
 }
 
-// DefaultMaxStates bounds an automaton when Options does not.
+// DefaultMaxStates is the bound if Options.MaxStates is 0.
 const DefaultMaxStates = 4096
 
 // A Language is the set of words that a pattern matches as a whole. It is
@@ -50,7 +51,7 @@ type Language struct {
 	alphaBytes int                  // of alphas; guarded by mu
 }
 
-// Size returns about how many bytes the language's tables take, without those
+// Size returns the approximate size of the language's tables in bytes, without those
 // of slices and of the streaming coder.
 func (l *Language) Size() int {
 	l.mu.Lock()
@@ -60,8 +61,8 @@ func (l *Language) Size() int {
 
 // Compile reads a pattern and builds its minimal automaton.
 //
-// A pattern describes whole words of bytes; ^ and $ at its ends are accepted
-// and change nothing. It is made of
+// A pattern describes whole words of bytes; ^ and $ at its ends are allowed and change
+// nothing. A pattern consists of
 //
 //	x            the byte x, of ASCII; other bytes and controls as \xHH
 //	.  \C        any byte
@@ -73,8 +74,8 @@ func (l *Language) Size() int {
 //	(x) (?:x)    a group
 //	x? x* x+ x{m} x{m,} x{m,n}   repetition, counts up to 1000
 //
-// Anything else is refused with a [SyntaxError] that says where. A pattern has
-// at most 4096 bytes. Errors have kind fault.Config.
+// Anything else returns a [SyntaxError] with the position. A pattern has at most 4096
+// bytes. Errors have kind fault.Config.
 func Compile(pattern string, opts Options) (*Language, error) {
 	limit := opts.MaxStates
 	if limit == 0 {
@@ -151,9 +152,9 @@ func (l *Language) Match(word []byte) bool {
 	return l.d.accept[q]
 }
 
-// Prefix returns how many bytes of b begin some word of the language: len(b)
-// if b could still become a word, or the offset of the first byte that
-// excludes it.
+// Prefix returns the length of the longest prefix of b with which a word of the
+// language begins: len(b) if b could still become a word, or else the offset of the
+// first byte that is impossible.
 func (l *Language) Prefix(b []byte) int {
 	q := int32(0)
 	for i, c := range b {
@@ -167,12 +168,13 @@ func (l *Language) Prefix(b []byte) int {
 // MinLen returns the length of the shortest word.
 func (l *Language) MinLen() int { return l.finishLen()[0] }
 
-// finishLen returns for each state the length of the shortest way to accept.
+// finishLen returns, for each state, the length of the shortest path to an accepting
+// state.
 func (l *Language) finishLen() []int {
 	n := len(l.d.next)
 	dist := make([]int, n)
 	for q := range dist {
-		dist[q] = n // longer than any shortest way
+		dist[q] = n // longer than any shortest path
 		if l.d.accept[q] {
 			dist[q] = 0
 		}
@@ -205,7 +207,8 @@ func (l *Language) MaxLen() int {
 			if t == dead {
 				continue
 			}
-			// Every state reaches acceptance, so a cycle makes words of any length.
+			// From every state an accepting state can be reached, so a cycle makes
+			// words of any length.
 			if longest[t] == open || longest[t] == unseen && !walk(t) {
 				return false
 			}

@@ -154,11 +154,11 @@ func TestSyntaxErrors(t *testing.T) {
 		{`a)`, 1, "unmatched )"}, {`(a`, 0, "unclosed ("}, {`*a`, 0, "nothing to repeat"},
 		{`a|*`, 2, "nothing to repeat"}, {`a**`, 2, "quantifier after"}, {`a+?`, 2, "quantifier after"},
 		{`a|`, 2, "empty alternative"}, {`|a`, 0, "empty alternative"}, {`(|a)`, 1, "empty alternative"},
-		{`()`, 0, "empty group"}, {`[a`, 0, "unclosed ["}, {`[]`, 1, "empty class"}, {`[z-a]`, 1, "backwards"},
-		{`[\d-z]`, 1, "from one byte"}, {`[[:alpha:]]`, 1, "named classes"}, {`a^b`, 1, "start"}, {`a$b`, 1, "end"},
+		{`()`, 0, "empty group"}, {`[a`, 0, "unclosed ["}, {`[]`, 1, "empty class"}, {`[z-a]`, 1, "before it begins"},
+		{`[\d-z]`, 1, "single bytes"}, {`[[:alpha:]]`, 1, "named classes"}, {`a^b`, 1, "start"}, {`a$b`, 1, "end"},
 		{`(a$)`, 2, "end"}, {`^a|b$`, 2, "group"}, {`(?=a)`, 1, "(?:"}, {`a{2`, 3, "a count"}, {`a{,2}`, 2, "a count"},
 		{`a{3,2}`, 4, "below"}, {`a{1001}`, 2, "up to 1000"}, {`{`, 0, "nothing to repeat"}, {`a]`, 1, "unmatched ]"},
-		{`\q`, 0, `\q`}, {`\1`, 0, `\1`}, {`\xg0`, 0, "hexadecimal"}, {`a\`, 1, "at the end"}, {"a\xe9", 1, `\xHH`},
+		{`\q`, 0, `\q`}, {`\1`, 0, `\1`}, {`\xg0`, 0, "hexadecimal"}, {`a\`, 1, "ends with a backslash"}, {"a\xe9", 1, `\xHH`},
 		{`[\C]`, 1, "every byte"}, {`[^\x00-\xff]`, 0, "no byte"}, {strings.Repeat("(", 200), 100, "nest"},
 	} {
 		_, err := Compile(c.pattern, Options{})

@@ -60,7 +60,7 @@ func addMul(c, t []uint64, q uint64) {
 	}
 }
 
-// takeOff subtracts q*t from c, which is larger.
+// takeOff subtracts q*t from c, which is not smaller.
 func takeOff(c, t []uint64, q uint64) {
 	borrow := subMul(c, t, q)
 	for i := len(t) + 1; borrow != 0 && i < len(c); i++ {
@@ -68,7 +68,7 @@ func takeOff(c, t []uint64, q uint64) {
 	}
 }
 
-// exceeds reports whether c has 2^e or more.
+// exceeds reports whether c is 2^e or more.
 func exceeds(c []uint64, e int) bool {
 	k := e >> 6
 	if k >= len(c) {
@@ -98,7 +98,7 @@ func less(c, t []uint64) bool {
 	return false
 }
 
-// trim drops leading zero limbs.
+// trim drops the zero limbs at the top.
 func trim(t []uint64) []uint64 {
 	for len(t) > 0 && t[len(t)-1] == 0 {
 		t = t[:len(t)-1]
@@ -114,7 +114,8 @@ func bitLen(t []uint64) int {
 	return 64*(len(t)-1) + bits.Len64(t[len(t)-1])
 }
 
-// window returns the 64 bits of c from bit e on. Bits past the end are zero.
+// window returns the 64 bits of c that begin at bit e. Bits past the end are
+// zero.
 func window(c []uint64, e int) uint64 {
 	k, s := e>>6, uint(e&63)
 	if k >= len(c) {
@@ -134,7 +135,7 @@ func shiftRight(c []uint64, n int) {
 	}
 }
 
-// fromBytes reads a big-endian number into c, all of it.
+// fromBytes reads a big-endian number into c and sets all limbs of c.
 func fromBytes(c []uint64, x []byte) {
 	for i := range c {
 		c[i] = 0
@@ -151,8 +152,8 @@ func fromBytes(c []uint64, x []byte) {
 	}
 }
 
-// toBytes writes the low bits of c over all of x, big-endian, and reports
-// whether c fits.
+// toBytes writes the low bits of c to x, big-endian, and fills all of x. It
+// reports whether c fits.
 func toBytes(x []byte, c []uint64) bool {
 	n := len(x)
 	for i, w := range c {
@@ -224,8 +225,8 @@ func (d *divisor) divide(c []uint64) uint64 {
 	return r >> s
 }
 
-// mulAdd makes the n limbs of c c*m + v, and returns how many limbs it has
-// now.
+// mulAdd replaces the number c, which has n limbs, by c*m + v. It returns how
+// many limbs it has now.
 func mulAdd(c []uint64, n int, m, v uint64) int {
 	carry := v
 	for i, w := range c[:n] {

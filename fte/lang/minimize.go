@@ -1,8 +1,8 @@
 package lang
 
 // minimize returns the minimal automaton of d's language, without dead states
-// (Hopcroft's partition refinement). Its states are numbered in the order in
-// which a breadth-first walk that takes bytes in ascending order meets them.
+// (Hopcroft's partition refinement). Its states are numbered in the order of a
+// breadth-first walk that takes bytes in ascending order.
 func (d *dfa) minimize() *dfa {
 	block := d.refine()
 	n := len(d.next)
@@ -157,8 +157,8 @@ func (d *dfa) refine() []int32 {
 			if from[b]+k == to[b] {
 				continue
 			}
-			// Split off the smaller part as a new block, which Hopcroft's
-			// bound asks to be the one that splits others later.
+			// Split off the smaller part as a new block. Hopcroft's time bound
+			// requires that the smaller part splits others later.
 			nb := int32(len(from))
 			if lo, mid, hi := from[b], from[b]+k, to[b]; mid-lo <= hi-mid {
 				from, to = append(from, lo), append(to, mid)

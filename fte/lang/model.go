@@ -7,22 +7,23 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// The streaming coder walks the automaton for ever, so only states count from
-// which words go on with a choice again and again. Its model gives a symbol the
-// share of the long walks that begin with it: words come out as random long
-// words of the language would begin. All of it is integer arithmetic, because
-// both ends must compute the same model on any machine.
+// The streaming coder never stops walking through the automaton, so it uses only
+// states from which a walk meets choices again and again. In its model the
+// probability of a symbol is the share of the long walks that begin with it, so
+// the text looks like the beginning of a random long word of the language. All
+// computation uses integers, because both ends must compute the same model on any
+// machine.
 
 const (
-	// horizon is the length of the walks that are counted.
+	// horizon is the length of the walks that the model counts.
 	horizon = 256
 	// quantum is the scale of probabilities: they are multiples of 1/2^quantum.
 	quantum = 16
-	// guideShift leaves the bits of a scaled probability that index a guide.
+	// A scaled probability shifted right by guideShift is the index into a guide.
 	guideShift = 6
-	// maxGroup bounds the alternatives that one step of a radix coder codes.
-	// A range has 56 bits or more, so what a step cannot divide evenly is at
-	// most 2^-26 of it.
+	// maxGroup bounds the alternatives that one step of a radix coder codes. A
+	// range has 56 bits or more, so the remainder that a step cannot divide evenly
+	// is at most 2^-26 of it.
 	maxGroup = 1 << 30
 )
 
@@ -33,43 +34,43 @@ type modelOnce struct {
 	err  error
 }
 
-// A model is what the streaming coder knows of a language.
+// A model holds the tables with which the streaming coder codes a language.
 type model struct {
 	lang   *Language
 	states []modelState
 	finish []int        // length of the shortest way to accept, by state
-	pairs  []*pairTable // by state; nil where there is none
+	pairs  []*pairTable // by state; nil if there is no table
 	steps  []mixedStep  // by state<<8 | symbol
 }
 
-// A modelState is one state's continuation.
+// A modelState says how symbols are coded in one state.
 type modelState struct {
 	kind   stateKind
 	forced uint8 // kindForced: the only symbol
 	to     int32 // kindForced: its state; kindEnter: the other state
-	// radix is the alphabet of a state that leads only to itself.
+	// radix is the alphabet of a state from which all symbols lead to one state.
 	radix *alphabet
 	group int    // symbols coded in one step of kindRadix
 	total uint64 // radix.size^group
 	inv   uint64 // floor(2^64/total)
 	sym   []symbol
-	guide *[1 << (quantum - guideShift)]uint8 // by scaled probability: a symbol at or before it
+	guide *[1 << (quantum - guideShift)]uint8 // by scaled probability: a symbol at or before the right one
 	index [256]uint16                         // of a byte in sym, or noSymbol
 }
 
-// stateKind is how a state's symbols are coded.
+// stateKind says how the symbols of a state are coded.
 type stateKind uint8
 
 const (
 	kindNone   stateKind = iota // streams never come here
-	kindForced                  // one symbol, which carries nothing
+	kindForced                  // one symbol, which carries no bits
 	kindEnter                   // the symbols of another state, all to that state
 	kindBits                    // a power of two of symbols, all back to this state
 	kindRadix                   // another number of symbols, all back to this state
 	kindMixed                   // anything else, by probabilities
 )
 
-// A symbol is one way on from a state of kindMixed.
+// A symbol is one transition of a state of kindMixed.
 type symbol struct {
 	cum   uint32 // sum of the weights of the symbols before it
 	width uint32 // its probability * 2^quantum, at least 1
@@ -88,7 +89,7 @@ func (l *Language) streamModel() (*model, error) {
 func newModel(l *Language) (*model, error) {
 	rich := l.rich()
 	if !rich[0] {
-		return nil, fault.New(fault.Config, "pattern %q cannot carry a stream: its words do not go on with a choice for ever", l.pattern)
+		return nil, fault.New(fault.Config, "pattern %q cannot carry a stream: its words do not have choices without end", l.pattern)
 	}
 	weight := l.walks(rich)
 	m := &model{lang: l, states: make([]modelState, l.States()), finish: l.finishLen()}
@@ -97,8 +98,8 @@ func newModel(l *Language) (*model, error) {
 			return nil, fault.New(fault.Resource, "the tables for a stream of pattern %q are too large", l.pattern)
 		}
 	}
-	// The first symbol of x+ is coded like the others: by the state that it
-	// leads to, if all lead there and nothing else is possible from either.
+	// The first symbol of x+ is coded like the others, with the state that it
+	// leads to, if all symbols of both states lead to that state.
 	for q := range m.states {
 		st := &m.states[q]
 		if st.kind != kindMixed {
@@ -118,7 +119,7 @@ func newModel(l *Language) (*model, error) {
 	return m, nil
 }
 
-// state fills in state q. It reports false if the tables are too large.
+// state computes m.states[q]. ok is false if the tables are too large.
 func (m *model) state(q int32, rich []bool, weight []uint64) (ok bool) {
 	l, st := m.lang, &m.states[q]
 	var symbols []byte
@@ -161,10 +162,10 @@ func (m *model) state(q int32, rich []bool, weight []uint64) (ok bool) {
 		hi, lo := bits.Mul64(share[i], scale)
 		w, _ := bits.Div64(hi, lo, sum)
 		share[i] = max(1, w)
-		left -= share[i] // may wrap, and is set right below
+		left -= share[i] // may wrap; the loop below corrects it
 	}
-	// What rounding left over goes to the symbols with the largest weights, or
-	// comes from them, one by one in turn.
+	// The rounding error is spread over the symbols with the largest weights, one
+	// unit for each in turn.
 	for int64(left) != 0 {
 		var most uint64
 		for _, w := range share {
@@ -205,8 +206,8 @@ func (m *model) state(q int32, rich []bool, weight []uint64) (ok bool) {
 	return true
 }
 
-// rich reports which states reach a loop that has a choice in it: from these
-// the number of words grows exponentially with their length.
+// rich reports, for each state, whether it can reach a loop that has a choice.
+// From such a state the number of words grows exponentially with their length.
 func (l *Language) rich() []bool {
 	n := l.States()
 	loop := l.loops()
@@ -302,8 +303,8 @@ func (l *Language) loopsAlone(q int) bool {
 	return false
 }
 
-// walks returns for each rich state a number in proportion to its walks of
-// length horizon through rich states.
+// walks returns for each rich state a number that is proportional to the number of
+// its walks of length horizon through rich states.
 func (l *Language) walks(rich []bool) []uint64 {
 	n := l.States()
 	v, next := make([]uint64, n), make([]uint64, n)

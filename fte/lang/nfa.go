@@ -47,8 +47,8 @@ func (b bitset) each(f func(i int)) {
 
 func (b bitset) clone() bitset { return append(bitset(nil), b...) }
 
-// span is what a part of a pattern shows to its neighbours. A part without
-// positions has nil sets, and is nullable.
+// span holds the positions of a part of a pattern that connect to its neighbours.
+// A part without positions has nil sets and is nullable.
 type span struct {
 	nullable    bool
 	first, last bitset
@@ -72,7 +72,7 @@ func (m *nfa) build(n *node) (span, error) {
 	case kindSet:
 		i := len(m.sets)
 		if i >= m.limit {
-			return span{}, fault.New(fault.Config, "the pattern unrolls to more than %d positions (byte %d): use smaller counts", m.limit, n.pos)
+			return span{}, fault.New(fault.Config, "the pattern has more than %d positions after its repeats are unrolled (byte %d): use smaller counts", m.limit, n.pos)
 		}
 		m.sets = append(m.sets, n.set)
 		m.follow = append(m.follow, nil)
@@ -128,7 +128,8 @@ func (m *nfa) join(a, b span) span {
 	return s
 }
 
-// repeat unrolls x{min,max}: min copies, then optional copies or one starred.
+// repeat unrolls x{min,max}: min copies, then optional copies, or one copy with a
+// star.
 func (m *nfa) repeat(n *node) (span, error) {
 	s := span{nullable: true}
 	total := max(n.min, n.max)
@@ -141,8 +142,9 @@ func (m *nfa) repeat(n *node) (span, error) {
 			return span{}, err
 		}
 		if t.first == nil {
-			// Nothing but the empty word, as of x{0}, which may be nested: the
-			// counts would multiply, and no limit on positions would stop them.
+			// The part is only the empty word, as in x{0}. Such parts may be
+			// nested; their counts would multiply, and they have no positions that
+			// a limit could bound.
 			break
 		}
 		if n.max < 0 && i == total-1 {

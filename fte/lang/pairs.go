@@ -1,42 +1,44 @@
 package lang
 
-// Two symbols at a time are found faster in a table of pairs than one after
-// the other: the second search does not wait for the first.
+// A table of pairs finds two symbols faster than two searches, because the
+// second search would have to wait for the first.
 
 const (
-	// maxPairs bounds the pairs of one table, and maxTables those of a
-	// language; beyond, symbols are found one by one, with the same result.
+	// maxPairs bounds the pairs of one table, and maxTables those of a language;
+	// above these bounds, symbols are found one by one, with the same result.
 	maxPairs  = 1 << pairBits
 	maxTables = 16
-	// pairBits of a number's highest bits index a table's guide.
+	// pairBits is the number of highest bits of a number that index a table's
+	// guide.
 	pairBits  = 12
 	pairShift = 2*quantum - pairBits
 	pairLow   = 1<<pairShift - 1
 )
 
-// A pairTable finds the pair of symbols that a number below 2^(2*quantum)
-// falls on, in one state.
+// A pairTable belongs to one state. It finds the pair of symbols whose part of
+// the range contains a number below 2^(2*quantum).
 type pairTable struct {
-	// guide is indexed by the number's highest bits. The highest pairBits of
-	// an entry say which pair the numbers that begin so begin in, and the
-	// others the lowest bits of the last number that falls on it.
+	// guide is indexed by the number's highest bits. The highest pairBits of an
+	// entry are the index of the pair that contains the lowest number with these
+	// bits. The other bits of the entry are the lowest bits of the last number
+	// in that pair.
 	guide [1 << pairBits]uint32
-	// pairs are in order; behind the last is one whose cum is 2^(2*quantum),
-	// which wraps to 0.
+	// pairs are in ascending order. After the last pair comes an entry whose cum
+	// is 2^(2*quantum), which wraps to 0.
 	pairs [maxPairs + 1]pairEntry
 	state int32
 }
 
-// A pairEntry is two symbols in a row, or one if what follows it is no choice
-// of kindMixed.
+// A pairEntry is two symbols in a row, or one symbol if it leads to a state that
+// is not of kindMixed.
 type pairEntry struct {
-	next *pairTable // of the state that the symbols lead to, or nil
-	cum  uint32     // of its part of the range, which ends where the next begins
+	next *pairTable // the table of the state that the symbols lead to, or nil
+	cum  uint32     // start of its part of the range, which ends where the next begins
 	b    uint16     // the symbols, the first in the low byte
 	n    uint8      // symbols
 }
 
-// addPairs makes the tables of pairs, as far as the bounds allow.
+// addPairs makes the tables of pairs, within the bounds.
 func (m *model) addPairs() {
 	m.pairs = make([]*pairTable, len(m.states))
 	left := maxTables
@@ -90,12 +92,12 @@ func (m *model) fill(t *pairTable) {
 	}
 }
 
-// A mixedStep is what a decoder does with one symbol in a state of kindMixed:
-// its part of the range out of 2^quantum, and where it leads. A width of 0 is
-// no such symbol.
+// A mixedStep describes one symbol in a state of kindMixed for the decoder: its
+// part of the range 2^quantum, and the state that it leads to. A width of 0
+// means that the symbol is not possible.
 type mixedStep struct {
 	to         int32
-	cum, width uint16 // two symbols or more, so neither reaches 2^quantum
+	cum, width uint16 // a state has at least two symbols, so neither reaches 2^quantum
 }
 
 // addSteps makes the table of steps, by state<<8 | symbol.

@@ -6,7 +6,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// A SyntaxError says what in a pattern cannot be used, and where.
+// A SyntaxError describes a problem in a pattern.
 type SyntaxError struct {
 	Pattern string // the whole pattern
 	Pos     int    // byte offset in it, from 0
@@ -47,8 +47,8 @@ type node struct {
 	pos      int
 }
 
-// parser reads one pattern. Its methods panic with *SyntaxError, which parse
-// recovers: the grammar is recursive and every level can fail.
+// parser reads one pattern. Its methods panic with a *SyntaxError and parse
+// recovers it, because the grammar is recursive and every level can fail.
 type parser struct {
 	pattern string
 	pos     int
@@ -57,10 +57,10 @@ type parser struct {
 }
 
 // parse reads a pattern. With classic, it reads what regex2dfa 0.2.2 (the
-// compiler of fteproxy 0.3.2) reads, where the two differ.
+// compiler of fteproxy 0.3.2) reads, where it differs from our syntax.
 func parse(pattern string, classic bool) (n *node, err error) {
 	if len(pattern) > maxPattern {
-		return nil, fault.New(fault.Config, "pattern of %d bytes: at most %d are accepted", len(pattern), maxPattern)
+		return nil, fault.New(fault.Config, "the pattern has %d bytes; at most %d are allowed", len(pattern), maxPattern)
 	}
 	defer func() {
 		if r := recover(); r != nil {
@@ -77,7 +77,7 @@ func parse(pattern string, classic bool) (n *node, err error) {
 	if end := p.accept('$'); p.pos < len(pattern) {
 		p.fail("unmatched )")
 	} else if n.kind == kindAlt && (start || end) && !classic {
-		p.failAt(n.pos, "alternatives beside an anchor: put them in a group")
+		p.failAt(n.pos, "alternatives next to an anchor: put them in a group")
 	}
 	return n, nil
 }
@@ -90,7 +90,7 @@ func (p *parser) failAt(pos int, problem string) {
 	panic(&SyntaxError{Pattern: p.pattern, Pos: pos, Problem: problem})
 }
 
-// more reports whether there is a next byte, and which.
+// more reports the next byte, and whether there is one.
 func (p *parser) more() (byte, bool) {
 	if p.pos < len(p.pattern) {
 		return p.pattern[p.pos], true
@@ -142,7 +142,7 @@ func (p *parser) branch() *node {
 			if p.pos == len(p.pattern)-1 && p.depth == 0 {
 				break
 			}
-			p.fail("$ stands only at the end of a pattern")
+			p.fail("$ is allowed only at the end of a pattern")
 		}
 		cat.sub = append(cat.sub, p.repeat(p.atom(b)))
 	}
@@ -169,7 +169,7 @@ func (p *parser) atom(b byte) *node {
 	case '\\':
 		n.set = p.escape(false)
 	case '^':
-		p.failAt(n.pos, "^ stands only at the start of a pattern")
+		p.failAt(n.pos, "^ is allowed only at the start of a pattern")
 	case '*', '+', '?':
 		p.failAt(n.pos, fmt.Sprintf("%c has nothing to repeat", b))
 	case '{', '}':
@@ -184,7 +184,7 @@ func (p *parser) atom(b byte) *node {
 		n.set.add(b)
 	default:
 		if b >= 0x80 {
-			p.failAt(n.pos, "bytes above 0x7f are written \\xHH")
+			p.failAt(n.pos, "write bytes above 0x7f as \\xHH")
 		}
 		n.set.add(b)
 	}
@@ -195,7 +195,7 @@ func (p *parser) atom(b byte) *node {
 func (p *parser) group() *node {
 	open := p.pos - 1
 	if p.depth++; p.depth > maxDepth {
-		p.failAt(open, fmt.Sprintf("groups nest deeper than %d", maxDepth))
+		p.failAt(open, fmt.Sprintf("groups are nested more than %d levels deep", maxDepth))
 	}
 	if !p.classic && p.accept('?') && !p.accept(':') {
 		p.failAt(p.pos-1, "only (...) and (?:...) are supported")

@@ -8,7 +8,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Bounds of a slice's tables, which make one a matter of megabytes at most.
+// Bounds of a slice's tables. They limit a slice to a few megabytes.
 const (
 	maxSliceLen   = 1 << 16 // bytes in a word
 	maxSliceNodes = 1 << 18 // pairs of position and state
@@ -22,7 +22,7 @@ const (
 type Slice struct {
 	lang   *Language
 	n      int
-	limbs  int // of the largest number, and two more that stay zero
+	limbs  int // limbs of the largest number, and two more that stay zero
 	bytes  int
 	count  []uint64
 	nodes  []sliceNode // the first is the start
@@ -32,28 +32,28 @@ type Slice struct {
 	pool   sync.Pool // of *[]uint64 with 2*limbs, for slices beyond stackLimbs
 }
 
-// A sliceNode is a state at a position from which a word can be completed.
+// A sliceNode is a state at a position. From it a word can be completed.
 type sliceNode struct {
 	alpha *alphabet
-	// chain is where the rest of the word is a number in a mixed radix, or -1;
-	// then runs[first:last] has the ways on.
+	// chain is the index of the chain that covers the rest of the word. If it is
+	// -1, the transitions are in runs[first:last].
 	chain       int32
 	first, last int32
 }
 
-// A run is neighbouring symbols of a node's alphabet that lead to one node.
+// A run is a range of neighbouring symbols of a node's alphabet that lead to the
+// same node.
 type run struct {
-	node  int32  // that they lead to
+	node  int32  // the node that they lead to
 	start uint16 // digit of the first symbol
 	size  uint16 // number of symbols
 	words []uint64
-	// The quotient of a number below 512*words by words is
-	// window(number, at) * inv, within quotientError; at < 0 says that both fit
-	// in a limb.
+	// The quotient of a number below 512*words by words is window(number, at) *
+	// inv, within quotientError; at < 0 means that both fit into one limb.
 	at  int
 	inv float64
-	// wide says that the number may be far larger, with bits that the window
-	// cuts off, because runs that come later have more words.
+	// wide means that the number may be far larger, with bits above the window,
+	// because later runs have more words.
 	wide bool
 }
 
@@ -92,8 +92,8 @@ func (s *Slice) Count() *big.Int {
 // for a slice of one word.
 func (s *Slice) CapacityBits() int { return bitLen(s.count) - 2 }
 
-// Size returns about how many bytes the slice's tables take, without those of
-// its language.
+// Size returns the approximate size of the slice's tables in bytes, without those
+// of its language.
 func (s *Slice) Size() int {
 	n := len(s.nodes)*int(unsafe.Sizeof(sliceNode{})) + len(s.runs)*int(unsafe.Sizeof(run{})) + 8*s.stored
 	for _, ch := range s.chains {
@@ -110,8 +110,8 @@ func (s *Slice) Bytes() int { return s.bytes }
 // covers words of 256 bytes in any language.
 const stackLimbs = 36
 
-// Unrank writes word number x over dst. x has Bytes bytes, big-endian, and dst
-// has Len bytes; anything else is an error of kind fault.Local.
+// Unrank writes word number x to dst. x has Bytes bytes, big-endian, and dst has
+// Len bytes; anything else is an error of kind fault.Local.
 func (s *Slice) Unrank(dst, x []byte) error {
 	if len(dst) != s.n || len(x) != s.bytes {
 		return fault.New(fault.Local, "unrank %d bytes into %d: the slice maps %d bytes to %d", len(x), len(dst), s.bytes, s.n)
@@ -127,7 +127,7 @@ func (s *Slice) Unrank(dst, x []byte) error {
 	return nil
 }
 
-// unrank is Unrank with room for the number.
+// unrank is Unrank with space for the number.
 func (s *Slice) unrank(dst, x []byte, c []uint64) {
 	fromBytes(c, x)
 	node := &s.nodes[0]
@@ -149,8 +149,8 @@ func (s *Slice) unrank(dst, x []byte, c []uint64) {
 	}
 }
 
-// limit returns the e for which a number of 2^e or more is beyond the run and
-// beyond the run's estimate.
+// limit returns an e such that a number of 2^e or more is above the run, and too
+// large for the run's estimate.
 func (r *run) limit() int {
 	if r.at < 0 {
 		return 64
@@ -158,9 +158,9 @@ func (r *run) limit() int {
 	return r.at + 62
 }
 
-// quotient divides c by the words of the run. If that is below the run's size,
-// it returns the quotient and true, and leaves the remainder in c. Otherwise
-// it takes the whole run off c.
+// quotient divides c by the words of the run. If that is below the run's size, it
+// returns the quotient and true, and leaves the remainder in c. Otherwise it
+// subtracts all words of the run from c.
 func (r *run) quotient(c []uint64, last bool) (q int, in bool) {
 	if r.size == 1 && last {
 		return 0, true
@@ -183,7 +183,7 @@ func (r *run) quotient(c []uint64, last bool) (q int, in bool) {
 		if subMul(c, r.words, uint64(r.size)) == 0 {
 			return 0, false
 		}
-		add(c, r.words) // the estimate was at the border, and c just below
+		add(c, r.words) // the estimate was at the border, and c is just below it
 		return int(r.size) - 1, true
 	}
 	q = min(int(x), int(r.size)-1)
@@ -198,8 +198,8 @@ func (r *run) quotient(c []uint64, last bool) (q int, in bool) {
 	return q, true
 }
 
-// Rank writes the number of word over x. The sizes are those of Unrank. A word
-// that is not in the slice, or whose number does not fit, is an error of kind
+// Rank writes the number of word to x. The sizes are those of Unrank. A word that
+// is not in the slice, or whose number does not fit, is an error of kind
 // fault.Protocol.
 func (s *Slice) Rank(x, word []byte) error {
 	if len(word) != s.n || len(x) != s.bytes {
@@ -216,7 +216,7 @@ func (s *Slice) Rank(x, word []byte) error {
 	return err
 }
 
-// rankInto is Rank with room for two numbers that are zero.
+// rankInto is Rank with space for two numbers, which must be zero.
 func (s *Slice) rankInto(x, word []byte, c, tmp []uint64) error {
 	node := &s.nodes[0]
 	for i, b := range word {
@@ -249,6 +249,6 @@ func (s *Slice) rankInto(x, word []byte, c, tmp []uint64) error {
 }
 
 var (
-	errNotAWord = fault.New(fault.Protocol, "the bytes are no word of the language")
-	errRange    = fault.New(fault.Protocol, "the word's number is above what a word carries")
+	errNotAWord = fault.New(fault.Protocol, "the bytes are not a word of the language")
+	errRange    = fault.New(fault.Protocol, "the word's number is larger than a word can carry")
 )

@@ -4,8 +4,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// maxChainFactor bounds the length of all chains of a slice together, as a
-// multiple of the slice's length.
+// maxChainFactor bounds the total length of all chains of a slice, as a multiple
+// of the slice's length.
 const maxChainFactor = 64
 
 // sliceBuilder makes the tables of a slice.
@@ -16,19 +16,19 @@ type sliceBuilder struct {
 	chained int       // positions in all chains
 }
 
-// A column is what the builder knows of a state at one position.
+// A column holds the builder's counts for a state at one position.
 type column struct {
 	words  []uint64 // ways to complete a word
 	stored []uint64 // the same, kept for the slice's runs
 	node   int32
 }
 
-// errTooLarge refuses a slice.
+// errTooLarge is the error for a slice whose tables exceed a bound.
 func (b *sliceBuilder) errTooLarge() error {
 	return fault.New(fault.Resource, "the tables for words of %d bytes of pattern %q are too large: use shorter words", b.s.n, b.s.lang.pattern)
 }
 
-// reach lists the states that the start reaches, by position.
+// reach lists the states that can be reached from the start, by position.
 func (b *sliceBuilder) reach() error {
 	l := b.s.lang
 	seen := make([]int, l.States())
@@ -54,10 +54,10 @@ func (b *sliceBuilder) reach() error {
 	return nil
 }
 
-// build counts words from the end, and keeps what coding needs.
+// build counts words from the end and stores the tables that coding needs.
 func (b *sliceBuilder) build() error {
 	s, l := b.s, b.s.lang
-	// Columns of two neighbouring positions, by state.
+	// The columns of two neighbouring positions, by state.
 	cur, after := make([]column, l.States()), make([]column, l.States())
 	s.chains = []*chain{{end: s.n, from: s.n}}
 	for i := s.n; i >= 0; i-- {
@@ -82,8 +82,8 @@ func (b *sliceBuilder) build() error {
 	if len(root.words) == 0 {
 		return fault.New(fault.Config, "pattern %q has no word of %d bytes", l.pattern, s.n)
 	}
-	// Nodes were made from the end; the start, made last, comes first from now
-	// on. No run leads to it.
+	// Nodes were made from the end, so the start is last. Move it to the front.
+	// No run leads to it.
 	last := int32(len(s.nodes) - 1)
 	s.nodes[0], s.nodes[last] = s.nodes[last], s.nodes[0]
 	for k := range s.runs {
@@ -110,8 +110,8 @@ func (b *sliceBuilder) addNode(n sliceNode) int32 {
 	return int32(len(b.s.nodes) - 1)
 }
 
-// node makes the node of state q at position i, if a word can be completed
-// from it; after has the next position's.
+// node makes the node of state q at position i, if a word can be completed from
+// it. after holds the columns of the next position.
 func (b *sliceBuilder) node(col *column, q int32, i int, after []column) error {
 	l := b.s.lang
 	var symbols []byte
@@ -174,7 +174,7 @@ func (b *sliceBuilder) node(col *column, q int32, i int, after []column) error {
 	return nil
 }
 
-// divideBy prepares a run's quotients by words, of numbers of up to n bits.
+// divideBy prepares a run to divide numbers of up to n bits by words.
 func (r *run) divideBy(words []uint64, n int) {
 	r.words = words
 	size := bitLen(words)
@@ -201,7 +201,8 @@ func (b *sliceBuilder) extend(c int32, i int, a *alphabet) int32 {
 		if ch.alpha[need] == a {
 			return c
 		}
-		// Another state at this position has extended the chain: branch off.
+		// Another state at this position has already extended the chain, so make
+		// a copy.
 		if b.chained += need; b.chained > maxChainFactor*(b.s.n+16) {
 			return -1
 		}

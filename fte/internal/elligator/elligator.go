@@ -1,11 +1,11 @@
 // Package elligator makes X25519 public keys that look like random bytes.
 //
-// It is Elligator 2 (Bernstein, Hamburg, Krasnova, Lange, "Elligator:
-// Elliptic-curve points indistinguishable from uniform random strings", CCS
-// 2013; RFC 9380, section 6.7.1) on Curve25519, in both directions. Half of
-// all points have a representative, so Generate draws until one has. The
-// points are drawn from the whole curve, not from the prime-order subgroup:
-// otherwise an observer could decode a representative and test the order.
+// It implements Elligator 2 (Bernstein, Hamburg, Krasnova, Lange, "Elligator:
+// Elliptic-curve points indistinguishable from uniform random strings", CCS 2013;
+// RFC 9380, section 6.7.1) on Curve25519, in both directions. Half of all points
+// have a representative, so Generate makes keys until one has. It chooses points
+// from the whole curve, not from the prime-order subgroup; otherwise an observer
+// could decode a representative and test the order.
 package elligator
 
 import (
@@ -92,17 +92,17 @@ func encode(pub *[Size]byte, bits byte) (rep [Size]byte, ok bool) {
 		return rep, false
 	}
 	copy(rep[:], r.Bytes())
-	if rep[31]&0x40 != 0 { // of r and -r, take the one below 2^254
+	if rep[31]&0x40 != 0 { // use r or -r, whichever is below 2^254
 		copy(rep[:], r.Negate(r).Bytes())
 	}
 	rep[31] |= bits & 0xc0
 	return rep, true
 }
 
-// Generate draws an X25519 private key whose public key has a representative,
-// and returns both; the representative is uniform in all 256 bits. X25519 with
-// the private key and Decode(rep) agree, as clamping cancels the small-order
-// part of the point.
+// Generate makes a random X25519 private key whose public key has a
+// representative, and returns both; the representative is uniform in all 256 bits.
+// X25519 with the private key and Decode(rep) agree, as clamping cancels the
+// small-order part of the point.
 func Generate(rand io.Reader) (priv, rep [Size]byte, err error) {
 	var b [Size + 1]byte
 	for range 128 {
