@@ -1,6 +1,6 @@
-// Package channel is a link to another relay: the TLS connection, the link
-// handshake that says who is at the other end, and the two goroutines that
-// move cells between it and the circuits.
+// Package channel implements channels to other relays: the TLS connection, the link
+// handshake that authenticates the peer, and the two goroutines that move cells
+// between the connection and the circuits.
 //
 //	circuits --Send--> per-circuit queues --scheduler--> writer --one TLS record--> peer
 //	circuits <--HandleCells-- reader <--one TLS record-- peer
@@ -24,27 +24,27 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// Config is what all channels of one process share.
+// Config is shared by all channels of a process.
 type Config struct {
 	Log *slog.Logger
 	Now func() time.Time
-	// Accept takes a circuit that the peer opens: cmd is CREATE2 or
-	// CREATE_FAST, LONG_CREATE2, or the obsolete CREATE, to refuse; body is valid
-	// during the call. It must call SetReceiver or Destroy before it returns,
-	// and must not block. Nil refuses all.
+	// Accept handles a circuit that the peer opens. cmd is CREATE2, CREATE_FAST,
+	// LONG_CREATE2, or the obsolete CREATE, which must be refused. body is valid
+	// only during the call. It must call SetReceiver or Destroy before it returns,
+	// and must not block. If Accept is nil, every circuit is refused.
 	Accept func(c *Circ, cmd cell.Command, body []byte)
-	// Opened is called with every new link; it must not block. May be nil.
+	// Opened is called with every new link. It must not block and may be nil.
 	Opened  func(*Link)
 	Stats   *Stats   // may be nil
 	Padding *Padding // link padding; nil: none
 	// MaxCircs bounds the circuits of one channel; zero means 65,536.
 	MaxCircs int
-	// Memory counts what peers make the channels and circuits hold; nil: nobody
-	// does.
+	// Memory accounts for what peers make the channels and circuits hold; nil means
+	// no accounting.
 	Memory *account.Memory
 }
 
-// Stats counts what passed all channels of a process.
+// Stats counts the traffic of all channels of a process.
 type Stats struct {
 	CellsIn, CellsOut, BytesIn, BytesOut, RecordsOut atomic.Uint64
 }
@@ -55,10 +55,10 @@ type Channel struct {
 	conn net.Conn
 	cfg  *Config
 
-	address *account.Account // of the peer's address
-	account *account.Account // of the link, below it
+	address *account.Account // the peer's address
+	account *account.Account // this link; a child of address
 
-	wire *wire      // below conn, with direct writes; nil when it has none
+	wire *wire      // the socket below conn, with direct writes; nil if conn has no socket
 	cond *sync.Cond // the writer waits on it; its lock is mu
 	done chan struct{}
 
@@ -67,38 +67,38 @@ type Channel struct {
 	circs      map[uint32]*Circ
 	sched      scheduler
 	urgent     []byte // whole cells that go before all others (DESTROY, padding)
-	turn       turn   // who may write
-	batch      bool   // the reader hands out what it read
+	turn       turn   // which goroutine may write
+	batch      bool   // the reader is handing out cells
 	closed     bool
 	cause      error
-	emptySince time.Time // since when no circuit is open; zero while one is
+	emptySince time.Time // when the last circuit closed; zero while one is open
 
-	// owned by who has the turn
+	// owned by the goroutine that has the turn
 	record   []byte
 	writable []*Circ
 	deadline time.Time
 
 	// owned by the reader
-	at      int        // bytes of the buffer that were handed out
-	busy    *Circ      // whose code runs
-	ended   int        // of touched, those that know of the batch's end
+	at      int        // bytes of the buffer that the reader has handed out
+	busy    *Circ      // the circuit whose code runs now
+	ended   int        // how many of touched were told of the batch's end
 	touched []*Circ    // circuits that got cells in this batch
-	claimed []*Channel // channels that it is to flush
-	asked   int        // circuits that were asked for since it last let others run
-	pending int        // bytes that it handed out since it last wrote
-	handed  int        // bytes before those, since circuits handed on what they got
-	tail    int        // bytes beyond the last whole record's worth
+	claimed []*Channel // channels that the reader must flush
+	asked   int        // circuits that the peer asked for since the reader last let other goroutines run
+	pending int        // bytes that the reader handed out since it last wrote
+	handed  int        // bytes handed out before those, since circuits last passed on what they got
+	tail    int        // bytes after the last whole record's worth
 	ack     func()
 
 	lastOut, lastIn atomic.Int64 // Unix nanoseconds of the last record
 	pad             *padder
 }
 
-// maxUrgent bounds the queue of DESTROY and padding cells: a peer that makes
-// us destroy more circuits than this without reading is cut off.
+// maxUrgent bounds the queue of DESTROY and padding cells: the channel closes if a
+// peer makes us destroy more circuits than this and does not read.
 const maxUrgent = 16384 * cell.Len
 
-// Start takes over an authenticated link and starts its reader and writer.
+// Start makes a channel of an authenticated link, and starts its reader and writer.
 func Start(l *Link, cfg *Config) *Channel {
 	ch := &Channel{
 		link:       l,
@@ -116,7 +116,7 @@ func Start(l *Link, cfg *Config) *Channel {
 	if w, ok := l.Conn.NetConn().(*wire); ok {
 		w.setDirect(ch.drained, ch.account)
 		if cfg.Accept == nil {
-			w.poller = new(poller) // a relay has too many links to ask them all
+			w.poller = new(poller) // a relay has too many links to poll each of them
 		}
 		ch.wire = w
 	}
@@ -139,26 +139,26 @@ func Start(l *Link, cfg *Config) *Channel {
 	return ch
 }
 
-// Link returns what the handshake learned of the peer.
+// Link returns the results of the link handshake.
 func (ch *Channel) Link() *Link { return ch.link }
 
 // Peer returns the peer's proven identities; zero for an unauthenticated
 // client.
 func (ch *Channel) Peer() ident.RelayID { return ch.link.Peer }
 
-// Done is closed when the channel has closed and all its circuits know.
+// Done is closed when the channel has closed and all its circuits were told.
 func (ch *Channel) Done() <-chan struct{} { return ch.done }
 
-// Err returns why the channel closed, or nil while it is open.
+// Err returns the cause of the channel's end, or nil while it is open.
 func (ch *Channel) Err() error {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	return ch.cause
 }
 
-// Open returns a new circuit with an unused identifier. What it holds counts on
-// the given account, which its owner closes; nil: on one of its own, below the
-// channel's.
+// Open returns a new circuit with an unused identifier. The memory of the circuit
+// counts on account a, which a's owner closes. If a is nil, the circuit gets an
+// account of its own, a child of the channel's.
 func (ch *Channel) Open(r Receiver, a *account.Account) (*Circ, error) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -213,14 +213,15 @@ func (ch *Channel) addLocked(id uint32, a *account.Account) *Circ {
 	return c
 }
 
-// Circuits returns the number of open circuits, and since when there is none.
+// Circuits returns the number of open circuits, and the time since which there is
+// none.
 func (ch *Channel) Circuits() (n int, emptySince time.Time) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	return len(ch.circs), ch.emptySince
 }
 
-// sendUrgent queues whole cells before everything else.
+// sendUrgent queues whole cells, before all others.
 func (ch *Channel) sendUrgent(cells []byte) {
 	if err := ch.queueUrgent(cells); err != nil {
 		ch.Close(err)
@@ -234,7 +235,7 @@ func (ch *Channel) queueUrgent(cells []byte) error {
 	case ch.closed:
 		return nil
 	case len(ch.urgent)+len(cells) > maxUrgent:
-		return fault.New(fault.Resource, "channel: the peer does not read: %d DESTROY cells wait", maxUrgent/cell.Len)
+		return fault.New(fault.Resource, "channel: the peer does not read, and %d DESTROY cells wait", maxUrgent/cell.Len)
 	}
 	ch.urgent = append(ch.urgent, cells...)
 	ch.account.Reserve(len(cells))
@@ -242,8 +243,9 @@ func (ch *Channel) queueUrgent(cells []byte) error {
 	return nil
 }
 
-// Close closes the channel with a cause; circuits learn of it from the
-// closing goroutines. It does not wait (Done does). The first cause stays.
+// Close closes the channel with a cause, and returns without waiting; wait on Done
+// for the end. The goroutines that close the channel tell its circuits. After the
+// first call, further causes are ignored.
 func (ch *Channel) Close(cause error) {
 	ch.mu.Lock()
 	if ch.closed {
@@ -254,13 +256,13 @@ func (ch *Channel) Close(cause error) {
 	ch.cause = cause
 	ch.mu.Unlock()
 	ch.cond.Broadcast()
-	// An abrupt close of the transport: a TLS close-notify could block behind
-	// a peer that does not read.
+	// Close abruptly, without TLS's close-notify: it could block if the peer does
+	// not read.
 	_ = ch.link.Conn.NetConn().SetDeadline(time.Unix(1, 0))
 	_ = ch.link.Conn.NetConn().Close()
 }
 
-// Shutdown closes the channel and waits until it is closed, or ctx is done.
+// Shutdown closes the channel and waits until all circuits were told or ctx is done.
 func (ch *Channel) Shutdown(ctx context.Context, cause error) error {
 	ch.Close(cause)
 	select {
@@ -289,7 +291,7 @@ func (ch *Channel) dropAll() {
 	}
 }
 
-// Queued returns how many cells wait on all circuits.
+// Queued returns how many cells wait on all circuits together.
 func (ch *Channel) Queued() int {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -300,6 +302,6 @@ func (ch *Channel) Queued() int {
 	return n
 }
 
-// RemoteAddr returns the other end's address; zero when there is none, as
-// behind a pluggable transport.
+// RemoteAddr returns the peer's address, or zero if it has none, for example behind
+// a pluggable transport.
 func (ch *Channel) RemoteAddr() netip.Addr { return remoteAddr(ch.conn.RemoteAddr()) }

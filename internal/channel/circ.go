@@ -8,27 +8,28 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Receiver takes what arrives for one circuit. Its methods run on the
-// channel's own goroutines and must not block.
+// Receiver receives the cells of one circuit. Its methods run on the channel's own
+// goroutines and must not block.
 type Receiver interface {
-	// HandleCells takes one or more consecutive RELAY or RELAY_EARLY cells,
+	// HandleCells receives one or more consecutive RELAY or RELAY_EARLY cells,
 	// cell.Len bytes each. They lie in the reader's buffer: the receiver may
 	// change them in place and must not keep them.
 	HandleCells(cells []byte)
-	// HandleBatchEnd is called after the last of the HandleCells for what the
-	// reader found waiting at once: now wake who waits for it. It may follow
-	// HandleDestroy.
+	// HandleBatchEnd is called after the last HandleCells of a batch, which is all
+	// that the reader found waiting at once. It is the time to wake goroutines
+	// that wait for cells. It may follow HandleDestroy.
 	HandleBatchEnd()
-	// HandleControl takes any other cell for the circuit but DESTROY, such as
-	// CREATED2. The body is valid during the call only; a fixed cell's is its
-	// whole payload.
+	// HandleControl receives any other cell for the circuit except DESTROY, for
+	// example CREATED2. The body is valid only during the call; for a fixed-length
+	// cell it is the whole payload.
 	HandleControl(cmd cell.Command, body []byte)
-	// HandleDestroy is called once, last: the peer sent DESTROY, or the channel
-	// closed, or a panic over the circuit makes it unusable (err says which; the
-	// last is of kind fault.Local).
+	// HandleDestroy is called once, as the last call except HandleBatchEnd: the
+	// peer sent DESTROY, or the channel closed, or a panic in the circuit's code
+	// made it unusable. err says which of these; after a panic it has kind
+	// fault.Local.
 	HandleDestroy(reason cell.DestroyReason, err error)
-	// HandleWritable is called when the queue has room again after Room
-	// returned zero.
+	// HandleWritable is called when the queue has space again after Room returned
+	// zero.
 	HandleWritable()
 }
 
@@ -38,24 +39,24 @@ type Circ struct {
 	ch *Channel
 	id uint32
 
-	recv   atomic.Pointer[Receiver] // set once, before the first cell can come
+	recv   atomic.Pointer[Receiver] // set once, before the first cell can arrive
 	queued atomic.Int32             // cells in q; written under ch.mu
 
-	owns    bool // the queue's account is the circuit's own, to be closed with it
+	owns    bool // the queue's account is the circuit's own and is closed with it
 	inBatch bool // got cells in this batch; owned by the reader
 
 	// guarded by ch.mu
 	q        cellQueue
 	ewma     float64
-	fresh    bool   // has cells for the first time since it had none: see scheduler
-	freshAt  uint64 // the scheduler's count, plus one, when it last used that up
+	fresh    bool   // its first cells after it had none queued have priority: see scheduler
+	freshAt  uint64 // the scheduler's count, plus one, when it last used that priority
 	heapAt   int    // index in the scheduler's heap; -1 when idle
-	blocked  bool   // somebody waits for HandleWritable
-	detached bool   // destroyed by us or by the peer: sends are refused
+	blocked  bool   // the receiver waits for HandleWritable
+	detached bool   // destroyed by us or by the peer: it refuses to send
 }
 
-// queueBound is how many cells an edge may have waiting on one circuit before
-// it must wait: two records, enough to keep the writer busy.
+// queueBound is how many cells an edge (client or exit) may queue on one circuit
+// before it must wait: two records, enough to keep the writer busy.
 const queueBound = 2 * recordCells
 
 // ID returns the circuit identifier on this channel.
@@ -64,11 +65,11 @@ func (c *Circ) ID() uint32 { return c.id }
 // Channel returns the channel that the circuit runs on.
 func (c *Circ) Channel() *Channel { return c.ch }
 
-// Account returns the account of what the circuit holds.
+// Account returns the account that counts the memory of the circuit.
 func (c *Circ) Account() *account.Account { return c.q.account }
 
-// SetReceiver names who takes the circuit's cells. It is called once, by the
-// opener or inside the accept callback.
+// SetReceiver sets the receiver of the circuit's cells. The opener of the circuit
+// or the accept callback calls it, once.
 func (c *Circ) SetReceiver(r Receiver) { c.recv.Store(&r) }
 
 func (c *Circ) receiver() Receiver {
@@ -81,8 +82,8 @@ func (c *Circ) receiver() Receiver {
 // Queued returns the number of cells that wait to be written.
 func (c *Circ) Queued() int { return int(c.queued.Load()) }
 
-// Room returns how many cells an edge may queue now. When it returns zero the
-// receiver's HandleWritable is called once there is room.
+// Room returns how many cells an edge may queue now. If it returns zero, the
+// receiver's HandleWritable is called when there is space again.
 func (c *Circ) Room() int {
 	if n := queueBound - c.Queued(); n > 0 {
 		return n
@@ -96,10 +97,10 @@ func (c *Circ) Room() int {
 	return 0
 }
 
-// Send queues whole cells, copying them; it stamps the circuit's identifier
-// on each. It does not block and has no bound of its own: edges ask Room
-// first, and a relay watches Queued. Another goroutine writes: a caller without
-// locks does better with Enqueue.
+// Send copies whole cells into the queue and writes the circuit's identifier into
+// each. It does not block and has no bound of its own: edges call Room first, and
+// a relay watches Queued. Another goroutine writes the cells; a caller without
+// locks should use Enqueue, which is faster.
 func (c *Circ) Send(cells []byte) error {
 	claimed, err := c.EnqueueSoon(cells)
 	if claimed {
@@ -108,17 +109,17 @@ func (c *Circ) Send(cells []byte) error {
 	return err
 }
 
-// EnqueueSoon is Enqueue that claims nothing while the channel's own reader
-// hands out what it read: it writes the cells at the end of its batch, beside
-// what else it has to say.
+// EnqueueSoon is Enqueue, except that it claims nothing while the channel's reader
+// is handing out cells: the reader then writes the cells at the end of its batch,
+// together with others.
 func (c *Circ) EnqueueSoon(cells []byte) (claimed bool, err error) {
 	return c.enqueue(cells, true)
 }
 
-// Enqueue is Send that leaves the writing to its caller when nobody else is at
-// it: claimed says that the caller must call the channel's Flush, or another
-// channel's FlushLater with it, when it holds no lock that the circuit's
-// receiver takes.
+// Enqueue is Send, except that it lets the caller write if no other goroutine is
+// writing. If claimed is true, the caller must call the channel's Flush, or
+// FlushLater of another channel with this one, at a time when it holds no lock
+// that the circuit's receiver takes.
 func (c *Circ) Enqueue(cells []byte) (claimed bool, err error) {
 	return c.enqueue(cells, false)
 }
@@ -149,14 +150,14 @@ func (c *Circ) enqueue(cells []byte, soon bool) (claimed bool, err error) {
 	return true, nil
 }
 
-// SendControl sends one cell with the given command and payload, such as
-// CREATE2; the payload is padded with zeros. The caller holds no lock that the
+// SendControl sends one cell with the given command and payload, such as CREATE2;
+// the payload is padded with zeros. The caller must hold no lock that the
 // circuit's receiver takes.
 func (c *Circ) SendControl(cmd cell.Command, payload []byte) error {
 	var b [cell.Len]byte
 	cell.PutHeader(b[:], c.id, cmd)
 	if copy(cell.Payload(b[:])[:], payload) < len(payload) {
-		return fault.New(fault.Local, "send %v: %d bytes are too many", cmd, len(payload))
+		return fault.New(fault.Local, "send %v: a payload of %d bytes is too long", cmd, len(payload))
 	}
 	claimed, err := c.EnqueueSoon(b[:])
 	if claimed {
@@ -165,21 +166,21 @@ func (c *Circ) SendControl(cmd cell.Command, payload []byte) error {
 	return err
 }
 
-// SendLong sends a cell of variable length, before any that are queued: it
-// opens a circuit or answers that.
+// SendLong sends a variable-length cell before all queued cells: one that opens a
+// circuit, or the answer to one.
 func (c *Circ) SendLong(cmd cell.Command, body []byte) error {
 	if len(body) > cell.MaxLong {
-		return fault.New(fault.Local, "send %v: %d bytes are too many", cmd, len(body))
+		return fault.New(fault.Local, "send %v: a body of %d bytes is too long", cmd, len(body))
 	}
 	c.ch.sendUrgent(cell.AppendVar(nil, c.id, cmd, body))
 	return nil
 }
 
-// Destroy sends DESTROY with the reason and forgets the circuit; queued cells
-// are dropped. The receiver is not called. Further calls do nothing.
+// Destroy sends DESTROY with the reason, drops the queued cells, and forgets the
+// circuit. It does not call the receiver. Further calls do nothing.
 func (c *Circ) Destroy(reason cell.DestroyReason) { c.destroy(reason) }
 
-// destroy reports whether the circuit was there.
+// destroy is Destroy. It reports whether the circuit was still on the channel.
 func (c *Circ) destroy(reason cell.DestroyReason) bool {
 	if !c.detach() {
 		return false
@@ -198,7 +199,8 @@ func (c *Circ) fail(cause error) {
 	}
 }
 
-// detach takes the circuit off the channel; it reports whether it was there.
+// detach removes the circuit from the channel. It reports whether the circuit was
+// there.
 func (c *Circ) detach() bool {
 	ch := c.ch
 	ch.mu.Lock()
@@ -207,7 +209,7 @@ func (c *Circ) detach() bool {
 		return false
 	}
 	c.detached = true
-	if !ch.closed { // else nobody writes any more, and a panic may have left it half changed
+	if !ch.closed { // a closed channel writes no more, and a panic may have left its queues inconsistent
 		ch.sched.remove(c)
 	}
 	c.q.clear()

@@ -13,29 +13,31 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// stagger is how long one address of a relay may take before the next is
-// tried beside it.
+// stagger is how long one address of a relay may take before another attempt starts
+// at the next address.
 const stagger = 1500 * time.Millisecond
 
-// attemptTimeout bounds an attempt, however many wait for it: who comes late must
-// not keep a relay's silence alive for those who come later.
+// attemptTimeout bounds an attempt, whatever callers wait for it. Otherwise late
+// callers could keep an attempt at a silent relay alive, and make even later callers
+// wait for it.
 const attemptTimeout = time.Minute
 
-// attempt is a channel being opened. It belongs to all who wait for it, and ends
-// when the last of them has gone: whoever came first must not decide for the
-// others.
+// attempt is a channel that is being opened. It belongs to all callers that wait for
+// it and ends when the last of them leaves, so that the first caller's context does
+// not end it for the others.
 type attempt struct {
 	key     string
 	cancel  context.CancelFunc
 	waiting int // guarded by the manager's mu
 
-	done chan struct{} // closed once the following are set
+	done chan struct{} // closed after the following are set
 	ch   *Channel
 	err  error
 }
 
-// attemptKey tells attempts apart. Who names a relay with another address, where
-// nobody answers, must not keep those waiting who name the right one.
+// attemptKey identifies attempts by identity and addresses. A caller that names a
+// relay with a wrong address, where no relay answers, must not delay callers with
+// the right address.
 func attemptKey(t *linkspec.Target) string {
 	b := append(t.RSA[:], t.Ed[:]...)
 	for _, a := range t.Reach() {
@@ -59,8 +61,8 @@ func (m *Manager) Get(ctx context.Context, t linkspec.Target) (*Channel, error) 
 	}
 }
 
-// join returns an open channel, or an attempt at one, which the caller is to wait
-// for, or to leave.
+// join returns an open channel, or an attempt that the caller must wait for or
+// leave.
 func (m *Manager) join(ctx context.Context, t linkspec.Target) (*Channel, *attempt, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -78,8 +80,8 @@ func (m *Manager) join(ctx context.Context, t linkspec.Target) (*Channel, *attem
 	return nil, a, nil
 }
 
-// startLocked starts an attempt, which has what ctx carries but not its end. The
-// caller holds mu.
+// startLocked starts an attempt. It keeps ctx's values but does not end with ctx.
+// The caller holds mu.
 func (m *Manager) startLocked(ctx context.Context, t linkspec.Target) *attempt {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), attemptTimeout)
 	a := &attempt{key: attemptKey(&t), cancel: cancel, done: make(chan struct{})}
@@ -105,8 +107,8 @@ func (m *Manager) end(a *attempt) {
 	m.endLocked(a)
 }
 
-// leave takes one who waits off an attempt. The last one ends it, and who comes
-// now starts another.
+// leave removes one waiting caller from an attempt. The last one ends it, and the
+// next caller starts another.
 func (m *Manager) leave(a *attempt) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +124,8 @@ func (m *Manager) endLocked(a *attempt) {
 	}
 }
 
-// connect tries the target's addresses, each beside the ones before it.
+// connect tries the target's addresses. Each attempt starts while the earlier ones
+// go on.
 func (m *Manager) connect(ctx context.Context, t *linkspec.Target) (*Link, error) {
 	addrs := t.Reach()
 	if len(addrs) == 0 {
@@ -156,7 +159,7 @@ func (m *Manager) connect(ctx context.Context, t *linkspec.Target) (*Link, error
 			if r.err == nil {
 				cancel()
 				late := launched - ended
-				m.attempts.Go(func() { // what else succeeds comes too late
+				m.attempts.Go(func() { // close links that are made too late
 					defer panics.Recover(m.cfg.Log, nil)
 					for range late {
 						if r := <-results; r.l != nil {
@@ -203,7 +206,7 @@ func (m *Manager) connectOne(ctx context.Context, want ident.RelayID, addr netip
 	return l, nil
 }
 
-// hideAddr drops the address that the net package puts into its errors.
+// hideAddr removes the address that package net puts into its errors.
 func hideAddr(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

@@ -7,8 +7,9 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// Discover opens a channel to whatever relay answers at an address, and keeps
-// it for reuse: its Peer is what to ask Get for from then on.
+// Discover opens a channel to the relay that answers at an address, whatever its
+// identity, and keeps it for reuse. From then on, call Get with the channel's
+// Peer.
 func (m *Manager) Discover(ctx context.Context, addr netip.AddrPort) (*Channel, error) {
 	cfg := *m.link.Load()
 	cfg.AnyPeer = true

@@ -12,10 +12,10 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Accept makes a link over raw, which a client or relay dialled to this relay's
-// ORPort: the responder's half of what Connect does. cfg.Identity must be set. A
-// peer that does not authenticate is a client: it has no identity. Accept owns
-// raw: it closes it when it fails.
+// Accept makes a link over raw, a connection that a client or relay opened to this
+// relay's ORPort. It is the responder's side of Connect. cfg.Identity must be set.
+// A peer that does not authenticate is a client and has no identity. Accept owns
+// raw and closes it on failure.
 func Accept(ctx context.Context, raw net.Conn, cfg *LinkConfig) (*Link, error) {
 	return bounded(ctx, raw, cfg, func(ctx context.Context, m *meter) (*Link, error) {
 		if cfg.Identity == nil {
@@ -31,8 +31,8 @@ func Accept(ctx context.Context, raw net.Conn, cfg *LinkConfig) (*Link, error) {
 	})
 }
 
-// remoteAddr returns the address of the other end; zero when there is none, as
-// on a pipe or behind a pluggable transport.
+// remoteAddr returns the address of the peer, or zero if there is none, as on a
+// pipe or behind a pluggable transport.
 func remoteAddr(addr net.Addr) netip.Addr {
 	if a, ok := addr.(*net.TCPAddr); ok {
 		return a.AddrPort().Addr().Unmap()
@@ -47,9 +47,9 @@ type accepting struct {
 	cells *handshakeCells
 	start time.Time
 
-	responderLog [32]byte   // as of AUTH_CHALLENGE
-	certs        *peerCerts // the initiator's; nil until its CERTS came
-	proved       bool       // whether a good AUTHENTICATE came
+	responderLog [32]byte   // up to and with AUTH_CHALLENGE
+	certs        *peerCerts // the initiator's; nil until its CERTS arrived
+	proved       bool       // a valid AUTHENTICATE arrived
 }
 
 func (a *accepting) run(peer netip.Addr) (*Link, error) {
@@ -71,7 +71,7 @@ func (a *accepting) run(peer netip.Addr) (*Link, error) {
 	return l, nil
 }
 
-// send sends all that a responder has to say, in one write.
+// send sends all cells of a responder in one write.
 func (a *accepting) send(peer netip.Addr) error {
 	challenge := cell.AuthChallenge{Methods: []uint16{cell.AuthMethodEd25519}}
 	if _, err := io.ReadFull(a.cfg.rand(), challenge.Challenge[:]); err != nil {
@@ -87,9 +87,9 @@ func (a *accepting) send(peer netip.Addr) error {
 	return a.cells.writeUnhashed(out, "NETINFO")
 }
 
-// read reads the initiator's cells up to NETINFO: CERTS and AUTHENTICATE, in
-// this order, when it has an identity. As with C tor, CERTS alone prove nothing
-// and harm nothing, but must be sound.
+// read reads the initiator's cells up to NETINFO. An initiator with an identity
+// sends CERTS and AUTHENTICATE before it, in this order. As in C tor, CERTS without
+// AUTHENTICATE is allowed and proves nothing, but it must be valid.
 func (a *accepting) read() (cell.Netinfo, error) {
 	for {
 		waiting := "CERTS or NETINFO"

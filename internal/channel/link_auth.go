@@ -33,7 +33,7 @@ const (
 	authBodySize = authSigned + ed25519.SignatureSize
 )
 
-// authFields is what both ends know and AUTHENTICATE must repeat.
+// authFields holds the fields of AUTHENTICATE that both ends know.
 type authFields struct {
 	initiatorRSA, responderRSA [32]byte
 	initiatorEd, responderEd   ident.Ed25519ID
@@ -68,8 +68,8 @@ func (a *authFields) authenticate(rand io.Reader, state *tls.ConnectionState, ke
 	return &cell.Authenticate{Method: cell.AuthMethodEd25519, Body: append(b, ed25519.Sign(key, b)...)}, nil
 }
 
-// check checks an initiator's AUTHENTICATE cell under the key that its CERTS
-// certified.
+// check checks an initiator's AUTHENTICATE cell with the key that its CERTS cell
+// certifies.
 func (a *authFields) check(m *cell.Authenticate, state *tls.ConnectionState, key ident.Ed25519ID) error {
 	if m.Method != cell.AuthMethodEd25519 {
 		return fault.New(fault.Protocol, "AUTHENTICATE: method %d was not offered", m.Method)

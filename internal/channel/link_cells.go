@@ -18,21 +18,21 @@ import (
 // honest relay sends about 3 kB.
 const maxHandshakeBytes = 48 << 10
 
-// linkVersions are the link protocols spoken here, the best one last.
+// linkVersions are the link protocols that this end speaks, the best one last.
 var linkVersions = cell.Versions{4, 5}
 
 // handshakeCells reads and writes cells during a link handshake and hashes both
 // directions for AUTHENTICATE.
 type handshakeCells struct {
 	conn    net.Conn
-	quick   func() // called before a read: see quickACK
-	version uint16 // 0 until VERSIONS were exchanged
+	quick   func() // called before each read; see quickACK
+	version uint16 // 0 until the ends exchanged VERSIONS
 
-	buf []byte // all bytes received; cells alias it, so nothing in it moves
+	buf []byte // all bytes received; cells alias it, so its bytes never move
 	off int    // where the next cell begins
 
 	sent, received hash.Hash
-	before         [32]byte // hash of what was received before the last cell that next returned
+	before         [32]byte // hash of all bytes received before the last cell that next returned
 }
 
 // newHandshakeCells reads and writes cells on conn, a TLS connection over raw.
@@ -40,7 +40,7 @@ func newHandshakeCells(conn, raw net.Conn) *handshakeCells {
 	return &handshakeCells{conn: conn, quick: quickACK(raw), sent: sha256.New(), received: sha256.New()}
 }
 
-// digest returns a hash's value without ending it.
+// digest returns a hash's present value; the hash can go on.
 func digest(h hash.Hash) (d [32]byte) {
 	h.Sum(d[:0])
 	return d
@@ -59,8 +59,8 @@ func (h *handshakeCells) writeUnhashed(b []byte, what string) error {
 	return nil
 }
 
-// next returns the next cell that is not padding. Its body is valid as long as
-// h is. waiting names the cells that would be welcome.
+// next returns the next cell that is not padding. Its body is valid as long as h
+// is. waiting names the expected cells, for errors.
 func (h *handshakeCells) next(waiting string) (cell.Command, []byte, error) {
 	for {
 		header := cell.VarHeaderLen
@@ -98,13 +98,13 @@ func (h *handshakeCells) next(waiting string) (cell.Command, []byte, error) {
 		h.received.Write(c)
 		switch cmd {
 		case cell.CmdVPadding, cell.CmdPadding, cell.CmdAuthorize:
-			continue // padding is welcome anywhere; AUTHORIZE is reserved and ignored
+			continue // padding may come at any time; AUTHORIZE is reserved and ignored
 		}
 		return cmd, c[bodyAt:], nil
 	}
 }
 
-// fill reads until n bytes of the next cell are there.
+// fill reads until buf holds n bytes of the next cell.
 func (h *handshakeCells) fill(n int, waiting string) error {
 	if h.off+n > maxHandshakeBytes {
 		return fault.New(fault.Protocol, "more than %d bytes while waiting for %s", maxHandshakeBytes, waiting)
@@ -121,12 +121,12 @@ func (h *handshakeCells) fill(n int, waiting string) error {
 	return nil
 }
 
-// leftover returns a copy of what was read behind the last cell.
+// leftover returns a copy of the bytes read after the last cell.
 func (h *handshakeCells) leftover() []byte { return slices.Clone(h.buf[h.off:]) }
 
-// negotiate reads the peer's VERSIONS and settles the link protocol.
+// negotiate reads the peer's VERSIONS and chooses the link protocol.
 func (h *handshakeCells) negotiate() error {
-	_, body, err := h.next("VERSIONS") // nothing else gets through before it
+	_, body, err := h.next("VERSIONS") // next accepts no other cell before VERSIONS
 	if err != nil {
 		return err
 	}
@@ -140,17 +140,17 @@ func (h *handshakeCells) negotiate() error {
 		}
 	}
 	if h.version == 0 {
-		return fault.New(fault.Protocol, "VERSIONS: no link protocol in common: the peer has %v, this end %v", theirs, linkVersions)
+		return fault.New(fault.Protocol, "VERSIONS: no link protocol in common: the peer has %v, this end has %v", theirs, linkVersions)
 	}
 	return nil
 }
 
-// unexpected is the error of a cell that may not come now.
+// unexpected returns the error for a cell that is not allowed at this point.
 func unexpected(cmd cell.Command, waiting string) error {
 	return fault.New(fault.Protocol, "%v while waiting for %s", cmd, waiting)
 }
 
-// ioError gives an error of the connection its kind.
+// ioError adds a kind to an error of the connection.
 func ioError(err error, doing string) error {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

@@ -11,14 +11,14 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// peerCerts is what a checked CERTS cell proves.
+// peerCerts holds what a valid CERTS cell proves.
 type peerCerts struct {
 	id        ident.RelayID
-	rsaSHA256 [32]byte        // of the RSA identity key, as AUTHENTICATE names it
-	auth      ident.Ed25519ID // an initiator's key that signs AUTHENTICATE
+	rsaSHA256 [32]byte        // SHA-256 of the RSA identity key, as in AUTHENTICATE
+	auth      ident.Ed25519ID // the key with which an initiator signs AUTHENTICATE
 }
 
-// certNames are the certificates of a CERTS cell that a chain needs.
+// certNames names the certificates of a CERTS cell that a chain needs.
 var certNames = map[uint8]string{
 	cell.CertRSAID:         "RSA identity",
 	cell.CertEdSigning:     "identity to signing key",
@@ -35,7 +35,7 @@ func findCert(certs cell.Certs, typ uint8) ([]byte, error) {
 	return b, nil
 }
 
-// certError says which certificate of the cell an error is about.
+// certError adds the name of a certificate of the cell to an error.
 func certError(typ uint8, err error) error {
 	return fault.New(fault.Protocol, "CERTS: type %d (%s): %w", typ, certNames[typ], err)
 }
@@ -73,8 +73,8 @@ func checkInitiator(certs cell.Certs, now time.Time) (*peerCerts, error) {
 	return p, nil
 }
 
-// checkIdentity checks what both chains share: both identities, tied to each
-// other, and the signing key.
+// checkIdentity checks the part that both chains share: both identities, which
+// must certify each other, and the signing key.
 func checkIdentity(certs cell.Certs, now time.Time) (*peerCerts, ident.Ed25519ID, error) {
 	none := ident.Ed25519ID{}
 	signing, err := edCert(certs, cell.CertEdSigning, cert.IdentityVSigning, cert.KeyEd25519, none, now)
@@ -108,8 +108,8 @@ func checkIdentity(certs cell.Certs, now time.Time) (*peerCerts, ident.Ed25519ID
 	return &peerCerts{id: ident.RelayID{RSA: rsaID.ID, Ed: signing.Signer}, rsaSHA256: rsaID.SHA256}, signing.Key, nil
 }
 
-// edCert reads and checks one Ed25519 certificate of the cell. Without a signer
-// the certificate must bring its own: the identity.
+// edCert reads and checks one Ed25519 certificate of the cell. If signer is zero,
+// the certificate must include the key that signed it: the identity.
 func edCert(certs cell.Certs, typ uint8, want cert.Type, key cert.KeyType, signer ident.Ed25519ID, now time.Time) (*cert.Ed25519, error) {
 	b, err := findCert(certs, typ)
 	if err != nil {
@@ -126,7 +126,7 @@ func edCert(certs cell.Certs, typ uint8, want cert.Type, key cert.KeyType, signe
 		signer = c.Signer
 	}
 	if c.KeyType != key {
-		return nil, certError(typ, fmt.Errorf("key of type %d, not %d", c.KeyType, key))
+		return nil, certError(typ, fmt.Errorf("the key is of type %d, not %d", c.KeyType, key))
 	}
 	if err := c.Verify(want, signer, now); err != nil {
 		return nil, certError(typ, err)

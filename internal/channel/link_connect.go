@@ -17,15 +17,15 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// Connect makes a link over raw, which was dialled to a relay's ORPort at addr:
-// TLS, then the link handshake (tor-spec, "Negotiating and initializing
-// connections"). The relay must prove every identity that want names. With
-// cfg.Identity, this end authenticates too. The handshake ends with ctx or
-// HandshakeTimeout. Connect owns raw: it closes it when it fails.
+// Connect makes a link over raw, a connection to a relay's ORPort at addr. It runs
+// the TLS handshake, then the link handshake (tor-spec, "Negotiating and
+// initializing connections"). The relay must prove every identity that want names.
+// With cfg.Identity, this end authenticates too. The handshake ends with ctx or
+// HandshakeTimeout. Connect owns raw and closes it on failure.
 func Connect(ctx context.Context, raw net.Conn, want ident.RelayID, addr netip.AddrPort, cfg *LinkConfig) (*Link, error) {
 	return bounded(ctx, raw, cfg, func(ctx context.Context, m *meter) (*Link, error) {
 		if want == (ident.RelayID{}) && !cfg.AnyPeer {
-			return nil, fault.New(fault.Config, "no identity to expect")
+			return nil, fault.New(fault.Config, "no expected identity was given")
 		}
 		conf, err := cfg.clientTLS()
 		if err != nil {
@@ -51,7 +51,7 @@ type connecting struct {
 	// What the responder sent, in this order.
 	certs        cell.Certs
 	challenge    cell.AuthChallenge
-	responderLog [32]byte // as of AUTH_CHALLENGE
+	responderLog [32]byte // up to and with AUTH_CHALLENGE
 	netinfo      cell.Netinfo
 }
 
@@ -62,9 +62,9 @@ func (c *connecting) run(want ident.RelayID, addr netip.AddrPort) (*Link, error)
 	if err := c.cells.negotiate(); err != nil {
 		return nil, err
 	}
-	// A responder sends all it has at once. Its NETINFO is read before its
-	// certificates are judged, so that an expired one can be told from a wrong
-	// clock; nothing is sent until they are.
+	// A responder sends all its cells at once. Read its NETINFO before checking its
+	// certificates, so that the error for an expired certificate can include the
+	// clock skew. Send nothing before that check.
 	if err := c.read(); err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (c *connecting) run(want ident.RelayID, addr netip.AddrPort) (*Link, error)
 		if !want.RSA.IsZero() && !want.RSA.Equal(peer.id.RSA) {
 			which = "RSA"
 		}
-		return nil, fault.New(fault.Protocol, "CERTS: the relay's %s identity is not the one that was expected", which)
+		return nil, fault.New(fault.Protocol, "CERTS: the relay's %s identity is not the expected one", which)
 	}
 	l.Peer = peer.id
 	if err := c.reply(peer, &state, tlsSum, addr, now); err != nil {
@@ -131,7 +131,7 @@ func (c *connecting) read() error {
 // reply sends NETINFO, and before it CERTS and AUTHENTICATE when this end has an
 // identity.
 func (c *connecting) reply(peer *peerCerts, state *tls.ConnectionState, tlsSum [32]byte, addr netip.AddrPort, now time.Time) error {
-	netinfo := cell.Netinfo{Other: addr.Addr().Unmap()} // a client tells neither its time nor its address
+	netinfo := cell.Netinfo{Other: addr.Addr().Unmap()} // a client sends neither its time nor its address
 	var out []byte
 	if id := c.cfg.Identity; id != nil {
 		if !slices.Contains(c.challenge.Methods, cell.AuthMethodEd25519) {
@@ -154,7 +154,7 @@ func (c *connecting) reply(peer *peerCerts, state *tls.ConnectionState, tlsSum [
 	return c.cells.writeUnhashed(out, "NETINFO")
 }
 
-// newLink fills in what both roles learn from NETINFO.
+// newLink returns a Link with all fields that both roles learn from NETINFO.
 func newLink(conn *tls.Conn, cells *handshakeCells, peer *cell.Netinfo, start, now time.Time) *Link {
 	l := &Link{Conn: conn, Version: cells.version, PeerAddrs: peer.Mine, MyAddr: peer.Other, Leftover: cells.leftover()}
 	if peer.Time != 0 && now.Sub(start) < skewMaxHandshake {
@@ -163,8 +163,8 @@ func newLink(conn *tls.Conn, cells *handshakeCells, peer *cell.Netinfo, start, n
 	return l
 }
 
-// tlsError gives an error of the TLS handshake its kind: what the connection
-// did is told apart from what the peer said.
+// tlsError adds a kind to an error of the TLS handshake: a failure of the
+// connection, or a violation of the protocol by the peer.
 func tlsError(err error) error {
 	var op *net.OpError
 	alert := errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error")

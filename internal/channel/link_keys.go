@@ -14,25 +14,25 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// How long the certificates live, as C tor has it.
+// Lifetimes of the certificates, as in C tor.
 const (
 	linkLife       = 2 * 24 * time.Hour   // link and authentication certificates
-	tlsLeafLife    = 180 * 24 * time.Hour // the X.509 certificate of TLS; the link certificate ends it earlier
+	tlsLeafLife    = 180 * 24 * time.Hour // the X.509 certificate of TLS; the link certificate expires earlier
 	rsaX509Life    = 365 * 24 * time.Hour
 	crossLife      = 10 * 365 * 24 * time.Hour
 	tlsLeafKeyBits = 2048
 )
 
-// RelayIdentity is a relay's long-lived keys. The Ed25519 identity key itself is
-// not among them: it may stay offline and sign SigningCert there.
+// RelayIdentity holds a relay's long-lived keys, without the Ed25519 identity key: that may
+// stay offline, where it signs SigningCert.
 type RelayIdentity struct {
 	RSA         *rsa.PrivateKey // identity key of 1024 bits
 	Signing     *cert.ExpandedKey
-	SigningCert []byte // type 4: the signing key under the identity key, which it includes
+	SigningCert []byte // type 4: the identity key certifies the signing key; it includes the identity key
 }
 
-// NewRelayIdentity certifies a signing key under the Ed25519 identity key until
-// expires (C tor's signing keys live for 30 days).
+// NewRelayIdentity certifies a signing key with the Ed25519 identity key until expires (C
+// tor's signing keys live for 30 days).
 func NewRelayIdentity(rsaKey *rsa.PrivateKey, identity, signing *cert.ExpandedKey, expires time.Time) *RelayIdentity {
 	c := cert.Ed25519{
 		Type: cert.IdentityVSigning, Expires: expires, KeyType: cert.KeyEd25519, Key: signing.Public(),
@@ -41,11 +41,11 @@ func NewRelayIdentity(rsaKey *rsa.PrivateKey, identity, signing *cert.ExpandedKe
 	return &RelayIdentity{RSA: rsaKey, Signing: signing, SigningCert: c.Encode(identity.Sign)}
 }
 
-// RelayKeys is all that a relay needs in link handshakes. It is immutable: a
-// relay makes new ones before Expires and gives them to new handshakes.
+// RelayKeys holds all keys and certificates that a relay needs in link handshakes. It is
+// immutable: before Expires, a relay makes new RelayKeys for new handshakes.
 type RelayKeys struct {
 	ID      ident.RelayID
-	Expires time.Time // when the first of the certificates ends
+	Expires time.Time // when the first certificate expires
 
 	made      time.Time
 	rsaSHA256 [32]byte
@@ -56,21 +56,21 @@ type RelayKeys struct {
 	initiator []byte // body of CERTS as initiator
 }
 
-// NewRelayKeys makes the short-lived keys and certificates: a TLS key with a
-// certificate that looks like C tor's, a link certificate over it, and an
-// authentication key. Making the TLS key takes some 100 ms.
+// NewRelayKeys makes the short-lived keys and certificates: a TLS key with a certificate
+// that looks like C tor's, a link certificate over it, and an authentication key. It takes
+// about 100 ms to make the TLS key.
 func (id *RelayIdentity) NewRelayKeys(rand io.Reader, now time.Time) (*RelayKeys, error) {
 	signing, err := cert.ParseEd25519(id.SigningCert)
 	if err != nil {
 		return nil, fault.New(fault.Config, "relay identity: %w", err)
 	}
 	if !signing.HasSigner || signing.Key != id.Signing.Public() {
-		return nil, fault.New(fault.Config, "relay identity: the signing certificate is for another key, or lacks the identity")
+		return nil, fault.New(fault.Config, "relay identity: the signing certificate is for another key, or does not include the identity")
 	}
 	if err := signing.Verify(cert.IdentityVSigning, signing.Signer, now); err != nil {
 		return nil, fault.New(fault.Config, "relay identity: %w", err)
 	}
-	// Without the monotonic reading, which stops when the machine is suspended.
+	// Remove the monotonic reading: that clock stops while the machine is suspended.
 	now = now.Round(0)
 	k := &RelayKeys{Expires: now.Add(linkLife), made: now}
 	if signing.Expires.Before(k.Expires) {
@@ -99,14 +99,14 @@ func (id *RelayIdentity) NewRelayKeys(rand io.Reader, now time.Time) (*RelayKeys
 	return k, nil
 }
 
-// Last reports whether the keys serve at now, and for some time more. Those that
-// were made by a clock that was ahead, and set back since, do not.
+// Last reports whether the keys are valid at now and for the duration more after it. It is
+// false if a clock that was ahead made the keys and was set back since.
 func (k *RelayKeys) Last(now time.Time, more time.Duration) bool {
 	return k.Expires.Sub(now) >= more && k.made.Sub(now) < time.Hour
 }
 
-// makeX509 makes the TLS certificate, kept in k, and the RSA identity
-// certificate, returned.
+// makeX509 makes the TLS certificate, which it stores in k, and the RSA identity
+// certificate, which it returns.
 func (k *RelayKeys) makeX509(rand io.Reader, now time.Time, identity *rsa.PrivateKey) ([]byte, error) {
 	tlsKey, err := rsa.GenerateKey(rand, tlsLeafKeyBits)
 	if err != nil {
@@ -144,8 +144,8 @@ func (k *RelayKeys) serverTLS(now func() time.Time) *tls.Config {
 		Certificates:           []tls.Certificate{k.leaf},
 		MinVersion:             tls.VersionTLS13,
 		CurvePreferences:       curves,
-		SessionTicketsDisabled: true, // a ticket would tell a returning client
-		// One Write is one record from the start: its latency is the scheduler's affair.
+		SessionTicketsDisabled: true, // a ticket would identify a returning client
+		// Write one record from the start; the scheduler bounds the latency.
 		DynamicRecordSizingDisabled: true,
 	}
 }

@@ -9,24 +9,24 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// maxHandshakeWire bounds what a peer may send until its link handshake is
-// done, TLS included. An honest one sends 6 kB, but may send them in small records.
+// maxHandshakeWire bounds the bytes that a peer may send until its link handshake is
+// done, with TLS. An honest peer sends 6 kB, but perhaps in small records.
 const maxHandshakeWire = 128 << 10
 
-// computing bounds the link handshakes that compute at the same time: one
-// processor, if there are two, is left to those who move cells. A handshake that
-// waits for its peer lets others compute.
+// computing bounds the link handshakes that compute at the same time: if there are two
+// processors or more, one is left for moving cells. While a handshake waits for its
+// peer, others may compute.
 var computing = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)-1))
 
-// meter bounds what a peer can make a link handshake hold and do. Its methods
-// are called by the goroutine of the handshake. A nil meter does nothing.
+// meter bounds what a peer can make a link handshake hold and do. The goroutine of the
+// handshake calls its methods. A nil meter does nothing.
 type meter struct {
 	account *account.Account
 	read    int
 	done    bool // the handshake is over
 }
 
-// run runs the handshake when it may compute.
+// run runs the handshake when there is a free place to compute.
 func (m *meter) run(handshake func()) {
 	computing <- struct{}{}
 	defer func() {
@@ -36,7 +36,7 @@ func (m *meter) run(handshake func()) {
 	handshake()
 }
 
-// wait lets others compute while f waits for the peer.
+// wait lets other handshakes compute while f waits for the peer.
 func (m *meter) wait(f func() (int, error)) (int, error) {
 	if m == nil || m.done {
 		return f()
@@ -54,7 +54,7 @@ func (m *meter) count(n int) error {
 	}
 	m.account.Reserve(n)
 	if m.read += n; m.read > maxHandshakeWire {
-		return fault.New(fault.Protocol, "%d bytes, and the link handshake is not done", m.read)
+		return fault.New(fault.Protocol, "the peer sent %d bytes, and the link handshake is not done", m.read)
 	}
 	return nil
 }
@@ -68,8 +68,7 @@ func (m *meter) readMetered(c net.Conn, p []byte) (int, error) {
 	return n, err
 }
 
-// metered is a connection whose link handshake has a meter, where no wire is to
-// do that.
+// metered adds a meter to a connection that has no wire.
 type metered struct {
 	net.Conn
 	meter *meter
@@ -81,7 +80,7 @@ func (c *metered) Write(p []byte) (int, error) {
 	return c.meter.wait(func() (int, error) { return c.Conn.Write(p) })
 }
 
-// SyscallConn gives the socket to whoever sets options on it.
+// SyscallConn returns the socket, so that callers can set options on it.
 func (c *metered) SyscallConn() (syscall.RawConn, error) {
 	if sc, ok := c.Conn.(syscall.Conn); ok {
 		return sc.SyscallConn()

@@ -7,11 +7,11 @@ import (
 	"github.com/chivenet/chive/internal/nonblock"
 )
 
-// quickACK returns a function that makes the kernel acknowledge at once what
-// comes next on conn, until something is sent. C tor leaves Nagle's algorithm
-// on: its answer to VERSIONS waits until what it sent before is acknowledged,
-// which the kernel else delays by 40 ms in the hope of data to go with it. On
-// what is not TCP the function does nothing.
+// quickACK returns a function that makes the kernel acknowledge the next bytes
+// on conn at once, until this end sends something. C tor uses Nagle's algorithm:
+// its answer to VERSIONS waits until we acknowledge its earlier bytes, and the
+// kernel delays that by up to 40 ms, because it hopes to send data with it. If
+// conn is not TCP, the function does nothing.
 func quickACK(conn net.Conn) func() {
 	sc, ok := conn.(syscall.Conn)
 	if !ok {
@@ -22,7 +22,7 @@ func quickACK(conn net.Conn) func() {
 		return func() {}
 	}
 	return func() {
-		// A hint: without it the same bytes come, later.
+		// This is only a hint. Without it the same bytes arrive, but later.
 		_ = raw.Control(func(fd uintptr) {
 			_ = nonblock.QuickACK(fd)
 		})

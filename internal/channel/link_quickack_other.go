@@ -4,5 +4,5 @@ package channel
 
 import "net"
 
-// quickACK does nothing where the kernel has no such hint.
+// quickACK does nothing: the kernel has no such hint.
 func quickACK(net.Conn) func() { return func() {} }

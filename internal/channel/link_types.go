@@ -24,53 +24,53 @@ type Link struct {
 	Conn      *tls.Conn
 	Version   uint16         // link protocol, 4 or 5
 	Initiator bool           // whether this end dialled
-	Dialled   netip.AddrPort // where to, when it did
+	Dialled   netip.AddrPort // the address that it dialled
 
-	// Peer is the identity that the other end proved. It is zero, and
-	// PeerAuthenticated false, for an initiator that proved none (a client).
+	// Peer is the identity that the other end proved. It is zero, and PeerAuthenticated
+	// false, for an initiator that did not authenticate (a client).
 	Peer              ident.RelayID
 	PeerAuthenticated bool
 
-	PeerAddrs []netip.Addr // the peer's own addresses, as its NETINFO says; a client says none
-	MyAddr    netip.Addr   // this end's address, as the peer sees it; zero when not told
+	PeerAddrs []netip.Addr // the peer's own addresses, from its NETINFO; a client sends none
+	MyAddr    netip.Addr   // this end's address, as the peer sees it; zero if the peer did not send it
 
-	// ClockSkew is the peer's clock minus this end's; known only when the peer
-	// told its time and the handshake was quick enough to say.
+	// ClockSkew is the peer's clock minus this end's; It is known only if the peer sent its
+	// time and the handshake was fast enough.
 	ClockSkew      time.Duration
 	ClockSkewKnown bool
 
-	// Leftover is what was read from Conn behind the peer's NETINFO: the first
-	// bytes of the cells to come.
+	// Leftover holds the bytes that were read from Conn after the peer's NETINFO: the
+	// beginning of the next cells.
 	Leftover []byte
 }
 
-// Canonical reports whether the peer itself claims the address that was dialled
-// (tor-spec, "Canonical connections"): then nobody relays the link's bytes, and
-// circuits to this relay may share the link whichever address they ask for.
+// Canonical reports whether the peer itself claims the address that was dialled (tor-spec,
+// "Canonical connections"). If so, no other host relays the link's bytes, and all circuits
+// to this relay may share the link, whatever address they name.
 func (l *Link) Canonical(dialled netip.Addr) bool {
 	return slices.Contains(l.PeerAddrs, dialled.Unmap())
 }
 
-// LinkConfig says how this end takes part in link handshakes. It is not changed
-// by them and may be shared.
+// LinkConfig configures this end of link handshakes. Handshakes do not change it, so it may
+// be shared.
 type LinkConfig struct {
 	Now      func() time.Time // nil means time.Now
 	Rand     io.Reader        // nil means crypto/rand
 	Identity *RelayKeys       // this relay's keys; nil for a client
-	Addrs    []netip.Addr     // this relay's own addresses, told to peers; empty for a client
+	Addrs    []netip.Addr     // this relay's own addresses, sent to peers; empty for a client
 	Log      *slog.Logger     // nil discards
-	// Memory counts what peers make link handshakes hold; nil: nobody does.
+	// Memory accounts for what peers make link handshakes hold; nil means no accounting.
 	Memory *account.Memory
 
-	// AnyPeer lets Connect take whatever identity a relay proves, when it is
-	// called without one: for bridges whose fingerprint nobody told.
+	// AnyPeer lets Connect accept any identity that a relay proves, if it is called without
+	// an identity: for bridges with unknown fingerprints.
 	AnyPeer bool
 }
 
-// HandshakeTimeout bounds a link handshake whose context has no nearer deadline.
+// HandshakeTimeout bounds a link handshake whose context has no earlier deadline.
 const HandshakeTimeout = time.Minute
 
-// skewMaxHandshake is how long a handshake may take and still tell the time.
+// skewMaxHandshake is how long a handshake may take if its time is used for the clock skew.
 const skewMaxHandshake = 3 * time.Minute
 
 func (c *LinkConfig) now() time.Time {
@@ -94,14 +94,14 @@ func (c *LinkConfig) log() *slog.Logger {
 	return slog.New(slog.DiscardHandler)
 }
 
-// curves are offered and accepted in this order: the post-quantum hybrid first;
-// P-256 because C tor of before 2026 has nothing else.
+// curves are offered and accepted in this order: the post-quantum hybrid first; P-256
+// because C tor before 2026 offers no other group.
 var curves = []tls.CurveID{tls.X25519MLKEM768, tls.X25519, tls.CurveP256}
 
-// clientTLS returns the TLS configuration of an initiator. TLS verifies nothing:
-// the CERTS cell ties the TLS certificate to the relay's identity.
+// clientTLS returns the TLS configuration of an initiator. TLS does not verify the
+// certificate: the CERTS cell binds it to the relay's identity.
 func (c *LinkConfig) clientTLS() (*tls.Config, error) {
-	name, err := cert.RandomHostname(c.rand(), ".com") // browsers name a host, so C tor makes one up
+	name, err := cert.RandomHostname(c.rand(), ".com") // browsers send a host name, so C tor sends an invented one
 	if err != nil {
 		return nil, err
 	}
@@ -112,13 +112,13 @@ func (c *LinkConfig) clientTLS() (*tls.Config, error) {
 		MinVersion:             tls.VersionTLS13,
 		CurvePreferences:       curves,
 		SessionTicketsDisabled: true,
-		// One Write is one record from the start: its latency is the scheduler's affair.
+		// Write one record from the start; the scheduler bounds the latency.
 		DynamicRecordSizingDisabled: true,
 	}, nil
 }
 
-// overWire returns raw with direct writes where that can be, and what is read of
-// it counted until the handshake is done.
+// overWire returns raw with direct writes, if possible. Bytes read from it count on m until
+// the handshake is done.
 func overWire(raw net.Conn, m *meter) net.Conn {
 	if w := newWire(raw); w != nil {
 		w.meter = m
@@ -127,8 +127,8 @@ func overWire(raw net.Conn, m *meter) net.Conn {
 	return &metered{raw, m}
 }
 
-// bounded runs a handshake on raw within ctx, HandshakeTimeout and the account
-// of memory, closes raw when it fails, and gives the error its kind.
+// bounded runs a handshake on raw within ctx, HandshakeTimeout and the account of memory,
+// closes raw when it fails, and adds a kind to the error.
 func bounded(ctx context.Context, raw net.Conn, cfg *LinkConfig, handshake func(context.Context, *meter) (*Link, error)) (*Link, error) {
 	address := cfg.Memory.Address(remoteAddr(raw.RemoteAddr()))
 	defer address.Close()
@@ -159,7 +159,7 @@ func bounded(ctx context.Context, raw net.Conn, cfg *LinkConfig, handshake func(
 	return l, nil
 }
 
-// rewrap puts words in front of an error and keeps its kind.
+// rewrap adds a prefix to an error and keeps its kind.
 func rewrap(err error, words string) error {
 	return fault.New(fault.KindOf(err), "%s: %w", words, err)
 }

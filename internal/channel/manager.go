@@ -15,40 +15,41 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// Manager keeps the open channels of one process and reuses them: at most one
-// is being opened to a target at a time, and a circuit is put on one that is
-// open already when its peer proved the identities that the target names.
+// Manager keeps the open channels of one process and reuses them: it opens at most
+// one channel to a target at a time, and reuses an open channel if its peer proved
+// the identities that the target names.
 type Manager struct {
 	cfg  *Config
 	link atomic.Pointer[LinkConfig]
-	// dial opens the TCP connection, or whatever carries the link.
+	// dial opens the TCP connection, or another connection that carries the link.
 	dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 
 	mu      sync.Mutex                 // guards what follows
 	open    map[ident.RSAID][]*Channel // to relays
-	clients map[*Channel]struct{}      // from those that proved no identity
-	opening map[string]*attempt        // by what attemptKey says
+	clients map[*Channel]struct{}      // from peers that proved no identity
+	opening map[string]*attempt        // by attemptKey
 	closed  bool
 
-	attempts sync.WaitGroup // their goroutines; added to under mu, before closed
+	attempts sync.WaitGroup // counts their goroutines; Add is called under mu and never after closed is set
 }
 
 // idleTimeout is how long a channel without circuits stays open (C tor: 3
 // minutes and a random part).
 const idleTimeout = 3 * time.Minute
 
-// NewManager returns a manager that dials by dial.
+// NewManager returns a manager that opens connections with dial.
 func NewManager(cfg *Config, link *LinkConfig, dial func(context.Context, netip.AddrPort) (net.Conn, error)) *Manager {
 	m := &Manager{cfg: cfg, dial: dial, open: map[ident.RSAID][]*Channel{}, opening: map[string]*attempt{}, clients: map[*Channel]struct{}{}}
 	m.SetLink(link)
 	return m
 }
 
-// SetLink changes how new links are made: a relay's link keys are short-lived.
+// SetLink replaces the configuration of new links. A relay calls it because its
+// link keys are short-lived.
 func (m *Manager) SetLink(link *LinkConfig) { m.link.Store(link) }
 
-// Accept makes a channel of a connection that was accepted on the ORPort. It
-// closes raw when it fails.
+// Accept makes a channel of a connection that the ORPort accepted. It closes raw on
+// failure.
 func (m *Manager) Accept(ctx context.Context, raw net.Conn) (*Channel, error) {
 	l, err := Accept(ctx, raw, m.link.Load())
 	if err != nil {
@@ -64,9 +65,9 @@ func (m *Manager) Find(t linkspec.Target) *Channel {
 	return m.findLocked(&t)
 }
 
-// findLocked returns the youngest open channel whose peer is the target, and
-// which is canonical, or leads to an address of the target's (tor-spec,
-// "Canonical connections"): nobody else may stand between.
+// findLocked returns the youngest open channel whose peer is the target. The
+// channel must be canonical, or lead to one of the target's addresses (tor-spec,
+// "Canonical connections"), so that no other host can stand between.
 func (m *Manager) findLocked(t *linkspec.Target) *Channel {
 	list := m.open[t.RSA]
 	for i := len(list) - 1; i >= 0; i-- {
@@ -126,8 +127,8 @@ func (m *Manager) forget(ch *Channel) {
 	}
 }
 
-// Reap closes channels that had no circuit for three minutes. Call it now and
-// then.
+// Reap closes channels that had no circuit for three minutes. The caller calls it
+// from time to time.
 func (m *Manager) Reap() {
 	now := m.cfg.Now()
 	for _, ch := range m.Channels() {
@@ -151,8 +152,8 @@ func (m *Manager) Channels() []*Channel {
 	return all
 }
 
-// Close gives up what is being opened, closes every channel, and waits until all
-// that has ended.
+// Close gives up all attempts, closes every channel, and waits until all of them
+// have ended.
 func (m *Manager) Close() {
 	m.mu.Lock()
 	m.closed = true

@@ -2,16 +2,16 @@ package channel
 
 import "github.com/chivenet/chive/internal/cell"
 
-// What the objects that a peer makes us keep count on the account of memory, in
-// bytes, besides what is queued on them: about what they take of the heap and of
-// stacks, as a test of package relay measures it.
+// The memory of objects that a peer makes us keep, in bytes, without the cells that
+// are queued on them. It is about what they take of the heap and of stacks; a test
+// of package relay measures it.
 const (
 	linkCost      = 57 << 10 // buffers of a record, TLS, two goroutines
-	handshakeCost = 15 << 10 // TLS and a goroutine; what was read is added
-	circCost      = 512      // a circuit's end on a channel
+	handshakeCost = 15 << 10 // TLS and a goroutine; bytes read are added
+	circCost      = 512      // one Circ
 )
 
-// Greedy reports whether the link holds more than its share of little memory.
+// Greedy reports whether the link holds more than its share while memory is short.
 func (ch *Channel) Greedy() bool { return ch.account.Greedy() }
 
 // evict closes the channel because it holds too much.

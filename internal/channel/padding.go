@@ -12,20 +12,20 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// PaddingConfig says how a channel hides when it is idle (padding-spec,
+// PaddingConfig says how an idle channel hides that it is idle (padding-spec,
 // "connection-level padding") and keeps the connection alive.
 type PaddingConfig struct {
-	// Low and High bound the random time after which an idle link with
-	// circuits sends a padding cell; both zero: none is sent.
+	// Low and High bound the random time after which an idle link with circuits
+	// sends a padding cell; If both are zero, it sends none.
 	Low, High time.Duration
-	// OnlyClients leaves links between relays without padding: what a relay does
-	// unless the consensus says otherwise.
+	// OnlyClients leaves links between relays without padding: the default of a
+	// relay, which the consensus can change.
 	OnlyClients bool
-	// KeepAlive is the time after which a link that sent nothing sends a
-	// padding cell, whatever else is said here; zero: never.
+	// KeepAlive is the time after which a link that sent nothing sends a padding
+	// cell, whatever the other fields say; zero means never.
 	KeepAlive time.Duration
-	// Stop asks the peer by PADDING_NEGOTIATE to send no padding (reduced
-	// padding, or none). It holds for links that are opened.
+	// Stop asks the peer by PADDING_NEGOTIATE to send no padding (reduced padding,
+	// or none). It applies to links that this end opens.
 	Stop bool
 }
 
@@ -34,18 +34,18 @@ type PaddingMode uint8
 
 // The ways of padding.
 const (
-	PadFull    PaddingMode = iota // a client's, unless it is told otherwise
-	PadReduced                    // a client's that has to spare: the relay sends none, and the client less
-	PadOff                        // none either way
-	PadRelay                      // a relay's
+	PadFull    PaddingMode = iota // the default of a client
+	PadReduced                    // for a client that must save traffic: the relay sends none, and the client less
+	PadOff                        // none in both directions
+	PadRelay                      // the mode of a relay
 )
 
 // keepAlive is C tor's KeepalivePeriod.
 const keepAlive = 5 * time.Minute
 
-// PaddingFrom returns what the consensus's parameters make of a mode
-// (padding-spec, "consensus parameters"); param gives a parameter by its name,
-// default, and bounds, as netdir.Directory.Param does.
+// PaddingFrom returns the configuration of a mode with the consensus's parameters
+// (padding-spec, "consensus parameters"). param returns a parameter by name,
+// default and bounds, as netdir.Directory.Param does.
 func PaddingFrom(param func(name string, def, lo, hi int32) int32, mode PaddingMode) PaddingConfig {
 	suffix, low, high := "", int32(1500), int32(9500) // milliseconds
 	if mode == PadReduced {
@@ -70,8 +70,8 @@ func DefaultPadding(mode PaddingMode) PaddingConfig {
 	return PaddingFrom(func(_ string, def, _, _ int32) int32 { return def }, mode)
 }
 
-// Padding is the padding of all channels of a process. It may be changed while
-// they are open: each follows when its present time-out has passed.
+// Padding is the padding of all channels of a process. It may change while they are
+// open: each channel uses the new configuration after its present timeout.
 type Padding struct{ cfg atomic.Pointer[PaddingConfig] }
 
 // NewPadding returns a Padding that begins with cfg.
@@ -84,7 +84,7 @@ func NewPadding(cfg PaddingConfig) *Padding {
 // Set changes how channels pad.
 func (p *Padding) Set(cfg PaddingConfig) { p.cfg.Store(&cfg) }
 
-// get returns what was set; of nil, nothing was.
+// get returns the configuration; a nil Padding sends none.
 func (p *Padding) get() PaddingConfig {
 	if p == nil {
 		return PaddingConfig{}
@@ -102,7 +102,7 @@ type padder struct {
 	stopped bool
 }
 
-// asked is what a client asked for by PADDING_NEGOTIATE.
+// asked holds what a client asked for with PADDING_NEGOTIATE.
 type asked struct {
 	none      bool          // no padding
 	low, high time.Duration // no padding earlier than this
@@ -142,7 +142,7 @@ func (p *padder) config() PaddingConfig {
 	return c
 }
 
-// pick draws the next timeout: the greater of two uniform samples, as
+// pick chooses the next timeout at random: the greater of two uniform samples, as
 // padding-spec says; zero for none.
 func (p *padder) pick() time.Duration {
 	c := p.config()
@@ -168,8 +168,8 @@ func (p *padder) arm(d time.Duration) {
 	p.timer = time.AfterFunc(d, panics.Contain(p.ch.cfg.Log, p.ch.Close, func() { p.fire(d) }))
 }
 
-// fire runs when the timeout d has passed since it was armed: it pads if the
-// link was idle for all of it, and arms the next.
+// fire runs when the timeout d has passed since it was armed: it sends padding if
+// the link was idle for all of d, and arms the next timeout.
 func (p *padder) fire(d time.Duration) {
 	cfg := p.config()
 	now := p.ch.cfg.Now()
@@ -190,13 +190,13 @@ func (p *padder) fire(d time.Duration) {
 	p.arm(p.pick())
 }
 
-// negotiate takes the peer's PADDING_NEGOTIATE; only a responder gets one.
+// negotiate handles the peer's PADDING_NEGOTIATE; only a responder may receive one.
 func (p *padder) negotiate(b *[cell.PayloadLen]byte) error {
 	if p.ch.link.Initiator {
 		return fault.New(fault.Protocol, "channel: PADDING_NEGOTIATE from a relay")
 	}
 	if b[0] != 0 {
-		return nil // a later version: not ours to read
+		return nil // a later version, which we ignore
 	}
 	low := time.Duration(binary.BigEndian.Uint16(b[2:])) * time.Millisecond
 	high := time.Duration(binary.BigEndian.Uint16(b[4:])) * time.Millisecond

@@ -2,33 +2,33 @@ package channel
 
 import "github.com/chivenet/chive/internal/nonblock"
 
-// bulkBytes is what a client's socket gave since it last waited, at least, when
-// it is worth asking again before it waits again: a record of C tor's.
+// bulkBytes is how many bytes a client must have read since its last wait before it
+// polls the socket instead of waiting: one record of C tor's.
 const bulkBytes = 4000
 
-// pollTries is how often a socket is asked in vain before its reader waits: some
-// thirty microseconds.
+// pollTries is how many times a reader polls without success before it waits: about
+// 30 us.
 const pollTries = 32
 
-// maxSkips bounds how many chances to poll are left out after ones in vain.
+// maxSkips bounds how many chances to poll are skipped after polls without success.
 const maxSkips = 63
 
-// poller decides when a client asks its socket again instead of waiting for it.
-// In the midst of bulk the next record is a few microseconds away, and to be
-// woken for it costs this side and, on one machine, the peer more than to ask.
-// Where it is not so near, as on most networks, a poller learns that soon: each
-// time that it asked in vain it leaves out twice as many chances.
+// poller decides when a client polls its socket instead of waiting for it. During a
+// bulk transfer the next record may be a few microseconds away. To wait and be
+// woken then costs more than to poll, on this side and, if both run on one machine,
+// for the peer. On most networks the next record is farther away, and the poller
+// learns that soon: after each poll without success it skips twice as many chances.
 type poller struct {
-	bytes int // since the reader last waited
-	skip  int // chances to be left out now
-	skips int // to be left out after the next time in vain
+	bytes int // read since the reader last waited
+	skip  int // chances still to skip
+	skips int // to skip after the next poll without success
 }
 
-// got notes n bytes that came.
+// got counts n bytes that arrived.
 func (p *poller) got(n int) { p.bytes += n }
 
-// poll calls try until it reports that something came, and returns whether it
-// did. The processor is offered to others between.
+// poll calls try until it reports that something arrived, and returns whether it
+// did. Between the calls other goroutines may run.
 func (p *poller) poll(try func() bool) bool {
 	bulk := p.bytes >= bulkBytes
 	p.bytes = 0

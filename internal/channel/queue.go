@@ -12,18 +12,18 @@ import (
 // another copy.
 const recordCells = 31
 
-// smallCells is how many cells a small slab holds. Most circuits have a cell or
-// two waiting, if any: what these hold must not be a whole record's worth.
+// smallCells is how many cells a small slab holds. Most circuits have no more than
+// two cells waiting, and these must not need memory for a whole record.
 const smallCells = 4
 
 // slab holds consecutive cells of one circuit.
 type slab struct {
 	next *slab
-	b    []byte // room for recordCells or smallCells cells
+	b    []byte // space for recordCells or smallCells cells
 	r, w int    // bytes read and written; multiples of cell.Len
 }
 
-// slabHeader is what a slab takes besides its cells.
+// slabHeader is the memory of a slab without its cells, in bytes.
 const slabHeader = 64
 
 var (
@@ -33,7 +33,7 @@ var (
 
 func (s *slab) small() bool { return len(s.b) == smallCells*cell.Len }
 
-// cost is what the slab counts on the account of memory.
+// cost is the memory of the slab that its account counts, in bytes.
 func (s *slab) cost() int { return len(s.b) + slabHeader }
 
 func getSlab(pool *sync.Pool, a *account.Account) *slab {
@@ -53,8 +53,8 @@ func putSlab(s *slab, a *account.Account) {
 	}
 }
 
-// cellQueue is a FIFO of cells. It holds no memory while it is empty; what it
-// holds otherwise is on the account. The channel's mutex guards it.
+// cellQueue is a FIFO of cells. It holds no memory while it is empty; otherwise the
+// account counts its memory. The channel's mutex guards it.
 type cellQueue struct {
 	account    *account.Account
 	head, tail *slab
@@ -113,8 +113,9 @@ func (q *cellQueue) pop(dst []byte) int {
 	return done
 }
 
-// popFull takes the first slab whole when it is a large one, full and untouched,
-// else returns nil. The caller returns it by putSlab, with the queue's account.
+// popFull removes and returns the first slab if it is large and full; otherwise it
+// returns nil. The caller gives the slab back with putSlab, with the queue's
+// account.
 func (q *cellQueue) popFull() *slab {
 	s := q.head
 	if s == nil || s.small() || s.r != 0 || s.w != len(s.b) {

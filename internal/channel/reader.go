@@ -11,27 +11,28 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// readBuffer holds one TLS record's 16,384 bytes beside the unfinished cell
-// of the one before.
+// readBuffer holds one TLS record's 16,384 bytes and the incomplete cell from the end
+// of the record before it.
 const readBuffer = 16384 + cell.Len
 
-// maxBatch is how many bytes the reader hands out before it writes what came
-// of them, though more may wait: the cells of four records.
+// maxBatch is how many bytes the reader hands out before it writes the resulting
+// cells, even if more input waits: the cells of four records.
 const maxBatch = 4 * recordCells * cell.Len
 
-// batchShares says how much the reader may hand out before circuits hand on what
-// they got: maxBatch for each circuit of the batch, up to so many. What an exit
-// writes for one circuit does not become smaller because others are busy.
+// batchShares bounds how much the reader hands out before circuits pass on what they
+// got: maxBatch for each circuit of the batch, for at most this many circuits. So an
+// exit's writes for one circuit do not become smaller because other circuits are
+// busy.
 const batchShares = 4
 
-// maxVariable bounds the body of a variable-length cell after the handshake. Those
-// that the protocol knows there are the post-quantum ones, which have their own
-// bound, and padding, which is dropped.
+// maxVariable bounds the body of a variable-length cell after the handshake. The
+// protocol has two kinds of them there: the post-quantum cells, which have a bound of
+// their own, and padding, which is dropped.
 const maxVariable = 8192
 
 // yieldAfter is how many circuits a peer may ask for before the reader lets other
-// goroutines run: each costs as much as dozens of cells, and the scheduler by
-// itself would let a flood go on for 10 ms while others' cells wait.
+// goroutines run: each costs as much as dozens of cells, and Go's scheduler alone
+// would let a flood continue for 10 ms while other channels' cells wait.
 const yieldAfter = 4
 
 // maxBody returns how long the body of a variable-length cell may be.
@@ -57,7 +58,7 @@ func (ch *Channel) read() error {
 	buf := make([]byte, readBuffer)
 	n := copy(buf, ch.link.Leftover)
 	if n < len(ch.link.Leftover) {
-		return fault.New(fault.Protocol, "channel: %d bytes follow the handshake at once", len(ch.link.Leftover))
+		return fault.New(fault.Protocol, "channel: %d bytes came directly after the handshake", len(ch.link.Leftover))
 	}
 	ch.link.Leftover = nil
 	for {
@@ -65,8 +66,8 @@ func (ch *Channel) read() error {
 			ch.beginBatch()
 		}
 		used, err := ch.dispatch(buf[:n])
-		// What came in small records goes out in large ones, as far as no cell
-		// waits for what is yet to come: see drained.
+		// Cells that arrive in small records leave in large ones, but no cell waits
+		// for input that has not arrived: see drained.
 		switch full := ch.pending >= maxBatch; {
 		case err != nil || ch.wire == nil || full && ch.handed+ch.pending >= maxBatch*min(len(ch.touched), batchShares):
 			ch.endBatch()
@@ -98,18 +99,18 @@ func (ch *Channel) read() error {
 	}
 }
 
-// beginBatch says that until endBatch what is queued on ch is the reader's to
-// write, unless somebody is at it already.
+// beginBatch makes the reader the writer of all that is queued on ch until endBatch,
+// unless another goroutine is writing already.
 func (ch *Channel) beginBatch() {
 	ch.mu.Lock()
 	ch.batch = true
 	ch.mu.Unlock()
 }
 
-// endBatch lets circuits hand on what they got, and then writes what they have to
-// say to it. It reports whether that was something on this channel.
+// endBatch lets circuits pass on what they got, and then writes the cells that they
+// queued. It reports whether it wrote on this channel.
 func (ch *Channel) endBatch() (wrote bool) {
-	for ch.ended < len(ch.touched) { // again only after a panic
+	for ch.ended < len(ch.touched) { // loops again only after a panic
 		ch.endCircuits()
 	}
 	ch.touched, ch.ended = ch.touched[:0], 0
@@ -134,8 +135,8 @@ func (ch *Channel) endCircuits() {
 	}
 }
 
-// abandon closes the circuit whose code has panicked on the reader; it reports
-// false when it was the channel's own.
+// abandon closes the circuit whose code panicked on the reader. It returns false if
+// the channel's own code panicked.
 func (ch *Channel) abandon(cause error) bool {
 	c := ch.busy
 	if c == nil {
@@ -146,8 +147,8 @@ func (ch *Channel) abandon(cause error) bool {
 	return true
 }
 
-// writeBatch writes what circuits have to say to the batch, on other channels,
-// and on this one, which it reports.
+// writeBatch writes the cells that circuits queued during the batch, on other
+// channels and on this one. It reports whether it wrote on this one.
 func (ch *Channel) writeBatch() (wrote bool) {
 	ch.mu.Lock()
 	ch.batch = false
@@ -174,11 +175,11 @@ func (ch *Channel) drained() {
 		ch.beginBatch()
 	}
 	wrote := ch.batch && ch.endBatch()
-	// C tor leaves Nagle's algorithm on: what it sends next, a SENDME say, or the
-	// last cells before it turns to another leg, waits for the acknowledgement of
-	// what it sent before. What is written carries that; in the midst of bulk the
-	// kernel acknowledges by itself, though not reliably. A relay has too many
-	// links to be sure.
+	// C tor uses Nagle's algorithm: its next bytes, for example a SENDME or the last
+	// cells before it switches to another leg, wait until we acknowledge its earlier
+	// bytes. Our writes carry the acknowledgement. During a bulk transfer the kernel
+	// acknowledges by itself, but not reliably. A relay has too many links to make
+	// this call for each.
 	client := ch.cfg.Accept == nil
 	if !wrote && (client || ch.tail < recordCells/2*cell.Len) {
 		ch.ack()
@@ -186,9 +187,9 @@ func (ch *Channel) drained() {
 	ch.tail = 0
 }
 
-// dispatch handles every whole cell in b and returns how many bytes they took.
-// When a circuit's code panics, that circuit is closed, and what follows the cells
-// that it was given is handled; when the channel's own does, that is an error.
+// dispatch handles every whole cell in b and returns how many bytes they took. If a
+// circuit's code panics, dispatch closes that circuit and continues after the cells
+// that the circuit got. If the channel's own code panics, dispatch returns an error.
 func (ch *Channel) dispatch(b []byte) (used int, err error) {
 	ch.at = 0
 	for again := true; again; {
@@ -197,7 +198,8 @@ func (ch *Channel) dispatch(b []byte) (used int, err error) {
 	return ch.at, err
 }
 
-// handOut is dispatch until a panic in a circuit's code, which again tells of.
+// handOut is dispatch up to the first panic in a circuit's code; after such a panic
+// again is true.
 func (ch *Channel) handOut(b []byte) (again bool, err error) {
 	defer panics.Recover(ch.cfg.Log, func(cause error) {
 		err = cause
@@ -253,8 +255,8 @@ func (ch *Channel) handOut(b []byte) (again bool, err error) {
 	return false, nil
 }
 
-// runLen returns the length of the run of RELAY and RELAY_EARLY cells of one
-// circuit at the front of b, which begins with a whole one.
+// runLen returns the length of the run of RELAY and RELAY_EARLY cells of one circuit
+// at the front of b, which begins with a whole cell.
 func runLen(b []byte) int {
 	id := cell.CircID(b)
 	n := cell.Len
@@ -274,8 +276,8 @@ func (ch *Channel) lookup(id uint32) *Circ {
 	return c
 }
 
-// relayCells gives a run of relay cells to its circuit. Cells for an unknown
-// circuit are dropped: they cross with our DESTROY.
+// relayCells gives a run of relay cells to its circuit. Cells for an unknown circuit
+// are dropped: they were sent before our DESTROY arrived.
 func (ch *Channel) relayCells(cells []byte) {
 	if c := ch.lookup(cell.CircID(cells)); c != nil {
 		if r := c.receiver(); r != nil {
@@ -305,7 +307,7 @@ func (ch *Channel) control(b []byte, cmd cell.Command) error {
 	}
 	c := ch.lookup(id)
 	if c == nil {
-		return nil // unknown circuit, or a command to be ignored
+		return nil // unknown circuit, or a command that we ignore
 	}
 	r := c.receiver()
 	ch.busy = c
@@ -344,7 +346,8 @@ func (ch *Channel) accept(id uint32, cmd cell.Command, body []byte) error {
 	return nil
 }
 
-// admit adds a circuit that the peer asked for; nil: it is refused.
+// admit adds a circuit that the peer asked for. It returns nil if the circuit is
+// refused.
 func (ch *Channel) admit(id uint32, cmd cell.Command) (*Circ, error) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -357,8 +360,8 @@ func (ch *Channel) admit(id uint32, cmd cell.Command) (*Circ, error) {
 	return ch.addLocked(id, nil), nil
 }
 
-// variable handles a cell of variable length; those that nobody knows are
-// dropped (tor-spec, "cell format").
+// variable handles a cell of variable length; unknown ones are dropped (tor-spec,
+// "cell format").
 func (ch *Channel) variable(id uint32, cmd cell.Command, body []byte) error {
 	switch cmd {
 	case cell.CmdLongCreate2:

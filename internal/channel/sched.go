@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// ewmaHalflife is the time in which a circuit's past cells lose half their
-// weight; C tor's default is the same (the CircuitPriorityHalflife parameter).
+// ewmaHalflife is the time in which a circuit's past cells lose half their weight;
+// C tor has the same default (the CircuitPriorityHalflife parameter).
 const ewmaHalflife = 30 * time.Second
 
 // burst is how many cells one circuit may put into a record before the next
@@ -19,15 +19,15 @@ const burst = 8
 // decaying every circuit's count it lets the weight of new cells grow, and
 // rescales rarely. The channel's mutex guards it.
 //
-// Before all others go the first cells, a burst at most, of circuits that had
-// none queued: they did not make the queue that they find. Otherwise a circuit
+// A circuit that had no cells queued goes first with its first cells, up to one
+// burst, because it did not cause the queue that it meets. Otherwise a circuit
 // that downloaded a file, and is interactive now, would wait for half a minute
-// whenever others have anything to send. It takes turns with them: one burst of
-// theirs at least is between two of its privileged ones.
+// while others have anything to send. Such a circuit takes turns with the others:
+// between two of its priority bursts there is at least one burst of theirs.
 type scheduler struct {
-	heap   []*Circ // binary heap by before; circuits that have cells queued
+	heap   []*Circ // binary heap of the circuits that have cells queued, ordered by before
 	start  time.Time
-	bursts uint64 // taken from circuits without the privilege
+	bursts uint64 // taken from circuits without priority
 }
 
 // before reports whether a's turn is before b's.
@@ -38,7 +38,7 @@ func before(a, b *Circ) bool {
 	return a.ewma < b.ewma
 }
 
-// weight returns what one cell sent now counts.
+// weight returns the weight of a cell that is sent now.
 func (s *scheduler) weight(now time.Time) float64 {
 	if s.start.IsZero() {
 		s.start = now
@@ -46,8 +46,8 @@ func (s *scheduler) weight(now time.Time) float64 {
 	return math.Exp2(float64(now.Sub(s.start)) / float64(ewmaHalflife))
 }
 
-// rescale divides all counts by the present weight, before it overflows; all
-// are the channel's circuits, active or not.
+// rescale divides all counts by the present weight, before it overflows. circs are
+// all circuits of the channel, active or not.
 func (s *scheduler) rescale(now time.Time, circs map[uint32]*Circ) {
 	if s.start.IsZero() || now.Sub(s.start) < 256*ewmaHalflife {
 		return
@@ -59,7 +59,7 @@ func (s *scheduler) rescale(now time.Time, circs map[uint32]*Circ) {
 	s.start = now
 }
 
-// add makes c active; its count is kept over idleness.
+// add makes c active; its count stays while it is idle.
 func (s *scheduler) add(c *Circ) {
 	c.fresh = c.freshAt != s.bursts+1
 	c.heapAt = len(s.heap)
@@ -75,8 +75,8 @@ func (s *scheduler) min() *Circ {
 	return s.heap[0]
 }
 
-// took accounts for cells that c sent, which count n; more says that it has
-// others.
+// took accounts for cells that c sent, of weight n. more says that c has other
+// cells queued.
 func (s *scheduler) took(c *Circ, n float64, more bool) {
 	c.ewma += n
 	if c.fresh {

@@ -11,62 +11,63 @@ import (
 	"github.com/chivenet/chive/internal/nonblock"
 )
 
-// wire is a link's TCP connection below TLS. Reads take all that the socket
-// holds, several records at a time. When it is direct, a write never waits:
-// what the kernel does not take is kept, some records at most, until drain
-// waits for it. So whoever has cells for an idle channel can write them on the
-// spot, and needs no other goroutine unless the peer is slow.
+// wire is a link's TCP connection below TLS. Reads take all that the socket holds,
+// several records at a time. When it is direct, a write never waits: bytes that the
+// kernel does not take, a few records at most, are kept until drain waits and writes
+// them. So a goroutine with cells for an idle channel can write them itself, and
+// needs no other goroutine unless the peer is slow.
 type wire struct {
 	net.Conn
 	raw    syscall.RawConn
 	socket *nonblock.Writer
 
-	// owned by the reader; drained is called when the socket has nothing more
-	// to read, before waiting
+	// owned by the reader; drained is called before a wait, when the socket has
+	// nothing more to read
 	drained func()
-	meter   *meter      // of the link handshake; nil after it
-	poller  *poller     // nil when the reader waits at once
-	wait    bool        // tryRead waits
-	in      *wireBuffer // what was read beyond what TLS wanted; nil when there is none
+	meter   *meter      // the link handshake's meter; nil after it
+	poller  *poller     // nil if the reader never polls
+	wait    bool        // tryRead may wait
+	in      *wireBuffer // bytes that TLS has not asked for yet; nil if there are none
 	inR     int         // in.b[inR:inW] is unread
 	inW     int
 	got     int
 	readErr error
 	tryRead func(fd uintptr) bool
-	ask     func() bool // for poller; what came of it is in asked
+	ask     func() bool // for poller; its result is in asked
 	asked   error
 
 	mu     sync.Mutex // guards what follows
 	direct bool
-	hold   bool        // more is to come: writes are kept
+	hold   bool        // more writes follow, so keep this one
 	stuck  bool        // the kernel's buffer is full
 	out    *wireBuffer // holds rest; nil when there is none
-	rest   []byte      // what the kernel did not take, or was not offered yet
-	// account counts out while it is there.
+	rest   []byte      // bytes that the kernel did not take or was not offered yet
+	// account counts the memory of out.
 	account *account.Account
-	answers int // of TLS itself
+	answers int // writes of TLS itself
 }
 
-// maxAnswers is how often TLS itself may answer on one link: a peer can ask for
-// new keys as often as it likes, each time for the price of 27 bytes, and no
-// honest one asks before it has sent terabytes. Answers are told by their size: a
-// record of cells is longer.
+// maxAnswers is how many times TLS itself may answer on one link. A peer can ask for
+// new keys as often as it likes, with 27 bytes each time, but an honest peer asks
+// only after it has sent terabytes. Answers are recognised by their size: a record
+// of cells is longer.
 const (
 	maxAnswers = 64
 	maxAnswer  = 128 // bytes
 )
 
-// maxRest bounds what is kept. A channel stops before so much waits; what goes on
-// is TLS itself, which answers a peer that does not read.
+// maxRest bounds the bytes that are kept. A channel stops before so many wait; only
+// TLS itself goes on, with answers to a peer that does not read.
 const maxRest = 2 * 64 << 10
 
-// wireBuffer is room for several records. An idle channel has none.
+// wireBuffer has space for several records. An idle channel has none.
 type wireBuffer struct{ b [64 << 10]byte }
 
 var wireBuffers = sync.Pool{New: func() any { return new(wireBuffer) }}
 
-// newWire returns conn with direct writes, or nil when it has no socket, or one
-// that cannot be tried here: then the writer's goroutine does all writing.
+// newWire returns conn with direct writes, or nil if it has no socket, or a socket
+// that this system cannot use without waiting. Then the writer's goroutine does all
+// writing.
 func newWire(conn net.Conn) *wire {
 	sc, ok := conn.(syscall.Conn)
 	if !ok || !nonblock.Available {
@@ -95,8 +96,8 @@ func newWire(conn net.Conn) *wire {
 	return w
 }
 
-// setDirect makes writes direct from now on, and has drained called whenever a
-// read is going to wait. What is kept counts on the account. The reader calls it.
+// setDirect makes writes direct from now on. drained will be called before each read
+// that waits. Bytes that are kept count on a. The reader calls setDirect.
 func (w *wire) setDirect(drained func(), a *account.Account) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,8 +112,8 @@ func (w *wire) Read(p []byte) (int, error) {
 	if w.in == nil {
 		err := w.fill(false)
 		if err == nonblock.ErrWait {
-			// Not inside raw.Read: what drained does may close the connection,
-			// which would wait for raw.Read to end.
+			// Do not call it inside raw.Read: drained may close the connection, and
+			// Close would wait for raw.Read to end.
 			w.drained()
 			if w.poller == nil || !w.poller.poll(w.ask) {
 				err = w.fill(true)
@@ -132,8 +133,8 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill reads what the socket holds, and waits for that if told to: otherwise the
-// error is ErrWait when it is nothing.
+// fill reads what the socket holds. If the socket holds nothing, fill waits if wait
+// is set, or else returns ErrWait.
 func (w *wire) fill(wait bool) error {
 	w.wait = wait
 	if err := w.raw.Read(w.tryRead); err != nil {
@@ -159,8 +160,8 @@ func (w *wire) dropIn() {
 	}
 }
 
-// gather has what is written from now on kept, until it is called with false and
-// there is one more write, or push or drain is called.
+// gather(true) makes the wire keep all writes. This ends with a write after
+// gather(false), or with a call of push or drain.
 func (w *wire) gather(on bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -172,7 +173,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	defer w.mu.Unlock()
 	if w.direct && len(p) <= maxAnswer {
 		if w.answers++; w.answers > maxAnswers {
-			return 0, fault.New(fault.Protocol, "the peer has asked for new keys %d times", maxAnswers)
+			return 0, fault.New(fault.Protocol, "the peer asked for new TLS keys %d times", maxAnswers)
 		}
 	}
 	switch {
@@ -193,7 +194,7 @@ func (w *wire) Write(p []byte) (int, error) {
 	return len(p), err
 }
 
-// offer gives the kernel what it takes of p.
+// offer writes as much of p as the kernel takes.
 func (w *wire) offer(p []byte) (int, error) {
 	n, err := w.socket.Write(p)
 	w.stuck = err == nil && n < len(p)
@@ -209,7 +210,7 @@ func (w *wire) offerRest() error {
 
 func (w *wire) keep(p []byte) error {
 	if len(w.rest)+len(p) > maxRest {
-		return fault.New(fault.Resource, "the peer does not read: %d bytes of records wait", len(w.rest))
+		return fault.New(fault.Resource, "the peer does not read, and %d bytes of records wait", len(w.rest))
 	}
 	if w.out == nil {
 		w.out = wireBuffers.Get().(*wireBuffer)
@@ -235,14 +236,14 @@ func (w *wire) waits() bool {
 	return len(w.rest) > 0
 }
 
-// full reports whether the kernel takes no more for now.
+// full reports whether the kernel takes no more bytes now.
 func (w *wire) full() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.stuck
 }
 
-// push ends gathering, and offers what is kept to the kernel.
+// push ends gathering and offers the kept bytes to the kernel.
 func (w *wire) push() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -253,7 +254,7 @@ func (w *wire) push() error {
 	return w.offerRest()
 }
 
-// drain writes what is kept, and waits for the peer.
+// drain writes the kept bytes, and waits for the peer if it must.
 func (w *wire) drain() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -267,5 +268,5 @@ func (w *wire) drain() error {
 	return err
 }
 
-// SyscallConn gives the socket to who sets options on it.
+// SyscallConn returns the socket, so that callers can set options on it.
 func (w *wire) SyscallConn() (syscall.RawConn, error) { return w.raw, nil }

@@ -12,23 +12,23 @@ import (
 // writeTimeout is how long one record may wait for a peer that does not read.
 const writeTimeout = 2 * time.Minute
 
-// turn says who writes to a channel. Only who has the turn touches the
-// connection's sending half.
+// turn says which goroutine writes to a channel. Only the goroutine that has the turn
+// touches the connection's sending half.
 type turn uint8
 
 const (
 	turnNobody turn = iota // nothing waits
-	turnCaller             // who queued cells on the idle channel: see Enqueue
+	turnCaller             // the goroutine that queued cells on the idle channel: see Enqueue
 	turnReader             // the reader, at the end of its batch
 	turnLoop               // the writer's goroutine
 )
 
-// inlineRecords is how many records a caller writes before the writer's
-// goroutine takes over, and how many go to the kernel at once.
+// inlineRecords is how many records a caller writes before the writer's goroutine
+// takes over, and how many go to the kernel together.
 const inlineRecords = 4
 
-// wakeLocked gives the turn, if nobody has it, to the reader when that is about
-// to write anyway, else to the writer's goroutine. The caller holds mu.
+// wakeLocked gives the turn, if it is free, to the reader if that will write soon
+// anyway, or else to the writer's goroutine. The caller holds mu.
 func (ch *Channel) wakeLocked() {
 	switch {
 	case ch.turn != turnNobody:
@@ -48,9 +48,10 @@ func (ch *Channel) handOver() {
 	ch.mu.Unlock()
 }
 
-// Flush writes what waits, on behalf of who got the turn from Enqueue. It does
-// not wait for the peer: the writer's goroutine does. It may run on any goroutine:
-// a panic ends the channel, whose turn it would keep, and not the caller.
+// Flush writes queued cells for the caller that got the turn from Enqueue. It does
+// not wait for the peer; the writer's goroutine does that. It may run on any
+// goroutine, so a panic closes the channel, which would otherwise never get its turn
+// back, and does not reach the caller.
 func (ch *Channel) Flush() {
 	defer panics.Recover(ch.cfg.Log, ch.Close)
 	for i := range inlineRecords {
@@ -69,8 +70,8 @@ func (ch *Channel) Flush() {
 	ch.handOver()
 }
 
-// FlushLater has other flushed when ch's reader has handed out what it read. It
-// is called on that reader.
+// FlushLater makes ch's reader flush other at the end of its batch. Only that
+// reader's goroutine may call it.
 func (ch *Channel) FlushLater(other *Channel) { ch.claimed = append(ch.claimed, other) }
 
 // writeLoop writes when it has the turn, until the channel closes.
@@ -105,10 +106,9 @@ func (ch *Channel) write() error {
 	}
 }
 
-// writeRecord pulls a record's worth of cells by the scheduler and writes it.
-// The record stays on the wire while more is to be written at once, unless it
-// is the last of those. When nothing waits it gives the turn up and reports
-// false.
+// writeRecord takes up to one record of cells, in the scheduler's order, and writes
+// them. The wire keeps the record while more records follow, unless last is set. If
+// nothing waits, writeRecord gives up the turn and returns false.
 func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 	now := ch.cfg.Now()
 	n, whole, of, hold, more := ch.pull(now, last)
@@ -116,7 +116,7 @@ func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 		return false, nil
 	}
 	if n == 0 && whole == nil {
-		return true, ch.wire.push() // only the wire has something left
+		return true, ch.wire.push() // only the wire still has bytes
 	}
 	if ch.wire != nil {
 		ch.wire.gather(hold)
@@ -127,7 +127,7 @@ func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 		}
 		ch.writable[i] = nil
 	}
-	// A deadline costs a timer's update: renew it only now and then.
+	// To set a deadline updates a timer, so renew it only when half of it has passed.
 	if ch.deadline.Sub(now) < writeTimeout/2 {
 		ch.deadline = now.Add(writeTimeout)
 		if err := ch.conn.SetWriteDeadline(ch.deadline); err != nil {
@@ -151,9 +151,9 @@ func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 	return true, err
 }
 
-// pull takes a record's worth of cells: n bytes of them in ch.record, or a whole
-// slab, which is on the account of. hold says that more is to be written at once.
-// When nothing waits it gives the turn up and reports false.
+// pull takes up to one record of cells: n bytes of them in ch.record, or a whole
+// slab, which account of counts. hold says that more records follow at once. If
+// nothing waits, pull gives up the turn and more is false.
 func (ch *Channel) pull(now time.Time, last bool) (n int, whole *slab, of *account.Account, hold, more bool) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
@@ -167,10 +167,10 @@ func (ch *Channel) pull(now time.Time, last bool) (n int, whole *slab, of *accou
 
 func (ch *Channel) queuedLocked() bool { return len(ch.urgent) > 0 || ch.sched.min() != nil }
 
-// fill takes cells for one record: urgent ones first, then circuits by the
-// scheduler, a burst each. A circuit that is alone with a full slab gives it
-// whole, with its account. Circuits that have room again, and said that they
-// wait, join writable. The caller holds mu.
+// fill takes cells for one record: first urgent ones, then one burst of each circuit
+// in the scheduler's order. If only one circuit has cells and its first slab is full,
+// fill returns the whole slab and its account. Circuits that wait for space and have
+// some again are appended to writable. The caller holds mu.
 func (ch *Channel) fill(record []byte, now time.Time, writable []*Circ) (int, *slab, *account.Account, []*Circ) {
 	n := 0
 	if len(ch.urgent) > 0 {
@@ -192,7 +192,8 @@ func (ch *Channel) fill(record []byte, now time.Time, writable []*Circ) (int, *s
 			return 0, s, c.q.account, ch.took(c, recordCells, weight, writable)
 		}
 	}
-	// Urgent cells of variable length leave less than a cell's room at the end.
+	// Urgent cells of variable length may leave less than one cell of space at the
+	// end.
 	for len(record)-n >= cell.Len {
 		c := ch.sched.min()
 		if c == nil {
