@@ -126,7 +126,7 @@ func edCert(certs cell.Certs, typ uint8, want cert.Type, key cert.KeyType, signe
 		signer = c.Signer
 	}
 	if c.KeyType != key {
-		return nil, certError(typ, fmt.Errorf("the key is of type %d, not %d", c.KeyType, key))
+		return nil, certError(typ, fmt.Errorf("key of type %d, not %d", c.KeyType, key))
 	}
 	if err := c.Verify(want, signer, now); err != nil {
 		return nil, certError(typ, err)

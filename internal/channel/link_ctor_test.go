@@ -287,8 +287,8 @@ func TestConnectToCtor(t *testing.T) {
 	})
 	t.Run("another identity", func(t *testing.T) {
 		for want, words := range map[ident.RelayID]string{
-			{RSA: ident.RSAID{1}, Ed: r.id.Ed}:      "RSA identity is not the one",
-			{RSA: r.id.RSA, Ed: ident.Ed25519ID{1}}: "Ed25519 identity is not the one",
+			{RSA: ident.RSAID{1}, Ed: r.id.Ed}:      "RSA identity is not the expected",
+			{RSA: r.id.RSA, Ed: ident.Ed25519ID{1}}: "Ed25519 identity is not the expected",
 		} {
 			if _, err := r.connect(t, want, &LinkConfig{}); err == nil || !strings.Contains(err.Error(), words) {
 				t.Errorf("%v", err)

@@ -5,21 +5,21 @@ import (
 	"log/slog"
 )
 
-// bias are the counts of path-spec 7 for one guard: a guard that lets circuits
-// fail unless they end at its friends shows by low rates. They are fractions
-// because old counts are scaled down.
+// bias holds the counts of path-spec 7 for one guard. A guard that makes circuits
+// fail unless they end at relays of the same attacker has low success rates. The
+// counts are fractions because old counts are scaled down.
 type bias struct {
 	CircAttempts  float64 `json:"circ_attempts"`  // second hop built
 	CircSuccesses float64 `json:"circ_successes"` // completed
 	ClosedWell    float64 `json:"closed_well"`    // completed; used with success, or closed by us before any use
-	Collapsed     float64 `json:"collapsed"`      // completed, and closed by somebody else before any use
+	Collapsed     float64 `json:"collapsed"`      // completed, and closed by another party before any use
 	Unusable      float64 `json:"unusable"`       // used, without success
 	Timeouts      float64 `json:"timeouts"`       // took too long to build
 	UseAttempts   float64 `json:"use_attempts"`   // circuits that a stream was attached to
-	UseSuccesses  float64 `json:"use_successes"`  // of those, the ones that answered
-	Disabled      bool    `json:"disabled"`       // dropped for its rates
+	UseSuccesses  float64 `json:"use_successes"`  // of those, circuits whose last hop answered
+	Disabled      bool    `json:"disabled"`       // no longer used, because of its rates
 
-	said, saidUse level // what was logged already
+	said, saidUse level // the levels that were logged already
 }
 
 // level is how alarming a rate is.
@@ -32,14 +32,14 @@ const (
 	extreme
 )
 
-// useBias is what one circuit counted so far.
+// useBias is what one circuit has added to the counts so far.
 type useBias struct {
 	attempted, built, timedOut bool
 	tried, answered            bool
 }
 
-// Extended reports that the circuit has two hops: from here on its failure
-// counts. Circuits of one hop count for nothing.
+// Extended reports that the circuit has two hops: from now on its failure counts.
+// Circuits of one hop never count.
 func (u *Use) Extended() {
 	u.m.mu.Lock()
 	defer u.m.mu.Unlock()
@@ -87,23 +87,24 @@ func (u *Use) StreamTried() {
 }
 
 // StreamAnswered reports that the last hop answered as expected: CONNECTED,
-// RESOLVED, or an END that only it can know of.
+// RESOLVED, or an END with a reason that only the last hop can know.
 func (u *Use) StreamAnswered() {
 	u.m.mu.Lock()
 	defer u.m.mu.Unlock()
 	u.bias.answered = u.bias.tried
 }
 
-// StreamFailed reports that a later stream timed out or failed without an
-// answer: the circuit counts as tried only.
+// StreamFailed reports that a later stream timed out or failed without an answer:
+// the circuit then counts only as an attempt.
 func (u *Use) StreamFailed() {
 	u.m.mu.Lock()
 	defer u.m.mu.Unlock()
 	u.bias.answered = false
 }
 
-// biasClosed counts the end of a circuit. Of one that answered it does not
-// matter who ended it: relays restart, and links break. The manager is locked.
+// biasClosed counts the end of a circuit. If the circuit answered, it does not
+// matter which side ended it, because relays restart and links break. The manager
+// is locked.
 func (u *Use) biasClosed(byUs bool) {
 	b := &u.g.bias
 	if !u.bias.built {
@@ -142,7 +143,7 @@ func (m *Manager) open(g *sampled) (built, building, used float64) {
 	return built, building, used
 }
 
-// judgeCircs looks at the rate of construction, and scales the counts.
+// judgeCircs checks the success rate of building circuits, and scales the counts.
 func (m *Manager) judgeCircs(g *sampled) {
 	b, p := &g.bias, &m.p.Bias
 	built, building, _ := m.open(g)
@@ -166,7 +167,7 @@ func (m *Manager) judgeCircs(g *sampled) {
 	}
 }
 
-// judgeUses looks at the rate of use, and scales the counts.
+// judgeUses checks the success rate of using circuits, and scales the counts.
 func (m *Manager) judgeUses(g *sampled) {
 	b, p := &g.bias, &m.p.Bias
 	_, _, used := m.open(g)
@@ -187,19 +188,19 @@ func (m *Manager) judgeUses(g *sampled) {
 	}
 }
 
-// scale multiplies counts, leaving out the part of circuits that are open.
+// scale multiplies counts, except the part that belongs to open circuits.
 func scale(by, open float64, counts ...*float64) {
 	for _, c := range counts {
 		*c = max(0, *c-open)*by + open
 	}
 }
 
-// accuse says once per level that a guard's rate is low, and drops the guard
-// at the extreme when the parameters ask for it.
+// accuse logs, once per level, that a guard's rate is low. At the extreme level
+// it disables the guard if the parameters ask for that.
 func (m *Manager) accuse(g *sampled, l level, said *level, what string, rate float64) {
 	if l == extreme && m.p.Bias.Drop && !g.bias.Disabled {
 		g.bias.Disabled = true
-		m.log().Warn("guard fails so many "+what+" that it is not used any more: it may be manipulating routes", "guard", g.id, "rate", rate)
+		m.log().Warn("guard fails so many "+what+" that it is no longer used: it may be manipulating routes", "guard", g.id, "rate", rate)
 		for _, s := range m.sets {
 			s.refilter(&m.cfg.Filter)
 			s.choosePrimary(m.p.Primary)
@@ -215,7 +216,7 @@ func (m *Manager) accuse(g *sampled, l level, said *level, what string, rate flo
 	at := map[level]slog.Level{notice: slog.LevelInfo, warn: slog.LevelWarn, extreme: slog.LevelWarn}[l]
 	text := map[level]string{
 		notice:  "guard fails more " + what + " than usual: the network may be overloaded",
-		warn:    "guard fails very many " + what + ": the network may be overloaded, or somebody attacks",
+		warn:    "guard fails very many " + what + ": the network may be overloaded or under attack",
 		extreme: "guard fails an extreme number of " + what + ": it may be manipulating routes",
 	}[l]
 	m.log().Log(context.Background(), at, text, "guard", g.id, "rate", rate)

@@ -70,7 +70,7 @@ func TestDropGuard(t *testing.T) {
 	m, log := logged(t, d)
 	first := m.cur.primary[0]
 	circuits(t, m, 152, 10)
-	if !first.bias.Disabled || first.filtered || first.primary || !strings.Contains(log.String(), "not used any more") {
+	if !first.bias.Disabled || first.filtered || first.primary || !strings.Contains(log.String(), "no longer used") {
 		t.Fatalf("not dropped: %s", log)
 	}
 	if pick(t, m, epoch).g == first {

@@ -8,22 +8,22 @@ import (
 )
 
 // PickBridge is Pick for one bridge, to ask it for its own descriptor over a
-// circuit of one hop. A bridge that is down is refused until it is due to be
-// tried again, unless all of them are down.
+// circuit of one hop. A bridge that is down is refused until its next retry is
+// due, unless all bridges are down.
 func (m *Manager) PickBridge(id ident.RSAID, now time.Time) (*Use, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	s := m.cur
 	g := s.find(id)
 	if s.name != setBridges || g == nil || !g.filtered {
-		return nil, fault.New(fault.Config, "bridge %v: the configuration doesn't allow it", id.LogValue())
+		return nil, fault.New(fault.Config, "bridge %v: the configuration does not allow it", id.LogValue())
 	}
 	down := true
 	for _, x := range s.sample {
 		x.considerRetry(now)
 		down = down && !x.usable()
 	}
-	if down { // more likely it is us
+	if down { // more likely our own network is down
 		for _, x := range s.sample {
 			x.forgive()
 		}

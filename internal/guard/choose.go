@@ -33,8 +33,9 @@ func (m *Manager) choose(s *set, req *Request, now time.Time) (*sampled, state, 
 			if g.primary || !fits(g) {
 				continue
 			}
-			// One that works needs no exploring: further circuits through it at the
-			// same time expose this client to no other guard, and wait for none.
+			// A guard that is known to work needs no exploratory circuit: more
+			// circuits through it at the same time do not expose this client to
+			// another guard, and need not wait.
 			if g.pending == 0 || g.reach == yes {
 				return g, usableIfNoBetter, nil
 			}
@@ -42,7 +43,7 @@ func (m *Manager) choose(s *set, req *Request, now time.Time) (*sampled, state, 
 				first = g
 			}
 		}
-		// Every one of them is being tried already: try the best one again.
+		// All of them are being tried already: try the best one again.
 		if first != nil {
 			return first, usableIfNoBetter, nil
 		}
@@ -50,10 +51,9 @@ func (m *Manager) choose(s *set, req *Request, now time.Time) (*sampled, state, 
 	return nil, dead, nil
 }
 
-// choosePrimary picks among the first primary guards that fit. A guard that
-// the path forbids counts among the first, as long as another one is left:
-// otherwise a peer could make a client use all its guards by its choice of
-// restrictions.
+// choosePrimary picks among the first primary guards that fit. A guard that the path
+// forbids still counts among the first, unless no other guard is left. Otherwise a
+// peer could choose restrictions that make a client use all its guards.
 func (m *Manager) choosePrimary(s *set, req *Request, fits func(*sampled) bool) *sampled {
 	want := m.p.UsePrimary
 	if req.Purpose == Directory1Hop {
@@ -78,10 +78,10 @@ func (m *Manager) choosePrimary(s *set, req *Request, fits func(*sampled) bool) 
 	return usable[m.cfg.Rand.IntN(len(usable))]
 }
 
-// missing refuses traffic while a descriptor of the guards that would be used
-// is missing: going further down the list would let whoever withholds it
-// choose the guard (guard-spec 4.12). A bridge's descriptor comes from itself,
-// so nobody else can withhold it, and another bridge may serve meanwhile.
+// missing refuses traffic while the client has no descriptor of one of the guards that
+// it would use. If the client used the next guards in the list, a cache that withholds
+// descriptors could choose the guard (guard-spec 4.12). A bridge sends its own
+// descriptor, so no other host can withhold it; another bridge may be used meanwhile.
 func (m *Manager) missing(s *set, req *Request) error {
 	if req.Purpose == Directory1Hop {
 		return nil
@@ -94,7 +94,7 @@ func (m *Manager) missing(s *set, req *Request) error {
 	return nil
 }
 
-// none says why no guard can be used.
+// none returns the error that says why no guard can be used.
 func (m *Manager) none(s *set, req *Request, now time.Time) error {
 	var unlisted, excluded, disabled, down, bare, forbidden int
 	var retry time.Time
@@ -127,7 +127,7 @@ func (m *Manager) none(s *set, req *Request, now time.Time) error {
 	add(excluded, "excluded by the configuration")
 	add(disabled, "disabled for failing circuits")
 	if down > 0 {
-		add(down, fmt.Sprintf("unreachable (the next is tried again in %v)", max(0, retry.Sub(now)).Round(time.Second)))
+		add(down, fmt.Sprintf("unreachable (next retry in %v)", max(0, retry.Sub(now)).Round(time.Second)))
 	}
 	add(bare, "without microdescriptor")
 	add(forbidden, "forbidden by the rest of the path")

@@ -1,10 +1,10 @@
 // Package guard decides which relay a client connects to first (guard-spec).
 //
-// A client that chose its first hop anew for every circuit would sooner or
-// later choose a hostile one. So a Manager keeps a small sample of guards
-// across restarts, prefers those that it has used, in the order in which it
-// first used them, and goes further down that order only when it is sure that
-// the better ones are down:
+// A client that chose a new first hop for every circuit would sooner or later
+// choose a hostile one. So a Manager keeps a small sample of guards across
+// restarts. It prefers the guards that it has used, in the order of their first
+// use, and goes down this order only when it is sure that the better guards are
+// down:
 //
 //	relays with the Guard flag
 //	  └ sampled      drawn by bandwidth, kept for months
@@ -12,13 +12,13 @@
 //	     └ filtered  listed now, and allowed by the configuration
 //	        └ primary the first few: always tried before any other
 //
-// There is ONE such sample for all isolation: separate identities of a user
-// share their guards. A circuit through a guard that is not primary is not
-// used at once, because a better one may be about to work; a Use tells its
-// circuit whether to go on, to wait, or to give up.
+// There is only one such sample, whatever isolation streams have: all identities
+// of a user share their guards. A circuit through a guard that is not primary is
+// not used at once, because a better guard may start to work soon. Its Use says
+// whether the circuit may be used, must wait, or will not be used.
 //
 // A Manager is safe for concurrent use. It starts no goroutine and reads no
-// clock: every call takes the time, and Tick says when it wants to be called.
+// clock: callers pass the time, and Tick returns when it must be called next.
 package guard
 
 import (
@@ -39,36 +39,39 @@ type Candidate struct {
 	Nickname string           // empty for a bridge
 	Addrs    []netip.AddrPort // ORPorts
 	Weight   uint64           // bandwidth, weighted for the guard position
-	Complete bool             // its microdescriptor (bridge: descriptor) is here
+	Complete bool             // its microdescriptor (for a bridge: descriptor) is present
 
-	// A bridge is reached as the configuration says, even when a consensus
-	// lists it, and with the keys of its own descriptor.
+	// Bridge is set for a bridge. The address comes from the configuration, even
+	// if the consensus lists the relay, and the keys come from the bridge's own
+	// descriptor.
 	Bridge bool
-	Ntor   ident.X25519Key // zero before its descriptor is here
+	Ntor   ident.X25519Key // zero until its descriptor is present
 	Proto  protover.Set
 }
 
-// Directory is what a Manager needs of one consensus. It does not change.
+// Directory is the view of one consensus that a Manager needs. It does not
+// change.
 type Directory interface {
 	ValidAfter() time.Time
 	ValidUntil() time.Time
-	// Param returns a consensus parameter, clamped to [lo, hi], or def.
+	// Param returns a consensus parameter, clamped to [lo, hi], or def if the
+	// consensus does not have it.
 	Param(name string, def, lo, hi int32) int32
 	// Guards yields every relay that is usable as a guard for all circuits
 	// and directory requests: flags Running, Valid, Guard, Stable, Fast and
 	// V2Dir (guard-spec, section GUARDS).
 	Guards() iter.Seq[Candidate]
-	// Guard returns one of them.
+	// Guard returns the relay with the given identity, if Guards yields it.
 	Guard(id ident.RSAID) (Candidate, bool)
 }
 
 // Filter is the part of the configuration that forbids guards. Nil functions
-// forbid nothing. They are called with the Manager locked, and must not call
-// it.
+// forbid nothing. The Manager calls them while it is locked, so they must not
+// call it.
 type Filter struct {
-	Exclude   func(Candidate) bool      // relays never to be used
-	Entry     func(Candidate) bool      // when set, the only relays to be used first
-	Reachable func(netip.AddrPort) bool // addresses that can be connected to
+	Exclude   func(Candidate) bool      // relays that are never used
+	Entry     func(Candidate) bool      // if set, only these relays may be the first hop
+	Reachable func(netip.AddrPort) bool // addresses that this client can connect to
 }
 
 // allows reports whether the configuration lets c be a guard.
@@ -87,21 +90,23 @@ func (f *Filter) allows(c Candidate) bool {
 	return false
 }
 
-// Config says how a Manager works.
+// Config configures a Manager.
 type Config struct {
 	Filter Filter
-	// Bridges, when not empty, replace the consensus's guards: they and only
-	// they are the sample, which is kept apart from the other one.
+	// Bridges, when not empty, replace the consensus's guards: the sample has
+	// exactly these bridges, and is separate from the sample of the consensus's
+	// guards.
 	Bridges []Candidate
-	// UseBridges keeps it so when Bridges is empty: nothing can be picked then.
+	// UseBridges says that only bridges may be used, even if Bridges is empty. In
+	// that case Pick fails.
 	UseBridges bool
-	// NumTraffic and NumDirectory, when not zero, replace the consensus's
-	// number of primary guards to choose among, for traffic and for directory
-	// requests (C tor's NumEntryGuards and NumDirectoryGuards).
+	// NumTraffic and NumDirectory, when not zero, replace the consensus's numbers
+	// of primary guards to choose from, for traffic and for directory requests (C
+	// tor's NumEntryGuards and NumDirectoryGuards).
 	NumTraffic, NumDirectory int
-	// Version is recorded with every guard that is sampled.
+	// Version is saved with every guard that is added to the sample.
 	Version string
-	// Rand draws guards and dates; it must be unpredictable, such as
+	// Rand chooses guards and dates; it must be unpredictable, for example
 	// rand.New(rand.NewChaCha8(seed)) with a seed of crypto/rand.
 	Rand *rand.Rand
 	Log  *slog.Logger
@@ -119,9 +124,9 @@ const (
 // Request asks for a guard for one circuit.
 type Request struct {
 	Purpose Purpose
-	// Allow, when set, is the restriction that the rest of the path puts on
-	// the guard, such as "not the exit, nor of its family". It is called with
-	// the Manager locked, also after Pick, while the circuit waits.
+	// Allow, when set, is the restriction that the rest of the path puts on the
+	// guard, such as "not the exit, nor of its family". The Manager calls it
+	// while it is locked, also after Pick, while the circuit waits.
 	Allow func(Candidate) bool
 }
 

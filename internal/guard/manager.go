@@ -10,8 +10,8 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// reasonablyLive is how far outside its validity a consensus may be and still
-// be believed about who is listed.
+// reasonablyLive is how far outside its validity time a consensus may be while
+// the Manager still believes which relays it lists.
 const reasonablyLive = 24 * time.Hour
 
 // Manager keeps the guards of one client.
@@ -27,14 +27,14 @@ type Manager struct {
 	sets   map[string]*set
 	cur    *set
 	uses   []*Use
-	online time.Time // the last success; zero before the first
+	online time.Time // the time of the last success; zero before the first
 	dirty  bool      // there is something to save
-	warned bool      // of an extreme restriction
+	warned bool      // an extreme restriction was logged
 }
 
-// New makes a manager with what store kept. A store that holds rubbish is
-// reported to the log, set aside, and begun anew; one that cannot be read is
-// an error.
+// New makes a manager with the state in store. If the state is damaged, New logs
+// that, sets it aside, and begins with an empty state. If the store cannot be
+// read, New returns an error.
 func New(cfg Config, store Store, now time.Time) (*Manager, error) {
 	m := &Manager{
 		store: store, changed: make(chan struct{}, 1),
@@ -52,7 +52,7 @@ func New(cfg Config, store Store, now time.Time) (*Manager, error) {
 	return m, nil
 }
 
-// instance returns the named set, made empty when it is not there.
+// instance returns the named set, and makes an empty one if there is none.
 func (m *Manager) instance(name string) *set {
 	s := m.sets[name]
 	if s == nil {
@@ -72,7 +72,8 @@ func (m *Manager) Update(dir Directory, now time.Time) {
 	m.refresh(now)
 }
 
-// SetFilter takes a new configuration. Who is sampled does not depend on it.
+// SetFilter takes a new configuration. The members of the sample do not depend on
+// it.
 func (m *Manager) SetFilter(f Filter, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,7 +90,7 @@ func (m *Manager) SetBridges(bridges []Candidate, now time.Time) {
 	m.refresh(now)
 }
 
-// refresh recomputes everything that derives from consensus and configuration.
+// refresh recomputes all that depends on the consensus and the configuration.
 func (m *Manager) refresh(now time.Time) {
 	m.cur = m.instance(m.selectSet())
 	s, src := m.cur, m.source()
@@ -110,12 +111,12 @@ func (m *Manager) refresh(now time.Time) {
 	m.upgrade(now)
 }
 
-// live reports whether the consensus says something about now.
+// live reports whether the consensus is still reasonably live at now.
 func (m *Manager) live(now time.Time) bool {
 	return now.After(m.dir.ValidAfter().Add(-reasonablyLive)) && now.Before(m.dir.ValidUntil().Add(reasonablyLive))
 }
 
-// source is where the current set's candidates come from; nil when there is
+// source returns the source of the current set's candidates, or nil if there is
 // no consensus yet.
 func (m *Manager) source() *source {
 	if m.cur.name == setBridges {
@@ -147,10 +148,11 @@ func (m *Manager) expand(s *set, now time.Time) bool {
 	return true
 }
 
-// selectSet says which instance the configuration asks for (guard-spec 2): a
-// configuration that leaves few guards has its own, so that the default sample
-// shows no trace of it. The thresholds differ by direction, so that a network
-// at the edge does not make the client go back and forth.
+// selectSet returns the name of the instance for the configuration (guard-spec
+// 2). A configuration that leaves few guards has an instance of its own, so that
+// the default sample has no trace of it. The threshold to enter it is lower than
+// the one to leave it, so that a client near a threshold does not switch again
+// and again.
 func (m *Manager) selectSet() string {
 	f := &m.cfg.Filter
 	switch {
@@ -187,7 +189,7 @@ func (m *Manager) selectSet() string {
 	return setDefault
 }
 
-// Pick chooses the guard for a new circuit. The caller must end the Use by
+// Pick chooses the guard for a new circuit. The caller must end the Use with
 // Failed, Cancelled or Closed.
 func (m *Manager) Pick(req Request, now time.Time) (*Use, error) {
 	m.mu.Lock()
@@ -198,7 +200,8 @@ func (m *Manager) Pick(req Request, now time.Time) (*Use, error) {
 	}
 	g, st, err := m.choose(s, &req, now)
 	if err == nil && g == nil {
-		// Every guard is down: more likely it is us. Try all of them again.
+		// Every guard is down, so more likely our own network is. Try all of them
+		// again.
 		for _, g := range s.sample {
 			g.forgive()
 		}
@@ -219,8 +222,8 @@ func (m *Manager) Pick(req Request, now time.Time) (*Use, error) {
 	return u, nil
 }
 
-// Retry makes every guard worth trying at once, for a caller that knows that
-// the network has come back.
+// Retry lets every guard be tried at once. Call it when the network has come
+// back.
 func (m *Manager) Retry() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -229,8 +232,8 @@ func (m *Manager) Retry() {
 	}
 }
 
-// Missing returns the primary guards whose microdescriptor is missing, the
-// most wanted first: they should be fetched before others.
+// Missing returns the primary guards whose microdescriptor is missing, the most
+// preferred first. Fetch these before others.
 func (m *Manager) Missing() []ident.RelayID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -243,7 +246,7 @@ func (m *Manager) Missing() []ident.RelayID {
 	return ids
 }
 
-// Contains reports whether a relay is in the sample in use.
+// Contains reports whether a relay is in the current sample.
 func (m *Manager) Contains(id ident.RSAID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -257,7 +260,7 @@ func (m *Manager) log() *slog.Logger {
 	return m.cfg.Log
 }
 
-// touch notes that there is something to save.
+// touch marks the state as changed, so that it will be saved.
 func (m *Manager) touch() {
 	m.dirty = true
 	select {

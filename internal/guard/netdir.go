@@ -8,11 +8,11 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 )
 
-// flags are what a relay needs to be usable as a guard for everything
+// flags are the flags of a relay that is usable as a guard for all purposes
 // (guard-spec, section GUARDS).
 const flags = netdir.FlagRunning | netdir.FlagValid | netdir.FlagGuard | netdir.FlagStable | netdir.FlagFast | netdir.FlagV2Dir
 
-// FromNetdir is the Directory that a Manager sees of d.
+// FromNetdir returns d as a Directory for a Manager.
 func FromNetdir(d *netdir.Directory) Directory { return view{d} }
 
 type view struct{ *netdir.Directory }

@@ -9,7 +9,7 @@ type Params struct {
 	MaxSampleSize      int
 	MinFilteredSample  int
 	Lifetime           time.Duration // of a guard that was never confirmed
-	ConfirmedLifetime  time.Duration // at least, since confirmation
+	ConfirmedLifetime  time.Duration // the minimum, since confirmation
 	RemoveUnlisted     time.Duration
 	Primary            int // size of the primary list
 	UsePrimary         int // primary guards to choose among, for traffic
@@ -17,21 +17,21 @@ type Params struct {
 	InternetDown       time.Duration
 	ConnectTimeout     time.Duration // of a circuit through a guard that is not primary
 	IdleTimeout        time.Duration // of a circuit that waits for a better guard
-	Meaningful         float64       // below this fraction of usable guards, a sample of its own
-	Extreme            float64       // below this one, a warning
+	Meaningful         float64       // below this fraction of usable guards, the configuration gets a sample of its own
+	Extreme            float64       // below this fraction, a warning is logged
 	Bias               BiasParams
 }
 
 // BiasParams govern the detection of route manipulation by guards.
 type BiasParams struct {
-	MinCircs, MinUse              float64 // before rates are looked at
-	Notice, Warn, Extreme         float64 // rates of construction
-	NoticeUse, ExtremeUse         float64 // rates of use
+	MinCircs, MinUse              float64 // counts needed before rates are checked
+	Notice, Warn, Extreme         float64 // success rates of building circuits
+	NoticeUse, ExtremeUse         float64 // success rates of using circuits
 	Drop                          bool    // disable a guard below Extreme or ExtremeUse
 	ScaleCircs, ScaleUse, ScaleBy float64 // above this many, multiply by ScaleBy
 }
 
-// DefaultParams are the values for a consensus that names none.
+// DefaultParams are the values if the consensus sets none.
 func DefaultParams() Params {
 	return ParamsFrom(func(_ string, def, _, _ int32) int32 { return def })
 }
@@ -79,11 +79,11 @@ func ParamsFrom(get func(name string, def, lo, hi int32) int32) Params {
 	}
 }
 
-// scaleBy is mult/div, never above 1: counts that grew by being scaled would
-// be scaled for ever.
+// scaleBy is mult/div, never above 1: if scaling made counts grow, they would be
+// scaled again without end.
 func scaleBy(mult, div int32) float64 { return min(1, float64(mult)/float64(div)) }
 
-// apply replaces what the configuration says itself.
+// apply returns p with the values that the configuration sets.
 func (cfg *Config) apply(p Params) Params {
 	if cfg.NumTraffic > 0 {
 		p.UsePrimary = cfg.NumTraffic

@@ -2,7 +2,7 @@ package guard
 
 import "time"
 
-// reach is whether a guard can be connected to.
+// reach says whether a guard can be reached.
 type reach uint8
 
 const (
@@ -13,8 +13,8 @@ const (
 
 func (r reach) String() string { return [...]string{"maybe", "yes", "no"}[r] }
 
-// retrySchedule says how long after an attempt an unreachable guard is tried
-// again, by how long it has been failing (guard-spec, PRIMARY_GUARDS_RETRY_SCHED
+// retrySchedule gives the time between attempts at an unreachable guard, which
+// depends on how long it has been failing (guard-spec, PRIMARY_GUARDS_RETRY_SCHED
 // and GUARDS_RETRY_SCHED).
 var retrySchedule = []struct {
 	failing        time.Duration // up to this long
@@ -38,21 +38,21 @@ func retryDelay(failing time.Duration, primary bool) time.Duration {
 	panic("guard: the last retry schedule has no end") // its bound is the longest duration
 }
 
-// retryAt is when an unreachable guard may be tried again.
+// retryAt returns the time at which an unreachable guard may be tried again.
 func (g *sampled) retryAt(now time.Time) time.Time {
 	return g.lastTried.Add(retryDelay(now.Sub(g.failingSince), g.primary))
 }
 
-// considerRetry makes an unreachable guard worth trying when its time has come,
-// or can no longer be told because the clock was set back.
+// considerRetry lets an unreachable guard be tried again when its retry time has
+// come, or when the clock was set back, so that the retry time means nothing.
 func (g *sampled) considerRetry(now time.Time) {
 	if g.reach == no && (!now.Before(g.retryAt(now)) || g.lastTried.Sub(now) > time.Minute) {
 		g.reach = maybe
 	}
 }
 
-// forgive makes an unreachable guard worth trying at once. Since when it fails
-// is remembered: it is not known to work.
+// forgive lets an unreachable guard be tried at once. It keeps the time since which
+// the guard fails, because the guard is not known to work.
 func (g *sampled) forgive() {
 	if g.reach == no {
 		g.reach = maybe

@@ -10,7 +10,7 @@ import (
 
 // sampled is a member of a sample.
 type sampled struct {
-	// Persistent.
+	// These fields are saved.
 	id            ident.RelayID
 	nickname      string
 	addedAt       time.Time // randomised to the past
@@ -20,7 +20,7 @@ type sampled struct {
 	confirmedAt   time.Time // randomised; zero when not confirmed
 	bias          bias
 
-	// Of this run.
+	// These fields belong to this run of the program.
 	cur          Candidate // newest description; its identity is id
 	filtered     bool      // listed, allowed by the configuration, not disabled
 	primary      bool
@@ -58,21 +58,22 @@ func (s *set) find(id ident.RSAID) *sampled {
 	return nil
 }
 
-// inPast is RAND(now, interval) of guard-spec: a time up to interval ago.
+// inPast is RAND(now, interval) of guard-spec: a random time, at most interval
+// before now.
 func inPast(rnd *rand.Rand, now time.Time, interval time.Duration) time.Time {
 	return now.Add(-time.Duration(rnd.Int64N(int64(max(interval, 1))))).Truncate(time.Second).UTC()
 }
 
-// source is where candidates come from: a consensus, or configured bridges.
+// source holds candidates: from a consensus, or from the configured bridges.
 type source struct {
 	all    func(yield func(Candidate) bool)
 	lookup func(ident.RSAID) (Candidate, bool)
-	// fixed means that every candidate is wanted, and none is drawn.
+	// fixed means that every candidate becomes a member, without a random choice.
 	fixed bool
 }
 
-// relist updates what the newest source says of each member. It reports
-// whether anything that persists changed.
+// relist updates each member from the newest source. It reports whether any saved
+// field changed.
 func (s *set) relist(src *source, p *Params, rnd *rand.Rand, now time.Time) (changed bool) {
 	for _, g := range s.sample {
 		c, listed := src.lookup(g.id.RSA)
@@ -102,7 +103,7 @@ func (s *set) relist(src *source, p *Params, rnd *rand.Rand, now time.Time) (cha
 	return changed
 }
 
-// expire removes the members whose time is over (guard-spec 4.1).
+// expire removes the members whose lifetime is over (guard-spec 4.1).
 func (s *set) expire(p *Params, now time.Time) (changed bool) {
 	keep := s.sample[:0:0]
 	for _, g := range s.sample {
@@ -128,12 +129,12 @@ func (s *set) refilter(f *Filter) {
 	}
 }
 
-// maxSize is how large the sample may be, of n listed guards.
+// maxSize returns the largest size of the sample if n guards are listed.
 func (p *Params) maxSize(n int) int {
 	return max(min(int(float64(n)*p.MaxSampleThreshold), p.MaxSampleSize), p.MinFilteredSample)
 }
 
-// expand draws guards until enough can be used or the sample is full.
+// expand adds random guards until enough can be used or the sample is full.
 func (s *set) expand(src *source, p *Params, f *Filter, rnd *rand.Rand, version string, now time.Time) (changed bool) {
 	usable := 0
 	for _, g := range s.sample {
@@ -147,8 +148,8 @@ func (s *set) expand(src *source, p *Params, f *Filter, rnd *rand.Rand, version 
 	var free []Candidate
 	n := 0
 	for c := range src.all {
-		// A restricted sample is drawn from what may be used: it might hold
-		// none of a few entry nodes otherwise.
+		// A restricted sample takes only guards that the configuration allows.
+		// Otherwise it might contain none of a short list of entry nodes.
 		if s.name == setRestricted && !f.allows(c) {
 			continue
 		}
@@ -179,8 +180,8 @@ func (s *set) expand(src *source, p *Params, f *Filter, rnd *rand.Rand, version 
 	return changed
 }
 
-// draw returns a random index, by weight; when no candidate has any, each is
-// as likely.
+// draw returns a random index, weighted. If all weights are zero, each index is
+// equally likely.
 func draw(cs []Candidate, rnd *rand.Rand) int {
 	var total uint64
 	for i := range cs {
@@ -228,9 +229,9 @@ func (s *set) confirm(g *sampled, p *Params, rnd *rand.Rand, now time.Time) (cha
 	return true
 }
 
-// primaryDown reports whether every primary guard that the path allows is known
-// to be unreachable. One that it forbids, such as its exit or, for a second leg,
-// the first leg's guard, may work for ever without being any better.
+// primaryDown reports whether every primary guard that the path allows is known to
+// be unreachable. It ignores guards that the path forbids, such as its exit or, for
+// a second leg, the first leg's guard: that they work does not help this path.
 func (s *set) primaryDown(req *Request, now time.Time) bool {
 	for _, g := range s.primary {
 		g.considerRetry(now)

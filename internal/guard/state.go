@@ -19,8 +19,8 @@ const stateVersion = 1
 // maxSaved bounds the members of a saved set; bridges have no bound of their own.
 const maxSaved = 5000
 
-// savedFile is the saved form: the sets, and a digest of their compact JSON
-// that tells a damaged file from a whole one.
+// savedFile is the saved form: the sets, and a digest of their compact JSON that
+// detects a damaged file.
 type savedFile struct {
 	Version int             `json:"version"`
 	SHA256  string          `json:"sha256"`
@@ -37,7 +37,7 @@ type savedGuard struct {
 	Listed        bool       `json:"listed"`
 	UnlistedSince *time.Time `json:"unlisted_since,omitempty"`
 	ConfirmedAt   *time.Time `json:"confirmed_at,omitempty"`
-	Confirmed     int        `json:"confirmed,omitempty"` // place in the confirmed list, from 1
+	Confirmed     int        `json:"confirmed,omitempty"` // position in the confirmed list, from 1
 	Bias          bias       `json:"bias"`
 }
 
@@ -143,25 +143,25 @@ func decodeSet(name string, list []savedGuard, now time.Time) (*set, error) {
 			return nil, corrupt("member %d: %w", i+1, err)
 		}
 		if seen[g.id.RSA] {
-			return nil, corrupt("member %d is there twice", i+1)
+			return nil, corrupt("member %d occurs twice", i+1)
 		}
 		seen[g.id.RSA] = true
 		s.sample = append(s.sample, g)
 		if n := list[i].Confirmed; n != 0 {
 			confirmed[n] = g
 		} else if g.confirmed() {
-			return nil, corrupt("member %d is confirmed, in no place", i+1)
+			return nil, corrupt("member %d is confirmed but has no position in the confirmed list", i+1)
 		}
 	}
 	for n := 1; n <= len(confirmed); n++ {
 		g := confirmed[n]
 		if g == nil || !g.confirmed() {
-			return nil, corrupt("place %d of the confirmed list is empty", n)
+			return nil, corrupt("position %d of the confirmed list is empty", n)
 		}
 		s.confirmed = append(s.confirmed, g)
 	}
 	if dated := slices.DeleteFunc(slices.Clone(s.sample), func(g *sampled) bool { return !g.confirmed() }); len(dated) != len(s.confirmed) {
-		return nil, corrupt("two members have one place in the confirmed list")
+		return nil, corrupt("two members have the same position in the confirmed list")
 	}
 	return s, nil
 }
@@ -202,8 +202,8 @@ func decodeGuard(sg *savedGuard, now time.Time) (*sampled, error) {
 	return g, nil
 }
 
-// past returns t, or now when t is later: a date that a wrong clock wrote must
-// not keep a guard beyond its lifetime.
+// past returns t, or now when t is later: a date from a wrong clock must not keep a
+// guard longer than its lifetime.
 func past(t, now time.Time) time.Time {
 	if t.After(now) {
 		return now.Truncate(time.Second).UTC()

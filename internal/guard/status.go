@@ -6,11 +6,11 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// Status is a snapshot of a Manager, for metrics and for people.
+// Status is a snapshot of a Manager, for metrics and for status displays.
 type Status struct {
 	Set       string // "default", "restricted" or "bridges"
 	Sampled   int
-	Filtered  int // of the sampled, listed and allowed
+	Filtered  int // of the sampled guards, those listed and allowed
 	Confirmed int
 	Waiting   int         // circuits that wait for a better guard
 	Online    time.Time   // the last success; zero before the first
@@ -21,8 +21,8 @@ type Status struct {
 type GuardInfo struct {
 	ID                  ident.RelayID
 	Nickname            string
-	Primary             int    // place among the primary guards, from 1; 0 for others
-	Confirmed           int    // place in the confirmed list, from 1; 0 for others
+	Primary             int    // position among the primary guards, from 1; 0 for others
+	Confirmed           int    // position in the confirmed list, from 1; 0 for others
 	Reachable           string // "maybe", "yes" or "no"
 	Listed, Allowed     bool   // in the consensus; by the configuration
 	AddedAt             time.Time
@@ -30,11 +30,11 @@ type GuardInfo struct {
 	Circuits, Attempts  float64   // completed and attempted, recently
 	Uses, UseAttempts   float64   // answered and tried, recently
 	DisabledByPathBias  bool
-	RetryAt, LastTried  time.Time // zero when reachable; when never tried
+	RetryAt, LastTried  time.Time // zero if reachable; zero if never tried
 	OpenCircuits, Tries int       // complete now; exploratory ones being built
 }
 
-// Status returns a snapshot of the set in use.
+// Status returns a snapshot of the current set.
 func (m *Manager) Status(now time.Time) Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()

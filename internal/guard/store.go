@@ -16,16 +16,18 @@ const maxStateSize = 4 << 20
 
 // Store keeps the state of a Manager across restarts.
 type Store interface {
-	// Load returns what was saved last, or an error that is fs.ErrNotExist.
+	// Load returns the state that was saved last, or an error that is
+	// fs.ErrNotExist.
 	Load() ([]byte, error)
-	// Save replaces what was saved, as a whole or not at all.
+	// Save replaces the saved state completely or not at all.
 	Save([]byte) error
-	// SetAside moves what was saved out of the way, to be looked at by people.
+	// SetAside moves the saved state away and keeps it, so that a person can
+	// inspect it.
 	SetAside() error
 }
 
-// FileStore is a Store in the file of that name, readable by its owner only.
-// SetAside moves it to the same name with ".corrupt" added.
+// FileStore is a Store in the file of that name. Only the owner can read the
+// file. SetAside appends ".corrupt" to its name.
 type FileStore string
 
 // Load reads the file.
@@ -46,10 +48,11 @@ func (path FileStore) Save(b []byte) error {
 // SetAside renames the file.
 func (path FileStore) SetAside() error { return os.Rename(string(path), string(path)+".corrupt") }
 
-// MemStore is a Store that forgets with the process. The zero value is empty.
+// MemStore is a Store in memory, which ends with the process. The zero value is
+// empty.
 type MemStore struct{ b []byte }
 
-// Load returns what was saved.
+// Load returns the saved state.
 func (s *MemStore) Load() ([]byte, error) {
 	if s.b == nil {
 		return nil, fs.ErrNotExist
@@ -60,7 +63,7 @@ func (s *MemStore) Load() ([]byte, error) {
 // Save keeps b.
 func (s *MemStore) Save(b []byte) error { s.b = b; return nil }
 
-// SetAside forgets.
+// SetAside drops the saved state.
 func (s *MemStore) SetAside() error { s.b = nil; return nil }
 
 // load fills the sets from the store.
@@ -84,8 +87,9 @@ func (m *Manager) load(now time.Time) error {
 	return nil
 }
 
-// Changed receives when there is something to save. Path bias counts change
-// with every circuit: save some seconds later, and at the end, not at once.
+// Changed receives a value when there is something to save. Path bias counts
+// change with every circuit, so do not save at once, but some seconds later, and
+// at the end.
 func (m *Manager) Changed() <-chan struct{} { return m.changed }
 
 // unsaved encodes the state if it changed since it was last saved, else nil.

@@ -12,7 +12,7 @@ type Decision uint8
 const (
 	Undecided Decision = iota // the circuit is not complete yet
 	UseNow
-	Wait    // a better guard may be about to work: wait for Decided
+	Wait    // a better guard may start to work soon: wait for Decided
 	Discard // it will not be used: close it
 )
 
@@ -20,7 +20,7 @@ func (d Decision) String() string {
 	return [...]string{"undecided", "use now", "wait", "discard"}[d]
 }
 
-// Failure is how a circuit failed before it was complete.
+// Failure says how a circuit failed before it was complete.
 type Failure uint8
 
 // Failures.
@@ -28,12 +28,12 @@ const (
 	// Unreachable: no channel to the guard, or no answer to the first hop's
 	// handshake. The guard is to blame.
 	Unreachable Failure = iota
-	// Beyond: the first hop was built, a later one was not. Nobody knows who
-	// is to blame, except path bias in the long run.
+	// Beyond: the first hop was built, a later one was not. It is unknown which
+	// relay is to blame; path bias finds out over time.
 	Beyond
 )
 
-// state is a circuit's state as guard-spec 4.6 has it.
+// state is a circuit's state of guard-spec 4.6.
 type state uint8
 
 const (
@@ -44,9 +44,9 @@ const (
 	dead
 )
 
-// Use is one circuit's use of a guard, from the choice of the guard to the
-// end of the circuit. Its methods may be called in any order from any
-// goroutine; what comes too late has no effect.
+// Use is one circuit's use of a guard, from the choice of the guard to the end
+// of the circuit. Its methods may be called in any order from any goroutine; a
+// call that comes too late has no effect.
 type Use struct {
 	m     *Manager
 	set   *set
@@ -58,11 +58,11 @@ type Use struct {
 
 	// Guarded by m.mu.
 	state state
-	since time.Time // of the state
+	since time.Time // when the circuit entered the state
 	bias  useBias
 }
 
-// Guard is the guard as it was when it was chosen.
+// Guard returns the guard as it was when it was chosen.
 func (u *Use) Guard() Candidate { return u.guard }
 
 // Primary reports whether the circuit may be used as soon as it is complete.
@@ -123,8 +123,8 @@ func (u *Use) Succeeded(now time.Time) Decision {
 		u.to(complete, now)
 	} else {
 		u.to(waiting, now)
-		// After a long silence it was perhaps the network that was down, not
-		// the primary guards: give them another chance first.
+		// After a long time without success, perhaps the network was down and
+		// not the primary guards: try them again first.
 		if before.IsZero() || now.Sub(before) > m.p.InternetDown {
 			for _, p := range u.set.primary {
 				p.forgive()
@@ -165,8 +165,8 @@ func (u *Use) Cancelled(now time.Time) {
 	u.m.upgrade(now)
 }
 
-// Closed reports the end of a circuit that was complete. byUs tells an end
-// that this client asked for from one that somebody else brought about.
+// Closed reports the end of a circuit that was complete. byUs is true if this
+// client closed the circuit, and false if another party did.
 func (u *Use) Closed(now time.Time, byUs bool) {
 	m := u.m
 	m.mu.Lock()
@@ -179,7 +179,7 @@ func (u *Use) Closed(now time.Time, byUs bool) {
 	m.upgrade(now)
 }
 
-// to changes the state; a dead use is forgotten by the manager.
+// to changes the state; the manager forgets a dead use.
 func (u *Use) to(s state, now time.Time) {
 	if u.state == dead {
 		return
@@ -197,7 +197,7 @@ func (u *Use) to(s state, now time.Time) {
 	}
 }
 
-// upgrade completes the circuits that waited long enough for better guards
+// upgrade lets circuits be used that waited long enough for better guards
 // (guard-spec 4.9).
 func (m *Manager) upgrade(now time.Time) {
 	for _, u := range slices.Clone(m.uses) {
@@ -207,8 +207,8 @@ func (m *Manager) upgrade(now time.Time) {
 	}
 }
 
-// blocked reports whether a circuit with a better guard exists that could
-// serve the same path. One whose guard has been found down since is none.
+// blocked reports whether a circuit with a better guard exists that could serve
+// the same path. A circuit whose guard was found down since does not count.
 func (m *Manager) blocked(u *Use, now time.Time) bool {
 	for _, o := range m.uses {
 		if o.set != u.set || o.g.reach == no || !u.set.higher(o.g, u.g) || !u.req.allows(o.g) {
@@ -226,9 +226,10 @@ func (m *Manager) blocked(u *Use, now time.Time) bool {
 	return false
 }
 
-// Tick does what is due at now: circuits that waited too long are discarded,
-// and others stop being waited for. It returns when it wants to be called
-// next; the zero time means not before another method was called.
+// Tick does the work that is due at now: it discards circuits that waited too
+// long, and lets circuits stop waiting for others. It returns the time of the
+// next call; the zero time means that no call is needed until another method
+// was called.
 func (m *Manager) Tick(now time.Time) (next time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

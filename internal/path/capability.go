@@ -6,13 +6,13 @@ import (
 	"github.com/chivenet/chive/internal/protover"
 )
 
-// proto is the capability to speak a version of a subprotocol.
+// proto is the capability to use a version of a subprotocol.
 func proto(name, sub string, version int) Capability {
 	return Capability{name, func(r netdir.Relay) bool { return r.Protocols().Has(sub, version) }}
 }
 
-// PostQuantum is the capability to protect a hop by ML-KEM with a parameter
-// set, by either carriage (docs/spec/pq-circuits.md).
+// PostQuantum is the capability to protect a hop with ML-KEM of a parameter
+// set, with either kind of cells (docs/spec/pq-circuits.md).
 func PostQuantum(set handshake.PQSet) Capability {
 	return Capability{"post-quantum " + set.String(), func(r netdir.Relay) bool {
 		p := r.Protocols()

@@ -9,7 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 )
 
-// reason is why a relay cannot be the hop that is looked for.
+// reason says why a relay cannot be the hop that is being chosen.
 type reason uint8
 
 const (
@@ -31,23 +31,23 @@ const (
 
 func (r reason) String() string {
 	return [...]string{
-		"", "not Running and Valid", "without microdescriptor", "without the flags needed",
-		"BadExit or MiddleOnly", "excluded by the configuration", "not among the preferred", "tried already",
+		"", "not Running and Valid", "without microdescriptor", "without the needed flags",
+		"BadExit or MiddleOnly", "excluded by the configuration", "not among the preferred relays", "tried already",
 		"refusing the destination", "lacking a capability", "in the path already",
 		"of a family in the path", "of a subnet in the path",
 	}[r]
 }
 
-// check is the conditions on one hop. Its cheap conditions come first: it is
-// evaluated for thousands of relays.
+// check holds the conditions on one hop. It tests cheap conditions first, because
+// it runs for thousands of relays.
 type check struct {
 	c      *Config
 	d      *netdir.Directory
 	spec   *Spec
 	flags  netdir.Flags
 	last   bool
-	one    bool // no hop can what one of them must, and this is the last to be chosen
-	prefer *Set // nil: any
+	one    bool // this is the last hop to choose, and no other hop has the capability that one hop must have
+	prefer *Set // nil: no preference
 	path   []Hop
 }
 
@@ -80,7 +80,8 @@ func (k *check) of(r netdir.Relay) reason {
 	return fits
 }
 
-// exitOK keeps relays that the authorities warn of from seeing plaintext.
+// exitOK refuses relays that the authorities warn about: they must not see
+// plaintext.
 func (k *check) exitOK(r netdir.Relay) bool {
 	return len(k.spec.Dests) == 0 || r.Flags()&(netdir.FlagBadExit|netdir.FlagMiddleOnly) == 0
 }
@@ -98,7 +99,8 @@ func can(r netdir.Relay, need []Capability) bool {
 	return true
 }
 
-// lacksOne reports whether no hop of the path has what one of them must have.
+// lacksOne reports whether no hop of the path has the capabilities that one hop
+// must have.
 func (k *check) lacksOne() bool {
 	if len(k.spec.NeedOne) == 0 {
 		return false
@@ -111,7 +113,7 @@ func (k *check) lacksOne() bool {
 	return true
 }
 
-// clash says why r and hop cannot be in one path.
+// clash returns the reason why r and hop cannot be in one path.
 func (c *Config) clash(d *netdir.Directory, r netdir.Relay, hop *Hop) reason {
 	if r.RSA() == hop.Target.RSA {
 		return inPath
@@ -131,7 +133,7 @@ func (c *Config) clash(d *netdir.Directory, r netdir.Relay, hop *Hop) reason {
 	return fits
 }
 
-// sameSubnet is netdir's SameSubnet for a hop that the directory lacks.
+// sameSubnet is netdir's SameSubnet for a hop that is not in the directory.
 func sameSubnet(r netdir.Relay, t *linkspec.Target) bool {
 	for _, ap := range t.Addrs {
 		if netaddr.SameSubnet(ap.Addr(), r.IPv4().Addr()) {
@@ -145,7 +147,7 @@ func sameSubnet(r netdir.Relay, t *linkspec.Target) bool {
 }
 
 // Allows reports whether an exit's policy summary lets all of dests out. For a
-// host name, whose address nobody knows yet, one family of addresses is enough
+// host name, whose address is not known yet, one address family is enough
 // (path-spec 2.2.1, "might support").
 func Allows(r netdir.Relay, dests ...Dest) bool { return allows(r, dests) }
 

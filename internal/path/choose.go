@@ -13,20 +13,20 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 )
 
-// ErrNone is in the chain of an error that says that no relay of the directory
-// meets the conditions: another attempt fares no better.
+// ErrNone is in the chain of an error if no relay of the directory meets the
+// conditions. A second attempt with the same arguments fails too.
 var ErrNone = errors.New("path: no")
 
-// maxHops bounds a path: RELAY_EARLY allows no more than eight extensions.
+// maxHops bounds a path: RELAY_EARLY cells allow at most eight extensions.
 const maxHops = 8
 
-// attempts is how many exits are tried, in small networks, until the rest of
-// the path can be found too.
+// attempts is how many exits are tried in small networks, where an exit may leave
+// no relays for the rest of the path.
 const attempts = 8
 
-// Choose chooses a path. guards may be nil: then the first hop is any relay
-// with the flag Guard, which is for tests of reachability and the like, never
-// for a client's traffic. Equal arguments and random numbers give equal paths.
+// Choose chooses a path. guards may be nil: then the first hop is any relay with
+// the flag Guard. Use this for tests such as reachability, never for a client's
+// traffic. Equal arguments and random numbers give equal paths.
 func (c *Config) Choose(d *netdir.Directory, guards Guards, rng netdir.Rand, spec *Spec, now time.Time) (*Path, error) {
 	n := spec.hops()
 	if n < 1 || n > maxHops || n == 1 && (spec.Last != nil || len(spec.Dests) > 0) {
@@ -53,7 +53,7 @@ func (c *Config) Choose(d *netdir.Directory, guards Guards, rng netdir.Rand, spe
 	return nil, err
 }
 
-// try chooses a path once. again says that another exit might do better.
+// try chooses a path once. again is true if another exit might succeed.
 func (c *Config) try(d *netdir.Directory, guards Guards, rng netdir.Rand, spec *Spec, now time.Time) (p *Path, again bool, err error) {
 	last, err := c.last(d, rng, spec)
 	if err != nil {
@@ -82,14 +82,14 @@ func (c *Config) try(d *netdir.Directory, guards Guards, rng netdir.Rand, spec *
 
 func hop(r netdir.Relay) Hop { return Hop{r.Target(), r} }
 
-// known is the hop for a target, with what the directory knows of it.
+// known returns the hop for a target, with its relay if the directory has it.
 func known(d *netdir.Directory, t linkspec.Target) Hop {
 	r, _ := find(d, t.RelayID)
 	return Hop{t, r}
 }
 
-// find is LookupID, except that a relay whose Ed25519 identity the directory
-// does not know, for lack of its microdescriptor, is found too.
+// find is LookupID, except that it also finds a relay whose Ed25519 identity is
+// unknown because its microdescriptor is missing.
 func find(d *netdir.Directory, id ident.RelayID) (netdir.Relay, bool) {
 	r, ok := d.Lookup(id.RSA)
 	if !ok {
@@ -117,7 +117,7 @@ func (c *Config) last(d *netdir.Directory, rng netdir.Rand, spec *Spec) (Hop, er
 	return hop(r), nil
 }
 
-// first chooses the first hop, through guards where there are any.
+// first chooses the first hop, through guards if it is not nil.
 func (c *Config) first(d *netdir.Directory, guards Guards, rng netdir.Rand, spec *Spec, taken []Hop, now time.Time) (Hop, *guard.Use, error) {
 	k := check{c: c, d: d, spec: spec, path: taken}
 	k.one = len(taken) == spec.hops()-1 && k.lacksOne()
@@ -159,8 +159,8 @@ func (c *Config) first(d *netdir.Directory, guards Guards, rng netdir.Rand, spec
 	return Hop{Target: linkspec.Target{RelayID: g.ID, Addrs: g.Addrs}}, use, nil
 }
 
-// allowsGuard is what the rest of the path asks of a guard. What the
-// configuration asks is the guard manager's: see GuardFilter.
+// allowsGuard reports whether the rest of the path allows a guard. The guard
+// manager checks the configuration: see GuardFilter.
 func (k *check) allowsGuard(g guard.Candidate) bool {
 	r, ok := find(k.d, g.ID)
 	for _, id := range k.spec.Exclude {
@@ -170,7 +170,7 @@ func (k *check) allowsGuard(g guard.Candidate) bool {
 	}
 	if !ok { // a bridge
 		if k.one {
-			return false // what it can is not known
+			return false // its capabilities are not known
 		}
 		bridge := Hop{Target: linkspec.Target{RelayID: g.ID, Addrs: g.Addrs}}
 		for i := range k.path {
@@ -192,9 +192,9 @@ func (k *check) allowsGuard(g guard.Candidate) bool {
 	return true
 }
 
-// pick chooses a relay for one hop. Conditions that are only preferences are
-// given up one after another until some relay fits: Stable, Fast, and last, if
-// it is not strict, the user's set.
+// pick chooses a relay for one hop. It gives up preferences one after another
+// until a relay fits: Stable, Fast, and last, if it is not strict, the user's
+// set.
 func (k *check) pick(rng netdir.Rand, pos netdir.Position, set *Set, what, wanted string) (netdir.Relay, error) {
 	base := k.flags
 	ok := func(r netdir.Relay) bool { return k.of(r) == fits }
@@ -220,8 +220,8 @@ func (k *check) pick(rng netdir.Rand, pos netdir.Position, set *Set, what, wante
 	return netdir.Relay{}, k.none(what, wanted)
 }
 
-// none says what was wanted and why no relay fits, by the first condition that
-// each of them fails.
+// none returns an error that says what was wanted and why no relay fits: it
+// counts the first condition that each relay fails.
 func (k *check) none(what, wanted string) error {
 	var count [reasons]int
 	for r := range k.d.All() {
@@ -235,7 +235,7 @@ func (k *check) none(what, wanted string) error {
 	}
 	kind := fault.Directory
 	if count[policy] > 0 && count[noMicrodesc]+count[tried]+count[incapable]+count[inPath]+count[family]+count[subnet] == 0 {
-		kind = fault.Refused // no relay's policy allows it, whatever else is chosen
+		kind = fault.Refused // no exit policy allows it, so no other choice helps
 	}
 	if count[excluded]+count[notPreferred] > 0 {
 		kind = fault.Config

@@ -1,10 +1,11 @@
 // Package path chooses the relays of a circuit (path-spec 2.2).
 //
 // The exit is chosen first, then the guard, which must fit the exit, then the
-// relays between, front to back. Every choice is by bandwidth, weighted for the
-// position as the consensus says, among the relays that meet all conditions:
-// no relay twice, no two of one family or subnet, the flags and subprotocols
-// that the circuit needs, the exit policy, and the user's configuration.
+// relays between them, front to back. Every choice is random, weighted by
+// bandwidth and by the consensus's weights for the position, among the relays
+// that meet all conditions: no relay twice, no two relays of one family or
+// subnet, the flags and subprotocols that the circuit needs, the exit policy, and
+// the user's configuration.
 package path
 
 import (
@@ -21,31 +22,31 @@ import (
 // DefaultHops is the length of a circuit for traffic.
 const DefaultHops = 3
 
-// LongLivedPorts are the ports whose connections are expected to stay open for
-// long, and therefore get relays with the flag Stable (path-spec 2.2).
+// LongLivedPorts are the ports whose connections usually stay open for a long
+// time. Circuits to them use relays with the flag Stable (path-spec 2.2).
 var LongLivedPorts = []uint16{21, 22, 706, 1863, 5050, 5190, 5222, 5223, 6523, 6667, 6697, 8300}
 
 // LongLived reports whether a port is one of LongLivedPorts.
 func LongLived(port uint16) bool { return slices.Contains(LongLivedPorts, port) }
 
-// Config is what the user wants of paths. The zero Config wants nothing.
+// Config holds the user's choices for paths. The zero Config has no restrictions.
 type Config struct {
-	Exclude     Set // relays never to be used, anywhere
-	ExcludeExit Set // relays never to be used as the last hop
-	// When not empty, the only relays for a position. Strict says whether to
-	// fail when none of them can be used; else others are used then.
+	Exclude     Set // relays that are never used
+	ExcludeExit Set // relays that are never the last hop
+	// If not empty, the only relays for a position. If none of them can be used,
+	// Choose fails if Strict is set, and uses other relays if not.
 	Entry, Middle, Exit Set
 	Strict              bool
-	// SameSubnet allows relays of one /16 (IPv6: /32) in one path, for
-	// networks that live on one machine.
+	// SameSubnet allows relays of one /16 (IPv6: /32) in one path, for networks
+	// that run on one machine.
 	SameSubnet bool
 	// SameFamily allows relays of one family in one path.
 	SameFamily bool
 }
 
-// Dest is something that the last hop has to reach.
+// Dest is a destination that the last hop must reach.
 type Dest struct {
-	Addr netip.Addr // the zero Addr when only a host name is known
+	Addr netip.Addr // zero if only a host name is known
 	Port uint16     // zero for a RESOLVE
 }
 
@@ -62,17 +63,17 @@ type Spec struct {
 	Dests  []Dest // the last hop must allow all of them; none: an internal circuit
 	Stable bool   // relays with the flag Stable; implied by long-lived ports
 
-	// Last, when set, is the last hop, which nobody chooses: an introduction
-	// point, or the exit of a conflux set's other leg.
+	// Last, when set, is the last hop, which is fixed and not chosen: an
+	// introduction point, or the exit of a conflux set's other leg.
 	Last *linkspec.Target
 
-	NeedAll  []Capability // of every hop that is chosen
-	NeedExit []Capability // of the last hop, when it is chosen
-	NeedOne  []Capability // of one hop at least, whichever
+	NeedAll  []Capability // every chosen hop must have them
+	NeedExit []Capability // the last hop must have them, if it is chosen
+	NeedOne  []Capability // at least one hop must have them
 
-	// Exclude are relays not to be used in this path, such as those of the
-	// path that just failed; ExcludeExit only not as the last hop, such as
-	// exits that refused the stream.
+	// Exclude lists relays that must not be in this path, for example those of
+	// the path that just failed. ExcludeExit lists relays that must not be the
+	// last hop, for example exits that refused the stream.
 	Exclude     []ident.RSAID
 	ExcludeExit []ident.RSAID
 }
@@ -91,21 +92,21 @@ func (s *Spec) stable() bool {
 // Hop is one relay of a path.
 type Hop struct {
 	Target linkspec.Target
-	Relay  netdir.Relay // zero for a bridge, and for a Spec.Last that the directory lacks
+	Relay  netdir.Relay // zero for a bridge, and for a Spec.Last that is not in the directory
 }
 
-// Path is the outcome of a choice.
+// Path is the result of a choice.
 type Path struct {
 	Hops []Hop
-	// Guard is the use of the first hop, to be told what becomes of the
-	// circuit; nil when no guard manager took part.
+	// Guard is the use of the first hop. The caller must report the circuit's
+	// fate to it. It is nil if no guard manager took part.
 	Guard *guard.Use
 }
 
 // Exit returns the last hop.
 func (p *Path) Exit() *Hop { return &p.Hops[len(p.Hops)-1] }
 
-// Targets returns the hops as a circuit extends to them.
+// Targets returns the hops as targets for extending a circuit.
 func (p *Path) Targets() []linkspec.Target {
 	ts := make([]linkspec.Target, len(p.Hops))
 	for i := range p.Hops {
@@ -123,13 +124,13 @@ func (p *Path) IDs() []ident.RSAID {
 	return ids
 }
 
-// Guards is what Choose needs of *guard.Manager.
+// Guards is the part of *guard.Manager that Choose needs.
 type Guards interface {
 	Pick(req guard.Request, now time.Time) (*guard.Use, error)
 }
 
-// GuardFilter is the part of the configuration that the guard manager has to
-// know. It depends on the directory where Entry is a preference only.
+// GuardFilter is the part of the configuration that the guard manager needs. It
+// depends on the directory only if Entry is a preference and not strict.
 func (c *Config) GuardFilter(d *netdir.Directory) guard.Filter {
 	var f guard.Filter
 	if !c.Exclude.IsZero() {

@@ -9,20 +9,19 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 )
 
-// Set names relays, as the options ExcludeNodes, EntryNodes and the like do:
-// by RSA fingerprint, by nickname, or by where their addresses are. The zero
-// Set names none.
+// Set names relays, as in options such as ExcludeNodes and EntryNodes: by RSA
+// fingerprint, by nickname, or by address. The zero Set names none.
 type Set struct {
 	ids   map[ident.RSAID]bool
-	names map[string]bool // in lower case: nicknames differ by more than case
+	names map[string]bool // in lower case: nicknames are not case-sensitive
 	nets  []netip.Prefix
 	text  []string // as it was written
 }
 
 // ParseSet reads entries such as "$AAAA…" or "AAAA…" (40 hexadecimal digits,
-// followed or not by "~nickname" or "=nickname"), "nickname", "192.0.2.0/24",
+// optionally followed by "~nickname" or "=nickname"), "nickname", "192.0.2.0/24",
 // "2001:db8::/32", or a single address. Country codes are refused: there is no
-// GeoIP data to know countries by.
+// GeoIP data.
 func ParseSet(entries []string) (Set, error) {
 	s := Set{ids: map[ident.RSAID]bool{}, names: map[string]bool{}}
 	for _, e := range entries {
@@ -61,7 +60,7 @@ func (s *Set) add(e string) error {
 	if len(e) > 19 || strings.ContainsFunc(e, func(r rune) bool {
 		return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
 	}) {
-		return fault.New(fault.Config, "set of relays: %q is no fingerprint, nickname, address or network", e)
+		return fault.New(fault.Config, "set of relays: %q is not a fingerprint, nickname, address or network", e)
 	}
 	s.names[strings.ToLower(e)] = true
 	return nil
@@ -91,7 +90,8 @@ func (s *Set) Has(r netdir.Relay) bool {
 	return s.contains(r.IPv4().Addr()) || s.contains(six.Addr())
 }
 
-// has is Has for a relay that is known by these only, such as a bridge.
+// has is Has for a relay of which only these arguments are known, such as a
+// bridge.
 func (s *Set) has(id ident.RSAID, nickname string, addrs []netip.AddrPort) bool {
 	if s.IsZero() {
 		return false

@@ -8,14 +8,15 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Args are a transport's arguments. A key has one value; the first wins.
+// Args are a transport's arguments. A key has one value; if it occurs again,
+// the first value counts.
 type Args map[string]string
 
 // maxArgs bounds the text of a set of arguments, in bytes.
 const maxArgs = 4096
 
-// splitEscaped cuts s at each sep that no backslash precedes, and leaves
-// backslashes in place.
+// splitEscaped cuts s at each sep that does not follow a backslash. It keeps
+// the backslashes.
 func splitEscaped(s string, sep byte) []string {
 	var parts []string
 	from := 0
@@ -37,7 +38,7 @@ func unescape(s string) (string, error) {
 	for i := 0; i < len(s); i++ {
 		if s[i] == '\\' {
 			if i++; i == len(s) {
-				return "", fault.New(fault.Config, "an argument ends in a backslash")
+				return "", fault.New(fault.Config, "an argument ends with a backslash")
 			}
 		}
 		b.WriteByte(s[i])
@@ -115,7 +116,7 @@ func ParseServerOptions(s string) (map[string]Args, error) {
 	return all, nil
 }
 
-// smethod returns the arguments as an SMETHOD line has them: "k=v,k=v", with
+// smethod returns the arguments in the form of an SMETHOD line: "k=v,k=v", with
 // backslash escapes, sorted.
 func (a Args) smethod() string {
 	esc := strings.NewReplacer(`\`, `\\`, `,`, `\,`, `=`, `\=`)

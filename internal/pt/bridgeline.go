@@ -8,16 +8,16 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// BridgeLine is what a user is told about a bridge (tor(1), "Bridge").
+// BridgeLine holds all that a user is told about a bridge (tor(1), "Bridge").
 type BridgeLine struct {
 	Transport   string         // empty: a plain ORPort
-	Addr        netip.AddrPort // what the transport takes for the bridge's
-	Fingerprint ident.RSAID    // zero: not told, so that whoever answers is taken for it
-	Args        Args           // the transport's
+	Addr        netip.AddrPort // the bridge's address, as the transport understands it
+	Fingerprint ident.RSAID    // zero: unknown, so any relay that answers is accepted
+	Args        Args           // arguments of the transport
 }
 
-// ParseBridgeLine reads "[Bridge] [transport] address:port [fingerprint]
-// [k=v ...]". The port may be left out: then it is 443, as in C tor.
+// ParseBridgeLine reads "[Bridge] [transport] address:port [fingerprint] [k=v
+// ...]". Without a port, the port is 443, as in C tor.
 func ParseBridgeLine(s string) (BridgeLine, error) {
 	var l BridgeLine
 	if len(s) > maxArgs {
@@ -54,12 +54,12 @@ func ParseBridgeLine(s string) (BridgeLine, error) {
 			return l, fault.New(fault.Config, "bridge line: an argument is not key=value")
 		}
 		if _, twice := l.Args[k]; twice {
-			return l, fault.New(fault.Config, "bridge line: the argument %.40q is there twice", k)
+			return l, fault.New(fault.Config, "bridge line: the argument %.40q occurs twice", k)
 		}
 		l.Args[k] = v
 	}
 	if n := len(l.Args.socks()); n > maxSocksArgs {
-		return l, fault.New(fault.Config, "bridge line: %d bytes of arguments; transports take %d", n, maxSocksArgs)
+		return l, fault.New(fault.Config, "bridge line: the arguments have %d bytes; the limit is %d", n, maxSocksArgs)
 	}
 	return l, nil
 }
@@ -69,7 +69,7 @@ func parseAddr(s string) (netip.AddrPort, error) {
 	if err != nil {
 		a, aerr := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(s, "["), "]"))
 		if aerr != nil {
-			return ap, fault.New(fault.Config, "bridge line: the address is not an IP address and a port, nor a transport's name before one")
+			return ap, fault.New(fault.Config, "bridge line: there is neither an address (IP:PORT) nor a transport's name before one")
 		}
 		ap = netip.AddrPortFrom(a, 443)
 	}
@@ -95,12 +95,12 @@ func (l BridgeLine) String() string {
 	return strings.Join(w, " ")
 }
 
-// TransportLine says who provides transports (tor(1),
+// TransportLine names a program or proxy that provides transports (tor(1),
 // "ClientTransportPlugin").
 type TransportLine struct {
 	Transports []string
-	Path       string   // a program to run; empty: a proxy that runs already
-	Args       []string // the program's
+	Path       string   // the program; empty: Proxy is a proxy that runs already
+	Args       []string // arguments of the program
 	Proxy      Method   // the proxy
 }
 
@@ -118,7 +118,7 @@ func ParseTransportLine(s string) (TransportLine, error) {
 	l.Transports = strings.Split(f[0], ",")
 	for _, n := range l.Transports {
 		if !validName(n) {
-			return l, fault.New(fault.Config, "transport plugin: %.40q is no transport's name", n)
+			return l, fault.New(fault.Config, "transport plugin: %.40q is not a transport's name", n)
 		}
 	}
 	switch f[1] {
@@ -127,11 +127,11 @@ func ParseTransportLine(s string) (TransportLine, error) {
 	case "socks4", "socks5":
 		a, err := netip.ParseAddrPort(f[2])
 		if err != nil || a.Port() == 0 || len(f) > 3 {
-			return l, fault.New(fault.Config, "transport plugin: %s is not followed by IP:PORT alone", f[1])
+			return l, fault.New(fault.Config, "transport plugin: %s must be followed by exactly one IP:PORT", f[1])
 		}
 		l.Proxy = Method{Proto: f[1], Addr: a}
 	default:
-		return l, fault.New(fault.Config, "transport plugin: %.20q is none of exec, socks4 and socks5", f[1])
+		return l, fault.New(fault.Config, "transport plugin: %.20q is not exec, socks4 or socks5", f[1])
 	}
 	return l, nil
 }

@@ -16,7 +16,8 @@ import (
 type DialFunc func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 
 // Dial connects to target through a client transport's SOCKS port, with the
-// arguments of the bridge (pt-spec 3.5). dial reaches that port.
+// arguments of the bridge (pt-spec 3.5). dial opens the connection to that
+// port.
 func (m Method) Dial(ctx context.Context, dial DialFunc, target netip.AddrPort, args Args) (net.Conn, error) {
 	c, err := dial(ctx, m.Addr)
 	if err != nil {
@@ -38,7 +39,7 @@ func (m Method) Dial(ctx context.Context, dial DialFunc, target netip.AddrPort, 
 	return c, nil
 }
 
-// socks returns the arguments as a SOCKS request has them: "k=v;k=v", with
+// socks returns the arguments in the form of a SOCKS request: "k=v;k=v", with
 // backslash escapes, sorted.
 func (a Args) socks() string {
 	key := strings.NewReplacer(`\`, `\\`, `;`, `\;`, `=`, `\=`)
@@ -50,14 +51,14 @@ func (a Args) socks() string {
 	return strings.Join(parts, ";")
 }
 
-// maxSocksArgs is what user name and password hold.
+// maxSocksArgs is how many bytes fit into user name and password.
 const maxSocksArgs = 255 + 255
 
 // askSocks5 makes a request (RFC 1928), with the arguments as user name and
 // password (RFC 1929).
 func askSocks5(c io.ReadWriter, target netip.AddrPort, args string) error {
 	if len(args) > maxSocksArgs {
-		return fault.New(fault.Config, "the arguments have %d bytes; SOCKS5 carries %d", len(args), maxSocksArgs)
+		return fault.New(fault.Config, "the arguments have %d bytes; SOCKS5 can carry %d", len(args), maxSocksArgs)
 	}
 	method := byte(0)
 	if args != "" {
@@ -68,13 +69,13 @@ func askSocks5(c io.ReadWriter, target netip.AddrPort, args string) error {
 		return err
 	}
 	if b[0] != 5 || b[1] != method {
-		return fault.New(fault.Protocol, "SOCKS5: version %d, method %d; asked for %d", b[0], b[1], method)
+		return fault.New(fault.Protocol, "SOCKS5: the answer has version %d and method %d, not method %d", b[0], b[1], method)
 	}
 	if args != "" {
 		n := min(len(args), 255)
 		user, pass := args[:n], args[n:]
 		if pass == "" {
-			pass = "\x00" // it can't be empty
+			pass = "\x00" // it must not be empty
 		}
 		req := append([]byte{1, byte(len(user))}, user...)
 		req = append(append(req, byte(len(pass))), pass...)
@@ -124,10 +125,10 @@ func askSocks5(c io.ReadWriter, target netip.AddrPort, args string) error {
 func askSocks4(c io.ReadWriter, target netip.AddrPort, args string) error {
 	a := target.Addr().Unmap()
 	if !a.Is4() {
-		return fault.New(fault.Config, "SOCKS4 carries no IPv6 address")
+		return fault.New(fault.Config, "SOCKS4 cannot carry an IPv6 address")
 	}
 	if strings.Contains(args, "\x00") {
-		return fault.New(fault.Config, "SOCKS4 carries no arguments with a zero byte")
+		return fault.New(fault.Config, "SOCKS4 cannot carry arguments with a zero byte")
 	}
 	req := append([]byte{4, 1, byte(target.Port() >> 8), byte(target.Port())}, a.AsSlice()...)
 	req = append(append(req, args...), 0)
@@ -141,7 +142,7 @@ func askSocks4(c io.ReadWriter, target netip.AddrPort, args string) error {
 	return nil
 }
 
-// exchange writes, and reads an answer of fixed length.
+// exchange writes out, then reads an answer of fixed length into in.
 func exchange(c io.ReadWriter, out, in []byte) error {
 	if _, err := c.Write(out); err != nil {
 		return fault.New(fault.Network, "SOCKS: %w", err)

@@ -9,7 +9,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Env is what Tor tells a plugin in environment variables (pt-spec 3.2).
+// Env holds the settings that Tor gives a plugin in environment variables
+// (pt-spec 3.2).
 type Env struct {
 	Client bool // client or server role
 
@@ -23,15 +24,15 @@ type Env struct {
 	Options    map[string]Args           // server: options, by transport
 	ORPort     netip.AddrPort            // server: zero if there is none
 	ExtORPort  netip.AddrPort            // server: zero if there is none
-	CookieFile string                    // server: of the ExtORPort
+	CookieFile string                    // server: the ExtORPort's cookie file
 }
 
-// Managed says whether the environment is that of a plugin that Tor launched.
+// Managed reports whether Tor launched this process as a plugin.
 func Managed(getenv func(string) string) bool {
 	return getenv("TOR_PT_MANAGED_TRANSPORT_VER") != ""
 }
 
-// errVersion is what a parent gets that doesn't speak version 1.
+// errVersion is the answer to a parent that does not speak version 1.
 var errVersion = fault.New(fault.Config, "no-version")
 
 // parseEnv reads the environment.
@@ -106,12 +107,13 @@ func (e *Env) server(getenv func(string) string) (err error) {
 	return nil
 }
 
-// wants says whether Tor asked for a transport.
+// wants reports whether Tor asked for a transport.
 func (e *Env) wants(name string) bool {
 	return slices.Contains(e.Transports, name) || slices.Contains(e.Transports, "*")
 }
 
-// proxyError is a problem with TOR_PT_PROXY, which has its own answer.
+// proxyError is a problem with TOR_PT_PROXY, which has an answer line of its
+// own.
 type proxyError struct{ msg string }
 
 func (e *proxyError) Error() string { return e.msg }

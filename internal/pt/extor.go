@@ -28,7 +28,8 @@ const (
 	extDeny      = 0x1001
 )
 
-// readCookie reads the cookie file; Tor rewrites it at each start.
+// readCookie reads the cookie file. Do not cache it: Tor rewrites it at each
+// start.
 func readCookie(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -41,7 +42,7 @@ func readCookie(path string) ([]byte, error) {
 	}
 	cookie, ok := bytes.CutPrefix(b, []byte(cookieHeader))
 	if !ok || len(cookie) != cookieLen {
-		return nil, fault.New(fault.Config, "the ExtORPort's cookie file has another form")
+		return nil, fault.New(fault.Config, "the ExtORPort's cookie file is malformed")
 	}
 	return cookie, nil
 }
@@ -54,8 +55,8 @@ func extHash(cookie []byte, label string, cn, sn []byte) []byte {
 	return m.Sum(nil)
 }
 
-// extHello authenticates to an ExtORPort (SAFE_COOKIE), and says who is
-// connecting, and by what transport. After it c carries OR traffic.
+// extHello authenticates to an ExtORPort (SAFE_COOKIE), and sends the client's
+// address and the transport's name. After that c carries OR traffic.
 func extHello(c io.ReadWriter, rand io.Reader, cookie []byte, user netip.AddrPort, transport string) error {
 	if err := extAuth(c, rand, cookie); err != nil {
 		return fault.New(fault.Network, "ExtORPort: %w", err)
@@ -104,7 +105,7 @@ func extAuth(c io.ReadWriter, rand io.Reader, cookie []byte) error {
 		found = found || t[0] == 1
 	}
 	if !found {
-		return fault.New(fault.Protocol, "it doesn't offer SAFE_COOKIE")
+		return fault.New(fault.Protocol, "it does not offer SAFE_COOKIE")
 	}
 	msg := make([]byte, 33)
 	msg[0] = 1
@@ -121,7 +122,7 @@ func extAuth(c io.ReadWriter, rand io.Reader, cookie []byte) error {
 	}
 	sn := b[32:]
 	if !hmac.Equal(b[:32], extHash(cookie, extServerHash, cn, sn)) {
-		return fault.New(fault.Protocol, "it doesn't know the cookie")
+		return fault.New(fault.Protocol, "it does not know the cookie")
 	}
 	if _, err := c.Write(extHash(cookie, extClientHash, cn, sn)); err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// NewExtCookie makes the cookie of an ExtORPort and writes its file, for its
-// owner only. It is made anew at each start (ext-orport-spec 2.1).
+// NewExtCookie makes the cookie of an ExtORPort and writes its file, readable by
+// its owner only. Each start makes a new cookie (ext-orport-spec 2.1).
 func NewExtCookie(rand io.Reader, path string) ([]byte, error) {
 	cookie := make([]byte, cookieLen)
 	if _, err := io.ReadFull(rand, cookie); err != nil {
@@ -23,21 +23,22 @@ func NewExtCookie(rand io.Reader, path string) ([]byte, error) {
 	return cookie, nil
 }
 
-// ExtPeer is what a server transport says of a connection.
+// ExtPeer holds what a server transport reports about a connection.
 type ExtPeer struct {
-	User      netip.AddrPort // the client's address; zero when not told
-	Transport string         // empty when not told
+	User      netip.AddrPort // the client's address; zero if not reported
+	Transport string         // empty if not reported
 }
 
-// maxExtBody bounds the body of a command: longer ones are of no known kind.
+// maxExtBody bounds the body of a command: no known command is longer.
 const maxExtBody = 1 << 10
 
 // maxExtCommands bounds the commands before DONE.
 const maxExtCommands = 32
 
 // AcceptExt is the ExtORPort's side of a new connection: it authenticates the
-// transport by the cookie, and hears who connects by what. After it, c carries
-// OR traffic. The caller bounds its time, and closes c on an error.
+// transport with the cookie and reads the client's address and the transport's
+// name. After that c carries OR traffic. The caller must bound the time, and
+// close c on an error.
 func AcceptExt(c io.ReadWriter, rand io.Reader, cookie []byte) (ExtPeer, error) {
 	if err := acceptExtAuth(c, rand, cookie); err != nil {
 		return ExtPeer{}, fault.New(fault.KindOf(err), "ExtORPort: %w", err)
@@ -45,7 +46,7 @@ func AcceptExt(c io.ReadWriter, rand io.Reader, cookie []byte) (ExtPeer, error) 
 	peer, err := readExtCommands(c)
 	if err != nil {
 		if fault.Is(err, fault.Protocol) {
-			c.Write([]byte{extDeny >> 8, extDeny & 0xff, 0, 0}) // it is refused either way
+			c.Write([]byte{extDeny >> 8, extDeny & 0xff, 0, 0}) // the transport is refused, even if the write fails
 		}
 		return ExtPeer{}, fault.New(fault.KindOf(err), "ExtORPort: %w", err)
 	}
@@ -55,7 +56,7 @@ func AcceptExt(c io.ReadWriter, rand io.Reader, cookie []byte) (ExtPeer, error) 
 	return peer, nil
 }
 
-// acceptExtAuth is SAFE_COOKIE, the server's side (ext-orport-spec 3.1).
+// acceptExtAuth is the server's side of SAFE_COOKIE (ext-orport-spec 3.1).
 func acceptExtAuth(c io.ReadWriter, rand io.Reader, cookie []byte) error {
 	if _, err := c.Write([]byte{1, 0}); err != nil {
 		return fault.Wrap(fault.Network, err)
@@ -91,13 +92,13 @@ func acceptExtAuth(c io.ReadWriter, rand io.Reader, cookie []byte) error {
 		return fault.Wrap(fault.Network, err)
 	}
 	if !ok {
-		return fault.New(fault.Refused, "it doesn't know the cookie")
+		return fault.New(fault.Refused, "it does not know the cookie")
 	}
 	return nil
 }
 
-// readExtCommands reads up to DONE (ext-orport-spec 3.2). Unknown commands are
-// passed over.
+// readExtCommands reads commands up to DONE (ext-orport-spec 3.2). It ignores
+// unknown commands.
 func readExtCommands(r io.Reader) (p ExtPeer, err error) {
 	var buf [maxExtBody]byte
 	for range maxExtCommands {
@@ -107,7 +108,7 @@ func readExtCommands(r io.Reader) (p ExtPeer, err error) {
 		}
 		n := binary.BigEndian.Uint16(h[2:])
 		if n > maxExtBody {
-			return p, fault.New(fault.Protocol, "a command of %d bytes", n)
+			return p, fault.New(fault.Protocol, "a command of %d bytes is too long", n)
 		}
 		body := buf[:n]
 		if _, err := io.ReadFull(r, body); err != nil {
@@ -124,7 +125,7 @@ func readExtCommands(r io.Reader) (p ExtPeer, err error) {
 			p.User = netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 		case extTransport:
 			if !validName(string(body)) {
-				return p, fault.New(fault.Protocol, "TRANSPORT is no transport's name")
+				return p, fault.New(fault.Protocol, "TRANSPORT is not a transport's name")
 			}
 			p.Transport = string(body)
 		}

@@ -4,5 +4,5 @@ package pt
 
 import "os/exec"
 
-// ownGroup does nothing: only Unix sends a terminal's signals to children.
+// ownGroup does nothing: only on Unix do children get a terminal's signals.
 func ownGroup(*exec.Cmd) {}

@@ -7,6 +7,7 @@ import (
 	"syscall"
 )
 
-// ownGroup keeps a terminal's Ctrl-C from the process: it is ended in order,
-// after the connections that it carries.
+// ownGroup puts the process into a group of its own, so that a terminal's
+// Ctrl-C does not reach it: its parent ends it after the connections that it
+// carries.
 func ownGroup(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }

@@ -11,7 +11,8 @@ import (
 
 var errEOF = fault.New(fault.Local, "it ended")
 
-// listen reads what the process says, until it ends or says what it must not.
+// listen reads lines of the process until it ends or sends a line that is not
+// allowed.
 func (p *Process) listen(r io.Reader) error {
 	br := lineReader(r)
 	version, proxied := false, p.cfg.Proxy == nil
@@ -39,8 +40,8 @@ func (p *Process) listen(r io.Reader) error {
 			if !version {
 				return fault.New(fault.Protocol, "%s before VERSION", m.keyword)
 			}
-			if !proxied { // it would reach the network by another way
-				return fault.New(fault.Config, "it doesn't use the proxy that it was told to use")
+			if !proxied { // it would not use the proxy
+				return fault.New(fault.Config, "it does not use the proxy of the configuration")
 			}
 		}
 		if err := p.heard(&m); err != nil {
@@ -49,7 +50,7 @@ func (p *Process) listen(r io.Reader) error {
 	}
 }
 
-// heard acts on one message.
+// heard handles one message.
 func (p *Process) heard(m *message) error {
 	side := "CMETHOD"
 	if p.cfg.Server != nil {
@@ -58,35 +59,35 @@ func (p *Process) heard(m *message) error {
 	log := p.cfg.Log
 	switch m.keyword {
 	case "VERSION-ERROR":
-		return fault.New(fault.Config, "it can't speak version 1: %.200q", m.text)
+		return fault.New(fault.Config, "it does not speak version 1: %.200q", m.text)
 	case "ENV-ERROR", "PROXY-ERROR":
 		return fault.New(fault.Config, "%s: %.200q", m.keyword, scrub(m.text))
 	case side:
 		if !p.asked(m.name) {
-			return fault.New(fault.Protocol, "%s for %.40q, which nobody asked for", side, m.name)
+			return fault.New(fault.Protocol, "%s for %.40q, which was not asked for", side, m.name)
 		}
 		p.update(func() { p.methods[m.name] = m.method })
 	case side + "-ERROR":
 		if p.asked(m.name) {
-			log.Warn("a transport can't be offered", "transport", m.name, "error", scrub(m.text))
+			log.Warn("a transport process cannot offer a transport", "transport", m.name, "error", scrub(m.text))
 			p.update(func() { p.failed[m.name] = fault.New(fault.Config, "%.200q", scrub(m.text)) })
 		}
 	case side + "S DONE":
 		p.update(func() { p.ready = true })
 	case "LOG":
-		log.Log(context.Background(), m.level, "a transport says", "transports", p.cfg.Transports, "message", scrub(m.text))
+		log.Log(context.Background(), m.level, "message of a transport process", "transports", p.cfg.Transports, "message", scrub(m.text))
 	case "STATUS":
-		log.Debug("a transport's status", "transport", m.fields["TRANSPORT"], "connect", m.fields["CONNECT"], "error", scrub(m.fields["ERRSTR"]))
+		log.Debug("status of a transport", "transport", m.fields["TRANSPORT"], "connect", m.fields["CONNECT"], "error", scrub(m.fields["ERRSTR"]))
 	}
 	return nil
 }
 
 func (p *Process) asked(name string) bool { return slices.Contains(p.cfg.Transports, name) }
 
-// addresses are what looks like an IP address, with or without a port.
+// addresses matches all that looks like an IP address, with or without a port.
 var addresses = regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b|\[?[0-9a-fA-F]{0,4}(:[0-9a-fA-F]{0,4}){2,7}\]?(:\d+)?`)
 
-// scrub takes addresses out of what a transport says, and bounds it.
+// scrub removes addresses from a transport's text and bounds its length.
 func scrub(s string) string {
 	if len(s) > 1000 {
 		s = s[:1000]

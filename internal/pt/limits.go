@@ -8,8 +8,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// limits reads what a bridge's operator lets connections take, and returns the
-// other options, which are the transport's.
+// limits reads the options that bound connections and memory. It returns the
+// other options, which belong to the transport.
 func limits(opts Args) (cfg fte.ListenConfig, rest Args, err error) {
 	rest = maps.Clone(opts)
 	for k, least := range map[string]int64{"max-connections": 1, "max-memory": 8 << 20} {
@@ -20,7 +20,7 @@ func limits(opts Args) (cfg fte.ListenConfig, rest Args, err error) {
 		delete(rest, k)
 		n, err := strconv.ParseInt(s, 10, 64)
 		if err != nil || n < least || n > 1<<48 {
-			return cfg, nil, fault.New(fault.Config, "%s is a number from %d", k, least)
+			return cfg, nil, fault.New(fault.Config, "%s must be a number, at least %d", k, least)
 		}
 		if k == "max-memory" {
 			cfg.MaxMemory = n

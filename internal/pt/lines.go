@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// lines writes what a plugin says to its parent, one whole line at a time
+// lines writes a plugin's lines to its parent, one whole line at a time
 // (pt-spec 3.3).
 type lines struct {
 	mu sync.Mutex
 	w  io.Writer
 }
 
-// say writes a line; what would break it is replaced.
+// say writes a line. It replaces characters that would break the line.
 func (l *lines) say(format string, args ...any) {
 	s := strings.Map(func(r rune) rune {
 		if r < 0x20 || r > 0x7e {
@@ -26,7 +26,7 @@ func (l *lines) say(format string, args ...any) {
 	}, fmt.Sprintf(format, args...))
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	io.WriteString(l.w, s+"\n") // a parent that is gone closes stdin too
+	io.WriteString(l.w, s+"\n") // ignore the error: a parent that is gone closes stdin too
 }
 
 // quote makes a CString (control-spec 2.1).
@@ -34,7 +34,7 @@ func quote(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\r", `\r`, "\t", `\t`).Replace(s) + `"`
 }
 
-// logHandler is a slog.Handler that says LOG lines (pt-spec 3.3.4).
+// logHandler is a slog.Handler that writes LOG lines (pt-spec 3.3.4).
 type logHandler struct {
 	l     *lines
 	min   slog.Level

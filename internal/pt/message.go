@@ -14,22 +14,22 @@ import (
 // maxLine bounds one line of a transport process, in bytes.
 const maxLine = 16 << 10
 
-// message is one line that a transport process says (pt-spec 3.3). A keyword
-// that isn't known leaves everything else empty: such lines are passed over.
+// message is one line of a transport process (pt-spec 3.3). If the keyword is
+// unknown, all other fields are empty; such lines are ignored.
 type message struct {
-	keyword string // the first word; "CMETHODS DONE" and its like are two
+	keyword string // the first word; "CMETHODS DONE" and similar ones have two words
 	name    string // CMETHOD, SMETHOD and their errors: the transport
 	method  Method // CMETHOD, SMETHOD
-	text    string // what the error lines say; LOG: MESSAGE
+	text    string // text of the error lines; LOG: MESSAGE
 	level   slog.Level
 	fields  map[string]string // STATUS
 }
 
-// Method is how a transport process offers one transport.
+// Method describes how a transport process offers one transport.
 type Method struct {
 	Proto string         // client: "socks4" or "socks5"
 	Addr  netip.AddrPort // where it listens
-	Args  Args           // server: what clients need to know
+	Args  Args           // server: arguments that clients need
 }
 
 // parseMessage reads one line, without its end.
@@ -75,7 +75,7 @@ func (m *message) parseMethod(rest string) (err error) {
 	}
 	m.name = f[0]
 	if !validName(m.name) {
-		return fault.New(fault.Protocol, "%s: %.40q is no transport's name", m.keyword, m.name)
+		return fault.New(fault.Protocol, "%s: %.40q is not a transport's name", m.keyword, m.name)
 	}
 	if m.method.Addr, err = netip.ParseAddrPort(f[1]); err != nil || m.method.Addr.Port() == 0 {
 		return fault.New(fault.Protocol, "%s: %.60q is not <address>:<port>", m.keyword, f[1])
@@ -137,8 +137,8 @@ func parseFields(s string) (map[string]string, error) {
 	return out, nil
 }
 
-// unquote reads a CString behind its opening quote (control-spec 2.1), and
-// returns what follows the closing one.
+// unquote reads a CString after its opening quote (control-spec 2.1), and
+// returns the text after the closing quote.
 func unquote(s string) (value, rest string, err error) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -191,8 +191,8 @@ func parseList(s string, sep byte) (Args, error) {
 	return a, nil
 }
 
-// validName reports whether s can name a transport: a C identifier, as
-// pt-spec 3.1 has it, and hyphens, which occur.
+// validName reports whether s can name a transport: a C identifier (pt-spec
+// 3.1), or one with hyphens, which some transports have.
 func validName(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -206,17 +206,18 @@ func validName(s string) bool {
 
 var errLongLine = fault.New(fault.Protocol, "a line of more than %d bytes", maxLine)
 
-// readLine reads one line of at most maxLine bytes. r's buffer has that size.
+// readLine reads one line of at most maxLine bytes. r's buffer must have that
+// size.
 func readLine(r *bufio.Reader) (string, error) {
 	b, err := r.ReadSlice('\n')
 	if errors.Is(err, bufio.ErrBufferFull) {
 		return "", errLongLine
 	}
 	if err != nil {
-		return "", err // a line that does not end was not said
+		return "", err // a line without an end does not count
 	}
 	return strings.TrimRight(string(b), "\r\n"), nil
 }
 
-// lineReader gives readLine its buffer.
+// lineReader returns a reader for readLine.
 func lineReader(r io.Reader) *bufio.Reader { return bufio.NewReaderSize(r, maxLine) }

@@ -155,7 +155,7 @@ func TestProcessFaults(t *testing.T) {
 		"VERSION 1|CMETHOD y socks5 127.0.0.1:1|":                        "nobody asked",
 		"VERSION 1|CMETHOD x http 127.0.0.1:1|":                          "neither",
 		"VERSION 1|CMETHOD-ERROR x no luck|CMETHODS DONE|":               "no luck",
-		"VERSION 1|CMETHODS DONE|":                                       "doesn't offer",
+		"VERSION 1|CMETHODS DONE|":                                       "does not offer",
 		"VERSION 1|LOG SEVERITY=loud MESSAGE=x|":                         "severity",
 		"VERSION 1|" + strings.Repeat("x", maxLine+1):                    "more than",
 		"VERSION 1|PROXY DONE|NEWS|CMETHOD x socks5 1.1.1.1:|":           "port",

@@ -17,19 +17,19 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// Bounds of a plugin's work on one connection.
+// Time limits of a plugin for one connection.
 const (
-	socksTimeout = 30 * time.Second // to say what is wanted
-	dialTimeout  = 60 * time.Second // to reach the other side
+	socksTimeout = 30 * time.Second // for the SOCKS request
+	dialTimeout  = 60 * time.Second // to connect to the other side
 )
 
-// Config is what Run needs of its process.
+// Config configures Run.
 type Config struct {
 	Getenv  func(string) string
 	Stdin   io.Reader
 	Stdout  io.Writer
 	Version string
-	// LogLevel is the least level that is told to Tor.
+	// LogLevel is the lowest level that is logged to Tor.
 	LogLevel slog.Level
 }
 
@@ -46,8 +46,9 @@ type plugin struct {
 	ended bool
 }
 
-// Run is a plugin from its first line to its end: until ctx ends, or stdin is
-// closed where Tor says that this means so. An error has been told to Tor.
+// Run runs a plugin from its first line to its end: until ctx ends, or until
+// stdin is closed, if Tor chose that way to end it. When Run returns an error,
+// it has already reported it to Tor.
 func Run(ctx context.Context, cfg Config) error {
 	p := &plugin{cfg: cfg, out: &lines{w: cfg.Stdout}, open: map[io.Closer]struct{}{}}
 	p.log = slog.New(&logHandler{l: p.out, min: cfg.LogLevel})
@@ -92,8 +93,8 @@ func Run(ctx context.Context, cfg Config) error {
 	return err
 }
 
-// keep registers what must be closed at the end; it closes it at once when
-// the end has come.
+// keep registers c, so that it is closed at the end. If the plugin has ended
+// already, keep closes c at once.
 func (p *plugin) keep(c io.Closer) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -137,7 +138,7 @@ func (p *plugin) serve(l net.Listener, handle func(net.Conn)) {
 			c, err := fte.Accept(context.Background(), l) // until l is closed
 			if err != nil {
 				if !errors.Is(err, net.ErrClosed) {
-					p.log.Error("a transport stopped listening", "error", fte.HideAddr(err))
+					p.log.Error("a transport stopped accepting connections", "error", fte.HideAddr(err))
 				}
 				return
 			}
@@ -179,7 +180,7 @@ func (p *plugin) clients() error {
 	return nil
 }
 
-// unknown refuses the transports that Tor asked for and that there aren't.
+// unknown refuses the transports that Tor asked for and that do not exist.
 func (p *plugin) unknown(word string) {
 	for _, name := range p.env.Transports {
 		if _, ok := transports[name]; !ok && name != "*" {
@@ -193,13 +194,13 @@ func (p *plugin) client(c net.Conn, name string, dial func(context.Context, stri
 	c.SetDeadline(time.Now().Add(socksTimeout))
 	req, err := readSocks(c)
 	if err != nil {
-		p.log.Warn("a SOCKS request can't be used", "error", fte.HideAddr(err))
+		p.log.Warn("a SOCKS request was refused", "error", fte.HideAddr(err))
 		return
 	}
 	t, err := transports[name].client(req.args)
 	if err != nil {
 		writeSocks(c, socksFailure)
-		p.log.Warn("a bridge line's arguments can't be used", "error", err)
+		p.log.Warn("the arguments of a bridge line were refused", "error", err)
 		return
 	}
 	c.SetDeadline(time.Time{})
@@ -222,7 +223,7 @@ func (p *plugin) client(c net.Conn, name string, dial func(context.Context, stri
 	}
 }
 
-// reach dials a bridge and runs the transport's handshake.
+// reach connects to a bridge and runs the transport's handshake.
 func (p *plugin) reach(t fte.Transport, target string, dial func(context.Context, string) (net.Conn, error)) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
@@ -244,7 +245,7 @@ func (p *plugin) reach(t fte.Transport, target string, dial func(context.Context
 	return c, nil
 }
 
-// servers listens for each transport (pt-spec 3.3.3).
+// servers opens a listener for each transport (pt-spec 3.3.3).
 func (p *plugin) servers() error {
 	p.unknown("SMETHOD-ERROR")
 	for _, name := range names {
@@ -295,7 +296,7 @@ func (p *plugin) toOR(c net.Conn, name string) {
 	defer cancel()
 	or, err := p.dialOR(ctx, addrPort(c), name)
 	if err != nil {
-		p.log.Error("can't reach Tor", "error", fte.HideAddr(err))
+		p.log.Error("cannot connect to Tor", "error", fte.HideAddr(err))
 		return
 	}
 	if !p.keep(or) {

@@ -18,28 +18,28 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// ProcessConfig says what transport process to run, and what for.
+// ProcessConfig describes a transport process and its task.
 type ProcessConfig struct {
 	Path       string   // the program
 	Args       []string // its arguments, without its name
-	Transports []string // what it is asked for
-	StateDir   string   // its own directory, made with mode 0700
-	Proxy      *url.URL // client: how it must reach the network; nil: directly
+	Transports []string // the transports that it must offer
+	StateDir   string   // its own directory, created with mode 0700
+	Proxy      *url.URL // client: the proxy that it must use; nil: none
 	Server     *Server  // nil: a client's transports
 	Log        *slog.Logger
 }
 
-// Server is what the transports of a bridge are told besides.
+// Server holds the settings for the transports of a bridge.
 type Server struct {
-	Bind       map[string]netip.AddrPort // where to listen, by transport; others choose
+	Bind       map[string]netip.AddrPort // where to listen, by transport; others choose for themselves
 	Options    map[string]Args           // by transport
 	ORPort     netip.AddrPort
 	ExtORPort  netip.AddrPort // zero: none
-	CookieFile string         // of the ExtORPort
+	CookieFile string         // the ExtORPort's cookie file
 }
 
-// Process keeps a transport process running: one that ends is started again,
-// later and later while it fails.
+// Process keeps a transport process running: it restarts one that ended, and
+// waits longer each time while it keeps failing.
 type Process struct {
 	cfg    ProcessConfig
 	cancel context.CancelFunc
@@ -47,14 +47,14 @@ type Process struct {
 
 	mu      sync.Mutex // guards what follows
 	methods map[string]Method
-	failed  map[string]error // transports that it can't offer
-	ready   bool             // it has said all that it offers
-	err     error            // why it doesn't run; nil while it starts or runs
+	failed  map[string]error // transports that it cannot offer
+	ready   bool             // it has listed all transports that it offers
+	err     error            // why it does not run; nil while it starts or runs
 	changed chan struct{}    // closed at every change of the above
 }
 
-// How soon a process that ended is started again, and how long one is given
-// to say what it offers, and to end by itself.
+// The time before a process that ended is started again, the time that a process
+// has to list its transports, and the time that it has to end by itself.
 const (
 	restartMin   = 500 * time.Millisecond
 	restartMax   = time.Minute
@@ -62,7 +62,7 @@ const (
 	stopTimeout  = time.Second
 )
 
-// Launch starts the process and returns at once; Method waits for it.
+// Launch starts the process and returns at once; Method waits for the process.
 func Launch(cfg ProcessConfig) *Process {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -73,14 +73,14 @@ func Launch(cfg ProcessConfig) *Process {
 	return p
 }
 
-// Close ends the process and returns when it is gone.
+// Close ends the process and returns after it has ended.
 func (p *Process) Close() {
 	p.cancel()
 	<-p.done
 }
 
-// Method waits until the process offers a transport, and says where. It fails
-// at once when the process has said that it can't, or doesn't run.
+// Method waits until the process offers a transport, and returns where it
+// listens. It fails at once if the process cannot offer it or does not run.
 func (p *Process) Method(ctx context.Context, name string) (Method, error) {
 	for {
 		p.mu.Lock()
@@ -96,7 +96,7 @@ func (p *Process) Method(ctx context.Context, name string) (Method, error) {
 		case err != nil:
 			return Method{}, fault.New(fault.KindOf(err), "transport %s: %w", name, err)
 		case ready:
-			return Method{}, fault.New(fault.Config, "transport %s: the program doesn't offer it", name)
+			return Method{}, fault.New(fault.Config, "transport %s: the program does not offer it", name)
 		}
 		select {
 		case <-changed:
@@ -133,7 +133,7 @@ func (p *Process) supervise(ctx context.Context) {
 		if time.Since(began) > restartMax {
 			wait = restartMin
 		}
-		p.cfg.Log.Warn("a transport process has ended; it is started again", "transports", p.cfg.Transports, "in", wait, "error", err)
+		p.cfg.Log.Warn("a transport process ended; it will be started again", "transports", p.cfg.Transports, "in", wait, "error", err)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
@@ -142,7 +142,7 @@ func (p *Process) supervise(ctx context.Context) {
 	}
 }
 
-// run is one life of the process. It returns why it ended.
+// run runs the process once. It returns why the process ended.
 func (p *Process) run(ctx context.Context) error {
 	if err := os.MkdirAll(p.cfg.StateDir, 0o700); err != nil {
 		return fault.New(fault.Local, "its state directory: %w", err)
@@ -150,7 +150,7 @@ func (p *Process) run(ctx context.Context) error {
 	cmd := exec.Command(p.cfg.Path, p.cfg.Args...)
 	cmd.Env = p.env(os.Environ())
 	ownGroup(cmd)
-	stdin, err := cmd.StdinPipe() // its end is how a child learns of ours
+	stdin, err := cmd.StdinPipe() // the child learns from its end that the parent has ended
 	if err != nil {
 		return fault.New(fault.Local, "start: %w", err)
 	}
@@ -177,7 +177,7 @@ func (p *Process) run(ctx context.Context) error {
 			why = context.Cause(ctx)
 		case <-late.C:
 			if !p.isReady() {
-				why = fault.New(fault.Timeout, "it hasn't said what it offers in %v", startTimeout)
+				why = fault.New(fault.Timeout, "it did not list its transports within %v", startTimeout)
 			}
 		}
 	}
@@ -185,7 +185,7 @@ func (p *Process) run(ctx context.Context) error {
 	kill := time.AfterFunc(stopTimeout, func() {
 		defer panics.Recover(p.cfg.Log, nil)
 		cmd.Process.Kill()
-		stdout.Close() // a child of its own may hold the other end
+		stdout.Close() // a child of the process may still hold the other end
 	})
 	<-said // Wait must not close the pipe under the reader
 	io.Copy(io.Discard, stdout)
@@ -197,7 +197,7 @@ func (p *Process) run(ctx context.Context) error {
 	return why
 }
 
-// broke notes that nobody looks after the process any more.
+// broke records that the process is no longer supervised.
 func (p *Process) broke(err error) {
 	p.update(func() { p.methods, p.ready, p.err = nil, false, err })
 }

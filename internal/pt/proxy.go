@@ -16,7 +16,8 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// dialer returns how to reach the network: directly, or by Tor's proxy.
+// dialer returns the function that opens connections: directly, or through the
+// proxy that Tor names.
 func dialer(u *url.URL) (func(ctx context.Context, addr string) (net.Conn, error), error) {
 	direct := &net.Dialer{Timeout: 60 * time.Second}
 	if u == nil {
@@ -56,7 +57,7 @@ func connect(ctx context.Context, d *net.Dialer, u *url.URL, addr string) (net.C
 		c.Close()
 		return nil, err
 	}
-	// One byte at a time: what follows the answer is the tunnel's.
+	// Read one byte at a time: the bytes after the answer belong to the tunnel.
 	r := bufio.NewReaderSize(io.LimitReader(oneByte{c}, 8<<10), 16)
 	status, err := readHead(r)
 	if err != nil {
@@ -65,7 +66,7 @@ func connect(ctx context.Context, d *net.Dialer, u *url.URL, addr string) (net.C
 	}
 	if f := strings.Fields(status); len(f) < 2 || !strings.HasPrefix(f[0], "HTTP/1.") || f[1] != "200" {
 		c.Close()
-		return nil, fault.New(fault.Network, "the HTTP proxy refuses: %q", status)
+		return nil, fault.New(fault.Network, "the HTTP proxy refused the request: %q", status)
 	}
 	return c, nil
 }

@@ -19,7 +19,7 @@ const (
 	socksAddress     = 8
 )
 
-// socksRequest is what Tor asks a client transport for.
+// socksRequest is Tor's request to a client transport.
 type socksRequest struct {
 	target string // host:port
 	args   Args
@@ -118,7 +118,7 @@ func readUserPass(read func(int) ([]byte, error)) (Args, error) {
 	if h, err = read(int(h[0])); err != nil {
 		return nil, err
 	}
-	if p := string(h); p != "\x00" { // a password that can't be empty
+	if p := string(h); p != "\x00" { // stands for an empty password, which SOCKS5 does not allow
 		s += p
 	}
 	return ParseClientArgs(s)

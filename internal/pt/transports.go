@@ -19,9 +19,9 @@ import (
 
 // transport is a named way to wrap connections.
 type transport interface {
-	// client makes the transport for one SOCKS request's arguments.
+	// client returns the transport for the arguments of one SOCKS request.
 	client(args Args) (fte.Transport, error)
-	// server makes the transport of a bridge, and the arguments that its
+	// server returns the transport of a bridge, and the arguments that its
 	// clients need.
 	server(opts Args, stateDir string) (fte.Transport, Args, error)
 }
@@ -37,7 +37,7 @@ var transports = map[string]transport{
 // definitions are fteproxy's formats, whose tables are built once.
 var definitions = sync.OnceValues(func() (*fte.Definitions, error) { return fte.Release("", false) })
 
-// only refuses arguments that a transport doesn't know.
+// only refuses arguments that the transport does not know.
 func only(a Args, keys ...string) error {
 	for k := range a {
 		known := false
@@ -71,7 +71,7 @@ func (chiveTransport) protocol(a Args) (p fte.Protocol, format string, err error
 	case "1":
 		p.Hybrid = true
 	default:
-		return p, "", fault.New(fault.Config, "pq is 0 or 1")
+		return p, "", fault.New(fault.Config, "pq must be 0 or 1")
 	}
 	if err != nil {
 		return p, "", err
@@ -80,19 +80,20 @@ func (chiveTransport) protocol(a Args) (p fte.Protocol, format string, err error
 	return p, format, err
 }
 
-// shape reads how lengths and times are changed; each side has its own.
+// shape reads the arguments that change lengths and times; each side has its
+// own.
 func shape(a Args) (s fte.Shape, err error) {
 	for k, v := range map[string]*int{"pad-to": &s.Multiple, "pad-random": &s.Random} {
 		if a[k] == "" {
 			continue
 		}
 		if *v, err = strconv.Atoi(a[k]); err != nil {
-			return s, fault.New(fault.Config, "%s is a number of bytes: %w", k, err)
+			return s, fault.New(fault.Config, "%s must be a number of bytes: %w", k, err)
 		}
 	}
 	if d := a["delay"]; d != "" {
 		if s.Delay, err = time.ParseDuration(d); err != nil {
-			return s, fault.New(fault.Config, "delay is a time such as 5ms: %w", err)
+			return s, fault.New(fault.Config, "delay must be a time such as 5ms: %w", err)
 		}
 	}
 	return s, nil
@@ -128,7 +129,7 @@ func (t chiveTransport) server(a Args, stateDir string) (fte.Transport, Args, er
 		return nil, nil, err
 	}
 	tell := Args{"cert": p.Keys[0].Cert().Bare(), "format": format}
-	for _, k := range []string{"mode", "pq"} { // what the operator wants clients to choose
+	for _, k := range []string{"mode", "pq"} { // the options that the operator chooses for clients
 		if v := a[k]; v != "" {
 			tell[k] = v
 		}
@@ -136,8 +137,8 @@ func (t chiveTransport) server(a Args, stateDir string) (fte.Transport, Args, er
 	return srv, tell, keepBridgeLine(filepath.Join(stateDir, "chive_bridgeline.txt"), tell)
 }
 
-// keepBridgeLine writes down what the operator gives to users. Tor knows the
-// arguments too, and tells nobody but the bridge authority.
+// keepBridgeLine writes the bridge line that the operator gives to users. Tor
+// also gets the arguments, but sends them only to the bridge authority.
 func keepBridgeLine(path string, tell Args) error {
 	args := make([]string, 0, len(tell))
 	for k, v := range tell {
@@ -146,12 +147,12 @@ func keepBridgeLine(path string, tell Args) error {
 	slices.Sort(args)
 	line := "Bridge chive ADDRESS:PORT FINGERPRINT " + strings.Join(args, " ") + "\n"
 	if err := atomicfile.Write(path, []byte(line), atomicfile.Secret); err != nil {
-		return fault.New(fault.Local, "keeping the bridge line: %w", err)
+		return fault.New(fault.Local, "writing the bridge line: %w", err)
 	}
 	return nil
 }
 
-// serverKeys reads a key file, and makes it when it isn't there.
+// serverKeys reads a key file, and creates it if it does not exist.
 func serverKeys(path string) ([]*fte.ServerKey, error) {
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -160,7 +161,7 @@ func serverKeys(path string) ([]*fte.ServerKey, error) {
 			return nil, err
 		}
 		if err := atomicfile.Write(path, []byte(k.Line()+"\n"), atomicfile.Secret); err != nil {
-			return nil, fault.New(fault.Local, "keeping the server's key: %w", err)
+			return nil, fault.New(fault.Local, "writing the server's key: %w", err)
 		}
 		return []*fte.ServerKey{k}, nil
 	}
