@@ -1,13 +1,13 @@
 // Package cbt learns how long to wait for a circuit to be built (path-spec,
 // "Learning when to give up on circuit construction").
 //
-// An Estimator keeps the last 1,000 times that it took to reach the third hop
-// and fits a Pareto curve to them. It yields two times per circuit length:
-// past the usage timeout a circuit is not used any more but is still built,
-// so that its time can be recorded; past the close timeout it is abandoned.
+// An Estimator keeps the last 1,000 times that it took to reach the third hop and
+// fits a Pareto curve to them. It computes two times for each circuit length.
+// After the usage timeout a circuit will not be used, but it is still built, so
+// that its time can be recorded. After the close timeout it is abandoned.
 //
-// The package is pure: it starts no goroutine and reads no clock. An Estimator
-// is not safe for concurrent use; its owner serialises.
+// The package is pure: it starts no goroutine and reads no clock. An Estimator is
+// not safe for concurrent use; its owner must lock it.
 package cbt
 
 import (
@@ -35,7 +35,7 @@ type Estimator struct {
 	lastTest       time.Time     // launch of the last test circuit
 }
 
-// New returns an estimator that has seen nothing.
+// New returns an estimator without any history.
 func New(p Params) *Estimator {
 	e := &Estimator{p: p}
 	e.recent.resize(p.RecentCount)
@@ -66,8 +66,8 @@ func (e *Estimator) Timeouts(hops int) (usage, closing time.Duration) {
 	return scale(e.usage, hops), scale(e.closing, hops)
 }
 
-// scale converts a time for three hops. Building hop N takes a round trip over
-// N links, hence N(N+1)/2 actions for all (path-spec 2.4.3).
+// scale converts a time for three hops. Building hop N takes a round trip over N
+// links, so N hops take N(N+1)/2 steps (path-spec 2.4.3).
 func scale(d time.Duration, hops int) time.Duration {
 	if hops < 1 {
 		hops = 1
@@ -80,11 +80,11 @@ func scale(d time.Duration, hops int) time.Duration {
 	return time.Duration(f)
 }
 
-// HopBuilt records that a circuit launched at start has hop as its last built
-// hop (counted from 1) at now. It reports whether the circuit may be used:
-// false means that its usage timeout has passed, and that it is being built
-// only to be measured. timedOut says that Timeout was already recorded for
-// this circuit, so that it is not taken for a success.
+// HopBuilt records that a circuit launched at start has hop as its last built hop
+// (counted from 1) at now. It reports whether the circuit may be used: false
+// means that its usage timeout has passed and that it is built only to be
+// measured. timedOut says that Timeout was already recorded for this circuit, so
+// that it does not count as a success.
 func (e *Estimator) HopBuilt(hop, hops int, start, now time.Time, timedOut bool) (usable bool) {
 	e.live.seen(now)
 	took := now.Sub(start)
@@ -94,7 +94,8 @@ func (e *Estimator) HopBuilt(hop, hops int, start, now time.Time, timedOut bool)
 		return usable
 	}
 	// A time far beyond the point where the circuit would have been abandoned
-	// is a suspended machine or a clock that jumped, not a measurement.
+	// comes from a suspended machine or a clock that jumped, and is not a
+	// measurement.
 	if took < 0 || took > 2*e.closing+time.Second {
 		return usable
 	}
@@ -107,10 +108,10 @@ func (e *Estimator) HopBuilt(hop, hops int, start, now time.Time, timedOut bool)
 }
 
 // Timeout records that a circuit passed its usage timeout, once per circuit;
-// hopsBuilt is how many hops it had by then. When most of the recent circuits
-// that got past their first hop timed out, the network has changed: the
-// history is discarded and the timeout starts anew, doubled when it already
-// was at its initial value (path-spec 2.4.5). It reports whether that happened.
+// hopsBuilt is how many hops it had by then. If most recent circuits that got
+// past their first hop timed out, the network has changed. Then the history is
+// discarded and the timeout goes back to its initial value, or is doubled if it
+// already was at that value (path-spec 2.4.5). It reports whether that happened.
 func (e *Estimator) Timeout(hopsBuilt int) (reset bool) {
 	if e.p.Disabled || hopsBuilt < 1 {
 		return false
@@ -135,9 +136,9 @@ func (e *Estimator) reset() {
 	e.computed = false
 }
 
-// Abandoned records that a circuit launched at start passed its close timeout.
-// When nothing at all was received during its life, the network is taken to be
-// down, and Live is false until Traffic is called.
+// Abandoned records that a circuit launched at start passed its close timeout. If
+// no cell was received during its life, the network is assumed to be down, and
+// Live is false until Traffic is called.
 func (e *Estimator) Abandoned(start time.Time) { e.live.abandoned(start) }
 
 // Traffic records that a cell was received. Calling it once a second while
@@ -154,18 +155,19 @@ func (e *Estimator) Learning() bool {
 }
 
 // WantTest reports whether a circuit should be launched now only to learn its
-// build time; the caller launches it and keeps open at most MaxOpen of them.
+// build time. open is the number of open circuits. The caller launches the
+// circuit.
 func (e *Estimator) WantTest(now time.Time, open int) bool {
 	return e.Learning() && open < e.p.MaxOpenCircuits && !now.Before(e.lastTest.Add(e.p.TestFrequency))
 }
 
-// Launched records that a circuit was launched, which puts off the next test.
+// Launched records that a circuit was launched, which delays the next test.
 func (e *Estimator) Launched(now time.Time) { e.lastTest = now }
 
 // IdleTimeout is how long an unused circuit is kept while learning.
 func (e *Estimator) IdleTimeout() time.Duration { return e.p.LearnTimeout }
 
-// Status is what the estimator knows, for metrics.
+// Status is a snapshot of an Estimator, for metrics.
 type Status struct {
 	Usage, Close time.Duration // for three hops
 	Observations int           // recorded build times, at most 1,000
@@ -196,8 +198,8 @@ func (e *Estimator) update() {
 	e.computed = true
 }
 
-// shuffled fills the history from a histogram in random order, so that old
-// values expire fairly after a restart (path-spec 2.4.2).
+// shuffled fills the history from a histogram in random order, so that values
+// expire in random order after a restart (path-spec 2.4.2).
 func (e *Estimator) shuffled(times []uint32, rnd *rand.Rand) {
 	rnd.Shuffle(len(times), func(i, j int) { times[i], times[j] = times[j], times[i] })
 	for _, t := range times[:min(len(times), historyLen)] {

@@ -9,7 +9,8 @@ type outcomes struct {
 	next     int
 }
 
-// resize forgets everything when the ring changes its length.
+// resize changes the length of the ring. If the length differs, it forgets all
+// outcomes.
 func (o *outcomes) resize(n int) {
 	if len(o.timedOut) != n {
 		*o = outcomes{timedOut: make([]bool, n)}
@@ -36,11 +37,11 @@ func (o *outcomes) timeouts() int {
 	return n
 }
 
-// liveness tells a dead network from slow circuits: the network is dead when a
-// circuit lived and was abandoned without any cell received meanwhile.
+// liveness distinguishes a dead network from slow circuits: the network is dead
+// if no cell was received from the launch of a circuit until it was abandoned.
 type liveness struct {
-	last time.Time // a cell was received
-	dead int       // circuits abandoned since, that saw nothing
+	last time.Time // when the last cell was received
+	dead int       // circuits abandoned since then, without any cell received during their life
 }
 
 func (l *liveness) seen(now time.Time) {

@@ -18,7 +18,7 @@ type Params struct {
 	MaxOpenCircuits int           // cbtmaxopencircs
 }
 
-// DefaultParams are the values for a consensus that names none.
+// DefaultParams are the values if the consensus sets none.
 func DefaultParams() Params {
 	return ParamsFrom(func(_ string, def, _, _ int32) int32 { return def })
 }

@@ -15,8 +15,8 @@ const binWidth = 10
 // history is a ring of build times in milliseconds.
 type history struct {
 	times [historyLen]uint32
-	next  int // where the next time goes
-	n     int // how many are there
+	next  int // index of the next time
+	n     int // number of times
 }
 
 func (h *history) add(t uint32) {
@@ -71,13 +71,13 @@ func (h *history) xm(modes int) (uint32, bool) {
 	return uint32(sum / n), true
 }
 
-// curve is a Pareto distribution. The inverse of alpha is kept because it is
-// what the quantile needs, and because it is 0, not infinite, when all times
-// are equal.
+// curve is a Pareto distribution. It keeps the inverse of alpha, because the
+// quantile needs it, and because it is 0, and not infinite, if all times are
+// equal.
 type curve struct{ xm, invAlpha float64 }
 
-// fit is the maximum-likelihood estimate, with Xm from the modes and every
-// time below Xm counted as Xm.
+// fit returns the maximum-likelihood estimate. Xm comes from the modes, and every
+// time below Xm counts as Xm.
 func (h *history) fit(modes int) (curve, bool) {
 	xm, ok := h.xm(modes)
 	if !ok {
@@ -91,8 +91,8 @@ func (h *history) fit(modes int) (curve, bool) {
 	return curve{float64(xm), (sum - n*math.Log(float64(xm))) / n}, true
 }
 
-// quantile is the inverse of the cumulative distribution, in milliseconds,
-// clamped to what fits 31 bits.
+// quantile is the inverse of the cumulative distribution, in milliseconds, at
+// most 2^31-1.
 func (c curve) quantile(q float64) float64 {
 	return min(c.xm/math.Pow(1-q, c.invAlpha), math.MaxInt32)
 }

@@ -16,13 +16,14 @@ const stateVersion = 1
 const maxStateSize = 64 << 10
 
 // savedState is the saved form: the histogram, as pairs of a bin's midpoint in
-// milliseconds and its count. The recent outcomes are not saved (2.4.5).
+// milliseconds and its count. The recent outcomes are not saved (path-spec
+// 2.4.5).
 type savedState struct {
 	Version int         `json:"version"`
 	Bins    [][2]uint32 `json:"bins"`
 }
 
-// Encode returns the state to be kept across restarts, as JSON.
+// Encode returns the state to save across restarts, as JSON.
 func (e *Estimator) Encode() []byte {
 	s := savedState{Version: stateVersion, Bins: [][2]uint32{}}
 	for _, b := range e.history.bins() {
@@ -35,7 +36,8 @@ func (e *Estimator) Encode() []byte {
 	return out
 }
 
-// Decode makes an estimator from what Encode returned. rnd orders the times.
+// Decode makes an estimator from the output of Encode. rnd puts the times into
+// random order.
 func Decode(b []byte, p Params, rnd *rand.Rand) (*Estimator, error) {
 	if len(b) > maxStateSize {
 		return nil, fault.New(fault.Local, "circuit build times: %d bytes, over %d", len(b), maxStateSize)

@@ -1,13 +1,13 @@
 // Package flow decides when data may be sent: fixed windows with authenticated
-// SENDMEs (tor-spec, "Flow control"; proposal 289), Vegas congestion control
-// and XON/XOFF (proposal 324). Pure state machines: time is a parameter, and
-// nothing here blocks. None of the types may be used by two goroutines at once.
+// SENDMEs (tor-spec, "Flow control"; proposal 289), Vegas congestion control and
+// XON/XOFF (proposal 324). It has only pure state machines: time is a parameter,
+// and nothing blocks. No type is safe for concurrent use.
 package flow
 
 import "math"
 
-// Path says what kind of circuit a sender sends on: the consensus has
-// thresholds for each.
+// Path is the kind of circuit of a sender. The consensus has thresholds for each
+// kind.
 type Path uint8
 
 // The kinds of path.
@@ -19,10 +19,10 @@ const (
 
 // Thresholds are Vegas's limits for one kind of path, in cells of queue.
 type Thresholds struct {
-	Alpha int // below: the window may grow
-	Beta  int // above: it shrinks
-	Gamma int // at or above: slow start ends
-	Delta int // above: it is cut to the bandwidth-delay product plus this
+	Alpha int // below it, the window may grow
+	Beta  int // above it, the window shrinks
+	Gamma int // at or above it, slow start ends
+	Delta int // above it, the window is cut to the bandwidth-delay product plus Delta
 	SSCap int // window above which slow start slows down (RFC 3742), in cells
 }
 
@@ -42,13 +42,13 @@ type Params struct {
 
 	FullGap     int  // cc_cwnd_full_gap: SENDMEs below the window that still count as full
 	FullMinPct  int  // cc_cwnd_full_minpct: below this the window is not full
-	FullPerCwnd bool // cc_cwnd_full_per_cwnd: forget fullness once a window, not once an update
+	FullPerCwnd bool // cc_cwnd_full_per_cwnd: clear fullness once per window, not once per update
 
 	EWMACwndPct int // cc_ewma_cwnd_pct: samples averaged, percent of a window's updates
-	EWMAMax     int // cc_ewma_max: at most so many samples
+	EWMAMax     int // cc_ewma_max: the most samples averaged
 	EWMASS      int // cc_ewma_ss: samples in slow start
 	RTTResetPct int // cc_rtt_reset_pct: weight of the greater value when the minimum is reset
-	BWEMin      int // cc_bwe_min: SENDMEs before a bandwidth estimate is worth showing
+	BWEMin      int // cc_bwe_min: SENDMEs needed before a bandwidth estimate is shown
 
 	Thresholds [3]Thresholds // by Path
 
@@ -67,9 +67,9 @@ const (
 	AlgVegas = 2
 )
 
-// ParamsFrom reads the parameters with a function that looks one up by name
-// and keeps it within bounds. Names, defaults and bounds are those of proposal
-// 324, section 6.5, as C tor 0.4.9 has them.
+// ParamsFrom reads the parameters through get, which returns a parameter by name,
+// clamped to its bounds. Names, defaults and bounds are those of proposal 324,
+// section 6.5, as in C tor 0.4.9.
 func ParamsFrom(get func(name string, def, min, max int32) int32) Params {
 	const big = math.MaxInt32
 	i := func(name string, def, min, max int32) int { return int(get(name, def, min, max)) }
@@ -99,9 +99,9 @@ func ParamsFrom(get func(name string, def, min, max int32) int32) Params {
 		CircWindow:   i("circwindow", 1000, 100, 1000),
 	}
 	if p.Alg != AlgFixed {
-		p.Alg = AlgVegas // 1 and 3 were experiments that nobody runs
+		p.Alg = AlgVegas // 1 and 3 were experiments that no network uses
 	}
-	// The defaults count queues in what one TLS record twice over holds.
+	// The defaults count queues in units of two TLS records.
 	const outbuf, record = 62, 31
 	path := func(suffix string, alpha, beta, gamma, delta, cap int32) Thresholds {
 		return Thresholds{
@@ -124,8 +124,8 @@ func DefaultParams() Params {
 }
 
 // AcceptIncrement reports whether a SENDME increment that an exit chose in its
-// handshake is one that we accept: within one of the consensus's (proposal
-// 324, section 10.3).
+// handshake is acceptable: it may differ from the consensus's by at most one
+// (proposal 324, section 10.3).
 func (p *Params) AcceptIncrement(inc int) bool {
 	return inc > 0 && inc >= p.SendmeInc-1 && inc <= p.SendmeInc+1
 }

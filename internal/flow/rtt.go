@@ -2,13 +2,13 @@ package flow
 
 import "time"
 
-// jumpRatio is how far a round-trip time may be from the average before the
-// clock is suspected (proposal 324, section 2.1.1).
+// jumpRatio is how far a round-trip time may be from the average before we suspect
+// the clock (proposal 324, section 2.1.1).
 const jumpRatio = 5000
 
 // rtt measures round-trip times from the sending of the last cell that a SENDME
-// acknowledges to its arrival (proposal 324, section 2.1). Whole microseconds,
-// as the published vectors count.
+// acknowledges to its arrival (proposal 324, section 2.1). It uses whole
+// microseconds, like the published vectors.
 type rtt struct {
 	ring    []time.Time // length is a power of two, or zero
 	first   int
@@ -19,7 +19,7 @@ type rtt struct {
 	stalled bool
 }
 
-// sent notes that a cell with a SENDME due was sent.
+// sent records the time of a cell that the peer must acknowledge with a SENDME.
 func (r *rtt) sent(now time.Time) {
 	if r.n == len(r.ring) {
 		bigger := make([]time.Time, max(16, 2*len(r.ring)))
@@ -32,7 +32,7 @@ func (r *rtt) sent(now time.Time) {
 	r.n++
 }
 
-// take returns when the oldest such cell was sent.
+// take removes and returns the time of the oldest such cell.
 func (r *rtt) take() (time.Time, bool) {
 	if r.n == 0 {
 		return time.Time{}, false
@@ -43,7 +43,8 @@ func (r *rtt) take() (time.Time, bool) {
 	return at, true
 }
 
-// update takes a measurement of v's circuit, and reports whether it was used.
+// update adds a measurement of v's circuit. It reports whether the measurement was
+// used.
 func (r *rtt) update(d time.Duration, v *vegas) bool {
 	us := uint64(max(0, d.Microseconds()))
 	if r.suspect(us, v.slow) {
@@ -59,8 +60,7 @@ func (r *rtt) update(d time.Duration, v *vegas) bool {
 	case r.min == 0:
 		r.min = r.ewma
 	case v.cwnd == v.p.CwndMin && !v.slow:
-		// An abnormally low minimum holds the window at its own minimum; this
-		// is the way out.
+		// A minimum that is too low keeps the window at its own minimum; raise it.
 		hi, lo, pct := max(r.ewma, r.min), min(r.ewma, r.min), uint64(v.p.RTTResetPct)
 		r.min = pct*hi/100 + (100-pct)*lo/100
 	case r.ewma < r.min:
@@ -76,9 +76,9 @@ func (r *rtt) suspect(us uint64, slow bool) bool {
 		r.stalled = true
 		return true
 	case slow || r.ewma == 0:
-		return false // nothing to compare with
+		return false // there is nothing to compare with
 	case r.ewma > us*jumpRatio:
-		return r.stalled // an idle network looks the same: only with other evidence
+		return r.stalled // an idle network looks the same, so this needs other evidence
 	case us > r.ewma*jumpRatio:
 		return true
 	}

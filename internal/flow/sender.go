@@ -6,30 +6,30 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Sender limits the DATA cells that are on their way to one hop.
+// Sender limits the DATA cells that one hop has not acknowledged yet.
 type Sender interface {
 	// Available returns how many DATA cells may be sent now.
 	Available() int
-	// Sent accounts for one DATA cell, to be called as it is sealed. True means
-	// that the peer will acknowledge this cell: the caller pushes its layer's
-	// Tag to a TagQueue.
+	// Sent accounts for one DATA cell; call it when the cell is sealed. True means
+	// that the peer will acknowledge this cell: the caller pushes its layer's Tag
+	// to a TagQueue.
 	Sent(now time.Time) (recordTag bool)
-	// Sendme accounts for one circuit-level SENDME whose tag was checked.
-	// blocked says whether this circuit's cells wait for the channel. An error
-	// is a violation of the protocol, which costs the circuit.
+	// Sendme accounts for one circuit-level SENDME whose tag was checked. blocked
+	// says whether this circuit's cells wait for the channel. An error is a
+	// violation of the protocol; the caller must close the circuit.
 	Sendme(now time.Time, blocked bool) error
-	// State returns what there is to see.
+	// State returns a snapshot, for metrics and tests.
 	State() State
 }
 
 // State is a snapshot of a sender.
 type State struct {
 	Cwnd      int           // window, in cells
-	Inflight  int           // cells that are not acknowledged
+	Inflight  int           // cells that are not acknowledged yet
 	SlowStart bool          // Vegas has not met congestion yet
-	Full      bool          // the window was used up lately
+	Full      bool          // the window was full recently
 	Blocked   bool          // the channel was blocked at the last SENDME
-	RTT       time.Duration // smoothed; zero when not known (always, for fixed windows)
+	RTT       time.Duration // smoothed; zero if unknown (always, for fixed windows)
 	MinRTT    time.Duration
 	MaxRTT    time.Duration
 	BDP       int // bandwidth-delay product, in cells
@@ -41,7 +41,7 @@ const (
 	circWindowInc = 100
 )
 
-// windowSender is the fixed window: a circuit's without congestion control.
+// windowSender is the fixed window of a circuit without congestion control.
 type windowSender struct {
 	start, window int
 }
@@ -71,17 +71,17 @@ func (s *windowSender) State() State {
 	return State{Cwnd: s.start, Inflight: max(0, s.start-s.window)}
 }
 
-// Receiver counts DATA cells that came from one hop and says when to send a
-// circuit-level SENDME. SENDMEs go out at once, whether anybody reads or not:
-// they govern the circuit, and streams have their own limits.
+// Receiver counts DATA cells from one hop and says when to send a circuit-level
+// SENDME. SENDMEs are sent at once, even if no program reads: they control the
+// circuit, and streams have limits of their own.
 type Receiver struct{ inc, left int }
 
-// NewReceiver returns a receiver that acknowledges every incr cells; incr is
-// what the handshake agreed on, or 100 on a circuit without congestion control.
+// NewReceiver returns a receiver that acknowledges every incr cells; incr is the
+// value from the handshake, or 100 on a circuit without congestion control.
 func NewReceiver(incr int) *Receiver { return &Receiver{incr, incr} }
 
-// Received accounts for one DATA cell; true means: send a SENDME now, with the
-// layer's Tag of this cell.
+// Received accounts for one DATA cell; true means that a SENDME must be sent now,
+// with the layer's Tag of this cell.
 func (r *Receiver) Received() (sendSendme bool) {
 	r.left--
 	if r.left > 0 {

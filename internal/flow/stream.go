@@ -9,7 +9,7 @@ const (
 	streamInc    = 50
 
 	// dueBelow is how much unread data, in bytes, may wait when a stream-level
-	// SENDME goes out: ten cells, as C tor has it.
+	// SENDME is sent: ten cells, as in C tor.
 	dueBelow = 10 * 498
 )
 
@@ -25,7 +25,7 @@ func (s *StreamSender) Available() int { return s.window }
 // Sent accounts for one DATA cell.
 func (s *StreamSender) Sent() { s.window-- }
 
-// Unsent takes back a Sent whose cell was not sent after all.
+// Unsent reverts a Sent whose cell was not sent.
 func (s *StreamSender) Unsent() { s.window++ }
 
 // Sendme accounts for one stream-level SENDME.
@@ -43,8 +43,8 @@ type StreamReceiver struct{ window int }
 // NewStreamReceiver returns a full window of 500 cells.
 func NewStreamReceiver() StreamReceiver { return StreamReceiver{streamWindow} }
 
-// Received accounts for one DATA cell. An error is a violation of the
-// protocol: the peer sent more than it was allowed to.
+// Received accounts for one DATA cell. An error is a violation of the protocol:
+// the peer sent more than the window allows.
 func (r *StreamReceiver) Received() error {
 	if r.window == 0 {
 		return fault.New(fault.Protocol, "DATA: beyond the stream window of %d cells", streamWindow)
@@ -54,8 +54,8 @@ func (r *StreamReceiver) Received() error {
 }
 
 // Due returns how many stream-level SENDMEs to send now, given the number of
-// received bytes that nobody has read yet, and takes them as sent. It is to be
-// asked after every Received and after every read.
+// received bytes that were not read yet, and counts them as sent. Call it after
+// every Received and after every read.
 func (r *StreamReceiver) Due(unread int) (sendmes int) {
 	if unread >= dueBelow {
 		return 0

@@ -9,9 +9,8 @@ import (
 // maxTag is the length of the longest tag, tor1's, in bytes.
 const maxTag = 20
 
-// TagQueue holds the tags that SENDMEs to come must carry, oldest first. It
-// holds one tag for every acknowledgement that its Sender is owed: the
-// sender's window is its bound.
+// TagQueue holds the tags that the next SENDMEs must carry, oldest first: one tag
+// for every SENDME that its Sender waits for. The sender's window bounds it.
 type TagQueue struct {
 	ring  []tag // length is a power of two, or zero
 	first int
@@ -23,7 +22,7 @@ type tag struct {
 	n uint8
 }
 
-// Len returns the number of tags that are waited for.
+// Len returns the number of tags in the queue.
 func (q *TagQueue) Len() int { return q.n }
 
 // Push appends a copy of a tag of 16 (CGO) or 20 (tor1) bytes.
@@ -40,9 +39,9 @@ func (q *TagQueue) Push(t []byte) {
 	q.n++
 }
 
-// Check takes the oldest tag and compares it, in constant time, with that of a
-// SENDME. An error is a violation of the protocol: the peer acknowledges what
-// it did not receive (proposal 289).
+// Check removes the oldest tag and compares it, in constant time, with the tag of
+// a SENDME. An error is a violation of the protocol: the peer acknowledges cells
+// that it did not receive (proposal 289).
 func (q *TagQueue) Check(t []byte) error {
 	if q.n == 0 {
 		return fault.New(fault.Protocol, "SENDME: none is due")

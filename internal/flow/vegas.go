@@ -21,20 +21,19 @@ type vegas struct {
 	full  bool
 	block bool
 
-	nextUpdate int // SENDMEs until the window may move
+	nextUpdate int // SENDMEs until the window may change
 	nextCwnd   int // SENDMEs until a whole window was acknowledged
 }
 
-// NewVegasSender returns a sender with congestion control. incr is the number
-// of cells that a SENDME acknowledges, as the handshake agreed; p must stay
-// unchanged.
+// NewVegasSender returns a sender with congestion control. incr is the number of
+// cells that a SENDME acknowledges, from the handshake; p must not change.
 func NewVegasSender(p *Params, path Path, incr int) Sender {
 	v := &vegas{p: p, t: p.Thresholds[path], inc: max(1, incr), cwnd: p.CwndInit, slow: true}
 	v.nextUpdate = v.updateRate()
 	return v
 }
 
-// updateRate returns the number of SENDMEs between two moves of the window.
+// updateRate returns the number of SENDMEs between two changes of the window.
 func (v *vegas) updateRate() int {
 	if v.slow {
 		return 1
@@ -46,7 +45,7 @@ func (v *vegas) updateRate() int {
 // sendmesPerCwnd returns the number of SENDMEs in a window, rounded.
 func (v *vegas) sendmesPerCwnd() int { return (v.cwnd + v.inc/2) / v.inc }
 
-// Available can be negative inside, after a cut: nothing may be sent then.
+// After a cut the window may be smaller than infl; then nothing may be sent.
 func (v *vegas) Available() int { return max(0, v.cwnd-v.infl) }
 
 func (v *vegas) Sent(now time.Time) bool {
@@ -67,7 +66,8 @@ func (v *vegas) Sendme(now time.Time, blocked bool) error {
 	v.nextCwnd = max(0, v.nextCwnd-1)
 	measured := v.rtt.update(now.Sub(at), v)
 	v.estimate(blocked)
-	// Without a measurement only a blocked channel is a reason to act.
+	// Without a measurement only a blocked channel is a reason to change the
+	// window.
 	if measured || blocked {
 		v.adjust()
 	}
@@ -75,12 +75,12 @@ func (v *vegas) Sendme(now time.Time, blocked bool) error {
 	return nil
 }
 
-// estimate computes the bandwidth-delay product, and notes a channel that
-// became blocked or free, which lets the window move at once.
+// estimate computes the bandwidth-delay product, and records whether the channel
+// became blocked or free, which lets the window change at once.
 func (v *vegas) estimate(blocked bool) {
 	if v.rtt.ewma == 0 {
-		// The clock stood still for the circuit's whole life: there is no
-		// estimate, and a blocked channel means the smallest window.
+		// The clock stood still for the circuit's whole life, so there is no
+		// estimate. A blocked channel then sets the smallest window.
 		v.block = blocked
 		v.bdp = v.cwnd
 		if blocked {
@@ -95,7 +95,7 @@ func (v *vegas) estimate(blocked bool) {
 	}
 }
 
-// adjust moves the window.
+// adjust changes the window.
 func (v *vegas) adjust() {
 	queue := max(0, v.cwnd-v.bdp)
 	if v.infl+v.p.FullGap*v.inc >= v.cwnd {
@@ -129,8 +129,8 @@ func (v *vegas) adjust() {
 	}
 }
 
-// slowStart grows the window fast, slower above SSCap (RFC 3742), until there
-// is a queue.
+// slowStart increases the window fast, and slower above SSCap (RFC 3742), until
+// there is a queue.
 func (v *vegas) slowStart(queue int) {
 	if queue >= v.t.Gamma || v.block {
 		v.cwnd = v.bdp + v.t.Gamma
@@ -143,7 +143,7 @@ func (v *vegas) slowStart(queue int) {
 			inc = max(1, (v.inc*v.t.SSCap+v.cwnd)/(2*v.cwnd))
 		}
 		v.cwnd += inc
-		// No faster than the steady state would be: then it is one.
+		// Growth is no faster than in steady state, so slow start ends.
 		if inc*v.sendmesPerCwnd() <= v.p.CwndInc*v.p.CwndIncRate {
 			v.slow = false
 		}

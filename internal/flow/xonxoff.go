@@ -7,29 +7,29 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Streams on circuits with congestion control have no windows. The receiver
-// says XOFF when its buffer is too full and XON, with the rate at which it
-// drains, when the sender may go on (proposal 324, section 4).
+// Streams on circuits with congestion control have no windows. The receiver sends
+// XOFF when its buffer is too full, and XON, with its drain rate, when the sender
+// may continue (proposal 324, section 4).
 
 const (
-	// Parameters count cells; these are the bytes of data in one: the least
-	// for limits that the peer is held to, the most for those that we keep.
+	// Parameters count cells; these are the bytes of data in one cell: the
+	// smallest number for limits on the peer, the largest for limits that we keep.
 	cellDataMin = 488
 	cellDataMax = 498
 
-	// xoffGrace is how long a buffer may be above its limit before XOFF: a
-	// reader that is about to run deserves the chance. C tor waits as long.
+	// xoffGrace is how long a buffer may be above its limit before XOFF: a reader
+	// that is about to run may empty it. C tor waits as long.
 	xoffGrace = 5 * time.Millisecond
 
 	// burst is how many cells of data may wait before the buffer counts as
-	// draining too slowly, without a read that would tell.
+	// draining too slowly, if no read has measured the rate.
 	burst = 32
 )
 
-// Advice is what a Drain wants to be sent to the peer.
+// Advice is the message that a Drain wants to send to the peer.
 type Advice uint8
 
-// What to send.
+// The messages.
 const (
 	SendNothing Advice = iota
 	SendXOFF
@@ -45,17 +45,17 @@ type Drain struct {
 	samples      int
 
 	xoff       bool
-	sinceXoff  int       // bytes that came after XOFF
+	sinceXoff  int       // bytes that arrived after XOFF
 	graceStart time.Time // zero: not above the limit
 	start      time.Time // of the measurement; zero: none
 	drained    int       // bytes since start
 	prev       int       // bytes of the last measurement
-	rate       uint32    // smoothed, kilobytes (1000 bytes) a second
+	rate       uint32    // smoothed, kilobytes (1000 bytes) per second
 	sentRate   uint32
 }
 
-// NewDrain returns the watch of one stream. client says whether this end is a
-// client or an onion service, not an exit.
+// NewDrain returns the Drain of one stream. client is true if this end is a client
+// or an onion service, and false for an exit.
 func NewDrain(p *Params, client bool) Drain {
 	limit := p.XoffExit
 	if client {
@@ -64,22 +64,22 @@ func NewDrain(p *Params, client bool) Drain {
 	return Drain{
 		limit: limit * cellDataMin,
 		every: p.XonRate * cellDataMax,
-		// What can still be on its way when XOFF leaves is one window of the
-		// peer's, and with conflux one on each leg and what waited for its turn;
-		// three times the greatest window of slow start is generous.
+		// When XOFF is sent, one window of the peer's cells can still be on its
+		// way; with conflux, one on each leg, and cells that waited for their
+		// turn. Three times the largest window of slow start is more than enough.
 		overrun:   3 * min(p.SSMax, 20000) * cellDataMax,
 		changePct: uint64(p.XonChangePct),
 		samples:   p.XonEWMACnt,
 	}
 }
 
-// Rate returns the drain rate that an XON carries, in kilobytes (1000 bytes)
-// a second; zero means as fast as you can.
+// Rate returns the drain rate that an XON carries, in kilobytes (1000 bytes) per
+// second; zero means no limit.
 func (d *Drain) Rate() uint32 { return d.rate }
 
-// Received is to be told of n bytes that came from the peer, and how many bytes
-// are buffered now. An error is a violation of the protocol: the peer goes on
-// long after XOFF.
+// Call Received for n bytes from the peer; buffered is the number of bytes in the
+// buffer now. An error is a violation of the protocol: the peer continues long
+// after XOFF.
 func (d *Drain) Received(now time.Time, n, buffered int) (Advice, error) {
 	if d.xoff {
 		if d.sinceXoff += n; d.sinceXoff > d.overrun {
@@ -95,7 +95,7 @@ func (d *Drain) Received(now time.Time, n, buffered int) (Advice, error) {
 	case now.Sub(d.graceStart) > xoffGrace:
 		d.graceStart = time.Time{}
 		d.xoff, d.sinceXoff = true, 0
-		d.rate = 0 // it was wrong if it came to this
+		d.rate = 0 // the rate was wrong, or the buffer would not be full
 		return SendXOFF, nil
 	}
 	if buffered > burst*cellDataMin {
@@ -104,8 +104,8 @@ func (d *Drain) Received(now time.Time, n, buffered int) (Advice, error) {
 	return SendNothing, nil
 }
 
-// Drained is to be told of n bytes that were read from the buffer, and how many
-// are left. After SendXON the peer is assumed to know Rate.
+// Call Drained for n bytes that were read from the buffer; buffered is the number
+// of bytes that are left. After SendXON, Drain assumes that the peer knows Rate.
 func (d *Drain) Drained(now time.Time, n, buffered int) Advice {
 	d.drained += n
 	if d.start.IsZero() && buffered > 0 {
@@ -122,8 +122,8 @@ func (d *Drain) Drained(now time.Time, n, buffered int) Advice {
 	}
 	if buffered == 0 {
 		d.start = time.Time{}
-		// A queue that stays empty says nothing about how fast it could drain:
-		// let the peer try twice the rate.
+		// An empty queue does not show how fast it could drain, so let the peer
+		// try twice the rate.
 		if d.drained >= d.every && d.sentRate != 0 {
 			d.rate = uint32(min(math.MaxInt32, 2*uint64(d.rate)))
 			d.prev, d.drained = d.drained, 0
@@ -132,7 +132,8 @@ func (d *Drain) Drained(now time.Time, n, buffered int) Advice {
 	return advice
 }
 
-// measure updates the rate from the time that a queue has been draining.
+// measure updates the rate. took is the time during which the queue has been
+// draining.
 func (d *Drain) measure(took time.Duration) {
 	us := uint64(max(0, took.Microseconds()))
 	if us == 0 {
@@ -147,16 +148,16 @@ func (d *Drain) measure(took time.Duration) {
 	d.drained, d.start = 0, time.Time{}
 }
 
-// changed reports whether the rate moved enough since the last XON.
+// changed reports whether the rate changed enough since the last XON.
 func (d *Drain) changed() bool {
 	sent, rate := uint64(d.sentRate), uint64(d.rate)
 	return sent != 0 && (rate > (100+d.changePct)*sent/100 || rate < (100-d.changePct)*sent/100)
 }
 
-// Throttle is the sending half: what the peer's XOFF and XON allow.
+// Throttle is the sending half: it obeys the peer's XOFF and XON.
 type Throttle struct {
 	off     bool
-	rate    int // bytes a second; zero: no limit
+	rate    int // bytes per second; zero: no limit
 	tokens  int // bytes
 	refill  time.Time
 	perXoff uint64 // bytes that must be sent for each XOFF
@@ -166,11 +167,11 @@ type Throttle struct {
 	xons    uint64 // advisory ones
 }
 
-// NewThrottle returns the state of a stream that may send. peerClient says
-// whether the peer is a client or an onion service, not an exit.
+// NewThrottle returns the Throttle of a stream that may send. peerClient is true
+// if the peer is a client or an onion service, and false for an exit.
 //
-// The peer is held to half of what the consensus says: its consensus may be
-// another one, and its count of a cell's bytes differs by two percent.
+// The limits on the peer are half as strict as the consensus says: the peer may
+// have another consensus, and its count of a cell's bytes differs by two percent.
 func NewThrottle(p *Params, peerClient bool) Throttle {
 	limit := p.XoffExit
 	if peerClient {
@@ -179,30 +180,30 @@ func NewThrottle(p *Params, peerClient bool) Throttle {
 	return Throttle{perXoff: uint64(limit) * cellDataMin / 2, perXon: uint64(min(limit, p.XonRate)) * cellDataMin / 2}
 }
 
-// XOFF stops the stream. An error is a violation of the protocol: two in a row,
-// or more than the bytes that were sent can have caused, which would be a
-// signal to somebody who watches (proposal 324, section 4.1).
+// XOFF stops the stream. An error is a violation of the protocol: two in a row, or
+// more than the bytes that were sent can have caused, which could be a signal to
+// an observer (proposal 324, section 4.1).
 func (t *Throttle) XOFF() error {
 	if t.off {
 		return fault.New(fault.Protocol, "XOFF: the stream is stopped already")
 	}
 	t.xoffs++
 	if t.sent < t.perXoff*t.xoffs {
-		return fault.New(fault.Protocol, "XOFF: %d of them for %d bytes", t.xoffs, t.sent)
+		return fault.New(fault.Protocol, "XOFF: %d XOFFs after only %d bytes", t.xoffs, t.sent)
 	}
 	t.off = true
 	return nil
 }
 
-// XON starts the stream again, or, as an advisory one, changes its rate: kbps
-// is in kilobytes (1000 bytes) a second, zero is no limit. An error is a
-// violation of the protocol: more advisory ones than the bytes that were sent
-// can have caused. The XON after an XOFF is always in order.
+// XON starts the stream again. An advisory XON, without an XOFF before it, changes
+// the rate. kbps is in kilobytes (1000 bytes) per second; zero means no limit. An
+// error is a violation of the protocol: more advisory XONs than the bytes that
+// were sent can have caused. The XON after an XOFF is always allowed.
 func (t *Throttle) XON(now time.Time, kbps uint32) error {
 	if !t.off {
 		t.xons++
 		if t.sent < t.perXon*t.xons {
-			return fault.New(fault.Protocol, "XON: %d advisory ones for %d bytes", t.xons, t.sent)
+			return fault.New(fault.Protocol, "XON: %d advisory XONs after only %d bytes", t.xons, t.sent)
 		}
 	}
 	t.off = false
@@ -210,15 +211,15 @@ func (t *Throttle) XON(now time.Time, kbps uint32) error {
 	if t.rate == math.MaxInt32 {
 		t.rate = 0
 	}
-	t.tokens, t.refill = t.rate, now // a second's worth at once, as C tor's bucket
+	t.tokens, t.refill = t.rate, now // tokens for one second at once, like C tor's bucket
 	return nil
 }
 
-// Stopped reports whether the peer said XOFF.
+// Stopped reports whether the peer sent XOFF.
 func (t *Throttle) Stopped() bool { return t.off }
 
-// Budget returns how many bytes may be sent now. When it is zero, wait is how
-// long until there is a cell's worth, or zero when only an XON can help.
+// Budget returns how many bytes may be sent now. If it is zero, wait is the time
+// until there are bytes for one cell, or zero if only an XON can help.
 func (t *Throttle) Budget(now time.Time) (bytes int, wait time.Duration) {
 	if t.off {
 		return 0, 0
@@ -234,7 +235,7 @@ func (t *Throttle) Budget(now time.Time) (bytes int, wait time.Duration) {
 	return 0, time.Duration(float64(short) / float64(t.rate) * float64(time.Second))
 }
 
-// fill adds the tokens of the time that passed, a second's worth at most.
+// fill adds the tokens of the time that passed, at most those of one second.
 func (t *Throttle) fill(now time.Time) {
 	if d := now.Sub(t.refill); d >= time.Second {
 		t.tokens, t.refill = t.rate, now
@@ -243,8 +244,8 @@ func (t *Throttle) fill(now time.Time) {
 	}
 }
 
-// Sent accounts for n bytes of data; a negative n takes back what was not sent
-// after all.
+// Sent accounts for n bytes of data; a negative n reverts bytes that were not
+// sent.
 func (t *Throttle) Sent(n int) {
 	t.sent += uint64(n)
 	if t.rate != 0 {

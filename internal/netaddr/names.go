@@ -9,9 +9,9 @@ const (
 	maxLabel = 63
 )
 
-// HostName reports whether s is a host name that programs may get and ask for:
-// labels of letters, digits, "-" and "_" (which real names have), with single
-// dots between and perhaps one at the end.
+// HostName reports whether s is a host name that programs may ask for and
+// receive: labels of letters, digits, "-" and "_" (which real names have), with
+// single dots between them and optionally one at the end.
 func HostName(s string) bool {
 	if len(s) > maxName {
 		return false
@@ -29,7 +29,7 @@ func notOfName(c rune) bool {
 }
 
 // LocalName reports whether a host name means this machine (RFC 6761) or a
-// machine beside it (RFC 6762).
+// machine in the same local network (RFC 6762).
 func LocalName(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	last := host[strings.LastIndexByte(host, '.')+1:]

@@ -2,8 +2,8 @@ package netaddr
 
 import "net/netip"
 
-// Plain returns the one form of an address that may be compared: an IPv4 address
-// that is written as IPv6 becomes IPv4, and a zone is left out.
+// Plain returns the form in which addresses must be compared: an IPv4-mapped IPv6
+// address becomes IPv4, and a zone is removed.
 func Plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 // PlainPort does the same for an address with a port.
@@ -12,7 +12,7 @@ func PlainPort(a netip.AddrPort) netip.AddrPort {
 }
 
 // Carried returns the IPv4 address inside an IPv6 one, if there is one. An
-// IPv4-mapped address is no such case: it is IPv4 (see Plain).
+// IPv4-mapped address does not count: it is IPv4 (see Plain).
 func Carried(a netip.Addr) (netip.Addr, bool) {
 	a = Plain(a)
 	if !a.Is6() {
@@ -33,23 +33,23 @@ func Carried(a netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// carrier is a kind of IPv6 address with an IPv4 address inside.
+// carrier is a kind of IPv6 address that contains an IPv4 address.
 type carrier struct {
 	net      netip.Prefix
-	at       int  // the first of the four bytes
-	inverted bool // all their bits are
+	at       int  // index of the first of the four bytes
+	inverted bool // all their bits are inverted
 }
 
 var carriers = []carrier{
-	{netip.MustParsePrefix("::/96"), 12, false},           // IPv4-compatible (RFC 4291); :: and ::1 are none
+	{netip.MustParsePrefix("::/96"), 12, false},           // IPv4-compatible (RFC 4291); except :: and ::1
 	{netip.MustParsePrefix("::ffff:0:0:0/96"), 12, false}, // IPv4-translated (RFC 2765)
 	{netip.MustParsePrefix("64:ff9b::/96"), 12, false},    // NAT64 (RFC 6052)
-	{netip.MustParsePrefix("2001::/32"), 12, true},        // Teredo (RFC 4380): the client's
+	{netip.MustParsePrefix("2001::/32"), 12, true},        // Teredo (RFC 4380): the address of the client
 	{netip.MustParsePrefix("2002::/16"), 2, false},        // 6to4 (RFC 3056)
 }
 
-// Public reports whether an address may be anybody's on the Internet. One that
-// carries another is judged by that.
+// Public reports whether any host on the Internet may have the address. If it
+// carries an IPv4 address, that address decides.
 func Public(a netip.Addr) bool {
 	a = Plain(a)
 	if !a.IsValid() {
@@ -67,12 +67,12 @@ func Public(a netip.Addr) bool {
 	return public
 }
 
-// Peer returns what is counted as one peer: an IPv4 address, or an IPv6 /64,
-// which is one customer's. Addresses that are not known are one peer, the zero
+// Peer returns the network that counts as one peer: an IPv4 address, or an IPv6
+// /64, which one subscriber has. All unknown addresses count as one peer, the zero
 // Prefix.
 func Peer(a netip.Addr) netip.Prefix { return within(a, 32, 64) }
 
-// Network returns what is counted as one operator's network: an IPv4 /16, or an
+// Network returns the network that counts as one operator's: an IPv4 /16, or an
 // IPv6 /48.
 func Network(a netip.Addr) netip.Prefix { return within(a, 16, 48) }
 

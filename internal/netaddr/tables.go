@@ -14,15 +14,15 @@ type block struct {
 func open(s string) block   { return block{netip.MustParsePrefix(s), true} }
 func closed(s string) block { return block{netip.MustParsePrefix(s), false} }
 
-// special is both address spaces, of which the longest prefix decides: the
-// IANA's registries "IPv4 Special-Purpose Address Space" and "IPv6
-// Special-Purpose Address Space", by their column "globally reachable", with the
-// differences that the package's comment names.
+// special covers both address spaces; the longest matching prefix decides. It
+// follows the IANA's registries "IPv4 Special-Purpose Address Space" and "IPv6
+// Special-Purpose Address Space", column "globally reachable", with the differences
+// in the package's comment.
 var special = []block{
 	open("0.0.0.0/0"),
 	closed("0.0.0.0/8"),          // this network
 	closed("10.0.0.0/8"),         // private use
-	closed("100.64.0.0/10"),      // shared by a provider's customers
+	closed("100.64.0.0/10"),      // shared by customers of a provider
 	closed("127.0.0.0/8"),        // loopback
 	closed("169.254.0.0/16"),     // link-local
 	closed("172.16.0.0/12"),      // private use
@@ -36,7 +36,7 @@ var special = []block{
 	closed("240.0.0.0/4"),        // reserved
 	closed("255.255.255.255/32"), // broadcast
 
-	closed("::/0"),           // not given out
+	closed("::/0"),           // not assigned
 	open("2000::/3"),         // global unicast
 	closed("2001::/23"),      // protocol assignments
 	open("2001:1::1/128"),    // port control, anycast
@@ -51,7 +51,7 @@ var special = []block{
 	closed("5f00::/16"),      // segment routing
 	closed("fc00::/7"),       // a site's own
 	closed("fe80::/10"),      // link-local
-	closed("fec0::/10"),      // a site's own, of old
+	closed("fec0::/10"),      // a site's own, obsolete
 	closed("ff00::/8"),       // multicast
 }
 
@@ -63,10 +63,10 @@ var exitPrivate = []netip.Prefix{
 	netip.MustParsePrefix("fec0::/10"), netip.MustParsePrefix("ff00::/8"), netip.MustParsePrefix("::/127"),
 }
 
-// ExitPrivate returns the networks that "private" stands for in an exit policy
-// (tor(1), ExitPolicy).
+// ExitPrivate returns the networks that "private" means in an exit policy (tor(1),
+// ExitPolicy).
 func ExitPrivate() []netip.Prefix { return slices.Clone(exitPrivate) }
 
-// IsExitPrivate reports whether a network is one of ExitPrivate: the summary of
-// a policy does not count those.
+// IsExitPrivate reports whether a network is one of ExitPrivate. The summary of a
+// policy does not count these networks.
 func IsExitPrivate(p netip.Prefix) bool { return slices.Contains(exitPrivate, p) }

@@ -15,9 +15,9 @@ import (
 )
 
 // Directory is an immutable view of one microdescriptor consensus, joined with
-// those of its microdescriptors that are at hand. It keeps no text: a
-// consensus of 9,000 relays takes a few megabytes. All methods may be used
-// from many goroutines.
+// those of its microdescriptors that are present. It keeps no text, so that a
+// consensus of 9,000 relays takes only a few megabytes. It is safe for concurrent
+// use.
 type Directory struct {
 	pre       netdoc.Preamble
 	factors   [positions][classes]int64
@@ -26,7 +26,7 @@ type Directory struct {
 	six       []netip.AddrPort
 	protos    []protover.Set
 	versions  []string
-	mds       []*netdoc.Microdesc // parallel to relays; nil: not at hand
+	mds       []*netdoc.Microdesc // parallel to relays; nil: missing
 
 	edOnce sync.Once
 	byEd   []uint16 // relays with an Ed25519 identity, in its order
@@ -35,7 +35,7 @@ type Directory struct {
 	cum     [positions][]uint64 // running sums of weights
 }
 
-// relay is one relay of the consensus; all that many have in common is kept
+// relay is one relay of the consensus; values that many relays share are stored
 // once, elsewhere.
 type relay struct {
 	rsa          ident.RSAID
@@ -80,8 +80,8 @@ func (d *Directory) Lookup(id ident.RSAID) (Relay, bool) {
 	return Relay{d, i}, true
 }
 
-// LookupEd finds a relay by its Ed25519 identity, which only relays whose
-// microdescriptor is at hand have.
+// LookupEd finds a relay by its Ed25519 identity. It finds only relays whose
+// microdescriptor is present.
 func (d *Directory) LookupEd(id ident.Ed25519ID) (Relay, bool) {
 	d.edOnce.Do(d.indexEd)
 	n := sort.Search(len(d.byEd), func(n int) bool { return bytes.Compare(d.mds[d.byEd[n]].Ed[:], id[:]) >= 0 })
@@ -91,8 +91,8 @@ func (d *Directory) LookupEd(id ident.Ed25519ID) (Relay, bool) {
 	return Relay{d, int(d.byEd[n])}, true
 }
 
-// LookupID finds a relay by the identities that id names; both must fit when
-// both are there.
+// LookupID finds a relay by the identities that id names; if id names both, both
+// must match.
 func (d *Directory) LookupID(id ident.RelayID) (Relay, bool) {
 	var r Relay
 	var ok bool
@@ -117,16 +117,16 @@ func (d *Directory) indexEd() {
 	slices.SortFunc(d.byEd, func(a, b uint16) int { return bytes.Compare(d.mds[a].Ed[:], d.mds[b].Ed[:]) })
 }
 
-// ValidAfter is when the consensus begins to be valid.
+// ValidAfter returns the start of the consensus's validity.
 func (d *Directory) ValidAfter() time.Time { return d.pre.ValidAfter }
 
-// FreshUntil is when the next consensus is due.
+// FreshUntil returns the time when the next consensus is due.
 func (d *Directory) FreshUntil() time.Time { return d.pre.FreshUntil }
 
-// ValidUntil is when the consensus ceases to be valid.
+// ValidUntil returns the end of the consensus's validity.
 func (d *Directory) ValidUntil() time.Time { return d.pre.ValidUntil }
 
-// reasonablyLive is how long after its end a consensus may still be used
+// reasonablyLive is how long after its validity a consensus may still be used
 // (dir-spec 5.1).
 const reasonablyLive = 24 * time.Hour
 
@@ -135,35 +135,35 @@ func (d *Directory) Live(now time.Time) bool {
 	return !now.Before(d.pre.ValidAfter) && !now.After(d.pre.ValidUntil)
 }
 
-// ReasonablyLive reports whether the consensus is valid at now, or within a
-// day of being so: good enough to build circuits with while a newer one is
-// sought.
+// ReasonablyLive reports whether the consensus is valid at now, or at most a day
+// outside its validity. Such a consensus is good enough to build circuits while
+// the client looks for a newer one.
 func (d *Directory) ReasonablyLive(now time.Time) bool {
 	return !now.Before(d.pre.ValidAfter.Add(-reasonablyLive)) && !now.After(d.pre.ValidUntil.Add(reasonablyLive))
 }
 
-// Param returns a consensus parameter forced into [lo, hi], or def when the
+// Param returns a consensus parameter clamped to [lo, hi], or def if the
 // consensus does not set it (param-spec).
 func (d *Directory) Param(name string, def, lo, hi int32) int32 {
 	return d.pre.Params.Get(name, def, lo, hi)
 }
 
-// SharedRandom returns the shared random values that the consensus has; nil
-// for one that it lacks.
+// SharedRandom returns the shared random values of the consensus, each nil if it
+// has none.
 func (d *Directory) SharedRandom() (previous, current *netdoc.SharedRandom) {
 	return d.pre.SharedRandPrevious, d.pre.SharedRandCurrent
 }
 
-// MissingProtocols returns what the consensus requires and recommends of
-// clients that have lacks, as lists for people; empty when nothing is. A
-// client must not use a network that requires what it lacks (tor-spec,
-// "subprotocol versioning").
+// MissingProtocols returns the protocol versions that the consensus requires and
+// recommends for clients and that are not in have, as text; empty if there are
+// none. A client must not use a network that requires a version that it does not
+// have (tor-spec, "subprotocol versioning").
 func (d *Directory) MissingProtocols(have protover.Set) (required, recommended string) {
 	return have.Missing(d.pre.RequiredClient), have.Missing(d.pre.RecommendedClient)
 }
 
-// MissingMicrodescs returns the digests of microdescriptors that are not at
-// hand, in the order of the consensus.
+// MissingMicrodescs returns the digests of microdescriptors that are missing, in
+// the order of the consensus.
 func (d *Directory) MissingMicrodescs() [][32]byte {
 	var out [][32]byte
 	for i, md := range d.mds {

@@ -8,16 +8,16 @@ import (
 	"github.com/chivenet/chive/internal/protover"
 )
 
-// Loader makes directories out of consensuses, and keeps one copy of what
-// successive ones have in common: subprotocol sets, policies, families. It
-// verifies nothing: callers check a consensus's signatures before they use the
-// directory. Not safe for concurrent use; the directories are.
+// Loader makes directories from consensuses. Values that successive consensuses
+// share are stored once: subprotocol sets, policies, families. It verifies
+// nothing: callers must check a consensus's signatures before they use the
+// directory. It is not safe for concurrent use, but the directories are.
 type Loader struct{ in netdoc.Interner }
 
-// Consensus parses a microdescriptor consensus. The directory does not hold on
-// to doc, and has no microdescriptors yet, save those of prev (which may be
-// nil) that the new consensus names too. The parsed consensus comes along for
-// its signatures and digests; its Routers are empty.
+// Consensus parses a microdescriptor consensus. The directory keeps no reference
+// to doc. Its only microdescriptors are those of prev (which may be nil) that the
+// new consensus names too. Consensus also returns the parsed consensus, for its
+// signatures and digests; its Routers are empty.
 func (l *Loader) Consensus(doc []byte, prev *Directory) (*Directory, *netdoc.Consensus, error) {
 	b := builder{d: &Directory{}, protos: map[string]uint16{}, versions: map[string]uint16{}}
 	c, err := netdoc.ParseConsensus(doc, &l.in, b.add)
@@ -39,35 +39,35 @@ func (l *Loader) Consensus(doc []byte, prev *Directory) (*Directory, *netdoc.Con
 	return d, c, nil
 }
 
-// Microdescs parses microdescriptors and returns the directory with those
-// that it names and did not have, how many those were, and the first error of
-// any other. keep is as in Adding.Parse.
+// Microdescs parses microdescriptors and returns the directory with those that it
+// names and did not have, their number, and the first error of a microdescriptor
+// that could not be parsed. keep is as in Adding.Parse.
 func (l *Loader) Microdescs(d *Directory, text []byte, keep func([]byte)) (*Directory, int, error) {
 	a := l.Add(d)
 	err := a.Parse(text, keep)
 	return a.Directory(), a.Added(), err
 }
 
-// Adding joins microdescriptors to a directory bit by bit, without making a
-// directory for each.
+// Adding adds microdescriptors to a directory in several steps, without making a
+// directory in each step.
 type Adding struct {
 	l     *Loader
 	d     *Directory
-	want  map[[32]byte]int // relays that lack theirs, by digest
+	want  map[[32]byte]int // relays without their microdescriptor, by digest
 	mds   []*netdoc.Microdesc
 	n     int
-	fresh bool // d has all that was added
+	fresh bool // d has all microdescriptors that were added
 }
 
-// Add begins to add microdescriptors to d, which stays as it is.
+// Add begins to add microdescriptors to d. It does not change d.
 func (l *Loader) Add(d *Directory) *Adding {
 	return &Adding{l: l, d: d, want: d.missing(), mds: append([]*netdoc.Microdesc(nil), d.mds...), fresh: true}
 }
 
-// Parse takes the microdescriptors that are wanted out of text and returns the
-// first error of any that it could not parse; it goes on after errors. keep,
-// which may be nil, gets the text of each that was taken, and may not hold on
-// to it.
+// Parse adds the missing microdescriptors in text. It returns the first error of
+// any that it could not parse; it continues after errors. keep, which may be nil,
+// is called with the text of each microdescriptor that was added, and must not
+// keep a reference to it.
 func (a *Adding) Parse(text []byte, keep func([]byte)) error {
 	var first error
 	netdoc.ParseMicrodescs(text, &a.l.in, func(md *netdoc.Microdesc, one []byte, err error) {
@@ -92,20 +92,19 @@ func (a *Adding) Parse(text []byte, keep func([]byte)) error {
 	return first
 }
 
-// Added returns how many were added so far.
+// Added returns how many microdescriptors were added so far.
 func (a *Adding) Added() int { return a.n }
 
-// Missing returns how many relays still lack theirs.
+// Missing returns how many relays are still without their microdescriptor.
 func (a *Adding) Missing() int { return len(a.want) }
 
-// Lacks reports whether some relay still lacks the microdescriptor of that
-// digest.
+// Lacks reports whether the microdescriptor of that digest is still missing.
 func (a *Adding) Lacks(digest [32]byte) bool {
 	_, ok := a.want[digest]
 	return ok
 }
 
-// Directory returns the directory with what was added so far.
+// Directory returns the directory with all that was added so far.
 func (a *Adding) Directory() *Directory {
 	if !a.fresh {
 		a.d = a.d.with(append([]*netdoc.Microdesc(nil), a.mds...))
@@ -142,8 +141,8 @@ func (b *builder) add(rs *netdoc.RouterStatus) error {
 	return nil
 }
 
-// index returns the place of a value in list, adding it when its key is new.
-// A consensus has fewer than 65,536 relays, so an index fits.
+// index returns the index of a value in list. If the key is new, it appends the
+// value. A consensus has fewer than 65,536 relays, so an index fits.
 func index[T any](m map[string]uint16, list *[]T, key string, value func() T) uint16 {
 	i, ok := m[key]
 	if !ok {
@@ -154,7 +153,8 @@ func index[T any](m map[string]uint16, list *[]T, key string, value func() T) ui
 	return i
 }
 
-// missing returns the relays without a microdescriptor, by its digest.
+// missing returns the relays without a microdescriptor, by the digest that the
+// consensus names.
 func (d *Directory) missing() map[[32]byte]int {
 	m := make(map[[32]byte]int)
 	for i := range d.relays {
@@ -165,8 +165,8 @@ func (d *Directory) missing() map[[32]byte]int {
 	return m
 }
 
-// inherit takes the microdescriptors of an older directory that are still
-// named.
+// inherit copies from an older directory the microdescriptors that this consensus
+// still names.
 func (d *Directory) inherit(prev *Directory) {
 	byDigest := make(map[[32]byte]*netdoc.Microdesc, len(prev.mds))
 	for _, md := range prev.mds {

@@ -1,6 +1,6 @@
-// Package netdir is a network as a client sees it: who its directory
-// authorities are, and a compact, immutable view of one consensus joined with
-// its microdescriptors, from which relays are chosen.
+// Package netdir is a client's view of a network: its directory authorities, and
+// a compact, immutable view of one consensus joined with its microdescriptors,
+// from which relays are chosen.
 package netdir
 
 import (
@@ -11,10 +11,10 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// Network says whom a client trusts for directory information and whom it
-// asks first. Nothing else about a network is built in.
+// Network lists the authorities that a client trusts for directory information,
+// and the caches that it asks first. Nothing else about a network is built in.
 type Network struct {
-	Name        string      // for people and for the data directory
+	Name        string      // for display and for the data directory
 	Authorities []Authority // whose signatures make a consensus, at least one
 	Fallbacks   []Fallback  // caches to ask while there is no consensus; may be empty
 	Testing     Testing
@@ -26,21 +26,21 @@ type Authority struct {
 	V3Ident  ident.RSAID      // digest of the authority's long-term v3 identity key
 	RSA      ident.RSAID      // relay identity
 	Ed       ident.Ed25519ID  // relay identity; zero when unknown
-	ORPorts  []netip.AddrPort // at least one for an authority that is asked through BEGIN_DIR
-	DirPort  netip.AddrPort   // invalid when there is none
+	ORPorts  []netip.AddrPort // at least one if clients ask the authority through BEGIN_DIR
+	DirPort  netip.AddrPort   // invalid if there is none
 }
 
-// Fallback is a relay that serves directory information and is expected to
-// stay where it is.
+// Fallback is a relay that serves directory information and will probably keep
+// its address.
 type Fallback struct {
 	RSA     ident.RSAID
 	Ed      ident.Ed25519ID // zero when unknown
 	ORPorts []netip.AddrPort
 }
 
-// Testing are the relaxations that a private network needs. The zero value is
-// the public network's strictness, except that EnforceDistinctSubnets must be
-// set: DefaultTesting gives the strict values.
+// Testing holds the settings in which a private network is less strict. The zero
+// value is as strict as the public network, except that EnforceDistinctSubnets
+// must be set: DefaultTesting returns the strict values.
 type Testing struct {
 	AllowPrivateAddresses  bool          // relays may have loopback and private addresses
 	EnforceDistinctSubnets bool          // no two hops of a circuit in one /16 (IPv4) or /32 (IPv6)
@@ -59,7 +59,7 @@ func (n *Network) V3Idents() []ident.RSAID {
 	return ids
 }
 
-// AuthorityAddrs returns the addresses that the authorities are known by.
+// AuthorityAddrs returns the addresses of all authorities.
 func (n *Network) AuthorityAddrs() []netip.Addr {
 	var out []netip.Addr
 	for _, a := range n.Authorities {

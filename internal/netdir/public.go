@@ -25,7 +25,7 @@ var public = sync.OnceValue(func() *Network {
 })
 
 // Public returns the public Tor network, with the authorities and fallback
-// directories that C tor 0.4.9.11 has. The caller may change what it returns.
+// directories of C tor 0.4.9.11. The caller may change the result.
 func Public() *Network {
 	n := *public()
 	n.Authorities = append([]Authority(nil), n.Authorities...)
@@ -33,7 +33,7 @@ func Public() *Network {
 	return &n
 }
 
-// IsPublic reports whether a network has the public one's authorities.
+// IsPublic reports whether a network has the authorities of the public network.
 func (n *Network) IsPublic() bool { return slices.Equal(n.V3Idents(), public().V3Idents()) }
 
 // parsePublic reads public.txt; its header describes the fields.

@@ -14,7 +14,7 @@ import (
 // Flags is a set of a relay's flags.
 type Flags = netdoc.Flags
 
-// The flags that choosing relays looks at.
+// The flags that matter for choosing relays.
 const (
 	FlagAuthority     = netdoc.FlagAuthority
 	FlagBadExit       = netdoc.FlagBadExit
@@ -32,7 +32,7 @@ const (
 )
 
 // Relay is one relay of a directory: a small value that may be copied and
-// compared. The zero value is no relay.
+// compared. The zero value stands for no relay.
 type Relay struct {
 	d *Directory
 	i int
@@ -41,20 +41,20 @@ type Relay struct {
 func (r Relay) rel() *relay              { return &r.d.relays[r.i] }
 func (r Relay) mdesc() *netdoc.Microdesc { return r.d.mds[r.i] }
 
-// IsZero reports whether r is no relay.
+// IsZero reports whether r is the zero value.
 func (r Relay) IsZero() bool { return r.d == nil }
 
-// Directory returns the directory that the relay is of.
+// Directory returns the directory of the relay.
 func (r Relay) Directory() *Directory { return r.d }
 
-// Index returns the relay's place in its directory.
+// Index returns the relay's index in its directory.
 func (r Relay) Index() int { return r.i }
 
 // RSA returns the RSA identity.
 func (r Relay) RSA() ident.RSAID { return r.rel().rsa }
 
-// ID returns both identities; the Ed25519 one is zero without microdescriptor,
-// and for a relay whose identity the authorities do not agree on.
+// ID returns both identities; the Ed25519 identity is zero if the microdescriptor
+// is missing, or if the authorities do not agree on the identity.
 func (r Relay) ID() ident.RelayID {
 	id := ident.RelayID{RSA: r.rel().rsa}
 	if md := r.mdesc(); md != nil && !r.Flags().Has(FlagNoEdConsensus) {
@@ -63,7 +63,7 @@ func (r Relay) ID() ident.RelayID {
 	return id
 }
 
-// Nickname returns the nickname, which names nothing: anybody may take it.
+// Nickname returns the nickname, which identifies nothing: any relay may use it.
 func (r Relay) Nickname() string {
 	return r.d.nicknames[r.rel().nick : r.rel().nick+uint32(r.rel().nickLen)]
 }
@@ -74,16 +74,16 @@ func (r Relay) Flags() Flags { return r.rel().flags }
 // Has reports whether the relay has all of these flags.
 func (r Relay) Has(f Flags) bool { return r.rel().flags.Has(f) }
 
-// Bandwidth returns the consensus weight, in kilobytes a second.
+// Bandwidth returns the consensus weight, in kilobytes per second.
 func (r Relay) Bandwidth() uint32 { return r.rel().bandwidth }
 
-// Measured reports whether the weight rests on enough measurements.
+// Measured reports whether the weight is based on enough measurements.
 func (r Relay) Measured() bool { return !r.rel().unmeasured }
 
 // Version returns the software's version line.
 func (r Relay) Version() string { return r.d.versions[r.rel().version] }
 
-// Protocols returns the subprotocols that the relay speaks.
+// Protocols returns the subprotocols that the relay supports.
 func (r Relay) Protocols() protover.Set { return r.d.protos[r.rel().proto] }
 
 // IPv4 returns the IPv4 ORPort.
@@ -91,7 +91,7 @@ func (r Relay) IPv4() netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4(r.rel().addr), r.rel().orPort)
 }
 
-// IPv6 returns the IPv6 ORPort, if there is one.
+// IPv6 returns the IPv6 ORPort, if the relay has one.
 func (r Relay) IPv6() (netip.AddrPort, bool) {
 	if r.rel().six >= 0 {
 		return r.d.six[r.rel().six], true
@@ -109,15 +109,15 @@ func (r Relay) IPv6() (netip.AddrPort, bool) {
 // DirPort returns the port of the unencrypted directory service; zero: none.
 func (r Relay) DirPort() uint16 { return r.rel().dirPort }
 
-// HasMicrodesc reports whether the relay's microdescriptor is at hand, without
-// which no circuit can be extended to it.
+// HasMicrodesc reports whether the relay's microdescriptor is present. Without it
+// no circuit can be extended to the relay.
 func (r Relay) HasMicrodesc() bool { return r.mdesc() != nil }
 
 // MicrodescDigest returns the digest of the microdescriptor that the consensus
 // names.
 func (r Relay) MicrodescDigest() [32]byte { return r.rel().md }
 
-// Ntor returns the onion key; zero without microdescriptor.
+// Ntor returns the onion key; zero if the microdescriptor is missing.
 func (r Relay) Ntor() ident.X25519Key {
 	if md := r.mdesc(); md != nil {
 		return md.Ntor
@@ -125,8 +125,8 @@ func (r Relay) Ntor() ident.X25519Key {
 	return ident.X25519Key{}
 }
 
-// Policy4 returns the summary of what the relay lets out over IPv4; nil, which
-// lets nothing out, without microdescriptor.
+// Policy4 returns the relay's exit policy summary for IPv4. It is nil, which
+// rejects all, if the microdescriptor is missing.
 func (r Relay) Policy4() *netdoc.PortPolicy {
 	if md := r.mdesc(); md != nil {
 		return md.Policy4
@@ -134,7 +134,7 @@ func (r Relay) Policy4() *netdoc.PortPolicy {
 	return nil
 }
 
-// Policy6 is Policy4 over IPv6.
+// Policy6 is Policy4 for IPv6.
 func (r Relay) Policy6() *netdoc.PortPolicy {
 	if md := r.mdesc(); md != nil {
 		return md.Policy6
@@ -142,7 +142,7 @@ func (r Relay) Policy6() *netdoc.PortPolicy {
 	return nil
 }
 
-// Target returns what a channel or a circuit needs to reach the relay.
+// Target returns all that a channel or a circuit needs to reach the relay.
 func (r Relay) Target() linkspec.Target {
 	t := linkspec.Target{RelayID: r.ID(), Ntor: r.Ntor(), Proto: r.Protocols(), Addrs: []netip.AddrPort{r.IPv4()}}
 	if six, ok := r.IPv6(); ok {
@@ -151,7 +151,7 @@ func (r Relay) Target() linkspec.Target {
 	return t
 }
 
-// LogValue names the relay in the redacted form of its identity.
+// LogValue returns the redacted form of the relay's identity.
 func (r Relay) LogValue() slog.Value {
 	if r.IsZero() {
 		return slog.StringValue("none")
@@ -159,9 +159,9 @@ func (r Relay) LogValue() slog.Value {
 	return r.RSA().LogValue()
 }
 
-// SameFamily reports whether no circuit should hold both: they name each other
-// as family (path-spec), or belong to one family key (proposal 321). The
-// consensus may turn off either rule.
+// SameFamily reports whether a and b must not be in one circuit: they name each
+// other as family (path-spec), or one family key certifies both (proposal 321).
+// The consensus may turn off each rule.
 func (d *Directory) SameFamily(a, b Relay) bool {
 	ma, mb := a.mdesc(), b.mdesc()
 	if ma == nil || mb == nil {
@@ -177,8 +177,8 @@ func (d *Directory) SameFamily(a, b Relay) bool {
 	return d.Param("use-family-ids", 1, 0, 1) == 1 && fa.SharesID(fb)
 }
 
-// SameSubnet reports whether both have addresses in one IPv4 /16 or one IPv6
-// /32 (path-spec).
+// SameSubnet reports whether both relays have addresses in one IPv4 /16 or one
+// IPv6 /32 (path-spec).
 func (d *Directory) SameSubnet(a, b Relay) bool {
 	if netaddr.SameSubnet(netip.AddrFrom4(a.rel().addr), netip.AddrFrom4(b.rel().addr)) {
 		return true

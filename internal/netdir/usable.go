@@ -1,7 +1,7 @@
 package netdir
 
-// Usability says how much of the network can be used with the
-// microdescriptors at hand (path-spec, "when we build").
+// Usability says how much of the network can be used with the microdescriptors
+// that are present (path-spec, "when we build").
 type Usability struct {
 	Have, Want          int     // microdescriptors
 	Guard, Middle, Exit float64 // weighted fractions of each position's relays, 0 to 1
@@ -9,7 +9,7 @@ type Usability struct {
 	HasExits            bool    // without exits in the consensus, Exit is 1 and only internal circuits work
 }
 
-// Usability computes it.
+// Usability computes the usability of the directory.
 func (d *Directory) Usability() Usability {
 	var u Usability
 	var guard, middle, exit fraction
@@ -40,7 +40,7 @@ func (d *Directory) Usability() Usability {
 	return u
 }
 
-// fraction sums weights; when all are zero, it counts.
+// fraction sums weights, or counts relays if all weights are zero.
 type fraction struct {
 	have, all float64
 	nHave, n  int
@@ -66,8 +66,8 @@ func (f *fraction) value() float64 {
 }
 
 // PathThreshold returns the fraction of paths that must be usable before
-// circuits are built: configured (PathsNeededToBuildCircuits) when it is
-// positive, forced into [0.25, 0.95], else what the consensus says.
+// circuits are built: configured (PathsNeededToBuildCircuits), clamped to
+// [0.25, 0.95], if it is positive, or else the consensus's value.
 func (d *Directory) PathThreshold(configured float64) float64 {
 	if configured > 0 {
 		return min(max(configured, 0.25), 0.95)

@@ -2,8 +2,8 @@ package netdir
 
 import "github.com/chivenet/chive/internal/netdoc"
 
-// Position is where in a circuit a relay is wanted, for bandwidth weights
-// (dir-spec, "bandwidth-weights").
+// Position is a relay's position in a circuit, for bandwidth weights (dir-spec,
+// "bandwidth-weights").
 type Position uint8
 
 // The positions.
@@ -15,8 +15,8 @@ const (
 	positions
 )
 
-// class is what the weights tell apart: Guard or not, Exit or not, and whether
-// the relay also serves directory requests.
+// class is a class of relays with equal weights: Guard or not, Exit or not, and
+// whether the relay also serves directory requests.
 type class uint8
 
 const (
@@ -42,22 +42,22 @@ func (r *relay) class() (c class) {
 // weightNames are the bandwidth-weights of a position, for relays that are
 // neither Guard nor Exit, Guard, Exit, and both.
 var weightNames = [positions][4]string{
-	PosGuard:  {"Wgm", "Wgg", "", "Wgd"}, // C tor never takes a mere exit as a guard
+	PosGuard:  {"Wgm", "Wgg", "", "Wgd"}, // C tor never uses a relay that is only an exit as a guard
 	PosMiddle: {"Wmm", "Wmg", "Wme", "Wmd"},
 	PosExit:   {"Wem", "Weg", "Wee", "Wed"},
 	PosDir:    {"Wbm", "Wbg", "Wbe", "Wbd"},
 }
 
-// dirNames are the factors for what directory requests leave of a relay.
+// dirNames are the factors for relays that also serve directory requests.
 var dirNames = [4]string{"Wmb", "Wgb", "Web", "Wdb"}
 
-// factorUnit is a factor of one, the largest there is: so many 32-bit bandwidths
-// times it, as a consensus may hold relays, sum to less than 2^64.
+// factorUnit is a factor of one, the largest factor. With it, the sum of 32-bit
+// bandwidths times factors over all relays of a consensus is less than 2^64.
 const factorUnit = 1 << 16
 
 // positionFactors computes each class's factor for each position, in units of
-// 1/factorUnit, from weights of the given scale. Where the consensus lacks
-// weights, all factors of the position are one.
+// 1/factorUnit, from weights of the given scale. If the consensus has no weights
+// for a position, all its factors are one.
 func positionFactors(w netdoc.Params, scale int64) (out [positions][classes]int64) {
 	for pos := range positions {
 		plain, ok := lookupAll(w, weightNames[pos], scale)
@@ -93,15 +93,15 @@ func lookupAll(w netdoc.Params, names [4]string, scale int64) (v [4]int64, ok bo
 	return v, true
 }
 
-// Weight returns the relay's share of its position's choices, in an arbitrary
-// unit; zero: only chosen when all others weigh nothing either.
+// Weight returns the relay's share of the choices for a position, in an arbitrary
+// unit. A relay of weight zero is chosen only if all others have weight zero, too.
 func (d *Directory) Weight(r Relay, pos Position) uint64 { return d.weight(r.i, pos) }
 
 func (d *Directory) weight(i int, pos Position) uint64 {
 	r := &d.relays[i]
 	bw := uint64(r.bandwidth)
 	if !r.hasBandwidth {
-		bw = 30 // kilobytes a second: C tor's stand-in, for a line that no consensus should lack
+		bw = 30 // kilobytes per second: C tor's value if a relay has no "w" line
 	}
 	return bw * uint64(d.factors[pos][r.class()])
 }
@@ -110,17 +110,18 @@ func (d *Directory) weight(i int, pos Position) uint64 {
 // math/rand/v2.
 type Rand interface{ Uint64N(n uint64) uint64 }
 
-// tries bounds the cheap way to pick before the sure one is taken.
+// tries bounds the attempts of the fast way to pick, which can fail, before the
+// slow way.
 const tries = 32
 
-// Pick chooses a relay that ok accepts, each with a probability in proportion
-// to its weight at the position; false when ok accepts none. When all that ok
-// accepts weigh nothing, each has the same chance. It allocates nothing after
+// Pick chooses a relay that ok accepts, with a probability in proportion to its
+// weight at the position. It returns false if ok accepts none. If all relays that
+// ok accepts have weight zero, each has the same chance. It allocates nothing after
 // the position's first call.
 func (d *Directory) Pick(rng Rand, pos Position, ok func(Relay) bool) (Relay, bool) {
 	cum := d.cumulative(pos)
 	if n := len(cum); n > 0 && cum[n-1] > 0 {
-		for range tries { // rejection leaves the accepted ones' proportions as they are
+		for range tries { // rejection does not change the proportions of the accepted relays
 			x := rng.Uint64N(cum[n-1])
 			if r := (Relay{d, search(cum, x)}); ok(r) {
 				return r, true
@@ -130,7 +131,7 @@ func (d *Directory) Pick(rng Rand, pos Position, ok func(Relay) bool) (Relay, bo
 	return d.pickScan(rng, pos, ok)
 }
 
-// search returns the first index whose running sum is over x.
+// search returns the first index whose running sum is above x.
 func search(cum []uint64, x uint64) int {
 	lo, hi := 0, len(cum)
 	for lo < hi {
@@ -144,8 +145,8 @@ func search(cum []uint64, x uint64) int {
 	return lo
 }
 
-// pickScan looks at every relay, once: each that is accepted replaces the
-// choice so far with the probability of its share of the sum so far.
+// pickScan looks at every relay once. Each accepted relay replaces the choice so
+// far with a probability of its weight divided by the sum of weights so far.
 func (d *Directory) pickScan(rng Rand, pos Position, ok func(Relay) bool) (best Relay, found bool) {
 	var sum uint64
 	var weightless uint64

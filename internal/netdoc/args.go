@@ -10,10 +10,10 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// TimeFormat is how documents write times, in UTC.
+// TimeFormat is the format of times in documents, in UTC.
 const TimeFormat = "2006-01-02 15:04:05"
 
-// need takes the next argument, which must be there.
+// need takes the next argument, and returns an error if there is none.
 func (a *Args) need(what string) ([]byte, error) {
 	w, ok := a.Next()
 	if !ok {
@@ -43,7 +43,7 @@ func parseUint(w []byte, what string, limit uint64) (uint64, error) {
 		v = v*10 + uint64(c-'0')
 	}
 	if v > limit {
-		return 0, fault.New(fault.Directory, "%s %d is over %d", what, v, limit)
+		return 0, fault.New(fault.Directory, "%s %d is above %d", what, v, limit)
 	}
 	return v, nil
 }
@@ -61,8 +61,8 @@ func (a *Args) time() (time.Time, error) {
 	return parseTime(date, clock)
 }
 
-// parseTime reads "YYYY-MM-DD" and "HH:MM:SS"; it is time.Parse without its
-// cost, for a line that a consensus holds thousands of.
+// parseTime reads "YYYY-MM-DD" and "HH:MM:SS"; it replaces time.Parse, which is
+// too slow for a line that occurs thousands of times in a consensus.
 func parseTime(d, t []byte) (time.Time, error) {
 	bad := func() (time.Time, error) {
 		return time.Time{}, fault.New(fault.Directory, "%q is not a time", append(append(append([]byte(nil), clip(d)...), ' '), clip(t)...))
@@ -83,7 +83,7 @@ func parseTime(d, t []byte) (time.Time, error) {
 		return bad()
 	}
 	when := time.Date(n[0], time.Month(n[1]), n[2], n[3], n[4], n[5], 0, time.UTC)
-	if when.Add(-time.Duration(n[5]/60)*time.Second).Day() != n[2] { // a leap second is the next day's first
+	if when.Add(-time.Duration(n[5]/60)*time.Second).Day() != n[2] { // a leap second becomes the first second of the next day
 		return bad()
 	}
 	return when, nil
@@ -136,7 +136,7 @@ func decodeHex(what string, dst, w []byte) error {
 	return nil
 }
 
-// addrPort takes ADDRESS:PORT, an IPv6 address in brackets.
+// addrPort takes ADDRESS:PORT, with an IPv6 address in brackets.
 func (a *Args) addrPort() (netip.AddrPort, error) {
 	w, err := a.need("address")
 	if err != nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// AuthCert is an authority key certificate (dir-spec, "creating key
-// certificates"): the authority's identity key vouches for a signing key.
+// AuthCert is an authority key certificate (dir-spec, "creating key certificates"):
+// the authority's identity key certifies a signing key.
 type AuthCert struct {
 	Identity    ident.RSAID    // the v3 identity
 	Signing     ident.RSAID    // digest of the signing key
-	Address     netip.AddrPort // of the directory port; invalid when absent
+	Address     netip.AddrPort // the directory port; invalid when absent
 	Published   time.Time
 	Expires     time.Time
 	IdentityKey *rsa.PublicKey
@@ -30,9 +30,9 @@ type AuthCert struct {
 // KeyPair returns the name of the certificate.
 func (c *AuthCert) KeyPair() KeyPair { return KeyPair{c.Identity, c.Signing} }
 
-// CheckTime returns an error when the certificate has expired. One from the
-// future is let through, as C tor does: the clock is more often wrong than an
-// authority's identity key is misused.
+// CheckTime returns an error if the certificate has expired. Like C tor, it accepts
+// a certificate from the future: a wrong clock is more likely than a misused
+// identity key of an authority.
 func (c *AuthCert) CheckTime(now time.Time) error {
 	if now.After(c.Expires) {
 		return fault.New(fault.Directory, "authority certificate: it expired at %s", c.Expires.Format(TimeFormat))
@@ -42,21 +42,21 @@ func (c *AuthCert) CheckTime(now time.Time) error {
 
 const certStart = "dir-key-certificate-version"
 
-// ParseAuthCerts reads a list of certificates and calls each for every good
-// one with a nil error, and for every bad one with its error. Text before the
-// first certificate is passed over, as C tor's annotations are.
+// ParseAuthCerts reads a list of certificates and calls each for every valid one
+// with a nil error, and for every invalid one with its error. Text before the first
+// certificate, such as C tor's annotations, is ignored.
 func ParseAuthCerts(b []byte, each func(*AuthCert, error)) {
 	for _, one := range splitDocs(b, certStart) {
 		each(ParseAuthCert(one))
 	}
 }
 
-// splitDocs cuts a concatenation of documents before every line that begins
-// with the keyword.
+// splitDocs splits a concatenation of documents before every line that begins with
+// the keyword.
 func splitDocs(b []byte, first string) [][]byte { return splitSome(b, first, math.MaxInt) }
 
-// splitSome cuts off most documents at the most: all that is behind the last one
-// begins belongs to it.
+// splitSome is splitDocs with a limit: it returns at most most documents, and the
+// last one then has all the text after its beginning.
 func splitSome(b []byte, first string, most int) [][]byte {
 	var docs [][]byte
 	start := -1
@@ -171,8 +171,8 @@ func (c *AuthCert) checkSignature(it *Item) error {
 	return verifyRSA(c.IdentityKey, digest[:], sig)
 }
 
-// MakeAuthCert makes a certificate, valid from published until expires, that
-// lets the signing key sign for the identity key.
+// MakeAuthCert makes a certificate, valid from published until expires, with which
+// the identity key certifies the signing key.
 func MakeAuthCert(rand io.Reader, identity, signing *rsa.PrivateKey, address netip.AddrPort, published, expires time.Time) (*AuthCert, error) {
 	id := RSADigest(&identity.PublicKey)
 	b := appendLine(nil, certStart, "3")

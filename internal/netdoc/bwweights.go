@@ -6,20 +6,20 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// bandwidths are the sums that bandwidth weights balance: of Guards, of
-// relays that are neither Guard nor Exit, of Exits, of those that are both,
-// and of all.
+// bandwidths holds the sums that bandwidth weights balance: G of Guards, M of
+// relays that are neither Guard nor Exit, E of Exits, D of relays that are both,
+// and T of all relays.
 type bandwidths struct{ G, M, E, D, T int64 }
 
-// bwWeights are the seven weights that the others follow from, named as in
-// the specification.
+// bwWeights holds the seven weights from which the others follow. The names are
+// those of the specification.
 type bwWeights struct{ gg, gd, mg, me, md, ee, ed int64 }
 
-// ComputeBandwidthWeights computes the "bandwidth-weights" of a consensus of
-// these relays (dir-spec 3.8.3, consensus methods from 31 on), with integers
-// so that all authorities get the same. scale is the parameter bwweightscale,
-// 10000 by default. An error says that the network cannot be balanced; the
-// consensus then has no such line.
+// ComputeBandwidthWeights computes the "bandwidth-weights" line of a consensus
+// with these relays (dir-spec 3.8.3, consensus method 31 and later). It uses
+// integers, so that all authorities get the same result. scale is the parameter
+// bwweightscale, 10000 by default. It returns an error if the network cannot be
+// balanced; the consensus then has no such line.
 func ComputeBandwidthWeights(routers []RouterStatus, scale int32) (Params, error) {
 	b := bandwidths{1, 1, 1, 1, 4} // so that no class of a small network is empty
 	for i := range routers {
@@ -60,7 +60,7 @@ func ComputeBandwidthWeights(routers []RouterStatus, scale int32) (Params, error
 	return out, nil
 }
 
-// solve tells the specification's cases apart.
+// solve computes the weights by the specification's cases.
 func (b bandwidths) solve(s int64) (bwWeights, bool) {
 	scarceG, scarceE := 3*b.G < b.T, 3*b.E < b.T
 	switch {
@@ -77,7 +77,7 @@ func (b bandwidths) solve(s int64) (bwWeights, bool) {
 // bothScarce is case 2.
 func (b bandwidths) bothScarce(s int64) (bwWeights, bool) {
 	w := bwWeights{gg: s, ee: s}
-	if min(b.E, b.G)+b.D < max(b.E, b.G) { // 2a: all of D for the scarcer
+	if min(b.E, b.G)+b.D < max(b.E, b.G) { // 2a: all of D goes to the scarcer class
 		if b.E < b.G {
 			w.ed = s
 		} else {
@@ -91,7 +91,7 @@ func (b bandwidths) bothScarce(s int64) (bwWeights, bool) {
 		return w, true
 	}
 	w = bwWeights{gg: s, ee: s, ed: s * (b.D - 2*b.E + b.G + b.M) / (3 * b.D), md: s * (b.D - 2*b.M + b.G + b.E) / (3 * b.D)}
-	w.md = max(w.md, 0) // below when more than a third is in the middle
+	w.md = max(w.md, 0) // negative if more than a third is in the middle
 	w.gd = s - w.ed - w.md
 	v := b.check(w, s)
 	return w, v == balanced || v == middleUnbalanced
@@ -119,7 +119,7 @@ func (b bandwidths) oneScarce(s int64) (w bwWeights, ok bool) {
 	return w, b.check(w, s) == balanced
 }
 
-// What check finds.
+// The results of check.
 type balance uint8
 
 const (
@@ -128,8 +128,8 @@ const (
 	unbalanced
 )
 
-// check holds weights to the equations that they are to solve, within C tor's
-// margin for rounding.
+// check tests whether weights solve the equations, within C tor's margin for
+// rounding.
 func (b bandwidths) check(w bwWeights, s int64) balance {
 	const margin = 10
 	near := func(x, y, m int64) bool { return x-y <= m && y-x <= m }

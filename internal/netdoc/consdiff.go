@@ -12,10 +12,10 @@ const diffStart = "network-status-diff-version"
 // IsDiff reports whether a response is a consensus diff, and not a consensus.
 func IsDiff(b []byte) bool { return bytes.HasPrefix(b, []byte(diffStart+" ")) }
 
-// maxConsensus bounds what a diff can build.
+// maxConsensus bounds the result of a diff, in bytes.
 const maxConsensus = 64 << 20
 
-// SHA3Signed returns the digest that diffs know a consensus by: SHA3-256 over
+// SHA3Signed returns the digest by which diffs identify a consensus: SHA3-256 of
 // its signed part. A text without signatures has no such digest.
 func SHA3Signed(consensus []byte) ([32]byte, error) {
 	const mark = "\ndirectory-signature "
@@ -26,9 +26,9 @@ func SHA3Signed(consensus []byte) ([32]byte, error) {
 	return sha3.Sum256(consensus[:i+len(mark)]), nil
 }
 
-// ApplyDiff applies a consensus diff (dir-spec, "consensus diffs" and "limited
-// ed diff format") to the consensus that it was made from, and checks that the
-// outcome is the one that it names.
+// ApplyDiff applies a consensus diff (dir-spec, "consensus diffs" and "limited ed
+// diff format") to the consensus that it was made from, and checks that the
+// result has the digest that the diff names.
 func ApplyDiff(from, diff []byte) ([]byte, error) {
 	s := diffScanner{b: diff}
 	want, err := s.header(from)
@@ -53,12 +53,12 @@ func ApplyDiff(from, diff []byte) ([]byte, error) {
 			return nil, fault.New(fault.Resource, "consensus diff: more commands than there are lines")
 		}
 		if size > maxConsensus {
-			return nil, fault.New(fault.Resource, "consensus diff: the outcome is over %d bytes", maxConsensus)
+			return nil, fault.New(fault.Resource, "consensus diff: the result has more than %d bytes", maxConsensus)
 		}
 		hunks = append(hunks, h)
 	}
 	out := make([]byte, 0, size)
-	next := 1 // the first line of the old document that is not dealt with
+	next := 1 // the first line of the old document that is not copied or replaced yet
 	for i := len(hunks) - 1; i >= 0; i-- {
 		h := hunks[i]
 		out = append(out, from[lineAt(old, next, len(from)):lineAt(old, h.from, len(from))]...)
@@ -67,7 +67,7 @@ func ApplyDiff(from, diff []byte) ([]byte, error) {
 	}
 	out = append(out, from[lineAt(old, next, len(from)):]...)
 	if got := sha3.Sum256(out); got != want {
-		return nil, fault.New(fault.Directory, "consensus diff: the outcome has another digest than the diff says")
+		return nil, fault.New(fault.Directory, "consensus diff: the result does not have the digest that the diff names")
 	}
 	return out, nil
 }
@@ -86,8 +86,8 @@ func lineStarts(b []byte) []int {
 	return starts
 }
 
-// lineAt returns the offset of line n, from 1; the one after the last line
-// begins at the end.
+// lineAt returns the offset of line n, counted from 1. The line after the last
+// one begins at end.
 func lineAt(starts []int, n, end int) int {
 	if n > len(starts) {
 		return end
@@ -95,8 +95,8 @@ func lineAt(starts []int, n, end int) int {
 	return starts[n-1]
 }
 
-// hunk replaces the lines [from, to] of the old document by text. An append
-// after line n has from n+1 and to n.
+// hunk replaces the lines [from, to] of the old document by text. An append after
+// line n has from = n+1 and to = n.
 type hunk struct {
 	from, to int
 	text     []byte
@@ -150,8 +150,8 @@ func (s *diffScanner) header(from []byte) (want [32]byte, err error) {
 	return want, nil
 }
 
-// command reads one ed command and its block. Lines after last were named by
-// earlier commands already.
+// command reads one ed command and its block. Earlier commands have already
+// changed the lines after last.
 func (s *diffScanner) command(last int) (h hunk, ok bool, err error) {
 	line, ok := s.next()
 	if !ok {
@@ -190,7 +190,7 @@ func (s *diffScanner) command(last int) (h hunk, ok bool, err error) {
 		return h, false, s.fail("unknown command %q", clip(line))
 	}
 	if h.to > last {
-		return h, false, s.fail("line %d is past the last one, or commands are out of order", h.to)
+		return h, false, s.fail("line %d does not exist, or the commands are out of order", h.to)
 	}
 	if cmd != 'd' {
 		h.text, err = s.block()
@@ -198,7 +198,7 @@ func (s *diffScanner) command(last int) (h hunk, ok bool, err error) {
 	return h, true, err
 }
 
-// block returns the lines up to the one that is a single dot.
+// block returns the lines up to the line with a single dot.
 func (s *diffScanner) block() ([]byte, error) {
 	rest := s.b
 	for n := 0; ; {

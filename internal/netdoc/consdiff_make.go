@@ -11,9 +11,9 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// MakeDiff makes the diff that leads from one consensus to another of the same
-// flavor. It relies on the order of the relays: entries are matched by
-// identity, so that the work is linear in the size of both.
+// MakeDiff makes the diff from one consensus to another of the same flavor. Both
+// list relays in the order of identities, so it matches entries in time linear in
+// the size of both.
 func MakeDiff(from, to []byte) ([]byte, error) {
 	was, err := SHA3Signed(from)
 	if err != nil {
@@ -48,11 +48,11 @@ func MakeDiff(from, to []byte) ([]byte, error) {
 	return appendEdits(out, joinEdits(edits)), nil
 }
 
-// diffBlock is a run of lines that is compared as a whole first: the preamble,
-// one relay, the footer, the signatures.
+// diffBlock is a run of lines that is first compared as a whole: the preamble,
+// one relay, the footer, or the signatures.
 type diffBlock struct {
 	section int
-	id      string // a relay's identity, decoded, so that it sorts as the relays do
+	id      string // a relay's identity, decoded, so that it sorts like the relays
 	line    int    // number of the first line, from 1
 	lines   [][]byte
 }
@@ -93,7 +93,7 @@ func diffBlocks(doc []byte) ([]diffBlock, error) {
 			cur = diffBlock{section: next.section, id: next.id, line: n}
 		}
 		if string(line) == ".\n" {
-			return nil, fault.New(fault.Directory, "consensus: line %d is a dot, which no diff can hold", n)
+			return nil, fault.New(fault.Directory, "consensus: line %d is a single dot, which a diff cannot contain", n)
 		}
 		cur.lines = append(cur.lines, line)
 	}
@@ -103,8 +103,8 @@ func diffBlocks(doc []byte) ([]diffBlock, error) {
 	return append(blocks, cur), nil
 }
 
-// blockOrder compares the next block of both documents; an ended one comes
-// last.
+// blockOrder compares the next block of both documents; a document without
+// further blocks comes last.
 func blockOrder(a []diffBlock, i int, b []diffBlock, j int) int {
 	switch {
 	case i == len(a):
@@ -126,16 +126,16 @@ func lineOf(a []diffBlock, i int) int {
 	return last.line + len(last.lines)
 }
 
-// edit replaces del lines from line on by add.
+// edit replaces del lines from line on with add.
 type edit struct {
 	line, del int
 	add       [][]byte
 }
 
-// appendBlockEdits compares two blocks that stand for the same thing. Equal
-// ones need no edit; the signatures are always replaced, because the old ones
-// may be encoded in another way elsewhere; of others, the lines that both
-// begin and end with stay.
+// appendBlockEdits compares two blocks of the same relay or section. Equal blocks
+// need no edit. The signatures are always replaced, because other caches may have
+// the old ones in another encoding. For other blocks, the common lines at the
+// beginning and at the end stay.
 func appendBlockEdits(edits []edit, a, b diffBlock) []edit {
 	if a.section == sectionSignatures {
 		return append(edits, edit{a.line, len(a.lines), b.lines})
@@ -150,7 +150,7 @@ func appendBlockEdits(edits []edit, a, b diffBlock) []edit {
 	if len(x) != len(y) {
 		return append(edits, edit{line, len(x), y})
 	}
-	for i := range x { // mostly a number that changed here and there
+	for i := range x { // mostly a few changed numbers
 		if !bytes.Equal(x[i], y[i]) {
 			edits = append(edits, edit{line + i, 1, y[i : i+1]})
 		}
@@ -158,7 +158,7 @@ func appendBlockEdits(edits []edit, a, b diffBlock) []edit {
 	return edits
 }
 
-// joinEdits makes one edit of those that touch.
+// joinEdits joins neighbouring edits into one.
 func joinEdits(edits []edit) []edit {
 	var out []edit
 	for _, e := range edits {
@@ -172,8 +172,8 @@ func joinEdits(edits []edit) []edit {
 	return out
 }
 
-// appendEdits writes the edits from back to front. The first is always the
-// signatures', which are deleted to the end before anything else.
+// appendEdits writes the edits from back to front. The first edit is always that
+// of the signatures: it deletes all lines to the end.
 func appendEdits(out []byte, edits []edit) []byte {
 	for i := len(edits) - 1; i >= 0; i-- {
 		e := edits[i]

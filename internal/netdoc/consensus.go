@@ -19,7 +19,7 @@ type Flavor uint8
 // The flavors.
 const (
 	FlavorNS        Flavor = iota // the full consensus
-	FlavorMicrodesc               // the one that names microdescriptors
+	FlavorMicrodesc               // the consensus that names microdescriptors
 )
 
 // String returns the flavor's name as in documents and URLs.
@@ -30,10 +30,10 @@ func (f Flavor) String() string {
 	return "ns"
 }
 
-// Lifetime is when a consensus is for.
+// Lifetime holds the times for which a consensus is valid.
 type Lifetime struct{ ValidAfter, FreshUntil, ValidUntil time.Time }
 
-// SharedRandom is a value that the authorities agreed on (srv-spec).
+// SharedRandom is a random value that the authorities agreed on (srv-spec).
 type SharedRandom struct {
 	Reveals int // how many authorities contributed
 	Value   [32]byte
@@ -51,14 +51,14 @@ type DirSource struct {
 	VoteDigest [20]byte
 }
 
-// Preamble is what a consensus says before its relays.
+// Preamble holds the lines of a consensus before its relays.
 type Preamble struct {
 	Flavor Flavor
 	Method int
 	Lifetime
 	VoteDelay, DistDelay           time.Duration
 	ClientVersions, ServerVersions string
-	Packages                       []string // arguments of each line; there are none since method 34
+	Packages                       []string // arguments of each line; none since method 34
 	KnownFlags                     []string
 	RecommendedClient              protover.Set
 	RecommendedRelay               protover.Set
@@ -69,7 +69,7 @@ type Preamble struct {
 	Sources                        []DirSource
 }
 
-// Consensus is a network status that the authorities signed, or are about to.
+// Consensus is a network status that the authorities have signed or will sign.
 type Consensus struct {
 	Preamble
 	Routers          []RouterStatus
@@ -80,17 +80,17 @@ type Consensus struct {
 	// "directory-signature"; set by ParseConsensus.
 	SHA1       [20]byte
 	SHA256     [32]byte
-	SHA3Signed [32]byte // what X-Or-Diff-From-Consensus names
+	SHA3Signed [32]byte // the digest in X-Or-Diff-From-Consensus
 }
 
 // maxRouters bounds a consensus: the public network has fewer than 10,000.
 const maxRouters = 65535
 
-// ParseConsensus reads a consensus of either flavor and checks its form, not
-// its signatures. When each is not nil, it gets every relay in turn, in the
-// document's order, which is checked to be that of the identities; the entry
-// is good until each returns, and Routers stays empty: that spares the memory
-// of the parsed list.
+// ParseConsensus reads a consensus of either flavor and checks its form, but not
+// its signatures. It checks that the relays are in the order of their
+// identities. If each is not nil, it is called for every relay in this order,
+// and Routers stays empty, which saves the memory of the list. The entry is
+// valid only until each returns.
 func ParseConsensus(doc []byte, in *Interner, each func(*RouterStatus) error) (*Consensus, error) {
 	if in == nil {
 		in = new(Interner)
@@ -190,17 +190,17 @@ func (p *consensusParser) startRouter(it *Item) error {
 	return p.rs.parseR(it.Args, p.c.Flavor)
 }
 
-// endRouter hands over the entry that is complete.
+// endRouter delivers the complete entry.
 func (p *consensusParser) endRouter() error {
 	if !p.started {
 		return nil
 	}
 	p.started = false
 	if p.c.Flavor == FlavorMicrodesc && !p.hasM {
-		return fault.New(fault.Directory, "the relay before has no microdescriptor digest")
+		return fault.New(fault.Directory, "the previous relay has no microdescriptor digest")
 	}
 	if p.n > 0 && bytes.Compare(p.last[:], p.rs.RSA[:]) >= 0 {
-		return fault.New(fault.Directory, "the relay before is out of order")
+		return fault.New(fault.Directory, "the previous relay is out of order")
 	}
 	if p.n == maxRouters {
 		return fault.New(fault.Resource, "more than %d relays", maxRouters)

@@ -8,18 +8,18 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// DetachedSignatures are signatures of the consensuses of one time, without
-// the consensuses: what authorities send each other (dir-spec, "exchanging
-// detached signatures").
+// DetachedSignatures holds the signatures of the consensuses of one voting
+// period, without the consensuses. Authorities send them to each other (dir-spec,
+// "exchanging detached signatures").
 type DetachedSignatures struct {
-	SHA1 [20]byte // of the ns consensus
+	SHA1 [20]byte // of the consensus of flavor ns
 	Lifetime
-	Flavors    []FlavorDigest // of other flavors
+	Flavors    []FlavorDigest // of the other flavors
 	Signatures []FlavorSignature
 }
 
-// FlavorDigest is the digest of a consensus of a flavor; of SHA-256, the only
-// algorithm in use.
+// FlavorDigest is the SHA-256 digest of the consensus of a flavor. No other
+// algorithm is in use.
 type FlavorDigest struct {
 	Flavor string
 	SHA256 [32]byte
@@ -33,8 +33,8 @@ type FlavorSignature struct {
 
 const detachedStart = "consensus-digest"
 
-// ParseDetachedSignatures reads a document of detached signatures. It verifies
-// none of them: Attach gives them to the consensus that does.
+// ParseDetachedSignatures reads a document of detached signatures. It does not
+// verify them: Attach adds them to the consensus, which can.
 func ParseDetachedSignatures(doc []byte) (*DetachedSignatures, error) {
 	d := new(DetachedSignatures)
 	var seen seen
@@ -99,7 +99,7 @@ func (d *DetachedSignatures) addDigest(a Args) error {
 	}
 	f := FlavorDigest{Flavor: string(flavor)}
 	if alg, _ := a.Next(); string(alg) != "sha256" {
-		return nil // an algorithm that is yet to be defined
+		return nil // an algorithm that is not defined yet
 	}
 	if err := a.hex("digest", f.SHA256[:]); err != nil {
 		return err
@@ -138,8 +138,8 @@ func (d *DetachedSignatures) Append(dst []byte) []byte {
 	return dst
 }
 
-// Detach returns the signatures of a consensus, and of those of other flavors
-// that were made with it.
+// Detach returns the signatures of a consensus and of the consensuses of other
+// flavors from the same vote.
 func Detach(ns *Consensus, others ...*Consensus) *DetachedSignatures {
 	d := &DetachedSignatures{SHA1: ns.SHA1, Lifetime: ns.Lifetime}
 	for _, c := range append([]*Consensus{ns}, others...) {
@@ -153,7 +153,7 @@ func Detach(ns *Consensus, others ...*Consensus) *DetachedSignatures {
 	return d
 }
 
-// Same returns an error when the signatures are of another consensus.
+// Same returns an error if the signatures are of another consensus.
 func (d *DetachedSignatures) Same(c *Consensus) error {
 	same := d.ValidAfter.Equal(c.ValidAfter) && d.FreshUntil.Equal(c.FreshUntil) && d.ValidUntil.Equal(c.ValidUntil)
 	if c.Flavor == FlavorNS {
@@ -167,11 +167,11 @@ func (d *DetachedSignatures) Same(c *Consensus) error {
 	return nil
 }
 
-// Check checks one of the signatures by the certificate's key, for the digest
-// that the document names: whether there is such a consensus is not known yet.
+// Check checks one of the signatures with the certificate's key and the digest in
+// the document. It does not check that a consensus with this digest exists.
 func (d *DetachedSignatures) Check(s FlavorSignature, crt *AuthCert) error {
 	if s.KeyPair != crt.KeyPair() {
-		return fault.New(fault.Directory, "the signature is by another key than the certificate's")
+		return fault.New(fault.Directory, "the signature was not made with the certificate's key")
 	}
 	if s.Flavor == "ns" && s.Algorithm == "sha1" {
 		return verifyRSA(crt.SigningKey, d.SHA1[:], s.Sig)
@@ -183,9 +183,9 @@ func (d *DetachedSignatures) Check(s FlavorSignature, crt *AuthCert) error {
 	return verifyRSA(crt.SigningKey, d.Flavors[i].SHA256[:], s.Sig)
 }
 
-// Attach adds to the consensus the signatures of its flavor that it lacks, and
-// returns how many those are. An error says that the signatures are of another
-// consensus. Each must still be verified.
+// Attach adds to the consensus the signatures of its flavor that it does not have
+// yet, and returns how many it added. It returns an error if the signatures are
+// of another consensus. The caller must still verify each signature.
 func (d *DetachedSignatures) Attach(c *Consensus) (int, error) {
 	if err := d.Same(c); err != nil {
 		return 0, err

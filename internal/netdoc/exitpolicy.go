@@ -10,14 +10,14 @@ import (
 )
 
 // ExitPolicy is a full exit policy (dir-spec, "accept" and "reject" lines of a
-// router descriptor): the first rule that fits decides.
+// router descriptor): the first rule that matches decides.
 type ExitPolicy []PolicyRule
 
 // PolicyRule is one line of an exit policy.
 type PolicyRule struct {
 	Accept bool
-	Net    netip.Prefix // not valid: any address of the rule's family
-	Six    bool         // with Net not valid: any IPv6 address, not IPv4
+	Net    netip.Prefix // invalid: any address of the rule's family
+	Six    bool         // if Net is invalid: any IPv6 address instead of any IPv4 address
 	Ports  PortRange
 }
 
@@ -26,9 +26,8 @@ const maxRules = 5000
 // AllPorts is every port that a policy can name.
 var AllPorts = PortRange{1, 65535}
 
-// ParsePolicyRule reads the argument of an "accept" or "reject" line:
-// ADDRESS[/BITS or /MASK]:PORTS, either part "*". An IPv6 address stands in
-// brackets.
+// ParsePolicyRule reads the argument of an "accept" or "reject" line: ADDRESS[/BITS
+// or /MASK]:PORTS, Each part may be "*". An IPv6 address is in brackets.
 func ParsePolicyRule(accept bool, s string) (PolicyRule, error) {
 	r := PolicyRule{Accept: accept, Ports: AllPorts}
 	i := strings.LastIndexByte(s, ':')
@@ -87,7 +86,7 @@ func parseMask(s string, ip netip.Addr) (int, error) {
 	return bits, nil
 }
 
-// matches reports whether the rule speaks about the address and the port.
+// matches reports whether the rule applies to the address and the port.
 func (r *PolicyRule) matches(addr netip.Addr, port uint16) bool {
 	if port < r.Ports.Lo || port > r.Ports.Hi {
 		return false
@@ -126,8 +125,8 @@ func (r PolicyRule) String() string {
 	return s + ":" + itoa(r.Ports.Lo) + "-" + itoa(r.Ports.Hi)
 }
 
-// Allows reports whether the policy lets a connection out to the address. What
-// no rule speaks about is let out (dir-spec).
+// Allows reports whether the policy allows a connection to the address. It allows
+// what no rule matches (dir-spec).
 func (p ExitPolicy) Allows(addr netip.Addr, port uint16) bool {
 	addr = netaddr.Plain(addr)
 	for i := range p {
@@ -138,8 +137,8 @@ func (p ExitPolicy) Allows(addr netip.Addr, port uint16) bool {
 	return true
 }
 
-// Compact leaves out the rules that decide nothing, as rules before them cover
-// all that they speak about. The policy means what it did.
+// Compact leaves out the rules that never decide because earlier rules cover them.
+// The meaning of the policy stays the same.
 func (p ExitPolicy) Compact() ExitPolicy {
 	var out ExitPolicy
 	for i := range p {
@@ -150,8 +149,8 @@ func (p ExitPolicy) Compact() ExitPolicy {
 	return out
 }
 
-// Decides reports whether the policy has a last word about each family: a rule
-// for all addresses and ports.
+// Decides reports whether the policy has, for each address family, a rule for all
+// addresses and ports.
 func (p ExitPolicy) Decides() bool {
 	all := func(six bool) bool {
 		return slices.ContainsFunc(p, func(r PolicyRule) bool { return r.isSix() == six && r.bits() == 0 && r.Ports == AllPorts })
@@ -159,13 +158,13 @@ func (p ExitPolicy) Decides() bool {
 	return all(false) && all(true)
 }
 
-// covers reports whether r speaks about everything that o speaks about.
+// covers reports whether r matches everything that o matches.
 func (r *PolicyRule) covers(o *PolicyRule) bool {
 	return r.isSix() == o.isSix() && r.Ports.Lo <= o.Ports.Lo && r.Ports.Hi >= o.Ports.Hi &&
 		(r.bits() == 0 || r.bits() <= o.bits() && r.Net.Contains(o.Net.Addr()))
 }
 
-// bits is how many bits of an address the rule fixes.
+// bits returns how many bits of an address the rule fixes.
 func (r *PolicyRule) bits() int {
 	if r.Net.IsValid() {
 		return r.Net.Bits()
@@ -173,8 +172,8 @@ func (r *PolicyRule) bits() int {
 	return 0
 }
 
-// Cutoffs of the summary: a port is listed as accepted although rules refuse
-// it to some addresses, up to two /8 networks (IPv4) or a /16 (IPv6).
+// Cutoffs of the summary: a port counts as accepted even if rules reject it for some
+// addresses, up to two /8 networks (IPv4) or a /16 (IPv6).
 const (
 	cutoff4 = 1 << 25
 	cutoff6 = 1 << 48 // in units of /64 networks
@@ -182,10 +181,10 @@ const (
 	maxSummary = 1000
 )
 
-// Summarize returns the ports that the policy lets out to most addresses of a
-// family (dir-spec, "encoding port lists"), as C tor computes it.
+// Summarize returns the ports that the policy allows for most addresses of a family
+// (dir-spec, "encoding port lists"), as C tor computes them.
 func (p ExitPolicy) Summarize(six bool) *PortPolicy {
-	bounds := []int{1, 65536} // where segments of ports begin, which no rule splits
+	bounds := []int{1, 65536} // the first ports of segments; no rule splits a segment
 	for i := range p {
 		bounds = append(bounds, int(p[i].Ports.Lo), int(p[i].Ports.Hi)+1)
 	}
@@ -209,7 +208,7 @@ func (p ExitPolicy) Summarize(six bool) *PortPolicy {
 	}
 	la, lr := len(a.String()), len(r.String())
 	switch {
-	case lr > maxSummary && la > maxSummary: // too fine to be told in full: some open ports go unsaid
+	case lr > maxSummary && la > maxSummary: // too long: leave out some open ports
 		for la > maxSummary {
 			last := len(a.Ranges) - 1
 			la -= len(",") + len(a.Ranges[last].String())
@@ -222,7 +221,7 @@ func (p ExitPolicy) Summarize(six bool) *PortPolicy {
 	return a
 }
 
-// appendRange adds a range, joined to the last one where they touch.
+// appendRange adds a range, and joins it to the last range if they touch.
 func appendRange(list []PortRange, r PortRange) []PortRange {
 	if n := len(list); n > 0 && list[n-1].Hi+1 == r.Lo {
 		list[n-1].Hi = r.Hi
@@ -231,10 +230,11 @@ func appendRange(list []PortRange, r PortRange) []PortRange {
 	return append(list, r)
 }
 
-// accepts reports which segments of ports, that begin at bounds, are accepted by
-// a rule for all addresses before too many addresses were refused. It goes
-// through the rules once, for they are who publishes them to choose: a rule looks
-// only at the segments that none before it has decided.
+// accepts reports, for each segment of ports that begins at bounds, whether a rule
+// for all addresses accepts it before earlier rules have rejected too many
+// addresses. The publisher of the policy chooses how many rules there are, so
+// accepts passes through them once, and each rule visits only segments that are
+// still undecided.
 func (p ExitPolicy) accepts(bounds []int, six bool) []bool {
 	cutoff := uint64(cutoff4)
 	if six {
@@ -242,7 +242,7 @@ func (p ExitPolicy) accepts(bounds []int, six bool) []bool {
 	}
 	n := len(bounds) - 1
 	open, refused := make([]bool, n), make([]uint64, n)
-	next := make([]int, n+1) // the first segment from here on that is not decided, or one before it
+	next := make([]int, n+1) // the next undecided segment, or one before it
 	for i := range next {
 		next[i] = i
 	}
@@ -276,7 +276,7 @@ func (p ExitPolicy) accepts(bounds []int, six bool) []bool {
 		to, _ := slices.BinarySearch(bounds, int(r.Ports.Hi)+1)
 		for i := find(from); i < to; i = find(i + 1) {
 			refused[i] += refuses
-			if accept || refused[i] > cutoff { // nothing makes it less
+			if accept || refused[i] > cutoff { // refused never shrinks
 				open[i] = accept
 				next[i] = i + 1
 			}

@@ -13,7 +13,7 @@ import (
 )
 
 // ExtraInfo is the document with a relay's statistics (dir-spec, "extra-info
-// document format"), which its descriptor names by digest.
+// document format"). The relay's descriptor names it by digest.
 type ExtraInfo struct {
 	Nickname  string
 	RSA       ident.RSAID
@@ -36,8 +36,9 @@ func ParseExtraInfos(b []byte, now time.Time, each func(*ExtraInfo, error)) {
 	}
 }
 
-// ParseExtraInfo reads one document and checks its Ed25519 signature. The RSA
-// one needs the relay's key, which is in its descriptor: see Belongs.
+// ParseExtraInfo reads one document and checks its Ed25519 signature. It does not
+// check the RSA signature, which needs the relay's key from its descriptor: see
+// Belongs.
 func ParseExtraInfo(doc []byte, now time.Time) (*ExtraInfo, error) {
 	if len(doc) > maxDescriptor {
 		return nil, fault.New(fault.Resource, "extra-info document of %d bytes", len(doc))
@@ -114,14 +115,14 @@ func (e *ExtraInfo) item(p *descParser, it *Item, statsFrom *int) (err error) {
 	return err
 }
 
-// Belongs reports whether d is the descriptor that names this document: by
-// identities and digest, which d's signatures vouch for.
+// Belongs reports whether the descriptor d names this document: d's signatures
+// cover the identities and the digest.
 func (e *ExtraInfo) Belongs(d *RouterDesc) bool {
 	return d.HasExtraInfo && e.RSA == d.RSA && e.Ed == d.Ed && e.Digest == d.ExtraInfo &&
 		(d.ExtraInfoSHA256 == [32]byte{} || e.SHA256 == d.ExtraInfoSHA256)
 }
 
-// Sign encodes the document, signs it and parses what it made. Stats are whole
+// Sign encodes the document, signs it and parses the result. Stats must be whole
 // lines.
 func (e *ExtraInfo) Sign(rand io.Reader, keys *DescKeys, now time.Time) (*ExtraInfo, error) {
 	b := appendLine(nil, extraStart, e.Nickname, RSADigest(&keys.Identity.PublicKey).String())
@@ -135,8 +136,8 @@ func (e *ExtraInfo) Sign(rand io.Reader, keys *DescKeys, now time.Time) (*ExtraI
 	return ParseExtraInfo(b, now)
 }
 
-// NewDescKeys returns the keys with the signing key's certificate made, which
-// the master identity key signs.
+// NewDescKeys returns the keys with a new certificate of the signing key, signed
+// by the master identity key.
 func NewDescKeys(k DescKeys, master cert.Signer, expires time.Time) *DescKeys {
 	c := cert.Ed25519{Type: cert.IdentityVSigning, Expires: expires, KeyType: cert.KeyEd25519, Key: k.Signing.Public(), Signer: k.Ed, HasSigner: true}
 	k.SigningCert = c.Encode(master)

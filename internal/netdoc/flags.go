@@ -7,8 +7,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Flags is the set of flags of a router status that this code knows ("s"
-// line); others are passed over.
+// Flags is the set of flags of a router status that this package knows ("s"
+// line). It ignores others.
 type Flags uint32
 
 // The flags, in the order of their names.
@@ -57,7 +57,7 @@ func parseFlags(a Args) (f Flags, err error) {
 // Has reports whether all of want are set.
 func (f Flags) Has(want Flags) bool { return f&want == want }
 
-// String returns the names in lexical order, as an "s" line has them.
+// String returns the names in lexical order, as in an "s" line.
 func (f Flags) String() string {
 	var names []string
 	for i, n := range flagNames {

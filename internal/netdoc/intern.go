@@ -3,8 +3,8 @@ package netdoc
 import "github.com/chivenet/chive/internal/protover"
 
 // Interner keeps one copy of values that many relays share: versions,
-// subprotocol lists, port policies, families. The zero value is ready, and a
-// nil one copies without sharing. It is not safe for concurrent use.
+// subprotocol lists, port policies, families. The zero value is ready to use. A
+// nil Interner copies without sharing. It is not safe for concurrent use.
 type Interner struct {
 	texts    map[string]string
 	protos   map[string]protover.Set
@@ -13,8 +13,8 @@ type Interner struct {
 	key      []byte // scratch
 }
 
-// maxInterned bounds each table: hostile documents cannot make one relay's
-// strings outlive it by much.
+// maxInterned bounds each table: hostile documents could otherwise fill the
+// tables with strings that nothing uses any more.
 const maxInterned = 1 << 16
 
 func put[T any](m *map[string]T, key []byte, v T) T {

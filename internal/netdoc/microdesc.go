@@ -21,12 +21,12 @@ type Microdesc struct {
 	Ed      ident.Ed25519ID  // zero when absent
 	ORAddrs []netip.AddrPort // "a" lines; consensuses carry them since method 27
 	Family  *Family          // nil: none
-	Policy4 *PortPolicy      // nil: lets nothing out
-	Policy6 *PortPolicy      // nil: lets nothing out
+	Policy4 *PortPolicy      // nil: rejects all
+	Policy6 *PortPolicy      // nil: rejects all
 }
 
-// Family is what a relay says about its family: relays by identity or
-// nickname, and the family keys that it proves to belong to (proposal 321).
+// Family is what a relay says about its family: relays by identity or nickname,
+// and the family keys that certify the relay (proposal 321).
 type Family struct {
 	RSA       []ident.RSAID // sorted
 	Nicknames []string      // lower case, sorted
@@ -39,8 +39,8 @@ const (
 	microStart   = "onion-key"
 )
 
-// SplitMicrodescs yields the texts of a concatenation of microdescriptors, with
-// or without C tor's "@" annotations. Text before the first one is passed over.
+// SplitMicrodescs yields the texts of a concatenation of microdescriptors, with or
+// without C tor's "@" annotations. It ignores text before the first one.
 func SplitMicrodescs(b []byte) iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		for _, one := range splitDocs(b, microStart) {
@@ -55,7 +55,7 @@ func SplitMicrodescs(b []byte) iter.Seq[[]byte] {
 }
 
 // ParseMicrodescs reads a concatenation of microdescriptors and calls each for
-// every one: with its text when it is good, and with an error when it is not.
+// every one: with its text if it is valid, or else with an error.
 func ParseMicrodescs(b []byte, in *Interner, each func(md *Microdesc, text []byte, err error)) {
 	for one := range SplitMicrodescs(b) {
 		md, err := ParseMicrodesc(one, in)
@@ -79,13 +79,13 @@ func ParseMicrodesc(doc []byte, in *Interner) (*Microdesc, error) {
 			return nil, s.Fail("%s must come first and once", microStart)
 		}
 		switch string(it.Keyword) {
-		case microStart: // the TAP key, of no use any more
+		case microStart: // the TAP key, which is no longer used
 			if it.ObjType != nil && string(it.ObjType) != rsaKeyObject {
 				err = fault.New(fault.Directory, "object of type %q", clip(it.ObjType))
 			}
 		case "ntor-onion-key":
 			if hasNtor {
-				err = fault.New(fault.Directory, "it is there twice")
+				err = fault.New(fault.Directory, "it occurs twice")
 			} else {
 				err = a.base64("key", md.Ntor[:])
 			}
@@ -127,7 +127,7 @@ func (md *Microdesc) parseID(a Args) error {
 		return err
 	}
 	if string(kind) != "ed25519" {
-		return nil // "rsa1024" is in the consensus; others are yet to be defined
+		return nil // "rsa1024" is in the consensus; others are not defined yet
 	}
 	if !md.Ed.IsZero() {
 		return fault.New(fault.Directory, "two Ed25519 identities")
@@ -135,7 +135,7 @@ func (md *Microdesc) parseID(a Args) error {
 	return a.base64("identity", md.Ed[:])
 }
 
-// family returns the family that the two lines describe, nil for none.
+// family returns the family that the two lines describe, or nil if it is empty.
 func (in *Interner) family(list, ids []byte) (*Family, error) {
 	if len(list) == 0 && len(ids) == 0 {
 		return nil, nil
@@ -154,9 +154,9 @@ func (in *Interner) family(list, ids []byte) (*Family, error) {
 	return put(&in.families, in.key, f), nil
 }
 
-// parseFamily reads the words of a "family" line and of a "family-ids" line.
-// Words of the first that are neither a fingerprint nor a nickname are passed
-// over, as C tor does: they name no relay.
+// parseFamily reads the words of a "family" line and of a "family-ids" line. Words
+// of the first that are neither a fingerprint nor a nickname are ignored, as in C
+// tor: they name no relay.
 func parseFamily(list, ids Args) (*Family, error) {
 	f := new(Family)
 	n := 0
@@ -202,7 +202,7 @@ func (f *Family) Lists(id ident.RSAID, nickname string) bool {
 	return ok
 }
 
-// SharesID reports whether both belong to one family key.
+// SharesID reports whether one family key certifies both.
 func (f *Family) SharesID(o *Family) bool {
 	if f == nil || o == nil {
 		return false
@@ -215,9 +215,9 @@ func (f *Family) SharesID(o *Family) bool {
 	return false
 }
 
-// AppendMicrodesc writes the microdescriptor as consensus methods from 29 on
-// do and sets its digest. onionKey is the relay's TAP key in PKCS#1 form; nil
-// leaves the object out.
+// AppendMicrodesc writes the microdescriptor in the form of consensus method 29
+// and later, and sets its digest. onionKey is the relay's TAP key in PKCS#1 form;
+// nil leaves the object out.
 func (md *Microdesc) AppendMicrodesc(dst, onionKey []byte) []byte {
 	start := len(dst)
 	dst = appendLine(dst, microStart)

@@ -13,8 +13,8 @@ import (
 // microdescriptors.
 const familyIDsMethod = 35
 
-// MakeMicrodesc returns the microdescriptor of a relay and its digest, as
-// consensus methods from 32 on make it (dir-spec, "computing
+// MakeMicrodesc returns the microdescriptor of a relay and its digest, in the
+// form of consensus method 32 and later (dir-spec, "computing
 // microdescriptors").
 func MakeMicrodesc(d *RouterDesc, method int) ([]byte, [32]byte) {
 	b := appendLine(nil, microStart)
@@ -44,9 +44,9 @@ func MakeMicrodesc(d *RouterDesc, method int) ([]byte, [32]byte) {
 	return b, sha256.Sum256(b)
 }
 
-// canonicalFamily writes a family's members in one way: fingerprints in upper
-// case without a nickname, nicknames in lower case, the relay itself among
-// them, all sorted; words that are neither stay as they are.
+// canonicalFamily writes a family's members in a canonical form: fingerprints in
+// upper case without a nickname, nicknames in lower case, all sorted, with the
+// relay itself. Words that are neither stay as they are.
 func canonicalFamily(words []string, self ident.RSAID) []string {
 	out := []string{"$" + self.String()}
 	seen := map[string]bool{out[0]: true}
@@ -61,7 +61,7 @@ func canonicalFamily(words []string, self ident.RSAID) []string {
 		case err == nil && named:
 			w = "$" + strings.ToUpper(hexPart[:40])
 		default:
-			understood = false // C tor removes duplicates among what it understands only
+			understood = false // C tor removes duplicates only among words that it understands
 		}
 		if !understood || !seen[w] {
 			out, seen[w] = append(out, w), true

@@ -8,8 +8,8 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// edOfX25519 returns the Ed25519 public key of a Curve25519 one; sign says
-// which of the two that there are (dir-spec, appendix C).
+// edOfX25519 returns the Ed25519 public key that corresponds to a Curve25519
+// key. There are two; sign selects one (dir-spec, appendix C).
 func edOfX25519(k ident.X25519Key, sign uint8) (ident.Ed25519ID, error) {
 	u, err := new(field.Element).SetBytes(k[:])
 	if err != nil {
@@ -23,7 +23,7 @@ func edOfX25519(k ident.X25519Key, sign uint8) (ident.Ed25519ID, error) {
 	return out, nil
 }
 
-// ntorPublic returns the Curve25519 public key of a secret one.
+// ntorPublic returns the Curve25519 public key of a secret key.
 func ntorPublic(secret [32]byte) (ident.X25519Key, error) {
 	s, err := new(edwards25519.Scalar).SetBytesWithClamping(secret[:])
 	if err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Params are named numbers, as on a consensus's "params" and
-// "bandwidth-weights" lines: unique names in lexical order.
+// Params holds named numbers, as on the lines "params" and "bandwidth-weights"
+// of a consensus: unique names in lexical order.
 type Params []Param
 
 // Param is one of Params.
@@ -20,8 +20,8 @@ type Param struct {
 // maxParams bounds a line; the public consensus has about a hundred.
 const maxParams = 4096
 
-// ParseParams reads NAME=INT32 words. C tor refuses duplicates; order is not
-// checked, because the lookup does not depend on what an authority wrote.
+// ParseParams reads NAME=INT32 words. Like C tor, it refuses duplicates. It
+// does not check the order, because the result is sorted.
 func ParseParams(args Args) (Params, error) {
 	var p Params
 	for w, ok := args.Next(); ok; w, ok = args.Next() {
@@ -46,13 +46,13 @@ func ParseParams(args Args) (Params, error) {
 	sort.SliceStable(p, func(i, j int) bool { return p[i].Name < p[j].Name })
 	for i := 1; i < len(p); i++ {
 		if p[i].Name == p[i-1].Name {
-			return nil, fault.New(fault.Directory, "%q is there twice", p[i].Name)
+			return nil, fault.New(fault.Directory, "%q occurs twice", p[i].Name)
 		}
 	}
 	return p, nil
 }
 
-// Lookup returns the number of that name and whether it is there.
+// Lookup returns the number of that name, and whether there is one.
 func (p Params) Lookup(name string) (int32, bool) {
 	i := sort.Search(len(p), func(i int) bool { return p[i].Name >= name })
 	if i < len(p) && p[i].Name == name {
@@ -61,8 +61,8 @@ func (p Params) Lookup(name string) (int32, bool) {
 	return 0, false
 }
 
-// Get returns the number of that name, forced into [lo, hi], or def when it
-// is not there (param-spec).
+// Get returns the number of that name, clamped to [lo, hi], or def if there is
+// none (param-spec).
 func (p Params) Get(name string, def, lo, hi int32) int32 {
 	v, ok := p.Lookup(name)
 	if !ok {

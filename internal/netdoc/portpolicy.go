@@ -6,10 +6,10 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// PortPolicy is an exit policy summary (dir-spec, "p" and "p6" lines): which
-// ports a relay lets out to most addresses.
+// PortPolicy is an exit policy summary (dir-spec, "p" and "p6" lines): the ports that
+// a relay allows for most addresses.
 type PortPolicy struct {
-	Accept bool // the ranges are what is accepted; else what is rejected
+	Accept bool // the ranges are accepted; otherwise they are rejected
 	Ranges []PortRange
 }
 
@@ -74,8 +74,8 @@ func parsePortRange(b []byte) (PortRange, error) {
 	return PortRange{uint16(lo), uint16(hi)}, nil
 }
 
-// AllowsPort reports whether the summary says that the port is let out. A nil
-// policy lets nothing out.
+// AllowsPort reports whether the summary accepts the port. A nil policy rejects all
+// ports.
 func (p *PortPolicy) AllowsPort(port uint16) bool {
 	if p == nil {
 		return false
@@ -88,7 +88,7 @@ func (p *PortPolicy) AllowsPort(port uint16) bool {
 	return !p.Accept
 }
 
-// RejectsAll reports whether no port is let out.
+// RejectsAll reports whether the policy rejects every port.
 func (p *PortPolicy) RejectsAll() bool {
 	if p == nil {
 		return true
@@ -128,7 +128,7 @@ func (p *PortPolicy) String() string {
 	return b.String()
 }
 
-// String returns the range as a list of ports has it.
+// String returns the range in the form of a port list.
 func (r PortRange) String() string {
 	if r.Hi == r.Lo {
 		return itoa(r.Lo)

@@ -8,12 +8,12 @@ import (
 	"github.com/chivenet/chive/internal/protover"
 )
 
-// seen notes keywords that may come only once.
+// seen records the keywords that occurred. Each may occur only once.
 type seen map[string]bool
 
 func (s *seen) once(keyword []byte) error {
 	if (*s)[string(keyword)] {
-		return fault.New(fault.Directory, "it is there twice")
+		return fault.New(fault.Directory, "it occurs twice")
 	}
 	if *s == nil {
 		*s = make(seen)
@@ -32,9 +32,9 @@ func (s seen) require(doc string, keywords ...string) error {
 	return nil
 }
 
-// maxPreamble bounds what comes before the relays of a consensus or a vote,
-// which is read before anything about it is proved. The public network's have
-// some 20 kB.
+// maxPreamble bounds the text before the relays of a consensus or a vote. It is
+// read before anything about it is verified. In the public network it has about
+// 20 kB.
 const maxPreamble = 1 << 18
 
 const (
@@ -192,7 +192,7 @@ func parseSharedRandom(a Args) (*SharedRandom, error) {
 	return r, a.base64("value", r.Value[:])
 }
 
-// checkPreamble checks what can only be checked when all lines were read.
+// checkPreamble makes the checks that need all lines.
 func (c *Consensus) checkPreamble(s *seen) error {
 	err := s.require("consensus", "network-status-version", "vote-status", "consensus-method", "valid-after", "fresh-until", "valid-until", "voting-delay", "known-flags")
 	if err != nil {

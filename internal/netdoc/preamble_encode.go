@@ -23,7 +23,7 @@ func (s *DirSource) append(dst []byte) []byte {
 	return appendLine(s.appendVote(dst), "vote-digest", strings.ToUpper(hex.EncodeToString(s.VoteDigest[:])))
 }
 
-// appendVote writes the lines that a vote has too.
+// appendVote writes the lines that votes have, too.
 func (s *DirSource) appendVote(dst []byte) []byte {
 	dst = appendLine(dst, "dir-source", s.Nickname, s.Identity.String(), s.Hostname, s.Addr.String(), itoa(s.DirPort), itoa(s.ORPort))
 	return appendLine(dst, "contact", s.Contact)

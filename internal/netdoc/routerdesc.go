@@ -27,7 +27,7 @@ type RouterDesc struct {
 	Published time.Time
 	Uptime    uint64 // seconds
 
-	// Bytes a second: sustained, in bursts, and what was seen.
+	// Bytes per second: sustained, in bursts, and observed.
 	BandwidthRate, BandwidthBurst, BandwidthObserved uint64
 
 	HasExtraInfo    bool
@@ -36,19 +36,19 @@ type RouterDesc struct {
 
 	RSA         ident.RSAID
 	Ed          ident.Ed25519ID
-	CertExpires time.Time // of the signing key's certificate
-	OnionKey    []byte    // TAP key in PKCS#1 form; nil: none, which is usual by now
+	CertExpires time.Time // expiry of the signing key's certificate
+	OnionKey    []byte    // TAP key in PKCS#1 form; nil: none, which is common now
 	Ntor        ident.X25519Key
 
 	Hibernating, CachesExtraInfo, HSDir, TunnelledDir bool
 
 	Contact   string
 	Family    []string          // words of the "family" line
-	FamilyIDs []ident.Ed25519ID // family keys that vouch for the relay
+	FamilyIDs []ident.Ed25519ID // family keys that certify the relay
 	Policy    ExitPolicy
 	Policy6   *PortPolicy // "ipv6-policy"; nil: none
 
-	Digest [20]byte // SHA-1, which a consensus names it by
+	Digest [20]byte // SHA-1; a consensus names the descriptor by it
 	Text   []byte   // the document; set by ParseRouterDesc
 }
 
@@ -66,7 +66,8 @@ func ParseRouterDescs(b []byte, now time.Time, each func(*RouterDesc, error)) {
 	}
 }
 
-// trimAnnotation cuts off the annotations of the document that follows.
+// trimAnnotation removes the annotations of the next document from the end of
+// one.
 func trimAnnotation(one []byte) []byte {
 	if i := bytes.Index(one, []byte("\n@")); i >= 0 {
 		return one[:i+1]
@@ -85,13 +86,13 @@ type descParser struct {
 	identity  *cert.Ed25519           // the signing key's certificate
 	signing   *rsa.PublicKey
 	onion     *rsa.PublicKey
-	cross     []byte        // onion key's cross-certificate
-	ntorCross *cert.Ed25519 // ntor key's
+	cross     []byte        // the onion key's cross-certificate
+	ntorCross *cert.Ed25519 // the ntor key's cross-certificate
 	ntorSign  uint8
 	families  []*cert.Ed25519
 	edSigEnd  int // offset after "router-sig-ed25519 "
 	edSig     [64]byte
-	last      string // keyword of the item before
+	last      string // keyword of the previous item
 }
 
 // ParseRouterDesc reads one descriptor and checks all that it proves: the
@@ -101,9 +102,9 @@ func ParseRouterDesc(doc []byte, now time.Time) (*RouterDesc, error) {
 	return JudgeRouterDesc(doc, now, nil)
 }
 
-// JudgeRouterDesc is ParseRouterDesc, but that judge, which may be nil, sees
-// what the descriptor says before anything is proved: what it returns an error
-// for costs no checking of signatures. FamilyIDs are not there yet.
+// JudgeRouterDesc is ParseRouterDesc, except that it calls judge, which may be
+// nil, before it verifies any signature. If judge returns an error, no time is
+// spent on signatures. FamilyIDs is not set yet at that time.
 func JudgeRouterDesc(doc []byte, now time.Time, judge func(*RouterDesc) error) (*RouterDesc, error) {
 	if len(doc) > maxDescriptor {
 		return nil, fault.New(fault.Resource, "router descriptor of %d bytes", len(doc))
@@ -126,7 +127,7 @@ func JudgeRouterDesc(doc []byte, now time.Time, judge func(*RouterDesc) error) (
 	return p.d, nil
 }
 
-// once are the keywords of which a descriptor has one at most.
+// descOnce lists the keywords that a descriptor has at most once.
 var descOnce = map[string]bool{
 	"identity-ed25519": true, "master-key-ed25519": true, "bandwidth": true, "platform": true, "published": true,
 	"fingerprint": true, "hibernating": true, "uptime": true, "onion-key": true, "onion-key-crosscert": true,
@@ -298,7 +299,7 @@ func (p *descParser) signingKey(it *Item) error {
 		return fault.New(fault.Directory, "a key of %d bits, not 1024", k.N.BitLen())
 	}
 	if p.seen["fingerprint"] && id != p.d.RSA {
-		return fault.New(fault.Directory, "it is not the key of the fingerprint")
+		return fault.New(fault.Directory, "the key does not match the fingerprint")
 	}
 	p.signing, p.d.RSA = k, id
 	return nil

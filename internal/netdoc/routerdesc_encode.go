@@ -14,24 +14,23 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// DescKeys are the keys that a relay signs its documents with.
+// DescKeys are the keys with which a relay signs its documents.
 type DescKeys struct {
 	Identity    *rsa.PrivateKey
 	Ed          ident.Ed25519ID   // master identity key
 	Signing     *cert.ExpandedKey // medium-term signing key
-	SigningCert []byte            // its certificate under Ed, with Ed in it
+	SigningCert []byte            // its certificate, signed by Ed; it includes Ed
 	NtorSecret  [32]byte
 	Onion       *rsa.PrivateKey // TAP key; nil: none
-	FamilyCerts [][]byte        // certificates of the identity under family keys
+	FamilyCerts [][]byte        // certificates of the identity, signed by family keys
 }
 
-// ntorCrossLife is how long an ntor key's cross-certificate lives; the key
+// ntorCrossLife is the lifetime of an ntor key's cross-certificate; the key
 // itself is replaced after 28 days.
 const ntorCrossLife = 35 * 24 * time.Hour
 
-// Sign encodes the descriptor, signs it, and parses what it made, which fills
-// in digests and text. Identities, onion keys and family keys are taken from
-// keys.
+// Sign encodes the descriptor, signs it, and parses the result, which sets
+// digests and text. It takes identities, onion keys and family keys from keys.
 func (d *RouterDesc) Sign(rand io.Reader, keys *DescKeys, now time.Time) (*RouterDesc, error) {
 	ntorKey, sign, err := cert.FromX25519(keys.NtorSecret)
 	if err != nil {
@@ -117,8 +116,8 @@ func appendFlag(b []byte, keyword string, on bool) []byte {
 	return appendLine(b, keyword)
 }
 
-// appendText writes a line of free text, in which a newline would begin
-// another item: what is after it is left out.
+// appendText writes a line of free text, without the text after a newline, which
+// would begin another item.
 func appendText(b []byte, keyword, text string) []byte {
 	text, _, _ = strings.Cut(text, "\n")
 	if text == "" {

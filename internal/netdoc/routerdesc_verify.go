@@ -11,12 +11,11 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// routerSigPrefix begins what a descriptor's Ed25519 signature covers, and an
-// extra-info document's.
+// routerSigPrefix is the prefix of the data that the Ed25519 signature of a
+// descriptor or an extra-info document covers.
 const routerSigPrefix = "Tor router descriptor signature v1"
 
-// verify checks everything that a whole descriptor proves, when its last item
-// was read.
+// verify checks all signatures and certificates, after the last item was read.
 func (p *descParser) verify(it *Item) error {
 	err := p.seen.require("router descriptor", "identity-ed25519", "bandwidth", "published", "ntor-onion-key", "ntor-onion-key-crosscert", "signing-key", "proto", "router-sig-ed25519")
 	if err != nil {
@@ -51,7 +50,8 @@ func (p *descParser) verify(it *Item) error {
 	return p.verifyCross()
 }
 
-// verifyEd checks the signing key's certificate, and the signature with it.
+// verifyEd checks the signing key's certificate, and the signature made with
+// that key.
 func verifyEd(c *cert.Ed25519, id ident.Ed25519ID, prefix string, signed []byte, sig [64]byte, p *descParser) error {
 	if err := c.Verify(cert.IdentityVSigning, id, p.now); err != nil {
 		return err
@@ -70,8 +70,8 @@ func edDigest(prefix string, signed []byte) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// verifyCross checks that the onion keys' owner is the relay, and that its
-// family keys' owners take it for a member.
+// verifyCross checks that the relay owns the onion keys, and that the owners of
+// its family keys accept it as a member.
 func (p *descParser) verifyCross() error {
 	signer, err := edOfX25519(p.d.Ntor, p.ntorSign)
 	if err != nil {
@@ -81,10 +81,10 @@ func (p *descParser) verifyCross() error {
 		return err
 	}
 	if ident.Ed25519ID(p.ntorCross.Key) != p.d.Ed {
-		return fault.New(fault.Directory, "ntor-onion-key-crosscert: it is another relay's")
+		return fault.New(fault.Directory, "ntor-onion-key-crosscert: it belongs to another relay")
 	}
 	if (p.onion == nil) != (p.cross == nil) {
-		return fault.New(fault.Directory, "onion-key and onion-key-crosscert: one without the other")
+		return fault.New(fault.Directory, "only one of onion-key and onion-key-crosscert is present")
 	}
 	if p.onion != nil {
 		if err := verifyOnionCross(x509.MarshalPKCS1PublicKey(p.onion), p.cross, p.d.RSA, p.d.Ed); err != nil {
@@ -93,21 +93,21 @@ func (p *descParser) verifyCross() error {
 	}
 	for _, c := range p.families {
 		if !c.HasSigner {
-			return fault.New(fault.Directory, "family-cert: it lacks the family's key")
+			return fault.New(fault.Directory, "family-cert: it does not include the family's key")
 		}
 		if err := c.Verify(cert.FamilyVIdentity, c.Signer, p.now); err != nil {
 			return fault.New(fault.Directory, "family-cert: %w", err)
 		}
 		if ident.Ed25519ID(c.Key) != p.d.Ed {
-			return fault.New(fault.Directory, "family-cert: it is another relay's")
+			return fault.New(fault.Directory, "family-cert: it belongs to another relay")
 		}
 		p.d.FamilyIDs = append(p.d.FamilyIDs, c.Signer)
 	}
 	return nil
 }
 
-// verifyOnionCross checks the TAP key's signature over both identities, which
-// more data may follow.
+// verifyOnionCross checks the TAP key's signature over both identities. More
+// data may follow them.
 func verifyOnionCross(der, sig []byte, rsaID ident.RSAID, ed ident.Ed25519ID) error {
 	k, err := x509.ParsePKCS1PublicKey(der)
 	if err != nil {

@@ -30,8 +30,8 @@ type RouterStatus struct {
 	Protocols  protover.Set
 
 	HasBandwidth bool
-	Bandwidth    uint32 // kilobytes a second, as voted
-	Unmeasured   bool   // Bandwidth does not rest on enough measurements
+	Bandwidth    uint32 // kilobytes per second, as voted
+	Unmeasured   bool   // there were too few measurements of the bandwidth
 
 	Policy *PortPolicy // "p" line; nil when absent
 
@@ -89,7 +89,7 @@ func validNickname(b []byte) bool {
 	return len(b) >= 1 && len(b) <= 19
 }
 
-// parseItem reads one line below the "r" line.
+// parseItem reads one line after the "r" line.
 func (rs *RouterStatus) parseItem(it *Item, f Flavor, in *Interner) (err error) {
 	a := it.Args
 	switch string(it.Keyword) {
@@ -126,7 +126,7 @@ func (rs *RouterStatus) parseItem(it *Item, f Flavor, in *Interner) (err error) 
 func (rs *RouterStatus) parseID(a Args) error {
 	kind, _ := a.Next()
 	if string(kind) != "ed25519" {
-		return nil // a kind of identity that is yet to be defined
+		return nil // a kind of identity that is not defined yet
 	}
 	rs.EdListed = true
 	w, err := a.need("identity")

@@ -13,7 +13,7 @@ import (
 
 const rsaKeyObject = "RSA PUBLIC KEY"
 
-// parseRSAKey decodes an item's RSA key, which must have minBits at least.
+// parseRSAKey decodes an item's RSA key, which must have at least minBits bits.
 func parseRSAKey(it *Item, minBits int) (*rsa.PublicKey, ident.RSAID, error) {
 	der, err := it.Object(rsaKeyObject)
 	if err != nil {
@@ -33,8 +33,8 @@ func parseRSAKey(it *Item, minBits int) (*rsa.PublicKey, ident.RSAID, error) {
 // encoding (tor-spec, "preliminaries").
 func RSADigest(k *rsa.PublicKey) ident.RSAID { return sha1.Sum(x509.MarshalPKCS1PublicKey(k)) }
 
-// verifyRSA checks a signature over a bare digest: PKCS#1 padding without
-// the digest's algorithm, as all of Tor's RSA signatures are.
+// verifyRSA checks a signature over a bare digest: PKCS#1 padding without the
+// digest's algorithm, as in all RSA signatures of Tor.
 func verifyRSA(k *rsa.PublicKey, digest, sig []byte) error {
 	if err := rsa.VerifyPKCS1v15(k, crypto.Hash(0), digest, sig); err != nil {
 		return fault.New(fault.Directory, "wrong RSA signature")

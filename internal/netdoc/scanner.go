@@ -2,9 +2,9 @@
 // protocol: consensuses, authority key certificates, microdescriptors, router
 // and extra-info descriptors, and consensus diffs (dir-spec).
 //
-// Documents are byte slices: the parser hands out parts of them without
-// copying, and what a parsed value keeps is copied. Nothing here reads a
-// clock; checks that need the time take it as a parameter.
+// Documents are byte slices. The scanner returns parts of them without copying;
+// parsed values keep copies. Nothing here reads a clock: checks that need the time
+// take it as a parameter.
 package netdoc
 
 import (
@@ -30,7 +30,7 @@ type Item struct {
 // Is reports whether the item's keyword is k.
 func (it *Item) Is(k string) bool { return string(it.Keyword) == k }
 
-// Args is what is left of a keyword line; Next takes its first word.
+// Args is the rest of a keyword line; Next takes its first word.
 type Args []byte
 
 // Next takes the first word and reports whether there was one.
@@ -48,10 +48,10 @@ func (a *Args) Next() ([]byte, bool) {
 	return s[i:j], j > i
 }
 
-// Rest returns what is left without the blanks around it.
+// Rest returns the remaining text without blanks at its ends.
 func (a Args) Rest() []byte { return bytes.Trim(a, " \t") }
 
-// Scanner reads a document item by item. It allocates nothing but errors.
+// Scanner reads a document item by item. It allocates only errors.
 type Scanner struct {
 	doc  string
 	b    []byte
@@ -71,8 +71,8 @@ func (s *Scanner) Err() error { return s.err }
 // Offset returns the offset of the next line.
 func (s *Scanner) Offset() int { return s.off }
 
-// Next reads the next item; false at the end of the document or at an error.
-// The item is good until the next call.
+// Next reads the next item; ok is false at the end of the document or after an
+// error. The item is valid until the next call.
 func (s *Scanner) Next() (*Item, bool) {
 	line, start, ok := s.readLine()
 	for ok && len(line) == 0 { // C tor accepts blank lines between items
@@ -103,8 +103,8 @@ func (s *Scanner) Next() (*Item, bool) {
 	return &s.item, true
 }
 
-// Fail records err as the fault of the item that Next returned last, unless
-// there is an error already, and returns the scanner's error.
+// Fail records an error in the item that Next returned last, unless the scanner
+// has an error already. It returns the scanner's error.
 func (s *Scanner) Fail(format string, args ...any) error {
 	s.fail(s.item.Line, string(clip(s.item.Keyword)), format, args...)
 	return s.err
@@ -173,7 +173,7 @@ func (s *Scanner) readObject() bool {
 		}
 		end := line[len(endObject):]
 		if !bytes.HasSuffix(end, dashes) || !bytes.Equal(end[:len(end)-len(dashes)], typ) {
-			s.Fail("a %q object ends as something else", clip(typ))
+			s.Fail("the end of a %q object names another type", clip(typ))
 			return false
 		}
 		s.item.ObjType, s.item.obj, s.item.End = typ, s.b[start:at], s.off
@@ -212,7 +212,7 @@ func isKeywordChar(c byte) bool {
 	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-'
 }
 
-// clip keeps hostile text in errors short.
+// clip shortens text of documents, which may be hostile, for errors.
 func clip(b []byte) []byte {
 	if len(b) > 60 {
 		return b[:60]

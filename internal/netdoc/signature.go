@@ -24,7 +24,7 @@ type KeyPair struct{ Identity, Signing ident.RSAID }
 const maxSignatures = 128
 
 // parseSignature reads a "directory-signature" item; known is false for an
-// algorithm that is yet to be defined, which is to be passed over.
+// unknown algorithm; the caller must ignore such a signature.
 func parseSignature(it *Item) (sig Signature, known bool, err error) {
 	a := it.Args
 	w, err := a.need("identity")
@@ -56,18 +56,18 @@ func (sig *Signature) append(dst []byte) []byte {
 	return AppendObject(appendLine(dst, "directory-signature", words...), "SIGNATURE", sig.Sig)
 }
 
-// Verdict is what checking a consensus's signatures found.
+// Verdict is the result of checking a consensus's signatures.
 type Verdict struct {
 	Needed  int           // how many authorities must have signed: a majority of those trusted
-	Valid   []ident.RSAID // authorities whose signature is good
-	Missing []KeyPair     // certificates that are wanted for signatures of trusted authorities
+	Valid   []ident.RSAID // authorities with a valid signature
+	Missing []KeyPair     // certificates that are needed to check signatures of trusted authorities
 	Bad     []KeyPair     // signatures that are wrong, or whose certificate is not valid now
 }
 
 // OK reports whether enough authorities signed.
 func (v *Verdict) OK() bool { return len(v.Valid) >= v.Needed }
 
-// Err returns nil when OK, else an error that says what there was.
+// Err returns nil if OK, or else an error with the numbers of signatures.
 func (v *Verdict) Err() error {
 	if v.OK() {
 		return nil
@@ -75,7 +75,7 @@ func (v *Verdict) Err() error {
 	return fault.New(fault.Directory, "consensus: %d valid signatures of trusted authorities, %d needed (%d certificates missing, %d signatures bad)", len(v.Valid), v.Needed, len(v.Missing), len(v.Bad))
 }
 
-// Verify counts the good signatures of the trusted authorities, at most one
+// Verify counts the valid signatures of the trusted authorities, at most one of
 // each. cert returns the certificate of a key pair, or nil.
 func (c *Consensus) Verify(trusted []ident.RSAID, cert func(KeyPair) *AuthCert, now time.Time) Verdict {
 	v := Verdict{Needed: len(trusted)/2 + 1}
@@ -109,11 +109,11 @@ func (c *Consensus) verifyOne(id ident.RSAID, cert func(KeyPair) *AuthCert, now 
 	v.Missing, v.Bad = append(v.Missing, missing...), append(v.Bad, bad...)
 }
 
-// CheckSignature checks one signature of the consensus by the certificate's
+// CheckSignature checks one signature of the consensus with the certificate's
 // signing key.
 func (c *Consensus) CheckSignature(sig *Signature, crt *AuthCert) error {
 	if sig.KeyPair != crt.KeyPair() {
-		return fault.New(fault.Directory, "the signature is by another key than the certificate's")
+		return fault.New(fault.Directory, "the signature was not made with the certificate's key")
 	}
 	digest := c.SHA1[:]
 	if sig.Algorithm == "sha256" {
@@ -122,8 +122,8 @@ func (c *Consensus) CheckSignature(sig *Signature, crt *AuthCert) error {
 	return verifyRSA(crt.SigningKey, digest, sig.Sig)
 }
 
-// AppendUnsigned writes the consensus up to and without its signatures, and
-// sets the digests.
+// AppendUnsigned writes the consensus without its signatures, and sets the
+// digests.
 func (c *Consensus) AppendUnsigned(dst []byte) []byte {
 	start := len(dst)
 	dst = c.Preamble.append(dst)
@@ -138,7 +138,7 @@ func (c *Consensus) AppendUnsigned(dst []byte) []byte {
 	return dst
 }
 
-// Append writes the consensus with the signatures that it has.
+// Append writes the consensus with its signatures.
 func (c *Consensus) Append(dst []byte) []byte {
 	dst = c.AppendUnsigned(dst)
 	for i := range c.Signatures {

@@ -27,7 +27,7 @@ type Vote struct {
 	RecommendedClient, RecommendedRelay       protover.Set
 	RequiredClient, RequiredRelay             protover.Set
 	KnownFlags                                []string
-	FlagThresholds                            string // arguments of the line, for people
+	FlagThresholds                            string // arguments of the line, for human readers
 	Params                                    Params
 	BandwidthFileHeaders, BandwidthFileDigest string // arguments; empty: no line
 	Source                                    DirSource
@@ -37,7 +37,7 @@ type Vote struct {
 	Cert                                      *AuthCert
 	Routers                                   []RouterStatus
 
-	Digest [20]byte // SHA-1, which consensuses and other authorities know it by
+	Digest [20]byte // SHA-1; consensuses and other authorities name the vote by it
 	SHA256 [32]byte
 	Text   []byte
 }
@@ -51,11 +51,11 @@ type voteParser struct {
 	section  int
 	certFrom int                     // offset of the certificate; -1 before it
 	known    func(ident.RSAID) error // may be nil
-	signedTo int                     // offset of the signature, which was checked before the relays are read
+	signedTo int                     // offset of the signature, which is checked before the relays are read
 }
 
-// voteOnce are the keywords of which a vote has one at most, before its
-// relays and outside the certificate.
+// voteOnce lists the keywords that a vote has at most once, before its relays and
+// outside the certificate.
 var voteOnce = map[string]bool{
 	"network-status-version": true, "vote-status": true, "consensus-methods": true, "published": true, "valid-after": true,
 	"fresh-until": true, "valid-until": true, "voting-delay": true, "client-versions": true, "server-versions": true,
@@ -65,17 +65,18 @@ var voteOnce = map[string]bool{
 	"shared-rand-previous-value": true, "shared-rand-current-value": true,
 }
 
-// maxVote bounds a vote; the public authorities' have about 8 MB.
+// maxVote bounds a vote; votes of the public authorities have about 8 MB.
 const maxVote = 64 << 20
 
-// ParseVote reads a vote, its certificate included, and checks both
-// signatures. Whether the authority is trusted and the certificate has expired
-// is for the caller.
+// ParseVote reads a vote, its certificate included, and checks both signatures.
+// The caller must check that the authority is trusted and that the certificate
+// has not expired.
 func ParseVote(doc []byte) (*Vote, error) { return parseVote(doc, nil) }
 
-// parseVote reads a vote of an authority that known, if it is not nil, knows.
-// What is checked first is what costs least: the name of the authority, its
-// certificate, the signature of the whole. Only then are the relays read.
+// parseVote reads a vote. If known is not nil and returns an error for the
+// authority, the vote is refused. The cheapest checks come first: the name of the
+// authority, its certificate, the signature of the whole vote. Only then are the
+// relays read.
 func parseVote(doc []byte, known func(ident.RSAID) error) (*Vote, error) {
 	if len(doc) > maxVote {
 		return nil, fault.New(fault.Resource, "vote of %d bytes", len(doc))
@@ -97,9 +98,9 @@ func parseVote(doc []byte, known func(ident.RSAID) error) (*Vote, error) {
 	return p.v, nil
 }
 
-// ParseVotes reads a concatenation of votes, most at the most, and calls each
-// for every one. Votes of authorities that known returns an error for are
-// refused before anything else is done with them; nil knows all.
+// ParseVotes reads a concatenation of votes, at most most of them, and calls each
+// for every one. If known is not nil and returns an error for an authority, its
+// vote is refused before any other work.
 func ParseVotes(b []byte, most int, known func(ident.RSAID) error, each func(*Vote, error)) {
 	for i, one := range splitSome(b, "network-status-version", most+1) {
 		if i == most {
@@ -177,7 +178,7 @@ func (p *voteParser) endPreamble(end int) error {
 		return err
 	}
 	if p.v.Cert.Identity != p.v.Source.Identity {
-		return fault.New(fault.Directory, "the key certificate is another authority's")
+		return fault.New(fault.Directory, "the key certificate belongs to another authority")
 	}
 	if !p.v.ValidAfter.Before(p.v.FreshUntil) || !p.v.FreshUntil.Before(p.v.ValidUntil) {
 		return fault.New(fault.Directory, "valid-after, fresh-until and valid-until are not in order")
@@ -186,7 +187,7 @@ func (p *voteParser) endPreamble(end int) error {
 	return p.verify(end)
 }
 
-// verify checks the signature, which is somewhere behind from.
+// verify checks the signature, which is somewhere after offset from.
 func (p *voteParser) verify(from int) error {
 	const mark = "\ndirectory-signature "
 	v := p.v
@@ -206,7 +207,7 @@ func (p *voteParser) verify(from int) error {
 		return err
 	}
 	if !known || sig.KeyPair != v.Cert.KeyPair() {
-		return fault.New(fault.Directory, "the signature is not by the key of the certificate")
+		return fault.New(fault.Directory, "the signature was not made with the certificate's key")
 	}
 	if sig.Algorithm == "sha256" {
 		v.SHA256 = sha256.Sum256(signed)
@@ -240,7 +241,7 @@ func (p *voteParser) router(it *Item) error {
 	return nil
 }
 
-// signature reads past the signature, which verify has checked.
+// signature skips the signature, which verify has checked.
 func (p *voteParser) signature(it *Item) error {
 	if p.section != sectionFooter {
 		return fault.New(fault.Directory, "a signature before the footer")
@@ -329,8 +330,8 @@ func (p *voteParser) preamble(it *Item) (err error) {
 	return err
 }
 
-// Sign encodes the vote with its certificate, signs it with the key that the
-// certificate is for, and parses what it made.
+// Sign encodes the vote with its certificate, signs it with the certificate's
+// signing key, and parses the result.
 func (v *Vote) Sign(rand io.Reader, key *rsa.PrivateKey) (*Vote, error) {
 	b := v.appendPreamble(nil)
 	b = append(b, v.Cert.Text...)

@@ -152,7 +152,7 @@ func TestProcessFaults(t *testing.T) {
 		"VERSION 2|":                                                     "version",
 		"ENV-ERROR none of 10.1.2.3:80|":                                 "[scrubbed]",
 		"CMETHOD x socks5 127.0.0.1:1|":                                  "before VERSION",
-		"VERSION 1|CMETHOD y socks5 127.0.0.1:1|":                        "nobody asked",
+		"VERSION 1|CMETHOD y socks5 127.0.0.1:1|":                        "not asked for",
 		"VERSION 1|CMETHOD x http 127.0.0.1:1|":                          "neither",
 		"VERSION 1|CMETHOD-ERROR x no luck|CMETHODS DONE|":               "no luck",
 		"VERSION 1|CMETHODS DONE|":                                       "does not offer",
