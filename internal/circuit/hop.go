@@ -215,6 +215,7 @@ func (h *Hop) RemoveStream(id uint16, peerEnded bool) {
 		return
 	}
 	if peerEnded {
+		h.forgetLocked(id) // closed here at the same moment
 		delete(h.streams, id)
 		return
 	}
