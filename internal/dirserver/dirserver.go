@@ -70,9 +70,6 @@ type Config struct {
 	// worked on, together, in bytes; over it, answers are 503. One address has an
 	// eighth of it, but for Authorities. Default 256 MB.
 	MaxUploads int64
-	// Rate bounds the bytes a second of all answers together, Burst what may
-	// go out at once; over it, all but small answers are 503. Zero: no bound.
-	Rate, Burst int64
 }
 
 // Server answers requests. Its methods may be called from any goroutine.
@@ -80,7 +77,6 @@ type Server struct {
 	cfg         Config
 	authorities map[netip.Addr]bool
 	room        *room
-	rate        bucket
 	diffs       diffCache
 	benches     chan struct{} // who works on strangers' uploads
 	stats       Stats
@@ -121,7 +117,7 @@ func New(cfg Config) *Server {
 	if m := cfg.Memory.Bound(); m > 0 {
 		cfg.MaxUploads = min(cfg.MaxUploads, m/2)
 	}
-	s := &Server{cfg: cfg, authorities: map[netip.Addr]bool{}, rate: bucket{rate: cfg.Rate, burst: cfg.Burst}, benches: make(chan struct{}, compressors)}
+	s := &Server{cfg: cfg, authorities: map[netip.Addr]bool{}, benches: make(chan struct{}, compressors)}
 	for _, a := range cfg.Authorities {
 		s.authorities[a.Unmap()] = true
 	}

@@ -323,23 +323,6 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-func TestRate(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := New(Config{Docs: new(Memory), Rate: 1000, Burst: 5000, Extra: func(context.Context, Peer, *Request) *Response {
-			return OK(bytes.Repeat([]byte("x"), 4000), 0)
-		}})
-		for i, want := range []int{200, 200, 503} { // the debt of the second delays the third
-			if status, _ := get(t, s, "/"); status != want {
-				t.Errorf("request %d: %d", i, status)
-			}
-		}
-		time.Sleep(3001 * time.Millisecond)
-		if status, _ := get(t, s, "/"); status != 200 {
-			t.Errorf("later: %d", status)
-		}
-	})
-}
-
 func TestMemoryKeepsThePairBefore(t *testing.T) {
 	m := new(Memory)
 	var descs []*netdoc.RouterDesc

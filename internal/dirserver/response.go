@@ -28,23 +28,12 @@ func OK(body []byte, maxAge time.Duration) *Response {
 	return &Response{Status: 200, Reason: "OK", Parts: []*Doc{NewDoc(body)}, MaxAge: maxAge}
 }
 
-// smallAnswer goes out whatever the rate; it is no larger than refusing is.
-const smallAnswer = 1 << 10
-
 // write sends an answer in an encoding; "" is none.
 func (s *Server) write(c *paced, acct *account.Account, peer Peer, enc string, res *Response) {
-	sp, length, size, err := newSpool(res.Parts, enc)
+	sp, length, err := newSpool(res.Parts, enc)
 	if err != nil {
 		s.cfg.Log.Error("directory answer: compress", "err", err)
 		res, sp, length = Short(500, "Internal error"), new(spool), 0
-	}
-	cost := length
-	if cost < 0 {
-		cost = size / 2
-	}
-	if cost > smallAnswer && !s.rate.take(int64(cost), s.cfg.Now()) {
-		s.stats.Refused.Add(1)
-		res, sp, length = Short(503, "Directory busy, try again later"), new(spool), 0
 	}
 	sp.head = s.head(peer, res, length, enc)
 	defer sp.release()

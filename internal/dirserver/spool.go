@@ -29,8 +29,9 @@ type spool struct {
 }
 
 // newSpool returns the body of an answer and its length; -1 when that is known
-// only once all is compressed. size is the length without compression.
-func newSpool(parts []*Doc, enc string) (sp *spool, length, size int, err error) {
+// only once all is compressed.
+func newSpool(parts []*Doc, enc string) (sp *spool, length int, err error) {
+	size := 0
 	for _, p := range parts {
 		size += len(p.body)
 	}
@@ -39,22 +40,22 @@ func newSpool(parts []*Doc, enc string) (sp *spool, length, size int, err error)
 	case len(parts) == 1 && parts[0].enc != nil:
 		body, err := parts[0].encoded(enc)
 		if err != nil {
-			return nil, 0, 0, err
+			return nil, 0, err
 		}
 		sp.parts = []*Doc{{body: body}}
-		return sp, len(body), size, nil
+		return sp, len(body), nil
 	case enc == "" || len(parts) == 0:
-		return sp, size, size, nil
+		return sp, size, nil
 	}
 	if sp.pack, err = newPacker(enc); err != nil || size > pieceSize {
-		return sp, -1, size, err
+		return sp, -1, err
 	}
 	body, err := sp.packed(make([]byte, 0, size/2+64)) // all of it
 	if err != nil {
-		return nil, 0, 0, err
+		return nil, 0, err
 	}
 	sp = &spool{parts: []*Doc{{body: body}}, small: cap(body)}
-	return sp, len(body), size, nil
+	return sp, len(body), nil
 }
 
 // holds returns the bytes that the spool has for itself: beside a buffer, the
