@@ -77,9 +77,6 @@ func New(cfg Config) (*Authority, error) {
 // descriptors that come from now on, and for the next vote.
 func (a *Authority) SetRelayList(l *RelayList) { a.list.Store(l) }
 
-// Directory serves the authority's documents.
-func (a *Authority) Directory() *dirserver.Server { return a.dir }
-
 // Identity returns the v3 identity.
 func (a *Authority) Identity() ident.RSAID { return a.me }
 

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/cert"
-	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -94,8 +93,24 @@ func (w *wire) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) 
 	}
 	w.sent++
 	near, far := net.Pipe()
-	go a.Directory().ServeConn(context.WithoutCancel(ctx), far, dirserver.Peer{})
+	go a.dir.Serve(context.WithoutCancel(ctx), &oneConn{Conn: far}) // the error is that there is no second connection
 	return near, nil
+}
+
+// oneConn is a listener with one connection.
+type oneConn struct {
+	net.Conn
+	taken bool
+}
+
+func (c *oneConn) Addr() net.Addr { return c.LocalAddr() }
+
+func (c *oneConn) Accept() (net.Conn, error) {
+	if c.taken {
+		return nil, net.ErrClosed
+	}
+	c.taken = true
+	return c.Conn, nil
 }
 
 // inMemory makes n authorities; change may alter the configuration of each.

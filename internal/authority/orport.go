@@ -12,13 +12,11 @@ import (
 	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
-	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/panics"
-	"github.com/chivenet/chive/internal/stream"
 )
 
 // orPort is an ORPort for directory streams: clients ask authorities through
@@ -196,25 +194,16 @@ func (o *orPort) welcome(ctx context.Context, raw net.Conn) *channel.Channel {
 
 // HandleStream implements circuit.StreamHandler: directory streams only.
 func (o *orPort) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
-	s, err := stream.Accept(h, m.Stream, "directory")
-	if err != nil {
-		return err
-	}
 	if m.Cmd != cell.RelayBeginDir {
-		return s.Reject(cell.EndExitPolicy, netip.Addr{}, 0)
-	}
-	ch := h.Circuit().Channel()
-	serve := o.a.dir.Enter(dirserver.Peer{Addr: ch.RemoteAddr(), Tunnelled: true, Link: ch, Account: h.Circuit().Account()})
-	if serve == nil {
-		return s.Reject(cell.EndResourceLimit, netip.Addr{}, 0)
-	}
-	if err := s.Connected(netip.Addr{}, 0); err != nil {
-		serve.Leave()
-		return err
+		end := cell.End{Reason: cell.EndExitPolicy}
+		return fault.Except(fault.Closed, h.Send(cell.RelayEnd, m.Stream, end.Append(nil)))
 	}
 	o.mu.Lock()
 	ctx := o.ctx
 	o.mu.Unlock()
-	o.wg.Go(panics.Contain(o.a.log, nil, func() { serve.Serve(ctx, s) }))
-	return nil
+	serve, err := o.a.dir.Begin(ctx, h, m.Stream)
+	if serve != nil {
+		o.wg.Go(panics.Contain(o.a.log, nil, serve))
+	}
+	return err
 }

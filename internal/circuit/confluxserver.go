@@ -51,7 +51,7 @@ func (s *Server) link(h *Hop, body []byte) error {
 	answer := cell.ConfluxLink{Nonce: m.Nonce, LastSent: sent, LastRecv: delivered, UX: m.UX}
 	h.linkedAt = h.Now()
 	if err := h.Send(cell.RelayConfluxLinked, 0, answer.Append(nil)); err != nil {
-		return ignoreClosed(err)
+		return fault.Except(fault.Closed, err)
 	}
 	if err := set.add(h, 0); err != nil {
 		// Another leg has closed meanwhile. The client takes this circuit for a leg
@@ -113,12 +113,4 @@ func (c *confluxSets) release(nonce [32]byte) {
 	if s.asked--; s.asked == 0 {
 		delete(c.m, nonce)
 	}
-}
-
-// ignoreClosed drops the error of a circuit that closed meanwhile.
-func ignoreClosed(err error) error {
-	if fault.Is(err, fault.Closed) {
-		return nil
-	}
-	return err
 }

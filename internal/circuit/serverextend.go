@@ -237,5 +237,5 @@ func (sh *serverHandler) truncate(h *Hop) error {
 		sh.cut()
 	}
 	t := cell.Truncated{Reason: cell.DestroyRequested}
-	return ignoreClosed(h.Send(cell.RelayTruncated, 0, t.Append(nil)))
+	return fault.Except(fault.Closed, h.Send(cell.RelayTruncated, 0, t.Append(nil)))
 }

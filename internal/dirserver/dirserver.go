@@ -83,7 +83,10 @@ type Server struct {
 }
 
 // Stats counts what a server did.
-type Stats struct{ Requests, Refused, BytesOut, DiffsMade atomic.Uint64 }
+type Stats struct {
+	Open                                   atomic.Int64 // requests under way now
+	Requests, Refused, BytesOut, DiffsMade atomic.Uint64
+}
 
 // New returns a server.
 func New(cfg Config) *Server {
@@ -159,7 +162,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		}
 		v := s.room.enter(peer, s.rank(peer.Addr))
 		if v != nil {
-			wg.Go(panics.Contain(s.cfg.Log, nil, func() { s.serve(ctx, c, v) }))
+			wg.Go(func() { s.serve(ctx, c, v) })
 			continue
 		}
 		select {
@@ -176,39 +179,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		}
 	}
 }
-
-// ServeConn answers one request and closes the connection.
-func (s *Server) ServeConn(ctx context.Context, c io.ReadWriteCloser, peer Peer) {
-	v := s.room.enter(peer, s.rank(peer.Addr))
-	if v == nil {
-		s.turnAway(ctx, c, peer)
-		return
-	}
-	s.serve(ctx, c, v)
-}
-
-// Visit is a request that there is room for. It ends with Serve or with Leave.
-type Visit struct {
-	s *Server
-	v *visit
-}
-
-// Enter lets a request in that has not come yet; nil: there is no room for its
-// peer. It is for callers that can refuse a stream before there is one.
-func (s *Server) Enter(peer Peer) *Visit {
-	v := s.room.enter(peer, s.rank(peer.Addr))
-	if v == nil {
-		s.stats.Refused.Add(1)
-		return nil
-	}
-	return &Visit{s, v}
-}
-
-// Serve answers the request and closes the connection.
-func (v *Visit) Serve(ctx context.Context, c io.ReadWriteCloser) { v.s.serve(ctx, c, v.v) }
-
-// Leave gives up a request that was never served.
-func (v *Visit) Leave() { v.v.leave() }
 
 // maxFarewells bounds the connections that are told at the same time why they
 // are closed.
@@ -246,8 +216,11 @@ func (s *Server) open(c io.Closer, peer Peer) (a *account.Account, closed func()
 func (s *Server) serve(ctx context.Context, conn io.ReadWriteCloser, v *visit) {
 	defer v.leave()
 	defer conn.Close()
+	defer panics.Recover(s.cfg.Log, broke(conn))
 	defer context.AfterFunc(ctx, panics.Contain(s.cfg.Log, nil, func() { conn.Close() }))()
 	s.stats.Requests.Add(1)
+	s.stats.Open.Add(1)
+	defer s.stats.Open.Add(-1)
 	acct, closed := s.open(conn, v.peer)
 	defer closed()
 	c := newPaced(conn, &s.cfg)

@@ -25,6 +25,16 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
+// ServeConn answers one request of a peer, as Serve and Begin do.
+func (s *Server) ServeConn(ctx context.Context, c net.Conn, peer Peer) {
+	v := s.room.enter(peer, s.rank(peer.Addr))
+	if v == nil {
+		s.turnAway(ctx, c, peer)
+		return
+	}
+	s.serve(ctx, c, v)
+}
+
 // connect gives the server a connection; done is closed when it is done with it.
 func connect(t testing.TB, s *Server, peer Peer) (c net.Conn, done chan struct{}) {
 	t.Helper()

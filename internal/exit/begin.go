@@ -21,21 +21,15 @@ func (e *Exit) beginDir(h *circuit.Hop, id uint16) error {
 	if !e.hold(h) {
 		return e.refuse(h, id, cell.EndResourceLimit)
 	}
-	s, err := stream.Accept(h, id, "directory")
-	if err == nil {
-		err = ignoreClosed(s.Connected(netip.Addr{}, 0))
-	}
-	if err != nil {
+	serve, err := e.dir.Begin(e.ctx, h, id)
+	if serve == nil {
 		e.release(h)
 		return err
 	}
 	e.wg.Go(func() {
-		defer panics.Recover(e.opts.Log, broke(s))
+		defer panics.Recover(e.opts.Log, nil)
 		defer e.release(h)
-		stop := context.AfterFunc(e.ctx, panics.Contain(e.opts.Log, nil, func() { s.Close() }))
-		defer stop()
-		e.dir(s)
-		s.Close()
+		serve()
 	})
 	return nil
 }

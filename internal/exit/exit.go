@@ -2,7 +2,6 @@ package exit
 
 import (
 	"context"
-	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/panics"
 )
@@ -18,7 +18,7 @@ import (
 // circuit.StreamHandler.
 type Exit struct {
 	rules atomic.Pointer[rules] // nil: only directory streams are taken
-	dir   func(net.Conn)
+	dir   *dirserver.Server     // nil: none
 	opts  Options
 
 	ctx  context.Context
@@ -57,7 +57,7 @@ type StreamLimit struct {
 
 // New returns an exit. A nil cfg refuses all streams but directory streams,
 // which dir serves; a nil dir refuses those.
-func New(cfg *Config, dir func(net.Conn), opts Options) (*Exit, error) {
+func New(cfg *Config, dir *dirserver.Server, opts Options) (*Exit, error) {
 	if opts.Stats == nil {
 		opts.Stats = new(Stats)
 	}
@@ -140,14 +140,7 @@ func (e *Exit) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 func (e *Exit) refuse(h *circuit.Hop, id uint16, reason cell.EndReason) error {
 	e.opts.Stats.Refused.Add(1)
 	end := cell.End{Reason: reason}
-	return ignoreClosed(h.Send(cell.RelayEnd, id, end.Append(nil)))
-}
-
-func ignoreClosed(err error) error {
-	if fault.Is(err, fault.Closed) {
-		return nil
-	}
-	return err
+	return fault.Except(fault.Closed, h.Send(cell.RelayEnd, id, end.Append(nil)))
 }
 
 // take accounts for a stream that a circuit wants to open.

@@ -3,19 +3,19 @@ package exit
 import (
 	"context"
 	"io"
-	"net"
 	"testing"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/simnet"
 	"github.com/chivenet/chive/internal/stream"
 )
 
 // circuits makes an exit behind a simulated relay, and n circuits to it.
-func circuits(t *testing.T, n int, cfg *Config, dir func(net.Conn)) (*Exit, []*circuit.Circuit) {
+func circuits(t *testing.T, n int, cfg *Config, dir *dirserver.Server) (*Exit, []*circuit.Circuit) {
 	t.Helper()
 	e, err := New(cfg, dir, Options{Now: time.Now})
 	if err != nil {
@@ -70,9 +70,7 @@ func TestStreamFlood(t *testing.T) {
 	port := echoServer(t)
 	cfg := accept(t, "accept *:*")
 	cfg.MaxPerCircuit = 10
-	hold := make(chan struct{})
-	e, c := circuits(t, 2, cfg, func(conn net.Conn) { <-hold; conn.Close() })
-	t.Cleanup(func() { close(hold) })
+	e, c := circuits(t, 2, cfg, dirserver.New(dirserver.Config{Docs: new(dirserver.Memory)})) // it waits for requests
 	flood, victim := c[0].Last(), c[1]
 	before, err := dial(t, victim, "127.0.0.1", port)
 	if err != nil {
@@ -132,7 +130,7 @@ func TestStreamFlood(t *testing.T) {
 // TestExitDrains: new streams are sent elsewhere, those that are open go on.
 func TestExitDrains(t *testing.T) {
 	port := echoServer(t)
-	e, c := circuits(t, 2, accept(t, "accept *:*"), func(conn net.Conn) { conn.Close() })
+	e, c := circuits(t, 2, accept(t, "accept *:*"), nil)
 	s, err := dial(t, c[0], "127.0.0.1", port)
 	if err != nil {
 		t.Fatal(err)

@@ -1,10 +1,12 @@
 package exit
 
 import (
-	"net"
+	"context"
+	"io"
 	"testing"
 
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/panics/panicstest"
 	"github.com/chivenet/chive/internal/stream"
 )
@@ -16,13 +18,18 @@ func TestPanicEndsAStream(t *testing.T) {
 	port := echoServer(t)
 	cfg := accept(t, "accept *:*")
 	cfg.MaxPerCircuit = 2
-	e, c := setup(t, cfg, func(net.Conn) { panic("a mistake") })
+	e, c := setup(t, cfg, dirserver.New(dirserver.Config{Docs: new(dirserver.Memory), Extra: func(context.Context, dirserver.Peer, *dirserver.Request) *dirserver.Response {
+		panic("a mistake")
+	}}))
 	other, err := dial(t, c, "127.0.0.1", port)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, err := stream.BeginDir(c.Last())
 	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(s, "GET / HTTP/1.0\r\n\r\n"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = s.Read(make([]byte, 1))

@@ -56,7 +56,7 @@ func (e *Exit) answer(h *circuit.Hop, id uint16, a cell.Resolved) error {
 			return e.answer(h, id, cell.Resolved{{Type: cell.AnswerError, TTL: minTTL}})
 		}
 		if len(body) <= h.Info().MaxData {
-			return ignoreClosed(h.Send(cell.RelayResolved, id, body))
+			return fault.Except(fault.Closed, h.Send(cell.RelayResolved, id, body))
 		}
 		a = a[:len(a)-1]
 	}

@@ -3,7 +3,6 @@ package exit
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/netip"
 	"strings"
 	"testing"
@@ -235,7 +234,7 @@ func TestSlowNames(t *testing.T) {
 	server, asked := silent(t)
 	cfg := accept(t, "accept *:*")
 	cfg.Nameservers = []netip.AddrPort{server}
-	e, c := circuits(t, 2, cfg, func(conn net.Conn) { conn.Close() })
+	e, c := circuits(t, 2, cfg, nil)
 	flood := c[0].Last()
 	got := ends{make(chan cell.RelayMsg, 4096)}
 	names := e.rules.Load().names

@@ -2,9 +2,7 @@ package hostile
 
 import (
 	"context"
-	"net"
 	"net/netip"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,8 +29,8 @@ type relayWorld struct {
 	memory *account.Memory
 	next   [2]*relaySide
 
-	open   atomic.Int64 // streams that the relay serves
-	links  [3]*peer     // two without identity, and one with
+	dir    *dirserver.Server // the relay's
+	links  [3]*peer          // two without identity, and one with
 	circs  [4]*end
 	mangle mangle
 
@@ -70,13 +68,9 @@ const (
 
 func newRelayWorld(t *testing.T) *relayWorld {
 	w := &relayWorld{t: t, net: simnet.NewNetwork(), memory: account.New(0)}
-	dir := dirserver.New(dirserver.Config{Docs: new(dirserver.Memory), Now: now})
+	w.dir = dirserver.New(dirserver.Config{Docs: new(dirserver.Memory), Now: now})
 	var err error
-	w.exit, err = exit.New(nil, func(c net.Conn) {
-		w.open.Add(1)
-		defer w.open.Add(-1)
-		dir.ServeConn(context.Background(), c, dirserver.Peer{Tunnelled: true})
-	}, exit.Options{Log: silent, Now: now, Stats: &w.exits})
+	w.exit, err = exit.New(nil, w.dir, exit.Options{Log: silent, Now: now, Stats: &w.exits})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +189,7 @@ func (w *relayWorld) check(circuits int64) {
 	if n := w.exits.Streams.Load(); n != 0 {
 		w.t.Errorf("%d streams are open at the exit", n)
 	}
-	if n := w.open.Load(); n != 0 {
+	if n := w.dir.Stats().Open.Load(); n != 0 {
 		w.t.Errorf("%d directory streams are being served", n)
 	}
 }

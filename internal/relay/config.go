@@ -5,7 +5,6 @@ package relay
 
 import (
 	"log/slog"
-	"net"
 	"net/netip"
 	"runtime"
 	"slices"
@@ -43,12 +42,9 @@ type Config struct {
 	// invalid: nowhere. ExtraInfo has the cache keep extra-info documents too.
 	DirListen netip.AddrPort
 	ExtraInfo bool
-	// DirPort is advertised when it is not zero: Dir's owner listens there, or
-	// the relay itself, which sets it.
+	// DirPort is advertised unless it is zero. A relay with DirListen sets it.
 	DirPort uint16
-	// Dir serves the relay's directory streams, and closes each; nil: the relay
-	// serves what it has of the directory itself. NoDir: it is no directory.
-	Dir   func(conn net.Conn)
+	// NoDir keeps the relay from serving the directory.
 	NoDir bool
 
 	// Exit lets streams out; nil: the relay is no exit.
@@ -137,7 +133,7 @@ func (c *Config) Check() error {
 	if c.Bridge && c.NoDir {
 		return fault.New(fault.Config, "relay: a bridge has to serve the directory: its clients have no other")
 	}
-	if c.DirListen.IsValid() && (c.NoDir || c.Bridge || c.Dir != nil) {
+	if c.DirListen.IsValid() && (c.NoDir || c.Bridge) {
 		return fault.New(fault.Config, "relay: a DirPort without a directory cache that is everybody's")
 	}
 	if c.Bridge && c.Exit != nil {

@@ -29,7 +29,7 @@ func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, 
 	main, _ := first4(addrs)
 	policy := live.cfg.policy()
 	proto := Protocols
-	if r.cfg.Dir != nil {
+	if r.cache != nil {
 		proto = dirProtocols
 	}
 	rate, burst := live.cfg.advertisedBandwidth()
@@ -38,7 +38,7 @@ func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, 
 		Platform: r.cfg.platform(), Proto: proto, Published: now, Uptime: uint64(now.Sub(r.started) / time.Second),
 		BandwidthRate: rate, BandwidthBurst: burst, BandwidthObserved: min(r.bandwidth.Observed(), rate),
 		HasExtraInfo: true, ExtraInfo: extra.Digest, ExtraInfoSHA256: extra.SHA256,
-		TunnelledDir: r.cfg.Dir != nil, HSDir: false, CachesExtraInfo: r.cache != nil && r.cfg.ExtraInfo,
+		TunnelledDir: r.cache != nil, HSDir: false, CachesExtraInfo: r.cache != nil && r.cfg.ExtraInfo,
 		Contact: live.cfg.Contact, Family: r.familyList(live.family),
 		Policy: only4(policy), Policy6: policy.Summarize(true),
 	}

@@ -5,12 +5,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"log/slog"
-	"net"
 
 	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
-	"github.com/chivenet/chive/internal/stream"
 )
 
 // dirCache is what a relay serves of the directory to clients: the
@@ -30,23 +28,6 @@ func newDirCache(cfg dirserver.Config, dir func() *netdir.Directory, own func() 
 	cfg.Docs, cfg.Extra = &c.docs, c.ownDescriptor
 	c.server = dirserver.New(cfg)
 	return c
-}
-
-// serve answers a directory stream.
-func (c *dirCache) serve(conn net.Conn) {
-	c.server.ServeConn(context.Background(), conn, dirPeer(conn))
-}
-
-// dirPeer says who asks on a directory stream: who is at the other end of the
-// circuit's link, and perhaps others behind a relay there.
-func dirPeer(conn net.Conn) dirserver.Peer {
-	p := dirserver.Peer{Tunnelled: true}
-	if s, ok := conn.(*stream.Stream); ok {
-		circ := s.Hop().Circuit()
-		ch := circ.Channel()
-		p.Addr, p.Link, p.Account, p.MultiHop = ch.RemoteAddr(), ch, circ.Account(), ch.Link().PeerAuthenticated
-	}
-	return p
 }
 
 // ownDescriptor answers the request for the relay's own descriptor (dir-spec,

@@ -2,23 +2,49 @@ package relay
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/base64"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
-	"net/netip"
 	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/stream"
 )
+
+// askPort returns a connection to a directory port of the server's.
+func askPort(t *testing.T, s *dirserver.Server) net.Conn {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- s.Serve(ctx, l) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
 
 // TestDirCache asks for what was kept, and for what was not.
 func TestDirCache(t *testing.T) {
@@ -32,9 +58,7 @@ func TestDirCache(t *testing.T) {
 	c.KeepConsensus([]byte("not a consensus"))
 
 	ask := func(path string) string {
-		client, server := net.Pipe()
-		defer client.Close()
-		go c.serve(server)
+		client := askPort(t, c.server)
 		if _, err := io.WriteString(client, "GET "+path+" HTTP/1.0\r\n\r\n"); err != nil {
 			t.Fatal(err)
 		}
@@ -62,10 +86,9 @@ func TestDirCache(t *testing.T) {
 // nothing is refused more, on all its circuits together; another link and the
 // DirPort find room.
 func TestDirStreamsOfOneLink(t *testing.T) {
-	const limit = 5
-	v := startVictim(t, func(c *Config) { c.Dir = nil }, func(r *Relay) {
-		r.cache.server = dirserver.New(dirserver.Config{Docs: &r.cache.docs, MaxConns: 100, MaxPerAddr: 4 * limit, MaxPerLink: limit})
-	})
+	const circuits, each = 10, 50
+	const limit = circuits * each // of a link from an address that is known
+	v := startVictim(t, nil)
 	ask := func(c *circuit.Circuit) string {
 		s, err := stream.BeginDir(c.Last())
 		if err != nil {
@@ -84,27 +107,34 @@ func TestDirStreamsOfOneLink(t *testing.T) {
 	}
 	u := v.connect(t, nil)
 	served := v.cache.server.Stats()
-	for range limit {
-		s, err := stream.BeginDir(u.circuit().Last())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := io.WriteString(s, "GET /"); err != nil {
-			t.Fatal(err)
+	for range circuits {
+		c := u.circuit()
+		for range each {
+			s, err := stream.BeginDir(c.Last())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.WriteString(s, "GET /"); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	for served.Requests.Load() < limit {
 		runtime.Gosched()
 	}
-	if got := ask(u.circuit()); !strings.Contains(got, " 503 ") {
-		t.Errorf("one link has more than %d requests: %.40q", limit, got)
+	more, err := stream.BeginDir(u.circuit().Last())
+	if err != nil {
+		t.Fatal(err)
+	}
+	more.SetDeadline(time.Now().Add(60 * time.Second))
+	var end *stream.EndError
+	if _, err := more.Read(make([]byte, 1)); !errors.As(err, &end) || end.Reason != cell.EndResourceLimit {
+		t.Errorf("one link has more than %d requests: %v", limit, err)
 	}
 	if got := ask(v.connect(t, nil).circuit()); !strings.Contains(got, " 404 ") || !strings.Contains(got, "X-Your-Address-Is: 127.0.0.1") {
 		t.Errorf("another link: %q", got)
 	}
-	a, b := net.Pipe()
-	defer a.Close()
-	go v.cache.server.ServeConn(t.Context(), b, dirserver.Peer{Addr: netip.MustParseAddr("192.0.2.1")})
+	a := askPort(t, v.cache.server)
 	go io.WriteString(a, "GET / HTTP/1.0\r\n\r\n")
 	if answer, err := io.ReadAll(a); err != nil || !strings.Contains(string(answer), " 404 ") {
 		t.Errorf("the other door: %.40q, %v", answer, err)

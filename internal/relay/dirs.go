@@ -80,7 +80,7 @@ func (k *caches) choose(q dirclient.Query) (linkspec.Target, error) {
 		}
 	}
 	// Whoever serves the directory gets it from the authorities.
-	if d := q.Directory; d != nil && q.Attempt < 2 && k.r.cfg.Dir == nil {
+	if d := q.Directory; d != nil && q.Attempt < 2 && k.r.cache == nil {
 		for relay := range d.All() {
 			if relay.Has(netdir.FlagV2Dir | netdir.FlagRunning) {
 				add(relay.RSA(), relay.Target())

@@ -32,7 +32,7 @@ func TestVictimProcess(t *testing.T) {
 	if os.Getenv(victimEnv) == "" {
 		t.Skip("a part of TestAccountIsTrue")
 	}
-	v := startVictim(t, func(c *Config) { c.Dir = nil })
+	v := startVictim(t, nil)
 	tg := v.Target()
 	fmt.Printf("victim %x %x %x %s\n", tg.RSA[:], tg.Ed[:], tg.Ntor[:], tg.Addrs[0])
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {

@@ -192,12 +192,13 @@ func (r *Relay) wire() (err error) {
 	r.memory = account.New(r.cfg.MaxMemory)
 	r.publisher = newPublisher(r)
 	var keeper dirclient.Keeper
-	if r.cfg.Dir == nil && !r.cfg.NoDir {
+	var dir *dirserver.Server
+	if !r.cfg.NoDir {
 		r.cache = newDirCache(dirserver.Config{Log: r.log, Memory: r.memory, Authorities: r.cfg.Network.AuthorityAddrs()}, r.Directory, r.Descriptor)
-		r.cfg.Dir, keeper = r.cache.serve, r.cache
+		dir, keeper = r.cache.server, r.cache
 	}
 	r.origin = r.judgeOrigin
-	r.exit, err = exit.New(r.cfg.Exit, r.cfg.Dir, exit.Options{Log: r.log, Now: time.Now, Sockets: int(min(sockets, 1<<20)), Own: r.cfg.Addresses(), Inside: r.inside, Judge: func(l *channel.Link) cell.EndReason { return r.origin(l) }, Stats: &r.stats.Exit})
+	r.exit, err = exit.New(r.cfg.Exit, dir, exit.Options{Log: r.log, Now: time.Now, Sockets: int(min(sockets, 1<<20)), Own: r.cfg.Addresses(), Inside: r.inside, Judge: func(l *channel.Link) cell.EndReason { return r.origin(l) }, Stats: &r.stats.Exit})
 	if err != nil {
 		return err
 	}

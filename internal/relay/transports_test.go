@@ -28,7 +28,6 @@ func bridgeConfig(t *testing.T, transports ...string) Config {
 			Testing:     netdir.Testing{AllowPrivateAddresses: true},
 		},
 		DataDir: t.TempDir(), Nickname: "bridge", Bridge: true, AssumeReachable: true, ShutdownWait: -1,
-		Dir:    func(c net.Conn) { c.Close() },
 		Listen: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:0")},
 	}
 	for _, s := range transports {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 )
 
@@ -60,7 +61,7 @@ func (f *inFlow) consumed(s *Stream, n int) {
 func (f *inFlow) sendmes(s *Stream) error {
 	for range f.window.Due(s.buf.n) {
 		if err := s.hop.SendStreamSendme(s.id); err != nil {
-			return ignoreClosed(err)
+			return fault.Except(fault.Closed, err)
 		}
 	}
 	return nil
@@ -69,10 +70,10 @@ func (f *inFlow) sendmes(s *Stream) error {
 func (f *inFlow) follow(s *Stream, a flow.Advice) error {
 	switch a {
 	case flow.SendXOFF:
-		return ignoreClosed(s.hop.Send(cell.RelayXoff, s.id, (&cell.Xoff{}).Append(nil)))
+		return fault.Except(fault.Closed, s.hop.Send(cell.RelayXoff, s.id, (&cell.Xoff{}).Append(nil)))
 	case flow.SendXON:
 		m := cell.Xon{KBps: f.drain.Rate()}
-		return ignoreClosed(s.hop.Send(cell.RelayXon, s.id, m.Append(nil)))
+		return fault.Except(fault.Closed, s.hop.Send(cell.RelayXon, s.id, m.Append(nil)))
 	}
 	return nil
 }

@@ -303,15 +303,6 @@ func errWrongFlow(what string) error {
 	return fault.New(fault.Protocol, "%s does not belong to the flow control that was negotiated", what)
 }
 
-// ignoreClosed drops the error of a send on a circuit that has closed: the
-// stream learns of that by HandleCircuitClose.
-func ignoreClosed(err error) error {
-	if fault.Is(err, fault.Closed) {
-		return nil
-	}
-	return err
-}
-
 // Account returns the account of what the stream holds; it closes with the
 // stream.
 func (s *Stream) Account() *account.Account { return s.account }
