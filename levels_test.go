@@ -38,6 +38,7 @@ var levels = map[string]int{
 	"internal/ident":    0,
 	"internal/metrics":  0,
 	"internal/nonblock": 0,
+	"internal/pace":     0,
 	"internal/panics":   0,
 	"internal/protover": 0,
 

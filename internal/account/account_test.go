@@ -76,7 +76,7 @@ func TestAddressesAreShared(t *testing.T) {
 
 func TestTryRefusesOverTheBound(t *testing.T) {
 	m := New(1000)
-	a := m.Open(Upload, nil)
+	a := m.root.Open(Upload, nil)
 	if err := a.Try(1000); err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestEvictsTheIdleFirst(t *testing.T) {
 
 func TestGreedy(t *testing.T) {
 	m := New(128 << 20)
-	small, large := m.Open(Link, nil), m.Open(Link, nil)
+	small, large := m.root.Open(Link, nil), m.root.Open(Link, nil)
 	small.Reserve(2 << 20)
 	large.Reserve(60 << 20)
 	if small.Greedy() || large.Greedy() {
@@ -221,7 +221,7 @@ func TestGreedy(t *testing.T) {
 		t.Errorf("small: %v, large: %v", small.Greedy(), large.Greedy())
 	}
 	m.SetBound(16 << 20)
-	if least := m.Open(Link, nil); least.Greedy() || !small.Greedy() {
+	if least := m.root.Open(Link, nil); least.Greedy() || !small.Greedy() {
 		t.Error("the share of a small bound")
 	}
 }
@@ -231,7 +231,7 @@ func TestGreedy(t *testing.T) {
 func TestWaitsForWhoGoes(t *testing.T) {
 	m := New(1000)
 	told := 0
-	slow := m.Open(Connection, func(error) { told++ })
+	slow := m.root.Open(Connection, func(error) { told++ })
 	slow.Reserve(900)
 	good := open(&m.root, Connection, 200)
 	m.reclaim()
@@ -317,7 +317,7 @@ func TestEvictsOnce(t *testing.T) {
 	m := New(100)
 	told := 0
 	for range 40 {
-		m.Open(Connection, func(error) { told++ }).Reserve(50)
+		m.root.Open(Connection, func(error) { told++ }).Reserve(50)
 	}
 	m.Address(netip.Addr{}).Reserve(5000) // nobody can be evicted for these
 	m.reclaim()

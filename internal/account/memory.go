@@ -76,14 +76,6 @@ func (m *Memory) Evicted() (holders, bytes uint64) {
 	return m.evicted.Load(), m.freed.Load()
 }
 
-// Open returns a new account right below the root.
-func (m *Memory) Open(kind Kind, evict func(cause error)) *Account {
-	if m == nil {
-		return nil
-	}
-	return m.root.Open(kind, evict)
-}
-
 // Address returns the account of an address, which all who ask for it share: of
 // one IPv4 address, or of one IPv6 /64, which is as easy to have as one address.
 // Addresses that are not known share one, too. Each call is paired with one of

@@ -27,7 +27,7 @@ type Authority struct {
 	docs    dirserver.Memory
 	dir     *dirserver.Server
 	out     sync.WaitGroup // what is being sent to other authorities
-	grumble grumble
+	grumble *grumble
 	// memory counts what others make the authority hold.
 	memory *account.Memory
 
@@ -59,7 +59,7 @@ func New(cfg Config) (*Authority, error) {
 	a := &Authority{
 		cfg: cfg, log: cfg.Log, me: cfg.Keys.Cert.Identity, began: cfg.Now(), relays: map[ident.RSAID]*relay{}, news: make(chan struct{}),
 		certs: map[netdoc.KeyPair]*netdoc.AuthCert{}, uploaders: uploaders{}, maxPins: maxPins,
-		memory: account.New(cfg.MaxMemory), grumble: grumble{log: cfg.Log, now: cfg.Now},
+		memory: account.New(cfg.MaxMemory), grumble: newGrumble(cfg.Log, cfg.Now),
 	}
 	a.list.Store(cfg.Accept.List)
 	a.histories.Started = cfg.Now()

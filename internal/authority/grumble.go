@@ -3,8 +3,9 @@ package authority
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // grumble logs what strangers are refused, but not more than so many lines at
@@ -14,9 +15,11 @@ type grumble struct {
 	log *slog.Logger
 	now func() time.Time
 
-	mu   sync.Mutex // guards what follows
-	left float64
-	last time.Time
+	pace *rate.Limiter
+}
+
+func newGrumble(log *slog.Logger, now func() time.Time) *grumble {
+	return &grumble{log, now, rate.NewLimiter(rate.Every(grumbleEvery), grumbles)}
 }
 
 const (
@@ -30,25 +33,8 @@ func (g *grumble) say(level slog.Level, msg string, err error) {
 
 // level returns the level that a line has, which is debug when there were too many.
 func (g *grumble) level(level slog.Level) slog.Level {
-	if !g.may() {
+	if !g.pace.AllowN(g.now(), 1) {
 		return slog.LevelDebug
 	}
 	return level
-}
-
-func (g *grumble) may() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	now := g.now()
-	if d := now.Sub(g.last); g.last.IsZero() || d > grumbles*grumbleEvery {
-		g.left = grumbles
-	} else if d > 0 {
-		g.left = min(grumbles, g.left+float64(d)/float64(grumbleEvery))
-	}
-	g.last = now
-	if g.left < 1 {
-		return false
-	}
-	g.left--
-	return true
 }

@@ -229,7 +229,7 @@ func TestUploadIsChecked(t *testing.T) {
 func TestGrumble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
-		g := grumble{log: slog.New(slog.NewTextHandler(&log, nil)), now: time.Now}
+		g := newGrumble(slog.New(slog.NewTextHandler(&log, nil)), time.Now)
 		for range 1000 {
 			g.say(slog.LevelWarn, "posted vote refused", errUnknownAuthority)
 		}

@@ -3,6 +3,7 @@ package channel
 import (
 	"bytes"
 	"math/rand/v2"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -24,7 +25,7 @@ func numbered(from, n int) []byte {
 func TestQueueKeepsOrder(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	m := account.New(1 << 30)
-	q := cellQueue{account: m.Open(account.Circuit, nil)}
+	q := cellQueue{account: m.Address(netip.Addr{}).Open(account.Circuit, nil)}
 	var want []byte
 	next := 0
 	for range 5000 {
@@ -87,7 +88,7 @@ func TestQueueAllocatesNothing(t *testing.T) {
 // record's worth of memory.
 func TestFewCellsHoldLittle(t *testing.T) {
 	m := account.New(1 << 30)
-	q := cellQueue{account: m.Open(account.Circuit, nil)}
+	q := cellQueue{account: m.Address(netip.Addr{}).Open(account.Circuit, nil)}
 	q.push(numbered(0, 1))
 	q.push(numbered(1, 2))
 	if got := m.Used(); got > 4*cell.Len+slabHeader {

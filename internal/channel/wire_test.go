@@ -5,6 +5,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"testing"
 	"time"
@@ -164,6 +165,6 @@ func accountedWire(t *testing.T) (*wire, *account.Memory) {
 	t.Cleanup(func() { a.Close(); b.Close() })
 	m := account.New(1 << 30)
 	w := newWire(a)
-	w.setDirect(func() {}, m.Open(account.Link, nil))
+	w.setDirect(func() {}, m.Address(netip.Addr{}).Open(account.Link, nil))
 	return w, m
 }

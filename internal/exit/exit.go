@@ -5,12 +5,12 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/pace"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -37,9 +37,8 @@ type Exit struct {
 // circState is what an exit keeps of one circuit.
 type circState struct {
 	open   int
-	asking int     // of open: those that wait for a name server
-	tokens float64 // for opening streams
-	filled time.Time
+	asking int // of open: those that wait for a name server
+	opens  pace.Pace
 }
 
 // rules are what may be replaced while the exit runs.
@@ -51,8 +50,8 @@ type rules struct {
 // StreamLimit bounds how often a circuit may open streams: the DoSStream
 // parameters of the consensus.
 type StreamLimit struct {
-	Rate, Burst float64 // streams a second, and at once
-	Destroy     bool    // a circuit over the limit is closed; else the stream is refused
+	Pace    pace.Limit
+	Destroy bool // a circuit over the limit is closed; else the stream is refused
 }
 
 // New returns an exit. A nil cfg refuses all streams but directory streams,
@@ -151,10 +150,7 @@ func (e *Exit) take(h *circuit.Hop) (over, destroy bool) {
 	s := e.circs[h]
 	l := e.limit.Load()
 	if s == nil {
-		s = &circState{filled: now}
-		if l != nil {
-			s.tokens = l.Burst
-		}
+		s = new(circState)
 		e.circs[h] = s
 		// On another goroutine: a circuit that has closed already calls at once.
 		go panics.Contain(e.opts.Log, nil, func() {
@@ -165,16 +161,10 @@ func (e *Exit) take(h *circuit.Hop) (over, destroy bool) {
 			})
 		})()
 	}
-	if l == nil {
+	if l == nil || s.opens.Allow(now, l.Pace) {
 		return false, false
 	}
-	s.tokens = min(l.Burst, s.tokens+now.Sub(s.filled).Seconds()*l.Rate)
-	s.filled = now
-	if s.tokens < 1 {
-		return true, l.Destroy
-	}
-	s.tokens--
-	return false, false
+	return true, l.Destroy
 }
 
 // bounds are what holds for all streams, those of the directory too.

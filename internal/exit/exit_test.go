@@ -19,6 +19,7 @@ import (
 	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/ports"
+	"github.com/chivenet/chive/internal/pace"
 	"github.com/chivenet/chive/internal/stream"
 )
 
@@ -234,7 +235,7 @@ func TestExitLimits(t *testing.T) {
 	}
 	_, err := dial(t, c, "127.0.0.1", port)
 	wantEnd(t, err, cell.EndResourceLimit)
-	e.SetStreamLimit(&StreamLimit{Rate: 0.001, Burst: 1, Destroy: true})
+	e.SetStreamLimit(&StreamLimit{Pace: pace.Limit{Rate: 0.001, Burst: 1}, Destroy: true})
 	for range 3 {
 		dial(t, c, "127.0.0.1", port)
 	}

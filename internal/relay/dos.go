@@ -10,6 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/pace"
 )
 
 // dosParams are the consensus's parameters of denial-of-service defences
@@ -19,15 +20,15 @@ import (
 // without defence. In testing networks, whose nodes share addresses, the
 // consensus has to say so.
 type dosParams struct {
-	circuits                bool
-	circuitConns            int     // connections from which an address is watched
-	circuitRate, circuitMax float64 // a second, and at once
-	circuitBan              time.Duration
-	conns                   bool
-	connMax                 int // at the same time
-	connRate, connBurst     float64
-	connBan                 time.Duration
-	streams                 *exit.StreamLimit // nil: off
+	circuits     bool
+	circuitConns int // connections from which an address is watched
+	circuitPace  pace.Limit
+	circuitBan   time.Duration
+	conns        bool
+	connMax      int // at the same time
+	connPace     pace.Limit
+	connBan      time.Duration
+	streams      *exit.StreamLimit // nil: off
 }
 
 // dosParamsOf reads them; d may be nil.
@@ -46,18 +47,16 @@ func dosParamsOf(d *netdir.Directory, testing bool) dosParams {
 	p := dosParams{
 		circuits:     get("DoSCircuitCreationEnabled", on, 0, 1) == 1,
 		circuitConns: int(get("DoSCircuitCreationMinConnections", 3, 1, big)),
-		circuitRate:  get("DoSCircuitCreationRate", 3, 1, big),
-		circuitMax:   get("DoSCircuitCreationBurst", 90, 1, big),
+		circuitPace:  pace.Limit{Rate: get("DoSCircuitCreationRate", 3, 1, big), Burst: get("DoSCircuitCreationBurst", 90, 1, big)},
 		circuitBan:   time.Duration(get("DoSCircuitCreationDefenseTimePeriod", 3600, 0, big)) * time.Second,
 		conns:        get("DoSConnectionEnabled", on, 0, 1) == 1,
 		connMax:      int(get("DoSConnectionMaxConcurrentCount", 100, 1, big)),
-		connRate:     get("DoSConnectionConnectRate", 20, 1, big),
-		connBurst:    get("DoSConnectionConnectBurst", 40, 1, big),
+		connPace:     pace.Limit{Rate: get("DoSConnectionConnectRate", 20, 1, big), Burst: get("DoSConnectionConnectBurst", 40, 1, big)},
 		connBan:      time.Duration(get("DoSConnectionConnectDefenseTimePeriod", 86400, 10, big)) * time.Second,
 	}
 	if get("DoSStreamCreationEnabled", 0, 0, 1) == 1 {
 		p.streams = &exit.StreamLimit{
-			Rate: get("DoSStreamCreationRate", 100, 1, big), Burst: get("DoSStreamCreationBurst", 300, 1, big),
+			Pace:    pace.Limit{Rate: get("DoSStreamCreationRate", 100, 1, big), Burst: get("DoSStreamCreationBurst", 300, 1, big)},
 			Destroy: get("DoSStreamCreationDefenseType", 2, 1, 3) == 3,
 		}
 	}
@@ -88,36 +87,19 @@ type dos struct {
 // peer is what is known of one address, or of an IPv6 /64.
 type peer struct {
 	conns    int
-	connect  bucket
-	create   bucket
+	connect  pace.Pace
+	create   pace.Pace
 	banConn  time.Time // until when it may not connect
 	banCirc  time.Time
 	lastSeen time.Time
 }
 
-// bucket is a token bucket.
-type bucket struct {
-	tokens float64
-	filled time.Time // zero: full
-}
-
-// take takes one token, if there is one.
-func (b *bucket) take(now time.Time, rate, burst float64) bool {
-	if b.filled.IsZero() {
-		b.tokens = burst
-	} else {
-		b.tokens = min(burst, b.tokens+now.Sub(b.filled).Seconds()*rate)
-	}
-	b.filled = now
-	if b.tokens < 1 {
-		return false
-	}
-	b.tokens--
-	return true
-}
-
+// maxPeers bounds the addresses that are remembered, apart from those with open
+// connections, which file descriptors bound. When the table is full, each new
+// address looks at looked others for some to forget.
 const (
 	maxPeers   = 1 << 17
+	looked     = 8
 	peerForget = time.Hour
 )
 
@@ -145,14 +127,13 @@ func (d *dos) update(dir *netdir.Directory) dosParams {
 	return p
 }
 
-// peerLocked returns what is known of the address; nil when there is no room to
-// know anything.
+// peerLocked returns what is known of the address.
 func (d *dos) peerLocked(a netip.Addr, now time.Time) *peer {
 	key := netaddr.Peer(a)
 	p := d.peers[key]
 	if p == nil {
 		if len(d.peers) >= maxPeers {
-			return nil // the table is full: rather no limit than no service
+			d.roomLocked(now)
 		}
 		p = &peer{}
 		d.peers[key] = p
@@ -161,20 +142,43 @@ func (d *dos) peerLocked(a netip.Addr, now time.Time) *peer {
 	return p
 }
 
+// roomLocked forgets a few addresses that have no connections: those without a
+// ban, or else the one that was seen first.
+func (d *dos) roomLocked(now time.Time) {
+	var oldest netip.Prefix
+	n, forgot := 0, false
+	for k, p := range d.peers { // begins anywhere
+		switch {
+		case p.conns > 0:
+		case !p.banned(now):
+			delete(d.peers, k)
+			forgot = true
+		case !oldest.IsValid() || p.lastSeen.Before(d.peers[oldest].lastSeen):
+			oldest = k
+		}
+		if n++; n == looked {
+			break
+		}
+	}
+	if !forgot && oldest.IsValid() {
+		delete(d.peers, oldest)
+	}
+}
+
+// banned reports whether the address may not connect now, or not create circuits.
+func (p *peer) banned(now time.Time) bool { return now.Before(p.banConn) || now.Before(p.banCirc) }
+
 // connect judges a new connection and counts it when it may stay.
 func (d *dos) connect(a netip.Addr) bool {
 	now := d.now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	p := d.peerLocked(a, now)
-	if p == nil {
-		return true
-	}
 	if c := &d.params; c.conns && !d.addrs[a] {
 		if now.Before(p.banConn) || p.conns >= c.connMax {
 			return false
 		}
-		if !p.connect.take(now, c.connRate, c.connBurst) {
+		if !p.connect.Allow(now, c.connPace) {
 			p.banConn = now.Add(c.connBan)
 			return false
 		}
@@ -236,13 +240,10 @@ func (d *dos) create(a netip.Addr) bool {
 		return true
 	}
 	p := d.peerLocked(a, now)
-	if p == nil {
-		return true
-	}
 	if now.Before(p.banCirc) {
 		return false
 	}
-	if !p.create.take(now, c.circuitRate, c.circuitMax) && p.conns >= c.circuitConns {
+	if !p.create.Allow(now, c.circuitPace) && p.conns >= c.circuitConns {
 		p.banCirc = now.Add(c.circuitBan)
 		return false
 	}
@@ -255,7 +256,7 @@ func (d *dos) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for k, p := range d.peers {
-		if p.conns == 0 && now.Sub(p.lastSeen) > peerForget && now.After(p.banConn) && now.After(p.banCirc) {
+		if p.conns == 0 && now.Sub(p.lastSeen) > peerForget && !p.banned(now) {
 			delete(d.peers, k)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netaddr"
+	"github.com/chivenet/chive/internal/pace"
 )
 
 // identity makes a relay's keys.
@@ -68,7 +69,7 @@ func (u *user) flood(n int) int64 {
 // lists is not.
 func TestSelfMadeIdentity(t *testing.T) {
 	v := startVictim(t, nil, func(r *Relay) {
-		r.dos.params = dosParams{circuits: true, circuitConns: 2, circuitRate: 1e-9, circuitMax: 50, circuitBan: time.Hour}
+		r.dos.params = dosParams{circuits: true, circuitConns: 2, circuitPace: pace.Limit{Rate: 1e-9, Burst: 50}, circuitBan: time.Hour}
 	})
 	mean, client := v.connectAs(t, identity(t)), v.connect(t, nil)
 	if n := mean.flood(200); n != 50 {
@@ -84,7 +85,7 @@ func TestSelfMadeIdentity(t *testing.T) {
 func TestListedRelayIsExempt(t *testing.T) {
 	keys := identity(t)
 	v := startVictim(t, nil, func(r *Relay) {
-		r.dos.params = dosParams{circuits: true, circuitConns: 1, circuitRate: 1e-9, circuitMax: 50, circuitBan: time.Hour}
+		r.dos.params = dosParams{circuits: true, circuitConns: 1, circuitPace: pace.Limit{Rate: 1e-9, Burst: 50}, circuitBan: time.Hour}
 		r.dos.ids = map[ident.RSAID]bool{keys.ID.RSA: true}
 	})
 	u := v.connectAs(t, keys)
@@ -106,7 +107,7 @@ func TestListedRelayIsExempt(t *testing.T) {
 // link handshake; links that turn out to be others' are bounded after it.
 func TestCrowdAtRelaysAddress(t *testing.T) {
 	v := startVictim(t, nil, func(r *Relay) {
-		r.dos.params = dosParams{conns: true, connMax: 3, connRate: 1e-9, connBurst: 1, connBan: time.Hour}
+		r.dos.params = dosParams{conns: true, connMax: 3, connPace: pace.Limit{Rate: 1e-9, Burst: 1}, connBan: time.Hour}
 		r.dos.addrs = map[netip.Addr]bool{netip.MustParseAddr("127.0.0.1"): true}
 	})
 	for range 3 {

@@ -8,14 +8,16 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/pace"
 	"github.com/chivenet/chive/internal/protover"
 )
 
 func TestDoSConnections(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	d := newDoS(func() time.Time { return now }, true)
-	d.params = dosParams{conns: true, connMax: 10, connRate: 1, connBurst: 20, connBan: time.Hour}
+	d.params = dosParams{conns: true, connMax: 10, connPace: pace.Limit{Rate: 1, Burst: 20}, connBan: time.Hour}
 	a, same, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"), netip.MustParseAddr("192.0.2.1")
 	for i := range 10 {
 		if !d.connect([2]netip.Addr{a, same}[i%2]) {
@@ -93,7 +95,7 @@ func TestDoSCircuits(t *testing.T) {
 			t.Fatal("it limits although the consensus does not say so")
 		}
 	}
-	d.params = dosParams{circuits: true, circuitConns: 3, circuitRate: 3, circuitMax: 90, circuitBan: time.Hour}
+	d.params = dosParams{circuits: true, circuitConns: 3, circuitPace: pace.Limit{Rate: 3, Burst: 90}, circuitBan: time.Hour}
 	for range 3 {
 		d.connect(a)
 	}
@@ -287,5 +289,61 @@ func TestProtocolsCanBeRead(t *testing.T) {
 		if err != nil || p.String() != s {
 			t.Errorf("%q reads as %q: %v", s, p, err)
 		}
+	}
+}
+
+// TestDoSTableIsFull: addresses that come when the table is full are limited too,
+// and those that are banned, or have connections, are remembered longer than others.
+func TestDoSTableIsFull(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	d := newDoS(func() time.Time { return now }, true)
+	d.params = dosParams{conns: true, connMax: 10, connPace: pace.Limit{Rate: 1e-9, Burst: 5}, connBan: time.Hour}
+	at := func(i int) netip.Addr {
+		return netip.AddrFrom4([4]byte{100, byte(i >> 16), byte(i >> 8), byte(i)})
+	}
+	const busy = maxPeers / 4
+	for i := range maxPeers + maxPeers/8 {
+		if !d.connect(at(i)) {
+			t.Fatal("a new address is refused", i)
+		}
+		if i >= busy {
+			d.disconnect(at(i))
+		}
+	}
+	if n := len(d.peers); n > maxPeers {
+		t.Errorf("%d addresses are remembered", n)
+	}
+	for i := range busy {
+		if p := d.peers[netaddr.Peer(at(i))]; p == nil || p.conns != 1 {
+			t.Fatalf("%d has a connection, and is known as %v", i, p)
+		}
+	}
+	late := netip.MustParseAddr("192.0.2.1")
+	for range 5 {
+		if !d.connect(late) {
+			t.Fatal("too early")
+		}
+		d.disconnect(late)
+	}
+	if d.connect(late) {
+		t.Error("an address that came late connects without limit")
+	}
+	for i := 2 * maxPeers; len(d.peers) < maxPeers; i++ {
+		d.connect(at(i))
+	}
+	// With a connection from every address that is known, the descriptors are the bound.
+	for _, p := range d.peers {
+		p.conns++
+	}
+	if !d.connect(netip.MustParseAddr("192.0.2.2")) || len(d.peers) != maxPeers+1 {
+		t.Error("an address with a connection was forgotten")
+	}
+	// When all are banned, a ban makes room.
+	for _, p := range d.peers {
+		p.conns, p.banConn = 0, now.Add(time.Hour)
+	}
+	d.connect(netip.MustParseAddr("192.0.2.3"))
+	if len(d.peers) != maxPeers+1 {
+		t.Errorf("%d addresses are remembered", len(d.peers))
 	}
 }

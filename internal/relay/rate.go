@@ -51,8 +51,11 @@ func (c *Config) advertisedBandwidth() (rate, burst uint64) {
 	return rate, burst
 }
 
-// allowance bounds a rate. It is filled by time, and what takes more than there is
-// leaves a debt that the next ones wait for, in turn.
+// allowance bounds a rate. Time fills it. A taker that takes more than there is
+// leaves a debt, and the next takers wait for it in turn. It is not a limiter of
+// golang.org/x/time/rate: that one gives nobody more than the burst at once, which
+// a write of many records may exceed, and allocates for each wait, of which links
+// have one for each read and write.
 type allowance struct {
 	mu    sync.Mutex // guards what follows
 	rate  float64    // bytes a second; 0: no bound
