@@ -47,6 +47,7 @@ var levels = map[string]int{
 	"internal/cert":     1,
 	"internal/hscrypto": 1,
 	"internal/linkspec": 1,
+	"internal/race":     1,
 	"internal/tomlfile": 1,
 
 	"fte/lang":           2,

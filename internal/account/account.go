@@ -27,8 +27,8 @@
 // unread. Buffers from pools count with their whole size, however little of them
 // is used. Objects that a peer makes us keep (a link, a circuit, a stream) count
 // with a constant, which tests hold against the heap. What is not counted: what
-// a node keeps of the directory, which has bounds of its own, and what the
-// garbage collector has not freed yet.
+// a node keeps of the directory, and of names that an exit has looked up, which
+// have bounds of their own, and what the garbage collector has not freed yet.
 package account
 
 import (

@@ -28,6 +28,9 @@ type Memory struct {
 	freed   atomic.Uint64
 }
 
+// DefaultBound is the bound of nodes that nobody configured, in bytes: 512 MB.
+const DefaultBound = 512 << 20
+
 // New returns a root that may hold bound bytes; 0: any number. Run enforces that.
 func New(bound int64) *Memory {
 	m := &Memory{over: make(chan struct{}, 1)}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
@@ -159,7 +160,7 @@ func (c *Config) check() error {
 		}
 	}
 	if c.MaxMemory == 0 {
-		c.MaxMemory = 512 << 20
+		c.MaxMemory = account.DefaultBound
 	}
 	if c.Now == nil {
 		c.Now = time.Now

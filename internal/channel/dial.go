@@ -11,6 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/race"
 )
 
 // stagger is how long one address of a relay may take before another attempt starts
@@ -131,60 +132,14 @@ func (m *Manager) connect(ctx context.Context, t *linkspec.Target) (*Link, error
 	if len(addrs) == 0 {
 		return nil, fault.New(fault.Directory, "open channel: the relay has no address")
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type result struct {
-		l   *Link
-		err error
-	}
-	results := make(chan result, len(addrs))
-	launched, ended := 0, 0
-	launch := func() {
-		addr := addrs[launched]
-		launched++
-		m.attempts.Go(func() {
-			defer panics.Recover(m.cfg.Log, func(err error) { results <- result{nil, err} })
-			l, err := m.connectOne(ctx, t.RelayID, addr)
-			results <- result{l, err}
-		})
-	}
-	launch()
-	var first error
-	timer := time.NewTimer(stagger)
-	defer timer.Stop()
-	for {
-		select {
-		case r := <-results:
-			ended++
-			if r.err == nil {
-				cancel()
-				late := launched - ended
-				m.attempts.Go(func() { // close links that are made too late
-					defer panics.Recover(m.cfg.Log, nil)
-					for range late {
-						if r := <-results; r.l != nil {
-							_ = r.l.Conn.NetConn().Close()
-						}
-					}
-				})
-				return r.l, nil
-			}
-			if first == nil {
-				first = r.err
-			}
-			if launched < len(addrs) && ctx.Err() == nil {
-				launch()
-			} else if ended == launched {
-				return nil, first
-			}
-		case <-timer.C:
-			if launched < len(addrs) {
-				launch()
-				timer.Reset(stagger)
-			}
-		}
-	}
+	f := race.Field{Delay: stagger, After: time.After, Go: m.goAttempt, Log: m.cfg.Log}
+	return race.First(ctx, f, len(addrs), func(ctx context.Context, i int) (*Link, error) {
+		return m.connectOne(ctx, t.RelayID, addrs[i])
+	}, func(late *Link) { _ = late.Conn.NetConn().Close() })
 }
+
+// goAttempt starts what Close waits for.
+func (m *Manager) goAttempt(f func()) { m.attempts.Go(panics.Contain(m.cfg.Log, nil, f)) }
 
 func (m *Manager) connectOne(ctx context.Context, want ident.RelayID, addr netip.AddrPort) (*Link, error) {
 	raw, err := m.dial(ctx, addr)

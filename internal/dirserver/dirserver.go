@@ -162,7 +162,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 		}
 		v := s.room.enter(peer, s.rank(peer.Addr))
 		if v != nil {
-			wg.Go(func() { s.serve(ctx, c, v) })
+			wg.Go(panics.Contain(s.cfg.Log, nil, func() { s.serve(ctx, c, v) }))
 			continue
 		}
 		select {

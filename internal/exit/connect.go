@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/race"
 )
 
 // attemptDelay is how long one address may take before the next is tried
@@ -47,7 +49,9 @@ func (e *Exit) connect(ctx context.Context, h *circuit.Hop, c *rules, b cell.Beg
 		// As C tor says it, which does not make the client try all other exits.
 		return nil, 0, &refusal{error: fault.New(fault.Refused, "it is a relay's or an authority's port"), reason: cell.EndConnectRefused}
 	}
-	conn, err := c.race(ctx, addrs, b.Port)
+	conn, err := e.first(ctx, c.MaxConns, addrs, func(ctx context.Context, a netip.Addr) (net.Conn, error) {
+		return c.dial(ctx, netip.AddrPortFrom(a, b.Port))
+	})
 	return conn, answer.TTL, err
 }
 
@@ -75,66 +79,25 @@ func interleave(all []netip.Addr, prefer6 bool) []netip.Addr {
 	return out
 }
 
-// race dials the addresses, each a little after the one before or when that
-// one failed, and returns the first connection.
-func (c *rules) race(ctx context.Context, addrs []netip.Addr, port uint16) (net.Conn, error) {
-	if len(addrs) == 1 {
-		return c.dial(ctx, netip.AddrPortFrom(addrs[0], port))
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	type result struct {
-		conn net.Conn
-		err  error
-	}
-	results := make(chan result, len(addrs))
-	started, ended := 0, 0
-	start := func() {
-		a := netip.AddrPortFrom(addrs[started], port)
-		started++
-		go func() {
-			defer panics.Recover(nil, func(err error) { results <- result{nil, err} })
-			conn, err := c.dial(ctx, a)
-			results <- result{conn, err}
-		}()
-	}
-	start()
-	timer := time.NewTimer(attemptDelay)
-	defer timer.Stop()
-	var first error
-	for {
-		select {
-		case <-timer.C:
-			if started < len(addrs) {
-				start()
-				timer.Reset(attemptDelay)
-			}
-		case r := <-results:
-			ended++
-			if r.err == nil {
-				late := started - ended
-				go func() { // what else succeeds comes too late
-					defer panics.Recover(nil, nil)
-					for range late {
-						if r := <-results; r.conn != nil {
-							r.conn.Close()
-						}
-					}
-				}()
-				return r.conn, nil
-			}
-			if first == nil {
-				first = r.err
-			}
-			if started < len(addrs) {
-				start()
-				timer.Reset(attemptDelay)
-			} else if ended == started {
-				return nil, first
+// first connects to the first address that answers. The stream has a place for
+// one socket. Where several are tried at once, each further one takes a place of
+// its own, while the exit has fewer than most.
+func (e *Exit) first(ctx context.Context, most int, addrs []netip.Addr, dial func(context.Context, netip.Addr) (net.Conn, error)) (net.Conn, error) {
+	var tried atomic.Int64 // at this moment
+	f := race.Field{Delay: attemptDelay, After: time.After, Go: e.goAttempt, Log: e.opts.Log}
+	return race.First(ctx, f, len(addrs), func(ctx context.Context, i int) (net.Conn, error) {
+		defer tried.Add(-1)
+		if tried.Add(1) > 1 {
+			defer e.conns.Add(-1)
+			if e.conns.Add(1) > int64(most) {
+				return nil, fault.New(fault.Resource, "no further socket for this stream")
 			}
 		}
-	}
+		return dial(ctx, addrs[i])
+	}, func(late net.Conn) { late.Close() })
 }
+
+func (e *Exit) goAttempt(f func()) { e.wg.Go(panics.Contain(e.opts.Log, nil, f)) }
 
 func (c *rules) dial(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
 	d := net.Dialer{KeepAlive: 5 * time.Minute}

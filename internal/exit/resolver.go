@@ -39,9 +39,13 @@ const (
 	maxLookups  = 4096           // questions under way at the same time
 	maxAsking   = maxLookups / 2 // streams that wait for them: each has two at most
 
-	cacheBytes = 16 << 20 // what the cache may take, as far as it is known
-	entryBytes = 512      // of it, an entry without names and addresses
-	addrBytes  = 24       // and an address
+	// cacheBytes is what the cache may take, as far as it is known. The cache is on
+	// no peer's account: all circuits share it, an entry outlives the circuit that
+	// asked, and a peer that fills it only pushes out other names. 16 MB is a small
+	// part of what a relay may hold.
+	cacheBytes = 16 << 20
+	entryBytes = 512 // of it, an entry without names and addresses
+	addrBytes  = 24  // and an address
 )
 
 // Answer is what a lookup found.

@@ -1,0 +1,60 @@
+package exit
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestSocketsOfOneStream: the addresses that are tried at once for a stream take
+// a place each, and only one while the exit is full.
+func TestSocketsOfOneStream(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most = 100
+		e := new(Exit)
+		addrs := make([]netip.Addr, maxTried)
+		tried := 0
+		hang := func(ctx context.Context, _ netip.Addr) (net.Conn, error) {
+			tried++
+			<-ctx.Done()
+			return nil, context.Cause(ctx)
+		}
+		for _, x := range []struct{ held, tries int }{{1, maxTried}, {most - 2, 3}, {most, 1}} {
+			e.conns.Store(int64(x.held))
+			tried = 0
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			done := make(chan error)
+			go func() {
+				_, err := e.first(ctx, most, addrs, hang)
+				done <- err
+			}()
+			time.Sleep(29 * time.Second)
+			if n := e.conns.Load(); tried != x.tries || n != int64(x.held+x.tries-1) {
+				t.Errorf("%d addresses are tried with %d held: then %d", tried, x.held, n)
+			}
+			if err := <-done; !errors.Is(err, context.DeadlineExceeded) {
+				t.Error(err)
+			}
+			cancel()
+			e.wg.Wait()
+			if n := e.conns.Load(); n != int64(x.held) {
+				t.Errorf("%d places are taken, not %d", n, x.held)
+			}
+		}
+		// One after the other, they need one place.
+		e.conns.Store(most)
+		refused := errors.New("refused")
+		tried = 0
+		_, err := e.first(t.Context(), most, addrs, func(context.Context, netip.Addr) (net.Conn, error) {
+			tried++
+			return nil, refused
+		})
+		if !errors.Is(err, refused) || tried != maxTried {
+			t.Errorf("%d addresses are tried: %v", tried, err)
+		}
+	})
+}
