@@ -1,4 +1,4 @@
-package simnet_test
+package circuit_test
 
 import (
 	"strings"

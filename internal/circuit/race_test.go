@@ -1,5 +1,5 @@
 //go:build race
 
-package simnet_test
+package circuit_test
 
 const raceDetector = true // memory is not what it is otherwise
