@@ -2,6 +2,8 @@ package circuit_test
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -75,20 +77,22 @@ func TestMixedPath(t *testing.T) {
 // circuit, at whichever hop and by either carriage; nothing else is tried with
 // it.
 func TestNoClassicalRetry(t *testing.T) {
+	honest := []*simnet.Relay{simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{})}
 	for name, proto := range map[string]string{"A": simnet.Protocols, "B": classical + " ChivePQ=8"} {
-		for hop := range 3 {
-			var opened atomic.Int32
-			liar := simnet.New(t, simnet.Options{Proto: proto, NoPQ: true, Accepted: func(*channel.Circ) { opened.Add(1) }})
-			path := []*simnet.Relay{simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{})}
-			path[hop] = liar
-			c, err := route(t, newClient(t), circuit.PQPrefer, path...)
-			var at *circuit.BuildError
-			if c != nil || !errors.As(err, &at) || at.Hop != hop+1 && (name == "A" || at.Hop != 0) {
-				t.Errorf("%s: %v", name, err)
-			}
-			if n := opened.Load(); n != 1 {
-				t.Errorf("%s, hop %d: the relay saw %d circuits", name, hop+1, n)
-			}
+		for hop := range honest {
+			t.Run(fmt.Sprintf("%s at hop %d", name, hop+1), func(t *testing.T) {
+				var opened atomic.Int32
+				path := slices.Clone(honest)
+				path[hop] = simnet.New(t, simnet.Options{Proto: proto, NoPQ: true, Accepted: func(*channel.Circ) { opened.Add(1) }})
+				c, err := route(t, newClient(t), circuit.PQPrefer, path...)
+				var at *circuit.BuildError
+				if c != nil || !errors.As(err, &at) || at.Hop != hop+1 && (name == "A" || at.Hop != 0) {
+					t.Error(err)
+				}
+				if n := opened.Load(); n != 1 {
+					t.Errorf("the relay saw %d circuits", n)
+				}
+			})
 		}
 	}
 }

@@ -6,9 +6,6 @@ package simnet
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"crypto/rsa"
-	"io"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -18,7 +15,6 @@ import (
 
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
-	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/flow"
@@ -52,7 +48,7 @@ type Options struct {
 	Addr    netip.AddrPort
 	// Memory counts what peers make the relay hold; nil: nothing is counted.
 	Memory *account.Memory
-	// Keys are the relay's; nil: new ones.
+	// Keys are the relay's; nil: ones that no other relay has now.
 	Keys *Keys
 	// Streams takes the streams that end at the relay; nil: see Serve.
 	Streams             circuit.StreamHandler
@@ -81,9 +77,7 @@ func New(t testing.TB, o Options) *Relay {
 	}
 	keys := o.Keys
 	if keys == nil {
-		var err error
-		keys, err = NewKeys(rand.Reader, time.Now())
-		check(t, err)
+		keys = borrowKeys(t)
 	}
 	listen := func() (net.Listener, error) { return net.Listen("tcp", "127.0.0.1:0") }
 	dial := Dial
@@ -144,35 +138,6 @@ func New(t testing.TB, o Options) *Relay {
 	r.wg.Go(func() { r.listen(link) })
 	t.Cleanup(r.Stop)
 	return r
-}
-
-// Keys are a relay's keys. Making them takes some 100 ms: who makes many relays
-// of the same ones saves that.
-type Keys struct {
-	Link  *channel.RelayKeys
-	Onion *handshake.NtorKeyPair
-}
-
-// NewKeys makes keys that are good from now on, for a day at least.
-func NewKeys(random io.Reader, now time.Time) (*Keys, error) {
-	rsaKey, err := rsa.GenerateKey(random, 1024)
-	if err != nil {
-		return nil, err
-	}
-	idKey, err := cert.GenerateExpanded(random)
-	if err != nil {
-		return nil, err
-	}
-	signing, err := cert.GenerateExpanded(random)
-	if err != nil {
-		return nil, err
-	}
-	k := new(Keys)
-	if k.Link, err = channel.NewRelayIdentity(rsaKey, idKey, signing, now.Add(30*24*time.Hour)).NewRelayKeys(random, now); err != nil {
-		return nil, err
-	}
-	k.Onion, err = handshake.GenerateNtorKeyPair(random)
-	return k, err
 }
 
 func check(t testing.TB, err error) {
