@@ -60,18 +60,22 @@ type rig struct {
 	beyond *channel.Channel // the next relay's
 
 	// set before the circuits that they are for
-	answer func(*nextCirc) // what the next relay does with a circuit
-	onion  func()          // runs in each handshake
-	free   func()          // see release
-	far    bool            // there is no link to the next relay: it takes a dial that does not end
+	answer func(*nextCirc)               // what the next relay does with a circuit
+	onion  func()                        // runs in each handshake
+	free   func()                        // see release
+	far    bool                          // there is no link to the next relay: it takes a dial that does not end
+	mute   bool                          // the relay takes CREATE cells and does not answer
+	say    func(h *Hop, m cell.RelayMsg) // takes a client's messages in the relay's place
 
-	dials  atomic.Int32 // under way
-	memory *account.Memory
-	idle   int64 // bytes of a link without circuits
+	other, otherAt *Circuit        // one more circuit, at the client and at the relay
+	dials          atomic.Int32    // under way
+	memory         *account.Memory // the relay's
+	own            *account.Memory // the client's
+	idle           int64           // bytes of a link without circuits, at either
 
 	mu       sync.Mutex  // guards what follows
 	accepted []*Circuit  // by the relay
-	opened   []*nextCirc // by the relay, at the next one
+	opened   []*nextCirc // by the relay, at the next one; and what a mute relay takes
 }
 
 // nextCirc is a circuit at the next relay.
@@ -85,6 +89,24 @@ func (n *nextCirc) HandleBatchEnd()                         {}
 func (n *nextCirc) HandleControl(cell.Command, []byte)      {}
 func (n *nextCirc) HandleDestroy(cell.DestroyReason, error) {}
 func (n *nextCirc) HandleWritable()                         {}
+
+// said is a relay's Handler that does what rig.say says.
+type said struct{ r *rig }
+
+func (s said) HandleMessage(h *Hop, m cell.RelayMsg, _ cell.Command) error {
+	s.r.say(h, m)
+	return nil
+}
+
+// take is a relay that does with a circuit what answer does.
+func (r *rig) take(c *channel.Circ, cmd cell.Command) {
+	n := &nextCirc{circ: c, cmd: cmd}
+	c.SetReceiver(n)
+	r.mu.Lock()
+	r.opened = append(r.opened, n)
+	r.mu.Unlock()
+	r.answer(n)
+}
 
 // Find implements Opener.
 func (r *rig) Find(linkspec.Target) *channel.Channel {
@@ -148,7 +170,7 @@ func onRig(t *testing.T, f func(r *rig)) {
 		at := func(port uint16) []netip.AddrPort {
 			return []netip.AddrPort{netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), port)}
 		}
-		r := &rig{t: t, memory: account.New(1 << 30), onion: func() {}, answer: func(*nextCirc) {}}
+		r := &rig{t: t, memory: account.New(1 << 30), own: account.New(1 << 30), onion: func() {}, answer: func(*nextCirc) {}}
 		r.target = linkspec.Target{RelayID: keys[0].ID, Addrs: at(1), Ntor: onion.Public(), Proto: proto}
 		r.next = linkspec.Target{RelayID: keys[1].ID, Addrs: at(2), Ntor: onion.Public(), Proto: proto}
 		params := flow.DefaultParams()
@@ -158,20 +180,23 @@ func onRig(t *testing.T, f func(r *rig)) {
 			Flow:  func() *flow.Params { return &params },
 		})
 		r.client, r.home = r.link(keys[0], nil, func(c *channel.Circ, cmd cell.Command, p []byte) {
+			if r.mute {
+				r.take(c, cmd)
+				return
+			}
 			at := r.server.accept(c, cmd, p)
+			if r.say != nil {
+				at.handler = said{r}
+			}
 			r.mu.Lock()
 			defer r.mu.Unlock()
 			r.accepted = append(r.accepted, at)
 		})
-		r.onward, r.beyond = r.link(keys[1], keys[0], func(c *channel.Circ, cmd cell.Command, _ []byte) {
-			n := &nextCirc{circ: c, cmd: cmd}
-			c.SetReceiver(n)
-			r.mu.Lock()
-			r.opened = append(r.opened, n)
-			r.mu.Unlock()
-			r.answer(n)
-		})
-		r.idle = r.memory.Used() / 2
+		r.onward, r.beyond = r.link(keys[1], keys[0], func(c *channel.Circ, cmd cell.Command, _ []byte) { r.take(c, cmd) })
+		r.idle = r.own.Used()
+		if r.memory.Used() != 2*r.idle {
+			t.Errorf("%d bytes are counted of two links, %d of one", r.memory.Used(), r.idle)
+		}
 		f(r)
 		for _, ch := range []*channel.Channel{r.client, r.onward, r.home, r.beyond} {
 			ch.Close(fault.New(fault.Closed, "the test is over"))
@@ -203,9 +228,9 @@ func (r *rig) link(to, from *channel.RelayKeys, accept func(*channel.Circ, cell.
 	log := slog.New(slog.DiscardHandler)
 	refuse := func(c *channel.Circ, _ cell.Command, _ []byte) { c.Destroy(cell.DestroyProtocol) }
 	near, there := &channel.Config{Log: log, Now: time.Now, Accept: refuse}, &channel.Config{Log: log, Now: time.Now, Accept: accept}
-	if from == nil { // the relay's ends are counted
-		there.Memory = r.memory
-	} else {
+	if from == nil {
+		near.Memory, there.Memory = r.own, r.memory
+	} else { // what the next relay holds is not counted
 		near.Memory = r.memory
 	}
 	a, b = channel.Start(l, near), channel.Start(<-far, there)
