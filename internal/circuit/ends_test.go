@@ -376,6 +376,14 @@ func (r *rig) ends(name string, a ask, e end) {
 	if took := time.Since(began); took != 0 {
 		t.Errorf("%s: it took a timer of %v", name, took)
 	}
+	r.nothingLeft(name, c, r.other)
+}
+
+// nothingLeft checks that neither end of the client's link holds anything of
+// circuits; those of the client's are given, or nil.
+func (r *rig) nothingLeft(name string, of ...*Circuit) {
+	t := r.t
+	t.Helper()
 	if left := r.left(); len(left) > 0 {
 		t.Errorf("%s: left at the relay: %v", name, left)
 	}
@@ -385,7 +393,7 @@ func (r *rig) ends(name string, a ask, e end) {
 	if held := r.own.Used(); r.client.Err() == nil && held != r.idle || r.client.Err() != nil && held != 0 {
 		t.Errorf("%s: %d bytes are left on the client's account, %d of an idle link", name, held, r.idle)
 	}
-	for _, c := range []*Circuit{c, r.other} {
+	for _, c := range of {
 		if c == nil {
 			continue
 		}

@@ -211,10 +211,6 @@ func TestExtendByDirectory(t *testing.T) {
 // the relay goes on.
 func TestLongMessages(t *testing.T) {
 	pq768 := cell.HandshakeType(handshake.PQ768.HandshakeType())
-	created := func(n, said int) []byte {
-		m := cell.Created2{Data: make([]byte, said)}
-		return append(m.Append(nil)[:2], make([]byte, n)...)
-	}
 	onRig(t, func(r *rig) {
 		for name, body := range map[string][]byte{
 			"bytes left over": created(1100, 1000),
