@@ -181,6 +181,7 @@ func (an *authorityNet) useArti() {
 // One Chive authority: relays and a client of C tor, a Chive client and Arti
 // live on what it says.
 func TestChiveAuthority(t *testing.T) {
+	t.Parallel()
 	needPrograms(t)
 	an := newAuthorityNet(t, 1, 0, 5, "")
 	began := time.Now()
@@ -211,6 +212,7 @@ func TestChiveAuthority(t *testing.T) {
 
 // Three Chive authorities publish the same bytes, which all have signed.
 func TestChiveAuthoritiesAgree(t *testing.T) {
+	t.Parallel()
 	needPrograms(t)
 	an := newAuthorityNet(t, 3, 0, 5, "")
 	an.startRelays(3, 2)

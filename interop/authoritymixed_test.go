@@ -18,6 +18,7 @@ import (
 // Chive and C tor authorities compute the same consensus: each accepts the
 // others' signatures.
 func TestMixedAuthorities(t *testing.T) {
+	t.Parallel()
 	needPrograms(t)
 	bwFile := filepath.Join(t.TempDir(), "v3bw")
 	if err := os.WriteFile(bwFile, fmt.Appendf(nil, "%d\n", time.Now().Unix()), 0o600); err != nil {

@@ -31,6 +31,7 @@ import (
 // directory cache has to do: plain HTTP and stem on its DirPort, stem and stock
 // clients through its ORPort.
 func TestDirectoryCache(t *testing.T) {
+	t.Parallel()
 	nw := labtest.Network(t, ctor.Options{Authorities: 1, Relays: 2, Exits: 1, VotingInterval: 10 * time.Second, LogLevel: "info"})
 	r := startRelay(t, nw, relay.Config{Nickname: "chivecache", AssumeReachable: true, DirListen: netip.MustParseAddrPort("127.0.0.1:0"), ExtraInfo: true})
 	measured(t, nw, r)
@@ -97,6 +98,7 @@ func TestDirectoryCache(t *testing.T) {
 // TestDirectoryCacheClient has a stock client that wants every document there
 // is, and has one guard to ask, live on Chive's relays.
 func TestDirectoryCacheClient(t *testing.T) {
+	t.Parallel()
 	needPrograms(t)
 	tor, _, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)

@@ -142,6 +142,7 @@ func bootstrap(t *testing.T, p *dirPorts, dir string) (time.Duration, *netdir.Di
 
 // A client follows C tor's authorities from consensus to consensus, by diffs.
 func TestDirectoryFollowsCTor(t *testing.T) {
+	t.Parallel()
 	nw := labtest.Network(t, ctor.Options{Authorities: 3, Relays: 3, Exits: 2, VotingInterval: 10 * time.Second})
 	desc := nw.Description()
 	desc.Testing.VotingInterval = 10 * time.Second

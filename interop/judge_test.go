@@ -29,6 +29,7 @@ import (
 // whether it reaches them over IPv4 and over IPv6. Its votes can be had by
 // BEGIN_DIR too.
 func TestChiveAuthorityJudges(t *testing.T) {
+	t.Parallel()
 	needPrograms(t)
 	if !ctor.HasIPv6() {
 		t.Skip("SKIPPED, NOTHING WAS TESTED: no IPv6 loopback")

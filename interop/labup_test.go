@@ -24,6 +24,7 @@ import (
 // with a bridge and its transport, until it is told to stop: its line of JSON is
 // enough to use all of it, and nothing of it is left behind.
 func TestLabUp(t *testing.T) {
+	t.Parallel()
 	needPrograms(t)
 	bin, err := buildLab()
 	if err != nil {

@@ -19,11 +19,16 @@ import (
 // of each kind, started when a test first asks for it.
 type world struct {
 	target *target.Target
-	mu     sync.Mutex
-	nets   map[string]*ctor.Network // guarded by mu
+	nets   map[string]*sharedNet // by kind; one for each of kinds
 }
 
-var shared = &world{nets: map[string]*ctor.Network{}}
+// sharedNet is a network of one kind.
+type sharedNet struct {
+	mu sync.Mutex // guards nw; held while it starts
+	nw *ctor.Network
+}
+
+var shared = &world{nets: map[string]*sharedNet{}}
 
 // No exit's policy allows this port or this address.
 const (
@@ -47,11 +52,12 @@ func network(t *testing.T, kind string) *ctor.Network {
 	t.Helper()
 	_, _, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)
-	shared.mu.Lock()
-	defer shared.mu.Unlock()
-	if nw := shared.nets[kind]; nw != nil {
-		tellOfFailure(t, nw)
-		return nw
+	s := shared.nets[kind]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nw != nil {
+		tellOfFailure(t, s.nw)
+		return s.nw
 	}
 	opts := kinds[kind]
 	opts.Nameserver = shared.target.Nameserver()
@@ -62,7 +68,7 @@ func network(t *testing.T, kind string) *ctor.Network {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shared.nets[kind] = nw
+	s.nw = nw
 	tellOfFailure(t, nw)
 	return nw
 }
@@ -86,10 +92,15 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	for kind := range kinds {
+		shared.nets[kind] = new(sharedNet)
+	}
 	code := m.Run()
 	errs := []error{shared.target.Close()}
-	for _, nw := range shared.nets {
-		errs = append(errs, nw.Close())
+	for _, s := range shared.nets {
+		if s.nw != nil {
+			errs = append(errs, s.nw.Close())
+		}
 	}
 	if built != "" {
 		errs = append(errs, os.RemoveAll(built))

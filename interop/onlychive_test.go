@@ -52,6 +52,7 @@ func everything(t *testing.T, s subject, p *proxy) {
 // TestTorThroughOnlyChive has C tor's client live in a network of nothing but
 // Chive.
 func TestTorThroughOnlyChive(t *testing.T) {
+	t.Parallel()
 	_, _, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)
 	nw := onlyChive(t, 1)
@@ -70,6 +71,7 @@ func TestTorThroughOnlyChive(t *testing.T) {
 
 // TestArtiThroughOnlyChive is the same for Arti, where there is one.
 func TestArtiThroughOnlyChive(t *testing.T) {
+	t.Parallel()
 	path := needArti(t)
 	nw := onlyChive(t, 0)
 	p, err := startArti(bounded(t, patience), path, describe(t, nw), t.TempDir(), freePort(t))

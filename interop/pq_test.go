@@ -41,6 +41,7 @@ import (
 // C tor in them and without, each for an HTTP request. C tor must have nothing
 // to complain of.
 func TestPostQuantumMixed(t *testing.T) {
+	t.Parallel()
 	_, _, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)

@@ -84,6 +84,7 @@ func await(t *testing.T, what string, timeout time.Duration, f func() bool) {
 // accept and list them, and a C tor client pins circuits through them at every
 // position.
 func TestRelayInCTorNetwork(t *testing.T) {
+	t.Parallel()
 	web, err := target.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -321,6 +322,7 @@ func validate(t *testing.T, docs map[string][]byte) {
 // TestOfflineKeysOfTor has C tor live on the keys that Chive made for a relay
 // whose master key is kept elsewhere.
 func TestOfflineKeysOfTor(t *testing.T) {
+	t.Parallel()
 	tor, _, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)
 	vault, dir := t.TempDir(), t.TempDir()

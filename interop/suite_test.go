@@ -16,9 +16,11 @@ func TestTor(t *testing.T) {
 	suite(t, torClient{})
 }
 
-// suite is what every client has to pass.
+// suite is what every client has to pass. Each kind of network is one of its own,
+// so they are used at the same time.
 func suite(t *testing.T, s subject) {
 	t.Run("kist", func(t *testing.T) {
+		t.Parallel()
 		nw := network(t, "kist")
 		defer quiet(t, nw)()
 		p := start(t, s, nw, startOptions{dir: t.TempDir()})
@@ -30,6 +32,7 @@ func suite(t *testing.T, s subject) {
 		t.Run("isolation", func(t *testing.T) { testIsolation(t, s, nw, p) })
 	})
 	t.Run("vanilla", func(t *testing.T) {
+		t.Parallel()
 		nw := network(t, "vanilla")
 		defer quiet(t, nw)()
 		t.Run("transfers", func(t *testing.T) { traffics(t, s, start(t, s, nw, startOptions{dir: t.TempDir()})) })
@@ -39,12 +42,14 @@ func suite(t *testing.T, s subject) {
 		t.Run("guard stopped", func(t *testing.T) { testGuardStopped(t, s, nw) })
 	})
 	t.Run("no-cc", func(t *testing.T) {
+		t.Parallel()
 		nw := network(t, "no-cc")
 		defer quiet(t, nw)()
 		t.Run("transfers", func(t *testing.T) { traffics(t, s, start(t, s, nw, startOptions{dir: t.TempDir()})) })
 		t.Run("stale cache", func(t *testing.T) { testStaleCache(t, s, nw) })
 	})
 	t.Run("no-cgo", func(t *testing.T) {
+		t.Parallel()
 		nw := network(t, "no-cgo")
 		defer quiet(t, nw)()
 		t.Run("transfers", func(t *testing.T) { traffics(t, s, start(t, s, nw, startOptions{dir: t.TempDir()})) })
