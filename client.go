@@ -21,6 +21,7 @@ import (
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/path"
@@ -45,7 +46,7 @@ type core struct {
 	events  eventHub
 	metrics metrics.Registry
 	tokens  atomic.Uint64
-	by      atomic.Uint32 // a pool.Isolate: what else isolates
+	by      atomic.Uint32 // an isolation.By, of the configuration
 }
 
 // New starts a client: it loads what the data directory holds and begins to
@@ -86,15 +87,13 @@ func New(ctx context.Context, cfg Config) (*Client, error) {
 	return &Client{core: co}, nil
 }
 
-func (co *core) isolate() pool.Isolate { return pool.Isolate(co.by.Load()) }
-
 // isolation is by what streams are kept apart always.
-func (cfg *Config) isolation() (by pool.Isolate) {
+func (cfg *Config) isolation() (by isolation.By) {
 	if cfg.IsolateDestAddr {
-		by |= pool.ByDestAddr
+		by |= isolation.ByDestAddr
 	}
 	if cfg.IsolateDestPort {
-		by |= pool.ByDestPort
+		by |= isolation.ByDestPort
 	}
 	return by
 }
@@ -236,7 +235,7 @@ func (c *Client) request(ctx context.Context, network, addr string) (client.Requ
 	if err != nil || n == 0 {
 		return client.Request{}, fault.New(fault.Config, "dial: %q is not a port", port)
 	}
-	req := client.Request{Host: host, Port: uint16(n), By: c.isolate()}
+	req := client.Request{Host: host, Port: uint16(n), Key: c.key(ctx, host, uint16(n)), Early: earlyOf(ctx)}
 	switch network {
 	case "tcp":
 	case "tcp4":
@@ -246,9 +245,16 @@ func (c *Client) request(ctx context.Context, network, addr string) (client.Requ
 	default:
 		return client.Request{}, fault.New(fault.Config, "dial: the network %q cannot be used: Tor carries tcp, tcp4 and tcp6", network)
 	}
-	req.Origin = pool.Origin{DestHost: host, DestPort: uint16(n), Token: c.token, Key: isolationOf(ctx)}
-	req.Early = earlyOf(ctx)
 	return req, nil
+}
+
+// key says which circuits a stream may use: what ctx carries, and what this
+// client and its configuration add.
+func (c *Client) key(ctx context.Context, host string, port uint16) isolation.Key {
+	k := isolation.FromContext(ctx)
+	k.By |= isolation.By(c.by.Load())
+	k.Child, k.Host, k.Port = c.token, host, port
+	return k.Trim()
 }
 
 // Isolated returns a client whose streams share no circuit with those of any

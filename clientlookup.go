@@ -7,7 +7,6 @@ import (
 
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/pool"
 )
 
 // Answer is one answer to a lookup.
@@ -20,10 +19,7 @@ type Answer struct {
 // Lookup asks an exit for the addresses of a host name, or, when host is an
 // address, for its names. There is at least one answer, or an error.
 func (c *Client) Lookup(ctx context.Context, host string) ([]Answer, error) {
-	as, err := c.inner.Resolve(ctx, client.Request{
-		Host: host, By: c.isolate(),
-		Origin: pool.Origin{DestHost: host, Token: c.token, Key: isolationOf(ctx)},
-	})
+	as, err := c.inner.Resolve(ctx, client.Request{Host: host, Key: c.key(ctx, host, 0)})
 	if err != nil {
 		return nil, err
 	}

@@ -59,6 +59,7 @@ var levels = map[string]int{
 
 	"fte/...":             3,
 	"internal/atomicfile": 3,
+	"internal/isolation":  3,
 	"internal/progress":   3,
 	"internal/channel":    3,
 	"internal/netdir":     3,
@@ -87,13 +88,13 @@ var levels = map[string]int{
 
 	"": top,
 
-	"internal/door":       top + 1, // what front doors dial through
+	"internal/proxydial":  top + 1, // what the proxy listeners dial through
 	"internal/lab/ports":  3,       // ports of loopback: it knows of no network
 	"internal/lab/target": 3,       // what traffic goes to: neither does it
 	"internal/lab/...":    top + 1,
 	"internal/lab/flood":  top + 3, // its tests start whole networks of package lab
 
-	"internal/daemon": top + 2, // front doors and settings around a client
+	"internal/daemon": top + 2, // listeners and settings around a client
 	"internal/cli":    top + 3, // the command line of the product; it does not link the laboratory
 	"lab/...":         top + 2,
 

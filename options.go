@@ -1,19 +1,24 @@
 package chive
 
-import "context"
+import (
+	"context"
 
-// isolationKey and earlyKey are the contexts' keys.
-type (
-	isolationKey struct{}
-	earlyKey     struct{}
+	"github.com/chivenet/chive/internal/isolation"
 )
+
+// earlyKey is the context's key of early data.
+type earlyKey struct{}
 
 // WithIsolation returns a context whose streams and lookups share circuits
 // only with those of an equal key, within one client: the isolation of one
-// call, where Isolated is that of a client. A front door makes the key of its
-// user's credentials, say.
+// call, where Isolated is that of a client. A proxy makes the key of its user's
+// name and password, for example: the client keeps a digest of it only.
 func WithIsolation(ctx context.Context, key string) context.Context {
-	return context.WithValue(ctx, isolationKey{}, key)
+	var k isolation.Key
+	if key != "" {
+		k.Auth = isolation.NewAuth(key)
+	}
+	return isolation.NewContext(ctx, k)
 }
 
 // WithEarlyData returns a context whose DialContext sends data together with
@@ -22,11 +27,6 @@ func WithIsolation(ctx context.Context, key string) context.Context {
 // DialContext returns.
 func WithEarlyData(ctx context.Context, data []byte) context.Context {
 	return context.WithValue(ctx, earlyKey{}, data)
-}
-
-func isolationOf(ctx context.Context) string {
-	s, _ := ctx.Value(isolationKey{}).(string)
-	return s
 }
 
 func earlyOf(ctx context.Context) []byte {

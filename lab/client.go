@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/chivenet/chive"
-	"github.com/chivenet/chive/internal/door"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/isolation"
+	"github.com/chivenet/chive/internal/proxydial"
 	"github.com/chivenet/chive/internal/socks"
 )
 
@@ -36,7 +37,7 @@ func (nw *Network) startClient(ctx context.Context) error {
 		return err
 	}
 	nw.SOCKS = ln.Addr().String()
-	proxy := socks.NewSOCKS(socks.Config{Dialer: door.Dialer{Client: c}, Isolate: socks.DefaultIsolate})
+	proxy := socks.NewSOCKS(socks.Config{Dialer: proxydial.Dialer{Client: c}, Isolate: isolation.ByClientAddr})
 	served := make(chan error, 1)
 	go func() { served <- proxy.Serve(ln) }()
 	nw.onClose(func() error { return errors.Join(proxy.Close(), <-served) })

@@ -11,6 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
@@ -21,8 +22,7 @@ import (
 type Request struct {
 	Host   string // a name, or an address without brackets
 	Port   uint16
-	Origin pool.Origin  // where it comes from: what isolates it
-	By     pool.Isolate // by what
+	Key    isolation.Key // which circuits it may use
 	Family stream.Family
 	Early  []byte // the first bytes, sent with BEGIN
 }
@@ -102,7 +102,7 @@ func (c *Client) retry(ctx context.Context, req Request, dest path.Dest, try fun
 	var avoid []ident.RSAID
 	var last error
 	for n := 1; ; n++ {
-		lease, err := p.Acquire(ctx, pool.Request{Key: req.By.Key(req.Origin), Dest: dest, ExcludeExit: avoid})
+		lease, err := p.Acquire(ctx, pool.Request{Key: req.Key, Dest: dest, ExcludeExit: avoid})
 		if err != nil && last != nil && ctx.Err() == nil {
 			return last // what an exit said tells more than that no other is left
 		}

@@ -4,12 +4,12 @@ import (
 	"io"
 
 	"github.com/chivenet/chive"
-	"github.com/chivenet/chive/internal/door"
+	"github.com/chivenet/chive/internal/proxydial"
 )
 
 // Client is what this package needs of a client: a part of *chive.Client.
 type Client interface {
-	door.Client
+	proxydial.Client
 	Status() chive.Status
 	Reload(chive.Config) error
 	Events() (<-chan chive.Event, func())

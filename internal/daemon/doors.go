@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/socks"
@@ -29,10 +30,12 @@ func openDoors(s *Settings, d socks.Dialer, reg *metrics.Registry, log *slog.Log
 	ds := &doors{log: log, failed: make(chan error, 1)}
 	cfg := socks.Config{
 		Dialer: d, Log: log, Metrics: reg, ExtendedErrors: s.ExtendedErrors, MaxConns: s.MaxConnections,
-		Isolate: socks.Isolate{
-			ClientAddr: s.IsolateClientAddr, Protocol: s.IsolateProtocol,
-			DestAddr: s.Client.IsolateDestAddr, DestPort: s.Client.IsolateDestPort,
-		},
+	}
+	if s.IsolateClientAddr {
+		cfg.Isolate |= isolation.ByClientAddr
+	}
+	if s.IsolateProtocol {
+		cfg.Isolate |= isolation.ByProtocol
 	}
 	kinds := map[string]func(socks.Config) *socks.Server{"socks": socks.NewSOCKS, "http": socks.NewHTTP, "dns": socks.NewDNS}
 	for _, door := range s.doors() {

@@ -14,10 +14,10 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/chivenet/chive"
-	"github.com/chivenet/chive/internal/door"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/proxydial"
 )
 
 // Proxy is a client with its front doors, run as a process.
@@ -76,7 +76,7 @@ func (p *Proxy) Run(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, client.Close()) }()
 	var reg metrics.Registry
-	ds, err := openDoors(s, door.Dialer{Client: client}, &reg, log)
+	ds, err := openDoors(s, proxydial.Dialer{Client: client}, &reg, log)
 	if err != nil {
 		return err
 	}

@@ -11,12 +11,13 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/path"
 )
 
 // Request asks for a circuit for one stream.
 type Request struct {
-	Key  Key
+	Key  isolation.Key
 	Dest path.Dest // port zero: a RESOLVE
 	// Internal asks for a circuit that lets nothing out, for onion services.
 	// Dest is of no meaning then.
@@ -225,7 +226,7 @@ func (p *Pool) fits(e *entry, w *waiter, now time.Time) bool {
 	switch {
 	case e.retired || e.private || e.leases >= p.cfg.MaxStreams || e.dead():
 		return false
-	case !e.clean() && (r.Private || e.key != r.Key || now.Sub(e.dirty) >= p.cfg.MaxDirtiness):
+	case !e.clean() && (r.Private || !e.key.MayShare(r.Key) || now.Sub(e.dirty) >= p.cfg.MaxDirtiness):
 		return false
 	case r.stable() && !e.c.Stable():
 		return false
@@ -268,7 +269,7 @@ func (p *Pool) best(w *waiter, now time.Time) *entry {
 func (p *Pool) lease(e *entry, w *waiter, now time.Time) {
 	p.total.Leased++
 	if e.clean() {
-		e.dirty, e.key = now, w.req.Key
+		e.dirty, e.key = now, w.req.Key.Trim()
 	} else {
 		p.total.Reused++
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/path"
 )
 
@@ -90,9 +91,9 @@ func (b *fakeBuilder) launched() int {
 // bare is a configuration that builds nothing ahead.
 func bare() Config { return Config{InitialPorts: []uint16{}, PerPort: -1} }
 
-func key(user string) Key { return DefaultIsolate.Key(Origin{User: user}) }
+func key(user string) isolation.Key { return isolation.Key{Listener: user} }
 
-func to(port uint16, k Key) Request { return Request{Key: k, Dest: path.Dest{Port: port}} }
+func to(port uint16, k isolation.Key) Request { return Request{Key: k, Dest: path.Dest{Port: port}} }
 
 func acquire(t testing.TB, p *Pool, r Request) *Lease {
 	t.Helper()

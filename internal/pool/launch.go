@@ -8,6 +8,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
 )
@@ -32,8 +33,8 @@ const maxAvoid = 16
 type launch struct {
 	target  target
 	began   time.Time
-	key     Key  // of the requests that wait for it
-	owned   bool // key is of meaning; else it is preemptive, and may still be claimed
+	key     isolation.Key // of the requests that wait for it
+	owned   bool          // key is of meaning; else it is preemptive, and may still be claimed
 	private bool
 	exclude []ident.RSAID // exits that it avoids
 	avoids  bool          // it goes around relays that others failed at
@@ -45,7 +46,7 @@ type launch struct {
 
 // serves reports whether the launch will do for a waiter, or can be made to.
 func (l *launch) serves(w *waiter) bool {
-	if l.stale || !l.target.covers(w.target) || l.private || w.req.Private && l.owned || l.owned && l.key != w.req.Key {
+	if l.stale || !l.target.covers(w.target) || l.private || w.req.Private && l.owned || l.owned && !l.key.MayShare(w.req.Key) {
 		return false
 	}
 	for _, id := range w.req.ExcludeExit {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
 )
@@ -135,8 +136,8 @@ type Pool struct {
 // entry is an open circuit.
 type entry struct {
 	c       Circuit
-	key     Key       // when dirty
-	dirty   time.Time // since; zero when clean
+	key     isolation.Key // when dirty
+	dirty   time.Time     // since; zero when clean
 	built   time.Time
 	expires time.Time // when it is closed if it is still clean
 	leases  int

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/netip"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -268,48 +267,4 @@ func TestClose(t *testing.T) {
 		}
 		l.Release()
 	})
-}
-
-func TestKeys(t *testing.T) {
-	base := Origin{Listener: "l", Protocol: "socks5", Client: netip.MustParseAddr("127.0.0.1"), User: "u", Pass: "p", DestHost: "h", DestPort: 1}
-	for name, v := range map[string]struct {
-		by     Isolate
-		change func(*Origin)
-	}{
-		"user":     {ByAuth, func(o *Origin) { o.User = "x" }},
-		"password": {ByAuth, func(o *Origin) { o.Pass = "x" }},
-		"client":   {ByClientAddr, func(o *Origin) { o.Client = netip.MustParseAddr("127.0.0.2") }},
-		"host":     {ByDestAddr, func(o *Origin) { o.DestHost = "x" }},
-		"port":     {ByDestPort, func(o *Origin) { o.DestPort = 2 }},
-		"protocol": {ByProtocol, func(o *Origin) { o.Protocol = "http" }},
-	} {
-		o := base
-		v.change(&o)
-		if v.by.Key(base) == v.by.Key(o) {
-			t.Errorf("%s: not isolated", name)
-		}
-		if others := ^v.by & 31; others.Key(base) != others.Key(o) {
-			t.Errorf("%s: isolated by something else", name)
-		}
-	}
-	for name, change := range map[string]func(*Origin){
-		"listener": func(o *Origin) { o.Listener = "x" }, "token": func(o *Origin) { o.Token = 1 },
-	} {
-		o := base
-		change(&o)
-		if Isolate(0).Key(base) == Isolate(0).Key(o) {
-			t.Errorf("%s: not isolated", name)
-		}
-	}
-	o := base
-	o.Client = netip.MustParseAddr("::ffff:127.0.0.1")
-	if DefaultIsolate.Key(base) != DefaultIsolate.Key(o) {
-		t.Error("one address in two forms")
-	}
-	if s := fmt.Sprintf("%v %s", DefaultIsolate.Key(base), DefaultIsolate.Key(base).LogValue()); s != "[scrubbed] [scrubbed]" {
-		t.Errorf("printed %q", s)
-	}
-	if ByAuth.Key(base) == DefaultIsolate.Key(base) {
-		t.Error("different rules share")
-	}
 }

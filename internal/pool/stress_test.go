@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/isolation"
 )
 
 // TestRandomUse lets many streams come and go for hours, over circuits that
@@ -42,7 +43,7 @@ func TestRandomUse(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			p := New(Config{MaxPending: 6, MaxStreams: 5, Rand: rand.New(rand.NewPCG(seed, 1))}, b)
 			var mu sync.Mutex
-			owner := map[Circuit]Key{}
+			owner := map[Circuit]isolation.Key{}
 			first := map[Circuit]time.Time{}
 			open := map[Circuit]int{}
 			var wg sync.WaitGroup

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/chivenet/chive/internal/isolation"
 	"golang.org/x/net/dns/dnsmessage"
 )
 
@@ -56,7 +57,7 @@ func FuzzGreeting(f *testing.F) {
 		if err == nil && 2+len(user)+len(pass) > len(auth) {
 			t.Fatal("read more than there is")
 		}
-		if authKey(user, pass) == authKey(user+pass, "") && pass != "" {
+		if isolation.NewAuth(user, pass) == isolation.NewAuth(user+pass, "") && pass != "" {
 			t.Fatal("two credentials look alike")
 		}
 	})

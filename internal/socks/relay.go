@@ -32,10 +32,12 @@ func join(c *client, stream net.Conn) {
 	defer stream.Close()
 	defer c.Close()
 	c.SetDeadline(time.Time{})
+	first := c.waiting()
+	c.br = nil // its buffer may hold a password, and nobody needs it any more
 	up := make(chan error, 1)
 	go func() {
 		defer panics.Recover(c.log, func(err error) { abort(c, stream); up <- err })
-		err := pump(stream, c.waiting(), c.Conn)
+		err := pump(stream, first, c.Conn)
 		if err != nil {
 			abort(c, stream)
 		}

@@ -3,6 +3,7 @@ package socks
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/panics"
 )
@@ -30,8 +32,8 @@ type Config struct {
 	Log     *slog.Logger      // nil: silent
 	Metrics *metrics.Registry // nil: not counted
 
-	Name    string  // sets this door's streams apart from other doors'
-	Isolate Isolate // what else isolates; see DefaultIsolate
+	Name    string       // keeps this listener's streams apart from others'; empty: the protocol's name
+	Isolate isolation.By // ByClientAddr and ByProtocol; user names and passwords always isolate
 
 	ExtendedErrors bool // SOCKS 5 replies with proposal 304's codes
 
@@ -92,6 +94,7 @@ func newServer(protocol string, cfg Config) *Server {
 	if cfg.DialTimeout <= 0 {
 		cfg.DialTimeout = DefaultDialTimeout
 	}
+	cfg.Name = cmp.Or(cfg.Name, protocol)
 	ctx, cancel := context.WithCancel(context.Background())
 	label := `{door="` + protocol + `"}`
 	m := cfg.Metrics
@@ -107,6 +110,11 @@ func newServer(protocol string, cfg Config) *Server {
 			failed:   m.Counter("chive_door_failed_total"+label, "Requests that were answered with an error."),
 		},
 	}
+}
+
+// key says which circuits a client's stream may use.
+func (s *Server) key(protocol string, client netip.Addr, auth isolation.Auth) isolation.Key {
+	return isolation.Key{By: s.cfg.Isolate, Listener: s.cfg.Name, Protocol: protocol, Client: client, Auth: auth}.Trim()
 }
 
 // Serve accepts connections from l, which it closes, until the server is

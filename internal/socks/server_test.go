@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/isolation"
 )
 
 // pipes is a listener of in-memory connections, for tests on virtual time.
@@ -295,7 +296,7 @@ func testUnixSocket(t *testing.T, path string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := NewSOCKS(Config{Dialer: &network{hosts: map[string]string{"h": peer(t, echo)}}, Isolate: DefaultIsolate})
+	s := NewSOCKS(Config{Dialer: &network{hosts: map[string]string{"h": peer(t, echo)}}, Isolate: isolation.ByClientAddr})
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	c, err := DialUnix(t.Context(), path)

@@ -17,6 +17,8 @@ import (
 	"context"
 	"net"
 	"net/netip"
+
+	"github.com/chivenet/chive/internal/isolation"
 )
 
 // Dialer opens streams and looks names up, for a front door.
@@ -39,10 +41,10 @@ type Dialer interface {
 
 // Request says what a client asked for.
 type Request struct {
-	Host      string    // a host name, or an address in text without brackets
-	Port      uint16    // never 0 in a call to Dial
-	Isolation Isolation // who may share its circuit
-	Early     []byte    // bytes that the client sent without waiting for the reply; read only
+	Host      string        // a host name, or an address in text without brackets
+	Port      uint16        // never 0 in a call to Dial
+	Isolation isolation.Key // which circuits it may use; the Dialer adds the destination
+	Early     []byte        // bytes that the client sent without waiting for the reply; read only
 }
 
 // Answer is one result of a lookup: an address or a name.
@@ -50,47 +52,4 @@ type Answer struct {
 	Addr netip.Addr // invalid in an answer to ResolvePTR
 	Name string     // empty in an answer to Resolve
 	TTL  uint32     // seconds
-}
-
-// Isolation keeps streams apart: two streams may share a circuit only when
-// their values are equal. It is comparable, and so can be a map's key. A
-// field is zero when the door does not isolate by it.
-type Isolation struct {
-	Door     string     // the listener's name
-	Protocol string     // "socks4", "socks5", "http" or "dns"
-	Client   netip.Addr // the client's address, without its port
-	Auth     string     // credentials in an unambiguous encoding
-	Host     string     // the destination's host
-	Port     uint16     // the destination's port
-}
-
-// Isolate selects what a door isolates by. The doors' names and credentials
-// always do.
-type Isolate struct {
-	ClientAddr bool // the client's address
-	DestAddr   bool // the destination's host
-	DestPort   bool // the destination's port
-	Protocol   bool // the protocol that the client spoke to the door
-}
-
-// DefaultIsolate isolates by the client's address and, as every door does, by
-// credentials and door. C tor's listeners begin the same way.
-var DefaultIsolate = Isolate{ClientAddr: true}
-
-// of builds the key of one request.
-func (i Isolate) of(door, protocol string, client netip.Addr, auth, host string, port uint16) Isolation {
-	key := Isolation{Door: door, Auth: auth}
-	if i.ClientAddr {
-		key.Client = client
-	}
-	if i.DestAddr {
-		key.Host = host
-	}
-	if i.DestPort {
-		key.Port = port
-	}
-	if i.Protocol {
-		key.Protocol = protocol
-	}
-	return key
 }

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/isolation"
 )
 
 // SOCKS commands. The last two are Tor's.
@@ -33,7 +34,7 @@ type command struct {
 	cmd     byte
 	host    string // as on the wire: unchecked when a name
 	port    uint16
-	auth    string // for isolation: see authKey
+	auth    isolation.Auth
 }
 
 // readSOCKS4 reads a request whose version byte has been read: command, port,
@@ -50,7 +51,7 @@ func readSOCKS4(r *bufio.Reader) (command, error) {
 		return c, fault.New(fault.Protocol, "SOCKS 4 user name: %w", err)
 	}
 	if user != "" {
-		c.auth = authKey(user)
+		c.auth = isolation.NewAuth(user)
 	}
 	ip := [4]byte(fixed[3:])
 	switch {

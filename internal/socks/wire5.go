@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"net/netip"
 	"slices"
@@ -90,15 +89,6 @@ func checkAuth(user string) error {
 		return fault.New(fault.Refused, "SOCKS 5 user name has an unknown <torS0X> format")
 	}
 	return nil
-}
-
-// authKey encodes credentials so that different ones never look alike.
-func authKey(fields ...string) string {
-	var b strings.Builder
-	for _, f := range fields {
-		fmt.Fprintf(&b, "%d:%s,", len(f), f)
-	}
-	return b.String()
 }
 
 // readSOCKS5 reads a request after its version byte.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/panics"
 	"golang.org/x/net/dns/dnsmessage"
 )
@@ -148,7 +149,7 @@ func (s *Server) ask(q query, from net.Addr) ([]Answer, error) {
 	if q.addr.IsValid() {
 		host = q.addr.String()
 	}
-	req := Request{Host: host, Isolation: s.cfg.Isolate.of(s.cfg.Name, "dns", client, "", host, 0)}
+	req := Request{Host: host, Isolation: s.key("dns", client, isolation.Auth{})}
 	began := time.Now()
 	answers, err := s.resolve(s.ctx, q.addr.IsValid(), req)
 	s.observe(began, err)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/isolation"
 )
 
 func TestHTTPConnect(t *testing.T) {
@@ -75,8 +76,8 @@ func TestHTTPAnswers(t *testing.T) {
 
 func TestHTTPIsolation(t *testing.T) {
 	n := &network{hosts: map[string]string{"h": peer(t, echo)}}
-	door := start(t, NewHTTP(Config{Dialer: n, Name: "http", Isolate: DefaultIsolate}))
-	key := func(headers string) Isolation {
+	door := start(t, NewHTTP(Config{Dialer: n, Name: "http", Isolate: isolation.ByClientAddr}))
+	key := func(headers string) isolation.Key {
 		c := dialTCP(t, door)
 		say(t, c, []byte("CONNECT h:80 HTTP/1.1\r\nHost: h\r\n"+headers+"\r\n")...)
 		hear(t, c, []byte("HTTP/1.0 200")...)
@@ -84,18 +85,18 @@ func TestHTTPIsolation(t *testing.T) {
 		return asked[len(asked)-1].Isolation
 	}
 	none := key("")
-	if none != key("") || none.Auth != "" || none.Client != netip.MustParseAddr("127.0.0.1") {
-		t.Errorf("without credentials: %+v", none)
+	if !none.MayShare(key("")) || none.Auth != (isolation.Auth{}) || none.Client != netip.MustParseAddr("127.0.0.1") {
+		t.Errorf("without credentials: client %v", none.Client)
 	}
-	all := []Isolation{
+	all := []isolation.Key{
 		none, key("Proxy-Authorization: Basic dG9yOmE=\r\n"), key("Proxy-Authorization: Basic dG9yOmI=\r\n"),
 		key("Tor-Stream-Isolation: a\r\n"), key("X-Tor-Stream-Isolation: a\r\n"),
 		key("Tor-Stream-Isolation: a\r\nX-Tor-Stream-Isolation: a\r\n"),
 	}
 	for i, a := range all {
-		for _, b := range all[:i] {
-			if a == b {
-				t.Errorf("not apart: %+v", a)
+		for j, b := range all[:i] {
+			if a.MayShare(b) {
+				t.Errorf("%d and %d are not apart", i, j)
 			}
 		}
 	}

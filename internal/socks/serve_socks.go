@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/isolation"
 )
 
 // NewSOCKS returns a server of SOCKS 4, 4a and 5.
@@ -70,7 +71,7 @@ func (s *Server) greet5(c *client) (command, error) {
 	if err != nil {
 		return command{}, readError(err)
 	}
-	var auth string
+	var auth isolation.Auth
 	// Some clients send credentials although no method was chosen, as the
 	// specification's "extent of support" allows.
 	if method == methodUserPass || version == 1 {
@@ -88,7 +89,7 @@ func (s *Server) greet5(c *client) (command, error) {
 		if _, err := c.Write([]byte{1, 0}); err != nil {
 			return command{}, fault.New(fault.Network, "SOCKS 5 credentials: %w", err)
 		}
-		auth = authKey(user, pass)
+		auth = isolation.NewAuth(user, pass)
 		if version, err = c.br.ReadByte(); err != nil {
 			return command{}, readError(err)
 		}
@@ -117,17 +118,15 @@ func (s *Server) carryOut(ctx context.Context, c *client, cmd command) (code byt
 	if cmd.version == 4 {
 		protocol = "socks4"
 	}
-	req := Request{Host: host, Port: cmd.port}
+	req := Request{Host: host, Port: cmd.port, Isolation: s.key(protocol, c.addr, cmd.auth)}
 	switch {
 	case cmd.cmd == cmdConnect:
 		if cmd.port == 0 {
 			return s.refuse(c, cmd, rep5General, fault.New(fault.Protocol, "CONNECT to port 0"))
 		}
-		req.Isolation = s.cfg.Isolate.of(s.cfg.Name, protocol, c.addr, cmd.auth, host, cmd.port)
 		return s.connect(ctx, c, cmd, req)
 	case cmd.cmd == cmdResolve, cmd.cmd == cmdResolvePTR && cmd.version == 5:
 		req.Port = 0
-		req.Isolation = s.cfg.Isolate.of(s.cfg.Name, protocol, c.addr, cmd.auth, host, 0)
 		return s.lookup(ctx, c, cmd, req)
 	case cmd.cmd == cmdBind, cmd.cmd == cmdUDP:
 		err = fault.New(fault.Refused, "SOCKS command %d: the Tor protocol has no BIND and no UDP", cmd.cmd)

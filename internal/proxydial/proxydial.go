@@ -1,19 +1,20 @@
-// Package door joins front doors (SOCKS, HTTP CONNECT, DNS) to a client.
-package door
+// Package proxydial lets the proxy listeners (SOCKS, HTTP CONNECT, DNS) dial
+// and look names up through a client.
+package proxydial
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
 	"time"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/socks"
 )
 
-// Client is what a front door needs of a *chive.Client.
+// Client is what a listener needs of a *chive.Client.
 type Client interface {
 	DialContext(ctx context.Context, network, address string) (net.Conn, error)
 	Lookup(ctx context.Context, host string) ([]chive.Answer, error)
@@ -21,15 +22,15 @@ type Client interface {
 
 var _ Client = (*chive.Client)(nil)
 
-// Dialer has a client do what its front doors are asked for, each request on
-// circuits of its own isolation.
+// Dialer has a client do what programs ask a listener for, on the circuits that
+// each request's isolation allows.
 type Dialer struct{ Client Client }
 
 var _ socks.Dialer = Dialer{}
 
 // Dial implements socks.Dialer.
 func (d Dialer) Dial(ctx context.Context, req socks.Request) (net.Conn, error) {
-	ctx = isolated(ctx, req)
+	ctx = isolation.NewContext(ctx, req.Isolation)
 	if len(req.Early) > 0 {
 		ctx = chive.WithEarlyData(ctx, req.Early)
 	}
@@ -47,7 +48,7 @@ func (d Dialer) ResolvePTR(ctx context.Context, addr netip.Addr, req socks.Reque
 }
 
 func (d Dialer) lookup(ctx context.Context, what string, req socks.Request) ([]socks.Answer, error) {
-	answers, err := d.Client.Lookup(isolated(ctx, req), what)
+	answers, err := d.Client.Lookup(isolation.NewContext(ctx, req.Isolation), what)
 	if err != nil {
 		return nil, err
 	}
@@ -56,15 +57,4 @@ func (d Dialer) lookup(ctx context.Context, what string, req socks.Request) ([]s
 		out[i] = socks.Answer{Addr: a.Addr, Name: a.Name, TTL: uint32(a.TTL / time.Second)}
 	}
 	return out, nil
-}
-
-// isolated returns a context that keeps req's stream from circuits of
-// requests with another isolation.
-func isolated(ctx context.Context, req socks.Request) context.Context {
-	return chive.WithIsolation(ctx, isolationKey(req.Isolation))
-}
-
-// isolationKey tells isolations apart: quoted, so that no two look alike.
-func isolationKey(i socks.Isolation) string {
-	return fmt.Sprintf("%q %q %v %q %q %d", i.Door, i.Protocol, i.Client, i.Auth, i.Host, i.Port)
 }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/isolation"
 )
 
 // NewHTTP returns a server of HTTP CONNECT ("Tor's support for HTTP CONNECT,
@@ -102,16 +103,15 @@ func (s *Server) tunnelRequest(c *client, hr *http.Request) (Request, error) {
 	if err != nil {
 		return Request{}, err
 	}
-	var auth string
+	var auth isolation.Auth
 	fields := []string{"Proxy-Authorization", "Tor-Stream-Isolation", "X-Tor-Stream-Isolation"}
 	for i, name := range fields {
 		fields[i] = hr.Header.Get(name)
 		if fields[i] != "" {
-			auth = authKey(fields[:i+1]...)
+			auth = isolation.NewAuth(fields[:i+1]...)
 		}
 	}
-	iso := s.cfg.Isolate.of(s.cfg.Name, "http", c.addr, auth, host, uint16(port))
-	return Request{Host: host, Port: uint16(port), Isolation: iso}, nil
+	return Request{Host: host, Port: uint16(port), Isolation: s.key("http", c.addr, auth)}, nil
 }
 
 // readHead reads a request's line and headers, which must fit br's buffer,

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/metrics"
 )
 
@@ -200,7 +201,7 @@ func TestResolve(t *testing.T) {
 func TestIsolationKeys(t *testing.T) {
 	addr := peer(t, echo)
 	n := &network{hosts: map[string]string{"a": addr, "b": addr}}
-	key := func(door, host string, port uint16, cred ...string) Isolation {
+	key := func(door, host string, port uint16, cred ...string) isolation.Key {
 		c := dialTCP(t, door)
 		if len(cred) == 2 {
 			say(t, c, 5, 1, 2)
@@ -218,32 +219,30 @@ func TestIsolationKeys(t *testing.T) {
 		return asked[len(asked)-1].Isolation
 	}
 	loose := start(t, NewSOCKS(Config{Dialer: n, Name: "loose"}))
-	tight := start(t, NewSOCKS(Config{Dialer: n, Name: "tight", Isolate: Isolate{ClientAddr: true, DestAddr: true, DestPort: true, Protocol: true}}))
-	same := [][2]Isolation{
+	tight := start(t, NewSOCKS(Config{Dialer: n, Name: "tight", Isolate: isolation.ByClientAddr | isolation.ByProtocol}))
+	same := [][2]isolation.Key{
 		{key(loose, "a", 1), key(loose, "b", 2)},
 		{key(loose, "a", 1, "u", "p"), key(loose, "b", 2, "u", "p")},
-		{key(tight, "a", 1), key(tight, "a", 1)},
+		{key(tight, "a", 1), key(tight, "b", 2)}, // destinations are the client's to keep apart
 	}
 	for i, p := range same {
-		if p[0] != p[1] {
-			t.Errorf("pair %d should share: %+v %+v", i, p[0], p[1])
+		if !p[0].MayShare(p[1]) {
+			t.Errorf("pair %d should share", i)
 		}
 	}
-	differ := [][2]Isolation{
+	differ := [][2]isolation.Key{
 		{key(loose, "a", 1), key(tight, "a", 1)},
 		{key(loose, "a", 1), key(loose, "a", 1, "", "")},
 		{key(loose, "a", 1, "u", "p"), key(loose, "a", 1, "u", "q")},
 		{key(loose, "a", 1, "ab", "c"), key(loose, "a", 1, "a", "bc")},
-		{key(tight, "a", 1), key(tight, "b", 1)},
-		{key(tight, "a", 1), key(tight, "a", 2)},
 	}
 	for i, p := range differ {
-		if p[0] == p[1] {
-			t.Errorf("pair %d should not share: %+v", i, p[0])
+		if p[0].MayShare(p[1]) {
+			t.Errorf("pair %d should not share", i)
 		}
 	}
 	if k := key(tight, "a", 1); k.Client != netip.MustParseAddr("127.0.0.1") || k.Protocol != "socks5" {
-		t.Errorf("key %+v", k)
+		t.Errorf("client %v, protocol %q", k.Client, k.Protocol)
 	}
 }
 

@@ -1,0 +1,98 @@
+package lab_test
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/lab/socksclient"
+	"github.com/chivenet/chive/internal/lab/target"
+	"github.com/chivenet/chive/lab"
+)
+
+// isolation opens streams by the SOCKS port and by the client's own calls, and
+// checks which of them are on one circuit.
+func isolation(t *testing.T, nw *lab.Network) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	events, stop := nw.Client.Events()
+	defer stop()
+
+	type dial func(ctx context.Context, network, addr string) (net.Conn, error)
+	// circuit dials, and returns the number of the circuit that the stream is on.
+	circuit := func(d dial, addr string) uint64 {
+		t.Helper()
+		c, err := d(ctx, "tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		for {
+			select {
+			case e := <-events:
+				if s, ok := e.(*chive.StreamEvent); ok && s.State == chive.Open {
+					return s.Circuit
+				}
+			case <-ctx.Done():
+				t.Fatal("no event tells of the stream")
+			}
+		}
+	}
+	socks := func(user, pass string) dial {
+		return socksclient.Dialer{Proxy: nw.SOCKS, User: user, Pass: pass}.DialContext
+	}
+	call := func(key string) dial {
+		return func(ctx context.Context, network, addr string) (net.Conn, error) {
+			return nw.Client.DialContext(chive.WithIsolation(ctx, key), network, addr)
+		}
+	}
+	child := nw.Client.Isolated()
+	echo, web := nw.Target.Addr(target.Echo), nw.Target.Addr(target.Web)
+
+	// Groups share a circuit within, and with no other group.
+	groups := []struct {
+		name  string
+		dials []dial
+	}{
+		{"no credentials", []dial{socks("", ""), socks("", "")}},
+		{"a user", []dial{socks("u", "p"), socks("u", "p")}},
+		{"another password", []dial{socks("u", "q"), socks("u", "q")}},
+		{"the same bytes, parted otherwise", []dial{socks("up", "")}},
+		{"calls", []dial{nw.Client.DialContext, call("")}},
+		{"calls with a key", []dial{call("u"), call("u")}},
+		{"a child", []dial{child.DialContext, child.DialContext}},
+	}
+	seen := map[uint64]string{}
+	for _, g := range groups {
+		first := circuit(g.dials[0], echo)
+		if other, ok := seen[first]; ok {
+			t.Errorf("%s shares a circuit with %s", g.name, other)
+		}
+		seen[first] = g.name
+		for _, d := range g.dials[1:] {
+			if circuit(d, web) != first {
+				t.Errorf("%s: two circuits", g.name)
+			}
+		}
+	}
+
+	// The client adds the destination, for listeners' streams too, from the moment
+	// that it is told to.
+	before := circuit(socks("u", "p"), echo)
+	reload := func(cfg chive.Config) {
+		t.Helper()
+		if err := nw.Client.Reload(cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reload(chive.Config{IsolateDestPort: true})
+	a, b := circuit(socks("u", "p"), echo), circuit(socks("u", "p"), web)
+	if a == b || a == before || circuit(socks("u", "p"), echo) != a {
+		t.Errorf("by port: circuits %d and %d, before %d", a, b, before)
+	}
+	reload(chive.Config{})
+	if c := circuit(socks("u", "p"), web); c != before {
+		t.Errorf("no longer by port: circuit %d, not %d", c, before)
+	}
+}
