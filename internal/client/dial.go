@@ -60,7 +60,7 @@ func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
 	c.smu.Lock()
 	c.conns[conn] = struct{}{}
 	c.smu.Unlock()
-	c.m.connect.Observe(time.Since(start).Seconds())
+	c.m.connect.Observe(time.Since(start))
 	c.cfg.Hooks.stream(StreamInfo{ID: id, Circuit: conn.circ, State: Open})
 	return conn, nil
 }

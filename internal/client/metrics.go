@@ -87,7 +87,7 @@ func (m *clientMetrics) built(took []time.Duration, protection []HopProtection) 
 	}
 	for i, d := range took {
 		if i < len(m.hops) {
-			m.hops[i].Observe(d.Seconds())
+			m.hops[i].Observe(d)
 		}
 	}
 }

@@ -27,7 +27,7 @@ type GaugeValue struct {
 }
 
 // HistogramValue is a histogram's name, with labels, and what it has seen, in
-// the unit of its observations.
+// seconds.
 type HistogramValue struct {
 	Name  string  `json:"name"`
 	Count uint64  `json:"count"`
@@ -42,23 +42,32 @@ func (r *Registry) Snapshot(s *Snapshot) {
 	s.Counters, s.Gauges, s.Histograms = s.Counters[:0], s.Gauges[:0], s.Histograms[:0]
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for i := range r.entries {
-		switch e := &r.entries[i]; {
-		case e.counter != nil:
-			s.Counters = append(s.Counters, CounterValue{e.fullName, e.counter.Value()})
-		case e.counterFunc != nil:
-			s.Counters = append(s.Counters, CounterValue{e.fullName, e.counterFunc()})
-		case e.gauge != nil:
-			s.Gauges = append(s.Gauges, GaugeValue{e.fullName, e.gauge.Value()})
-		case e.gaugeFunc != nil:
-			s.Gauges = append(s.Gauges, GaugeValue{e.fullName, e.gaugeFunc()})
-		default:
-			h := e.histogram
-			s.Histograms = append(s.Histograms, HistogramValue{
-				e.fullName, h.Count(), h.Sum(), h.Percentile(50), h.Percentile(95), h.Percentile(99),
-			})
+	for _, e := range r.entries {
+		switch v := e.value().(type) {
+		case uint64:
+			s.Counters = append(s.Counters, CounterValue{e.name, v})
+		case int64:
+			s.Gauges = append(s.Gauges, GaugeValue{e.name, v})
+		case *Histogram:
+			s.Histograms = append(s.Histograms, HistogramValue{e.name, v.count(), v.seconds(), v.percentile(50), v.percentile(95), v.percentile(99)})
 		}
 	}
+}
+
+// value returns a counter's value as a uint64, a gauge's as an int64, and a
+// histogram as it is.
+func (e *entry) value() any {
+	switch m := e.metric.(type) {
+	case *Counter:
+		return m.Value()
+	case func() uint64:
+		return m()
+	case *Gauge:
+		return m.Value()
+	case func() int64:
+		return m()
+	}
+	return e.metric
 }
 
 // ContentType is the media type of what WritePrometheus writes.
@@ -75,49 +84,46 @@ func (r *Registry) appendPrometheus(b []byte) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	family := ""
-	for i := range r.entries {
-		e := &r.entries[i]
+	for _, e := range r.entries {
+		var kind string
+		var lines []byte
+		switch v := e.value().(type) {
+		case uint64:
+			kind, lines = "counter", strconv.AppendUint([]byte(e.name+" "), v, 10)
+		case int64:
+			kind, lines = "gauge", strconv.AppendInt([]byte(e.name+" "), v, 10)
+		case *Histogram:
+			kind, lines = "histogram", v.lines(e.family, e.labels)
+		}
 		if e.family != family {
 			family = e.family
-			b = append(b, "# HELP "+family+" "+helpEscapes.Replace(e.help)+"\n# TYPE "+family+" "+e.kind()+"\n"...)
+			b = append(b, "# HELP "+family+" "+helpEscapes.Replace(e.help)+"\n# TYPE "+family+" "+kind+"\n"...)
 		}
-		switch {
-		case e.counter != nil:
-			b = strconv.AppendUint(append(b, e.fullName+" "...), e.counter.Value(), 10)
-		case e.counterFunc != nil:
-			b = strconv.AppendUint(append(b, e.fullName+" "...), e.counterFunc(), 10)
-		case e.gauge != nil:
-			b = strconv.AppendInt(append(b, e.fullName+" "...), e.gauge.Value(), 10)
-		case e.gaugeFunc != nil:
-			b = strconv.AppendInt(append(b, e.fullName+" "...), e.gaugeFunc(), 10)
-		default:
-			b = e.appendHistogram(b)
-		}
-		b = append(b, '\n')
+		b = append(append(b, lines...), '\n')
 	}
 	return b
 }
 
 var helpEscapes = strings.NewReplacer("\\", `\\`, "\n", `\n`)
 
-// appendHistogram writes the cumulative buckets, the sum and the count.
-func (e *entry) appendHistogram(b []byte) []byte {
+// lines are the cumulative buckets, the sum and the count.
+func (h *Histogram) lines(family, labels string) (b []byte) {
 	comma, braced := "", ""
-	if e.labels != "" {
-		comma, braced = ",", "{"+e.labels+"}"
+	if labels != "" {
+		comma, braced = ",", "{"+labels+"}"
 	}
 	var total uint64
-	for i := range e.histogram.counts {
+	for i := range h.counts {
 		bound := "+Inf"
-		if i < len(e.histogram.bounds) {
-			bound = strconv.FormatFloat(e.histogram.bounds[i], 'g', -1, 64)
+		if i < len(bounds) {
+			bound = strconv.FormatFloat(bounds[i], 'g', -1, 64)
 		}
-		total += e.histogram.counts[i].Load()
-		b = append(b, e.family+"_bucket{"+e.labels+comma+`le="`+bound+`"} `...)
+		total += h.counts[i].Load()
+		b = append(b, family+"_bucket{"+labels+comma+`le="`+bound+`"} `...)
 		b = append(strconv.AppendUint(b, total, 10), '\n')
 	}
-	b = append(b, e.family+"_sum"+braced+" "...)
-	b = append(strconv.AppendFloat(b, e.histogram.Sum(), 'g', -1, 64), '\n')
-	b = append(b, e.family+"_count"+braced+" "...)
+	b = append(b, family+"_sum"+braced+" "...)
+	b = append(strconv.AppendFloat(b, h.seconds(), 'g', -1, 64), '\n')
+	b = append(b, family+"_count"+braced+" "...)
 	return strconv.AppendUint(b, total, 10)
 }

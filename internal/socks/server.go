@@ -219,7 +219,7 @@ func (s *Server) observe(began time.Time, err error) {
 		s.count.failed.Inc()
 		return
 	}
-	s.count.dial.Observe(time.Since(began).Seconds())
+	s.count.dial.Observe(time.Since(began))
 }
 
 // Shutdown stops listening and waits until the connections in hand have ended
