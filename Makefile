@@ -8,6 +8,7 @@ export CGO_ENABLED ?= 0
 
 .PHONY: all build test demo race lint cross arm bench bench-client bench-relay bench-fte bench-circuit flood
 .PHONY: vuln pq-vectors pq-models soak soak-processes fuzz-smoke fuzz-states
+.PHONY: changelog release package-test
 all: lint test
 
 # build makes the static binaries: ./bin/chive, which is to stay under 15 MB, and
@@ -151,3 +152,7 @@ fuzz-states:
 	  echo "$$f"; CHIVE_FUZZ_CRASHES=$(CURDIR)/bin/hostile-crashes nice $(CURDIR)/bin/hostile.test -test.run '^$$' -test.fuzz "^$$f\$$" -test.fuzztime $(FUZZTIME) \
 	    -test.parallel 2 -test.fuzzminimizetime 0x -test.fuzzcachedir $(CURDIR)/bin/hostile-corpus || { head -c 20000 $(CURDIR)/bin/hostile-crashes; exit 1; }; \
 	done
+
+# changelog moves changes/ into a new section of CHANGELOG.md: make changelog VERSION=v0.9.0
+changelog:
+	go run ./internal/tools/changelog -version '$(VERSION)'

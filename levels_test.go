@@ -98,8 +98,9 @@ var levels = map[string]int{
 	"internal/cli":    top + 3, // the command line of the product; it does not link the laboratory
 	"lab/...":         top + 2,
 
-	"cmd/...":     top + 4,
-	"interop/...": top + 3,
+	"cmd/...":            top + 4,
+	"internal/tools/...": top + 4, // programs of the project's own: no user runs them
+	"interop/...":        top + 3,
 
 	"internal/hostile/...":       support,
 	"internal/panics/panicstest": support,
