@@ -41,6 +41,7 @@ var levels = map[string]int{
 	"internal/pace":     0,
 	"internal/panics":   0,
 	"internal/protover": 0,
+	"internal/version":  0,
 
 	"fte/formats":       1,
 	"internal/cell":     1,

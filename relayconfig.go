@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"net/netip"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/pt"
 	"github.com/chivenet/chive/internal/relay"
+	"github.com/chivenet/chive/internal/version"
 )
 
 // RelayConfig is what a relay needs to be told.
@@ -112,7 +112,7 @@ func (cfg *RelayConfig) Check() error {
 func (cfg *RelayConfig) inner() (relay.Config, error) {
 	out := relay.Config{
 		DataDir: cfg.DataDir, Log: cfg.Logger, Nickname: cfg.Nickname, Contact: cfg.Contact, Family: cfg.Family, FamilyIDs: cfg.FamilyIDs,
-		Rate: cfg.BandwidthRate, Burst: cfg.BandwidthBurst, MaxAdvertised: cfg.MaxAdvertised, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: moduleVersion(), OfflineMaster: cfg.OfflineMasterKey,
+		Rate: cfg.BandwidthRate, Burst: cfg.BandwidthBurst, MaxAdvertised: cfg.MaxAdvertised, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: version.String(), OfflineMaster: cfg.OfflineMasterKey,
 	}
 	var err error
 	if out.MaxMemory, err = memoryBound(cfg.MaxMemory); err != nil {
@@ -216,14 +216,4 @@ func addrPorts(option string, list []string) ([]netip.AddrPort, error) {
 		out = append(out, a)
 	}
 	return out, nil
-}
-
-// moduleVersion is this module's version as the build recorded it; empty when
-// it did not.
-func moduleVersion() string {
-	b, ok := debug.ReadBuildInfo()
-	if !ok || b.Main.Version == "(devel)" {
-		return ""
-	}
-	return b.Main.Version
 }

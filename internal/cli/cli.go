@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -18,6 +17,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/version"
 )
 
 // Main runs a program's command line, and ends the process.
@@ -26,7 +26,7 @@ func Main(root *cobra.Command) {
 	defer stop()
 	if len(os.Args) == 1 && pt.Managed(os.Getenv) {
 		// Tor launched this as a pluggable transport and reads stdout.
-		if err := pt.Run(ctx, pt.Config{Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Version: version()}); err != nil || panics.Err() != nil {
+		if err := pt.Run(ctx, pt.Config{Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Version: version.String()}); err != nil || panics.Err() != nil {
 			os.Exit(exitFailed)
 		}
 		return
@@ -100,7 +100,7 @@ func Root(name, short string, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:           name,
 		Short:         short,
-		Version:       version(),
+		Version:       version.String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
@@ -137,12 +137,4 @@ func strict(c *cobra.Command) {
 		}
 		return fault.New(fault.Config, "unknown command %q for %q%s", args[0], c.CommandPath(), hint)
 	}
-}
-
-// version is the module's version as the build recorded it.
-func version() string {
-	if b, ok := debug.ReadBuildInfo(); ok && b.Main.Version != "" {
-		return b.Main.Version
-	}
-	return "(devel)"
 }
