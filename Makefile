@@ -156,3 +156,13 @@ fuzz-states:
 # changelog moves changes/ into a new section of CHANGELOG.md: make changelog VERSION=v0.9.0
 changelog:
 	go run ./internal/tools/changelog -version '$(VERSION)'
+
+# release makes what is offered for download, into bin/release: static binaries,
+# packages, lists of their modules, and SHA256SUMS: make release VERSION=v0.9.0
+release:
+	rm -rf bin/release
+	go run ./internal/tools/release -version '$(VERSION)' -out bin/release
+
+# package-test builds the Debian package of this machine twice, and looks into it.
+package-test:
+	CHIVE_PACKAGE=1 go test -count 1 -timeout 5m -v -run '^TestPackage$$' ./internal/tools/release

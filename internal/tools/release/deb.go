@@ -1,0 +1,88 @@
+package main
+
+import (
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// nfpm makes the packages, from packaging/nfpm.yaml. It is the newest version whose
+// modules can all be had.
+const nfpm = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0"
+
+// deb writes the Debian package of a platform. packaging/nfpm.yaml says what is in it;
+// this puts the files that are made where it expects them.
+func (b *build) deb(t target, bin string) error {
+	stage := filepath.Join(b.tmp, t.String(), "deb")
+	if err := os.MkdirAll(filepath.Join(stage, "units"), 0o755); err != nil {
+		return err
+	}
+	units, err := filepath.Glob(filepath.Join(b.root, "contrib", "systemd", "*.service"))
+	if err != nil {
+		return err
+	}
+	for _, unit := range units {
+		text, err := os.ReadFile(unit)
+		if err != nil {
+			return err
+		}
+		// A package's binary is not in /usr/local.
+		text = []byte(strings.ReplaceAll(string(text), "/usr/local/bin/chive", "/usr/bin/chive"))
+		if err := os.WriteFile(filepath.Join(stage, "units", filepath.Base(unit)), text, 0o644); err != nil {
+			return err
+		}
+	}
+	if err := b.pages(filepath.Join(stage, "man")); err != nil {
+		return err
+	}
+	if err := zipped(filepath.Join(b.root, "CHANGELOG.md"), filepath.Join(stage, "changelog.gz")); err != nil {
+		return err
+	}
+	env := append(b.env(nil), "VERSION="+strings.TrimPrefix(b.version, "v"), "ARCH="+t.deb, "ROOT="+b.root, "BIN="+bin,
+		"STAGE="+stage, "COMPLETIONS="+filepath.Join(b.tmp, "completions"))
+	_, err = output(b.root, env, "go", "run", nfpm, "package", "--packager", "deb",
+		"--config", filepath.Join(b.root, "packaging", "nfpm.yaml"), "--target", b.out)
+	return err
+}
+
+// pages compresses the manual pages, which Debian asks for.
+func (b *build) pages(to string) error {
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		return err
+	}
+	pages, err := filepath.Glob(filepath.Join(b.tmp, "man", "*.1"))
+	if err != nil {
+		return err
+	}
+	if len(pages) == 0 {
+		return errors.New("no manual pages were made")
+	}
+	for _, page := range pages {
+		if err := zipped(page, filepath.Join(to, filepath.Base(page)+".gz")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// zipped writes a compressed copy of a file, without name and time.
+func zipped(from, to string) error {
+	r, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	w, err := os.Create(to)
+	if err != nil {
+		return err
+	}
+	z, err := gzip.NewWriterLevel(w, gzip.BestCompression)
+	if err == nil {
+		_, err = io.Copy(z, r)
+		err = errors.Join(err, z.Close())
+	}
+	return errors.Join(err, w.Close())
+}

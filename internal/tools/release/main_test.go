@@ -1,0 +1,215 @@
+package main
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestArchives reads back what was written, and holds it to depend on nothing else.
+func TestArchives(t *testing.T) {
+	dir := t.TempDir()
+	from := filepath.Join(dir, "program")
+	if err := os.WriteFile(from, []byte("text"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	date := time.Unix(1700000000, 0).UTC()
+	files := []file{{"chive/chive", from, 0o755}, {"chive/README.md", from, 0o644}}
+	var tarred, zipped bytes.Buffer
+	if err := writeTar(&tarred, files, date); err != nil {
+		t.Fatal(err)
+	}
+	if err := writeZip(&zipped, files, date); err != nil {
+		t.Fatal(err)
+	}
+
+	z, err := gzip.NewReader(bytes.NewReader(tarred.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := tar.NewReader(z)
+	for _, want := range files {
+		h, err := a.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(a)
+		if err != nil || h.Name != want.name || h.FileInfo().Mode() != want.mode || !h.ModTime.Equal(date) || string(text) != "text" {
+			t.Errorf("%+v, %q, %v", h, text, err)
+		}
+	}
+	b, err := zip.NewReader(bytes.NewReader(zipped.Bytes()), int64(zipped.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range files {
+		if h := b.File[i]; h.Name != want.name || h.Mode() != want.mode || !h.Modified.Equal(date) {
+			t.Errorf("%+v", h.FileHeader)
+		}
+	}
+
+	// Another owner's file, of another time, gives the same bytes.
+	if err := os.Chtimes(from, time.Now(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(from, 0o640); err != nil {
+		t.Fatal(err)
+	}
+	var again bytes.Buffer
+	if err := writeTar(&again, files, date); err != nil || !bytes.Equal(again.Bytes(), tarred.Bytes()) {
+		t.Errorf("another .tar.gz of the same files: %v", err)
+	}
+	again.Reset()
+	if err := writeZip(&again, files, date); err != nil || !bytes.Equal(again.Bytes(), zipped.Bytes()) {
+		t.Errorf("another .zip of the same files: %v", err)
+	}
+}
+
+// TestRefusals names what is wrong before anything is built.
+func TestRefusals(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "out")
+	for _, c := range []struct{ version, out, only, want string }{
+		{"0.9.0", missing, "", "v1.2.3"},
+		{"v0.9.0", t.TempDir(), "", "exists"},
+		{"v0.9.0", missing, "plan9-mips", "plan9-mips"},
+	} {
+		if err := run(c.version, c.out, c.only, true); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: got %v", c, err)
+		}
+	}
+	if _, err := os.Stat(missing); err == nil {
+		t.Error("a refused release left a directory")
+	}
+}
+
+// TestPackage makes the release for this machine twice, compares the results bit by
+// bit, and looks into the Debian package (make package-test).
+func TestPackage(t *testing.T) {
+	if os.Getenv("CHIVE_PACKAGE") == "" || runtime.GOOS != "linux" {
+		t.Skip("SKIPPED, NOTHING WAS TESTED: CHIVE_PACKAGE=1 builds packages, on Linux")
+	}
+	const version = "v9.8.7"
+	dir := t.TempDir()
+	first, second := filepath.Join(dir, "1"), filepath.Join(dir, "2")
+	for _, out := range []string{first, second} {
+		if err := run(version, out, "linux-"+runtime.GOARCH, true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names, err := os.ReadDir(first)
+	if err != nil || len(names) != 4 {
+		t.Fatalf("want an archive, a package, a list of modules and SHA256SUMS: %v, %v", names, err)
+	}
+	for _, n := range names {
+		a, b := read(t, filepath.Join(first, n.Name())), read(t, filepath.Join(second, n.Name()))
+		if !bytes.Equal(a, b) {
+			t.Errorf("%s: two builds differ", n.Name())
+		}
+	}
+	command(t, first, "sha256sum", "--strict", "-c", "SHA256SUMS")
+	debs, _ := filepath.Glob(first + "/*.deb")
+	boms, _ := filepath.Glob(first + "/*.cdx.json")
+	if len(debs) != 1 || len(boms) != 1 {
+		t.Fatal(debs, boms)
+	}
+	if bom := read(t, boms[0]); !bytes.Contains(bom, []byte(`"pkg:golang/golang.org/x/crypto@v`)) || !bytes.Contains(bom, []byte(`"pkg:golang/stdlib@v1.`)) {
+		t.Errorf("the list of modules lacks some:\n%s", bom)
+	}
+
+	root := filepath.Join(dir, "root")
+	command(t, dir, "dpkg-deb", "-x", debs[0], root)
+	chive := filepath.Join(root, "usr/bin/chive")
+	if got := command(t, dir, chive, "version"); !strings.HasPrefix(got, "chive "+version+" ") {
+		t.Errorf("chive version: %s", got)
+	}
+	for _, name := range []string{"proxy.toml", "relay.toml"} {
+		if conf := command(t, dir, "dpkg-deb", "-I", debs[0], "conffiles"); !strings.Contains(conf, "/etc/chive/"+name+"\n") {
+			t.Errorf("%s is not marked as a configuration file: %s", name, conf)
+		}
+	}
+	if got := command(t, dir, chive, "config", "check", "--config", filepath.Join(root, "etc/chive/proxy.toml"), "--data-dir", dir); got != "ok\n" {
+		t.Errorf("the package's settings of a proxy: %s", got)
+	}
+	// A relay has no port before its operator names one.
+	relay := exec.Command(chive, "config", "check", "relay", "--config", filepath.Join(root, "etc/chive/relay.toml"), "--data-dir", dir)
+	if out, err := relay.CombinedOutput(); err == nil || relay.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "no ORPort") {
+		t.Errorf("the package's settings of a relay: %v: %s", err, out)
+	}
+
+	units, _ := filepath.Glob(root + "/usr/lib/systemd/system/*.service")
+	sources, _ := filepath.Glob("../../../contrib/systemd/*.service")
+	if len(units) < 2 || len(units) != len(sources) {
+		t.Errorf("units %v of %v", units, sources)
+	}
+	for _, unit := range units {
+		text := string(read(t, unit))
+		if strings.Contains(text, "/usr/local") || !strings.Contains(text, "=/usr/bin/chive ") {
+			t.Errorf("%s does not start the package's binary", unit)
+		}
+		// As it will be where the package is installed.
+		text = strings.ReplaceAll(text, "/usr/bin/chive", chive)
+		here := filepath.Join(t.TempDir(), filepath.Base(unit))
+		if err := os.WriteFile(here, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		// Of other units it may complain.
+		if out := command(t, dir, "systemd-analyze", "verify", here); strings.Contains(out, filepath.Base(unit)) {
+			t.Errorf("%s: %s", unit, out)
+		}
+	}
+
+	pages, _ := filepath.Glob(root + "/usr/share/man/man1/*.1.gz")
+	if len(pages) < 5 {
+		t.Errorf("manual pages: %v", pages)
+	}
+	for _, page := range pages {
+		z, err := gzip.NewReader(bytes.NewReader(read(t, page)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text, err := io.ReadAll(z); err != nil || !bytes.Contains(text, []byte(".TH ")) || !bytes.Contains(text, []byte(".SH ")) {
+			t.Errorf("%s is no manual page: %v", page, err)
+		}
+	}
+	for file, want := range map[string]string{
+		"usr/share/bash-completion/completions/chive":    "complete ",
+		"usr/share/zsh/vendor-completions/_chive":        "#compdef chive",
+		"usr/share/fish/vendor_completions.d/chive.fish": "complete -c chive",
+		"usr/share/doc/chive/copyright":                  "BSD 3-Clause",
+		"usr/share/doc/chive/operators.md":               "chive proxy",
+	} {
+		if !bytes.Contains(read(t, filepath.Join(root, file)), []byte(want)) {
+			t.Errorf("%s does not contain %q", file, want)
+		}
+	}
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// command runs a program that must succeed, and returns all that it printed.
+func command(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %v: %s", cmd.Args, err, out)
+	}
+	return string(out)
+}
