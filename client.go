@@ -17,6 +17,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/client"
@@ -26,6 +27,7 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
+	"github.com/chivenet/chive/internal/role"
 	"github.com/chivenet/chive/internal/stream"
 )
 
@@ -40,7 +42,8 @@ type Client struct {
 
 // core is what a client and its isolated children share.
 type core struct {
-	cfg     Config
+	given   Config // to New
+	cfg     Config // the same with the defaults filled in
 	inner   *client.Client
 	lock    *flock.Flock // nil without a data directory
 	events  eventHub
@@ -51,25 +54,22 @@ type core struct {
 
 // New starts a client: it loads what the data directory holds and begins to
 // fetch what is missing. It returns without waiting for that: DialContext
-// waits by itself, and Wait does nothing else. ctx bounds New alone; Close ends
-// the client.
+// waits by itself, and Wait does nothing else. Close ends the client.
 //
 // A data directory that another client uses, or an option that cannot be
 // honoured, is an error.
-func New(ctx context.Context, cfg Config) (*Client, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
+func New(cfg Config) (*Client, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
+	given := cfg
 	if cfg.Network == nil {
 		cfg.Network = PublicNetwork()
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	co := &core{cfg: cfg}
+	co := &core{given: given, cfg: cfg}
 	dir, err := co.openDir()
 	if err != nil {
 		return nil, err
@@ -98,11 +98,15 @@ func (cfg *Config) isolation() (by isolation.By) {
 	return by
 }
 
-// Reload takes over what may change while the client runs: the choice of relays
-// (EntryNodes and its like, StrictNodes), IsolateDestAddr and IsolateDestPort,
-// MaxCircuitDirtiness and StreamTimeout. It holds for streams from now on; where
-// other relays are wanted, open circuits take no more of them. Other fields wait for the next client.
+// Reload takes over the fields of cfg that may change while the client runs: those
+// that Config marks with reload:"live". They hold for streams from now on; where
+// other relays are wanted, open circuits take no new streams. The other fields must
+// be as New got them: ErrConfig names those that are not. After an error everything
+// is as before.
 func (c *Client) Reload(cfg Config) error {
+	if err := role.CheckReload(&c.given, &cfg); err != nil {
+		return err
+	}
 	cfg.Network = c.cfg.Network
 	if err := cfg.Check(); err != nil {
 		return err
@@ -180,7 +184,7 @@ func (cfg *Config) inner(dir string) (client.Config, error) {
 	if out.Bridges, out.Transports, err = cfg.bridges(); err != nil {
 		return out, err
 	}
-	if out.MaxMemory, err = memoryBound(cfg.MaxMemory); err != nil {
+	if out.MaxMemory, err = account.BoundOf(cfg.MaxMemory); err != nil {
 		return out, err
 	}
 	p := &out.Path

@@ -1,6 +1,8 @@
 package chive
 
 import (
+	"encoding/json"
+	"io"
 	"time"
 
 	"github.com/chivenet/chive/internal/client"
@@ -62,11 +64,11 @@ func guardOf(g *guard.GuardInfo) Guard {
 	}
 }
 
-// MetricsSnapshot returns the client's metrics for JSON.
-func (c *Client) MetricsSnapshot() any {
+// WriteMetricsJSON writes the client's metrics as JSON.
+func (c *Client) WriteMetricsJSON(w io.Writer) error {
 	var s metrics.Snapshot
 	c.metrics.Snapshot(&s)
-	return s
+	return json.NewEncoder(w).Encode(&s)
 }
 
 // hooks turns what the role reports into events.

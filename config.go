@@ -2,11 +2,11 @@ package chive
 
 import (
 	"log/slog"
-	"math"
 	"os"
 	"path/filepath"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/path"
@@ -15,6 +15,8 @@ import (
 
 // Config is what a client can be told. The zero Config is a client of the
 // public network with the defaults that the consensus recommends.
+//
+// Reload takes over the fields that are marked with reload:"live".
 //
 // Options with C tor's names mean what tor(1) says they mean. An option that
 // cannot be honoured makes New fail: none is passed over.
@@ -36,15 +38,15 @@ type Config struct {
 	// without "$"), nicknames, addresses or networks in CIDR notation. Country
 	// codes are refused, for want of GeoIP data. Choosing relays by hand makes
 	// a client stand out from the others.
-	EntryNodes  []string
-	MiddleNodes []string
-	ExitNodes   []string
+	EntryNodes  []string `reload:"live"`
+	MiddleNodes []string `reload:"live"`
+	ExitNodes   []string `reload:"live"`
 	// ExcludeNodes are never used, ExcludeExitNodes never as the last hop.
-	ExcludeNodes     []string
-	ExcludeExitNodes []string
+	ExcludeNodes     []string `reload:"live"`
+	ExcludeExitNodes []string `reload:"live"`
 	// StrictNodes makes a connection fail when none of the wanted relays can
 	// be used; otherwise others are used then.
-	StrictNodes bool
+	StrictNodes bool `reload:"live"`
 	// NumEntryGuards is the number of guards that traffic is spread over, and
 	// NumDirectoryGuards the number that directory requests are. 0: what the
 	// consensus recommends.
@@ -64,18 +66,18 @@ type Config struct {
 
 	// IsolateDestAddr and IsolateDestPort keep streams to different hosts or
 	// ports on different circuits, beside what Isolated asks for.
-	IsolateDestAddr bool
-	IsolateDestPort bool
+	IsolateDestAddr bool `reload:"live"`
+	IsolateDestPort bool `reload:"live"`
 
 	// MaxCircuitDirtiness is how long after its first use a circuit is given
 	// to new streams. 0: 10 minutes.
-	MaxCircuitDirtiness time.Duration
+	MaxCircuitDirtiness time.Duration `reload:"live"`
 	// CircuitBuildTimeout fixes how long a circuit may take to build. 0: it is
 	// learned from the circuits that were built.
 	CircuitBuildTimeout time.Duration
 	// StreamTimeout is how long an exit may take to connect before another
 	// circuit is tried. 0: 10 seconds, and 15 from the third try on.
-	StreamTimeout time.Duration
+	StreamTimeout time.Duration `reload:"live"`
 
 	// ClientRejectInternalAddresses refuses requests for addresses and names of
 	// this machine or its network: no exit can mean the same by them.
@@ -110,22 +112,7 @@ type Config struct {
 
 // DefaultMaxMemory bounds what others can make a client, relay or authority
 // hold, in bytes, where MaxMemory is 0.
-const DefaultMaxMemory = 512 << 20
-
-// leastMemory is what a node needs to be of any use.
-const leastMemory = 32 << 20
-
-// memoryBound returns how much may be held for a MaxMemory: an eighth is left for
-// what was given back and not collected yet.
-func memoryBound(maxMemory uint64) (int64, error) {
-	switch {
-	case maxMemory == 0:
-		maxMemory = DefaultMaxMemory
-	case maxMemory < leastMemory || maxMemory > math.MaxInt64/2:
-		return 0, fault.New(fault.Config, "MaxMemory: %d bytes: it is to be from %d to %d", maxMemory, leastMemory, int64(math.MaxInt64/2))
-	}
-	return int64(maxMemory - maxMemory/8), nil
-}
+const DefaultMaxMemory = account.DefaultMaxMemory
 
 // Switch is an option with a default that depends on the network.
 type Switch uint8

@@ -1,7 +1,6 @@
 package chive_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log"
@@ -13,7 +12,7 @@ import (
 
 // A program's own HTTP client, through Tor.
 func ExampleNew() {
-	client, err := chive.New(context.Background(), chive.Config{})
+	client, err := chive.New(chive.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -34,7 +33,7 @@ func ExampleNew() {
 
 // Two activities that nobody at an exit can link.
 func ExampleClient_Isolated() {
-	client, err := chive.New(context.Background(), chive.Config{})
+	client, err := chive.New(chive.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -53,7 +52,7 @@ func ExampleClient_Isolated() {
 
 // Progress, for a program that shows it.
 func ExampleClient_Events() {
-	client, err := chive.New(context.Background(), chive.Config{})
+	client, err := chive.New(chive.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}

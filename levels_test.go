@@ -64,6 +64,7 @@ var levels = map[string]int{
 	"internal/progress":   3,
 	"internal/channel":    3,
 	"internal/netdir":     3,
+	"internal/role":       3,
 
 	"internal/circuit": 4,
 	"internal/guard":   4,
@@ -88,6 +89,9 @@ var levels = map[string]int{
 	"internal/relay":     9,
 
 	"": top,
+
+	"authority": top + 1,
+	"relay":     top + 1,
 
 	"internal/proxydial":  top + 1, // what the proxy listeners dial through
 	"internal/lab/ports":  3,       // ports of loopback: it knows of no network

@@ -24,7 +24,7 @@ func TestInternalAnswers(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	c, err := chive.New(ctx, chive.Config{Network: description, DataDir: t.TempDir(), ClientDNSRejectInternalAddresses: chive.On})
+	c, err := chive.New(chive.Config{Network: description, DataDir: t.TempDir(), ClientDNSRejectInternalAddresses: chive.On})
 	if err != nil {
 		t.Fatal(err)
 	}

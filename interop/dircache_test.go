@@ -18,13 +18,13 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/internal/relay"
 	"github.com/chivenet/chive/lab"
+	chiverelay "github.com/chivenet/chive/relay"
 )
 
 // TestDirectoryCache holds a Chive relay in a network of stock C tor to what a
@@ -103,7 +103,7 @@ func TestDirectoryCacheClient(t *testing.T) {
 	tor, _, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)
 	ctx := bounded(t, 10*time.Minute)
-	nw, err := lab.Start(ctx, lab.Options{Relays: 3, Exits: 1, Relay: func(_ string, cfg *chive.RelayConfig) { cfg.CacheExtraInfo = true }})
+	nw, err := lab.Start(ctx, lab.Options{Relays: 3, Exits: 1, Relay: func(_ string, cfg *chiverelay.Config) { cfg.CacheExtraInfo = true }})
 	if err != nil {
 		t.Fatal(err)
 	}

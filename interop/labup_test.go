@@ -92,7 +92,7 @@ func TestLabUp(t *testing.T) {
 		if strings.HasPrefix(l, "chive ") {
 			cfg.ClientTransportPlugins = []string{plugin}
 		}
-		c, err := chive.New(ctx, cfg)
+		c, err := chive.New(cfg)
 		if err != nil {
 			t.Fatal(err)
 		}

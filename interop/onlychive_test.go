@@ -8,12 +8,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/relay"
 )
 
 // onlyChive starts a network whose authorities, relays and exits are all
@@ -22,7 +22,7 @@ func onlyChive(t *testing.T, torClients int) *lab.Network {
 	t.Helper()
 	log := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	nw, err := lab.Start(bounded(t, patience), lab.Options{CtorClients: torClients, Log: log,
-		Relay: func(_ string, cfg *chive.RelayConfig) {
+		Relay: func(_ string, cfg *relay.Config) {
 			if len(cfg.ExitPolicy) > 0 {
 				cfg.ExitPolicy = kinds["kist"].ExitPolicy
 			}

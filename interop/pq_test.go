@@ -230,7 +230,7 @@ func pqClient(t *testing.T, ctx context.Context, nw *lab.Network, policy chive.P
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := chive.New(ctx, chive.Config{
+	client, err := chive.New(chive.Config{
 		Network: network, DataDir: t.TempDir(), PQ: policy, Conflux: chive.Off,
 		EntryNodes: []string{nw.Node("relay0").Fingerprint}, MiddleNodes: []string{nw.Node("chiverelay0").Fingerprint},
 		ExitNodes: []string{nw.Node("chiveexit0").Fingerprint}, StrictNodes: true, NumEntryGuards: 1,

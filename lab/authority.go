@@ -172,7 +172,7 @@ func (n *Node) startAuthority(ctx context.Context, c authority.Config) error {
 	go func() { done <- a.Run(running) }()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.stop, n.done = cancel, done
+	n.close = func() error { cancel(); return <-done }
 	return nil
 }
 

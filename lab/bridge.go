@@ -6,8 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/relay"
 )
 
 // startBridges starts the bridges, which need a consensus to serve.
@@ -36,7 +36,7 @@ func (n *Node) transportListen() []string {
 
 // awaitBridge waits until clients can use a bridge of this process, and notes
 // how.
-func (n *Node) awaitBridge(ctx context.Context, r *chive.Relay) error {
+func (n *Node) awaitBridge(ctx context.Context, r *relay.Relay) error {
 	lines, err := r.BridgeLines(ctx)
 	if err != nil {
 		return err

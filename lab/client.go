@@ -18,7 +18,7 @@ import (
 func (nw *Network) startClient(ctx context.Context) error {
 	cfg := nw.opts.Client
 	cfg.Network, cfg.DataDir, cfg.Logger = nw.network, filepath.Join(nw.Dir, "client"), nw.opts.Log.With("node", "client")
-	c, err := chive.New(ctx, cfg)
+	c, err := chive.New(cfg)
 	if err != nil {
 		return err
 	}

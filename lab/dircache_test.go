@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/relay"
 )
 
 // TestDirectoryCacheRestart starts a relay again when there is nobody to ask: it
 // serves what it has on its disk.
 func TestDirectoryCacheRestart(t *testing.T) {
-	nw := start(t, lab.Options{Relays: 2, Exits: 1, Authorities: 1, Relay: func(name string, cfg *chive.RelayConfig) {
+	nw := start(t, lab.Options{Relays: 2, Exits: 1, Authorities: 1, Relay: func(name string, cfg *relay.Config) {
 		if name == "chiverelay0" {
 			cfg.DirPort, cfg.CacheExtraInfo = "127.0.0.1:0", true
 		}

@@ -5,17 +5,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/relay"
 )
 
 // TestDrainingExit: streams that are opened while their circuit's exit is
 // shutting down are opened at another, and nobody sees an error.
 func TestDrainingExit(t *testing.T) {
 	labtest.NoLeaks(t)
-	nw := start(t, lab.Options{Relays: 3, Exits: 2, Relay: func(name string, cfg *chive.RelayConfig) { cfg.ShutdownWait = 3 * time.Second }})
+	nw := start(t, lab.Options{Relays: 3, Exits: 2, Relay: func(name string, cfg *relay.Config) { cfg.ShutdownWait = 3 * time.Second }})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	client := nw.Client.Isolated()

@@ -83,7 +83,7 @@ func TestBridge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := chive.New(ctx, chive.Config{Network: network, DataDir: t.TempDir(), Bridges: n.Bridge})
+	c, err := chive.New(chive.Config{Network: network, DataDir: t.TempDir(), Bridges: n.Bridge})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/lab/child"
 	"github.com/chivenet/chive/internal/lab/target"
+	"github.com/chivenet/chive/relay"
 )
 
 // Role is what a node is for.
@@ -44,9 +44,8 @@ type Node struct {
 	rsa     ident.RSAID
 
 	mu    sync.Mutex     // guards what follows; held while it starts and stops
-	relay *chive.Relay   // in this process
-	stop  func()         // ends what runs in this process
-	done  <-chan error   // gets how that ended
+	relay *relay.Relay   // in this process
+	close func() error   // ends what runs in this process
 	child *child.Process // in a process of its own
 	pid   func() int     // of a process that somebody else keeps
 }
@@ -66,7 +65,7 @@ func (n *Node) PID() int {
 }
 
 // Relay returns the relay of a node that runs in this process, or nil.
-func (n *Node) Relay() *chive.Relay {
+func (n *Node) Relay() *relay.Relay {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.relay
@@ -84,7 +83,7 @@ func (n *Node) startRelay(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg := chive.RelayConfig{
+	cfg := relay.Config{
 		Network: n.network.network, DataDir: n.dir(), Logger: n.log(), Nickname: n.Name, Contact: "lab",
 		ORPort: []string{listen}, AssumeReachable: true, ShutdownWait: -1,
 	}
@@ -98,19 +97,15 @@ func (n *Node) startRelay(ctx context.Context) error {
 	if f := n.network.opts.Relay; f != nil {
 		f(n.Name, &cfg)
 	}
-	r, err := chive.NewRelay(cfg)
+	r, err := relay.New(cfg)
 	if err != nil {
 		return fault.New(fault.KindOf(err), "%s: %w", n.Name, err)
 	}
 	fp, _ := r.Fingerprint()
 	if err := n.settle(fp, r.Addrs()[0].String()); err != nil {
-		return err
+		return errors.Join(err, r.Close())
 	}
-	// It lives until it is stopped, not only while the network starts.
-	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan error, 1)
-	go func() { done <- r.Run(running) }()
-	n.relay, n.stop, n.done = r, cancel, done
+	n.relay, n.close = r, func() error { return r.Shutdown(context.Background()) }
 	if n.Role == Bridge {
 		return n.awaitBridge(ctx, r)
 	}
@@ -148,10 +143,9 @@ func (n *Node) Stop() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var err error
-	if n.stop != nil {
-		n.stop()
-		err = <-n.done
-		n.relay, n.stop, n.done = nil, nil, nil
+	if n.close != nil {
+		err = n.close()
+		n.relay, n.close = nil, nil
 	}
 	if n.child != nil {
 		err = errors.Join(err, n.child.Stop())

@@ -5,6 +5,7 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/relay"
 )
 
 // Options says what network to make. The zero value is a network of three
@@ -43,7 +44,7 @@ type Options struct {
 	Client chive.Config
 	// Relay, if not nil, may change what a relay is told. It is not for networks
 	// with Processes.
-	Relay func(name string, cfg *chive.RelayConfig)
+	Relay func(name string, cfg *relay.Config)
 	// Log receives what the nodes have to say, each with its name; nil: nothing.
 	Log *slog.Logger
 	// Progress is told each stage of Start when it is over; may be nil.

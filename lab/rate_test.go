@@ -6,15 +6,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/relay"
 )
 
 // TestBandwidthRate sends more through an exit than its limit lets through at
 // once: everything arrives, and takes the time that the limit asks for.
 func TestBandwidthRate(t *testing.T) {
 	const rate = 1 << 20
-	nw := start(t, lab.Options{Relays: 2, Exits: 1, Relay: func(name string, cfg *chive.RelayConfig) {
+	nw := start(t, lab.Options{Relays: 2, Exits: 1, Relay: func(name string, cfg *relay.Config) {
 		if strings.Contains(name, "exit") {
 			cfg.BandwidthRate = rate
 		}

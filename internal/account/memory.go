@@ -28,8 +28,24 @@ type Memory struct {
 	freed   atomic.Uint64
 }
 
-// DefaultBound is the bound of nodes that nobody configured, in bytes: 512 MB.
-const DefaultBound = 512 << 20
+// DefaultMaxMemory bounds what peers can make a role hold, in bytes, where its
+// MaxMemory is 0.
+const DefaultMaxMemory = 512 << 20
+
+// leastMemory is what a role needs to be of any use.
+const leastMemory = 32 << 20
+
+// BoundOf returns the bound for a role's MaxMemory: an eighth less, for what was
+// given back and is not collected yet.
+func BoundOf(maxMemory uint64) (int64, error) {
+	switch {
+	case maxMemory == 0:
+		maxMemory = DefaultMaxMemory
+	case maxMemory < leastMemory || maxMemory > math.MaxInt64/2:
+		return 0, fault.New(fault.Config, "MaxMemory: %d bytes are not from %d to %d", maxMemory, leastMemory, int64(math.MaxInt64/2))
+	}
+	return int64(maxMemory - maxMemory/8), nil
+}
 
 // New returns a root that may hold bound bytes; 0: any number. Run enforces that.
 func New(bound int64) *Memory {

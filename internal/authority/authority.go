@@ -77,6 +77,9 @@ func New(cfg Config) (*Authority, error) {
 // descriptors that come from now on, and for the next vote.
 func (a *Authority) SetRelayList(l *RelayList) { a.list.Store(l) }
 
+// SetMaxMemory changes how many bytes others can make the authority hold.
+func (a *Authority) SetMaxMemory(bound int64) { a.memory.SetBound(bound) }
+
 // Identity returns the v3 identity.
 func (a *Authority) Identity() ident.RSAID { return a.me }
 

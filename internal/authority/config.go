@@ -160,7 +160,7 @@ func (c *Config) check() error {
 		}
 	}
 	if c.MaxMemory == 0 {
-		c.MaxMemory = account.DefaultBound
+		c.MaxMemory = account.DefaultMaxMemory
 	}
 	if c.Now == nil {
 		c.Now = time.Now

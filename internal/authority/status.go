@@ -7,32 +7,33 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// Status is how an authority is, at about one moment.
+// Status is how an authority is, at about one moment: the public package has the
+// same fields, which it describes.
 type Status struct {
-	Network     string    `json:"network"` // its name
-	Nickname    string    `json:"nickname"`
-	V3Ident     string    `json:"v3ident"`
-	ORPort      string    `json:"orport"`
-	DirPort     string    `json:"dirport"`
-	Started     time.Time `json:"started"`
-	Authorities int       `json:"authorities"` // of the network, this one among them
+	Network     string // its name
+	Nickname    string
+	V3Ident     string
+	ORPort      string
+	DirPort     string
+	Started     time.Time
+	Authorities int // of the network, this one among them
 
-	Relays  int `json:"relays"`  // that have sent a descriptor
-	Running int `json:"running"` // of these, those that it would vote for now
+	Relays  int // that have sent a descriptor
+	Running int // of these, those that it would vote for now
 
-	Panics uint64 `json:"panics"` // that were contained: each is a mistake in Chive
+	Panics uint64 // that were contained: each is a mistake in Chive
 
 	// The consensus that it serves; without one the times are zero.
-	ValidAfter time.Time `json:"consensus_valid_after,omitzero"`
-	ValidUntil time.Time `json:"consensus_valid_until,omitzero"`
-	Signatures int       `json:"signatures"`
+	ValidAfter time.Time
+	ValidUntil time.Time
+	Signatures int
 
 	// The round under way.
-	NextVote      time.Time `json:"next_vote,omitzero"`
-	NextConsensus time.Time `json:"next_consensus,omitzero"`
-	Votes         int       `json:"votes"` // that are here
+	NextVote      time.Time
+	NextConsensus time.Time
+	Votes         int // that are here
 
-	CertificateEnds time.Time `json:"certificate_ends"` // of the signing key
+	CertificateEnds time.Time // of the signing key
 }
 
 // Status returns how the authority is.

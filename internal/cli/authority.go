@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/authority"
 	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -29,7 +30,7 @@ how it is. SIGHUP reads the list of --relay-list again.`,
   chive authority --data-dir auth --network net.toml --nickname auth1 --orport 192.0.2.1:9001 --dirport 192.0.2.1:9030`,
 		Args: cobra.NoArgs,
 	}
-	cfg := new(chive.AuthorityConfig)
+	cfg := new(authority.Config)
 	var network, level string
 	var params map[string]string
 	f := c.Flags()

@@ -9,14 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/authority"
 )
 
 // TestAuthorityCommand runs an authority, asks it how it is, and changes its
 // list of relays.
 func TestAuthorityCommand(t *testing.T) {
 	dir := t.TempDir()
-	keys, err := chive.MakeAuthorityKeys(filepath.Join(dir, "keys"), "", 12, nil)
+	keys, err := authority.MakeKeys(filepath.Join(dir, "keys"), "", 12, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

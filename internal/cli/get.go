@@ -34,7 +34,7 @@ func getCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		client, err := chive.New(c.Context(), cfg)
+		client, err := chive.New(cfg)
 		if err != nil {
 			return err
 		}

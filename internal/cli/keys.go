@@ -9,8 +9,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/authority"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/relay"
 )
 
 // keysCommand makes keys that no relay makes by itself.
@@ -37,7 +38,7 @@ func keysCommand() *cobra.Command {
 					return fault.New(fault.Config, "passphrase: %s is empty", passFile)
 				}
 			}
-			k, err := chive.MakeAuthorityKeys(args[0], address, months, pass)
+			k, err := authority.MakeKeys(args[0], address, months, pass)
 			if err != nil {
 				return err
 			}
@@ -50,7 +51,7 @@ func keysCommand() *cobra.Command {
 	show := &cobra.Command{
 		Use: "show DIR", Short: "Print the fingerprints, as a network file needs them", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			k, err := chive.LoadAuthorityKeys(args[0])
+			k, err := authority.LoadKeys(args[0])
 			if err != nil {
 				return err
 			}
@@ -74,7 +75,7 @@ func relayKeysCommand() *cobra.Command {
 		Example: "  chive keys relay --days 90 /media/stick/mine",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			k, err := chive.MakeRelayKeys(args[0], time.Duration(days)*24*time.Hour)
+			k, err := relay.MakeKeys(args[0], time.Duration(days)*24*time.Hour)
 			if err != nil {
 				return err
 			}
@@ -98,7 +99,7 @@ func familyKeyCommand() *cobra.Command {
 		Example: "  chive keys family myrelays\n  chive relay --family-id IDENTITY ...",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			id, err := chive.MakeFamilyKey(args[0])
+			id, err := relay.MakeFamilyKey(args[0])
 			if err != nil {
 				return err
 			}
@@ -108,7 +109,7 @@ func familyKeyCommand() *cobra.Command {
 	}
 }
 
-func printKeys(c *cobra.Command, k *chive.AuthorityKeys) error {
+func printKeys(c *cobra.Command, k *authority.Keys) error {
 	_, err := fmt.Fprintf(c.OutOrStdout(), "v3ident = %q\nrsa = %q\ned25519 = %q\n# the certificate expires at %s UTC\n", k.V3Ident, k.RSA, k.Ed25519, k.Expires.UTC().Format(time.DateTime))
 	return err
 }

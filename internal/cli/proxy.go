@@ -37,7 +37,7 @@ other changes are named and wait for the next start.`,
 			Settings: s, Out: c.OutOrStdout(), Err: c.ErrOrStderr(), Hangup: hangup, Stop: stop,
 			Reload: func() (*daemon.Settings, error) { return reread(c.Flags(), proxySettings) },
 			Open: func(ctx context.Context, cfg chive.Config) (daemon.Client, error) {
-				client, err := chive.New(ctx, cfg)
+				client, err := chive.New(cfg)
 				if err != nil {
 					return nil, err // not a nil *Client in an interface
 				}

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/lab"
+	"github.com/chivenet/chive/relay"
 )
 
 // chive is a run of this program: the test's binary is one.
@@ -95,7 +95,7 @@ func (p *process) signal(s os.Signal) {
 // status asks the relay by chive status.
 func (p *process) status() (st struct {
 	Role string
-	chive.RelayStatus
+	relay.Status
 }) {
 	p.t.Helper()
 	out, err := chiveCommand("status", "--json", "--data-dir", p.dir).Output()

@@ -7,22 +7,21 @@ import (
 	"io"
 	"os"
 
-	"github.com/chivenet/chive"
-	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/authority"
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
 // AuthorityProcess is a directory authority, run as a process.
 type AuthorityProcess struct {
-	Config chive.AuthorityConfig // with a Logger
-	Out    io.Writer             // hears "ready"
-	Hangup <-chan os.Signal      // asks to read the relay list again
+	Config authority.Config // with a Logger
+	Out    io.Writer        // hears "ready"
+	Hangup <-chan os.Signal // asks to read the relay list again
 }
 
 // Run runs the authority until ctx ends, or it fails for good.
-func (p *AuthorityProcess) Run(ctx context.Context) error {
+func (p *AuthorityProcess) Run(ctx context.Context) (err error) {
 	log := p.Config.Logger
-	a, err := chive.NewAuthority(p.Config)
+	a, err := authority.New(p.Config)
 	if err != nil {
 		return err
 	}
@@ -33,23 +32,22 @@ func (p *AuthorityProcess) Run(ctx context.Context) error {
 		return errors.Join(err, a.Close())
 	}
 	defer closeSide()
+	defer func() {
+		if cerr := a.Close(); err == nil {
+			err = cerr
+		}
+	}()
 	fmt.Fprintln(p.Out, "ready")
 	notify(log, daemon.SdNotifyReady)
-	done := make(chan error, 1)
-	go func() {
-		defer panics.Recover(log, func(err error) { done <- err })
-		done <- a.Run(ctx)
-	}()
-	stopping := ctx.Done()
 	for {
 		select {
-		case err := <-done:
-			return err
-		case <-stopping:
+		case <-a.Done():
+			return a.Err()
+		case <-ctx.Done():
 			notify(log, daemon.SdNotifyStopping)
-			stopping = nil
+			return nil
 		case <-p.Hangup:
-			if err := a.ReloadRelayList(); err != nil {
+			if err := a.Reload(p.Config); err != nil {
 				log.Error("reload: the relay list in use stays", "err", err)
 				continue
 			}

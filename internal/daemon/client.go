@@ -14,7 +14,7 @@ type Client interface {
 	Reload(chive.Config) error
 	Events() (<-chan chive.Event, func())
 	WriteMetrics(w io.Writer) error
-	MetricsSnapshot() any
+	WriteMetricsJSON(w io.Writer) error
 	Close() error
 }
 

@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/relay"
 )
 
 // greet explains, at a relay's first start, what it is going to do and what it
 // needs. At a later one, the log has what its operator may not have meant.
-func greet(w io.Writer, s *RelaySettings, cfg *chive.RelayConfig, log *slog.Logger) {
+func greet(w io.Writer, s *RelaySettings, cfg *relay.Config, log *slog.Logger) {
 	keys := filepath.Join(cfg.DataDir, "keys")
 	if _, err := os.Stat(keys); err == nil {
 		if len(cfg.ExitPolicy) > 0 {
@@ -60,7 +60,7 @@ func greet(w io.Writer, s *RelaySettings, cfg *chive.RelayConfig, log *slog.Logg
 }
 
 // reachedAt are the addresses that others are to connect to.
-func reachedAt(cfg *chive.RelayConfig) []string {
+func reachedAt(cfg *relay.Config) []string {
 	if len(cfg.Address) > 0 {
 		return cfg.Address
 	}

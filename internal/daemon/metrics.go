@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"log/slog"
@@ -18,15 +19,19 @@ func proxyMetrics(c Client, doors *metrics.Registry) http.Handler {
 			return err
 		}
 		return doors.WritePrometheus(w)
-	}, func() any {
+	}, func(w io.Writer) error {
 		var front metrics.Snapshot
 		doors.Snapshot(&front)
-		return map[string]any{"client": c.MetricsSnapshot(), "doors": &front}
+		var client bytes.Buffer
+		if err := c.WriteMetricsJSON(&client); err != nil {
+			return err
+		}
+		return json.NewEncoder(w).Encode(map[string]any{"client": json.RawMessage(client.Bytes()), "doors": &front})
 	})
 }
 
 // metricsHandler serves metrics in both forms.
-func metricsHandler(prometheus func(io.Writer) error, snapshot func() any) http.Handler {
+func metricsHandler(prometheus func(io.Writer) error, asJSON func(io.Writer) error) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", metrics.ContentType)
@@ -34,7 +39,7 @@ func metricsHandler(prometheus func(io.Writer) error, snapshot func() any) http.
 	})
 	mux.HandleFunc("GET /metrics.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		json.NewEncoder(w).Encode(snapshot())
+		_ = asJSON(w)
 	})
 	return mux
 }

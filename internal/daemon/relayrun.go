@@ -2,13 +2,15 @@ package daemon
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
 
-	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/role"
+	"github.com/chivenet/chive/relay"
 	"github.com/coreos/go-systemd/v22/daemon"
 )
 
@@ -25,10 +27,12 @@ type RelayProcess struct {
 	// Hangup asks to reload, Stop to drain and end; a second Stop ends at
 	// once. SIGHUP and SIGTERM usually stand behind them.
 	Hangup, Stop <-chan os.Signal
+
+	config relay.Config // as it was at the start
 }
 
 // Run runs the relay until it is told to stop, or fails for good.
-func (p *RelayProcess) Run(ctx context.Context) error {
+func (p *RelayProcess) Run(ctx context.Context) (err error) {
 	s := p.Settings
 	if err := s.Check(); err != nil {
 		return err
@@ -39,18 +43,23 @@ func (p *RelayProcess) Run(ctx context.Context) error {
 		return err
 	}
 	greet(p.Err, s, &cfg, log)
-	r, err := chive.NewRelay(cfg)
+	p.config = cfg
+	r, err := relay.New(cfg)
 	if err != nil {
 		return err
 	}
 	limitHeap(cfg.MaxMemory)
-	// From here on the relay has to run, for that is what closes it.
+	defer func() {
+		if cerr := r.Close(); err == nil {
+			err = cerr
+		}
+	}()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	failed := make(chan error, 1)
 	side := sideDoors{
 		dataDir: cfg.DataDir, status: func() any { return relayReport{rolePrefix{"relay"}, r.Status()} },
-		metrics: s.Metrics, handler: metricsHandler(r.WriteMetrics, r.MetricsSnapshot), fail: func(err error) { failed <- err },
+		metrics: s.Metrics, handler: metricsHandler(r.WriteMetrics, r.WriteMetricsJSON), fail: func(err error) { failed <- err },
 	}
 	lines, closeSide, err := side.open(log)
 	if err == nil {
@@ -59,8 +68,6 @@ func (p *RelayProcess) Run(ctx context.Context) error {
 		err = confinementOf(cfg.DataDir, []string{s.file, s.NetworkFile, cfg.FamilyFile}, cfg.ServerTransportPlugins).confine(s.Sandbox, log)
 	}
 	if err != nil {
-		cancel()
-		_ = r.Run(ctx) // it closes what it has opened: the first error counts
 		return err
 	}
 	for _, a := range r.Addrs() {
@@ -83,7 +90,7 @@ func (p *RelayProcess) Run(ctx context.Context) error {
 
 // bridgeLines says by which lines clients reach the bridge, and "ready": its
 // transports run when it does.
-func (p *RelayProcess) bridgeLines(ctx context.Context, r *chive.Relay, log *slog.Logger) {
+func (p *RelayProcess) bridgeLines(ctx context.Context, r *relay.Relay, log *slog.Logger) {
 	lines, err := r.BridgeLines(ctx)
 	if err != nil && ctx.Err() == nil {
 		log.Error("a transport of this bridge cannot be used", "error", err)
@@ -95,23 +102,20 @@ func (p *RelayProcess) bridgeLines(ctx context.Context, r *chive.Relay, log *slo
 }
 
 // serve runs until a signal, drains, and ends at once at a second signal.
-func (p *RelayProcess) serve(ctx context.Context, r *chive.Relay, log *slog.Logger, level *slog.LevelVar, failed <-chan error) error {
-	running, drain := context.WithCancel(ctx)
-	defer drain()
-	done := make(chan error, 1)
-	go func() {
-		defer panics.Recover(log, func(err error) { done <- err })
-		done <- r.Run(running)
-	}()
+func (p *RelayProcess) serve(ctx context.Context, r *relay.Relay, log *slog.Logger, level *slog.LevelVar, failed <-chan error) error {
+	// Run hears from Close how it went.
+	drain := func() { go panics.Contain(log, nil, func() { _ = r.Shutdown(context.Background()) })() }
+	stopping := ctx.Done()
 	notify(log, daemon.SdNotifyReady)
 	for told := false; ; {
 		select {
-		case err := <-done:
-			return err
+		case <-r.Done():
+			return r.Err()
 		case err := <-failed:
+			return errors.Join(err, r.Shutdown(context.Background()))
+		case <-stopping:
+			stopping = nil
 			drain()
-			<-done
-			return err
 		case <-p.Hangup:
 			p.reload(r, log, level)
 		case <-p.Stop:
@@ -128,16 +132,17 @@ func (p *RelayProcess) serve(ctx context.Context, r *chive.Relay, log *slog.Logg
 
 // reload reads the settings again. What a running relay can take over takes
 // effect at once; what else has changed is named, and waits for the next start.
-func (p *RelayProcess) reload(r *chive.Relay, log *slog.Logger, level *slog.LevelVar) {
+func (p *RelayProcess) reload(r *relay.Relay, log *slog.Logger, level *slog.LevelVar) {
 	next, err := p.Reload()
 	if err == nil {
 		err = next.Check()
 	}
-	var cfg chive.RelayConfig
+	var cfg relay.Config
 	if err == nil {
 		cfg, err = next.Config(log)
 	}
 	if err == nil {
+		role.KeepFixed(&p.config, &cfg)
 		err = r.Reload(cfg)
 	}
 	if err != nil {

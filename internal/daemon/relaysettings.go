@@ -7,6 +7,7 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/socks"
+	"github.com/chivenet/chive/relay"
 	"github.com/spf13/pflag"
 )
 
@@ -14,10 +15,10 @@ import (
 // flags or by a configuration file with the same names. Make them with
 // NewRelaySettings.
 type RelaySettings struct {
-	Relay       chive.RelayConfig // Network and Logger are set later
-	NetworkFile string            // empty: the public network
-	Metrics     string            // empty: none
-	Sandbox     string            // "off", "auto" or "require"
+	Relay       relay.Config // Network and Logger are set later
+	NetworkFile string       // empty: the public network
+	Metrics     string       // empty: none
+	Sandbox     string       // "off", "auto" or "require"
 	LogLevel    slog.Level
 	LogFormat   string // "text" or "json"
 
@@ -93,7 +94,7 @@ func (s *RelaySettings) Check() error {
 
 // Config returns the configuration of the relay, with its network and data
 // directory filled in.
-func (s *RelaySettings) Config(log *slog.Logger) (chive.RelayConfig, error) {
+func (s *RelaySettings) Config(log *slog.Logger) (relay.Config, error) {
 	cfg := s.Relay
 	cfg.Logger = log
 	if s.NetworkFile != "" {

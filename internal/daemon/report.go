@@ -7,14 +7,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/authority"
+	"github.com/chivenet/chive/relay"
 )
 
 // stamp writes a time for people.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
 
 // printRelay writes a relay's status for people.
-func printRelay(w io.Writer, st *chive.RelayStatus, now time.Time) {
+func printRelay(w io.Writer, st *relay.Status, now time.Time) {
 	kind := "relay: guard and middle"
 	switch {
 	case st.Bridge:
@@ -59,7 +60,7 @@ func printRelay(w io.Writer, st *chive.RelayStatus, now time.Time) {
 }
 
 // printAuthority writes an authority's status for people.
-func printAuthority(w io.Writer, st *chive.AuthorityStatus, now time.Time) {
+func printAuthority(w io.Writer, st *authority.Status, now time.Time) {
 	fmt.Fprintf(w, "network    %s\nauthority  %s %s, one of %d\n", st.Network, st.Nickname, st.V3Ident, st.Authorities)
 	fmt.Fprintf(w, "ports      ORPort %s, DirPort %s\nup         %v\n", st.ORPort, st.DirPort, now.Sub(st.Started).Round(time.Second))
 	if st.ValidAfter.IsZero() {

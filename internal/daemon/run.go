@@ -18,6 +18,7 @@ import (
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/proxydial"
+	"github.com/chivenet/chive/internal/role"
 )
 
 // Proxy is a client with its front doors, run as a process.
@@ -37,6 +38,7 @@ type Proxy struct {
 	Hangup, Stop <-chan os.Signal
 
 	drainFor time.Duration // as the settings have it now
+	config   chive.Config  // as it was at the start
 }
 
 // ErrKilled is what Run returns when it was told twice to stop: connections
@@ -70,6 +72,7 @@ func (p *Proxy) Run(ctx context.Context) (err error) {
 	if len(given(s.SOCKS))+len(given(s.HTTP))+len(given(s.DNS)) == 0 {
 		return fault.New(fault.Config, "no door is open: give --socks, --http or --dns an address")
 	}
+	p.config = cfg
 	client, err := p.Open(ctx, cfg)
 	if err != nil {
 		return err
@@ -189,6 +192,7 @@ func (p *Proxy) reload(client Client, log *slog.Logger, level *slog.LevelVar) {
 		cfg, err = next.ClientConfig(log)
 	}
 	if err == nil {
+		role.KeepFixed(&p.config, &cfg)
 		err = client.Reload(cfg)
 	}
 	if err != nil {

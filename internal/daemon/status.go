@@ -15,9 +15,11 @@ import (
 	"time"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/authority"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/socks"
+	"github.com/chivenet/chive/relay"
 )
 
 // The status socket's name inside the data directory, how long either side
@@ -82,11 +84,11 @@ type (
 	}
 	relayReport struct {
 		rolePrefix
-		chive.RelayStatus
+		relay.Status
 	}
 	authorityReport struct {
 		rolePrefix
-		chive.AuthorityStatus
+		authority.Status
 	}
 )
 
@@ -95,8 +97,8 @@ type (
 type Report struct {
 	Text      []byte
 	Proxy     *chive.Status
-	Relay     *chive.RelayStatus
-	Authority *chive.AuthorityStatus
+	Relay     *relay.Status
+	Authority *authority.Status
 }
 
 // ReadStatus asks the program that runs with this data directory for its
@@ -130,10 +132,10 @@ func parseReport(text []byte) (*Report, error) {
 			r.Proxy = new(chive.Status)
 			err = json.Unmarshal(text, r.Proxy)
 		case "relay":
-			r.Relay = new(chive.RelayStatus)
+			r.Relay = new(relay.Status)
 			err = json.Unmarshal(text, r.Relay)
 		case "authority":
-			r.Authority = new(chive.AuthorityStatus)
+			r.Authority = new(authority.Status)
 			err = json.Unmarshal(text, r.Authority)
 		default:
 			err = fault.New(fault.Local, "it is of an unknown kind %q: another version runs", role.Role)

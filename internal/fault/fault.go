@@ -52,6 +52,10 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
+// Error makes a Kind a target for errors.Is: an error that New or Wrap made is
+// its kind.
+func (k Kind) Error() string { return k.String() }
+
 // kinded is an error with a kind.
 type kinded struct {
 	kind Kind
@@ -60,6 +64,13 @@ type kinded struct {
 
 func (e *kinded) Error() string { return e.err.Error() }
 func (e *kinded) Unwrap() error { return e.err }
+
+// Is reports whether target is the error's kind. errors.Is asks every error of a
+// chain: a directory error that a timeout caused is of both kinds.
+func (e *kinded) Is(target error) bool {
+	k, ok := target.(Kind)
+	return ok && k == e.kind
+}
 
 // Timeout reports whether the kind is Timeout, as net.Error asks.
 func (e *kinded) Timeout() bool { return e.kind == Timeout }

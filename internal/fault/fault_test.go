@@ -40,3 +40,10 @@ func TestNames(t *testing.T) {
 		seen[k.String()] = true
 	}
 }
+
+func TestKindsAreTargets(t *testing.T) {
+	err := fmt.Errorf("fetch: %w", Wrap(Directory, New(Timeout, "no answer: %w", io.ErrUnexpectedEOF)))
+	if !errors.Is(err, Directory) || !errors.Is(err, Timeout) || errors.Is(err, Network) || errors.Is(io.EOF, Network) {
+		t.Fatalf("the kinds of %v", err)
+	}
+}

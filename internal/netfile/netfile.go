@@ -5,6 +5,7 @@ package netfile
 
 import (
 	"bytes"
+	"encoding"
 	"net/netip"
 	"time"
 
@@ -64,6 +65,16 @@ func Parse(what string, doc []byte) (*netdir.Network, error) {
 		return nil, fault.New(fault.Config, "%s: %w", what, err)
 	}
 	return n, nil
+}
+
+// Of returns the network whose MarshalText writes a network file: a network of
+// the public package, which shows nothing else of its inside.
+func Of(n encoding.TextMarshaler) (*netdir.Network, error) {
+	doc, err := n.MarshalText()
+	if err != nil {
+		return nil, err
+	}
+	return Parse("network", doc)
 }
 
 func (f *file) network() (*netdir.Network, error) {

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -57,6 +58,8 @@ type Relay struct {
 	ports     atomic.Pointer[map[netip.AddrPort]bool] // of the network itself; nil: unknown, or open to exits
 	reachable atomic.Bool
 	draining  atomic.Bool
+	cut       chan struct{} // closed: the relay does not wait for its circuits to end
+	cutOnce   sync.Once
 	limits    limits
 	bandwidth bandwidth
 	stats     Stats
@@ -79,7 +82,7 @@ func New(cfg Config) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{cfg: cfg, log: cfg.Log, keys: keys, started: now}
+	r := &Relay{cfg: cfg, log: cfg.Log, keys: keys, started: now, cut: make(chan struct{})}
 	fam, err := loadFamily(keys.dir, keys.ID.RSA, cfg.Family, cfg.FamilyIDs)
 	if err != nil {
 		return nil, err

@@ -65,6 +65,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	return errors.Join(dirErr, r.bandwidth.save(r.cfg.DataDir, time.Now()))
 }
 
+// Cut has Run not wait for open circuits when its context is done.
+func (r *Relay) Cut() { r.cutOnce.Do(func() { close(r.cut) }) }
+
 // drain waits until the circuits have ended, within bounds.
 func (r *Relay) drain() {
 	r.draining.Store(true)
@@ -85,6 +88,8 @@ func (r *Relay) drain() {
 	for r.stats.Circuit.Circuits.Load() > 0 {
 		select {
 		case <-end.C:
+			return
+		case <-r.cut:
 			return
 		case <-tick.C:
 		}

@@ -1,4 +1,4 @@
-package chive
+package relay
 
 import (
 	"time"
@@ -13,8 +13,8 @@ import (
 // FamilyIDs. A key that is there is not replaced.
 func MakeFamilyKey(name string) (id string, err error) { return relay.MakeFamilyKey(name) }
 
-// RelayKeys are the public names of a relay's keys.
-type RelayKeys struct {
+// Keys are the public names of a relay's keys.
+type Keys struct {
 	RSA     string    // identity, in hexadecimal
 	Ed25519 string    // master key, in base64
 	Expires time.Time // of the signing key's certificate
@@ -23,14 +23,14 @@ type RelayKeys struct {
 	Files []string
 }
 
-// MakeRelayKeys makes, in a directory that is kept away from the relay, its
+// MakeKeys makes, in a directory that is kept away from the relay, its
 // identities where they are missing, and a new signing key with a certificate
 // for life. A relay with OfflineMasterKey lives on the files that are named in
 // the result, and needs new ones before the certificate expires.
-func MakeRelayKeys(dir string, life time.Duration) (*RelayKeys, error) {
+func MakeKeys(dir string, life time.Duration) (*Keys, error) {
 	c, err := relay.CertifyKeys(dir, life, time.Now())
 	if err != nil {
 		return nil, err
 	}
-	return &RelayKeys{RSA: c.ID.RSA.String(), Ed25519: c.ID.Ed.String(), Expires: c.Expires, Files: c.Copy}, nil
+	return &Keys{RSA: c.ID.RSA.String(), Ed25519: c.ID.Ed.String(), Expires: c.Expires, Files: c.Copy}, nil
 }

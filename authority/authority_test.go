@@ -1,4 +1,4 @@
-package chive
+package authority
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdoc"
 )
@@ -17,35 +18,33 @@ import (
 // with the same keys.
 func TestAuthority(t *testing.T) {
 	dir := t.TempDir()
-	keys, err := MakeAuthorityKeys(filepath.Join(dir, "keys"), "127.0.0.1:1", 1, []byte("a passphrase"))
+	keys, err := MakeKeys(filepath.Join(dir, "keys"), "127.0.0.1:1", 1, []byte("a passphrase"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	again, err := MakeAuthorityKeys(filepath.Join(dir, "keys"), "", 2, []byte("a passphrase"))
+	again, err := MakeKeys(filepath.Join(dir, "keys"), "", 2, []byte("a passphrase"))
 	if err != nil || again.V3Ident != keys.V3Ident || !again.Expires.After(keys.Expires) {
 		t.Fatalf("%v: %+v, %+v", err, keys, again)
 	}
-	if _, err := MakeAuthorityKeys(filepath.Join(dir, "keys"), "", 2, []byte("wrong")); err == nil {
+	if _, err := MakeKeys(filepath.Join(dir, "keys"), "", 2, []byte("wrong")); err == nil {
 		t.Error("a wrong passphrase opened the identity key")
 	}
-	nw, err := ParseNetwork(fmt.Appendf(nil, "name = \"one\"\n[[authority]]\nnickname = \"a\"\nv3ident = %q\nrsa = %q\ned25519 = %q\norport = [\"127.0.0.1:1\"]\ndirport = \"127.0.0.1:2\"\n[testing]\nallow_private_addresses = true\n", keys.V3Ident, keys.RSA, keys.Ed25519))
+	nw, err := chive.ParseNetwork(fmt.Appendf(nil, "name = \"one\"\n[[authority]]\nnickname = \"a\"\nv3ident = %q\nrsa = %q\ned25519 = %q\norport = [\"127.0.0.1:1\"]\ndirport = \"127.0.0.1:2\"\n[testing]\nallow_private_addresses = true\n", keys.V3Ident, keys.RSA, keys.Ed25519))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := AuthorityConfig{Network: nw, DataDir: dir, Nickname: "a", ORPort: "127.0.0.1:0", DirPort: "127.0.0.1:0", Testing: true,
+	cfg := Config{Network: nw, DataDir: dir, Nickname: "a", ORPort: "127.0.0.1:0", DirPort: "127.0.0.1:0", Testing: true,
 		VotingInterval: 10 * time.Second, VoteDelay: 2 * time.Second, DistDelay: 2 * time.Second,
 		InitialVotingInterval: time.Second, InitialVoteDelay: 100 * time.Millisecond, InitialDistDelay: 100 * time.Millisecond}
-	a, err := NewAuthority(cfg)
+	a, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewAuthority(cfg); err == nil || !strings.Contains(err.Error(), "in use") {
+	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("two authorities in one directory: %v", err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- a.Run(ctx) }()
 	file := filepath.Join(dir, "state", "consensus-microdesc")
 	for ctx.Err() == nil {
 		if _, err := os.Stat(file); err == nil {
@@ -56,11 +55,23 @@ func TestAuthority(t *testing.T) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
+	if ctx.Err() != nil {
+		t.Fatal("no consensus")
 	}
-	if a, err = NewAuthority(cfg); err != nil {
+	for range 2 { // Close may be called again
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+	select {
+	case <-a.Done():
+	default:
+		t.Error("Close came back before the authority's end")
+	}
+	if err := a.Err(); err != nil {
+		t.Errorf("the authority was closed, and says %v", err)
+	}
+	if a, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
 	if a.inner.Consensus(netdoc.FlavorMicrodesc) == nil {
@@ -69,14 +80,14 @@ func TestAuthority(t *testing.T) {
 	if err := a.Close(); err != nil {
 		t.Error(err)
 	}
-	for _, bad := range []func(*AuthorityConfig){
-		func(c *AuthorityConfig) { c.Network = nil }, func(c *AuthorityConfig) { c.Nickname = "no spaces" }, func(c *AuthorityConfig) { c.ORPort = "x" },
-		func(c *AuthorityConfig) { c.VoteDelay = 9 * time.Second }, func(c *AuthorityConfig) { c.RelayList = "/nonexistent" },
-		func(c *AuthorityConfig) { c.ApprovedOnly = true },
+	for _, bad := range []func(*Config){
+		func(c *Config) { c.Network = nil }, func(c *Config) { c.Nickname = "no spaces" }, func(c *Config) { c.ORPort = "x" },
+		func(c *Config) { c.VoteDelay = 9 * time.Second }, func(c *Config) { c.RelayList = "/nonexistent" },
+		func(c *Config) { c.ApprovedOnly = true },
 	} {
 		c := cfg
 		bad(&c)
-		if a, err := NewAuthority(c); err == nil {
+		if a, err := New(c); err == nil {
 			t.Errorf("%+v was accepted", c)
 			a.Close()
 		}
@@ -86,7 +97,7 @@ func TestAuthority(t *testing.T) {
 
 // damage starts an authority with each of its files damaged in turn: what comes
 // back by itself is set aside, and of the others the error says which it is.
-func damage(t *testing.T, cfg AuthorityConfig) {
+func damage(t *testing.T, cfg Config) {
 	const garbage = "not what it should be\n"
 	for file, aside := range map[string]bool{
 		"state/certificates": true, "state/descriptors": true, "state/consensus-ns": true, "state/consensus-microdesc": true,
@@ -101,7 +112,7 @@ func damage(t *testing.T, cfg AuthorityConfig) {
 		if err := os.WriteFile(path, []byte(garbage), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		a, err := NewAuthority(cfg)
+		a, err := New(cfg)
 		switch {
 		case !aside && (!fault.Is(err, fault.Config) || !strings.Contains(err.Error(), filepath.Base(file))):
 			t.Errorf("%s: %v", file, err)

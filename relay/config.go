@@ -1,4 +1,4 @@
-package chive
+package relay
 
 import (
 	"log/slog"
@@ -9,17 +9,21 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/internal/pt"
 	"github.com/chivenet/chive/internal/relay"
 	"github.com/chivenet/chive/internal/version"
 )
 
-// RelayConfig is what a relay needs to be told.
-type RelayConfig struct {
+// Config is what a relay needs to be told. Reload takes over the fields that are
+// marked with reload:"live".
+type Config struct {
 	// Network is the Tor network to be part of; nil is the public one.
-	Network *Network
+	Network *chive.Network
 	// DataDir keeps the keys, which are the relay's identity, and the directory
 	// cache. It is made with mode 0700, and used by one relay at a time. C tor's
 	// key files are understood, and are what is written.
@@ -28,15 +32,15 @@ type RelayConfig struct {
 	Logger *slog.Logger
 
 	Nickname string // 1 to 19 letters and digits
-	Contact  string // how operators of the network reach you
+	Contact  string `reload:"live"` // how operators of the network reach you
 
 	// Family are your other relays, by fingerprint, and FamilyFile has more of
 	// them, between white space and commas. FamilyIDs are your families by key
 	// (MakeFamilyKey), whose files are below "keys" in DataDir; "*" is every one
 	// there.
-	Family     []string
-	FamilyFile string
-	FamilyIDs  []string
+	Family     []string `reload:"live"`
+	FamilyFile string   `reload:"live"`
+	FamilyIDs  []string `reload:"live"`
 
 	// ORPort are the addresses to listen at, "IP:PORT" or "PORT" for all of
 	// IPv4. Port 0 picks one.
@@ -59,12 +63,12 @@ type RelayConfig struct {
 	// all others. So a policy of your own ends with "reject *:*" or "accept *:*".
 	// Private networks and the relay's own addresses are refused before the lines
 	// are looked at, unless ExitPrivate is set.
-	ExitPolicy  []string
-	ExitPrivate bool
+	ExitPolicy  []string `reload:"live"`
+	ExitPrivate bool     `reload:"live"`
 	// IPv6Exit lets streams out to IPv6 addresses too.
-	IPv6Exit bool
+	IPv6Exit bool `reload:"live"`
 	// Nameservers are what an exit asks, "IP:PORT"; none: those of the system.
-	Nameservers []string
+	Nameservers []string `reload:"live"`
 
 	// Bridge keeps the relay out of the network's lists: only those to whom you
 	// give a line of BridgeLines know of it. ServerTransportPlugins offer other
@@ -79,29 +83,29 @@ type RelayConfig struct {
 	// BandwidthRate bounds what all links together read, and what they write, in
 	// bytes a second; 0: no bound. BandwidthBurst, in bytes, may come at once; 0:
 	// as much as in a second.
-	BandwidthRate, BandwidthBurst uint64
+	BandwidthRate, BandwidthBurst uint64 `reload:"live"`
 	// OfflineMasterKey says that the relay's Ed25519 master key is kept elsewhere
-	// (MakeRelayKeys): it is neither made nor read.
+	// (MakeKeys): it is neither made nor read.
 	OfflineMasterKey bool
 	// MaxAdvertised bounds the bandwidth that the relay offers, in bytes a
 	// second; 0: no bound.
-	MaxAdvertised uint64
+	MaxAdvertised uint64 `reload:"live"`
 	// AssumeReachable publishes the relay without a test of its ORPort.
 	AssumeReachable bool
 	// ShutdownWait is how long open circuits may go on when the relay is asked
 	// to end; 0: 30 seconds, negative: not at all.
-	ShutdownWait time.Duration
+	ShutdownWait time.Duration `reload:"live"`
 	// MaxMemory bounds what peers can make the relay hold, in bytes: cells that
 	// wait, connections, requests. Over it, those that hold the most are closed.
-	// 0: DefaultMaxMemory; 32 MiB is the least. The process needs some 64 MB
+	// 0: chive.DefaultMaxMemory; 32 MiB is the least. The process needs some 64 MB
 	// besides; a program that sets Go's memory limit (debug.SetMemoryLimit) should
 	// leave room for both.
-	MaxMemory uint64
+	MaxMemory uint64 `reload:"live"`
 }
 
-// Check reports the first option that NewRelay would refuse. It reads the files
+// Check reports the first option that New would refuse. It reads the files
 // that options name, and opens nothing else.
-func (cfg *RelayConfig) Check() error {
+func (cfg *Config) Check() error {
 	inner, err := cfg.inner()
 	if err != nil {
 		return err
@@ -109,20 +113,22 @@ func (cfg *RelayConfig) Check() error {
 	return inner.Check()
 }
 
-func (cfg *RelayConfig) inner() (relay.Config, error) {
+func (cfg *Config) inner() (relay.Config, error) {
 	out := relay.Config{
 		DataDir: cfg.DataDir, Log: cfg.Logger, Nickname: cfg.Nickname, Contact: cfg.Contact, Family: cfg.Family, FamilyIDs: cfg.FamilyIDs,
 		Rate: cfg.BandwidthRate, Burst: cfg.BandwidthBurst, MaxAdvertised: cfg.MaxAdvertised, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: version.String(), OfflineMaster: cfg.OfflineMasterKey,
 	}
 	var err error
-	if out.MaxMemory, err = memoryBound(cfg.MaxMemory); err != nil {
+	if out.MaxMemory, err = account.BoundOf(cfg.MaxMemory); err != nil {
 		return out, err
 	}
 	network := cfg.Network
 	if network == nil {
-		network = PublicNetwork()
+		network = chive.PublicNetwork()
 	}
-	out.Network = network.dir
+	if out.Network, err = netfile.Of(network); err != nil {
+		return out, err
+	}
 	if cfg.FamilyFile != "" {
 		text, err := os.ReadFile(cfg.FamilyFile)
 		if err != nil {
@@ -171,7 +177,7 @@ func (cfg *RelayConfig) inner() (relay.Config, error) {
 }
 
 // transports reads the options of a bridge's transports.
-func (cfg *RelayConfig) transports(out *relay.Config) error {
+func (cfg *Config) transports(out *relay.Config) error {
 	for _, s := range cfg.ServerTransportPlugins {
 		l, err := pt.ParseTransportLine(s)
 		if err != nil {

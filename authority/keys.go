@@ -1,0 +1,80 @@
+package authority
+
+import (
+	"crypto/rand"
+	"errors"
+	"io"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/chivenet/chive/internal/authority"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// Keys are the public names of an authority's keys.
+type Keys struct {
+	V3Ident string // of the v3 identity key, in hexadecimal
+	RSA     string // relay identity, in hexadecimal
+	Ed25519 string // relay identity, in base64
+	Expires time.Time
+}
+
+// MakeKeys makes what a directory authority signs with in a key
+// directory: a v3 identity key when there is none, encrypted with the
+// passphrase unless that is empty, and a new signing key with a certificate
+// for some months. address is the DirPort, or "". It does what tor-gencert
+// does, and its files are C tor's.
+func MakeKeys(dir, address string, months int, passphrase []byte) (*Keys, error) {
+	var addr netip.AddrPort
+	if address != "" {
+		var err error
+		if addr, err = netip.ParseAddrPort(address); err != nil {
+			return nil, fault.New(fault.Config, "address: %w", err)
+		}
+	}
+	path := filepath.Join(dir, authority.IdentityFile)
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		text, err = newIdentity(path, rand.Reader, passphrase)
+	}
+	if err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	identity, err := authority.ParseRSA(text, passphrase)
+	if err != nil {
+		return nil, err
+	}
+	k, err := authority.Certify(rand.Reader, identity, addr, time.Now(), months)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.Save(dir); err != nil {
+		return nil, err
+	}
+	return LoadKeys(dir)
+}
+
+func newIdentity(path string, random io.Reader, passphrase []byte) ([]byte, error) {
+	identity, err := authority.GenerateIdentity(random)
+	if err != nil {
+		return nil, err
+	}
+	text, err := authority.EncodeIdentity(identity, passphrase)
+	if err != nil {
+		return nil, err
+	}
+	return text, authority.WriteSecret(path, text)
+}
+
+// LoadKeys reads a key directory. Relay identities that are not there
+// are made.
+func LoadKeys(dir string) (*Keys, error) {
+	k, err := authority.LoadKeys(dir, rand.Reader, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return &Keys{V3Ident: k.Cert.Identity.String(), RSA: netdoc.RSADigest(&k.RSA.PublicKey).String(), Ed25519: k.Ed.Public().String(), Expires: k.Cert.Expires}, nil
+}

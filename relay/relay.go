@@ -1,0 +1,153 @@
+package relay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"sync"
+
+	"github.com/gofrs/flock"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/relay"
+	"github.com/chivenet/chive/internal/role"
+)
+
+// Relay is a running relay. Its methods may be called from any goroutine.
+type Relay struct {
+	cfg     Config
+	inner   *relay.Relay
+	life    *role.Life
+	metrics metrics.Registry
+	mu      sync.Mutex // one Reload at a time
+}
+
+// New starts a relay. It checks cfg, locks the data directory, loads or makes the
+// keys and opens the ports; it waits for nothing on the network. Close or Shutdown
+// ends the relay.
+func New(cfg Config) (*Relay, error) {
+	in, err := cfg.inner()
+	if err != nil {
+		return nil, err
+	}
+	if err := in.Check(); err != nil {
+		return nil, err
+	}
+	lock, err := lockDir(cfg.DataDir)
+	if err != nil {
+		return nil, err
+	}
+	r := &Relay{cfg: cfg}
+	if r.inner, err = relay.New(in); err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	r.inner.Register(&r.metrics)
+	r.life = role.Start(in.Log, func(ctx context.Context) (err error) {
+		defer func() { err = errors.Join(err, fault.Wrap(fault.Local, lock.Unlock())) }()
+		return r.inner.Run(ctx)
+	})
+	return r, nil
+}
+
+func lockDir(dir string) (*flock.Flock, error) {
+	if err := relay.MakeDir(dir); err != nil {
+		return nil, err
+	}
+	lock := flock.New(filepath.Join(dir, "lock"))
+	ok, err := lock.TryLock()
+	if err != nil {
+		return nil, fault.New(fault.Local, "lock the data directory: %w", err)
+	}
+	if !ok {
+		return nil, fault.New(fault.Config, "another process uses the data directory %s", dir)
+	}
+	return lock, nil
+}
+
+// BridgeLines waits until a bridge's transports listen, and returns the lines
+// that clients need, one for each way in.
+func (r *Relay) BridgeLines(ctx context.Context) ([]string, error) {
+	lines, err := r.inner.BridgeLines(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, l := range lines {
+		out = append(out, l.String())
+	}
+	return out, nil
+}
+
+// Shutdown ends the relay when its circuits have ended: it takes no new ones, and
+// gives the open ones Config.ShutdownWait, or until ctx ends. Then it does what
+// Close does.
+func (r *Relay) Shutdown(ctx context.Context) error {
+	r.life.Stop()
+	select {
+	case <-r.life.Done():
+	case <-ctx.Done():
+	}
+	return r.Close()
+}
+
+// Close ends the relay at once and waits until no goroutine of it is left. The
+// error says what could not be saved or released. It may be called again, and
+// during Shutdown.
+func (r *Relay) Close() error {
+	r.inner.Cut()
+	return r.life.Close()
+}
+
+// Done is closed when the relay has ended: it was told to, or it could not go on,
+// and Err says why.
+func (r *Relay) Done() <-chan struct{} { return r.life.Done() }
+
+// Err returns why the relay ended by itself; nil while it runs, and when it was
+// told to end.
+func (r *Relay) Err() error { return r.life.Err() }
+
+// Reload takes over the fields of cfg that may change while the relay runs: those
+// that Config marks with reload:"live". The other fields must be as New got them:
+// ErrConfig names those that are not. Keys that were put into DataDir are read
+// too. After an error everything is as before.
+func (r *Relay) Reload(cfg Config) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := role.CheckReload(&r.cfg, &cfg); err != nil {
+		return err
+	}
+	in, err := cfg.inner()
+	if err != nil {
+		return err
+	}
+	return r.inner.Reload(in)
+}
+
+// WriteMetrics writes the relay's metrics as Prometheus text.
+func (r *Relay) WriteMetrics(w io.Writer) error { return r.metrics.WritePrometheus(w) }
+
+// Addrs returns the addresses that others reach the ORPort at.
+func (r *Relay) Addrs() []netip.AddrPort { return r.inner.Addrs() }
+
+// DirPort returns where the relay serves the directory over plain HTTP; nil:
+// nowhere.
+func (r *Relay) DirPort() net.Addr { return r.inner.DirPortAddr() }
+
+// Fingerprint returns the relay's RSA identity in hexadecimal and its Ed25519
+// identity in base64.
+func (r *Relay) Fingerprint() (rsa, ed25519 string) {
+	id := r.inner.Target().RelayID
+	return id.RSA.String(), id.Ed.String()
+}
+
+// WriteMetricsJSON writes the relay's metrics as JSON.
+func (r *Relay) WriteMetricsJSON(w io.Writer) error {
+	var s metrics.Snapshot
+	r.metrics.Snapshot(&s)
+	return json.NewEncoder(w).Encode(&s)
+}

@@ -1,0 +1,50 @@
+package relay
+
+import "time"
+
+// Status is how a relay is, at about one moment.
+type Status struct {
+	Network     string    `json:"network"` // its name
+	Nickname    string    `json:"nickname"`
+	Fingerprint string    `json:"fingerprint"`
+	Ed25519     string    `json:"ed25519"`
+	ORPort      []string  `json:"orport"` // where others reach it
+	Started     time.Time `json:"started"`
+	Exit        bool      `json:"exit"`
+	Bridge      bool      `json:"bridge"`
+	Draining    bool      `json:"draining"`  // it ends, and takes nothing new
+	Reachable   bool      `json:"reachable"` // tested, or assumed
+
+	// What the newest consensus says, and whether it lists the relay.
+	ValidAfter time.Time `json:"consensus_valid_after,omitzero"`
+	Listed     bool      `json:"listed"`
+	Flags      string    `json:"flags"`
+	Weight     uint32    `json:"weight"` // kilobytes a second
+
+	Published   time.Time `json:"published,omitzero"`
+	Accepted    int       `json:"accepted"` // authorities that took a descriptor
+	Authorities int       `json:"authorities"`
+
+	// MasterKeyHere is whether the Ed25519 master key is in the data directory;
+	// SigningKeyEnds is when the key that it signed has to be replaced.
+	MasterKeyHere  bool      `json:"master_key_here"`
+	SigningKeyEnds time.Time `json:"signing_key_ends"`
+	OnionKeySince  time.Time `json:"onion_key_since"`
+
+	Channels    int    `json:"channels"`
+	Connections int64  `json:"connections"` // links, and those that shake hands
+	Circuits    int64  `json:"circuits"`
+	Streams     int64  `json:"streams"`
+	CellsIn     uint64 `json:"cells_in"`
+	CellsOut    uint64 `json:"cells_out"`
+	BytesIn     uint64 `json:"bytes_in"`
+	BytesOut    uint64 `json:"bytes_out"`
+	Onionskins  uint64 `json:"onionskins"`
+	Dropped     uint64 `json:"onionskins_dropped"`
+	Observed    uint64 `json:"observed_bandwidth"` // bytes a second
+	Rate        uint64 `json:"bandwidth_rate"`     // the limit; 0: none
+	Burst       uint64 `json:"bandwidth_burst"`
+}
+
+// Status returns what the relay is doing.
+func (r *Relay) Status() Status { return Status(r.inner.Status()) }
