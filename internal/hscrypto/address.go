@@ -1,0 +1,94 @@
+package hscrypto
+
+import (
+	"bytes"
+	"encoding/base32"
+	"strings"
+
+	"filippo.io/edwards25519"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+)
+
+const (
+	suffix     = ".onion"
+	version    = 3
+	addressLen = 56 // of base32, without the suffix
+)
+
+var encoding = base32.StdEncoding.WithPadding(base32.NoPadding)
+
+// IsAddress reports whether host is a name below .onion, valid or not. Such a
+// name means nothing outside the Tor network, and must never leave it.
+func IsAddress(host string) bool {
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	return host == "onion" || strings.HasSuffix(host, suffix)
+}
+
+// Address returns the onion address of a service's identity, with ".onion".
+func Address(id ident.Ed25519ID) string {
+	sum := checksum(id)
+	b := append(append(id[:], sum[:]...), version)
+	return strings.ToLower(encoding.EncodeToString(b)) + suffix
+}
+
+// ParseAddress reads an onion address (rend-spec-v3, ONIONADDRESS). Names of
+// hosts in front of it, as in "www.ADDRESS.onion", are for the service, and are
+// passed over. An address with a wrong checksum, of another version, or whose
+// key is no point of prime order is refused; the error does not repeat it.
+func ParseAddress(host string) (ident.Ed25519ID, error) {
+	var id ident.Ed25519ID
+	name, ok := strings.CutSuffix(strings.ToLower(strings.TrimSuffix(host, ".")), suffix)
+	if !ok {
+		return id, fault.New(fault.Config, "onion address: it does not end in %s", suffix)
+	}
+	name = name[strings.LastIndexByte(name, '.')+1:]
+	if len(name) != addressLen {
+		return id, fault.New(fault.Config, "onion address: %d characters before %s, not %d", len(name), suffix, addressLen)
+	}
+	b, err := encoding.DecodeString(strings.ToUpper(name))
+	if err != nil {
+		return id, fault.New(fault.Config, "onion address: it is not base32: a letter or digit is mistyped")
+	}
+	if b[34] != version {
+		return id, fault.New(fault.Config, "onion address: version %d, not %d", b[34], version)
+	}
+	copy(id[:], b)
+	if sum := checksum(id); !bytes.Equal(sum[:], b[32:34]) {
+		return ident.Ed25519ID{}, fault.New(fault.Config, "onion address: the checksum is wrong: a letter or digit is mistyped")
+	}
+	if _, err := point(id); err != nil {
+		return ident.Ed25519ID{}, fault.New(fault.Config, "onion address: %w", err)
+	}
+	return id, nil
+}
+
+func checksum(id ident.Ed25519ID) (sum [2]byte) {
+	h := hash([]byte(".onion checksum"), id[:], []byte{version})
+	return [2]byte(h[:2])
+}
+
+// inverseOf8 is 1/8 modulo the order of the base point.
+var inverseOf8 = func() *edwards25519.Scalar {
+	eight, err := edwards25519.NewScalar().SetCanonicalBytes(append([]byte{8}, make([]byte, 31)...))
+	if err != nil {
+		panic(err) // 8 is smaller than the order
+	}
+	return eight.Invert(eight)
+}()
+
+// point decodes a public key, and refuses one with a part of small order: several
+// such keys share all their secrets (rend-spec-v3 asks for the check).
+func point(id ident.Ed25519ID) (*edwards25519.Point, error) {
+	p, err := new(edwards25519.Point).SetBytes(id[:])
+	if err != nil {
+		return nil, fault.New(fault.Protocol, "the key is no point of the curve")
+	}
+	// A point of prime order survives 1/8 and then 8; a part of small order does not.
+	q := new(edwards25519.Point).ScalarMult(inverseOf8, p)
+	if q.MultByCofactor(q); q.Equal(p) != 1 || p.Equal(edwards25519.NewIdentityPoint()) == 1 {
+		return nil, fault.New(fault.Protocol, "the key is not of prime order")
+	}
+	return p, nil
+}

@@ -1,0 +1,54 @@
+package hscrypto
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/binary"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// maxAge is the longest age that a counter has a value for, in seconds: about 72
+// hours.
+const maxAge = 1 << 18
+
+// Counter makes the revision counters of one blinded key's descriptors. They grow
+// with the time and hide it: the encryption keeps the order (rend-spec-v3,
+// appendix F). The key is C tor's, so that a service which moves between the two
+// programs goes on counting from where it was.
+type Counter struct{ block cipher.Block }
+
+// NewCounter returns the counter of a blinded secret key.
+func NewCounter(blinded [SecretLen]byte) (*Counter, error) {
+	key := hash([]byte("rev-counter-generation\x00"), blinded[:])
+	return newCounter(key)
+}
+
+func newCounter(key [32]byte) (*Counter, error) {
+	b, err := aes.NewCipher(key[:])
+	if err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	return &Counter{b}, nil
+}
+
+// At returns the counter of a descriptor that is made so many seconds after its
+// shared random value began to be made, from 1 on.
+func (c *Counter) At(seconds int) (uint64, error) {
+	if seconds < 1 || seconds > maxAge {
+		return 0, fault.New(fault.Local, "revision counter: %d seconds are not from 1 to %d: is the clock right?", seconds, maxAge)
+	}
+	stream := cipher.NewCTR(c.block, make([]byte, aes.BlockSize))
+	var sum uint64
+	var buf [4096]byte
+	for left := seconds; left > 0; {
+		part := buf[:min(2*left, len(buf))]
+		clear(part)
+		stream.XORKeyStream(part, part)
+		for i := 0; i < len(part); i += 2 {
+			sum += uint64(binary.LittleEndian.Uint16(part[i:])) + 1
+		}
+		left -= len(part) / 2
+	}
+	return sum, nil
+}
