@@ -60,6 +60,22 @@ func NewExpanded(b []byte) (*ExpandedKey, error) {
 	return k, nil
 }
 
+// NewBlinded reads a key of ExpandedLen bytes that was derived by key blinding
+// (rend-spec-v3, KEYBLIND). Its scalar is reduced modulo the group's order, so
+// clamping would make another key of it; one that is not reduced is refused.
+func NewBlinded(b []byte) (*ExpandedKey, error) {
+	if len(b) != ExpandedLen {
+		return nil, fault.New(fault.Config, "blinded Ed25519 key: %d bytes, not %d", len(b), ExpandedLen)
+	}
+	k := &ExpandedKey{b: [ExpandedLen]byte(b)}
+	var err error
+	if k.scalar, err = edwards25519.NewScalar().SetCanonicalBytes(k.b[:32]); err != nil {
+		return nil, fault.New(fault.Config, "blinded Ed25519 key: the scalar is not reduced")
+	}
+	copy(k.pub[:], new(edwards25519.Point).ScalarBaseMult(k.scalar).Bytes())
+	return k, nil
+}
+
 func clamp(s []byte) {
 	s[0] &= 248
 	s[31] &= 63
