@@ -15,8 +15,8 @@
 //	offset 5   length of the body, 2 bytes
 //	offset 7   body
 //
-// Before a link protocol is agreed, circuit IDs have two bytes: only VERSIONS
-// is ever sent so.
+// Before both ends agree on a link protocol, circuit IDs have two bytes; only
+// VERSIONS is sent in that form.
 //
 // Every message body has a type with Append (which writes the body behind dst)
 // and a Parse function. Byte slices in a parsed message alias the input. Bytes
@@ -25,10 +25,10 @@
 // are lists to the end say so.
 //
 // What a peer can choose never makes an encoder panic: PutHeader and
-// Resolved.Append return errors. The other encoders panic on a length that a
-// field cannot hold, which only our own code can give them: each byte slice comes
-// from our own keys, handshakes and settings, or it was read out of a field of
-// the same width.
+// Resolved.Append return errors. The other encoders panic when a field cannot
+// hold a length. Only a mistake of our own code can cause that: each byte slice
+// comes from our own keys, handshakes and settings, or from a field of the same
+// width.
 package cell
 
 import (
@@ -82,49 +82,19 @@ const (
 // IsVariable reports whether cells with this command carry a length.
 func (c Command) IsVariable() bool { return c == CmdVersions || c >= 128 }
 
+var commandNames = [256]string{
+	CmdPadding: "PADDING", CmdCreate: "CREATE", CmdCreated: "CREATED", CmdRelay: "RELAY", CmdDestroy: "DESTROY",
+	CmdCreateFast: "CREATE_FAST", CmdCreatedFast: "CREATED_FAST", CmdVersions: "VERSIONS", CmdNetinfo: "NETINFO",
+	CmdRelayEarly: "RELAY_EARLY", CmdCreate2: "CREATE2", CmdCreated2: "CREATED2",
+	CmdPaddingNegotiate: "PADDING_NEGOTIATE", CmdVPadding: "VPADDING", CmdCerts: "CERTS",
+	CmdAuthChallenge: "AUTH_CHALLENGE", CmdAuthenticate: "AUTHENTICATE", CmdAuthorize: "AUTHORIZE",
+	CmdLongCreate2: "LONG_CREATE2", CmdLongCreated2: "LONG_CREATED2",
+}
+
 // String returns the specification's name, or the number of an unknown command.
 func (c Command) String() string {
-	switch c {
-	case CmdPadding:
-		return "PADDING"
-	case CmdCreate:
-		return "CREATE"
-	case CmdCreated:
-		return "CREATED"
-	case CmdRelay:
-		return "RELAY"
-	case CmdDestroy:
-		return "DESTROY"
-	case CmdCreateFast:
-		return "CREATE_FAST"
-	case CmdCreatedFast:
-		return "CREATED_FAST"
-	case CmdVersions:
-		return "VERSIONS"
-	case CmdNetinfo:
-		return "NETINFO"
-	case CmdRelayEarly:
-		return "RELAY_EARLY"
-	case CmdCreate2:
-		return "CREATE2"
-	case CmdCreated2:
-		return "CREATED2"
-	case CmdPaddingNegotiate:
-		return "PADDING_NEGOTIATE"
-	case CmdVPadding:
-		return "VPADDING"
-	case CmdCerts:
-		return "CERTS"
-	case CmdAuthChallenge:
-		return "AUTH_CHALLENGE"
-	case CmdAuthenticate:
-		return "AUTHENTICATE"
-	case CmdAuthorize:
-		return "AUTHORIZE"
-	case CmdLongCreate2:
-		return "LONG_CREATE2"
-	case CmdLongCreated2:
-		return "LONG_CREATED2"
+	if s := commandNames[c]; s != "" {
+		return s
 	}
 	return "command " + strconv.Itoa(int(c))
 }

@@ -7,90 +7,6 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// RelayCommand is the command of a relay message.
-type RelayCommand uint8
-
-// Relay message commands.
-const (
-	RelayBegin                 RelayCommand = 1
-	RelayData                  RelayCommand = 2
-	RelayEnd                   RelayCommand = 3
-	RelayConnected             RelayCommand = 4
-	RelaySendme                RelayCommand = 5
-	RelayExtend                RelayCommand = 6 // obsolete (TAP); refused
-	RelayExtended              RelayCommand = 7 // obsolete (TAP); refused
-	RelayTruncate              RelayCommand = 8
-	RelayTruncated             RelayCommand = 9
-	RelayDrop                  RelayCommand = 10
-	RelayResolve               RelayCommand = 11
-	RelayResolved              RelayCommand = 12
-	RelayBeginDir              RelayCommand = 13
-	RelayExtend2               RelayCommand = 14
-	RelayExtended2             RelayCommand = 15
-	RelayConfluxLink           RelayCommand = 19
-	RelayConfluxLinked         RelayCommand = 20
-	RelayConfluxLinkedAck      RelayCommand = 21
-	RelayConfluxSwitch         RelayCommand = 22
-	RelayEstablishIntro        RelayCommand = 32
-	RelayEstablishRendezvous   RelayCommand = 33
-	RelayIntroduce1            RelayCommand = 34
-	RelayIntroduce2            RelayCommand = 35
-	RelayRendezvous1           RelayCommand = 36
-	RelayRendezvous2           RelayCommand = 37
-	RelayIntroEstablished      RelayCommand = 38
-	RelayRendezvousEstablished RelayCommand = 39
-	RelayIntroduceAck          RelayCommand = 40
-	RelayPaddingNegotiate      RelayCommand = 41
-	RelayPaddingNegotiated     RelayCommand = 42
-	RelayXoff                  RelayCommand = 43
-	RelayXon                   RelayCommand = 44
-
-	// Of the post-quantum experiment (docs/spec/pq-circuits.md).
-	RelayLongExtend2   RelayCommand = 0xf0
-	RelayLongExtended2 RelayCommand = 0xf1
-	RelayRekeyRequest  RelayCommand = 0xf2
-	RelayRekeyReply    RelayCommand = 0xf3
-	RelayRekeyConfirm  RelayCommand = 0xf4
-)
-
-// relayNames also says which commands are known.
-var relayNames = [256]string{
-	RelayBegin: "BEGIN", RelayData: "DATA", RelayEnd: "END", RelayConnected: "CONNECTED", RelaySendme: "SENDME",
-	RelayExtend: "EXTEND", RelayExtended: "EXTENDED", RelayTruncate: "TRUNCATE", RelayTruncated: "TRUNCATED",
-	RelayDrop: "DROP", RelayResolve: "RESOLVE", RelayResolved: "RESOLVED", RelayBeginDir: "BEGIN_DIR",
-	RelayExtend2: "EXTEND2", RelayExtended2: "EXTENDED2", RelayConfluxLink: "CONFLUX_LINK",
-	RelayConfluxLinked: "CONFLUX_LINKED", RelayConfluxLinkedAck: "CONFLUX_LINKED_ACK",
-	RelayConfluxSwitch: "CONFLUX_SWITCH", RelayEstablishIntro: "ESTABLISH_INTRO",
-	RelayEstablishRendezvous: "ESTABLISH_RENDEZVOUS", RelayIntroduce1: "INTRODUCE1", RelayIntroduce2: "INTRODUCE2",
-	RelayRendezvous1: "RENDEZVOUS1", RelayRendezvous2: "RENDEZVOUS2", RelayIntroEstablished: "INTRO_ESTABLISHED",
-	RelayRendezvousEstablished: "RENDEZVOUS_ESTABLISHED", RelayIntroduceAck: "INTRODUCE_ACK",
-	RelayPaddingNegotiate: "PADDING_NEGOTIATE", RelayPaddingNegotiated: "PADDING_NEGOTIATED",
-	RelayXoff: "XOFF", RelayXon: "XON",
-	RelayLongExtend2: "LONG_EXTEND2", RelayLongExtended2: "LONG_EXTENDED2", RelayRekeyRequest: "REKEY_REQUEST",
-	RelayRekeyReply: "REKEY_REPLY", RelayRekeyConfirm: "REKEY_CONFIRM",
-}
-
-// String returns the specification's name, or the number of an unknown command.
-func (c RelayCommand) String() string {
-	if s := relayNames[c]; s != "" {
-		return s
-	}
-	return "relay command " + strconv.Itoa(int(c))
-}
-
-// Known reports whether the command is one of the constants above.
-func (c RelayCommand) Known() bool { return relayNames[c] != "" }
-
-// WantsStream reports whether a message with this command always belongs to a
-// stream. In RelayV1 these, and only these, carry a stream ID; in RelayV0 a
-// SENDME may belong to a stream too.
-func (c RelayCommand) WantsStream() bool {
-	// One bit a command: the set is asked for every cell.
-	const set = 1<<RelayBegin | 1<<RelayData | 1<<RelayEnd | 1<<RelayConnected | 1<<RelayResolve |
-		1<<RelayResolved | 1<<RelayBeginDir | 1<<RelayXoff | 1<<RelayXon
-	return c < 64 && uint64(set)>>c&1 == 1
-}
-
 // RelayFormat is the layout of a relay message in the payload of a RELAY cell.
 type RelayFormat uint8
 
@@ -147,11 +63,11 @@ func (f RelayFormat) DataOffset(cmd RelayCommand) int {
 }
 
 // PutHeader writes the header of a message whose body of n bytes is, or will
-// be, at DataOffset. Recognized and digest, or the tag, become zero. What
-// follows the body is the caller's: the specification asks for four zero bytes
-// and then random ones. A body over MaxData is refused, and in RelayV1 a stream
-// ID that the command does not take, or lacks: what is sent on a circuit follows
-// from what its peers chose.
+// be, at DataOffset. Recognized and digest, or the tag, become zero. The caller
+// fills the bytes behind the body: the specification asks for four zero bytes
+// and then random ones. PutHeader refuses a body over MaxData, and in RelayV1 a
+// missing stream ID or one that the command does not take. These are errors and
+// no panics, because a circuit's peers can choose what it sends.
 func (f RelayFormat) PutHeader(p *[PayloadLen]byte, cmd RelayCommand, stream uint16, n int) error {
 	withStream := cmd.WantsStream()
 	if uint(n) > uint(f.MaxData(withStream)) {
@@ -185,9 +101,9 @@ type RelayMsg struct {
 }
 
 // Parse reads the message in a decrypted, recognised payload. A length over
-// what the cell holds, and a missing stream ID, are refused. An unknown command
-// is refused in RelayV1, where it leaves open whether a stream ID follows, and
-// returned in RelayV0.
+// what the cell holds, and a missing stream ID, are refused. RelayV1 refuses an
+// unknown command too, because nobody can tell whether a stream ID follows it;
+// RelayV0 returns it.
 func (f RelayFormat) Parse(p *[PayloadLen]byte) (RelayMsg, error) {
 	if f == RelayV0 {
 		n := int(binary.BigEndian.Uint16(p[v0Length:]))

@@ -1,0 +1,89 @@
+package cell
+
+// A Form is the cells and relay messages in which a circuit handshake travels:
+// in cells to the first relay, and in relay messages to the relay before each
+// later one, which turns them into cells.
+type Form struct {
+	Create, Created Command
+	// Extend and Extended are zero where the form serves the first hop only.
+	Extend, Extended RelayCommand
+
+	create   func(b []byte) (Create2, error)
+	created  func(b []byte) (Created2, error)
+	extend   func(b []byte) (Extend2, error)
+	extended func(b []byte) (Extended2, error)
+}
+
+// The forms.
+var (
+	// FormFast is CREATE_FAST, whose cells say no type and no length.
+	FormFast = &Form{Create: CmdCreateFast, Created: CmdCreatedFast, create: readFast, created: readFastAnswer}
+	// FormShort is CREATE2 and EXTEND2, each in one cell.
+	FormShort = &Form{CmdCreate2, CmdCreated2, RelayExtend2, RelayExtended2,
+		ParseCreate2, ParseCreated2, ParseExtend2, ParseExtended2}
+	// FormLong is for what does not fit there: cells of variable length, and relay
+	// messages in fragments (docs/spec/pq-circuits.md, section 4).
+	FormLong = &Form{CmdLongCreate2, CmdLongCreated2, RelayLongExtend2, RelayLongExtended2,
+		ParseLongCreate2, ParseLongCreated2, ParseLongExtend2, ParseLongExtended2}
+)
+
+var forms = [...]*Form{FormShort, FormFast, FormLong}
+
+// FormOf returns the form whose Create cell has the given command, or nil.
+func FormOf(create Command) *Form {
+	for _, f := range forms {
+		if f.Create == create {
+			return f
+		}
+	}
+	return nil
+}
+
+// IsCreated reports whether a cell with the command answers a handshake.
+func (c Command) IsCreated() bool {
+	for _, f := range forms {
+		if f.Created == c {
+			return true
+		}
+	}
+	return false
+}
+
+// AppendCreate writes the body of a Create cell.
+func (f *Form) AppendCreate(dst []byte, m *Create2) []byte {
+	if f == FormFast {
+		return append(dst, m.Data...)
+	}
+	return m.Append(dst)
+}
+
+// AppendCreated writes the body of a Created cell.
+func (f *Form) AppendCreated(dst []byte, m *Created2) []byte {
+	if f == FormFast {
+		return append(dst, m.Data...)
+	}
+	return m.Append(dst)
+}
+
+// ParseCreate reads the body of a Create cell. A CREATE_FAST has the type
+// HandshakeFast.
+func (f *Form) ParseCreate(b []byte) (Create2, error) { return f.create(b) }
+
+// ParseCreated reads the body of a Created cell.
+func (f *Form) ParseCreated(b []byte) (Created2, error) { return f.created(b) }
+
+// ParseExtend reads a whole Extend message; the form has one.
+func (f *Form) ParseExtend(b []byte) (Extend2, error) { return f.extend(b) }
+
+// ParseExtended reads a whole Extended message; the form has one.
+func (f *Form) ParseExtended(b []byte) (Extended2, error) { return f.extended(b) }
+
+func readFast(b []byte) (Create2, error) {
+	m, err := ParseCreateFast(b)
+	return Create2{HandshakeFast, m[:]}, err
+}
+
+func readFastAnswer(b []byte) (Created2, error) {
+	m, err := ParseCreatedFast(b)
+	return Created2{m[:]}, err
+}
