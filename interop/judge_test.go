@@ -17,6 +17,7 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/linkspec"
@@ -159,7 +160,7 @@ func beginDir(t *testing.T, a netdir.Authority, method, path string, body []byte
 		t.Fatal(err)
 	}
 	params := flow.DefaultParams()
-	circ, err := circuit.Create(ctx, &circuit.Env{Log: log, Now: time.Now}, ch, to, circuit.HopOptions{Fast: true, Flow: &params})
+	circ, err := circuit.Create(ctx, &circuit.Env{Log: log, Now: time.Now}, ch, to, circuit.HopOptions{Handshake: handshake.Fast, Flow: &params})
 	if err != nil {
 		t.Fatal(err)
 	}

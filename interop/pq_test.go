@@ -148,7 +148,7 @@ func (c *pqBuilder) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.S
 	if err != nil {
 		return dirclient.Stream{}, err
 	}
-	circ, err := circuit.Create(ctx, c.env, ch, t, circuit.HopOptions{Fast: true})
+	circ, err := circuit.Create(ctx, c.env, ch, t, circuit.HopOptions{Handshake: handshake.Fast})
 	if err != nil {
 		return dirclient.Stream{}, err
 	}

@@ -7,31 +7,20 @@ import (
 	"github.com/chivenet/chive/internal/bin"
 )
 
-// HandshakeType is the circuit handshake of CREATE2 and EXTEND2.
+// HandshakeType is the number of a circuit handshake in CREATE2 and EXTEND2
+// (HTYPE). Package handshake has the table of those that exist here.
 type HandshakeType uint16
 
-// Handshake types.
+// Handshake types of the specification.
 const (
 	HandshakeTAP    HandshakeType = 0 // obsolete; refused
-	HandshakeFast   HandshakeType = 1 // of CREATE_FAST; never in CREATE2 or EXTEND2
+	HandshakeFast   HandshakeType = 1 // stands for CREATE_FAST; never on the wire
 	HandshakeNtor   HandshakeType = 2
 	HandshakeNtorV3 HandshakeType = 3
 )
 
-// String returns the handshake's name, or its number.
-func (t HandshakeType) String() string {
-	switch t {
-	case HandshakeTAP:
-		return "TAP"
-	case HandshakeFast:
-		return "CREATE_FAST"
-	case HandshakeNtor:
-		return "ntor"
-	case HandshakeNtorV3:
-		return "ntor-v3"
-	}
-	return "handshake type " + strconv.Itoa(int(t))
-}
+// String returns the number in words.
+func (t HandshakeType) String() string { return "handshake type " + strconv.Itoa(int(t)) }
 
 // Lengths of the CREATE_FAST handshake, in bytes.
 const (

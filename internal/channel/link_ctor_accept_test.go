@@ -71,11 +71,11 @@ func TestAcceptCtorRelay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, skin, err := handshake.NtorClient(rand.Reader, keys(t).ID.RSA, onion.Public())
+	target := linkspec.Target{RelayID: keys(t).ID, Addrs: []netip.AddrPort{addr}, Ntor: onion.Public()}
+	state, skin, err := handshake.Ntor.Start(rand.Reader, &target, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	target := linkspec.Target{RelayID: keys(t).ID, Addrs: []netip.AddrPort{addr}}
 	extend := cell.Extend2{Specs: linkspec.Append(nil, target.Specs()), Type: cell.HandshakeNtor, Data: skin}
 	body := extend.Append(nil)
 	c := cell.AppendFixed(nil, id, cell.CmdRelayEarly, nil)
@@ -97,7 +97,7 @@ func TestAcceptCtorRelay(t *testing.T) {
 	if err != nil || cell.Cmd(got) != cell.CmdCreate2 || create.Type != cell.HandshakeNtor {
 		t.Fatalf("%v: %+v %v", cell.Cmd(got), create, err)
 	}
-	reply, _, err := handshake.NtorServer(rand.Reader, []*handshake.NtorKeyPair{onion}, keys(t).ID.RSA, create.Data)
+	reply, _, err := handshake.Ntor.Serve(rand.Reader, &handshake.Relay{ID: keys(t).ID, Onion: []*handshake.NtorKeyPair{onion}}, create.Data, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestAcceptCtorRelay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := state.Finish(extended.Data); err != nil {
+	if _, _, err := state.Finish(extended.Data); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -220,7 +220,7 @@ func expect(t *testing.T, l *Link, id uint32, cmd cell.Command) []byte {
 // both ways: the relay answers only on a link that it holds open.
 func createFast(t *testing.T, l *Link, id uint32) *layer.Client {
 	t.Helper()
-	state, skin, err := handshake.FastClient(rand.Reader)
+	state, skin, err := handshake.Fast.Start(rand.Reader, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -229,7 +229,7 @@ func createFast(t *testing.T, l *Link, id uint32) *layer.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ks, err := state.Finish(reply[:])
+	_, ks, err := state.Finish(reply[:])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -14,10 +14,10 @@ import (
 // Route is a circuit to be built.
 type Route struct {
 	Targets []linkspec.Target
-	// Options are each hop's but for PQ, which Protect decides, and Fast, which
-	// is the first hop's only.
+	// Options are those of each hop, except that Protect can decide the handshake,
+	// and that a handshake for first hops is the first hop's only.
 	Options HopOptions
-	// Protect is PQPolicy.Plan's; nil protects nothing.
+	// Protect is what PQPolicy.Plan returned; nil protects nothing.
 	Protect []Protection
 	// Strict rekeys a hop before the next extend passes through it; otherwise
 	// rekeys are made once all hops are there, at the same time.
@@ -27,8 +27,8 @@ type Route struct {
 	Built func(n int)
 }
 
-// BuildError says which hop a circuit failed at, from 1; 0 when several were
-// being rekeyed, and any may have been it.
+// BuildError says at which hop a circuit failed, from 1; 0 when a rekey failed
+// while several hops had one.
 type BuildError struct {
 	Hop int
 	Err error
@@ -40,10 +40,11 @@ func (e *BuildError) Unwrap() error { return e.Err }
 // start starts the handshake with the i-th target.
 func (r *Route) start(env *Env, i int) (*clientHandshake, error) {
 	opts := r.Options
-	opts.Fast = opts.Fast && i == 0
-	opts.PQ = 0
+	if i > 0 && opts.Handshake != nil && opts.Handshake.Form.Extend == 0 {
+		opts.Handshake = nil
+	}
 	if p := r.protection(i); p.Carriage == handshake.CarriageA {
-		opts.PQ = p.Set
+		opts.Handshake = p.Set.Kind()
 	}
 	return startHandshake(env, rand.Reader, r.Targets[i], opts)
 }
@@ -56,9 +57,9 @@ func (r *Route) protection(i int) Protection {
 }
 
 // Build builds a client's circuit over a channel to the first target. When a
-// hop fails, so does the circuit: no hop is tried in another way than Protect
-// says, or whoever can make one fail would decide what protects it. The error
-// is a *BuildError.
+// hop fails, so does the circuit. Build tries no hop in another way than Protect
+// says: else an attacker that can make a hop fail could choose what protects it.
+// The error is a *BuildError.
 func Build(ctx context.Context, env *Env, ch *channel.Channel, r *Route) (*Circuit, error) {
 	var c *Circuit
 	hs, err := r.start(env, 0)

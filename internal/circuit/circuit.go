@@ -26,15 +26,6 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// Handler takes relay messages that the engine has no business of its own
-// with: those on stream 0 but SENDME and DROP, and those that open a stream
-// (BEGIN, BEGIN_DIR, RESOLVE). It runs on a channel's reader and must not
-// block; m.Data is valid during the call only. An error is a violation of the
-// protocol: the circuit is destroyed.
-type Handler interface {
-	HandleMessage(h *Hop, m cell.RelayMsg, cmd cell.Command) error
-}
-
 // Env is what the circuits of one process share.
 type Env struct {
 	Log *slog.Logger
@@ -74,9 +65,10 @@ func (q *QueueLimits) limits() (in, out int) {
 
 // Circuit is one circuit. Its methods may be called from any goroutine.
 type Circuit struct {
-	env     *Env
-	handler Handler
-	done    chan struct{}
+	env    *Env
+	handle messageHandler // fromRelay or fromClient
+	server *serverSide    // nil at a client
+	done   chan struct{}
 
 	home    atomic.Pointer[channel.Circ]
 	partner atomic.Pointer[channel.Circ]
@@ -102,8 +94,8 @@ type Circuit struct {
 // (tor-spec, "handling resource exhaustion: RELAY_EARLY").
 const relayEarlyBudget = 8
 
-func newCircuit(env *Env, h Handler) *Circuit {
-	c := &Circuit{env: env, handler: h, done: make(chan struct{}), early: relayEarlyBudget}
+func newCircuit(env *Env, handle messageHandler) *Circuit {
+	c := &Circuit{env: env, handle: handle, done: make(chan struct{}), early: relayEarlyBudget}
 	c.hops.Store(&[]*Hop{})
 	return c
 }

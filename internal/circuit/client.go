@@ -10,38 +10,6 @@ import (
 	"github.com/chivenet/chive/internal/linkspec"
 )
 
-// clientHandler is the messages on stream 0 that a client expects.
-type clientHandler struct{ c *Circuit }
-
-func (ch clientHandler) HandleMessage(h *Hop, m cell.RelayMsg, _ cell.Command) error {
-	switch m.Cmd {
-	case cell.RelayLongExtended2:
-		if !h.meta.waitsFor(m.Cmd) {
-			break // nothing is kept of what nobody asked for
-		}
-		whole, err := h.reassemble(m.Cmd, m.Data)
-		if err != nil || whole == nil {
-			return err
-		}
-		m.Data = whole
-	case cell.RelayRekeyReply:
-		return h.rekeyReply(m.Data)
-	}
-	if h.meta.take(m) {
-		return nil
-	}
-	if m.Cmd == cell.RelayTruncated {
-		t, err := cell.ParseTruncated(m.Data)
-		if err != nil {
-			return err
-		}
-		// What is left of the circuit could carry nothing that the user asked for.
-		h.c.Close(cell.DestroyNone, fault.New(fault.Network, "circuit: truncated at hop %d: %v", h.index+1, t.Reason))
-		return nil
-	}
-	return fault.New(fault.Protocol, "unexpected %v from hop %d", m.Cmd, h.index+1)
-}
-
 // Create builds the first hop of a client's circuit on ch. When it fails the
 // circuit is destroyed.
 func Create(ctx context.Context, env *Env, ch *channel.Channel, target linkspec.Target, opts HopOptions) (*Circuit, error) {
@@ -56,8 +24,7 @@ func Create(ctx context.Context, env *Env, ch *channel.Channel, target linkspec.
 // before the answer is awaited.
 func createBy(ctx context.Context, env *Env, ch *channel.Channel, hs *clientHandshake, meanwhile func()) (*Circuit, error) {
 	defer hs.wipe()
-	c := newCircuit(env, nil)
-	c.handler = clientHandler{c}
+	c := newCircuit(env, fromRelay)
 	created := make(chan reply, 1)
 	c.created = created
 	home, err := ch.Open(homeSide{c}, nil)
@@ -113,25 +80,16 @@ func (c *Circuit) extendBy(ctx context.Context, hs *clientHandshake, err error, 
 
 func (c *Circuit) extend(ctx context.Context, hs *clientHandshake, meanwhile func()) error {
 	defer hs.wipe()
-	if hs.fast != nil {
-		return fault.New(fault.Local, "CREATE_FAST cannot extend")
+	form, last := hs.kind.Form, c.Last()
+	if form.Extend == 0 {
+		return fault.New(fault.Local, "%v has no message that extends a circuit", form.Create)
 	}
-	last := c.Last()
-	answerCmd := cell.RelayExtended2
-	if hs.pq != nil {
-		answerCmd = cell.RelayLongExtended2
-	}
-	want, err := last.Expect(answerCmd)
+	want, err := last.Expect(form.Extended)
 	if err != nil {
 		return err
 	}
-	m := cell.Extend2{Specs: linkspec.Append(nil, hs.target.Specs()), Type: hs.typ, Data: hs.onionskin}
-	if hs.pq != nil {
-		err = last.sendLong(cell.RelayLongExtend2, m.Append(nil), true)
-	} else {
-		err = last.SendEarly(cell.RelayExtend2, 0, m.Append(nil))
-	}
-	if err != nil {
+	m := cell.Extend2{Specs: linkspec.Append(nil, hs.target.Specs()), Type: hs.kind.Type, Data: hs.onionskin}
+	if err := last.sendMeta(form.Extend, m.Append(nil), true); err != nil {
 		want.Cancel()
 		return err
 	}
@@ -140,11 +98,7 @@ func (c *Circuit) extend(ctx context.Context, hs *clientHandshake, meanwhile fun
 	if err != nil {
 		return err
 	}
-	parse := cell.ParseExtended2
-	if hs.pq != nil {
-		parse = cell.ParseLongExtended2
-	}
-	answer, err := parse(body)
+	answer, err := form.ParseExtended(body)
 	if err != nil {
 		return err
 	}
@@ -158,13 +112,10 @@ func (c *Circuit) extend(ctx context.Context, hs *clientHandshake, meanwhile fun
 
 // fromHomeControl takes the cells of a circuit that are not relay cells.
 func (c *Circuit) fromHomeControl(cmd cell.Command, body []byte) {
-	switch cmd {
-	case cell.CmdCreated2, cell.CmdCreatedFast, cell.CmdLongCreated2:
-		if w := c.created; w != nil {
-			c.created = nil
-			w <- reply{cmd: cmd, body: append([]byte(nil), body...)}
-			return
-		}
+	if w := c.created; w != nil && cmd.IsCreated() {
+		c.created = nil
+		w <- reply{cmd: cmd, body: append([]byte(nil), body...)}
+		return
 	}
 	c.violation(fault.New(fault.Protocol, "unexpected %v cell", cmd))
 }

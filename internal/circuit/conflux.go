@@ -67,16 +67,6 @@ func newSet(nonce [32]byte, now func() time.Time) *Set {
 	return &Set{nonce: nonce, now: now, early: map[uint64]earlyMessage{}}
 }
 
-// multiplexed reports whether a message is numbered over the set.
-func multiplexed(cmd cell.RelayCommand) bool {
-	switch cmd {
-	case cell.RelayBegin, cell.RelayData, cell.RelayEnd, cell.RelayConnected,
-		cell.RelayResolve, cell.RelayResolved, cell.RelayXon, cell.RelayXoff:
-		return true
-	}
-	return false
-}
-
 // add makes h a leg; when a leg closes, all do: what was under way on it is lost.
 func (s *Set) add(h *Hop, rtt time.Duration) error {
 	if err := s.join(h, rtt); err != nil {

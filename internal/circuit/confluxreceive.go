@@ -7,6 +7,14 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
+// confluxSwitch takes CONFLUX_SWITCH.
+func confluxSwitch(h *Hop, m cell.RelayMsg, _ cell.Command) error {
+	if s := h.set.Load(); s != nil {
+		return s.switched(h, m.Data)
+	}
+	return h.unexpected(m.Cmd)
+}
+
 // switched takes a SWITCH that came on h.
 func (s *Set) switched(h *Hop, body []byte) error {
 	m, err := cell.ParseConfluxSwitch(body)

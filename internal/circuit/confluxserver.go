@@ -26,10 +26,11 @@ type heldSet struct {
 // maxLegs bounds the legs of a set (C tor's clients make two).
 const maxLegs = 8
 
-// link takes CONFLUX_LINK from a client: it makes h a leg of the set that the
-// nonce names, or of a new one, and answers CONFLUX_LINKED.
-func (s *Server) link(h *Hop, body []byte) error {
-	m, err := cell.ParseConfluxLink(body)
+// confluxLink takes CONFLUX_LINK from a client: it makes h a leg of the set that
+// the nonce names, or of a new one, and answers CONFLUX_LINKED.
+func confluxLink(h *Hop, msg cell.RelayMsg, _ cell.Command) error {
+	s := h.c.server.s
+	m, err := cell.ParseConfluxLink(msg.Data)
 	if err != nil {
 		return err
 	}
@@ -61,8 +62,8 @@ func (s *Server) link(h *Hop, body []byte) error {
 	return nil
 }
 
-// linkedAck takes CONFLUX_LINKED_ACK: the round trip is known now.
-func (h *Hop) linkedAck() error {
+// confluxLinkedAck takes CONFLUX_LINKED_ACK: the round trip is known now.
+func confluxLinkedAck(h *Hop, _ cell.RelayMsg, _ cell.Command) error {
 	set := h.set.Load()
 	if set == nil || h.linkedAt.IsZero() {
 		return fault.New(fault.Protocol, "CONFLUX_LINKED_ACK without CONFLUX_LINK")

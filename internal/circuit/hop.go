@@ -13,21 +13,6 @@ import (
 	"github.com/chivenet/chive/internal/linkspec"
 )
 
-// sealer adds relay crypto to cells that go home: layer.ClientForward or
-// layer.RelayBackward.
-type sealer interface {
-	Originate(cmd cell.Command, p *[cell.PayloadLen]byte)
-	Encrypt(cmd cell.Command, p *[cell.PayloadLen]byte)
-	Tag() []byte
-}
-
-// opener removes relay crypto from cells that come from home:
-// layer.ClientBackward or layer.RelayForward.
-type opener interface {
-	Open(cmd cell.Command, p *[cell.PayloadLen]byte) bool
-	Tag() []byte
-}
-
 // Hop is the party at the other end of a relay-crypto layer: a relay, seen
 // from a client, or the client, seen from a relay.
 type Hop struct {
@@ -35,6 +20,9 @@ type Hop struct {
 	index  int
 	info   HopInfo
 	format cell.RelayFormat
+	far    cell.Traits // what the far end is: cell.ByClient or cell.ByRelay
+	// makeKeys makes this end's relay crypto from key material.
+	makeKeys func(handshake.KeyStream) (hopKeys, error)
 
 	seal sealer // guarded by c.mu
 	open opener // owned by home's reader

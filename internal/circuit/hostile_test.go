@@ -73,7 +73,7 @@ func TestCGONeedsCongestion(t *testing.T) {
 			"both, but one of us": {[]cell.Ext{cell.CCRequest(), cgo}, true, "CGO but not on congestion control"},
 		} {
 			r.server.cfg.NoCongestion = c.off
-			_, skin, err := handshake.NtorV3Client(rand.Reader, r.target.Ed, r.target.Ntor, []byte(verification), cell.AppendExts(nil, c.exts))
+			_, skin, err := handshake.NtorV3.Start(rand.Reader, &r.target, cell.AppendExts(nil, c.exts))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -115,9 +115,10 @@ func TestCGONeedsCongestionClient(t *testing.T) {
 		params := flow.DefaultParams()
 		hs.opts.Flow = &params
 		hs.request()
-		inc, cgo, err := hs.negotiated(c.answer)
-		if hs.cgo != c.cgo || (err == nil) != c.ok || err == nil && cgo != c.cgo || err != nil && !fault.Is(err, fault.Protocol) {
-			t.Errorf("%s: offered %v; %d %v %v", name, hs.cgo, inc, cgo, err)
+		terms := terms{crypto: tor1}
+		err := hs.negotiated(c.answer, &terms)
+		if hs.cgo != c.cgo || (err == nil) != c.ok || err == nil && (terms.crypto == cgo) != c.cgo || err != nil && !fault.Is(err, fault.Protocol) {
+			t.Errorf("%s: offered %v; %d %s %v", name, hs.cgo, terms.inc, terms.crypto.name, err)
 		}
 	}
 }
@@ -143,8 +144,8 @@ func TestExtendTargets(t *testing.T) {
 			"itself by RSA":        {[]linkspec.Spec{four, rsa(own.RSA), ed(next.Ed)}, cell.HandshakeNtorV3, "this relay itself"},
 			"itself by Ed25519":    {[]linkspec.Spec{four, rsa(next.RSA), ed(own.Ed)}, cell.HandshakeNtorV3, "this relay itself"},
 			"TAP":                  {next.Specs(), cell.HandshakeTAP, "TAP"},
-			"CREATE_FAST":          {next.Specs(), cell.HandshakeFast, "CREATE_FAST"},
-			"the hybrid in a cell": {next.Specs(), cell.HandshakeType(handshake.PQ512.HandshakeType()), "in a long message"},
+			"CREATE_FAST":          {next.Specs(), cell.HandshakeFast, "create-fast"},
+			"the hybrid in a cell": {next.Specs(), handshake.PQ512.Kind().Type, "pq512 does not come in CREATE2"},
 			"too many specifiers":  {slices.Repeat([]linkspec.Spec{four}, linkspec.MaxSpecs+1), cell.HandshakeNtorV3, "link specifiers"},
 		} {
 			c2 := r.circuit(congested, nil)
@@ -163,7 +164,7 @@ func TestExtendTargets(t *testing.T) {
 			"Ed25519": {four, rsa(next.RSA), ed(client.Ed)},
 		} {
 			m := cell.Extend2{Specs: linkspec.Append(nil, specs), Type: cell.HandshakeNtorV3}
-			if _, err := r.server.target(client, m, false); err == nil || !strings.Contains(err.Error(), "came from") {
+			if _, err := r.server.target(client, m, cell.FormShort); err == nil || !strings.Contains(err.Error(), "came from") {
 				t.Errorf("back by %s: %v", name, err)
 			}
 		}
@@ -179,7 +180,7 @@ func TestExtendByDirectory(t *testing.T) {
 		bare := r.next
 		bare.Ed = ident.Ed25519ID{}
 		m := cell.Extend2{Specs: linkspec.Append(nil, bare.Specs()), Type: cell.HandshakeNtor}
-		if got, err := r.server.target(ident.RelayID{}, m, false); err != nil || got.Ed != listed.Ed {
+		if got, err := r.server.target(ident.RelayID{}, m, cell.FormShort); err != nil || got.Ed != listed.Ed {
 			t.Errorf("%v, %v", got.Ed, err)
 		}
 		for protocols, want := range map[string]string{
@@ -210,7 +211,7 @@ func TestExtendByDirectory(t *testing.T) {
 // needs a set that this relay advertises; who breaks that loses his circuit, and
 // the relay goes on.
 func TestLongMessages(t *testing.T) {
-	pq768 := cell.HandshakeType(handshake.PQ768.HandshakeType())
+	pq768 := handshake.PQ768.Kind().Type
 	onRig(t, func(r *rig) {
 		for name, body := range map[string][]byte{
 			"bytes left over": created(1100, 1000),
@@ -245,7 +246,7 @@ func TestLongMessages(t *testing.T) {
 		c.Close(cell.DestroyNone, nil)
 
 		skin := func(n int) []byte {
-			m := cell.Create2{Type: pq768, Data: make([]byte, handshake.PQ768.OnionskinOverhead())}
+			m := cell.Create2{Type: pq768, Data: make([]byte, handshake.PQ768.Kind().SkinLen)}
 			return append(m.Append(nil), make([]byte, n)...)
 		}
 		r.refused("LONG_CREATE2 with a byte left over", r.raw(cell.CmdLongCreate2, skin(1)), "1 bytes left over")
@@ -279,7 +280,7 @@ func TestUnaskedLongExtended(t *testing.T) {
 	h := &Hop{c: c, info: HopInfo{Client: true}}
 	c.addHop(h)
 	m := cell.RelayMsg{Cmd: cell.RelayLongExtended2, Data: cut(t, 1000)[0]}
-	if err := (clientHandler{c}).HandleMessage(h, m, cell.CmdRelay); !fault.Is(err, fault.Protocol) || h.long.fragments.Pending() {
+	if err := fromRelay(h, m, cell.CmdRelay); !fault.Is(err, fault.Protocol) || h.long.fragments.Pending() {
 		t.Error(err, h.long.fragments.Pending())
 	}
 }
@@ -376,7 +377,6 @@ func TestOneRekey(t *testing.T) {
 	onRig(t, func(r *rig) {
 		c := r.circuit(congested, nil)
 		h := r.first().Hops()[0]
-		sh := r.first().handler.(*serverHandler)
 		r.server.pq.close() // no worker comes
 		for i := range 2 {
 			_, request, err := handshake.RekeyClient(rand.Reader, handshake.PQ512, c.Last().rekey.export, nil)
@@ -388,7 +388,7 @@ func TestOneRekey(t *testing.T) {
 				t.Fatal(err)
 			}
 			for j, p := range parts {
-				if err := sh.rekeyRequest(h, p); (err == nil) != (i == 0) {
+				if err := rekeyRequest(h, cell.RelayMsg{Cmd: cell.RelayRekeyRequest, Data: p}, cell.CmdRelay); (err == nil) != (i == 0) {
 					t.Errorf("request %d, fragment %d: %v", i, j, err)
 				}
 			}
@@ -409,7 +409,7 @@ func TestConfluxEnds(t *testing.T) {
 		r.circuit(congested, nil)
 		at := r.first()
 		at.Close(cell.DestroyNone, fault.New(fault.Closed, "test"))
-		if err := r.server.link(at.Hops()[0], body); err != nil || len(r.server.sets.m) != 0 {
+		if err := confluxLink(at.Hops()[0], cell.RelayMsg{Data: body}, cell.CmdRelay); err != nil || len(r.server.sets.m) != 0 {
 			t.Errorf("%v, %d sets", err, len(r.server.sets.m))
 		}
 		// Another leg closes between the two.
@@ -498,7 +498,7 @@ func TestUnsendable(t *testing.T) {
 			"stream SENDME on CGO": func(h *Hop) error { return h.SendStreamSendme(7) },
 			"DATA without stream":  func(h *Hop) error { return h.Send(cell.RelayData, 0, nil) },
 			"too long":             func(h *Hop) error { return h.Send(cell.RelayExtended2, 0, bytes.Repeat([]byte{1}, 491)) },
-			"too long a message":   func(h *Hop) error { return h.sendLong(cell.RelayLongExtended2, make([]byte, 3000), false) },
+			"too long a message":   func(h *Hop) error { return h.sendMeta(cell.RelayLongExtended2, make([]byte, 3000), false) },
 			"stream data":          func(h *Hop) error { _, _, err := h.SendData(NewWaiter(), 0, []byte{1}, 1); return err },
 		} {
 			for _, h := range []*Hop{c.Last(), r.first().Hops()[0]} {

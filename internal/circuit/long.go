@@ -19,7 +19,8 @@ type longMessage struct {
 }
 
 // reassemble takes a fragment and returns the message once it is whole, on
-// home's reader. A message that has begun has to come to its end, in time.
+// home's reader. The rest of a message must come in time, and before any fragment
+// of another one.
 func (h *Hop) reassemble(kind cell.RelayCommand, fragment []byte) ([]byte, error) {
 	l := &h.long
 	began := l.fragments.Pending()
@@ -37,6 +38,48 @@ func (h *Hop) reassemble(kind cell.RelayCommand, fragment []byte) ([]byte, error
 		h.c.Account().Release(handshake.MaxFragmented)
 	}
 	return msg, err
+}
+
+// sendMeta sends a message about the circuit, in fragments if the command asks for
+// them. early puts it, or its first fragment, into a RELAY_EARLY cell.
+func (h *Hop) sendMeta(cmd cell.RelayCommand, msg []byte, early bool) error {
+	parts := [][]byte{msg}
+	if cmd.Has(cell.Fragment) {
+		var err error
+		if parts, err = handshake.AppendFragments(nil, msg, h.format.MaxData(false)); err != nil {
+			return err
+		}
+	}
+	for i, f := range parts {
+		cc := cell.CmdRelay
+		if early && i == 0 {
+			cc = cell.CmdRelayEarly
+		}
+		if err := h.sendCell(cc, cmd, 0, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sendLongLocked sends a message in fragments for a caller that holds the
+// circuit's mu: no other cell comes between them and what the caller does next.
+func (h *Hop) sendLongLocked(cmd cell.RelayCommand, msg []byte) error {
+	parts, err := handshake.AppendFragments(nil, msg, h.format.MaxData(false))
+	if err != nil {
+		return err
+	}
+	for _, f := range parts {
+		var slot [cell.Len]byte
+		if err := h.fill(slot[:], cmd, 0, f); err != nil {
+			return err
+		}
+		h.c.sealLocked(h, slot[:], cell.CmdRelay)
+		if err := h.c.home.Load().Send(slot[:]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // overdue ends a circuit when what a peer began is not finished in

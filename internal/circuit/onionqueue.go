@@ -5,21 +5,22 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/handshake"
 )
 
 // onionJob is one handshake to do.
 type onionJob struct {
 	c    *Circuit
-	typ  cell.HandshakeType
-	hop  *Hop // of a rekey; nil for a CREATE
+	kind *handshake.Kind // nil for a rekey
+	hop  *Hop            // of a rekey; nil for a new hop
+	cost handshake.Cost
 	skin []byte
 	at   time.Time
 }
 
-// cost is what a job counts on its circuit's account while it waits, in bytes.
-func (j *onionJob) cost() int { return onionJobCost + len(j.skin) }
+// size is what a job counts on its circuit's account while it waits, in bytes.
+func (j *onionJob) size() int { return onionJobCost + len(j.skin) }
 
 // onionJobCost is a job without its onionskin.
 const onionJobCost = 128
@@ -27,7 +28,7 @@ const onionJobCost = 128
 // maxOnionQueue bounds the onionskins that wait, whatever they cost.
 const maxOnionQueue = 16384
 
-// onionQueue is onionskins of one price that wait; post-quantum ones have their
+// onionQueue is the onionskins of one cost that wait; post-quantum ones have their
 // own queue, so that they cannot starve the others. Each channel has its list,
 // and the workers serve the lists in turn: a flood over one channel delays and
 // drops what comes over that channel, and hardly anything else.

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/handshake"
 )
@@ -118,18 +117,21 @@ func TestOnionQueueBound(t *testing.T) {
 // themselves; however long that takes, ntor's do not wait for them.
 func TestOnionQueuesApart(t *testing.T) {
 	s := &Server{cfg: ServerConfig{MaxOnionDelay: time.Second, Stats: new(ServerStats)}, skin: newOnionQueue(1), pq: newOnionQueue(1)}
-	job := func(typ cell.HandshakeType, hop *Hop) {
-		j := onionJob{c: new(Circuit), typ: typ, hop: hop}
+	job := func(k *handshake.Kind, hop *Hop) {
+		j := onionJob{c: new(Circuit), kind: k, hop: hop, cost: handshake.CostMLKEM}
+		if k != nil {
+			j.cost = k.Cost
+		}
 		j.c.home.Store(new(channel.Circ))
 		s.enqueue(j)
 	}
 	s.pq.cost.Store(int64(400 * time.Millisecond))
-	job(cell.HandshakeType(handshake.PQ768.HandshakeType()), nil)
-	job(cell.HandshakeType(handshake.PQ1024.HandshakeType()), nil)
-	job(0, new(Hop)) // a rekey: the third, and so the last that may wait
+	job(handshake.PQ768.Kind(), nil)
+	job(handshake.PQ1024.Kind(), nil)
+	job(nil, new(Hop)) // a rekey: the third, and so the last that may wait
 	for range 20 {
-		job(cell.HandshakeNtor, nil)
-		job(cell.HandshakeNtorV3, nil)
+		job(handshake.Ntor, nil)
+		job(handshake.NtorV3, nil)
 	}
 	if s.pq.waiting != 3 || s.skin.waiting != 40 || s.cfg.Stats.OnionskinsDropped.Load() != 0 {
 		t.Errorf("%d and %d wait, %d were dropped", s.pq.waiting, s.skin.waiting, s.cfg.Stats.OnionskinsDropped.Load())

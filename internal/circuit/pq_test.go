@@ -42,7 +42,7 @@ func TestCarriageA(t *testing.T) {
 	relays := []*simnet.Relay{simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{})}
 	m := newClient(t)
 	for _, set := range pqSets {
-		for _, o := range []circuit.HopOptions{{PQ: set}, {PQ: set, Congestion: true, CGO: true}} {
+		for _, o := range []circuit.HopOptions{{Handshake: set.Kind()}, {Handshake: set.Kind(), Congestion: true, CGO: true}} {
 			c := build(t, m, o, relays...)
 			for i, h := range c.Hops() {
 				if got, how := h.PostQuantum(); got != set || how != handshake.CarriageA || h.Info().Handshake != set.String() {
@@ -102,7 +102,7 @@ func TestStrictOrder(t *testing.T) {
 	if err := c.Last().Rekey(deadline(t), handshake.PQ768); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Extend(deadline(t), b.Target, circuit.HopOptions{PQ: handshake.PQ768}); err != nil {
+	if err := c.Extend(deadline(t), b.Target, circuit.HopOptions{Handshake: handshake.PQ768.Kind()}); err != nil {
 		t.Fatal(err)
 	}
 	transfer(t, c)
@@ -122,7 +122,7 @@ func TestStrippedAdvertisement(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := circuit.Create(deadline(t), env, ch, lie, circuit.HopOptions{PQ: handshake.PQ768}); err == nil {
+	if _, err := circuit.Create(deadline(t), env, ch, lie, circuit.HopOptions{Handshake: handshake.PQ768.Kind()}); err == nil {
 		t.Fatal("carriage A finished")
 	}
 	c, err := circuit.Create(deadline(t), env, ch, lie, circuit.HopOptions{})
@@ -173,7 +173,7 @@ func TestPQFragmentsRefused(t *testing.T) {
 			return h.SendEarly(cell.RelayLongExtend2, 0, append([]byte{0, 160, 0, 0}, extend(cell.HandshakeNtor)...))
 		},
 		"hybrid in a cell": func(h *circuit.Hop) error {
-			return h.SendEarly(cell.RelayExtend2, 0, extend(cell.HandshakeType(handshake.PQ768.HandshakeType())))
+			return h.SendEarly(cell.RelayExtend2, 0, extend(handshake.PQ768.Kind().Type))
 		},
 		"beyond the end": func(h *circuit.Hop) error {
 			if err := h.SendEarly(cell.RelayLongExtend2, 0, fragment(500, 0, 486)); err != nil {

@@ -4,7 +4,6 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/linkspec"
-	"github.com/chivenet/chive/internal/protover"
 )
 
 // PQPolicy says how much of a circuit ML-KEM has to protect
@@ -19,8 +18,8 @@ const (
 	PQRequireAll                 // every hop, and each before the next extend passes it
 )
 
-// Protection says what keeps a hop's traffic, recorded today, from whoever can
-// break X25519 later. The zero Protection is nothing.
+// Protection says what protects a hop's traffic, recorded today, from an attacker
+// that can break X25519 later. The zero Protection is nothing.
 type Protection struct {
 	Set      handshake.PQSet
 	Carriage handshake.Carriage
@@ -53,16 +52,16 @@ func (p PQPolicy) Plan(set handshake.PQSet, targets []linkspec.Target) ([]Protec
 	if !set.Valid() {
 		return nil, fault.New(fault.Config, "post-quantum circuit: parameter set %d", set)
 	}
-	got := 0
+	got, hybrid := 0, set.Kind()
 	for i := range targets {
 		t := &targets[i]
 		if t.Ntor.IsZero() || t.Ed.IsZero() {
 			continue
 		}
 		switch {
-		case t.Proto.Has(handshake.ProtoName, int(set)) && (i == 0 || targets[i-1].Proto.Has(handshake.ProtoName, int(set))):
+		case hybrid.SpokenBy(t) && (i == 0 || targets[i-1].Proto.Has(hybrid.Proto, hybrid.Version)):
 			plan[i] = Protection{set, handshake.CarriageA}
-		case t.Proto.Has(handshake.ProtoName, handshake.ProtoRekey) && t.Proto.Has(protover.Relay, protover.RelayNtorV3):
+		case handshake.RekeySpoken(t.Proto):
 			plan[i] = Protection{set, handshake.CarriageB}
 		default:
 			continue

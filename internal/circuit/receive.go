@@ -49,7 +49,7 @@ func (c *Circuit) fromHome(cells []byte) {
 	}
 }
 
-// endBatch lets streams wake who waits for what came.
+// endBatch lets streams wake the goroutines that wait for what came.
 func (c *Circuit) endBatch() {
 	for i, s := range c.touched {
 		s.Flush()
@@ -136,28 +136,28 @@ func (c *Circuit) wrap(cells []byte) (home *channel.Circ, claimed bool, err erro
 	return home, claimed, err
 }
 
-// deliver reads the message in a recognised cell and gives it to whom it
-// concerns.
-func (h *Hop) deliver(cmd cell.Command, p *[cell.PayloadLen]byte) error {
+// deliver reads the message in a recognised cell and gives it to its handler or
+// its stream.
+func (h *Hop) deliver(cc cell.Command, p *[cell.PayloadLen]byte) error {
 	m, err := h.format.Parse(p)
 	if err != nil {
 		return err
 	}
-	switch {
-	case m.Cmd == cell.RelayDrop:
-		return nil
-	case m.Cmd == cell.RelaySendme && m.Stream == 0:
-		return h.sendme(m.Data)
-	case m.Cmd == cell.RelayConfluxSwitch && h.set.Load() != nil:
-		return h.set.Load().switched(h, m.Data)
-	case m.Stream == 0:
-		return h.c.handler.HandleMessage(h, m, cmd)
+	t := m.Cmd.Traits()
+	if t != 0 && t&h.far == 0 {
+		return h.unexpected(m.Cmd)
+	}
+	if t&cell.OnStream == 0 {
+		if m.Stream != 0 && t&cell.OnEither == 0 {
+			return fault.New(fault.Protocol, "%v with stream ID %d", m.Cmd, m.Stream)
+		}
+		return h.c.handle(h, m, cc)
 	}
 	var due *cell.Sendme
-	if m.Cmd == cell.RelayData && h.recv.Received() {
+	if t&cell.Counted != 0 && h.recv.Received() {
 		due = &cell.Sendme{Version: 1, Tag: h.open.Tag()}
 	}
-	if set := h.set.Load(); set != nil && multiplexed(m.Cmd) {
+	if set := h.set.Load(); set != nil && t&cell.Numbered != 0 {
 		return set.receive(h, m, due)
 	}
 	if due != nil {
@@ -171,9 +171,8 @@ func (h *Hop) deliver(cmd cell.Command, p *[cell.PayloadLen]byte) error {
 // toStream gives a message to its stream on h. via is the hop that it came
 // from: another one than h on a conflux set's later legs.
 func (h *Hop) toStream(via *Hop, m cell.RelayMsg) error {
-	switch m.Cmd {
-	case cell.RelayBegin, cell.RelayBeginDir, cell.RelayResolve:
-		return h.c.handler.HandleMessage(h, m, cell.CmdRelay)
+	if m.Cmd.Has(cell.Opens) {
+		return h.c.handle(h, m, cell.CmdRelay)
 	}
 	s := h.stream(m.Stream)
 	if s == nil {
@@ -204,10 +203,13 @@ func (h *Hop) sendSendme(m *cell.Sendme) error {
 	return err
 }
 
-// sendme takes a circuit-level SENDME: the peer proves by the tag that it
+// takeSendme takes a SENDME. One of the circuit proves by its tag that the peer
 // received the cell which the window expects (tor-spec, "authenticated SENDME").
-func (h *Hop) sendme(body []byte) error {
-	sm, err := cell.ParseSendme(body)
+func takeSendme(h *Hop, m cell.RelayMsg, _ cell.Command) error {
+	if m.Stream != 0 {
+		return h.toStream(h, m)
+	}
+	sm, err := cell.ParseSendme(m.Data)
 	if err != nil {
 		return err
 	}
@@ -228,9 +230,9 @@ func (h *Hop) sendme(body []byte) error {
 	return nil
 }
 
-// credited wakes who waits for credit when there is enough to be worth it: a
-// batch's worth, or a quarter of the window when that is less. Whatever is
-// missing is on its way, since the other three quarters are.
+// credited wakes the first stream that waits for credit once there is enough: for
+// a batch of cells, or a quarter of the window when that is less. The other three
+// quarters are under way then, so more credit will follow.
 func (h *Hop) credited() {
 	if h.send.Available() >= min(batchCells, h.send.State().Cwnd/4) {
 		h.wakeFirst()

@@ -3,12 +3,10 @@ package circuit
 import (
 	"context"
 	"crypto/rand"
-	"io"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/handshake"
-	"github.com/chivenet/chive/internal/layer"
 )
 
 // rekeyState is a hop's post-quantum rekey (docs/spec/pq-circuits.md, section
@@ -31,57 +29,6 @@ func (r *rekeyState) keep(ks handshake.KeyStream) {
 	if e, ok := ks.(handshake.Exporter); ok {
 		r.export, r.exports = e.Export(handshake.RekeyExportLabel), true
 	}
-}
-
-// sendLong sends a message in fragments; early puts the first into a
-// RELAY_EARLY cell.
-func (h *Hop) sendLong(cmd cell.RelayCommand, msg []byte, early bool) error {
-	parts, err := handshake.AppendFragments(nil, msg, h.format.MaxData(false))
-	if err != nil {
-		return err
-	}
-	for i, f := range parts {
-		cc := cell.CmdRelay
-		if early && i == 0 {
-			cc = cell.CmdRelayEarly
-		}
-		if err := h.sendCell(cc, cmd, 0, f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// sendLongLocked is sendLong for a caller that holds the circuit's mu: no
-// other cell comes between the fragments and what the caller does next.
-func (h *Hop) sendLongLocked(cmd cell.RelayCommand, msg []byte) error {
-	off := h.format.DataOffset(cmd)
-	parts, err := handshake.AppendFragments(nil, msg, h.format.MaxData(false))
-	if err != nil {
-		return err
-	}
-	for _, f := range parts {
-		var slot [cell.Len]byte
-		p := cell.Payload(slot[:])
-		if err := h.format.PutHeader(p, cmd, 0, len(f)); err != nil {
-			return err
-		}
-		copy(p[off:], f)
-		pad(p[off+len(f):])
-		h.c.sealLocked(h, slot[:], cell.CmdRelay)
-		if err := h.c.home.Load().Send(slot[:]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// newKeys makes the layer of the hop's kind from a rekey's key material.
-func newKeys[L any](ks io.Reader, kind string, tor1, cgo func(io.Reader) (*L, error)) (*L, error) {
-	if kind == "cgo" {
-		return cgo(ks)
-	}
-	return tor1(ks)
 }
 
 // Rekey protects an established hop of a client's circuit by ML-KEM (carriage
@@ -107,7 +54,7 @@ func (h *Hop) wipeRekey() {
 
 func (h *Hop) startRekey(ctx context.Context, set handshake.PQSet) error {
 	proto := h.info.Target.Proto
-	if !proto.Has(handshake.ProtoName, handshake.ProtoRekey) || !set.Valid() {
+	if !handshake.RekeySpoken(proto) || !set.Valid() {
 		return fault.New(fault.Local, "the relay does not advertise rekeying")
 	}
 	ver := handshake.PQVerification(handshake.CarriageB, proto.Versions(handshake.ProtoName))
@@ -145,7 +92,7 @@ func (h *Hop) requestRekey(set handshake.PQSet, ver []byte, done chan error) err
 
 // rekeyReply takes a fragment of REPLY, on home's reader: the cell after the
 // last one comes under the new keys.
-func (h *Hop) rekeyReply(fragment []byte) error {
+func rekeyReply(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	c := h.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -153,7 +100,7 @@ func (h *Hop) rekeyReply(fragment []byte) error {
 	if r.client == nil {
 		return fault.New(fault.Protocol, "REKEY_REPLY that nobody asked for")
 	}
-	reply, err := h.reassemble(cell.RelayRekeyReply, fragment)
+	reply, err := h.reassemble(m.Cmd, m.Data)
 	if err != nil || reply == nil {
 		return err
 	}
@@ -163,16 +110,16 @@ func (h *Hop) rekeyReply(fragment []byte) error {
 	if err != nil {
 		return err
 	}
-	lay, err := newKeys(ks, h.info.Layer, layer.NewTor1Client, layer.NewCGOClient)
+	k, err := h.makeKeys(ks)
 	if err != nil {
 		return err
 	}
 	h.spent += h.Now().Sub(began)
-	h.open = lay.Backward
+	h.open = k.open
 	if err := h.sendLongLocked(cell.RelayRekeyConfirm, confirm); err != nil {
 		return err
 	}
-	h.seal = lay.Forward
+	h.seal = k.seal
 	h.info.PQ, h.info.Carriage = r.set, handshake.CarriageB
 	r.keep(ks)
 	r.done <- nil
@@ -181,18 +128,18 @@ func (h *Hop) rekeyReply(fragment []byte) error {
 
 // rekeyRequest takes a fragment of REQUEST at a relay; the work is done by the
 // post-quantum workers.
-func (sh *serverHandler) rekeyRequest(h *Hop, fragment []byte) error {
-	request, err := h.rekeyAsked(fragment)
+func rekeyRequest(h *Hop, m cell.RelayMsg, _ cell.Command) error {
+	request, err := h.rekeyAsked(m.Data)
 	if err != nil || request == nil {
 		return err
 	}
-	sh.s.enqueue(onionJob{c: sh.c, hop: h, skin: request, at: h.Now()})
+	h.c.server.s.enqueue(onionJob{c: h.c, cost: handshake.CostMLKEM, hop: h, skin: request, at: h.Now()})
 	return nil
 }
 
-// rekeyAsked takes a fragment of REQUEST and returns that once it is whole. One
-// rekey is under way at a time, from then until CONFIRM, however long the workers
-// take: each REQUEST costs them an encapsulation.
+// rekeyAsked takes a fragment of REQUEST and returns REQUEST once it is whole. From
+// then until CONFIRM the hop takes no other one, however long the workers need:
+// each REQUEST costs them an encapsulation.
 func (h *Hop) rekeyAsked(fragment []byte) (request []byte, err error) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
@@ -213,11 +160,11 @@ func (s *Server) serveRekey(h *Hop, request []byte) (answer func() error, err er
 	r := &h.rekey
 	export := r.export
 	c.mu.Unlock()
-	st, reply, ks, err := handshake.RekeyServer(rand.Reader, export, s.verifications(handshake.CarriageB), request)
+	st, reply, ks, err := handshake.RekeyServer(rand.Reader, export, s.relay().PQVerifications(handshake.CarriageB), request)
 	if err != nil {
 		return nil, err
 	}
-	lay, err := newKeys(ks, h.info.Layer, layer.NewTor1Relay, layer.NewCGORelay)
+	k, err := h.makeKeys(ks)
 	if err != nil {
 		return nil, err
 	}
@@ -228,19 +175,19 @@ func (s *Server) serveRekey(h *Hop, request []byte) (answer func() error, err er
 		if c.closed {
 			return nil
 		}
-		r.server, r.next, r.nextKeys, r.set = st, lay.Forward, ks, set
+		r.server, r.next, r.nextKeys, r.set = st, k.open, ks, set
 		r.overdue.start(h, "REKEY_CONFIRM")
 		if err := h.sendLongLocked(cell.RelayRekeyReply, reply); err != nil {
 			return err
 		}
-		h.seal = lay.Backward
+		h.seal = k.seal
 		return nil
 	}, nil
 }
 
 // rekeyConfirm takes CONFIRM at a relay, on home's reader: the cell after it
 // comes under the new keys.
-func (sh *serverHandler) rekeyConfirm(h *Hop, fragment []byte) error {
+func rekeyConfirm(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	c := h.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -248,7 +195,7 @@ func (sh *serverHandler) rekeyConfirm(h *Hop, fragment []byte) error {
 	if r.server == nil {
 		return fault.New(fault.Protocol, "REKEY_CONFIRM without REKEY_REQUEST")
 	}
-	confirm, err := h.reassemble(cell.RelayRekeyConfirm, fragment)
+	confirm, err := h.reassemble(m.Cmd, m.Data)
 	if err != nil || confirm == nil {
 		return err
 	}

@@ -237,16 +237,19 @@ func (r *rig) link(to, from *channel.RelayKeys, accept func(*channel.Circ, cell.
 	return a, b
 }
 
-// ignorant takes what comes back to a client and does nothing with it, but for
-// what take is there for.
-type ignorant struct{ take func(h *Hop, m cell.RelayMsg) }
-
-func (i *ignorant) HandleMessage(h *Hop, m cell.RelayMsg, _ cell.Command) error {
-	h.meta.take(m)
-	if i.take != nil {
-		i.take(h, m)
+// ignorant takes what comes back to a client, and does nothing with it except to
+// call take. SENDME counts.
+func ignorant(take func(h *Hop, m cell.RelayMsg)) messageHandler {
+	return func(h *Hop, m cell.RelayMsg, cc cell.Command) error {
+		if m.Cmd == cell.RelaySendme {
+			return takeSendme(h, m, cc)
+		}
+		h.meta.take(m)
+		if take != nil {
+			take(h, m)
+		}
+		return nil
 	}
-	return nil
 }
 
 // circuit makes a client's circuit to the relay, whose messages go to take.
@@ -256,7 +259,7 @@ func (r *rig) circuit(o HopOptions, take func(h *Hop, m cell.RelayMsg)) *Circuit
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	c := newCircuit(r.env(), &ignorant{take})
+	c := newCircuit(r.env(), ignorant(take))
 	created := make(chan reply, 1)
 	c.created = created
 	home, err := r.client.Open(homeSide{c}, nil)
@@ -301,7 +304,7 @@ func (r *rig) extend(c *Circuit) {
 func (r *rig) longExtend(c *Circuit, n int) {
 	r.t.Helper()
 	h := c.Last()
-	typ := cell.HandshakeType(handshake.PQ768.HandshakeType())
+	typ := handshake.PQ768.Kind().Type
 	parts, err := handshake.AppendFragments(nil, extend2(r.next.Specs(), typ, 1400), h.format.MaxData(false))
 	if err != nil {
 		r.t.Fatal(err)

@@ -156,7 +156,7 @@ func (c *Circuit) sealLocked(h *Hop, slot []byte, cmd cell.Command) {
 // Send seals and queues one message that no window counts. stream is 0 for
 // messages about the circuit.
 func (h *Hop) Send(cmd cell.RelayCommand, stream uint16, body []byte) error {
-	if s := h.set.Load(); s != nil && multiplexed(cmd) {
+	if s := h.set.Load(); s != nil && cmd.Has(cell.Numbered) {
 		return s.send(cmd, stream, body)
 	}
 	return h.sendCell(cell.CmdRelay, cmd, stream, body)
@@ -173,15 +173,23 @@ func (h *Hop) SendStreamSendme(stream uint16) error {
 	return h.sendCell(cell.CmdRelay, cell.RelaySendme, stream, nil)
 }
 
-func (h *Hop) sendCell(cc cell.Command, cmd cell.RelayCommand, stream uint16, body []byte) error {
-	var slot [cell.Len]byte
-	p := cell.Payload(slot[:])
+// fill writes a message and the padding behind it into a cell.
+func (h *Hop) fill(slot []byte, cmd cell.RelayCommand, stream uint16, body []byte) error {
+	p := cell.Payload(slot)
 	if err := h.format.PutHeader(p, cmd, stream, len(body)); err != nil {
 		return err
 	}
 	off := h.format.DataOffset(cmd)
 	copy(p[off:], body)
 	pad(p[off+len(body):])
+	return nil
+}
+
+func (h *Hop) sendCell(cc cell.Command, cmd cell.RelayCommand, stream uint16, body []byte) error {
+	var slot [cell.Len]byte
+	if err := h.fill(slot[:], cmd, stream, body); err != nil {
+		return err
+	}
 	flush, err := h.queueCell(cc, cmd, slot[:])
 	if flush != nil {
 		flush.Flush()

@@ -2,7 +2,6 @@ package circuit
 
 import (
 	"context"
-	"crypto/rand"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -95,7 +94,7 @@ func NewServer(cfg ServerConfig) *Server {
 	if cfg.Stats == nil {
 		cfg.Stats = new(ServerStats)
 	}
-	// Their budget: one processor, if there are two, is left to those who move
+	// The workers leave one processor, if there are two, to the goroutines that move
 	// cells.
 	n := runtime.GOMAXPROCS(0)
 	s := &Server{cfg: cfg, skin: newOnionQueue(n - 1), pq: newOnionQueue(n / 2), speaks: parseSpoken(cfg.PQ)}
@@ -120,49 +119,48 @@ func (s *Server) Close() {
 func (s *Server) Accept(home *channel.Circ, cmd cell.Command, p []byte) { s.accept(home, cmd, p) }
 
 func (s *Server) accept(home *channel.Circ, cmd cell.Command, p []byte) *Circuit {
-	c := newCircuit(s.cfg.Env, nil)
-	c.handler = &serverHandler{s: s, c: c}
+	c := newCircuit(s.cfg.Env, fromClient)
+	c.server = &serverSide{s: s}
 	c.earlyIn = relayEarlyBudget
 	c.setHome(home)
 	home.SetReceiver(homeSide{c})
 	s.cfg.Stats.Circuits.Add(1)
 	c.OnClose(func(error) { s.cfg.Stats.Circuits.Add(-1) })
-	switch cmd {
-	case cell.CmdCreateFast:
-		// Two hashes: cheaper than the queue.
-		reply, ks, err := handshake.FastServer(rand.Reader, p[:cell.CreateFastLen])
-		if err == nil {
-			err = s.finish(c, serverResult{cmd: cell.CmdCreatedFast, reply: reply, ks: ks, name: "create-fast"})
-		}
-		if err != nil {
-			c.violation(err)
-		}
-	case cell.CmdCreate2, cell.CmdLongCreate2:
-		parse, long := cell.ParseCreate2, cmd == cell.CmdLongCreate2
-		if long {
-			parse = cell.ParseLongCreate2
-		}
-		m, err := parse(p)
-		if err == nil {
-			err = s.carries(m.Type, long)
-		}
-		if err != nil {
-			c.violation(err)
-			return c
-		}
-		s.enqueue(onionJob{c: c, typ: m.Type, skin: append([]byte(nil), m.Data...), at: s.cfg.Env.Now()})
-	default:
+	form := cell.FormOf(cmd)
+	if form == nil {
 		c.Close(cell.DestroyProtocol, fault.New(fault.Protocol, "%v is obsolete", cmd))
+		return c
+	}
+	m, err := form.ParseCreate(p)
+	var k *handshake.Kind
+	if err == nil {
+		k, err = s.kind(m.Type, form)
+	}
+	switch {
+	case err != nil:
+		c.violation(err)
+	case k == nil:
+		c.violation(fault.New(fault.Protocol, "CREATE2: %v is not supported", m.Type))
+	case k.Cost == handshake.CostHash:
+		created, t, err := s.handshake(k, m.Data)
+		if err == nil {
+			err = s.finish(c, k, created, t)
+		}
+		if err != nil {
+			c.violation(err)
+		}
+	default:
+		s.enqueue(onionJob{c: c, kind: k, cost: k.Cost, skin: append([]byte(nil), m.Data...), at: s.cfg.Env.Now()})
 	}
 	return c
 }
 
-// enqueue queues an onionskin, or refuses it when those before it would make
-// it wait too long: a client gives up sooner than it would be served.
+// enqueue queues an onionskin. It refuses one when those before it would make it
+// wait too long: the client would give up before.
 func (s *Server) enqueue(j onionJob) {
-	j.c.Account().Reserve(j.cost())
+	j.c.Account().Reserve(j.size())
 	q := s.skin
-	if _, pq := handshake.PQSetOfType(uint16(j.typ)); pq || j.hop != nil {
+	if j.cost == handshake.CostMLKEM {
 		q = s.pq
 	}
 	d, wait := q.push(j.c.home.Load().Channel(), j, s.cfg.MaxOnionDelay)
@@ -203,7 +201,7 @@ func (s *Server) rest() bool {
 }
 
 func (s *Server) serve(q *onionQueue, j onionJob) {
-	defer j.c.Account().Release(j.cost())
+	defer j.c.Account().Release(j.size())
 	start := s.cfg.Env.Now()
 	st := s.cfg.Stats
 	st.QueueNanos.Add(uint64(start.Sub(j.at)))
@@ -212,14 +210,15 @@ func (s *Server) serve(q *onionQueue, j onionJob) {
 		return
 	default:
 	}
-	var res serverResult
 	var answer func() error
 	var err error
 	if j.hop != nil {
 		answer, err = s.serveRekey(j.hop, j.skin)
 	} else {
-		res, err = s.handshake(j.typ, j.skin)
-		answer = func() error { return s.finish(j.c, res) }
+		var created []byte
+		var t terms
+		created, t, err = s.handshake(j.kind, j.skin)
+		answer = func() error { return s.finish(j.c, j.kind, created, t) }
 	}
 	// What it costs to compute, without what sending waits for.
 	took := s.cfg.Env.Now().Sub(start)

@@ -14,105 +14,59 @@ import (
 // extendTimeout is how long a relay tries to reach the next one.
 const extendTimeout = 30 * time.Second
 
-// serverHandler takes a client's messages at a relay.
-type serverHandler struct {
+// serverSide is what a circuit has at a relay and not at a client.
+type serverSide struct {
 	s *Server
-	c *Circuit
 	// cut gives up the circuit's extend; nil before there is one. Owned by home's
 	// reader.
 	cut func()
 }
 
-// HandleMessage implements Handler.
-func (sh *serverHandler) HandleMessage(h *Hop, m cell.RelayMsg, cmd cell.Command) error {
-	switch m.Cmd {
-	case cell.RelayExtend2:
-		return sh.extend(h, m.Data, cmd)
-	case cell.RelayLongExtend2:
-		return sh.longExtend(h, m.Data, cmd)
-	case cell.RelayConfluxLink:
-		return sh.s.link(h, m.Data)
-	case cell.RelayConfluxLinkedAck:
-		return h.linkedAck()
-	case cell.RelayRekeyRequest:
-		return sh.rekeyRequest(h, m.Data)
-	case cell.RelayRekeyConfirm:
-		return sh.rekeyConfirm(h, m.Data)
-	case cell.RelayTruncate:
-		return sh.truncate(h)
-	case cell.RelayBegin, cell.RelayBeginDir, cell.RelayResolve:
-		if sh.s.cfg.Streams == nil {
-			return refuseStream(h, m)
-		}
-		return sh.s.cfg.Streams.HandleStream(h, m)
+// extend takes an EXTEND2, in a RELAY_EARLY cell.
+func extend(h *Hop, m cell.RelayMsg, cc cell.Command) error {
+	if cc != cell.CmdRelayEarly {
+		return fault.New(fault.Protocol, "%v in a %v cell", m.Cmd, cc)
 	}
-	if h.meta.take(m) {
-		return nil
-	}
-	if !m.Cmd.Known() {
-		return nil // a later version's message: C tor drops these too
-	}
-	return fault.New(fault.Protocol, "unexpected %v from a client", m.Cmd)
+	return extendBy(h, cell.FormShort, m.Data)
 }
 
-func refuseStream(h *Hop, m cell.RelayMsg) error {
-	reason := cell.EndExitPolicy
-	if m.Cmd == cell.RelayBeginDir {
-		reason = cell.EndNotDirectory
+// longExtend takes a fragment of an EXTEND2 that does not fit a cell; the first
+// comes in a RELAY_EARLY cell.
+func longExtend(h *Hop, m cell.RelayMsg, cc cell.Command) error {
+	if early := cc == cell.CmdRelayEarly; early == h.long.fragments.Pending() {
+		return fault.New(fault.Protocol, "%v in a %v cell", m.Cmd, cc)
 	}
-	e := cell.End{Reason: reason}
-	return h.Send(cell.RelayEnd, m.Stream, e.Append(nil))
-}
-
-// longExtend takes a fragment of an EXTEND2 that does not fit a cell; the
-// first comes in a RELAY_EARLY cell, as an EXTEND2 does.
-func (sh *serverHandler) longExtend(h *Hop, fragment []byte, cmd cell.Command) error {
-	if early := cmd == cell.CmdRelayEarly; early == h.long.fragments.Pending() {
-		return fault.New(fault.Protocol, "LONG_EXTEND2 in a %v cell", cmd)
-	}
-	if err := sh.extendable(); err != nil {
+	if err := h.c.extendable(); err != nil {
 		return err // before anything is kept of it
 	}
-	whole, err := h.reassemble(cell.RelayLongExtend2, fragment)
+	whole, err := h.reassemble(m.Cmd, m.Data)
 	if err != nil || whole == nil {
 		return err
 	}
-	return sh.extendTo(h, whole, true)
+	return extendBy(h, cell.FormLong, whole)
 }
 
-// extend takes an EXTEND2.
-func (sh *serverHandler) extend(h *Hop, body []byte, cmd cell.Command) error {
-	if cmd != cell.CmdRelayEarly {
-		return fault.New(fault.Protocol, "EXTEND2 in a %v cell", cmd)
-	}
-	return sh.extendTo(h, body, false)
-}
-
-// extendTo starts to open the next hop. long says that body came in fragments,
-// as the post-quantum hybrid's does and no other handshake's.
-func (sh *serverHandler) extendTo(h *Hop, body []byte, long bool) error {
-	if err := sh.extendable(); err != nil {
+// extendBy starts to open the next hop.
+func extendBy(h *Hop, form *cell.Form, body []byte) error {
+	c, s := h.c, h.c.server.s
+	if err := c.extendable(); err != nil {
 		return err
 	}
-	parse := cell.ParseExtend2
-	if long {
-		parse = cell.ParseLongExtend2
-	}
-	m, err := parse(append([]byte(nil), body...))
+	m, err := form.ParseExtend(append([]byte(nil), body...))
 	if err != nil {
 		return err
 	}
-	t, err := sh.s.target(sh.c.Channel().Peer(), m, long)
+	t, err := s.target(c.Channel().Peer(), m, form)
 	if err != nil {
 		return err
 	}
-	x := &extension{s: sh.s, c: sh.c, h: h, target: t, long: long, create: cell.Create2{Type: m.Type, Data: m.Data}}
-	ctx, cancel := context.WithTimeout(sh.s.ctx, extendTimeout)
-	sh.cut = func() { x.cut(cancel) }
-	sh.c.OnClose(func(error) { cancel() })
-	sh.s.cfg.Stats.Extends.Add(1)
-	sh.s.wg.Go(func() {
-		defer panics.Recover(sh.c.env.Log, sh.c.broke)
+	x := &extension{s: s, c: c, h: h, target: t, form: form, create: cell.Create2{Type: m.Type, Data: m.Data}}
+	ctx, cancel := context.WithTimeout(s.ctx, extendTimeout)
+	c.server.cut = func() { x.cut(cancel) }
+	c.OnClose(func(error) { cancel() })
+	s.cfg.Stats.Extends.Add(1)
+	s.wg.Go(func() {
+		defer panics.Recover(c.env.Log, c.broke)
 		defer cancel()
 		x.run(ctx)
 	})
@@ -120,8 +74,8 @@ func (sh *serverHandler) extendTo(h *Hop, body []byte, long bool) error {
 }
 
 // extendable refuses a second extend: a circuit has one in its life.
-func (sh *serverHandler) extendable() error {
-	if sh.cut != nil || sh.c.partner.Load() != nil {
+func (c *Circuit) extendable() error {
+	if c.server.cut != nil || c.partner.Load() != nil {
 		return fault.New(fault.Protocol, "EXTEND2 on a circuit that was extended already")
 	}
 	return nil
@@ -138,7 +92,7 @@ type extension struct {
 	h      *Hop
 	target linkspec.Target
 	create cell.Create2
-	long   bool // in cells of variable length
+	form   *cell.Form
 	isCut  bool // the client sent TRUNCATE; guarded by c.mu
 }
 
@@ -175,10 +129,7 @@ func (x *extension) open(ctx context.Context) (reason cell.DestroyReason, err er
 		}
 		return cell.DestroyConnectFailed, err
 	}
-	ps := &partnerSide{c: x.c, h: x.h, s: x.s, ch: ch, want: cell.CmdCreated2}
-	if x.long {
-		ps.want = cell.CmdLongCreated2
-	}
+	ps := &partnerSide{c: x.c, h: x.h, s: x.s, ch: ch, form: x.form}
 	p, err := ch.Open(ps, x.c.Account())
 	if err != nil {
 		return cell.DestroyResourceLimit, err
@@ -187,11 +138,7 @@ func (x *extension) open(ctx context.Context) (reason cell.DestroyReason, err er
 		p.Destroy(cell.DestroyNone)
 		return 0, nil
 	}
-	if x.long {
-		err = p.SendLong(cell.CmdLongCreate2, x.create.Append(nil))
-	} else {
-		err = p.SendControl(cell.CmdCreate2, x.create.Append(nil))
-	}
+	err = sendCell(p, x.form.Create, x.form.AppendCreate(nil, &x.create))
 	return cell.DestroyChannelClosed, err
 }
 
@@ -231,10 +178,10 @@ func (c *Circuit) truncated(h *Hop, reason cell.DestroyReason) {
 	}
 }
 
-// truncate does what the client asks: cut off what lies beyond.
-func (sh *serverHandler) truncate(h *Hop) error {
-	if sh.cut != nil {
-		sh.cut()
+// truncate takes a client's TRUNCATE: it cuts off what lies beyond this relay.
+func truncate(h *Hop, _ cell.RelayMsg, _ cell.Command) error {
+	if cut := h.c.server.cut; cut != nil {
+		cut()
 	}
 	t := cell.Truncated{Reason: cell.DestroyRequested}
 	return fault.Except(fault.Closed, h.Send(cell.RelayTruncated, 0, t.Append(nil)))

@@ -7,26 +7,14 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/handshake"
-	"github.com/chivenet/chive/internal/layer"
 	"github.com/chivenet/chive/internal/protover"
 )
-
-// serverResult is a finished handshake at a relay.
-type serverResult struct {
-	cmd   cell.Command
-	reply []byte
-	ks    handshake.KeyStream
-	name  string
-	inc   int // congestion control's SENDME increment; zero without
-	cgo   bool
-	pq    handshake.PQSet
-}
 
 // parseSpoken reads ServerConfig.PQ.
 func parseSpoken(versions []string) []protover.Set {
 	var out []protover.Set
 	for _, v := range versions {
-		// A list that cannot be read is none: what it says is not spoken.
+		// A list that cannot be read says nothing.
 		if set, err := protover.Parse(handshake.ProtoName + "=" + v); err == nil {
 			out = append(out, set)
 		}
@@ -40,70 +28,52 @@ func (s *Server) advertises(version int) bool {
 	return slices.ContainsFunc(s.speaks, func(set protover.Set) bool { return set.Has(handshake.ProtoName, version) })
 }
 
-// carries judges a handshake of a client's, for this relay or for the next one:
-// the hybrid comes in long messages, which nothing else does, and with a parameter
-// set that this relay advertises (docs/spec/pq-circuits.md, section 4).
-func (s *Server) carries(typ cell.HandshakeType, long bool) error {
-	set, pq := handshake.PQSetOfType(uint16(typ))
-	if pq != long {
-		return fault.New(fault.Protocol, "%v, and in a long message: %v", typ, long)
+// kind returns the handshake that a client asks for, of this relay or of the next
+// one, by a cell or message of the given form; nil: one that this relay does not
+// know. A handshake comes in its own form, and a hybrid only with a parameter set
+// that this relay advertises (docs/spec/pq-circuits.md, section 4).
+func (s *Server) kind(typ cell.HandshakeType, form *cell.Form) (*handshake.Kind, error) {
+	k := handshake.OfType(typ)
+	switch {
+	case k == nil && form == cell.FormShort:
+		return nil, nil
+	case k == nil:
+		return nil, fault.New(fault.Protocol, "%v in %v is not known", typ, form.Create)
+	case k.Form != form:
+		return nil, fault.New(fault.Protocol, "%s does not come in %v", k.Name, form.Create)
+	case k.Set.Valid() && !s.advertises(k.Version):
+		return nil, fault.New(fault.Protocol, "%s, which this relay does not advertise", k.Name)
 	}
-	if pq && !s.advertises(int(set)) {
-		return fault.New(fault.Protocol, "%v, which this relay does not advertise", set)
-	}
-	return nil
+	return k, nil
 }
 
-// verifications returns the strings that a client may have bound to a
-// post-quantum handshake: one for each thing that was advertised lately.
-func (s *Server) verifications(c handshake.Carriage) [][]byte {
-	var out [][]byte
-	for _, adv := range s.cfg.PQ {
-		out = append(out, handshake.PQVerification(c, adv))
-	}
-	return out
+// relay returns what this relay answers handshakes with.
+func (s *Server) relay() *handshake.Relay {
+	return &handshake.Relay{ID: s.cfg.ID, Onion: s.cfg.Onion(), PQ: s.cfg.PQ}
 }
 
-// handshake does a relay's part of CREATE2.
-func (s *Server) handshake(typ cell.HandshakeType, skin []byte) (serverResult, error) {
-	r := serverResult{cmd: cell.CmdCreated2}
-	var reply []byte
-	var err error
-	switch typ {
-	case cell.HandshakeNtor:
-		r.name = "ntor"
-		reply, r.ks, err = handshake.NtorServer(rand.Reader, s.cfg.Onion(), s.cfg.ID.RSA, skin)
-	case cell.HandshakeNtorV3:
-		r.name = "ntor-v3"
-		reply, r.ks, err = handshake.NtorV3Server(rand.Reader, s.cfg.Onion(), s.cfg.ID.Ed, []byte(verification), skin,
-			func(msg []byte) ([]byte, error) { return s.negotiate(msg, &r) })
-	default:
-		set, ok := handshake.PQSetOfType(uint16(typ))
-		if !ok || !s.advertises(int(set)) {
-			return r, fault.New(fault.Protocol, "CREATE2: %v is not supported", typ)
-		}
-		r.cmd, r.name, r.pq = cell.CmdLongCreated2, set.String(), set
-		reply, r.ks, err = handshake.PQServer(rand.Reader, set, s.cfg.Onion(), s.cfg.ID.Ed, s.verifications(handshake.CarriageA), skin,
-			func(msg []byte) ([]byte, error) { return s.negotiate(msg, &r) })
-	}
+// handshake does a relay's part of a handshake.
+func (s *Server) handshake(k *handshake.Kind, skin []byte) (created []byte, t terms, err error) {
+	t = terms{name: k.Name, crypto: tor1, pq: k.Set}
+	reply, ks, err := k.Serve(rand.Reader, s.relay(), skin, func(msg []byte) ([]byte, error) { return s.negotiate(msg, &t) })
 	if err != nil {
-		return r, err
+		return nil, t, err
 	}
+	t.keys = ks
 	m := cell.Created2{Data: reply}
-	r.reply = m.Append(nil)
-	return r, nil
+	return k.Form.AppendCreated(nil, &m), t, nil
 }
 
-// negotiate answers the client's ntor-v3 extensions.
-func (s *Server) negotiate(msg []byte, r *serverResult) ([]byte, error) {
+// negotiate answers the client's ntor-v3 extensions, and notes in t what holds.
+func (s *Server) negotiate(msg []byte, t *terms) ([]byte, error) {
 	exts, err := cell.ParseExts(msg)
 	if err != nil {
 		return nil, err
 	}
 	var out []cell.Ext
 	if _, ok := cell.FindExt(exts, cell.ExtCCRequest); ok && !s.cfg.NoCongestion {
-		r.inc = s.cfg.Flow().SendmeInc
-		out = append(out, cell.CCResponse(uint8(r.inc)))
+		t.inc = s.cfg.Flow().SendmeInc
+		out = append(out, cell.CCResponse(uint8(t.inc)))
 	}
 	if body, ok := cell.FindExt(exts, cell.ExtSubprotoRequest); ok {
 		want, err := cell.ParseSubprotoRequest(body)
@@ -114,42 +84,30 @@ func (s *Server) negotiate(msg []byte, r *serverResult) ([]byte, error) {
 			if w != (cell.Subproto{Protocol: cell.SubprotoRelay, Version: protover.RelayCGO}) || s.cfg.NoCGO {
 				return nil, fault.New(fault.Protocol, "subprotocol %d=%d was requested, which this relay does not advertise", w.Protocol, w.Version)
 			}
-			r.cgo = true
+			t.crypto = cgo
 		}
 	}
-	if err := checkAgreed(r.inc, r.cgo); err != nil {
+	if err := t.check(); err != nil {
 		return nil, err
 	}
 	return cell.AppendExts(nil, out), nil
 }
 
-// finish installs the client's hop and answers the CREATE cell.
-func (s *Server) finish(c *Circuit, r serverResult) error {
-	newLayer, name := layer.NewTor1Relay, "tor1"
-	if r.cgo {
-		newLayer, name = layer.NewCGORelay, "cgo"
+// finish installs the client's hop and answers its cell.
+func (s *Server) finish(c *Circuit, k *handshake.Kind, created []byte, t terms) error {
+	if t.crypto == cgo {
 		s.cfg.Stats.CGO.Add(1)
 	}
-	if r.inc > 0 {
+	if t.inc > 0 {
 		s.cfg.Stats.Congestion.Add(1)
 	}
-	lay, err := newLayer(r.ks)
+	h, err := c.newHop(t, HopInfo{}, s.cfg.Flow(), 0)
 	if err != nil {
 		return err
 	}
-	info := HopInfo{Handshake: r.name, Layer: name, KH: lay.KH, PQ: r.pq}
-	if r.pq.Valid() {
-		info.Carriage = handshake.CarriageA
-	}
-	h := &Hop{c: c, format: lay.Format, seal: lay.Backward, open: lay.Forward}
-	h.setFlow(&info, r.inc, s.cfg.Flow(), 0)
-	h.info = info
 	if s.advertises(handshake.ProtoRekey) {
-		h.rekey.keep(r.ks)
+		h.rekey.keep(t.keys)
 	}
 	c.addHop(h)
-	if r.cmd == cell.CmdLongCreated2 {
-		return c.home.Load().SendLong(r.cmd, r.reply)
-	}
-	return c.home.Load().SendControl(r.cmd, r.reply)
+	return sendCell(c.home.Load(), k.Form.Created, created)
 }

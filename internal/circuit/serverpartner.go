@@ -12,8 +12,8 @@ type partnerSide struct {
 	h    *Hop
 	s    *Server
 	ch   *channel.Channel
-	want cell.Command // the answer that is waited for
-	done bool         // it came; owned by the partner's reader
+	form *cell.Form // of the CREATE cell that it is to answer
+	done bool       // the answer came; owned by the partner's reader
 }
 
 func (ps *partnerSide) HandleCells(cells []byte) { ps.c.fromPartner(ps.ch, cells) }
@@ -21,26 +21,18 @@ func (ps *partnerSide) HandleCells(cells []byte) { ps.c.fromPartner(ps.ch, cells
 func (ps *partnerSide) HandleBatchEnd() {}
 
 func (ps *partnerSide) HandleControl(cmd cell.Command, p []byte) {
-	if cmd != ps.want || ps.done {
+	if cmd != ps.form.Created || ps.done {
 		ps.c.violation(fault.New(fault.Protocol, "unexpected %v cell from the next relay", cmd))
 		return
 	}
 	ps.done = true
-	parse := cell.ParseCreated2
-	if cmd == cell.CmdLongCreated2 {
-		parse = cell.ParseLongCreated2
-	}
-	m, err := parse(p)
+	m, err := ps.form.ParseCreated(p)
 	if err != nil {
 		ps.c.violation(err)
 		return
 	}
 	e := cell.Extended2(m)
-	if cmd == cell.CmdLongCreated2 {
-		err = ps.h.sendLong(cell.RelayLongExtended2, e.Append(nil), false)
-	} else {
-		err = ps.h.Send(cell.RelayExtended2, 0, e.Append(nil))
-	}
+	err = ps.h.sendMeta(ps.form.Extended, e.Append(nil), false)
 	if err != nil && !fault.Is(err, fault.Closed) {
 		ps.c.violation(err)
 	}

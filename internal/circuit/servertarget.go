@@ -9,23 +9,23 @@ import (
 	"github.com/chivenet/chive/internal/linkspec"
 )
 
-// target reads whom an EXTEND2 names, and judges that as C tor does; from is the
-// relay that the circuit came from, zero for a client. long says that the message
-// came in fragments.
-func (s *Server) target(from ident.RelayID, m cell.Extend2, long bool) (linkspec.Target, error) {
+// target reads which relay an EXTEND2 of the given form names, and judges that as
+// C tor does; from is the relay that the circuit came from, zero for a client.
+func (s *Server) target(from ident.RelayID, m cell.Extend2, form *cell.Form) (linkspec.Target, error) {
 	var none linkspec.Target
-	if m.Type == cell.HandshakeTAP || m.Type == cell.HandshakeFast {
-		return none, fault.New(fault.Protocol, "EXTEND2: %v", m.Type)
-	}
-	if err := s.carries(m.Type, long); err != nil {
+	k, err := s.kind(m.Type, form)
+	if err != nil {
 		return none, err
+	}
+	if m.Type == cell.HandshakeTAP {
+		return none, fault.New(fault.Protocol, "EXTEND2: TAP is obsolete")
 	}
 	r := bin.NewReader("EXTEND2", m.Specs)
 	t, err := linkspec.TargetOf(linkspec.Read(&r))
 	if err != nil {
 		return none, err
 	}
-	if err := s.complete(&t, m.Type); err != nil {
+	if err := s.complete(&t, k); err != nil {
 		return none, err
 	}
 	if same(t.RelayID, s.cfg.ID) {
@@ -42,11 +42,10 @@ func (s *Server) target(from ident.RelayID, m cell.Extend2, long bool) (linkspec
 	return t, nil
 }
 
-// complete holds what an EXTEND2 says against the directory: it adds the Ed25519
-// identity that it leaves out, and refuses a post-quantum handshake that the
-// target does not advertise, for which it would be sent a cell that it may not
-// know.
-func (s *Server) complete(t *linkspec.Target, typ cell.HandshakeType) error {
+// complete compares what an EXTEND2 says with the directory. It adds an Ed25519
+// identity that is missing. It refuses a handshake in long cells that the target
+// does not advertise, because the target may not know such cells.
+func (s *Server) complete(t *linkspec.Target, k *handshake.Kind) error {
 	if s.cfg.Lookup == nil {
 		return nil
 	}
@@ -57,8 +56,8 @@ func (s *Server) complete(t *linkspec.Target, typ cell.HandshakeType) error {
 	if t.Ed.IsZero() {
 		t.Ed = known.Ed
 	}
-	if set, pq := handshake.PQSetOfType(uint16(typ)); pq && !known.Proto.Has(handshake.ProtoName, int(set)) {
-		return fault.New(fault.Protocol, "EXTEND2: %v, which the next relay does not advertise", set)
+	if k != nil && k.Form == cell.FormLong && !known.Proto.Has(k.Proto, k.Version) {
+		return fault.New(fault.Protocol, "EXTEND2: %s, which the next relay does not advertise", k.Name)
 	}
 	return nil
 }

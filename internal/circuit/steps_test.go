@@ -20,11 +20,11 @@ var congested = HopOptions{Congestion: true, CGO: true}
 var steps = map[string]func(r *rig) *Circuit{
 	"created": func(r *rig) *Circuit { return r.circuit(congested, nil) },
 	"create, fast": func(r *rig) *Circuit {
-		return r.circuit(HopOptions{Fast: true}, nil)
+		return r.circuit(HopOptions{Handshake: handshake.Fast}, nil)
 	},
-	"create under way": func(r *rig) *Circuit { return r.half(cell.CmdCreate2, handshake.NtorV3ClientOverhead) },
+	"create under way": func(r *rig) *Circuit { return r.half(cell.CmdCreate2, handshake.NtorV3.SkinLen) },
 	"long create under way": func(r *rig) *Circuit {
-		return r.half(cell.CmdLongCreate2, handshake.PQ768.OnionskinOverhead())
+		return r.half(cell.CmdLongCreate2, handshake.PQ768.Kind().SkinLen)
 	},
 	"extend waits for a dial": func(r *rig) *Circuit {
 		r.far = true
@@ -188,10 +188,10 @@ func (r *rig) half(cmd cell.Command, n int) *Circuit {
 	r.free = func() { close(wait) }
 	typ := cell.HandshakeNtorV3
 	if cmd == cell.CmdLongCreate2 {
-		typ = cell.HandshakeType(handshake.PQ768.HandshakeType())
+		typ = handshake.PQ768.Kind().Type
 	}
 	m := cell.Create2{Type: typ, Data: make([]byte, n)}
-	c := newCircuit(r.env(), &ignorant{})
+	c := newCircuit(r.env(), ignorant(nil))
 	home, err := r.client.Open(homeSide{c}, nil)
 	if err != nil {
 		r.t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/simnet"
 	"github.com/chivenet/chive/internal/stream"
 )
@@ -237,7 +238,7 @@ func TestRelayEarlyBudget(t *testing.T) {
 func TestWrongOnionKey(t *testing.T) {
 	r := simnet.New(t, simnet.Options{})
 	m := newClient(t)
-	for _, o := range []circuit.HopOptions{{}, {NoNtorV3: true}} {
+	for _, o := range []circuit.HopOptions{{}, {Handshake: handshake.Ntor}} {
 		bad := r.Target
 		bad.Ntor[5] ^= 1
 		ch, err := m.Get(deadline(t), bad)

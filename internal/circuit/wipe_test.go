@@ -26,29 +26,16 @@ func TestWipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	target := linkspec.Target{RelayID: ident.RelayID{RSA: ident.RSAID{1}, Ed: ident.Ed25519ID{2}}, Ntor: key.Public(), Proto: proto}
-	keys := []*handshake.NtorKeyPair{key}
+	relay := &handshake.Relay{ID: target.RelayID, Onion: []*handshake.NtorKeyPair{key}, PQ: []string{"1-3,8"}}
 	nothing := func([]byte) ([]byte, error) { return []byte{0}, nil }
-	ver := handshake.PQVerification(handshake.CarriageA, "1-3,8")
-	for name, c := range map[string]struct {
-		opts   HopOptions
-		answer func(skin []byte) ([]byte, handshake.KeyStream, error)
-	}{
-		"ntor": {HopOptions{NoNtorV3: true}, func(skin []byte) ([]byte, handshake.KeyStream, error) {
-			return handshake.NtorServer(rand.Reader, keys, target.RSA, skin)
-		}},
-		"ntor-v3": {HopOptions{}, func(skin []byte) ([]byte, handshake.KeyStream, error) {
-			return handshake.NtorV3Server(rand.Reader, keys, target.Ed, []byte(verification), skin, nothing)
-		}},
-		"pq768": {HopOptions{PQ: handshake.PQ768}, func(skin []byte) ([]byte, handshake.KeyStream, error) {
-			return handshake.PQServer(rand.Reader, handshake.PQ768, keys, target.Ed, [][]byte{ver}, skin, nothing)
-		}},
-	} {
+	for _, k := range handshake.Kinds {
+		name := k.Name
 		for _, wiped := range []bool{false, true} {
-			hs, err := startHandshake(env, rand.Reader, target, c.opts)
+			hs, err := startHandshake(env, rand.Reader, target, HopOptions{Handshake: k})
 			if err != nil {
 				t.Fatal(name, err)
 			}
-			reply, _, err := c.answer(hs.onionskin)
+			reply, _, err := k.Serve(rand.Reader, relay, hs.onionskin, nothing)
 			if err != nil {
 				t.Fatal(name, err)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/guard"
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/panics"
@@ -237,7 +238,9 @@ func (b *building) hopByHop(ctx context.Context) (*Circ, error) {
 	if err != nil {
 		return nil, err
 	}
-	opts.Fast = targets[0].Ntor.IsZero()
+	if targets[0].Ntor.IsZero() {
+		opts.Handshake = handshake.Fast
+	}
 	cc, err := circuit.Build(ctx, b.env, ch, &circuit.Route{
 		Targets: targets, Options: opts, Protect: b.protect, Strict: b.cfg.PQ.Strict(),
 		Built: func(n int) {

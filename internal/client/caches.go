@@ -11,6 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/dirclient"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/guard"
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/path"
@@ -219,7 +220,9 @@ func (k *caches) build(ctx context.Context, t linkspec.Target) (*dirCirc, error)
 		return nil, err
 	}
 	o := k.c.hopOptions()
-	o.Fast = t.Ntor.IsZero()
+	if t.Ntor.IsZero() {
+		o.Handshake = handshake.Fast
+	}
 	circ, err := circuit.Create(ctx, k.c.env, ch, t, o)
 	if err != nil {
 		return nil, err

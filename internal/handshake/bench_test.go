@@ -19,14 +19,14 @@ func BenchmarkNtorClient(b *testing.B) {
 	k := pair(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		st, skin, _ := NtorClient(rand.Reader, ident.RSAID{}, k.Public())
+		st, skin, _ := ntorClient(rand.Reader, ident.RSAID{}, k.Public())
 		b.StopTimer()
-		reply, _, err := NtorServer(rand.Reader, []*NtorKeyPair{k}, ident.RSAID{}, skin)
+		reply, _, err := ntorServer(rand.Reader, []*NtorKeyPair{k}, ident.RSAID{}, skin)
 		if err != nil {
 			b.Fatal(err)
 		}
 		b.StartTimer()
-		if _, err := st.Finish(reply); err != nil {
+		if _, _, err := st.Finish(reply); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -34,10 +34,10 @@ func BenchmarkNtorClient(b *testing.B) {
 
 func BenchmarkNtorServer(b *testing.B) {
 	k := pair(b)
-	_, skin, _ := NtorClient(rand.Reader, ident.RSAID{}, k.Public())
+	_, skin, _ := ntorClient(rand.Reader, ident.RSAID{}, k.Public())
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := NtorServer(rand.Reader, []*NtorKeyPair{k}, ident.RSAID{}, skin); err != nil {
+		if _, _, err := ntorServer(rand.Reader, []*NtorKeyPair{k}, ident.RSAID{}, skin); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -45,12 +45,12 @@ func BenchmarkNtorServer(b *testing.B) {
 
 func BenchmarkNtorV3Client(b *testing.B) {
 	k := pair(b)
-	ver := []byte(NtorV3CircuitVerification)
+	ver := []byte(ntor3Verification)
 	b.ReportAllocs()
 	for b.Loop() {
-		st, skin, _ := NtorV3Client(rand.Reader, ident.Ed25519ID{}, k.Public(), ver, []byte{0})
+		st, skin, _ := ntor3.client(rand.Reader, ident.Ed25519ID{}, k.Public(), ver, []byte{0})
 		b.StopTimer()
-		reply, _, err := NtorV3Server(rand.Reader, []*NtorKeyPair{k}, ident.Ed25519ID{}, ver, skin, echo)
+		reply, _, err := ntor3.serve(rand.Reader, []*NtorKeyPair{k}, ident.Ed25519ID{}, [][]byte{ver}, skin, echo)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -63,11 +63,11 @@ func BenchmarkNtorV3Client(b *testing.B) {
 
 func BenchmarkNtorV3Server(b *testing.B) {
 	k := pair(b)
-	ver := []byte(NtorV3CircuitVerification)
-	_, skin, _ := NtorV3Client(rand.Reader, ident.Ed25519ID{}, k.Public(), ver, []byte{0})
+	ver := []byte(ntor3Verification)
+	_, skin, _ := ntor3.client(rand.Reader, ident.Ed25519ID{}, k.Public(), ver, []byte{0})
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, _, err := NtorV3Server(rand.Reader, []*NtorKeyPair{k}, ident.Ed25519ID{}, ver, skin, echo); err != nil {
+		if _, _, err := ntor3.serve(rand.Reader, []*NtorKeyPair{k}, ident.Ed25519ID{}, [][]byte{ver}, skin, echo); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -88,7 +88,7 @@ func BenchmarkPQ(b *testing.B) {
 		b.Run(set.String()+"/client", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				st, skin, _ := PQClient(rand.Reader, set, h.id, h.key.Public(), h.ver, []byte{0})
+				st, skin, _ := hybrid(set).client(rand.Reader, h.id, h.key.Public(), h.ver, []byte{0})
 				b.StopTimer()
 				reply, _, err := h.server(skin, rand.Reader, echo)
 				if err != nil {
@@ -121,7 +121,7 @@ func BenchmarkPQ(b *testing.B) {
 		b.Run(set.String()+"/both-sides", func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				st, skin, _ := PQClient(rand.Reader, set, h.id, h.key.Public(), h.ver, []byte{0})
+				st, skin, _ := hybrid(set).client(rand.Reader, h.id, h.key.Public(), h.ver, []byte{0})
 				reply, _, err := h.server(skin, rand.Reader, echo)
 				if err != nil {
 					b.Fatal(err)

@@ -5,57 +5,67 @@ import (
 	"crypto/subtle"
 	"io"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/linkspec"
 )
 
-// Lengths of CREATE_FAST's and CREATED_FAST's handshake data, in bytes.
-const (
-	FastClientLen = 20
-	FastServerLen = 40
-)
+// Fast is CREATE_FAST (tor-spec, "CREATE_FAST/CREATED_FAST cells"). It has no
+// public key, so it protects nothing that the link's TLS does not. It is for a
+// first directory hop whose onion key is not known yet.
+var Fast = &Kind{
+	Type: cell.HandshakeFast, Name: "create-fast", Form: cell.FormFast, SkinLen: cell.CreateFastLen, AnswerLen: cell.CreatedFastLen, Cost: CostHash,
+	start: func(rand io.Reader, _ *linkspec.Target, _ []byte) (Client, []byte, error) { return fastClient(rand) },
+	serve: func(rand io.Reader, _ *Relay, skin []byte, _ func([]byte) ([]byte, error)) ([]byte, KeyStream, error) {
+		return fastServer(rand, skin)
+	},
+}
 
-// FastClientState is the client's half of a CREATE_FAST handshake.
-type FastClientState struct {
+// fastState is the client's half of a CREATE_FAST handshake.
+type fastState struct {
 	x    [20]byte
 	used bool
 }
 
-// FastClient starts CREATE_FAST (tor-spec, "CREATE_FAST/CREATED_FAST cells"):
-// no public key, so it protects nothing that the link's TLS does not. It is
-// for a first directory hop whose onion key is not known yet.
-func FastClient(rand io.Reader) (*FastClientState, []byte, error) {
-	s := new(FastClientState)
+// fastClient starts CREATE_FAST. It reads 20 bytes of rand.
+func fastClient(rand io.Reader) (*fastState, []byte, error) {
+	s := new(fastState)
 	if _, err := io.ReadFull(rand, s.x[:]); err != nil {
 		return nil, nil, fault.New(fault.Local, "CREATE_FAST: %w", err)
 	}
 	return s, append([]byte(nil), s.x[:]...), nil
 }
 
-// Finish checks CREATED_FAST's 40 bytes and returns the key material.
-func (s *FastClientState) Finish(reply []byte) (KeyStream, error) {
-	if s.used {
-		return nil, errUsed("CREATE_FAST")
-	}
+// Wipe implements Client.
+func (s *fastState) Wipe() {
 	s.used = true
-	defer clear(s.x[:])
-	if len(reply) != FastServerLen {
-		return nil, fault.New(fault.Protocol, "CREATED_FAST: %d bytes, not %d", len(reply), FastServerLen)
-	}
-	ks := newKDFTor(s.x[:], reply[:20])
-	var kh [20]byte
-	ks.fill(kh[:])
-	if subtle.ConstantTimeCompare(kh[:], reply[20:]) != 1 {
-		return nil, fault.New(fault.Protocol, "CREATED_FAST: derivative key data does not match")
-	}
-	return ks, nil
+	clear(s.x[:])
 }
 
-// FastServer answers the 20 bytes of a CREATE_FAST.
-func FastServer(rand io.Reader, onionskin []byte) (reply []byte, ks KeyStream, err error) {
-	if len(onionskin) != FastClientLen {
-		return nil, nil, fault.New(fault.Protocol, "CREATE_FAST: %d bytes, not %d", len(onionskin), FastClientLen)
+// Finish implements Client: it checks CREATED_FAST's 40 bytes.
+func (s *fastState) Finish(reply []byte) (exts []byte, ks KeyStream, err error) {
+	if s.used {
+		return nil, nil, errUsed("CREATE_FAST")
 	}
-	reply = make([]byte, FastServerLen)
+	defer s.Wipe()
+	if len(reply) != cell.CreatedFastLen {
+		return nil, nil, fault.New(fault.Protocol, "CREATED_FAST: %d bytes, not %d", len(reply), cell.CreatedFastLen)
+	}
+	k := newKDFTor(s.x[:], reply[:20])
+	var kh [20]byte
+	k.fill(kh[:])
+	if subtle.ConstantTimeCompare(kh[:], reply[20:]) != 1 {
+		return nil, nil, fault.New(fault.Protocol, "CREATED_FAST: derivative key data does not match")
+	}
+	return nil, k, nil
+}
+
+// fastServer answers the 20 bytes of a CREATE_FAST.
+func fastServer(rand io.Reader, onionskin []byte) (reply []byte, ks KeyStream, err error) {
+	if len(onionskin) != cell.CreateFastLen {
+		return nil, nil, fault.New(fault.Protocol, "CREATE_FAST: %d bytes, not %d", len(onionskin), cell.CreateFastLen)
+	}
+	reply = make([]byte, cell.CreatedFastLen)
 	if _, err := io.ReadFull(rand, reply[:20]); err != nil {
 		return nil, nil, fault.New(fault.Local, "CREATED_FAST: %w", err)
 	}
@@ -79,7 +89,7 @@ func newKDFTor(x, y []byte) *kdfTor {
 	return k
 }
 
-// fill reads what is certain to be there: far fewer than 256 blocks.
+// fill reads into p. Callers ask for far fewer than the 256 blocks that exist.
 func (k *kdfTor) fill(p []byte) {
 	if _, err := io.ReadFull(k, p); err != nil {
 		panic(err)

@@ -63,8 +63,8 @@ func TestFragments(t *testing.T) {
 	// The cells that the specification counts.
 	for set, cells := range map[PQSet][2]int{PQ512: {3, 2}, PQ768: {3, 3}, PQ1024: {4, 4}} {
 		const linkSpecs = 1 + 8 + 22 + 34 // IPv4, RSA, Ed25519
-		f := cut(t, message(linkSpecs+4+set.OnionskinOverhead()+3), 498)
-		b := cut(t, message(2+set.ReplyOverhead()+4), 498)
+		f := cut(t, message(linkSpecs+4+hybrid(set).skinLen()+3), 498)
+		b := cut(t, message(2+hybrid(set).replyLen()+4), 498)
 		if len(f) != cells[0] || len(b) != cells[1] {
 			t.Errorf("%v: %d and %d cells", set, len(f), len(b))
 		}

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"testing"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/ident"
 )
 
@@ -14,20 +15,20 @@ func FuzzServers(f *testing.F) {
 	var seed [32]byte
 	k, _ := NtorKeyPairFromSecret(seed[:])
 	pub := k.Public()
-	_, ntor, _ := NtorClient(bytes.NewReader(make([]byte, 32)), ident.RSAID{}, pub)
-	_, v3, _ := NtorV3Client(bytes.NewReader(make([]byte, 32)), ident.Ed25519ID{}, pub, nil, []byte{1, 1, 0})
+	_, ntor, _ := ntorClient(bytes.NewReader(make([]byte, 32)), ident.RSAID{}, pub)
+	_, v3, _ := ntor3.client(bytes.NewReader(make([]byte, 32)), ident.Ed25519ID{}, pub, nil, []byte{1, 1, 0})
 	f.Add(ntor)
 	f.Add(v3)
 	f.Add(make([]byte, 20))
 	f.Fuzz(func(t *testing.T, skin []byte) {
 		keys := []*NtorKeyPair{k}
-		if _, _, err := FastServer(rand.Reader, skin); (err == nil) != (len(skin) == FastClientLen) {
+		if _, _, err := fastServer(rand.Reader, skin); (err == nil) != (len(skin) == cell.CreateFastLen) {
 			t.Error("CREATE_FAST", err)
 		}
-		if reply, _, err := NtorServer(rand.Reader, keys, ident.RSAID{}, skin); err == nil && (len(reply) != NtorServerLen || !bytes.Equal(skin[20:52], pub[:])) {
+		if reply, _, err := ntorServer(rand.Reader, keys, ident.RSAID{}, skin); err == nil && (len(reply) != ntorServerLen || !bytes.Equal(skin[20:52], pub[:])) {
 			t.Error("ntor: wrong answer")
 		}
-		if reply, _, err := NtorV3Server(rand.Reader, keys, ident.Ed25519ID{}, nil, skin, echo); err == nil && len(reply) != NtorV3ServerOverhead+5 {
+		if reply, _, err := ntor3.serve(rand.Reader, keys, ident.Ed25519ID{}, [][]byte{nil}, skin, echo); err == nil && len(reply) != ntorV3ServerLen+5 {
 			t.Error("ntor-v3: wrong answer")
 		}
 	})
@@ -39,15 +40,15 @@ func FuzzFinish(f *testing.F) {
 	f.Add(make([]byte, 64))
 	f.Add(make([]byte, 40))
 	f.Fuzz(func(t *testing.T, reply []byte) {
-		fs, _, _ := FastClient(rand.Reader)
-		if _, err := fs.Finish(reply); err == nil {
+		fs, _, _ := fastClient(rand.Reader)
+		if _, _, err := fs.Finish(reply); err == nil {
 			t.Error("CREATE_FAST")
 		}
-		ns, _, _ := NtorClient(rand.Reader, ident.RSAID{}, k.Public())
-		if _, err := ns.Finish(reply); err == nil {
+		ns, _, _ := ntorClient(rand.Reader, ident.RSAID{}, k.Public())
+		if _, _, err := ns.Finish(reply); err == nil {
 			t.Error("ntor")
 		}
-		vs, _, _ := NtorV3Client(rand.Reader, ident.Ed25519ID{}, k.Public(), nil, nil)
+		vs, _, _ := ntor3.client(rand.Reader, ident.Ed25519ID{}, k.Public(), nil, nil)
 		if _, _, err := vs.Finish(reply); err == nil {
 			t.Error("ntor-v3")
 		}
@@ -59,18 +60,20 @@ func FuzzFinish(f *testing.F) {
 func FuzzPQServers(f *testing.F) {
 	k, _ := NtorKeyPairFromSecret(make([]byte, 32))
 	for set := PQ512; set <= PQ1024; set++ {
-		_, skin, _ := PQClient(bytes.NewReader(make([]byte, 96)), set, ident.Ed25519ID{}, k.Public(), nil, []byte{0})
+		_, skin, _ := hybrid(set).client(bytes.NewReader(make([]byte, 96)), ident.Ed25519ID{}, k.Public(), nil, []byte{0})
 		_, req, _ := RekeyClient(bytes.NewReader(make([]byte, 64)), set, [32]byte{}, nil)
 		f.Add(uint8(set), skin)
 		f.Add(uint8(set), req)
 	}
 	f.Fuzz(func(t *testing.T, n uint8, b []byte) {
 		set := PQSet(n)
-		reply, _, err := PQServer(rand.Reader, set, []*NtorKeyPair{k}, ident.Ed25519ID{}, [][]byte{nil}, b, echo)
-		if err == nil && len(reply) != set.ReplyOverhead()+5 {
-			t.Error("hybrid: wrong answer")
+		if set.Valid() {
+			reply, _, err := hybrid(set).serve(rand.Reader, []*NtorKeyPair{k}, ident.Ed25519ID{}, [][]byte{nil}, b, echo)
+			if err == nil && len(reply) != hybrid(set).replyLen()+5 {
+				t.Error("hybrid: wrong answer")
+			}
 		}
-		_, reply, _, err = RekeyServer(rand.Reader, [32]byte{}, [][]byte{nil}, b)
+		_, reply, _, err := RekeyServer(rand.Reader, [32]byte{}, [][]byte{nil}, b)
 		if err == nil && len(reply) != PQSet(b[0]).ReplyLen() {
 			t.Error("rekey: wrong answer")
 		}

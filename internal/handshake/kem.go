@@ -23,14 +23,15 @@ const (
 	PQ1024 PQSet = 3
 )
 
-// pqSets is what is known of each set, by its number.
+// pqSets describes each set, by its number.
 var pqSets = [...]struct {
 	name   string
+	proto  string // PROTOID of the hybrid
 	scheme kem.Scheme
 }{
-	PQ512:  {"pq512", mlkem512.Scheme()},
-	PQ768:  {"pq768", mlkem768.Scheme()},
-	PQ1024: {"pq1024", mlkem1024.Scheme()},
+	PQ512:  {"pq512", "chive-ntor3-curve25519-mlkem512-sha3_256-1", mlkem512.Scheme()},
+	PQ768:  {"pq768", "chive-ntor3-curve25519-mlkem768-sha3_256-1", mlkem768.Scheme()},
+	PQ1024: {"pq1024", "chive-ntor3-curve25519-mlkem1024-sha3_256-1", mlkem1024.Scheme()},
 }
 
 // Valid reports whether s is one of the parameter sets.
@@ -54,11 +55,21 @@ func ParsePQSet(name string) (PQSet, error) {
 	return 0, fault.New(fault.Config, "post-quantum parameter set %q is none of pq512, pq768, pq1024", name)
 }
 
-// EncapsulationKeyLen returns the length of EK in bytes; s must be valid.
-func (s PQSet) EncapsulationKeyLen() int { return pqSets[s].scheme.PublicKeySize() }
+// EncapsulationKeyLen returns the length of EK in bytes; zero of no set.
+func (s PQSet) EncapsulationKeyLen() int {
+	if !s.Valid() {
+		return 0
+	}
+	return pqSets[s].scheme.PublicKeySize()
+}
 
-// CiphertextLen returns the length of CT in bytes; s must be valid.
-func (s PQSet) CiphertextLen() int { return pqSets[s].scheme.CiphertextSize() }
+// CiphertextLen returns the length of CT in bytes; zero of no set.
+func (s PQSet) CiphertextLen() int {
+	if !s.Valid() {
+		return 0
+	}
+	return pqSets[s].scheme.CiphertextSize()
+}
 
 // kemKey is a decapsulation key, for one use.
 type kemKey struct {

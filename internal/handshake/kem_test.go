@@ -11,6 +11,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -111,19 +112,19 @@ func TestACVP(t *testing.T) {
 func TestPQSet(t *testing.T) {
 	sizes := map[PQSet][4]int{PQ512: {928, 832}, PQ768: {1312, 1152}, PQ1024: {1696, 1632}}
 	for s, want := range sizes {
-		if s.OnionskinOverhead() != want[0] || s.ReplyOverhead() != want[1] {
-			t.Errorf("%v: %d and %d bytes", s, s.OnionskinOverhead(), s.ReplyOverhead())
+		if hybrid(s).skinLen() != want[0] || hybrid(s).replyLen() != want[1] {
+			t.Errorf("%v: %d and %d bytes", s, hybrid(s).skinLen(), hybrid(s).replyLen())
 		}
 		if p, err := ParsePQSet(s.String()); p != s || err != nil {
 			t.Errorf("%v is not %v", p, s)
 		}
-		if p, ok := PQSetOfType(s.HandshakeType()); p != s || !ok {
-			t.Errorf("handshake type of %v", s)
+		if k := s.Kind(); k == nil || k.Set != s || k.Name != s.String() || k.Type != PQHandshakeBase+cell.HandshakeType(s) {
+			t.Errorf("handshake of %v: %+v", s, k)
 		}
 	}
-	for _, h := range []uint16{0, 2, 3, 0xff00, 0xff04, 0xffff} {
-		if _, ok := PQSetOfType(h); ok {
-			t.Errorf("%#x is a handshake type", h)
+	for _, s := range []PQSet{0, 4, 0xff} {
+		if s.Kind() != nil || s.EncapsulationKeyLen() != 0 || s.CiphertextLen() != 0 {
+			t.Errorf("set %d has a handshake", uint8(s))
 		}
 	}
 	for _, name := range []string{"", "none", "768", "pq769"} {

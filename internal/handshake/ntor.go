@@ -8,14 +8,16 @@ import (
 
 	"golang.org/x/crypto/hkdf"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
 )
 
 // Lengths of ntor's handshake data, in bytes.
 const (
-	NtorClientLen = 20 + 32 + 32 // ID | B | X
-	NtorServerLen = 32 + 32      // Y | AUTH
+	ntorClientLen = 20 + 32 + 32 // ID | B | X
+	ntorServerLen = 32 + 32      // Y | AUTH
 )
 
 // ntor's tweaks (tor-spec, "The ntor handshake").
@@ -27,43 +29,54 @@ const (
 	ntorExpand  = ntorProtoID + ":key_expand"
 )
 
-// NtorClientState is the client's half of an ntor handshake.
-type NtorClientState struct {
+// Ntor is the handshake with a relay that does not speak ntor-v3.
+var Ntor = &Kind{
+	Type: cell.HandshakeNtor, Name: "ntor", Form: cell.FormShort, Default: true, SkinLen: ntorClientLen, AnswerLen: ntorServerLen, Cost: CostX25519,
+	start: func(rand io.Reader, t *linkspec.Target, _ []byte) (Client, []byte, error) {
+		return ntorClient(rand, t.RSA, t.Ntor)
+	},
+	serve: func(rand io.Reader, r *Relay, skin []byte, _ func([]byte) ([]byte, error)) ([]byte, KeyStream, error) {
+		return ntorServer(rand, r.Onion, r.ID.RSA, skin)
+	},
+}
+
+// ntorState is the client's half of an ntor handshake.
+type ntorState struct {
 	id    ident.RSAID
 	onion ident.X25519Key
 	x     NtorKeyPair
 	used  bool
 }
 
-// NtorClient starts ntor with the relay that has identity id and the given
+// ntorClient starts ntor with the relay that has identity id and the given
 // onion key. It reads 32 bytes of rand.
-func NtorClient(rand io.Reader, id ident.RSAID, onion ident.X25519Key) (*NtorClientState, []byte, error) {
-	s := &NtorClientState{id: id, onion: onion}
+func ntorClient(rand io.Reader, id ident.RSAID, onion ident.X25519Key) (*ntorState, []byte, error) {
+	s := &ntorState{id: id, onion: onion}
 	if err := s.x.generate(rand); err != nil {
 		return nil, nil, err
 	}
-	skin := make([]byte, 0, NtorClientLen)
+	skin := make([]byte, 0, ntorClientLen)
 	skin = append(skin, id[:]...)
 	skin = append(skin, onion[:]...)
 	skin = append(skin, s.x.pub[:]...)
 	return s, skin, nil
 }
 
-// Wipe forgets the secret of a handshake that will not be finished.
-func (s *NtorClientState) Wipe() {
+// Wipe implements Client.
+func (s *ntorState) Wipe() {
 	s.used = true
 	s.x.wipe()
 }
 
-// Finish checks the relay's 64 bytes, which prove that it holds the onion key,
-// and returns the key material.
-func (s *NtorClientState) Finish(reply []byte) (KeyStream, error) {
+// Finish implements Client: the relay's 64 bytes prove that it holds the onion
+// key.
+func (s *ntorState) Finish(reply []byte) (exts []byte, ks KeyStream, err error) {
 	if s.used {
-		return nil, errUsed("ntor")
+		return nil, nil, errUsed("ntor")
 	}
 	defer s.Wipe()
-	if len(reply) != NtorServerLen {
-		return nil, fault.New(fault.Protocol, "ntor reply: %d bytes, not %d", len(reply), NtorServerLen)
+	if len(reply) != ntorServerLen {
+		return nil, nil, fault.New(fault.Protocol, "ntor reply: %d bytes, not %d", len(reply), ntorServerLen)
 	}
 	y := ident.X25519Key(reply[:32])
 	var xy, xb [32]byte
@@ -76,16 +89,16 @@ func (s *NtorClientState) Finish(reply []byte) (KeyStream, error) {
 	auth, ks := ntorDerive(&xy, &xb, &s.id, &s.onion, &s.x.pub, &y)
 	ok = subtle.ConstantTimeCompare(auth[:], reply[32:]) == 1 && ok
 	if !ok {
-		return nil, fault.New(fault.Protocol, "ntor reply: authentication failed")
+		return nil, nil, fault.New(fault.Protocol, "ntor reply: authentication failed")
 	}
-	return ks, nil
+	return nil, ks, nil
 }
 
-// NtorServer answers an ntor onionskin of 84 bytes. keys are the current onion
+// ntorServer answers an ntor onionskin of 84 bytes. keys are the current onion
 // key and any previous ones that are still honoured; id is the relay's own.
-func NtorServer(rand io.Reader, keys []*NtorKeyPair, id ident.RSAID, onionskin []byte) (reply []byte, ks KeyStream, err error) {
-	if len(onionskin) != NtorClientLen {
-		return nil, nil, fault.New(fault.Protocol, "ntor onionskin: %d bytes, not %d", len(onionskin), NtorClientLen)
+func ntorServer(rand io.Reader, keys []*NtorKeyPair, id ident.RSAID, onionskin []byte) (reply []byte, ks KeyStream, err error) {
+	if len(onionskin) != ntorClientLen {
+		return nil, nil, fault.New(fault.Protocol, "ntor onionskin: %d bytes, not %d", len(onionskin), ntorClientLen)
 	}
 	b, ok := lookup(keys, onionskin[20:52])
 	defer b.wipe()
@@ -107,7 +120,7 @@ func NtorServer(rand io.Reader, keys []*NtorKeyPair, id ident.RSAID, onionskin [
 		return nil, nil, fault.New(fault.Protocol, "ntor onionskin: public key of small order")
 	}
 	auth, ks := ntorDerive(&xy, &xb, &id, &b.pub, &x, &y.pub)
-	reply = make([]byte, 0, NtorServerLen)
+	reply = make([]byte, 0, ntorServerLen)
 	reply = append(reply, y.pub[:]...)
 	return append(reply, auth[:]...), ks, nil
 }

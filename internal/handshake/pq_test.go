@@ -48,12 +48,12 @@ func TestPQVectors(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := ident.Ed25519ID(f("id"))
-		st, skin, err := PQClient(bytes.NewReader(append(f("x"), f("dz")...)), set, id, b.Public(), f("ver"), f("cm"))
+		st, skin, err := hybrid(set).client(bytes.NewReader(append(f("x"), f("dz")...)), id, b.Public(), f("ver"), f("cm"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		equal(t, "onionskin", skin, f("onionskin"))
-		reply, sks, err := PQServer(bytes.NewReader(append(f("y"), f("m")...)), set, []*NtorKeyPair{b}, id, [][]byte{[]byte("no"), f("ver")}, f("onionskin"),
+		reply, sks, err := hybrid(set).serve(bytes.NewReader(append(f("y"), f("m")...)), []*NtorKeyPair{b}, id, [][]byte{[]byte("no"), f("ver")}, f("onionskin"),
 			func(cm []byte) ([]byte, error) {
 				equal(t, "client message", cm, f("cm"))
 				return f("sm"), nil
@@ -108,8 +108,8 @@ func newHop(t testing.TB, set PQSet) *hop {
 }
 
 // client makes the same client every time.
-func (h *hop) client(t testing.TB) (*PQState, []byte) {
-	st, skin, err := PQClient(newScript(96), h.set, h.id, h.key.Public(), h.ver, []byte("hello"))
+func (h *hop) client(t testing.TB) (*v3State, []byte) {
+	st, skin, err := hybrid(h.set).client(newScript(96), h.id, h.key.Public(), h.ver, []byte("hello"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +117,7 @@ func (h *hop) client(t testing.TB) (*PQState, []byte) {
 }
 
 func (h *hop) server(skin []byte, rnd io.Reader, reply func([]byte) ([]byte, error)) ([]byte, KeyStream, error) {
-	return PQServer(rnd, h.set, []*NtorKeyPair{h.key}, h.id, [][]byte{h.ver}, skin, reply)
+	return hybrid(h.set).serve(rnd, []*NtorKeyPair{h.key}, h.id, [][]byte{h.ver}, skin, reply)
 }
 
 func sets() []PQSet {
@@ -150,7 +150,7 @@ func TestPQFlips(t *testing.T) {
 		for i := range len(unseen) * 8 {
 			bad := bytes.Clone(unseen)
 			bad[i/8] ^= 1 << (i % 8)
-			if _, _, err := PQServer(rnd, set, []*NtorKeyPair{h.key}, ident.Ed25519ID(bad[:32]), [][]byte{bad[32:]}, h.skin, echo); !fault.Is(err, fault.Protocol) {
+			if _, _, err := hybrid(set).serve(rnd, []*NtorKeyPair{h.key}, ident.Ed25519ID(bad[:32]), [][]byte{bad[32:]}, h.skin, echo); !fault.Is(err, fault.Protocol) {
 				t.Fatalf("%v: identity and verification, bit %d: %v", set, i, err)
 			}
 		}
@@ -193,15 +193,15 @@ func TestPQRefuses(t *testing.T) {
 		// Another set, another carriage, other versions, another client's reply.
 		for other := PQ512; other <= PQ1024; other++ {
 			if other != set {
-				_, _, err := PQServer(rand.Reader, other, []*NtorKeyPair{h.key}, h.id, [][]byte{h.ver}, h.skin, echo)
+				_, _, err := hybrid(other).serve(rand.Reader, []*NtorKeyPair{h.key}, h.id, [][]byte{h.ver}, h.skin, echo)
 				protocolError(t, "another parameter set", err)
 			}
 		}
 		for _, v := range [][]byte{nil, PQVerification(CarriageB, "1-3"), PQVerification(CarriageA, "1-2"), PQVerification(CarriageA, "")} {
-			_, _, err := PQServer(rand.Reader, set, []*NtorKeyPair{h.key}, h.id, [][]byte{v}, h.skin, echo)
+			_, _, err := hybrid(set).serve(rand.Reader, []*NtorKeyPair{h.key}, h.id, [][]byte{v}, h.skin, echo)
 			protocolError(t, "another verification", err)
 		}
-		st, _, _ := PQClient(rand.Reader, set, h.id, h.key.Public(), h.ver, nil)
+		st, _, _ := hybrid(set).client(rand.Reader, h.id, h.key.Public(), h.ver, nil)
 		_, _, err = st.Finish(reply)
 		protocolError(t, "replayed reply", err)
 		if _, _, err := st.Finish(reply); !fault.Is(err, fault.Local) {
@@ -228,16 +228,10 @@ func TestPQRefuses(t *testing.T) {
 			protocolError(t, "X of small order", err)
 			st, skin = h.client(t)
 			protocolError(t, "Y of small order", finishForged(t, h, st, skin, &bad, &zero, &st.xb))
-			if _, _, err := PQClient(rand.Reader, set, h.id, bad, h.ver, nil); err == nil {
+			if _, _, err := hybrid(set).client(rand.Reader, h.id, bad, h.ver, nil); err == nil {
 				t.Error("an onion key of small order was accepted")
 			}
 		}
-	}
-	if _, _, err := PQClient(rand.Reader, 4, ident.Ed25519ID{}, ident.X25519Key{9}, nil, nil); err == nil {
-		t.Error("an unknown parameter set was accepted")
-	}
-	if _, _, err := PQServer(rand.Reader, 0, nil, ident.Ed25519ID{}, nil, nil, echo); err == nil {
-		t.Error("an unknown parameter set was accepted")
 	}
 }
 
@@ -245,20 +239,20 @@ func TestPQRefuses(t *testing.T) {
 func (h *hop) sign(xb *[32]byte, skin []byte) {
 	x := ident.X25519Key(skin[64:96])
 	end := 96 + h.set.EncapsulationKeyLen()
-	ph := v3Phase1(pqProtoID(h.set), xb, &h.id, &h.key.pub, &x, skin[96:end], h.ver)
+	ph := v3Phase1(hybrid(h.set).proto, xb, &h.id, &h.key.pub, &x, skin[96:end], h.ver)
 	mac := ph.mac(skin[end : len(skin)-32])
 	copy(skin[len(skin)-32:], mac[:])
 }
 
 // finishForged lets st finish with a reply that was made for the given shared
 // secrets, by somebody who saw the onionskin.
-func finishForged(t *testing.T, h *hop, st *PQState, skin []byte, y *ident.X25519Key, xy, xb *[32]byte) error {
+func finishForged(t *testing.T, h *hop, st *v3State, skin []byte, y *ident.X25519Key, xy, xb *[32]byte) error {
 	ek := skin[96 : 96+h.set.EncapsulationKeyLen()]
 	ct, ss, err := encapsulate(rand.Reader, h.set, ek)
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := v3Finish(pqProtoID(h.set), h.ver, xy, xb, ss, &h.id, &h.key.pub, &st.x.pub, y, ek, ct)
+	f := v3Finish(hybrid(h.set).proto, h.ver, xy, xb, ss, &h.id, &h.key.pub, &st.x.pub, y, ek, ct)
 	mac := [32]byte(skin[len(skin)-32:])
 	auth := f.auth(&mac, nil)
 	reply := append(append(bytes.Clone(y[:]), ct...), auth[:]...)
@@ -272,7 +266,7 @@ func TestPQImpostor(t *testing.T) {
 	for set := PQ512; set <= PQ1024; set++ {
 		h := newHop(t, set)
 		for range 100 {
-			st, skin, err := PQClient(rand.Reader, set, h.id, h.key.Public(), h.ver, nil)
+			st, skin, err := hybrid(set).client(rand.Reader, h.id, h.key.Public(), h.ver, nil)
 			if err != nil {
 				t.Fatal(err)
 			}

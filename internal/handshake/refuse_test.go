@@ -57,22 +57,22 @@ func protocolError(t *testing.T, what string, err error) {
 }
 
 func TestFastRefuses(t *testing.T) {
-	st, skin, _ := FastClient(rand.Reader)
-	if _, _, err := FastServer(rand.Reader, skin[:19]); err == nil {
+	st, skin, _ := fastClient(rand.Reader)
+	if _, _, err := fastServer(rand.Reader, skin[:19]); err == nil {
 		t.Error("a short onionskin was accepted")
 	}
-	reply, _, _ := FastServer(rand.Reader, skin)
+	reply, _, _ := fastServer(rand.Reader, skin)
 	for i := range len(reply) * 8 {
 		bad := bytes.Clone(reply)
 		bad[i/8] ^= 1 << (i % 8)
 		c := *st
-		_, err := c.Finish(bad)
+		_, _, err := c.Finish(bad)
 		protocolError(t, "flipped bit", err)
 	}
-	if _, err := st.Finish(reply); err != nil {
+	if _, _, err := st.Finish(reply); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := st.Finish(reply); err == nil || st.x != [20]byte{} {
+	if _, _, err := st.Finish(reply); err == nil || st.x != [20]byte{} {
 		t.Error("a state was used twice")
 	}
 }
@@ -82,8 +82,8 @@ func TestNtorRefuses(t *testing.T) {
 	keys := []*NtorKeyPair{cur, old}
 	id := ident.RSAID{1, 2, 3}
 	for _, k := range keys {
-		st, skin, _ := NtorClient(rand.Reader, id, k.Public())
-		reply, _, err := NtorServer(rand.Reader, keys, id, skin)
+		st, skin, _ := ntorClient(rand.Reader, id, k.Public())
+		reply, _, err := ntorServer(rand.Reader, keys, id, skin)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -91,47 +91,47 @@ func TestNtorRefuses(t *testing.T) {
 			bad := bytes.Clone(reply)
 			bad[i/8] ^= 1 << (i % 8)
 			c := *st
-			_, err := c.Finish(bad)
+			_, _, err := c.Finish(bad)
 			// X25519 ignores Y's top bit, but AUTH covers it.
 			protocolError(t, "flipped reply bit", err)
 		}
 		for i := range len(skin) * 8 {
 			bad := bytes.Clone(skin)
 			bad[i/8] ^= 1 << (i % 8)
-			reply, _, err := NtorServer(rand.Reader, keys, id, bad)
+			reply, _, err := ntorServer(rand.Reader, keys, id, bad)
 			if i/8 < 52 {
 				protocolError(t, "flipped ID or B", err)
 				continue
 			}
 			if err == nil { // a flipped X: the client must see it
 				c := *st
-				_, err = c.Finish(reply)
+				_, _, err = c.Finish(reply)
 			}
 			protocolError(t, "flipped X", err)
 		}
-		if _, err := st.Finish(reply); err != nil {
+		if _, _, err := st.Finish(reply); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := st.Finish(reply); err == nil || st.x.sec != [32]byte{} {
+		if _, _, err := st.Finish(reply); err == nil || st.x.sec != [32]byte{} {
 			t.Error("a state was used twice")
 		}
 	}
-	st, skin, _ := NtorClient(rand.Reader, id, cur.Public())
-	_, _, err := NtorServer(rand.Reader, keys, id, skin[:83])
+	st, skin, _ := ntorClient(rand.Reader, id, cur.Public())
+	_, _, err := ntorServer(rand.Reader, keys, id, skin[:83])
 	protocolError(t, "short onionskin", err)
-	_, err = st.Finish(make([]byte, 63))
+	_, _, err = st.Finish(make([]byte, 63))
 	protocolError(t, "short reply", err)
 	for _, bad := range smallKeys(t) {
 		s := bytes.Clone(skin)
 		copy(s[52:], bad[:])
-		_, _, err := NtorServer(rand.Reader, keys, id, s)
+		_, _, err := ntorServer(rand.Reader, keys, id, s)
 		protocolError(t, "X of small order", err)
 		// A relay that sends a Y of small order knows Xy = 0 without y.
-		st, _, _ := NtorClient(rand.Reader, id, cur.Public())
+		st, _, _ := ntorClient(rand.Reader, id, cur.Public())
 		var zero, xb [32]byte
 		cur.dh(&xb, &st.x.pub)
 		auth, _ := ntorDerive(&zero, &xb, &id, &cur.pub, &st.x.pub, &bad)
-		_, err = st.Finish(append(bad[:], auth[:]...))
+		_, _, err = st.Finish(append(bad[:], auth[:]...))
 		protocolError(t, "Y of small order", err)
 	}
 }
@@ -140,17 +140,17 @@ func TestNtorV3Refuses(t *testing.T) {
 	old, cur := pair(t), pair(t)
 	keys := []*NtorKeyPair{cur, old}
 	id := ident.Ed25519ID{1, 2, 3}
-	ver := []byte(NtorV3CircuitVerification)
+	ver := []byte(ntor3Verification)
 	for _, k := range keys {
-		st, skin, _ := NtorV3Client(rand.Reader, id, k.Public(), ver, []byte("hello"))
-		reply, _, err := NtorV3Server(rand.Reader, keys, id, ver, skin, echo)
+		st, skin, _ := ntor3.client(rand.Reader, id, k.Public(), ver, []byte("hello"))
+		reply, _, err := ntor3.serve(rand.Reader, keys, id, [][]byte{ver}, skin, echo)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range len(skin) * 8 {
 			bad := bytes.Clone(skin)
 			bad[i/8] ^= 1 << (i % 8)
-			_, _, err := NtorV3Server(rand.Reader, keys, id, ver, bad, func([]byte) ([]byte, error) {
+			_, _, err := ntor3.serve(rand.Reader, keys, id, [][]byte{ver}, bad, func([]byte) ([]byte, error) {
 				t.Error("the message of a forged onionskin was shown")
 				return nil, nil
 			})
@@ -170,33 +170,33 @@ func TestNtorV3Refuses(t *testing.T) {
 			t.Error("a state was used twice")
 		}
 	}
-	st, skin, _ := NtorV3Client(rand.Reader, id, cur.Public(), ver, nil)
+	st, skin, _ := ntor3.client(rand.Reader, id, cur.Public(), ver, nil)
 	for n := range skin {
-		_, _, err := NtorV3Server(rand.Reader, keys, id, ver, skin[:n], echo)
+		_, _, err := ntor3.serve(rand.Reader, keys, id, [][]byte{ver}, skin[:n], echo)
 		protocolError(t, "truncated onionskin", err)
 	}
-	_, _, err := NtorV3Server(rand.Reader, keys, id, []byte("other"), skin, echo)
+	_, _, err := ntor3.serve(rand.Reader, keys, id, [][]byte{[]byte("other")}, skin, echo)
 	protocolError(t, "other verification", err)
 	_, _, err = st.Finish(make([]byte, 63))
 	protocolError(t, "short reply", err)
 	no := errors.New("no")
-	if _, _, err := NtorV3Server(rand.Reader, keys, id, ver, skin, func([]byte) ([]byte, error) { return nil, no }); !errors.Is(err, no) {
+	if _, _, err := ntor3.serve(rand.Reader, keys, id, [][]byte{ver}, skin, func([]byte) ([]byte, error) { return nil, no }); !errors.Is(err, no) {
 		t.Error("the reply function's refusal is lost")
 	}
 	for _, bad := range smallKeys(t) {
-		if _, _, err := NtorV3Client(rand.Reader, id, bad, ver, nil); err == nil {
+		if _, _, err := ntor3.client(rand.Reader, id, bad, ver, nil); err == nil {
 			t.Error("an onion key of small order was accepted")
 		}
 		// X of small order with a MAC that fits Xb = 0.
 		var zero [32]byte
-		ph := v3Phase1(ntor3ProtoID, &zero, &id, &cur.pub, &bad, nil, ver)
+		ph := v3Phase1(ntor3.proto, &zero, &id, &cur.pub, &bad, nil, ver)
 		mac := ph.mac(nil)
 		s := append(bytes.Clone(skin[:64]), bad[:]...)
-		_, _, err := NtorV3Server(rand.Reader, keys, id, ver, append(s, mac[:]...), echo)
+		_, _, err := ntor3.serve(rand.Reader, keys, id, [][]byte{ver}, append(s, mac[:]...), echo)
 		protocolError(t, "X of small order", err)
 		// Y of small order with an AUTH that fits Xy = 0.
-		st, _, _ := NtorV3Client(rand.Reader, id, cur.Public(), ver, nil)
-		f := v3Finish(ntor3ProtoID, ver, &zero, &st.xb, nil, &id, &cur.pub, &st.x.pub, &bad, nil, nil)
+		st, _, _ := ntor3.client(rand.Reader, id, cur.Public(), ver, nil)
+		f := v3Finish(ntor3.proto, ver, &zero, &st.xb, nil, &id, &cur.pub, &st.x.pub, &bad, nil, nil)
 		auth := f.auth(&st.mac, nil)
 		_, _, err = st.Finish(append(bytes.Clone(bad[:]), auth[:]...))
 		protocolError(t, "Y of small order", err)
@@ -209,15 +209,15 @@ func TestImpostor(t *testing.T) {
 	fake := &NtorKeyPair{pub: real.pub, sec: other.sec}
 	id := ident.Ed25519ID{9}
 	for range 100 {
-		st, skin, _ := NtorClient(rand.Reader, ident.RSAID{9}, real.Public())
-		reply, _, err := NtorServer(rand.Reader, []*NtorKeyPair{fake}, ident.RSAID{9}, skin)
+		st, skin, _ := ntorClient(rand.Reader, ident.RSAID{9}, real.Public())
+		reply, _, err := ntorServer(rand.Reader, []*NtorKeyPair{fake}, ident.RSAID{9}, skin)
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = st.Finish(reply)
+		_, _, err = st.Finish(reply)
 		protocolError(t, "ntor impostor", err)
-		_, skin, _ = NtorV3Client(rand.Reader, id, real.Public(), nil, nil)
-		_, _, err = NtorV3Server(rand.Reader, []*NtorKeyPair{fake}, id, nil, skin, echo)
+		_, skin, _ = ntor3.client(rand.Reader, id, real.Public(), nil, nil)
+		_, _, err = ntor3.serve(rand.Reader, []*NtorKeyPair{fake}, id, [][]byte{nil}, skin, echo)
 		protocolError(t, "ntor-v3 impostor", err)
 	}
 }

@@ -29,7 +29,7 @@ func (s PQSet) RequestLen() int { return 1 + s.EncapsulationKeyLen() + 32 }
 func (s PQSet) ReplyLen() int { return s.CiphertextLen() + 32 }
 
 // rekeyProtoID is the hybrid's PROTOID with another ending.
-func rekeyProtoID(set PQSet) string { return pqProtoID(set) + "-rekey" }
+func rekeyProtoID(set PQSet) string { return pqSets[set].proto + "-rekey" }
 
 // RekeyState is the client's half of a rekey.
 type RekeyState struct {
@@ -41,8 +41,8 @@ type RekeyState struct {
 	used     bool
 }
 
-// RekeyClient starts a rekey. exporter is the hop's secret, verification what
-// PQVerification returns for CarriageB. It reads 64 bytes of rand.
+// RekeyClient starts a rekey. exporter is the hop's secret, verification is
+// PQVerification's for CarriageB. It reads 64 bytes of rand.
 func RekeyClient(rand io.Reader, set PQSet, exporter [32]byte, verification []byte) (*RekeyState, []byte, error) {
 	if !set.Valid() {
 		return nil, nil, fault.New(fault.Config, "rekey: parameter set %d does not exist", uint8(set))
@@ -95,7 +95,8 @@ type RekeyServerState struct {
 	used bool
 }
 
-// RekeyServer answers REQUEST. The new key material is for both directions, but
+// RekeyServer answers REQUEST. exporter is the hop's secret, verifications are the
+// strings that the client may have bound. The new key material is for both directions, but
 // the relay must not open forward cells with it before Confirm. No ML-KEM work
 // is done before the request's MAC, which needs no public-key operation, was
 // verified. It reads 32 bytes of rand.

@@ -47,8 +47,8 @@ func TestRekeyVectors(t *testing.T) {
 // equals another.
 func TestRekeyOfHop(t *testing.T) {
 	k, id, ver := pair(t), ident.Ed25519ID{7}, PQVerification(CarriageB, "8")
-	st, skin, _ := NtorV3Client(rand.Reader, id, k.Public(), nil, nil)
-	reply, sks, err := NtorV3Server(rand.Reader, []*NtorKeyPair{k}, id, nil, skin, echo)
+	st, skin, _ := ntor3.client(rand.Reader, id, k.Public(), nil, nil)
+	reply, sks, err := ntor3.serve(rand.Reader, []*NtorKeyPair{k}, id, [][]byte{nil}, skin, echo)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,17 +58,17 @@ func equal(t *testing.T, what string, got, want []byte) {
 
 func TestFastVectors(t *testing.T) {
 	for _, v := range loadVectors(t).Fast {
-		st, skin, err := FastClient(bytes.NewReader(v.Client))
+		st, skin, err := fastClient(bytes.NewReader(v.Client))
 		if err != nil {
 			t.Fatal(err)
 		}
 		equal(t, "onionskin", skin, v.Client)
-		reply, sks, err := FastServer(bytes.NewReader(v.Server), skin)
+		reply, sks, err := fastServer(bytes.NewReader(v.Server), skin)
 		if err != nil {
 			t.Fatal(err)
 		}
 		equal(t, "reply", reply, v.Server)
-		cks, err := st.Finish(reply)
+		_, cks, err := st.Finish(reply)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,17 +87,17 @@ func TestNtorVectors(t *testing.T) {
 		pub := b.Public()
 		equal(t, "B", pub[:], v["B"])
 		id := ident.RSAID(v["id"])
-		st, skin, err := NtorClient(bytes.NewReader(v["x"]), id, pub)
+		st, skin, err := ntorClient(bytes.NewReader(v["x"]), id, pub)
 		if err != nil {
 			t.Fatal(err)
 		}
 		equal(t, "onionskin", skin, v["client"])
-		reply, sks, err := NtorServer(bytes.NewReader(v["y"]), []*NtorKeyPair{b}, id, skin)
+		reply, sks, err := ntorServer(bytes.NewReader(v["y"]), []*NtorKeyPair{b}, id, skin)
 		if err != nil {
 			t.Fatal(err)
 		}
 		equal(t, "reply", reply, v["server"])
-		cks, err := st.Finish(reply)
+		_, cks, err := st.Finish(reply)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -113,12 +113,12 @@ func TestNtorV3Vectors(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := ident.Ed25519ID(v["id"])
-		st, skin, err := NtorV3Client(bytes.NewReader(v["x"]), id, b.Public(), v["ver"], v["cm"])
+		st, skin, err := ntor3.client(bytes.NewReader(v["x"]), id, b.Public(), v["ver"], v["cm"])
 		if err != nil {
 			t.Fatal(err)
 		}
 		equal(t, "onionskin", skin, v["client"])
-		reply, sks, err := NtorV3Server(bytes.NewReader(v["y"]), []*NtorKeyPair{b}, id, v["ver"], skin, func(cm []byte) ([]byte, error) {
+		reply, sks, err := ntor3.serve(bytes.NewReader(v["y"]), []*NtorKeyPair{b}, id, [][]byte{v["ver"]}, skin, func(cm []byte) ([]byte, error) {
 			equal(t, "client message", cm, v["cm"])
 			return v["sm"], nil
 		})

@@ -29,15 +29,12 @@ const honestInc = 31
 // answerCall does a relay's part of a handshake that came in a cell, and returns
 // the answer's bytes and the relay's end of the hop.
 func answerCall(keys *simnet.Keys, advertised string, cmd cell.Command, body []byte, ans byte) (reply []byte, h *hop, err error) {
-	if cmd == cell.CmdCreateFast {
-		reply, ks, err := handshake.FastServer(rand.Reader, body[:cell.CreateFastLen])
-		if err != nil {
-			return nil, nil, err
-		}
-		h, err = relayHop(ks, false, 100)
-		return reply, h, err
+	form := cell.FormOf(cmd)
+	parse := form.ParseCreate
+	if form == cell.FormLong {
+		parse = cell.ParseCreate2 // what follows is none of a liar's business
 	}
-	m, err := cell.ParseCreate2(body)
+	m, err := parse(body)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -63,22 +60,18 @@ func answerCall(keys *simnet.Keys, advertised string, cmd cell.Command, body []b
 		}
 		return cell.AppendExts(nil, out), nil
 	}
-	onion := []*handshake.NtorKeyPair{keys.Onion}
-	var ks handshake.KeyStream
-	switch {
-	case m.Type == cell.HandshakeNtor:
-		reply, ks, err = handshake.NtorServer(rand.Reader, onion, keys.Link.ID.RSA, m.Data)
-	case m.Type == cell.HandshakeNtorV3:
-		reply, ks, err = handshake.NtorV3Server(rand.Reader, onion, keys.Link.ID.Ed, []byte("circuit extend"), m.Data, negotiate)
-	case isPQ(m.Type):
-		set, _ := handshake.PQSetOfType(uint16(m.Type))
-		ver := [][]byte{handshake.PQVerification(handshake.CarriageA, advertised)}
-		reply, ks, err = handshake.PQServer(rand.Reader, set, onion, keys.Link.ID.Ed, ver, m.Data, negotiate)
-	default:
-		err = fault.New(fault.Protocol, "%v: nobody knows it", m.Type)
+	k := handshake.OfType(m.Type)
+	if k == nil {
+		return nil, nil, fault.New(fault.Protocol, "%v: nobody knows it", m.Type)
 	}
+	r := &handshake.Relay{ID: keys.Link.ID, Onion: []*handshake.NtorKeyPair{keys.Onion}, PQ: []string{advertised}}
+	reply, ks, err := k.Serve(rand.Reader, r, m.Data, negotiate)
 	if err != nil {
 		return nil, nil, err
+	}
+	if form == cell.FormFast {
+		h, err = relayHop(ks, false, 100)
+		return reply, h, err
 	}
 	h, err = relayHop(ks, cgo != (ans&ansTor1 != 0), inc)
 	if ans&ansCorrupt != 0 {

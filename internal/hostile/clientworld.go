@@ -125,8 +125,14 @@ func (w *clientWorld) build(slot byte, targets []linkspec.Target, opts byte) {
 	w.circs[i] = c
 	r := &circuit.Route{
 		Targets: targets,
-		Options: circuit.HopOptions{Congestion: opts&optCC != 0, CGO: opts&optCGO != 0, Fast: opts&buildFast != 0, NoNtorV3: opts&buildNtor != 0},
+		Options: circuit.HopOptions{Congestion: opts&optCC != 0, CGO: opts&optCGO != 0},
 		Strict:  opts&buildStrict != 0,
+	}
+	switch {
+	case opts&buildFast != 0:
+		r.Options.Handshake = handshake.Fast
+	case opts&buildNtor != 0:
+		r.Options.Handshake = handshake.Ntor
 	}
 	for range targets {
 		switch {

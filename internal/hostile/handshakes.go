@@ -20,6 +20,7 @@ func now() time.Time { return time.Now() }
 // call is a handshake that the hostile client has begun.
 type call struct {
 	typ    cell.HandshakeType
+	form   *cell.Form
 	skin   []byte
 	finish func(answer []byte) (*hop, error)
 }
@@ -39,19 +40,18 @@ const (
 
 // types are the kinds of handshakes, honest ones first.
 var types = []cell.HandshakeType{
-	cell.HandshakeNtorV3, cell.HandshakeNtor, fastType,
-	cell.HandshakeType(handshake.PQHandshakeBase + 2), cell.HandshakeType(handshake.PQHandshakeBase + 1), cell.HandshakeType(handshake.PQHandshakeBase + 3),
+	cell.HandshakeNtorV3, cell.HandshakeNtor, cell.HandshakeFast,
+	handshake.PQHandshakeBase + 2, handshake.PQHandshakeBase + 1, handshake.PQHandshakeBase + 3,
 	0x7777, 0,
 }
 
-// fastType stands for CREATE_FAST, which has no type.
-const fastType cell.HandshakeType = 1
-
 // isPQ reports whether a handshake travels in long messages.
 func isPQ(t cell.HandshakeType) bool {
-	_, pq := handshake.PQSetOfType(uint16(t))
-	return pq
+	k := handshake.OfType(t)
+	return k != nil && k.Form == cell.FormLong
 }
+
+func advertised(t linkspec.Target) string { return t.Proto.Versions(handshake.ProtoName) }
 
 // extensions returns the client's request.
 func extensions(opts byte) []byte {
@@ -80,53 +80,28 @@ func extensions(opts byte) []byte {
 
 // newCall begins a handshake with a relay.
 func newCall(t linkspec.Target, typ cell.HandshakeType, opts byte) *call {
-	c := &call{typ: typ}
-	ext := extensions(opts)
-	cgo := opts&optCGO != 0
-	done := func(finish func(answer []byte) (msg []byte, ks handshake.KeyStream, err error)) {
-		c.finish = func(body []byte) (*hop, error) {
-			m, err := cell.ParseCreated2(body)
-			if typ == fastType {
-				m.Data, err = body[:min(len(body), cell.CreatedFastLen)], nil
-			}
-			if err != nil {
-				return nil, err
-			}
-			msg, ks, err := finish(m.Data)
-			if err != nil {
-				return nil, err
-			}
-			return clientHop(ks, cgo, msg)
-		}
-	}
-	plain := func(ks handshake.KeyStream, err error) ([]byte, handshake.KeyStream, error) { return nil, ks, err }
-	var err error
-	switch {
-	case typ == fastType:
-		var st *handshake.FastClientState
-		cgo = false
-		st, c.skin, err = handshake.FastClient(rand.Reader)
-		done(func(b []byte) ([]byte, handshake.KeyStream, error) { return plain(st.Finish(b)) })
-	case typ == cell.HandshakeNtor:
-		var st *handshake.NtorClientState
-		cgo = false
-		st, c.skin, err = handshake.NtorClient(rand.Reader, t.RSA, t.Ntor)
-		done(func(b []byte) ([]byte, handshake.KeyStream, error) { return plain(st.Finish(b)) })
-	case typ == cell.HandshakeNtorV3:
-		var st *handshake.NtorV3State
-		st, c.skin, err = handshake.NtorV3Client(rand.Reader, t.Ed, t.Ntor, []byte("circuit extend"), ext)
-		done(st.Finish)
-	case isPQ(typ):
-		set, _ := handshake.PQSetOfType(uint16(typ))
-		var st *handshake.PQState
-		st, c.skin, err = handshake.PQClient(rand.Reader, set, t.Ed, t.Ntor, handshake.PQVerification(handshake.CarriageA, advertised(t)), ext)
-		done(st.Finish)
-	default:
+	c := &call{typ: typ, form: cell.FormShort}
+	k := handshake.OfType(typ)
+	if k == nil {
 		c.skin = make([]byte, 84)
 		c.finish = func([]byte) (*hop, error) { return nil, fault.New(fault.Protocol, "no such handshake") }
-	}
-	if err != nil {
-		panic(err) // the targets are well-formed, and randomness does not end
+	} else {
+		st, skin, err := k.Start(rand.Reader, &t, extensions(opts))
+		if err != nil {
+			panic(err) // the targets are well-formed, and randomness does not end
+		}
+		c.form, c.skin = k.Form, skin
+		c.finish = func(body []byte) (*hop, error) {
+			m, err := k.Form.ParseCreated(body)
+			if err != nil {
+				return nil, err
+			}
+			msg, ks, err := st.Finish(m.Data)
+			if err != nil {
+				return nil, err
+			}
+			return clientHop(ks, k.Extensions && opts&optCGO != 0, msg)
+		}
 	}
 	if opts&optCorrupt != 0 {
 		c.skin[len(c.skin)-1] ^= 1
@@ -136,8 +111,6 @@ func newCall(t linkspec.Target, typ cell.HandshakeType, opts byte) *call {
 	}
 	return c
 }
-
-func advertised(t linkspec.Target) string { return t.Proto.Versions(handshake.ProtoName) }
 
 // clientHop makes the client's half of a hop.
 func clientHop(ks handshake.KeyStream, cgo bool, msg []byte) (*hop, error) {
@@ -182,7 +155,7 @@ func (h *hop) keep(ks handshake.KeyStream) {
 
 // cells returns the link cell that begins the handshake on a circuit.
 func (c *call) cells(id uint32, opts byte) []byte {
-	if c.typ == fastType && opts&optMisfit == 0 {
+	if c.form == cell.FormFast && opts&optMisfit == 0 {
 		return cell.AppendFixed(nil, id, cell.CmdCreateFast, c.skin)
 	}
 	if c.typ == 0 {
@@ -191,7 +164,7 @@ func (c *call) cells(id uint32, opts byte) []byte {
 	body := binary.BigEndian.AppendUint16(nil, uint16(c.typ))
 	body = binary.BigEndian.AppendUint16(body, uint16(len(c.skin)))
 	body = append(body, c.skin...)
-	if long := isPQ(c.typ); long != (opts&optMisfit != 0) {
+	if long := c.form == cell.FormLong; long != (opts&optMisfit != 0) {
 		return cell.AppendVar(nil, id, cell.CmdLongCreate2, body)
 	}
 	return cell.AppendFixed(nil, id, cell.CmdCreate2, body[:min(len(body), cell.PayloadLen)])

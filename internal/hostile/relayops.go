@@ -196,7 +196,7 @@ func (w *relayWorld) doLong(i Insn) {
 	n := pick([]int{0, 1, 3, 4, 100, 1300, 2047, 8191, 8192, 8193, 65535}, i.B)
 	body := make([]byte, n)
 	if n > 4 {
-		binary.BigEndian.PutUint16(body, handshake.PQHandshakeBase+uint16(i.C&3))
+		binary.BigEndian.PutUint16(body, uint16(handshake.PQHandshakeBase)+uint16(i.C&3))
 		binary.BigEndian.PutUint16(body[2:], uint16(n-4-int(i.C>>7)))
 	}
 	w.generation++

@@ -16,13 +16,13 @@ func proto(name, sub string, version int) Capability {
 func PostQuantum(set handshake.PQSet) Capability {
 	return Capability{"post-quantum " + set.String(), func(r netdir.Relay) bool {
 		p := r.Protocols()
-		return p.Has(handshake.ProtoName, int(set)) || p.Has(handshake.ProtoName, handshake.ProtoRekey) && p.Has(protover.Relay, protover.RelayNtorV3)
+		return p.Has(handshake.ProtoName, int(set)) || handshake.RekeySpoken(p)
 	}}
 }
 
 // Capabilities by subprotocol version.
 var (
-	NtorV3            = proto("ntor-v3", protover.Relay, protover.RelayNtorV3)
+	NtorV3            = proto(handshake.NtorV3.Name, handshake.NtorV3.Proto, handshake.NtorV3.Version)
 	CongestionControl = proto("congestion control", protover.FlowCtrl, protover.FlowCtrlCC)
 	CGO               = proto("CGO", protover.Relay, protover.RelayCGO)
 	Conflux           = proto("conflux", protover.Conflux, protover.ConfluxV1)

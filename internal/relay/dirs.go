@@ -12,6 +12,7 @@ import (
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/dirclient"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
@@ -25,7 +26,7 @@ func (r *Relay) beginDir(ctx context.Context, t linkspec.Target) (io.ReadWriteCl
 	if err != nil {
 		return nil, err
 	}
-	circ, err := circuit.Create(ctx, r.env, ch, t, circuit.HopOptions{Fast: true, Flow: r.flow.Load()})
+	circ, err := circuit.Create(ctx, r.env, ch, t, circuit.HopOptions{Handshake: handshake.Fast, Flow: r.flow.Load()})
 	if err != nil {
 		return nil, err
 	}

@@ -188,7 +188,7 @@ func TestOnionskinFlood(t *testing.T) {
 	v := startVictim(t, nil, func(r *Relay) { r.dos.ids = map[ident.RSAID]bool{keys.ID.RSA: true} })
 	mean, good := v.connectAs(t, keys), v.connect(t, nil)
 	tg := v.Target()
-	_, skin, err := handshake.NtorClient(cryptorand.Reader, tg.RSA, tg.Ntor)
+	_, skin, err := handshake.Ntor.Start(cryptorand.Reader, &tg, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

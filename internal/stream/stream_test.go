@@ -18,6 +18,7 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/simnet"
 	"github.com/chivenet/chive/internal/stream"
 )
@@ -64,7 +65,7 @@ func dial(t testing.TB, c *circuit.Circuit, host string) *stream.Stream {
 
 // kinds are the ways to talk to a hop.
 var kinds = map[string]circuit.HopOptions{
-	"ntor windows":    {NoNtorV3: true},
+	"ntor windows":    {Handshake: handshake.Ntor},
 	"ntor-v3 windows": {},
 	"vegas tor1":      {Congestion: true},
 	"vegas cgo":       {Congestion: true, CGO: true},

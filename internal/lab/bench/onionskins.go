@@ -17,6 +17,7 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/lab/proc"
 	"github.com/chivenet/chive/internal/linkspec"
@@ -93,7 +94,7 @@ func (o *Onionskins) measure(ctx context.Context, t linkspec.Target, pid int) er
 	if err != nil {
 		return err
 	}
-	opts := circuit.HopOptions{NoNtorV3: o.Handshake == "ntor"}
+	opts := circuit.HopOptions{Handshake: handshake.Named(o.Handshake)}
 	build := func(n int) error {
 		var todo atomic.Int64
 		todo.Store(int64(n))

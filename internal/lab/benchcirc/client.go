@@ -97,7 +97,7 @@ func (c *client) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.Stre
 	if err != nil {
 		return dirclient.Stream{}, err
 	}
-	circ, err := circuit.Create(ctx, c.env, ch, t, circuit.HopOptions{Fast: true, Flow: &c.params})
+	circ, err := circuit.Create(ctx, c.env, ch, t, circuit.HopOptions{Handshake: handshake.Fast, Flow: &c.params})
 	if err != nil {
 		return dirclient.Stream{}, err
 	}

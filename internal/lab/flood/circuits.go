@@ -9,6 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
 )
 
 var errOver = fault.New(fault.Closed, "the flood is over")
@@ -52,7 +53,10 @@ func build(ctx context.Context, a *attack, ch *channel.Channel, more func(*circu
 		if err != nil {
 			return nil, err
 		}
-		opts := circuit.HopOptions{Fast: len(path) == 1}
+		var opts circuit.HopOptions
+		if len(path) == 1 {
+			opts.Handshake = handshake.Fast
+		}
 		if more != nil && i == len(path)-1 {
 			more(&opts)
 		}

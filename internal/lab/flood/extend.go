@@ -43,7 +43,7 @@ func (a *attack) extend(ctx context.Context, addrs int) error {
 			if err != nil {
 				return err
 			}
-			m := cell.Extend2{Specs: nobody(holes), Type: cell.HandshakeNtor, Data: random(handshake.NtorClientLen)}
+			m := cell.Extend2{Specs: nobody(holes), Type: cell.HandshakeNtor, Data: random(handshake.Ntor.SkinLen)}
 			if err := c.Last().SendEarly(cell.RelayExtend2, 0, m.Append(nil)); err != nil {
 				return err
 			}

@@ -7,6 +7,8 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
 )
 
 // batch is how many cells go into one write: as many as a record holds.
@@ -56,7 +58,7 @@ func churn(ctx context.Context, a *attack) error {
 
 // onionskin is the body of a CREATE2 cell for the victim.
 func (a *attack) onionskin() ([]byte, error) {
-	_, skin, err := handshake.NtorClient(rand.Reader, a.Victim.RSA, a.Victim.Ntor)
+	_, skin, err := handshake.Ntor.Start(rand.Reader, &linkspec.Target{RelayID: ident.RelayID{RSA: a.Victim.RSA}, Ntor: a.Victim.Ntor}, nil)
 	if err != nil {
 		return nil, fault.Wrap(fault.Local, err)
 	}

@@ -1,0 +1,112 @@
+package circuit
+
+import (
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// A messageHandler takes a relay message of one command, on home's reader; it
+// must not block. m.Data is valid during the call only. cc is the command of the
+// cell that carried it. An error is a violation of the protocol: the circuit is
+// destroyed.
+type messageHandler func(h *Hop, m cell.RelayMsg, cc cell.Command) error
+
+// messages says what the engine does with each command, by the end that takes
+// it: those about the circuit, and those that open a stream. All other messages
+// go to their stream. A command without a handler is a violation.
+var messages = [256]struct{ client, relay messageHandler }{
+	cell.RelayDrop:             {client: drop, relay: drop},
+	cell.RelaySendme:           {client: takeSendme, relay: takeSendme},
+	cell.RelayBegin:            {relay: openStream},
+	cell.RelayBeginDir:         {relay: openStream},
+	cell.RelayResolve:          {relay: openStream},
+	cell.RelayTruncate:         {relay: truncate},
+	cell.RelayTruncated:        {client: truncated},
+	cell.RelayExtend2:          {relay: extend},
+	cell.RelayExtended2:        {client: awaited},
+	cell.RelayLongExtend2:      {relay: longExtend},
+	cell.RelayLongExtended2:    {client: longAwaited},
+	cell.RelayConfluxLink:      {relay: confluxLink},
+	cell.RelayConfluxLinked:    {client: awaited},
+	cell.RelayConfluxLinkedAck: {relay: confluxLinkedAck},
+	cell.RelayConfluxSwitch:    {client: confluxSwitch, relay: confluxSwitch},
+	cell.RelayRekeyRequest:     {relay: rekeyRequest},
+	cell.RelayRekeyReply:       {client: rekeyReply},
+	cell.RelayRekeyConfirm:     {relay: rekeyConfirm},
+}
+
+// fromRelay is a client's dispatcher.
+func fromRelay(h *Hop, m cell.RelayMsg, cc cell.Command) error {
+	if take := messages[m.Cmd].client; take != nil {
+		return take(h, m, cc)
+	}
+	return h.unexpected(m.Cmd)
+}
+
+// fromClient is a relay's dispatcher.
+func fromClient(h *Hop, m cell.RelayMsg, cc cell.Command) error {
+	if take := messages[m.Cmd].relay; take != nil {
+		return take(h, m, cc)
+	}
+	if !m.Cmd.Known() {
+		return nil // a later version's message: C tor drops these too
+	}
+	return h.unexpected(m.Cmd)
+}
+
+// unexpected is the violation of a peer that sends what nobody asked it for.
+func (h *Hop) unexpected(cmd cell.RelayCommand) error {
+	if h.far == cell.ByClient {
+		return fault.New(fault.Protocol, "unexpected %v from a client", cmd)
+	}
+	return fault.New(fault.Protocol, "unexpected %v from hop %d", cmd, h.index+1)
+}
+
+func drop(*Hop, cell.RelayMsg, cell.Command) error { return nil }
+
+// awaited takes a message that a goroutine waits for: see Hop.Expect.
+func awaited(h *Hop, m cell.RelayMsg, _ cell.Command) error {
+	if !h.meta.take(m) {
+		return h.unexpected(m.Cmd)
+	}
+	return nil
+}
+
+// longAwaited is awaited for a message in fragments. Nothing is kept of a message
+// that nobody waits for.
+func longAwaited(h *Hop, m cell.RelayMsg, cc cell.Command) error {
+	if !h.meta.waitsFor(m.Cmd) {
+		return h.unexpected(m.Cmd)
+	}
+	whole, err := h.reassemble(m.Cmd, m.Data)
+	if err != nil || whole == nil {
+		return err
+	}
+	m.Data = whole
+	return awaited(h, m, cc)
+}
+
+// truncated closes a client's circuit: what is left of it could carry nothing
+// that the user asked for.
+func truncated(h *Hop, m cell.RelayMsg, _ cell.Command) error {
+	t, err := cell.ParseTruncated(m.Data)
+	if err != nil {
+		return err
+	}
+	h.c.Close(cell.DestroyNone, fault.New(fault.Network, "circuit: truncated at hop %d: %v", h.index+1, t.Reason))
+	return nil
+}
+
+// openStream gives a relay's stream handler a message that opens a stream, or
+// refuses it where there is none.
+func openStream(h *Hop, m cell.RelayMsg, _ cell.Command) error {
+	if streams := h.c.server.s.cfg.Streams; streams != nil {
+		return streams.HandleStream(h, m)
+	}
+	reason := cell.EndExitPolicy
+	if m.Cmd == cell.RelayBeginDir {
+		reason = cell.EndNotDirectory
+	}
+	e := cell.End{Reason: reason}
+	return h.Send(cell.RelayEnd, m.Stream, e.Append(nil))
+}
