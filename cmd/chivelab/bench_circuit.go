@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -79,7 +80,7 @@ client; --cold-directory fetches and verifies it for each circuit.`,
 	}
 	f := cmd.Flags()
 	f.IntVar(&p.Count, "count", 100, "`NUMBER` of circuits")
-	f.StringVar(&p.Handshake, "handshake", "pq768", "`NAME`: ntor-v3, pq512, pq768 or pq1024")
+	f.StringVar(&p.Handshake, "handshake", "pq768", "`NAME`: "+strings.Join(benchcirc.Handshakes(), ", "))
 	f.StringVar(&p.Carriage, "carriage", "", "how ML-KEM comes to a hop: A, in its handshake (default), or B, by a rekey after it")
 	f.IntVar(&p.Hops, "hops", 3, "`NUMBER` of hops, 1 to 8")
 	f.BoolVar(&p.Cold, "cold-directory", false, "fetch and verify the directory for each circuit")

@@ -53,7 +53,7 @@ func TestEverySet(t *testing.T) {
 	}
 	t.Setenv(asRelay, "1")
 	for _, c := range []struct{ handshake, carriage, want string }{
-		{"ntor-v3", "", "---"}, {"pq512", "", "AAA"}, {"pq768", "A", "AAA"}, {"pq1024", "A", "AAA"}, {"pq768", "B", "BBB"},
+		{"ntor", "", "---"}, {"ntor-v3", "", "---"}, {"pq512", "", "AAA"}, {"pq768", "A", "AAA"}, {"pq1024", "A", "AAA"}, {"pq768", "B", "BBB"},
 	} {
 		r := run(t, Plan{Count: count, Hops: 3, Handshake: c.handshake, Carriage: c.carriage, Command: []string{os.Args[0]}})
 		if r.Carriage != c.want || len(r.Stages) != 4 || r.Relays != "processes" {
@@ -120,7 +120,7 @@ func TestPlanRefused(t *testing.T) {
 		"hops":           func(p *Plan) { p.Hops = 9 },
 		"handshake":      func(p *Plan) { p.Handshake = "tap" },
 		"carriage":       func(p *Plan) { p.Carriage = "C" },
-		"carriage of v3": func(p *Plan) { p.Handshake, p.Carriage = NtorV3, "A" },
+		"carriage of v3": func(p *Plan) { p.Handshake, p.Carriage = "ntor-v3", "A" },
 		"lengths":        func(p *Plan) { p.Network, p.Lengths = netdir.Public(), 1 },
 		"public hops":    func(p *Plan) { p.Network, p.Hops = netdir.Public(), 2 },
 	} {
@@ -147,13 +147,13 @@ func TestDescribe(t *testing.T) {
 
 // TestRelayDies: a relay that cannot start is an error, and leaves nothing.
 func TestRelayDies(t *testing.T) {
-	_, err := Run(t.Context(), Plan{Count: 1, Hops: 1, Handshake: NtorV3, Command: []string{"/bin/false"}}, quiet)
+	_, err := Run(t.Context(), Plan{Count: 1, Hops: 1, Handshake: "ntor-v3", Command: []string{"/bin/false"}}, quiet)
 	if !fault.Is(err, fault.Local) {
 		t.Error(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Run(ctx, Plan{Count: 1, Hops: 1, Handshake: NtorV3}, quiet); err == nil || errors.Is(err, context.DeadlineExceeded) {
+	if _, err := Run(ctx, Plan{Count: 1, Hops: 1, Handshake: "ntor-v3"}, quiet); err == nil || errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 }

@@ -27,7 +27,7 @@ import (
 // client builds the circuits that are measured.
 type client struct {
 	plan    *Plan
-	set     handshake.PQSet
+	kind    *handshake.Kind
 	network *netdir.Network
 	relays  []*relay // own ones, in the order of paths; nil on a network
 	env     *circuit.Env
@@ -45,7 +45,7 @@ func newClient(ctx context.Context, p *Plan, network *netdir.Network, relays []*
 	log := slog.New(slog.DiscardHandler)
 	c := &client{plan: p, network: network, relays: relays, env: &circuit.Env{Log: log, Now: time.Now}, params: flow.DefaultParams()}
 	var err error
-	if c.set, err = p.set(); err != nil {
+	if c.kind, err = p.kind(); err != nil {
 		return nil, err
 	}
 	cfg := &channel.Config{Log: log, Now: time.Now, Stats: new(channel.Stats)}
@@ -128,8 +128,8 @@ func (s dirStream) Close() error {
 func (c *client) choose(d *netdir.Directory, hops int) ([]linkspec.Target, error) {
 	if c.relays == nil {
 		spec := &path.Spec{Hops: hops}
-		if c.set != 0 {
-			spec.NeedAll = []path.Capability{path.PostQuantum(c.set)}
+		if c.kind.Set.Valid() {
+			spec.NeedAll = []path.Capability{path.PostQuantum(c.kind.Set)}
 		}
 		cfg := path.Config{SameSubnet: !c.network.Testing.EnforceDistinctSubnets}
 		p, err := cfg.Choose(d, nil, rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), spec, time.Now())
@@ -151,10 +151,10 @@ func (c *client) choose(d *netdir.Directory, hops int) ([]linkspec.Target, error
 
 // protect says how each hop is protected.
 func (c *client) protect(targets []linkspec.Target) ([]circuit.Protection, error) {
-	if c.set == 0 {
+	if !c.kind.Set.Valid() {
 		return nil, nil
 	}
-	plan, err := circuit.PQRequireAll.Plan(c.set, targets)
+	plan, err := circuit.PQRequireAll.Plan(c.kind.Set, targets)
 	if c.plan.Carriage == "B" {
 		for i := range plan {
 			plan[i].Carriage = handshake.CarriageB
@@ -187,8 +187,12 @@ func (c *client) build(ctx context.Context, hops int) (s Sample, how []circuit.P
 	if err != nil {
 		return s, nil, err
 	}
+	opts := circuit.HopOptions{Congestion: true, Flow: &c.params}
+	if !c.kind.Set.Valid() {
+		opts.Handshake = c.kind // what protects the hops decides otherwise
+	}
 	circ, err := circuit.Build(ctx, c.env, ch, &circuit.Route{
-		Targets: targets, Options: circuit.HopOptions{Congestion: true, Flow: &c.params}, Protect: how, Strict: true,
+		Targets: targets, Options: opts, Protect: how, Strict: true,
 		Built: func(int) { s.Hops = append(s.Hops, clock.stage()) },
 	})
 	if err != nil {
@@ -196,7 +200,7 @@ func (c *client) build(ctx context.Context, hops int) (s Sample, how []circuit.P
 	}
 	for i, h := range circ.Hops() {
 		s.Hops[i].Crypto, s.Hops[i].Ahead = micros(h.HandshakeTime()), micros(h.HandshakeAhead())
-		if got := h.Protection(); c.set != 0 && got != how[i] {
+		if got := h.Protection(); c.kind.Set.Valid() && got != how[i] {
 			err = fault.New(fault.Local, "hop %d is protected by %v, not %v", i+1, got, how[i])
 		}
 	}

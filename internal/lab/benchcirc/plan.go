@@ -8,6 +8,9 @@
 package benchcirc
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/netdir"
@@ -17,8 +20,8 @@ import (
 type Plan struct {
 	Count     int    // circuits
 	Hops      int    // 1 to 8
-	Handshake string // "ntor-v3", "pq512", "pq768" or "pq1024"
-	Carriage  string // "A" or "B"; not with ntor-v3
+	Handshake string // one of Handshakes
+	Carriage  string // "A" or "B"; only with a post-quantum handshake
 	Cold      bool   // fetch and verify the directory for each circuit
 	// Network is measured when set, by paths as clients choose them; nil is
 	// relays of the measurement's own.
@@ -32,8 +35,17 @@ type Plan struct {
 	Lengths int
 }
 
-// NtorV3 is Plan.Handshake for circuits without ML-KEM.
-const NtorV3 = "ntor-v3"
+// Handshakes returns the names of the handshakes that can make every hop of a
+// circuit.
+func Handshakes() []string {
+	var out []string
+	for _, k := range handshake.Kinds {
+		if k.Form.Extend != 0 {
+			out = append(out, k.Name)
+		}
+	}
+	return out
+}
 
 const (
 	maxCount = 1_000_000
@@ -41,12 +53,13 @@ const (
 	warmUp   = 5 // circuits that are not counted: they open the links
 )
 
-// set returns the parameter set; zero for ntor-v3.
-func (p *Plan) set() (handshake.PQSet, error) {
-	if p.Handshake == NtorV3 {
-		return 0, nil
+// kind returns the handshake.
+func (p *Plan) kind() (*handshake.Kind, error) {
+	names := Handshakes()
+	if !slices.Contains(names, p.Handshake) {
+		return nil, fault.New(fault.Config, "handshake: %q is none of %s", p.Handshake, strings.Join(names, ", "))
 	}
-	return handshake.ParsePQSet(p.Handshake)
+	return handshake.Named(p.Handshake), nil
 }
 
 // Check reports the first part of the plan that cannot be done.
@@ -57,15 +70,15 @@ func (p *Plan) Check() error {
 	if p.Hops < 1 || p.Hops > maxHops {
 		return fault.New(fault.Config, "hops: 1 to %d are possible", maxHops)
 	}
-	set, err := p.set()
+	k, err := p.kind()
 	if err != nil {
-		return fault.New(fault.Config, "handshake: %q is none of ntor-v3, pq512, pq768, pq1024", p.Handshake)
+		return err
 	}
 	switch {
 	case p.Carriage != "" && p.Carriage != "A" && p.Carriage != "B":
 		return fault.New(fault.Config, "carriage: %q is neither A nor B", p.Carriage)
-	case p.Carriage != "" && set == 0:
-		return fault.New(fault.Config, "carriage: ntor-v3 has none")
+	case p.Carriage != "" && !k.Set.Valid():
+		return fault.New(fault.Config, "carriage: %s has none", k.Name)
 	case p.Network != nil && p.Carriage == "B":
 		return fault.New(fault.Config, "carriage: on a network it is what the relays advertise")
 	case p.Network != nil && p.Lengths > 0:
