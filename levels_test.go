@@ -58,20 +58,21 @@ var levels = map[string]int{
 	"internal/layer":     2,
 	"internal/netdoc":    2,
 
-	"fte/...":             3,
 	"internal/atomicfile": 3,
 	"internal/isolation":  3,
 	"internal/progress":   3,
 	"internal/channel":    3,
+	"internal/listen":     3,
 	"internal/netdir":     3,
 	"internal/role":       3,
 
+	"fte/...":          4,
 	"internal/circuit": 4,
 	"internal/guard":   4,
 	"internal/netfile": 4,
-	"internal/pt":      4, // may carry the fte transport
 
 	"internal/path":   5,
+	"internal/pt":     5, // may carry the fte transport
 	"internal/stream": 5,
 
 	"internal/pool": 6,

@@ -42,7 +42,7 @@ func tcpPair(t testing.TB) (client, server net.Conn) {
 }
 
 // listen returns a loopback listener that the test closes.
-func listen(t testing.TB) net.Listener {
+func loopback(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -80,7 +80,7 @@ func startProxy(t testing.TB, p *Proxy, l net.Listener) {
 // exchangeServer answers every connection: it reads n bytes, sends their
 // SHA-256, and then n bytes of its own.
 func exchangeServer(t testing.TB, n int) net.Listener {
-	l := listen(t)
+	l := loopback(t)
 	back := noise(n, 2)
 	go func() {
 		for {

@@ -33,10 +33,10 @@ func TestHideAddr(t *testing.T) {
 
 // TestLogHasNoAddress lets a proxy fail to reach its other side.
 func TestLogHasNoAddress(t *testing.T) {
-	gone := listen(t)
+	gone := loopback(t)
 	gone.Close()
 	var log bytes.Buffer
-	l := listen(t)
+	l := loopback(t)
 	p := &Proxy{Dial: dialTo(gone.Addr().String()), Log: slog.New(slog.NewTextHandler(&log, nil))}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)

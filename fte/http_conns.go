@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/chivenet/chive/internal/account"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -29,7 +30,7 @@ func (s *HTTPServer) ConnState(c net.Conn, state http.ConnState) {
 	s.init()
 	switch state {
 	case http.StateNew:
-		peer := &httpPeer{c: c, from: s.mem.Address(addressOf(c))}
+		peer := &httpPeer{c: c, from: s.mem.Address(netaddr.Of(c.RemoteAddr()))}
 		peer.mem = peer.from.Open(account.Connection, func(error) {
 			s.Stats.Evicted.Add(1)
 			c.Close()

@@ -38,7 +38,7 @@ func TestHTTP(t *testing.T) {
 	const size = 200_000
 	upstream := exchangeServer(t, size)
 	startProxy(t, &Proxy{Dial: dialTo(upstream.Addr().String())}, hs)
-	l := listen(t)
+	l := loopback(t)
 	d := HTTPDialer{URL: front.URL, Host: "www.example.com"}
 	startProxy(t, &Proxy{Dial: d.Dial, Dialed: client}, l)
 	exchange(t, l.Addr().String(), size)
@@ -163,7 +163,7 @@ func TestHTTPTinyproxy(t *testing.T) {
 	const size = 200_000
 	upstream := exchangeServer(t, size)
 	startProxy(t, &Proxy{Dial: dialTo(upstream.Addr().String())}, hs)
-	l := listen(t)
+	l := loopback(t)
 	startProxy(t, &Proxy{Dial: HTTPDialer{URL: origin.URL, Proxy: "http://" + via}.Dial, Dialed: client}, l)
 	exchange(t, l.Addr().String(), size)
 

@@ -173,7 +173,7 @@ func TestInteropFteproxyClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := NewListener(listen(t), ListenConfig{Transport: srv})
+	l := NewListener(loopback(t), ListenConfig{Transport: srv})
 	startProxy(t, &Proxy{Dial: dialTo(upstream.Addr().String())}, l)
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	for _, name := range classicInterop {
@@ -204,7 +204,7 @@ func TestInteropFteproxyServer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l := listen(t)
+			l := loopback(t)
 			startProxy(t, &Proxy{Dial: dialTo("127.0.0.1:" + port), Dialed: cli}, l)
 			exchange(t, l.Addr().String(), exchangeSize)
 		})

@@ -4,14 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/binary"
-	"errors"
-	"io"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/listen"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -108,7 +108,7 @@ func NewListener(l net.Listener, cfg ListenConfig) *Listener {
 	}
 	ctx, stop := context.WithCancelCause(context.Background())
 	ln := &Listener{
-		l: l, cfg: cfg, ready: make(chan *Conn), queue: make(chan struct{}, cfg.MaxPending), ctx: ctx, stop: stop,
+		l: listen.Patient(l, nil, ""), cfg: cfg, ready: make(chan *Conn), queue: make(chan struct{}, cfg.MaxPending), ctx: ctx, stop: stop,
 		mem: account.New(cfg.MaxMemory), pending: newCrowd(), open: newCrowd(),
 	}
 	ln.wg.Go(panics.Contain(nil, ln.stop, ln.run))
@@ -158,9 +158,9 @@ func (ln *Listener) reclaim() {
 
 func (ln *Listener) run() {
 	for {
-		raw, err := Accept(ln.ctx, ln.l)
+		raw, err := ln.l.Accept()
 		if err != nil {
-			ln.stop(err)
+			ln.stop(fault.New(fault.Network, "accepting: %w", err))
 			return
 		}
 		ln.cfg.Stats.Accepted.Add(1)
@@ -176,7 +176,7 @@ func (ln *Listener) run() {
 // enter registers a connection and closes another when there are too many. It
 // returns nil after Close.
 func (ln *Listener) enter(raw net.Conn) *guest {
-	g := &guest{Conn: ln.cfg.Transport.Wrap(raw), from: ln.mem.Address(addressOf(raw))}
+	g := &guest{Conn: ln.cfg.Transport.Wrap(raw), from: ln.mem.Address(netaddr.Of(raw.RemoteAddr()))}
 	old, ok := ln.register(g)
 	if !ok {
 		g.from.Close()
@@ -267,14 +267,6 @@ func (ln *Listener) place(g *guest) (old *guest, ok bool) {
 	}
 	g.open = ln.open.enter(g.from, g)
 	return old, true
-}
-
-// addressOf is the address from which a connection came, or none if it has none.
-func addressOf(c net.Conn) netip.Addr {
-	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		return a.AddrPort().Addr()
-	}
-	return netip.Addr{}
 }
 
 // patience is a random time between t and 2t.
@@ -380,57 +372,4 @@ func (ln *Listener) decoy(c *Conn) {
 		return
 	}
 	Relay(c.raw, origin)
-}
-
-// halfCloser is a connection whose sending half can be ended by itself.
-type halfCloser interface{ CloseWrite() error }
-
-// Relay copies both ways until both ways have ended, passing each end on, and
-// closes both connections. The first error ends both ways.
-func Relay(a, b net.Conn) (fromA, fromB int64, err error) {
-	var wg sync.WaitGroup
-	var once sync.Once
-	fail := func(e error) {
-		once.Do(func() {
-			if !errors.Is(e, net.ErrClosed) && !errors.Is(e, io.ErrClosedPipe) {
-				err = e
-			}
-			a.Close()
-			b.Close()
-		})
-	}
-	way := func(dst, src net.Conn, n *int64) {
-		var e error
-		*n, e = pump(dst, src)
-		if e == nil {
-			if h, ok := dst.(halfCloser); ok {
-				e = h.CloseWrite()
-			} else {
-				// It can't be told but by closing it, and then the other way
-				// is over too.
-				a.Close()
-				b.Close()
-			}
-		}
-		if e != nil {
-			fail(e)
-		}
-	}
-	wg.Go(panics.Contain(nil, fail, func() { way(b, a, &fromA) }))
-	panics.Contain(nil, fail, func() { way(a, b, &fromB) })()
-	wg.Wait()
-	a.Close()
-	b.Close()
-	return fromA, fromB, err
-}
-
-// pump copies src to dst until src ends.
-func pump(dst, src net.Conn) (int64, error) {
-	if c, ok := src.(*Conn); ok {
-		return c.WriteTo(dst)
-	}
-	if c, ok := dst.(*Conn); ok {
-		return c.ReadFrom(src)
-	}
-	return io.Copy(dst, src)
 }

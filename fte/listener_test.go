@@ -208,7 +208,7 @@ func TestDecoyGetsAll(t *testing.T) {
 // TestBoundedPending opens many connections that never finish a handshake.
 func TestBoundedPending(t *testing.T) {
 	_, server := chivePair(t, "manual-http", Protocol{})
-	l := NewListener(listen(t), ListenConfig{Transport: server, MaxPending: 20, HandshakeTimeout: time.Hour})
+	l := NewListener(loopback(t), ListenConfig{Transport: server, MaxPending: 20, HandshakeTimeout: time.Hour})
 	defer l.Close()
 	conns := make([]net.Conn, 60)
 	for i := range conns {
@@ -251,7 +251,7 @@ func TestManyIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	stats := new(Stats)
-	l := NewListener(listen(t), ListenConfig{Transport: server, MaxPending: 20_000, HandshakeTimeout: time.Hour, Stats: stats})
+	l := NewListener(loopback(t), ListenConfig{Transport: server, MaxPending: 20_000, HandshakeTimeout: time.Hour, Stats: stats})
 	defer l.Close()
 	go func() {
 		for {
@@ -354,7 +354,7 @@ func idle(t *testing.T, at string, n int) {
 // TestBoundedWaiting: who is authenticated and is not accepted is bounded too.
 func TestBoundedWaiting(t *testing.T) {
 	client, server := chivePair(t, "hex", Protocol{})
-	raw := listen(t)
+	raw := loopback(t)
 	l := NewListener(raw, ListenConfig{Transport: server, MaxPending: 3})
 	defer l.Close()
 	const all = 8

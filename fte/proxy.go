@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -63,6 +64,7 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 		p.dialing, p.abort = context.WithCancel(context.Background())
 	}
 	p.mu.Unlock()
+	l = listen.Patient(l, p.Log, "FTE proxy")
 	stop := context.AfterFunc(ctx, panics.Contain(p.Log, nil, func() { l.Close() }))
 	defer stop()
 	slots := make(chan struct{}, p.MaxConns)
@@ -72,12 +74,12 @@ func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
 		case <-ctx.Done():
 			return nil
 		}
-		c, err := Accept(ctx, l)
+		c, err := l.Accept()
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
-			return err
+			return fault.New(fault.Network, "accepting: %w", err)
 		}
 		p.wg.Go(func() {
 			defer panics.Recover(p.Log, func(error) { c.Close() })

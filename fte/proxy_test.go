@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"syscall"
 	"testing"
 	"time"
 
@@ -45,14 +44,14 @@ type chain struct {
 
 func newChain(t *testing.T, p [2]Transport, maxConns int) *chain {
 	t.Helper()
-	c := &chain{behind: listen(t), served: make(chan error, 1)}
-	l := NewListener(listen(t), ListenConfig{Transport: p[1]})
+	c := &chain{behind: loopback(t), served: make(chan error, 1)}
+	l := NewListener(loopback(t), ListenConfig{Transport: p[1]})
 	c.server = &Proxy{Dial: dialTo(c.behind.Addr().String()), MaxConns: maxConns, Stats: new(Stats)}
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
 	go func() { c.served <- c.server.Serve(ctx, l) }()
 	t.Cleanup(func() { cancel(); l.Close() })
-	front := listen(t)
+	front := loopback(t)
 	startProxy(t, &Proxy{Dial: dialTo(l.Addr().String()), Dialed: p[0]}, front)
 	c.at = front.Addr().String()
 	return c
@@ -141,7 +140,7 @@ func TestDrain(t *testing.T) {
 // TestDrainWhileDialing: a server that never answers keeps nobody from ending.
 func TestDrainWhileDialing(t *testing.T) {
 	client, _ := chivePair(t, "words", Protocol{})
-	silent, l := listen(t), listen(t)
+	silent, l := loopback(t), loopback(t)
 	p := &Proxy{Dial: dialTo(silent.Addr().String()), Dialed: client, DialTimeout: time.Hour}
 	ctx, cancel := context.WithCancel(t.Context())
 	served := make(chan error, 1)
@@ -199,44 +198,5 @@ func TestMaxConns(t *testing.T) {
 	far.SetDeadline(time.Now().Add(60 * time.Second))
 	if _, err := io.ReadFull(far, got); err != nil || string(got) != "second" {
 		t.Errorf("%q, %v", got, err)
-	}
-}
-
-// failing is a listener that fails some times before it accepts.
-type failing struct {
-	net.Listener
-	errs []error
-}
-
-func (l *failing) Accept() (net.Conn, error) {
-	if len(l.errs) > 0 {
-		err := l.errs[0]
-		l.errs = l.errs[1:]
-		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", err)}
-	}
-	return l.Listener.Accept()
-}
-
-// TestAcceptGoesOn: a machine without room for more ends no listener; other
-// errors do.
-func TestAcceptGoesOn(t *testing.T) {
-	raw := listen(t)
-	c, err := net.Dial("tcp", raw.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	got, err := Accept(t.Context(), &failing{raw, []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got.Close()
-	if _, err := Accept(t.Context(), &failing{raw, []error{syscall.EINVAL}}); !fault.Is(err, fault.Network) {
-		t.Error("a broken listener goes on:", err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := Accept(ctx, &failing{raw, []error{syscall.EMFILE}}); err == nil {
-		t.Error("a listener that was stopped goes on")
 	}
 }

@@ -84,12 +84,3 @@ func (h *handshakes) leave(c net.Conn) {
 		delete(h.place, c)
 	}
 }
-
-// addrOf returns the address of a connection's other end; the zero Addr when
-// there is none.
-func addrOf(c net.Conn) netip.Addr {
-	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		return a.AddrPort().Addr().Unmap()
-	}
-	return netip.Addr{}
-}

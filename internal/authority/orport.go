@@ -2,7 +2,6 @@ package authority
 
 import (
 	"context"
-	"errors"
 	"net"
 	"net/netip"
 	"sync"
@@ -16,6 +15,8 @@ import (
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/listen"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -104,7 +105,6 @@ func (o *orPort) linkKeys() (*channel.RelayKeys, error) {
 func (o *orPort) serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	defer context.AfterFunc(ctx, panics.Contain(o.a.log, nil, func() { l.Close() }))()
 	o.mu.Lock()
 	o.ctx = ctx
 	o.mu.Unlock()
@@ -115,27 +115,12 @@ func (o *orPort) serve(ctx context.Context, l net.Listener) error {
 		o.wg.Wait()
 	}()
 	o.wg.Go(panics.Contain(o.a.log, nil, func() { o.reap(ctx) }))
-	for {
-		raw, err := l.Accept()
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			if errors.Is(err, net.ErrClosed) {
-				return fault.New(fault.Closed, "ORPort: %w", err)
-			}
-			o.a.log.Warn("ORPort: accept", "err", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(100 * time.Millisecond):
-			}
-			continue
-		}
-		from := addrOf(raw)
+	return listen.Serve(ctx, l, o.a.log, "ORPort", func(raw net.Conn) {
+		from := netaddr.Of(raw.RemoteAddr())
 		leave, ok := o.links.enter(from, o.a.isAuthority(from), o.a.dir.Lists(from))
 		if !ok {
 			raw.Close()
-			continue
+			return
 		}
 		o.shaking.enter(raw)
 		o.wg.Go(func() {
@@ -145,7 +130,7 @@ func (o *orPort) serve(ctx context.Context, l net.Listener) error {
 				<-ch.Done()
 			}
 		})
-	}
+	})
 }
 
 // reap closes idle channels now and then.

@@ -21,6 +21,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -108,7 +109,7 @@ func Start(l *Link, cfg *Config) *Channel {
 		circs:      map[uint32]*Circ{},
 		emptySince: cfg.Now(),
 	}
-	ch.address = cfg.Memory.Address(remoteAddr(l.Conn.RemoteAddr()))
+	ch.address = cfg.Memory.Address(netaddr.Of(l.Conn.RemoteAddr()))
 	ch.account = ch.address.Open(account.Link, ch.evict)
 	ch.account.Reserve(linkCost)
 	ch.cond = sync.NewCond(&ch.mu)
@@ -302,6 +303,6 @@ func (ch *Channel) Queued() int {
 	return n
 }
 
-// RemoteAddr returns the peer's address, or zero if it has none, for example behind
-// a pluggable transport.
-func (ch *Channel) RemoteAddr() netip.Addr { return remoteAddr(ch.conn.RemoteAddr()) }
+// RemoteAddr returns the other end's address; zero when there is none, as
+// behind a pluggable transport.
+func (ch *Channel) RemoteAddr() netip.Addr { return netaddr.Of(ch.conn.RemoteAddr()) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 )
 
 // Accept makes a link over raw, a connection that a client or relay opened to this
@@ -27,17 +28,8 @@ func Accept(ctx context.Context, raw net.Conn, cfg *LinkConfig) (*Link, error) {
 			return nil, tlsError(err)
 		}
 		a := &accepting{cfg: cfg, conn: conn, cells: newHandshakeCells(conn, raw), start: cfg.now()}
-		return a.run(remoteAddr(raw.RemoteAddr()))
+		return a.run(netaddr.Of(raw.RemoteAddr()))
 	})
-}
-
-// remoteAddr returns the address of the peer, or zero if there is none, as on a
-// pipe or behind a pluggable transport.
-func remoteAddr(addr net.Addr) netip.Addr {
-	if a, ok := addr.(*net.TCPAddr); ok {
-		return a.AddrPort().Addr().Unmap()
-	}
-	return netip.Addr{}
 }
 
 // accepting is a responder's handshake after TLS.

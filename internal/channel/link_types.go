@@ -15,6 +15,7 @@ import (
 	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -130,7 +131,7 @@ func overWire(raw net.Conn, m *meter) net.Conn {
 // bounded runs a handshake on raw within ctx, HandshakeTimeout and the account of memory,
 // closes raw when it fails, and adds a kind to the error.
 func bounded(ctx context.Context, raw net.Conn, cfg *LinkConfig, handshake func(context.Context, *meter) (*Link, error)) (*Link, error) {
-	address := cfg.Memory.Address(remoteAddr(raw.RemoteAddr()))
+	address := cfg.Memory.Address(netaddr.Of(raw.RemoteAddr()))
 	defer address.Close()
 	held := address.Open(account.Handshake, func(error) { raw.SetDeadline(time.Unix(1, 0)) })
 	defer held.Close()

@@ -7,9 +7,10 @@ import (
 	"os"
 	"slices"
 
+	"github.com/spf13/pflag"
+
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/tomlfile"
-	"github.com/spf13/pflag"
 )
 
 // optionSet are settings that flags give, and a configuration file with the

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"path/filepath"
 
+	"github.com/spf13/pflag"
+
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/socks"

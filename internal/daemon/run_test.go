@@ -20,9 +20,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/spf13/pflag"
 )
 
 // loopback is a Client whose network is this machine's loopback: every host

@@ -6,10 +6,11 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/socks"
-	"github.com/spf13/pflag"
 )
 
 // DefaultSOCKS is where the SOCKS door opens unless told otherwise: C tor's

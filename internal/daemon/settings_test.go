@@ -8,9 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/pflag"
+
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/spf13/pflag"
 )
 
 // parse reads settings as a command does: flags, then a file.

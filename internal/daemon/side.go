@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/socks"
 )
@@ -50,7 +51,7 @@ func (d *sideDoors) open(log *slog.Logger) (lines []string, stop func(), err err
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		defer panics.Recover(log, d.fail)
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		if err := srv.Serve(listen.Patient(l, log, "metrics")); !errors.Is(err, http.ErrServerClosed) {
 			d.fail(err)
 		}
 	})

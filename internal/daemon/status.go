@@ -17,6 +17,7 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/authority"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/socks"
 	"github.com/chivenet/chive/relay"
@@ -43,21 +44,13 @@ func serveStatus(dataDir string, status func() any, log *slog.Logger) (*statusSe
 		return nil, err
 	}
 	s := &statusServer{l: l}
-	s.wg.Go(func() {
-		defer panics.Recover(log, func(error) { l.Close() })
-		for {
-			c, err := l.Accept()
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			if err != nil {
-				time.Sleep(100 * time.Millisecond) // out of descriptors: it passes
-				continue
-			}
-			// One at a time: an answer is short and its reader is local.
-			panics.Contain(log, nil, func() { answerStatus(c, status) })()
+	s.wg.Go(panics.Contain(log, nil, func() {
+		// One at a time: an answer is short and its reader is local.
+		err := listen.Serve(context.Background(), l, log, "status socket", func(c net.Conn) { answerStatus(c, status) })
+		if !fault.Is(err, fault.Closed) {
+			log.Error("the status socket is closed", "err", err)
 		}
-	})
+	}))
 	return s, nil
 }
 

@@ -16,6 +16,8 @@ import (
 
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/listen"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -134,36 +136,15 @@ func (s *Server) Stats() *Stats { return &s.stats }
 // Serve answers requests on a listener until ctx ends or the listener fails,
 // and waits for those under way. It closes the listener.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	defer context.AfterFunc(ctx, panics.Contain(s.cfg.Log, nil, func() { l.Close() }))()
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	farewells := make(chan struct{}, maxFarewells)
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			if errors.Is(err, net.ErrClosed) {
-				return fault.New(fault.Closed, "directory port: %w", err)
-			}
-			// Too many open files, or a connection that is gone already: those
-			// under way end before long.
-			s.cfg.Log.Warn("directory port: accept", "err", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(100 * time.Millisecond):
-			}
-			continue
-		}
-		peer := Peer{}
-		if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-			peer.Addr = a.AddrPort().Addr().Unmap()
-		}
+	return listen.Serve(ctx, l, s.cfg.Log, "directory port", func(c net.Conn) {
+		peer := Peer{Addr: netaddr.Of(c.RemoteAddr())}
 		v := s.room.enter(peer, s.rank(peer.Addr))
 		if v != nil {
 			wg.Go(panics.Contain(s.cfg.Log, nil, func() { s.serve(ctx, c, v) }))
-			continue
+			return
 		}
 		select {
 		case farewells <- struct{}{}:
@@ -177,7 +158,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			s.stats.Refused.Add(1)
 			c.Close()
 		}
-	}
+	})
 }
 
 // maxFarewells bounds the connections that are told at the same time why they

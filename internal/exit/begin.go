@@ -3,7 +3,6 @@ package exit
 import (
 	"context"
 	"errors"
-	"net"
 	"net/netip"
 	"slices"
 
@@ -113,12 +112,12 @@ func (e *Exit) serve(c *rules, s *stream.Stream, b cell.Begin, four, six bool) {
 		_ = s.Reject(r.reason, r.addr, r.ttl) // an error means that the circuit is gone
 		return
 	}
-	addr := conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr()
+	addr := netaddr.Of(conn.RemoteAddr())
 	defer conn.Close()
 	e.opts.Stats.Opened.Add(1)
 	e.opts.Stats.Streams.Add(1)
 	defer e.opts.Stats.Streams.Add(-1)
-	if err := s.Connected(netaddr.Plain(addr), ttl); err != nil {
+	if err := s.Connected(addr, ttl); err != nil {
 		return
 	}
 	e.copy(s, conn)

@@ -103,3 +103,22 @@ func SameSubnet(a, b netip.Addr) bool {
 	}
 	return false
 }
+
+// Socket is a net.Addr, which this package does not import.
+type Socket interface {
+	Network() string
+	String() string
+}
+
+// OfPort returns the address and port of one end of a connection, in their plain
+// form. It is the zero AddrPort for an end that has none, as of a pipe, a Unix
+// socket, or a pluggable transport that does not tell its client's.
+func OfPort(s Socket) netip.AddrPort {
+	if a, ok := s.(interface{ AddrPort() netip.AddrPort }); ok {
+		return PlainPort(a.AddrPort())
+	}
+	return netip.AddrPort{}
+}
+
+// Of returns the address of one end of a connection: see OfPort.
+func Of(s Socket) netip.Addr { return OfPort(s).Addr() }

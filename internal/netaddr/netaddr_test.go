@@ -1,6 +1,7 @@
 package netaddr
 
 import (
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -170,6 +171,26 @@ func TestHostName(t *testing.T) {
 	} {
 		if HostName(name) != want {
 			t.Errorf("%q: not %v", name, want)
+		}
+	}
+}
+
+func TestOf(t *testing.T) {
+	for _, c := range []struct {
+		s    net.Addr
+		want string
+	}{
+		{&net.TCPAddr{IP: net.ParseIP("192.0.2.1"), Port: 7}, "192.0.2.1:7"},
+		{&net.UDPAddr{IP: net.ParseIP("fe80::1"), Port: 7, Zone: "eth0"}, "[fe80::1]:7"},
+		{&net.TCPAddr{IP: net.ParseIP("2001:db8::1").To16(), Port: 7}, "[2001:db8::1]:7"},
+	} {
+		if got := OfPort(c.s); got != netip.MustParseAddrPort(c.want) || Of(c.s) != got.Addr() {
+			t.Errorf("%v: %v, %v", c.s, got, Of(c.s))
+		}
+	}
+	for _, s := range []net.Addr{nil, (*net.TCPAddr)(nil), &net.TCPAddr{}, &net.UnixAddr{Name: "/x", Net: "unix"}} {
+		if OfPort(s).Addr().IsValid() {
+			t.Errorf("%v has the address %v", s, OfPort(s))
 		}
 	}
 }

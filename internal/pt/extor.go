@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"io"
-	"net"
 	"net/netip"
 	"os"
 
@@ -135,13 +134,4 @@ func extAuth(c io.ReadWriter, rand io.Reader, cookie []byte) error {
 		return fault.New(fault.Refused, "it refuses the cookie")
 	}
 	return nil
-}
-
-// addrPort returns a connection's remote address, or the zero value.
-func addrPort(c net.Conn) netip.AddrPort {
-	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		p := a.AddrPort()
-		return netip.AddrPortFrom(p.Addr().Unmap(), p.Port())
-	}
-	return netip.AddrPort{}
 }

@@ -14,6 +14,8 @@ import (
 
 	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/listen"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -129,13 +131,14 @@ func (p *plugin) close() {
 
 // serve handles each connection of l in its own goroutine until l is closed.
 func (p *plugin) serve(l net.Listener, handle func(net.Conn)) {
+	l = listen.Patient(l, p.log, "transport")
 	if !p.keep(l) {
 		return
 	}
 	p.wg.Go(func() {
 		defer panics.Recover(p.log, func(error) { p.drop(l) })
 		for {
-			c, err := fte.Accept(context.Background(), l) // until l is closed
+			c, err := l.Accept()
 			if err != nil {
 				if !errors.Is(err, net.ErrClosed) {
 					p.log.Error("a transport stopped accepting connections", "error", fte.HideAddr(err))
@@ -294,7 +297,7 @@ func (p *plugin) server(name string) (net.Listener, Args, error) {
 func (p *plugin) toOR(c net.Conn, name string) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
-	or, err := p.dialOR(ctx, addrPort(c), name)
+	or, err := p.dialOR(ctx, netaddr.OfPort(c.RemoteAddr()), name)
 	if err != nil {
 		p.log.Error("cannot connect to Tor", "error", fte.HideAddr(err))
 		return

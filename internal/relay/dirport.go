@@ -1,6 +1,10 @@
 package relay
 
-import "net"
+import (
+	"net"
+
+	"github.com/chivenet/chive/internal/netaddr"
+)
 
 // dirListener takes the connections of a DirPort under the relay's limits.
 type dirListener struct {
@@ -16,7 +20,7 @@ func (l dirListener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		tcp := conn.(*net.TCPConn)
-		from := peerAddr(tcp)
+		from := netaddr.Of(tcp.RemoteAddr())
 		if l.r.draining.Load() || !l.r.gate.enter(l.r.dos.near(from)) {
 			l.r.stats.ConnsRefused.Add(1)
 			tcp.Close()

@@ -2,46 +2,32 @@ package relay
 
 import (
 	"context"
-	"errors"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/listen"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/panics"
 )
 
 // handshakeTimeout bounds the link handshake of whoever connects.
 const handshakeTimeout = 30 * time.Second
 
-// acceptLoop takes connections on one listener until it is closed, and has each
-// welcomed in a goroutine of its own.
+// acceptLoop takes connections on one listener until it is closed, or ctx ends,
+// and has each welcomed in a goroutine of its own.
 func (r *Relay) acceptLoop(ctx context.Context, ln net.Listener, welcome func(context.Context, *net.TCPConn)) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
-	pause := time.Duration(0)
-	for {
-		raw, err := ln.Accept()
-		if err != nil {
-			if errors.Is(err, net.ErrClosed) || ctx.Err() != nil {
-				return
-			}
-			// Out of descriptors or memory, most likely: let some be freed.
-			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
-			r.log.Warn("ORPort: cannot accept", "err", err)
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(pause):
-			}
-			continue
-		}
-		pause = 0
+	err := listen.Serve(ctx, ln, r.log, "ORPort", func(raw net.Conn) {
 		conn := raw.(*net.TCPConn)
 		wg.Go(panics.Contain(r.log, func(error) { conn.Close() }, func() { welcome(ctx, conn) }))
+	})
+	if err != nil && !fault.Is(err, fault.Closed) {
+		r.log.Error("a listener of this relay is closed", "err", err)
 	}
 }
 
@@ -50,7 +36,7 @@ func (r *Relay) admit(conn *net.TCPConn) bool {
 	if r.draining.Load() {
 		return false
 	}
-	from := peerAddr(conn)
+	from := netaddr.Of(conn.RemoteAddr())
 	if !r.gate.enterHandshake(conn, from, r.dos.near(from)) {
 		r.stats.ConnsRefused.Add(1)
 		return false
@@ -64,10 +50,6 @@ func (r *Relay) admit(conn *net.TCPConn) bool {
 	return true
 }
 
-func peerAddr(conn *net.TCPConn) netip.Addr {
-	return conn.RemoteAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-}
-
 // welcome does the link handshake with whoever has connected.
 func (r *Relay) welcome(ctx context.Context, conn *net.TCPConn) {
 	if !r.admit(conn) {
@@ -75,7 +57,7 @@ func (r *Relay) welcome(ctx context.Context, conn *net.TCPConn) {
 		return
 	}
 	tuneLink(conn)
-	from := peerAddr(conn)
+	from := netaddr.Of(conn.RemoteAddr())
 	r.shake(ctx, &counted{TCPConn: conn, gate: r.gate, closed: func() { r.dos.disconnect(from) }})
 }
 

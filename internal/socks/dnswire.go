@@ -4,9 +4,10 @@ import (
 	"net/netip"
 	"strings"
 
+	"golang.org/x/net/dns/dnsmessage"
+
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
-	"golang.org/x/net/dns/dnsmessage"
 )
 
 const (

@@ -1,14 +1,13 @@
 package socks
 
 import (
-	"errors"
 	"net"
 	"net/netip"
 	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 )
 
 // unixPrefix marks the path of a unix socket in a listening address.
@@ -75,17 +74,6 @@ func ListenPacket(addr string) (net.PacketConn, error) {
 
 // Exposed reports whether other machines can reach a listening address.
 func Exposed(a net.Addr) bool {
-	ap, err := netip.ParseAddrPort(a.String())
-	return err == nil && !ap.Addr().IsLoopback()
-}
-
-// isExhausted reports whether the process or the system has run out of file
-// descriptors or buffers, which passes.
-func isExhausted(err error) bool {
-	for _, e := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.ECONNABORTED} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	ip := netaddr.Of(a)
+	return ip.IsValid() && !ip.IsLoopback()
 }

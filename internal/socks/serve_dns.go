@@ -8,10 +8,12 @@ import (
 	"net/netip"
 	"time"
 
+	"golang.org/x/net/dns/dnsmessage"
+
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/isolation"
+	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/panics"
-	"golang.org/x/net/dns/dnsmessage"
 )
 
 // NewDNS returns a server of DNS over datagrams (ServePacket) and streams
@@ -40,7 +42,11 @@ func (s *Server) ServePacket(pc net.PacketConn) error {
 			if s.ending() || errors.Is(err, net.ErrClosed) {
 				return nil
 			}
-			if transient(err) > 0 {
+			if listen.Passes(err) {
+				select {
+				case <-time.After(100 * time.Millisecond):
+				case <-s.ctx.Done():
+				}
 				continue
 			}
 			return fault.New(fault.Local, "DNS socket: %w", err)

@@ -11,8 +11,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive/internal/fault"
 	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/chivenet/chive/internal/fault"
 )
 
 // ask packs a query.

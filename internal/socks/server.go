@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -15,7 +14,9 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/isolation"
+	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -126,40 +127,18 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 	defer s.untrack(l)
 	s.warnExposed(l.Addr())
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			if s.ending() || errors.Is(err, net.ErrClosed) {
-				return nil
-			}
-			if wait := transient(err); wait > 0 {
-				s.cfg.Log.Warn("accepting a local connection failed; trying again", "err", err)
-				select {
-				case <-time.After(wait):
-					continue
-				case <-s.ctx.Done():
-					return nil
-				}
-			}
-			return fault.New(fault.Local, "accept on %s: %w", l.Addr().Network(), err)
-		}
+	err := listen.Serve(s.ctx, l, s.cfg.Log, "port "+s.cfg.Name, func(c net.Conn) {
 		if !s.admit(c) {
 			s.count.refused.Inc()
 			c.Close()
-			continue
+			return
 		}
 		go panics.Contain(s.cfg.Log, nil, func() { s.serveConn(c) })()
+	})
+	if s.ending() {
+		return nil
 	}
-}
-
-// transient returns how long to wait before accepting again after an error
-// that passes, such as running out of file descriptors; 0 for others.
-func transient(err error) time.Duration {
-	var op *net.OpError
-	if errors.As(err, &op) && (op.Timeout() || isExhausted(op.Err)) {
-		return 100 * time.Millisecond
-	}
-	return 0
+	return fault.Except(fault.Closed, err)
 }
 
 // admit takes a connection in hand unless the server is full or closing.
@@ -185,10 +164,7 @@ func (s *Server) serveConn(c net.Conn) {
 		s.count.open.Dec()
 		s.handlers.Done()
 	}()
-	cl := &client{Conn: c, br: bufio.NewReaderSize(c, handshakeBuffer), log: s.cfg.Log}
-	if ap, err := netip.ParseAddrPort(c.RemoteAddr().String()); err == nil {
-		cl.addr = ap.Addr().Unmap()
-	}
+	cl := &client{Conn: c, br: bufio.NewReaderSize(c, handshakeBuffer), addr: netaddr.Of(c.RemoteAddr()), log: s.cfg.Log}
 	c.SetDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
 	s.handle(s.ctx, cl)
 }

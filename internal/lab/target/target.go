@@ -26,6 +26,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 )
 
 // Service is one of the target's TCP services.
@@ -145,13 +146,12 @@ func (l *logged) Accept() (net.Conn, error) {
 }
 
 func (t *Target) note(s Service, c net.Conn) {
-	from := c.RemoteAddr().(*net.TCPAddr).AddrPort()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.log) == maxLogged {
 		t.log = append(t.log[:0], t.log[maxLogged/2:]...)
 	}
-	t.log = append(t.log, Conn{s, netip.AddrPortFrom(from.Addr().Unmap(), from.Port()), time.Now()})
+	t.log = append(t.log, Conn{s, netaddr.OfPort(c.RemoteAddr()), time.Now()})
 }
 
 // Conns returns the connections accepted since t0, the oldest first.

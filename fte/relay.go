@@ -1,0 +1,63 @@
+package fte
+
+import (
+	"errors"
+	"io"
+	"net"
+	"sync"
+
+	"github.com/chivenet/chive/internal/panics"
+)
+
+// halfCloser is a connection whose sending half can be ended by itself.
+type halfCloser interface{ CloseWrite() error }
+
+// Relay copies both ways until both ways have ended, passing each end on, and
+// closes both connections. The first error ends both ways.
+func Relay(a, b net.Conn) (fromA, fromB int64, err error) {
+	var wg sync.WaitGroup
+	var once sync.Once
+	fail := func(e error) {
+		once.Do(func() {
+			if !errors.Is(e, net.ErrClosed) && !errors.Is(e, io.ErrClosedPipe) {
+				err = e
+			}
+			a.Close()
+			b.Close()
+		})
+	}
+	way := func(dst, src net.Conn, n *int64) {
+		var e error
+		*n, e = pump(dst, src)
+		if e == nil {
+			if h, ok := dst.(halfCloser); ok {
+				e = h.CloseWrite()
+			} else {
+				// It can't be told but by closing it, and then the other way
+				// is over too.
+				a.Close()
+				b.Close()
+			}
+		}
+		if e != nil {
+			fail(e)
+		}
+	}
+	wg.Go(panics.Contain(nil, fail, func() { way(b, a, &fromA) }))
+	panics.Contain(nil, fail, func() { way(a, b, &fromB) })()
+	wg.Wait()
+	a.Close()
+	b.Close()
+	return fromA, fromB, err
+}
+
+// pump copies src to dst until src ends.
+func pump(dst, src net.Conn) (int64, error) {
+	if c, ok := src.(*Conn); ok {
+		return c.WriteTo(dst)
+	}
+	if c, ok := dst.(*Conn); ok {
+		return c.ReadFrom(src)
+	}
+	return io.Copy(dst, src)
+}
