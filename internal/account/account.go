@@ -1,10 +1,10 @@
 // Package account counts the memory that peers make a process hold, and decides
-// who goes when that is too much.
+// which holder is evicted when that is too much.
 //
-// There is one Memory for a process, or for each role in it. Below it is a tree
-// of accounts: an address, its links, their circuits, their streams and
-// requests. A byte that is reserved on an account counts for all accounts above
-// it too. So a peer cannot hide what it holds by spreading it over many circuits.
+// There is one Memory for a process, or for each role in it. It is the root of a
+// tree of accounts: addresses, their links, their circuits, and their streams and
+// requests. A byte that is reserved on an account also counts on all accounts above
+// it. So a peer cannot hide what it holds by spreading it over many circuits.
 //
 //	Memory
 //	  address 192.0.2.1
@@ -16,19 +16,18 @@
 //	    connection       of a directory port
 //	      upload
 //
-// When the whole is over its bound, Memory.Run goes from the root to the
-// heaviest address, its heaviest link and its heaviest circuits, and evicts
-// these until an eighth of the bound is free again. What a holder has beyond a
-// small share of the bound weighs the more, the longer it has given nothing back:
-// those who leave things unread go before those who are at work with as much. A
-// link goes as a whole only when it holds more by itself than its circuits do.
+// When the total is above its bound, Memory.Run goes from the root to the heaviest
+// address, its heaviest link and its heaviest circuits, and evicts these until an
+// eighth of the bound is free again. The bytes that a holder has beyond a small
+// share of the bound weigh more, the longer it has released nothing. So holders that
+// leave data unread are evicted before active holders of the same size. A whole link
+// is evicted only if it holds more itself than its circuits do.
 //
-// What is counted: what grows with what peers send or with what they leave
-// unread. Buffers from pools count with their whole size, however little of them
-// is used. Objects that a peer makes us keep (a link, a circuit, a stream) count
-// with a constant, which tests hold against the heap. What is not counted: what
-// a node keeps of the directory, and of names that an exit has looked up, which
-// have bounds of their own, and what the garbage collector has not freed yet.
+// Counted is all memory that grows with the data that peers send or leave unread.
+// Buffers from pools count with their full size, even if they are almost empty.
+// Objects that a peer makes us keep (a link, a circuit, a stream) count with a
+// constant, which tests compare with the heap. Not counted are directory documents
+// and names that an exit looked up, which have bounds of their own, and garbage that was not freed yet.
 package account
 
 import (
@@ -40,20 +39,20 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Kind says what an account is for.
+// Kind is the kind of holder that an account belongs to.
 type Kind uint8
 
 // The kinds of accounts.
 const (
 	Root       Kind = iota
-	Address         // what comes from one IPv4 address, or one IPv6 /64
+	Address         // all that one IPv4 address, or one IPv6 /64, makes us hold
 	Handshake       // a connection whose link handshake is under way
 	Link            // an open channel
 	Circuit         // a circuit, with all its queues
 	Stream          // a stream of a circuit
 	Connection      // a connection that carries no channel: a directory port's, an FTE client's
 	Request         // a directory request and its answer
-	Upload          // a body that is being posted
+	Upload          // the body of an upload
 )
 
 // Account is one holder of memory. Its methods may be called from any
@@ -62,26 +61,26 @@ type Account struct {
 	m      *Memory
 	parent *Account
 	kind   Kind
-	evict  func(error) // closes the holder; nil: only holders below it can be evicted
+	evict  func(error) // closes the holder; nil: only accounts below it can be evicted
 
 	used   atomic.Int64 // bytes of this account and of all below it
-	own    atomic.Int64 // bytes of this account alone; closed: see there
-	active atomic.Int64 // the second in which bytes were last given back here or below
+	own    atomic.Int64 // bytes of this account alone; or closed, see there
+	active atomic.Int64 // the second in which bytes were last released here or below
 
 	// guarded by m.mu
 	children   map[*Account]struct{}
-	evicting   bool         // has been told to close
-	references int          // of an address's
-	key        netip.Prefix // of an address's
+	evicting   bool         // evict was called
+	references int          // of an address's account
+	key        netip.Prefix // of an address's account
 }
 
-// closed marks own of a closed account: whatever is added to it later, it stays
-// negative, and nothing is counted any more.
+// closed is the value of own in a closed account. It stays negative whatever is
+// added later, and nothing is counted any more.
 const closed = math.MinInt64 / 2
 
-// Open returns a new account below a. evict closes the holder with a cause; it
-// is called once at most, by Memory.Run, and need not wait until the memory is
-// free. Nil: the holder cannot be evicted by itself.
+// Open returns a new account below a. evict closes the holder with a cause;
+// Memory.Run calls it at most once; it need not wait until the memory is free. If
+// evict is nil, the holder cannot be evicted by itself.
 func (a *Account) Open(kind Kind, evict func(cause error)) *Account {
 	if a == nil {
 		return nil
@@ -101,8 +100,8 @@ func (a *Account) adoptLocked(c *Account) {
 	a.children[c] = struct{}{}
 }
 
-// Reserve counts n bytes. It never refuses: when the whole is over its bound,
-// somebody is evicted soon.
+// Reserve counts n bytes. It never refuses: if the total is above its bound, a
+// holder is evicted soon.
 func (a *Account) Reserve(n int) {
 	if a == nil || a.own.Add(int64(n)) < 0 {
 		return
@@ -112,8 +111,8 @@ func (a *Account) Reserve(n int) {
 	}
 }
 
-// Try counts n bytes, or refuses when the whole would go over its bound; the
-// error's kind is fault.Resource.
+// Try counts n bytes, or refuses if the total would exceed its bound; the error's
+// kind is fault.Resource.
 func (a *Account) Try(n int) error {
 	if a == nil {
 		return nil
@@ -123,12 +122,12 @@ func (a *Account) Try(n int) error {
 	}
 	if bound := a.m.bound.Load(); a.add(int64(n)) > bound {
 		a.Release(n)
-		return fault.New(fault.Resource, "memory: %d bytes more are over the bound of %d", n, bound)
+		return fault.New(fault.Resource, "memory: %d more bytes would exceed the bound of %d", n, bound)
 	}
 	return nil
 }
 
-// Release gives back n bytes that were reserved.
+// Release releases n bytes that were reserved.
 func (a *Account) Release(n int) {
 	if a == nil || a.own.Add(-int64(n)) < closed/2 {
 		return
@@ -142,7 +141,7 @@ func (a *Account) Release(n int) {
 	}
 }
 
-// add counts n bytes here and above, and returns what the root holds.
+// add counts n bytes here and above, and returns the total at the root.
 func (a *Account) add(n int64) (whole int64) {
 	for ; a != nil; a = a.parent {
 		whole = a.used.Add(n)
@@ -150,10 +149,10 @@ func (a *Account) add(n int64) (whole int64) {
 	return whole
 }
 
-// Close gives back what is left on the account and forgets it; what is counted
-// later is ignored. Accounts below stay until they are closed. Further calls do
-// nothing, but for an address's account: that one is closed by as many calls as
-// there were of Memory.Address.
+// Close releases all bytes of the account and removes it; later calls of its methods
+// count nothing. Accounts below stay until they are closed. Further calls do
+// nothing. The account of an address is different: it needs as many calls of Close
+// as there were calls of Memory.Address.
 func (a *Account) Close() {
 	if a == nil {
 		return
@@ -186,11 +185,12 @@ func (a *Account) Used() int64 {
 	return a.used.Load()
 }
 
-// tree is what the lock of a whole tree guards: it is taken when accounts open
-// and close and when somebody is evicted, not when bytes are counted.
+// tree holds the fields that the lock of a whole tree guards. The lock is taken when
+// accounts open and close and when holders are evicted, but not when bytes are
+// counted.
 type tree struct {
 	mu        sync.Mutex
 	addresses map[netip.Prefix]*Account
-	told      map[*Account]int64 // holders that were told to go, and in which second
-	going     map[*Account]int64 // what such hold below an account; see Memory.leaving
+	told      map[*Account]int64 // holders that were evicted but are not closed yet, and the second of the eviction
+	going     map[*Account]int64 // bytes of such holders at and below an account; see Memory.leaving
 }

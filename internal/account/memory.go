@@ -13,13 +13,12 @@ import (
 	"github.com/chivenet/chive/internal/netaddr"
 )
 
-// Memory is the root of a tree of accounts, and knows how much there may be in
-// all. Its methods may be called from any goroutine, and on nil, which counts
-// nothing.
+// Memory is the root of a tree of accounts, and knows the bound of the total. Its
+// methods may be called from any goroutine, and on nil, which counts nothing.
 type Memory struct {
 	root  Account
 	bound atomic.Int64 // bytes
-	// second counts them while Run runs.
+	// second counts the seconds while Run runs.
 	second atomic.Int64
 	over   chan struct{}
 	tree
@@ -47,7 +46,7 @@ func BoundOf(maxMemory uint64) (int64, error) {
 	return int64(maxMemory - maxMemory/8), nil
 }
 
-// New returns a root that may hold bound bytes; 0: any number. Run enforces that.
+// New returns a root with a bound in bytes; 0 means no bound. Run enforces it.
 func New(bound int64) *Memory {
 	m := &Memory{over: make(chan struct{}, 1)}
 	m.addresses, m.told = map[netip.Prefix]*Account{}, map[*Account]int64{}
@@ -57,7 +56,7 @@ func New(bound int64) *Memory {
 	return m
 }
 
-// SetBound changes how many bytes there may be; 0: any number.
+// SetBound changes the bound, in bytes; 0 means no bound.
 func (m *Memory) SetBound(bound int64) {
 	if m == nil {
 		return
@@ -71,7 +70,7 @@ func (m *Memory) SetBound(bound int64) {
 	}
 }
 
-// Bound returns how many bytes there may be.
+// Bound returns the bound, in bytes.
 func (m *Memory) Bound() int64 {
 	if m == nil {
 		return 0
@@ -79,7 +78,7 @@ func (m *Memory) Bound() int64 {
 	return m.bound.Load()
 }
 
-// Used returns how many bytes are counted.
+// Used returns the number of bytes that are counted.
 func (m *Memory) Used() int64 {
 	if m == nil {
 		return 0
@@ -87,7 +86,7 @@ func (m *Memory) Used() int64 {
 	return m.root.used.Load()
 }
 
-// Evicted returns how many holders were told to close, and what they held then.
+// Evicted returns how many holders were evicted, and the bytes that they held then.
 func (m *Memory) Evicted() (holders, bytes uint64) {
 	if m == nil {
 		return 0, 0
@@ -95,9 +94,9 @@ func (m *Memory) Evicted() (holders, bytes uint64) {
 	return m.evicted.Load(), m.freed.Load()
 }
 
-// Address returns the account of an address, which all who ask for it share: of
-// one IPv4 address, or of one IPv6 /64, which is as easy to have as one address.
-// Addresses that are not known share one, too. Each call is paired with one of
+// Address returns the account of an address, which all callers share. It belongs to
+// one IPv4 address, or to one IPv6 /64, because a /64 is as easy to get as one
+// address. All unknown addresses share one account. Each call needs one call of
 // Account.Close.
 func (m *Memory) Address(addr netip.Addr) *Account {
 	if m == nil {
@@ -117,9 +116,9 @@ func (m *Memory) Address(addr netip.Addr) *Account {
 	return a
 }
 
-// Greedy reports whether what is free is little, and the account holds more than
-// its share: then it is better refused than evicted, as what is made for it and
-// thrown away costs time, too.
+// Greedy reports whether little memory is free and the account holds more than its
+// share. Then it is better to refuse new work from it now than to evict it later,
+// which would waste that work.
 func (a *Account) Greedy() bool {
 	if a == nil {
 		return false
@@ -128,8 +127,8 @@ func (a *Account) Greedy() bool {
 	return a.m.Used() > bound/2 && a.Used() > max(bound/greedyShare, greedyLeast)
 }
 
-// greedyShare is how many shares the bound has. Nobody who holds less than one, or
-// than greedyLeast, in bytes, is greedy.
+// greedyShare is the number of shares that the bound has. An account that holds less
+// than one share, or less than greedyLeast bytes, is not greedy.
 const (
 	greedyShare = 64
 	greedyLeast = 1 << 20
@@ -142,9 +141,9 @@ func (m *Memory) wake() {
 	}
 }
 
-// Run evicts holders whenever the whole is over its bound, until ctx ends. second
-// ticks every second. told hears how many were evicted and what they held; it may
-// be nil.
+// Run evicts holders whenever the total is above its bound, until ctx ends. second
+// must tick every second. told is called with the number of evicted holders and the
+// bytes that they held; it may be nil.
 func (m *Memory) Run(ctx context.Context, second <-chan time.Time, told func(holders int, bytes int64)) {
 	for {
 		select {
@@ -152,7 +151,7 @@ func (m *Memory) Run(ctx context.Context, second <-chan time.Time, told func(hol
 			return
 		case <-second:
 			m.second.Add(1)
-			m.leaving() // so that nobody who has gone is remembered
+			m.leaving() // so that closed holders are forgotten
 			continue
 		case <-m.over:
 		}
@@ -163,8 +162,9 @@ func (m *Memory) Run(ctx context.Context, second <-chan time.Time, told func(hol
 	}
 }
 
-// Seldom returns a listener for Run that tells at once, and then once in so long at
-// most, of all that were evicted since: a flood must not fill the log.
+// Seldom returns a callback for Run that calls told at once, and later at most once
+// every interval, with the sum of all evictions since. So a flood does not fill the
+// log.
 func Seldom(now func() time.Time, every time.Duration, told func(holders int, bytes int64)) func(int, int64) {
 	var holders int
 	var bytes int64
@@ -179,11 +179,11 @@ func Seldom(now func() time.Time, every time.Duration, told func(holders int, by
 	}
 }
 
-// errEvicted is the cause that holders are closed with.
+// errEvicted is the cause with which holders are closed.
 var errEvicted = fault.New(fault.Resource, "memory: this held the most when there was too much")
 
-// reclaim evicts holders until an eighth of the bound is free, as far as they
-// free what they hold.
+// reclaim evicts holders until an eighth of the bound is free, if the holders free
+// all that they hold.
 func (m *Memory) reclaim() (holders int, bytes int64) {
 	bound := m.Bound()
 	used := m.Used() - m.leaving()
@@ -206,11 +206,11 @@ func (m *Memory) reclaim() (holders int, bytes int64) {
 	return holders, bytes
 }
 
-// patience is how many seconds what an evicted holder holds counts as free: it is
-// about to be, and others must not go for it.
+// patience is how many seconds the bytes of an evicted holder count as free. They
+// will be free soon, and no other holder must be evicted for them.
 const patience = 5
 
-// leaving returns the bytes of holders that were told to go and have not yet.
+// leaving returns the bytes of holders that were evicted but are not closed yet.
 func (m *Memory) leaving() (bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -229,19 +229,20 @@ func (m *Memory) leaving() (bytes int64) {
 	return bytes
 }
 
-// forget drops an account that holds nothing any more from those that were told.
+// forget removes an account that holds nothing any more from the evicted ones.
 func (m *Memory) forget(a *Account) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.told, a)
 }
 
-// held returns what an account holds without what is about to go, which leaving
-// has noted: nobody is to be blamed for that.
+// held returns the bytes that an account holds, without those of evicted holders (see
+// leaving), which will be free soon.
 func (a *Account) held() int64 { return a.Used() - a.m.going[a] }
 
-// choose picks the heaviest holders, which hold goal bytes or are a sixteenth
-// of those beside each other: then who is heaviest is asked again.
+// choose picks the heaviest holders, until they hold goal bytes or are a sixteenth of
+// the holders at their place in the tree. After that the weights must be computed
+// again.
 func (m *Memory) choose(goal int64) (victims []*Account, bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -254,11 +255,12 @@ func (m *Memory) choose(goal int64) (victims []*Account, bytes int64) {
 	return victims, bytes
 }
 
-// evictable reports whether a, or what is below it, can be evicted: an address
-// only by what it holds.
+// evictable reports whether a, or an account below it, can be evicted. An address
+// itself cannot, only what it holds.
 func (a *Account) evictable() bool { return !a.evicting && (a.evict != nil || a.kind == Address) }
 
-// belowLocked returns what of a can be evicted below it, and what that holds.
+// belowLocked returns the accounts below a that can be evicted, and the bytes that
+// they hold.
 func (a *Account) belowLocked() (below []*Account, bytes int64) {
 	for c := range a.children {
 		if c.evictable() {
@@ -269,13 +271,13 @@ func (a *Account) belowLocked() (below []*Account, bytes int64) {
 	return below, bytes
 }
 
-// maxIdle bounds the seconds that count.
+// maxIdle bounds the seconds of idleness that count.
 const maxIdle = 30
 
-// weight is what decides who is the heaviest. Idleness counts for what is held
-// beyond a small share of the bound: links that are merely open are idle most of
-// the time, and must not weigh more than one who fills memory. It counts in full
-// for handshakes, which are to be over in a second.
+// weight decides which holder is the heaviest. Idleness counts only for the bytes
+// beyond a small share of the bound: links that are merely open are idle most of the
+// time, and must not weigh more than a holder that fills memory. For handshakes,
+// which should take less than a second, idleness counts for all bytes.
 func (a *Account) weight(now int64) int64 {
 	held, idle := a.held(), min(now-a.active.Load(), maxIdle)
 	if a.kind == Handshake {
@@ -284,12 +286,12 @@ func (a *Account) weight(now int64) int64 {
 	return held + max(0, held-a.m.bound.Load()/idleShare)*idle
 }
 
-// idleShare is how many shares the bound has; one may be held idly.
+// idleShare is the number of shares of the bound. One share may be held while idle.
 const idleShare = 1024
 
-// heaviestLocked returns the heaviest holders below a: the way goes to the
-// heaviest account, on to the heaviest below that, and ends where what an
-// account holds by itself is more than any below it does.
+// heaviestLocked returns the heaviest holders below a: it goes to the heaviest
+// account, then to the heaviest account below that, and stops at an account that
+// holds more itself than any account below it.
 func (a *Account) heaviestLocked(goal int64) []*Account {
 	below, _ := a.belowLocked()
 	now := a.m.second.Load()
@@ -314,7 +316,7 @@ func (a *Account) heaviestLocked(goal int64) []*Account {
 	return victims
 }
 
-// leafLocked reports whether a itself is to go, rather than something below it.
+// leafLocked reports whether a itself must be evicted, and not an account below it.
 func (a *Account) leafLocked() bool {
 	if a.evict == nil {
 		return false

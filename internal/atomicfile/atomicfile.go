@@ -1,5 +1,5 @@
-// Package atomicfile replaces files as a whole: after a crash, or on a full
-// disk, there is the old file or the new one, never a part of either.
+// Package atomicfile replaces files as a whole: after a crash or on a full disk, the
+// file has its old content or its new one, never a part.
 package atomicfile
 
 import (
@@ -15,15 +15,16 @@ import (
 // Modes of files.
 const (
 	Secret os.FileMode = 0o600 // for its owner only
-	Report os.FileMode = 0o644 // for everybody to read
+	Report os.FileMode = 0o644 // readable by all users
 )
 
 // tmpSuffix marks files that are being written.
 const tmpSuffix = ".tmp"
 
-// Write replaces the file at path, or makes it, with data, and waits until the
-// disk has it. Its folder must exist. What is no file, such as a device or a
-// pipe, is written to as it is; a link stays one. Errors are of kind fault.Local.
+// Write replaces or creates the file at path with data, and waits until the data is
+// on the disk. The folder must exist. If path is a device or a pipe, Write writes to
+// it directly. A symbolic link stays, and its target is replaced. Errors are of kind
+// fault.Local.
 func Write(path string, data []byte, mode os.FileMode) error {
 	return replace(path, mode, true, func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -31,9 +32,9 @@ func Write(path string, data []byte, mode os.FileMode) error {
 	})
 }
 
-// Fill is Write for what is written piece by piece and could be had again: it
-// does not wait for the disk. fill's error is returned as it is, and leaves the
-// old file alone.
+// Fill is Write for data that is written piece by piece and could be fetched again,
+// so it does not wait for the disk. If fill returns an error, Fill returns the same
+// error and keeps the old file.
 func Fill(path string, mode os.FileMode, fill func(io.Writer) error) error {
 	return replace(path, mode, false, fill)
 }
@@ -45,7 +46,7 @@ func replace(path string, mode os.FileMode, lasting bool, fill func(io.Writer) e
 	if file, err := filepath.EvalSymlinks(path); err == nil {
 		path = file
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*"+tmpSuffix) // for its owner only
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*"+tmpSuffix) // readable by its owner only
 	if err != nil {
 		return fault.Wrap(fault.Local, err)
 	}
@@ -63,21 +64,21 @@ func replace(path string, mode os.FileMode, lasting bool, fill func(io.Writer) e
 		err = fault.Wrap(fault.Local, os.Rename(f.Name(), path))
 	}
 	if err != nil {
-		// What stays is found by Sweep.
+		// If this fails, Sweep removes the file later.
 		_ = os.Remove(f.Name())
 		return err
 	}
 	if !lasting {
 		return nil
 	}
-	if dir, err := os.Open(filepath.Dir(path)); err == nil { // the rename is to last, too
-		_ = dir.Sync() // not every file system can
+	if dir, err := os.Open(filepath.Dir(path)); err == nil { // make the rename durable, too
+		_ = dir.Sync() // not every file system supports it
 		dir.Close()
 	}
 	return nil
 }
 
-// into writes to what cannot be replaced.
+// into writes to a device or a pipe, which cannot be replaced.
 func into(path string, fill func(io.Writer) error) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -90,8 +91,8 @@ func into(path string, fill func(io.Writer) error) error {
 	return err
 }
 
-// Sweep removes from a folder what a process left that was killed while it
-// wrote. Nobody else may be writing there.
+// Sweep removes the unfinished files in a folder that a killed process left. No
+// other process may be writing there.
 func Sweep(folder string) error {
 	all, err := os.ReadDir(folder)
 	for _, e := range all {

@@ -6,10 +6,10 @@ import (
 	"runtime"
 )
 
-// Exposed returns what others than the owner can get at: the files of a folder
-// that they may read or change, and the folder itself when they may put files
-// into it. What is not there is passed over. On Windows, where modes say nothing
-// of access, there is nothing.
+// Exposed returns the paths that users other than the owner can access: files of a
+// folder that they may read or change, and the folder itself if they may create
+// files in it. Missing files are ignored. On Windows, where modes do not control
+// access, it returns nothing.
 func Exposed(folder string, files ...string) (paths []string) {
 	const reach, change, access = 0o077, 0o022, 0o066
 	dir, err := os.Stat(folder)

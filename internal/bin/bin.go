@@ -1,6 +1,6 @@
-// Package bin reads binary messages with bounds checked, one sticky error a
-// message. Writers need no type of their own: encoding/binary's append
-// functions and append are the writers, in big-endian order throughout.
+// Package bin reads binary messages with checks of bounds and one sticky error
+// per message. It has no type for writing: use append and the append functions
+// of encoding/binary. All numbers are big-endian.
 package bin
 
 import (
@@ -9,9 +9,9 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Reader reads fields from the front of a byte slice. After the first read
-// past the end every read returns zero values, and Err tells what was short.
-// Slices that it returns alias the message.
+// Reader reads fields from the front of a byte slice. After the first read past
+// the end every read returns zero values, and Err returns the error. Slices that
+// it returns alias the message.
 type Reader struct {
 	what string
 	b    []byte
@@ -19,7 +19,7 @@ type Reader struct {
 	err  error
 }
 
-// NewReader returns a reader over b; what names the message in errors.
+// NewReader returns a reader over b; what is the name of the message in errors.
 func NewReader(what string, b []byte) Reader { return Reader{what: what, b: b} }
 
 // Err returns the first error, or nil.
@@ -36,14 +36,14 @@ func (r *Reader) Len() int {
 // Offset returns the number of bytes read so far.
 func (r *Reader) Offset() int { return r.off }
 
-// Fail records an error of kind Protocol unless there is one already.
+// Fail records an error of kind Protocol unless the reader has an error already.
 func (r *Reader) Fail(format string, args ...any) {
 	if r.err == nil {
 		r.err = fault.New(fault.Protocol, "%s: offset %d: %w", r.what, r.off, fault.New(fault.Protocol, format, args...))
 	}
 }
 
-// Bytes returns the next n bytes without copying, or nil when fewer are left.
+// Bytes returns the next n bytes without copying, or nil if fewer are left.
 func (r *Reader) Bytes(n int) []byte {
 	if r.err != nil {
 		return nil
@@ -57,7 +57,8 @@ func (r *Reader) Bytes(n int) []byte {
 	return s
 }
 
-// Copy fills dst from the message; dst stays as it was when too few are left.
+// Copy fills dst from the message; if too few bytes are left, dst does not
+// change.
 func (r *Reader) Copy(dst []byte) { copy(dst, r.Bytes(len(dst))) }
 
 // Rest returns all that is left, without copying.
@@ -101,7 +102,7 @@ func (r *Reader) Vec8() []byte { return r.Bytes(int(r.U8())) }
 // Vec16 reads a two-byte length and that many bytes.
 func (r *Reader) Vec16() []byte { return r.Bytes(int(r.U16())) }
 
-// End returns the first error, or an error when bytes are left over.
+// End returns the first error, or an error if bytes are left over.
 func (r *Reader) End() error {
 	if r.err == nil && r.off != len(r.b) {
 		r.Fail("%d bytes left over", len(r.b)-r.off)

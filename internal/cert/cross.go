@@ -11,12 +11,12 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// crossPrefix is hashed in front of a cross-certificate.
+// crossPrefix is the prefix of the data that a cross-certificate signs.
 const crossPrefix = "Tor TLS RSA/Ed25519 cross-certificate"
 
-// RSACross says that the holder of an RSA identity key is the relay of an
+// RSACross states that the holder of an RSA identity key is the relay with an
 // Ed25519 identity (cert-spec, "Cross-certificates"). It proves nothing until
-// Verify says so.
+// Verify succeeds.
 type RSACross struct {
 	Key     ident.Ed25519ID
 	Expires time.Time // whole hours; valid up to and including this instant

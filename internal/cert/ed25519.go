@@ -16,18 +16,18 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// ErrExpired is in the chain of the error of a certificate whose time is over.
-// A peer's clock, or the local one, may be the cause.
+// ErrExpired is in the chain of the error for an expired certificate. A wrong clock,
+// of the peer or of this machine, may be the cause.
 var ErrExpired = errors.New("certificate has expired")
 
-// ErrNotYetValid is in the chain of the error of a certificate whose time has
-// not come.
+// ErrNotYetValid is in the chain of the error for a certificate that is not valid
+// yet.
 var ErrNotYetValid = errors.New("certificate is not valid yet")
 
-// Type says what an Ed25519 certificate certifies, and under which key.
+// Type says what an Ed25519 certificate certifies, and with which key.
 type Type uint8
 
-// Types of Ed25519 certificates; "a v b" is b certified under a, "a cc b" the
+// Types of Ed25519 certificates; AVB means that A certifies B, and ACCB is the
 // cross-certificate in the other direction.
 const (
 	IdentityVSigning Type = 0x04 // a relay's signing key
@@ -35,19 +35,19 @@ const (
 	SigningVLinkAuth Type = 0x06 // the key that signs AUTHENTICATE
 	BlindedVSigning  Type = 0x08 // an onion service's descriptor signing key
 	HSIntroVSigning  Type = 0x09 // an introduction point's authentication key
-	NtorCCIdentity   Type = 0x0a // a relay's identity under its onion key
+	NtorCCIdentity   Type = 0x0a // a relay's identity, signed by its onion key
 	HSIntroCCSigning Type = 0x0b // an introduction point's encryption key
-	FamilyVIdentity  Type = 0x0c // a relay's identity under its family's key
+	FamilyVIdentity  Type = 0x0c // a relay's identity, signed by its family's key
 )
 
 const (
 	version           = 1
 	extSignedWith     = 4 // extension type: the signing key
-	extAffectsValid   = 1 // extension flag: refuse when not understood
+	extAffectsValid   = 1 // extension flag: refuse the certificate if the extension is unknown
 	minEd25519CertLen = 1 + 1 + 4 + 1 + 32 + 1 + ed25519.SignatureSize
 )
 
-// KeyType says what the certified 32 bytes are.
+// KeyType says the meaning of the certified 32 bytes.
 type KeyType uint8
 
 // Key types.
@@ -57,14 +57,13 @@ const (
 	KeySHA256OfX509 KeyType = 3 // the SHA-256 of an X.509 certificate
 )
 
-// Ext is an extension that this package does not understand and that does not
-// affect validation.
+// Ext is an extension of an unknown type that does not affect validation.
 type Ext struct {
 	Type, Flags uint8
 	Body        []byte
 }
 
-// Ed25519 is an Ed25519 certificate. It proves nothing until Verify says so.
+// Ed25519 is an Ed25519 certificate. It proves nothing until Verify succeeds.
 type Ed25519 struct {
 	Type      Type
 	Expires   time.Time // whole hours; valid up to and including this instant
@@ -72,15 +71,15 @@ type Ed25519 struct {
 	Key       [32]byte        // the certified key or digest
 	Signer    ident.Ed25519ID // the signing key that the certificate includes
 	HasSigner bool            // whether it includes one
-	Exts      []Ext           // others, in order
+	Exts      []Ext           // other extensions, in order
 
 	signed    []byte
 	signature []byte
 }
 
-// ParseEd25519 reads a certificate that fills b. The certificate keeps b. A
-// version other than 1, an extension that affects validation and is not
-// understood, two signing keys, and bytes left over are refused.
+// ParseEd25519 reads a certificate that fills b. The certificate keeps a reference
+// to b. It refuses a version other than 1, an unknown extension that affects
+// validation, two signing keys, and bytes that are left over.
 func ParseEd25519(b []byte) (*Ed25519, error) {
 	r := bin.NewReader("Ed25519 certificate", b)
 	if v := r.U8(); v != version {
@@ -117,9 +116,9 @@ func ParseEd25519(b []byte) (*Ed25519, error) {
 	return c, nil
 }
 
-// Verify checks that the certificate has type want, is signed by signer, names
-// no other signing key, and is valid at now. For a certificate that brings its
-// own authority, pass c.Signer after checking c.HasSigner.
+// Verify checks that the certificate has type want, is signed by signer, names no
+// other signing key, and is valid at now. For a certificate that includes its
+// signing key, check c.HasSigner and pass c.Signer.
 func (c *Ed25519) Verify(want Type, signer ident.Ed25519ID, now time.Time) error {
 	switch {
 	case c.Type != want:
@@ -134,8 +133,8 @@ func (c *Ed25519) Verify(want Type, signer ident.Ed25519ID, now time.Time) error
 	return nil
 }
 
-// expired says by how much; the kind is Protocol as for any other bad
-// certificate, and ErrExpired tells it apart.
+// expired returns an error that says how long ago the certificate expired. Its kind
+// is Protocol, as for any other bad certificate; ErrExpired is in its chain.
 func expired(now, end time.Time, format string, args ...any) error {
 	return fault.New(fault.Protocol, format+": %w (%v ago)", append(args, ErrExpired, now.Sub(end).Round(time.Second))...)
 }
@@ -149,9 +148,9 @@ func SignerOf(key ed25519.PrivateKey) Signer {
 	return func(m []byte) []byte { return ed25519.Sign(key, m) }
 }
 
-// Encode signs the certificate and returns its encoding. Expires is rounded up
-// to a whole hour; Signer is included when HasSigner is set. What does not fit
-// the format is a bug of the caller and panics.
+// Encode signs the certificate and returns its encoding. Expires is rounded up to a
+// whole hour; Signer is included if HasSigner is set. It panics on values that do
+// not fit into the format: they are bugs of the caller.
 func (c *Ed25519) Encode(sign Signer) []byte {
 	b := make([]byte, 0, minEd25519CertLen+36)
 	b = append(b, version, byte(c.Type))
@@ -184,8 +183,8 @@ func IdentityOf(key ed25519.PrivateKey) ident.Ed25519ID {
 
 func fromHours(h uint32) time.Time { return time.Unix(int64(h)*3600, 0).UTC() }
 
-// toHours rounds up, so that a certificate lives at least as long as asked. It
-// panics on a time that 32 bits of hours cannot hold.
+// toHours rounds up, so that a certificate lives at least as long as requested. It
+// panics on a time that does not fit into 32 bits of hours.
 func toHours(t time.Time) uint32 {
 	h := (t.Unix() + 3599) / 3600
 	if h < 0 || h > math.MaxUint32 {

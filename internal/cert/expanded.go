@@ -17,8 +17,8 @@ const ExpandedLen = 64
 
 // ExpandedKey is an Ed25519 secret key in its expanded form (RFC 8032, section
 // 5.1.5): the scalar and the prefix that RFC 8032 derives from a seed. C tor
-// stores keys so, and some keys, such as one derived from an onion key, have no
-// seed.
+// stores keys in this form, and some keys, for example one derived from an onion
+// key, have no seed.
 type ExpandedKey struct {
 	b      [ExpandedLen]byte
 	scalar *edwards25519.Scalar
@@ -82,10 +82,10 @@ func clamp(s []byte) {
 	s[31] |= 64
 }
 
-// FromX25519 returns the Ed25519 key of a Curve25519 secret key, by which an
-// onion key signs, and the sign bit that a verifier needs beside the Curve25519
-// public key to find its public half (dir-spec, "converting a curve25519 public
-// key to an ed25519 public key").
+// FromX25519 returns the Ed25519 key of a Curve25519 secret key, with which an
+// onion key signs, and the sign bit. A verifier needs the sign bit and the
+// Curve25519 public key to find the public half (dir-spec, "converting a
+// curve25519 public key to an ed25519 public key").
 func FromX25519(secret [32]byte) (*ExpandedKey, uint8, error) {
 	// C tor derives the prefix in the same way; no one else ever sees it.
 	high := sha512.Sum512(append(secret[:], "Derive high part of ed25519 key from curve25519 key\x00"...))

@@ -20,8 +20,8 @@ import (
 // RSAIdentityBits is the size of every relay's RSA identity key.
 const RSAIdentityBits = 1024
 
-// How far a clock may be off for an X.509 certificate, as C tor has it: the
-// certificates' days begin at midnight and say little.
+// How far a clock may be off for an X.509 certificate, as in C tor. The times of
+// these certificates are midnights and not precise.
 const (
 	pastSlop   = 2 * 24 * time.Hour
 	futureSlop = 30 * 24 * time.Hour
@@ -30,22 +30,22 @@ const (
 // RSAIdentity is a checked self-signed certificate of an RSA identity key.
 type RSAIdentity struct {
 	ID        ident.RSAID // SHA-1 of the key
-	SHA256    [32]byte    // SHA-256 of the key, as AUTHENTICATE names it
+	SHA256    [32]byte    // SHA-256 of the key, as in AUTHENTICATE
 	Key       *rsa.PublicKey
 	NotBefore time.Time
 	NotAfter  time.Time
 }
 
-// RSAKeyID returns the SHA-1 and the SHA-256 of an RSA public key in PKCS #1
-// form, by which relays name it.
+// RSAKeyID returns the SHA-1 and the SHA-256 of an RSA public key in PKCS #1 form,
+// which identify it.
 func RSAKeyID(key *rsa.PublicKey) (ident.RSAID, [32]byte) {
 	der := x509.MarshalPKCS1PublicKey(key)
 	return sha1.Sum(der), sha256.Sum256(der)
 }
 
 // ParseRSAIdentity reads and checks a certificate of type 2 of a CERTS cell: a
-// self-signed X.509 certificate of a 1024-bit RSA key with exponent 65537. The
-// time of validity is not checked: see CheckTime.
+// self-signed X.509 certificate of a 1024-bit RSA key with exponent 65537. It does
+// not check the time of validity: see CheckTime.
 func ParseRSAIdentity(der []byte) (*RSAIdentity, error) {
 	c, err := x509.ParseCertificate(der)
 	if err != nil {
@@ -67,8 +67,8 @@ func ParseRSAIdentity(der []byte) (*RSAIdentity, error) {
 	return id, nil
 }
 
-// CheckTime checks that the certificate is valid at now, with C tor's slack: it
-// may be over for two days, or begin in thirty.
+// CheckTime checks that the certificate is valid at now, with C tor's tolerance: it
+// may have ended up to two days ago, or begin in up to thirty days.
 func (c *RSAIdentity) CheckTime(now time.Time) error {
 	switch {
 	case now.Add(-pastSlop).After(c.NotAfter):
@@ -79,16 +79,16 @@ func (c *RSAIdentity) CheckTime(now time.Time) error {
 	return nil
 }
 
-// X509 says what an X.509 certificate in C tor's style shall contain.
+// X509 describes an X.509 certificate in C tor's style.
 type X509 struct {
-	Subject, Issuer string // common names, as RandomHostname makes them
+	Subject, Issuer string // common names, made by RandomHostname
 	NotBefore       time.Time
 	NotAfter        time.Time
 }
 
-// Lifetime returns the times of a certificate that is to live for life: it
-// began at a random midnight (UTC) that leaves it a day or more, so that it does
-// not tell when the relay started. C tor does the same.
+// Lifetime returns the times of a certificate with a lifetime of life. It begins at
+// a random midnight (UTC) in the past, such that it is valid for at least one more
+// day, so that it does not reveal when the relay started. C tor does the same.
 func Lifetime(rand io.Reader, now time.Time, life time.Duration) (notBefore, notAfter time.Time, err error) {
 	const day = 24 * time.Hour
 	back := life - 2*day
@@ -147,7 +147,7 @@ func rawName(cn string) ([]byte, error) {
 	return asn1.Marshal([]asn1.RawValue{set})
 }
 
-// RandomHostname returns a host name that means nothing, such as
+// RandomHostname returns a host name without a meaning, such as
 // "www.k5f3mzqu2a.net", with a middle part of 8 to 20 characters.
 func RandomHostname(rand io.Reader, suffix string) (string, error) {
 	var b [14]byte

@@ -1,7 +1,8 @@
 // Package fault gives errors a coarse kind that callers can test.
 //
-// A kind says whose fault an error is and what can be done about it; the text
-// says what was being done, with what. Kinds survive wrapping with %w.
+// A kind says which party caused an error and what can be done about it. The
+// text says what the program was doing, and with what. Kinds survive wrapping
+// with %w.
 package fault
 
 import (
@@ -12,8 +13,7 @@ import (
 // Kind is the coarse class of an error.
 type Kind uint8
 
-// The kinds, from the one that says nothing to the one that says the user
-// asked for something that policy forbids.
+// The kinds of errors.
 const (
 	Unknown   Kind = iota // no kind was attached
 	Network               // the network failed: refused, reset, unreachable
@@ -22,7 +22,7 @@ const (
 	Config                // the user's configuration cannot be used
 	Resource              // a local limit was reached
 	Timeout               // it took too long
-	Refused               // policy (ours or the peer's) refuses it
+	Refused               // policy (ours or the peer's) forbids it
 	Closed                // the object was closed by its owner
 	Local                 // this program or its machine failed (disk, bug)
 )
@@ -72,13 +72,15 @@ func (e *kinded) Is(target error) bool {
 	return ok && k == e.kind
 }
 
-// Timeout reports whether the kind is Timeout, as net.Error asks.
+// Timeout reports whether the kind is Timeout, as net.Error requires.
 func (e *kinded) Timeout() bool { return e.kind == Timeout }
 
-// Temporary is false: net.Error asks for it, and nothing here promises it.
+// Temporary returns false. net.Error requires the method, but this package makes
+// no such promise.
 func (e *kinded) Temporary() bool { return false }
 
-// New returns an error of the given kind; format and args are fmt.Errorf's.
+// New returns an error of the given kind; format and args are those of
+// fmt.Errorf.
 func New(kind Kind, format string, args ...any) error {
 	return &kinded{kind, fmt.Errorf(format, args...)}
 }

@@ -1,5 +1,5 @@
-// Package ident holds the typed names and keys of relays, and the types that
-// keep them, and addresses, out of logs.
+// Package ident has the types of relays' names and keys, and types that keep
+// these and addresses out of logs.
 package ident
 
 import (
@@ -22,8 +22,8 @@ type Ed25519ID [32]byte
 // X25519Key is a Curve25519 public key, such as an ntor onion key: 32 bytes.
 type X25519Key [32]byte
 
-// ParseRSAID reads 40 hexadecimal digits; a leading "$" and blanks between
-// groups of digits, as in C tor's fingerprint lines, are accepted.
+// ParseRSAID reads 40 hexadecimal digits; a leading "$" and blanks between groups
+// of digits, as in C tor's fingerprint lines, are allowed.
 func ParseRSAID(s string) (RSAID, error) {
 	var id RSAID
 	h := strings.ReplaceAll(strings.TrimPrefix(s, "$"), " ", "")
@@ -67,7 +67,8 @@ func (id RSAID) IsZero() bool { return id == RSAID{} }
 // Equal compares in constant time.
 func (id RSAID) Equal(o RSAID) bool { return subtle.ConstantTimeCompare(id[:], o[:]) == 1 }
 
-// LogValue redacts: a log says which of a few relays it was, not which of all.
+// LogValue returns a redacted form. It can tell a few relays apart, but does not
+// identify one among all relays.
 func (id RSAID) LogValue() slog.Value { return slog.StringValue("$" + id.String()[:4] + "…") }
 
 // String returns the identity in base64 without padding.

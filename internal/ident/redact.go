@@ -5,15 +5,15 @@ import (
 	"log/slog"
 )
 
-// Secret wraps a value (an address, a host name, an onion name) that a log may
-// name only as a class of thing. Formatting it in any way yields its redacted
-// form; Value gives the thing itself to code that needs it.
+// Secret wraps a value (an address, a host name, an onion name) that must not
+// reach a log. All formatting prints its redacted form; Value returns the value
+// to code that needs it.
 type Secret[T any] struct{ v T }
 
 // Hide wraps v.
 func Hide[T any](v T) Secret[T] { return Secret[T]{v} }
 
-// Value returns what was hidden.
+// Value returns the wrapped value.
 func (s Secret[T]) Value() T { return s.v }
 
 // String returns "[scrubbed]", as C tor's SafeLogging does.

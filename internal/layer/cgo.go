@@ -10,13 +10,13 @@ import (
 const cgoTagLen = 16
 
 // cgo is one direction of one hop of Counter Galois Onion (proposal 359). Each
-// payload is the tag T, 16 bytes, and the rest C. The relay always uses the
+// payload is a tag T of 16 bytes, followed by C. The relay always uses the
 // wide-block cipher's encryption and the client its decryption, in both
 // directions, because only the encryption is non-malleable.
 //
-// tPrime chains every cell to the one before it; nonce stands where T would be
-// in a message of this hop; and every message of this hop replaces the keys
-// and the nonce, so that a captured relay cannot open what came before.
+// tPrime chains every cell to the one before it. A message of this hop has nonce
+// in place of T. Every message of this hop replaces the keys and the nonce, so
+// that an attacker that takes over a relay cannot open earlier cells.
 type cgo struct {
 	uiv    uiv
 	nonce  [cgoTagLen]byte
@@ -38,7 +38,7 @@ func newCGO(ks io.Reader, s sense) (*cgo, error) {
 	return c, nil
 }
 
-// Encrypt, of both ends, adds or removes this hop's layer.
+// Encrypt adds or removes this hop's layer. Both ends use it.
 func (c *cgo) Encrypt(cmd cell.Command, p *[cell.PayloadLen]byte) { c.uiv.crypt(&c.tPrime, cmd, p) }
 
 func (c *cgo) Tag() []byte { return c.tag[:] }
@@ -49,7 +49,7 @@ func (c *cgo) isNonce(p *[cell.PayloadLen]byte) bool {
 	return (t.lo^n.lo)|(t.hi^n.hi) == 0
 }
 
-// cgoClientForward is ClientForward.
+// cgoClientForward implements ClientForward.
 type cgoClientForward struct{ cgo }
 
 func (c *cgoClientForward) Originate(cmd cell.Command, p *[cell.PayloadLen]byte) {
@@ -59,7 +59,7 @@ func (c *cgoClientForward) Originate(cmd cell.Command, p *[cell.PayloadLen]byte)
 	c.uiv.rekey(&c.nonce)
 }
 
-// cgoClientBackward is ClientBackward.
+// cgoClientBackward implements ClientBackward.
 type cgoClientBackward struct{ cgo }
 
 func (c *cgoClientBackward) Open(cmd cell.Command, p *[cell.PayloadLen]byte) bool {
@@ -72,7 +72,7 @@ func (c *cgoClientBackward) Open(cmd cell.Command, p *[cell.PayloadLen]byte) boo
 	return true
 }
 
-// cgoRelayForward is RelayForward.
+// cgoRelayForward implements RelayForward.
 type cgoRelayForward struct{ cgo }
 
 func (c *cgoRelayForward) Open(cmd cell.Command, p *[cell.PayloadLen]byte) bool {
@@ -86,7 +86,7 @@ func (c *cgoRelayForward) Open(cmd cell.Command, p *[cell.PayloadLen]byte) bool 
 	return true
 }
 
-// cgoRelayBackward is RelayBackward.
+// cgoRelayBackward implements RelayBackward.
 type cgoRelayBackward struct{ cgo }
 
 func (c *cgoRelayBackward) Originate(cmd cell.Command, p *[cell.PayloadLen]byte) {
@@ -96,8 +96,8 @@ func (c *cgoRelayBackward) Originate(cmd cell.Command, p *[cell.PayloadLen]byte)
 	c.uiv.rekey(&c.nonce)
 }
 
-// cgoKeys reads both directions and KH: the forward direction's keys and
-// nonce, the backward's, and the nonce that binds the circuit.
+// cgoKeys reads both directions and KH: the forward direction's keys and nonce,
+// those of the backward direction, and the nonce that binds the circuit.
 func cgoKeys(ks io.Reader, s sense) (f, b *cgo, kh [20]byte, err error) {
 	if f, err = newCGO(ks, s); err != nil {
 		return nil, nil, kh, err

@@ -1,5 +1,5 @@
 package layer
 
-// hashKey is a POLYVAL key's powers 8 to 1, and of each the sum of its halves,
-// twice, for Karatsuba's method.
+// hashKey holds the powers 8 to 1 of a POLYVAL key, and for each power the sum of
+// its halves, twice, for Karatsuba's method.
 type hashKey [16]gf128

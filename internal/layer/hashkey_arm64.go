@@ -1,4 +1,4 @@
 package layer
 
-// hashKey is a POLYVAL key's powers 8 to 1.
+// hashKey holds the powers 8 to 1 of a POLYVAL key.
 type hashKey [8]gf128

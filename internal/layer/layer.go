@@ -1,12 +1,13 @@
-// Package layer is one hop's relay cryptography: tor1 (tor-spec, "Routing
-// relay cells") and Counter Galois Onion (proposal 359).
+// Package layer implements the relay cryptography of one hop: tor1 (tor-spec,
+// "Routing relay cells") and Counter Galois Onion (proposal 359).
 //
 // A hop has two directions that share nothing, so that a channel's reader and
-// writer each own one. All work is in place on a relay cell's 509-byte payload
-// and allocates nothing. To seal for hop n a client calls Originate on hop n's
-// Forward and then Encrypt on hops n-1 down to the first; to open, Open from
-// the first hop outward until one recognises. A relay opens forward cells
-// once, and either originates or encrypts backward ones.
+// writer each own one. All functions work in place on a relay cell's 509-byte
+// payload and allocate nothing. To seal a message for hop n, a client calls
+// Originate on hop n's Forward, and then Encrypt on hops n-1 down to the first.
+// To open a cell, it calls Open from the first hop outward until a hop recognises
+// the cell. A relay opens forward cells once, and either originates or encrypts
+// backward ones.
 package layer
 
 import (
@@ -31,7 +32,7 @@ type ClientForward interface {
 // ClientBackward opens cells toward the client.
 type ClientBackward interface {
 	// Open removes this hop's layer and reports whether this hop sent the
-	// message; if not, it belongs to a later hop, or is forged.
+	// message. If not, the message belongs to a later hop, or is forged.
 	Open(cmd cell.Command, p *[cell.PayloadLen]byte) (recognized bool)
 	// Tag returns the tag for a SENDME that acknowledges the last recognised
 	// message; valid until Open recognises another.
@@ -40,10 +41,10 @@ type ClientBackward interface {
 
 // RelayForward opens cells from the client, at a relay.
 type RelayForward interface {
-	// Open removes this relay's layer and reports whether the message is for
-	// it; if not, it goes to the next hop as it is.
+	// Open removes this relay's layer and reports whether the message is for this
+	// relay. If not, p must go to the next hop unchanged.
 	Open(cmd cell.Command, p *[cell.PayloadLen]byte) (recognized bool)
-	// Tag is as ClientBackward's.
+	// Tag is like ClientBackward's.
 	Tag() []byte
 }
 
@@ -53,7 +54,7 @@ type RelayBackward interface {
 	Originate(cmd cell.Command, p *[cell.PayloadLen]byte)
 	// Encrypt adds this relay's layer to a message from a later hop.
 	Encrypt(cmd cell.Command, p *[cell.PayloadLen]byte)
-	// Tag is as ClientForward's.
+	// Tag is like ClientForward's.
 	Tag() []byte
 }
 

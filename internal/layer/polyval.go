@@ -6,8 +6,9 @@ import (
 )
 
 // POLYVAL (RFC 8452, section 3) is a polynomial over GF(2^128). The standard
-// library computes its mirror image, GHASH, but only inside GCM, where the key
-// must be the encryption of zero; CGO's keys are arbitrary. Hence this file.
+// library has its mirror image, GHASH, but only inside GCM, where the key must be
+// the encryption of zero. CGO's keys are arbitrary, so this file implements
+// POLYVAL.
 
 // gf128 is an element of POLYVAL's field: bit i of lo is the coefficient of
 // x^i, bit i of hi that of x^(64+i).
@@ -22,8 +23,8 @@ func (e gf128) store(b *[16]byte) {
 	binary.LittleEndian.PutUint64(b[8:], e.hi)
 }
 
-// polyGeneric absorbs whole blocks: acc = (acc + block) * key for each. Time
-// depends on the number of blocks only.
+// polyGeneric absorbs whole blocks: acc = (acc + block) * key for each. Its time
+// depends only on the number of blocks.
 func polyGeneric(acc, key *gf128, blocks []byte) {
 	a := *acc
 	for ; len(blocks) >= 16; blocks = blocks[16:] {
@@ -41,8 +42,8 @@ func (a gf128) dot(b gf128) gf128 {
 	h2, l2 := clmul(a.hi, b.hi)
 	h1, l1 := clmul(a.lo^a.hi, b.lo^b.hi)
 	w0, w1, w2, w3 := l0, h0^l1^l0^l2, l2^h1^h0^h2, h2
-	// Montgomery reduction by x^128 + x^127 + x^126 + x^121 + 1: two times,
-	// cancel the lowest 64 bits and drop them.
+	// Montgomery reduction by x^128 + x^127 + x^126 + x^121 + 1: cancel the
+	// lowest 64 bits and drop them, two times.
 	w1 ^= w0<<63 ^ w0<<62 ^ w0<<57
 	w2 ^= w0 ^ w0>>1 ^ w0>>2 ^ w0>>7
 	w2 ^= w1<<63 ^ w1<<62 ^ w1<<57
@@ -50,7 +51,7 @@ func (a gf128) dot(b gf128) gf128 {
 	return gf128{w2, w3}
 }
 
-// Each has every fifth bit, from bit 0, 1, 2, 3 and 4 on.
+// Each mask has every fifth bit, beginning with bit 0, 1, 2, 3 and 4.
 const (
 	every5 = 0x1084210842108421
 	plus1  = 0x2108421084210842
@@ -59,11 +60,11 @@ const (
 	plus4  = 0x0842108421084210
 )
 
-// clmul is the carry-less product of x and y, by ordinary multiplication: with
-// only every fifth bit of each factor set, at most 13 partial products meet in
-// one bit position, and their sum stays below 32, so its carries die in the
-// four bits between and the lowest bit of each group is the parity. No table
-// and no branch: the time does not depend on the factors.
+// clmul is the carry-less product of x and y, by ordinary multiplication. If only
+// every fifth bit of each factor is set, at most 13 partial products fall on one
+// bit position. Their sum stays below 32, so the carries stay within the four
+// bits between, and the lowest bit of each group is the parity. There is no table
+// and no branch, so the time does not depend on the factors.
 func clmul(x, y uint64) (hi, lo uint64) {
 	x0, x1, x2, x3, x4 := x&every5, x&plus1, x&plus2, x&plus3, x&plus4
 	y0, y1, y2, y3, y4 := y&every5, y&plus1, y&plus2, y&plus3, y&plus4
@@ -81,7 +82,7 @@ func clmul(x, y uint64) (hi, lo uint64) {
 	return hi | h&every5, lo | l&plus4
 }
 
-// mul5 is the sum without carries of five ordinary products.
+// mul5 returns the carry-less sum (xor) of five ordinary products.
 func mul5(a, b, c, d, e, f, g, h, i, j uint64) (hi, lo uint64) {
 	h0, l0 := bits.Mul64(a, b)
 	h1, l1 := bits.Mul64(c, d)

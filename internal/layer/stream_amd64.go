@@ -2,8 +2,8 @@ package layer
 
 import "github.com/chivenet/chive/internal/cell"
 
-// newStream prefers 512-bit registers: the standard library's counter mode has
-// 128-bit ones and takes four times as long.
+// newStream prefers 512-bit registers: the standard library's counter mode uses
+// 128-bit registers and takes four times as long.
 func newStream(key []byte) (payloadStream, error) {
 	if !haveWide || len(key) != 16 {
 		return newLibraryStream(key)
@@ -13,10 +13,10 @@ func newStream(key []byte) (payloadStream, error) {
 	return s, nil
 }
 
-// wideStream is payloadStream with AES-128 on 512-bit registers.
+// wideStream implements payloadStream with AES-128 on 512-bit registers.
 type wideStream struct {
 	k   roundKeys
-	pos uint64 // bytes used; the counter cannot leave its lower 64 bits
+	pos uint64 // bytes used; the counter never exceeds its lower 64 bits
 }
 
 func (s *wideStream) xor(p *[cell.PayloadLen]byte) {
@@ -24,8 +24,8 @@ func (s *wideStream) xor(p *[cell.PayloadLen]byte) {
 	s.pos += cell.PayloadLen
 }
 
-// wideCounter xors p with the key stream from byte pos on, counter 0 being its
-// first block.
+// wideCounter xors p with the key stream from byte pos on. The block of counter 0
+// is the first.
 //
 //go:noescape
 func wideCounter(k *roundKeys, pos uint64, p *[cell.PayloadLen]byte)

@@ -21,17 +21,17 @@ const (
 	digestLen     = 4
 )
 
-// tor1TagLen is the length of tor1's SENDME tags, in bytes. Of SHA3-256's 32
-// bytes, on an onion service's hop, the first 20 are the tag.
+// tor1TagLen is the length of tor1's SENDME tags, in bytes. On the hop of an
+// onion service, the tag is the first 20 of SHA3-256's 32 bytes.
 const tor1TagLen = 20
 
-// payloadStream is AES in counter mode over one payload after the other, from
-// counter 0 on.
+// payloadStream is AES in counter mode over consecutive payloads, starting at
+// counter 0.
 type payloadStream interface {
 	xor(p *[cell.PayloadLen]byte)
 }
 
-// libraryStream is payloadStream from the standard library.
+// libraryStream implements payloadStream with the standard library.
 type libraryStream struct{ cipher.Stream }
 
 func (s libraryStream) xor(p *[cell.PayloadLen]byte) { s.XORKeyStream(p[:], p[:]) }
@@ -48,9 +48,9 @@ func newLibraryStream(key []byte) (payloadStream, error) {
 // tor1 is one direction of one tor1 hop: a stream cipher over whole payloads,
 // and a digest that runs over the messages of this hop only.
 //
-// The digest has to be read after every message and go on. Sum does that
-// without finalising, on a copy that stays on the stack; and state is saved
-// (5 ns) only to take back a message that looked recognised and was not.
+// The digest must be read after every message and then continue. Sum does that,
+// because it finalises only a copy, which stays on the stack. The state is saved
+// (5 ns) only to revert a message that seemed to be recognised but was not.
 type tor1 struct {
 	stream payloadStream
 	digest hash.Hash
@@ -109,8 +109,8 @@ func (t *tor1) Open(_ cell.Command, p *[cell.PayloadLen]byte) bool {
 	claimed := [digestLen]byte(p[digestOff:])
 	clear(p[digestOff : digestOff+digestLen])
 	t.digest.Write(p[:])
-	// The claimed digest stands in the message again, whatever the verdict:
-	// what was not recognised must go on as it came.
+	// Put the claimed digest back in both cases: a message that is not recognised
+	// must be forwarded unchanged.
 	copy(p[digestOff:], claimed[:])
 	var sum [32]byte
 	sum, t.sum = t.sum, sum
@@ -120,7 +120,7 @@ func (t *tor1) Open(_ cell.Command, p *[cell.PayloadLen]byte) bool {
 	}
 	t.sum = sum
 	if err := t.loader.UnmarshalBinary(t.saved); err != nil {
-		panic(err) // it read what it wrote itself
+		panic(err) // impossible: this code wrote the state
 	}
 	return false
 }
@@ -171,11 +171,10 @@ func NewTor1Relay(ks io.Reader) (*Relay, error) {
 	return &Relay{Forward: f, Backward: b, Format: cell.RelayV0, KH: kh}, nil
 }
 
-// NewTor1Rendezvous reads the keys of the virtual hop between an onion
-// service and its client: AES-256-CTR and SHA3-256 (rend-spec, the section
-// on the key expansion of the hs-ntor handshake). Both parties are clients of
-// their own circuits; the service's directions are the client's reversed.
-// There is no KH.
+// NewTor1Rendezvous reads the keys of the virtual hop between an onion service
+// and its client: AES-256-CTR and SHA3-256 (rend-spec, the section on the key
+// expansion of the hs-ntor handshake). Both parties are clients of their own
+// circuits; the service has the client's directions, reversed. There is no KH.
 func NewTor1Rendezvous(ks io.Reader, service bool) (*Client, error) {
 	f, b, err := tor1Keys(ks, func() hash.Hash { return sha3.New256() }, 32, 32)
 	if err != nil {

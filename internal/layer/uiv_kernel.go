@@ -8,15 +8,15 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 )
 
-// CGO hashes whole payloads and takes new keys with every message. The
-// standard library has no POLYVAL, and its AES allocates 512 bytes for every
-// key and every counter: 2 KB and 2.8 us a cell. Hence kernels in assembly:
-// this one for every amd64 with AES-NI and PCLMULQDQ and every arm64 with the
-// cryptographic extension (AESE and PMULL), and a wider one for amd64's vector
-// AES. Tests hold each against the portable form and the published vectors.
+// CGO hashes whole payloads and uses new keys after every message. The standard
+// library has no POLYVAL, and its AES allocates 512 bytes for every key and every
+// counter: 2 KB and 2.8 us per cell. So there are kernels in assembly: this one
+// for every amd64 with AES-NI and PCLMULQDQ and every arm64 with the
+// cryptographic extension (AESE and PMULL), and a wider one for amd64 with vector
+// AES. Tests compare each with the portable form and the published vectors.
 
-// haveKernel reports whether the CPU has the instructions that kernelUIV
-// uses. Of the two variables, the one of the other architecture is empty.
+// haveKernel reports whether the CPU has the instructions that kernelUIV uses. In
+// the variable of the other architecture, all fields are false.
 var haveKernel = cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ && cpu.X86.HasSSE2 ||
 	cpu.ARM64.HasAES && cpu.ARM64.HasPMULL
 
@@ -31,11 +31,11 @@ func kernelForms() []form {
 // roundKeys are the eleven round keys of AES-128.
 type roundKeys [11 * 16]byte
 
-// kernelUIV is uiv with 128-bit registers.
+// kernelUIV implements uiv with 128-bit registers.
 type kernelUIV struct {
 	sense sense
-	ku    hashKey   // hash of the tweak
-	b     gf128     // hash of the stream's selector
+	ku    hashKey   // key of the tweak's hash
+	b     gf128     // key of the hash that makes the stream's selector
 	kb    roundKeys // block cipher, in its sense
 	k     roundKeys // stream cipher
 
@@ -82,7 +82,7 @@ func (u *kernelUIV) stream(sel *[16]byte, p *[cell.PayloadLen]byte) {
 	s := loadGF(sel)
 	polyDot(&s, &s, &u.b)
 	s.store(&u.iv)
-	// The counter's last six bits are cleared: 64 blocks without a carry.
+	// Clear the counter's last six bits, so that 64 blocks need no carry.
 	u.iv[15] &= 0xc0
 	aesPayload(&u.k, &u.iv, p)
 }
@@ -100,7 +100,7 @@ func (u *kernelUIV) rekey(nonce *[cgoTagLen]byte) {
 //go:noescape
 func polyDot(out, a, b *gf128)
 
-// polyPowers fills in what belongs to the key that stands in k[7].
+// polyPowers computes the other elements of k from the key in k[7].
 //
 //go:noescape
 func polyPowers(k *hashKey)

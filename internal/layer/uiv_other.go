@@ -2,5 +2,6 @@
 
 package layer
 
-// kernelForms is empty: only the portable form runs here.
+// kernelForms returns nothing: only the portable form runs on this
+// architecture.
 func kernelForms() []form { return nil }

@@ -7,15 +7,15 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 )
 
-// portableUIV is uiv from the standard library's AES and this package's
-// portable POLYVAL. It allocates: the library's AES does for every key and
-// every counter, 2 KB a cell.
+// portableUIV implements uiv with the standard library's AES and this package's
+// portable POLYVAL. It allocates 2 KB per cell, because the library's AES
+// allocates for every key and every counter.
 type portableUIV struct {
 	sense sense
 	kb    cipher.Block // block cipher
-	ku    gf128        // hash of its tweak
+	ku    gf128        // key of its tweak's hash
 	k     cipher.Block // stream cipher
-	b     gf128        // hash of the stream's selector
+	b     gf128        // key of the hash that makes the stream's selector
 
 	iv    [16]byte // first counter of the last stream
 	left  [16]byte
@@ -30,7 +30,7 @@ func (u *portableUIV) setKeys(k *[uivKeyLen]byte) {
 func newAES(key []byte) cipher.Block {
 	b, err := aes.NewCipher(key)
 	if err != nil {
-		panic(err) // 16 bytes is a key length
+		panic(err) // impossible: 16 bytes is a valid key length
 	}
 	return b
 }
@@ -56,7 +56,7 @@ func (u *portableUIV) crypt(chain *[16]byte, cmd cell.Command, p *[cell.PayloadL
 	*tagOf(p) = u.left
 }
 
-// mask hashes chain | cmd | X_R, zero-padded to 32 blocks.
+// mask returns the hash of chain | cmd | X_R, zero-padded to 32 blocks.
 func (u *portableUIV) mask(chain *[16]byte, cmd cell.Command, p *[cell.PayloadLen]byte) (m [16]byte) {
 	var hashed [512]byte
 	copy(hashed[:], chain[:])
@@ -71,7 +71,7 @@ func (u *portableUIV) mask(chain *[16]byte, cmd cell.Command, p *[cell.PayloadLe
 // stream xors dst with the stream that sel selects.
 func (u *portableUIV) stream(sel *[16]byte, dst []byte) {
 	loadGF(sel).dot(u.b).store(&u.iv)
-	// The counter's last six bits are cleared: 64 blocks without a carry.
+	// Clear the counter's last six bits, so that 64 blocks need no carry.
 	u.iv[15] &= 0xc0
 	cipher.NewCTR(u.k, u.iv[:]).XORKeyStream(dst, dst)
 }

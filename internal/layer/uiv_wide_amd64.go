@@ -19,12 +19,12 @@ func wideForms() []form {
 	return []form{{"wide", func(s sense) uiv { return &wideUIV{sense: s} }}}
 }
 
-// wideUIV is uiv with 512-bit registers: a payload stays in eight of them from
-// the first byte read to the last written, and the 32 blocks of the hash share
-// one reduction.
+// wideUIV implements uiv with 512-bit registers. A payload stays in eight of them
+// from the first byte read to the last byte written, and the 32 blocks of the hash
+// share one reduction.
 type wideUIV struct {
-	ku    [32]gf128 // hash of the tweak: the key's powers 32 to 1
-	b     gf128     // hash of the stream's selector
+	ku    [32]gf128 // key of the tweak's hash: its powers 32 to 1
+	b     gf128     // key of the hash that makes the stream's selector
 	kb    roundKeys // block cipher, in its sense
 	k     roundKeys // stream cipher
 	fresh [freshLen]byte
@@ -47,21 +47,22 @@ func (u *wideUIV) crypt(chain *[16]byte, cmd cell.Command, p *[cell.PayloadLen]b
 	}
 }
 
-// rekey finds the stream's second part in fresh: it costs crypt less to make it
-// along with the first, unasked, than to come back for it.
+// rekey takes the stream's second part from fresh. It is cheaper for crypt to
+// always compute it together with the first part than to compute it later on
+// request.
 func (u *wideUIV) rekey(nonce *[cgoTagLen]byte) {
 	*nonce = [cgoTagLen]byte(u.fresh[uivKeyLen:])
 	u.setKeys((*[uivKeyLen]byte)(u.fresh[:]))
 	clear(u.fresh[:])
 }
 
-// wideEncrypt is crypt of a uiv that encrypts; it leaves new keys and nonce in
-// u.fresh.
+// wideEncrypt is crypt of a uiv that encrypts. It stores new keys and a new nonce
+// in u.fresh.
 //
 //go:noescape
 func wideEncrypt(u *wideUIV, chain *[16]byte, cmd uint32, p *[cell.PayloadLen]byte)
 
-// wideDecrypt is wideEncrypt's inverse.
+// wideDecrypt is crypt of a uiv that decrypts.
 //
 //go:noescape
 func wideDecrypt(u *wideUIV, chain *[16]byte, cmd uint32, p *[cell.PayloadLen]byte)

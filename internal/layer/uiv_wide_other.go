@@ -2,5 +2,6 @@
 
 package layer
 
-// wideForms is empty: no registers wider than the kernel's are used here.
+// wideForms returns nothing: this architecture has no registers wider than the
+// kernel's.
 func wideForms() []form { return nil }

@@ -1,5 +1,5 @@
-// Package linkspec says how a relay is reached and named: the link specifiers
-// of EXTEND2 (tor-spec, "EXTEND and EXTENDED cells") and the target that a
+// Package linkspec describes how a relay is reached and identified: the link
+// specifiers of EXTEND2 (tor-spec, "EXTEND and EXTENDED cells") and the target that a
 // circuit extends to.
 package linkspec
 
@@ -20,7 +20,7 @@ const (
 	TypeEd25519 = 3 // 32-byte Ed25519 identity
 )
 
-// Spec is one link specifier; unknown types are carried as they are.
+// Spec is one link specifier; specifiers of unknown types are kept unchanged.
 type Spec struct {
 	Type uint8
 	Body []byte
@@ -31,11 +31,11 @@ type Target struct {
 	ident.RelayID
 	Addrs []netip.AddrPort // ORPorts, the preferred one first
 	Ntor  ident.X25519Key  // onion key; zero when unknown (CREATE_FAST only)
-	Proto protover.Set     // as the consensus says; zero when unknown
+	Proto protover.Set     // from the consensus; zero if unknown
 }
 
-// Reach returns the addresses at which the target is to be reached: the first of
-// each family, in their order. More would be a way to have one extend open many
+// Reach returns the addresses at which the target can be reached: the first address
+// of each family, in their order. With more, one extend could make a relay open many
 // connections.
 func (t *Target) Reach() []netip.AddrPort {
 	var out []netip.AddrPort
@@ -53,8 +53,8 @@ func (t *Target) Reach() []netip.AddrPort {
 	return out
 }
 
-// Specs returns the target's link specifiers in the order that the
-// specification asks for: IPv4, RSA identity, Ed25519 identity, IPv6.
+// Specs returns the target's link specifiers in the order that the specification
+// requires: IPv4, RSA identity, Ed25519 identity, IPv6.
 func (t *Target) Specs() []Spec {
 	var specs []Spec
 	var six *Spec
@@ -81,9 +81,9 @@ func (t *Target) Specs() []Spec {
 	return specs
 }
 
-// Append writes the count and the specifiers. It panics on a specifier or a
-// list that is too long for its length field: those are bugs of the caller, who
-// has the specifiers from Specs, or from Read, whose fields have the same width.
+// Append writes the count and the specifiers. It panics on a specifier or a list that
+// is too long for its length field: those are bugs of the caller, because specifiers
+// from Specs or Read always fit.
 func Append(dst []byte, specs []Spec) []byte {
 	if len(specs) > 255 {
 		panic("linkspec: more than 255 specifiers")
@@ -114,19 +114,19 @@ func Read(r *bin.Reader) []Spec {
 	return specs
 }
 
-// MaxSpecs is how many link specifiers a target may have, those of unknown types
-// included: the known ones are four.
+// MaxSpecs is how many link specifiers a target may have, with those of unknown
+// types. Four types are known.
 const MaxSpecs = 16
 
 // bodyLen is the length of the body of each known type, in bytes.
 var bodyLen = map[uint8]int{TypeIPv4: 6, TypeIPv6: 18, TypeRSA: 20, TypeEd25519: 32}
 
-// TargetOf reads identities and addresses out of the specifiers of an EXTEND2, and
-// judges them as C tor does. It refuses a known type of the wrong length, two
-// identities of one type, no RSA identity or one of zeros (any relay would
-// match, so that each extend would open a link), and no address that a relay can
-// have. Of each family the first address counts. An Ed25519 identity of
-// zeros is none; unknown types are passed over.
+// TargetOf reads identities and addresses from the specifiers of an EXTEND2, and
+// checks them as C tor does. It refuses a known type of the wrong length, two
+// identities of one type, a missing RSA identity or one of zeros (each extend would
+// open a new link), and specifiers without an address that a relay can have. The
+// first address of each family counts. An Ed25519 identity of zeros counts as
+// missing. Unknown types are ignored.
 func TargetOf(specs []Spec) (Target, error) {
 	var t Target
 	if len(specs) > MaxSpecs {
@@ -173,8 +173,8 @@ func readAddr(body []byte) netip.AddrPort {
 	return netip.AddrPortFrom(a, uint16(body[n])<<8|uint16(body[n+1]))
 }
 
-// reachable reports whether a relay can be at an address: not at the unspecified
-// one, nor at port 0, nor at an IPv4 address that is written as an IPv6 one.
+// reachable reports whether a relay can have an address. The unspecified address,
+// port 0, and an IPv4-mapped IPv6 address are not possible.
 func reachable(typ uint8, ap netip.AddrPort) bool {
 	return ap.Port() != 0 && !ap.Addr().IsUnspecified() && (typ == TypeIPv4 || !ap.Addr().Is4In6())
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 )
 
-// Bounds of what a network file may say. C tor votes no faster than every
-// ten seconds, on test networks.
+// Bounds of a network file's content. C tor votes no faster than every ten
+// seconds, on test networks.
 const (
 	minInterval    = 10 * time.Second
 	maxInterval    = 24 * time.Hour
@@ -21,10 +21,10 @@ const (
 	maxName        = 64
 )
 
-// check holds a network to what a client relies on.
+// check checks all that a client relies on.
 func check(n *netdir.Network) error {
 	if !validName(n.Name) {
-		return fault.New(fault.Config, "name %q: a network needs one of 1 to %d letters, digits, \"-\", \"_\" and \".\", since a directory is named after it", n.Name, maxName)
+		return fault.New(fault.Config, "name %q: use 1 to %d letters, digits, \"-\", \"_\" and \".\": the name is also that of a directory", n.Name, maxName)
 	}
 	if len(n.Authorities) == 0 || len(n.Authorities) > maxAuthorities {
 		return fault.New(fault.Config, "%d authorities: a network has 1 to %d", len(n.Authorities), maxAuthorities)
@@ -42,7 +42,7 @@ func check(n *netdir.Network) error {
 			case a.V3Ident.IsZero() || a.RSA.IsZero():
 				return fault.New(fault.Config, "v3ident and rsa are needed")
 			case seen[a.V3Ident]:
-				// One key must not count twice towards a majority.
+				// One key must not count twice for a majority.
 				return fault.New(fault.Config, "v3ident is another authority's")
 			}
 			seen[a.V3Ident] = true
@@ -67,7 +67,7 @@ func check(n *netdir.Network) error {
 		}
 	}
 	if !reachable && len(n.Fallbacks) == 0 {
-		return fault.New(fault.Config, "no authority has an orport and there is no fallback: there is nobody to ask")
+		return fault.New(fault.Config, "no authority has an orport and there is no fallback, so a client could ask no relay")
 	}
 	return nil
 }
@@ -79,16 +79,16 @@ func checkAddrs(n *netdir.Network, aps ...netip.AddrPort) error {
 	for _, ap := range aps {
 		a := ap.Addr()
 		if a.IsUnspecified() || a.Zone() != "" || a.Is4In6() || ap.Port() == 0 {
-			return fault.New(fault.Config, "%s is no address to connect to", ap)
+			return fault.New(fault.Config, "%s is not an address that can be connected to", ap)
 		}
 		if !n.Testing.AllowPrivateAddresses && !netaddr.Public(a) {
-			return fault.New(fault.Config, "%s is no public address; a private network says so with allow_private_addresses = true under [testing]", ap)
+			return fault.New(fault.Config, "%s is not a public address; a private network needs allow_private_addresses = true under [testing]", ap)
 		}
 	}
 	return nil
 }
 
-// validName keeps a network's name fit for a directory's.
+// validName reports whether a network's name can be a directory's name.
 func validName(s string) bool {
 	for i := range len(s) {
 		c := s[i]

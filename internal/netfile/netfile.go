@@ -1,6 +1,6 @@
-// Package netfile reads and writes network files: TOML that says whom a
-// client of some Tor network trusts for directory information and whom it
-// asks first. It also makes one from the lines of a torrc.
+// Package netfile reads and writes network files: TOML files with the
+// authorities that a client of a Tor network trusts for directory information,
+// and the caches that it asks first. It also converts the lines of a torrc.
 package netfile
 
 import (
@@ -46,15 +46,15 @@ type relaxed struct {
 	VotingInterval         string `toml:"voting_interval,omitempty"`
 }
 
-// keys are every table's keys, for suggestions.
+// keys lists the keys of all tables, for suggestions.
 var keys = []string{
 	"name", "authority", "fallback", "testing",
 	"nickname", "v3ident", "rsa", "ed25519", "orport", "dirport",
 	"allow_private_addresses", "enforce_distinct_subnets", "voting_interval",
 }
 
-// Parse reads a network file. what names it in errors, which are of kind
-// Config and name the entry at fault.
+// Parse reads a network file. what is its name in errors. Errors have kind
+// Config and name the wrong entry.
 func Parse(what string, doc []byte) (*netdir.Network, error) {
 	var f file
 	if err := tomlfile.Decode(what, doc, &f, keys); err != nil {
@@ -177,8 +177,8 @@ func addrPorts(list []string) ([]netip.AddrPort, error) {
 	return out, nil
 }
 
-// addrPort reads an IP address and a port. Names are refused: whom a client
-// trusts must not depend on the system's resolver.
+// addrPort reads an IP address and a port. Names are refused, because a
+// client's trust must not depend on the system's resolver.
 func addrPort(s string) (netip.AddrPort, error) {
 	ap, err := netip.ParseAddrPort(s)
 	if err != nil || ap.Port() == 0 || ap.Addr().Zone() != "" || ap.Addr().IsUnspecified() {

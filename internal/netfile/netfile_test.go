@@ -61,8 +61,8 @@ func TestRefusals(t *testing.T) {
 		{ed1, ed1[1:], `f: authority 1 ("a1"): ed25519: `},
 		{`192.0.2.1:9001`, `example.org:9001`, `f: authority 1 ("a1"): orport: "example.org:9001" is not an IP address and a port`},
 		{`192.0.2.1:9001`, `192.0.2.1:0`, `f: authority 1 ("a1"): orport: "192.0.2.1:0" is not`},
-		{`192.0.2.1:9001`, `127.0.0.1:9001`, `f: authority 1 ("a1"): 127.0.0.1:9001 is no public address; a private network says so`},
-		{`192.0.2.1:9030`, `10.0.0.1:9030`, `f: authority 1 ("a1"): 10.0.0.1:9030 is no public address`},
+		{`192.0.2.1:9001`, `127.0.0.1:9001`, `f: authority 1 ("a1"): 127.0.0.1:9001 is not a public address; a private network needs`},
+		{`192.0.2.1:9030`, `10.0.0.1:9030`, `f: authority 1 ("a1"): 10.0.0.1:9030 is not a public address`},
 		{`orport = ["192.0.2.1:9001", "[2001:db8::1]:9001"]`, ``, `f: no authority has an orport`},
 		{`[[authority]]`, `[[fallback]]`, `f: unknown key "fallback.nickname"`},
 	} {

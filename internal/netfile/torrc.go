@@ -12,18 +12,18 @@ import (
 	"github.com/chivenet/chive/internal/tomlfile"
 )
 
-// ImportTorrc makes a network from a torrc of C tor (tor(1)): its
-// DirAuthority, FallbackDir, TestingTorNetwork, EnforceDistinctSubnets and
-// voting-interval lines. Other options say nothing about a network and are
-// passed over, except %include, which cannot be followed. name becomes the
-// network's; errors name the line.
+// ImportTorrc makes a network from a torrc of C tor (tor(1)): its DirAuthority,
+// FallbackDir, TestingTorNetwork, EnforceDistinctSubnets and voting-interval
+// lines. Other options do not describe a network and are ignored, except
+// %include, which is an error. name becomes the network's name. Errors name the
+// line.
 func ImportTorrc(name string, torrc []byte) (*netdir.Network, error) {
 	if len(torrc) > tomlfile.MaxSize {
 		return nil, fault.New(fault.Config, "torrc: %d bytes, more than the %d that one may have", len(torrc), tomlfile.MaxSize)
 	}
 	n := &netdir.Network{Name: name, Testing: netdir.DefaultTesting()}
-	// TestingTorNetwork changes defaults, wherever it stands; a line that sets
-	// the value itself wins over it.
+	// TestingTorNetwork changes defaults, on whatever line it is; a line that
+	// sets the value itself has priority.
 	testingNet, subnets := false, ""
 	for _, l := range torrcLines(string(torrc)) {
 		var err error
@@ -49,10 +49,10 @@ func ImportTorrc(name string, torrc []byte) (*netdir.Network, error) {
 	n.Testing.AllowPrivateAddresses = testingNet
 	n.Testing.EnforceDistinctSubnets = subnets == "1" || subnets == "" && !testingNet
 	if !testingNet {
-		n.Testing.VotingInterval = 0 // the consensus says
+		n.Testing.VotingInterval = 0 // the consensus sets it
 	}
 	if len(n.Authorities) == 0 {
-		return nil, fault.New(fault.Config, "torrc: no DirAuthority line: C tor would use the public network, which is built in here too")
+		return nil, fault.New(fault.Config, "torrc: no DirAuthority line: C tor would use the public network, which is built into Chive, too")
 	}
 	if err := check(n); err != nil {
 		return nil, fault.New(fault.Config, "torrc: %w", err)
@@ -69,7 +69,7 @@ type torrcLine struct {
 // torrcLines splits a torrc: comments, continued lines, and quoted values.
 func torrcLines(s string) []torrcLine {
 	var out []torrcLine
-	var pending strings.Builder // of a line that is continued
+	var pending strings.Builder // a line that continues on the next one
 	first := 0
 	for i, raw := range strings.Split(s, "\n") {
 		raw = strings.TrimRight(raw, "\r")
@@ -86,7 +86,7 @@ func torrcLines(s string) []torrcLine {
 			continue
 		}
 		if pending.Len() > 0 && strings.HasPrefix(strings.TrimSpace(raw), "#") {
-			pending.WriteByte(' ') // a comment between continued lines continues them
+			pending.WriteByte(' ') // a comment between continued lines does not end the continuation
 			continue
 		}
 		pending.WriteString(text)
@@ -118,7 +118,7 @@ func torrcBool(s string) (bool, error) {
 	return false, fault.New(fault.Config, "%q is neither 0 nor 1", s)
 }
 
-// torrcInterval reads C tor's time intervals: a number, and a unit or none.
+// torrcInterval reads C tor's time intervals: a number and an optional unit.
 func torrcInterval(s string) (time.Duration, error) {
 	number, unit, _ := strings.Cut(s, " ")
 	v, err := strconv.ParseUint(number, 10, 31)
@@ -148,7 +148,7 @@ func importAuthority(n *netdir.Network, value string) error {
 		var err error
 		switch strings.ToLower(key) {
 		case "no-v2", "hs", "no-hs", "weight", "upload", "download", "vote":
-			// obsolete, or about how relays and authorities reach it
+			// obsolete, or for connections from relays and authorities
 		case "bridge":
 			return fault.New(fault.Config, "bridge authorities are not supported")
 		case "orport":
@@ -175,7 +175,7 @@ func importAuthority(n *netdir.Network, value string) error {
 		return err
 	}
 	if a.V3Ident.IsZero() {
-		return fault.New(fault.Config, "no v3ident: it is no authority for a consensus")
+		return fault.New(fault.Config, "it has no v3ident, so it does not sign consensuses")
 	}
 	if a.Nickname == "" {
 		a.Nickname = "authority" + strconv.Itoa(len(n.Authorities)+1)
@@ -198,7 +198,8 @@ func importFallback(n *netdir.Network, value string) error {
 		case !option && addr.IsValid():
 			err = fault.New(fault.Config, "a second address")
 		case !option:
-			// The port is of a DirPort, which is not used: it may be 0.
+			// This is the port of a DirPort, which Chive does not use; it may be
+			// 0.
 			var ap netip.AddrPort
 			if ap, err = netip.ParseAddrPort(f); err == nil {
 				addr = ap.Addr()

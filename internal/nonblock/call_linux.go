@@ -7,7 +7,7 @@ import (
 	"unsafe"
 )
 
-// Available says whether sockets can be used this way here.
+// Available says whether this system supports calls that never wait.
 const Available = true
 
 func read(fd uintptr, p []byte) (int, error)  { return call(syscall.SYS_READ, fd, p) }

@@ -1,10 +1,10 @@
-// Package nonblock reads from and writes to sockets by system calls that never
+// Package nonblock reads from and writes to sockets with system calls that never
 // wait.
 //
-// Go's sockets are non-blocking already. What this package adds is to be told
-// when they would block, and on Linux a system call that the scheduler does not
-// hear of: that would wake its monitor thread for each first call after the
-// process was idle, which costs a proxy as much as the call.
+// Go's sockets are non-blocking already. This package also tells the caller when
+// they would block. On Linux it makes the system call without telling Go's
+// scheduler, which would wake its monitor thread for each first call after the
+// process was idle. In a proxy that would cost as much as the call.
 package nonblock
 
 import (
@@ -12,16 +12,16 @@ import (
 	"syscall"
 )
 
-// ErrWait says that there is nothing to read, or no room to write, for now.
+// ErrWait means that there is nothing to read now, or no space to write.
 var ErrWait = errors.New("the socket would block")
 
-// Read reads what the socket holds into p, which has room, for use inside
-// syscall.RawConn.Read. It returns zero and no error at the end, and ErrWait
-// when nothing is there.
+// Read reads what the socket holds into p, which must not be empty. Use it inside
+// syscall.RawConn.Read. It returns zero and no error at the end of the stream, and
+// ErrWait if there is nothing to read.
 func Read(fd uintptr, p []byte) (int, error) { return again(fd, p, read) }
 
-// Write writes what the kernel takes of p, which is not empty, for use inside
-// syscall.RawConn.Write. It returns ErrWait when that is nothing.
+// Write writes as much of p as the kernel takes; p must not be empty. Use it
+// inside syscall.RawConn.Write. It returns ErrWait if the kernel takes nothing.
 func Write(fd uintptr, p []byte) (int, error) { return again(fd, p, write) }
 
 func again(fd uintptr, p []byte, call func(uintptr, []byte) (int, error)) (int, error) {
@@ -39,11 +39,11 @@ func again(fd uintptr, p []byte, call func(uintptr, []byte) (int, error)) (int, 
 	}
 }
 
-// Writer writes to one socket. One goroutine uses it at a time, and none other
-// writes to the socket meanwhile.
+// Writer writes to one socket. Only one goroutine may use it at a time, and no
+// other may write to the socket meanwhile.
 type Writer struct {
 	raw syscall.RawConn
-	// of the write under way; in fields so that try needs no allocation
+	// of the write in progress; in fields so that try needs no allocation
 	p   []byte
 	n   int
 	err error
@@ -60,8 +60,8 @@ func NewWriter(raw syscall.RawConn) *Writer {
 	return w
 }
 
-// Write writes what the kernel takes of p: less than all of it, and no error,
-// when there is no more room.
+// Write writes as much of p as the kernel takes. If the kernel's buffer is full, n
+// is less than len(p) and err is nil.
 func (w *Writer) Write(p []byte) (int, error) {
 	w.p, w.n, w.err = p, 0, nil
 	err := w.raw.Write(w.try)

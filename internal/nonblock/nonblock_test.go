@@ -12,7 +12,7 @@ import (
 func pair(t *testing.T) (a, b *net.TCPConn) {
 	t.Helper()
 	if !nonblock.Available {
-		t.Skip("sockets cannot be tried on this system")
+		t.Skip("this system has no socket calls that never wait")
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -7,7 +7,8 @@ import (
 	"unsafe"
 )
 
-// QuickACK has the kernel acknowledge at once what a TCP socket receives next.
+// QuickACK makes the kernel acknowledge the next bytes that a TCP socket receives
+// at once.
 func QuickACK(fd uintptr) error {
 	on := int32(1)
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_SETSOCKOPT, fd, syscall.IPPROTO_TCP, syscall.TCP_QUICKACK,

@@ -4,7 +4,8 @@ package nonblock
 
 import "syscall"
 
-// QuickACK has the kernel acknowledge at once what a TCP socket receives next.
+// QuickACK makes the kernel acknowledge the next bytes that a TCP socket receives
+// at once.
 func QuickACK(fd uintptr) error {
 	return syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_QUICKACK, 1)
 }

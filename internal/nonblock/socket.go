@@ -5,19 +5,21 @@ import (
 	"syscall"
 )
 
-// Socket reads and writes a connection by calls that do not wait, and waits
-// for the socket between them. One goroutine reads at a time, and one writes.
+// Socket reads and writes a connection with calls that do not wait, and waits for
+// the socket between them. At most one goroutine may read and one write at the same
+// time.
 type Socket struct {
 	raw     syscall.RawConn
 	in, out attempt
 }
 
-// attempt is a read or a write under way; fields, so that it needs no allocation.
+// attempt is a read or a write in progress, in fields so that it needs no
+// allocation.
 type attempt struct {
 	p    []byte
 	n    int
 	err  error
-	call func(fd uintptr) bool // reports whether p went, as far as it did
+	call func(fd uintptr) bool // reports whether the call is done, even for a part of p
 }
 
 func (a *attempt) make(call func(fd uintptr, p []byte) (int, error)) {
@@ -37,8 +39,8 @@ func (a *attempt) run(wait func(func(fd uintptr) bool) error, p []byte) (int, er
 	return a.n, a.err
 }
 
-// NewSocket returns c, a connection, in this form; c itself where sockets cannot
-// be tried, or when c is something around one.
+// NewSocket returns a Socket for the connection c. It returns c itself if the system
+// does not support that, or if c is a wrapper around a connection.
 func NewSocket(c io.ReadWriter) io.ReadWriter {
 	t, ok := c.(syscall.Conn)
 	if !ok || !Available {

@@ -2,5 +2,5 @@
 
 package nonblock
 
-// Yield offers the processor to another process, where that can be done.
+// Yield does nothing on this system.
 func Yield() {}

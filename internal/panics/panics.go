@@ -1,12 +1,12 @@
-// Package panics is the last line of defence of goroutines that serve a peer: a
-// mistake of ours that makes one panic ends what that goroutine owns, a circuit
-// or a link say, and not the process with everybody else's.
+// Package panics is the last line of defence of goroutines that serve a peer: if a
+// mistake of ours makes one panic, it ends what that goroutine owns, for example a
+// circuit or a link, and not the whole process.
 //
-// It excuses no mistake. Each panic is counted (chive_panics_total), the stack of
-// each place is logged once, the process says so when it ends, and in tests a
-// panic goes on as if this package were not there.
+// It excuses no mistake. Each panic is counted (chive_panics_total), the stack of each
+// place is logged once, and the process reports panics when it ends. In tests a panic
+// continues as if this package did not exist.
 //
-// What it promises:
+// The package promises:
 //   - The goroutine's own deferred functions have run before the owner is closed:
 //     so nothing is closed under a lock of this goroutine whose unlock is deferred,
 //     and code that can panic runs under no other lock.
@@ -16,14 +16,14 @@
 //   - What is logged names functions and lines of code, and of the panic's value
 //     only a runtime error's text or a constant of ours: no argument, no address.
 //
-// What it cannot promise: that state which the panic left half changed is right.
-// So the owner is what owns all that the code at hand changes: a reader that
-// panics in a circuit's code closes the circuit, and in its own the link. A fatal
-// error of the runtime (a concurrent map write, a full stack, no memory) is no
-// panic, and ends the process.
+// It cannot promise that state is consistent which the panic left half changed. So the
+// owner must own all state that the code changes: a reader that panics in a circuit's
+// code closes the circuit, and one that panics in its own code closes the link. A
+// fatal error of the runtime (a concurrent map write, a full stack, no memory) is not
+// a panic, and ends the process.
 //
-// Every goroutine and timer of production code is started under this package; a
-// test over the source (panics_test.go at the root) holds it to that.
+// Every goroutine and timer of production code is started under this package; a test
+// over the source (panics_test.go at the root) checks that.
 package panics
 
 import (
@@ -40,15 +40,15 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// total counts the panics of the process; it is one for all roles in it, as a
-// panic is a mistake of the program.
+// total counts the panics of the process; All roles in it share it, because a panic is
+// a mistake of the program.
 var total atomic.Uint64
 
-// Total returns how many panics this process has contained. It belongs on every
-// metrics page, by the name and help below, and is to be zero.
+// Total returns how many panics this process has contained. Every metrics page must
+// show it, with the name and help text below. It should be zero.
 func Total() uint64 { return total.Load() }
 
-// Logged is what a line of the log begins with that has a panic's stack.
+// Logged is the beginning of each log line with the stack of a panic.
 const Logged = "a panic was contained"
 
 // The metric's name and help text.
@@ -57,7 +57,8 @@ const (
 	Help   = "Panics that ended a circuit, a link or a request; each is a mistake in Chive: please report it."
 )
 
-// Err returns an error when the process has contained panics, for its end.
+// Err returns an error if the process has contained panics. Call it at the end of the
+// process.
 func Err() error {
 	if n := Total(); n > 0 {
 		return fault.New(fault.Local, "%d panics were contained: each is a mistake in Chive, and the log has its stack: please report it", n)
@@ -65,9 +66,9 @@ func Err() error {
 	return nil
 }
 
-// Contain returns f with the last line of defence: when f panics, closeOwner is
-// called with an internal error. It may be nil, when nobody waits for what f does
-// and f's own deferred functions close what it owns.
+// Contain returns f with the last line of defence: if f panics, closeOwner is called
+// with an internal error. closeOwner may be nil if no goroutine waits for f and f's
+// own deferred functions close what it owns.
 //
 //go:noinline
 func Contain(log *slog.Logger, closeOwner func(error), f func()) func() {
@@ -77,8 +78,8 @@ func Contain(log *slog.Logger, closeOwner func(error), f func()) func() {
 	}
 }
 
-// Keep is Contain for a loop that its role cannot do without: when f panics, it
-// begins anew after rest, unless that says that there is no more to do.
+// Keep is Contain for a loop that its role cannot do without: if f panics, rest is
+// called, and then f again, unless rest returns false because there is no more to do.
 func Keep(log *slog.Logger, rest func() bool, f func()) func() {
 	return func() {
 		for again := true; again; {
@@ -88,21 +89,22 @@ func Keep(log *slog.Logger, rest func() bool, f func()) func() {
 	}
 }
 
-// Recover is Contain for the function that defers it, first of all.
+// Recover is Contain for a function that defers it. It must be the first deferred
+// call.
 func Recover(log *slog.Logger, closeOwner func(error)) {
 	if v := recover(); v != nil {
 		contained(log, closeOwner, v)
 	}
 }
 
-// raise makes panics go on after they were counted.
+// raise makes panics continue after they were counted.
 var raise atomic.Bool
 
 func init() { raise.Store(testing.Testing()) }
 
-// Expect has panics contained, as they are outside tests, and counted and logged
-// anew, until end, which returns how many there were. It is for tests of what a
-// panic leaves: see panicstest.
+// Expect makes this package contain panics, as it does outside tests, with new counts
+// and a new log, until end is called. end returns the number of panics. It is for
+// tests of the state after a panic: see panicstest.
 func Expect() (end func() uint64) {
 	raised, before, logged := raise.Swap(false), total.Swap(0), places.swap(nil)
 	return func() uint64 {
@@ -132,7 +134,7 @@ func contained(log *slog.Logger, closeOwner func(error), v any) {
 	closeOwner(fault.New(fault.Local, "internal error in %s", where))
 }
 
-// logger returns one that says it: a panic is not to go unseen because a program
+// logger returns a logger that writes errors. A panic must be seen even if a program
 // that embeds Chive asked for no log.
 func logger(log *slog.Logger) *slog.Logger {
 	if log == nil || !log.Enabled(context.Background(), slog.LevelError) {
@@ -141,11 +143,11 @@ func logger(log *slog.Logger) *slog.Logger {
 	return log
 }
 
-// module is what the names of our own functions begin with.
+// module is the prefix of the names of our own functions.
 const module = "github.com/chivenet/chive"
 
-// describe says of a panic's value what cannot hold anything of a peer's: the
-// text of a runtime error, or a string that our own code panicked with.
+// describe returns a text for a panic's value that cannot contain data of a peer: the
+// text of a runtime error, or a string with which our own code panicked.
 func describe(v any, where string) string {
 	switch v := v.(type) {
 	case runtime.Error:
@@ -185,7 +187,7 @@ func stack() []string {
 // maxPlaces bounds how many places log their stacks.
 const maxPlaces = 64
 
-// seen is the places whose stack was logged.
+// seen holds the places whose stack was logged.
 type seen struct {
 	mu    sync.Mutex // guards what follows
 	where map[string]bool
@@ -193,7 +195,7 @@ type seen struct {
 
 var places seen
 
-// swap replaces the places, for Expect.
+// swap replaces the set of places, for Expect.
 func (s *seen) swap(where map[string]bool) map[string]bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,7 +203,7 @@ func (s *seen) swap(where map[string]bool) map[string]bool {
 	return where
 }
 
-// first reports whether nothing was logged of a place so far, and there is room.
+// first reports whether nothing was logged for a place so far and the set is not full.
 func (s *seen) first(where string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Names of the subprotocols that this code asks about.
+// Names of the subprotocols that Chive uses.
 const (
 	Link      = "Link"
 	LinkAuth  = "LinkAuth"
@@ -27,7 +27,7 @@ const (
 	Conflux   = "Conflux"
 )
 
-// Versions of subprotocols that change what is spoken to a relay.
+// Versions of subprotocols on which our messages to a relay depend.
 const (
 	RelayNtor       = 2 // Relay: CREATE2/EXTEND2 with ntor
 	RelayIPv6Extend = 3 // Relay: EXTEND2 over IPv6
@@ -39,15 +39,15 @@ const (
 	ConfluxV1       = 1 // Conflux: version 1
 )
 
-// maxVersion is the greatest version number (the versions fit a 64-bit mask).
+// maxVersion is the largest version number (the versions fit into a 64-bit mask).
 const maxVersion = 63
 
-// Set is the versions that a relay supports, for each subprotocol. The zero
-// Set supports nothing. Sets are immutable and may be shared.
+// Set holds the versions of each subprotocol that a relay supports. The zero Set
+// supports nothing. Sets are immutable and may be shared.
 type Set struct{ m map[string]uint64 }
 
-// Parse reads a list such as "Link=1-5 Relay=1,3". An empty list is an empty
-// set. A name without "=", a version over 63, and an inverted range are errors.
+// Parse reads a list such as "Link=1-5 Relay=1,3". An empty list is an empty set.
+// A name without "=", a version above 63 and an inverted range are errors.
 func Parse(s string) (Set, error) {
 	m := map[string]uint64{}
 	for _, f := range strings.Fields(s) {
@@ -56,7 +56,7 @@ func Parse(s string) (Set, error) {
 			return Set{}, fault.New(fault.Protocol, "subprotocol versions: %q is not NAME=VERSIONS", f)
 		}
 		if _, dup := m[name]; dup {
-			return Set{}, fault.New(fault.Protocol, "subprotocol versions: %s is there twice", name)
+			return Set{}, fault.New(fault.Protocol, "subprotocol versions: %s occurs twice", name)
 		}
 		mask, err := parseVersions(list)
 		if err != nil {
@@ -112,7 +112,7 @@ func (s Set) Has(name string, v int) bool {
 }
 
 // Versions returns the versions of one subprotocol in canonical form, such as
-// "1-3,8"; empty when the set does not name it.
+// "1-3,8"; empty if the set does not have it.
 func (s Set) Versions(name string) string {
 	var b strings.Builder
 	writeRanges(&b, s.m[name])
@@ -122,8 +122,8 @@ func (s Set) Versions(name string) string {
 // IsZero reports whether the set names no subprotocol.
 func (s Set) IsZero() bool { return len(s.m) == 0 }
 
-// Missing returns the members of want that s lacks, as a list for people,
-// such as "Cons=2 Link=4"; empty when s supports all of want.
+// Missing returns the members of want that are not in s, as text such as "Cons=2
+// Link=4"; empty if s supports all of want.
 func (s Set) Missing(want Set) string {
 	out := Set{map[string]uint64{}}
 	for n, w := range want.m {

@@ -1,8 +1,8 @@
 package protover
 
-// Vote returns the versions that at least threshold of the sets have: how
-// authorities agree on the versions to recommend or to require (dir-spec,
-// "recommended-client-protocols" and the like).
+// Vote returns the versions that at least threshold of the sets have.
+// Authorities use it to agree on recommended and required versions (dir-spec,
+// "recommended-client-protocols" and similar lines).
 func Vote(sets []Set, threshold int) Set {
 	counts := map[string]*[maxVersion + 1]int{}
 	for _, s := range sets {
