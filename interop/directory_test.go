@@ -84,7 +84,7 @@ func (p *dirPorts) allUnderstood(t *testing.T) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, err := range p.failed {
-		if fault.Is(err, fault.Timeout) || fault.Is(err, fault.Network) || strings.Contains(err.Error(), "the cache answers ") {
+		if fault.Is(err, fault.Timeout) || fault.Is(err, fault.Network) || strings.Contains(err.Error(), "the cache answered ") {
 			t.Logf("asked another authority, after: %v", err)
 		} else {
 			t.Error(err)

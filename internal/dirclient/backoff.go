@@ -5,12 +5,13 @@ import (
 	"time"
 )
 
-// backoff spaces retries by decorrelated jitter (dir-spec 5.5): each delay is
-// random between a second and three times the one before.
+// backoff computes the delays between retries with decorrelated jitter (dir-spec
+// 5.5): each delay is random, between one second and three times the delay
+// before.
 type backoff struct{ last time.Duration }
 
-// maxDelay caps the delay. The specification has no cap worth the name; a
-// client that was offline for a day should not stay deaf for another.
+// maxDelay caps the delay. The specification has no useful cap; a client that
+// was offline for a day should not wait for another day.
 const maxDelay = 10 * time.Minute
 
 // next returns the delay before the next try.
@@ -21,5 +22,5 @@ func (b *backoff) next() time.Duration {
 	return b.last
 }
 
-// reset begins anew, after a success.
+// reset starts from the shortest delay again, after a success.
 func (b *backoff) reset() { b.last = 0 }

@@ -29,15 +29,15 @@ func newCertStore(trusted []ident.RSAID) certStore {
 
 func (s *certStore) get(kp netdoc.KeyPair) *netdoc.AuthCert { return s.m[kp] }
 
-// add takes the certificates of trusted authorities, and returns how many
-// were new and the first error.
+// add adds the certificates of trusted authorities. It returns how many were new,
+// and the first error.
 func (s *certStore) add(text []byte, now time.Time) (n int, err error) {
 	seen := 0
 	netdoc.ParseAuthCerts(text, func(c *netdoc.AuthCert, e error) {
 		seen++
 		switch {
 		case e == nil && !s.trusted[c.Identity]:
-			e = fault.New(fault.Directory, "a certificate of an authority that is not of this network")
+			e = fault.New(fault.Directory, "a certificate of an authority that is not in this network")
 		case e == nil:
 			if s.m[c.KeyPair()] == nil && c.CheckTime(now) == nil {
 				s.m[c.KeyPair()] = c
@@ -49,7 +49,7 @@ func (s *certStore) add(text []byte, now time.Time) (n int, err error) {
 		}
 	})
 	if seen == 0 && len(text) > 0 {
-		err = fault.New(fault.Directory, "there is no certificate in it")
+		err = fault.New(fault.Directory, "it contains no certificate")
 	}
 	return n, err
 }
@@ -59,7 +59,7 @@ func (s *certStore) list() []*netdoc.AuthCert {
 	return slices.Collect(maps.Values(s.m))
 }
 
-// prune drops what has expired.
+// prune drops expired certificates.
 func (s *certStore) prune(now time.Time) {
 	for kp, c := range s.m {
 		if c.CheckTime(now) != nil {
@@ -68,7 +68,7 @@ func (s *certStore) prune(now time.Time) {
 	}
 }
 
-// without returns the authorities of which there is no certificate.
+// without returns the authorities without a certificate in the store.
 func (s *certStore) without(trusted []ident.RSAID) []ident.RSAID {
 	have := map[ident.RSAID]bool{}
 	for kp := range s.m {
@@ -92,7 +92,7 @@ func (s *certStore) text() []byte {
 	return b
 }
 
-// certsByIdentity is the request for the authorities' current certificates.
+// certsByIdentity returns the request for the authorities' current certificates.
 func certsByIdentity(ids []ident.RSAID) *request {
 	var words []string
 	for _, id := range ids {
@@ -101,7 +101,7 @@ func certsByIdentity(ids []ident.RSAID) *request {
 	return &request{path: "/tor/keys/fp/" + strings.Join(words, "+"), limit: certsLimit}
 }
 
-// certsByKey is the request for certain certificates.
+// certsByKey returns the request for the certificates of given key pairs.
 func certsByKey(kps []netdoc.KeyPair) *request {
 	var words []string
 	for _, kp := range kps {
@@ -110,8 +110,8 @@ func certsByKey(kps []netdoc.KeyPair) *request {
 	return &request{path: "/tor/keys/fp-sk/" + strings.Join(words, "+"), limit: certsLimit}
 }
 
-// fetchCerts fetches certificates and returns their text, which holds at least
-// one good one that was wanted.
+// fetchCerts fetches certificates and returns their text, which contains at least
+// one valid certificate that was requested.
 func (c *Client) fetchCerts(ctx context.Context, r *request) (text []byte, err error) {
 	err = c.race(ctx, Certificates, r, func(res *response) error {
 		if res.status != http.StatusOK {
@@ -119,7 +119,7 @@ func (c *Client) fetchCerts(ctx context.Context, r *request) (text []byte, err e
 		}
 		probe := newCertStore(c.cfg.Network.V3Idents())
 		if n, err := probe.add(res.body, c.now()); n == 0 {
-			return fault.New(fault.Directory, "no certificate of use: %w", orNone(err))
+			return fault.New(fault.Directory, "no usable certificate: %w", orNone(err))
 		}
 		text = res.body
 		return nil

@@ -19,13 +19,13 @@ type Client struct {
 
 	mu      sync.Mutex
 	changed chan struct{} // guarded by mu; closed when cur is replaced
-	ended   error         // guarded by mu; why Run is over
+	ended   error         // guarded by mu; why Run ended
 
-	// Owned by Run, and by Load before it.
+	// Owned by Run, and by Load before Run starts.
 	store      store
 	loader     netdir.Loader
 	certs      certStore
-	latest     *netdir.Directory // the newest verified one; cur follows it
+	latest     *netdir.Directory // the newest verified directory; cur follows it
 	signed     [32]byte          // SHA3-256 of the latest consensus's signed part
 	loaded     bool
 	warnedSkew bool
@@ -43,12 +43,12 @@ func New(cfg Config) *Client {
 	return &Client{cfg: cfg, log: cfg.Log, changed: make(chan struct{}), store: store{dir: cfg.Dir, log: cfg.Log}, certs: newCertStore(cfg.Network.V3Idents())}
 }
 
-// Directory returns the newest directory that was published, which may lack
-// microdescriptors; nil before there is any.
+// Directory returns the newest directory that was published. It may lack
+// microdescriptors. It is nil if there is none yet.
 func (c *Client) Directory() *netdir.Directory { return c.cur.Load() }
 
-// now is the date: without the monotonic reading, by which two times differ
-// less than they should when the machine was suspended in between.
+// now returns the time without the monotonic reading: that clock stops while the
+// machine is suspended, and differences of times would be too small.
 func (c *Client) now() time.Time { return c.cfg.Now().Round(0) }
 
 // Changed returns a channel that is closed when another directory is
@@ -64,11 +64,11 @@ func (c *Client) Ready(d *netdir.Directory, now time.Time) bool {
 	return d != nil && d.ReasonablyLive(now) && d.Enough(c.cfg.PathsNeeded)
 }
 
-// Wait waits until there is a directory that is good enough to build circuits
-// with, and returns it. It returns an error when ctx is done or Run has ended.
+// Wait waits for a directory that is good enough to build circuits with, and
+// returns it. It returns an error if ctx is done or Run has ended.
 func (c *Client) Wait(ctx context.Context) (*netdir.Directory, error) {
 	for {
-		changed := c.Changed() // before looking, so that no change is missed
+		changed := c.Changed() // call this before Directory, so that no change is missed
 		if d := c.Directory(); c.Ready(d, c.now()) {
 			return d, nil
 		}
@@ -86,9 +86,9 @@ func (c *Client) Wait(ctx context.Context) (*netdir.Directory, error) {
 	}
 }
 
-// Load reads the cache, unless that was done before, and publishes what is
-// good in it. Run does it by itself; a caller that wants the old directory
-// before anything else calls it first.
+// Load reads the cache, if that was not done before, and publishes the documents
+// that are still valid. Run does this itself. A caller that needs the old directory
+// earlier calls Load before Run.
 func (c *Client) Load() {
 	if c.loaded {
 		return
@@ -132,9 +132,9 @@ func (c *Client) Load() {
 	c.take(adding.Directory(), parsed)
 }
 
-// Run loads the cache, fetches what is missing and renews what grows old until
-// ctx is done; then it returns nil. It returns an error when the network
-// requires what this program does not speak. One Run at a time.
+// Run loads the cache, fetches missing documents and renews old ones until ctx is
+// done; then it returns nil. It returns an error if the network requires a protocol
+// that this program does not support. Only one Run may be active at a time.
 func (c *Client) Run(ctx context.Context) error {
 	c.mu.Lock()
 	c.ended = nil
@@ -193,18 +193,18 @@ func (c *Client) run(ctx context.Context) error {
 	return nil
 }
 
-// settleConsensus plans what follows an attempt at a newer consensus.
+// settleConsensus plans the next steps after an attempt to get a newer consensus.
 func (c *Client) settleConsensus(consensus, micro *task, changed bool, err error) {
 	if err != nil || !changed {
 		consensus.settle(err, c.now(), c.log, "directory: consensus")
-		if err == nil { // nothing newer yet
+		if err == nil { // there is nothing newer yet
 			now := c.now()
 			consensus.plan(now.Add(consensus.backoff.next()), now)
 		}
 		return
 	}
 	at, now := refreshTime(c.latest, c.cfg.Network.Testing.VotingInterval), c.now()
-	if !at.After(now) { // the cache had an old one
+	if !at.After(now) { // the cache sent an old one
 		at = now.Add(consensus.backoff.next())
 	} else {
 		consensus.backoff.reset()
@@ -216,21 +216,22 @@ func (c *Client) settleConsensus(consensus, micro *task, changed bool, err error
 	}
 }
 
-// meanMicrodesc is about the size of a microdescriptor; the journal is cleaned
-// when it has grown to a multiple of what a network needs.
+// meanMicrodesc is the approximate size of a microdescriptor, in bytes. The journal
+// is cleaned when it has grown to a multiple of the size that the network needs.
 const meanMicrodesc = 700
 
-// task is something that is tried again, later and later, until it succeeds.
+// task is work that is tried again until it succeeds, each time after a longer
+// delay.
 type task struct {
-	at      time.Time     // of the next attempt
-	wait    time.Duration // until then, when it was planned
+	at      time.Time     // time of the next attempt
+	wait    time.Duration // the time until then when the attempt was planned
 	backoff backoff
 }
 
 func (t *task) plan(at, now time.Time) { t.at, t.wait = at, at.Sub(now) }
 
-// due reports whether the time has come, or can no longer be told because the
-// clock was set back.
+// due reports whether it is time for the next attempt, or whether the clock was set
+// back, so that the planned time means nothing.
 func (t *task) due(now time.Time) bool {
 	left := t.at.Sub(now)
 	return left <= 0 || left > t.wait+longestSleep
@@ -246,9 +247,9 @@ func (t *task) settle(err error, now time.Time, log *slog.Logger, what string) {
 	log.Info(what+": trying again", "in", d.Round(time.Millisecond), "err", err)
 }
 
-// longestSleep bounds the time after which the clock is looked at again: a timer
-// does not count the time that the machine is suspended, nor follow a clock that
-// is set, and a consensus ages by the calendar.
+// longestSleep bounds the time between two looks at the clock. A timer does not
+// count the time while the machine is suspended, and does not follow a clock that
+// is set, but a consensus ages by the wall clock.
 const longestSleep = time.Minute
 
 func (c *Client) sleep(ctx context.Context, d time.Duration) {
@@ -260,24 +261,24 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// checkProtocols refuses a network that requires what this program does not
-// speak (tor-spec, "subprotocol versioning").
+// checkProtocols refuses a network that requires a protocol that this program does
+// not support (tor-spec, "subprotocol versioning").
 func (c *Client) checkProtocols() error {
 	if c.cfg.Protocols.IsZero() {
 		return nil
 	}
 	required, recommended := c.latest.MissingProtocols(c.cfg.Protocols)
 	if required != "" {
-		return fault.New(fault.Refused, "the network requires of clients what this program does not speak: %s; a newer version may", required)
+		return fault.New(fault.Refused, "the network requires protocols of clients that this program does not support: %s; a newer version may support them", required)
 	}
 	if recommended != "" {
-		c.log.Debug("the network recommends what this program does not speak", "protocols", recommended)
+		c.log.Debug("the network recommends protocols that this program does not support", "protocols", recommended)
 	}
 	return nil
 }
 
-// offer publishes the latest directory when it is at least as useful as the
-// published one: of the same consensus, or good enough, or the only one.
+// offer publishes the latest directory if it is at least as useful as the published
+// one: it has the same consensus, or is good enough, or is the only one.
 func (c *Client) offer() {
 	cur, now := c.cur.Load(), c.now()
 	if cur == nil || cur.ValidAfter().Equal(c.latest.ValidAfter()) || !c.Ready(cur, now) || c.Ready(c.latest, now) {
@@ -300,8 +301,8 @@ func (c *Client) publish(d *netdir.Directory) {
 	c.progress(p)
 }
 
-// progress reports what is new about how far the client has come. Once done,
-// it does not go back.
+// progress reports the progress of the client if it has changed. After PhaseDone it
+// does not go back.
 func (c *Client) progress(p Progress) {
 	if c.reported.Phase == PhaseDone && p.Phase != PhaseDone {
 		return

@@ -14,8 +14,8 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// consensusRequest asks for a consensus that a majority of the authorities
-// signed, newer than the one at hand, or for what has changed since.
+// consensusRequest returns the request for a consensus that a majority of the
+// authorities signed and that is newer than the latest one, or for a diff to it.
 func (c *Client) consensusRequest() *request {
 	var prefixes []string
 	for _, id := range c.cfg.Network.V3Idents() {
@@ -32,8 +32,9 @@ func (c *Client) consensusRequest() *request {
 	return r
 }
 
-// updateConsensus fetches, verifies and takes a newer consensus; false when
-// there is none. The certificates that are not at hand are fetched beside it.
+// updateConsensus fetches and verifies a newer consensus and makes it the latest
+// one. changed is false if there is none. Missing certificates are fetched at the
+// same time.
 func (c *Client) updateConsensus(ctx context.Context) (changed bool, err error) {
 	certs := c.startCerts(ctx)
 	defer certs.stop()
@@ -51,11 +52,11 @@ func (c *Client) updateConsensus(ctx context.Context) (changed bool, err error) 
 	return changed, err
 }
 
-// takeConsensus judges a consensus, or a diff to one.
+// takeConsensus checks a consensus, or applies and checks a diff.
 func (c *Client) takeConsensus(ctx context.Context, doc []byte, certs *certFetch) (changed bool, err error) {
 	if netdoc.IsDiff(doc) {
 		if doc, err = netdoc.ApplyDiff(c.store.read(consensusFile), doc); err != nil {
-			c.signed = [32]byte{} // next time the whole, in case it is our file that is wrong
+			c.signed = [32]byte{} // fetch the whole consensus next time: perhaps our file is wrong
 			return false, err
 		}
 	}
@@ -65,10 +66,10 @@ func (c *Client) takeConsensus(ctx context.Context, doc []byte, certs *certFetch
 	}
 	now := c.now()
 	if !d.ReasonablyLive(now) {
-		return false, fault.New(fault.Directory, "consensus: it is valid from %s to %s, and the clock says %s UTC", d.ValidAfter().Format(netdoc.TimeFormat), d.ValidUntil().Format(netdoc.TimeFormat), now.UTC().Format(netdoc.TimeFormat))
+		return false, fault.New(fault.Directory, "consensus: it is valid from %s to %s, but this machine's clock says %s UTC", d.ValidAfter().Format(netdoc.TimeFormat), d.ValidUntil().Format(netdoc.TimeFormat), now.UTC().Format(netdoc.TimeFormat))
 	}
 	if c.latest != nil && d.ValidAfter().Before(c.latest.ValidAfter()) {
-		return false, fault.New(fault.Directory, "consensus: it is older than the one at hand")
+		return false, fault.New(fault.Directory, "consensus: it is older than the present one")
 	}
 	if err := c.verify(ctx, parsed, certs, now); err != nil {
 		return false, err
@@ -84,8 +85,8 @@ func (c *Client) takeConsensus(ctx context.Context, doc []byte, certs *certFetch
 	return true, nil
 }
 
-// verify checks the signatures, waiting for certificates that are on their
-// way, and asking for those that nobody sent.
+// verify checks the signatures. It waits for certificates that are being fetched,
+// and fetches those that are still missing.
 func (c *Client) verify(ctx context.Context, parsed *netdoc.Consensus, certs *certFetch, now time.Time) error {
 	trusted := c.cfg.Network.V3Idents()
 	v := parsed.Verify(trusted, c.certs.get, now)
@@ -118,8 +119,8 @@ func (c *Client) addCerts(text []byte, now time.Time) {
 	}
 }
 
-// certFetch is a fetch of certificates that runs beside that of the
-// consensus; nil when none is needed.
+// certFetch is a fetch of certificates at the same time as that of the consensus;
+// nil if none is needed.
 type certFetch struct {
 	cancel context.CancelFunc
 	done   chan struct{}
@@ -144,7 +145,7 @@ func (c *Client) startCerts(ctx context.Context) *certFetch {
 	return f
 }
 
-// wait returns what was fetched, once; nil when nothing was.
+// wait returns the fetched text, only on its first call; nil if there is none.
 func (f *certFetch) wait() []byte {
 	if f == nil {
 		return nil
@@ -160,10 +161,11 @@ func (f *certFetch) stop() {
 	}
 }
 
-// maxSkew is how far a cache's clock may be from ours before the user is told.
+// maxSkew is how far a cache's clock may be from ours before a warning is logged.
 const maxSkew = 30 * time.Minute
 
-// checkClock warns, once, when a cache's clock says that ours may be wrong.
+// checkClock logs a warning, once, if a cache's clock differs so much that ours
+// may be wrong.
 func (c *Client) checkClock(res *response) {
 	if res.date.IsZero() || c.warnedSkew {
 		return

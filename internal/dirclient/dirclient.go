@@ -16,7 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/protover"
 )
 
-// Purpose says what a stream is wanted for.
+// Purpose says what documents a stream is for.
 type Purpose uint8
 
 // The purposes, in the order of a bootstrap.
@@ -24,7 +24,7 @@ const (
 	Consensus Purpose = iota
 	Certificates
 	Microdescriptors
-	Descriptors // of a Mirror: router descriptors and extra-info documents
+	Descriptors // router descriptors and extra-info documents, for a Mirror
 )
 
 // String returns the purpose in words.
@@ -35,10 +35,10 @@ func (p Purpose) String() string {
 // Query asks for a stream to a directory cache.
 type Query struct {
 	Purpose   Purpose
-	Directory *netdir.Directory // what is known of the network; nil: fallbacks and authorities are all there is
-	Avoid     []ident.RelayID   // caches that failed this request already: to be taken only when there is no other
-	// Attempt is how many caches were asked before, without success. From Attempts
-	// on it is the turn of those that serve who has no directory yet.
+	Directory *netdir.Directory // the present directory; nil: only fallbacks and authorities are known
+	Avoid     []ident.RelayID   // caches that already failed this request; use them only if there is no other
+	// Attempt is the number of caches that were asked before, without success. If it
+	// is Attempts or more, ask a cache that serves clients without a directory.
 	Attempt int
 }
 
@@ -46,19 +46,19 @@ type Query struct {
 // writes return.
 type Stream struct {
 	io.ReadWriteCloser
-	Cache ident.RelayID // whom it leads to
+	Cache ident.RelayID // the cache at the other end
 }
 
-// Dialer opens streams to directory caches of its choice. The role that owns
-// circuits implements it; OpenDir may be called from several goroutines.
+// Dialer opens streams to directory caches of its choice. The role that owns circuits
+// implements it. OpenDir may be called from several goroutines at once.
 type Dialer interface {
 	OpenDir(ctx context.Context, q Query) (Stream, error)
-	// ReportDir tells how a request over a stream to that cache ended: nil
-	// for a useful answer.
+	// ReportDir reports how a request over a stream to a cache ended; err is nil for
+	// a useful answer.
 	ReportDir(cache ident.RelayID, p Purpose, err error)
 }
 
-// Phase is a step of getting ready.
+// Phase is a step of the bootstrap.
 type Phase uint8
 
 // The phases, in their order.
@@ -68,35 +68,34 @@ const (
 	PhaseDone // enough is known to build circuits
 )
 
-// String returns the phase in words for people.
+// String returns the phase in words for the user.
 func (p Phase) String() string {
 	return [...]string{"getting the consensus", "getting relay descriptors", "directory information is complete enough"}[p]
 }
 
-// Progress tells how far a client has come. Done and Total count
-// microdescriptors; both are zero before there is a consensus.
+// Progress says how far a client's bootstrap has come. Done and Total count
+// microdescriptors; both are zero until there is a consensus.
 type Progress struct {
 	Phase       Phase
 	Done, Total int
 }
 
-// Config says how a Client works.
+// Config configures a Client.
 type Config struct {
 	Network     *netdir.Network
 	Dialer      Dialer
-	Dir         string           // for the cache on disk, made if need be; empty: none is kept
-	Protocols   protover.Set     // what this program speaks, held against what the consensus requires; zero: not checked
-	PathsNeeded float64          // PathsNeededToBuildCircuits; zero: as the consensus says
+	Dir         string           // directory of the cache on disk, created if needed; empty: no cache
+	Protocols   protover.Set     // protocols that this program supports, compared with those that the consensus requires; zero: not checked
+	PathsNeeded float64          // PathsNeededToBuildCircuits; zero: the consensus's value
 	Log         *slog.Logger     // nil: silent
 	Now         func() time.Time // nil: time.Now
-	Keeper      Keeper           // nil: nobody keeps the texts
+	Keeper      Keeper           // nil: the texts are not kept
 	Progress    func(Progress)   // called when something has changed, from one goroutine at a time; may be nil
 }
 
-// Keeper gets the texts of the documents that a Client takes, to serve them to
-// others: what was read from disk and what was fetched, all verified. The
-// methods are called from one goroutine at a time; the texts must not be
-// changed.
+// Keeper receives the texts of the documents that a Client uses, so that a directory
+// cache can serve them. They come from the disk or the network and are verified. The
+// Client calls one method at a time. The texts must not be changed.
 type Keeper interface {
 	KeepConsensus(text []byte)
 	KeepCerts(certs []*netdoc.AuthCert)

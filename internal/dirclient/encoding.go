@@ -10,12 +10,12 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// maxWindow bounds the history that a zstd stream may ask to be kept; C tor's
+// maxWindow bounds the window that a zstd stream may ask for, in bytes; C tor's
 // highest preset uses 4 MB.
 const maxWindow = 8 << 20
 
-// decode reads all of r in a content encoding of dir-spec (and proposal 278),
-// up to limit decoded bytes, and leaves nothing of r unread.
+// decode reads all of r, decodes it with a content encoding of dir-spec or
+// proposal 278, and returns at most limit bytes. It leaves no byte of r unread.
 func decode(r io.Reader, encoding string, limit int64) ([]byte, error) {
 	var plain io.Reader
 	switch encoding {
@@ -48,9 +48,9 @@ func decode(r io.Reader, encoding string, limit int64) ([]byte, error) {
 		return nil, err
 	}
 	if int64(len(body)) > limit {
-		return nil, fault.New(fault.Resource, "over %d bytes when decoded", limit)
+		return nil, fault.New(fault.Resource, "more than %d bytes after decoding", limit)
 	}
-	if _, err := io.Copy(io.Discard, io.LimitReader(r, 64)); err != nil { // what the encoding leaves over
+	if _, err := io.Copy(io.Discard, io.LimitReader(r, 64)); err != nil { // bytes after the end of the encoded data
 		return nil, err
 	}
 	return body, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// Limits on what is fetched, decoded, in bytes.
+// Limits on documents, in bytes after decoding.
 const (
 	consensusLimit = 32 << 20
 	certsLimit     = 1 << 20
@@ -22,8 +22,8 @@ const (
 	requestTimeout   = 30 * time.Second
 )
 
-// get makes one request over a stream of its own. begun is called when an
-// answer begins to come.
+// get makes one request over a stream of its own. begun is called when the answer
+// begins to arrive.
 func (c *Client) get(ctx context.Context, q Query, r *request, begun func()) (*response, ident.RelayID, error) {
 	limit := requestTimeout
 	if q.Purpose == Consensus {
@@ -38,7 +38,7 @@ func (c *Client) get(ctx context.Context, q Query, r *request, begun func()) (*r
 	}
 	stop := context.AfterFunc(ctx, panics.Contain(c.log, nil, func() { s.Close() }))
 	res, err := r.roundTrip(s, begun)
-	if !stop() && err != nil { // the stream was closed under the request
+	if !stop() && err != nil { // ctx ended and the stream was closed
 		err = fault.New(fault.Timeout, "directory request for the %v: %w", q.Purpose, context.Cause(ctx))
 	}
 	if cerr := s.Close(); cerr != nil {
@@ -47,31 +47,31 @@ func (c *Client) get(ctx context.Context, q Query, r *request, begun func()) (*r
 	return res, s.Cache, err
 }
 
-// judge has accept read what a cache sent; a panic over it is that attempt's
-// failure, and another cache is asked.
+// judge calls accept with a cache's answer. If that panics, the attempt has
+// failed, and another cache is asked.
 func (c *Client) judge(accept func(*response) error, res *response) (err error) {
 	defer panics.Recover(c.log, func(e error) { err = e })
 	return accept(res)
 }
 
-// answer is how one attempt at a request ended.
+// answer is the result of one attempt at a request.
 type answer struct {
 	res   *response
 	cache ident.RelayID
 	err   error
 }
 
-// Attempts is how many caches one request is made of before it is put off. Of
-// microdescriptors without which no circuit can be built there is one attempt
-// more, whose Query has this number.
+// Attempts is how many caches are asked for one request before it is postponed.
+// For microdescriptors without which no circuit can be built, there is one more
+// attempt; its Query.Attempt is this number.
 const Attempts = 3
 
-// hedge is after how long another cache is asked beside one that has not begun
-// to answer.
+// hedge is the time after which a second cache is asked if the first has not
+// begun to answer.
 const hedge = 3 * time.Second
 
-// race makes a request of one cache, of the next when that fails or is slow,
-// and so on, until accept takes an answer. accept runs in the caller's
+// race sends a request to one cache, then to the next if that one fails or is
+// slow, and so on, until accept accepts an answer. accept runs in the caller's
 // goroutine. All requests have ended when race returns.
 func (c *Client) race(ctx context.Context, p Purpose, r *request, accept func(*response) error) error {
 	ctx, cancel := context.WithCancel(ctx)
@@ -133,7 +133,7 @@ func (c *Client) race(ctx context.Context, p Purpose, r *request, accept func(*r
 	}
 }
 
-// statusError is the error of a response that is not a document.
+// statusError returns the error for a response without a document.
 func statusError(r *response) error {
-	return fault.New(fault.Directory, "the cache answers %d %.60q", r.status, r.reason)
+	return fault.New(fault.Directory, "the cache answered %d %.60q", r.status, r.reason)
 }

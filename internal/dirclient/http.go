@@ -23,8 +23,8 @@ type request struct {
 	limit int64     // largest body that is accepted, decoded
 }
 
-// acceptEncoding lists what decode understands. C tor chooses by its own
-// order, best compression first.
+// acceptEncoding lists the encodings that decode supports. C tor chooses by its
+// own order, best compression first.
 const acceptEncoding = "x-zstd, gzip, deflate, identity"
 
 // encode writes the request as C tor's clients do: HTTP/1.0, so that the
@@ -42,11 +42,11 @@ func (r *request) encode() []byte {
 	return b.Bytes()
 }
 
-// response is what came back.
+// response is the response to a request.
 type response struct {
 	status int
 	reason string
-	date   time.Time // the cache's clock; zero when it did not say
+	date   time.Time // the cache's clock; zero if unknown
 	body   []byte    // decoded
 }
 
@@ -56,8 +56,8 @@ const (
 	maxHeadLine = 4 << 10
 )
 
-// roundTrip sends the request and reads the response to its end. begun is
-// called when its head is there.
+// roundTrip sends the request and reads the response to its end. begun is called
+// when the response's head was read.
 func (r *request) roundTrip(stream io.ReadWriter, begun func()) (*response, error) {
 	if _, err := stream.Write(r.encode()); err != nil {
 		return nil, fault.New(fault.Network, "directory request: %w", err)
@@ -69,7 +69,7 @@ func (r *request) roundTrip(stream io.ReadWriter, begun func()) (*response, erro
 	}
 	begun()
 	if res.status != http.StatusOK {
-		return res, nil // an error's page is of no use
+		return res, nil // the text of an error page is not needed
 	}
 	res.body, err = readBody(br, header, r.limit)
 	return res, err
@@ -105,7 +105,7 @@ func readHead(br *bufio.Reader) (*response, textproto.MIMEHeader, error) {
 		}
 		header.Add(k, strings.TrimSpace(v))
 	}
-	res.date, _ = http.ParseTime(header.Get("Date")) // zero when it cannot be read
+	res.date, _ = http.ParseTime(header.Get("Date")) // zero if it cannot be parsed
 	return res, header, nil
 }
 
@@ -116,12 +116,12 @@ func readLine(br *bufio.Reader) (string, error) {
 		return "", fault.New(fault.Resource, "directory response: a header of more than %d bytes", maxHeadLine)
 	}
 	if err != nil {
-		return "", fault.New(fault.Network, "directory response: the head does not end: %w", err)
+		return "", fault.New(fault.Network, "directory response: the head is incomplete: %w", err)
 	}
 	return strings.TrimRight(string(line), "\r\n"), nil
 }
 
-// readBody reads and decodes the body, which may have a length or end with the
+// readBody reads and decodes the body, which has a length or ends with the
 // stream.
 func readBody(br *bufio.Reader, header textproto.MIMEHeader, limit int64) ([]byte, error) {
 	var raw io.Reader = br
@@ -132,7 +132,7 @@ func readBody(br *bufio.Reader, header textproto.MIMEHeader, limit int64) ([]byt
 			return nil, fault.New(fault.Protocol, "directory response: Content-Length %.20q", s)
 		}
 		if n > limit {
-			return nil, fault.New(fault.Resource, "directory response: %d bytes, over %d", n, limit)
+			return nil, fault.New(fault.Resource, "directory response: %d bytes, more than %d", n, limit)
 		}
 		length = n
 		raw = io.LimitReader(br, n)
@@ -148,7 +148,7 @@ func readBody(br *bufio.Reader, header textproto.MIMEHeader, limit int64) ([]byt
 	return body, nil
 }
 
-// counter counts what was read.
+// counter counts the bytes that were read.
 type counter struct {
 	r io.Reader
 	n int64

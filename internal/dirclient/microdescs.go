@@ -15,7 +15,7 @@ import (
 
 const (
 	maxBatch    = 92 // digests in one request, so that its line stays under 4096 bytes (dir-spec 5.2)
-	minBatch    = 16 // fewer are not worth a request of their own
+	minBatch    = 16 // fewer digests are not worth a request of their own
 	maxParallel = 8  // requests at a time
 )
 
@@ -26,8 +26,8 @@ type batch struct {
 	attempt int
 }
 
-// split cuts digests into batches, so that a few requests share even a small
-// number.
+// split divides digests into batches, so that even a small number is divided among a
+// few requests.
 func split(digests [][32]byte) []batch {
 	size := min(max((len(digests)+maxParallel-1)/maxParallel, minBatch), maxBatch)
 	var out []batch
@@ -51,27 +51,28 @@ func (b *batch) request() *request {
 	return &request{path: s.String(), limit: microLimit}
 }
 
-// microAnswer is how one batch ended.
+// microAnswer is the result of one batch.
 type microAnswer struct {
 	batch batch
 	answer
 }
 
-// publishEvery is how many answers are gathered before the directory is
-// published again; each publication copies a table.
+// publishEvery is how many answers are collected before the directory is published
+// again, because each publication copies a table.
 const publishEvery = 16
 
-// updateMicrodescs fetches the microdescriptors that the newest directory
-// lacks, several requests at a time, each of a cache of its own choice. It
-// returns an error when some could not be had.
+// updateMicrodescs fetches the microdescriptors that the newest directory lacks, with
+// several requests at a time, each to another cache. It returns an error if some could
+// not be fetched.
 func (c *Client) updateMicrodescs(ctx context.Context) error {
 	adding := c.loader.Add(c.latest)
 	queue := split(c.latest.MissingMicrodescs())
 	answers := make(chan microAnswer, maxParallel)
 	ctx, cancel := context.WithCancel(ctx)
-	// Soon after a consensus was made, and where a network begins, the caches that
-	// it names may not have it yet. Who gives consensuses to newcomers does, and is
-	// asked too as long as this client can do nothing without.
+	// Soon after a new consensus, and in a new network, the caches that the consensus
+	// names may not have the microdescriptors yet. The caches that serve clients
+	// without a directory have them. They are asked, too, while this client cannot
+	// build circuits.
 	limit := Attempts
 	if !c.Ready(c.latest, time.Now()) {
 		limit++
@@ -110,7 +111,7 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 		}
 		if !a.cache.RSA.IsZero() || !a.cache.Ed.IsZero() {
 			var report error
-			if got == 0 { // a cache that lacks a few is still of use
+			if got == 0 { // a cache that lacks only a few is still useful
 				report = err
 			}
 			c.cfg.Dialer.ReportDir(a.cache, Microdescriptors, report)
@@ -128,13 +129,13 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 		}
 	}
 	if n := adding.Missing(); n > 0 {
-		return fault.New(fault.Directory, "%d of %d microdescriptors could not be had: %w", n, c.latest.Len(), last)
+		return fault.New(fault.Directory, "%d of %d microdescriptors could not be fetched: %w", n, c.latest.Len(), last)
 	}
 	return nil
 }
 
-// takeMicrodescs adds what an answer holds to the directory and the journal.
-// Each is known by its digest, so that nothing else need be verified.
+// takeMicrodescs adds what an answer holds to the directory and the journal. The
+// consensus names each by its digest, so no other check is needed.
 func (c *Client) takeMicrodescs(adding *netdir.Adding, res *response) error {
 	if res.status != http.StatusOK {
 		return statusError(res)
@@ -154,8 +155,8 @@ func (c *Client) keepMicrodesc(text []byte) {
 	}
 }
 
-// again puts what a batch still lacks at the end of the queue, for another
-// cache, unless limit were asked.
+// again puts the digests of a batch that are still missing at the end of the queue,
+// for another cache, unless limit caches were asked.
 func again(queue []batch, a microAnswer, limit int, lacks func([32]byte) bool) []batch {
 	b := batch{avoid: append(a.batch.avoid, a.cache), attempt: a.batch.attempt + 1}
 	if b.attempt == limit {

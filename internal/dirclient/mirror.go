@@ -9,28 +9,28 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// MirrorStore gets what a Mirror fetches, all verified. Its methods are called
-// from one goroutine.
+// MirrorStore receives the documents that a Mirror fetches, all verified. Its
+// methods are called from one goroutine.
 type MirrorStore interface {
-	// Certs returns the authorities' certificates that are at hand.
+	// Certs returns the authorities' certificates that are present.
 	Certs() []*netdoc.AuthCert
 	// KeepConsensus keeps an ns consensus, whose text must not be changed.
 	KeepConsensus(text []byte)
-	// HasDescriptor and HasExtraInfo say what need not be fetched.
+	// HasDescriptor and HasExtraInfo report documents that need not be fetched.
 	HasDescriptor(digest [20]byte) bool
 	HasExtraInfo(digest [20]byte) bool
 	// KeepDescriptor keeps a relay's descriptor, which the consensus names, with
 	// its extra-info document, which may be nil.
 	KeepDescriptor(d *netdoc.RouterDesc, e *netdoc.ExtraInfo)
-	// Listed is told, when all that could be had is kept, which relays the
-	// consensus names.
+	// Listed is called with the relays that the consensus names, after all documents
+	// that could be fetched are kept.
 	Listed(relays map[ident.RSAID]bool)
 }
 
-// Mirror fetches, for a directory cache, what the caches of microdescriptors
-// lack: the ns consensus, the router descriptors that it names and, if
-// ExtraInfo is set, their extra-info documents. It asks whom its Client asks, and
-// follows the Client's consensus.
+// Mirror fetches, for a directory cache, the documents that a Client does not fetch:
+// the ns consensus, the router descriptors that it names and, if ExtraInfo is set,
+// their extra-info documents. It asks the same caches as its Client, and follows the
+// Client's consensus.
 type Mirror struct {
 	Client    *Client
 	Store     MirrorStore
@@ -42,15 +42,14 @@ type Mirror struct {
 	owed    map[[20]byte]*owed // by the descriptor's digest
 }
 
-// owed is a descriptor that is kept without the extra-info document that it
-// names.
+// owed is a descriptor that is kept, but whose extra-info document is missing.
 type owed struct {
 	desc  *netdoc.RouterDesc
-	asked int // times more
+	asked int // number of further requests
 }
 
-// extraTries is how often a document is asked for again: there are relays whose
-// document nobody has.
+// extraTries is how often a document is asked for again: the documents of some
+// relays cannot be found anywhere.
 const extraTries = 4
 
 // Files of a mirror, in the Client's cache.
@@ -65,20 +64,20 @@ const (
 	descLimit = 8 << 20
 )
 
-// Run mirrors until ctx is done.
+// Run mirrors documents until ctx is done.
 func (m *Mirror) Run(ctx context.Context) {
 	var retry backoff
 	loaded := false
 	for ctx.Err() == nil {
 		changed := m.Client.Changed()
 		wait := time.Duration(-1)
-		if !loaded && m.Client.Directory() != nil { // its certificates are here
+		if !loaded && m.Client.Directory() != nil { // then the certificates are present
 			m.load()
 			loaded = true
 		}
 		if m.behind() {
 			if err := m.update(ctx); err != nil && ctx.Err() == nil {
-				m.Client.log.Info("directory cache: not all documents could be had", "err", err)
+				m.Client.log.Info("directory cache: some documents could not be fetched", "err", err)
 				wait = retry.next()
 			} else {
 				retry.reset()
@@ -104,7 +103,7 @@ func (m *Mirror) sleep(ctx context.Context, changed <-chan struct{}, wait time.D
 }
 
 // behind reports whether the Client has a newer consensus than the mirror, or
-// documents are missing.
+// whether documents are missing.
 func (m *Mirror) behind() bool {
 	d := m.Client.Directory()
 	if d == nil {
@@ -113,7 +112,7 @@ func (m *Mirror) behind() bool {
 	return m.current == nil || m.current.ValidAfter.Before(d.ValidAfter()) || len(m.missing()) > 0 || len(m.owed) > 0
 }
 
-// load takes what is on the disk, as far as it is still good.
+// load reads the documents on the disk that are still valid.
 func (m *Mirror) load() {
 	s := &m.Client.store
 	now := m.Client.now()
@@ -122,7 +121,7 @@ func (m *Mirror) load() {
 		return
 	}
 	if err := m.take(text, now); err != nil {
-		m.Client.log.Info("directory cache: the ns consensus on the disk is not used", "err", err)
+		m.Client.log.Info("directory cache: the ns consensus on the disk cannot be used", "err", err)
 		return
 	}
 	extras := map[[20]byte]*netdoc.ExtraInfo{}
@@ -155,7 +154,7 @@ func (m *Mirror) keep(d *netdoc.RouterDesc, e *netdoc.ExtraInfo) {
 	}
 }
 
-// wanted are the digests of the descriptors that the consensus names.
+// wanted returns the digests of the descriptors that the consensus names.
 func (m *Mirror) wanted() map[[20]byte]bool {
 	out := make(map[[20]byte]bool, len(m.current.Routers))
 	for i := range m.current.Routers {
@@ -164,7 +163,7 @@ func (m *Mirror) wanted() map[[20]byte]bool {
 	return out
 }
 
-// missing are those that are not kept.
+// missing returns the wanted digests whose descriptors are not kept.
 func (m *Mirror) missing() [][20]byte {
 	var out [][20]byte
 	if m.current != nil {
@@ -177,7 +176,7 @@ func (m *Mirror) missing() [][20]byte {
 	return out
 }
 
-// update fetches what is missing.
+// update fetches missing documents.
 func (m *Mirror) update(ctx context.Context) error {
 	if d := m.Client.Directory(); m.current == nil || m.current.ValidAfter.Before(d.ValidAfter()) {
 		if err := m.fetchConsensus(ctx); err != nil {
@@ -190,7 +189,7 @@ func (m *Mirror) update(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if n := len(m.owed); n > 0 && err == nil {
-		err = fault.New(fault.Directory, "%d extra-info documents have not come", n)
+		err = fault.New(fault.Directory, "%d extra-info documents were not received", n)
 	}
 	listed := make(map[ident.RSAID]bool, len(m.current.Routers))
 	for i := range m.current.Routers {
@@ -200,8 +199,8 @@ func (m *Mirror) update(ctx context.Context) error {
 	return err
 }
 
-// append adds documents to the files, which are begun anew when most of what
-// they hold is old.
+// append adds documents to the files, and starts a file anew if most of its content
+// is old.
 func (m *Mirror) append(descs []*netdoc.RouterDesc, extras map[[20]byte]*netdoc.ExtraInfo) {
 	var text, extra []byte
 	for _, d := range descs {
@@ -215,5 +214,5 @@ func (m *Mirror) append(descs []*netdoc.RouterDesc, extras map[[20]byte]*netdoc.
 	m.Client.store.appendBounded(extraFile, extra, bound)
 }
 
-// meanDescriptor is about the size of a descriptor, in bytes.
+// meanDescriptor is the approximate size of a descriptor, in bytes.
 const meanDescriptor = 2500

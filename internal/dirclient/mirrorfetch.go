@@ -13,7 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// fetchConsensus fetches the ns consensus, or what has changed in it.
+// fetchConsensus fetches the ns consensus, or a diff to it.
 func (m *Mirror) fetchConsensus(ctx context.Context) error {
 	var prefixes []string
 	for _, id := range m.Client.cfg.Network.V3Idents() {
@@ -56,7 +56,7 @@ func (m *Mirror) take(text []byte, now time.Time) error {
 		return fault.New(fault.Directory, "consensus: it was valid until %s", c.ValidUntil.Format(netdoc.TimeFormat))
 	}
 	if m.current != nil && !c.ValidAfter.After(m.current.ValidAfter) {
-		return fault.New(fault.Directory, "consensus: it is not newer than the one at hand")
+		return fault.New(fault.Directory, "consensus: it is not newer than the present one")
 	}
 	certs := map[netdoc.KeyPair]*netdoc.AuthCert{}
 	for _, crt := range m.Store.Certs() {
@@ -71,14 +71,14 @@ func (m *Mirror) take(text []byte, now time.Time) error {
 	return nil
 }
 
-// fetchDescriptors fetches descriptors, batch by batch, and what belongs to
-// them.
+// fetchDescriptors fetches descriptors, batch by batch, and their extra-info
+// documents.
 func (m *Mirror) fetchDescriptors(ctx context.Context, digests [][20]byte) error {
 	var last error
 	for batch := range slices.Chunk(digests, descBatch) {
 		descs, err := m.fetchBatch(ctx, batch)
 		if err == nil && len(descs) < len(batch) {
-			err = fault.New(fault.Directory, "%d of %d descriptors came", len(descs), len(batch))
+			err = fault.New(fault.Directory, "only %d of %d descriptors were received", len(descs), len(batch))
 		}
 		extras := map[[20]byte]*netdoc.ExtraInfo{}
 		if m.ExtraInfo && len(descs) > 0 {
@@ -101,8 +101,8 @@ func (m *Mirror) fetchDescriptors(ctx context.Context, digests [][20]byte) error
 	return last
 }
 
-// fetchOwed asks again for extra-info documents that did not come with their
-// descriptors.
+// fetchOwed asks again for extra-info documents that were not received with
+// their descriptors.
 func (m *Mirror) fetchOwed(ctx context.Context) {
 	wanted := m.wanted()
 	var descs []*netdoc.RouterDesc
@@ -128,7 +128,7 @@ func (m *Mirror) fetchOwed(ctx context.Context) {
 	}
 }
 
-// fetchBatch fetches descriptors by their digests, which name them whole.
+// fetchBatch fetches descriptors by their digests.
 func (m *Mirror) fetchBatch(ctx context.Context, batch [][20]byte) (out []*netdoc.RouterDesc, err error) {
 	want := make(map[[20]byte]bool, len(batch))
 	for _, d := range batch {
@@ -142,14 +142,14 @@ func (m *Mirror) fetchBatch(ctx context.Context, batch [][20]byte) (out []*netdo
 		var bad error
 		netdoc.ParseRouterDescs(res.body, m.Client.now(), func(d *netdoc.RouterDesc, err error) {
 			if err != nil || !want[d.Digest] {
-				bad = err // a descriptor of which a certificate has expired costs that relay alone
+				bad = err // a descriptor with an expired certificate affects only that relay
 				return
 			}
 			delete(want, d.Digest)
 			out = append(out, d)
 		})
 		if len(out) == 0 {
-			return fault.New(fault.Directory, "no descriptor of use: %w", orNone(bad))
+			return fault.New(fault.Directory, "no usable descriptor: %w", orNone(bad))
 		}
 		return nil
 	})

@@ -12,19 +12,19 @@ import (
 )
 
 // OwnDescriptor asks the relay at the other end of a BEGIN_DIR stream for its
-// own descriptor, which is how clients learn of a bridge's keys (dir-spec,
-// "/tor/server/authority"), and verifies it: that it is the wanted relay's is
-// for the caller to check. It closes the stream.
+// own descriptor, and verifies it (dir-spec, "/tor/server/authority"). Clients
+// learn a bridge's keys in this way. The caller must check that the descriptor
+// belongs to the expected relay. OwnDescriptor closes the stream.
 func OwnDescriptor(ctx context.Context, s io.ReadWriteCloser) (*netdoc.RouterDesc, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	stop := context.AfterFunc(ctx, panics.Contain(nil, nil, func() { s.Close() }))
 	r := &request{path: "/tor/server/authority.z", limit: ownLimit}
 	res, err := r.roundTrip(s, func() {})
-	if !stop() && err != nil { // the stream was closed under the request
+	if !stop() && err != nil { // ctx ended and the stream was closed
 		err = fault.New(fault.Timeout, "directory request for the bridge's descriptor: %w", context.Cause(ctx))
 	}
-	s.Close() // the answer is here, or an error is
+	s.Close() // the result is already known
 	if err != nil {
 		return nil, err
 	}
@@ -34,5 +34,5 @@ func OwnDescriptor(ctx context.Context, s io.ReadWriteCloser) (*netdoc.RouterDes
 	return netdoc.ParseRouterDesc(res.body, time.Now())
 }
 
-// ownLimit is the largest descriptor that is read, in bytes.
+// ownLimit is the size of the largest accepted descriptor, in bytes.
 const ownLimit = 64 << 10

@@ -16,9 +16,8 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// The cache's files. All are texts as they came from the network: what is read
-// back is verified again, so a file needs no checksum of its own and a crash
-// in the middle of a write costs a download.
+// The cache's files. They contain texts as received from the network. Texts are verified again after reading, so
+// files need no checksum, and a crash during a write only costs another download.
 const (
 	consensusFile = "consensus-microdesc"
 	certsFile     = "certs"
@@ -26,7 +25,7 @@ const (
 	asideSuffix   = ".corrupt"
 )
 
-// store is the cache on disk; with an empty dir it keeps nothing.
+// store is the cache on disk; with an empty dir it stores nothing.
 type store struct {
 	dir         string
 	log         *slog.Logger
@@ -35,17 +34,17 @@ type store struct {
 
 func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
-// sweep removes what a killed process left half written.
+// sweep removes unfinished files that a killed process left.
 func (s *store) sweep() {
 	if s.dir == "" {
 		return
 	}
 	if err := atomicfile.Sweep(s.dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.log.Warn("directory cache: cannot sweep", "err", err)
+		s.log.Warn("directory cache: cannot remove unfinished files", "err", err)
 	}
 }
 
-// read returns a file's content; nil when there is none.
+// read returns a file's content; or nil if there is none.
 func (s *store) read(name string) []byte {
 	if s.dir == "" {
 		return nil
@@ -57,7 +56,7 @@ func (s *store) read(name string) []byte {
 	return b
 }
 
-// write replaces a file at once: a reader sees the old or the new one.
+// write replaces a file atomically: a reader sees the old content or the new one.
 func (s *store) write(name string, data []byte) {
 	if s.dir == "" {
 		return
@@ -75,12 +74,11 @@ func (s *store) replace(name string, fill func(io.Writer) error) error {
 	return atomicfile.Fill(s.path(name), atomicfile.Secret, fill)
 }
 
-// setAside moves a file that cannot be used out of the way, for a person to
-// look at.
+// setAside renames a file that cannot be used, so that a person can inspect it.
 func (s *store) setAside(name string, why error) {
-	s.log.Warn("directory cache: the file cannot be used; it is set aside and fetched anew", "file", name, "aside", name+asideSuffix, "err", why)
+	s.log.Warn("directory cache: a file cannot be used; it was renamed, and its content is fetched again", "file", name, "aside", name+asideSuffix, "err", why)
 	if err := os.Rename(s.path(name), s.path(name+asideSuffix)); err != nil {
-		s.log.Warn("directory cache: cannot set aside", "file", name, "err", err)
+		s.log.Warn("directory cache: cannot rename a file", "file", name, "err", err)
 	}
 	if name == microFile {
 		s.journalSize = 0
@@ -103,8 +101,8 @@ func (s *store) appendMicrodescs(text []byte) {
 	s.journalSize += int64(len(text))
 }
 
-// appendBounded adds texts to a file, and begins it anew when it is larger than
-// bound: what is lost so is fetched at the next start.
+// appendBounded adds texts to a file, and starts the file anew if it is larger than bound. Lost texts are fetched
+// again at the next start.
 func (s *store) appendBounded(name string, text []byte, bound int64) {
 	if s.dir == "" || len(text) == 0 {
 		return
@@ -137,8 +135,7 @@ func (s *store) appendFile(name string, text []byte) error {
 // chunkSize is how much of the journal is in memory at once.
 const chunkSize = 256 << 10
 
-// eachChunk reads the journal in pieces of whole microdescriptors. A last one
-// that is cut short comes as it is.
+// eachChunk reads the journal in pieces of whole microdescriptors. The last piece may be incomplete.
 func (s *store) eachChunk(each func([]byte) error) error {
 	if s.dir == "" {
 		return nil
@@ -171,8 +168,8 @@ func (s *store) eachChunk(each func([]byte) error) error {
 	}
 }
 
-// loadMicrodescs reads the journal into a, and gives keep what a has use for. A journal with damage is set aside
-// and written anew with what is good in it.
+// loadMicrodescs reads the journal into a, and calls keep with the texts that a needs. A damaged journal is
+// renamed, and a new one is written with its valid texts.
 func (s *store) loadMicrodescs(a *netdir.Adding, keep func([]byte)) {
 	var bad error
 	var total, kept int64
@@ -219,7 +216,7 @@ func (s *store) collect(d *netdir.Directory) []byte {
 	return good
 }
 
-// compact drops from the journal what d does not name.
+// compact removes the microdescriptors that d does not name from the journal.
 func (s *store) compact(d *netdir.Directory) {
 	if s.dir == "" {
 		return

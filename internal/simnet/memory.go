@@ -8,24 +8,24 @@ import (
 	"syscall"
 )
 
-// Network is a network of connections in memory, which a bubble of virtual time
-// (testing/synctest) can wait for. Its addresses are whatever is listened on:
-// who dials another one is refused at once, or, when it is of Silent, waits for
-// an answer that never comes.
+// Network is a network of connections in memory, which work in a bubble of virtual
+// time (testing/synctest). An address exists while it has a listener. A connection
+// to another address is refused at once, or, if the address is in Silent, waits
+// for an answer that never comes.
 type Network struct {
 	mu    sync.Mutex // guards what follows
 	at    map[netip.AddrPort]*memoryListener
-	open  map[*memoryConn]struct{} // the ends that were dialled from
+	open  map[*memoryConn]struct{} // the ends of the dialling sides
 	dials []Dialled
 }
 
-// Dialled is one connection that somebody asked for.
+// Dialled is one attempt to connect.
 type Dialled struct {
 	From netip.Addr
 	To   netip.AddrPort
 }
 
-// Silent are the addresses where nobody answers (TEST-NET-2).
+// Silent are the addresses that never answer (TEST-NET-2).
 var Silent = netip.MustParsePrefix("198.51.100.0/24")
 
 // memoryBacklog is how many connections may wait to be accepted.
@@ -36,7 +36,7 @@ func NewNetwork() *Network {
 	return &Network{at: map[netip.AddrPort]*memoryListener{}, open: map[*memoryConn]struct{}{}}
 }
 
-// Listen takes connections to an address.
+// Listen accepts connections to an address.
 func (m *Network) Listen(addr netip.AddrPort) (net.Listener, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -48,7 +48,7 @@ func (m *Network) Listen(addr netip.AddrPort) (net.Listener, error) {
 	return l, nil
 }
 
-// Dialer returns what dials from an address.
+// Dialer returns a function that dials from an address.
 func (m *Network) Dialer(from netip.Addr) func(context.Context, netip.AddrPort) (net.Conn, error) {
 	return func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 		if Silent.Contains(to.Addr()) {
@@ -89,14 +89,14 @@ func (m *Network) connect(from netip.Addr, to netip.AddrPort) (net.Conn, error) 
 	}
 }
 
-// Dials returns every connection that was asked for, in order.
+// Dials returns all attempts to connect, in order.
 func (m *Network) Dials() []Dialled {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]Dialled(nil), m.dials...)
 }
 
-// Open counts the connections that who dialled them has not closed.
+// Open counts the connections that the dialling side has not closed yet.
 func (m *Network) Open() map[Dialled]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -126,11 +126,11 @@ func (l *memoryListener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends the listener, and the connections that it has not handed out.
+// Close ends the listener, and the connections that were not accepted yet.
 func (l *memoryListener) Close() error {
 	l.once.Do(func() {
 		l.m.mu.Lock()
-		delete(l.m.at, l.addr) // from now on nobody adds to conns
+		delete(l.m.at, l.addr) // after this no dialler adds to conns
 		l.m.mu.Unlock()
 		close(l.done)
 		for len(l.conns) > 0 {

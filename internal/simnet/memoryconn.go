@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// memoryWindow is how many bytes are on their way at most in one direction, as
-// in the buffers of a kernel: who writes more waits until they are read.
+// memoryWindow is the largest number of bytes on their way in one direction, as
+// in a kernel's buffers. A write of more bytes waits until some are read.
 const memoryWindow = 256 << 10
 
 // memoryConn is one end of a connection in memory.
@@ -32,8 +32,8 @@ func (c *memoryConn) Write(p []byte) (int, error) { return c.out.write(p) }
 func (c *memoryConn) LocalAddr() net.Addr         { return c.local }
 func (c *memoryConn) RemoteAddr() net.Addr        { return c.remote }
 
-// Close ends both directions: what was written still arrives, and the other
-// end's writes fail from now on.
+// Close ends both directions: bytes that were written still arrive, and writes of
+// the other end fail from now on.
 func (c *memoryConn) Close() error {
 	c.out.end(false)
 	c.in.end(true)
@@ -64,12 +64,12 @@ type half struct {
 	cond *sync.Cond
 	buf  []byte
 	over bool // the writer has closed
-	cut  bool // the reader has
+	cut  bool // the reader has closed
 	// deadlines
 	reading, writing deadline
 }
 
-// deadline is when reads, or writes, end.
+// deadline is the deadline of reads or of writes.
 type deadline struct {
 	at    time.Time
 	timer *time.Timer
@@ -101,7 +101,7 @@ func (h *half) wake() {
 	h.cond.Broadcast()
 }
 
-// passed reports whether the deadline is over.
+// passed reports whether the deadline has passed.
 func (d *deadline) passed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
 
 // end closes one side: the reader's, or the writer's.
@@ -168,6 +168,5 @@ func (h *half) write(p []byte) (n int, err error) {
 	}
 }
 
-// Pipe returns the two ends of a connection in memory, which are said to be at
-// the addresses.
+// Pipe returns the two ends of a connection in memory, with the given addresses.
 func Pipe(from, to netip.AddrPort) (a, b net.Conn) { return newMemoryConns(from, to) }

@@ -24,10 +24,10 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// Protocols is what a simulated relay advertises.
+// Protocols are the protocols that a simulated relay advertises.
 const Protocols = "Link=4-5 LinkAuth=3 Relay=2-6 FlowCtrl=1-2 Conflux=1 ChivePQ=1-3,8"
 
-// Relay is a relay of the test's.
+// Relay is a simulated relay.
 type Relay struct {
 	Target   linkspec.Target
 	Server   *circuit.Server
@@ -42,27 +42,27 @@ type Relay struct {
 
 // Options change a relay.
 type Options struct {
-	// Network is where the relay is, at Addr; nil: TCP on loopback, on a port of the
-	// kernel's choice.
+	// Network is the network of the relay, where it has the address Addr; nil: TCP on
+	// loopback, with a port that the kernel chooses.
 	Network *Network
 	Addr    netip.AddrPort
 	// Memory counts what peers make the relay hold; nil: nothing is counted.
 	Memory *account.Memory
-	// Keys are the relay's; nil: ones that no other relay has now.
+	// Keys are the keys of the relay; nil: new ones.
 	Keys *Keys
-	// Streams takes the streams that end at the relay; nil: see Serve.
+	// Streams handles the streams that end at the relay; nil: see Serve.
 	Streams             circuit.StreamHandler
 	NoCongestion, NoCGO bool
 	// Proto is advertised instead of Protocols.
 	Proto string
 	// NoPQ refuses post-quantum handshakes and rekeys, whatever is advertised.
 	NoPQ bool
-	// Serve takes the streams that end at the relay; nil echoes.
+	// Serve handles the streams that end at the relay; nil echoes.
 	Serve func(s *stream.Stream)
 	Log   *slog.Logger
-	// Queues bounds what waits at the relay; nil: the default.
+	// Queues bounds the queues of the relay; nil: the default.
 	Queues *circuit.QueueLimits
-	// Accepted sees every circuit that a peer opens, before the engine does.
+	// Accepted is called with every circuit that a peer opens, before the engine does.
 	Accepted func(*channel.Circ)
 	// Onionskin is called before each handshake that a worker does.
 	Onionskin func()
@@ -140,6 +140,35 @@ func New(t testing.TB, o Options) *Relay {
 	return r
 }
 
+// Keys are a relay's keys. It takes about 100 ms to make them; a test that uses the
+// same keys for many relays saves this time.
+type Keys struct {
+	Link  *channel.RelayKeys
+	Onion *handshake.NtorKeyPair
+}
+
+// NewKeys makes keys that are valid from now on, for at least a day.
+func NewKeys(random io.Reader, now time.Time) (*Keys, error) {
+	rsaKey, err := rsa.GenerateKey(random, 1024)
+	if err != nil {
+		return nil, err
+	}
+	idKey, err := cert.GenerateExpanded(random)
+	if err != nil {
+		return nil, err
+	}
+	signing, err := cert.GenerateExpanded(random)
+	if err != nil {
+		return nil, err
+	}
+	k := new(Keys)
+	if k.Link, err = channel.NewRelayIdentity(rsaKey, idKey, signing, now.Add(30*24*time.Hour)).NewRelayKeys(random, now); err != nil {
+		return nil, err
+	}
+	k.Onion, err = handshake.GenerateNtorKeyPair(random)
+	return k, err
+}
+
 func check(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
@@ -153,7 +182,7 @@ func Dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", addr.String())
 }
 
-// Stop ends the relay as if its process died.
+// Stop ends the relay as if its process had died.
 func (r *Relay) Stop() {
 	_ = r.ln.Close()
 	r.Channels.Close()
@@ -172,7 +201,7 @@ func (r *Relay) listen(link *channel.LinkConfig) {
 			if err != nil {
 				return
 			}
-			_, _ = r.Channels.Adopt(l) // refused only when the relay is stopping
+			_, _ = r.Channels.Adopt(l) // fails only while the relay is stopping
 		})
 	}
 }
@@ -209,7 +238,7 @@ func (r *Relay) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	return nil
 }
 
-// Echo sends back what comes, and ends the stream with it.
+// Echo sends back all bytes that it receives, and ends when the stream ends.
 func Echo(s *stream.Stream) {
 	_, _ = s.WriteTo(s)
 	_ = s.Close()
