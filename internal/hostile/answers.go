@@ -11,23 +11,23 @@ import (
 	"github.com/chivenet/chive/internal/simnet"
 )
 
-// What a hostile relay changes in a handshake that it answers rightly otherwise,
-// one bit each.
+// The errors of a hostile relay in an otherwise correct answer to a handshake, one
+// bit each.
 const (
 	ansNoCC    = 1 << iota // no answer to a request for congestion control
-	ansUnasked             // an answer that nobody asked for
-	ansOddInc              // an increment that is far from what the consensus says
-	ansUnknown             // an extension that nobody knows
+	ansUnasked             // an answer without a request
+	ansOddInc              // an increment far from that of the consensus
+	ansUnknown             // an unknown extension
 	ansCorrupt             // a bit of the answer is wrong
-	ansLonger              // bytes behind the answer
+	ansLonger              // bytes after the answer
 	ansTor1                // the other layer than the one that was negotiated
 )
 
 // honestInc is the SENDME increment of the consensus's default.
 const honestInc = 31
 
-// answerCall does a relay's part of a handshake that came in a cell, and returns
-// the answer's bytes and the relay's end of the hop.
+// answerCall answers a handshake from a cell as a relay, and returns the answer's
+// bytes and the relay's end of the hop.
 func answerCall(keys *simnet.Keys, advertised string, cmd cell.Command, body []byte, ans byte) (reply []byte, h *hop, err error) {
 	form := cell.FormOf(cmd)
 	parse := form.ParseCreate
@@ -87,7 +87,7 @@ func binaryVec(b []byte) []byte {
 	return append(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b...)
 }
 
-// answerCommand is the command of the cell that answers one.
+// answerCommand returns the command of the cell that answers cmd.
 func answerCommand(cmd cell.Command) cell.Command {
 	switch cmd {
 	case cell.CmdCreateFast:
@@ -98,7 +98,8 @@ func answerCommand(cmd cell.Command) cell.Command {
 	return cell.CmdCreated2
 }
 
-// link cells of either kind, whose body is cut to what fits.
+// linkCell returns a link cell of fixed or variable length; the body is cut if it
+// is too long.
 func linkCell(id uint32, cmd cell.Command, body []byte) []byte {
 	if cmd.IsVariable() {
 		return cell.AppendVar(nil, id, cmd, body[:min(len(body), 0xffff)])

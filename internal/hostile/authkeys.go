@@ -14,8 +14,8 @@ import (
 	"github.com/chivenet/chive/internal/protover"
 )
 
-// The keys of the authorities, and of relays: two honest ones, and the others the
-// attacker's.
+// The keys of the authorities and of relays. Two relays are honest, the others
+// belong to the attacker.
 const (
 	authCount   = 3
 	authRelays  = 6
@@ -79,7 +79,7 @@ func makeAuthNet() error {
 	return err
 }
 
-// descriptor returns a descriptor of a relay of that number, as of now.
+// descriptor returns a descriptor of the relay of that number, published now.
 func descriptor(i int, platform string) []byte {
 	k, err := authNet()
 	if err != nil {

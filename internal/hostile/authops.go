@@ -13,8 +13,8 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// authOps is what strangers and a hostile authority send to honest ones. A & 3
-// mostly names the connection, and A >> 2 & 1 the authority.
+// authOps lists what unknown peers and a hostile authority send to honest
+// authorities. A & 3 mostly names the connection, and A >> 2 & 1 the authority.
 var authOps = table[*authWorld]{
 	opEnd: {"end", func(w *authWorld, i Insn) {
 		if i.A%2 == 0 {
@@ -59,8 +59,8 @@ var authOps = table[*authWorld]{
 	{"crowd", (*authWorld).doCrowd},
 }
 
-// dial opens the connection that an argument names, in the place of the one
-// before; A & 8 has it come from another address.
+// dial opens the connection that an argument names, and closes the one before it
+// in that place; with A & 8 it comes from another address.
 func (w *authWorld) dial(a byte) *stranger {
 	slot := int(a) & 3
 	if old := w.conns[slot]; old != nil {
@@ -70,16 +70,16 @@ func (w *authWorld) dial(a byte) *stranger {
 	c, err := w.net.Dialer(from)(context.Background(), authAddr(int(a>>2&1)))
 	if err != nil {
 		w.conns[slot] = nil
-		return nil // an authority may refuse a stranger
+		return nil // an authority may refuse the connection
 	}
 	w.conns[slot] = &stranger{conn: c}
 	return w.conns[slot]
 }
 
-// write sends bytes, and waits for nobody for long.
+// write sends bytes. It does not wait long.
 func (s *stranger) write(b []byte) {
 	_ = s.conn.SetWriteDeadline(now().Add(writeTime))
-	_, _ = s.conn.Write(b) // an authority may hang up
+	_, _ = s.conn.Write(b) // an authority may close the connection
 }
 
 var gets = []string{
@@ -89,7 +89,7 @@ var gets = []string{
 	"/tor/server/d/" + strings.Repeat("0", 40), "/tor/server/fp/" + strings.Repeat(strings.Repeat("0", 40)+"+", 90), "/tor/extra/all", "/tor/", "/", "", "/tor/status-vote/current/consensus-microdesc/" + strings.Repeat("0", 40) + "+x", "*", "/tor/\x00",
 }
 
-// doGet asks for something: B says what, C how.
+// doGet sends a GET request: B says for which document, C with which headers.
 func (w *authWorld) doGet(i Insn) {
 	s := w.dial(i.A)
 	if s == nil {
@@ -103,7 +103,8 @@ func (w *authWorld) doGet(i Insn) {
 	s.write([]byte(text))
 }
 
-// What is posted, by B >> 4 counted modulo.
+// documentOf returns the path and the body of an upload; B >> 4, modulo, selects
+// them.
 func (w *authWorld) documentOf(i Insn) (path string, body []byte) {
 	w.mu.Lock()
 	vote, sig := bytes.Clone(w.vote), bytes.Clone(w.sig)
@@ -113,15 +114,15 @@ func (w *authWorld) documentOf(i Insn) (path string, body []byte) {
 	switch i.B & 15 {
 	case 0, 1, 2:
 		return "/tor/", descriptor(relay, honestPlatform)
-	case 3: // the same, over and over
+	case 3: // the same descriptor many times
 		return "/tor/", bytes.Repeat(descriptor(relay, honestPlatform), times)
-	case 4: // another each time
+	case 4: // another descriptor each time
 		var all []byte
 		for n := range times {
 			all = append(all, descriptor(relay, fmt.Sprint("Tor 0.4.9.", n))...)
 		}
 		return "/tor/", all
-	case 5: // an honest relay's, with a bit that is wrong
+	case 5: // an honest relay's descriptor with one wrong bit
 		d := descriptor(0, honestPlatform)
 		if len(d) > 0 {
 			d[(int(i.C)*len(d))>>8] ^= 1
@@ -143,8 +144,8 @@ func (w *authWorld) documentOf(i Insn) (path string, body []byte) {
 	return pick([]string{"/tor/", "/tor/post/vote", "/tor/post/consensus-signature", "/"}, i.B), nil
 }
 
-// doPost posts a document: B says which, C & 7 how its length is told, and with
-// C & 8 only a part is sent at once.
+// doPost posts a document: B says which, C & 7 how the length is given, and with C
+// & 8 only a part is sent at once.
 func (w *authWorld) doPost(i Insn) {
 	s := w.dial(i.A)
 	if s == nil {
@@ -170,32 +171,33 @@ func (w *authWorld) doMore(i Insn) {
 	}
 }
 
-// doVote has the hostile authority vote as another did, but for a change.
+// doVote makes the hostile authority send another authority's vote with one
+// change.
 func (w *authWorld) doVote(i Insn) {
 	k, err := authNet()
 	if err != nil {
-		return // newAuthWorld has said so
+		return // newAuthWorld has reported it
 	}
 	w.mu.Lock()
 	text := w.vote
 	w.mu.Unlock()
 	v, err := netdoc.ParseVote(text)
 	if err != nil {
-		return // there is none yet
+		return // there is no vote yet
 	}
 	v.Cert = k.cert[2]
 	v.Source.Identity, v.Source.Nickname = k.cert[2].Identity, "auth2"
 	n := 1 + int(i.C)
 	switch i.B % 16 {
-	case 1: // relays over and over
+	case 1: // the same relays many times
 		v.Routers = slices.Repeat(v.Routers, min(n, 32))
-	case 2: // none
+	case 2: // no relays
 		v.Routers = nil
 	case 3:
 		for j := range v.Routers {
 			v.Routers[j].Flags = ^v.Routers[j].Flags
 		}
-	case 4: // with relays that there are not
+	case 4: // relays that do not exist
 		for j := range min(n, 100) {
 			if len(v.Routers) > 0 {
 				r := v.Routers[0]
@@ -221,7 +223,7 @@ func (w *authWorld) doVote(i Insn) {
 		v.ClientVersions, v.HasVersions = strings.Repeat("0.4.9.11,", n)+"0.4.9.12", true
 	case 11:
 		v.KnownFlags = append(v.KnownFlags, fmt.Sprintf("Zz%d", n))
-	case 12: // another's name
+	case 12: // another authority's name
 		v.Cert = k.cert[0]
 	case 13:
 		for j := range v.Routers {
@@ -233,7 +235,7 @@ func (w *authWorld) doVote(i Insn) {
 	}
 	out, err := signVote(v, k, i.B>>4)
 	if err != nil {
-		return // what the form of votes does not let anybody say
+		return // the format of votes does not allow it
 	}
 	if s := w.dial(i.A); s != nil {
 		s.write([]byte(fmt.Sprintf("POST /tor/post/vote HTTP/1.0\r\nContent-Length: %d\r\n\r\n", len(out))))
@@ -241,8 +243,8 @@ func (w *authWorld) doVote(i Insn) {
 	}
 }
 
-// signVote signs a vote by the hostile authority's key, or, with wrong, by one
-// that is not its own.
+// signVote signs a vote with the hostile authority's key, or, if wrong is set,
+// with a key that is not its own.
 func signVote(v *netdoc.Vote, k *authKeys, wrong byte) (text []byte, err error) {
 	key := k.signing[2]
 	if wrong == 15 {
@@ -255,7 +257,7 @@ func signVote(v *netdoc.Vote, k *authKeys, wrong byte) (text []byte, err error) 
 	return out.Text, nil
 }
 
-// doSignature posts signatures that came, with a change: B says which.
+// doSignature posts received signatures with one change: B says which.
 func (w *authWorld) doSignature(i Insn) {
 	w.mu.Lock()
 	sig := bytes.Clone(w.sig)
@@ -270,7 +272,7 @@ func (w *authWorld) doSignature(i Insn) {
 		sig = bytes.Repeat(sig, 1+int(i.C))
 	case 3:
 		sig = sig[:(int(i.C)*len(sig))>>8]
-	case 4: // the signatures over and over
+	case 4: // the signatures many times
 		if at := bytes.Index(sig, []byte("directory-signature")); at > 0 {
 			sig = append(sig, bytes.Repeat(sig[at:], 1+int(i.C))...)
 		}
@@ -287,7 +289,7 @@ func (w *authWorld) doSignature(i Insn) {
 	}
 }
 
-// doCrowd opens as many connections as B says, which say a word and no more.
+// doCrowd opens as many connections as B says. Each sends a word and no more.
 func (w *authWorld) doCrowd(i Insn) {
 	dial := w.net.Dialer(netip.AddrFrom4([4]byte{10, 0, 4, i.A >> 3 & 1}))
 	for range min(pick(counts, i.B), memoryCrowd) {
@@ -300,5 +302,5 @@ func (w *authWorld) doCrowd(i Insn) {
 	}
 }
 
-// memoryCrowd bounds a crowd: what a listener in memory has room for.
+// memoryCrowd bounds a crowd by the backlog of a listener in memory.
 const memoryCrowd = 60

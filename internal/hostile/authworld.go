@@ -18,8 +18,9 @@ import (
 	"github.com/chivenet/chive/internal/simnet"
 )
 
-// authWorld is two honest authorities, whom strangers send requests and uploads,
-// and a third, hostile one, whose votes and signatures are true to their form.
+// authWorld has two honest authorities, to which unknown peers send requests and
+// uploads, and a third, hostile one, whose votes and signatures have the correct
+// format.
 type authWorld struct {
 	t     *testing.T
 	net   *simnet.Network
@@ -28,21 +29,22 @@ type authWorld struct {
 	wg    sync.WaitGroup
 	conns [4]*stranger
 	crowd []net.Conn
-	// patience is how much time may still be waited away: each round of voting
-	// costs signatures, and the fuzzing engine waits 10 s for a program at most.
+	// patience is how much virtual time the program may still wait: each round of
+	// voting needs signatures, and the fuzzing engine waits at most 10 s for a
+	// program.
 	patience time.Duration
 
 	mu     sync.Mutex // guards what follows
-	vote   []byte     // the latest one that an honest authority sent to the hostile one
+	vote   []byte     // the latest vote that an honest authority sent to the hostile one
 	sig    []byte     // and the latest signatures
 	script Insn       // how the hostile authority answers
 	ends   map[net.Conn]bool
 }
 
-// stranger is a connection of somebody's to an authority.
+// stranger is a connection of an unknown peer to an authority.
 type stranger struct {
 	conn net.Conn
-	body []byte // what is yet to be sent
+	body []byte // bytes that were not sent yet
 }
 
 func newAuthWorld(t *testing.T) *authWorld {
@@ -134,13 +136,14 @@ func (w *authWorld) accept(ln net.Listener) {
 	}
 }
 
-// answer answers an honest authority, and keeps what it says: A is the kind.
+// answer answers an honest authority, and keeps its vote and signatures. A is the
+// kind of answer.
 func (w *authWorld) answer(c net.Conn, how Insn) {
 	r, err := http.ReadRequest(bufio.NewReader(c))
 	if err != nil {
 		return
 	}
-	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<20)) // a part is as good
+	body, _ := io.ReadAll(io.LimitReader(r.Body, 1<<20)) // a part is enough
 	w.mu.Lock()
 	switch r.URL.Path {
 	case "/tor/post/vote":
@@ -159,7 +162,7 @@ func (w *authWorld) answer(c net.Conn, how Insn) {
 		for err == nil {
 			_, err = c.Write(append([]byte("HTTP/1.0 200 OK\r\n\r\n"), make([]byte, 1<<16)...))
 		}
-	case 3: // in the place of somebody else's document
+	case 3: // instead of another authority's document
 		w.mu.Lock()
 		all := append(bytes.Clone(w.vote), w.sig...)
 		w.mu.Unlock()
@@ -193,7 +196,7 @@ func (w *authWorld) finish() {
 	}
 	w.script = Insn{}
 	w.mu.Unlock()
-	// A run may have taken a day, after which descriptors are too old for votes.
+	// A run may have taken a day; descriptors of that age are too old for votes.
 	for i := range honestRelay {
 		w.upload(i)
 	}
@@ -208,7 +211,7 @@ func (w *authWorld) finish() {
 	w.wg.Wait()
 }
 
-// checkConsensus: there is a new one, with the honest relays.
+// checkConsensus checks that there is a new consensus with the honest relays.
 func (w *authWorld) checkConsensus(i int, a *authority.Authority) {
 	text := a.Consensus(netdoc.FlavorMicrodesc)
 	c, err := netdoc.ParseConsensus(text, nil, nil)
@@ -221,7 +224,7 @@ func (w *authWorld) checkConsensus(i int, a *authority.Authority) {
 	}
 	k, err := authNet()
 	if err != nil {
-		return // newAuthWorld has said so
+		return // newAuthWorld has reported it
 	}
 	for n := range honestRelay {
 		id := netdoc.RSADigest(&k.relays[n].Identity.PublicKey)

@@ -13,9 +13,9 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// clientOps is what a client does, and what hostile relays answer. In the
-// relays' rows A & 0x10 is the relay, A & 3 the circuit, counted from the latest,
-// and A & 0x20 the second hop, where the relay plays two.
+// clientOps lists what a client does and what hostile relays answer. In the relays'
+// rows, A & 0x10 selects the relay, A & 3 the circuit, counted from the latest, and A &
+// 0x20 the second hop, if the relay plays two hops.
 var clientOps = table[*clientWorld]{
 	opEnd:  {"end", (*clientWorld).doEnd},
 	opWait: {"wait", func(w *clientWorld, i Insn) { later(pick(waits, i.A)) }},
@@ -105,8 +105,8 @@ var clientOps = table[*clientWorld]{
 	{"mangle", func(w *clientWorld, i Insn) { w.relayOf(i.B).mangle.set(i) }},
 }
 
-// tell has a hostile relay send what f makes for its end of a circuit, count
-// times.
+// tell makes a hostile relay send the cells that f makes for its end of a circuit,
+// count times.
 func (w *clientWorld) tell(i Insn, count byte, f func(e *end, at int) []byte) {
 	e := w.endOf(i.A)
 	if e == nil {
@@ -119,8 +119,8 @@ func (w *clientWorld) tell(i Insn, count byte, f func(e *end, at int) []byte) {
 	e.p.write(w.relayOf(i.A).mangle.apply(cells), i.Op&Joined != 0)
 }
 
-// say has a hostile relay send a message on the stream that B names, or on none
-// where there is none to the command.
+// say makes a hostile relay send a message on the stream that B names, or without a
+// stream if the command has none.
 func (w *clientWorld) say(i Insn, cmd cell.RelayCommand, body []byte, count byte) {
 	w.tell(i, count, func(e *end, at int) []byte {
 		id := uint16(0)
@@ -131,10 +131,10 @@ func (w *clientWorld) say(i Insn, cmd cell.RelayCommand, body []byte, count byte
 	})
 }
 
-// doEnd ends something: A says what, B which.
+// doEnd ends an object: A is its kind, B its number.
 func (w *clientWorld) doEnd(i Insn) {
 	switch i.A % 6 {
-	case 0: // the client's wish
+	case 0: // the client's dial
 		if c := w.circ(i.B); c != nil {
 			c.cancel()
 		}
@@ -187,7 +187,7 @@ func (w *clientWorld) doDial(i Insn) {
 	})
 }
 
-// use runs what the client does with a stream, beside the program.
+// use runs a client's work on a stream, in parallel with the program.
 func (w *clientWorld) use(a byte, what int, f func(s *stream.Stream)) {
 	slot := w.streams[int(a)%len(w.streams)]
 	s := slot.get()
@@ -225,7 +225,7 @@ func (w *clientWorld) doLinkLegs(i Insn) {
 	})
 }
 
-// doData has a relay send DATA: B & 15 is the stream, B >> 4 the length, C how many.
+// doData makes a relay send DATA: B & 15 is the stream, B >> 4 the length, C how many.
 func (w *clientWorld) doData(i Insn) {
 	n := pick(lengths, i.B>>4)
 	w.tell(i, i.C, func(e *end, at int) []byte {
@@ -233,8 +233,8 @@ func (w *clientWorld) doData(i Insn) {
 	})
 }
 
-// doExtended answers an EXTEND2 in place of the next relay: B is the kind of
-// answer, C what is wrong with it.
+// doExtended answers an EXTEND2 as the next relay would: B is the kind of answer, C
+// what is wrong with it.
 func (w *clientWorld) doExtended(i Insn) {
 	e := w.endOf(i.A)
 	if e == nil {

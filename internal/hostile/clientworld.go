@@ -14,21 +14,21 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// clientWorld is a client that builds circuits through hostile relays, as guards
-// and as exits behind an honest guard. What the client does is said by the
-// program, too, and runs beside it.
+// clientWorld has a client that builds circuits through hostile relays: as guards,
+// and as exits after an honest guard. The program also says what the client does;
+// that runs in parallel with the program.
 type clientWorld struct {
 	t     *testing.T
 	net   *simnet.Network
 	good  *simnet.Relay
 	bad   [2]*relaySide
 	user  *honest
-	under sync.WaitGroup // what the client is doing
+	under sync.WaitGroup // the client's work
 	env   *circuit.Env
 
 	circs   [4]*clientCirc
 	streams [4]*clientStream
-	all     []*clientStream // whatever its slot holds now
+	all     []*clientStream // all streams, also those that left their slots
 }
 
 // clientCirc is a circuit of the client's, or one that is being built.
@@ -40,7 +40,7 @@ type clientCirc struct {
 	circ *circuit.Circuit
 }
 
-// get returns the circuit, once it is there.
+// get returns the circuit, or nil until it is built.
 func (c *clientCirc) get() *circuit.Circuit {
 	if c == nil {
 		return nil
@@ -52,8 +52,9 @@ func (c *clientCirc) get() *circuit.Circuit {
 
 // clientStream is a stream of the client's, or one that is being opened.
 type clientStream struct {
-	// turns has those who do the same wait for each other: a stream has them wait
-	// for a mutex, which a bubble of virtual time takes for work.
+	// turns makes goroutines that do the same wait for each other. Otherwise they
+	// would wait for a mutex of the stream, which looks like work in a bubble of
+	// virtual time.
 	turns [3]chan struct{}
 
 	mu sync.Mutex // guards what follows
@@ -95,7 +96,7 @@ func newClientWorld(t *testing.T) *clientWorld {
 	return w
 }
 
-// path is the relays that an argument means.
+// path returns the relays that an argument selects.
 func path(b byte) (out []linkspec.Target) {
 	for _, node := range pick([][]int{
 		{nodeHostile}, {nodeGood, nodeHostile}, {nodeHostile, nodeGood}, {nodeGood, nodeHostile2}, {nodeHostile, nodeHostile2}, {nodeHostile2}, {nodeHostile2, nodeHostile}, {nodeGood, nodeHostile, nodeHostile2},
@@ -105,9 +106,9 @@ func path(b byte) (out []linkspec.Target) {
 	return out
 }
 
-// Options of the client's circuits beyond optCC and optCGO, one bit each.
+// Options of the client's circuits besides optCC and optCGO, one bit each.
 const (
-	buildPQ     = 1 << (iota + 2) // carriage A where that can be
+	buildPQ     = 1 << (iota + 2) // carriage A, if possible
 	buildRekey                    // carriage B
 	buildFast                     // CREATE_FAST for the first hop
 	buildNtor                     // no ntor-v3
@@ -157,7 +158,7 @@ func (w *clientWorld) build(slot byte, targets []linkspec.Target, opts byte) {
 	})
 }
 
-// give ends a circuit.
+// give closes a circuit.
 func (w *clientWorld) give(c *clientCirc) {
 	c.cancel()
 	if circ := c.get(); circ != nil {
@@ -167,8 +168,8 @@ func (w *clientWorld) give(c *clientCirc) {
 
 func (w *clientWorld) circ(a byte) *clientCirc { return w.circs[int(a)%len(w.circs)] }
 
-// bad relay and its end of a circuit that an argument means: 0x10 is the relay,
-// the lowest bits say how many circuits ago.
+// relayOf returns the hostile relay that an argument selects: 0x10 is the relay. The
+// lowest bits select its circuit, counted from the latest.
 func (w *clientWorld) relayOf(a byte) *relaySide { return w.bad[a>>4&1] }
 func (w *clientWorld) endOf(a byte) *end         { return w.relayOf(a).end(a & 3) }
 
@@ -201,7 +202,7 @@ func (w *clientWorld) finish() {
 		}
 	}
 	w.under.Wait()
-	for _, s := range w.all { // as users do, at last
+	for _, s := range w.all { // as users do in the end
 		if s := s.get(); s != nil {
 			_ = s.Close()
 		}
@@ -227,7 +228,8 @@ func (w *clientWorld) finish() {
 	w.good.Stop()
 }
 
-// leads reports whether a circuit has a hop at a hostile relay, which has gone.
+// leads reports whether a circuit has a hop at a hostile relay. All of these are
+// closed by now.
 func leads(c *circuit.Circuit) bool {
 	for _, h := range c.Hops() {
 		if h.Info().Target.RelayID != targetOf(nodeGood).RelayID {
@@ -237,7 +239,7 @@ func leads(c *circuit.Circuit) bool {
 	return false
 }
 
-// deal runs what the client does on a circuit, beside the program.
+// deal runs a client's work on a circuit, in parallel with the program.
 func (w *clientWorld) deal(a byte, f func(ctx context.Context, c *circuit.Circuit)) {
 	slot := w.circ(a)
 	c := slot.get()

@@ -18,24 +18,24 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// The answers of caches: what Insn.A of an answer counts modulo; B and C say how.
+// The answers of caches. Insn.A, modulo, selects one; B and C are its parameters.
 const (
 	answerDirRight     = iota
 	answerDirStatus    // another status
 	answerDirLength    // a wrong Content-Length
 	answerDirCut       // it ends early
-	answerDirFlip      // a byte is another
+	answerDirFlip      // one byte is changed
 	answerDirEndless   // zeros without end
 	answerDirBomb      // zeros, compressed
 	answerDirSlow      // byte by byte
 	answerDirNever     // nothing
-	answerDirLabel     // the coding is another than it says
+	answerDirLabel     // the coding is not the one that the header names
 	answerDirOther     // another document
 	answerDirHeads     // headers without end
 	answerDirRepeat    // the document several times
-	answerDirDiff      // a difference to what the client has not
+	answerDirDiff      // a diff to a consensus that the client does not have
 	answerDirHangUp    // the stream ends
-	answerDirNobody    // there is no stream
+	answerDirNobody    // no stream can be opened
 	answerDirTrickle   // it takes minutes
 	answerDirBackwards // its parts in another order
 	answerDirKinds
@@ -43,7 +43,7 @@ const (
 
 var codings = []string{"identity", "deflate", "gzip", "x-zstd", "x-tor-lzma", ""}
 
-// encode applies a coding.
+// encode encodes a body with a content coding.
 func encode(coding string, body []byte) []byte {
 	var buf bytes.Buffer
 	var z io.WriteCloser
@@ -62,11 +62,11 @@ func encode(coding string, body []byte) []byte {
 	return buf.Bytes()
 }
 
-// document is the honest answer to a request.
+// document returns the honest answer to a request.
 func document(path string) []byte {
 	n, err := dirNet()
 	if err != nil {
-		return nil // newDirWorld has said so
+		return nil // newDirWorld has reported it
 	}
 	switch {
 	case strings.HasPrefix(path, "/tor/status-vote/current/consensus-microdesc"):
@@ -83,10 +83,10 @@ func document(path string) []byte {
 	return out
 }
 
-// dirSizes are how many bytes of nothing an answer has.
+// dirSizes are the numbers of zero bytes in an answer.
 var dirSizes = []int{1, 1000, 1 << 16, 1 << 20, 9 << 20, 33 << 20}
 
-// bombs are zeros, compressed: the same ones serve every run.
+// bombs are compressed zeros. All runs share them.
 var bombs sync.Map
 
 func bomb(coding string, size int) []byte {

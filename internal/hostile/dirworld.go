@@ -16,20 +16,20 @@ import (
 	"github.com/chivenet/chive/internal/testvec/dirgen"
 )
 
-// dirWorld is a directory client, all of whose caches are hostile for as long as
-// the program runs. Afterwards they are honest, and the client must get ready.
+// dirWorld has a directory client. All its caches are hostile while the program
+// runs. Afterwards they are honest, and the client must become ready.
 type dirWorld struct {
 	t      *testing.T
 	net    *simnet.Network
 	client *dirclient.Client
 	stop   context.CancelFunc
 	ended  chan error
-	wg     sync.WaitGroup // what caches are doing
+	wg     sync.WaitGroup // the caches' work
 	held   atomic.Int64   // streams that the client has not closed
 
 	mu      sync.Mutex        // guards what follows
-	scripts []Insn            // of the requests to come; owned by those who ask
-	open    map[net.Conn]bool // the caches' ends
+	scripts []Insn            // for the next requests
+	open    map[net.Conn]bool // the caches' ends of streams
 	asked   int
 	next    int
 	honest  bool
@@ -77,7 +77,7 @@ func (w *dirWorld) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.St
 		}
 	}
 	if how.A%answerDirKinds == answerDirNobody {
-		return dirclient.Stream{}, fault.New(fault.Network, "nobody is there")
+		return dirclient.Stream{}, fault.New(fault.Network, "the cache cannot be reached")
 	}
 	here, there := simnet.Pipe(netip.AddrPortFrom(honestAddress, 1), address(nodeHostile))
 	w.mu.Lock()
@@ -135,7 +135,7 @@ func (w *dirWorld) finish() {
 	w.wg.Wait()
 }
 
-// dirOps is what caches answer. In answer, A is the kind, and B and C say how.
+// dirOps lists what caches answer. In answer, A is the kind, and B and C say how.
 var dirOps = table[*dirWorld]{
 	opEnd: {"end", func(w *dirWorld, i Insn) { // of all streams that are open
 		w.mu.Lock()

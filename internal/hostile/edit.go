@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// edited returns a program with some random changes that keep its form. A fuzz
-// input has, beside the program, a number that rnd comes from: the fuzzing engine
-// knows bytes only, of which most changes say nothing, and any change of the
-// number is a change of an operation. ops is how many operations there are.
+// edited returns a program with some random changes that keep its format. A fuzz
+// input has a program and a number, from which rnd is made. The fuzzing engine
+// changes only bytes, and most such changes have no effect, but any change of the
+// number changes operations. ops is the number of operations.
 func (p Program) edited(rnd *rand.Rand, ops int) Program {
 	for more := true; more && len(p) > 0 && len(p) <= maxInsns; more = rnd.IntN(2) == 0 {
 		p = p.edit(rnd, ops)
@@ -18,7 +18,7 @@ func (p Program) edited(rnd *rand.Rand, ops int) Program {
 
 func (p Program) edit(rnd *rand.Rand, ops int) Program {
 	i := rnd.IntN(len(p))
-	any := func() byte { // mostly what means little, or one thing
+	any := func() byte { // mostly a small number, or a single bit
 		switch rnd.IntN(4) {
 		case 0:
 			return byte(rnd.IntN(4))
@@ -42,21 +42,21 @@ func (p Program) edit(rnd *rand.Rand, ops int) Program {
 		case 3:
 			*arg = p[rnd.IntN(len(p))].B
 		}
-	case 6: // an end before it
+	case 6: // insert an end before it
 		return slices.Insert(p, i, Insn{opEnd, byte(rnd.IntN(6)), byte(rnd.IntN(4)), any()})
-	case 7: // a wait
+	case 7: // insert a wait
 		return slices.Insert(p, i, Insn{opWait, byte(rnd.IntN(len(waits))), 0, 0})
-	case 8: // another operation, on what this one is about
+	case 8: // insert another operation on the same object
 		return slices.Insert(p, i+rnd.IntN(2), Insn{byte(rnd.IntN(ops)), p[i].A, any(), any()})
-	case 9: // it, over and over
+	case 9: // repeat it
 		return slices.Insert(p, i, slices.Repeat(p[i:i+1], 1+rnd.IntN(1<<rnd.IntN(5)))...)
-	case 10: // in another order, or not at all
+	case 10: // move or remove operations
 		if j := rnd.IntN(len(p)); rnd.IntN(2) == 0 {
 			p[i], p[j] = p[j], p[i]
 		} else {
 			return slices.Delete(p, i, i+1)
 		}
-	case 11: // without waiting between
+	case 11: // join or separate some operations
 		for ; i < len(p) && rnd.IntN(3) > 0; i++ {
 			p[i].Op ^= Joined
 		}

@@ -9,20 +9,20 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 )
 
-// end is the hostile end of one circuit: of a client, with as many hops as it
-// has extended to, or of a relay, whose only hop is the client. What it sends is
-// sealed as it should be, and says whatever it is told to say.
+// end is the hostile end of one circuit: of a client, with all hops that it has
+// extended to, or of a relay, whose only hop is the client. It encrypts messages
+// correctly, but their content is whatever the program chooses.
 type end struct {
 	p  *peer
 	id uint32
 
 	mu   sync.Mutex // guards what follows; held for computing only
 	hops []*hop
-	dead bool     // DESTROY came
-	sent [][]byte // the latest cells, to be sent once more
+	dead bool     // DESTROY was received
+	sent [][]byte // the latest cells, for replays
 	call *call    // the answer that is awaited; nil when none is
 	seen []uint16 // identifiers of the streams that the other end opened
-	// what the client asked a relay's end for last
+	// The last requests of the client to a relay's end.
 	extend []byte // the body of EXTEND2
 	link   []byte // of CONFLUX_LINK
 	wants  []byte // REQUEST of a rekey
@@ -40,28 +40,28 @@ type opener interface {
 	Tag() []byte
 }
 
-// hop is who is at the other end of a layer.
+// hop is the other end of a layer.
 type hop struct {
 	seal   sealer
 	open   opener
 	format cell.RelayFormat
-	export [32]byte // what a rekey starts from
+	export [32]byte // the secret from which a rekey starts
 	cgo    bool
 
 	inc  int      // DATA cells that one SENDME acknowledges
 	got  int      // DATA cells since the last one that is due
-	tags [][]byte // of the SENDMEs that are due and were not sent
+	tags [][]byte // the tags of SENDMEs that are due but were not sent
 
 	parts   handshake.Reassembly
 	rekey   *handshake.RekeyState
 	confirm func() []byte // seals the CONFIRM that is due; nil when none is
-	after   func()        // sets in place what CONFIRM is waited for; nil: nothing
+	after   func()        // installs the keys that wait for CONFIRM; nil: there are none
 }
 
 const keepSent = 8
 
-// message seals one relay message for a hop. length is what the header says;
-// the body is cut to what fits. It returns nil while the hop is not there.
+// message seals one relay message for a hop. length is the length in the header;
+// the body is cut if it is too long. It returns nil if the hop does not exist yet.
 func (e *end) message(at int, early bool, cmd byte, stream uint16, length int, body []byte) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -130,7 +130,7 @@ func (e *end) fragmentsLocked(at int, early bool, cmd cell.RelayCommand, msg []b
 	return cells
 }
 
-// take takes a cell that came for the circuit.
+// take handles a cell for the circuit.
 func (e *end) take(cmd cell.Command, body []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -185,8 +185,8 @@ func (e *end) messageLocked(at int, m cell.RelayMsg) {
 	}
 }
 
-// answeredLocked takes the answer to a handshake, which becomes a hop when it
-// is good.
+// answeredLocked handles the answer to a handshake, and adds a hop if the answer is
+// valid.
 func (e *end) answeredLocked(fits bool, body []byte) {
 	c := e.call
 	if c == nil || !fits {
@@ -205,7 +205,7 @@ func (e *end) ready() int {
 	return len(e.hops)
 }
 
-// sendme returns a SENDME that is due at a hop, or one that nobody owes.
+// sendme returns a SENDME that is due at a hop, or one that is not due.
 func (e *end) sendme(at int, kind byte) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()

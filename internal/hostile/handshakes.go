@@ -25,17 +25,17 @@ type call struct {
 	finish func(answer []byte) (*hop, error)
 }
 
-// Options of a hostile handshake, one bit each; what an honest client offers are
-// the first two.
+// Options of a hostile handshake, one bit each; an honest client uses only the
+// first two.
 const (
 	optCC = 1 << iota
 	optCGO
-	optUnknown // an extension that nobody knows
+	optUnknown // an unknown extension
 	optTwice   // the extensions twice
 	optOther   // a subprotocol that was not advertised
 	optCorrupt // a bit of the onionskin is wrong
 	optOdd     // the onionskin's length is wrong
-	optMisfit  // the cell of the other kind of handshakes
+	optMisfit  // the cell of the other kind of handshake
 )
 
 // types are the kinds of handshakes, honest ones first.
@@ -88,7 +88,7 @@ func newCall(t linkspec.Target, typ cell.HandshakeType, opts byte) *call {
 	} else {
 		st, skin, err := k.Start(rand.Reader, &t, extensions(opts))
 		if err != nil {
-			panic(err) // the targets are well-formed, and randomness does not end
+			panic(err) // the targets are well-formed, and randomness never fails
 		}
 		c.form, c.skin = k.Form, skin
 		c.finish = func(body []byte) (*hop, error) {
@@ -132,7 +132,7 @@ func clientHop(ks handshake.KeyStream, cgo bool, msg []byte) (*hop, error) {
 	return h, nil
 }
 
-// relayHop makes the relay's half.
+// relayHop makes the relay's half of a hop.
 func relayHop(ks io.Reader, cgo bool, inc int) (*hop, error) {
 	newLayer := layer.NewTor1Relay
 	if cgo {
@@ -186,7 +186,7 @@ func (e *end) rekeyRequest(at int, set handshake.PQSet, verification string) (ce
 	return e.fragmentsLocked(at, false, cell.RelayRekeyRequest, request)
 }
 
-// rekeyedLocked goes on with a rekey, of either role.
+// rekeyedLocked continues a rekey, in either role.
 func (e *end) rekeyedLocked(at int, cmd cell.RelayCommand, whole []byte) {
 	h := e.hops[at]
 	switch {
@@ -201,7 +201,7 @@ func (e *end) rekeyedLocked(at int, cmd cell.RelayCommand, whole []byte) {
 			return
 		}
 		h.open = next.open
-		// CONFIRM is sent when the program says so: see confirm.
+		// The program decides when CONFIRM is sent: see confirm.
 		h.confirm = func() []byte {
 			cells := e.fragmentsLocked(at, false, cell.RelayRekeyConfirm, confirm)
 			h.seal, h.export = next.seal, next.export

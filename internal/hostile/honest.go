@@ -20,7 +20,7 @@ import (
 
 var silent = slog.New(slog.DiscardHandler)
 
-// honest is a client that does nothing wrong, and has a circuit.
+// honest is a client with a circuit that follows the protocol.
 type honest struct {
 	t        *testing.T
 	channels *channel.Manager
@@ -28,8 +28,8 @@ type honest struct {
 	memory   *account.Memory // what relays make the client hold
 }
 
-// honestTime is how long an honest round trip may take, in virtual time: less
-// than what any hostile peer is waited for.
+// honestTime is how long an honest round trip may take, in virtual time. It is
+// less than any timeout that a hostile peer can reach.
 const honestTime = 5 * time.Second
 
 func newHonest(t *testing.T, m *simnet.Network, path ...linkspec.Target) *honest {
@@ -96,5 +96,5 @@ func (h *honest) close() {
 	}
 }
 
-// echoHost is the name of the service that sends back what it gets.
+// echoHost is the name of the service that sends back all bytes.
 const echoHost = "echo"

@@ -2,8 +2,8 @@ package hostile
 
 import "github.com/chivenet/chive/internal/cell"
 
-// mangle changes the next cells that are sent, in the way that an operation
-// said. The zero value changes nothing.
+// mangle changes the next cells that are sent, as an operation selected. The
+// zero value changes nothing.
 type mangle struct {
 	what byte
 	x, y byte
@@ -14,12 +14,12 @@ type mangle struct {
 const (
 	mangleNone  = iota
 	mangleFlip  // byte x of the first cell
-	mangleDrop  // they are sealed, and never sent
-	mangleHold  // they are sent behind the next ones
+	mangleDrop  // they are encrypted but never sent
+	mangleHold  // they are sent after the next ones
 	mangleTwice // each is sent twice
-	mangleCut   // the last bytes come with the next ones
-	mangleCmd   // the link command is another
-	mangleCirc  // the circuit is another
+	mangleCut   // their last bytes are sent with the next cells
+	mangleCmd   // the link command is changed
+	mangleCirc  // the circuit is changed
 	mangleKinds
 )
 

@@ -8,22 +8,22 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 )
 
-// peer is the hostile end of a link whose handshake is done: it writes whatever
-// bytes it is told to, and reads cells.
+// peer is the hostile end of a link whose handshake is done: it writes any bytes,
+// and reads cells.
 //
-// Its locks are channels, for a bubble of virtual time does not see who waits
-// for a mutex.
+// Its locks are channels, because a bubble of virtual time does not see that a
+// goroutine waits for a mutex.
 type peer struct {
 	link *channel.Link
-	turn chan struct{} // held by who writes
-	out  []byte        // joined cells; owned by who has the turn
+	turn chan struct{} // held by the goroutine that writes
+	out  []byte        // joined cells; owned by the goroutine that has the turn
 
 	mu    sync.Mutex      // guards what follows; held for a moment only
 	circs map[uint32]*end // of a dialling peer, by their identifiers
 
-	state chan peerState // one, taken while it is looked at
+	state chan peerState // holds one value, taken out while it is used
 	done  chan struct{}  // closed when the reader has ended
-	// take gets every cell that comes, on the reader's goroutine.
+	// take is called with every received cell, on the reader's goroutine.
 	take func(id uint32, cmd cell.Command, body []byte)
 }
 
@@ -42,7 +42,8 @@ func newPeer(l *channel.Link, take func(p *peer, id uint32, cmd cell.Command, bo
 	return p
 }
 
-// write sends bytes, after those that were joined before; joined ones wait.
+// write sends bytes, after those that were joined before; if joined is set, they
+// wait for the next call.
 func (p *peer) write(b []byte, joined bool) {
 	p.turn <- struct{}{}
 	defer func() { <-p.turn }()
@@ -70,7 +71,7 @@ func (p *peer) closed() bool {
 	}
 }
 
-// hear has the reader go on, or stop.
+// hear makes the reader continue or stop.
 func (p *peer) hear(on bool) {
 	s := <-p.state
 	switch {

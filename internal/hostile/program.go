@@ -6,25 +6,25 @@ import (
 	"strings"
 )
 
-// Insn is one operation with its arguments. The highest bit of Op says that it
-// is joined to the next: nothing waits between them, and their cells leave in
-// one write where that can be.
+// Insn is one operation with its arguments. The highest bit of Op joins it to the
+// next operation: nothing waits between them, and their cells are sent in one write
+// if possible.
 type Insn struct{ Op, A, B, C byte }
 
-// Joined is the bit of Insn.Op.
+// Joined is the bit of Insn.Op that joins operations.
 const Joined = 0x80
 
-// Program is what a fuzz input says: operations of four bytes each.
+// Program is a fuzz input as operations, four bytes each.
 type Program []Insn
 
 const (
 	insnLen  = 4
-	maxInsns = 64 // what is beyond is not run
+	maxInsns = 64 // further operations are not run
 )
 
 // The first operations of every table.
 const (
-	opEnd  = 0 // A says of what, B of which
+	opEnd  = 0 // A is the kind of object, B its number
 	opWait = 1 // A says how long
 )
 
@@ -36,7 +36,7 @@ func Parse(input []byte) (p Program) {
 	return p
 }
 
-// Bytes returns the fuzz input that means p.
+// Bytes returns the fuzz input for p.
 func (p Program) Bytes() (out []byte) {
 	for _, i := range p {
 		out = append(out, i.Op, i.A, i.B, i.C)
@@ -56,8 +56,8 @@ type table[W any] []op[W]
 
 func (t table[W]) of(i Insn) op[W] { return t[int(i.Op&^Joined)%len(t)] }
 
-// only returns the rows of those names, in their order, behind the ones that
-// every table begins with.
+// only returns the rows with these names, in their order, after the rows with which
+// every table begins.
 func (t table[W]) only(names ...string) table[W] {
 	out := slices.Clone(t[:opWait+1])
 	for _, n := range names {
@@ -66,7 +66,7 @@ func (t table[W]) only(names ...string) table[W] {
 	return out
 }
 
-// describe prints a program for who has to understand a failure.
+// describe prints a program, for the analysis of a failure.
 func (t table[W]) describe(p Program) string {
 	var b strings.Builder
 	for n, i := range p {
@@ -79,8 +79,8 @@ func (t table[W]) describe(p Program) string {
 	return b.String()
 }
 
-// Op returns the operation of that name; it panics when there is none: seeds are
-// written by name.
+// Op returns the operation of that name; it panics if there is none, because seeds
+// use names.
 func (t table[W]) Op(name string) byte {
 	for n, o := range t {
 		if o.name == name {

@@ -9,10 +9,10 @@ import (
 	"github.com/chivenet/chive/internal/linkspec"
 )
 
-// What a hostile relay answers to the client's own messages.
+// The answers of a hostile relay to the client's own messages.
 
-// stream returns one of the streams that the client opened, the latest first, or
-// an identifier that is none.
+// stream returns one of the streams that the client opened, the latest first, or an
+// identifier of no stream.
 func (e *end) stream(b byte) uint16 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -22,9 +22,9 @@ func (e *end) stream(b byte) uint16 {
 	return pick(streams, b)
 }
 
-// extended answers the EXTEND2 that came last, as the relay that it names would:
-// from then on this end plays both hops. kind is what is wrong with the message,
-// ans with the handshake.
+// extended answers the last EXTEND2, as the relay that it names would: from then on
+// this end plays both hops. kind selects an error in the message, ans errors in the
+// handshake.
 func (e *end) extended(kind, ans byte) []byte {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -94,7 +94,7 @@ func (e *end) rekeyReply(at int, advertised string, kind, c byte) []byte {
 		reply[int(c)%len(reply)] ^= 1
 	}
 	cells := e.fragmentsLocked(at, false, cell.RelayRekeyReply, reply)
-	if kind&3 == 2 { // not to its end
+	if kind&3 == 2 { // only a part
 		return cells[:cell.Len*(int(c)%(len(cells)/cell.Len))]
 	}
 	if next, err := relayHop(ks, h.cgo, h.inc); err == nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/chivenet/chive/internal/simnet"
 )
 
-// doExtend asks for another hop: B & 3 says to which node, B >> 2 & 3 whose
-// identity is named instead, 0x10 to 0x80 what is wrong with the specifiers; C &
-// 7 is the type of the handshake, and the rest what is wrong with it.
+// doExtend asks for another hop: B & 3 is the node, B >> 2 & 3 the node whose
+// identity is named instead, 0x10 to 0x80 are errors in the specifiers; C & 7 is
+// the type of the handshake, and the other bits are errors in it.
 func (w *relayWorld) doExtend(i Insn) {
 	e := w.circ(i.A)
 	if e == nil {
@@ -76,7 +76,7 @@ func zeroSpec(specs []linkspec.Spec, typ uint8) {
 	}
 }
 
-// doRekey begins a rekey: B is the parameter set, C what is wrong with it.
+// doRekey begins a rekey: B is the parameter set, C its errors.
 func (w *relayWorld) doRekey(i Insn) {
 	e := w.circ(i.A)
 	if e == nil {
@@ -88,13 +88,13 @@ func (w *relayWorld) doRekey(i Insn) {
 		ver = "1"
 	}
 	cells := e.rekeyRequest(hopOf(i.A), pick(sets, i.B), ver)
-	if n := len(cells) / cell.Len; i.C&2 != 0 && n > 0 { // not to its end
+	if n := len(cells) / cell.Len; i.C&2 != 0 && n > 0 { // only a part
 		cells = cells[:(int(i.C>>2)%n)*cell.Len]
 	}
 	w.send(e.p, cells, i)
 }
 
-// doRekeyConfirm confirms the rekey that was answered, or, with B, what was not.
+// doRekeyConfirm confirms the rekey that was answered. With B it sends a false CONFIRM.
 func (w *relayWorld) doRekeyConfirm(i Insn) {
 	e := w.circ(i.A)
 	if e == nil {
@@ -107,7 +107,7 @@ func (w *relayWorld) doRekeyConfirm(i Insn) {
 	w.send(e.p, cells, i)
 }
 
-// confluxBody is the body of CONFLUX_LINK: B is the nonce, C what is wrong.
+// confluxBody is the body of CONFLUX_LINK: B is the nonce, C the errors.
 func confluxBody(i Insn) []byte {
 	m := cell.ConfluxLink{Nonce: [32]byte{i.B & 3}, UX: cell.ConfluxUX(i.C & 7)}
 	if i.C&8 != 0 {
@@ -120,7 +120,7 @@ func confluxBody(i Insn) []byte {
 	return b
 }
 
-// doSwitch sends CONFLUX_SWITCH by as many as B says.
+// doSwitch sends CONFLUX_SWITCH; B is the number of cells that it announces.
 func (w *relayWorld) doSwitch(i Insn) {
 	m := cell.ConfluxSwitch{Seq: pick([]uint32{1, 2, 3, 10, 0, 20000, 0xffffffff}, i.B)}
 	w.message(i, cell.RelayConfluxSwitch, 0, m.Append(nil), i.C)

@@ -9,8 +9,8 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 )
 
-// relayOps is what peers of a relay may do. In A the two lowest bits mostly name
-// the circuit, and 0x10 its second hop. B and C are said in each row's function.
+// relayOps lists what peers of a relay may do. In A, the two lowest bits mostly name
+// the circuit, and 0x10 its second hop. The function of each row describes B and C.
 var relayOps = table[*relayWorld]{
 	opEnd:  {"end", (*relayWorld).doEnd},
 	opWait: {"wait", func(w *relayWorld, i Insn) { later(pick(waits, i.A)) }},
@@ -53,7 +53,7 @@ var relayOps = table[*relayWorld]{
 
 var resolves = [][]byte{[]byte("host.example\x00"), []byte("1.0.2.192.in-addr.arpa\x00"), {}, {0}, bytes.Repeat([]byte{'a'}, 300), []byte("no end")}
 
-// each sends count times what f makes for the circuit.
+// each sends the cells that f makes for the circuit, count times.
 func (w *relayWorld) each(i Insn, count byte, f func(e *end) []byte) {
 	e := w.circ(i.A)
 	if e == nil {
@@ -66,12 +66,12 @@ func (w *relayWorld) each(i Insn, count byte, f func(e *end) []byte) {
 	w.send(e.p, cells, i)
 }
 
-// message sends a message some times.
+// message sends a message count times.
 func (w *relayWorld) message(i Insn, cmd cell.RelayCommand, stream uint16, body []byte, count byte) {
 	w.each(i, count, func(e *end) []byte { return e.message(hopOf(i.A), false, byte(cmd), stream, len(body), body) })
 }
 
-// doEnd ends something: A says what, B which.
+// doEnd ends an object: A is its kind, B its number.
 func (w *relayWorld) doEnd(i Insn) {
 	switch i.A % 6 {
 	case 0: // the circuit
@@ -80,7 +80,7 @@ func (w *relayWorld) doEnd(i Insn) {
 		}
 	case 1: // the link
 		if p := w.links[int(i.B)%len(w.links)]; p != nil {
-			p.write(nil, false) // what was joined is read when nobody is there any more
+			p.write(nil, false) // the relay reads the joined bytes after the link has closed
 			p.close()
 		}
 	case 2: // the next relay's links
@@ -103,9 +103,9 @@ func (w *relayWorld) doEnd(i Insn) {
 	}
 }
 
-// doCreate opens a circuit: A & 3 is its slot, A >> 2 & 3 the link, A & 0x10 has
-// it take the identifier of another circuit, A & 0x20 a wrong one, B is the type
-// of the handshake, and C its options.
+// doCreate opens a circuit: A & 3 is its slot, A >> 2 & 3 the link, with A & 0x10 it
+// uses the identifier of another circuit, with A & 0x20 a wrong one, B is the type of
+// the handshake, and C its options.
 func (w *relayWorld) doCreate(i Insn) {
 	p := w.linkTo(i.A >> 2 & 3)
 	id := uint32(1)<<31 | uint32(0x100+int(i.A)%len(w.circs)+w.generation<<8)
@@ -131,8 +131,7 @@ func (w *relayWorld) doBegin(i Insn) {
 	w.message(i, cell.RelayBegin, pick(streams, i.B), append([]byte(pick(hosts, i.C)), 0, 0, 0, 0, 0), 0)
 }
 
-// doBeginDir opens a directory stream: B is its identifier, C what is sent at
-// once.
+// doBeginDir opens a directory stream: B is its identifier, C the first request.
 func (w *relayWorld) doBeginDir(i Insn) {
 	w.message(i, cell.RelayBeginDir, pick(streams, i.B), nil, 0)
 	requests := []string{
@@ -144,8 +143,8 @@ func (w *relayWorld) doBeginDir(i Insn) {
 	}
 }
 
-// doData sends DATA: B is the stream and, in its upper half, how long the body
-// is; C says how many.
+// doData sends DATA: B is the stream and, in its upper half, the length of the body; C
+// is the number of messages.
 func (w *relayWorld) doData(i Insn) {
 	n := pick(lengths, i.B>>4)
 	w.each(i, i.C, func(e *end) []byte {
@@ -189,7 +188,7 @@ func (w *relayWorld) doCell(i Insn) {
 	w.send(p, linkCell(id, cell.Command(i.B), body), i)
 }
 
-// doLong sends a cell of variable length: B and C say how long.
+// doLong sends a cell of variable length: B and C give the length.
 func (w *relayWorld) doLong(i Insn) {
 	p := w.linkTo(i.A >> 2 & 3)
 	cmds := []cell.Command{cell.CmdLongCreate2, cell.CmdLongCreated2, cell.CmdVPadding, cell.CmdCerts, cell.CmdVersions}
@@ -203,7 +202,7 @@ func (w *relayWorld) doLong(i Insn) {
 	w.send(p, cell.AppendVar(nil, uint32(1)<<31|uint32(w.generation<<8), pick(cmds, i.C>>2&7), body), i)
 }
 
-// doReplay sends once more the last cells of a circuit, of which B leaves some out.
+// doReplay sends the last cells of a circuit again; B leaves some out.
 func (w *relayWorld) doReplay(i Insn) {
 	w.each(i, i.C, func(e *end) []byte {
 		e.mu.Lock()
@@ -214,7 +213,7 @@ func (w *relayWorld) doReplay(i Insn) {
 
 func (w *relayWorld) nextOf(n byte) *relaySide { return w.next[int(n)%len(w.next)] }
 
-// doNextCell has the next relay send a cell back: B is its command, C how many.
+// doNextCell makes the next relay send a cell back: B is its command, C the number.
 func (w *relayWorld) doNextCell(i Insn) {
 	e := w.nextOf(i.A >> 4).end(i.A & 3)
 	if e == nil {
@@ -228,8 +227,8 @@ func (w *relayWorld) doNextCell(i Insn) {
 	e.p.write(cells, false)
 }
 
-// doNextMessage has the next relay send a message to the client: B is its
-// command, C how many.
+// doNextMessage makes the next relay send a message to the client: B is its command, C
+// the number.
 func (w *relayWorld) doNextMessage(i Insn) {
 	e := w.nextOf(i.A >> 4).end(i.A & 3)
 	if e == nil {
@@ -242,8 +241,8 @@ func (w *relayWorld) doNextMessage(i Insn) {
 	e.p.write(cells, false)
 }
 
-// doFragment sends one fragment of a long message: B and C say of which, where
-// it is, and how long.
+// doFragment sends one fragment of a long message: B and C select the message, the
+// position and the length.
 func (w *relayWorld) doFragment(i Insn) {
 	cmds := []cell.RelayCommand{cell.RelayLongExtend2, cell.RelayRekeyRequest, cell.RelayRekeyConfirm, cell.RelayLongExtended2, cell.RelayRekeyReply}
 	total := pick([]int{1500, 300, 32, 2048, 2049, 0, 1, 65535}, i.B>>4)

@@ -13,7 +13,7 @@ import (
 )
 
 // relaySide is a hostile relay: it accepts links, proves its identity, and
-// answers what opens circuits by a script.
+// answers cells that open circuits as a script says.
 type relaySide struct {
 	target linkspec.Target
 	keys   *simnet.Keys
@@ -25,29 +25,29 @@ type relaySide struct {
 	script Insn       // A: see scripts; B: how long; C: ans bits
 	peers  []*peer
 	ends   []*end
-	late   []func() // answers that are held back
+	late   []func() // answers that wait
 
-	mangle mangle // of what the program has the relay send
+	mangle mangle // changes of the cells that the program makes the relay send
 }
 
-// The scripts of answers: what Insn.A counts modulo.
+// The scripts of answers. Insn.A, modulo, selects one.
 const (
 	answerRight = iota
-	answerSized // as many bytes as B says, of nothing
+	answerSized // B selects a number of zero bytes
 	answerOther // the other command
 	answerTwice
-	answerLate // when the program says so
+	answerLate // later, when the program says so
 	answerNever
 	answerDestroy       // DESTROY instead
 	answerDestroyBefore // DESTROY, and then the answer
 	answerDestroyAfter
 	answerHangUp // the link is closed
-	answerShort  // the length says more than there is
-	answerMore   // relay cells behind it, of garbage
+	answerShort  // the length field is too large
+	answerMore   // garbage relay cells after the answer
 	answerKinds
 )
 
-// answerSizes are the bytes of an answer that means nothing.
+// answerSizes are the lengths of answers without meaning.
 var answerSizes = []int{3000, 64, 2048, 2049, 0, 1, 84, 96, 480, 505, 507, 1000, 1184, 2044, 4096, 8100}
 
 // newRelaySide listens at a target's address.
@@ -81,14 +81,14 @@ func (r *relaySide) adopt(p *peer) {
 	r.peers = append(r.peers, p)
 }
 
-// setScript says how circuits are answered from now on.
+// setScript selects the answers to circuits from now on.
 func (r *relaySide) setScript(i Insn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.script = i
 }
 
-// flush sends what was joined.
+// flush sends the joined cells.
 func (r *relaySide) flush() {
 	r.mu.Lock()
 	peers := r.peers
@@ -115,7 +115,7 @@ func (r *relaySide) close() {
 	r.hangUp()
 }
 
-// end returns the circuit that was opened last but n.
+// end returns the circuit that was opened n circuits before the last.
 func (r *relaySide) end(n byte) *end {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +125,7 @@ func (r *relaySide) end(n byte) *end {
 	return r.ends[len(r.ends)-1-int(n)%len(r.ends)]
 }
 
-// take takes a cell that came on a link, on its reader.
+// take handles a cell from a link, on the link's reader.
 func (r *relaySide) take(p *peer, id uint32, cmd cell.Command, body []byte) {
 	switch cmd {
 	case cell.CmdCreate2, cell.CmdLongCreate2, cell.CmdCreateFast:
@@ -145,7 +145,7 @@ func (r *relaySide) take(p *peer, id uint32, cmd cell.Command, body []byte) {
 	}
 }
 
-// open answers who asks for a circuit.
+// open answers a request for a circuit.
 func (r *relaySide) open(p *peer, id uint32, cmd cell.Command, body []byte) {
 	e := &end{p: p, id: id}
 	r.mu.Lock()
@@ -196,7 +196,7 @@ func (r *relaySide) open(p *peer, id uint32, cmd cell.Command, body []byte) {
 	p.write(answer, false)
 }
 
-// answerNow gives the answers that were held back.
+// answerNow sends the answers that wait.
 func (r *relaySide) answerNow() {
 	r.mu.Lock()
 	late := r.late

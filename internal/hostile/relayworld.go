@@ -15,34 +15,34 @@ import (
 	"github.com/chivenet/chive/internal/simnet"
 )
 
-// relayWorld is a relay that is attacked by clients, by a relay that dials it,
-// and by the relays that it is asked to extend to.
+// relayWorld has a relay that clients attack, and a relay that dials it, and the
+// relays to which it extends.
 type relayWorld struct {
 	t     *testing.T
 	net   *simnet.Network
-	relay *simnet.Relay // who is attacked
-	good  *simnet.Relay // where the honest circuit ends
+	relay *simnet.Relay // the attacked relay
+	good  *simnet.Relay // the end of the honest circuit
 	exit  *exit.Exit
 	exits exit.Stats
 	user  *honest
-	// memory counts what peers make the relay hold.
+	// memory accounts for what peers make the relay hold.
 	memory *account.Memory
 	next   [2]*relaySide
 
 	dir    *dirserver.Server // the relay's
-	links  [3]*peer          // two without identity, and one with
+	links  [3]*peer          // two without an identity, and one with an identity
 	circs  [4]*end
 	mangle mangle
 
-	generation int // of circuits' identifiers
+	generation int // generation of circuits' identifiers
 
-	racing  int // extends since the last time that nothing was under way
-	raced   int // the most of them
+	racing  int // extends since the last time when none was in progress
+	raced   int // the largest number of them
 	extends int // all of them
 }
 
-// exitStreams gives a relay's streams to the echo service or to its exit, which
-// has no policy and a directory.
+// exitStreams gives a relay's streams to the echo service, or to its exit, which has
+// no exit policy and serves a directory.
 type exitStreams struct{ w *relayWorld }
 
 func (s exitStreams) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
@@ -58,9 +58,9 @@ func (s exitStreams) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	return s.w.exit.HandleStream(h, m)
 }
 
-// A stream to pauseHost, which is refused, has the reader that it comes to stand
-// still for a moment, as if the relay's processors had other work: what others do
-// meanwhile ends links and circuits between two cells of one record.
+// A stream to pauseHost is refused, and its reader stops for a moment, as if the
+// relay's processors had other work. Meanwhile other peers can end links and
+// circuits between two cells of one record.
 const (
 	pauseHost = "pause"
 	pause     = 100 * time.Microsecond
@@ -84,7 +84,7 @@ func newRelayWorld(t *testing.T) *relayWorld {
 	return w
 }
 
-// linkTo returns the hostile link of that number, which it opens when it is not.
+// linkTo returns the hostile link of that number, and opens it if it is not open.
 func (w *relayWorld) linkTo(n byte) *peer {
 	i := int(n) % len(w.links)
 	if p := w.links[i]; p != nil && !p.closed() {
@@ -99,7 +99,7 @@ func (w *relayWorld) linkTo(n byte) *peer {
 	defer cancel()
 	raw, err := w.net.Dialer(netip.AddrFrom4([4]byte{10, 0, 2, byte(i)}))(ctx, to.Addrs[0])
 	if err != nil {
-		w.t.Fatal(err) // nobody has closed the relay
+		w.t.Fatal(err) // the relay is not closed
 	}
 	l, err := channel.Connect(ctx, raw, to.RelayID, to.Addrs[0], cfg)
 	if err != nil {
@@ -109,7 +109,7 @@ func (w *relayWorld) linkTo(n byte) *peer {
 	return w.links[i]
 }
 
-// take takes a cell that the relay sent to a hostile peer.
+// take handles a cell that the relay sent to a hostile peer.
 func (w *relayWorld) take(p *peer, id uint32, cmd cell.Command, body []byte) {
 	p.mu.Lock()
 	e := p.circs[id]
@@ -119,10 +119,10 @@ func (w *relayWorld) take(p *peer, id uint32, cmd cell.Command, body []byte) {
 	}
 }
 
-// circ returns the circuit that an argument means; nil when it is not there.
+// circ returns the circuit that an argument selects, or nil if it does not exist.
 func (w *relayWorld) circ(a byte) *end { return w.circs[int(a)%len(w.circs)] }
 
-// hopOf is the hop that an argument means.
+// hopOf returns the hop that an argument selects.
 func hopOf(a byte) int { return int(a>>4) & 1 }
 
 // send sends cells on a circuit's link.
@@ -142,7 +142,8 @@ func (w *relayWorld) settle() {
 	w.racing = 0
 }
 
-// patience is after how long nothing of what a hostile peer began is waited for.
+// patience is the time after which no work of a hostile peer may still be in
+// progress.
 const patience = 4 * time.Minute
 
 func (w *relayWorld) finish() {
@@ -177,7 +178,7 @@ func (w *relayWorld) finish() {
 	}
 }
 
-// check holds what is open at the relay to what honest clients have.
+// check compares what is open at the relay with what honest clients have.
 func (w *relayWorld) check(circuits int64) {
 	w.t.Helper()
 	if n := w.relay.Circuits.Circuits.Load(); n != circuits {
@@ -194,8 +195,8 @@ func (w *relayWorld) check(circuits int64) {
 	}
 }
 
-// checkLinks holds what the relay dialled to what it was asked for: never
-// itself, and one link to each address, but for extends that raced.
+// checkLinks compares the relay's links with the extends: no link to itself, and one
+// link to each address, or more if extends raced.
 func (w *relayWorld) checkLinks() {
 	w.t.Helper()
 	w.settle()
@@ -219,5 +220,5 @@ func (w *relayWorld) checkLinks() {
 	}
 }
 
-// maxDials is how many addresses one extend may have a relay dial.
+// maxDials is how many addresses a relay may dial for one extend.
 const maxDials = 8

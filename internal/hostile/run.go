@@ -18,26 +18,25 @@ import (
 	"github.com/chivenet/chive/internal/simnet"
 )
 
-// world is one run: those who are attacked, those who attack them, and the
-// honest ones beside.
+// world is one run: the attacked nodes, the attackers, and honest nodes.
 type world interface {
-	// settle sends what was joined, when the next operation is not.
+	// settle sends joined cells, if the next operation is not joined.
 	settle()
-	// finish ends the attack and checks that nothing is left of it.
+	// finish ends the attack and checks that it has left nothing behind.
 	finish()
 }
 
-// stuckAfter is how long a run may take on the clock of the wall. Virtual time
-// stands still while somebody computes, or waits for a mutex for ever.
+// stuckAfter is how long a run may take in real time. Virtual time stands still
+// while a goroutine computes, or waits for a mutex without end.
 const stuckAfter = 60 * time.Second
 
-// fuzz has a target run programs against fresh worlds. needs are made before.
+// fuzz makes a fuzz target run programs against new worlds. needs are called before.
 func fuzz[W world](f *testing.F, ops table[W], newWorld func(t *testing.T) W, needs ...func() error) {
 	prepare(f, needs...)
 	f.Fuzz(func(t *testing.T, input []byte, edits uint32) { run(t, input, edits, ops, newWorld) })
 }
 
-// run runs a fuzz input against a fresh world.
+// run runs a fuzz input against a new world.
 func run[W world](t *testing.T, input []byte, edits uint32, ops table[W], newWorld func(t *testing.T) W) {
 	p := Parse(input)
 	if edits != 0 {
@@ -46,8 +45,9 @@ func run[W world](t *testing.T, input []byte, edits uint32, ops table[W], newWor
 	if testing.Verbose() {
 		t.Log(ops.describe(p))
 	}
-	// The same for every run, but for the keys, which are the process's, and for
-	// what is drawn from math/rand: padding within cells, identifiers of streams.
+	// Randomness is the same for every run, except for the keys, which belong to the
+	// process, and for numbers from math/rand: padding within cells, identifiers of
+	// streams.
 	cryptotest.SetGlobalRandom(t, 1)
 	stuck := time.AfterFunc(stuckAfter, func() {
 		debug.SetTraceback("all")
@@ -71,17 +71,17 @@ func run[W world](t *testing.T, input []byte, edits uint32, ops table[W], newWor
 	}
 }
 
-// The nodes that every world chooses from; each has keys that are made once.
+// The nodes of all worlds. The keys of each are made once.
 const (
-	nodeVictim   = iota // the relay that is attacked
+	nodeVictim   = iota // the attacked relay
 	nodeGood            // an honest one
-	nodeHostile         // one of the attacker's, that listens
+	nodeHostile         // a node of the attacker that listens
 	nodeHostile2        // and another
-	nodeCaller          // one of the attacker's, that dials
+	nodeCaller          // a node of the attacker that dials
 	nodeCount
 )
 
-// epoch is when the time of every bubble begins.
+// epoch is the start of time in every bubble.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 var nodeKeys [nodeCount]*simnet.Keys
@@ -97,8 +97,8 @@ var makeKeys = sync.OnceValue(func() error {
 	return nil
 })
 
-// prepare makes the keys that every world needs, and what else there is: not
-// within a run, which the fuzzing engine gives ten seconds.
+// prepare makes the keys of all worlds and calls needs. This must not happen within
+// a run, which the fuzzing engine limits to ten seconds.
 func prepare(f *testing.F, needs ...func() error) {
 	for _, make := range append(needs, makeKeys) {
 		if err := make(); err != nil {
@@ -107,15 +107,15 @@ func prepare(f *testing.F, needs ...func() error) {
 	}
 }
 
-// address is where a node is.
+// address returns the address of a node.
 func address(node int) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(node + 1)}), 9001)
 }
 
-// honestAddress is where honest clients dial from.
+// honestAddress is the address of honest clients.
 var honestAddress = netip.AddrFrom4([4]byte{10, 0, 1, 1})
 
-// targetOf is what others need to know of a node.
+// targetOf returns the target for extends to a node.
 func targetOf(node int) linkspec.Target {
 	proto, err := protover.Parse(simnet.Protocols)
 	if err != nil {
@@ -132,7 +132,7 @@ func addrsOf(t linkspec.Target) (out []netip.Addr) {
 	return out
 }
 
-// later has virtual time pass.
+// later lets virtual time pass.
 func later(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

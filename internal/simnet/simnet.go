@@ -48,7 +48,7 @@ type Options struct {
 	Addr    netip.AddrPort
 	// Memory counts what peers make the relay hold; nil: nothing is counted.
 	Memory *account.Memory
-	// Keys are the keys of the relay; nil: new ones.
+	// Keys are the keys of the relay; nil: keys that no other relay has now.
 	Keys *Keys
 	// Streams handles the streams that end at the relay; nil: see Serve.
 	Streams             circuit.StreamHandler
@@ -138,35 +138,6 @@ func New(t testing.TB, o Options) *Relay {
 	r.wg.Go(func() { r.listen(link) })
 	t.Cleanup(r.Stop)
 	return r
-}
-
-// Keys are a relay's keys. It takes about 100 ms to make them; a test that uses the
-// same keys for many relays saves this time.
-type Keys struct {
-	Link  *channel.RelayKeys
-	Onion *handshake.NtorKeyPair
-}
-
-// NewKeys makes keys that are valid from now on, for at least a day.
-func NewKeys(random io.Reader, now time.Time) (*Keys, error) {
-	rsaKey, err := rsa.GenerateKey(random, 1024)
-	if err != nil {
-		return nil, err
-	}
-	idKey, err := cert.GenerateExpanded(random)
-	if err != nil {
-		return nil, err
-	}
-	signing, err := cert.GenerateExpanded(random)
-	if err != nil {
-		return nil, err
-	}
-	k := new(Keys)
-	if k.Link, err = channel.NewRelayIdentity(rsaKey, idKey, signing, now.Add(30*24*time.Hour)).NewRelayKeys(random, now); err != nil {
-		return nil, err
-	}
-	k.Onion, err = handshake.GenerateNtorKeyPair(random)
-	return k, err
 }
 
 func check(t testing.TB, err error) {
