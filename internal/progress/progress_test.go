@@ -3,6 +3,7 @@ package progress
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 func TestBar(t *testing.T) {
@@ -14,11 +15,11 @@ func TestBar(t *testing.T) {
 		done, of int
 		want     string
 	}{
-		{0, 0, "\r\x1b[Kcircuits   0% [" + strings.Repeat(" ", 40) + "]"},
-		{1, 4, "\r\x1b[Kcircuits  25% [" + strings.Repeat("=", 10) + strings.Repeat(" ", 30) + "]"},
+		{0, 0, "\r\x1b[K  0% [" + strings.Repeat(" ", 40) + "] circuits"},
+		{1, 4, "\r\x1b[K 25% [" + strings.Repeat("=", 10) + strings.Repeat(" ", 30) + "] circuits"},
 		{1, 4, ""}, // drawn already
-		{5, 4, "\r\x1b[Kcircuits 100% [" + strings.Repeat("=", 40) + "]"},
-		{-1, 4, "\r\x1b[Kcircuits   0% [" + strings.Repeat(" ", 40) + "]"},
+		{5, 4, "\r\x1b[K100% [" + strings.Repeat("=", 40) + "] circuits"},
+		{-1, 4, "\r\x1b[K  0% [" + strings.Repeat(" ", 40) + "] circuits"},
 	} {
 		b.Draw("circuits", v.done, v.of)
 		if out.String() != v.want {
@@ -30,11 +31,35 @@ func TestBar(t *testing.T) {
 	b.Draw("x", 1, 1)
 	b.End()
 	b.End()
-	if s := out.String(); !strings.HasPrefix(s, "\r\x1b[K\r\x1b[Kx 100% [") || !strings.HasSuffix(s, "]\n") {
+	if s := out.String(); !strings.HasPrefix(s, "\r\x1b[K\r\x1b[K100% [") || !strings.HasSuffix(s, "] x\n") {
 		t.Errorf("%q", s)
 	}
 	out.Reset()
 	if OnTerminal(&out).Draw("x", 1, 1); out.Len() != 0 {
 		t.Errorf("drawn on what is no terminal: %q", out.String())
+	}
+}
+
+// TestControlCodes: what a text holds cannot steer the terminal.
+func TestControlCodes(t *testing.T) {
+	var out strings.Builder
+	New(&out).Draw("a\x1b[2Jb\nc\u009b", 0, 1)
+	if s := out.String(); !strings.HasSuffix(s, "] a [2Jb c ") {
+		t.Errorf("%q", s)
+	}
+}
+
+// TestLongText: a line never wraps, however long its text and narrow its
+// terminal.
+func TestLongText(t *testing.T) {
+	for _, columns := range []int{200, 80, 20, 1} {
+		var out strings.Builder
+		b := New(&out)
+		b.columns = func() int { return columns }
+		b.Draw(strings.Repeat("ä", 300), 1, 2)
+		line := strings.TrimPrefix(out.String(), "\r\x1b[K")
+		if n := utf8.RuneCountInString(line); n != columns-1 || !utf8.ValidString(line) {
+			t.Errorf("%d columns: %d characters, %q", columns, n, line)
+		}
 	}
 }
