@@ -10,7 +10,6 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/socks"
 	"github.com/chivenet/chive/relay"
-	"github.com/spf13/pflag"
 )
 
 // RelaySettings are everything that a relay's operator can tell the program, by
