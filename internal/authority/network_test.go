@@ -105,6 +105,9 @@ type oneConn struct {
 
 func (c *oneConn) Addr() net.Addr { return c.LocalAddr() }
 
+// Close closes the listener only.
+func (c *oneConn) Close() error { return nil }
+
 func (c *oneConn) Accept() (net.Conn, error) {
 	if c.taken {
 		return nil, net.ErrClosed

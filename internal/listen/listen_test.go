@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -20,14 +21,13 @@ import (
 // script is a listener that does what it is told, and then waits to be closed.
 type script struct {
 	next   []any // an error, or a net.Conn
-	tries  int
+	once   sync.Once
 	closed chan struct{}
 }
 
 func newScript(next ...any) *script { return &script{next: next, closed: make(chan struct{})} }
 
 func (s *script) Accept() (net.Conn, error) {
-	s.tries++
 	if len(s.next) == 0 {
 		<-s.closed
 		return nil, net.ErrClosed
@@ -43,11 +43,7 @@ func (s *script) Accept() (net.Conn, error) {
 func (s *script) Addr() net.Addr { return &net.TCPAddr{} }
 
 func (s *script) Close() error {
-	select {
-	case <-s.closed:
-	default:
-		close(s.closed)
-	}
+	s.once.Do(func() { close(s.closed) })
 	return nil
 }
 
@@ -151,6 +147,7 @@ func TestServe(t *testing.T) {
 		}
 		go serve(ctx, l)
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if !bad.closed || good.closed || len(taken) != 1 {
 			t.Errorf("closed: %v, %v; taken: %d", bad.closed, good.closed, len(taken))
 		}
