@@ -5,21 +5,20 @@ import (
 	"encoding/hex"
 	"errors"
 	"io"
-	"io/fs"
 	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"crypto/sha256"
 
 	"github.com/gofrs/flock"
 
 	"github.com/chivenet/chive/internal/account"
-	"github.com/chivenet/chive/internal/channel"
-	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/isolation"
@@ -49,6 +48,8 @@ type core struct {
 	events  eventHub
 	metrics metrics.Registry
 	tokens  atomic.Uint64
+	closing sync.Once
+	closed  error         // what Close returns; written in closing
 	by      atomic.Uint32 // an isolation.By, of the configuration
 }
 
@@ -167,18 +168,10 @@ func (cfg *Config) inner(dir string) (client.Config, error) {
 		Network: cfg.Network.dir, Dir: dir, Log: cfg.Logger,
 		NumEntryGuards: cfg.NumEntryGuards, NumDirectoryGuards: cfg.NumDirectoryGuards,
 		BuildTimeout: cfg.CircuitBuildTimeout, StreamTimeout: cfg.StreamTimeout,
-		CGO: client.Switch(cfg.CGO), Congestion: client.Switch(cfg.CongestionControl), Conflux: client.Switch(cfg.Conflux),
-		RejectInternal: client.Switch(cfg.ClientRejectInternalAddresses), RejectInternalAnswers: client.Switch(cfg.ClientDNSRejectInternalAddresses),
-		PQ:   circuit.PQPolicy(cfg.PQ),
+		CGO: cfg.CGO.inner(), Congestion: cfg.CongestionControl.inner(), Conflux: cfg.Conflux.inner(),
+		RejectInternal: cfg.ClientRejectInternalAddresses.inner(), RejectInternalAnswers: cfg.ClientDNSRejectInternalAddresses.inner(),
+		PQ: cfg.PQ.inner(), Padding: cfg.Padding.inner(),
 		Pool: pool.Config{MaxDirtiness: cfg.MaxCircuitDirtiness},
-	}
-	switch cfg.Padding {
-	case PaddingFull:
-		out.Padding = channel.PadFull
-	case PaddingReduced:
-		out.Padding = channel.PadReduced
-	case PaddingOff:
-		out.Padding = channel.PadOff
 	}
 	var err error
 	if out.Bridges, out.Transports, err = cfg.bridges(); err != nil {
@@ -273,23 +266,36 @@ func (c *Client) Isolated() *Client {
 func (c *Client) NewIdentity() { c.inner.NewIdentity() }
 
 // Events returns a channel of what happens from now on, and a function that
-// ends the subscription and closes the channel. Who falls 256 events behind
-// misses some.
-func (c *Client) Events() (<-chan Event, func()) { return c.events.subscribe() }
+// ends the subscription and closes the channel; Close does so too. The first event
+// is a BootstrapEvent that says how things are. A subscriber that is more than 256
+// events behind loses events.
+func (c *Client) Events() (<-chan Event, func()) {
+	return c.events.subscribe(func() Event {
+		return &BootstrapEvent{time.Now(), BootstrapStatus(c.inner.Bootstrap())}
+	})
+}
 
-// Close ends the client, its circuits and streams, and returns when no
-// goroutine of it is left.
+// Close ends the client at once, with its circuits and streams, and waits until no
+// goroutine of it is left. The error says what could not be saved. It may be
+// called again; on a client that Isolated returned it does nothing.
 func (c *Client) Close() error {
 	if c.token != 0 {
 		return nil
 	}
-	err := c.inner.Close()
-	c.events.close()
-	if lerr := c.unlock(); err == nil && !errors.Is(lerr, fs.ErrClosed) {
-		err = lerr
-	}
-	return err
+	c.closing.Do(func() {
+		c.closed = errors.Join(c.inner.Close(), c.unlock())
+		c.events.close()
+	})
+	return c.closed
 }
+
+// Done is closed when the client opens no more streams: it was closed, or it
+// cannot go on, and Err says why. Close releases what it holds in either case.
+func (c *Client) Done() <-chan struct{} { return c.inner.Done() }
+
+// Err returns why the client cannot go on, such as a network that requires what
+// this version does not speak; nil while it runs, and when it was closed.
+func (c *Client) Err() error { return c.inner.Err() }
 
 // WriteMetrics writes the client's metrics as Prometheus text.
 func (c *Client) WriteMetrics(w io.Writer) error { return c.metrics.WritePrometheus(w) }

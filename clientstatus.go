@@ -16,9 +16,9 @@ func (c *Client) Status() Status {
 	out := Status{
 		Network:   c.cfg.Network.Name(),
 		Started:   s.Started,
-		Bootstrap: Bootstrap(s.Bootstrap),
-		Directory: Directory{ValidAfter: s.ValidAfter, FreshUntil: s.FreshUntil, ValidUntil: s.ValidUntil, Relays: s.Relays, Usable: s.Usable},
-		Guards:    []Guard{}, Open: []CircuitStatus{},
+		Bootstrap: BootstrapStatus(s.Bootstrap),
+		Directory: DirectoryStatus{ValidAfter: s.ValidAfter, FreshUntil: s.FreshUntil, ValidUntil: s.ValidUntil, Relays: s.Relays, Usable: s.Usable},
+		Guards:    []GuardStatus{}, Open: []CircuitStatus{},
 		Channels: s.Channels, Circuits: s.Circuits, Building: s.Building, Streams: s.Streams,
 		Read: s.Read, Written: s.Written,
 	}
@@ -30,7 +30,7 @@ func (c *Client) Status() Status {
 		out.Open = append(out.Open, CircuitStatus{c.ID, path, protection(c.Hops)})
 	}
 	for _, b := range s.Bridges {
-		o := Bridge{Transport: b.Transport, Nickname: b.Nickname, Usable: b.Usable, Problem: b.Problem}
+		o := BridgeStatus{Transport: b.Transport, Nickname: b.Nickname, Usable: b.Usable, Problem: b.Problem}
 		if !b.ID.RSA.IsZero() {
 			o.Fingerprint = b.ID.RSA.String()
 		}
@@ -53,12 +53,12 @@ func protection(hops []client.HopProtection) []HopProtection {
 	return out
 }
 
-func guardOf(g *guard.GuardInfo) Guard {
+func guardOf(g *guard.GuardInfo) GuardStatus {
 	reach := g.Reachable
 	if reach == "maybe" {
 		reach = "untried"
 	}
-	return Guard{
+	return GuardStatus{
 		Fingerprint: g.ID.RSA.String(), Nickname: g.Nickname, Confirmed: g.Confirmed > 0,
 		Reachable: reach, Usable: g.Listed && g.Allowed && !g.DisabledByPathBias,
 	}
@@ -71,22 +71,28 @@ func (c *Client) WriteMetricsJSON(w io.Writer) error {
 	return json.NewEncoder(w).Encode(&s)
 }
 
+// What the states are called outside.
+var (
+	circuitStates = [...]CircuitState{client.Opening: CircuitBuilding, client.Open: CircuitOpen, client.Failed: CircuitFailed, client.Closed: CircuitClosed}
+	streamStates  = [...]StreamState{client.Opening: StreamOpening, client.Open: StreamOpen, client.Failed: StreamFailed, client.Closed: StreamClosed}
+)
+
 // hooks turns what the role reports into events.
 func (co *core) hooks() client.Hooks {
 	return client.Hooks{
 		Bootstrap: func(b client.Bootstrap) {
 			if co.events.wanted() {
-				co.events.publish(&BootstrapEvent{time.Now(), Bootstrap(b)})
+				co.events.publish(&BootstrapEvent{time.Now(), BootstrapStatus(b)})
 			}
 		},
 		Circuit: func(i client.CircuitInfo) {
 			if co.events.wanted() {
-				co.events.publish(&CircuitEvent{Time: time.Now(), ID: i.ID, State: State(i.State), Hops: i.Hops, Took: i.Took, Protection: protection(i.Protection), Err: i.Err})
+				co.events.publish(&CircuitEvent{Time: time.Now(), ID: i.ID, State: circuitStates[i.State], Hops: i.Hops, Took: i.Took, Protection: protection(i.Protection), Err: i.Err})
 			}
 		},
 		Stream: func(i client.StreamInfo) {
 			if co.events.wanted() {
-				co.events.publish(&StreamEvent{Time: time.Now(), ID: i.ID, Circuit: i.Circuit, State: State(i.State), Read: i.Read, Written: i.Written, Err: i.Err})
+				co.events.publish(&StreamEvent{Time: time.Now(), ID: i.ID, Circuit: i.Circuit, State: streamStates[i.State], Read: i.Read, Written: i.Written, Err: i.Err})
 			}
 		},
 	}

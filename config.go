@@ -82,14 +82,14 @@ type Config struct {
 	// ClientRejectInternalAddresses refuses requests for addresses and names of
 	// this machine or its network: no exit can mean the same by them.
 	// ClientDNSRejectInternalAddresses does not believe an exit that says that a
-	// name has such an address; Off is refused on the public network. Auto is On,
-	// and Off where the network's own relays may have such addresses.
+	// name has such an address; SwitchOff is refused on the public network. SwitchAuto
+	// is SwitchOn, and SwitchOff where the network's own relays may have such addresses.
 	ClientRejectInternalAddresses    Switch
 	ClientDNSRejectInternalAddresses Switch
 
 	// CGO is counter galois onion encryption of relay cells (proposal 359),
-	// CongestionControl is proposal 324 and Conflux is proposal 329. Auto uses
-	// each where relays and the consensus allow it. On is for tests: circuits
+	// CongestionControl is proposal 324 and Conflux is proposal 329. SwitchAuto
+	// uses each where relays and the consensus allow it. SwitchOn is for tests: circuits
 	// are then built only of relays that can do it.
 	CGO               Switch
 	CongestionControl Switch
@@ -113,88 +113,6 @@ type Config struct {
 // DefaultMaxMemory bounds what others can make a client, relay or authority
 // hold, in bytes, where MaxMemory is 0.
 const DefaultMaxMemory = account.DefaultMaxMemory
-
-// Switch is an option with a default that depends on the network.
-type Switch uint8
-
-// The positions of a Switch.
-const (
-	Auto Switch = iota // as the network allows
-	On                 // always, or fail
-	Off                // never
-)
-
-// PQPolicy says how much of a circuit has to be post-quantum.
-type PQPolicy uint8
-
-// The policies. PQPrefer does not change which relays are chosen: to choose by
-// what few relays can do would make a client stand out.
-const (
-	PQPrefer     PQPolicy = iota // every hop that can be
-	PQOff                        // none
-	PQRequireOne                 // every hop that can be, and one at least
-	PQRequireAll                 // every hop, each before the path goes on beyond it
-)
-
-// Padding says how much channel padding a client asks its guard for.
-type Padding uint8
-
-// The amounts of padding.
-const (
-	PaddingFull    Padding = iota // as the consensus says
-	PaddingReduced                // less, for metered links: C tor's ReducedConnectionPadding
-	PaddingOff                    // none: C tor's ConnectionPadding 0
-)
-
-var (
-	switchNames  = []string{"auto", "on", "off"}
-	pqNames      = []string{"prefer", "off", "require-one", "require-all"}
-	paddingNames = []string{"full", "reduced", "off"}
-)
-
-// String returns "auto", "on" or "off".
-func (s Switch) String() string { return nameOf(switchNames, uint8(s)) }
-
-// MarshalText returns what String does.
-func (s Switch) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
-
-// UnmarshalText reads what MarshalText writes.
-func (s *Switch) UnmarshalText(b []byte) error { return byName(switchNames, (*uint8)(s), b) }
-
-// String returns "prefer", "off", "require-one" or "require-all".
-func (p PQPolicy) String() string { return nameOf(pqNames, uint8(p)) }
-
-// MarshalText returns what String does.
-func (p PQPolicy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
-
-// UnmarshalText reads what MarshalText writes.
-func (p *PQPolicy) UnmarshalText(b []byte) error { return byName(pqNames, (*uint8)(p), b) }
-
-// String returns "full", "reduced" or "off".
-func (p Padding) String() string { return nameOf(paddingNames, uint8(p)) }
-
-// MarshalText returns what String does.
-func (p Padding) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
-
-// UnmarshalText reads what MarshalText writes.
-func (p *Padding) UnmarshalText(b []byte) error { return byName(paddingNames, (*uint8)(p), b) }
-
-func nameOf(names []string, v uint8) string {
-	if int(v) < len(names) {
-		return names[v]
-	}
-	return "invalid"
-}
-
-func byName(names []string, v *uint8, b []byte) error {
-	for i, n := range names {
-		if n == string(b) {
-			*v = uint8(i)
-			return nil
-		}
-	}
-	return fault.New(fault.Config, "%q is none of %q", b, names)
-}
 
 // Bounds of options, in either direction of what is useful.
 const (
@@ -243,11 +161,11 @@ func (c *Config) Check() error {
 		}
 	}
 	for _, s := range []Switch{c.CGO, c.CongestionControl, c.Conflux, c.ClientRejectInternalAddresses, c.ClientDNSRejectInternalAddresses} {
-		if s > Off {
+		if s > SwitchOff {
 			return fault.New(fault.Config, "a Switch has the value %d, which is none of its constants", s)
 		}
 	}
-	if c.ClientDNSRejectInternalAddresses == Off && (c.Network == nil || c.Network.dir.IsPublic()) {
+	if c.ClientDNSRejectInternalAddresses == SwitchOff && (c.Network == nil || c.Network.dir.IsPublic()) {
 		return fault.New(fault.Config, "ClientDNSRejectInternalAddresses: off is for networks of one's own, not for the public one")
 	}
 	if c.PQ > PQRequireAll {

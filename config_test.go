@@ -18,9 +18,9 @@ func TestConfigCheck(t *testing.T) {
 	good := []chive.Config{
 		{},
 		{ExitNodes: []string{"$F533C81CEF0BC0267857C99B2F471ADF249FA232", "moria1", "192.0.2.0/24"}, StrictNodes: true},
-		{ClientRejectInternalAddresses: chive.Off, ClientDNSRejectInternalAddresses: chive.On},
-		{ClientDNSRejectInternalAddresses: chive.Off, Network: private},
-		{MaxCircuitDirtiness: time.Minute, NumEntryGuards: 2, CGO: chive.Off, Padding: chive.PaddingReduced},
+		{ClientRejectInternalAddresses: chive.SwitchOff, ClientDNSRejectInternalAddresses: chive.SwitchOn},
+		{ClientDNSRejectInternalAddresses: chive.SwitchOff, Network: private},
+		{MaxCircuitDirtiness: time.Minute, NumEntryGuards: 2, CGO: chive.SwitchOff, Padding: chive.PaddingReduced},
 	}
 	good = append(good, chive.Config{
 		Bridges:                []string{"192.0.2.1:443", "obfs4 192.0.2.2:443 F533C81CEF0BC0267857C99B2F471ADF249FA232 cert=x iat-mode=0"},
@@ -44,7 +44,7 @@ func TestConfigCheck(t *testing.T) {
 		"ClientTransportPlugins, number 1: ":          {ClientTransportPlugins: []string{"obfs4 /usr/bin/obfs4proxy"}},
 		"EntryNodes: bridges are":                     {Bridges: []string{"192.0.2.1:443"}, EntryNodes: []string{"moria1"}},
 		"a Switch has the value 7, which":             {Conflux: 7},
-		"ClientDNSRejectInternalAddresses: off is":    {ClientDNSRejectInternalAddresses: chive.Off},
+		"ClientDNSRejectInternalAddresses: off is":    {ClientDNSRejectInternalAddresses: chive.SwitchOff},
 		"PQ has the value 4, which":                   {PQ: 4},
 		"Padding has the value 9, which":              {Padding: 9},
 	} {
@@ -55,7 +55,7 @@ func TestConfigCheck(t *testing.T) {
 }
 
 func TestOptionNames(t *testing.T) {
-	for _, s := range []chive.Switch{chive.Auto, chive.On, chive.Off} {
+	for _, s := range []chive.Switch{chive.SwitchAuto, chive.SwitchOn, chive.SwitchOff} {
 		var got chive.Switch
 		b, _ := s.MarshalText()
 		if err := got.UnmarshalText(b); err != nil || got != s {

@@ -7,27 +7,29 @@ import (
 )
 
 // Event is something that happened in a client: a *BootstrapEvent,
-// *CircuitEvent, *StreamEvent or *GuardEvent.
+// *CircuitEvent or *StreamEvent.
 type Event interface{ event() }
 
-// BootstrapEvent says that the bootstrap came further, or stopped.
+// BootstrapEvent says how far the bootstrap has come: first of all as it is when
+// the subscription begins, then at each change.
 type BootstrapEvent struct {
 	Time time.Time
-	Bootstrap
+	BootstrapStatus
 }
 
 // CircuitEvent follows one circuit.
 type CircuitEvent struct {
 	Time  time.Time
 	ID    uint64 // unique within the client
-	State State  // Opening, Open, Failed or Closed
-	Hops  int    // finished so far
-	// Took is the time of building, of each finished hop; complete when Open.
+	State CircuitState
+	Hops  int // finished so far
+	// Took is the time from the start of building to the end of each finished hop.
 	Took []time.Duration
-	// Protection is what protects each finished hop, the guard's first, once the
-	// circuit is Open.
+	// Protection is what protects each hop, the guard's first, once the circuit is
+	// open.
 	Protection []HopProtection
-	Err        error // why it Failed or was Closed, when not for age
+	// Err is why it failed, or why it was closed by others.
+	Err error
 }
 
 // StreamEvent follows one stream. It does not say where to.
@@ -35,44 +37,53 @@ type StreamEvent struct {
 	Time    time.Time
 	ID      uint64 // unique within the client
 	Circuit uint64 // the circuit's ID, 0 before it has one
-	State   State  // Opening, Open, Failed or Closed
-	Read    uint64 // bytes delivered, when Closed
-	Written uint64 // bytes taken, when Closed
-	Err     error  // why it Failed, or Closed other than by an ordinary end
+	State   StreamState
+	Read    uint64 // bytes delivered, once it is closed
+	Written uint64 // bytes taken, once it is closed
+	Err     error  // why it failed, or why it was closed by others
 }
 
-// GuardEvent says that what is known of a guard changed.
-type GuardEvent struct {
-	Time time.Time
-	Guard
-}
+// CircuitState is where a circuit is in its life.
+type CircuitState uint8
 
-// State is where a circuit or a stream is in its life.
-type State uint8
-
-// The states.
+// The states of a circuit.
 const (
-	Opening State = iota // asked for
-	Open                 // in use: the far end has confirmed it
-	Failed               // it never came to be open
-	Closed               // it was open, and is no more
+	CircuitBuilding CircuitState = iota // the first hop is asked for
+	CircuitOpen                         // the last hop has confirmed it
+	CircuitFailed                       // it never came to be open
+	CircuitClosed                       // it was open, and is no more
 )
 
-// String returns the state's name in lower case.
-func (s State) String() string {
+// String returns "building", "open", "failed" or "closed".
+func (s CircuitState) String() string {
+	return nameOf([]string{"building", "open", "failed", "closed"}, uint8(s))
+}
+
+// StreamState is where a stream is in its life.
+type StreamState uint8
+
+// The states of a stream.
+const (
+	StreamOpening StreamState = iota // asked for
+	StreamOpen                       // the exit has connected
+	StreamFailed                     // it never came to be open
+	StreamClosed                     // it was open, and is no more
+)
+
+// String returns "opening", "open", "failed" or "closed".
+func (s StreamState) String() string {
 	return nameOf([]string{"opening", "open", "failed", "closed"}, uint8(s))
 }
 
 func (*BootstrapEvent) event() {}
 func (*CircuitEvent) event()   {}
 func (*StreamEvent) event()    {}
-func (*GuardEvent) event()     {}
 
 // eventBuffer is how many events a subscriber may be behind.
 const eventBuffer = 256
 
-// eventHub hands events to subscribers and never waits for one: who is too
-// far behind misses events. The zero value is ready.
+// eventHub hands events to subscribers and never waits for one: a subscriber that
+// is too far behind loses events. The zero value is ready.
 type eventHub struct {
 	missed atomic.Uint64 // events that some subscriber did not get
 	active atomic.Int32  // subscribers: publishing to none costs one load
@@ -82,9 +93,9 @@ type eventHub struct {
 	closed bool
 }
 
-// subscribe returns a channel of events and a function that ends the
-// subscription and closes the channel.
-func (h *eventHub) subscribe() (<-chan Event, func()) {
+// subscribe returns a channel of events, what first returns before all others, and
+// a function that ends the subscription and closes the channel.
+func (h *eventHub) subscribe(first func() Event) (<-chan Event, func()) {
 	ch := make(chan Event, eventBuffer)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -97,6 +108,7 @@ func (h *eventHub) subscribe() (<-chan Event, func()) {
 	}
 	h.subs[ch] = struct{}{}
 	h.active.Add(1)
+	ch <- first()
 	return ch, func() { h.unsubscribe(ch) }
 }
 

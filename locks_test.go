@@ -26,7 +26,6 @@ var shortLocks = map[string]string{
 	"internal/authority/round.go fetchVotes":        "digits of an identity",
 	"internal/circuit/circuit.go Close":             "takeWaiters takes a list",
 	"internal/client/caches.go get":                 "Err reads a field under the circuit's own lock",
-	"internal/client/hooks.go problem":              "an error's text",
 	"internal/exit/exit.go lookup":                  "share is arithmetic",
 	"internal/pool/acquire.go Acquire":              "a comparison of pointers",
 	"internal/relay/bandwidthfile.go save":          "a struct of numbers and dates as JSON",

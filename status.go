@@ -6,10 +6,10 @@ import "time"
 type Status struct {
 	Network   string          `json:"network"` // its name
 	Started   time.Time       `json:"started"`
-	Bootstrap Bootstrap       `json:"bootstrap"`
-	Directory Directory       `json:"directory"`
-	Guards    []Guard         `json:"guards"`            // in order of preference, those in use first
-	Bridges   []Bridge        `json:"bridges,omitempty"` // those configured: the guards are among them
+	Bootstrap BootstrapStatus `json:"bootstrap"`
+	Directory DirectoryStatus `json:"directory"`
+	Guards    []GuardStatus   `json:"guards"`            // in order of preference, those in use first
+	Bridges   []BridgeStatus  `json:"bridges,omitempty"` // those configured: the guards are among them
 	Channels  int             `json:"channels"`          // open links to relays
 	Circuits  int             `json:"circuits"`          // open circuits
 	Open      []CircuitStatus `json:"open"`              // these, the oldest first
@@ -36,8 +36,8 @@ type HopProtection struct {
 	Carriage string `json:"carriage,omitempty"`
 }
 
-// Bootstrap is how far a client has come on its way to carrying traffic.
-type Bootstrap struct {
+// BootstrapStatus is how far a client has come on its way to carrying traffic.
+type BootstrapStatus struct {
 	Percent int    `json:"percent"` // 0 to 100, never falling
 	Stage   string `json:"stage"`   // for people: what it does or waits for
 	Ready   bool   `json:"ready"`   // traffic can flow; false again when the directory expires
@@ -45,9 +45,9 @@ type Bootstrap struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// Directory is how current a client's view of its network is. The zero times
+// DirectoryStatus is how current a client's view of its network is. The zero times
 // of a client without a consensus are left out of JSON.
-type Directory struct {
+type DirectoryStatus struct {
 	ValidAfter time.Time `json:"valid_after,omitzero"`
 	FreshUntil time.Time `json:"fresh_until,omitzero"`
 	ValidUntil time.Time `json:"valid_until,omitzero"`
@@ -55,8 +55,8 @@ type Directory struct {
 	Usable     int       `json:"usable"` // of these, with a microdescriptor
 }
 
-// Guard is one of a client's guards.
-type Guard struct {
+// GuardStatus is one of a client's guards.
+type GuardStatus struct {
 	Fingerprint string `json:"fingerprint"` // 40 hexadecimal digits
 	Nickname    string `json:"nickname,omitempty"`
 	Confirmed   bool   `json:"confirmed"` // a circuit through it has worked
@@ -64,8 +64,8 @@ type Guard struct {
 	Usable      bool   `json:"usable"`    // listed in the current consensus, and allowed
 }
 
-// Bridge is one of the bridges that a client is configured with.
-type Bridge struct {
+// BridgeStatus is one of the bridges that a client is configured with.
+type BridgeStatus struct {
 	Transport   string `json:"transport,omitempty"`   // empty: none
 	Fingerprint string `json:"fingerprint,omitempty"` // empty while it is unknown
 	Nickname    string `json:"nickname,omitempty"`

@@ -24,7 +24,7 @@ func TestInternalAnswers(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	c, err := chive.New(chive.Config{Network: description, DataDir: t.TempDir(), ClientDNSRejectInternalAddresses: chive.On})
+	c, err := chive.New(chive.Config{Network: description, DataDir: t.TempDir(), ClientDNSRejectInternalAddresses: chive.SwitchOn})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -231,7 +231,7 @@ func pqClient(t *testing.T, ctx context.Context, nw *lab.Network, policy chive.P
 		t.Fatal(err)
 	}
 	client, err := chive.New(chive.Config{
-		Network: network, DataDir: t.TempDir(), PQ: policy, Conflux: chive.Off,
+		Network: network, DataDir: t.TempDir(), PQ: policy, Conflux: chive.SwitchOff,
 		EntryNodes: []string{nw.Node("relay0").Fingerprint}, MiddleNodes: []string{nw.Node("chiverelay0").Fingerprint},
 		ExitNodes: []string{nw.Node("chiveexit0").Fingerprint}, StrictNodes: true, NumEntryGuards: 1,
 	})
@@ -261,9 +261,9 @@ func pqFetches(t *testing.T, ctx context.Context, nw *lab.Network, policy chive.
 			if e, ok := e.(*chive.CircuitEvent); ok {
 				mu.Lock()
 				switch e.State {
-				case chive.Open:
+				case chive.CircuitOpen:
 					seen[protectionOf(e.Protection)]++
-				case chive.Failed:
+				case chive.CircuitFailed:
 					if !fault.Is(e.Err, fault.Timeout) && !fault.Is(e.Err, fault.Network) {
 						t.Errorf("a circuit failed: %v", e.Err)
 					}

@@ -23,7 +23,7 @@ func pathBias(t *testing.T, nw *lab.Network) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	client, err := chive.New(chive.Config{Network: network, DataDir: dir, Conflux: chive.On, CircuitBuildTimeout: time.Minute})
+	client, err := chive.New(chive.Config{Network: network, DataDir: dir, Conflux: chive.SwitchOn, CircuitBuildTimeout: time.Minute})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ const maxBuilds = 1024
 func (nw *Network) follow(events <-chan chive.Event) {
 	for ev := range events {
 		e, ok := ev.(*chive.CircuitEvent)
-		if !ok || e.State != chive.Open {
+		if !ok || e.State != chive.CircuitOpen {
 			continue
 		}
 		nw.mu.Lock()

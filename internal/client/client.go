@@ -83,7 +83,7 @@ type Config struct {
 
 // protocols is what this client speaks, held against what the consensus
 // requires of clients.
-const protocols = "Cons=1-2 Desc=1-2 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4-5 HSRend=1-2 Link=4-5 Microdesc=1-3 Relay=2-6 Conflux=1"
+const protocols = "Cons=1-2 Desc=1-2 DirCache=2 FlowCtrl=1-2 Link=4-5 Microdesc=1-3 Relay=2-6 Conflux=1"
 
 // Client is a running client.
 type Client struct {
@@ -126,8 +126,10 @@ type Client struct {
 	smu   sync.Mutex         // guards conns
 	conns map[*Conn]struct{} // open
 
-	bmu  sync.Mutex // guards boot
-	boot Bootstrap
+	tell  sync.Mutex // held while boot changes and the hook hears of it; guards ready
+	ready bool       // what the hook heard last
+	bmu   sync.Mutex // guards boot
+	boot  Bootstrap
 }
 
 // New starts a client. It returns at once; Wait waits until traffic can flow.
@@ -244,6 +246,7 @@ func (c *Client) runDirectory() {
 	if err := c.dirs.Run(c.ctx); err != nil {
 		c.log.Error("directory", "error", err)
 		c.problem(err)
+		c.cancel(err) // what the network requires does not come by itself
 	}
 }
 
@@ -307,9 +310,23 @@ func (c *Client) Wait(ctx context.Context) error {
 	}
 }
 
+// Done is closed when the client was closed, or cannot go on.
+func (c *Client) Done() <-chan struct{} { return c.ctx.Done() }
+
+// Err returns why the client cannot go on; nil while it runs, and when it was
+// closed.
+func (c *Client) Err() error {
+	if err := context.Cause(c.ctx); err != errClosed {
+		return err
+	}
+	return nil
+}
+
+var errClosed = fault.New(fault.Closed, "the client is closed")
+
 // Close ends everything and waits until no goroutine is left.
 func (c *Client) Close() error {
-	c.cancel(fault.New(fault.Closed, "the client is closed"))
+	c.cancel(errClosed)
 	c.wg.Wait()
 	if p := c.pool.Load(); p != nil {
 		p.Close()

@@ -226,6 +226,7 @@ func (s *Conn) Circuit() uint64 { return s.circ }
 
 // Close ends the stream and gives the circuit back.
 func (s *Conn) Close() error {
+	cause := s.Cause()
 	err := s.Stream.Close()
 	s.once.Do(func() {
 		s.lease.Release()
@@ -236,7 +237,7 @@ func (s *Conn) Close() error {
 		s.c.m.read.Add(r)
 		s.c.m.written.Add(w)
 		s.c.smu.Unlock()
-		s.c.cfg.Hooks.stream(StreamInfo{ID: s.id, Circuit: s.circ, State: Closed, Read: r, Written: w})
+		s.c.cfg.Hooks.stream(StreamInfo{ID: s.id, Circuit: s.circ, State: Closed, Read: r, Written: w, Err: cause})
 	})
 	return err
 }

@@ -83,32 +83,56 @@ func (c *Client) dirProgress(p dirclient.Progress) {
 
 // bootProgress never goes back.
 func (c *Client) bootProgress(percent int, stage string) {
-	c.bmu.Lock()
-	if percent < c.boot.Percent {
-		c.bmu.Unlock()
-		return
+	c.booted(func(b *Bootstrap) bool {
+		if percent < b.Percent {
+			return false
+		}
+		*b = Bootstrap{Percent: percent, Stage: stage, Ready: percent == 100}
+		return true
+	})
+}
+
+// problem notes why it does not come further.
+func (c *Client) problem(err error) {
+	c.booted(func(b *Bootstrap) bool {
+		if !b.Ready {
+			b.Problem = err.Error()
+		}
+		return !b.Ready
+	})
+}
+
+// booted has change change how far the client has come; when it says that it did,
+// the hook hears of it, in the order of the changes.
+func (c *Client) booted(change func(*Bootstrap) bool) {
+	c.tell.Lock()
+	defer c.tell.Unlock()
+	if c.change(change) {
+		c.toldLocked()
 	}
-	c.boot = Bootstrap{Percent: percent, Stage: stage, Ready: percent == 100}
-	b := c.boot
-	c.bmu.Unlock()
+}
+
+func (c *Client) toldLocked() {
+	b := c.Bootstrap()
+	c.ready = b.Ready
 	if c.cfg.Hooks.Bootstrap != nil {
 		c.cfg.Hooks.Bootstrap(b)
 	}
 }
 
-// problem notes why it does not come further.
-func (c *Client) problem(err error) {
+// watchReady has the hook hear of a directory that has expired, and of the next.
+func (c *Client) watchReady() {
+	c.tell.Lock()
+	defer c.tell.Unlock()
+	if c.Bootstrap().Ready != c.ready {
+		c.toldLocked()
+	}
+}
+
+func (c *Client) change(change func(*Bootstrap) bool) bool {
 	c.bmu.Lock()
-	if c.boot.Ready {
-		c.bmu.Unlock()
-		return
-	}
-	c.boot.Problem = err.Error()
-	b := c.boot
-	c.bmu.Unlock()
-	if c.cfg.Hooks.Bootstrap != nil {
-		c.cfg.Hooks.Bootstrap(b)
-	}
+	defer c.bmu.Unlock()
+	return change(&c.boot)
 }
 
 // Bootstrap returns how far the client has come.

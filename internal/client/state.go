@@ -149,13 +149,16 @@ func keepGuards(ctx context.Context, guards guardKeeping, log *slog.Logger) {
 	}
 }
 
+// readyInterval is how often the client looks whether its directory has expired.
+const readyInterval = 10 * time.Second
+
 // runHousekeeping closes idle channels and directory circuits, notes whether
 // anything arrives, and saves the build times now and then.
 func (c *Client) runHousekeeping() {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var cells uint64
-	saved := time.Now()
+	saved, watched := time.Now(), time.Now()
 	for {
 		select {
 		case <-c.ctx.Done():
@@ -167,6 +170,10 @@ func (c *Client) runHousekeeping() {
 			}
 			c.caches.reap(now)
 			c.chans.Reap()
+			if now.Sub(watched) >= readyInterval {
+				watched = now
+				c.watchReady()
+			}
 			if now.Sub(saved) > 10*time.Minute {
 				saved = now
 				if err := c.saveTimeouts(); err != nil {

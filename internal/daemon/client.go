@@ -15,6 +15,8 @@ type Client interface {
 	Events() (<-chan chive.Event, func())
 	WriteMetrics(w io.Writer) error
 	WriteMetricsJSON(w io.Writer) error
+	Done() <-chan struct{}
+	Err() error
 	Close() error
 }
 

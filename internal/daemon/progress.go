@@ -10,7 +10,7 @@ import (
 
 // progress shows how far the bootstrap has come.
 type progress interface {
-	show(chive.Bootstrap)
+	show(chive.BootstrapStatus)
 	end() // the terminal is free for other lines again
 }
 
@@ -26,7 +26,7 @@ func newProgress(w io.Writer, log *slog.Logger) progress {
 // bar is a progress bar.
 type bar struct{ *draw.Bar }
 
-func (b *bar) show(s chive.Bootstrap) {
+func (b *bar) show(s chive.BootstrapStatus) {
 	text := s.Stage
 	if s.Problem != "" {
 		text += " (" + s.Problem + ")"
@@ -39,10 +39,10 @@ func (b *bar) end() { b.Clear() }
 // records logs each change once.
 type records struct {
 	log  *slog.Logger
-	last chive.Bootstrap
+	last chive.BootstrapStatus
 }
 
-func (r *records) show(s chive.Bootstrap) {
+func (r *records) show(s chive.BootstrapStatus) {
 	if s == r.last {
 		return
 	}

@@ -117,7 +117,7 @@ func (p *Proxy) serve(ctx context.Context, client Client, ds *doors, log *slog.L
 	bar := newProgress(p.Err, log)
 	defer bar.end()
 	ready := false
-	follow := func(b chive.Bootstrap) {
+	follow := func(b chive.BootstrapStatus) {
 		bar.show(b)
 		if b.Ready && !ready {
 			bar.end()
@@ -134,7 +134,7 @@ func (p *Proxy) serve(ctx context.Context, client Client, ds *doors, log *slog.L
 				return fault.New(fault.Closed, "the client has closed")
 			}
 			if b, ok := e.(*chive.BootstrapEvent); ok {
-				follow(b.Bootstrap)
+				follow(b.BootstrapStatus)
 			}
 		case <-p.Hangup:
 			p.reload(client, log, level)
@@ -143,6 +143,8 @@ func (p *Proxy) serve(ctx context.Context, client Client, ds *doors, log *slog.L
 			return p.drain(ctx, ds, log)
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case <-client.Done():
+			return client.Err()
 		case err := <-ds.failed:
 			return err
 		}

@@ -31,6 +31,7 @@ import (
 type loopback struct {
 	addr   string
 	events chan chive.Event
+	done   chan struct{}
 	mu     sync.Mutex
 	status chive.Status
 	closed bool
@@ -48,6 +49,12 @@ func (l *loopback) Lookup(_ context.Context, host string) ([]chive.Answer, error
 	}
 	return []chive.Answer{{Addr: netip.MustParseAddr("192.0.2.1"), TTL: time.Minute}}, nil
 }
+
+func (l *loopback) Done() <-chan struct{} { return l.done }
+
+func (l *loopback) Err() error { return errNoMore }
+
+var errNoMore = errors.New("the network requires more")
 
 func (l *loopback) Status() chive.Status {
 	l.mu.Lock()
@@ -114,7 +121,7 @@ func run(t *testing.T, addr string, args ...string) *running {
 	t.Helper()
 	dir := t.TempDir()
 	r := &running{
-		client: &loopback{addr: addr, events: make(chan chive.Event), status: chive.Status{Network: "test"}},
+		client: &loopback{addr: addr, events: make(chan chive.Event), done: make(chan struct{}), status: chive.Status{Network: "test"}},
 		log:    new(syncBuffer), hangup: make(chan os.Signal), stop: make(chan os.Signal), done: make(chan error, 1), dir: dir,
 	}
 	read := func() (*Settings, error) {
@@ -160,8 +167,8 @@ func (r *running) door(t *testing.T, name string) string {
 	return addr
 }
 
-func (r *running) bootstrap(b chive.Bootstrap) {
-	r.client.events <- &chive.BootstrapEvent{Bootstrap: b}
+func (r *running) bootstrap(b chive.BootstrapStatus) {
+	r.client.events <- &chive.BootstrapEvent{BootstrapStatus: b}
 }
 
 func (r *running) end(t *testing.T, want error) {
@@ -172,6 +179,14 @@ func (r *running) end(t *testing.T, want error) {
 	if !r.client.closed {
 		t.Error("the client is not closed")
 	}
+}
+
+// A proxy whose client cannot go on ends, and says why.
+func TestClientEndsByItself(t *testing.T) {
+	r := run(t, web(t))
+	r.door(t, "socks")
+	close(r.client.done)
+	r.end(t, errNoMore)
 }
 
 // web answers every request with its Host.
@@ -190,8 +205,8 @@ func TestRun(t *testing.T) {
 	notified := notifySocket(t)
 	r := run(t, web(t), "--http", "127.0.0.1:0", "--dns", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
 	socks, tunnel, dns, metrics := r.door(t, "socks"), r.door(t, "http"), r.door(t, "dns"), r.door(t, "metrics")
-	r.bootstrap(chive.Bootstrap{Percent: 40, Stage: "loading microdescriptors"})
-	r.bootstrap(chive.Bootstrap{Percent: 100, Stage: "done", Ready: true})
+	r.bootstrap(chive.BootstrapStatus{Percent: 40, Stage: "loading microdescriptors"})
+	r.bootstrap(chive.BootstrapStatus{Percent: 100, Stage: "done", Ready: true})
 	if l := r.line(t); l != "ready" {
 		t.Fatalf("%q", l)
 	}
@@ -301,7 +316,7 @@ func notifySocket(t *testing.T) <-chan string {
 func TestReadyBeforeSubscription(t *testing.T) {
 	r := run(t, "")
 	r.client.mu.Lock()
-	r.client.status.Bootstrap = chive.Bootstrap{Percent: 100, Ready: true}
+	r.client.status.Bootstrap = chive.BootstrapStatus{Percent: 100, Ready: true}
 	r.client.mu.Unlock()
 	r.door(t, "socks")
 	if r.line(t) != "ready" {
@@ -314,7 +329,7 @@ func TestReadyBeforeSubscription(t *testing.T) {
 func TestStatusSocket(t *testing.T) {
 	r := run(t, "")
 	r.door(t, "socks")
-	r.bootstrap(chive.Bootstrap{Percent: 1}) // the status socket is open by now
+	r.bootstrap(chive.BootstrapStatus{Percent: 1}) // the status socket is open by now
 	st, err := ReadStatus(t.Context(), r.dir)
 	if err != nil || st.Proxy == nil || st.Proxy.Network != "test" {
 		t.Fatalf("%+v %v", st, err)
@@ -336,7 +351,7 @@ func TestReload(t *testing.T) {
 		t.Helper()
 		r.config = config
 		r.hangup <- syscall.SIGHUP
-		r.bootstrap(chive.Bootstrap{}) // handled after the reload
+		r.bootstrap(chive.BootstrapStatus{}) // handled after the reload
 		if !strings.Contains(r.log.String(), want) {
 			t.Errorf("%q: no %q in the log: %s", config, want, r.log)
 		}
@@ -475,10 +490,10 @@ func TestPrintStatus(t *testing.T) {
 	var b strings.Builder
 	PrintStatus(&b, chive.Status{
 		Network: "lab", Started: now.Add(-time.Hour), Circuits: 3, Building: 1, Channels: 2, Streams: 4, Read: 5, Written: 6,
-		Bootstrap: chive.Bootstrap{Percent: 30, Stage: "asking", Problem: "no route"},
-		Directory: chive.Directory{ValidAfter: now, ValidUntil: now, Relays: 9, Usable: 8},
-		Bridges:   []chive.Bridge{{Transport: "obfs4", Problem: "refused"}, {Fingerprint: "AB", Nickname: "g", Usable: true}},
-		Guards:    []chive.Guard{{Fingerprint: "AB", Nickname: "g", Confirmed: true, Reachable: "yes"}},
+		Bootstrap: chive.BootstrapStatus{Percent: 30, Stage: "asking", Problem: "no route"},
+		Directory: chive.DirectoryStatus{ValidAfter: now, ValidUntil: now, Relays: 9, Usable: 8},
+		Bridges:   []chive.BridgeStatus{{Transport: "obfs4", Problem: "refused"}, {Fingerprint: "AB", Nickname: "g", Usable: true}},
+		Guards:    []chive.GuardStatus{{Fingerprint: "AB", Nickname: "g", Confirmed: true, Reachable: "yes"}},
 	}, now)
 	const want = `network    lab
 state      not ready: 30%, asking

@@ -51,7 +51,7 @@ log-level = "debug"
 		c.Padding != chive.PaddingReduced || c.NumEntryGuards != 2 || s.LogLevel.String() != "DEBUG" {
 		t.Errorf("the file does not win over defaults: %+v", s)
 	}
-	if c.CGO != chive.On || !slices.Equal(c.ExitNodes, []string{"c"}) || s.Drain != 2*time.Second || c.StrictNodes {
+	if c.CGO != chive.SwitchOn || !slices.Equal(c.ExitNodes, []string{"c"}) || s.Drain != 2*time.Second || c.StrictNodes {
 		t.Errorf("flags do not win over the file: %+v", s)
 	}
 }
@@ -116,7 +116,7 @@ func TestOneFileForAll(t *testing.T) {
 	if fs.Lookup("socks") != nil {
 		t.Error("get has --socks, which would do nothing")
 	}
-	if err := s.apply("f", []byte("socks = '9150'\ncgo = 'off'")); err != nil || s.Client.CGO != chive.Off {
+	if err := s.apply("f", []byte("socks = '9150'\ncgo = 'off'")); err != nil || s.Client.CGO != chive.SwitchOff {
 		t.Errorf("%v", err)
 	}
 	if err := s.apply("f", []byte("sokcs = '9150'")); err == nil {

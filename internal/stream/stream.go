@@ -214,7 +214,7 @@ func (s *Stream) finishLocked(readErr, writeErr error) {
 // endKind classifies END reasons for the caller.
 func endKind(r cell.EndReason) fault.Kind {
 	switch r {
-	case cell.EndExitPolicy, cell.EndHibernating, cell.EndConnectRefused:
+	case cell.EndExitPolicy, cell.EndHibernating:
 		return fault.Refused
 	case cell.EndTimeout:
 		return fault.Timeout

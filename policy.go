@@ -1,0 +1,124 @@
+package chive
+
+import (
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/client"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Switch is an option with a default that depends on the network.
+type Switch uint8
+
+// The positions of a Switch.
+const (
+	SwitchAuto Switch = iota // as the network allows
+	SwitchOn                 // always, or fail
+	SwitchOff                // never
+)
+
+// PQPolicy says how much of a circuit has to be post-quantum.
+type PQPolicy uint8
+
+// The policies. PQPrefer does not change which relays are chosen: to choose by
+// what few relays can do would make a client stand out.
+const (
+	PQPrefer     PQPolicy = iota // every hop that can be
+	PQOff                        // none
+	PQRequireOne                 // every hop that can be, and one at least
+	PQRequireAll                 // every hop, each before the path goes on beyond it
+)
+
+// Padding says how much channel padding a client asks its guard for.
+type Padding uint8
+
+// The amounts of padding.
+const (
+	PaddingFull    Padding = iota // as the consensus says
+	PaddingReduced                // less, for metered links: C tor's ReducedConnectionPadding
+	PaddingOff                    // none: C tor's ConnectionPadding 0
+)
+
+var (
+	switchNames  = []string{"auto", "on", "off"}
+	pqNames      = []string{"prefer", "off", "require-one", "require-all"}
+	paddingNames = []string{"full", "reduced", "off"}
+)
+
+// String returns "auto", "on" or "off".
+func (s Switch) String() string { return nameOf(switchNames, uint8(s)) }
+
+// MarshalText returns what String does.
+func (s Switch) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (s *Switch) UnmarshalText(b []byte) error { return byName(switchNames, (*uint8)(s), b) }
+
+// String returns "prefer", "off", "require-one" or "require-all".
+func (p PQPolicy) String() string { return nameOf(pqNames, uint8(p)) }
+
+// MarshalText returns what String does.
+func (p PQPolicy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (p *PQPolicy) UnmarshalText(b []byte) error { return byName(pqNames, (*uint8)(p), b) }
+
+// String returns "full", "reduced" or "off".
+func (p Padding) String() string { return nameOf(paddingNames, uint8(p)) }
+
+// MarshalText returns what String does.
+func (p Padding) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
+
+// UnmarshalText reads what MarshalText writes.
+func (p *Padding) UnmarshalText(b []byte) error { return byName(paddingNames, (*uint8)(p), b) }
+
+func nameOf(names []string, v uint8) string {
+	if int(v) < len(names) {
+		return names[v]
+	}
+	return "invalid"
+}
+
+func byName(names []string, v *uint8, b []byte) error {
+	for i, n := range names {
+		if n == string(b) {
+			*v = uint8(i)
+			return nil
+		}
+	}
+	return fault.New(fault.Config, "%q is none of %q", b, names)
+}
+
+// What the options are called inside. Check has refused all other values.
+
+func (s Switch) inner() client.Switch {
+	switch s {
+	case SwitchOn:
+		return client.On
+	case SwitchOff:
+		return client.Off
+	}
+	return client.Auto
+}
+
+func (p PQPolicy) inner() circuit.PQPolicy {
+	switch p {
+	case PQOff:
+		return circuit.PQOff
+	case PQRequireOne:
+		return circuit.PQRequireOne
+	case PQRequireAll:
+		return circuit.PQRequireAll
+	}
+	return circuit.PQPrefer
+}
+
+func (p Padding) inner() channel.PaddingMode {
+	switch p {
+	case PaddingReduced:
+		return channel.PadReduced
+	case PaddingOff:
+		return channel.PadOff
+	}
+	return channel.PadFull
+}
