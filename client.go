@@ -41,8 +41,9 @@ type Client struct {
 
 // core is what a client and its isolated children share.
 type core struct {
-	given   Config // to New
-	cfg     Config // the same with the defaults filled in
+	cfg     Config // as New got it, with the defaults filled in
+	mu      sync.Mutex
+	given   Config // guarded by mu: as New or the last Reload got it
 	inner   *client.Client
 	lock    *flock.Flock // nil without a data directory
 	events  eventHub
@@ -105,9 +106,12 @@ func (cfg *Config) isolation() (by isolation.By) {
 // be as New got them: ErrConfig names those that are not. After an error everything
 // is as before.
 func (c *Client) Reload(cfg Config) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if err := role.CheckReload(&c.given, &cfg); err != nil {
 		return err
 	}
+	next := cfg
 	cfg.Network = c.cfg.Network
 	if err := cfg.Check(); err != nil {
 		return err
@@ -118,7 +122,15 @@ func (c *Client) Reload(cfg Config) error {
 	}
 	c.core.by.Store(uint32(cfg.isolation()))
 	c.inner.Reload(client.Live{Path: inner.Path, StreamTimeout: inner.StreamTimeout, MaxDirtiness: inner.Pool.MaxDirtiness})
+	c.given = next
 	return nil
+}
+
+// Config returns the configuration as New or the last Reload got it.
+func (c *Client) Config() Config {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.given
 }
 
 // openDir makes and locks the network's own directory in the data directory.

@@ -25,12 +25,12 @@ import (
 // Authority is a running directory authority. Its methods may be called from any
 // goroutine.
 type Authority struct {
-	cfg   Config
 	inner *authority.Authority
 	life  *role.Life
 	lock  *flock.Flock
 	ports []net.Listener
-	mu    sync.Mutex // one Reload at a time
+	mu    sync.Mutex
+	cfg   Config // guarded by mu: as New or the last Reload got it
 }
 
 // New starts an authority. It checks cfg, locks the data directory, loads the
@@ -150,7 +150,15 @@ func (a *Authority) Reload(cfg Config) error {
 		a.inner.SetRelayList(l)
 	}
 	a.inner.SetMaxMemory(bound)
+	a.cfg = cfg
 	return nil
+}
+
+// Config returns the configuration as New or the last Reload got it.
+func (a *Authority) Config() Config {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.cfg
 }
 
 // Close ends the authority at once and waits until no goroutine of it is left. The

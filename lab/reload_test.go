@@ -2,6 +2,7 @@ package lab_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/chivenet/chive"
@@ -24,7 +25,9 @@ func TestReloadClient(t *testing.T) {
 	}
 	first := exit()
 	for range 3 {
-		if err := nw.Client.Reload(chive.Config{ExcludeNodes: []string{first}}); err != nil {
+		cfg := nw.Client.Config()
+		cfg.ExcludeNodes = []string{first}
+		if err := nw.Client.Reload(cfg); err != nil {
 			t.Fatal(err)
 		}
 		second := exit()
@@ -33,8 +36,15 @@ func TestReloadClient(t *testing.T) {
 		}
 		first = second
 	}
-	if err := nw.Client.Reload(chive.Config{ExcludeNodes: []string{"not a relay at all!"}}); err == nil {
-		t.Error("nonsense is taken")
+	for _, bad := range []func(*chive.Config){
+		func(c *chive.Config) { c.ExcludeNodes = []string{"not a relay at all!"} },
+		func(c *chive.Config) { c.DataDir, c.ExcludeNodes = t.TempDir(), nil },
+	} {
+		cfg := nw.Client.Config()
+		bad(&cfg)
+		if err := nw.Client.Reload(cfg); !errors.Is(err, chive.ErrConfig) {
+			t.Errorf("%+v is taken: %v", cfg, err)
+		}
 	}
 	if second := exit(); second != first {
 		t.Error("a refused change took effect")

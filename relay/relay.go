@@ -20,11 +20,11 @@ import (
 
 // Relay is a running relay. Its methods may be called from any goroutine.
 type Relay struct {
-	cfg     Config
 	inner   *relay.Relay
 	life    *role.Life
 	metrics metrics.Registry
-	mu      sync.Mutex // one Reload at a time
+	mu      sync.Mutex
+	cfg     Config // guarded by mu: as New or the last Reload got it
 }
 
 // New starts a relay. It checks cfg, locks the data directory, loads or makes the
@@ -125,7 +125,18 @@ func (r *Relay) Reload(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	return r.inner.Reload(in)
+	if err := r.inner.Reload(in); err != nil {
+		return err
+	}
+	r.cfg = cfg
+	return nil
+}
+
+// Config returns the configuration as New or the last Reload got it.
+func (r *Relay) Config() Config {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.cfg
 }
 
 // WriteMetrics writes the relay's metrics as Prometheus text.

@@ -27,8 +27,6 @@ type RelayProcess struct {
 	// Hangup asks to reload, Stop to drain and end; a second Stop ends at
 	// once. SIGHUP and SIGTERM usually stand behind them.
 	Hangup, Stop <-chan os.Signal
-
-	config relay.Config // as it was at the start
 }
 
 // Run runs the relay until it is told to stop, or fails for good.
@@ -43,7 +41,6 @@ func (p *RelayProcess) Run(ctx context.Context) (err error) {
 		return err
 	}
 	greet(p.Err, s, &cfg, log)
-	p.config = cfg
 	r, err := relay.New(cfg)
 	if err != nil {
 		return err
@@ -142,7 +139,8 @@ func (p *RelayProcess) reload(r *relay.Relay, log *slog.Logger, level *slog.Leve
 		cfg, err = next.Config(log)
 	}
 	if err == nil {
-		role.KeepFixed(&p.config, &cfg)
+		running := r.Config()
+		role.KeepFixed(&running, &cfg)
 		err = r.Reload(cfg)
 	}
 	if err != nil {
