@@ -124,9 +124,9 @@ pq-models:
 SOAK ?= 30m
 SOAK_RATE ?= 0
 soak:
-	go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./lab -soak $(SOAK) -soak-rate $(SOAK_RATE)
+	go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./internal/lab/soak -soak $(SOAK) -soak-rate $(SOAK_RATE)
 soak-processes: build
-	go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./lab -soak $(SOAK) -soak-rate $(SOAK_RATE) -soak-program $(CURDIR)/bin/chive
+	go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./internal/lab/soak -soak $(SOAK) -soak-rate $(SOAK_RATE) -soak-program $(CURDIR)/bin/chive
 
 # fuzz-smoke runs every fuzz target for FUZZTIME beyond its committed corpus, but
 # for those of fuzz-states.

@@ -43,13 +43,13 @@ var levels = map[string]int{
 	"internal/protover": 0,
 	"internal/version":  0,
 
-	"fte/formats":       1,
-	"internal/cell":     1,
-	"internal/cert":     1,
-	"internal/hscrypto": 1,
-	"internal/linkspec": 1,
-	"internal/race":     1,
-	"internal/tomlfile": 1,
+	"fte/internal/formats": 1,
+	"internal/cell":        1,
+	"internal/cert":        1,
+	"internal/hscrypto":    1,
+	"internal/linkspec":    1,
+	"internal/race":        1,
+	"internal/tomlfile":    1,
 
 	"fte/lang":           2,
 	"internal/cbt":       2,
@@ -99,6 +99,7 @@ var levels = map[string]int{
 	"internal/lab/target": 3,       // what traffic goes to: neither does it
 	"internal/lab/...":    top + 1,
 	"internal/lab/flood":  top + 3, // its tests start whole networks of package lab
+	"internal/lab/soak":   top + 3, // it disturbs one
 
 	"internal/daemon": top + 2, // listeners and settings around a client
 	"internal/cli":    top + 3, // the command line of the product; it does not link the laboratory

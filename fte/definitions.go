@@ -6,7 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/chivenet/chive/fte/formats"
+	"github.com/chivenet/chive/fte/internal/formats"
 	"github.com/chivenet/chive/fte/lang"
 	"github.com/chivenet/chive/internal/fault"
 )

@@ -10,6 +10,6 @@
 //   - [Protocol] is Chive's own (docs/spec/fte.md): a key for each server,
 //     forward secrecy, every byte inside the language.
 //
-// The languages are package fte/lang's; fte/formats has fteproxy's named ones.
+// The languages are package fte/lang's; [Release] returns fteproxy's named formats.
 // This package knows nothing about Tor.
 package fte

@@ -74,7 +74,7 @@ func TestPostQuantumMixed(t *testing.T) {
 		client := pqClient(t, ctx, nw, chive.PQRequireAll)
 		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 		defer cancel()
-		if conn, err := client.DialContext(ctx, "tcp", nw.Target.Addr(target.Echo)); err == nil {
+		if conn, err := client.DialContext(ctx, "tcp", nw.Echo); err == nil {
 			conn.Close()
 			t.Error("a path that cannot be protected was used")
 		}
@@ -218,7 +218,7 @@ func (c *pqBuilder) fetch(ctx context.Context, dir *netdir.Directory, nw *lab.Ne
 		return stream.Dial(ctx, circ.Last(), host, uint16(n))
 	}}}
 	const size = 100_000
-	return fetchSum(ctx, hc, nw.Target.URL(size), size)
+	return fetchSum(ctx, hc, nw.URL(size), size)
 }
 
 var errDone = errors.New("the test is done with the circuit")
@@ -278,7 +278,7 @@ func pqFetches(t *testing.T, ctx context.Context, nw *lab.Network, policy chive.
 	ok := 0
 	for i := range count {
 		hc := &http.Client{Transport: &http.Transport{DialContext: client.Isolated().DialContext, DisableKeepAlives: true}}
-		if err := fetchSum(ctx, hc, nw.Target.URL(size), size); err != nil {
+		if err := fetchSum(ctx, hc, nw.URL(size), size); err != nil {
 			t.Errorf("request %d: %v", i+1, err)
 			continue
 		}

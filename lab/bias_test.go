@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/chivenet/chive"
-	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/lab"
 )
 
@@ -28,7 +27,7 @@ func pathBias(t *testing.T, nw *lab.Network) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { client.Close() })
-	echo(t, ctx, client.DialContext, nw.Target.Addr(target.Echo))
+	echo(t, ctx, client.DialContext, nw.Echo)
 	if err := client.Close(); err != nil {
 		t.Fatal(err)
 	}

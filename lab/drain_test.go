@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/lab/labtest"
-	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/lab"
 	"github.com/chivenet/chive/relay"
 )
@@ -19,8 +18,8 @@ func TestDrainingExit(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	client := nw.Client.Isolated()
-	echo(t, ctx, client.DialContext, nw.Target.Addr(target.Echo))
-	c, err := client.DialContext(ctx, "tcp", nw.Target.Addr(target.Echo))
+	echo(t, ctx, client.DialContext, nw.Echo)
+	c, err := client.DialContext(ctx, "tcp", nw.Echo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +39,7 @@ func TestDrainingExit(t *testing.T) {
 	stopped := make(chan error, 1)
 	go func() { stopped <- leaving.Stop() }()
 	for moved := false; !moved; {
-		c, err := client.DialContext(ctx, "tcp", nw.Target.Addr(target.Echo))
+		c, err := client.DialContext(ctx, "tcp", nw.Echo)
 		if err != nil {
 			t.Fatal(err)
 		}

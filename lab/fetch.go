@@ -44,7 +44,7 @@ func (nw *Network) Fetch(ctx context.Context, n int64) (*Fetched, error) {
 			return c, err
 		}}
 	defer transport.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, nw.Target.URL(n), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, nw.target.URL(n), nil)
 	if err != nil {
 		return nil, local(err)
 	}
@@ -115,5 +115,17 @@ func (nw *Network) buildOf(ctx context.Context, circuit uint64) []time.Duration 
 		if took != nil || !wait(ctx, time.Millisecond) {
 			return took
 		}
+	}
+}
+
+// wait waits; false when ctx ends first.
+func wait(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
 	}
 }

@@ -88,7 +88,7 @@ func TestBridge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	echo(t, ctx, c.DialContext, nw.Target.Addr(target.Echo))
+	echo(t, ctx, c.DialContext, nw.Echo)
 	for _, o := range c.Status().Open {
 		if len(o.Path) > 0 && o.Path[0] != n.Fingerprint {
 			t.Errorf("a circuit by %v", o.Path)
@@ -108,7 +108,7 @@ func TestMixed(t *testing.T) {
 	use(t, nw)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	echo(t, ctx, socksclient.Dialer{Proxy: nw.Node("client0").SOCKS}.DialContext, nw.Target.Addr(target.Echo))
+	echo(t, ctx, socksclient.Dialer{Proxy: nw.Node("client0").SOCKS}.DialContext, nw.Echo)
 }
 
 // TestTorAuthorities runs Chive's relays under C tor's authorities, with
@@ -124,7 +124,7 @@ func TestTorAuthorities(t *testing.T) {
 	if n == nil || n.Program != "tor" || n.SOCKS == "" || n.PID() == 0 {
 		t.Fatalf("C tor's client: %+v", n)
 	}
-	echo(t, ctx, socksclient.Dialer{Proxy: n.SOCKS}.DialContext, nw.Target.Addr(target.Echo))
+	echo(t, ctx, socksclient.Dialer{Proxy: n.SOCKS}.DialContext, nw.Echo)
 }
 
 // start starts a network for one test, and holds Close to leaving nothing.
@@ -186,8 +186,12 @@ func use(t *testing.T, nw *lab.Network) {
 	}
 
 	// What other programs have: the SOCKS port, and the JSON.
-	echo(t, ctx, socksclient.Dialer{Proxy: nw.SOCKS}.DialContext, nw.Target.Addr(target.Echo))
-	echo(t, ctx, socksclient.Dialer{Proxy: nw.SOCKS}.DialContext, nw.Target.NameAddr(target.Echo, target.Name4))
+	echo(t, ctx, socksclient.Dialer{Proxy: nw.SOCKS}.DialContext, nw.Echo)
+	_, port, err := net.SplitHostPort(nw.Echo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	echo(t, ctx, socksclient.Dialer{Proxy: nw.SOCKS}.DialContext, net.JoinHostPort(target.Name4, port))
 	text, err := json.Marshal(nw)
 	if err != nil {
 		t.Fatal(err)

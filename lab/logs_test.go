@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/chivenet/chive/internal/lab/labtest"
-	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/lab"
 )
 
@@ -26,7 +25,7 @@ func TestLogsNameNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer nw.Close()
-	c, err := nw.Client.DialContext(ctx, "tcp", nw.Target.Addr(target.Echo))
+	c, err := nw.Client.DialContext(ctx, "tcp", nw.Echo)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +44,7 @@ func TestLogsNameNobody(t *testing.T) {
 		t.Fatalf("the nodes say nothing:\n%s", text)
 	}
 	whole := regexp.MustCompile(`\b[0-9A-Fa-f]{40}\b`)
-	_, port, _ := strings.Cut(nw.Target.Addr(target.Echo), ":")
+	_, port, _ := strings.Cut(nw.Echo, ":")
 	for line := range strings.Lines(text) {
 		for _, secret := range []string{"no-such-name", "192.0.2.99", ":" + port} {
 			if strings.Contains(line, secret) {

@@ -20,15 +20,16 @@ import (
 
 // Network is a running network. Its fields do not change.
 type Network struct {
-	Dir         string         // where the nodes keep their files
-	NetworkFile string         // the network, for chive's other commands
-	SOCKS       string         // the client's SOCKS port
-	Target      *target.Target // what can be fetched
+	Dir         string // where the nodes keep their files
+	NetworkFile string // the network, for chive's other commands
+	SOCKS       string // the client's SOCKS port
+	Echo        string // where a server sends back what it gets, "127.0.0.1:PORT"
 	Client      *chive.Client
 	Nodes       []*Node
 	// Stages says how long each part of Start took, in order.
 	Stages []Stage
 
+	target  *target.Target
 	opts    Options
 	network *chive.Network
 	leases  ports.Leases
@@ -64,10 +65,11 @@ func (nw *Network) start(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if nw.Target, err = target.Start(); err != nil {
+	if nw.target, err = target.Start(); err != nil {
 		return err
 	}
-	nw.onClose(nw.Target.Close)
+	nw.Echo = nw.target.Addr(target.Echo)
+	nw.onClose(nw.target.Close)
 	nw.onClose(func() error { nw.leases.Release(); return nil })
 	for _, k := range []struct {
 		role  Role
@@ -182,10 +184,11 @@ func (nw *Network) byFingerprint(fp string) *Node {
 	return nw.Nodes[i]
 }
 
-// TargetURL is what can be fetched through the network: a million bytes.
-func (nw *Network) TargetURL() string { return nw.Target.URL(TargetBytes) }
+// URL returns the URL of n bytes on the network's web server, which only its exits
+// reach; they are the same at every time.
+func (nw *Network) URL(n int64) string { return nw.target.URL(n) }
 
-// TargetBytes is how much the built-in target's URL gives.
+// TargetBytes is how much the URL of the network's JSON gives.
 const TargetBytes = 1_000_000
 
 // MarshalJSON describes the network for programs.
@@ -196,7 +199,7 @@ func (nw *Network) MarshalJSON() ([]byte, error) {
 		TargetURL   string  `json:"target_url"`
 		Dir         string  `json:"dir"`
 		Nodes       []*Node `json:"nodes"`
-	}{nw.NetworkFile, nw.SOCKS, nw.TargetURL(), nw.Dir, nw.Nodes})
+	}{nw.NetworkFile, nw.SOCKS, nw.URL(TargetBytes), nw.Dir, nw.Nodes})
 }
 
 // onClose has Close run f, before what was there already.

@@ -89,7 +89,7 @@ func (n *Node) startRelay(ctx context.Context) error {
 	}
 	if n.Role == Exit {
 		cfg.ExitPolicy, cfg.ExitPrivate, cfg.IPv6Exit = exitPolicy, true, n.network.hasIPv6()
-		cfg.Nameservers = []string{n.network.Target.Nameserver().String()}
+		cfg.Nameservers = []string{n.network.target.Nameserver().String()}
 	}
 	if n.Role == Bridge {
 		cfg.Bridge, cfg.ServerTransportPlugins, cfg.ServerTransportListen = true, n.network.opts.BridgeTransports, n.transportListen()
@@ -178,7 +178,7 @@ func (n *Node) Restart(ctx context.Context) error {
 	return n.startRelay(ctx)
 }
 
-func (nw *Network) hasIPv6() bool { return nw.Target.Addr6(target.Echo) != "" }
+func (nw *Network) hasIPv6() bool { return nw.target.Addr6(target.Echo) != "" }
 
 // logWriter passes a process's log on, line by line.
 type logWriter struct{ log *slog.Logger }

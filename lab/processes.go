@@ -37,7 +37,7 @@ func (n *Node) startRelayChild(ctx context.Context) error {
 	switch n.Role {
 	case Exit:
 		args = append(args, "--exit-policy", strings.Join(exitPolicy, ","), "--exit-private",
-			"--nameserver", n.network.Target.Nameserver().String(), fmt.Sprintf("--ipv6-exit=%v", n.network.hasIPv6()))
+			"--nameserver", n.network.target.Nameserver().String(), fmt.Sprintf("--ipv6-exit=%v", n.network.hasIPv6()))
 	case Bridge:
 		args = append(args, "--bridge")
 		for _, l := range n.network.opts.BridgeTransports {

@@ -15,7 +15,7 @@ import (
 func (nw *Network) startTor(ctx context.Context) error {
 	opts := ctor.Options{
 		Authorities: nw.opts.Authorities, Relays: none(nw.opts.CtorRelays), Exits: -1, Clients: nw.opts.CtorClients,
-		Dir: filepath.Join(nw.Dir, "tor"), TorPath: nw.opts.Tor, Nameserver: nw.Target.Nameserver(), Log: nw.opts.Log,
+		Dir: filepath.Join(nw.Dir, "tor"), TorPath: nw.opts.Tor, Nameserver: nw.target.Nameserver(), Log: nw.opts.Log,
 		Guests: func(ctx context.Context, tor *ctor.Network) ([]ctor.Guest, error) {
 			text, err := tor.NetworkFile()
 			if err != nil {
@@ -49,7 +49,7 @@ func (nw *Network) startTor(ctx context.Context) error {
 func (nw *Network) addTor(ctx context.Context, d *netdir.Network) error {
 	opts := ctor.Options{
 		DirAuthorities: []string{}, Relays: none(nw.opts.CtorRelays), Exits: -1, Clients: nw.opts.CtorClients,
-		Dir: filepath.Join(nw.Dir, "tor"), TorPath: nw.opts.Tor, Nameserver: nw.Target.Nameserver(), Log: nw.opts.Log,
+		Dir: filepath.Join(nw.Dir, "tor"), TorPath: nw.opts.Tor, Nameserver: nw.target.Nameserver(), Log: nw.opts.Log,
 	}
 	for _, a := range d.Authorities {
 		opts.DirAuthorities = append(opts.DirAuthorities, fmt.Sprintf("%s orport=%d no-v2 v3ident=%s %s %s",

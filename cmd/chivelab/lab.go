@@ -93,7 +93,7 @@ and nodes. A bridge is unlisted: its lines are for "chive proxy --bridge" and C 
 				}
 				cli.Printf(c, "%s\n", b)
 			} else {
-				cli.Printf(c, "network %s\nsocks %s\ntarget %s\ndir %s\n", nw.NetworkFile, nw.SOCKS, nw.TargetURL(), nw.Dir)
+				cli.Printf(c, "network %s\nsocks %s\ntarget %s\ndir %s\n", nw.NetworkFile, nw.SOCKS, nw.URL(lab.TargetBytes), nw.Dir)
 				for _, n := range nw.Nodes {
 					cli.Printf(c, "node %s %s %s %s\n", n.Name, n.Program, n.Role, n.ORPort+n.SOCKS)
 					for _, l := range n.Bridge {
@@ -152,7 +152,7 @@ func runIn(c *cobra.Command, nw *lab.Network, args []string) error {
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = child.Grace
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, c.OutOrStdout(), c.ErrOrStderr()
-	cmd.Env = append(os.Environ(), "ALL_PROXY=socks5h://"+nw.SOCKS, "CHIVE_NETWORK="+nw.NetworkFile, "CHIVE_TARGET="+nw.TargetURL())
+	cmd.Env = append(os.Environ(), "ALL_PROXY=socks5h://"+nw.SOCKS, "CHIVE_NETWORK="+nw.NetworkFile, "CHIVE_TARGET="+nw.URL(lab.TargetBytes))
 	err := cmd.Run()
 	if e, ok := err.(*exec.ExitError); ok {
 		return cli.ExitError{Code: childCode(e.ProcessState)}

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/chivenet/chive/fte/formats"
+	"github.com/chivenet/chive/fte/internal/formats"
 )
 
 // benchFormats are slices with different shapes: one radix, a power of two,

@@ -9,7 +9,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/chivenet/chive/fte/formats"
+	"github.com/chivenet/chive/fte/internal/formats"
 	"github.com/chivenet/chive/internal/fault"
 )
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/lab"
 )
@@ -35,7 +36,12 @@ func TestFloods(t *testing.T) {
 			t.Error(err) // a relay that ended by itself, too
 		}
 	}()
-	s := &site{target: nw.Target}
+	aim, err := target.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer aim.Close()
+	s := &site{target: aim}
 	dir := authorityOf(t, nw)
 	peer := func(name string) Peer {
 		t.Helper()

@@ -1,9 +1,12 @@
-package lab
+// Package soak puts load on a network for a long time while its relays end and come
+// back, and judges what came of it.
+package soak
 
 import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -18,10 +21,11 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/proc"
 	"github.com/chivenet/chive/internal/lab/target"
+	"github.com/chivenet/chive/lab"
 )
 
-// SoakPlan says how to treat a network for a long time.
-type SoakPlan struct {
+// Plan says how to treat a network for a long time.
+type Plan struct {
 	Time    time.Duration // how long
 	Workers int           // transfers at the same time; default 8
 	Bytes   int64         // the largest transfer; default 2 MB
@@ -33,12 +37,12 @@ type SoakPlan struct {
 	Every time.Duration
 	Seed  uint64 // of all choices
 	// Progress is told about every 30 seconds how it stands; may be nil.
-	Progress func(SoakReport)
+	Progress func(Report)
 }
 
-// SoakReport is what came out. Transfers that a relay's end has cut are
+// Report is what came out. Transfers that a relay's end has cut are
 // expected; bytes that are wrong, or a leak, are not.
-type SoakReport struct {
+type Report struct {
 	Elapsed   time.Duration `json:"elapsed_ns"`
 	Completed int64         `json:"completed"` // transfers whose bytes were all right
 	Cut       int64         `json:"cut"`       // transfers that ended early
@@ -68,7 +72,7 @@ const rest = 15 * time.Second
 // Err is nil if the report shows nothing that must not be. What grows between
 // the two counts by a third and a margin is taken for a leak; pools and tables
 // that still fill up are not.
-func (r *SoakReport) Err() error {
+func (r *Report) Err() error {
 	grows := func(early, late, margin float64) bool { return late > early*4/3+margin }
 	switch {
 	case r.Wrong > 0:
@@ -87,28 +91,33 @@ func (r *SoakReport) Err() error {
 
 // soak is one run.
 type soak struct {
-	*SoakPlan
-	nw    *Network
-	pause sync.RWMutex // held for writing while resources are counted
+	*Plan
+	nw     *lab.Network
+	target *target.Target
+	pause  sync.RWMutex // held for writing while resources are counted
 
 	completed, cut, wrong, bytes, restarts atomic.Int64
 
 	mu     sync.Mutex // guards what follows
 	causes map[string]int
 
-	early Resources // owned by Soak
+	early Resources // owned by Run
 }
 
-// Soak puts load on a network while its relays end and come back at random. It
-// returns an error only when it could not go on; SoakReport.Err judges.
-func (nw *Network) Soak(ctx context.Context, p SoakPlan) (*SoakReport, error) {
+// Run puts load on a network while its relays end and come back at random. It
+// returns an error only when it could not go on; Report.Err judges.
+func Run(ctx context.Context, nw *lab.Network, p Plan) (_ *Report, err error) {
 	def(&p.Workers, 8)
 	def(&p.Bytes, 2_000_000)
 	def(&p.Every, 5*time.Second)
 	if p.Progress == nil {
-		p.Progress = func(SoakReport) {}
+		p.Progress = func(Report) {}
 	}
-	s := &soak{SoakPlan: &p, nw: nw, causes: map[string]int{}}
+	s := &soak{Plan: &p, nw: nw, causes: map[string]int{}}
+	if s.target, err = target.Start(); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.target.Close()) }()
 	began := time.Now()
 	running, stop := context.WithTimeout(ctx, p.Time)
 	defer stop()
@@ -148,7 +157,7 @@ func (nw *Network) Soak(ctx context.Context, p SoakPlan) (*SoakReport, error) {
 	default:
 	}
 	r := s.report(began)
-	if err := ctx.Err(); err != nil {
+	if ctx.Err() != nil {
 		return &r, fault.New(fault.Closed, "soak: %w", context.Cause(ctx))
 	}
 	r.Late = resources(ctx)
@@ -161,10 +170,10 @@ func def[T int | int64 | time.Duration](p *T, v T) {
 	}
 }
 
-func (s *soak) report(began time.Time) SoakReport {
+func (s *soak) report(began time.Time) Report {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return SoakReport{Causes: maps.Clone(s.causes), Elapsed: time.Since(began), Completed: s.completed.Load(), Cut: s.cut.Load(), Wrong: s.wrong.Load(),
+	return Report{Causes: maps.Clone(s.causes), Elapsed: time.Since(began), Completed: s.completed.Load(), Cut: s.cut.Load(), Wrong: s.wrong.Load(),
 		Bytes: s.bytes.Load(), Restarts: s.restarts.Load(), Early: s.early}
 }
 
@@ -205,7 +214,7 @@ func (s *soak) work(ctx context.Context, rng *rand.Rand) {
 
 // transfer moves n bytes and tells whether those that came were wrong.
 func (s *soak) transfer(ctx context.Context, dial func(context.Context, string, string) (net.Conn, error), service target.Service, n int64) (wrong bool, err error) {
-	c, err := dial(ctx, "tcp", s.nw.Target.Addr(service))
+	c, err := dial(ctx, "tcp", s.target.Addr(service))
 	if err != nil {
 		return false, err
 	}
@@ -247,14 +256,19 @@ func sumOf(n int64) [32]byte {
 
 // disturb ends relays and starts them again.
 func (s *soak) disturb(ctx context.Context, rng *rand.Rand) error {
-	relays := s.nw.relays()
+	var relays []*lab.Node
+	for _, n := range s.nw.Nodes {
+		if n.Program == "chive" && (n.Role == lab.Guard || n.Role == lab.Exit) {
+			relays = append(relays, n)
+		}
+	}
 	for wait(ctx, time.Duration(rng.ExpFloat64()*float64(s.Every))) {
 		s.pause.RLock()
 		n := relays[rng.IntN(len(relays))]
 		err := n.Kill()
 		if err == nil {
 			wait(ctx, time.Duration(rng.Int64N(int64(time.Second))))
-			err = n.startRelay(context.WithoutCancel(ctx)) // also at the end: whoever comes after finds it
+			err = n.Restart(context.WithoutCancel(ctx)) // at the end, too: a later user finds it
 		}
 		s.pause.RUnlock()
 		if err != nil {

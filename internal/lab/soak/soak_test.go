@@ -1,4 +1,4 @@
-package lab_test
+package soak
 
 import (
 	"context"
@@ -23,11 +23,15 @@ func TestSoak(t *testing.T) {
 		t.Skip("short: no soak")
 	}
 	labtest.NoLeaks(t)
-	nw := start(t, lab.Options{Processes: *soakProgram != "", Program: *soakProgram, Client: chive.Config{MaxCircuitDirtiness: 10 * time.Second}})
+	nw, err := lab.Start(t.Context(), lab.Options{Processes: *soakProgram != "", Program: *soakProgram, Client: chive.Config{MaxCircuitDirtiness: 10 * time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nw.Close()
 	// A machine that sleeps in between costs more than the soak's own time.
 	ctx, cancel := context.WithTimeout(t.Context(), *soakTime+10*time.Minute)
 	defer cancel()
-	r, err := nw.Soak(ctx, lab.SoakPlan{Time: *soakTime, Rate: *soakRate, Seed: uint64(time.Now().UnixNano()), Progress: func(r lab.SoakReport) { t.Logf("%+v", r) }})
+	r, err := Run(ctx, nw, Plan{Time: *soakTime, Rate: *soakRate, Seed: uint64(time.Now().UnixNano()), Progress: func(r Report) { t.Logf("%+v", r) }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,16 +42,16 @@ func TestSoak(t *testing.T) {
 }
 
 func TestSoakErr(t *testing.T) {
-	good := lab.SoakReport{Completed: 10, Cut: 3, Early: lab.Resources{Goroutines: 300, Descriptors: 90, Heap: 20}, Late: lab.Resources{Goroutines: 310, Descriptors: 95, Heap: 21}}
+	good := Report{Completed: 10, Cut: 3, Early: Resources{Goroutines: 300, Descriptors: 90, Heap: 20}, Late: Resources{Goroutines: 310, Descriptors: 95, Heap: 21}}
 	if err := good.Err(); err != nil {
 		t.Error(err)
 	}
-	for what, spoil := range map[string]func(*lab.SoakReport){
-		"wrong bytes": func(r *lab.SoakReport) { r.Wrong = 1 },
-		"nothing":     func(r *lab.SoakReport) { r.Completed = 0 },
-		"goroutines":  func(r *lab.SoakReport) { r.Late.Goroutines = 600 },
-		"descriptors": func(r *lab.SoakReport) { r.Late.Descriptors = 200 },
-		"heap":        func(r *lab.SoakReport) { r.Late.Heap = 60 },
+	for what, spoil := range map[string]func(*Report){
+		"wrong bytes": func(r *Report) { r.Wrong = 1 },
+		"nothing":     func(r *Report) { r.Completed = 0 },
+		"goroutines":  func(r *Report) { r.Late.Goroutines = 600 },
+		"descriptors": func(r *Report) { r.Late.Descriptors = 200 },
+		"heap":        func(r *Report) { r.Late.Heap = 60 },
 	} {
 		bad := good
 		spoil(&bad)
