@@ -15,6 +15,7 @@ import (
 // Everything else has no way to the network but by what it is handed: a door's
 // only dialler is a client's, which has circuits.
 var dialers = map[string]string{
+	"httpclient.go":                "through the client, by its DialContext",
 	"internal/cli/fte_run.go":      "fteproxy's sides, to where their flags say",
 	"internal/cli/fte_tools.go":    "itself, on loopback",
 	"fte/http_client.go":           "a server of the transport, or the proxy before it",
