@@ -1,26 +1,26 @@
 package chive_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
-	"net/http"
+	"syscall"
 	"time"
 
 	"github.com/chivenet/chive"
 )
 
-// A program's own HTTP client, through Tor.
-func ExampleNew() {
+// A program's own HTTP requests, through Tor.
+func ExampleClient_HTTPClient() {
 	client, err := chive.New(chive.Config{})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer client.Close()
-	web := http.Client{
-		Transport: &http.Transport{DialContext: client.DialContext},
-		Timeout:   2 * time.Minute,
-	}
+	web := client.HTTPClient()
+	web.Timeout = 2 * time.Minute
 	resp, err := web.Get("https://check.torproject.org/api/ip")
 	if err != nil {
 		log.Fatal(err)
@@ -28,6 +28,30 @@ func ExampleNew() {
 	defer resp.Body.Close()
 	if _, err := io.Copy(log.Writer(), resp.Body); err != nil {
 		log.Fatal(err)
+	}
+}
+
+// A stream, and what its failure means.
+func ExampleClient_DialContext() {
+	client, err := chive.New(chive.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	conn, err := client.DialContext(ctx, "tcp", "example.com:7")
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		log.Print("the host is there, and nothing listens at the port")
+	case errors.Is(err, chive.ErrPolicy):
+		log.Print("no exit connects there")
+	case errors.Is(err, chive.ErrDirectory):
+		log.Print("the client has not got a directory yet")
+	case err != nil:
+		log.Fatal(err)
+	default:
+		conn.Close()
 	}
 }
 
@@ -50,7 +74,8 @@ func ExampleClient_Isolated() {
 	}
 }
 
-// Progress, for a program that shows it.
+// Progress, for a program that shows it. The first event says how things are, and
+// the channel is closed when the client is.
 func ExampleClient_Events() {
 	client, err := chive.New(chive.Config{})
 	if err != nil {
@@ -59,12 +84,66 @@ func ExampleClient_Events() {
 	defer client.Close()
 	events, stop := client.Events()
 	defer stop()
-	for e := range events {
-		if b, ok := e.(*chive.BootstrapEvent); ok {
-			fmt.Printf("%d%% %s\n", b.Percent, b.Stage)
-			if b.Ready {
-				return
+	timeout := time.After(5 * time.Minute)
+	for {
+		select {
+		case e := <-events:
+			if b, ok := e.(*chive.BootstrapEvent); ok {
+				fmt.Printf("%d%% %s\n", b.Percent, b.Stage)
+				if b.Ready {
+					return
+				}
 			}
+		case <-client.Done():
+			log.Fatal(client.Err())
+		case <-timeout:
+			log.Fatal("not ready after five minutes: ", client.Status().Bootstrap.Problem)
 		}
 	}
+}
+
+// Options that change while the client runs.
+func ExampleClient_Reload() {
+	client, err := chive.New(chive.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	cfg := client.Config()
+	cfg.ExcludeNodes = append(cfg.ExcludeNodes, "192.0.2.0/24")
+	if err := client.Reload(cfg); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// What a configuration has wrong, before anything starts.
+func ExampleConfig_Check() {
+	cfg := chive.Config{ExitNodes: []string{"moria1"}, MaxCircuitDirtiness: time.Second}
+	err := cfg.Check()
+	fmt.Println(errors.Is(err, chive.ErrConfig), err)
+	// Output: true MaxCircuitDirtiness: 1s is not from 10s to 720h0m0s
+}
+
+// A network of one's own, by its file.
+func ExampleParseNetwork() {
+	network, err := chive.ParseNetwork([]byte(`
+name = "mine"
+
+[[authority]]
+nickname = "a1"
+v3ident  = "0101010101010101010101010101010101010101"
+rsa      = "0202020202020202020202020202020202020202"
+orport   = ["192.0.2.1:9001"]
+dirport  = "192.0.2.1:9030"
+`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(network.Name())
+	_, err = chive.ParseNetwork([]byte(`nmae = "mine"`))
+	fmt.Println(errors.Is(err, chive.ErrConfig))
+	// Output:
+	// mine
+	// true
 }
