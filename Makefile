@@ -2,7 +2,7 @@
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK = v1.8.0
 # Platforms that must build; the first three are also what relays run on.
-PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 windows/amd64
+PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 darwin/amd64 windows/amd64
 
 export CGO_ENABLED ?= 0
 

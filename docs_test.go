@@ -1,0 +1,99 @@
+package chive_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// documents returns the text of each Markdown file of the repository by its path.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "changes/*.md"} {
+		names, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all[filepath.ToSlash(name)] = string(text)
+		}
+	}
+	return all
+}
+
+var (
+	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	notSlug = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+)
+
+// TestLinks follows the links between documents, to their sections too.
+func TestLinks(t *testing.T) {
+	docs := documents(t)
+	seen := 0
+	for name, text := range docs {
+		for _, m := range link.FindAllStringSubmatch(text, -1) {
+			if strings.Contains(m[1], "://") {
+				continue
+			}
+			seen++
+			file, section, _ := strings.Cut(m[1], "#")
+			to := name
+			if file != "" {
+				to = filepath.ToSlash(filepath.Join(filepath.Dir(name), file))
+			}
+			if _, err := os.Stat(to); err != nil {
+				t.Errorf("%s links to %s: %v", name, m[1], err)
+			} else if section != "" && !hasSection(docs[to], section) {
+				t.Errorf("%s links to %s, which has no such section", name, m[1])
+			}
+		}
+	}
+	if seen < 20 {
+		t.Errorf("only %d links were found", seen)
+	}
+}
+
+// hasSection reports whether a document has a heading with this anchor, in GitHub's form.
+func hasSection(text, anchor string) bool {
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		slug := strings.ReplaceAll(strings.ToLower(notSlug.ReplaceAllString(m[1], "")), " ", "-")
+		if slug == anchor {
+			return true
+		}
+	}
+	return false
+}
+
+// TestPromisesHaveTests looks for the tests that the documents name.
+func TestPromisesHaveTests(t *testing.T) {
+	out, err := exec.Command("git", "grep", "-hoE", `^func (Test|Fuzz)\w+`, "--", "*_test.go").Output()
+	if err != nil {
+		t.Skip("SKIPPED, NOTHING WAS TESTED: this is no clone: ", err)
+	}
+	tests := strings.Fields(strings.ReplaceAll(string(out), "func ", ""))
+	have := map[string]bool{}
+	for _, name := range tests {
+		have[name] = true
+	}
+	seen := 0
+	for name, text := range documents(t) {
+		for _, m := range regexp.MustCompile("`(Test[A-Z]\\w+)`").FindAllStringSubmatch(text, -1) {
+			seen++
+			if !have[m[1]] {
+				t.Errorf("%s names %s, which is no test here", name, m[1])
+			}
+		}
+	}
+	if seen < 20 {
+		t.Errorf("only %d tests were found", seen)
+	}
+}
