@@ -3,6 +3,7 @@ package chive_test
 import (
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -30,9 +31,11 @@ func documents(t *testing.T) map[string]string {
 }
 
 var (
-	link    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	heading = regexp.MustCompile(`(?m)^#+ (.*)$`)
-	notSlug = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	link     = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	heading  = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	quoted   = regexp.MustCompile("`([^`]+)`")
+	testName = regexp.MustCompile(`^(Test|Fuzz)[A-Z]\w*$`)
+	notSlug  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
 // TestLinks follows the links between documents, to their sections too.
@@ -73,23 +76,34 @@ func hasSection(text, anchor string) bool {
 	return false
 }
 
-// TestPromisesHaveTests looks for the tests that the documents name.
+// TestPromisesHaveTests looks for the tests that the documents name, in the package that
+// stands before them, if one does.
 func TestPromisesHaveTests(t *testing.T) {
-	out, err := exec.Command("git", "grep", "-hoE", `^func (Test|Fuzz)\w+`, "--", "*_test.go").Output()
+	out, err := exec.Command("git", "grep", "-oE", `^func (Test|Fuzz)\w+`, "--", "*_test.go").Output()
 	if err != nil {
 		t.Skip("SKIPPED, NOTHING WAS TESTED: this is no clone: ", err)
 	}
-	tests := strings.Fields(strings.ReplaceAll(string(out), "func ", ""))
-	have := map[string]bool{}
-	for _, name := range tests {
-		have[name] = true
+	have := map[string]bool{} // "internal/cell TestX", and "TestX"
+	for line := range strings.Lines(string(out)) {
+		file, name, _ := strings.Cut(strings.TrimSpace(line), ":func ")
+		have[name], have[path.Dir(file)+" "+name] = true, true
 	}
 	seen := 0
 	for name, text := range documents(t) {
-		for _, m := range regexp.MustCompile("`(Test[A-Z]\\w+)`").FindAllStringSubmatch(text, -1) {
-			seen++
-			if !have[m[1]] {
-				t.Errorf("%s names %s, which is no test here", name, m[1])
+		for line := range strings.Lines(text) {
+			pkg := ""
+			for _, m := range quoted.FindAllStringSubmatch(line, -1) {
+				word := m[1]
+				if i, err := os.Stat(word); err == nil && i.IsDir() {
+					pkg = word + " "
+				}
+				if !testName.MatchString(word) {
+					continue
+				}
+				seen++
+				if !have[pkg+word] {
+					t.Errorf("%s names %s%s, which is no test here", name, pkg, word)
+				}
 			}
 		}
 	}

@@ -31,7 +31,7 @@ func isolation(t *testing.T, nw *lab.Network) {
 		for {
 			select {
 			case e := <-events:
-				if s, ok := e.(*chive.StreamEvent); ok && s.State == chive.Open {
+				if s, ok := e.(*chive.StreamEvent); ok && s.State == chive.CircuitOpen {
 					return s.Circuit
 				}
 			case <-ctx.Done():
