@@ -10,10 +10,11 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/chivenet/chive/internal/tools/semver"
 )
 
 // kinds are the headings of a section, in their order (keepachangelog.com). The name of
@@ -66,12 +67,10 @@ func release(dir, version, date string) error {
 	return err
 }
 
-var semver = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
-
 // add returns a changelog with one more section, before the sections that it has.
 func add(changelog, version, date string, changes map[string]string) (string, error) {
-	if !semver.MatchString(version) {
-		return "", fmt.Errorf("the version %q does not have the form v1.2.3", version)
+	if err := semver.Check(version); err != nil {
+		return "", err
 	}
 	if strings.Contains(changelog, "\n## ["+version+"]") {
 		return "", fmt.Errorf("CHANGELOG.md has %s already", version)

@@ -14,11 +14,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/chivenet/chive/internal/tools/semver"
 )
 
 // target is a platform of the release.
@@ -67,11 +68,9 @@ func main() {
 	}
 }
 
-var semver = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
-
 func run(version, out, only string, changed bool) error {
-	if !semver.MatchString(version) {
-		return fmt.Errorf("the version %q does not have the form v1.2.3", version)
+	if err := semver.Check(version); err != nil {
+		return err
 	}
 	if _, err := os.Stat(out); err == nil {
 		return fmt.Errorf("%s exists: remove it first", out)
