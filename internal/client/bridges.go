@@ -21,7 +21,7 @@ import (
 
 // bridges stand for guards and directory caches: with them, the client dials
 // nothing else. Each is asked for its own descriptor over a circuit of one hop,
-// and can carry traffic once that is here.
+// and can carry traffic once that has arrived.
 type bridges struct {
 	c      *Client
 	all    []*bridge
@@ -29,7 +29,7 @@ type bridges struct {
 	procs  []*pt.Process
 	temp   string // transports' state of a client that keeps nothing
 
-	mu      sync.Mutex    // guards what follows, and the bridges' fields
+	mu      sync.Mutex    // guards the fields below, and the bridges' fields
 	changed chan struct{} // closed when a descriptor has arrived
 }
 
@@ -53,7 +53,7 @@ const (
 	bridgeTimeout  = 30 * time.Second
 )
 
-// CheckBridges reports what is wrong with bridges and transports together.
+// CheckBridges reports mistakes in bridges and transports together.
 func CheckBridges(lines []pt.BridgeLine, transports []pt.TransportLine) error {
 	by := map[string]bool{}
 	for _, t := range transports {
@@ -230,7 +230,7 @@ func (bs *bridges) refresh(b *bridge) error {
 	return nil
 }
 
-// identify notes who a bridge without fingerprint has proved to be.
+// identify notes the identity that a bridge without fingerprint has proved.
 func (bs *bridges) identify(b *bridge, id ident.RelayID) error {
 	bs.mu.Lock()
 	for _, o := range bs.all {
@@ -245,7 +245,7 @@ func (bs *bridges) identify(b *bridge, id ident.RelayID) error {
 	return nil
 }
 
-// publish tells the guard manager of the bridges whose identity is known.
+// publish tells the guard manager of the bridges that have a known identity.
 func (bs *bridges) publish() {
 	bs.mu.Lock()
 	defer bs.mu.Unlock() // an older list must not replace a newer one

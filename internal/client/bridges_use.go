@@ -18,7 +18,7 @@ func bridgeTarget(g guard.Candidate) linkspec.Target {
 }
 
 // cache picks a bridge to ask for directory documents, as soon as there is one
-// whose descriptor is here.
+// that has a descriptor.
 func (bs *bridges) cache(ctx context.Context, avoid []ident.RelayID) (linkspec.Target, *guard.Use, error) {
 	for {
 		bs.mu.Lock()
@@ -86,7 +86,7 @@ type BridgeInfo struct {
 	Transport string
 	ID        ident.RelayID // zero while it is unknown
 	Nickname  string        // empty before the descriptor
-	Usable    bool          // its descriptor is here
+	Usable    bool          // its descriptor has arrived
 	Problem   string        // why there is no newer one
 }
 

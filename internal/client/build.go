@@ -20,7 +20,7 @@ import (
 	"github.com/chivenet/chive/internal/pool"
 )
 
-// Circ is an open circuit with what was decided about it.
+// Circ is an open circuit with the decisions about it.
 type Circ struct {
 	*circuit.Circuit
 	id     uint64
@@ -67,7 +67,7 @@ var errUnused = fault.New(fault.Closed, "the circuit is not needed any more")
 
 // ended runs when the circuit has closed.
 func (c *Circ) ended(cause error) {
-	// What befalls the legs of a conflux set together counts against no guard.
+	// An event that ends all legs of a conflux set counts against no guard.
 	c.once.Do(func() { c.byUs = errors.Is(cause, circuit.ErrLegClosed) || errors.Is(cause, circuit.ErrLinkGivenUp) })
 	if u := c.path.Guard; u != nil {
 		u.Closed(time.Now(), c.byUs)
@@ -92,7 +92,7 @@ func (c *Client) Build(ctx context.Context, spec pool.Spec) (pool.Circuit, error
 		return nil, err
 	}
 	c.firstOnce.Do(func() {
-		c.bootProgress(100, "ready") // first: who has waited may look
+		c.bootProgress(100, "ready") // first, because a caller that waited may look at it
 		close(c.firstCirc)
 	})
 	return circ, nil
@@ -150,7 +150,7 @@ func (c *Client) need(s *path.Spec) {
 	}
 }
 
-// hopOptions is what to offer to relays, as the configuration and the
+// hopOptions says what to offer to relays, as the configuration and the
 // consensus allow. A relay that is asked for CGO is asked for congestion
 // control too: C tor takes both or neither.
 func (c *Client) hopOptions() circuit.HopOptions {
@@ -169,7 +169,7 @@ type building struct {
 	took    []time.Duration
 	protect []circuit.Protection
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	hops     int        // built
 	timedOut bool       // the usage timeout has passed
 }
@@ -223,9 +223,9 @@ func (b *building) run(ctx context.Context) (*Circ, error) {
 // circuit beside each that is a few milliseconds late; C tor looks once a second.
 const minUsage = time.Second
 
-// unlearnedSlow is when a circuit gets another one beside it although its
-// timeout, a minute as long as nothing has been learned, is far away: one relay
-// that answers nothing must not hold up a client's start for that long.
+// unlearnedSlow is the time after which a circuit gets another one beside it while
+// no timeout has been learned. The timeout is a minute then, and one silent relay
+// must not delay a client's start for that long.
 const unlearnedSlow = 5 * time.Second
 
 var errBuildTimeout = errors.New("the build timeout passed")
@@ -265,7 +265,7 @@ func (b *building) hopByHop(ctx context.Context) (*Circ, error) {
 	return circ, nil
 }
 
-// built notes that a hop is there.
+// built notes that a hop is built.
 func (b *building) built(n int) {
 	now := time.Now()
 	b.took = append(b.took, now.Sub(b.start))
@@ -276,8 +276,8 @@ func (b *building) built(n int) {
 	b.learned(func(e *cbt.Estimator) { e.HopBuilt(n, len(b.path.Hops), b.start, now, late) })
 }
 
-// late runs when the usage timeout has passed: the circuit is finished for its
-// time's sake, and another one may be launched beside it.
+// late runs when the usage timeout has passed. The circuit goes on, to learn how
+// long it takes, and another one may be launched beside it.
 func (b *building) late() {
 	b.mu.Lock()
 	b.timedOut = true
@@ -302,7 +302,7 @@ func (b *building) hedge() {
 	b.slow()
 }
 
-// account tells guard and estimator why the circuit failed.
+// account tells the guard and the estimator why the circuit failed.
 func (b *building) account(ctx context.Context, err error, now time.Time) {
 	b.mu.Lock()
 	hops := b.hops
@@ -314,7 +314,7 @@ func (b *building) account(ctx context.Context, err error, now time.Time) {
 	u := b.path.Guard
 	switch {
 	case u == nil:
-	case ctx.Err() != nil: // given up by us
+	case ctx.Err() != nil: // this client gave up
 		u.Cancelled(now)
 	case hops == 0:
 		u.Failed(now, guard.Unreachable)

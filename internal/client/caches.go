@@ -18,14 +18,15 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// caches opens directory streams: to fallback directories and authorities
-// while there is no consensus, to the directory guards afterwards, and when those
-// lack what is needed for a start to a fallback again; with bridges, to them only.
+// caches opens directory streams. While there is no consensus, they go to fallback
+// directories and authorities; afterwards to the directory guards. When those lack
+// documents that a start needs, they go to a fallback again. With bridges, they go
+// to bridges only.
 // A circuit of one hop serves several requests.
 type caches struct {
 	c *Client
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	circs  map[ident.RSAID]*dirCirc
 	failed map[ident.RSAID]time.Time // when each last failed
 	closed bool
@@ -53,7 +54,7 @@ func newCaches(c *Client) *caches {
 	return &caches{c: c, circs: map[ident.RSAID]*dirCirc{}, failed: map[ident.RSAID]time.Time{}}
 }
 
-// dirStream is a directory stream whose circuit is kept.
+// dirStream is a directory stream; its circuit stays open.
 type dirStream struct{ *stream.Stream }
 
 // OpenDir implements dirclient.Dialer.
@@ -251,7 +252,7 @@ func (k *caches) retire(d *dirCirc) {
 	d.Close(cell.DestroyNone, errUnused)
 }
 
-// reap closes circuits that nobody used for a while.
+// reap closes circuits that were not used for a while.
 func (k *caches) reap(now time.Time) {
 	for _, d := range k.idle(now) {
 		k.retire(d)

@@ -46,7 +46,7 @@ const (
 // Config says how a client works. Network is required.
 type Config struct {
 	Network *netdir.Network
-	Dir     string // the network's own directory; empty: nothing is kept
+	Dir     string // the network's own directory; empty: the client saves nothing
 	Log     *slog.Logger
 	Metrics *metrics.Registry
 	Hooks   Hooks
@@ -60,7 +60,7 @@ type Config struct {
 
 	CGO, Congestion, Conflux Switch
 	// RejectInternal refuses requests for addresses that are not public, and
-	// RejectInternalAnswers what an exit says of such. Auto: unless the network's
+	// RejectInternalAnswers such addresses in an exit's answers. Auto: unless the network's
 	// own relays have them.
 	RejectInternal, RejectInternalAnswers Switch
 	// PQ says which hops ML-KEM has to protect, PQSet with what; zero is
@@ -81,8 +81,8 @@ type Config struct {
 	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 }
 
-// protocols is what this client speaks, held against what the consensus
-// requires of clients.
+// protocols are those that this client speaks, to compare with those that the
+// consensus requires of clients.
 const protocols = "Cons=1-2 Desc=1-2 DirCache=2 FlowCtrl=1-2 Link=4-5 Microdesc=1-3 Relay=2-6 Conflux=1"
 
 // Client is a running client.
@@ -236,7 +236,7 @@ func newRand() *rand.Rand {
 	return rand.New(rand.NewChaCha8(seed))
 }
 
-// runMemory keeps what others make the client hold within bounds.
+// runMemory bounds the memory that relays make the client hold.
 func (c *Client) runMemory() {
 	c.memory.Run(c.ctx, time.Tick(time.Second), account.Seldom(time.Now, evictionLog, c.evicted))
 }
@@ -250,8 +250,8 @@ func (c *Client) runDirectory() {
 	}
 }
 
-// runUpdates takes each new directory to whom it concerns, and opens the pool
-// once there is enough to build circuits with.
+// runUpdates gives each new directory to the parts that use it, and opens the pool
+// once there is enough to build circuits.
 func (c *Client) runUpdates() {
 	for {
 		changed := c.dirs.Changed()
@@ -345,7 +345,7 @@ func (c *Client) Close() error {
 	return err
 }
 
-// evictionLog is how often the log tells of evictions.
+// evictionLog is the least time between two lines about evictions in the log.
 const evictionLog = 10 * time.Second
 
 // evicted logs that relays made the client hold too much.

@@ -14,15 +14,15 @@ import (
 	"github.com/chivenet/chive/internal/protover"
 )
 
-// secondLegTimeout is how long a circuit waits for a second leg that it can do
-// without.
+// secondLegTimeout is how long a circuit waits for a second leg that it does not
+// need.
 const secondLegTimeout = 5 * time.Second
 
 var errSecondLeg = fault.New(fault.Timeout, "conflux: the second leg takes too long")
 
 // addLeg makes a conflux set of a circuit to an exit that can do it, by a
-// second circuit over another guard. Unless conflux was asked for in so many
-// words, a circuit without a second leg is as good.
+// second circuit over another guard. A circuit without a second leg is good
+// enough, unless the user asked for conflux.
 func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) error {
 	want := c.cfg.Conflux
 	exit := first.path.Exit()
@@ -43,7 +43,7 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) error 
 			s.Exclude = append(slices.Clip(s.Exclude), id)
 		}
 	}
-	// A circuit that is there must not wait long for what is not needed.
+	// An open circuit must not wait long for a leg that it does not need.
 	leg, cancel := ctx, context.CancelFunc(func() {})
 	if c.cfg.Conflux != On {
 		leg, cancel = context.WithTimeoutCause(ctx, secondLegTimeout, errSecondLeg)
@@ -65,7 +65,7 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) error 
 	return first.Err() // linking closes what it could not link
 }
 
-// confluxEnabled reads the consensus's word.
+// confluxEnabled reads the consensus's parameter.
 func (c *Client) confluxEnabled() bool {
 	d := c.dirs.Directory()
 	return d != nil && d.Param("cfx_enabled", 1, 0, 1) == 1

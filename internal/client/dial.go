@@ -93,7 +93,7 @@ func (c *Client) dialRetry(ctx context.Context, req Request, dest path.Dest, id 
 }
 
 // retry runs try on one circuit after another, until it works, its error is
-// final, or there were enough. On success the lease is try's.
+// final, or there were enough tries. On success the lease belongs to try.
 func (c *Client) retry(ctx context.Context, req Request, dest path.Dest, try func(context.Context, *pool.Lease) error) error {
 	p, err := c.waitPool(ctx)
 	if err != nil {
@@ -104,7 +104,7 @@ func (c *Client) retry(ctx context.Context, req Request, dest path.Dest, try fun
 	for n := 1; ; n++ {
 		lease, err := p.Acquire(ctx, pool.Request{Key: req.Key, Dest: dest, ExcludeExit: avoid})
 		if err != nil && last != nil && ctx.Err() == nil {
-			return last // what an exit said tells more than that no other is left
+			return last // an exit's reason tells more than that no other exit is left
 		}
 		if err != nil {
 			return err
@@ -197,7 +197,7 @@ func (c *Client) waitPool(ctx context.Context) (*pool.Pool, error) {
 	}
 }
 
-// dest checks a request and says what the exit must allow.
+// dest checks a request and returns the destination that the exit must allow.
 func (c *Client) dest(req Request) (path.Dest, error) {
 	host := strings.ToLower(strings.TrimSuffix(req.Host, "."))
 	switch {

@@ -29,7 +29,7 @@ type CircuitInfo struct {
 	Err        error
 }
 
-// StreamInfo follows one stream; it does not say where to.
+// StreamInfo follows one stream. It does not name the destination.
 type StreamInfo struct {
 	ID, Circuit   uint64
 	State         State
@@ -45,8 +45,8 @@ type Bootstrap struct {
 	Problem string
 }
 
-// Hooks are told what happens, from many goroutines; they must not block. Any
-// may be nil.
+// Hooks are called with what happens, from many goroutines; they must not block.
+// Any may be nil.
 type Hooks struct {
 	Circuit   func(CircuitInfo)
 	Stream    func(StreamInfo)

@@ -7,16 +7,15 @@ import (
 	"github.com/chivenet/chive/internal/path"
 )
 
-// Live is what of a Config may change while a client runs.
+// Live has the settings of a Config that may change while a client runs.
 type Live struct {
 	Path          path.Config
 	StreamTimeout time.Duration // as in Config
 	MaxDirtiness  time.Duration // as in pool.Config
 }
 
-// Reload takes over new settings, for circuits that are built and streams that
-// are opened from now on: where other relays are wanted, circuits that exist take
-// no new streams.
+// Reload takes over new settings, for circuits and streams from now on. If other
+// relays are wanted, existing circuits take no new streams.
 func (c *Client) Reload(l Live) {
 	old := c.live.Swap(&l)
 	if d := c.dirs.Directory(); d != nil {

@@ -31,8 +31,8 @@ func newGuards(cfg *Config) (*guard.Manager, error) {
 	}, cfg.store("guards.json"), time.Now())
 }
 
-// loadTimeouts reads the learned build times; a file that holds rubbish is
-// reported, set aside, and begun anew.
+// loadTimeouts reads the learned build times; a damaged file is
+// reported, set aside, and replaced.
 func (c *Client) loadTimeouts() error {
 	p := c.cbtParams(noParam)
 	c.timeouts = cbt.New(p)
@@ -74,7 +74,7 @@ func (c *Client) cbtParams(get func(string, int32, int32, int32) int32) cbt.Para
 	return p
 }
 
-// wantTest is the pool's question whether to build a circuit to learn from.
+// wantTest tells the pool whether to build a circuit to learn from.
 func (c *Client) wantTest(open int) bool {
 	c.tmu.Lock()
 	defer c.tmu.Unlock()
@@ -94,11 +94,11 @@ func (c *Client) sawLink(l *channel.Link) {
 	}
 }
 
-// maxSkew is how far clocks may differ before it is worth a word.
+// maxSkew is how far clocks may differ without a warning.
 const maxSkew = 30 * time.Minute
 
-// runGuards saves the guards when they change, and lets the manager do what is
-// due.
+// runGuards saves the guards when they change, and lets the manager do its
+// regular work.
 func (c *Client) runGuards() { keepGuards(c.ctx, c.guards, c.log) }
 
 // guardKeeping is what keepGuards needs of guard.Manager.

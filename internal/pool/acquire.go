@@ -20,13 +20,12 @@ type Request struct {
 	Key  isolation.Key
 	Dest path.Dest // port zero: a RESOLVE
 	// Internal asks for a circuit that lets nothing out, for onion services.
-	// Dest is of no meaning then.
+	// Dest has no meaning then.
 	Internal bool
 	// Private asks for a clean circuit that nobody else gets, now or later.
 	Private bool
 	Stable  bool // implied by long-lived ports
-	// ExcludeExit are exits that will not do, because they refused this
-	// stream: see Retryable.
+	// ExcludeExit are exits that refused this stream: see Retryable.
 	ExcludeExit []ident.RSAID
 }
 
@@ -62,7 +61,7 @@ func (t target) dest() path.Dest {
 	return d
 }
 
-// covers reports whether a circuit for t will do for o too.
+// covers reports whether a circuit for t also fits o.
 func (t target) covers(o target) bool {
 	switch {
 	case t.internal != o.internal || o.stable && !t.stable:
@@ -85,8 +84,8 @@ func Retryable(r cell.EndReason) bool {
 	return false
 }
 
-// Leaving reports whether an exit that gives this reason is about to end: its
-// circuit is to be retired.
+// Leaving reports whether an exit that gives this reason is about to end. Its
+// circuit must be retired.
 func Leaving(r cell.EndReason) bool { return r == cell.EndHibernating || r == cell.EndDestroy }
 
 // Lease is the right to run one stream on a circuit.
@@ -114,8 +113,8 @@ func (l *Lease) Release() {
 	})
 }
 
-// Retire keeps the circuit from new streams, because this one fared badly on
-// it. Streams that are open go on.
+// Retire keeps new streams from the circuit, because this one failed on it. Open
+// streams go on.
 func (l *Lease) Retire() {
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
@@ -129,12 +128,12 @@ type refusal struct {
 	port uint16
 }
 
-// maxRefusals bounds what is remembered of refusals.
+// maxRefusals bounds how many refusals are remembered.
 const maxRefusals = 1000
 
-// ExitRefused reports that the exit's policy refuses the destination, against
-// what it says of itself (path-spec 2.5): for an hour, this pool does not ask
-// it for that port again.
+// ExitRefused reports that the exit refuses a destination that its published
+// policy allows (path-spec 2.5). For an hour, this pool does not ask it for that
+// port again.
 func (l *Lease) ExitRefused() {
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
@@ -161,7 +160,7 @@ type answer struct {
 
 func (w *waiter) deliver(l *Lease, err error) { w.got <- answer{l, err} }
 
-// join has a request wait for its circuit.
+// join makes a request wait for its circuit.
 func (p *Pool) join(w *waiter) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -194,7 +193,7 @@ func (p *Pool) Acquire(ctx context.Context, req Request) (*Lease, error) {
 	p.waiters = slices.DeleteFunc(p.waiters, func(o *waiter) bool { return o == w })
 	p.mu.Unlock()
 	select {
-	case a := <-w.got: // it came in the same moment
+	case a := <-w.got: // it came at the same moment
 		if a.lease != nil {
 			a.lease.Release()
 		}
@@ -220,7 +219,7 @@ func (p *Pool) gaveUp(ctx context.Context, w *waiter) error {
 	return fault.New(kind, "circuit: %w while it was being built", context.Cause(ctx))
 }
 
-// fits reports whether an open circuit will do for a request.
+// fits reports whether an open circuit fits a request.
 func (p *Pool) fits(e *entry, w *waiter, now time.Time) bool {
 	r := &w.req
 	switch {
@@ -243,7 +242,7 @@ func (p *Pool) fits(e *entry, w *waiter, now time.Time) bool {
 	return !slices.Contains(r.ExcludeExit, e.c.Exit())
 }
 
-// isInternal tells a circuit that lets nothing out, not even name lookups.
+// isInternal reports whether a circuit lets nothing out, not even name lookups.
 func isInternal(c Circuit) bool { return !c.Allows(path.Dest{}) }
 
 // best returns the open circuit to use for a request: a dirty one before a

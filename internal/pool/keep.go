@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// keep closes what has expired and builds what is predicted, until the pool is
-// closed.
+// keep closes expired circuits and builds predicted ones, until the pool is closed.
 func (p *Pool) keep() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -22,7 +21,7 @@ func (p *Pool) keep() {
 	}
 }
 
-// tend does what is due, and returns when there is more.
+// tend does all work that is due, and returns how long the keeper may sleep.
 func (p *Pool) tend(now time.Time) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -43,7 +42,7 @@ func (p *Pool) rest() bool {
 	}
 }
 
-// sweep closes circuits without streams whose time is over.
+// sweep closes circuits that have no streams and are too old.
 func (p *Pool) sweep(now time.Time) {
 	for _, e := range p.entries {
 		over := e.retired || e.clean() && !now.Before(e.expires) || !e.clean() && now.Sub(e.dirty) >= p.cfg.MaxDirtiness
@@ -78,7 +77,7 @@ func (p *Pool) forget(now time.Time) {
 func (p *Pool) prebuild(now time.Time) {
 	limit := p.cfg.MaxPending
 	if p.failures > 0 {
-		// Those that take long already are not what it waits for.
+		// Launches that already take long do not count.
 		limit = 1
 		for _, l := range p.launches {
 			if l.slow {
@@ -117,8 +116,8 @@ func (p *Pool) prebuild(now time.Time) {
 	}
 }
 
-// wanted returns the predicted targets, the last used first: they are the ones
-// that MaxClean should not cut off.
+// wanted returns the predicted targets, the last used first, so that
+// MaxClean cuts off the oldest.
 func (p *Pool) wanted() []target {
 	ts := slices.Collect(maps.Keys(p.predicted))
 	slices.SortFunc(ts, func(a, b target) int {
@@ -130,10 +129,10 @@ func (p *Pool) wanted() []target {
 	return ts
 }
 
-// ready counts the clean circuits, open or being built ahead, that will do for
-// t. One circuit may count for many targets; of one that is being built it is
-// supposed that it will, as most exits allow most ports: when it does not,
-// there is another launch. One that takes long does not count.
+// ready counts the clean circuits, open or being built ahead, that fit t. One
+// circuit may count for many targets. A circuit that is being built counts too,
+// because most exits allow most ports; if it does not fit in the end, there is
+// another launch. One that takes long does not count.
 func (p *Pool) ready(t target) int {
 	n := 0
 	for _, e := range p.entries {
@@ -152,7 +151,7 @@ func (p *Pool) ready(t target) int {
 	return n
 }
 
-// next is how long the keeper may sleep when nothing happens.
+// next returns how long the keeper may sleep if nothing happens.
 func (p *Pool) next(now time.Time) time.Duration {
 	d := p.cfg.Predict
 	at := func(t time.Time) {

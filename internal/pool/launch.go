@@ -13,8 +13,8 @@ import (
 	"github.com/chivenet/chive/internal/path"
 )
 
-// Bounds of the pause after launches that failed, which doubles from one to
-// the other. The first failure costs no pause: most are of one path.
+// Bounds of the pause after failed launches, which doubles with each. There is no
+// pause after the first failure: most failures concern one path only.
 const (
 	minBackoff = 100 * time.Millisecond
 	maxBackoff = 5 * time.Second
@@ -34,7 +34,7 @@ type launch struct {
 	target  target
 	began   time.Time
 	key     isolation.Key // of the requests that wait for it
-	owned   bool          // key is of meaning; else it is preemptive, and may still be claimed
+	owned   bool          // key has a meaning; otherwise it is preemptive, and may still be claimed
 	private bool
 	exclude []ident.RSAID // exits that it avoids
 	avoids  bool          // it goes around relays that others failed at
@@ -44,7 +44,7 @@ type launch struct {
 	cancel  context.CancelCauseFunc
 }
 
-// serves reports whether the launch will do for a waiter, or can be made to.
+// serves reports whether the launch fits a waiter, or can be claimed for it.
 func (l *launch) serves(w *waiter) bool {
 	if l.stale || !l.target.covers(w.target) || l.private || w.req.Private && l.owned || l.owned && !l.key.MayShare(w.req.Key) {
 		return false
@@ -57,8 +57,8 @@ func (l *launch) serves(w *waiter) bool {
 	return true
 }
 
-// schedule serves the requests that wait, in their order: with open circuits,
-// by joining launches, by new launches.
+// schedule serves the waiting requests in their order: with open circuits, then
+// with launches under way, then with new launches.
 func (p *Pool) schedule() {
 	if p.closed {
 		return
@@ -88,8 +88,8 @@ func (p *Pool) schedule() {
 	}
 	for _, w := range p.waiters {
 		if l := w.launch; l != nil && l.slow && l.hedge == nil && len(p.launches) < p.cfg.MaxPending && !now.Before(p.notBefore) {
-			// The waiters stay with the first, and take whichever is ready
-			// first. When the hedge fails, there will be another.
+			// The waiters stay with the slow launch, and take the circuit that is
+			// ready first. If the hedge fails, there will be another.
 			h := p.launchFor(w, now)
 			h.owned, h.key, h.private = true, l.key, l.private
 			l.hedge = h
@@ -98,8 +98,8 @@ func (p *Pool) schedule() {
 	}
 }
 
-// disown frees the launches that nobody waits for any more, because an open
-// circuit served who did, or because they gave up.
+// disown frees the launches that no request waits for any more, because an open
+// circuit served it or because it gave up.
 func (p *Pool) disown() {
 	for _, l := range p.launches {
 		l.owned = slices.ContainsFunc(p.waiters, func(w *waiter) bool {
@@ -147,19 +147,19 @@ func (p *Pool) launch(t target, excludeExit, avoid []ident.RSAID, now time.Time)
 	return l
 }
 
-// isSlow notes that a launch takes long, so that those who wait for it get
-// another one beside it.
+// isSlow notes that a launch takes long, so that the requests that wait for it
+// get another one beside it.
 func (p *Pool) isSlow(l *launch) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !l.slow {
 		l.slow = true
 		p.schedule()
-		p.kick() // what is built ahead may need another one, too
+		p.kick() // building ahead may need another one, too
 	}
 }
 
-// finished takes what a launch came to.
+// finished takes the result of a launch.
 func (p *Pool) finished(l *launch, c Circuit, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,8 +212,8 @@ func (p *Pool) jitter(d time.Duration) time.Duration {
 	return d - time.Duration(p.cfg.Rand.Int64N(int64(d/10)))
 }
 
-// failed notes a launch's failure, and fails the requests that had their
-// share of them, or that no other path can help.
+// failed notes a launch's failure. It fails the requests that had too many of
+// them, or that no other path can help.
 func (p *Pool) failed(l *launch, err error, now time.Time) {
 	p.cfg.Log.Debug("circuit could not be built", "err", err)
 	var at *HopError
@@ -221,11 +221,11 @@ func (p *Pool) failed(l *launch, err error, now time.Time) {
 	hopeless := errors.Is(err, path.ErrNone) || fault.Is(err, fault.Config)
 	if hopeless {
 		if !l.owned {
-			delete(p.predicted, l.target) // nobody serves it: do not try for ever
+			delete(p.predicted, l.target) // no relay serves it: do not try for ever
 		}
 	} else if !l.began.Before(p.failedAt) {
-		// Launches that were under way together fail together, of one cause such as
-		// a guard's end: only those that began after it was known tell more.
+		// Launches under way at the same time often fail together, of one cause such
+		// as a guard's end. Only launches that began after it was known count.
 		p.failures, p.failedAt = p.failures+1, now
 		p.probeAt = now.Add(min(minProbe<<min(p.failures-1, 10), maxProbe))
 		if p.failures > 1 {

@@ -1,10 +1,10 @@
-// Package pool hands out circuits to streams: it reuses open circuits where
-// isolation and exit policy allow it, builds new ones where they do not, and
-// keeps some ready for the ports that were used lately (path-spec 2.1).
+// Package pool gives circuits to streams. It reuses open circuits if isolation and
+// exit policy allow it, builds new ones if they do not, and keeps some ready for
+// ports that were used lately (path-spec 2.1).
 //
-// A circuit is clean until a stream is attached to it. From then on it belongs
-// to that stream's isolation key, and it is dirty: after a while it takes no
-// new streams, and it is closed when its last stream ends.
+// A circuit is clean until a stream is attached to it. Then it is dirty, and
+// belongs to that stream's isolation key. After a while it takes no new streams,
+// and it is closed when its last stream ends.
 package pool
 
 import (
@@ -38,11 +38,11 @@ type Circuit interface {
 	Close()
 }
 
-// Spec is what a Builder is asked for.
+// Spec is an order to a Builder.
 type Spec struct {
 	path.Spec
-	// Slow is to be called when the circuit will not be ready soon: its usage
-	// timeout has passed, or it waits for a better guard. The pool may then
+	// Slow must be called when the circuit will not be ready soon, because its
+	// usage timeout has passed or it waits for a better guard. The pool may then
 	// launch another one beside it. It may be called more than once.
 	Slow func()
 }
@@ -52,9 +52,8 @@ type Builder interface {
 	Build(ctx context.Context, spec Spec) (Circuit, error)
 }
 
-// HopError is what a Builder may return to say which relay a circuit failed
-// at, so that the next one goes around it. The first hop is not to be named:
-// the guards have their own rules.
+// HopError says at which relay a circuit failed, so that the next one goes around
+// it. A Builder must not name the first hop: guards have their own rules.
 type HopError struct {
 	Relay ident.RSAID
 	Err   error
@@ -139,9 +138,9 @@ type entry struct {
 	key     isolation.Key // when dirty
 	dirty   time.Time     // since; zero when clean
 	built   time.Time
-	expires time.Time // when it is closed if it is still clean
+	expires time.Time // when it is closed, if it is still clean
 	leases  int
-	private bool // given to one owner, for good
+	private bool // given to one owner for ever
 	retired bool // takes no new streams
 }
 
@@ -199,8 +198,8 @@ func (p *Pool) close() {
 	}
 }
 
-// NewIdentity keeps every circuit that exists now from new streams, clean ones
-// too; streams that are open go on. Requests that wait get new circuits.
+// NewIdentity keeps new streams from every circuit that exists now, clean ones
+// too. Open streams go on. Requests that wait get new circuits.
 func (p *Pool) NewIdentity() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -228,8 +227,8 @@ func (p *Pool) SetMaxDirtiness(d time.Duration) {
 	p.kick()
 }
 
-// Retry forgets the failures of the past, for a caller that knows that things
-// have changed: a new directory, or the network is back.
+// Retry forgets past failures. Callers use it when there is a new directory, or
+// when the network works again.
 func (p *Pool) Retry() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -254,7 +253,7 @@ const defaultDirtiness = 10 * time.Minute
 type Totals struct {
 	Launched, Built, Failed uint64 // circuits
 	Hedged                  uint64 // of the launched, ones beside a slow one
-	Preemptive              uint64 // of the launched, ones that nobody waited for
+	Preemptive              uint64 // of the launched, ones that no request waited for
 	Leased, Reused          uint64 // streams, and those of them on a dirty circuit
 }
 

@@ -11,21 +11,21 @@ import (
 )
 
 const (
-	minUDP = 512  // RFC 1035: what a client takes without EDNS
-	maxUDP = 1232 // what is sent at most: it fits every path's MTU
+	minUDP = 512  // RFC 1035: the size that a client takes without EDNS
+	maxUDP = 1232 // the largest answer: it fits every path's MTU
 
 	maxAnswers = 32 // more than a RESOLVED message can carry
 )
 
-// query is one question of a client, as far as this door answers it.
+// query is one question of a client, as far as this port answers it.
 type query struct {
 	header   dnsmessage.Header
 	question dnsmessage.Question
 	asked    bool // question is set
 	limit    int  // bytes of a datagram that the client takes
 	rcode    dnsmessage.RCode
-	host     string     // what to resolve, for A and AAAA
-	addr     netip.Addr // what to resolve backwards, for PTR
+	host     string     // the name to resolve, for A and AAAA
+	addr     netip.Addr // the address to resolve, for PTR
 }
 
 // parseQuery reads a DNS message. An error means that there is nothing to
@@ -145,7 +145,7 @@ func (q *query) pack(answers []Answer, rcode dnsmessage.RCode, truncated bool) (
 	return b.Finish()
 }
 
-// addAnswer adds the record for a, if it is of the type that was asked for.
+// addAnswer adds the record for a, if it is of the type that the client asked for.
 func (q *query) addAnswer(b *dnsmessage.Builder, a Answer) error {
 	h := dnsmessage.ResourceHeader{Name: q.question.Name, Class: dnsmessage.ClassINET, TTL: a.TTL}
 	addr := a.Addr.Unmap()

@@ -93,7 +93,7 @@ func reasonOfEnd(r cell.EndReason) Reason {
 }
 
 // socks5 returns the reply code of RFC 1928, or of proposal 304 when the
-// client's door has extended errors on.
+// listener has extended errors on.
 func (r Reason) socks5(extended bool) byte {
 	switch r {
 	case NotAllowed:

@@ -10,7 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// Sizes of buffers. A connection that idles holds two small ones; one that
+// Sizes of buffers. An idle connection holds two small ones; one that
 // moves bulk data borrows large ones, so that a read takes many cells.
 const (
 	handshakeBuffer = 4 << 10
@@ -71,9 +71,8 @@ func pump(dst net.Conn, first []byte, src net.Conn) error {
 	return closeWrite(dst)
 }
 
-// move copies until the end of src. A stream that can move its own bytes does
-// (a kernel socket cannot: its methods would fall back to a buffer of their
-// own).
+// move copies until the end of src. A stream moves its own bytes if it can.
+// A kernel socket cannot: its methods would use a buffer of their own.
 func move(dst, src net.Conn) error {
 	if w, ok := src.(io.WriterTo); ok && !isKernel(src) {
 		_, err := w.WriteTo(dst)
@@ -94,8 +93,8 @@ func isKernel(c net.Conn) bool {
 	return false
 }
 
-// copyAdaptive copies with a small buffer while little comes, and a large one
-// while reads fill it.
+// copyAdaptive copies with a small buffer, and with a large one as long as reads
+// fill that.
 func copyAdaptive(dst io.Writer, src io.Reader) error {
 	small := smallBuffers.Get().(*[smallBuffer]byte)
 	defer smallBuffers.Put(small)
@@ -132,7 +131,7 @@ func deliver(dst io.Writer, b []byte, readErr error) error {
 	if len(b) > 0 {
 		if _, err := dst.Write(b); err != nil {
 			if errors.Is(err, io.EOF) {
-				err = io.ErrClosedPipe // not the end that a reader means
+				err = io.ErrClosedPipe // not the end of what src has
 			}
 			return err
 		}
@@ -148,8 +147,8 @@ func ended(err error) error {
 	return err
 }
 
-// closeWrite half-closes a connection. One that cannot is closed whole, since
-// its peer would wait for an end that never comes.
+// closeWrite half-closes a connection. It closes one that cannot do that,
+// because its peer would wait for ever.
 func closeWrite(c net.Conn) error {
 	if h, ok := c.(interface{ CloseWrite() error }); ok {
 		return h.CloseWrite()

@@ -17,8 +17,8 @@ import (
 )
 
 // NewDNS returns a server of DNS over datagrams (ServePacket) and streams
-// (Serve). It answers A, AAAA and PTR questions by lookups through the
-// network, and no others: the Tor protocol carries no more.
+// (Serve). It looks names up through the network for A, AAAA and PTR
+// questions. The Tor protocol can carry no other questions.
 func NewDNS(cfg Config) *Server {
 	s := newServer("dns", cfg)
 	s.handle = s.serveDNSStream
@@ -75,7 +75,7 @@ func (s *Server) ServePacket(pc net.PacketConn) error {
 	}
 }
 
-// begin takes a lookup in hand, unless the server is closing.
+// begin counts a lookup, and returns false when the server is closing.
 func (s *Server) begin() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func (s *Server) end() {
 }
 
 // serveDNSStream answers queries with two bytes of length before each (RFC
-// 1035, section 4.2.2), one after another, while the client asks in time.
+// 1035, section 4.2.2), one after another, as long as the client asks in time.
 func (s *Server) serveDNSStream(ctx context.Context, c *client) {
 	for ctx.Err() == nil {
 		c.SetDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
@@ -122,8 +122,8 @@ func (s *Server) serveDNSStream(ctx context.Context, c *client) {
 	}
 }
 
-// answer carries a query out and packs its answer; nil when that fails, which
-// only a name that cannot be packed does.
+// answer looks up what a query asks for and packs the answer. It returns nil only
+// when a name cannot be packed.
 func (s *Server) answer(q query, from net.Addr, limit int) []byte {
 	var answers []Answer
 	if q.rcode == dnsmessage.RCodeSuccess {
@@ -162,8 +162,8 @@ func (s *Server) ask(q query, from net.Addr) ([]Answer, error) {
 	return answers, err
 }
 
-// dnsRCode turns a failed lookup into a response code: only the network's
-// word that a name does not exist says so to the client.
+// dnsRCode turns a failed lookup into a response code. The client hears that a
+// name does not exist only if the network said that.
 func dnsRCode(err error) dnsmessage.RCode {
 	switch ReasonOf(err) {
 	case NotFound:

@@ -47,8 +47,8 @@ func (s *Server) serveHTTP(ctx context.Context, c *client) {
 		c.log.Info("a local program's HTTP request was refused", "err", err)
 		return
 	}
-	// A web page that points its own name at this port sends its own Host:
-	// it gets no answer that would tell it what listens here.
+	// A web page can point its own name at this port; its requests have that
+	// name as Host. They get no answer that would tell what listens here.
 	local := hostIsLocal(req.Host)
 	switch {
 	case req.Method == http.MethodConnect:
@@ -89,7 +89,7 @@ func (s *Server) tunnel(ctx context.Context, c *client, hr *http.Request) {
 	join(c, stream)
 }
 
-// tunnelRequest reads the destination and what isolates it.
+// tunnelRequest reads the destination and the credentials.
 func (s *Server) tunnelRequest(c *client, hr *http.Request) (Request, error) {
 	h, p, err := net.SplitHostPort(hr.RequestURI)
 	if err != nil {

@@ -22,8 +22,8 @@ const notHTTP = "HTTP/1.0 501 This is a SOCKS proxy, not an HTTP proxy\r\n" +
 	"Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
 	"This port speaks SOCKS. Configure it as a SOCKS proxy, version 5, and let the proxy look names up.\n"
 
-// serveSOCKS reads a request in the version that its first byte names, and
-// carries it out.
+// serveSOCKS reads a request, whose first byte is the version, and does what it
+// asks for.
 func (s *Server) serveSOCKS(ctx context.Context, c *client) {
 	version, err := c.br.ReadByte()
 	if err != nil {
@@ -108,7 +108,7 @@ func (s *Server) greet5(c *client) (command, error) {
 	return cmd, err
 }
 
-// carryOut runs a command to its end. The code is what the client was told.
+// carryOut runs a command to its end. It returns the reply code that it sent.
 func (s *Server) carryOut(ctx context.Context, c *client, cmd command) (code byte, err error) {
 	host, err := parseHost(cmd.host)
 	if err != nil {
@@ -143,8 +143,8 @@ func (s *Server) refuse(c *client, cmd command, code byte, err error) (byte, err
 	return code, err
 }
 
-// reply answers in the request's version. A client that does not take its
-// reply loses its connection, which the next write finds out.
+// reply answers in the request's version. If a client does not read its
+// reply, the next write fails.
 func (c *client) reply(cmd command, code byte, ans Answer) error {
 	var b []byte
 	switch {
@@ -210,7 +210,7 @@ func (s *Server) resolve(ctx context.Context, reverse bool, req Request) ([]Answ
 	return s.cfg.Dialer.Resolve(ctx, req)
 }
 
-// only keeps the answers whose address passes.
+// only keeps the answers with an address that passes.
 func only(answers []Answer, ok func(netip.Addr) bool) []Answer {
 	var kept []Answer
 	for _, a := range answers {

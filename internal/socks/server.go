@@ -20,14 +20,14 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// Limits and times of a door when its Config leaves them zero.
+// Limits and times for fields of Config that are zero.
 const (
 	DefaultMaxConns         = 1024
 	DefaultHandshakeTimeout = 30 * time.Second
 	DefaultDialTimeout      = 2 * time.Minute
 )
 
-// Config is what a door needs to know. Only Dialer is required.
+// Config says how a Server works. Only Dialer is required.
 type Config struct {
 	Dialer  Dialer
 	Log     *slog.Logger      // nil: silent
@@ -43,7 +43,7 @@ type Config struct {
 	DialTimeout      time.Duration // from the request to the far end's answer
 }
 
-// Server is one door's protocol. Make one with NewSOCKS, NewHTTP or NewDNS,
+// Server speaks one protocol with local programs. Make one with NewSOCKS, NewHTTP or NewDNS,
 // and let it serve one or several listeners.
 type Server struct {
 	cfg    Config
@@ -56,10 +56,10 @@ type Server struct {
 	closed    bool
 	listeners map[interface{ Close() error }]struct{}
 	conns     map[net.Conn]struct{}
-	handlers  sync.WaitGroup // connections and lookups in hand
+	handlers  sync.WaitGroup // open connections and running lookups
 }
 
-// counts are a door's metrics.
+// counts are a server's metrics.
 type counts struct {
 	accepted *metrics.Counter
 	refused  *metrics.Counter
@@ -76,7 +76,7 @@ type client struct {
 	log  *slog.Logger
 }
 
-// errShut is why connections end when the server closes.
+// errShut is the reason that connections end with when the server closes.
 var errShut = fault.New(fault.Closed, "the proxy is shutting down")
 
 func newServer(protocol string, cfg Config) *Server {
@@ -169,8 +169,8 @@ func (s *Server) serveConn(c net.Conn) {
 	s.handle(s.ctx, cl)
 }
 
-// dial opens a stream for a client whose request has been read, and watches
-// the client meanwhile: one that resets its connection stops the dial.
+// dial opens a stream for a client after its request. It stops when the client
+// resets its connection meanwhile.
 func (s *Server) dial(ctx context.Context, c *client, req Request) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.DialTimeout)
 	defer cancel()
@@ -198,8 +198,9 @@ func (s *Server) observe(began time.Time, err error) {
 	s.count.dial.Observe(time.Since(began))
 }
 
-// Shutdown stops listening and waits until the connections in hand have ended
-// or ctx has; then it ends what is left. The error is ctx's when it had to.
+// Shutdown stops listening and waits until the open connections have ended. When
+// ctx ends first, Shutdown closes the connections that are left and returns an
+// error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopListening()
 	done := make(chan struct{})
@@ -216,7 +217,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// cut closes the connections in hand.
+// cut closes the open connections.
 func (s *Server) cut() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,7 +268,7 @@ func (s *Server) ending() bool {
 
 func (s *Server) warnExposed(a net.Addr) {
 	if Exposed(a) {
-		s.cfg.Log.Warn("this door is open to other machines: whoever reaches it uses this client, and the path to it is not encrypted",
+		s.cfg.Log.Warn("this port is open to other machines: everyone who reaches it can use this client, and the path to it is not encrypted",
 			"door", s.cfg.Name, "addr", ident.Hide(a.String()))
 	}
 }

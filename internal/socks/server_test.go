@@ -173,7 +173,7 @@ func TestConnectionLimit(t *testing.T) {
 func TestShutdownDrains(t *testing.T) {
 	n := &network{hosts: map[string]string{"h": peer(t, echo)}}
 	s := NewSOCKS(Config{Dialer: n})
-	// Nobody else takes the address of this door when it is given up.
+	// No other test takes the address of this port when it is free again.
 	door := filepath.Join(t.TempDir(), "door")
 	l, err := Listen("unix:" + door)
 	if err != nil {

@@ -1,15 +1,15 @@
-// Package socks is the client's front doors: a SOCKS 4, 4a and 5 server, an
-// HTTP CONNECT proxy and a DNS port. It speaks to programs on one side and to
-// a Dialer on the other, and knows nothing of circuits.
+// Package socks has the ports that local programs connect to: a SOCKS 4, 4a and
+// 5 server, an HTTP CONNECT proxy and a DNS port. It speaks to programs on one
+// side and to a Dialer on the other, and knows nothing of circuits.
 //
 // What the SOCKS side adds to the standards is in the Tor specifications'
 // "Tor's extensions to the SOCKS protocol": the commands RESOLVE and
-// RESOLVE_PTR, credentials that isolate instead of authenticate, and the
-// extended errors of proposal 304. The HTTP side follows "Tor's support for
+// RESOLVE_PTR, user names and passwords that isolate streams and
+// authenticate nobody, and the extended errors of proposal 304. The HTTP side follows "Tor's support for
 // HTTP CONNECT, and extensions".
 //
-// Every door bounds what a client can hold: connections, the time and bytes
-// of a handshake, and the bytes in flight, which are one buffer for each
+// Every port bounds what programs can make it hold: connections, the time and
+// bytes of a handshake, and the bytes under way, which are one buffer for each
 // direction.
 package socks
 
@@ -21,10 +21,10 @@ import (
 	"github.com/chivenet/chive/internal/isolation"
 )
 
-// Dialer opens streams and looks names up, for a front door.
+// Dialer opens streams and looks names up, for a Server.
 //
-// Errors become the reply codes of the door's protocol: attach a Reason with
-// Because where it is known; otherwise the error's fault.Kind decides.
+// Errors become the reply codes of the protocol: attach a Reason with Because
+// if it is known; otherwise the error's fault.Kind decides.
 type Dialer interface {
 	// Dial opens a stream to req.Host and req.Port, and returns when the far
 	// end is connected. It sends req.Early as the stream's first bytes, with

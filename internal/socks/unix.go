@@ -24,16 +24,16 @@ type unixListener struct {
 func (l *unixListener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
 
 func (l *unixListener) Close() error {
-	// Before the end, for afterwards it may be another's. What cannot be
-	// removed is replaced by the next to listen there.
+	// First, because after Close the path may be another program's. If it cannot
+	// be removed, the next listener there replaces it.
 	l.remove.Do(func() { os.Remove(l.path) })
 	return l.UnixListener.Close()
 }
 
 // ListenUnix opens a unix socket that only this user can connect to, and
 // replaces a socket that nobody serves. It refuses to replace any other file,
-// and a socket in use. On Linux the path may be as long as a file's; whoever
-// connects to one of more than 107 bytes needs [DialUnix].
+// and a socket in use. On Linux the path may be as long as a file's; to
+// connect to one of more than 107 bytes, use [DialUnix].
 func ListenUnix(path string) (net.Listener, error) {
 	if st, err := os.Lstat(path); err == nil {
 		if st.Mode()&os.ModeSocket == 0 {

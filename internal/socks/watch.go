@@ -11,11 +11,11 @@ import (
 
 // watch reads ahead while the client waits for its reply, and cancels when
 // its connection breaks. A clean end of its writing is no break: a client may
-// send all it has to say and half-close before it hears that it is connected.
+// send everything and half-close before it hears that it is connected.
 // The function it returns ends the watch; what was read stays in the buffer.
 func (c *client) watch(cancel context.CancelFunc) (stop func()) {
 	if c.br.Buffered() == c.br.Size() {
-		return func() {} // no room to read ahead: backpressure is in the kernel
+		return func() {} // no room to read ahead: the client has to wait
 	}
 	done := make(chan struct{})
 	want := c.br.Buffered() + 1

@@ -82,8 +82,8 @@ func readUserPass(r *bufio.Reader) (user, pass string, err error) {
 }
 
 // checkAuth applies "SOCKS5 authentication extensions" (proposal 351): a user
-// name that begins with <torS0X> names a format, of which 0 with nothing
-// after it is plain isolation and is all that is known here.
+// name that begins with <torS0X> names a format, of which this
+// package knows only 0 with nothing after it: plain isolation.
 func checkAuth(user string) error {
 	if format, ok := strings.CutPrefix(user, "<torS0X>"); ok && format != "0" {
 		return fault.New(fault.Refused, "SOCKS 5 user name has an unknown <torS0X> format")
@@ -151,7 +151,7 @@ func readFull(r *bufio.Reader, b []byte) error {
 	return readError(err)
 }
 
-// readError says of an end in the middle of a request that it is one.
+// readError turns an end in the middle of a request into an error that says so.
 func readError(err error) error {
 	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF

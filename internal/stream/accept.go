@@ -25,13 +25,13 @@ func Accept(h *circuit.Hop, id uint16, name string) (*Stream, error) {
 
 // Connected tells the client that the stream is open, to the address addr
 // (invalid: not told, as for a directory stream) whose name may be remembered
-// for ttl seconds. When that cannot be told, the circuit has closed, and the
-// stream does: what it holds is given back.
+// for ttl seconds. If that fails, the circuit has closed; then the
+// stream closes too, and gives back what it holds.
 func (s *Stream) Connected(addr netip.Addr, ttl uint32) error {
 	m := cell.Connected{Addr: addr, TTL: ttl}
 	err := s.hop.Send(cell.RelayConnected, s.id, m.Append(nil))
 	if err != nil {
-		_ = s.Close() // an error says once more that the circuit is gone
+		_ = s.Close() // an error says once more that the circuit is closed
 	}
 	return err
 }

@@ -73,7 +73,7 @@ func (b *buffer) read(p []byte) int {
 	return n
 }
 
-// take removes the first chunk whole; the caller returns it by putChunk.
+// take removes the first chunk as a whole; the caller returns it by putChunk.
 func (b *buffer) take() *chunk {
 	c := b.head
 	if c == nil {
@@ -87,7 +87,7 @@ func (b *buffer) take() *chunk {
 	return c
 }
 
-// putBack undoes take, for what is left of the chunk.
+// putBack undoes take, for the rest of the chunk.
 func (b *buffer) putBack(c *chunk) {
 	if c.next = b.head; c.next == nil {
 		b.tail = c

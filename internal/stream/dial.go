@@ -47,8 +47,8 @@ func Dial(ctx context.Context, h *circuit.Hop, host string, port uint16) (*Strea
 	return s, nil
 }
 
-// Begin sends BEGIN and returns at once: what is written before WaitOpen
-// returns is optimistic data.
+// Begin sends BEGIN and returns at once. Data written before WaitOpen returns is
+// optimistic data.
 func Begin(h *circuit.Hop, host string, port uint16, f Family) (*Stream, error) {
 	m, err := cell.NewBegin(host, port, f.flags())
 	if err != nil {
@@ -57,8 +57,8 @@ func Begin(h *circuit.Hop, host string, port uint16, f Family) (*Stream, error) 
 	return begin(h, net.JoinHostPort(host, strconv.Itoa(int(port))), cell.RelayBegin, m.Append(nil))
 }
 
-// BeginDir opens a directory stream to the hop itself. CONNECTED need not be
-// waited for: a request may be written at once.
+// BeginDir opens a directory stream to the hop itself. The
+// caller may write a request at once, without waiting for CONNECTED.
 func BeginDir(h *circuit.Hop) (*Stream, error) {
 	return begin(h, "directory", cell.RelayBeginDir, nil)
 }
@@ -130,7 +130,7 @@ func (l *lookup) HandleMessage(m cell.RelayMsg, _ time.Time) error {
 	default:
 		return fault.New(fault.Protocol, "%v answers RESOLVE", m.Cmd)
 	}
-	// First: who has the answer may count on the identifier being free.
+	// First, because a caller that has its answer expects the identifier to be free.
 	l.hop.RemoveStream(l.id, true)
 	l.finish(result)
 	return nil
@@ -183,8 +183,8 @@ func Resolve(ctx context.Context, h *circuit.Hop, name string) ([]Answer, error)
 // the longest that exits say (tor-spec, "remote hostname lookup").
 const maxTTL = 60 * 60
 
-// answers reads what was asked for out of a message: names for an address, and
-// addresses for a name. Names that are none are left out.
+// answers reads a message: names for an address, and addresses for a name. It
+// leaves out names that are no host names.
 func answers(m cell.Resolved, reverse bool) ([]Answer, error) {
 	var out []Answer
 	for _, a := range m {

@@ -46,7 +46,7 @@ func (f *inFlow) received(s *Stream, n int, now time.Time) error {
 }
 
 // consumed accounts for n bytes that were read. An error means that the
-// circuit is closed, which the reader learns otherwise.
+// circuit is closed; the reader learns that in another way.
 func (f *inFlow) consumed(s *Stream, n int) {
 	if s.peerEnded {
 		return
@@ -118,8 +118,8 @@ func (f *outFlow) gotXOFF() error {
 	return f.throttle.XOFF()
 }
 
-// limit returns how many cells may be sent now. When it is none because of a
-// rate, wait says how long until it is worth asking again.
+// limit returns how many cells may be sent now. When a rate allows
+// none, wait is the time until it may allow some.
 func (f *outFlow) limit(now time.Time) (cells int, wait time.Duration) {
 	if !f.xon {
 		return f.window.Available(), 0
@@ -132,8 +132,8 @@ func (f *outFlow) limit(now time.Time) (cells int, wait time.Duration) {
 }
 
 // sent accounts for cells that carry n bytes. It is called before they go out:
-// the acknowledgement may come before the sender runs again. What did not go
-// out is taken back by unsent.
+// the acknowledgement may come before the sender runs again. unsent
+// takes back cells that did not go out.
 func (f *outFlow) sent(cells, n int) {
 	if f.xon {
 		f.throttle.Sent(n)

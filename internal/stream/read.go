@@ -28,7 +28,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 	}
 }
 
-// readSome reads what is buffered; more says that others can go on.
+// readSome reads from the buffer; more says that other readers can go on.
 func (s *Stream) readSome(p []byte) (n int, more bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -43,8 +43,8 @@ func (s *Stream) readSome(p []byte) (n int, more bool, err error) {
 	return n, s.buf.n > 0, nil
 }
 
-// WriteTo implements io.WriterTo: it hands out the received chunks without
-// another copy, until the stream ends. When w is a socket, the channel's reader
+// WriteTo implements io.WriterTo: it writes the received chunks without another
+// copy, until the stream ends. When w is a socket, the channel's reader
 // writes to it while WriteTo waits: see deliver.
 func (s *Stream) WriteTo(w io.Writer) (total int64, err error) {
 	s.sinkMu.Lock()
@@ -96,9 +96,9 @@ func (s *Stream) WriteTo(w io.Writer) (total int64, err error) {
 	}
 }
 
-// deliver writes what is buffered to the socket that WriteTo was given, if
-// WriteTo has nothing to do. It reports whether all is written: otherwise a
-// reader is to be woken. It runs on the channel's reader.
+// deliver writes the buffer to WriteTo's socket, if WriteTo has nothing to do. It
+// reports whether everything is written; otherwise a reader must be woken. It
+// runs on the channel's reader.
 func (s *Stream) deliver() bool {
 	if !s.sinkMu.TryLock() {
 		return false
@@ -123,7 +123,7 @@ func (s *Stream) takeChunk() *chunk {
 }
 
 // delivered accounts for n bytes of c that were written, and puts the rest back;
-// it reports whether there is none, and more may be delivered.
+// it reports whether there is no rest, so that more may be delivered.
 func (s *Stream) delivered(c *chunk, n int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *Stream) delivered(c *chunk, n int) bool {
 	return whole
 }
 
-// consumed gives credit for n bytes that the program has.
+// consumed gives the peer credit for n bytes that the program has read.
 func (s *Stream) consumed(n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -7,17 +7,17 @@ import (
 	"github.com/chivenet/chive/internal/nonblock"
 )
 
-// sink is a socket that a stream's bytes go to, written to without waiting:
-// what the kernel does not take stays in the stream's buffer. So the channel's
+// sink is a socket for a stream's bytes. It is written to without waiting: bytes
+// that the kernel does not take stay in the stream's buffer. So the channel's
 // reader can pass on what it received, and needs no other goroutine unless the
 // socket's owner is slow.
 type sink struct {
 	w     *nonblock.Writer
 	total int64 // bytes written
-	err   error // the socket is of no use any more
+	err   error // why the socket cannot be used any more
 }
 
-// newSink returns nil when w is no socket.
+// newSink returns nil when w is not a socket.
 func newSink(w any) *sink {
 	raw := socket(w)
 	if raw == nil {
@@ -26,8 +26,8 @@ func newSink(w any) *sink {
 	return &sink{w: nonblock.NewWriter(raw)}
 }
 
-// socket returns c's socket, or nil when it is not one of the kernel's: types
-// of others that hold one may do more in Read and Write than to read and write.
+// socket returns c's socket, or nil when it is not one of the kernel's: other
+// types that hold one may do more in Read and Write than to read and write.
 func socket(c any) syscall.RawConn {
 	var raw syscall.RawConn
 	var err error

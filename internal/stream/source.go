@@ -10,11 +10,11 @@ import (
 )
 
 // maxBatch is how many DATA cells are sealed at a time, two TLS records' worth;
-// sourceSize is what is read at a time, the data of two batches.
+// sourceSize is the number of bytes read at a time, the data of two batches.
 const (
 	maxBatch   = 62
 	sourceSize = 2 * maxBatch * 498
-	sourceCost = 64 << 10 // what the allocator takes for it
+	sourceCost = 64 << 10 // its size in the allocator
 )
 
 var sourcePool = sync.Pool{New: func() any { return new([sourceSize]byte) }}

@@ -35,10 +35,10 @@ type Stream struct {
 
 	wmu sync.Mutex // one writer at a time
 
-	sinkMu sync.Mutex // held by who takes from buf for sink; WriteTo holds it but when it waits
-	sink   *sink      // what WriteTo writes to; nil when that is no socket
+	sinkMu sync.Mutex // held to take from buf for sink; WriteTo holds it except when it waits
+	sink   *sink      // the socket that WriteTo writes to; nil when it writes to something else
 
-	mu sync.Mutex // guards what follows
+	mu sync.Mutex // guards the fields below
 	// receiving
 	buf     buffer
 	readErr error // what Read returns after the buffer: io.EOF or a cause
@@ -49,7 +49,7 @@ type Stream struct {
 	writeErr error
 	// states
 	connected   bool
-	addr        netip.Addr // the exit's word on where it connected to
+	addr        netip.Addr // where the exit says that it connected to
 	openErr     error
 	closed      bool // Close was called
 	writeClosed bool // CloseWrite was called; END is still to be sent
@@ -59,7 +59,7 @@ type Stream struct {
 	read, wrote uint64 // bytes that came and that were sent
 }
 
-// Addr is a stream's end as its user named it; it does not print.
+// Addr is a stream's end as its user named it. Logs do not show it.
 type Addr struct{ Host string }
 
 // Network returns "tor".
@@ -98,7 +98,7 @@ type EndError struct {
 	Addr   netip.Addr // for EndExitPolicy: what the host name resolved to
 }
 
-// EndReason returns the reason, for those who map it to another protocol's.
+// EndReason returns the reason, for callers that map it to another protocol.
 func (e *EndError) EndReason() cell.EndReason { return e.Reason }
 
 func (e *EndError) Error() string { return "the exit ended the stream: " + e.Reason.String() }
@@ -108,7 +108,7 @@ func (s *Stream) HandleMessage(m cell.RelayMsg, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		// It was closed while this message was on its way here.
+		// It was closed while this message was under way.
 		if m.Cmd == cell.RelayEnd {
 			s.hop.RemoveStream(s.id, true)
 		}
@@ -260,7 +260,7 @@ func (s *Stream) wakeWriter() {
 	}
 }
 
-// LocalAddr returns a name, not an address: the exit's is its own affair.
+// LocalAddr returns a name, not an address: only the exit knows its address.
 func (s *Stream) LocalAddr() net.Addr { return s.local }
 
 // RemoteAddr returns the host and port that were asked for.

@@ -49,7 +49,7 @@ func (s *Stream) write(p []byte) (int, error) {
 				continue
 			}
 		} else if waiting {
-			// Stopped by the peer: no place in the queue for the hop's credit.
+			// The peer stopped the stream, so it must not wait in line for the hop's credit.
 			s.hop.CancelWait(s.writeWake)
 			waiting = false
 		}
@@ -61,7 +61,7 @@ func (s *Stream) write(p []byte) (int, error) {
 }
 
 // claim takes credit for up to n bytes: want cells, which hold so many bytes. When
-// it is none because of a rate, wait is until that allows more.
+// a rate allows none, wait is the time until it allows some.
 func (s *Stream) claim(n int) (want, bytes int, wait time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,8 +113,8 @@ func (s *Stream) waitToWrite(wait time.Duration) error {
 const halfCloseLinger = time.Second
 
 // CloseWrite says that no more will be written. The protocol has no half-close
-// (tor-spec, "closing streams"): END is held back until the peer was silent for
-// a second, or ended the stream itself; reading goes on all the time.
+// (tor-spec, "closing streams"): END waits until the peer was silent for a second,
+// or ended the stream itself; reading goes on meanwhile.
 func (s *Stream) CloseWrite() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,11 +154,11 @@ func (s *Stream) sendEndLocked(reason cell.EndReason) {
 	}
 	s.endSent = true
 	m := cell.End{Reason: reason}
-	// An error means that the circuit is closed: then nobody waits for END.
+	// An error means that the circuit is closed, and that nobody waits for END.
 	_ = s.hop.Send(cell.RelayEnd, s.id, m.Append(nil))
 }
 
-// Close ends the stream with reason DONE; what is unread is dropped.
+// Close ends the stream with reason DONE, and drops unread data.
 func (s *Stream) Close() error { return s.CloseReason(cell.EndDone) }
 
 // CloseReason ends the stream with a reason for the peer.
