@@ -73,7 +73,7 @@ func TestEncodings(t *testing.T) {
 		if err != nil || string(res.body) != text || res.date.Year() != 2026 {
 			t.Errorf("%q: %v", coding, err)
 		}
-		if _, _, err := ask(&request{limit: 9999}, head+body); err == nil || !strings.Contains(err.Error(), "over 9999 bytes") {
+		if _, _, err := ask(&request{limit: 9999}, head+body); err == nil || !strings.Contains(err.Error(), "more than 9999 bytes") {
 			t.Errorf("%q: a body over the limit: %v", coding, err)
 		}
 		if coding != "" && coding != "identity" {

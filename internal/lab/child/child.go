@@ -1,8 +1,6 @@
-// Package child runs programs that say on standard output when they are ready,
-// as chive's own subcommands do: lines of a word and a value, such as
-// "socks 127.0.0.1:9050", and then a line "ready". A child dies with the
-// process that started it, however that one ends (on Linux; elsewhere, when it
-// ends in order).
+// Package child runs programs that report on standard output when they are ready, like chive's own subcommands:
+// lines of a word and a value, such as "socks 127.0.0.1:9050", and then a line "ready". A child dies with the
+// process that started it, however that process ends (on Linux; on other systems, only if it ends normally).
 package child
 
 import (
@@ -25,12 +23,11 @@ import (
 // Grace is how long Stop waits before it kills.
 const Grace = 15 * time.Second
 
-// maxSaid bounds what a child says on standard output before it is ready and is
-// kept, in bytes; the rest is passed over.
+// maxSaid bounds what a child says on standard output before it is ready and that is kept, in bytes; the rest is
+// ignored.
 const maxSaid = 1 << 20
 
-// maxWords bounds what a child prints on standard error and is kept for an
-// error's text.
+// maxWords bounds the output on standard error that is kept for the text of an error, in bytes.
 const maxWords = 4 << 10
 
 // Process is a running child.
@@ -40,15 +37,15 @@ type Process struct {
 	last *tail
 }
 
-// Start runs a program and returns when it said "ready", with the lines before
-// that as a map; values of one word are joined by line ends. log, if not nil, receives its standard error. A child that
-// ends first, or is not ready when ctx ends, is an error with its last words.
+// Start runs a program and returns when it reports "ready", with the lines before that as a map; values of one
+// word are joined by line ends. log, if not nil, receives its standard error. A child that ends first, or is not
+// ready when ctx ends, is an error with its last words.
 func Start(ctx context.Context, log io.Writer, program string, args ...string) (*Process, map[string]string, error) {
 	return Run(ctx, log, exec.Command(program, args...), func(line string) bool { return line == "ready" })
 }
 
-// Run is Start for programs that say it in other words: isReady recognises the
-// line. The command's standard output and error must not be set.
+// Run is Start for programs that report it in another way: isReady recognises the line. The command's standard
+// output and error must not be set.
 func Run(ctx context.Context, log io.Writer, cmd *exec.Cmd, isReady func(line string) bool) (*Process, map[string]string, error) {
 	p := &Process{cmd: cmd, done: make(chan struct{}), last: &tail{also: log}}
 	name := strings.Join(cmd.Args, " ")
@@ -82,7 +79,7 @@ func Run(ctx context.Context, log io.Writer, cmd *exec.Cmd, isReady func(line st
 			}
 			said[k] = v
 		}
-		io.Copy(io.Discard, out) // a child that nobody reads would stop
+		io.Copy(io.Discard, out) // a child whose output is not read would stop
 	}()
 	select {
 	case <-ready:
@@ -95,9 +92,8 @@ func Run(ctx context.Context, log io.Writer, cmd *exec.Cmd, isReady func(line st
 	}
 }
 
-// start starts and waits for the child on one thread, which ends with it: Linux
-// sends the parent-death signal when the thread that forked ends. Wait closes
-// the pipe, so it comes after the last read.
+// start starts and waits for the child on one thread that lives as long as the child: Linux sends the
+// parent-death signal when the thread that forked ends. Wait closes the pipe, so it comes after the last read.
 func (p *Process) start(read <-chan struct{}) error {
 	started := make(chan error)
 	go func() {
@@ -108,7 +104,7 @@ func (p *Process) start(read <-chan struct{}) error {
 			return
 		}
 		<-read
-		p.cmd.Wait() // the state says all that the error does
+		p.cmd.Wait() // the state has all information of the error
 		close(p.done)
 	}()
 	return <-started
@@ -123,10 +119,10 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // LastWords returns the end of what the process printed on standard error.
 func (p *Process) LastWords() string { return p.last.String() }
 
-// Stop asks the process to end, twice (the second makes a draining one leave at
-// once), and waits; after Grace it kills.
+// Stop asks the process to end, with two signals (the second makes a relay that is draining end at once), and
+// waits; after Grace it kills.
 func (p *Process) Stop() error {
-	p.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended, which is the aim
+	p.cmd.Process.Signal(syscall.SIGTERM) // fails only if it has ended, which is what we want
 	p.cmd.Process.Signal(syscall.SIGTERM)
 	return p.await()
 }
@@ -137,7 +133,7 @@ func (p *Process) Drain() error {
 	return p.await()
 }
 
-// Kill ends the process without a chance to say goodbye.
+// Kill ends the process at once.
 func (p *Process) Kill() error {
 	p.cmd.Process.Kill()
 	return p.await()
@@ -160,7 +156,7 @@ func (p *Process) await() error {
 	}
 }
 
-// Self is the path of the program that runs, to start it again as a child.
+// Self returns the path of this program, to start it again as a child.
 func Self() (string, error) {
 	exe, err := os.Executable()
 	if err != nil {
@@ -169,7 +165,7 @@ func Self() (string, error) {
 	return exe, nil
 }
 
-// tail keeps the end of what is written.
+// tail keeps the end of what is written to it.
 type tail struct {
 	also io.Writer
 
@@ -194,8 +190,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// panics returns an error when the child has contained a panic: a test that ran it
-// is to fail.
+// panics returns an error when the child has contained a panic: a test that ran it must fail.
 func (t *tail) panics() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// Circuit is one circuit as the control port tells it (control-spec, CIRC).
+// Circuit is one circuit as the control port reports it (control-spec, CIRC).
 type Circuit struct {
 	ID      string
 	Status  string // LAUNCHED, BUILT, GUARD_WAIT, EXTENDED, FAILED, CLOSED
@@ -23,7 +23,7 @@ type Hop struct {
 	Name string
 }
 
-// Stream is one stream as the control port tells it (control-spec, STREAM).
+// Stream is one stream as the control port reports it (control-spec, STREAM).
 type Stream struct {
 	ID      string
 	Status  string
@@ -32,7 +32,7 @@ type Stream struct {
 	Fields  map[string]string
 }
 
-// ParseCircuit reads a line of circuit-status or what follows CIRC in an event.
+// ParseCircuit reads a line of circuit-status or the text after CIRC in an event.
 func ParseCircuit(s string) (Circuit, error) {
 	f := splitQuoted(s)
 	if len(f) < 2 {
@@ -59,7 +59,7 @@ func ParseCircuit(s string) (Circuit, error) {
 	return c, nil
 }
 
-// ParseStream reads a line of stream-status or what follows STREAM in an event.
+// ParseStream reads a line of stream-status or the text after STREAM in an event.
 func ParseStream(s string) (Stream, error) {
 	f := splitQuoted(s)
 	if len(f) < 4 {
@@ -131,7 +131,7 @@ func (c *Control) Streams(ctx context.Context) ([]Stream, error) {
 }
 
 // Extend asks for a new circuit through the given relays and returns its
-// identifier; CIRC events tell how it goes.
+// identifier; CIRC events report its progress.
 func (c *Control) Extend(ctx context.Context, path ...*Node) (string, error) {
 	hops := make([]string, len(path))
 	for i, n := range path {

@@ -20,8 +20,8 @@ const (
 	maxQueuedEvents = 1 << 14
 )
 
-// Control is a connection to one tor's control port (control-spec). Commands
-// may be given from several goroutines; they are sent one after the other.
+// Control is a connection to one tor's control port (control-spec). Several
+// goroutines may use it; commands are sent one after the other.
 type Control struct {
 	conn    net.Conn
 	replies chan []string // one whole reply each: the lines with their codes
@@ -34,8 +34,8 @@ type Control struct {
 	err    error      // guarded by mu: why the reader ended
 }
 
-// Event is one asynchronous reply: its type, such as "CIRC", and what follows.
-// Data holds the lines of a multi-line event after the first.
+// Event is one asynchronous reply: its type, such as "CIRC", and the text after
+// it. Data holds the lines of a multi-line event after the first.
 type Event struct {
 	Type string
 	Rest string
@@ -97,7 +97,8 @@ func (c *Control) Command(ctx context.Context, line string) ([]string, error) {
 	case <-c.done:
 		return nil, c.cause()
 	case <-ctx.Done():
-		// A reply may still come and belong to nobody: the connection is spent.
+		// The reply may still come, and no command would wait for it, so close the
+		// connection.
 		c.conn.Close()
 		return nil, fault.New(fault.Timeout, "control command %s: %w", verb, context.Cause(ctx))
 	}
@@ -137,9 +138,9 @@ func (c *Control) Signal(ctx context.Context, name string) error {
 	return err
 }
 
-// Events subscribes to the named events, in place of any subscription before.
-// The channel is closed when the connection ends, also when its reader fell
-// 16,384 events behind.
+// Events subscribes to the named events, instead of any earlier subscription. The
+// channel is closed when the connection ends. The connection also ends if the
+// subscriber is 16,384 events behind.
 func (c *Control) Events(ctx context.Context, names ...string) (<-chan Event, error) {
 	c.mu.Lock()
 	if c.err != nil {
@@ -187,8 +188,8 @@ func (c *Control) readReplies() error {
 			}
 			continue
 		}
-		// Nobody waits when the command was given up; then conn is closed too,
-		// and the timer keeps this goroutine from outliving it.
+		// If the command was given up, no goroutine waits; conn is closed then,
+		// and the timer ends this goroutine.
 		select {
 		case c.replies <- reply:
 		case <-time.After(30 * time.Second):

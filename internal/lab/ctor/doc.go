@@ -1,16 +1,17 @@
-// Package ctor makes private networks of stock C tor on loopback, for tests
-// and measurements: authorities, relays, exits and clients, each an ordinary
-// tor process with its own directory, started by Start and gone after Close.
+// Package ctor makes private networks of stock C tor on loopback, for tests and
+// measurements: authorities, relays, exits and clients, each an ordinary tor
+// process with its own directory, started by Start and ended by Close.
 //
-// A network is usable as soon as its first consensus is out, and the first
-// consensus lists every relay: the authorities hold their first vote until all
-// of them have every descriptor, and are then told over their control ports to
-// vote at the next second. No consensus of a part of the network ever exists.
+// A network is usable as soon as its first consensus is published, and the first
+// consensus lists every relay. The authorities delay their first vote until all
+// of them have every descriptor; then Start tells them over their control ports
+// to vote at the next second. There is never a consensus with only a part of the
+// network.
 //
 // Every process is started by its path, is ended by its process number, and
 // dies with the process that started it, however that one ends.
 //
-// What turns protocol features on and off in C tor 0.4.9:
+// The switches of protocol features in C tor 0.4.9:
 //
 //   - Congestion control: the consensus parameter cc_alg (0 off, 2 Vegas, the
 //     default). A relay without it answers no negotiation and uses SENDME

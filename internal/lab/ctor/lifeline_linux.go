@@ -6,7 +6,7 @@ import (
 )
 
 // tie makes the command die with the thread that starts it, and keeps a
-// terminal's Ctrl-C from it: its owner ends it in order.
+// terminal's Ctrl-C from it, because its owner ends it in the right order.
 func tie(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

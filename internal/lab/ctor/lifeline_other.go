@@ -4,6 +4,6 @@ package ctor
 
 import "os/exec"
 
-// tie does nothing here: tor's own watch over its owner (which looks every 15
-// seconds) ends the process if this one dies.
+// tie does nothing here: tor itself checks every 15 seconds whether its owner is
+// alive, and ends if it is not.
 func tie(*exec.Cmd) {}

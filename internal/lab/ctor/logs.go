@@ -11,8 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/lab/proc"
 )
 
-// expected are the warnings that every node of a private network gives for
-// being in one.
+// expected are the warnings that every node of a private network logs.
 var expected = []string{
 	"You are running Tor as root",
 	"You have used DirAuthority or AlternateDirAuthority",
@@ -30,15 +29,15 @@ var expected = []string{
 	"Your computer is too slow to handle this many circuit creation requests", // of a loaded machine's relays
 }
 
-// amongAuthorities is what authorities have to say of each other's votes, and
-// signatures of them, when one of them is late: nobody else has a part in it.
+// amongAuthorities matches the messages of authorities about each other's votes
+// and signatures, if one of them is late. Other nodes do not cause these.
 var amongAuthorities = regexp.MustCompile(`(?i)\bvotes?\b|\bconsensus\b|\bsignatures\b`)
 
-// AmongAuthorities reports whether an authority's warning is about the others'
-// votes only, as on a loaded machine.
+// AmongAuthorities reports whether an authority's warning is only about the other
+// authorities' votes, as happens on a loaded machine.
 func AmongAuthorities(warning string) bool { return amongAuthorities.MatchString(warning) }
 
-// What a relay says when a circuit's next hop is to be the one before it.
+// The messages of a relay if a circuit's next hop would be the previous hop.
 const (
 	turnsBack  = "Client asked me to extend back to the previous hop"
 	afterwards = "connection_edge_process_relay_cell (away from origin) failed"
@@ -54,16 +53,16 @@ func (n *Node) LogSize() (int64, error) {
 }
 
 // Warnings returns the warnings and errors that the node has logged after the
-// first from bytes, other than those that any private network gives, the
-// refusals that the network's own C tor clients have asked for (see Turns), and
-// what authorities have to say AmongAuthorities.
-// Violations of the protocol by peers are among them: ProtocolWarnings is on.
+// first from bytes, except those that any private network logs, the refusals that
+// the network's own C tor clients caused (see Turns), and messages that
+// AmongAuthorities matches. Violations of the protocol by peers are among them:
+// ProtocolWarnings is on.
 func (n *Node) Warnings(from int64) ([]string, error) {
 	b, err := os.ReadFile(n.LogPath)
 	if err != nil {
 		return nil, fault.Wrap(fault.Local, err)
 	}
-	// After the log: a client tells of a path before it asks for it.
+	// Read this after the log: a client logs a path before it asks for it.
 	turns := 0
 	for _, c := range n.clients() {
 		told, err := os.ReadFile(c.circuitLog())
@@ -80,8 +79,8 @@ func (n *Node) Warnings(from int64) ([]string, error) {
 	return out, nil
 }
 
-// Warnings returns the warnings and errors of a log's text, as Node.Warnings
-// does. turns is how many refusals to turn back are none of anybody's fault.
+// Warnings returns the warnings and errors of a log's text, as Node.Warnings does.
+// turns is the number of refusals to turn back that are expected.
 func Warnings(text string, turns int) []string {
 	var out []string
 	turned := false
@@ -112,11 +111,11 @@ func warns(line string) bool {
 	return true
 }
 
-// Turns counts, in what a C tor client has logged of its circuits, the paths
-// that turn back at a relay as soon as they have come to it. C tor makes such
-// paths: where a circuit is built ahead for onion services, the guard is not
-// kept apart from the last hop (guards_choose_guard, in its entrynodes.c), and
-// in a small network they are often the same.
+// Turns counts, in a C tor client's log of its circuits, the paths that go to a
+// relay and directly back to the hop before it. C tor makes such paths: for a
+// circuit that is pre-built for onion services, it allows the guard to be the last
+// hop, too (guards_choose_guard, in its entrynodes.c), and in a small network they
+// are often the same.
 func Turns(text string, at ident.RSAID) int {
 	n := 0
 	for line := range strings.Lines(text) {
@@ -137,8 +136,8 @@ func Turns(text string, at ident.RSAID) int {
 	return n
 }
 
-// LastWords is the end of what each node has printed and logged, to understand
-// a failure by.
+// LastWords returns the end of each node's output and log, for the analysis of a
+// failure.
 func (nw *Network) LastWords() string {
 	var out strings.Builder
 	for _, n := range append(nw.Routers(), nw.clients()...) {

@@ -20,7 +20,7 @@ import (
 	"github.com/chivenet/chive/internal/lab/ports"
 )
 
-// Options says what network to make. The zero value of each field is usable.
+// Options describes a network. The zero value of each field is usable.
 type Options struct {
 	Authorities int // default 3
 	Relays      int // default 3: relays that refuse to exit; negative: none
@@ -53,7 +53,7 @@ type Options struct {
 	DirAuthorities []string
 
 	// Guests, if not nil, starts relays of other programs. It is called when the
-	// authorities take descriptors, and returns the relays: the first consensus
+	// authorities accept descriptors, and returns the relays: the first consensus
 	// lists them, too.
 	Guests func(ctx context.Context, nw *Network) ([]Guest, error)
 
@@ -67,7 +67,7 @@ type Network struct {
 	Dir   string
 	Nodes []*Node // authorities, relays, exits, clients, in this order
 
-	// Timings says how long each stage of Start took.
+	// Timings has the duration of each stage of Start.
 	Timings []Timing
 
 	opts       Options
@@ -125,10 +125,10 @@ func Find(torPath string) (tor, gencert string, err error) {
 	return tor, gencert, nil
 }
 
-// Start makes a network and returns when every authority has a consensus that
-// lists every relay, every relay serves the whole directory, and every client has
-// bootstrapped. Give ctx a deadline:
-// two minutes are ample. When Start fails it leaves nothing behind.
+// Start makes a network and returns when every authority has a consensus that lists
+// every relay, every relay serves the whole directory, and every client has
+// bootstrapped. Give ctx a deadline: two minutes are enough. If Start fails, it
+// leaves nothing behind.
 func Start(ctx context.Context, opts Options) (*Network, error) {
 	nw, err := plan(opts)
 	if err != nil {
@@ -181,11 +181,10 @@ func (nw *Network) start(ctx context.Context) error {
 	return nw.startClients(stage)
 }
 
-// stager does a part of Start.
+// stager runs a part of Start as a stage.
 type stager func(name string, f func(context.Context) error) error
 
-// join waits until the relays live in somebody else's network, and starts the
-// clients.
+// join waits until the relays are in the other network, and starts the clients.
 func (nw *Network) join(stage stager) error {
 	if err := stage("caches", nw.awaitCaches); err != nil {
 		return err
@@ -214,7 +213,7 @@ func (nw *Network) invite(ctx context.Context) (err error) {
 	return fault.Wrap(fault.Local, os.WriteFile(nw.bandwidths, []byte(nw.bandwidthFile(time.Now())), 0o600))
 }
 
-// nicknames are those of every relay that a consensus is to list.
+// nicknames returns the nickname of every relay that a consensus must list.
 func (nw *Network) nicknames() []string {
 	names := namesOf(nw.Routers())
 	for _, g := range nw.guests {
@@ -260,7 +259,7 @@ func (nw *Network) ByRole(r Role) []*Node {
 // Authorities returns the directory authorities.
 func (nw *Network) Authorities() []*Node { return nw.ByRole(Authority) }
 
-// clients are all C tor clients, those of AddClient too.
+// clients returns all C tor clients, also those of AddClient.
 func (nw *Network) clients() []*Node {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()
@@ -292,7 +291,7 @@ func (nw *Network) Node(name string) *Node {
 // again.
 func (nw *Network) Close() error {
 	nw.closeOnce.Do(func() {
-		// Nothing of a private network is worth a goodbye.
+		// Kill the processes: a private network has nothing to save.
 		nw.mu.Lock()
 		all := append(slices.Clone(nw.Nodes), nw.added...)
 		others := nw.others
@@ -313,10 +312,11 @@ func (nw *Network) Close() error {
 	return nw.closeErr
 }
 
-// AddClient starts a further C tor client of the running network, with extra
-// torrc lines, and returns when its control port answers (AwaitBootstrap tells
-// when it can be used). The directory is kept if dir names one, which may hold
-// an earlier client's state; else it is the network's. Close ends the client.
+// AddClient starts a further C tor client of the running network, with extra torrc
+// lines, and returns when its control port answers (AwaitBootstrap waits until it
+// can be used). If dir is not empty, it is the client's directory, it may contain
+// an earlier client's state, and Close keeps it. Otherwise the directory belongs to
+// the network. Close ends the client.
 func (nw *Network) AddClient(ctx context.Context, dir string, extra ...string) (*Node, error) {
 	nw.mu.Lock()
 	if nw.closed {
@@ -345,7 +345,7 @@ func (nw *Network) AddClient(ctx context.Context, dir string, extra ...string) (
 	return n, n.Start(ctx)
 }
 
-// String says what the network consists of.
+// String describes the network.
 func (nw *Network) String() string {
 	sched := nw.opts.Scheduler
 	if sched == "" {

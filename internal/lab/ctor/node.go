@@ -15,7 +15,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// Role is what a node of the network is for.
+// Role is the role of a node in the network.
 type Role uint8
 
 // The roles.
@@ -26,7 +26,7 @@ const (
 	Client                // a client with a SOCKS port
 )
 
-// String returns the role as it begins a nickname.
+// String returns the prefix of nicknames for the role.
 func (r Role) String() string {
 	return [...]string{"auth", "relay", "exit", "client"}[r]
 }
@@ -54,7 +54,7 @@ type Node struct {
 	proc *Process // guarded by mu: nil before the first start
 }
 
-// circuitLog is where a client tells of its circuits.
+// circuitLog is the file in which a client logs its circuits.
 func (n *Node) circuitLog() string { return filepath.Join(n.Dir, "circuits") }
 
 // Start runs the node's tor and returns when its control port answers.
@@ -93,11 +93,11 @@ func (n *Node) Start(ctx context.Context) error {
 	}
 }
 
-// Stop asks the process to end (SIGTERM twice: the second makes a relay leave
-// at once instead of draining) and waits; after a while (grace) it kills.
+// Stop asks the process to end (SIGTERM twice: the second makes a relay end at
+// once instead of draining) and waits; after a while (grace) it kills.
 func (n *Node) Stop() error { return n.end(syscall.SIGTERM, syscall.SIGTERM) }
 
-// Kill ends the process without a chance to say goodbye.
+// Kill ends the process at once.
 func (n *Node) Kill() error { return n.end(syscall.SIGKILL) }
 
 func (n *Node) end(signals ...syscall.Signal) error {
@@ -132,7 +132,7 @@ func (n *Node) Control(ctx context.Context) (*Control, error) {
 	return DialControl(ctx, n.ControlAddr.String(), filepath.Join(n.Dir, "control_auth_cookie"))
 }
 
-// lastWords returns the end of what the process printed and logged.
+// lastWords returns the end of the process's output and log.
 func (n *Node) lastWords() string {
 	var out string
 	for _, p := range []string{filepath.Join(n.Dir, "stdout"), n.LogPath} {

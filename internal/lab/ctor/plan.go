@@ -20,11 +20,13 @@ const (
 	holdInterval = 1800
 	// validFor is about how long a consensus is valid by default.
 	validFor = 3 * time.Hour
-	// maxNodes bounds a network: addresses and patience end here.
+	// maxNodes bounds a network: more would need more addresses and too much
+	// time.
 	maxNodes = 200
 )
 
-// plan gives every node its name, address, ports and directory; nothing runs.
+// plan gives every node its name, address, ports and directory. It starts
+// nothing.
 func plan(opts Options) (*Network, error) {
 	def := func(p *int, v int) {
 		if *p == 0 {
@@ -181,7 +183,7 @@ func (nw *Network) prepare(ctx context.Context) error {
 	}
 	server := nw.opts.Nameserver
 	if !server.IsValid() {
-		server = netip.AddrPortFrom(loopback4, 1) // nobody there
+		server = netip.AddrPortFrom(loopback4, 1) // no server there
 	}
 	files := map[string]string{
 		nw.resolvConf: "nameserver " + server.String() + "\n",
@@ -198,9 +200,8 @@ func (nw *Network) prepare(ctx context.Context) error {
 	return nil
 }
 
-// bandwidthFile is what a bandwidth scanner would tell the authorities
-// (bandwidth-file-spec 1.0), so that weights mean something from the first
-// consensus on.
+// bandwidthFile returns a bandwidth scanner's file for the authorities
+// (bandwidth-file-spec 1.0), so that the first consensus already has weights.
 func (nw *Network) bandwidthFile(now time.Time) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d\n", now.Unix())

@@ -10,9 +10,9 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// runner starts processes from one operating-system thread that lives as long
-// as it does: Linux sends the parent-death signal when the thread that forked
-// ends, not the process.
+// runner starts processes from one operating-system thread that lives as long as the
+// runner: Linux sends the parent-death signal when the thread that forked ends, not
+// the process.
 type runner struct {
 	work chan func()
 	done chan struct{}
@@ -37,7 +37,7 @@ func (r *runner) close() {
 	<-r.done
 }
 
-// start runs cmd, to die with this process.
+// start runs cmd. The new process dies with this process.
 func (r *runner) start(cmd *exec.Cmd) (*Process, error) {
 	tie(cmd)
 	errc := make(chan error, 1)
@@ -47,20 +47,20 @@ func (r *runner) start(cmd *exec.Cmd) (*Process, error) {
 	}
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	go func() {
-		cmd.Wait() // the state says all that the error does
+		cmd.Wait() // the state has all information of the error
 		close(p.done)
 	}()
 	return p, nil
 }
 
-// grace is how long a process has to end by itself. It may have to write down
-// what it is to know at its next start, on a machine that has little time for it.
+// grace is how long a process has to end by itself. It may have to save its state,
+// on a loaded machine.
 const grace = 30 * time.Second
 
-// Process is a program that runs beside a network and ends with it.
+// Process is a program that runs together with a network and ends with it.
 type Process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has been waited for
+	done chan struct{} // closed after the process has ended
 }
 
 // PID returns the process number.
@@ -77,9 +77,9 @@ func (p *Process) Stop() error {
 	return p.end(grace, syscall.SIGTERM)
 }
 
-// Run starts another program, such as a client, to end with the network at the
-// latest: at Close, or when this process dies. It does so even after the
-// network's nodes have been stopped, but not after Close.
+// Run starts another program, such as a client, which ends with the network at the
+// latest: at Close, or when this process dies. Run also works after the network's
+// nodes were stopped, but not after Close.
 func (nw *Network) Run(cmd *exec.Cmd) (*Process, error) {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()
@@ -114,10 +114,11 @@ func (p *Process) running() bool {
 // state returns how the process ended; only after done.
 func (p *Process) state() *os.ProcessState { return p.cmd.ProcessState }
 
-// end sends the signals and waits; what does not end within that time is killed.
+// end sends the signals and waits; if the process does not end within that time, it
+// is killed.
 func (p *Process) end(within time.Duration, signals ...syscall.Signal) error {
 	for _, s := range signals {
-		p.cmd.Process.Signal(s) // fails only if the process has ended, which is the aim
+		p.cmd.Process.Signal(s) // fails only if the process has ended, which is what we want
 	}
 	timer := time.NewTimer(within)
 	defer timer.Stop()

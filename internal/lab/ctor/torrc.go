@@ -41,8 +41,8 @@ func (nw *Network) torrc(n *Node) string {
 	return b.String()
 }
 
-// common returns the lines that every tor of this network needs, a client that
-// somebody else starts included.
+// common returns the lines that every tor of this network needs, also a client that
+// the caller starts itself.
 func (nw *Network) common() []string {
 	out := []string{
 		"TestingTorNetwork 1",
@@ -52,14 +52,14 @@ func (nw *Network) common() []string {
 		"PathsNeededToBuildCircuits 0.67",
 		"TestingEnableConnBwEvent 0",
 		"TestingEnableCellStatsEvent 0",
-		// GeoIP costs 35 MB and a fifth of a second of CPU at every start, and
-		// says nothing about loopback.
+		// GeoIP costs 35 MB and a fifth of a second of CPU at every start, and has
+		// no data for loopback.
 		"GeoIPFile /dev/null",
 		"GeoIPv6File /dev/null",
 		// EnforceDistinctSubnets is off in testing networks unless asked for.
 		"EnforceDistinctSubnets " + bit(nw.opts.DistinctSubnets),
-		// Not before this process's death does tor act on it; a second net under
-		// the parent-death signal.
+		// tor ends when this process dies. This is a second safeguard after the
+		// parent-death signal.
 		fmt.Sprintf("__OwningControllerProcess %d", nw.owner),
 	}
 	for _, a := range nw.Authorities() {
@@ -86,10 +86,10 @@ func (nw *Network) relayLines(n *Node, line func(string, ...any)) {
 	}
 	line("ContactInfo private network %s", n.Name)
 	line("AssumeReachable 1")
-	// Relays build circuits ahead too, and anew when some minutes have passed. Of
-	// those for onion services, tor keeps neither its guard apart from the last
-	// hop nor itself from the second: of a few relays, some of the paths turn
-	// back, and whoever is to do it warns.
+	// Relays pre-build circuits, too, and again after some minutes. For those of
+	// onion services, tor allows the guard to be the last hop and itself to be the
+	// second. With few relays, some paths turn back, and the relay where they do
+	// logs a warning.
 	line("__DisablePredictedCircuits 1")
 	line("UseEntryGuards 0")
 	line("ServerDNSDetectHijacking 0")

@@ -17,7 +17,7 @@ import (
 	"github.com/chivenet/chive/internal/lab/proc"
 )
 
-// attack is a flood under way.
+// attack is a flood in progress.
 type attack struct {
 	Order
 	*flood
@@ -31,15 +31,15 @@ type attack struct {
 }
 
 const (
-	// dialRate is how many connections an attacker opens a second.
+	// dialRate is how many connections an attacker opens per second.
 	dialRate = 500
 	// retry is the pause before a connection that ended is made anew.
 	retry = 500 * time.Millisecond
 )
 
-// Serve is an attacker's process: it reads an order from in, says "ready" on
-// out, attacks until ctx is done or its time is over, and says on words what it
-// did.
+// Serve is an attacker's process: it reads an order from in, prints "ready" on
+// out, attacks until ctx is done or its time is over, and prints its counts on
+// words.
 func Serve(ctx context.Context, in io.Reader, out, words io.Writer) error {
 	var o Order
 	if err := json.NewDecoder(in).Decode(&o); err != nil {
@@ -58,7 +58,7 @@ func Serve(ctx context.Context, in io.Reader, out, words io.Writer) error {
 	return fault.Wrap(fault.Local, json.NewEncoder(words).Encode(c))
 }
 
-// Attack carries an order out until ctx is done or its time is over, and leaves
+// Attack executes an order until ctx is done or its time is over, and leaves
 // nothing behind.
 func Attack(ctx context.Context, o Order) (Counts, error) {
 	a, err := newAttack(o)
@@ -94,8 +94,8 @@ func (a *attack) carryOut(ctx context.Context) (Counts, error) {
 	return c, nil
 }
 
-// each runs f for every connection of the budget at the same time; one that
-// ends is made anew after a pause, until ctx is done.
+// each runs f for every connection of the budget at the same time; a connection
+// that ends is opened again after a pause, until ctx is done.
 func (a *attack) each(ctx context.Context, f func(ctx context.Context, i int) error) error {
 	var wg sync.WaitGroup
 	for i := range a.conns {
@@ -152,8 +152,8 @@ func dialFrom(ctx context.Context, from netip.Addr, to netip.AddrPort) (*net.TCP
 	return c.(*net.TCPConn), nil
 }
 
-// hold waits for the end of the attack, or of the connection: what the victim
-// says is read and dropped.
+// hold waits for the end of the attack, or of the connection: it reads and drops
+// what the victim sends.
 func (a *attack) hold(ctx context.Context, c net.Conn) error {
 	_, err := io.Copy(io.Discard, c)
 	if err == nil {
@@ -162,7 +162,7 @@ func (a *attack) hold(ctx context.Context, c net.Conn) error {
 	return err
 }
 
-// pause waits, or until ctx is done.
+// pause waits for d, or until ctx is done.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -172,8 +172,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// limiter lets so much happen a second, and no more at once than belongs to
-// its slack.
+// limiter limits events per second. It lets no more of them happen at once than
+// fit into its slack.
 type limiter struct {
 	per time.Duration // time for one
 

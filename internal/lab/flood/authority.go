@@ -22,7 +22,7 @@ import (
 // which takes long to make.
 const identityBits = 2048
 
-// authorities makes an authority of C tor's and one of Chive's victims. The
+// authorities makes victims of an authority of C tor's and one of Chive's. The
 // latter is alone in a network of its own, and gets the same descriptors.
 func (s *site) authorities(ctx context.Context) error {
 	v, err := s.startAuthority(ctx)

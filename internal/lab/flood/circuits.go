@@ -14,8 +14,8 @@ import (
 
 var errOver = fault.New(fault.Closed, "the flood is over")
 
-// channel opens the i-th connection to a relay, as a channel. The connection
-// comes with it, to stop its reading.
+// channel opens the i-th connection to a relay, as a channel. It also returns the
+// connection, so that the caller can stop its reading.
 func (a *attack) channel(ctx context.Context, i int, to *Peer) (*channel.Channel, *gated, error) {
 	conn, err := a.dial(ctx, i, to.OR)
 	if err != nil {
@@ -40,9 +40,9 @@ func connect(ctx context.Context, conn *gated, to *Peer, a *attack) (*channel.Ch
 	return channel.Start(l, &channel.Config{Log: a.log, Now: time.Now}), nil
 }
 
-// build makes a circuit through relays, the first of which the channel leads
-// to. A single hop is made by CREATE_FAST. more changes what is offered to the
-// hops; it may be nil.
+// build makes a circuit through relays, starting with the channel's peer. A
+// single hop is made with CREATE_FAST. more changes the options that are offered
+// to the hops; it may be nil.
 func build(ctx context.Context, a *attack, ch *channel.Channel, more func(*circuit.HopOptions), path ...*Peer) (*circuit.Circuit, error) {
 	ctx, cancel := context.WithTimeout(ctx, setupTime)
 	defer cancel()
@@ -101,9 +101,8 @@ func stay(ctx context.Context, ch *channel.Channel) error {
 	}
 }
 
-// many builds n circuits, some at a time, and gives each to f, which owns it.
-// It returns the first error of a circuit, but goes on with the others while
-// the channel is open.
+// many builds n circuits, a few at the same time, with f. It returns the first
+// error, but continues with the others while the channel is open.
 func (a *attack) many(ctx context.Context, ch *channel.Channel, n int, f func(ctx context.Context) error) (first error) {
 	const atATime = 8
 	var mu sync.Mutex
@@ -135,7 +134,7 @@ func (a *attack) many(ctx context.Context, ch *channel.Channel, n int, f func(ct
 	return first
 }
 
-// ignore is a stream that takes everything and does nothing.
+// ignore is a stream that accepts everything and does nothing.
 type ignore struct{}
 
 func (ignore) HandleMessage(cell.RelayMsg, time.Time) error { return nil }

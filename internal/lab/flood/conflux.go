@@ -10,9 +10,9 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// confluxGap links two circuits at the victim, says on the second that a
-// message is missing, which never comes on the first, and sends data on the
-// second without end. The windows are not kept, and SENDMEs not read.
+// confluxGap links two circuits at the victim, announces on the second a message
+// that never comes on the first, and sends data on the second without end. It
+// ignores windows and SENDMEs.
 func confluxGap(ctx context.Context, a *attack) error {
 	return a.each(ctx, func(ctx context.Context, i int) error {
 		ch, conn, err := a.channel(ctx, i, &a.Entry)
@@ -40,9 +40,9 @@ func confluxGap(ctx context.Context, a *attack) error {
 	})
 }
 
-// linked makes a set of two circuits that end at the victim, and returns the
-// hop of the second. The set is known to the victim only: the engine here would
-// number what is sent.
+// linked makes a set of two circuits that end at the victim, and returns the hop
+// of the second. Only the victim knows the set: our own engine would put sequence
+// numbers on messages.
 func (a *attack) linked(ctx context.Context, ch *channel.Channel) (*circuit.Hop, error) {
 	ctx, cancel := context.WithTimeout(ctx, setupTime)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Documents that are asked for: the largest that every directory has.
+// The documents to ask for: the largest ones that every directory has.
 var bigDocuments = []string{"/tor/server/all", "/tor/status-vote/current/consensus"}
 
 // request is the request for the n-th document of them.
@@ -49,7 +49,7 @@ func dirUnread(ctx context.Context, a *attack) error {
 		if err != nil {
 			return err
 		}
-		conn.Shut() // further circuits cannot be opened: one has to do
+		conn.Shut() // no further circuit can be opened, so use only one
 		for id := uint16(1); a.rate.take(ctx, 1); id++ {
 			if err := c.Last().Send(cell.RelayBeginDir, id, nil); err != nil {
 				return err
@@ -63,8 +63,8 @@ func dirUnread(ctx context.Context, a *attack) error {
 	})
 }
 
-// dirCircuits makes circuits of one hop one after the other, and has f use each
-// until ctx is done or the channel closes. None is closed.
+// dirCircuits makes circuits of one hop one after the other, and calls f with each
+// until ctx is done or the channel closes. It closes none of them.
 func (a *attack) dirCircuits(ctx context.Context, ch *channel.Channel, f func(*circuit.Circuit) error) error {
 	for ctx.Err() == nil {
 		if err := ch.Err(); err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/chivenet/chive/internal/linkspec"
 )
 
-// extendHole extends circuits to relays that nobody knows, all at an address
-// where connections are taken and nothing is said.
+// extendHole extends circuits to unknown relays, all at an address that accepts
+// connections and never answers.
 func extendHole(ctx context.Context, a *attack) error { return a.extend(ctx, 1) }
 
 // extendMany names many such addresses in each extend.
@@ -57,7 +57,7 @@ func (a *attack) extend(ctx context.Context, addrs int) error {
 	})
 }
 
-// nobody is the link specifiers of a relay that does not exist.
+// nobody returns the link specifiers of a relay that does not exist.
 func nobody(at []netip.AddrPort) []byte {
 	var specs []linkspec.Spec
 	for _, a := range at {

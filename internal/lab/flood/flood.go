@@ -1,13 +1,13 @@
-// Package flood attacks relays and authorities on purpose, and measures what
-// an honest client notices: Chive's and C tor's in one run, by the same
-// attackers. Everything stays on loopback.
+// Package flood attacks relays and authorities on purpose, and measures the effect on
+// an honest client. The victims are Chive's and C tor's nodes in one run, with the
+// same attackers. Everything stays on loopback.
 //
 //	bench process:  honest client --circuit--> victim --> exit --> target
 //	its children:   attacker, nice 10, GOMAXPROCS 1 --> victim (and its neighbours)
 //
-// A flood is a row of the table in table.go and a function of the form
-// func(ctx, *attack) error. It must end when ctx does, keep to the budget of its
-// row (attack.conns, attack.rate), and bound what it holds itself.
+// A flood is a row of the table in table.go and a function of the form func(ctx,
+// *attack) error. It must end when ctx ends, stay within the budget of its row
+// (attack.conns, attack.rate), and bound its own memory.
 package flood
 
 import (
@@ -20,7 +20,7 @@ import (
 	"github.com/chivenet/chive/internal/lab/bench"
 )
 
-// Plan says what to try. Zero fields have the defaults that they name.
+// Plan describes a run of the bench. Zero fields have the defaults in their comments.
 type Plan struct {
 	// Program is chive's binary; it is run as "chive relay", "chive authority"
 	// and, with AttackArgs, as an attacker that calls Serve.
@@ -28,26 +28,26 @@ type Plan struct {
 	AttackArgs []string
 	// Tor is C tor's program; empty: "tor" in PATH.
 	Tor string
-	// Floods are the names of those to run; empty: all.
+	// Floods are the names of the floods to run; empty: all.
 	Floods []string
 	// Victims are "Chive", "C tor"; empty: both.
 	Victims []string
-	// Sources are how many addresses the attackers come from, a run each;
-	// default 1 and 50.
+	// Sources are numbers of addresses from which the attackers connect, one run for
+	// each; default 1 and 50.
 	Sources []int
-	// Before and During are how long the honest client is measured before a
-	// flood and in it; default 4 and 8 seconds. After is how long it has to be as
-	// before; default 10 seconds.
+	// Before and During are how long the honest client is measured before and during
+	// a flood; default 4 and 8 seconds. After is how long it may take to recover;
+	// default 10 seconds.
 	Before, During, After time.Duration
 	// Memory is the bound that the victims are configured with, in bytes: Chive's
-	// relay by --max-memory, C tor's by MaxMemInQueues; default 256 MiB, the least
-	// that C tor takes.
+	// relay by --max-memory, C tor's by MaxMemInQueues; default 256 MiB, the minimum
+	// of C tor.
 	Memory int64
 	// RelayFlags are further flags of "chive relay".
 	RelayFlags []string
-	// Log hears what Chive's nodes log; nil: nobody.
+	// Log receives the logs of Chive's nodes; may be nil.
 	Log io.Writer
-	// Progress is told what is being done; may be nil.
+	// Progress is called with the present step; may be nil.
 	Progress func(string)
 }
 
@@ -95,7 +95,7 @@ func (p *Plan) check() ([]*flood, error) {
 	return out, nil
 }
 
-// Report is what came out.
+// Report is the result of a run.
 type Report struct {
 	Network string       `json:"network"`
 	Memory  int64        `json:"memory"`
@@ -104,9 +104,9 @@ type Report struct {
 	Died    []string     `json:"died,omitempty"` // processes that ended
 }
 
-// Run starts a network and runs the floods one after the other, each against
-// Chive's victim and then C tor's. A report may come with an error: it has what
-// was done before it.
+// Run starts a network and runs the floods one after the other, each against Chive's
+// victim and then C tor's. If Run returns an error and a report, the report has the
+// results before the error.
 func Run(ctx context.Context, p Plan) (*Report, error) {
 	all, err := p.check()
 	if err != nil {
@@ -142,7 +142,7 @@ func Run(ctx context.Context, p Plan) (*Report, error) {
 	return r, nil
 }
 
-// add takes a row, and notes who ended in it.
+// add adds a row, and records the processes that ended in it.
 func (r *Report) add(row *Row, s *site) {
 	r.Rows = append(r.Rows, *row)
 	r.Died = append(r.Died, row.Died...)

@@ -6,9 +6,9 @@ import (
 	"sync/atomic"
 )
 
-// gated is a connection whose owner may stop to read for good: what the peer
-// sends stays in the kernel's buffers, and then with the peer. It hides the
-// socket, so that nobody reads it in another way.
+// gated is a connection whose owner can stop reading for ever: the peer's bytes
+// stay in the kernel's buffers, and then with the peer. It hides the socket, so
+// that no code reads from it in another way.
 type gated struct {
 	net.Conn
 	shut   atomic.Bool
@@ -22,7 +22,7 @@ func newGated(c *net.TCPConn) *gated {
 }
 
 // Shut ends reading: from now on Read waits until the connection is closed. A
-// Read that is under way loses what it gets.
+// Read in progress loses its bytes.
 func (g *gated) Shut() { g.shut.Store(true) }
 
 // Read implements net.Conn.

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// user is what an honest client does with a victim, again and again. Each
-// method has a goroutine of its own, and may keep what it needs for the next
-// time; what fails is made anew.
+// user is the repeated work of an honest client with a victim. Each method has
+// a goroutine of its own and may keep connections and circuits for its next
+// call. After an error it opens new ones.
 type user interface {
 	ping(ctx context.Context) error
 	fetch(ctx context.Context, m *meter) error
@@ -26,8 +26,9 @@ const (
 	connectEvery, connectTime = 500 * time.Millisecond, 10 * time.Second
 )
 
-// The honest client's addresses: its own, as limits are by address. It opens
-// new links from another one than those that it keeps.
+// The honest client's addresses: they are not used by attackers, because limits
+// apply to addresses. It opens new links from another address than the links
+// that it keeps.
 var (
 	honestAddr  = netip.AddrFrom4([4]byte{127, 9, 0, 1})
 	connectAddr = netip.AddrFrom4([4]byte{127, 9, 0, 2})
@@ -63,7 +64,7 @@ func (h *honest) stop() {
 	h.user.close()
 }
 
-// again does something every so often until ctx is done.
+// again calls do at intervals of every until ctx is done.
 func (h *honest) again(ctx context.Context, what string, every, limit time.Duration, into *samples, do func(context.Context) error) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -86,7 +87,7 @@ func (h *honest) again(ctx context.Context, what string, every, limit time.Durat
 			h.mu.Lock()
 			h.errs[what] = err
 			h.mu.Unlock()
-			// An error that comes at once is no quick answer.
+			// An error that comes at once must not count as a quick answer.
 			pause(ctx, every)
 			s.took = limit
 			s.began = time.Now().Add(-limit)
@@ -95,7 +96,7 @@ func (h *honest) again(ctx context.Context, what string, every, limit time.Durat
 	}
 }
 
-// failures are the newest error of each kind since they were asked for last.
+// failures returns the newest error of each kind since its last call.
 func (h *honest) failures() map[string]string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -115,14 +116,14 @@ type mark struct {
 
 func (h *honest) mark() mark { return mark{time.Now(), h.fetched.n.Load()} }
 
-// phase is what was between two moments.
+// phase returns the measurements between two moments.
 func (h *honest) phase(from, to mark) Phase {
 	s := to.at.Sub(from.at).Seconds()
 	return Phase{Seconds: s, Goodput: float64(to.bytes-from.bytes) / 1e6 / s,
 		Ping: timesOf(h.pings.between(from.at, to.at)), Connect: timesOf(h.connects.between(from.at, to.at))}
 }
 
-// closeOn closes c when ctx ends; the caller calls what it returns.
+// closeOn closes c when ctx ends; the caller must call stop.
 func closeOn(ctx context.Context, c io.Closer) (stop func() bool) {
 	return context.AfterFunc(ctx, func() { c.Close() })
 }

@@ -14,12 +14,12 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// fetchBytes is one download. With fetchEvery, it is what the client asks for: a
-// demand, not the most that could be had, or all processors would be its own
-// without a flood, too.
+// fetchBytes is the size of one download. With fetchEvery it gives the client's
+// demand. It is not the largest possible throughput: otherwise the client would use
+// all processors even without a flood.
 const fetchBytes = 400_000
 
-// relayUser goes through a victim to an exit.
+// relayUser is an honest client that uses circuits through a victim to an exit.
 type relayUser struct {
 	a            *attack // what it shares with attackers: how to open channels and circuits
 	path         []*Peer

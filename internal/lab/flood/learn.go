@@ -79,8 +79,8 @@ func learnAll(ctx context.Context, dirPort netip.AddrPort) (all []*netdoc.Router
 	return all, err
 }
 
-// awaitConsensus waits until the victim serves a consensus: it has its parameters
-// then.
+// awaitConsensus waits until the victim serves a consensus: it then has its
+// parameters.
 func (v *victim) awaitConsensus(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

@@ -13,8 +13,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// link is a client's link that writes what it likes: records and cells as they
-// are, without a channel's rules.
+// link is a client's link that can write any records and cells, without the rules
+// of a channel.
 type link struct {
 	conn *gated
 	tls  *tls.Conn // read only
@@ -51,7 +51,8 @@ func (a *attack) openTLS(ctx context.Context, i int) (*link, error) {
 	return l, nil
 }
 
-// openLink opens a link as a client, which proves nothing and believes all.
+// openLink opens a link as a client, which does not authenticate and checks
+// nothing.
 func (a *attack) openLink(ctx context.Context, i int) (*link, error) {
 	l, err := a.openTLS(ctx, i)
 	if err != nil {
@@ -122,12 +123,13 @@ func (a *attack) links(ctx context.Context, f func(ctx context.Context, l *link)
 	})
 }
 
-// drop reads what comes until the link ends, and says so on the channel.
+// drop reads and drops input until the link ends, then closes the channel that it
+// returns.
 func (l *link) drop() <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_, _ = io.Copy(io.Discard, l.in) // the writer learns of the end by itself
+		_, _ = io.Copy(io.Discard, l.in) // the writer notices the end itself
 	}()
 	return done
 }

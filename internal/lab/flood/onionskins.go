@@ -25,8 +25,9 @@ func createFast(ctx context.Context, a *attack) error {
 	})
 }
 
-// createNtor asks for circuits by ntor, and reads no answer. One onionskin does
-// for all: the relay has to compute each anew, and the attacker nothing.
+// createNtor asks for circuits by ntor, and reads no answer. It uses one onionskin
+// for all circuits: the relay must compute each handshake, and the attacker
+// nothing.
 func createNtor(ctx context.Context, a *attack) error {
 	skin, err := a.onionskin()
 	if err != nil {
@@ -66,7 +67,8 @@ func (a *attack) onionskin() ([]byte, error) {
 	return m.Append(nil), nil
 }
 
-// cells writes what one makes for circuit after circuit, until the link ends.
+// cells writes the cells that one makes, for circuit after circuit, until the link
+// ends.
 func (a *attack) cells(ctx context.Context, l *link, one func(dst []byte, id uint32) []byte) error {
 	var buf []byte
 	for id := uint32(1); a.rate.take(ctx, batch); {

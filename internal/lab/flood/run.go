@@ -21,10 +21,10 @@ type Row struct {
 	What    string `json:"what"`
 	Sources int    `json:"sources"`
 	Conns   int    `json:"conns"` // the budget: connections
-	Rate    int    `json:"rate"`  // and how many a second
+	Rate    int    `json:"rate"`  // and events per second
 	Victim  string `json:"victim"`
 
-	Died      []string `json:"died,omitempty"` // processes of the network's, whoever they are
+	Died      []string `json:"died,omitempty"` // any processes of the network
 	RSSBefore float64  `json:"rss_before_MB"`
 	RSSPeak   float64  `json:"rss_peak_MB"` // in the flood and after it
 	RSSAfter  float64  `json:"rss_after_MB"`
@@ -35,14 +35,14 @@ type Row struct {
 	During Phase `json:"during"`
 	After  Phase `json:"after"`
 	// Recovered is how many seconds after the flood the round trip was as before
-	// (at most twice it); negative: not in the time that it had.
+	// (at most twice as long); negative: not within Plan.After.
 	Recovered float64           `json:"recovered_s"`
 	Attack    Counts            `json:"attack"`
-	Errors    map[string]string `json:"errors,omitempty"` // the honest client's newest of each kind, in the flood
+	Errors    map[string]string `json:"errors,omitempty"` // the honest client's newest error of each kind, during the flood
 }
 
 const (
-	// window is how long the round trips have to be as before.
+	// window is how long the round trips must be as before.
 	window = time.Second
 	// look is how often the bench looks at the victim.
 	look = 100 * time.Millisecond
@@ -107,7 +107,7 @@ func (s *site) run(ctx context.Context, f *flood, v *victim, number, sources int
 	from = mark{at: to.at.Add(-window)}
 	row.After = h.phase(from, to)
 	from = h.mark()
-	pause(ctx, window) // goodput is no matter of the last second alone
+	pause(ctx, window) // so that goodput is not only that of the last second
 	row.After.Goodput = h.phase(from, h.mark()).Goodput
 	w.look()
 	row.RSSPeak, row.RSSAfter, row.Died = w.peak, w.rss, s.dead()
@@ -138,8 +138,8 @@ func (w *watch) look() bool {
 // attacker is an attacker's process.
 type attacker struct{ p *child.Process }
 
-// attacker starts one: one processor at most, and less of it than others when
-// they want it.
+// attacker starts an attacker's process. It uses at most one processor, and at a
+// lower priority than others.
 func (s *site) attacker(ctx context.Context, o Order) (*attacker, error) {
 	order, err := json.Marshal(o)
 	if err != nil {
@@ -156,7 +156,7 @@ func (s *site) attacker(ctx context.Context, o Order) (*attacker, error) {
 	return &attacker{p}, nil
 }
 
-// stop ends the attacker, and returns what it did, which it says last.
+// stop ends the attacker, and returns its counts, which it prints last.
 func (a *attacker) stop() (c Counts, err error) {
 	if err := a.p.Drain(); err != nil {
 		return c, err

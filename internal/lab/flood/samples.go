@@ -7,36 +7,37 @@ import (
 	"time"
 )
 
-// sample is one thing that the honest client did.
+// sample is one operation of the honest client.
 type sample struct {
 	began time.Time
-	took  time.Duration // of what failed: at least as long as it was waited for
+	took  time.Duration // for a failure: at least the time that the client waited
 	ok    bool
 }
 
-// samples are all of one kind, in the order of their ends.
+// samples holds all samples of one kind, in the order of their ends.
 type samples struct {
 	mu      sync.Mutex // guards what follows
 	all     []sample
-	pending time.Time // when what is under way began; zero: nothing is
+	pending time.Time // start of the operation in progress; zero: there is none
 }
 
-// begin says that one begins.
+// begin records the start of an operation.
 func (s *samples) begin(at time.Time) {
 	s.mu.Lock()
 	s.pending = at
 	s.mu.Unlock()
 }
 
-// add takes one that has ended.
+// add adds a finished operation.
 func (s *samples) add(x sample) {
 	s.mu.Lock()
 	s.all, s.pending = append(s.all, x), time.Time{}
 	s.mu.Unlock()
 }
 
-// between returns those that ended in a span, and what is still under way as it
-// is at the span's end: who waits all the time has waited.
+// between returns the samples that ended in a span. An operation that is still in
+// progress counts with its time up to the span's end, so that a client that only
+// waits is counted.
 func (s *samples) between(from, to time.Time) []sample {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,10 +53,10 @@ func (s *samples) between(from, to time.Time) []sample {
 	return out
 }
 
-// Times are how long something took, in milliseconds.
+// Times summarises durations, in milliseconds.
 type Times struct {
 	Count  int     `json:"count"`
-	Failed int     `json:"failed"` // counted with the time that they were waited for
+	Failed int     `json:"failed"` // counted with the time that the client waited
 	Median float64 `json:"median_ms"`
 	P95    float64 `json:"p95_ms"`
 	Max    float64 `json:"max_ms"`
@@ -84,10 +85,10 @@ type meter struct{ n atomic.Int64 }
 
 func (m *meter) add(n int) { m.n.Add(int64(n)) }
 
-// Phase is how the honest client fared in a part of a run.
+// Phase has the measurements of the honest client in a part of a run.
 type Phase struct {
 	Seconds float64 `json:"seconds"`
 	Ping    Times   `json:"ping"`    // round trips
-	Goodput float64 `json:"MBps"`    // of downloads, 10^6 bytes a second
+	Goodput float64 `json:"MBps"`    // of downloads, 10^6 bytes per second
 	Connect Times   `json:"connect"` // new links with a circuit
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/chivenet/chive/internal/lab/target"
 )
 
-// victim is who is attacked.
+// victim is an attacked node.
 type victim struct {
 	name string // "Chive" or "C tor"
-	node string // what its process is called
+	node string // the name of its process
 	role role
 	Peer
 	// restart ends the process and starts it again, under the same keys and
@@ -28,8 +28,8 @@ type victim struct {
 	restart func(ctx context.Context) error
 }
 
-// site is the network of one run: C tor's, with Chive's victims in it or
-// beside it.
+// site is the network of one run: a network of C tor's nodes, with Chive's
+// victims in it or next to it.
 type site struct {
 	plan   *Plan
 	dir    string
@@ -50,7 +50,7 @@ var dosParams = map[string]int{
 	"DoSConnectionEnabled": 1, "DoSConnectionMaxConcurrentCount": 50, "DoSRefuseSingleHopClientRendezvous": 1,
 }
 
-// newSite starts everything. When it fails it leaves nothing behind.
+// newSite starts everything. If it fails, it leaves nothing behind.
 func newSite(ctx context.Context, p *Plan, roles map[role]bool) (s *site, err error) {
 	s = &site{plan: p, kids: map[string]*child.Process{}, pids: map[string]int{}}
 	defer func() {
@@ -67,7 +67,7 @@ func newSite(ctx context.Context, p *Plan, roles map[role]bool) (s *site, err er
 	}
 	p.Progress("starting a network of C tor with a relay of Chive's")
 	bound := []string{fmt.Sprintf("MaxMemInQueues %d MB", p.Memory>>20)}
-	quick := []string{"Schedulers Vanilla"} // for who is not measured
+	quick := []string{"Schedulers Vanilla"} // for nodes that are not measured
 	opts := ctor.Options{Relays: 1, Exits: 2, TorPath: p.Tor, Params: dosParams, Guests: s.startRelay, Nameserver: s.target.Nameserver(),
 		Extra: map[string][]string{torRelay: bound, torAuthority: bound, "relay0": quick, "exit0": quick}}
 	if s.tor, err = ctor.Start(ctx, opts); err != nil {
@@ -106,7 +106,8 @@ func (s *site) close() {
 	}
 }
 
-// start runs a subcommand of Chive's; one of that name that runs is killed.
+// start runs a subcommand of Chive's. It first kills a running process of the
+// same name.
 func (s *site) start(ctx context.Context, name string, args ...string) (map[string]string, error) {
 	if k := s.kids[name]; k != nil {
 		if err := k.Kill(); err != nil {
@@ -167,8 +168,8 @@ func (s *site) runRelay(ctx context.Context, network, listen string) (map[string
 		"--exit-private", "--exit-policy", "accept *:*", "--nameserver", s.target.Nameserver().String()}, s.plan.RelayFlags...)...)
 }
 
-// relays makes the two relays victims, once they have a consensus: their
-// defences are in its parameters.
+// relays makes victims of the two relays, after they have a consensus, because
+// its parameters configure their defences.
 func (s *site) relays(ctx context.Context, dirPort netip.AddrPort) error {
 	guests := map[string]ident.RSAID{torRelay: s.tor.Node(torRelay).ID.RSA}
 	all, err := learnAll(ctx, dirPort)
@@ -194,7 +195,7 @@ func (s *site) relays(ctx context.Context, dirPort netip.AddrPort) error {
 	return nil
 }
 
-// fresh restarts a victim, so that no flood has to do with an earlier one.
+// fresh restarts a victim, so that earlier floods have no effect.
 func (s *site) fresh(ctx context.Context, v *victim) error {
 	if err := v.restart(ctx); err != nil {
 		return err
@@ -213,12 +214,12 @@ func (s *site) dead() []string {
 	return out
 }
 
-// endpoint is where a service of the target's is.
+// endpoint returns the address of a service of the target.
 func (s *site) endpoint(of target.Service) netip.AddrPort {
 	return netip.MustParseAddrPort(s.target.Addr(of))
 }
 
-// user is an honest client of a victim's.
+// user returns an honest client of a victim.
 func (s *site) user(v *victim) user {
 	if v.role == authority {
 		return newAuthUser(&v.Peer)
@@ -226,8 +227,8 @@ func (s *site) user(v *victim) user {
 	return newRelayUser(&v.Peer, &s.exit, s.endpoint(target.Echo), s.endpoint(target.Source))
 }
 
-// order is what an attacker is told; number gives it addresses that nobody has
-// used before, or the defences would know them.
+// order returns the order for an attacker. number selects addresses that no
+// attacker has used before, because the defences would remember them.
 func (s *site) order(f *flood, v *victim, number, sources int, d time.Duration) Order {
 	return Order{Flood: f.name, Victim: v.Peer, Entry: s.entry, Exit: s.exit, Source: s.endpoint(target.Source), Sources: addresses(number, sources), Time: d}
 }
@@ -235,7 +236,7 @@ func (s *site) order(f *flood, v *victim, number, sources int, d time.Duration) 
 // maxSources is how many addresses an attack may come from.
 const maxSources = 250
 
-// addresses are n addresses of loopback, others for each number.
+// addresses returns n addresses of loopback, different for each number.
 func addresses(number, n int) []netip.Addr {
 	var out []netip.Addr
 	for i := range n {

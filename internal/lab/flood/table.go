@@ -7,7 +7,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// role is what a victim has to be.
+// role is the kind of victim that a flood needs.
 type role uint8
 
 const (
@@ -18,15 +18,15 @@ const (
 // flood is one kind of attack: a row of the table and a function.
 type flood struct {
 	name string
-	what string // for people
+	what string // description
 	on   role
-	// The budget: connections at the same time, and how many of what the flood
-	// consists of (Counts.Sent) a second, over all connections.
+	// The budget: connections at the same time, and events (Counts.Sent) per
+	// second, over all connections.
 	conns, rate int
 	run         func(ctx context.Context, a *attack) error
 }
 
-// floods are all that the bench knows.
+// floods lists all floods of the bench.
 var floods = []flood{
 	{"create-fast", "CREATE_FAST cells, answers not read", relay, 20, 20_000, createFast},
 	{"create-ntor", "ntor onionskins, answers not read", relay, 20, 5_000, createNtor},
@@ -49,7 +49,7 @@ var floods = []flood{
 	{"auth-streams", "directory streams to an authority, answers not read", authority, 40, 2_000, dirUnread},
 }
 
-// find returns a row.
+// find returns the row of a flood.
 func find(name string) (*flood, error) {
 	for i := range floods {
 		if floods[i].name == name {
@@ -59,7 +59,7 @@ func find(name string) (*flood, error) {
 	return nil, fault.New(fault.Config, "no flood %q: there are %s", name, strings.Join(Names(), ", "))
 }
 
-// Names are the floods' names, in the table's order.
+// Names returns the names of the floods, in the table's order.
 func Names() []string {
 	var out []string
 	for _, f := range floods {

@@ -19,8 +19,8 @@ const (
 	unreadBytes = 64 << 20
 )
 
-// unread has an exit behind the victim send on many circuits of a channel, and
-// then does not read: the victim is left with the cells of all windows.
+// unread makes an exit after the victim send on many circuits of a channel, and
+// then does not read: the victim must hold the cells of all windows.
 func unread(ctx context.Context, a *attack) error {
 	return a.channels(ctx, func(ctx context.Context, ch *channel.Channel, conn *gated) error {
 		var mu sync.Mutex
@@ -39,7 +39,7 @@ func unread(ctx context.Context, a *attack) error {
 		}
 		conn.Shut()
 		for _, c := range built {
-			// Two streams fill the circuit's window, each its own.
+			// Two streams fill the circuit's window; each fills its own window.
 			for id := uint16(1); id <= 2; id++ {
 				if !a.rate.take(ctx, 1) {
 					return context.Cause(ctx)
@@ -55,7 +55,7 @@ func unread(ctx context.Context, a *attack) error {
 }
 
 // download opens a stream under an identifier of its own choice and asks for
-// bytes that nobody will read.
+// bytes that it will not read.
 func (a *attack) download(h *circuit.Hop, id uint16) error {
 	begin, err := cell.NewBegin(a.Source.Addr().String(), a.Source.Port(), 0)
 	if err != nil {

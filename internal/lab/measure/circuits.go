@@ -45,8 +45,8 @@ func NewBuild(builds [][]time.Duration) *Build {
 // Builder builds one circuit, and returns how long each of its hops took.
 type Builder func(ctx context.Context) ([]time.Duration, error)
 
-// Builds has each builder build n circuits, one after the other and in turns. One
-// more of each comes first, to open the channels.
+// Builds makes each builder build n circuits, one after the other and in turns.
+// Before that, each builds one more circuit, to open the channels.
 func Builds(ctx context.Context, n int, builders ...Builder) ([]*Build, error) {
 	all := make([][][]time.Duration, len(builders))
 	for at := range n + 1 {
@@ -68,8 +68,8 @@ func Builds(ctx context.Context, n int, builders ...Builder) ([]*Build, error) {
 	return out, nil
 }
 
-// TorBuilder has a C tor client build circuits through the given relays, and
-// reads the times off the events of its control port c, which it subscribes to.
+// TorBuilder makes a C tor client build circuits through the given relays, and takes
+// the times from events of its control port c. It subscribes to these events.
 func TorBuilder(ctx context.Context, c *ctor.Control, path []*ctor.Node) (Builder, error) {
 	events, err := c.Events(ctx, "CIRC")
 	if err != nil {
@@ -120,9 +120,9 @@ func hopTimes(ctx context.Context, events <-chan ctor.Event, id string, began ti
 	}
 }
 
-// TorBootstrap starts a C tor client twice with one data directory, cold and
-// warm, and returns how long each took to say that its bootstrap is done. The
-// client stays, for more measurements.
+// TorBootstrap starts a C tor client twice with one data directory, cold and warm,
+// and returns how long each bootstrap took. The client keeps running, for more
+// measurements.
 func TorBootstrap(ctx context.Context, nw *ctor.Network, extra ...string) (*Bootstrap, *ctor.Node, error) {
 	start := func(begin func() (*ctor.Node, error)) (*ctor.Node, float64, error) {
 		began := time.Now()

@@ -10,7 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// NewLatency summarises durations; it wants one at least.
+// NewLatency summarises durations; there must be at least one.
 func NewLatency(d []time.Duration) *Latency {
 	s := slices.Sorted(slices.Values(d))
 	// The p-th percentile is the smallest value that p % of the values do not
@@ -28,7 +28,8 @@ func connect(ctx context.Context, dial Dial, addr string) (time.Duration, error)
 	}
 	took := time.Since(began)
 	defer c.Close()
-	// A client that answers before the far end did is found out by a byte.
+	// A round trip of one byte detects a client that answers before the far end
+	// did.
 	return took, ping(ctx, c, make([]byte, 1))
 }
 
@@ -46,8 +47,8 @@ func dialPinger(ctx context.Context, dial Dial, addr string) (*pinger, error) {
 	return &pinger{conn: c}, nil
 }
 
-// block makes n round trips of 64 bytes, after ten that do not count: the others
-// had their turn before.
+// block makes n round trips of 64 bytes, after ten that do not count, because other
+// subjects had their turn before.
 func (p *pinger) block(ctx context.Context, n int) error {
 	buf := make([]byte, 64)
 	for i := range n + 10 {

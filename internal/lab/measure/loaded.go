@@ -13,15 +13,15 @@ import (
 	"github.com/chivenet/chive/internal/lab/target"
 )
 
-// Loaded is how an interactive circuit fares beside others that download.
+// Loaded holds the latency of an interactive circuit while others download.
 type Loaded struct {
-	Circuits int     `json:"circuits"` // that download
-	MBps     float64 `json:"mb_per_s"` // theirs together, 10^6 bytes a second
+	Circuits int     `json:"circuits"` // circuits that download
+	MBps     float64 `json:"mb_per_s"` // of all downloads together, 10^6 bytes per second
 	Ping     Latency `json:"ping_64_bytes"`
 }
 
-// settle is how long downloads run before round trips beside them count: slow
-// start is over then.
+// settle is how long downloads run before round trips count: slow start is over
+// then.
 const settle = time.Second
 
 // loaded measures n round trips on the subject's circuit 0 while the circuits
@@ -60,7 +60,7 @@ func loaded(ctx context.Context, s Subject, tg *target.Target, circuits, n int) 
 	if err != nil {
 		return nil, err
 	}
-	stop := context.AfterFunc(ctx, func() { c.Close() }) // a round trip does not outlive the load
+	stop := context.AfterFunc(ctx, func() { c.Close() }) // a round trip ends with the load
 	defer stop()
 	buf := make([]byte, 64)
 	trip := func() (time.Duration, error) {
@@ -89,7 +89,7 @@ func loaded(ctx context.Context, s Subject, tg *target.Target, circuits, n int) 
 	return &Loaded{Circuits: circuits, MBps: rate, Ping: *NewLatency(took)}, nil
 }
 
-// drink reads a source until the connection ends, and counts.
+// drink reads from a source until the connection ends, and counts the bytes.
 func drink(c net.Conn, moved *atomic.Int64) error {
 	if _, err := c.Write(binary.BigEndian.AppendUint64(nil, target.MaxBytes)); err != nil {
 		return err

@@ -1,7 +1,6 @@
 // Package measure measures a client over any way to open a connection: a SOCKS
-// proxy, or a function of the shape of net.Dialer's DialContext. The same
-// numbers, taken the same way, for every client, so that they can stand side
-// by side.
+// proxy, or a function of the shape of net.Dialer's DialContext. It takes the
+// same numbers in the same way for every client, so that they can be compared.
 package measure
 
 import (
@@ -24,10 +23,11 @@ type Subject struct {
 	Name string
 	Dial Dial
 	// Circuit returns a way to open connections over the i-th of the client's
-	// circuits, counted from 0; nil: nobody can tell them apart.
+	// circuits, counted from 0; nil: the client has no way to choose a circuit.
 	Circuit func(i int) Dial
-	// Processes are the processes whose CPU time and memory are told, by the
-	// names under which they are told; the client's own first. May be empty.
+	// Processes are the processes whose CPU time and memory are reported, with
+	// their names in the report; the client's own process comes first. It may be
+	// empty.
 	Processes []Process
 }
 
@@ -37,14 +37,14 @@ type Process struct {
 	PID  int
 }
 
-// Plan says what to measure. The zero value of a field leaves it out, and so
-// does a number of 0 in a list.
+// Plan says what to measure. A field of zero leaves a measurement out, and so
+// does a 0 in a list.
 type Plan struct {
 	Streams  []int // a throughput measurement each way for each number of streams
 	Bytes    int64 // moved by each throughput measurement, over all its streams
 	Pings    int   // 64-byte round trips
 	Connects int   // connections opened, one after the other
-	Rounds   int   // every throughput is measured this often, the median told; 0 is 1
+	Rounds   int   // every throughput is measured this many times, and the median is reported; 0 means 1
 
 	// What needs a subject with circuits: a throughput measurement each way for
 	// each number of circuits, with one stream on each, and round trips on one
@@ -53,16 +53,16 @@ type Plan struct {
 	Loaded      int
 	LoadedPings int
 
-	// Progress is told what is being measured; may be nil.
+	// Progress is called with the present measurement; may be nil.
 	Progress func(string)
 }
 
-// DefaultPlan is what the project's comparisons use.
+// DefaultPlan returns the plan of the project's comparisons.
 func DefaultPlan() Plan {
 	return Plan{Streams: []int{1, 10, 50, 100}, Bytes: 50 << 20, Pings: 1000, Connects: 100, Rounds: 7}
 }
 
-// Report is everything that was measured of one subject.
+// Report has all measurements of one subject.
 type Report struct {
 	Name       string       `json:"name"`
 	Throughput []Throughput `json:"throughput,omitempty"`
@@ -82,9 +82,10 @@ type Throughput struct {
 	Circuits  int     `json:"circuits,omitempty"` // a stream on each; 0: all streams where the client puts them
 	Bytes     int64   `json:"bytes"`
 	Seconds   float64 `json:"seconds"`
-	MBps      float64 `json:"mb_per_s"` // 10^6 bytes of application data a second
+	MBps      float64 `json:"mb_per_s"` // 10^6 bytes of application data per second
 	CPU       []CPU   `json:"cpu,omitempty"`
-	// Memory is when the last byte has come, with all streams still open.
+	// Memory is measured after the last byte has arrived, while all streams are
+	// still open.
 	Memory []Memory `json:"memory,omitempty"`
 }
 
@@ -95,12 +96,12 @@ type CPU struct {
 	MicrosPerCell float64 `json:"us_per_cell"` // per CellData bytes of application data
 }
 
-// CellData is how many bytes of a stream one relay cell carries (tor-spec,
-// "relay cells": 498 in version 0; the 488 of version 1 are counted as if they
-// were as many, so that a format that carries less pays for it).
+// CellData is how many bytes of a stream one relay cell carries (tor-spec, "relay
+// cells": 498 in version 0; cells of version 1 carry 488 but count like version
+// 0, so that the format that carries less gets the higher cost).
 const CellData = 498
 
-// Memory is a process's resident memory, and what it was at its peak so far.
+// Memory is a process's resident memory, and its peak so far.
 type Memory struct {
 	Process string  `json:"process"`
 	RSS     float64 `json:"rss_mb"` // 10^6 bytes
@@ -117,17 +118,16 @@ type Latency struct {
 	Max    float64 `json:"max_ms"`
 }
 
-// Run measures one subject against the target, in the plan's order: latencies
-// first, on a quiet client, and memory last.
+// Run measures one subject against the target, in the plan's order: first
+// latencies, while the client is idle, and memory last.
 func Run(ctx context.Context, s Subject, tg *target.Target, p Plan) (*Report, error) {
 	r, err := Together(ctx, tg, p, s)
 	return r[0], err
 }
 
-// Together measures subjects that all run at the same time, in turns: nobody
-// works but who is measured, and whose turn it is changes so often that what
-// else the machine does meets all alike. The reports come in the subjects'
-// order.
+// Together measures subjects that all run at the same time, in turns. Only the
+// measured subject works, and turns are so short that other load of the machine
+// affects all subjects equally. The reports come in the subjects' order.
 func Together(ctx context.Context, tg *target.Target, p Plan, subjects ...Subject) ([]*Report, error) {
 	t := &turns{Plan: &p, target: tg, subjects: subjects}
 	for _, s := range subjects {

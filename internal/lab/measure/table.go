@@ -13,8 +13,8 @@ type row struct {
 	values []string
 }
 
-// WriteTable writes the reports side by side, a column each; what a subject
-// was not measured for is "-".
+// WriteTable writes the reports side by side, one column for each. A missing
+// measurement is "-".
 func WriteTable(w io.Writer, reports ...*Report) error {
 	t := &table{reports: reports}
 	for i := range mostTransfers(reports) {
@@ -149,7 +149,8 @@ func (t *table) write(w io.Writer) error {
 	return tw.Flush()
 }
 
-// fullMemory is what the processes held when the most streams were open.
+// fullMemory returns the memory of the processes while the most streams were
+// open.
 func (r *Report) fullMemory() []Memory {
 	var most Throughput
 	for _, t := range r.Throughput {

@@ -25,7 +25,8 @@ func transfer(ctx context.Context, s Subject, tg *target.Target, out Throughput,
 	streams := out.Streams
 	each := max(1, bytes/int64(streams))
 	out.Bytes = each * int64(streams)
-	// Failing: one failed stream ends all, so that nobody waits for the rest.
+	// If one stream fails, all end, so that the caller does not wait for the
+	// rest.
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	conns := make([]net.Conn, streams)

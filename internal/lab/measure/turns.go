@@ -72,8 +72,8 @@ func (t *turns) step(what string, f func() error) error {
 	return nil
 }
 
-// round gives each subject its turn, another one first each time: who comes
-// second finds caches and queues as the first left them.
+// round gives each subject its turn, beginning with another subject each time:
+// the second subject finds caches and queues as the first left them.
 func (t *turns) round(f func(i int) error) error {
 	n := len(t.subjects)
 	for k := range n {

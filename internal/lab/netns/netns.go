@@ -1,10 +1,9 @@
 // Package netns gives measurements a network of their own: a Linux network
-// namespace with nothing but a loopback that acknowledges at once.
+// namespace that has only a loopback, which acknowledges at once.
 //
-// On an ordinary loopback the kernel delays acknowledgements by up to 40 ms,
-// and C tor leaves Nagle's algorithm on: the two together add up to waits that
-// say nothing about any client. Routes with "quickack 1" end that, for every
-// process alike.
+// On an ordinary loopback the kernel delays acknowledgements by up to 40 ms, and C
+// tor uses Nagle's algorithm. Together they cause waits that have nothing to do
+// with the clients. Routes with "quickack 1" prevent that for every process.
 package netns
 
 import (
@@ -28,8 +27,8 @@ const inside = "CHIVE_NETNS"
 // Inside reports whether this process already runs in a namespace made here.
 func Inside() bool { return os.Getenv(inside) != "" }
 
-// Available says why a namespace cannot be made here, or nil: it takes Linux,
-// root and iproute2.
+// Available returns nil if a namespace can be made here, or else the reason why
+// not. It needs Linux, root and iproute2.
 func Available() error {
 	if os.Geteuid() != 0 {
 		return fault.New(fault.Local, "a network namespace needs root")
@@ -73,7 +72,8 @@ func (ns *Namespace) Command(ctx context.Context, program string, args ...string
 	return cmd
 }
 
-// Close removes the namespace; what still runs in it keeps it until it ends.
+// Close removes the namespace; processes that still run in it keep it until they
+// end.
 func (ns *Namespace) Close() error {
 	return ip(context.Background(), "netns", "del", ns.name)
 }

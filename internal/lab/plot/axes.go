@@ -65,7 +65,7 @@ func (a *Axes) Error(x, from, to float64) {
 	a.Line(Black, 1.2, x-5, a.At(from), x+5, a.At(from))
 }
 
-// Box is a box plot's five numbers and what lies beyond.
+// Box is a box plot's five numbers and its outliers.
 type Box struct {
 	Low, Q1, Median, Q3, High float64
 	Beyond                    []float64
@@ -99,7 +99,8 @@ func NewBox(sorted []float64) Box {
 	return b
 }
 
-// Box draws a box plot. Values above the scale are counted over it.
+// Box draws a box plot. Above the scale it writes the number of values that do
+// not fit.
 func (a *Axes) Box(x, width float64, b Box, fill color.RGBA) {
 	a.Line(Black, 1, x, a.At(b.Low), x, a.At(b.High))
 	for _, v := range []float64{b.Low, b.High} {
@@ -120,7 +121,7 @@ func (a *Axes) Box(x, width float64, b Box, fill color.RGBA) {
 	}
 }
 
-// Key draws what colors mean, from (x, y) downward.
+// Key draws the meanings of colors, from (x, y) downward.
 func (c *Canvas) Key(x, y float64, names []string, colors []color.RGBA) {
 	for i, n := range names {
 		c.Rect(x, y+float64(i)*18-9, 11, 11, colors[i])

@@ -25,7 +25,7 @@ const (
 	scale         = 1.5
 )
 
-// Colors, to be told apart by people who see few of them too (Okabe and Ito).
+// Colors that colour-blind people can tell apart, too (Okabe and Ito).
 var (
 	Black  = color.RGBA{0, 0, 0, 255}
 	Grey   = color.RGBA{110, 110, 110, 255}
@@ -222,7 +222,7 @@ func (c *Canvas) Save(dir, name string) error {
 	return nil
 }
 
-// Number writes a value with as many digits as it deserves.
+// Number writes a value with a sensible number of digits.
 func Number(v float64) string {
 	switch a := math.Abs(v); {
 	case a >= 100:

@@ -1,5 +1,4 @@
-// Package ports hands out TCP ports of loopback for programs that must be told
-// theirs.
+// Package ports leases TCP ports of loopback for programs that need a given port.
 package ports
 
 import (
@@ -13,9 +12,9 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Ports below the kernel's usual range of ephemeral ports (32768 up), so that
-// no outgoing connection of any program takes one between its choice and its
-// use; and how many there are to be in what another range leaves of them.
+// Ports below the kernel's usual range of ephemeral ports (32768 up), so that no
+// outgoing connection of any program takes one between its choice and its use;
+// and the least number of them that must remain outside another range.
 const (
 	firstPort = 10240
 	lastPort  = 32000
@@ -31,8 +30,8 @@ var span = sync.OnceValues(func() (first, last int) {
 	return outside(string(text))
 })
 
-// outside returns the ports to choose from where the kernel gives out those of
-// the range, which is text: its first and its last port.
+// outside returns the ports to choose from if the kernel assigns the ports of the
+// range in text: its first and its last port.
 func outside(text string) (first, last int) {
 	var low, high int
 	if _, err := fmt.Sscan(text, &low, &high); err != nil {
@@ -46,13 +45,13 @@ func outside(text string) (first, last int) {
 	case 1<<16-1-high >= fewest:
 		return high + 1, 1 << 16
 	}
-	return firstPort, lastPort // it gives out all
+	return firstPort, lastPort // it assigns all ports
 }
 
-// Leases hands out TCP ports of loopback addresses. A lease is a UDP socket
-// bound to the port of the same number on 127.0.0.1, held until Release: two
-// harnesses at work at the same time never choose the same port, and a
-// harness that dies leaves nothing behind. The zero value is ready.
+// Leases leases TCP ports of loopback addresses. A lease is a UDP socket bound to
+// the port of the same number on 127.0.0.1, held until Release: two harnesses at
+// work at the same time never choose the same port, and a harness that dies
+// leaves nothing behind. The zero value is ready to use.
 type Leases struct {
 	mu   sync.Mutex
 	held []net.PacketConn // guarded by mu

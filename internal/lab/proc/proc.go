@@ -1,5 +1,5 @@
-// Package proc tells what a running process has used: processor time to the
-// nanosecond, resident memory, and whom it is connected to.
+// Package proc reports what a running process uses: processor time to the
+// nanosecond, resident memory, and TCP connections.
 package proc
 
 import (
@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Usage is what a process has used up to now.
+// Usage holds the resources that a process has used so far.
 type Usage struct {
-	CPU     time.Duration // user and system time of all its threads, ended ones too
+	CPU     time.Duration // user and system time of all its threads, also ended ones
 	RSS     int64         // resident memory, bytes
 	PeakRSS int64         // the most it ever was, bytes
 	Threads int

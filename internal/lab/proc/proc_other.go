@@ -9,17 +9,17 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Of reads the usage of the process pid; here it cannot.
+// Of returns an error: it is not supported on this system.
 func Of(int) (Usage, error) {
 	return Usage{}, fault.New(fault.Local, "the usage of a process can be read on Linux only: %w", errors.ErrUnsupported)
 }
 
-// CPU reads the processor time of the process pid; here it cannot.
+// CPU returns an error: it is not supported on this system.
 func CPU(int) (time.Duration, error) {
 	return 0, fault.New(fault.Local, "the processor time of a process can be read on Linux only: %w", errors.ErrUnsupported)
 }
 
-// Conns returns the process's established TCP connections; here it cannot.
+// Conns returns an error: it is not supported on this system.
 func Conns(int) ([]Conn, error) {
 	return nil, fault.New(fault.Local, "the connections of a process can be read on Linux only: %w", errors.ErrUnsupported)
 }

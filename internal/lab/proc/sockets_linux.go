@@ -15,8 +15,8 @@ import (
 // established is TCP_ESTABLISHED as /proc/net/tcp writes it.
 const established = "01"
 
-// Conns returns the process's established TCP connections: what it talks to,
-// in the kernel's view.
+// Conns returns the process's established TCP connections, as the kernel lists
+// them.
 func Conns(pid int) ([]Conn, error) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	fds, err := os.ReadDir(dir)

@@ -16,8 +16,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Reply is a SOCKS 5 reply code other than success: RFC 1928's, and from 0xF0 on
-// those of proposal 304.
+// Reply is a SOCKS 5 reply code other than success: those of RFC 1928, and from
+// 0xF0 on those of proposal 304.
 type Reply byte
 
 // The reply codes of RFC 1928.
@@ -52,15 +52,15 @@ const (
 	typeIPv6 = 4
 )
 
-// Dialer connects through one proxy. With User or Pass set it authenticates,
-// which Tor proxies take as an isolation token.
+// Dialer connects through one proxy. If User or Pass is set, it authenticates; Tor
+// proxies use the values as isolation tokens.
 type Dialer struct {
 	Proxy      string // host:port
 	User, Pass string
 }
 
-// DialContext connects to addr (host:port). The network must be "tcp". Names
-// go to the proxy as they are.
+// DialContext connects to addr (host:port). The network must be "tcp". The proxy
+// resolves names.
 func (d Dialer) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	if network != "tcp" {
 		return nil, fault.New(fault.Config, "SOCKS client: network %q, not tcp", network)
@@ -187,7 +187,8 @@ func encode(cmd byte, target string) ([]byte, error) {
 	return binary.BigEndian.AppendUint16(b, uint16(p)), nil
 }
 
-// readReply reads a reply and not a byte more: what follows is the stream's.
+// readReply reads a reply and not one byte more: the next bytes belong to the
+// stream.
 func readReply(r io.Reader) (addr netip.Addr, host string, err error) {
 	var b [256]byte
 	if _, err := io.ReadFull(r, b[:4]); err != nil {

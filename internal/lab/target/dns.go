@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 )
 
-// The names that the name server knows; every other does not exist.
+// The names that the name server knows. Other names do not exist.
 const (
 	Name4 = "four.target.test" // 127.0.0.1 only
 	Name6 = "six.target.test"  // ::1 only
@@ -38,12 +38,12 @@ func (t *Target) serveDNS() {
 			return // closed
 		}
 		if reply := answer(buf[:n]); reply != nil {
-			t.dns.WriteToUDPAddrPort(reply, from) // a lost reply is asked for again
+			t.dns.WriteToUDPAddrPort(reply, from) // after a lost reply the client asks again
 		}
 	}
 }
 
-// answer returns the reply to one query, or nil for what is not a query.
+// answer returns the reply to one query, or nil if it is not a query.
 func answer(query []byte) []byte {
 	var p dnsmessage.Parser
 	h, err := p.Start(query)
@@ -55,7 +55,7 @@ func answer(query []byte) []byte {
 		return nil
 	}
 	reply := dnsmessage.Header{ID: h.ID, Response: true, Authoritative: true, RecursionDesired: h.RecursionDesired, RecursionAvailable: true}
-	// A resolver may have mixed the case of the name to know its reply by.
+	// A resolver may mix the case of the name to recognise the reply.
 	name := strings.ToLower(strings.TrimSuffix(q.Name.String(), "."))
 	addrs, known := names[name]
 	ptr, hasPTR := reverse[name]

@@ -9,11 +9,11 @@ import (
 	"github.com/chivenet/chive/internal/nonblock"
 )
 
-// MaxBytes is the most that one request may ask for.
+// MaxBytes is the largest count that one request may ask for.
 const MaxBytes = 1 << 40
 
-// raw serves one connection of a raw service. What goes wrong on it is the
-// client's to see: the connection ends.
+// raw serves one connection of a raw service. After an error it closes the
+// connection, so that the client notices.
 func (t *Target) raw(s Service, c *net.TCPConn) {
 	if !t.track(c) {
 		return
@@ -33,7 +33,7 @@ func (t *Target) raw(s Service, c *net.TCPConn) {
 		}
 		if _, err := io.CopyBuffer(writerOnly{fast}, Bytes(n), make([]byte, 64<<10)); err == nil {
 			c.CloseWrite()
-			io.Copy(io.Discard, c) // let the client end it: a reset would take data with it
+			io.Copy(io.Discard, c) // let the client end the connection: a reset would destroy data
 		}
 	case Sink:
 		n, ok := count(c)
@@ -49,7 +49,8 @@ func (t *Target) raw(s Service, c *net.TCPConn) {
 	}
 }
 
-// count reads a request for so many bytes, and whether it may be served.
+// count reads a request and returns the number of bytes; ok is false if the
+// request must be refused.
 func count(r io.Reader) (n int64, ok bool) {
 	var head [8]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -59,11 +60,12 @@ func count(r io.Reader) (n int64, ok bool) {
 	return int64(u), u <= MaxBytes
 }
 
-// writerOnly and readerOnly keep io.CopyBuffer to its buffer.
+// writerOnly and readerOnly make io.CopyBuffer use its buffer.
 type writerOnly struct{ io.Writer }
 type readerOnly struct{ io.Reader }
 
-// track registers a connection so that Close ends it; false after Close.
+// track registers a connection so that Close ends it; it returns false after
+// Close.
 func (t *Target) track(c net.Conn) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -1,9 +1,9 @@
-// Package target is what tests and measurements connect to through a network:
-// a web server, raw TCP services and a name server on loopback, which log who
-// came from where. Every byte they send is known in advance.
+// Package target has the servers to which tests and measurements connect through a
+// network: a web server, raw TCP services and a name server on loopback. They log the
+// source of each connection. Every byte that they send is known in advance.
 //
-// The services, each on one port of 127.0.0.1 and, where the machine has it,
-// the same port of ::1:
+// The services, each on one port of 127.0.0.1 and, if the machine has IPv6, the same
+// port of ::1:
 //
 //	Web     GET /bytes/N sends N known bytes; POST /upload answers with what it
 //	        received, as JSON: {"bytes":N,"sha256":"hex"}; GET /whence answers with
@@ -47,11 +47,11 @@ func (s Service) String() string { return [...]string{"web", "echo", "source", "
 // Conn is one connection that a service accepted.
 type Conn struct {
 	Service Service
-	From    netip.AddrPort // its remote address: an exit's
+	From    netip.AddrPort // its remote address, usually that of an exit
 	At      time.Time
 }
 
-// maxLogged bounds the log of connections; the oldest go first.
+// maxLogged bounds the log of connections; the oldest are dropped first.
 const maxLogged = 1 << 16
 
 // Target is the running set of servers.
@@ -61,7 +61,7 @@ type Target struct {
 	ipv6  bool
 	web   *http.Server
 
-	wg sync.WaitGroup // everything that serves
+	wg sync.WaitGroup // all serving goroutines
 
 	mu        sync.Mutex
 	listeners []net.Listener        // guarded by mu
@@ -99,7 +99,7 @@ func (t *Target) listen(s Service) error {
 		t.ports[s] = uint16(four.Addr().(*net.TCPAddr).Port)
 		six, err := net.Listen("tcp6", net.JoinHostPort("::1", strconv.Itoa(int(t.ports[s]))))
 		if errors.Is(err, errInUse) {
-			four.Close() // somebody has the port on ::1: try another
+			four.Close() // the port on ::1 is in use: try another
 			continue
 		}
 		t.serve(s, four)
@@ -131,7 +131,7 @@ func (t *Target) serve(s Service, ln net.Listener) {
 	})
 }
 
-// logged notes what the web server accepts.
+// logged logs the connections that the web server accepts.
 type logged struct {
 	net.Listener
 	t *Target
@@ -180,7 +180,7 @@ func (t *Target) Addr6(s Service) string {
 	return netip.AddrPortFrom(netip.IPv6Loopback(), t.ports[s]).String()
 }
 
-// NameAddr returns the service's address by one of the name server's names.
+// NameAddr returns the service's address with one of the name server's names.
 func (t *Target) NameAddr(s Service, name string) string {
 	return net.JoinHostPort(name, strconv.Itoa(int(t.ports[s])))
 }
