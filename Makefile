@@ -1,7 +1,7 @@
 # Every target is bounded in time and uses only the network's loopback.
 STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK = v1.8.0
-# Platforms that must build; the first three are also what relays run on.
+# Platforms that must build; relays run on the first three.
 PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 darwin/amd64 windows/amd64
 
 export CGO_ENABLED ?= 0
@@ -11,23 +11,23 @@ export CGO_ENABLED ?= 0
 .PHONY: changelog release package-test
 all: lint test
 
-# build makes the static binaries: ./bin/chive, which is to stay under 15 MB, and
-# the laboratory, ./bin/chivelab. HTTP/2 is left out: nothing here speaks it.
+# build makes the static binaries: ./bin/chive, which must stay under 15 MB, and
+# the laboratory, ./bin/chivelab. HTTP/2 is left out: nothing here uses it.
 build:
 	go build -trimpath -tags nethttpomithttp2 -ldflags '-s -w' -o bin/ ./cmd/...
 	@size=$$(wc -c < bin/chive); echo "bin/chive: $$size bytes"; test $$size -lt 15000000
 
-# test is everything that can run here, real Tor relays included where the
-# programs are installed. CHIVE_INTEROP=1 makes a missing program a failure.
+# test runs all tests that can run here, with real Tor relays if the programs
+# are installed. CHIVE_INTEROP=1 makes a missing program a failure.
 test:
 	go vet ./...
 	go test -timeout 35m ./...
 
-# demo is one session with the binary on a private network of stock relays.
+# demo runs one session of the binary on a private network of C tor's relays.
 demo:
 	CHIVE_INTEROP=1 go test -count 1 -timeout 5m -v -run '^TestCommand$$' ./interop
 
-# race needs a C compiler, and leaves out the runs against other programs.
+# race needs a C compiler. It leaves out the tests with other programs.
 race:
 	CGO_ENABLED=1 go test -race -short -timeout 20m $$(go list ./... | grep -v /interop)
 
@@ -36,18 +36,18 @@ lint:
 	go vet ./...
 	go run $(STATICCHECK) ./...
 
-# vuln fails when the program calls code with a known vulnerability. Where the
-# database cannot be reached, it says so, and goes by the facts in .ci/vulndb.
+# vuln fails if the program calls code with a known vulnerability. If it cannot
+# reach the database, it says so, and uses the facts in .ci/vulndb.
 vuln:
 	@.ci/vuln $(GOVULNCHECK)
 
 cross:
 	@for p in $(PLATFORMS); do echo "build $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build ./... || exit 1; done
 
-# arm runs the ARM binaries, and what the cryptography is held to by published
-# vectors, under qemu: for correctness, not for time. The binaries build whole
-# post-quantum circuits over TLS, by both carriages; the 64-bit one also runs a
-# network, and fetches through it. (So does the 32-bit one, with patience: qemu
+# arm runs the ARM binaries, and the cryptography's tests with published vectors,
+# under qemu: for correctness, not for time. The binaries build whole
+# post-quantum circuits over TLS, with both carriages. The 64-bit one also runs a
+# network, and fetches through it. (The 32-bit one can do that too, but qemu
 # needs a minute to make the relays' RSA keys.)
 arm:
 	@for p in arm64:qemu-aarch64 arm:qemu-arm; do arch=$${p%:*}; qemu=$${p#*:}; \
@@ -61,23 +61,23 @@ arm:
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
 
-# bench-client puts Chive's client beside C tor's on the same relays; tor must
+# bench-client compares Chive's client with C tor's on the same relays; tor must
 # be installed. As root it runs in a network namespace.
 bench-client: build
 	./bin/chivelab bench client --beside-tor --json bench-client.json
 
-# bench-relay puts Chive's relays beside C tor's, with both of its schedulers.
+# bench-relay compares Chive's relays with C tor's, for both of C tor's schedulers.
 bench-relay: build
 	./bin/chivelab bench relay --json bench-relay.json
 
-# flood attacks a relay and an authority of Chive's, and then C tor's, by the same
-# floods, in twenty minutes; an honest client is measured beside.
+# flood attacks a relay and an authority of Chive's, and then C tor's, with the same
+# floods, in twenty minutes, and measures an honest client meanwhile.
 flood: build
 	./bin/chivelab bench flood --json flood.json
 
 # bench-fte reproduces "How many users can an fteproxy server serve?": iperf and
 # the bench's own load through Chive's proxies, real fteproxy (installed into
-# bin/fteproxy by pip) and obfs4proxy, in one run of some six minutes. iperf and
+# bin/fteproxy by pip) and obfs4proxy, in one run of about six minutes. iperf and
 # obfs4proxy must be installed. It writes bench-fte.json and plots into bench-fte/.
 bench-fte: build bin/fteproxy/bin/fteproxy
 	./bin/chivelab bench fte --connections 1,10,25,50,75,100 --time 1s --fteproxy bin/fteproxy/bin/fteproxy \
@@ -88,9 +88,9 @@ bin/fteproxy/bin/fteproxy:
 	python3 -m venv --clear bin/fteproxy
 	bin/fteproxy/bin/pip install --quiet --disable-pip-version-check fteproxy==0.3.2
 
-# bench-circuit builds a thousand circuits of three hops by each handshake, and
-# some by carriage B, with a directory that is fetched for each, and of every
-# length; reports, raw samples and figures go into bench-circuit/.
+# bench-circuit builds a thousand circuits of three hops with each handshake, and
+# some with carriage B, with a directory that is fetched for each, and of every
+# length. It writes reports, raw samples and figures into bench-circuit/.
 bench-circuit: build
 	@mkdir -p bench-circuit
 	@for h in ntor-v3 pq512 pq768 pq1024; do \
@@ -99,17 +99,17 @@ bench-circuit: build
 	./bin/chivelab bench circuit --count 100 --handshake pq768 --cold-directory --plots bench-circuit/cold --lengths 0
 	./bin/chivelab bench circuit --count 1000 --handshake pq768 --plots bench-circuit/cached --lengths 200
 
-# pq-vectors makes the vectors of the post-quantum handshake once more with the
+# pq-vectors makes the vectors of the post-quantum handshake again with an
 # independent program, whose ML-KEM and X25519 come from PyPI, and compares them
-# with those that the tests are held to.
+# with the vectors of the tests.
 pq-vectors:
 	python3 -m venv --clear bin/pq
 	bin/pq/bin/pip install --quiet --disable-pip-version-check kyber-py==1.2.0 cryptography==50.0.2
 	bin/pq/bin/python docs/spec/pq_reference.py | cmp - internal/handshake/testdata/pq-vectors.json
 
-# pq-models has ProVerif (2.04) go through the models of both carriages. Three
-# queries are to come out false: what is not protected, and, for each carriage,
-# that the states asked about are reached (docs/spec/pq-circuits.md).
+# pq-models checks the models of both carriages with ProVerif (2.04). Three
+# queries must be false: what is not protected, and, for each carriage, that the
+# states in question cannot be reached (docs/spec/pq-circuits.md).
 PROVERIF ?= proverif
 pq-models:
 	@mkdir -p bin
@@ -117,10 +117,11 @@ pq-models:
 	@cat bin/pq-models
 	@test "$$(grep -c 'is true' bin/pq-models)" = 6 && test "$$(grep -c 'is false' bin/pq-models)" = 3
 
-# soak puts load on a network of Chive's for SOAK, its relays ending and coming
-# back at random, and holds it to what a minute must not show either: wrong
-# bytes, or a leak. SOAK_RATE caps the bytes a second, to run it beside other work. soak-processes
-# does the same with relays that are processes, which are killed by SIGKILL.
+# soak puts load on a network of Chive's for SOAK while relays end and come back at
+# random, and checks that no byte is wrong and that nothing leaks. SOAK_RATE bounds
+# the bytes per second, so that other work can run at the same time.
+# soak-processes does the same with relays that are processes, and kills them with
+# SIGKILL.
 SOAK ?= 30m
 SOAK_RATE ?= 0
 soak:
@@ -128,8 +129,8 @@ soak:
 soak-processes: build
 	go test -count 1 -timeout 0 -run '^TestSoak$$' -v ./internal/lab/soak -soak $(SOAK) -soak-rate $(SOAK_RATE) -soak-program $(CURDIR)/bin/chive
 
-# fuzz-smoke runs every fuzz target for FUZZTIME beyond its committed corpus, but
-# for those of fuzz-states.
+# fuzz-smoke runs every fuzz target for FUZZTIME after its committed corpus,
+# except those of fuzz-states.
 fuzz-smoke: FUZZTIME ?= 5s
 fuzz-smoke:
 	@for pkg in $$(go list ./... | grep -v /internal/hostile); do \
@@ -138,11 +139,11 @@ fuzz-smoke:
 	  done; \
 	done
 
-# fuzz-states has hostile peers do what they like to whole relays, clients and
-# authorities (internal/hostile), FUZZTIME for each target. Only what is fuzzed is
-# watched for coverage: cryptography takes another way through its code each time,
-# and the standard library is slow when it is watched. What a crash says is in
-# bin/hostile-crashes; a program that crashed is in internal/hostile/testdata.
+# fuzz-states lets hostile peers attack whole relays, clients and authorities
+# (internal/hostile), FUZZTIME for each target. Coverage is measured only in the
+# fuzzed packages: cryptography takes other paths through its code each time, and
+# the standard library is slow with coverage. The output of a crash is in
+# bin/hostile-crashes; the program that caused it is in internal/hostile/testdata.
 WATCHED = authority cell channel circuit dirclient dirserver exit flow hostile linkspec netdir netdoc simnet stream
 fuzz-states: FUZZTIME ?= 10s
 fuzz-states:

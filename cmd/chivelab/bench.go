@@ -25,14 +25,15 @@ func benchFTECommand() *cobra.Command {
 	var jsonFile, plots string
 	cmd := &cobra.Command{
 		Use:   "fte",
-		Short: "Measure format-transforming proxies beside the bare machine",
-		Long: `Measure format-transforming proxies beside the bare machine, over loopback: throughput for each
+		Short: "Measure format-transforming proxies and the bare machine for comparison",
+		Long: `Measure format-transforming proxies and the bare machine, over loopback: throughput for each
 number of connections, processor time and memory of both sides, expansion, round trip, and how many
 users one core of a server carries.
 
-The kinds of proxies are classic, bulk, strict (Chive's), fteproxy (the real one, with --fteproxy) and
-obfs4 (obfs4proxy as Tor runs it), each for all of --formats, or for one as kind/format. Programs that are there beside Chive are measured in the same run, and
-ratios to them are reported. With --iperf, iperf 2 uploads through each pair too, and its server counts.`,
+The kinds of proxies are classic, bulk, strict (Chive's), fteproxy (the original program, with --fteproxy) and
+obfs4 (obfs4proxy as Tor runs it), each for all of --formats, or for one as kind/format. Other projects' programs that
+are installed are measured in the same run, and ratios to them are reported. With --iperf, iperf 2 also uploads through
+each pair, and its server counts.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
@@ -75,10 +76,10 @@ ratios to them are reported. With --iperf, iperf 2 uploads through each pair too
 	f.StringSliceVar(&p.Kinds, "kinds", []string{ftebench.Classic, ftebench.Bulk, ftebench.Strict}, "classic, bulk, strict, fteproxy, obfs4; kind/format for one format only")
 	f.DurationVar(&p.Time, "time", 2*time.Second, "how long each throughput is measured, each way")
 	f.IntVar(&p.Pings, "pings", 300, "round trips of 64 bytes")
-	f.Float64Var(&p.Demand, "demand", 1, "Mbit/s that one user asks for, on average")
-	f.StringVar(&p.Fteproxy, "fteproxy", "", "fteproxy 0.3, to measure it beside")
-	f.StringVar(&p.Obfs4proxy, "obfs4proxy", "obfs4proxy", "obfs4proxy, to measure it beside")
-	f.StringVar(&p.Iperf, "iperf", "", "iperf 2, to have it upload through each pair too")
+	f.Float64Var(&p.Demand, "demand", 1, "demand of one user, in Mbit/s on average")
+	f.StringVar(&p.Fteproxy, "fteproxy", "", "fteproxy 0.3, to measure it too")
+	f.StringVar(&p.Obfs4proxy, "obfs4proxy", "obfs4proxy", "obfs4proxy, to measure it too")
+	f.StringVar(&p.Iperf, "iperf", "", "iperf 2, to measure uploads with it too")
 	f.StringVar(&jsonFile, "json", "", "write the report to `FILE`, as JSON")
 	f.StringVar(&plots, "plots", "", "write the curves to `DIR`, as PNG and PDF")
 	return cmd

@@ -81,16 +81,16 @@ client; --cold-directory fetches and verifies it for each circuit.`,
 	f := cmd.Flags()
 	f.IntVar(&p.Count, "count", 100, "`NUMBER` of circuits")
 	f.StringVar(&p.Handshake, "handshake", "pq768", "`NAME`: "+strings.Join(benchcirc.Handshakes(), ", "))
-	f.StringVar(&p.Carriage, "carriage", "", "how ML-KEM comes to a hop: A, in its handshake (default), or B, by a rekey after it")
+	f.StringVar(&p.Carriage, "carriage", "", "how a hop gets ML-KEM: A, in its handshake (default), or B, with a rekey after it")
 	f.IntVar(&p.Hops, "hops", 3, "`NUMBER` of hops, 1 to 8")
 	f.BoolVar(&p.Cold, "cold-directory", false, "fetch and verify the directory for each circuit")
 	f.StringVar(&network, "network", "", "network `FILE`; without it, relays of this command's own")
-	f.BoolVar(&inProcess, "in-process", false, "run the command's own relays inside this process: their processor time is not known then")
-	f.IntVar(&p.Lengths, "lengths", 0, "`NUMBER` of circuits of each length from 1 to 8 to build besides (with --plots: 100)")
+	f.BoolVar(&inProcess, "in-process", false, "run the command's own relays inside this process: then their processor time is not known")
+	f.IntVar(&p.Lengths, "lengths", 0, "`NUMBER` of circuits of each length from 1 to 8 to build in addition (with --plots: 100)")
 	f.StringVar(&jsonFile, "json", "", "write the report and its raw samples to `FILE`, as JSON")
 	f.StringVar(&plots, "plots", "", "write figures and their raw samples to `DIR`, as PNG, PDF and JSON")
 	cmd.AddCommand(&cobra.Command{
-		Use: "relay", Short: "Be one of the measurement's relays", Hidden: true, Args: cobra.NoArgs,
+		Use: "relay", Short: "Run one of the measurement's relays", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return benchcirc.ServeRelay(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), os.Getpid())
 		},
@@ -125,7 +125,7 @@ func printCircuits(cmd *cobra.Command, r *benchcirc.Report) {
 	line("total", r.Stats, 100)
 	whose := "client, relays"
 	if !cpu && handshakes {
-		whose = "client, with the relays in its process" // nobody can tell them apart
+		whose = "client, with the relays in its process" // the two cannot be separated
 	}
 	cli.Printf(cmd, "%s: processor time by the kernel's count; hs: what each side computes for the hop's handshake\n", whose)
 }

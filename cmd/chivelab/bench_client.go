@@ -30,13 +30,13 @@ func benchClientCommand() *cobra.Command {
 	var megabytes int64
 	cmd := &cobra.Command{
 		Use:   "client",
-		Short: "Measure the client on a network, or beside C tor's client",
+		Short: "Measure the client on a network, or together with C tor's client",
 		Long: `Measure chive proxy: throughput both ways for each number of streams, round trips of 64 bytes, the time
 to connect, to build circuits and to bootstrap, memory, and processor time per cell.
 
 With --network, on that network, whose exits must reach this machine's loopback. With --beside-tor, on a
-network of C tor's relays that is made for it, beside C tor's own client on the same three relays; as
-root on Linux that happens in a network namespace, where the loopback acknowledges at once.`,
+network of C tor's relays that is made for it, together with C tor's own client on the same three
+relays; as root on Linux that happens in a network namespace, where the loopback acknowledges at once.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			if beside == (p.NetworkFile != "") {
@@ -92,7 +92,7 @@ root on Linux that happens in a network namespace, where the loopback acknowledg
 }
 
 // inNamespace runs this command again in a network namespace, if it is not in
-// one and can make one; it reports whether it did.
+// one and can make one; it reports whether it ran.
 func inNamespace(ctx context.Context, cmd *cobra.Command) (done bool, err error) {
 	if netns.Inside() {
 		return false, nil

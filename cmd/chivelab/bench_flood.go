@@ -22,21 +22,21 @@ func benchFloodCommand() *cobra.Command {
 	var memory int64
 	cmd := &cobra.Command{
 		Use:   "flood",
-		Short: "Attack a relay and an authority beside C tor's, and measure an honest client",
-		Long: `Attack a relay and an authority of Chive's, and then C tor's, by the same floods in one network, on loopback.
-Beside each flood an honest client measures round trips of 64 bytes, downloads (4 MB a second are asked for) and new
-links with a circuit: before it, in it, and after it until the round trip is as before.
+		Short: "Attack a relay and an authority of Chive's and of C tor's, and measure an honest client",
+		Long: `Attack a relay and an authority of Chive's, and then C tor's, with the same floods in one network, on loopback.
+An honest client measures round trips of 64 bytes, downloads (its demand is 4 MB per second) and new links with a
+circuit: before each flood, during it, and after it until the round trip is as before.
 
-An attacker is a process of its own (nice 10, one processor at most) with a budget of connections and of what it
-sends a second. It comes from --sources addresses, a run for each number; the defences know none of them from
+An attacker is a separate process (nice 10, one processor at most) with a budget of connections and of messages per
+second. It uses --sources addresses, one run for each number; the defences know none of them from
 earlier. The consensus has the public network's parameters against denial of service.
 
 The floods: ` + strings.Join(flood.Names(), ", ") + `.
 
-The goals: no process ends; the relay's memory stays below its bound and 64 MB more; the 95th percentile of round trips is
-at most 5 times the idle one in a flood, and downloads get a third of what they got before; within 10 seconds after the
-flood the percentile is at most 2 times the idle one. Missed goals are named; the exit code is 1 only when a process of the network ended, or a
-run could not be made.`,
+The goals: no process ends; the relay's memory stays below its bound plus 64 MB; the 95th percentile of round trips is
+at most 5 times the idle one during a flood, and downloads get a third of their throughput before it; within 10 seconds
+after the flood the percentile is at most 2 times the idle one. Missed goals are listed. The exit code is 1 only if a
+process of the network ended, or a run was not possible.`,
 		Example: "  chivelab bench flood --short\n  chivelab bench flood --only unread,key-update --sources 50 --json flood.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -78,15 +78,15 @@ run could not be made.`,
 	f.DurationVar(&p.Before, "before", 4*time.Second, "`TIME` to measure before a flood")
 	f.DurationVar(&p.During, "during", 8*time.Second, "`TIME` that a flood lasts")
 	f.DurationVar(&p.After, "after", 10*time.Second, "the most `TIME` to wait after a flood")
-	f.Int64Var(&memory, "memory", 256, "`MiB` that the victims are bounded to")
+	f.Int64Var(&memory, "memory", 256, "`MiB` of memory for each victim")
 	f.StringArrayVar(&p.RelayFlags, "relay-flag", nil, "a further `FLAG` of chive relay")
-	f.BoolVar(&short, "short", false, "four floods in two minutes, to see whether it works: the numbers mean little")
+	f.BoolVar(&short, "short", false, "only four floods in two minutes, to see whether it works; the numbers mean little")
 	f.BoolVar(&verbose, "verbose", false, "show the log of Chive's nodes")
 	f.StringVar(&p.Program, "chive", "", "`PATH` of the chive to attack (default: this one)")
 	f.StringVar(&p.Tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")
 	f.StringVar(&jsonFile, "json", "", "write the report to `FILE`, as JSON")
 	cmd.AddCommand(&cobra.Command{
-		Use: "attack", Short: "Be one of the bench's attackers", Hidden: true, Args: cobra.NoArgs,
+		Use: "attack", Short: "Run one of the bench's attackers", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return flood.Serve(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},

@@ -21,14 +21,14 @@ func benchRelayCommand() *cobra.Command {
 	var megabytes int64
 	cmd := &cobra.Command{
 		Use:   "relay",
-		Short: "Measure relays beside C tor's",
-		Long: `Measure three relays in a row beside three of C tor's, in one network of C tor's with C tor's client, for each
-of C tor's schedulers: throughput of streams and of circuits, round trips on an idle path and beside circuits
-that download, memory, each relay's processor time per cell, and circuits of one hop per second of it; and
+		Short: "Measure Chive's relays and C tor's",
+		Long: `Measure a path of three relays and one of C tor's, in one network of C tor's with C tor's client, for each
+of C tor's schedulers: throughput of streams and of circuits, round trips on an idle path and while other
+circuits download, memory, each relay's processor time per cell, and circuits of one hop per second of it; and
 Chive's client on Chive's relays. As root on Linux that happens in a network namespace, where the loopback
 acknowledges at once.
 
-What is given as 0 is left out: --streams 0, --circuits 0, --loaded 0, --pings 0, --onionskins 0.`,
+A value of 0 leaves a measurement out: --streams 0, --circuits 0, --loaded 0, --pings 0, --onionskins 0.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			ctx, cancel := context.WithTimeout(cmd.Context(), benchTime)
@@ -84,7 +84,7 @@ What is given as 0 is left out: --streams 0, --circuits 0, --loaded 0, --pings 0
 	f.IntVar(&p.Measure.LoadedPings, "loaded-pings", p.Measure.LoadedPings, "`NUMBER` of those round trips")
 	f.IntVar(&p.Onionskins, "onionskins", 5000, "`NUMBER` of circuits of one hop, for each handshake")
 	f.DurationVar(&p.Limit, "limit", 5*time.Minute, "the most `TIME` that one path's measurements may take")
-	f.BoolVar(&short, "short", false, "whether everything works, in seconds: the numbers mean nothing")
+	f.BoolVar(&short, "short", false, "only check in seconds that everything works; the numbers mean nothing")
 	f.Int64Var(&megabytes, "megabytes", p.Measure.Bytes>>20, "`MiB` that each transfer moves")
 	f.IntVar(&p.Measure.Rounds, "rounds", p.Measure.Rounds, "`TIMES` that each transfer is done; the median counts")
 	f.IntVar(&p.Measure.Pings, "pings", p.Measure.Pings, "`NUMBER` of round trips")

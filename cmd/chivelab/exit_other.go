@@ -4,5 +4,5 @@ package main
 
 import "os"
 
-// childCode is the exit code that passes a child's end on.
+// childCode returns the exit code that reports a child's end.
 func childCode(s *os.ProcessState) int { return s.ExitCode() }

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// childCode is the exit code that passes a child's end on: a command that a
-// signal ended gives 128 and the signal's number, as a shell does.
+// childCode returns the exit code that reports a child's end. For a child that
+// a signal ended, it is 128 plus the signal's number, as in a shell.
 func childCode(s *os.ProcessState) int {
 	if w, ok := s.Sys().(syscall.WaitStatus); ok && w.Signaled() {
 		return 128 + int(w.Signal())

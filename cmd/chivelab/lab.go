@@ -27,12 +27,12 @@ const labTime = 2 * time.Minute
 // labFlags binds the options of a network to flags.
 func labFlags(fs *pflag.FlagSet, o *lab.Options, s *daemon.Settings) {
 	fs.IntVar(&o.Authorities, "authorities", 3, "`NUMBER` of directory authorities")
-	fs.IntVar(&o.Relays, "relays", 5, "`NUMBER` of relays that let nothing out")
+	fs.IntVar(&o.Relays, "relays", 5, "`NUMBER` of relays that are not exits")
 	fs.IntVar(&o.Exits, "exits", 2, "`NUMBER` of exits")
 	fs.IntVar(&o.Bridges, "bridges", 0, "`NUMBER` of bridges")
-	fs.StringArrayVar(&o.BridgeTransports, "bridge-transport", nil, "`LINE` of a transport that every bridge offers too: 'obfs4 exec /usr/bin/obfs4proxy'; may be repeated")
-	fs.BoolVar(&o.Processes, "processes", false, "run every node in a process of its own")
-	fs.BoolVar(&o.CtorAuthorities, "ctor-authorities", false, "have C tor's authorities")
+	fs.StringArrayVar(&o.BridgeTransports, "bridge-transport", nil, "`LINE` of a transport that every bridge offers, too: 'obfs4 exec /usr/bin/obfs4proxy'; may be repeated")
+	fs.BoolVar(&o.Processes, "processes", false, "run every node as a process")
+	fs.BoolVar(&o.CtorAuthorities, "ctor-authorities", false, "use C tor's authorities")
 	fs.IntVar(&o.CtorRelays, "ctor-relays", 0, "`NUMBER` of relays of C tor")
 	fs.IntVar(&o.CtorClients, "ctor-clients", 0, "`NUMBER` of clients of C tor")
 	fs.StringVar(&o.Tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")

@@ -13,8 +13,8 @@ import (
 	"github.com/chivenet/chive/internal/pool"
 )
 
-// chiveBuilder has a client role in this process, below the pool that builds by
-// its own lights, build circuits for c.
+// chiveBuilder makes a client role in this process build circuits for c, without
+// the pool, which builds circuits on its own.
 func (b *clientBench) chiveBuilder(ctx context.Context, c *contender, dir string) error {
 	rec := &recorder{}
 	cfg := client.Config{Network: b.network, Dir: dir, Conflux: client.Off, Hooks: client.Hooks{Circuit: rec.circuit}}
@@ -56,7 +56,7 @@ func (b *clientBench) chiveBuilder(ctx context.Context, c *contender, dir string
 func quiet(ctx context.Context, c *client.Client) error {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for range 10 { // times in a row
+	for range 10 { // ten times in a row
 		for c.Status().Building > 0 {
 			select {
 			case <-tick.C:

@@ -1,5 +1,5 @@
-// Package bench runs the project's comparisons: Chive's programs and C tor's
-// in the same work on the same machine, in one run.
+// Package bench runs the project's comparisons: Chive's programs and C tor's do the
+// same work on the same machine, in one run.
 package bench
 
 import (
@@ -31,11 +31,11 @@ type ClientPlan struct {
 	Builds int
 	// Flags are further flags of "chive proxy", such as "--cgo=off".
 	Flags []string
-	// Progress is told what is being done; may be nil.
+	// Progress is called with the present step; may be nil.
 	Progress func(string)
 }
 
-// ClientReport is what came out.
+// ClientReport is the result of Client.
 type ClientReport struct {
 	Network string            `json:"network"`
 	Reports []*measure.Report `json:"reports"` // C tor's client first, if it was measured
@@ -53,8 +53,7 @@ type clientBench struct {
 	path    []*ctor.Node  // the relays to use: guard, middle, exit
 }
 
-// Client measures Chive's client, and beside it C tor's if the network is made
-// here.
+// Client measures Chive's client, and also C tor's, if the network is made here.
 func Client(ctx context.Context, p ClientPlan) (*ClientReport, error) {
 	dir, err := os.MkdirTemp("", "chive-bench-")
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 	"github.com/chivenet/chive/internal/lab/socksclient"
 )
 
-// contender is a client that runs, to be measured.
+// contender is a running client that is measured.
 type contender struct {
 	measure.Subject
 	bootstrap *measure.Bootstrap
-	build     measure.Builder // nil when no circuits are to be built
+	build     measure.Builder // nil if no circuits are built
 	proxy     *child.Process  // nil for C tor's
 	closers   []func() error
 }
 
 func (c *contender) onClose(f func() error) { c.closers = append(c.closers, f) }
 
-// close ends the client; what it says to that is of no use any more.
+// close ends the client and ignores its error.
 func (c *contender) close() {
 	for _, f := range slices.Backward(c.closers) {
 		_ = f()
@@ -80,7 +80,7 @@ func (b *clientBench) startTor(ctx context.Context, c *contender) error {
 		return err
 	}
 	c.Subject = b.subject("tor", n.SOCKS.String(), n.PID())
-	// Circuits as they are asked for and, once it has bootstrapped, no others.
+	// After its bootstrap this client builds only circuits that it is asked for.
 	var builder *ctor.Node
 	if c.bootstrap, builder, err = measure.TorBootstrap(ctx, b.tor, "LearnCircuitBuildTimeout 0"); err != nil {
 		return err
@@ -141,7 +141,7 @@ func (b *clientBench) runProxy(ctx context.Context) (took float64, p *child.Proc
 	return time.Since(began).Seconds(), p, said["socks"], err
 }
 
-// subject is a client behind a SOCKS proxy, with the path's relays beside it.
+// subject is a client behind a SOCKS proxy, together with the path's relays.
 func (b *clientBench) subject(name, socks string, pid int) measure.Subject {
 	s := measure.Subject{Name: name, Dial: socksclient.Dialer{Proxy: socks}.DialContext,
 		Processes: []measure.Process{{Name: "client", PID: pid}}}
@@ -151,7 +151,7 @@ func (b *clientBench) subject(name, socks string, pid int) measure.Subject {
 	return s
 }
 
-// positions are the places on a path, in order.
+// positions are the positions on a path, in order.
 var positions = []string{"guard", "middle", "exit"}
 
 // pinLines makes a C tor client use one path.

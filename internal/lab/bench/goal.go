@@ -8,16 +8,16 @@ import (
 	"github.com/chivenet/chive/internal/lab/measure"
 )
 
-// Goal is one number that the project wants to reach beside C tor's.
+// Goal is one number that the project wants to reach, with C tor's for comparison.
 type Goal struct {
 	What  string  `json:"what"`
 	Chive float64 `json:"chive"`
 	Tor   float64 `json:"tor,omitempty"` // 0: not measured
-	// Value is what is held to the goal: Chive's number over C tor's, or Chive's
+	// Value is compared with the limit: Chive's number over C tor's, or Chive's
 	// alone.
 	Value float64 `json:"value"`
 	Limit float64 `json:"limit"`
-	Least bool    `json:"least"` // the limit is the least that is wanted, else the most
+	Least bool    `json:"least"` // the limit is a minimum; otherwise it is a maximum
 	Met   bool    `json:"met"`
 }
 
@@ -35,7 +35,7 @@ func absolute(what string, chive, limit float64, least bool) Goal {
 	return Goal{What: what, Chive: chive, Value: chive, Limit: limit, Least: least}.judged()
 }
 
-// beside is a goal for Chive's number alone; C tor's is told beside it.
+// beside is a goal for Chive's number alone; C tor's is shown for comparison.
 func beside(what string, chive, tor, limit float64) Goal {
 	return Goal{What: what, Chive: chive, Tor: tor, Value: chive, Limit: limit}.judged()
 }
@@ -68,7 +68,7 @@ func WriteGoals(w io.Writer, goals []Goal) error {
 	return tw.Flush()
 }
 
-// clientGoals holds Chive's client to C tor's on the same relays.
+// clientGoals compares Chive's client with C tor's on the same relays.
 func clientGoals(tor, chive *measure.Report) []Goal {
 	var out []Goal
 	for i, c := range chive.Throughput {

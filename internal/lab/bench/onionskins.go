@@ -24,7 +24,7 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// Onionskins is how a relay fares with circuits of one hop.
+// Onionskins holds a relay's results with circuits of one hop.
 type Onionskins struct {
 	Relay     string  `json:"relay"`
 	Handshake string  `json:"handshake"` // "ntor" or "ntor-v3"
@@ -34,12 +34,12 @@ type Onionskins struct {
 	PerSecond float64 `json:"circuits_per_core_s"` // circuits over the relay's CPU time
 }
 
-// askers is how many circuits are being built at a time: enough for the relay
-// never to wait, few enough for no onionskin to be dropped.
+// askers is how many circuits are built at the same time: enough that the relay
+// never waits, and few enough that it drops no onionskin.
 const askers = 32
 
-// onionskins has a client in this process build circuits of one hop at each
-// kind of relay, by each handshake.
+// onionskins makes a client in this process build circuits of one hop at each
+// kind of relay, with each handshake.
 func (n *relayNet) onionskins(ctx context.Context) ([]Onionskins, error) {
 	var out []Onionskins
 	for i, node := range []*ctor.Node{n.stock[0], n.chive[0]} {
@@ -62,7 +62,7 @@ func (n *relayNet) onionskins(ctx context.Context) ([]Onionskins, error) {
 	return out, nil
 }
 
-// onionTarget learns of an authority what a circuit to the relay needs.
+// onionTarget gets the target of a circuit to the relay from an authority.
 func (n *relayNet) onionTarget(ctx context.Context, node *ctor.Node) (t linkspec.Target, err error) {
 	c, err := n.tor.Node("auth0").Control(ctx)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/chivenet/chive/internal/lab/measure"
 )
 
-// RelayPlan says how to measure Chive's relays: in one network and one run, C
-// tor's client uses a path of C tor's relays, and then one of Chive's; so does
-// Chive's client the latter.
+// RelayPlan says how to measure Chive's relays: in one network and one run, C tor's
+// client uses a path of C tor's relays, and then one of Chive's; Chive's client uses
+// only the latter.
 type RelayPlan struct {
 	// Program is chive's binary, which is run as "chive relay" and "chive proxy".
 	Program string
@@ -32,13 +32,13 @@ type RelayPlan struct {
 	Profiles string
 	// Flags are further flags of "chive relay".
 	Flags []string
-	// Log hears what the relays log; nil: nobody.
+	// Log receives the relays' logs; may be nil.
 	Log io.Writer
-	// Progress is told what is being done; may be nil.
+	// Progress is called with the present step; may be nil.
 	Progress func(string)
 }
 
-// RelayReport is what came out.
+// RelayReport is the result of Relay.
 type RelayReport struct {
 	Reports    []*measure.Report `json:"reports"` // for each scheduler: C tor's path, Chive's, and Chive's with its own client
 	Onionskins []Onionskins      `json:"onionskins,omitempty"`

@@ -6,8 +6,8 @@ import (
 	"github.com/chivenet/chive/internal/lab/measure"
 )
 
-// relayGoals holds a path of Chive's relays, with C tor's client (mixed) and
-// with Chive's own (chive), to one of C tor's.
+// relayGoals compares a path of Chive's relays, with C tor's client (mixed) and
+// with Chive's own (chive), with a path of C tor's.
 func relayGoals(scheduler string, tor, mixed, chive *measure.Report) []Goal {
 	var out []Goal
 	for i, c := range mixed.Throughput {
@@ -40,8 +40,8 @@ func relayGoals(scheduler string, tor, mixed, chive *measure.Report) []Goal {
 	return out
 }
 
-// onionGoals holds Chive's circuits of one hop to C tor's; both come for each
-// handshake, C tor's first.
+// onionGoals compares Chive's circuits of one hop with C tor's. all has both for
+// each handshake, C tor's first.
 func onionGoals(scheduler string, all []Onionskins) []Goal {
 	var out []Goal
 	half := len(all) / 2

@@ -22,8 +22,8 @@ func (n *relayNet) mixedPath(ctx context.Context) (*measure.Report, error) {
 	return n.withTor(ctx, "Chive relays, C tor client, "+n.scheduler, n.chive, n.pids[1])
 }
 
-// subject is a client behind a SOCKS port with the relays of a path. The name
-// of the user says which circuit a connection goes over.
+// subject is a client behind a SOCKS port with the relays of a path. The name of
+// the SOCKS user selects the circuit of a connection.
 func (n *relayNet) subject(name, socks string, client int, relays []int) measure.Subject {
 	circuit := func(i int) measure.Dial {
 		return socksclient.Dialer{Proxy: socks, User: circuitUser + strconv.Itoa(i), Pass: "x"}.DialContext
@@ -38,8 +38,9 @@ func (n *relayNet) subject(name, socks string, client int, relays []int) measure
 // circuitUser and a number are a SOCKS user's name.
 const circuitUser = "circuit"
 
-// withTor has a client of C tor use circuits over the path. It is told which,
-// for it would choose no guard that has run for a minute only.
+// withTor makes a client of C tor use circuits over the path. The circuits are
+// built by command, because the client would not choose a guard that has run for
+// only a minute.
 func (n *relayNet) withTor(ctx context.Context, name string, path [3]*ctor.Node, pids []int) (*measure.Report, error) {
 	client, err := n.tor.AddClient(ctx, "", "ConfluxEnabled 0", "MaxCircuitDirtiness 1 hour")
 	if err != nil {
@@ -137,13 +138,14 @@ func (a *attacher) run(ctx context.Context, events <-chan ctor.Event) {
 			if err != nil || i >= len(a.circuits) {
 				continue // not of this measurement
 			}
-			// It fails for a stream that is gone already; who opened it knows.
+			// It fails if the stream has ended already; its opener gets that
+			// error.
 			_, _ = a.control.Command(ctx, "ATTACHSTREAM "+s.ID+" "+a.circuits[i])
 		}
 	}
 }
 
-// chivePath has Chive's client use Chive's relays, as "chive proxy".
+// chivePath makes Chive's client use Chive's relays, as "chive proxy".
 func (n *relayNet) chivePath(ctx context.Context) (*measure.Report, error) {
 	args := []string{"proxy", "--network", n.file, "--data-dir", filepath.Join(n.dir, "proxy"), "--socks", "127.0.0.1:0",
 		"--strict-nodes", "--conflux", "off"}

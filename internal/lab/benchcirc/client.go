@@ -24,7 +24,7 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// client builds the circuits that are measured.
+// client builds the circuits of the measurement.
 type client struct {
 	plan    *Plan
 	kind    *handshake.Kind
@@ -64,7 +64,7 @@ func newClient(ctx context.Context, p *Plan, network *netdir.Network, relays []*
 
 func (c *client) close() { c.chans.Close() }
 
-// fetch gets the directory and verifies it, with nothing known before.
+// fetch gets the directory and verifies it, without any earlier documents.
 func (c *client) fetch(ctx context.Context) (*netdir.Directory, error) {
 	d := dirclient.New(dirclient.Config{Network: c.network, Dialer: c})
 	ctx, cancel := context.WithCancel(ctx)
@@ -72,11 +72,11 @@ func (c *client) fetch(ctx context.Context) (*netdir.Directory, error) {
 	go func() { ended <- d.Run(ctx) }()
 	dir, err := d.Wait(ctx)
 	cancel()
-	<-ended // cancelled: what it says is of no interest beside err
+	<-ended // cancelled: err is the error that matters
 	return dir, err
 }
 
-// OpenDir implements dirclient.Dialer by a circuit of one hop.
+// OpenDir implements dirclient.Dialer with a circuit of one hop.
 func (c *client) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.Stream, error) {
 	var targets []linkspec.Target
 	for _, f := range c.network.Fallbacks {
@@ -112,7 +112,7 @@ func (c *client) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.Stre
 // ReportDir implements dirclient.Dialer.
 func (c *client) ReportDir(ident.RelayID, dirclient.Purpose, error) {}
 
-// dirStream takes its circuit with it.
+// dirStream closes its circuit when it is closed.
 type dirStream struct {
 	io.ReadWriteCloser
 	circ *circuit.Circuit
@@ -163,8 +163,8 @@ func (c *client) protect(targets []linkspec.Target) ([]circuit.Protection, error
 	return plan, err
 }
 
-// build builds one circuit, measured from before the directory until the last
-// hop is there, and closes it.
+// build builds one circuit, measures it from before the directory until the last
+// hop is complete, and closes it.
 func (c *client) build(ctx context.Context, hops int) (s Sample, how []circuit.Protection, err error) {
 	ctx, cancel := context.WithTimeout(ctx, circuitTimeout)
 	defer cancel()
@@ -215,7 +215,7 @@ func (c *client) build(ctx context.Context, hops int) (s Sample, how []circuit.P
 	return s, how, err
 }
 
-// clock cuts time and processor time into stages.
+// clock divides time and processor time into stages.
 type clock struct {
 	relays []*relay
 	at     time.Time
@@ -237,7 +237,7 @@ func (k *clock) read() {
 	}
 }
 
-// stage ends a stage. Reading the clocks is no part of any.
+// stage ends a stage. The time to read the clocks belongs to no stage.
 func (k *clock) stage() Stage {
 	now := time.Now()
 	was := clock{self: k.self, others: append([]time.Duration(nil), k.others...)}

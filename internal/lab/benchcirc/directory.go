@@ -19,8 +19,8 @@ import (
 	"github.com/chivenet/chive/internal/protover"
 )
 
-// documents is what a directory cache serves of the measurement's network: all
-// of it, whatever is asked for of a kind.
+// documents holds the documents that a directory cache of the measurement's
+// network serves. It answers a request with all documents of that kind.
 type documents struct {
 	Consensus  []byte `json:"consensus"`
 	Certs      []byte `json:"certs"`
@@ -48,8 +48,8 @@ func (d *documents) serve(s io.ReadWriter) {
 	_, _ = s.Write(append([]byte(head), body...)) // the client reports it
 }
 
-// makeDirectory signs a consensus of the relays by an authority of the
-// measurement's own, and returns it with the network that trusts this one.
+// makeDirectory signs a consensus of the relays with an authority of its own, and
+// returns it with the network that trusts this authority.
 func makeDirectory(relays []description) (*documents, *netdir.Network, error) {
 	var keys [2]*rsa.PrivateKey
 	for i := range keys {

@@ -1,10 +1,9 @@
 // Package benchcirc measures how long circuits take to build: real ones, over
 // TLS on loopback or on a network that exists, stage by stage.
 //
-// Its own relays run in processes of their own, so that the processor time of
-// each side is what the kernel counted for it; within a process, the time that
-// handshakes take is what whoever computes them measures. Nothing is told
-// apart by subtracting a constant.
+// Its own relays run in separate processes, so that the kernel counts the processor
+// time of each side. Within a process, the code that computes handshakes measures
+// their time. No result comes from subtracting a constant.
 package benchcirc
 
 import (
@@ -23,7 +22,7 @@ type Plan struct {
 	Handshake string // one of Handshakes
 	Carriage  string // "A" or "B"; only with a post-quantum handshake
 	Cold      bool   // fetch and verify the directory for each circuit
-	// Network is measured when set, by paths as clients choose them; nil is
+	// Network if set, is measured, with paths as clients choose them; nil means
 	// relays of the measurement's own.
 	Network *netdir.Network
 	// Command starts a relay of the measurement's own: a program and arguments
@@ -62,7 +61,7 @@ func (p *Plan) kind() (*handshake.Kind, error) {
 	return handshake.Named(p.Handshake), nil
 }
 
-// Check reports the first part of the plan that cannot be done.
+// Check returns an error for the first part of the plan that is not possible.
 func (p *Plan) Check() error {
 	if p.Count < 1 || p.Count > maxCount || p.Lengths < 0 || p.Lengths > maxCount {
 		return fault.New(fault.Config, "count: 1 to %d circuits are possible", maxCount)

@@ -15,10 +15,10 @@ import (
 )
 
 // Plot draws the report's figures as PNG and PDF into a directory, which it
-// makes, from the raw samples, which it writes beside them (circuits.json):
-// stage_breakdown, handshake_vs_circuit, latency_distribution,
-// network_vs_crypto, performance_summary, and, when circuits of all lengths
-// were measured, scalability.
+// creates. It also writes the raw samples there (circuits.json). The figures:
+// stage_breakdown, handshake_vs_circuit, latency_distribution, network_vs_crypto,
+// performance_summary, and, if circuits of all lengths were measured,
+// scalability.
 func (r *Report) Plot(dir string) error {
 	if len(r.Samples) == 0 {
 		return fault.New(fault.Config, "figures: no circuit was built")
@@ -107,7 +107,7 @@ func (r *Report) drawBreakdown() *plot.Canvas {
 	return c
 }
 
-// drawHandshake sets one handshake, as both sides computed it, beside the hops
+// drawHandshake compares one handshake, as both sides computed it, with the hops
 // and the whole circuit.
 func (r *Report) drawHandshake() *plot.Canvas {
 	c := plot.New("One handshake, the hops, and the whole circuit")
@@ -152,7 +152,8 @@ func (r *Report) drawHandshake() *plot.Canvas {
 func (r *Report) drawDistribution() *plot.Canvas {
 	c := plot.New("Distribution of the stages' times")
 	stages := append(r.shorts(), short{"total", Describe(totals(r.Samples)), slices.Sorted(slices.Values(totals(r.Samples)))})
-	// The scale leaves the worst percent out; how many is written above.
+	// The scale leaves the worst percent out; the number of these values is
+	// written above.
 	largest := 0.0
 	for _, s := range stages {
 		largest = max(largest, s.P99)
@@ -167,8 +168,8 @@ func (r *Report) drawDistribution() *plot.Canvas {
 	return c
 }
 
-// drawCrypto stacks each hop's processor time by what it was for, beside the
-// time that passed.
+// drawCrypto stacks each hop's processor time by purpose, next to the elapsed
+// time.
 func (r *Report) drawCrypto() *plot.Canvas {
 	c := plot.New("Where a hop's time goes")
 	n := len(r.Samples[0].Hops)
@@ -179,7 +180,7 @@ func (r *Report) drawCrypto() *plot.Canvas {
 		for i, h := range r.Samples[k].Hops {
 			m := float64(len(r.Samples))
 			walls[i] = append(walls[i], h.Wall)
-			// What the client computed while this hop was awaited.
+			// The client's computation while it waited for this hop.
 			crypto := h.Crypto - h.Ahead
 			if i+1 < n {
 				crypto += r.Samples[k].Hops[i+1].Ahead

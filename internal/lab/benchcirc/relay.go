@@ -29,8 +29,7 @@ import (
 // relayProtocols is what the measurement's own relays advertise.
 const relayProtocols = "Cons=2 Desc=2 DirCache=2 FlowCtrl=1-2 Link=4-5 LinkAuth=3 Microdesc=2 Relay=2-6 ChivePQ=1-3,8"
 
-// description is what a relay process says of itself, on its first line of
-// output.
+// description describes a relay process; it is the process's first line of output.
 type description struct {
 	Addr netip.AddrPort `json:"addr"`
 	RSA  ident.RSAID    `json:"rsa"`
@@ -48,11 +47,11 @@ type order struct {
 // counters is the answer to every order.
 type counters struct {
 	Handshakes uint64 `json:"handshakes"`
-	Nanos      uint64 `json:"nanos"` // that the workers computed for them
+	Nanos      uint64 `json:"nanos"` // computing time of the workers for them
 }
 
-// node is a relay without a directory's business but to serve one: the
-// channels and the circuit engine of every Chive relay.
+// node is a minimal relay: the channels and the circuit engine of every Chive
+// relay, and a service for directory documents.
 type node struct {
 	desc     description
 	server   *circuit.Server
@@ -66,10 +65,9 @@ type node struct {
 	docs *documents // guarded by mu
 }
 
-// ServeRelay is one of the measurement's relays: it listens on loopback under
-// fresh keys, says on out who it is, answers orders that come in, and ends
-// when in does or ctx is done. `chivelab bench circuit` runs it in processes of
-// their own.
+// ServeRelay runs one of the measurement's relays: it listens on loopback with new
+// keys, writes its description to out, answers orders from in, and ends when in
+// ends or ctx is done. `chivelab bench circuit` runs it in processes of their own.
 func ServeRelay(ctx context.Context, in io.Reader, out io.Writer, pid int) error {
 	n, err := newNode(pid)
 	if err != nil {
@@ -174,7 +172,7 @@ func (n *node) listen() {
 			if err != nil {
 				return // the client reports it
 			}
-			_, _ = n.channels.Adopt(l) // refused only when the relay is stopping
+			_, _ = n.channels.Adopt(l) // fails only while the relay is stopping
 		})
 	}
 }

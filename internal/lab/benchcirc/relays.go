@@ -13,7 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 )
 
-// relay is one of the measurement's own, seen from the measuring process.
+// relay is one of the measurement's own relays, as the measuring process sees it.
 type relay struct {
 	description
 	in     io.WriteCloser
@@ -21,7 +21,7 @@ type relay struct {
 	dec    *json.Decoder
 	ended  chan error
 	kill   func()
-	inside bool // of this process
+	inside bool // it runs in this process
 }
 
 const relayStop = 10 * time.Second
@@ -46,7 +46,8 @@ func startRelays(ctx context.Context, n int, command []string) ([]*relay, *netdi
 	if err != nil {
 		return fail(err)
 	}
-	// One cache: the others would only differ in which link is warm.
+	// Use one cache: others would only differ in whether their link is open
+	// already.
 	network.Fallbacks = network.Fallbacks[:1]
 	if _, err := all[0].ask(order{Documents: docs}); err != nil {
 		return fail(err)
@@ -91,7 +92,7 @@ func startRelay(ctx context.Context, command []string) (*relay, error) {
 	return r, nil
 }
 
-// ask gives an order and returns the counters that answer it.
+// ask sends an order and returns the counters in the answer.
 func (r *relay) ask(o order) (counters, error) {
 	var c counters
 	err := r.enc.Encode(o)
@@ -113,7 +114,7 @@ func (r *relay) cpu() (time.Duration, bool) {
 	return d, err == nil
 }
 
-// stop ends the relay: it ends when its input does.
+// stop ends the relay by closing its input.
 func (r *relay) stop() {
 	r.in.Close()
 	t := time.NewTimer(relayStop)
@@ -128,7 +129,7 @@ func (r *relay) stop() {
 
 func stopRelays(all []*relay) {
 	for _, r := range all {
-		r.in.Close() // all at once; stop waits for each
+		r.in.Close() // first close all, because stop waits for each
 	}
 	for _, r := range all {
 		r.stop()

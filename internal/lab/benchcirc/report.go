@@ -10,13 +10,13 @@ import (
 // A Stage is one part of building a circuit. Times are in microseconds.
 type Stage struct {
 	Wall float64 `json:"wall_us"`
-	// ClientCPU and RelayCPU are processor time by the kernel's count, whatever
-	// it was spent on; RelayCPU has an entry for each relay, the nearest first,
-	// and none where the relays are not this program's.
+	// ClientCPU and RelayCPU are processor time as the kernel counts it, for any
+	// work. RelayCPU has an entry for each relay, the nearest first, and none if the
+	// relays are not this program's.
 	ClientCPU float64   `json:"client_cpu_us"`
 	RelayCPU  []float64 `json:"relay_cpu_us,omitempty"`
-	// Crypto and RelayCrypto are what the two sides of the hop's handshake took to
-	// compute, each by its own clock: the client, and the hop's relay where it is
+	// Crypto and RelayCrypto are the computing times of the two sides of the hop's
+	// handshake, each by its own clock: the client, and the hop's relay, if it is
 	// this program's.
 	Crypto      float64 `json:"client_handshake_us,omitempty"`
 	RelayCrypto float64 `json:"relay_handshake_us,omitempty"`
@@ -43,17 +43,17 @@ type Stats struct {
 	P99    float64 `json:"p99_us"`
 }
 
-// Machine says where it was measured.
+// Machine describes the machine of the measurement.
 type Machine struct {
 	OS    string `json:"os"`
 	Arch  string `json:"arch"`
 	CPU   string `json:"cpu,omitempty"`
 	Cores int    `json:"cores"`
 	Go    string `json:"go"`
-	Load  string `json:"load,omitempty"` // averages at the beginning, as the kernel tells them
+	Load  string `json:"load,omitempty"` // averages at the beginning, from the kernel
 }
 
-// Length is what was measured of circuits of another length.
+// Length holds the results for circuits of another length.
 type Length struct {
 	Hops    int      `json:"hops"`
 	Failed  int      `json:"failed"`
@@ -61,8 +61,8 @@ type Length struct {
 	Samples []Sample `json:"samples"`
 }
 
-// A Report is what was measured. MarshalJSON adds hop1_us, hop2_us, ...: the
-// hops' mean times.
+// A Report holds the results of a measurement. MarshalJSON adds hop1_us, hop2_us,
+// ...: the hops' mean times.
 type Report struct {
 	TotalUS     float64 `json:"total_us"` // mean
 	TotalMS     float64 `json:"total_ms"`
@@ -71,7 +71,7 @@ type Report struct {
 	SuccessRate float64 `json:"success_rate"` // percent
 
 	Handshake string   `json:"handshake"`
-	Carriage  string   `json:"carriage"`  // of each hop, such as "AAA"; "-" for a hop by ntor-v3 alone
+	Carriage  string   `json:"carriage"`  // of each hop, such as "AAA"; "-" for a hop with ntor-v3 alone
 	Directory string   `json:"directory"` // "cold" or "cached"
 	Relays    string   `json:"relays"`    // "processes", "in-process" or "network"
 	Machine   Machine  `json:"machine"`
@@ -89,15 +89,15 @@ type StageReport struct {
 	Name string `json:"name"`
 	Stats
 	Share float64 `json:"share"` // of the mean total, percent
-	// Means of what the samples have.
+	// Means over the samples.
 	ClientCPU   float64   `json:"client_cpu_us"`
 	RelayCPU    []float64 `json:"relay_cpu_us,omitempty"` // by relay
 	Crypto      float64   `json:"client_handshake_us,omitempty"`
 	RelayCrypto float64   `json:"relay_handshake_us,omitempty"`
 }
 
-// RelaysKnown says whether the relays' processor time could be told from the
-// client's, and what they computed for handshakes could be heard of.
+// RelaysKnown reports whether the relays' processor time could be separated from the
+// client's, and whether their computing time for handshakes is known.
 func (r *Report) RelaysKnown() (cpu, handshakes bool) {
 	return r.Relays == "processes", r.Relays != "network"
 }
@@ -126,7 +126,7 @@ func number(f float64) []byte {
 	return b
 }
 
-// Describe computes the statistics of times; zero of none.
+// Describe computes the statistics of times; zero if there are none.
 func Describe(times []float64) Stats {
 	if len(times) == 0 {
 		return Stats{}
@@ -182,7 +182,7 @@ func (s *Sample) stage(i int) *Stage {
 	return &s.Hops[i-1]
 }
 
-// summarize computes everything that follows from the samples.
+// summarize computes all results from the samples.
 func (r *Report) summarize() {
 	r.Stats = Describe(totals(r.Samples))
 	r.TotalUS, r.TotalMS = r.Mean, r.Mean/1000

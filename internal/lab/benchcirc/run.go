@@ -12,12 +12,12 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 )
 
-// maxErrors is how many failures a report tells of.
+// maxErrors is how many failures a report lists.
 const maxErrors = 10
 
-// Run measures what the plan says. A circuit that fails is counted and the
-// next is built; progress is told after each. The error is about the
-// measurement, not about circuits.
+// Run executes the plan. A failed circuit is counted, and the next one is built.
+// progress is called after each circuit. An error means that the measurement
+// failed, not a circuit.
 func Run(ctx context.Context, p Plan, progress func(done, of, failed int)) (*Report, error) {
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -101,7 +101,7 @@ func (c *client) series(ctx context.Context, hops, count int, r *Report, progres
 	return samples, how, nil
 }
 
-// relayShare notes what each relay computed for the circuit since seen, and
+// relayShare stores each relay's computing time for the circuit since seen, and
 // returns the relays' counters after it.
 func (c *client) relayShare(s *Sample, how []circuit.Protection, seen []counters) ([]counters, error) {
 	for range askAgain {
@@ -125,11 +125,11 @@ func (c *client) relayShare(s *Sample, how []circuit.Protection, seen []counters
 	return nil, fault.New(fault.Local, "the relays have not counted one circuit's handshakes")
 }
 
-// askAgain is how often relays are asked for a circuit's handshakes: one may
-// answer the client before it counts.
+// askAgain is how many times relays are asked for a circuit's handshakes: a relay
+// may answer the client before it counts.
 const askAgain = 1000
 
-// counters asks the measurement's own relays.
+// counters asks the measurement's own relays for their counters.
 func (c *client) counters() ([]counters, error) {
 	var out []counters
 	for _, r := range c.relays {
@@ -152,7 +152,7 @@ func carriages(how []circuit.Protection, hops int) string {
 	return out
 }
 
-// thisMachine describes it as far as the system tells.
+// thisMachine describes this machine, with the data that the system provides.
 func thisMachine() Machine {
 	m := Machine{OS: runtime.GOOS, Arch: runtime.GOARCH, Cores: runtime.NumCPU(), Go: runtime.Version()}
 	if b, err := os.ReadFile("/proc/loadavg"); err == nil {

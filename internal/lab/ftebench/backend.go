@@ -11,14 +11,14 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// What a connection asks the backend for, by its first byte.
+// The first byte of a connection, which selects the backend's service.
 const (
-	askSink   = 'S' // takes bytes until the end, and counts them
+	askSink   = 'S' // receives bytes until the end, and counts them
 	askSource = 'D' // sends bytes until it is closed
-	askEcho   = 'E' // sends back what comes
+	askEcho   = 'E' // sends back all bytes
 )
 
-// backend is what the proxies' server connects to.
+// backend is the service to which the proxies' server connects.
 type backend struct {
 	l    net.Listener
 	sunk atomic.Int64 // bytes that sinks took
@@ -49,8 +49,8 @@ func (b *backend) addr() string { return b.l.Addr().String() }
 
 func (b *backend) close() { b.l.Close() }
 
-// serve does what a connection asks for. What goes wrong on it is the other
-// end's to see.
+// serve runs the service that a connection asks for. After an error it closes
+// the connection, and the other end notices.
 func (b *backend) serve(c net.Conn) {
 	b.mu.Lock()
 	b.conns[c] = struct{}{}
@@ -89,9 +89,9 @@ func (b *backend) serve(c net.Conn) {
 	}
 }
 
-// cut ends every connection where it stands, and waits until all have ended.
-// Cut at the end that receives, what the proxies still hold goes nowhere, and
-// does not run into the next measurement.
+// cut ends every connection at once, and waits until all have ended. The
+// connections are cut at the receiving end, so that bytes that the proxies still
+// hold do not disturb the next measurement.
 func (b *backend) cut(ctx context.Context) error {
 	for late := time.Now().Add(6 * pingTime); ; {
 		b.mu.Lock()
@@ -112,10 +112,10 @@ func (b *backend) cut(ctx context.Context) error {
 	}
 }
 
-// abort closes a connection and drops what it has not sent.
+// abort closes a connection and drops its unsent bytes.
 func abort(c net.Conn) {
 	if t, ok := c.(*net.TCPConn); ok {
-		t.SetLinger(0) // it may be closed already, which is as good
+		t.SetLinger(0) // an error only means that it is closed already
 	}
 	c.Close()
 }

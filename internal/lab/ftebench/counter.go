@@ -7,7 +7,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// counter passes connections on and counts bytes.
+// counter forwards connections and counts their bytes.
 type counter struct {
 	l        net.Listener
 	up, down atomic.Int64

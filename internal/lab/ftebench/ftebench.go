@@ -1,10 +1,10 @@
 // Package ftebench measures a pair of format-transforming proxies, client and
-// server, over loopback: throughput by number of connections beside that of
-// the bare machine, processor time and memory of both sides, expansion and
-// round trip. It reproduces "How many users can an fteproxy server serve?".
+// server, over loopback: throughput by number of connections, compared with the
+// machine without proxies, processor time and memory of both sides, expansion
+// and round trip. It reproduces "How many users can an fteproxy server serve?".
 //
-// Load is made and counted by the measuring process itself; the proxies are
-// processes of their own, so that their cost is theirs alone.
+// The measuring process itself makes and counts the load. The proxies are
+// separate processes, so that their cost can be measured alone.
 package ftebench
 
 import (
@@ -21,12 +21,12 @@ import (
 	"github.com/chivenet/chive/internal/lab/ports"
 )
 
-// Kinds of proxy pairs, by which a Plan names them.
+// Kinds of proxy pairs, as named in a Plan.
 const (
 	Classic  = "classic"  // Chive with fteproxy's protocol
-	Bulk     = "bulk"     // Chive's protocol, records behind a formatted prefix
+	Bulk     = "bulk"     // Chive's protocol, records after a formatted prefix
 	Strict   = "strict"   // Chive's protocol, every byte in the language
-	Fteproxy = "fteproxy" // the real one
+	Fteproxy = "fteproxy" // the original program
 	Obfs4    = "obfs4"    // obfs4proxy, as Tor runs it; it has no formats
 )
 
@@ -35,16 +35,16 @@ type Plan struct {
 	Chive       string        // path of the chive binary
 	Fteproxy    string        // path of fteproxy 0.3, for kind Fteproxy
 	Obfs4proxy  string        // path of obfs4proxy, for kind Obfs4
-	Iperf       string        // path of iperf 2, to measure uploads by it too; "" does not
+	Iperf       string        // path of iperf 2, to measure uploads with it, too; "": without iperf
 	Kinds       []string      // of proxy pairs, for all Formats, or with one as kind/format
 	Formats     []string      // without -request and -response
 	Connections []int         // ascending
-	Time        time.Duration // that each throughput is measured
+	Time        time.Duration // how long each throughput is measured
 	Pings       int           // round trips of 64 bytes
-	Demand      float64       // Mbit/s that one user asks for
+	Demand      float64       // Mbit/s demand of one user
 }
 
-// A Report is what was measured.
+// A Report holds the results of a measurement.
 type Report struct {
 	Cores   int      `json:"cores"`
 	Go      string   `json:"go"`
@@ -56,7 +56,7 @@ type Report struct {
 	Ratios  []Ratio  `json:"ratios"`
 }
 
-// A Result is one pair's.
+// A Result holds the results of one pair.
 type Result struct {
 	Kind   string  `json:"kind"`
 	Format string  `json:"format"`
@@ -66,9 +66,9 @@ type Result struct {
 	ExpansionDown float64 `json:"expansion_down"`
 	PingP50       float64 `json:"ping_p50_ms"`
 	PingP95       float64 `json:"ping_p95_ms"`
-	// UsersPerCore is how many users of the demand one core of the server
-	// carries, upload and download alike counted once: from the server's
-	// processor time for a bit at the largest number of connections.
+	// UsersPerCore is how many users with the demand one core of the server can
+	// serve; upload and download together count once. It is computed from the
+	// server's processor time per bit at the largest number of connections.
 	UsersPerCore float64 `json:"users_per_core"`
 	Failed       string  `json:"failed,omitempty"` // why there is no more
 }
@@ -90,8 +90,9 @@ type Point struct {
 	ServerRSS  float64 `json:"server_rss_mb"`
 }
 
-// Run measures everything in the plan. A pair that does not work is reported
-// as failed, and the others are measured. Progress is told line by line.
+// Run measures everything in the plan. A pair that does not work is reported as
+// failed, and the others are measured. progress is called with each line of
+// text.
 func Run(ctx context.Context, p Plan, progress func(line string)) (*Report, error) {
 	if len(p.Connections) == 0 || slices.Min(p.Connections) < 1 || slices.Max(p.Connections) > 10000 {
 		return nil, fault.New(fault.Config, "numbers of connections are 1 to 10000")
@@ -197,10 +198,10 @@ type pair struct {
 	count          *counter
 }
 
-// process is a proxy.
+// process is the process of a proxy.
 type process struct {
 	cmd    *exec.Cmd
-	addr   string        // that it listens on
+	addr   string        // address on which it listens
 	leases ports.Leases  // of the address's port
 	ended  chan struct{} // closed when it has ended
 }

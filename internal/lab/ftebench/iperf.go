@@ -14,8 +14,8 @@ import (
 )
 
 // iperf (version 2) makes the load of "How many users can an fteproxy server
-// serve?". Here its server counts, since a client counts what it has handed to
-// its socket, which is many megabytes more than what has arrived.
+// serve?". Here the server counts: a client counts all bytes that it wrote to its
+// socket, which are many megabytes more than have arrived.
 
 // iperfServer is iperf's end behind the proxies.
 type iperfServer struct {
@@ -43,7 +43,7 @@ func startIperf(ctx context.Context, binary string) (*iperfServer, error) {
 		for sc := bufio.NewScanner(out); sc.Scan(); {
 			select {
 			case s.lines <- sc.Text():
-			default: // more than anyone asked for
+			default: // more lines than expected
 			}
 		}
 		p.wait()
@@ -54,11 +54,11 @@ func startIperf(ctx context.Context, binary string) (*iperfServer, error) {
 	return s, nil
 }
 
-// run has n connections upload to the server by way of addr, and returns what
-// the server got of all of them, in Mbit/s, by the time that passed until the
-// last byte had come: connections don't all begin and end together.
+// run makes n connections upload to the server through addr. It returns the
+// server's throughput in Mbit/s, up to the last byte, because connections do not
+// all begin and end together.
 func (s *iperfServer) run(ctx context.Context, binary, addr string, n int, d time.Duration) (float64, error) {
-	for len(s.lines) > 0 { // of probes that looked whether it listens
+	for len(s.lines) > 0 { // lines of probes that tested whether it listens
 		<-s.lines
 	}
 	seconds := max(1, int(d.Round(time.Second)/time.Second))
@@ -105,7 +105,7 @@ func rawIperf(ctx context.Context, p Plan, n int) (float64, error) {
 	return s.run(ctx, p.Iperf, s.p.addr, n, p.Time)
 }
 
-// iperfPair is a pair of proxies before iperf's server.
+// iperfPair is a pair of proxies in front of iperf's server.
 type iperfPair struct {
 	server *iperfServer
 	pr     *pair
@@ -148,8 +148,8 @@ func (i *iperfPair) stop() {
 	i.server.p.stop()
 }
 
-// entrance is a plain port before a client that speaks SOCKS, which iperf does
-// not. Go has the kernel move the bytes (splice), so it costs little.
+// entrance is a plain TCP port in front of a SOCKS client, because iperf does not
+// support SOCKS. The kernel moves the bytes (splice), so it costs little.
 type entrance struct{ l net.Listener }
 
 func newEntrance(dial dialer) (*entrance, error) {

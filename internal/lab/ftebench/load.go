@@ -83,7 +83,7 @@ func (b *backend) load(ctx context.Context, dial dialer, n int, d time.Duration,
 	var wg sync.WaitGroup
 	var conns []net.Conn
 	defer func() {
-		if ask == askSource { // here is the end that receives
+		if ask == askSource { // this is the receiving end
 			for _, c := range conns {
 				abort(c)
 			}
@@ -94,7 +94,7 @@ func (b *backend) load(ctx context.Context, dial dialer, n int, d time.Duration,
 		}
 		wg.Wait()
 	}()
-	// All are there before the first one gets busy.
+	// Open all connections before the first one sends data.
 	for range n {
 		c, err := dial(ctx)
 		if err != nil {
@@ -119,7 +119,7 @@ func (b *backend) load(ctx context.Context, dial dialer, n int, d time.Duration,
 			}
 		})
 	}
-	// Begin when bytes flow; slow languages take their time to fill buffers.
+	// Begin when bytes flow; slow languages need some time to fill buffers.
 	for late := time.Now().Add(2 * pingTime); count.Load() == start; {
 		if time.Now().After(late) {
 			return out, fault.New(fault.Timeout, "nothing arrives over %d connections", n)
@@ -141,7 +141,8 @@ func (b *backend) load(ctx context.Context, dial dialer, n int, d time.Duration,
 	if err := wait(ctx, d); err != nil {
 		return out, err
 	}
-	// However short the time: on a starved machine nothing may have moved in it.
+	// On an overloaded machine no byte may have moved in that time, so wait for
+	// some.
 	for late := time.Now().Add(2 * pingTime); count.Load() == before && time.Now().Before(late); {
 		if err := wait(ctx, time.Millisecond); err != nil {
 			return out, err
@@ -173,7 +174,7 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// line is a point as a line of text.
+// line returns a point as a line of text.
 func (p *Point) line(kind, format string) string {
 	s := fmt.Sprintf("%-8s %-18s %4d connections: up %7.0f Mbit/s, down %7.0f", kind, format, p.Connections, p.Up, p.Down)
 	if p.Iperf > 0 {

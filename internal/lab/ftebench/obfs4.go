@@ -16,9 +16,9 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// obfs4proxy is a pluggable transport only: Tor would start it, tell it what
-// to do in its environment, read where it listens from its output, and give a
-// bridge's arguments as SOCKS5 user and password.
+// obfs4proxy is only a pluggable transport. Tor starts it, configures it with
+// its environment, reads its addresses from its output, and passes a bridge's
+// arguments as SOCKS5 user name and password. The bench does the same.
 
 // startObfs4 fills in pr with obfs4proxy's server, its client, and a dialer
 // through a counter; the client serves both dialers.

@@ -30,8 +30,8 @@ func lease() (*process, error) {
 	return p, err
 }
 
-// wait waits for a process that has been started. How it ends says nothing: it
-// is killed in the end.
+// wait waits for a process that was started. It ignores the exit status, because
+// the process is killed in the end.
 func (p *process) wait() {
 	p.cmd.Wait()
 	p.leases.Release()

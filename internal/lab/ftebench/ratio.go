@@ -2,8 +2,8 @@ package ftebench
 
 import "slices"
 
-// A Ratio is a pair's throughput divided by that of a program that others
-// wrote, with as many connections, in the same run.
+// A Ratio is a pair's throughput divided by that of another project's program,
+// with the same number of connections, in the same run.
 type Ratio struct {
 	Kind        string  `json:"kind"`
 	Format      string  `json:"format"`
@@ -36,7 +36,7 @@ func (r *Report) compare() {
 	}
 }
 
-// over is a/b, or 0 where there is no such number.
+// over returns a/b, or 0 if that is not a number.
 func over(a, b float64) float64 {
 	if b == 0 {
 		return 0

@@ -10,7 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// pingTime bounds one round trip, which shows that a pair does not work.
+// pingTime bounds one round trip. A pair that needs more time counts as failed.
 const pingTime = 20 * time.Second
 
 // pings returns the median and the 95th percentile of round trips of 64 bytes,
@@ -43,11 +43,11 @@ func (b *backend) pings(ctx context.Context, dial dialer, n int) (p50, p95 float
 	return ms(all[len(all)/2]), ms(all[len(all)*95/100]), nil
 }
 
-// expansionBytes is what is sent to measure expansion.
+// expansionBytes is how many bytes are sent to measure expansion.
 const expansionBytes = 4 << 20
 
-// expansion returns how many bytes pass the counter for each that is carried,
-// up and down.
+// expansion returns how many bytes pass the counter for each payload byte, up and
+// down.
 func (b *backend) expansion(ctx context.Context, dial dialer, count *counter) (up, down float64, err error) {
 	for _, ask := range []byte{askSink, askEcho} {
 		c, err := open(ctx, dial, ask)

@@ -1,4 +1,4 @@
-// Package labtest is what tests that need other people's programs share.
+// Package labtest has helpers for tests that need programs of other projects.
 package labtest
 
 import (

@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// leakTime is how long goroutines have to end after what they belong to has.
+// leakTime is how long goroutines may take to end after their owner has ended.
 const leakTime = 30 * time.Second
 
-// NoLeaks fails the test if goroutines of this module's are left at its end
-// that were not there at NoLeaks. Tests beside it must not run.
+// NoLeaks fails the test if, at its end, there are goroutines of this module
+// that did not exist when NoLeaks was called. No other test may run at the same
+// time.
 func NoLeaks(t testing.TB) {
 	t.Helper()
 	before := map[string]bool{}
