@@ -3,11 +3,11 @@ package lab_test
 import (
 	"context"
 	"net"
+	"net/url"
 	"testing"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/lab/socksclient"
-	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/lab"
 )
 
@@ -31,7 +31,7 @@ func isolation(t *testing.T, nw *lab.Network) {
 		for {
 			select {
 			case e := <-events:
-				if s, ok := e.(*chive.StreamEvent); ok && s.State == chive.CircuitOpen {
+				if s, ok := e.(*chive.StreamEvent); ok && s.State == chive.StreamOpen {
 					return s.Circuit
 				}
 			case <-ctx.Done():
@@ -48,7 +48,11 @@ func isolation(t *testing.T, nw *lab.Network) {
 		}
 	}
 	child := nw.Client.Isolated()
-	echo, web := nw.Target.Addr(target.Echo), nw.Target.Addr(target.Web)
+	page, err := url.Parse(nw.URL(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	echo, web := nw.Echo, page.Host
 
 	// Groups share a circuit within, and with no other group.
 	groups := []struct {
@@ -80,18 +84,20 @@ func isolation(t *testing.T, nw *lab.Network) {
 	// The client adds the destination, for listeners' streams too, from the moment
 	// that it is told to.
 	before := circuit(socks("u", "p"), echo)
-	reload := func(cfg chive.Config) {
+	reload := func(byPort bool) {
 		t.Helper()
+		cfg := nw.Client.Config()
+		cfg.IsolateDestPort = byPort
 		if err := nw.Client.Reload(cfg); err != nil {
 			t.Fatal(err)
 		}
 	}
-	reload(chive.Config{IsolateDestPort: true})
+	reload(true)
 	a, b := circuit(socks("u", "p"), echo), circuit(socks("u", "p"), web)
 	if a == b || a == before || circuit(socks("u", "p"), echo) != a {
 		t.Errorf("by port: circuits %d and %d, before %d", a, b, before)
 	}
-	reload(chive.Config{})
+	reload(false)
 	if c := circuit(socks("u", "p"), web); c != before {
 		t.Errorf("no longer by port: circuit %d, not %d", c, before)
 	}
