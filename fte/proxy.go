@@ -102,7 +102,7 @@ func (p *Proxy) carry(in net.Conn) {
 	cancel()
 	if err != nil {
 		p.Stats.DialFailed.Add(1)
-		p.Log.Warn("can't reach the other side", "error", HideAddr(err))
+		p.Log.Warn("can't reach the other side", "err", HideAddr(err))
 		in.Close()
 		return
 	}
@@ -111,7 +111,7 @@ func (p *Proxy) carry(in net.Conn) {
 	fromIn, fromOut, err := Relay(in, out)
 	if err != nil {
 		p.Stats.Broken.Add(1)
-		p.Log.Debug("a connection ended early", "error", HideAddr(err))
+		p.Log.Debug("a connection ended early", "err", HideAddr(err))
 	}
 	if p.Dialed != nil {
 		fromIn, fromOut = fromOut, fromIn

@@ -124,7 +124,7 @@ func (a *Authority) publishSigned(t timing) (published []*netdoc.Consensus) {
 			a.sr.published(c)
 		}
 		published = append(published, c)
-		a.log.Info("published", "flavor", c.Flavor.String(), "relays", len(c.Routers), "signatures", len(verdict.Valid), "valid-after", t.start)
+		a.log.Info("published", "flavor", c.Flavor.String(), "relays", len(c.Routers), "signatures", len(verdict.Valid), "valid_after", t.start)
 	}
 	a.keepMicrodescsLocked()
 	if err := a.saveLocked(); err != nil {

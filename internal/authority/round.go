@@ -127,7 +127,7 @@ func (a *Authority) startRound() timing {
 		a.log.Error("shared randomness", "err", err)
 	}
 	a.dropOldLocked(a.cfg.Now())
-	a.log.Debug("next vote", "at", t.vote, "valid-after", t.start)
+	a.log.Debug("next vote", "at", t.vote, "valid_after", t.start)
 	return t
 }
 
@@ -142,7 +142,7 @@ func (a *Authority) castVote(ctx context.Context, t timing) {
 		a.log.Error("own vote", "err", err)
 		return
 	}
-	a.log.Info("voted", "relays", len(v.Routers), "valid-after", t.start)
+	a.log.Info("voted", "relays", len(v.Routers), "valid_after", t.start)
 	a.toOthers(ctx, t.compute, func(ctx context.Context, p peer) {
 		if err := p.post(ctx, "/tor/post/vote", v.Text); err != nil {
 			a.log.Warn("vote not taken", "authority", p.Nickname, "err", err)

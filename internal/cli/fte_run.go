@@ -74,7 +74,7 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 	drain, cancel := context.WithTimeout(context.Background(), f.drain)
 	defer cancel()
 	if err := p.Drain(drain); err != nil {
-		log.Warn("stopped", "error", fte.HideAddr(err))
+		log.Warn("stopped", "err", fte.HideAddr(err))
 	}
 	return nil
 }

@@ -161,7 +161,7 @@ func (bs *bridges) keep(b *bridge) {
 		if err != nil {
 			wait = retry
 			retry = min(2*retry, bridgeRetryMax)
-			c.log.Warn("a bridge gives no descriptor", "transport", b.line.Transport, "bridge", b.line.Fingerprint, "again_in", wait, "error", err)
+			c.log.Warn("a bridge gives no descriptor", "transport", b.line.Transport, "bridge", b.line.Fingerprint, "again_in", wait, "err", err)
 			c.problem(err)
 		} else {
 			retry = bridgeRetry

@@ -244,7 +244,7 @@ func (c *Client) runMemory() {
 // runDirectory keeps the directory up to date.
 func (c *Client) runDirectory() {
 	if err := c.dirs.Run(c.ctx); err != nil {
-		c.log.Error("directory", "error", err)
+		c.log.Error("directory", "err", err)
 		c.problem(err)
 		c.cancel(err) // what the network requires does not come by itself
 	}

@@ -61,7 +61,7 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) error 
 	if c.cfg.Conflux == On {
 		return err
 	}
-	c.log.Debug("no second leg", "error", err)
+	c.log.Debug("no second leg", "err", err)
 	return first.Err() // linking closes what it could not link
 }
 

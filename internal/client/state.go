@@ -46,7 +46,7 @@ func (c *Client) loadTimeouts() error {
 	}
 	e, err := cbt.Decode(b, p, newRand())
 	if err != nil {
-		c.log.Warn("the learned build times are unreadable; they are set aside and learned anew", "error", err)
+		c.log.Warn("the learned build times are unreadable; they are set aside and learned anew", "err", err)
 		return st.SetAside()
 	}
 	c.timeouts = e
@@ -136,7 +136,7 @@ func keepGuards(ctx context.Context, guards guardKeeping, log *slog.Logger) {
 			rest := guardSaves
 			changed = false
 			if err := guards.Save(); err != nil {
-				log.Error("the guards cannot be saved: a restart will choose others", "error", err)
+				log.Error("the guards cannot be saved: a restart will choose others", "err", err)
 				changed, rest = true, guardSavesAfter
 			}
 			rested = time.After(rest)
@@ -177,7 +177,7 @@ func (c *Client) runHousekeeping() {
 			if now.Sub(saved) > 10*time.Minute {
 				saved = now
 				if err := c.saveTimeouts(); err != nil {
-					c.log.Warn("build times", "error", err)
+					c.log.Warn("build times", "err", err)
 				}
 			}
 		}

@@ -90,7 +90,7 @@ func (p *RelayProcess) Run(ctx context.Context) (err error) {
 func (p *RelayProcess) bridgeLines(ctx context.Context, r *relay.Relay, log *slog.Logger) {
 	lines, err := r.BridgeLines(ctx)
 	if err != nil && ctx.Err() == nil {
-		log.Error("a transport of this bridge cannot be used", "error", err)
+		log.Error("a transport of this bridge cannot be used", "err", err)
 	}
 	for _, l := range lines {
 		fmt.Fprintln(p.Out, "bridge", l)

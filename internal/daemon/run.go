@@ -220,7 +220,7 @@ func logChanges(log *slog.Logger, names []string, live map[string]bool) {
 	if len(waiting) > 0 {
 		log.Warn("reloaded; these changes take effect at the next start", "options", waiting)
 	}
-	log.Info("reloaded", "changed since the start", now)
+	log.Info("reloaded", "changed", now)
 }
 
 // notify tells systemd, when it started this process.

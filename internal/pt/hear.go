@@ -69,7 +69,7 @@ func (p *Process) heard(m *message) error {
 		p.update(func() { p.methods[m.name] = m.method })
 	case side + "-ERROR":
 		if p.asked(m.name) {
-			log.Warn("a transport process cannot offer a transport", "transport", m.name, "error", scrub(m.text))
+			log.Warn("a transport process cannot offer a transport", "transport", m.name, "err", scrub(m.text))
 			p.update(func() { p.failed[m.name] = fault.New(fault.Config, "%.200q", scrub(m.text)) })
 		}
 	case side + "S DONE":
@@ -77,7 +77,7 @@ func (p *Process) heard(m *message) error {
 	case "LOG":
 		log.Log(context.Background(), m.level, "message of a transport process", "transports", p.cfg.Transports, "message", scrub(m.text))
 	case "STATUS":
-		log.Debug("status of a transport", "transport", m.fields["TRANSPORT"], "connect", m.fields["CONNECT"], "error", scrub(m.fields["ERRSTR"]))
+		log.Debug("status of a transport", "transport", m.fields["TRANSPORT"], "connect", m.fields["CONNECT"], "err", scrub(m.fields["ERRSTR"]))
 	}
 	return nil
 }

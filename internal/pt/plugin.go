@@ -141,7 +141,7 @@ func (p *plugin) serve(l net.Listener, handle func(net.Conn)) {
 			c, err := l.Accept()
 			if err != nil {
 				if !errors.Is(err, net.ErrClosed) {
-					p.log.Error("a transport stopped accepting connections", "error", fte.HideAddr(err))
+					p.log.Error("a transport stopped accepting connections", "err", fte.HideAddr(err))
 				}
 				return
 			}
@@ -197,13 +197,13 @@ func (p *plugin) client(c net.Conn, name string, dial func(context.Context, stri
 	c.SetDeadline(time.Now().Add(socksTimeout))
 	req, err := readSocks(c)
 	if err != nil {
-		p.log.Warn("a SOCKS request was refused", "error", fte.HideAddr(err))
+		p.log.Warn("a SOCKS request was refused", "err", fte.HideAddr(err))
 		return
 	}
 	t, err := transports[name].client(req.args)
 	if err != nil {
 		writeSocks(c, socksFailure)
-		p.log.Warn("the arguments of a bridge line were refused", "error", err)
+		p.log.Warn("the arguments of a bridge line were refused", "err", err)
 		return
 	}
 	c.SetDeadline(time.Time{})
@@ -222,7 +222,7 @@ func (p *plugin) client(c net.Conn, name string, dial func(context.Context, stri
 		return
 	}
 	if _, _, err := fte.Relay(c, out); err != nil {
-		p.log.Debug("a connection ended early", "error", fte.HideAddr(err))
+		p.log.Debug("a connection ended early", "err", fte.HideAddr(err))
 	}
 }
 
@@ -299,7 +299,7 @@ func (p *plugin) toOR(c net.Conn, name string) {
 	defer cancel()
 	or, err := p.dialOR(ctx, netaddr.OfPort(c.RemoteAddr()), name)
 	if err != nil {
-		p.log.Error("cannot connect to Tor", "error", fte.HideAddr(err))
+		p.log.Error("cannot connect to Tor", "err", fte.HideAddr(err))
 		return
 	}
 	if !p.keep(or) {
@@ -307,7 +307,7 @@ func (p *plugin) toOR(c net.Conn, name string) {
 	}
 	defer p.drop(or)
 	if _, _, err := fte.Relay(c, or); err != nil {
-		p.log.Debug("a connection ended early", "error", fte.HideAddr(err))
+		p.log.Debug("a connection ended early", "err", fte.HideAddr(err))
 	}
 }
 

@@ -133,7 +133,7 @@ func (p *Process) supervise(ctx context.Context) {
 		if time.Since(began) > restartMax {
 			wait = restartMin
 		}
-		p.cfg.Log.Warn("a transport process ended; it will be started again", "transports", p.cfg.Transports, "in", wait, "error", err)
+		p.cfg.Log.Warn("a transport process ended; it will be started again", "transports", p.cfg.Transports, "in", wait, "err", err)
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():

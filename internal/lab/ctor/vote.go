@@ -136,7 +136,7 @@ func (nw *Network) firstVote(ctx context.Context) error {
 		if err == nil || ctx.Err() != nil {
 			return err
 		}
-		nw.log.Warn("private network: the vote failed", "interval", interval, "error", err)
+		nw.log.Warn("private network: the vote failed", "interval", interval, "err", err)
 	}
 	return err
 }
@@ -161,7 +161,7 @@ func (nw *Network) Vote(ctx context.Context, relays ...*Node) error {
 		if ctx.Err() != nil || pace == 30 {
 			return err
 		}
-		nw.log.Warn("private network: the vote failed", "error", err)
+		nw.log.Warn("private network: the vote failed", "err", err)
 	}
 	return nw.AwaitConsensus(ctx, relays...)
 }
