@@ -43,7 +43,7 @@ func onlyChive(t *testing.T, torClients int) *lab.Network {
 
 // everything is what a client of other people has to do through such a network.
 func everything(t *testing.T, s subject, p *proxy) {
-	traffics(t, s, p)
+	traffics(t, s, p, bulk)
 	t.Run("resolve", func(t *testing.T) { testResolve(t, s, p) })
 	t.Run("ipv6", func(t *testing.T) { testIPv6(t, p) })
 	t.Run("refusals", func(t *testing.T) { testRefusals(t, s, p) })

@@ -158,15 +158,18 @@ func TestRelayInCTorNetwork(t *testing.T) {
 	validate(t, map[string][]byte{"server-descriptor 1.0": mid.Descriptor().Text})
 	tor := func(name string) *ctor.Node { return nw.Node(name) }
 	node := func(id ident.RelayID) *ctor.Node { return &ctor.Node{ID: id} }
-	for name, path := range map[string][]*ctor.Node{
-		"guard":           {node(midID), tor("relay0"), tor("exit0")},
-		"middle":          {tor("relay0"), node(midID), tor("exit0")},
-		"exit":            {tor("relay0"), tor("relay1"), node(outID)},
-		"middle and exit": {tor("relay1"), node(midID), node(outID)},
+	for name, c := range map[string]struct {
+		path []*ctor.Node
+		size int64
+	}{
+		"guard":           {[]*ctor.Node{node(midID), tor("relay0"), tor("exit0")}, windows},
+		"middle":          {[]*ctor.Node{tor("relay0"), node(midID), tor("exit0")}, windows},
+		"exit":            {[]*ctor.Node{tor("relay0"), tor("relay1"), node(outID)}, windows},
+		"middle and exit": {[]*ctor.Node{tor("relay1"), node(midID), node(outID)}, bulk},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cgo, cc := negotiated(out)
-			if err := pinned(t, ctl, client, path, web, 100<<20); err != nil {
+			if err := pinned(t, ctl, client, c.path, web, c.size); err != nil {
 				logTail(t, client.LogPath)
 				t.Fatal(err)
 			}

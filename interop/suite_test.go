@@ -24,7 +24,7 @@ func suite(t *testing.T, s subject) {
 		nw := network(t, "kist")
 		defer quiet(t, nw)()
 		p := start(t, s, nw, startOptions{dir: t.TempDir()})
-		traffics(t, s, p)
+		traffics(t, s, p, bulk)
 		t.Run("resolve", func(t *testing.T) { testResolve(t, s, p) })
 		t.Run("ipv6", func(t *testing.T) { testIPv6(t, p) })
 		t.Run("refusals", func(t *testing.T) { testRefusals(t, s, p) })
@@ -35,7 +35,7 @@ func suite(t *testing.T, s subject) {
 		t.Parallel()
 		nw := network(t, "vanilla")
 		defer quiet(t, nw)()
-		t.Run("transfers", func(t *testing.T) { traffics(t, s, start(t, s, nw, startOptions{dir: t.TempDir()})) })
+		t.Run("transfers", func(t *testing.T) { traffics(t, s, start(t, s, nw, startOptions{dir: t.TempDir()}), windows) })
 		t.Run("pinned", func(t *testing.T) { testPinned(t, s, nw) })
 		t.Run("restart", func(t *testing.T) { testRestart(t, s, nw) })
 		t.Run("authority down", func(t *testing.T) { testAuthorityDown(t, s, nw) })
@@ -45,22 +45,23 @@ func suite(t *testing.T, s subject) {
 		t.Parallel()
 		nw := network(t, "no-cc")
 		defer quiet(t, nw)()
-		t.Run("transfers", func(t *testing.T) { traffics(t, s, start(t, s, nw, startOptions{dir: t.TempDir()})) })
+		t.Run("transfers", func(t *testing.T) { traffics(t, s, start(t, s, nw, startOptions{dir: t.TempDir()}), windows) })
 		t.Run("stale cache", func(t *testing.T) { testStaleCache(t, s, nw) })
 	})
 	t.Run("no-cgo", func(t *testing.T) {
 		t.Parallel()
 		nw := network(t, "no-cgo")
 		defer quiet(t, nw)()
-		t.Run("transfers", func(t *testing.T) { traffics(t, s, start(t, s, nw, startOptions{dir: t.TempDir()})) })
+		t.Run("transfers", func(t *testing.T) { traffics(t, s, start(t, s, nw, startOptions{dir: t.TempDir()}), windows) })
 		t.Run("foreign cache", func(t *testing.T) { testForeignCache(t, s, network(t, "no-cc"), nw) })
 	})
 }
 
-// traffics are the checks that every kind of network gets.
-func traffics(t *testing.T, s subject, p *proxy) {
-	t.Run("download", func(t *testing.T) { testDownload(t, p) })
-	t.Run("upload", func(t *testing.T) { testUpload(t, p) })
+// traffics are the checks that every kind of network gets; size is how many bytes go
+// over one stream.
+func traffics(t *testing.T, s subject, p *proxy, size int64) {
+	t.Run("download", func(t *testing.T) { testDownload(t, p, size) })
+	t.Run("upload", func(t *testing.T) { testUpload(t, p, size) })
 	t.Run("streams", func(t *testing.T) { testStreams(t, p) })
 	t.Run("half-close", func(t *testing.T) { testHalfClose(t, s, p) })
 }

@@ -108,22 +108,27 @@ func exchange(c net.Conn, text string, sent func() error) error {
 	return nil
 }
 
-const bulk = 100 << 20
+// How many bytes go over one stream. windows is enough to fill and empty every
+// window of a circuit many times; bulk is for one network of each program's relays.
+const (
+	bulk    = 100 << 20
+	windows = 20 << 20
+)
 
-func testDownload(t *testing.T, p *proxy) {
+func testDownload(t *testing.T, p *proxy, size int64) {
 	began := time.Now()
-	if err := download(bounded(t, patience), p.dialer(), shared.target.Addr(target.Source), bulk); err != nil {
+	if err := download(bounded(t, patience), p.dialer(), shared.target.Addr(target.Source), size); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%.1f MB/s", bulk/1e6/time.Since(began).Seconds())
+	t.Logf("%.1f MB/s", float64(size)/1e6/time.Since(began).Seconds())
 }
 
-func testUpload(t *testing.T, p *proxy) {
+func testUpload(t *testing.T, p *proxy, size int64) {
 	began := time.Now()
-	if err := upload(bounded(t, patience), p.dialer(), shared.target.Addr(target.Sink), bulk); err != nil {
+	if err := upload(bounded(t, patience), p.dialer(), shared.target.Addr(target.Sink), size); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("%.1f MB/s", bulk/1e6/time.Since(began).Seconds())
+	t.Logf("%.1f MB/s", float64(size)/1e6/time.Since(began).Seconds())
 }
 
 // testStreams opens 100 streams at the same time: down, up and echo in turn,
