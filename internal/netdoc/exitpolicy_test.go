@@ -3,6 +3,7 @@ package netdoc
 import (
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -166,4 +167,83 @@ func FuzzPolicyRule(f *testing.F) {
 			t.Fatalf("%q: %v, then %v: %v", s, r, again, err)
 		}
 	})
+}
+
+// TestCompact: rules that others before them cover go, and the policy means what it
+// did; one that is covered in part, or by a later rule, or for the other family,
+// stays.
+func TestCompact(t *testing.T) {
+	for _, c := range []struct {
+		rules []string
+		kept  string // their places
+	}{
+		{[]string{"accept *:80", "reject *:80"}, "0"},
+		{[]string{"reject 10.0.0.0/8:*", "accept 10.1.0.0/16:80", "reject 10.0.0.0/8:*"}, "0"},
+		{[]string{"reject 10.1.0.0/16:*", "accept 10.0.0.0/8:*"}, "0 1"},
+		{[]string{"reject 10.0.0.0/8:80", "accept 10.1.0.0/16:80-81"}, "0 1"},
+		{[]string{"reject 10.0.0.0/8:1-100", "accept 11.0.0.0/8:1-100"}, "0 1"},
+		{[]string{"reject *:*", "accept [2001:db8::]/32:80", "reject *6:*"}, "0 1 2"},
+		{[]string{"reject *6:*", "accept [2001:db8::]/32:80", "reject *:*", "accept 1.2.3.4:5"}, "0 2"},
+		{nil, ""},
+	} {
+		p := policy(t, c.rules...)
+		var want ExitPolicy
+		for i := range strings.FieldsSeq(c.kept) {
+			n, err := strconv.Atoi(i)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, p[n])
+		}
+		if got := p.Compact(); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, not %v", c.rules, got, want)
+		}
+	}
+	// Whatever the rules, no address and port is judged otherwise.
+	random := rand.New(rand.NewPCG(1, 2))
+	addr := func() netip.Addr {
+		if random.IntN(2) == 0 {
+			return netip.AddrFrom4([4]byte{10, byte(random.IntN(3)), 0, byte(random.IntN(3))})
+		}
+		return netip.AddrFrom16([16]byte{0x20, 1, 15: byte(random.IntN(3))})
+	}
+	for range 300 {
+		var p ExitPolicy
+		for range random.IntN(12) {
+			a := addr()
+			bits := []int{0, 8, 16, 32, 64, 128}[random.IntN(6)]
+			pattern := a.String() + "/" + strconv.Itoa(min(bits, a.BitLen()))
+			if a.Is6() {
+				pattern = "[" + a.String() + "]/" + strconv.Itoa(bits)
+			}
+			lo := 1 + random.IntN(5)
+			r, err := ParsePolicyRule(random.IntN(2) == 0, pattern+":"+strconv.Itoa(lo)+"-"+strconv.Itoa(lo+random.IntN(4)))
+			if err != nil {
+				t.Fatal(pattern, err)
+			}
+			p = append(p, r)
+		}
+		short := p.Compact()
+		for range 200 {
+			if a, port := addr(), uint16(1+random.IntN(9)); p.Allows(a, port) != short.Allows(a, port) {
+				t.Fatalf("%v port %d: %v says %v, %v does not", a, port, p, p.Allows(a, port), short)
+			}
+		}
+	}
+}
+
+// TestDecides: a policy has a last word when it has one for each family.
+func TestDecides(t *testing.T) {
+	for rules, want := range map[string]bool{
+		"": false, "reject *:*": false, "reject *6:*": false, "reject *:*,accept *6:*": true, "accept *6:*,accept *:80,reject *:*": true,
+		"reject *:*,reject *6:1-65534": false, "reject 0.0.0.0/0:*,reject [::]/0:*": true, "reject 0.0.0.0/1:*,reject 128.0.0.0/1:*,reject *6:*": false,
+	} {
+		var lines []string
+		if rules != "" {
+			lines = strings.Split(rules, ",")
+		}
+		if got := policy(t, lines...).Decides(); got != want {
+			t.Errorf("%q: %v", rules, got)
+		}
+	}
 }

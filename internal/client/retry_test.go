@@ -1,0 +1,134 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+// TestRetries: an exit that cannot serve is followed by another, up to a bound; what
+// the destination itself says is final. The program hears what the last exit said.
+func TestRetries(t *testing.T) {
+	// All but the last are C tor's, too (edge_reason_is_retriable); an exit that says
+	// DESTROY is about to end.
+	others := []cell.EndReason{cell.EndMisc, cell.EndResolveFailed, cell.EndExitPolicy, cell.EndNoRoute, cell.EndHibernating,
+		cell.EndResourceLimit, cell.EndDestroy}
+	for reason := cell.EndMisc; reason <= cell.EndNotDirectory; reason++ {
+		t.Run(reason.String(), func(t *testing.T) { // a client remembers what an exit refused
+			c, l := withLiars(t, Config{Network: netdir.Public()})
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+			defer cancel()
+			want := int64(1)
+			if slices.Contains(others, reason) {
+				want = streamTries
+			}
+			m := cell.End{Reason: reason}
+			l.say(cell.RelayEnd, m.Append(nil))
+			var end *stream.EndError
+			if conn, err := c.Dial(ctx, Request{Host: "example.com", Port: 443}); conn != nil || !errors.As(err, &end) || end.Reason != reason {
+				t.Error(err)
+			}
+			if n := l.asked.Load(); n != want {
+				t.Errorf("%d exits were asked, not %d", n, want)
+			}
+		})
+	}
+}
+
+// TestGivenUp: who gives up hears so, and no other exit is asked.
+func TestGivenUp(t *testing.T) {
+	c, l := withLiars(t, Config{Network: netdir.Public()})
+	l.say(cell.RelayDrop, nil) // which is no answer
+	ctx, cancel := context.WithCancelCause(context.Background())
+	enough := errors.New("enough")
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Dial(ctx, Request{Host: "example.com", Port: 443})
+		done <- err
+	}()
+	for l.asked.Load() == 0 { // the stream waits at an exit
+		select {
+		case err := <-done:
+			t.Fatal(err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	cancel(enough)
+	if err := <-done; !errors.Is(err, enough) {
+		t.Error(err)
+	}
+	if n := l.asked.Load(); n != 1 {
+		t.Errorf("%d exits were asked", n)
+	}
+}
+
+// TestStreamTimeouts: an exit that does not answer is given ten seconds, the third
+// one fifteen, unless the user has set a time.
+func TestStreamTimeouts(t *testing.T) {
+	for _, x := range []struct {
+		set  time.Duration
+		want []time.Duration
+	}{
+		{0, []time.Duration{10 * time.Second, 10 * time.Second, 15 * time.Second, 15 * time.Second}},
+		{time.Minute, []time.Duration{time.Minute, time.Minute, time.Minute, time.Minute}},
+	} {
+		c := isolated(t, netdir.Public(), refuse)
+		live := *c.live.Load()
+		live.StreamTimeout = x.set
+		c.live.Store(&live)
+		for i, want := range x.want {
+			if got := c.streamTimeout(i + 1); got != want {
+				t.Errorf("set to %v, attempt %d: %v", x.set, i+1, got)
+			}
+		}
+	}
+}
+
+// TestBuildTimesOnDisk: what was learned is there after a restart; rubbish is set
+// aside and does not stop the client, and what cannot be read does.
+func TestBuildTimesOnDisk(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "build-times.json")
+	load := func() (*Client, error) {
+		c := &Client{cfg: Config{Dir: dir, Log: slog.New(slog.DiscardHandler)}, log: slog.New(slog.DiscardHandler)}
+		return c, c.loadTimeouts()
+	}
+	c, err := load()
+	if err != nil {
+		t.Fatal("without a file: ", err)
+	}
+	if err := c.saveTimeouts(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := load(); err != nil {
+		t.Error("what was saved: ", err)
+	}
+	for _, bad := range []string{"", "{", "null and void", `{"times": -1}`} {
+		if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := load()
+		if err != nil || c.timeouts == nil {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+	if err := os.RemoveAll(file); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(file, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := load(); !fault.Is(err, fault.Local) {
+		t.Error("a directory in its place: ", err)
+	}
+}
