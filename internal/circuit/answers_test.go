@@ -20,21 +20,21 @@ func created(has, says int) []byte {
 // TestWrongCreated: what is not the answer to a client's onionskin is a violation,
 // which leaves nothing of the circuit.
 func TestWrongCreated(t *testing.T) {
-	pq := HopOptions{PQ: handshake.PQ768}
+	pq := HopOptions{Handshake: handshake.PQ768.Kind()}
 	for name, v := range map[string]struct {
 		opts   HopOptions
 		answer func(n *nextCirc) error
 		want   string
 	}{
-		"junk to CREATE_FAST":      {HopOptions{Fast: true}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreatedFast, make([]byte, 40)) }, "CREATED_FAST"},
-		"CREATED2 to CREATE_FAST":  {HopOptions{Fast: true}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreated2, created(64, 64)) }, "answers CREATE_FAST"},
-		"junk to ntor":             {HopOptions{NoNtorV3: true}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreated2, created(64, 64)) }, "ntor"},
-		"too short for ntor":       {HopOptions{NoNtorV3: true}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreated2, created(63, 63)) }, "ntor"},
+		"junk to CREATE_FAST":      {HopOptions{Handshake: handshake.Fast}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreatedFast, make([]byte, 40)) }, "CREATED_FAST"},
+		"CREATED2 to CREATE_FAST":  {HopOptions{Handshake: handshake.Fast}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreated2, created(64, 64)) }, "answers CREATE_FAST"},
+		"junk to ntor":             {HopOptions{Handshake: handshake.Ntor}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreated2, created(64, 64)) }, "ntor"},
+		"too short for ntor":       {HopOptions{Handshake: handshake.Ntor}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreated2, created(63, 63)) }, "ntor"},
 		"junk to ntor-v3":          {HopOptions{}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreated2, created(100, 100)) }, "ntor-v3"},
 		"longer than a cell":       {HopOptions{}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreated2, created(100, 600)) }, "CREATED2"},
 		"CREATED_FAST to ntor-v3":  {HopOptions{}, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreatedFast, make([]byte, 40)) }, "CREATED_FAST answers"},
 		"LONG_CREATED2 to ntor-v3": {HopOptions{}, func(n *nextCirc) error { return n.circ.SendLong(cell.CmdLongCreated2, created(100, 100)) }, "LONG_CREATED2 answers"},
-		"junk to the hybrid":       {pq, func(n *nextCirc) error { return n.circ.SendLong(cell.CmdLongCreated2, created(1200, 1200)) }, "hybrid"},
+		"junk to the hybrid":       {pq, func(n *nextCirc) error { return n.circ.SendLong(cell.CmdLongCreated2, created(1200, 1200)) }, "pq768"},
 		"cut off for the hybrid":   {pq, func(n *nextCirc) error { return n.circ.SendLong(cell.CmdLongCreated2, created(900, 1200)) }, "LONG_CREATED2"},
 		"CREATED2 to the hybrid":   {pq, func(n *nextCirc) error { return n.circ.SendControl(cell.CmdCreated2, created(100, 100)) }, "CREATED2 answers"},
 	} {
@@ -77,7 +77,7 @@ func TestWrongAnswers(t *testing.T) {
 		return func(h *Hop, _ cell.RelayMsg) error { return h.Send(cmd, 0, body) }
 	}
 	long := func(cmd cell.RelayCommand, n int) func(*Hop, cell.RelayMsg) error {
-		return func(h *Hop, _ cell.RelayMsg) error { return h.sendLong(cmd, make([]byte, n), false) }
+		return func(h *Hop, _ cell.RelayMsg) error { return h.sendMeta(cmd, make([]byte, n), false) }
 	}
 	twice := func(f func(*Hop, cell.RelayMsg) error) func(*Hop, cell.RelayMsg) error {
 		return func(h *Hop, m cell.RelayMsg) error {
@@ -97,7 +97,7 @@ func TestWrongAnswers(t *testing.T) {
 			return h.Send(cell.RelayConfluxLinked, 0, l.Append(nil))
 		})
 	}
-	pq := HopOptions{PQ: handshake.PQ768}
+	pq := HopOptions{Handshake: handshake.PQ768.Kind()}
 	for name, v := range map[string]struct {
 		do   func(ctx context.Context, r *rig, c *Circuit) error
 		say  func(h *Hop, m cell.RelayMsg) error

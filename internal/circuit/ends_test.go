@@ -27,7 +27,7 @@ type ask struct {
 	// a step that makes it.
 	do func(ctx context.Context, r *rig, c *Circuit) error
 	// say is what the relay does with the client's messages; nil: nothing.
-	say func(h *Hop, m cell.RelayMsg)
+	say func(r *rig, h *Hop, m cell.RelayMsg)
 	// first says that there is no circuit before the step.
 	first bool
 	// two says that the step is about another circuit, too: rig.other.
@@ -41,13 +41,13 @@ type ask struct {
 
 // handshakes are the kinds of hop that a client may make.
 var handshakes = map[string]HopOptions{
-	"CREATE_FAST":      {Fast: true},
-	"ntor":             {NoNtorV3: true},
+	"CREATE_FAST":      {Handshake: handshake.Fast},
+	"ntor":             {Handshake: handshake.Ntor},
 	"ntor-v3":          {},
 	"ntor-v3 with CGO": congested,
-	"pq512":            {PQ: handshake.PQ512},
-	"pq768 with CGO":   {PQ: handshake.PQ768, Congestion: true, CGO: true},
-	"pq1024":           {PQ: handshake.PQ1024},
+	"pq512":            {Handshake: handshake.PQ512.Kind()},
+	"pq768 with CGO":   {Handshake: handshake.PQ768.Kind(), Congestion: true, CGO: true},
+	"pq1024":           {Handshake: handshake.PQ1024.Kind()},
 }
 
 // asks are the steps.
@@ -56,14 +56,14 @@ func asks() map[string]ask {
 		"rekey": {do: func(ctx context.Context, _ *rig, c *Circuit) error { return c.Last().Rekey(ctx, handshake.PQ768) }},
 		"rekey, answered in part": {
 			do:  func(ctx context.Context, _ *rig, c *Circuit) error { return c.Last().Rekey(ctx, handshake.PQ768) },
-			say: func(h *Hop, m cell.RelayMsg) { begins(h, m, cell.RelayRekeyRequest, cell.RelayRekeyReply) },
+			say: func(_ *rig, h *Hop, m cell.RelayMsg) { begins(h, m, cell.RelayRekeyRequest, cell.RelayRekeyReply) },
 		},
 		"extend, answered in part": {
 			opts: congested,
 			do: func(ctx context.Context, r *rig, c *Circuit) error {
-				return c.Extend(ctx, r.next, HopOptions{PQ: handshake.PQ768})
+				return c.Extend(ctx, r.next, HopOptions{Handshake: handshake.PQ768.Kind()})
 			},
-			say: func(h *Hop, m cell.RelayMsg) { begins(h, m, cell.RelayLongExtend2, cell.RelayLongExtended2) },
+			say: func(_ *rig, h *Hop, m cell.RelayMsg) { begins(h, m, cell.RelayLongExtend2, cell.RelayLongExtended2) },
 		},
 		"build": {first: true, do: func(ctx context.Context, r *rig, _ *Circuit) error {
 			_, err := Build(ctx, r.env(), r.client, &Route{Targets: []linkspec.Target{r.target, r.next}})
@@ -79,8 +79,8 @@ func asks() map[string]ask {
 			opts: congested,
 			two:  true,
 			do:   func(ctx context.Context, r *rig, c *Circuit) error { return linkBoth(ctx, r.other, c) },
-			say: func(h *Hop, m cell.RelayMsg) {
-				if m.Cmd == cell.RelayConfluxLink && h.c == h.c.handler.(said).r.otherAt {
+			say: func(r *rig, h *Hop, m cell.RelayMsg) {
+				if m.Cmd == cell.RelayConfluxLink && h.c == r.otherAt {
 					_ = h.Send(cell.RelayConfluxLinked, 0, m.Data)
 				}
 			},
@@ -107,7 +107,7 @@ func asks() map[string]ask {
 			_, err := Create(ctx, r.env(), r.client, r.target, o)
 			return err
 		}}
-		if o.Fast {
+		if o.Handshake == handshake.Fast {
 			continue
 		}
 		for layer, first := range map[string]HopOptions{"tor1": {}, "CGO": congested} {
@@ -133,7 +133,7 @@ func begins(h *Hop, m cell.RelayMsg, to, answer cell.RelayCommand) {
 }
 
 // swallows takes a stream, whose DATA it never acknowledges.
-func swallows(h *Hop, m cell.RelayMsg) {
+func swallows(_ *rig, h *Hop, m cell.RelayMsg) {
 	if m.Cmd == cell.RelayBegin {
 		h.recv = flow.NewReceiver(1 << 30)
 		if err := h.AcceptStream(m.Stream, newSink()); err != nil {
@@ -314,7 +314,7 @@ func (r *rig) ends(name string, a ask, e end) {
 	r.mute, r.other = a.first, nil
 	r.say = func(h *Hop, m cell.RelayMsg) {
 		if a.say != nil {
-			a.say(h, m)
+			a.say(r, h, m)
 		}
 	}
 	var c *Circuit

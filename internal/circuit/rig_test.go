@@ -90,14 +90,6 @@ func (n *nextCirc) HandleControl(cell.Command, []byte)      {}
 func (n *nextCirc) HandleDestroy(cell.DestroyReason, error) {}
 func (n *nextCirc) HandleWritable()                         {}
 
-// said is a relay's Handler that does what rig.say says.
-type said struct{ r *rig }
-
-func (s said) HandleMessage(h *Hop, m cell.RelayMsg, _ cell.Command) error {
-	s.r.say(h, m)
-	return nil
-}
-
 // take is a relay that does with a circuit what answer does.
 func (r *rig) take(c *channel.Circ, cmd cell.Command) {
 	n := &nextCirc{circ: c, cmd: cmd}
@@ -186,7 +178,10 @@ func onRig(t *testing.T, f func(r *rig)) {
 			}
 			at := r.server.accept(c, cmd, p)
 			if r.say != nil {
-				at.handler = said{r}
+				at.handle = func(h *Hop, m cell.RelayMsg, _ cell.Command) error {
+					r.say(h, m)
+					return nil
+				}
 			}
 			r.mu.Lock()
 			defer r.mu.Unlock()
