@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "TestAPI writes the files in api/ anew")
+var update = flag.Bool("update", false, "TestAPI writes the files in api/ anew, TestDesign the table in docs/design.md")
 
 // public are the packages that other programs import, and their files in api/.
 var public = map[string]string{

@@ -10,7 +10,7 @@ import (
 )
 
 // TestDesign holds the table of docs/design.md to the levels here and to the packages'
-// comments. CHIVE_UPDATE=1 writes it.
+// comments. -update writes it.
 func TestDesign(t *testing.T) {
 	const page, begin, end = "docs/design.md", "<!-- levels: begin -->\n", "<!-- levels: end -->"
 	text, err := os.ReadFile(page)
@@ -26,7 +26,7 @@ func TestDesign(t *testing.T) {
 	if table == want {
 		return
 	}
-	if os.Getenv("CHIVE_UPDATE") != "" {
+	if *update {
 		if err := os.WriteFile(page, []byte(head+begin+want+end+tail), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestDesign(t *testing.T) {
 			t.Errorf("%s has too much: %s", page, line)
 		}
 	}
-	t.Errorf("the table is another one: CHIVE_UPDATE=1 go test -run TestDesign . writes it")
+	t.Errorf("the table is another one: go test -run TestDesign . -update writes it")
 }
 
 // levelsTable is a row for each package, by level and name.
