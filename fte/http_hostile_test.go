@@ -73,7 +73,7 @@ func post(t *testing.T, hs *HTTPServer, from, url string, body io.Reader) int {
 	return resp.StatusCode
 }
 
-// TestHTTPOneRequestAtATime has a client send requests beside each other: only
+// TestHTTPOneRequestAtATime makes a client send requests at the same time: only
 // one of them may hold its body at the server.
 func TestHTTPOneRequestAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestHTTPNobodyAccepts(t *testing.T) {
 	})
 }
 
-// TestHTTPMemoryBound has sessions whose answers nobody fetches, and requests
+// TestHTTPMemoryBound has sessions whose answers are not fetched, and requests
 // that stand still, fill the server.
 func TestHTTPMemoryBound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -215,7 +215,7 @@ func TestHTTPMemoryBound(t *testing.T) {
 	})
 }
 
-// TestHTTPConnections: one address's idle connections keep nobody out.
+// TestHTTPConnections: one address's idle connections keep no other client out.
 func TestHTTPConnections(t *testing.T) {
 	hs := &HTTPServer{MaxSessions: 3, MaxPending: 2}
 	defer hs.Close()

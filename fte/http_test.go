@@ -118,7 +118,7 @@ func TestHTTPMessages(t *testing.T) {
 	}
 }
 
-// TestHTTPCurl has curl, a client that nobody here wrote, see the decoy.
+// TestHTTPCurl: curl, another project's client, sees the decoy.
 func TestHTTPCurl(t *testing.T) {
 	curl, err := exec.LookPath("curl")
 	if err != nil {
@@ -135,7 +135,7 @@ func TestHTTPCurl(t *testing.T) {
 	}
 }
 
-// TestHTTPTinyproxy goes through an HTTP proxy that nobody here wrote.
+// TestHTTPTinyproxy goes through another project's HTTP proxy.
 func TestHTTPTinyproxy(t *testing.T) {
 	tinyproxy, err := exec.LookPath("tinyproxy")
 	if err != nil {

@@ -53,7 +53,7 @@ func TestProbes(t *testing.T) {
 			pl := newPipeListener()
 			l := NewListener(pl, ListenConfig{Transport: mode.server, HandshakeTimeout: timeout})
 			defer l.Close()
-			// Nobody is dialed for a stranger.
+			// No connection is dialed for an unauthenticated client.
 			var dialed atomic.Int64
 			p := &Proxy{Dial: func(context.Context) (net.Conn, error) {
 				dialed.Add(1)

@@ -137,7 +137,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestDrainWhileDialing: a server that never answers keeps nobody from ending.
+// TestDrainWhileDialing: a server that never answers does not delay the end.
 func TestDrainWhileDialing(t *testing.T) {
 	client, _ := chivePair(t, "words", Protocol{})
 	silent, l := loopback(t), loopback(t)

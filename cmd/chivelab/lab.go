@@ -111,7 +111,7 @@ and nodes. A bridge is unlisted: its lines are for "chive proxy --bridge" and C 
 	return c
 }
 
-// labRunCommand runs a command beside a network.
+// labRunCommand runs a command together with a network.
 func labRunCommand() *cobra.Command {
 	var o lab.Options
 	var s daemon.Settings

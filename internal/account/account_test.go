@@ -319,7 +319,7 @@ func TestEvictsOnce(t *testing.T) {
 	for range 40 {
 		m.root.Open(Connection, func(error) { told++ }).Reserve(50)
 	}
-	m.Address(netip.Addr{}).Reserve(5000) // nobody can be evicted for these
+	m.Address(netip.Addr{}).Reserve(5000) // no holder can be evicted for these
 	m.reclaim()
 	m.reclaim()
 	if told != 40 {

@@ -189,7 +189,7 @@ func TestRoom(t *testing.T) {
 			<-s.writable
 		}
 		synctest.Wait()
-		if got := theirs.count(); got != 0 && got != sent { // the cells have command 0, PADDING, but for the header
+		if got := theirs.count(); got != 0 && got != sent { // after the header, the cells have command 0, PADDING
 			t.Fatal(got, sent)
 		}
 	})
@@ -345,7 +345,7 @@ func TestChannelRefuses(t *testing.T) {
 }
 
 // TestVariableBounds: long messages have the bound of the specification, in either
-// direction; other cells of variable length are passed over up to theirs.
+// direction; other cells of variable length are ignored up to their bound.
 func TestVariableBounds(t *testing.T) {
 	for name, c := range map[string]struct {
 		cmd cell.Command

@@ -35,7 +35,7 @@ func circID(c []byte) []byte { c = bytes.Clone(c); c[3] = 9; return c }
 // earlyPadding is a VPADDING and an AUTHORIZE cell as they are before VERSIONS.
 var earlyPadding = []byte{0, 0, byte(cell.CmdVPadding), 0, 2, 1, 2, 0, 0, byte(cell.CmdAuthorize), 0, 0}
 
-// latePadding is one of each cell that is passed over after VERSIONS.
+// latePadding is one of each cell that is ignored after VERSIONS.
 var latePadding = bytes.Join([][]byte{varCell(cell.CmdVPadding, 1, 2, 3), varCell(cell.CmdAuthorize), cell.AppendFixed(nil, 0, cell.CmdPadding, nil)}, nil)
 
 // connectTo runs Connect against a responder that does TLS as an honest one and

@@ -156,7 +156,7 @@ func TestWireAnswersLittle(t *testing.T) {
 	}
 }
 
-// accountedWire returns a direct wire to somebody who does not read.
+// accountedWire returns a direct wire to a peer that does not read.
 func accountedWire(t *testing.T) (*wire, *account.Memory) {
 	if !nonblock.Available {
 		t.Skip("no wire here")

@@ -339,7 +339,7 @@ func TestBadCaches(t *testing.T) {
 	}
 }
 
-// When nobody answers, retries thin out, and there is no directory.
+// If no cache answers, retries become rarer, and there is no directory.
 func TestBackoff(t *testing.T) {
 	n := small(t, 20)
 	synctest.Test(t, func(t *testing.T) {

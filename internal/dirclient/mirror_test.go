@@ -64,7 +64,7 @@ func signed(t *testing.T, now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo)
 }
 
 // TestMirrorAsksForExtraInfoAgain: a document that no cache had comes later, and
-// one that nobody has is let go.
+// one that no cache has is given up.
 func TestMirrorAsksForExtraInfoAgain(t *testing.T) {
 	now := time.Now().Truncate(time.Second)
 	late, lateExtra := signed(t, now)

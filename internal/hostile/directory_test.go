@@ -7,7 +7,7 @@ func FuzzDirectoryClient(f *testing.F) {
 	fuzz(f, dirOps, newDirWorld, makeDirNet)
 }
 
-// dirSeeds are answers of caches: each kind is there, beside right ones.
+// dirSeeds are answers of caches: each kind occurs, and correct ones, too.
 func dirSeeds() map[string]fuzzInput {
 	out := map[string]fuzzInput{}
 	right := do{"answer", answerDirRight, 0, 0}

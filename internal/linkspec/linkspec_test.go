@@ -65,7 +65,7 @@ func TestTargetOfRefuses(t *testing.T) {
 }
 
 // TestOneAddressEach: of many addresses, the first that a relay can have of each
-// family is used, whoever made the target.
+// family is used, whatever code made the target.
 func TestOneAddressEach(t *testing.T) {
 	want := target()
 	var specs []Spec

@@ -237,7 +237,7 @@ func TestMissingMicrodescriptors(t *testing.T) {
 }
 
 // TestGuardOfANewerDirectory: the guards know a microdescriptor that the
-// directory at hand lacks.
+// present directory lacks.
 func TestGuardOfANewerDirectory(t *testing.T) {
 	full := ctor(t)
 	var l netdir.Loader

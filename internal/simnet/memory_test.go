@@ -81,7 +81,7 @@ func TestNetwork(t *testing.T) {
 		if len(n.Open()) != 0 {
 			t.Error("still open: ", n.Open())
 		}
-		// Who is not accepted hears of the listener's end.
+		// A dialler that is not accepted learns that the listener has ended.
 		late, err := dial(t.Context(), there)
 		if err != nil {
 			t.Fatal(err)

@@ -39,7 +39,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// A refusal passes only as often as somebody is known to have asked for it.
+// A refusal passes only as often as a client is known to have asked for it.
 func TestWarnings(t *testing.T) {
 	for name, c := range map[string]struct {
 		text  string

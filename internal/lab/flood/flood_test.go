@@ -17,7 +17,7 @@ import (
 // patience bounds what a loaded machine takes its time for.
 const patience = 5 * time.Minute
 
-// trips are an honest client's round trips beside each flood.
+// trips are an honest client's round trips during each flood.
 const trips = 20
 
 // TestFloods has every flood go, with a small part of its budget, against relays

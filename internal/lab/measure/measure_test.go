@@ -100,7 +100,7 @@ func TestRunFails(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	s.Dial = func(context.Context, string, string) (net.Conn, error) { // nobody ever answers
+	s.Dial = func(context.Context, string, string) (net.Conn, error) { // no answer ever comes
 		a, b := net.Pipe()
 		t.Cleanup(func() { b.Close() })
 		return a, nil
