@@ -18,7 +18,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/lab"
 	"github.com/chivenet/chive/relay"
 )
@@ -147,7 +146,7 @@ func TestRelayCommand(t *testing.T) {
 		}
 	}
 	configure("bandwidth-rate = 4194304\n")
-	args := []string{"--sandbox", "auto", "--config", file, "--network", nw.NetworkFile, "--orport", n.ORPort, "--nameserver", nw.Target.Nameserver().String()}
+	args := []string{"--sandbox", "auto", "--config", file, "--network", nw.NetworkFile, "--orport", n.ORPort, "--nameserver", "127.0.0.1:1"}
 	p := runDaemon(t, "relay", filepath.Join(nw.Dir, n.Name), args...)
 	await(t, "the relay is listed", func() bool { return p.status().Listed })
 	if st := p.status(); st.Role != "relay" || st.Fingerprint != n.Fingerprint || !st.Exit || !strings.Contains(st.Flags, "Exit") || st.Rate != 4<<20 || !st.MasterKeyHere {
@@ -204,7 +203,7 @@ func TestRelayCommandStopsTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := runDaemon(t, "relay", filepath.Join(nw.Dir, n.Name), "--network", nw.NetworkFile, "--nickname", n.Name, "--orport", n.ORPort, "--exit-policy", "accept *:*",
-		"--exit-private", "--nameserver", nw.Target.Nameserver().String(), "--assume-reachable", "--shutdown-wait", "1m", "--bandwidth-rate", "262144")
+		"--exit-private", "--nameserver", "127.0.0.1:1", "--assume-reachable", "--shutdown-wait", "1m", "--bandwidth-rate", "262144")
 	c := openStream(t, ctx, nw)
 	await(t, "a stream", func() bool { return p.status().Streams > 0 })
 	p.signal(syscall.SIGTERM)
@@ -221,7 +220,7 @@ func TestRelayCommandStopsTwice(t *testing.T) {
 // openStream opens a stream through the network to what sends everything back.
 func openStream(t *testing.T, ctx context.Context, nw *lab.Network) net.Conn {
 	t.Helper()
-	c, err := nw.Client.Isolated().DialContext(ctx, "tcp", nw.Target.Addr(target.Echo))
+	c, err := nw.Client.Isolated().DialContext(ctx, "tcp", nw.Echo)
 	if err != nil {
 		t.Fatal(err)
 	}
