@@ -76,8 +76,7 @@ const (
 	byEither = ByClient | ByRelay
 )
 
-// relayCommands describes each relay command. The engine of circuits reads it for
-// every cell, so the index is the command's byte. A command that only the circuit
+// relayCommands describes each relay command. A command that only the circuit
 // knows has neither OnStream nor OnEither.
 var relayCommands = [256]struct {
 	name   string
@@ -123,14 +122,22 @@ var relayCommands = [256]struct {
 	RelayRekeyConfirm:  {"REKEY_CONFIRM", ByClient | Fragment},
 }
 
+// relayTraits is the table's column that every cell asks for, in few cache lines.
+var relayTraits = func() (t [256]Traits) {
+	for c, row := range relayCommands {
+		t[c] = row.traits
+	}
+	return t
+}()
+
 // Traits returns what the protocol says of the command.
-func (c RelayCommand) Traits() Traits { return relayCommands[c].traits }
+func (c RelayCommand) Traits() Traits { return relayTraits[c] }
 
 // Has reports whether the command has one of the given traits, or several.
-func (c RelayCommand) Has(t Traits) bool { return relayCommands[c].traits&t != 0 }
+func (c RelayCommand) Has(t Traits) bool { return relayTraits[c]&t != 0 }
 
 // Known reports whether the command is one of the constants above.
-func (c RelayCommand) Known() bool { return relayCommands[c].traits != 0 }
+func (c RelayCommand) Known() bool { return relayTraits[c] != 0 }
 
 // WantsStream reports whether a message with this command always belongs to a
 // stream. In RelayV1 these messages carry a stream ID, and no others do.

@@ -11,9 +11,10 @@ import (
 // destroyed.
 type messageHandler func(h *Hop, m cell.RelayMsg, cc cell.Command) error
 
-// messages says what the engine does with each command, by the end that takes
-// it: those about the circuit, and those that open a stream. All other messages
-// go to their stream. A command without a handler is a violation.
+// messages says what the engine does with a message, by its command and by the
+// end that takes it: one about the circuit, or one that opens a stream. Other
+// messages of streams go to their stream. At a client, a command without a handler
+// is for the goroutine that waits for it (Hop.Expect); all else is a violation.
 var messages = [256]struct{ client, relay messageHandler }{
 	cell.RelayDrop:             {client: drop, relay: drop},
 	cell.RelaySendme:           {client: takeSendme, relay: takeSendme},
@@ -23,11 +24,9 @@ var messages = [256]struct{ client, relay messageHandler }{
 	cell.RelayTruncate:         {relay: truncate},
 	cell.RelayTruncated:        {client: truncated},
 	cell.RelayExtend2:          {relay: extend},
-	cell.RelayExtended2:        {client: awaited},
 	cell.RelayLongExtend2:      {relay: longExtend},
 	cell.RelayLongExtended2:    {client: longAwaited},
 	cell.RelayConfluxLink:      {relay: confluxLink},
-	cell.RelayConfluxLinked:    {client: awaited},
 	cell.RelayConfluxLinkedAck: {relay: confluxLinkedAck},
 	cell.RelayConfluxSwitch:    {client: confluxSwitch, relay: confluxSwitch},
 	cell.RelayRekeyRequest:     {relay: rekeyRequest},
@@ -40,7 +39,7 @@ func fromRelay(h *Hop, m cell.RelayMsg, cc cell.Command) error {
 	if take := messages[m.Cmd].client; take != nil {
 		return take(h, m, cc)
 	}
-	return h.unexpected(m.Cmd)
+	return awaited(h, m, cc)
 }
 
 // fromClient is a relay's dispatcher.
@@ -64,7 +63,7 @@ func (h *Hop) unexpected(cmd cell.RelayCommand) error {
 
 func drop(*Hop, cell.RelayMsg, cell.Command) error { return nil }
 
-// awaited takes a message that a goroutine waits for: see Hop.Expect.
+// awaited gives a message to the goroutine that waits for it.
 func awaited(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	if !h.meta.take(m) {
 		return h.unexpected(m.Cmd)

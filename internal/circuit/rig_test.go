@@ -90,6 +90,15 @@ func (n *nextCirc) HandleControl(cell.Command, []byte)      {}
 func (n *nextCirc) HandleDestroy(cell.DestroyReason, error) {}
 func (n *nextCirc) HandleWritable()                         {}
 
+// said is a relay's dispatcher that does what rig.say says.
+func (r *rig) said(h *Hop, m cell.RelayMsg, cc cell.Command) error {
+	if m.Cmd == cell.RelaySendme {
+		return takeSendme(h, m, cc)
+	}
+	r.say(h, m)
+	return nil
+}
+
 // take is a relay that does with a circuit what answer does.
 func (r *rig) take(c *channel.Circ, cmd cell.Command) {
 	n := &nextCirc{circ: c, cmd: cmd}
@@ -178,10 +187,7 @@ func onRig(t *testing.T, f func(r *rig)) {
 			}
 			at := r.server.accept(c, cmd, p)
 			if r.say != nil {
-				at.handle = func(h *Hop, m cell.RelayMsg, _ cell.Command) error {
-					r.say(h, m)
-					return nil
-				}
+				at.handle = r.said
 			}
 			r.mu.Lock()
 			defer r.mu.Unlock()
