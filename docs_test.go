@@ -94,7 +94,7 @@ func TestPromisesHaveTests(t *testing.T) {
 			pkg := ""
 			for _, m := range quoted.FindAllStringSubmatch(line, -1) {
 				word := m[1]
-				if i, err := os.Stat(word); err == nil && i.IsDir() {
+				if i, err := os.Stat(word); err == nil && i.IsDir() && !strings.HasSuffix(word, "/") {
 					pkg = word + " "
 				}
 				if !testName.MatchString(word) {
