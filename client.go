@@ -189,9 +189,7 @@ func (cfg *Config) inner(dir string) (client.Config, error) {
 	if out.Bridges, out.Transports, err = cfg.bridges(); err != nil {
 		return out, err
 	}
-	if out.MaxMemory, err = account.BoundOf(cfg.MaxMemory); err != nil {
-		return out, err
-	}
+	out.MaxMemory = account.BoundOf(cfg.MaxMemory)
 	p := &out.Path
 	p.Strict = cfg.StrictNodes
 	p.SameSubnet = !cfg.Network.dir.Testing.EnforceDistinctSubnets

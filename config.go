@@ -9,6 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pt"
 )
@@ -114,79 +115,40 @@ type Config struct {
 // hold, in bytes, where MaxMemory is 0.
 const DefaultMaxMemory = account.DefaultMaxMemory
 
-// Bounds of options, in either direction of what is useful.
-const (
-	maxGuards       = 20
-	minDirtiness    = 10 * time.Second // C tor's bound
-	maxDirtiness    = 30 * 24 * time.Hour
-	minBuildTimeout = time.Second
-	maxTimeout      = 5 * time.Minute
-)
-
 // Check reports the first option that New would refuse. It touches no file
 // and no network.
 func (c *Config) Check() error {
+	if err := options.Client.Check(c); err != nil {
+		return err
+	}
 	for _, o := range []struct {
-		name  string
+		field string
 		nodes []string
 	}{
 		{"EntryNodes", c.EntryNodes}, {"MiddleNodes", c.MiddleNodes}, {"ExitNodes", c.ExitNodes},
 		{"ExcludeNodes", c.ExcludeNodes}, {"ExcludeExitNodes", c.ExcludeExitNodes},
 	} {
 		if _, err := path.ParseSet(o.nodes); err != nil {
-			return fault.New(fault.Config, "%s: %w", o.name, err)
-		}
-	}
-	if _, _, err := c.bridges(); err != nil {
-		return err
-	}
-	for _, o := range []struct {
-		name      string
-		v, lo, hi time.Duration
-	}{
-		{"MaxCircuitDirtiness", c.MaxCircuitDirtiness, minDirtiness, maxDirtiness},
-		{"CircuitBuildTimeout", c.CircuitBuildTimeout, minBuildTimeout, maxTimeout},
-		{"StreamTimeout", c.StreamTimeout, minBuildTimeout, maxTimeout},
-	} {
-		if o.v != 0 && (o.v < o.lo || o.v > o.hi) {
-			return fault.New(fault.Config, "%s: %v is not from %v to %v", o.name, o.v, o.lo, o.hi)
-		}
-	}
-	for _, o := range []struct {
-		name string
-		v    int
-	}{{"NumEntryGuards", c.NumEntryGuards}, {"NumDirectoryGuards", c.NumDirectoryGuards}} {
-		if o.v < 0 || o.v > maxGuards {
-			return fault.New(fault.Config, "%s: %d is not from 0 to %d", o.name, o.v, maxGuards)
-		}
-	}
-	for _, s := range []Switch{c.CGO, c.CongestionControl, c.Conflux, c.ClientRejectInternalAddresses, c.ClientDNSRejectInternalAddresses} {
-		if s > SwitchOff {
-			return fault.New(fault.Config, "a Switch has the value %d, which is none of its constants", s)
+			return options.Wrong(o.field, "%w", err)
 		}
 	}
 	if c.ClientDNSRejectInternalAddresses == SwitchOff && (c.Network == nil || c.Network.dir.IsPublic()) {
-		return fault.New(fault.Config, "ClientDNSRejectInternalAddresses: off is for networks of one's own, not for the public one")
+		return options.Wrong("ClientDNSRejectInternalAddresses", "off is for networks of one's own, not for the public one")
 	}
-	if c.PQ > PQRequireAll {
-		return fault.New(fault.Config, "PQ has the value %d, which is none of its constants", c.PQ)
-	}
-	if c.Padding > PaddingOff {
-		return fault.New(fault.Config, "Padding has the value %d, which is none of its constants", c.Padding)
-	}
-	return nil
+	_, _, err := c.bridges()
+	return err
 }
 
 // bridges reads the bridge lines and the transport plugins.
 func (c *Config) bridges() ([]pt.BridgeLine, []pt.TransportLine, error) {
 	if len(c.Bridges) > 0 && len(c.EntryNodes) > 0 {
-		return nil, nil, fault.New(fault.Config, "EntryNodes: bridges are the first hops of every circuit; give one or the other")
+		return nil, nil, options.Wrong("EntryNodes", "bridges are the first hops of every circuit; give one or the other")
 	}
 	var bridges []pt.BridgeLine
 	for i, s := range c.Bridges {
 		b, err := pt.ParseBridgeLine(s)
 		if err != nil {
-			return nil, nil, fault.New(fault.Config, "Bridges, number %d: %w", i+1, err)
+			return nil, nil, options.Wrong("Bridges", "entry %d: %w", i+1, err)
 		}
 		bridges = append(bridges, b)
 	}
@@ -194,12 +156,12 @@ func (c *Config) bridges() ([]pt.BridgeLine, []pt.TransportLine, error) {
 	for i, s := range c.ClientTransportPlugins {
 		p, err := pt.ParseTransportLine(s)
 		if err != nil {
-			return nil, nil, fault.New(fault.Config, "ClientTransportPlugins, number %d: %w", i+1, err)
+			return nil, nil, options.Wrong("ClientTransportPlugins", "entry %d: %w", i+1, err)
 		}
 		plugins = append(plugins, p)
 	}
 	if err := client.CheckBridges(bridges, plugins); err != nil {
-		return nil, nil, fault.New(fault.Config, "Bridges: %w", err)
+		return nil, nil, options.Wrong("Bridges", "%w", err)
 	}
 	return bridges, plugins, nil
 }

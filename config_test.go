@@ -39,14 +39,14 @@ func TestConfigCheck(t *testing.T) {
 		"StreamTimeout: 1h0m0s is not from":           {StreamTimeout: time.Hour},
 		"NumEntryGuards: -1 is not from":              {NumEntryGuards: -1},
 		"NumDirectoryGuards: 99 is not from":          {NumDirectoryGuards: 99},
-		"Bridges, number 2: bridge line":              {Bridges: []string{"192.0.2.1:443", "example.com:443"}},
+		"Bridges: entry 2: bridge line":               {Bridges: []string{"192.0.2.1:443", "example.com:443"}},
 		"Bridges: a bridge needs the transport obfs4": {Bridges: []string{"obfs4 192.0.2.1:443"}},
-		"ClientTransportPlugins, number 1: ":          {ClientTransportPlugins: []string{"obfs4 /usr/bin/obfs4proxy"}},
+		"ClientTransportPlugins: entry 1: ":           {ClientTransportPlugins: []string{"obfs4 /usr/bin/obfs4proxy"}},
 		"EntryNodes: bridges are":                     {Bridges: []string{"192.0.2.1:443"}, EntryNodes: []string{"moria1"}},
-		"a Switch has the value 7, which":             {Conflux: 7},
+		"Conflux: the value 0x7 is none of":           {Conflux: 7},
 		"ClientDNSRejectInternalAddresses: off is":    {ClientDNSRejectInternalAddresses: chive.SwitchOff},
-		"PQ has the value 4, which":                   {PQ: 4},
-		"Padding has the value 9, which":              {Padding: 9},
+		"PQ: the value 0x4 is none of":                {PQ: 4},
+		"Padding: the value 0x9 is none of":           {Padding: 9},
 	} {
 		if err := c.Check(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)

@@ -57,6 +57,7 @@ var levels = map[string]int{
 	"internal/handshake": 2,
 	"internal/layer":     2,
 	"internal/netdoc":    2,
+	"internal/options":   2,
 
 	"internal/atomicfile": 3,
 	"internal/isolation":  3,

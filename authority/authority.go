@@ -19,6 +19,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/netfile"
+	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/role"
 )
 
@@ -37,6 +38,9 @@ type Authority struct {
 // keys and the state and opens the ports; it waits for nothing on the network.
 // Close ends the authority.
 func New(cfg Config) (*Authority, error) {
+	if err := options.Authority.Check(&cfg); err != nil {
+		return nil, err
+	}
 	if cfg.Network == nil || cfg.DataDir == "" {
 		return nil, fault.New(fault.Config, "authority: a network and a data directory are needed")
 	}
@@ -84,9 +88,7 @@ func (a *Authority) open(cfg Config) error {
 			AssumeReachable: cfg.AssumeReachable, IPv6: cfg.IPv6},
 		ClientVersions: cfg.ClientVersions, ServerVersions: cfg.ServerVersions, BandwidthFile: cfg.BandwidthFile, WaitForRelays: cfg.WaitForRelays,
 	}
-	if out.MaxMemory, err = account.BoundOf(cfg.MaxMemory); err != nil {
-		return err
-	}
+	out.MaxMemory = account.BoundOf(cfg.MaxMemory)
 	for name, v := range cfg.Params {
 		out.Params = append(out.Params, netdoc.Param{Name: name, Value: v})
 	}
@@ -138,8 +140,7 @@ func (a *Authority) Reload(cfg Config) error {
 	if err := role.CheckReload(&a.cfg, &cfg); err != nil {
 		return err
 	}
-	bound, err := account.BoundOf(cfg.MaxMemory)
-	if err != nil {
+	if err := options.Authority.Check(&cfg); err != nil {
 		return err
 	}
 	if cfg.RelayList != "" {
@@ -149,7 +150,7 @@ func (a *Authority) Reload(cfg Config) error {
 		}
 		a.inner.SetRelayList(l)
 	}
-	a.inner.SetMaxMemory(bound)
+	a.inner.SetMaxMemory(account.BoundOf(cfg.MaxMemory))
 	a.cfg = cfg
 	return nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/exit"
-	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netfile"
+	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/pt"
 	"github.com/chivenet/chive/internal/relay"
 	"github.com/chivenet/chive/internal/version"
@@ -119,9 +119,10 @@ func (cfg *Config) inner() (relay.Config, error) {
 		Rate: cfg.BandwidthRate, Burst: cfg.BandwidthBurst, MaxAdvertised: cfg.MaxAdvertised, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: version.String(), OfflineMaster: cfg.OfflineMasterKey,
 	}
 	var err error
-	if out.MaxMemory, err = account.BoundOf(cfg.MaxMemory); err != nil {
+	if err = options.Relay.Check(cfg); err != nil {
 		return out, err
 	}
+	out.MaxMemory = account.BoundOf(cfg.MaxMemory)
 	network := cfg.Network
 	if network == nil {
 		network = chive.PublicNetwork()
@@ -132,7 +133,7 @@ func (cfg *Config) inner() (relay.Config, error) {
 	if cfg.FamilyFile != "" {
 		text, err := os.ReadFile(cfg.FamilyFile)
 		if err != nil {
-			return out, fault.New(fault.Config, "family file: %w", err)
+			return out, options.Wrong("FamilyFile", "%w", err)
 		}
 		more, err := relay.ParseFamilyList(string(text))
 		if err != nil {
@@ -146,7 +147,7 @@ func (cfg *Config) inner() (relay.Config, error) {
 		}
 		a, err := netip.ParseAddrPort(s)
 		if err != nil {
-			return out, fault.New(fault.Config, "ORPort: %q is neither PORT nor IP:PORT", s)
+			return out, options.Wrong("ORPort", "%q is neither PORT nor IP:PORT", s)
 		}
 		out.Listen = append(out.Listen, a)
 	}
@@ -156,7 +157,7 @@ func (cfg *Config) inner() (relay.Config, error) {
 	out.Bridge, out.NoDir, out.ExtraInfo = cfg.Bridge, cfg.NoDirCache, cfg.CacheExtraInfo
 	if cfg.DirPort != "" {
 		if out.DirListen, err = netip.ParseAddrPort(cfg.DirPort); err != nil {
-			return out, fault.New(fault.Config, "DirPort: %q is not IP:PORT", cfg.DirPort)
+			return out, options.Wrong("DirPort", "%q is not IP:PORT", cfg.DirPort)
 		}
 	}
 	if err := cfg.transports(&out); err != nil {
@@ -181,7 +182,7 @@ func (cfg *Config) transports(out *relay.Config) error {
 	for _, s := range cfg.ServerTransportPlugins {
 		l, err := pt.ParseTransportLine(s)
 		if err != nil {
-			return fault.New(fault.Config, "ServerTransportPlugins: %w", err)
+			return options.Wrong("ServerTransportPlugins", "%w", err)
 		}
 		out.Transports = append(out.Transports, l)
 	}
@@ -190,20 +191,20 @@ func (cfg *Config) transports(out *relay.Config) error {
 		name, addr, _ := strings.Cut(s, " ")
 		a, err := netip.ParseAddrPort(strings.TrimSpace(addr))
 		if err != nil {
-			return fault.New(fault.Config, "ServerTransportListen: %q is not NAME IP:PORT", s)
+			return options.Wrong("ServerTransportListen", "%q is not NAME IP:PORT", s)
 		}
 		out.TransportListen[name] = a
 	}
 	for _, s := range cfg.ServerTransportOptions {
 		f := strings.Fields(s)
 		if len(f) < 2 {
-			return fault.New(fault.Config, "ServerTransportOptions: %q is not NAME KEY=VALUE ...", s)
+			return options.Wrong("ServerTransportOptions", "%q is not NAME KEY=VALUE ...", s)
 		}
 		args := pt.Args{}
 		for _, kv := range f[1:] {
 			k, v, ok := strings.Cut(kv, "=")
 			if !ok || k == "" {
-				return fault.New(fault.Config, "ServerTransportOptions: %q is not NAME KEY=VALUE ...", s)
+				return options.Wrong("ServerTransportOptions", "%q is not NAME KEY=VALUE ...", s)
 			}
 			args[k] = v
 		}
@@ -212,12 +213,12 @@ func (cfg *Config) transports(out *relay.Config) error {
 	return nil
 }
 
-func addrPorts(option string, list []string) ([]netip.AddrPort, error) {
+func addrPorts(field string, list []string) ([]netip.AddrPort, error) {
 	var out []netip.AddrPort
 	for _, s := range list {
 		a, err := netip.ParseAddrPort(s)
 		if err != nil {
-			return nil, fault.New(fault.Config, "%s: %q is not IP:PORT", option, s)
+			return nil, options.Wrong(field, "%q is not IP:PORT", s)
 		}
 		out = append(out, a)
 	}

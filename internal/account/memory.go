@@ -31,19 +31,16 @@ type Memory struct {
 // MaxMemory is 0.
 const DefaultMaxMemory = 512 << 20
 
-// leastMemory is what a role needs to be of any use.
-const leastMemory = 32 << 20
+// LeastMemory is what a role needs to be of any use.
+const LeastMemory = 32 << 20
 
-// BoundOf returns the bound for a role's MaxMemory: an eighth less, for what was
-// given back and is not collected yet.
-func BoundOf(maxMemory uint64) (int64, error) {
-	switch {
-	case maxMemory == 0:
+// BoundOf returns the bound for a role's MaxMemory, which is 0 or LeastMemory at least: an
+// eighth less, for what was given back and is not collected yet.
+func BoundOf(maxMemory uint64) int64 {
+	if maxMemory == 0 {
 		maxMemory = DefaultMaxMemory
-	case maxMemory < leastMemory || maxMemory > math.MaxInt64/2:
-		return 0, fault.New(fault.Config, "MaxMemory: %d bytes are not from %d to %d", maxMemory, leastMemory, int64(math.MaxInt64/2))
 	}
-	return int64(maxMemory - maxMemory/8), nil
+	return int64(maxMemory - maxMemory/8)
 }
 
 // New returns a root with a bound in bytes; 0 means no bound. Run enforces it.

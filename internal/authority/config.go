@@ -16,6 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/options"
 )
 
 // Config says what an authority is. Zero fields have the defaults that they
@@ -77,41 +78,34 @@ type Schedule struct {
 	Offset                         time.Duration // of all intervals
 }
 
-// Bounds that other implementations' parsers set: C tor's MIN_VOTE_SECONDS,
-// MIN_DIST_SECONDS and MIN_VOTE_INTERVAL_TESTING.
-const (
-	minDelay    = 2 * time.Second
-	minInterval = 10 * time.Second
-)
-
 func (s *Schedule) setDefaults() error {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
 			*d = v
 		}
 	}
-	def(&s.InitialInterval, 30*time.Minute)
-	def(&s.InitialVoteDelay, 5*time.Minute)
-	def(&s.InitialDistDelay, 5*time.Minute)
-	def(&s.Interval, time.Hour)
-	def(&s.VoteDelay, 5*time.Minute)
-	def(&s.DistDelay, 5*time.Minute)
+	def(&s.InitialInterval, options.InitialVotingInterval)
+	def(&s.InitialVoteDelay, options.VoteDelay)
+	def(&s.InitialDistDelay, options.VoteDelay)
+	def(&s.Interval, options.VotingInterval)
+	def(&s.VoteDelay, options.VoteDelay)
+	def(&s.DistDelay, options.VoteDelay)
 	if s.IntervalsValid == 0 {
-		s.IntervalsValid = 3
+		s.IntervalsValid = options.IntervalsValid
 	}
 	switch {
-	case s.InitialInterval < time.Second || s.InitialInterval%time.Second != 0:
-		return fault.New(fault.Config, "initial voting interval %v: whole seconds, one at least", s.InitialInterval)
-	case s.Interval < minInterval || s.Interval%time.Second != 0 || s.Interval > 24*time.Hour:
-		return fault.New(fault.Config, "voting interval %v: whole seconds, from %v to a day", s.Interval, minInterval)
-	case s.VoteDelay < minDelay || s.DistDelay < minDelay || s.VoteDelay%time.Second != 0 || s.DistDelay%time.Second != 0:
-		return fault.New(fault.Config, "voting delays %v and %v: whole seconds, %v at least", s.VoteDelay, s.DistDelay, minDelay)
+	case s.InitialInterval < options.MinInitialVotingInterval || s.InitialInterval%time.Second != 0:
+		return options.Wrong("InitialVotingInterval", "%v: whole seconds, one at least", s.InitialInterval)
+	case s.Interval < options.MinVotingInterval || s.Interval%time.Second != 0 || s.Interval > options.MaxVotingInterval:
+		return options.Wrong("VotingInterval", "%v: whole seconds, from %v to a day", s.Interval, options.MinVotingInterval)
+	case s.VoteDelay < options.MinVoteDelay || s.DistDelay < options.MinVoteDelay || s.VoteDelay%time.Second != 0 || s.DistDelay%time.Second != 0:
+		return options.Wrong("VoteDelay", "voting delays %v and %v: whole seconds, %v at least", s.VoteDelay, s.DistDelay, options.MinVoteDelay)
 	case s.VoteDelay+s.DistDelay > s.Interval/2:
-		return fault.New(fault.Config, "voting delays %v and %v: together over half of the interval %v", s.VoteDelay, s.DistDelay, s.Interval)
+		return options.Wrong("VoteDelay", "voting delays %v and %v: together over half of the interval %v", s.VoteDelay, s.DistDelay, s.Interval)
 	case s.InitialVoteDelay <= 0 || s.InitialDistDelay <= 0:
-		return fault.New(fault.Config, "initial voting delays %v and %v must be positive", s.InitialVoteDelay, s.InitialDistDelay)
-	case s.IntervalsValid < 2:
-		return fault.New(fault.Config, "a consensus valid for %d intervals: 2 at least", s.IntervalsValid)
+		return options.Wrong("InitialVoteDelay", "initial voting delays %v and %v must be positive", s.InitialVoteDelay, s.InitialDistDelay)
+	case s.IntervalsValid < options.MinIntervalsValid:
+		return options.Wrong("IntervalsValid", "%d: %d at least", s.IntervalsValid, options.MinIntervalsValid)
 	case s.Offset < 0:
 		return fault.New(fault.Config, "voting offset %v is negative", s.Offset)
 	}
@@ -124,7 +118,7 @@ func (c *Config) check() error {
 		return fault.New(fault.Config, "an authority needs keys and a network")
 	}
 	if c.Nickname == "" || len(c.Nickname) > 19 || strings.Trim(c.Nickname, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "" {
-		return fault.New(fault.Config, "nickname %q: 1 to 19 letters and digits", c.Nickname)
+		return options.Wrong("Nickname", "%q is not 1 to 19 letters and digits", c.Nickname)
 	}
 	if len(c.Methods) == 0 {
 		c.Methods = Methods
@@ -143,10 +137,10 @@ func (c *Config) check() error {
 		c.Contact = "(none)"
 	}
 	if strings.ContainsAny(c.Contact, "\r\n") {
-		return fault.New(fault.Config, "the contact must be one line")
+		return options.Wrong("Contact", "it must be one line")
 	}
 	if !c.DirPort.Addr().Is4() && !c.ORPort.Addr().Is4() {
-		return fault.New(fault.Config, "an authority needs an IPv4 address to be found at")
+		return options.Wrong("DirPort", "an authority needs an IPv4 address to be found at")
 	}
 	if c.Hostname == "" {
 		c.Hostname = c.addr().String()

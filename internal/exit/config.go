@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/options"
 )
 
 // Config is what an exit may do.
@@ -42,13 +43,13 @@ type Config struct {
 // Check reports what cannot be used.
 func (c *Config) Check() error {
 	if len(c.Policy) > 5000 {
-		return fault.New(fault.Config, "exit policy: %d rules are too many", len(c.Policy))
+		return options.Wrong("ExitPolicy", "%d rules are too many", len(c.Policy))
 	}
 	if !c.Policy.Decides() {
-		return fault.New(fault.Config, "exit policy: it has no last rule, which says what becomes of all other addresses")
+		return options.Wrong("ExitPolicy", "it has no last rule, which says what becomes of all other addresses")
 	}
 	if len(c.Nameservers) > 8 {
-		return fault.New(fault.Config, "exit: %d name servers: 8 are enough", len(c.Nameservers))
+		return options.Wrong("Nameservers", "%d name servers: 8 are enough", len(c.Nameservers))
 	}
 	for _, a := range []struct {
 		name string

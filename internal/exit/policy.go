@@ -7,6 +7,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/options"
 )
 
 // ParsePolicy reads the lines of an exit policy as an operator writes them and
@@ -19,7 +20,7 @@ func ParsePolicy(lines []string) (netdoc.ExitPolicy, error) {
 		for _, one := range strings.Split(l, ",") {
 			rules, err := parseLine(strings.TrimSpace(one))
 			if err != nil {
-				return nil, fault.New(fault.Config, "exit policy: %q: %w", one, err)
+				return nil, options.Wrong("ExitPolicy", "%q: %w", one, err)
 			}
 			p = append(p, rules...)
 		}

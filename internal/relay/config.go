@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/exit"
-	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/pt"
 )
 
@@ -98,46 +98,46 @@ func (c *Config) platform() string {
 func (c *Config) Check() error {
 	switch {
 	case c.Network == nil || len(c.Network.Authorities) == 0:
-		return fault.New(fault.Config, "relay: no network with authorities is configured")
+		return options.Wrong("Network", "a network with authorities is needed")
 	case c.DataDir == "":
-		return fault.New(fault.Config, "relay: no data directory is configured")
+		return options.Wrong("DataDir", "a relay needs a data directory")
 	case !validNickname(c.Nickname):
-		return fault.New(fault.Config, "relay: nickname %q: 1 to 19 letters and digits", c.Nickname)
+		return options.Wrong("Nickname", "%q is not 1 to 19 letters and digits", c.Nickname)
 	case strings.ContainsAny(c.Contact, "\r\n"):
-		return fault.New(fault.Config, "relay: the contact must be one line")
+		return options.Wrong("Contact", "it must be one line")
 	case len(c.Listen) == 0:
-		return fault.New(fault.Config, "relay: no ORPort: a relay needs a port that others can reach, such as 192.0.2.1:9001")
+		return options.Wrong("ORPort", "a relay needs a port that others can reach, such as 192.0.2.1:9001")
 	case len(c.Listen) > 8:
-		return fault.New(fault.Config, "relay: %d ORPort addresses: 1 to 8 are possible", len(c.Listen))
+		return options.Wrong("ORPort", "%d addresses: 1 to 8 are possible", len(c.Listen))
 	}
 	if err := c.checkRates(); err != nil {
 		return err
 	}
 	for _, f := range c.Family {
 		if _, err := familyMember(f); err != nil {
-			return err
+			return options.Wrong("Family", "%w", err)
 		}
 	}
 	for _, f := range c.FamilyIDs {
 		if _, err := familyID(f); f != allFamilies && err != nil {
-			return err
+			return options.Wrong("FamilyIDs", "%w", err)
 		}
 	}
 	main, ok := first4(c.advertised())
 	if !ok {
-		return fault.New(fault.Config, "relay: no IPv4 address: a relay needs one that others can reach, as the ORPort's or as the address beside it")
+		return options.Wrong("Address", "a relay needs an IPv4 address that others can reach, the ORPort's or one given here")
 	}
 	if ip := main.Addr(); !c.Network.Testing.AllowPrivateAddresses && !netaddr.Public(ip) {
-		return fault.New(fault.Config, "relay: others cannot reach the private address of the ORPort: give the address that they see")
+		return options.Wrong("Address", "others cannot reach %v, which is private: give the address that they see", ip)
 	}
 	if c.Bridge && c.NoDir {
-		return fault.New(fault.Config, "relay: a bridge has to serve the directory: its clients have no other")
+		return options.Wrong("NoDirCache", "a bridge has to serve the directory: its clients have no other")
 	}
 	if c.DirListen.IsValid() && (c.NoDir || c.Bridge) {
-		return fault.New(fault.Config, "relay: a DirPort without a directory cache that is everybody's")
+		return options.Wrong("DirPort", "only a relay that serves the directory to everybody can have one")
 	}
 	if c.Bridge && c.Exit != nil {
-		return fault.New(fault.Config, "relay: a bridge is no exit")
+		return options.Wrong("ExitPolicy", "a bridge cannot be an exit")
 	}
 	if err := c.checkTransports(); err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/options"
 )
 
 // Files of family keys: their names and formats are C tor's, so that one key
@@ -46,10 +47,10 @@ func ParseFamilyList(text string) ([]string, error) {
 			}
 			member, err := familyMember(w)
 			if err != nil {
-				return nil, err
+				return nil, options.Wrong("FamilyFile", "%w", err)
 			}
 			if out = append(out, member); len(out) > maxFamilyList {
-				return nil, fault.New(fault.Config, "family: more than %d relays", maxFamilyList)
+				return nil, options.Wrong("FamilyFile", "more than %d relays", maxFamilyList)
 			}
 		}
 	}
@@ -62,7 +63,7 @@ func familyMember(w string) (string, error) {
 	digits, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimPrefix(w, "$"), "~", "="), "=")
 	id, err := ident.ParseRSAID(digits)
 	if err != nil {
-		return "", fault.New(fault.Config, "family: %q is not a fingerprint of 40 hexadecimal digits", w)
+		return "", fault.New(fault.Config, "%q is not a fingerprint of 40 hexadecimal digits", w)
 	}
 	return "$" + id.String(), nil
 }
@@ -98,7 +99,7 @@ func loadFamily(dir keyDir, self ident.RSAID, list, ids []string) (*family, erro
 	for _, w := range ids {
 		if w == allFamilies {
 			if len(all) == 0 {
-				return nil, fault.New(fault.Config, "family: no file %s of a family key is here", dir.path("*"+familySecretSuffix))
+				return nil, options.Wrong("FamilyIDs", "no file %s of a family key is here", dir.path("*"+familySecretSuffix))
 			}
 			f.keys = all
 			return f, nil
@@ -109,7 +110,7 @@ func loadFamily(dir keyDir, self ident.RSAID, list, ids []string) (*family, erro
 		}
 		i := slices.IndexFunc(all, func(k *cert.ExpandedKey) bool { return k.Public() == id })
 		if i < 0 {
-			return nil, fault.New(fault.Config, "family: the key of family %s is in no file %s", w, dir.path("*"+familySecretSuffix))
+			return nil, options.Wrong("FamilyIDs", "the key of family %s is in no file %s", w, dir.path("*"+familySecretSuffix))
 		}
 		f.keys = append(f.keys, all[i])
 	}
@@ -119,7 +120,7 @@ func loadFamily(dir keyDir, self ident.RSAID, list, ids []string) (*family, erro
 // familyID reads a family's name: the base64 of its public key.
 func familyID(w string) (id ident.Ed25519ID, err error) {
 	if id, err = ident.ParseEd25519ID(w); err != nil {
-		return id, fault.New(fault.Config, "family: %q is neither a family's identity (43 characters of base64) nor *", w)
+		return id, fault.New(fault.Config, "%q is neither a family's identity (43 characters of base64) nor *", w)
 	}
 	return id, nil
 }

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/options"
 )
 
 // minRate and minBridgeRate are the least that a relay may be limited to, in
@@ -24,13 +24,13 @@ func (c *Config) checkRates() error {
 	}
 	switch {
 	case c.Rate == 0 && c.Burst != 0:
-		return fault.New(fault.Config, "relay: a burst of bandwidth without a rate")
+		return options.Wrong("BandwidthBurst", "it needs a bandwidth rate")
 	case c.Rate != 0 && c.Rate < least:
-		return fault.New(fault.Config, "relay: a bandwidth rate of %d bytes a second: %d is the least", c.Rate, least)
+		return options.Wrong("BandwidthRate", "%d bytes a second: %d is the least", c.Rate, least)
 	case c.Burst != 0 && c.Burst < c.Rate:
-		return fault.New(fault.Config, "relay: a bandwidth burst of %d bytes is less than the rate, %d a second", c.Burst, c.Rate)
+		return options.Wrong("BandwidthBurst", "%d bytes are less than the rate, %d a second", c.Burst, c.Rate)
 	case c.MaxAdvertised != 0 && c.MaxAdvertised < least:
-		return fault.New(fault.Config, "relay: %d bytes a second to be advertised at most: %d is the least", c.MaxAdvertised, least)
+		return options.Wrong("MaxAdvertised", "%d bytes a second: %d is the least", c.MaxAdvertised, least)
 	}
 	return nil
 }

@@ -115,8 +115,8 @@ func TestNoLimitCostsNothing(t *testing.T) {
 
 func TestCheckRates(t *testing.T) {
 	for want, c := range map[string]*Config{
-		"without a rate": {Burst: 1 << 20}, "is the least": {Rate: 1000}, "less than the rate": {Rate: 1 << 20, Burst: 1 << 19},
-		"at most: 76800 is the least": {MaxAdvertised: 1},
+		"BandwidthBurst: it needs a bandwidth rate": {Burst: 1 << 20}, "is the least": {Rate: 1000}, "less than the rate": {Rate: 1 << 20, Burst: 1 << 19},
+		"MaxAdvertised: 1 bytes a second: 76800 is the least": {MaxAdvertised: 1},
 	} {
 		if err := c.checkRates(); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", want, err)

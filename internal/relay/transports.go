@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/pt"
 )
@@ -35,28 +36,28 @@ type transports struct {
 // checkTransports reports what is wrong with the transports' configuration.
 func (c *Config) checkTransports() error {
 	if len(c.Transports) > 0 && !c.Bridge {
-		return fault.New(fault.Config, "relay: transports are for bridges: a relay that is listed gains nothing from them")
+		return options.Wrong("ServerTransportPlugins", "transports are for bridges: a relay that is listed gains nothing from them")
 	}
 	names := map[string]bool{}
 	for _, t := range c.Transports {
 		if t.Path == "" {
-			return fault.New(fault.Config, "relay: a server transport is a program to run (exec)")
+			return options.Wrong("ServerTransportPlugins", "a server transport is a program to run (exec)")
 		}
 		for _, n := range t.Transports {
 			if names[n] {
-				return fault.New(fault.Config, "relay: two transport plugins offer %s", n)
+				return options.Wrong("ServerTransportPlugins", "two of them offer %s", n)
 			}
 			names[n] = true
 		}
 	}
 	for n := range c.TransportListen {
 		if !names[n] {
-			return fault.New(fault.Config, "relay: an address is given for the transport %q, which no plugin offers", n)
+			return options.Wrong("ServerTransportListen", "no plugin offers the transport %q", n)
 		}
 	}
 	for n := range c.TransportOptions {
 		if !names[n] {
-			return fault.New(fault.Config, "relay: options are given for the transport %q, which no plugin offers", n)
+			return options.Wrong("ServerTransportOptions", "no plugin offers the transport %q", n)
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@
 package tomlfile
 
 import (
+	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -18,25 +19,89 @@ const MaxSize = 4 << 20
 // of every table, for suggestions. what names the file in errors, which are
 // of kind Config and say the line where TOML itself is broken.
 func Decode(what string, doc []byte, v any, known []string) error {
-	if len(doc) > MaxSize {
-		return fault.New(fault.Config, "%s: %d bytes, more than the %d that such a file may have", what, len(doc), MaxSize)
-	}
-	if err := checkNesting(doc); err != nil {
-		return fault.New(fault.Config, "%s: %w", what, err)
-	}
-	md, err := toml.Decode(string(doc), v)
-	var pe toml.ParseError
-	switch {
-	case errors.As(err, &pe):
-		return fault.New(fault.Config, "%s: line %d: %s", what, pe.Position.Line, pe.Message)
-	case err != nil:
-		return fault.New(fault.Config, "%s: %w", what, err)
+	md, err := decode(what, doc, v)
+	if err != nil {
+		return err
 	}
 	if unknown := md.Undecoded(); len(unknown) > 0 {
 		return fault.New(fault.Config, "%s: %w", what, Unknown(unknown[0].String(), known))
 	}
 	return nil
 }
+
+func decode(what string, doc []byte, v any) (toml.MetaData, error) {
+	var none toml.MetaData
+	if len(doc) > MaxSize {
+		return none, fault.New(fault.Config, "%s: %d bytes, more than the %d that such a file may have", what, len(doc), MaxSize)
+	}
+	if err := checkNesting(doc); err != nil {
+		return none, fault.New(fault.Config, "%s: %w", what, err)
+	}
+	md, err := toml.Decode(string(doc), v)
+	var pe toml.ParseError
+	switch {
+	case errors.As(err, &pe):
+		return none, fault.New(fault.Config, "%s: line %d: %s", what, pe.Position.Line, pe.Message)
+	case err != nil:
+		return none, fault.New(fault.Config, "%s: %w", what, err)
+	}
+	return md, nil
+}
+
+// Entry is a key of a document's top level, with its value: string, int64, float64, bool, a
+// time, []any or map[string]any.
+type Entry struct {
+	Key   string
+	Line  int // of a text over several lines, the last
+	Value any
+}
+
+// Entries reads doc, and returns the keys of its top level in the order of their lines. Errors
+// are Decode's.
+func Entries(what string, doc []byte) ([]Entry, error) {
+	var all map[string]toml.Primitive
+	md, err := decode(what, doc, &all)
+	if err != nil {
+		return nil, err
+	}
+	var entries []Entry
+	for key, p := range all {
+		e := Entry{Key: key}
+		if err := md.PrimitiveDecode(p, &e.Value); err != nil {
+			return nil, fault.New(fault.Config, "%s: %w", what, err)
+		}
+		e.Line = lineOf(&md, p)
+		entries = append(entries, e)
+	}
+	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(a.Line-b.Line, strings.Compare(a.Key, b.Key)) })
+	return entries, nil
+}
+
+// lineOf returns the line of a value. The parser tells it only together with an error. A
+// table that no line of its own begins, as "a" in "a.b = 1", stands where its first key does.
+func lineOf(md *toml.MetaData, p toml.Primitive) (line int) {
+	var pe toml.ParseError
+	if errors.As(md.PrimitiveDecode(p, new(refusal)), &pe) && pe.Position.Line > 0 {
+		return pe.Position.Line
+	}
+	var keys map[string]toml.Primitive
+	if md.PrimitiveDecode(p, &keys) != nil {
+		return 0 // no table
+	}
+	for _, k := range keys {
+		if l := lineOf(md, k); line == 0 || l < line {
+			line = l
+		}
+	}
+	return line
+}
+
+// refusal is a value that no document can have.
+type refusal struct{}
+
+var errRefused = errors.New("refused")
+
+func (*refusal) UnmarshalTOML(any) error { return errRefused }
 
 // Unknown returns the error for a key that is not among known. It suggests
 // the nearest of them, by its last part when the key has several.

@@ -54,3 +54,24 @@ func TestDistance(t *testing.T) {
 		t.Error("the limit")
 	}
 }
+
+// TestEntries: every key of the top level comes with its line, whatever its value.
+func TestEntries(t *testing.T) {
+	const doc = "# a comment\na = 1\n\nlist = [\n'x',\n'y',\n]\n\"quoted key\" = true\ntext = '''\nb = 5\n'''\ndate = 1979-05-27\nin = {a = 1}\ndotted.a = 1\n\n[table]\nc = 2\n\n[[tables]]\nd = 1\n[[tables]]\nd = 2\n"
+	got, err := Entries("f", []byte(doc))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Entry{{"a", 2, nil}, {"list", 4, nil}, {"quoted key", 8, nil}, {"text", 11, nil}, {"date", 12, nil}, {"in", 13, nil}, {"dotted", 14, nil}, {"table", 16, nil}, {"tables", 21, nil}}
+	if len(got) != len(want) {
+		t.Fatalf("%v", got)
+	}
+	for i, e := range got {
+		if e.Key != want[i].Key || e.Line != want[i].Line || e.Value == nil {
+			t.Errorf("%+v, want line %d of %s", e, want[i].Line, want[i].Key)
+		}
+	}
+	if _, err := Entries("f", []byte("a = 1\na = 2")); err == nil || !strings.HasPrefix(err.Error(), "f: line 2: ") {
+		t.Error(err)
+	}
+}

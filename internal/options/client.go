@@ -1,0 +1,58 @@
+package options
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/chivenet/chive/internal/account"
+)
+
+// maxMemory is the row of a node's bound.
+func maxMemory(who string) Option {
+	return Option{Key: "max-memory", Field: "MaxMemory", Bounds: Bounds{account.LeastMemory, math.MaxInt64 / 2}, Zero: fmt.Sprintf("%d MiB", account.DefaultMaxMemory>>20),
+		Help: "`BYTES` that others can make the " + who + " hold, at least 32 MiB; above it, it closes what holds the most"}
+}
+
+// between are the bounds of a time.
+func between(lo, hi time.Duration) Bounds { return Bounds{int64(lo), int64(hi)} }
+
+// Client is the options of a client: the fields of chive.Config.
+var Client = Table{
+	{"Files", []Option{
+		{Key: "data-dir", Field: "DataDir", Zero: "$XDG_STATE_HOME/chive", Help: "`DIR` for the guards and the directory cache; one client at a time uses it"},
+	}},
+	{"Choice of relays", []Option{
+		{Key: "entry-nodes", Field: "EntryNodes", Help: "`RELAYS` wanted as guards, the first hop: fingerprints, nicknames, addresses or networks"},
+		{Key: "middle-nodes", Field: "MiddleNodes", Help: "`RELAYS` wanted as middles"},
+		{Key: "exit-nodes", Field: "ExitNodes", Help: "`RELAYS` wanted as exits, the last hop"},
+		{Key: "exclude-nodes", Field: "ExcludeNodes", Help: "`RELAYS` that are never used"},
+		{Key: "exclude-exit-nodes", Field: "ExcludeExitNodes", Help: "`RELAYS` that are never used as exits"},
+		{Key: "strict-nodes", Field: "StrictNodes", Help: "fail when no wanted relay can be used; without it, others are used then"},
+		{Key: "num-entry-guards", Field: "NumEntryGuards", Bounds: Bounds{0, 20}, Zero: "as the consensus says", Help: "`NUMBER` of guards for traffic"},
+		{Key: "num-directory-guards", Field: "NumDirectoryGuards", Bounds: Bounds{0, 20}, Zero: "as the consensus says", Help: "`NUMBER` of guards for directory requests"},
+	}},
+	{"Bridges", []Option{
+		{Key: "bridge", Field: "Bridges", Lines: true, Help: "`LINE` of a bridge, which is then the first hop: [transport] IP:PORT [FINGERPRINT] [KEY=VALUE ...]"},
+		{Key: "transport-plugin", Field: "ClientTransportPlugins", Lines: true, Help: "`LINE` of the program that a bridge's transport needs: 'obfs4 exec /usr/bin/obfs4proxy'"},
+	}},
+	{"Isolation", []Option{
+		{Key: "isolate-dest-addr", Field: "IsolateDestAddr", Help: "keep streams to different hosts on different circuits"},
+		{Key: "isolate-dest-port", Field: "IsolateDestPort", Help: "keep streams to different ports on different circuits"},
+	}},
+	{"Circuits and streams", []Option{
+		{Key: "max-circuit-dirtiness", Field: "MaxCircuitDirtiness", Bounds: between(10*time.Second, 30*24*time.Hour), Zero: "10m", Help: "`TIME` that a circuit takes new streams after its first"},
+		{Key: "circuit-build-timeout", Field: "CircuitBuildTimeout", Bounds: between(time.Second, 5*time.Minute), Zero: "learned from the circuits that were built", Help: "`TIME` that a circuit may take to build"},
+		{Key: "stream-timeout", Field: "StreamTimeout", Bounds: between(time.Second, 5*time.Minute), Zero: "10s, and 15s from the third try on", Help: "`TIME` that an exit may take to connect before another one is tried"},
+		{Key: "client-reject-internal-addresses", Field: "ClientRejectInternalAddresses", Help: "refuse requests for private addresses and local names: `MODE` auto (on, except in private networks), on or off"},
+		{Key: "client-dns-reject-internal-addresses", Field: "ClientDNSRejectInternalAddresses", Help: "do not believe an exit that says that a name has a private address: `MODE` auto (on, except in private networks), on or off"},
+	}},
+	{"Protocol", []Option{
+		{Key: "cgo", Field: "CGO", Help: "counter galois onion, the newer encryption of cells: `MODE` auto, on or off"},
+		{Key: "congestion-control", Field: "CongestionControl", Help: "congestion control: `MODE` auto, on or off"},
+		{Key: "conflux", Field: "Conflux", Help: "traffic over two circuits at once: `MODE` auto, on or off"},
+		{Key: "pq", Field: "PQ", Help: "post-quantum circuits: `POLICY` off, prefer, require-one (one hop at least) or require-all (every hop)"},
+		{Key: "padding", Field: "Padding", Help: "padding on the link to the guard: `MODE` full, reduced or off"},
+	}},
+	{"Limits", []Option{maxMemory("client")}},
+}

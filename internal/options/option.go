@@ -1,0 +1,178 @@
+// Package options holds every option of a client, a relay and an authority: one row in
+// one table says its name, its bounds, its default value and what --help tells. Flags,
+// configuration files, the checks of public Configs, manual pages and docs/options.md all
+// come from the rows.
+//
+// To add an option: a row, the field that it names, and a test of what it does. The field
+// has the tag reload:"live" when a running node takes over another value at once.
+package options
+
+import (
+	"encoding"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Option is a row: one option. Its type is that of the field: string, bool, int, uint64,
+// time.Duration, []string, map[string]int32, or what reads its own text
+// (encoding.TextUnmarshaler).
+type Option struct {
+	Key   string // its name in files, and, with "--", on the command line
+	Field string // the field of the structure
+
+	// Default is the default value as a user would write it. Empty: Go's zero value.
+	Default string
+	// Zero says what 0, or an empty value, stands for. 0 is then allowed besides Bounds.
+	Zero   string
+	Bounds Bounds // of a number or a duration; the zero Bounds is no bound
+	OneOf  []string
+	// Each checks a text: each entry of a list, or a string that is not empty.
+	Each func(string) error
+
+	// Lines says that one flag gives one entry of a list, commas and all, and may be
+	// repeated. Other lists may also have several entries between commas.
+	Lines bool
+	// Help is what the option does, in a few words; what its value is called stands in
+	// back quotes: "`FILE` of the log".
+	Help string
+}
+
+// Bounds are the least and the greatest value, both allowed.
+type Bounds struct{ Lo, Hi int64 }
+
+// Group is options that belong together, under a heading.
+type Group struct {
+	Title   string
+	Options []Option
+}
+
+// Table is the options of one structure.
+type Table []Group
+
+// All calls yield for each option.
+func (t Table) All(yield func(*Option) bool) {
+	for i := range t {
+		for j := range t[i].Options {
+			if !yield(&t[i].Options[j]) {
+				return
+			}
+		}
+	}
+}
+
+// Error is a mistake in the value of one option. A Go program reads its field's name; the
+// command line says the file and the line instead (Set.Explain).
+type Error struct {
+	Field string
+	Err   error
+}
+
+func (e *Error) Error() string { return e.Field + ": " + e.Err.Error() }
+
+// Unwrap returns the mistake itself.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Wrong returns the error for the value of a field; format and args are fmt.Errorf's.
+func Wrong(field, format string, args ...any) error {
+	return fault.Wrap(fault.Config, &Error{field, fmt.Errorf(format, args...)})
+}
+
+// Check reports the first value of a structure that its rows do not allow. cfg points to
+// the structure.
+func (t Table) Check(cfg any) error {
+	v := reflect.ValueOf(cfg).Elem()
+	for o := range t.All {
+		if err := o.check(o.in(v)); err != nil {
+			return fault.Wrap(fault.Config, &Error{o.Field, err})
+		}
+	}
+	return nil
+}
+
+// in returns the option's field in a structure.
+func (o *Option) in(v reflect.Value) reflect.Value {
+	f := v.FieldByName(o.Field)
+	if !f.IsValid() {
+		panic("options: no field " + o.Field + " in " + v.Type().String())
+	}
+	return f
+}
+
+// check reports why a value is not allowed.
+func (o *Option) check(v reflect.Value) error {
+	switch x := v.Interface().(type) {
+	case time.Duration:
+		if !o.allows(int64(x)) {
+			return fmt.Errorf("%v is not from %v to %v", x, time.Duration(o.Bounds.Lo), time.Duration(o.Bounds.Hi))
+		}
+	case int:
+		if !o.allows(int64(x)) {
+			return fmt.Errorf("%d is not from %d to %d", x, o.Bounds.Lo, o.Bounds.Hi)
+		}
+	case uint64:
+		if x != 0 || o.Zero == "" {
+			if b := o.Bounds; b != (Bounds{}) && (x < uint64(b.Lo) || x > uint64(b.Hi)) {
+				return fmt.Errorf("%d is not from %d to %d", x, b.Lo, b.Hi)
+			}
+		}
+	case string:
+		if len(o.OneOf) > 0 && !slices.Contains(o.OneOf, x) {
+			return fmt.Errorf("%q is not %s", x, orList(o.OneOf))
+		}
+		if x != "" && o.Each != nil {
+			return o.Each(x)
+		}
+	case []string:
+		for i, s := range x {
+			if o.Each == nil {
+				break
+			}
+			if err := o.Each(s); err != nil && len(x) > 1 {
+				return fmt.Errorf("entry %d: %w", i+1, err)
+			} else if err != nil {
+				return err
+			}
+		}
+	case encoding.TextMarshaler:
+		b, err := x.MarshalText()
+		if err != nil || unmarshaler(reflect.New(v.Type())).UnmarshalText(b) != nil {
+			return fmt.Errorf("the value %#v is none of its type's constants", x)
+		}
+	}
+	return nil
+}
+
+func (o *Option) allows(n int64) bool {
+	return o.Bounds == Bounds{} || n == 0 && o.Zero != "" || n >= o.Bounds.Lo && n <= o.Bounds.Hi
+}
+
+func orList(names []string) string {
+	last := len(names) - 1
+	if last == 0 {
+		return names[0]
+	}
+	return strings.Join(names[:last], ", ") + " or " + names[last]
+}
+
+func unmarshaler(p reflect.Value) encoding.TextUnmarshaler {
+	u, ok := p.Interface().(encoding.TextUnmarshaler)
+	if !ok {
+		panic(fmt.Sprint("options: no option can be a ", p.Type().Elem()))
+	}
+	return u
+}
+
+// ErrorOf returns the mistake in one option that err tells of, or nil.
+func ErrorOf(err error) *Error {
+	var e *Error
+	if errors.As(err, &e) {
+		return e
+	}
+	return nil
+}

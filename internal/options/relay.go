@@ -1,0 +1,43 @@
+package options
+
+// Relay is the options of a relay, an exit or a bridge: the fields of its Config.
+var Relay = Table{
+	{"Files", []Option{
+		{Key: "data-dir", Field: "DataDir", Zero: "$XDG_STATE_HOME/chive/relay", Help: "`DIR` for the keys and the directory cache; keep a copy of its keys"},
+		{Key: "offline-master-key", Field: "OfflineMasterKey", Help: "the master key is kept elsewhere ('chive keys relay'): neither make nor read it"},
+	}},
+	{"Who the relay is", []Option{
+		{Key: "nickname", Field: "Nickname", Default: "Unnamed", Help: "`NAME` of the relay: 1 to 19 letters and digits"},
+		{Key: "contact", Field: "Contact", Help: "`TEXT` by which others reach you, such as an address of mail; everybody can read it"},
+		{Key: "family", Field: "Family", Help: "`FINGERPRINTS` of your other relays: no circuit then uses two of them"},
+		{Key: "family-file", Field: "FamilyFile", Help: "`FILE` with more of them, between white space and commas"},
+		{Key: "family-id", Field: "FamilyIDs", Help: "`IDENTITIES` of your families, whose keys ('chive keys family') are in DIR/keys; * for every key there"},
+	}},
+	{"Ports and addresses", []Option{
+		{Key: "orport", Field: "ORPort", Help: "`ADDR` to listen at, PORT or IP:PORT, which clients and relays must reach"},
+		{Key: "address", Field: "Address", Help: "`ADDR` that others reach the ORPort at, IP:PORT, when it is another one"},
+		{Key: "dirport", Field: "DirPort", Zero: "only through the ORPort", Help: "`ADDR` to serve the directory at over plain HTTP too, IP:PORT"},
+		{Key: "no-dir-cache", Field: "NoDirCache", Help: "do not serve the directory to others"},
+		{Key: "cache-extra-info", Field: "CacheExtraInfo", Help: "keep other relays' extra-info documents, and serve them"},
+		{Key: "assume-reachable", Field: "AssumeReachable", Help: "publish the relay without a test of its ORPort"},
+	}},
+	{"Exit", []Option{
+		{Key: "exit-policy", Field: "ExitPolicy", Zero: "the relay is no exit", Help: "`LINES` of what may leave here, such as 'accept *:443,reject *:*', or 'default'"},
+		{Key: "exit-private", Field: "ExitPrivate", Help: "let streams out to private networks, as far as the exit policy does"},
+		{Key: "ipv6-exit", Field: "IPv6Exit", Help: "let streams out to IPv6 addresses too"},
+		{Key: "nameserver", Field: "Nameservers", Zero: "those of the system", Help: "`ADDR` of a name server, IP:PORT"},
+	}},
+	{"Bridge", []Option{
+		{Key: "bridge", Field: "Bridge", Help: "be a bridge: a relay that is in no list; standard output has a line \"bridge LINE\" for each way in"},
+		{Key: "transport-plugin", Field: "ServerTransportPlugins", Lines: true, Help: "`LINE` of the program of a transport that the bridge offers: 'obfs4 exec /usr/bin/obfs4proxy'"},
+		{Key: "transport-listen", Field: "ServerTransportListen", Lines: true, Help: "`LINE` that says where a transport listens: 'obfs4 IP:PORT'"},
+		{Key: "transport-options", Field: "ServerTransportOptions", Lines: true, Help: "`LINE` of what a transport is told: 'obfs4 KEY=VALUE ...'"},
+	}},
+	{"Limits", []Option{
+		{Key: "bandwidth-rate", Field: "BandwidthRate", Zero: "no limit", Help: "`BYTES` a second that all links together may read, and as many that they may write; 75 KiB at least, for a bridge 50 KiB"},
+		{Key: "bandwidth-burst", Field: "BandwidthBurst", Zero: "as much as in a second", Help: "`BYTES` that may come at once"},
+		{Key: "max-advertised", Field: "MaxAdvertised", Zero: "no limit", Help: "`BYTES` a second that the relay offers to clients at most"},
+		maxMemory("relay"),
+		{Key: "shutdown-wait", Field: "ShutdownWait", Zero: "30s", Help: "`TIME` that open circuits may go on after SIGTERM; a negative one is none"},
+	}},
+}

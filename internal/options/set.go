@@ -1,0 +1,201 @@
+package options
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/tomlfile"
+)
+
+// Part is a table with the structure that its options are in.
+type Part struct {
+	Table Table
+	Of    any // a pointer to the structure
+	// FileOnly options have no flag: a file may have them, so that one file serves several
+	// commands.
+	FileOnly bool
+}
+
+// Set is all options of a command, with their values. Make it with Bind.
+type Set struct {
+	file  string // the configuration file that was read; empty: none
+	all   []*Value
+	byKey map[string]*Value
+}
+
+// Value is an option with its value. It is a pflag.Value.
+type Value struct {
+	*Option
+	Group    string
+	FileOnly bool
+	Live     bool // a running node takes over another value at once
+
+	v    reflect.Value
+	flag bool // the command line gave it
+	line int  // of the file that gave it; 0: none did
+}
+
+// Bind gives every option its default value. Groups of one title are put together.
+func Bind(parts ...Part) *Set {
+	s := &Set{byKey: map[string]*Value{}}
+	var titles []string
+	for _, p := range parts {
+		at := reflect.ValueOf(p.Of).Elem()
+		for _, g := range p.Table {
+			if !slices.Contains(titles, g.Title) {
+				titles = append(titles, g.Title)
+			}
+			for i := range g.Options {
+				o := &g.Options[i]
+				v := &Value{Option: o, Group: g.Title, FileOnly: p.FileOnly, Live: live(at, o.Field), v: o.in(at)}
+				if err := v.setDefault(); err != nil || s.byKey[o.Key] != nil {
+					panic(fmt.Sprintf("options: %s is there twice, or its default value is wrong: %v", o.Key, err))
+				}
+				s.all, s.byKey[o.Key] = append(s.all, v), v
+			}
+		}
+	}
+	slices.SortStableFunc(s.all, func(a, b *Value) int { return slices.Index(titles, a.Group) - slices.Index(titles, b.Group) })
+	return s
+}
+
+// live reports whether a field has the tag reload:"live", which package role reads too.
+func live(v reflect.Value, field string) bool {
+	f, _ := v.Type().FieldByName(field)
+	return f.Tag.Get("reload") != ""
+}
+
+func (v *Value) setDefault() error {
+	v.v.SetZero()
+	if v.Default == "" {
+		return nil
+	}
+	return v.parse(v.v, v.Default)
+}
+
+// All returns the options, group by group.
+func (s *Set) All() []*Value { return s.all }
+
+// File returns the name of the configuration file that was read, or "".
+func (s *Set) File() string { return s.file }
+
+// String returns the value as the command line has it.
+func (v *Value) String() string {
+	switch v.v.Interface().(type) {
+	case time.Duration, []string, map[string]int32:
+		if v.v.IsZero() {
+			return "" // which is no default value to show
+		}
+	}
+	return text(v.v)
+}
+
+// Set takes a value from the command line.
+func (v *Value) Set(s string) error {
+	if !v.flag {
+		v.v.SetZero() // a list that is given takes the place of the default one
+	}
+	v.flag = true
+	return v.parse(v.v, s)
+}
+
+// Type names the type as package pflag does.
+func (v *Value) Type() string {
+	switch v.v.Interface().(type) {
+	case []string:
+		if v.Lines {
+			return "stringArray"
+		}
+		return "stringSlice"
+	case map[string]int32:
+		return "stringToInt"
+	case bool, int, uint64:
+		return v.v.Kind().String()
+	}
+	return "string"
+}
+
+// ReadFile takes values from doc, a configuration file: TOML whose keys are the options' names.
+// A flag that was given wins over the file. A key that is no option is an error.
+func (s *Set) ReadFile(name string, doc []byte) error {
+	s.file = name
+	entries, err := tomlfile.Entries(name, doc)
+	if err != nil {
+		return err
+	}
+	known := slices.Sorted(maps.Keys(s.byKey))
+	for _, e := range entries {
+		v := s.byKey[e.Key]
+		if v == nil {
+			return fault.New(fault.Config, "%s:%d: %w", name, e.Line, tomlfile.Unknown(e.Key, known))
+		}
+		if v.flag {
+			continue
+		}
+		v.line = e.Line
+		if err := v.fromFile(v.v, e.Value); err != nil {
+			return fault.New(fault.Config, "%s: %w", s.where(v), err)
+		}
+	}
+	return nil
+}
+
+// where says where a value comes from.
+func (s *Set) where(v *Value) string {
+	switch {
+	case v.flag:
+		return "--" + v.Key
+	case v.line > 0:
+		return fmt.Sprintf("%s:%d: %s", s.file, v.line, v.Key)
+	case s.file != "":
+		return s.file + ": " + v.Key
+	}
+	return v.Key
+}
+
+// Explain returns err in the words of the command line: where it is about one option, it
+// says the file and the line, and the option's name.
+func (s *Set) Explain(err error) error {
+	e := ErrorOf(err)
+	if e == nil {
+		return err
+	}
+	for _, v := range s.all {
+		if v.Field == e.Field {
+			return fault.New(fault.KindOf(err), "%s: %w", s.where(v), e.Err)
+		}
+	}
+	return err
+}
+
+// Again takes the values that the command line gave for another set of the same options.
+func (s *Set) Again(given *Set) {
+	for _, v := range s.all {
+		if g := given.byKey[v.Key]; g != nil && g.flag {
+			v.v.Set(g.v)
+			v.flag = true
+		}
+	}
+}
+
+// Changes lists the options that have another value in next: those that a running node takes
+// over, and those that wait for its next start.
+func (s *Set) Changes(next *Set) (live, waiting []string) {
+	for _, v := range s.all {
+		n := next.byKey[v.Key]
+		switch {
+		case n == nil || text(n.v) == text(v.v):
+		case v.Live:
+			live = append(live, v.Key)
+		default:
+			waiting = append(waiting, v.Key)
+		}
+	}
+	slices.Sort(live)
+	slices.Sort(waiting)
+	return live, waiting
+}

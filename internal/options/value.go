@@ -1,0 +1,210 @@
+package options
+
+import (
+	"encoding"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// text writes a value as the command line has it.
+func text(v reflect.Value) string {
+	switch x := v.Interface().(type) {
+	case encoding.TextMarshaler:
+		b, err := x.MarshalText()
+		if err != nil {
+			return err.Error()
+		}
+		return string(b)
+	case []string:
+		return "[" + joinComma(x) + "]"
+	case map[string]int32:
+		var all []string
+		for _, k := range slices.Sorted(maps.Keys(x)) {
+			all = append(all, fmt.Sprintf("%s=%d", k, x[k]))
+		}
+		return "[" + joinComma(all) + "]"
+	default:
+		return fmt.Sprint(x)
+	}
+}
+
+// parse reads a text into a value. A list or a map takes it as more entries.
+func (o *Option) parse(v reflect.Value, s string) error {
+	switch v.Interface().(type) {
+	case string:
+		v.SetString(s)
+	case bool:
+		b, err := strconv.ParseBool(s)
+		if err != nil {
+			return errors.Unwrap(err)
+		}
+		v.SetBool(b)
+	case int:
+		n, err := strconv.ParseInt(s, 0, v.Type().Bits())
+		if err != nil {
+			return errors.Unwrap(err)
+		}
+		v.SetInt(n)
+	case uint64:
+		n, err := strconv.ParseUint(s, 0, 64)
+		if err != nil {
+			return errors.Unwrap(err)
+		}
+		v.SetUint(n)
+	case time.Duration:
+		d, err := time.ParseDuration(s)
+		if err != nil {
+			return err
+		}
+		v.SetInt(int64(d))
+	case []string:
+		entries := []string{s}
+		if !o.Lines {
+			var err error
+			if entries, err = splitComma(s); err != nil {
+				return err
+			}
+		}
+		v.Set(reflect.AppendSlice(v, reflect.ValueOf(entries)))
+	case map[string]int32:
+		entries, err := splitComma(s)
+		if err != nil {
+			return err
+		}
+		return addNumbers(v, entries)
+	default:
+		return unmarshaler(v.Addr()).UnmarshalText([]byte(s))
+	}
+	return nil
+}
+
+// addNumbers adds entries such as "NAME=5" to a map.
+func addNumbers(v reflect.Value, entries []string) error {
+	m := map[string]int32{}
+	maps.Copy(m, v.Interface().(map[string]int32))
+	for _, e := range entries {
+		name, number, ok := strings.Cut(e, "=")
+		n, err := strconv.ParseInt(number, 10, 32)
+		if !ok || name == "" || err != nil {
+			return fmt.Errorf("%q is not NAME=NUMBER, with a number of 32 bits", e)
+		}
+		m[name] = int32(n)
+	}
+	v.Set(reflect.ValueOf(m))
+	return nil
+}
+
+// splitComma reads entries between commas; quotes keep a comma inside an entry.
+func splitComma(s string) ([]string, error) {
+	if s == "" {
+		return []string{}, nil
+	}
+	entries, err := csv.NewReader(strings.NewReader(s)).Read()
+	if err == io.EOF {
+		return []string{}, nil
+	}
+	return entries, err
+}
+
+// joinComma writes what splitComma reads.
+func joinComma(entries []string) string {
+	var b strings.Builder
+	w := csv.NewWriter(&b)
+	_ = w.Write(entries) // into memory; no entry is refused
+	w.Flush()
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// fromFile gives a value what a TOML file has for it. The types must agree: a string where a
+// number belongs is more likely a mistake than a wish.
+func (o *Option) fromFile(v reflect.Value, x any) error {
+	switch v.Interface().(type) {
+	case []string:
+		entries, err := stringList(x)
+		if err != nil {
+			return err
+		}
+		v.Set(reflect.ValueOf(entries))
+		return nil
+	case map[string]int32:
+		entries, err := numberList(x)
+		if err != nil {
+			return err
+		}
+		v.SetZero()
+		return addNumbers(v, entries)
+	}
+	want := "string" // of durations and names too
+	switch v.Interface().(type) {
+	case bool:
+		want = "boolean"
+	case int, uint64:
+		want = "integer"
+	}
+	if got := typeName(x); got != want {
+		return fmt.Errorf("%v: %s, not %s", x, got, want)
+	}
+	return o.parse(v, fmt.Sprint(x))
+}
+
+// stringList takes a list of strings, or one string for a list of one.
+func stringList(x any) ([]string, error) {
+	switch x := x.(type) {
+	case string:
+		return []string{x}, nil
+	case []any:
+		out := make([]string, len(x))
+		for i, e := range x {
+			s, ok := e.(string)
+			if !ok {
+				return nil, fmt.Errorf("entry %d: %s, not string", i+1, typeName(e))
+			}
+			out[i] = s
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("%s, not a list of strings", typeName(x))
+}
+
+// numberList takes a table of numbers, or strings such as "NAME=5".
+func numberList(x any) ([]string, error) {
+	table, ok := x.(map[string]any)
+	if !ok {
+		return stringList(x)
+	}
+	var out []string
+	for _, k := range slices.Sorted(maps.Keys(table)) {
+		n, ok := table[k].(int64)
+		if !ok {
+			return nil, fmt.Errorf("%s: %s, not integer", k, typeName(table[k]))
+		}
+		out = append(out, fmt.Sprintf("%s=%d", k, n))
+	}
+	return out, nil
+}
+
+func typeName(x any) string {
+	switch x.(type) {
+	case string:
+		return "string"
+	case int64:
+		return "integer"
+	case float64:
+		return "number"
+	case bool:
+		return "boolean"
+	case map[string]any:
+		return "table"
+	case []any, []map[string]any:
+		return "list"
+	}
+	return "date"
+}
