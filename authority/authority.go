@@ -8,7 +8,6 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"sort"
 	"sync"
 	"time"
 
@@ -17,8 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/authority"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/netdoc"
-	"github.com/chivenet/chive/internal/netfile"
+	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/role"
 )
@@ -26,26 +24,22 @@ import (
 // Authority is a running directory authority. Its methods may be called from any
 // goroutine.
 type Authority struct {
-	inner *authority.Authority
-	life  *role.Life
-	lock  *flock.Flock
-	ports []net.Listener
-	mu    sync.Mutex
-	cfg   Config // guarded by mu: as New or the last Reload got it
+	inner   *authority.Authority
+	life    *role.Life
+	lock    *flock.Flock
+	ports   []net.Listener
+	metrics metrics.Registry
+	mu      sync.Mutex
+	cfg     Config // guarded by mu: as New or the last Reload got it
 }
 
 // New starts an authority. It checks cfg, locks the data directory, loads the
 // keys and the state and opens the ports; it waits for nothing on the network.
 // Close ends the authority.
 func New(cfg Config) (*Authority, error) {
-	if err := options.Authority.Check(&cfg); err != nil {
+	in, err := cfg.inner()
+	if err != nil {
 		return nil, err
-	}
-	if cfg.Network == nil || cfg.DataDir == "" {
-		return nil, fault.New(fault.Config, "authority: a network and a data directory are needed")
-	}
-	if cfg.ApprovedOnly && cfg.RelayList == "" {
-		return nil, fault.New(fault.Config, "authority: without a list of relays none is approved of")
 	}
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return nil, fault.New(fault.Local, "data directory: %w", err)
@@ -58,9 +52,10 @@ func New(cfg Config) (*Authority, error) {
 	if !ok {
 		return nil, fault.New(fault.Config, "the data directory %s is in use", cfg.DataDir)
 	}
-	if err := a.open(cfg); err != nil {
+	if err := a.open(in); err != nil {
 		return nil, errors.Join(err, a.release())
 	}
+	a.inner.Register(&a.metrics)
 	a.life = role.Start(cfg.Logger, func(ctx context.Context) (err error) {
 		defer func() { err = errors.Join(err, a.release()) }()
 		return a.inner.Run(ctx)
@@ -68,66 +63,41 @@ func New(cfg Config) (*Authority, error) {
 	return a, nil
 }
 
-func (a *Authority) open(cfg Config) error {
-	network, err := netfile.Of(cfg.Network)
-	if err != nil {
+// open loads the keys and opens the ports.
+func (a *Authority) open(in authority.Config) (err error) {
+	keys := filepath.Join(a.cfg.DataDir, "keys")
+	if in.Keys, err = authority.LoadKeys(keys, rand.Reader, time.Now()); err != nil {
 		return err
 	}
-	keys, err := authority.LoadKeys(filepath.Join(cfg.DataDir, "keys"), rand.Reader, time.Now())
-	if err != nil {
-		return err
-	}
-	if open := authority.ExposedKeys(filepath.Join(cfg.DataDir, "keys")); open != nil && cfg.Logger != nil {
-		cfg.Logger.Warn("others on this machine can get at the authority's keys: they are for its user alone (chmod go-rwx)", "paths", open)
-	}
-	out := authority.Config{
-		Nickname: cfg.Nickname, Contact: cfg.Contact, Keys: keys, Network: network, Dir: filepath.Join(cfg.DataDir, "state"), Log: cfg.Logger,
-		Schedule: authority.Schedule{InitialInterval: cfg.InitialVotingInterval, InitialVoteDelay: cfg.InitialVoteDelay, InitialDistDelay: cfg.InitialDistDelay,
-			Interval: cfg.VotingInterval, VoteDelay: cfg.VoteDelay, DistDelay: cfg.DistDelay, IntervalsValid: cfg.IntervalsValid},
-		Accept: authority.AcceptConfig{AllowPrivateAddresses: network.Testing.AllowPrivateAddresses, ApprovedOnly: cfg.ApprovedOnly,
-			AssumeReachable: cfg.AssumeReachable, IPv6: cfg.IPv6},
-		ClientVersions: cfg.ClientVersions, ServerVersions: cfg.ServerVersions, BandwidthFile: cfg.BandwidthFile, WaitForRelays: cfg.WaitForRelays,
-	}
-	out.MaxMemory = account.BoundOf(cfg.MaxMemory)
-	for name, v := range cfg.Params {
-		out.Params = append(out.Params, netdoc.Param{Name: name, Value: v})
-	}
-	sort.Slice(out.Params, func(i, j int) bool { return out.Params[i].Name < out.Params[j].Name })
-	if cfg.Testing {
-		out.Flags = authority.TestingFlags()
-	}
-	if cfg.RelayList != "" {
-		if out.Accept.List, err = readRelayList(cfg.RelayList); err != nil {
-			return err
-		}
-		out.Flags.ListBadExits, out.Flags.ListMiddleOnly = true, true
+	if open := authority.ExposedKeys(keys); open != nil && in.Log != nil {
+		in.Log.Warn("others on this machine can get at the authority's keys: they are for its user alone (chmod go-rwx)", "paths", open)
 	}
 	for _, p := range []struct {
-		what, addr string
-		at         *netip.AddrPort
-		l          *net.Listener
-	}{{"ORPort", cfg.ORPort, &out.ORPort, &out.ORListener}, {"DirPort", cfg.DirPort, &out.DirPort, &out.DirListener}} {
-		want, err := netip.ParseAddrPort(p.addr)
+		field string
+		at    *netip.AddrPort
+		l     *net.Listener
+	}{{"ORPort", &in.ORPort, &in.ORListener}, {"DirPort", &in.DirPort, &in.DirListener}} {
+		l, err := net.Listen("tcp", p.at.String())
 		if err != nil {
-			return fault.New(fault.Config, "%s: %w", p.what, err)
-		}
-		l, err := net.Listen("tcp", want.String())
-		if err != nil {
-			return fault.New(fault.Local, "%s: %w", p.what, err)
+			return fault.New(fault.Local, "%s: %w", p.field, err)
 		}
 		a.ports = append(a.ports, l)
 		*p.at, *p.l = l.Addr().(*net.TCPAddr).AddrPort(), l
 	}
-	a.inner, err = authority.New(out)
+	a.inner, err = authority.New(in)
 	return err
 }
 
 func readRelayList(path string) (*authority.RelayList, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fault.New(fault.Config, "relay list: %w", err)
+		return nil, options.Wrong("RelayList", "%w", err)
 	}
-	return authority.ParseRelayList(text)
+	l, err := authority.ParseRelayList(text)
+	if err != nil {
+		return nil, options.Wrong("RelayList", "%w", err)
+	}
+	return l, nil
 }
 
 // Reload reads the file that RelayList names again, for descriptors that come from

@@ -2,9 +2,17 @@ package authority
 
 import (
 	"log/slog"
+	"net/netip"
+	"path/filepath"
+	"sort"
 	"time"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/account"
+	"github.com/chivenet/chive/internal/authority"
+	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/netfile"
+	"github.com/chivenet/chive/internal/options"
 )
 
 // Config is what a directory authority needs to be told. Reload takes over the
@@ -51,4 +59,67 @@ type Config struct {
 	Testing bool
 	// WaitForRelays holds the first vote back until so many relays are known.
 	WaitForRelays int
+}
+
+// Check reports the first option that New would refuse. It reads the list that
+// RelayList names, and opens nothing else; the keys are not looked at.
+func (cfg *Config) Check() error {
+	_, err := cfg.inner()
+	return err
+}
+
+// inner turns the public configuration into the role's, without keys and listeners.
+func (cfg *Config) inner() (out authority.Config, err error) {
+	if err := options.Authority.Check(cfg); err != nil {
+		return out, err
+	}
+	switch {
+	case cfg.Network == nil:
+		return out, options.Wrong("Network", "an authority needs a network that names all authorities")
+	case cfg.DataDir == "":
+		return out, options.Wrong("DataDir", "an authority needs a data directory, with its keys in \"keys\" below it")
+	case cfg.ApprovedOnly && cfg.RelayList == "":
+		return out, options.Wrong("ApprovedOnly", "without a list of relays none is approved")
+	}
+	network, err := netfile.Of(cfg.Network)
+	if err != nil {
+		return out, err
+	}
+	out = authority.Config{
+		Nickname: cfg.Nickname, Contact: cfg.Contact, Network: network, Dir: filepath.Join(cfg.DataDir, "state"), Log: cfg.Logger,
+		Schedule: authority.Schedule{InitialInterval: cfg.InitialVotingInterval, InitialVoteDelay: cfg.InitialVoteDelay, InitialDistDelay: cfg.InitialDistDelay,
+			Interval: cfg.VotingInterval, VoteDelay: cfg.VoteDelay, DistDelay: cfg.DistDelay, IntervalsValid: cfg.IntervalsValid},
+		Accept: authority.AcceptConfig{AllowPrivateAddresses: network.Testing.AllowPrivateAddresses, ApprovedOnly: cfg.ApprovedOnly,
+			AssumeReachable: cfg.AssumeReachable, IPv6: cfg.IPv6},
+		ClientVersions: cfg.ClientVersions, ServerVersions: cfg.ServerVersions, BandwidthFile: cfg.BandwidthFile, WaitForRelays: cfg.WaitForRelays,
+		MaxMemory: account.BoundOf(cfg.MaxMemory),
+	}
+	for name, v := range cfg.Params {
+		out.Params = append(out.Params, netdoc.Param{Name: name, Value: v})
+	}
+	sort.Slice(out.Params, func(i, j int) bool { return out.Params[i].Name < out.Params[j].Name })
+	if cfg.Testing {
+		out.Flags = authority.TestingFlags()
+	}
+	if cfg.RelayList != "" {
+		if out.Accept.List, err = readRelayList(cfg.RelayList); err != nil {
+			return out, err
+		}
+		out.Flags.ListBadExits, out.Flags.ListMiddleOnly = true, true
+	}
+	if out.ORPort, err = addrPort("ORPort", cfg.ORPort); err != nil {
+		return out, err
+	}
+	if out.DirPort, err = addrPort("DirPort", cfg.DirPort); err != nil {
+		return out, err
+	}
+	return out, out.CheckOptions()
+}
+
+func addrPort(field, s string) (netip.AddrPort, error) {
+	a, err := netip.ParseAddrPort(s)
+	if err != nil {
+		return a, options.Wrong(field, "%q is not IP:PORT", s)
+	}
+	return a, nil
 }

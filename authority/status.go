@@ -1,6 +1,12 @@
 package authority
 
-import "time"
+import (
+	"encoding/json"
+	"io"
+	"time"
+
+	"github.com/chivenet/chive/internal/metrics"
+)
 
 // Status is how an authority is, at about one moment.
 type Status struct {
@@ -32,3 +38,13 @@ type Status struct {
 
 // Status returns what the authority is doing.
 func (a *Authority) Status() Status { return Status(a.inner.Status()) }
+
+// WriteMetrics writes the authority's metrics as Prometheus text.
+func (a *Authority) WriteMetrics(w io.Writer) error { return a.metrics.WritePrometheus(w) }
+
+// WriteMetricsJSON writes the authority's metrics as JSON.
+func (a *Authority) WriteMetricsJSON(w io.Writer) error {
+	var s metrics.Snapshot
+	a.metrics.Snapshot(&s)
+	return json.NewEncoder(w).Encode(&s)
+}

@@ -25,7 +25,7 @@ import (
 const labTime = 2 * time.Minute
 
 // labFlags binds the options of a network to flags.
-func labFlags(fs *pflag.FlagSet, o *lab.Options, s *daemon.Settings) {
+func labFlags(fs *pflag.FlagSet, o *lab.Options, s *daemon.Common) {
 	fs.IntVar(&o.Authorities, "authorities", 3, "`NUMBER` of directory authorities")
 	fs.IntVar(&o.Relays, "relays", 5, "`NUMBER` of relays that are not exits")
 	fs.IntVar(&o.Exits, "exits", 2, "`NUMBER` of exits")
@@ -48,7 +48,7 @@ func labFlags(fs *pflag.FlagSet, o *lab.Options, s *daemon.Settings) {
 const levelOff = 1000
 
 // startLab starts the network that the flags ask for.
-func startLab(c *cobra.Command, o *lab.Options, s *daemon.Settings) (nw *lab.Network, err error) {
+func startLab(c *cobra.Command, o *lab.Options, s *daemon.Common) (nw *lab.Network, err error) {
 	o.Log, _ = daemon.NewLogger(s.LogLevel, s.LogFormat, c.ErrOrStderr())
 	// Of a flag, zero means none.
 	for _, n := range []*int{&o.Authorities, &o.Relays, &o.Exits} {
@@ -69,7 +69,7 @@ func startLab(c *cobra.Command, o *lab.Options, s *daemon.Settings) (nw *lab.Net
 // labUpCommand runs a network until it is told to stop.
 func labUpCommand() *cobra.Command {
 	var o lab.Options
-	var s daemon.Settings
+	var s daemon.Common
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "up",
@@ -114,7 +114,7 @@ and nodes. A bridge is unlisted: its lines are for "chive proxy --bridge" and C 
 // labRunCommand runs a command together with a network.
 func labRunCommand() *cobra.Command {
 	var o lab.Options
-	var s daemon.Settings
+	var s daemon.Common
 	c := &cobra.Command{
 		Use:   "run [flags] [-- CMD [ARG...]]",
 		Short: "Start a network, run a command in it, and stop it",

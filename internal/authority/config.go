@@ -78,7 +78,7 @@ type Schedule struct {
 	Offset                         time.Duration // of all intervals
 }
 
-func (s *Schedule) setDefaults() error {
+func (s *Schedule) setDefaults() {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
 			*d = v
@@ -93,6 +93,9 @@ func (s *Schedule) setDefaults() error {
 	if s.IntervalsValid == 0 {
 		s.IntervalsValid = options.IntervalsValid
 	}
+}
+
+func (s *Schedule) check() error {
 	switch {
 	case s.InitialInterval < options.MinInitialVotingInterval || s.InitialInterval%time.Second != 0:
 		return options.Wrong("InitialVotingInterval", "%v: whole seconds, one at least", s.InitialInterval)
@@ -114,11 +117,11 @@ func (s *Schedule) setDefaults() error {
 
 // check sets defaults and reports the first mistake.
 func (c *Config) check() error {
-	if c.Keys == nil || c.Network == nil {
-		return fault.New(fault.Config, "an authority needs keys and a network")
+	if c.Keys == nil {
+		return fault.New(fault.Config, "an authority needs keys")
 	}
-	if c.Nickname == "" || len(c.Nickname) > 19 || strings.Trim(c.Nickname, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "" {
-		return options.Wrong("Nickname", "%q is not 1 to 19 letters and digits", c.Nickname)
+	if err := c.CheckOptions(); err != nil {
+		return err
 	}
 	if len(c.Methods) == 0 {
 		c.Methods = Methods
@@ -135,12 +138,6 @@ func (c *Config) check() error {
 	}
 	if c.Contact == "" {
 		c.Contact = "(none)"
-	}
-	if strings.ContainsAny(c.Contact, "\r\n") {
-		return options.Wrong("Contact", "it must be one line")
-	}
-	if !c.DirPort.Addr().Is4() && !c.ORPort.Addr().Is4() {
-		return options.Wrong("DirPort", "an authority needs an IPv4 address to be found at")
 	}
 	if c.Hostname == "" {
 		c.Hostname = c.addr().String()
@@ -167,7 +164,25 @@ func (c *Config) check() error {
 	}
 	c.Flags.setDefaults()
 	c.Accept.setDefaults()
-	return c.Schedule.setDefaults()
+	c.Schedule.setDefaults()
+	return nil
+}
+
+// CheckOptions reports the first mistake in what an operator chooses: it needs no keys.
+func (c *Config) CheckOptions() error {
+	switch {
+	case c.Network == nil:
+		return options.Wrong("Network", "an authority needs a network that names all authorities")
+	case c.Nickname == "" || len(c.Nickname) > 19 || strings.Trim(c.Nickname, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "":
+		return options.Wrong("Nickname", "%q is not 1 to 19 letters and digits", c.Nickname)
+	case strings.ContainsAny(c.Contact, "\r\n"):
+		return options.Wrong("Contact", "it must be one line")
+	case !c.DirPort.Addr().Is4() && !c.ORPort.Addr().Is4():
+		return options.Wrong("DirPort", "an authority needs an IPv4 address to be found at")
+	}
+	s := c.Schedule
+	s.setDefaults()
+	return s.check()
 }
 
 // addr returns the authority's IPv4 address.

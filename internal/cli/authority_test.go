@@ -44,10 +44,10 @@ func TestAuthorityCommand(t *testing.T) {
 	}
 	write(list, "!reject A000000000000000000000000000000000000001\n")
 	p.signal(syscall.SIGHUP)
-	await(t, "the new list", func() bool { return p.said("reloaded: the relay list") })
+	await(t, "the new list", func() bool { return p.said("msg=reloaded") })
 	write(list, "!eject A000000000000000000000000000000000000001\n")
 	p.signal(syscall.SIGHUP)
-	await(t, "the refusal", func() bool { return p.said("the relay list in use stays") })
+	await(t, "the refusal", func() bool { return p.said("the settings in use stay") })
 	p.signal(syscall.SIGTERM)
 	if err := p.Wait(); err != nil {
 		t.Error(err)

@@ -107,6 +107,7 @@ func Root(name, short string, commands ...*cobra.Command) *cobra.Command {
 	profiling(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fault.Wrap(fault.Config, err) })
 	root.AddCommand(commands...)
+	groupFlags(root)
 	strict(root)
 	return root
 }

@@ -20,17 +20,16 @@ func getCommand() *cobra.Command {
 	}
 	c.Flags().StringVarP(&o.Out, "output", "o", "", "`FILE` to write to, instead of standard output")
 	c.Flags().StringArrayVarP(&o.Headers, "header", "H", nil, "header `NAME: VALUE` to send; may be repeated")
-	load := settings(c.Flags(), false)
+	s := daemon.NewClientSettings()
+	load := bind(c, s)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		s, err := load()
-		if err == nil {
-			err = s.Check()
-		}
-		if err != nil {
+		if err := load(); err != nil {
 			return err
 		}
-		log, _ := daemon.NewLogger(s.LogLevel, s.LogFormat, c.ErrOrStderr())
-		cfg, err := s.ClientConfig(log)
+		if err := s.Check(); err != nil {
+			return err
+		}
+		cfg, err := s.ClientConfig(c.ErrOrStderr())
 		if err != nil {
 			return err
 		}

@@ -1,20 +1,14 @@
 package cli
 
 import (
-	"context"
-	"os"
-	"os/signal"
-	"syscall"
-
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/chivenet/chive/internal/daemon"
 )
 
 // relayCommand runs a relay.
 func relayCommand() *cobra.Command {
-	c := &cobra.Command{
+	return processCommand(&cobra.Command{
 		Use:   "relay",
 		Short: "Run a relay: guard, middle or exit",
 		Long: `Run a relay. It needs a port that others can reach (--orport), and a name (--nickname). With --exit-policy it
@@ -28,50 +22,12 @@ Standard output has a line "orport IP:PORT" for each address, a line "fingerprin
 "bridge LINE" for each way in, and a line "ready" when it serves. The log goes to standard error. "chive status
 --data-dir DIR" asks it how it is.
 
-SIGTERM and SIGINT let open circuits go on for --shutdown-wait and then end; a second signal ends at once. SIGHUP
-reads the settings and files again: contact, family, exit policy, name servers, limits of bandwidth, --max-memory,
---shutdown-wait, --log-level, family keys and a renewed signing key take effect; other changes are named and wait for
-the next start.`,
+SIGTERM and SIGINT let open circuits go on for --shutdown-wait, and then the relay ends; a second signal ends it at
+once. SIGHUP reads the settings and files again: contact, family, exit policy, name servers, limits of bandwidth,
+--max-memory, --shutdown-wait, --log-level, family keys and a renewed signing key take effect; other changes are named
+and wait for the next start.`,
 		Example: `  chive relay --nickname mine --orport 192.0.2.1:9001 --contact 'me <me@example.com>'
   chive relay --nickname mine --orport 192.0.2.1:9001 --exit-policy 'accept *:443,reject *:*'
   chive relay --config /etc/chive-relay.toml`,
-		Args: cobra.NoArgs,
-	}
-	load := relaySettings(c.Flags())
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		s, err := load()
-		if err != nil {
-			return err
-		}
-		hangup, stop := signals()
-		p := daemon.RelayProcess{
-			Settings: s, Out: c.OutOrStdout(), Err: c.ErrOrStderr(), Hangup: hangup, Stop: stop,
-			Reload: func() (*daemon.RelaySettings, error) { return reread(c.Flags(), relaySettings) },
-		}
-		// The signals above drain; main's would cut.
-		return p.Run(context.WithoutCancel(c.Context()))
-	}
-	return c
-}
-
-// signals are what tells a daemon to reload, and to stop.
-func signals() (hangup, stop chan os.Signal) {
-	hangup, stop = make(chan os.Signal, 1), make(chan os.Signal, 2)
-	signal.Notify(hangup, syscall.SIGHUP)
-	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
-	return hangup, stop
-}
-
-// relaySettings binds a relay's settings' flags and --config, and returns a
-// function that reads them once the command line has been parsed.
-func relaySettings(fs *pflag.FlagSet) func() (*daemon.RelaySettings, error) {
-	var file string
-	fs.StringVar(&file, "config", "", "configuration `FILE`: TOML with the flags' names; flags win")
-	s := daemon.NewRelaySettings(fs)
-	return func() (*daemon.RelaySettings, error) {
-		if file == "" {
-			return s, nil
-		}
-		return s, s.LoadFile(file)
-	}
+	}, daemon.NewRelaySettings())
 }

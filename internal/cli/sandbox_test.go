@@ -38,7 +38,7 @@ func TestRelaySandbox(t *testing.T) {
 			if mode == "off" {
 				await(t, "the reload", func() bool { return p.said("[family-file]") })
 			} else {
-				await(t, "the refusal", func() bool { return p.said("family file: open " + mayNot + ": permission denied") })
+				await(t, "the refusal", func() bool { return p.said("relay.toml:1: family-file: open " + mayNot + ": permission denied") })
 			}
 			write(config, fmt.Sprintf("contact = 'me'\nfamily-file = %q\n", may))
 			p.signal(syscall.SIGHUP)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"strings"
@@ -25,28 +24,24 @@ type doors struct {
 	lines   []string   // "socks 127.0.0.1:9050", for people and scripts
 }
 
-// openDoors opens every door of s, or none.
-func openDoors(s *Settings, d socks.Dialer, reg *metrics.Registry, log *slog.Logger) (*doors, error) {
+// openDoors opens every port of a proxy, or none.
+func openDoors(p *Ports, d socks.Dialer, reg *metrics.Registry, log *slog.Logger) (*doors, error) {
 	ds := &doors{log: log, failed: make(chan error, 1)}
 	cfg := socks.Config{
-		Dialer: d, Log: log, Metrics: reg, ExtendedErrors: s.ExtendedErrors, MaxConns: s.MaxConnections,
+		Dialer: d, Log: log, Metrics: reg, ExtendedErrors: p.ExtendedErrors, MaxConns: p.MaxConnections,
 	}
-	if s.IsolateClientAddr {
+	if p.IsolateClientAddr {
 		cfg.Isolate |= isolation.ByClientAddr
 	}
-	if s.IsolateProtocol {
+	if p.IsolateProtocol {
 		cfg.Isolate |= isolation.ByProtocol
 	}
 	kinds := map[string]func(socks.Config) *socks.Server{"socks": socks.NewSOCKS, "http": socks.NewHTTP, "dns": socks.NewDNS}
-	for _, door := range s.doors() {
-		kind, ok := kinds[door.name]
-		if !ok {
-			continue
-		}
+	for _, door := range p.kinds() {
 		for i, addr := range door.addrs {
 			c := cfg
 			c.Name = fmt.Sprint(door.name, i) // streams of different doors stay apart
-			if err := ds.open(kind(c), door.name, addr); err != nil {
+			if err := ds.open(kinds[door.name](c), door.name, addr); err != nil {
 				ds.close()
 				return nil, fmt.Errorf("%s: %w", door.name, err)
 			}
@@ -127,11 +122,4 @@ func (ds *doors) close() {
 		s.Close()
 	}
 	ds.serving.Wait()
-}
-
-// announce writes where each door is, one a line.
-func (ds *doors) announce(w io.Writer) {
-	for _, l := range ds.lines {
-		fmt.Fprintln(w, l)
-	}
 }

@@ -13,7 +13,7 @@ import (
 
 // greet explains, at a relay's first start, what it is going to do and what it
 // needs. At a later one, the log has what its operator may not have meant.
-func greet(w io.Writer, s *RelaySettings, cfg *relay.Config, log *slog.Logger) {
+func greet(w io.Writer, networkFile string, cfg *relay.Config, log *slog.Logger) {
 	keys := filepath.Join(cfg.DataDir, "keys")
 	if _, err := os.Stat(keys); err == nil {
 		if len(cfg.ExitPolicy) > 0 {
@@ -29,8 +29,8 @@ func greet(w io.Writer, s *RelaySettings, cfg *relay.Config, log *slog.Logger) {
 	}
 	fmt.Fprintf(w, "The first start of this relay. It makes its keys, opens its port, tests whether others reach it, and then\npublishes itself. What it does, and what it needs of you:\n")
 	network := "the public Tor network"
-	if cfg.Network != nil {
-		network = "the network of " + s.NetworkFile
+	if networkFile != "" {
+		network = "the network of " + networkFile
 	}
 	line("network", "%s", network)
 	line("keys", "%s: they are the relay's identity and reputation. Keep a copy.", keys)

@@ -23,6 +23,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -124,25 +125,20 @@ func run(t *testing.T, addr string, args ...string) *running {
 		client: &loopback{addr: addr, events: make(chan chive.Event), done: make(chan struct{}), status: chive.Status{Network: "test"}},
 		log:    new(syncBuffer), hangup: make(chan os.Signal), stop: make(chan os.Signal), done: make(chan error, 1), dir: dir,
 	}
-	read := func() (*Settings, error) {
-		s := NewSettings(pflag.NewFlagSet("proxy", pflag.ContinueOnError), true)
-		all := append([]string{"--data-dir", dir}, args...)
-		if !slices.Contains(args, "--socks") {
-			all = append(all, "--socks", "127.0.0.1:0")
-		}
-		err := s.flags.Parse(all)
-		return s, errors.Join(err, s.apply("f", []byte(r.config)))
+	s, fs := NewProxySettings(), pflag.NewFlagSet("proxy", pflag.ContinueOnError)
+	s.AddFlags(fs)
+	all := append([]string{"--data-dir", dir}, args...)
+	if !slices.Contains(args, "--socks") {
+		all = append(all, "--socks", "127.0.0.1:0")
 	}
-	s, err := read()
-	if err != nil {
+	r.config = filepath.Join(dir, "f")
+	if err := errors.Join(fs.Parse(all), os.WriteFile(r.config, nil, 0o600), s.Load(r.config)); err != nil {
 		t.Fatal(err)
 	}
 	pr, pw := io.Pipe()
 	r.out = bufio.NewReader(pr)
-	p := &Proxy{
-		Settings: s, Reload: read, Out: pw, Err: r.log, Hangup: r.hangup, Stop: r.stop,
-		Open: func(context.Context, chive.Config) (Client, error) { return r.client, nil },
-	}
+	s.role.(*proxyRole).start = func(chive.Config) (Client, error) { return r.client, nil }
+	p := &Process{Settings: s, Out: pw, Err: r.log, Hangup: r.hangup, Stop: r.stop}
 	go func() { r.done <- p.Run(t.Context()); pw.Close() }()
 	return r
 }
@@ -349,9 +345,12 @@ func TestReload(t *testing.T) {
 	r.door(t, "socks")
 	reload := func(config, want string) {
 		t.Helper()
-		r.config = config
+		// As a whole: the reload before may be reading.
+		if err := atomicfile.Write(r.config, []byte(config), atomicfile.Secret); err != nil {
+			t.Fatal(err)
+		}
 		r.hangup <- syscall.SIGHUP
-		r.bootstrap(chive.BootstrapStatus{}) // handled after the reload
+		r.hangup <- syscall.SIGHUP // it is heard after the first reload
 		if !strings.Contains(r.log.String(), want) {
 			t.Errorf("%q: no %q in the log: %s", config, want, r.log)
 		}
@@ -452,7 +451,7 @@ func TestRunFailures(t *testing.T) {
 		}
 	}
 	r := run(t, "", "--socks", "")
-	if err := <-r.done; !fault.Is(err, fault.Config) || !strings.HasPrefix(err.Error(), "no door is open") {
+	if err := <-r.done; !fault.Is(err, fault.Config) || !strings.HasPrefix(err.Error(), "no port is open") {
 		t.Errorf("%v", err)
 	}
 	r = run(t, "")

@@ -4,7 +4,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -18,31 +17,16 @@ const (
 	sandboxRequire = "require" // or not at all
 )
 
-// sandboxFlag is what --sandbox says of itself.
-const sandboxFlag = "confine the process to the files that it needs, by Landlock: `MODE` off, auto (where the kernel can) or require"
-
-func checkSandbox(mode string) error {
-	if !slices.Contains([]string{sandboxOff, sandboxAuto, sandboxRequire}, mode) {
-		return fault.New(fault.Config, "sandbox: %q is none of off, auto and require", mode)
-	}
-	return nil
-}
-
 // confinement is what a confined process may still use of the file system.
 type confinement struct {
 	write []string // directories, with all that is in them
 	read  []string // files and directories, which need not exist; programs in them may be run
 }
 
-// confinementOf lists a daemon's files: its data directory, and the directories
-// of the files that its options name, for an editor replaces a file by another.
-func confinementOf(dataDir string, named []string, plugins []string) confinement {
+// confinementOf lists a daemon's files: its data directory, what the system's libraries read,
+// and the plugins that it runs.
+func confinementOf(dataDir string, plugins []string) confinement {
 	c := confinement{write: []string{dataDir}, read: []string{"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/localtime", "/usr/share/zoneinfo"}}
-	for _, f := range named {
-		if f != "" {
-			c.read = append(c.read, filepath.Dir(f))
-		}
-	}
 	if real, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && real != "/etc/resolv.conf" {
 		c.read = append(c.read, filepath.Dir(real))
 	}
@@ -50,6 +34,17 @@ func confinementOf(dataDir string, named []string, plugins []string) confinement
 		if l, err := pt.ParseTransportLine(s); err == nil && l.Path != "" {
 			// A plugin is confined with the process that runs it, and needs what programs need.
 			c.read = append(c.read, l.Path, "/usr", "/lib", "/lib64", "/bin", "/etc/ssl", "/proc", "/sys", "/dev")
+		}
+	}
+	return c
+}
+
+// reading adds the directories of files that options name, for an editor replaces a file by
+// another.
+func (c confinement) reading(files ...string) confinement {
+	for _, f := range files {
+		if f != "" {
+			c.read = append(c.read, filepath.Dir(f))
 		}
 	}
 	return c

@@ -1,185 +1,145 @@
-// Package daemon runs a client as a process: its settings, its front doors,
-// its status socket and metrics, and its life from start to drain.
+// Package daemon runs a client, a relay or an authority as a process: its settings, its
+// ports, its status socket and metrics, and its life from start to end.
 package daemon
 
 import (
+	"errors"
+	"io"
 	"log/slog"
-	"time"
+	"os"
 
 	"github.com/spf13/pflag"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/socks"
+	"github.com/chivenet/chive/internal/options"
 )
 
-// DefaultSOCKS is where the SOCKS door opens unless told otherwise: C tor's
-// port.
-const DefaultSOCKS = "127.0.0.1:9050"
-
-// Settings are everything that a user can tell the program, by flags or by a
-// configuration file with the same names. Make them with NewSettings.
+// Settings are what a user told a process: the options of its role, by flags and by a file.
 type Settings struct {
-	Client      chive.Config // Network and Logger are set later
-	NetworkFile string       // empty: the public network
-
-	SOCKS   []string // where each door opens, as socks.CheckAddr has it
-	HTTP    []string
-	DNS     []string
-	Metrics string // empty: none
-
-	ExtendedErrors    bool // proposal 304, on every SOCKS door
-	IsolateClientAddr bool
-	IsolateProtocol   bool
-	MaxConnections    int // of each door
-
-	Drain     time.Duration // how long open connections may go on after SIGTERM
-	Sandbox   string        // "off", "auto" or "require"
-	LogLevel  slog.Level
-	LogFormat string // "text" or "json"
-
-	optionSet
+	*options.Set
+	role role
+	make func() role
 }
 
-// NewSettings returns the defaults, bound to flags in fs: a client's options,
-// and with doors also those of a proxy. Without them a configuration file may
+func newSettings(make func() role) *Settings {
+	r := make()
+	return &Settings{Set: options.Bind(r.parts()...), role: r, make: make}
+}
+
+// NewProxySettings returns the default settings of a client with its ports.
+func NewProxySettings() *Settings { return newSettings(func() role { return &proxyRole{ports: true} }) }
+
+// NewClientSettings returns the default settings of a client without ports. A file may
 // still have a proxy's options, so that one file serves every command.
-func NewSettings(fs *pflag.FlagSet, doors bool) *Settings {
-	s := &Settings{optionSet: newOptionSet(fs), SOCKS: []string{DefaultSOCKS}, IsolateClientAddr: true, MaxConnections: socks.DefaultMaxConns}
-	s.clientFlags(fs)
-	if doors {
-		s.doorFlags(fs)
-	} else {
-		s.doorFlags(s.fileOnly)
-	}
-	logFlags(fs, &s.LogLevel, &s.LogFormat)
+func NewClientSettings() *Settings { return newSettings(func() role { return new(proxyRole) }) }
+
+// NewRelaySettings returns the default settings of a relay.
+func NewRelaySettings() *Settings { return newSettings(func() role { return new(relayRole) }) }
+
+// NewAuthoritySettings returns the default settings of an authority.
+func NewAuthoritySettings() *Settings { return newSettings(func() role { return new(authorityRole) }) }
+
+// GroupAnnotation is the annotation of a flag that has its option's group.
+const GroupAnnotation = "group"
+
+// AddFlags adds the options that have flags to fs.
+func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	fs.SortFlags = false
-	return s
-}
-
-// logFlags are the options of every daemon's log.
-func logFlags(fs *pflag.FlagSet, level *slog.Level, format *string) {
-	fs.TextVar(level, "log-level", slog.LevelInfo, "lowest `LEVEL` to log: debug, info, warn or error")
-	fs.StringVar(format, "log-format", "text", "`FORMAT` of the log: text or json")
-}
-
-func (s *Settings) clientFlags(fs *pflag.FlagSet) {
-	c := &s.Client
-	fs.StringVar(&s.NetworkFile, "network", "", "network `FILE`; without it, the public network")
-	fs.StringVar(&c.DataDir, "data-dir", "", "`DIR` for guards and the directory cache (default $XDG_STATE_HOME/chive)")
-	fs.StringSliceVar(&c.EntryNodes, "entry-nodes", nil, "`RELAYS` wanted as guards: fingerprints, nicknames, addresses")
-	fs.StringSliceVar(&c.MiddleNodes, "middle-nodes", nil, "`RELAYS` wanted as middles")
-	fs.StringSliceVar(&c.ExitNodes, "exit-nodes", nil, "`RELAYS` wanted as exits")
-	fs.StringSliceVar(&c.ExcludeNodes, "exclude-nodes", nil, "`RELAYS` never to be used")
-	fs.StringSliceVar(&c.ExcludeExitNodes, "exclude-exit-nodes", nil, "`RELAYS` never to be used as exits")
-	fs.BoolVar(&c.StrictNodes, "strict-nodes", false, "fail when no wanted relay can be used")
-	fs.IntVar(&c.NumEntryGuards, "num-entry-guards", 0, "`NUMBER` of guards for traffic (0: as the consensus says)")
-	fs.IntVar(&c.NumDirectoryGuards, "num-directory-guards", 0, "`NUMBER` of guards for directory requests (0: as the consensus says)")
-	fs.StringArrayVar(&c.Bridges, "bridge", nil, "`LINE` of a bridge: [transport] IP:PORT [FINGERPRINT] [KEY=VALUE ...]; may be repeated")
-	fs.StringArrayVar(&c.ClientTransportPlugins, "transport-plugin", nil, "`LINE` of a transport: 'obfs4 exec /usr/bin/obfs4proxy'; may be repeated")
-	fs.BoolVar(&c.IsolateDestAddr, "isolate-dest-addr", false, "keep streams to different hosts on different circuits")
-	fs.BoolVar(&c.IsolateDestPort, "isolate-dest-port", false, "keep streams to different ports on different circuits")
-	fs.DurationVar(&c.MaxCircuitDirtiness, "max-circuit-dirtiness", 0, "`TIME` that a used circuit takes new streams (0: 10m)")
-	fs.DurationVar(&c.CircuitBuildTimeout, "circuit-build-timeout", 0, "`TIME` to build a circuit (0: learned)")
-	fs.DurationVar(&c.StreamTimeout, "stream-timeout", 0, "`TIME` for an exit to connect before another is tried (0: 10s, then 15s)")
-	fs.TextVar(&c.ClientRejectInternalAddresses, "client-reject-internal-addresses", chive.SwitchAuto, "refuse requests for private addresses and local names: `MODE` auto (on, but for private networks), on or off")
-	fs.TextVar(&c.ClientDNSRejectInternalAddresses, "client-dns-reject-internal-addresses", chive.SwitchAuto, "do not believe exits that a name has a private address: `MODE` auto (on, but for private networks), on or off")
-	fs.TextVar(&c.CGO, "cgo", chive.SwitchAuto, "counter galois onion encryption: `MODE` auto, on or off")
-	fs.TextVar(&c.CongestionControl, "congestion-control", chive.SwitchAuto, "congestion control: `MODE` auto, on or off")
-	fs.TextVar(&c.Conflux, "conflux", chive.SwitchAuto, "traffic over two circuits at once: `MODE` auto, on or off")
-	fs.TextVar(&c.PQ, "pq", chive.PQPrefer, "post-quantum circuits: `POLICY` off, prefer, require-one or require-all")
-	fs.TextVar(&c.Padding, "padding", chive.PaddingFull, "channel padding: `MODE` full, reduced or off")
-	fs.Uint64Var(&c.MaxMemory, "max-memory", 0, "`BYTES` that relays can make the client hold; over it, the circuits that hold the most are closed (0: 512 MiB)")
-}
-
-func (s *Settings) doorFlags(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&s.SOCKS, "socks", s.SOCKS, "`ADDR` of a SOCKS 4, 4a and 5 proxy: a port, IP:PORT or unix:PATH; \"\" for none")
-	fs.StringSliceVar(&s.HTTP, "http", nil, "`ADDR` of an HTTP CONNECT proxy")
-	fs.StringSliceVar(&s.DNS, "dns", nil, "`ADDR` of a DNS port, UDP and TCP")
-	fs.StringVar(&s.Metrics, "metrics", "", "`ADDR` of /metrics and /metrics.json over HTTP")
-	fs.BoolVar(&s.ExtendedErrors, "extended-errors", false, "SOCKS 5 replies tell why an onion service failed (proposal 304)")
-	fs.BoolVar(&s.IsolateClientAddr, "isolate-client-addr", s.IsolateClientAddr, "keep programs at different addresses on different circuits")
-	fs.BoolVar(&s.IsolateProtocol, "isolate-protocol", false, "keep SOCKS 4, SOCKS 5, HTTP and DNS on different circuits")
-	fs.IntVar(&s.MaxConnections, "max-connections", s.MaxConnections, "`NUMBER` of connections that a door takes at a time")
-	fs.StringVar(&s.Sandbox, "sandbox", sandboxOff, sandboxFlag)
-	fs.DurationVar(&s.Drain, "drain", 30*time.Second, "`TIME` that connections may go on after SIGTERM")
-}
-
-// Check reports the first setting that cannot be used. It opens nothing but
-// the network file.
-func (s *Settings) Check() error {
-	for _, d := range s.doors() {
-		for _, a := range d.addrs {
-			if err := socks.CheckAddr(a); err != nil {
-				return fault.New(fault.Config, "%s: %w", d.name, err)
-			}
+	for _, v := range s.All() {
+		if v.FileOnly {
+			continue
+		}
+		f := fs.VarPF(v, v.Key, "", v.Usage())
+		f.Annotations = map[string][]string{GroupAnnotation: {v.Group}}
+		if v.Type() == "bool" {
+			f.NoOptDefVal = "true"
 		}
 	}
-	switch {
-	case s.LogFormat != "text" && s.LogFormat != "json":
-		return fault.New(fault.Config, "log-format: %q is neither text nor json", s.LogFormat)
-	case s.MaxConnections < 1 || s.MaxConnections > 1_000_000:
-		return fault.New(fault.Config, "max-connections: %d is not from 1 to 1000000", s.MaxConnections)
-	case s.Drain < 0:
-		return fault.New(fault.Config, "drain: %v is negative", s.Drain)
-	}
-	if err := checkSandbox(s.Sandbox); err != nil {
-		return err
-	}
-	network, err := s.network()
+}
+
+// Load reads a configuration file.
+func (s *Settings) Load(path string) error {
+	doc, err := os.ReadFile(path)
 	if err != nil {
-		return err
+		return fault.New(fault.Config, "configuration file: %w", err)
 	}
-	c := s.Client
-	c.Network = network
-	return c.Check()
+	return s.ReadFile(path, doc)
 }
 
-// doorAddrs is one kind of door and where it opens.
-type doorAddrs struct {
-	name  string
-	addrs []string
-}
-
-// doors lists the listening addresses under their options' names.
-func (s *Settings) doors() []doorAddrs {
-	d := []doorAddrs{{"socks", given(s.SOCKS)}, {"http", given(s.HTTP)}, {"dns", given(s.DNS)}}
-	if s.Metrics != "" {
-		d = append(d, doorAddrs{"metrics", []string{s.Metrics}})
+// Reread returns the settings as they would be read now: the flags as they were given, and
+// the file as it is.
+func (s *Settings) Reread() (*Settings, error) {
+	next := newSettings(s.make)
+	next.Again(s.Set)
+	if s.File() == "" {
+		return next, nil
 	}
-	return d
+	return next, next.Load(s.File())
 }
 
-// given drops empty entries: --socks "" opens no SOCKS door.
-func given(addrs []string) []string {
-	var out []string
-	for _, a := range addrs {
-		if a != "" {
-			out = append(out, a)
+// Check reports the first setting that cannot be used. It reads the files that settings
+// name, and opens nothing else.
+func (s *Settings) Check() error {
+	for _, p := range s.role.parts() {
+		if err := p.Table.Check(p.Of); err != nil {
+			return s.Explain(err)
 		}
 	}
-	return out
+	return s.Explain(s.role.check())
 }
+
+// ClientConfig returns a client's configuration, with a logger that writes to w.
+func (s *Settings) ClientConfig(w io.Writer) (chive.Config, error) {
+	r, ok := s.role.(*proxyRole)
+	if !ok {
+		return chive.Config{}, errors.New("these are no client's settings")
+	}
+	log, _ := NewLogger(r.LogLevel, r.LogFormat, w)
+	return r.config(log)
+}
+
+// role is what a process can be: its options, and the node that they make.
+type role interface {
+	// parts are the options, with the structures that they are in.
+	parts() []options.Part
+	common() *Common
+	// check reports what the tables do not: what makes no sense together.
+	check() error
+	// maxMemory is what others may make the node hold, in bytes; 0: the default.
+	maxMemory() uint64
+	// confinement is what the node uses of the file system.
+	confinement(dataDir string) confinement
+	// open starts the node. It says to w what a user must know before.
+	open(w io.Writer, log *slog.Logger) (node, error)
+}
+
+// Common is what every process can be told, besides its node's Config.
+type Common struct {
+	NetworkFile string     // empty: the public network
+	Metrics     string     // empty: none
+	Sandbox     string     // "off", "auto" or "require"
+	LogLevel    slog.Level `reload:"live"`
+	LogFormat   string     // "text" or "json"
+}
+
+func (c *Common) common() *Common { return c }
 
 // network loads the network file.
-func (s *Settings) network() (*chive.Network, error) {
-	if s.NetworkFile == "" {
+func (c *Common) network() (*chive.Network, error) {
+	if c.NetworkFile == "" {
 		return chive.PublicNetwork(), nil
 	}
-	return chive.LoadNetwork(s.NetworkFile)
+	return chive.LoadNetwork(c.NetworkFile)
 }
 
-// ClientConfig returns the configuration of the client, with its network and
-// data directory filled in.
-func (s *Settings) ClientConfig(log *slog.Logger) (chive.Config, error) {
-	c := s.Client
-	c.Logger = log
-	var err error
-	if c.Network, err = s.network(); err != nil {
-		return c, err
+// NewLogger returns a log of a format, and its level, which may change.
+func NewLogger(from slog.Level, format string, w io.Writer) (*slog.Logger, *slog.LevelVar) {
+	level := new(slog.LevelVar)
+	level.Set(from)
+	o := &slog.HandlerOptions{Level: level}
+	if format == "json" {
+		return slog.New(slog.NewJSONHandler(w, o)), level
 	}
-	if c.DataDir == "" {
-		c.DataDir, err = chive.DefaultDataDir()
-	}
-	return c, err
+	return slog.New(slog.NewTextHandler(w, o)), level
 }

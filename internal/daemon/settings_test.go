@@ -1,8 +1,10 @@
 package daemon
 
 import (
+	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -18,17 +20,19 @@ import (
 func parse(t testing.TB, file string, args ...string) (*Settings, error) {
 	t.Helper()
 	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	fs.String("config", "", "")
-	s := NewSettings(fs, true)
+	s := NewProxySettings()
+	s.AddFlags(fs)
 	if err := fs.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	return s, s.apply("f", []byte(file))
+	return s, s.ReadFile("f", []byte(file))
 }
+
+func proxyOf(s *Settings) *proxyRole { return s.role.(*proxyRole) }
 
 func TestPrecedence(t *testing.T) {
 	s, err := parse(t, "")
-	if err != nil || !slices.Equal(s.SOCKS, []string{DefaultSOCKS}) || s.Drain != 30*time.Second || s.Check() != nil {
+	if r := proxyOf(s); err != nil || !slices.Equal(r.SOCKS, []string{DefaultSOCKS}) || r.Drain != 30*time.Second || s.Check() != nil {
 		t.Fatalf("defaults: %+v %v", s, err)
 	}
 	const file = `
@@ -46,35 +50,42 @@ log-level = "debug"
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := s.Client
-	if !slices.Equal(s.SOCKS, []string{"9150", "unix:/run/s"}) || !slices.Equal(s.HTTP, []string{"8118"}) ||
-		c.Padding != chive.PaddingReduced || c.NumEntryGuards != 2 || s.LogLevel.String() != "DEBUG" {
+	r := proxyOf(s)
+	c := r.Config
+	if !slices.Equal(r.SOCKS, []string{"9150", "unix:/run/s"}) || !slices.Equal(r.HTTP, []string{"8118"}) ||
+		c.Padding != chive.PaddingReduced || c.NumEntryGuards != 2 || r.LogLevel.String() != "DEBUG" {
 		t.Errorf("the file does not win over defaults: %+v", s)
 	}
-	if c.CGO != chive.SwitchOn || !slices.Equal(c.ExitNodes, []string{"c"}) || s.Drain != 2*time.Second || c.StrictNodes {
+	if c.CGO != chive.SwitchOn || !slices.Equal(c.ExitNodes, []string{"c"}) || r.Drain != 2*time.Second || c.StrictNodes {
 		t.Errorf("flags do not win over the file: %+v", s)
 	}
 }
 
 func TestFileRefusals(t *testing.T) {
 	for file, want := range map[string]string{
-		`sokcs = "9050"`:             `f: unknown key "sokcs"; did you mean "socks"?`,
-		`data_dir = "x"`:             `f: unknown key "data_dir"; did you mean "data-dir"?`,
-		`config = "x"`:               `f: unknown key "config"`,
-		`help = true`:                `f: unknown key "help"`,
-		"[socks]\nport = 1":          `f: unknown key "socks.port"`,
-		`socks = [9050]`:             `f: socks: entry 1: integer, not string`,
-		`socks = 9050`:               `f: socks: integer, not a list of strings`,
-		`drain = 30`:                 `f: drain: 30: integer, not string`,
-		`drain = "soon"`:             `f: drain: time: invalid duration "soon"`,
-		`strict-nodes = "true"`:      `f: strict-nodes: true: string, not boolean`,
-		`num-entry-guards = "2"`:     `f: num-entry-guards: 2: string, not integer`,
-		`cgo = "maybe"`:              `f: cgo: "maybe" is none of`,
-		`log-level = "loud"`:         `f: log-level: `,
-		`data-dir = 1979-05-27`:      `f: data-dir: 1979-05-27`,
-		"socks = \"a\"\nsocks = \"b": `f: line 2: `,
+		`sokcs = "9050"`:             `f:1: unknown key "sokcs"; did you mean "socks"?`,
+		"\n" + `data_dir = "x"`:      `f:2: unknown key "data_dir"; did you mean "data-dir"?`,
+		`config = "x"`:               `f:1: unknown key "config"`,
+		`help = true`:                `f:1: unknown key "help"`,
+		"[socks]\nport = 1":          `f:1: socks: table, not a list of strings`,
+		`socks = [9050]`:             `f:1: socks: entry 1: integer, not string`,
+		`drain = 30`:                 `f:1: drain: 30: integer, not string`,
+		`strict-nodes = "true"`:      `f:1: strict-nodes: true: string, not boolean`,
+		`cgo = "maybe"`:              `f:1: cgo: "maybe" is none of`,
+		`log-level = "loud"`:         `f:1: log-level: `,
+		"socks = \"a\"\nsocks = \"b": `f:2: `,
+		"\nsocks = ['9050', 'x:1']":  `f:2: socks: entry 2: listening address "x:1" is not`,
+		"\nnum-entry-guards = 21":    `f:2: num-entry-guards: 21 is not from 0 to 20`,
+		`exit-nodes = ["a", "{de}"]`: `f:1: exit-nodes: set of relays: "{de}" is a country`,
+		`stream-timeout = "1h"`:      `f:1: stream-timeout: 1h0m0s is not from 1s to 5m0s`,
+		`sandbox = "maybe"`:          `f:1: sandbox: "maybe" is not off, auto or require`,
+		`bridge = ["not a bridge"]`:  `f:1: bridge: entry 1: bridge line`,
+		`max-memory = 5`:             `f:1: max-memory: 5 is not from 33554432 to `,
 	} {
-		_, err := parse(t, file)
+		s, err := parse(t, file)
+		if err == nil {
+			err = s.Check()
+		}
 		if !fault.Is(err, fault.Config) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", file, err, want)
 		}
@@ -89,13 +100,14 @@ func TestCheck(t *testing.T) {
 		args []string
 		want string
 	}{
-		{[]string{"--socks", "localhost:9050"}, `socks: listening address "localhost:9050" is not`},
-		{[]string{"--dns", "53", "--http", "x"}, `http: listening address "x" is not`},
-		{[]string{"--metrics", "70000"}, `metrics: listening address "70000" is not`},
-		{[]string{"--log-format", "xml"}, `log-format: "xml" is neither`},
-		{[]string{"--max-connections", "0"}, `max-connections: 0 is not`},
-		{[]string{"--drain=-1s"}, `drain: -1s is negative`},
-		{[]string{"--exit-nodes", "{de}"}, `ExitNodes: `},
+		{[]string{"--socks", "localhost:9050"}, `--socks: listening address "localhost:9050" is not`},
+		{[]string{"--dns", "53", "--http", "x"}, `--http: listening address "x" is not`},
+		{[]string{"--metrics", "70000"}, `--metrics: listening address "70000" is not`},
+		{[]string{"--log-format", "xml"}, `--log-format: "xml" is not text or json`},
+		{[]string{"--max-connections", "0"}, `--max-connections: 0 is not from 1 to 1000000`},
+		{[]string{"--drain=-1s"}, `--drain: -1s is not from 0s`},
+		{[]string{"--exit-nodes", "{de}"}, `--exit-nodes: `},
+		{[]string{"--socks", ""}, `no port is open: `},
 		{[]string{"--network", bad}, bad + `: 0 authorities`},
 		{[]string{"--network", dir + "/absent"}, `network file: `},
 	} {
@@ -109,17 +121,18 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestOneFileForAll: a command without doors takes a proxy's file.
+// TestOneFileForAll: a command without ports takes a proxy's file.
 func TestOneFileForAll(t *testing.T) {
 	fs := pflag.NewFlagSet("get", pflag.ContinueOnError)
-	s := NewSettings(fs, false)
+	s := NewClientSettings()
+	s.AddFlags(fs)
 	if fs.Lookup("socks") != nil {
 		t.Error("get has --socks, which would do nothing")
 	}
-	if err := s.apply("f", []byte("socks = '9150'\ncgo = 'off'")); err != nil || s.Client.CGO != chive.SwitchOff {
-		t.Errorf("%v", err)
+	if err := s.ReadFile("f", []byte("socks = ''\ncgo = 'off'")); err != nil || proxyOf(s).Config.CGO != chive.SwitchOff || s.Check() != nil {
+		t.Errorf("%v, %v", err, s.Check())
 	}
-	if err := s.apply("f", []byte("sokcs = '9150'")); err == nil {
+	if err := s.ReadFile("f", []byte("sokcs = '9150'")); err == nil {
 		t.Error("an unknown key passed")
 	}
 }
@@ -130,19 +143,58 @@ func TestClientConfig(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := s.ClientConfig(nil)
+	c, err := s.ClientConfig(io.Discard)
 	want, _ := chive.DefaultDataDir()
 	if err != nil || c.Network.Name() != "public" || c.DataDir != want {
 		t.Errorf("%+v %v", c, err)
 	}
 }
 
+// notOptions are fields that no row is for.
+var notOptions = map[string]string{
+	"Network": "the process reads it from its network file",
+	"Logger":  "the process makes it, by log-level and log-format",
+}
+
+// TestEveryField: every exported field has one row, and every row a field.
+func TestEveryField(t *testing.T) {
+	for _, s := range []*Settings{NewProxySettings(), NewRelaySettings(), NewAuthoritySettings()} {
+		rows := map[string]map[string]int{} // type, field
+		types := map[string]reflect.Type{}
+		for _, p := range s.role.parts() {
+			typ := reflect.TypeOf(p.Of).Elem()
+			types[typ.String()] = typ
+			if rows[typ.String()] == nil {
+				rows[typ.String()] = map[string]int{}
+			}
+			for o := range p.Table.All {
+				rows[typ.String()][o.Field]++
+			}
+		}
+		for name, typ := range types {
+			for i := range typ.NumField() {
+				f := typ.Field(i)
+				want := 1
+				if notOptions[f.Name] != "" {
+					want = 0
+				}
+				if n := rows[name][f.Name]; f.IsExported() && n != want {
+					t.Errorf("%s.%s: %d rows, not %d", name, f.Name, n, want)
+				}
+			}
+		}
+		for _, v := range s.All() {
+			if words, _ := pflag.UnquoteUsage(&pflag.Flag{Usage: v.Help, Value: v}); v.Help == "" || v.Type() != "bool" && strings.ToUpper(words) != words {
+				t.Errorf("%s: its help does not name its value in back quotes: %q", v.Key, v.Help)
+			}
+		}
+	}
+}
+
 func FuzzConfigFile(f *testing.F) {
 	f.Add([]byte("socks = ['9050']\ncgo = 'on'\ndrain = '5s'\nnum-entry-guards = 3\n"))
 	f.Fuzz(func(t *testing.T, doc []byte) {
-		fs := pflag.NewFlagSet("fuzz", pflag.ContinueOnError)
-		s := NewSettings(fs, true)
-		if err := s.apply("f", doc); err != nil && !fault.Is(err, fault.Config) {
+		if err := NewProxySettings().ReadFile("f", doc); err != nil && !fault.Is(err, fault.Config) {
 			t.Fatalf("kind of %v", err)
 		}
 	})

@@ -12,9 +12,9 @@ import (
 	"github.com/chivenet/chive/internal/socks"
 )
 
-// sideDoors are by what a running program is watched: the status socket in its
+// sidePorts are by what a running program is watched: the status socket in its
 // data directory, and the metrics port.
-type sideDoors struct {
+type sidePorts struct {
 	dataDir string
 	status  func() any
 	metrics string // empty: none
@@ -23,7 +23,7 @@ type sideDoors struct {
 }
 
 // open opens both, and returns the lines that say where.
-func (d *sideDoors) open(log *slog.Logger) (lines []string, stop func(), err error) {
+func (d *sidePorts) open(log *slog.Logger) (lines []string, stop func(), err error) {
 	// Only status needs the socket, so a path that cannot have one does not
 	// keep traffic from flowing.
 	st, err := serveStatus(d.dataDir, d.status, log)

@@ -123,7 +123,7 @@ func TestMistakes(t *testing.T) {
 		"param = {x = 4294967296}": `f:1: param: "x=4294967296" is not NAME=NUMBER, with a number of 32 bits`,
 		"kind = 'xml'":             `f:1: kind: "xml" is not text or json`,
 		"name = 1979-05-27":        `f:1: name: 1979-05-27`,
-		"name = \"a\"\nkind = \"b": `f: line 2: `,
+		"name = \"a\"\nkind = \"b": `f:2: `,
 	} {
 		s, c, err := bind(t, file)
 		if err == nil {
@@ -184,7 +184,7 @@ func TestFlagTypes(t *testing.T) {
 	s := Bind(Part{Table: table, Of: new(config)})
 	want := map[string][2]string{
 		"name": {"string", "nobody"}, "kind": {"string", "text"}, "strict": {"bool", "false"}, "guards": {"int", "0"}, "bytes": {"uint64", "0"},
-		"wait": {"string", ""}, "nodes": {"stringSlice", "[a,b]"}, "line": {"stringArray", ""}, "mode": {"string", "auto"}, "param": {"stringToInt", ""},
+		"wait": {"text", ""}, "nodes": {"stringSlice", "[a,b]"}, "line": {"stringArray", ""}, "mode": {"text", "auto"}, "param": {"stringToInt", ""},
 	}
 	for _, v := range s.All() {
 		if got := [2]string{v.Type(), v.String()}; got != want[v.Key] {

@@ -115,8 +115,10 @@ func (v *Value) Type() string {
 		return "stringToInt"
 	case bool, int, uint64:
 		return v.v.Kind().String()
+	case string:
+		return "string"
 	}
-	return "string"
+	return "text" // of a time or a mode, which needs no quotes
 }
 
 // ReadFile takes values from doc, a configuration file: TOML whose keys are the options' names.
@@ -198,4 +200,20 @@ func (s *Set) Changes(next *Set) (live, waiting []string) {
 	slices.Sort(live)
 	slices.Sort(waiting)
 	return live, waiting
+}
+
+// Usage is what --help says of the option. Package pflag adds Default.
+func (v *Value) Usage() string {
+	s := v.Help
+	if v.Lines {
+		s += "; may be repeated"
+	}
+	if v.Zero == "" {
+		return s
+	}
+	switch v.v.Kind() {
+	case reflect.Int, reflect.Int64, reflect.Uint64:
+		return s + " (0, the default: " + v.Zero + ")"
+	}
+	return s + " (default: " + v.Zero + ")"
 }

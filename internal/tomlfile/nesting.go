@@ -7,7 +7,7 @@ import "github.com/chivenet/chive/internal/fault"
 // level, and a file from somebody else could end the process by them.
 const maxNesting = 32
 
-// checkNesting holds a document to maxNesting. It reads as much of TOML as that
+// checkNesting holds a document to maxNesting. Its errors begin with the line. It reads as much of TOML as that
 // takes: what it does not understand is no TOML, and the parser says so.
 func checkNesting(doc []byte) error {
 	depth, dots, line := 0, 0, 1
@@ -21,7 +21,7 @@ func checkNesting(doc []byte) error {
 		case '"', '\'':
 			n, lines := skipString(doc[i:], c)
 			if n == 0 {
-				return fault.New(fault.Config, "line %d: a string does not end", line)
+				return fault.New(fault.Config, "%d: a string does not end", line)
 			}
 			i, line = i+n, line+lines
 			continue
@@ -38,7 +38,7 @@ func checkNesting(doc []byte) error {
 			line++
 		}
 		if depth > maxNesting || dots > maxNesting {
-			return fault.New(fault.Config, "line %d: more than %d levels", line, maxNesting)
+			return fault.New(fault.Config, "%d: more than %d levels", line, maxNesting)
 		}
 		i++
 	}

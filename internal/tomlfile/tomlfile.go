@@ -35,13 +35,13 @@ func decode(what string, doc []byte, v any) (toml.MetaData, error) {
 		return none, fault.New(fault.Config, "%s: %d bytes, more than the %d that such a file may have", what, len(doc), MaxSize)
 	}
 	if err := checkNesting(doc); err != nil {
-		return none, fault.New(fault.Config, "%s: %w", what, err)
+		return none, fault.New(fault.Config, "%s:%w", what, err)
 	}
 	md, err := toml.Decode(string(doc), v)
 	var pe toml.ParseError
 	switch {
 	case errors.As(err, &pe):
-		return none, fault.New(fault.Config, "%s: line %d: %s", what, pe.Position.Line, pe.Message)
+		return none, fault.New(fault.Config, "%s:%d: %s", what, pe.Position.Line, pe.Message)
 	case err != nil:
 		return none, fault.New(fault.Config, "%s: %w", what, err)
 	}

@@ -23,8 +23,8 @@ func TestDecode(t *testing.T) {
 		"completely-different = 1":            `f: unknown key "completely-different"`,
 		"[[authority]]\nnick = 'x'":           `f: unknown key "authority.nick"`,
 		"[[authority]]\nnicknam = 'x'":        `f: unknown key "authority.nicknam"; did you mean "nickname"?`,
-		"\n\nsocks = ":                        "f: line 3: ",
-		"socks = 'a'\nsocks = 'b'":            "f: line 2: ",
+		"\n\nsocks = ":                        "f:3: ",
+		"socks = 'a'\nsocks = 'b'":            "f:2: ",
 		"socks = 5":                           "f: ",
 		strings.Repeat("#", MaxSize+1) + "\n": "f: 4194306 bytes",
 	} {
@@ -71,7 +71,7 @@ func TestEntries(t *testing.T) {
 			t.Errorf("%+v, want line %d of %s", e, want[i].Line, want[i].Key)
 		}
 	}
-	if _, err := Entries("f", []byte("a = 1\na = 2")); err == nil || !strings.HasPrefix(err.Error(), "f: line 2: ") {
+	if _, err := Entries("f", []byte("a = 1\na = 2")); err == nil || !strings.HasPrefix(err.Error(), "f:2: ") {
 		t.Error(err)
 	}
 }

@@ -1,0 +1,34 @@
+package authority
+
+import (
+	"time"
+
+	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/panics"
+)
+
+// Register names the authority's metrics in reg.
+func (a *Authority) Register(reg *metrics.Registry) {
+	gauge := func(name, help string, f func(Status) int64) {
+		reg.GaugeFunc("chive_authority_"+name, help, func() int64 { return f(a.Status()) })
+	}
+	unix := func(t time.Time) int64 {
+		if t.IsZero() {
+			return 0
+		}
+		return t.Unix()
+	}
+	gauge("relays", "relays that have sent a descriptor", func(s Status) int64 { return int64(s.Relays) })
+	gauge("relays_running", "relays that it would vote for now", func(s Status) int64 { return int64(s.Running) })
+	gauge("votes", "votes of the round under way that are here", func(s Status) int64 { return int64(s.Votes) })
+	gauge("signatures", "signatures of the consensus that it serves", func(s Status) int64 { return int64(s.Signatures) })
+	gauge("consensus_valid_until_seconds", "when that consensus ends, in seconds since 1970; 0: there is none", func(s Status) int64 { return unix(s.ValidUntil) })
+	gauge("certificate_ends_seconds", "when the signing key's certificate ends, in seconds since 1970", func(s Status) int64 { return unix(s.CertificateEnds) })
+	reg.GaugeFunc("chive_authority_memory_bytes", "memory that others make the authority hold", a.memory.Used)
+	reg.GaugeFunc("chive_authority_memory_bound_bytes", "how much that may be", a.memory.Bound)
+	reg.CounterFunc("chive_authority_evicted_total", "links, circuits and requests closed because they held the most memory", func() uint64 {
+		holders, _ := a.memory.Evicted()
+		return holders
+	})
+	reg.CounterFunc(panics.Metric, panics.Help, panics.Total)
+}

@@ -1,0 +1,43 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/chivenet/chive/internal/daemon"
+)
+
+// groupFlags has --help show flags under the headings of their groups.
+func groupFlags(root *cobra.Command) {
+	cobra.AddTemplateFunc("flagsByGroup", flagsByGroup)
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), ".LocalFlags.FlagUsages", "flagsByGroup .LocalFlags", 1))
+}
+
+// flagsByGroup describes flags: those of no group first.
+func flagsByGroup(fs *pflag.FlagSet) string {
+	titles := []string{""}
+	groups := map[string]*pflag.FlagSet{"": pflag.NewFlagSet("", pflag.ContinueOnError)}
+	fs.SortFlags = false
+	fs.VisitAll(func(f *pflag.Flag) {
+		title := ""
+		if a := f.Annotations[daemon.GroupAnnotation]; len(a) > 0 {
+			title = a[0]
+		}
+		if groups[title] == nil {
+			groups[title] = pflag.NewFlagSet("", pflag.ContinueOnError)
+			groups[title].SortFlags = false
+			titles = append(titles, title)
+		}
+		groups[title].AddFlag(f)
+	})
+	var b strings.Builder
+	for _, title := range titles {
+		if title != "" {
+			b.WriteString("\n" + title + ":\n")
+		}
+		b.WriteString(groups[title].FlagUsages())
+	}
+	return b.String()
+}

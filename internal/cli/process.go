@@ -1,0 +1,44 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chivenet/chive/internal/daemon"
+)
+
+// processCommand gives a command the options of a node, and runs the node as a process.
+func processCommand(c *cobra.Command, s *daemon.Settings) *cobra.Command {
+	c.Args = cobra.NoArgs
+	load := bind(c, s)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if err := load(); err != nil {
+			return err
+		}
+		// These drain; main's would cut.
+		hangup, stop := make(chan os.Signal, 1), make(chan os.Signal, 2)
+		signal.Notify(hangup, syscall.SIGHUP)
+		signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+		p := daemon.Process{Settings: s, Out: c.OutOrStdout(), Err: c.ErrOrStderr(), Hangup: hangup, Stop: stop}
+		return p.Run(context.WithoutCancel(c.Context()))
+	}
+	return c
+}
+
+// bind gives a command the settings' flags and --config. The function that it returns reads
+// the file once the command line has been parsed.
+func bind(c *cobra.Command, s *daemon.Settings) (load func() error) {
+	s.AddFlags(c.Flags())
+	var file string
+	c.Flags().StringVar(&file, "config", "", "configuration `FILE`: TOML with the flags' names; a flag wins over it")
+	return func() error {
+		if file == "" {
+			return nil
+		}
+		return s.Load(file)
+	}
+}

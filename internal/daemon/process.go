@@ -1,0 +1,184 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+
+	"github.com/chivenet/chive/internal/panics"
+)
+
+// node is a client with its ports, a relay or an authority that runs.
+type node interface {
+	dataDir() string
+	// lines say where its ports are and who it is: for people and scripts.
+	lines() []string
+	status() any // as JSON; it begins with a rolePrefix
+	metrics() http.Handler
+	// watch calls ready when the node serves, with more lines. It returns when the node
+	// ends by itself, which is an error, or when ctx does.
+	watch(ctx context.Context, ready func(lines ...string)) error
+	// reload takes over what is live in a role of its own kind.
+	reload(role) error
+	// shutdown lets go on what is open, for a while; it ends all when ctx ends.
+	shutdown(ctx context.Context) error
+	close() error
+}
+
+// Process is a node, run as a process.
+type Process struct {
+	Settings *Settings
+
+	// Out hears what the node's lines are, and "ready" when it serves; Err gets the log, and
+	// a progress bar where it is a terminal.
+	Out, Err io.Writer
+
+	// Hangup asks to reload, Stop to drain and end; a second Stop ends at
+	// once. SIGHUP and SIGTERM usually stand behind them.
+	Hangup, Stop <-chan os.Signal
+
+	log   *slog.Logger
+	level *slog.LevelVar
+	node  node
+	fail  chan error // why a port of the process itself ended
+}
+
+// ErrKilled is what Run returns when it was told twice to stop: connections
+// were cut.
+var ErrKilled = errors.New("stopped without draining")
+
+// Run runs the node until it is told to stop, ctx ends, or it fails for good.
+func (p *Process) Run(ctx context.Context) (err error) {
+	s := p.Settings
+	if err := s.Check(); err != nil {
+		return err
+	}
+	c := s.role.common()
+	p.log, p.level = NewLogger(c.LogLevel, c.LogFormat, p.Err)
+	if p.node, err = s.role.open(p.Err, p.log); err != nil {
+		return s.Explain(err)
+	}
+	defer func() { err = errors.Join(err, p.node.close()) }()
+	limitHeap(s.role.maxMemory())
+	p.fail = make(chan error, 1)
+	side := sidePorts{dataDir: p.node.dataDir(), status: p.node.status, metrics: c.Metrics, handler: p.node.metrics(), fail: func(err error) {
+		select {
+		case p.fail <- err:
+		default: // an earlier failure ends the process
+		}
+	}}
+	lines, stop, err := side.open(p.log)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	// Everything is open; what comes is not to be trusted with more.
+	if err := s.role.confinement(p.node.dataDir()).reading(s.File(), c.NetworkFile).confine(c.Sandbox, p.log); err != nil {
+		return err
+	}
+	for _, l := range append(p.node.lines(), lines...) {
+		fmt.Fprintln(p.Out, l)
+	}
+	if err := p.serve(ctx); err != nil {
+		return err
+	}
+	return p.drain(ctx)
+}
+
+// serve follows the node and the signals, until it is told to stop.
+func (p *Process) serve(ctx context.Context) error {
+	watching, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() {
+		defer panics.Recover(p.log, func(err error) { ended <- err })
+		ended <- p.node.watch(watching, func(lines ...string) {
+			for _, l := range append(lines, "ready") {
+				fmt.Fprintln(p.Out, l)
+			}
+			p.notify(daemon.SdNotifyReady)
+		})
+	}()
+	leave := func(err error) error {
+		stop()
+		<-ended
+		return err
+	}
+	for {
+		select {
+		case err := <-ended:
+			stop()
+			return err
+		case err := <-p.fail:
+			return leave(err)
+		case <-ctx.Done():
+			return leave(context.Cause(ctx))
+		case <-p.Hangup:
+			p.reload()
+		case <-p.Stop:
+			return leave(nil)
+		}
+	}
+}
+
+// drain lets what is open go on for a while.
+func (p *Process) drain(ctx context.Context) error {
+	p.notify(daemon.SdNotifyStopping)
+	p.log.Info("stopping: nothing new is taken, and what is open may go on for a while")
+	ctx, cut := context.WithCancel(ctx)
+	defer cut()
+	done := make(chan error, 1)
+	go func() {
+		defer panics.Recover(p.log, func(err error) { done <- err })
+		done <- p.node.shutdown(ctx)
+	}()
+	for {
+		select {
+		case err := <-done:
+			return err
+		case <-p.Hangup:
+			p.reload()
+		case <-p.Stop:
+			p.log.Warn("told twice to stop: what is open is cut")
+			cut()
+			<-done // the cut is why it ended
+			return ErrKilled
+		}
+	}
+}
+
+// reload reads the settings again. What a running node can take over takes effect at once;
+// what else has changed is named, and waits for the next start.
+func (p *Process) reload() {
+	next, err := p.Settings.Reread()
+	if err == nil {
+		err = next.Check()
+	}
+	var live, waiting []string
+	if err == nil {
+		live, waiting = p.Settings.Changes(next.Set)
+		err = next.Explain(p.node.reload(next.role))
+	}
+	if err != nil {
+		p.log.Error("reload: the settings in use stay", "err", err)
+		return
+	}
+	limitHeap(next.role.maxMemory())
+	p.level.Set(next.role.common().LogLevel)
+	if len(waiting) > 0 {
+		p.log.Warn("reloaded; these changes take effect at the next start", "options", waiting)
+	}
+	p.log.Info("reloaded", "changed since the start", live)
+}
+
+// notify tells systemd, when it started this process.
+func (p *Process) notify(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		p.log.Warn("systemd was not told", "state", state, "err", err)
+	}
+}

@@ -1,0 +1,230 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/options"
+	"github.com/chivenet/chive/internal/proxydial"
+	life "github.com/chivenet/chive/internal/role"
+)
+
+// DefaultSOCKS is where the SOCKS port opens unless told otherwise: C tor's
+// port.
+const DefaultSOCKS = "127.0.0.1:9050"
+
+// Ports is what a proxy is told besides its client's Config.
+type Ports struct {
+	SOCKS, HTTP, DNS []string // where each port opens, as socks.CheckAddr has it
+
+	ExtendedErrors    bool // proposal 304, on every SOCKS port
+	IsolateClientAddr bool
+	IsolateProtocol   bool
+	MaxConnections    int // of each port
+
+	Drain time.Duration `reload:"live"` // how long open connections may go on after SIGTERM
+}
+
+// proxyRole is a client, with ports for other programs unless it is for one command.
+type proxyRole struct {
+	Common
+	Ports
+	Config chive.Config // Network and Logger are set later
+
+	ports bool
+	start func(chive.Config) (Client, error) // nil: chive.New
+}
+
+// Client is what this package needs of a client: a part of *chive.Client.
+type Client interface {
+	proxydial.Client
+	Status() chive.Status
+	Reload(chive.Config) error
+	Events() (<-chan chive.Event, func())
+	WriteMetrics(w io.Writer) error
+	WriteMetricsJSON(w io.Writer) error
+	Done() <-chan struct{}
+	Err() error
+	Close() error
+}
+
+var _ Client = (*chive.Client)(nil)
+
+func (r *proxyRole) parts() []options.Part {
+	return []options.Part{
+		{Table: listeners, Of: &r.Ports, FileOnly: !r.ports}, {Table: anyNetwork, Of: &r.Common}, {Table: options.Client, Of: &r.Config},
+		{Table: manners, Of: &r.Ports, FileOnly: !r.ports}, {Table: processTable, Of: &r.Common, FileOnly: !r.ports}, {Table: logTable, Of: &r.Common},
+	}
+}
+
+func (r *proxyRole) maxMemory() uint64 { return r.Config.MaxMemory }
+
+func (r *proxyRole) check() error {
+	c := r.Config
+	var err error
+	if c.Network, err = r.network(); err != nil {
+		return err
+	}
+	if r.ports && len(given(r.SOCKS))+len(given(r.HTTP))+len(given(r.DNS)) == 0 {
+		return fault.New(fault.Config, "no port is open: give --socks, --http or --dns an address")
+	}
+	return c.Check()
+}
+
+// config returns the configuration of the client, with its network and data
+// directory filled in.
+func (r *proxyRole) config(log *slog.Logger) (chive.Config, error) {
+	c := r.Config
+	c.Logger = log
+	var err error
+	if c.Network, err = r.network(); err == nil && c.DataDir == "" {
+		c.DataDir, err = chive.DefaultDataDir()
+	}
+	return c, err
+}
+
+// kinds of ports: where each opens, by the option's name.
+func (p *Ports) kinds() []portKind {
+	return []portKind{{"socks", given(p.SOCKS)}, {"http", given(p.HTTP)}, {"dns", given(p.DNS)}}
+}
+
+type portKind struct {
+	name  string
+	addrs []string
+}
+
+// given drops empty entries: --socks "" opens no SOCKS port.
+func given(addrs []string) []string {
+	var out []string
+	for _, a := range addrs {
+		if a != "" {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func (r *proxyRole) open(w io.Writer, log *slog.Logger) (node, error) {
+	cfg, err := r.config(log)
+	if err != nil {
+		return nil, err
+	}
+	start := r.start
+	if start == nil {
+		start = func(cfg chive.Config) (Client, error) { return chive.New(cfg) }
+	}
+	n := &proxyNode{cfg: cfg, log: log, terminal: w}
+	n.drain.Store(int64(r.Drain))
+	if n.client, err = start(cfg); err != nil {
+		return nil, err
+	}
+	if n.doors, err = openDoors(&r.Ports, proxydial.Dialer{Client: n.client}, &n.counts, log); err != nil {
+		return nil, errors.Join(err, n.client.Close())
+	}
+	return n, nil
+}
+
+func (r *proxyRole) confinement(dataDir string) confinement {
+	c := confinementOf(dataDir, r.Config.ClientTransportPlugins)
+	addrs := []string{r.Metrics}
+	for _, k := range r.kinds() {
+		addrs = append(addrs, k.addrs...)
+	}
+	for _, a := range addrs {
+		if path, ok := strings.CutPrefix(a, "unix:"); ok { // which is removed at the end
+			c.write = append(c.write, filepath.Dir(path))
+		}
+	}
+	return c
+}
+
+// proxyNode is a client with its open ports.
+type proxyNode struct {
+	cfg      chive.Config // as it was at the start
+	client   Client
+	doors    *doors
+	counts   metrics.Registry // of the ports
+	log      *slog.Logger
+	terminal io.Writer // for a progress bar
+	drain    atomic.Int64
+}
+
+func (n *proxyNode) dataDir() string { return n.cfg.DataDir }
+func (n *proxyNode) lines() []string { return n.doors.lines }
+func (n *proxyNode) status() any     { return proxyReport{rolePrefix{"proxy"}, n.client.Status()} }
+
+func (n *proxyNode) metrics() http.Handler { return proxyMetrics(n.client, &n.counts) }
+
+// watch follows the bootstrap.
+func (n *proxyNode) watch(ctx context.Context, ready func(...string)) error {
+	events, unsubscribe := n.client.Events()
+	defer unsubscribe()
+	bar := newProgress(n.terminal, n.log)
+	defer bar.end()
+	isReady := false
+	follow := func(b chive.BootstrapStatus) {
+		bar.show(b)
+		if b.Ready && !isReady {
+			bar.end()
+			ready()
+		}
+		isReady = isReady || b.Ready
+	}
+	follow(n.client.Status().Bootstrap) // what happened before the subscription
+	for {
+		select {
+		case e, ok := <-events:
+			if !ok {
+				return fault.New(fault.Closed, "the client has closed")
+			}
+			if b, ok := e.(*chive.BootstrapEvent); ok {
+				follow(b.BootstrapStatus)
+			}
+		case <-n.client.Done():
+			return n.client.Err()
+		case err := <-n.doors.failed:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+func (n *proxyNode) reload(to role) error {
+	r := to.(*proxyRole)
+	cfg, err := r.config(n.log)
+	if err != nil {
+		return err
+	}
+	life.KeepFixed(&n.cfg, &cfg)
+	if err := n.client.Reload(cfg); err != nil {
+		return err
+	}
+	n.drain.Store(int64(r.Drain))
+	return nil
+}
+
+// shutdown lets open connections finish.
+func (n *proxyNode) shutdown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(n.drain.Load()))
+	defer cancel()
+	if err := n.doors.shutdown(ctx); err != nil {
+		n.log.Warn("some connections did not finish in time", "err", err)
+	}
+	return nil
+}
+
+func (n *proxyNode) close() error {
+	n.doors.close()
+	return n.client.Close()
+}

@@ -1,0 +1,131 @@
+package daemon
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"path/filepath"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/options"
+	life "github.com/chivenet/chive/internal/role"
+	"github.com/chivenet/chive/relay"
+)
+
+// relayRole is a relay, an exit or a bridge.
+type relayRole struct {
+	Common
+	Config relay.Config // Network and Logger are set later
+}
+
+func (r *relayRole) parts() []options.Part {
+	return []options.Part{
+		{Table: anyNetwork, Of: &r.Common}, {Table: options.Relay, Of: &r.Config}, {Table: processTable, Of: &r.Common}, {Table: logTable, Of: &r.Common},
+	}
+}
+
+func (r *relayRole) maxMemory() uint64 { return r.Config.MaxMemory }
+
+func (r *relayRole) check() error {
+	cfg, err := r.config(nil)
+	if err != nil {
+		return err
+	}
+	return cfg.Check()
+}
+
+// config returns the configuration of the relay, with its network and data
+// directory filled in.
+func (r *relayRole) config(log *slog.Logger) (relay.Config, error) {
+	cfg := r.Config
+	cfg.Logger = log
+	var err error
+	if cfg.Network, err = r.network(); err != nil {
+		return cfg, err
+	}
+	if cfg.DataDir == "" {
+		dir, err := chive.DefaultDataDir()
+		if err != nil {
+			return cfg, err
+		}
+		cfg.DataDir = filepath.Join(dir, "relay")
+	}
+	return cfg, nil
+}
+
+func (r *relayRole) open(w io.Writer, log *slog.Logger) (node, error) {
+	cfg, err := r.config(log)
+	if err != nil {
+		return nil, err
+	}
+	greet(w, r.NetworkFile, &cfg, log)
+	n := &relayNode{cfg: cfg, log: log}
+	if n.Relay, err = relay.New(cfg); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+func (r *relayRole) confinement(dataDir string) confinement {
+	return confinementOf(dataDir, r.Config.ServerTransportPlugins).reading(r.Config.FamilyFile)
+}
+
+// relayNode is a relay that runs.
+type relayNode struct {
+	*relay.Relay
+	cfg relay.Config // as it was at the start
+	log *slog.Logger
+}
+
+func (n *relayNode) lines() (lines []string) {
+	for _, a := range n.Addrs() {
+		lines = append(lines, fmt.Sprint("orport ", a))
+	}
+	if a := n.DirPort(); a != nil {
+		lines = append(lines, fmt.Sprint("dirport ", a))
+	}
+	rsa, ed := n.Fingerprint()
+	return append(lines, "fingerprint "+rsa+" "+ed)
+}
+
+func (n *relayNode) dataDir() string { return n.cfg.DataDir }
+func (n *relayNode) status() any     { return relayReport{rolePrefix{"relay"}, n.Status()} }
+
+func (n *relayNode) metrics() http.Handler { return metricsHandler(n.WriteMetrics, n.WriteMetricsJSON) }
+
+// watch says by which lines clients reach a bridge when its transports run.
+func (n *relayNode) watch(ctx context.Context, ready func(...string)) error {
+	var lines []string
+	if n.cfg.Bridge {
+		bridge, err := n.BridgeLines(ctx)
+		if err != nil && ctx.Err() == nil {
+			n.log.Error("a transport of this bridge cannot be used", "err", err)
+		}
+		for _, l := range bridge {
+			lines = append(lines, "bridge "+l)
+		}
+	}
+	if ctx.Err() == nil {
+		ready(lines...)
+	}
+	select {
+	case <-n.Done():
+		return n.Err()
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+func (n *relayNode) reload(to role) error {
+	cfg, err := to.(*relayRole).config(n.log)
+	if err != nil {
+		return err
+	}
+	life.KeepFixed(&n.cfg, &cfg)
+	return n.Reload(cfg)
+}
+
+func (n *relayNode) shutdown(ctx context.Context) error { return n.Shutdown(ctx) }
+func (n *relayNode) close() error                       { return n.Close() }
