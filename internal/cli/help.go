@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/chivenet/chive/internal/daemon"
+	"github.com/chivenet/chive/internal/options"
 )
 
 // groupFlags has --help show flags under the headings of their groups.
@@ -22,8 +22,8 @@ func flagsByGroup(fs *pflag.FlagSet) string {
 	fs.SortFlags = false
 	fs.VisitAll(func(f *pflag.Flag) {
 		title := ""
-		if a := f.Annotations[daemon.GroupAnnotation]; len(a) > 0 {
-			title = a[0]
+		if v, ok := f.Value.(*options.Value); ok {
+			title = v.Group
 		}
 		if groups[title] == nil {
 			groups[title] = pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -30,10 +30,11 @@ func chiveCommand(args ...string) *exec.Cmd {
 // process is a run of a daemon.
 type process struct {
 	*exec.Cmd
-	t   *testing.T
-	dir string
-	mu  sync.Mutex // guards log
-	log bytes.Buffer
+	t     *testing.T
+	dir   string
+	lines map[string]string // what it said before it was ready, by the first word
+	mu    sync.Mutex        // guards log
+	log   bytes.Buffer
 }
 
 func (p *process) Write(b []byte) (int, error) {
@@ -54,7 +55,7 @@ const daemonTime = 8 * time.Minute
 // runDaemon runs a subcommand until the test ends, and returns when it is ready.
 func runDaemon(t *testing.T, command, dir string, args ...string) *process {
 	t.Helper()
-	p := &process{Cmd: chiveCommand(append([]string{command, "--data-dir", dir}, args...)...), t: t, dir: dir}
+	p := &process{Cmd: chiveCommand(append([]string{command, "--data-dir", dir}, args...)...), t: t, dir: dir, lines: map[string]string{}}
 	p.Stderr = p
 	out, err := p.StdoutPipe()
 	if err != nil {
@@ -79,6 +80,8 @@ func runDaemon(t *testing.T, command, dir string, args ...string) *process {
 		if s.Text() == "ready" {
 			return p
 		}
+		name, rest, _ := strings.Cut(s.Text(), " ")
+		p.lines[name] = rest
 	}
 	t.Fatalf("it ended: %v: %s", p.Wait(), p.log.String())
 	return nil

@@ -40,9 +40,6 @@ func NewRelaySettings() *Settings { return newSettings(func() role { return new(
 // NewAuthoritySettings returns the default settings of an authority.
 func NewAuthoritySettings() *Settings { return newSettings(func() role { return new(authorityRole) }) }
 
-// GroupAnnotation is the annotation of a flag that has its option's group.
-const GroupAnnotation = "group"
-
 // AddFlags adds the options that have flags to fs.
 func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 	fs.SortFlags = false
@@ -51,7 +48,6 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 			continue
 		}
 		f := fs.VarPF(v, v.Key, "", v.Usage())
-		f.Annotations = map[string][]string{GroupAnnotation: {v.Group}}
 		if v.Type() == "bool" {
 			f.NoOptDefVal = "true"
 		}

@@ -80,7 +80,7 @@ func TestFileRefusals(t *testing.T) {
 		`stream-timeout = "1h"`:      `f:1: stream-timeout: 1h0m0s is not from 1s to 5m0s`,
 		`sandbox = "maybe"`:          `f:1: sandbox: "maybe" is not off, auto or require`,
 		`bridge = ["not a bridge"]`:  `f:1: bridge: entry 1: bridge line`,
-		`max-memory = 5`:             `f:1: max-memory: 5 is not from 33554432 to `,
+		`max-memory = 5`:             `f:1: max-memory: 5 is below 33554432, the least`,
 	} {
 		s, err := parse(t, file)
 		if err == nil {
@@ -105,7 +105,7 @@ func TestCheck(t *testing.T) {
 		{[]string{"--metrics", "70000"}, `--metrics: listening address "70000" is not`},
 		{[]string{"--log-format", "xml"}, `--log-format: "xml" is not text or json`},
 		{[]string{"--max-connections", "0"}, `--max-connections: 0 is not from 1 to 1000000`},
-		{[]string{"--drain=-1s"}, `--drain: -1s is not from 0s`},
+		{[]string{"--drain=-1s"}, `--drain: -1s is below 0s`},
 		{[]string{"--exit-nodes", "{de}"}, `--exit-nodes: `},
 		{[]string{"--socks", ""}, `no port is open: `},
 		{[]string{"--network", bad}, bad + `: 0 authorities`},

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"fmt"
 	"strings"
 	"time"
 )
@@ -51,7 +52,7 @@ var Authority = Table{
 		{Key: "initial-voting-interval", Field: "InitialVotingInterval", Bounds: between(MinInitialVotingInterval, MaxVotingInterval), Zero: brief(InitialVotingInterval), Help: "`TIME` between votes while there is no consensus"},
 		{Key: "initial-vote-delay", Field: "InitialVoteDelay", Bounds: between(1, MaxVotingInterval/2), Zero: brief(VoteDelay), Help: "`TIME` for votes while there is no consensus"},
 		{Key: "initial-dist-delay", Field: "InitialDistDelay", Bounds: between(1, MaxVotingInterval/2), Zero: brief(VoteDelay), Help: "`TIME` for signatures while there is no consensus"},
-		{Key: "intervals-valid", Field: "IntervalsValid", Bounds: Bounds{MinIntervalsValid, 100}, Zero: "3", Help: "`NUMBER` of voting intervals that a consensus is valid for"},
+		{Key: "intervals-valid", Field: "IntervalsValid", Bounds: Bounds{MinIntervalsValid, 100}, Zero: fmt.Sprint(IntervalsValid), Help: "`NUMBER` of voting intervals that a consensus is valid for"},
 		{Key: "param", Field: "Params", Help: "vote for a consensus parameter: `NAME=NUMBER`"},
 		{Key: "client-versions", Field: "ClientVersions", Help: "`VERSIONS` of clients to recommend, between commas"},
 		{Key: "server-versions", Field: "ServerVersions", Help: "`VERSIONS` of relays to recommend, between commas"},

@@ -2,7 +2,6 @@ package options
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
@@ -10,8 +9,8 @@ import (
 
 // maxMemory is the row of a node's bound.
 func maxMemory(who string) Option {
-	return Option{Key: "max-memory", Field: "MaxMemory", Bounds: Bounds{account.LeastMemory, math.MaxInt64 / 2}, Zero: fmt.Sprintf("%d MiB", account.DefaultMaxMemory>>20),
-		Help: "`BYTES` that others can make the " + who + " hold, at least 32 MiB; above it, it closes what holds the most"}
+	return Option{Key: "max-memory", Field: "MaxMemory", Bounds: Bounds{account.LeastMemory, noLimit}, Zero: fmt.Sprintf("%d MiB", account.DefaultMaxMemory>>20),
+		Help: "`BYTES` that others can make the " + who + " hold; above that, it closes what holds the most"}
 }
 
 // between are the bounds of a time.

@@ -11,6 +11,7 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -45,6 +46,9 @@ type Option struct {
 
 // Bounds are the least and the greatest value, both allowed.
 type Bounds struct{ Lo, Hi int64 }
+
+// noLimit is so much that no value of an option reaches it.
+const noLimit = math.MaxInt64 / 2
 
 // Group is options that belong together, under a heading.
 type Group struct {
@@ -108,19 +112,11 @@ func (o *Option) in(v reflect.Value) reflect.Value {
 func (o *Option) check(v reflect.Value) error {
 	switch x := v.Interface().(type) {
 	case time.Duration:
-		if !o.allows(int64(x)) {
-			return fmt.Errorf("%v is not from %v to %v", x, time.Duration(o.Bounds.Lo), time.Duration(o.Bounds.Hi))
-		}
+		return o.bounded(int64(x), func(n int64) any { return time.Duration(n) })
 	case int:
-		if !o.allows(int64(x)) {
-			return fmt.Errorf("%d is not from %d to %d", x, o.Bounds.Lo, o.Bounds.Hi)
-		}
+		return o.bounded(int64(x), func(n int64) any { return n })
 	case uint64:
-		if x != 0 || o.Zero == "" {
-			if b := o.Bounds; b != (Bounds{}) && (x < uint64(b.Lo) || x > uint64(b.Hi)) {
-				return fmt.Errorf("%d is not from %d to %d", x, b.Lo, b.Hi)
-			}
-		}
+		return o.bounded(int64(min(x, math.MaxInt64)), func(n int64) any { return n })
 	case string:
 		if len(o.OneOf) > 0 && !slices.Contains(o.OneOf, x) {
 			return fmt.Errorf("%q is not %s", x, orList(o.OneOf))
@@ -148,8 +144,16 @@ func (o *Option) check(v reflect.Value) error {
 	return nil
 }
 
-func (o *Option) allows(n int64) bool {
-	return o.Bounds == Bounds{} || n == 0 && o.Zero != "" || n >= o.Bounds.Lo && n <= o.Bounds.Hi
+// bounded holds a number to the bounds, which show writes.
+func (o *Option) bounded(n int64, show func(int64) any) error {
+	switch b := o.Bounds; {
+	case b == Bounds{}, n == 0 && o.Zero != "", n >= b.Lo && n <= b.Hi:
+		return nil
+	case b.Hi >= noLimit && n < b.Lo:
+		return fmt.Errorf("%v is below %v, the least", show(n), show(b.Lo))
+	default:
+		return fmt.Errorf("%v is not from %v to %v", show(n), show(b.Lo), show(b.Hi))
+	}
 }
 
 func orList(names []string) string {

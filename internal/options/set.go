@@ -217,3 +217,26 @@ func (v *Value) Usage() string {
 	}
 	return s + " (default: " + v.Zero + ")"
 }
+
+// Limits says the bounds of the value; empty: there are none that anybody meets.
+func (v *Value) Limits() string {
+	show := func(n int64) string {
+		switch v.v.Interface().(type) {
+		case time.Duration:
+			return brief(time.Duration(n))
+		case uint64:
+			if n%(1<<20) == 0 {
+				return fmt.Sprintf("%d MiB", n>>20)
+			}
+		}
+		return fmt.Sprint(n)
+	}
+	switch b := v.Bounds; {
+	case b.Hi >= noLimit && b.Lo > 0:
+		return "at least " + show(b.Lo)
+	case b.Hi >= noLimit, b == Bounds{}:
+		return ""
+	default:
+		return show(b.Lo) + " to " + show(b.Hi)
+	}
+}

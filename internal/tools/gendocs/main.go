@@ -1,34 +1,46 @@
-// Command gendocs writes the documents that can be made of the programs themselves.
+// Command gendocs writes what the commands say of themselves: docs/options.md and the manual
+// pages. It is not part of what users install.
 //
-//	go run ./internal/tools/gendocs man DIR    manual pages of chive
+//	go run ./internal/tools/gendocs options docs/options.md
+//	go run ./internal/tools/gendocs man DIR
 package main
 
 import (
 	"fmt"
 	"os"
-
-	"github.com/spf13/cobra/doc"
+	"path/filepath"
 
 	"github.com/chivenet/chive/internal/cli"
 )
 
 func main() {
-	if len(os.Args) != 3 || os.Args[1] != "man" {
-		fmt.Fprintln(os.Stderr, "usage: gendocs man DIR")
-		os.Exit(2)
-	}
-	if err := man(os.Args[2]); err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "gendocs:", err)
 		os.Exit(1)
 	}
 }
 
-// man writes a page for each command. Their date is SOURCE_DATE_EPOCH, if it is set.
-func man(dir string) error {
+func run(args []string) error {
+	if len(args) == 2 {
+		switch args[0] {
+		case "options":
+			return os.WriteFile(args[1], optionsPage(cli.Chive()), 0o644)
+		case "man":
+			return writeMan(args[1])
+		}
+	}
+	return fmt.Errorf("usage: gendocs options FILE | gendocs man DIR")
+}
+
+// writeMan writes a manual page for each command into a directory.
+func writeMan(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	chive := cli.Chive()
-	chive.DisableAutoGenTag = true
-	return doc.GenManTree(chive, &doc.GenManHeader{Section: "1", Source: "Chive", Manual: "Chive"}, dir)
+	for name, page := range manPages(cli.Chive()) {
+		if err := os.WriteFile(filepath.Join(dir, name), page, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }

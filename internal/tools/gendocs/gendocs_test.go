@@ -1,0 +1,87 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/chivenet/chive/internal/cli"
+)
+
+// TestOptionsPage: docs/options.md is what the tables give.
+func TestOptionsPage(t *testing.T) {
+	have, err := os.ReadFile("../../../docs/options.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(have, optionsPage(cli.Chive())) {
+		t.Error("docs/options.md is out of date: go run ./internal/tools/gendocs options docs/options.md")
+	}
+	for _, want := range []string{
+		"\n| `num-entry-guards` | NUMBER, 0 to 20 | as the consensus says |  | NUMBER of guards for traffic |\n",
+		"\n| `exit-policy` | LINES, several, between commas | the relay is no exit | live | LINES of what may leave here, such as 'accept \\*:443,",
+		"\n| `--cert` | CERTIFICATE |  | chive client: ",
+	} {
+		if !bytes.Contains(have, []byte(want)) {
+			t.Errorf("no %q", want)
+		}
+	}
+}
+
+// TestManPages: every command has a page that tells all of its flags, and that man(1) reads
+// without a warning.
+func TestManPages(t *testing.T) {
+	pages := manPages(cli.Chive())
+	for _, name := range []string{"chive.1", "chive-proxy.1", "chive-config-check-authority.1", "chive-fte-keygen.1"} {
+		if pages[name] == nil {
+			t.Errorf("no %s", name)
+		}
+	}
+	if pages["chive-lab.1"] != nil || pages["chive-help.1"] != nil {
+		t.Error("a hidden command has a page")
+	}
+	relay := string(pages["chive-relay.1"])
+	for _, want := range []string{
+		".SH NAME\nchive\\-relay \\- Run a relay",
+		"\\fB\\-\\-contact\\fR \\fITEXT\\fR\nTEXT by which others reach you, such as an address of mail; everybody can read it.\nSIGHUP is enough for a change.\n",
+		"\nValues: at least 32 MiB.\nDefault: 512 MiB.\n", ".SS Bridge\n", ".SH SEE ALSO\n.BR chive (1)\n",
+	} {
+		if !strings.Contains(relay, want) {
+			t.Errorf("chive-relay.1 lacks %q", want)
+		}
+	}
+	if got := roff(".dot 'q' a-b\\n"); got != `\&.dot \(aqq\(aq a\-b\en` {
+		t.Error(got)
+	}
+	groff, err := exec.LookPath("groff")
+	if err != nil {
+		t.Skip("SKIPPED, NOT PROVEN: no groff is here to read the pages")
+	}
+	for name, page := range pages {
+		cmd := exec.Command(groff, "-man", "-ww", "-Tutf8", "-z")
+		cmd.Stdin = bytes.NewReader(page)
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v %s", name, err, out)
+		}
+	}
+}
+
+func TestRun(t *testing.T) {
+	dir := t.TempDir()
+	if err := run([]string{"man", dir + "/man1"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := run([]string{"options", dir + "/options.md"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []string{"/man1/chive.1", "/options.md"} {
+		if st, err := os.Stat(dir + f); err != nil || st.Size() < 500 {
+			t.Errorf("%s: %v", f, err)
+		}
+	}
+	if run(nil) == nil || run([]string{"html", dir}) == nil {
+		t.Error("nonsense is accepted")
+	}
+}
