@@ -9,9 +9,11 @@ import (
 	"github.com/chivenet/chive/internal/options"
 )
 
+// Cobra keeps the functions of all templates in one map, without a lock.
+func init() { cobra.AddTemplateFunc("flagsByGroup", flagsByGroup) }
+
 // groupFlags has --help show flags under the headings of their groups.
 func groupFlags(root *cobra.Command) {
-	cobra.AddTemplateFunc("flagsByGroup", flagsByGroup)
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), ".LocalFlags.FlagUsages", "flagsByGroup .LocalFlags", 1))
 }
 

@@ -173,7 +173,7 @@ func (p *Process) reload() {
 	if len(waiting) > 0 {
 		p.log.Warn("reloaded; these changes take effect at the next start", "options", waiting)
 	}
-	p.log.Info("reloaded", "changed since the start", live)
+	p.log.Info("reloaded", "changed", live)
 }
 
 // notify tells systemd, when it started this process.
