@@ -40,5 +40,5 @@ func ExampleConfig_Check() {
 	cfg := relay.Config{DataDir: "/var/lib/myrelay", Nickname: "my relay", ORPort: []string{"9001"}}
 	err := cfg.Check()
 	fmt.Println(errors.Is(err, relay.ErrConfig), err)
-	// Output: true relay: nickname "my relay": 1 to 19 letters and digits
+	// Output: true Nickname: "my relay" is not 1 to 19 letters and digits
 }
