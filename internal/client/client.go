@@ -244,10 +244,16 @@ func (c *Client) runMemory() {
 // runDirectory keeps the directory up to date.
 func (c *Client) runDirectory() {
 	if err := c.dirs.Run(c.ctx); err != nil {
-		c.log.Error("directory", "err", err)
-		c.problem(err)
-		c.cancel(err) // what the network requires does not come by itself
+		c.giveUp(err)
 	}
+}
+
+// giveUp ends what the client does for a reason that does not pass by itself, such
+// as a protocol that the network requires. Close is still the owner's.
+func (c *Client) giveUp(err error) {
+	c.log.Error("directory", "err", err)
+	c.problem(err)
+	c.cancel(err)
 }
 
 // runUpdates gives each new directory to the parts that use it, and opens the pool

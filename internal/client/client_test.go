@@ -146,6 +146,38 @@ func TestFallbacksBeforeAuthorities(t *testing.T) {
 	}
 }
 
+// TestGiveUp: a client that cannot go on says so to everybody who waits for it.
+func TestGiveUp(t *testing.T) {
+	made, err := dirgen.New(dirgen.Options{Relays: 60, ValidAfter: time.Now().Add(-time.Minute)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan Bootstrap, 100)
+	c, err := New(Config{Network: made.Network, Dial: refuse, Hooks: Hooks{Bootstrap: func(b Bootstrap) { told <- b }}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := make(chan error, 1)
+	go func() { waited <- c.Wait(t.Context()) }()
+	why := fault.New(fault.Refused, "the network requires Relay=99")
+	c.giveUp(why)
+	<-c.Done()
+	if _, err := c.Dial(t.Context(), Request{Host: "example.com", Port: 80}); !errors.Is(err, why) || c.Err() != why {
+		t.Errorf("a stream: %v; the client: %v", err, c.Err())
+	}
+	if err := <-waited; err != why {
+		t.Errorf("Wait: %v", err)
+	}
+	for b := range told {
+		if b.Problem == why.Error() {
+			break
+		}
+	}
+	if err := c.Close(); err != nil || c.Err() != why {
+		t.Errorf("Close: %v; the client: %v", err, c.Err())
+	}
+}
+
 // TestCachesThatLackWhatIsNeeded: when the directory guards have had their turn,
 // a fallback is asked, and no further guard.
 func TestCachesThatLackWhatIsNeeded(t *testing.T) {
