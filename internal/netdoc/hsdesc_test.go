@@ -192,7 +192,7 @@ func TestHSDescriptorRefused(t *testing.T) {
 	text := string(d.Text)
 	for _, c := range []struct{ old, new, want string }{
 		{"hs-descriptor 3", "hs-descriptor 2", `line 1: hs-descriptor: version "2"`},
-		{"descriptor-lifetime 180", "descriptor-lifetime 721", "line 2: descriptor-lifetime: minutes 721 is over 720"},
+		{"descriptor-lifetime 180", "descriptor-lifetime 721", "line 2: descriptor-lifetime: minutes 721 is above 720"},
 		{"revision-counter 5", "revision-counter 6", "signature: the signature is wrong"},
 		{"revision-counter 5", "revision-counter 18446744073709551616", "not a 64-bit number"},
 		{"revision-counter 5\n", "", "signature"},
@@ -253,7 +253,7 @@ func TestHSInnerRefused(t *testing.T) {
 	for _, c := range []struct{ old, new, want string }{
 		{"create2-formats 2", "create2-formats 1", "ntor"},
 		{"create2-formats 2\n", "", "must come first"},
-		{"flow-control 1-2 31", "flow-control 1-2 256", "over 255"},
+		{"flow-control 1-2 31", "flow-control 1-2 256", "above 255"},
 		{"flow-control 1-2 31", "flow-control x 31", "flow-control"},
 		{"pow-params v1", "pow-params v1 x", "seed"},
 		{text[strings.Index(text, "introduction-point"):], strings.Repeat(first, 21), "more than 20"},
