@@ -64,11 +64,16 @@ func TestWrongAnswers(t *testing.T) {
 	}
 	rekey := func(ctx context.Context, _ *rig, c *Circuit) error { return c.Last().Rekey(ctx, handshake.PQ768) }
 	link := func(ctx context.Context, r *rig, c *Circuit) error { return linkBoth(ctx, c, r.other) }
-	// on answers one message by others.
+	// on answers one message by others, once it is whole.
 	on := func(asked cell.RelayCommand, answer func(h *Hop, m cell.RelayMsg) error) func(*Hop, cell.RelayMsg) error {
 		return func(h *Hop, m cell.RelayMsg) error {
 			if m.Cmd != asked {
 				return nil
+			}
+			if asked == cell.RelayLongExtend2 || asked == cell.RelayRekeyRequest {
+				if whole, err := h.long.fragments.Add(h.Now(), m.Data); err != nil || whole == nil {
+					return err
+				}
 			}
 			return answer(h, m)
 		}

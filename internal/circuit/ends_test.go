@@ -323,6 +323,7 @@ func (r *rig) ends(name string, a ask, e end) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		synctest.Wait() // the relay's end is noted
 		return c
 	}
 	if a.two {
