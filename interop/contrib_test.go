@@ -46,15 +46,21 @@ func TestSystemdUnits(t *testing.T) {
 // user that was made for it: without a home directory.
 func TestUnitsCheckTheirSettings(t *testing.T) {
 	etc := t.TempDir()
+	public, err := exec.CommandContext(bounded(t, time.Minute), command(t), "network", "public").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for file, text := range map[string]string{
-		"proxy.toml": "socks = [\"127.0.0.1:9050\"]\n",
-		"relay.toml": "nickname = \"unit\"\norport = [\"127.0.0.1:9001\"]\naddress = [\"192.0.2.1:9001\"]\n",
+		"proxy.toml":     "socks = [\"127.0.0.1:9050\"]\n",
+		"relay.toml":     "nickname = \"unit\"\norport = [\"127.0.0.1:9001\"]\naddress = [\"192.0.2.1:9001\"]\n",
+		"authority.toml": "network = \"" + filepath.Join(etc, "net.toml") + "\"\nnickname = \"unit\"\norport = \"192.0.2.1:9001\"\ndirport = \"192.0.2.1:9030\"\n",
+		"net.toml":       string(public),
 	} {
 		if err := os.WriteFile(filepath.Join(etc, file), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for _, unit := range []string{"chive-proxy", "chive-relay"} {
+	for _, unit := range []string{"chive-proxy", "chive-relay", "chive-authority"} {
 		text, err := os.ReadFile("../contrib/systemd/" + unit + ".service")
 		if err != nil {
 			t.Fatal(err)

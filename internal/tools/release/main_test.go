@@ -131,7 +131,7 @@ func TestPackage(t *testing.T) {
 	if got := command(t, dir, chive, "version"); !strings.HasPrefix(got, "chive "+version+" ") {
 		t.Errorf("chive version: %s", got)
 	}
-	for _, name := range []string{"proxy.toml", "relay.toml"} {
+	for _, name := range []string{"proxy.toml", "relay.toml", "authority.toml"} {
 		if conf := command(t, dir, "dpkg-deb", "-I", debs[0], "conffiles"); !strings.Contains(conf, "/etc/chive/"+name+"\n") {
 			t.Errorf("%s is not marked as a configuration file: %s", name, conf)
 		}
@@ -145,9 +145,14 @@ func TestPackage(t *testing.T) {
 		t.Errorf("the package's settings of a relay: %v: %s", err, out)
 	}
 
+	authority := exec.Command(chive, "config", "check", "authority", "--config", filepath.Join(root, "etc/chive/authority.toml"), "--data-dir", dir)
+	if out, err := authority.CombinedOutput(); err == nil || authority.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "network") {
+		t.Errorf("the package's settings of an authority: %v: %s", err, out)
+	}
+
 	units, _ := filepath.Glob(root + "/usr/lib/systemd/system/*.service")
 	sources, _ := filepath.Glob("../../../contrib/systemd/*.service")
-	if len(units) < 2 || len(units) != len(sources) {
+	if len(units) != 3 || len(units) != len(sources) {
 		t.Errorf("units %v of %v", units, sources)
 	}
 	for _, unit := range units {
