@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/options"
@@ -113,7 +112,7 @@ type Config struct {
 
 // DefaultMaxMemory bounds what others can make a client, relay or authority
 // hold, in bytes, where MaxMemory is 0.
-const DefaultMaxMemory = account.DefaultMaxMemory
+const DefaultMaxMemory = 512 << 20
 
 // Check reports the first option that New would refuse. It touches no file
 // and no network.

@@ -20,7 +20,7 @@ const (
 	DefaultMaxPending       = 4096
 	DefaultHandshakeTimeout = 30 * time.Second
 	// DefaultMaxMemory is in bytes: 16384 quiet connections take half of it.
-	DefaultMaxMemory = account.DefaultMaxMemory
+	DefaultMaxMemory = 512 << 20
 	defaultHold      = 5 * time.Second
 )
 

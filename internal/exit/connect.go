@@ -84,18 +84,29 @@ func interleave(all []netip.Addr, prefer6 bool) []netip.Addr {
 // its own, while the exit has fewer than most.
 func (e *Exit) first(ctx context.Context, most int, addrs []netip.Addr, dial func(context.Context, netip.Addr) (net.Conn, error)) (net.Conn, error) {
 	var tried atomic.Int64 // at this moment
+	var failed atomic.Pointer[error]
 	f := race.Field{Delay: attemptDelay, After: time.After, Go: e.goAttempt, Log: e.opts.Log}
-	return race.First(ctx, f, len(addrs), func(ctx context.Context, i int) (net.Conn, error) {
+	conn, err := race.First(ctx, f, len(addrs), func(ctx context.Context, i int) (net.Conn, error) {
 		defer tried.Add(-1)
 		if tried.Add(1) > 1 {
 			defer e.conns.Add(-1)
 			if e.conns.Add(1) > int64(most) {
-				return nil, fault.New(fault.Resource, "no further socket for this stream")
+				return nil, errNoSocket
 			}
 		}
-		return dial(ctx, addrs[i])
+		c, err := dial(ctx, addrs[i])
+		if err != nil {
+			failed.CompareAndSwap(nil, &err)
+		}
+		return c, err
 	}, func(late net.Conn) { late.Close() })
+	if why := failed.Load(); err == errNoSocket && why != nil {
+		err = *why // of an address that was tried
+	}
+	return conn, err
 }
+
+var errNoSocket = fault.New(fault.Resource, "no further socket for this stream")
 
 func (e *Exit) goAttempt(f func()) { e.wg.Go(panics.Contain(e.opts.Log, nil, f)) }
 

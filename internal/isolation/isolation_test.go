@@ -110,7 +110,7 @@ func TestTrimKeepsNothingElse(t *testing.T) {
 func TestNewAuth(t *testing.T) {
 	all := [][]string{{}, {""}, {"", ""}, {"ab"}, {"ab", ""}, {"a", "b"}, {"", "ab"}, {"a", "", "b"}, {"\x00"}}
 	for i, a := range all {
-		if NewAuth(a...) != NewAuth(a...) {
+		if again := NewAuth(a...); NewAuth(a...) != again {
 			t.Errorf("%q is not itself", a)
 		}
 		if NewAuth(a...) == (Auth{}) {
