@@ -305,3 +305,21 @@ func FuzzHSLayers(f *testing.F) {
 		_, _ = parseHSMiddle(bytes.Clone(b))
 	})
 }
+
+// TestHSCookieCost: a descriptor with as many auth-client lines as fit costs an
+// authorized client no more than one with a few.
+func TestHSCookieCost(t *testing.T) {
+	client := newClient(t)
+	l := &hsLayer{}
+	cost := func(lines int) float64 {
+		m := &hsMiddle{ephemeral: ident.X25519Key(newClient(t).PublicKey().Bytes()), clients: make([]hsClientLine, lines)}
+		return testing.AllocsPerRun(1, func() {
+			if _, err := l.cookie(m, client); !errors.Is(err, ErrHSBadAuth) {
+				t.Error(err)
+			}
+		})
+	}
+	if few, many := cost(1), cost(500); many > few+2 {
+		t.Errorf("%v allocations for 500 lines, %v for one", many, few)
+	}
+}

@@ -131,12 +131,12 @@ func (l *hsLayer) encodeMiddle(rand io.Reader, inner []byte, clients []ident.X25
 		}
 	}
 	for i, c := range clients {
-		id, stream, err := l.cookieKeys(ephemeral, c, lines[i][8:24])
+		id, block, err := l.cookieKeys(ephemeral, c)
 		if err != nil {
 			return nil, fault.New(fault.Config, "%s: authorized client %d: %w", hsDescriptorID, i+1, err)
 		}
-		copy(lines[i][:8], id)
-		stream.XORKeyStream(lines[i][24:], cookie)
+		copy(lines[i][:8], id[:])
+		cipher.NewCTR(block, lines[i][8:24]).XORKeyStream(lines[i][24:], cookie)
 	}
 	if err := hsShuffle(rand, lines); err != nil {
 		return nil, err
@@ -155,27 +155,24 @@ func (l *hsLayer) encodeMiddle(rand io.Reader, inner []byte, clients []ident.X25
 	return b[:len(b)-1], nil
 }
 
-// cookieKeys returns by what an authorized client finds its line, and the cipher
-// of the cookie in it. One of the two keys is a secret one.
-func (l *hsLayer) cookieKeys(secret *ecdh.PrivateKey, public ident.X25519Key, iv []byte) ([]byte, cipher.Stream, error) {
+// cookieKeys returns by what an authorized client finds its line, and what the
+// cookie in it is encrypted with. One of the two keys is a secret one.
+func (l *hsLayer) cookieKeys(secret *ecdh.PrivateKey, public ident.X25519Key) (id [8]byte, block cipher.Block, err error) {
 	p, err := ecdh.X25519().NewPublicKey(public[:])
 	if err != nil {
-		return nil, nil, fault.Wrap(fault.Directory, err)
+		return id, nil, fault.Wrap(fault.Directory, err)
 	}
 	seed, err := secret.ECDH(p)
 	if err != nil {
-		return nil, nil, fault.New(fault.Directory, "the X25519 key is of small order")
+		return id, nil, fault.New(fault.Directory, "the X25519 key is of small order")
 	}
 	h := sha3.NewSHAKE256()
 	h.Write(l.subcredential[:])
 	h.Write(seed)
 	var k [8 + 32]byte
 	_, _ = h.Read(k[:]) // SHAKE never fails
-	block, err := aes.NewCipher(k[8:])
-	if err != nil {
-		return nil, nil, fault.Wrap(fault.Local, err)
-	}
-	return k[:8], cipher.NewCTR(block, iv), nil
+	block, err = aes.NewCipher(k[8:])
+	return [8]byte(k[:]), block, fault.Wrap(fault.Local, err)
 }
 
 func hsNewKey(rand io.Reader) (*ecdh.PrivateKey, error) {

@@ -2,6 +2,7 @@ package netdoc
 
 import (
 	"bytes"
+	"crypto/cipher"
 	"crypto/ecdh"
 	"crypto/subtle"
 	"errors"
@@ -49,16 +50,18 @@ func (d *HSDescriptor) Open(subcredential [32]byte, client *ecdh.PrivateKey) (*H
 	return parseHSInner(inner, d.Signing)
 }
 
-// cookie finds the client's line and decrypts it.
+// cookie finds the client's line and decrypts it. One agreement of keys serves all
+// lines: a stranger decides how many there are.
 func (l *hsLayer) cookie(m *hsMiddle, client *ecdh.PrivateKey) ([]byte, error) {
-	for _, c := range m.clients {
-		id, stream, err := l.cookieKeys(client, m.ephemeral, c.iv[:])
-		if err != nil {
-			return nil, err
-		}
-		if subtle.ConstantTimeCompare(id, c.id[:]) == 1 {
-			stream.XORKeyStream(c.cookie[:], c.cookie[:])
-			return c.cookie[:], nil
+	id, block, err := l.cookieKeys(client, m.ephemeral)
+	if err != nil {
+		return nil, err
+	}
+	for i := range m.clients {
+		if c := &m.clients[i]; subtle.ConstantTimeCompare(id[:], c.id[:]) == 1 {
+			cookie := make([]byte, hsCookieLen)
+			cipher.NewCTR(block, c.iv[:]).XORKeyStream(cookie, c.cookie[:])
+			return cookie, nil
 		}
 	}
 	return nil, fault.Wrap(fault.Refused, ErrHSBadAuth)
