@@ -44,6 +44,7 @@ type core struct {
 	cfg     Config // as New got it, with the defaults filled in
 	mu      sync.Mutex
 	given   Config // guarded by mu: as New or the last Reload got it
+	over    bool   // guarded by mu: Close was called
 	inner   *client.Client
 	lock    *flock.Flock // nil without a data directory
 	events  eventHub
@@ -104,10 +105,13 @@ func (cfg *Config) isolation() (by isolation.By) {
 // that Config marks with reload:"live". They hold for streams from now on; where
 // other relays are wanted, open circuits take no new streams. The other fields must
 // be as New got them: ErrConfig names those that are not. After an error everything
-// is as before.
+// is as before; ErrClosed: the client is closed.
 func (c *Client) Reload(cfg Config) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.over {
+		return fault.New(fault.Closed, "reload: the client is closed")
+	}
 	if err := role.CheckReload(&c.given, &cfg); err != nil {
 		return err
 	}
@@ -293,10 +297,18 @@ func (c *Client) Close() error {
 		return nil
 	}
 	c.closing.Do(func() {
+		c.endReload()
 		c.closed = errors.Join(c.inner.Close(), c.unlock())
 		c.events.close()
 	})
 	return c.closed
+}
+
+// endReload keeps Reload from a data directory that may soon be another client's.
+func (c *Client) endReload() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
 }
 
 // Done is closed when the client opens no more streams: it was closed, or it

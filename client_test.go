@@ -104,6 +104,9 @@ func TestClientLife(t *testing.T) {
 	if _, err := c.Dial("tcp", "example.com:80"); !errors.Is(err, ErrClosed) {
 		t.Errorf("a stream of a closed client: %v", err)
 	}
+	if err := c.Reload(cfg); !errors.Is(err, ErrClosed) {
+		t.Errorf("Reload of a closed client: %v", err)
+	}
 	again, err := New(cfg) // the directory is free
 	if err != nil {
 		t.Fatal(err)

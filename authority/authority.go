@@ -1,7 +1,6 @@
 package authority
 
 import (
-	"context"
 	"crypto/rand"
 	"errors"
 	"net"
@@ -56,10 +55,7 @@ func New(cfg Config) (*Authority, error) {
 		return nil, errors.Join(err, a.release())
 	}
 	a.inner.Register(&a.metrics)
-	a.life = role.Start(cfg.Logger, func(ctx context.Context) (err error) {
-		defer func() { err = errors.Join(err, a.release()) }()
-		return a.inner.Run(ctx)
-	})
+	a.life = role.Start(cfg.Logger, a.inner.Run, a.release)
 	return a, nil
 }
 
@@ -103,7 +99,8 @@ func readRelayList(path string) (*authority.RelayList, error) {
 // Reload reads the file that RelayList names again, for descriptors that come from
 // now on and for the next vote, and takes over the fields of cfg that Config marks
 // with reload:"live". The other fields must be as New got them: ErrConfig names
-// those that are not. After an error everything is as before.
+// those that are not. After an error everything is as before; ErrClosed: the
+// authority has ended.
 func (a *Authority) Reload(cfg Config) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -113,16 +110,18 @@ func (a *Authority) Reload(cfg Config) error {
 	if err := options.Authority.Check(&cfg); err != nil {
 		return err
 	}
-	if cfg.RelayList != "" {
-		l, err := readRelayList(cfg.RelayList)
-		if err != nil {
-			return err
+	return a.life.Change(func() error {
+		if cfg.RelayList != "" {
+			l, err := readRelayList(cfg.RelayList)
+			if err != nil {
+				return err
+			}
+			a.inner.SetRelayList(l)
 		}
-		a.inner.SetRelayList(l)
-	}
-	a.inner.SetMaxMemory(account.BoundOf(cfg.MaxMemory))
-	a.cfg = cfg
-	return nil
+		a.inner.SetMaxMemory(account.BoundOf(cfg.MaxMemory))
+		a.cfg = cfg
+		return nil
+	})
 }
 
 // Config returns the configuration as New or the last Reload got it.

@@ -71,6 +71,9 @@ func TestAuthority(t *testing.T) {
 	if err := a.Err(); err != nil {
 		t.Errorf("the authority was closed, and says %v", err)
 	}
+	if err := a.Reload(a.Config()); !fault.Is(err, fault.Closed) {
+		t.Errorf("Reload after Close: %v", err)
+	}
 	if a, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}

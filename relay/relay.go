@@ -47,10 +47,7 @@ func New(cfg Config) (*Relay, error) {
 		return nil, errors.Join(err, lock.Unlock())
 	}
 	r.inner.Register(&r.metrics)
-	r.life = role.Start(in.Log, func(ctx context.Context) (err error) {
-		defer func() { err = errors.Join(err, fault.Wrap(fault.Local, lock.Unlock())) }()
-		return r.inner.Run(ctx)
-	})
+	r.life = role.Start(in.Log, r.inner.Run, func() error { return fault.Wrap(fault.Local, lock.Unlock()) })
 	return r, nil
 }
 
@@ -114,7 +111,7 @@ func (r *Relay) Err() error { return r.life.Err() }
 // Reload takes over the fields of cfg that may change while the relay runs: those
 // that Config marks with reload:"live". The other fields must be as New got them:
 // ErrConfig names those that are not. Keys that were put into DataDir are read
-// too. After an error everything is as before.
+// too. After an error everything is as before; ErrClosed: the relay has ended.
 func (r *Relay) Reload(cfg Config) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +122,7 @@ func (r *Relay) Reload(cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if err := r.inner.Reload(in); err != nil {
+	if err := r.life.Change(func() error { return r.inner.Reload(in) }); err != nil {
 		return err
 	}
 	r.cfg = cfg

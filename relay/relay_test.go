@@ -103,4 +103,10 @@ func TestReload(t *testing.T) {
 	if err := r.WriteMetricsJSON(io.Discard); err != nil {
 		t.Error(err)
 	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := r.Reload(r.Config()); !errors.Is(err, relay.ErrClosed) {
+		t.Errorf("Reload after Close, when another relay may use the directory: %v", err)
+	}
 }

@@ -4,7 +4,9 @@ package role
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"sync"
 	"sync/atomic"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -18,21 +20,50 @@ type Life struct {
 	asked atomic.Bool
 	done  chan struct{}
 	err   error // how it ended; written before done is closed
+
+	mu      sync.Mutex   // held while the role is changed, and while it gives back what it has
+	release func() error // guarded by mu; nil when it was called
 }
 
 // Start runs a role in a goroutine. run returns when its context ends, with an
-// error if something was lost, or with the reason why it cannot go on.
-func Start(log *slog.Logger, run func(context.Context) error) *Life {
+// error if something was lost, or with the reason why it cannot go on. Then
+// release gives back what the role has, such as the lock of its directory.
+func Start(log *slog.Logger, run func(context.Context) error, release func() error) *Life {
 	ctx, stop := context.WithCancel(context.Background())
-	l := &Life{stop: stop, done: make(chan struct{})}
+	l := &Life{stop: stop, done: make(chan struct{}), release: release}
 	go panics.Contain(log, l.end, func() { l.end(run(ctx)) })()
 	return l
 }
 
 func (l *Life) end(err error) {
 	l.stop()
+	if lost := l.giveBack(); lost != nil {
+		err = errors.Join(err, lost)
+	}
 	l.err = err
 	close(l.done)
+}
+
+func (l *Life) giveBack() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	release := l.release
+	l.release = nil
+	if release == nil {
+		return nil // it panicked, which ends a life too
+	}
+	return release()
+}
+
+// Change runs a function that changes the role, and that may write to its
+// directory. After the role's end it is an error: the directory may be another's.
+func (l *Life) Change(f func() error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.release == nil {
+		return fault.New(fault.Closed, "it has ended")
+	}
+	return f()
 }
 
 // Stop asks the role to end, and does not wait.

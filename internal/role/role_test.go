@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -13,7 +14,7 @@ import (
 var errEnd = errors.New("an end")
 
 func TestLife(t *testing.T) {
-	l := Start(slog.New(slog.DiscardHandler), func(ctx context.Context) error { <-ctx.Done(); return errEnd })
+	l := Start(slog.New(slog.DiscardHandler), func(ctx context.Context) error { <-ctx.Done(); return errEnd }, func() error { return nil })
 	select {
 	case <-l.Done():
 		t.Fatal("it ended at once")
@@ -34,7 +35,7 @@ func TestLife(t *testing.T) {
 
 func TestLifeEndsByItself(t *testing.T) {
 	for _, end := range []error{errEnd, nil} {
-		l := Start(nil, func(context.Context) error { return end })
+		l := Start(nil, func(context.Context) error { return end }, func() error { return nil })
 		<-l.Done()
 		if err := l.Err(); err == nil || end != nil && err != end {
 			t.Errorf("it ended with %v, and says %v", end, err)
@@ -42,6 +43,34 @@ func TestLifeEndsByItself(t *testing.T) {
 		if err := l.Close(); err != end {
 			t.Errorf("Close returned %v", err)
 		}
+	}
+}
+
+// TestChange: while the role runs, it can be changed; a change that is under way
+// ends before the role gives back what it has, and none comes after.
+func TestChange(t *testing.T) {
+	var released, changed bool
+	var l *Life
+	started := make(chan struct{})
+	l = Start(nil, func(ctx context.Context) error { <-started; <-ctx.Done(); return nil }, func() error {
+		released = true
+		if !changed {
+			t.Error("the role ended during a change")
+		}
+		return errEnd
+	})
+	close(started)
+	if err := l.Change(func() error { return errEnd }); err != errEnd {
+		t.Error(err)
+	}
+	if err := l.Change(func() error { l.Stop(); runtime.Gosched(); changed = true; return nil }); err != nil {
+		t.Error(err)
+	}
+	if err := l.Close(); !errors.Is(err, errEnd) || !released {
+		t.Errorf("Close returned %v", err)
+	}
+	if err := l.Change(func() error { t.Error("a change after the end"); return nil }); !fault.Is(err, fault.Closed) {
+		t.Error(err)
 	}
 }
 
