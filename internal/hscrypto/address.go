@@ -48,7 +48,8 @@ func ParseAddress(host string) (ident.Ed25519ID, error) {
 		return id, fault.New(fault.Config, "onion address: %d characters before %s, not %d", len(name), suffix, addressLen)
 	}
 	b, err := encoding.DecodeString(strings.ToUpper(name))
-	if err != nil {
+	// The decoder passes over line breaks, and ToUpper makes ASCII of some other letters.
+	if err != nil || strings.ToLower(encoding.EncodeToString(b)) != name {
 		return id, fault.New(fault.Config, "onion address: it is not base32: a letter or digit is mistyped")
 	}
 	if b[34] != version {

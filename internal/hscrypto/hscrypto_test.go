@@ -153,6 +153,9 @@ func TestAddress(t *testing.T) {
 		{".onion", "0 characters"},
 		{"expyuzz4wqqyqhjn.onion", "16 characters"},
 		{"1" + v.Address[1:], "not base32"},
+		{"\n" + v.Address[1:], "not base32"},
+		{"\r\n\r\n\r\n\r\n" + v.Address[8:], "not base32"},
+		{"\u017f" + v.Address[2:], "not base32"}, // whose upper case is S
 		{"a" + v.Address[1:], "checksum"},
 		{strings.Replace(v.Address, "d.onion", "c.onion", 1), "version 2"},
 		{Address(small), "prime order"},
