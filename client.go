@@ -7,7 +7,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -15,8 +14,6 @@ import (
 	"time"
 
 	"crypto/sha256"
-
-	"github.com/gofrs/flock"
 
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/client"
@@ -46,7 +43,7 @@ type core struct {
 	given   Config // guarded by mu: as New or the last Reload got it
 	over    bool   // guarded by mu: Close was called
 	inner   *client.Client
-	lock    *flock.Flock // nil without a data directory
+	dir     *role.Dir // nil without a data directory
 	events  eventHub
 	metrics metrics.Registry
 	tokens  atomic.Uint64
@@ -79,12 +76,12 @@ func New(cfg Config) (*Client, error) {
 	}
 	inner, err := cfg.inner(dir)
 	if err != nil {
-		return nil, errors.Join(err, co.unlock())
+		return nil, errors.Join(err, co.dir.Close())
 	}
 	inner.Metrics = &co.metrics
 	inner.Hooks = co.hooks()
 	if co.inner, err = client.New(inner); err != nil {
-		return nil, errors.Join(err, co.unlock())
+		return nil, errors.Join(err, co.dir.Close())
 	}
 	co.by.Store(uint32(cfg.isolation()))
 	return &Client{core: co}, nil
@@ -147,25 +144,9 @@ func (co *core) openDir() (string, error) {
 		}
 	}
 	dir := filepath.Join(base, dirName(co.cfg.Network.dir))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return "", fault.New(fault.Local, "data directory: %w", err)
-	}
-	co.lock = flock.New(filepath.Join(dir, "lock"))
-	ok, err := co.lock.TryLock()
-	if err != nil {
-		return "", fault.New(fault.Local, "lock the data directory %s: %w", dir, err)
-	}
-	if !ok {
-		return "", fault.New(fault.Config, "the data directory %s is in use by another client; give this one its own", dir)
-	}
-	return dir, nil
-}
-
-func (co *core) unlock() error {
-	if co.lock == nil {
-		return nil
-	}
-	return co.lock.Unlock()
+	var err error
+	co.dir, err = role.OpenDir(dir)
+	return dir, err
 }
 
 // dirName names a network's directory: its name, and a digest of its
@@ -298,7 +279,7 @@ func (c *Client) Close() error {
 	}
 	c.closing.Do(func() {
 		c.endReload()
-		c.closed = errors.Join(c.inner.Close(), c.unlock())
+		c.closed = errors.Join(c.inner.Close(), c.dir.Close())
 		c.events.close()
 	})
 	return c.closed

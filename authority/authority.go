@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/gofrs/flock"
-
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/authority"
 	"github.com/chivenet/chive/internal/fault"
@@ -25,7 +23,7 @@ import (
 type Authority struct {
 	inner   *authority.Authority
 	life    *role.Life
-	lock    *flock.Flock
+	dir     *role.Dir
 	ports   []net.Listener
 	metrics metrics.Registry
 	mu      sync.Mutex
@@ -40,17 +38,11 @@ func New(cfg Config) (*Authority, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
-		return nil, fault.New(fault.Local, "data directory: %w", err)
-	}
-	a := &Authority{cfg: cfg, lock: flock.New(filepath.Join(cfg.DataDir, "lock"))}
-	ok, err := a.lock.TryLock()
+	dir, err := role.OpenDir(cfg.DataDir)
 	if err != nil {
-		return nil, fault.New(fault.Local, "lock the data directory %s: %w", cfg.DataDir, err)
+		return nil, err
 	}
-	if !ok {
-		return nil, fault.New(fault.Config, "the data directory %s is in use", cfg.DataDir)
-	}
+	a := &Authority{cfg: cfg, dir: dir}
 	if err := a.open(in); err != nil {
 		return nil, errors.Join(err, a.release())
 	}
@@ -154,5 +146,5 @@ func (a *Authority) release() error {
 			errs = append(errs, fault.Wrap(fault.Local, err))
 		}
 	}
-	return errors.Join(append(errs, a.lock.Unlock())...)
+	return errors.Join(append(errs, a.dir.Close())...)
 }

@@ -7,12 +7,8 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"path/filepath"
 	"sync"
 
-	"github.com/gofrs/flock"
-
-	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/relay"
 	"github.com/chivenet/chive/internal/role"
@@ -38,32 +34,17 @@ func New(cfg Config) (*Relay, error) {
 	if err := in.Check(); err != nil {
 		return nil, err
 	}
-	lock, err := lockDir(cfg.DataDir)
+	dir, err := role.OpenDir(cfg.DataDir)
 	if err != nil {
 		return nil, err
 	}
 	r := &Relay{cfg: cfg}
 	if r.inner, err = relay.New(in); err != nil {
-		return nil, errors.Join(err, lock.Unlock())
+		return nil, errors.Join(err, dir.Close())
 	}
 	r.inner.Register(&r.metrics)
-	r.life = role.Start(in.Log, r.inner.Run, func() error { return fault.Wrap(fault.Local, lock.Unlock()) })
+	r.life = role.Start(in.Log, r.inner.Run, dir.Close)
 	return r, nil
-}
-
-func lockDir(dir string) (*flock.Flock, error) {
-	if err := relay.MakeDir(dir); err != nil {
-		return nil, err
-	}
-	lock := flock.New(filepath.Join(dir, "lock"))
-	ok, err := lock.TryLock()
-	if err != nil {
-		return nil, fault.New(fault.Local, "lock the data directory: %w", err)
-	}
-	if !ok {
-		return nil, fault.New(fault.Config, "another process uses the data directory %s", dir)
-	}
-	return lock, nil
 }
 
 // BridgeLines waits until a bridge's transports listen, and returns the lines

@@ -1,25 +1,12 @@
 package relay
 
 import (
-	"os"
 	"runtime"
 	"sync/atomic"
 
-	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/panics"
 )
-
-// MakeDir makes a relay's data directory.
-func MakeDir(dir string) error {
-	if dir == "" {
-		return fault.New(fault.Config, "relay: no data directory is configured")
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fault.New(fault.Local, "data directory: %w", err)
-	}
-	return nil
-}
 
 // Register names the relay's metrics in reg.
 func (r *Relay) Register(reg *metrics.Registry) {

@@ -74,9 +74,6 @@ func New(cfg Config) (*Relay, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	if err := MakeDir(cfg.DataDir); err != nil {
-		return nil, err
-	}
 	now := time.Now()
 	keys, err := loadKeys(cfg.DataDir, now, cfg.OfflineMaster, cfg.Log)
 	if err != nil {

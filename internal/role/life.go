@@ -1,5 +1,6 @@
 // Package role has what the public packages of the roles share: a life between
-// New and Close, and configurations of which some fields may change meanwhile.
+// New and Close, a data directory of its own, and configurations of which some
+// fields may change meanwhile.
 package role
 
 import (
