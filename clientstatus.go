@@ -1,13 +1,11 @@
 package chive
 
 import (
-	"encoding/json"
 	"io"
 	"time"
 
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/guard"
-	"github.com/chivenet/chive/internal/metrics"
 )
 
 // Status returns a snapshot of what the client is doing.
@@ -65,11 +63,7 @@ func guardOf(g *guard.GuardInfo) GuardStatus {
 }
 
 // WriteMetricsJSON writes the client's metrics as JSON.
-func (c *Client) WriteMetricsJSON(w io.Writer) error {
-	var s metrics.Snapshot
-	c.metrics.Snapshot(&s)
-	return json.NewEncoder(w).Encode(&s)
-}
+func (c *Client) WriteMetricsJSON(w io.Writer) error { return c.metrics.WriteJSON(w) }
 
 // What the states are called outside.
 var (

@@ -26,8 +26,8 @@ var recovers = map[string]string{
 // httpServers are the files that may make an HTTP server. Its goroutines would
 // swallow a panic, uncounted.
 var httpServers = map[string]string{
-	"internal/daemon/metrics.go": "metricsHandler begins with panics.Recover",
-	"internal/cli/fte_run.go":    "fte.HTTPServer begins with panics.Recover, and so does the metrics page",
+	"internal/daemon/metrics.go": "metricsServer begins with panics.Recover",
+	"internal/cli/fte_run.go":    "fte.HTTPServer begins with panics.Recover",
 }
 
 // TestContained holds every goroutine and timer of production code to

@@ -1,11 +1,8 @@
 package authority
 
 import (
-	"encoding/json"
 	"io"
 	"time"
-
-	"github.com/chivenet/chive/internal/metrics"
 )
 
 // Status is how an authority is, at about one moment.
@@ -43,8 +40,4 @@ func (a *Authority) Status() Status { return Status(a.inner.Status()) }
 func (a *Authority) WriteMetrics(w io.Writer) error { return a.metrics.WritePrometheus(w) }
 
 // WriteMetricsJSON writes the authority's metrics as JSON.
-func (a *Authority) WriteMetricsJSON(w io.Writer) error {
-	var s metrics.Snapshot
-	a.metrics.Snapshot(&s)
-	return json.NewEncoder(w).Encode(&s)
-}
+func (a *Authority) WriteMetricsJSON(w io.Writer) error { return a.metrics.WriteJSON(w) }

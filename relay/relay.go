@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -135,8 +134,4 @@ func (r *Relay) Fingerprint() (rsa, ed25519 string) {
 }
 
 // WriteMetricsJSON writes the relay's metrics as JSON.
-func (r *Relay) WriteMetricsJSON(w io.Writer) error {
-	var s metrics.Snapshot
-	r.metrics.Snapshot(&s)
-	return json.NewEncoder(w).Encode(&s)
-}
+func (r *Relay) WriteMetricsJSON(w io.Writer) error { return r.metrics.WriteJSON(w) }

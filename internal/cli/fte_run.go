@@ -14,10 +14,11 @@ import (
 	"os/signal"
 	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/chivenet/chive/fte"
+	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/panics"
 )
@@ -52,7 +53,7 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 		return fault.New(fault.Network, "listening: %w", err)
 	}
 	if server && f.http {
-		l = f.serveHTTP(l, t, stats)
+		l = f.serveHTTP(l, t, stats, log)
 	} else if server {
 		cfg := fte.ListenConfig{Transport: t, MaxPending: f.maxPending, MaxConns: f.maxConns, MaxMemory: f.maxMemory, HandshakeTimeout: f.handshake, Stats: stats}
 		if f.decoy != "" {
@@ -60,12 +61,14 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 		}
 		l = fte.NewListener(l, cfg)
 	}
-	stop, err := serveMetrics(f.metrics, stats)
-	if err != nil {
-		l.Close()
-		return err
+	if f.metrics != "" {
+		_, stop, err := daemon.ServeMetrics(f.metrics, daemon.RegistryHandler(metricsOf(stats)), log, func(err error) { log.Error("the metrics port is closed", "err", err) })
+		if err != nil {
+			l.Close()
+			return err
+		}
+		defer stop()
 	}
-	defer stop()
 	log.Info("ready", "mode", f.mode, "protocol", f.protocol)
 	if err := p.Serve(ctx, l); err != nil {
 		return err
@@ -90,7 +93,7 @@ func (l httpListener) Close() error {
 }
 
 // serveHTTP accepts connections that arrive as HTTP messages on l.
-func (f *fteFlags) serveHTTP(l net.Listener, t fte.Transport, stats *fte.Stats) net.Listener {
+func (f *fteFlags) serveHTTP(l net.Listener, t fte.Transport, stats *fte.Stats, log *slog.Logger) net.Listener {
 	hs := &fte.HTTPServer{Transport: t, Address: l.Addr(), MaxSessions: f.maxConns, MaxPending: f.maxPending, MaxMemory: f.maxMemory, Stats: stats}
 	silent := stdlog.New(io.Discard, "", 0) // they would tell addresses
 	if f.decoy != "" {
@@ -103,17 +106,14 @@ func (f *fteFlags) serveHTTP(l net.Listener, t fte.Transport, stats *fte.Stats) 
 		ConnState: hs.ConnState, ErrorLog: silent,
 	}
 	go panics.Contain(nil, func(error) { hs.Close() }, func() {
-		web.Serve(l) // ends with Close, or when l fails: then Accept does too
+		web.Serve(listen.Patient(l, log, "HTTP")) // ends with Close, or when l fails: then Accept does too
 		hs.Close()
 	})()
 	return httpListener{hs, web}
 }
 
-// serveMetrics serves stats as Prometheus text; an empty address serves nothing.
-func serveMetrics(addr string, s *fte.Stats) (stop func(), err error) {
-	if addr == "" {
-		return func() {}, nil
-	}
+// metricsOf registers what stats counts.
+func metricsOf(s *fte.Stats) *metrics.Registry {
 	r := new(metrics.Registry)
 	for _, m := range []struct {
 		name, help string
@@ -134,17 +134,7 @@ func serveMetrics(addr string, s *fte.Stats) (stop func(), err error) {
 	r.GaugeFunc("chive_fte_pending", "Unauthenticated connections.", s.Pending.Load)
 	r.GaugeFunc("chive_fte_active", "Open connections.", s.Active.Load)
 	r.CounterFunc(panics.Metric, panics.Help, panics.Total)
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, fault.New(fault.Network, "listening for metrics: %w", err)
-	}
-	srv := &http.Server{ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		defer panics.Recover(nil, func(error) { http.Error(w, "internal error", http.StatusInternalServerError) })
-		w.Header().Set("Content-Type", metrics.ContentType)
-		r.WritePrometheus(w) // a scraper that went away misses nothing
-	})}
-	go panics.Contain(nil, nil, func() { srv.Serve(l) })()
-	return func() { srv.Close() }, nil
+	return r
 }
 
 func hostPort(ip string, port uint16) string { return net.JoinHostPort(ip, strconv.Itoa(int(port))) }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -12,6 +13,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -173,6 +176,35 @@ func TestFTEProxy(t *testing.T) {
 			}
 		})
 	}
+}
+
+// shortOnce is a listener that fails once, as when the kernel has no memory.
+type shortOnce struct {
+	net.Listener
+	failed atomic.Bool
+}
+
+func (l *shortOnce) Accept() (net.Conn, error) {
+	if l.failed.CompareAndSwap(false, true) {
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.ENOBUFS)}
+	}
+	return l.Listener.Accept()
+}
+
+// TestFTEHTTPShortage: a server over HTTP outlives a shortage.
+func TestFTEHTTPShortage(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fteFlags{handshake: time.Minute}
+	server := f.serveHTTP(&shortOnce{Listener: l}, nil, new(fte.Stats), slog.New(slog.DiscardHandler))
+	defer server.Close()
+	r, err := http.Get("http://" + l.Addr().String() + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
 }
 
 // scrape returns what metrics are served at addr.

@@ -3,13 +3,19 @@ package daemon
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"sync"
 	"time"
 
+	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/socks"
 )
 
 // proxyMetrics are the client's metrics and the doors'.
@@ -30,6 +36,11 @@ func proxyMetrics(c Client, doors *metrics.Registry) http.Handler {
 	})
 }
 
+// RegistryHandler serves a registry's metrics.
+func RegistryHandler(r *metrics.Registry) http.Handler {
+	return metricsHandler(r.WritePrometheus, r.WriteJSON)
+}
+
 // metricsHandler serves metrics in both forms.
 func metricsHandler(prometheus func(io.Writer) error, asJSON func(io.Writer) error) http.Handler {
 	mux := http.NewServeMux()
@@ -42,6 +53,27 @@ func metricsHandler(prometheus func(io.Writer) error, asJSON func(io.Writer) err
 		_ = asJSON(w)
 	})
 	return mux
+}
+
+// ServeMetrics opens a port for metrics, which h serves, until stop. If it ends by
+// itself, fail hears why.
+func ServeMetrics(addr string, h http.Handler, log *slog.Logger, fail func(error)) (at net.Addr, stop func(), err error) {
+	l, err := socks.Listen(addr)
+	if err != nil {
+		return nil, nil, fmt.Errorf("metrics: %w", err)
+	}
+	if socks.Exposed(l.Addr()) {
+		log.Warn("the metrics port is open to other machines")
+	}
+	srv := metricsServer(h, log)
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		defer panics.Recover(log, fail)
+		if err := srv.Serve(listen.Patient(l, log, "metrics")); !errors.Is(err, http.ErrServerClosed) {
+			fail(err)
+		}
+	})
+	return l.Addr(), func() { srv.Close(); serving.Wait() }, nil
 }
 
 func metricsServer(h http.Handler, log *slog.Logger) *http.Server {

@@ -1,15 +1,8 @@
 package daemon
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
-
-	"github.com/chivenet/chive/internal/listen"
-	"github.com/chivenet/chive/internal/panics"
-	"github.com/chivenet/chive/internal/socks"
 )
 
 // sidePorts are by what a running program is watched: the status socket in its
@@ -38,23 +31,11 @@ func (d *sidePorts) open(log *slog.Logger) (lines []string, stop func(), err err
 	if d.metrics == "" {
 		return nil, stop, nil
 	}
-	l, err := socks.Listen(d.metrics)
+	// Not among the doors: it goes on while they drain.
+	at, stopMetrics, err := ServeMetrics(d.metrics, d.handler, log, d.fail)
 	if err != nil {
 		stop()
-		return nil, nil, fmt.Errorf("metrics: %w", err)
+		return nil, nil, err
 	}
-	if socks.Exposed(l.Addr()) {
-		log.Warn("the metrics port is open to other machines")
-	}
-	srv := metricsServer(d.handler, log)
-	// Not among the doors: it goes on while they drain.
-	var serving sync.WaitGroup
-	serving.Go(func() {
-		defer panics.Recover(log, d.fail)
-		if err := srv.Serve(listen.Patient(l, log, "metrics")); !errors.Is(err, http.ErrServerClosed) {
-			d.fail(err)
-		}
-	})
-	closeStatus := stop
-	return []string{"metrics " + l.Addr().String()}, func() { srv.Close(); serving.Wait(); closeStatus() }, nil
+	return []string{"metrics " + at.String()}, func() { stopMetrics(); stop() }, nil
 }

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"encoding/json"
 	"io"
 	"strconv"
 	"strings"
@@ -52,6 +53,13 @@ func (r *Registry) Snapshot(s *Snapshot) {
 			s.Histograms = append(s.Histograms, HistogramValue{e.name, v.count(), v.seconds(), v.percentile(50), v.percentile(95), v.percentile(99)})
 		}
 	}
+}
+
+// WriteJSON writes a Snapshot as JSON.
+func (r *Registry) WriteJSON(w io.Writer) error {
+	var s Snapshot
+	r.Snapshot(&s)
+	return json.NewEncoder(w).Encode(&s)
 }
 
 // value returns a counter's value as a uint64, a gauge's as an int64, and a
