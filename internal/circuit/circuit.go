@@ -8,9 +8,12 @@
 //	client:  hops = guard, middle, exit;  home = the guard's channel
 //	relay:   hops = the client;           home = the channel toward the client
 //	                                      partner = the channel toward the exit
+//	rendezvous point: two circuits without partners are joined
 //
 // A cell from home that no hop recognises goes to the partner; without one
-// that is a violation. A cell from the partner gets one layer and goes home.
+// that is a violation. A cell from the partner gets one layer and goes home. A cell
+// that no hop of a joined circuit recognises gets a layer of the other circuit and
+// goes to that circuit's home.
 package circuit
 
 import (
@@ -189,6 +192,13 @@ func (c *Circuit) Close(reason cell.DestroyReason, cause error) {
 	}
 	if p := c.partner.Load(); p != nil {
 		each(func() { p.Destroy(reason) })
+	}
+	if c.server != nil {
+		if o := c.server.joined.Load(); o != nil {
+			each(func() {
+				o.Close(reason, fault.New(fault.KindOf(cause), "circuit: the other half of the rendezvous closed: %w", cause))
+			})
+		}
 	}
 	for _, w := range wake {
 		w.wake()

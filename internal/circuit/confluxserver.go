@@ -34,8 +34,8 @@ func confluxLink(h *Hop, msg cell.RelayMsg, _ cell.Command) error {
 	if err != nil {
 		return err
 	}
-	if !h.info.Congestion || h.set.Load() != nil || h.Streams() > 0 {
-		return fault.New(fault.Protocol, "CONFLUX_LINK on a circuit without congestion control, with streams, or of a set")
+	if !h.info.Congestion || h.set.Load() != nil || h.Streams() > 0 || h.c.server.hs != hsNone {
+		return fault.New(fault.Protocol, "CONFLUX_LINK on a circuit without congestion control, with streams, of a set, or that serves an onion service")
 	}
 	set, err := s.sets.hold(m.Nonce, h.c.env.Now)
 	if err != nil {

@@ -32,6 +32,11 @@ var messages = [256]struct{ client, relay messageHandler }{
 	cell.RelayRekeyRequest:     {relay: rekeyRequest},
 	cell.RelayRekeyReply:       {client: rekeyReply},
 	cell.RelayRekeyConfirm:     {relay: rekeyConfirm},
+
+	cell.RelayEstablishIntro:      {relay: establishIntro},
+	cell.RelayIntroduce1:          {relay: introduce1},
+	cell.RelayEstablishRendezvous: {relay: establishRendezvous},
+	cell.RelayRendezvous1:         {relay: rendezvous1},
 }
 
 // fromRelay is a client's dispatcher.

@@ -72,6 +72,11 @@ func (c *Circuit) batchTime() time.Time {
 func (c *Circuit) toPartner(cells []byte) bool {
 	p := c.partner.Load()
 	if p == nil {
+		if c.server != nil {
+			if o := c.server.joined.Load(); o != nil {
+				return c.toJoined(o, cells)
+			}
+		}
 		select {
 		case <-c.done: // cells that cross with our DESTROY
 		default:

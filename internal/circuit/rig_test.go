@@ -180,19 +180,7 @@ func onRig(t *testing.T, f func(r *rig)) {
 			Onion: func() []*handshake.NtorKeyPair { r.onion(); return []*handshake.NtorKeyPair{onion} },
 			Flow:  func() *flow.Params { return &params },
 		})
-		r.client, r.home = r.link(keys[0], nil, func(c *channel.Circ, cmd cell.Command, p []byte) {
-			if r.mute {
-				r.take(c, cmd)
-				return
-			}
-			at := r.server.accept(c, cmd, p)
-			if r.say != nil {
-				at.handle = r.said
-			}
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.accepted = append(r.accepted, at)
-		})
+		r.client, r.home = r.link(keys[0], nil, r.accept)
 		r.onward, r.beyond = r.link(keys[1], keys[0], func(c *channel.Circ, cmd cell.Command, _ []byte) { r.take(c, cmd) })
 		r.idle = r.own.Used()
 		if r.memory.Used() != 2*r.idle {
@@ -205,6 +193,21 @@ func onRig(t *testing.T, f func(r *rig)) {
 		}
 		r.server.Close()
 	})
+}
+
+// accept is the relay's part of a new circuit.
+func (r *rig) accept(c *channel.Circ, cmd cell.Command, p []byte) {
+	if r.mute {
+		r.take(c, cmd)
+		return
+	}
+	at := r.server.accept(c, cmd, p)
+	if r.say != nil {
+		at.handle = r.said
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.accepted = append(r.accepted, at)
 }
 
 // link makes a link to the relay with the given keys; from is the initiator's, nil
@@ -232,7 +235,7 @@ func (r *rig) link(to, from *channel.RelayKeys, accept func(*channel.Circ, cell.
 	if from == nil {
 		near.Memory, there.Memory = r.own, r.memory
 	} else { // what the next relay holds is not counted
-		near.Memory = r.memory
+		near.Memory, near.Accept = r.memory, r.accept
 	}
 	a, b = channel.Start(l, near), channel.Start(<-far, there)
 	return a, b
@@ -256,6 +259,13 @@ func ignorant(take func(h *Hop, m cell.RelayMsg)) messageHandler {
 // circuit makes a client's circuit to the relay, whose messages go to take.
 func (r *rig) circuit(o HopOptions, take func(h *Hop, m cell.RelayMsg)) *Circuit {
 	r.t.Helper()
+	return r.circuitOver(r.client, o, take)
+}
+
+// circuitOver is circuit over another link: over beyond, it has more than one hop for
+// the relay.
+func (r *rig) circuitOver(link *channel.Channel, o HopOptions, take func(h *Hop, m cell.RelayMsg)) *Circuit {
+	r.t.Helper()
 	hs, err := startHandshake(r.env(), rand.Reader, r.target, o)
 	if err != nil {
 		r.t.Fatal(err)
@@ -263,7 +273,7 @@ func (r *rig) circuit(o HopOptions, take func(h *Hop, m cell.RelayMsg)) *Circuit
 	c := newCircuit(r.env(), ignorant(take))
 	created := make(chan reply, 1)
 	c.created = created
-	home, err := r.client.Open(homeSide{c}, nil)
+	home, err := link.Open(homeSide{c}, nil)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -342,6 +352,9 @@ func (r *rig) left() map[string]int {
 	note("circuits of the next link", circuits)
 	note("circuits counted", int(s.cfg.Stats.Circuits.Load()))
 	note("conflux sets", len(s.sets.m))
+	intro, waiting := s.HSPoints()
+	note("introduction points", intro)
+	note("cookies", waiting)
 	note("links with dials", len(s.origins.links))
 	note("dials", int(r.dials.Load()))
 	bytes := r.memory.Used()

@@ -60,6 +60,8 @@ type ServerConfig struct {
 	// subprotocol (handshake.ProtoName), the newest first, as "1-3,8". Empty
 	// refuses it.
 	PQ []string
+	// HS returns what the consensus says about onion services; nil: HSParams{}.
+	HS func() HSParams
 }
 
 // ServerStats counts what a relay's circuits did.
@@ -70,6 +72,10 @@ type ServerStats struct {
 	OnionNanos                     atomic.Uint64 // CPU spent on handshakes, by wall clock of the workers
 	Extends, ExtendsFailed         atomic.Uint64
 	QueueNanos, ViolationsByClient atomic.Uint64
+
+	// Of onion services: introductions that were sent on, those that were refused, and
+	// circuits that were joined, two at a time.
+	Introductions, IntroductionsRefused, Rendezvous atomic.Uint64
 }
 
 // Server takes circuits from clients and other relays.
@@ -81,6 +87,7 @@ type Server struct {
 	ctx  context.Context
 	wg   sync.WaitGroup
 	sets confluxSets
+	hs   hsPoints
 
 	speaks  []protover.Set // what cfg.PQ says
 	origins extendOrigins

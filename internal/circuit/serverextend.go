@@ -2,6 +2,7 @@ package circuit
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -20,6 +21,10 @@ type serverSide struct {
 	// cut gives up the circuit's extend; nil before there is one. Owned by home's
 	// reader.
 	cut func()
+
+	hs         hsRole                  // owned by home's reader
+	introduced bool                    // INTRODUCE1 came; owned by home's reader
+	joined     atomic.Pointer[Circuit] // the other half of a rendezvous; set once, under c.mu
 }
 
 // extend takes an EXTEND2, in a RELAY_EARLY cell.
@@ -73,13 +78,17 @@ func extendBy(h *Hop, form *cell.Form, body []byte) error {
 	return nil
 }
 
-// extendable refuses a second extend: a circuit has one in its life.
+// extendable refuses a second extend, because a circuit has one in its life, and
+// one on a circuit that is an introduction or rendezvous point.
 func (c *Circuit) extendable() error {
-	if c.server.cut != nil || c.partner.Load() != nil {
-		return fault.New(fault.Protocol, "EXTEND2 on a circuit that was extended already")
+	if c.extended() || c.server.hs != hsNone {
+		return fault.New(fault.Protocol, "EXTEND2 on a circuit that was extended already, or that serves an onion service")
 	}
 	return nil
 }
+
+// extended reports whether the client has asked for a hop beyond this relay.
+func (c *Circuit) extended() bool { return c.server.cut != nil || c.partner.Load() != nil }
 
 // extendCost is what an extension counts on its circuit's account, in bytes: a
 // goroutine, two timers, and the longest onionskin.

@@ -169,13 +169,13 @@ func hsIntroKeys(xb *[32]byte, auth *ident.Ed25519ID, x, b *ident.X25519Key, sub
 
 // mac returns the MAC over the introduction's header, CLIENT_PK and the
 // encrypted data.
-func (k *hsKeys) mac(header, body []byte) [32]byte { return hsMACOf(k.macKey[:], header, body) }
+func (k *hsKeys) mac(header, body []byte) [32]byte { return HSMAC(k.macKey[:], header, body) }
 
 func (k *hsKeys) wipe() { *k = hsKeys{} }
 
-// hsMACOf is rend-spec's MAC(key, msg): SHA3-256 of the key's length in eight
-// bytes, the key, and the message.
-func hsMACOf(key []byte, msg ...[]byte) (out [32]byte) {
+// HSMAC is rend-spec's MAC(key, msg), with msg in one piece or in several: SHA3-256
+// of the key's length in eight bytes, the key, and the message.
+func HSMAC(key []byte, msg ...[]byte) (out [32]byte) {
 	h := sha3.New256()
 	var n [8]byte
 	binary.BigEndian.PutUint64(n[:], uint64(len(key)))
@@ -199,8 +199,8 @@ func hsRendKeys(xy, xb *[32]byte, auth *ident.Ed25519ID, b, x, y *ident.X25519Ke
 	in = append(in, y[:]...)
 	in = append(in, hsProtoID...)
 	defer clear(in)
-	seed := hsMACOf(in, []byte(hsEnc))
-	verify := hsMACOf(in, []byte(hsVerify))
+	seed := HSMAC(in, []byte(hsEnc))
+	verify := HSMAC(in, []byte(hsVerify))
 
 	ai := make([]byte, 0, 5*32+len(hsProtoID)+6)
 	ai = append(ai, verify[:]...)
@@ -212,5 +212,5 @@ func hsRendKeys(xy, xb *[32]byte, auth *ident.Ed25519ID, b, x, y *ident.X25519Ke
 	xof := sha3.NewSHAKE256()
 	xof.Write(seed[:])
 	io.WriteString(xof, hsExpand)
-	return hsMACOf(ai, []byte(hsMAC)), xof
+	return HSMAC(ai, []byte(hsMAC)), xof
 }

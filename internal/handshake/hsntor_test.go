@@ -63,7 +63,7 @@ func TestHSMAC(t *testing.T) {
 		if err := w.UnmarshalText([]byte(want)); err != nil {
 			t.Fatal(err)
 		}
-		m := hsMACOf([]byte(in[0]), []byte(in[1]))
+		m := HSMAC([]byte(in[0]), []byte(in[1]))
 		equal(t, in[0], m[:], w)
 	}
 }
