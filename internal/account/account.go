@@ -15,6 +15,7 @@
 //	  address 192.0.2.7
 //	    connection       of a directory port
 //	      upload
+//	    kept           an onion service's descriptor
 //
 // When the total is above its bound, Memory.Run goes from the root to the heaviest
 // address, its heaviest link and its heaviest circuits, and evicts these until an
@@ -53,6 +54,7 @@ const (
 	Connection      // a connection that carries no channel: a directory port's, an FTE client's
 	Request         // a directory request and its answer
 	Upload          // the body of an upload
+	Kept            // a document that a peer has uploaded and that stays for others
 )
 
 // Account is one holder of memory. Its methods may be called from any

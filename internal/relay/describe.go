@@ -11,10 +11,10 @@ import (
 
 // Protocols are the subprotocol versions that this relay speaks, without those
 // that only a directory cache does.
-const Protocols = "ChivePQ=1-3,8 Conflux=1 Cons=1-2 Desc=1-4 FlowCtrl=1-2 Link=4-5 LinkAuth=3 Microdesc=1-3 Relay=2-6"
+const Protocols = "ChivePQ=1-3,8 Conflux=1 Cons=1-2 Desc=1-4 FlowCtrl=1-2 HSIntro=4-5 HSRend=2 Link=4-5 LinkAuth=3 Microdesc=1-3 Relay=2-6"
 
 // dirProtocols is Protocols of a relay that serves directory streams.
-const dirProtocols = "ChivePQ=1-3,8 Conflux=1 Cons=1-2 Desc=1-4 DirCache=2 FlowCtrl=1-2 Link=4-5 LinkAuth=3 Microdesc=1-3 Relay=2-6"
+const dirProtocols = "ChivePQ=1-3,8 Conflux=1 Cons=1-2 Desc=1-4 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4-5 HSRend=2 Link=4-5 LinkAuth=3 Microdesc=1-3 Relay=2-6"
 
 // describe makes a descriptor and its extra-info document, signed.
 func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, error) {
@@ -38,7 +38,7 @@ func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, 
 		Platform: r.cfg.platform(), Proto: proto, Published: now, Uptime: uint64(now.Sub(r.started) / time.Second),
 		BandwidthRate: rate, BandwidthBurst: burst, BandwidthObserved: min(r.bandwidth.Observed(), rate),
 		HasExtraInfo: true, ExtraInfo: extra.Digest, ExtraInfoSHA256: extra.SHA256,
-		TunnelledDir: r.cache != nil, HSDir: false, CachesExtraInfo: r.cache != nil && r.cfg.ExtraInfo,
+		TunnelledDir: r.cache != nil, HSDir: r.cache != nil, CachesExtraInfo: r.cache != nil && r.cfg.ExtraInfo,
 		Contact: live.cfg.Contact, Family: r.familyList(live.family),
 		Policy: only4(policy), Policy6: policy.Summarize(true),
 	}

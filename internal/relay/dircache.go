@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"log/slog"
+	"math"
+	"time"
 
 	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/netdir"
@@ -18,6 +20,7 @@ import (
 type dirCache struct {
 	docs   dirserver.Memory
 	server *dirserver.Server
+	onions *dirserver.HSDir
 	log    *slog.Logger
 	dir    func() *netdir.Directory
 	own    func() *netdoc.RouterDesc // nil before the first was made
@@ -25,9 +28,34 @@ type dirCache struct {
 
 func newDirCache(cfg dirserver.Config, dir func() *netdir.Directory, own func() *netdoc.RouterDesc) *dirCache {
 	c := &dirCache{log: cfg.Log, dir: dir, own: own}
-	cfg.Docs, cfg.Extra = &c.docs, c.ownDescriptor
+	c.onions = dirserver.NewHSDir(dirserver.HSDirConfig{Now: time.Now, Memory: cfg.Memory, MaxBytes: cfg.Memory.Bound() / hsShare, Log: cfg.Log})
+	cfg.Docs, cfg.Extra, cfg.MaxUpload = &c.docs, c.extra, c.maxUpload
 	c.server = dirserver.New(cfg)
 	return c
+}
+
+// hsShare is which part of all memory onion services' descriptors may fill, as in C
+// tor: a fifth.
+const hsShare = 5
+
+// maxUpload implements dirserver.Config's: only onion services upload to a relay.
+func (c *dirCache) maxUpload(path string) int {
+	if path != dirserver.HSPublishPath {
+		return 0
+	}
+	d := c.dir()
+	if d == nil {
+		return netdoc.MaxHSDescriptor
+	}
+	return int(d.Param("HSV3MaxDescriptorSize", netdoc.MaxHSDescriptor, 1, math.MaxInt32))
+}
+
+// extra answers what not every directory server does.
+func (c *dirCache) extra(ctx context.Context, peer dirserver.Peer, r *dirserver.Request) *dirserver.Response {
+	if res := c.onions.Handle(ctx, peer, r); res != nil {
+		return res
+	}
+	return c.ownDescriptor(ctx, peer, r)
 }
 
 // ownDescriptor answers the request for the relay's own descriptor (dir-spec,

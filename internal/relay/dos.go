@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netaddr"
@@ -29,6 +30,7 @@ type dosParams struct {
 	connPace     pace.Limit
 	connBan      time.Duration
 	streams      *exit.StreamLimit // nil: off
+	onions       circuit.HSParams
 }
 
 // dosParamsOf reads them; d may be nil.
@@ -53,6 +55,11 @@ func dosParamsOf(d *netdir.Directory, testing bool) dosParams {
 		connMax:      int(get("DoSConnectionMaxConcurrentCount", 100, 1, big)),
 		connPace:     pace.Limit{Rate: get("DoSConnectionConnectRate", 20, 1, big), Burst: get("DoSConnectionConnectBurst", 40, 1, big)},
 		connBan:      time.Duration(get("DoSConnectionConnectDefenseTimePeriod", 86400, 10, big)) * time.Second,
+	}
+	p.onions = circuit.HSParams{
+		IntroDefense:    get("HiddenServiceEnableIntroDoSDefense", 0, 0, 1) == 1,
+		Intro:           pace.Limit{Rate: get("HiddenServiceEnableIntroDoSRatePerSec", 25, 0, big), Burst: get("HiddenServiceEnableIntroDoSBurstPerSec", 200, 0, big)},
+		RefuseSingleHop: get("DoSRefuseSingleHopClientRendezvous", 0, 0, 1) == 1,
 	}
 	if get("DoSStreamCreationEnabled", 0, 0, 1) == 1 {
 		p.streams = &exit.StreamLimit{
@@ -105,6 +112,13 @@ const (
 
 func newDoS(now func() time.Time, testing bool) *dos {
 	return &dos{now: now, testing: testing, params: dosParamsOf(nil, testing), peers: map[netip.Prefix]*peer{}}
+}
+
+// onions returns what holds for onion services.
+func (d *dos) onions() circuit.HSParams {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.params.onions
 }
 
 // update takes the parameters and the relays of a new consensus.

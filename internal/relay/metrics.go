@@ -37,6 +37,25 @@ func (r *Relay) Register(reg *metrics.Registry) {
 	count("connections_refused_total", "connections refused by limits", &s.ConnsRefused)
 	count("handshakes_failed_total", "link handshakes that failed", &s.HandshakesFailed)
 	count("circuits_refused_total", "circuits refused by limits", &s.CircuitsRefused)
+	count("introductions_total", "introductions of clients that were sent on to onion services", &s.Circuit.Introductions)
+	count("introductions_refused_total", "introductions that were refused", &s.Circuit.IntroductionsRefused)
+	count("rendezvous_total", "pairs of circuits that were joined for onion services", &s.Circuit.Rendezvous)
+	gauge := func(name, help string, v func() int) {
+		reg.GaugeFunc("chive_relay_"+name, help, func() int64 { return int64(v()) })
+	}
+	gauge("introduction_points", "circuits of onion services to this relay as an introduction point", func() int { n, _ := r.server.HSPoints(); return n })
+	gauge("rendezvous_waiting", "circuits of clients that wait for an onion service", func() int { _, n := r.server.HSPoints(); return n })
+	if r.cache != nil {
+		d := r.cache.onions
+		h := d.Stats()
+		count("onion_descriptors_stored_total", "descriptors of onion services that were taken", &h.Stored)
+		count("onion_descriptors_refused_total", "descriptors of onion services that were refused", &h.Refused)
+		count("onion_descriptors_evicted_total", "descriptors of onion services that made room for others", &h.Evicted)
+		count("onion_descriptors_fetched_total", "requests for a descriptor of an onion service that was there", &h.Fetched)
+		count("onion_descriptors_missed_total", "requests for a descriptor of an onion service that was not there", &h.Missed)
+		gauge("onion_descriptors", "descriptors of onion services that are kept", func() int { n, _ := d.Held(); return n })
+		reg.GaugeFunc("chive_relay_onion_descriptor_bytes", "their size", func() int64 { _, n := d.Held(); return n })
+	}
 	reg.CounterFunc("chive_relay_evicted_total", "circuits and links closed because they held the most memory", func() uint64 {
 		holders, _ := r.memory.Evicted()
 		return holders

@@ -208,7 +208,7 @@ func (r *Relay) wire() (err error) {
 	r.server = circuit.NewServer(circuit.ServerConfig{
 		Env: r.env, ID: r.keys.ID, Onion: r.keys.Onion, Flow: r.flow.Load, Channels: r.channels, Streams: r.exit,
 		AllowTarget: r.allowTarget, Lookup: r.lookup, Stats: &r.stats.Circuit,
-		PQ: []string{proto.Versions(handshake.ProtoName)},
+		PQ: []string{proto.Versions(handshake.ProtoName)}, HS: r.dos.onions,
 	})
 	r.dirs = dirclient.New(dirclient.Config{
 		Network: r.cfg.Network, Dialer: &caches{r: r, failed: map[ident.RSAID]time.Time{}}, Dir: r.cfg.DataDir, Keeper: keeper, Log: r.log,

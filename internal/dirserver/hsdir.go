@@ -1,0 +1,239 @@
+package dirserver
+
+import (
+	"bytes"
+	"container/heap"
+	"context"
+	"encoding/base64"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/chivenet/chive/internal/account"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+// The requests of onion services and their clients (rend-spec-v3, "HSDir").
+const (
+	HSPublishPath = "/tor/hs/3/publish"
+	hsFetchPrefix = "/tor/hs/3/"
+)
+
+// hsDescCost is what a descriptor counts besides its text, in bytes.
+const hsDescCost = 512
+
+// hsSweep is how often descriptors whose time is over are looked for.
+const hsSweep = time.Minute
+
+// HSDirConfig says how an HSDir works.
+type HSDirConfig struct {
+	Now    func() time.Time
+	Memory *account.Memory // counts the descriptors, under the addresses that they came from
+	// MaxBytes bounds all descriptors together, in bytes.
+	MaxBytes int64
+	Log      *slog.Logger
+}
+
+// HSDir keeps the descriptors of onion services and gives them to clients. It knows
+// neither the services' addresses nor the clients. Its methods may be called from any
+// goroutine.
+type HSDir struct {
+	cfg   HSDirConfig
+	stats HSDirStats
+
+	mu    sync.Mutex // guards what follows
+	descs map[ident.Ed25519ID]*hsDesc
+	order hsOrder // the same, the first to go first
+	bytes int64
+	swept time.Time
+	count uint64 // descriptors that ever came
+}
+
+// HSDirStats counts what an HSDir did.
+type HSDirStats struct {
+	Stored, Refused, Evicted atomic.Uint64 // descriptors
+	Fetched, Missed          atomic.Uint64 // requests for one
+}
+
+// hsDesc is a descriptor that is kept.
+type hsDesc struct {
+	blinded   ident.Ed25519ID
+	doc       *Doc
+	revision  uint64
+	ends      time.Time
+	downloads uint64
+	number    uint64 // of all that came
+	at        int    // index in the order
+
+	address, account *account.Account
+}
+
+func (d *hsDesc) size() int { return len(d.doc.body) + hsDescCost }
+
+// NewHSDir returns an HSDir without descriptors.
+func NewHSDir(cfg HSDirConfig) *HSDir {
+	return &HSDir{cfg: cfg, descs: map[ident.Ed25519ID]*hsDesc{}, swept: cfg.Now()}
+}
+
+// Stats returns the counters.
+func (d *HSDir) Stats() *HSDirStats { return &d.stats }
+
+// Held returns how many descriptors are kept, and their size in bytes.
+func (d *HSDir) Held() (descriptors int, bytes int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return len(d.descs), d.bytes
+}
+
+// Handle is a Handler for the requests of onion services and their clients.
+func (d *HSDir) Handle(_ context.Context, peer Peer, r *Request) *Response {
+	if !strings.HasPrefix(r.Path, hsFetchPrefix) {
+		return nil
+	}
+	// A circuit of one hop would tell who asks for what.
+	if !peer.MultiHop {
+		return Short(503, "Onion service descriptors need a circuit of more than one hop")
+	}
+	switch {
+	case r.Method == "GET":
+		return d.fetch(strings.TrimPrefix(r.Path, hsFetchPrefix))
+	case r.Path == HSPublishPath:
+		return d.publish(peer, r.Body)
+	}
+	return Short(400, "Bad request")
+}
+
+func (d *HSDir) fetch(name string) *Response {
+	b, err := base64.RawStdEncoding.Strict().DecodeString(name)
+	if err != nil || len(b) != len(ident.Ed25519ID{}) {
+		return Short(404, "Not found")
+	}
+	now := d.cfg.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sweepLocked(now)
+	e := d.descs[ident.Ed25519ID(b)]
+	if e == nil || !now.Before(e.ends) {
+		d.stats.Missed.Add(1)
+		return Short(404, "Not found")
+	}
+	d.stats.Fetched.Add(1)
+	e.downloads++
+	heap.Fix(&d.order, e.at)
+	return &Response{Status: 200, Reason: "OK", Parts: []*Doc{e.doc}}
+}
+
+func (d *HSDir) publish(peer Peer, body []byte) *Response {
+	now := d.cfg.Now()
+	desc, err := netdoc.ParseHSDescriptor(bytes.Clone(body), now)
+	if err != nil || !d.keep(peer, desc, now) {
+		d.stats.Refused.Add(1)
+		d.cfg.Log.Debug("onion service descriptor refused", "err", err)
+		return Short(400, "Invalid HS descriptor. Rejected")
+	}
+	d.stats.Stored.Add(1)
+	return Short(200, "HS descriptor stored successfully")
+}
+
+// keep keeps a descriptor, in the place of an earlier one with a lower revision
+// counter; false: there is none.
+func (d *HSDir) keep(peer Peer, desc *netdoc.HSDescriptor, now time.Time) bool {
+	e := &hsDesc{blinded: desc.Blinded, doc: NewDoc(desc.Text), revision: desc.Revision, ends: now.Add(desc.Lifetime)}
+	if desc.Expires.Before(e.ends) {
+		e.ends = desc.Expires
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sweepLocked(now)
+	if old := d.descs[e.blinded]; old != nil {
+		if now.Before(old.ends) && old.revision >= e.revision {
+			return false
+		}
+		e.downloads = old.downloads
+		d.dropLocked(old)
+	}
+	// Room is made first, so that no descriptor goes as soon as it came: its absence
+	// would tell how full this directory is.
+	for len(d.order) > 0 && d.bytes+int64(e.size()) > d.cfg.MaxBytes {
+		d.stats.Evicted.Add(1)
+		d.dropLocked(d.order[0])
+	}
+	d.count++
+	e.number = d.count
+	d.descs[e.blinded] = e
+	heap.Push(&d.order, e)
+	d.bytes += int64(e.size())
+	// The circuit that it came by ends long before the descriptor.
+	e.address = d.cfg.Memory.Address(peer.Addr)
+	e.account = e.address.Open(account.Kept, func(error) { d.evict(e) })
+	e.account.Reserve(e.size())
+	return true
+}
+
+// evict drops a descriptor because peers hold too much memory.
+func (d *HSDir) evict(e *hsDesc) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.descs[e.blinded] == e {
+		d.stats.Evicted.Add(1)
+		d.dropLocked(e)
+	}
+}
+
+func (d *HSDir) dropLocked(e *hsDesc) {
+	delete(d.descs, e.blinded)
+	heap.Remove(&d.order, e.at)
+	d.bytes -= int64(e.size())
+	e.account.Close()
+	e.address.Close()
+}
+
+// sweepLocked drops descriptors whose time is over.
+func (d *HSDir) sweepLocked(now time.Time) {
+	if since := now.Sub(d.swept); since >= 0 && since < hsSweep {
+		return
+	}
+	d.swept = now
+	for _, e := range d.descs {
+		if !now.Before(e.ends) {
+			d.dropLocked(e)
+		}
+	}
+}
+
+// hsOrder is a heap: descriptors that were downloaded least, and of those the oldest,
+// come first.
+type hsOrder []*hsDesc
+
+func (o hsOrder) Len() int { return len(o) }
+
+func (o hsOrder) Less(i, j int) bool {
+	if o[i].downloads != o[j].downloads {
+		return o[i].downloads < o[j].downloads
+	}
+	return o[i].number < o[j].number
+}
+
+func (o hsOrder) Swap(i, j int) {
+	o[i], o[j] = o[j], o[i]
+	o[i].at, o[j].at = i, j
+}
+
+// Push implements heap.Interface.
+func (o *hsOrder) Push(x any) {
+	e := x.(*hsDesc)
+	e.at = len(*o)
+	*o = append(*o, e)
+}
+
+// Pop implements heap.Interface.
+func (o *hsOrder) Pop() any {
+	n := len(*o) - 1
+	e := (*o)[n]
+	(*o)[n] = nil
+	*o = (*o)[:n]
+	return e
+}

@@ -1,0 +1,142 @@
+package interop
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/socksclient"
+	"github.com/chivenet/chive/internal/lab/target"
+	"github.com/chivenet/chive/lab"
+)
+
+// Ports of the onion service, for servers of the target.
+const (
+	onionEcho   = 7
+	onionSource = 80
+)
+
+// torOnion is an onion service of C tor's and a client of C tor's, in a network whose
+// relays are Chive's, and of C tor's too if the network says so.
+type torOnion struct {
+	service, client *ctor.Node
+	host            string
+}
+
+// startTorOnion starts both under the authorities of a lab's network.
+func startTorOnion(t *testing.T, nw *lab.Network) *torOnion {
+	t.Helper()
+	dir := t.TempDir()
+	serve := []string{"HiddenServiceDir " + filepath.Join(dir, "onion")}
+	for port, s := range map[int]target.Service{onionEcho: target.Echo, onionSource: target.Source} {
+		serve = append(serve, fmt.Sprintf("HiddenServicePort %d %s", port, shared.target.Addr(s)))
+	}
+	opts := ctor.Options{DirAuthorities: []string{}, Relays: -1, Exits: -1, Clients: 2, Dir: filepath.Join(dir, "tor"),
+		Extra: map[string][]string{"client0": serve}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	for _, a := range describe(t, nw).Authorities {
+		opts.DirAuthorities = append(opts.DirAuthorities, fmt.Sprintf("%s orport=%d no-v2 v3ident=%s %s %s",
+			a.Nickname, a.ORPorts[0].Port(), a.V3Ident, a.DirPort, a.RSA))
+	}
+	if err := os.Mkdir(opts.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	tor, err := ctor.Start(bounded(t, patience), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := tor.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	name, err := os.ReadFile(filepath.Join(dir, "onion", "hostname"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &torOnion{tor.Node("client0"), tor.Node("client1"), strings.TrimSpace(string(name))}
+}
+
+// dialer returns the client's, with circuits of its own for each name.
+func (o *torOnion) dialer(name string) socksclient.Dialer {
+	return socksclient.Dialer{Proxy: o.client.SOCKS.String(), User: name, Pass: name}
+}
+
+// await waits until the service has published its descriptor and a client connects.
+func (o *torOnion) await(ctx context.Context, t *testing.T) {
+	t.Helper()
+	began := time.Now()
+	for n := 0; ; n++ {
+		one, cancel := context.WithTimeout(ctx, 20*time.Second)
+		err := echo(one, o.dialer(fmt.Sprintf("first %d", n)), fmt.Sprintf("%s:%d", o.host, onionEcho), "hello")
+		cancel()
+		if err == nil {
+			t.Logf("first connection after %v, at the %d. attempt", time.Since(began).Round(time.Millisecond), n+1)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatal(errors.Join(err, ctx.Err()))
+		case <-time.After(time.Second): // the client has told that there is no descriptor yet
+		}
+	}
+}
+
+// use connects many times, each over circuits of its own, and moves data.
+func (o *torOnion) use(ctx context.Context, t *testing.T) {
+	t.Helper()
+	o.await(ctx, t)
+	connects := 10
+	if os.Getenv("CHIVE_LONG") != "" {
+		connects = 100
+	}
+	var took time.Duration
+	for i := range connects {
+		began := time.Now()
+		if err := echo(ctx, o.dialer(fmt.Sprint("connect ", i)), fmt.Sprintf("%s:%d", o.host, onionEcho), fmt.Sprint("number ", i)); err != nil {
+			t.Fatalf("connect %d of %d: %v", i+1, connects, err)
+		}
+		took += time.Since(began)
+	}
+	t.Logf("%d connects, %v each", connects, (took / time.Duration(connects)).Round(time.Millisecond))
+	began := time.Now()
+	if err := download(ctx, o.dialer("bulk"), fmt.Sprintf("%s:%d", o.host, onionSource), 10<<20); err != nil {
+		t.Error(err)
+	}
+	t.Logf("10 MiB in %v", time.Since(began).Round(time.Millisecond))
+}
+
+// silent checks that neither has warned.
+func (o *torOnion) silent(t *testing.T) {
+	t.Helper()
+	for _, n := range []*ctor.Node{o.service, o.client} {
+		warnings, err := n.Warnings(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range warnings {
+			t.Errorf("%s: %s", n.Name, w)
+		}
+	}
+}
+
+// TestTorOnionThroughOnlyChive has C tor's client reach an onion service of C tor's
+// in a network whose relays and authorities are all Chive's: each is introduction
+// point, rendezvous point or directory of the service.
+func TestTorOnionThroughOnlyChive(t *testing.T) {
+	t.Parallel()
+	_, _, err := ctor.Find("")
+	labtest.Need(t, "C tor", err)
+	nw := onlyChive(t, 0)
+	ctx := bounded(t, 3*patience)
+	o := startTorOnion(t, nw)
+	o.use(ctx, t)
+	o.silent(t)
+}
