@@ -134,9 +134,39 @@ func TestTorOnionThroughOnlyChive(t *testing.T) {
 	t.Parallel()
 	_, _, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)
-	nw := onlyChive(t, 0)
-	ctx := bounded(t, 3*patience)
+	testTorOnion(t, onlyChive(t, 0))
+}
+
+// TestTorOnionThroughMixedRelays is the same with relays of C tor's among them: their
+// links to Chive's carry both halves of a rendezvous.
+func TestTorOnionThroughMixedRelays(t *testing.T) {
+	t.Parallel()
+	_, _, err := ctor.Find("")
+	labtest.Need(t, "C tor", err)
+	nw, err := lab.Start(bounded(t, patience), lab.Options{CtorRelays: 3, Relays: 3, Exits: 1,
+		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := nw.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	testTorOnion(t, nw)
+	for i := range 3 {
+		log, err := os.ReadFile(filepath.Join(nw.Dir, "tor", fmt.Sprintf("relay%d", i), "log"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range ctor.Warnings(string(log), 0) {
+			t.Errorf("relay%d: %s", i, w)
+		}
+	}
+}
+
+func testTorOnion(t *testing.T, nw *lab.Network) {
 	o := startTorOnion(t, nw)
-	o.use(ctx, t)
+	o.use(bounded(t, 5*patience), t)
 	o.silent(t)
 }

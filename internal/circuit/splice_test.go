@@ -8,8 +8,6 @@ import (
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/handshake"
-	"github.com/chivenet/chive/internal/layer"
 )
 
 // joined makes a client's and a service's circuit and joins them.
@@ -31,23 +29,22 @@ func (r *rig) joined(o, at HopOptions) (client, service *hsEnd) {
 	return client, service
 }
 
+// noStreams marks the service's end.
+type noStreams struct{}
+
+func (noStreams) HandleStream(h *Hop, m cell.RelayMsg) error { return h.unexpected(m.Cmd) }
+
 // virtual adds the hop that a client and a service have in common.
 func (e *hsEnd) virtual(seed []byte, service bool) *Hop {
 	e.r.t.Helper()
-	crypto := &relayCrypto{name: "rendezvous"}
-	crypto.client = func(ks handshake.KeyStream) (hopKeys, error) {
-		l, err := layer.NewTor1Rendezvous(ks, service)
-		if err != nil {
-			return hopKeys{}, err
-		}
-		return hopKeys{l.Forward, l.Backward, l.Format, l.KH}, nil
+	var streams StreamHandler
+	if service {
+		streams = noStreams{}
 	}
-	h, err := e.c.newHop(terms{keys: bytes.NewReader(seed), crypto: crypto}, HopInfo{Client: true}, e.c.Last().info.Flow, 0)
+	h, err := e.c.AddRendezvous(bytes.NewReader(seed), HopOptions{}, streams)
 	if err != nil {
 		e.r.t.Fatal(err)
 	}
-	h.far = cell.ByClient | cell.ByRelay
-	e.c.addHop(h)
 	return h
 }
 
