@@ -64,6 +64,37 @@ func checkHost(host string) error {
 	return nil
 }
 
+// NewOnionBegin returns a BEGIN for an onion service, which gets no host and no
+// flags (rend-spec-v3, "Managing streams").
+func NewOnionBegin(port uint16) (Begin, error) {
+	if port == 0 {
+		return Begin{}, fault.New(fault.Config, "BEGIN: port 0")
+	}
+	return Begin{Port: port}, nil
+}
+
+// ParseOnionBegin reads the body of a BEGIN that came to an onion service. Its
+// host, if there is one, and its flags mean nothing there.
+func ParseOnionBegin(b []byte) (port uint16, err error) {
+	s, _, ok := bytes.Cut(b, []byte{0})
+	if !ok {
+		return 0, fault.New(fault.Protocol, "BEGIN: address has no end")
+	}
+	colon := bytes.LastIndexByte(s, ':')
+	if colon < 0 {
+		return 0, fault.New(fault.Protocol, "BEGIN: address is not HOST:PORT")
+	}
+	return beginPort(string(s[colon+1:]))
+}
+
+func beginPort(s string) (uint16, error) {
+	n, err := strconv.ParseUint(s, 10, 16)
+	if err != nil || n == 0 {
+		return 0, fault.New(fault.Protocol, "BEGIN: port is not a number from 1 to 65535")
+	}
+	return uint16(n), nil
+}
+
 // Append writes the body. The host must be one that NewBegin accepts.
 func (m *Begin) Append(dst []byte) []byte {
 	if strings.Contains(m.Host, ":") {
@@ -102,11 +133,11 @@ func ParseBegin(b []byte) (Begin, error) {
 	if err := checkHost(m.Host); err != nil {
 		return Begin{}, fault.New(fault.Protocol, "BEGIN: %w", err)
 	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	if err != nil || n == 0 {
-		return Begin{}, fault.New(fault.Protocol, "BEGIN: port is not a number from 1 to 65535")
+	n, err := beginPort(port)
+	if err != nil {
+		return Begin{}, err
 	}
-	m.Port = uint16(n)
+	m.Port = n
 	if len(rest) >= 4 {
 		m.Flags = BeginFlags(binary.BigEndian.Uint32(rest))
 	}

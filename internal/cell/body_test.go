@@ -143,6 +143,22 @@ func TestBegin(t *testing.T) {
 	} {
 		refuse(t, hex.EncodeToString([]byte(s)), want, ParseBegin)
 	}
+	for body, want := range map[string]uint16{":80\x00": 80, "x.onion:443\x00\x00\x00\x00\x01": 443, "[::1]:1\x00": 1} {
+		if port, err := ParseOnionBegin([]byte(body)); err != nil || port != want {
+			t.Errorf("%q: %d %v", body, port, err)
+		}
+	}
+	for body, want := range map[string]string{
+		":80": "no end", "80\x00": "not HOST:PORT", ":0\x00": "from 1 to 65535", ":\x00": "from 1 to 65535", "": "no end",
+	} {
+		refuse(t, hex.EncodeToString([]byte(body)), want, ParseOnionBegin)
+	}
+	if m, err := NewOnionBegin(80); err != nil || string(m.Append(nil)) != ":80\x00" {
+		t.Error(m, err)
+	}
+	if _, err := NewOnionBegin(0); !fault.Is(err, fault.Config) {
+		t.Error(err)
+	}
 	if m, err := NewBegin("example.com", 80, BeginIPv6OK); err != nil || m.Host != "example.com" {
 		t.Error(err)
 	}

@@ -43,6 +43,9 @@ type relayCrypto struct {
 var (
 	tor1 = &relayCrypto{"tor1", clientEnd(layer.NewTor1Client), relayEnd(layer.NewTor1Relay)}
 	cgo  = &relayCrypto{"cgo", clientEnd(layer.NewCGOClient), relayEnd(layer.NewCGORelay)}
+	// rendezvous is that of virtual hops. The service stands where a relay does; both
+	// ends are clients of their own circuits.
+	rendezvous = &relayCrypto{"tor1-sha3", clientEnd(rendezvousEnd(false)), clientEnd(rendezvousEnd(true))}
 )
 
 func clientEnd(newLayer func(io.Reader) (*layer.Client, error)) func(handshake.KeyStream) (hopKeys, error) {
@@ -53,6 +56,10 @@ func clientEnd(newLayer func(io.Reader) (*layer.Client, error)) func(handshake.K
 		}
 		return hopKeys{l.Forward, l.Backward, l.Format, l.KH}, nil
 	}
+}
+
+func rendezvousEnd(service bool) func(io.Reader) (*layer.Client, error) {
+	return func(ks io.Reader) (*layer.Client, error) { return layer.NewTor1Rendezvous(ks, service) }
 }
 
 func relayEnd(newLayer func(io.Reader) (*layer.Relay, error)) func(handshake.KeyStream) (hopKeys, error) {

@@ -14,7 +14,8 @@ import (
 )
 
 // Hop is the party at the other end of a relay-crypto layer: a relay, seen
-// from a client, or the client, seen from a relay.
+// from a client, or the client, seen from a relay. The last hop of a rendezvous
+// circuit is virtual: an onion service, seen from a client, or the other way round.
 type Hop struct {
 	c      *Circuit
 	index  int
@@ -33,6 +34,10 @@ type Hop struct {
 	waiters []*Waiter     // streams that wait for credit, the longest first
 	spent   time.Duration // on handshakes, by this end
 	ahead   time.Duration // of it, before the hop before was there
+
+	// accepts takes the streams that the client at the other end of a rendezvous
+	// opens; nil at other hops.
+	accepts StreamHandler
 
 	recv  *flow.Receiver // owned by home's reader
 	long  longMessage    // owned by home's reader
@@ -54,7 +59,7 @@ type Hop struct {
 // HopInfo says what was negotiated with a hop.
 type HopInfo struct {
 	Target    linkspec.Target
-	Handshake string // "create-fast", "ntor", "ntor-v3", "pq768", ...
+	Handshake string // "create-fast", "ntor", "ntor-v3", "pq768", "hs-ntor", ...
 	// PQ is the ML-KEM parameter set that protects the hop, zero for none, and
 	// Carriage says how it came there.
 	PQ         handshake.PQSet
@@ -63,7 +68,7 @@ type HopInfo struct {
 	Congestion bool   // congestion control (proposal 324), else fixed windows
 	SendmeInc  int    // DATA cells that one SENDME acknowledges
 	KH         [20]byte
-	Client     bool         // this end is the client, not the relay
+	Client     bool         // this end is the client, not the relay or the onion service
 	Flow       *flow.Params // the consensus's parameters as they were then
 	MaxData    int          // bytes of data that a cell carries
 }

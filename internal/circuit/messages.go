@@ -14,11 +14,13 @@ type messageHandler func(h *Hop, m cell.RelayMsg, cc cell.Command) error
 // messages says what the engine does with a message, by its command and by the
 // end that takes it: one about the circuit, or one that opens a stream. Other
 // messages of streams go to their stream. At a client, a command without a handler
-// is for the goroutine that waits for it (Hop.Expect); all else is a violation.
-var messages = [256]struct{ client, relay messageHandler }{
-	cell.RelayDrop:             {client: drop, relay: drop},
-	cell.RelaySendme:           {client: takeSendme, relay: takeSendme},
-	cell.RelayBegin:            {relay: openStream},
+// is for the goroutine that waits for it (Hop.Expect), or for those that asked for
+// all of them (Hop.Handle); all else is a violation. service is the onion service's
+// end of a virtual hop.
+var messages = [256]struct{ client, relay, service messageHandler }{
+	cell.RelayDrop:             {client: drop, relay: drop, service: drop},
+	cell.RelaySendme:           {client: takeSendme, relay: takeSendme, service: takeSendme},
+	cell.RelayBegin:            {relay: openStream, service: openStream},
 	cell.RelayBeginDir:         {relay: openStream},
 	cell.RelayResolve:          {relay: openStream},
 	cell.RelayTruncate:         {relay: truncate},
@@ -39,12 +41,24 @@ var messages = [256]struct{ client, relay messageHandler }{
 	cell.RelayRendezvous1:         {relay: rendezvous1},
 }
 
-// fromRelay is a client's dispatcher.
+// fromRelay is the dispatcher of a client, and of an onion service, which is a
+// client of its circuits.
 func fromRelay(h *Hop, m cell.RelayMsg, cc cell.Command) error {
+	if h.far == cell.ByClient {
+		return fromVirtual(h, m, cc)
+	}
 	if take := messages[m.Cmd].client; take != nil {
 		return take(h, m, cc)
 	}
 	return awaited(h, m, cc)
+}
+
+// fromVirtual takes what the client at the other end of a rendezvous sends.
+func fromVirtual(h *Hop, m cell.RelayMsg, cc cell.Command) error {
+	if take := messages[m.Cmd].service; take != nil {
+		return take(h, m, cc)
+	}
+	return h.unexpected(m.Cmd)
 }
 
 // fromClient is a relay's dispatcher.
@@ -68,12 +82,16 @@ func (h *Hop) unexpected(cmd cell.RelayCommand) error {
 
 func drop(*Hop, cell.RelayMsg, cell.Command) error { return nil }
 
-// awaited gives a message to the goroutine that waits for it.
+// awaited gives a message to the goroutine that waits for it, or to the function
+// that takes all of its command.
 func awaited(h *Hop, m cell.RelayMsg, _ cell.Command) error {
-	if !h.meta.take(m) {
-		return h.unexpected(m.Cmd)
+	if h.meta.take(m) {
+		return nil
 	}
-	return nil
+	if f := h.meta.handler(m.Cmd); f != nil {
+		return f(m)
+	}
+	return h.unexpected(m.Cmd)
 }
 
 // longAwaited is awaited for a message in fragments. Nothing is kept of a message
@@ -101,10 +119,14 @@ func truncated(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	return nil
 }
 
-// openStream gives a relay's stream handler a message that opens a stream, or
-// refuses it where there is none.
+// openStream gives the stream handler of a relay or an onion service a message that
+// opens a stream, or refuses it where there is none.
 func openStream(h *Hop, m cell.RelayMsg, _ cell.Command) error {
-	if streams := h.c.server.s.cfg.Streams; streams != nil {
+	streams := h.accepts
+	if h.c.server != nil {
+		streams = h.c.server.s.cfg.Streams
+	}
+	if streams != nil {
 		return streams.HandleStream(h, m)
 	}
 	reason := cell.EndExitPolicy

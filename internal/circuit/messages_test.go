@@ -11,10 +11,10 @@ import (
 func TestMessages(t *testing.T) {
 	for i, row := range messages {
 		c := cell.RelayCommand(i)
-		if row.client != nil && !c.Has(cell.ByRelay) || row.relay != nil && !c.Has(cell.ByClient) {
+		if row.client != nil && !c.Has(cell.ByRelay) || (row.relay != nil || row.service != nil) && !c.Has(cell.ByClient) {
 			t.Errorf("%v has a handler for an end that never gets it", c)
 		}
-		if (row.client != nil || row.relay != nil) && c.Has(cell.OnStream) && !c.Has(cell.Opens) {
+		if (row.client != nil || row.relay != nil || row.service != nil) && c.Has(cell.OnStream) && !c.Has(cell.Opens) {
 			t.Errorf("%v has a handler, and goes to its stream", c)
 		}
 		if c.Has(cell.Opens) && row.relay == nil {

@@ -20,10 +20,11 @@ type reply struct {
 // replies is who waits for a message about the circuit (stream 0) from a hop.
 // One goroutine waits at a time.
 type replies struct {
-	mu   sync.Mutex
-	want []cell.RelayCommand
-	c    chan reply
-	err  error
+	mu    sync.Mutex
+	want  []cell.RelayCommand
+	c     chan reply
+	err   error
+	takes map[cell.RelayCommand]func(cell.RelayMsg) error // see Handle
 }
 
 // Expectation is a wait for one message on stream 0.
@@ -100,4 +101,30 @@ func (r *replies) fail(err error) {
 		r.c <- reply{err: err}
 		r.want = nil
 	}
+}
+
+// Handle has f take each message of one command on stream 0 that the hop sends,
+// unless an Expectation wants it: for messages that come unasked, as INTRODUCE2
+// does, or that change the hops, as RENDEZVOUS2 does. f runs on the channel's
+// reader and must not block; the message's data is valid during the call only. An
+// error is a violation of the protocol. Nil takes no more.
+func (h *Hop) Handle(cmd cell.RelayCommand, f func(cell.RelayMsg) error) {
+	r := &h.meta
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f == nil {
+		delete(r.takes, cmd)
+		return
+	}
+	if r.takes == nil {
+		r.takes = map[cell.RelayCommand]func(cell.RelayMsg) error{}
+	}
+	r.takes[cmd] = f
+}
+
+// handler returns what takes messages of a command, or nil.
+func (r *replies) handler(cmd cell.RelayCommand) func(cell.RelayMsg) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.takes[cmd]
 }

@@ -71,7 +71,8 @@ func (s *HSClientState) Introduce(header, plaintext []byte) []byte {
 }
 
 // Finish checks the handshake of a RENDEZVOUS2 and returns the key material of
-// the virtual hop (layer.NewTor1Rendezvous).
+// the virtual hop (layer.NewTor1Rendezvous). What follows the handshake is padding:
+// C tor makes RENDEZVOUS1 as long as a version 2 service's.
 func (s *HSClientState) Finish(reply []byte) (KeyStream, error) {
 	if s.used {
 		return nil, errUsed("hs-ntor")
@@ -79,9 +80,10 @@ func (s *HSClientState) Finish(reply []byte) (KeyStream, error) {
 	s.used = true
 	defer s.x.wipe()
 	defer clear(s.xb[:])
-	if len(reply) != HSRendLen {
-		return nil, fault.New(fault.Protocol, "hs-ntor reply: %d bytes, not %d", len(reply), HSRendLen)
+	if len(reply) < HSRendLen {
+		return nil, fault.New(fault.Protocol, "hs-ntor reply: %d bytes, fewer than %d", len(reply), HSRendLen)
 	}
+	reply = reply[:HSRendLen]
 	y := ident.X25519Key(reply[:32])
 	var xy [32]byte
 	defer clear(xy[:])

@@ -57,6 +57,16 @@ func Begin(h *circuit.Hop, host string, port uint16, f Family) (*Stream, error) 
 	return begin(h, net.JoinHostPort(host, strconv.Itoa(int(port))), cell.RelayBegin, m.Append(nil))
 }
 
+// BeginOnion is Begin over the virtual hop of a rendezvous, to a port of an onion
+// service. name is what RemoteAddr says; it is not sent.
+func BeginOnion(h *circuit.Hop, name string, port uint16) (*Stream, error) {
+	m, err := cell.NewOnionBegin(port)
+	if err != nil {
+		return nil, err
+	}
+	return begin(h, net.JoinHostPort(name, strconv.Itoa(int(port))), cell.RelayBegin, m.Append(nil))
+}
+
 // BeginDir opens a directory stream to the hop itself. The
 // caller may write a request at once, without waiting for CONNECTED.
 func BeginDir(h *circuit.Hop) (*Stream, error) {

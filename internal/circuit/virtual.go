@@ -1,0 +1,45 @@
+package circuit
+
+import (
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/handshake"
+)
+
+// Virtual is what the two ends of a rendezvous agreed on.
+type Virtual struct {
+	Keys handshake.KeyStream // of hs-ntor
+	// Service says that this end is the onion service: then Streams takes the BEGIN
+	// messages of the client, and refuses them all if nil.
+	Service bool
+	Streams StreamHandler
+	// SendmeInc is the SENDME increment of congestion control, which the service's
+	// descriptor says and the client asks for in INTRODUCE1; zero means fixed windows.
+	SendmeInc int
+	// Flow holds the consensus's parameters (nil: the defaults), and Path which of
+	// Vegas's parameter sets the circuit has.
+	Flow *flow.Params
+	Path flow.Path
+}
+
+// AddVirtual adds the hop beyond the last relay of a client's circuit: the other
+// end of a rendezvous. A service must call it before it sends RENDEZVOUS1, and a
+// client on the channel's reader when RENDEZVOUS2 has come (Hop.Handle), because
+// the other end may send at once.
+func (c *Circuit) AddVirtual(v Virtual) (*Hop, error) {
+	if c.server != nil {
+		return nil, fault.New(fault.Local, "a relay's circuit has no virtual hop")
+	}
+	if v.Flow == nil {
+		p := flow.DefaultParams()
+		v.Flow = &p
+	}
+	t := terms{name: "hs-ntor", keys: v.Keys, crypto: rendezvous, inc: v.SendmeInc}
+	h, err := c.newHop(t, HopInfo{Client: !v.Service}, v.Flow, v.Path)
+	if err != nil {
+		return nil, err
+	}
+	h.accepts = v.Streams
+	c.addHop(h)
+	return h, nil
+}
