@@ -88,7 +88,7 @@ func (c *Circuit) extend(ctx context.Context, hs *clientHandshake, meanwhile fun
 	if err != nil {
 		return err
 	}
-	m := cell.Extend2{Specs: linkspec.Append(nil, hs.target.Specs()), Type: hs.kind.Type, Data: hs.onionskin}
+	m := cell.Extend2{Specs: linkspec.Append(nil, hs.specs()), Type: hs.kind.Type, Data: hs.onionskin}
 	if err := last.sendMeta(form.Extend, m.Append(nil), true); err != nil {
 		want.Cancel()
 		return err

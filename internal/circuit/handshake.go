@@ -30,6 +30,9 @@ type HopOptions struct {
 	Flow *flow.Params
 	// Path says which of Vegas's parameter sets the circuit has.
 	Path flow.Path
+	// Specs, when not nil, are sent in place of the target's link specifiers: those of
+	// an introduction or rendezvous point, unchanged and in their order.
+	Specs []linkspec.Spec
 }
 
 // clientHandshake is one hop's handshake under way.
@@ -76,6 +79,14 @@ func newHandshake(rnd io.Reader, t linkspec.Target, opts HopOptions) (*clientHan
 	var err error
 	hs.state, hs.onionskin, err = hs.kind.Start(rnd, &t, exts)
 	return hs, err
+}
+
+// specs returns the link specifiers to send.
+func (hs *clientHandshake) specs() []linkspec.Spec {
+	if hs.opts.Specs != nil {
+		return hs.opts.Specs
+	}
+	return hs.target.Specs()
 }
 
 // wipe forgets the secrets of a handshake that failed, or that nobody wants any

@@ -145,6 +145,9 @@ func (c *Client) need(s *path.Spec) {
 	if c.cfg.Congestion == On {
 		s.NeedExit = append(s.NeedExit, path.CongestionControl)
 	}
+	if len(s.Dests) == 0 && s.Last == nil {
+		s.NeedExit = append(s.NeedExit, path.Rendezvous)
+	}
 	if c.cfg.Conflux == On && len(s.Dests) > 0 {
 		s.NeedExit = append(s.NeedExit, path.Conflux, path.CongestionControl)
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/hsclient"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
@@ -77,6 +78,9 @@ type Config struct {
 	Bridges    []pt.BridgeLine
 	Transports []pt.TransportLine
 
+	// OnionKeys are the keys by which onion services know this client.
+	OnionKeys hsclient.Keys
+
 	// Dial opens connections to relays, and to transports; nil: TCP.
 	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 }
@@ -99,6 +103,7 @@ type Client struct {
 	guards *guard.Manager
 	caches *caches
 	bridge *bridges // nil: without bridges
+	onion  *hsclient.Client
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -170,6 +175,7 @@ func New(cfg Config) (*Client, error) {
 	ccfg := &channel.Config{Log: cfg.Log, Now: time.Now, Stats: &c.stats, Padding: c.padding, Opened: c.sawLink, Memory: c.memory}
 	c.chans = channel.NewManager(ccfg, &channel.LinkConfig{Log: cfg.Log, Memory: c.memory}, c.dial)
 	c.caches = newCaches(c)
+	c.onion = newOnion(c)
 	if len(cfg.Bridges) > 0 {
 		if c.bridge, err = newBridges(c); err != nil {
 			return nil, err
@@ -333,6 +339,7 @@ var errClosed = fault.New(fault.Closed, "the client is closed")
 // Close ends everything and waits until no goroutine is left.
 func (c *Client) Close() error {
 	c.cancel(errClosed)
+	c.onion.Close()
 	c.wg.Wait()
 	if p := c.pool.Load(); p != nil {
 		p.Close()

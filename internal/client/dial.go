@@ -10,6 +10,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/netaddr"
@@ -33,23 +34,23 @@ const streamTries = 4
 // Conn is a stream that a user has, and the lease of its circuit.
 type Conn struct {
 	*stream.Stream
-	c     *Client
-	lease *pool.Lease
-	id    uint64
-	circ  uint64
-	once  sync.Once
+	c       *Client
+	release func() // gives the circuit back
+	id      uint64
+	circ    uint64
+	once    sync.Once
 }
 
 // Dial opens a stream, on another circuit if the first exit cannot serve it.
 func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
-	dest, err := c.dest(req)
+	via, err := c.way(req)
 	if err != nil {
 		return nil, err
 	}
 	id := c.ids.Add(1)
 	c.cfg.Hooks.stream(StreamInfo{ID: id, State: Opening})
 	start := time.Now()
-	conn, err := c.dialRetry(ctx, req, dest, id)
+	conn, err := via(ctx, id)
 	if err != nil {
 		c.m.streamsFailed.Inc()
 		err = fault.New(fault.KindOf(err), "dial: %w", err)
@@ -65,6 +66,23 @@ func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
 	return conn, nil
 }
 
+// way returns what opens a stream to a request's destination: over an exit, or to
+// an onion service. Nothing below .onion takes the first way.
+func (c *Client) way(req Request) (func(ctx context.Context, id uint64) (*Conn, error), error) {
+	if hscrypto.IsAddress(req.Host) {
+		service, err := c.onionAddress(req.Host)
+		if err != nil {
+			return nil, err
+		}
+		return func(ctx context.Context, id uint64) (*Conn, error) { return c.dialOnion(ctx, req, service, id) }, nil
+	}
+	dest, err := c.dest(req)
+	if err != nil {
+		return nil, err
+	}
+	return func(ctx context.Context, id uint64) (*Conn, error) { return c.dialRetry(ctx, req, dest, id) }, nil
+}
+
 func (c *Client) dialRetry(ctx context.Context, req Request, dest path.Dest, id uint64) (*Conn, error) {
 	var conn *Conn
 	err := c.retry(ctx, req, dest, func(ctx context.Context, lease *pool.Lease) error {
@@ -73,23 +91,29 @@ func (c *Client) dialRetry(ctx context.Context, req Request, dest path.Dest, id 
 		if err != nil {
 			return err
 		}
-		if len(req.Early) > 0 {
-			if _, err := s.Write(req.Early); err != nil {
-				_ = s.Close()
-				return err
-			}
-		}
-		if err := s.WaitOpen(ctx); err != nil {
+		if err := open(ctx, s, req.Early); err != nil {
 			return c.believeEnd(err)
 		}
 		if err := c.believeAddr(s.ExitAddr()); err != nil {
 			_ = s.CloseReason(cell.EndTorProtocol)
 			return err
 		}
-		conn = &Conn{Stream: s, c: c, lease: lease, id: id, circ: circ.id}
+		conn = &Conn{Stream: s, c: c, release: lease.Release, id: id, circ: circ.id}
 		return nil
 	})
 	return conn, err
+}
+
+// open sends the first bytes, and waits until the stream is open. On an error the
+// stream is closed.
+func open(ctx context.Context, s *stream.Stream, early []byte) error {
+	if len(early) > 0 {
+		if _, err := s.Write(early); err != nil {
+			_ = s.Close()
+			return err
+		}
+	}
+	return s.WaitOpen(ctx)
 }
 
 // retry runs try on one circuit after another, until it works, its error is
@@ -201,8 +225,8 @@ func (c *Client) waitPool(ctx context.Context) (*pool.Pool, error) {
 func (c *Client) dest(req Request) (path.Dest, error) {
 	host := strings.ToLower(strings.TrimSuffix(req.Host, "."))
 	switch {
-	case strings.HasSuffix(host, ".onion"):
-		return path.Dest{}, fault.New(fault.Refused, "dial: onion services are not supported")
+	case hscrypto.IsAddress(host):
+		return path.Dest{}, fault.New(fault.Refused, "an onion service has no address to look up: connect to its name")
 	case strings.HasSuffix(host, ".exit"):
 		return path.Dest{}, fault.New(fault.Refused, "dial: names that choose an exit are not supported; use the option ExitNodes")
 	}
@@ -229,7 +253,7 @@ func (s *Conn) Close() error {
 	cause := s.Cause()
 	err := s.Stream.Close()
 	s.once.Do(func() {
-		s.lease.Release()
+		s.release()
 		s.c.streams.Add(-1)
 		r, w := s.Bytes()
 		s.c.smu.Lock()
@@ -265,6 +289,7 @@ func (c *Client) Resolve(ctx context.Context, req Request) ([]stream.Answer, err
 
 // NewIdentity keeps all circuits that exist from new streams.
 func (c *Client) NewIdentity() {
+	c.onion.NewIdentity()
 	if p := c.pool.Load(); p != nil {
 		p.NewIdentity()
 	}

@@ -26,4 +26,5 @@ var (
 	CongestionControl = proto("congestion control", protover.FlowCtrl, protover.FlowCtrlCC)
 	CGO               = proto("CGO", protover.Relay, protover.RelayCGO)
 	Conflux           = proto("conflux", protover.Conflux, protover.ConfluxV1)
+	Rendezvous        = proto("rendezvous of onion services", protover.HSRend, protover.HSRendV3)
 )

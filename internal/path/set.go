@@ -6,6 +6,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
 )
 
@@ -89,6 +90,9 @@ func (s *Set) Has(r netdir.Relay) bool {
 	six, _ := r.IPv6()
 	return s.contains(r.IPv4().Addr()) || s.contains(six.Addr())
 }
+
+// HasTarget is Has for a relay that others describe, such as an introduction point.
+func (s *Set) HasTarget(t *linkspec.Target) bool { return s.has(t.RSA, "", t.Addrs) }
 
 // has is Has for a relay of which only these arguments are known, such as a
 // bridge.

@@ -223,9 +223,13 @@ func (p *Pool) NewIdentity() {
 func (p *Pool) SetMaxDirtiness(d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.cfg.MaxDirtiness = cmp.Or(d, defaultDirtiness)
+	p.cfg.MaxDirtiness = Dirtiness(d)
 	p.kick()
 }
+
+// Dirtiness returns how long a dirty circuit takes new streams, by the option: zero
+// is the default.
+func Dirtiness(d time.Duration) time.Duration { return cmp.Or(d, defaultDirtiness) }
 
 // Retry forgets past failures. Callers use it when there is a new directory, or
 // when the network works again.

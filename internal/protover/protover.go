@@ -37,6 +37,8 @@ const (
 	FlowCtrlSendme  = 1 // FlowCtrl: authenticated SENDME
 	FlowCtrlCC      = 2 // FlowCtrl: congestion control
 	ConfluxV1       = 1 // Conflux: version 1
+	HSDirV3         = 2 // HSDir: descriptors of v3 onion services
+	HSRendV3        = 2 // HSRend: rendezvous with v3 onion services
 )
 
 // maxVersion is the largest version number (the versions fit into a 64-bit mask).

@@ -1,0 +1,236 @@
+package hsclient
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/chivenet/chive/internal/dirclient"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hscrypto"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+const (
+	// fetchTimeout bounds one question to one directory, with its circuit.
+	fetchTimeout = 30 * time.Second
+	// askAgain is how long a directory that was asked is left alone while a fresh
+	// descriptor is looked for, as in C tor.
+	askAgain = 15 * time.Minute
+	// maxCached bounds the descriptors that are kept.
+	maxCached = 1000
+)
+
+// cached is a descriptor that was read.
+type cached struct {
+	inner         *netdoc.HSInner
+	blinded       ident.Ed25519ID
+	subcredential [32]byte
+	revision      uint64
+	expires       time.Time
+}
+
+// question is that a directory was asked for a key's descriptor.
+type question struct{ blinded, dir ident.Ed25519ID }
+
+// service is what follows from an address at one time.
+type service struct {
+	id, blinded   ident.Ed25519ID
+	subcredential [32]byte
+}
+
+// now returns the service's keys of the directory's time period, and the relays to
+// ask for its descriptor.
+func (c *Client) now(d *netdir.Directory, id ident.Ed25519ID) (service, []netdir.Relay, error) {
+	t := d.HSTimes(c.cfg.Testing)
+	blinded, err := hscrypto.Blind(id, t.Period)
+	if err != nil {
+		return service{}, nil, fault.New(fault.Config, "%w: %w", ErrAddress, err)
+	}
+	replicas, _, fetch := d.HSSpread()
+	dirs := d.HSFetchRing(t).Responsible(blinded, replicas, fetch)
+	return service{id, blinded, hscrypto.Subcredential(id, blinded)}, dirs, nil
+}
+
+// descriptor returns the service's descriptor. fresh says that the one that is
+// kept, if there is one, led nowhere: then nil is returned if there is no newer one.
+func (c *Client) descriptor(ctx context.Context, id ident.Ed25519ID, stale *cached) (*cached, error) {
+	d, err := c.cfg.Network.Directory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	svc, dirs, err := c.now(d, id)
+	if err != nil {
+		return nil, err
+	}
+	if got := c.kept(svc.blinded); got != nil && got != stale {
+		return got, nil
+	}
+	if dirs = c.choose(svc.blinded, dirs, stale != nil); len(dirs) == 0 {
+		return nil, fault.New(fault.Directory, "onion service: %w", ErrNoDescriptor)
+	}
+	epoch := c.now0()
+	var last error
+	for _, dir := range dirs {
+		got, err := c.ask(ctx, dir, &svc)
+		if ctx.Err() != nil {
+			return nil, fault.New(fault.Timeout, "onion service: its descriptor: %w", context.Cause(ctx))
+		}
+		if err == nil && stale != nil && got.blinded == stale.blinded && got.revision <= stale.revision {
+			continue // the same again
+		}
+		if err == nil {
+			c.keep(got, epoch)
+			return got, nil
+		}
+		c.cfg.Log.Debug("no descriptor of an onion service", "directory", dir, "err", err)
+		if errors.Is(err, ErrNeedsAuth) || errors.Is(err, ErrBadAuth) {
+			return nil, err // others have the same
+		}
+		// That a directory sent rubbish tells more than that another has nothing.
+		if last == nil || errors.Is(err, ErrBadDescriptor) || errors.Is(last, ErrNoDescriptor) && !errors.Is(err, ErrNoDescriptor) && !errors.Is(last, ErrBadDescriptor) {
+			last = err
+		}
+	}
+	if last == nil || !errors.Is(last, ErrBadDescriptor) {
+		if last == nil || errors.Is(last, ErrNoDescriptor) {
+			last = fault.New(fault.Directory, "onion service: %w", ErrNoDescriptor)
+		} else {
+			last = fault.New(fault.Directory, "onion service: %w: %w", ErrNoDescriptor, last)
+		}
+	}
+	return nil, last
+}
+
+// now0 returns the epoch.
+func (c *Client) now0() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.epoch
+}
+
+// kept returns the descriptor that is kept for a blinded key, or nil.
+func (c *Client) kept(blinded ident.Ed25519ID) *cached {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	got := c.descs[blinded]
+	if got == nil || time.Now().After(got.expires) {
+		return nil
+	}
+	return got
+}
+
+// keep keeps a descriptor, unless a new identity was asked for since.
+func (c *Client) keep(got *cached, epoch int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.epoch != epoch || c.closed {
+		return
+	}
+	now := time.Now()
+	for k, d := range c.descs {
+		if now.After(d.expires) {
+			delete(c.descs, k)
+		}
+	}
+	if len(c.descs) >= maxCached {
+		for k := range c.descs {
+			delete(c.descs, k) // any: a map's order is random
+			break
+		}
+	}
+	c.descs[got.blinded] = got
+}
+
+// choose returns the directories to ask, in a random order: for a fresh descriptor,
+// those that were not asked lately.
+func (c *Client) choose(blinded ident.Ed25519ID, dirs []netdir.Relay, fresh bool) []netdir.Relay {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for q, at := range c.asked {
+		if now.Sub(at) >= askAgain {
+			delete(c.asked, q)
+		}
+	}
+	var out []netdir.Relay
+	for _, r := range dirs {
+		t := r.Target()
+		if _, lately := c.asked[question{blinded, t.Ed}]; fresh && lately || c.cfg.Network.Refused(&t) != nil {
+			continue
+		}
+		out = append(out, r)
+	}
+	shuffle(out)
+	return out
+}
+
+// ask fetches a descriptor from one directory and reads it.
+func (c *Client) ask(ctx context.Context, dir netdir.Relay, svc *service) (*cached, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, fetchTimeout, errFetchTimeout)
+	defer cancel()
+	c.mu.Lock()
+	c.asked[question{svc.blinded, dir.ID().Ed}] = time.Now()
+	c.mu.Unlock()
+	circ, err := c.cfg.Network.To(ctx, dir.Target(), nil)
+	if err != nil {
+		return nil, err
+	}
+	defer circ.Close()
+	stop := context.AfterFunc(ctx, circ.Close)
+	defer stop()
+	s, err := stream.BeginDir(circ.Engine().Last())
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	path := "/tor/hs/3/" + base64.RawStdEncoding.EncodeToString(svc.blinded[:])
+	d, err := c.cfg.Network.Directory(ctx)
+	if err != nil {
+		return nil, err
+	}
+	status, body, err := dirclient.Get(s, path, int64(d.Param("HSV3MaxDescriptorSize", netdoc.MaxHSDescriptor, 1, 1<<31-1)))
+	if ctx.Err() != nil {
+		return nil, fault.New(fault.Timeout, "onion service: a directory: %w", context.Cause(ctx))
+	}
+	switch {
+	case err != nil:
+		return nil, fault.New(fault.KindOf(err), "onion service: a directory: %w", err)
+	case status == http.StatusNotFound:
+		return nil, fault.New(fault.Directory, "onion service: %w", ErrNoDescriptor)
+	case status != http.StatusOK:
+		return nil, fault.New(fault.Directory, "onion service: a directory answers with status %d", status)
+	}
+	return c.read(body, svc, time.Now())
+}
+
+var errFetchTimeout = errors.New("the directory did not answer in time")
+
+// read reads a descriptor.
+func (c *Client) read(body []byte, svc *service, now time.Time) (*cached, error) {
+	bad := func(err error) error {
+		return fault.New(fault.Directory, "onion service: %w: %w", ErrBadDescriptor, err)
+	}
+	desc, err := netdoc.ParseHSDescriptor(body, now)
+	if err != nil {
+		return nil, bad(err)
+	}
+	if desc.Blinded != svc.blinded {
+		return nil, bad(errors.New("it is another service's, or of another time"))
+	}
+	inner, err := desc.Open(svc.subcredential, c.cfg.Keys[svc.id])
+	switch {
+	case errors.Is(err, ErrNeedsAuth), errors.Is(err, ErrBadAuth):
+		return nil, err
+	case err != nil:
+		return nil, bad(err)
+	case len(inner.Points) == 0:
+		return nil, bad(errors.New("it has no introduction point that can be used"))
+	}
+	return &cached{inner, svc.blinded, svc.subcredential, desc.Revision, now.Add(min(desc.Lifetime, netdoc.HSLifetime))}, nil
+}

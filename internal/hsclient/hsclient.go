@@ -1,0 +1,139 @@
+// Package hsclient reaches onion services (rend-spec-v3): it finds a service's
+// descriptor, meets the service at a rendezvous point, and gives out the circuit
+// that leads to it.
+//
+// What a client keeps is by service: the descriptor, and which introduction points
+// failed. A circuit to a service is by service and isolation key, and carries
+// nothing else.
+package hsclient
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/isolation"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdir"
+)
+
+// Circuit is an open circuit that belongs to one purpose for all its life.
+type Circuit interface {
+	Engine() *circuit.Circuit
+	// ID is its number in events.
+	ID() uint64
+	// Last is the relay at its end.
+	Last() linkspec.Target
+	// Close ends it. It may be called more than once.
+	Close()
+}
+
+// Network is what a client needs of its network. Its methods may be called from
+// many goroutines.
+type Network interface {
+	// Directory returns the directory to use now; an error says why there is none.
+	Directory(ctx context.Context) (*netdir.Directory, error)
+	// Internal returns a circuit to a relay that can be a rendezvous point.
+	Internal(ctx context.Context, stable bool) (Circuit, error)
+	// To returns a circuit to a relay. specs, when not nil, are its link specifiers
+	// as they must be sent.
+	To(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (Circuit, error)
+	// Refused returns why the configuration does not allow a relay, or nil.
+	Refused(t *linkspec.Target) error
+	// Flow returns the consensus's parameters of flow control, and whether congestion
+	// control may be asked for.
+	Flow() (p *flow.Params, congestion bool)
+}
+
+// Config says how a Client works. Network and Log are required.
+type Config struct {
+	Network Network
+	Log     *slog.Logger
+	Keys    Keys
+	// Testing says that the network is one of C tor's TestingTorNetwork, and Private
+	// that its relays may have private addresses.
+	Testing, Private bool
+	// Idle is how long a circuit to a service stays open after its last stream has
+	// begun; nil: ten minutes.
+	Idle func() time.Duration
+}
+
+// Client reaches onion services. Its methods may be called from any goroutine.
+type Client struct {
+	cfg    Config
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	mu     sync.Mutex // guards the fields below
+	epoch  int        // grows with NewIdentity
+	descs  map[ident.Ed25519ID]*cached
+	asked  map[question]time.Time
+	points map[ident.Ed25519ID]*pointState // by their authentication keys
+	meets  map[meetKey]*meeting
+	closed bool
+}
+
+// New returns a client. Close ends it.
+func New(cfg Config) *Client {
+	if cfg.Idle == nil {
+		cfg.Idle = func() time.Duration { return 10 * time.Minute }
+	}
+	c := &Client{cfg: cfg, meets: map[meetKey]*meeting{}}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	c.forgetLocked()
+	return c
+}
+
+func (c *Client) forgetLocked() {
+	c.descs, c.asked, c.points = map[ident.Ed25519ID]*cached{}, map[question]time.Time{}, map[ident.Ed25519ID]*pointState{}
+}
+
+// NewIdentity forgets descriptors and failures, and keeps new streams from all
+// circuits that exist.
+func (c *Client) NewIdentity() {
+	c.mu.Lock()
+	c.epoch++
+	c.forgetLocked()
+	old := c.meets
+	c.meets = map[meetKey]*meeting{}
+	c.mu.Unlock()
+	for _, m := range old {
+		m.retire()
+	}
+}
+
+// Close ends all circuits, and waits until no goroutine is left.
+func (c *Client) Close() {
+	c.mu.Lock()
+	c.closed = true
+	all := c.meets
+	c.meets = map[meetKey]*meeting{}
+	c.mu.Unlock()
+	c.cancel()
+	for _, m := range all {
+		m.end()
+	}
+	c.wg.Wait()
+}
+
+// meetKey says which streams share a circuit to a service.
+type meetKey struct {
+	id  ident.Ed25519ID
+	key isolation.Key
+}
+
+// shuffle puts list in an order that nobody can foretell.
+func shuffle[T any](list []T) {
+	var seed [32]byte
+	_, _ = rand.Read(seed[:]) // never fails (crypto/rand)
+	r := mathrand.New(mathrand.NewPCG(binary.BigEndian.Uint64(seed[:8]), binary.BigEndian.Uint64(seed[8:16])))
+	r.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+}

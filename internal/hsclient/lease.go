@@ -1,0 +1,221 @@
+package hsclient
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/isolation"
+	"github.com/chivenet/chive/internal/panics"
+)
+
+// connectTimeout bounds an attempt to reach a service, as C tor's SocksTimeout does.
+const connectTimeout = 2 * time.Minute
+
+var (
+	errConnectTimeout = errors.New("the onion service could not be reached in two minutes")
+	errClosed         = fault.New(fault.Closed, "onion service: the client is closed")
+)
+
+// meeting is a circuit to a service, or the attempt to get one. The streams with
+// its key share it.
+type meeting struct {
+	c      *Client
+	key    meetKey
+	cancel context.CancelCauseFunc // of the attempt
+	ready  chan struct{}           // closed when the attempt is over
+
+	// guarded by c.mu, and constant once ready is closed
+	circ Circuit
+	hop  *circuit.Hop
+	err  error
+
+	// guarded by c.mu
+	users   int // streams, and requests that wait
+	retired bool
+	idle    *time.Timer // runs while there are no users
+}
+
+// Lease is the right to run one stream on a circuit to a service.
+type Lease struct {
+	Circuit Circuit
+	Hop     *circuit.Hop // the service's end: streams are opened on it
+	m       *meeting
+	once    sync.Once
+}
+
+// Acquire returns a circuit to the service with an identity: one that streams of
+// the key use already, or a new one. The caller must Release it. stable asks for
+// relays that are good for long-lived streams.
+func (c *Client) Acquire(ctx context.Context, id ident.Ed25519ID, key isolation.Key, stable bool) (*Lease, error) {
+	m, err := c.enter(meetKey{id, key.Trim()}, stable)
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-m.ready:
+	case <-ctx.Done():
+		m.leave()
+		return nil, fault.New(fault.Timeout, "onion service: %w", context.Cause(ctx))
+	}
+	if m.err != nil {
+		m.leave()
+		return nil, m.err
+	}
+	return &Lease{Circuit: m.circ, Hop: m.hop, m: m}, nil
+}
+
+// Release ends the lease, when the stream has ended. It may be called more than
+// once.
+func (l *Lease) Release() { l.once.Do(l.m.leave) }
+
+// Retire keeps new streams from the circuit, because this one failed on it.
+func (l *Lease) Retire() { l.m.retire() }
+
+// enter joins the meeting of a key, and begins one if there is none.
+func (c *Client) enter(k meetKey, stable bool) (*meeting, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, errClosed
+	}
+	m := c.meets[k]
+	if m == nil || m.overLocked() {
+		m = c.beginLocked(k, stable)
+	}
+	m.users++
+	if m.idle != nil {
+		m.idle.Stop()
+		m.idle = nil
+	}
+	return m, nil
+}
+
+// overLocked reports whether the meeting takes no streams.
+func (m *meeting) overLocked() bool {
+	switch {
+	case m.retired || m.err != nil:
+		return true
+	case m.circ == nil:
+		return false
+	}
+	select {
+	case <-m.circ.Engine().Done():
+		return true
+	default:
+		return false
+	}
+}
+
+func (c *Client) beginLocked(k meetKey, stable bool) *meeting {
+	m := &meeting{c: c, key: k, ready: make(chan struct{})}
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	m.cancel = cancel
+	c.meets[k] = m
+	c.wg.Go(func() {
+		defer panics.Recover(c.cfg.Log, func(err error) { m.finish(nil, nil, err) })
+		defer cancel(nil)
+		ctx, stop := context.WithTimeoutCause(ctx, connectTimeout, errConnectTimeout)
+		defer stop()
+		m.finish(c.connect(ctx, k, stable))
+	})
+	return m
+}
+
+// finish takes the outcome of the attempt.
+func (m *meeting) finish(circ Circuit, hop *circuit.Hop, err error) {
+	c := m.c
+	c.mu.Lock()
+	m.circ, m.hop, m.err = circ, hop, err
+	if err != nil {
+		m.removeLocked()
+	}
+	unwanted := circ != nil && (m.users == 0 || c.closed)
+	close(m.ready)
+	c.mu.Unlock()
+	if circ == nil {
+		return
+	}
+	if unwanted {
+		m.end()
+		return
+	}
+	circ.Engine().OnClose(func(error) {
+		// On another goroutine: the circuit's closer may hold the lock.
+		go panics.Contain(c.cfg.Log, nil, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			m.removeLocked()
+		})()
+	})
+}
+
+func (m *meeting) removeLocked() {
+	if m.c.meets[m.key] == m {
+		delete(m.c.meets, m.key)
+	}
+}
+
+// leave ends one use. An attempt that nobody waits for ends; a circuit without
+// streams is kept for a while.
+func (m *meeting) leave() {
+	c := m.c
+	c.mu.Lock()
+	m.users--
+	if m.users > 0 {
+		c.mu.Unlock()
+		return
+	}
+	if m.circ == nil || m.retired || c.closed {
+		m.removeLocked()
+		c.mu.Unlock()
+		m.end()
+		return
+	}
+	m.idle = time.AfterFunc(c.cfg.Idle(), panics.Contain(c.cfg.Log, nil, m.expire))
+	c.mu.Unlock()
+}
+
+// expire closes a circuit that had no streams for a while.
+func (m *meeting) expire() {
+	m.c.mu.Lock()
+	unused := m.users == 0
+	if unused {
+		m.retired = true
+		m.removeLocked()
+	}
+	m.c.mu.Unlock()
+	if unused {
+		m.end()
+	}
+}
+
+// retire keeps new streams from the circuit, and closes it when there are none.
+func (m *meeting) retire() {
+	m.c.mu.Lock()
+	m.retired = true
+	m.removeLocked()
+	unused := m.users == 0
+	m.c.mu.Unlock()
+	if unused {
+		m.end()
+	}
+}
+
+// end ends the attempt, and closes its circuit.
+func (m *meeting) end() {
+	m.cancel(errClosed)
+	m.c.mu.Lock()
+	circ, idle := m.circ, m.idle
+	m.c.mu.Unlock()
+	if idle != nil {
+		idle.Stop()
+	}
+	if circ != nil {
+		circ.Close()
+	}
+}
