@@ -175,6 +175,9 @@ func (cfg *Config) inner(dir string) (client.Config, error) {
 		return out, err
 	}
 	out.MaxMemory = account.BoundOf(cfg.MaxMemory)
+	if out.OnionKeys, err = cfg.onionKeys(); err != nil {
+		return out, err
+	}
 	p := &out.Path
 	p.Strict = cfg.StrictNodes
 	p.SameSubnet = !cfg.Network.dir.Testing.EnforceDistinctSubnets
@@ -197,7 +200,9 @@ func (c *Client) Wait(ctx context.Context) error { return c.inner.Wait(ctx) }
 
 // DialContext opens a stream to a host and port, such as "example.com:443", at
 // an exit of the network's choice; names are looked up by the exit. network is
-// "tcp", "tcp4" or "tcp6"; the latter two hold the exit to one family.
+// "tcp", "tcp4" or "tcp6"; the latter two hold the exit to one family. A host below
+// .onion is an onion service: no exit takes part, and the ErrOnion errors say why it
+// cannot be reached.
 //
 // The connection also has the methods CloseWrite, WriteTo and ReadFrom. The
 // function fits http.Transport's DialContext and x/net's proxy.ContextDialer.

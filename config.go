@@ -8,6 +8,7 @@ import (
 
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hsclient"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pt"
@@ -104,6 +105,14 @@ type Config struct {
 	// Padding is channel padding (padding-spec).
 	Padding Padding
 
+	// ClientOnionAuth are keys for onion services that only authorized clients may
+	// read of, in C tor's form "ADDRESS:descriptor:x25519:KEY", with the address
+	// without ".onion" and the secret key in base32. ClientOnionAuthDir is a directory
+	// with such lines in files whose names end in ".auth_private"; nobody but the owner
+	// may have access to it. Empty: none.
+	ClientOnionAuth    []string
+	ClientOnionAuthDir string
+
 	// MaxMemory bounds what relays can make the client hold, in bytes, such as
 	// data that no program reads. Over it, the circuits that hold the most are
 	// closed. 0: DefaultMaxMemory; 32 MiB is the least.
@@ -114,8 +123,8 @@ type Config struct {
 // hold, in bytes, where MaxMemory is 0.
 const DefaultMaxMemory = 512 << 20
 
-// Check reports the first option that New would refuse. It touches no file
-// and no network.
+// Check reports the first option that New would refuse. It touches no network, and
+// no file but those in ClientOnionAuthDir.
 func (c *Config) Check() error {
 	if err := options.Client.Check(c); err != nil {
 		return err
@@ -134,8 +143,27 @@ func (c *Config) Check() error {
 	if c.ClientDNSRejectInternalAddresses == SwitchOff && (c.Network == nil || c.Network.dir.IsPublic()) {
 		return options.Wrong("ClientDNSRejectInternalAddresses", "off is for networks of one's own, not for the public one")
 	}
+	if _, err := c.onionKeys(); err != nil {
+		return err
+	}
 	_, _, err := c.bridges()
 	return err
+}
+
+// onionKeys reads the keys for onion services.
+func (c *Config) onionKeys() (hsclient.Keys, error) {
+	keys := hsclient.Keys{}
+	for i, line := range c.ClientOnionAuth {
+		if err := keys.Add(line); err != nil {
+			return nil, options.Wrong("ClientOnionAuth", "number %d: %w", i+1, err)
+		}
+	}
+	if c.ClientOnionAuthDir != "" {
+		if err := keys.AddDir(c.ClientOnionAuthDir); err != nil {
+			return nil, options.Wrong("ClientOnionAuthDir", "%w", err)
+		}
+	}
+	return keys, nil
 }
 
 // bridges reads the bridge lines and the transport plugins.

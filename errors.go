@@ -1,6 +1,9 @@
 package chive
 
-import "github.com/chivenet/chive/internal/fault"
+import (
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hsclient"
+)
 
 // The kinds of errors. Every error of this package is of one kind at least, which
 // errors.Is tells; the error's text says what was being done. An error that
@@ -17,4 +20,18 @@ var (
 	ErrPolicy    error = fault.Refused   // a rule of ours or of a peer's forbids it
 	ErrClosed    error = fault.Closed    // it was closed
 	ErrLocal     error = fault.Local     // this program or its machine failed: a disk, a mistake
+)
+
+// Why an onion service cannot be reached. errors.Is tells them apart; an error with
+// one of them has a kind, too. SOCKS 5 clients see the codes F0 to F7 of proposal
+// 304 if the port has ExtendedErrors.
+var (
+	ErrOnionAddress      = hsclient.ErrAddress       // F6: the name is no address of an onion service
+	ErrOnionNoDescriptor = hsclient.ErrNoDescriptor  // F0: no directory knows the service: it is down, or does not exist
+	ErrOnionDescriptor   = hsclient.ErrBadDescriptor // F1: the service's descriptor is not valid
+	ErrOnionIntroduction = hsclient.ErrIntroduction  // F2: no introduction point could introduce this client
+	ErrOnionRendezvous   = hsclient.ErrRendezvous    // F3: the service did not come to the rendezvous point
+	ErrOnionNeedsAuth    = hsclient.ErrNeedsAuth     // F4: the service wants a key, and there is none for it
+	ErrOnionBadAuth      = hsclient.ErrBadAuth       // F5: the service does not know the key
+	ErrOnionTimeout      = hsclient.ErrIntroTimeout  // F7: no introduction point answered in time
 )

@@ -55,21 +55,21 @@ func (k Keys) Add(line string) error {
 func (k Keys) AddDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil {
-		return fault.New(fault.Config, "ClientOnionAuthDir: %w", err)
+		return fault.Wrap(fault.Config, err)
 	}
 	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
-		return fault.New(fault.Config, "ClientOnionAuthDir: others have access to %s: chmod 700", dir)
+		return fault.New(fault.Config, "others have access to %s: chmod 700", dir)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return fault.New(fault.Config, "ClientOnionAuthDir: %w", err)
+		return fault.Wrap(fault.Config, err)
 	}
 	for _, e := range entries {
 		if !strings.HasSuffix(e.Name(), authSuffix) {
 			continue
 		}
 		if err := k.addFile(filepath.Join(dir, e.Name())); err != nil {
-			return fault.New(fault.Config, "ClientOnionAuthDir, %s: %w", e.Name(), err)
+			return fault.New(fault.Config, "%s: %w", e.Name(), err)
 		}
 	}
 	return nil

@@ -46,6 +46,10 @@ var Client = Table{
 		{Key: "client-reject-internal-addresses", Field: "ClientRejectInternalAddresses", Help: "refuse requests for private addresses and local names: `MODE` auto (on, except in private networks), on or off"},
 		{Key: "client-dns-reject-internal-addresses", Field: "ClientDNSRejectInternalAddresses", Help: "do not believe an exit that says that a name has a private address: `MODE` auto (on, except in private networks), on or off"},
 	}},
+	{"Onion services", []Option{
+		{Key: "client-onion-auth", Field: "ClientOnionAuth", Lines: true, Help: "`LINE` with a key for a service that only authorized clients reach: ADDRESS:descriptor:x25519:KEY, without .onion, the secret key in base32"},
+		{Key: "client-onion-auth-dir", Field: "ClientOnionAuthDir", Help: "`DIR` with such lines in files whose names end in .auth_private; only the owner may have access to it"},
+	}},
 	{"Protocol", []Option{
 		{Key: "cgo", Field: "CGO", Help: "counter galois onion, the newer encryption of cells: `MODE` auto, on or off"},
 		{Key: "congestion-control", Field: "CongestionControl", Help: "congestion control: `MODE` auto, on or off"},

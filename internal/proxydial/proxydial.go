@@ -4,6 +4,7 @@ package proxydial
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"strconv"
@@ -34,7 +35,33 @@ func (d Dialer) Dial(ctx context.Context, req socks.Request) (net.Conn, error) {
 	if len(req.Early) > 0 {
 		ctx = chive.WithEarlyData(ctx, req.Early)
 	}
-	return d.Client.DialContext(ctx, "tcp", net.JoinHostPort(req.Host, strconv.Itoa(int(req.Port))))
+	conn, err := d.Client.DialContext(ctx, "tcp", net.JoinHostPort(req.Host, strconv.Itoa(int(req.Port))))
+	return conn, because(err)
+}
+
+// onionReasons says what a listener answers when an onion service cannot be reached.
+var onionReasons = []struct {
+	err    error
+	reason socks.Reason
+}{
+	{chive.ErrOnionAddress, socks.OnionBadAddr},
+	{chive.ErrOnionNeedsAuth, socks.OnionNoAuth},
+	{chive.ErrOnionBadAuth, socks.OnionBadAuth},
+	{chive.ErrOnionDescriptor, socks.OnionBadDesc},
+	{chive.ErrOnionNoDescriptor, socks.OnionNoDesc},
+	{chive.ErrOnionRendezvous, socks.OnionRend},
+	{chive.ErrOnionIntroduction, socks.OnionIntro},
+	{chive.ErrOnionTimeout, socks.OnionIntroTime},
+}
+
+// because attaches the reason to an error about an onion service.
+func because(err error) error {
+	for _, r := range onionReasons {
+		if errors.Is(err, r.err) {
+			return socks.Because(r.reason, err)
+		}
+	}
+	return err
 }
 
 // Resolve implements socks.Dialer.

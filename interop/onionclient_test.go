@@ -1,0 +1,233 @@
+package interop
+
+import (
+	"context"
+	"crypto/ecdh"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/target"
+)
+
+// onionNetwork starts a network of C tor whose relays keep descriptors.
+func onionNetwork(t *testing.T, ctx context.Context) *ctor.Network {
+	t.Helper()
+	_, _, err := ctor.Find("")
+	labtest.Need(t, "C tor", err)
+	nw, err := ctor.Start(ctx, ctor.Options{
+		Relays: 6, Exits: 1, LogLevel: "info",
+		Extra: map[string][]string{"auth": {"TestingDirAuthVoteHSDir *"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := nw.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return nw
+}
+
+// onionService is an onion service of C tor.
+type onionService struct {
+	node *ctor.Node
+	dir  string
+	host string
+}
+
+// serveOnion starts a C tor with an onion service whose port 80 is addr, for the
+// authorized clients only if there are any, and waits until its descriptor is there.
+func serveOnion(t *testing.T, ctx context.Context, nw *ctor.Network, addr string, clients ...string) *onionService {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "service")
+	if err := os.MkdirAll(filepath.Join(dir, "authorized_clients"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range clients {
+		name := filepath.Join(dir, "authorized_clients", fmt.Sprintf("client%d.auth", i))
+		if err := os.WriteFile(name, []byte("descriptor:x25519:"+c+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	node, err := nw.AddClient(ctx, "", "HiddenServiceDir "+dir, "HiddenServicePort 80 "+addr, "Log info file "+filepath.Join(t.TempDir(), "info"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctl, err := node.Control(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ctl.Close()
+	events, err := ctl.Events(ctx, "HS_DESC")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(dir, "hostname"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &onionService{node, dir, strings.TrimSpace(string(b))}
+	for n := 0; n < 6; {
+		select {
+		case e, ok := <-events:
+			if !ok {
+				t.Fatal("the control connection ended")
+			}
+			if strings.HasPrefix(e.Rest, "UPLOADED") {
+				n++
+			}
+		case <-ctx.Done():
+			t.Fatalf("the service is not published: %d uploads", n)
+		}
+	}
+	return s
+}
+
+// onionClient is a client of Chive.
+func onionClient(t *testing.T, ctx context.Context, nw *ctor.Network, change func(*chive.Config)) *chive.Client {
+	t.Helper()
+	file, err := nw.WriteNetworkFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	network, err := chive.LoadNetwork(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := chive.Config{Network: network, DataDir: t.TempDir(), Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug}))}
+	if change != nil {
+		change(&cfg)
+	}
+	c, err := chive.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := c.Wait(ctx); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// fetchOnion fetches size bytes and checks them.
+func fetchOnion(ctx context.Context, c *chive.Client, host string, size int64) error {
+	hc := &http.Client{Transport: &http.Transport{DialContext: c.DialContext, DisableKeepAlives: true}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://%s/bytes/%d", host, size), nil)
+	if err != nil {
+		return err
+	}
+	res, err := hc.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	h := sha256.New()
+	n, err := io.Copy(h, res.Body)
+	if err != nil {
+		return err
+	}
+	if n != size || [32]byte(h.Sum(nil)) != target.Sum(size) {
+		return fmt.Errorf("%d bytes with status %d, not the %d that were sent", n, res.StatusCode, size)
+	}
+	return nil
+}
+
+// TestOnionClient: Chive's client reaches onion services of C tor, and says why it
+// cannot reach others.
+func TestOnionClient(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
+	defer cancel()
+	nw := onionNetwork(t, ctx)
+	tg, err := target.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tg.Close()
+	secret := func() (*ecdh.PrivateKey, string) {
+		k, err := ecdh.X25519().GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k, base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(k.PublicKey().Bytes())
+	}
+	key, public := secret()
+	open := serveOnion(t, ctx, nw, tg.Addr(target.Web))
+	closed := serveOnion(t, ctx, nw, tg.Addr(target.Web), public)
+	line := func(s *onionService, k *ecdh.PrivateKey) string {
+		return strings.TrimSuffix(s.host, ".onion") + ":descriptor:x25519:" + base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(k.Bytes())
+	}
+	c := onionClient(t, ctx, nw, nil)
+	began := time.Now()
+	if err := fetchOnion(ctx, c, open.host, 1000); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("cold: %v", time.Since(began))
+	began = time.Now()
+	if err := fetchOnion(ctx, c, open.host, 10<<20); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("10 MB: %v", time.Since(began))
+	if err := fetchOnion(ctx, c.Isolated(), "www."+open.host, 1000); err != nil {
+		t.Error(err)
+	}
+	for name, q := range map[string]struct {
+		host string
+		want error
+	}{
+		"client authorization is missing": {closed.host, chive.ErrOnionNeedsAuth},
+		"no such service":                 {"2gzyxa5ihm7nsggfxnu52rck2vv4rvmdlkiu3zzui5du4xyclen53wid.onion", chive.ErrOnionNoDescriptor},
+		"no address":                      {"example.onion", chive.ErrOnionAddress},
+	} {
+		if _, err := c.DialContext(ctx, "tcp", q.host+":80"); !errors.Is(err, q.want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := c.DialContext(ctx, "tcp", open.host+":81"); err == nil {
+		t.Error("a port that the service does not have was opened")
+	}
+	if _, err := c.Resolve(ctx, open.host); !errors.Is(err, chive.ErrPolicy) {
+		t.Errorf("a lookup of an onion service: %v", err)
+	}
+	other, _ := secret()
+	wrong := onionClient(t, ctx, nw, func(cfg *chive.Config) { cfg.ClientOnionAuth = []string{line(closed, other)} })
+	if _, err := wrong.DialContext(ctx, "tcp", closed.host+":80"); !errors.Is(err, chive.ErrOnionBadAuth) {
+		t.Errorf("a wrong key: %v", err)
+	}
+	dir := filepath.Join(t.TempDir(), "auth")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "a.auth_private"), []byte(line(closed, key)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	right := onionClient(t, ctx, nw, func(cfg *chive.Config) { cfg.ClientOnionAuthDir = dir })
+	if err := fetchOnion(ctx, right, closed.host, 1000); err != nil {
+		t.Errorf("the right key: %v", err)
+	}
+	if err := closed.node.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	right.NewIdentity()
+	if err := fetchOnion(ctx, right, closed.host, 1000); !errors.Is(err, chive.ErrOnionIntroduction) {
+		t.Errorf("a service that is down: %v", err)
+	}
+}
