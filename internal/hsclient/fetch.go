@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/stream"
 )
 
@@ -44,9 +45,9 @@ type service struct {
 	subcredential [32]byte
 }
 
-// now returns the service's keys of the directory's time period, and the relays to
+// keys returns the service's keys of the directory's time period, and the relays to
 // ask for its descriptor.
-func (c *Client) now(d *netdir.Directory, id ident.Ed25519ID) (service, []netdir.Relay, error) {
+func (c *Client) keys(d *netdir.Directory, id ident.Ed25519ID) (service, []netdir.Relay, error) {
 	t := d.HSTimes(c.cfg.Testing)
 	blinded, err := hscrypto.Blind(id, t.Period)
 	if err != nil {
@@ -57,14 +58,14 @@ func (c *Client) now(d *netdir.Directory, id ident.Ed25519ID) (service, []netdir
 	return service{id, blinded, hscrypto.Subcredential(id, blinded)}, dirs, nil
 }
 
-// descriptor returns the service's descriptor. fresh says that the one that is
-// kept, if there is one, led nowhere: then nil is returned if there is no newer one.
+// descriptor returns the service's descriptor. If stale is not nil, it led nowhere:
+// then only a newer one will do.
 func (c *Client) descriptor(ctx context.Context, id ident.Ed25519ID, stale *cached) (*cached, error) {
 	d, err := c.cfg.Network.Directory(ctx)
 	if err != nil {
 		return nil, err
 	}
-	svc, dirs, err := c.now(d, id)
+	svc, dirs, err := c.keys(d, id)
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +75,8 @@ func (c *Client) descriptor(ctx context.Context, id ident.Ed25519ID, stale *cach
 	if dirs = c.choose(svc.blinded, dirs, stale != nil); len(dirs) == 0 {
 		return nil, fault.New(fault.Directory, "onion service: %w", ErrNoDescriptor)
 	}
-	epoch := c.now0()
-	var last error
+	epoch := c.epochNow()
+	last := fault.New(fault.Directory, "onion service: %w", ErrNoDescriptor)
 	for _, dir := range dirs {
 		got, err := c.ask(ctx, dir, &svc)
 		if ctx.Err() != nil {
@@ -89,26 +90,19 @@ func (c *Client) descriptor(ctx context.Context, id ident.Ed25519ID, stale *cach
 			return got, nil
 		}
 		c.cfg.Log.Debug("no descriptor of an onion service", "directory", dir, "err", err)
-		if errors.Is(err, ErrNeedsAuth) || errors.Is(err, ErrBadAuth) {
-			return nil, err // others have the same
-		}
-		// That a directory sent rubbish tells more than that another has nothing.
-		if last == nil || errors.Is(err, ErrBadDescriptor) || errors.Is(last, ErrNoDescriptor) && !errors.Is(err, ErrNoDescriptor) && !errors.Is(last, ErrBadDescriptor) {
-			last = err
-		}
-	}
-	if last == nil || !errors.Is(last, ErrBadDescriptor) {
-		if last == nil || errors.Is(last, ErrNoDescriptor) {
-			last = fault.New(fault.Directory, "onion service: %w", ErrNoDescriptor)
-		} else {
-			last = fault.New(fault.Directory, "onion service: %w: %w", ErrNoDescriptor, last)
+		switch {
+		case errors.Is(err, ErrNeedsAuth), errors.Is(err, ErrBadAuth):
+			return nil, err // the others have the same descriptor
+		case errors.Is(err, ErrBadDescriptor):
+			last = err // it tells more than that another directory has none
+		case !errors.Is(err, ErrNoDescriptor) && !errors.Is(last, ErrBadDescriptor):
+			last = fault.New(fault.Directory, "onion service: %w: %w", ErrNoDescriptor, err)
 		}
 	}
 	return nil, last
 }
 
-// now0 returns the epoch.
-func (c *Client) now0() int {
+func (c *Client) epochNow() int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.epoch
@@ -170,19 +164,23 @@ func (c *Client) choose(blinded ident.Ed25519ID, dirs []netdir.Relay, fresh bool
 	return out
 }
 
+func (c *Client) noteAsked(q question) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asked[q] = time.Now()
+}
+
 // ask fetches a descriptor from one directory and reads it.
 func (c *Client) ask(ctx context.Context, dir netdir.Relay, svc *service) (*cached, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, fetchTimeout, errFetchTimeout)
 	defer cancel()
-	c.mu.Lock()
-	c.asked[question{svc.blinded, dir.ID().Ed}] = time.Now()
-	c.mu.Unlock()
+	c.noteAsked(question{svc.blinded, dir.ID().Ed})
 	circ, err := c.cfg.Network.To(ctx, dir.Target(), nil)
 	if err != nil {
 		return nil, err
 	}
 	defer circ.Close()
-	stop := context.AfterFunc(ctx, circ.Close)
+	stop := context.AfterFunc(ctx, panics.Contain(c.cfg.Log, nil, circ.Close))
 	defer stop()
 	s, err := stream.BeginDir(circ.Engine().Last())
 	if err != nil {

@@ -99,15 +99,20 @@ func (c *Client) forgetLocked() {
 // NewIdentity forgets descriptors and failures, and keeps new streams from all
 // circuits that exist.
 func (c *Client) NewIdentity() {
-	c.mu.Lock()
-	c.epoch++
-	c.forgetLocked()
-	old := c.meets
-	c.meets = map[meetKey]*meeting{}
-	c.mu.Unlock()
-	for _, m := range old {
+	for _, m := range c.forget() {
 		m.retire()
 	}
+}
+
+// forget forgets everything, and returns the meetings that there were.
+func (c *Client) forget() map[meetKey]*meeting {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.meets
+	c.meets = map[meetKey]*meeting{}
+	c.epoch++
+	c.forgetLocked()
+	return old
 }
 
 // Close ends all circuits, and waits until no goroutine is left.

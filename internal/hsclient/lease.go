@@ -128,30 +128,35 @@ func (c *Client) beginLocked(k meetKey, stable bool) *meeting {
 
 // finish takes the outcome of the attempt.
 func (m *meeting) finish(circ Circuit, hop *circuit.Hop, err error) {
-	c := m.c
-	c.mu.Lock()
+	wanted := m.settle(circ, hop, err)
+	switch {
+	case circ == nil:
+	case !wanted:
+		m.end()
+	default:
+		circ.Engine().OnClose(func(error) {
+			// On another goroutine: what closes the circuit may hold the lock.
+			go panics.Contain(m.c.cfg.Log, nil, func() { m.remove() })()
+		})
+	}
+}
+
+// settle stores the outcome, and reports whether anybody waits for it.
+func (m *meeting) settle(circ Circuit, hop *circuit.Hop, err error) bool {
+	m.c.mu.Lock()
+	defer m.c.mu.Unlock()
 	m.circ, m.hop, m.err = circ, hop, err
 	if err != nil {
 		m.removeLocked()
 	}
-	unwanted := circ != nil && (m.users == 0 || c.closed)
 	close(m.ready)
-	c.mu.Unlock()
-	if circ == nil {
-		return
-	}
-	if unwanted {
-		m.end()
-		return
-	}
-	circ.Engine().OnClose(func(error) {
-		// On another goroutine: the circuit's closer may hold the lock.
-		go panics.Contain(c.cfg.Log, nil, func() {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			m.removeLocked()
-		})()
-	})
+	return m.users > 0 && !m.c.closed
+}
+
+func (m *meeting) remove() {
+	m.c.mu.Lock()
+	defer m.c.mu.Unlock()
+	m.removeLocked()
 }
 
 func (m *meeting) removeLocked() {
@@ -163,47 +168,53 @@ func (m *meeting) removeLocked() {
 // leave ends one use. An attempt that nobody waits for ends; a circuit without
 // streams is kept for a while.
 func (m *meeting) leave() {
-	c := m.c
-	c.mu.Lock()
-	m.users--
-	if m.users > 0 {
-		c.mu.Unlock()
-		return
-	}
-	if m.circ == nil || m.retired || c.closed {
-		m.removeLocked()
-		c.mu.Unlock()
+	if m.left() {
 		m.end()
-		return
 	}
-	m.idle = time.AfterFunc(c.cfg.Idle(), panics.Contain(c.cfg.Log, nil, m.expire))
-	c.mu.Unlock()
+}
+
+// left reports whether the meeting must end with this use.
+func (m *meeting) left() bool {
+	idle := m.c.cfg.Idle()
+	m.c.mu.Lock()
+	defer m.c.mu.Unlock()
+	if m.users--; m.users > 0 {
+		return false
+	}
+	if m.circ == nil || m.retired || m.c.closed {
+		m.retired = true
+		m.removeLocked()
+		return true
+	}
+	m.idle = time.AfterFunc(idle, panics.Contain(m.c.cfg.Log, nil, m.expire))
+	return false
 }
 
 // expire closes a circuit that had no streams for a while.
 func (m *meeting) expire() {
-	m.c.mu.Lock()
-	unused := m.users == 0
-	if unused {
-		m.retired = true
-		m.removeLocked()
-	}
-	m.c.mu.Unlock()
-	if unused {
+	if m.unused(false) {
 		m.end()
 	}
 }
 
 // retire keeps new streams from the circuit, and closes it when there are none.
 func (m *meeting) retire() {
-	m.c.mu.Lock()
-	m.retired = true
-	m.removeLocked()
-	unused := m.users == 0
-	m.c.mu.Unlock()
-	if unused {
+	if m.unused(true) {
 		m.end()
 	}
+}
+
+// unused reports whether there are no streams; then, or always, there will be no
+// new ones.
+func (m *meeting) unused(always bool) bool {
+	m.c.mu.Lock()
+	defer m.c.mu.Unlock()
+	unused := m.users == 0
+	if unused || always {
+		m.retired = true
+		m.removeLocked()
+	}
+	return unused
 }
 
 // end ends the attempt, and closes its circuit.
