@@ -65,8 +65,8 @@ func (r *rig) virtualKeys() (client, service handshake.KeyStream) {
 	return client, service
 }
 
-// joined is spliced with the virtual hop at both ends.
-func (r *rig) joined(inc int, streams StreamHandler) (client, service *Hop) {
+// virtually is spliced with the virtual hop at both ends.
+func (r *rig) virtually(inc int, streams StreamHandler) (client, service *Hop) {
 	r.t.Helper()
 	c, s := r.spliced()
 	ck, sk := r.virtualKeys()
@@ -131,7 +131,7 @@ func TestVirtualHop(t *testing.T) {
 		t.Run(fmt.Sprintf("increment %d", inc), func(t *testing.T) {
 			onRig(t, func(r *rig) {
 				service := new(taker)
-				ch, sh := r.joined(inc, service)
+				ch, sh := r.virtually(inc, service)
 				if i := ch.Info(); i.Layer != "tor1-sha3" || i.Handshake != "hs-ntor" || !i.Client || i.Congestion != (inc != 0) {
 					t.Errorf("%+v", i)
 				}
@@ -191,7 +191,7 @@ func TestVirtualHopViolations(t *testing.T) {
 			if cmd.Has(cell.OnStream) {
 				stream = 7
 			}
-			ch, sh := r.joined(31, nil)
+			ch, sh := r.virtually(31, nil)
 			if err := sh.Send(cmd, stream, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -199,7 +199,7 @@ func TestVirtualHopViolations(t *testing.T) {
 			if cmd == cell.RelayBegin {
 				continue
 			}
-			ch, sh = r.joined(31, nil)
+			ch, sh = r.virtually(31, nil)
 			if err := ch.Send(cmd, stream, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -211,7 +211,7 @@ func TestVirtualHopViolations(t *testing.T) {
 // TestNoStreamHandler: a service without one refuses streams, and keeps the circuit.
 func TestNoStreamHandler(t *testing.T) {
 	onRig(t, func(r *rig) {
-		ch, sh := r.joined(0, nil)
+		ch, sh := r.virtually(0, nil)
 		client := new(taker)
 		if err := ch.OpenStream(func(id uint16) StreamReceiver {
 			return client
