@@ -27,7 +27,7 @@ type Authority struct {
 	ports   []net.Listener
 	metrics metrics.Registry
 	mu      sync.Mutex
-	cfg     Config // guarded by mu: as New or the last Reload got it
+	cfg     Config // guarded by mu: the argument of New or the last Reload
 }
 
 // New starts an authority. It checks cfg, locks the data directory, loads the
@@ -88,11 +88,11 @@ func readRelayList(path string) (*authority.RelayList, error) {
 	return l, nil
 }
 
-// Reload reads the file that RelayList names again, for descriptors that come from
-// now on and for the next vote, and takes over the fields of cfg that Config marks
-// with reload:"live". The other fields must be as New got them: ErrConfig names
-// those that are not. After an error everything is as before; ErrClosed: the
-// authority has ended.
+// Reload reads the file RelayList again, which then applies to new descriptors
+// and to the next vote, and applies the fields of cfg that Config marks with
+// reload:"live". If another field differs from the value that New received,
+// Reload returns ErrConfig and names it. After an error nothing has changed; ErrClosed:
+// the authority has ended.
 func (a *Authority) Reload(cfg Config) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -116,19 +116,20 @@ func (a *Authority) Reload(cfg Config) error {
 	})
 }
 
-// Config returns the configuration as New or the last Reload got it.
+// Config returns the configuration that New or the last successful Reload
+// received.
 func (a *Authority) Config() Config {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.cfg
 }
 
-// Close ends the authority at once and waits until no goroutine of it is left. The
-// error says what could not be saved or released. It may be called again.
+// Close ends the authority at once and waits until all its goroutines have ended.
+// The error says what could not be saved or released. Close may be called again.
 func (a *Authority) Close() error { return a.life.Close() }
 
-// Done is closed when the authority has ended: by Close, or because it could not
-// go on, and Err says why.
+// Done is closed when the authority has ended: because of Close, or because it
+// could not continue; then Err says why.
 func (a *Authority) Done() <-chan struct{} { return a.life.Done() }
 
 // Err returns why the authority ended by itself; nil while it runs, and after
@@ -138,7 +139,8 @@ func (a *Authority) Err() error { return a.life.Err() }
 // Relays returns how many relays the authority knows.
 func (a *Authority) Relays() int { return a.inner.Relays() }
 
-// release gives back what New took.
+// release closes the listeners that still are open and releases the lock of the
+// data directory.
 func (a *Authority) release() error {
 	var errs []error
 	for _, l := range a.ports {

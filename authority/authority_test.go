@@ -14,8 +14,8 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// An authority of one's own publishes a consensus, and again after a restart
-// with the same keys.
+// The single authority of a network publishes a consensus, and does so again
+// after a restart with the same keys.
 func TestAuthority(t *testing.T) {
 	dir := t.TempDir()
 	keys, err := MakeKeys(filepath.Join(dir, "keys"), "127.0.0.1:1", 1, []byte("a passphrase"))
@@ -98,8 +98,9 @@ func TestAuthority(t *testing.T) {
 	damage(t, cfg)
 }
 
-// damage starts an authority with each of its files damaged in turn: what comes
-// back by itself is set aside, and of the others the error says which it is.
+// damage starts an authority with each of its files damaged in turn. A file that
+// can be restored from others is set aside; for each other file the error names
+// it.
 func damage(t *testing.T, cfg Config) {
 	const garbage = "not what it should be\n"
 	for file, aside := range map[string]bool{

@@ -15,27 +15,28 @@ import (
 	"github.com/chivenet/chive/internal/options"
 )
 
-// Config is what a directory authority needs to be told. Reload takes over the
-// fields that are marked with reload:"live".
+// Config has the settings of a directory authority. Reload can change the fields
+// with the tag reload:"live".
 type Config struct {
-	// Network names all authorities, this one among them.
+	// Network names all authorities, including this one.
 	Network *chive.Network
 	// DataDir keeps the state, and below "keys" the keys, in C tor's formats:
 	// MakeKeys makes them, and so does tor-gencert.
 	DataDir string
-	Logger  *slog.Logger // nil is silence
+	Logger  *slog.Logger // nil: no log
 
 	Nickname, Contact string
-	// ORPort and DirPort are where to listen and to be found, "IP:PORT". The
-	// ORPort serves directory streams and relays nothing.
+	// ORPort and DirPort are the addresses, "IP:PORT", at which the authority
+	// listens and others find it. The ORPort serves directory streams and relays
+	// nothing.
 	ORPort, DirPort string
 
-	// VotingInterval is how often the authorities vote, whole seconds, 10 at
-	// least; VoteDelay and DistDelay how long votes and signatures take. Zero: an
-	// hour and five minutes each.
+	// VotingInterval is the time between two votes: whole seconds, 10 at least.
+	// VoteDelay and DistDelay are the times for the exchange of votes and of
+	// signatures. Zero: an hour, and five minutes each.
 	VotingInterval, VoteDelay, DistDelay time.Duration
-	// The same while there is no consensus. Zero: 30 minutes and five minutes
-	// each.
+	// The same times while there is no consensus. Zero: 30 minutes and five
+	// minutes each.
 	InitialVotingInterval, InitialVoteDelay, InitialDistDelay time.Duration
 	IntervalsValid                                            int // of a consensus; 0: 3
 
@@ -47,9 +48,9 @@ type Config struct {
 	IPv6                           bool             // test and vote on IPv6 addresses
 
 	// MaxMemory bounds what others can make the authority hold, in bytes: links,
-	// circuits, requests and uploads, without documents that are kept. Over it,
-	// those that hold the most are closed. 0: chive.DefaultMaxMemory; 32 MiB is the
-	// least.
+	// circuits, requests and uploads, but not stored documents. Above it, the
+	// authority closes the peers that hold the most. 0: chive.DefaultMaxMemory;
+	// 32 MiB is the least.
 	MaxMemory uint64 `reload:"live"`
 
 	// AssumeReachable counts relays as running without a test.
@@ -57,18 +58,20 @@ type Config struct {
 	// Testing gives every relay the Guard and HSDir flags and lets any number
 	// of them share an address.
 	Testing bool
-	// WaitForRelays holds the first vote back until so many relays are known.
+	// WaitForRelays delays the first vote until the authority knows this many
+	// relays.
 	WaitForRelays int
 }
 
-// Check reports the first option that New would refuse. It reads the list that
-// RelayList names, and opens nothing else; the keys are not looked at.
+// Check reports the first option that New would refuse. It reads the file
+// RelayList, and opens nothing else: it does not check the keys.
 func (cfg *Config) Check() error {
 	_, err := cfg.inner()
 	return err
 }
 
-// inner turns the public configuration into the role's, without keys and listeners.
+// inner returns the configuration for the internal package, without keys and
+// listeners.
 func (cfg *Config) inner() (out authority.Config, err error) {
 	if err := options.Authority.Check(cfg); err != nil {
 		return out, err

@@ -2,15 +2,16 @@ package authority
 
 import "github.com/chivenet/chive/internal/fault"
 
-// The kinds of errors, which are those of package chive: errors.Is tells them.
+// The kinds of errors, which are the same as those of package chive. Test for one
+// with errors.Is.
 var (
 	ErrNetwork   error = fault.Network   // the network failed: refused, reset, unreachable
 	ErrProtocol  error = fault.Protocol  // a peer broke the protocol
 	ErrDirectory error = fault.Directory // directory information is missing, stale or invalid
 	ErrConfig    error = fault.Config    // the configuration, or an argument, cannot be used
 	ErrResource  error = fault.Resource  // a limit of this machine or process was reached
-	ErrTimeout   error = fault.Timeout   // it took too long
-	ErrPolicy    error = fault.Refused   // a rule of ours or of a peer's forbids it
+	ErrTimeout   error = fault.Timeout   // the time limit passed
+	ErrPolicy    error = fault.Refused   // a rule of this program or of a peer forbids it
 	ErrClosed    error = fault.Closed    // it was closed
 	ErrLocal     error = fault.Local     // this program or its machine failed: a disk, a mistake
 )

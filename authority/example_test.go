@@ -10,8 +10,8 @@ import (
 	"github.com/chivenet/chive/authority"
 )
 
-// The one authority of a network on this machine. A real network has several, on
-// machines of several people, and all of them in its file.
+// This network has a single authority, on this machine. A real network has
+// several, on machines of different people, and its file names all of them.
 func Example() {
 	if err := run(); err != nil {
 		fmt.Println(err)

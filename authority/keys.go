@@ -14,7 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// Keys are the public names of an authority's keys.
+// Keys are the public identities of an authority.
 type Keys struct {
 	V3Ident string // of the v3 identity key, in hexadecimal
 	RSA     string // relay identity, in hexadecimal
@@ -22,11 +22,11 @@ type Keys struct {
 	Expires time.Time
 }
 
-// MakeKeys makes what a directory authority signs with in a key
-// directory: a v3 identity key when there is none, encrypted with the
-// passphrase unless that is empty, and a new signing key with a certificate
-// for some months. address is the DirPort, or "". It does what tor-gencert
-// does, and its files are C tor's.
+// MakeKeys makes the keys with which a directory authority signs, in the
+// directory dir: a v3 identity key if there is none, encrypted unless passphrase
+// is empty, and a new signing key with a certificate that is valid for the given
+// number of months. address is the DirPort, or "". The files have the formats of
+// C tor and tor-gencert.
 func MakeKeys(dir, address string, months int, passphrase []byte) (*Keys, error) {
 	var addr netip.AddrPort
 	if address != "" {
@@ -69,8 +69,8 @@ func newIdentity(path string, random io.Reader, passphrase []byte) ([]byte, erro
 	return text, authority.WriteSecret(path, text)
 }
 
-// LoadKeys reads a key directory. Relay identities that are not there
-// are made.
+// LoadKeys reads a key directory. It makes the relay identities if they are
+// missing.
 func LoadKeys(dir string) (*Keys, error) {
 	k, err := authority.LoadKeys(dir, rand.Reader, time.Now())
 	if err != nil {

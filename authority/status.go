@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Status is how an authority is, at about one moment.
+// Status is the state of an authority. Its parts are read one after the other.
 type Status struct {
 	Network     string    `json:"network"` // its name
 	Nickname    string    `json:"nickname"`
@@ -20,12 +20,12 @@ type Status struct {
 
 	Panics uint64 `json:"panics"` // that were contained: each is a mistake in Chive
 
-	// The consensus that it serves; without one the times are zero.
+	// The times of the consensus that it serves; zero without a consensus.
 	ValidAfter time.Time `json:"consensus_valid_after,omitzero"`
 	ValidUntil time.Time `json:"consensus_valid_until,omitzero"`
 	Signatures int       `json:"signatures"`
 
-	// The round under way.
+	// The current round of voting.
 	NextVote      time.Time `json:"next_vote,omitzero"`
 	NextConsensus time.Time `json:"next_consensus,omitzero"`
 	Votes         int       `json:"votes"` // that are here
@@ -33,7 +33,7 @@ type Status struct {
 	CertificateEnds time.Time `json:"certificate_ends"` // of the signing key
 }
 
-// Status returns what the authority is doing.
+// Status returns the state of the authority.
 func (a *Authority) Status() Status { return Status(a.inner.Status()) }
 
 // WriteMetrics writes the authority's metrics as Prometheus text.

@@ -19,25 +19,26 @@ import (
 	"github.com/chivenet/chive/internal/version"
 )
 
-// Config is what a relay needs to be told. Reload takes over the fields that are
-// marked with reload:"live".
+// Config has the settings of a relay. Reload can change the fields with the tag
+// reload:"live".
 type Config struct {
-	// Network is the Tor network to be part of; nil is the public one.
+	// Network is the Tor network that the relay belongs to; nil is the public
+	// one.
 	Network *chive.Network
 	// DataDir keeps the keys, which are the relay's identity, and the directory
-	// cache. It is made with mode 0700, and used by one relay at a time. C tor's
-	// key files are understood, and are what is written.
+	// cache. New creates it with mode 0700, and one relay at a time uses it. Key
+	// files have C tor's formats.
 	DataDir string
-	// Logger receives what the relay has to say; nil is silence.
+	// Logger receives the relay's log; nil: no log.
 	Logger *slog.Logger
 
 	Nickname string // 1 to 19 letters and digits
 	Contact  string `reload:"live"` // how operators of the network reach you
 
-	// Family are your other relays, by fingerprint, and FamilyFile has more of
-	// them, between white space and commas. FamilyIDs are your families by key
-	// (MakeFamilyKey), whose files are below "keys" in DataDir; "*" is every one
-	// there.
+	// Family lists the fingerprints of your other relays. The file FamilyFile
+	// lists more of them, separated by white space or commas. FamilyIDs are the
+	// identities of your families (MakeFamilyKey), whose keys are below "keys" in
+	// DataDir; "*" means every key there.
 	Family     []string `reload:"live"`
 	FamilyFile string   `reload:"live"`
 	FamilyIDs  []string `reload:"live"`
@@ -45,61 +46,62 @@ type Config struct {
 	// ORPort are the addresses to listen at, "IP:PORT" or "PORT" for all of
 	// IPv4. Port 0 picks one.
 	ORPort []string
-	// Address are the addresses, "IP:PORT", that others reach the ORPort at,
-	// when they are not the same: one of IPv4, and perhaps one of IPv6.
+	// Address are the addresses, "IP:PORT", at which others reach the ORPort, if
+	// they differ from ORPort: one of IPv4, and optionally one of IPv6.
 	Address []string
 
-	// NoDirCache keeps the relay from serving the directory to others. DirPort is
-	// where it does so over plain HTTP too, "IP:PORT"; empty: only through its
-	// ORPort. CacheExtraInfo has it keep other relays' extra-info documents.
+	// NoDirCache keeps the relay from serving the directory to others. DirPort,
+	// "IP:PORT", serves it over plain HTTP too; empty: only the ORPort serves it.
+	// CacheExtraInfo makes the relay keep other relays' extra-info documents.
 	NoDirCache     bool
 	DirPort        string
 	CacheExtraInfo bool
 
 	// ExitPolicy lets streams out, by lines such as "accept *:443" or "reject
-	// 192.0.2.0/24:*", of which the first that fits decides. Without any the
-	// relay is no exit. After the lines comes the default policy, which "default"
-	// stands for too: it refuses the ports that are mostly abused, and accepts
-	// all others. So a policy of your own ends with "reject *:*" or "accept *:*".
-	// Private networks and the relay's own addresses are refused before the lines
-	// are looked at, unless ExitPrivate is set.
+	// 192.0.2.0/24:*", and the first line that matches decides. Without lines the
+	// relay is not an exit. The default policy follows the lines, and "default"
+	// alone selects it: it refuses the ports that are abused most, and accepts
+	// all others. So end a complete policy of your own with "reject *:*" or
+	// "accept *:*". Private networks and the relay's own addresses are refused
+	// before any line applies, unless ExitPrivate is set.
 	ExitPolicy  []string `reload:"live"`
 	ExitPrivate bool     `reload:"live"`
 	// IPv6Exit lets streams out to IPv6 addresses too.
 	IPv6Exit bool `reload:"live"`
-	// Nameservers are what an exit asks, "IP:PORT"; none: those of the system.
+	// Nameservers are the name servers, "IP:PORT", that an exit asks; none: those
+	// of the system.
 	Nameservers []string `reload:"live"`
 
-	// Bridge keeps the relay out of the network's lists: only those to whom you
-	// give a line of BridgeLines know of it. ServerTransportPlugins offer other
-	// ways in: "obfs4 exec /usr/bin/obfs4proxy". ServerTransportListen says where
-	// one listens, "obfs4 IP:PORT", and ServerTransportOptions what it is told,
-	// "obfs4 iat-mode=1".
+	// Bridge keeps the relay out of the network's lists: only the users to whom
+	// you give a line of BridgeLines know of it. ServerTransportPlugins start
+	// pluggable transports: "obfs4 exec /usr/bin/obfs4proxy".
+	// ServerTransportListen sets the address of a transport, "obfs4 IP:PORT", and
+	// ServerTransportOptions its options, "obfs4 iat-mode=1".
 	Bridge                 bool
 	ServerTransportPlugins []string
 	ServerTransportListen  []string
 	ServerTransportOptions []string
 
-	// BandwidthRate bounds what all links together read, and what they write, in
-	// bytes a second; 0: no bound. BandwidthBurst, in bytes, may come at once; 0:
-	// as much as in a second.
+	// BandwidthRate bounds the bytes a second that all links together read, and
+	// the bytes a second that they write; 0: no bound. BandwidthBurst is how many
+	// bytes may come at once; 0: as many as in a second.
 	BandwidthRate, BandwidthBurst uint64 `reload:"live"`
 	// OfflineMasterKey says that the relay's Ed25519 master key is kept elsewhere
-	// (MakeKeys): it is neither made nor read.
+	// (MakeKeys): the relay neither makes nor reads it.
 	OfflineMasterKey bool
-	// MaxAdvertised bounds the bandwidth that the relay offers, in bytes a
+	// MaxAdvertised bounds the bandwidth that the relay advertises, in bytes a
 	// second; 0: no bound.
 	MaxAdvertised uint64 `reload:"live"`
-	// AssumeReachable publishes the relay without a test of its ORPort.
+	// AssumeReachable publishes the descriptor without a test of the ORPort.
 	AssumeReachable bool
-	// ShutdownWait is how long open circuits may go on when the relay is asked
-	// to end; 0: 30 seconds, negative: not at all.
+	// ShutdownWait is how long open circuits may continue after Shutdown begins;
+	// 0: 30 seconds, negative: not at all.
 	ShutdownWait time.Duration `reload:"live"`
-	// MaxMemory bounds what peers can make the relay hold, in bytes: cells that
-	// wait, connections, requests. Over it, those that hold the most are closed.
-	// 0: chive.DefaultMaxMemory; 32 MiB is the least. The process needs some 64 MB
-	// besides; a program that sets Go's memory limit (debug.SetMemoryLimit) should
-	// leave room for both.
+	// MaxMemory bounds what peers can make the relay hold, in bytes: queued
+	// cells, connections, requests. Above it, the relay closes the peers that
+	// hold the most. 0: chive.DefaultMaxMemory; 32 MiB is the least. The process
+	// needs about 64 MB more; a program that sets Go's memory limit
+	// (debug.SetMemoryLimit) must allow for both.
 	MaxMemory uint64 `reload:"live"`
 }
 

@@ -35,7 +35,7 @@ func ExampleNew() {
 	}
 }
 
-// What a configuration has wrong, before anything starts.
+// Check finds a mistake in a configuration before anything starts.
 func ExampleConfig_Check() {
 	cfg := relay.Config{DataDir: "/var/lib/myrelay", Nickname: "my relay", ORPort: []string{"9001"}}
 	err := cfg.Check()

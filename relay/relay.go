@@ -19,7 +19,7 @@ type Relay struct {
 	life    *role.Life
 	metrics metrics.Registry
 	mu      sync.Mutex
-	cfg     Config // guarded by mu: as New or the last Reload got it
+	cfg     Config // guarded by mu: the argument of New or the last Reload
 }
 
 // New starts a relay. It checks cfg, locks the data directory, loads or makes the
@@ -60,9 +60,8 @@ func (r *Relay) BridgeLines(ctx context.Context) ([]string, error) {
 	return out, nil
 }
 
-// Shutdown ends the relay when its circuits have ended: it takes no new ones, and
-// gives the open ones Config.ShutdownWait, or until ctx ends. Then it does what
-// Close does.
+// Shutdown refuses new circuits and waits until the open ones have ended, for at
+// most Config.ShutdownWait and until ctx ends. Then it does what Close does.
 func (r *Relay) Shutdown(ctx context.Context) error {
 	r.life.Stop()
 	select {
@@ -72,26 +71,27 @@ func (r *Relay) Shutdown(ctx context.Context) error {
 	return r.Close()
 }
 
-// Close ends the relay at once and waits until no goroutine of it is left. The
-// error says what could not be saved or released. It may be called again, and
+// Close ends the relay at once and waits until all its goroutines have ended. The
+// error says what could not be saved or released. Close may be called again, and
 // during Shutdown.
 func (r *Relay) Close() error {
 	r.inner.Cut()
 	return r.life.Close()
 }
 
-// Done is closed when the relay has ended: it was told to, or it could not go on,
-// and Err says why.
+// Done is closed when the relay has ended: because of Shutdown or Close, or
+// because it could not continue; then Err says why.
 func (r *Relay) Done() <-chan struct{} { return r.life.Done() }
 
-// Err returns why the relay ended by itself; nil while it runs, and when it was
-// told to end.
+// Err returns why the relay ended by itself; nil while it runs, and after
+// Shutdown or Close.
 func (r *Relay) Err() error { return r.life.Err() }
 
-// Reload takes over the fields of cfg that may change while the relay runs: those
-// that Config marks with reload:"live". The other fields must be as New got them:
-// ErrConfig names those that are not. Keys that were put into DataDir are read
-// too. After an error everything is as before; ErrClosed: the relay has ended.
+// Reload applies the fields of cfg that may change while the relay runs: those
+// that Config marks with reload:"live". If another field differs from the value
+// that New received, Reload returns ErrConfig and names it. Reload also reads new
+// keys in DataDir. After an error nothing has changed; ErrClosed: the
+// relay has ended.
 func (r *Relay) Reload(cfg Config) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -109,7 +109,8 @@ func (r *Relay) Reload(cfg Config) error {
 	return nil
 }
 
-// Config returns the configuration as New or the last Reload got it.
+// Config returns the configuration that New or the last successful Reload
+// received.
 func (r *Relay) Config() Config {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -119,11 +120,11 @@ func (r *Relay) Config() Config {
 // WriteMetrics writes the relay's metrics as Prometheus text.
 func (r *Relay) WriteMetrics(w io.Writer) error { return r.metrics.WritePrometheus(w) }
 
-// Addrs returns the addresses that others reach the ORPort at.
+// Addrs returns the addresses at which others reach the ORPort.
 func (r *Relay) Addrs() []netip.AddrPort { return r.inner.Addrs() }
 
-// DirPort returns where the relay serves the directory over plain HTTP; nil:
-// nowhere.
+// DirPort returns the address at which the relay serves the directory over plain
+// HTTP, or nil if it does not.
 func (r *Relay) DirPort() net.Addr { return r.inner.DirPortAddr() }
 
 // Fingerprint returns the relay's RSA identity in hexadecimal and its Ed25519

@@ -2,17 +2,17 @@ package relay
 
 import "time"
 
-// Status is how a relay is, at about one moment.
+// Status is the state of a relay. Its parts are read one after the other.
 type Status struct {
 	Network     string    `json:"network"` // its name
 	Nickname    string    `json:"nickname"`
 	Fingerprint string    `json:"fingerprint"`
 	Ed25519     string    `json:"ed25519"`
-	ORPort      []string  `json:"orport"` // where others reach it
+	ORPort      []string  `json:"orport"` // the addresses at which others reach it
 	Started     time.Time `json:"started"`
 	Exit        bool      `json:"exit"`
 	Bridge      bool      `json:"bridge"`
-	Draining    bool      `json:"draining"`  // it ends, and takes nothing new
+	Draining    bool      `json:"draining"`  // it is ending, and refuses new circuits
 	Reachable   bool      `json:"reachable"` // tested, or assumed
 
 	// What the newest consensus says, and whether it lists the relay.
@@ -22,17 +22,17 @@ type Status struct {
 	Weight     uint32    `json:"weight"` // kilobytes a second
 
 	Published   time.Time `json:"published,omitzero"`
-	Accepted    int       `json:"accepted"` // authorities that took a descriptor
+	Accepted    int       `json:"accepted"` // authorities that accepted a descriptor
 	Authorities int       `json:"authorities"`
 
 	// MasterKeyHere is whether the Ed25519 master key is in the data directory;
-	// SigningKeyEnds is when the key that it signed has to be replaced.
+	// SigningKeyEnds is when the signing key's certificate expires.
 	MasterKeyHere  bool      `json:"master_key_here"`
 	SigningKeyEnds time.Time `json:"signing_key_ends"`
 	OnionKeySince  time.Time `json:"onion_key_since"`
 
 	Channels    int    `json:"channels"`
-	Connections int64  `json:"connections"` // links, and those that shake hands
+	Connections int64  `json:"connections"` // links, and link handshakes
 	Circuits    int64  `json:"circuits"`
 	Streams     int64  `json:"streams"`
 	CellsIn     uint64 `json:"cells_in"`
@@ -46,5 +46,5 @@ type Status struct {
 	Burst       uint64 `json:"bandwidth_burst"`
 }
 
-// Status returns what the relay is doing.
+// Status returns the state of the relay.
 func (r *Relay) Status() Status { return Status(r.inner.Status()) }

@@ -1,9 +1,9 @@
 // Package isolation says which streams may share a circuit.
 //
-// Two streams on one circuit leave by the same exit at the same time, so the
-// exit and the servers can link them. A Key says what a stream has that others
-// may not have. A listener makes it (or the public package, for a program's own
-// calls), the pool compares it, and nothing between them looks inside.
+// Two streams on one circuit leave by the same exit at the same time, so the exit
+// and the servers can link them. A Key has the properties of a stream by which
+// circuits are kept apart. A listener makes the Key (or the public package, for a
+// program's own calls), the pool compares it, and no code between them reads it.
 //
 // The rule is C tor's, of the options of SocksPort in tor(1), with one
 // difference. C tor adds up what the streams of a circuit have in common, and
@@ -31,10 +31,11 @@ import (
 	"net/netip"
 )
 
-// By says which fields of a Key keep streams apart, beside those that always do.
+// By says which fields of a Key keep streams apart, in addition to those that
+// always do.
 type By uint8
 
-// What streams are kept apart by.
+// The fields that a listener can choose.
 const (
 	ByClientAddr By = 1 << iota // the address of the local program
 	ByProtocol                  // SOCKS 4, SOCKS 5, HTTP CONNECT, DNS
@@ -56,7 +57,7 @@ type Key struct {
 	Port     uint16     // zero: a lookup
 }
 
-// Trim returns the key without the fields that it does not go by, so that a
+// Trim returns the key without the fields that By does not select, so that a
 // circuit does not keep them.
 func (k Key) Trim() Key {
 	if k.By&ByClientAddr == 0 {
@@ -88,11 +89,11 @@ func (Key) MarshalText() ([]byte, error) { return []byte("[scrubbed]"), nil }
 // tell its streams apart. The zero Auth stands for none.
 type Auth [sha256.Size]byte
 
-// secret makes an Auth of no use outside this process.
+// secret makes an Auth useless outside this process.
 var secret = func() (b [32]byte) { rand.Read(b[:]); return }()
 
-// NewAuth returns a keyed digest of the fields, so that no secret is kept. Other
-// fields, or the same bytes parted in another way, give another Auth.
+// NewAuth returns a keyed digest of the fields, so that no secret is kept.
+// Different fields, or the same bytes divided differently, give another Auth.
 func NewAuth(fields ...string) (a Auth) {
 	h := hmac.New(sha256.New, secret[:])
 	for _, f := range fields {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// mayShare is the rule in slow words: one field after the other.
+// mayShare is the same rule written out: it compares one field after the other.
 func mayShare(a, b Key) bool {
 	differ := []struct {
 		by     By // zero: always
@@ -56,7 +56,7 @@ func TestMayShareByReference(t *testing.T) {
 	shared := 0
 	for range 200_000 {
 		a, b := random(r), random(r)
-		if r.IntN(2) == 0 { // as far from a as one field
+		if r.IntN(2) == 0 { // b differs from a in one field at most
 			c := a
 			switch r.IntN(8) {
 			case 0:
@@ -124,7 +124,7 @@ func TestNewAuth(t *testing.T) {
 	}
 }
 
-// TestNothingPrintsAKey: whatever prints or logs a key, or what holds one,
+// TestNothingPrintsAKey: printing or logging a key, or a value that contains one,
 // shows nothing of it.
 func TestNothingPrintsAKey(t *testing.T) {
 	type holder struct{ Isolation Key }

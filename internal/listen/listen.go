@@ -1,7 +1,7 @@
-// Package listen accepts connections for every listener of this module. It
-// owns what happens while the process or the machine is short of file
-// descriptors or memory, which strangers can bring about: the listener waits and
-// tries again, and says so once. What is open goes on, and ends.
+// Package listen accepts connections for every listener of this module. Strangers
+// can use up the file descriptors or the memory of the process or the machine.
+// The listener then waits, tries again, and logs this once; open connections
+// continue.
 package listen
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// The waits between attempts to accept.
+// The shortest and the longest wait between attempts to accept.
 const (
 	firstWait = 5 * time.Millisecond
 	maxWait   = time.Second
@@ -26,8 +26,8 @@ const (
 // quiet is the time without a failure after which the next one is logged again.
 const quiet = time.Minute
 
-// Patient returns l with an Accept that waits and tries again after an error
-// that passes. port names the listener in the log, which may be nil.
+// Patient returns l with an Accept that waits and tries again after a temporary
+// error. port names the listener in log, which may be nil.
 func Patient(l net.Listener, log *slog.Logger, port string) net.Listener {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -46,7 +46,7 @@ type patient struct {
 	failed time.Time  // when an attempt failed last
 }
 
-// Accept returns the next connection, or an error that does not pass.
+// Accept returns the next connection, or an error that is not temporary.
 func (p *patient) Accept() (net.Conn, error) {
 	for wait := firstWait; ; wait = min(2*wait, maxWait) {
 		c, err := p.Listener.Accept()
@@ -64,8 +64,8 @@ func (p *patient) Accept() (net.Conn, error) {
 	}
 }
 
-// tell logs an error, unless there was one a short time before: an attacker who
-// holds every descriptor must not fill the disk too.
+// tell logs an error, unless another one came a short time before: an attacker
+// who uses up every descriptor must not fill the disk too.
 func (p *patient) tell(err error) {
 	now := time.Now()
 	p.mu.Lock()
@@ -77,16 +77,16 @@ func (p *patient) tell(err error) {
 	}
 }
 
-// Close closes the listener and ends an Accept that waits.
+// Close closes the listener and ends a waiting Accept.
 func (p *patient) Close() error {
 	p.once.Do(func() { close(p.closed) })
 	return p.Listener.Close()
 }
 
-// Passes reports whether an error of Accept, or of reading from a socket that
-// listens, may be over after a while: a shortage,
-// or the error of one connection. Only an errno that says that the socket itself
-// cannot be used does not pass, nor do errors that are not the system's.
+// Passes reports whether an error of Accept, or of a read from a socket that
+// listens, is temporary: a shortage, or an error of one connection. Errors that
+// are no errno are not temporary, nor is an errno which says that the socket
+// itself cannot be used.
 func Passes(err error) bool {
 	if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
 		return true
@@ -95,10 +95,10 @@ func Passes(err error) bool {
 	return ok && n != syscall.EBADF && n != syscall.EINVAL && n != syscall.ENOTSOCK && n != syscall.EOPNOTSUPP
 }
 
-// Serve gives each connection of l to take, until ctx ends or l is closed or
-// fails. Then l is closed. take runs on Serve's goroutine and must not wait; if it
-// panics, its connection is closed. The error is nil if ctx has ended, of kind
-// fault.Closed if somebody else has closed l, and of fault.Local otherwise.
+// Serve calls take with each connection of l, until ctx ends or l is closed or
+// fails. Then it closes l. take runs on Serve's goroutine and must not wait; if
+// it panics, its connection is closed. The error is nil if ctx has ended, of kind
+// fault.Closed if other code has closed l, and of kind fault.Local otherwise.
 func Serve(ctx context.Context, l net.Listener, log *slog.Logger, port string, take func(net.Conn)) error {
 	l = Patient(l, log, port)
 	defer l.Close()

@@ -18,7 +18,8 @@ import (
 	"github.com/chivenet/chive/internal/panics/panicstest"
 )
 
-// script is a listener that does what it is told, and then waits to be closed.
+// script is a listener that returns the prepared results, and then waits until it
+// is closed.
 type script struct {
 	next   []any // an error, or a net.Conn
 	once   sync.Once
@@ -47,7 +48,7 @@ func (s *script) Close() error {
 	return nil
 }
 
-// conn is a connection that knows whether it was closed.
+// conn is a connection that records whether it was closed.
 type conn struct {
 	net.Conn
 	closed bool
@@ -94,7 +95,7 @@ func TestShortage(t *testing.T) {
 	})
 }
 
-// TestCloseEndsTheWait: Close ends an Accept that waits, at once.
+// TestCloseEndsTheWait: Close ends a waiting Accept at once.
 func TestCloseEndsTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := Patient(newScript(shortages(100)...), nil, "x")
@@ -127,8 +128,8 @@ func TestPasses(t *testing.T) {
 }
 
 // TestServe: a panic in take closes its connection only; the end of the context
-// closes the listener and is no error, another's Close is one, and so is a broken
-// socket.
+// closes the listener and is no error; a Close by other code is an error, and so
+// is a broken socket.
 func TestServe(t *testing.T) {
 	panicstest.Expect(t, 1)
 	synctest.Test(t, func(t *testing.T) {

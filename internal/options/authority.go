@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// When authorities vote, where nobody says otherwise, and the least that other implementations
-// take: C tor's MIN_VOTE_INTERVAL_TESTING, MIN_VOTE_SECONDS and MIN_DIST_SECONDS.
+// The default times of voting, and the least values that other implementations
+// accept: C tor's MIN_VOTE_INTERVAL_TESTING, MIN_VOTE_SECONDS and
+// MIN_DIST_SECONDS.
 const (
 	VotingInterval        = time.Hour
 	InitialVotingInterval = 30 * time.Minute

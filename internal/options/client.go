@@ -7,10 +7,11 @@ import (
 	"github.com/chivenet/chive/internal/account"
 )
 
-// maxMemory is the row of a node's bound.
-func maxMemory(who string) Option {
+// maxMemory is the row of the bound on a node's memory; node names the node in
+// the help text.
+func maxMemory(node string) Option {
 	return Option{Key: "max-memory", Field: "MaxMemory", Bounds: Bounds{account.LeastMemory, noLimit}, Zero: fmt.Sprintf("%d MiB", account.DefaultMaxMemory>>20),
-		Help: "`BYTES` that others can make the " + who + " hold; above that, it closes what holds the most"}
+		Help: "`BYTES` that others can make the " + node + " hold; above that, it closes the peers that hold the most"}
 }
 
 // between are the bounds of a time.

@@ -1,10 +1,11 @@
-// Package options holds every option of a client, a relay and an authority: one row in
-// one table says its name, its bounds, its default value and what --help tells. Flags,
-// configuration files, the checks of public Configs, manual pages and docs/options.md all
-// come from the rows.
+// Package options holds every option of a client, a relay and an authority: one
+// row in one table has its name, its bounds, its default value and its help text.
+// Flags, configuration files, the checks of public Configs, manual pages and
+// docs/options.md all come from the rows.
 //
-// To add an option: a row, the field that it names, and a test of what it does. The field
-// has the tag reload:"live" when a running node takes over another value at once.
+// To add an option, write a row, the field that it names, and a test of its
+// effect. The field has the tag reload:"live" if a running node can apply a new
+// value at once.
 package options
 
 import (
@@ -20,9 +21,9 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Option is a row: one option. Its type is that of the field: string, bool, int, uint64,
-// time.Duration, []string, map[string]int32, or what reads its own text
-// (encoding.TextUnmarshaler).
+// Option is a row: one option. Its type is that of the field: string, bool, int,
+// uint64, time.Duration, []string, map[string]int32, or a type that reads its own
+// text (encoding.TextUnmarshaler).
 type Option struct {
 	Key   string // its name in files, and, with "--", on the command line
 	Field string // the field of the structure
@@ -33,21 +34,22 @@ type Option struct {
 	Zero   string
 	Bounds Bounds // of a number or a duration; the zero Bounds is no bound
 	OneOf  []string
-	// Each checks a text: each entry of a list, or a string that is not empty.
+	// Each checks each entry of a list, or a string that is not empty.
 	Each func(string) error
 
-	// Lines says that one flag gives one entry of a list, commas and all, and may be
-	// repeated. Other lists may also have several entries between commas.
+	// Lines says that a flag gives one entry of a list, which may contain commas,
+	// and may be repeated. A flag of another list may give several entries,
+	// separated by commas.
 	Lines bool
-	// Help is what the option does, in a few words; what its value is called stands in
-	// back quotes: "`FILE` of the log".
+	// Help says in a few words what the option does. The name of its value stands
+	// in back quotes: "`FILE` of the log".
 	Help string
 }
 
 // Bounds are the least and the greatest value, both allowed.
 type Bounds struct{ Lo, Hi int64 }
 
-// noLimit is so much that no value of an option reaches it.
+// noLimit is greater than every value of an option.
 const noLimit = math.MaxInt64 / 2
 
 // Group is options that belong together, under a heading.
@@ -70,8 +72,8 @@ func (t Table) All(yield func(*Option) bool) {
 	}
 }
 
-// Error is a mistake in the value of one option. A Go program reads its field's name; the
-// command line says the file and the line instead (Set.Explain).
+// Error is a mistake in the value of one option. For a Go program it names the
+// field; for the command line, Set.Explain names the file and the line instead.
 type Error struct {
 	Field string
 	Err   error
@@ -144,7 +146,7 @@ func (o *Option) check(v reflect.Value) error {
 	return nil
 }
 
-// bounded holds a number to the bounds, which show writes.
+// bounded checks a number against the bounds; show formats them for the error.
 func (o *Option) bounded(n int64, show func(int64) any) error {
 	switch b := o.Bounds; {
 	case b == Bounds{}, n == 0 && o.Zero != "", n >= b.Lo && n <= b.Hi:
@@ -172,7 +174,7 @@ func unmarshaler(p reflect.Value) encoding.TextUnmarshaler {
 	return u
 }
 
-// ErrorOf returns the mistake in one option that err tells of, or nil.
+// ErrorOf returns the Error in the chain of err, or nil.
 func ErrorOf(err error) *Error {
 	var e *Error
 	if errors.As(err, &e) {

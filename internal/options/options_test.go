@@ -98,7 +98,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// TestMistakes: each kind of mistake is told with the line and the key.
+// TestMistakes: the error for each kind of mistake names the line and the key.
 func TestMistakes(t *testing.T) {
 	for file, want := range map[string]string{
 		"\nnmae = 'x'":             `f:2: unknown key "nmae"; did you mean "name"?`,
@@ -136,7 +136,7 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%q: %v, want %q", file, err, want)
 		}
 	}
-	// Elsewhere than in a file.
+	// A mistake outside a file.
 	s, c, err := bind(t, "bytes = 20\nguards = 3", "guards", "21")
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// TestChanges: what is live is told apart.
+// TestChanges: Changes separates the live options from the others.
 func TestChanges(t *testing.T) {
 	now, _, err := bind(t, "bytes = 20\nguards = 3", "name", "flag")
 	if err != nil {
@@ -179,7 +179,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestFlagTypes: package pflag shows defaults, and completes, by these.
+// TestFlagTypes: package pflag uses these types to show defaults and to complete.
 func TestFlagTypes(t *testing.T) {
 	s := Bind(Part{Table: table, Of: new(config)})
 	want := map[string][2]string{

@@ -6,7 +6,7 @@ var Relay = Table{
 		{Key: "data-dir", Field: "DataDir", Zero: "$XDG_STATE_HOME/chive/relay", Help: "`DIR` for the keys and the directory cache; keep a copy of its keys"},
 		{Key: "offline-master-key", Field: "OfflineMasterKey", Help: "the master key is kept elsewhere ('chive keys relay'): neither make nor read it"},
 	}},
-	{"Who the relay is", []Option{
+	{"Identity of the relay", []Option{
 		{Key: "nickname", Field: "Nickname", Default: "Unnamed", Help: "`NAME` of the relay: 1 to 19 letters and digits"},
 		{Key: "contact", Field: "Contact", Help: "`TEXT` by which others reach you, such as an address of mail; everybody can read it"},
 		{Key: "family", Field: "Family", Help: "`FINGERPRINTS` of your other relays: no circuit then uses two of them"},

@@ -11,7 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/tomlfile"
 )
 
-// Part is a table with the structure that its options are in.
+// Part is a table with the structure that has its fields.
 type Part struct {
 	Table Table
 	Of    any // a pointer to the structure
@@ -32,14 +32,15 @@ type Value struct {
 	*Option
 	Group    string
 	FileOnly bool
-	Live     bool // a running node takes over another value at once
+	Live     bool // a running node can apply a new value at once
 
 	v    reflect.Value
-	flag bool // the command line gave it
-	line int  // of the file that gave it; 0: none did
+	flag bool // the command line set it
+	line int  // of the file that set it; 0: no file did
 }
 
-// Bind gives every option its default value. Groups of one title are put together.
+// Bind sets every option to its default value. It joins groups with the same
+// title.
 func Bind(parts ...Part) *Set {
 	s := &Set{byKey: map[string]*Value{}}
 	var titles []string
@@ -83,7 +84,7 @@ func (s *Set) All() []*Value { return s.all }
 // File returns the name of the configuration file that was read, or "".
 func (s *Set) File() string { return s.file }
 
-// String returns the value as the command line has it.
+// String returns the value as a user would write it on the command line.
 func (v *Value) String() string {
 	switch v.v.Interface().(type) {
 	case time.Duration, []string, map[string]int32:
@@ -97,7 +98,7 @@ func (v *Value) String() string {
 // Set takes a value from the command line.
 func (v *Value) Set(s string) error {
 	if !v.flag {
-		v.v.SetZero() // a list that is given takes the place of the default one
+		v.v.SetZero() // a list replaces the default list
 	}
 	v.flag = true
 	return v.parse(v.v, s)
@@ -121,8 +122,9 @@ func (v *Value) Type() string {
 	return "text" // of a time or a mode, which needs no quotes
 }
 
-// ReadFile takes values from doc, a configuration file: TOML whose keys are the options' names.
-// A flag that was given wins over the file. A key that is no option is an error.
+// ReadFile sets values from doc, a configuration file: TOML whose keys are the
+// options' names. A flag of the command line overrides the file. An unknown key
+// is an error.
 func (s *Set) ReadFile(name string, doc []byte) error {
 	s.file = name
 	entries, err := tomlfile.Entries(name, doc)
@@ -146,7 +148,7 @@ func (s *Set) ReadFile(name string, doc []byte) error {
 	return nil
 }
 
-// where says where a value comes from.
+// where returns the flag, or the file and line, that set the value.
 func (s *Set) where(v *Value) string {
 	switch {
 	case v.flag:
@@ -159,8 +161,8 @@ func (s *Set) where(v *Value) string {
 	return v.Key
 }
 
-// Explain returns err in the words of the command line: where it is about one option, it
-// says the file and the line, and the option's name.
+// Explain returns err in the words of the command line: if it is about one
+// option, it names the file and the line, and the option.
 func (s *Set) Explain(err error) error {
 	e := ErrorOf(err)
 	if e == nil {
@@ -174,7 +176,8 @@ func (s *Set) Explain(err error) error {
 	return err
 }
 
-// Again takes the values that the command line gave for another set of the same options.
+// Again copies the values that the command line set in given, another set of the
+// same options.
 func (s *Set) Again(given *Set) {
 	for _, v := range s.all {
 		if g := given.byKey[v.Key]; g != nil && g.flag {
@@ -184,8 +187,8 @@ func (s *Set) Again(given *Set) {
 	}
 }
 
-// Changes lists the options that have another value in next: those that a running node takes
-// over, and those that wait for its next start.
+// Changes lists the options that have another value in next: those that a running
+// node can apply, and those that wait for its next start.
 func (s *Set) Changes(next *Set) (live, waiting []string) {
 	for _, v := range s.all {
 		n := next.byKey[v.Key]
@@ -202,7 +205,7 @@ func (s *Set) Changes(next *Set) (live, waiting []string) {
 	return live, waiting
 }
 
-// Usage is what --help says of the option. Package pflag adds Default.
+// Usage returns the text of --help for the option. Package pflag adds Default.
 func (v *Value) Usage() string {
 	s := v.Help
 	if v.Lines {
@@ -218,7 +221,8 @@ func (v *Value) Usage() string {
 	return s + " (default: " + v.Zero + ")"
 }
 
-// Limits says the bounds of the value; empty: there are none that anybody meets.
+// Limits describes the bounds of the value; empty: no bounds that matter in
+// practice.
 func (v *Value) Limits() string {
 	show := func(n int64) string {
 		switch v.v.Interface().(type) {

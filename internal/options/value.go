@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// text writes a value as the command line has it.
+// text returns a value as a user would write it on the command line.
 func text(v reflect.Value) string {
 	switch x := v.Interface().(type) {
 	case encoding.TextMarshaler:
@@ -36,7 +36,7 @@ func text(v reflect.Value) string {
 	}
 }
 
-// parse reads a text into a value. A list or a map takes it as more entries.
+// parse reads a text into a value. For a list or a map, it adds entries.
 func (o *Option) parse(v reflect.Value, s string) error {
 	switch v.Interface().(type) {
 	case string:
@@ -114,17 +114,17 @@ func splitComma(s string) ([]string, error) {
 	return entries, err
 }
 
-// joinComma writes what splitComma reads.
+// joinComma is the inverse of splitComma.
 func joinComma(entries []string) string {
 	var b strings.Builder
 	w := csv.NewWriter(&b)
-	_ = w.Write(entries) // into memory; no entry is refused
+	_ = w.Write(entries) // it writes to memory, and no entry is invalid
 	w.Flush()
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// fromFile gives a value what a TOML file has for it. The types must agree: a string where a
-// number belongs is more likely a mistake than a wish.
+// fromFile sets a value to x, which comes from a TOML file. The types must match:
+// a string in place of a number is probably a mistake.
 func (o *Option) fromFile(v reflect.Value, x any) error {
 	switch v.Interface().(type) {
 	case []string:
@@ -155,7 +155,7 @@ func (o *Option) fromFile(v reflect.Value, x any) error {
 	return o.parse(v, fmt.Sprint(x))
 }
 
-// stringList takes a list of strings, or one string for a list of one.
+// stringList reads a list of strings; one string alone is a list of one.
 func stringList(x any) ([]string, error) {
 	switch x := x.(type) {
 	case string:
@@ -174,7 +174,7 @@ func stringList(x any) ([]string, error) {
 	return nil, fmt.Errorf("%s, not a list of strings", typeName(x))
 }
 
-// numberList takes a table of numbers, or strings such as "NAME=5".
+// numberList reads a table of numbers, or strings such as "NAME=5".
 func numberList(x any) ([]string, error) {
 	table, ok := x.(map[string]any)
 	if !ok {

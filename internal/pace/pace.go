@@ -1,6 +1,6 @@
-// Package pace says whether a peer does something too often, by limits that may
-// change while it runs: those of the consensus. golang.org/x/time/rate counts.
-// Callers whose limits never change use that package itself.
+// Package pace limits how often a peer does something, by limits that may change
+// at any time because the consensus sets them. It uses golang.org/x/time/rate;
+// callers whose limits never change use that package directly.
 package pace
 
 import (
@@ -9,10 +9,10 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Limit is so many events a second, and so many at once.
+// Limit is the number of events a second, and the number at once.
 type Limit struct{ Rate, Burst float64 }
 
-// Pace is one peer's. The zero value has its whole burst left.
+// Pace counts the events of one peer. The zero value allows a whole burst.
 type Pace struct{ l *rate.Limiter }
 
 // Allow reports whether an event may happen now under a limit, and counts it if so.

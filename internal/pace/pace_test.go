@@ -25,7 +25,7 @@ func TestPace(t *testing.T) {
 	take(2)
 	now = now.Add(time.Hour)
 	take(3)
-	// A new limit counts from when it came.
+	// A new limit applies from the moment when it is set.
 	now = now.Add(time.Second)
 	limit = Limit{Rate: 10, Burst: 100}
 	take(2)

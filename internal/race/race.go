@@ -1,7 +1,7 @@
 // Package race connects to something that has several addresses: it tries each a
-// little after the one before, or when that one has failed, and takes the first
-// that answers (RFC 8305, "Happy Eyeballs"). It has no clock and starts nothing
-// by itself: its callers do.
+// short time after the one before, or when that one has failed, and uses the
+// first that answers (RFC 8305, "Happy Eyeballs"). The caller provides the clock
+// and starts the goroutines.
 package race
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// Field is where attempts run.
+// Field says how attempts run.
 type Field struct {
 	// Delay is how long one attempt may take before the next begins beside it.
 	Delay time.Duration
@@ -22,8 +22,9 @@ type Field struct {
 }
 
 // First makes attempts 0 to n-1, n > 0, in this order, and returns the first
-// success, or the first error when all have failed. When it returns, the context
-// of the other attempts ends. Those that succeed nevertheless are given to drop.
+// success, or the first error if all have failed. When it returns, the context of
+// the other attempts ends; drop receives the results of those that succeed
+// nevertheless.
 func First[T any](ctx context.Context, f Field, n int, try func(ctx context.Context, i int) (T, error), drop func(T)) (T, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -12,11 +12,11 @@ import (
 	"github.com/chivenet/chive/internal/panics/panicstest"
 )
 
-// attempt is what one attempt does: how long it takes, and what comes of it.
+// attempt describes one attempt: how long it takes, and its result.
 type attempt struct {
 	takes time.Duration
 	err   error
-	deaf  bool // it goes on when its context has ended
+	deaf  bool // it ignores the end of its context
 	panic bool
 }
 

@@ -1,6 +1,6 @@
-// Package role has what the public packages of the roles share: a life between
-// New and Close, a data directory of its own, and configurations of which some
-// fields may change meanwhile.
+// Package role has the code that the public packages of the roles share: the
+// lifetime between New and Close, the lock of the data directory, and the check of
+// which configuration fields may change meanwhile.
 package role
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// Life is the time that a role runs for, from Start until Stop or Close, or until
-// the role cannot go on. Its methods may be called from any goroutine.
+// Life is the lifetime of a role, from Start until Stop or Close, or until the
+// role cannot continue. Its methods may be called from any goroutine.
 type Life struct {
 	stop  context.CancelFunc
 	asked atomic.Bool
@@ -26,9 +26,10 @@ type Life struct {
 	release func() error // guarded by mu; nil when it was called
 }
 
-// Start runs a role in a goroutine. run returns when its context ends, with an
-// error if something was lost, or with the reason why it cannot go on. Then
-// release gives back what the role has, such as the lock of its directory.
+// Start runs a role in a goroutine. run must return when its context ends, with
+// an error if something was lost; or earlier, with the reason why it cannot
+// continue. Then release gives back what the role has, such as the lock of its
+// directory.
 func Start(log *slog.Logger, run func(context.Context) error, release func() error) *Life {
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Life{stop: stop, done: make(chan struct{}), release: release}

@@ -30,8 +30,8 @@ func CheckReload[C any](running, next *C) error {
 	return fault.New(fault.Config, "reload: %s: this cannot change while it runs", strings.Join(names, ", "))
 }
 
-// KeepFixed sets the fields without the tag to what they are in the running
-// configuration.
+// KeepFixed sets the fields of next without the tag to their values in the
+// running configuration.
 func KeepFixed[C any](running, next *C) {
 	a, b := reflect.ValueOf(running).Elem(), reflect.ValueOf(next).Elem()
 	for i := range a.NumField() {
@@ -42,7 +42,7 @@ func KeepFixed[C any](running, next *C) {
 }
 
 // equal compares two values of a field: networks by their text, loggers by their
-// identity; an empty list is equal to none.
+// identity; an empty list equals nil.
 func equal(a, b any) bool {
 	switch x := a.(type) {
 	case *slog.Logger:

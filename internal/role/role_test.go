@@ -74,7 +74,7 @@ func TestChange(t *testing.T) {
 	}
 }
 
-// text is what a network is for a configuration.
+// text stands for the network in a configuration: it has a text form.
 type text string
 
 func (t *text) MarshalText() ([]byte, error) { return []byte(*t), nil }

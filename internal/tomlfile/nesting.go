@@ -2,13 +2,14 @@ package tomlfile
 
 import "github.com/chivenet/chive/internal/fault"
 
-// maxNesting bounds arrays and inline tables in each other, and the parts of a
-// dotted key. No file here needs five; the parser of TOML calls itself for each
-// level, and a file from somebody else could end the process by them.
+// maxNesting bounds the depth of nested arrays and inline tables, and the parts
+// of a dotted key. No file here needs five. The TOML parser is recursive, and a
+// hostile file with many levels could end the process.
 const maxNesting = 32
 
-// checkNesting holds a document to maxNesting. Its errors begin with the line. It reads as much of TOML as that
-// takes: what it does not understand is no TOML, and the parser says so.
+// checkNesting checks a document against maxNesting. Its errors begin with the
+// line. It understands only as much of TOML as it needs; the parser reports every
+// other mistake.
 func checkNesting(doc []byte) error {
 	depth, dots, line := 0, 0, 1
 	for i := 0; i < len(doc); {
@@ -46,9 +47,10 @@ func checkNesting(doc []byte) error {
 }
 
 // skipString returns the length of the string at the start of s, which begins
-// with quote, and the line ends in it; 0 if it does not end.
+// with quote, and the number of line ends in it. The length is 0 if the string
+// does not end.
 func skipString(s []byte, quote byte) (n, lines int) {
-	run := func(at int) (k int) { // quotes from there on
+	run := func(at int) (k int) { // the number of quotes from there on
 		for at+k < len(s) && s[at+k] == quote {
 			k++
 		}
@@ -81,7 +83,7 @@ func skipString(s []byte, quote byte) (n, lines int) {
 		default:
 			k := run(n)
 			if k >= 3 {
-				return n + min(k, 5), lines // two may stand before the three that end it
+				return n + min(k, 5), lines // two more quotes may come before the three that end it
 			}
 			n += k
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// TestNesting has files that would end the process, or keep it busy for hours,
+// TestNesting checks files that would end the process, or keep it busy for hours,
 // if they reached the parser.
 func TestNesting(t *testing.T) {
 	deep := maxNesting + 1
@@ -42,7 +42,7 @@ func TestNesting(t *testing.T) {
 	}
 }
 
-// depth is how many arrays, tables and key parts lie in each other.
+// depth returns how deep arrays, tables and key parts are nested.
 func depth(v any) int {
 	most := 0
 	switch v := v.(type) {
@@ -64,8 +64,8 @@ func depth(v any) int {
 	return most + 1
 }
 
-// FuzzNesting holds the reading of nesting to the parser's: what the parser
-// takes and is not deep passes, and what passes is not deep.
+// FuzzNesting compares checkNesting with the parser: a document that the parser
+// accepts and that is not deep passes, and a document that passes is not deep.
 func FuzzNesting(f *testing.F) {
 	f.Add("a = [[1], {b = 2}]\n[c.d]\n\"e.f\".g = '''x'''\n")
 	f.Add("a = \"\"\"x\\\"\"\"\"\" # [[[\nb = ''\nc = '\"'\n")
@@ -83,7 +83,8 @@ func FuzzNesting(f *testing.F) {
 		if shallow && err != nil {
 			t.Fatalf("%q: %v", doc, err)
 		}
-		// A header, a dotted key in it and arrays may be as deep as allowed each.
+		// A header, a dotted key in it, and arrays may each have the greatest
+		// depth.
 		if d > 4*maxNesting && err == nil {
 			t.Fatalf("%d levels pass", d)
 		}

@@ -1,5 +1,5 @@
-// Package tomlfile reads TOML strictly: a key that nobody reads is an error
-// that names it and the key that was probably meant.
+// Package tomlfile reads TOML strictly: an unknown key is an error that names it
+// and the key that was probably meant.
 package tomlfile
 
 import (
@@ -12,12 +12,12 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// MaxSize bounds a file that is read whole, in bytes.
+// MaxSize is the largest size of a file, in bytes.
 const MaxSize = 4 << 20
 
-// Decode reads doc into v, which toml.Decode must accept. known lists the keys
-// of every table, for suggestions. what names the file in errors, which are
-// of kind Config and say the line where TOML itself is broken.
+// Decode reads doc into v, which toml.Decode must accept. known lists the keys of
+// every table, for suggestions. what names the file in errors, which are of kind
+// Config and name the line of a syntax error.
 func Decode(what string, doc []byte, v any, known []string) error {
 	md, err := decode(what, doc, v)
 	if err != nil {
@@ -52,12 +52,12 @@ func decode(what string, doc []byte, v any) (toml.MetaData, error) {
 // time, []any or map[string]any.
 type Entry struct {
 	Key   string
-	Line  int // of a text over several lines, the last
+	Line  int // the last line of a text over several lines
 	Value any
 }
 
-// Entries reads doc, and returns the keys of its top level in the order of their lines. Errors
-// are Decode's.
+// Entries reads doc, and returns the keys of its top level in the order of their
+// lines. It returns the same errors as Decode.
 func Entries(what string, doc []byte) ([]Entry, error) {
 	var all map[string]toml.Primitive
 	md, err := decode(what, doc, &all)
@@ -77,8 +77,9 @@ func Entries(what string, doc []byte) ([]Entry, error) {
 	return entries, nil
 }
 
-// lineOf returns the line of a value. The parser tells it only together with an error. A
-// table that no line of its own begins, as "a" in "a.b = 1", stands where its first key does.
+// lineOf returns the line of a value. The parser reveals it only in an error. A
+// table without a header line, such as "a" in "a.b = 1", has the line of its
+// first key.
 func lineOf(md *toml.MetaData, p toml.Primitive) (line int) {
 	var pe toml.ParseError
 	if errors.As(md.PrimitiveDecode(p, new(refusal)), &pe) && pe.Position.Line > 0 {
@@ -113,8 +114,8 @@ func Unknown(key string, known []string) error {
 	return fault.New(fault.Config, "unknown key %q", key)
 }
 
-// nearest returns the choice with the least edit distance to s, or "" when
-// none is near enough to be a slip of the keyboard.
+// nearest returns the choice with the least edit distance to s, or "" if none is
+// near enough to be a typing mistake.
 func nearest(s string, choices []string) string {
 	best, least := "", len(s)/3+2
 	for _, c := range choices {
@@ -125,8 +126,8 @@ func nearest(s string, choices []string) string {
 	return best
 }
 
-// distance is Levenshtein's, or limit when it is at least that. "-" and "_"
-// count as equal: which one joins words is the commonest slip.
+// distance returns the Levenshtein distance, or limit if the distance is at least
+// that. "-" and "_" count as equal: to confuse them is the most common mistake.
 func distance(a, b string, limit int) int {
 	fold := strings.NewReplacer("_", "-")
 	a, b = fold.Replace(a), fold.Replace(b)

@@ -55,7 +55,8 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-// TestEntries: every key of the top level comes with its line, whatever its value.
+// TestEntries: Entries returns the line of every key of the top level, for all
+// types of values.
 func TestEntries(t *testing.T) {
 	const doc = "# a comment\na = 1\n\nlist = [\n'x',\n'y',\n]\n\"quoted key\" = true\ntext = '''\nb = 5\n'''\ndate = 1979-05-27\nin = {a = 1}\ndotted.a = 1\n\n[table]\nc = 2\n\n[[tables]]\nd = 1\n[[tables]]\nd = 2\n"
 	got, err := Entries("f", []byte(doc))
