@@ -23,10 +23,10 @@ type Authority struct {
 	log     *slog.Logger
 	me      ident.RSAID // v3 identity
 	began   time.Time
-	list    atomic.Pointer[RelayList] // as Accept.List at first
+	list    atomic.Pointer[RelayList] // at first Accept.List
 	docs    dirserver.Memory
 	dir     *dirserver.Server
-	out     sync.WaitGroup // what is being sent to other authorities
+	out     sync.WaitGroup // goroutines that send to other authorities
 	grumble *grumble
 	// memory counts what others make the authority hold.
 	memory *account.Memory
@@ -40,12 +40,12 @@ type Authority struct {
 	pins      pins
 	maxPins   int
 	histories histories
-	news      chan struct{} // closed and replaced when a relay came, or a test ended
+	news      chan struct{} // closed and replaced when a relay is added, or a test ends
 	// voting
 	certs   map[netdoc.KeyPair]*netdoc.AuthCert
-	current *netdoc.Consensus // the ns consensus published last; without its relays
+	current *netdoc.Consensus // the ns consensus published last, without its relays
 	round   *round
-	last    *round // the one before, whose votes are still served
+	last    *round // the previous round, whose votes are still served
 	// measured is the bandwidth file that the last vote used; nil: none.
 	measured *dirserver.Doc
 	sr       sharedRandom
@@ -73,8 +73,8 @@ func New(cfg Config) (*Authority, error) {
 	return a, nil
 }
 
-// SetRelayList replaces the list of relays that are rejected or marked: for
-// descriptors that come from now on, and for the next vote.
+// SetRelayList replaces the list of relays that are rejected or marked. It
+// applies to new descriptors, and to the next vote.
 func (a *Authority) SetRelayList(l *RelayList) { a.list.Store(l) }
 
 // SetMaxMemory changes how many bytes others can make the authority hold.
@@ -84,7 +84,7 @@ func (a *Authority) SetMaxMemory(bound int64) { a.memory.SetBound(bound) }
 func (a *Authority) Identity() ident.RSAID { return a.me }
 
 // Run votes, serves and tests relays until ctx ends. It returns an error only
-// when it cannot go on.
+// when it cannot continue.
 func (a *Authority) Run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -137,7 +137,7 @@ func (a *Authority) Run(ctx context.Context) error {
 	}
 }
 
-// Relays returns how many relays have told the authority about themselves.
+// Relays returns the number of relays whose descriptors the authority has.
 func (a *Authority) Relays() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -153,8 +153,8 @@ func (a *Authority) Consensus(f netdoc.Flavor) []byte {
 	return c.Doc.Bytes()
 }
 
-// changed tells who waits that there are other relays, or that they were
-// tested. The caller holds mu.
+// changed wakes the goroutines that wait for new relays or results of tests. The
+// caller holds mu.
 func (a *Authority) changed() {
 	close(a.news)
 	a.news = make(chan struct{})
@@ -187,19 +187,21 @@ func (a *Authority) addCertLocked(c *netdoc.AuthCert) {
 // maxCertsEach bounds the certificates of one authority.
 const maxCertsEach = 8
 
-// cert returns a certificate. It is for netdoc.Consensus.Verify; the caller
-// holds mu.
+// certLocked returns a certificate, for netdoc.Consensus.Verify. The caller holds
+// mu.
 func (a *Authority) certLocked(k netdoc.KeyPair) *netdoc.AuthCert { return a.certs[k] }
 
-// clockInterval is how often the clock is looked at while waiting: a timer stops
-// when the machine is suspended, and does not follow a clock that is set.
+// clockInterval is how often a wait looks at the clock: a timer stops when the
+// machine is suspended, and does not follow a clock that is set.
 const clockInterval = time.Second
 
-// setBack is how far the clock must be set back to begin another round.
+// setBack is how far the clock must be set back before the authority plans a new
+// round.
 const setBack = time.Minute
 
-// waitUntil waits for a time of day; false when ctx ends first, or the clock is
-// set back, so that the time is no longer that of the next round.
+// waitUntil waits for a time of the wall clock. It returns false if ctx ends
+// first, or if the clock is set back so far that t is no longer the time of the
+// next round.
 func (a *Authority) waitUntil(ctx context.Context, t time.Time) bool {
 	for least := time.Duration(math.MaxInt64 - setBack); ctx.Err() == nil; {
 		left := t.Sub(a.cfg.Now().Round(0)) // by the wall clock
@@ -220,5 +222,6 @@ func (a *Authority) waitUntil(ctx context.Context, t time.Time) bool {
 	return false
 }
 
-// errUnknownAuthority reports a document of somebody who is none of ours.
+// errUnknownAuthority reports a document that no authority of the network has
+// made.
 var errUnknownAuthority = fault.New(fault.Refused, "it is not from a recognized v3 authority")

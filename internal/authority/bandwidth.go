@@ -22,7 +22,8 @@ type Bandwidths struct {
 	Digest  string // arguments of its "bandwidth-file-digest" line
 }
 
-// Bounds on what is read of a file and told of its headers, as C tor's.
+// Bounds on the part of a file that is read, and on the headers that votes
+// repeat, as in C tor.
 const (
 	maxBandwidthFile    = 64 << 20
 	maxBandwidthHeaders = 50
@@ -33,9 +34,9 @@ const (
 // headersEnd ends the header lines of a file.
 const headersEnd = "====="
 
-// ParseBandwidths reads a bandwidth file of any version. Lines that are neither
-// a header nor a relay's are passed over; a file older than three days is an
-// error, but its digest is there all the same.
+// ParseBandwidths reads a bandwidth file of any version. It skips lines that are
+// neither a header nor a relay's. A file older than three days is an error, but
+// the result has its digest.
 func ParseBandwidths(file []byte, now time.Time) (*Bandwidths, error) {
 	sum := sha256.Sum256(file)
 	b := &Bandwidths{Of: map[ident.RSAID]uint32{}, Digest: "sha256=" + base64.RawStdEncoding.EncodeToString(sum[:])}

@@ -10,19 +10,21 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// catchUpLimit bounds the time to ask the others for what was missed.
+// catchUpLimit bounds the time to ask the other authorities for a missed
+// consensus.
 const catchUpLimit = 5 * time.Second
 
-// maxConsensus bounds a consensus that is fetched, maxCerts all authorities'
-// certificates.
+// maxConsensus bounds a fetched consensus, maxCerts the certificates of all
+// authorities.
 const (
 	maxConsensus = 32 << 20
 	maxCerts     = 1 << 20
 )
 
-// catchUp asks the other authorities for the consensus when this one has none
-// that is fresh: it was away, or missed a round. Without it, it would vote at
-// other times than the others, and know other shared random values.
+// catchUp asks the other authorities for the consensus if this authority has no
+// fresh one because it was not running, or missed a round. Without the consensus,
+// it would vote at other times than the others, and have other shared random
+// values.
 func (a *Authority) catchUp(ctx context.Context) {
 	a.mu.Lock()
 	fresh := a.current != nil && a.cfg.Now().Before(a.current.FreshUntil)
@@ -79,8 +81,9 @@ func (a *Authority) verify(c *netdoc.Consensus, now time.Time) error {
 	return verdict.Err()
 }
 
-// adopt takes a consensus over that others published, if it is good and newer.
-// It holds mu only for what is short: anybody may be behind a DirPort's answer.
+// adopt takes over a consensus that others published, if it is valid and newer.
+// It holds mu for short steps only: the answer of a DirPort is not authenticated,
+// and may take long to check.
 func (a *Authority) adopt(text []byte) error {
 	c, listed, err := readConsensus(text)
 	if err != nil {
@@ -111,7 +114,8 @@ func (a *Authority) adopt(text []byte) error {
 	return a.saveConsensus(served)
 }
 
-// readConsensus reads a consensus without its relays, and whom it lists.
+// readConsensus reads a consensus without its relays, and the set of relays that
+// it lists.
 func readConsensus(text []byte) (*netdoc.Consensus, map[ident.RSAID]bool, error) {
 	listed := map[ident.RSAID]bool{}
 	c, err := netdoc.ParseConsensus(text, nil, func(rs *netdoc.RouterStatus) error {

@@ -11,7 +11,8 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// Commitments are of one run of the protocol: of one day, with rounds of an hour.
+// Commitments belong to one run of the protocol: to one day, if rounds last an
+// hour.
 func TestSharedRandomRuns(t *testing.T) {
 	me, other := ident.RSAID{1}, ident.RSAID{2}
 	midnight := time.Date(2027, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -61,7 +62,8 @@ func TestSharedRandomRuns(t *testing.T) {
 	}
 }
 
-// Runs that began by a clock that was ahead count for nothing, rather than less.
+// A run whose start lies in the future, because the clock was ahead, counts as
+// zero and not as a negative time.
 func TestHistorySetBack(t *testing.T) {
 	var h histories
 	id, at := ident.RSAID{1}, time.Unix(1e9, 0)
@@ -75,8 +77,8 @@ func TestHistorySetBack(t *testing.T) {
 	}
 }
 
-// The rounds of an authority follow the wall clock: also past midnight, after
-// the machine was suspended, and when a wrong clock is set.
+// The rounds of an authority follow the wall clock, also past midnight, after the
+// machine was suspended, and when a wrong clock is corrected.
 func TestRoundsFollowClock(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
 	synctest.Test(t, func(t *testing.T) {

@@ -19,15 +19,15 @@ import (
 	"github.com/chivenet/chive/internal/options"
 )
 
-// Config says what an authority is. Zero fields have the defaults that they
-// name.
+// Config has the settings of an authority. Comments name the defaults of zero
+// fields.
 type Config struct {
 	Nickname string // as in votes: 1 to 19 letters and digits
 	Contact  string // default "(none)"
 	Hostname string // default the address
 	Keys     *Keys
-	// Network names all authorities, this one among them by its v3 identity; the
-	// others are asked at their DirPorts.
+	// Network names all authorities, including this one, by their v3 identities.
+	// This authority connects to the DirPorts of the others.
 	Network *netdir.Network
 	// ORPort and DirPort are where others find this authority.
 	ORPort, DirPort netip.AddrPort
@@ -40,14 +40,14 @@ type Config struct {
 	Params   netdoc.Params // votes for consensus parameters
 	Methods  []int         // consensus methods to vote for, some of the package's Methods; default all
 	Packages []string      // arguments of "package" lines, which methods before 34 have
-	// ClientVersions and ServerVersions are recommended, as "0.4.9.11,0.4.9.12";
-	// the authority votes on versions when one of them is set.
+	// ClientVersions and ServerVersions are the recommended versions, such as
+	// "0.4.9.11,0.4.9.12". The authority votes on versions if one of them is set.
 	ClientVersions, ServerVersions string
 	BandwidthFile                  string // path of a v3bw file, read before every vote; empty: none
 	NoSharedRandom                 bool   // take no part in shared randomness
 
-	// WaitForRelays holds the first votes back until so many relays are known:
-	// a laboratory's first consensus is then complete.
+	// WaitForRelays delays the first votes until the authority knows this many
+	// relays, so that a laboratory's first consensus is complete.
 	WaitForRelays int
 
 	// Dir is where state is kept: descriptors, consensuses, the shared random
@@ -58,10 +58,10 @@ type Config struct {
 	Now  func() time.Time                                                 // default time.Now
 	Rand io.Reader                                                        // default crypto/rand
 	Log  *slog.Logger                                                     // default none
-	// MaxMemory bounds what others can make the authority hold, in bytes: what is
-	// uploaded and asked for, links and their circuits. Default 512 MiB.
+	// MaxMemory bounds what others can make the authority hold, in bytes:
+	// uploads, requests, links and their circuits. Default 512 MiB.
 	MaxMemory int64
-	// Published is called with every consensus that was published; may be nil.
+	// Published is called with every published consensus; may be nil.
 	Published func(*netdoc.Consensus)
 }
 
@@ -71,8 +71,9 @@ type Schedule struct {
 	// below a second when all authorities are Chive's. Default 30 minutes, 5
 	// minutes each.
 	InitialInterval, InitialVoteDelay, InitialDistDelay time.Duration
-	// Interval is voted for: whole seconds, 10 at least, which is what C tor
-	// takes in a testing network. Default 1 hour, delays 5 minutes each.
+	// The authority votes for Interval: whole seconds, and at least 10, the least
+	// that C tor accepts in a testing network. Default 1 hour, delays 5 minutes
+	// each.
 	Interval, VoteDelay, DistDelay time.Duration
 	IntervalsValid                 int           // how many intervals a consensus is valid; default 3, at least 2
 	Offset                         time.Duration // of all intervals
@@ -168,7 +169,8 @@ func (c *Config) check() error {
 	return nil
 }
 
-// CheckOptions reports the first mistake in what an operator chooses: it needs no keys.
+// CheckOptions reports the first mistake in the operator's settings. It needs no
+// keys.
 func (c *Config) CheckOptions() error {
 	switch {
 	case c.Network == nil:
@@ -193,7 +195,7 @@ func (c *Config) addr() netip.Addr {
 	return c.ORPort.Addr()
 }
 
-// find returns the authority with that v3 identity.
+// find returns the authority with the v3 identity id.
 func (c *Config) find(id ident.RSAID) (netdir.Authority, bool) {
 	for _, a := range c.Network.Authorities {
 		if a.V3Ident == id {

@@ -14,24 +14,25 @@ import (
 	"github.com/chivenet/chive/internal/protover"
 )
 
-// Methods are the consensus methods that Chive computes, which are those of C
+// Methods are the consensus methods that Chive computes, the same as those of C
 // tor 0.4.9.
 var Methods = []int{32, 33, 34, 35}
 
-// What differs between them, but for family keys in microdescriptors, which
-// netdoc makes.
+// The methods from which something changes. netdoc handles one more change:
+// family keys in microdescriptors.
 const (
-	methodNoPublished = 33 // the first whose microdesc flavor does not tell descriptors' times
+	methodNoPublished = 33 // the first whose microdesc flavor omits the times of descriptors
 	methodNoPackages  = 34 // the first without "package" lines
 )
 
-// Rules is what the authorities of a network agree on besides their votes.
+// Rules are settings that the authorities of a network share, besides their
+// votes.
 type Rules struct {
 	Authorities int  // how many there are, voting or not
 	NoSRV       bool // shared randomness is switched off
-	// FreshSRV says that the shared random value was computed for this very
-	// round, which asks for a greater majority (srv-spec, "including the SRV in
-	// the consensus").
+	// FreshSRV says that the shared random value was computed for this round,
+	// which requires a greater majority (srv-spec, "including the SRV in the
+	// consensus").
 	FreshSRV bool
 }
 
@@ -126,8 +127,8 @@ func (c *computation) medianTime(get func(*netdoc.Vote) time.Time) time.Time {
 	return time.Unix(unix, 0).UTC()
 }
 
-// versions returns the versions that more than half of the authorities that
-// recommend versions recommend.
+// versions returns the versions with more than half of the votes of the
+// authorities that recommend any.
 func (c *computation) versions(get func(*netdoc.Vote) string) string {
 	var all []string
 	voters := 0
@@ -183,9 +184,8 @@ func (c *computation) params() netdoc.Params {
 			out = append(out, netdoc.Param{Name: name, Value: lowMedian(vals)})
 		}
 	}
-	// C tor sorts "NAME=VALUE"; "=" sorts before letters, so that a name goes
-	// before a longer one that begins with it, but behind one that goes on with
-	// a digit or "-".
+	// C tor sorts "NAME=VALUE". "=" sorts before letters, but after digits and
+	// "-". So "a=1" comes before "ab=1", but after "a1=1".
 	slices.SortFunc(out, func(a, b netdoc.Param) int { return strings.Compare(a.Name+"=", b.Name+"=") })
 	return out
 }
@@ -200,7 +200,7 @@ func (c *computation) param(name string, def int32) int32 {
 	return def
 }
 
-// sharedRandom returns the value that most voters give, if they are enough.
+// sharedRandom returns the value with the most votes, if they are enough.
 func (c *computation) sharedRandom(agree int, get func(*netdoc.Vote) *netdoc.SharedRandom) *netdoc.SharedRandom {
 	var vals []*netdoc.SharedRandom
 	for _, v := range c.votes {
@@ -215,7 +215,7 @@ func (c *computation) sharedRandom(agree int, get func(*netdoc.Vote) *netdoc.Sha
 	return best
 }
 
-// each maps a list.
+// each applies f to every element of a list.
 func each[T, U any](list []T, f func(T) U) []U {
 	out := make([]U, len(list))
 	for i, v := range list {
@@ -224,15 +224,15 @@ func each[T, U any](list []T, f func(T) U) []U {
 	return out
 }
 
-// lowMedian returns the median, the lower one of two. The list must not be
-// empty; it is sorted.
+// lowMedian returns the median, or the lower of two. The list must not be empty.
+// lowMedian sorts it.
 func lowMedian[T cmp.Ordered](list []T) T {
 	slices.Sort(list)
 	return list[(len(list)-1)/2]
 }
 
-// mostFrequent returns the value that is there most often, the greatest of
-// several, and how often that is. The list is sorted.
+// mostFrequent returns the most frequent value of a list, the greatest if several
+// are equally frequent, and its number. It sorts the list.
 func mostFrequent[T any](list []T, compare func(a, b T) int) (best T, count int) {
 	slices.SortStableFunc(list, compare)
 	for i := 0; i < len(list); {

@@ -37,7 +37,7 @@ func unsigned(b []byte) []byte {
 	return b[:bytes.Index(b, []byte("\ndirectory-signature "))+1]
 }
 
-// C tor's authorities computed these consensuses of these votes.
+// C tor's authorities computed these consensuses from these votes.
 func TestComputeAsCTor(t *testing.T) {
 	for dir, n := range map[string]int{"one": 1, "three": 3, "five": 5, "method32": 4, "method33": 4, "method34": 4} {
 		votes := readVotes(t, dir)
@@ -105,8 +105,8 @@ func TestChooseMethod(t *testing.T) {
 	}
 }
 
-// A package's line is that of a majority of those who speak about it, if they
-// are three.
+// The line of a package is the one that a majority of the votes about it has, if
+// three or more votes name it.
 func TestPackages(t *testing.T) {
 	const url = " http://example.com/a "
 	say := func(lines ...string) *netdoc.Vote { return &netdoc.Vote{Packages: lines} }
@@ -133,8 +133,8 @@ func TestVersionOrder(t *testing.T) {
 	}
 }
 
-// A relay's identities are what a majority sees; what one authority alone
-// says is left out.
+// A majority decides on a relay's identities; what only one authority says is
+// left out.
 func TestCollate(t *testing.T) {
 	rs := func(rsa, ed byte, listed bool) netdoc.RouterStatus {
 		return netdoc.RouterStatus{RSA: [20]byte{rsa}, Ed: [32]byte{ed}, EdListed: listed}

@@ -13,7 +13,7 @@ var allFlags = []netdoc.Flags{
 	netdoc.FlagSybil, netdoc.FlagV2Dir, netdoc.FlagValid,
 }
 
-// flagVoters says who votes on which flag.
+// flagVoters says which authorities vote on which flag.
 type flagVoters struct {
 	known []netdoc.Flags       // by voter
 	count map[netdoc.Flags]int // how many voters vote on it
@@ -34,8 +34,8 @@ func (c *computation) flagVoters() flagVoters {
 	return f
 }
 
-// choose returns the flags that more than half of those who vote on them give,
-// and whether the relay is to be listed.
+// choose returns each flag that more than half of the authorities that vote on it
+// assign, and whether the consensus lists the relay.
 func (f flagVoters) choose(list []opinion, authorities int, knownFlags []string) (out netdoc.Flags, listed bool) {
 	counts := map[netdoc.Flags]int{}
 	reflects := 0

@@ -11,8 +11,8 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// FlagConfig says how flags are given. Zero fields have C tor's defaults; the
-// comments name its options.
+// FlagConfig says how the authority assigns flags. Zero fields have C tor's
+// defaults; the comments name C tor's options.
 type FlagConfig struct {
 	GuardFraction    float64       // of relays below the Guard bandwidth: AuthDirVoteGuardBwThresholdFraction, 0.75
 	FastGuarantee    uint64        // bytes a second that are always Fast: AuthDirFastGuarantee, 100 kB
@@ -29,7 +29,7 @@ type FlagConfig struct {
 	NoThresholdFloor bool          // MinThresholdKB is 0
 
 	// TestingDirAuthVoteGuard, ...Exit and ...HSDir: relays that get the flag
-	// whatever the thresholds say.
+	// independently of the thresholds.
 	VoteGuard, VoteExit, VoteHSDir RelaySet
 	// ...IsStrict: no others get it.
 	GuardIsStrict, ExitIsStrict, HSDirIsStrict bool
@@ -37,10 +37,10 @@ type FlagConfig struct {
 	ListBadExits, ListMiddleOnly bool // vote on BadExit and MiddleOnly
 }
 
-// TestingFlags gives every relay what it needs to be a guard and a hidden
-// service directory. Guard alone is not enough: guards must be Stable and Fast
-// too, and by the thresholds half of the relays of a young network are not:
-// those that started a second later than the others.
+// TestingFlags gives every relay the flags that a guard and an onion service
+// directory need. Guard alone is not enough: guards must be Stable and Fast too.
+// By the thresholds, half of the relays of a new network are not: those that
+// started a second later than the others.
 func TestingFlags() FlagConfig {
 	all := RelaySet{"*"}
 	return FlagConfig{NoThresholdFloor: true, MinFast: -1, FastGuarantee: 1, StableUptime: -1, MaxServersPerIP: -1, MinUptimeHSDir: -1, VoteGuard: all, VoteHSDir: all}
@@ -62,19 +62,19 @@ func (c *FlagConfig) setDefaults() {
 	}
 }
 
-// minBandwidthKB is what a relay must have to be useful; the Fast threshold is
-// looked for among faster ones when it lies below half of it (C tor's
-// RELAY_REQUIRED_MIN_BANDWIDTH, 75 kB).
+// minBandwidthKB is the least bandwidth of a useful relay. If an eighth of the
+// relays are below a Fast threshold that is less than half of this, a quarter of
+// them is used instead (C tor's RELAY_REQUIRED_MIN_BANDWIDTH, 75 kB).
 const minBandwidthKB = 75
 
 // maxBelievable caps the bandwidth that a relay claims, in bytes a second (C
 // tor's DEFAULT_MAX_BELIEVABLE_BANDWIDTH).
 const maxBelievable = 10_000_000
 
-// staleAfter is the age from which a descriptor is StaleDesc.
+// staleAfter is the age from which a descriptor has the flag StaleDesc.
 const staleAfter = 18 * time.Hour
 
-// candidate is a relay that is voted on.
+// candidate is a relay in the vote.
 type candidate struct {
 	of         *relay
 	d          *netdoc.RouterDesc
@@ -112,8 +112,8 @@ func (t *thresholds) String() string {
 		int64(t.guardWithExitsKB)*1000, int64(t.guardNoExitsKB)*1000, bit[t.enoughMTBF], bit[t.ignoreAdvertised])
 }
 
-// nth returns the element that n others are not greater than; the list is
-// sorted. Zero for an empty list.
+// nth returns the element at index n after sorting the list; for an empty list,
+// zero.
 func nth[T cmp.Ordered](list []T, n int) T {
 	if len(list) == 0 {
 		var zero T
@@ -123,8 +123,8 @@ func nth[T cmp.Ordered](list []T, n int) T {
 	return list[min(n, len(list)-1)]
 }
 
-// thresholds computes the thresholds of the relays that there are (dir-spec,
-// "flags", as C tor does).
+// thresholds computes the thresholds from all known relays (dir-spec, "flags", as
+// C tor does).
 func (c *FlagConfig) thresholds(all []*candidate, enough, ignoreAdvertised bool, params netdoc.Params) thresholds {
 	t := thresholds{enoughMTBF: enough, ignoreAdvertised: ignoreAdvertised}
 	var uptimes []time.Duration
@@ -220,13 +220,13 @@ func (c *FlagConfig) flags(r *candidate, t *thresholds, authority bool, now time
 			f &^= v.flag
 		}
 	}
-	if r.sybil { // only what warns of it stays
+	if r.sybil { // keep only the flags that warn of it
 		f = f&(netdoc.FlagBadExit|netdoc.FlagMiddleOnly|netdoc.FlagStaleDesc) | netdoc.FlagSybil
 	}
 	return f
 }
 
-// knownFlags returns the flags that votes speak about, in order.
+// knownFlags returns the flags that the authority votes on, in order.
 func (c *FlagConfig) knownFlags() []string {
 	out := []string{"Authority", "Exit", "Fast", "Guard", "HSDir", "Running", "Stable", "StaleDesc", "Sybil", "V2Dir", "Valid"}
 	if c.ListBadExits {
@@ -239,8 +239,8 @@ func (c *FlagConfig) knownFlags() []string {
 	return out
 }
 
-// generalExit reports whether a policy lets out both ports 80 and 443 to a
-// whole /8 network each (C tor's exit_policy_is_general_exit).
+// generalExit reports whether a policy accepts each of the ports 80 and 443 for a
+// whole /8 network (C tor's exit_policy_is_general_exit).
 func generalExit(p netdoc.ExitPolicy) bool { return opens(p, 80) && opens(p, 443) }
 
 func opens(p netdoc.ExitPolicy, port uint16) bool {
@@ -267,9 +267,10 @@ func opens(p netdoc.ExitPolicy, port uint16) bool {
 	return false
 }
 
-// markSybils marks relays beyond the number that one address may have: the
-// most useful ones stay. Only addresses that are tested count: a relay could
-// claim those of others, and have these marked. six says that IPv6 ones are.
+// markSybils marks the relays above the number that one address may have; the
+// most useful ones stay unmarked. Only tested addresses count: otherwise a relay
+// could claim the address of others, and so have them marked. six says that IPv6
+// addresses are tested.
 func (c *FlagConfig) markSybils(all []*candidate, authorities map[ident.RSAID]bool, six bool) {
 	if c.MaxServersPerIP < 0 {
 		return

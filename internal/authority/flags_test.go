@@ -7,8 +7,9 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// A young network's relays differ by seconds and by what little they have
-// carried. A testing authority makes guards of all; any other of few.
+// The relays of a new network differ by seconds and by a little bandwidth. A
+// testing authority gives all of them the Guard flag; any other authority gives
+// it to few.
 func TestTestingFlags(t *testing.T) {
 	const guard = netdoc.FlagGuard | netdoc.FlagStable | netdoc.FlagFast | netdoc.FlagV2Dir
 	var all []*candidate

@@ -8,9 +8,9 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// grumble logs what strangers are refused, but not more than so many lines at
-// once and one more every so often: anybody can post rubbish, and the log is on
-// a disk. What is beyond is told for debugging only.
+// grumble logs refused requests of strangers: grumbles lines at once, and one
+// more every grumbleEvery. Further lines have the debug level: anybody can post
+// garbage, and must not fill the disk with the log.
 type grumble struct {
 	log *slog.Logger
 	now func() time.Time
@@ -31,7 +31,7 @@ func (g *grumble) say(level slog.Level, msg string, err error) {
 	g.log.Log(context.Background(), g.level(level), msg, "err", err)
 }
 
-// level returns the level that a line has, which is debug when there were too many.
+// level returns the level of a line: debug if there were too many.
 func (g *grumble) level(level slog.Level) slog.Level {
 	if !g.pace.AllowN(g.now(), 1) {
 		return slog.LevelDebug

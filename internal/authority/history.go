@@ -10,10 +10,10 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// history is what an authority remembers of a relay's running: times are
-// weighted, so that those of long ago count less (C tor's rephist).
+// history is the uptime history of a relay. Times are weighted, so that old ones
+// count less (C tor's rephist).
 type history struct {
-	Since    time.Time // of the run or the outage that goes on
+	Since    time.Time // when the present run or outage began
 	Up       bool
 	LastSeen time.Time
 	// Weighted seconds: running; known; and the sums over runs that have ended.
@@ -22,24 +22,24 @@ type history struct {
 	Updated                time.Time
 }
 
-// Weights shrink by alpha every twelve hours.
+// Weights are multiplied by alpha every twelve hours.
 const (
 	historyAlpha = 0.95
 	historyStep  = 12 * time.Hour
 	// enoughHistory is how long an authority watches before its measurements
 	// of stability count.
 	enoughHistory = 4 * time.Hour
-	// forgetAfter drops relays that were not seen for so long.
+	// forgetAfter is the time after which a relay that was not seen is forgotten.
 	forgetAfter = 60 * 24 * time.Hour
 )
 
-// histories are those of all relays.
+// histories are the histories of all relays.
 type histories struct {
 	Started time.Time
 	Of      map[string]*history // by identity in hexadecimal
 }
 
-// note records whether a relay runs. One that never did has no history.
+// note records whether a relay runs. A relay that never ran has no history.
 func (h *histories) note(id ident.RSAID, up bool, now time.Time) {
 	r := h.Of[id.String()]
 	if r == nil {
@@ -66,8 +66,8 @@ func (h *histories) note(id ident.RSAID, up bool, now time.Time) {
 	r.Up, r.Since = up, now
 }
 
-// running is for how many seconds the present run has lasted: none, when it
-// began by a clock that was ahead.
+// running returns the length of the present run in seconds: 0 if its start lies
+// in the future because the clock was ahead.
 func (r *history) running(now time.Time) float64 { return max(0, now.Sub(r.Since).Seconds()) }
 
 // advance brings the sums up to date.
@@ -85,7 +85,7 @@ func (r *history) advance(now time.Time) {
 	r.Updated = now
 }
 
-// known is for how many weighted seconds a relay has been known.
+// known returns for how many weighted seconds a relay has been known.
 func (h *histories) known(id ident.RSAID) float64 {
 	if r := h.Of[id.String()]; r != nil {
 		return r.Known
@@ -96,8 +96,8 @@ func (h *histories) known(id ident.RSAID) float64 {
 // maxHistories bounds the relays that are remembered.
 const maxHistories = 1 << 17
 
-// forget drops relays that have not been seen for long, and, when there are too
-// many, those that were known for the shortest time.
+// forget drops relays that have not been seen for forgetAfter and, if there are
+// too many, those that were known for the shortest time.
 func (h *histories) forget(now time.Time) {
 	for id, r := range h.Of {
 		if now.Sub(r.Updated) > forgetAfter || (!r.LastSeen.IsZero() && now.Sub(r.LastSeen) > forgetAfter) {
@@ -112,7 +112,7 @@ func (h *histories) forget(now time.Time) {
 	}
 }
 
-// record is what votes say of a relay's past.
+// record has the figures of a relay's history that votes use.
 type record struct {
 	wfu  float64 // weighted fractional uptime
 	tk   float64 // weighted time known, seconds

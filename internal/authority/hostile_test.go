@@ -21,8 +21,8 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// TestVoteThatLies: one authority of three says whatever it likes, properly
-// signed. The consensus is what the two others say.
+// TestVoteThatLies: one authority of three sends a false but properly signed
+// vote. The consensus is what the two others say.
 func TestVoteThatLies(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 3), keyPool(t, 2048, 3)
 	relayKeys, onion := keyPool(t, 1024, 4), keyPool(t, 1024, 1)[0]
@@ -61,8 +61,9 @@ func TestVoteThatLies(t *testing.T) {
 		v.Params = netdoc.Params{{Name: "cc_alg", Value: 0}, {Name: "circwindow", Value: 100}}
 		v.FreshUntil, v.ValidUntil = v.ValidAfter.Add(time.Hour), v.ValidAfter.Add(100*time.Hour)
 		v.Routers = slices.Clone(v.Routers)
-		// Its favourite has every flag and all bandwidth, at another address; one is
-		// left out; one has another key; and there is one that nobody else has seen.
+		// In the false vote, one relay has every flag and all bandwidth, at
+		// another address; another relay is missing; a third has a different key;
+		// and one relay is in no other vote.
 		favourite := &v.Routers[0]
 		favourite.Flags |= netdoc.FlagGuard | netdoc.FlagExit | netdoc.FlagAuthority
 		favourite.Bandwidth, favourite.HasBandwidth = 1<<31, true
@@ -72,7 +73,7 @@ func TestVoteThatLies(t *testing.T) {
 		v.Routers[1].Descriptor = [20]byte{9}
 		gone := v.Routers[2].RSA
 		sybil := v.Routers[3]
-		sybil.RSA = ident.RSAID(bytes.Repeat([]byte{0xff}, len(sybil.RSA))) // votes are in order: no relay is behind it
+		sybil.RSA = ident.RSAID(bytes.Repeat([]byte{0xff}, len(sybil.RSA))) // votes are sorted, and this identity sorts last
 		sybil.Ed, sybil.Nickname = ident.Ed25519ID{7}, "sybil"
 		v.Routers = append(slices.Delete(v.Routers, 2, 3), sybil)
 		lie, err := v.Sign(rand.Reader, liar.cfg.Keys.Signing)
@@ -126,8 +127,8 @@ func TestVoteThatLies(t *testing.T) {
 	})
 }
 
-// TestHostileVotes: votes that cannot be one are refused with a reason, told
-// and logged, and leave no trace.
+// TestHostileVotes: an invalid vote is refused; the answer and the log give the
+// reason, and the authority keeps nothing of it.
 func TestHostileVotes(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 2), keyPool(t, 2048, 2)
 	stranger := keyPool(t, 2048, 2)
@@ -205,7 +206,7 @@ func TestHostileVotes(t *testing.T) {
 				t.Fatal(err)
 			}
 			fmt.Fprintf(conn, "POST %s HTTP/1.0\r\nContent-Length: %d\r\n\r\n", path, n)
-			answer, _ := io.ReadAll(conn) // how it ends tells nothing
+			answer, _ := io.ReadAll(conn) // the error does not matter
 			if !strings.HasPrefix(string(answer), "HTTP/1.0 400 ") {
 				t.Errorf("%s: %d bytes are answered by %.60q", path, n, answer)
 			}
@@ -214,8 +215,9 @@ func TestHostileVotes(t *testing.T) {
 	})
 }
 
-// TestAuthorityOnFullDisk: an authority that cannot write its state says so and
-// goes on; once it can, it is written, and what a killed process left is gone.
+// TestAuthorityOnFullDisk: an authority that cannot write its state logs this and
+// continues. When it can write again, it writes the state and removes the
+// temporary files of a killed process.
 func TestAuthorityOnFullDisk(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
 	relayKeys, onion := keyPool(t, 1024, 1), keyPool(t, 1024, 1)[0]
@@ -236,7 +238,8 @@ func TestAuthorityOnFullDisk(t *testing.T) {
 			t.Fatal(words)
 		}
 		time.Sleep(15 * time.Second)
-		// As good as a full disk, and to be had everywhere: no directory to write to.
+		// A missing directory has the same effect as a full disk, and works on
+		// every machine.
 		must(os.Rename(dir, aside))
 		must(os.WriteFile(dir, nil, 0o600))
 		before := all[0].Consensus(netdoc.FlavorMicrodesc)
@@ -292,8 +295,8 @@ func (l *lines) clear() {
 	l.b.Reset()
 }
 
-// TestNoRelayIdentity: who asks an authority that is no relay for its descriptor
-// is told that there is none.
+// TestNoRelayIdentity: an authority that is no relay answers requests for its
+// descriptor with "not found".
 func TestNoRelayIdentity(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
 	synctest.Test(t, func(t *testing.T) {

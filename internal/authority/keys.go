@@ -20,8 +20,8 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// Keys are what an authority signs with. The v3 identity key is not among
-// them: it may stay offline.
+// Keys are the keys with which an authority signs. The v3 identity key is not one
+// of them: it may stay offline.
 type Keys struct {
 	Cert    *netdoc.AuthCert // the identity key vouches for Signing
 	Signing *rsa.PrivateKey
@@ -56,8 +56,8 @@ func GenerateIdentity(rand io.Reader) (*rsa.PrivateKey, error) {
 	return k, wrapLocal("v3 identity key", err)
 }
 
-// Certify makes a signing key and a certificate for it, which lives for some
-// months. address is the DirPort's, or invalid.
+// Certify makes a signing key and a certificate for it, which is valid for the
+// given number of months. address is the DirPort, or invalid.
 func Certify(rand io.Reader, identity *rsa.PrivateKey, address netip.AddrPort, now time.Time, months int) (*Keys, error) {
 	if months < 1 || months > 24 {
 		return nil, fault.New(fault.Config, "a certificate for %d months: 1 to 24 are possible", months)
@@ -130,8 +130,8 @@ func ParseRSA(text, passphrase []byte) (*rsa.PrivateKey, error) {
 	return key, nil
 }
 
-// LoadKeys reads the keys from a directory in C tor's formats. Relay
-// identities that are not there are made.
+// LoadKeys reads the keys from a directory in C tor's formats. It makes the relay
+// identities if they are missing.
 func LoadKeys(dir string, rand io.Reader, now time.Time) (*Keys, error) {
 	k := new(Keys)
 	text, err := os.ReadFile(filepath.Join(dir, CertificateFile))
@@ -162,13 +162,13 @@ func LoadKeys(dir string, rand io.Reader, now time.Time) (*Keys, error) {
 	return k, err
 }
 
-// ExposedKeys returns the secret files of a key directory, or the directory,
-// that others than its owner can get at.
+// ExposedKeys returns the secret files of a key directory that users other than
+// the owner can access, or the directory itself.
 func ExposedKeys(dir string) []string {
 	return atomicfile.Exposed(dir, IdentityFile, SigningFile, relayRSAFile, relayEdFile)
 }
 
-// badKey names the file of a key that cannot be used.
+// badKey returns the error for a key that cannot be used; it names the file.
 func badKey(dir, file string, err error) error {
 	return fault.New(fault.Config, "authority keys: %s: %w", filepath.Join(dir, file), err)
 }
@@ -225,8 +225,8 @@ func (k *Keys) Save(dir string) error {
 	return k.saveRelay(dir)
 }
 
-// WriteSecret writes a file that only its owner may read, as a whole or not at
-// all.
+// WriteSecret writes a file that only its owner may read. It writes the complete
+// file or nothing.
 func WriteSecret(path string, b []byte) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return fault.Wrap(fault.Local, err)

@@ -9,9 +9,9 @@ import (
 	"github.com/chivenet/chive/internal/netaddr"
 )
 
-// Bounds on the ORPort's connections: all of them, those that others than
-// authorities have, those that strangers have, and those of one address or IPv6
-// /64, which only authorities' may exceed.
+// Bounds on the ORPort's connections: of all peers together, of all except
+// authorities, of strangers, and of one address or IPv6 /64. The last bound does
+// not apply to authorities.
 const (
 	maxLinks         = 4096
 	maxOtherLinks    = maxLinks * 7 / 8
@@ -19,15 +19,15 @@ const (
 	maxLinksEach     = 64
 )
 
-// linkCount counts the connections of an ORPort, from when they are taken until
-// their link has closed.
+// linkCount counts the connections of an ORPort, from Accept until the link has
+// closed.
 type linkCount struct {
 	mu   sync.Mutex // guards what follows
 	all  int
 	each map[netip.Prefix]int
 }
 
-// enter counts a connection, if there is room for it.
+// enter counts a connection, unless a bound is reached.
 func (c *linkCount) enter(from netip.Addr, authority, listed bool) (leave func(), ok bool) {
 	room := maxStrangerLinks
 	if listed {
@@ -54,8 +54,9 @@ func (c *linkCount) enter(from netip.Addr, authority, listed bool) (leave func()
 	}), true
 }
 
-// handshakes are the link handshakes under way. Whoever connects and stays silent
-// must not keep others out: when there is no room, the oldest is closed.
+// handshakes are the link handshakes in progress. Peers that connect and stay
+// silent must not keep others out: when the bound is reached, the oldest
+// connection is closed.
 type handshakes struct {
 	mu    sync.Mutex // guards what follows
 	order list.List  // of net.Conn, the oldest first

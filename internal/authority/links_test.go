@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSilentMakeRoom: those who connect and say nothing keep nobody out: the oldest
-// of them is closed when there is no room.
+// TestSilentMakeRoom: peers that connect and send nothing do not keep others out:
+// when the bound is reached, the oldest connection is closed.
 func TestSilentMakeRoom(t *testing.T) {
 	var h handshakes
 	var conns, peers []net.Conn
@@ -22,7 +22,7 @@ func TestSilentMakeRoom(t *testing.T) {
 	if h.order.Len() != maxHandshakes || len(h.place) != maxHandshakes {
 		t.Errorf("%d and %d are there", h.order.Len(), len(h.place))
 	}
-	for _, c := range conns { // the closed one's owner leaves, too
+	for _, c := range conns { // the owner of the closed connection leaves, too
 		h.leave(c)
 		c.Close()
 	}

@@ -35,7 +35,7 @@ func keyPool(t testing.TB, bits, n int) []*rsa.PrivateKey {
 	return out
 }
 
-// testRelay is a relay's keys.
+// testRelay has the keys of a relay.
 type testRelay struct {
 	keys *netdoc.DescKeys
 	desc netdoc.RouterDesc
@@ -80,7 +80,7 @@ func (r *testRelay) sign(t testing.TB) *netdoc.RouterDesc {
 type wire struct {
 	mu   sync.Mutex
 	at   map[netip.AddrPort]*Authority
-	cut  map[netip.AddrPort]bool // nobody can be reached there
+	cut  map[netip.AddrPort]bool // addresses that cannot be reached
 	sent int
 }
 
@@ -89,7 +89,7 @@ func (w *wire) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) 
 	defer w.mu.Unlock()
 	a := w.at[addr]
 	if a == nil || w.cut[addr] {
-		return nil, fault.New(fault.Network, "nobody is there")
+		return nil, fault.New(fault.Network, "the address cannot be reached")
 	}
 	w.sent++
 	near, far := net.Pipe()
@@ -168,7 +168,8 @@ func run(t testing.TB, all []*Authority) (stop func()) {
 }
 
 // Three authorities publish the same consensus, signed by all, after a second,
-// go on doing so, and agree on shared random values when the time has come.
+// and then in every round, and agree on shared random values at the end of the
+// protocol run.
 func TestThreeAuthorities(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 3), keyPool(t, 2048, 3)
 	relayKeys, onion := keyPool(t, 1024, 4), keyPool(t, 1024, 1)[0]
@@ -233,8 +234,8 @@ func TestThreeAuthorities(t *testing.T) {
 	})
 }
 
-// While one authority of three is away the others go on; when it is back, it
-// takes part again.
+// While one authority of three is not running, the others continue; after its
+// return, it takes part again.
 func TestAuthorityAway(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 3), keyPool(t, 2048, 3)
 	synctest.Test(t, func(t *testing.T) {
@@ -251,7 +252,8 @@ func TestAuthorityAway(t *testing.T) {
 		if c, err = netdoc.ParseConsensus(all[0].Consensus(netdoc.FlavorNS), nil, nil); err != nil || len(c.Signatures) != 3 {
 			t.Errorf("%v: %d signatures", err, len(c.Signatures))
 		}
-		// Two away: the third publishes nothing, and what there is grows old.
+		// Two authorities are not running: the third publishes nothing, and the
+		// consensus grows old.
 		stop2()
 		for addr := range w.at {
 			w.mu.Lock()
@@ -267,7 +269,7 @@ func TestAuthorityAway(t *testing.T) {
 	})
 }
 
-// State is what it was after a restart.
+// A restart keeps the state.
 func TestRestart(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
 	relayKeys, onion := keyPool(t, 1024, 2), keyPool(t, 1024, 1)[0]
@@ -298,7 +300,8 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-// What is not a good descriptor of an accepted relay is refused, and says why.
+// An upload that is not a valid descriptor of an accepted relay is refused with a
+// reason.
 func TestUpload(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
 	relayKeys, onion := keyPool(t, 1024, 5), keyPool(t, 1024, 1)[0]

@@ -20,8 +20,7 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// orPort is an ORPort for directory streams: clients ask authorities through
-// BEGIN_DIR. It relays nothing.
+// orPort is an ORPort for directory streams (BEGIN_DIR). It relays nothing.
 type orPort struct {
 	a        *Authority
 	server   *circuit.Server
@@ -37,17 +36,17 @@ type orPort struct {
 }
 
 const (
-	// signingLife is how long the medium-term signing key's certificate lives;
-	// a process makes a new key at its start and before that time is over.
+	// signingLife is the lifetime of the certificate of the medium-term signing
+	// key. A process makes a new key when it starts and before this time ends.
 	signingLife = 30 * 24 * time.Hour
-	// renewBefore is how long before their end link keys are replaced.
+	// renewBefore is how long before they expire link keys are replaced.
 	renewBefore = 12 * time.Hour
-	// linkLimit bounds the time of a link handshake, maxHandshakes how many may
-	// be under way: beyond it, new connections are closed.
+	// linkLimit bounds the time of a link handshake, maxHandshakes the number in
+	// progress: above it, the oldest one is closed.
 	linkLimit     = 30 * time.Second
 	maxHandshakes = 1000
-	// maxCircuits bounds the circuits of one link: nobody needs more to ask for
-	// documents.
+	// maxCircuits bounds the circuits of one link: requests for documents need no
+	// more.
 	maxCircuits = 1024
 )
 
@@ -79,8 +78,8 @@ func newORPort(a *Authority) (*orPort, error) {
 	return o, nil
 }
 
-// linkKeys returns the keys for link handshakes, which are made anew when they
-// end soon.
+// linkKeys returns the keys for link handshakes. It makes new ones if the old
+// ones expire soon.
 func (o *orPort) linkKeys() (*channel.RelayKeys, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -101,7 +100,7 @@ func (o *orPort) linkKeys() (*channel.RelayKeys, error) {
 	return keys, nil
 }
 
-// serve takes connections until ctx ends.
+// serve accepts connections until ctx ends.
 func (o *orPort) serve(ctx context.Context, l net.Listener) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -133,7 +132,7 @@ func (o *orPort) serve(ctx context.Context, l net.Listener) error {
 	})
 }
 
-// reap closes idle channels now and then.
+// reap closes idle channels at intervals.
 func (o *orPort) reap(ctx context.Context) {
 	t := time.NewTicker(time.Minute)
 	defer t.Stop()
@@ -147,13 +146,13 @@ func (o *orPort) reap(ctx context.Context) {
 	}
 }
 
-// shake is welcome, and makes room for another handshake at the end.
+// shake calls welcome, and then stops counting the handshake.
 func (o *orPort) shake(ctx context.Context, raw net.Conn) *channel.Channel {
 	defer o.shaking.leave(raw)
 	return o.welcome(ctx, raw)
 }
 
-// welcome does the link handshake; it returns nil when that fails.
+// welcome does the link handshake; it returns nil if the handshake fails.
 func (o *orPort) welcome(ctx context.Context, raw net.Conn) *channel.Channel {
 	ctx, cancel := context.WithTimeout(ctx, linkLimit)
 	defer cancel()

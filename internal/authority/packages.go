@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// minPackageVotes is how many must speak about a package's version.
+// minPackageVotes is how many votes must name a package's version.
 const minPackageVotes = 3
 
-// packages returns what a majority of those who speak about a version of a
-// package say of it (dir-spec, "package").
+// packages returns, for each version of a package, the line that a majority of
+// the votes about it has (dir-spec, "package").
 func (c *computation) packages() (out []string) {
 	said := map[string][]string{} // by name and version
 	for _, v := range c.votes {
@@ -29,7 +29,7 @@ func (c *computation) packages() (out []string) {
 			out = append(out, best)
 		}
 	}
-	// C tor sorts whole lines, with their ends.
+	// C tor sorts whole lines, including the line ends.
 	slices.SortFunc(out, func(a, b string) int { return strings.Compare(a+"\n", b+"\n") })
 	return out
 }

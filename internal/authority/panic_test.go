@@ -10,7 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/panics/panicstest"
 )
 
-// TestPanicEndsARound: an authority whose round ends by a panic takes part in the
+// TestPanicEndsARound: after a panic in one round, an authority takes part in the
 // next one.
 func TestPanicEndsARound(t *testing.T) {
 	panicstest.Expect(t, 1)

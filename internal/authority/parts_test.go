@@ -12,8 +12,8 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// Intervals count from midnight, and the last of a day is stretched rather than
-// cut by more than half.
+// Intervals count from midnight. If less than half of an interval would remain at
+// the end of a day, the last interval is longer instead.
 func TestStartAfter(t *testing.T) {
 	at := func(s string) time.Time {
 		v, err := time.Parse(time.DateTime, s)
@@ -67,7 +67,8 @@ func TestRoundFitsDelays(t *testing.T) {
 	}
 }
 
-// A run of the protocol among three, one of which never reveals.
+// A run of the protocol by three authorities, one of which never reveals its
+// number.
 func TestSharedRandom(t *testing.T) {
 	ids := []ident.RSAID{{1}, {2}, {3}}
 	states := make([]sharedRandom, 3)
@@ -89,7 +90,7 @@ func TestSharedRandom(t *testing.T) {
 					continue
 				}
 				states[i].receive(ids[j], lines)
-				states[i].receive([20]byte{9}, lines) // others' words count for nothing
+				states[i].receive([20]byte{9}, lines) // lines that another authority repeats are ignored
 			}
 			if len(states[i].Commits) != 3 {
 				t.Fatalf("round %d: %d commitments", n, len(states[i].Commits))
@@ -102,7 +103,7 @@ func TestSharedRandom(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// The third knows its own number besides: a majority decides.
+	// The third also knows its own number: a majority decides.
 	if *states[0].Current != *states[1].Current || states[0].Current.Reveals != 2 || states[2].Current.Reveals != 3 || !states[0].Fresh {
 		t.Errorf("%+v %+v %+v", states[0].Current, states[1].Current, states[2].Current)
 	}
@@ -131,7 +132,7 @@ func TestCommit(t *testing.T) {
 	if c.Opens() {
 		t.Error("another's number opens a commitment")
 	}
-	// What C tor wrote opens.
+	// Chive can open what C tor wrote.
 	n := 0
 	for _, v := range readVotes(t, "three") {
 		for _, l := range v.SharedRandCommits {

@@ -16,14 +16,14 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// maxUpload bounds what is posted here and what is fetched: a vote of the
+// maxUpload bounds uploads to this authority and fetched documents: a vote of the
 // public network has about 8 MB.
 const maxUpload = 32 << 20
 
 // peerTimeout bounds one exchange with another authority.
 const peerTimeout = 2 * time.Minute
 
-// peer is another authority, spoken to at its DirPort.
+// peer is another authority, reached at its DirPort.
 type peer struct {
 	a *Authority
 	netdir.Authority
@@ -36,13 +36,13 @@ func (p peer) post(ctx context.Context, path string, body []byte) error {
 	return err
 }
 
-// get fetches a document, not compressed: authorities are few.
+// get fetches a document without compression: there are few authorities.
 func (p peer) get(ctx context.Context, path string, limit int64) ([]byte, error) {
 	return p.exchange(ctx, fmt.Appendf(nil, "GET %s HTTP/1.0\r\nAccept-Encoding: identity\r\nHost: %s\r\n\r\n", path, p.DirPort), limit)
 }
 
-// exchange makes a request and returns the answer's body; a status other than
-// 200 is an error.
+// exchange sends a request and returns the answer's body; a status other than 200
+// is an error.
 func (p peer) exchange(ctx context.Context, request []byte, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, peerTimeout)
 	defer cancel()
@@ -52,8 +52,8 @@ func (p peer) exchange(ctx context.Context, request []byte, limit int64) ([]byte
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, panics.Contain(p.a.log, nil, func() { c.Close() }))()
-	// An answer may come, and the connection end, before all of a large request
-	// is sent: the answer tells more than the failure to send.
+	// The server may answer, and close the connection, before it has read all of
+	// a large request. The answer says more than the error of the write.
 	sent := make(chan error, 1)
 	go func() {
 		defer panics.Recover(p.a.log, func(err error) { sent <- err })

@@ -9,16 +9,16 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// pins remember which identities belong together: whoever steals one of a
-// relay's keys gets nothing by it. Only relays that have proved both identities
-// in a link handshake have a pin, so that nobody fills the memory with relays
-// that do not exist.
+// pins record which identities belong together, so that a thief of only one of a
+// relay's keys gains nothing. Only relays that have proved both identities in a
+// link handshake have a pin, so that relays which do not exist cannot fill the
+// memory.
 type pins struct {
 	rsa map[ident.RSAID]ident.Ed25519ID
 	ed  map[ident.Ed25519ID]ident.RSAID
 }
 
-// maxPins bounds what is remembered.
+// maxPins bounds the pairs of identities.
 const maxPins = 1 << 18
 
 // check reports whether the identities may belong together.
@@ -32,7 +32,7 @@ func (p *pins) check(rsa ident.RSAID, ed ident.Ed25519ID) error {
 	return nil
 }
 
-// add remembers a pair of identities that check lets pass.
+// add records a pair of identities that check accepts.
 func (p *pins) add(rsa ident.RSAID, ed ident.Ed25519ID) {
 	if p.rsa == nil {
 		p.rsa, p.ed = map[ident.RSAID]ident.Ed25519ID{}, map[ident.Ed25519ID]ident.RSAID{}
@@ -40,7 +40,8 @@ func (p *pins) add(rsa ident.RSAID, ed ident.Ed25519ID) {
 	p.rsa[rsa], p.ed[ed] = ed, rsa
 }
 
-// thin drops the sixteenth of the pins that are worth least, but those to keep.
+// thin drops the sixteenth of the pins that is worth least, without those that
+// keep selects.
 func (p *pins) thin(keep func(ident.RSAID) bool, worth func(ident.RSAID) float64) {
 	type pin struct {
 		rsa   ident.RSAID
@@ -59,9 +60,9 @@ func (p *pins) thin(keep func(ident.RSAID) bool, worth func(ident.RSAID) float64
 	}
 }
 
-// pinLocked pins the identities of a relay that has proved them. When there are
-// too many pins, those go that belong to relays which were seen for the shortest
-// time and are gone. The caller holds mu.
+// pinLocked pins the identities of a relay that has proved them. If there are too
+// many pins, it drops those of relays that are gone and were seen for the
+// shortest time. The caller holds mu.
 func (a *Authority) pinLocked(d *netdoc.RouterDesc) {
 	if _, ok := a.pins.rsa[d.RSA]; ok {
 		return

@@ -64,10 +64,11 @@ type RelayList struct {
 // maxRelayList bounds a list.
 const maxRelayList = 1 << 20
 
-// ParseRelayList reads lines of what to do, "!reject", "!invalid", "!badexit",
-// "!middleonly", "!stripguard", "!striphsdir" or "!stripv2dir", and with whom:
-// an RSA fingerprint, an Ed25519 identity in base64, or an IPv4 network. A line
-// without the former, or with a nickname instead, approves of the relay.
+// ParseRelayList reads lines with an action, "!reject", "!invalid", "!badexit",
+// "!middleonly", "!stripguard", "!striphsdir" or "!stripv2dir", and the relays
+// that it applies to: an RSA fingerprint, an Ed25519 identity in base64, or an
+// IPv4 network. A line without an action, or with a nickname in its place,
+// approves of the relay.
 func ParseRelayList(text []byte) (*RelayList, error) {
 	if len(text) > maxRelayList {
 		return nil, fault.New(fault.Config, "relay list of %d bytes", len(text))

@@ -10,7 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// computeConsensus computes both flavors of the votes that are there, signs
+// computeConsensus computes both flavors from the votes that have come, signs
 // them and sends the signatures to the others.
 func (a *Authority) computeConsensus(ctx context.Context, t timing) {
 	detached, err := a.compute()
@@ -37,7 +37,7 @@ func (a *Authority) compute() ([]byte, error) {
 		running = running || slices.Contains(v.KnownFlags, "Running")
 	}
 	if !running {
-		return nil, fault.New(fault.Directory, "nobody votes on the Running flag: a consensus would be without relays")
+		return nil, fault.New(fault.Directory, "no authority votes on the Running flag: a consensus would have no relays")
 	}
 	rules := Rules{Authorities: len(a.cfg.Network.Authorities), NoSRV: a.cfg.NoSharedRandom, FreshSRV: a.sr.Fresh}
 	var pending []*netdoc.Consensus
@@ -63,7 +63,8 @@ func (a *Authority) compute() ([]byte, error) {
 	return own, nil
 }
 
-// fetchSignatures asks the others for signatures unless everybody's are there.
+// fetchSignatures asks the other authorities for signatures, unless all
+// signatures have come.
 func (a *Authority) fetchSignatures(ctx context.Context, t timing) {
 	a.mu.Lock()
 	want := slices.ContainsFunc(a.round.pending, func(c *netdoc.Consensus) bool { return len(c.Signatures) < len(a.round.votes) })

@@ -15,12 +15,13 @@ import (
 )
 
 const (
-	// reachableFor is how long a good test counts (C tor's REACHABLE_TIMEOUT).
+	// reachableFor is how long a successful test counts (C tor's
+	// REACHABLE_TIMEOUT).
 	reachableFor = 45 * time.Minute
 	// testLimit bounds the time of one test.
 	testLimit = 30 * time.Second
-	// testIdle is how often the authority looks for tests that are due when
-	// nothing happens, testPause the least time between two looks.
+	// testIdle is how often the authority looks for due tests if nothing happens;
+	// testPause is the least time between two looks.
 	testIdle  = 10 * time.Second
 	testPause = 50 * time.Millisecond
 )
@@ -34,17 +35,17 @@ const (
 	families
 )
 
-// probe is what the tests of one ORPort have shown.
+// probe has the results of the tests of one ORPort.
 type probe struct {
 	reached time.Time // when it answered last; zero: never
 	tried   time.Time // when the last test ended; zero: none has
 	failed  int       // tests that failed since it answered last
-	testing bool      // a test is under way
+	testing bool      // a test is in progress
 }
 
 // running reports whether the port counts as reachable: it has answered lately,
-// or it answered the last test that there was. The authority may come late with
-// a test, when its machine was asleep for example. That is not the relay's fault.
+// or it answered the last test. The authority may run a test late, for example
+// because its machine was asleep; that is not the relay's fault.
 func (p *probe) running(now time.Time) bool {
 	return !p.reached.IsZero() && (now.Sub(p.reached) < reachableFor || p.failed == 0)
 }
@@ -55,22 +56,21 @@ type portTest struct {
 	probe *probe
 	addr  netip.AddrPort
 	slots *slots // where it has its slot
-	// A stranger's: when its network and its source had their last turn.
+	// For a stranger: when its network and its source had their last turn.
 	netTurn, turn uint64
 }
 
-// due returns the tests whose time has come; news is closed when there are other
-// relays.
+// due returns the tests that are due; news is closed when there are other relays.
 func (a *Authority) due() (tests []*portTest, news <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.dueLocked(a.cfg.Now()), a.news
 }
 
-// testReachability opens channels to relays' ORPorts, to new ones at once and to
-// all of them now and then. It notes who answers with the identities that the
-// descriptor names. It goes on all the time: every test has its own due time
-// and its own result, and none waits for others to end.
+// testReachability opens channels to relays' ORPorts: to new ones at once, and to
+// all of them at intervals. It records which relays answer with the identities in
+// their descriptors. Every test has its own time and result, and no test waits
+// for another.
 func (a *Authority) testReachability(ctx context.Context) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -88,7 +88,8 @@ func (a *Authority) testReachability(ctx context.Context) error {
 	}
 }
 
-// pause waits for some time, or until something happens; false when ctx ends.
+// pause waits for some time, or until news is closed; it returns false when ctx
+// ends.
 func pause(ctx context.Context, d time.Duration, event <-chan struct{}) bool {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -101,10 +102,10 @@ func pause(ctx context.Context, d time.Duration, event <-chan struct{}) bool {
 	return true
 }
 
-// id is who is to answer.
+// id returns the identities that must answer.
 func (t *portTest) id() ident.RelayID { return ident.RelayID{RSA: t.of.desc.RSA, Ed: t.of.desc.Ed} }
 
-// tested notes what a test has shown. Calls after the first do nothing.
+// tested records the result of a test. Calls after the first do nothing.
 func (a *Authority) tested(ctx context.Context, t *portTest, err error) {
 	id := t.id()
 	if err != nil && ctx.Err() == nil {
@@ -125,7 +126,7 @@ func (a *Authority) tested(ctx context.Context, t *portTest, err error) {
 		return
 	case err == nil:
 		p.reached, p.tried, p.failed = now, now, 0
-	case ours(err): // the relay is tested again, and nothing is known until then
+	case ours(err): // no result; the relay is tested again
 		a.tests.hold = now.Add(testIdle)
 	default:
 		p.tried = now
@@ -141,7 +142,7 @@ func (a *Authority) tested(ctx context.Context, t *portTest, err error) {
 	a.changed()
 }
 
-// ours reports whether a test failed for want of something on this machine.
+// ours reports whether a test failed because this machine lacked something.
 func ours(err error) bool {
 	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
 		if errors.Is(err, e) {
@@ -163,6 +164,6 @@ func (a *Authority) reach(ctx context.Context, id ident.RelayID, addr netip.Addr
 	if err != nil {
 		return err
 	}
-	_ = l.Conn.NetConn().Close() // it has said what was asked
+	_ = l.Conn.NetConn().Close() // the handshake was all that the test needed
 	return nil
 }

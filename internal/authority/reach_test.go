@@ -23,14 +23,14 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// orPorts are ORPorts in memory: of honest relays, and of nobody else. Whoever
-// is dialled there and does not exist never answers.
+// orPorts are ORPorts in memory, of honest relays only. A connection to any other
+// address never gets an answer.
 type orPorts struct {
 	mu    sync.Mutex
 	at    map[netip.AddrPort]*channel.RelayKeys
 	fail  error // of every dial; nil: none
 	dials map[netip.AddrPort]int
-	open  atomic.Int64 // to nobody
+	open  atomic.Int64 // connections to addresses without a relay
 	most  atomic.Int64
 }
 
@@ -91,7 +91,8 @@ func (o *orPorts) honest(t *testing.T, n int, key *rsa.PrivateKey) *netdoc.Route
 	return d
 }
 
-// descOf makes what the authority needs of a descriptor, as if it were signed.
+// descOf makes a descriptor with the fields that the authority needs, as if it
+// were signed.
 func descOf(id ident.RelayID, addr netip.Addr) *netdoc.RouterDesc {
 	return &netdoc.RouterDesc{Nickname: "x", RSA: id.RSA, Ed: id.Ed, Addr: addr, ORPort: 9001, OnionKey: []byte{1}, Published: time.Now(),
 		Digest: [20]byte(id.RSA), Text: make([]byte, 3000)}
@@ -153,8 +154,8 @@ func within(t *testing.T, d time.Duration, what string, is func() bool) {
 	}
 }
 
-// TestBlackHoles: 3,000 relays that never answer take nothing from those that
-// do: these keep Running, and a new one is Running soon.
+// TestBlackHoles: 3,000 relays that never answer do not harm those that do: these
+// keep the Running flag, and a new one gets it soon.
 func TestBlackHoles(t *testing.T) {
 	identities, signings, keys := keyPool(t, 2048, 1), keyPool(t, 2048, 1), keyPool(t, 1024, 22)
 	synctest.Test(t, func(t *testing.T) {
@@ -177,10 +178,10 @@ func TestBlackHoles(t *testing.T) {
 		within(t, time.Minute, "all Running", func() bool {
 			return !slices.ContainsFunc(honest, func(d *netdoc.RouterDesc) bool { return !a.isRunning(d) })
 		})
-		for n := range 3000 { // 30 of each address, whatever they claim to be
+		for n := range 3000 { // 30 uploaded from each address
 			must(a.add(blackHole(n), netip.AddrFrom4([4]byte{9, byte(n / 30), 0, 1})))
 		}
-		// Newcomers from where nobody else is from, and from among the attackers.
+		// New relays from an unused network, and from a network of the attackers.
 		late := []*netdoc.RouterDesc{o.honest(t, 20, keys[20]), o.honest(t, 21, keys[21])}
 		must(a.add(late[0], late[0].Addr))
 		must(a.add(late[1], netip.MustParseAddr("9.7.0.1")))
@@ -205,8 +206,8 @@ func TestBlackHoles(t *testing.T) {
 	})
 }
 
-// TestRelayThatWentDark: known relays that fall silent all at once do not delay
-// the others' tests, and lose Running.
+// TestRelayThatWentDark: known relays that all stop answering at once do not
+// delay the others' tests, and lose the Running flag.
 func TestRelayThatWentDark(t *testing.T) {
 	identities, signings, keys := keyPool(t, 2048, 1), keyPool(t, 2048, 1), keyPool(t, 1024, 2)
 	synctest.Test(t, func(t *testing.T) {
@@ -247,8 +248,8 @@ func TestRelayThatWentDark(t *testing.T) {
 	})
 }
 
-// TestLateTests: who was not tested for want of time or files here does not lose
-// Running, and is tested again.
+// TestLateTests: a relay that was not tested, because this machine lacked time or
+// file descriptors, keeps the Running flag and is tested again.
 func TestLateTests(t *testing.T) {
 	identities, signings, keys := keyPool(t, 2048, 1), keyPool(t, 2048, 1), keyPool(t, 1024, 1)
 	synctest.Test(t, func(t *testing.T) {

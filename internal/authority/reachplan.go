@@ -9,35 +9,36 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// Tests have two budgets. Known relays are those that answered lately or that
-// the consensus lists. All others are strangers: anybody can upload descriptors
-// of black holes, whose tests take the longest time. So strangers' tests take no
-// slot of known relays, and strangers take turns by where they come from.
+// Tests have two budgets. Known relays are those that answered lately or that the
+// consensus lists. All others are strangers: anybody can upload descriptors of
+// relays that never answer, whose tests take the longest time. So strangers'
+// tests use no slot of known relays, and strangers take turns by the network that
+// they come from.
 const (
 	// testEvery is how often a port is tested (C tor's
 	// REACHABILITY_TEST_CYCLE_PERIOD).
 	testEvery = 1280 * time.Second
 	// knownAtOnce is the least number of slots for known relays; see knownSlots.
 	knownAtOnce = 64
-	// strangersAtOnce is the number of slots for strangers; those of one
-	// network take a quarter of them at most.
+	// strangersAtOnce is the number of slots for strangers; one network gets a
+	// quarter of them at most.
 	strangersAtOnce = 64
-	// maxBackoff bounds how often the time between the tests of a stranger that
-	// never answers doubles: it is tested every three hours then.
+	// maxBackoff bounds how often the time between tests doubles for a stranger
+	// that never answers: after that, it is tested every three hours.
 	maxBackoff = 3
 )
 
-// knownSlots returns how many tests of n known ports may be under way. Even when
-// none of them answers, so that each test takes all its time, every one is
-// tested within a cycle.
+// knownSlots returns how many tests of n known ports may run at the same time. It
+// is enough to test every port within a cycle even if none of them answers, so
+// that each test takes its full time.
 func knownSlots(n int) int {
 	return max(knownAtOnce, int(int64(n)*int64(testLimit)/int64(testEvery))+1)
 }
 
-// slots counts the tests under way of one budget.
+// slots counts the running tests of one budget.
 type slots struct {
 	taken int
-	from  map[netip.Prefix]int // by the network that the descriptor came from
+	from  map[netip.Prefix]int // by the network from which the descriptor was uploaded
 }
 
 func (s *slots) enter(net netip.Prefix) {
@@ -58,16 +59,17 @@ func (s *slots) leave(net netip.Prefix) {
 // tests is the state of the tests of all relays.
 type tests struct {
 	known, strangers slots
-	hold             time.Time // until when none begins, for want of files or memory
+	hold             time.Time // no test begins before then: files or memory were short
 	// When a network or an address had its last turn; see turn.
 	turns map[netip.Prefix]uint64
 	turn  uint64
 }
 
-// maxTurns bounds the memory of turns; without it everybody is new again.
+// maxTurns bounds the recorded turns; above it, all of them are forgotten.
 const maxTurns = 4 * maxStrangers
 
-// took notes that a stranger had its turn, for those of the list too.
+// took records that a stranger had its turn, and updates the waiting tests in
+// list.
 func (s *tests) took(r *relay, list []*portTest) {
 	if s.turns == nil || len(s.turns) > maxTurns {
 		s.turns = map[netip.Prefix]uint64{}
@@ -146,7 +148,7 @@ func (a *Authority) port(d *netdoc.RouterDesc, f family) (netip.AddrPort, bool) 
 	return o, ok && a.cfg.Accept.IPv6
 }
 
-// due is when the port is to be tested again.
+// due returns the time of the next test of the port.
 func (p *probe) due(known bool) time.Time {
 	if p.tried.IsZero() {
 		return time.Time{}
@@ -158,8 +160,8 @@ func (p *probe) due(known bool) time.Time {
 	return p.tried.Add(wait)
 }
 
-// first returns the n tests that matter most: of ports that answered when they
-// were asked last, and of these the one whose test is longest ago.
+// first returns the n tests that matter most: of ports that answered the last
+// test, and among these of the ports whose last test is longest ago.
 func first(list []*portTest, n int) []*portTest {
 	slices.SortFunc(list, func(x, y *portTest) int {
 		return cmp.Or(cmp.Compare(min(x.probe.failed, 1), min(y.probe.failed, 1)), x.probe.tried.Compare(y.probe.tried))
@@ -167,9 +169,10 @@ func first(list []*portTest, n int) []*portTest {
 	return list[:max(0, min(n, len(list)))]
 }
 
-// next returns the stranger's test whose turn it is, or nil: of the network that
-// waits longest, of the address in it that waits longest, the relay that was not
-// tested yet or is waiting longest. local says that all relays share a network.
+// next returns the stranger's test whose turn it is, or nil. It chooses the
+// network that has waited longest, in it the address that has waited longest, and
+// of that address the relay that was never tested or has waited longest. local
+// says that all relays share a network.
 func (s *tests) next(list []*portTest, local bool) *portTest {
 	var best *portTest
 	for _, t := range list {

@@ -17,7 +17,7 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// AcceptConfig says which relays are taken.
+// AcceptConfig says which relays the authority accepts.
 type AcceptConfig struct {
 	AllowPrivateAddresses bool       // of relays
 	List                  *RelayList // the operator's list; may be nil
@@ -45,20 +45,21 @@ const (
 // relay is a relay that the authority knows.
 type relay struct {
 	desc  *netdoc.RouterDesc
-	extra *netdoc.ExtraInfo // the one that desc names; nil when it did not come
+	extra *netdoc.ExtraInfo // the one that desc names; nil if it has not come
 	made  *made             // nil before the first vote on desc
-	since time.Time         // when a descriptor with its ports came first
+	since time.Time         // when a descriptor with these ports first came
 
-	from            netip.Addr   // who has uploaded desc; not valid: unknown
+	from            netip.Addr   // the address that uploaded desc; not valid: unknown
 	source, network netip.Prefix // of from, or of the relay's own address
 	replace         *rate.Limiter
 
-	// What is known of its ORPorts; descriptors with the same ports share it.
+	// The test results of its ORPorts. Descriptors with the same ports share
+	// them.
 	probes *[families]probe
 }
 
-// upload takes what an address posted: descriptors and extra-info documents. It
-// returns the status and the words of the answer.
+// upload handles a POST of descriptors and extra-info documents. It returns the
+// status and the reason of the answer.
 func (a *Authority) upload(from netip.Addr, body []byte) (status int, words string) {
 	if !utf8.Valid(body) {
 		return 400, "descriptor(s) or extrainfo(s) not valid UTF-8"
@@ -120,19 +121,19 @@ func (a *Authority) upload(from netip.Addr, body []byte) (status int, words stri
 	return status, words
 }
 
-// maxDescriptorUpload bounds what anybody may post as descriptors: one relay's
-// descriptor and extra-info document, and some more.
+// maxDescriptorUpload bounds the size of a POST of descriptors: twice one relay's
+// descriptor and extra-info document.
 const maxDescriptorUpload = 2 * (maxDescriptorSize + maxExtraInfoSize)
 
-// maxSignatures bounds a set of detached signatures: those of some hundred
-// authorities. Some sets wait before they can be judged.
+// maxSignatures bounds a set of detached signatures. It is enough for about a
+// hundred authorities. Some sets must wait before they can be checked.
 const maxSignatures = 256 << 10
 
-// maxDocsUpload bounds the documents of one upload: each has signatures to
-// check.
+// maxDocsUpload bounds the documents of one upload, because the signatures of
+// each must be checked.
 const maxDocsUpload = 8
 
-// uploadLimit is how much may be posted to a path; votes are large.
+// uploadLimit returns the largest upload to a path; votes are large.
 func uploadLimit(path string) int {
 	switch path {
 	case "/tor/":
@@ -145,8 +146,8 @@ func uploadLimit(path string) int {
 	return 0
 }
 
-// splitUpload cuts what was posted into descriptors and extra-info documents,
-// which come in any order.
+// splitUpload divides the body of a POST into descriptors and extra-info
+// documents, which come in any order.
 func splitUpload(body []byte) (descs, extras [][]byte) {
 	start, extra := -1, false
 	end := func(at int) {
@@ -173,11 +174,11 @@ func splitUpload(body []byte) (descs, extras [][]byte) {
 	return descs, extras
 }
 
-// errKnown reports a descriptor that is here already.
+// errKnown reports a descriptor that the authority has already.
 var errKnown = fault.New(fault.Refused, "the descriptor is known")
 
-// expect judges a descriptor by what it says, before its signatures are
-// checked: that costs more than everything else.
+// expect checks the contents of a descriptor before its signatures are checked,
+// because the signatures cost most.
 func (a *Authority) expect(d *netdoc.RouterDesc, now time.Time) error {
 	if err := a.judge(d, now); err != nil {
 		return err
@@ -202,7 +203,7 @@ func (a *Authority) expectLocked(d *netdoc.RouterDesc) error {
 	return nil
 }
 
-// addDescriptor takes a descriptor whose signatures were checked.
+// addDescriptor adds a descriptor whose signatures were checked.
 func (a *Authority) addDescriptor(d *netdoc.RouterDesc, extras []*netdoc.ExtraInfo, from netip.Addr, now time.Time) error {
 	if err := a.judge(d, now); err != nil {
 		return err
@@ -232,7 +233,7 @@ func (a *Authority) addDescriptor(d *netdoc.RouterDesc, extras []*netdoc.ExtraIn
 		return err
 	}
 	if old != nil && !a.knownLocked(old, now) {
-		a.removeLocked(old) // nobody's consensus names the descriptor before
+		a.removeLocked(old) // no consensus names the previous descriptor
 	}
 	if err := a.docs.AddDescriptor(d, extra); err != nil {
 		return err
@@ -245,13 +246,13 @@ func (a *Authority) addDescriptor(d *netdoc.RouterDesc, extras []*netdoc.ExtraIn
 	return nil
 }
 
-// samePorts reports whether a test of one descriptor's ORPorts holds for
-// another.
+// samePorts reports whether test results of a's ORPorts are valid for b.
 func samePorts(a, b *netdoc.RouterDesc) bool {
 	return a.Addr == b.Addr && a.ORPort == b.ORPort && slices.Equal(a.ORAddrs, b.ORAddrs)
 }
 
-// judge says whether a descriptor is taken, whatever is known of the relay.
+// judge reports why a descriptor is not acceptable, without regard to what is
+// known of the relay.
 func (a *Authority) judge(d *netdoc.RouterDesc, now time.Time) error {
 	status := a.list.Load().status(d)
 	switch {
@@ -285,7 +286,7 @@ func (a *Authority) judge(d *netdoc.RouterDesc, now time.Time) error {
 	return nil
 }
 
-// addExtraInfo takes an extra-info document that came after its descriptor.
+// addExtraInfo adds an extra-info document that came after its descriptor.
 func (a *Authority) addExtraInfo(e *netdoc.ExtraInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -309,7 +310,8 @@ func (a *Authority) dropOldLocked(now time.Time) {
 	}
 }
 
-// mayUpload reports whether another descriptor of an address is judged.
+// mayUpload reports whether the authority checks another descriptor from an
+// address.
 func (a *Authority) mayUpload(from netip.Addr, now time.Time) bool {
 	if a.cfg.Accept.AllowPrivateAddresses || !from.IsValid() {
 		return true
@@ -319,7 +321,7 @@ func (a *Authority) mayUpload(from netip.Addr, now time.Time) bool {
 	return a.uploaders.take(from, now)
 }
 
-// relayIDs are the authorities' relay identities.
+// relayIDs returns the relay identities of the authorities.
 func (a *Authority) relayIDs() map[ident.RSAID]bool {
 	out := map[ident.RSAID]bool{}
 	for _, x := range a.cfg.Network.Authorities {

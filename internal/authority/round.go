@@ -18,11 +18,11 @@ import (
 type round struct {
 	timing
 	votes map[ident.RSAID]*netdoc.Vote
-	// The consensuses that were computed, the ns one first; empty before.
+	// The computed consensuses, the ns flavor first; empty before.
 	pending []*netdoc.Consensus
-	early   early // signatures that came before
-	// What others are given of these, made when it is asked for; nil: it has
-	// changed.
+	early   early // signatures that came before pending
+	// The encoded forms of these, made on request; nil: not made since the last
+	// change.
 	texts    [2]*dirserver.Doc
 	detached *dirserver.Doc
 }
@@ -32,8 +32,8 @@ func microLine(methods []string, digest [32]byte) string {
 	return strings.Join(methods, ",") + " sha256=" + base64.RawStdEncoding.EncodeToString(digest[:])
 }
 
-// vote runs rounds until ctx ends. One that the clock has left, ahead or back, is
-// given up.
+// vote runs rounds until ctx ends. If the clock is set to a time outside a round,
+// the round is given up.
 func (a *Authority) vote(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if !a.waitForRelays(ctx) {
@@ -65,8 +65,7 @@ func (a *Authority) vote(ctx context.Context) error {
 	return nil
 }
 
-// waitForRelays waits until there are as many relays as are wanted for a first
-// consensus.
+// waitForRelays waits until there are enough relays for a first consensus.
 func (a *Authority) waitForRelays(ctx context.Context) bool {
 	for {
 		enough, news := a.enoughRelays()
@@ -81,14 +80,15 @@ func (a *Authority) waitForRelays(ctx context.Context) bool {
 	}
 }
 
-// enoughRelays reports whether there are; news is closed when there are others.
+// enoughRelays reports whether there are enough relays; news is closed when that
+// may have changed.
 func (a *Authority) enoughRelays() (enough bool, news <-chan struct{}) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.liveLocked() != nil || a.readyLocked() >= a.cfg.WaitForRelays, a.news
 }
 
-// readyLocked counts the relays that would be voted to be running.
+// readyLocked counts the relays for which the authority would vote Running.
 func (a *Authority) readyLocked() (n int) {
 	now := a.cfg.Now()
 	for _, r := range a.relays {
@@ -99,8 +99,8 @@ func (a *Authority) readyLocked() (n int) {
 	return n
 }
 
-// liveLocked returns what the consensus that is valid now says about rounds,
-// or nil without one.
+// liveLocked returns the intervals in the valid consensus, or nil if there is
+// none.
 func (a *Authority) liveLocked() *lifetime {
 	now := a.cfg.Now()
 	if c := a.current; c != nil && !now.Before(c.ValidAfter) && !now.After(c.ValidUntil) {
@@ -109,7 +109,7 @@ func (a *Authority) liveLocked() *lifetime {
 	return nil
 }
 
-// startRound plans the next round and makes room for its votes.
+// startRound plans the next round, without votes at first.
 func (a *Authority) startRound() timing {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -150,8 +150,8 @@ func (a *Authority) castVote(ctx context.Context, t timing) {
 	})
 }
 
-// toOthers does something with all other authorities at once, for some time.
-// It does not wait; Run does, before it returns.
+// toOthers runs a function for all other authorities at the same time, within a
+// time limit. It does not wait for the end; Run waits before it returns.
 func (a *Authority) toOthers(ctx context.Context, until time.Time, f func(context.Context, peer)) *sync.WaitGroup {
 	limit := max(until.Sub(a.cfg.Now()), 100*time.Millisecond)
 	wg := new(sync.WaitGroup)
@@ -171,7 +171,7 @@ func (a *Authority) toOthers(ctx context.Context, until time.Time, f func(contex
 	return wg
 }
 
-// known returns an error for an identity that is no authority's.
+// known returns an error unless id is the identity of an authority.
 func (a *Authority) known(id ident.RSAID) error {
 	if _, ok := a.cfg.find(id); !ok {
 		return errUnknownAuthority
@@ -179,9 +179,9 @@ func (a *Authority) known(id ident.RSAID) error {
 	return nil
 }
 
-// addVote keeps a vote of this round. posted says that it was sent here by
-// somebody; those that come when others are asked for missing votes already
-// would make authorities use different votes.
+// addVote keeps a vote of this round. posted says that it came in a POST. A
+// posted vote is too late once authorities fetch missing votes: with it,
+// authorities would use different votes.
 func (a *Authority) addVote(v *netdoc.Vote, posted bool) error {
 	if err := a.known(v.Source.Identity); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (a *Authority) addVote(v *netdoc.Vote, posted bool) error {
 	if r == nil || !v.ValidAfter.Equal(r.start) {
 		return fault.New(fault.Refused, "bad valid-after time")
 	}
-	if posted && now.Truncate(time.Second).After(r.fetch) { // whole seconds, as C tor counts
+	if posted && now.Truncate(time.Second).After(r.fetch) { // C tor counts whole seconds
 		return fault.New(fault.Refused, "posted vote received too late, would be dangerous to count it")
 	}
 	if len(r.pending) > 0 {
@@ -219,7 +219,7 @@ func (a *Authority) addVote(v *netdoc.Vote, posted bool) error {
 	return nil
 }
 
-// fetchVotes asks the others for the votes that did not come.
+// fetchVotes asks the other authorities for missing votes.
 func (a *Authority) fetchVotes(ctx context.Context, t timing) {
 	a.mu.Lock()
 	var missing []string

@@ -12,27 +12,27 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// noPublished is the date that microdesc consensuses give every relay since
-// method 33: diffs get smaller by it.
+// noPublished is the date of every relay in microdesc consensuses since method
+// 33. It makes diffs smaller.
 var noPublished = time.Date(2038, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// maxUnmeasured caps the weight of relays that too few have measured, in
-// kilobytes a second, unless the parameter maxunmeasuredbw says otherwise.
+// maxUnmeasured caps the weight of relays with too few measurements, in kilobytes
+// a second, unless the parameter maxunmeasuredbw sets another value.
 const maxUnmeasured = 20
 
-// opinion is what one authority says about a relay.
+// opinion is the entry of a relay in one authority's vote.
 type opinion struct {
 	*netdoc.RouterStatus
 	voter int
-	// reflects is whether the entry's Ed25519 identity is the one that the
-	// majority sees with this RSA identity.
+	// reflects says that the entry's Ed25519 identity is the one that the
+	// majority has for this RSA identity.
 	reflects bool
 }
 
-// collate returns, for every relay that a majority may list, what the
-// authorities say about it, in the order of identities and of voters. Where a
-// majority agrees on both identities, entries with another Ed25519 identity are
-// left out (dir-spec, "computing a consensus").
+// collate returns, for every relay that a majority may list, its entries in the
+// votes, in the order of identities and of voters. If a majority agrees on both
+// identities, it omits the entries with another Ed25519 identity (dir-spec,
+// "computing a consensus").
 func collate(votes []*netdoc.Vote, authorities int) [][]opinion {
 	type pair struct {
 		rsa ident.RSAID
@@ -65,8 +65,8 @@ func collate(votes []*netdoc.Vote, authorities int) [][]opinion {
 	return out
 }
 
-// agreeing returns the entries with that Ed25519 identity, and those that do
-// not speak about one.
+// agreeing returns the entries with the Ed25519 identity ed, and those without an
+// opinion on it.
 func agreeing(list []opinion, ed ident.Ed25519ID) []opinion {
 	var out []opinion
 	for _, o := range list {
@@ -79,8 +79,8 @@ func agreeing(list []opinion, ed ident.Ed25519ID) []opinion {
 	return out
 }
 
-// routers computes the consensus's entries. It returns them and those that this
-// flavor leaves out, which count for the weights all the same.
+// routers computes the entries of the consensus. It returns them, and those that
+// this flavor omits, which nevertheless count for the bandwidth weights.
 func (c *computation) routers() (all []netdoc.RouterStatus) {
 	measuring := 0
 	for _, v := range c.votes {
@@ -108,8 +108,8 @@ func (c *computation) routers() (all []netdoc.RouterStatus) {
 	return all
 }
 
-// router computes one entry but for its bandwidth, and reports whether the
-// relay is listed at all: it must be running and valid.
+// router computes one entry without its bandwidth, and reports whether the
+// consensus lists the relay: it must be Running and Valid.
 func (c *computation) router(list []opinion, voters flagVoters) (rs netdoc.RouterStatus, listed bool) {
 	most := popular(list)
 	same := func(o opinion) bool { return compareStatus(o.RouterStatus, most) == 0 }
@@ -154,7 +154,8 @@ func (c *computation) router(list []opinion, voters flagVoters) (rs netdoc.Route
 	return rs, true
 }
 
-// chooseVersion returns the version that most give, the highest of several.
+// chooseVersion returns the version with the most votes, the highest if several
+// have equally many.
 func chooseVersion(list []opinion) string {
 	var all []string
 	for _, o := range list {
@@ -177,8 +178,8 @@ func chooseVersion(list []opinion) string {
 	return best
 }
 
-// choosePolicy returns the policy summary that most give for the descriptor;
-// where none does, the one that most give at all.
+// choosePolicy returns the policy summary with the most votes among the entries
+// with this descriptor; if there is none, among all entries.
 func choosePolicy(list []opinion, descriptor [20]byte) *netdoc.PortPolicy {
 	var of, any []*netdoc.PortPolicy
 	for _, o := range list {
@@ -197,8 +198,9 @@ func choosePolicy(list []opinion, descriptor [20]byte) *netdoc.PortPolicy {
 	return best
 }
 
-// setBandwidth chooses the weight: the median of the measurements where there
-// are three, else that of what relays claim, capped when others are measured.
+// setBandwidth chooses the weight: the median of the measurements if there are
+// three, else the median of the claimed bandwidths, capped if other relays are
+// measured.
 func setBandwidth(rs *netdoc.RouterStatus, list []opinion, measuring int, limit uint32) {
 	var measured, claimed []uint32
 	for _, o := range list {
@@ -220,8 +222,9 @@ func setBandwidth(rs *netdoc.RouterStatus, list []opinion, measuring int, limit 
 	}
 }
 
-// popular returns the entry that most agree on: of several the one published
-// last, then the one with the smaller descriptor digest.
+// popular returns the entry with the most votes. If several have equally many, it
+// returns the one published last, and then the one with the smaller descriptor
+// digest.
 func popular(list []opinion) *netdoc.RouterStatus {
 	all := each(list, func(o opinion) *netdoc.RouterStatus { return o.RouterStatus })
 	slices.SortStableFunc(all, compareStatus)
@@ -240,8 +243,8 @@ func popular(list []opinion) *netdoc.RouterStatus {
 	return most
 }
 
-// compareStatus orders entries by descriptor; those of one descriptor differ
-// in nothing unless somebody lies, and are told apart all the same.
+// compareStatus orders entries by descriptor. It compares further fields too: if
+// an authority lies, entries of one descriptor can differ.
 func compareStatus(a, b *netdoc.RouterStatus) int {
 	return cmp.Or(
 		bytes.Compare(a.Descriptor[:], b.Descriptor[:]),

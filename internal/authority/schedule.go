@@ -2,19 +2,19 @@ package authority
 
 import "time"
 
-// timing is when one round of voting happens.
+// timing has the times of one round of voting.
 type timing struct {
 	interval  time.Duration
 	vote      time.Time // votes are made and sent
-	fetch     time.Time // missing votes are fetched; posted ones come too late from here on
+	fetch     time.Time // missing votes are fetched; after that, posted votes are too late
 	compute   time.Time // the consensus is computed and signed
 	fetchSigs time.Time // missing signatures are fetched
 	start     time.Time // the consensus is published: its valid-after
 }
 
 // startAfter returns the first start of an interval after now. Intervals are
-// counted from midnight; the last one of a day is stretched rather than cut
-// short by more than half (dir-spec, "voting timeline").
+// counted from midnight; if less than half of an interval would remain at the end
+// of a day, the last interval is longer instead (dir-spec, "voting timeline").
 func startAfter(now time.Time, interval, offset time.Duration) time.Time {
 	now = now.UTC()
 	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, time.UTC)
@@ -30,7 +30,7 @@ func startAfter(now time.Time, interval, offset time.Duration) time.Time {
 	return next
 }
 
-// round plans the next round that can still be voted in.
+// round plans the next round whose vote is still ahead.
 func (s *Schedule) round(now time.Time, live *lifetime) timing {
 	t := timing{interval: s.InitialInterval}
 	vote, dist := s.InitialVoteDelay, s.InitialDistDelay
@@ -56,5 +56,5 @@ func (s *Schedule) round(now time.Time, live *lifetime) timing {
 	}
 }
 
-// lifetime is what the consensus that is valid now says about rounds.
+// lifetime has the intervals that the valid consensus sets for rounds.
 type lifetime struct{ interval, vote, dist time.Duration }

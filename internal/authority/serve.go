@@ -11,10 +11,10 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// keepVotes is how long votes may be kept by who got them.
+// keepVotes is how long a receiver may cache votes.
 const keepVotes = time.Minute
 
-// extra answers what only an authority knows, and takes what is posted.
+// extra answers the requests that only an authority can answer, and handles POST.
 func (a *Authority) extra(_ context.Context, peer dirserver.Peer, r *dirserver.Request) *dirserver.Response {
 	if r.Method == "POST" {
 		return a.post(peer, r)
@@ -36,8 +36,8 @@ func (a *Authority) extra(_ context.Context, peer dirserver.Peer, r *dirserver.R
 	return nil
 }
 
-// ownDescriptor answers with what the authority says of itself as a relay, which
-// one that has no ORPort is not.
+// ownDescriptor returns the authority's own descriptor as a relay, or nothing if
+// it has no ORPort.
 func (a *Authority) ownDescriptor() *dirserver.Response {
 	k := a.cfg.Keys.RSA
 	if k == nil {
@@ -46,7 +46,7 @@ func (a *Authority) ownDescriptor() *dirserver.Response {
 	return dirserver.Several([]*dirserver.Doc{a.docs.DescriptorOf(netdoc.RSADigest(&k.PublicKey))}, time.Hour)
 }
 
-// next answers requests about the round that is under way.
+// next answers requests about the current round.
 func (a *Authority) next(path string) *dirserver.Response {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -61,8 +61,8 @@ func (a *Authority) next(path string) *dirserver.Response {
 	return a.votesLocked(path, a.round)
 }
 
-// text returns a consensus of the round as far as it is signed; nil when there
-// is none. The caller holds the Authority's mu.
+// text returns a consensus of the round with the signatures that have come, or
+// nil if there is none. The caller holds the Authority's mu.
 func (r *round) text(microdesc bool) *dirserver.Doc {
 	if r == nil {
 		return nil
@@ -79,7 +79,8 @@ func (r *round) text(microdesc bool) *dirserver.Doc {
 	return nil
 }
 
-// signatures returns the detached signatures that are there, likewise.
+// signatures returns the detached signatures that have come. The caller holds the
+// Authority's mu.
 func (r *round) signatures() *dirserver.Doc {
 	if r == nil || len(r.pending) == 0 {
 		return nil
@@ -90,8 +91,9 @@ func (r *round) signatures() *dirserver.Doc {
 	return r.detached
 }
 
-// votesLocked answers requests for votes: this authority's, or by identity or
-// digest. Each is there once, however often it is named.
+// votesLocked answers requests for votes: this authority's, or votes by identity
+// or digest. The answer has each vote once, even if the request names it several
+// times.
 func (a *Authority) votesLocked(path string, of *round) *dirserver.Response {
 	if path == "authority" {
 		path = a.me.String()
@@ -120,7 +122,7 @@ func (a *Authority) votesLocked(path string, of *round) *dirserver.Response {
 // maxVotesAsked bounds how many votes one request may name.
 const maxVotesAsked = 64
 
-// post takes what is posted.
+// post handles a POST.
 func (a *Authority) post(peer dirserver.Peer, r *dirserver.Request) *dirserver.Response {
 	switch r.Path {
 	case "/tor/":
@@ -165,7 +167,7 @@ func (a *Authority) postVotes(body []byte) *dirserver.Response {
 	return dirserver.Short(200, "Vote stored")
 }
 
-// oneLine makes an error's text fit for a status line.
+// oneLine makes an error's text safe for a status line.
 func oneLine(err error) string {
 	s := strings.Map(func(r rune) rune {
 		if r < ' ' || r > '~' {

@@ -24,7 +24,7 @@ type Commit struct {
 	Reveal   string // base64 of the timestamp and the number; empty: not revealed
 }
 
-// srRounds is how many rounds each of the two phases takes.
+// srRounds is the number of rounds of each of the two phases.
 const srRounds = 12
 
 // srLen is the length of a commitment and of a reveal: a timestamp and a
@@ -63,7 +63,7 @@ func decodeSR(s string) ([]byte, error) {
 	return b, nil
 }
 
-// Opens reports whether the reveal is what the commitment is to.
+// Opens reports whether the reveal matches the commitment.
 func (c *Commit) Opens() bool {
 	commit, err := decodeSR(c.Text)
 	if err != nil {
@@ -100,33 +100,33 @@ func newCommit(rand io.Reader, id ident.RSAID, at time.Time) (Commit, error) {
 }
 
 // sharedRandom is an authority's state of the shared randomness protocol
-// (srv-spec): for twelve rounds authorities commit to numbers, for twelve they
-// reveal them. It is saved as JSON.
+// (srv-spec): for twelve rounds, authorities commit to numbers; for the next
+// twelve, they reveal them. It is saved as JSON.
 type sharedRandom struct {
-	Commits           map[string]Commit // by identity in hexadecimal; ours with its reveal from the start
+	Commits           map[string]Commit // by identity in hexadecimal; our own has its reveal from the start
 	Previous, Current *netdoc.SharedRandom
-	Fresh             bool // Current is computed, and no consensus has it yet
+	Fresh             bool // Current was computed, and no consensus has it yet
 	Reveal            bool // in the reveal phase
 	ValidAfter        time.Time
 }
 
-// phase returns which run of the protocol a round belongs to (with rounds of an
-// hour: which day), and whether it is in the reveal phase.
+// phase returns the run of the protocol to which a round belongs (if rounds last
+// an hour: the day), and whether the round is in the reveal phase.
 func phase(validAfter time.Time, interval time.Duration) (run int64, reveal bool) {
 	n := validAfter.Unix() / int64(interval/time.Second)
 	return n / (2 * srRounds), n%(2*srRounds) >= srRounds
 }
 
 // update prepares for the round that starts at validAfter. known are the
-// authorities that count.
+// authorities whose commitments count.
 func (s *sharedRandom) update(rand io.Reader, me ident.RSAID, known []ident.RSAID, validAfter time.Time, interval time.Duration) error {
 	run, reveal := phase(validAfter, interval)
 	last, _ := phase(s.ValidAfter, interval)
 	if run == last && !validAfter.After(s.ValidAfter) {
 		return nil
 	}
-	// Not only by the phase: an authority that was away from one commit phase to
-	// the next, or whose clock was wrong, must not keep the commitments.
+	// The phase alone does not tell: an authority that was off from one commit
+	// phase to the next, or whose clock was wrong, must not keep the commitments.
 	begins := run != last
 	if s.Reveal && run == last+1 {
 		s.Previous, s.Current = s.Current, nil
@@ -147,7 +147,7 @@ func (s *sharedRandom) update(rand io.Reader, me ident.RSAID, known []ident.RSAI
 	return nil
 }
 
-// compute computes the shared random value of what was revealed.
+// compute computes the shared random value from the revealed numbers.
 func (s *sharedRandom) compute(known []ident.RSAID) *netdoc.SharedRandom {
 	var list []Commit
 	for _, c := range s.Commits {
@@ -171,7 +171,8 @@ func (s *sharedRandom) compute(known []ident.RSAID) *netdoc.SharedRandom {
 	return &netdoc.SharedRandom{Reveals: len(list), Value: sha3.Sum256(append(msg, prev[:]...))}
 }
 
-// digest returns the digest in the commitment, by which values are ordered.
+// digest returns the digest in the commitment, which determines the order of the
+// numbers.
 func (c *Commit) digest() []byte {
 	b, err := decodeSR(c.Text)
 	if err != nil {
@@ -180,7 +181,8 @@ func (c *Commit) digest() []byte {
 	return b[8:]
 }
 
-// receive takes the commitments of an authority's vote: its own only.
+// receive takes a voter's own commitment from its vote, and ignores the other
+// lines.
 func (s *sharedRandom) receive(voter ident.RSAID, lines []string) {
 	for _, l := range lines {
 		c, err := ParseCommit(l)
@@ -198,7 +200,7 @@ func (s *sharedRandom) receive(voter ident.RSAID, lines []string) {
 	}
 }
 
-// published takes over what the authorities agreed on.
+// published takes over the values that the authorities agreed on.
 func (s *sharedRandom) published(c *netdoc.Consensus) {
 	s.Previous, s.Current, s.Fresh = c.SharedRandPrevious, c.SharedRandCurrent, false
 }

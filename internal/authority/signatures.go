@@ -9,14 +9,15 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// maxEarly is how many signatures of one authority wait that came from
-// elsewhere than its own address.
+// maxEarly bounds the waiting signatures of one authority that came from an
+// address other than its own.
 const maxEarly = 8
 
-// early keeps signatures that came before the consensuses were computed. Only
-// an authority's own key can have made them; but anybody can send those of
-// earlier consensuses once more. So each authority has its places, and one for
-// each flavor that only who is at its address can fill.
+// early keeps signatures that came before the consensuses were computed. Only an
+// authority's own key can have made them, but anybody can send the signatures of
+// earlier consensuses again. So each authority has a number of places, and for
+// each flavor one more place that only a peer at the authority's address can
+// fill.
 type early struct {
 	own    map[earlyKey]netdoc.DetachedSignatures
 	others map[ident.RSAID][]netdoc.DetachedSignatures
@@ -27,8 +28,8 @@ type earlyKey struct {
 	flavor string
 }
 
-// keep keeps one signature, whose authority and signature were checked. digests
-// are what it was posted with.
+// keep keeps one signature that was checked against a known authority's key.
+// digests are those of the document that it came in.
 func (e *early) keep(s netdoc.FlavorSignature, digests *netdoc.DetachedSignatures, own bool) error {
 	one := *digests
 	one.Flavors = slices.DeleteFunc(slices.Clone(digests.Flavors), func(f netdoc.FlavorDigest) bool { return f.Flavor != s.Flavor })
@@ -54,7 +55,7 @@ func (e *early) keep(s netdoc.FlavorSignature, digests *netdoc.DetachedSignature
 	return nil
 }
 
-// all returns what waits.
+// all returns the waiting signatures.
 func (e *early) all() (out []netdoc.DetachedSignatures) {
 	for _, d := range e.own {
 		out = append(out, d)
@@ -84,8 +85,8 @@ func (a *Authority) isAuthority(from netip.Addr) bool {
 	return false
 }
 
-// addSignatures takes signatures of the round's consensuses, sent from an
-// address, which may be unknown.
+// addSignatures adds signatures of the round's consensuses. from is the address
+// of the sender, which may be unknown.
 func (a *Authority) addSignatures(d *netdoc.DetachedSignatures, from netip.Addr) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -99,8 +100,8 @@ func (a *Authority) addSignatures(d *netdoc.DetachedSignatures, from netip.Addr)
 	return a.attachLocked(d)
 }
 
-// keepEarlyLocked keeps the good signatures of a document until there is
-// something to compare their digests with.
+// keepEarlyLocked keeps the good signatures of a document until the consensuses
+// are computed, whose digests they must match.
 func (a *Authority) keepEarlyLocked(d *netdoc.DetachedSignatures, from netip.Addr) error {
 	if !d.ValidAfter.Equal(a.round.start) {
 		return fault.New(fault.Refused, "signatures of another time's consensus")
@@ -128,8 +129,8 @@ func (a *Authority) keepEarlyLocked(d *netdoc.DetachedSignatures, from netip.Add
 	return last
 }
 
-// onePerKey drops the signatures beyond the first of each key and flavor: none
-// costs more than one check.
+// onePerKey keeps only the first signature of each key and flavor, so that each
+// key costs only one check for each flavor.
 func onePerKey(list []netdoc.FlavorSignature) (out []netdoc.FlavorSignature) {
 	for _, s := range list {
 		if !slices.ContainsFunc(out, func(o netdoc.FlavorSignature) bool { return o.KeyPair == s.KeyPair && o.Flavor == s.Flavor }) {
@@ -139,7 +140,7 @@ func onePerKey(list []netdoc.FlavorSignature) (out []netdoc.FlavorSignature) {
 	return out
 }
 
-// attachFlavorLocked adds one signature that waited: it was kept without the
+// attachFlavorLocked adds one waiting signature, which was kept without the
 // digest of the other flavor.
 func (a *Authority) attachFlavorLocked(d *netdoc.DetachedSignatures) error {
 	for i, c := range a.round.pending {
@@ -148,10 +149,10 @@ func (a *Authority) attachFlavorLocked(d *netdoc.DetachedSignatures) error {
 			return err
 		}
 	}
-	return nil // of a flavor that is yet to be defined
+	return nil // a flavor that Chive does not know
 }
 
-// attachLocked adds those signatures that are good.
+// attachLocked adds the good signatures.
 func (a *Authority) attachLocked(d *netdoc.DetachedSignatures) (added int, err error) {
 	for i := range a.round.pending {
 		n, e := a.attachToLocked(d, i)
@@ -163,9 +164,9 @@ func (a *Authority) attachLocked(d *netdoc.DetachedSignatures) (added int, err e
 	return added, err
 }
 
-// attachToLocked adds those that are good to one of the round's consensuses.
-// What costs most comes last: digests are compared first, and what is there
-// already is not checked again.
+// attachToLocked adds the good signatures to one of the round's consensuses. It
+// compares digests first, and does not check a signature again that the consensus
+// already has: the check costs most.
 func (a *Authority) attachToLocked(d *netdoc.DetachedSignatures, i int) (int, error) {
 	c := a.round.pending[i]
 	if err := d.Same(c); err != nil {

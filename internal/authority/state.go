@@ -29,10 +29,10 @@ const (
 // asideSuffix is added to the name of a file that is set aside.
 const asideSuffix = ".corrupt"
 
-// maxStateFile bounds what is read back.
+// maxStateFile bounds the size of a state file that is read.
 const maxStateFile = 256 << 20
 
-// read reads a state file; nil when it is not there.
+// read returns a state file, or nil if it does not exist.
 func (a *Authority) read(name string) ([]byte, error) {
 	path := filepath.Join(a.cfg.Dir, name)
 	st, err := os.Stat(path)
@@ -46,9 +46,9 @@ func (a *Authority) read(name string) ([]byte, error) {
 	return b, fault.Wrap(fault.Local, err)
 }
 
-// load reads the state back. What the authority's votes follow from and cannot
-// be read is an error: one that forgets quietly would vote differently. What
-// comes back from others by itself is set aside.
+// load reads the state. It is an error if a file that determines the authority's
+// votes cannot be read: without it, the authority would vote differently. A
+// damaged file is set aside if others provide its contents again.
 func (a *Authority) load() error {
 	if a.cfg.Dir == "" {
 		return nil
@@ -66,7 +66,7 @@ func (a *Authority) load() error {
 		}
 	}
 	if a.cfg.Now().Sub(a.sr.ValidAfter) > 2*srRounds*a.cfg.Schedule.Interval {
-		a.sr = sharedRandom{} // of another run of the protocol
+		a.sr = sharedRandom{} // the state is of another run of the protocol
 	}
 	var pairs map[string]string
 	b, err := a.read(pinsFile)
@@ -97,7 +97,7 @@ func (a *Authority) load() error {
 	if err := a.sound(certsFile, b, some, bad); err != nil {
 		return err
 	}
-	if err := a.loadConsensuses(); err != nil { // before the relays: those that it lists are known
+	if err := a.loadConsensuses(); err != nil { // before the relays, because the listed ones are known
 		return err
 	}
 	if b, err = a.read(relaysFile); err != nil {
@@ -110,23 +110,24 @@ func (a *Authority) load() error {
 		if err == nil {
 			err = a.addDescriptor(d, nil, netip.Addr{}, now)
 		}
-		if err != nil { // its certificate has expired since, most likely
+		if err != nil { // most likely its certificate has expired
 			a.log.Info("a saved descriptor is not used", "err", err)
 		}
 	})
 	return a.sound(relaysFile, b, some, nil)
 }
 
-// unreadable says what to do about a file that the authority cannot do without.
+// unreadable returns the error for a file that the authority needs. It tells the
+// operator what to do.
 func (a *Authority) unreadable(name string, err error) error {
-	return fault.New(fault.Config, "authority state: %s: %w: put a copy back, or move the file away to do without what was known", filepath.Join(a.cfg.Dir, name), err)
+	return fault.New(fault.Config, "authority state: %s: %w: restore a copy, or move the file away to continue without its contents", filepath.Join(a.cfg.Dir, name), err)
 }
 
-// sound sets a file aside that holds none of the documents that it should, or a
-// damaged one.
+// sound sets a file aside if it has none of the expected documents, or a damaged
+// one.
 func (a *Authority) sound(name string, text []byte, some bool, bad error) error {
 	if !some && len(text) > 0 {
-		bad = fault.New(fault.Directory, "there is no document in it")
+		bad = fault.New(fault.Directory, "the file has no document")
 	}
 	if bad == nil {
 		return nil
@@ -134,10 +135,10 @@ func (a *Authority) sound(name string, text []byte, some bool, bad error) error 
 	return a.setAside(name, bad)
 }
 
-// setAside moves a file out of the way, for a person to look at.
+// setAside renames a damaged file, so that the operator can look at it.
 func (a *Authority) setAside(name string, why error) error {
 	path := filepath.Join(a.cfg.Dir, name)
-	a.log.Warn("a file of the state is damaged; it is set aside, and what is missing comes back from others", "file", name, "aside", name+asideSuffix, "err", why)
+	a.log.Warn("a file of the state is damaged; it is set aside, and others will provide its contents again", "file", name, "aside", name+asideSuffix, "err", why)
 	if err := os.Rename(path, path+asideSuffix); err != nil {
 		return fault.New(fault.Local, "authority state: %w", err)
 	}
@@ -165,7 +166,7 @@ func (a *Authority) loadConsensuses() error {
 			continue
 		}
 		if f == netdoc.FlavorNS {
-			a.listed = listed // also of one that is over: they are tested before strangers
+			a.listed = listed // also from an expired consensus: these relays are tested before strangers
 		}
 		if a.cfg.Now().After(c.ValidUntil) {
 			continue
@@ -190,7 +191,7 @@ func (a *Authority) saveConsensus(c *dirserver.Consensus) error {
 	return WriteSecret(filepath.Join(a.cfg.Dir, consensusFile+c.Flavor.String()), c.Doc.Bytes())
 }
 
-// saveLocked writes the rest of the state.
+// saveLocked writes the state except the consensuses.
 func (a *Authority) saveLocked() error {
 	if a.cfg.Dir == "" {
 		return nil
@@ -219,8 +220,8 @@ func (a *Authority) saveLocked() error {
 	return WriteSecret(filepath.Join(a.cfg.Dir, relaysFile), a.descriptorsLocked(maxStateFile))
 }
 
-// descriptorsLocked returns relays' descriptors, known ones first, as many as
-// are read back: a file that is longer would keep the authority from starting.
+// descriptorsLocked returns relays' descriptors, known relays first, up to limit:
+// with a longer file, the authority could not start.
 func (a *Authority) descriptorsLocked(limit int) (out []byte) {
 	now := a.cfg.Now()
 	for _, known := range []bool{true, false} {
@@ -233,7 +234,8 @@ func (a *Authority) descriptorsLocked(limit int) (out []byte) {
 	return out
 }
 
-// saveHistories writes the state when the authority ends.
+// saveHistories writes the state when the authority ends, because histories
+// changed after the last round.
 func (a *Authority) saveHistories() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()

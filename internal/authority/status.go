@@ -7,8 +7,8 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// Status is how an authority is, at about one moment: the public package has the
-// same fields, which it describes.
+// Status is the state of an authority. The public package has the same fields and
+// describes them.
 type Status struct {
 	Network     string // its name
 	Nickname    string
@@ -19,24 +19,24 @@ type Status struct {
 	Authorities int // of the network, this one among them
 
 	Relays  int // that have sent a descriptor
-	Running int // of these, those that it would vote for now
+	Running int // of these, those for which it would vote Running now
 
-	Panics uint64 // that were contained: each is a mistake in Chive
+	Panics uint64 // that were contained; each is a bug in Chive
 
-	// The consensus that it serves; without one the times are zero.
+	// The times of the consensus that it serves; zero without a consensus.
 	ValidAfter time.Time
 	ValidUntil time.Time
 	Signatures int
 
-	// The round under way.
+	// The current round of voting.
 	NextVote      time.Time
 	NextConsensus time.Time
-	Votes         int // that are here
+	Votes         int // that have come
 
 	CertificateEnds time.Time // of the signing key
 }
 
-// Status returns how the authority is.
+// Status returns the state of the authority.
 func (a *Authority) Status() Status {
 	cfg := &a.cfg
 	s := Status{

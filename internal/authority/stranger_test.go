@@ -26,8 +26,8 @@ func get(t testing.TB, a *Authority, path string) []*dirserver.Doc {
 	return res.Parts
 }
 
-// TestVoteNamedOften: a vote is there once in an answer, however often it was
-// asked for, and is no copy.
+// TestVoteNamedOften: an answer has a vote only once, even if the request names
+// it many times, and no copy is made.
 func TestVoteNamedOften(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 2), keyPool(t, 2048, 2)
 	synctest.Test(t, func(t *testing.T) {
@@ -57,17 +57,17 @@ func TestVoteNamedOften(t *testing.T) {
 			t.Errorf("%d of two votes", len(got))
 		}
 		if got := get(t, a, "/tor/status-vote/next/"+strings.Repeat("00", 20)); len(got) != 0 {
-			t.Errorf("%d votes of nobody", len(got))
+			t.Errorf("%d votes of unknown authorities", len(got))
 		}
-		// A consensus that is being signed is encoded once, and again when a
-		// signature has come.
+		// While signatures come, a consensus is encoded once, and again after
+		// each new signature.
 		if _, err := a.compute(); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range []string{"consensus", "consensus-microdesc", "consensus-signatures"} {
 			first := get(t, a, "/tor/status-vote/next/"+path)
 			if again := get(t, a, "/tor/status-vote/next/"+path); len(first) != 1 || again[0] != first[0] {
-				t.Errorf("%s is encoded for everyone", path)
+				t.Errorf("%s is encoded for each request", path)
 			}
 			other := all[1]
 			other.startRound()
@@ -97,8 +97,8 @@ func TestVoteNamedOften(t *testing.T) {
 	})
 }
 
-// TestEarlySignatures: whatever strangers post before the consensus is computed,
-// the authorities' signatures are there then.
+// TestEarlySignatures: strangers cannot push out the authorities' signatures by
+// posting others before the consensus is computed.
 func TestEarlySignatures(t *testing.T) {
 	const n = 3
 	identities, signings, strangers := keyPool(t, 2048, n), keyPool(t, 2048, n), keyPool(t, 2048, 2)
@@ -141,7 +141,7 @@ func TestEarlySignatures(t *testing.T) {
 			return r.Status
 		}
 		stranger := netip.MustParseAddr("192.0.2.66")
-		// Of keys that nobody knows, and of an authority's name without its key.
+		// Signatures by unknown keys, and in an authority's name without its key.
 		for i := range 100 {
 			d := *documents[1]
 			d.SHA1[0]++
@@ -157,7 +157,8 @@ func TestEarlySignatures(t *testing.T) {
 				t.Fatalf("post %d is answered %d", i, got)
 			}
 		}
-		// What the authorities have signed before, as if it were for now.
+		// Earlier signatures of the authorities, sent as if they were for this
+		// round.
 		for i := 1; i < n; i++ {
 			for k := range 100 {
 				c := &netdoc.Consensus{}
@@ -197,7 +198,7 @@ func TestEarlySignatures(t *testing.T) {
 	})
 }
 
-// TestUploadIsChecked: what a POST costs is bounded before a signature is
+// TestUploadIsChecked: the cost of a POST is bounded before any signature is
 // checked.
 func TestUploadIsChecked(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
@@ -225,7 +226,7 @@ func TestUploadIsChecked(t *testing.T) {
 	}
 }
 
-// TestGrumble: rubbish that is posted again and again fills no log.
+// TestGrumble: garbage that is posted again and again does not fill the log.
 func TestGrumble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log lines
@@ -247,8 +248,8 @@ func TestGrumble(t *testing.T) {
 	})
 }
 
-// TestLinkCount: one address has its part of the ORPort's links, strangers have
-// theirs, and authorities find room.
+// TestLinkCount: the links of one address and of all strangers are bounded, and
+// authorities can always connect.
 func TestLinkCount(t *testing.T) {
 	var c linkCount
 	fill := func(from string, authority bool) (n int, leave func()) {

@@ -12,10 +12,9 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// Bounds on what is uploaded. Anybody can sign descriptors of relays that do not
-// exist; each relay that an authority takes costs memory and tests. Networks of
-// private addresses have the bounds of the whole only: their relays share an
-// address.
+// Bounds on uploads. Anybody can sign descriptors of relays that do not exist,
+// and each relay that an authority accepts costs memory and tests. In networks of
+// private addresses, whose relays share an address, only the total bounds apply.
 const (
 	// maxStrangers and maxStrangerBytes bound the relays that are not known (see
 	// knownLocked), and their documents.
@@ -24,23 +23,22 @@ const (
 	// maxFromSource bounds the strangers that one address, or one IPv6 /64, has
 	// uploaded.
 	maxFromSource = 32
-	// perAddress is how many relays are taken on one address for each that is
-	// voted for (FlagConfig.MaxServersPerIP): as many known ones, and as many
-	// strangers.
+	// perAddress times FlagConfig.MaxServersPerIP is how many known relays, and
+	// how many strangers, the authority accepts on one address.
 	perAddress = 4
 	// replaceEvery and replaceBurst bound how often one relay's descriptor is
 	// replaced.
 	replaceEvery = 5 * time.Minute
 	replaceBurst = 12
-	// uploadEvery and uploadBurst bound the descriptors that one address may
-	// have judged, whose signatures take time to check.
+	// uploadEvery and uploadBurst bound the descriptors from one address that are
+	// checked, because their signatures take time.
 	uploadEvery = 5 * time.Second
 	uploadBurst = 128
-	// maxUploaders bounds the addresses that are remembered for that.
+	// maxUploaders bounds the addresses with such a limit.
 	maxUploaders = 1 << 16
 )
 
-// errLater says that a descriptor may be taken at another time.
+// errLater says that a descriptor may be accepted later.
 var errLater = fault.New(fault.Resource, "try again later")
 
 // uploaders limits how often one address uploads.
@@ -52,7 +50,7 @@ func (u uploaders) take(from netip.Addr, now time.Time) bool {
 	l := u[key]
 	if l == nil {
 		if len(u) >= maxUploaders {
-			clear(u) // so many are no flood that a limit for each would stop
+			clear(u) // limits for each address do not stop a flood from so many addresses
 		}
 		l = rate.NewLimiter(rate.Every(uploadEvery), uploadBurst)
 		u[key] = l
@@ -60,7 +58,7 @@ func (u uploaders) take(from netip.Addr, now time.Time) bool {
 	return l.AllowN(now, 1)
 }
 
-// newRelay makes a relay of a descriptor that an address has uploaded.
+// newRelay makes a relay from a descriptor that an address has uploaded.
 func newRelay(d *netdoc.RouterDesc, from netip.Addr, now time.Time) *relay {
 	src := from
 	if !src.IsValid() {
@@ -70,7 +68,7 @@ func newRelay(d *netdoc.RouterDesc, from netip.Addr, now time.Time) *relay {
 		replace: rate.NewLimiter(rate.Every(replaceEvery), replaceBurst)}
 }
 
-// own reports whether the relay's address has uploaded the descriptor itself.
+// own reports whether the descriptor was uploaded from the relay's own address.
 func (r *relay) own() bool { return r.from == r.desc.Addr }
 
 func (r *relay) size() int {
@@ -91,10 +89,11 @@ func (a *Authority) knownLocked(r *relay, now time.Time) bool {
 	return a.cfg.Accept.AssumeReachable || a.listed[r.desc.RSA] || r.probes[ipv4].running(now)
 }
 
-// admitLocked makes room for a relay, whose descriptor before was old, or says
-// why there is none. Known relays never make room for others. The caller holds mu.
+// admitLocked checks the bounds before relay n is added in place of old, which
+// may be nil. If a bound is reached, it removes a stranger or returns an error.
+// It never removes a known relay. The caller holds mu.
 func (a *Authority) admitLocked(n, old *relay, now time.Time) error {
-	var all, source, address []*relay // strangers: all, of that source, on that address
+	var all, source, address []*relay // strangers: all, those from the same source, those on the same address
 	nets := map[netip.Prefix]int{}
 	bytes, onAddress := n.size(), 0
 	have := len(a.relays)
@@ -123,7 +122,7 @@ func (a *Authority) admitLocked(n, old *relay, now time.Time) error {
 	known := a.knownLocked(n, now)
 	if old == nil && !known && !a.cfg.Accept.AllowPrivateAddresses {
 		if most > 0 && onAddress >= most {
-			return fault.New(fault.Resource, "there are %d relays on that address", onAddress)
+			return fault.New(fault.Resource, "there are already %d relays on that address", onAddress)
 		}
 		if n.from.IsValid() && len(source) >= maxFromSource && !a.replaceLocked(source, n) {
 			return fault.New(fault.Resource, "%d relays from that address wait for a test: %w", len(source), errLater)
@@ -143,14 +142,14 @@ func (a *Authority) admitLocked(n, old *relay, now time.Time) error {
 		all = slices.Delete(all, i, i+1)
 	}
 	if have >= a.cfg.Accept.MaxRelays {
-		return fault.New(fault.Resource, "%d relays are enough: %w", have, errLater)
+		return fault.New(fault.Resource, "there are already %d relays: %w", have, errLater)
 	}
 	return nil
 }
 
-// replaceLocked removes one of the strangers for another: one that somebody else
-// has uploaded, if the newcomer speaks for its own address; else one that has
-// failed its test. It reports whether there was one.
+// replaceLocked removes one of the strangers in favour of n. It removes one that
+// has failed its test or, if n was uploaded from its own address, one that was
+// not. It reports whether it found one.
 func (a *Authority) replaceLocked(list []*relay, n *relay) bool {
 	var worst *relay
 	for _, r := range list {
@@ -167,7 +166,7 @@ func (a *Authority) replaceLocked(list []*relay, n *relay) bool {
 	return worst != nil
 }
 
-// worse reports which of two strangers is more likely to be nobody.
+// worse reports whether r is less likely than o to be a real relay.
 func (r *relay) worse(o *relay) bool {
 	if x, y := r.probes[ipv4].failed, o.probes[ipv4].failed; x != y {
 		return x > y
@@ -175,7 +174,7 @@ func (r *relay) worse(o *relay) bool {
 	return r.since.Before(o.since)
 }
 
-// victim picks the stranger that makes room: of the network with the most.
+// victim picks the stranger to remove, from the network with the most strangers.
 func victim(list []*relay, nets map[netip.Prefix]int) int {
 	worst := 0
 	for i, r := range list {
@@ -187,7 +186,7 @@ func victim(list []*relay, nets map[netip.Prefix]int) int {
 	return worst
 }
 
-// removeLocked forgets a relay, if it was not forgotten before. The caller holds
+// removeLocked forgets a relay, unless it was forgotten before. The caller holds
 // mu.
 func (a *Authority) removeLocked(r *relay) bool {
 	if a.relays[r.desc.RSA] != r {

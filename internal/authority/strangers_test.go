@@ -11,8 +11,9 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// TestUploadBounds: what one address uploads, what is claimed of one address and
-// all strangers together are bounded; honest relays find room.
+// TestUploadBounds: the relays that one address uploads, the relays that claim
+// one address, and all strangers together are bounded; honest relays are
+// accepted.
 func TestUploadBounds(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
 	synctest.Test(t, func(t *testing.T) {
@@ -28,7 +29,7 @@ func TestUploadBounds(t *testing.T) {
 		if taken != maxFromSource {
 			t.Errorf("%d relays of one address are taken", taken)
 		}
-		// Others claim to be on the address of an honest relay.
+		// Other relays claim the address of an honest relay.
 		victim := blackHole(2000)
 		taken = 0
 		for n := range 100 {
@@ -44,7 +45,7 @@ func TestUploadBounds(t *testing.T) {
 		if err := a.add(victim, victim.Addr); err != nil {
 			t.Error("it is not taken from its own address:", err)
 		}
-		// The relay answers; then a flood from everywhere comes.
+		// The relay answers; then a flood comes from many addresses.
 		a.relays[victim.RSA].probes[ipv4].reached = time.Now()
 		for n := range 4400 {
 			d := blackHole(10000 + n)
@@ -56,10 +57,10 @@ func TestUploadBounds(t *testing.T) {
 			t.Errorf("%d relays are kept", n)
 		}
 		if a.relays[victim.RSA] == nil {
-			t.Error("a known relay made room for strangers")
+			t.Error("a known relay was removed for strangers")
 		}
 		if a.relays[blackHole(0).RSA] == nil {
-			t.Error("the small made room for the many")
+			t.Error("a relay of a small network was removed for those of a large one")
 		}
 		if n := len(a.docs.Descriptors()); n != a.Relays() {
 			t.Errorf("%d descriptors of %d relays", n, a.Relays())
@@ -70,7 +71,7 @@ func TestUploadBounds(t *testing.T) {
 			d.Text = make([]byte, 10*maxDescriptorSize)
 			_ = a.add(d, netip.AddrFrom4([4]byte{6, byte(n >> 8), byte(n), 1}))
 		}
-		for n := range 200 { // and such as grow
+		for n := range 200 { // and growing ones
 			d := blackHole(10000 + n + 2400)
 			d.Text, d.Published, d.Digest[0] = make([]byte, 10*maxDescriptorSize), d.Published.Add(time.Second), 0xcc
 			_ = a.add(d, netip.AddrFrom4([4]byte{7, byte(n >> 8), byte(n), 1}))
@@ -84,8 +85,8 @@ func TestUploadBounds(t *testing.T) {
 	})
 }
 
-// TestSavedDescriptors: what is saved can be read back, and known relays come
-// before strangers.
+// TestSavedDescriptors: saved descriptors can be read again, and known relays
+// come before strangers.
 func TestSavedDescriptors(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
 	synctest.Test(t, func(t *testing.T) {
@@ -108,8 +109,9 @@ func TestSavedDescriptors(t *testing.T) {
 	})
 }
 
-// TestVoteLeavesStrangersOut: votes do not grow by many relays that nobody has
-// ever reached; a few are in, and those that were reached once stay.
+// TestVoteLeavesStrangersOut: many relays that were never reached do not make
+// votes grow; a few of them are in the vote, and those that were reached once
+// stay.
 func TestVoteLeavesStrangersOut(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
 	synctest.Test(t, func(t *testing.T) {
@@ -147,7 +149,8 @@ func TestVoteLeavesStrangersOut(t *testing.T) {
 	})
 }
 
-// TestReplaceBound: one relay's descriptor is not replaced all the time.
+// TestReplaceBound: the rate at which one relay's descriptor is replaced is
+// bounded.
 func TestReplaceBound(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
 	synctest.Test(t, func(t *testing.T) {
@@ -174,7 +177,8 @@ func TestReplaceBound(t *testing.T) {
 	})
 }
 
-// TestUploaders: one address has so many descriptors judged, and no more.
+// TestUploaders: the number of descriptors from one address that are checked is
+// bounded.
 func TestUploaders(t *testing.T) {
 	u, now, from := uploaders{}, time.Unix(1e9, 0), netip.MustParseAddr("2001:db8::1")
 	for n := range uploadBurst {
@@ -199,8 +203,8 @@ func TestUploaders(t *testing.T) {
 	}
 }
 
-// TestPinsFull: when all pins are taken by relays that came and went, those that
-// were known for the longest time stay, and new relays are pinned still.
+// TestPinsFull: when relays that are gone have used all pins, the pins of relays
+// that were known longest stay, and new relays still get pins.
 func TestPinsFull(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
 	synctest.Test(t, func(t *testing.T) {
@@ -235,7 +239,7 @@ func TestPinsFull(t *testing.T) {
 	})
 }
 
-// TestHistoriesBound: histories of relays that came and went are bounded.
+// TestHistoriesBound: the histories of relays that are gone are bounded.
 func TestHistoriesBound(t *testing.T) {
 	var h histories
 	now := time.Unix(1e9, 0)
@@ -250,8 +254,8 @@ func TestHistoriesBound(t *testing.T) {
 	}
 }
 
-// TestClaimedAddress: a relay that claims another's IPv6 address, which nobody
-// tests, does not make that one a Sybil.
+// TestClaimedAddress: a relay that claims the untested IPv6 address of another
+// relay does not make that relay a Sybil.
 func TestClaimedAddress(t *testing.T) {
 	c := FlagConfig{}
 	c.setDefaults()
@@ -263,7 +267,7 @@ func TestClaimedAddress(t *testing.T) {
 		all = append(all, &candidate{d: d, running: true, creditKB: uint32(1000 * n)})
 	}
 	if c.markSybils(all, nil, false); all[0].sybil {
-		t.Error("a relay is a Sybil by what others claim")
+		t.Error("a relay is a Sybil because of what others claim")
 	}
 	if c.markSybils(all, nil, true); !all[0].sybil || all[1].sybil || all[2].sybil {
 		t.Error("three relays have the same tested address")

@@ -24,8 +24,7 @@ const (
 	statusRelease
 )
 
-// parseVersion reads a version; what follows it is a status tag and a
-// revision.
+// parseVersion reads a version with its optional status tag and revision.
 func parseVersion(s string) (v version, ok bool) {
 	v.status = statusRelease
 	if len(s) >= 4 && strings.EqualFold(s[:4], "Tor ") {
@@ -100,7 +99,8 @@ func (v *version) parseTag(s string) bool {
 	return true
 }
 
-// compareVersions orders versions; what is none comes last, by its bytes.
+// compareVersions orders versions; texts that are no version come last, ordered
+// by their bytes.
 func compareVersions(a, b string) int {
 	va, oka := parseVersion(a)
 	vb, okb := parseVersion(b)

@@ -16,7 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/protover"
 )
 
-// What the authorities recommend and require of programs, as C tor 0.4.9's do.
+// The recommended and required protocols, the same as C tor 0.4.9's.
 const (
 	recommendedClient = "Cons=2 Desc=2 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4 HSRend=2 Link=4-5 Microdesc=2 Relay=2-4"
 	recommendedRelay  = "Cons=2 Desc=2 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4-5 HSRend=2 Link=4-5 LinkAuth=3 Microdesc=2 Relay=2-4"
@@ -75,8 +75,8 @@ func (a *Authority) makeVote(t timing) (*netdoc.Vote, error) {
 	return v.Sign(a.cfg.Rand, a.cfg.Keys.Signing)
 }
 
-// bandwidths reads the bandwidth file, and returns it as it is served too; nil
-// without one.
+// bandwidths reads the bandwidth file, and also returns it as a document to
+// serve; nil without a file.
 func (a *Authority) bandwidths(now time.Time) (*Bandwidths, *dirserver.Doc) {
 	if a.cfg.BandwidthFile == "" {
 		return nil, nil
@@ -109,13 +109,15 @@ func (a *Authority) ignoreAdvertised(bw *Bandwidths) bool {
 	return n > a.cfg.Flags.MinMeasured
 }
 
-// maxSilentVoted is how many relays that have never answered are voted on, as not
-// Running. When there are more they are left out, so that votes do not grow by
-// what anybody uploads. The consensus is the same: it lists nobody whom this
-// authority alone has not reached, and whom others reach it lists by their votes.
+// maxSilentVoted is how many relays that have never answered a vote may have, as
+// not Running. Above it, the vote omits them, so that uploads by strangers do not
+// make votes grow. The consensus stays the same: an entry that is not Running
+// does not help a relay into the consensus, and a relay that other authorities
+// have reached gets in by their votes.
 const maxSilentVoted = 256
 
-// silentLocked reports whether a relay is known by its descriptor alone.
+// silentLocked reports whether the authority knows nothing of a relay except its
+// descriptor.
 func (a *Authority) silentLocked(r *relay, now time.Time) bool {
 	return !r.reached() && !a.knownLocked(r, now)
 }
@@ -163,13 +165,13 @@ func (a *Authority) candidatesLocked(bw *Bandwidths, now time.Time) []*candidate
 
 func hasKey[K comparable, V any](m map[K]V, k K) bool { _, ok := m[k]; return ok }
 
-// claimed returns the bandwidth that a relay claims, as far as it is believed,
-// in kilobytes a second.
+// claimed returns the bandwidth that a relay claims, up to maxBelievable, in
+// kilobytes a second.
 func claimed(d *netdoc.RouterDesc) uint32 {
 	return uint32(min(d.BandwidthRate, d.BandwidthObserved, maxBelievable) / 1000)
 }
 
-// runningLocked reports whether a relay is taken to be running.
+// runningLocked reports whether the authority votes Running for a relay.
 func (a *Authority) runningLocked(r *relay, now time.Time) bool {
 	if r.desc.Hibernating {
 		return false
@@ -204,7 +206,7 @@ func (a *Authority) opinionLocked(c *candidate, flags netdoc.Flags, now time.Tim
 		Version: versionOf(d.Platform), Proto: d.Proto, HasBandwidth: true, Bandwidth: claimed(d),
 		Policy: c.of.madeOf(a.cfg.Methods).policy, Ed: d.Ed, EdListed: true,
 	}
-	if c.measured && !flags.Has(netdoc.FlagAuthority) { // authorities have other things to do than to relay
+	if c.measured && !flags.Has(netdoc.FlagAuthority) { // authorities should not relay much
 		rs.HasMeasured, rs.Measured = true, c.measuredKB
 	}
 	if o, ok := orAddr6(d); ok && a.cfg.Accept.IPv6 && c.running {
@@ -221,8 +223,9 @@ func (a *Authority) opinionLocked(c *candidate, flags netdoc.Flags, now time.Tim
 	return rs, nil
 }
 
-// made is what a vote says of a descriptor that takes long to work out, when the
-// descriptor is made to that end. It is made once, before the first vote.
+// made has the results for the vote that can take long to compute, because a
+// relay chose its descriptor so. They are computed once, before the first vote on
+// the descriptor.
 type made struct {
 	policy *netdoc.PortPolicy
 	micro  []microdesc
@@ -235,7 +238,7 @@ type microdesc struct {
 	digest  [32]byte
 }
 
-// madeOf returns what votes say of the relay's descriptor.
+// madeOf returns these results for the relay's descriptor.
 func (r *relay) madeOf(methods []int) *made {
 	if r.made != nil {
 		return r.made
@@ -254,8 +257,8 @@ func (r *relay) madeOf(methods []int) *made {
 	return r.made
 }
 
-// versionOf returns the version for a "v" line: of Tor's own platforms only, as
-// C tor has it, up to a revision.
+// versionOf returns the version for a "v" line. As in C tor, it accepts only
+// platforms that begin with "Tor", and includes a revision such as "(r1234)".
 func versionOf(platform string) string {
 	if !strings.HasPrefix(platform, "Tor ") {
 		return ""
@@ -270,7 +273,7 @@ func versionOf(platform string) string {
 	return strings.Join(w[:2], " ")
 }
 
-// dialTCP opens a connection within a bound.
+// dialTCP opens a connection within a time limit.
 func (a *Authority) dialTCP(ctx context.Context, addr netip.AddrPort, limit time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 )
 
-// TestAllowTarget: strangers cannot have a relay connect to where no relay can
-// be, such as its operator's network, however they write the address.
+// TestAllowTarget: strangers cannot make a relay connect to an address at which
+// no relay can be, such as its operator's network, in any form of the address.
 func TestAllowTarget(t *testing.T) {
 	public, lab := &netdir.Network{}, &netdir.Network{Testing: netdir.Testing{AllowPrivateAddresses: true}}
 	for addr, allowed := range map[string]bool{
@@ -31,8 +31,8 @@ func TestAllowTarget(t *testing.T) {
 	}
 }
 
-// TestOwnAddresses: an exit lets nothing out to any address that the relay has
-// been told of, whichever form it was told in.
+// TestOwnAddresses: an exit opens no connection to any of the relay's configured
+// addresses, in any form of the address.
 func TestOwnAddresses(t *testing.T) {
 	c := Config{}
 	for _, s := range []string{"[::ffff:198.51.100.1]:9001", "[2001:db8::1]:9001"} {

@@ -9,19 +9,20 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// bandwidth measures what the relay carries: the greatest rate in ten seconds
-// on end (dir-spec, "bandwidth-observed"), and how much in every day.
+// bandwidth measures the traffic of the relay: the greatest rate over ten
+// consecutive seconds (dir-spec, "bandwidth-observed"), and the bytes of every
+// day.
 type bandwidth struct {
 	mu      sync.Mutex // guards what follows
 	started bool
 	when    time.Time                 // of the last sample
-	last    [2]uint64                 // counters then: read, written
+	last    [2]uint64                 // the counters at that time: read, written
 	window  [2][observeSeconds]uint64 // of the last seconds, a ring
 	sum     [2]uint64
 	at      int
 	best    [2][observeDays]uint64 // greatest sum of a window, by day; the present day first
 	day     time.Time              // when the present day began
-	total   [2][]int64             // of whole days, the oldest first
+	total   [2][]int64             // bytes of whole days, the oldest first
 	today   [2]uint64
 }
 
@@ -51,8 +52,8 @@ func (b *bandwidth) sample(now time.Time, read, written uint64) {
 		b.today[i] += fresh[i]
 	}
 	b.last = counters
-	// After a second that came late, what it brought is spread over the time
-	// that it took: a machine that was held up has not carried more by it.
+	// If a sample comes late, its bytes are spread over the time since the last
+	// one: a delay of the machine must not look like a greater rate.
 	seconds := uint64(max(now.Sub(b.when).Round(time.Second)/time.Second, 1))
 	b.when = now
 	for k := range min(seconds, observeSeconds) {
@@ -66,10 +67,10 @@ func (b *bandwidth) sample(now time.Time, read, written uint64) {
 	}
 }
 
-// turn begins new days. The caller holds mu.
+// turn begins a new day for each one that has passed. The caller holds mu.
 func (b *bandwidth) turn(now time.Time) {
 	if now.Sub(b.day) > 2*observeDays*historyDay {
-		b.day = now.Add(-2 * observeDays * historyDay) // nothing is left of before
+		b.day = now.Add(-2 * observeDays * historyDay) // so that no older day remains
 	}
 	for now.Sub(b.day) >= historyDay {
 		b.day = b.day.Add(historyDay)
@@ -85,8 +86,8 @@ func (b *bandwidth) turn(now time.Time) {
 	}
 }
 
-// Observed returns the bytes a second that the relay has shown to carry: the
-// lesser of both directions.
+// Observed returns the observed bandwidth in bytes a second: the lesser of both
+// directions.
 func (b *bandwidth) Observed() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -108,7 +109,8 @@ func (b *bandwidth) stats() []byte {
 		if len(b.total[i]) == 0 {
 			continue
 		}
-		// Rounded to a KiB: exact counts would tell more of the traffic than anyone needs.
+		// Rounded to a KiB: exact counts would reveal more of the traffic than
+		// necessary.
 		words := make([]string, len(b.total[i]))
 		for k, v := range b.total[i] {
 			words[k] = fmt.Sprint(v / 1024 * 1024)

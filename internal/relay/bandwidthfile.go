@@ -12,11 +12,12 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// bandwidthFile is where a relay keeps what it has measured, in its data
-// directory: after a restart it is as good a relay as before.
+// bandwidthFile, in the data directory, keeps the relay's measurements: after a
+// restart the relay advertises the same bandwidth as before.
 const bandwidthFile = "bandwidth.json"
 
-// bandwidthState is the file. The pairs are of what was read and written.
+// bandwidthState is the contents of the file. The pairs are bytes read and bytes
+// written.
 type bandwidthState struct {
 	Saved time.Time              `json:"saved"`
 	Day   time.Time              `json:"day"`         // when the present day began
@@ -40,8 +41,8 @@ func (b *bandwidth) save(dir string, now time.Time) error {
 	return nil
 }
 
-// load reads the file, where there is one, before the first sample. Days that
-// have passed since are days without traffic.
+// load reads the file, if it exists, before the first sample. Days that have
+// passed since then count as days without traffic.
 func (b *bandwidth) load(dir string, now time.Time) error {
 	text, err := os.ReadFile(filepath.Join(dir, bandwidthFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,7 +62,7 @@ func (b *bandwidth) load(dir string, now time.Time) error {
 	return nil
 }
 
-// maxDaily bounds what a day can have carried: a terabit a second.
+// maxDaily bounds the bytes of a day: a terabit a second.
 const maxDaily = 125e9 * 86400
 
 func parseBandwidth(text []byte, now time.Time, s *bandwidthState) error {

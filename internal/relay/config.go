@@ -1,6 +1,6 @@
-// Package relay is a relay: its keys, its links and circuits, what it tells
-// the directory authorities, and how it defends itself. The rooms that it
-// wires together are channel, circuit, exit and dirclient.
+// Package relay is a relay: its keys, its links and circuits, its descriptor and
+// publication, and its defences. It connects the packages channel, circuit, exit
+// and dirclient.
 package relay
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/chivenet/chive/internal/pt"
 )
 
-// Config is what a relay needs to be told.
+// Config has the settings of a relay.
 type Config struct {
 	Network *netdir.Network
 	DataDir string // keys and directory cache; made with mode 0700
@@ -29,63 +29,67 @@ type Config struct {
 	Contact  string // how to reach the operator
 
 	// Family are the operator's other relays: "$FINGERPRINT". FamilyIDs are the
-	// families whose keys, among the relay's, vouch for it: a public key in
-	// base64, or "*" for every key that is there.
+	// families whose keys, kept with the relay's own, sign its family
+	// certificates: a public key in base64, or "*" for every family key there.
 	Family, FamilyIDs []string
 
 	// Listen are the ORPort's addresses, one of IPv4 at least; port 0 picks one.
 	Listen []netip.AddrPort
-	// Advertise are the addresses that others reach the relay at: one of IPv4,
-	// and perhaps one of IPv6. Empty: Listen's.
+	// Advertise are the addresses at which others reach the relay: one of IPv4,
+	// and optionally one of IPv6. Empty: those of Listen.
 	Advertise []netip.AddrPort
-	// DirListen is where the relay serves its directory cache over plain HTTP;
-	// invalid: nowhere. ExtraInfo has the cache keep extra-info documents too.
+	// DirListen is the address at which the relay serves its directory cache over
+	// plain HTTP; invalid: none. ExtraInfo makes the cache keep extra-info
+	// documents too.
 	DirListen netip.AddrPort
 	ExtraInfo bool
-	// DirPort is advertised unless it is zero. A relay with DirListen sets it.
+	// DirPort is the advertised port; zero: none. A relay with DirListen sets it.
 	DirPort uint16
 	// NoDir keeps the relay from serving the directory.
 	NoDir bool
 
-	// Exit lets streams out; nil: the relay is no exit.
+	// Exit configures an exit; nil: the relay is no exit.
 	Exit *exit.Config
 
-	// Rate bounds what all links together read, and what they write, in bytes a
-	// second; Burst is how much may come at once, in bytes. Zero: no bound, and
-	// as much as Rate.
+	// Rate bounds the bytes a second that all links together read, and the bytes
+	// a second that they write; zero: no bound. Burst is how many bytes may come
+	// at once; zero: as many as Rate.
 	Rate, Burst uint64
-	// MaxAdvertised bounds the bandwidth that the descriptor says, in bytes a
-	// second; zero: no bound.
+	// MaxAdvertised bounds the bandwidth in the descriptor, in bytes a second;
+	// zero: no bound.
 	MaxAdvertised uint64
-	// AssumeReachable publishes the descriptor without the relay's own test of
-	// whether its ORPort can be reached.
+	// AssumeReachable publishes the descriptor without a test of whether others
+	// can reach the ORPort.
 	AssumeReachable bool
-	// NoPublish keeps the descriptor from the authorities.
+	// NoPublish stops uploads of the descriptor to the authorities.
 	NoPublish bool
 
-	// Bridge keeps the relay out of the network's lists: clients are told of it
-	// by BridgeLines, and get its descriptor and the directory from Dir.
+	// Bridge keeps the relay out of the network's lists: clients need a line of
+	// BridgeLines, and get the bridge's descriptor and the directory from its
+	// directory cache.
 	Bridge bool
-	// Transports are what clients may reach the bridge by, besides its ORPort,
-	// with where each listens (others choose a port) and its options.
+	// Transports are the pluggable transports of the bridge, besides its ORPort,
+	// with their listening addresses (a transport without one chooses a port) and
+	// options.
 	Transports       []pt.TransportLine
 	TransportListen  map[string]netip.AddrPort
 	TransportOptions map[string]pt.Args
 
-	// MaxMemory bounds what peers make the relay hold, in bytes (see package
+	// MaxMemory bounds what peers can make the relay hold, in bytes (see package
 	// account); zero: no bound.
 	MaxMemory int64
-	// ShutdownWait is how long a relay goes on with the circuits that it has
-	// when it is asked to end; zero: 30 seconds, negative: not at all.
+	// ShutdownWait is how long open circuits may continue when the relay ends;
+	// zero: 30 seconds, negative: not at all.
 	ShutdownWait time.Duration
-	// OfflineMaster says that the Ed25519 master key is kept elsewhere: it is
-	// neither made nor read.
+	// OfflineMaster says that the Ed25519 master key is kept elsewhere: the relay
+	// neither makes nor reads it.
 	OfflineMaster bool
-	// Version is the program's, for the platform line.
+	// Version is the version of the program, for the platform line.
 	Version string
 }
 
-// platform is what the descriptor says of the program and its machine.
+// platform returns the platform line of the descriptor: the program and its
+// operating system.
 func (c *Config) platform() string {
 	v := c.Version
 	if v == "" {
@@ -148,7 +152,8 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// Addresses are the relay's own, as far as they are known before it runs.
+// Addresses returns the relay's own addresses, as far as they are known before it
+// runs.
 func (c *Config) Addresses() []netip.Addr {
 	var out []netip.Addr
 	for _, a := range slices.Concat(c.Advertise, c.Listen) {
@@ -184,7 +189,7 @@ func validNickname(s string) bool {
 	return len(s) > 0 && len(s) <= 19
 }
 
-// policy is the exit policy of the descriptor.
+// policy returns the exit policy for the descriptor.
 func (c *Config) policy() netdoc.ExitPolicy {
 	if c.Exit == nil {
 		return netdoc.ExitPolicy{{Ports: netdoc.AllPorts}, {Six: true, Ports: netdoc.AllPorts}}

@@ -28,9 +28,9 @@ func keyFiles(t *testing.T, dataDir string) map[string][]byte {
 	return out
 }
 
-// TestCrashWhileRenewing: a process that is killed between any two of the files
-// that a renewal writes, or in the midst of one, starts again with its identity
-// and with the onion key that clients know.
+// TestCrashWhileRenewing: a process that is killed between two writes of a
+// renewal, or during one, starts again with its identity and with the onion key
+// that clients know.
 func TestCrashWhileRenewing(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	now := time.Now()
@@ -46,7 +46,7 @@ func TestCrashWhileRenewing(t *testing.T) {
 		t.Fatal(changed, err)
 	}
 	after := keyFiles(t, dir)
-	// The order in which they are replaced.
+	// The order in which the files are replaced.
 	written := []string{fileSigning, fileSigningCert, fileOnionOld, fileOnion}
 	for name, b := range after {
 		if changed := !bytes.Equal(b, before[name]); changed != slices.Contains(written, name) {
@@ -70,7 +70,7 @@ func TestCrashWhileRenewing(t *testing.T) {
 			put(name, after[name])
 		}
 		if made := filepath.Join(dir, "keys", fileOnion); done == len(written) {
-			err = os.Chtimes(made, later, later) // or it would be too old again
+			err = os.Chtimes(made, later, later) // otherwise it would be too old again
 		} else {
 			err = os.Chtimes(made, now, now)
 		}
@@ -104,8 +104,8 @@ func TestCrashWhileRenewing(t *testing.T) {
 	}
 }
 
-// TestRenewOnFullDisk: keys that cannot be written are not used; those that are
-// there go on, and the next attempt works.
+// TestRenewOnFullDisk: keys that cannot be written are not used; the old ones
+// stay in use, and the next attempt works.
 func TestRenewOnFullDisk(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	now := time.Now()
@@ -115,7 +115,8 @@ func TestRenewOnFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := k.Onion()[0].Public()
-	// As good as a full disk, and to be had everywhere: no directory to write to.
+	// A missing directory has the same effect as a full disk, and works on every
+	// machine.
 	keys, aside := filepath.Join(dir, "keys"), filepath.Join(dir, "aside")
 	if err := os.Rename(keys, aside); err != nil {
 		t.Fatal(err)

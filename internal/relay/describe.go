@@ -9,11 +9,12 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// Protocols are the subprotocol versions that this relay speaks, without those
-// that only a directory cache does.
+// Protocols are the subprotocol versions of this relay, without those of a
+// directory cache.
 const Protocols = "ChivePQ=1-3,8 Conflux=1 Cons=1-2 Desc=1-4 FlowCtrl=1-2 HSIntro=4-5 HSRend=2 Link=4-5 LinkAuth=3 Microdesc=1-3 Relay=2-6"
 
-// dirProtocols is Protocols of a relay that serves directory streams.
+// dirProtocols are the subprotocol versions of a relay that serves directory
+// streams.
 const dirProtocols = "ChivePQ=1-3,8 Conflux=1 Cons=1-2 Desc=1-4 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4-5 HSRend=2 Link=4-5 LinkAuth=3 Microdesc=1-3 Relay=2-6"
 
 // describe makes a descriptor and its extra-info document, signed.
@@ -57,8 +58,8 @@ func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, 
 	return signed, extra, nil
 }
 
-// familyList is the list of relays that the descriptor names, unless the
-// consensus says that family keys are enough.
+// familyList returns the family members for the descriptor: none if the consensus
+// says that family keys are enough.
 func (r *Relay) familyList(f *family) []string {
 	if d := r.dirs.Directory(); d != nil && d.Param("publish-family-list", 1, 0, 1) == 0 {
 		return nil
@@ -66,11 +67,13 @@ func (r *Relay) familyList(f *family) []string {
 	return f.list
 }
 
-// maxDescriptor is the size of a descriptor that C tor's authorities accept.
+// maxDescriptor is the largest descriptor that C tor's authorities accept, in
+// bytes.
 const maxDescriptor = 20000
 
-// only4 returns what a descriptor's accept and reject lines say: the rules
-// about IPv4, up to the one that decides everything, and such a one at the end.
+// only4 returns the rules for a descriptor's accept and reject lines: those about
+// IPv4, up to the first one that matches every address and port. If there is
+// none, only4 adds one at the end.
 func only4(p netdoc.ExitPolicy) netdoc.ExitPolicy {
 	var out netdoc.ExitPolicy
 	for _, rule := range p {

@@ -13,10 +13,10 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// dirCache is what a relay serves of the directory to clients: the
+// dirCache has the directory documents that a relay serves to clients: the
 // microdescriptor consensus, the authorities' certificates and the
-// microdescriptors, as its own directory client has verified them, its own
-// descriptor, which a bridge's clients need, and what its mirror has fetched.
+// microdescriptors, all verified by its own directory client; its own descriptor,
+// which a bridge's clients need; and the documents that its mirror has fetched.
 type dirCache struct {
 	docs   dirserver.Memory
 	server *dirserver.Server
@@ -70,8 +70,8 @@ func (c *dirCache) ownDescriptor(_ context.Context, _ dirserver.Peer, r *dirserv
 	return dirserver.Short(404, "Not found")
 }
 
-// KeepConsensus implements dirclient.Keeper. Microdescriptors that only the
-// consensus before the last has named are dropped.
+// KeepConsensus implements dirclient.Keeper. It drops the microdescriptors that
+// neither this consensus nor the one before names.
 func (c *dirCache) KeepConsensus(text []byte) {
 	doc, err := dirserver.NewConsensus(bytes.Clone(text))
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// askPort returns a connection to a directory port of the server's.
+// askPort returns a connection to a directory port of the server.
 func askPort(t *testing.T, s *dirserver.Server) net.Conn {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -46,7 +46,7 @@ func askPort(t *testing.T, s *dirserver.Server) net.Conn {
 	return c
 }
 
-// TestDirCache asks for what was kept, and for what was not.
+// TestDirCache asks for documents that are in the cache and for others.
 func TestDirCache(t *testing.T) {
 	var own *netdoc.RouterDesc
 	c := newDirCache(dirserver.Config{Log: slog.New(slog.DiscardHandler)}, func() *netdir.Directory { return nil }, func() *netdoc.RouterDesc { return own })
@@ -82,9 +82,9 @@ func TestDirCache(t *testing.T) {
 	}
 }
 
-// TestDirStreamsOfOneLink: a client that opens directory streams and asks for
-// nothing is refused more, on all its circuits together; another link and the
-// DirPort find room.
+// TestDirStreamsOfOneLink: the directory streams that a client opens without a
+// request are bounded, on all its circuits together; another link and the DirPort
+// still get answers.
 func TestDirStreamsOfOneLink(t *testing.T) {
 	const circuits, each = 10, 50
 	const limit = circuits * each // of a link from an address that is known
@@ -137,6 +137,6 @@ func TestDirStreamsOfOneLink(t *testing.T) {
 	a := askPort(t, v.cache.server)
 	go io.WriteString(a, "GET / HTTP/1.0\r\n\r\n")
 	if answer, err := io.ReadAll(a); err != nil || !strings.Contains(string(answer), " 404 ") {
-		t.Errorf("the other door: %.40q, %v", answer, err)
+		t.Errorf("the other port: %.40q, %v", answer, err)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// mirror is the part of a directory cache that serves those who use router
+// mirror is the part of a directory cache for clients that use router
 // descriptors: the ns consensus, the descriptors that it names, and their
-// extra-info documents where they are wanted. It implements
+// extra-info documents if the configuration says so. It implements
 // dirclient.MirrorStore.
 type mirror struct {
 	*dirCache
@@ -20,8 +20,8 @@ type mirror struct {
 
 var _ dirclient.MirrorStore = (*mirror)(nil)
 
-// keepUnlisted is how long the descriptors of a relay are served that no
-// consensus names any more: clients have older ones.
+// keepUnlisted is how long the descriptors of a relay are served after the last
+// consensus that names it: clients may still have that consensus.
 const keepUnlisted = 24 * time.Hour
 
 // Certs implements dirclient.MirrorStore.

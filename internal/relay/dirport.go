@@ -6,13 +6,13 @@ import (
 	"github.com/chivenet/chive/internal/netaddr"
 )
 
-// dirListener takes the connections of a DirPort under the relay's limits.
+// dirListener accepts the connections of a DirPort under the relay's limits.
 type dirListener struct {
 	net.Listener
 	r *Relay
 }
 
-// Accept implements net.Listener. Who cannot be taken is hung up on.
+// Accept implements net.Listener. It closes connections beyond the limits.
 func (l dirListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()

@@ -19,8 +19,8 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// beginDir opens a directory stream over a circuit of one hop of its own, which
-// ends with the stream.
+// beginDir opens a directory stream over a new circuit of one hop, which ends
+// with the stream.
 func (r *Relay) beginDir(ctx context.Context, t linkspec.Target) (io.ReadWriteCloser, error) {
 	ch, err := r.channels.Get(ctx, t)
 	if err != nil {
@@ -38,7 +38,7 @@ func (r *Relay) beginDir(ctx context.Context, t linkspec.Target) (io.ReadWriteCl
 	return &dirStream{Stream: s, circ: circ}, nil
 }
 
-// dirStream is a directory stream that takes its circuit with it.
+// dirStream is a directory stream that closes its circuit too.
 type dirStream struct {
 	*stream.Stream
 	circ *circuit.Circuit
@@ -59,11 +59,11 @@ type caches struct {
 	failed map[ident.RSAID]time.Time
 }
 
-// cacheRetry is how long a cache that failed comes last.
+// cacheRetry is how long a cache that failed is tried last.
 const cacheRetry = 2 * time.Minute
 
-// OpenDir asks the directory's caches, or, without one, the authorities and
-// fallbacks: a relay may, for there are few.
+// OpenDir asks the directory caches in the consensus or, without a consensus, the
+// authorities and fallbacks. A relay may ask these, because there are few relays.
 func (k *caches) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.Stream, error) {
 	t, err := k.choose(q)
 	if err != nil {
@@ -80,7 +80,7 @@ func (k *caches) choose(q dirclient.Query) (linkspec.Target, error) {
 			list = append(list, t)
 		}
 	}
-	// Whoever serves the directory gets it from the authorities.
+	// A directory cache itself gets documents from the authorities.
 	if d := q.Directory; d != nil && q.Attempt < 2 && k.r.cache == nil {
 		for relay := range d.All() {
 			if relay.Has(netdir.FlagV2Dir | netdir.FlagRunning) {

@@ -16,13 +16,13 @@ import (
 
 // dosParams are the consensus's parameters of denial-of-service defences
 // (param-spec, "Denial-of-service parameters"), with C tor's defaults for their
-// numbers. Circuits and connections are limited unless the consensus says not to:
-// C tor does so only when the consensus says so, which leaves a young network
-// without defence. In testing networks, whose nodes share addresses, the
-// consensus has to say so.
+// numbers. Circuits and connections are limited unless the consensus turns this
+// off. C tor limits them only if the consensus turns it on, which leaves a new
+// network without defence. In testing networks, whose nodes share addresses, the
+// consensus must turn it on here too.
 type dosParams struct {
 	circuits     bool
-	circuitConns int // connections from which an address is watched
+	circuitConns int // the number of connections from which on an address is limited
 	circuitPace  pace.Limit
 	circuitBan   time.Duration
 	conns        bool
@@ -71,13 +71,14 @@ func dosParamsOf(d *netdir.Directory, testing bool) dosParams {
 }
 
 // dos limits what one address may do. Links of relays that the consensus lists
-// are exempt, for many clients are behind each: those that have proved the
-// relay's identity in the link handshake. To have made an identity of one's own
-// is worth nothing, and C tor is too generous there.
+// are exempt, because each carries many clients: a link counts as such if it has
+// proved the relay's identity in the link handshake. An identity that the
+// consensus does not list exempts nothing; C tor is too generous in this.
 //
-// Who connects has proved nothing yet. So connections from listed relays'
-// addresses are let in to the link handshake in any case: nobody who shares such
-// an address, or gets an exit to connect to us, cuts the relay off.
+// A new connection has proved nothing yet. So connections from listed relays'
+// addresses may always do the link handshake: otherwise an attacker that shares
+// such an address, or that makes an exit connect to this relay, could cut the
+// listed relay off.
 type dos struct {
 	now     func() time.Time
 	testing bool // see dosParams
@@ -85,25 +86,25 @@ type dos struct {
 	mu     sync.Mutex // guards what follows
 	params dosParams
 	peers  map[netip.Prefix]*peer
-	// of relays in the consensus
+	// of the relays in the consensus
 	ids   map[ident.RSAID]bool
 	addrs map[netip.Addr]bool
 	ports map[netip.AddrPort]bool // ORPorts
 }
 
-// peer is what is known of one address, or of an IPv6 /64.
+// peer is the state of one address, or of an IPv6 /64.
 type peer struct {
 	conns    int
 	connect  pace.Pace
 	create   pace.Pace
-	banConn  time.Time // until when it may not connect
+	banConn  time.Time // until then it may not connect
 	banCirc  time.Time
 	lastSeen time.Time
 }
 
-// maxPeers bounds the addresses that are remembered, apart from those with open
-// connections, which file descriptors bound. When the table is full, each new
-// address looks at looked others for some to forget.
+// maxPeers bounds the addresses without open connections in the table; file
+// descriptors bound those with connections. When the table is full, each new
+// address makes dos examine up to looked other entries and drop some of them.
 const (
 	maxPeers   = 1 << 17
 	looked     = 8
@@ -141,7 +142,7 @@ func (d *dos) update(dir *netdir.Directory) dosParams {
 	return p
 }
 
-// peerLocked returns what is known of the address.
+// peerLocked returns the state of an address, which it makes if necessary.
 func (d *dos) peerLocked(a netip.Addr, now time.Time) *peer {
 	key := netaddr.Peer(a)
 	p := d.peers[key]
@@ -156,12 +157,12 @@ func (d *dos) peerLocked(a netip.Addr, now time.Time) *peer {
 	return p
 }
 
-// roomLocked forgets a few addresses that have no connections: those without a
-// ban, or else the one that was seen first.
+// roomLocked drops a few addresses without connections: those without a ban, or
+// else the one with the oldest entry.
 func (d *dos) roomLocked(now time.Time) {
 	var oldest netip.Prefix
 	n, forgot := 0, false
-	for k, p := range d.peers { // begins anywhere
+	for k, p := range d.peers { // starts at a random entry
 		switch {
 		case p.conns > 0:
 		case !p.banned(now):
@@ -179,10 +180,10 @@ func (d *dos) roomLocked(now time.Time) {
 	}
 }
 
-// banned reports whether the address may not connect now, or not create circuits.
+// banned reports whether the address has a ban on connections or on circuits now.
 func (p *peer) banned(now time.Time) bool { return now.Before(p.banConn) || now.Before(p.banCirc) }
 
-// connect judges a new connection and counts it when it may stay.
+// connect reports whether a new connection may stay, and if so counts it.
 func (d *dos) connect(a netip.Addr) bool {
 	now := d.now()
 	d.mu.Lock()
@@ -201,8 +202,8 @@ func (d *dos) connect(a netip.Addr) bool {
 	return true
 }
 
-// crowded reports whether an address has more connections than it may: one of a
-// relay, whose link has turned out to be somebody else's.
+// crowded reports whether an address has too many connections. It is called for
+// connections from a relay's address that turn out not to be the relay's.
 func (d *dos) crowded(a netip.Addr) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -210,7 +211,8 @@ func (d *dos) crowded(a netip.Addr) bool {
 	return p != nil && d.params.conns && p.conns > d.params.connMax
 }
 
-// disconnect counts a connection no more: it was closed, or is a listed relay's.
+// disconnect removes a connection from the count: it was closed, or is a listed
+// relay's.
 func (d *dos) disconnect(a netip.Addr) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -219,8 +221,8 @@ func (d *dos) disconnect(a netip.Addr) {
 	}
 }
 
-// listed reports whether the other end of a link has proved to be a relay that
-// the consensus lists.
+// listed reports whether the peer of a link has proved the identity of a relay in
+// the consensus.
 func (d *dos) listed(l *channel.Link) bool {
 	if !l.PeerAuthenticated {
 		return false
@@ -230,21 +232,22 @@ func (d *dos) listed(l *channel.Link) bool {
 	return d.ids[l.Peer.RSA]
 }
 
-// near reports whether a relay that the consensus lists has that address.
+// near reports whether a relay in the consensus has that IP address.
 func (d *dos) near(a netip.Addr) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.addrs[a]
 }
 
-// knows reports whether a relay that the consensus lists has its ORPort there.
+// knows reports whether a relay in the consensus has that ORPort.
 func (d *dos) knows(a netip.AddrPort) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.ports[a]
 }
 
-// create judges a circuit that is asked for over a link of no listed relay.
+// create reports whether a circuit may be created over a link that is no listed
+// relay's.
 func (d *dos) create(a netip.Addr) bool {
 	now := d.now()
 	d.mu.Lock()
@@ -264,7 +267,7 @@ func (d *dos) create(a netip.Addr) bool {
 	return true
 }
 
-// forget drops what is old.
+// forget drops old entries.
 func (d *dos) forget() {
 	now := d.now()
 	d.mu.Lock()

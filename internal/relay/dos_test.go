@@ -25,7 +25,7 @@ func identity(t *testing.T) *Keys {
 	return keys
 }
 
-// connectAs makes a user whose link proves an identity.
+// connectAs makes a user whose link proves the identity of keys.
 func (v *victim) connectAs(t *testing.T, keys *Keys) *user {
 	t.Helper()
 	m := channel.NewManager(&channel.Config{Log: userEnv.Log, Now: time.Now}, &channel.LinkConfig{Rand: rand.Reader, Identity: keys.Link()}, func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
@@ -64,9 +64,9 @@ func (u *user) flood(n int) int64 {
 	return y.created.Load()
 }
 
-// TestSelfMadeIdentity: who makes an identity of his own is limited as anybody
-// is, and lifts no limit of others at his address; a relay that the consensus
-// lists is not.
+// TestSelfMadeIdentity: a peer with an identity that the consensus does not list
+// is limited like any other, and lifts no limit of its address; a relay that the
+// consensus lists is not limited.
 func TestSelfMadeIdentity(t *testing.T) {
 	v := startVictim(t, nil, func(r *Relay) {
 		r.dos.params = dosParams{circuits: true, circuitConns: 2, circuitPace: pace.Limit{Rate: 1e-9, Burst: 50}, circuitBan: time.Hour}
@@ -103,8 +103,8 @@ func TestListedRelayIsExempt(t *testing.T) {
 	}
 }
 
-// TestCrowdAtRelaysAddress: an address that the consensus lists is let in to the
-// link handshake; links that turn out to be others' are bounded after it.
+// TestCrowdAtRelaysAddress: connections from a relay's address may do the link
+// handshake; after it, those that are not the relay's are bounded.
 func TestCrowdAtRelaysAddress(t *testing.T) {
 	v := startVictim(t, nil, func(r *Relay) {
 		r.dos.params = dosParams{conns: true, connMax: 3, connPace: pace.Limit{Rate: 1e-9, Burst: 1}, connBan: time.Hour}
@@ -120,7 +120,7 @@ func TestCrowdAtRelaysAddress(t *testing.T) {
 	}
 }
 
-// TestStrangersCircuits: one link of a stranger has so many circuits and no more.
+// TestStrangersCircuits: the number of circuits of a stranger's link is bounded.
 func TestStrangersCircuits(t *testing.T) {
 	v := startVictim(t, nil)
 	if n := v.connect(t, nil).flood(maxStrangerCircs + 500); n != maxStrangerCircs {

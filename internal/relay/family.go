@@ -16,27 +16,28 @@ import (
 	"github.com/chivenet/chive/internal/options"
 )
 
-// Files of family keys: their names and formats are C tor's, so that one key
-// serves relays of both.
+// Files of family keys: their names and formats are C tor's, so that relays of
+// both programs can use one key.
 const (
 	familySecretSuffix = ".secret_family_key"
 	familyPublicSuffix = ".public_family_id"
 	tagFamily          = "ed25519v1-secret: fmly-id"
 )
 
-// familyCertLife is how long a family key vouches for a relay: every
-// descriptor brings a new certificate, as C tor's do.
+// familyCertLife is the lifetime of a family certificate. Every descriptor has a
+// new certificate, as in C tor.
 const familyCertLife = 30 * 24 * time.Hour
 
-// allFamilies stands in Config.FamilyIDs for every family key that is there.
+// allFamilies stands in Config.FamilyIDs for every family key in the key
+// directory.
 const allFamilies = "*"
 
 // maxFamilyList bounds the relays of one family line.
 const maxFamilyList = 2000
 
 // ParseFamilyList reads the relays of a family from the text of a file:
-// fingerprints between white space and commas, in C tor's forms; what follows a
-// "#" in a line, and the word MyFamily, are passed over.
+// fingerprints in C tor's forms, separated by white space or commas. It ignores
+// the word MyFamily and the part of a line after "#".
 func ParseFamilyList(text string) ([]string, error) {
 	var out []string
 	for line := range strings.Lines(text) {
@@ -57,8 +58,9 @@ func ParseFamilyList(text string) ([]string, error) {
 	return out, nil
 }
 
-// familyMember writes a member as descriptors do. "$FP", "FP", "$FP=name" and
-// "$FP~name" are taken; a name alone says nothing of who bears it.
+// familyMember writes a member as descriptors do. It accepts "$FP", "FP",
+// "$FP=name" and "$FP~name", but not a name alone, because any relay can use a
+// name.
 func familyMember(w string) (string, error) {
 	digits, _, _ := strings.Cut(strings.ReplaceAll(strings.TrimPrefix(w, "$"), "~", "="), "=")
 	id, err := ident.ParseRSAID(digits)
@@ -68,7 +70,7 @@ func familyMember(w string) (string, error) {
 	return "$" + id.String(), nil
 }
 
-// family is what a relay's descriptor says of its operator's other relays.
+// family has the family lines of a relay's descriptor.
 type family struct {
 	list []string // "$FINGERPRINT", sorted, the relay itself among them; nil: none
 	keys []*cert.ExpandedKey
@@ -125,7 +127,8 @@ func familyID(w string) (id ident.Ed25519ID, err error) {
 	return id, nil
 }
 
-// familyKeys reads every family key of the directory, in the order of names.
+// familyKeys reads every family key of the directory, in the order of their
+// names.
 func (d keyDir) familyKeys() ([]*cert.ExpandedKey, error) {
 	entries, err := os.ReadDir(string(d))
 	if err != nil {
@@ -155,7 +158,7 @@ func (d keyDir) familyKeys() ([]*cert.ExpandedKey, error) {
 // maxFamilies is how many family certificates a descriptor may have.
 const maxFamilies = 16
 
-// certs has every family key vouch for a relay.
+// certs makes a certificate for a relay with every family key.
 func (f *family) certs(relay ident.Ed25519ID, now time.Time) [][]byte {
 	var out [][]byte
 	for _, k := range f.keys {
@@ -166,8 +169,8 @@ func (f *family) certs(relay ident.Ed25519ID, now time.Time) [][]byte {
 }
 
 // MakeFamilyKey makes a family's key in the files name.secret_family_key and
-// name.public_family_id, and returns the family's identity. A key that is there
-// is not replaced.
+// name.public_family_id, and returns the family's identity. An existing key is
+// not replaced.
 func MakeFamilyKey(name string) (id string, err error) {
 	dir, base := keyDir(filepath.Dir(name)), filepath.Base(name)
 	if _, err := os.Lstat(dir.path(base + familySecretSuffix)); !errors.Is(err, fs.ErrNotExist) {

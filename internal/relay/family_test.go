@@ -46,7 +46,7 @@ func FuzzParseFamilyList(f *testing.F) {
 	})
 }
 
-// A family key vouches for a relay and no other, in what authorities verify.
+// A family certificate is valid for one relay only, as authorities verify it.
 func TestFamilyKey(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	k := load(t, dir, now)
@@ -103,7 +103,7 @@ func TestFamilyKeyMissing(t *testing.T) {
 	}
 }
 
-// C tor's file of a family key (tor --keygen-family, 0.4.9.11).
+// A file of a family key that C tor made (tor --keygen-family, 0.4.9.11).
 func TestFamilyKeyOfTor(t *testing.T) {
 	keys, err := keyDir(filepath.Join("testdata", "family")).familyKeys()
 	if err != nil || len(keys) != 1 {

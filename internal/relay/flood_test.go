@@ -48,12 +48,12 @@ func (l *logged) String() string {
 	return l.b.String()
 }
 
-// victim is a whole relay, an exit, of a network that nobody serves.
+// victim is a complete relay, an exit, of a network whose authorities do not run.
 type victim struct {
 	*Relay
 	log    logged
 	target *target.Target
-	as     *linkspec.Target // of a victim that is another process; else nil
+	as     *linkspec.Target // the target of a victim in another process; else nil
 }
 
 // Target returns what a client needs to reach the victim.
@@ -64,8 +64,8 @@ func (v *victim) Target() linkspec.Target {
 	return v.Relay.Target()
 }
 
-// startVictim starts one; change alters its configuration, tune the relay that
-// comes of it.
+// startVictim starts a victim; change alters its configuration, and tune the
+// relay before it runs.
 func startVictim(t *testing.T, change func(*Config), tune ...func(*Relay)) *victim {
 	t.Helper()
 	v := &victim{}
@@ -84,7 +84,7 @@ func startVictim(t *testing.T, change func(*Config), tune ...func(*Relay)) *vict
 	if v.Relay, err = New(cfg); err != nil {
 		t.Fatal(err)
 	}
-	v.origin = func(*channel.Link) cell.EndReason { return 0 } // circuits of one hop do for users
+	v.origin = func(*channel.Link) cell.EndReason { return 0 } // users may use circuits of one hop
 	for _, f := range tune {
 		f(v.Relay)
 	}
@@ -103,7 +103,7 @@ func startVictim(t *testing.T, change func(*Config), tune ...func(*Relay)) *vict
 	return v
 }
 
-// user is a client of the victim's, with a link of its own.
+// user is a client of the victim, with its own link.
 type user struct {
 	t  *testing.T
 	v  *victim
@@ -112,7 +112,7 @@ type user struct {
 
 var userEnv = &circuit.Env{Log: slog.New(slog.DiscardHandler), Now: time.Now}
 
-// connect makes a client whose connection goes through wrap, if there is one.
+// connect makes a client whose connection goes through wrap unless that is nil.
 func (v *victim) connect(t *testing.T, wrap func(net.Conn) net.Conn) *user {
 	t.Helper()
 	m := channel.NewManager(&channel.Config{Log: userEnv.Log, Now: time.Now}, &channel.LinkConfig{}, func(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
@@ -155,7 +155,8 @@ func (u *user) stream(c *circuit.Circuit, s target.Service) *stream.Stream {
 	return out
 }
 
-// use does what a client does: a circuit, a stream, and bytes to and fro.
+// use acts like a client: it opens a circuit and a stream, and sends and receives
+// bytes.
 func (u *user) use() {
 	u.t.Helper()
 	c := u.circuit()
@@ -171,7 +172,7 @@ func (u *user) use() {
 	}
 }
 
-// tally counts how circuits end that nobody uses.
+// tally counts the results of circuits that are not used.
 type tally struct{ created, destroyed atomic.Int64 }
 
 func (*tally) HandleCells([]byte)                        {}
@@ -181,10 +182,11 @@ func (*tally) HandleBatchEnd()                           {}
 
 func (*tally) HandleWritable() {}
 
-// TestOnionskinFlood: one link asks for far more circuits than the relay can
-// make, and is refused what is too much; those of another are all made, in time.
+// TestOnionskinFlood: one link requests far more circuits than the relay can
+// make, and the relay refuses the excess; all circuits of another link are made
+// in time.
 func TestOnionskinFlood(t *testing.T) {
-	keys := identity(t) // of a listed relay: others have fewer circuits than it takes
+	keys := identity(t) // a listed relay, because strangers may not have enough circuits
 	v := startVictim(t, nil, func(r *Relay) { r.dos.ids = map[ident.RSAID]bool{keys.ID.RSA: true} })
 	mean, good := v.connectAs(t, keys), v.connect(t, nil)
 	tg := v.Target()
@@ -206,7 +208,7 @@ func TestOnionskinFlood(t *testing.T) {
 		}
 		asked++
 	}
-	// Until the relay refuses some, at whatever speed this machine has.
+	// Continue until the relay refuses some, however fast this machine is.
 	for timeout := within(t); v.stats.Circuit.OnionskinsDropped.Load() == 0; {
 		for range 256 {
 			flood()
@@ -244,15 +246,15 @@ func TestOnionskinFlood(t *testing.T) {
 	}
 }
 
-// TestHalfOpen: as many connections as may be that say nothing; whoever has
-// something to say is heard.
+// TestHalfOpen: with as many silent connections as possible, other clients are
+// still served.
 func TestHalfOpen(t *testing.T) {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil {
 		t.Fatal(err)
 	}
 	v := startVictim(t, nil)
-	// This process has both ends of each, of which the relay closes its own.
+	// This process has both ends of each connection; the relay closes its own.
 	n := min(10_000, int(l.Cur)-v.gate.handshakes-1000)
 	if testing.Short() {
 		n = min(n, v.gate.handshakes+100)
@@ -284,7 +286,7 @@ func TestHalfOpen(t *testing.T) {
 	if w := waiting(); w > v.gate.handshakes || w < min(n, v.gate.handshakes)/2 {
 		t.Errorf("%d of %d wait, of %d that may", w, n, v.gate.handshakes)
 	}
-	// Not all of those that were accepted have had their turn yet.
+	// The relay may not yet have handled every accepted connection.
 	for timeout := within(t); n > v.gate.handshakes+10 && v.gate.cutOff.Load() == 0; {
 		select {
 		case <-timeout.Done():
@@ -319,13 +321,13 @@ func (s *stopped) Close() error {
 	return s.Conn.Close()
 }
 
-// TestSlowReader: a client asks for much over many circuits through the relay
-// and stops reading. What waits for it takes too much memory: its circuits are
-// closed, the log says so, and another client goes on.
+// TestSlowReader: a client requests much data over many circuits through the
+// relay and stops reading. Its queued cells use too much memory: the relay closes
+// its circuits and logs this, and another client continues.
 func TestSlowReader(t *testing.T) {
 	const limit = 2 << 20
 	v := startVictim(t, func(c *Config) { c.MaxMemory = limit })
-	// An exit behind the relay sends as much as the windows let it.
+	// An exit behind the relay sends as much as the windows allow.
 	far := simnet.New(t, simnet.Options{Serve: func(s *stream.Stream) { _, _ = s.Write(make([]byte, 10<<20)) }})
 	var conn *stopped
 	mean := v.connect(t, func(c net.Conn) net.Conn {
@@ -380,9 +382,9 @@ func evicted(v *victim) uint64 {
 	return holders
 }
 
-// TestExtendFlood: circuits that are extended to where somebody accepts and says
-// nothing take a part of the relay's connections, and no more; other circuits
-// are extended to relays.
+// TestExtendFlood: circuits extended to a peer that accepts connections and stays
+// silent use only a part of the relay's connections; other circuits are still
+// extended to relays.
 func TestExtendFlood(t *testing.T) {
 	const room = 20
 	v := startVictim(t, nil, func(r *Relay) { r.gate.handshakes = room })
@@ -413,7 +415,7 @@ func TestExtendFlood(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	for i := range 3 * room {
-		tg := far.Target // at another address, and by another name each time but the first
+		tg := far.Target // another address, and another identity each time except the first
 		tg.Addrs = []netip.AddrPort{netip.MustParseAddrPort(pit.Addr().String())}
 		tg.RSA[0] ^= byte(i)
 		tg.Ed[0] ^= byte(i)
@@ -439,16 +441,16 @@ func TestExtendFlood(t *testing.T) {
 	}
 }
 
-// TestMalformedCells: whatever a client sends once it has a link, whole cells
-// or parts, and however it leaves, costs it its own circuits or its link, and
-// nobody else anything.
+// TestMalformedCells: a client that sends any bytes over its link, whole cells or
+// parts, and leaves in any way, can lose its own circuits or its link; others
+// lose nothing.
 func TestMalformedCells(t *testing.T) {
 	v := startVictim(t, nil)
 	good := v.connect(t, nil)
 	held := good.stream(good.circuit(), target.Echo)
 	junk := make([]byte, cell.Len)
 	rng := rand.NewChaCha8([32]byte{1})
-	_, _ = rng.Read(junk) // which never fails
+	_, _ = rng.Read(junk) // Read of this generator never fails
 	fixed := func(id uint32, cmd cell.Command, body ...byte) []byte { return cell.AppendFixed(nil, id, cmd, body) }
 	create := func(typ cell.HandshakeType, n int) []byte {
 		return (&cell.Create2{Type: typ, Data: junk[:n]}).Append(nil)
@@ -456,7 +458,7 @@ func TestMalformedCells(t *testing.T) {
 	const mine, theirs = 1<<31 | 5, 5
 	for name, c := range map[string]struct {
 		send  []byte
-		close bool // the link has to end
+		close bool // the link must end
 	}{
 		"VERSIONS again":              {cell.AppendVar(nil, 0, cell.CmdVersions, []byte{0, 4}), false},
 		"NETINFO again":               {fixed(0, cell.CmdNetinfo), true},
@@ -482,7 +484,7 @@ func TestMalformedCells(t *testing.T) {
 		"LONG_CREATE2, garbage":       {cell.AppendVar(nil, mine, cell.CmdLongCreate2, junk), false},
 		"CREATE_FAST twice":           {append(fixed(mine, cell.CmdCreateFast, junk[:20]...), fixed(mine, cell.CmdCreateFast, junk[:20]...)...), true},
 		"RELAY before CREATED2":       {append(fixed(mine, cell.CmdCreate2, create(2, 84)...), fixed(mine, cell.CmdRelay, junk[:500]...)...), false},
-		"RELAY nobody recognises":     {append(fixed(mine, cell.CmdCreateFast, junk[:20]...), fixed(mine, cell.CmdRelay, junk[:500]...)...), false},
+		"unrecognised RELAY":     {append(fixed(mine, cell.CmdCreateFast, junk[:20]...), fixed(mine, cell.CmdRelay, junk[:500]...)...), false},
 		"CREATED2 on an open circuit": {append(fixed(mine, cell.CmdCreateFast, junk[:20]...), fixed(mine, cell.CmdCreated2, junk[:80]...)...), false},
 		"PADDING_NEGOTIATE, garbage":  {fixed(0, cell.CmdPaddingNegotiate, junk[:20]...), false},
 		"no TLS any more":             {nil, true},
@@ -504,7 +506,7 @@ func TestMalformedCells(t *testing.T) {
 			} else {
 				_, err = l.Conn.Write(c.send)
 			}
-			if err != nil && !c.close { // what ends the link may end it in the midst
+			if err != nil && !c.close { // the relay may close the link during the write
 				t.Fatal(err)
 			}
 			if c.close {
@@ -513,8 +515,8 @@ func TestMalformedCells(t *testing.T) {
 				}
 				return
 			}
-			// It lives, unless half a cell waits for its other half: a circuit can
-			// be had.
+			// The link still works, unless it waits for the other half of a cell:
+			// a circuit can be created.
 			if name == "half a cell" {
 				return
 			}
@@ -541,7 +543,7 @@ func TestMalformedCells(t *testing.T) {
 			}
 		})
 	}
-	// And cells without sense or order, for as long as the relay listens to each.
+	// Random cells in random order, until the relay closes each link.
 	commands := []cell.Command{cell.CmdPadding, cell.CmdCreate, cell.CmdRelay, cell.CmdDestroy, cell.CmdCreateFast, cell.CmdRelayEarly, cell.CmdCreate2, cell.CmdCreated2, cell.CmdPaddingNegotiate, 40}
 	for range 50 {
 		raw, err := net.Dial("tcp", v.Addrs()[0].String())
