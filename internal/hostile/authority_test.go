@@ -20,6 +20,9 @@ func authSeeds() map[string]fuzzInput {
 		"signature":       s(do{"wait", 6, 0, 0}, do{"signature", 0, 0, 0}, do{"signature", 5, 4, 2}, do{"wait", 2, 0, 0}, do{"signature", 0, 5, 0}),
 		"peer":            s(do{"script", 1, 0, 0}, do{"wait", 6, 0, 0}, do{"script", 3, 0, 0}, do{"wait", 6, 0, 0}, do{"end", 1, 0, 0}, do{"script", 2, 0, 0}, do{"wait", 6, 0, 0}),
 		"crowd":           s(do{"crowd", 0, 8, 9}, do{"honest", 0, 0, 0}, do{"wait", 3, 0, 0}, do{"honest", 1, 0, 0}, do{"get", 1, 0, 0}),
-		"unread":          s(do{"wait", 3, 0, 0}, do{"get", 0, 1, 0}, do{"get", 1, 1, 0}, do{"get", 2, 1, 0}, do{"wait", 10, 0, 0}, do{"read", 0, 0, 0}),
+		// What compresses belongs to the process, and serves several worlds.
+		"packed":       s(do{"get", 0, 2, 1}, do{"read", 0, 0, 0}, do{"get", 0, 2, 8}, do{"read", 0, 0, 0}),
+		"packed-again": s(do{"get", 4, 2, 1}, do{"read", 0, 0, 0}, do{"get", 4, 2, 8}, do{"read", 0, 0, 0}),
+		"unread":       s(do{"wait", 3, 0, 0}, do{"get", 0, 1, 0}, do{"get", 1, 1, 0}, do{"get", 2, 1, 0}, do{"wait", 10, 0, 0}, do{"read", 0, 0, 0}),
 	}
 }

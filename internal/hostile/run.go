@@ -97,10 +97,10 @@ var makeKeys = sync.OnceValue(func() error {
 	return nil
 })
 
-// prepare makes the keys of all worlds and calls needs. This must not happen within
+// prepare makes what all worlds share and calls needs. This must not happen within
 // a run, which the fuzzing engine limits to ten seconds.
 func prepare(f *testing.F, needs ...func() error) {
-	for _, make := range append(needs, makeKeys) {
+	for _, make := range append(needs, makeKeys, makeCompressors) {
 		if err := make(); err != nil {
 			f.Fatal(err)
 		}
