@@ -1,9 +1,7 @@
 package chive
 
 import (
-	"io"
-	"os"
-
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netfile"
@@ -22,7 +20,7 @@ func PublicNetwork() *Network { return &Network{netdir.Public()} }
 // LoadNetwork reads a network file; see docs/operators.md for its form. The
 // error names the entry at fault.
 func LoadNetwork(path string) (*Network, error) {
-	doc, err := readFile(path)
+	doc, err := atomicfile.Read(path, tomlfile.MaxSize)
 	if err != nil {
 		return nil, fault.New(fault.Config, "network file: %w", err)
 	}
@@ -45,7 +43,7 @@ func ParseNetwork(doc []byte) (*Network, error) {
 // ImportTorrc makes a network from the DirAuthority, FallbackDir and
 // TestingTorNetwork lines of a C tor configuration file, and calls it name.
 func ImportTorrc(name, path string) (*Network, error) {
-	doc, err := readFile(path)
+	doc, err := atomicfile.Read(path, tomlfile.MaxSize)
 	if err != nil {
 		return nil, fault.New(fault.Config, "torrc: %w", err)
 	}
@@ -61,27 +59,3 @@ func (n *Network) Name() string { return n.dir.Name }
 
 // MarshalText returns the network as a network file.
 func (n *Network) MarshalText() ([]byte, error) { return netfile.Format(n.dir) }
-
-// readFile reads a whole file that is no larger than a configuration is.
-func readFile(path string) ([]byte, error) {
-	st, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return nil, err
-	case st.IsDir():
-		return nil, fault.New(fault.Config, "%s is a directory", path)
-	case st.Size() > tomlfile.MaxSize:
-		return nil, fault.New(fault.Config, "%s has %d bytes, more than the %d that such a file may have", path, st.Size(), tomlfile.MaxSize)
-	}
-	// What has no size, such as a device, is read no further either.
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, tomlfile.MaxSize+1))
-	if err == nil && len(b) > tomlfile.MaxSize {
-		return nil, fault.New(fault.Config, "%s has more than the %d bytes that such a file may have", path, tomlfile.MaxSize)
-	}
-	return b, err
-}

@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/authority"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/role"
+	"github.com/chivenet/chive/internal/tomlfile"
 )
 
 // Authority is a running directory authority. Its methods may be called from any
@@ -77,7 +79,7 @@ func (a *Authority) open(in authority.Config) (err error) {
 }
 
 func readRelayList(path string) (*authority.RelayList, error) {
-	text, err := os.ReadFile(path)
+	text, err := atomicfile.Read(path, tomlfile.MaxSize)
 	if err != nil {
 		return nil, options.Wrong("RelayList", "%w", err)
 	}

@@ -3,7 +3,6 @@ package relay
 import (
 	"log/slog"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,11 +10,13 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/account"
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/pt"
 	"github.com/chivenet/chive/internal/relay"
+	"github.com/chivenet/chive/internal/tomlfile"
 	"github.com/chivenet/chive/internal/version"
 )
 
@@ -133,7 +134,7 @@ func (cfg *Config) inner() (relay.Config, error) {
 		return out, err
 	}
 	if cfg.FamilyFile != "" {
-		text, err := os.ReadFile(cfg.FamilyFile)
+		text, err := atomicfile.Read(cfg.FamilyFile, tomlfile.MaxSize)
 		if err != nil {
 			return out, options.Wrong("FamilyFile", "%w", err)
 		}

@@ -1,5 +1,6 @@
 // Package atomicfile replaces files as a whole: after a crash or on a full disk, the
-// file has its old content or its new one, never a part.
+// file has its old content or its new one, never a part. It reads files
+// as a whole, too, up to a bound.
 package atomicfile
 
 import (

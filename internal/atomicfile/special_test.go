@@ -5,6 +5,7 @@ package atomicfile
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 )
@@ -51,5 +52,27 @@ func TestWhatIsNoFile(t *testing.T) {
 	}
 	if left, err := os.ReadDir(dir); err != nil || len(left) != 3 {
 		t.Fatal(left, err)
+	}
+}
+
+// TestReadIsBounded: of a device, no more is read than wanted; and what is too
+// large by its own account is not read at all.
+func TestReadIsBounded(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, []byte("12345"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path string
+		most int
+		good bool
+	}{{file, 5, true}, {file, 4, false}, {"/dev/zero", 100, false}, {"/dev/null", 0, true}, {t.TempDir(), 100, false}, {file + "x", 100, false}} {
+		b, err := Read(c.path, c.most)
+		if (err == nil) != c.good || len(b) > c.most || c.path == file && c.good && string(b) != "12345" {
+			t.Errorf("%+v: %q, %v", c, b, err)
+		}
+		if err != nil && !strings.Contains(err.Error(), c.path) {
+			t.Errorf("the error does not name the file: %v", err)
+		}
 	}
 }

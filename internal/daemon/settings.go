@@ -6,13 +6,14 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"os"
 
 	"github.com/spf13/pflag"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/options"
+	"github.com/chivenet/chive/internal/tomlfile"
 )
 
 // Settings are what a user told a process: the options of its role, by flags and by a file.
@@ -56,7 +57,7 @@ func (s *Settings) AddFlags(fs *pflag.FlagSet) {
 
 // Load reads a configuration file.
 func (s *Settings) Load(path string) error {
-	doc, err := os.ReadFile(path)
+	doc, err := atomicfile.Read(path, tomlfile.MaxSize)
 	if err != nil {
 		return fault.New(fault.Config, "configuration file: %w", err)
 	}

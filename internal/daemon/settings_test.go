@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -58,6 +59,28 @@ log-level = "debug"
 	}
 	if c.CGO != chive.SwitchOn || !slices.Equal(c.ExitNodes, []string{"c"}) || r.Drain != 2*time.Second || c.StrictNodes {
 		t.Errorf("flags do not win over the file: %+v", s)
+	}
+}
+
+// TestFileIsBounded: a process reads no more of a file than it may have, also at
+// SIGHUP, when the file can have become anything.
+func TestFileIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, 1<<28); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	err := NewProxySettings().Load(path)
+	runtime.ReadMemStats(&after)
+	if !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "268435456 bytes") {
+		t.Error(err)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > 1<<26 {
+		t.Errorf("%d bytes were allocated", n)
 	}
 }
 
