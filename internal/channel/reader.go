@@ -37,7 +37,7 @@ const yieldAfter = 4
 
 // maxBody returns how long the body of a variable-length cell may be.
 func maxBody(cmd cell.Command) int {
-	if cmd == cell.CmdLongCreate2 || cmd == cell.CmdLongCreated2 {
+	if cell.FormOf(cmd) != nil || cmd.IsCreated() {
 		return cell.MaxLong
 	}
 	return maxVariable
@@ -300,27 +300,34 @@ func (ch *Channel) control(b []byte, cmd cell.Command) error {
 		return nil
 	case cell.CmdPaddingNegotiate:
 		return ch.pad.negotiate(p)
-	case cell.CmdCreate, cell.CmdCreateFast, cell.CmdCreate2:
-		return ch.accept(id, cmd, p[:])
 	case cell.CmdNetinfo:
 		return fault.New(fault.Protocol, "channel: NETINFO after the handshake")
 	}
+	if cmd == cell.CmdCreate || cell.FormOf(cmd) != nil {
+		return ch.accept(id, cmd, p[:])
+	}
+	ch.deliver(id, cmd, p[:])
+	return nil
+}
+
+// deliver gives a cell that is not a relay cell to its circuit. Cells for unknown
+// circuits are ignored.
+func (ch *Channel) deliver(id uint32, cmd cell.Command, body []byte) {
 	c := ch.lookup(id)
 	if c == nil {
-		return nil // unknown circuit, or a command that we ignore
+		return
 	}
 	r := c.receiver()
 	ch.busy = c
 	if cmd == cell.CmdDestroy {
 		if c.detach() && r != nil {
-			reason := cell.DestroyReason(p[0])
+			reason := cell.DestroyReason(body[0])
 			r.HandleDestroy(reason, fault.New(fault.Network, "the relay closed the circuit: %v", reason))
 		}
 	} else if r != nil {
-		r.HandleControl(cmd, p[:])
+		r.HandleControl(cmd, body)
 	}
 	ch.busy = nil
-	return nil
 }
 
 // accept opens a circuit that the peer asked for.
@@ -363,17 +370,11 @@ func (ch *Channel) admit(id uint32, cmd cell.Command) (*Circ, error) {
 // variable handles a cell of variable length; unknown ones are dropped (tor-spec,
 // "cell format").
 func (ch *Channel) variable(id uint32, cmd cell.Command, body []byte) error {
-	switch cmd {
-	case cell.CmdLongCreate2:
+	if cell.FormOf(cmd) != nil {
 		return ch.accept(id, cmd, body)
-	case cell.CmdLongCreated2:
-		if c := ch.lookup(id); c != nil {
-			if r := c.receiver(); r != nil {
-				ch.busy = c
-				r.HandleControl(cmd, body)
-				ch.busy = nil
-			}
-		}
+	}
+	if cmd.IsCreated() {
+		ch.deliver(id, cmd, body)
 	}
 	return nil
 }

@@ -134,12 +134,12 @@ func (e *end) fragmentsLocked(at int, early bool, cmd cell.RelayCommand, msg []b
 func (e *end) take(cmd cell.Command, body []byte) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	switch cmd {
-	case cell.CmdDestroy:
+	switch {
+	case cmd == cell.CmdDestroy:
 		e.dead = true
-	case cell.CmdCreated2, cell.CmdCreatedFast, cell.CmdLongCreated2:
+	case cmd.IsCreated():
 		e.answeredLocked(len(e.hops) == 0, body)
-	case cell.CmdRelay, cell.CmdRelayEarly:
+	case cmd == cell.CmdRelay || cmd == cell.CmdRelayEarly:
 		p := (*[cell.PayloadLen]byte)(bytes.Clone(body))
 		for at, h := range e.hops {
 			if h.open.Open(cmd, p) {
@@ -154,32 +154,29 @@ func (e *end) take(cmd cell.Command, body []byte) {
 
 func (e *end) messageLocked(at int, m cell.RelayMsg) {
 	h := e.hops[at]
+	if m.Cmd.Has(cell.Opens) {
+		e.seen = append(e.seen, m.Stream)
+	}
+	if m.Cmd.Has(cell.Fragment) {
+		whole, err := h.parts.Add(now(), m.Data)
+		if err != nil || whole == nil {
+			return
+		}
+		m.Data = whole
+	}
 	switch m.Cmd {
 	case cell.RelayData:
 		if h.got++; h.inc > 0 && h.got%h.inc == 0 {
 			h.tags = append(h.tags, bytes.Clone(h.open.Tag()))
 		}
-	case cell.RelayBegin, cell.RelayBeginDir, cell.RelayResolve:
-		e.seen = append(e.seen, m.Stream)
-	case cell.RelayExtended2:
+	case cell.RelayExtended2, cell.RelayLongExtended2:
 		e.answeredLocked(at == len(e.hops)-1, m.Data)
-	case cell.RelayExtend2:
+	case cell.RelayExtend2, cell.RelayLongExtend2:
 		e.extend = bytes.Clone(m.Data)
 	case cell.RelayConfluxLink:
 		e.link = bytes.Clone(m.Data)
-	case cell.RelayLongExtend2, cell.RelayLongExtended2, cell.RelayRekeyReply, cell.RelayRekeyRequest, cell.RelayRekeyConfirm:
-		whole, err := h.parts.Add(now(), m.Data)
-		if err != nil || whole == nil {
-			return
-		}
-		switch m.Cmd {
-		case cell.RelayLongExtended2:
-			e.answeredLocked(at == len(e.hops)-1, whole)
-		case cell.RelayLongExtend2:
-			e.extend = whole
-		default:
-			e.rekeyedLocked(at, m.Cmd, whole)
-		}
+	case cell.RelayRekeyReply, cell.RelayRekeyRequest, cell.RelayRekeyConfirm:
+		e.rekeyedLocked(at, m.Cmd, m.Data)
 	case cell.RelayTruncated:
 		e.hops = e.hops[:at+1]
 	}
