@@ -46,6 +46,7 @@ type hop struct {
 	open   opener
 	format cell.RelayFormat
 	export [32]byte // the secret from which a rekey starts
+	kh     [20]byte // shared with the other end
 	cgo    bool
 
 	inc  int      // DATA cells that one SENDME acknowledges

@@ -122,7 +122,7 @@ func clientHop(ks handshake.KeyStream, cgo bool, msg []byte) (*hop, error) {
 	if err != nil {
 		return nil, err
 	}
-	h := &hop{seal: lay.Forward, open: lay.Backward, format: lay.Format, cgo: cgo, inc: 100}
+	h := &hop{seal: lay.Forward, open: lay.Backward, format: lay.Format, cgo: cgo, inc: 100, kh: lay.KH}
 	if exts, err := cell.ParseExts(msg); err == nil && msg != nil {
 		if b, ok := cell.FindExt(exts, cell.ExtCCResponse); ok && len(b) == 1 {
 			h.inc = int(b[0])

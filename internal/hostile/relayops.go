@@ -49,6 +49,11 @@ var relayOps = table[*relayWorld]{
 	{"fragment", (*relayWorld).doFragment},
 	{"deaf", func(w *relayWorld, i Insn) { w.linkTo(i.A).hear(i.B%2 == 1) }},
 	{"garbage", (*relayWorld).doGarbage},
+	{"establish-intro", (*relayWorld).doEstablishIntro},
+	{"introduce", (*relayWorld).doIntroduce},
+	{"establish-rendezvous", func(w *relayWorld, i Insn) { w.message(i, cell.RelayEstablishRendezvous, 0, cookie(i.B), 0) }},
+	{"rendezvous", (*relayWorld).doRendezvous},
+	{"junk", (*relayWorld).doJunk},
 }
 
 var resolves = [][]byte{[]byte("host.example\x00"), []byte("1.0.2.192.in-addr.arpa\x00"), {}, {0}, bytes.Repeat([]byte{'a'}, 300), []byte("no end")}

@@ -44,6 +44,12 @@ func relaySeeds() map[string]fuzzInput {
 		"attack-itself":         s(do{"create", 0, 0, optCC}, do{"extend", 0, 0x13, 0x20}, do{"create", 1, 0, optCC}, do{"extend", 1, 0x33, 0x20}, do{"create", 2, 0, optCC}, do{"extend", 2, 3, 0x20}),
 		"attack-no-identity": s(do{"create", 0, 0, optCC}, do{"extend", 0, 0x10, 0x20}, do{"create", 1, 0, optCC}, do{"extend", 1, 0x10, 0x20},
 			do{"create", 2, 0, optCC}, do{"extend", 2, 0x30, 0x20}),
+		"introduction": s(do{"create", 0, 0, optCC}, do{"establish-intro", 0, 1, 0}, do{"create", 9, 0, optCC | optCGO}, do{"introduce", 1, 1, 0},
+			do{"create", 10, 0, optCC}, do{"introduce", 2, 2, 0}, do{"extend", 2, 0, 0x20}, do{"create", 8, 0, 0}, do{"establish-intro", 0, 0x21, 3}, do{"end", 0, 0, 0}),
+		"rendezvous": s(do{"create", 8, 0, optCC}, do{"establish-rendezvous", 0, 1, 0}, do{"create", 9, 0, optCC | optCGO}, do{"rendezvous", 1, 1, 0},
+			do{"junk", 0, 0, 5}, do{"junk", 1, 0, 12}, do{"junk", 0, 1, 2}, do{"message", 1, byte(cell.RelayDrop), 2}, do{"begin", 0, 0, echo}, do{"data", 0, 0x10, 1}, do{"end", 0, 0, 0}),
+		"rendezvous-one-link": s(do{"create", 0, 0, optCC | optCGO}, do{"establish-rendezvous", 0, 2, 0}, do{"create", 1, 1, 0}, do{"rendezvous", 1, 2, 4},
+			do{"deaf", 0, 0, 0}, do{"junk", 0, 0, 17}, do{"junk", 1, 0, 17}, do{"deaf", 0, 1, 0}, do{"truncate", 0, 0, 0}, do{"end", 1, 0, 0}),
 		"garbage": s(do{"link", 1, 0, 0}, do{"garbage", 1, 2, 0}),
 	}
 }

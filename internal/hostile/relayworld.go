@@ -187,6 +187,9 @@ func (w *relayWorld) check(circuits int64) {
 	if n := w.relay.Server.ConfluxSets(); n != 0 {
 		w.t.Errorf("%d conflux sets are left", n)
 	}
+	if intro, waiting := w.relay.Server.HSPoints(); intro != 0 || waiting != 0 {
+		w.t.Errorf("%d introduction points and %d rendezvous cookies are left", intro, waiting)
+	}
 	if n := w.exits.Streams.Load(); n != 0 {
 		w.t.Errorf("%d streams are open at the exit", n)
 	}
