@@ -25,7 +25,8 @@ type Request struct {
 	// Private asks for a clean circuit that nobody else gets, now or later.
 	Private bool
 	Stable  bool // implied by long-lived ports
-	// ExcludeExit are exits that refused this stream: see Retryable.
+	// ExcludeExit are exits that refused this stream (see Retryable), or relays at
+	// which an internal circuit must not end.
 	ExcludeExit []ident.RSAID
 }
 
@@ -230,7 +231,7 @@ func (p *Pool) fits(e *entry, w *waiter, now time.Time) bool {
 	case r.stable() && !e.c.Stable():
 		return false
 	case r.Internal:
-		return isInternal(e.c)
+		return isInternal(e.c) && !slices.Contains(r.ExcludeExit, e.c.Exit())
 	case !e.c.Allows(r.Dest):
 		return false
 	}

@@ -100,6 +100,23 @@ func TestInternalAndPrivate(t *testing.T) {
 	})
 }
 
+// TestInternalExcludeExit: an internal circuit does not end where the request says
+// that it must not.
+func TestInternalExcludeExit(t *testing.T) {
+	b := &fakeBuilder{}
+	run(t, bare(), b, func(p *Pool) {
+		r := Request{Internal: true, Key: key("a")}
+		one := acquire(t, p, r)
+		if acquire(t, p, r).Circuit != one.Circuit {
+			t.Error("an internal circuit was not shared")
+		}
+		r.ExcludeExit = []ident.RSAID{one.Circuit.Exit()}
+		if acquire(t, p, r).Circuit == one.Circuit || len(b.specs[1].ExcludeExit) != 1 {
+			t.Error("it ends at the relay to avoid")
+		}
+	})
+}
+
 func TestMaxStreams(t *testing.T) {
 	cfg := bare()
 	cfg.MaxStreams = 3
