@@ -32,8 +32,8 @@ const hsSweep = time.Minute
 type HSDirConfig struct {
 	Now    func() time.Time
 	Memory *account.Memory // counts the descriptors, under the addresses that they came from
-	// MaxBytes bounds all descriptors together, in bytes.
-	MaxBytes int64
+	// MaxBytes returns the bound of all descriptors together, in bytes.
+	MaxBytes func() int64
 	Log      *slog.Logger
 }
 
@@ -157,7 +157,8 @@ func (d *HSDir) keep(peer Peer, desc *netdoc.HSDescriptor, now time.Time) bool {
 	}
 	// Room is made first, so that no descriptor goes as soon as it came: its absence
 	// would tell how full this directory is.
-	for len(d.order) > 0 && d.bytes+int64(e.size()) > d.cfg.MaxBytes {
+	most := d.cfg.MaxBytes()
+	for len(d.order) > 0 && d.bytes+int64(e.size()) > most {
 		d.stats.Evicted.Add(1)
 		d.dropLocked(d.order[0])
 	}
