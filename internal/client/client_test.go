@@ -11,6 +11,7 @@ import (
 
 	"github.com/chivenet/chive/internal/dirclient"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hsclient"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/testvec/dirgen"
@@ -39,14 +40,25 @@ func refuse(context.Context, netip.AddrPort) (net.Conn, error) {
 // there is a directory.
 func TestRefusedDestinations(t *testing.T) {
 	c := isolated(t, netdir.Public(), refuse)
-	for _, host := range []string{"x.onion", "X.ONION.", "a.b.exit", "localhost", "127.0.0.1", "10.1.2.3", "192.168.0.1", "::1", "fe80::1", "fd00::1", "::ffff:127.0.0.1", "0.0.0.0", "169.254.1.1", "224.0.0.1"} {
+	for _, host := range []string{"a.b.exit", "localhost", "127.0.0.1", "10.1.2.3", "192.168.0.1", "::1", "fe80::1", "fd00::1", "::ffff:127.0.0.1", "0.0.0.0", "169.254.1.1", "224.0.0.1"} {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		if _, err := c.Dial(ctx, Request{Host: host, Port: 80}); !fault.Is(err, fault.Refused) {
 			t.Errorf("dial %s: %v", host, err)
 		}
 		cancel()
 	}
-	for host, ok := range map[string]bool{"example.com": true, "192.0.2.1": true, "2001:db8::1": true, "onion": true} {
+	for _, host := range []string{"x.onion", "X.ONION.", "onion", "a.onion."} {
+		if _, err := c.Dial(t.Context(), Request{Host: host, Port: 80}); !fault.Is(err, fault.Config) || !errors.Is(err, hsclient.ErrAddress) || strings.Contains(err.Error(), strings.TrimSuffix(host, "onion")+"onion") && host != "onion" {
+			t.Errorf("dial %s: %v", host, err)
+		}
+		if _, err := c.Resolve(t.Context(), Request{Host: host}); !fault.Is(err, fault.Refused) {
+			t.Errorf("resolve %s: %v", host, err)
+		}
+		if _, err := c.dest(Request{Host: host, Port: 80}); !fault.Is(err, fault.Refused) {
+			t.Errorf("%s may reach an exit: %v", host, err)
+		}
+	}
+	for host, ok := range map[string]bool{"example.com": true, "192.0.2.1": true, "2001:db8::1": true} {
 		if _, err := c.dest(Request{Host: host, Port: 80}); (err == nil) != ok {
 			t.Errorf("%s: %v", host, err)
 		}

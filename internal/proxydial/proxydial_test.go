@@ -3,6 +3,7 @@ package proxydial
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"slices"
@@ -53,5 +54,37 @@ func TestDialer(t *testing.T) {
 	}
 	if !slices.Equal(r.keys, []isolation.Key{k, k, k}) {
 		t.Error("a key was changed on its way")
+	}
+}
+
+// failing is a Client that fails with one error.
+type failing struct{ err error }
+
+func (f failing) DialContext(context.Context, string, string) (net.Conn, error) { return nil, f.err }
+func (f failing) Lookup(context.Context, string) ([]chive.Answer, error)        { return nil, f.err }
+
+// TestOnionReasons: each reason for which an onion service cannot be reached has its
+// own code, also if the error is of a kind that has another one.
+func TestOnionReasons(t *testing.T) {
+	for _, want := range []struct {
+		err    error
+		reason socks.Reason
+	}{
+		{chive.ErrOnionNoDescriptor, socks.OnionNoDesc},
+		{chive.ErrOnionDescriptor, socks.OnionBadDesc},
+		{chive.ErrOnionIntroduction, socks.OnionIntro},
+		{chive.ErrOnionRendezvous, socks.OnionRend},
+		{chive.ErrOnionNeedsAuth, socks.OnionNoAuth},
+		{chive.ErrOnionBadAuth, socks.OnionBadAuth},
+		{chive.ErrOnionAddress, socks.OnionBadAddr},
+		{chive.ErrOnionTimeout, socks.OnionIntroTime},
+	} {
+		_, err := Dialer{failing{fmt.Errorf("dial: %w: %w", chive.ErrTimeout, want.err)}}.Dial(t.Context(), socks.Request{Host: "x.onion", Port: 80})
+		if got := socks.ReasonOf(err); got != want.reason || !errors.Is(err, want.err) {
+			t.Errorf("%v: reason %d, not %d", want.err, got, want.reason)
+		}
+	}
+	if _, err := (Dialer{failing{errAsked}}).Dial(t.Context(), socks.Request{}); err != errAsked {
+		t.Errorf("another error became %v", err)
 	}
 }
