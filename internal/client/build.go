@@ -105,7 +105,7 @@ func (c *Client) buildOne(ctx context.Context, spec pool.Spec) (*Circ, error) {
 	if d == nil || !c.dirs.Ready(d, now) {
 		return nil, fault.New(fault.Directory, "build circuit: there is no usable directory yet")
 	}
-	c.need(&spec.Spec)
+	c.need(d, &spec.Spec)
 	p, err := c.live.Load().Path.Choose(d, c.guards, newRand(), &spec.Spec, now)
 	if err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (c *Client) buildOne(ctx context.Context, spec pool.Spec) (*Circ, error) {
 }
 
 // need adds what the configuration demands of every hop or of the exit.
-func (c *Client) need(s *path.Spec) {
+func (c *Client) need(d *netdir.Directory, s *path.Spec) {
 	if c.cfg.CGO == On {
 		s.NeedAll = append(s.NeedAll, path.CGO, path.CongestionControl)
 	}
@@ -147,6 +147,7 @@ func (c *Client) need(s *path.Spec) {
 	}
 	if len(s.Dests) == 0 && s.Last == nil {
 		s.NeedExit = append(s.NeedExit, path.Rendezvous)
+		s.Second = c.vanguards.choose(d, &c.live.Load().Path, newRand(), time.Now())
 	}
 	if c.cfg.Conflux == On && len(s.Dests) > 0 {
 		s.NeedExit = append(s.NeedExit, path.Conflux, path.CongestionControl)

@@ -105,6 +105,8 @@ type Client struct {
 	bridge *bridges // nil: without bridges
 	onion  *hsclient.Client
 
+	vanguards vanguards
+
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup

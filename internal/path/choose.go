@@ -3,6 +3,7 @@ package path
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,6 +69,12 @@ func (c *Config) try(d *netdir.Directory, guards Guards, rng netdir.Rand, spec *
 	for len(taken) < spec.hops() {
 		k := check{c: c, d: d, spec: spec, path: taken}
 		k.one = len(taken) == spec.hops()-1 && k.lacksOne()
+		if len(taken) == 2 && c.Middle.IsZero() {
+			if r, ok := k.second(rng); ok {
+				taken = append(taken, hop(r))
+				continue
+			}
+		}
 		r, err := k.pick(rng, netdir.PosMiddle, &c.Middle, "middle relay", "")
 		if err != nil {
 			if use != nil {
@@ -78,6 +85,20 @@ func (c *Config) try(d *netdir.Directory, guards Guards, rng netdir.Rand, spec *
 		taken = append(taken, hop(r))
 	}
 	return &Path{append(taken[1:len(taken):len(taken)], last), use}, false, nil
+}
+
+// second chooses one of Spec.Second. Rules about families would tell a guard which
+// relays these are: what it must not be is only a relay of the path.
+func (k *check) second(rng netdir.Rand) (netdir.Relay, bool) {
+	if len(k.spec.Second) == 0 {
+		return netdir.Relay{}, false
+	}
+	return k.d.Pick(rng, netdir.PosMiddle, func(r netdir.Relay) bool {
+		if !has(k.spec.Second, r) || !r.HasMicrodesc() || k.c.Exclude.Has(r) || has(k.spec.Exclude, r) || !can(r, k.spec.NeedAll) || k.one && !can(r, k.spec.NeedOne) {
+			return false
+		}
+		return !slices.ContainsFunc(k.path, func(h Hop) bool { return h.Target.RSA == r.RSA() })
+	})
 }
 
 func hop(r netdir.Relay) Hop { return Hop{r.Target(), r} }

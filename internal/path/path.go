@@ -67,6 +67,11 @@ type Spec struct {
 	// introduction point, or the exit of a conflux set's other leg.
 	Last *linkspec.Target
 
+	// Second, when not empty, are the only relays for the second hop of a path of three
+	// or more (vanguards): families and subnets do not matter for it. If none of them
+	// can be used, or the user has chosen middles, it is any middle.
+	Second []ident.RSAID
+
 	NeedAll  []Capability // every chosen hop must have them
 	NeedExit []Capability // the last hop must have them, if it is chosen
 	NeedOne  []Capability // at least one hop must have them
