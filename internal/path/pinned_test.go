@@ -185,7 +185,7 @@ func TestSecond(t *testing.T) {
 	}
 	for name, c := range map[string]*Config{
 		"excluded":    {SameSubnet: true, Exclude: set(t, "r1", "r3")},
-		"MiddleNodes": {SameSubnet: true, Middle: set(t, "auth0", "auth1", "auth2")},
+		"MiddleNodes": {SameSubnet: true, Middle: set(t, "auth0", "auth1", "auth2", "r2", "r4", "r5", "e1", "e2")},
 	} {
 		for seed := range uint64(30) {
 			if p := choose(t, c, d, m, rng(seed), Spec{Second: second}); slices.Contains(second, p.Hops[1].Target.RSA) {
