@@ -86,6 +86,10 @@ type Config struct {
 	OfflineMaster bool
 	// Version is the version of the program, for the platform line.
 	Version string
+
+	// Bounds of the directory server, for tests; zero: its own.
+	dirTimeout time.Duration
+	dirPerLink int
 }
 
 // platform returns the platform line of the descriptor: the program and its

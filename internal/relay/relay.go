@@ -194,7 +194,9 @@ func (r *Relay) wire() (err error) {
 	var keeper dirclient.Keeper
 	var dir *dirserver.Server
 	if !r.cfg.NoDir {
-		r.cache = newDirCache(dirserver.Config{Log: r.log, Memory: r.memory, Authorities: r.cfg.Network.AuthorityAddrs()}, r.Directory, r.Descriptor)
+		cfg := dirserver.Config{Log: r.log, Memory: r.memory, Authorities: r.cfg.Network.AuthorityAddrs()}
+		cfg.Timeout, cfg.MaxPerLink = r.cfg.dirTimeout, r.cfg.dirPerLink
+		r.cache = newDirCache(cfg, r.Directory, r.Descriptor)
 		dir, keeper = r.cache.server, r.cache
 	}
 	r.origin = r.judgeOrigin
