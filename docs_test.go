@@ -38,10 +38,11 @@ var (
 	notSlug  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestLinks follows the links between documents, to their sections too.
+// TestLinks follows the links between documents, to their sections too, and looks for
+// pages of docs/ to which no other document links.
 func TestLinks(t *testing.T) {
 	docs := documents(t)
-	seen := 0
+	seen, linked := 0, map[string]bool{}
 	for name, text := range docs {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			if strings.Contains(m[1], "://") {
@@ -53,11 +54,17 @@ func TestLinks(t *testing.T) {
 			if file != "" {
 				to = filepath.ToSlash(filepath.Join(filepath.Dir(name), file))
 			}
+			linked[to] = linked[to] || to != name
 			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s links to %s: %v", name, m[1], err)
 			} else if section != "" && !hasSection(docs[to], section) {
 				t.Errorf("%s links to %s, which has no such section", name, m[1])
 			}
+		}
+	}
+	for name := range docs {
+		if strings.HasPrefix(name, "docs/") && !linked[name] {
+			t.Errorf("no document links to %s", name)
 		}
 	}
 	if seen < 20 {

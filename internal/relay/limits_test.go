@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/netaddr"
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/pace"
 	"github.com/chivenet/chive/internal/protover"
@@ -283,11 +284,18 @@ func TestOnly4(t *testing.T) {
 	}
 }
 
-func TestProtocolsCanBeRead(t *testing.T) {
+// TestProtocols: what a relay advertises can be read, and says every handshake that
+// the relay serves.
+func TestProtocols(t *testing.T) {
 	for _, s := range []string{Protocols, dirProtocols} {
 		p, err := protover.Parse(s)
 		if err != nil || p.String() != s {
 			t.Errorf("%q reads as %q: %v", s, p, err)
+		}
+		for _, k := range handshake.Kinds {
+			if k.Proto != "" && !p.Has(k.Proto, k.Version) {
+				t.Errorf("%q lacks %s=%d, which %s needs", s, k.Proto, k.Version, k.Name)
+			}
 		}
 	}
 }
