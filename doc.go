@@ -19,8 +19,15 @@
 // [Client.HTTPClient] makes HTTP requests by such streams. Give them host names: the
 // last relay, the exit, looks them up. A lookup by package net would tell the
 // machine's resolver where the program connects to; [Client.Lookup] asks an exit.
-// There are streams of bytes only (TCP): no datagrams. Onion services are not
-// supported yet.
+// There are streams of bytes only (TCP): no datagrams.
+//
+// # Onion services
+//
+// [Client.Listen] hosts an onion service: a [net.Listener] whose address is known at
+// once, and which clients can find when [OnionListener.Published] has returned. Its
+// connections, of type *[OnionConn], tell over which circuit they came: those of one
+// circuit are of one client. [OnionConfig] says where the key is, which clients may
+// connect, and which ports go to other servers. docs/onions.md has what operators need.
 //
 // # What it protects
 //

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net/http"
 	"syscall"
 	"time"
 
@@ -53,6 +54,31 @@ func ExampleClient_DialContext() {
 	default:
 		conn.Close()
 	}
+}
+
+// A web server that has an onion address, and no other.
+func ExampleClient_Listen() {
+	client, err := chive.New(chive.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+	listener, err := client.Listen(ctx, chive.OnionConfig{KeyDir: "shop", Ports: []int{80}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer listener.Close()
+	fmt.Println("http://" + listener.Address())
+	go func() {
+		if err := listener.Published(ctx); err == nil {
+			fmt.Println("clients can connect")
+		}
+	}()
+	err = http.Serve(listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, "hello")
+	}))
+	log.Print(err)
 }
 
 // Two activities that nobody at an exit can link.

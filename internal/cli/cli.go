@@ -81,7 +81,7 @@ func Chive() *cobra.Command {
 
 // Commands returns chive's commands, new ones each time.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{proxyCommand(), getCommand(), relayCommand(), authorityCommand(), keysCommand(), fteCommand(),
+	return []*cobra.Command{proxyCommand(), getCommand(), onionCommand(), relayCommand(), authorityCommand(), keysCommand(), fteCommand(),
 		statusCommand(), networkCommand(), configCommand(), versionCommand()}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/panics"
@@ -67,8 +68,11 @@ var errUnused = fault.New(fault.Closed, "the circuit is not needed any more")
 
 // ended runs when the circuit has closed.
 func (c *Circ) ended(cause error) {
-	// An event that ends all legs of a conflux set counts against no guard.
-	c.once.Do(func() { c.byUs = errors.Is(cause, circuit.ErrLegClosed) || errors.Is(cause, circuit.ErrLinkGivenUp) })
+	// An event that ends all legs of a conflux set counts against no guard, nor does an
+	// onion service that needs the circuit no more.
+	c.once.Do(func() {
+		c.byUs = errors.Is(cause, circuit.ErrLegClosed) || errors.Is(cause, circuit.ErrLinkGivenUp) || errors.Is(cause, hsservice.ErrDone)
+	})
 	if u := c.path.Guard; u != nil {
 		u.Closed(time.Now(), c.byUs)
 	}
@@ -91,11 +95,16 @@ func (c *Client) Build(ctx context.Context, spec pool.Spec) (pool.Circuit, error
 		circ.Close()
 		return nil, err
 	}
+	c.first()
+	return circ, nil
+}
+
+// first notes that a circuit was built.
+func (c *Client) first() {
 	c.firstOnce.Do(func() {
 		c.bootProgress(100, "ready") // first, because a caller that waited may look at it
 		close(c.firstCirc)
 	})
-	return circ, nil
 }
 
 // buildOne chooses a path and builds one circuit over it.

@@ -130,6 +130,8 @@ type Client struct {
 	tmu      sync.Mutex // guards timeouts
 	timeouts *cbt.Estimator
 
+	hmu sync.Mutex // held while an onion service begins
+
 	smu   sync.Mutex         // guards conns
 	conns map[*Conn]struct{} // open
 
@@ -342,6 +344,8 @@ var errClosed = fault.New(fault.Closed, "the client is closed")
 func (c *Client) Close() error {
 	c.cancel(errClosed)
 	c.onion.Close()
+	c.hmu.Lock() // no service begins any more
+	c.hmu.Unlock()
 	c.wg.Wait()
 	if p := c.pool.Load(); p != nil {
 		p.Close()

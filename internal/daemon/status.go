@@ -121,7 +121,7 @@ func parseReport(text []byte) (*Report, error) {
 	r := &Report{Text: text}
 	if err == nil {
 		switch role.Role {
-		case "proxy":
+		case "proxy", "onion":
 			r.Proxy = new(chive.Status)
 			err = json.Unmarshal(text, r.Proxy)
 		case "relay":

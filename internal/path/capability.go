@@ -26,5 +26,6 @@ var (
 	CongestionControl = proto("congestion control", protover.FlowCtrl, protover.FlowCtrlCC)
 	CGO               = proto("CGO", protover.Relay, protover.RelayCGO)
 	Conflux           = proto("conflux", protover.Conflux, protover.ConfluxV1)
+	Introduction      = proto("introductions to onion services", protover.HSIntro, protover.HSIntroV3)
 	Rendezvous        = proto("rendezvous of onion services", protover.HSRend, protover.HSRendV3)
 )

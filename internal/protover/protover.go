@@ -38,6 +38,7 @@ const (
 	FlowCtrlCC      = 2 // FlowCtrl: congestion control
 	ConfluxV1       = 1 // Conflux: version 1
 	HSDirV3         = 2 // HSDir: descriptors of v3 onion services
+	HSIntroV3       = 4 // HSIntro: introductions to v3 onion services
 	HSRendV3        = 2 // HSRend: rendezvous with v3 onion services
 )
 

@@ -40,6 +40,7 @@ A command that is for one task, such as ` + "`chive get`" + `, takes a proxy's f
 // sections are the commands with a section of their own, and what is said before its tables.
 var sections = []struct{ path, head string }{
 	{"proxy", "A client with ports for other programs. `chive get` has the client's options too, and no ports."},
+	{"onion serve", "A client that hosts an onion service: see [onion services](onions.md)."},
 	{"relay", "A relay, an exit or a bridge."},
 	{"authority", "A directory authority."},
 	{"fte", "Format-transforming encryption. It takes flags alone, no file; most have the names that fteproxy gives them."},
@@ -50,7 +51,7 @@ func optionsPage(root *cobra.Command) []byte {
 	var b bytes.Buffer
 	b.WriteString(pageHead)
 	for _, s := range sections {
-		c, _, err := root.Find([]string{s.path})
+		c, _, err := root.Find(strings.Fields(s.path))
 		if err != nil || c == root {
 			panic("gendocs: no command " + s.path)
 		}

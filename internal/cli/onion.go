@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chivenet/chive/internal/daemon"
+	"github.com/chivenet/chive/internal/hsservice"
+)
+
+// onionCommand hosts onion services, and makes their keys.
+func onionCommand() *cobra.Command {
+	c := &cobra.Command{Use: "onion", Short: "Host an onion service, and make its keys and its clients'", Args: cobra.NoArgs}
+	c.AddCommand(onionServeCommand(), onionKeyCommand(), onionAuthCommand())
+	return c
+}
+
+func onionServeCommand() *cobra.Command {
+	var ports []string
+	c := processCommand(&cobra.Command{
+		Use:   "serve PORT=TARGET...",
+		Short: "Host an onion service",
+		Long: `Host an onion service: connections to a virtual port of its address go to a target, which is an IP address with a
+port, or "unix:" and the path of a socket. PORT alone stands for the same port of 127.0.0.1.
+
+The key is in --key-dir, in the form of C tor's HiddenServiceDir: a service can move between the two programs, but
+only one of them may host it at a time. Whoever has the file hs_ed25519_secret_key can be the service: keep a copy.
+If the folder authorized_clients in it has files *.auth, only those clients can connect (chive onion auth).
+
+Standard output has at once a line "onion ADDRESS", and lines "published" and "ready" when clients can connect: then
+another circuit has fetched the service's descriptor. The log goes to standard error.`,
+		Example: "  chive onion serve --key-dir /var/lib/chive/shop 80=127.0.0.1:8080",
+	}, daemon.NewOnionSettings(&ports))
+	c.Args = cobra.ArbitraryArgs
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) error {
+		ports = args
+		return run(c, nil)
+	}
+	return c
+}
+
+func onionKeyCommand() *cobra.Command {
+	c := &cobra.Command{Use: "key", Short: "Make or show the key of an onion service", Args: cobra.NoArgs}
+	show := func(c *cobra.Command, k *hsservice.Key) error {
+		_, err := fmt.Fprintln(c.OutOrStdout(), k.Address())
+		return err
+	}
+	c.AddCommand(&cobra.Command{
+		Use: "make DIR", Short: "Make a key if DIR has none, and print the address", Args: cobra.ExactArgs(1),
+		Example: "  chive onion key make /var/lib/chive/shop",
+		RunE: func(c *cobra.Command, args []string) error {
+			k, err := hsservice.OpenKey(args[0])
+			if err != nil {
+				return err
+			}
+			return show(c, k)
+		},
+	}, &cobra.Command{
+		Use: "show DIR", Short: "Print the address of the key in DIR", Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			k, err := hsservice.ReadKey(args[0])
+			if err != nil {
+				return err
+			}
+			return show(c, k)
+		},
+	})
+	return c
+}
+
+func onionAuthCommand() *cobra.Command {
+	folder := "."
+	c := &cobra.Command{
+		Use:   "auth DIR NAME",
+		Short: "Let one more client use the onion service with its key in DIR",
+		Long: `Make a key pair for a client. The service's half is authorized_clients/NAME.auth in DIR, which takes effect when the
+service starts again; from then on nobody without a key can connect. The client's half is NAME.auth_private: give it to
+the client in secret, who puts it into the directory of its option --onion-auth-dir (C tor: ClientOnionAuthDir).`,
+		Example: "  chive onion auth /var/lib/chive/shop alice",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(c *cobra.Command, args []string) error {
+			public, private, err := hsservice.AddClient(args[0], args[1], folder)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(c.OutOrStdout(), "service %s\nclient %s\n", public, private)
+			return err
+		},
+	}
+	c.Flags().StringVar(&folder, "out", folder, "`DIR` for the client's half")
+	return c
+}

@@ -1,0 +1,77 @@
+package client
+
+import (
+	"context"
+
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/hsservice"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/pool"
+)
+
+// Listen starts an onion service on this client's circuits. It ends with the client.
+func (c *Client) Listen(cfg hsservice.Config) (*hsservice.Service, error) {
+	c.hmu.Lock()
+	defer c.hmu.Unlock()
+	if c.ctx.Err() != nil {
+		return nil, context.Cause(c.ctx)
+	}
+	cfg.Circuits, cfg.Log = serviceCircuits{c}, c.log
+	s, err := hsservice.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	c.wg.Go(panics.Contain(c.log, nil, func() {
+		select {
+		case <-s.Done():
+		case <-c.ctx.Done():
+		}
+		s.Close()
+	}))
+	return s, nil
+}
+
+// serviceCircuits implements hsservice.Circuits.
+type serviceCircuits struct{ c *Client }
+
+func (s serviceCircuits) Directory() (*netdir.Directory, <-chan struct{}) {
+	changed := s.c.dirs.Changed()
+	d := s.c.dirs.Directory()
+	select {
+	case <-s.c.poolReady: // there is enough to build circuits
+		return d, changed
+	default:
+		return nil, s.c.poolReady
+	}
+}
+
+// Build builds a circuit for a service: the pool, which lends circuits to streams,
+// never sees it.
+func (s serviceCircuits) Build(ctx context.Context, spec path.Spec) (*circuit.Circuit, uint64, error) {
+	circ, err := s.c.buildOne(ctx, pool.Spec{Spec: spec})
+	if err != nil {
+		return nil, 0, err
+	}
+	s.c.first()
+	return circ.Circuit, circ.id, nil
+}
+
+// To extends a circuit of the pool, which then belongs to the service alone.
+func (s serviceCircuits) To(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (*circuit.Circuit, uint64, error) {
+	c, err := onionNet{s.c}.To(ctx, t, specs)
+	if err != nil {
+		return nil, 0, err
+	}
+	return c.Engine(), c.ID(), nil
+}
+
+func (s serviceCircuits) Flow() (*flow.Params, bool) {
+	o := s.c.hopOptions()
+	return o.Flow, o.Congestion
+}
+
+func (s serviceCircuits) Testing() bool { return s.c.cfg.Network.Testing.AllowPrivateAddresses }

@@ -1,0 +1,96 @@
+package hsservice
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+const (
+	// dirTimeout bounds one upload or fetch, with its circuit.
+	dirTimeout = 40 * time.Second
+	// maxHead bounds the head of an answer, in bytes.
+	maxHead = 16 << 10
+)
+
+var errDirTimeout = fault.New(fault.Timeout, "the directory did not answer in time")
+
+// ask sends one request to a directory, over a circuit of its own that ends there,
+// and returns the answer (rend-spec-v3, "Uploading descriptors", "Fetching").
+func (s *Service) ask(ctx context.Context, dir netdir.Relay, request []byte) (status int, body []byte, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, dirTimeout, errDirTimeout)
+	defer cancel()
+	c, _, err := s.cfg.Circuits.To(ctx, dir.Target(), nil)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer closeCircuit(c)
+	st, err := stream.BeginDir(c.Last())
+	if err != nil {
+		return 0, nil, err
+	}
+	defer st.Close()
+	deadline, _ := ctx.Deadline()
+	_ = st.SetDeadline(deadline) // never fails
+	defer context.AfterFunc(ctx, func() { closeCircuit(c) })()
+	if _, err := st.Write(request); err != nil {
+		return 0, nil, fault.New(fault.Network, "onion service's directory: %w", err)
+	}
+	return readAnswer(st)
+}
+
+func readAnswer(r io.Reader) (status int, body []byte, err error) {
+	r = io.LimitReader(r, maxHead+netdoc.MaxHSDescriptor)
+	res, err := http.ReadResponse(bufio.NewReader(r), nil)
+	if err != nil {
+		return 0, nil, fault.New(fault.Network, "onion service's directory: its answer cannot be read: %w", err)
+	}
+	defer res.Body.Close()
+	if body, err = io.ReadAll(res.Body); err != nil {
+		return 0, nil, fault.New(fault.Network, "onion service's directory: its answer is incomplete: %w", err)
+	}
+	return res.StatusCode, body, nil
+}
+
+// upload gives a descriptor to a directory. refused says that the directory wants
+// another one.
+func (s *Service) upload(ctx context.Context, dir netdir.Relay, doc []byte) (refused bool, err error) {
+	request := append(fmt.Appendf(nil, "POST /tor/hs/3/publish HTTP/1.0\r\nContent-Length: %d\r\n\r\n", len(doc)), doc...)
+	status, _, err := s.ask(ctx, dir, request)
+	if err == nil && status != http.StatusOK {
+		err = fault.New(fault.Refused, "onion service's directory: it answers an upload with status %d", status)
+	}
+	return status == http.StatusBadRequest, err
+}
+
+// fetch asks a directory for the descriptor of a blinded key; nil if it has none.
+func (s *Service) fetch(ctx context.Context, dir netdir.Relay, blinded ident.Ed25519ID) (*netdoc.HSDescriptor, error) {
+	request := fmt.Appendf(nil, "GET /tor/hs/3/%s HTTP/1.0\r\n\r\n", base64.RawStdEncoding.EncodeToString(blinded[:]))
+	status, body, err := s.ask(ctx, dir, request)
+	switch {
+	case err != nil:
+		return nil, err
+	case status == http.StatusNotFound:
+		return nil, nil
+	case status != http.StatusOK:
+		return nil, fault.New(fault.Network, "onion service's directory: it answers a request with status %d", status)
+	}
+	d, err := netdoc.ParseHSDescriptor(body, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if d.Blinded != blinded {
+		return nil, fault.New(fault.Directory, "onion service's directory: it sends another service's descriptor")
+	}
+	return d, nil
+}

@@ -1,0 +1,249 @@
+// Package hsservice is an onion service's life on a client's circuits: its keys,
+// its introduction points, its descriptors, and the streams that its clients open
+// (rend-spec-v3).
+//
+// One goroutine (tend) decides: which introduction points are wanted, and which
+// descriptor must go out. What takes time has goroutines of its own: a circuit to an
+// introduction point, an upload, a rendezvous. They report under the service's mutex,
+// and wake the one that decides.
+//
+// What clients can make a service hold or do is bounded here: introductions that wait
+// and rendezvous under way (introduce.go), the memory of replays (replay.go), and
+// open streams (streams.go). Circuits and streams are on the client's account of memory.
+package hsservice
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/path"
+)
+
+// Circuits is what a service needs of the client on whose circuits it lives.
+type Circuits interface {
+	// Directory returns a usable directory, or nil, and a channel that is closed when
+	// there may be another.
+	Directory() (*netdir.Directory, <-chan struct{})
+	// Build builds a circuit that nothing else uses. Its number is for the user.
+	Build(ctx context.Context, spec path.Spec) (c *circuit.Circuit, number uint64, err error)
+	// To returns such a circuit that ends at a relay. If specs is not nil, these are the
+	// relay's link specifiers as they came.
+	To(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (c *circuit.Circuit, number uint64, err error)
+	// Flow returns the consensus's parameters of flow control, and whether to offer
+	// congestion control.
+	Flow() (*flow.Params, bool)
+	// Testing reports whether the network is one for tests: relays may have private
+	// addresses, and periods are short (netdir.Directory.HSClientPeriod).
+	Testing() bool
+}
+
+// How many introduction points a service has, unless told otherwise, and at most.
+const (
+	DefaultPoints = 3
+	MaxPoints     = 10 // in the descriptor there may be as many old ones beside them
+)
+
+// Config says how a service works. Key and Circuits are required.
+type Config struct {
+	Key      *Key
+	Clients  []ident.X25519Key // the clients that may read the descriptor; none: all
+	Circuits Circuits
+	// Ports are the virtual ports whose streams Accept returns; nil: all. Targets are
+	// where the streams to other ports go.
+	Ports   map[uint16]bool
+	Targets map[uint16]Target
+	Points  int // introduction points; zero: DefaultPoints
+	// MaxStreams bounds the open streams of one circuit; zero: no bound but the memory's.
+	// A stream over the bound is refused, or, with CloseCircuit, ends its circuit.
+	MaxStreams   int
+	CloseCircuit bool
+	Log          *slog.Logger
+}
+
+// Service is a running onion service.
+type Service struct {
+	cfg    Config
+	log    *slog.Logger
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	wg     sync.WaitGroup
+	kicked chan struct{} // wakes tend
+
+	intros    chan introduction
+	rendSlots chan struct{} // held by rendezvous under way
+	backlog   chan *Conn    // streams that wait for Accept
+	published chan struct{} // closed when a descriptor was fetched back
+	pubOnce   sync.Once
+	conns     atomic.Int64 // open streams
+
+	mu        sync.Mutex // guards what follows
+	points    []*point
+	launches  []time.Time // of circuits to introduction points, in launchWindow
+	since     time.Time   // when the first point was established
+	notBefore time.Time   // of the next launch, after a failure
+	descs     []*descriptor
+	subcreds  [][32]byte // of descs, and of those that were before
+	cookies   cookies
+	rends     map[*circuit.Circuit]*rendezvous
+	problem   error // the last one, for Published
+	closed    bool
+}
+
+var errClosed = fault.New(fault.Closed, "onion service: %w", net.ErrClosed)
+
+// New starts a service. It returns at once; Published waits until clients can find it.
+func New(cfg Config) (*Service, error) {
+	if cfg.Points == 0 {
+		cfg.Points = DefaultPoints
+	}
+	switch {
+	case cfg.Key == nil || cfg.Circuits == nil:
+		return nil, fault.New(fault.Local, "onion service: a key and circuits are required")
+	case cfg.Points < 1 || cfg.Points > MaxPoints:
+		return nil, fault.New(fault.Config, "onion service: %d introduction points: from 1 to %d", cfg.Points, MaxPoints)
+	case cfg.MaxStreams < 0:
+		return nil, fault.New(fault.Config, "onion service: %d streams on a circuit", cfg.MaxStreams)
+	}
+	if err := checkClients(cfg.Clients); err != nil {
+		return nil, err
+	}
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Service{
+		cfg: cfg, log: cfg.Log, kicked: make(chan struct{}, 1), published: make(chan struct{}),
+		intros: make(chan introduction, maxWaiting), rendSlots: make(chan struct{}, maxRendezvous),
+		backlog: make(chan *Conn, backlog),
+		rends:   map[*circuit.Circuit]*rendezvous{},
+	}
+	s.ctx, s.cancel = context.WithCancelCause(context.Background())
+	s.wg.Go(panics.Keep(s.log, s.rest, s.run))
+	s.wg.Go(panics.Keep(s.log, s.rest, s.introduce))
+	return s, nil
+}
+
+// Address returns the service's onion address.
+func (s *Service) Address() string { return s.cfg.Key.Address() }
+
+// Published waits until clients can find the service: a descriptor was uploaded, and
+// another circuit has fetched it back.
+func (s *Service) Published(ctx context.Context) error {
+	select {
+	case <-s.published:
+		return nil
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	case <-ctx.Done():
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.problem != nil {
+			return fault.New(fault.Timeout, "onion service: not published: %w; the last problem: %w", context.Cause(ctx), s.problem)
+		}
+		return fault.New(fault.Timeout, "onion service: not published: %w", context.Cause(ctx))
+	}
+}
+
+// Done is closed when the service has been closed.
+func (s *Service) Done() <-chan struct{} { return s.ctx.Done() }
+
+// Close ends the service with its circuits, and waits until no goroutine is left.
+func (s *Service) Close() {
+	s.cancel(errClosed)
+	for _, c := range s.close() {
+		closeCircuit(c)
+	}
+	s.wg.Wait()
+}
+
+func (s *Service) close() (circs []*circuit.Circuit) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, p := range s.points {
+		if p.circ != nil {
+			circs = append(circs, p.circ)
+		}
+	}
+	for c := range s.rends {
+		circs = append(circs, c)
+	}
+	return circs
+}
+
+// kick wakes tend.
+func (s *Service) kick() {
+	select {
+	case s.kicked <- struct{}{}:
+	default:
+	}
+}
+
+// rest waits for a second after a panic; false when the service is closed.
+func (s *Service) rest() bool {
+	select {
+	case <-s.ctx.Done():
+		return false
+	case <-time.After(time.Second):
+		return true
+	}
+}
+
+// failed notes a problem for Published.
+func (s *Service) failed(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.problem = err
+}
+
+// longest is how long tend sleeps at most: times of the wall clock do not notice when
+// the machine was suspended.
+const longest = 30 * time.Second
+
+// run decides what to do, until the service is closed.
+func (s *Service) run() {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		d, changed := s.cfg.Circuits.Directory()
+		wait := longest
+		if d != nil {
+			wait = s.tend(d, time.Now())
+		}
+		timer.Reset(wait)
+		select {
+		case <-s.ctx.Done():
+			return
+		case <-changed:
+		case <-s.kicked:
+		case <-timer.C:
+		}
+	}
+}
+
+// tend does all that is due, and returns how long it may rest if nothing happens.
+func (s *Service) tend(d *netdir.Directory, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return longest
+	}
+	wait := s.tendPoints(now)
+	wait = min(wait, s.tendDescriptors(d, now))
+	s.reapRendezvous(now)
+	s.cookies.forget(now)
+	return max(wait, 10*time.Millisecond)
+}
+
+// ErrDone closes circuits that are not needed any more.
+var ErrDone = fault.New(fault.Closed, "the circuit is not needed any more")

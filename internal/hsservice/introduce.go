@@ -1,0 +1,275 @@
+package hsservice
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"time"
+
+	"github.com/chivenet/chive/internal/bin"
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netaddr"
+	"github.com/chivenet/chive/internal/panics"
+)
+
+const (
+	// maxWaiting is how many introductions may wait for the goroutine that opens
+	// them; more are dropped, and their clients try again.
+	maxWaiting = 256
+	// maxRendezvous is how many circuits to rendezvous points may be under way.
+	maxRendezvous = 64
+	// rendTries and rendTimeout bound one rendezvous.
+	rendTries   = 2
+	rendTimeout = 30 * time.Second
+	// rendLen is the length of a RENDEZVOUS1 that C tor sends, in bytes: those of
+	// both programs look alike.
+	rendLen = 168
+	// rendIdle is how long a rendezvous circuit without streams is kept.
+	rendIdle = 15 * time.Minute
+	// extCC asks for congestion control, in an introduction.
+	extCC = cell.ExtCCRequest
+)
+
+// introduction is an INTRODUCE2 that waits.
+type introduction struct {
+	p    *point
+	body []byte
+}
+
+// introduced takes an INTRODUCE2 on the channel's reader. What cannot be read is
+// the client's doing, not the introduction point's, which sends it on unread: so
+// it is no violation.
+func (s *Service) introduced(p *point, body []byte) error {
+	select {
+	case s.intros <- introduction{p, bytes.Clone(body)}:
+	default:
+		s.log.Debug("an introduction was dropped: too many wait")
+	}
+	return nil
+}
+
+// introduce opens introductions, one after the other, and begins a rendezvous for
+// each that is good.
+func (s *Service) introduce() {
+	for {
+		select {
+		case <-s.ctx.Done():
+			return
+		case in := <-s.intros:
+			if err := s.take(in); err != nil {
+				s.log.Debug("an introduction was dropped", "err", err)
+			}
+		}
+	}
+}
+
+func (s *Service) take(in introduction) error {
+	m, err := s.decrypt(in.p, in.body, time.Now())
+	if err != nil {
+		return err
+	}
+	select {
+	case s.rendSlots <- struct{}{}:
+	default:
+		return fault.New(fault.Resource, "%d rendezvous are under way", maxRendezvous)
+	}
+	s.wg.Go(func() {
+		defer panics.Recover(s.log, nil)
+		defer func() { <-s.rendSlots }()
+		if err := s.meet(m); err != nil {
+			s.log.Debug("rendezvous", "err", err)
+		}
+	})
+	return nil
+}
+
+// meeting is what an introduction asks for.
+type meeting struct {
+	cookie     [cell.CookieLen]byte
+	target     linkspec.Target
+	specs      []linkspec.Spec // the target's, as they came
+	congestion bool
+	state      *handshake.HSServerState
+}
+
+// decrypt opens an introduction, and checks all of it (rend-spec-v3,
+// PROCESS_INTRO2). Each is counted against its point's life.
+func (s *Service) decrypt(p *point, body []byte, now time.Time) (*meeting, error) {
+	m, err := cell.ParseIntroduce(body)
+	if err != nil {
+		return nil, err
+	}
+	if m.AuthKey != p.id() {
+		return nil, fault.New(fault.Protocol, "the introduction is for another introduction point")
+	}
+	subcreds, err := s.count(p)
+	if err != nil {
+		return nil, err
+	}
+	st, plain, err := handshake.HSNtorOpen(p.enc, p.id(), subcreds, m.Header, m.Encrypted)
+	if err != nil {
+		return nil, err
+	}
+	in, err := cell.ParseIntroducePlaintext(plain)
+	if err != nil {
+		return nil, err
+	}
+	out := &meeting{cookie: in.Cookie, state: st}
+	if out.target, out.specs, err = s.rendezvousPoint(&in); err != nil {
+		return nil, err
+	}
+	if _, out.congestion = cell.FindExt(in.Exts, extCC); out.congestion {
+		if _, on := s.cfg.Circuits.Flow(); !on {
+			return nil, fault.New(fault.Protocol, "the client asks for congestion control, which this service does not offer")
+		}
+	}
+	if _, ok := cell.FindExt(in.Exts, cell.ExtPoW); ok {
+		return nil, fault.New(fault.Protocol, "the client sends a proof of work, which this service does not ask for")
+	}
+	return out, s.firstTime(p, m.Encrypted, in.Cookie, now)
+}
+
+// count counts an introduction, and returns the secrets that it may be encrypted
+// with.
+func (s *Service) count(p *point) ([][32]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p.introsLeft--
+	switch {
+	case p.introsLeft == 0:
+		s.kick() // to be replaced
+	case p.introsLeft < -maxIntros:
+		return nil, fault.New(fault.Resource, "the introduction point has served too many introductions")
+	}
+	return s.subcreds, nil
+}
+
+// firstTime refuses an introduction that was there before.
+func (s *Service) firstTime(p *point, encrypted []byte, cookie [cell.CookieLen]byte, now time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !p.replayed.first(encrypted) {
+		return fault.New(fault.Protocol, "the introduction was there before")
+	}
+	if !s.cookies.first(cookie, now) {
+		return fault.New(fault.Protocol, "the rendezvous cookie was there before")
+	}
+	return nil
+}
+
+// rendezvousPoint reads whom the client waits at. A client must not make a service
+// connect, through its last relay, to what only that relay can reach.
+func (s *Service) rendezvousPoint(in *cell.IntroducePlaintext) (linkspec.Target, []linkspec.Spec, error) {
+	r := bin.NewReader("link specifiers", in.Specs)
+	specs := linkspec.Read(&r)
+	if err := r.End(); err != nil {
+		return linkspec.Target{}, nil, err
+	}
+	t, err := linkspec.TargetOf(specs)
+	if err != nil {
+		return linkspec.Target{}, nil, err
+	}
+	if t.Ed.IsZero() {
+		return linkspec.Target{}, nil, fault.New(fault.Protocol, "the rendezvous point has no Ed25519 identity")
+	}
+	if in.Onion.IsZero() {
+		return linkspec.Target{}, nil, fault.New(fault.Protocol, "the rendezvous point has no onion key")
+	}
+	for _, a := range t.Addrs {
+		if !s.cfg.Circuits.Testing() && !netaddr.Public(a.Addr()) {
+			return linkspec.Target{}, nil, fault.New(fault.Protocol, "the rendezvous point has a private address")
+		}
+	}
+	t.Ntor = in.Onion
+	return t, specs, nil
+}
+
+// rendezvous is a circuit that joins a client.
+type rendezvous struct {
+	number uint64
+	hop    *circuit.Hop // the virtual one
+	idle   time.Time    // since; zero while there are streams
+}
+
+// meet builds a circuit to the rendezvous point and joins the client there.
+func (s *Service) meet(m *meeting) error {
+	ctx, cancel := context.WithTimeoutCause(s.ctx, rendTimeout, errRendTimeout)
+	defer cancel()
+	var c *circuit.Circuit
+	var number uint64
+	var err error
+	for range rendTries {
+		if c, number, err = s.cfg.Circuits.To(ctx, m.target, m.specs); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := s.join(c, number, m); err != nil {
+		closeCircuit(c)
+		return err
+	}
+	return nil
+}
+
+var errRendTimeout = fault.New(fault.Timeout, "the rendezvous took too long")
+
+// join answers the client's handshake. The virtual hop is there before the answer
+// leaves: the client may send at once.
+func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting) error {
+	reply, keys, err := m.state.Reply(rand.Reader)
+	if err != nil {
+		return err
+	}
+	at := c.Last()
+	params, _ := s.cfg.Circuits.Flow()
+	v := circuit.Virtual{Keys: keys, Service: true, Streams: s, Flow: params, Path: flow.PathOnion}
+	if m.congestion {
+		v.SendmeInc = params.SendmeInc
+	}
+	hop, err := c.AddVirtual(v)
+	if err != nil {
+		return err
+	}
+	r := &rendezvous{number: number, hop: hop, idle: time.Now()}
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return errClosed
+	}
+	s.rends[c] = r
+	s.mu.Unlock()
+	c.OnClose(func(error) { s.parted(c) })
+	msg := cell.Rendezvous1{Cookie: m.cookie, Handshake: reply}
+	body := msg.Append(make([]byte, 0, rendLen))
+	pad := len(body)
+	body = body[:rendLen]
+	_, _ = rand.Read(body[pad:]) // never fails (crypto/rand)
+	return at.Send(cell.RelayRendezvous1, 0, body)
+}
+
+func (s *Service) parted(c *circuit.Circuit) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.rends, c)
+}
+
+// reapRendezvous closes circuits that no client uses any more.
+func (s *Service) reapRendezvous(now time.Time) {
+	for c, r := range s.rends {
+		switch {
+		case r.hop.Streams() > 0:
+			r.idle = time.Time{}
+		case r.idle.IsZero():
+			r.idle = now
+		case now.Sub(r.idle) >= rendIdle:
+			s.closeSoon(c)
+		}
+	}
+}

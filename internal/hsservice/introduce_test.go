@@ -1,0 +1,281 @@
+package hsservice
+
+import (
+	"context"
+	"crypto/rand"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/hscrypto"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/path"
+)
+
+// nowhere is a client that has no directory, and can build nothing.
+type nowhere struct {
+	testing, congestion bool
+	calls               chan linkspec.Target // of To; nil: not told
+}
+
+func (nowhere) Directory() (*netdir.Directory, <-chan struct{}) { return nil, nil }
+func (nowhere) Build(context.Context, path.Spec) (*circuit.Circuit, uint64, error) {
+	return nil, 0, fault.New(fault.Network, "nothing can be built")
+}
+func (n nowhere) To(_ context.Context, t linkspec.Target, _ []linkspec.Spec) (*circuit.Circuit, uint64, error) {
+	if n.calls != nil {
+		n.calls <- t
+	}
+	return nil, 0, fault.New(fault.Network, "nothing can be built")
+}
+func (n nowhere) Flow() (*flow.Params, bool) {
+	p := flow.DefaultParams()
+	return &p, n.congestion
+}
+func (n nowhere) Testing() bool { return n.testing }
+
+// hosted is a service with one introduction point, without any network.
+func hosted(t *testing.T, n nowhere) (*Service, *point) {
+	t.Helper()
+	k, err := NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Config{Key: k, Circuits: n})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	p, err := newPoint(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.points = append(s.points, p)
+	s.subcreds = [][32]byte{{1}, {2}}
+	return s, p
+}
+
+// asking is what a client puts into an introduction.
+type asking struct {
+	cookie  byte
+	specs   []linkspec.Spec
+	exts    []cell.Ext
+	onion   ident.X25519Key
+	subcred [32]byte
+	auth    *ident.Ed25519ID // nil: the point's
+}
+
+func relaySpecs(addr string) []linkspec.Spec {
+	t := linkspec.Target{RelayID: ident.RelayID{RSA: ident.RSAID{1}, Ed: ident.Ed25519ID{2}}, Addrs: []netip.AddrPort{netip.MustParseAddrPort(addr)}}
+	return t.Specs()
+}
+
+func ask() asking {
+	return asking{cookie: 1, specs: relaySpecs("8.8.8.8:9001"), onion: ident.X25519Key{9}, subcred: [32]byte{2}}
+}
+
+func (a asking) message(t *testing.T, p *point) []byte {
+	t.Helper()
+	auth := p.id()
+	if a.auth != nil {
+		auth = *a.auth
+	}
+	c, err := handshake.HSNtorClient(rand.Reader, handshake.HSService{Enc: p.enc.Public(), Auth: p.id(), Subcredential: a.subcred})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := cell.IntroducePlaintext{Cookie: [cell.CookieLen]byte{a.cookie}, Exts: a.exts, Onion: a.onion, Specs: linkspec.Append(nil, a.specs)}
+	m := cell.Introduce{AuthKey: auth}
+	m.Encrypted = c.Introduce(m.AppendHeader(nil), append(plain.Append(nil), make([]byte, 40)...))
+	return m.Append(nil)
+}
+
+func TestIntroduction(t *testing.T) {
+	s, p := hosted(t, nowhere{})
+	a := ask()
+	a.specs = append(a.specs, linkspec.Spec{Type: 77, Body: []byte("of a later version")})
+	m, err := s.decrypt(p, a.message(t, p), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m.cookie != [cell.CookieLen]byte{1} || m.target.Ntor != a.onion || m.target.RSA != (ident.RSAID{1}) || m.congestion {
+		t.Errorf("%+v", m)
+	}
+	if len(m.specs) != len(a.specs) || string(m.specs[3].Body) != "of a later version" {
+		t.Errorf("the specifiers must go on as they came: %v", m.specs)
+	}
+}
+
+func TestIntroductionRefused(t *testing.T) {
+	other := ident.Ed25519ID{5}
+	for name, c := range map[string]struct {
+		change func(*asking)
+		n      nowhere
+		want   string
+	}{
+		"a stranger's secret":   {func(a *asking) { a.subcred[0] = 9 }, nowhere{}, "authentication failed"},
+		"another point's key":   {func(a *asking) { a.auth = &other }, nowhere{}, "another introduction point"},
+		"loopback":              {func(a *asking) { a.specs = relaySpecs("127.0.0.1:22") }, nowhere{}, "private address"},
+		"a private network":     {func(a *asking) { a.specs = relaySpecs("192.168.1.1:80") }, nowhere{}, "private address"},
+		"a private IPv6 one":    {func(a *asking) { a.specs = relaySpecs("[fd00::1]:80") }, nowhere{}, "private address"},
+		"no specifiers":         {func(a *asking) { a.specs = nil }, nowhere{}, "identity"},
+		"no RSA identity":       {func(a *asking) { a.specs = append(a.specs[:1:1], a.specs[2:]...) }, nowhere{}, "identity"},
+		"no Ed25519 identity":   {func(a *asking) { a.specs = a.specs[:2] }, nowhere{}, "Ed25519"},
+		"no onion key":          {func(a *asking) { a.onion = ident.X25519Key{} }, nowhere{}, "onion key"},
+		"unwanted congestion":   {func(a *asking) { a.exts = []cell.Ext{cell.CCRequest()} }, nowhere{}, "congestion control"},
+		"an unasked work":       {func(a *asking) { a.exts = []cell.Ext{(&cell.PoW{}).Ext()} }, nowhere{}, "proof of work"},
+		"a private one, tested": {func(a *asking) { a.specs = relaySpecs("127.0.0.1:22") }, nowhere{testing: true}, ""},
+		"congestion, offered":   {func(a *asking) { a.exts = []cell.Ext{cell.CCRequest()} }, nowhere{congestion: true}, ""},
+	} {
+		s, p := hosted(t, c.n)
+		a := ask()
+		c.change(&a)
+		_, err := s.decrypt(p, a.message(t, p), time.Now())
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Whatever part of a message is missing or changed, it is refused, and nothing of it
+// is remembered: a spoilt copy must not keep the true one out.
+func TestIntroductionSpoilt(t *testing.T) {
+	s, p := hosted(t, nowhere{})
+	good := ask().message(t, p)
+	for n := range good {
+		if _, err := s.decrypt(p, good[:n], time.Now()); err == nil {
+			t.Fatalf("%d of %d bytes are accepted", n, len(good))
+		}
+		spoilt := append([]byte(nil), good...)
+		spoilt[n] ^= 0x20
+		if _, err := s.decrypt(p, spoilt, time.Now()); err == nil {
+			t.Fatalf("a change of byte %d is accepted", n)
+		}
+	}
+	if len(p.replayed.seen) != 0 || len(s.cookies) != 0 {
+		t.Errorf("%d and %d are remembered", len(p.replayed.seen), len(s.cookies))
+	}
+	if _, err := s.decrypt(p, good, time.Now()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestIntroductionReplayed(t *testing.T) {
+	s, p := hosted(t, nowhere{})
+	now := time.Now()
+	m := ask().message(t, p)
+	if _, err := s.decrypt(p, m, now); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.decrypt(p, m, now.Add(time.Hour)); err == nil {
+		t.Error("an introduction is accepted twice")
+	}
+	// The client's cookie again, in another message.
+	if _, err := s.decrypt(p, ask().message(t, p), now.Add(cookieLife-time.Second)); err == nil {
+		t.Error("a cookie is accepted twice")
+	}
+	if _, err := s.decrypt(p, ask().message(t, p), now.Add(2*cookieLife)); err != nil {
+		t.Errorf("a cookie is remembered too long: %v", err)
+	}
+}
+
+func TestIntroductionsAreCounted(t *testing.T) {
+	s, p := hosted(t, nowhere{})
+	p.introsLeft = 1 - maxIntros
+	m := ask().message(t, p)
+	if _, err := s.decrypt(p, m, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	a := ask()
+	a.cookie++
+	if _, err := s.decrypt(p, a.message(t, p), time.Now()); !fault.Is(err, fault.Resource) {
+		t.Errorf("%v", err)
+	}
+}
+
+// More introductions than may wait are dropped; none is a violation of the
+// introduction point's.
+func TestIntroductionFlood(t *testing.T) {
+	s, p := hosted(t, nowhere{})
+	for range 10 * maxWaiting {
+		if err := s.introduced(p, []byte("nonsense")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A rendezvous is tried twice, and no more.
+func TestRendezvousTries(t *testing.T) {
+	calls := make(chan linkspec.Target, 10)
+	s, p := hosted(t, nowhere{calls: calls})
+	m, err := s.decrypt(p, ask().message(t, p), time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.meet(m); err == nil {
+		t.Error("it worked")
+	}
+	if len(calls) != rendTries {
+		t.Errorf("%d tries", len(calls))
+	}
+}
+
+func TestCookies(t *testing.T) {
+	var c cookies
+	now := time.Now()
+	for i := range maxCookies {
+		if !c.first([cell.CookieLen]byte{byte(i), byte(i >> 8), byte(i >> 16)}, now) {
+			t.Fatal(i)
+		}
+	}
+	if c.first([cell.CookieLen]byte{1, 2, 3, 4}, now) || len(c) > maxCookies {
+		t.Error("the memory has no bound")
+	}
+	if !c.first([cell.CookieLen]byte{1, 2, 3, 4}, now.Add(cookieLife)) || len(c) != 1 {
+		t.Errorf("%d are kept", len(c))
+	}
+}
+
+func TestPublishedSaysWhatIsWrong(t *testing.T) {
+	s, _ := hosted(t, nowhere{})
+	s.failed(fault.New(fault.Network, "the sea is rough"))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Published(ctx); !fault.Is(err, fault.Timeout) || !strings.Contains(err.Error(), "the sea is rough") {
+		t.Error(err)
+	}
+	s.Close()
+	if err := s.Published(t.Context()); !fault.Is(err, fault.Closed) {
+		t.Error(err)
+	}
+	if _, err := s.Accept(); !fault.Is(err, fault.Closed) {
+		t.Error(err)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	k, err := NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []Config{{Key: k}, {Circuits: nowhere{}}, {Key: k, Circuits: nowhere{}, Points: 11}, {Key: k, Circuits: nowhere{}, MaxStreams: -1},
+		{Key: k, Circuits: nowhere{}, Clients: make([]ident.X25519Key, MaxClients+1)}} {
+		if s, err := New(c); err == nil {
+			s.Close()
+			t.Errorf("%+v", c)
+		}
+	}
+	if hscrypto.Address(k.ID()) != k.Address() {
+		t.Error("address")
+	}
+}

@@ -1,0 +1,307 @@
+package hsservice
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/cert"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hscrypto"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/protover"
+)
+
+const (
+	// Descriptors are uploaded again after a time between these two.
+	minUpload, maxUpload = 60 * time.Minute, 120 * time.Minute
+	// fewPoints is how long the first descriptor waits for the rest of the
+	// introduction points, once there is one.
+	fewPoints = 5 * time.Second
+	// minRetry and maxRetry bound the pause before a failed upload is tried again,
+	// which doubles.
+	minRetry, maxRetry = 5 * time.Second, 5 * time.Minute
+	// maxUploads is how many uploads of one descriptor are under way.
+	maxUploads = 4
+	// oldSubcreds is how many secrets of periods are kept for clients with older
+	// descriptors.
+	oldSubcreds = 4
+)
+
+// descriptor is the one of one time period. The service's mutex guards what changes.
+type descriptor struct {
+	period  period
+	keys    netdoc.HSKeys
+	counter *hscrypto.Counter
+
+	busy     bool
+	revision uint64   // of the last one that was made
+	floor    uint64   // a directory has one with this revision already
+	content  [32]byte // of the last one that was made: see contentOf
+	doc      *netdoc.HSDescriptor
+	left     []netdir.Relay // directories that have not taken doc
+	next     time.Time      // when there must be a new one
+	retry    time.Time      // of what failed; zero: nothing did
+	failures int
+
+	dir  *netdir.Directory // dirs are of this one
+	dirs []netdir.Relay
+}
+
+// newDescriptor computes the keys of a period.
+func newDescriptor(k *Key, p period, clients []ident.X25519Key) (*descriptor, error) {
+	secret, err := hscrypto.BlindSecret([hscrypto.SecretLen]byte(k.Bytes()), p.Period)
+	if err != nil {
+		return nil, err
+	}
+	blinded, err := cert.NewBlinded(secret[:])
+	if err != nil {
+		return nil, err
+	}
+	counter, err := hscrypto.NewCounter(secret)
+	if err != nil {
+		return nil, err
+	}
+	keys := netdoc.HSKeys{Blinded: blinded, Subcredential: hscrypto.Subcredential(k.ID(), blinded.Public()), Clients: clients}
+	return &descriptor{period: p, keys: keys, counter: counter}, nil
+}
+
+// tendDescriptors keeps the descriptors of the two periods, and begins the uploads
+// that are due.
+func (s *Service) tendDescriptors(d *netdir.Directory, now time.Time) (wait time.Duration) {
+	if err := s.setPeriods(periodsOf(d, s.cfg.Circuits.Testing())); err != nil {
+		s.problem = err
+		return longest
+	}
+	points, ids := s.introPoints()
+	up := s.establishedLocked()
+	if up == 0 {
+		return longest
+	}
+	if up < s.cfg.Points && now.Sub(s.since) < fewPoints {
+		return fewPoints - now.Sub(s.since)
+	}
+	wait = longest
+	for _, x := range s.descs {
+		if x.busy {
+			continue
+		}
+		if x.dir != d {
+			x.dir, x.dirs = d, x.period.directories(d, x.keys.Blinded.Public())
+		}
+		if len(x.dirs) == 0 {
+			s.problem = fault.New(fault.Directory, "onion service: the network has no directories for descriptors")
+			continue
+		}
+		content := contentOf(x, x.dirs, ids)
+		fresh := content != x.content || !now.Before(x.next) || x.floor >= x.revision
+		if !fresh && x.retry.IsZero() {
+			continue
+		}
+		if now.Before(x.retry) {
+			wait = min(wait, x.retry.Sub(now))
+			continue
+		}
+		if fresh {
+			if err := s.make(x, points, content, now); err != nil {
+				s.problem = err
+				x.retry = now.Add(maxRetry)
+				s.log.Error("onion service's descriptor", "err", err)
+				continue
+			}
+		}
+		s.publish(d, x)
+	}
+	return wait
+}
+
+// setPeriods makes and drops descriptors, so that there is one for each period.
+func (s *Service) setPeriods(periods [2]period) error {
+	var descs []*descriptor
+	for _, p := range periods {
+		i := slices.IndexFunc(s.descs, func(x *descriptor) bool { return x.period.Period == p.Period })
+		if i >= 0 {
+			s.descs[i].period = p // its shared random value may have come, or moved
+			descs = append(descs, s.descs[i])
+			continue
+		}
+		x, err := newDescriptor(s.cfg.Key, p, s.cfg.Clients)
+		if err != nil {
+			return err
+		}
+		descs = append(descs, x)
+		s.subcreds = append(s.subcreds[:len(s.subcreds):len(s.subcreds)], x.keys.Subcredential)
+		s.subcreds = s.subcreds[max(0, len(s.subcreds)-oldSubcreds):]
+	}
+	s.descs = descs
+	return nil
+}
+
+// contentOf is a digest of what a descriptor says, and of where it belongs: when it
+// changes, there must be a new one.
+func contentOf(x *descriptor, dirs []netdir.Relay, points []ident.Ed25519ID) (sum [32]byte) {
+	h := sha256.New()
+	h.Write(x.period.srv[:])
+	for _, p := range points {
+		h.Write(p[:])
+	}
+	for _, d := range dirs {
+		id := d.RSA()
+		h.Write(id[:])
+	}
+	h.Sum(sum[:0])
+	return sum
+}
+
+// publish begins to upload a descriptor to the directories that lack it.
+func (s *Service) publish(d *netdir.Directory, x *descriptor) {
+	x.busy = true
+	doc, dirs := x.doc, x.left
+	var gone []*point // not in this descriptor
+	for _, p := range s.points {
+		if p.replaced && p.outSince.IsZero() {
+			gone = append(gone, p)
+		}
+	}
+	clients := x.period.Period == d.HSTimes(s.cfg.Circuits.Testing()).Period
+	s.wg.Go(func() {
+		defer panics.Recover(s.log, func(err error) { s.uploaded(x, nil, dirs, err) })
+		left, err := s.uploadAll(x, dirs, doc)
+		if clients && len(left) < len(dirs) && !s.isPublished() {
+			if verr := s.verify(d, x, doc.Revision); verr != nil {
+				err = verr
+			}
+		}
+		s.uploaded(x, gone, left, err)
+	})
+}
+
+// isPublished reports whether a descriptor was fetched back.
+func (s *Service) isPublished() bool {
+	select {
+	case <-s.published:
+		return true
+	default:
+		return false
+	}
+}
+
+// make makes a descriptor whose revision is greater than that of any before it.
+func (s *Service) make(x *descriptor, points []netdoc.HSIntroPoint, content [32]byte, now time.Time) error {
+	ope, err := x.counter.At(int(now.Sub(x.period.run)/time.Second) + 1)
+	if err != nil {
+		return err
+	}
+	x.revision = max(ope, x.revision+1, x.floor+1)
+	inner := &netdoc.HSInner{Points: points}
+	if params, on := s.cfg.Circuits.Flow(); on {
+		if inner.FlowControl, err = protover.Parse("FlowCtrl=1-2"); err != nil {
+			return err
+		}
+		inner.SendmeInc = uint8(params.SendmeInc)
+	}
+	if x.doc, err = netdoc.EncodeHSDescriptor(rand.Reader, &x.keys, x.revision, inner, now); err != nil {
+		return err
+	}
+	x.content, x.left = content, x.dirs
+	x.next = now.Add(minUpload + time.Duration(random(int64(maxUpload-minUpload))))
+	return nil
+}
+
+// uploadAll gives a descriptor to directories; it returns those that did not take it,
+// and the last failure.
+func (s *Service) uploadAll(x *descriptor, dirs []netdir.Relay, doc *netdoc.HSDescriptor) (left []netdir.Relay, last error) {
+	slots := make(chan struct{}, maxUploads)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for _, dir := range dirs {
+		slots <- struct{}{}
+		wg.Go(func() {
+			var err error
+			defer func() {
+				<-slots
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					left, last = append(left, dir), err
+				}
+			}()
+			defer panics.Recover(s.log, func(e error) { err = e })
+			err = s.uploadTo(x, dir, doc)
+		})
+	}
+	wg.Wait()
+	return left, last
+}
+
+// uploadTo uploads to one directory. If it refuses, perhaps somebody with the same key
+// has given it a newer one: another program that this service was moved from, whose
+// counter differs. Then the next one must be above that.
+func (s *Service) uploadTo(x *descriptor, dir netdir.Relay, doc *netdoc.HSDescriptor) error {
+	refused, err := s.upload(s.ctx, dir, doc.Text)
+	if err == nil {
+		return nil
+	}
+	s.log.Debug("onion service's descriptor: upload failed", "relay", dir, "err", err)
+	if refused {
+		if old, ferr := s.fetch(s.ctx, dir, doc.Blinded); ferr == nil && old != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			x.floor = max(x.floor, old.Revision)
+		}
+	}
+	return err
+}
+
+// uploaded notes what came of uploads. gone are the points that the descriptor does
+// not name any more.
+func (s *Service) uploaded(x *descriptor, gone []*point, left []netdir.Relay, err error) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.kick()
+	s.log.Info("onion service's descriptor uploaded", "directories", len(x.left)-len(left), "failed", len(left))
+	if x.busy, x.left, x.retry = false, left, (time.Time{}); err != nil {
+		s.problem = err
+		x.retry = now.Add(min(maxRetry, minRetry<<min(x.failures, 10)))
+		x.failures++
+	} else {
+		x.failures = 0
+	}
+	if len(left) < len(x.dirs) {
+		for _, p := range gone {
+			p.outSince = now
+		}
+	}
+}
+
+// verify fetches a descriptor back, over circuits of its own, from the directories
+// that clients ask.
+func (s *Service) verify(d *netdir.Directory, x *descriptor, revision uint64) error {
+	ctx, cancel := context.WithTimeoutCause(s.ctx, 2*dirTimeout, errDirTimeout)
+	defer cancel()
+	blinded := x.keys.Blinded.Public()
+	replicas, _, spread := d.HSSpread()
+	dirs := d.HSFetchRing(d.HSTimes(s.cfg.Circuits.Testing())).Responsible(blinded, replicas, spread)
+	err := fault.New(fault.Directory, "onion service: no directory has its descriptor")
+	for _, dir := range dirs {
+		got, ferr := s.fetch(ctx, dir, blinded)
+		if ferr == nil && got != nil && got.Revision >= revision {
+			s.pubOnce.Do(func() { close(s.published) })
+			return nil
+		}
+		if ferr != nil {
+			err = ferr
+		}
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}

@@ -1,0 +1,123 @@
+package hsservice
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
+)
+
+// Target is where the streams to a virtual port go: a TCP address, or a unix socket.
+type Target struct{ Network, Address string }
+
+// String returns what ParseTarget reads.
+func (t Target) String() string {
+	if t.Network == "unix" {
+		return "unix:" + t.Address
+	}
+	return t.Address
+}
+
+// targetTimeout bounds the time to connect to a target.
+const targetTimeout = 10 * time.Second
+
+// ParseTarget reads "ADDRESS:PORT", with an IP address, or "unix:PATH". Host names
+// are refused: to look one up would tell others about the service.
+func ParseTarget(text string) (Target, error) {
+	if path, ok := strings.CutPrefix(text, "unix:"); ok {
+		if !filepath.IsAbs(path) {
+			return Target{}, fault.New(fault.Config, "onion service's target %q: the path of a unix socket must be absolute", text)
+		}
+		return Target{"unix", path}, nil
+	}
+	ap, err := netip.ParseAddrPort(text)
+	if err != nil || ap.Port() == 0 {
+		return Target{}, fault.New(fault.Config, "onion service's target %q: it must be an IP address with a port, or unix: and a path", text)
+	}
+	return Target{"tcp", ap.String()}, nil
+}
+
+// ParsePort reads "PORT=TARGET", or "PORT" alone for the same port of 127.0.0.1.
+func ParsePort(text string) (port uint16, t Target, err error) {
+	left, right, ok := strings.Cut(text, "=")
+	n, err := strconv.ParseUint(left, 10, 16)
+	if err != nil || n == 0 {
+		return 0, Target{}, fault.New(fault.Config, "onion service's port %q: it must be PORT=TARGET, with a port from 1 to 65535", text)
+	}
+	if !ok {
+		right = "127.0.0.1:" + left
+	}
+	t, err = ParseTarget(right)
+	return uint16(n), t, err
+}
+
+// forward connects a stream to its target. The client hears CONNECTED when the
+// target has answered.
+func (s *Service) forward(c *Conn, t Target) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	s.wg.Go(func() {
+		defer panics.Recover(s.log, func(error) { _ = c.CloseReason(cell.EndInternal) })
+		ctx, cancel := context.WithTimeout(s.ctx, targetTimeout)
+		defer cancel()
+		var d net.Dialer
+		conn, err := d.DialContext(ctx, t.Network, t.Address)
+		if err != nil {
+			s.log.Warn("an onion service's target cannot be connected to", "port", c.port, "err", errors.Unwrap(err))
+			_ = c.CloseReason(cell.EndConnectRefused) // an error says that the circuit is closed
+			return
+		}
+		if err := c.Connected(netip.Addr{}, 0); err != nil {
+			_ = c.Close() // it is closed; this counts it
+			conn.Close()
+			return
+		}
+		s.copy(c, conn)
+	})
+	return nil
+}
+
+// copy moves bytes both ways until one side has ended.
+func (s *Service) copy(c *Conn, conn net.Conn) {
+	stop := make(chan struct{})
+	var once sync.Once
+	end := func() { once.Do(func() { close(stop) }) }
+	var wg sync.WaitGroup
+	broke := func(error) { _ = c.CloseReason(cell.EndInternal) }
+	wg.Go(func() {
+		defer panics.Recover(s.log, broke)
+		defer end()
+		_, err := c.ReadFrom(conn)
+		reason := cell.EndDone
+		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+			reason = cell.EndConnReset
+		}
+		_ = c.CloseReason(reason)
+	})
+	wg.Go(func() {
+		defer panics.Recover(s.log, broke)
+		defer end()
+		_, _ = c.WriteTo(conn) // its error ends both ways, as its end does
+	})
+	select {
+	case <-stop:
+	case <-s.ctx.Done():
+		_ = c.Close()
+	}
+	conn.Close()
+	wg.Wait()
+	_ = c.Close()
+}

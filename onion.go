@@ -1,0 +1,207 @@
+package chive
+
+import (
+	"context"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hsservice"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+// OnionConfig is the configuration of an onion service. The zero OnionConfig is a
+// service with a new key, which ends with its listener, and with all ports.
+type OnionConfig struct {
+	// KeyDir is the directory of the service's key: C tor's HiddenServiceDir. It is
+	// made, with a new key, if it is missing. A file in its folder authorized_clients
+	// whose name ends in ".auth" authorizes a client; without such files everybody who
+	// knows the address may connect. Empty: Key counts.
+	KeyDir string
+	// Key is a service's secret key, as OnionListener.Key returns it. Nil: a new one.
+	Key []byte
+	// AuthorizedClients are clients besides those of KeyDir, each as it stands in a
+	// file there: "descriptor:x25519:" and the public key in base32.
+	AuthorizedClients []string
+
+	// Ports are the virtual ports whose connections Accept returns. Nil: all that
+	// Targets does not have.
+	Ports []int
+	// Targets says where connections to other virtual ports go: an IP address with a
+	// port, such as "127.0.0.1:8080", or "unix:" and the path of a socket.
+	Targets map[int]string
+
+	// IntroductionPoints is the number of relays at which clients ask for the service,
+	// from 1 to 10; zero: 3.
+	IntroductionPoints int
+	// MaxStreams bounds the open connections that come over one circuit, which is one
+	// client's; zero: only the memory is bounded. A connection over the bound is
+	// refused, or, with CloseCircuit, ends all connections of its circuit.
+	MaxStreams   int
+	CloseCircuit bool
+}
+
+// inner turns the public configuration into the service's.
+func (cfg *OnionConfig) inner() (hsservice.Config, error) {
+	out := hsservice.Config{Points: cfg.IntroductionPoints, MaxStreams: cfg.MaxStreams, CloseCircuit: cfg.CloseCircuit}
+	var err error
+	switch {
+	case cfg.KeyDir != "" && cfg.Key != nil:
+		return out, fault.New(fault.Config, "onion service: KeyDir and Key are both given")
+	case cfg.KeyDir != "":
+		if out.Key, err = hsservice.OpenKey(cfg.KeyDir); err == nil {
+			out.Clients, err = hsservice.ReadClients(cfg.KeyDir)
+		}
+	case cfg.Key != nil:
+		out.Key, err = hsservice.ParseKey(cfg.Key)
+	default:
+		out.Key, err = hsservice.NewKey()
+	}
+	if err != nil {
+		return out, err
+	}
+	for _, text := range cfg.AuthorizedClients {
+		key, err := hsservice.ParseClient(text)
+		if err != nil {
+			return out, err
+		}
+		out.Clients = append(out.Clients, key)
+	}
+	if cfg.Ports != nil {
+		out.Ports = map[uint16]bool{}
+	}
+	for _, p := range cfg.Ports {
+		if p < 1 || p > 65535 {
+			return out, fault.New(fault.Config, "onion service: port %d is not from 1 to 65535", p)
+		}
+		out.Ports[uint16(p)] = true
+	}
+	for p, text := range cfg.Targets {
+		t, err := hsservice.ParseTarget(text)
+		if err != nil {
+			return out, err
+		}
+		if p < 1 || p > 65535 || out.Ports[uint16(p)] {
+			return out, fault.New(fault.Config, "onion service: target of port %d: a port is from 1 to 65535, and not in Ports", p)
+		}
+		if out.Targets == nil {
+			out.Targets = map[uint16]hsservice.Target{}
+		}
+		out.Targets[uint16(p)] = t
+	}
+	return out, nil
+}
+
+// Listen starts an onion service, whose address is known at once. Clients can connect
+// when Published has returned. The listener ends with its Close, or with the client.
+// ctx bounds the start only, which waits for nothing on the network.
+func (c *Client) Listen(ctx context.Context, cfg OnionConfig) (*OnionListener, error) {
+	if ctx.Err() != nil {
+		return nil, fault.New(fault.Closed, "onion service: %w", context.Cause(ctx))
+	}
+	in, err := cfg.inner()
+	if err != nil {
+		return nil, err
+	}
+	s, err := c.inner.Listen(in)
+	if err != nil {
+		return nil, err
+	}
+	return &OnionListener{s: s, key: in.Key, ports: cfg.Ports}, nil
+}
+
+// OnionListener is an onion service that runs: a net.Listener for the connections of
+// its clients. Its methods may be called from any goroutine.
+type OnionListener struct {
+	s     *hsservice.Service
+	key   *hsservice.Key
+	ports []int
+	close sync.Once
+}
+
+// Accept returns the next connection: an *OnionConn.
+func (l *OnionListener) Accept() (net.Conn, error) {
+	c, err := l.s.Accept()
+	if err != nil {
+		return nil, &net.OpError{Op: "accept", Net: "tor", Addr: l.Addr(), Err: err}
+	}
+	return &OnionConn{c: c, local: stream.Addr{Host: net.JoinHostPort(l.Address(), strconv.Itoa(int(c.Port())))}}, nil
+}
+
+// Address returns the onion address: 56 letters and digits, and ".onion".
+func (l *OnionListener) Address() string { return l.key.Address() }
+
+// Addr returns the onion address; if OnionConfig.Ports has one port, with that port.
+func (l *OnionListener) Addr() net.Addr {
+	if len(l.ports) == 1 {
+		return stream.Addr{Host: net.JoinHostPort(l.Address(), strconv.Itoa(l.ports[0]))}
+	}
+	return stream.Addr{Host: l.Address()}
+}
+
+// Key returns the service's secret key, for OnionConfig.Key of a later start.
+func (l *OnionListener) Key() []byte { return l.key.Bytes() }
+
+// Published waits until clients can find the service: its descriptor is with the
+// directories, and another circuit has fetched it from one of them. If ctx ends
+// first, the error says what went wrong last.
+func (l *OnionListener) Published(ctx context.Context) error { return l.s.Published(ctx) }
+
+// Close ends the service with all its connections, and waits until no goroutine of it
+// is left.
+func (l *OnionListener) Close() error {
+	l.close.Do(l.s.Close)
+	return nil
+}
+
+// OnionConn is a connection that a client of an onion service opened.
+type OnionConn struct {
+	c     *hsservice.Conn
+	local net.Addr
+}
+
+// Circuit returns the number of the circuit that the connection came over, as
+// CircuitEvent has it. Connections over one circuit are of one client.
+func (c *OnionConn) Circuit() uint64 { return c.c.Circuit() }
+
+// Port returns the virtual port that the client asked for.
+func (c *OnionConn) Port() int { return int(c.c.Port()) }
+
+// CloseCircuit ends the circuit, with all connections of the same client.
+func (c *OnionConn) CloseCircuit() { c.c.CloseCircuit() }
+
+// Read implements net.Conn.
+func (c *OnionConn) Read(p []byte) (int, error) { return c.c.Read(p) }
+
+// Write implements net.Conn.
+func (c *OnionConn) Write(p []byte) (int, error) { return c.c.Write(p) }
+
+// WriteTo implements io.WriterTo.
+func (c *OnionConn) WriteTo(w io.Writer) (int64, error) { return c.c.WriteTo(w) }
+
+// ReadFrom implements io.ReaderFrom.
+func (c *OnionConn) ReadFrom(r io.Reader) (int64, error) { return c.c.ReadFrom(r) }
+
+// CloseWrite says that nothing more will be written.
+func (c *OnionConn) CloseWrite() error { return c.c.CloseWrite() }
+
+// Close implements net.Conn.
+func (c *OnionConn) Close() error { return c.c.Close() }
+
+// LocalAddr returns the onion address and the virtual port.
+func (c *OnionConn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr returns the same for every client: nobody knows who it is.
+func (c *OnionConn) RemoteAddr() net.Addr { return c.c.RemoteAddr() }
+
+// SetDeadline implements net.Conn.
+func (c *OnionConn) SetDeadline(t time.Time) error { return c.c.SetDeadline(t) }
+
+// SetReadDeadline implements net.Conn.
+func (c *OnionConn) SetReadDeadline(t time.Time) error { return c.c.SetReadDeadline(t) }
+
+// SetWriteDeadline implements net.Conn.
+func (c *OnionConn) SetWriteDeadline(t time.Time) error { return c.c.SetWriteDeadline(t) }
