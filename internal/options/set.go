@@ -35,8 +35,8 @@ type Value struct {
 	Live     bool // a running node can apply a new value at once
 
 	v    reflect.Value
-	flag bool // the command line set it
-	line int  // of the file that set it; 0: no file did
+	flag bool       // the command line set it
+	line func() int // of the file that set it; nil: no file did
 }
 
 // Bind sets every option to its default value. It joins groups with the same
@@ -135,7 +135,7 @@ func (s *Set) ReadFile(name string, doc []byte) error {
 	for _, e := range entries {
 		v := s.byKey[e.Key]
 		if v == nil {
-			return fault.New(fault.Config, "%s:%d: %w", name, e.Line, tomlfile.Unknown(e.Key, known))
+			return fault.New(fault.Config, "%s:%d: %w", name, e.Line(), tomlfile.Unknown(e.Key, known))
 		}
 		if v.flag {
 			continue
@@ -153,8 +153,8 @@ func (s *Set) where(v *Value) string {
 	switch {
 	case v.flag:
 		return "--" + v.Key
-	case v.line > 0:
-		return fmt.Sprintf("%s:%d: %s", s.file, v.line, v.Key)
+	case v.line != nil:
+		return fmt.Sprintf("%s:%d: %s", s.file, v.line(), v.Key)
 	case s.file != "":
 		return s.file + ": " + v.Key
 	}

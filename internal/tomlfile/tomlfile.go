@@ -3,7 +3,6 @@
 package tomlfile
 
 import (
-	"cmp"
 	"errors"
 	"slices"
 	"strings"
@@ -52,12 +51,14 @@ func decode(what string, doc []byte, v any) (toml.MetaData, error) {
 // time, []any or map[string]any.
 type Entry struct {
 	Key   string
-	Line  int // the last line of a text over several lines
 	Value any
+	// Line returns the line of the value; of a text over several lines, the last. It
+	// looks through the whole document: ask for it only to report a mistake.
+	Line func() int
 }
 
-// Entries reads doc, and returns the keys of its top level in the order of their
-// lines. It returns the same errors as Decode.
+// Entries reads doc, and returns the keys of its top level in their order. It returns
+// the same errors as Decode.
 func Entries(what string, doc []byte) ([]Entry, error) {
 	var all map[string]toml.Primitive
 	md, err := decode(what, doc, &all)
@@ -65,36 +66,44 @@ func Entries(what string, doc []byte) ([]Entry, error) {
 		return nil, err
 	}
 	var entries []Entry
-	for key, p := range all {
-		e := Entry{Key: key}
+	keys, seen := md.Keys(), map[string]bool{}
+	for i, k := range keys {
+		if seen[k[0]] {
+			continue
+		}
+		seen[k[0]] = true
+		p := all[k[0]]
+		e := Entry{Key: k[0], Line: func() int { return lineOf(&md, keys[i:], k[:1], p) }}
 		if err := md.PrimitiveDecode(p, &e.Value); err != nil {
 			return nil, fault.New(fault.Config, "%s: %w", what, err)
 		}
-		e.Line = lineOf(&md, p)
 		entries = append(entries, e)
 	}
-	slices.SortFunc(entries, func(a, b Entry) int { return cmp.Or(a.Line-b.Line, strings.Compare(a.Key, b.Key)) })
 	return entries, nil
 }
 
-// lineOf returns the line of a value. The parser reveals it only in an error. A
-// table without a header line, such as "a" in "a.b = 1", has the line of its
-// first key.
-func lineOf(md *toml.MetaData, p toml.Primitive) (line int) {
+// lineOf returns the line of a value, whose key is at. The parser reveals it only in an
+// error. A table without a header line, such as "a" in "a.b = 1", has the line of the
+// first of keys in it.
+func lineOf(md *toml.MetaData, keys []toml.Key, at toml.Key, p toml.Primitive) int {
 	var pe toml.ParseError
 	if errors.As(md.PrimitiveDecode(p, new(refusal)), &pe) && pe.Position.Line > 0 {
 		return pe.Position.Line
 	}
-	var keys map[string]toml.Primitive
-	if md.PrimitiveDecode(p, &keys) != nil {
+	var table map[string]toml.Primitive
+	if md.PrimitiveDecode(p, &table) != nil {
 		return 0 // no table
 	}
+	n := len(at)
 	for _, k := range keys {
-		if l := lineOf(md, k); line == 0 || l < line {
-			line = l
+		if len(k) <= n || !slices.Equal(k[:n], at) {
+			continue
+		}
+		if p, ok := table[k[n]]; ok {
+			return lineOf(md, keys, k[:n+1], p)
 		}
 	}
-	return line
+	return 0
 }
 
 // refusal is a value that no document can have.

@@ -1,6 +1,8 @@
 package tomlfile
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -63,16 +65,42 @@ func TestEntries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Entry{{"a", 2, nil}, {"list", 4, nil}, {"quoted key", 8, nil}, {"text", 11, nil}, {"date", 12, nil}, {"in", 13, nil}, {"dotted", 14, nil}, {"table", 16, nil}, {"tables", 21, nil}}
+	want := []struct {
+		key  string
+		line int
+	}{{"a", 2}, {"list", 4}, {"quoted key", 8}, {"text", 11}, {"date", 12}, {"in", 13}, {"dotted", 14}, {"table", 16}, {"tables", 21}}
 	if len(got) != len(want) {
 		t.Fatalf("%v", got)
 	}
 	for i, e := range got {
-		if e.Key != want[i].Key || e.Line != want[i].Line || e.Value == nil {
-			t.Errorf("%+v, want line %d of %s", e, want[i].Line, want[i].Key)
+		if e.Key != want[i].key || e.Line() != want[i].line || e.Value == nil {
+			t.Errorf("line %d of %s, want line %d of %s", e.Line(), e.Key, want[i].line, want[i].key)
 		}
 	}
 	if _, err := Entries("f", []byte("a = 1\na = 2")); err == nil || !strings.HasPrefix(err.Error(), "f:2: ") {
 		t.Error(err)
+	}
+}
+
+// TestEntriesCost: a file with thousands of keys costs no more than its length asks for.
+func TestEntriesCost(t *testing.T) {
+	for _, form := range []string{"k%d = 1\n", "[k%d]\n", "a.k%d = 1\n"} {
+		var doc strings.Builder
+		for i := range 4000 {
+			fmt.Fprintf(&doc, form, i)
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		entries, err := Entries("f", []byte(doc.String()))
+		if err != nil || len(entries) == 0 {
+			t.Fatal(err)
+		}
+		if last := entries[len(entries)-1]; last.Line() != len(entries) {
+			t.Errorf("%s is in line %d", last.Key, last.Line())
+		}
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 50<<20 {
+			t.Errorf("%q: %d bytes were allocated for %d", form, n, doc.Len())
+		}
 	}
 }
