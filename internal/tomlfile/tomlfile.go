@@ -83,8 +83,8 @@ func Entries(what string, doc []byte) ([]Entry, error) {
 }
 
 // lineOf returns the line of a value, whose key is at. The parser reveals it only in an
-// error. A table without a header line, such as "a" in "a.b = 1", has the line of the
-// first of keys in it.
+// error. A table without a header line, such as "a" in "a.b = 1", has the line of its
+// first key among keys.
 func lineOf(md *toml.MetaData, keys []toml.Key, at toml.Key, p toml.Primitive) int {
 	var pe toml.ParseError
 	if errors.As(md.PrimitiveDecode(p, new(refusal)), &pe) && pe.Position.Line > 0 {
