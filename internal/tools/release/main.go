@@ -190,7 +190,7 @@ func (b *build) target(t target) error {
 
 // env is the environment of the commands: nothing in the caller's may change a binary.
 func (b *build) env(t *target) []string {
-	env := append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOEXPERIMENT=", "GOWORK=off", "LC_ALL=C", "TZ=UTC",
+	env := append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off", "LC_ALL=C", "TZ=UTC",
 		"SOURCE_DATE_EPOCH="+strconv.FormatInt(b.date.Unix(), 10))
 	if t != nil {
 		// The oldest processors of each kind: ARMv7 is what Debian's armhf asks for.

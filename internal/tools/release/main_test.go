@@ -91,6 +91,19 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestEnvironment: what the caller has set for Go's compiler changes no binary.
+func TestEnvironment(t *testing.T) {
+	t.Setenv("GOFIPS140", "v1.0.0") // another implementation of the primitives
+	t.Setenv("GOAMD64", "v4")
+	t.Setenv("CGO_ENABLED", "1")
+	cmd := exec.Command("go", "env", "GOFIPS140", "GOAMD64", "CGO_ENABLED")
+	cmd.Env = new(build).env(&targets[0])
+	out, err := cmd.Output()
+	if err != nil || string(out) != "off\nv1\n0\n" {
+		t.Errorf("%q, %v", out, err)
+	}
+}
+
 // TestPackage makes the release for this machine twice, compares the results bit by
 // bit, and looks into the Debian package (make package-test).
 func TestPackage(t *testing.T) {
