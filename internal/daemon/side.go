@@ -23,19 +23,19 @@ func (d *sidePorts) open(log *slog.Logger) (lines []string, stop func(), err err
 	if err != nil {
 		log.Warn("chive status will not find this process", "err", err)
 	}
-	stop = func() {
+	closeStatus := func() {
 		if st != nil {
 			st.close()
 		}
 	}
 	if d.metrics == "" {
-		return nil, stop, nil
+		return nil, closeStatus, nil
 	}
 	// Not among the doors: it goes on while they drain.
 	at, stopMetrics, err := ServeMetrics(d.metrics, d.handler, log, d.fail)
 	if err != nil {
-		stop()
+		closeStatus()
 		return nil, nil, err
 	}
-	return []string{"metrics " + at.String()}, func() { stopMetrics(); stop() }, nil
+	return []string{"metrics " + at.String()}, func() { stopMetrics(); closeStatus() }, nil
 }
