@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "TestAPI writes the files in api/ anew, TestDesign the table in docs/design.md")
+var update = flag.Bool("update", false, "TestAPI rewrites the files in api/, and TestDesign the table in docs/design.md")
 
 // public are the packages that other programs import, and their files in api/.
 var public = map[string]string{
@@ -26,9 +26,9 @@ var public = map[string]string{
 	"fte": "fte", "fte/lang": "fte-lang",
 }
 
-// TestAPI compares what the public packages export with the files in api/, so that
-// a review shows what changes for users; go test -run API -update . writes them
-// anew. No type of an internal package may show through.
+// TestAPI compares what the public packages export with the files in api/, so
+// that a review shows what changes for users; go test -run API -update . rewrites
+// them. No exported declaration may mention a type of an internal package.
 func TestAPI(t *testing.T) {
 	var paths []string
 	for rel := range public {
@@ -66,7 +66,8 @@ func TestAPI(t *testing.T) {
 	}
 }
 
-// TestEveryPublicPackageIsListed: what is not internal is public.
+// TestEveryPublicPackageIsListed: every package that is not internal is in the
+// list.
 func TestEveryPublicPackageIsListed(t *testing.T) {
 	for _, p := range listed(t) {
 		rel := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")

@@ -11,9 +11,9 @@ import (
 	"testing"
 )
 
-// dialers are the files that may open connections or look names up, and to what.
-// Everything else has no way to the network but by what it is handed: a door's
-// only dialler is a client's, which has circuits.
+// dialers are the files that may open connections or look names up, and their
+// destinations. All other code can reach the network only by functions that it
+// receives: a listener's only dialer is that of a client, which uses circuits.
 var dialers = map[string]string{
 	"httpclient.go":                "through the client, by its DialContext",
 	"internal/cli/fte_run.go":      "fteproxy's sides, to where their flags say",
@@ -31,7 +31,8 @@ var dialers = map[string]string{
 	"internal/socks/unix.go":       "a socket of this machine",
 }
 
-// reaching is what reaches for the network in packages that can.
+// reaching selects the functions that use the network, in the packages that have
+// such functions.
 var reaching = map[string]func(name string) bool{
 	"net": func(n string) bool {
 		return strings.HasPrefix(n, "Dial") || strings.HasPrefix(n, "Lookup") || strings.HasPrefix(n, "Resolve") || n == "DefaultResolver"
@@ -45,8 +46,8 @@ var reaching = map[string]func(name string) bool{
 	"golang.org/x/sys/unix":  func(n string) bool { return n == "Connect" || strings.HasPrefix(n, "Sendto") },
 }
 
-// TestNoWayAround: nothing connects to the network or looks a name up but the
-// files that are known for it.
+// TestNoWayAround: only the files in dialers connect to the network or look names
+// up.
 func TestNoWayAround(t *testing.T) {
 	used := map[string]bool{}
 	for _, p := range listed(t) {
@@ -70,7 +71,7 @@ func TestNoWayAround(t *testing.T) {
 			found := reaches(f)
 			used[file] = len(found) > 0
 			if len(found) > 0 && dialers[file] == "" {
-				t.Errorf("%s: %s: take what dials as a parameter, or say here to whom it connects", file, strings.Join(found, ", "))
+				t.Errorf("%s: %s: take the dialing function as a parameter, or add the file and its destination to dialers", file, strings.Join(found, ", "))
 			}
 		}
 	}
@@ -81,9 +82,9 @@ func TestNoWayAround(t *testing.T) {
 	}
 }
 
-// reaches lists what a file uses that reaches for the network.
+// reaches lists the functions in a file that use the network.
 func reaches(f *ast.File) (found []string) {
-	names := map[string]func(string) bool{} // local name of an import -> what reaches there
+	names := map[string]func(string) bool{} // local name of an import -> its functions that use the network
 	for _, i := range f.Imports {
 		path, _ := strconv.Unquote(i.Path.Value) // it was parsed
 		if r := reaching[path]; r != nil {

@@ -30,15 +30,16 @@ import (
 // Client is a Tor client inside this program. Its methods may be called from
 // any goroutine.
 //
-// A Client returned by Isolated shares everything with its parent but circuits.
+// A Client returned by Isolated shares everything with its parent except
+// circuits.
 type Client struct {
 	*core
 	token uint64 // isolates; zero for the client that New returned
 }
 
-// core is what a client and its isolated children share.
+// core is the part that a client and its isolated children share.
 type core struct {
-	cfg     Config // as New got it, with the defaults filled in
+	cfg     Config // the argument of New, with the defaults filled in
 	mu      sync.Mutex
 	given   Config // guarded by mu: as New or the last Reload got it
 	over    bool   // guarded by mu: Close was called
@@ -48,16 +49,16 @@ type core struct {
 	metrics metrics.Registry
 	tokens  atomic.Uint64
 	closing sync.Once
-	closed  error         // what Close returns; written in closing
+	closed  error         // the result of Close; written in closing
 	by      atomic.Uint32 // an isolation.By, of the configuration
 }
 
-// New starts a client: it loads what the data directory holds and begins to
-// fetch what is missing. It returns without waiting for that: DialContext
-// waits by itself, and Wait does nothing else. Close ends the client.
+// New starts a client: it loads the data directory and begins to fetch missing
+// documents. It does not wait for them: DialContext waits by itself, and Wait
+// only waits. Close ends the client.
 //
-// A data directory that another client uses, or an option that cannot be
-// honoured, is an error.
+// It is an error if another client uses the data directory, or if an option
+// cannot be applied.
 func New(cfg Config) (*Client, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func New(cfg Config) (*Client, error) {
 	return &Client{core: co}, nil
 }
 
-// isolation is by what streams are kept apart always.
+// isolation returns the fields by which all streams of the client are kept apart.
 func (cfg *Config) isolation() (by isolation.By) {
 	if cfg.IsolateDestAddr {
 		by |= isolation.ByDestAddr
@@ -127,7 +128,8 @@ func (c *Client) Reload(cfg Config) error {
 	return nil
 }
 
-// Config returns the configuration as New or the last Reload got it.
+// Config returns the configuration that New or the last successful Reload
+// received.
 func (c *Client) Config() Config {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -149,8 +151,8 @@ func (co *core) openDir() (string, error) {
 	return dir, err
 }
 
-// dirName names a network's directory: its name, and a digest of its
-// authorities, so that two networks of one name do not share their guards.
+// dirName names a network's directory: its name, and a digest of its authorities,
+// so that two networks with the same name do not share their guards.
 func dirName(n *netdir.Network) string {
 	h := sha256.New()
 	for _, id := range n.V3Idents() {
@@ -159,7 +161,7 @@ func dirName(n *netdir.Network) string {
 	return n.Name + "-" + hex.EncodeToString(h.Sum(nil)[:4])
 }
 
-// inner turns the public configuration into the role's.
+// inner returns the configuration for the internal package.
 func (cfg *Config) inner(dir string) (client.Config, error) {
 	out := client.Config{
 		Network: cfg.Network.dir, Dir: dir, Log: cfg.Logger,
@@ -194,8 +196,8 @@ func (cfg *Config) inner(dir string) (client.Config, error) {
 	return out, nil
 }
 
-// Wait waits until traffic can flow: there is a directory, and a circuit was
-// built. On ctx's end the error says how far the client has come.
+// Wait waits until the client can carry traffic: it has a directory, and has
+// built a circuit. If ctx ends first, the error says how far the client has come.
 func (c *Client) Wait(ctx context.Context) error { return c.inner.Wait(ctx) }
 
 // DialContext opens a stream to a host and port, such as "example.com:443", at
@@ -245,8 +247,8 @@ func (c *Client) request(ctx context.Context, network, addr string) (client.Requ
 	return req, nil
 }
 
-// key says which circuits a stream may use: what ctx carries, and what this
-// client and its configuration add.
+// key returns the isolation key of a stream, from ctx, this client and its
+// configuration.
 func (c *Client) key(ctx context.Context, host string, port uint16) isolation.Key {
 	k := isolation.FromContext(ctx)
 	k.By |= isolation.By(c.by.Load())
@@ -255,19 +257,19 @@ func (c *Client) key(ctx context.Context, host string, port uint16) isolation.Ke
 }
 
 // Isolated returns a client whose streams share no circuit with those of any
-// other, of its parent or another child. Guards are the same: they belong to
+// other, of its parent or another child. It uses the same guards: they belong to
 // the user, not to an activity. Close on a child does nothing.
 func (c *Client) Isolated() *Client {
 	return &Client{core: c.core, token: c.tokens.Add(1)}
 }
 
-// NewIdentity keeps every circuit that exists now from new streams, of this
-// client, its parent and all children. Streams that are open go on.
+// NewIdentity makes the client, its parent and all children use no existing
+// circuit for new streams. Open streams continue.
 func (c *Client) NewIdentity() { c.inner.NewIdentity() }
 
-// Events returns a channel of what happens from now on, and a function that
-// ends the subscription and closes the channel; Close does so too. The first event
-// is a BootstrapEvent that says how things are. A subscriber that is more than 256
+// Events returns a channel of all events from now on, and a function that ends
+// the subscription and closes the channel; Close does so too. The first event is
+// a BootstrapEvent with the present state. A subscriber that is more than 256
 // events behind loses events.
 func (c *Client) Events() (<-chan Event, func()) {
 	return c.events.subscribe(func() Event {
@@ -275,9 +277,9 @@ func (c *Client) Events() (<-chan Event, func()) {
 	})
 }
 
-// Close ends the client at once, with its circuits and streams, and waits until no
-// goroutine of it is left. The error says what could not be saved. It may be
-// called again; on a client that Isolated returned it does nothing.
+// Close ends the client at once, with its circuits and streams, and waits until
+// all its goroutines have ended. The error says what could not be saved. It may
+// be called again; on a client that Isolated returned it does nothing.
 func (c *Client) Close() error {
 	if c.token != 0 {
 		return nil
@@ -301,8 +303,9 @@ func (c *Client) endReload() {
 // cannot go on, and Err says why. Close releases what it holds in either case.
 func (c *Client) Done() <-chan struct{} { return c.inner.Done() }
 
-// Err returns why the client cannot go on, such as a network that requires what
-// this version does not speak; nil while it runs, and when it was closed.
+// Err returns why the client cannot continue, for example because the network
+// requires a protocol that this version does not have; nil while it runs, and
+// after Close.
 func (c *Client) Err() error { return c.inner.Err() }
 
 // WriteMetrics writes the client's metrics as Prometheus text.

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestHTTPClient: whatever the environment says, an HTTP client asks the client for
-// its connections and for nothing else.
+// TestHTTPClient: an HTTP client gets all its connections from the client,
+// whatever the environment says.
 func TestHTTPClient(t *testing.T) {
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")

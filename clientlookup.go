@@ -11,9 +11,9 @@ import (
 
 // Answer is one answer to a lookup.
 type Answer struct {
-	Addr netip.Addr    // valid in an answer for a host name
-	Name string        // in an answer for an address
-	TTL  time.Duration // how long it may be remembered
+	Addr netip.Addr    // set in an answer for a host name
+	Name string        // set in an answer for an address
+	TTL  time.Duration // how long it may be cached
 }
 
 // Lookup asks an exit for the addresses of a host name, or, when host is an

@@ -8,7 +8,7 @@ import (
 	"github.com/chivenet/chive/internal/guard"
 )
 
-// Status returns a snapshot of what the client is doing.
+// Status returns a snapshot of the client's state.
 func (c *Client) Status() Status {
 	s := c.inner.Status()
 	out := Status{
@@ -65,13 +65,14 @@ func guardOf(g *guard.GuardInfo) GuardStatus {
 // WriteMetricsJSON writes the client's metrics as JSON.
 func (c *Client) WriteMetricsJSON(w io.Writer) error { return c.metrics.WriteJSON(w) }
 
-// What the states are called outside.
+// The public names of the internal states.
 var (
 	circuitStates = [...]CircuitState{client.Opening: CircuitBuilding, client.Open: CircuitOpen, client.Failed: CircuitFailed, client.Closed: CircuitClosed}
 	streamStates  = [...]StreamState{client.Opening: StreamOpening, client.Open: StreamOpen, client.Failed: StreamFailed, client.Closed: StreamClosed}
 )
 
-// hooks turns what the role reports into events.
+// hooks returns the functions that turn reports of the internal package into
+// events.
 func (co *core) hooks() client.Hooks {
 	return client.Hooks{
 		Bootstrap: func(b client.Bootstrap) {

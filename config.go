@@ -14,92 +14,91 @@ import (
 	"github.com/chivenet/chive/internal/pt"
 )
 
-// Config is what a client can be told. The zero Config is a client of the
-// public network with the defaults that the consensus recommends.
+// Config has the settings of a client. The zero Config is a client of the public
+// network, with the defaults that the consensus recommends.
 //
-// Reload takes over the fields that are marked with reload:"live".
+// Reload can change the fields with the tag reload:"live".
 //
-// Options with C tor's names mean what tor(1) says they mean. An option that
-// cannot be honoured makes New fail: none is passed over.
+// Options with C tor's names have the meaning that tor(1) gives them. If an
+// option cannot be applied, New fails: it ignores none.
 type Config struct {
 	// Network is the Tor network to use; nil is the public one.
 	Network *Network
-	// DataDir keeps the guards, the directory cache and the learned build
-	// times between runs. It is made with mode 0700, is used by one client at
-	// a time, and has a directory for each network inside. Empty: see
-	// DefaultDataDir.
+	// DataDir keeps the guards, the directory cache and the learned build times
+	// between runs. New creates it with mode 0700. One client at a time uses it,
+	// and it has a directory for each network. Empty: see DefaultDataDir.
 	DataDir string
-	// Logger receives what the client has to say; nil is silence. No record
-	// names a destination, and relays are named by the first digits of their
+	// Logger receives the client's log; nil: no log. No record names a
+	// destination, and records name relays by the first digits of their
 	// fingerprints.
 	Logger *slog.Logger
 
-	// EntryNodes, MiddleNodes and ExitNodes, when not empty, are the relays
-	// wanted for each position: fingerprints (40 hexadecimal digits, with or
-	// without "$"), nicknames, addresses or networks in CIDR notation. Country
-	// codes are refused, for want of GeoIP data. Choosing relays by hand makes
-	// a client stand out from the others.
+	// EntryNodes, MiddleNodes and ExitNodes, if not empty, are the wanted relays
+	// for each position: fingerprints (40 hexadecimal digits, with or without
+	// "$"), nicknames, addresses or networks in CIDR notation. Country codes are
+	// refused, because Chive has no GeoIP data. A manual choice of relays makes a
+	// client distinguishable from others.
 	EntryNodes  []string `reload:"live"`
 	MiddleNodes []string `reload:"live"`
 	ExitNodes   []string `reload:"live"`
 	// ExcludeNodes are never used, ExcludeExitNodes never as the last hop.
 	ExcludeNodes     []string `reload:"live"`
 	ExcludeExitNodes []string `reload:"live"`
-	// StrictNodes makes a connection fail when none of the wanted relays can
-	// be used; otherwise others are used then.
+	// StrictNodes makes a connection fail if none of the wanted relays can be
+	// used; without it, the client uses others.
 	StrictNodes bool `reload:"live"`
-	// NumEntryGuards is the number of guards that traffic is spread over, and
-	// NumDirectoryGuards the number that directory requests are. 0: what the
-	// consensus recommends.
+	// NumEntryGuards is the number of guards for traffic, and NumDirectoryGuards
+	// the number for directory requests. 0: as the consensus recommends.
 	NumEntryGuards     int
 	NumDirectoryGuards int
 
-	// Bridges, when there are any, are the only relays that the client connects
-	// to, for circuits and for the directory: lines such as "192.0.2.1:443
+	// Bridges, if not empty, are the only relays to which the client connects,
+	// for circuits and for the directory: lines such as "192.0.2.1:443
 	// FINGERPRINT" and "obfs4 192.0.2.1:443 FINGERPRINT cert=... iat-mode=0", as
-	// bridges' operators hand them out. Without a fingerprint, whoever answers is
-	// taken for the bridge. EntryNodes cannot be given beside bridges.
+	// bridges' operators give them. Without a fingerprint, the client accepts any
+	// relay that answers at the address. EntryNodes cannot be used with bridges.
 	Bridges []string
-	// ClientTransportPlugins say who provides the transports that bridge lines
-	// name: "obfs4 exec /usr/bin/obfs4proxy", with arguments behind, or, for one
-	// that runs already, "NAME socks5 IP:PORT".
+	// ClientTransportPlugins are the programs for the transports in bridge lines:
+	// "obfs4 exec /usr/bin/obfs4proxy", optionally with arguments, or "NAME
+	// socks5 IP:PORT" for a program that already runs.
 	ClientTransportPlugins []string
 
 	// IsolateDestAddr and IsolateDestPort keep streams to different hosts or
-	// ports on different circuits, beside what Isolated asks for.
+	// ports on different circuits, in addition to Isolated.
 	IsolateDestAddr bool `reload:"live"`
 	IsolateDestPort bool `reload:"live"`
 
-	// MaxCircuitDirtiness is how long after its first use a circuit is given
-	// to new streams. 0: 10 minutes.
+	// MaxCircuitDirtiness is how long after its first use a circuit gets new
+	// streams. 0: 10 minutes.
 	MaxCircuitDirtiness time.Duration `reload:"live"`
-	// CircuitBuildTimeout fixes how long a circuit may take to build. 0: it is
-	// learned from the circuits that were built.
+	// CircuitBuildTimeout is how long a circuit may take to build. 0: the client
+	// learns it from earlier circuits.
 	CircuitBuildTimeout time.Duration
 	// StreamTimeout is how long an exit may take to connect before another
 	// circuit is tried. 0: 10 seconds, and 15 from the third try on.
 	StreamTimeout time.Duration `reload:"live"`
 
 	// ClientRejectInternalAddresses refuses requests for addresses and names of
-	// this machine or its network: no exit can mean the same by them.
-	// ClientDNSRejectInternalAddresses does not believe an exit that says that a
-	// name has such an address; SwitchOff is refused on the public network. SwitchAuto
-	// is SwitchOn, and SwitchOff where the network's own relays may have such addresses.
+	// this machine or its network: they have another meaning at an exit.
+	// ClientDNSRejectInternalAddresses rejects the answer of an exit that a name
+	// has such an address; SwitchOff is refused on the public network. SwitchAuto
+	// is SwitchOn, and SwitchOff where the network's own relays may have such
+	// addresses.
 	ClientRejectInternalAddresses    Switch
 	ClientDNSRejectInternalAddresses Switch
 
 	// CGO is counter galois onion encryption of relay cells (proposal 359),
 	// CongestionControl is proposal 324 and Conflux is proposal 329. SwitchAuto
-	// uses each where relays and the consensus allow it. SwitchOn is for tests: circuits
-	// are then built only of relays that can do it.
+	// uses each where relays and the consensus allow it. SwitchOn is for tests:
+	// the client then builds circuits only of relays that support it.
 	CGO               Switch
 	CongestionControl Switch
 	Conflux           Switch
 
-	// PQ says how much of each circuit ML-KEM-768 protects, beside X25519,
-	// against whoever records it today and has a quantum computer later. What
-	// relays can do is read from the signed directory; a hop that should be
-	// protected and fails is not tried without.
+	// PQ says which hops of each circuit ML-KEM-768 protects, in addition to
+	// X25519, against an attacker that records the traffic today and has a
+	// quantum computer later. The signed directory says which relays support it.
+	// If a protected hop fails, the client does not try it without protection.
 	PQ PQPolicy
 
 	// Padding is channel padding (padding-spec).
@@ -114,8 +113,8 @@ type Config struct {
 	ClientOnionAuthDir string
 
 	// MaxMemory bounds what relays can make the client hold, in bytes, such as
-	// data that no program reads. Over it, the circuits that hold the most are
-	// closed. 0: DefaultMaxMemory; 32 MiB is the least.
+	// data that no program reads. Above it, the client closes the circuits that
+	// hold the most. 0: DefaultMaxMemory; 32 MiB is the least.
 	MaxMemory uint64
 }
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestDesign holds the table of docs/design.md to the levels here and to the packages'
-// comments. -update writes it.
+// TestDesign compares the table of docs/design.md with the levels here and with
+// the packages' comments. -update rewrites it.
 func TestDesign(t *testing.T) {
 	const page, begin, end = "docs/design.md", "<!-- levels: begin -->\n", "<!-- levels: end -->"
 	text, err := os.ReadFile(page)

@@ -1,5 +1,5 @@
-// Package chive is a client of the Tor network, and of networks like it, that a Go
-// program can import. It is pure Go, and no other program runs beside it.
+// Package chive is a client of the Tor network, and of similar networks, that a
+// Go program can import. It is pure Go and needs no other program.
 //
 //	client, err := chive.New(chive.Config{})
 //	if err != nil {
@@ -10,7 +10,7 @@
 //
 // The packages [github.com/chivenet/chive/relay] and
 // [github.com/chivenet/chive/authority] run the other side: relays, exits and
-// bridges, and the directory authorities of a network of one's own. Package
+// bridges, and the directory authorities of a private network. Package
 // [github.com/chivenet/chive/lab] runs a whole network on loopback, for tests.
 //
 // # Connections
@@ -32,31 +32,33 @@
 // # What it protects
 //
 // The destination does not learn the program's address, and no relay learns both
-// ends. Whoever watches both ends of a connection can match them by time and volume.
-// The exit reads what is not encrypted end to end: use TLS. What the program itself
-// says (a name, a cookie, a header) is sent as it is. Streams of one client may share
-// a circuit and so an exit address, by which a destination can link them:
-// [Client.Isolated] and [WithIsolation] keep activities apart. The data directory
-// keeps the guards, the first relays of all circuits: a client that gets a new
-// directory for every start meets many more relays than it should.
-// docs/threat-model.md has the details.
+// ends. An attacker that watches both ends of a connection can match them by time
+// and volume. The exit can read everything that is not encrypted end to end: use
+// TLS. Names, cookies and headers that the program itself sends are not changed.
+// Streams of one client may share a circuit, and a destination can link them by
+// their common exit address: [Client.Isolated] and [WithIsolation] keep
+// activities apart. The data directory keeps the guards, the first relays of all
+// circuits: a client with a new directory for every start uses many more guards
+// than it should. docs/threat-model.md has the details.
 //
 // A client never falls back to connections without Tor.
 //
 // # Lifecycle
 //
-// [New] checks the configuration, locks the data directory and starts the client. It
-// waits for nothing on the network: DialContext waits for the directory by itself,
-// and [Client.Wait] does nothing else. [Client.Reload] changes some options of a
-// running client. [Client.Done] tells when a client cannot go on, [Client.Err] says
-// why, and [Client.Close] ends it; Close may be called at any time and more than once.
+// [New] checks the configuration, locks the data directory and starts the client.
+// It waits for nothing on the network: DialContext waits for the directory by
+// itself, and [Client.Wait] only waits. [Client.Reload] changes some options of a
+// running client. [Client.Done] is closed when a client cannot continue,
+// [Client.Err] says why, and [Client.Close] ends it; Close may be called at any
+// time and more than once.
 //
 // # Errors
 //
-// An error's text says what was being done. errors.Is tells its kind, such as
-// [ErrConfig] or [ErrPolicy], and what an exit said as connections without Tor do:
-// [syscall.ECONNREFUSED], [syscall.ECONNRESET], [syscall.EHOSTUNREACH] and
-// [syscall.ETIMEDOUT]. errors.As gives a *[net.DNSError] when a name could not be
-// looked up, and a [net.Error] whose Timeout tells time-outs.
-// docs/embedding.md has a table of kinds, with what to do.
+// An error's text names the operation that failed. errors.Is tells its kind, such
+// as [ErrConfig] or [ErrPolicy], and an exit's answer by the same errors as
+// connections without Tor: [syscall.ECONNREFUSED], [syscall.ECONNRESET],
+// [syscall.EHOSTUNREACH] and [syscall.ETIMEDOUT]. errors.As gives a
+// *[net.DNSError] if a name could not be looked up, and a [net.Error] whose
+// Timeout method reports time-outs. docs/embedding.md has a table of kinds and of
+// the right reactions.
 package chive

@@ -83,8 +83,8 @@ func hasSection(text, anchor string) bool {
 	return false
 }
 
-// TestPromisesHaveTests looks for the tests that the documents name, in the package that
-// stands before them, if one does.
+// TestPromisesHaveTests looks for the tests that the documents name, in the
+// package whose name stands before the test's, if there is one.
 func TestPromisesHaveTests(t *testing.T) {
 	out, err := exec.Command("git", "grep", "-oE", `^func (Test|Fuzz)\w+`, "--", "*_test.go").Output()
 	if err != nil {

@@ -5,19 +5,19 @@ import (
 	"github.com/chivenet/chive/internal/hsclient"
 )
 
-// The kinds of errors. Every error of this package is of one kind at least, which
-// errors.Is tells; the error's text says what was being done. An error that
-// another one caused is of both kinds: a directory that could not be fetched in
-// time is ErrDirectory and ErrTimeout. The packages relay, authority and fte have
-// the same kinds.
+// The kinds of errors. Every error of this package has at least one kind, which
+// errors.Is tells; the error's text names the operation that failed. An error
+// with another error as its cause has both kinds: a directory that could not be
+// fetched in time is ErrDirectory and ErrTimeout. The packages relay, authority
+// and fte have the same kinds.
 var (
 	ErrNetwork   error = fault.Network   // the network failed: refused, reset, unreachable
 	ErrProtocol  error = fault.Protocol  // a peer broke the protocol
 	ErrDirectory error = fault.Directory // directory information is missing, stale or invalid
 	ErrConfig    error = fault.Config    // the configuration, or an argument, cannot be used
 	ErrResource  error = fault.Resource  // a limit of this machine or process was reached
-	ErrTimeout   error = fault.Timeout   // it took too long
-	ErrPolicy    error = fault.Refused   // a rule of ours or of a peer's forbids it
+	ErrTimeout   error = fault.Timeout   // the time limit passed
+	ErrPolicy    error = fault.Refused   // a rule of this program or of a peer forbids it
 	ErrClosed    error = fault.Closed    // it was closed
 	ErrLocal     error = fault.Local     // this program or its machine failed: a disk, a mistake
 )

@@ -10,14 +10,14 @@ import (
 // *CircuitEvent or *StreamEvent.
 type Event interface{ event() }
 
-// BootstrapEvent says how far the bootstrap has come: first of all as it is when
-// the subscription begins, then at each change.
+// BootstrapEvent says how far the bootstrap has come. It is the first event of
+// each subscription, and comes again at each change.
 type BootstrapEvent struct {
 	Time time.Time
 	BootstrapStatus
 }
 
-// CircuitEvent follows one circuit.
+// CircuitEvent is a change of one circuit.
 type CircuitEvent struct {
 	Time  time.Time
 	ID    uint64 // unique within the client
@@ -25,30 +25,30 @@ type CircuitEvent struct {
 	Hops  int // finished so far
 	// Took is the time from the start of building to the end of each finished hop.
 	Took []time.Duration
-	// Protection is what protects each hop, the guard's first, once the circuit is
-	// open.
+	// Protection is the protection of each hop, the guard's first, once the
+	// circuit is open.
 	Protection []HopProtection
 	// Err is why it failed, or why it was closed by others.
 	Err error
 }
 
-// StreamEvent follows one stream. It does not say where to.
+// StreamEvent is a change of one stream. It does not name the destination.
 type StreamEvent struct {
 	Time    time.Time
 	ID      uint64 // unique within the client
 	Circuit uint64 // the circuit's ID, 0 before it has one
 	State   StreamState
 	Read    uint64 // bytes delivered, once it is closed
-	Written uint64 // bytes taken, once it is closed
+	Written uint64 // bytes accepted, once it is closed
 	Err     error  // why it failed, or why it was closed by others
 }
 
-// CircuitState is where a circuit is in its life.
+// CircuitState is the state of a circuit.
 type CircuitState uint8
 
 // The states of a circuit.
 const (
-	CircuitBuilding CircuitState = iota // the first hop is asked for
+	CircuitBuilding CircuitState = iota // the first hop is requested
 	CircuitOpen                         // the last hop has confirmed it
 	CircuitFailed                       // it never came to be open
 	CircuitClosed                       // it was open, and is no more
@@ -59,12 +59,12 @@ func (s CircuitState) String() string {
 	return nameOf([]string{"building", "open", "failed", "closed"}, uint8(s))
 }
 
-// StreamState is where a stream is in its life.
+// StreamState is the state of a stream.
 type StreamState uint8
 
 // The states of a stream.
 const (
-	StreamOpening StreamState = iota // asked for
+	StreamOpening StreamState = iota // requested
 	StreamOpen                       // the exit has connected
 	StreamFailed                     // it never came to be open
 	StreamClosed                     // it was open, and is no more
@@ -82,7 +82,7 @@ func (*StreamEvent) event()    {}
 // eventBuffer is how many events a subscriber may be behind.
 const eventBuffer = 256
 
-// eventHub hands events to subscribers and never waits for one: a subscriber that
+// eventHub sends events to subscribers and never waits for one: a subscriber that
 // is too far behind loses events. The zero value is ready.
 type eventHub struct {
 	missed atomic.Uint64 // events that some subscriber did not get
@@ -122,10 +122,11 @@ func (h *eventHub) unsubscribe(ch chan Event) {
 	}
 }
 
-// wanted reports whether anyone listens, so that an event need not be made.
+// wanted reports whether there is a subscriber: without one, no event need be
+// made.
 func (h *eventHub) wanted() bool { return h.active.Load() > 0 }
 
-// publish hands e to every subscriber. e must not be changed afterwards.
+// publish sends e to every subscriber. The caller must not change e afterwards.
 func (h *eventHub) publish(e Event) {
 	if !h.wanted() {
 		return

@@ -14,7 +14,7 @@ func start() Event { return &BootstrapEvent{BootstrapStatus: BootstrapStatus{Per
 func TestEventHub(t *testing.T) {
 	var h eventHub
 	if h.wanted() {
-		t.Error("nobody subscribed")
+		t.Error("there is no subscriber")
 	}
 	h.publish(&StreamEvent{}) // to nobody
 	a, endA := h.subscribe(start)
@@ -33,7 +33,7 @@ func TestEventHub(t *testing.T) {
 	if _, ok := <-a; ok {
 		t.Error("an ended subscription delivers")
 	}
-	// b does not read: it misses events, and nobody waits for it.
+	// b does not read: it loses events, and publish does not wait for it.
 	for i := range eventBuffer + 3 {
 		h.publish(&StreamEvent{ID: uint64(i)})
 	}

@@ -32,7 +32,7 @@ func ExampleClient_HTTPClient() {
 	}
 }
 
-// A stream, and what its failure means.
+// A stream, and the meaning of its errors.
 func ExampleClient_DialContext() {
 	client, err := chive.New(chive.Config{})
 	if err != nil {
@@ -100,8 +100,8 @@ func ExampleClient_Isolated() {
 	}
 }
 
-// Progress, for a program that shows it. The first event says how things are, and
-// the channel is closed when the client is.
+// Progress, for a program that shows it. The first event has the present state,
+// and the channel closes when the client is closed.
 func ExampleClient_Events() {
 	client, err := chive.New(chive.Config{})
 	if err != nil {
@@ -142,7 +142,7 @@ func ExampleClient_Reload() {
 	}
 }
 
-// What a configuration has wrong, before anything starts.
+// Check finds a mistake in a configuration before anything starts.
 func ExampleConfig_Check() {
 	cfg := chive.Config{ExitNodes: []string{"moria1"}, MaxCircuitDirtiness: time.Second}
 	err := cfg.Check()
@@ -150,7 +150,7 @@ func ExampleConfig_Check() {
 	// Output: true MaxCircuitDirtiness: 1s is not from 10s to 720h0m0s
 }
 
-// A network of one's own, by its file.
+// A private network, from the text of its file.
 func ExampleParseNetwork() {
 	network, err := chive.ParseNetwork([]byte(`
 name = "mine"

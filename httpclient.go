@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// HTTPClient returns an HTTP client whose every connection is a stream of this
-// client: names are looked up by the exit, and the environment's proxies are
-// ignored. Its connections are its own, so keep it for as long as one activity
-// lasts. It has no time limit for a whole request: a context or its Timeout sets one.
-// It sends Go's own User-Agent unless the request has another.
+// HTTPClient returns an HTTP client whose connections are all streams of this
+// client: the exit looks names up, and the HTTP client ignores the environment's
+// proxies. It keeps its own idle connections, so use one HTTP client for a whole
+// activity. A whole request has no time limit unless a context or the field
+// Timeout sets one. Requests have Go's User-Agent unless they set another.
 func (c *Client) HTTPClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{
 		Proxy:       nil, // the environment must not decide where connections go

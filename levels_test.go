@@ -18,9 +18,9 @@ import (
 const module = "github.com/chivenet/chive"
 
 const (
-	floor = -1 // below level 0: error kinds and rules about addresses, which every level may use
+	floor = -1 // below level 0: error kinds and rules about addresses, which all levels may use
 	pure  = 2  // the highest level without goroutines, sockets and clocks
-	top   = 10 // the root package; what is built from it sits higher
+	top   = 10 // the root package; packages that import it are higher
 	// support marks packages for tests. Production code never imports them,
 	// and they may import anything below the root package.
 	support = 100
@@ -116,8 +116,9 @@ var levels = map[string]int{
 	"internal/testvec/...":       support,
 }
 
-// measures reports whether a package, by its path below the module's, is of the
-// laboratory or of the tests against other programs: no user's node runs it.
+// measures reports whether a package, by its path inside the module, belongs to
+// the laboratory or to the tests against other programs. Programs for users do
+// not contain such packages.
 func measures(rel string) bool {
 	return rel == "lab" || strings.HasPrefix(rel, "internal/lab/") || strings.HasPrefix(rel, "interop")
 }
@@ -172,7 +173,7 @@ func levelOf(t *testing.T, path string) (level int, ours bool) {
 	return support, true
 }
 
-// TestLevels holds every import of this module to the table.
+// TestLevels checks every import of this module against the table.
 func TestLevels(t *testing.T) {
 	for _, p := range listed(t) {
 		own, _ := levelOf(t, p.ImportPath)
@@ -190,8 +191,9 @@ func TestLevels(t *testing.T) {
 				t.Errorf("%s (level %d) imports %s (level %d): import lower levels only", p.ImportPath, own, imp, l)
 			}
 		}
-		// A package's own tests may use its neighbours, but nothing above.
-		// Its external tests are its first users, and may use any room.
+		// A package's own tests may import packages of its level, but not of
+		// higher ones. Its external tests are like users of the package, and may
+		// import any package.
 		for _, imp := range p.TestImports {
 			if l, ours := levelOf(t, imp); ours && l != support && l > own && own != support {
 				t.Errorf("a test inside %s (level %d) imports %s (level %d)", p.ImportPath, own, imp, l)
@@ -222,7 +224,7 @@ func sameTree(a, b string) bool {
 	return false
 }
 
-// impure names what levels 0 to 2 leave to their callers.
+// impure names the functions that levels 0 to 2 must leave to their callers.
 var impure = map[string][]string{
 	"time":        {"Now", "Since", "Until", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker", "Sleep"},
 	"crypto/rand": nil, // nil: the whole package

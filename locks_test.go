@@ -13,15 +13,16 @@ import (
 )
 
 // harmless are the functions and methods, by their last name, that may be called
-// between a Lock and an Unlock that is not deferred: those that cannot panic there.
+// between a Lock and an Unlock that is not deferred, because they cannot panic
+// there.
 var harmless = strings.Fields(`append cap close copy delete len make max min new byte int int64 uint64 string
 	fault.New Add Load Store Swap Now time.Now Before After Sub IsZero Equal Signal Broadcast Wait
 	WithCancel WithTimeout context.Background cancel`)
 
-// shortLocks are the sections that may call something else, and why that does not
-// panic, or what is lost when it does.
+// shortLocks are the sections that may call other functions, with the reason why
+// these do not panic, or what is lost if they do.
 var shortLocks = map[string]string{
-	"fte/http_server.go session":                    "x.mu is the new session's, which nobody else has yet",
+	"fte/http_server.go session":                    "x.mu belongs to the new session, which no other goroutine has yet",
 	"internal/authority/publish.go fetchSignatures": "a comparison of lengths",
 	"internal/authority/round.go fetchVotes":        "digits of an identity",
 	"internal/circuit/circuit.go Close":             "takeWaiters takes a list",
@@ -32,8 +33,9 @@ var shortLocks = map[string]string{
 	"internal/stream/read.go WriteTo":               "sinkMu is freed by the deferred function after its Lock; of mu's section, take moves a pointer",
 }
 
-// TestLocksAreFreed: who panics must not keep a lock that closing what it owns
-// takes. Code that can panic runs under locks with deferred unlocks only.
+// TestLocksAreFreed: code that panics must not keep a lock that is needed to
+// close what it owns. Code that can panic runs only under locks with deferred
+// unlocks.
 func TestLocksAreFreed(t *testing.T) {
 	used := map[string]bool{}
 	for _, p := range listed(t) {

@@ -16,7 +16,8 @@ import (
 // logKey is the form of a log line's keys. An error's key is err.
 var logKey = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// TestLogKeys holds the keys of log lines to one form: operators search for them.
+// TestLogKeys checks that the keys of log lines have one form, because operators
+// search for them.
 func TestLogKeys(t *testing.T) {
 	calls := 0
 	for _, p := range listed(t) {
@@ -77,7 +78,7 @@ func logKeys(f *ast.File) (calls int, wrong []launch) {
 	return calls, wrong
 }
 
-// text returns a string literal's text; empty: it is something else.
+// text returns the text of a string literal, or "" for any other expression.
 func text(e ast.Expr) string {
 	lit, ok := e.(*ast.BasicLit)
 	if !ok || lit.Kind != token.STRING {

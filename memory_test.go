@@ -8,8 +8,8 @@ import (
 	"github.com/chivenet/chive/internal/account"
 )
 
-// TestDefaultMaxMemory holds the number that the documentation shows to the one
-// that the account uses.
+// TestDefaultMaxMemory compares the documented number with the one that the
+// account uses.
 func TestDefaultMaxMemory(t *testing.T) {
 	if chive.DefaultMaxMemory != account.DefaultMaxMemory || fte.DefaultMaxMemory != account.DefaultMaxMemory {
 		t.Errorf("%d and %d bytes, not %d", chive.DefaultMaxMemory, fte.DefaultMaxMemory, account.DefaultMaxMemory)

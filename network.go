@@ -8,17 +8,17 @@ import (
 	"github.com/chivenet/chive/internal/tomlfile"
 )
 
-// Network is a Tor network as a client needs to know it: its directory
-// authorities, the caches to ask first, and the relaxations that a private
-// network needs. It does not change once made.
+// Network describes a Tor network for clients and relays: its directory
+// authorities, the directory caches to ask first, and the exceptions that a
+// private network needs. It does not change.
 type Network struct{ dir *netdir.Network }
 
-// PublicNetwork returns the public Tor network, with the directory
-// authorities and fallback directories that C tor 0.4.9 has built in.
+// PublicNetwork returns the public Tor network, with the directory authorities
+// and fallback directories that are built into C tor 0.4.9.
 func PublicNetwork() *Network { return &Network{netdir.Public()} }
 
-// LoadNetwork reads a network file; see docs/operators.md for its form. The
-// error names the entry at fault.
+// LoadNetwork reads a network file; see docs/operators.md for its format. The
+// error names the wrong entry.
 func LoadNetwork(path string) (*Network, error) {
 	doc, err := atomicfile.Read(path, tomlfile.MaxSize)
 	if err != nil {
@@ -54,7 +54,7 @@ func ImportTorrc(name, path string) (*Network, error) {
 	return &Network{n}, nil
 }
 
-// Name returns the network's name, which is fit for a file's.
+// Name returns the network's name, which can be used as a file name.
 func (n *Network) Name() string { return n.dir.Name }
 
 // MarshalText returns the network as a network file.

@@ -6,17 +6,17 @@ import (
 	"github.com/chivenet/chive/internal/account"
 )
 
-// crowd is what shares a bound, such as the connections of a listener, grouped
-// by address. When there are too many, the largest group makes room: a stranger
-// with one address can't crowd out the others.
+// crowd holds members with a common bound, such as the connections of a listener,
+// grouped by address. When there are too many, the largest group loses one: so a
+// stranger with one address cannot push out the others.
 type crowd struct {
-	groups map[*account.Account]*group // by the address's account, which all who come from it share
+	groups map[*account.Account]*group // by the account of the address, which all its members share
 	sizes  map[int]map[*group]struct{} // the groups of each size
 	most   int                         // the largest size
 	n      int
 }
 
-// group is what came from one address.
+// group has the members from one address.
 type group struct {
 	key *account.Account
 	of  list.List // of *place, the oldest first
@@ -33,7 +33,7 @@ func newCrowd() crowd {
 	return crowd{groups: map[*account.Account]*group{}, sizes: map[int]map[*group]struct{}{}}
 }
 
-// size is how many of the crowd came from an address.
+// size returns how many members came from an address.
 func (c *crowd) size(key *account.Account) int {
 	if g := c.groups[key]; g != nil {
 		return g.of.Len()
@@ -55,7 +55,7 @@ func (c *crowd) enter(key *account.Account, x any) *place {
 	return p
 }
 
-// leave takes a member out. Further calls do nothing.
+// leave removes a member. Further calls do nothing.
 func (c *crowd) leave(p *place) {
 	if p.e == nil {
 		return
@@ -70,7 +70,7 @@ func (c *crowd) leave(p *place) {
 	}
 }
 
-// moved puts a group, which had another size, among those of its size.
+// moved records the new size of a group; from is its old size.
 func (c *crowd) moved(g *group, from int) {
 	if delete(c.sizes[from], g); len(c.sizes[from]) == 0 {
 		delete(c.sizes, from)
@@ -82,13 +82,13 @@ func (c *crowd) moved(g *group, from int) {
 		}
 		c.sizes[size][g] = struct{}{}
 	}
-	// Sizes change by one, so this is never off by more.
+	// Sizes change by one, so most can be wrong by one only.
 	if c.most = max(c.most, size); c.sizes[c.most] == nil {
 		c.most = max(c.most-1, 0)
 	}
 }
 
-// oldest takes out the member of the largest group that came first, and
+// oldest removes and returns the member of the largest group that came first, and
 // newest the one that came last. The crowd is not empty.
 func (c *crowd) oldest() any { return c.out((*list.List).Front) }
 func (c *crowd) newest() any { return c.out((*list.List).Back) }
@@ -99,5 +99,5 @@ func (c *crowd) out(end func(*list.List) *list.Element) any {
 		c.leave(p)
 		return p.x
 	}
-	panic("fte: an empty crowd has nobody to go")
+	panic("fte: an empty crowd has no member to remove")
 }

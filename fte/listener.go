@@ -19,48 +19,47 @@ import (
 const (
 	DefaultMaxPending       = 4096
 	DefaultHandshakeTimeout = 30 * time.Second
-	// DefaultMaxMemory is in bytes: 16384 quiet connections take half of it.
+	// DefaultMaxMemory is in bytes: 16384 idle connections use half of it.
 	DefaultMaxMemory = 512 << 20
 	defaultHold      = 5 * time.Second
 )
 
-// ListenConfig says how a Listener treats connections, most of it until they
-// are authenticated. Where a bound is reached, the address (IPv6: the /64) that
-// has the most connections, or holds the most memory, makes room.
+// ListenConfig says how a Listener treats connections, mainly before they are
+// authenticated. When a bound is reached, the address (IPv6: the /64) that has
+// the most connections, or holds the most memory, loses one.
 type ListenConfig struct {
 	// Transport is the server side of a protocol.
 	Transport Transport
-	// MaxPending bounds the handshakes under way, failed ones that are being
-	// held included; beyond it the oldest of the address with most of them is
+	// MaxPending bounds the handshakes in progress, including failed ones that
+	// are being held; above it, the oldest of the address with the most is
 	// closed. It also bounds the authenticated connections that wait for Accept;
-	// beyond it the newest is closed. 0 is DefaultMaxPending.
+	// above it, the newest is closed. 0 is DefaultMaxPending.
 	MaxPending int
-	// MaxConns bounds the authenticated connections that are not closed; beyond
-	// it the newest of the address with most of them is closed. 0 is
-	// DefaultMaxConns.
+	// MaxConns bounds the open authenticated connections; above it, the newest of
+	// the address with the most is closed. 0 is DefaultMaxConns.
 	MaxConns int
-	// MaxMemory bounds what all connections together hold, in bytes; beyond it
-	// those that hold the most are closed. It is enforced until Close.
-	// 0 is DefaultMaxMemory.
+	// MaxMemory bounds what all connections together hold, in bytes; above it,
+	// those that hold the most are closed. The bound applies until Close. 0 is
+	// DefaultMaxMemory.
 	MaxMemory int64
 	// HandshakeTimeout is how long a connection may stay unauthenticated; each
-	// is given a random time between this and twice this when it arrives, and a
-	// failed handshake is held in silence until then, so that neither the
-	// length nor the time of a probe changes what the prober sees.
-	// 0 is DefaultHandshakeTimeout.
+	// connection gets a random limit between this and twice this when it arrives,
+	// and a failed handshake is held in silence until then, so that neither the
+	// length nor the time of a probe changes what the prober sees. 0 is
+	// DefaultHandshakeTimeout.
 	HandshakeTimeout time.Duration
-	// Decoy, when set, dials what answers instead of silence: the bytes of a
-	// failed handshake go there and the connection is relayed.
+	// Decoy, if set, dials a server that answers failed handshakes: it gets the
+	// bytes of the handshake, and the connection is relayed to it.
 	Decoy func(context.Context) (net.Conn, error)
-	// Hold is how long an unfinished handshake keeps the decoy waiting; 0 is
-	// five seconds.
+	// Hold is how long the decoy waits for an unfinished handshake; 0 is five
+	// seconds.
 	Hold time.Duration
-	// Stats, when set, is counted into.
+	// Stats, if set, receives the counts.
 	Stats *Stats
 }
 
-// Listener accepts authenticated connections over another listener. Those that
-// Accept returns count towards its bounds until they are closed.
+// Listener accepts authenticated connections over another listener. Connections
+// that Accept returns count towards its bounds until they are closed.
 type Listener struct {
 	l     net.Listener
 	cfg   ListenConfig
@@ -82,11 +81,12 @@ type guest struct {
 	from *account.Account // of its address
 
 	// guarded by the listener's mu
-	in, open *place // in the crowds; nil: never there
+	in, open *place // in the crowds; nil: it was never in one there
 	gone     bool
 }
 
-// NewListener runs handshakes on what l accepts, and closes l when it is closed.
+// NewListener returns a Listener that runs handshakes on the connections of l.
+// Its Close closes l.
 func NewListener(l net.Listener, cfg ListenConfig) *Listener {
 	if cfg.MaxPending <= 0 {
 		cfg.MaxPending = DefaultMaxPending
@@ -126,7 +126,7 @@ func (ln *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Addr returns the address below.
+// Addr returns the address of the listener below.
 func (ln *Listener) Addr() net.Addr { return ln.l.Addr() }
 
 // Close stops accepting and closes every connection that Accept has not returned.
@@ -149,7 +149,8 @@ func (ln *Listener) takePending() (all []*guest) {
 	return all
 }
 
-// reclaim closes who holds the most while all hold too much.
+// reclaim closes the connections that hold the most while all together hold too
+// much.
 func (ln *Listener) reclaim() {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
@@ -188,7 +189,7 @@ func (ln *Listener) enter(raw net.Conn) *guest {
 	return g
 }
 
-// register is enter's part under the lock; old is who has to go.
+// register is the part of enter under the lock; old is the connection to close.
 func (ln *Listener) register(g *guest) (old *guest, ok bool) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -201,7 +202,7 @@ func (ln *Listener) register(g *guest) (old *guest, ok bool) {
 	}), func() { ln.left(g) })
 	if ln.pending.n >= ln.cfg.MaxPending {
 		old = ln.pending.oldest().(*guest)
-		ln.cfg.Stats.Evicted.Add(1) // first: its peer may look as soon as it is closed
+		ln.cfg.Stats.Evicted.Add(1) // before Close, because the peer may read the count as soon as it is closed
 	}
 	ln.cfg.Stats.Pending.Add(1)
 	g.in = ln.pending.enter(g.from, g)
@@ -214,7 +215,7 @@ func (ln *Listener) registered() {
 	defer ln.mu.Unlock()
 }
 
-// left forgets a connection that was closed. Further calls do nothing.
+// left removes a closed connection. Further calls do nothing.
 func (ln *Listener) left(g *guest) {
 	if ln.forget(g) {
 		g.mem.Close()
@@ -222,7 +223,8 @@ func (ln *Listener) left(g *guest) {
 	}
 }
 
-// forget is left's part under the lock; it reports whether it is the first call.
+// forget is the part of left under the lock; it reports whether it is the first
+// call.
 func (ln *Listener) forget(g *guest) bool {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -234,7 +236,7 @@ func (ln *Listener) forget(g *guest) bool {
 	return !gone
 }
 
-// handled takes a connection out of those whose handshakes are under way.
+// handled removes a connection from those whose handshakes are in progress.
 func (ln *Listener) handled(g *guest) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -242,9 +244,8 @@ func (ln *Listener) handled(g *guest) {
 	ln.cfg.Stats.Pending.Add(-1)
 }
 
-// admit takes an authenticated connection among the open ones. When these are
-// too many, one goes: the newest of the address that has most of them, which may
-// be this.
+// admit adds an authenticated connection to the open ones. If there are too many,
+// it closes the newest of the address that has the most, which may be this one.
 func (ln *Listener) admit(g *guest) bool {
 	old, ok := ln.place(g)
 	if old != nil {
@@ -253,7 +254,7 @@ func (ln *Listener) admit(g *guest) bool {
 	return ok
 }
 
-// place is admit's part under the lock; old is who has to go.
+// place is the part of admit under the lock; old is the connection to close.
 func (ln *Listener) place(g *guest) (old *guest, ok bool) {
 	ln.mu.Lock()
 	defer ln.mu.Unlock()
@@ -269,18 +270,18 @@ func (ln *Listener) place(g *guest) (old *guest, ok bool) {
 	return old, true
 }
 
-// patience is a random time between t and 2t.
+// patience returns a random time between t and 2t.
 func patience(t time.Duration) time.Duration { return t + randomUpTo(t) }
 
-// randomUpTo is a random time below t, which is positive.
+// randomUpTo returns a random time below t, which must be positive.
 func randomUpTo(t time.Duration) time.Duration {
 	var b [8]byte
 	rand.Read(b[:])
 	return time.Duration(binary.BigEndian.Uint64(b[:]) % uint64(t))
 }
 
-// serve takes one connection through its handshake, or through what a
-// stranger gets.
+// serve runs the handshake of one connection. A connection that fails it is held
+// in silence or given to the decoy.
 func (ln *Listener) serve(g *guest) {
 	pending := true
 	handled := func() { pending = false; ln.handled(g) }
@@ -330,7 +331,8 @@ func (ln *Listener) serve(g *guest) {
 	}
 }
 
-// hold reads and forgets until the connection's time is over or the peer leaves.
+// hold reads and discards bytes until the connection's time is over or the peer
+// leaves.
 func (ln *Listener) hold(c *Conn, end time.Time) {
 	c.in.drop()
 	c.raw.SetDeadline(end)

@@ -170,8 +170,9 @@ func (p *Proxy) cut() int {
 	return len(p.conns)
 }
 
-// Drain waits until every connection has ended, . When ctx ends, it closes the
-// connections that are left or still being made. Call it after Serve has returned.
+// Drain waits until every connection has ended. When ctx ends, it closes the
+// connections that are left or still being made. Call it after Serve has
+// returned.
 func (p *Proxy) Drain(ctx context.Context) error {
 	done := make(chan struct{})
 	go panics.Contain(p.Log, nil, func() { p.wg.Wait(); close(done) })()

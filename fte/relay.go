@@ -12,8 +12,9 @@ import (
 // halfCloser is a connection whose sending half can be ended by itself.
 type halfCloser interface{ CloseWrite() error }
 
-// Relay copies both ways until both ways have ended, passing each end on, and
-// closes both connections. The first error ends both ways.
+// Relay copies in both directions until both have ended, and then closes both
+// connections. It passes the end of each direction on. The first error ends both
+// directions.
 func Relay(a, b net.Conn) (fromA, fromB int64, err error) {
 	var wg sync.WaitGroup
 	var once sync.Once
@@ -33,8 +34,8 @@ func Relay(a, b net.Conn) (fromA, fromB int64, err error) {
 			if h, ok := dst.(halfCloser); ok {
 				e = h.CloseWrite()
 			} else {
-				// It can't be told but by closing it, and then the other way
-				// is over too.
+				// The only way to pass the end on is to close the connection,
+				// which ends the other direction too.
 				a.Close()
 				b.Close()
 			}

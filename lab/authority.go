@@ -18,8 +18,8 @@ import (
 	"github.com/chivenet/chive/internal/netfile"
 )
 
-// Times of voting. The first round is over a second after the last relay came;
-// the ones after it are far enough apart to disturb no measurement.
+// Times of voting. The first round ends a second after the last relay has come;
+// later rounds are far enough apart not to disturb measurements.
 const (
 	firstRound     = time.Second
 	laterRounds    = 5 * time.Minute
@@ -27,8 +27,8 @@ const (
 	intervalsValid = 36              // three hours
 )
 
-// identityBits is the size of the lab's identity keys: smaller than an
-// authority's, whose making takes longer than all the rest of the start.
+// identityBits is the size of the lab's identity keys. A real authority's key is
+// larger: to make one takes longer than the rest of the start.
 const identityBits = 2048
 
 // startChive makes a network whose authorities are Chive's.
@@ -91,7 +91,7 @@ func (nw *Network) startChive(ctx context.Context) error {
 		if processes {
 			return eachIndex(nodes, func(i int, _ *Node) error { return awaitPublished(ctx, configs[i].DirPort) })
 		}
-		// A majority's is good for everybody.
+		// A consensus of the majority is valid for all.
 		for range len(configs)/2 + 1 {
 			select {
 			case <-published:
@@ -104,7 +104,7 @@ func (nw *Network) startChive(ctx context.Context) error {
 	if err != nil || nw.opts.CtorRelays > 0 || nw.opts.CtorClients == 0 {
 		return err
 	}
-	// Clients that find no consensus ask again much later.
+	// A client that finds no consensus asks again only much later.
 	return joinTor()
 }
 
@@ -134,8 +134,8 @@ func (n *Node) prepareAuthority(c *authority.Config) error {
 	return c.Keys.AddRelayIdentity(rand.Reader)
 }
 
-// openPorts opens an authority's ports; those of a process of its own are
-// chosen and left for it to open.
+// openPorts opens an authority's ports. For an authority in its own process it
+// only chooses them, and the process opens them.
 func (n *Node) openPorts(c *authority.Config) error {
 	for _, l := range []struct {
 		ln   *net.Listener
@@ -176,7 +176,7 @@ func (n *Node) startAuthority(ctx context.Context, c authority.Config) error {
 	return nil
 }
 
-// eachIndex is each with the node's place.
+// eachIndex is each with the node's index.
 func eachIndex(nodes []*Node, f func(int, *Node) error) error {
 	at := map[*Node]int{}
 	for i, n := range nodes {

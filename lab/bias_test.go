@@ -12,8 +12,8 @@ import (
 	"github.com/chivenet/chive/lab"
 )
 
-// pathBias: no guard is blamed for circuits that the client itself ends, those
-// of both legs of a conflux set among them.
+// pathBias: no guard is blamed for circuits that the client itself ends,
+// including both legs of a conflux set.
 func pathBias(t *testing.T, nw *lab.Network) {
 	network, err := chive.LoadNetwork(nw.NetworkFile)
 	if err != nil {

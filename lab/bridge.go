@@ -21,7 +21,7 @@ func (nw *Network) startBridges(ctx context.Context) error {
 	return each(nodes, func(n *Node) error { return n.startRelay(ctx) })
 }
 
-// transportListen has every transport of a bridge listen at a free port of
+// transportListen makes every transport of a bridge listen at a free port of
 // loopback.
 func (n *Node) transportListen() []string {
 	var out []string
@@ -34,8 +34,8 @@ func (n *Node) transportListen() []string {
 	return out
 }
 
-// awaitBridge waits until clients can use a bridge of this process, and notes
-// how.
+// awaitBridge waits until clients can use a bridge of this process, and records
+// its lines.
 func (n *Node) awaitBridge(ctx context.Context, r *relay.Relay) error {
 	lines, err := r.BridgeLines(ctx)
 	if err != nil {
@@ -54,7 +54,7 @@ func (n *Node) awaitBridge(ctx context.Context, r *relay.Relay) error {
 	}
 }
 
-// setBridge notes the lines, the ORPort's first.
+// setBridge records the lines, the ORPort's first.
 func (n *Node) setBridge(lines []string) {
 	own := n.ORPort + " " + n.Fingerprint
 	n.Bridge = []string{own}

@@ -51,10 +51,10 @@ func (nw *Network) awaitClient(ctx context.Context) error {
 	return nil
 }
 
-// maxBuilds is how many circuits' building times are remembered.
+// maxBuilds is how many circuits' build times are kept.
 const maxBuilds = 1024
 
-// follow remembers how long circuits took to build, until the client ends.
+// follow records how long circuits took to build, until the client ends.
 func (nw *Network) follow(events <-chan chive.Event) {
 	for ev := range events {
 		e, ok := ev.(*chive.CircuitEvent)

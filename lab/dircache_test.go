@@ -12,8 +12,8 @@ import (
 	"github.com/chivenet/chive/relay"
 )
 
-// TestDirectoryCacheRestart starts a relay again when there is nobody to ask: it
-// serves what it has on its disk.
+// TestDirectoryCacheRestart restarts a relay when no authority or cache is there:
+// it serves the documents on its disk.
 func TestDirectoryCacheRestart(t *testing.T) {
 	nw := start(t, lab.Options{Relays: 2, Exits: 1, Authorities: 1, Relay: func(name string, cfg *relay.Config) {
 		if name == "chiverelay0" {

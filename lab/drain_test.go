@@ -10,8 +10,8 @@ import (
 	"github.com/chivenet/chive/relay"
 )
 
-// TestDrainingExit: streams that are opened while their circuit's exit is
-// shutting down are opened at another, and nobody sees an error.
+// TestDrainingExit: while the exit of a circuit shuts down, new streams are
+// opened at another exit, without an error.
 func TestDrainingExit(t *testing.T) {
 	labtest.NoLeaks(t)
 	nw := start(t, lab.Options{Relays: 3, Exits: 2, Relay: func(name string, cfg *relay.Config) { cfg.ShutdownWait = 3 * time.Second }})

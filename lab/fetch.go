@@ -14,7 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/lab/target"
 )
 
-// Fetched is what came through the network, and how.
+// Fetched describes a download: its bytes, its circuit and its times.
 type Fetched struct {
 	Path   []*Node       `json:"path"` // guard, middle, exit
 	Stages []Stage       `json:"stages"`
@@ -24,8 +24,8 @@ type Fetched struct {
 	SHA256 string        `json:"sha256"` // as the target said that it would be
 }
 
-// Fetch gets n bytes from the built-in target over a circuit of its own. Other
-// bytes than the target has sent are an error.
+// Fetch gets n bytes from the built-in target over a circuit of its own. It is an
+// error if the bytes differ from those that the target has sent.
 func (nw *Network) Fetch(ctx context.Context, n int64) (*Fetched, error) {
 	events, stop := nw.Client.Events()
 	defer stop()
@@ -69,7 +69,7 @@ func (nw *Network) Fetch(ctx context.Context, n int64) (*Fetched, error) {
 	return out, nw.trace(ctx, out, events)
 }
 
-// trace finds the circuit that was used, by the last stream that was opened.
+// trace finds the circuit of the last opened stream.
 func (nw *Network) trace(ctx context.Context, f *Fetched, events <-chan chive.Event) error {
 	var used uint64
 	for len(events) > 0 {
@@ -100,11 +100,11 @@ func (nw *Network) trace(ctx context.Context, f *Fetched, events <-chan chive.Ev
 	return nil
 }
 
-// buildWait is how long the event of a circuit that has been used may be on its
-// way to whoever remembers it.
+// buildWait is how long the event of a used circuit may take to reach follow.
 const buildWait = 10 * time.Second
 
-// buildOf returns how long a circuit's hops took; nil if nobody remembers.
+// buildOf returns how long a circuit's hops took; nil if follow has no record of
+// it.
 func (nw *Network) buildOf(ctx context.Context, circuit uint64) []time.Duration {
 	ctx, cancel := context.WithTimeout(ctx, buildWait)
 	defer cancel()

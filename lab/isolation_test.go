@@ -54,7 +54,8 @@ func isolation(t *testing.T, nw *lab.Network) {
 	}
 	echo, web := nw.Echo, page.Host
 
-	// Groups share a circuit within, and with no other group.
+	// The streams of a group share a circuit with each other, and with no other
+	// group.
 	groups := []struct {
 		name  string
 		dials []dial
@@ -81,8 +82,8 @@ func isolation(t *testing.T, nw *lab.Network) {
 		}
 	}
 
-	// The client adds the destination, for listeners' streams too, from the moment
-	// that it is told to.
+	// After a reload with the option, the client isolates by destination too,
+	// also for the streams of listeners.
 	before := circuit(socks("u", "p"), echo)
 	reload := func(byPort bool) {
 		t.Helper()

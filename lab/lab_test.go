@@ -27,8 +27,8 @@ import (
 	"github.com/chivenet/chive/lab"
 )
 
-// patience bounds what a loaded machine takes its time for: it is never waited
-// for what goes well.
+// patience bounds waits on a loaded machine. A test that succeeds does not wait
+// so long.
 const patience = 5 * time.Minute
 
 // TestNetwork runs a network of Chive's nodes only, in this process.
@@ -56,7 +56,7 @@ func TestNetwork(t *testing.T) {
 		if n.Fingerprint != fp || n.ORPort != port {
 			t.Errorf("it came back as %s at %s", n.Fingerprint, n.ORPort)
 		}
-		// The client finds out that its circuits are gone, and builds others.
+		// The client notices that its circuits are closed, and builds others.
 		for {
 			_, err := nw.Fetch(ctx, 1000)
 			if err == nil {
@@ -127,11 +127,12 @@ func TestTorAuthorities(t *testing.T) {
 	echo(t, ctx, socksclient.Dialer{Proxy: n.SOCKS}.DialContext, nw.Echo)
 }
 
-// start starts a network for one test, and holds Close to leaving nothing.
+// start starts a network for one test, and checks that Close leaves nothing
+// behind.
 func start(t *testing.T, o lab.Options) *lab.Network {
 	t.Helper()
-	// A port that nobody else listens at once it is closed: none that the kernel
-	// hands out, and not leased to another network.
+	// A port that no other program opens after it is closed: the kernel does not
+	// assign it, and no other network leases it.
 	leases := new(ports.Leases)
 	t.Cleanup(leases.Release)
 	port, err := leases.Take(loopback)
@@ -164,7 +165,7 @@ func start(t *testing.T, o lab.Options) *lab.Network {
 	return nw
 }
 
-// use asks everything of a network that any network has to do.
+// use checks everything that each network must do.
 func use(t *testing.T, nw *lab.Network) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -185,7 +186,7 @@ func use(t *testing.T, nw *lab.Network) {
 		}
 	}
 
-	// What other programs have: the SOCKS port, and the JSON.
+	// The interfaces for other programs: the SOCKS port, and the JSON.
 	echo(t, ctx, socksclient.Dialer{Proxy: nw.SOCKS}.DialContext, nw.Echo)
 	_, port, err := net.SplitHostPort(nw.Echo)
 	if err != nil {
@@ -266,7 +267,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// An earlier network's files are not taken for this one's.
+// Start refuses a directory with the files of an earlier network.
 func TestRefusesUsedDir(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "network.toml"), nil, 0o600); err != nil {
@@ -281,7 +282,7 @@ func TestRefusesUsedDir(t *testing.T) {
 	}
 }
 
-// TestStartFails: what cannot start leaves nothing behind.
+// TestStartFails: a failed start leaves nothing behind.
 func TestStartFails(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)

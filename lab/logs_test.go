@@ -11,9 +11,9 @@ import (
 	"github.com/chivenet/chive/lab"
 )
 
-// TestLogsNameNobody: what a client and the relays log, even to debug, has no
-// destination, asked for with success or in vain, and no whole fingerprint. (That
-// no exit allows a port is told with the port.)
+// TestLogsNameNobody: the logs of a client and the relays, even at level debug,
+// have no destination, whether the request succeeded or failed, and no whole
+// fingerprint. (An error that no exit allows a port names the port.)
 func TestLogsNameNobody(t *testing.T) {
 	labtest.NoLeaks(t)
 	var said logText

@@ -20,7 +20,7 @@ import (
 
 // Network is a running network. Its fields do not change.
 type Network struct {
-	Dir         string // where the nodes keep their files
+	Dir         string // the directory of the nodes' files
 	NetworkFile string // the network, for chive's other commands
 	SOCKS       string // the client's SOCKS port
 	Echo        string // where a server sends back what it gets, "127.0.0.1:PORT"
@@ -41,14 +41,14 @@ type Network struct {
 	err    error // of Close
 }
 
-// Stage is a part of what was done, and how long it took.
+// Stage is a part of the start, and how long it took.
 type Stage struct {
 	Name string        `json:"name"`
 	Took time.Duration `json:"took_ns"`
 }
 
-// Start makes a network, and returns when its client has a circuit. When it
-// fails it leaves nothing behind.
+// Start makes a network, and returns when its client has a circuit. After an
+// error it leaves nothing behind.
 func Start(ctx context.Context, opts Options) (*Network, error) {
 	if err := opts.check(); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (nw *Network) makeDir() (err error) {
 	if err := os.MkdirAll(nw.Dir, 0o700); err != nil {
 		return local(err)
 	}
-	// Old keys and descriptors beside new ones make no network.
+	// A mixture of old and new keys and descriptors does not work.
 	nw.NetworkFile = filepath.Join(nw.Dir, "network.toml")
 	if _, err := os.Lstat(nw.NetworkFile); err == nil {
 		return fault.New(fault.Config, "lab: %s has an earlier network's files: empty it, or choose another directory", nw.Dir)
@@ -115,7 +115,7 @@ func (nw *Network) makeDir() (err error) {
 	return nil
 }
 
-// stage does a part of Start and notes how long it took.
+// stage runs a part of Start and records how long it took.
 func (nw *Network) stage(name string, f func() error) error {
 	began := time.Now()
 	if err := f(); err != nil {
@@ -127,7 +127,7 @@ func (nw *Network) stage(name string, f func() error) error {
 	return nil
 }
 
-// describe takes the network's description, and writes it for others.
+// describe reads the network file's text, and writes the file for other programs.
 func (nw *Network) describe(text []byte) (err error) {
 	if nw.network, err = chive.ParseNetwork(text); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (nw *Network) describe(text []byte) (err error) {
 
 func writeSecret(path string, text []byte) error { return local(os.WriteFile(path, text, 0o600)) }
 
-// relays are the relays of Chive's, exits too.
+// relays returns Chive's relays, including exits.
 func (nw *Network) relays() []*Node {
 	var out []*Node
 	for _, n := range nw.Nodes {
@@ -184,11 +184,12 @@ func (nw *Network) byFingerprint(fp string) *Node {
 	return nw.Nodes[i]
 }
 
-// URL returns the URL of n bytes on the network's web server, which only its exits
-// reach; they are the same at every time.
+// URL returns the URL of n bytes on the network's web server, which only its
+// exits can reach. The bytes are always the same.
 func (nw *Network) URL(n int64) string { return nw.target.URL(n) }
 
-// TargetBytes is how much the URL of the network's JSON gives.
+// TargetBytes is the size of the download at the URL in the network's JSON, in
+// bytes.
 const TargetBytes = 1_000_000
 
 // MarshalJSON describes the network for programs.
@@ -202,7 +203,7 @@ func (nw *Network) MarshalJSON() ([]byte, error) {
 	}{nw.NetworkFile, nw.SOCKS, nw.URL(TargetBytes), nw.Dir, nw.Nodes})
 }
 
-// onClose has Close run f, before what was there already.
+// onClose makes Close run f before the functions that were added earlier.
 func (nw *Network) onClose(f func() error) {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()
@@ -226,5 +227,5 @@ func (nw *Network) Close() error {
 	return nw.err
 }
 
-// local marks an error of this machine's.
+// local marks an error of this machine.
 func local(err error) error { return fault.Wrap(fault.Local, err) }

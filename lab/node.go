@@ -36,8 +36,8 @@ type Node struct {
 	Fingerprint string `json:"fingerprint,omitempty"`
 	ORPort      string `json:"orport,omitempty"`
 	SOCKS       string `json:"socks,omitempty"` // a client's
-	// Bridge has what a client is told of a bridge: the ORPort's line first, and
-	// one for each transport.
+	// Bridge has the lines of a bridge for clients: the ORPort's first, then one
+	// for each transport.
 	Bridge []string `json:"bridge,omitempty"`
 
 	network *Network
@@ -45,9 +45,9 @@ type Node struct {
 
 	mu    sync.Mutex     // guards what follows; held while it starts and stops
 	relay *relay.Relay   // in this process
-	close func() error   // ends what runs in this process
+	close func() error   // ends the node's part of this process
 	child *child.Process // in a process of its own
-	pid   func() int     // of a process that somebody else keeps
+	pid   func() int     // of a process that other code manages
 }
 
 // PID returns the number of the node's process; 0 if it does not run, or runs
@@ -112,10 +112,10 @@ func (n *Node) startRelay(ctx context.Context) error {
 	return nil
 }
 
-// exitPolicy lets everything out: where to is loopback alone.
+// exitPolicy accepts everything: all destinations are on loopback.
 var exitPolicy = []string{"accept *:*"}
 
-// settle notes what the node is called and where it is.
+// settle records the node's fingerprint and address.
 func (n *Node) settle(fp, orport string) (err error) {
 	n.Fingerprint, n.ORPort = fp, orport
 	if n.rsa, err = ident.ParseRSAID(fp); err != nil {
@@ -128,8 +128,8 @@ func (n *Node) dir() string { return filepath.Join(n.network.Dir, n.Name) }
 
 func (n *Node) log() *slog.Logger { return n.network.opts.Log.With("node", n.Name) }
 
-// listen is the address to open the ORPort at: a free port that nobody takes
-// between a stop and a start, and so the same one again at a restart.
+// listen returns the address of the ORPort: a free port that no other program
+// opens between a stop and a start, so that a restart uses the same one.
 func (n *Node) listen() (string, error) {
 	if n.ORPort != "" {
 		return n.ORPort, nil
@@ -154,8 +154,8 @@ func (n *Node) Stop() error {
 	return err
 }
 
-// Kill ends a node with a process of its own without a chance to say goodbye;
-// another is stopped.
+// Kill kills the process of a node, without a clean shutdown. A node in this
+// process is stopped instead.
 func (n *Node) Kill() error {
 	n.mu.Lock()
 	p := n.child
@@ -180,7 +180,7 @@ func (n *Node) Restart(ctx context.Context) error {
 
 func (nw *Network) hasIPv6() bool { return nw.target.Addr6(target.Echo) != "" }
 
-// logWriter passes a process's log on, line by line.
+// logWriter copies a process's log, line by line.
 type logWriter struct{ log *slog.Logger }
 
 func (w logWriter) Write(b []byte) (int, error) {

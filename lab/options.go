@@ -8,20 +8,20 @@ import (
 	"github.com/chivenet/chive/relay"
 )
 
-// Options says what network to make. The zero value is a network of three
+// Options describes the network to make. The zero value is a network of three
 // authorities, five relays and two exits, all in this process.
 type Options struct {
 	Authorities int // default 3
-	Relays      int // default 5: relays that let no traffic out; negative: none
+	Relays      int // default 5: relays that are not exits; negative: none
 	Exits       int // default 2
 	Bridges     int // unlisted relays: Node.Bridge has the lines that clients need
-	// BridgeTransports are pluggable transports that every bridge offers besides
-	// its ORPort: "obfs4 exec /usr/bin/obfs4proxy".
+	// BridgeTransports are the pluggable transports of every bridge, besides its
+	// ORPort: "obfs4 exec /usr/bin/obfs4proxy".
 	BridgeTransports []string
 
-	// Processes gives every node a process of its own, the client of the SOCKS
-	// port too: Program, which is chive's binary, is started for each. A further
-	// client is in this process, for Network.Client and Network.Fetch.
+	// Processes runs every node in its own process, including the client of the
+	// SOCKS port. Program is chive's binary. One more client runs in this
+	// process, for Network.Client and Network.Fetch.
 	Processes bool
 	Program   string
 
@@ -33,31 +33,31 @@ type Options struct {
 	CtorClients     int
 	Tor             string
 
-	// Dir is where the nodes keep their files; empty: a temporary directory,
+	// Dir is the directory of the nodes' files; empty: a temporary directory,
 	// which Close removes.
 	Dir string
 	// SOCKS is the address of the client's SOCKS port; empty: a free port of
 	// loopback.
 	SOCKS string
-	// Client is the configuration of this process's client; network, directory
-	// and log are the lab's.
+	// Client is the configuration of this process's client; the lab sets its
+	// network, directory and log.
 	Client chive.Config
-	// Relay, if not nil, may change what a relay is told. It is not for networks
-	// with Processes.
+	// Relay, if not nil, may change the configuration of each relay. It cannot be
+	// used with Processes.
 	Relay func(name string, cfg *relay.Config)
-	// Log receives what the nodes have to say, each with its name; nil: nothing.
+	// Log receives the logs of the nodes, each with the node's name; nil: no log.
 	Log *slog.Logger
-	// Progress is told each stage of Start when it is over; may be nil.
+	// Progress is called after each stage of Start; may be nil.
 	Progress func(Stage)
 }
 
-// maxNodes bounds a network: one machine's patience ends here.
+// maxNodes bounds a network: one machine cannot run more.
 const maxNodes = 200
 
-// maxAuthorities is what a network file may name.
+// maxAuthorities is how many authorities a network file may name.
 const maxAuthorities = 64
 
-// check sets the defaults and reports what cannot be.
+// check sets the defaults and reports the first mistake.
 func (o *Options) check() error {
 	for _, d := range []struct {
 		n   *int

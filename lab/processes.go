@@ -15,7 +15,7 @@ import (
 	"github.com/chivenet/chive/internal/lab/child"
 )
 
-// runChild starts the node as a process of chive's, and returns what it said.
+// runChild starts the node as a process of chive, and returns its first lines.
 // The caller holds mu.
 func (n *Node) runChild(ctx context.Context, args ...string) (map[string]string, error) {
 	p, said, err := child.Start(ctx, logWriter{n.log()}, n.network.opts.Program, args...)
@@ -62,7 +62,7 @@ func (n *Node) startRelayChild(ctx context.Context) error {
 }
 
 // startAuthorityChild starts an authority as a process, with the keys and the
-// schedule that one of this process would have.
+// schedule of an authority in this process.
 func (n *Node) startAuthorityChild(ctx context.Context, c authority.Config) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/chivenet/chive/relay"
 )
 
-// TestBandwidthRate sends more through an exit than its limit lets through at
-// once: everything arrives, and takes the time that the limit asks for.
+// TestBandwidthRate sends more bytes through an exit than its limit allows at
+// once: all bytes arrive, and take the time that follows from the limit.
 func TestBandwidthRate(t *testing.T) {
 	const rate = 1 << 20
 	nw := start(t, lab.Options{Relays: 2, Exits: 1, Relay: func(name string, cfg *relay.Config) {
@@ -26,7 +26,8 @@ func TestBandwidthRate(t *testing.T) {
 	if _, err := nw.Fetch(ctx, size); err != nil {
 		t.Fatal(err)
 	}
-	// The burst is free, and what the network has in flight at the end.
+	// The limit delays neither the burst nor the bytes still in flight at the
+	// end.
 	if took, least := time.Since(began), time.Duration(size-rate-rate/4)*time.Second/rate; took < least {
 		t.Errorf("%d bytes in %v: less than %v", size, took, least)
 	} else {

@@ -8,7 +8,7 @@ import (
 	"github.com/chivenet/chive/lab"
 )
 
-// reentry: exits let nothing into the network that they belong to.
+// reentry: exits open no connections into their own network.
 func reentry(t *testing.T, nw *lab.Network) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"github.com/chivenet/chive/lab"
 )
 
-// TestReloadClient takes the exit that a client uses away from it: the next
-// stream goes by the other.
+// TestReloadClient excludes the exit that a client uses: the next stream uses the
+// other exit.
 func TestReloadClient(t *testing.T) {
 	nw := start(t, lab.Options{Relays: 3, Exits: 2, Authorities: 1})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

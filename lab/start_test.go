@@ -13,7 +13,7 @@ import (
 	"github.com/chivenet/chive/lab"
 )
 
-// logText is what a network logs.
+// logText collects the logs of a network.
 type logText struct {
 	mu  sync.Mutex
 	buf bytes.Buffer // guarded by mu
@@ -31,11 +31,11 @@ func (l *logText) String() string {
 	return l.buf.String()
 }
 
-// TestStartAsksNothingTwice: where a network begins, relays have no directory
-// yet. The client gets all of it from those that have, without a pause, and
-// breaks off no request of its own. A request that takes three seconds has
-// another one beside it, as it should: a start on a machine so slow shows
-// nothing, and there is another.
+// TestStartAsksNothingTwice: when a network starts, some relays have no directory
+// yet. The client gets all documents from those that have one, without a pause,
+// and cancels no request. A request that takes three seconds gets a second one
+// beside it, which is right. So a start on such a slow machine proves nothing,
+// and the test starts another network.
 func TestStartAsksNothingTwice(t *testing.T) {
 	labtest.NoLeaks(t)
 	for try := 1; ; try++ {
@@ -53,8 +53,8 @@ func TestStartAsksNothingTwice(t *testing.T) {
 	}
 }
 
-// askedTwice starts a network and returns what its client says of requests that
-// it made again, or in vain, and how long it took to start.
+// askedTwice starts a network and returns the log lines of its client about
+// repeated or failed requests, and how long the start took.
 func askedTwice(t *testing.T) (twice []string, took time.Duration) {
 	t.Helper()
 	var said logText

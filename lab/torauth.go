@@ -10,8 +10,8 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 )
 
-// startTor makes a network whose authorities are C tor's, with Chive's relays
-// and C tor's other nodes in it.
+// startTor makes a network with authorities and other nodes of C tor, and with
+// Chive's relays.
 func (nw *Network) startTor(ctx context.Context) error {
 	opts := ctor.Options{
 		Authorities: nw.opts.Authorities, Relays: none(nw.opts.CtorRelays), Exits: -1, Clients: nw.opts.CtorClients,
@@ -66,7 +66,8 @@ func (nw *Network) addTor(ctx context.Context, d *netdir.Network) error {
 	return nil
 }
 
-// none is what ctor wants for no nodes.
+// none returns n in the form of package ctor, which has another value for no
+// nodes.
 func none(n int) int {
 	if n == 0 {
 		return -1
@@ -74,7 +75,7 @@ func none(n int) int {
 	return n
 }
 
-// adopt makes C tor's nodes nodes of this network, the first ones.
+// adopt adds C tor's nodes to this network, before all others.
 func (nw *Network) adopt(tor *ctor.Network) {
 	nw.onClose(tor.Close)
 	var nodes []*Node

@@ -14,7 +14,7 @@ import (
 	"github.com/chivenet/chive/authority"
 )
 
-// TestAuthorityCommand runs an authority, asks it how it is, and changes its
+// TestAuthorityCommand runs an authority, asks for its status, and changes its
 // list of relays.
 func TestAuthorityCommand(t *testing.T) {
 	dir := t.TempDir()
@@ -65,7 +65,8 @@ func TestAuthorityCommand(t *testing.T) {
 	await(t, "the refusal", func() bool { return p.said("the settings in use stay") })
 	write(list, "")
 
-	// Options: what is live takes effect, what is not is named, and a mistake is told with its line.
+	// Options: a live one takes effect, another one is named in the log, and the
+	// log gives the line of a mistake.
 	configure("max-memory = 67108864\nipv6 = true\n")
 	p.signal(syscall.SIGHUP)
 	await(t, "the reload", func() bool {

@@ -1,6 +1,6 @@
-// Package cli is the command line of chive: each subcommand has a file of its own
-// here, and what it does is in the packages. Command chivelab, which has these
-// commands too, adds its own.
+// Package cli is the command line of chive: each subcommand has its own file
+// here, and other packages do the work. Command chivelab has these commands too,
+// and adds its own.
 package cli
 
 import (
@@ -37,15 +37,15 @@ func Main(root *cobra.Command) {
 	}
 	if err != nil {
 		var command ExitError
-		if !errors.As(err, &command) { // which has said itself what went wrong
+		if !errors.As(err, &command) { // that program has already written its error
 			fmt.Fprintln(os.Stderr, root.Name()+":", err)
 		}
 		os.Exit(exitCode(err))
 	}
 }
 
-// Exit codes: a mistake in what was asked for is told apart from a failure to
-// do it, so that a supervisor need not start again after the first.
+// Exit codes: a mistake in arguments or settings has its own code, after which a
+// supervisor need not start the process again.
 const (
 	exitFailed  = 1
 	exitMistake = 2
@@ -66,13 +66,13 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// ExitError is the error of a command that ran another one: the process exits
-// with that one's code, and says nothing more.
+// ExitError is the error of a command that ran another program: the process exits
+// with that program's code, and writes nothing more.
 type ExitError struct{ Code int }
 
 func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
 
-// Chive is the command line of what users install.
+// Chive returns the command line of the program chive.
 func Chive() *cobra.Command {
 	root := Root("chive", "Onion routing in one binary", Commands()...)
 	root.AddCommand(elsewhere("lab", "chivelab up, chivelab run"), elsewhere("bench", "chivelab bench"))
@@ -85,7 +85,7 @@ func Commands() []*cobra.Command {
 		statusCommand(), networkCommand(), configCommand(), versionCommand()}
 }
 
-// elsewhere is a command that is another program's.
+// elsewhere returns a command that names the program which now has it.
 func elsewhere(name, where string) *cobra.Command {
 	return &cobra.Command{
 		Use: name, Hidden: true, DisableFlagParsing: true,
@@ -95,7 +95,7 @@ func elsewhere(name, where string) *cobra.Command {
 	}
 }
 
-// Root is a program with commands.
+// Root returns the root command of a program with commands.
 func Root(name, short string, commands ...*cobra.Command) *cobra.Command {
 	root := &cobra.Command{
 		Use:           name,
@@ -112,9 +112,8 @@ func Root(name, short string, commands ...*cobra.Command) *cobra.Command {
 	return root
 }
 
-// strict makes mistakes in arguments errors of their kind, and a word that a
-// parent of commands does not know an error at all: cobra would show help, and
-// succeed.
+// strict gives mistakes in arguments their kind of error, and makes an unknown
+// subcommand an error: cobra would show help, and succeed.
 func strict(c *cobra.Command) {
 	for _, sub := range c.Commands() {
 		strict(sub)

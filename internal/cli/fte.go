@@ -16,8 +16,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// fteFlags are the flags of chive fte; those of fteproxy have its names and
-// defaults (with - for _, which is accepted too).
+// fteFlags are the flags of chive fte. Flags of fteproxy have the same names and
+// defaults, with "-" for "_", which is accepted too.
 type fteFlags struct {
 	mode, protocol         string
 	clientIP, serverIP     string
@@ -147,7 +147,8 @@ func (f *fteFlags) format() (string, error) {
 	return up, nil
 }
 
-// classicKey returns the shared key of the flags; the zero key is the default one.
+// classicKey returns the shared key in the flags; the zero key stands for the
+// default one.
 func (f *fteFlags) classicKey() (k fte.Key, err error) {
 	switch {
 	case f.key != "" && f.keyFile != "":
@@ -164,7 +165,7 @@ func (f *fteFlags) classicKey() (k fte.Key, err error) {
 	return k, nil
 }
 
-// transport builds the side of the protocol that the flags ask for.
+// transport builds the client or server side of the protocol in the flags.
 func (f *fteFlags) transport(server bool) (fte.Transport, error) {
 	defs, err := f.load()
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// fteFor says which protocol and side a flag of chive fte is for; empty is
-// either. Flags that fteproxy has too are taken on both sides, as it does.
+// fteFor says which protocol and side a flag of chive fte is for; empty means
+// either. Flags of fteproxy are accepted on both sides, as in fteproxy.
 var fteFor = []struct{ flag, protocol, mode string }{
 	{"cert", "chive", "client"},
 	{"pq", "chive", "client"},
@@ -27,11 +27,12 @@ var fteFor = []struct{ flag, protocol, mode string }{
 	{"decoy", "", "server"},
 }
 
-// minFTEMemory is the least --max-memory: a few connections at work.
+// minFTEMemory is the least --max-memory, in bytes: enough for a few busy
+// connections.
 const minFTEMemory = 8 << 20
 
-// check refuses flags that would be without effect: who gives --pq or --cert
-// must not get a protocol that has neither.
+// check refuses flags that would have no effect: a user of --pq or --cert must
+// not get a protocol without them.
 func (f *fteFlags) check(flags *pflag.FlagSet) error {
 	if f.mode != "client" && f.mode != "server" {
 		return fault.New(fault.Config, "--mode %q is neither client nor server", f.mode)

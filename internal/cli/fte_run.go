@@ -82,7 +82,7 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 	return nil
 }
 
-// httpListener is an HTTPServer with the HTTP server above it.
+// httpListener is an HTTPServer with its HTTP server.
 type httpListener struct {
 	*fte.HTTPServer
 	web *http.Server

@@ -73,7 +73,7 @@ func TestFTERefuses(t *testing.T) {
 			t.Errorf("%q is accepted", args)
 		}
 	}
-	// Without effect, or senseless: the error names the last flag.
+	// Flags without effect, or with a wrong value: the error names the last flag.
 	for _, args := range [][]string{
 		{"--pq"}, {"--chacha"}, {"--cert", "x"}, {"--wire", "bulk"}, {"--pad-to", "64"}, {"--delay", "1ms"}, {"--decoy", "127.0.0.1:80"},
 		{"--protocol", "chive", "--mode", "server", "--pq"}, {"--protocol", "chive", "--key", strings.Repeat("0", 64)},
@@ -91,7 +91,7 @@ func TestFTERefuses(t *testing.T) {
 	}
 }
 
-// freePort returns a port that nobody takes before the program that is told it.
+// freePort returns a port that stays free until the program under test opens it.
 func freePort(t *testing.T) string {
 	t.Helper()
 	leases := new(ports.Leases)
@@ -236,8 +236,8 @@ func ask(port string, msg []byte) []byte {
 	return got[:n]
 }
 
-// TestFTEHTTPConnections: connections of HTTP are bounded, whatever they say;
-// the oldest makes room.
+// TestFTEHTTPConnections: the number of HTTP connections is bounded,
+// independently of what they send; above the bound, the oldest is closed.
 func TestFTEHTTPConnections(t *testing.T) {
 	keys := filepath.Join(t.TempDir(), "keys")
 	if _, err := runChive(t.Context(), "fte", "keygen", keys); err != nil {

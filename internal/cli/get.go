@@ -7,7 +7,7 @@ import (
 	"github.com/chivenet/chive/internal/daemon"
 )
 
-// getCommand downloads one URL with a client of its own.
+// getCommand downloads one URL with a new client.
 func getCommand() *cobra.Command {
 	var o daemon.GetOptions
 	c := &cobra.Command{

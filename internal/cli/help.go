@@ -10,8 +10,8 @@ import (
 	"github.com/chivenet/chive/internal/options"
 )
 
-// groupFlags has --help show flags under the headings of their groups. This is no
-// template, as cobra offers: with templates the linker keeps every exported method,
+// groupFlags makes --help show flags under the headings of their groups. It does
+// not use cobra's templates: with them the linker keeps every exported method,
 // which makes the program 2 MB larger.
 func groupFlags(root *cobra.Command) {
 	root.SetUsageFunc(func(c *cobra.Command) error {
@@ -20,7 +20,8 @@ func groupFlags(root *cobra.Command) {
 	})
 }
 
-// usage is how a command is called: what it takes, its commands and its flags.
+// usage returns the usage of a command: its arguments, its commands and its
+// flags.
 func usage(c *cobra.Command) string {
 	var b strings.Builder
 	b.WriteString("Usage:")
@@ -53,7 +54,7 @@ func usage(c *cobra.Command) string {
 	return b.String() + "\n"
 }
 
-// flagsByGroup describes flags: those of no group first.
+// flagsByGroup describes flags, those without a group first.
 func flagsByGroup(fs *pflag.FlagSet) string {
 	titles := []string{""}
 	groups := map[string]*pflag.FlagSet{"": pflag.NewFlagSet("", pflag.ContinueOnError)}

@@ -14,7 +14,7 @@ import (
 	"github.com/chivenet/chive/relay"
 )
 
-// keysCommand makes keys that no relay makes by itself.
+// keysCommand makes keys that a relay does not make by itself.
 func keysCommand() *cobra.Command {
 	c := &cobra.Command{Use: "keys", Short: "Make keys: a directory authority's, a relay's that are kept offline, a family's", Args: cobra.NoArgs}
 	var address, passFile string
@@ -62,7 +62,7 @@ func keysCommand() *cobra.Command {
 	return c
 }
 
-// relayKeysCommand makes what a relay needs whose master key is kept elsewhere.
+// relayKeysCommand makes the keys of a relay whose master key is kept elsewhere.
 func relayKeysCommand() *cobra.Command {
 	days := 30
 	c := &cobra.Command{

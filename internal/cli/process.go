@@ -19,7 +19,7 @@ func processCommand(c *cobra.Command, s *daemon.Settings) *cobra.Command {
 		if err := load(); err != nil {
 			return err
 		}
-		// These drain; main's would cut.
+		// These signals drain the node; the context of main would end it at once.
 		hangup, stop := make(chan os.Signal, 1), make(chan os.Signal, 2)
 		signal.Notify(hangup, syscall.SIGHUP)
 		signal.Notify(stop, os.Interrupt, syscall.SIGTERM)

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// lonely is a network file of a network that nobody serves.
+// lonely is the file of a network whose authority does not run.
 const lonely = `name = "lonely"
 
 [[authority]]
@@ -27,8 +27,8 @@ orport = ["127.0.0.1:1"]
 allow_private_addresses = true
 `
 
-// relayProcess is "chive relay" as a process: this test's binary is chive when
-// it is called so.
+// relayProcess starts "chive relay" as a process: the test binary runs as chive
+// if its name is chive.
 func relayProcess(t *testing.T, wrap []string, dataDir, network string) (*exec.Cmd, *bytes.Buffer, *bufio.Scanner) {
 	t.Helper()
 	self, err := os.Executable()
@@ -59,7 +59,7 @@ func relayProcess(t *testing.T, wrap []string, dataDir, network string) (*exec.C
 	return cmd, &words, bufio.NewScanner(out)
 }
 
-// ready reads what a relay says until it is ready.
+// ready reads the output of a relay until it is ready.
 func ready(t *testing.T, words *bytes.Buffer, out *bufio.Scanner) map[string]string {
 	t.Helper()
 	said := map[string]string{}
@@ -82,9 +82,9 @@ func writeFile(t *testing.T, name, text string) string {
 	return name
 }
 
-// TestKilledRelay kills a relay at any moment of its first start, and starts it
-// again each time: what it has once written of its identity stays, and at last
-// it runs.
+// TestKilledRelay kills a relay at random moments of its first start, and starts
+// it again each time: the identity files that it has written stay the same, and
+// at last it runs.
 func TestKilledRelay(t *testing.T) {
 	dir := t.TempDir()
 	network := writeFile(t, filepath.Join(dir, "net.toml"), lonely)
@@ -133,8 +133,9 @@ func TestKilledRelay(t *testing.T) {
 	}
 }
 
-// smallDisk mounts a disk of the given size on a directory, in a namespace of
-// its own, and returns how to run a command there, and where it is from here.
+// smallDisk mounts a disk of the given size on a directory, in a new namespace,
+// and returns the prefix of a command that runs there, and the path of the disk
+// outside the namespace.
 func smallDisk(t *testing.T, dir, size string) (enter []string, inside string) {
 	t.Helper()
 	cmd := exec.Command("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", `mount -t tmpfs -o size="$2" none "$1" && echo mounted && exec sleep 600`, "sh", dir, size)
@@ -200,7 +201,7 @@ func TestFullDisk(t *testing.T) {
 		if strings.Contains(words.String(), "panic") {
 			t.Error(words)
 		}
-		// A start needs no room when the keys are there.
+		// If the keys exist, a start needs no space on the disk.
 		_, words, out = relayProcess(t, enter, data, network)
 		if again := ready(t, words, out); again["fingerprint"] != said["fingerprint"] {
 			t.Errorf("it was %s, and is %s", said["fingerprint"], again["fingerprint"])

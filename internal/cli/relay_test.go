@@ -49,7 +49,7 @@ func (p *process) said(s string) bool {
 	return strings.Contains(p.log.String(), s)
 }
 
-// daemonTime is for how long a daemon runs at most.
+// daemonTime is the longest time that a daemon may run.
 const daemonTime = 8 * time.Minute
 
 // runDaemon runs a subcommand until the test ends, and returns when it is ready.
@@ -64,7 +64,7 @@ func runDaemon(t *testing.T, command, dir string, args ...string) *process {
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	// One that hangs shows where.
+	// A daemon that hangs prints its stacks.
 	watchdog := time.AfterFunc(daemonTime, func() { p.Process.Signal(syscall.SIGQUIT) })
 	t.Cleanup(func() {
 		watchdog.Stop()
@@ -126,8 +126,8 @@ func await(t *testing.T, what string, f func() bool) {
 	}
 }
 
-// TestRelayCommand runs the exit of a network as an operator would: by a file,
-// watched, told to reload, and ended with and without patience.
+// TestRelayCommand runs the exit of a network as an operator would: with a
+// configuration file, status requests, a reload, and both kinds of shutdown.
 func TestRelayCommand(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -160,7 +160,7 @@ func TestRelayCommand(t *testing.T) {
 		t.Errorf("%s %v", out, err)
 	}
 
-	// SIGHUP: what can change does, and what cannot is named.
+	// SIGHUP: live settings change, and the log names the others.
 	configure("bandwidth-rate = 1048576\ncontact = 'new'\nmetrics = '127.0.0.1:0'\n")
 	p.signal(syscall.SIGHUP)
 	await(t, "the new limit", func() bool { return p.status().Rate == 1<<20 })
@@ -175,7 +175,7 @@ func TestRelayCommand(t *testing.T) {
 	}
 	configure("bandwidth-rate = 1048576\n")
 
-	// SIGTERM: what is open goes on, and then the relay ends.
+	// SIGTERM: open circuits continue, and then the relay ends.
 	c := openStream(t, ctx, nw)
 	await(t, "a stream", func() bool { return p.status().Streams > 0 })
 	p.signal(syscall.SIGTERM)
@@ -183,7 +183,7 @@ func TestRelayCommand(t *testing.T) {
 	if err := echo(c, 1<<20); err != nil {
 		t.Errorf("a stream while the relay drains: %v", err)
 	}
-	// The client keeps its circuits for other streams: it is told to let go.
+	// The client keeps its circuits for other streams, so it must be closed.
 	if err := nw.Client.Close(); err != nil {
 		t.Error(err)
 	}
@@ -220,7 +220,7 @@ func TestRelayCommandStopsTwice(t *testing.T) {
 	}
 }
 
-// openStream opens a stream through the network to what sends everything back.
+// openStream opens a stream through the network to an echo server.
 func openStream(t *testing.T, ctx context.Context, nw *lab.Network) net.Conn {
 	t.Helper()
 	c, err := nw.Client.Isolated().DialContext(ctx, "tcp", nw.Echo)

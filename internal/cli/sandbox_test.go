@@ -10,8 +10,8 @@ import (
 	landlock "github.com/landlock-lsm/go-landlock/landlock/syscall"
 )
 
-// TestRelaySandbox has a confined relay read a file that it may, and one that it
-// may not.
+// TestRelaySandbox makes a confined relay read a file that it may read, and one
+// that it may not.
 func TestRelaySandbox(t *testing.T) {
 	inside, outside, dir := t.TempDir(), t.TempDir(), t.TempDir()
 	const family = "A000000000000000000000000000000000000001\n"

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// statusCommand asks a running proxy, relay or authority how it is.
+// statusCommand asks a running proxy, relay or authority for its status.
 func statusCommand() *cobra.Command {
 	var dir string
 	var asJSON bool
@@ -47,8 +47,8 @@ func statusCommand() *cobra.Command {
 	return c
 }
 
-// readStatus asks who runs with a data directory; without one, who runs with
-// the default ones.
+// readStatus asks the program that uses a data directory; without one, the
+// program that uses a default directory.
 func readStatus(ctx context.Context, dir string) (*daemon.Report, error) {
 	if dir != "" {
 		return daemon.ReadStatus(ctx, dir)

@@ -9,7 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/version"
 )
 
-// versionCommand says what was built, and with what.
+// versionCommand prints the version and how the program was built.
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",

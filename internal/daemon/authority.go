@@ -61,7 +61,7 @@ func (r *authorityRole) confinement(dataDir string) confinement {
 	return confinementOf(dataDir, nil).reading(r.Config.RelayList, r.Config.BandwidthFile)
 }
 
-// authorityNode is an authority that runs.
+// authorityNode is a running authority.
 type authorityNode struct {
 	*authority.Authority
 	cfg authority.Config // as it was at the start

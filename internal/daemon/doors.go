@@ -15,16 +15,16 @@ import (
 	"github.com/chivenet/chive/internal/socks"
 )
 
-// doors are the open front doors of a process.
+// doors are the open SOCKS, HTTP and DNS listeners of a process.
 type doors struct {
 	log     *slog.Logger
 	servers []*socks.Server
 	serving sync.WaitGroup
-	failed  chan error // the first door that fails for good
+	failed  chan error // the error of the first listener that has failed for good
 	lines   []string   // "socks 127.0.0.1:9050", for people and scripts
 }
 
-// openDoors opens every port of a proxy, or none.
+// openDoors opens all ports of a proxy or, after an error, none.
 func openDoors(p *Ports, d socks.Dialer, reg *metrics.Registry, log *slog.Logger) (*doors, error) {
 	ds := &doors{log: log, failed: make(chan error, 1)}
 	cfg := socks.Config{
@@ -40,7 +40,7 @@ func openDoors(p *Ports, d socks.Dialer, reg *metrics.Registry, log *slog.Logger
 	for _, door := range p.kinds() {
 		for i, addr := range door.addrs {
 			c := cfg
-			c.Name = fmt.Sprint(door.name, i) // streams of different doors stay apart
+			c.Name = fmt.Sprint(door.name, i) // streams of different listeners share no circuit
 			if err := ds.open(kinds[door.name](c), door.name, addr); err != nil {
 				ds.close()
 				return nil, fmt.Errorf("%s: %w", door.name, err)
@@ -68,8 +68,9 @@ func (ds *doors) open(srv *socks.Server, name, addr string) error {
 	return nil
 }
 
-// listenBoth opens one port for TCP and UDP. When it may be any, and somebody
-// has UDP's of the one that TCP was given, it is another.
+// listenBoth opens one port for TCP and UDP. If addr leaves the choice to the
+// system, and another program has the UDP port of the chosen number, it tries
+// another number.
 func listenBoth(addr string) (net.Listener, net.PacketConn, error) {
 	for tries := 20; ; tries-- {
 		l, err := socks.Listen(addr)
@@ -91,14 +92,14 @@ func (ds *doors) serve(f func() error) {
 	ds.serving.Go(panics.Contain(ds.log, ds.fail, func() { ds.fail(f()) }))
 }
 
-// fail reports why something stopped serving; nil is no failure.
+// fail reports the error of a listener that has ended; nil is no failure.
 func (ds *doors) fail(err error) {
 	if err == nil {
 		return
 	}
 	select {
 	case ds.failed <- err:
-	default: // an earlier failure ends the process
+	default: // an earlier failure already ends the process
 	}
 }
 

@@ -12,18 +12,19 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// GetOptions are a download's.
+// GetOptions are the settings of a download.
 type GetOptions struct {
 	URL     string
 	Headers []string // "Name: value"
 	Out     string   // a file; empty: Stdout
 	Stdout  io.Writer
-	// Dial opens every connection: nothing is looked up or opened otherwise.
+	// Dial opens every connection: Get uses no other way to connect or to look a
+	// name up.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
-// Get downloads one URL. A status other than success is an error, and a file
-// appears under its name only when it is whole.
+// Get downloads one URL. A status other than success is an error. A file appears
+// under its name only when it is complete.
 func Get(ctx context.Context, o GetOptions) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, o.URL, nil)
 	if err != nil {
@@ -46,7 +47,7 @@ func Get(ctx context.Context, o GetOptions) error {
 		req.Header.Set(name, value)
 	}
 	transport := &http.Transport{
-		Proxy:       nil, // never the environment's
+		Proxy:       nil, // never the proxy of the environment
 		DialContext: o.Dial, ForceAttemptHTTP2: true, TLSHandshakeTimeout: time.Minute,
 		ResponseHeaderTimeout: 2 * time.Minute, MaxResponseHeaderBytes: 1 << 20,
 	}
@@ -62,7 +63,7 @@ func Get(ctx context.Context, o GetOptions) error {
 	return save(o, resp.Body)
 }
 
-// save copies the body to where it belongs.
+// save copies the body to the file or to Stdout.
 func save(o GetOptions, body io.Reader) error {
 	if o.Out == "" {
 		if _, err := io.Copy(o.Stdout, body); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/chivenet/chive/relay"
 )
 
-// greet explains, at a relay's first start, what it is going to do and what it
-// needs. At a later one, the log has what its operator may not have meant.
+// greet explains, at a relay's first start, what the relay will do and what it
+// needs. At later starts, it logs warnings about settings that may be mistakes.
 func greet(w io.Writer, networkFile string, cfg *relay.Config, log *slog.Logger) {
 	keys := filepath.Join(cfg.DataDir, "keys")
 	if _, err := os.Stat(keys); err == nil {
@@ -37,7 +37,7 @@ func greet(w io.Writer, networkFile string, cfg *relay.Config, log *slog.Logger)
 	line("port", "TCP to %s has to reach this machine through every firewall and router.", strings.Join(reachedAt(cfg), " and "))
 	switch {
 	case cfg.Bridge:
-		line("kind", "a bridge: it is in no list; give its lines to those who are to use it.")
+		line("kind", "a bridge: it is in no list; give its lines to the people who will use it.")
 	case len(cfg.ExitPolicy) == 0:
 		line("policy", "no --exit-policy: it lets no traffic out, and serves as guard and middle.")
 	default:
@@ -59,7 +59,7 @@ func greet(w io.Writer, networkFile string, cfg *relay.Config, log *slog.Logger)
 	fmt.Fprintf(w, "\"chive status --data-dir %s\" shows how it is. A new relay gets traffic slowly, over days and weeks.\n", cfg.DataDir)
 }
 
-// reachedAt are the addresses that others are to connect to.
+// reachedAt returns the addresses to which others connect.
 func reachedAt(cfg *relay.Config) []string {
 	if len(cfg.Address) > 0 {
 		return cfg.Address

@@ -7,13 +7,13 @@ import (
 	"github.com/chivenet/chive"
 )
 
-// ownMemory is what a process may take besides what others make it hold, in
-// bytes: with the program's code it stays under 64 MB.
+// ownMemory is the memory that a process may use for itself, without what others
+// make it hold, in bytes: with the program's code it stays below 64 MB.
 const ownMemory = 36 << 20
 
-// limitHeap has the garbage collector run more often before the process takes
-// more than peers may make it hold and ownMemory. Otherwise the heap would grow
-// to twice of what is live. GOMEMLIMIT goes before.
+// limitHeap makes the garbage collector run more often when the process comes
+// near the sum of maxMemory and ownMemory. Otherwise the heap would grow to twice
+// the live memory. GOMEMLIMIT overrides it.
 func limitHeap(maxMemory uint64) {
 	if maxMemory == 0 {
 		maxMemory = chive.DefaultMaxMemory

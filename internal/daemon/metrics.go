@@ -18,7 +18,7 @@ import (
 	"github.com/chivenet/chive/internal/socks"
 )
 
-// proxyMetrics are the client's metrics and the doors'.
+// proxyMetrics serves the metrics of the client and of its listeners.
 func proxyMetrics(c Client, doors *metrics.Registry) http.Handler {
 	return metricsHandler(func(w io.Writer) error {
 		if err := c.WriteMetrics(w); err != nil {
@@ -46,7 +46,7 @@ func metricsHandler(prometheus func(io.Writer) error, asJSON func(io.Writer) err
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", metrics.ContentType)
-		_ = prometheus(w) // an error is the reader's, who has gone
+		_ = prometheus(w) // an error means that the reader has gone
 	})
 	mux.HandleFunc("GET /metrics.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

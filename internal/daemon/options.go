@@ -5,8 +5,8 @@ import (
 	"github.com/chivenet/chive/internal/socks"
 )
 
-// The rows of what is the process's own: the fields of Common and ports. Those of the nodes
-// themselves are in package options.
+// The options of the process itself: the fields of Common and Ports. The options
+// of the nodes are in package options.
 
 func networkTable(zero, help string) options.Table {
 	return options.Table{{Title: "Files", Options: []options.Option{
@@ -19,7 +19,7 @@ var (
 	namedNetwork = networkTable("", "`FILE` that describes the network, and names all of its authorities; it is needed")
 )
 
-// processTable is for every process that goes on until it is told to stop.
+// processTable is for every process that runs until it is told to stop.
 var processTable = options.Table{{Title: "Process", Options: []options.Option{
 	{Key: "metrics", Field: "Metrics", Each: socks.CheckAddr, Zero: "none", Help: "`ADDR` of /metrics (for Prometheus) and /metrics.json over HTTP"},
 	{Key: "sandbox", Field: "Sandbox", Default: sandboxOff, OneOf: []string{sandboxOff, sandboxAuto, sandboxRequire},
@@ -31,7 +31,7 @@ var logTable = options.Table{{Title: "Process", Options: []options.Option{
 	{Key: "log-format", Field: "LogFormat", Default: "text", OneOf: []string{"text", "json"}, Help: "`FORMAT` of the log: text or json"},
 }}}
 
-// listeners is where a proxy listens.
+// listeners has the ports of a proxy.
 var listeners = options.Table{{Title: "Ports", Options: []options.Option{
 	{Key: "socks", Field: "SOCKS", Default: DefaultSOCKS, Each: portAddr, Help: "`ADDR` of a SOCKS 4, 4a and 5 proxy: a port, IP:PORT or unix:PATH; \"\" for none"},
 	{Key: "http", Field: "HTTP", Each: portAddr, Help: "`ADDR` of an HTTP CONNECT proxy"},
@@ -40,7 +40,7 @@ var listeners = options.Table{{Title: "Ports", Options: []options.Option{
 	{Key: "max-connections", Field: "MaxConnections", Default: "1024", Bounds: options.Bounds{Lo: 1, Hi: 1_000_000}, Help: "`NUMBER` of connections that a port takes at a time"},
 }}}
 
-// portAddr checks a listening address; an empty one is none.
+// portAddr checks a listening address; an empty one opens no port.
 func portAddr(s string) error {
 	if s == "" {
 		return nil
@@ -48,7 +48,7 @@ func portAddr(s string) error {
 	return socks.CheckAddr(s)
 }
 
-// manners is how a proxy treats its connections.
+// manners has the options for a proxy's connections.
 var manners = options.Table{
 	{Title: "Isolation", Options: []options.Option{
 		{Key: "isolate-client-addr", Field: "IsolateClientAddr", Default: "true", Help: "keep programs at different addresses on different circuits"},

@@ -14,19 +14,21 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// node is a client with its ports, a relay or an authority that runs.
+// node is a running client with its ports, a running relay or a running
+// authority.
 type node interface {
 	dataDir() string
-	// lines say where its ports are and who it is: for people and scripts.
+	// lines returns lines with its ports and identities, for people and scripts.
 	lines() []string
 	status() any // as JSON; it begins with a rolePrefix
 	metrics() http.Handler
 	// watch calls ready when the node serves, with more lines. It returns when the node
 	// ends by itself, which is an error, or when ctx does.
 	watch(ctx context.Context, ready func(lines ...string)) error
-	// reload takes over what is live in a role of its own kind.
+	// reload applies the live settings of a role of the same kind.
 	reload(role) error
-	// shutdown lets go on what is open, for a while; it ends all when ctx ends.
+	// shutdown lets open connections and circuits continue for some time; when
+	// ctx ends, it ends them.
 	shutdown(ctx context.Context) error
 	close() error
 }
@@ -35,12 +37,12 @@ type node interface {
 type Process struct {
 	Settings *Settings
 
-	// Out hears what the node's lines are, and "ready" when it serves; Err gets the log, and
-	// a progress bar where it is a terminal.
+	// Out receives the node's lines, and "ready" when it serves; Err receives the
+	// log, and a progress bar if it is a terminal.
 	Out, Err io.Writer
 
-	// Hangup asks to reload, Stop to drain and end; a second Stop ends at
-	// once. SIGHUP and SIGTERM usually stand behind them.
+	// Hangup asks to reload, Stop to drain and end; a second Stop ends at once.
+	// They usually carry SIGHUP and SIGTERM.
 	Hangup, Stop <-chan os.Signal
 
 	log   *slog.Logger
@@ -49,8 +51,8 @@ type Process struct {
 	fail  chan error // why a port of the process itself ended
 }
 
-// ErrKilled is what Run returns when it was told twice to stop: connections
-// were cut.
+// ErrKilled is the error of Run after two requests to stop: it has closed
+// connections.
 var ErrKilled = errors.New("stopped without draining")
 
 // Run runs the node until it is told to stop, ctx ends, or it fails for good.
@@ -78,7 +80,8 @@ func (p *Process) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer stop()
-	// Everything is open; what comes is not to be trusted with more.
+	// All files and ports are open: from here on, the process needs no further
+	// access.
 	if err := s.role.confinement(p.node.dataDir()).reading(s.File(), c.NetworkFile).confine(c.Sandbox, p.log); err != nil {
 		return err
 	}
@@ -126,7 +129,7 @@ func (p *Process) serve(ctx context.Context) error {
 	}
 }
 
-// drain lets what is open go on for a while.
+// drain lets open connections continue for some time.
 func (p *Process) drain(ctx context.Context) error {
 	p.notify(daemon.SdNotifyStopping)
 	p.log.Info("stopping: nothing new is taken, and what is open may go on for a while")
@@ -146,14 +149,14 @@ func (p *Process) drain(ctx context.Context) error {
 		case <-p.Stop:
 			p.log.Warn("told twice to stop: what is open is cut")
 			cut()
-			<-done // the cut is why it ended
+			<-done // it ended because of the second request
 			return ErrKilled
 		}
 	}
 }
 
-// reload reads the settings again. What a running node can take over takes effect at once;
-// what else has changed is named, and waits for the next start.
+// reload reads the settings again. Live settings take effect at once; the log
+// names other changed settings, which wait for the next start.
 func (p *Process) reload() {
 	next, err := p.Settings.Reread()
 	if err == nil {
@@ -176,7 +179,7 @@ func (p *Process) reload() {
 	p.log.Info("reloaded", "changed", live)
 }
 
-// notify tells systemd, when it started this process.
+// notify sends a state to systemd, if systemd has started this process.
 func (p *Process) notify(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		p.log.Warn("systemd was not told", "state", state, "err", err)

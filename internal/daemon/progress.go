@@ -14,8 +14,8 @@ type progress interface {
 	end() // the terminal is free for other lines again
 }
 
-// newProgress returns a bar for a terminal, and a log record for each stage
-// elsewhere.
+// newProgress returns a bar if w is a terminal, and otherwise a log record for
+// each stage.
 func newProgress(w io.Writer, log *slog.Logger) progress {
 	if draw.IsTerminal(w) {
 		return &bar{draw.New(w)}

@@ -19,13 +19,12 @@ import (
 	life "github.com/chivenet/chive/internal/role"
 )
 
-// DefaultSOCKS is where the SOCKS port opens unless told otherwise: C tor's
-// port.
+// DefaultSOCKS is the default address of the SOCKS port, with C tor's port.
 const DefaultSOCKS = "127.0.0.1:9050"
 
-// Ports is what a proxy is told besides its client's Config.
+// Ports are the settings of a proxy besides its client's Config.
 type Ports struct {
-	SOCKS, HTTP, DNS []string // where each port opens, as socks.CheckAddr has it
+	SOCKS, HTTP, DNS []string // addresses in the form of socks.CheckAddr
 
 	ExtendedErrors    bool // proposal 304, on every SOCKS port
 	IsolateClientAddr bool
@@ -35,7 +34,8 @@ type Ports struct {
 	Drain time.Duration `reload:"live"` // how long open connections may go on after SIGTERM
 }
 
-// proxyRole is a client, with ports for other programs unless it is for one command.
+// proxyRole is a client. It has ports for other programs, unless it serves a
+// single command.
 type proxyRole struct {
 	Common
 	Ports
@@ -45,7 +45,7 @@ type proxyRole struct {
 	start func(chive.Config) (Client, error) // nil: chive.New
 }
 
-// Client is what this package needs of a client: a part of *chive.Client.
+// Client has the methods of *chive.Client that this package needs.
 type Client interface {
 	proxydial.Client
 	Status() chive.Status
@@ -93,7 +93,7 @@ func (r *proxyRole) config(log *slog.Logger) (chive.Config, error) {
 	return c, err
 }
 
-// kinds of ports: where each opens, by the option's name.
+// kinds returns the kinds of ports, with their options' names and addresses.
 func (p *Ports) kinds() []portKind {
 	return []portKind{{"socks", given(p.SOCKS)}, {"http", given(p.HTTP)}, {"dns", given(p.DNS)}}
 }

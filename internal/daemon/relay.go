@@ -72,7 +72,7 @@ func (r *relayRole) confinement(dataDir string) confinement {
 	return confinementOf(dataDir, r.Config.ServerTransportPlugins).reading(r.Config.FamilyFile)
 }
 
-// relayNode is a relay that runs.
+// relayNode is a running relay.
 type relayNode struct {
 	*relay.Relay
 	cfg relay.Config // as it was at the start
@@ -95,7 +95,7 @@ func (n *relayNode) status() any     { return relayReport{rolePrefix{"relay"}, n
 
 func (n *relayNode) metrics() http.Handler { return metricsHandler(n.WriteMetrics, n.WriteMetricsJSON) }
 
-// watch says by which lines clients reach a bridge when its transports run.
+// watch calls ready with a bridge's lines for clients, once its transports run.
 func (n *relayNode) watch(ctx context.Context, ready func(...string)) error {
 	var lines []string
 	if n.cfg.Bridge {

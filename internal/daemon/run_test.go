@@ -27,8 +27,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// loopback is a Client whose network is this machine's loopback: every host
-// is the same address. What a real one does with a context is its own tests'.
+// loopback is a Client whose network is this machine's loopback: every host is
+// the same address. It ignores contexts; the tests of real clients check those.
 type loopback struct {
 	addr   string
 	events chan chive.Event
@@ -177,7 +177,7 @@ func (r *running) end(t *testing.T, want error) {
 	}
 }
 
-// A proxy whose client cannot go on ends, and says why.
+// A proxy whose client cannot continue ends, and gives the reason.
 func TestClientEndsByItself(t *testing.T) {
 	r := run(t, web(t))
 	r.door(t, "socks")
@@ -285,7 +285,7 @@ func fetch(t *testing.T, u string) (string, int) {
 	return string(b), resp.StatusCode
 }
 
-// notifySocket plays systemd.
+// notifySocket acts as systemd.
 func notifySocket(t *testing.T) <-chan string {
 	t.Chdir(t.TempDir()) // whose path may be too long for a socket's
 	const path = "notify"
@@ -345,12 +345,12 @@ func TestReload(t *testing.T) {
 	r.door(t, "socks")
 	reload := func(config, want string) {
 		t.Helper()
-		// As a whole: the reload before may be reading.
+		// Atomically, because the previous reload may still be reading the file.
 		if err := atomicfile.Write(r.config, []byte(config), atomicfile.Secret); err != nil {
 			t.Fatal(err)
 		}
 		r.hangup <- syscall.SIGHUP
-		r.hangup <- syscall.SIGHUP // it is heard after the first reload
+		r.hangup <- syscall.SIGHUP // it takes effect after the first reload
 		if !strings.Contains(r.log.String(), want) {
 			t.Errorf("%q: no %q in the log: %s", config, want, r.log)
 		}
@@ -373,8 +373,8 @@ func TestReload(t *testing.T) {
 	r.end(t, nil)
 }
 
-// TestDrain: an open connection goes on after the first signal, and is cut by
-// the second.
+// TestDrain: an open connection continues after the first signal, and is closed
+// by the second.
 func TestDrain(t *testing.T) {
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -462,8 +462,8 @@ func TestRunFailures(t *testing.T) {
 	}
 }
 
-// TestListenBoth: a port that was asked for is taken or refused; any other is
-// one for both.
+// TestListenBoth: a port with a given number is opened or refused; with number 0,
+// TCP and UDP get the same number.
 func TestListenBoth(t *testing.T) {
 	used, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {

@@ -17,14 +17,14 @@ const (
 	sandboxRequire = "require" // or not at all
 )
 
-// confinement is what a confined process may still use of the file system.
+// confinement lists the files that a confined process may still use.
 type confinement struct {
 	write []string // directories, with all that is in them
 	read  []string // files and directories, which need not exist; programs in them may be run
 }
 
-// confinementOf lists a daemon's files: its data directory, what the system's libraries read,
-// and the plugins that it runs.
+// confinementOf lists a daemon's files: its data directory, the files that the
+// system's libraries read, and the plugins that it runs.
 func confinementOf(dataDir string, plugins []string) confinement {
 	c := confinement{write: []string{dataDir}, read: []string{"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/localtime", "/usr/share/zoneinfo"}}
 	if real, err := filepath.EvalSymlinks("/etc/resolv.conf"); err == nil && real != "/etc/resolv.conf" {
@@ -32,15 +32,16 @@ func confinementOf(dataDir string, plugins []string) confinement {
 	}
 	for _, s := range plugins {
 		if l, err := pt.ParseTransportLine(s); err == nil && l.Path != "" {
-			// A plugin is confined with the process that runs it, and needs what programs need.
+			// A plugin has the confinement of the process that runs it, and needs
+			// the system's programs and libraries.
 			c.read = append(c.read, l.Path, "/usr", "/lib", "/lib64", "/bin", "/etc/ssl", "/proc", "/sys", "/dev")
 		}
 	}
 	return c
 }
 
-// reading adds the directories of files that options name, for an editor replaces a file by
-// another.
+// reading adds the directories of files that options name: the directories,
+// because an editor replaces a file by a new one.
 func (c confinement) reading(files ...string) confinement {
 	for _, f := range files {
 		if f != "" {
@@ -54,8 +55,8 @@ func (c confinement) reading(files ...string) confinement {
 // ways to change a file.
 const minABI = 3
 
-// confine confines the process, for good. It reports an error only when it
-// must and cannot.
+// confine confines the process permanently. It returns an error only if mode
+// requires confinement and it is not possible.
 func (c confinement) confine(mode string, log *slog.Logger) error {
 	return c.confineBy(mode, log, landlockABI(), c.landlock)
 }
@@ -84,7 +85,7 @@ func (c confinement) confineBy(mode string, log *slog.Logger, abi int, restrict 
 	return nil
 }
 
-// existing are the paths that are there, by kind.
+// existing returns the paths that exist, by kind.
 func existing(paths []string) (files, dirs []string) {
 	for _, p := range paths {
 		st, err := os.Stat(p)

@@ -11,7 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// What happens on a kernel that cannot confine is for the option to say.
+// The option decides what happens on a kernel that cannot confine.
 func TestConfineByMode(t *testing.T) {
 	for _, c := range []struct {
 		mode     string

@@ -1,5 +1,5 @@
-// Package daemon runs a client, a relay or an authority as a process: its settings, its
-// ports, its status socket and metrics, and its life from start to end.
+// Package daemon runs a client, a relay or an authority as a process: its
+// settings, ports, status socket and metrics, and its start, reload and shutdown.
 package daemon
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/tomlfile"
 )
 
-// Settings are what a user told a process: the options of its role, by flags and by a file.
+// Settings are the options of a process, from flags and from a file.
 type Settings struct {
 	*options.Set
 	role role
@@ -31,8 +31,9 @@ func newSettings(make func() role) *Settings {
 // NewProxySettings returns the default settings of a client with its ports.
 func NewProxySettings() *Settings { return newSettings(func() role { return &proxyRole{ports: true} }) }
 
-// NewClientSettings returns the default settings of a client without ports. A file may
-// still have a proxy's options, so that one file serves every command.
+// NewClientSettings returns the default settings of a client without ports. A
+// file may nevertheless have a proxy's options, so that one file serves every
+// command.
 func NewClientSettings() *Settings { return newSettings(func() role { return new(proxyRole) }) }
 
 // NewRelaySettings returns the default settings of a relay.
@@ -64,8 +65,8 @@ func (s *Settings) Load(path string) error {
 	return s.ReadFile(path, doc)
 }
 
-// Reread returns the settings as they would be read now: the flags as they were given, and
-// the file as it is.
+// Reread returns new settings from the same flags and the present contents of the
+// file.
 func (s *Settings) Reread() (*Settings, error) {
 	next := newSettings(s.make)
 	next.Again(s.Set)
@@ -96,22 +97,24 @@ func (s *Settings) ClientConfig(w io.Writer) (chive.Config, error) {
 	return r.config(log)
 }
 
-// role is what a process can be: its options, and the node that they make.
+// role is a kind of node: its options, and how to open it.
 type role interface {
-	// parts are the options, with the structures that they are in.
+	// parts returns the tables of options with their structures.
 	parts() []options.Part
 	common() *Common
-	// check reports what the tables do not: what makes no sense together.
+	// check reports options that contradict each other, which the tables cannot
+	// check.
 	check() error
-	// maxMemory is what others may make the node hold, in bytes; 0: the default.
+	// maxMemory returns the bound on memory that others can make the node hold,
+	// in bytes; 0: the default.
 	maxMemory() uint64
-	// confinement is what the node uses of the file system.
+	// confinement returns the files that the node uses.
 	confinement(dataDir string) confinement
-	// open starts the node. It says to w what a user must know before.
+	// open starts the node. First it writes to w what the user must know.
 	open(w io.Writer, log *slog.Logger) (node, error)
 }
 
-// Common is what every process can be told, besides its node's Config.
+// Common has the settings of every process besides its node's Config.
 type Common struct {
 	NetworkFile string     // empty: the public network
 	Metrics     string     // empty: none
@@ -130,7 +133,7 @@ func (c *Common) network() (*chive.Network, error) {
 	return chive.LoadNetwork(c.NetworkFile)
 }
 
-// NewLogger returns a log of a format, and its level, which may change.
+// NewLogger returns a log in the given format, and its level, which may change.
 func NewLogger(from slog.Level, format string, w io.Writer) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	level.Set(from)

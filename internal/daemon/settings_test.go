@@ -173,7 +173,7 @@ func TestClientConfig(t *testing.T) {
 	}
 }
 
-// notOptions are fields that no row is for.
+// notOptions are fields without a row.
 var notOptions = map[string]string{
 	"Network": "the process reads it from its network file",
 	"Logger":  "the process makes it, by log-level and log-format",

@@ -5,20 +5,19 @@ import (
 	"net/http"
 )
 
-// sidePorts are by what a running program is watched: the status socket in its
-// data directory, and the metrics port.
+// sidePorts are the status socket in the data directory and the metrics port.
 type sidePorts struct {
 	dataDir string
 	status  func() any
 	metrics string // empty: none
 	handler http.Handler
-	fail    func(error) // hears why the metrics port ended by itself
+	fail    func(error) // receives the error if the metrics port ends by itself
 }
 
-// open opens both, and returns the lines that say where.
+// open opens both, and returns lines with their addresses.
 func (d *sidePorts) open(log *slog.Logger) (lines []string, stop func(), err error) {
-	// Only status needs the socket, so a path that cannot have one does not
-	// keep traffic from flowing.
+	// Only the status command needs the socket, so the process runs even if it
+	// cannot be opened.
 	st, err := serveStatus(d.dataDir, d.status, log)
 	if err != nil {
 		log.Warn("chive status will not find this process", "err", err)

@@ -23,8 +23,8 @@ import (
 	"github.com/chivenet/chive/relay"
 )
 
-// The status socket's name inside the data directory, how long either side
-// waits for the other, which may be busy, and how much an answer can be.
+// The status socket's name inside the data directory, how long either side waits
+// for the other, which may be busy, and the size limit of an answer.
 const (
 	statusSocket  = "status.sock"
 	statusTimeout = 20 * time.Second
@@ -65,7 +65,7 @@ func (s *statusServer) close() {
 	s.wg.Wait()
 }
 
-// rolePrefix says, first in a status, whose it is.
+// rolePrefix begins a status and names the role.
 type rolePrefix struct {
 	Role string `json:"role"`
 }
@@ -85,8 +85,8 @@ type (
 	}
 )
 
-// Report is what a running program says of itself: Text is JSON, and one of the
-// others is not nil.
+// Report is the status of a running program: Text is JSON, and one of the other
+// fields is not nil.
 type Report struct {
 	Text      []byte
 	Proxy     *chive.Status
@@ -94,8 +94,7 @@ type Report struct {
 	Authority *authority.Status
 }
 
-// ReadStatus asks the program that runs with this data directory for its
-// status.
+// ReadStatus asks the program that uses this data directory for its status.
 func ReadStatus(ctx context.Context, dataDir string) (*Report, error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()

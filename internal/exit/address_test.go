@@ -15,8 +15,8 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// exitOf makes an exit by lines, whose name server answers with zone's records,
-// "NAME TYPE DATA", for as long as names are in it.
+// exitOf makes an exit with the policy lines. Its name server answers with the
+// records of zone, "NAME TYPE DATA".
 func exitOf(t *testing.T, private bool, zone []string, lines ...string) *Config {
 	t.Helper()
 	p, err := WholePolicy(lines, PolicyOptions{Private: private, IPv6: true})
@@ -41,8 +41,8 @@ func exitOf(t *testing.T, private bool, zone []string, lines ...string) *Config 
 	return &Config{Policy: p, Private: private, IPv6: true, Nameservers: []netip.AddrPort{ns}}
 }
 
-// TestMappedAnswers: an IPv4 address in an AAAA record is no address: it would
-// pass what the exit compares IPv4 addresses with.
+// TestMappedAnswers: an IPv4 address in an AAAA record is refused: it would pass
+// the rules about IPv4 addresses.
 func TestMappedAnswers(t *testing.T) {
 	port := echoServer(t)
 	cfg := exitOf(t, true, []string{"mapped.test. AAAA ::ffff:127.0.0.1"}, "accept *:*")
@@ -57,7 +57,7 @@ func TestMappedAnswers(t *testing.T) {
 	}
 }
 
-// TestAllowed: who refuses an address refuses whatever leads there.
+// TestAllowed: an exit that refuses an address refuses every other form of it.
 func TestAllowed(t *testing.T) {
 	own := netip.MustParseAddr("198.51.100.7")
 	for _, x := range []struct {
@@ -94,8 +94,8 @@ func TestAllowed(t *testing.T) {
 	}
 }
 
-// TestPrivateLookups: an exit does not tell strangers what its operator's name
-// server knows of private addresses.
+// TestPrivateLookups: an exit does not reveal private addresses that its
+// operator's name server knows.
 func TestPrivateLookups(t *testing.T) {
 	zone := []string{"db.test. A 10.0.0.5", "both.test. A 10.0.0.5", "both.test. A 203.0.113.5", "5.0.0.10.in-addr.arpa. PTR db.test.", "5.113.0.203.in-addr.arpa. PTR web.test.",
 		"6.113.0.203.in-addr.arpa. PTR a\\000b.test."}
@@ -105,7 +105,7 @@ func TestPrivateLookups(t *testing.T) {
 		_, c := setup(t, exitOf(t, private, zone, "accept *:*"), nil)
 		for _, x := range []struct {
 			name   string
-			public []string // what all may know
+			public []string // answers that are not private
 			all    []string
 		}{
 			{"db.test", nil, []string{"10.0.0.5"}}, {"both.test", []string{"203.0.113.5"}, []string{"10.0.0.5", "203.0.113.5"}},
@@ -132,8 +132,8 @@ func TestPrivateLookups(t *testing.T) {
 	}
 }
 
-// TestWholePolicy: lines without a last rule go on with the default policy, as
-// tor(1) says, and come after what is refused always.
+// TestWholePolicy: rules that are always refused come before the lines, and after
+// lines without a last rule comes the default policy, as tor(1) says.
 func TestWholePolicy(t *testing.T) {
 	all := []string{"reject *:25", "reject *:119", "reject *:135-139", "reject *:445", "reject *:563", "reject *:1214", "reject *:4661-4666",
 		"reject *:6346-6429", "reject *:6699", "reject *:6881-6999", "accept *:*"}

@@ -33,7 +33,7 @@ func (e *Exit) beginDir(h *circuit.Hop, id uint16) error {
 	return nil
 }
 
-// begin judges what can be judged at once, and connects on a goroutine.
+// begin checks a BEGIN as far as possible at once, and connects in a goroutine.
 func (e *Exit) begin(h *circuit.Hop, id uint16, b cell.Begin) error {
 	c := e.rules.Load()
 	if c == nil {
@@ -69,8 +69,9 @@ func (e *Exit) begin(h *circuit.Hop, id uint16, b cell.Begin) error {
 	return nil
 }
 
-// allowed judges one address, in its plain form, and the one that it carries:
-// by the policy, and never nowhere or the relay itself.
+// allowed checks an address in its plain form, and the address embedded in it,
+// against the policy. It always refuses unspecified addresses and the relay
+// itself.
 func (e *Exit) allowed(c *rules, addr netip.Addr, port uint16) bool {
 	for {
 		if !c.Policy.Allows(addr, port) || !c.Private && !netaddr.Public(addr) || addr.IsUnspecified() ||
@@ -85,7 +86,8 @@ func (e *Exit) allowed(c *rules, addr netip.Addr, port uint16) bool {
 	}
 }
 
-// inside reports whether an address is the network's own, or carries such a one.
+// inside reports whether an address, or the address embedded in it, belongs to
+// the network itself.
 func (e *Exit) inside(addr netip.Addr, port uint16) bool {
 	if e.opts.Inside == nil {
 		return false
@@ -94,7 +96,7 @@ func (e *Exit) inside(addr netip.Addr, port uint16) bool {
 	return e.opts.Inside(netip.AddrPortFrom(addr, port)) || ok && e.opts.Inside(netip.AddrPortFrom(carried, port))
 }
 
-// serveCost is what an exit stream counts on its account besides the stream
+// serveCost is the memory of an exit stream on the account besides the stream
 // itself, in bytes: goroutines, and a connection.
 const serveCost = 14 << 10
 
@@ -123,12 +125,13 @@ func (e *Exit) serve(c *rules, s *stream.Stream, b cell.Begin, four, six bool) {
 	e.copy(s, conn)
 }
 
-// broke returns what ends a stream after a panic.
+// broke returns the function that ends a stream after a panic.
 func broke(s *stream.Stream) func(error) {
 	return func(error) { _ = s.CloseReason(cell.EndInternal) } // an error means that the circuit is gone
 }
 
-// watch cancels when the circuit closes before ctx, which is what is done for it.
+// watch calls cancel if the circuit closes before ctx ends. It closes the channel
+// when either has happened.
 func (e *Exit) watch(ctx context.Context, h *circuit.Hop, cancel context.CancelFunc) <-chan struct{} {
 	done := make(chan struct{})
 	go func() {
@@ -143,7 +146,7 @@ func (e *Exit) watch(ctx context.Context, h *circuit.Hop, cancel context.CancelF
 	return done
 }
 
-// refusal is an error with what the client is told of it.
+// refusal is an error with the reason for the client.
 type refusal struct {
 	error
 	reason cell.EndReason

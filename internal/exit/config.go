@@ -1,5 +1,5 @@
-// Package exit is a relay's end of streams: it judges BEGIN by the exit policy,
-// looks names up, connects, and copies.
+// Package exit is a relay's end of streams: it checks BEGIN against the exit
+// policy, resolves names, connects, and copies bytes.
 package exit
 
 import (
@@ -16,31 +16,31 @@ import (
 	"github.com/chivenet/chive/internal/options"
 )
 
-// Config is what an exit may do.
+// Config has the settings of an exit.
 type Config struct {
-	// Policy decides where streams may go: see WholePolicy. It has a last word
-	// about every address.
+	// Policy decides where streams may go: see WholePolicy. It must decide about
+	// every address.
 	Policy netdoc.ExitPolicy
-	// Private lets streams out to addresses that are not public, as far as the
-	// policy does, and lets lookups answer with them.
+	// Private allows streams to private addresses, if the policy does, and
+	// lookups that answer with them.
 	Private bool
-	// IPv6 lets streams out to IPv6 addresses, as far as the policy does.
+	// IPv6 allows streams to IPv6 addresses, if the policy does.
 	IPv6 bool
 	// Nameservers are asked in turn; none: those of /etc/resolv.conf.
 	Nameservers []netip.AddrPort
 	// Source4 and Source6 are the addresses that connections come from; invalid:
 	// the kernel's choice.
 	Source4, Source6 netip.Addr
-	// ConnectTimeout bounds a connection's opening, all addresses together; zero:
-	// 30 seconds.
+	// ConnectTimeout bounds the time to open a connection, with all addresses
+	// together; zero: 30 seconds.
 	ConnectTimeout time.Duration
 	// MaxConns bounds the connections of the process, and MaxPerCircuit those of
-	// one circuit, which also gets no more than about a quarter of what is free;
+	// one circuit, which also gets no more than about a quarter of the free ones;
 	// zero: 16,384 and 1,024.
 	MaxConns, MaxPerCircuit int
 }
 
-// Check reports what cannot be used.
+// Check reports the first setting that cannot be used.
 func (c *Config) Check() error {
 	if len(c.Policy) > 5000 {
 		return options.Wrong("ExitPolicy", "%d rules are too many", len(c.Policy))
@@ -81,7 +81,7 @@ func (c *Config) withDefaults() Config {
 	return out
 }
 
-// Stats counts what an exit did.
+// Stats has the counters of an exit.
 type Stats struct {
 	Streams                        atomic.Int64 // open now
 	Opened, Refused, Failed        atomic.Uint64
@@ -89,26 +89,28 @@ type Stats struct {
 	BytesOut, BytesIn              atomic.Uint64 // to and from the outside
 }
 
-// Options are the exit's surroundings.
+// Options are the settings that the relay, not its operator, gives an exit.
 type Options struct {
 	Log *slog.Logger
 	Now func() time.Time
-	// Sockets bounds the connections of the process as Config's MaxConns does:
-	// what its file descriptors allow. Zero: no further bound.
+	// Sockets bounds the connections of the process like MaxConns in Config,
+	// according to its file descriptors. Zero: no further bound.
 	Sockets int
-	// Own are the relay's own addresses, to which nothing is let out.
+	// Own are the relay's own addresses, to which the exit never connects.
 	Own []netip.Addr
-	// Inside tells ports of the network itself, to which nothing is let out: the
-	// network would carry its own traffic, over and over. Nil: none.
+	// Inside reports ports of the network itself, to which the exit does not
+	// connect: otherwise the network would carry its own traffic again and again.
+	// Nil: none.
 	Inside func(netip.AddrPort) bool
-	// Judge says of the link that a circuit came by whether streams may leave by
-	// the circuit: zero, or the reason why not. Nil: they may.
+	// Judge decides by the link of a circuit whether the circuit may open
+	// streams: it returns zero, or the reason for the refusal. Nil: every circuit
+	// may.
 	Judge func(*channel.Link) cell.EndReason
 	Stats *Stats
 }
 
-// DefaultPolicy is C tor's: the ports that are mostly abused are refused (mail,
-// file sharing); all others are open.
+// DefaultPolicy returns C tor's default policy: it refuses the ports that are
+// abused most (mail, file sharing) and accepts all others.
 func DefaultPolicy() netdoc.ExitPolicy {
 	var p netdoc.ExitPolicy
 	for _, r := range []netdoc.PortRange{{Lo: 25, Hi: 25}, {Lo: 119, Hi: 119}, {Lo: 135, Hi: 139}, {Lo: 445, Hi: 445}, {Lo: 563, Hi: 563},
@@ -118,8 +120,8 @@ func DefaultPolicy() netdoc.ExitPolicy {
 	return append(p, AcceptAll()...)
 }
 
-// RejectPrivate refuses what "private" stands for: every policy begins with it,
-// unless its operator says otherwise.
+// RejectPrivate returns the rules that refuse "private". Every policy begins with
+// them, unless the operator allows private addresses.
 func RejectPrivate() netdoc.ExitPolicy {
 	var p netdoc.ExitPolicy
 	for _, n := range netaddr.ExitPrivate() {
@@ -128,7 +130,7 @@ func RejectPrivate() netdoc.ExitPolicy {
 	return p
 }
 
-// AcceptAll lets everything out.
+// AcceptAll returns the policy that accepts everything.
 func AcceptAll() netdoc.ExitPolicy {
 	return netdoc.ExitPolicy{{Accept: true, Ports: netdoc.AllPorts}, {Accept: true, Six: true, Ports: netdoc.AllPorts}}
 }

@@ -19,12 +19,12 @@ import (
 	"github.com/chivenet/chive/internal/race"
 )
 
-// attemptDelay is how long one address may take before the next is tried
-// beside it (RFC 8305, "connection attempt delay").
+// attemptDelay is how long one address may take before the next is tried at the
+// same time (RFC 8305, "connection attempt delay").
 const attemptDelay = 250 * time.Millisecond
 
-// connect opens a connection to where BEGIN says, by the families that the
-// client accepts and in the order that it prefers.
+// connect opens a connection to the destination in BEGIN, with the address
+// families that the client accepts, in the order that it prefers.
 func (e *Exit) connect(ctx context.Context, h *circuit.Hop, c *rules, b cell.Begin, four, six bool) (net.Conn, uint32, error) {
 	answer := Answer{TTL: cell.TTLUnknown}
 	if addr, err := netip.ParseAddr(b.Host); err == nil {
@@ -46,7 +46,8 @@ func (e *Exit) connect(ctx context.Context, h *circuit.Hop, c *rules, b cell.Beg
 	}
 	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return e.inside(a, b.Port) })
 	if len(addrs) == 0 {
-		// As C tor says it, which does not make the client try all other exits.
+		// The same reason as C tor's: with it the client does not try all other
+		// exits.
 		return nil, 0, &refusal{error: fault.New(fault.Refused, "it is a relay's or an authority's port"), reason: cell.EndConnectRefused}
 	}
 	conn, err := e.first(ctx, c.MaxConns, addrs, func(ctx context.Context, a netip.Addr) (net.Conn, error) {
@@ -55,10 +56,11 @@ func (e *Exit) connect(ctx context.Context, h *circuit.Hop, c *rules, b cell.Beg
 	return conn, answer.TTL, err
 }
 
-// maxTried bounds the addresses of one name that are tried.
+// maxTried bounds how many addresses of one name are tried.
 const maxTried = 6
 
-// interleave takes addresses of the families in turn, the preferred first.
+// interleave returns addresses of the two families alternately, the preferred
+// family first.
 func interleave(all []netip.Addr, prefer6 bool) []netip.Addr {
 	var fam [2][]netip.Addr
 	for _, a := range all {
@@ -79,11 +81,11 @@ func interleave(all []netip.Addr, prefer6 bool) []netip.Addr {
 	return out
 }
 
-// first connects to the first address that answers. The stream has a place for
-// one socket. Where several are tried at once, each further one takes a place of
-// its own, while the exit has fewer than most.
+// first connects to the first address that answers. The stream already counts one
+// socket. If several addresses are tried at once, each further socket is counted
+// too, and must not exceed most.
 func (e *Exit) first(ctx context.Context, most int, addrs []netip.Addr, dial func(context.Context, netip.Addr) (net.Conn, error)) (net.Conn, error) {
-	var tried atomic.Int64 // at this moment
+	var tried atomic.Int64 // attempts in progress
 	var failed atomic.Pointer[error]
 	f := race.Field{Delay: attemptDelay, After: time.After, Go: e.goAttempt, Log: e.opts.Log}
 	conn, err := race.First(ctx, f, len(addrs), func(ctx context.Context, i int) (net.Conn, error) {
@@ -135,7 +137,7 @@ func lookupReason(err error) cell.EndReason {
 	return cell.EndResolveFailed
 }
 
-// reasonOf maps what a connection failed of to an END reason, as C tor does.
+// reasonOf maps the error of a connection to an END reason, as C tor does.
 func reasonOf(err error) cell.EndReason {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
@@ -149,7 +151,7 @@ func reasonOf(err error) cell.EndReason {
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, syscall.ETIMEDOUT):
 		return cell.EndTimeout
 	case errors.Is(err, context.Canceled):
-		return cell.EndHibernating // this exit closes; or the circuit has, and nobody hears it
+		return cell.EndHibernating // this exit is closing, or the circuit has closed, and no client gets the reason
 	}
 	return cell.EndMisc
 }

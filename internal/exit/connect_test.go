@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// TestSocketsOfOneStream: the addresses that are tried at once for a stream take
-// a place each, and only one while the exit is full.
+// TestSocketsOfOneStream: each address that is tried at the same time for a
+// stream counts as a socket; at the exit's limit, only one is tried at a time.
 func TestSocketsOfOneStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const most = 100
@@ -45,7 +45,7 @@ func TestSocketsOfOneStream(t *testing.T) {
 				t.Errorf("%d places are taken, not %d", n, x.held)
 			}
 		}
-		// One after the other, they need one place.
+		// One after the other, they need one socket.
 		e.conns.Store(most)
 		refused := errors.New("refused")
 		tried = 0

@@ -11,9 +11,9 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// copy moves bytes between a stream and a connection. END closes both
-// directions of a stream, so that the end of what the outside says ends all;
-// the end of what the client says does too, when it is an error.
+// copy moves bytes between a stream and a connection. END closes both directions
+// of a stream, so the end of the destination's bytes ends both. The end of the
+// client's bytes does so only if it is an error.
 func (e *Exit) copy(s *stream.Stream, conn net.Conn) {
 	stop := make(chan struct{})
 	var once sync.Once
@@ -22,7 +22,7 @@ func (e *Exit) copy(s *stream.Stream, conn net.Conn) {
 	wg.Go(func() {
 		defer panics.Recover(e.opts.Log, broke(s))
 		defer end()
-		n, err := s.ReadFrom(conn) // until the outside ends
+		n, err := s.ReadFrom(conn) // until the destination ends
 		e.opts.Stats.BytesIn.Add(uint64(n))
 		_ = s.CloseReason(endReason(err))
 	})
@@ -45,7 +45,7 @@ func (e *Exit) copy(s *stream.Stream, conn net.Conn) {
 	_ = s.Close()
 }
 
-// endReason says why the outside's half ended.
+// endReason returns the END reason for the end of the destination's half.
 func endReason(err error) cell.EndReason {
 	if err == nil || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
 		return cell.EndDone

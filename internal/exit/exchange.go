@@ -16,22 +16,22 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// udpSize is what a name server may answer by UDP: it passes every network
-// without being cut up (DNS flag day 2020).
+// udpSize is the largest answer by UDP that is requested, in bytes: networks
+// carry it without fragmentation (DNS flag day 2020).
 const udpSize = 1232
 
 // errNoServer is the error of a server that did not answer, whatever the
 // reason: an error of the net package would name the server.
 var errNoServer = fault.New(fault.Network, "look up a name: the name server does not answer")
 
-// maxMessage is the longest answer that is read: as many addresses as are used
-// fit in many times, behind as many aliases as servers follow.
+// maxMessage is the longest answer that is read, in bytes: many times what all
+// used addresses, and all aliases that servers follow, need.
 const maxMessage = 16 << 10
 
 var errTooLong = fault.New(fault.Network, "look up a name: the name server's answer is too long")
 
 // exchange asks a server over "udp" or "tcp" and returns its answer to this
-// very question; other datagrams are passed over.
+// question; it ignores other datagrams.
 func exchange(ctx context.Context, network, server string, q query) (*reply, error) {
 	id, msg, err := question(q)
 	if err != nil {
@@ -55,9 +55,9 @@ func exchange(ctx context.Context, network, server string, q query) (*reply, err
 	if _, err := conn.Write(msg); err != nil {
 		return nil, errNoServer
 	}
-	stop := context.AfterFunc(ctx, panics.Contain(nil, nil, func() { conn.Close() })) // nobody waits any more
+	stop := context.AfterFunc(ctx, panics.Contain(nil, nil, func() { conn.Close() })) // the caller waits no longer
 	defer stop()
-	buf := make([]byte, 4096) // by UDP more than was asked for
+	buf := make([]byte, 4096) // for UDP, larger than udpSize
 	for {
 		msg, err := receive(conn, network, buf)
 		if errors.Is(err, errTooLong) {
@@ -102,7 +102,7 @@ func question(q query) (id uint16, msg []byte, err error) {
 	return id, msg, nil
 }
 
-// receive reads one message, into buf where it fits.
+// receive reads one message, into buf if it fits.
 func receive(conn net.Conn, network string, buf []byte) ([]byte, error) {
 	if network == "udp" {
 		n, err := conn.Read(buf)

@@ -14,10 +14,10 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// Exit takes the streams that end at a relay. It implements
+// Exit serves the streams that end at a relay. It implements
 // circuit.StreamHandler.
 type Exit struct {
-	rules atomic.Pointer[rules] // nil: only directory streams are taken
+	rules atomic.Pointer[rules] // nil: only directory streams are served
 	dir   *dirserver.Server     // nil: none
 	opts  Options
 
@@ -31,17 +31,17 @@ type Exit struct {
 
 	mu    sync.Mutex // guards what follows
 	circs map[*circuit.Hop]*circState
-	asked int // all circuits' lookups under way
+	asked int // lookups of all circuits in progress
 }
 
-// circState is what an exit keeps of one circuit.
+// circState is an exit's state for one circuit.
 type circState struct {
 	open   int
 	asking int // of open: those that wait for a name server
 	opens  pace.Pace
 }
 
-// rules are what may be replaced while the exit runs.
+// rules are the settings that may be replaced while the exit runs.
 type rules struct {
 	*Config
 	names *resolver
@@ -51,11 +51,11 @@ type rules struct {
 // parameters of the consensus.
 type StreamLimit struct {
 	Pace    pace.Limit
-	Destroy bool // a circuit over the limit is closed; else the stream is refused
+	Destroy bool // close a circuit above the limit; false: refuse the stream
 }
 
-// New returns an exit. A nil cfg refuses all streams but directory streams,
-// which dir serves; a nil dir refuses those.
+// New returns an exit. With a nil cfg it refuses all streams except directory
+// streams, which dir serves; with a nil dir it refuses those.
 func New(cfg *Config, dir *dirserver.Server, opts Options) (*Exit, error) {
 	if opts.Stats == nil {
 		opts.Stats = new(Stats)
@@ -68,8 +68,8 @@ func New(cfg *Config, dir *dirserver.Server, opts Options) (*Exit, error) {
 	return e, nil
 }
 
-// SetConfig replaces what the exit may do, for streams that come from now on;
-// nil refuses them.
+// SetConfig replaces the configuration for new streams; with nil they are
+// refused.
 func (e *Exit) SetConfig(cfg *Config) error {
 	if cfg == nil {
 		e.rules.Store(nil)
@@ -87,7 +87,7 @@ func (e *Exit) SetConfig(cfg *Config) error {
 		return err
 	}
 	if old := e.rules.Load(); old != nil && slices.Equal(old.names.servers, names.servers) {
-		names = old.names // with what it remembers
+		names = old.names // with its cache
 	}
 	e.rules.Store(&rules{Config: &c, names: names})
 	return nil
@@ -99,11 +99,11 @@ func (e *Exit) Close() {
 	e.wg.Wait()
 }
 
-// Drain refuses new streams from now on, so that clients ask elsewhere; those
-// that are open go on.
+// Drain refuses new streams from now on, so that clients try other exits; open
+// streams continue.
 func (e *Exit) Drain() { e.draining.Store(true) }
 
-// SetStreamLimit changes the limit; nil lifts it.
+// SetStreamLimit changes the limit; nil removes it.
 func (e *Exit) SetStreamLimit(l *StreamLimit) { e.limit.Store(l) }
 
 // HandleStream implements circuit.StreamHandler.
@@ -135,14 +135,14 @@ func (e *Exit) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	return e.begin(h, m.Stream, b)
 }
 
-// refuse ends a stream that never was.
+// refuse ends a stream that was not opened.
 func (e *Exit) refuse(h *circuit.Hop, id uint16, reason cell.EndReason) error {
 	e.opts.Stats.Refused.Add(1)
 	end := cell.End{Reason: reason}
 	return fault.Except(fault.Closed, h.Send(cell.RelayEnd, id, end.Append(nil)))
 }
 
-// take accounts for a stream that a circuit wants to open.
+// take counts a stream that a circuit wants to open.
 func (e *Exit) take(h *circuit.Hop) (over, destroy bool) {
 	now := e.opts.Now()
 	e.mu.Lock()
@@ -152,7 +152,8 @@ func (e *Exit) take(h *circuit.Hop) (over, destroy bool) {
 	if s == nil {
 		s = new(circState)
 		e.circs[h] = s
-		// On another goroutine: a circuit that has closed already calls at once.
+		// In another goroutine: OnClose calls at once if the circuit has already
+		// closed.
 		go panics.Contain(e.opts.Log, nil, func() {
 			h.Circuit().OnClose(func(error) {
 				e.mu.Lock()
@@ -167,7 +168,7 @@ func (e *Exit) take(h *circuit.Hop) (over, destroy bool) {
 	return true, l.Destroy
 }
 
-// bounds are what holds for all streams, those of the directory too.
+// bounds returns the bounds for all streams, also directory streams.
 func (e *Exit) bounds() *Config {
 	if c := e.rules.Load(); c != nil {
 		return c.Config
@@ -175,11 +176,12 @@ func (e *Exit) bounds() *Config {
 	return &defaults // directory streams have no sockets
 }
 
-// defaults bounds who lets no stream out.
+// defaults has the bounds of a relay that is no exit.
 var defaults = (&Config{}).withDefaults()
 
-// hold counts one connection, lookup or directory stream of a circuit, if there
-// is room: each costs a goroutine at least, for as long as the other end likes.
+// hold counts one connection, lookup or directory stream of a circuit, unless a
+// bound is reached: each costs at least a goroutine, for as long as the other end
+// wishes.
 func (e *Exit) hold(h *circuit.Hop) bool {
 	bounds := e.bounds()
 	e.mu.Lock()
@@ -193,9 +195,9 @@ func (e *Exit) hold(h *circuit.Hop) bool {
 	return true
 }
 
-// share is how much one circuit may hold when this much is free for all: so few
-// circuits cannot take everything, and the more of them want much, the less each
-// gets. There is room for who comes late.
+// share returns how much one circuit may hold if this much is free for all. So a
+// few circuits cannot take everything: the more circuits want much, the less each
+// gets, and something is left for late ones.
 func share(free int) int {
 	if free <= 0 {
 		return 0
@@ -203,7 +205,8 @@ func share(free int) int {
 	return 1 + free/4
 }
 
-// lookup has a name server asked for a circuit, if it may ask for more now.
+// lookup asks a name server for a circuit, unless the circuit has too many
+// lookups.
 func (e *Exit) lookup(ctx context.Context, h *circuit.Hop, ask func(context.Context) (Answer, error)) (Answer, error) {
 	e.mu.Lock()
 	s := e.circs[h]

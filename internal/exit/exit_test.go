@@ -24,7 +24,7 @@ import (
 )
 
 // nameserver answers on loopback: "echo.test" is 127.0.0.1, "six.test" has no
-// IPv4 address, "slow.test" gets no answer, all else does not exist.
+// IPv4 address, "slow.test" gets no answer, and other names do not exist.
 func nameserver(t *testing.T) netip.AddrPort {
 	t.Helper()
 	return serveDNS(t, func(w dns.ResponseWriter, m *dns.Msg) {
@@ -49,7 +49,7 @@ func nameserver(t *testing.T) netip.AddrPort {
 	})
 }
 
-// serveDNS has answer write what it makes of each reply, over UDP and TCP.
+// serveDNS runs a name server over UDP and TCP; answer writes each reply.
 func serveDNS(t *testing.T, answer func(w dns.ResponseWriter, m *dns.Msg)) netip.AddrPort {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -175,7 +175,7 @@ func TestExitRefuses(t *testing.T) {
 	if c.Err() != nil || c.Last().Streams() > 1 {
 		t.Error("the circuit must live", c.Err())
 	}
-	// The network's own ports are refused as C tor refuses them.
+	// The network's own ports are refused with C tor's reason.
 	e, in := setup(t, accept(t, "accept *:*"), nil)
 	e.opts.Inside = func(a netip.AddrPort) bool { return a == netip.AddrPortFrom(netip.MustParseAddr("127.0.0.1"), port) }
 	for _, host := range []string{"127.0.0.1", "echo.test"} {
@@ -259,7 +259,7 @@ func TestExitServesDirectory(t *testing.T) {
 	}
 }
 
-// A circuit that goes away takes its connections with it.
+// When a circuit closes, its connections close.
 func TestCircuitEndsConnections(t *testing.T) {
 	port := echoServer(t)
 	e, c := setup(t, accept(t, "accept *:*"), nil)

@@ -40,7 +40,7 @@ func circuits(t *testing.T, n int, cfg *Config, dir *dirserver.Server) (*Exit, [
 	return e, out
 }
 
-// talk sends something to and fro.
+// talk sends bytes and receives them back.
 func talk(t *testing.T, s *stream.Stream) {
 	t.Helper()
 	s.SetDeadline(time.Now().Add(60 * time.Second))
@@ -53,7 +53,7 @@ func talk(t *testing.T, s *stream.Stream) {
 	}
 }
 
-// ends counts the ENDs and answers that streams get which nobody reads.
+// ends receives the ENDs and answers of streams that are not read.
 type ends struct{ got chan cell.RelayMsg }
 
 func (e ends) HandleMessage(m cell.RelayMsg, _ time.Time) error {
@@ -64,8 +64,8 @@ func (ends) Flush()                   {}
 func (ends) HandleCircuitClose(error) {}
 
 // TestStreamFlood: a client that opens streams, lookups and directory streams
-// without end gets as many as a circuit may have, whatever they are; it is told
-// of each that is refused, and other circuits do not notice.
+// without end gets as many as a circuit may have, of all kinds together. Each
+// further one is refused with an END, and other circuits are not affected.
 func TestStreamFlood(t *testing.T) {
 	port := echoServer(t)
 	cfg := accept(t, "accept *:*")
@@ -76,7 +76,7 @@ func TestStreamFlood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Names that no server answers for keep their streams open.
+	// Names without an answer keep their streams open.
 	got := ends{make(chan cell.RelayMsg, 4096)}
 	send := func(cmd cell.RelayCommand, body []byte) {
 		t.Helper()
@@ -127,7 +127,7 @@ func TestStreamFlood(t *testing.T) {
 	}
 }
 
-// TestExitDrains: new streams are sent elsewhere, those that are open go on.
+// TestExitDrains: new streams are refused, and open ones continue.
 func TestExitDrains(t *testing.T) {
 	port := echoServer(t)
 	e, c := circuits(t, 2, accept(t, "accept *:*"), nil)
@@ -146,8 +146,8 @@ func TestExitDrains(t *testing.T) {
 	talk(t, s)
 }
 
-// TestShare: few circuits that want everything leave room for one that comes
-// late, and the more there are the less each has.
+// TestShare: a few circuits that want everything leave something for a late one,
+// and the more circuits there are, the less each has.
 func TestShare(t *testing.T) {
 	e := &Exit{circs: map[*circuit.Hop]*circState{}}
 	e.rules.Store(&rules{Config: &Config{MaxConns: 16384, MaxPerCircuit: 1024}})

@@ -11,8 +11,9 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// TestPanicEndsAStream: what serves one stream of a circuit ends that stream with
-// INTERNAL; the circuit's other streams go on, and the place is free again.
+// TestPanicEndsAStream: a panic in the goroutine of a stream ends that stream
+// with INTERNAL; the circuit's other streams continue, and the stream is no
+// longer counted.
 func TestPanicEndsAStream(t *testing.T) {
 	panicstest.Expect(t, 1)
 	port := echoServer(t)

@@ -10,9 +10,9 @@ import (
 	"github.com/chivenet/chive/internal/options"
 )
 
-// ParsePolicy reads the lines of an exit policy as an operator writes them and
-// C tor's ExitPolicy has them: "accept *:80", "reject 192.0.2.0/24:*", "accept6
-// *:443", "reject private:*". "*" with accept or reject is both families.
+// ParsePolicy reads the lines of an exit policy as an operator writes them and C
+// tor's ExitPolicy has them: "accept *:80", "reject 192.0.2.0/24:*", "accept6
+// *:443", "reject private:*". "*" with accept or reject matches both families.
 // "default" stands for DefaultPolicy.
 func ParsePolicy(lines []string) (netdoc.ExitPolicy, error) {
 	var p netdoc.ExitPolicy
@@ -28,20 +28,21 @@ func ParsePolicy(lines []string) (netdoc.ExitPolicy, error) {
 	return p, nil
 }
 
-// PolicyOptions are what an exit policy depends on besides its lines.
+// PolicyOptions are the settings besides its lines on which an exit policy
+// depends.
 type PolicyOptions struct {
-	// Private leaves private networks and the relay's own addresses to the lines
-	// (C tor: ExitPolicyRejectPrivate 0). Streams to the relay itself are refused
-	// whatever the policy says: see allowed.
+	// Private leaves the decision on private networks and the relay's own
+	// addresses to the lines (C tor: ExitPolicyRejectPrivate 0). Streams to the
+	// relay itself are always refused: see allowed.
 	Private bool
-	IPv6    bool         // streams may leave to IPv6 addresses, as far as the lines let them
+	IPv6    bool         // streams may go to IPv6 addresses, if the lines accept them
 	Own     []netip.Addr // the relay's addresses as others know them
 }
 
-// WholePolicy returns the policy that an operator's lines stand for, as C tor
-// makes it: what the options refuse comes first, the default policy last. So it
-// decides about every address, and the default counts only where the lines do
-// not end with a rule about all.
+// WholePolicy returns the complete policy for an operator's lines, as C tor makes
+// it: first the refusals of the options, then the lines, then the default policy.
+// So it decides about every address, and the default applies only if the lines do
+// not end with a rule about all addresses.
 func WholePolicy(lines []string, o PolicyOptions) (netdoc.ExitPolicy, error) {
 	var p netdoc.ExitPolicy
 	if !o.IPv6 {

@@ -10,11 +10,11 @@ import (
 	"github.com/chivenet/chive/internal/netaddr"
 )
 
-// maxRecords bounds the records of an answer that are looked at: whoever owns a
-// name chooses how many there are.
+// maxRecords bounds how many records of an answer are read: the owner of a name
+// chooses their number.
 const maxRecords = 256
 
-// reply is what is taken of a name server's message.
+// reply has the used parts of a name server's message.
 type reply struct {
 	code      dnsmessage.RCode
 	truncated bool
@@ -23,10 +23,10 @@ type reply struct {
 	ttl       uint32 // the least of all records
 }
 
-// readReply reads a message, if it answers the question with this identifier:
-// who does not see the question can guess the name, not the identifier and
-// port. It takes the records that were asked for; those that aliases lead to
-// count, in whatever order they come. Nothing else is unpacked.
+// readReply reads a message if it answers the question with this identifier: an
+// attacker who does not see the question can guess the name, but not the
+// identifier and port. It reads the records of the requested type, for the name
+// and its aliases, in any order. It unpacks nothing else.
 func readReply(msg []byte, id uint16, q query) (*reply, bool) {
 	var p dnsmessage.Parser
 	h, err := p.Start(msg)
@@ -65,7 +65,7 @@ func readReply(msg []byte, id uint16, q query) (*reply, bool) {
 	return r, true
 }
 
-// read takes one record of the type that was asked for.
+// read reads one record of the requested type.
 func (r *reply) read(p *dnsmessage.Parser, q query) error {
 	switch q.typ {
 	case dnsmessage.TypeA:
@@ -76,8 +76,8 @@ func (r *reply) read(p *dnsmessage.Parser, q query) error {
 		return err
 	case dnsmessage.TypeAAAA:
 		v, err := p.AAAAResource()
-		// An IPv4 address in IPv6's clothes would pass for one of IPv6, which
-		// the client may want and the policy allow.
+		// An IPv4-mapped address would count as IPv6, which the client may want
+		// and the policy may allow.
 		if a := netip.AddrFrom16(v.AAAA); err == nil && !a.Is4In6() {
 			r.add(a)
 		}

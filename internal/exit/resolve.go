@@ -62,9 +62,9 @@ func (e *Exit) answer(h *circuit.Hop, id uint16, a cell.Resolved) error {
 	}
 }
 
-// resolved looks a name up, or an address when name is that of one backwards.
-// The operator's own network stays out of it: what the name server knows of
-// private addresses is nobody's business, unless streams may go there.
+// resolved looks a name up, or an address if name is a reverse name. It does not
+// reveal private addresses that the operator's name server knows, unless streams
+// may go there.
 func (e *Exit) resolved(ctx context.Context, h *circuit.Hop, c *rules, name string) cell.Resolved {
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return cell.Resolved{answerOf(netaddr.Plain(addr), maxTTL)}

@@ -15,9 +15,9 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// TTLs that clients are told, in seconds: two values only, so that what an exit
-// has in its cache cannot be read off (tor-spec, "DNS TTLs"; C tor since
-// 0.4.6: 5 and 60 minutes).
+// TTLs for clients, in seconds: two values only, so that they do not reveal what
+// an exit has in its cache (tor-spec, "DNS TTLs"; C tor since 0.4.6: 5 and 60
+// minutes).
 const (
 	minTTL = 5 * 60
 	maxTTL = 60 * 60
@@ -36,13 +36,13 @@ const (
 	dnsAttempts = 3
 	maxAnswers  = 16
 	failedTTL   = 10 * time.Second
-	maxLookups  = 4096           // questions under way at the same time
+	maxLookups  = 4096           // questions in progress at the same time
 	maxAsking   = maxLookups / 2 // streams that wait for them: each has two at most
 
-	// cacheBytes is what the cache may take, as far as it is known. The cache is on
-	// no peer's account: all circuits share it, an entry outlives the circuit that
-	// asked, and a peer that fills it only pushes out other names. 16 MB is a small
-	// part of what a relay may hold.
+	// cacheBytes is the estimated memory that the cache may use. The cache is on
+	// no peer's account: all circuits share it, an entry outlives the circuit
+	// that asked, and a peer that fills it only pushes out other names. 16 MB is
+	// a small part of what a relay may hold.
 	cacheBytes = 16 << 20
 	entryBytes = 512 // of it, an entry without names and addresses
 	addrBytes  = 24  // and an address
@@ -58,13 +58,13 @@ type Answer struct {
 // errNoName says that the name has no such record: asking again won't help.
 var errNoName = fault.New(fault.Network, "the name has no address")
 
-// query is what the cache is kept by.
+// query is the key of the cache.
 type query struct {
 	name string
 	typ  dnsmessage.Type
 }
 
-// lookup is a cached answer, or one under way.
+// lookup is a cached answer, or a question in progress.
 type lookup struct {
 	done    chan struct{} // closed when the answer is there; the next three are set before
 	answer  Answer
@@ -75,7 +75,8 @@ type lookup struct {
 	waiters int // guarded by the resolver's mu
 }
 
-// bytes is what an entry of the cache takes; the answer counts once it is there.
+// bytes returns the estimated memory of a cache entry; an answer counts once it
+// has come.
 func (l *lookup) bytes(q query) int {
 	n := entryBytes + len(q.name)
 	if l.finished() {
@@ -93,7 +94,7 @@ func (l *lookup) finished() bool {
 	}
 }
 
-// resolver asks name servers and remembers what they say.
+// resolver asks name servers and caches their answers.
 type resolver struct {
 	servers []string
 	now     func() time.Time
@@ -167,7 +168,7 @@ func (r *resolver) reverse(ctx context.Context, name string) (Answer, error) {
 // canonical is lower case, with the root's dot.
 func canonical(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") + "." }
 
-// get answers from the cache, or asks. A question goes on as long as somebody
+// get answers from the cache, or asks. A question continues as long as a caller
 // waits for the answer.
 func (r *resolver) get(ctx context.Context, q query) (Answer, error) {
 	r.stats.Resolves.Add(1)
@@ -184,8 +185,8 @@ func (r *resolver) get(ctx context.Context, q query) (Answer, error) {
 	}
 }
 
-// join returns the question as it is asked or answered already, or asks it; the
-// caller is to leave.
+// join returns the cached answer or the question in progress, or asks a new
+// question. The caller must call leave.
 func (r *resolver) join(q query) (*lookup, error) {
 	now := r.now()
 	r.mu.Lock()
@@ -219,8 +220,8 @@ func (r *resolver) join(q query) (*lookup, error) {
 	return l, nil
 }
 
-// leave ends a wait. A question that nobody waits for any more is given up: who
-// goes away must not leave work behind.
+// leave ends a wait. When no caller waits any longer, the question is cancelled,
+// so that closed circuits leave no work behind.
 func (r *resolver) leave(q query, l *lookup) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -230,7 +231,7 @@ func (r *resolver) leave(q query, l *lookup) {
 	}
 }
 
-// forgetLocked takes an entry out of the cache, if it is still in.
+// forgetLocked removes an entry from the cache, if it is still there.
 func (r *resolver) forgetLocked(q query, l *lookup) {
 	if r.cache[q] == l {
 		delete(r.cache, q)
@@ -238,7 +239,8 @@ func (r *resolver) forgetLocked(q query, l *lookup) {
 	}
 }
 
-// evictLocked makes room: expired entries first, then any that is finished.
+// evictLocked frees memory: it removes expired entries first, then any finished
+// ones.
 func (r *resolver) evictLocked(now time.Time) {
 	if r.bytes < cacheBytes {
 		return
@@ -270,7 +272,7 @@ func (r *resolver) run(ctx context.Context, q query, l *lookup) {
 	}
 }
 
-// finish tells those who wait for a lookup what came of it.
+// finish stores the result of a lookup and wakes its callers.
 func (r *resolver) finish(q query, l *lookup, a Answer, err error) {
 	keep := failedTTL
 	if err == nil {
@@ -288,7 +290,7 @@ func (r *resolver) finish(q query, l *lookup, a Answer, err error) {
 	close(l.done)
 }
 
-// ask asks one server, over UDP and, when the answer does not fit, TCP.
+// ask asks one server over UDP and, if the answer does not fit, over TCP.
 func (r *resolver) ask(ctx context.Context, q query, server string) (Answer, error) {
 	reply, err := exchange(ctx, "udp", server, q)
 	if err == nil && reply.truncated {

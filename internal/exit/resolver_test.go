@@ -26,14 +26,15 @@ func testResolver(t *testing.T, server netip.AddrPort) *resolver {
 	return r
 }
 
-// silent is a name server that says nothing, and tells of each question.
+// silent runs a name server that never answers; the channel reports each
+// question.
 func silent(t *testing.T) (netip.AddrPort, <-chan string) {
 	asked := make(chan string, 1<<14)
 	return serveDNS(t, func(_ dns.ResponseWriter, m *dns.Msg) { asked <- m.Question[0].Name }), asked
 }
 
-// TestLookupGivenUp: who goes away leaves no question under way; who waits for
-// the same one still gets its answer.
+// TestLookupGivenUp: a question is cancelled when its last caller goes away, but
+// not while another caller waits for it.
 func TestLookupGivenUp(t *testing.T) {
 	server, asked := silent(t)
 	r := testResolver(t, server)
@@ -62,17 +63,17 @@ func TestLookupGivenUp(t *testing.T) {
 		t.Error(err)
 	}
 	if waiters, cached, _ := state(); waiters != 1 || cached != 1 || len(r.slots) != 1 {
-		t.Error("the question was given up while somebody waits:", waiters, cached, len(r.slots))
+		t.Error("the question was cancelled while a caller waits:", waiters, cached, len(r.slots))
 	}
 	leaveToo()
 	<-ended
 	if _, cached, bytes := state(); cached != 0 || bytes != 0 {
-		t.Error("what nobody waits for stays:", cached, bytes)
+		t.Error("a question without a caller stays:", cached, bytes)
 	}
 	until(t, func() bool { return len(r.slots) == 0 })
 }
 
-// until waits for what other goroutines bring about.
+// until waits until ok is true, which other goroutines cause.
 func until(t *testing.T, ok func() bool) {
 	t.Helper()
 	end := time.NewTimer(30 * time.Second)
@@ -118,8 +119,8 @@ func TestCacheBound(t *testing.T) {
 	}
 }
 
-// TestReply: of what a name server says, only the answer to the question
-// counts, and of that only so much.
+// TestReply: of a name server's messages, only the answer to the question counts,
+// and only a bounded number of its records.
 func TestReply(t *testing.T) {
 	q := query{"a.test.", dnsmessage.TypeA}
 	message := func(change func(*dns.Msg)) []byte {
@@ -200,7 +201,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// TestLongAnswer: an answer by TCP that is longer than any need be is not read.
+// TestLongAnswer: an answer by TCP that is too long is not read.
 func TestLongAnswer(t *testing.T) {
 	server := serveDNS(t, func(w dns.ResponseWriter, m *dns.Msg) {
 		name := m.Question[0].Name
@@ -228,8 +229,8 @@ func TestLongAnswer(t *testing.T) {
 	}
 }
 
-// TestSlowNames: one circuit that asks for names that nobody answers leaves room
-// for others' names, and its questions end with it.
+// TestSlowNames: one circuit that asks for names without an answer cannot use up
+// all lookups, and its questions end with the circuit.
 func TestSlowNames(t *testing.T) {
 	server, asked := silent(t)
 	cfg := accept(t, "accept *:*")
@@ -238,7 +239,8 @@ func TestSlowNames(t *testing.T) {
 	flood := c[0].Last()
 	got := ends{make(chan cell.RelayMsg, 4096)}
 	names := e.rules.Load().names
-	// One share of the streams that may wait; each has two questions at most.
+	// One circuit's share of the streams that may wait; each has at most two
+	// questions.
 	bound := share(maxAsking)
 	for i := range bound + 100 {
 		resolve, err := cell.NewResolve(fmt.Sprintf("n%d.test", i))

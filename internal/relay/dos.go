@@ -158,7 +158,7 @@ func (d *dos) peerLocked(a netip.Addr, now time.Time) *peer {
 }
 
 // roomLocked drops a few addresses without connections: those without a ban, or
-// else the one with the oldest entry.
+// else the one that was last seen longest ago.
 func (d *dos) roomLocked(now time.Time) {
 	var oldest netip.Prefix
 	n, forgot := 0, false

@@ -484,7 +484,7 @@ func TestMalformedCells(t *testing.T) {
 		"LONG_CREATE2, garbage":       {cell.AppendVar(nil, mine, cell.CmdLongCreate2, junk), false},
 		"CREATE_FAST twice":           {append(fixed(mine, cell.CmdCreateFast, junk[:20]...), fixed(mine, cell.CmdCreateFast, junk[:20]...)...), true},
 		"RELAY before CREATED2":       {append(fixed(mine, cell.CmdCreate2, create(2, 84)...), fixed(mine, cell.CmdRelay, junk[:500]...)...), false},
-		"unrecognised RELAY":     {append(fixed(mine, cell.CmdCreateFast, junk[:20]...), fixed(mine, cell.CmdRelay, junk[:500]...)...), false},
+		"unrecognised RELAY":          {append(fixed(mine, cell.CmdCreateFast, junk[:20]...), fixed(mine, cell.CmdRelay, junk[:500]...)...), false},
 		"CREATED2 on an open circuit": {append(fixed(mine, cell.CmdCreateFast, junk[:20]...), fixed(mine, cell.CmdCreated2, junk[:80]...)...), false},
 		"PADDING_NEGOTIATE, garbage":  {fixed(0, cell.CmdPaddingNegotiate, junk[:20]...), false},
 		"no TLS any more":             {nil, true},

@@ -11,41 +11,42 @@ import (
 	"github.com/chivenet/chive/internal/netaddr"
 )
 
-// gate keeps file descriptors in reserve, for the disk and for a way to log
-// that there are none left, and bounds the connections that wait for a
-// handshake. Exits' connections have descriptors of their own (Relay.wire).
+// gate keeps file descriptors in reserve, for files and for the log, and bounds
+// the connections that wait for a handshake. The connections of an exit have a
+// separate share of the descriptors (Relay.wire).
 type gate struct {
 	limit      int64
-	handshakes int // how many link handshakes may be under way
+	handshakes int // how many link handshakes may be in progress
 	open       atomic.Int64
-	strangers  atomic.Int64  // connections from here to addresses of no relay in the consensus
-	cutOff     atomic.Uint64 // handshakes that made room for others
+	strangers  atomic.Int64  // connections from here to addresses that are no relay's in the consensus
+	cutOff     atomic.Uint64 // handshakes that were closed in favour of others
 
 	mu      sync.Mutex // guards what follows
-	waiting list.List  // the *waiter of each handshake that is under way, the oldest first
+	waiting list.List  // the *waiter of each handshake in progress, the oldest first
 	place   map[*net.TCPConn]*waiter
 	from    map[netip.Prefix]*list.List // the same by address
-	dialing map[netip.AddrPort]int      // connections from here that are being made
+	dialing map[netip.AddrPort]int      // connections from here that are not yet open
 	dials   int                         // of these, those to ORPorts in the consensus
 }
 
-// waiter is a connection whose handshake is under way.
+// waiter is a connection whose handshake is in progress.
 type waiter struct {
 	conn     *net.TCPConn
 	from     netip.Prefix
 	all, own *list.Element
 }
 
-// ownShare is the part of all handshakes under way from which on an address
-// makes room for its new ones itself.
+// ownShare: an address with more than this part of all handshakes, 1/16, loses
+// its own oldest one for each new one.
 const ownShare = 16
 
-// maxDialing bounds the connections to one port that are being made at once:
-// whoever extends circuits there by many names of relays gets no more.
+// maxDialing bounds the connections to one port that are being opened at the same
+// time: a client that extends circuits to it by many relay identities gets no
+// more.
 const maxDialing = 4
 
-// maxHandshakes bounds the link handshakes under way, whatever the descriptors:
-// each takes some 50 kB, and an honest one is over in a second.
+// maxHandshakes bounds the link handshakes in progress, even with many file
+// descriptors: each uses about 50 kB, and an honest one ends within a second.
 const maxHandshakes = 4096
 
 // newGate divides the process's file descriptors.
@@ -55,8 +56,8 @@ func newGate(descriptors uint64) *gate {
 		place: map[*net.TCPConn]*waiter{}, from: map[netip.Prefix]*list.List{}, dialing: map[netip.AddrPort]int{}}
 }
 
-// room is how many connections there may be: an eighth is for those with relays
-// that the consensus lists.
+// room returns how many connections there may be: an eighth is reserved for
+// relays in the consensus.
 func (g *gate) room(listed bool) int64 {
 	if listed {
 		return g.limit
@@ -64,8 +65,8 @@ func (g *gate) room(listed bool) int64 {
 	return g.limit - g.limit/8
 }
 
-// enter counts one connection, if there is room for it. listed says that a
-// relay of the consensus is at its other end, as far as can be told.
+// enter counts one connection, unless the limit is reached. listed says that, as
+// far as is known, the peer is a relay in the consensus.
 func (g *gate) enter(listed bool) bool {
 	if g.open.Add(1) > g.room(listed) {
 		g.open.Add(-1)
@@ -76,10 +77,11 @@ func (g *gate) enter(listed bool) bool {
 
 func (g *gate) leave() { g.open.Add(-1) }
 
-// enterDial counts a connection that is being made to a port. Circuits may be
-// extended to where nobody ever answers, and must not take all the room so.
-// Connections to where no relay of the consensus is count as strangers, until
-// they are closed. leaveDial is to be called when the connection is made or failed.
+// enterDial counts a connection that is being opened to a port. Clients can
+// extend circuits to ports that never answer, and must not use up all connections
+// with them. Connections to a port of no relay in the consensus count as
+// strangers, until they are closed. The caller must call leaveDial when the
+// connection is open or has failed.
 func (g *gate) enterDial(to netip.AddrPort, known bool) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -114,10 +116,11 @@ func (g *gate) leaveDial(to netip.AddrPort, known bool) {
 
 func (g *gate) leaveStranger() { g.strangers.Add(-1) }
 
-// enterHandshake counts a connection whose link handshake is to be done. Whoever
-// connects and stays silent must not keep others out: when there is no room the
-// oldest such connection is closed, and its owner finds that out. That is the
-// oldest of the same address, if that address has many.
+// enterHandshake counts a connection before its link handshake. Peers that
+// connect and stay silent must not keep others out: when the limit is reached,
+// the oldest waiting connection is closed, and its reads and writes fail. If the
+// address of the new connection has many handshakes, its own oldest one is
+// closed.
 func (g *gate) enterHandshake(conn *net.TCPConn, from netip.Addr, listed bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -141,14 +144,15 @@ func (g *gate) enterHandshake(conn *net.TCPConn, from netip.Addr, listed bool) b
 		own = list.New()
 		g.from[key] = own
 	}
-	g.open.Add(1) // one too many until the owner of what was closed leaves
+	g.open.Add(1) // one too many until the owner of the closed connection leaves
 	w := &waiter{conn: conn, from: key}
 	w.all, w.own = g.waiting.PushBack(w), own.PushBack(w)
 	g.place[conn] = w
 	return true
 }
 
-// leaveHandshake is to be called when the handshake is over, however it went.
+// leaveHandshake must be called when the handshake has ended, with success or
+// not.
 func (g *gate) leaveHandshake(conn *net.TCPConn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -170,20 +174,20 @@ func (g *gate) dropLocked(w *waiter) {
 type counted struct {
 	*net.TCPConn
 	gate   *gate
-	from   net.Addr // who is behind it; nil: the socket's word
+	from   net.Addr // the client behind it; nil: the address of the socket
 	closed func()   // may be nil
 	once   sync.Once
 	count  sync.Once // guards closed, which is called once
 }
 
-// forgive takes the connection out of the counts of its address.
+// forgive removes the connection from the counts of its address.
 func (c *counted) forgive() {
 	if c.closed != nil {
 		c.count.Do(c.closed)
 	}
 }
 
-// RemoteAddr returns who is behind the connection.
+// RemoteAddr returns the address of the client behind the connection.
 func (c *counted) RemoteAddr() net.Addr {
 	if c.from != nil {
 		return c.from

@@ -13,7 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 )
 
-// follow takes over what each new consensus says.
+// follow applies the parameters of each new consensus.
 func (r *Relay) follow(ctx context.Context) {
 	var seen time.Time
 	for {
@@ -45,8 +45,8 @@ func (r *Relay) consensus(d *netdir.Directory) {
 	}
 }
 
-// networkPorts returns the ports of a network's relays and authorities, which
-// exits keep out of; nil when the consensus lets traffic in again.
+// networkPorts returns the ports of a network's relays and authorities, to which
+// exits do not connect; nil if the consensus allows such connections.
 func networkPorts(n *netdir.Network, d *netdir.Directory) *map[netip.AddrPort]bool {
 	if d.Param("allow-network-reentry", 0, 0, 1) == 1 {
 		return nil
@@ -61,7 +61,7 @@ func networkPorts(n *netdir.Network, d *netdir.Directory) *map[netip.AddrPort]bo
 	return &ports
 }
 
-// authorityPorts is what is known of them before there is a consensus.
+// authorityPorts returns the ports that are known before there is a consensus.
 func authorityPorts(n *netdir.Network) map[netip.AddrPort]bool {
 	ports := map[netip.AddrPort]bool{}
 	for _, a := range n.Authorities {
@@ -75,16 +75,16 @@ func authorityPorts(n *netdir.Network) map[netip.AddrPort]bool {
 	return ports
 }
 
-// inside reports whether a port is the network's own.
+// inside reports whether a port belongs to the network itself.
 func (r *Relay) inside(a netip.AddrPort) bool {
 	ports := r.ports.Load()
 	return ports != nil && (*ports)[a]
 }
 
-// judgeOrigin lets streams out for circuits that come from relays only: else an
-// exit would be everybody's proxy of one hop, and attract who looks for such. A
-// relay has to be in the consensus, as C tor wants it, too; not in testing
-// networks, whose relays come faster than consensuses.
+// judgeOrigin allows streams only on circuits that come from relays: otherwise
+// anybody could use an exit as a proxy of one hop, and it would attract abuse. As
+// in C tor, the relay must also be in the consensus, except in testing networks,
+// whose relays start faster than consensuses are made.
 func (r *Relay) judgeOrigin(l *channel.Link) cell.EndReason {
 	if !l.PeerAuthenticated {
 		return cell.EndTorProtocol
@@ -99,13 +99,13 @@ func (r *Relay) judgeOrigin(l *channel.Link) cell.EndReason {
 	return 0
 }
 
-// Intervals of what is done now and then.
+// Intervals of the periodic tasks.
 const (
 	keyInterval  = time.Hour
 	saveInterval = 10 * time.Minute
 )
 
-// housekeep does what is due now and then, until ctx is done.
+// housekeep runs the periodic tasks until ctx is done.
 func (r *Relay) housekeep(ctx context.Context) {
 	second := time.NewTicker(time.Second)
 	defer second.Stop()
@@ -136,10 +136,10 @@ func (r *Relay) housekeep(ctx context.Context) {
 	}
 }
 
-// refused counts what a relay turned away in its own defence.
+// refused counts the requests that a relay refused in its own defence.
 type refused struct{ onionskins, connections, halfOpen, circuits uint64 }
 
-// tell logs what was refused since it last did, if that is anything.
+// tell logs what was refused since the last call, if anything was.
 func (r *Relay) tell(last *refused) {
 	now := refused{r.stats.Circuit.OnionskinsDropped.Load(), r.stats.ConnsRefused.Load(), r.gate.cutOff.Load(), r.stats.CircuitsRefused.Load()}
 	if now != *last {
@@ -149,7 +149,7 @@ func (r *Relay) tell(last *refused) {
 	*last = now
 }
 
-// renewKeys replaces the keys whose time has come.
+// renewKeys replaces the keys that expire.
 func (r *Relay) renewKeys(now time.Time) {
 	rotation, grace := int32(rotationDays), int32(graceDays)
 	if d := r.dirs.Directory(); d != nil {
@@ -167,7 +167,7 @@ func (r *Relay) renewKeys(now time.Time) {
 	}
 }
 
-// evictionLog is how often the log tells of evictions.
+// evictionLog is the least time between two log lines about evictions.
 const evictionLog = 10 * time.Second
 
 // evicted logs that peers held too much.

@@ -32,32 +32,32 @@ const (
 type Keys struct {
 	ID  ident.RelayID
 	rsa *rsa.PrivateKey
-	// tap is the onion key of a handshake that nobody does any more. Authorities
-	// want to see one until the consensus says otherwise.
+	// tap is the onion key of the obsolete TAP handshake. Authorities require one
+	// until the consensus says otherwise.
 	tap *rsa.PrivateKey
 
 	dir    keyDir
-	master *cert.ExpandedKey // nil: kept elsewhere
+	master *cert.ExpandedKey // nil: the master key is kept elsewhere
 	log    *slog.Logger
 
 	mu          sync.Mutex // guards what follows
 	signing     *cert.ExpandedKey
 	signingCert []byte
 	signingEnd  time.Time
-	warned      time.Time // when its end was last warned of
+	warned      time.Time // when the last warning about its end was logged
 	link        *channel.RelayKeys
-	relink      bool                   // link is of a signing key that was replaced
-	onion, old  *handshake.NtorKeyPair // old: nil when its grace is over
+	relink      bool                   // link was made with a signing key that was replaced
+	onion, old  *handshake.NtorKeyPair // old: nil after its grace period
 	rotated     time.Time              // when onion was made
 	pairs       []*handshake.NtorKeyPair
 	grace       time.Duration
 }
 
-// whatToDo tells an operator who keeps the master key elsewhere.
+// whatToDo is the advice for an operator who keeps the master key elsewhere.
 const whatToDo = "where it is, run \"chive keys relay\", copy " + fileSigning + " and " + fileSigningCert + " into this relay's keys, and send it SIGHUP"
 
-// warnEvery is how often the operator hears of a certificate that ends; on its
-// last day, whenever it is looked at.
+// warnEvery is the time between warnings about a certificate that expires soon;
+// on its last day, every check warns.
 const warnEvery = 24 * time.Hour
 
 // LoadKeys reads the keys below dataDir and makes those that are missing.
@@ -65,8 +65,8 @@ func LoadKeys(dataDir string, now time.Time, log *slog.Logger) (*Keys, error) {
 	return loadKeys(dataDir, now, false, log)
 }
 
-// loadKeys does LoadKeys. With offline, the Ed25519 master key is neither made
-// nor read: it is kept elsewhere.
+// loadKeys implements LoadKeys. With offline, it neither makes nor reads the
+// Ed25519 master key, which is kept elsewhere.
 func loadKeys(dataDir string, now time.Time, offline bool, log *slog.Logger) (*Keys, error) {
 	now = now.Round(0) // see Renew
 	dir, err := openKeyDir(dataDir)
@@ -101,13 +101,13 @@ func loadKeys(dataDir string, now time.Time, offline bool, log *slog.Logger) (*K
 	if err := k.loadOnion(now); err != nil {
 		return nil, err
 	}
-	// How old an onion key may be is for the consensus to say, which follows.
+	// The consensus, which comes later, decides how old an onion key may be.
 	_, err = k.Renew(now, maxRotation, maxRotation)
 	return k, err
 }
 
-// Reread takes over a signing key and a certificate that were put into the
-// directory since: where the master key is elsewhere, they are renewed so.
+// Reread takes over a signing key and a certificate that the operator has put
+// into the directory: this renews them if the master key is kept elsewhere.
 func (k *Keys) Reread(now time.Time) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -169,12 +169,13 @@ func (k *Keys) loadOnion(now time.Time) (err error) {
 	return err
 }
 
-// Renew replaces the keys whose time has come: the onion key after rotation,
-// the previous one after grace beyond that, the signing and link keys before
-// their certificates end. It reports whether the descriptor must say so.
+// Renew replaces keys: the onion key after rotation, and the signing and link
+// keys before their certificates expire. It drops the previous onion key when
+// grace has passed after the rotation. It reports whether a new descriptor is
+// necessary.
 func (k *Keys) Renew(now time.Time, rotation, grace time.Duration) (changed bool, err error) {
-	// Certificates end by the calendar: the monotonic reading, by which time
-	// stands still on a suspended machine, must not decide.
+	// Certificates expire by the wall clock. The monotonic clock stops while the
+	// machine is suspended, so it must not decide.
 	now = now.Round(0)
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -246,7 +247,8 @@ func (k *Keys) renewOnion(now time.Time, rotation time.Duration) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		// The old one first: a crash in between leaves the same key in both.
+		// The old one first: after a crash in between, both files have the same
+		// key.
 		if k.onion != nil {
 			if err := k.dir.writeOnion(fileOnionOld, k.onion); err != nil {
 				return false, err
@@ -264,8 +266,8 @@ func (k *Keys) renewOnion(now time.Time, rotation time.Duration) (bool, error) {
 	return changed, nil
 }
 
-// Onion returns the onion keys that are honoured, the current one first. The
-// slice is not to be changed.
+// Onion returns the accepted onion keys, the current one first. The caller must
+// not change the slice.
 func (k *Keys) Onion() []*handshake.NtorKeyPair {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -286,8 +288,8 @@ func (k *Keys) Desc() *netdoc.DescKeys {
 	return &netdoc.DescKeys{Identity: k.rsa, Ed: k.ID.Ed, Signing: k.signing, SigningCert: k.signingCert, NtorSecret: k.onion.Secret(), Onion: k.tap}
 }
 
-// ages says whether the master key is here, when the signing key's certificate
-// ends, and since when the onion key is in use.
+// ages reports whether the master key is in the data directory, when the signing
+// key's certificate expires, and since when the onion key is in use.
 func (k *Keys) ages() (master bool, signingEnds, onionSince time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

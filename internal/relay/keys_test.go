@@ -28,7 +28,7 @@ func load(t *testing.T, dir string, now time.Time) *Keys {
 	return k
 }
 
-// A relay that starts again is the same relay, with the same keys.
+// A restart keeps the keys.
 func TestKeysStay(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	a, b := load(t, dir, now), load(t, dir, now.Add(day))
@@ -41,7 +41,7 @@ func TestKeysStay(t *testing.T) {
 	}
 }
 
-// Keys that others can read are used, and the log says so.
+// Keys that other users can read are used, and the log warns of them.
 func TestKeysExposed(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("modes say nothing of access on Windows")
@@ -69,8 +69,8 @@ func TestKeysExposed(t *testing.T) {
 	}
 }
 
-// On a machine that was suspended, the monotonic clock has stood still: keys
-// whose ends are told by it would be kept beyond them.
+// While a machine is suspended, the monotonic clock stops: by that clock, keys
+// would be used after they have expired.
 func TestKeysEndByTheCalendar(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	k := load(t, dir, now)
@@ -91,7 +91,7 @@ func TestKeysEndByTheCalendar(t *testing.T) {
 		}
 		check()
 	}
-	// The clock was ahead, and is set right: what lasts is told from then on.
+	// The clock was ahead and is corrected: lifetimes count from then on.
 	link, now := k.Link(), now.Add(-100*day)
 	if _, err := k.Renew(now, 28*day, 7*day); err != nil {
 		t.Fatal(err)
@@ -121,7 +121,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// C tor's test of its own: the files that it would read have its headers.
+// The key files have the headers that C tor expects.
 func TestKeyFileFormats(t *testing.T) {
 	dir := t.TempDir()
 	load(t, dir, time.Now())
@@ -155,7 +155,7 @@ func TestOnionKeyRotation(t *testing.T) {
 	if err != nil || !changed || len(k.Onion()) != 2 || k.Onion()[0].Public() == first || k.Onion()[1].Public() != first {
 		t.Fatal("no rotation", changed, err)
 	}
-	// Clients with an old consensus go on using the old key, for a while.
+	// Clients with an old consensus continue to use the old key for some time.
 	if _, err := k.Renew(at.Add(6*day), 28*day, 7*day); err != nil || len(k.Onion()) != 2 {
 		t.Error("the grace is too short", err)
 	}
@@ -185,8 +185,8 @@ func TestSigningKeyRenewal(t *testing.T) {
 	}
 }
 
-// The master key may be kept elsewhere: the relay runs as long as its signing
-// key's certificate, and says what to do when that ends.
+// The master key may be kept elsewhere: the relay runs until its signing key's
+// certificate expires, and then tells the operator what to do.
 func TestOfflineMaster(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	k := load(t, dir, now)
@@ -216,7 +216,7 @@ func TestDamagedKeys(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// Halves that do not belong together.
+	// A public and a secret half that do not match.
 	dir := t.TempDir()
 	k := load(t, dir, time.Now())
 	other, err := cert.GenerateExpanded(strings.NewReader(strings.Repeat("x", 64)))

@@ -78,7 +78,7 @@ func (d keyDir) write(name string, b []byte) error {
 
 const tagLen = 32
 
-// readTagged returns what follows the tag; nil when there is no such file.
+// readTagged returns the contents after the tag; nil if there is no such file.
 func (d keyDir) readTagged(name, tag string, sizes ...int) ([]byte, error) {
 	b, err := d.read(name)
 	if b == nil || err != nil {
@@ -131,8 +131,8 @@ func (d keyDir) rsaKey(name string) (*rsa.PrivateKey, error) {
 	return k, nil
 }
 
-// master returns the Ed25519 master identity, which is made when there is
-// none. The secret half is nil when it is kept elsewhere.
+// master returns the Ed25519 master identity, and makes one if there is none. The
+// secret half is nil if it is kept elsewhere.
 func (d keyDir) master() (ident.Ed25519ID, *cert.ExpandedKey, error) {
 	var pub ident.Ed25519ID
 	p, err := d.readTagged(fileMasterPublic, tagMasterPublic, len(pub))
@@ -169,12 +169,12 @@ func (d keyDir) master() (ident.Ed25519ID, *cert.ExpandedKey, error) {
 	return k.Public(), k, nil
 }
 
-// checkOffline reports what a relay lacks whose master key is kept elsewhere,
-// and warns when it is here after all.
+// checkOffline returns an error if files are missing that a relay with an offline
+// master key needs, and warns if the master key is here nevertheless.
 func (d keyDir) checkOffline(log *slog.Logger) error {
 	for _, name := range []string{fileMasterPublic, fileSigning, fileSigningCert, fileRSA} {
 		if _, err := os.Stat(d.path(name)); err != nil {
-			return fault.New(fault.Config, "keys: the master key is said to be offline, and %s is not here: make the relay's keys with \"chive keys relay\" where the master key is to be kept, and copy all but %s", d.path(name), fileMaster)
+			return fault.New(fault.Config, "keys: the master key is said to be offline, and %s is not here: make the relay's keys with \"chive keys relay\" where you keep the master key, and copy all files except %s", d.path(name), fileMaster)
 		}
 	}
 	if _, err := os.Stat(d.path(fileMaster)); err == nil {
@@ -188,7 +188,7 @@ func (d keyDir) writePublic(k *cert.ExpandedKey) error {
 	return d.writeTagged(fileMasterPublic, tagMasterPublic, pub[:])
 }
 
-// onion reads an onion key; nil when there is no such file.
+// onion reads an onion key; nil if there is no such file.
 func (d keyDir) onion(name string) (*handshake.NtorKeyPair, error) {
 	b, err := d.readTagged(name, tagOnion, 64)
 	if b == nil || err != nil {

@@ -30,7 +30,7 @@ func TestDoSConnections(t *testing.T) {
 	}
 	d.disconnect(a)
 	if !d.connect(same) {
-		t.Error("a closed connection makes room")
+		t.Error("a closed connection can be evicted")
 	}
 	for range 10 {
 		d.disconnect(a)
@@ -44,7 +44,7 @@ func TestDoSConnections(t *testing.T) {
 		}
 	}
 	if !refused || d.connect(a) {
-		t.Error("no ban of who connects too often")
+		t.Error("an address that connects too often is not banned")
 	}
 	if now = now.Add(2 * time.Hour); !d.connect(a) {
 		t.Error("the ban does not end")
@@ -55,7 +55,7 @@ func TestDoSConnections(t *testing.T) {
 	d.addrs = map[netip.Addr]bool{other: true}
 	for range 100 {
 		if !d.connect(other) {
-			t.Fatal("a listed relay's address is limited before it can say who it is")
+			t.Fatal("a listed relay's address is limited before it can prove its identity")
 		}
 	}
 	if !d.crowded(other) {
@@ -179,12 +179,12 @@ func TestGateKeepsDescriptors(t *testing.T) {
 		t.Error("leaving makes room for one")
 	}
 	if g.enterHandshake(late, netip.Addr{}, true) {
-		t.Error("there is no descriptor left, and nobody to take one from")
+		t.Error("no descriptor is left, and no connection can be closed to free one")
 	}
 }
 
-// TestHandshakesOfOneAddress: an address that opens handshakes without end makes
-// room for them itself.
+// TestHandshakesOfOneAddress: an address that opens handshakes without end only
+// replaces its own.
 func TestHandshakesOfOneAddress(t *testing.T) {
 	g := newGate(1000)
 	honest, flood := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("2001:db8::1")
@@ -203,8 +203,8 @@ func TestHandshakesOfOneAddress(t *testing.T) {
 	}
 }
 
-// TestDialsAreBounded: what others make us dial is bounded by port, of strangers
-// and of relays.
+// TestDialsAreBounded: the connections that others make this relay open are
+// bounded for each port, both to strangers and to relays.
 func TestDialsAreBounded(t *testing.T) {
 	g := newGate(1000)
 	enter := func(known bool, port func(i int) uint16) (n int) {
@@ -251,7 +251,7 @@ func TestObservedBandwidth(t *testing.T) {
 	if got := b.Observed(); got != 3000 {
 		t.Errorf("%d: the best ten seconds of each direction count", got)
 	}
-	now = now.Add(19 * time.Second) // the machine was held up for 20 seconds
+	now = now.Add(19 * time.Second) // the machine was delayed by 20 seconds
 	step(60000, 60000, 1)
 	if got := b.Observed(); got != (5*5000+5*3000)/10 {
 		t.Errorf("%d: what comes late is spread over the time that it took", got)
@@ -300,8 +300,9 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// TestDoSTableIsFull: addresses that come when the table is full are limited too,
-// and those that are banned, or have connections, are remembered longer than others.
+// TestDoSTableIsFull: addresses that come when the table is full are limited too;
+// banned addresses and those with connections stay in the table longer than
+// others.
 func TestDoSTableIsFull(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	d := newDoS(func() time.Time { return now }, true)
@@ -339,14 +340,15 @@ func TestDoSTableIsFull(t *testing.T) {
 	for i := 2 * maxPeers; len(d.peers) < maxPeers; i++ {
 		d.connect(at(i))
 	}
-	// With a connection from every address that is known, the descriptors are the bound.
+	// If every known address has a connection, only file descriptors are the
+	// bound.
 	for _, p := range d.peers {
 		p.conns++
 	}
 	if !d.connect(netip.MustParseAddr("192.0.2.2")) || len(d.peers) != maxPeers+1 {
 		t.Error("an address with a connection was forgotten")
 	}
-	// When all are banned, a ban makes room.
+	// If all are banned, one ban is dropped.
 	for _, p := range d.peers {
 		p.conns, p.banConn = 0, now.Add(time.Hour)
 	}

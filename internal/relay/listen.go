@@ -14,11 +14,11 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// handshakeTimeout bounds the link handshake of whoever connects.
+// handshakeTimeout bounds the link handshake of an incoming connection.
 const handshakeTimeout = 30 * time.Second
 
-// acceptLoop takes connections on one listener until it is closed, or ctx ends,
-// and has each welcomed in a goroutine of its own.
+// acceptLoop accepts connections on one listener until it is closed, or ctx ends,
+// and handles each one in its own goroutine.
 func (r *Relay) acceptLoop(ctx context.Context, ln net.Listener, welcome func(context.Context, *net.TCPConn)) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -31,7 +31,7 @@ func (r *Relay) acceptLoop(ctx context.Context, ln net.Listener, welcome func(co
 	}
 }
 
-// admit judges a connection before anything is read from it.
+// admit reports whether to keep a connection, before anything is read from it.
 func (r *Relay) admit(conn *net.TCPConn) bool {
 	if r.draining.Load() {
 		return false
@@ -50,7 +50,7 @@ func (r *Relay) admit(conn *net.TCPConn) bool {
 	return true
 }
 
-// welcome does the link handshake with whoever has connected.
+// welcome does the link handshake of an incoming connection.
 func (r *Relay) welcome(ctx context.Context, conn *net.TCPConn) {
 	if !r.admit(conn) {
 		conn.Close()
@@ -61,7 +61,7 @@ func (r *Relay) welcome(ctx context.Context, conn *net.TCPConn) {
 	r.shake(ctx, &counted{TCPConn: conn, gate: r.gate, closed: func() { r.dos.disconnect(from) }})
 }
 
-// shake does the link handshake of a connection that the gate has let in.
+// shake does the link handshake of a connection that the gate has admitted.
 func (r *Relay) shake(ctx context.Context, c *counted) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
@@ -82,11 +82,11 @@ func (r *Relay) shake(ctx context.Context, c *counted) {
 	}
 }
 
-// maxStrangerCircs bounds the circuits of one link of no listed relay. The
-// busiest of clients have some hundreds.
+// maxStrangerCircs bounds the circuits of a link that is no listed relay's. The
+// busiest clients have a few hundred.
 const maxStrangerCircs = 4096
 
-// accept takes a circuit that a client or another relay asks for.
+// accept handles the request of a client or another relay to create a circuit.
 func (r *Relay) accept(c *channel.Circ, cmd cell.Command, body []byte) {
 	if r.draining.Load() {
 		c.Destroy(cell.DestroyHibernating)

@@ -2,17 +2,17 @@ package relay
 
 import "time"
 
-// live is what of a relay's configuration may change while it runs.
+// live has the settings that may change while the relay runs.
 type live struct {
 	cfg    Config
 	family *family
 }
 
-// Reload takes over what may change while the relay runs: Contact, Family and
-// FamilyIDs, Exit, Rate, Burst, MaxAdvertised, ShutdownWait and MaxMemory; other fields of
-// cfg are not looked at. It also reads again what may have been put on the disk:
-// family keys, and a signing key with its certificate. After an error everything
-// is as before.
+// Reload applies the settings that may change while the relay runs: Contact,
+// Family and FamilyIDs, Exit, Rate, Burst, MaxAdvertised, ShutdownWait and
+// MaxMemory; it ignores the other fields of cfg. It also reads again the family
+// keys, and the signing key with its certificate. After an error nothing has
+// changed.
 func (r *Relay) Reload(cfg Config) error {
 	next := r.cfg
 	next.Contact, next.Family, next.FamilyIDs, next.Exit = cfg.Contact, cfg.Family, cfg.FamilyIDs, cfg.Exit

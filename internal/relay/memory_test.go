@@ -22,12 +22,12 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// victimEnv has the test binary be a relay by itself, whose memory is nobody
-// else's.
+// victimEnv makes the test binary run as a relay only, so that all memory of the
+// process is the relay's.
 const victimEnv = "CHIVE_TEST_VICTIM"
 
-// TestVictimProcess is that relay: it says who it is, and at each line that it
-// reads how many bytes are on its account and how many it really holds.
+// TestVictimProcess is that relay: it prints its identity and, for each line that
+// it reads, how many bytes its account has and how many it really holds.
 func TestVictimProcess(t *testing.T) {
 	if os.Getenv(victimEnv) == "" {
 		t.Skip("a part of TestAccountIsTrue")
@@ -40,16 +40,16 @@ func TestVictimProcess(t *testing.T) {
 	}
 }
 
-// held returns the bytes of live objects and of stacks.
+// held returns the bytes of live objects and stacks.
 func held() uint64 {
 	runtime.GC()
-	runtime.GC() // what pools held is gone by now
+	runtime.GC() // the first collection has emptied the pools
 	s := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
 	metrics.Read(s)
 	return s[0].Value.Uint64() + s[1].Value.Uint64()
 }
 
-// otherVictim is a victim that is a process.
+// otherVictim is a victim in another process.
 type otherVictim struct {
 	t      *testing.T
 	target linkspec.Target
@@ -107,8 +107,8 @@ func (v *otherVictim) read(format string, into ...any) {
 	v.t.Fatal("the relay has ended")
 }
 
-// measure waits until the account stands still, and returns it beside what is
-// really held.
+// measure waits until the account stops changing, and returns it and the bytes
+// that are really held.
 func (v *otherVictim) measure() (account, held int64) {
 	v.t.Helper()
 	var goroutines int
@@ -121,9 +121,9 @@ func (v *otherVictim) measure() (account, held int64) {
 	}
 }
 
-// TestAccountIsTrue holds the account of memory against the heap and the stacks
-// of a relay that is a process of its own, under loads of each kind: it is wrong
-// by a fifth at most.
+// TestAccountIsTrue compares the account of memory with the heap and the stacks
+// of a relay in its own process, under loads of each kind: the error is a fifth
+// at most.
 func TestAccountIsTrue(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
@@ -149,7 +149,7 @@ func TestAccountIsTrue(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { c.Close() })
-				// A ClientHello that goes on.
+				// A ClientHello without an end.
 				if _, err := c.Write(append([]byte{22, 3, 1, 64, 0, 1, 0, 255, 252, 3, 3}, make([]byte, 16000)...)); err != nil {
 					t.Fatal(err)
 				}
@@ -166,7 +166,7 @@ func TestAccountIsTrue(t *testing.T) {
 				}
 			}
 		}},
-		{"streams that nobody reads", func(t *testing.T, v *victim) {
+		{"streams that the client does not read", func(t *testing.T, v *victim) {
 			u := v.connect(t, nil)
 			for range 20 {
 				c := u.circuit()
@@ -192,7 +192,7 @@ func TestAccountIsTrue(t *testing.T) {
 				}
 			}
 		}},
-		{"streams to who does not read", func(t *testing.T, v *victim) {
+		{"streams to a server that does not read", func(t *testing.T, v *victim) {
 			sink, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
 				t.Fatal(err)
@@ -208,7 +208,7 @@ func TestAccountIsTrue(t *testing.T) {
 						t.Fatal(err)
 					}
 					s.SetDeadline(time.Now().Add(5 * time.Second))
-					wg.Go(func() { _, _ = s.Write(make([]byte, 8<<20)) }) // as far as the relay lets it
+					wg.Go(func() { _, _ = s.Write(make([]byte, 8<<20)) }) // as much as the relay accepts
 				}
 			}
 			wg.Wait()
@@ -217,7 +217,7 @@ func TestAccountIsTrue(t *testing.T) {
 	for _, l := range loads {
 		t.Run(l.name, func(t *testing.T) {
 			other := startOtherVictim(t)
-			// The clients' side of the harness, without its relay.
+			// The client side of the test, without its relay.
 			v := &victim{Relay: &Relay{cfg: Config{Advertise: other.target.Addrs}, keys: &Keys{}}}
 			v.as = &other.target
 			account0, held0 := other.measure()

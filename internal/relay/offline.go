@@ -14,14 +14,15 @@ import (
 // Certified are a relay's identities and its signing key's certificate.
 type Certified struct {
 	ID      ident.RelayID
-	Expires time.Time // of the certificate, which counts whole hours
-	// Copy are the files that the relay needs: all but the master key's secret.
+	Expires time.Time // of the certificate, in whole hours
+	// Copy are the files that the relay needs: all except the master key's secret
+	// half.
 	Copy []string
 }
 
-// CertifyKeys does, in the directory where a relay's master key is kept, what
-// the relay does that has it: it makes the identities that are missing and a new
-// signing key, with a certificate for a time.
+// CertifyKeys works in the directory where a relay's master key is kept. It makes
+// missing identities, and a new signing key with a certificate that is valid for
+// life.
 func CertifyKeys(path string, life time.Duration, now time.Time) (*Certified, error) {
 	if life < 24*time.Hour || life > 10*365*24*time.Hour {
 		return nil, fault.New(fault.Config, "keys: a certificate for %v: a day is the least, ten years the most", life)

@@ -12,7 +12,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// copyKeys brings what an operator brings from where the master key is kept.
+// copyKeys copies key files as an operator would, from where the master key is
+// kept.
 func copyKeys(t *testing.T, from, dataDir string, names []string) {
 	t.Helper()
 	to := filepath.Join(dataDir, "keys")
@@ -30,8 +31,9 @@ func copyKeys(t *testing.T, from, dataDir string, names []string) {
 	}
 }
 
-// A relay whose master key never was on its machine: made elsewhere, warned in
-// time, renewed while it runs, and stopped by nothing but an expired key.
+// A relay whose master key was never on its machine: its keys are made elsewhere,
+// it warns in time, new keys take effect while it runs, and only an expired key
+// stops it.
 func TestOfflineMasterLife(t *testing.T) {
 	vault, dir, now := t.TempDir(), t.TempDir(), time.Now()
 	var said bytes.Buffer
@@ -71,7 +73,7 @@ func TestOfflineMasterLife(t *testing.T) {
 		t.Errorf("%d warnings of three looks on one day: %s", n, said.String())
 	}
 
-	// Half of what was to be copied changes nothing.
+	// An incomplete copy changes nothing.
 	again, err := CertifyKeys(vault, 60*day, at)
 	if err != nil || again.ID != made.ID {
 		t.Fatal(again, err)
@@ -100,7 +102,7 @@ func TestOfflineMasterLife(t *testing.T) {
 	if _, err := loadKeys(dir, at.Add(61*day), true, log); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), whatToDo) {
 		t.Error("a start with an expired key", err)
 	}
-	// The master key that is here after all is not used.
+	// If the master key is here nevertheless, it is not used.
 	copyKeys(t, vault, dir, []string{fileMaster})
 	said.Reset()
 	if k, err = loadKeys(dir, at, true, log); err != nil || k.master != nil || !strings.Contains(said.String(), "move it away") {
@@ -126,8 +128,8 @@ func TestCertifyKeysRefuses(t *testing.T) {
 	}
 }
 
-// The onion key's age and its predecessor outlive the process, and a start
-// without a consensus rotates nothing that the consensus may want longer.
+// The onion key's age and the previous onion key survive a restart, and a start
+// without a consensus rotates no key that the consensus may want to keep longer.
 func TestOnionKeyAcrossRestarts(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	k := load(t, dir, now)

@@ -16,8 +16,8 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// TestNoProxyOfOneHop: a client's own circuit of one hop reaches the exit's
-// directory and nothing else; one that a relay brings reaches the world.
+// TestNoProxyOfOneHop: on a client's circuit of one hop, an exit serves only its
+// directory; on a circuit that comes from a relay, it opens connections.
 func TestNoProxyOfOneHop(t *testing.T) {
 	v := startVictim(t, nil, func(r *Relay) { r.origin = r.judgeOrigin })
 	world := netip.MustParseAddrPort(v.target.Addr(target.Echo))

@@ -12,8 +12,9 @@ import (
 	"github.com/chivenet/chive/internal/panics/panicstest"
 )
 
-// TestPanicEndsAConnection: one that a panic is over is closed, and the next is
-// welcomed; and the metrics page counts panics from the start.
+// TestPanicEndsAConnection: after a panic in its handler a connection is closed,
+// and the next one is served; the metrics have the count of panics from the
+// start.
 func TestPanicEndsAConnection(t *testing.T) {
 	var log panicstest.Log
 	cfg := bridgeConfig(t)
@@ -58,7 +59,7 @@ func TestPanicEndsAConnection(t *testing.T) {
 		c.Close()
 	}
 	ln.Close()
-	<-done // and with it every welcome
+	<-done // every call of welcome has ended too
 	if n := len(log.Panics()); n != 1 {
 		t.Errorf("%d stacks were logged", n)
 	}

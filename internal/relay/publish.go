@@ -19,26 +19,27 @@ import (
 )
 
 const (
-	// republish is the age at which a descriptor is replaced although nothing
+	// republish is the age at which a descriptor is replaced even if nothing has
 	// changed (dir-spec, "uploading server descriptors").
 	republish = 18 * time.Hour
-	// bandwidthHold is how long a change of bandwidth alone waits.
+	// bandwidthHold is the age of a descriptor from which a change of bandwidth
+	// alone replaces it.
 	bandwidthHold = 3 * time.Hour
 	// uploadTimeout bounds one authority's answer.
 	uploadTimeout = time.Minute
-	// uploadRetry is how long after a failure an upload is tried again, first.
+	// uploadRetry is the first wait after a failed upload.
 	uploadRetry    = 10 * time.Second
 	uploadRetryMax = time.Hour
 	maxReply       = 4096
 )
 
-// publisher keeps the authorities' idea of the relay current.
+// publisher keeps the relay's descriptor at the authorities up to date.
 type publisher struct {
 	r     *Relay
-	dirty chan struct{} // token: the descriptor must be replaced
+	dirty chan struct{} // holds a token if the descriptor must be replaced
 
 	mu       sync.Mutex                // guards what follows
-	accepted map[ident.RSAID]time.Time // by authority: when it last took a descriptor
+	accepted map[ident.RSAID]time.Time // by authority: when it last accepted a descriptor
 	last     time.Time                 // when the present descriptor was made
 }
 
@@ -46,7 +47,7 @@ func newPublisher(r *Relay) *publisher {
 	return &publisher{r: r, dirty: make(chan struct{}, 1), accepted: map[ident.RSAID]time.Time{}}
 }
 
-// changed asks for another descriptor.
+// changed requests a new descriptor.
 func (p *publisher) changed() {
 	select {
 	case p.dirty <- struct{}{}:
@@ -60,7 +61,7 @@ func (p *publisher) run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		p.publish(ctx)
-		// The age is by the wall clock, as for the authorities: see Keys.Renew.
+		// The age follows the wall clock, as at the authorities: see Keys.Renew.
 		published, observed := time.Now().Round(0), p.r.bandwidth.Observed()
 		for again := false; !again; {
 			select {
@@ -75,15 +76,16 @@ func (p *publisher) run(ctx context.Context) {
 	}
 }
 
-// stale reports whether a descriptor of an age is to be replaced, when the relay
-// has shown to carry bw bytes a second and the descriptor says observed.
+// stale reports whether a descriptor of the given age must be replaced, if the
+// relay's observed bandwidth is bw bytes a second and the descriptor says
+// observed.
 func stale(age time.Duration, bw, observed uint64) bool {
 	setBack := age < -time.Hour // the descriptor's time was the wrong one
 	return setBack || age >= republish || age >= bandwidthHold && (bw > 2*observed || bw < observed/2)
 }
 
-// next is when the next descriptor is published: authorities take one of the
-// same second for no newer one.
+// next returns the time of the next descriptor: it must be a later second, or
+// authorities do not take it as newer.
 func (p *publisher) next(now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -93,8 +95,8 @@ func (p *publisher) next(now time.Time) time.Time {
 	return now
 }
 
-// publish makes a descriptor and brings it to every authority, trying again
-// until each has it or the descriptor is to be replaced.
+// publish makes a descriptor and uploads it to every authority. It tries again
+// until each has accepted it or the descriptor must be replaced.
 func (p *publisher) publish(ctx context.Context) {
 	desc, extra, err := p.r.describe(p.next(time.Now()))
 	if err != nil {
@@ -126,8 +128,8 @@ func (p *publisher) publish(ctx context.Context) {
 	}
 }
 
-// uploadAll returns the authorities that did not take the document and may be
-// asked again.
+// uploadAll returns the authorities that did not accept the document and can be
+// tried again.
 func (p *publisher) uploadAll(ctx context.Context, to []netdir.Authority, doc []byte) []netdir.Authority {
 	again := make([]bool, len(to))
 	var wg sync.WaitGroup
@@ -165,8 +167,8 @@ func (p *publisher) uploadAll(ctx context.Context, to []netdir.Authority, doc []
 	return rest
 }
 
-// upload posts the document through a directory stream of one hop, or to the
-// DirPort when the authority cannot be reached so.
+// upload posts the document through a directory stream of one hop or, if that
+// fails, to the DirPort.
 func (p *publisher) upload(ctx context.Context, a netdir.Authority, doc []byte) (status int, reason string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"github.com/chivenet/chive/internal/options"
 )
 
-// minRate and minBridgeRate are the least that a relay may be limited to, in
-// bytes a second: C tor's bounds, below which a relay is of no use to anyone.
+// minRate and minBridgeRate are the lowest limits of a relay, in bytes a second.
+// They are C tor's: with less, a relay is useless.
 const (
 	minRate       = 75 << 10
 	minBridgeRate = 50 << 10
@@ -35,11 +35,11 @@ func (c *Config) checkRates() error {
 	return nil
 }
 
-// noRate is what a descriptor says of a relay without limits; it is C tor's
+// noRate is the rate in the descriptor of a relay without limits; it is C tor's
 // default.
 const noRate = 1 << 30
 
-// advertisedBandwidth is what the descriptor says of the limits.
+// advertisedBandwidth returns the limits for the descriptor.
 func (c *Config) advertisedBandwidth() (rate, burst uint64) {
 	rate, burst = noRate, noRate
 	if c.Rate != 0 {
@@ -51,11 +51,11 @@ func (c *Config) advertisedBandwidth() (rate, burst uint64) {
 	return rate, burst
 }
 
-// allowance bounds a rate. Time fills it. A taker that takes more than there is
-// leaves a debt, and the next takers wait for it in turn. It is not a limiter of
-// golang.org/x/time/rate: that one gives nobody more than the burst at once, which
-// a write of many records may exceed, and allocates for each wait, of which links
-// have one for each read and write.
+// allowance is a token bucket. A caller may take more than it holds; this leaves
+// a debt, and the next callers wait for it in turn. golang.org/x/time/rate is not
+// suitable: it refuses more than the burst at once, which a write of many records
+// may exceed, and it allocates memory for each wait, and links wait at each read
+// and write.
 type allowance struct {
 	mu    sync.Mutex // guards what follows
 	rate  float64    // bytes a second; 0: no bound
@@ -91,7 +91,7 @@ func (b *allowance) take(n int, now time.Time) time.Duration {
 	return time.Duration(-b.have / b.rate * float64(time.Second))
 }
 
-// limits bounds what all links together read and write.
+// limits bounds the bytes that all links together read and write.
 type limits struct {
 	on          atomic.Bool
 	read, write allowance
@@ -107,8 +107,8 @@ func (l *limits) set(rate, burst uint64, now time.Time) {
 	l.on.Store(rate > 0)
 }
 
-// limit puts a link under the limits. Where there are none it returns the
-// connection itself: its link then writes straight to the socket.
+// limit applies the limits to a link. Without limits it returns the connection
+// itself, so that the link writes directly to the socket.
 func (l *limits) limit(conn net.Conn) net.Conn {
 	if !l.on.Load() {
 		return conn
@@ -124,7 +124,7 @@ type limited struct {
 	once   sync.Once
 	closed chan struct{}
 
-	// patience is how long a write may take, once its turn has come.
+	// patience is how long a write may take after its wait for the limits.
 	patience atomic.Int64
 }
 
@@ -144,8 +144,8 @@ func (c *limited) wait(b *allowance, n int) bool {
 	}
 }
 
-// Read reads, and gives what it read when its time has come: meanwhile the
-// kernel's buffer fills and the peer has to wait.
+// Read reads, and then waits for the limits before it returns. Meanwhile the
+// kernel's buffer fills and the peer must wait.
 func (c *limited) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if n > 0 && !c.wait(&c.limits.read, n) {
@@ -166,8 +166,8 @@ func (c *limited) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// SetWriteDeadline bounds the time of writing, without that of waiting for the
-// limits: whom they hold up is not to blame.
+// SetWriteDeadline bounds the time of a write without its wait for the limits,
+// because the peer does not cause that wait.
 func (c *limited) SetWriteDeadline(t time.Time) error {
 	if d := time.Until(t); d > 0 {
 		c.patience.Store(int64(d))

@@ -14,8 +14,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// Whatever is taken, and when, no span of time gets more than the burst and its
-// share of the rate.
+// In any sequence of takes, no period gets more than the burst plus the rate
+// times its length.
 func TestAllowance(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	var a allowance
@@ -41,7 +41,7 @@ func TestAllowance(t *testing.T) {
 	}
 }
 
-// All links together keep to the rate, in each direction.
+// All links together do not exceed the rate, in each direction.
 func TestLimitedLinks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate, each, links = 100_000, 300_000, 3
@@ -85,7 +85,7 @@ func TestLimitedLinks(t *testing.T) {
 	})
 }
 
-// Who waits for the limits hears of the end at once.
+// Closing a link ends its wait for the limits at once.
 func TestLimitedLinkCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var l limits
@@ -128,7 +128,7 @@ func TestCheckRates(t *testing.T) {
 	}
 }
 
-// What was measured outlives the process, and its age counts.
+// Measurements survive a restart, and keep their age.
 func TestBandwidthFile(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	var a, b bandwidth

@@ -19,8 +19,8 @@ const (
 	reachRetryMax = 20 * time.Minute
 )
 
-// testReachability builds circuits through another relay back to this one's
-// ORPort, address by address, until all of them work or ctx is done.
+// testReachability builds circuits through other relays back to each address of
+// this relay's ORPort, until all of them work or ctx is done.
 func (r *Relay) testReachability(ctx context.Context) bool {
 	for wait := reachRetry; ; wait = min(2*wait, reachRetryMax) {
 		err := r.reachOnce(ctx)
@@ -59,8 +59,8 @@ func (r *Relay) reachOnce(ctx context.Context) error {
 }
 
 // reachThrough builds a circuit over two relays of the network back to self. A
-// relay extends no circuit back to where it came from, hence two. The second
-// opens a link to the address, unless it has one that is as good.
+// relay extends no circuit back to where it came from, hence two. The second one
+// opens a link to the address, unless it already has a suitable one.
 func (r *Relay) reachThrough(ctx context.Context, d *netdir.Directory, self linkspec.Target) error {
 	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	pick := func(six bool, not netdir.Relay) (netdir.Relay, error) {
@@ -104,9 +104,9 @@ const (
 	exerciseTime  = 5 * time.Second
 )
 
-// exercise sends cells around the circuit, for the first estimate of the
-// relay's bandwidth: a relay that shows none is used by nobody, and would never
-// show any. It closes the circuit, later.
+// exercise sends cells around the circuit, for the first estimate of the relay's
+// bandwidth: clients do not use a relay without observed bandwidth, and so it
+// would never have any. exercise closes the circuit later.
 func exercise(circ *circuit.Circuit) error {
 	for range exerciseCells {
 		if err := circ.Last().Send(cell.RelayDrop, 0, nil); err != nil {

@@ -29,7 +29,7 @@ import (
 
 // Relay is a running relay.
 type Relay struct {
-	cfg     Config // as it was at the start
+	cfg     Config // as New received it
 	live    atomic.Pointer[live]
 	log     *slog.Logger
 	keys    *Keys
@@ -42,9 +42,9 @@ type Relay struct {
 	channels  *channel.Manager
 	server    *circuit.Server
 	exit      *exit.Exit
-	origin    func(*channel.Link) cell.EndReason // judges where circuits to the outside come from
+	origin    func(*channel.Link) cell.EndReason // decides by its link whether a circuit may open streams
 	dirs      *dirclient.Client
-	cache     *dirCache // nil: somebody else serves the directory, or nobody
+	cache     *dirCache // nil: this relay does not serve the directory
 	dirPort   net.Listener
 	publisher *publisher
 	dos       *dos
@@ -55,10 +55,10 @@ type Relay struct {
 
 	flow      atomic.Pointer[flow.Params]
 	desc      atomic.Pointer[netdoc.RouterDesc]
-	ports     atomic.Pointer[map[netip.AddrPort]bool] // of the network itself; nil: unknown, or open to exits
+	ports     atomic.Pointer[map[netip.AddrPort]bool] // ports of the network itself; nil: unknown, or exits may connect to them
 	reachable atomic.Bool
 	draining  atomic.Bool
-	cut       chan struct{} // closed: the relay does not wait for its circuits to end
+	cut       chan struct{} // when closed, the relay does not wait for its circuits to end
 	cutOnce   sync.Once
 	limits    limits
 	bandwidth bandwidth
@@ -87,7 +87,7 @@ func New(cfg Config) (*Relay, error) {
 	r.live.Store(&live{cfg: cfg, family: fam})
 	r.limits.set(cfg.Rate, cfg.Burst, now)
 	if err := r.bandwidth.load(cfg.DataDir, now); err != nil {
-		r.log.Warn("what the relay has measured of its bandwidth is lost: it begins anew", "err", err)
+		r.log.Warn("the saved bandwidth measurements cannot be read: the relay measures again", "err", err)
 	}
 	if err := r.listen(); err != nil {
 		return nil, err
@@ -133,7 +133,7 @@ func (r *Relay) closeListeners() {
 	r.transports.close()
 }
 
-// Addrs returns the addresses that others reach the ORPort at.
+// Addrs returns the addresses at which others reach the ORPort.
 func (r *Relay) Addrs() []netip.AddrPort {
 	if len(r.cfg.Advertise) > 0 {
 		return r.cfg.Advertise
@@ -146,7 +146,7 @@ func (r *Relay) Addrs() []netip.AddrPort {
 	return out
 }
 
-// DirPortAddr returns where the DirPort listens; nil: there is none.
+// DirPortAddr returns the address of the DirPort's listener; nil: there is none.
 func (r *Relay) DirPortAddr() net.Addr {
 	if r.dirPort == nil {
 		return nil
@@ -158,18 +158,18 @@ func (r *Relay) DirPortAddr() net.Addr {
 func (r *Relay) Target() linkspec.Target {
 	proto, err := protover.Parse(Protocols)
 	if err != nil {
-		panic(err) // a constant, which a test reads
+		panic(err) // Protocols is a constant, which a test parses
 	}
 	return linkspec.Target{RelayID: r.keys.ID, Addrs: r.Addrs(), Ntor: r.keys.Onion()[0].Public(), Proto: proto}
 }
 
-// Descriptor returns the newest descriptor that was made; nil before the first.
+// Descriptor returns the newest descriptor of the relay; nil before the first.
 func (r *Relay) Descriptor() *netdoc.RouterDesc { return r.desc.Load() }
 
 // Directory returns the relay's view of its network; nil before there is one.
 func (r *Relay) Directory() *netdir.Directory { return r.dirs.Directory() }
 
-// wire makes the rooms and joins them.
+// wire creates the relay's parts and connects them.
 func (r *Relay) wire() (err error) {
 	proto, err := protover.Parse(Protocols)
 	if err != nil {
@@ -181,8 +181,8 @@ func (r *Relay) wire() (err error) {
 	r.ports.Store(&ports)
 	r.env = &circuit.Env{Log: r.log, Now: time.Now, Queues: circuit.NewQueueLimits()}
 	r.dos = newDoS(time.Now, r.cfg.Network.Testing.AllowPrivateAddresses)
-	// Exits' connections have descriptors of their own: neither side can take
-	// them all.
+	// An exit's connections have a separate share of the file descriptors, so
+	// that neither side can use up all of them.
 	descriptors := fdLimit()
 	sockets := descriptors / 4
 	if r.cfg.Exit != nil {
@@ -228,8 +228,8 @@ func (r *Relay) linkConfig() *channel.LinkConfig {
 	return &channel.LinkConfig{Identity: r.keys.Link(), Addrs: addrs, Log: r.log, Memory: r.memory}
 }
 
-// allowTarget refuses circuits that would make this relay connect to where no
-// relay of the network can be.
+// allowTarget refuses circuits that would make this relay connect to an address
+// at which no relay of the network can be.
 func (r *Relay) allowTarget(t linkspec.Target) error {
 	if r.cfg.Network.Testing.AllowPrivateAddresses {
 		return nil
@@ -242,7 +242,7 @@ func (r *Relay) allowTarget(t linkspec.Target) error {
 	return nil
 }
 
-// lookup returns what the consensus says of a relay, if it lists it.
+// lookup returns the entry of a relay in the consensus, if there is one.
 func (r *Relay) lookup(id ident.RSAID) (linkspec.Target, bool) {
 	d := r.dirs.Directory()
 	if d == nil {
@@ -255,8 +255,8 @@ func (r *Relay) lookup(id ident.RSAID) (linkspec.Target, bool) {
 	return listed.Target(), true
 }
 
-// dial opens the TCP connection of a link to another relay. It comes from an
-// address of this relay's, where there is one of the family, so that the peer
+// dial opens the TCP connection of a link to another relay. If the relay has an
+// address of the same family, the connection comes from it, so that the peer
 // finds the link canonical.
 func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 	addr = netip.AddrPortFrom(addr.Addr().Unmap(), addr.Port())
@@ -285,9 +285,10 @@ func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 	return r.limits.limit(&counted{TCPConn: conn.(*net.TCPConn), gate: r.gate, closed: closed}), nil
 }
 
-// source picks the address to dial a peer from: the first of a relay's listening
-// ones that can reach it. The zero Addr leaves the choice to the system. A port
-// on loopback, behind a transport or a forwarder, is no way out.
+// source picks the local address of a connection to a peer: the first of a
+// relay's listening addresses that can reach it. The zero Addr leaves the choice
+// to the system. An address on loopback, behind a transport or a forwarder,
+// cannot reach other machines.
 func source(listen []netip.AddrPort, to netip.Addr) netip.Addr {
 	for _, l := range listen {
 		a := l.Addr().Unmap()

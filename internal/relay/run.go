@@ -12,10 +12,10 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// Run serves until ctx is done, then drains: no new circuit is taken, and those
-// that are open have ShutdownWait to end.
+// Run serves until ctx is done, and then drains: it refuses new circuits, and
+// open ones have ShutdownWait to end.
 func (r *Relay) Run(ctx context.Context) error {
-	// What serves circuits outlives ctx by the time of draining.
+	// The goroutines that serve circuits continue after ctx until the drain ends.
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	rest := func() bool { // after a panic
 		select {
@@ -65,10 +65,10 @@ func (r *Relay) Run(ctx context.Context) error {
 	return errors.Join(dirErr, r.bandwidth.save(r.cfg.DataDir, time.Now()))
 }
 
-// Cut has Run not wait for open circuits when its context is done.
+// Cut makes Run end without a wait for open circuits when its context is done.
 func (r *Relay) Cut() { r.cutOnce.Do(func() { close(r.cut) }) }
 
-// drain waits until the circuits have ended, within bounds.
+// drain waits until the circuits have ended, for a limited time.
 func (r *Relay) drain() {
 	r.draining.Store(true)
 	r.exit.Drain()

@@ -7,13 +7,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// notSentLowat bounds what the kernel holds of a link that it has not sent
-// yet: cells that wait there are out of the scheduler's hands, and an
-// interactive circuit's would wait behind them. Two records keep the wire busy.
+// notSentLowat bounds the unsent bytes of a link in the kernel, in bytes: the
+// scheduler has no control over cells that wait there, and the cells of an
+// interactive circuit would wait behind them. Two records keep the wire busy.
 const notSentLowat = 2 * 16384
 
-// tuneLink sets the options of a link's socket. They are hints: without them a
-// link works, and is slower.
+// tuneLink sets the options of a link's socket. Errors do not matter: without
+// these options a link works, but slower.
 func tuneLink(conn *net.TCPConn) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -6,5 +6,6 @@ import "net"
 
 func tuneLink(*net.TCPConn) {}
 
-// fdLimit is a cautious guess where the limit is not known.
+// fdLimit returns a cautious guess, because the limit is not known on this
+// system.
 func fdLimit() uint64 { return 4096 }

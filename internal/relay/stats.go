@@ -9,7 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/exit"
 )
 
-// Stats counts what a relay did.
+// Stats has the counters of a relay.
 type Stats struct {
 	Channel channel.Stats
 	Circuit circuit.ServerStats
@@ -18,21 +18,21 @@ type Stats struct {
 	ConnsRefused, HandshakesFailed, CircuitsRefused atomic.Uint64
 }
 
-// Stats returns the counters, which go on counting.
+// Stats returns the counters, which continue to change.
 func (r *Relay) Stats() *Stats { return &r.stats }
 
-// Status is how a relay is, at about one moment: the public package has the same
-// fields, which it describes.
+// Status is the state of a relay. The public package has the same fields and
+// describes them.
 type Status struct {
 	Network     string // its name
 	Nickname    string
 	Fingerprint string
 	Ed25519     string
-	ORPort      []string // where others reach it
+	ORPort      []string // the addresses at which others reach it
 	Started     time.Time
 	Exit        bool
 	Bridge      bool
-	Draining    bool // it ends, and takes nothing new
+	Draining    bool // it is ending, and refuses new circuits
 	Reachable   bool // tested, or assumed
 
 	// What the newest consensus says, and whether it lists the relay.
@@ -42,17 +42,17 @@ type Status struct {
 	Weight     uint32 // kilobytes a second
 
 	Published   time.Time
-	Accepted    int // authorities that took a descriptor
+	Accepted    int // authorities that accepted a descriptor
 	Authorities int
 
 	// MasterKeyHere is whether the Ed25519 master key is in the data directory;
-	// SigningKeyEnds is when the key that it signed has to be replaced.
+	// SigningKeyEnds is when the signing key's certificate expires.
 	MasterKeyHere  bool
 	SigningKeyEnds time.Time
 	OnionKeySince  time.Time
 
 	Channels    int
-	Connections int64 // links, and those that shake hands
+	Connections int64 // links, and link handshakes
 	Circuits    int64
 	Streams     int64
 	CellsIn     uint64
@@ -66,7 +66,7 @@ type Status struct {
 	Burst       uint64
 }
 
-// Status returns how the relay is.
+// Status returns the state of the relay.
 func (r *Relay) Status() Status {
 	c, o := &r.stats.Channel, &r.stats.Circuit
 	cfg := &r.live.Load().cfg

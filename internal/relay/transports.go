@@ -15,14 +15,15 @@ import (
 	"github.com/chivenet/chive/internal/pt"
 )
 
-// extTimeout is how long a transport may take to say who connects.
+// extTimeout is how long a transport may take to send the address of its client.
 const extTimeout = 10 * time.Second
 
-// cookieFile is the ExtORPort's, in the data directory; C tor's name.
+// cookieFile has the cookie of the Extended ORPort, in the data directory; the
+// name is C tor's.
 const cookieFile = "extended_orport_auth_cookie"
 
-// transports are a bridge's pluggable transports: processes that clients
-// connect to, and that bring what they carry to the Extended ORPort.
+// transports are a bridge's pluggable transports: processes that accept
+// connections of clients and forward them to the Extended ORPort.
 type transports struct {
 	r      *Relay
 	ln     net.Listener // the Extended ORPort
@@ -33,7 +34,7 @@ type transports struct {
 	ready chan struct{}          // closed when procs is set
 }
 
-// checkTransports reports what is wrong with the transports' configuration.
+// checkTransports reports mistakes in the transports' configuration.
 func (c *Config) checkTransports() error {
 	if len(c.Transports) > 0 && !c.Bridge {
 		return options.Wrong("ServerTransportPlugins", "transports are for bridges: a relay that is listed gains nothing from them")
@@ -63,8 +64,8 @@ func (c *Config) checkTransports() error {
 	return nil
 }
 
-// openTransports opens the Extended ORPort on loopback, where only this
-// machine's processes reach it, and makes its cookie.
+// openTransports opens the Extended ORPort on loopback, so that only processes of
+// this machine can reach it, and makes its cookie.
 func openTransports(r *Relay) (*transports, error) {
 	if len(r.cfg.Transports) == 0 {
 		return nil, nil
@@ -126,8 +127,8 @@ func (t *transports) close() {
 	}
 }
 
-// welcome hears who connects by which transport, and goes on as the ORPort
-// does.
+// welcome does the handshake of the Extended ORPort, which tells the client's
+// address and transport, and then continues like the ORPort.
 func (t *transports) welcome(ctx context.Context, conn *net.TCPConn) {
 	r := t.r
 	if r.draining.Load() || !r.gate.enterHandshake(conn, netip.Addr{}, false) {
@@ -166,21 +167,23 @@ func (t *transports) welcome(ctx context.Context, conn *net.TCPConn) {
 	r.shake(ctx, c)
 }
 
-// accept hears who connects; a panic over it is an error like others.
+// accept does the handshake of the Extended ORPort. A panic in it becomes an
+// error.
 func (t *transports) accept(conn *net.TCPConn) (peer pt.ExtPeer, err error) {
 	defer panics.Recover(t.r.log, func(e error) { err = e })
 	return pt.AcceptExt(conn, rand.Reader, t.cookie)
 }
 
-// transportAddr is where a client connects from whose transport didn't say.
+// transportAddr stands for the address of a client whose transport did not send
+// one.
 type transportAddr struct{}
 
 func (transportAddr) Network() string { return "transport" }
 func (transportAddr) String() string  { return "a pluggable transport" }
 
-// BridgeLines waits until the bridge's transports listen, and returns what to
-// tell clients: a line for each transport, or one for the ORPort when there is
-// no transport. It is for relays with Bridge set that run.
+// BridgeLines waits until the bridge's transports listen, and returns the lines
+// for clients: one for each transport, or one for the ORPort if there is no
+// transport. The relay must run, with Bridge set.
 func (r *Relay) BridgeLines(ctx context.Context) ([]pt.BridgeLine, error) {
 	own, _ := first4(r.Addrs())
 	if r.transports == nil {

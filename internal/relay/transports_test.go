@@ -18,7 +18,8 @@ import (
 	"github.com/chivenet/chive/internal/pt"
 )
 
-// bridgeConfig is a bridge of a network that nobody serves.
+// bridgeConfig returns the configuration of a bridge in a network whose
+// authorities do not run.
 func bridgeConfig(t *testing.T, transports ...string) Config {
 	t.Helper()
 	c := Config{
@@ -64,8 +65,8 @@ func TestCheckTransports(t *testing.T) {
 	}
 }
 
-// TestExtORPort: who doesn't know the cookie is turned away, a transport that
-// can't be started is reported, and nothing is left running.
+// TestExtORPort: a process without the cookie is refused, a transport that cannot
+// be started is reported, and nothing continues to run.
 func TestExtORPort(t *testing.T) {
 	cfg := bridgeConfig(t, "x exec /nonexistent/transport")
 	r, err := New(cfg)
@@ -107,7 +108,7 @@ func TestExtORPort(t *testing.T) {
 	}
 }
 
-// TestPlainBridgeLine: a bridge without transports is told of by its ORPort.
+// TestPlainBridgeLine: the line of a bridge without transports has its ORPort.
 func TestPlainBridgeLine(t *testing.T) {
 	r, err := New(bridgeConfig(t))
 	if err != nil {
