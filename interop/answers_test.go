@@ -9,9 +9,9 @@ import (
 	"github.com/chivenet/chive/internal/lab/target"
 )
 
-// TestInternalAnswers: a client that is told not to believe private addresses,
-// as all are on the public network, takes none from C tor's exits; and C tor's
-// messages that say so are understood.
+// TestInternalAnswers: a client that rejects answers with private addresses, as
+// all clients of the public network do, accepts none from C tor's exits; and it
+// understands C tor's messages about such answers.
 func TestInternalAnswers(t *testing.T) {
 	nw := network(t, "vanilla")
 	text, err := nw.NetworkFile()
@@ -47,7 +47,7 @@ func TestInternalAnswers(t *testing.T) {
 			conn.Close()
 		}
 	}
-	// What is asked for backwards is judged when it is asked for.
+	// A reverse lookup of a private address is refused at once.
 	if names, err := c.ResolvePTR(ctx, target.Reverse); err != nil || len(names) != 1 || names[0] != target.Name {
 		t.Errorf("RESOLVE_PTR: %v %v", names, err)
 	}

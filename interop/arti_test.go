@@ -29,7 +29,7 @@ func (artiClient) quirks() quirks {
 	return quirks{noHalfClose: true, noPins: true, noNameErrors: true, vagueRefusals: true, keepsBadCache: true, manyGuards: true}
 }
 
-// findArti returns the path of arti: CHIVE_ARTI, or what PATH has.
+// findArti returns the path of arti: CHIVE_ARTI, or arti in PATH.
 func findArti() (string, error) {
 	if p := os.Getenv("CHIVE_ARTI"); p != "" {
 		return exec.LookPath(p)
@@ -37,11 +37,12 @@ func findArti() (string, error) {
 	return exec.LookPath("arti")
 }
 
-// TestArti puts Arti through what it can do.
+// TestArti runs the suite with Arti.
 func TestArti(t *testing.T) { suite(t, artiClient{needArti(t)}) }
 
-// needArti skips the test, loudly, where there is no Arti. Nobody packages it: a
-// missing arti is a failure only where CHIVE_ARTI names one and CHIVE_INTEROP=1.
+// needArti skips the test, with a message, if there is no Arti. No distribution
+// has a package of it: a missing arti is a failure only if CHIVE_ARTI is set and
+// CHIVE_INTEROP=1.
 func needArti(t *testing.T) string {
 	t.Helper()
 	if testing.Short() {
@@ -77,7 +78,7 @@ func startArti(ctx context.Context, path string, nw netdir.Network, dir string, 
 		return nil, err
 	}
 	cmd := exec.Command("sh", "-c", `exec "$0" "$@" 2>&1`, path, "proxy", "-c", conf) // its log goes to standard error
-	// Arti would read settings of the user's own.
+	// Otherwise Arti would read the settings of the user.
 	cmd.Env = append(os.Environ(), "HOME="+dir, "XDG_CONFIG_HOME="+dir)
 	var said strings.Builder
 	pr, _, err := child.Run(ctx, nil, cmd, func(line string) bool {
@@ -128,11 +129,11 @@ v3idents = [%s]
 `, port, filepath.Join(dir, "cache"), filepath.Join(dir, "state"), strings.Join(caches, ", "), strings.Join(idents, ", "))
 }
 
-// artiUses has Arti send bytes through a Chive relay and a Chive exit in a
-// network of C tor: through mid as guard, as middle, and out of the exit. Arti
-// cannot be told its relays, but takes any for its bridge, which is then its
-// guard; the other positions come by trying until the relay has carried what
-// was fetched.
+// artiUses makes Arti send bytes through a Chive relay and a Chive exit in a
+// network of C tor: through mid as guard and as middle, and through the exit.
+// Arti has no option to choose relays, but accepts any relay as its bridge, which
+// is then its guard. For the other positions, the test repeats downloads until
+// the relay has carried one.
 func artiUses(t *testing.T, path string, nw *ctor.Network, mid, out *relay.Relay) {
 	const size, tries = 10 << 20, 60
 	use := func(t *testing.T, guard netip.AddrPort, fp ident.RSAID, done func() bool) {
@@ -154,8 +155,8 @@ func artiUses(t *testing.T, path string, nw *ctor.Network, mid, out *relay.Relay
 		}
 		t.Errorf("not in %d downloads", tries)
 	}
-	// carried reports whether a relay has carried a whole download since it was
-	// asked last.
+	// carried reports whether a relay has carried a whole download since the last
+	// call.
 	carried := func(r *relay.Relay) func() bool {
 		last := r.Stats().Channel.BytesOut.Load()
 		return func() bool {

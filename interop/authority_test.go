@@ -24,23 +24,24 @@ import (
 	"github.com/chivenet/chive/internal/netfile"
 )
 
-// expectedWarnings are what C tor's nodes of a role (the beginning of their
-// names) have to say here beside what they say in any private network.
+// expectedWarnings are the warnings that C tor's nodes of a role (the beginning
+// of their names) log here, in addition to those in any private network.
 var expectedWarnings = map[string][]string{
 	"client": {"is giving Tor only an IP address"}, // which the target has no name for
 	"relay":  {familyAlone},
 	// The client may know of a relay a few seconds before the exit does.
 	"exit": {familyAlone, "to open a stream from unknown relay"},
-	// It votes while Chive's authorities still wait for relays. On a loaded machine
-	// two may be at different rounds for a moment, one may post its vote too late,
-	// and a vote may be fetched and posted: that costs a round at most, and the
-	// tests wait for rounds that all sign.
+	// It votes while Chive's authorities still wait for relays. On a loaded
+	// machine two authorities may be in different rounds for a moment, one may
+	// post its vote too late, and a vote may be both fetched and posted. That
+	// costs one round at most, and the tests wait for rounds that all authorities
+	// sign.
 	"ctor": {"V3AuthVotingInterval is very low", "valid-after time", `("Duplicate discarded")`,
 		"our cutoff for received votes", "received too late", "good signatures from recognized authorities",
 		"We don't have enough votes to generate a consensus", "Not enough info to publish pending"},
 }
 
-// familyAlone is what C tor says of a family by key only.
+// familyAlone is C tor's warning about a family with a key only.
 const familyAlone = "FamilyId was configured, but MyFamily was not"
 
 // noWarnings fails for every warning in a tor's log that is not expected.
@@ -65,7 +66,7 @@ func (an *authorityNet) noWarnings(names ...string) {
 	}
 }
 
-// fingerprint is a relay's, as it wrote it down.
+// fingerprint returns the fingerprint that a relay has written to its file.
 func (an *authorityNet) fingerprint(name string) ident.RSAID {
 	b, err := os.ReadFile(filepath.Join(an.dir, name, "fingerprint"))
 	if err != nil {
@@ -105,8 +106,8 @@ func fetchChecked(t *testing.T, who string, dial func(ctx context.Context, netwo
 	if err != nil {
 		t.Fatal(err)
 	}
-	// C tor's exits take no stream through a relay that they do not know yet: for
-	// a few seconds the client may be ahead of them.
+	// C tor's exits accept no stream through a relay that they do not know yet:
+	// for a few seconds the client may have a newer consensus.
 	end := time.NewTimer(patience)
 	defer end.Stop()
 	for {
@@ -159,7 +160,7 @@ func (an *authorityNet) useChive() {
 	fetchChecked(t, "Chive", c.DialContext)
 }
 
-// useArti bootstraps Arti on the network, where there is one.
+// useArti bootstraps Arti on the network, if Arti is installed.
 func (an *authorityNet) useArti() {
 	t := an.t
 	path, err := findArti()
@@ -178,8 +179,8 @@ func (an *authorityNet) useArti() {
 	fetchChecked(t, "Arti", p.dialer().DialContext)
 }
 
-// One Chive authority: relays and a client of C tor, a Chive client and Arti
-// live on what it says.
+// One Chive authority: relays and a client of C tor, a Chive client and Arti work
+// with its consensus.
 func TestChiveAuthority(t *testing.T) {
 	t.Parallel()
 	needPrograms(t)

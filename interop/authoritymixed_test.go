@@ -84,11 +84,11 @@ func (an *authorityNet) vote(i int) (v *netdoc.Vote) {
 	return v
 }
 
-// sameMeasurements holds Chive's first authority to what C tor's first one
-// made of the same bandwidth file.
+// sameMeasurements compares the vote of Chive's first authority with that of C
+// tor's first one, from the same bandwidth file.
 func (an *authorityNet) sameMeasurements(want map[ident.RSAID]uint32) {
 	an.t.Helper()
-	// The first round that all sign may have begun before every authority had
+	// The first round that all authorities sign may have begun before each had
 	// read the file.
 	var ours, theirs *netdoc.Vote
 	an.await("votes with the file's measurements", patience, func() bool {
@@ -113,7 +113,7 @@ func (an *authorityNet) sameMeasurements(want map[ident.RSAID]uint32) {
 	})
 }
 
-// measurements are what a vote says of relays' bandwidths by measurement.
+// measurements returns the measured bandwidths in a vote.
 func measurements(v *netdoc.Vote) map[ident.RSAID]uint32 {
 	out := map[ident.RSAID]uint32{}
 	for i := range v.Routers {
@@ -124,8 +124,8 @@ func measurements(v *netdoc.Vote) map[ident.RSAID]uint32 {
 	return out
 }
 
-// The authorities agree by every method that C tor knows: Chive's vote for one
-// only, and C tor's follows.
+// The authorities agree with each consensus method that C tor knows: Chive's
+// authorities vote for one only, and C tor's follows.
 func TestMixedMethods(t *testing.T) {
 	needPrograms(t)
 	if os.Getenv("CHIVE_LONG") == "" {
@@ -172,8 +172,8 @@ func keep(t *testing.T, from, to string) {
 	}
 }
 
-// A whole run of the shared randomness protocol takes 24 rounds: four minutes.
-// All agree on the value.
+// A complete run of the shared randomness protocol takes 24 rounds: four minutes.
+// All authorities agree on the value.
 func TestMixedSharedRandom(t *testing.T) {
 	needPrograms(t)
 	if os.Getenv("CHIVE_LONG") == "" {

@@ -27,8 +27,8 @@ import (
 	"github.com/chivenet/chive/internal/relay"
 )
 
-// authorityNet is a network with authorities of Chive's, and of C tor's when
-// mixed, over relays and clients of C tor's.
+// authorityNet is a network with Chive's authorities, and C tor's too if mixed,
+// and with relays and clients of C tor.
 type authorityNet struct {
 	t     *testing.T
 	tor   string
@@ -46,8 +46,7 @@ const (
 	authDelay    = 2 * time.Second
 )
 
-// freePort returns a port that nothing uses, and that nobody is given while the
-// test runs.
+// freePort returns an unused port that no other program gets while the test runs.
 func freePort(t *testing.T) uint16 {
 	t.Helper()
 	leases := new(ports.Leases)
@@ -141,8 +140,8 @@ func (an *authorityNet) add(a netdir.Authority) {
 	an.lines = append(an.lines, fmt.Sprintf("DirAuthority %s orport=%d no-v2 v3ident=%s %s %s", a.Nickname, a.ORPorts[0].Port(), a.V3Ident, a.DirPort, a.RSA))
 }
 
-// prepareTorAuthority makes a C tor authority's keys; what it returns starts
-// it.
+// prepareTorAuthority makes a C tor authority's keys, and returns the function
+// that starts it.
 func (an *authorityNet) prepareTorAuthority(gencert, name, bwFile string) func() {
 	t := an.t
 	orPort, dirPort := freePort(t), freePort(t)
@@ -194,8 +193,9 @@ func (an *authorityNet) prepareTorAuthority(gencert, name, bwFile string) func()
 	}
 }
 
-// relayLines are a relay's. It resolves no names here, and is not to depend on
-// how the machine does. For its circuits and guards see internal/lab/ctor.
+// relayLines returns a relay's torrc lines. The relay resolves no names here, and
+// must not depend on the machine's resolver. For its circuits and guards see
+// internal/lab/ctor.
 func (an *authorityNet) relayLines(name string, orPort uint16) []string {
 	conf := filepath.Join(an.dir, "resolv.conf")
 	if err := os.WriteFile(conf, []byte("nameserver 127.0.0.1:1\n"), 0o600); err != nil {

@@ -29,13 +29,13 @@ import (
 	"github.com/chivenet/chive/internal/pt"
 )
 
-// torBridge is a bridge of C tor's beside a network.
+// torBridge is a bridge of C tor next to a network.
 type torBridge struct {
 	dir   string
 	or    netip.AddrPort
 	pt    netip.AddrPort // the transport's port
 	fp    string
-	extra string // of the transport, behind the fingerprint
+	extra string // the transport's part of the line, after the fingerprint
 }
 
 // obfs4proxy returns the program's path, or skips the test without it.
@@ -102,7 +102,8 @@ Log notice file %s/log
 	return b
 }
 
-// waitFile waits until a file has what the pattern says, and returns its group.
+// waitFile waits until a file matches the pattern, and returns the pattern's
+// group.
 func waitFile(t *testing.T, path, pattern string) string {
 	t.Helper()
 	re := regexp.MustCompile(pattern)
@@ -122,7 +123,7 @@ func waitFile(t *testing.T, path, pattern string) string {
 	}
 }
 
-// dialled counts whom a client connects to.
+// dialled counts the addresses to which a client connects.
 type dialled struct {
 	mu sync.Mutex
 	to map[netip.AddrPort]int // guarded by mu
@@ -164,8 +165,8 @@ func bridgeClient(t *testing.T, nw *ctor.Network, d *dialled, lines []string, pl
 	return c
 }
 
-// bridgeClientIn is bridgeClient with a directory that may be used already; the
-// caller closes it.
+// bridgeClientIn is bridgeClient with a directory that an earlier client may have
+// used; the caller closes the client.
 func bridgeClientIn(t *testing.T, dir string, nw *ctor.Network, d *dialled, lines []string, plugins ...string) *client.Client {
 	t.Helper()
 	desc := nw.Description()
@@ -223,8 +224,8 @@ func fetch(t *testing.T, c *client.Client) {
 	t.Logf("%.1f MB/s", n/1e6/time.Since(began).Seconds())
 }
 
-// TestBridge puts Chive's client behind bridges of C tor's: whatever it does,
-// it has connections to them, or to the transport that leads there, only.
+// TestBridge runs Chive's client with bridges of C tor: it connects only to them,
+// or to the transport that leads to them.
 func TestBridge(t *testing.T) {
 	nw := network(t, "vanilla")
 	plugin := obfs4proxy(t)
@@ -278,8 +279,8 @@ func TestBridge(t *testing.T) {
 	})
 }
 
-// TestBridgeCommand has the binary use a C tor bridge, with the transport that
-// the binary itself is on both sides; the kernel says whom it is connected to.
+// TestBridgeCommand makes the binary use a C tor bridge, with the binary itself
+// as the transport on both sides; the kernel's list shows its connections.
 func TestBridgeCommand(t *testing.T) {
 	nw := network(t, "vanilla")
 	bin, err := buildChive()
@@ -320,8 +321,8 @@ func TestBridgeCommand(t *testing.T) {
 	}
 }
 
-// TestBridgeFailsClosed: a client whose bridge is somebody else, or nobody,
-// connects to nothing else.
+// TestBridgeFailsClosed: a client whose bridge has another identity, or does not
+// run, connects to nothing else.
 func TestBridgeFailsClosed(t *testing.T) {
 	nw := network(t, "vanilla")
 	relay := nw.ByRole(ctor.Relay)[0]

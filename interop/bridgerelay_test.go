@@ -40,8 +40,8 @@ func startBridge(t *testing.T, nw *ctor.Network, plugins ...string) (*relay.Rela
 	return r, lines
 }
 
-// TestChiveBridge has C tor's and Chive's clients use a Chive bridge: plainly,
-// by obfs4proxy, and by the transport that the chive binary is.
+// TestChiveBridge makes C tor's and Chive's clients use a Chive bridge: directly,
+// through obfs4proxy, and through the transport in the chive binary.
 func TestChiveBridge(t *testing.T) {
 	nw := network(t, "vanilla")
 	obfs4 := obfs4proxy(t)
@@ -78,7 +78,7 @@ func TestChiveBridge(t *testing.T) {
 			}
 		})
 	}
-	// Nobody but its clients knows of it.
+	// Only its clients know of it.
 	if dir := r.Directory(); dir != nil {
 		if _, listed := dir.Lookup(r.Target().RSA); listed {
 			t.Error("the bridge is in the consensus")

@@ -23,7 +23,7 @@ type chiveClient struct{ binary string }
 func (chiveClient) name() string   { return "chive" }
 func (chiveClient) quirks() quirks { return quirks{} }
 
-// TestChive puts Chive's client through everything.
+// TestChive runs the suite with Chive's client.
 func TestChive(t *testing.T) {
 	_, _, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)
@@ -93,7 +93,7 @@ func (c chiveClient) start(ctx context.Context, nw *ctor.Network, o startOptions
 			pr.Stop()
 			return nil, err
 		}
-		if addr, ready := door(string(b)); ready {
+		if addr, ready := socksPort(string(b)); ready {
 			return &proxy{addr, pr.PID(), func() error { return errors.Join(pr.Stop(), panicked(out.Name())) }}, nil
 		}
 		select {
@@ -107,7 +107,7 @@ func (c chiveClient) start(ctx context.Context, nw *ctor.Network, o startOptions
 	}
 }
 
-// panicked returns an error when a log tells of a contained panic.
+// panicked returns an error if a log has a contained panic.
 func panicked(file string) error {
 	b, err := os.ReadFile(file)
 	if _, after, found := strings.Cut(string(b), panics.Logged); err == nil && found {
@@ -116,9 +116,9 @@ func panicked(file string) error {
 	return err
 }
 
-// door finds the SOCKS door's address and whether traffic can flow in what
-// chive proxy has printed.
-func door(out string) (addr string, ready bool) {
+// socksPort finds, in the output of chive proxy, the address of the SOCKS port
+// and whether the client is ready.
+func socksPort(out string) (addr string, ready bool) {
 	for line := range strings.Lines(out) {
 		line = strings.TrimSpace(line)
 		if a, ok := strings.CutPrefix(line, "socks "); ok {

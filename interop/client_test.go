@@ -21,40 +21,40 @@ import (
 type proxy struct {
 	addr string // its SOCKS port
 	pid  int
-	stop func() error // ends it in order: it may save its state
+	stop func() error // shuts it down cleanly: it may save its state
 }
 
 // startOptions says how to start a client.
 type startOptions struct {
-	dir string // its data directory; a client started with the same one goes on where it was
+	dir string // its data directory; a client with the same one continues with its state
 	// pin names the guard, the middle and the exit of every circuit; nil
 	// leaves a position free. Empty: no pinning.
 	pin []*ctor.Node
-	// oneGuard keeps a client that would use a second guard, for conflux, to
-	// one.
+	// oneGuard restricts a client to one guard, even if it would use a second one
+	// for conflux.
 	oneGuard bool
 }
 
 // subject is a kind of client.
 type subject interface {
 	name() string
-	// quirks says what the client is known not to do.
+	// quirks returns the known limits of the client.
 	quirks() quirks
 	// start returns when the client says that traffic can flow.
 	start(ctx context.Context, nw *ctor.Network, o startOptions) (*proxy, error)
 }
 
-// quirks are what a client of other people does differently, each with the check
-// that takes it into account. Chive's own client has none.
+// quirks are the known differences of another project's client, each with the
+// check that allows for it. Chive's own client has none.
 type quirks struct {
 	noHalfClose   bool // it ends a stream in both directions at once
-	noPins        bool // it cannot be told its relays
+	noPins        bool // it has no option to choose relays
 	noNameErrors  bool // it answers a name that does not exist with a general failure
 	vagueRefusals bool // it answers with a general failure when it finds no exit to ask
 	hopsExits     bool // the next stream of one token may prefer a fresh conflux set
-	keepsBadCache bool // it does not get over a cache that is another network's, or cut off
-	manyGuards    bool // it spreads its circuits over its primary guards, whatever it is told
-	seeksExitLong bool // it goes on looking for an exit that its address is good for, for two minutes
+	keepsBadCache bool // it cannot start with a cache of another network, or a truncated one
+	manyGuards    bool // it always spreads its circuits over its primary guards
+	seeksExitLong bool // for two minutes it continues to look for an exit that accepts the address
 }
 
 // torClient is C tor's own client.
@@ -91,8 +91,8 @@ func (torClient) start(ctx context.Context, nw *ctor.Network, o startOptions) (*
 	return &proxy{n.SOCKS.String(), n.PID(), n.Stop}, nil
 }
 
-// patience bounds what a loaded machine takes its time for: it is never waited
-// for what goes well.
+// patience bounds waits on a loaded machine. A test that succeeds does not wait
+// so long.
 const patience = 3 * time.Minute
 
 // bounded returns a context that ends with the test or after d.
@@ -144,8 +144,8 @@ func (p *proxy) isolated(token string) socksclient.Dialer {
 	return socksclient.Dialer{Proxy: p.addr, User: token, Pass: token}
 }
 
-// firstHops returns the routers that the client has connections to, by the
-// kernel's word.
+// firstHops returns the relays to which the client has connections, from the
+// kernel's list.
 func (p *proxy) firstHops(t *testing.T, nw *ctor.Network) []*ctor.Node {
 	t.Helper()
 	conns, err := proc.Conns(p.pid)

@@ -13,8 +13,8 @@ import (
 	"github.com/chivenet/chive/internal/lab/target"
 )
 
-// TestColdStart says how long ten nodes (three authorities, five relays, two
-// exits) take from nothing to the last of a million bytes through three hops:
+// TestColdStart measures how long ten nodes (three authorities, five relays, two
+// exits) take from the start to the last of a million bytes through three hops:
 // "chivelab run", the same with a process for each node, and C tor's.
 func TestColdStart(t *testing.T) {
 	if os.Getenv("CHIVE_LONG") == "" {

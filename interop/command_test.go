@@ -35,7 +35,7 @@ func command(t *testing.T) string {
 	return bin
 }
 
-// runProxy starts chive proxy and returns where its doors are, once it is
+// runProxy starts chive proxy and returns the addresses of its ports, once it is
 // ready.
 func runProxy(t *testing.T, bin string, nw *ctor.Network, dir string, args ...string) (*exec.Cmd, map[string]string) {
 	t.Helper()
@@ -69,7 +69,7 @@ func runProxy(t *testing.T, bin string, nw *ctor.Network, dir string, args ...st
 	return nil, nil
 }
 
-// noPanics is where chive's log goes: a contained panic fails the test.
+// noPanics receives chive's log: a contained panic fails the test.
 type noPanics struct {
 	t    *testing.T
 	last []byte
@@ -84,8 +84,8 @@ func (n *noPanics) Write(b []byte) (int, error) {
 	return n.t.Output().Write(b)
 }
 
-// end sends a program a signal and waits until it has ended. One that does not
-// end is told to show what it does, as Go's programs do, and killed.
+// end sends a program a signal and waits until it has ended. If it does not end,
+// it gets the signal at which Go programs print their stacks, and is killed.
 func end(t *testing.T, cmd *exec.Cmd, s syscall.Signal) error {
 	t.Helper()
 	if err := cmd.Process.Signal(s); err != nil {
@@ -110,8 +110,8 @@ func tool(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// TestCommand uses the binary as a person would: chive proxy with curl before
-// it, status and metrics beside it, and then chive get.
+// TestCommand uses the binary as a person would: chive proxy with curl, chive
+// status, the metrics, and then chive get.
 func TestCommand(t *testing.T) {
 	if testing.Short() {
 		t.Skip("short: nothing against other programs")
@@ -186,7 +186,7 @@ func TestCommand(t *testing.T) {
 	})
 }
 
-// askDoor looks a name up through the DNS door, with Go's resolver.
+// askDoor looks a name up through the DNS port, with Go's resolver.
 func askDoor(t *testing.T, door string) {
 	r := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, door)

@@ -15,8 +15,8 @@ import (
 	"github.com/chivenet/chive/lab"
 )
 
-// TestSystemdUnits has systemd judge the units: every line must mean something
-// to it.
+// TestSystemdUnits checks the units with systemd, which must understand every
+// line.
 func TestSystemdUnits(t *testing.T) {
 	_, err := exec.LookPath("systemd-analyze")
 	labtest.Need(t, "systemd-analyze", err)
@@ -34,7 +34,8 @@ func TestSystemdUnits(t *testing.T) {
 		if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "/usr/local/bin/chive", bin)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		// It is silent about a unit in which all is well; of other units it may complain.
+		// It prints nothing about a correct unit; it may complain about other
+		// units.
 		out, err := exec.CommandContext(bounded(t, patience), "systemd-analyze", "verify", file).CombinedOutput()
 		if err != nil || strings.Contains(string(out), filepath.Base(u)) {
 			t.Errorf("%s: %v: %s", u, err, out)
@@ -42,8 +43,8 @@ func TestSystemdUnits(t *testing.T) {
 	}
 }
 
-// TestUnitsCheckTheirSettings runs what the units run before the service, as a
-// user that was made for it: without a home directory.
+// TestUnitsCheckTheirSettings runs the commands that the units run before the
+// service, as a service user without a home directory.
 func TestUnitsCheckTheirSettings(t *testing.T) {
 	etc := t.TempDir()
 	public, err := exec.CommandContext(bounded(t, time.Minute), command(t), "network", "public").Output()
@@ -79,7 +80,7 @@ func TestUnitsCheckTheirSettings(t *testing.T) {
 	}
 }
 
-// TestNotify holds a relay to what Type=notify asks for.
+// TestNotify checks that a relay does what Type=notify requires.
 func TestNotify(t *testing.T) {
 	nw := contribLab(t)
 	bin, dir := command(t), t.TempDir()
@@ -111,7 +112,7 @@ func TestNotify(t *testing.T) {
 	if s := said(); s != "READY=1" {
 		t.Error(s)
 	}
-	// What it says meanwhile is kept for whoever asks afterwards.
+	// The messages that it sends meanwhile are kept for the check below.
 	if err := end(t, cmd, syscall.SIGTERM); err != nil {
 		t.Error(err)
 	}
@@ -134,8 +135,8 @@ func contribLab(t *testing.T) *lab.Network {
 	return nw
 }
 
-// TestFromScratch runs a relay where there is nothing but the binary and a data
-// directory, by nobody in particular: what the container file makes.
+// TestFromScratch runs a relay in a root directory with only the binary and a
+// data directory, as an unnamed user: like the container file.
 func TestFromScratch(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("SKIPPED, NOTHING WAS TESTED: changing the root directory takes root")

@@ -27,9 +27,9 @@ import (
 	chiverelay "github.com/chivenet/chive/relay"
 )
 
-// TestDirectoryCache holds a Chive relay in a network of stock C tor to what a
-// directory cache has to do: plain HTTP and stem on its DirPort, stem and stock
-// clients through its ORPort.
+// TestDirectoryCache checks that a Chive relay in a network of stock C tor does
+// everything that a directory cache must do: plain HTTP and stem on its DirPort,
+// stem and stock clients through its ORPort.
 func TestDirectoryCache(t *testing.T) {
 	t.Parallel()
 	nw := labtest.Network(t, ctor.Options{Authorities: 1, Relays: 2, Exits: 1, VotingInterval: 10 * time.Second, LogLevel: "info"})
@@ -95,8 +95,8 @@ func TestDirectoryCache(t *testing.T) {
 	})
 }
 
-// TestDirectoryCacheClient has a stock client that wants every document there
-// is, and has one guard to ask, live on Chive's relays.
+// TestDirectoryCacheClient runs a stock client that fetches every kind of
+// document, from one guard, which is a Chive relay.
 func TestDirectoryCacheClient(t *testing.T) {
 	t.Parallel()
 	needPrograms(t)
@@ -180,9 +180,9 @@ func fetchDir(t *testing.T, url string, header map[string]string) ([]byte, http.
 	return b, res.Header
 }
 
-// stemRemote has stem download everything from a DirPort and an ORPort, with
-// validation on, but for consensuses: those of C tor's test networks recommend no
-// versions, which stem takes for a mistake.
+// stemRemote makes stem download everything from a DirPort and an ORPort, with
+// validation except for consensuses: those of C tor's test networks recommend no
+// versions, which stem reports as a mistake.
 const stemRemote = `
 import sys, stem, stem.descriptor.remote as remote
 from stem.descriptor import Compression, DocumentHandler

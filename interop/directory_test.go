@@ -51,7 +51,7 @@ func (p *dirPorts) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.St
 	return dirclient.Stream{ReadWriteCloser: tap{conn, p}, Cache: ident.RelayID{RSA: a.RSA}}, nil
 }
 
-// tap notes what is sent.
+// tap records what is sent.
 type tap struct {
 	net.Conn
 	p *dirPorts
@@ -76,9 +76,9 @@ func (p *dirPorts) ReportDir(cache ident.RelayID, purpose dirclient.Purpose, err
 	p.answered[purpose]++
 }
 
-// allUnderstood fails the test for every document of C tor's that the client did
-// not take. One that did not come at all is only told of: on a loaded machine an
-// authority may be late, and another is asked.
+// allUnderstood fails the test for every document of C tor that the client did
+// not accept. It only logs a document that did not come: on a loaded machine an
+// authority may be late, and the client asks another one.
 func (p *dirPorts) allUnderstood(t *testing.T) {
 	t.Helper()
 	p.mu.Lock()
@@ -148,8 +148,7 @@ func TestDirectoryFollowsCTor(t *testing.T) {
 	desc.Testing.VotingInterval = 10 * time.Second
 	p := &dirPorts{nw: &desc, answered: map[dirclient.Purpose]int{}}
 	c := dirclient.New(dirclient.Config{Network: p.nw, Dialer: p, Dir: t.TempDir(), Log: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	// Some seconds are between one consensus and the next, unless authorities
-	// miss votes.
+	// A new consensus comes every few seconds, unless authorities miss votes.
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	defer cancel()
 	done := make(chan error, 1)

@@ -59,8 +59,8 @@ func testGuardStopped(t *testing.T, s subject, nw *ctor.Network) {
 			t.Error(err)
 		}
 	}()
-	// What was promised has no end: that the stream ends, in order or not, says
-	// that the client has noticed.
+	// The source sends without end: if the stream ends, with or without an error,
+	// the client has noticed.
 	if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Fatal("the stream did not end with its guard")
 	}
@@ -205,7 +205,7 @@ func testStaleCache(t *testing.T, s subject, nw *ctor.Network) {
 	if err := p.stop(); err != nil {
 		t.Fatal(err)
 	}
-	// What it has cached is no newer than what the authority has now.
+	// Its cached consensus is not newer than the authority's present one.
 	ctx := bounded(t, 2*patience)
 	c, err := nw.Node("auth0").Control(ctx)
 	if err != nil {
@@ -230,7 +230,7 @@ func testStaleCache(t *testing.T, s subject, nw *ctor.Network) {
 }
 
 // testForeignCache starts a client in the data directory of a client of another
-// network, and in one whose files are cut off in the middle.
+// network, and in one with truncated files.
 func testForeignCache(t *testing.T, s subject, other, nw *ctor.Network) {
 	if s.quirks().keepsBadCache {
 		t.Skip(s.name(), "does not get over a bad cache")

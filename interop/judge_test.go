@@ -26,9 +26,8 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// A Chive authority judges relays of C tor's: by its operator's list, and by
-// whether it reaches them over IPv4 and over IPv6. Its votes can be had by
-// BEGIN_DIR too.
+// A Chive authority votes on relays of C tor: by its operator's list, and by its
+// tests over IPv4 and IPv6. BEGIN_DIR serves its votes too.
 func TestChiveAuthorityJudges(t *testing.T) {
 	t.Parallel()
 	needPrograms(t)
@@ -52,7 +51,7 @@ func TestChiveAuthorityJudges(t *testing.T) {
 		{"deaf4", "127.0.0.1", "ORPort 127.0.0.1:PORT IPv4Only NoListen\nORPort 127.0.0.1:OTHER IPv4Only NoAdvertise", false, "Valid", "Running"},
 		{"deaf6", "127.0.0.1", "ORPort 127.0.0.1:PORT IPv4Only\nORPort [::1]:PORT IPv6Only NoListen", false, "Valid", "Running"},
 	}
-	// The first vote waits for all that can run.
+	// The first vote waits for all relays that can run.
 	an := newAuthorityNet(t, 1, 0, len(relays)-3, "", func(c *authority.Config) {
 		var err error
 		if c.Accept.List, err = authority.ParseRelayList([]byte(list)); err != nil {
@@ -130,8 +129,8 @@ func TestChiveAuthorityJudges(t *testing.T) {
 	}
 	an.await("the relay that was rejected to know", patience, func() bool { return strings.Contains(an.log("rejected"), "rejected") })
 
-	// What it serves on its DirPort is there on its ORPort as well, and what it
-	// takes there it takes here: what is bad gets the same answer.
+	// The ORPort serves the same documents as the DirPort, and accepts the same
+	// uploads: bad ones get the same answer.
 	a := an.net.Authorities[0]
 	if status, body := beginDir(t, a, "GET", "/tor/status-vote/current/authority", nil); status != 200 {
 		t.Errorf("a vote by BEGIN_DIR: %d", status)

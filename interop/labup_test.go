@@ -20,9 +20,9 @@ import (
 	"github.com/chivenet/chive/lab"
 )
 
-// TestLabUp has "chivelab up" keep a network, every node a process of its own,
-// with a bridge and its transport, until it is told to stop: its line of JSON is
-// enough to use all of it, and nothing of it is left behind.
+// TestLabUp runs a network with "chivelab up": every node in its own process,
+// with a bridge and its transport. Its line of JSON is enough to use all parts,
+// and after the stop nothing is left behind.
 func TestLabUp(t *testing.T) {
 	t.Parallel()
 	needPrograms(t)
@@ -136,7 +136,7 @@ func TestLabUp(t *testing.T) {
 	await(t, "all processes are gone", patience, func() bool { return using(t, nw.Dir) == 0 })
 }
 
-// using counts the processes that were told of a directory.
+// using counts the processes with a directory on their command line.
 func using(t *testing.T, dir string) (n int) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -14,9 +14,9 @@ import (
 	"github.com/chivenet/chive/internal/lab/netns"
 )
 
-// TestMeasure measures the clients side by side on the same relays of one
-// Vanilla network, in a network namespace where it can make one. It is asked
-// for with CHIVE_MEASURE=1 and takes minutes.
+// TestMeasure measures the clients on the same relays of one Vanilla network, in
+// a network namespace if it can make one. It runs only with CHIVE_MEASURE=1 and
+// takes minutes.
 func TestMeasure(t *testing.T) {
 	if os.Getenv("CHIVE_MEASURE") != "1" {
 		t.Skip("a measurement: CHIVE_MEASURE=1 asks for it")
@@ -87,8 +87,8 @@ func TestMeasure(t *testing.T) {
 	fmt.Printf("%s\n", b)
 }
 
-// unpinned starts a C tor client that builds the circuits it is asked for and,
-// once it has bootstrapped, no others.
+// unpinned starts a C tor client that, after its bootstrap, builds only requested
+// circuits.
 func unpinned(ctx context.Context, nw *ctor.Network) (*ctor.Node, error) {
 	n, err := nw.AddClient(ctx, "", "LearnCircuitBuildTimeout 0")
 	if err != nil {

@@ -54,8 +54,8 @@ func testIPv6(t *testing.T, p *proxy) {
 	}
 }
 
-// testRefusals: what cannot be reached is refused with the code that says why,
-// and the client goes on working.
+// testRefusals: for an unreachable destination the client answers with the code
+// of the reason, and continues to work.
 func testRefusals(t *testing.T, s subject, p *proxy) {
 	ctx := bounded(t, patience)
 	closed := fmt.Sprintf("127.0.0.1:%d", freePort(t))
@@ -83,9 +83,9 @@ func testRefusals(t *testing.T, s subject, p *proxy) {
 	}
 }
 
-// testExitPolicy asks for an address that every exit's policy refuses, which
-// only the exits themselves can say: clients know policies by port. The client
-// may take every exit for unusable afterwards, and is thrown away.
+// testExitPolicy asks for an address that every exit's policy refuses. Only the
+// exits can say so, because clients know only the ports in policies. Afterwards
+// the client may consider every exit unusable, so the test does not use it again.
 func testExitPolicy(t *testing.T, s subject, nw *ctor.Network) {
 	if s.quirks().seeksExitLong {
 		t.Skip(s.name(), "goes on looking for another exit for two minutes")
@@ -110,7 +110,7 @@ func unknownName(s subject) []socksclient.Reply {
 	return []socksclient.Reply{socksclient.HostUnreachable}
 }
 
-// refusedByPolicy are the codes that say so.
+// refusedByPolicy are the codes for a refusal by an exit policy.
 func refusedByPolicy(s subject) []socksclient.Reply {
 	if s.quirks().vagueRefusals {
 		return []socksclient.Reply{socksclient.NotAllowed, socksclient.GeneralFailure}

@@ -15,8 +15,8 @@ import (
 	"github.com/chivenet/chive/internal/lab/target"
 )
 
-// world is what the tests of this package share: one target, and one network
-// of each kind, started when a test first asks for it.
+// world is shared by the tests of this package: one target, and one network of
+// each kind, started when a test first needs it.
 type world struct {
 	target *target.Target
 	nets   map[string]*sharedNet // by kind; one for each of kinds
@@ -73,7 +73,7 @@ func network(t *testing.T, kind string) *ctor.Network {
 	return nw
 }
 
-// tellOfFailure has a test that fails show what the network says.
+// tellOfFailure makes a failed test show the logs of the network.
 func tellOfFailure(t *testing.T, nw *ctor.Network) {
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -41,7 +41,8 @@ func onlyChive(t *testing.T, torClients int) *lab.Network {
 	return nw
 }
 
-// everything is what a client of other people has to do through such a network.
+// everything checks what another project's client must be able to do through such
+// a network.
 func everything(t *testing.T, s subject, p *proxy) {
 	traffics(t, s, p, bulk)
 	t.Run("resolve", func(t *testing.T) { testResolve(t, s, p) })
@@ -49,8 +50,7 @@ func everything(t *testing.T, s subject, p *proxy) {
 	t.Run("refusals", func(t *testing.T) { testRefusals(t, s, p) })
 }
 
-// TestTorThroughOnlyChive has C tor's client live in a network of nothing but
-// Chive.
+// TestTorThroughOnlyChive runs C tor's client in a network of Chive's nodes only.
 func TestTorThroughOnlyChive(t *testing.T) {
 	t.Parallel()
 	_, _, err := ctor.Find("")
@@ -69,7 +69,7 @@ func TestTorThroughOnlyChive(t *testing.T) {
 	}
 }
 
-// TestArtiThroughOnlyChive is the same for Arti, where there is one.
+// TestArtiThroughOnlyChive does the same with Arti, if it is installed.
 func TestArtiThroughOnlyChive(t *testing.T) {
 	t.Parallel()
 	path := needArti(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/chivenet/chive/internal/lab/target"
 )
 
-// testPinned puts every relay at every position that it can have, and looks
-// where the bytes went.
+// testPinned uses every relay at every position that it can have, and checks
+// which relays carried the bytes.
 func testPinned(t *testing.T, s subject, nw *ctor.Network) {
 	if s.quirks().noPins {
 		t.Skip(s.name(), "cannot be told its relays")
@@ -61,9 +61,9 @@ func testPinned(t *testing.T, s subject, nw *ctor.Network) {
 	}
 }
 
-// listedGuards returns those of the relays that the consensus calls guards, with
-// all the flags that a guard has to have: n at least. A vote that was held on a
-// slow machine may leave one out, and then another one is held.
+// listedGuards returns the relays with all the flags of a guard in the consensus,
+// and waits until there are n at least. On a slow machine a vote may miss one;
+// the next vote has it.
 func listedGuards(t *testing.T, nw *ctor.Network, relays []*ctor.Node, n int) []*ctor.Node {
 	t.Helper()
 	ctx := bounded(t, patience)
@@ -117,9 +117,9 @@ func traffic(t *testing.T, ctx context.Context, nodes []*ctor.Node) map[*ctor.No
 	return out
 }
 
-// exitThrough asks the target through a client where the question comes from,
-// and returns the exit that it came from: the one that the answer went to, for a
-// client may have to ask several.
+// exitThrough asks the target, through a client, for the address from which the
+// request comes, and returns the exit that got the answer: a client may have to
+// try several exits.
 func exitThrough(t *testing.T, ctx context.Context, nw *ctor.Network, d socksclient.Dialer) *ctor.Node {
 	t.Helper()
 	c, err := dial(ctx, d, shared.target.Addr(target.Web))
@@ -146,9 +146,9 @@ func exitThrough(t *testing.T, ctx context.Context, nw *ctor.Network, d sockscli
 	return exitOf(t, nw, from)
 }
 
-// testIsolation: streams of one token share an exit, streams of different
-// tokens do not all. One of the three exits may be the guard: of two, chance
-// puts 40 tokens' streams on one in 1 of 2^39 runs.
+// testIsolation: streams with one token share an exit; streams with different
+// tokens do not all share one. One of the three exits may be the guard: of two,
+// chance puts 40 tokens' streams on one in 1 of 2^39 runs.
 func testIsolation(t *testing.T, s subject, nw *ctor.Network, p *proxy) {
 	ctx := bounded(t, patience)
 	seen := map[*ctor.Node]bool{}

@@ -36,10 +36,9 @@ import (
 	"github.com/chivenet/chive/lab"
 )
 
-// TestPostQuantumMixed has Chive's relays listed by C tor's authorities, which
-// carry what they advertise into the consensus, and builds circuits with stock
-// C tor in them and without, each for an HTTP request. C tor must have nothing
-// to complain of.
+// TestPostQuantumMixed runs Chive's relays under C tor's authorities, whose
+// consensus has the relays' protocols, and builds circuits with and without stock
+// C tor in them, each for an HTTP request. C tor must log no warning.
 func TestPostQuantumMixed(t *testing.T) {
 	t.Parallel()
 	_, _, err := ctor.Find("")
@@ -128,7 +127,7 @@ func pqCircuits(t *testing.T, ctx context.Context, nw *lab.Network) {
 	}
 }
 
-// pqBuilder builds circuits with nothing above the circuit engine.
+// pqBuilder builds circuits with the circuit engine only.
 type pqBuilder struct {
 	network *netdir.Network
 	env     *circuit.Env
@@ -159,7 +158,7 @@ func (c *pqBuilder) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.S
 // ReportDir implements dirclient.Dialer.
 func (c *pqBuilder) ReportDir(ident.RelayID, dirclient.Purpose, error) {}
 
-// fetch builds one circuit, holds its hops to what is wanted, and makes a
+// fetch builds one circuit, checks the protection of its hops, and makes a
 // request over it.
 func (c *pqBuilder) fetch(ctx context.Context, dir *netdir.Directory, nw *lab.Network, policy circuit.PQPolicy, rekey bool, names []string, want string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
@@ -246,9 +245,9 @@ func pqClient(t *testing.T, ctx context.Context, nw *lab.Network, policy chive.P
 	return client
 }
 
-// pqFetches makes count requests, each over a circuit of its own, and holds
-// all circuits to be protected as wanted. A loaded machine may be too slow for
-// one, and the client then builds another; but none may be refused.
+// pqFetches makes count requests, each over its own circuit, and checks that all
+// circuits have the wanted protection. On a loaded machine one may time out, and
+// the client then builds another; but none may be refused.
 func pqFetches(t *testing.T, ctx context.Context, nw *lab.Network, policy chive.PQPolicy, want string, count int) {
 	t.Helper()
 	client := pqClient(t, ctx, nw, policy)
@@ -329,8 +328,8 @@ func fetchSum(ctx context.Context, hc *http.Client, url string, size int64) erro
 	return err
 }
 
-// silent marks the logs of a network of C tor in which there is no C tor client,
-// and returns a check that nobody has warned since.
+// silent marks the logs of a network of C tor without a C tor client, and returns
+// a check that no node has logged a warning since.
 func silent(t *testing.T, dir string) func() {
 	t.Helper()
 	logs, err := filepath.Glob(filepath.Join(dir, "*", "log"))

@@ -112,7 +112,7 @@ func TestRelayInCTorNetwork(t *testing.T) {
 		if r == out {
 			flags = append(flags, "Exit")
 		}
-		// Two authorities list it while the third may not have heard of it yet.
+		// Two authorities may list it before the third has its descriptor.
 		await(t, fmt.Sprintf("%s is accepted by all and listed as %v", r.Status().Nickname, flags), patience, func() bool {
 			s := r.Status()
 			has := func(f string) bool { return slices.Contains(strings.Fields(s.Flags), f) }
@@ -120,7 +120,7 @@ func TestRelayInCTorNetwork(t *testing.T) {
 		})
 		t.Logf("%+v", r.Status())
 	}
-	// Stock clients are in no hurry to fetch a new consensus: have it ask afresh.
+	// Stock clients fetch a new consensus late, so make this one fetch it now.
 	client := nw.ByRole(ctor.Client)[0]
 	if err := client.Stop(); err != nil {
 		t.Fatal(err)
@@ -146,7 +146,7 @@ func TestRelayInCTorNetwork(t *testing.T) {
 		}
 		return true
 	})
-	// Stock authorities have read both ways to say who belongs together.
+	// Stock authorities have read both forms of families.
 	micro, err := ctl.GetInfo(ctx, "md/id/"+midID.RSA.String())
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +201,8 @@ func negotiated(r *relay.Relay) (cgo, congestion uint64) {
 	return s.CGO.Load(), s.Congestion.Load()
 }
 
-// pinned has the C tor client fetch size bytes over a circuit of the given path.
+// pinned makes the C tor client fetch size bytes over a circuit of the given
+// path.
 func pinned(t *testing.T, ctl *ctor.Control, client *ctor.Node, path []*ctor.Node, web *target.Target, size int64) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
@@ -288,7 +289,7 @@ func measured(t *testing.T, nw *ctor.Network, relays ...*relay.Relay) {
 	}
 }
 
-// torFamilyKey has C tor make a family key for the relay of a data directory.
+// torFamilyKey makes a family key with C tor for the relay of a data directory.
 func torFamilyKey(t *testing.T, dataDir string) {
 	t.Helper()
 	tor, _, err := ctor.Find("")
@@ -306,7 +307,7 @@ func torFamilyKey(t *testing.T, dataDir string) {
 	}
 }
 
-// validate has stem validate documents, by kind.
+// validate checks documents with stem, by kind.
 func validate(t *testing.T, docs map[string][]byte) {
 	t.Helper()
 	args := []string{"-c", stemScript}
@@ -322,7 +323,7 @@ func validate(t *testing.T, docs map[string][]byte) {
 	}
 }
 
-// TestOfflineKeysOfTor has C tor live on the keys that Chive made for a relay
+// TestOfflineKeysOfTor runs C tor with the keys that Chive has made for a relay
 // whose master key is kept elsewhere.
 func TestOfflineKeysOfTor(t *testing.T) {
 	t.Parallel()
@@ -359,7 +360,7 @@ func TestOfflineKeysOfTor(t *testing.T) {
 	if out := run("--list-fingerprint"); !strings.Contains(strings.ReplaceAll(out, " ", ""), made.ID.RSA.String()) {
 		t.Errorf("not %s: %s", made.ID.RSA, out)
 	}
-	// In seconds: the other form is of the machine's time zone.
+	// In seconds: the other form depends on the machine's time zone.
 	if out, end := run("--key-expiration", "sign", "--format", "timestamp"), fmt.Sprintf("signing-cert-expiry: %d\n", made.Expires.Unix()); !strings.Contains(out, end) {
 		t.Errorf("not %s: %s", end, out)
 	}

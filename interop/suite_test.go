@@ -7,8 +7,8 @@ import (
 	"github.com/chivenet/chive/internal/lab/ctor"
 )
 
-// TestTor puts C tor's own client through everything: it shows that the checks
-// and the networks are right.
+// TestTor runs the suite with C tor's own client: this shows that the checks and
+// the networks are right.
 func TestTor(t *testing.T) {
 	if os.Getenv("CHIVE_LONG") == "" {
 		t.Skip("SKIPPED, NOTHING WAS TESTED: it judges this suite by C tor's own client, in three minutes; CHIVE_LONG=1 runs it")
@@ -16,8 +16,8 @@ func TestTor(t *testing.T) {
 	suite(t, torClient{})
 }
 
-// suite is what every client has to pass. Each kind of network is one of its own,
-// so they are used at the same time.
+// suite has the checks that every client must pass. Each kind of network is
+// separate, so they run at the same time.
 func suite(t *testing.T, s subject) {
 	t.Run("kist", func(t *testing.T) {
 		t.Parallel()
@@ -57,8 +57,8 @@ func suite(t *testing.T, s subject) {
 	})
 }
 
-// traffics are the checks that every kind of network gets; size is how many bytes go
-// over one stream.
+// traffics runs the checks for every kind of network; size is the number of bytes
+// of one stream.
 func traffics(t *testing.T, s subject, p *proxy, size int64) {
 	t.Run("download", func(t *testing.T) { testDownload(t, p, size) })
 	t.Run("upload", func(t *testing.T) { testUpload(t, p, size) })

@@ -19,16 +19,16 @@ import (
 	"github.com/chivenet/chive/internal/lab/target"
 )
 
-// TestIperf3 measures through chive proxy with iperf3, which speaks no SOCKS:
-// socat stands between them.
+// TestIperf3 measures through chive proxy with iperf3. It cannot use SOCKS, so
+// socat connects the two.
 func TestIperf3(t *testing.T) {
 	nw := network(t, "vanilla")
 	defer quiet(t, nw)()
 	p := start(t, chiveClient{command(t)}, nw, startOptions{dir: t.TempDir()})
 	for name, args := range map[string][]string{"up": nil, "down": {"-R"}, "four streams up": {"-P", "4"}, "four streams down": {"-P", "4", "-R"}} {
 		t.Run(name, func(t *testing.T) {
-			// What is in the network when the time is over does not count, and
-			// iperf3 sends ahead of it: a loaded machine gets more time.
+			// Bytes in flight at the end do not count, and iperf3 sends ahead of
+			// the receiver: a loaded machine gets more time.
 			got := iperf3(t, nw, p, append(args, "-t", "2"))
 			if got < 1<<20 {
 				got = iperf3(t, nw, p, append(args, "-t", "20"))
@@ -43,7 +43,8 @@ func TestIperf3(t *testing.T) {
 // iperf3 runs iperf3 through a proxy and returns how many bytes were received.
 func iperf3(t *testing.T, nw *ctor.Network, p *proxy, args []string) int64 {
 	t.Helper()
-	// A server of its own: the end of the last run may still be on its way.
+	// A new server for each run: the end of the last run may not have arrived
+	// yet.
 	server, door := leasedPort(t, nw), leasedPort(t, nw)
 	background(t, nw, "Server listening", "iperf3", "-s", "--forceflush", "-B", "127.0.0.1", "-p", server)
 	_, socksPort, _ := strings.Cut(p.addr, ":")
@@ -130,8 +131,8 @@ func TestStemPinned(t *testing.T) {
 	}
 }
 
-// stockClient starts C tor's client, which now and then does not get through
-// its bootstrap in a network that is so young; another one does.
+// stockClient starts C tor's client. In such a new network its bootstrap
+// sometimes does not finish; then stockClient starts another one.
 func stockClient(t *testing.T, nw *ctor.Network, extra ...string) *ctor.Node {
 	t.Helper()
 	for try := 1; ; try++ {
@@ -161,8 +162,8 @@ func stockClient(t *testing.T, nw *ctor.Network, extra ...string) *ctor.Node {
 // started again.
 const stockPatience = 90 * time.Second
 
-// bootstrapAgain starts a stopped client of C tor's, and again if it does not get
-// through its bootstrap, as stockClient does.
+// bootstrapAgain starts a stopped client of C tor, and again if its bootstrap
+// does not finish, like stockClient.
 func bootstrapAgain(t *testing.T, n *ctor.Node) {
 	t.Helper()
 	for try := 1; ; try++ {
@@ -184,7 +185,7 @@ func bootstrapAgain(t *testing.T, n *ctor.Node) {
 	}
 }
 
-// leasedPort returns a port that nothing uses while the network is open.
+// leasedPort returns a port that no other program gets while the network is open.
 func leasedPort(t *testing.T, nw *ctor.Network) string {
 	t.Helper()
 	port, err := nw.FreePort()
@@ -195,7 +196,7 @@ func leasedPort(t *testing.T, nw *ctor.Network) string {
 }
 
 // background starts a program that ends with the test, and returns when it has
-// printed what says that it is ready.
+// printed that it is ready.
 func background(t *testing.T, nw *ctor.Network, ready, name string, args ...string) {
 	t.Helper()
 	_, err := exec.LookPath(name)

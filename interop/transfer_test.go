@@ -16,7 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/lab/target"
 )
 
-// halfCloser is what a stream that can end in one direction offers.
+// halfCloser is a stream that can end in one direction.
 type halfCloser interface {
 	net.Conn
 	CloseWrite() error
@@ -60,7 +60,7 @@ func same(h hash.Hash, got, n int64) error {
 	return nil
 }
 
-// upload sends n known bytes to the sink and checks what it says about them.
+// upload sends n known bytes to the sink and checks its answer.
 func upload(ctx context.Context, d socksclient.Dialer, addr string, n int64) error {
 	c, err := dial(ctx, d, addr)
 	if err != nil {
@@ -83,7 +83,7 @@ func upload(ctx context.Context, d socksclient.Dialer, addr string, n int64) err
 	return nil
 }
 
-// echo sends a text and wants it back.
+// echo sends a text and expects it back.
 func echo(ctx context.Context, d socksclient.Dialer, addr, text string) error {
 	c, err := dial(ctx, d, addr)
 	if err != nil {
@@ -93,7 +93,7 @@ func echo(ctx context.Context, d socksclient.Dialer, addr, text string) error {
 	return exchange(c, text, func() error { return nil })
 }
 
-// exchange sends the text, calls sent, and wants the text back.
+// exchange sends the text, calls sent, and expects the text back.
 func exchange(c net.Conn, text string, sent func() error) error {
 	if _, err := io.WriteString(c, text); err != nil {
 		return err
@@ -108,8 +108,9 @@ func exchange(c net.Conn, text string, sent func() error) error {
 	return nil
 }
 
-// How many bytes go over one stream. windows is enough to fill and empty every
-// window of a circuit many times; bulk is for one network of each program's relays.
+// The number of bytes of one stream. windows is enough to fill and empty every
+// window of a circuit many times; bulk is for one network of each program's
+// relays.
 const (
 	bulk    = 100 << 20
 	windows = 20 << 20
