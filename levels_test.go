@@ -208,7 +208,7 @@ func TestLevels(t *testing.T) {
 }
 
 // sameTree reports whether both paths are covered by one "/..." entry, inside
-// which the tree's own order holds (Go forbids cycles).
+// which packages may import each other (Go forbids cycles).
 func sameTree(a, b string) bool {
 	for k := range levels {
 		tree, ok := strings.CutSuffix(k, "/...")

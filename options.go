@@ -9,10 +9,10 @@ import (
 // earlyKey is the context's key of early data.
 type earlyKey struct{}
 
-// WithIsolation returns a context whose streams and lookups share circuits
-// only with those of an equal key, within one client: the isolation of one
-// call, where Isolated is that of a client. A proxy makes the key of its user's
-// name and password, for example: the client keeps a digest of it only.
+// WithIsolation returns a context whose streams and lookups share circuits only
+// with those of an equal key, within one client. It isolates single calls;
+// Isolated isolates a whole client. For example, a proxy can use its user's name
+// and password as the key: the client keeps only a digest of it.
 func WithIsolation(ctx context.Context, key string) context.Context {
 	var k isolation.Key
 	if key != "" {
@@ -21,10 +21,9 @@ func WithIsolation(ctx context.Context, key string) context.Context {
 	return isolation.NewContext(ctx, k)
 }
 
-// WithEarlyData returns a context whose DialContext sends data together with
-// the request to connect, one round trip sooner than a Write could. The
-// network may lose it if the exit refuses; data must not be changed until
-// DialContext returns.
+// WithEarlyData returns a context whose DialContext sends data together with the
+// request to connect, one round trip sooner than a Write could. The data is lost
+// if the exit refuses. The caller must not change data until DialContext returns.
 func WithEarlyData(ctx context.Context, data []byte) context.Context {
 	return context.WithValue(ctx, earlyKey{}, data)
 }

@@ -11,10 +11,12 @@ import (
 	"testing"
 )
 
-// panicsPath is the package under which production code starts what runs by itself.
+// panicsPath is the package with which production code starts goroutines and
+// timers.
 const panicsPath = module + "/internal/panics"
 
-// uncontained are the functions that may start something outside it, and why.
+// uncontained are the functions that may start a goroutine or timer without it,
+// with the reason.
 var uncontained = map[string]string{}
 
 // recovers are the files that may call recover.
@@ -24,21 +26,21 @@ var recovers = map[string]string{
 }
 
 // httpServers are the files that may make an HTTP server. Its goroutines would
-// swallow a panic, uncounted.
+// swallow a panic without counting it.
 var httpServers = map[string]string{
 	"internal/daemon/metrics.go": "metricsServer begins with panics.Recover",
 	"internal/cli/fte_run.go":    "fte.HTTPServer begins with panics.Recover",
 }
 
-// TestContained holds every goroutine and timer of production code to
-// internal/panics: what it runs is panics.Contain's or panics.Keep's, or a function literal that
-// begins with panics.Recover.
+// TestContained checks that every goroutine and timer of production code uses
+// internal/panics: it runs the result of panics.Contain or panics.Keep, or a
+// function literal that begins with panics.Recover.
 func TestContained(t *testing.T) {
 	used := map[string]bool{}
 	for _, p := range listed(t) {
 		rel := strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")
 		if l, _ := levelOf(t, p.ImportPath); l == support || measures(rel) {
-			continue // tests and measurements: they had better end
+			continue // tests and measurements should end after a panic
 		}
 		files, err := filepath.Glob(filepath.Join(p.Dir, "*.go")) // whatever the platform
 		if err != nil {
@@ -76,7 +78,7 @@ func TestContained(t *testing.T) {
 	}
 }
 
-// launch is a place that starts something without the last line of defence.
+// launch is a place that starts a goroutine or timer without internal/panics.
 type launch struct {
 	pos      token.Pos
 	in, what string
@@ -111,8 +113,9 @@ func launches(f *ast.File) []launch {
 	return found
 }
 
-// contained reports whether a function that is started has the defence: it is
-// the result of panics.Contain or panics.Keep, or a literal whose first statement defers panics.Recover.
+// contained reports whether a started function contains its panics: it is the
+// result of panics.Contain or panics.Keep, or a literal whose first statement
+// defers panics.Recover.
 func contained(f ast.Expr) bool {
 	switch f := f.(type) {
 	case *ast.CallExpr:

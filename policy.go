@@ -17,19 +17,19 @@ const (
 	SwitchOff                // never
 )
 
-// PQPolicy says how much of a circuit has to be post-quantum.
+// PQPolicy says which hops of a circuit must be post-quantum.
 type PQPolicy uint8
 
-// The policies. PQPrefer does not change which relays are chosen: to choose by
-// what few relays can do would make a client stand out.
+// The policies. PQPrefer does not change the choice of relays: a client that
+// prefers the few relays with a feature would be distinguishable.
 const (
 	PQPrefer     PQPolicy = iota // every hop that can be
 	PQOff                        // none
-	PQRequireOne                 // every hop that can be, and one at least
-	PQRequireAll                 // every hop, each before the path goes on beyond it
+	PQRequireOne                 // every hop that can be, and at least one
+	PQRequireAll                 // every hop, each before the circuit is extended beyond it
 )
 
-// Padding says how much channel padding a client asks its guard for.
+// Padding says how much channel padding a client negotiates with its guard.
 type Padding uint8
 
 // The amounts of padding.
@@ -48,28 +48,28 @@ var (
 // String returns "auto", "on" or "off".
 func (s Switch) String() string { return nameOf(switchNames, uint8(s)) }
 
-// MarshalText returns what String does.
+// MarshalText returns the same text as String.
 func (s Switch) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText reads the text of MarshalText.
 func (s *Switch) UnmarshalText(b []byte) error { return byName(switchNames, (*uint8)(s), b) }
 
 // String returns "prefer", "off", "require-one" or "require-all".
 func (p PQPolicy) String() string { return nameOf(pqNames, uint8(p)) }
 
-// MarshalText returns what String does.
+// MarshalText returns the same text as String.
 func (p PQPolicy) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText reads the text of MarshalText.
 func (p *PQPolicy) UnmarshalText(b []byte) error { return byName(pqNames, (*uint8)(p), b) }
 
 // String returns "full", "reduced" or "off".
 func (p Padding) String() string { return nameOf(paddingNames, uint8(p)) }
 
-// MarshalText returns what String does.
+// MarshalText returns the same text as String.
 func (p Padding) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// UnmarshalText reads what MarshalText writes.
+// UnmarshalText reads the text of MarshalText.
 func (p *Padding) UnmarshalText(b []byte) error { return byName(paddingNames, (*uint8)(p), b) }
 
 func nameOf(names []string, v uint8) string {
@@ -89,7 +89,8 @@ func byName(names []string, v *uint8, b []byte) error {
 	return fault.New(fault.Config, "%q is none of %q", b, names)
 }
 
-// What the options are called inside. Check has refused all other values.
+// The values of the options for the internal packages. Check has refused all
+// other values.
 
 func (s Switch) inner() client.Switch {
 	switch s {

@@ -2,7 +2,7 @@ package chive
 
 import "time"
 
-// Status is what a client is doing, at about one moment.
+// Status is the state of a client. Its parts are read one after the other.
 type Status struct {
 	Network   string          `json:"network"` // its name
 	Started   time.Time       `json:"started"`
@@ -26,27 +26,27 @@ type CircuitStatus struct {
 	Hops []HopProtection `json:"hops"` // what protects each, in the same order
 }
 
-// HopProtection is what protects one hop of a circuit.
+// HopProtection is the protection of one hop of a circuit.
 type HopProtection struct {
 	Handshake string `json:"handshake"` // what made the hop: "ntor", "ntor-v3" or "pq768"
-	// PQ is the ML-KEM parameter set, such as "pq768", and Carriage how it came
-	// to the hop: "A" in the handshake, "B" in a rekey after it. Both are empty
-	// when only X25519 protects the hop.
+	// PQ is the ML-KEM parameter set, such as "pq768", and Carriage the way in
+	// which it was negotiated: "A" in the handshake, "B" in a rekey after it.
+	// Both are empty when only X25519 protects the hop.
 	PQ       string `json:"pq,omitempty"`
 	Carriage string `json:"carriage,omitempty"`
 }
 
-// BootstrapStatus is how far a client has come on its way to carrying traffic.
+// BootstrapStatus is the progress of a client until it can carry traffic.
 type BootstrapStatus struct {
 	Percent int    `json:"percent"` // 0 to 100, never falling
 	Stage   string `json:"stage"`   // for people: what it does or waits for
 	Ready   bool   `json:"ready"`   // traffic can flow; false again when the directory expires
-	// Problem is why it does not come further, empty while it does.
+	// Problem is why there is no progress; empty while there is.
 	Problem string `json:"problem,omitempty"`
 }
 
-// DirectoryStatus is how current a client's view of its network is. The zero times
-// of a client without a consensus are left out of JSON.
+// DirectoryStatus says how current a client's directory information is. JSON
+// omits the zero times of a client without a consensus.
 type DirectoryStatus struct {
 	ValidAfter time.Time `json:"valid_after,omitzero"`
 	FreshUntil time.Time `json:"fresh_until,omitzero"`
@@ -70,6 +70,7 @@ type BridgeStatus struct {
 	Fingerprint string `json:"fingerprint,omitempty"` // empty while it is unknown
 	Nickname    string `json:"nickname,omitempty"`
 	Usable      bool   `json:"usable"` // its own descriptor is here
-	// Problem is why the bridge gives no newer descriptor.
+	// Problem is why the client could not fetch a newer descriptor from the
+	// bridge.
 	Problem string `json:"problem,omitempty"`
 }

@@ -31,31 +31,32 @@ func readAuthKey(r *bin.Reader) (key [32]byte) {
 	return key
 }
 
-// EstablishIntroSigPrefix is signed in front of an ESTABLISH_INTRO body.
+// EstablishIntroSigPrefix precedes an ESTABLISH_INTRO body in its signature's
+// input.
 const EstablishIntroSigPrefix = "Tor establish-intro cell v1"
 
 // EstablishIntro is the body of an ESTABLISH_INTRO message (rend-spec,
 // "Registering an introduction point"): from an onion service to the relay that
-// shall be its introduction point. To make one: set AuthKey and Exts; MAC what
-// AppendMACed writes under the circuit's KH; set MAC; sign
-// EstablishIntroSigPrefix and what AppendSigned writes; set Sig.
+// will be its introduction point. To make one: set AuthKey and Exts; compute the
+// MAC of the output of AppendMACed with the circuit's KH as the key; set MAC;
+// sign EstablishIntroSigPrefix and the output of AppendSigned; set Sig.
 type EstablishIntro struct {
 	AuthKey [32]byte
 	Exts    []Ext
 	MAC     [32]byte
 	Sig     [64]byte
 
-	// MACed and Signed are what MAC and (behind the prefix) Sig cover, as they
-	// came. ParseEstablishIntro sets them; they alias the input.
+	// MACed and Signed are the received bytes that MAC and (after the prefix) Sig
+	// cover. ParseEstablishIntro sets them; they alias the input.
 	MACed, Signed []byte
 }
 
-// AppendMACed writes what MAC covers.
+// AppendMACed writes the bytes that MAC covers.
 func (m *EstablishIntro) AppendMACed(dst []byte) []byte {
 	return AppendExts(appendAuthKey(dst, &m.AuthKey), m.Exts)
 }
 
-// AppendSigned writes what Sig covers behind the prefix.
+// AppendSigned writes the bytes that Sig covers after the prefix.
 func (m *EstablishIntro) AppendSigned(dst []byte) []byte {
 	return append(m.AppendMACed(dst), m.MAC[:]...)
 }
@@ -102,21 +103,21 @@ type Introduce struct {
 	Exts      []Ext
 	Encrypted []byte // the client's key, ciphertext and MAC (rend-spec, "hs-ntor")
 
-	// Header is all before Encrypted, as it came: the handshake covers it.
+	// Header has the received bytes before Encrypted: the handshake covers them.
 	// ParseIntroduce sets it; it aliases the input.
 	Header []byte
 }
 
-// AppendHeader writes all before Encrypted.
+// AppendHeader writes the bytes before Encrypted.
 func (m *Introduce) AppendHeader(dst []byte) []byte {
-	dst = append(dst, zeros[:20]...) // the key of a version 2 service, once
+	dst = append(dst, zeros[:20]...) // formerly the key of a version 2 service
 	return AppendExts(appendAuthKey(dst, &m.AuthKey), m.Exts)
 }
 
 // Append writes the body.
 func (m *Introduce) Append(dst []byte) []byte { return append(m.AppendHeader(dst), m.Encrypted...) }
 
-// ParseIntroduce reads the body; one for a version 2 service is refused.
+// ParseIntroduce reads the body; it refuses one for a version 2 service.
 func ParseIntroduce(b []byte) (Introduce, error) {
 	r := bin.NewReader("INTRODUCE", b)
 	var legacy [20]byte
@@ -137,13 +138,13 @@ type IntroduceStatus uint16
 
 // Outcomes.
 const (
-	IntroduceOK            IntroduceStatus = 0 // sent on to the service
-	IntroduceNotRecognized IntroduceStatus = 1 // no circuit of that service here
+	IntroduceOK            IntroduceStatus = 0 // forwarded to the service
+	IntroduceNotRecognized IntroduceStatus = 1 // this relay has no circuit of that service
 	IntroduceBadFormat     IntroduceStatus = 2 // the message could not be read
-	IntroduceCantRelay     IntroduceStatus = 3 // it could not be sent on
+	IntroduceCantRelay     IntroduceStatus = 3 // it could not be forwarded
 )
 
-// String says what the status means.
+// String describes the status.
 func (s IntroduceStatus) String() string {
 	switch s {
 	case IntroduceOK:
@@ -194,8 +195,8 @@ func ParseEstablishRendezvous(b []byte) (m EstablishRendezvous, err error) {
 }
 
 // Rendezvous1 is the body of a RENDEZVOUS1 message, from a service to the
-// rendezvous point. The body of RENDEZVOUS2, which goes on to the client, is
-// Handshake alone.
+// rendezvous point. The body of RENDEZVOUS2, which the rendezvous point sends to
+// the client, is Handshake alone.
 type Rendezvous1 struct {
 	Cookie    [CookieLen]byte
 	Handshake []byte // the service's part of hs-ntor
@@ -214,8 +215,8 @@ func ParseRendezvous1(b []byte) (m Rendezvous1, err error) {
 	return m, r.Err()
 }
 
-// IntroducePlaintext is what Introduce.Encrypted holds: how the service reaches
-// the client's rendezvous point (rend-spec, "Processing an INTRODUCE2").
+// IntroducePlaintext is the plaintext of Introduce.Encrypted: how the service
+// reaches the client's rendezvous point (rend-spec, "Processing an INTRODUCE2").
 type IntroducePlaintext struct {
 	Cookie [CookieLen]byte
 	Exts   []Ext
@@ -230,7 +231,7 @@ func (m *IntroducePlaintext) Append(dst []byte) []byte {
 	return append(append(dst, m.Onion[:]...), m.Specs...)
 }
 
-// ParseIntroducePlaintext reads the plaintext; what follows is padding.
+// ParseIntroducePlaintext reads the plaintext; the rest is padding.
 func ParseIntroducePlaintext(b []byte) (IntroducePlaintext, error) {
 	r := bin.NewReader("INTRODUCE plaintext", b)
 	var m IntroducePlaintext

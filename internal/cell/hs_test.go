@@ -12,8 +12,8 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// The vectors are those of Arti's tor-cell (tests/testvec_relaymsg.rs) unless it
-// says otherwise.
+// The vectors are from Arti's tor-cell (tests/testvec_relaymsg.rs) unless a
+// comment names another source.
 
 var (
 	threes = strings.Repeat("33", 32)
@@ -41,8 +41,8 @@ func TestEstablishIntro(t *testing.T) {
 	refuse(t, "02 0020"+threes+"00"+ones+"0040"+sig15[2:], "64 bytes wanted, 63 left", ParseEstablishIntro)
 }
 
-// TestEstablishIntroOfCtor checks MAC and signature of a message that C tor
-// made: what is covered is what it covers.
+// TestEstablishIntroOfCtor checks the MAC and the signature of a message that C
+// tor made: MACed and Signed are the bytes that C tor covers.
 func TestEstablishIntroOfCtor(t *testing.T) {
 	m, err := ParseEstablishIntro(unhex(t, `02 0020 75BC879BF697A9B12E1E10596FEF041127FECD11FDD80706AEAE35812EA74328 00
 		A3DF998D6749A9323035AD23DAA7F8607E4F87473A975E50A42DEC9C0E565C48 0040

@@ -8,12 +8,12 @@ import (
 
 // Types of extension fields of onion-service messages.
 const (
-	ExtIntroDoS = 1 // in ESTABLISH_INTRO: the rate of INTRODUCE2 that the service bears
+	ExtIntroDoS = 1 // in ESTABLISH_INTRO: the rate of INTRODUCE2 that the service accepts
 	ExtPoW      = 2 // in INTRODUCE's plaintext: proof of work
 )
 
-// IntroDoS is the body of an ExtIntroDoS extension. A negative value is a
-// parameter that is not there.
+// IntroDoS is the body of an ExtIntroDoS extension. A negative value stands for a
+// missing parameter.
 type IntroDoS struct {
 	RatePerSec  int64 // INTRODUCE2 messages a second
 	BurstPerSec int64
@@ -31,8 +31,8 @@ func (m *IntroDoS) Ext() Ext {
 	return Ext{ExtIntroDoS, body}
 }
 
-// ParseIntroDoS reads the body of the extension. Unknown parameters are passed
-// over; a value over 2^31-1 is refused.
+// ParseIntroDoS reads the body of the extension. It ignores unknown parameters,
+// and refuses a value above 2^31-1.
 func ParseIntroDoS(body []byte) (IntroDoS, error) {
 	r := bin.NewReader("introduction DoS parameters", body)
 	m := IntroDoS{-1, -1}
@@ -70,7 +70,7 @@ func (m *PoW) Ext() Ext {
 	return Ext{ExtPoW, append(append(body, m.SeedHead[:]...), m.Solution[:]...)}
 }
 
-// ParsePoW reads the body of the extension; an unknown version is refused.
+// ParsePoW reads the body of the extension; it refuses an unknown version.
 func ParsePoW(body []byte) (PoW, error) {
 	r := bin.NewReader("proof of work", body)
 	if v := r.U8(); r.Err() == nil && v != 1 {

@@ -12,21 +12,21 @@ import (
 
 // Set is a conflux set (proposal 329): circuits that end at the same hop and
 // carry the same streams. Messages of streams are numbered over all legs; a
-// sender that goes to another leg says by SWITCH how many numbers that leg
-// missed, and the receiver puts what comes too early aside.
+// sender that changes to another leg says in SWITCH how many numbers that leg has
+// missed, and the receiver keeps messages that come too early.
 //
 // The streams belong to the first leg's hop.
 type Set struct {
 	nonce [32]byte
 	now   func() time.Time
 
-	mu     sync.Mutex // guards what follows, and the order of what is sent
+	mu     sync.Mutex // guards what follows, and the order of sent messages
 	legs   []*leg     // changed with rmu held too
-	cur    *leg       // the leg that is sent on
+	cur    *leg       // the leg on which messages are sent
 	sent   uint64     // number of the last message sent on the set
 	closed bool
 
-	rmu       sync.Mutex // guards what follows; held while streams take messages, so taken before mu
+	rmu       sync.Mutex // guards what follows; held while streams receive messages, so locked before mu
 	delivered uint64     // number of the last message given to a stream
 	early     map[uint64]earlyMessage
 
@@ -37,37 +37,38 @@ type Set struct {
 // leg is one circuit of a set.
 type leg struct {
 	hop  *Hop
-	rtt  time.Duration // as the link handshake measured it
+	rtt  time.Duration // from the handshake that linked the leg
 	sent uint64        // number of the last message sent on this leg; guarded by mu
 	recv uint64        // number of the last message received on it; guarded by rmu
-	owed []cell.Sendme // SENDMEs that are held back, in their order; guarded by rmu
+	owed []cell.Sendme // delayed SENDMEs, in their order; guarded by rmu
 }
 
-// earlyMessage is one that came before its turn.
+// earlyMessage is a message that came before its turn.
 type earlyMessage struct {
 	cmd    cell.RelayCommand
 	stream uint16
 	data   []byte
 }
 
-// earlyCost is what such a message counts on the first leg's account, in bytes:
-// its data, and its place in the map.
+// earlyCost is the memory of such a message on the first leg's account, in bytes:
+// its data, and its entry in the map.
 const earlyCost = cell.PayloadLen + 128
 
-// holdEarly is how many messages may wait for earlier ones before a leg that is
-// ahead gets no SENDMEs: when the other one stalls, by a busy relay, this one's
-// sender comes to the end of its congestion window, and waits, too.
+// holdEarly is how many messages may wait for earlier ones before the leg that is
+// ahead gets no more SENDMEs. If the other leg stalls at a busy relay, the sender
+// on this leg then reaches the end of its congestion window, and waits too.
 const holdEarly = 1024
 
-// maxEarly bounds the messages that wait for earlier ones: an honest sender
-// stops well below it, a congestion window after holdEarly.
+// maxEarly bounds the messages that wait for earlier ones: an honest sender stops
+// well below it, one congestion window after holdEarly.
 const maxEarly = 16384
 
 func newSet(nonce [32]byte, now func() time.Time) *Set {
 	return &Set{nonce: nonce, now: now, early: map[uint64]earlyMessage{}}
 }
 
-// add makes h a leg; when a leg closes, all do: what was under way on it is lost.
+// add makes h a leg. When one leg closes, all are closed, because the messages in
+// flight on it are lost.
 func (s *Set) add(h *Hop, rtt time.Duration) error {
 	if err := s.join(h, rtt); err != nil {
 		return err
@@ -129,8 +130,9 @@ func (s *Set) Legs() []*Circuit {
 // Conflux returns the set that the hop belongs to, or nil.
 func (h *Hop) Conflux() *Set { return h.set.Load() }
 
-// choose picks the leg to send on: the one with the lowest round trip whose
-// window is open; the present one when none is. The caller holds mu.
+// choose picks the leg to send on: among those with an open window, the one with
+// the lowest round-trip time; if there is none, the present one. The caller holds
+// mu.
 func (s *Set) choose() *leg {
 	best := s.cur
 	bestRTT, bestOpen := time.Duration(0), false
@@ -148,7 +150,7 @@ func (s *Set) choose() *leg {
 	return best
 }
 
-// switchTo makes l the leg that is sent on. The caller holds mu.
+// switchTo makes l the leg on which messages are sent. The caller holds mu.
 func (s *Set) switchTo(l *leg) error {
 	if l == s.cur {
 		return nil
@@ -164,7 +166,7 @@ func (s *Set) switchTo(l *leg) error {
 	return nil
 }
 
-// sendData is Hop.SendData over the set.
+// sendData is Hop.SendData for the set.
 func (s *Set) sendData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cells int, err error) {
 	s.enqueue(w) // first, so that no credit is missed
 	n, cells, flush, err := s.sealData(w, stream, p, maxCells)
@@ -174,7 +176,7 @@ func (s *Set) sendData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cel
 	return n, cells, err
 }
 
-// sealData is sendData's part under the lock; flush is a channel that the
+// sealData is the part of sendData under the lock; flush is a channel that the
 // caller must flush.
 func (s *Set) sealData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cells int, flush *channel.Channel, err error) {
 	s.mu.Lock()

@@ -66,15 +66,15 @@ func TestConfluxLegDies(t *testing.T) {
 	relays[1].Stop()
 	<-first.Done()
 	<-second.Done()
-	// The exit may be the first to see it, and end the other leg: then the client
-	// hears of that.
+	// The exit may notice it first and close the other leg: then the client gets
+	// that leg's cause.
 	if _, err := s.Read(make([]byte, 1)); err == nil || !strings.Contains(err.Error(), "leg") && !strings.Contains(err.Error(), "truncated") {
 		t.Fatal(err)
 	}
 }
 
-// TestConfluxCloses: who closes one leg closes the other, which its cause tells
-// from an end that a relay brought about.
+// TestConfluxCloses: a close of one leg closes the other one; its cause shows
+// that no relay closed it.
 func TestConfluxCloses(t *testing.T) {
 	first, second, _ := linked(t)
 	cause := make(chan error, 1)
@@ -88,7 +88,7 @@ func TestConfluxCloses(t *testing.T) {
 	}
 }
 
-// TestConfluxRefuses: what a client must not do with sets.
+// TestConfluxRefuses: a relay refuses what a client must not do with sets.
 func TestConfluxRefuses(t *testing.T) {
 	var link cell.ConfluxLink
 	for name, c := range map[string]struct {
@@ -123,8 +123,7 @@ func TestConfluxRefuses(t *testing.T) {
 	}
 }
 
-// gatedConn is a connection of which nothing that is read arrives while the
-// gate is held.
+// gatedConn is a connection whose reads return nothing while the gate is held.
 type gatedConn struct {
 	net.Conn
 	gate *sync.RWMutex
@@ -132,12 +131,12 @@ type gatedConn struct {
 
 func (c gatedConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	c.gate.RLock() // not before: who wants to hold the gate would wait for bytes that may never come
+	c.gate.RLock() // after the read: otherwise a test that wants the gate would wait for bytes that may never come
 	defer c.gate.RUnlock()
 	return n, err
 }
 
-// gatedClient is newClient over such connections.
+// gatedClient is newClient with such connections.
 func gatedClient(t *testing.T) (*channel.Manager, *sync.RWMutex) {
 	gate := new(sync.RWMutex)
 	m := channel.NewManager(&channel.Config{Log: env.Log, Now: time.Now}, &channel.LinkConfig{}, func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
@@ -148,8 +147,8 @@ func gatedClient(t *testing.T) (*channel.Manager, *sync.RWMutex) {
 	return m, gate
 }
 
-// TestConfluxGivenUp: circuits that are not linked because the caller goes away
-// say so, too.
+// TestConfluxGivenUp: if the caller's context ends before circuits are linked,
+// their cause says so.
 func TestConfluxGivenUp(t *testing.T) {
 	a, b, exit := simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{})
 	m, gate := gatedClient(t)
@@ -166,14 +165,15 @@ func TestConfluxGivenUp(t *testing.T) {
 	}
 }
 
-// TestConfluxLegStalls: while one leg delivers nothing the other one runs only
-// so far ahead, and all arrives in order when it goes on.
+// TestConfluxLegStalls: while one leg delivers nothing, the other one runs ahead
+// only by a bounded number of messages; when the first leg continues, all
+// messages arrive in order.
 func TestConfluxLegStalls(t *testing.T) {
 	const size = 24 << 20 // three times what may wait for its turn
 	a, b := simnet.New(t, simnet.Options{}), simnet.New(t, simnet.Options{})
 	exit := simnet.New(t, simnet.Options{Serve: func(s *stream.Stream) {
 		defer s.Close()
-		io.CopyN(s, rand.NewChaCha8([32]byte{7}), size) // the client tells what is missing
+		io.CopyN(s, rand.NewChaCha8([32]byte{7}), size) // the client reports missing bytes
 	}})
 	slow, gate := gatedClient(t)
 	first, second := build(t, newClient(t), vegas, a, exit), build(t, slow, vegas, b, exit)
@@ -193,7 +193,8 @@ func TestConfluxLegStalls(t *testing.T) {
 	go func() {
 		gate.Lock()
 		close(closed)
-		// The exit goes on by the other leg until that one's window is full, too.
+		// The exit continues on the other leg until that leg's window is full,
+		// too.
 		look := time.NewTicker(5 * time.Millisecond)
 		defer look.Stop()
 		for last, same := uint64(0), 0; same < 20; {

@@ -16,8 +16,8 @@ import (
 var ErrLinkGivenUp = errors.New("link circuits: given up")
 
 // LinkConflux makes one set of a client's circuits, which must end at the same
-// relay, with congestion control, and have no streams yet. When it fails all of
-// them are closed. Streams are to be opened on the last hop of the first.
+// relay, with congestion control, and have no streams yet. After an error all of
+// them are closed. Callers open streams on the last hop of the first circuit.
 func LinkConflux(ctx context.Context, circs []*Circuit, ux cell.ConfluxUX) (*Set, error) {
 	s, err := linkConflux(ctx, circs, ux)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// confluxSwitch takes CONFLUX_SWITCH.
+// confluxSwitch handles CONFLUX_SWITCH.
 func confluxSwitch(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	if s := h.set.Load(); s != nil {
 		return s.switched(h, m.Data)
@@ -15,7 +15,7 @@ func confluxSwitch(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	return h.unexpected(m.Cmd)
 }
 
-// switched takes a SWITCH that came on h.
+// switched handles a SWITCH that came on h.
 func (s *Set) switched(h *Hop, body []byte) error {
 	m, err := cell.ParseConfluxSwitch(body)
 	if err != nil {
@@ -31,9 +31,9 @@ func (s *Set) switched(h *Hop, body []byte) error {
 	return nil
 }
 
-// receive takes a numbered message that came on h, gives it to its stream if
-// it is its turn, and then those that waited for it. due is the SENDME that the
-// message makes due on h, if any.
+// receive handles a numbered message that came on h: if it is its turn, it gives
+// the message to its stream, and then those that waited for it. due is the SENDME
+// that the message makes due on h, if any.
 func (s *Set) receive(h *Hop, m cell.RelayMsg, due *cell.Sendme) error {
 	s.rmu.Lock()
 	defer s.rmu.Unlock()
@@ -47,11 +47,11 @@ func (s *Set) receive(h *Hop, m cell.RelayMsg, due *cell.Sendme) error {
 	return s.acknowledge(l, due)
 }
 
-// acknowledge sends the SENDME that is due on l, and those that were held back
+// acknowledge sends the SENDME that is due on l, and those that were delayed
 // before, unless l is far ahead. The caller holds rmu.
 func (s *Set) acknowledge(l *leg, due *cell.Sendme) error {
 	if due != nil && (len(l.owed) > 0 || len(s.early) > holdEarly && l.recv > s.delivered) {
-		// The tag is the layer's own, and changes with the next cell.
+		// The tag belongs to the layer, and changes with the next cell.
 		l.owed = append(l.owed, cell.Sendme{Version: due.Version, Tag: bytes.Clone(due.Tag)})
 		due = nil
 	}

@@ -8,10 +8,10 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// confluxSets is the sets of one relay by their nonces, which clients choose
-// and nobody else knows. A set is there as long as its legs: each circuit has at
-// most one, so circuits bound them, and no bound of their own is there for one
-// client to use up.
+// confluxSets has the sets of one relay by their nonces, which clients choose and
+// keep secret. A set exists as long as its legs. Each circuit has at most one
+// set, so the bound on circuits bounds the sets too; a separate bound could be
+// used up by one client.
 type confluxSets struct {
 	mu sync.Mutex // guards what follows
 	m  map[[32]byte]*heldSet
@@ -26,8 +26,8 @@ type heldSet struct {
 // maxLegs bounds the legs of a set (C tor's clients make two).
 const maxLegs = 8
 
-// confluxLink takes CONFLUX_LINK from a client: it makes h a leg of the set that
-// the nonce names, or of a new one, and answers CONFLUX_LINKED.
+// confluxLink handles CONFLUX_LINK from a client: it makes h a leg of the set
+// that the nonce names, or of a new one, and answers CONFLUX_LINKED.
 func confluxLink(h *Hop, msg cell.RelayMsg, _ cell.Command) error {
 	s := h.c.server.s
 	m, err := cell.ParseConfluxLink(msg.Data)
@@ -41,7 +41,7 @@ func confluxLink(h *Hop, msg cell.RelayMsg, _ cell.Command) error {
 	if err != nil {
 		return err
 	}
-	// However far linking comes.
+	// Release the set in any case, even if linking fails.
 	h.c.OnClose(func(error) { s.sets.release(m.Nonce) })
 	set.mu.Lock()
 	sent := set.sent
@@ -55,14 +55,14 @@ func confluxLink(h *Hop, msg cell.RelayMsg, _ cell.Command) error {
 		return fault.Except(fault.Closed, err)
 	}
 	if err := set.add(h, 0); err != nil {
-		// Another leg has closed meanwhile. The client takes this circuit for a leg
-		// of that set: it is no use alone.
+		// Another leg has closed meanwhile. For the client this circuit is a leg
+		// of that set: it is useless alone.
 		h.c.Close(cell.DestroyNone, err)
 	}
 	return nil
 }
 
-// confluxLinkedAck takes CONFLUX_LINKED_ACK: the round trip is known now.
+// confluxLinkedAck handles CONFLUX_LINKED_ACK, which gives the round-trip time.
 func confluxLinkedAck(h *Hop, _ cell.RelayMsg, _ cell.Command) error {
 	set := h.set.Load()
 	if set == nil || h.linkedAt.IsZero() {
@@ -78,8 +78,8 @@ func confluxLinkedAck(h *Hop, _ cell.RelayMsg, _ cell.Command) error {
 	return nil
 }
 
-// hold returns the set of a nonce, a new one if there is none, to a circuit that
-// asks to be its leg. The circuit has to release it when it closes.
+// hold returns the set of a nonce, or a new one, for a circuit that asks to be
+// its leg. The circuit must release it when it closes.
 func (c *confluxSets) hold(nonce [32]byte, now func() time.Time) (*Set, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -105,8 +105,8 @@ func (s *Server) ConfluxSets() int {
 	return len(s.sets.m)
 }
 
-// release takes a circuit off the set of a nonce, which is forgotten with the last
-// one.
+// release removes a circuit from the set of a nonce. With the last circuit the
+// set is removed.
 func (c *confluxSets) release(nonce [32]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

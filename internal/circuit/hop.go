@@ -21,7 +21,7 @@ type Hop struct {
 	index  int
 	info   HopInfo
 	format cell.RelayFormat
-	far    cell.Traits // what the far end is: cell.ByClient or cell.ByRelay
+	far    cell.Traits // the kind of the far end: cell.ByClient or cell.ByRelay
 	// makeKeys makes this end's relay crypto from key material.
 	makeKeys func(handshake.KeyStream) (hopKeys, error)
 
@@ -30,10 +30,10 @@ type Hop struct {
 
 	// guarded by c.mu
 	send    flow.Sender
-	tags    flow.TagQueue // what the next SENDMEs must quote
+	tags    flow.TagQueue // the tags that the next SENDMEs must have
 	waiters []*Waiter     // streams that wait for credit, the longest first
 	spent   time.Duration // on handshakes, by this end
-	ahead   time.Duration // of it, before the hop before was there
+	ahead   time.Duration // the part of it before the previous hop existed
 
 	// accepts takes the streams that the client at the other end of a rendezvous
 	// opens; nil at other hops.
@@ -56,12 +56,12 @@ type Hop struct {
 	endErr  error
 }
 
-// HopInfo says what was negotiated with a hop.
+// HopInfo has the negotiated properties of a hop.
 type HopInfo struct {
 	Target    linkspec.Target
 	Handshake string // "create-fast", "ntor", "ntor-v3", "pq768", "hs-ntor", ...
 	// PQ is the ML-KEM parameter set that protects the hop, zero for none, and
-	// Carriage says how it came there.
+	// Carriage says how it was negotiated.
 	PQ         handshake.PQSet
 	Carriage   handshake.Carriage
 	Layer      string // "tor1", "cgo"
@@ -73,11 +73,11 @@ type HopInfo struct {
 	MaxData    int          // bytes of data that a cell carries
 }
 
-// Info returns what was negotiated; it is not to be changed.
+// Info returns the negotiated properties; the caller must not change them.
 func (h *Hop) Info() *HopInfo { return &h.info }
 
-// PostQuantum returns what protects the hop against a later quantum computer:
-// the zero set is nothing.
+// PostQuantum returns the protection of the hop against a later quantum computer;
+// the zero set means none.
 func (h *Hop) PostQuantum() (handshake.PQSet, handshake.Carriage) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
@@ -92,8 +92,8 @@ func (h *Hop) HandshakeTime() time.Duration {
 	return h.spent
 }
 
-// HandshakeAhead returns how much of HandshakeTime was before the hop before
-// this one was there: Build makes an onionskin while it waits for an answer.
+// HandshakeAhead returns the part of HandshakeTime that came before the previous
+// hop existed: Build makes an onionskin while it waits for an answer.
 func (h *Hop) HandshakeAhead() time.Duration { return h.ahead }
 
 // Now returns the time.
@@ -105,31 +105,32 @@ func (h *Hop) Index() int { return h.index }
 // Circuit returns the hop's circuit.
 func (h *Hop) Circuit() *Circuit { return h.c }
 
-// StreamReceiver takes what arrives for one stream. Its methods run on the
+// StreamReceiver receives the messages of one stream. Its methods run on the
 // channel's reader and must not block.
 type StreamReceiver interface {
-	// HandleMessage takes one message, which came at the given time or shortly
+	// HandleMessage handles one message, which came at the given time or shortly
 	// before; m.Data is valid during the call only. An error is a violation: the
 	// circuit is destroyed.
 	HandleMessage(m cell.RelayMsg, now time.Time) error
-	// Flush is called after the last message of a batch: wake who waits. It may
-	// follow HandleCircuitClose.
+	// Flush is called after the last message of a batch: it wakes waiting
+	// goroutines. It may follow HandleCircuitClose.
 	Flush()
 	// HandleCircuitClose is called once, last, unless the stream was removed.
 	HandleCircuitClose(cause error)
 }
 
-// closedStream stands for a stream that this side has closed while the peer
-// may still send: what arrives is dropped until END. It counts what it drops,
-// so that a relay can't use a closed stream as a hidden channel.
+// closedStream stands for a stream that this side has closed while the peer may
+// still send: messages for it are dropped until END. It counts them, so that a
+// relay cannot use a closed stream as a hidden channel.
 type closedStream struct {
 	h       *Hop
 	id      uint16
 	allowed int
 }
 
-// maxAfterClose is how many cells may still be under way for a stream that we
-// closed: more than any congestion window that the consensus allows by default.
+// maxAfterClose is how many cells may still be in flight for a stream that this
+// side closed: more than any congestion window that the consensus allows by
+// default.
 const maxAfterClose = 20000
 
 func (s *closedStream) HandleMessage(m cell.RelayMsg, _ time.Time) error {
@@ -148,15 +149,15 @@ func (s *closedStream) Flush()                   {}
 func (s *closedStream) HandleCircuitClose(error) {}
 
 // maxClosed bounds the streams on one hop that are remembered as closed. C tor
-// does not answer END, so most stay until they are the oldest of so many; by
-// then nothing is under way for them.
+// does not answer END, so most stay until they are the oldest entry above the
+// bound; by then no cell is in flight for them.
 const maxClosed = 1024
 
 // maxStreams bounds the streams on one hop, half-closed ones included.
 const maxStreams = 32768
 
-// OpenStream registers a stream under a fresh identifier; bind makes its
-// receiver, which must not call back into the hop.
+// OpenStream registers a stream under a new identifier; bind makes its receiver,
+// which must not call back into the hop.
 func (h *Hop) OpenStream(bind func(id uint16) StreamReceiver) error {
 	h.smu.Lock()
 	defer h.smu.Unlock()
@@ -200,7 +201,7 @@ func (h *Hop) AcceptStream(id uint16, r StreamReceiver) error {
 }
 
 // RemoveStream forgets a stream. peerEnded says that the peer's END came:
-// otherwise what still arrives for it is dropped, up to a bound.
+// otherwise later messages for it are dropped, up to a bound.
 func (h *Hop) RemoveStream(id uint16, peerEnded bool) {
 	h.smu.Lock()
 	defer h.smu.Unlock()
@@ -224,7 +225,7 @@ func (h *Hop) RemoveStream(id uint16, peerEnded bool) {
 	}
 }
 
-// closedCost is what a closedStream counts on its circuit's account, in bytes.
+// closedCost is the memory of a closedStream on its circuit's account, in bytes.
 const closedCost = 128
 
 // forgetLocked forgets a stream if it is one that was closed here.

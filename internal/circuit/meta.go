@@ -9,7 +9,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// reply is an answer that a goroutine waited for: a cell's or a message's body.
+// reply is an answer for which a goroutine has waited: the body of a cell or of a
+// message.
 type reply struct {
 	cmd  cell.Command      // of a cell; zero for a relay message
 	msg  cell.RelayCommand // of a relay message
@@ -17,8 +18,8 @@ type reply struct {
 	err  error
 }
 
-// replies is who waits for a message about the circuit (stream 0) from a hop.
-// One goroutine waits at a time.
+// replies has the goroutine that waits for a message about the circuit (stream 0)
+// from a hop. Only one may wait at a time.
 type replies struct {
 	mu    sync.Mutex
 	want  []cell.RelayCommand
@@ -33,8 +34,8 @@ type Expectation struct {
 	c chan reply
 }
 
-// Expect says which messages on stream 0 the caller is going to wait for. It
-// must be called before what provokes them is sent, and be ended by Wait or
+// Expect says for which messages on stream 0 the caller will wait. The caller
+// must call it before it sends the request for them, and must end it with Wait or
 // Cancel. Only one expectation is open on a hop at a time.
 func (h *Hop) Expect(want ...cell.RelayCommand) (*Expectation, error) {
 	r := &h.meta
@@ -50,8 +51,8 @@ func (h *Hop) Expect(want ...cell.RelayCommand) (*Expectation, error) {
 	return &Expectation{h, r.c}, nil
 }
 
-// Wait returns the message that came. When ctx ends first, the expectation is
-// over and the message, should it still come, is a violation.
+// Wait returns the message that came. If ctx ends first, the expectation ends
+// too; if the message comes later, it is a violation.
 func (e *Expectation) Wait(ctx context.Context) (cell.RelayCommand, []byte, error) {
 	defer e.Cancel()
 	select {
@@ -72,14 +73,15 @@ func (e *Expectation) Cancel() {
 	}
 }
 
-// waitsFor reports whether somebody waits for such a message.
+// waitsFor reports whether a goroutine waits for such a message.
 func (r *replies) waitsFor(cmd cell.RelayCommand) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Contains(r.want, cmd)
 }
 
-// take gives m to whom waits for it; it reports whether somebody did.
+// take gives m to the goroutine that waits for it; it reports whether there was
+// one.
 func (r *replies) take(m cell.RelayMsg) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

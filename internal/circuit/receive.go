@@ -9,7 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/flow"
 )
 
-// fromHome takes a run of relay cells from the home channel.
+// fromHome handles a run of relay cells from the home channel.
 func (c *Circuit) fromHome(cells []byte) {
 	hops := *c.hops.Load()
 	pass := 0 // start of the run of unrecognised cells that goes to the partner
@@ -17,8 +17,9 @@ func (c *Circuit) fromHome(cells []byte) {
 		b := cells[at : at+cell.Len]
 		cmd, p := cell.Cmd(b), cell.Payload(b)
 		if cmd == cell.CmdRelayEarly {
-			// A client gets none, and a relay no more than the budget: more is a
-			// way to signal along the circuit, or to build endless ones.
+			// A client must receive none, and a relay no more than the budget:
+			// with more of them, an attacker could signal along the circuit, or
+			// build endless circuits.
 			if c.earlyIn--; c.earlyIn < 0 {
 				c.violation(fault.New(fault.Protocol, "a RELAY_EARLY cell too many"))
 				return
@@ -49,7 +50,7 @@ func (c *Circuit) fromHome(cells []byte) {
 	}
 }
 
-// endBatch lets streams wake the goroutines that wait for what came.
+// endBatch lets streams wake the goroutines that wait for the received messages.
 func (c *Circuit) endBatch() {
 	for i, s := range c.touched {
 		s.Flush()
@@ -59,8 +60,8 @@ func (c *Circuit) endBatch() {
 	c.batchAt = time.Time{}
 }
 
-// batchTime returns the time as it was early in the reader's batch: one look at
-// the clock serves many cells. It is called on home's reader.
+// batchTime returns a time early in the reader's batch: one reading of the clock
+// serves many cells. It is called on home's reader.
 func (c *Circuit) batchTime() time.Time {
 	if c.batchAt.IsZero() {
 		c.batchAt = c.env.Now()
@@ -68,7 +69,8 @@ func (c *Circuit) batchTime() time.Time {
 	return c.batchAt
 }
 
-// toPartner sends unrecognised cells on; it reports whether the circuit lives.
+// toPartner forwards unrecognised cells; it reports whether the circuit is still
+// open.
 func (c *Circuit) toPartner(cells []byte) bool {
 	p := c.partner.Load()
 	if p == nil {
@@ -78,7 +80,7 @@ func (c *Circuit) toPartner(cells []byte) bool {
 			}
 		}
 		select {
-		case <-c.done: // cells that cross with our DESTROY
+		case <-c.done: // these cells crossed our DESTROY
 		default:
 			c.violation(fault.New(fault.Protocol, "a cell that no hop recognises"))
 		}
@@ -104,8 +106,8 @@ func errQueue(cells int) error {
 	return fault.New(fault.Resource, "circuit: %d cells wait for a channel", cells)
 }
 
-// fromPartner takes a run of relay cells from the partner, adds this relay's
-// layer, and sends them home.
+// fromPartner handles a run of relay cells from the partner: it adds this relay's
+// layer and sends them to the home channel.
 func (c *Circuit) fromPartner(from *channel.Channel, cells []byte) {
 	home, claimed, err := c.wrap(cells)
 	if claimed {
@@ -120,7 +122,7 @@ func (c *Circuit) fromPartner(from *channel.Channel, cells []byte) {
 }
 
 // wrap adds this relay's layer to cells and queues them on home; claimed says
-// that its channel is the caller's to flush.
+// that the caller must flush its channel.
 func (c *Circuit) wrap(cells []byte) (home *channel.Circ, claimed bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,8 +175,8 @@ func (h *Hop) deliver(cc cell.Command, p *[cell.PayloadLen]byte) error {
 	return h.toStream(h, m)
 }
 
-// toStream gives a message to its stream on h. via is the hop that it came
-// from: another one than h on a conflux set's later legs.
+// toStream gives a message to its stream on h. via is the hop from which it came:
+// not h itself on a later leg of a conflux set.
 func (h *Hop) toStream(via *Hop, m cell.RelayMsg) error {
 	if m.Cmd.Has(cell.Opens) {
 		return h.c.handle(h, m, cell.CmdRelay)
@@ -190,7 +192,7 @@ func (h *Hop) toStream(via *Hop, m cell.RelayMsg) error {
 	return nil
 }
 
-// touch notes that s is to be flushed at the end of the batch.
+// touch records that s must be flushed at the end of the batch.
 func (h *Hop) touch(s StreamReceiver) {
 	t := h.c.touched
 	if n := len(t); n > 0 && t[n-1] == s {
@@ -208,8 +210,9 @@ func (h *Hop) sendSendme(m *cell.Sendme) error {
 	return err
 }
 
-// takeSendme takes a SENDME. One of the circuit proves by its tag that the peer
-// received the cell which the window expects (tor-spec, "authenticated SENDME").
+// takeSendme handles a SENDME. A SENDME of the circuit proves by its tag that the
+// peer has received the cell which the window expects (tor-spec, "authenticated
+// SENDME").
 func takeSendme(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	if m.Stream != 0 {
 		return h.toStream(h, m)
@@ -236,16 +239,15 @@ func takeSendme(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 }
 
 // credited wakes the first stream that waits for credit once there is enough: for
-// a batch of cells, or a quarter of the window when that is less. The other three
-// quarters are under way then, so more credit will follow.
+// a batch of cells, or for a quarter of the window if that is less. The other
+// three quarters are then in flight, so more credit will follow.
 func (h *Hop) credited() {
 	if h.send.Available() >= min(batchCells, h.send.State().Cwnd/4) {
 		h.wakeFirst()
 	}
 }
 
-// SendFlow returns a snapshot of the hop's sending window: cells that may be
-// sent now.
+// SendFlow returns how many cells may be sent to the hop now.
 func (h *Hop) SendFlow() int {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()

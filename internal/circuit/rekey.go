@@ -12,28 +12,28 @@ import (
 // rekeyState is a hop's post-quantum rekey (docs/spec/pq-circuits.md, section
 // 5), of either role. The circuit's mu guards it.
 type rekeyState struct {
-	export   [32]byte // the secret that the next rekey starts from
+	export   [32]byte // the secret from which the next rekey starts
 	exports  bool     // whether there is one
-	asked    bool     // of a relay: REQUEST came, CONFIRM has not
+	asked    bool     // of a relay: REQUEST has come, CONFIRM has not
 	set      handshake.PQSet
 	client   *handshake.RekeyState
 	server   *handshake.RekeyServerState
 	next     opener              // of a relay, in use once CONFIRM came
-	nextKeys handshake.KeyStream // where the next export comes from
+	nextKeys handshake.KeyStream // the source of the next export
 	done     chan error          // of a client; receives once
 	overdue  overdue             // of a relay, until CONFIRM has come
 }
 
-// keep takes the secret for a later rekey out of a finished handshake.
+// keep stores the secret for a later rekey from a finished handshake.
 func (r *rekeyState) keep(ks handshake.KeyStream) {
 	if e, ok := ks.(handshake.Exporter); ok {
 		r.export, r.exports = e.Export(handshake.RekeyExportLabel), true
 	}
 }
 
-// Rekey protects an established hop of a client's circuit by ML-KEM (carriage
-// B). It returns once both directions are under the new keys. When it fails
-// the circuit is destroyed.
+// Rekey protects an established hop of a client's circuit by ML-KEM (carriage B).
+// It returns when both directions use the new keys. After an error the circuit is
+// destroyed.
 func (h *Hop) Rekey(ctx context.Context, set handshake.PQSet) error {
 	err := h.startRekey(ctx, set)
 	if err != nil {
@@ -72,7 +72,7 @@ func (h *Hop) startRekey(ctx context.Context, set handshake.PQSet) error {
 	}
 }
 
-// requestRekey sends REKEY_REQUEST; done gets what comes of it.
+// requestRekey sends REKEY_REQUEST; done receives the result.
 func (h *Hop) requestRekey(set handshake.PQSet, ver []byte, done chan error) error {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
@@ -90,8 +90,8 @@ func (h *Hop) requestRekey(set handshake.PQSet, ver []byte, done chan error) err
 	return h.sendLongLocked(cell.RelayRekeyRequest, request)
 }
 
-// rekeyReply takes a fragment of REPLY, on home's reader: the cell after the
-// last one comes under the new keys.
+// rekeyReply handles a fragment of REPLY, on home's reader: the cell after the
+// last fragment uses the new keys.
 func rekeyReply(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	c := h.c
 	c.mu.Lock()
@@ -126,8 +126,8 @@ func rekeyReply(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	return nil
 }
 
-// rekeyRequest takes a fragment of REQUEST at a relay; the work is done by the
-// post-quantum workers.
+// rekeyRequest handles a fragment of REQUEST at a relay; the post-quantum workers
+// do the computation.
 func rekeyRequest(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	request, err := h.rekeyAsked(m.Data)
 	if err != nil || request == nil {
@@ -137,9 +137,9 @@ func rekeyRequest(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	return nil
 }
 
-// rekeyAsked takes a fragment of REQUEST and returns REQUEST once it is whole. From
-// then until CONFIRM the hop takes no other one, however long the workers need:
-// each REQUEST costs them an encapsulation.
+// rekeyAsked adds a fragment of REQUEST and returns REQUEST once it is complete.
+// From then until CONFIRM the hop accepts no other REQUEST, however long the
+// workers need: each one costs them an encapsulation.
 func (h *Hop) rekeyAsked(fragment []byte) (request []byte, err error) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
@@ -152,8 +152,9 @@ func (h *Hop) rekeyAsked(fragment []byte) (request []byte, err error) {
 	return request, err
 }
 
-// serveRekey computes the answer to REQUEST, on a worker, and returns what sends
-// it. Backward cells are under the new keys from the one after REPLY.
+// serveRekey computes the answer to REQUEST, on a worker, and returns the
+// function that sends it. Backward cells use the new keys from the first one
+// after REPLY.
 func (s *Server) serveRekey(h *Hop, request []byte) (answer func() error, err error) {
 	c := h.c
 	c.mu.Lock()
@@ -185,8 +186,8 @@ func (s *Server) serveRekey(h *Hop, request []byte) (answer func() error, err er
 	}, nil
 }
 
-// rekeyConfirm takes CONFIRM at a relay, on home's reader: the cell after it
-// comes under the new keys.
+// rekeyConfirm handles CONFIRM at a relay, on home's reader: the cell after it
+// uses the new keys.
 func rekeyConfirm(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	c := h.c
 	c.mu.Lock()

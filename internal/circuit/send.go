@@ -12,7 +12,7 @@ import (
 
 // Waiter is a stream's place in the queue for a hop's credit.
 type Waiter struct {
-	C      chan struct{} // gets a token when it is worth trying again
+	C      chan struct{} // gets a token when a new attempt can succeed
 	queued bool          // guarded by the circuit's mu
 }
 
@@ -34,10 +34,10 @@ type batch [batchCells * cell.Len]byte
 
 var batchPool = sync.Pool{New: func() any { return new(batch) }}
 
-// SendData seals up to maxCells DATA cells with bytes from p and queues them,
-// as far as the hop's congestion or fixed window and the channel's queue
-// allow. It does not block: when it takes nothing, w gets a token once it is
-// worth calling again. It returns how many bytes and cells it took.
+// SendData seals up to maxCells DATA cells with bytes from p and queues them, as
+// far as the hop's congestion or fixed window and the channel's queue allow. It
+// does not block: if it accepts nothing, w gets a token when a new call can
+// succeed. It returns how many bytes and cells it has accepted.
 func (h *Hop) SendData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cells int, err error) {
 	if s := h.set.Load(); s != nil {
 		return s.sendData(w, stream, p, maxCells)
@@ -49,14 +49,14 @@ func (h *Hop) SendData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cel
 	return n, cells, err
 }
 
-// takeTurn is SendData's part under the lock; flush is a channel that the
+// takeTurn is the part of SendData under the lock; flush is a channel that the
 // caller must flush.
 func (h *Hop) takeTurn(w *Waiter, stream uint16, p []byte, maxCells int) (n, cells int, flush *channel.Channel, err error) {
 	c := h.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(h.waiters) > 0 && !w.queued {
-		h.enqueue(w) // others wait already: to the end of the queue
+		h.enqueue(w) // other streams already wait: go to the end of the queue
 		h.wakeFirst()
 		return 0, 0, nil, nil
 	}
@@ -79,8 +79,9 @@ func (h *Hop) sealData(stream uint16, p []byte, maxCells int) (n, cells int, flu
 	return n, cells, flush, err
 }
 
-// sealDataLocked seals what credit and room allow; more says that some is left,
-// flush is a channel that the caller must flush without the lock.
+// sealDataLocked seals as many cells as credit and the channel's queue allow;
+// more says that credit and queue are not used up. flush is a channel that the
+// caller must flush without the lock.
 func (h *Hop) sealDataLocked(stream uint16, p []byte, maxCells int) (n, cells int, more bool, flush *channel.Channel, err error) {
 	c := h.c
 	if c.closed {
@@ -125,8 +126,8 @@ func (h *Hop) sealDataLocked(stream uint16, p []byte, maxCells int) (n, cells in
 	return n, k, credit > k && room > k, flush, nil
 }
 
-// pad fills the rest of a relay cell: four zero bytes, then random ones, so
-// that no SENDME tag can be foreseen (tor-spec, "relay cells").
+// pad fills the rest of a relay cell: four zero bytes, then random ones, so that
+// nobody can predict a SENDME tag (tor-spec, "relay cells").
 func pad(b []byte) {
 	k := copy(b, []byte{0, 0, 0, 0})
 	b = b[k:]
@@ -141,7 +142,7 @@ func pad(b []byte) {
 	}
 }
 
-// sealLocked encrypts one cell whose message is for h: its own layer, and
+// sealLocked encrypts one cell with a message for h: it adds the layer of h, and
 // those of the hops before it.
 func (c *Circuit) sealLocked(h *Hop, slot []byte, cmd cell.Command) {
 	cell.PutHeader(slot, 0, cmd)
@@ -153,8 +154,8 @@ func (c *Circuit) sealLocked(h *Hop, slot []byte, cmd cell.Command) {
 	}
 }
 
-// Send seals and queues one message that no window counts. stream is 0 for
-// messages about the circuit.
+// Send seals and queues one message that is not subject to a window. stream is 0
+// for messages about the circuit.
 func (h *Hop) Send(cmd cell.RelayCommand, stream uint16, body []byte) error {
 	if s := h.set.Load(); s != nil && cmd.Has(cell.Numbered) {
 		return s.send(cmd, stream, body)
@@ -173,7 +174,7 @@ func (h *Hop) SendStreamSendme(stream uint16) error {
 	return h.sendCell(cell.CmdRelay, cell.RelaySendme, stream, nil)
 }
 
-// fill writes a message and the padding behind it into a cell.
+// fill writes a message and the padding after it into a cell.
 func (h *Hop) fill(slot []byte, cmd cell.RelayCommand, stream uint16, body []byte) error {
 	p := cell.Payload(slot)
 	if err := h.format.PutHeader(p, cmd, stream, len(body)); err != nil {
@@ -208,8 +209,9 @@ func (h *Hop) queueCell(cc cell.Command, cmd cell.RelayCommand, slot []byte) (fl
 	}
 	home := c.home.Load()
 	if limit, _ := c.env.Queues.limits(); home.Queued() > limit {
-		// No window counts answers: a peer that asks and asks and does not read
-		// makes them wait here. Who sends may hold what closing takes.
+		// No window limits answers: they queue up here if a peer sends requests
+		// without end and does not read. Close in another goroutine, because the
+		// sender may hold a lock that closing needs.
 		go panics.Contain(c.env.Log, nil, func() { c.Close(cell.DestroyResourceLimit, errQueue(home.Queued())) })()
 		return nil, fault.New(fault.Closed, "send %v: the circuit is closing: %w", cmd, errQueue(home.Queued()))
 	}
@@ -227,8 +229,8 @@ func (h *Hop) queueCell(cc cell.Command, cmd cell.RelayCommand, slot []byte) (fl
 	return flush, err
 }
 
-// CancelWait takes w out of the queue for credit; a token that it got goes to
-// the next.
+// CancelWait removes w from the queue for credit; if w has a token, the next
+// waiter gets it.
 func (h *Hop) CancelWait(w *Waiter) {
 	if s := h.set.Load(); s != nil {
 		s.dequeue(w)
@@ -286,7 +288,7 @@ func (h *Hop) takeWaiters() []*Waiter {
 	return all
 }
 
-// writable runs when home's queue has room again.
+// writable runs when home's queue has free space again.
 func (c *Circuit) writable() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

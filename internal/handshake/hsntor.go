@@ -10,7 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// hs-ntor's tweaks (rend-spec, "Using the hs-ntor handshake").
+// The tweaks of hs-ntor (rend-spec, "Using the hs-ntor handshake").
 const (
 	hsProtoID = "tor-hs-ntor-curve25519-sha3-256-1"
 	hsMAC     = hsProtoID + ":hs_mac"
@@ -20,7 +20,7 @@ const (
 )
 
 const (
-	// HSIntroOverhead is what hs-ntor adds to the encrypted part of an
+	// HSIntroOverhead is the length that hs-ntor adds to the encrypted part of an
 	// INTRODUCE1: CLIENT_PK | (encrypted) | MAC, in bytes.
 	HSIntroOverhead = 32 + 32
 	// HSRendLen is the length of the handshake in a RENDEZVOUS1: SERVER_PK |
@@ -28,8 +28,8 @@ const (
 	HSRendLen = 32 + 32
 )
 
-// HSService is what a client knows of an onion service at one introduction
-// point, from the service's descriptor.
+// HSService has the keys of an onion service at one introduction point, from the
+// service's descriptor.
 type HSService struct {
 	Enc           ident.X25519Key // B, the introduction point's encryption key
 	Auth          ident.Ed25519ID // AUTH_KEY, its authentication key
@@ -44,8 +44,8 @@ type HSClientState struct {
 	used bool
 }
 
-// HSNtorClient starts a handshake with a service through one introduction
-// point. It reads 32 bytes of rand.
+// HSNtorClient starts a handshake with a service through one introduction point.
+// It reads 32 bytes from rand.
 func HSNtorClient(rand io.Reader, svc HSService) (*HSClientState, error) {
 	s := &HSClientState{svc: svc}
 	if err := s.x.generate(rand); err != nil {
@@ -57,9 +57,9 @@ func HSNtorClient(rand io.Reader, svc HSService) (*HSClientState, error) {
 	return s, nil
 }
 
-// Introduce encrypts the service's part of an INTRODUCE1. header is all of the
-// message before that part; plaintext must be padded by the caller. It is for
-// one message: a second one would use the same key stream.
+// Introduce encrypts the service's part of an INTRODUCE1. header is the message
+// before that part; the caller must pad plaintext. Call it for one message only:
+// a second one would use the same key stream.
 func (s *HSClientState) Introduce(header, plaintext []byte) []byte {
 	k := hsIntroKeys(&s.xb, &s.svc.Auth, &s.x.pub, &s.svc.Enc, &s.svc.Subcredential)
 	defer k.wipe()
@@ -95,8 +95,8 @@ func (s *HSClientState) Finish(reply []byte) (KeyStream, error) {
 	return ks, nil
 }
 
-// HSServerState is the service's half, between the introduction that it opened
-// and its answer.
+// HSServerState is the service's half of the handshake, after it has opened an
+// introduction and before its answer.
 type HSServerState struct {
 	key  *NtorKeyPair
 	auth ident.Ed25519ID
@@ -105,9 +105,9 @@ type HSServerState struct {
 }
 
 // HSNtorOpen opens the encrypted part of an INTRODUCE2 that came through the
-// introduction point with the given keys. subcredentials are those of the
-// time periods for which the service has descriptors; all of them are tried,
-// so that time does not tell which one fits.
+// introduction point with the given keys. subcredentials are those of the time
+// periods for which the service has descriptors; HSNtorOpen tries all of them, so
+// that its time does not reveal which one matches.
 func HSNtorOpen(key *NtorKeyPair, auth ident.Ed25519ID, subcredentials [][32]byte, header, body []byte) (st *HSServerState, plaintext []byte, err error) {
 	n := len(body)
 	if n < HSIntroOverhead {
@@ -133,12 +133,12 @@ func HSNtorOpen(key *NtorKeyPair, auth ident.Ed25519ID, subcredentials [][32]byt
 	return st, xorAES256(nil, &enc, body[32:n-32]), nil
 }
 
-// Client returns the client's public key, CLIENT_PK, by which replays are
-// recognised.
+// Client returns the client's public key, CLIENT_PK, by which the service
+// recognises replays.
 func (s *HSServerState) Client() ident.X25519Key { return s.x }
 
-// Reply makes the handshake of a RENDEZVOUS1 and the key material of the
-// virtual hop. It reads 32 bytes of rand.
+// Reply makes the handshake of a RENDEZVOUS1 and the key material of the virtual
+// hop. It reads 32 bytes from rand.
 func (s *HSServerState) Reply(rand io.Reader) (reply []byte, ks KeyStream, err error) {
 	var y NtorKeyPair
 	defer y.wipe()
@@ -147,7 +147,7 @@ func (s *HSServerState) Reply(rand io.Reader) (reply []byte, ks KeyStream, err e
 	}
 	var xy [32]byte
 	defer clear(xy[:])
-	y.dh(&xy, &s.x) // X was found usable when the introduction was opened
+	y.dh(&xy, &s.x) // HSNtorOpen has already checked X
 	auth, ks := hsRendKeys(&xy, &s.xb, &s.auth, &s.key.pub, &s.x, &y.pub)
 	clear(s.xb[:])
 	return append(append(make([]byte, 0, HSRendLen), y.pub[:]...), auth[:]...), ks, nil

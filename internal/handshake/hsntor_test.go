@@ -53,7 +53,7 @@ func TestHSNtorVectors(t *testing.T) {
 	}
 }
 
-// hs_ntor_ref.py's values.
+// The values are from hs_ntor_ref.py.
 func TestHSMAC(t *testing.T) {
 	for want, in := range map[string][2]string{
 		"5e7da329630fdaa3eab7498bb1dc625bbb9ca968f10392b6af92d51d5db17473": {"who", "knows?"},

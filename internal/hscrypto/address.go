@@ -20,7 +20,8 @@ const (
 var encoding = base32.StdEncoding.WithPadding(base32.NoPadding)
 
 // IsAddress reports whether host is a name below .onion, valid or not. Such a
-// name means nothing outside the Tor network, and must never leave it.
+// name has no meaning outside the Tor network, and must never be sent to a name
+// server.
 func IsAddress(host string) bool {
 	host = strings.ToLower(strings.TrimSuffix(host, "."))
 	return host == "onion" || strings.HasSuffix(host, suffix)
@@ -33,10 +34,11 @@ func Address(id ident.Ed25519ID) string {
 	return strings.ToLower(encoding.EncodeToString(b)) + suffix
 }
 
-// ParseAddress reads an onion address (rend-spec-v3, ONIONADDRESS). Names of
-// hosts in front of it, as in "www.ADDRESS.onion", are for the service, and are
-// passed over. An address with a wrong checksum, of another version, or whose
-// key is no point of prime order is refused; the error does not repeat it.
+// ParseAddress reads an onion address (rend-spec-v3, ONIONADDRESS). It ignores
+// host names before the address, as in "www.ADDRESS.onion", which only the
+// service uses. It refuses an address with a wrong checksum or another version,
+// or whose key is not a point of prime order; the error does not contain the
+// address.
 func ParseAddress(host string) (ident.Ed25519ID, error) {
 	var id ident.Ed25519ID
 	name, ok := strings.CutSuffix(strings.ToLower(strings.TrimSuffix(host, ".")), suffix)
@@ -80,13 +82,14 @@ var inverseOf8 = func() *edwards25519.Scalar {
 }()
 
 // point decodes a public key, and refuses one with a part of small order: several
-// such keys share all their secrets (rend-spec-v3 asks for the check).
+// such keys have the same secrets (rend-spec-v3 asks for the check).
 func point(id ident.Ed25519ID) (*edwards25519.Point, error) {
 	p, err := new(edwards25519.Point).SetBytes(id[:])
 	if err != nil {
 		return nil, fault.New(fault.Protocol, "the key is no point of the curve")
 	}
-	// A point of prime order survives 1/8 and then 8; a part of small order does not.
+	// Multiplication by 1/8 and then by 8 does not change a point of prime order,
+	// but removes a part of small order.
 	q := new(edwards25519.Point).ScalarMult(inverseOf8, p)
 	if q.MultByCofactor(q); q.Equal(p) != 1 || p.Equal(edwards25519.NewIdentityPoint()) == 1 {
 		return nil, fault.New(fault.Protocol, "the key is not of prime order")

@@ -13,12 +13,12 @@ import (
 // prefix of 32 bytes each), in bytes.
 const SecretLen = 64
 
-// basePoint is Ed25519's, as text (rend-spec-v3, KEYBLIND).
+// basePoint is the base point of Ed25519 as text (rend-spec-v3, KEYBLIND).
 const basePoint = "(15112221349535400772501151409588531511454012693041857206046113283949847762202, " +
 	"46316835694926478169428394003475163141307993866256225615783033603165251855960)"
 
 // Blind returns the public key that the service of identity id has in a period
-// (rend-spec-v3, KEYBLIND). An id that is no point of prime order is refused.
+// (rend-spec-v3, KEYBLIND). It refuses an id that is not a point of prime order.
 func Blind(id ident.Ed25519ID, p Period) (ident.Ed25519ID, error) {
 	return blind(id, factor(id, p))
 }
@@ -36,8 +36,7 @@ func BlindSecret(secret [SecretLen]byte, p Period) ([SecretLen]byte, error) {
 	return blindSecret(secret, factor(id, p))
 }
 
-// factor is the number by which a period's keys differ from the identity's. The
-// caller clamps it.
+// factor returns the blinding factor of a period. The caller clamps it.
 func factor(id ident.Ed25519ID, p Period) [32]byte {
 	return hash([]byte("Derive temporary signing key\x00"), id[:], []byte(basePoint), []byte("key-blind"), u64(p.Num), u64(p.Minutes))
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// maxAge is the longest age that a counter has a value for, in seconds: about 72
-// hours.
+// maxAge is the greatest age for which a counter has a value, in seconds: about
+// 72 hours.
 const maxAge = 1 << 18
 
 // Counter makes the revision counters of one blinded key's descriptors. They grow
-// with the time and hide it: the encryption keeps the order (rend-spec-v3,
-// appendix F). The key is C tor's, so that a service which moves between the two
-// programs goes on counting from where it was.
+// with time but do not reveal it: the encryption preserves the order
+// (rend-spec-v3, appendix F). The key is the same as C tor's, so that the
+// counters of a service continue to grow if it moves between the two programs.
 type Counter struct{ block cipher.Block }
 
 // NewCounter returns the counter of a blinded secret key.
@@ -32,8 +32,9 @@ func newCounter(key [32]byte) (*Counter, error) {
 	return &Counter{b}, nil
 }
 
-// At returns the counter of a descriptor that is made so many seconds after its
-// shared random value began to be made, from 1 on.
+// At returns the counter of a descriptor that is made the given number of seconds
+// after the start of the protocol run for its shared random value. The number
+// must be 1 or more.
 func (c *Counter) At(seconds int) (uint64, error) {
 	if seconds < 1 || seconds > maxAge {
 		return 0, fault.New(fault.Local, "revision counter: %d seconds are not from 1 to %d: is the clock right?", seconds, maxAge)

@@ -22,7 +22,7 @@ func (h *hexBytes) UnmarshalText(b []byte) (err error) {
 	return err
 }
 
-// vectors are C tor's; the file says from where.
+// vectors are from C tor; the file names the source.
 func vectors(t *testing.T) (v struct {
 	Blind []struct {
 		Secret, Public, Factor hexBytes
@@ -64,8 +64,8 @@ func TestVectorsBlind(t *testing.T) {
 	}
 }
 
-// TestVectorBlindPeriod is Arti's (tor-hscrypto, pk.rs): the factor is made of the
-// key and the period.
+// TestVectorBlindPeriod uses a vector of Arti (tor-hscrypto, pk.rs): the factor
+// depends on the key and the period.
 func TestVectorBlindPeriod(t *testing.T) {
 	id := ident.Ed25519ID(unhex(t, "833990B085C1A688C1D4C8B1F6B56AFAF5A2ECA674449E1D704F83765CCB7BC6"))
 	got, err := Blind(id, Period{Num: 1234, Minutes: 1440})
@@ -77,7 +77,7 @@ func TestVectorBlindPeriod(t *testing.T) {
 	}
 }
 
-// TestSecretFitsPublic checks that both halves of a period's key belong together.
+// TestSecretFitsPublic checks that both halves of a period's key match.
 func TestSecretFitsPublic(t *testing.T) {
 	for _, c := range vectors(t).Blind {
 		p := Period{Num: 17, Minutes: 30}
@@ -195,7 +195,7 @@ func torsion(t *testing.T, key ident.Ed25519ID) ident.Ed25519ID {
 	return ident.Ed25519ID(p.Add(p, q).Bytes())
 }
 
-// TestPeriods has the example of rend-spec-v3, TIME-PERIODS.
+// TestPeriods checks the example of rend-spec-v3, TIME-PERIODS.
 func TestPeriods(t *testing.T) {
 	const offset = 12 * time.Hour
 	at := time.Date(2016, 4, 13, 11, 0, 0, 0, time.UTC)

@@ -10,15 +10,15 @@ const (
 	MaxPeriod     = 14400
 )
 
-// Period is a time period (rend-spec-v3, TIME-PERIODS). A service has another
-// blinded key, and so other directories, in each.
+// Period is a time period (rend-spec-v3, TIME-PERIODS). In each period a service
+// has a different blinded key, and so different directories.
 type Period struct {
 	Num     uint64
 	Minutes uint64 // its length
 }
 
-// PeriodAt returns the period of length minutes that t lies in. Periods begin
-// offset behind multiples of their length: twelve voting intervals.
+// PeriodAt returns the period of length minutes that contains t. Periods begin
+// offset, twelve voting intervals, after multiples of their length.
 func PeriodAt(t time.Time, minutes uint64, offset time.Duration) Period {
 	since := t.Add(-offset).Unix()
 	if since < 0 {
@@ -35,7 +35,7 @@ func (p Period) Start(offset time.Duration) time.Time {
 // End returns when the next period begins.
 func (p Period) End(offset time.Duration) time.Time { return p.Next().Start(offset) }
 
-// Next returns the period behind p.
+// Next returns the period after p.
 func (p Period) Next() Period { return Period{p.Num + 1, p.Minutes} }
 
 // Prev returns the period before p.

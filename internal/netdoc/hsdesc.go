@@ -16,7 +16,8 @@ import (
 // Bounds of an onion service's descriptor (rend-spec-v3, DESC-OUTER).
 const (
 	// MaxHSDescriptor is the length of the longest descriptor that directories
-	// take unless the consensus says otherwise (HSV3MaxDescriptorSize), in bytes.
+	// accept unless the consensus sets another limit (HSV3MaxDescriptorSize), in
+	// bytes.
 	MaxHSDescriptor = 50_000
 	// HSLifetime is how long a directory keeps a descriptor.
 	HSLifetime = 3 * time.Hour
@@ -30,14 +31,14 @@ const (
 	hsDescriptorID = "onion service descriptor"
 )
 
-// HSDescriptor is what everybody, a directory too, can read of an onion service's
-// descriptor (rend-spec-v3, DESC-OUTER). Open reads the rest.
+// HSDescriptor is the public part of an onion service's descriptor, which
+// directories can read too (rend-spec-v3, DESC-OUTER). Open decrypts the rest.
 type HSDescriptor struct {
-	// Blinded is the service's key of one time period, as the certificate has it.
-	// A client must compare it with the key that it has computed itself: anybody
-	// can make a descriptor for a key of their own.
+	// Blinded is the service's key of one time period, from the certificate. A
+	// client must compare it with the key that it has computed itself: anybody
+	// can make a descriptor with their own key.
 	Blinded  ident.Ed25519ID
-	Signing  ident.Ed25519ID // signs this descriptor and what it certifies
+	Signing  ident.Ed25519ID // signs this descriptor and its certificates
 	Expires  time.Time       // of the certificate of Signing
 	Lifetime time.Duration
 	Revision uint64
@@ -47,7 +48,7 @@ type HSDescriptor struct {
 }
 
 // ParseHSDescriptor reads a descriptor and checks its certificate and signature.
-// The result keeps doc.
+// The result refers to doc.
 func ParseHSDescriptor(doc []byte, now time.Time) (*HSDescriptor, error) {
 	if len(doc) > maxDescriptor {
 		return nil, fault.New(fault.Resource, "%s: %d bytes", hsDescriptorID, len(doc))
@@ -126,7 +127,7 @@ func (d *HSDescriptor) item(it *Item, seen *seen, now time.Time) (err error) {
 	return err
 }
 
-// hsLayerObject returns an encrypted layer that is long enough to be one.
+// hsLayerObject returns an encrypted layer, and refuses one that is too short.
 func hsLayerObject(it *Item) ([]byte, error) {
 	b, err := it.Object(hsMessage)
 	if err == nil && len(b) < hsMinLayer {
@@ -135,19 +136,19 @@ func hsLayerObject(it *Item) ([]byte, error) {
 	return b, err
 }
 
-// HSKeys make a descriptor.
+// HSKeys are the keys to make a descriptor.
 type HSKeys struct {
 	// Blinded is the service's key of the time period, and Subcredential the
 	// secret of the period (hscrypto).
 	Blinded       *cert.ExpandedKey
 	Subcredential [32]byte
-	// Clients are the public keys of those who may read the introduction points;
-	// none: everybody who knows the address.
+	// Clients are the public keys of the clients that may read the introduction
+	// points; none: every client that knows the address.
 	Clients []ident.X25519Key
 }
 
-// EncodeHSDescriptor makes a descriptor of inner, with a new signing key. It reads
-// salts and keys from rand.
+// EncodeHSDescriptor makes a descriptor of inner, with a new signing key. It
+// reads random salts and keys from rand.
 func EncodeHSDescriptor(rand io.Reader, keys *HSKeys, revision uint64, inner *HSInner, now time.Time) (*HSDescriptor, error) {
 	_, signing, err := ed25519.GenerateKey(rand)
 	if err != nil {

@@ -214,8 +214,8 @@ func TestHSDescriptorRefused(t *testing.T) {
 	}
 }
 
-// TestHSInnerRefused has what a service that means harm can write into the inner
-// layer: introduction points that cannot be used are left out, others stay.
+// TestHSInnerRefused checks what a hostile service can write into the inner
+// layer: introduction points that cannot be used are omitted, and others stay.
 func TestHSInnerRefused(t *testing.T) {
 	_, inner := hsService(t, 2)
 	_, signing, err := ed25519.GenerateKey(rand.Reader)
@@ -267,7 +267,7 @@ func TestHSInnerRefused(t *testing.T) {
 	}
 }
 
-// TestHSInnerOfArti reads the layer that Arti's tests have.
+// TestHSInnerOfArti reads the layer from Arti's tests.
 func TestHSInnerOfArti(t *testing.T) {
 	text := hsFile(t, "hsdesc-inner-pow-v1.txt")
 	h, err := parseHSInner(text, ident.Ed25519ID{})

@@ -17,24 +17,26 @@ import (
 // MaxIntroPoints is how many introduction points a descriptor may have.
 const MaxIntroPoints = 20
 
-// hsPoWTime is how pow-params write the time.
+// hsPoWTime is the format of times in pow-params.
 const hsPoWTime = "2006-01-02T15:04:05"
 
-// HSInner is what a descriptor tells clients (rend-spec-v3, HS-DESC-SECOND-LAYER).
+// HSInner is the part of a descriptor for clients (rend-spec-v3,
+// HS-DESC-SECOND-LAYER).
 type HSInner struct {
 	Single bool // a single onion service: it makes one hop to rendezvous points
-	// FlowControl are the versions of congestion control that the service takes;
-	// zero: none. SendmeInc is the number of cells that a SENDME acknowledges.
+	// FlowControl are the versions of congestion control that the service
+	// supports; zero: none. SendmeInc is the number of cells that a SENDME
+	// acknowledges.
 	FlowControl protover.Set
 	SendmeInc   uint8
 	PoW         *HSPoW // nil: introductions need no proof of work
 	Points      []HSIntroPoint
 }
 
-// HSPoW are a service's parameters of proof of work, version 1 (hs-pow-spec).
+// HSPoW has a service's parameters of proof of work, version 1 (hs-pow-spec).
 type HSPoW struct {
 	Seed    [32]byte
-	Effort  uint32 // what the service suggests
+	Effort  uint32 // the effort that the service suggests
 	Expires time.Time
 }
 
@@ -43,10 +45,10 @@ type HSIntroPoint struct {
 	Specs []linkspec.Spec // in the descriptor's order, unknown ones included
 	Onion ident.X25519Key // the relay's ntor onion key
 	Auth  ident.Ed25519ID // the service's authentication key at this point
-	Enc   ident.X25519Key // what introductions are encrypted for
+	Enc   ident.X25519Key // the key for which introductions are encrypted
 }
 
-// encode writes the inner layer, whose certificates signing signs.
+// encode writes the inner layer; the key signing signs its certificates.
 func (h *HSInner) encode(signing ed25519.PrivateKey, expires time.Time) ([]byte, error) {
 	if len(h.Points) > MaxIntroPoints {
 		return nil, fault.New(fault.Config, "%s: %d introduction points, more than %d", hsDescriptorID, len(h.Points), MaxIntroPoints)
@@ -88,8 +90,9 @@ func (p *HSIntroPoint) append(b []byte, signing ed25519.PrivateKey, expires time
 	return AppendObject(appendLine(b, "enc-key-cert"), edCertObject, certify(cert.HSIntroCCSigning, ed)), nil
 }
 
-// parseHSInner reads the inner layer. An introduction point that cannot be used
-// is left out, as in C tor: a new kind must not hide the others.
+// parseHSInner reads the inner layer. As in C tor, it omits an introduction point
+// that cannot be used, so that a new kind of point does not make the others
+// unusable.
 func parseHSInner(b []byte, signing ident.Ed25519ID) (*HSInner, error) {
 	const doc = hsDescriptorID + ", second layer"
 	h := new(HSInner)
@@ -200,7 +203,7 @@ type hsPointParser struct {
 	signing ident.Ed25519ID
 	bad     bool
 	have    struct{ onion, auth, enc, encCert bool }
-	encEd   ident.Ed25519ID // as the certificate has it
+	encEd   ident.Ed25519ID // from the certificate
 }
 
 func newHSPoint(it *Item, signing ident.Ed25519ID) *hsPointParser {
@@ -244,8 +247,8 @@ func (p *hsPointParser) item(it *Item) {
 }
 
 // certified returns the key that a certificate names. The signature over the
-// whole descriptor protects it; that it is signed once more tells nothing new, so
-// the time is not looked at.
+// whole descriptor protects the key already, so certified does not check the
+// certificate's expiration time.
 func (p *hsPointParser) certified(it *Item, typ cert.Type) (ident.Ed25519ID, error) {
 	c, err := edCert(it, edCertObject)
 	if err != nil {
@@ -257,7 +260,7 @@ func (p *hsPointParser) certified(it *Item, typ cert.Type) (ident.Ed25519ID, err
 	return c.Key, c.Verify(typ, p.signing, c.Expires)
 }
 
-// complete reports whether the point can be used: everything is there, and the
+// complete reports whether the point can be used: all fields are present, and the
 // encryption key is the certified one.
 func (p *hsPointParser) complete() bool {
 	if p.bad || !p.have.onion || !p.have.auth || !p.have.enc || !p.have.encCert {

@@ -15,8 +15,8 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// What both encrypted layers of a descriptor are made of (rend-spec-v3,
-// HS-DESC-ENC).
+// The lengths and constants of both encrypted layers of a descriptor
+// (rend-spec-v3, HS-DESC-ENC).
 const (
 	hsSaltLen   = 16
 	hsMACLen    = 32
@@ -26,12 +26,12 @@ const (
 	hsOuterConstant = "hsdir-superencrypted-data"
 	hsInnerConstant = "hsdir-encrypted-data"
 
-	// hsClientGroup: there are always so many auth-client lines or a multiple, so
-	// that nobody sees how many clients are authorised.
+	// The number of auth-client lines is always a multiple of hsClientGroup, so
+	// that it hides how many clients are authorised.
 	hsClientGroup = 16
 )
 
-// hsLayer is what the keys of a descriptor's layers come from.
+// hsLayer has the inputs for the keys of a descriptor's layers.
 type hsLayer struct {
 	blinded       ident.Ed25519ID
 	subcredential [32]byte
@@ -39,7 +39,7 @@ type hsLayer struct {
 }
 
 // keys returns the stream cipher and the key of the MAC of a layer. cookie is
-// empty, but for the inner layer of a descriptor with client authorization.
+// empty except for the inner layer of a descriptor with client authorization.
 func (l *hsLayer) keys(constant string, cookie, salt []byte) (cipher.Stream, []byte, error) {
 	h := sha3.NewSHAKE256()
 	h.Write(l.blinded[:])
@@ -83,7 +83,7 @@ func (l *hsLayer) seal(rand io.Reader, constant string, cookie, plain []byte) ([
 	return append(out, hsMAC(macKey, out[:hsSaltLen], out[hsSaltLen:])...), nil
 }
 
-// errHSKeys says that a layer does not open with the keys at hand.
+// errHSKeys says that a layer does not open with the given keys.
 var errHSKeys = fault.New(fault.Refused, "%s: it cannot be decrypted", hsDescriptorID)
 
 // open decrypts a layer.
@@ -102,7 +102,7 @@ func (l *hsLayer) open(constant string, cookie, sealed []byte) ([]byte, error) {
 	return plain, nil
 }
 
-// hsPad fills with zeros up to the next multiple of hsPadTo.
+// hsPad appends zeros up to the next multiple of hsPadTo.
 func hsPad(b []byte) []byte {
 	if n := len(b) % hsPadTo; n != 0 {
 		b = append(b, make([]byte, hsPadTo-n)...)
@@ -110,15 +110,15 @@ func hsPad(b []byte) []byte {
 	return b
 }
 
-// encodeMiddle encrypts the inner layer and writes the middle one around it
-// (HS-DESC-FIRST-LAYER), which ends without a newline, as C tor's does.
+// encodeMiddle encrypts the inner layer and writes the middle layer around it
+// (HS-DESC-FIRST-LAYER). As in C tor, the middle layer ends without a newline.
 func (l *hsLayer) encodeMiddle(rand io.Reader, inner []byte, clients []ident.X25519Key) ([]byte, error) {
 	ephemeral, err := hsNewKey(rand)
 	if err != nil {
 		return nil, err
 	}
 	lines := make([][8 + 16 + hsCookieLen]byte, max(1, (len(clients)+hsClientGroup-1)/hsClientGroup)*hsClientGroup)
-	for i := range lines { // those without a client stay random
+	for i := range lines { // lines without a client stay random
 		if _, err := io.ReadFull(rand, lines[i][:]); err != nil {
 			return nil, fault.Wrap(fault.Local, err)
 		}
@@ -191,7 +191,7 @@ func hsShuffle[T any](rand io.Reader, list []T) error {
 		if _, err := io.ReadFull(rand, b[:]); err != nil {
 			return fault.Wrap(fault.Local, err)
 		}
-		// The bias of 2^-58 is of no use to anybody.
+		// The bias of 2^-58 is too small to matter.
 		j, _ := bits.Mul64(binary.BigEndian.Uint64(b[:]), uint64(i+1))
 		list[i], list[j] = list[j], list[i]
 	}

@@ -13,16 +13,16 @@ import (
 
 // Why a descriptor's introduction points cannot be read.
 var (
-	// ErrHSNeedsAuth: the service wants its clients to be authorized, and no key
-	// was given.
+	// ErrHSNeedsAuth: the service requires client authorization, and the caller
+	// gave no key.
 	ErrHSNeedsAuth = errors.New("the onion service is for authorized clients: a key is missing")
-	// ErrHSBadAuth: the service does not know the key that was given.
+	// ErrHSBadAuth: the service has not authorized the given key.
 	ErrHSBadAuth = errors.New("the onion service does not know this client's key")
 )
 
 // Open decrypts the descriptor (rend-spec-v3, HS-DESC-ENC). client is the key of
-// an authorized client, or nil. The caller has compared Blinded with the key that
-// it computed.
+// an authorized client, or nil. The caller must already have compared Blinded
+// with the key that it computed.
 func (d *HSDescriptor) Open(subcredential [32]byte, client *ecdh.PrivateKey) (*HSInner, error) {
 	l := hsLayer{blinded: d.Blinded, subcredential: subcredential, revision: d.Revision}
 	plain, err := l.open(hsOuterConstant, nil, d.superencrypted)
@@ -34,7 +34,7 @@ func (d *HSDescriptor) Open(subcredential [32]byte, client *ecdh.PrivateKey) (*H
 		return nil, err
 	}
 	inner, err := l.open(hsInnerConstant, nil, m.encrypted)
-	if err == nil { // C tor asks for no key either when none is needed
+	if err == nil { // like C tor, ignore the key if none is needed
 		return parseHSInner(inner, d.Signing)
 	}
 	if client == nil {
