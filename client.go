@@ -41,7 +41,7 @@ type Client struct {
 type core struct {
 	cfg     Config // the argument of New, with the defaults filled in
 	mu      sync.Mutex
-	given   Config // guarded by mu: as New or the last Reload got it
+	given   Config // guarded by mu: the argument of New or the last Reload
 	over    bool   // guarded by mu: Close was called
 	inner   *client.Client
 	dir     *role.Dir // nil without a data directory
@@ -200,11 +200,11 @@ func (cfg *Config) inner(dir string) (client.Config, error) {
 // built a circuit. If ctx ends first, the error says how far the client has come.
 func (c *Client) Wait(ctx context.Context) error { return c.inner.Wait(ctx) }
 
-// DialContext opens a stream to a host and port, such as "example.com:443", at
-// an exit of the network's choice; names are looked up by the exit. network is
-// "tcp", "tcp4" or "tcp6"; the latter two hold the exit to one family. A host below
-// .onion is an onion service: no exit takes part, and the ErrOnion errors say why it
-// cannot be reached.
+// DialContext opens a stream to a host and port, such as "example.com:443",
+// through an exit that the client chooses; the exit looks names up. network is
+// "tcp", "tcp4" or "tcp6"; the latter two restrict the exit to one address
+// family. A host below .onion is an onion service: no exit takes part, and the
+// ErrOnion errors say why it cannot be reached.
 //
 // The connection also has the methods CloseWrite, WriteTo and ReadFrom. The
 // function fits http.Transport's DialContext and x/net's proxy.ContextDialer.
@@ -299,8 +299,9 @@ func (c *Client) endReload() {
 	c.over = true
 }
 
-// Done is closed when the client opens no more streams: it was closed, or it
-// cannot go on, and Err says why. Close releases what it holds in either case.
+// Done is closed when the client opens no more streams: because of Close, or
+// because it cannot continue; then Err says why. Call Close in both cases, to
+// release files and memory.
 func (c *Client) Done() <-chan struct{} { return c.inner.Done() }
 
 // Err returns why the client cannot continue, for example because the network

@@ -16,10 +16,10 @@
 // # Connections
 //
 // [Client.Dial] and [Client.DialContext] open a stream through three relays, and
-// [Client.HTTPClient] makes HTTP requests by such streams. Give them host names: the
-// last relay, the exit, looks them up. A lookup by package net would tell the
-// machine's resolver where the program connects to; [Client.Lookup] asks an exit.
-// There are streams of bytes only (TCP): no datagrams.
+// [Client.HTTPClient] makes HTTP requests by such streams. Give them host names:
+// the last relay, the exit, looks them up. A lookup by package net would reveal
+// the destination to the machine's resolver; [Client.Lookup] asks an exit.
+// Streams carry bytes (TCP) only, not datagrams.
 //
 // # Onion services
 //

@@ -81,7 +81,7 @@ func ExampleClient_Listen() {
 	log.Print(err)
 }
 
-// Two activities that nobody at an exit can link.
+// Two activities that an exit cannot link.
 func ExampleClient_Isolated() {
 	client, err := chive.New(chive.Config{})
 	if err != nil {

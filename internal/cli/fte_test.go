@@ -207,7 +207,7 @@ func TestFTEHTTPShortage(t *testing.T) {
 	r.Body.Close()
 }
 
-// scrape returns what metrics are served at addr.
+// scrape returns the metrics at addr.
 func scrape(t *testing.T, addr string) string {
 	t.Helper()
 	r, err := http.Get("http://" + addr + "/metrics")

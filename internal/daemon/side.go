@@ -30,7 +30,7 @@ func (d *sidePorts) open(log *slog.Logger) (lines []string, stop func(), err err
 	if d.metrics == "" {
 		return nil, closeStatus, nil
 	}
-	// Not among the doors: it goes on while they drain.
+	// Not one of the doors: it continues while they drain.
 	at, stopMetrics, err := ServeMetrics(d.metrics, d.handler, log, d.fail)
 	if err != nil {
 		closeStatus()
