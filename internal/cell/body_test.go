@@ -107,12 +107,10 @@ func TestCreate(t *testing.T) {
 	check(t, "CREATED_FAST", x+x+"00", x+x, CreatedFast(bytes.Repeat([]byte{11}, 40)), ParseCreatedFast, func(m CreatedFast, b []byte) []byte { return m.Append(b) })
 	check(t, "CREATE2", "0003 0002 aabb 00", "0003 0002 aabb", Create2{HandshakeNtorV3, []byte{0xaa, 0xbb}}, ParseCreate2, func(m Create2, b []byte) []byte { return m.Append(b) })
 	check(t, "CREATED2", "0002 aabb 00", "0002 aabb", Created2{[]byte{0xaa, 0xbb}}, ParseCreated2, func(m Created2, b []byte) []byte { return m.Append(b) })
-	check(t, "DESTROY", "08 00", "08", Destroy{DestroyChannelClosed}, ParseDestroy, func(m Destroy, b []byte) []byte { return m.Append(b) })
 	refuse(t, x[2:], "CREATE_FAST", ParseCreateFast)
 	refuse(t, x, "CREATED_FAST", ParseCreatedFast)
 	refuse(t, "0002 01fd 00", "509 bytes wanted, 1 left", ParseCreate2)
 	refuse(t, "0002 aa", "2 bytes wanted, 1 left", ParseCreated2)
-	refuse(t, "", "1 bytes wanted", ParseDestroy)
 	if HandshakeType(9).String() != "handshake type 9" {
 		t.Error("names")
 	}

@@ -143,19 +143,6 @@ func ParseExtended2(b []byte) (Extended2, error) {
 	return m, r.Err()
 }
 
-// Destroy is the body of a DESTROY cell.
-type Destroy struct{ Reason DestroyReason }
-
-// Append writes the body.
-func (m *Destroy) Append(dst []byte) []byte { return append(dst, byte(m.Reason)) }
-
-// ParseDestroy reads the body.
-func ParseDestroy(b []byte) (Destroy, error) {
-	r := bin.NewReader("DESTROY", b)
-	m := Destroy{DestroyReason(r.U8())}
-	return m, r.Err()
-}
-
 // Truncated is the body of a TRUNCATED message.
 type Truncated struct{ Reason DestroyReason }
 

@@ -35,7 +35,6 @@ func FuzzCreateFast(f *testing.F)    { fuzz(f, ParseCreateFast, ptr((*CreateFast
 func FuzzCreatedFast(f *testing.F)   { fuzz(f, ParseCreatedFast, ptr((*CreatedFast).Append)) }
 func FuzzCreate2(f *testing.F)       { fuzz(f, ParseCreate2, ptr((*Create2).Append)) }
 func FuzzCreated2(f *testing.F)      { fuzz(f, ParseCreated2, ptr((*Created2).Append)) }
-func FuzzDestroy(f *testing.F)       { fuzz(f, ParseDestroy, ptr((*Destroy).Append)) }
 func FuzzBegin(f *testing.F)         { fuzz(f, ParseBegin, ptr((*Begin).Append)) }
 func FuzzConnected(f *testing.F)     { fuzz(f, ParseConnected, ptr((*Connected).Append)) }
 func FuzzEnd(f *testing.F)           { fuzz(f, parseEnd, ptr((*End).Append)) }

@@ -1,7 +1,6 @@
 package channel
 
 import (
-	"encoding/binary"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -113,18 +112,13 @@ func newPadder(ch *Channel, cfg PaddingConfig) *padder {
 	if cfg.Stop && ch.link.Initiator {
 		var b [cell.Len]byte
 		cell.PutHeader(b[:], 0, cell.CmdPaddingNegotiate)
-		copy(cell.Payload(b[:])[:], []byte{0, paddingStop, 0, 0, 0, 0})
+		stop := cell.PaddingNegotiate{Command: cell.PaddingStop}
+		stop.Append(cell.Payload(b[:])[:0])
 		ch.sendUrgent(b[:])
 	}
 	p.arm(p.pick())
 	return p
 }
-
-// The commands of PADDING_NEGOTIATE.
-const (
-	paddingStop  = 1
-	paddingStart = 2
-)
 
 // config is how this channel pads now.
 func (p *padder) config() PaddingConfig {
@@ -198,18 +192,17 @@ func (p *padder) negotiate(b *[cell.PayloadLen]byte) error {
 	if b[0] != 0 {
 		return nil // a later version, which we ignore
 	}
-	low := time.Duration(binary.BigEndian.Uint16(b[2:])) * time.Millisecond
-	high := time.Duration(binary.BigEndian.Uint16(b[4:])) * time.Millisecond
-	p.mu.Lock()
-	switch b[1] {
-	case paddingStop:
-		p.asked = asked{none: true}
-	case paddingStart:
-		p.asked = asked{low: low, high: max(low, high)}
-	default:
-		p.mu.Unlock()
-		return fault.New(fault.Protocol, "channel: PADDING_NEGOTIATE: unknown command %d", b[1])
+	m, err := cell.ParsePaddingNegotiate(b[:])
+	if err != nil {
+		return fault.New(fault.Protocol, "channel: %w", err)
 	}
+	a := asked{none: true}
+	if m.Command == cell.PaddingStart {
+		low, high := time.Duration(m.LowMsec)*time.Millisecond, time.Duration(m.HighMsec)*time.Millisecond
+		a = asked{low: low, high: max(low, high)}
+	}
+	p.mu.Lock()
+	p.asked = a
 	p.mu.Unlock()
 	p.arm(p.pick())
 	return nil

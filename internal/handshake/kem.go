@@ -45,16 +45,6 @@ func (s PQSet) String() string {
 	return pqSets[s].name
 }
 
-// ParsePQSet is String's inverse.
-func ParsePQSet(name string) (PQSet, error) {
-	for s := PQ512; s <= PQ1024; s++ {
-		if s.String() == name {
-			return s, nil
-		}
-	}
-	return 0, fault.New(fault.Config, "post-quantum parameter set %q is none of pq512, pq768, pq1024", name)
-}
-
 // EncapsulationKeyLen returns the length of EK in bytes; zero of no set.
 func (s PQSet) EncapsulationKeyLen() int {
 	if !s.Valid() {

@@ -68,9 +68,6 @@ func NewScanner(doc string, b []byte) *Scanner { return &Scanner{doc: doc, b: b}
 // Err returns the first error, of kind fault.Directory, or nil.
 func (s *Scanner) Err() error { return s.err }
 
-// Offset returns the offset of the next line.
-func (s *Scanner) Offset() int { return s.off }
-
 // Next reads the next item; ok is false at the end of the document or after an
 // error. The item is valid until the next call.
 func (s *Scanner) Next() (*Item, bool) {

@@ -60,13 +60,8 @@ const whatToDo = "where it is, run \"chive keys relay\", copy " + fileSigning + 
 // on its last day, every check warns.
 const warnEvery = 24 * time.Hour
 
-// LoadKeys reads the keys below dataDir and makes those that are missing.
-func LoadKeys(dataDir string, now time.Time, log *slog.Logger) (*Keys, error) {
-	return loadKeys(dataDir, now, false, log)
-}
-
-// loadKeys implements LoadKeys. With offline, it neither makes nor reads the
-// Ed25519 master key, which is kept elsewhere.
+// loadKeys reads the keys below dataDir and makes those that are missing. With
+// offline, the Ed25519 master key is neither made nor read: it is kept elsewhere.
 func loadKeys(dataDir string, now time.Time, offline bool, log *slog.Logger) (*Keys, error) {
 	now = now.Round(0) // see Renew
 	dir, err := openKeyDir(dataDir)

@@ -28,6 +28,11 @@ func load(t *testing.T, dir string, now time.Time) *Keys {
 	return k
 }
 
+// LoadKeys is loadKeys of a relay that has its master key.
+func LoadKeys(dataDir string, now time.Time, log *slog.Logger) (*Keys, error) {
+	return loadKeys(dataDir, now, false, log)
+}
+
 // A restart keeps the keys.
 func TestKeysStay(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()

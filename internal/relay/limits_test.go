@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/pace"
 	"github.com/chivenet/chive/internal/protover"
