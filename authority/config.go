@@ -38,7 +38,7 @@ type Config struct {
 	// The same times while there is no consensus. Zero: 30 minutes and five
 	// minutes each.
 	InitialVotingInterval, InitialVoteDelay, InitialDistDelay time.Duration
-	IntervalsValid                                            int // of a consensus; 0: 3
+	IntervalsValid                                            int // how many intervals a consensus is valid for; 0: 3
 
 	Params                         map[string]int32 // votes for consensus parameters
 	ClientVersions, ServerVersions string           // recommended, comma-separated

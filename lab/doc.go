@@ -6,7 +6,7 @@
 //	nw, err := lab.Start(ctx, lab.Options{})
 //	...
 //	defer nw.Close()
-//	conn, err := nw.Client.DialContext(ctx, "tcp", "127.0.0.1:80")
+//	conn, err := nw.Client.DialContext(ctx, "tcp", nw.Echo)
 //
 // Every node runs in this process; with Options.Processes each has one of
 // its own. Nodes of stock C tor can be mixed in.
