@@ -5,7 +5,6 @@ import (
 	"container/heap"
 	"context"
 	"encoding/base64"
-	"log/slog"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -34,11 +33,10 @@ type HSDirConfig struct {
 	Memory *account.Memory // counts the descriptors, under the addresses that they came from
 	// MaxBytes returns the bound of all descriptors together, in bytes.
 	MaxBytes func() int64
-	Log      *slog.Logger
 }
 
 // HSDir keeps the descriptors of onion services and gives them to clients. It knows
-// neither the services' addresses nor the clients. Its methods may be called from any
+// neither the services' addresses nor the clients, and logs nothing. Its methods may be called from any
 // goroutine.
 type HSDir struct {
 	cfg   HSDirConfig
@@ -131,7 +129,6 @@ func (d *HSDir) publish(peer Peer, body []byte) *Response {
 	desc, err := netdoc.ParseHSDescriptor(bytes.Clone(body), now)
 	if err != nil || !d.keep(peer, desc, now) {
 		d.stats.Refused.Add(1)
-		d.cfg.Log.Debug("onion service descriptor refused", "err", err)
 		return Short(400, "Invalid HS descriptor. Rejected")
 	}
 	d.stats.Stored.Add(1)

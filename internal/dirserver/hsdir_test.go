@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
-	"log/slog"
 	"net/netip"
 	"strings"
 	"testing"
@@ -56,7 +55,7 @@ type hsWorld struct {
 
 func newHSWorld(t testing.TB, maxBytes int64) *hsWorld {
 	w := &hsWorld{t: t, now: when, mem: account.New(1 << 30)}
-	w.HSDir = NewHSDir(HSDirConfig{Now: func() time.Time { return w.now }, Memory: w.mem, MaxBytes: func() int64 { return maxBytes }, Log: slog.New(slog.DiscardHandler)})
+	w.HSDir = NewHSDir(HSDirConfig{Now: func() time.Time { return w.now }, Memory: w.mem, MaxBytes: func() int64 { return maxBytes }})
 	return w
 }
 

@@ -28,7 +28,7 @@ type dirCache struct {
 
 func newDirCache(cfg dirserver.Config, dir func() *netdir.Directory, own func() *netdoc.RouterDesc) *dirCache {
 	c := &dirCache{log: cfg.Log, dir: dir, own: own}
-	c.onions = dirserver.NewHSDir(dirserver.HSDirConfig{Now: time.Now, Memory: cfg.Memory, MaxBytes: func() int64 { return cfg.Memory.Bound() / hsShare }, Log: cfg.Log})
+	c.onions = dirserver.NewHSDir(dirserver.HSDirConfig{Now: time.Now, Memory: cfg.Memory, MaxBytes: func() int64 { return cfg.Memory.Bound() / hsShare }})
 	cfg.Docs, cfg.Extra, cfg.MaxUpload = &c.docs, c.extra, c.maxUpload
 	c.server = dirserver.New(cfg)
 	return c
