@@ -142,10 +142,25 @@ func TestTorOnionThroughOnlyChive(t *testing.T) {
 // links to Chive's carry both halves of a rendezvous.
 func TestTorOnionThroughMixedRelays(t *testing.T) {
 	t.Parallel()
+	testMixedOnion(t, lab.Options{CtorRelays: 3, Relays: 3, Exits: 1})
+}
+
+// TestTorOnionUnderTorAuthorities has C tor's authorities judge what Chive's relays say
+// that they do for onion services.
+func TestTorOnionUnderTorAuthorities(t *testing.T) {
+	if os.Getenv("CHIVE_LONG") == "" {
+		t.Skip("the other tests use the same relays; CHIVE_LONG=1 runs it")
+	}
+	t.Parallel()
+	testMixedOnion(t, lab.Options{CtorAuthorities: true, CtorRelays: 1})
+}
+
+func testMixedOnion(t *testing.T, opts lab.Options) {
+	t.Helper()
 	_, _, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)
-	nw, err := lab.Start(bounded(t, patience), lab.Options{CtorRelays: 3, Relays: 3, Exits: 1,
-		Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	opts.Log = slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	nw, err := lab.Start(bounded(t, patience), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +170,7 @@ func TestTorOnionThroughMixedRelays(t *testing.T) {
 		}
 	})
 	o := testTorOnion(t, nw)
-	for i := range 3 {
+	for i := range opts.CtorRelays {
 		name := fmt.Sprintf("relay%d", i)
 		log, err := os.ReadFile(filepath.Join(nw.Dir, "tor", name, "log"))
 		if err != nil {
