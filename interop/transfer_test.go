@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive/internal/lab/socksclient"
 	"github.com/chivenet/chive/internal/lab/target"
 )
 
@@ -22,9 +21,14 @@ type halfCloser interface {
 	CloseWrite() error
 }
 
+// contextDialer is a proxy's client, or a client inside the program.
+type contextDialer interface {
+	DialContext(ctx context.Context, network, addr string) (net.Conn, error)
+}
+
 // dial connects through the dialer, with the context's end as the connection's
 // deadline.
-func dial(ctx context.Context, d socksclient.Dialer, addr string) (halfCloser, error) {
+func dial(ctx context.Context, d contextDialer, addr string) (halfCloser, error) {
 	c, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
@@ -36,7 +40,7 @@ func dial(ctx context.Context, d socksclient.Dialer, addr string) (halfCloser, e
 }
 
 // download fetches n known bytes from the source and checks them.
-func download(ctx context.Context, d socksclient.Dialer, addr string, n int64) error {
+func download(ctx context.Context, d contextDialer, addr string, n int64) error {
 	c, err := dial(ctx, d, addr)
 	if err != nil {
 		return err
@@ -60,8 +64,8 @@ func same(h hash.Hash, got, n int64) error {
 	return nil
 }
 
-// upload sends n known bytes to the sink and checks its answer.
-func upload(ctx context.Context, d socksclient.Dialer, addr string, n int64) error {
+// upload sends n known bytes to the sink and checks what it says about them.
+func upload(ctx context.Context, d contextDialer, addr string, n int64) error {
 	c, err := dial(ctx, d, addr)
 	if err != nil {
 		return err
@@ -83,8 +87,8 @@ func upload(ctx context.Context, d socksclient.Dialer, addr string, n int64) err
 	return nil
 }
 
-// echo sends a text and expects it back.
-func echo(ctx context.Context, d socksclient.Dialer, addr, text string) error {
+// echo sends a text and wants it back.
+func echo(ctx context.Context, d contextDialer, addr, text string) error {
 	c, err := dial(ctx, d, addr)
 	if err != nil {
 		return err
