@@ -24,6 +24,7 @@ var dialers = map[string]string{
 	"internal/daemon/get.go":       "through the client, by its DialContext",
 	"internal/exit/connect.go":     "an exit's destinations",
 	"internal/exit/exchange.go":    "an exit's name servers",
+	"internal/hsservice/target.go": "an onion service's targets, which its operator names by address",
 	"internal/pt/plugin.go":        "a transport's other end, when chive is a plugin",
 	"internal/pt/proxy.go":         "the proxy before that",
 	"internal/relay/publish.go":    "an authority's DirPort",

@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/stream"
 )
 
@@ -42,7 +43,7 @@ func (s *Service) ask(ctx context.Context, dir netdir.Relay, request []byte) (st
 	defer st.Close()
 	deadline, _ := ctx.Deadline()
 	_ = st.SetDeadline(deadline) // never fails
-	defer context.AfterFunc(ctx, func() { closeCircuit(c) })()
+	defer context.AfterFunc(ctx, panics.Contain(s.log, nil, func() { closeCircuit(c) }))()
 	if _, err := st.Write(request); err != nil {
 		return 0, nil, fault.New(fault.Network, "onion service's directory: %w", err)
 	}

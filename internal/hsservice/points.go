@@ -154,20 +154,17 @@ func (s *Service) mayLaunch(now time.Time) bool {
 func (s *Service) launch(p *point, now time.Time) {
 	p.building = true
 	spec := path.Spec{Hops: pointHops, Stable: true, NeedExit: []path.Capability{path.Introduction}}
-	if !p.target.RSA.IsZero() {
-		t := p.target
-		spec.Last = &t
-	}
 	for _, o := range s.points {
 		if o != p && !o.target.RSA.IsZero() {
 			spec.ExcludeExit = append(spec.ExcludeExit, o.target.RSA)
 		}
 	}
+	again := p.target
 	s.wg.Go(func() {
 		defer panics.Recover(s.log, func(err error) { s.lost(p, nil, err) })
 		ctx, cancel := context.WithTimeoutCause(s.ctx, pointTimeout, errPointTimeout)
 		defer cancel()
-		c, err := s.establish(ctx, p, spec)
+		c, err := s.establish(ctx, p, again, spec)
 		if err != nil {
 			s.log.Debug("introduction point", "err", err)
 			s.lost(p, nil, err)
@@ -184,9 +181,13 @@ func (s *Service) launch(p *point, now time.Time) {
 var errPointTimeout = fault.New(fault.Timeout, "the introduction point did not answer in time")
 
 // establish builds the circuit and makes its last relay an introduction point
-// (rend-spec-v3, REG_INTRO_POINT).
-func (s *Service) establish(ctx context.Context, p *point, spec path.Spec) (*circuit.Circuit, error) {
-	c, _, err := s.cfg.Circuits.Build(ctx, spec)
+// (rend-spec-v3, REG_INTRO_POINT): the one that it was before, or one that fits spec.
+func (s *Service) establish(ctx context.Context, p *point, again linkspec.Target, spec path.Spec) (c *circuit.Circuit, err error) {
+	if again.RSA.IsZero() {
+		c, _, err = s.cfg.Circuits.Build(ctx, spec)
+	} else {
+		c, _, err = s.cfg.Circuits.To(ctx, again, nil)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -220,20 +220,19 @@ func (s *Service) uploadAll(x *descriptor, dirs []netdir.Relay, doc *netdoc.HSDe
 	slots := make(chan struct{}, maxUploads)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
+	failed := func(dir netdir.Relay, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		left, last = append(left, dir), err
+	}
 	for _, dir := range dirs {
 		slots <- struct{}{}
 		wg.Go(func() {
-			var err error
-			defer func() {
-				<-slots
-				mu.Lock()
-				defer mu.Unlock()
-				if err != nil {
-					left, last = append(left, dir), err
-				}
-			}()
-			defer panics.Recover(s.log, func(e error) { err = e })
-			err = s.uploadTo(x, dir, doc)
+			defer panics.Recover(s.log, func(err error) { failed(dir, err) })
+			defer func() { <-slots }()
+			if err := s.uploadTo(x, dir, doc); err != nil {
+				failed(dir, err)
+			}
 		})
 	}
 	wg.Wait()

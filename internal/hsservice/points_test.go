@@ -1,0 +1,153 @@
+package hsservice
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
+)
+
+// quiet is a service whose goroutines see no directory, so that a test alone calls
+// what tend would.
+func quiet(t *testing.T) *Service {
+	t.Helper()
+	s, _ := hosted(t, nowhere{})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.points = nil
+	return s
+}
+
+// up adds an established point.
+func up(t *testing.T, s *Service, relay byte, now time.Time) *point {
+	t.Helper()
+	p, err := newPoint(now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.target = linkspec.Target{RelayID: ident.RelayID{RSA: ident.RSAID{relay}}}
+	p.circ = new(circuit.Circuit)
+	s.points = append(s.points, p)
+	return p
+}
+
+// down takes the circuits away, which are none.
+func down(s *Service) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.points {
+		p.circ = nil
+	}
+}
+
+func named(s *Service, p *point) bool {
+	_, ids := s.introPoints()
+	return slices.Contains(ids, p.id())
+}
+
+// An old point is in the descriptor until its successor is there, and stays for a
+// while after the descriptor without it is out.
+func TestRotation(t *testing.T) {
+	for why, age := range map[string]func(p *point, now time.Time) time.Time{
+		"age":   func(p *point, now time.Time) time.Time { return p.expires },
+		"count": func(p *point, now time.Time) time.Time { p.introsLeft = 0; return now },
+	} {
+		s, now := quiet(t), time.Now()
+		defer down(s)
+		s.mu.Lock()
+		var all []*point
+		for i := range byte(3) {
+			p := up(t, s, i+1, now)
+			p.expires = now.Add(48 * time.Hour)
+			all = append(all, p)
+		}
+		old := all[0]
+		old.expires = now.Add(24 * time.Hour)
+		s.notBefore = now.Add(1000 * time.Hour) // the test launches by itself
+		s.tendPoints(now)
+		if old.replaced || len(s.points) != 3 {
+			t.Errorf("%s: a good point is replaced", why)
+		}
+		now = age(old, now)
+		if s.tendPoints(now); old.replaced || !named(s, old) {
+			t.Errorf("%s: an old point is gone before there is another", why)
+		}
+		up(t, s, 9, now).expires = now.Add(48 * time.Hour)
+		if s.tendPoints(now); !old.replaced || named(s, old) || !slices.Contains(s.points, old) {
+			t.Errorf("%s: replaced %v, in the descriptor %v, kept %v", why, old.replaced, named(s, old), slices.Contains(s.points, old))
+		}
+		now = now.Add(24 * time.Hour)
+		if s.tendPoints(now); !slices.Contains(s.points, old) {
+			t.Errorf("%s: it is gone, and the descriptor names it still", why)
+		}
+		old.outSince = now
+		if s.tendPoints(now.Add(retirement - time.Second)); !slices.Contains(s.points, old) {
+			t.Errorf("%s: it went at once", why)
+		}
+		old.circ = nil // there is none to close
+		if s.tendPoints(now.Add(retirement)); slices.Contains(s.points, old) {
+			t.Errorf("%s: it stays for ever", why)
+		}
+		s.mu.Unlock()
+		down(s)
+	}
+}
+
+// However often circuits fail, few are begun.
+func TestLaunchBudget(t *testing.T) {
+	s, now := quiet(t), time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for range 1000 {
+		if s.mayLaunch(now) {
+			n++
+		}
+	}
+	if n != maxLaunches {
+		t.Errorf("%d launches", n)
+	}
+	if now = now.Add(launchWindow); !s.mayLaunch(now) {
+		t.Error("no launch ever again")
+	}
+}
+
+// A point whose circuit is lost is built again with its keys, some times; it stays in
+// the descriptor meanwhile.
+func TestLostPoint(t *testing.T) {
+	s, now := quiet(t), time.Now()
+	s.mu.Lock()
+	p := up(t, s, 1, now)
+	s.mu.Unlock()
+	gone := p.circ
+	for n := range pointRetries {
+		s.mu.Lock()
+		p.circ, p.building = gone, false
+		s.mu.Unlock()
+		s.lost(p, gone, fault.New(fault.Network, "the relay went"))
+		s.mu.Lock()
+		if p.retries < n+1 {
+			t.Errorf("%d retries", p.retries)
+		}
+		s.mu.Unlock()
+	}
+	s.lost(p, gone, fault.New(fault.Network, "of a circuit that is no more"))
+	deadline := time.After(10 * time.Second)
+	for {
+		s.mu.Lock()
+		left := slices.Contains(s.points, p)
+		s.mu.Unlock()
+		if !left {
+			return
+		}
+		select {
+		case <-s.kicked:
+		case <-deadline:
+			t.Fatal("a point that cannot be built stays")
+		}
+	}
+}
