@@ -26,7 +26,7 @@ const (
 	onionTries = 2
 	// otherRelays is how many circuits are looked at for one that does not pass
 	// through the relay that it leads to.
-	otherRelays = 3
+	otherRelays = 6
 )
 
 // onionNet is the client as hsclient sees it.
