@@ -141,6 +141,7 @@ func TestOnionService(t *testing.T) {
 	})
 	t.Run("authorization", func(t *testing.T) { authorized(t, nw, c) })
 	t.Run("handover", func(t *testing.T) { handover(t, nw, c) })
+	t.Run("command", func(t *testing.T) { served(t, nw) })
 	t.Run("no warnings", func(t *testing.T) {
 		for _, n := range nw.Nodes {
 			w, err := n.Warnings(0)

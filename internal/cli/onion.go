@@ -77,7 +77,7 @@ func onionAuthCommand() *cobra.Command {
 		Short: "Let one more client use the onion service with its key in DIR",
 		Long: `Make a key pair for a client. The service's half is authorized_clients/NAME.auth in DIR, which takes effect when the
 service starts again; from then on nobody without a key can connect. The client's half is NAME.auth_private: give it to
-the client in secret, who puts it into the directory of its option --onion-auth-dir (C tor: ClientOnionAuthDir).`,
+the client in secret. It puts the file into the directory of its option --client-onion-auth-dir (C tor: ClientOnionAuthDir).`,
 		Example: "  chive onion auth /var/lib/chive/shop alice",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {

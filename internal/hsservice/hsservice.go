@@ -96,6 +96,7 @@ type Service struct {
 	subcreds  [][32]byte // of descs, and of those that were before
 	cookies   cookies
 	rends     map[*circuit.Circuit]*rendezvous
+	inc       int   // the SENDME increment that the descriptors tell; zero: no congestion control
 	problem   error // the last one, for Published
 	closed    bool
 }

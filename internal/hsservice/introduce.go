@@ -124,7 +124,7 @@ func (s *Service) decrypt(p *point, body []byte, now time.Time) (*meeting, error
 		return nil, err
 	}
 	if _, out.congestion = cell.FindExt(in.Exts, extCC); out.congestion {
-		if _, on := s.cfg.Circuits.Flow(); !on {
+		if s.increment() == 0 {
 			return nil, fault.New(fault.Protocol, "the client asks for congestion control, which this service does not offer")
 		}
 	}
@@ -132,6 +132,14 @@ func (s *Service) decrypt(p *point, body []byte, now time.Time) (*meeting, error
 		return nil, fault.New(fault.Protocol, "the client sends a proof of work, which this service does not ask for")
 	}
 	return out, s.firstTime(p, m.Encrypted, in.Cookie, now)
+}
+
+// increment returns the SENDME increment that clients know from the descriptors: the
+// consensus's may be another one since.
+func (s *Service) increment() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.inc
 }
 
 // count counts an introduction, and returns the secrets that it may be encrypted
@@ -231,7 +239,7 @@ func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting) error {
 	params, _ := s.cfg.Circuits.Flow()
 	v := circuit.Virtual{Keys: keys, Service: true, Streams: s, Flow: params, Path: flow.PathOnion}
 	if m.congestion {
-		v.SendmeInc = params.SendmeInc
+		v.SendmeInc = s.increment()
 	}
 	hop, err := c.AddVirtual(v)
 	if err != nil {

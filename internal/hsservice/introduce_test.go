@@ -61,6 +61,9 @@ func hosted(t *testing.T, n nowhere) (*Service, *point) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.points = append(s.points, p)
+	if n.congestion {
+		s.inc = 31
+	}
 	s.subcreds = [][32]byte{{1}, {2}}
 	return s, p
 }

@@ -200,11 +200,13 @@ func (s *Service) make(x *descriptor, points []netdoc.HSIntroPoint, content [32]
 	}
 	x.revision = max(ope, x.revision+1, x.floor+1)
 	inner := &netdoc.HSInner{Points: points}
+	s.inc = 0
 	if params, on := s.cfg.Circuits.Flow(); on {
 		if inner.FlowControl, err = protover.Parse("FlowCtrl=1-2"); err != nil {
 			return err
 		}
-		inner.SendmeInc = uint8(params.SendmeInc)
+		s.inc = params.SendmeInc
+		inner.SendmeInc = uint8(s.inc) // 254 at most: flow.ParamsFrom
 	}
 	if x.doc, err = netdoc.EncodeHSDescriptor(rand.Reader, &x.keys, x.revision, inner, now); err != nil {
 		return err

@@ -1,0 +1,59 @@
+package interop
+
+import (
+	"bufio"
+	"fmt"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/lab/target"
+)
+
+// served runs "chive onion serve" until a stock client has got a page from it. Its
+// address comes before anything else, and the rest once clients can connect.
+func served(t *testing.T, nw *ctor.Network) {
+	file, err := nw.WriteNetworkFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cmd := exec.Command(command(t), "onion", "serve", "--network", file, "--data-dir", dir+"/client", "--key-dir", dir+"/service",
+		"--sandbox", "auto", "80="+shared.target.Addr(target.Web))
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = &noPanics{t: t}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	watchdog := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
+	defer watchdog.Stop()
+	said := []string{""}[:0]
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if said = append(said, lines.Text()); lines.Text() == "ready" {
+			break
+		}
+	}
+	address, ok := strings.CutPrefix(said[0], "onion ")
+	if !ok || len(said) < 3 || said[len(said)-2] != "published" || said[len(said)-1] != "ready" {
+		t.Fatalf("it said %q", said)
+	}
+	if sum, n := fetchHosted(t, nw.Node("client0").SOCKS, fmt.Sprintf("http://%s/bytes/1000", address)); n != 1000 || sum != target.Sum(1000) {
+		t.Errorf("%d bytes", n)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	for lines.Scan() {
+		t.Errorf("it said %q at the end", lines.Text())
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
