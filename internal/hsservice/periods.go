@@ -24,14 +24,18 @@ type period struct {
 // earlier first (rend-spec-v3, SERVICEUPLOAD): clients with an older consensus find
 // the one, clients with a newer consensus the other.
 func periodsOf(d *netdir.Directory, testing bool) [2]period {
-	t := d.HSTimes(testing)
-	run := runRounds * d.FreshUntil().Sub(d.ValidAfter())
+	return periodsAt(d.HSTimes(testing), runRounds*d.FreshUntil().Sub(d.ValidAfter()), d.HSValues)
+}
+
+// periodsAt is periodsOf for a consensus's times, the length of a run, and the shared
+// random values.
+func periodsAt(t netdir.HSTimes, run time.Duration, values func(hscrypto.Period) (previous, current [32]byte)) [2]period {
 	first, second := t.Period, t.Period.Next()
 	if t.NewValue { // the period is younger than the value: clients use both together
 		first, second = t.Period.Prev(), t.Period
 	}
-	previous, _ := d.HSValues(first)
-	_, current := d.HSValues(second)
+	previous, _ := values(first)
+	_, current := values(second)
 	return [2]period{{first, previous, t.RunStart.Add(-run)}, {second, current, t.RunStart}}
 }
 

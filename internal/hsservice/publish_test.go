@@ -1,0 +1,209 @@
+package hsservice
+
+import (
+	"crypto/ecdh"
+	"crypto/rand"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/hscrypto"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/testvec/dirgen"
+)
+
+// Whatever the hour, a client finds one of the service's two descriptors where the
+// service put it, although its consensus is an hour older or newer.
+func TestPeriodsOverlap(t *testing.T) {
+	n, err := dirgen.New(dirgen.Options{Relays: 10, Authorities: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const day = 24 * time.Hour
+	type hour struct {
+		service [2]period
+		client  period // without run
+	}
+	var hours []hour
+	for i := range 50 {
+		at := time.Date(2026, 3, 1, i, 0, 0, 0, time.UTC)
+		if err := n.Publish(at); err != nil {
+			t.Fatal(err)
+		}
+		d, err := n.Directory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// A new value each midnight.
+		values := func(hscrypto.Period) (previous, current [32]byte) {
+			day := byte(at.Unix() / 86400)
+			return [32]byte{day - 1}, [32]byte{day}
+		}
+		ht := d.HSTimes(false)
+		previous, current := values(ht.Period)
+		c := period{Period: ht.Period, srv: previous}
+		if ht.NewValue {
+			c.srv = current
+		}
+		hours = append(hours, hour{periodsAt(ht, day, values), c})
+		for _, p := range hours[i].service {
+			if age := at.Sub(p.run); age < 0 || age >= 2*day {
+				t.Errorf("hour %d: the counter counts from %v", i, p.run)
+			}
+		}
+	}
+	for i := range hours {
+		for j := max(0, i-1); j <= min(i+1, len(hours)-1); j++ {
+			c, found := hours[j].client, false
+			for _, p := range hours[i].service {
+				found = found || p.Period == c.Period && p.srv == c.srv
+			}
+			if !found {
+				t.Errorf("a client at hour %d looks at %+v; a service at hour %d is at %+v", j, c, i, hours[i].service)
+			}
+		}
+	}
+}
+
+// made is a descriptor of a period that began an hour ago.
+func made(t *testing.T, clients ...ident.X25519Key) (*Service, *descriptor) {
+	t.Helper()
+	s, _ := hosted(t, nowhere{congestion: true})
+	p := period{Period: hscrypto.PeriodAt(time.Now(), hscrypto.DefaultPeriod, 12*time.Hour), run: time.Now().Add(-time.Hour)}
+	x, err := newDescriptor(s.cfg.Key, p, clients)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, x
+}
+
+func points(t *testing.T) []netdoc.HSIntroPoint {
+	t.Helper()
+	p, err := newPoint(time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := linkspec.Target{RelayID: ident.RelayID{RSA: ident.RSAID{1}, Ed: ident.Ed25519ID{2}}}
+	return []netdoc.HSIntroPoint{{Specs: target.Specs(), Onion: ident.X25519Key{9}, Auth: p.id(), Enc: p.enc.Public()}}
+}
+
+// A client that knows the address computes the same keys, and reads the descriptor.
+func TestMake(t *testing.T) {
+	s, x := made(t)
+	want := points(t)
+	if err := s.make(x, want, [32]byte{1}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	blinded, err := hscrypto.Blind(s.cfg.Key.ID(), x.period.Period)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := netdoc.ParseHSDescriptor(x.doc.Text, time.Now())
+	if err != nil || d.Blinded != blinded {
+		t.Fatalf("%v %v", d.Blinded, err)
+	}
+	in, err := d.Open(hscrypto.Subcredential(s.cfg.Key.ID(), blinded), nil)
+	if err != nil || len(in.Points) != 1 || in.Points[0].Auth != want[0].Auth || in.Points[0].Enc != want[0].Enc {
+		t.Fatalf("%+v %v", in, err)
+	}
+	if int(in.SendmeInc) != s.increment() || !in.FlowControl.Has("FlowCtrl", 2) {
+		t.Errorf("%+v", in)
+	}
+}
+
+func TestMakeForClients(t *testing.T) {
+	alice, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mallory, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, x := made(t, ident.X25519Key(alice.PublicKey().Bytes()))
+	if err := s.make(x, points(t), [32]byte{1}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	if in, err := x.doc.Open(x.keys.Subcredential, alice); err != nil || len(in.Points) != 1 {
+		t.Error(err)
+	}
+	if _, err := x.doc.Open(x.keys.Subcredential, mallory); !errors.Is(err, netdoc.ErrHSBadAuth) {
+		t.Error(err)
+	}
+	if _, err := x.doc.Open(x.keys.Subcredential, nil); !errors.Is(err, netdoc.ErrHSNeedsAuth) {
+		t.Error(err)
+	}
+}
+
+// The revision grows with each descriptor, and over what a directory has already.
+func TestRevision(t *testing.T) {
+	s, x := made(t)
+	now, last := time.Now(), uint64(0)
+	next := func() uint64 {
+		t.Helper()
+		if err := s.make(x, points(t), [32]byte{1}, now); err != nil {
+			t.Fatal(err)
+		}
+		if x.revision <= last || x.doc.Revision != x.revision {
+			t.Errorf("%d follows %d", x.revision, last)
+		}
+		last = x.revision
+		return last
+	}
+	first := next()
+	if ope, err := x.counter.At(3600 + 1); err != nil || first != ope {
+		t.Errorf("%d, not %d: %v", first, ope, err)
+	}
+	next() // in the same second
+	now = now.Add(time.Hour)
+	next()
+	now = now.Add(-30 * time.Minute) // somebody set the clock
+	next()
+	x.floor = last + 1_000_000
+	if got := next(); got != x.floor+1 {
+		t.Errorf("%d, not more than %d by one", got, x.floor)
+	}
+}
+
+// Whoever moves, leaves or comes makes a new descriptor due.
+func TestContent(t *testing.T) {
+	_, x := made(t)
+	ids := []ident.Ed25519ID{{1}, {2}}
+	a := contentOf(x, nil, ids)
+	if a != contentOf(x, nil, ids) {
+		t.Error("the same is another")
+	}
+	if a == contentOf(x, nil, ids[:1]) {
+		t.Error("a point that left does not count")
+	}
+	x.period.srv[0]++
+	if a == contentOf(x, nil, ids) {
+		t.Error("a new shared random value does not count")
+	}
+}
+
+func TestSetPeriods(t *testing.T) {
+	s, _ := hosted(t, nowhere{})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.subcreds = nil
+	p := hscrypto.PeriodAt(time.Now(), hscrypto.DefaultPeriod, 12*time.Hour)
+	for range 10 {
+		if err := s.setPeriods([2]period{{Period: p}, {Period: p.Next()}}); err != nil {
+			t.Fatal(err)
+		}
+		kept := s.descs[1]
+		p = p.Next()
+		if err := s.setPeriods([2]period{{Period: p}, {Period: p.Next()}}); err != nil {
+			t.Fatal(err)
+		}
+		if s.descs[0] != kept {
+			t.Error("the descriptor of a period that goes on was made anew")
+		}
+	}
+	if len(s.descs) != 2 || len(s.subcreds) != oldSubcreds {
+		t.Errorf("%d descriptors, %d secrets", len(s.descs), len(s.subcreds))
+	}
+}
