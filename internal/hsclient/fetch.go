@@ -23,8 +23,11 @@ const (
 	// askAgain is how long a directory that was asked is left alone while a fresh
 	// descriptor is looked for, as in C tor.
 	askAgain = 15 * time.Minute
+	// maxDescriptor is the length of the longest descriptor that is read, whatever the
+	// consensus says, in bytes.
+	maxDescriptor = 1 << 20
 	// maxCached bounds the descriptors that are kept.
-	maxCached = 1000
+	maxCached = 200
 )
 
 // cached is a descriptor that was read.
@@ -192,7 +195,7 @@ func (c *Client) ask(ctx context.Context, dir netdir.Relay, svc *service) (*cach
 	if err != nil {
 		return nil, err
 	}
-	status, body, err := dirclient.Get(s, path, int64(d.Param("HSV3MaxDescriptorSize", netdoc.MaxHSDescriptor, 1, 1<<31-1)))
+	status, body, err := dirclient.Get(s, path, int64(d.Param("HSV3MaxDescriptorSize", netdoc.MaxHSDescriptor, 1, maxDescriptor)))
 	if ctx.Err() != nil {
 		return nil, fault.New(fault.Timeout, "onion service: a directory: %w", context.Cause(ctx))
 	}

@@ -492,3 +492,26 @@ func TestOneAttempt(t *testing.T) {
 		}
 	})
 }
+
+// TestNoRendezvousPoint: another circuit is tried when one cannot be made a
+// rendezvous point, and the error of the last one is told.
+func TestNoRendezvousPoint(t *testing.T) {
+	f := &countingNet{}
+	c := New(Config{Network: f, Log: slog.New(slog.DiscardHandler)})
+	defer c.Close()
+	var making <-chan made
+	if rend, err := c.prepared(t.Context(), &making, false); rend != nil || err != errNoCircuit || f.n != maxLost || making != nil {
+		t.Errorf("%v after %d tries", err, f.n)
+	}
+}
+
+// countingNet counts the circuits that were asked for.
+type countingNet struct {
+	fakeNet
+	n int
+}
+
+func (f *countingNet) Internal(context.Context, bool) (Circuit, error) {
+	f.n++
+	return nil, errNoCircuit
+}

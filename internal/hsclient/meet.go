@@ -57,6 +57,22 @@ func (c *Client) prepare(ctx context.Context, stable bool) <-chan made {
 	return out
 }
 
+// prepared returns the rendezvous point that is being made. If it fails, others are
+// tried.
+func (c *Client) prepared(ctx context.Context, making *<-chan made, stable bool) (*rendezvous, error) {
+	for try := 1; ; try++ {
+		if *making == nil {
+			*making = c.prepare(ctx, stable)
+		}
+		m := <-*making
+		*making = nil
+		if m.err == nil || try == maxLost || ctx.Err() != nil {
+			return m.rend, m.err
+		}
+		c.cfg.Log.Debug("no rendezvous point", "err", m.err)
+	}
+}
+
 // meet meets the service that a descriptor is of: introduction points are tried
 // until the service comes.
 func (c *Client) meet(ctx context.Context, desc *cached, stable bool) (Circuit, *circuit.Hop, error) {
@@ -99,16 +115,14 @@ func (c *Client) meet(ctx context.Context, desc *cached, stable bool) (Circuit, 
 			continue
 		}
 		if rend == nil {
-			if making == nil {
-				making = c.prepare(ctx, stable)
+			rend, err = c.prepared(ctx, &making, stable)
+		}
+		if err != nil {
+			circ.Close()
+			if ctx.Err() != nil {
+				return nil, nil, gaveUp(ctx, err)
 			}
-			m := <-making
-			making = nil
-			if m.err != nil {
-				circ.Close()
-				return nil, nil, m.err
-			}
-			rend = m.rend
+			return nil, nil, err
 		}
 		err = c.through(ctx, desc, p, circ, rend)
 		circ.Close()
