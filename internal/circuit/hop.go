@@ -69,6 +69,7 @@ type HopInfo struct {
 	SendmeInc  int    // DATA cells that one SENDME acknowledges
 	KH         [20]byte
 	Client     bool         // this end is the client, not the relay or the onion service
+	Onion      bool         // the hop is virtual: the other end of a rendezvous
 	Flow       *flow.Params // the consensus's parameters at that time
 	MaxData    int          // bytes of data that a cell carries
 }

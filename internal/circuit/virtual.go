@@ -35,7 +35,7 @@ func (c *Circuit) AddVirtual(v Virtual) (*Hop, error) {
 		v.Flow = &p
 	}
 	t := terms{name: "hs-ntor", keys: v.Keys, crypto: rendezvous, inc: v.SendmeInc}
-	h, err := c.newHop(t, HopInfo{Client: !v.Service}, v.Flow, v.Path)
+	h, err := c.newHop(t, HopInfo{Client: !v.Service, Onion: true}, v.Flow, v.Path)
 	if err != nil {
 		return nil, err
 	}

@@ -24,9 +24,10 @@ const (
 	onionStreamTimeout = time.Minute
 	// onionTries is how many circuits a stream to a service is tried on.
 	onionTries = 2
-	// otherRelays is how many circuits are looked at for one that does not pass
-	// through the relay that it leads to.
-	otherRelays = 6
+	// otherRelays is how many circuits are looked at for one that does not come from
+	// the relay that it leads to. A vanguard that is also such a relay is behind one
+	// in four.
+	otherRelays = 10
 )
 
 // onionNet is the client as hsclient sees it.
@@ -97,11 +98,13 @@ func (n onionNet) To(ctx context.Context, t linkspec.Target, specs []linkspec.Sp
 		if circ, err = n.internal(ctx, false, []ident.RSAID{t.RSA}); err != nil {
 			return nil, err
 		}
-		// A circuit that leaves a relay and comes back tells it that it is one circuit.
-		if hops := circ.path.Hops; try == otherRelays || len(hops) < 2 || hops[len(hops)-2].Target.RSA != t.RSA {
+		if !comesFrom(circ.path, t.RSA) {
 			break
 		}
 		circ.Close()
+		if try == otherRelays {
+			return nil, fault.New(fault.Directory, "onion service: every circuit comes from the relay that it has to lead to")
+		}
 	}
 	opts := n.hopOptions()
 	opts.Specs = specs
@@ -114,6 +117,13 @@ func (n onionNet) To(ctx context.Context, t linkspec.Target, specs []linkspec.Sp
 	}
 	circ.last = t
 	return circ, nil
+}
+
+// comesFrom reports whether a path's last hop but one is a relay. The next hop must
+// not be that one: relays refuse to extend back.
+func comesFrom(p *path.Path, id ident.RSAID) bool {
+	n := len(p.Hops)
+	return n > 1 && p.Hops[n-2].Target.RSA == id
 }
 
 // Refused implements hsclient.Network.

@@ -22,7 +22,7 @@ type inFlow struct {
 func newInFlow(info *circuit.HopInfo) inFlow {
 	f := inFlow{xon: info.Congestion}
 	if f.xon {
-		f.drain = flow.NewDrain(info.Flow, info.Client)
+		f.drain = flow.NewDrain(info.Flow, info.Client || info.Onion)
 	} else {
 		f.window = flow.NewStreamReceiver()
 	}
@@ -90,7 +90,7 @@ type outFlow struct {
 func newOutFlow(info *circuit.HopInfo) outFlow {
 	f := outFlow{xon: info.Congestion, per: info.MaxData}
 	if f.xon {
-		f.throttle = flow.NewThrottle(info.Flow, !info.Client)
+		f.throttle = flow.NewThrottle(info.Flow, !info.Client || info.Onion)
 	} else {
 		f.window = flow.NewStreamSender()
 	}
