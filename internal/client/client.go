@@ -344,8 +344,7 @@ var errClosed = fault.New(fault.Closed, "the client is closed")
 func (c *Client) Close() error {
 	c.cancel(errClosed)
 	c.onion.Close()
-	c.hmu.Lock() // no service begins any more
-	c.hmu.Unlock()
+	c.waitForBeginning()
 	c.wg.Wait()
 	if p := c.pool.Load(); p != nil {
 		p.Close()

@@ -75,3 +75,10 @@ func (s serviceCircuits) Flow() (*flow.Params, bool) {
 }
 
 func (s serviceCircuits) Testing() bool { return s.c.cfg.Network.Testing.AllowPrivateAddresses }
+
+// waitForBeginning waits until no onion service begins. After the client's context
+// has ended none begins any more.
+func (c *Client) waitForBeginning() {
+	c.hmu.Lock()
+	defer c.hmu.Unlock()
+}
