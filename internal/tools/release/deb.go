@@ -4,6 +4,7 @@ import (
 	"compress/gzip"
 	"errors"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,11 +42,29 @@ func (b *build) deb(t target, bin string) error {
 	if err := zipped(filepath.Join(b.root, "CHANGELOG.md"), filepath.Join(stage, "changelog.gz")); err != nil {
 		return err
 	}
+	if err := readable(stage); err != nil {
+		return err
+	}
 	env := append(b.env(nil), "VERSION="+strings.TrimPrefix(b.version, "v"), "ARCH="+t.deb, "ROOT="+b.root, "BIN="+bin,
 		"STAGE="+stage, "COMPLETIONS="+filepath.Join(b.tmp, "completions"))
 	_, err = output(b.root, env, "go", "run", nfpm, "package", "--packager", "deb",
 		"--config", filepath.Join(b.root, "packaging", "nfpm.yaml"), "--target", b.out)
 	return err
+}
+
+// readable gives what stands below dir the modes that a package's files have,
+// whatever the umask of the user who makes it.
+func readable(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		mode := fs.FileMode(0o644)
+		if d.IsDir() {
+			mode = 0o755
+		}
+		return os.Chmod(path, mode)
+	})
 }
 
 // pages compresses the manual pages, which Debian asks for.

@@ -154,7 +154,7 @@ func TestPackage(t *testing.T) {
 	}
 	// A relay has no port before its operator names one.
 	relay := exec.Command(chive, "config", "check", "relay", "--config", filepath.Join(root, "etc/chive/relay.toml"), "--data-dir", dir)
-	if out, err := relay.CombinedOutput(); err == nil || relay.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "no ORPort") {
+	if out, err := relay.CombinedOutput(); err == nil || relay.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "orport: a relay needs a port") {
 		t.Errorf("the package's settings of a relay: %v: %s", err, out)
 	}
 
@@ -230,4 +230,24 @@ func command(t *testing.T, dir, name string, args ...string) string {
 		t.Fatalf("%v: %v: %s", cmd.Args, err, out)
 	}
 	return string(out)
+}
+
+// TestReadable gives files the modes of a package's, whoever makes it.
+func TestReadable(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "units", "a.service")
+	if err := os.Mkdir(filepath.Dir(file), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := readable(dir); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]os.FileMode{file: 0o644, filepath.Dir(file): 0o755} {
+		if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != want {
+			t.Errorf("%s: %v, %v", path, info.Mode(), err)
+		}
+	}
 }
