@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,15 +18,15 @@ func TestSocketsOfOneStream(t *testing.T) {
 		const most = 100
 		e := new(Exit)
 		addrs := make([]netip.Addr, maxTried)
-		tried := 0
+		var tried atomic.Int64
 		hang := func(ctx context.Context, _ netip.Addr) (net.Conn, error) {
-			tried++
+			tried.Add(1)
 			<-ctx.Done()
 			return nil, context.Cause(ctx)
 		}
 		for _, x := range []struct{ held, tries int }{{1, maxTried}, {most - 2, 3}, {most, 1}} {
 			e.conns.Store(int64(x.held))
-			tried = 0
+			tried.Store(0)
 			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			done := make(chan error)
 			go func() {
@@ -33,8 +34,8 @@ func TestSocketsOfOneStream(t *testing.T) {
 				done <- err
 			}()
 			time.Sleep(29 * time.Second)
-			if n := e.conns.Load(); tried != x.tries || n != int64(x.held+x.tries-1) {
-				t.Errorf("%d addresses are tried with %d held: then %d", tried, x.held, n)
+			if n := e.conns.Load(); int(tried.Load()) != x.tries || n != int64(x.held+x.tries-1) {
+				t.Errorf("%d addresses are tried with %d held: then %d", tried.Load(), x.held, n)
 			}
 			if err := <-done; !errors.Is(err, context.DeadlineExceeded) {
 				t.Error(err)
@@ -48,13 +49,13 @@ func TestSocketsOfOneStream(t *testing.T) {
 		// One after the other, they need one socket.
 		e.conns.Store(most)
 		refused := errors.New("refused")
-		tried = 0
+		tried.Store(0)
 		_, err := e.first(t.Context(), most, addrs, func(context.Context, netip.Addr) (net.Conn, error) {
-			tried++
+			tried.Add(1)
 			return nil, refused
 		})
-		if !errors.Is(err, refused) || tried != maxTried {
-			t.Errorf("%d addresses are tried: %v", tried, err)
+		if !errors.Is(err, refused) || tried.Load() != maxTried {
+			t.Errorf("%d addresses are tried: %v", tried.Load(), err)
 		}
 	})
 }
