@@ -47,7 +47,7 @@ func TestRefusedDestinations(t *testing.T) {
 		}
 		cancel()
 	}
-	for _, host := range []string{"x.onion", "X.ONION.", "onion", "a.onion."} {
+	for _, host := range []string{"x.onion", "X.ONION.", "onion", "a.onion.", "a.onion...", "onion..."} {
 		if _, err := c.Dial(t.Context(), Request{Host: host, Port: 80}); !fault.Is(err, fault.Config) || !errors.Is(err, hsclient.ErrAddress) || strings.Contains(err.Error(), strings.TrimSuffix(host, "onion")+"onion") && host != "onion" {
 			t.Errorf("dial %s: %v", host, err)
 		}

@@ -223,7 +223,7 @@ func (c *Client) waitPool(ctx context.Context) (*pool.Pool, error) {
 
 // dest checks a request and returns the destination that the exit must allow.
 func (c *Client) dest(req Request) (path.Dest, error) {
-	host := strings.ToLower(strings.TrimSuffix(req.Host, "."))
+	host := strings.ToLower(strings.TrimRight(req.Host, "."))
 	switch {
 	case hscrypto.IsAddress(host):
 		return path.Dest{}, fault.New(fault.Refused, "an onion service has no address to look up: connect to its name")

@@ -19,11 +19,11 @@ const (
 
 var encoding = base32.StdEncoding.WithPadding(base32.NoPadding)
 
-// IsAddress reports whether host is a name below .onion, valid or not. Such a
-// name has no meaning outside the Tor network, and must never be sent to a name
-// server.
+// IsAddress reports whether host is a name below .onion, valid or not, with any
+// number of dots after it. Such a name has no meaning outside the Tor network, and
+// must never be sent to a name server.
 func IsAddress(host string) bool {
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	host = strings.ToLower(strings.TrimRight(host, "."))
 	return host == "onion" || strings.HasSuffix(host, suffix)
 }
 

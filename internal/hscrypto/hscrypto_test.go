@@ -168,7 +168,7 @@ func TestAddress(t *testing.T) {
 	if _, err := Blind(mixed, Period{1, 1440}); err == nil {
 		t.Error("a key with a part of small order was blinded")
 	}
-	for _, s := range []string{"onion", "onion.", "x.ONION", "x.onion."} {
+	for _, s := range []string{"onion", "onion.", "x.ONION", "x.onion.", "x.onion..", "x.onion....", "onion.."} {
 		if !IsAddress(s) {
 			t.Errorf("IsAddress(%q) is false", s)
 		}

@@ -31,7 +31,7 @@ func notOfName(c rune) bool {
 // LocalName reports whether a host name means this machine (RFC 6761) or a
 // machine in the same local network (RFC 6762).
 func LocalName(host string) bool {
-	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	host = strings.ToLower(strings.TrimRight(host, "."))
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	return last == "localhost" || last == "local"
 }

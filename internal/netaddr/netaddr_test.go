@@ -153,7 +153,7 @@ func TestSameSubnet(t *testing.T) {
 
 func TestLocalName(t *testing.T) {
 	for name, want := range map[string]bool{
-		"localhost": true, "LocalHost.": true, "a.localhost": true, "local": true, "printer.local": true, "printer.Local.": true,
+		"localhost": true, "LocalHost.": true, "a.localhost": true, "local": true, "printer.local": true, "printer.Local.": true, "printer.local..": true, "localhost...": true,
 		"": false, ".": false, "localhost.example": false, "mylocal": false, "alocalhost": false, "example.com": false,
 	} {
 		if LocalName(name) != want {
