@@ -81,7 +81,6 @@ type Service struct {
 	kicked chan struct{} // wakes tend
 
 	intros    chan introduction
-	rendSlots chan struct{} // held by rendezvous under way
 	backlog   chan *Conn    // streams that wait for Accept
 	published chan struct{} // closed when a descriptor was fetched back
 	pubOnce   sync.Once
@@ -95,6 +94,7 @@ type Service struct {
 	descs     []*descriptor
 	subcreds  [][32]byte // of descs, and of those that were before
 	cookies   cookies
+	meeting   []*underWay // rendezvous, the oldest first
 	rends     map[*circuit.Circuit]*rendezvous
 	inc       int   // the SENDME increment that the descriptors tell; zero: no congestion control
 	problem   error // the last one, for Published
@@ -124,7 +124,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	s := &Service{
 		cfg: cfg, log: cfg.Log, kicked: make(chan struct{}, 1), published: make(chan struct{}),
-		intros: make(chan introduction, maxWaiting), rendSlots: make(chan struct{}, maxRendezvous),
+		intros:  make(chan introduction, maxWaiting),
 		backlog: make(chan *Conn, backlog),
 		rends:   map[*circuit.Circuit]*rendezvous{},
 	}

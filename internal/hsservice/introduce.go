@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"slices"
 	"time"
 
 	"github.com/chivenet/chive/internal/bin"
@@ -21,8 +22,12 @@ const (
 	// maxWaiting is how many introductions may wait for the goroutine that opens
 	// them; more are dropped, and their clients try again.
 	maxWaiting = 256
-	// maxRendezvous is how many circuits to rendezvous points may be under way.
+	// maxRendezvous is how many circuits to rendezvous points may be under way. A client
+	// can name a point that never answers: if there are as many, the one that has been
+	// under way for the longest time makes room for a new one, unless it is younger
+	// than rendPatience.
 	maxRendezvous = 64
+	rendPatience  = 4 * time.Second
 	// rendTries and rendTimeout bound one rendezvous.
 	rendTries   = 2
 	rendTimeout = 30 * time.Second
@@ -73,19 +78,51 @@ func (s *Service) take(in introduction) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case s.rendSlots <- struct{}{}:
-	default:
-		return fault.New(fault.Resource, "%d rendezvous are under way", maxRendezvous)
+	ctx, u, err := s.begin(time.Now())
+	if err != nil {
+		return err
 	}
 	s.wg.Go(func() {
 		defer panics.Recover(s.log, nil)
-		defer func() { <-s.rendSlots }()
-		if err := s.meet(m); err != nil {
+		defer s.end(u)
+		if err := s.meet(ctx, m); err != nil {
 			s.log.Debug("rendezvous", "err", err)
 		}
 	})
 	return nil
+}
+
+// underWay is a rendezvous to which a circuit is being built.
+type underWay struct {
+	since  time.Time
+	cancel context.CancelCauseFunc
+}
+
+// begin takes a place among the rendezvous under way; end gives it back.
+func (s *Service) begin(now time.Time) (context.Context, *underWay, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.meeting) >= maxRendezvous {
+		oldest := s.meeting[0]
+		if now.Sub(oldest.since) < rendPatience {
+			return nil, nil, fault.New(fault.Resource, "%d rendezvous are under way", maxRendezvous)
+		}
+		s.meeting = s.meeting[1:]
+		oldest.cancel(errMadeRoom)
+	}
+	ctx, cancel := context.WithCancelCause(s.ctx)
+	u := &underWay{now, cancel}
+	s.meeting = append(s.meeting, u)
+	return ctx, u, nil
+}
+
+var errMadeRoom = fault.New(fault.Resource, "the rendezvous made room for another")
+
+func (s *Service) end(u *underWay) {
+	u.cancel(nil)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.meeting = slices.DeleteFunc(s.meeting, func(o *underWay) bool { return o == u })
 }
 
 // meeting is what an introduction asks for.
@@ -205,8 +242,8 @@ type rendezvous struct {
 }
 
 // meet builds a circuit to the rendezvous point and joins the client there.
-func (s *Service) meet(m *meeting) error {
-	ctx, cancel := context.WithTimeoutCause(s.ctx, rendTimeout, errRendTimeout)
+func (s *Service) meet(ctx context.Context, m *meeting) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, rendTimeout, errRendTimeout)
 	defer cancel()
 	var c *circuit.Circuit
 	var number uint64

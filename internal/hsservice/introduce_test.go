@@ -225,7 +225,7 @@ func TestRendezvousTries(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.meet(m); err == nil {
+	if err := s.meet(t.Context(), m); err == nil {
 		t.Error("it worked")
 	}
 	if len(calls) != rendTries {
