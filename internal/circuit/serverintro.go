@@ -176,10 +176,20 @@ func (s *Server) introduce(body []byte) cell.IntroduceStatus {
 		return cell.IntroduceBadFormat
 	}
 	to := s.hs.service(m.AuthKey, s.cfg.Env.Now(), s.hsParams())
-	if to == nil || to.Send(cell.RelayIntroduce2, 0, body) != nil {
+	if to == nil || to.introsWait() || to.Send(cell.RelayIntroduce2, 0, body) != nil {
 		return cell.IntroduceNotRecognized
 	}
 	return cell.IntroduceOK
+}
+
+// maxIntrosWait is how many introductions may wait for the link to a service; more are
+// refused. Clients must not be able to end the service's circuit by filling its queue,
+// or to make it the one that holds the most memory.
+const maxIntrosWait = 512
+
+func (h *Hop) introsWait() bool {
+	limit, _ := h.c.env.Queues.limits()
+	return h.c.home.Load().Queued() >= min(maxIntrosWait, limit/2)
 }
 
 func (p *hsPoints) addIntro(key [32]byte, point *introPoint) (old *introPoint) {
