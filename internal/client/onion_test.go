@@ -1,10 +1,16 @@
 package client
 
 import (
+	"context"
+	"net/netip"
 	"testing"
 
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/path"
 )
 
@@ -23,5 +29,46 @@ func TestComesFrom(t *testing.T) {
 	p.Hops = p.Hops[:1]
 	if comesFrom(&p, ident.RSAID{1}) {
 		t.Error("a circuit of one hop comes from nowhere")
+	}
+}
+
+// TestServiceRefusesExcluded: a service does not go to a relay that its user excludes,
+// although a client names it as its rendezvous point.
+func TestServiceRefusesExcluded(t *testing.T) {
+	ap := netip.MustParseAddrPort("192.0.2.7:9001")
+	target := linkspec.Target{RelayID: ident.RelayID{RSA: ident.RSAID{7}, Ed: ident.Ed25519ID{7}}, Addrs: []netip.AddrPort{ap}}
+	exclude, err := path.ParseSet([]string{"192.0.2.0/24"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{Network: netdir.Public(), Dial: refuse}
+	cfg.Path.Exclude = exclude
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // what waits for the network ends at once
+	if _, _, err := (serviceCircuits{c}).To(ctx, target, target.Specs()); !fault.Is(err, fault.Refused) {
+		t.Error(err)
+	}
+}
+
+// TestServiceWithoutProtection: a service is refused if the user wants post-quantum
+// protection at every hop, because the relays that clients choose have none.
+func TestServiceWithoutProtection(t *testing.T) {
+	c, err := New(Config{Network: netdir.Public(), Dial: refuse, PQ: circuit.PQRequireAll})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	k, err := hsservice.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err := c.Listen(hsservice.Config{Key: k}); !fault.Is(err, fault.Config) {
+		t.Error(err)
+		s.Close()
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/linkspec"
@@ -19,6 +20,9 @@ func (c *Client) Listen(cfg hsservice.Config) (*hsservice.Service, error) {
 	defer c.hmu.Unlock()
 	if c.ctx.Err() != nil {
 		return nil, context.Cause(c.ctx)
+	}
+	if c.cfg.PQ == circuit.PQRequireAll {
+		return nil, fault.New(fault.Config, "onion service: circuits to its clients have no post-quantum handshake, and the option PQ requires one at every hop")
 	}
 	cfg.Circuits, cfg.Log = serviceCircuits{c}, c.log
 	s, err := hsservice.New(cfg)
@@ -60,8 +64,12 @@ func (s serviceCircuits) Build(ctx context.Context, spec path.Spec) (*circuit.Ci
 	return circ.Circuit, circ.id, nil
 }
 
-// To extends a circuit of the pool, which then belongs to the service alone.
+// To extends a circuit of the pool, which then belongs to the service alone. A relay
+// that the user excludes is refused: clients and the ring of directories choose others.
 func (s serviceCircuits) To(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (*circuit.Circuit, uint64, error) {
+	if err := (onionNet{s.c}).Refused(&t); err != nil {
+		return nil, 0, err
+	}
 	c, err := onionNet{s.c}.To(ctx, t, specs)
 	if err != nil {
 		return nil, 0, err

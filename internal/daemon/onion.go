@@ -92,6 +92,9 @@ func (r *onionRole) check() error {
 		return err
 	}
 	c := r.Config
+	if c.PQ == chive.PQRequireAll {
+		return options.Wrong("PQ", "onion services have no post-quantum handshake with their clients, so not every hop can have one")
+	}
 	var err error
 	if c.Network, err = r.network(); err != nil {
 		return err

@@ -1,11 +1,16 @@
 package hsservice
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"log/slog"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/linkspec"
 )
@@ -71,4 +76,39 @@ func TestSilentRendezvousPoints(t *testing.T) {
 			t.Errorf("%d are under way", n)
 		}
 	})
+}
+
+// TestTargetWarnings: a client that asks again and again for a port whose target does
+// not answer does not fill the log.
+func TestTargetWarnings(t *testing.T) {
+	s, _ := hosted(t, nowhere{})
+	var log bytes.Buffer
+	s.log = slog.New(slog.NewTextHandler(&log, nil))
+	now := time.Now()
+	for range 100 {
+		s.targetFailed(80, &net.OpError{Op: "dial", Err: errors.New("connection refused")}, now)
+		s.targetFailed(81, &net.OpError{Op: "dial", Err: errors.New("connection refused")}, now)
+	}
+	s.targetFailed(80, &net.OpError{Op: "dial", Err: errors.New("connection refused")}, now.Add(warnPause))
+	if n := bytes.Count(log.Bytes(), []byte("connection refused")); n != 3 {
+		t.Errorf("%d warnings:\n%s", n, log.Bytes())
+	}
+}
+
+// TestCookiesAreSweptSeldom: when the memory of cookies is full, an introduction does
+// not cost a look at all of them.
+func TestCookiesAreSweptSeldom(t *testing.T) {
+	var c cookies
+	now := time.Now()
+	for i := range maxCookies {
+		c.first([cell.CookieLen]byte{byte(i), byte(i >> 8), byte(i >> 16)}, now)
+	}
+	at := now.Add(cookieLife / 2)
+	c.first([cell.CookieLen]byte{1, 2, 3, 4}, at)
+	if c.first([cell.CookieLen]byte{1, 2, 3, 4}, at.Add(cookieSweep/2)); !c.swept.Equal(at) {
+		t.Error("the memory was looked through again")
+	}
+	if !c.first([cell.CookieLen]byte{1, 2, 3, 4}, now.Add(cookieLife)) {
+		t.Error("old cookies stay")
+	}
 }

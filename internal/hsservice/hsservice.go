@@ -96,8 +96,9 @@ type Service struct {
 	cookies   cookies
 	meeting   []*underWay // rendezvous, the oldest first
 	rends     map[*circuit.Circuit]*rendezvous
-	inc       int   // the SENDME increment that the descriptors tell; zero: no congestion control
-	problem   error // the last one, for Published
+	warned    map[uint16]time.Time // by port: when the last warning about its target was
+	inc       int                  // the SENDME increment that the descriptors tell; zero: no congestion control
+	problem   error                // the last one, for Published
 	closed    bool
 }
 
@@ -127,6 +128,7 @@ func New(cfg Config) (*Service, error) {
 		intros:  make(chan introduction, maxWaiting),
 		backlog: make(chan *Conn, backlog),
 		rends:   map[*circuit.Circuit]*rendezvous{},
+		warned:  map[uint16]time.Time{},
 	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.wg.Go(panics.Keep(s.log, s.rest, s.run))

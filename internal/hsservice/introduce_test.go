@@ -165,8 +165,8 @@ func TestIntroductionSpoilt(t *testing.T) {
 			t.Fatalf("a change of byte %d is accepted", n)
 		}
 	}
-	if len(p.replayed.seen) != 0 || len(s.cookies) != 0 {
-		t.Errorf("%d and %d are remembered", len(p.replayed.seen), len(s.cookies))
+	if len(p.replayed.seen) != 0 || len(s.cookies.seen) != 0 {
+		t.Errorf("%d and %d are remembered", len(p.replayed.seen), len(s.cookies.seen))
 	}
 	if _, err := s.decrypt(p, good, time.Now()); err != nil {
 		t.Error(err)
@@ -241,11 +241,11 @@ func TestCookies(t *testing.T) {
 			t.Fatal(i)
 		}
 	}
-	if c.first([cell.CookieLen]byte{1, 2, 3, 4}, now) || len(c) > maxCookies {
+	if c.first([cell.CookieLen]byte{1, 2, 3, 4}, now) || len(c.seen) > maxCookies {
 		t.Error("the memory has no bound")
 	}
-	if !c.first([cell.CookieLen]byte{1, 2, 3, 4}, now.Add(cookieLife)) || len(c) != 1 {
-		t.Errorf("%d are kept", len(c))
+	if !c.first([cell.CookieLen]byte{1, 2, 3, 4}, now.Add(cookieLife)) || len(c.seen) != 1 {
+		t.Errorf("%d are kept", len(c.seen))
 	}
 }
 

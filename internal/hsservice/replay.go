@@ -37,36 +37,46 @@ func (r *replays) first(encrypted []byte) bool {
 // cookies remembers the rendezvous cookies of the last minutes, of all introduction
 // points: a client that sends one introduction through several must not make the
 // service come several times.
-type cookies map[[cell.CookieLen]byte]time.Time
+type cookies struct {
+	seen  map[[cell.CookieLen]byte]time.Time
+	swept time.Time
+}
 
 const (
 	cookieLife = 5 * time.Minute
 	maxCookies = 1 << 16 // beyond it introductions are dropped
+	// cookieSweep is the least time between two looks for old cookies, because each
+	// looks at all of them under the service's mutex.
+	cookieSweep = time.Second
 )
 
 // first reports whether a cookie is new, and remembers it.
 func (c *cookies) first(cookie [cell.CookieLen]byte, now time.Time) bool {
-	if at, again := (*c)[cookie]; again && now.Sub(at) < cookieLife {
+	if at, again := c.seen[cookie]; again && now.Sub(at) < cookieLife {
 		return false
 	}
-	if len(*c) >= maxCookies {
+	if len(c.seen) >= maxCookies {
 		c.forget(now)
 	}
-	if len(*c) >= maxCookies {
+	if len(c.seen) >= maxCookies {
 		return false
 	}
-	if *c == nil {
-		*c = cookies{}
+	if c.seen == nil {
+		c.seen = map[[cell.CookieLen]byte]time.Time{}
 	}
-	(*c)[cookie] = now
+	c.seen[cookie] = now
 	return true
 }
 
 // forget drops those that are too old.
 func (c *cookies) forget(now time.Time) {
-	for k, at := range *c {
+	if since := now.Sub(c.swept); since >= 0 && since < cookieSweep {
+		return
+	}
+	c.swept = now
+	for k, at := range c.seen {
 		if now.Sub(at) >= cookieLife {
-			delete(*c, k)
+			delete(c.seen, k)
 		}
 	}
 }

@@ -76,7 +76,7 @@ func (s *Service) forward(c *Conn, t Target) error {
 		var d net.Dialer
 		conn, err := d.DialContext(ctx, t.Network, t.Address)
 		if err != nil {
-			s.log.Warn("an onion service's target cannot be connected to", "port", c.port, "err", errors.Unwrap(err))
+			s.targetFailed(c.port, err, time.Now())
 			_ = c.CloseReason(cell.EndConnectRefused) // an error says that the circuit is closed
 			return
 		}
@@ -88,6 +88,22 @@ func (s *Service) forward(c *Conn, t Target) error {
 		s.copy(c, conn)
 	})
 	return nil
+}
+
+// warnPause is the time between two warnings about a target: clients decide how often
+// it is connected to, and must not fill the log.
+const warnPause = time.Minute
+
+func (s *Service) targetFailed(port uint16, err error, now time.Time) {
+	s.mu.Lock()
+	warn := now.Sub(s.warned[port]) >= warnPause
+	if warn {
+		s.warned[port] = now
+	}
+	s.mu.Unlock()
+	if warn {
+		s.log.Warn("an onion service's target cannot be connected to", "port", port, "err", errors.Unwrap(err))
+	}
 }
 
 // copy moves bytes both ways until one side has ended.
