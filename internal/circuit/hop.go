@@ -50,6 +50,7 @@ type Hop struct {
 
 	smu     sync.Mutex // guards what follows
 	streams map[uint16]StreamReceiver
+	live    int // those of streams that are open on this side
 	nextID  uint16
 	gone    []uint16 // closed by us, the oldest first: their entries are closedStreams
 	ended   bool
@@ -176,6 +177,7 @@ func (h *Hop) OpenStream(bind func(id uint16) StreamReceiver) error {
 		h.nextID++
 		if _, used := h.streams[h.nextID]; h.nextID != 0 && !used {
 			h.streams[h.nextID] = bind(h.nextID)
+			h.live++
 			return nil
 		}
 	}
@@ -198,6 +200,7 @@ func (h *Hop) AcceptStream(id uint16, r StreamReceiver) error {
 		return fault.New(fault.Resource, "accept stream: the circuit has %d streams", len(h.streams))
 	}
 	h.streams[id] = r
+	h.live++
 	return nil
 }
 
@@ -211,10 +214,16 @@ func (h *Hop) RemoveStream(id uint16, peerEnded bool) {
 	}
 	if peerEnded {
 		h.forgetLocked(id) // closed here at the same moment
-		delete(h.streams, id)
+	}
+	old := h.streams[id]
+	if old == nil {
 		return
 	}
-	if _, ok := h.streams[id]; !ok {
+	if !isClosedStream(old) {
+		h.live--
+	}
+	if peerEnded {
+		delete(h.streams, id)
 		return
 	}
 	h.streams[id] = &closedStream{h: h, id: id, allowed: maxAfterClose}
@@ -246,13 +255,7 @@ func isClosedStream(s StreamReceiver) bool {
 func (h *Hop) Streams() int {
 	h.smu.Lock()
 	defer h.smu.Unlock()
-	n := 0
-	for _, s := range h.streams {
-		if !isClosedStream(s) {
-			n++
-		}
-	}
-	return n
+	return h.live
 }
 
 func (h *Hop) stream(id uint16) StreamReceiver {
@@ -264,7 +267,7 @@ func (h *Hop) stream(id uint16) StreamReceiver {
 func (h *Hop) closeStreams(cause error) {
 	h.smu.Lock()
 	all := h.streams
-	h.streams, h.ended, h.endErr = nil, true, cause
+	h.streams, h.live, h.ended, h.endErr = nil, 0, true, cause
 	h.smu.Unlock()
 	for _, s := range all {
 		s.HandleCircuitClose(cause)
