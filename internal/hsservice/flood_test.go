@@ -112,3 +112,32 @@ func TestCookiesAreSweptSeldom(t *testing.T) {
 		t.Error("old cookies stay")
 	}
 }
+
+// TestOneClientLeavesRoom: a client that ends each stream as soon as it has begun it,
+// while the target takes its time, does not get all the streams of a service.
+func TestOneClientLeavesRoom(t *testing.T) {
+	s, _ := hosted(t, nowhere{})
+	hostile, honest := new(rendezvous), new(rendezvous)
+	for range maxOpen {
+		if s.room(hostile) {
+			s.newConn(nil, hostile, 80) // END from the client does not close it
+		}
+	}
+	if n := hostile.open.Load(); n > 1+maxOpen/4 {
+		t.Errorf("one client has %d streams", n)
+	}
+	for i := range 100 {
+		if !s.room(honest) {
+			t.Fatalf("no room for another's stream %d", i+1)
+		}
+		s.newConn(nil, honest, 80)
+	}
+	for range maxOpen {
+		for r := new(rendezvous); s.room(r); {
+			s.newConn(nil, r, 80)
+		}
+	}
+	if n := s.conns.Load(); n > maxOpen {
+		t.Errorf("%d streams", n)
+	}
+}

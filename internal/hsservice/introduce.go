@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/rand"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/bin"
@@ -239,6 +240,7 @@ type rendezvous struct {
 	number uint64
 	hop    *circuit.Hop // the virtual one
 	idle   time.Time    // since; zero while there are streams
+	open   atomic.Int64 // streams
 }
 
 // meet builds a circuit to the rendezvous point and joins the client there.

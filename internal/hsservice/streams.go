@@ -21,10 +21,18 @@ const (
 // Conn is a stream that a client opened.
 type Conn struct {
 	*stream.Stream
-	circuit uint64
-	port    uint16
-	s       *Service
-	once    sync.Once
+	r    *rendezvous // the circuit that it came on
+	port uint16
+	s    *Service
+	once sync.Once
+}
+
+// newConn counts a stream until it is closed here: a client that ends streams as soon
+// as it has begun them still makes the service work for each.
+func (s *Service) newConn(st *stream.Stream, r *rendezvous, port uint16) *Conn {
+	s.conns.Add(1)
+	r.open.Add(1)
+	return &Conn{Stream: st, r: r, port: port, s: s}
 }
 
 // Close ends the stream.
@@ -32,13 +40,16 @@ func (c *Conn) Close() error { return c.CloseReason(cell.EndDone) }
 
 // CloseReason ends the stream with a reason for the client.
 func (c *Conn) CloseReason(reason cell.EndReason) error {
-	c.once.Do(func() { c.s.conns.Add(-1) })
+	c.once.Do(func() {
+		c.s.conns.Add(-1)
+		c.r.open.Add(-1)
+	})
 	return c.Stream.CloseReason(reason)
 }
 
 // Circuit returns the number of the circuit that the stream came on. Streams of one
 // circuit are of one client.
-func (c *Conn) Circuit() uint64 { return c.circuit }
+func (c *Conn) Circuit() uint64 { return c.r.number }
 
 // Port returns the virtual port.
 func (c *Conn) Port() uint16 { return c.port }
@@ -92,22 +103,24 @@ func (s *Service) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	if !ok {
 		return refuse(cell.EndDone) // as C tor, which does not tell a scanner more
 	}
-	open := h.Streams()
-	if s.cfg.MaxStreams > 0 && open >= s.cfg.MaxStreams {
+	r := s.rendezvousOn(h.Circuit())
+	if r == nil {
+		return nil // the circuit has closed
+	}
+	if s.cfg.MaxStreams > 0 && r.open.Load() >= int64(s.cfg.MaxStreams) {
 		if s.cfg.CloseCircuit {
 			return fault.New(fault.Resource, "the client opens more than %d streams", s.cfg.MaxStreams)
 		}
 		return refuse(cell.EndResourceLimit)
 	}
-	if free := maxOpen - int(s.conns.Load()); open >= 1+free/4 || listened && len(s.backlog) == cap(s.backlog) {
+	if !s.room(r) || listened && len(s.backlog) == cap(s.backlog) {
 		return refuse(cell.EndResourceLimit)
 	}
 	st, err := stream.Accept(h, m.Stream, "onion client")
 	if err != nil {
 		return fault.Except(fault.Closed, err)
 	}
-	c := &Conn{Stream: st, circuit: s.number(h.Circuit()), port: port, s: s}
-	s.conns.Add(1)
+	c := s.newConn(st, r, port)
 	if !listened {
 		return s.forward(c, target)
 	}
@@ -123,11 +136,15 @@ func (s *Service) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	}
 }
 
-func (s *Service) number(c *circuit.Circuit) uint64 {
+// room reports whether a circuit may have one more stream.
+func (s *Service) room(r *rendezvous) bool {
+	free := maxOpen - s.conns.Load()
+	return free > 0 && r.open.Load() < 1+free/4
+}
+
+// rendezvousOn returns what is known of a circuit, or nil if it has closed.
+func (s *Service) rendezvousOn(c *circuit.Circuit) *rendezvous {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if r := s.rends[c]; r != nil {
-		return r.number
-	}
-	return 0
+	return s.rends[c]
 }
