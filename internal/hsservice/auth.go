@@ -58,7 +58,8 @@ func FormatClient(key ident.X25519Key) string { return authPrefix + base32NoPad.
 
 // ReadClients reads the authorized clients of a service's directory; none means
 // that everybody who knows the address may connect. A file that cannot be read is an
-// error: a service must not be public because of a mistyped key.
+// error, and so are files of which none has the right ending: a service must not be
+// public because of a mistyped key or name.
 func ReadClients(dir string) ([]ident.X25519Key, error) {
 	entries, err := os.ReadDir(filepath.Join(dir, dirClients))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,8 +69,12 @@ func ReadClients(dir string) ([]ident.X25519Key, error) {
 		return nil, fault.New(fault.Config, "authorized clients: %w", err)
 	}
 	var keys []ident.X25519Key
+	var other string
 	for _, e := range entries {
-		if e.IsDir() || filepath.Ext(e.Name()) != extAuth {
+		if filepath.Ext(e.Name()) != extAuth {
+			if e.Name()[0] != '.' {
+				other = e.Name()
+			}
 			continue
 		}
 		path := filepath.Join(dir, dirClients, e.Name())
@@ -84,6 +89,9 @@ func ReadClients(dir string) ([]ident.X25519Key, error) {
 		if !slices.Contains(keys, key) {
 			keys = append(keys, key)
 		}
+	}
+	if keys == nil && other != "" {
+		return nil, fault.New(fault.Config, "authorized clients: %s has %s, but no name ends in %s: everybody could connect. Rename it, or remove it", filepath.Join(dir, dirClients), other, extAuth)
 	}
 	return keys, checkClients(keys)
 }

@@ -140,6 +140,22 @@ func TestClients(t *testing.T) {
 	}
 }
 
+// TestClientsByMistake: a service for authorized clients does not become public because
+// the name of a client's file is wrong.
+func TestClientsByMistake(t *testing.T) {
+	for _, name := range []string{"alice", "alice.auth.txt", "alice.auth_private", "alice.auth/key"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, dirClients, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		put(t, path, []byte("descriptor:x25519:N2NU7BSRL6YODZCYPN4CREB54TYLKGIE2KYOQWLFYC23ZJVCE5DQ\n"))
+		if keys, err := ReadClients(dir); err == nil {
+			t.Errorf("%s: %d clients", name, len(keys))
+		}
+	}
+}
+
 // What C tor wrote is read as it is, with a slash of a newline at the end or not.
 func TestReadClientsOfOthers(t *testing.T) {
 	dir := t.TempDir()
