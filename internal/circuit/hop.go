@@ -128,6 +128,7 @@ type closedStream struct {
 	h       *Hop
 	id      uint16
 	allowed int
+	refused bool // it was never open: the peer may use the identifier again
 }
 
 // maxAfterClose is how many cells may still be in flight for a stream that this
@@ -193,6 +194,9 @@ func (h *Hop) AcceptStream(id uint16, r StreamReceiver) error {
 	if h.streams == nil {
 		h.streams = map[uint16]StreamReceiver{}
 	}
+	if c, ok := h.streams[id].(*closedStream); ok && c.refused {
+		h.forgetLocked(id)
+	}
 	if _, used := h.streams[id]; used || id == 0 {
 		return fault.New(fault.Protocol, "stream identifier %d is in use", id)
 	}
@@ -226,13 +230,37 @@ func (h *Hop) RemoveStream(id uint16, peerEnded bool) {
 		delete(h.streams, id)
 		return
 	}
-	h.streams[id] = &closedStream{h: h, id: id, allowed: maxAfterClose}
+	h.closedLocked(&closedStream{h: h, id: id, allowed: maxAfterClose})
+}
+
+func (h *Hop) closedLocked(s *closedStream) {
+	h.streams[s.id] = s
 	h.c.Account().Reserve(closedCost)
-	h.gone = append(h.gone, id)
+	h.gone = append(h.gone, s.id)
 	if len(h.gone) > maxClosed {
 		h.forgetLocked(h.gone[0])
 		h.gone = h.gone[1:]
 	}
+}
+
+// RefuseStream answers a message that opens a stream with END. What the peer sends
+// before it hears that, such as early data, is dropped.
+func (h *Hop) RefuseStream(id uint16, reason cell.EndReason) error {
+	h.noteRefused(id)
+	e := cell.End{Reason: reason}
+	return fault.Except(fault.Closed, h.Send(cell.RelayEnd, id, e.Append(nil)))
+}
+
+func (h *Hop) noteRefused(id uint16) {
+	h.smu.Lock()
+	defer h.smu.Unlock()
+	if _, used := h.streams[id]; used || h.ended || id == 0 {
+		return
+	}
+	if h.streams == nil {
+		h.streams = map[uint16]StreamReceiver{}
+	}
+	h.closedLocked(&closedStream{h: h, id: id, allowed: maxAfterClose, refused: true})
 }
 
 // closedCost is the memory of a closedStream on its circuit's account, in bytes.

@@ -133,6 +133,5 @@ func openStream(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	if m.Cmd == cell.RelayBeginDir {
 		reason = cell.EndNotDirectory
 	}
-	e := cell.End{Reason: reason}
-	return h.Send(cell.RelayEnd, m.Stream, e.Append(nil))
+	return h.RefuseStream(m.Stream, reason)
 }

@@ -225,6 +225,16 @@ func TestNoStreamHandler(t *testing.T) {
 		if len(client.cmds) != 1 || client.cmds[0] != cell.RelayEnd || sh.Circuit().Err() != nil {
 			t.Errorf("%v, %v", client.cmds, sh.Circuit().Err())
 		}
+		// The client may have sent data with its BEGIN.
+		for _, cmd := range []cell.RelayCommand{cell.RelayData, cell.RelayBegin, cell.RelayData} {
+			if err := ch.Send(cmd, ch.nextID, []byte(":80\x00")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		synctest.Wait()
+		if err := sh.Circuit().Err(); err != nil || len(client.cmds) != 2 {
+			t.Errorf("early data: %v, %v", client.cmds, err)
+		}
 	})
 }
 

@@ -138,8 +138,7 @@ func (e *Exit) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 // refuse ends a stream that was not opened.
 func (e *Exit) refuse(h *circuit.Hop, id uint16, reason cell.EndReason) error {
 	e.opts.Stats.Refused.Add(1)
-	end := cell.End{Reason: reason}
-	return fault.Except(fault.Closed, h.Send(cell.RelayEnd, id, end.Append(nil)))
+	return h.RefuseStream(id, reason)
 }
 
 // take counts a stream that a circuit wants to open.

@@ -91,10 +91,7 @@ func (s *Service) serves(port uint16) (target Target, listened, ok bool) {
 // HandleStream implements circuit.StreamHandler for virtual hops: it runs on a
 // channel's reader.
 func (s *Service) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
-	refuse := func(reason cell.EndReason) error {
-		end := cell.End{Reason: reason}
-		return fault.Except(fault.Closed, h.Send(cell.RelayEnd, m.Stream, end.Append(nil)))
-	}
+	refuse := func(reason cell.EndReason) error { return h.RefuseStream(m.Stream, reason) }
 	port, err := cell.ParseOnionBegin(m.Data)
 	if err != nil {
 		return refuse(cell.EndTorProtocol)
