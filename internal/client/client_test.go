@@ -58,7 +58,12 @@ func TestRefusedDestinations(t *testing.T) {
 			t.Errorf("%s may reach an exit: %v", host, err)
 		}
 	}
-	for host, ok := range map[string]bool{"example.com": true, "192.0.2.1": true, "2001:db8::1": true} {
+	for _, host := range []string{"", "x.onion/", "x.onion\x00", "a b", "example.com:80", "é.example", "a..b", strings.Repeat("a", 64) + ".example"} {
+		if _, err := c.dest(Request{Host: host, Port: 80}); !fault.Is(err, fault.Config) {
+			t.Errorf("%q may reach an exit: %v", host, err)
+		}
+	}
+	for host, ok := range map[string]bool{"example.com": true, "_x.example.": true, "192.0.2.1": true, "2001:db8::1": true} {
 		if _, err := c.dest(Request{Host: host, Port: 80}); (err == nil) != ok {
 			t.Errorf("%s: %v", host, err)
 		}

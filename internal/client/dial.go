@@ -239,6 +239,8 @@ func (c *Client) dest(req Request) (path.Dest, error) {
 		if c.rejects(c.cfg.RejectInternal) && !netaddr.Public(d.Addr) {
 			return path.Dest{}, fault.New(fault.Refused, "dial: the address is private: no exit can reach it")
 		}
+	} else if !netaddr.HostName(host) {
+		return path.Dest{}, fault.New(fault.Config, "dial: the host is neither an address nor a host name")
 	} else if c.rejects(c.cfg.RejectInternal) && netaddr.LocalName(host) {
 		return path.Dest{}, fault.New(fault.Refused, "dial: the name is one of this machine or its network: no exit can reach it")
 	}

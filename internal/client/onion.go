@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
 
@@ -176,6 +177,9 @@ func (c *Client) dialOnion(ctx context.Context, req Request, service ident.Ed255
 			return &Conn{Stream: s, c: c, release: lease.Release, id: id, circ: lease.Circuit.ID()}, nil
 		}
 		closed := lease.Circuit.Engine().Err() != nil
+		if errors.Is(err, errOnionTimeout) {
+			lease.Retire() // the service may be gone: the next stream meets it again
+		}
 		lease.Release()
 		if !closed || n == onionTries || ctx.Err() != nil {
 			return nil, err
