@@ -55,8 +55,9 @@ type point struct {
 	expires    time.Time
 	introsLeft int
 	replayed   replays
-	replaced   bool      // not in the next descriptor
-	outSince   time.Time // when a descriptor without it was out; zero: not yet
+	replaced   bool                 // not in the next descriptor
+	outSince   time.Time            // when the descriptors of all periods were out without it; zero: not yet
+	outOf      map[*descriptor]bool // those that are out without it
 }
 
 func (p *point) id() ident.Ed25519ID { return cert.IdentityOf(p.auth) }

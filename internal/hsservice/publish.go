@@ -277,9 +277,24 @@ func (s *Service) uploaded(x *descriptor, gone []*point, left []netdir.Relay, er
 	}
 	if len(left) < len(x.dirs) {
 		for _, p := range gone {
-			p.outSince = now
+			p.leftOut(x, s.descs, now)
 		}
 	}
+}
+
+// leftOut notes that a descriptor is out without the point. Clients of the other
+// period go on asking there until their descriptor is out, too.
+func (p *point) leftOut(x *descriptor, all []*descriptor, now time.Time) {
+	if p.outOf == nil {
+		p.outOf = map[*descriptor]bool{}
+	}
+	p.outOf[x] = true
+	for _, d := range all {
+		if !p.outOf[d] {
+			return
+		}
+	}
+	p.outSince = now
 }
 
 // verify fetches a descriptor back, over circuits of its own, from the directories

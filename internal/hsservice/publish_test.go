@@ -207,3 +207,21 @@ func TestSetPeriods(t *testing.T) {
 		t.Errorf("%d descriptors, %d secrets", len(s.descs), len(s.subcreds))
 	}
 }
+
+// TestPointStaysForBothPeriods: an old introduction point is not done with when one
+// of the two descriptors is out without it.
+func TestPointStaysForBothPeriods(t *testing.T) {
+	one, two := new(descriptor), new(descriptor)
+	all := []*descriptor{one, two}
+	now := time.Now()
+	p := new(point)
+	if p.leftOut(one, all, now); !p.outSince.IsZero() {
+		t.Error("the other descriptor still names it")
+	}
+	if p.leftOut(one, all, now); !p.outSince.IsZero() {
+		t.Error("the same descriptor counted twice")
+	}
+	if p.leftOut(two, all, now); !p.outSince.Equal(now) {
+		t.Error("no descriptor names it any more")
+	}
+}
