@@ -12,6 +12,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/linkspec"
 )
 
@@ -140,4 +141,26 @@ func TestOneClientLeavesRoom(t *testing.T) {
 	if n := s.conns.Load(); n > maxOpen {
 		t.Errorf("%d streams", n)
 	}
+}
+
+// TestTooManyStreamsCloseTheCircuit: with CloseCircuit, the stream after the last
+// allowed one is an error, which ends the client's circuit.
+func TestTooManyStreamsCloseTheCircuit(t *testing.T) {
+	s, _ := hosted(t, nowhere{})
+	s.cfg.MaxStreams, s.cfg.CloseCircuit = 2, true
+	r := new(rendezvous)
+	h := new(circuit.Hop) // of no circuit
+	s.mu.Lock()
+	s.rends[h.Circuit()] = r
+	s.mu.Unlock()
+	for range s.cfg.MaxStreams {
+		s.newConn(nil, r, 80)
+	}
+	begin := cell.RelayMsg{Cmd: cell.RelayBegin, Stream: 3, Data: []byte(":80\x00")}
+	if err := s.HandleStream(h, begin); !fault.Is(err, fault.Resource) {
+		t.Errorf("one stream more: %v", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.rends, h.Circuit()) // which is none that can be closed
 }
