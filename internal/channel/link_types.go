@@ -143,7 +143,8 @@ func bounded(ctx context.Context, raw net.Conn, cfg *LinkConfig, handshake func(
 	var err error
 	m := &meter{account: held}
 	panics.Contain(cfg.Log, func(e error) { err = e }, func() { m.run(func() { l, err = handshake(ctx, m) }) })()
-	if interrupted := !stop(); interrupted {
+	// TLS watches ctx too, and may return before the function of AfterFunc was started.
+	if interrupted := !stop() || err != nil && ctx.Err() != nil; interrupted {
 		kind := fault.Timeout
 		if context.Cause(ctx) == context.Canceled {
 			kind = fault.Closed
