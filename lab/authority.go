@@ -34,7 +34,7 @@ const identityBits = 2048
 // startChive makes a network whose authorities are Chive's.
 func (nw *Network) startChive(ctx context.Context) error {
 	processes := nw.opts.Processes
-	description := &netdir.Network{Name: "lab", Testing: netdir.Testing{AllowPrivateAddresses: true}}
+	description := &netdir.Network{Name: "lab", Testing: netdir.Testing{AllowPrivateAddresses: true, VotingInterval: laterRounds}}
 	configs := make([]authority.Config, nw.opts.Authorities)
 	nodes := make([]*Node, len(configs))
 	for i := range configs {

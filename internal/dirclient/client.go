@@ -156,7 +156,7 @@ func (c *Client) run(ctx context.Context) error {
 	c.Load()
 	var consensus, micro task
 	if c.latest != nil {
-		consensus.plan(refreshTime(c.latest, c.cfg.Network.Testing.VotingInterval), c.now())
+		consensus.plan(c.refreshTime(), c.now())
 	}
 	var checked *netdir.Directory
 	for ctx.Err() == nil {
@@ -203,7 +203,7 @@ func (c *Client) settleConsensus(consensus, micro *task, changed bool, err error
 		}
 		return
 	}
-	at, now := refreshTime(c.latest, c.cfg.Network.Testing.VotingInterval), c.now()
+	at, now := c.refreshTime(), c.now()
 	if !at.After(now) { // the cache sent an old one
 		at = now.Add(consensus.backoff.next())
 	} else {

@@ -87,6 +87,7 @@ type Config struct {
 	Dir         string           // directory of the cache on disk, created if needed; empty: no cache
 	Protocols   protover.Set     // protocols that this program supports, compared with those that the consensus requires; zero: not checked
 	PathsNeeded float64          // PathsNeededToBuildCircuits; zero: the consensus's value
+	Early       bool             // renew the consensus as soon as there is a new one, as relays do; clients spread their requests
 	Log         *slog.Logger     // nil: silent
 	Now         func() time.Time // nil: time.Now
 	Keeper      Keeper           // nil: the texts are not kept

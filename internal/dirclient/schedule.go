@@ -28,9 +28,24 @@ func refreshWindow(d *netdir.Directory, interval time.Duration) (from, to time.T
 	return from, from.Add(min(max(d.ValidUntil().Sub(from), 0)*7/8, longest))
 }
 
-// refreshTime chooses a uniformly random time in the window.
-func refreshTime(d *netdir.Directory, interval time.Duration) time.Time {
-	from, to := refreshWindow(d, interval)
+// earlyWindow returns when a relay may fetch the consensus after d: in the half
+// interval that follows the end of freshness, and not in its first moments, in which
+// authorities may still be collecting signatures (dir-spec, "Downloading consensuses").
+func earlyWindow(d *netdir.Directory) (from, to time.Time) {
+	fresh := d.FreshUntil()
+	interval := fresh.Sub(d.ValidAfter())
+	return fresh.Add(min(interval/16, 2*time.Minute)), fresh.Add(interval / 2)
+}
+
+// refreshTime chooses a uniformly random time in the window that follows the latest
+// directory.
+func (c *Client) refreshTime() time.Time {
+	var from, to time.Time
+	if c.cfg.Early {
+		from, to = earlyWindow(c.latest)
+	} else {
+		from, to = refreshWindow(c.latest, c.cfg.Network.Testing.VotingInterval)
+	}
 	if n := to.Sub(from); n > 0 {
 		return from.Add(rand.N(n))
 	}

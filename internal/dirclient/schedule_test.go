@@ -18,6 +18,16 @@ func TestRefreshWindow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	client := New(Config{Network: &netdir.Network{}})
+	client.latest = d
+	within := func(from, to time.Time) {
+		t.Helper()
+		for range 100 {
+			if at := client.refreshTime(); at.Before(from) || !at.Before(to) {
+				t.Errorf("%v is not from %v to %v", at, from, to)
+			}
+		}
+	}
 	for _, c := range []struct{ interval, from, to time.Duration }{
 		{0, 105 * time.Minute, 105*time.Minute + 75*time.Minute*7/8}, // the specification's example
 		{time.Minute, 105 * time.Second, 165 * time.Second},
@@ -27,12 +37,11 @@ func TestRefreshWindow(t *testing.T) {
 		if from.Sub(d.ValidAfter()) != c.from || to.Sub(d.ValidAfter()) != c.to {
 			t.Errorf("%v: %v to %v", c.interval, from.Sub(d.ValidAfter()), to.Sub(d.ValidAfter()))
 		}
-		for range 100 {
-			if at := refreshTime(d, c.interval); at.Before(from) || !at.Before(to) {
-				t.Errorf("%v: %v", c.interval, at)
-			}
-		}
+		client.cfg.Network.Testing.VotingInterval = c.interval
+		within(from, to)
 	}
+	client.cfg.Early = true // an hour's consensus: after two minutes, within half an hour
+	within(d.FreshUntil().Add(2*time.Minute), d.FreshUntil().Add(30*time.Minute))
 }
 
 func TestBackoffGrows(t *testing.T) {

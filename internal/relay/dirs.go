@@ -92,8 +92,11 @@ func (k *caches) choose(q dirclient.Query) (linkspec.Target, error) {
 		for _, a := range k.r.cfg.Network.Authorities {
 			add(a.RSA, linkspec.Target{RelayID: ident.RelayID{RSA: a.RSA, Ed: a.Ed}, Addrs: a.ORPorts})
 		}
-		for _, f := range k.r.cfg.Network.Fallbacks {
-			add(f.RSA, linkspec.Target{RelayID: ident.RelayID{RSA: f.RSA, Ed: f.Ed}, Addrs: f.ORPorts})
+		// A fallback may have an older consensus than the authorities.
+		if q.Purpose != dirclient.Consensus || q.Directory == nil || q.Attempt >= 2 || len(list) == 0 {
+			for _, f := range k.r.cfg.Network.Fallbacks {
+				add(f.RSA, linkspec.Target{RelayID: ident.RelayID{RSA: f.RSA, Ed: f.Ed}, Addrs: f.ORPorts})
+			}
 		}
 	}
 	if len(list) == 0 {
