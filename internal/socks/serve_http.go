@@ -30,7 +30,8 @@ const (
 		"Tor-Capabilities: \r\nServer: tor/1.0 (chive)\r\n\r\n"
 	httpNotProxy = "HTTP/1.0 405 Method Not Allowed\r\nAllow: OPTIONS, CONNECT\r\n" +
 		"Content-Type: text/plain; charset=utf-8\r\nTor-Capabilities: \r\nServer: tor/1.0 (chive)\r\n\r\n" +
-		"This port is an HTTP CONNECT tunnel, not an HTTP proxy. Use https, or the SOCKS port.\n"
+		"This port is an HTTP CONNECT tunnel, not an HTTP proxy. It carries https, for which programs\n" +
+		"send CONNECT. For http, use the SOCKS port (with curl: --proxy socks5h://ADDRESS).\n"
 )
 
 // errHeadTooLong is a request head that does not fit the handshake's buffer.
@@ -48,14 +49,16 @@ func (s *Server) serveHTTP(ctx context.Context, c *client) {
 		return
 	}
 	// A web page can point its own name at this port; its requests have that
-	// name as Host. They get no answer that would tell what listens here.
+	// name as Host. They get no answer that would tell what listens here. A browser
+	// sends a whole URL (absolute-form) only to what it was told is a proxy.
 	local := hostIsLocal(req.Host)
+	proxied := req.URL != nil && req.URL.Host != ""
 	switch {
 	case req.Method == http.MethodConnect:
 		s.tunnel(ctx, c, req)
 	case req.Method == http.MethodOptions && local:
 		c.Write([]byte(httpOptions))
-	case local:
+	case local || proxied:
 		c.Write([]byte(httpNotProxy))
 	default:
 		s.count.failed.Inc()

@@ -60,7 +60,8 @@ func TestHTTPAnswers(t *testing.T) {
 		"POST http://localhost/ HTTP/1.1\r\nHost: localhost":       "405",
 		"GET / HTTP/1.1\r\nHost: rebound.example":                  "",
 		"OPTIONS * HTTP/1.1\r\nHost: rebound.example":              "",
-		"GET http://host.test/ HTTP/1.1\r\nHost: host.test":        "",
+		"GET http://host.test/ HTTP/1.1\r\nHost: host.test":        "405",
+		"OPTIONS http://host.test/ HTTP/1.1\r\nHost: host.test":    "405",
 		"nonsense": "",
 		"CONNECT h:80 HTTP/1.1\r\nX: " + strings.Repeat("x", 2*handshakeBuffer): "431",
 	} {
