@@ -40,7 +40,7 @@ type HopProtection struct {
 type BootstrapStatus struct {
 	Percent int    `json:"percent"` // 0 to 100, never falling
 	Stage   string `json:"stage"`   // for people: what it does or waits for
-	Ready   bool   `json:"ready"`   // traffic can flow; false again when the directory expires
+	Ready   bool   `json:"ready"`   // traffic can flow; false again when the directory expires or no relay answers
 	// Problem is why there is no progress; empty while there is.
 	Problem string `json:"problem,omitempty"`
 }

@@ -247,7 +247,7 @@ var errBuildTimeout = errors.New("the build timeout passed")
 func (b *building) hopByHop(ctx context.Context) (*Circ, error) {
 	targets := b.path.Targets()
 	opts := b.hopOptions()
-	ch, err := b.chans.Get(ctx, targets[0])
+	ch, err := b.link(ctx, targets[0])
 	if err != nil {
 		return nil, err
 	}

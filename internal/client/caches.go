@@ -216,7 +216,7 @@ func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*d
 }
 
 func (k *caches) build(ctx context.Context, t linkspec.Target) (*dirCirc, error) {
-	ch, err := k.c.chans.Get(ctx, t)
+	ch, err := k.c.link(ctx, t)
 	if err != nil {
 		return nil, err
 	}

@@ -106,6 +106,7 @@ type Client struct {
 	onion  *hsclient.Client
 
 	vanguards vanguards
+	reach     reach
 
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -135,8 +136,8 @@ type Client struct {
 	smu   sync.Mutex         // guards conns
 	conns map[*Conn]struct{} // open
 
-	tell  sync.Mutex // held while boot changes and the hook hears of it; guards ready
-	ready bool       // what the hook heard last
+	tell sync.Mutex // held while boot changes and the hook hears of it; guards told
+	told Bootstrap  // what the hook heard last
 	bmu   sync.Mutex // guards boot
 	boot  Bootstrap
 }

@@ -86,6 +86,11 @@ func TestNothingReachable(t *testing.T) {
 	if _, err := c.Dial(ctx, Request{Host: "example.com", Port: 80}); !fault.Is(err, fault.Directory) {
 		t.Fatalf("dial: %v", err)
 	}
+	for end := time.Now().Add(time.Minute); !strings.Contains(c.Bootstrap().Problem, "no relay answers since"); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%+v", c.Bootstrap())
+		}
+	}
 	if b := c.Bootstrap(); b.Ready || b.Percent >= 78 {
 		t.Fatalf("%+v", b)
 	}

@@ -114,18 +114,31 @@ func (c *Client) booted(change func(*Bootstrap) bool) {
 
 func (c *Client) toldLocked() {
 	b := c.Bootstrap()
-	c.ready = b.Ready
+	c.warn(b)
+	c.told = b
 	if c.cfg.Hooks.Bootstrap != nil {
 		c.cfg.Hooks.Bootstrap(b)
 	}
 }
 
-// watchReady has the hook hear of a directory that has expired, and of the next.
+// watchReady has the hook hear when the directory expires or no relay answers, and
+// when this is over.
 func (c *Client) watchReady() {
 	c.tell.Lock()
 	defer c.tell.Unlock()
-	if c.Bootstrap().Ready != c.ready {
+	if b := c.Bootstrap(); b.Ready != c.told.Ready || (b.Problem == "") != (c.told.Problem == "") {
 		c.toldLocked()
+	}
+}
+
+// warn logs, once each, that traffic cannot flow any more, and that it can again.
+func (c *Client) warn(b Bootstrap) {
+	switch was := c.told; {
+	case b.Percent < 100 || was.Percent < 100 || b.Ready == was.Ready:
+	case b.Ready:
+		c.log.Info("ready again")
+	default:
+		c.log.Warn("not ready any more", "problem", b.Problem)
 	}
 }
 
@@ -141,7 +154,14 @@ func (c *Client) Bootstrap() Bootstrap {
 	b := c.boot
 	c.bmu.Unlock()
 	if d := c.dirs.Directory(); b.Ready && (d == nil || !c.dirs.Ready(d, time.Now())) {
-		b.Ready, b.Problem = false, "the directory has expired"
+		b.Ready, b.Stage, b.Problem = false, "waiting for a newer directory", "the directory has expired"
+	}
+	// As long as a link is open, others may fail for reasons of their own.
+	if err := c.reach.problem(c.bridge != nil); err != nil && b.Problem == "" && len(c.chans.Channels()) == 0 {
+		if b.Ready {
+			b.Stage = "waiting for a relay that answers"
+		}
+		b.Ready, b.Problem = false, err.Error()
 	}
 	return b
 }

@@ -42,6 +42,19 @@ func newMetrics(r *metrics.Registry, c *Client) *clientMetrics {
 		m.hops[i] = r.Histogram(fmt.Sprintf(`chive_circuit_build_seconds{hop="%d"}`, i+1), "Time from a circuit's beginning until the hop was built.")
 	}
 	r.CounterFunc(panics.Metric, panics.Help, panics.Total)
+	r.GaugeFunc("chive_ready", "1 if traffic can flow, otherwise 0.", func() int64 {
+		if c.Bootstrap().Ready {
+			return 1
+		}
+		return 0
+	})
+	r.GaugeFunc("chive_directory_age_seconds", "Time since the consensus became valid; -1 without a consensus.", func() int64 {
+		d := c.dirs.Directory()
+		if d == nil {
+			return -1
+		}
+		return int64(time.Since(d.ValidAfter()) / time.Second)
+	})
 	r.GaugeFunc("chive_circuits_open", "Open circuits.", c.open)
 	r.GaugeFunc("chive_circuits_building", "Circuits being built.", c.making.Load)
 	r.GaugeFunc("chive_memory_bytes", "Memory that relays make the client hold.", c.memory.Used)

@@ -173,12 +173,15 @@ func (n *proxyNode) watch(ctx context.Context, ready func(...string)) error {
 	defer bar.end()
 	isReady := false
 	follow := func(b chive.BootstrapStatus) {
+		if isReady {
+			return // the client logs what it meets from now on
+		}
 		bar.show(b)
-		if b.Ready && !isReady {
+		if b.Ready {
 			bar.end()
 			ready()
 		}
-		isReady = isReady || b.Ready
+		isReady = b.Ready
 	}
 	follow(n.client.Status().Bootstrap) // what happened before the subscription
 	for {

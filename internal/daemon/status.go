@@ -155,7 +155,10 @@ func (r *Report) Print(w io.Writer, now time.Time) {
 func PrintStatus(w io.Writer, st chive.Status, now time.Time) {
 	state := "ready"
 	if !st.Bootstrap.Ready {
-		state = fmt.Sprintf("not ready: %d%%, %s", st.Bootstrap.Percent, st.Bootstrap.Stage)
+		state = "not ready: " + st.Bootstrap.Stage
+		if st.Bootstrap.Percent < 100 {
+			state = fmt.Sprintf("not ready: %d%%, %s", st.Bootstrap.Percent, st.Bootstrap.Stage)
+		}
 	}
 	fmt.Fprintf(w, "network    %s\nstate      %s\n", st.Network, state)
 	if st.Bootstrap.Problem != "" {

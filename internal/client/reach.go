@@ -1,0 +1,69 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/linkspec"
+)
+
+// reach remembers whether relays answer, so that a client without a working
+// connection does not call itself ready.
+type reach struct {
+	mu     sync.Mutex
+	failed int       // links in a row that could not be opened
+	since  time.Time // the first of them
+	last   error
+}
+
+// silentAfter is how many links in a row must fail until this says more about the
+// connection of this machine than about a relay.
+const silentAfter = 3
+
+// link returns an open link to the relay, and notes whether the relay answered.
+func (c *Client) link(ctx context.Context, t linkspec.Target) (*channel.Channel, error) {
+	ch, err := c.chans.Get(ctx, t)
+	switch {
+	case err == nil:
+		c.reach.answered()
+	case ctx.Err() == nil || errors.Is(err, errBuildTimeout):
+		c.reach.unanswered(err, time.Now())
+	default:
+		return nil, err // nobody waits for it any more
+	}
+	c.watchReady()
+	return ch, err
+}
+
+func (r *reach) answered() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failed, r.last = 0, nil
+}
+
+func (r *reach) unanswered(err error, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed == 0 {
+		r.since = now.Round(0)
+	}
+	r.failed, r.last = r.failed+1, err
+}
+
+// problem returns why no relay can be reached; nil if some can, as far as is known.
+func (r *reach) problem(bridges bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failed < silentAfter {
+		return nil
+	}
+	advice := "check this machine's connection and firewall; where Tor is blocked, use bridges"
+	if bridges {
+		advice = "check this machine's connection, or try other bridges"
+	}
+	return fault.New(fault.Network, "no relay answers since %s (%w): %s", r.since.UTC().Format("15:04:05 UTC"), r.last, advice)
+}
