@@ -12,11 +12,13 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/tomlfile"
 	"github.com/chivenet/chive/internal/version"
 )
 
@@ -105,11 +107,23 @@ func Root(name, short string, commands ...*cobra.Command) *cobra.Command {
 		SilenceErrors: true,
 	}
 	profiling(root)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return fault.Wrap(fault.Config, err) })
+	root.SetFlagErrorFunc(flagMistake)
 	root.AddCommand(commands...)
 	groupFlags(root)
 	strict(root)
 	return root
+}
+
+// flagMistake names, for an unknown flag, the one that was probably meant.
+func flagMistake(c *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedName()) > 1 {
+		var flags []string
+		c.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
+		if near := tomlfile.Nearest(unknown.GetSpecifiedName(), flags); near != "" {
+			return fault.New(fault.Config, "%w; did you mean --%s?", err, near)
+		}
+	}
+	return fault.Wrap(fault.Config, err)
 }
 
 // strict gives mistakes in arguments their kind of error, and makes an unknown

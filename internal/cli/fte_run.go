@@ -69,7 +69,7 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 		}
 		defer stop()
 	}
-	log.Info("ready", "mode", f.mode, "protocol", f.protocol)
+	log.Info("ready", "listening", l.Addr().String(), "mode", f.mode, "protocol", f.protocol)
 	if err := p.Serve(ctx, l); err != nil {
 		return err
 	}

@@ -169,6 +169,7 @@ func New(cfg Config) (*Client, error) {
 	c.memory = account.New(cfg.MaxMemory)
 	c.m = newMetrics(cfg.Metrics, c)
 
+	sweepState(&cfg)
 	var err error
 	if c.guards, err = newGuards(&cfg); err != nil {
 		return nil, err

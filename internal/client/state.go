@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
@@ -21,6 +22,16 @@ func (cfg *Config) store(name string) guard.Store {
 		return new(guard.MemStore)
 	}
 	return guard.FileStore(filepath.Join(cfg.Dir, name))
+}
+
+// sweepState removes the unfinished files that a killed process left beside the state.
+func sweepState(cfg *Config) {
+	if cfg.Dir == "" {
+		return
+	}
+	if err := atomicfile.Sweep(cfg.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		cfg.Log.Warn("the data directory has unfinished files that cannot be removed", "err", err)
+	}
 }
 
 func newGuards(cfg *Config) (*guard.Manager, error) {

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -41,6 +43,22 @@ func (g *fakeGuards) Save() error {
 		return errors.New("no space left on device")
 	}
 	return nil
+}
+
+// TestSweepState: what a killed process was writing is removed, nothing else.
+func TestSweepState(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"guards.json", ".guards.json.123.tmp"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("{"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	log := slog.New(slog.DiscardHandler)
+	sweepState(&Config{Dir: dir, Log: log})
+	sweepState(&Config{Dir: filepath.Join(dir, "none"), Log: log})
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 1 || left[0].Name() != "guards.json" {
+		t.Error(left, err)
+	}
 }
 
 // TestGuardSaves: the first change is saved at once, those that follow it every

@@ -56,6 +56,7 @@ type Server struct {
 	closed    bool
 	listeners map[interface{ Close() error }]struct{}
 	conns     map[net.Conn]struct{}
+	toldFull  time.Time // when the log last said that there are too many
 	handlers  sync.WaitGroup // open connections and running lookups
 }
 
@@ -130,6 +131,7 @@ func (s *Server) Serve(l net.Listener) error {
 	err := listen.Serve(s.ctx, l, s.cfg.Log, "port "+s.cfg.Name, func(c net.Conn) {
 		if !s.admit(c) {
 			s.count.refused.Inc()
+			s.tellFull()
 			c.Close()
 			return
 		}
@@ -153,6 +155,24 @@ func (s *Server) admit(c net.Conn) bool {
 	s.count.accepted.Inc()
 	s.count.open.Inc()
 	return true
+}
+
+// fullLog is the least time between two lines of the log about refused connections.
+const fullLog = time.Minute
+
+// tellFull logs that there are too many connections.
+func (s *Server) tellFull() {
+	now := time.Now()
+	s.mu.Lock()
+	told := s.closed || !s.toldFull.IsZero() && now.Sub(s.toldFull) < fullLog
+	if !told {
+		s.toldFull = now
+	}
+	s.mu.Unlock()
+	if told {
+		return
+	}
+	s.cfg.Log.Warn("too many connections of local programs: new ones are closed; close some, or raise max-connections", "port", s.cfg.Name, "most", s.cfg.MaxConns)
 }
 
 func (s *Server) serveConn(c net.Conn) {

@@ -144,21 +144,37 @@ func TestDataDuringDialIsKept(t *testing.T) {
 	}
 }
 
+// lines sends each write to a channel.
+type lines chan string
+
+func (l lines) Write(b []byte) (int, error) {
+	l <- string(b)
+	return len(b), nil
+}
+
+// TestConnectionLimit: connections above the limit are closed, counted, and
+// logged once a minute.
 func TestConnectionLimit(t *testing.T) {
-	s := NewSOCKS(Config{Dialer: &network{}, MaxConns: 2})
+	told := make(chan string, 9)
+	s := NewSOCKS(Config{Dialer: &network{}, MaxConns: 2, Log: slog.New(slog.NewTextHandler(lines(told), nil))})
 	door := start(t, s)
 	a, b := dialTCP(t, door), dialTCP(t, door)
 	for _, c := range []net.Conn{a, b} {
 		say(t, c, 5, 1, 0)
 		hear(t, c, 5, 0)
 	}
-	c := dialTCP(t, door)
-	c.Write([]byte{5, 1, 0})
-	if got, _ := io.ReadAll(c); len(got) != 0 {
-		t.Errorf("a third client hears %x", got)
+	for range 2 {
+		c := dialTCP(t, door)
+		c.Write([]byte{5, 1, 0})
+		if got, _ := io.ReadAll(c); len(got) != 0 {
+			t.Errorf("a third client hears %x", got)
+		}
 	}
-	if s.count.refused.Value() != 1 {
+	if s.count.refused.Value() != 2 {
 		t.Error("not counted")
+	}
+	if line := <-told; !strings.Contains(line, "max-connections") || len(told) != 0 {
+		t.Errorf("the log: %s and %d more lines", line, len(told))
 	}
 	a.Close()
 	for { // a's place becomes free

@@ -117,15 +117,15 @@ func (*refusal) UnmarshalTOML(any) error { return errRefused }
 // the nearest of them, by its last part when the key has several.
 func Unknown(key string, known []string) error {
 	last := key[strings.LastIndexByte(key, '.')+1:]
-	if near := nearest(last, known); near != "" {
+	if near := Nearest(last, known); near != "" {
 		return fault.New(fault.Config, "unknown key %q; did you mean %q?", key, near)
 	}
 	return fault.New(fault.Config, "unknown key %q", key)
 }
 
-// nearest returns the choice with the least edit distance to s, or "" if none is
+// Nearest returns the choice with the least edit distance to s, or "" if none is
 // near enough to be a typing mistake.
-func nearest(s string, choices []string) string {
+func Nearest(s string, choices []string) string {
 	best, least := "", len(s)/3+2
 	for _, c := range choices {
 		if d := distance(strings.ToLower(s), c, least); d < least {
