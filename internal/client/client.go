@@ -138,8 +138,8 @@ type Client struct {
 
 	tell sync.Mutex // held while boot changes and the hook hears of it; guards told
 	told Bootstrap  // what the hook heard last
-	bmu   sync.Mutex // guards boot
-	boot  Bootstrap
+	bmu  sync.Mutex // guards boot
+	boot Bootstrap
 }
 
 // New starts a client. It returns at once; Wait waits until traffic can flow.

@@ -12,6 +12,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 
 	"github.com/chivenet/chive/internal/panics"
+	draw "github.com/chivenet/chive/internal/progress"
 )
 
 // node is a running client with its ports, a running relay or a running
@@ -62,6 +63,7 @@ func (p *Process) Run(ctx context.Context) (err error) {
 		return err
 	}
 	c := s.role.common()
+	p.Err = draw.Share(p.Err)
 	p.log, p.level = NewLogger(c.LogLevel, c.LogFormat, p.Err)
 	if p.node, err = s.role.open(p.Err, p.log); err != nil {
 		return s.Explain(err)

@@ -18,20 +18,25 @@ type progress interface {
 // each stage.
 func newProgress(w io.Writer, log *slog.Logger) progress {
 	if draw.IsTerminal(w) {
-		return &bar{draw.New(w)}
+		return &bar{Bar: draw.New(w), log: log}
 	}
 	return &records{log: log}
 }
 
-// bar is a progress bar.
-type bar struct{ *draw.Bar }
+// bar is a progress bar. A problem, which may be too long for its line, goes to the
+// log.
+type bar struct {
+	*draw.Bar
+	log     *slog.Logger
+	problem bool // is told
+}
 
 func (b *bar) show(s chive.BootstrapStatus) {
-	text := s.Stage
-	if s.Problem != "" {
-		text += " (" + s.Problem + ")"
+	b.Draw(s.Stage, s.Percent, 100)
+	if s.Problem != "" && !b.problem {
+		b.log.Warn("bootstrap", "stage", s.Stage, "problem", s.Problem)
 	}
-	b.Draw(text, s.Percent, 100)
+	b.problem = s.Problem != ""
 }
 
 func (b *bar) end() { b.Clear() }

@@ -14,7 +14,6 @@ package progress
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"unicode"
 
@@ -35,7 +34,7 @@ type Bar struct {
 // are not reported, as nothing depends on it.
 func New(w io.Writer) *Bar {
 	return &Bar{w: w, columns: func() int {
-		if f, ok := w.(*os.File); ok {
+		if f := file(w); f != nil {
 			if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
 				return n
 			}
@@ -55,8 +54,8 @@ func OnTerminal(w io.Writer) *Bar {
 
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+	f := file(w)
+	return f != nil && term.IsTerminal(int(f.Fd()))
 }
 
 // Draw draws the line again if it has changed: how much is done, and text. It
@@ -76,23 +75,33 @@ func (b *Bar) Draw(text string, done, of int) {
 	}, text)
 	line := []rune(fmt.Sprintf("%3.0f%% [%s%s] %s", 100*part, strings.Repeat("=", full), strings.Repeat(" ", width-full), text))
 	if s := string(line[:min(len(line), b.columns()-1)]); s != b.drawn {
-		b.drawn = s
-		io.WriteString(b.w, "\r\x1b[K"+s)
+		b.put(clear, s)
 	}
 }
 
 // Clear removes the line.
 func (b *Bar) Clear() {
 	if b.drawn != "" {
-		b.drawn = ""
-		io.WriteString(b.w, "\r\x1b[K")
+		b.put(clear, "")
 	}
 }
 
 // End leaves the line as it is, and goes to the next.
 func (b *Bar) End() {
 	if b.drawn != "" {
-		b.drawn = ""
-		io.WriteString(b.w, "\n")
+		b.put("\n", "")
 	}
+}
+
+// clear goes to the line's beginning and clears it.
+const clear = "\r\x1b[K"
+
+// put writes control codes, and then the line.
+func (b *Bar) put(codes, line string) {
+	b.drawn = line
+	if s, ok := b.w.(*Shared); ok {
+		s.draw(codes, line)
+		return
+	}
+	io.WriteString(b.w, codes+line)
 }

@@ -63,3 +63,28 @@ func TestLongText(t *testing.T) {
 		}
 	}
 }
+
+// TestShared: lines are written above the bar, which is drawn again below them.
+func TestShared(t *testing.T) {
+	var out strings.Builder
+	s := &Shared{w: &out}
+	b := New(s)
+	said := func(want string) {
+		t.Helper()
+		if out.String() != want {
+			t.Errorf("%q, want %q", out.String(), want)
+		}
+		out.Reset()
+	}
+	s.Write([]byte("before\n"))
+	said("before\n")
+	b.Draw("x", 0, 1)
+	bar := "  0% [" + strings.Repeat(" ", 40) + "] x"
+	said("\r\x1b[K" + bar)
+	s.Write([]byte("a line\n"))
+	said("\r\x1b[Ka line\n" + bar)
+	b.Clear()
+	said("\r\x1b[K")
+	s.Write([]byte("after\n"))
+	said("after\n")
+}

@@ -56,7 +56,7 @@ type Server struct {
 	closed    bool
 	listeners map[interface{ Close() error }]struct{}
 	conns     map[net.Conn]struct{}
-	toldFull  time.Time // when the log last said that there are too many
+	toldFull  time.Time      // when the log last said that there are too many
 	handlers  sync.WaitGroup // open connections and running lookups
 }
 
