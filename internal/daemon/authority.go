@@ -30,7 +30,10 @@ func (r *authorityRole) check() error {
 	if err != nil {
 		return err
 	}
-	return cfg.Check()
+	if err := cfg.Check(); err != nil {
+		return err
+	}
+	return canStart(cfg.DataDir, "", nil)
 }
 
 // config returns the configuration of the authority, with its network.

@@ -70,15 +70,17 @@ func (r *proxyRole) parts() []options.Part {
 func (r *proxyRole) maxMemory() uint64 { return r.Config.MaxMemory }
 
 func (r *proxyRole) check() error {
-	c := r.Config
-	var err error
-	if c.Network, err = r.network(); err != nil {
+	c, err := r.config(nil)
+	if err != nil {
 		return err
 	}
 	if r.ports && len(given(r.SOCKS))+len(given(r.HTTP))+len(given(r.DNS)) == 0 {
 		return fault.New(fault.Config, "no port is open: give --socks, --http or --dns an address")
 	}
-	return c.Check()
+	if err := c.Check(); err != nil {
+		return err
+	}
+	return canStart(c.DataDir, "ClientTransportPlugins", c.ClientTransportPlugins)
 }
 
 // config returns the configuration of the client, with its network and data

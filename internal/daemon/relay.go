@@ -33,7 +33,10 @@ func (r *relayRole) check() error {
 	if err != nil {
 		return err
 	}
-	return cfg.Check()
+	if err := cfg.Check(); err != nil {
+		return err
+	}
+	return canStart(cfg.DataDir, "ServerTransportPlugins", cfg.ServerTransportPlugins)
 }
 
 // config returns the configuration of the relay, with its network and data

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/exit"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -130,6 +131,9 @@ func (c *Config) Check() error {
 		if _, err := familyID(f); f != allFamilies && err != nil {
 			return options.Wrong("FamilyIDs", "%w", err)
 		}
+	}
+	if _, err := loadFamily(keyDirOf(c.DataDir), ident.RSAID{}, nil, c.FamilyIDs); err != nil {
+		return err
 	}
 	main, ok := first4(c.advertised())
 	if !ok {

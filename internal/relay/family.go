@@ -131,7 +131,7 @@ func familyID(w string) (id ident.Ed25519ID, err error) {
 // names.
 func (d keyDir) familyKeys() ([]*cert.ExpandedKey, error) {
 	entries, err := os.ReadDir(string(d))
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fault.New(fault.Local, "keys: %w", err)
 	}
 	var out []*cert.ExpandedKey

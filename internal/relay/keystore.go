@@ -44,15 +44,17 @@ const (
 // keyDir reads and writes the files of one relay's keys.
 type keyDir string
 
+func keyDirOf(dataDir string) keyDir { return keyDir(filepath.Join(dataDir, "keys")) }
+
 func openKeyDir(dataDir string) (keyDir, error) {
-	dir := filepath.Join(dataDir, "keys")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	dir := keyDirOf(dataDir)
+	if err := os.MkdirAll(string(dir), 0o700); err != nil {
 		return "", fault.New(fault.Local, "keys: %w", err)
 	}
-	if err := atomicfile.Sweep(dir); err != nil {
+	if err := atomicfile.Sweep(string(dir)); err != nil {
 		return "", fault.New(fault.Local, "keys: %w", err)
 	}
-	return keyDir(dir), nil
+	return dir, nil
 }
 
 func (d keyDir) path(name string) string { return filepath.Join(string(d), name) }
