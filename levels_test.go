@@ -52,6 +52,7 @@ var levels = map[string]int{
 	"internal/tomlfile":    1,
 
 	"fte/lang":           2,
+	"internal/torrc":     2,
 	"internal/cbt":       2,
 	"internal/flow":      2,
 	"internal/handshake": 2,

@@ -16,7 +16,7 @@ func configCommand() *cobra.Command {
 		checkCommand("relay", "relay", "The files that they name are read too;\nno port is opened, and no key is made.", daemon.NewRelaySettings()),
 		checkCommand("authority", "authority", "The files that they name are read too;\nno port is opened, and keys are not looked at.", daemon.NewAuthoritySettings()),
 	)
-	c.AddCommand(check)
+	c.AddCommand(check, importCommand())
 	return c
 }
 

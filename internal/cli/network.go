@@ -13,7 +13,7 @@ func networkCommand() *cobra.Command {
 		Use:   "import TORRC",
 		Short: "Print a network file made from a C tor configuration",
 		Long: "Print a network file made from the DirAuthority, FallbackDir and TestingTorNetwork lines of a C tor\n" +
-			"configuration. Other lines are passed over.",
+			"configuration. Other lines are passed over: \"chive config import\" translates them.",
 		Example: "  chive network import /etc/tor/torrc > lab.toml",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

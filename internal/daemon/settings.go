@@ -14,6 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/tomlfile"
+	"github.com/chivenet/chive/internal/torrc"
 )
 
 // Settings are the options of a process, from flags and from a file.
@@ -61,6 +62,9 @@ func (s *Settings) Load(path string) error {
 	doc, err := atomicfile.Read(path, tomlfile.MaxSize)
 	if err != nil {
 		return fault.New(fault.Config, "configuration file: %w", err)
+	}
+	if torrc.Is(doc) {
+		return fault.New(fault.Config, "%s is a configuration of C tor: \"chive config import %s\" makes one of Chive's", path, path)
 	}
 	return s.ReadFile(path, doc)
 }

@@ -115,7 +115,7 @@ func FuzzParse(f *testing.F) {
 }
 
 func FuzzImportTorrc(f *testing.F) {
-	f.Add([]byte(torrc))
+	f.Add([]byte(torrcText))
 	f.Fuzz(func(t *testing.T, doc []byte) { reread(t, doc, ImportTorrc) })
 }
 

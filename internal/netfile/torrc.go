@@ -10,6 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/tomlfile"
+	"github.com/chivenet/chive/internal/torrc"
 )
 
 // ImportTorrc makes a network from a torrc of C tor (tor(1)): its DirAuthority,
@@ -17,33 +18,35 @@ import (
 // lines. Other options do not describe a network and are ignored, except
 // %include, which is an error. name becomes the network's name. Errors name the
 // line.
-func ImportTorrc(name string, torrc []byte) (*netdir.Network, error) {
-	if len(torrc) > tomlfile.MaxSize {
-		return nil, fault.New(fault.Config, "torrc: %d bytes, more than the %d that one may have", len(torrc), tomlfile.MaxSize)
+func ImportTorrc(name string, text []byte) (*netdir.Network, error) {
+	if len(text) > tomlfile.MaxSize {
+		return nil, fault.New(fault.Config, "torrc: %d bytes, more than the %d that one may have", len(text), tomlfile.MaxSize)
+	}
+	lines, err := torrc.Lines(torrc.Source{Name: "torrc", Text: text}, nil)
+	if err != nil {
+		return nil, err
 	}
 	n := &netdir.Network{Name: name, Testing: netdir.DefaultTesting()}
 	// TestingTorNetwork changes defaults, on whatever line it is; a line that
 	// sets the value itself has priority.
 	testingNet, subnets := false, ""
-	for _, l := range torrcLines(string(torrc)) {
+	for _, l := range lines {
 		var err error
-		switch strings.ToLower(l.key) {
+		switch strings.ToLower(l.Key) {
 		case "dirauthority":
-			err = importAuthority(n, l.value)
+			err = importAuthority(n, l.Value)
 		case "fallbackdir":
-			err = importFallback(n, l.value)
+			err = importFallback(n, l.Value)
 		case "testingtornetwork":
-			testingNet, err = torrcBool(l.value)
+			testingNet, err = torrc.Bool(l.Value)
 		case "enforcedistinctsubnets":
-			_, err = torrcBool(l.value)
-			subnets = l.value
+			_, err = torrc.Bool(l.Value)
+			subnets = l.Value
 		case "v3authvotinginterval":
-			n.Testing.VotingInterval, err = torrcInterval(l.value)
-		case "%include":
-			err = fault.New(fault.Config, "%%include cannot be followed: import the file that it names")
+			n.Testing.VotingInterval, err = interval(l.Value)
 		}
 		if err != nil {
-			return nil, fault.New(fault.Config, "torrc line %d: %s: %w", l.number, l.key, err)
+			return nil, fault.New(fault.Config, "torrc line %d: %s: %w", l.Number, l.Key, err)
 		}
 	}
 	n.Testing.AllowPrivateAddresses = testingNet
@@ -52,7 +55,7 @@ func ImportTorrc(name string, torrc []byte) (*netdir.Network, error) {
 		n.Testing.VotingInterval = 0 // the consensus sets it
 	}
 	if len(n.Authorities) == 0 {
-		return nil, fault.New(fault.Config, "torrc: no DirAuthority line: C tor would use the public network, which is built into Chive, too")
+		return nil, fault.New(fault.Config, "torrc: no DirAuthority line: C tor would use the public network, which is built into Chive, too; for the other lines there is chive config import")
 	}
 	if err := check(n); err != nil {
 		return nil, fault.New(fault.Config, "torrc: %w", err)
@@ -60,78 +63,13 @@ func ImportTorrc(name string, torrc []byte) (*netdir.Network, error) {
 	return n, nil
 }
 
-// torrcLine is one option.
-type torrcLine struct {
-	number     int // of its first line, from 1
-	key, value string
-}
-
-// torrcLines splits a torrc: comments, continued lines, and quoted values.
-func torrcLines(s string) []torrcLine {
-	var out []torrcLine
-	var pending strings.Builder // a line that continues on the next one
-	first := 0
-	for i, raw := range strings.Split(s, "\n") {
-		raw = strings.TrimRight(raw, "\r")
-		if pending.Len() == 0 {
-			first = i + 1
-		}
-		text := raw
-		if c := strings.IndexByte(text, '#'); c >= 0 && !strings.Contains(text[:c], `"`) {
-			text = text[:c]
-		}
-		if head, ok := strings.CutSuffix(strings.TrimRight(text, " \t"), `\`); ok {
-			pending.WriteString(head)
-			pending.WriteByte(' ')
-			continue
-		}
-		if pending.Len() > 0 && strings.HasPrefix(strings.TrimSpace(raw), "#") {
-			pending.WriteByte(' ') // a comment between continued lines does not end the continuation
-			continue
-		}
-		pending.WriteString(text)
-		text = strings.TrimSpace(pending.String())
-		pending.Reset()
-		if text == "" {
-			continue
-		}
-		key, value := text, ""
-		if c := strings.IndexAny(text, " \t"); c >= 0 {
-			key, value = text[:c], strings.TrimSpace(text[c:])
-		}
-		if unquoted, err := strconv.Unquote(value); err == nil && strings.HasPrefix(value, `"`) {
-			value = unquoted
-		}
-		// "+Option" appends and "/Option" resets, in files that add to others.
-		out = append(out, torrcLine{first, strings.TrimPrefix(key, "+"), value})
+// interval reads a voting interval.
+func interval(s string) (time.Duration, error) {
+	d, err := torrc.Interval(s)
+	if err == nil && (d < minInterval || d > maxInterval) {
+		err = fault.New(fault.Config, "%q is not an interval from %v to %v", s, minInterval, maxInterval)
 	}
-	return out
-}
-
-func torrcBool(s string) (bool, error) {
-	switch s {
-	case "0":
-		return false, nil
-	case "1":
-		return true, nil
-	}
-	return false, fault.New(fault.Config, "%q is neither 0 nor 1", s)
-}
-
-// torrcInterval reads C tor's time intervals: a number and an optional unit.
-func torrcInterval(s string) (time.Duration, error) {
-	number, unit, _ := strings.Cut(s, " ")
-	v, err := strconv.ParseUint(number, 10, 31)
-	units := map[string]time.Duration{
-		"": time.Second, "second": time.Second, "seconds": time.Second, "sec": time.Second,
-		"minute": time.Minute, "minutes": time.Minute, "min": time.Minute,
-		"hour": time.Hour, "hours": time.Hour, "hr": time.Hour,
-	}
-	u, ok := units[strings.ToLower(strings.TrimSpace(unit))]
-	if err != nil || !ok || time.Duration(v) > maxInterval/u || time.Duration(v)*u < minInterval {
-		return 0, fault.New(fault.Config, "%q is not an interval from %v to %v", s, minInterval, maxInterval)
-	}
-	return time.Duration(v) * u, nil
+	return d, err
 }
 
 // importAuthority reads [nickname] [flags] address:dirport fingerprint.

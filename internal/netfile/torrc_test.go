@@ -9,7 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 )
 
-const torrc = `# a client of a private network
+const torrcText = `# a client of a private network
 TestingTorNetwork 1
 SocksPort 127.0.0.1:9050 # DirAuthority in a comment
 DirAuthority auth0 orport=5100 no-v2 v3ident=` + fp1 + ` 127.0.0.1:7100 ` + fp2 + `
@@ -21,7 +21,7 @@ V3AuthVotingInterval 20 seconds
 `
 
 func TestImportTorrc(t *testing.T) {
-	n, err := ImportTorrc("lab", []byte(strings.ReplaceAll(torrc, "\n", "\r\n")))
+	n, err := ImportTorrc("lab", []byte(strings.ReplaceAll(torrcText, "\n", "\r\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +44,7 @@ func TestImportTorrc(t *testing.T) {
 }
 
 func TestImportTorrcSubnets(t *testing.T) {
-	n, err := ImportTorrc("lab", []byte("EnforceDistinctSubnets 1\n"+torrc))
+	n, err := ImportTorrc("lab", []byte("EnforceDistinctSubnets 1\n"+torrcText))
 	if err != nil || !n.Testing.EnforceDistinctSubnets {
 		t.Errorf("a line of its own wins over TestingTorNetwork: %+v %v", n, err)
 	}
@@ -70,7 +70,7 @@ func TestImportTorrcRefusals(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                                    "torrc: no DirAuthority line",
 		"SocksPort 9050":                      "torrc: no DirAuthority line",
-		"\n%include /etc/tor/x":               "torrc line 2: %include: %include cannot be followed",
+		"\n%include /etc/tor/x":               "torrc:2: %include cannot be followed",
 		"DirAuthority":                        "torrc line 1: DirAuthority: an address",
 		"DirAuthority a 192.0.2.1:80":         "torrc line 1: DirAuthority: an address",
 		"DirAuthority a 192.0.2.1:80 " + fp2:  "torrc line 1: DirAuthority: it has no v3ident",

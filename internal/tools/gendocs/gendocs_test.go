@@ -10,6 +10,17 @@ import (
 	"github.com/chivenet/chive/internal/cli"
 )
 
+// TestTorrcPage: docs/moving-from-c-tor.md is what the table gives.
+func TestTorrcPage(t *testing.T) {
+	have, err := os.ReadFile("../../../docs/moving-from-c-tor.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(have, torrcPage()) {
+		t.Error("docs/moving-from-c-tor.md is out of date: go run ./internal/tools/gendocs torrc docs/moving-from-c-tor.md")
+	}
+}
+
 // TestOptionsPage: docs/options.md is what the tables give.
 func TestOptionsPage(t *testing.T) {
 	have, err := os.ReadFile("../../../docs/options.md")

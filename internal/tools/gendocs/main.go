@@ -1,7 +1,8 @@
-// Command gendocs writes what the commands say of themselves: docs/options.md and the manual
-// pages. It is not part of what users install.
+// Command gendocs writes what the commands say of themselves: docs/options.md, the table of
+// C tor's options, and the manual pages. It is not part of what users install.
 //
 //	go run ./internal/tools/gendocs options docs/options.md
+//	go run ./internal/tools/gendocs torrc docs/moving-from-c-tor.md
 //	go run ./internal/tools/gendocs man DIR
 package main
 
@@ -25,11 +26,13 @@ func run(args []string) error {
 		switch args[0] {
 		case "options":
 			return os.WriteFile(args[1], optionsPage(cli.Chive()), 0o644)
+		case "torrc":
+			return os.WriteFile(args[1], torrcPage(), 0o644)
 		case "man":
 			return writeMan(args[1])
 		}
 	}
-	return fmt.Errorf("usage: gendocs options FILE | gendocs man DIR")
+	return fmt.Errorf("usage: gendocs options FILE | gendocs torrc FILE | gendocs man DIR")
 }
 
 // writeMan writes a manual page for each command into a directory.

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/chivenet/chive/internal/torrc"
+)
+
+// torrcPage is docs/moving-from-c-tor.md.
+func torrcPage() []byte {
+	var b bytes.Buffer
+	b.WriteString(torrcIntro)
+	var all []*torrc.Option
+	for o := range torrc.Options {
+		all = append(all, o)
+	}
+	slices.SortFunc(all, func(a, b *torrc.Option) int {
+		return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+	})
+	for _, o := range all {
+		here := "–"
+		switch {
+		case o.Key != "":
+			here = fmt.Sprintf("`%s` (%s)", o.Key, o.Role)
+		case o.Same != "":
+			here = fmt.Sprintf("always as with `%s`", o.Same)
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", o.Name, here, o.Why)
+	}
+	return b.Bytes()
+}
+
+const torrcIntro = `# Moving from C tor
+
+` + "`chive config import /etc/tor/torrc > chive.toml`" + ` translates a configuration: it follows ` + "`%include`" + `, writes each line as a
+setting or as a comment that says why there is none, and names on standard error what is lost. A torrc often describes
+several of Chive's programs at once: ` + "`--role proxy`, `--role relay` and `--role authority`" + ` choose one; onion services become
+tables of the proxy's file. A private network's authorities go into a network file: ` + "`chive network import`" + `.
+
+Keys need no translation. A relay's ` + "`DataDirectory/keys`" + `, an authority's keys and a service's ` + "`HiddenServiceDir`" + ` have the same
+files in both programs: stop C tor, copy or name the directory, start Chive. Never run both with one key.
+
+The table has every option of C tor 0.4.9: its name here and the programs that have it, or why there is none. Options whose
+names begin with Testing or two underscores are C tor's own. This page is generated:
+` + "`go run ./internal/tools/gendocs torrc docs/moving-from-c-tor.md`" + `.
+
+| C tor | here | notes |
+|---|---|---|
+`

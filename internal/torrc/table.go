@@ -1,0 +1,261 @@
+package torrc
+
+import (
+	"strings"
+	"sync"
+)
+
+// Role is a program of Chive's that a torrc may describe.
+type Role uint8
+
+// The roles, as bits.
+const (
+	Proxy Role = 1 << iota
+	Relay
+	Authority
+	Onion // a table [[onion]] of a proxy's file
+
+	node = Proxy | Relay | Authority
+)
+
+// Option says what becomes of an option of C tor.
+type Option struct {
+	Name string
+	Role Role   // which programs have it, if Key is set
+	Key  string // the option there
+	// Same is the value that says what Chive always does; it needs no option.
+	Same string
+	// Why says how the option here differs, or why there is none.
+	Why string
+
+	read func(value string) (values []string, note string, err error) // nil: the value as it is
+}
+
+// Options has every option of tor(1), by groups.
+func Options(yield func(*Option) bool) {
+	for _, t := range [][]Option{translated, fixed} {
+		for i := range t {
+			if !yield(&t[i]) {
+				return
+			}
+		}
+	}
+	for _, g := range absent {
+		for _, name := range g.names {
+			if !yield(&Option{Name: name, Why: g.why}) {
+				return
+			}
+		}
+	}
+}
+
+// byName has the options by their names in small letters: C tor ignores case.
+var byName = sync.OnceValue(func() map[string]*Option {
+	m := map[string]*Option{}
+	for o := range Options {
+		m[strings.ToLower(o.Name)] = o
+	}
+	return m
+})
+
+// Is reports whether a text is probably a torrc: its first line is an option of C tor
+// without an equals sign.
+func Is(text []byte) bool {
+	for _, l := range split(Source{Text: text}) {
+		return byName()[strings.ToLower(l.Key)] != nil && !strings.HasPrefix(l.Value, "=")
+	}
+	return false
+}
+
+// translated are the options that Chive has too.
+var translated = []Option{
+	{Name: "DataDirectory", Role: node, Key: "data-dir", Why: "a relay's and an authority's keys in `keys` below it have the same form"},
+	{Name: "Log", Role: node, Key: "log-level", read: logLevel, Why: "to standard error; the system's journal keeps it"},
+	{Name: "MetricsPort", Role: node, Key: "metrics", read: metricsPort},
+	{Name: "MaxMemInQueues", Role: node, Key: "max-memory", read: byteCount, Why: "counts all that peers make the node hold"},
+	{Name: "Sandbox", Role: node, Key: "sandbox", read: sandbox, Why: "`auto` uses Landlock and seccomp where the system has them"},
+
+	{Name: "SocksPort", Role: Proxy, Key: "socks", read: socksPort},
+	{Name: "HTTPTunnelPort", Role: Proxy, Key: "http", read: plainPort},
+	{Name: "DNSPort", Role: Proxy, Key: "dns", read: plainPort},
+	{Name: "EntryNodes", Role: Proxy, Key: "entry-nodes", read: nodes},
+	{Name: "MiddleNodes", Role: Proxy, Key: "middle-nodes", read: nodes},
+	{Name: "ExitNodes", Role: Proxy, Key: "exit-nodes", read: nodes},
+	{Name: "ExcludeNodes", Role: Proxy, Key: "exclude-nodes", read: nodes},
+	{Name: "ExcludeExitNodes", Role: Proxy, Key: "exclude-exit-nodes", read: nodes},
+	{Name: "StrictNodes", Role: Proxy, Key: "strict-nodes", read: yesNo},
+	{Name: "NumEntryGuards", Role: Proxy, Key: "num-entry-guards"},
+	{Name: "NumDirectoryGuards", Role: Proxy, Key: "num-directory-guards"},
+	{Name: "Bridge", Role: Proxy, Key: "bridge", Why: "every bridge line counts: `UseBridges` is not needed"},
+	{Name: "ClientTransportPlugin", Role: Proxy, Key: "transport-plugin"},
+	{Name: "MaxCircuitDirtiness", Role: Proxy, Key: "max-circuit-dirtiness", read: interval},
+	{Name: "CircuitBuildTimeout", Role: Proxy, Key: "circuit-build-timeout", read: interval, Why: "turns learning off, as `LearnCircuitBuildTimeout 0` does"},
+	{Name: "CircuitStreamTimeout", Role: Proxy, Key: "stream-timeout", read: interval},
+	{Name: "ClientRejectInternalAddresses", Role: Proxy, Key: "client-reject-internal-addresses", read: onOff},
+	{Name: "ClientDNSRejectInternalAddresses", Role: Proxy, Key: "client-dns-reject-internal-addresses", read: onOff},
+	{Name: "ClientOnionAuthDir", Role: Proxy, Key: "client-onion-auth-dir"},
+	{Name: "ConfluxEnabled", Role: Proxy, Key: "conflux", read: onOff},
+	{Name: "ConnectionPadding", Role: Proxy, Key: "padding", read: connectionPadding},
+	{Name: "ReducedConnectionPadding", Role: Proxy, Key: "padding", read: reducedPadding},
+
+	{Name: "ORPort", Role: Relay | Authority, Key: "orport", read: orPort},
+	{Name: "DirPort", Role: Relay | Authority, Key: "dirport", read: dirPort},
+	{Name: "Nickname", Role: Relay | Authority, Key: "nickname"},
+	{Name: "ContactInfo", Role: Relay | Authority, Key: "contact"},
+	{Name: "Address", Role: Relay, Key: "address", read: address, Why: "with the port that others use: `IP:PORT`; no name, because Chive asks no system resolver"},
+	{Name: "OfflineMasterKey", Role: Relay, Key: "offline-master-key", read: yesNo},
+	{Name: "MyFamily", Role: Relay, Key: "family", read: names},
+	{Name: "FamilyId", Role: Relay, Key: "family-id"},
+	{Name: "BridgeRelay", Role: Relay, Key: "bridge", read: yesNo},
+	{Name: "ServerTransportPlugin", Role: Relay, Key: "transport-plugin"},
+	{Name: "ServerTransportListenAddr", Role: Relay, Key: "transport-listen"},
+	{Name: "ServerTransportOptions", Role: Relay, Key: "transport-options"},
+	{Name: "ExitPolicy", Role: Relay, Key: "exit-policy", read: policy},
+	{Name: "IPv6Exit", Role: Relay, Key: "ipv6-exit", read: yesNo},
+	{Name: "ExitPolicyRejectPrivate", Role: Relay, Key: "exit-private", read: noYes, Why: "the other way round: `exit-private = true` lets streams out to private networks"},
+	{Name: "BandwidthRate", Role: Relay, Key: "bandwidth-rate", read: byteCount},
+	{Name: "BandwidthBurst", Role: Relay, Key: "bandwidth-burst", read: byteCount},
+	{Name: "RelayBandwidthRate", Role: Relay, Key: "bandwidth-rate", read: byteCount, Why: "a relay of Chive's carries no traffic of its own, so one limit is enough"},
+	{Name: "RelayBandwidthBurst", Role: Relay, Key: "bandwidth-burst", read: byteCount, Why: "as RelayBandwidthRate"},
+	{Name: "MaxAdvertisedBandwidth", Role: Relay, Key: "max-advertised", read: byteCount},
+	{Name: "AssumeReachable", Role: Relay | Authority, Key: "assume-reachable", read: yesNo},
+	{Name: "DirCache", Role: Relay, Key: "no-dir-cache", read: noYes, Why: "the other way round"},
+	{Name: "DownloadExtraInfo", Role: Relay, Key: "cache-extra-info", read: yesNo},
+	{Name: "ShutdownWaitLength", Role: Relay, Key: "shutdown-wait", read: interval},
+
+	{Name: "V3BandwidthsFile", Role: Authority, Key: "bandwidth-file"},
+	{Name: "V3AuthVotingInterval", Role: Authority, Key: "voting-interval", read: interval},
+	{Name: "V3AuthVoteDelay", Role: Authority, Key: "vote-delay", read: interval},
+	{Name: "V3AuthDistDelay", Role: Authority, Key: "dist-delay", read: interval},
+	{Name: "V3AuthNIntervalsValid", Role: Authority, Key: "intervals-valid"},
+	{Name: "TestingV3AuthInitialVotingInterval", Role: Authority, Key: "initial-voting-interval", read: interval},
+	{Name: "TestingV3AuthInitialVoteDelay", Role: Authority, Key: "initial-vote-delay", read: interval},
+	{Name: "TestingV3AuthInitialDistDelay", Role: Authority, Key: "initial-dist-delay", read: interval},
+	{Name: "ConsensusParams", Role: Authority, Key: "param", read: words},
+	{Name: "RecommendedClientVersions", Role: Authority, Key: "client-versions", read: names},
+	{Name: "RecommendedServerVersions", Role: Authority, Key: "server-versions", read: names},
+	{Name: "AuthDirHasIPv6Connectivity", Role: Authority, Key: "ipv6", read: yesNo},
+
+	{Name: "HiddenServiceDir", Role: Onion, Key: "key-dir", Why: "begins a table `[[onion]]`"},
+	{Name: "HiddenServicePort", Role: Onion, Key: "port", read: onionPort},
+	{Name: "HiddenServiceNumIntroductionPoints", Role: Onion, Key: "introduction-points"},
+	{Name: "HiddenServiceMaxStreams", Role: Onion, Key: "max-streams"},
+	{Name: "HiddenServiceMaxStreamsCloseCircuit", Role: Onion, Key: "max-streams-close-circuit", read: yesNo},
+}
+
+// fixed are the options whose usual value is what Chive always does.
+var fixed = []Option{
+	{Name: "UseBridges", Same: "1", Why: "bridges are used if there is a `bridge` line"},
+	{Name: "ExitRelay", Same: "1", Why: "a relay is an exit if it has an `exit-policy`"},
+	{Name: "UseEntryGuards", Same: "1", Why: "without guards, some circuit soon begins and ends at an attacker's relays"},
+	{Name: "UseMicrodescriptors", Same: "1", Why: "clients use microdescriptors"},
+	{Name: "UseDefaultFallbackDirs", Same: "1", Why: "the network file has the fallbacks"},
+	{Name: "LearnCircuitBuildTimeout", Same: "1", Why: "learned, unless `circuit-build-timeout` is set"},
+	{Name: "ClientOnly", Same: "1", Why: "a proxy never is a relay"},
+	{Name: "ClientUseIPv4", Same: "1", Why: "relays are reached over IPv4 and IPv6, whichever answers"},
+	{Name: "ClientUseIPv6", Same: "1", Why: "relays are reached over IPv4 and IPv6, whichever answers"},
+	{Name: "ClientPreferIPv6ORPort", Same: "auto", Why: "whichever answers first"},
+	{Name: "SafeLogging", Same: "1", Why: "no address, name or key is logged"},
+	{Name: "SafeSocks", Same: "0", Why: "there is no such refusal yet"},
+	{Name: "TestSocks", Same: "0", Why: "there is no such line in the log yet"},
+	{Name: "RunAsDaemon", Same: "0", Why: "run it under systemd, or another supervisor"},
+	{Name: "AvoidDiskWrites", Same: "1", Why: "little is written, and rarely"},
+	{Name: "HardwareAccel", Same: "1", Why: "the CPU's instructions are used where it has them"},
+	{Name: "NumCPUs", Same: "0", Why: "GOMAXPROCS in the environment limits the processors"},
+	{Name: "EnforceDistinctSubnets", Same: "1", Why: "a network file's `enforce_distinct_subnets`"},
+	{Name: "PublishServerDescriptor", Same: "1", Why: "a relay is published; a bridge is not"},
+	{Name: "BridgeDistribution", Same: "none", Why: "bridges are not published to a bridge authority"},
+	{Name: "ExtendByEd25519ID", Same: "1", Why: "circuits extend by both identities"},
+	{Name: "HiddenServiceVersion", Same: "3", Why: "version 3 is the only one"},
+	{Name: "HiddenServiceAllowUnknownPorts", Same: "0", Why: "a stream to an unknown port is ended"},
+	{Name: "HiddenServiceDirGroupReadable", Same: "0", Why: "only the owner has access to keys"},
+	{Name: "DataDirectoryGroupReadable", Same: "0", Why: "only the owner has access"},
+	{Name: "KeyDirectoryGroupReadable", Same: "0", Why: "only the owner has access"},
+	{Name: "CacheDirectoryGroupReadable", Same: "0", Why: "only the owner has access"},
+	{Name: "PublishHidServDescriptors", Same: "1", Why: "services publish their descriptors"},
+	{Name: "FetchHidServDescriptors", Same: "1", Why: "fetched when a service is asked for"},
+	{Name: "FetchServerDescriptors", Same: "1", Why: "fetched as the directory asks"},
+	{Name: "FetchDirInfoEarly", Same: "0", Why: "relays fetch early, clients do not"},
+	{Name: "FetchDirInfoExtraEarly", Same: "0", Why: "relays fetch early, clients do not"},
+	{Name: "FetchUselessDescriptors", Same: "0", Why: "only what is used is fetched"},
+	{Name: "DisableNetwork", Same: "0", Why: "a program that must not use the network is not started"},
+	{Name: "VanguardsLiteEnabled", Same: "1", Why: "vanguards-lite are on"},
+	{Name: "CircuitPadding", Same: "1", Why: "as the consensus says"},
+	{Name: "ReducedCircuitPadding", Same: "0", Why: "as the consensus says"},
+	{Name: "AuthoritativeDirectory", Same: "1", Why: "an authority is a program of its own: `chive authority`"},
+	{Name: "V3AuthoritativeDirectory", Same: "1", Why: "an authority is a program of its own: `chive authority`"},
+	{Name: "VersioningAuthoritativeDirectory", Same: "1", Why: "an authority votes on versions if it is given some"},
+	{Name: "AuthDirSharedRandomness", Same: "1", Why: "authorities take part in shared randomness"},
+	{Name: "AuthDirTestReachability", Same: "1", Why: "`assume-reachable` turns the test off"},
+	{Name: "AuthDirPinKeys", Same: "1", Why: "a relay's keys belong together from the first time on"},
+	{Name: "AuthDirListBadExits", Same: "1", Why: "the file of `relay-list` marks bad exits"},
+	{Name: "AuthDirListMiddleOnly", Same: "1", Why: "the file of `relay-list` marks relays"},
+	{Name: "ExtendAllowPrivateAddresses", Same: "0", Why: "a network file says whether its relays may have private addresses"},
+	{Name: "DirAllowPrivateAddresses", Same: "0", Why: "a network file says whether its relays may have private addresses"},
+	{Name: "RefuseUnknownExits", Same: "1", Why: "exits serve circuits of several hops, from relays of the consensus, only"},
+	{Name: "ServerDNSDetectHijacking", Same: "0", Why: "answers are not tested for hijacking"},
+	{Name: "ServerDNSSearchDomains", Same: "0", Why: "names are looked up as they are"},
+	{Name: "ServerDNSRandomizeCase", Same: "0", Why: "questions have random numbers and ports, and letters as they are"},
+	{Name: "AssumeReachableIPv6", Same: "auto", Why: "as `assume-reachable`"},
+	{Name: "AddressDisableIPv6", Same: "0", Why: "only addresses that you give are used"},
+	{Name: "ExitPolicyRejectLocalInterfaces", Same: "1", Why: "the relay's own addresses are refused"},
+	{Name: "ExtraInfoStatistics", Same: "1", Why: "relays publish an extra-info document"},
+	{Name: "UpdateBridgesFromAuthority", Same: "0", Why: "bridges are asked themselves"},
+	{Name: "DormantTimeoutEnabled", Same: "0", Why: "an idle client builds no circuits, and keeps its directory"},
+	{Name: "UnixSocksGroupWritable", Same: "0", Why: "only the owner has access to a socket's file"},
+	{Name: "TruncateLogFile", Same: "0", Why: "the log goes to standard error"},
+	{Name: "WarnPlaintextPorts", Same: "", Why: "no warning by port"},
+}
+
+// absent are the options that Chive has not, by the reason.
+var absent = []struct {
+	why   string
+	names []string
+}{
+	{"a network is described by a network file: `chive network import` makes one of such lines", []string{
+		"DirAuthority", "AlternateDirAuthority", "FallbackDir", "TestingTorNetwork"}},
+	{"no bridge authority", []string{"AlternateBridgeAuthority", "BridgeAuthoritativeDir", "BridgePassword"}},
+	{"no control port yet: `chive status` and the metrics show what happens", []string{
+		"ControlPort", "ControlPortFileGroupReadable", "ControlPortWriteToFile", "ControlSocket", "ControlSocketsGroupWritable",
+		"CookieAuthentication", "CookieAuthFile", "CookieAuthFileGroupReadable", "HashedControlPassword",
+		"__ControlPort", "__HashedControlSessionPassword", "__LeaveStreamsUnattached", "__OwningControllerFD", "__OwningControllerProcess",
+		"__ReloadTorrcOnSIGHUP", "__DisablePredictedCircuits", "ReconfigDropsBridgeDescs"}},
+	{"no transparent proxy yet", []string{"TransPort", "TransProxyType", "NATDPort", "AutomapHostsOnResolve", "AutomapHostsSuffixes",
+		"VirtualAddrNetworkIPv4", "VirtualAddrNetworkIPv6", "__TransPort", "__NATDPort"}},
+	{"no proxy on the way to the network yet", []string{"HTTPProxy", "HTTPProxyAuthenticator", "HTTPSProxy", "HTTPSProxyAuthenticator",
+		"Socks4Proxy", "Socks5Proxy", "Socks5ProxyPassword", "Socks5ProxyUsername", "TCPProxy"}},
+	{"no choice of relays by what a firewall lets through yet", []string{"FascistFirewall", "FirewallPorts", "ReachableAddresses", "ReachableDirAddresses", "ReachableORAddresses"}},
+	{"no country codes yet", []string{"GeoIPFile", "GeoIPv6File", "GeoIPExcludeUnknown"}},
+	{"not yet", []string{"MapAddress", "NodeFamily", "SocksPolicy", "MetricsPortPolicy", "LongLivedPorts", "TrackHostExits", "TrackHostExitsExpire", "HSLayer2Nodes", "HSLayer3Nodes",
+		"OutboundBindAddress", "OutboundBindAddressExit", "OutboundBindAddressOR", "OutboundBindAddressPT", "ReducedExitPolicy", "FamilyKeyDirectory", "KeyDirectory", "CacheDirectory",
+		"AccountingMax", "AccountingRule", "AccountingStart", "PerConnBWBurst", "PerConnBWRate", "DirPolicy", "DirPortFrontPage", "ServerDNSResolvConfFile", "ReevaluateExitPolicy",
+		"HiddenServiceEnableIntroDoSBurstPerSec", "HiddenServiceEnableIntroDoSDefense", "HiddenServiceEnableIntroDoSRatePerSec", "HiddenServiceExportCircuitID",
+		"HiddenServiceNonAnonymousMode", "HiddenServiceSingleHopMode", "HiddenServiceOnionBalanceInstance", "HiddenServicePoWDefensesEnabled",
+		"HiddenServicePoWQueueBurst", "HiddenServicePoWQueueRate", "PathsNeededToBuildCircuits", "SigningKeyLifetime", "ExtORPort", "ExtORPortCookieAuthFile", "ExtORPortCookieAuthFileGroupReadable",
+		"MaxHSDirCacheBytes", "MaxClientCircuitsPending"}},
+	{"systemd does it: `User=`, `LimitNOFILE=`, `AmbientCapabilities=`", []string{"User", "KeepBindCapabilities", "ConnLimit", "DisableAllSwap", "NoExec", "DisableDebuggerAttachment"}},
+	{"the supervisor knows the process and keeps its log", []string{"PidFile", "SyslogIdentityTag", "LogMessageDomains", "LogTimeGranularity", "HeartbeatPeriod", "ProtocolWarnings", "MaxUnparseableDescSizeToLog", "MainloopStats"}},
+	{"the consensus sets it", []string{"CircuitPriorityHalflife", "DoSCircuitCreationBurst", "DoSCircuitCreationDefenseTimePeriod", "DoSCircuitCreationDefenseType", "DoSCircuitCreationEnabled",
+		"DoSCircuitCreationMinConnections", "DoSCircuitCreationRate", "DoSConnectionConnectBurst", "DoSConnectionConnectDefenseTimePeriod", "DoSConnectionConnectRate", "DoSConnectionDefenseType",
+		"DoSConnectionEnabled", "DoSConnectionMaxConcurrentCount", "DoSRefuseSingleHopClientRendezvous", "DoSStreamCreationBurst", "DoSStreamCreationDefenseType", "DoSStreamCreationEnabled",
+		"DoSStreamCreationRate", "GuardLifetime", "NumPrimaryGuards", "MaxOnionQueueDelay", "UseGuardFraction", "ConfluxClientUX",
+		"PathBiasCircThreshold", "PathBiasDropGuards", "PathBiasExtremeRate", "PathBiasExtremeUseRate", "PathBiasNoticeRate", "PathBiasNoticeUseRate", "PathBiasScaleThreshold",
+		"PathBiasScaleUseThreshold", "PathBiasUseThreshold", "PathBiasWarnRate", "MinUptimeHidServDirectoryV2", "DirAuthorityFallbackRate"}},
+	{"a detail of C tor's own working", []string{"AccelDir", "AccelName", "AllowNonRFC953Hostnames", "ConstrainedSockets", "ConstrainedSockSize", "KeepalivePeriod", "KISTSchedRunInterval", "KISTSockBufSizeFactor", "Schedulers",
+		"NewCircuitPeriod", "CircuitsAvailableTimeout", "CompiledProofOfWorkHash", "DisableOOSCheck", "MaxConsensusAgeForDiffs", "RephistTrackTime", "SocksTimeout", "SSLKeyLifetime", "TokenBucketRefillInterval", "CountPrivateBandwidth",
+		"ClientBootstrapConsensusAuthorityDownloadInitialDelay", "ClientBootstrapConsensusAuthorityOnlyDownloadInitialDelay", "ClientBootstrapConsensusFallbackDownloadInitialDelay",
+		"ClientBootstrapConsensusMaxInProgressTries", "ClientPreferIPv6DirPort", "DormantCanceledByStartup", "DormantClientTimeout", "DormantOnFirstStartup", "DormantTimeoutDisabledByIdleStreams",
+		"RejectPlaintextPorts", "ServerDNSAllowBrokenConfig", "ServerDNSAllowNonRFC953Hostnames", "ServerDNSTestAddresses",
+		"__AllDirActionsPrivate", "__AlwaysCongestionControl", "__DirPort", "__DisableSignalHandlers", "__DNSPort", "__ExtORPort", "__HTTPTunnelPort", "__MetricsPort", "__ORPort", "__SbwsExit", "__SocksPort"}},
+	{"these statistics are not made", []string{"BridgeRecordUsageByCountry", "CellStatistics", "ConnDirectionStatistics", "DirReqStatistics", "EntryStatistics", "ExitPortStatistics", "HiddenServiceStatistics",
+		"OverloadStatistics", "PaddingStatistics"}},
+	{"an authority's rules are built in; the file of `relay-list` names exceptions", []string{"AuthDirBadExit", "AuthDirBadExitCCs", "AuthDirFastGuarantee", "AuthDirGuardBWGuarantee", "AuthDirInvalid", "AuthDirInvalidCCs",
+		"AuthDirMaxServersPerAddr", "AuthDirMiddleOnly", "AuthDirMiddleOnlyCCs", "AuthDirReject", "AuthDirRejectCCs", "AuthDirRejectRequestsUnderLoad", "AuthDirTestEd25519LinkKeys", "AuthDirVoteGuard",
+		"AuthDirVoteGuardBwThresholdFraction", "AuthDirVoteGuardGuaranteeTimeKnown", "AuthDirVoteGuardGuaranteeWFU", "AuthDirVoteStableGuaranteeMinUptime", "AuthDirVoteStableGuaranteeMTBF",
+		"GuardfractionFile", "MinimalAcceptedServerVersion", "MinMeasuredBWsForAuthToIgnoreAdvertised", "RecommendedVersions", "V3AuthUseLegacyKey"}},
+	{"only for C tor's own tests", []string{"TestingAuthDirTimeToLearnReachability", "TestingAuthKeyLifetime", "TestingAuthKeySlop", "TestingBridgeBootstrapDownloadInitialDelay", "TestingBridgeDownloadInitialDelay",
+		"TestingClientConsensusDownloadInitialDelay", "TestingClientDownloadInitialDelay", "TestingClientMaxIntervalWithoutRequest", "TestingDirAuthVoteExit", "TestingDirAuthVoteExitIsStrict",
+		"TestingDirAuthVoteGuard", "TestingDirAuthVoteGuardIsStrict", "TestingDirAuthVoteHSDir", "TestingDirAuthVoteHSDirIsStrict", "TestingDirConnectionMaxStall", "TestingEnableCellStatsEvent",
+		"TestingEnableConnBwEvent", "TestingLinkCertLifetime", "TestingLinkKeySlop", "TestingMinExitFlagThreshold", "TestingMinFastFlagThreshold", "TestingMinTimeToReportBandwidth",
+		"TestingServerConsensusDownloadInitialDelay", "TestingServerDownloadInitialDelay", "TestingSigningKeySlop", "TestingV3AuthVotingStartOffset"}},
+}

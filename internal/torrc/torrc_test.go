@@ -1,0 +1,187 @@
+package torrc
+
+import (
+	"errors"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// TestEveryOption: the table has each option of C tor once, and says something of it.
+func TestEveryOption(t *testing.T) {
+	text, err := os.ReadFile("testdata/options.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text1, _ := strings.Cut(string(text), "\n")
+	want := map[string]bool{}
+	for _, name := range strings.Fields(text1) {
+		want[name] = true
+	}
+	if len(want) < 350 {
+		t.Fatalf("%d options", len(want))
+	}
+	seen := map[string]bool{}
+	Options(func(o *Option) bool {
+		switch {
+		case seen[o.Name]:
+			t.Errorf("%s is there twice", o.Name)
+		case !want[o.Name]:
+			t.Errorf("C tor has no %s", o.Name)
+		case o.Key == "" && o.Why == "" || (o.Key == "") != (o.Role == 0):
+			t.Errorf("%s: neither a setting nor a reason", o.Name)
+		}
+		seen[o.Name] = true
+		return true
+	})
+	for name := range want {
+		if !seen[name] {
+			t.Errorf("%s is not in the table", name)
+		}
+	}
+}
+
+func settings(d *Document) map[string][]string {
+	out := map[string][]string{}
+	for _, s := range d.Settings {
+		out[s.Key] = s.Values
+	}
+	return out
+}
+
+func translated1(t *testing.T, text string, role Role) *Document {
+	t.Helper()
+	lines, err := Lines(Source{"torrc", []byte(text)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := Translate(lines, role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestTranslate(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		role Role
+		want map[string][]string
+	}{
+		{"SocksPort 9050\nsocksport 127.0.0.1:9150 IsolateDestAddr\nSocksPort unix:\"/run/x y\"", Proxy, map[string][]string{"socks": {"9050", "127.0.0.1:9150", "unix:/run/x y"}}},
+		{"SocksPort 0\nDNSPort 5353 # x", Proxy, map[string][]string{"socks": {""}, "dns": {"5353"}}},
+		{"Bridge 192.0.2.1:443\nUseBridges 0", Proxy, map[string][]string{}},
+		{"MaxCircuitDirtiness 10\nMaxCircuitDirtiness 2 minutes", Proxy, map[string][]string{"max-circuit-dirtiness": {"2m0s"}}},
+		{"ConnectionPadding 1\nReducedConnectionPadding 1", Proxy, map[string][]string{"padding": {"reduced"}}},
+		{"ExitNodes {us},$AAAA~x, 192.0.2.0/24", Proxy, map[string][]string{"exit-nodes": {"$AAAA~x", "192.0.2.0/24"}}},
+		{"ORPort 443 NoListen\nORPort 9001 NoAdvertise\nAddress 192.0.2.9", Relay, map[string][]string{"orport": {"9001"}, "address": {"192.0.2.9:443"}}},
+		{"ORPort [2001:db8::1]:9001\nAddress 2001:db8::1", Relay, map[string][]string{"orport": {"[2001:db8::1]:9001"}, "address": {"[2001:db8::1]:9001"}}},
+		{"ORPort 9001\nExitRelay 1", Relay, map[string][]string{"orport": {"9001"}, "exit-policy": {"default"}}},
+		{"ExitPolicy accept *:80, reject *:*\nExitRelay 0", Relay, map[string][]string{}},
+		{"ExitPolicy accept *:80, reject *:*\nExitPolicyRejectPrivate 0", Relay, map[string][]string{"exit-policy": {"accept *:80", "reject *:*"}, "exit-private": {"true"}}},
+		{"BandwidthRate 1.5 MBytes\nMaxAdvertisedBandwidth 8 Mbits", Relay, map[string][]string{"bandwidth-rate": {"1572864"}, "max-advertised": {"1048576"}}},
+		{"MyFamily $A,\\\n  $B", Relay, map[string][]string{"family": {"$A", "$B"}}},
+		{"V3AuthVotingInterval 1 hour\nConsensusParams a=1 b=2", Authority, map[string][]string{"voting-interval": {"1h0m0s"}, "param": {"a=1", "b=2"}}},
+		{"Log [handshake]debug-err file x", Proxy, map[string][]string{"log-level": {"debug"}}},
+	} {
+		if got := settings(translated1(t, c.text, c.role)); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%q: %v, want %v", c.text, got, c.want)
+		}
+	}
+	onions := translated1(t, "HiddenServiceDir a\nHiddenServicePort 80\nHiddenServicePort 81 8080\nHiddenServiceDir b\nHiddenServicePort 22 unix:/x\nHiddenServicePort 23 192.0.2.1", Proxy).Onions
+	if len(onions) != 2 || len(onions[0]) != 2 || !reflect.DeepEqual(onions[0][1].Values, []string{"80=127.0.0.1:80", "81=127.0.0.1:8080"}) ||
+		!reflect.DeepEqual(onions[1][1].Values, []string{"22=unix:/x", "23=192.0.2.1:23"}) {
+		t.Errorf("onions: %v", onions)
+	}
+}
+
+// TestNothingDropped: each line is a setting or a note.
+func TestNothingDropped(t *testing.T) {
+	Options(func(o *Option) bool {
+		for _, value := range []string{"0", "1", "9001", "10 minutes", "192.0.2.1", "x", "notice stdout", "1 MB", "accept *:*"} {
+			for _, role := range []Role{Proxy, Relay, Authority} {
+				lines := []Line{{"torrc", 1, "HiddenServiceDir", "d"}, {"torrc", 2, o.Name, value}}
+				d, err := Translate(lines, role)
+				if err != nil {
+					if !strings.Contains(err.Error(), "torrc:2: "+o.Name) {
+						t.Errorf("%s %s: %v", o.Name, value, err)
+					}
+					continue
+				}
+				found := 0
+				for _, list := range append(d.Onions, d.Settings) {
+					for _, s := range list {
+						for _, l := range s.From {
+							if l.Number == 2 {
+								found++
+							}
+						}
+					}
+				}
+				for _, n := range d.Notes {
+					if n.Line.Number == 2 && (n.Why != "" || n.Same) {
+						found++
+					}
+				}
+				if found == 0 {
+					t.Errorf("%s %s for %s: dropped", o.Name, value, role)
+				}
+			}
+		}
+		return true
+	})
+}
+
+func TestLines(t *testing.T) {
+	include := func(p string) ([]Source, error) {
+		switch p {
+		case "/etc/a":
+			return []Source{{"/etc/a/1", []byte("A 1\n%include /etc/b")}, {"/etc/a/2", []byte("B 2")}}, nil
+		case "/etc/b":
+			return []Source{{"/etc/b", []byte("\nC 3")}}, nil
+		case "/loop":
+			return []Source{{"/loop", []byte("%include /loop")}}, nil
+		}
+		return nil, errors.New("not there")
+	}
+	got, err := Lines(Source{"torrc", []byte("# x\n\"%include /etc/a\nD \"a # b\" # c\nE a\\\n # between\nb\n+F 1\n/G\n%include /etc/a")}, include)
+	want := []Line{{"torrc", 2, "\"%include", "/etc/a"}, {"torrc", 3, "D", "\"a # b\" # c"}, {"torrc", 4, "E", "a  b"}, {"torrc", 7, "F", "1"}, {"torrc", 8, "/G", ""},
+		{"/etc/a/1", 1, "A", "1"}, {"/etc/b", 2, "C", "3"}, {"/etc/a/2", 1, "B", "2"}}
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("%v\n%+v\n%+v", err, got, want)
+	}
+	for _, text := range []string{"%include /none", "%include /loop"} {
+		if _, err := Lines(Source{"torrc", []byte(text)}, include); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "%include") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestRoles(t *testing.T) {
+	for text, want := range map[string]Role{
+		"": Proxy, "ORPort 9001": Relay, "ORPort 9001\nSocksPort 9050": Relay | Proxy, "ORPort 0": Proxy,
+		"AuthoritativeDirectory 1\nORPort 9001": Authority, "HiddenServiceDir x": Proxy | Onion, "ORPort 1\nSocksPort 0": Relay,
+	} {
+		lines, err := Lines(Source{"torrc", []byte(text)}, nil)
+		if got := Roles(lines); err != nil || got != want {
+			t.Errorf("%q: %v, want %v (%v)", text, got, want, err)
+		}
+	}
+}
+
+func FuzzTranslate(f *testing.F) {
+	f.Add("SocksPort 9050\nORPort 9001 NoListen\nAddress x\nHiddenServicePort 80\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		lines, err := Lines(Source{"torrc", []byte(text)}, nil)
+		if err != nil {
+			return
+		}
+		for _, r := range []Role{Proxy, Relay, Authority} {
+			_, _ = Translate(lines, r)
+		}
+		Roles(lines)
+	})
+}

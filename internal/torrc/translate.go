@@ -1,0 +1,242 @@
+package torrc
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// Document is what a torrc becomes for one of Chive's programs.
+type Document struct {
+	Settings []*Setting
+	Onions   [][]*Setting // a table each
+	Notes    []Note       // lines without a setting, and settings that differ
+}
+
+// Setting is an option of Chive's with its values.
+type Setting struct {
+	Key    string
+	Values []string // one, unless the option is a list
+	From   []Line
+}
+
+// Note says what became of a line that is no setting, or not quite.
+type Note struct {
+	Line Line
+	Why  string
+	Same bool // nothing is lost
+}
+
+// Roles returns the programs that a torrc describes; a proxy if nothing else.
+func Roles(lines []Line) Role {
+	var r Role
+	for _, l := range lines {
+		off := l.Value == "0" || l.Value == ""
+		switch strings.ToLower(l.Key) {
+		case "orport":
+			if !off {
+				r |= Relay
+			}
+		case "v3authoritativedirectory", "authoritativedirectory":
+			if !off {
+				r |= Authority
+			}
+		case "socksport", "httptunnelport", "dnsport", "bridge":
+			if !off {
+				r |= Proxy
+			}
+		case "hiddenservicedir":
+			r |= Proxy | Onion
+		}
+	}
+	if r&Authority != 0 {
+		r &^= Relay // its ORPort is the authority's
+	}
+	if r == 0 {
+		r = Proxy
+	}
+	return r
+}
+
+// repeated are the options that several lines add to. Of others, the last line counts.
+var repeated = []string{"socks", "http", "dns", "bridge", "transport-plugin", "transport-listen", "transport-options", "orport", "address",
+	"exit-policy", "family", "family-id", "entry-nodes", "middle-nodes", "exit-nodes", "exclude-nodes", "exclude-exit-nodes", "param", "port"}
+
+// Translate makes the settings of one program, Proxy, Relay or Authority. Lines of
+// other programs become notes. A line that C tor would not take is an error.
+func Translate(lines []Line, role Role) (*Document, error) {
+	t := &translation{role: role, doc: new(Document)}
+	for _, l := range lines {
+		if err := t.line(l); err != nil {
+			return nil, fault.New(fault.Config, "%s: %s: %w", l.At(), l.Key, err)
+		}
+	}
+	t.finish()
+	return t.doc, nil
+}
+
+type translation struct {
+	role Role
+	doc  *Document
+
+	useBridges, exitRelay *Line    // that say 0
+	exit                  *Line    // ExitRelay 1
+	orPorts               []string // the first is what others reach, if NoListen does not say otherwise
+}
+
+func (t *translation) line(l Line) error {
+	key := strings.ToLower(l.Key)
+	reset := strings.HasPrefix(key, "/")
+	o := byName()[strings.TrimPrefix(key, "/")]
+	switch {
+	case o == nil:
+		t.note(l, "no option of C tor 0.4.9", false)
+		return nil
+	case reset:
+		t.note(l, "the file is complete by itself: there is nothing to reset", true)
+		return nil
+	case o.Key == "":
+		t.other(o, l)
+		return nil
+	}
+	in := t.role
+	if t.role == Proxy {
+		in |= Onion
+	}
+	if o.Role&in == 0 {
+		t.note(l, "it belongs to another program: "+o.Role.String(), false)
+		return nil
+	}
+	if f := strings.Fields(l.Value); o.Name == "ORPort" && len(f) > 1 && slices.ContainsFunc(f, func(w string) bool { return strings.EqualFold(w, "NoListen") }) {
+		t.orPorts = slices.Insert(t.orPorts, 0, f[0])
+	}
+	values, note := []string{l.Value}, ""
+	if o.read != nil {
+		var err error
+		if values, note, err = o.read(l.Value); err != nil {
+			return err
+		}
+	}
+	switch {
+	case note != "" && o.Why != "":
+		t.note(l, note+"; "+o.Why, false)
+	case note != "":
+		t.note(l, note, false)
+	case len(values) == 0:
+		t.note(l, "as without this line", true)
+	}
+	if len(values) > 0 {
+		t.set(o, l, values)
+	}
+	return nil
+}
+
+// String names the program's command.
+func (r Role) String() string {
+	var out []string
+	for i, name := range []string{"chive proxy", "chive relay", "chive authority", "an onion service of chive proxy"} {
+		if r&(1<<i) != 0 {
+			out = append(out, name)
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// other notes a line whose option needs no setting, or has none.
+func (t *translation) other(o *Option, l Line) {
+	switch o.Name {
+	case "UseBridges":
+		if l.Value == "0" {
+			t.useBridges = &l
+		}
+	case "ExitRelay":
+		switch l.Value {
+		case "0":
+			t.exitRelay = &l
+		case "1":
+			t.exit = &l
+		}
+	}
+	same := o.Same != "" && l.Value == o.Same || o.Name == "UseBridges" || o.Name == "ExitRelay"
+	t.note(l, o.Why, same)
+}
+
+func (t *translation) note(l Line, why string, same bool) {
+	t.doc.Notes = append(t.doc.Notes, Note{l, why, same})
+}
+
+func (t *translation) set(o *Option, l Line, values []string) {
+	list := &t.doc.Settings
+	if o.Role == Onion {
+		if o.Key == "key-dir" {
+			t.doc.Onions = append(t.doc.Onions, nil)
+		}
+		if len(t.doc.Onions) == 0 {
+			t.note(l, "it stands before the first HiddenServiceDir", false)
+			return
+		}
+		list = &t.doc.Onions[len(t.doc.Onions)-1]
+	}
+	if o.Key == "orport" {
+		t.orPorts = append(t.orPorts, values...)
+	}
+	i := slices.IndexFunc(*list, func(s *Setting) bool { return s.Key == o.Key })
+	if i < 0 {
+		*list = append(*list, &Setting{o.Key, values, []Line{l}})
+		return
+	}
+	s := (*list)[i]
+	if slices.Contains(repeated, o.Key) {
+		s.Values, s.From = append(s.Values, values...), append(s.From, l)
+		return
+	}
+	t.note(s.From[0], "a later line says otherwise: "+l.At(), true)
+	s.Values, s.From = values, []Line{l}
+}
+
+// finish applies the lines that concern several others.
+func (t *translation) finish() {
+	d := t.doc
+	if t.useBridges != nil {
+		t.drop("bridge", "UseBridges 0: without this line, its bridge is used")
+	}
+	if t.exitRelay != nil {
+		t.drop("exit-policy", "ExitRelay 0: the relay is no exit without a policy")
+	}
+	if t.exit != nil && t.role == Relay && !slices.ContainsFunc(d.Settings, func(s *Setting) bool { return s.Key == "exit-policy" }) {
+		d.Settings = append(d.Settings, &Setting{"exit-policy", []string{"default"}, []Line{*t.exit}})
+	}
+	for _, s := range d.Settings {
+		if s.Key == "address" {
+			t.addPorts(s)
+		}
+	}
+}
+
+// addPorts gives the addresses the port of the first ORPort.
+func (t *translation) addPorts(s *Setting) {
+	if len(t.orPorts) == 0 {
+		return
+	}
+	p := t.orPorts[0]
+	p = p[strings.LastIndexByte(p, ':')+1:]
+	for i, a := range s.Values {
+		if strings.Contains(a, ":") {
+			a = "[" + a + "]"
+		}
+		s.Values[i] = a + ":" + p
+	}
+}
+
+func (t *translation) drop(key, why string) {
+	t.doc.Settings = slices.DeleteFunc(t.doc.Settings, func(s *Setting) bool {
+		if s.Key != key {
+			return false
+		}
+		for _, l := range s.From {
+			t.note(l, why, true)
+		}
+		return true
+	})
+}
