@@ -3,6 +3,7 @@ package hsservice
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/chivenet/chive/internal/circuit"
@@ -119,35 +120,40 @@ func TestLaunchBudget(t *testing.T) {
 // A point whose circuit is lost is built again with its keys, some times; it stays in
 // the descriptor meanwhile.
 func TestLostPoint(t *testing.T) {
-	s, now := quiet(t), time.Now()
-	s.mu.Lock()
-	p := up(t, s, 1, now)
-	s.mu.Unlock()
-	gone := p.circ
-	for n := range pointRetries {
+	synctest.Test(t, func(t *testing.T) {
+		calls := make(chan linkspec.Target, 2*pointRetries)
+		k, err := NewKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := New(Config{Key: k, Circuits: silent{nowhere{calls: calls}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
 		s.mu.Lock()
-		p.circ, p.building = gone, false
+		p := up(t, s, 1, time.Now())
+		gone := p.circ
 		s.mu.Unlock()
 		s.lost(p, gone, fault.New(fault.Network, "the relay went"))
+		for n := range pointRetries {
+			synctest.Wait()
+			s.lost(p, gone, fault.New(fault.Network, "of a circuit that is no more"))
+			if len(calls) != n+1 {
+				t.Errorf("%d circuits were begun, after %d losses", len(calls), n+1)
+			}
+			s.mu.Lock()
+			if !named(s, p) {
+				t.Errorf("it is not in the descriptor after %d losses", n+1)
+			}
+			s.mu.Unlock()
+			time.Sleep(pointTimeout) // virtual: the relay does not answer
+		}
+		synctest.Wait()
 		s.mu.Lock()
-		if p.retries < n+1 {
-			t.Errorf("%d retries", p.retries)
+		defer s.mu.Unlock()
+		if slices.Contains(s.points, p) || len(calls) != pointRetries {
+			t.Errorf("a point that cannot be built stays, after %d circuits", len(calls))
 		}
-		s.mu.Unlock()
-	}
-	s.lost(p, gone, fault.New(fault.Network, "of a circuit that is no more"))
-	deadline := time.After(10 * time.Second)
-	for {
-		s.mu.Lock()
-		left := slices.Contains(s.points, p)
-		s.mu.Unlock()
-		if !left {
-			return
-		}
-		select {
-		case <-s.kicked:
-		case <-deadline:
-			t.Fatal("a point that cannot be built stays")
-		}
-	}
+	})
 }
