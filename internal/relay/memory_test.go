@@ -63,7 +63,7 @@ func startOtherVictim(t *testing.T) *otherVictim {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestVictimProcess$")
+	cmd := exec.Command(self, "-test.run=^TestVictimProcess$")
 	cmd.Env = append(os.Environ(), victimEnv+"=1")
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -76,8 +76,19 @@ func startOtherVictim(t *testing.T) *otherVictim {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { in.Close(); cmd.Wait() })
+	// Its input's end makes the process end by itself and remove its files; a killed one
+	// would leave them.
 	v := &otherVictim{t: t, in: in, out: bufio.NewScanner(out)}
+	t.Cleanup(func() {
+		in.Close()
+		var last strings.Builder
+		for v.out.Scan() {
+			last.WriteString(v.out.Text() + "\n")
+		}
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the relay's process: %v\n%s", err, last.String())
+		}
+	})
 	var rsa, ed, ntor []byte
 	var addr string
 	v.read("%x %x %x %s", &rsa, &ed, &ntor, &addr)
