@@ -27,7 +27,8 @@ import (
 const victimEnv = "CHIVE_TEST_VICTIM"
 
 // TestVictimProcess is that relay: it prints its identity and, for each line that
-// it reads, how many bytes its account has and how many it really holds.
+// it reads, how many bytes its account has and how many it really holds, both at a
+// time when nothing changed.
 func TestVictimProcess(t *testing.T) {
 	if os.Getenv(victimEnv) == "" {
 		t.Skip("a part of TestAccountIsTrue")
@@ -36,7 +37,13 @@ func TestVictimProcess(t *testing.T) {
 	tg := v.Target()
 	fmt.Printf("victim %x %x %x %s\n", tg.RSA[:], tg.Ed[:], tg.Ntor[:], tg.Addrs[0])
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-		fmt.Printf("victim %d %d %d\n", v.memory.Used(), held(), runtime.NumGoroutine())
+		account, goroutines := v.memory.Used(), runtime.NumGoroutine()
+		now := held()
+		for account != v.memory.Used() || goroutines != runtime.NumGoroutine() { // they are not of one moment
+			account, goroutines = v.memory.Used(), runtime.NumGoroutine()
+			now = held()
+		}
+		fmt.Printf("victim %d %d %d\n", account, now, goroutines)
 	}
 }
 
@@ -118,15 +125,15 @@ func (v *otherVictim) read(format string, into ...any) {
 	v.t.Fatal("the relay has ended")
 }
 
-// measure waits until the account stops changing, and returns it and the bytes
-// that are really held.
+// measure waits until the account and the number of goroutines stop changing, and
+// returns the account and the bytes that are really held.
 func (v *otherVictim) measure() (account, held int64) {
 	v.t.Helper()
 	var goroutines int
-	for last := int64(-1); ; last = account {
+	for last, before := int64(-1), 0; ; last, before = account, goroutines {
 		fmt.Fprintln(v.in)
 		v.read("%d %d %d", &account, &held, &goroutines)
-		if account == last {
+		if account == last && goroutines == before {
 			return account, held
 		}
 	}
