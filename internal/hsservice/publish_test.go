@@ -140,7 +140,7 @@ func TestMakeForClients(t *testing.T) {
 // The revision grows with each descriptor, and over what a directory has already.
 func TestRevision(t *testing.T) {
 	s, x := made(t)
-	now, last := time.Now(), uint64(0)
+	now, last := x.period.run.Add(time.Hour), uint64(0)
 	next := func() uint64 {
 		t.Helper()
 		if err := s.make(x, points(t), [32]byte{1}, now); err != nil {
