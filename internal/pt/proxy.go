@@ -47,28 +47,37 @@ func connect(ctx context.Context, d *net.Dialer, u *url.URL, addr string) (net.C
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, panics.Contain(nil, nil, func() { c.SetDeadline(time.Unix(1, 0)) }))
-	defer stop()
+	err = tunnel(c, u, addr)
+	if !stop() { // the connection has a deadline that is over, or will have it soon
+		err = fault.New(fault.Timeout, "the HTTP proxy: %w", context.Cause(ctx))
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
+}
+
+// tunnel makes the request and reads the answer.
+func tunnel(c net.Conn, u *url.URL, addr string) error {
 	req := "CONNECT " + addr + " HTTP/1.1\r\nHost: " + addr + "\r\n"
 	if u.User != nil {
 		p, _ := u.User.Password()
 		req += "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte(u.User.Username()+":"+p)) + "\r\n"
 	}
 	if _, err := io.WriteString(c, req+"\r\n"); err != nil {
-		c.Close()
-		return nil, err
+		return err
 	}
 	// Read one byte at a time: the bytes after the answer belong to the tunnel.
 	r := bufio.NewReaderSize(io.LimitReader(oneByte{c}, 8<<10), 16)
 	status, err := readHead(r)
 	if err != nil {
-		c.Close()
-		return nil, fault.New(fault.Network, "the HTTP proxy's answer: %w", err)
+		return fault.New(fault.Network, "the HTTP proxy's answer: %w", err)
 	}
 	if f := strings.Fields(status); len(f) < 2 || !strings.HasPrefix(f[0], "HTTP/1.") || f[1] != "200" {
-		c.Close()
-		return nil, fault.New(fault.Network, "the HTTP proxy refused the request: %q", status)
+		return fault.New(fault.Network, "the HTTP proxy refused the request: %q", status)
 	}
-	return c, nil
+	return nil
 }
 
 // oneByte reads a byte at a time.
