@@ -9,6 +9,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,18 +50,29 @@ func nameserver(t *testing.T) netip.AddrPort {
 	})
 }
 
+// listenBoth opens a port of TCP and of UDP with the same number.
+func listenBoth(t *testing.T) (net.Listener, net.PacketConn) {
+	t.Helper()
+	for {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		pc, err := net.ListenPacket("udp", ln.Addr().String())
+		if err == nil {
+			return ln, pc
+		}
+		ln.Close()
+		if !errors.Is(err, syscall.EADDRINUSE) { // else another program has the number for UDP
+			t.Fatal(err)
+		}
+	}
+}
+
 // serveDNS runs a name server over UDP and TCP; answer writes each reply.
 func serveDNS(t *testing.T, answer func(w dns.ResponseWriter, m *dns.Msg)) netip.AddrPort {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	pc, err := net.ListenPacket("udp", ln.Addr().String())
-	if err != nil {
-		ln.Close()
-		t.Fatal(err) // another program has the port for UDP, which is rare
-	}
+	ln, pc := listenBoth(t)
 	h := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
 		m := new(dns.Msg)
 		m.SetReply(q)
