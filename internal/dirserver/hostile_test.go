@@ -193,8 +193,13 @@ func post(n int) string {
 
 // TestUploadsAreBounded: who takes no uploads reads none. Who does counts what
 // has come of them, and not what was announced: for each address, and for all,
-// with room that is kept for authorities.
+// with room that is kept for authorities. In virtual time, because a peer that is
+// refused has two seconds to hear it.
 func TestUploadsAreBounded(t *testing.T) {
+	synctest.Test(t, uploadsAreBounded)
+}
+
+func uploadsAreBounded(t *testing.T) {
 	if got := status(t, New(Config{Docs: new(Memory)}), Peer{}, post(10)); got != 400 {
 		t.Error("a server that takes no uploads:", got)
 	}
