@@ -313,7 +313,7 @@ func TestHSCookieCost(t *testing.T) {
 	l := &hsLayer{}
 	cost := func(lines int) float64 {
 		m := &hsMiddle{ephemeral: ident.X25519Key(newClient(t).PublicKey().Bytes()), clients: make([]hsClientLine, lines)}
-		return testing.AllocsPerRun(1, func() {
+		return testing.AllocsPerRun(10, func() { // on average: other goroutines allocate too
 			if _, err := l.cookie(m, client); !errors.Is(err, ErrHSBadAuth) {
 				t.Error(err)
 			}
