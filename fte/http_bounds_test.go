@@ -9,12 +9,14 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
+	"net/netip"
 	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/lab/ports"
 )
 
 // TestHTTPOversize: a request that is too long for a session gets what the
@@ -102,8 +104,14 @@ func TestHTTPMaxPending(t *testing.T) {
 func TestHTTPTellsWhy(t *testing.T) {
 	client, _ := chivePair(t, "words", Protocol{})
 	origin := httptest.NewServer(http.NotFoundHandler())
-	at := origin.URL
-	for _, want := range []string{"404", "refused"} {
+	defer origin.Close()
+	var lease ports.Leases
+	defer lease.Release()
+	free, err := lease.Take(netip.MustParseAddr("127.0.0.1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, at := range map[string]string{"404": origin.URL, "refused": fmt.Sprintf("http://127.0.0.1:%d", free)} {
 		raw, err := HTTPDialer{URL: at}.Dial(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -115,6 +123,5 @@ func TestHTTPTellsWhy(t *testing.T) {
 			t.Error(text)
 		}
 		c.Close()
-		origin.Close()
 	}
 }

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/lab/ports"
 	"github.com/chivenet/chive/relay"
 )
 
@@ -26,7 +28,14 @@ func silent(t *testing.T) *chive.Network {
 // TestLife: New opens the port, Close and Shutdown give everything back, and the
 // next relay in the directory is the same one.
 func TestLife(t *testing.T) {
-	cfg := relay.Config{Network: silent(t), DataDir: t.TempDir(), Nickname: "r", ORPort: []string{"127.0.0.1:0"}, AssumeReachable: true, ShutdownWait: time.Hour}
+	var lease ports.Leases // no other program opens the port after it is closed
+	defer lease.Release()
+	loopback := netip.MustParseAddr("127.0.0.1")
+	port, err := lease.Take(loopback)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := relay.Config{Network: silent(t), DataDir: t.TempDir(), Nickname: "r", ORPort: []string{netip.AddrPortFrom(loopback, port).String()}, AssumeReachable: true, ShutdownWait: time.Hour}
 	fingerprint := ""
 	for name, end := range map[string]func(*relay.Relay) error{
 		"Close":    (*relay.Relay).Close,
