@@ -33,17 +33,17 @@ func served(t *testing.T, nw *ctor.Network) {
 	}
 	watchdog := time.AfterFunc(patience, func() { _ = cmd.Process.Kill() })
 	defer watchdog.Stop()
-	said := []string{""}[:0]
+	var said []string
 	lines := bufio.NewScanner(out)
 	for lines.Scan() {
 		if said = append(said, lines.Text()); lines.Text() == "ready" {
 			break
 		}
 	}
-	address, ok := strings.CutPrefix(said[0], "onion ")
-	if !ok || len(said) < 3 || said[len(said)-2] != "published" || said[len(said)-1] != "ready" {
+	if len(said) < 3 || !strings.HasPrefix(said[0], "onion ") || said[len(said)-2] != "published" || said[len(said)-1] != "ready" {
 		t.Fatalf("it said %q", said)
 	}
+	address := strings.TrimPrefix(said[0], "onion ")
 	if sum, n := fetchHosted(t, nw.Node("client0").SOCKS, fmt.Sprintf("http://%s/bytes/1000", address)); n != 1000 || sum != target.Sum(1000) {
 		t.Errorf("%d bytes", n)
 	}
