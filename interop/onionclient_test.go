@@ -165,8 +165,7 @@ func fetchOver(ctx context.Context, dial dialFunc, host string, size int64) erro
 // TestOnionClient: Chive's client reaches onion services of C tor, and says why it
 // cannot reach others.
 func TestOnionClient(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
-	defer cancel()
+	ctx := bounded(t, 5*patience)
 	nw := onionNetwork(t, ctx)
 	tg, err := target.Start()
 	if err != nil {
