@@ -205,10 +205,14 @@ func (c *Client) streamTimeout(attempt int) time.Duration {
 
 // waitPool waits until there is a directory to build circuits from.
 func (c *Client) waitPool(ctx context.Context) (*pool.Pool, error) {
+	// What is so already counts more than an expired ctx.
 	select {
 	case <-c.ctx.Done():
 		return nil, context.Cause(c.ctx)
 	default:
+	}
+	if p := c.pool.Load(); p != nil && ctx.Err() != nil {
+		return nil, fault.New(fault.Timeout, "%w", context.Cause(ctx))
 	}
 	select {
 	case <-c.poolReady:

@@ -72,8 +72,18 @@ func (e *kinded) Is(target error) bool {
 	return ok && k == e.kind
 }
 
-// Timeout reports whether the kind is Timeout, as net.Error requires.
-func (e *kinded) Timeout() bool { return e.kind == Timeout }
+// Timeout reports whether the kind is Timeout, or an error in the chain is a timeout,
+// as net.Error requires: a directory error that a timeout caused is one, too.
+func (e *kinded) Timeout() bool {
+	if e.kind == Timeout {
+		return true
+	}
+	cause, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](e.err)
+	return ok && cause.Timeout()
+}
 
 // Temporary returns false. net.Error requires the method, but this package makes
 // no such promise.

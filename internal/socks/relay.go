@@ -76,6 +76,11 @@ func pump(dst net.Conn, first []byte, src net.Conn) error {
 func move(dst, src net.Conn) error {
 	if w, ok := src.(io.WriterTo); ok && !isKernel(src) {
 		_, err := w.WriteTo(dst)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			// The program has ended its side, and the far end then said nothing. A
+			// reset would be worse than the end that C tor gives it.
+			err = nil
+		}
 		return err
 	}
 	if r, ok := dst.(io.ReaderFrom); ok && !isKernel(dst) {

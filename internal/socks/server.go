@@ -186,7 +186,8 @@ func (s *Server) serveConn(c net.Conn) {
 	}()
 	cl := &client{Conn: c, br: bufio.NewReaderSize(c, handshakeBuffer), addr: netaddr.Of(c.RemoteAddr()), log: s.cfg.Log}
 	c.SetDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
-	s.handle(s.ctx, cl)
+	// Here, so that a panic is logged before Shutdown can return.
+	panics.Contain(s.cfg.Log, nil, func() { s.handle(s.ctx, cl) })()
 }
 
 // dial opens a stream for a client after its request. It stops when the client

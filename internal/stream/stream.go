@@ -153,7 +153,7 @@ func (s *Stream) dataLocked(p []byte, now time.Time) error {
 	if s.peerEnded {
 		return fault.New(fault.Protocol, "DATA after END")
 	}
-	if s.endSent {
+	if s.readErr != nil {
 		return nil
 	}
 	s.buf.write(p)
@@ -182,6 +182,9 @@ func (s *Stream) endLocked(m cell.End) {
 	end := &EndError{Reason: m.Reason, Addr: netaddr.Plain(m.Addr)}
 	if m.Reason != cell.EndDone {
 		cause = fault.New(endKind(m.Reason), "%w", end)
+	}
+	if s.writeClosed && s.connected {
+		s.sendEndLocked(cell.EndDone) // a peer that lingers, too, waits for it
 	}
 	s.finishLocked(cause, fault.New(endKind(m.Reason), "%w", end))
 	s.hop.RemoveStream(s.id, true)

@@ -299,7 +299,7 @@ func TestRelayDies(t *testing.T) {
 }
 
 // TestHalfCloseOfASilentPeer: when the peer says nothing the stream is ended,
-// and the reader does not wait for ever.
+// and the reader does not wait for ever, nor take this for the end of an answer.
 func TestHalfCloseOfASilentPeer(t *testing.T) {
 	ended := make(chan error, 1)
 	inMemory(t, func(s *stream.Stream) {
@@ -310,7 +310,7 @@ func TestHalfCloseOfASilentPeer(t *testing.T) {
 		if err := s.CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
-		if b, err := io.ReadAll(s); len(b) != 0 || err != nil {
+		if b, err := io.ReadAll(s); len(b) != 0 || !errors.Is(err, io.ErrUnexpectedEOF) || !fault.Is(err, fault.Network) {
 			t.Fatal(b, err)
 		}
 		synctest.Wait()
@@ -350,4 +350,52 @@ func TestClosedStreamsAreForgotten(t *testing.T) {
 			t.Fatal(i, err)
 		}
 	}
+}
+
+// TestHalfCloseOfBothEnds: when both ends close their sides, each reads all of the
+// other's bytes and then EOF, whoever's time passes first.
+func TestHalfCloseOfBothEnds(t *testing.T) {
+	ended := make(chan error, 1)
+	inMemory(t, func(s *stream.Stream) {
+		_, werr := s.Write([]byte("whole"))
+		_, err := io.Copy(io.Discard, s)
+		ended <- errors.Join(werr, s.CloseWrite(), err)
+	}, func(t *testing.T, circ *circuit.Circuit) {
+		s := dial(t, circ, "x")
+		if _, err := s.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(s); string(b) != "whole" || err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatalf("%q %v", b, err)
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	})
+	inMemory(t, func(s *stream.Stream) {
+		_, werr := s.Write([]byte("whole"))
+		cerr := s.CloseWrite()
+		b, err := io.ReadAll(s)
+		if string(b) != "x" {
+			err = errors.Join(err, errors.New("not all"))
+		}
+		ended <- errors.Join(werr, cerr, err)
+	}, func(t *testing.T, circ *circuit.Circuit) {
+		s := dial(t, circ, "x")
+		if _, err := s.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(s); string(b) != "whole" || err != nil {
+			t.Fatalf("%q %v", b, err)
+		}
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+	})
 }

@@ -112,6 +112,10 @@ func (s *Stream) waitToWrite(wait time.Duration) error {
 // so that sending it at once would cut off the answer.
 const halfCloseLinger = time.Second
 
+// errHalfClosed is what a reader learns who waits for a peer that says nothing after
+// CloseWrite.
+var errHalfClosed = fault.New(fault.Network, "the stream was ended because the peer said nothing after CloseWrite, and Tor has no half-close: its answer may be missing: %w", io.ErrUnexpectedEOF)
+
 // CloseWrite says that no more will be written. The protocol has no half-close
 // (tor-spec, "closing streams"): END waits until the peer was silent for a second,
 // or ended the stream itself; reading goes on meanwhile.
@@ -130,7 +134,9 @@ func (s *Stream) CloseWrite() error {
 	return nil
 }
 
-// lingered runs when the linger time has passed.
+// lingered runs when the linger time has passed. The first time, the stream is ended. A
+// peer that has closed its own side, too, answers with END, and all of its answer was
+// received; otherwise the time passes once more.
 func (s *Stream) lingered() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -142,9 +148,14 @@ func (s *Stream) lingered() {
 		s.linger.Reset(halfCloseLinger)
 		return
 	}
-	s.sendEndLocked(cell.EndDone)
-	// A C tor exit closes the connection now and says no more.
-	s.finishLocked(io.EOF, fault.Wrap(fault.Closed, net.ErrClosed))
+	if !s.endSent {
+		s.sendEndLocked(cell.EndDone)
+		s.linger.Reset(halfCloseLinger)
+		return
+	}
+	// A C tor exit closes the connection now and says no more. This is no EOF: the
+	// peer may have been about to answer.
+	s.finishLocked(errHalfClosed, fault.Wrap(fault.Closed, net.ErrClosed))
 	s.hop.RemoveStream(s.id, false)
 }
 
