@@ -493,6 +493,8 @@ func TestPrintStatus(t *testing.T) {
 		Directory: chive.DirectoryStatus{ValidAfter: now, ValidUntil: now, Relays: 9, Usable: 8},
 		Bridges:   []chive.BridgeStatus{{Transport: "obfs4", Problem: "refused"}, {Fingerprint: "AB", Nickname: "g", Usable: true}},
 		Guards:    []chive.GuardStatus{{Fingerprint: "AB", Nickname: "g", Confirmed: true, Reachable: "yes"}},
+		Open: []chive.CircuitStatus{{ID: 7, Path: []string{"0123456789", "AB", "CD"}, Hops: []chive.HopProtection{
+			{Handshake: "pq768", PQ: "pq768", Carriage: "A"}, {Handshake: "ntor"}, {Handshake: "ntor-v3", PQ: "pq768", Carriage: "B"}}}},
 	}, now)
 	const want = `network    lab
 state      not ready: 30%, asking
@@ -504,6 +506,7 @@ traffic    5 bytes read, 6 written
 bridge     unknown  obfs4 (not usable yet: refused)
 bridge     AB g plain (its descriptor is here)
 guard      AB g (reachable: yes, confirmed, not usable now)
+circuit    7: 01234567 (pq768) AB (ntor) CD (ntor-v3, then pq768)
 `
 	if b.String() != want {
 		t.Errorf("%s", b.String())

@@ -190,4 +190,22 @@ func PrintStatus(w io.Writer, st chive.Status, now time.Time) {
 		}
 		fmt.Fprintf(w, "guard      %s %s (%s)\n", g.Fingerprint, g.Nickname, notes)
 	}
+	for _, c := range st.Open {
+		fmt.Fprintf(w, "circuit    %d:", c.ID)
+		for i, relay := range c.Path {
+			fmt.Fprintf(w, " %.8s", relay)
+			if i < len(c.Hops) {
+				fmt.Fprintf(w, " (%s)", hopText(c.Hops[i]))
+			}
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// hopText says what protects a hop.
+func hopText(h chive.HopProtection) string {
+	if h.PQ == "" || h.PQ == h.Handshake {
+		return h.Handshake
+	}
+	return h.Handshake + ", then " + h.PQ
 }
