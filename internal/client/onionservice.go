@@ -77,6 +77,9 @@ func (s serviceCircuits) To(ctx context.Context, t linkspec.Target, specs []link
 	return c.Engine(), c.ID(), nil
 }
 
+// Refused reports a relay that the user excludes.
+func (s serviceCircuits) Refused(t *linkspec.Target) error { return onionNet{s.c}.Refused(t) }
+
 func (s serviceCircuits) Flow() (*flow.Params, bool) {
 	o := s.c.hopOptions()
 	return o.Flow, o.Congestion

@@ -147,13 +147,16 @@ func TestOneClientLeavesRoom(t *testing.T) {
 // allowed one is an error, which ends the client's circuit.
 func TestTooManyStreamsCloseTheCircuit(t *testing.T) {
 	s, _ := hosted(t, nowhere{})
-	s.cfg.MaxStreams, s.cfg.CloseCircuit = 2, true
+	const most = 2
+	if err := s.Reload(Live{MaxStreams: most, CloseCircuit: true}); err != nil {
+		t.Fatal(err)
+	}
 	r := new(rendezvous)
 	h := new(circuit.Hop) // of no circuit
 	s.mu.Lock()
 	s.rends[h.Circuit()] = r
 	s.mu.Unlock()
-	for range s.cfg.MaxStreams {
+	for range most {
 		s.newConn(nil, r, 80)
 	}
 	begin := cell.RelayMsg{Cmd: cell.RelayBegin, Stream: 3, Data: []byte(":80\x00")}

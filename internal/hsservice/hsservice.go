@@ -23,9 +23,9 @@ import (
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
-	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
 )
@@ -43,6 +43,8 @@ type Circuits interface {
 	// Flow returns the consensus's parameters of flow control, and whether to offer
 	// congestion control.
 	Flow() (*flow.Params, bool)
+	// Refused returns why a relay is not used: the user excludes it. Nil: it is used.
+	Refused(t *linkspec.Target) error
 	// Testing reports whether the network is one for tests: relays may have private
 	// addresses, and periods are short (netdir.Directory.HSClientPeriod).
 	Testing() bool
@@ -51,29 +53,21 @@ type Circuits interface {
 // How many introduction points a service has, unless told otherwise, and at most.
 const (
 	DefaultPoints = 3
-	MaxPoints     = 10 // in the descriptor there may be as many old ones beside them
+	MaxPoints     = netdoc.MaxIntroPoints
 )
 
 // Config says how a service works. Key and Circuits are required.
 type Config struct {
 	Key      *Key
-	Clients  []ident.X25519Key // the clients that may read the descriptor; none: all
 	Circuits Circuits
-	// Ports are the virtual ports whose streams Accept returns; nil: all. Targets are
-	// where the streams to other ports go.
-	Ports   map[uint16]bool
-	Targets map[uint16]Target
-	Points  int // introduction points; zero: DefaultPoints
-	// MaxStreams bounds the open streams of one circuit; zero: no bound but the memory's.
-	// A stream over the bound is refused, or, with CloseCircuit, ends its circuit.
-	MaxStreams   int
-	CloseCircuit bool
-	Log          *slog.Logger
+	Log      *slog.Logger
+	Live     // as it is at the start; later, the service's live counts
 }
 
 // Service is a running onion service.
 type Service struct {
 	cfg    Config
+	live   atomic.Pointer[Live]
 	log    *slog.Logger
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -85,12 +79,14 @@ type Service struct {
 	published chan struct{} // closed when a descriptor was fetched back
 	pubOnce   sync.Once
 	conns     atomic.Int64 // open streams
+	counts    counts
 
 	mu        sync.Mutex // guards what follows
 	points    []*point
 	launches  []time.Time // of circuits to introduction points, in launchWindow
 	since     time.Time   // when the first point was established
 	notBefore time.Time   // of the next launch, after a failure
+	extra     int         // points launched beyond those wanted, when there is none
 	descs     []*descriptor
 	subcreds  [][32]byte // of descs, and of those that were before
 	cookies   cookies
@@ -99,25 +95,20 @@ type Service struct {
 	warned    map[uint16]time.Time // by port: when the last warning about its target was
 	inc       int                  // the SENDME increment that the descriptors tell; zero: no congestion control
 	problem   error                // the last one, for Published
-	closed    bool
+	// uploadedAt is when a directory last took a descriptor.
+	uploadedAt time.Time
+	closed     bool
 }
 
 var errClosed = fault.New(fault.Closed, "onion service: %w", net.ErrClosed)
 
 // New starts a service. It returns at once; Published waits until clients can find it.
 func New(cfg Config) (*Service, error) {
-	if cfg.Points == 0 {
-		cfg.Points = DefaultPoints
-	}
-	switch {
-	case cfg.Key == nil || cfg.Circuits == nil:
+	if cfg.Key == nil || cfg.Circuits == nil {
 		return nil, fault.New(fault.Local, "onion service: a key and circuits are required")
-	case cfg.Points < 1 || cfg.Points > MaxPoints:
-		return nil, fault.New(fault.Config, "onion service: %d introduction points: from 1 to %d", cfg.Points, MaxPoints)
-	case cfg.MaxStreams < 0:
-		return nil, fault.New(fault.Config, "onion service: %d streams on a circuit", cfg.MaxStreams)
 	}
-	if err := checkClients(cfg.Clients); err != nil {
+	live := cfg.Live
+	if err := live.check(); err != nil {
 		return nil, err
 	}
 	if cfg.Log == nil {
@@ -130,6 +121,7 @@ func New(cfg Config) (*Service, error) {
 		rends:   map[*circuit.Circuit]*rendezvous{},
 		warned:  map[uint16]time.Time{},
 	}
+	s.live.Store(&live)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.wg.Go(panics.Keep(s.log, s.rest, s.run))
 	s.wg.Go(panics.Keep(s.log, s.rest, s.introduce))
@@ -241,6 +233,7 @@ func (s *Service) tend(d *netdir.Directory, now time.Time) time.Duration {
 	if s.closed {
 		return longest
 	}
+	s.extra = int(d.Param("hs_intro_num_extra", extraPoints, 0, MaxPoints))
 	wait := s.tendPoints(now)
 	wait = min(wait, s.tendDescriptors(d, now))
 	s.reapRendezvous(now)

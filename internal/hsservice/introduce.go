@@ -35,8 +35,13 @@ const (
 	// rendLen is the length of a RENDEZVOUS1 that C tor sends, in bytes: those of
 	// both programs look alike.
 	rendLen = 168
-	// rendIdle is how long a rendezvous circuit without streams is kept.
-	rendIdle = 15 * time.Minute
+	// rendIdle is how long a rendezvous circuit without streams is kept, and rendUnused
+	// how long one that never had any.
+	rendIdle   = 15 * time.Minute
+	rendUnused = 2 * time.Minute
+	// maxIdle is how many circuits without streams are kept: beyond it, the one that has
+	// been idle for the longest time is closed.
+	maxIdle = 1024
 	// extCC asks for congestion control, in an introduction.
 	extCC = cell.ExtCCRequest
 )
@@ -54,6 +59,8 @@ func (s *Service) introduced(p *point, body []byte) error {
 	select {
 	case s.intros <- introduction{p, bytes.Clone(body)}:
 	default:
+		s.counts.introductions.Add(1)
+		s.counts.rejected.Add(1)
 		s.log.Debug("an introduction was dropped: too many wait")
 	}
 	return nil
@@ -67,7 +74,9 @@ func (s *Service) introduce() {
 		case <-s.ctx.Done():
 			return
 		case in := <-s.intros:
+			s.counts.introductions.Add(1)
 			if err := s.take(in); err != nil {
+				s.counts.rejected.Add(1)
 				s.log.Debug("an introduction was dropped", "err", err)
 			}
 		}
@@ -87,6 +96,7 @@ func (s *Service) take(in introduction) error {
 		defer panics.Recover(s.log, nil)
 		defer s.end(u)
 		if err := s.meet(ctx, m); err != nil {
+			s.counts.failed.Add(1)
 			s.log.Debug("rendezvous", "err", err)
 		}
 	})
@@ -240,6 +250,7 @@ type rendezvous struct {
 	number uint64
 	hop    *circuit.Hop // the virtual one
 	idle   time.Time    // since; zero while there are streams
+	used   atomic.Bool  // it had a stream
 	open   atomic.Int64 // streams
 }
 
@@ -291,6 +302,7 @@ func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting) error {
 		return errClosed
 	}
 	s.rends[c] = r
+	s.boundIdleLocked()
 	s.mu.Unlock()
 	c.OnClose(func(error) { s.parted(c) })
 	msg := cell.Rendezvous1{Cookie: m.cookie, Handshake: reply}
@@ -311,12 +323,44 @@ func (s *Service) parted(c *circuit.Circuit) {
 func (s *Service) reapRendezvous(now time.Time) {
 	for c, r := range s.rends {
 		switch {
-		case r.hop.Streams() > 0:
+		case r.open.Load() > 0:
 			r.idle = time.Time{}
 		case r.idle.IsZero():
 			r.idle = now
-		case now.Sub(r.idle) >= rendIdle:
+		case now.Sub(r.idle) >= rendIdle, !r.used.Load() && now.Sub(r.idle) >= rendUnused:
 			s.closeSoon(c)
 		}
 	}
+}
+
+// boundIdleLocked closes the circuit that has been idle for the longest time, if there
+// are too many: an introduction costs a client little, and a circuit that waits costs
+// memory here and at the relays.
+func (s *Service) boundIdleLocked() {
+	if c := s.oldestIdleLocked(maxIdle); c != nil {
+		delete(s.rends, c) // it closes in a moment, and is not chosen twice
+		s.closeSoon(c)
+	}
+}
+
+// oldestIdleLocked returns the circuit that has been idle for the longest time, if more
+// than most are.
+func (s *Service) oldestIdleLocked(most int) (oldest *circuit.Circuit) {
+	if len(s.rends) <= most {
+		return nil
+	}
+	n := 0
+	var since time.Time
+	for c, r := range s.rends {
+		if r.open.Load() > 0 || r.idle.IsZero() {
+			continue
+		}
+		if n++; oldest == nil || r.idle.Before(since) {
+			oldest, since = c, r.idle
+		}
+	}
+	if n <= most {
+		return nil
+	}
+	return oldest
 }

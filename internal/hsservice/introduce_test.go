@@ -40,7 +40,8 @@ func (n nowhere) Flow() (*flow.Params, bool) {
 	p := flow.DefaultParams()
 	return &p, n.congestion
 }
-func (n nowhere) Testing() bool { return n.testing }
+func (n nowhere) Refused(*linkspec.Target) error { return nil }
+func (n nowhere) Testing() bool                  { return n.testing }
 
 // hosted is a service with one introduction point, without any network.
 func hosted(t *testing.T, n nowhere) (*Service, *point) {
@@ -271,11 +272,13 @@ func TestNewRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range []Config{{Key: k}, {Circuits: nowhere{}}, {Key: k, Circuits: nowhere{}, Points: 11}, {Key: k, Circuits: nowhere{}, MaxStreams: -1},
-		{Key: k, Circuits: nowhere{}, Clients: make([]ident.X25519Key, MaxClients+1)}} {
+	with := func(l Live) Config { return Config{Key: k, Circuits: nowhere{}, Live: l} }
+	for _, c := range []Config{{Key: k}, {Circuits: nowhere{}}, with(Live{Points: MaxPoints + 1}), with(Live{MaxStreams: -1}),
+		with(Live{Clients: make([]ident.X25519Key, MaxClients+1)}), with(Live{Clients: make([]ident.X25519Key, MaxClients), Points: MaxPoints}),
+		with(Live{IntroLimit: &cell.IntroDoS{RatePerSec: 5, BurstPerSec: 4}}), with(Live{IntroLimit: &cell.IntroDoS{RatePerSec: -1, BurstPerSec: 4}})} {
 		if s, err := New(c); err == nil {
 			s.Close()
-			t.Errorf("%+v", c)
+			t.Errorf("%d points, %d clients, %d streams, %v", c.Points, len(c.Clients), c.MaxStreams, c.IntroLimit)
 		}
 	}
 	if hscrypto.Address(k.ID()) != k.Address() {

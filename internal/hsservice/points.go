@@ -39,6 +39,10 @@ const (
 	pointTimeout = time.Minute
 	// pointPause is the time between the failure of a circuit and the next launch.
 	pointPause = time.Second
+	// extraPoints is how many more points than wanted are launched when there is none: the
+	// first that stand are kept, so that one slow relay does not delay the descriptor. It is
+	// the default of the consensus's parameter hs_intro_num_extra.
+	extraPoints = 2
 	// pointHops is the length of circuits to introduction points.
 	pointHops = 4
 )
@@ -51,13 +55,21 @@ type point struct {
 	target     linkspec.Target  // zero until the first circuit is there
 	circ       *circuit.Circuit // not nil when established
 	building   bool
+	cancel     context.CancelFunc // of the launch that is under way
 	retries    int
 	expires    time.Time
 	introsLeft int
 	replayed   replays
+	renew      bool                 // replaced before its time
+	revoked    bool                 // somebody knows it who must not: it ends when no descriptor names it
 	replaced   bool                 // not in the next descriptor
 	outSince   time.Time            // when the descriptors of all periods were out without it; zero: not yet
 	outOf      map[*descriptor]bool // those that are out without it
+}
+
+// old reports whether another point must take this one's place.
+func (p *point) old(now time.Time) bool {
+	return p.renew || !now.Before(p.expires) || p.introsLeft <= 0
 }
 
 func (p *point) id() ident.Ed25519ID { return cert.IdentityOf(p.auth) }
@@ -89,7 +101,7 @@ func (s *Service) tendPoints(now time.Time) (wait time.Duration) {
 	wait = longest
 	var end []*circuit.Circuit
 	s.points = slices.DeleteFunc(s.points, func(p *point) bool {
-		over := !p.outSince.IsZero() && now.Sub(p.outSince) >= retirement
+		over := !p.outSince.IsZero() && (p.revoked || now.Sub(p.outSince) >= retirement)
 		if over && p.circ != nil {
 			end = append(end, p.circ)
 		}
@@ -98,21 +110,26 @@ func (s *Service) tendPoints(now time.Time) (wait time.Duration) {
 	for _, c := range end {
 		s.closeSoon(c)
 	}
-	good := 0
+	good, standing, want := 0, 0, s.live.Load().Points
 	for _, p := range s.points {
-		if p.replaced {
-			continue
-		}
-		if !now.Before(p.expires) || p.introsLeft <= 0 {
-			// The old one stays, and in the descriptor, until its successor is there.
-			if s.establishedLocked() > s.cfg.Points {
-				p.replaced = true
+		switch {
+		case p.replaced:
+		case p.old(now):
+			// It stays, and in the descriptor, until its successor is there.
+			p.replaced = s.establishedLocked() > want
+		case p.circ != nil && standing >= want:
+			p.replaced = true // fewer are wanted than before
+		default:
+			good++
+			if p.circ != nil {
+				standing++
 			}
-			continue
 		}
-		good++
 	}
-	for ; good < s.cfg.Points; good++ {
+	if len(s.points) == 0 {
+		want += s.extra
+	}
+	for ; good < want; good++ {
 		if now.Before(s.notBefore) {
 			return s.notBefore.Sub(now)
 		}
@@ -156,14 +173,15 @@ func (s *Service) launch(p *point, now time.Time) {
 	p.building = true
 	spec := path.Spec{Hops: pointHops, Stable: true, NeedExit: []path.Capability{path.Introduction}}
 	for _, o := range s.points {
-		if o != p && !o.target.RSA.IsZero() {
+		if o != p && !o.target.RSA.IsZero() && !o.replaced && !o.old(now) {
 			spec.ExcludeExit = append(spec.ExcludeExit, o.target.RSA)
 		}
 	}
 	again := p.target
+	ctx, cancel := context.WithTimeoutCause(s.ctx, pointTimeout, errPointTimeout)
+	p.cancel = cancel
 	s.wg.Go(func() {
 		defer panics.Recover(s.log, func(err error) { s.lost(p, nil, err) })
-		ctx, cancel := context.WithTimeoutCause(s.ctx, pointTimeout, errPointTimeout)
 		defer cancel()
 		c, err := s.establish(ctx, p, again, spec)
 		if err != nil {
@@ -201,7 +219,7 @@ func (s *Service) establish(ctx context.Context, p *point, again linkspec.Target
 
 func (s *Service) register(ctx context.Context, p *point, c *circuit.Circuit) error {
 	h := c.Last()
-	m := cell.EstablishIntro{AuthKey: p.id()}
+	m := cell.EstablishIntro{AuthKey: p.id(), Exts: s.introExts(lastTarget(c))}
 	kh := h.Info().KH
 	m.MAC = handshake.HSMAC(kh[:], m.AppendMACed(nil))
 	m.Sig = [64]byte(ed25519.Sign(p.auth, m.AppendSigned([]byte(cell.EstablishIntroSigPrefix))))
@@ -233,14 +251,16 @@ func (s *Service) isEstablished(p *point, c *circuit.Circuit) bool {
 		s.kick()
 		return false
 	}
-	target := c.Last().Info().Target
-	if slices.ContainsFunc(s.points, func(o *point) bool { return o != p && o.target.RSA == target.RSA && !o.replaced }) {
-		// Two launches at one time chose the same relay.
-		s.points = slices.DeleteFunc(s.points, func(o *point) bool { return o == p })
+	target := *lastTarget(c)
+	// Two launches at one time may choose the same relay, and more are launched than wanted.
+	double := slices.ContainsFunc(s.points, func(o *point) bool { return o != p && o.target.RSA == target.RSA && !o.replaced && !o.old(now) })
+	if !slices.Contains(s.points, p) || double || p.target.RSA.IsZero() && s.enoughLocked(now) {
+		s.removeLocked(p)
 		s.kick()
 		return false
 	}
 	p.building, p.circ, p.target = false, c, target
+	s.dropSurplusLocked(now)
 	if s.since.IsZero() {
 		s.since = now
 	}
@@ -263,18 +283,56 @@ func (s *Service) lost(p *point, c *circuit.Circuit, cause error) {
 	p.circ, p.building = nil, false
 	s.problem = fault.New(fault.KindOf(cause), "introduction point: %w", cause)
 	known := !p.target.RSA.IsZero()
-	if known && !p.replaced && p.retries < pointRetries && now.Before(p.expires) && s.mayLaunch(now) {
+	if known && !p.replaced && p.retries < pointRetries && !p.renew && now.Before(p.expires) && s.mayLaunch(now) {
 		p.retries++
 		s.launch(p, now)
 		return
 	}
 	s.notBefore = now.Add(pointPause)
+	s.removeLocked(p)
+}
+
+func (s *Service) removeLocked(p *point) {
 	s.points = slices.DeleteFunc(s.points, func(o *point) bool { return o == p })
 }
 
-// introPoints returns the points that the next descriptor names.
-func (s *Service) introPoints() (out []netdoc.HSIntroPoint, ids []ident.Ed25519ID) {
+// dropSurplusLocked ends the launches that are not needed, once enough points stand.
+func (s *Service) dropSurplusLocked(now time.Time) {
+	if !s.enoughLocked(now) {
+		return
+	}
+	for _, p := range slices.Clone(s.points) {
+		if p.building && p.target.RSA.IsZero() {
+			s.removeLocked(p)
+			p.cancel()
+		}
+	}
+}
+
+// enoughLocked reports whether as many points stand as are wanted, without the old ones.
+func (s *Service) enoughLocked(now time.Time) bool {
+	n := 0
 	for _, p := range s.points {
+		if p.circ != nil && !p.replaced && !p.old(now) {
+			n++
+		}
+	}
+	return n >= s.live.Load().Points
+}
+
+// introPoints returns the points that the next descriptor names, the old ones last.
+func (s *Service) introPoints(now time.Time) (out []netdoc.HSIntroPoint, ids []ident.Ed25519ID) {
+	points := slices.Clone(s.points)
+	slices.SortStableFunc(points, func(a, b *point) int {
+		switch x, y := a.old(now), b.old(now); {
+		case x == y:
+			return 0
+		case x:
+			return 1
+		}
+		return -1
+	})
+	for _, p := range points {
 		if p.replaced || p.target.RSA.IsZero() || p.circ == nil && !p.building {
 			continue
 		}

@@ -46,7 +46,7 @@ func down(s *Service) {
 }
 
 func named(s *Service, p *point) bool {
-	_, ids := s.introPoints()
+	_, ids := s.introPoints(time.Now())
 	return slices.Contains(ids, p.id())
 }
 

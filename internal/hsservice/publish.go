@@ -2,8 +2,8 @@ package hsservice
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -15,7 +15,6 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/panics"
-	"github.com/chivenet/chive/internal/protover"
 )
 
 const (
@@ -79,12 +78,12 @@ func (s *Service) tendDescriptors(d *netdir.Directory, now time.Time) (wait time
 		s.problem = err
 		return longest
 	}
-	points, ids := s.introPoints()
+	points, ids := s.introPoints(now)
 	up := s.establishedLocked()
 	if up == 0 {
 		return longest
 	}
-	if up < s.cfg.Points && now.Sub(s.since) < fewPoints {
+	if up < s.live.Load().Points && now.Sub(s.since) < fewPoints {
 		return fewPoints - now.Sub(s.since)
 	}
 	wait = longest
@@ -95,11 +94,12 @@ func (s *Service) tendDescriptors(d *netdir.Directory, now time.Time) (wait time
 		if x.dir != d {
 			x.dir, x.dirs = d, x.period.directories(d, x.keys.Blinded.Public())
 		}
-		if len(x.dirs) == 0 {
-			s.problem = fault.New(fault.Directory, "onion service: the network has no directories for descriptors")
+		dirs := s.allowed(x.dirs)
+		if len(dirs) == 0 {
+			s.problem = fault.New(fault.Directory, "onion service: the network has no directories for descriptors that may be used")
 			continue
 		}
-		content := contentOf(x, x.dirs, ids)
+		content := contentOf(x, dirs, ids)
 		fresh := content != x.content || !now.Before(x.next) || x.floor >= x.revision
 		if !fresh && x.retry.IsZero() {
 			continue
@@ -115,10 +115,19 @@ func (s *Service) tendDescriptors(d *netdir.Directory, now time.Time) (wait time
 				s.log.Error("onion service's descriptor", "err", err)
 				continue
 			}
+			x.left = dirs
 		}
 		s.publish(d, x)
 	}
 	return wait
+}
+
+// allowed leaves out the directories that the user excludes.
+func (s *Service) allowed(dirs []netdir.Relay) []netdir.Relay {
+	return slices.DeleteFunc(slices.Clone(dirs), func(r netdir.Relay) bool {
+		t := r.Target()
+		return s.cfg.Circuits.Refused(&t) != nil
+	})
 }
 
 // setPeriods makes and drops descriptors, so that there is one for each period.
@@ -131,7 +140,7 @@ func (s *Service) setPeriods(periods [2]period) error {
 			descs = append(descs, s.descs[i])
 			continue
 		}
-		x, err := newDescriptor(s.cfg.Key, p, s.cfg.Clients)
+		x, err := newDescriptor(s.cfg.Key, p, s.live.Load().Clients)
 		if err != nil {
 			return err
 		}
@@ -151,6 +160,10 @@ func contentOf(x *descriptor, dirs []netdir.Relay, points []ident.Ed25519ID) (su
 	for _, p := range points {
 		h.Write(p[:])
 	}
+	h.Write([]byte{0}) // else a point could stand for a client
+	for _, k := range sortedClients(x.keys.Clients) {
+		h.Write(k[:])
+	}
 	for _, d := range dirs {
 		id := d.RSA()
 		h.Write(id[:])
@@ -162,7 +175,7 @@ func contentOf(x *descriptor, dirs []netdir.Relay, points []ident.Ed25519ID) (su
 // publish begins to upload a descriptor to the directories that lack it.
 func (s *Service) publish(d *netdir.Directory, x *descriptor) {
 	x.busy = true
-	doc, dirs := x.doc, x.left
+	doc, dirs := x.doc, s.allowed(x.left)
 	var gone []*point // not in this descriptor
 	for _, p := range s.points {
 		if p.replaced && p.outSince.IsZero() {
@@ -171,14 +184,14 @@ func (s *Service) publish(d *netdir.Directory, x *descriptor) {
 	}
 	clients := x.period.Period == d.HSTimes(s.cfg.Circuits.Testing()).Period
 	s.wg.Go(func() {
-		defer panics.Recover(s.log, func(err error) { s.uploaded(x, nil, dirs, err) })
+		defer panics.Recover(s.log, func(err error) { s.uploaded(x, nil, len(dirs), dirs, err) })
 		left, err := s.uploadAll(x, dirs, doc)
 		if clients && len(left) < len(dirs) && !s.isPublished() {
 			if verr := s.verify(d, x, doc.Revision); verr != nil {
 				err = verr
 			}
 		}
-		s.uploaded(x, gone, left, err)
+		s.uploaded(x, gone, len(dirs), left, err)
 	})
 }
 
@@ -199,19 +212,32 @@ func (s *Service) make(x *descriptor, points []netdoc.HSIntroPoint, content [32]
 		return err
 	}
 	x.revision = max(ope, x.revision+1, x.floor+1)
-	inner := &netdoc.HSInner{Points: points}
 	s.inc = 0
 	if params, on := s.cfg.Circuits.Flow(); on {
-		if inner.FlowControl, err = protover.Parse("FlowCtrl=1-2"); err != nil {
+		s.inc = params.SendmeInc // 254 at most: flow.ParamsFrom
+	}
+	most := netdoc.MaxHSDescriptor
+	if x.dir != nil {
+		most = int(x.dir.Param("HSV3MaxDescriptorSize", netdoc.MaxHSDescriptor, 1, 1<<20))
+	}
+	points = points[:min(len(points), netdoc.MaxIntroPoints)]
+	for wanted := s.live.Load().Points; ; points = points[:len(points)-1] {
+		inner, err := innerOf(points, s.inc)
+		if err != nil {
 			return err
 		}
-		s.inc = params.SendmeInc
-		inner.SendmeInc = uint8(s.inc) // 254 at most: flow.ParamsFrom
+		if x.doc, err = encode(&x.keys, x.revision, inner, now, most); err == nil {
+			break
+		}
+		if !errors.Is(err, errTooLong) {
+			return err
+		}
+		if len(points) <= wanted {
+			return tooLong(most, len(points), len(x.keys.Clients))
+		}
+		// The last ones are old, and others have their place already.
 	}
-	if x.doc, err = netdoc.EncodeHSDescriptor(rand.Reader, &x.keys, x.revision, inner, now); err != nil {
-		return err
-	}
-	x.content, x.left = content, x.dirs
+	x.content = content
 	x.next = now.Add(minUpload + time.Duration(random(int64(maxUpload-minUpload))))
 	return nil
 }
@@ -262,20 +288,26 @@ func (s *Service) uploadTo(x *descriptor, dir netdir.Relay, doc *netdoc.HSDescri
 
 // uploaded notes what came of uploads. gone are the points that the descriptor does
 // not name any more.
-func (s *Service) uploaded(x *descriptor, gone []*point, left []netdir.Relay, err error) {
+func (s *Service) uploaded(x *descriptor, gone []*point, total int, left []netdir.Relay, err error) {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.kick()
-	s.log.Info("onion service's descriptor uploaded", "directories", len(x.left)-len(left), "failed", len(left))
+	done := total - len(left)
+	if total > 0 {
+		s.log.Info("onion service's descriptor uploaded", "directories", done, "failed", len(left))
+	}
+	if done > 0 {
+		s.uploadedAt = now
+	}
 	if x.busy, x.left, x.retry = false, left, (time.Time{}); err != nil {
 		s.problem = err
 		x.retry = now.Add(min(maxRetry, minRetry<<min(x.failures, 10)))
 		x.failures++
 	} else {
-		x.failures = 0
+		x.failures, s.problem = 0, nil
 	}
-	if len(left) < len(x.dirs) {
+	if x.left = left; done > 0 {
 		for _, p := range gone {
 			p.leftOut(x, s.descs, now)
 		}
@@ -306,7 +338,7 @@ func (s *Service) verify(d *netdir.Directory, x *descriptor, revision uint64) er
 	replicas, _, spread := d.HSSpread()
 	dirs := d.HSFetchRing(d.HSTimes(s.cfg.Circuits.Testing())).Responsible(blinded, replicas, spread)
 	err := fault.New(fault.Directory, "onion service: no directory has its descriptor")
-	for _, dir := range dirs {
+	for _, dir := range s.allowed(dirs) {
 		got, ferr := s.fetch(ctx, dir, blinded)
 		if ferr == nil && got != nil && got.Revision >= revision {
 			s.pubOnce.Do(func() { close(s.published) })

@@ -31,7 +31,9 @@ type Conn struct {
 // as it has begun them still makes the service work for each.
 func (s *Service) newConn(st *stream.Stream, r *rendezvous, port uint16) *Conn {
 	s.conns.Add(1)
+	s.counts.streams.Add(1)
 	r.open.Add(1)
+	r.used.Store(true)
 	return &Conn{Stream: st, r: r, port: port, s: s}
 }
 
@@ -81,10 +83,11 @@ func (s *Service) Accept() (*Conn, error) {
 
 // serves reports whether there is anything at a virtual port.
 func (s *Service) serves(port uint16) (target Target, listened, ok bool) {
-	if target, ok = s.cfg.Targets[port]; ok {
+	live := s.live.Load()
+	if target, ok = live.Targets[port]; ok {
 		return target, false, true
 	}
-	listened = s.cfg.Ports == nil || s.cfg.Ports[port]
+	listened = live.Ports == nil || live.Ports[port]
 	return Target{}, listened, listened
 }
 
@@ -104,9 +107,10 @@ func (s *Service) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	if r == nil {
 		return nil // the circuit has closed
 	}
-	if s.cfg.MaxStreams > 0 && r.open.Load() >= int64(s.cfg.MaxStreams) {
-		if s.cfg.CloseCircuit {
-			return fault.New(fault.Resource, "the client opens more than %d streams", s.cfg.MaxStreams)
+	if live := s.live.Load(); live.MaxStreams > 0 && r.open.Load() >= int64(live.MaxStreams) {
+		s.counts.refusedStreams.Add(1)
+		if live.CloseCircuit {
+			return fault.New(fault.Resource, "the client opens more than %d streams", live.MaxStreams)
 		}
 		return refuse(cell.EndResourceLimit)
 	}

@@ -80,6 +80,14 @@ func (s *Service) forward(c *Conn, t Target) error {
 			_ = c.CloseReason(cell.EndConnectRefused) // an error says that the circuit is closed
 			return
 		}
+		if s.live.Load().ExportCircuit {
+			if err := exportCircuit(conn, c.Circuit(), c.port); err != nil {
+				s.targetFailed(c.port, err, time.Now())
+				_ = c.CloseReason(cell.EndConnectRefused) // an error says that the circuit is closed
+				conn.Close()
+				return
+			}
+		}
 		if err := c.Connected(netip.Addr{}, 0); err != nil {
 			_ = c.Close() // it is closed; this counts it
 			conn.Close()

@@ -39,6 +39,7 @@ const (
 	ConfluxV1       = 1 // Conflux: version 1
 	HSDirV3         = 2 // HSDir: descriptors of v3 onion services
 	HSIntroV3       = 4 // HSIntro: introductions to v3 onion services
+	HSIntroDoS      = 5 // HSIntro: and the service may ask for a limit of introductions
 	HSRendV3        = 2 // HSRend: rendezvous with v3 onion services
 )
 
