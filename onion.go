@@ -1,67 +1,106 @@
 package chive
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"strconv"
 	"sync"
 	"time"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hsservice"
+	"github.com/chivenet/chive/internal/role"
 	"github.com/chivenet/chive/internal/stream"
 )
 
 // OnionConfig is the configuration of an onion service. The zero OnionConfig is a
 // service with a new key, which ends with its listener, and with all ports.
+// OnionListener.Reload can change the fields with the tag reload:"live".
 type OnionConfig struct {
+	// Name names the service in the log, where its address never is. Empty: nothing does.
+	Name string
 	// KeyDir is the directory of the service's key: C tor's HiddenServiceDir. It is
-	// made, with a new key, if it is missing. A file in its folder authorized_clients
-	// whose name ends in ".auth" authorizes a client; without such files everybody who
-	// knows the address may connect. Empty: Key counts.
+	// made, with a new key, if it is missing, and no other program can use it at the same
+	// time. A file in its folder authorized_clients whose name ends in ".auth" authorizes a
+	// client; without such files everybody who knows the address may connect. Empty: Key
+	// counts.
 	KeyDir string
 	// Key is a service's secret key, as OnionListener.Key returns it. Nil: a new one.
 	Key []byte
 	// AuthorizedClients are clients besides those of KeyDir, each as it stands in a
 	// file there: "descriptor:x25519:" and the public key in base32.
-	AuthorizedClients []string
+	AuthorizedClients []string `reload:"live"`
 
 	// Ports are the virtual ports whose connections Accept returns. Nil: all that
 	// Targets does not have.
 	Ports []int
 	// Targets says where connections to other virtual ports go: an IP address with a
 	// port, such as "127.0.0.1:8080", or "unix:" and the path of a socket.
-	Targets map[int]string
+	Targets map[int]string `reload:"live"`
+	// ExportCircuitID "haproxy" sends to a target, before a client's bytes, a line of
+	// HAProxy's PROXY protocol, version 1, as C tor's HiddenServiceExportCircuitID does:
+	// in place of a client's address it has OnionConn.CircuitAddr. Empty: no such line.
+	ExportCircuitID string `reload:"live"`
 
 	// IntroductionPoints is the number of relays at which clients ask for the service,
-	// from 1 to 10; zero: 3.
-	IntroductionPoints int
+	// from 1 to 20; zero: 3. Many of them, together with many authorized clients, make a
+	// descriptor that directories refuse: Listen refuses them before.
+	IntroductionPoints int `reload:"live"`
+	// IntroDoSDefense asks these relays to let at most IntroDoSRate introductions a second
+	// through, and IntroDoSBurst at once; zero: 25 and 200. Relays that cannot do this are
+	// not asked. Without it, the consensus decides.
+	IntroDoSDefense bool `reload:"live"`
+	IntroDoSRate    int  `reload:"live"`
+	IntroDoSBurst   int  `reload:"live"`
 	// MaxStreams bounds the open connections that come over one circuit, which is one
 	// client's; zero: only the memory is bounded. A connection over the bound is
 	// refused, or, with CloseCircuit, ends all connections of its circuit.
-	MaxStreams   int
-	CloseCircuit bool
+	MaxStreams   int  `reload:"live"`
+	CloseCircuit bool `reload:"live"`
 }
 
-// inner turns the public configuration into the service's.
-func (cfg *OnionConfig) inner() (hsservice.Config, error) {
-	out := hsservice.Config{Points: cfg.IntroductionPoints, MaxStreams: cfg.MaxStreams, CloseCircuit: cfg.CloseCircuit}
-	var err error
+// The limits of introductions that C tor asks for by default.
+const (
+	defaultIntroRate  = 25
+	defaultIntroBurst = 200
+)
+
+// key returns the service's key.
+func (cfg *OnionConfig) key() (*hsservice.Key, error) {
 	switch {
 	case cfg.KeyDir != "" && cfg.Key != nil:
-		return out, fault.New(fault.Config, "onion service: KeyDir and Key are both given")
+		return nil, fault.New(fault.Config, "onion service: KeyDir and Key are both given")
 	case cfg.KeyDir != "":
-		if out.Key, err = hsservice.OpenKey(cfg.KeyDir); err == nil {
-			out.Clients, err = hsservice.ReadClients(cfg.KeyDir)
-		}
+		return hsservice.OpenKey(cfg.KeyDir)
 	case cfg.Key != nil:
-		out.Key, err = hsservice.ParseKey(cfg.Key)
-	default:
-		out.Key, err = hsservice.NewKey()
+		return hsservice.ParseKey(cfg.Key)
 	}
-	if err != nil {
-		return out, err
+	return hsservice.NewKey()
+}
+
+// live turns what may change into the service's configuration.
+func (cfg *OnionConfig) live() (hsservice.Live, error) {
+	out := hsservice.Live{Points: cfg.IntroductionPoints, MaxStreams: cfg.MaxStreams, CloseCircuit: cfg.CloseCircuit}
+	switch cfg.ExportCircuitID {
+	case "":
+	case "haproxy":
+		out.ExportCircuit = true
+	default:
+		return out, fault.New(fault.Config, "onion service: ExportCircuitID %q: it must be haproxy, or empty", cfg.ExportCircuitID)
+	}
+	if cfg.IntroDoSDefense {
+		out.IntroLimit = &cell.IntroDoS{RatePerSec: int64(cmp.Or(cfg.IntroDoSRate, defaultIntroRate)), BurstPerSec: int64(cmp.Or(cfg.IntroDoSBurst, defaultIntroBurst))}
+	}
+	if cfg.KeyDir != "" {
+		var err error
+		if out.Clients, err = hsservice.ReadClients(cfg.KeyDir); err != nil {
+			return out, err
+		}
 	}
 	for _, text := range cfg.AuthorizedClients {
 		key, err := hsservice.ParseClient(text)
@@ -102,24 +141,49 @@ func (c *Client) Listen(ctx context.Context, cfg OnionConfig) (*OnionListener, e
 	if ctx.Err() != nil {
 		return nil, fault.New(fault.Closed, "onion service: %w", context.Cause(ctx))
 	}
-	in, err := cfg.inner()
+	var lock *role.Dir
+	var err error
+	if cfg.KeyDir != "" {
+		if lock, err = role.OpenServiceDir(cfg.KeyDir); err != nil {
+			return nil, err
+		}
+	}
+	l, err := c.listen(cfg)
 	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	l.lock = lock
+	return l, nil
+}
+
+func (c *Client) listen(cfg OnionConfig) (*OnionListener, error) {
+	in := hsservice.Config{Name: cfg.Name}
+	var err error
+	if in.Key, err = cfg.key(); err != nil {
+		return nil, err
+	}
+	if in.Live, err = cfg.live(); err != nil {
 		return nil, err
 	}
 	s, err := c.inner.Listen(in)
 	if err != nil {
 		return nil, err
 	}
-	return &OnionListener{s: s, key: in.Key, ports: cfg.Ports}, nil
+	return &OnionListener{s: s, key: in.Key, given: cfg}, nil
 }
 
 // OnionListener is an onion service that runs: a net.Listener for the connections of
 // its clients. Its methods may be called from any goroutine.
 type OnionListener struct {
-	s     *hsservice.Service
-	key   *hsservice.Key
-	ports []int
-	close sync.Once
+	s    *hsservice.Service
+	key  *hsservice.Key
+	lock *role.Dir // of the key's directory; nil: it has none
+
+	mu    sync.Mutex
+	given OnionConfig // guarded by mu: the argument of Listen, or of the last Reload
+
+	closing sync.Once
+	closed  error // the result of Close; written in closing
 }
 
 // Accept returns the next connection: an *OnionConn.
@@ -136,8 +200,8 @@ func (l *OnionListener) Address() string { return l.key.Address() }
 
 // Addr returns the onion address; if OnionConfig.Ports has one port, with that port.
 func (l *OnionListener) Addr() net.Addr {
-	if len(l.ports) == 1 {
-		return stream.Addr{Host: net.JoinHostPort(l.Address(), strconv.Itoa(l.ports[0]))}
+	if ports := l.Config().Ports; len(ports) == 1 {
+		return stream.Addr{Host: net.JoinHostPort(l.Address(), strconv.Itoa(ports[0]))}
 	}
 	return stream.Addr{Host: l.Address()}
 }
@@ -153,7 +217,40 @@ func (l *OnionListener) Published(ctx context.Context) error { return l.s.Publis
 // Close ends the service with all its connections, and waits until no goroutine of it
 // is left.
 func (l *OnionListener) Close() error {
-	l.close.Do(l.s.Close)
+	l.closing.Do(func() {
+		l.s.Close()
+		l.closed = l.lock.Close()
+	})
+	return l.closed
+}
+
+// Config returns the configuration that Listen or the last successful Reload received.
+func (l *OnionListener) Config() OnionConfig {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.given
+}
+
+// Reload takes over the fields of cfg that may change while the service runs: those that
+// OnionConfig marks with reload:"live", and the authorized clients of KeyDir. Open
+// connections go on. Directories get a new descriptor if it changes. When a client is no
+// longer authorized, the service also gets new introduction points, because the client
+// knows the old ones. The other fields must be as Listen got them: ErrConfig names those
+// that are not. After an error everything is as before.
+func (l *OnionListener) Reload(cfg OnionConfig) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := role.CheckReload(&l.given, &cfg); err != nil {
+		return err
+	}
+	live, err := cfg.live()
+	if err != nil {
+		return err
+	}
+	if err := l.s.Reload(live); err != nil {
+		return err
+	}
+	l.given = cfg
 	return nil
 }
 
@@ -166,6 +263,11 @@ type OnionConn struct {
 // Circuit returns the number of the circuit that the connection came over, as
 // CircuitEvent has it. Connections over one circuit are of one client.
 func (c *OnionConn) Circuit() uint64 { return c.c.Circuit() }
+
+// CircuitAddr returns an address that stands for the circuit, in fc00:dead:beef:4dad::/64
+// as C tor's HiddenServiceExportCircuitID has it: for code that counts or limits by address.
+// It is nobody's address on a network.
+func (c *OnionConn) CircuitAddr() netip.Addr { return hsservice.CircuitAddr(c.c.Circuit()) }
 
 // Port returns the virtual port that the client asked for.
 func (c *OnionConn) Port() int { return int(c.c.Port()) }

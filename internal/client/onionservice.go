@@ -25,6 +25,9 @@ func (c *Client) Listen(cfg hsservice.Config) (*hsservice.Service, error) {
 		return nil, fault.New(fault.Config, "onion service: circuits to its clients have no post-quantum handshake, and the option PQ requires one at every hop")
 	}
 	cfg.Circuits, cfg.Log = serviceCircuits{c}, c.log
+	if cfg.Name != "" {
+		cfg.Log = c.log.With("service", cfg.Name)
+	}
 	s, err := hsservice.New(cfg)
 	if err != nil {
 		return nil, err

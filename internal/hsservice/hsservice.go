@@ -60,6 +60,7 @@ const (
 type Config struct {
 	Key      *Key
 	Circuits Circuits
+	Name     string // names the service in the log; empty: nothing does
 	Log      *slog.Logger
 	Live     // as it is at the start; later, the service's live counts
 }

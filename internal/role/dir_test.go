@@ -39,6 +39,30 @@ func TestDir(t *testing.T) {
 	}
 }
 
+// TestServiceDir: one program at a time hosts an onion service.
+func TestServiceDir(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "shop")
+	d, err := OpenServiceDir(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenServiceDir(path); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "hosts this service") {
+		t.Errorf("the second program: %v", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if d, err = OpenServiceDir(path); err != nil {
+		t.Fatal("after Close:", err)
+	}
+	if err := d.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := new(Dir).Close(); err != nil {
+		t.Error("a directory without a lock:", err)
+	}
+}
+
 // TestDirImpossible: the error names what stands where the directory should be.
 func TestDirImpossible(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")

@@ -1,0 +1,147 @@
+package chive
+
+import (
+	"errors"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chivenet/chive/internal/hsservice"
+)
+
+// openClient returns a client that reaches nobody.
+func openClient(t *testing.T) *Client {
+	t.Helper()
+	c, err := New(Config{Network: silent(t), DataDir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// TestOneProgramHosts: a service's directory is for one listener at a time, and free
+// again after Close and after a Listen that failed.
+func TestOneProgramHosts(t *testing.T) {
+	a, b, dir := openClient(t), openClient(t), filepath.Join(t.TempDir(), "shop")
+	if _, err := a.Listen(t.Context(), OnionConfig{KeyDir: dir, MaxStreams: -1}); !errors.Is(err, ErrConfig) {
+		t.Errorf("an option that cannot be: %v", err)
+	}
+	l, err := a.Listen(t.Context(), OnionConfig{KeyDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []*Client{a, b} {
+		if _, err := c.Listen(t.Context(), OnionConfig{KeyDir: dir}); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), dir) {
+			t.Errorf("a second time: %v", err)
+		}
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := b.Listen(t.Context(), OnionConfig{KeyDir: dir})
+	if err != nil {
+		t.Fatal("after Close:", err)
+	}
+	if again.Address() != l.Address() {
+		t.Error("another address")
+	}
+	for range 2 {
+		if err := again.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestOnionReload: what may change changes, and the rest is refused by name.
+func TestOnionReload(t *testing.T) {
+	c, dir := openClient(t), filepath.Join(t.TempDir(), "shop")
+	cfg := OnionConfig{KeyDir: dir, Ports: []int{80}}
+	l, err := c.Listen(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if st := l.Status(); st.AuthorizedClients != 0 || st.Address != l.Address() || st.Published {
+		t.Errorf("%+v", st)
+	}
+	if _, _, err := hsservice.AddClient(dir, "alice", t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	cfg.MaxStreams, cfg.ExportCircuitID, cfg.IntroDoSDefense = 5, "haproxy", true
+	if err := l.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if st := l.Status(); st.AuthorizedClients != 1 {
+		t.Errorf("%+v", st)
+	}
+	for want, change := range map[string]func(*OnionConfig){
+		"KeyDir":             func(c *OnionConfig) { c.KeyDir += "2" },
+		"Ports":              func(c *OnionConfig) { c.Ports = nil },
+		"ExportCircuitID":    func(c *OnionConfig) { c.ExportCircuitID = "proxy" },
+		"introduction point": func(c *OnionConfig) { c.IntroductionPoints = 21 },
+		"burst":              func(c *OnionConfig) { c.IntroDoSRate = 1000 },
+		"target":             func(c *OnionConfig) { c.Targets = map[int]string{81: "example.com:80"} },
+	} {
+		other := cfg
+		change(&other)
+		if err := l.Reload(other); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", want, err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "authorized_clients", "bob.auth"), []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Reload(cfg); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "bob.auth") {
+		t.Errorf("a client's key that cannot be read: %v", err)
+	}
+	if st := l.Status(); st.AuthorizedClients != 1 || l.Config().MaxStreams != 5 {
+		t.Errorf("after the errors: %+v", st)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Reload(cfg); err == nil {
+		t.Error("a closed listener takes settings")
+	}
+}
+
+// TestTooManyClients: a descriptor that no directory takes is refused by Listen, with
+// what to lessen.
+func TestTooManyClients(t *testing.T) {
+	c := openClient(t)
+	cfg := OnionConfig{IntroductionPoints: 16}
+	for range 192 {
+		k, err := hsservice.NewKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		public, _, err := hsservice.NewClient(k.Address())
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.AuthorizedClients = append(cfg.AuthorizedClients, public)
+	}
+	if l, err := c.Listen(t.Context(), cfg); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "at most") {
+		l.Close()
+		t.Errorf("%v", err)
+	}
+	cfg.IntroductionPoints = 3
+	l, err := c.Listen(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+}
+
+func TestCircuitAddr(t *testing.T) {
+	if got := hsservice.CircuitAddr(0x1_0001_029a); got != netip.MustParseAddr("fc00:dead:beef:4dad::1:29a") {
+		t.Error(got)
+	}
+}
