@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/chivenet/chive/internal/client"
@@ -106,7 +107,8 @@ type Config struct {
 
 	// ClientOnionAuth are keys for onion services that only authorized clients may
 	// read of, in C tor's form "ADDRESS:descriptor:x25519:KEY", with the address
-	// without ".onion" and the secret key in base32. ClientOnionAuthDir is a directory
+	// without ".onion" and the secret key in base32, or "@" and a file with such a line,
+	// which is its owner's alone. ClientOnionAuthDir is a directory
 	// with such lines in files whose names end in ".auth_private"; nobody but the owner
 	// may have access to it. Empty: none.
 	ClientOnionAuth    []string
@@ -153,7 +155,11 @@ func (c *Config) Check() error {
 func (c *Config) onionKeys() (hsclient.Keys, error) {
 	keys := hsclient.Keys{}
 	for i, line := range c.ClientOnionAuth {
-		if err := keys.Add(line); err != nil {
+		add := keys.Add
+		if file, ok := strings.CutPrefix(line, "@"); ok {
+			add, line = keys.AddFile, file
+		}
+		if err := add(line); err != nil {
 			return nil, options.Wrong("ClientOnionAuth", "number %d: %w", i+1, err)
 		}
 	}

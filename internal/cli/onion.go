@@ -20,7 +20,7 @@ func onionServeCommand() *cobra.Command {
 	var ports []string
 	c := processCommand(&cobra.Command{
 		Use:   "serve PORT=TARGET...",
-		Short: "Host an onion service",
+		Short: "Host onion services",
 		Long: `Host an onion service: connections to a virtual port of its address go to a target, which is an IP address with a
 port, or "unix:" and the path of a socket. PORT alone stands for the same port of 127.0.0.1.
 
@@ -28,9 +28,14 @@ The key is in --key-dir, in the form of C tor's HiddenServiceDir: a service can 
 only one of them may host it at a time. Whoever has the file hs_ed25519_secret_key can be the service: keep a copy.
 If the folder authorized_clients in it has files *.auth, only those clients can connect (chive onion auth).
 
+A file of --config may have tables [[onion]], each a service of its own, with the options of the group "Onion service";
+so may the file of chive proxy.
+
 Standard output has at once a line "onion ADDRESS", and lines "published" and "ready" when clients can connect: then
-another circuit has fetched the service's descriptor. The log goes to standard error.`,
-		Example: "  chive onion serve --key-dir /var/lib/chive/shop 80=127.0.0.1:8080",
+another circuit has fetched the service's descriptor. If there are several, the name or the number of each follows. The
+log goes to standard error. SIGHUP reads the file and the folders authorized_clients again: services come and go,
+and those that stay keep their connections.`,
+		Example: "  chive onion serve --key-dir /var/lib/chive/shop 80=127.0.0.1:8080\n  chive onion serve --config /etc/chive/onions.toml",
 	}, daemon.NewOnionSettings(&ports))
 	c.Args = cobra.ArbitraryArgs
 	run := c.RunE
@@ -76,7 +81,7 @@ func onionAuthCommand() *cobra.Command {
 		Use:   "auth DIR NAME",
 		Short: "Let one more client use the onion service with its key in DIR",
 		Long: `Make a key pair for a client. The service's half is authorized_clients/NAME.auth in DIR, which takes effect when the
-service starts again; from then on nobody without a key can connect. The client's half is NAME.auth_private: give it to
+service starts again or gets SIGHUP; from then on nobody without a key can connect. The client's half is NAME.auth_private: give it to
 the client in secret. It puts the file into the directory of its option --client-onion-auth-dir (C tor: ClientOnionAuthDir).`,
 		Example: "  chive onion auth /var/lib/chive/shop alice",
 		Args:    cobra.ExactArgs(2),

@@ -20,7 +20,8 @@ func statusCommand() *cobra.Command {
 		Use:   "status",
 		Short: "Show what a running proxy, relay or authority is doing",
 		Long: "Show what a running proxy, relay or authority is doing: a proxy's bootstrap, directory and guards, a relay's\n" +
-			"flags in the consensus, circuits and keys, an authority's relays and next vote, and their traffic. It asks\n" +
+			"flags in the consensus, circuits and keys, an authority's relays and next vote, its onion services, and their\n" +
+			"traffic. It asks " +
 			"through a socket in the data directory, which only the program's user can open.",
 		Example: "  chive status\n  chive status --json --data-dir /var/lib/chive-relay",
 		Args:    cobra.NoArgs,

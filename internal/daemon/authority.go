@@ -79,7 +79,7 @@ func (n *authorityNode) metrics() http.Handler {
 	return metricsHandler(n.WriteMetrics, n.WriteMetricsJSON)
 }
 
-func (n *authorityNode) watch(ctx context.Context, ready func(...string)) error {
+func (n *authorityNode) watch(ctx context.Context, _, ready func(...string)) error {
 	ready()
 	select {
 	case <-n.Done():

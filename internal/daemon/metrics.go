@@ -18,21 +18,25 @@ import (
 	"github.com/chivenet/chive/internal/socks"
 )
 
-// proxyMetrics serves the metrics of the client and of its listeners.
-func proxyMetrics(c Client, doors *metrics.Registry) http.Handler {
+// proxyMetrics serves the metrics of the client, of its listeners and of its onion services.
+func proxyMetrics(c Client, doors *metrics.Registry, onions *onions) http.Handler {
 	return metricsHandler(func(w io.Writer) error {
 		if err := c.WriteMetrics(w); err != nil {
 			return err
 		}
-		return doors.WritePrometheus(w)
+		if err := doors.WritePrometheus(w); err != nil {
+			return err
+		}
+		return onions.registry().WritePrometheus(w)
 	}, func(w io.Writer) error {
-		var front metrics.Snapshot
+		var front, services metrics.Snapshot
 		doors.Snapshot(&front)
+		onions.registry().Snapshot(&services)
 		var client bytes.Buffer
 		if err := c.WriteMetricsJSON(&client); err != nil {
 			return err
 		}
-		return json.NewEncoder(w).Encode(map[string]any{"client": json.RawMessage(client.Bytes()), "doors": &front})
+		return json.NewEncoder(w).Encode(map[string]any{"client": json.RawMessage(client.Bytes()), "doors": &front, "onions": &services})
 	})
 }
 

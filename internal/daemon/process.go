@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
+	"sync"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
@@ -23,9 +25,9 @@ type node interface {
 	lines() []string
 	status() any // as JSON; it begins with a rolePrefix
 	metrics() http.Handler
-	// watch calls ready when the node serves, with more lines. It returns when the node
-	// ends by itself, which is an error, or when ctx does.
-	watch(ctx context.Context, ready func(lines ...string)) error
+	// watch calls ready when the node serves, with more lines, and say with lines at any
+	// time. It returns when the node ends by itself, which is an error, or when ctx does.
+	watch(ctx context.Context, say, ready func(lines ...string)) error
 	// reload applies the live settings of a role of the same kind.
 	reload(role) error
 	// shutdown lets open connections and circuits continue for some time; when
@@ -50,6 +52,9 @@ type Process struct {
 	level *slog.LevelVar
 	node  node
 	fail  chan error // why a port of the process itself ended
+
+	mistake string   // of the last reload; empty: it was good
+	waiting []string // options whose change waits for the next start
 }
 
 // ErrKilled is the error of Run after two requests to stop: it has closed
@@ -65,6 +70,7 @@ func (p *Process) Run(ctx context.Context) (err error) {
 	c := s.role.common()
 	p.Err = draw.Share(p.Err)
 	p.log, p.level = NewLogger(c.LogLevel, c.LogFormat, p.Err)
+	s.warn(p.log)
 	if p.node, err = s.role.open(p.Err, p.log); err != nil {
 		return s.Explain(err)
 	}
@@ -100,12 +106,18 @@ func (p *Process) Run(ctx context.Context) (err error) {
 func (p *Process) serve(ctx context.Context) error {
 	watching, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
+	var mu sync.Mutex
+	say := func(lines ...string) {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, l := range lines {
+			fmt.Fprintln(p.Out, l)
+		}
+	}
 	go func() {
 		defer panics.Recover(p.log, func(err error) { ended <- err })
-		ended <- p.node.watch(watching, func(lines ...string) {
-			for _, l := range append(lines, "ready") {
-				fmt.Fprintln(p.Out, l)
-			}
+		ended <- p.node.watch(watching, say, func(lines ...string) {
+			say(append(lines, "ready")...)
 			p.notify(daemon.SdNotifyReady)
 		})
 	}()
@@ -170,14 +182,22 @@ func (p *Process) reload() {
 		err = next.Explain(p.node.reload(next.role))
 	}
 	if err != nil {
-		p.log.Error("reload: the settings in use stay", "err", err)
+		// An operator may ask again and again: the same mistake is in the log once.
+		if text := err.Error(); text == p.mistake {
+			p.log.Error("reload: the mistake is the same as before, and the settings in use stay")
+		} else {
+			p.log.Error("reload: the settings in use stay", "err", err)
+			p.mistake = text
+		}
 		return
 	}
+	p.mistake = ""
 	limitHeap(next.role.maxMemory())
 	p.level.Set(next.role.common().LogLevel)
-	if len(waiting) > 0 {
+	if len(waiting) > 0 && !slices.Equal(waiting, p.waiting) {
 		p.log.Warn("reloaded; these changes take effect at the next start", "options", waiting)
 	}
+	p.waiting = waiting
 	p.log.Info("reloaded", "changed", live)
 }
 

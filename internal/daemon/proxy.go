@@ -39,6 +39,7 @@ type Ports struct {
 type proxyRole struct {
 	Common
 	Ports
+	Onions Onions
 	Config chive.Config // Network and Logger are set later
 
 	ports bool
@@ -55,6 +56,7 @@ type Client interface {
 	WriteMetricsJSON(w io.Writer) error
 	Done() <-chan struct{}
 	Err() error
+	Listen(context.Context, chive.OnionConfig) (*chive.OnionListener, error)
 	Close() error
 }
 
@@ -64,6 +66,7 @@ func (r *proxyRole) parts() []options.Part {
 	return []options.Part{
 		{Table: listeners, Of: &r.Ports, FileOnly: !r.ports}, {Table: anyNetwork, Of: &r.Common}, {Table: options.Client, Of: &r.Config},
 		{Table: manners, Of: &r.Ports, FileOnly: !r.ports}, {Table: processTable, Of: &r.Common, FileOnly: !r.ports}, {Table: logTable, Of: &r.Common},
+		r.Onions.part(),
 	}
 }
 
@@ -74,7 +77,17 @@ func (r *proxyRole) check() error {
 	if err != nil {
 		return err
 	}
-	if r.ports && len(given(r.SOCKS))+len(given(r.HTTP))+len(given(r.DNS)) == 0 {
+	var all []hosting
+	all, err = r.Onions.hostings()
+	if err != nil {
+		return err
+	}
+	if r.ports && len(all) > 0 {
+		if err := onionsAllowed(&c); err != nil {
+			return err
+		}
+	}
+	if r.ports && len(all) == 0 && len(given(r.SOCKS))+len(given(r.HTTP))+len(given(r.DNS)) == 0 {
 		return fault.New(fault.Config, "no port is open: give --socks, --http or --dns an address")
 	}
 	if err := c.Check(); err != nil {
@@ -133,6 +146,13 @@ func (r *proxyRole) open(w io.Writer, log *slog.Logger) (node, error) {
 	if n.doors, err = openDoors(&r.Ports, proxydial.Dialer{Client: n.client}, &n.counts, log); err != nil {
 		return nil, errors.Join(err, n.client.Close())
 	}
+	all, err := r.Onions.hostings()
+	if n.onions = newOnions(n.client, log); err == nil {
+		err = n.onions.start(all)
+	}
+	if err != nil {
+		return nil, errors.Join(err, n.close())
+	}
 	return n, nil
 }
 
@@ -147,7 +167,8 @@ func (r *proxyRole) confinement(dataDir string) confinement {
 			c.write = append(c.write, filepath.Dir(path))
 		}
 	}
-	return c
+	all, _ := r.Onions.hostings() // check has seen the error
+	return c.hosting(all)
 }
 
 // proxyNode is a client with its open ports.
@@ -155,6 +176,7 @@ type proxyNode struct {
 	cfg      chive.Config // as it was at the start
 	client   Client
 	doors    *doors
+	onions   *onions
 	counts   metrics.Registry // of the ports
 	log      *slog.Logger
 	terminal io.Writer // for a progress bar
@@ -162,13 +184,16 @@ type proxyNode struct {
 }
 
 func (n *proxyNode) dataDir() string { return n.cfg.DataDir }
-func (n *proxyNode) lines() []string { return n.doors.lines }
-func (n *proxyNode) status() any     { return proxyReport{rolePrefix{"proxy"}, n.client.Status()} }
+func (n *proxyNode) lines() []string { return append(n.doors.lines, n.onions.lines()...) }
+func (n *proxyNode) status() any {
+	return proxyReport{rolePrefix{"proxy"}, n.client.Status(), n.onions.status()}
+}
 
-func (n *proxyNode) metrics() http.Handler { return proxyMetrics(n.client, &n.counts) }
+func (n *proxyNode) metrics() http.Handler { return proxyMetrics(n.client, &n.counts, n.onions) }
 
-// watch follows the bootstrap.
-func (n *proxyNode) watch(ctx context.Context, ready func(...string)) error {
+// watch follows the bootstrap, and says which onion services are published.
+func (n *proxyNode) watch(ctx context.Context, say, ready func(...string)) error {
+	n.onions.watch(ctx, say)
 	events, unsubscribe := n.client.Events()
 	defer unsubscribe()
 	bar := newProgress(n.terminal, n.log)
@@ -211,12 +236,16 @@ func (n *proxyNode) reload(to role) error {
 	if err != nil {
 		return err
 	}
+	all, err := r.Onions.hostings()
+	if err != nil {
+		return err
+	}
 	life.KeepFixed(&n.cfg, &cfg)
 	if err := n.client.Reload(cfg); err != nil {
 		return err
 	}
 	n.drain.Store(int64(r.Drain))
-	return nil
+	return n.onions.reload(all)
 }
 
 // shutdown lets open connections finish.
@@ -231,5 +260,5 @@ func (n *proxyNode) shutdown(ctx context.Context) error {
 
 func (n *proxyNode) close() error {
 	n.doors.close()
-	return n.client.Close()
+	return errors.Join(n.onions.close(), n.client.Close())
 }

@@ -99,7 +99,7 @@ func (n *relayNode) status() any     { return relayReport{rolePrefix{"relay"}, n
 func (n *relayNode) metrics() http.Handler { return metricsHandler(n.WriteMetrics, n.WriteMetricsJSON) }
 
 // watch calls ready with a bridge's lines for clients, once its transports run.
-func (n *relayNode) watch(ctx context.Context, ready func(...string)) error {
+func (n *relayNode) watch(ctx context.Context, _, ready func(...string)) error {
 	var lines []string
 	if n.cfg.Bridge {
 		bridge, err := n.BridgeLines(ctx)

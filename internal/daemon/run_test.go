@@ -82,6 +82,10 @@ func (l *loopback) WriteMetricsJSON(w io.Writer) error {
 	return err
 }
 
+func (l *loopback) Listen(context.Context, chive.OnionConfig) (*chive.OnionListener, error) {
+	return nil, errNoMore
+}
+
 func (l *loopback) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -22,6 +23,7 @@ type Settings struct {
 	*options.Set
 	role role
 	make func() role
+	doc  []byte // the file as it was at the start
 }
 
 func newSettings(make func() role) *Settings {
@@ -66,24 +68,36 @@ func (s *Settings) Load(path string) error {
 	if torrc.Is(doc) {
 		return fault.New(fault.Config, "%s is a configuration of C tor: \"chive config import %s\" makes one of Chive's", path, path)
 	}
+	s.doc = doc
 	return s.ReadFile(path, doc)
 }
 
 // Reread returns new settings from the same flags and the present contents of the
-// file.
+// file. A file that is a pipe can be read only once, at the start: what it had then counts.
 func (s *Settings) Reread() (*Settings, error) {
 	next := newSettings(s.make)
 	next.Again(s.Set)
 	if s.File() == "" {
 		return next, nil
 	}
-	return next, next.Load(s.File())
+	doc, err := atomicfile.ReadRegular(s.File(), tomlfile.MaxSize)
+	if errors.Is(err, atomicfile.ErrNotRegular) {
+		doc, err = s.doc, nil
+	}
+	if err != nil {
+		return nil, fault.New(fault.Config, "configuration file: %w", err)
+	}
+	next.doc = s.doc
+	return next, next.ReadFile(s.File(), doc)
 }
 
 // Check reports the first setting that cannot be used. It reads the files that settings
 // name, and opens nothing else.
 func (s *Settings) Check() error {
 	for _, p := range s.role.parts() {
+		if p.Section != "" {
+			continue // the role checks its tables
+		}
 		if err := p.Table.Check(p.Of); err != nil {
 			return s.Explain(err)
 		}
@@ -98,7 +112,18 @@ func (s *Settings) ClientConfig(w io.Writer) (chive.Config, error) {
 		return chive.Config{}, errors.New("these are no client's settings")
 	}
 	log, _ := NewLogger(r.LogLevel, r.LogFormat, w)
+	s.warn(log)
 	return r.config(log)
+}
+
+// warn warns of secrets that other users of the machine can see.
+func (s *Settings) warn(log *slog.Logger) {
+	for _, line := range s.OnCommandLine("client-onion-auth") {
+		if !strings.HasPrefix(line, "@") {
+			log.Warn("other users of this machine can see the secret key on the command line: give --client-onion-auth @FILE, or use --client-onion-auth-dir")
+			return
+		}
+	}
 }
 
 // role is a kind of node: its options, and how to open it.

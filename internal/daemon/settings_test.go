@@ -185,7 +185,11 @@ func TestEveryField(t *testing.T) {
 		rows := map[string]map[string]int{} // type, field
 		types := map[string]reflect.Type{}
 		for _, p := range s.role.parts() {
-			typ := reflect.TypeOf(p.Of).Elem()
+			of := p.Of
+			if p.Section != "" {
+				of = p.Add()
+			}
+			typ := reflect.TypeOf(of).Elem()
 			types[typ.String()] = typ
 			if rows[typ.String()] == nil {
 				rows[typ.String()] = map[string]int{}

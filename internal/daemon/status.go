@@ -74,6 +74,7 @@ type (
 	proxyReport struct {
 		rolePrefix
 		chive.Status
+		Onions []chive.OnionStatus `json:"onions,omitempty"`
 	}
 	relayReport struct {
 		rolePrefix
@@ -90,6 +91,7 @@ type (
 type Report struct {
 	Text      []byte
 	Proxy     *chive.Status
+	Onions    []chive.OnionStatus // that the proxy hosts
 	Relay     *relay.Status
 	Authority *authority.Status
 }
@@ -121,8 +123,9 @@ func parseReport(text []byte) (*Report, error) {
 	if err == nil {
 		switch role.Role {
 		case "proxy", "onion":
-			r.Proxy = new(chive.Status)
-			err = json.Unmarshal(text, r.Proxy)
+			var p proxyReport
+			err = json.Unmarshal(text, &p)
+			r.Proxy, r.Onions = &p.Status, p.Onions
 		case "relay":
 			r.Relay = new(relay.Status)
 			err = json.Unmarshal(text, r.Relay)
@@ -144,6 +147,7 @@ func (r *Report) Print(w io.Writer, now time.Time) {
 	switch {
 	case r.Proxy != nil:
 		PrintStatus(w, *r.Proxy, now)
+		printOnions(w, r.Onions, now)
 	case r.Relay != nil:
 		printRelay(w, r.Relay, now)
 	case r.Authority != nil:

@@ -50,6 +50,18 @@ func (k Keys) Add(line string) error {
 	return nil
 }
 
+// AddFile reads one key from a file to which only its owner has access.
+func (k Keys) AddFile(name string) error {
+	info, err := os.Stat(name)
+	if err != nil {
+		return fault.Wrap(fault.Config, err)
+	}
+	if runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0 {
+		return fault.New(fault.Config, "others have access to %s: chmod 600", name)
+	}
+	return fault.Wrap(fault.Config, k.addFile(name))
+}
+
 // AddDir reads the files in dir whose names end in ".auth_private". Nobody but the
 // owner may have access to dir.
 func (k Keys) AddDir(dir string) error {

@@ -4,7 +4,6 @@ import (
 	"crypto/rand"
 	"encoding/base32"
 	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -168,21 +167,10 @@ func readTagged(path, tag string, n int) ([]byte, error) {
 	return b[tagLen:], nil
 }
 
-// readFile reads a small file.
+// readFile reads a small file. It never waits for one, since SIGHUP comes here, too.
 func readFile(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fault.Wrap(fault.Config, err)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return nil, fault.Wrap(fault.Local, err)
-	}
-	if len(b) > maxFile {
-		return nil, fault.New(fault.Config, "%s: more than %d bytes", path, maxFile)
-	}
-	return b, nil
+	b, err := atomicfile.ReadRegular(path, maxFile)
+	return b, fault.Wrap(fault.Config, err)
 }
 
 var base32NoPad = base32.StdEncoding.WithPadding(base32.NoPadding)

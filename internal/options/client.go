@@ -48,7 +48,7 @@ var Client = Table{
 		{Key: "client-dns-reject-internal-addresses", Field: "ClientDNSRejectInternalAddresses", Help: "do not believe an exit that says that a name has a private address: `MODE` auto (on, except in private networks), on or off"},
 	}},
 	{"Onion services", []Option{
-		{Key: "client-onion-auth", Field: "ClientOnionAuth", Lines: true, Help: "`LINE` with a key for a service that only authorized clients reach: ADDRESS:descriptor:x25519:KEY, without .onion, the secret key in base32"},
+		{Key: "client-onion-auth", Field: "ClientOnionAuth", Lines: true, Help: "`LINE` with a key for a service that only authorized clients reach: ADDRESS:descriptor:x25519:KEY, without .onion, the secret key in base32; better @FILE with such a line, because other users can see command lines"},
 		{Key: "client-onion-auth-dir", Field: "ClientOnionAuthDir", Help: "`DIR` with such lines in files whose names end in .auth_private; only the owner may have access to it"},
 	}},
 	{"Protocol", []Option{

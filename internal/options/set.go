@@ -18,13 +18,21 @@ type Part struct {
 	// FileOnly options have no flag: a file may have them, so that one file serves several
 	// commands.
 	FileOnly bool
+	// Section is the name of tables that a file may have several of, such as [[onion]]. The
+	// options are theirs, and Of is not used: Add returns a pointer to the structure of one
+	// more table.
+	Section string
+	Add     func() any
 }
 
 // Set is all options of a command, with their values. Make it with Bind.
 type Set struct {
-	file  string // the configuration file that was read; empty: none
-	all   []*Value
-	byKey map[string]*Value
+	file string // the configuration file that was read; empty: none
+
+	sections map[string]Part
+	written  map[string]string // each section as the file has it, to compare
+	all      []*Value
+	byKey    map[string]*Value
 }
 
 // Value is an option with its value. It is a pflag.Value.
@@ -42,9 +50,13 @@ type Value struct {
 // Bind sets every option to its default value. It joins groups with the same
 // title.
 func Bind(parts ...Part) *Set {
-	s := &Set{byKey: map[string]*Value{}}
+	s := &Set{byKey: map[string]*Value{}, sections: map[string]Part{}, written: map[string]string{}}
 	var titles []string
 	for _, p := range parts {
+		if p.Section != "" {
+			s.sections[p.Section] = p
+			continue
+		}
 		at := reflect.ValueOf(p.Of).Elem()
 		for _, g := range p.Table {
 			if !slices.Contains(titles, g.Title) {
@@ -132,7 +144,14 @@ func (s *Set) ReadFile(name string, doc []byte) error {
 		return err
 	}
 	known := slices.Sorted(maps.Keys(s.byKey))
+	known = slices.AppendSeq(known, maps.Keys(s.sections))
 	for _, e := range entries {
+		if p, ok := s.sections[e.Key]; ok {
+			if err := s.readSection(p, e.Value); err != nil {
+				return fault.New(fault.Config, "%s: %w", name, err)
+			}
+			continue
+		}
 		v := s.byKey[e.Key]
 		if v == nil {
 			return fault.New(fault.Config, "%s:%d: %w", name, e.Line(), tomlfile.Unknown(e.Key, known))
@@ -144,6 +163,15 @@ func (s *Set) ReadFile(name string, doc []byte) error {
 		if err := v.fromFile(v.v, e.Value); err != nil {
 			return fault.New(fault.Config, "%s: %w", s.where(v), err)
 		}
+	}
+	return nil
+}
+
+// OnCommandLine returns the value of a list that the command line set; nil: it did not.
+func (s *Set) OnCommandLine(key string) []string {
+	if v := s.byKey[key]; v != nil && v.flag {
+		list, _ := v.v.Interface().([]string)
+		return list
 	}
 	return nil
 }
@@ -198,6 +226,11 @@ func (s *Set) Changes(next *Set) (live, waiting []string) {
 			live = append(live, v.Key)
 		default:
 			waiting = append(waiting, v.Key)
+		}
+	}
+	for name := range s.sections {
+		if s.written[name] != next.written[name] {
+			live = append(live, name)
 		}
 	}
 	slices.Sort(live)

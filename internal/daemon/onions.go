@@ -1,0 +1,243 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/panics"
+)
+
+// onionListener has the methods of *chive.OnionListener that this package needs.
+type onionListener interface {
+	Address() string
+	Published(context.Context) error
+	Reload(chive.OnionConfig) error
+	Status() chive.OnionStatus
+	Close() error
+}
+
+var _ onionListener = (*chive.OnionListener)(nil)
+
+// onions hosts the onion services of a process. They come and go with SIGHUP.
+type onions struct {
+	listen func(chive.OnionConfig) (onionListener, error)
+	log    *slog.Logger
+
+	mu    sync.Mutex
+	all   []*onionHost
+	last  int                   // number of the newest one
+	say   func(lines ...string) // nil before watch
+	ctx   context.Context       // of watch
+	calls sync.WaitGroup        // that wait for a publication
+}
+
+func newOnions(c Client, log *slog.Logger) *onions {
+	return &onions{log: log, listen: func(cfg chive.OnionConfig) (onionListener, error) {
+		l, err := c.Listen(context.Background(), cfg)
+		if err != nil {
+			return nil, err // not a nil listener in an interface
+		}
+		return l, nil
+	}}
+}
+
+// onionHost is a service that runs.
+type onionHost struct {
+	onionListener
+	dir   string // absolute
+	label string // in lines and metrics
+	hosting
+}
+
+// name returns what follows a word in a line.
+func (h *onionHost) suffix() string {
+	if h.single {
+		return ""
+	}
+	return " " + h.label
+}
+
+func (h *onionHost) line() []string {
+	if h.hide {
+		return nil
+	}
+	return []string{"onion " + h.Address() + h.suffix()}
+}
+
+// start hosts services, all or none.
+func (o *onions) start(all []hosting) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, h := range all {
+		if err := o.add(h); err != nil {
+			return errors.Join(err, o.closeAll())
+		}
+	}
+	return nil
+}
+
+// add hosts one more service. The caller has the mutex.
+func (o *onions) add(h hosting) error {
+	dir, err := filepath.Abs(h.KeyDir)
+	if err != nil {
+		return fault.Wrap(fault.Local, err)
+	}
+	o.last++
+	if h.Name == "" && !h.single {
+		h.Name = strconv.Itoa(o.last)
+		for slices.ContainsFunc(o.all, func(other *onionHost) bool { return other.label == h.Name }) {
+			h.Name += "_" // somebody's name is a number
+		}
+	}
+	label := h.Name
+	if h.single {
+		label = "1"
+	}
+	l, err := o.listen(h.OnionConfig)
+	if err != nil {
+		return o.explain(dir, err)
+	}
+	for _, other := range o.all {
+		if other.Address() == l.Address() {
+			return errors.Join(fault.New(fault.Config, "onion service %s: its key is also in %s; one program hosts a service once", dir, other.dir), l.Close())
+		}
+	}
+	host := &onionHost{onionListener: l, dir: dir, label: label, hosting: h}
+	o.all = append(o.all, host)
+	if o.say != nil {
+		o.say(host.line()...)
+		o.announce(host)
+	}
+	return nil
+}
+
+// explain names the service in an error.
+func (o *onions) explain(dir string, err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return fault.New(fault.KindOf(err), "onion service %s: %w (with --sandbox, only the directories that were named at the start can be used)", dir, err)
+	}
+	return fault.New(fault.KindOf(err), "onion service %s: %w", dir, err)
+}
+
+// lines returns a line for each service whose address is not hidden.
+func (o *onions) lines() (lines []string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, h := range o.all {
+		lines = append(lines, h.line()...)
+	}
+	return lines
+}
+
+// watch says which services are published, until ctx ends. It waits until those that are
+// there now are.
+func (o *onions) watch(ctx context.Context, say func(lines ...string)) (published <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.ctx, o.say = ctx, say
+	var all []<-chan struct{}
+	for _, h := range o.all {
+		all = append(all, o.announce(h))
+	}
+	out := make(chan struct{})
+	o.calls.Go(panics.Contain(o.log, nil, func() {
+		defer close(out)
+		for _, done := range all {
+			<-done
+		}
+	}))
+	return out
+}
+
+// announce says when a service is published. The channel closes then, and when the
+// service or the context ends. The caller has the mutex.
+func (o *onions) announce(h *onionHost) <-chan struct{} {
+	done, ctx, say := make(chan struct{}), o.ctx, o.say
+	o.calls.Go(panics.Contain(o.log, nil, func() {
+		defer close(done)
+		if h.Published(ctx) == nil {
+			say("published" + h.suffix())
+		}
+	}))
+	return done
+}
+
+// reload hosts other services, or the same ones with other settings. Services that stay
+// keep their circuits. An error concerns one service: the others are reloaded.
+func (o *onions) reload(next []hosting) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var errs []error
+	keep := map[string]hosting{}
+	var fresh []hosting
+	for _, h := range next {
+		dir, err := filepath.Abs(h.KeyDir)
+		if err != nil {
+			return fault.Wrap(fault.Local, err)
+		}
+		if slices.ContainsFunc(o.all, func(have *onionHost) bool { return have.dir == dir }) {
+			keep[dir] = h
+		} else {
+			fresh = append(fresh, h)
+		}
+	}
+	var stay []*onionHost
+	for _, h := range o.all {
+		to, ok := keep[h.dir]
+		if !ok {
+			errs = append(errs, h.Close())
+			o.log.Info("an onion service is no longer hosted", "service", h.label)
+			continue
+		}
+		stay = append(stay, h)
+		cfg := to.OnionConfig
+		cfg.Name, cfg.KeyDir = h.hosting.Name, h.hosting.KeyDir // what its lines and metrics are called stays
+		if err := h.Reload(cfg); err != nil {
+			errs = append(errs, o.explain(h.dir, err))
+		}
+	}
+	o.all = stay
+	for _, h := range fresh {
+		h.single = false
+		errs = append(errs, o.add(h))
+	}
+	return errors.Join(errs...)
+}
+
+// status returns the state of each service.
+func (o *onions) status() (out []chive.OnionStatus) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, h := range o.all {
+		st := h.Status()
+		st.Name = h.label
+		out = append(out, st)
+	}
+	return out
+}
+
+func (o *onions) closeAll() error {
+	var errs []error
+	for _, h := range o.all {
+		errs = append(errs, h.Close())
+	}
+	o.all = nil
+	return errors.Join(errs...)
+}
+
+// close ends all services.
+func (o *onions) close() error {
+	o.mu.Lock()
+	err := o.closeAll()
+	o.mu.Unlock()
+	o.calls.Wait()
+	return err
+}

@@ -1,0 +1,334 @@
+package daemon
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// fakeOnion is a service without a network: its address comes from its directory.
+type fakeOnion struct {
+	mu        sync.Mutex
+	cfg       chive.OnionConfig
+	address   string
+	published chan struct{}
+	ended     context.Context
+	end       context.CancelFunc
+	reloads   int
+	refuse    error // what Reload returns
+}
+
+func (f *fakeOnion) Address() string { return f.address }
+
+func (f *fakeOnion) Published(ctx context.Context) error {
+	select {
+	case <-f.published:
+		return nil
+	case <-f.ended.Done():
+		return f.ended.Err()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *fakeOnion) Reload(cfg chive.OnionConfig) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reloads++
+	if f.refuse == nil {
+		f.cfg = cfg
+	}
+	return f.refuse
+}
+
+func (f *fakeOnion) Status() chive.OnionStatus {
+	return chive.OnionStatus{Address: f.address, Published: true, IntroductionPoints: []string{"FE0102"}, Introductions: 7, Rejected: 3, Uploaded: time.Now()}
+}
+
+func (f *fakeOnion) Close() error { f.end(); return nil }
+
+// fakes hosts services that are none.
+type fakes struct {
+	*onions
+	made map[string]*fakeOnion // by directory
+	said chan string
+}
+
+func newFakes(t *testing.T) *fakes {
+	f := &fakes{made: map[string]*fakeOnion{}, said: make(chan string, 100)}
+	f.onions = &onions{log: slog.New(slog.DiscardHandler), listen: func(cfg chive.OnionConfig) (onionListener, error) {
+		if strings.HasSuffix(cfg.KeyDir, "bad") {
+			return nil, fault.New(fault.Config, "%w", fs.ErrPermission)
+		}
+		ctx, end := context.WithCancel(context.Background())
+		one := &fakeOnion{cfg: cfg, address: "at" + strings.TrimRight(filepath.Base(cfg.KeyDir), "+") + ".onion", published: make(chan struct{}), ended: ctx, end: end}
+		f.made[cfg.KeyDir] = one
+		return one, nil
+	}}
+	t.Cleanup(func() {
+		if err := f.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return f
+}
+
+// told reads a file, and returns the services that it tells of.
+func told(t *testing.T, file string) ([]hosting, error) {
+	t.Helper()
+	s := NewProxySettings()
+	if err := s.ReadFile("chive.toml", []byte(file)); err != nil {
+		return nil, err
+	}
+	if err := s.Check(); err != nil {
+		return nil, err
+	}
+	return s.role.(*proxyRole).Onions.hostings()
+}
+
+func hostingsOf(t *testing.T, file string) []hosting {
+	t.Helper()
+	all, err := told(t, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func (f *fakes) next(t *testing.T, want string) {
+	t.Helper()
+	select {
+	case got := <-f.said:
+		if got != want {
+			t.Errorf("it said %q, not %q", got, want)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatalf("it does not say %q", want)
+	}
+}
+
+const twoOnions = `
+socks = ""
+[[onion]]
+key-dir = "/a"
+port = ["80=127.0.0.1:8080", "22=unix:/run/ssh"]
+max-streams = 5
+max-streams-close-circuit = true
+export-circuit-id = "haproxy"
+intro-dos-defense = true
+intro-dos-rate = 5
+[[onion]]
+key-dir = "/b"
+name = "blog"
+hide-address = true
+port = "80"
+introduction-points = 20
+`
+
+// TestOnionTables: a proxy's file has the services, each with its own options.
+func TestOnionTables(t *testing.T) {
+	all := hostingsOf(t, twoOnions)
+	want := []chive.OnionConfig{
+		{KeyDir: "/a", Ports: []int{}, Targets: map[int]string{80: "127.0.0.1:8080", 22: "unix:/run/ssh"}, IntroductionPoints: 3, MaxStreams: 5, CloseCircuit: true,
+			ExportCircuitID: "haproxy", IntroDoSDefense: true, IntroDoSRate: 5, IntroDoSBurst: 200},
+		{KeyDir: "/b", Name: "blog", Ports: []int{}, Targets: map[int]string{80: "127.0.0.1:80"}, IntroductionPoints: 20, IntroDoSRate: 25, IntroDoSBurst: 200},
+	}
+	if len(all) != 2 || !all[1].hide || all[0].hide {
+		t.Fatalf("%+v", all)
+	}
+	for i := range all {
+		if fmt.Sprint(all[i].OnionConfig) != fmt.Sprint(want[i]) {
+			t.Errorf("%+v\nnot %+v", all[i].OnionConfig, want[i])
+		}
+	}
+	for want, file := range map[string]string{
+		`[[onion]] number 1: unknown key "prot"; did you mean "port"?`: "[[onion]]\nprot = \"80\"\n",
+		"[[onion]] number 2: max-streams: -1 is not from 0 to 65535":   "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\n[[onion]]\nkey-dir=\"b\"\nport=\"80\"\nmax-streams=-1\n",
+		"[[onion]] number 1: key-dir: a directory":                     "[[onion]]\nport=\"80\"\n",
+		"[[onion]] number 1: onion service: no port":                   "[[onion]]\nkey-dir=\"a\"\n",
+		"[[onion]] number 1: port: onion service's target":             "[[onion]]\nkey-dir=\"a\"\nport=\"80=localhost:80\"\n",
+		"[[onion]] number 1: max-streams: 5: string, not integer":      "[[onion]]\nkey-dir=\"a\"\nmax-streams=\"5\"\n",
+		"[[onion]] number 1: intro-dos-burst: 5 is less":               "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nintro-dos-burst=5\n",
+		"[[onion]] number 1: introduction-points: 21":                  "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nintroduction-points=21\n",
+		"[[onion]] number 1: export-circuit-id:":                       "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nexport-circuit-id=\"proxy\"\n",
+		"[[onion]] number 1: name:":                                    "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nname=\"two words\"\n",
+		"two onion services have the key-dir":                          "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\n[[onion]]\nkey-dir=\"./a\"\nport=\"80\"\n",
+		"two onion services have the name x":                           "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nname=\"x\"\n[[onion]]\nkey-dir=\"b\"\nport=\"80\"\nname=\"x\"\n",
+		"onion: table, not tables: each begins with a line [[onion]]":  "[onion]\nkey-dir=\"a\"\n",
+		"no post-quantum handshake":                                    "pq=\"require-all\"\n[[onion]]\nkey-dir=\"a\"\nport=\"80\"\n",
+	} {
+		if _, err := told(t, file); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v\nnot %s", err, want)
+		}
+	}
+	// A command without ports reads the same file.
+	if err := NewClientSettings().ReadFile("f", []byte(twoOnions)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOnionsComeAndGo: services are hosted, reloaded, dropped and added; those that stay
+// are the same ones.
+func TestOnionsComeAndGo(t *testing.T) {
+	f := newFakes(t)
+	if err := f.start(hostingsOf(t, twoOnions)); err != nil {
+		t.Fatal(err)
+	}
+	if got := f.lines(); !slices.Equal(got, []string{"onion ata.onion 1"}) {
+		t.Errorf("%q", got)
+	}
+	published := f.watch(t.Context(), func(lines ...string) {
+		for _, l := range lines {
+			f.said <- l
+		}
+	})
+	close(f.made["/b"].published)
+	f.next(t, "published blog")
+	select {
+	case <-published:
+		t.Error("one is not published yet")
+	default:
+	}
+	close(f.made["/a"].published)
+	f.next(t, "published 1")
+	<-published
+
+	a := f.made["/a"]
+	err := f.reload(hostingsOf(t, "socks=\"\"\n[[onion]]\nkey-dir=\"/c\"\nport=\"80\"\n[[onion]]\nkey-dir=\"/a\"\nport=\"81\"\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.made["/b"].ended.Err() == nil || a.ended.Err() != nil || f.made["/a"] != a || a.reloads != 1 || a.cfg.Targets[81] == "" || a.cfg.Name != "1" {
+		t.Errorf("%+v", a.cfg)
+	}
+	f.next(t, "onion atc.onion 3")
+	close(f.made["/c"].published)
+	f.next(t, "published 3")
+	if st := f.status(); len(st) != 2 || st[0].Name != "1" || st[1].Name != "3" {
+		t.Errorf("%+v", st)
+	}
+}
+
+// TestOnionsReloadErrors: a mistake in one service leaves the others working.
+func TestOnionsReloadErrors(t *testing.T) {
+	f := newFakes(t)
+	if err := f.start(hostingsOf(t, twoOnions)); err != nil {
+		t.Fatal(err)
+	}
+	f.made["/a"].refuse = errNoMore
+	more := twoOnions + "[[onion]]\nkey-dir=\"/bad\"\nport=\"80\"\n[[onion]]\nkey-dir=\"/c\"\nport=\"80\"\n[[onion]]\nkey-dir=\"/b+\"\nport=\"80\"\n"
+	err := f.reload(hostingsOf(t, more))
+	if !errors.Is(err, errNoMore) || !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), "--sandbox") || !strings.Contains(err.Error(), "its key is also in /b") {
+		t.Errorf("%v", err)
+	}
+	if len(f.status()) != 3 || f.made["/b"].reloads != 1 || f.made["/c"].ended.Err() != nil || f.made["/b+"].ended.Err() == nil {
+		t.Errorf("%+v", f.status())
+	}
+	g := newFakes(t)
+	if err := g.start(hostingsOf(t, more)); err == nil || g.made["/a"].ended.Err() == nil || len(g.status()) != 0 {
+		t.Errorf("a start with a mistake: %v", err)
+	}
+}
+
+// TestOnionMetrics: services have their metrics, and no metric has an address.
+func TestOnionMetrics(t *testing.T) {
+	f := newFakes(t)
+	if err := f.start(hostingsOf(t, twoOnions)); err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := f.registry().WritePrometheus(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`chive_onion_published{service="blog"} 1`, `chive_onion_introductions_total{service="1"} 7`, `chive_onion_introductions_rejected_total{service="1"} 3`, `chive_onion_introduction_points{service="1"} 1`} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %s in\n%s", want, b.String())
+		}
+	}
+	if strings.Contains(b.String(), ".onion") {
+		t.Error("an address is in the metrics")
+	}
+	b.Reset()
+	printOnions(&b, f.status(), time.Now())
+	for _, want := range []string{"ata.onion (1)", "atb.onion (blog)", "7 introductions, 3 rejected", "FE0102"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %s in\n%s", want, b.String())
+		}
+	}
+}
+
+// TestOnionServeSettings: the options are one service, the tables are more, and a
+// proxy's ports in the same file are not opened.
+func TestOnionServeSettings(t *testing.T) {
+	for name, c := range map[string]struct {
+		file  string
+		args  []string
+		lines int
+		want  string // in the error
+	}{
+		"options":        {"key-dir=\"/x\"", []string{"80"}, 1, ""},
+		"tables":         {twoOnions, nil, 2, ""},
+		"both":           {"key-dir=\"/x\"\n" + twoOnions, []string{"80"}, 3, ""},
+		"the same twice": {"key-dir=\"/a\"\n" + twoOnions, []string{"80"}, 0, "two onion services"},
+		"nothing":        {"", nil, 0, "key-dir"},
+		"only a port":    {twoOnions, []string{"80"}, 0, "key-dir"},
+	} {
+		s := NewOnionSettings(&c.args)
+		err := s.ReadFile("f", []byte(c.file))
+		if err == nil {
+			err = s.Check()
+		}
+		if c.want != "" {
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		all, herr := s.role.(*onionRole).hostings()
+		if err != nil || herr != nil || len(all) != c.lines || all[0].single != (name == "options") {
+			t.Errorf("%s: %v %v %+v", name, err, herr, all)
+		}
+	}
+}
+
+// TestOnionChanges: SIGHUP names what changed.
+func TestOnionChanges(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "f")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(twoOnions)
+	s := NewProxySettings()
+	if err := s.Load(file); err != nil {
+		t.Fatal(err)
+	}
+	changes := func() (live, waiting []string) {
+		next, err := s.Reread()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s.Changes(next.Set)
+	}
+	if live, waiting := changes(); live != nil || waiting != nil {
+		t.Errorf("%q %q", live, waiting)
+	}
+	write(strings.Replace(twoOnions, "max-streams = 5", "max-streams = 6", 1))
+	if live, waiting := changes(); !slices.Equal(live, []string{"onion"}) || waiting != nil {
+		t.Errorf("%q %q", live, waiting)
+	}
+}

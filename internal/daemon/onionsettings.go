@@ -1,0 +1,141 @@
+package daemon
+
+import (
+	"path/filepath"
+	"regexp"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hsservice"
+	"github.com/chivenet/chive/internal/options"
+)
+
+// Onion is what an onion service is told besides its client's Config.
+type Onion struct {
+	KeyDir             string   `reload:"live"`
+	Ports              []string `reload:"live"` // "PORT=TARGET"
+	Name               string
+	HideAddress        bool
+	IntroductionPoints int    `reload:"live"`
+	MaxStreams         int    `reload:"live"`
+	CloseCircuit       bool   `reload:"live"`
+	ExportCircuitID    string `reload:"live"`
+	IntroDoSDefense    bool   `reload:"live"`
+	IntroDoSRate       int    `reload:"live"`
+	IntroDoSBurst      int    `reload:"live"`
+}
+
+// onionSection is the name of the tables of a file that are onion services.
+const onionSection = "onion"
+
+// onionTable is the options of an onion service.
+var onionTable = options.Table{{Title: "Onion service", Options: []options.Option{
+	{Key: "key-dir", Field: "KeyDir", Zero: "", Help: "`DIR` of the service's key, as C tor's HiddenServiceDir; it is made, with a new key, if it is missing"},
+	{Key: "port", Field: "Ports", Each: onionPort, Help: "`PORT=TARGET`: where connections to a virtual port go: IP:PORT or unix:PATH; arguments of the command are more of them"},
+	{Key: "name", Field: "Name", Each: onionName, Zero: "its number", Help: "`NAME` of the service in lines, logs and metrics, which never have its address"},
+	{Key: "hide-address", Field: "HideAddress", Help: "do not print the onion address: it is in the file hostname of the key's directory"},
+	{Key: "introduction-points", Field: "IntroductionPoints", Default: "3", Bounds: options.Bounds{Lo: 1, Hi: hsservice.MaxPoints}, Help: "`NUMBER` of relays at which clients ask for the service"},
+	{Key: "max-streams", Field: "MaxStreams", Bounds: options.Bounds{Lo: 0, Hi: 65535}, Zero: "no bound", Help: "`NUMBER` of open connections that one client's circuit may have"},
+	{Key: "max-streams-close-circuit", Field: "CloseCircuit", Help: "end the circuit of a client that opens more; without it, connections are refused"},
+	{Key: "export-circuit-id", Field: "ExportCircuitID", OneOf: []string{"", "haproxy"}, Help: "`PROTOCOL` haproxy: a target first gets a line of HAProxy's PROXY protocol with an address that stands for the client's circuit"},
+	{Key: "intro-dos-defense", Field: "IntroDoSDefense", Help: "ask the introduction points to limit introductions; without it, the consensus decides"},
+	{Key: "intro-dos-rate", Field: "IntroDoSRate", Default: "25", Bounds: options.Bounds{Lo: 1, Hi: 1<<31 - 1}, Help: "`NUMBER` of introductions a second that a point lets through"},
+	{Key: "intro-dos-burst", Field: "IntroDoSBurst", Default: "200", Bounds: options.Bounds{Lo: 1, Hi: 1<<31 - 1}, Help: "`NUMBER` of introductions at once that a point lets through"},
+}}}
+
+func onionPort(s string) error {
+	_, _, err := hsservice.ParsePort(s)
+	return err
+}
+
+var onionNames = regexp.MustCompile(`^[A-Za-z0-9._-]{1,32}$`)
+
+// onionName refuses names that would not be a word of a line, and addresses, which are longer.
+func onionName(s string) error {
+	if !onionNames.MatchString(s) {
+		return fault.New(fault.Config, "%q: a name has 1 to 32 letters, digits, dots, dashes and underscores", s)
+	}
+	return nil
+}
+
+// config returns the configuration of the service. more are ports besides its own.
+func (o *Onion) config(more []string) (chive.OnionConfig, error) {
+	c := chive.OnionConfig{
+		Name: o.Name, KeyDir: o.KeyDir, Ports: []int{}, Targets: map[int]string{}, ExportCircuitID: o.ExportCircuitID,
+		IntroductionPoints: o.IntroductionPoints, MaxStreams: o.MaxStreams, CloseCircuit: o.CloseCircuit,
+		IntroDoSDefense: o.IntroDoSDefense, IntroDoSRate: o.IntroDoSRate, IntroDoSBurst: o.IntroDoSBurst,
+	}
+	if c.KeyDir == "" {
+		return c, options.Wrong("KeyDir", "a directory for the service's key is needed")
+	}
+	if o.IntroDoSBurst < o.IntroDoSRate {
+		return c, options.Wrong("IntroDoSBurst", "%d is less than the rate of %d", o.IntroDoSBurst, o.IntroDoSRate)
+	}
+	for _, text := range append(append([]string(nil), o.Ports...), more...) {
+		port, t, err := hsservice.ParsePort(text)
+		if err != nil {
+			return c, err
+		}
+		if c.Targets[int(port)] != "" {
+			return c, fault.New(fault.Config, "onion service: port %d is given twice", port)
+		}
+		c.Targets[int(port)] = t.String()
+	}
+	if len(c.Targets) == 0 {
+		return c, fault.New(fault.Config, "onion service: no port is given: say where connections go, such as 80=127.0.0.1:8080")
+	}
+	return c, nil
+}
+
+// Onions are the onion services of a process, from the tables [[onion]] of its file.
+type Onions struct{ tables []*Onion }
+
+func (o *Onions) part() options.Part {
+	return options.Part{Table: onionTable, Section: onionSection, Add: func() any {
+		one := new(Onion)
+		o.tables = append(o.tables, one)
+		return one
+	}}
+}
+
+// hosting is one service that a process is told to host.
+type hosting struct {
+	chive.OnionConfig
+	hide   bool // its address
+	single bool // it is the only one, and has no name: lines name it by nothing
+}
+
+// hostings checks all services and returns them. Each has a directory and a name of its own.
+func (o *Onions) hostings() ([]hosting, error) {
+	var out []hosting
+	for i, one := range o.tables {
+		err := onionTable.Check(one)
+		var cfg chive.OnionConfig
+		if err == nil {
+			cfg, err = one.config(nil)
+		}
+		if err != nil {
+			return nil, onionTable.ExplainIn(onionSection, i, err)
+		}
+		out = append(out, hosting{OnionConfig: cfg, hide: one.HideAddress})
+	}
+	return out, different(out)
+}
+
+// different refuses two services with one directory or name.
+func different(all []hosting) error {
+	dirs, names := map[string]bool{}, map[string]bool{}
+	for _, h := range all {
+		dir, err := filepath.Abs(h.KeyDir)
+		switch {
+		case err != nil:
+			return fault.Wrap(fault.Local, err)
+		case dirs[dir]:
+			return fault.New(fault.Config, "two onion services have the key-dir %s", h.KeyDir)
+		case h.Name != "" && names[h.Name]:
+			return fault.New(fault.Config, "two onion services have the name %s", h.Name)
+		}
+		dirs[dir], names[h.Name] = true, true
+	}
+	return nil
+}
