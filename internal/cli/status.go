@@ -19,10 +19,9 @@ func statusCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show what a running proxy, relay or authority is doing",
-		Long: "Show what a running proxy, relay or authority is doing: a proxy's bootstrap, directory and guards, a relay's\n" +
-			"flags in the consensus, circuits and keys, an authority's relays and next vote, its onion services, and their\n" +
-			"traffic. It asks " +
-			"through a socket in the data directory, which only the program's user can open.",
+		Long: "Show what a running proxy, relay or authority is doing: a proxy's bootstrap, directory, guards and onion services,\n" +
+			"a relay's flags in the consensus, circuits and keys, an authority's relays and next vote, and their traffic. It\n" +
+			"asks through a socket in the data directory, which only the program's user can open.",
 		Example: "  chive status\n  chive status --json --data-dir /var/lib/chive-relay",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 
 	"github.com/chivenet/chive"
@@ -123,6 +124,9 @@ func (o *onions) add(h hosting) error {
 func (o *onions) explain(dir string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fault.New(fault.KindOf(err), "onion service %s: %w (with --sandbox, only the directories that were named at the start can be used)", dir, err)
+	}
+	if strings.Contains(err.Error(), dir) {
+		return err
 	}
 	return fault.New(fault.KindOf(err), "onion service %s: %w", dir, err)
 }

@@ -191,7 +191,7 @@ func (p *Process) reload() {
 		}
 		return
 	}
-	p.mistake = ""
+	p.mistake, p.Settings.doc = "", next.doc
 	limitHeap(next.role.maxMemory())
 	p.level.Set(next.role.common().LogLevel)
 	if len(waiting) > 0 && !slices.Equal(waiting, p.waiting) {

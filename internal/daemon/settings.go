@@ -23,7 +23,7 @@ type Settings struct {
 	*options.Set
 	role role
 	make func() role
-	doc  []byte // the file as it was at the start
+	doc  []byte // the file as it was at the start, or at the last good reload
 }
 
 func newSettings(make func() role) *Settings {
@@ -73,7 +73,7 @@ func (s *Settings) Load(path string) error {
 }
 
 // Reread returns new settings from the same flags and the present contents of the
-// file. A file that is a pipe can be read only once, at the start: what it had then counts.
+// file. A pipe can be read only once: instead of it counts what was last in use.
 func (s *Settings) Reread() (*Settings, error) {
 	next := newSettings(s.make)
 	next.Again(s.Set)
@@ -87,7 +87,7 @@ func (s *Settings) Reread() (*Settings, error) {
 	if err != nil {
 		return nil, fault.New(fault.Config, "configuration file: %w", err)
 	}
-	next.doc = s.doc
+	next.doc = doc
 	return next, next.ReadFile(s.File(), doc)
 }
 
