@@ -39,7 +39,7 @@ var _ hsclient.Network = onionNet{}
 func newOnion(c *Client) *hsclient.Client {
 	t := c.cfg.Network.Testing
 	return hsclient.New(hsclient.Config{
-		Network: onionNet{c}, Log: c.log, Keys: c.cfg.OnionKeys, Testing: t.AllowPrivateAddresses, Private: t.AllowPrivateAddresses,
+		Network: onionNet{c}, Log: c.log, Memory: c.memory, Keys: c.cfg.OnionKeys, Testing: t.AllowPrivateAddresses, Private: t.AllowPrivateAddresses,
 		Idle: func() time.Duration { return pool.Dirtiness(c.live.Load().MaxDirtiness) },
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/dirclient"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hscrypto"
@@ -37,6 +38,9 @@ type cached struct {
 	subcredential [32]byte
 	revision      uint64
 	expires       time.Time
+
+	size    int              // of the descriptor, in bytes
+	account *account.Account // while it is kept
 }
 
 // question is that a directory was asked for a key's descriptor.
@@ -132,16 +136,37 @@ func (c *Client) keep(got *cached, epoch int) {
 	now := time.Now()
 	for k, d := range c.descs {
 		if now.After(d.expires) {
-			delete(c.descs, k)
+			c.dropLocked(k)
 		}
 	}
+	c.dropLocked(got.blinded)
 	if len(c.descs) >= maxCached {
 		for k := range c.descs {
-			delete(c.descs, k) // any: a map's order is random
+			c.dropLocked(k) // any: a map's order is random
 			break
 		}
 	}
+	got.account = c.room.Open(account.Kept, func(error) { c.evict(got) })
+	got.account.Reserve(got.size)
 	c.descs[got.blinded] = got
+}
+
+// dropLocked forgets the descriptor of a blinded key, if there is one.
+func (c *Client) dropLocked(blinded ident.Ed25519ID) {
+	if d := c.descs[blinded]; d != nil {
+		d.account.Close()
+		delete(c.descs, blinded)
+	}
+}
+
+// evict forgets a descriptor because the memory is full: it is fetched again if it is
+// needed.
+func (c *Client) evict(d *cached) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.descs[d.blinded] == d {
+		c.dropLocked(d.blinded)
+	}
 }
 
 // choose returns the directories to ask, in a random order: for a fresh descriptor,
@@ -233,5 +258,6 @@ func (c *Client) read(body []byte, svc *service, now time.Time) (*cached, error)
 	case len(inner.Points) == 0:
 		return nil, bad(errors.New("it has no introduction point that can be used"))
 	}
-	return &cached{inner, svc.blinded, svc.subcredential, desc.Revision, now.Add(min(desc.Lifetime, netdoc.HSLifetime))}, nil
+	return &cached{inner: inner, blinded: svc.blinded, subcredential: svc.subcredential, revision: desc.Revision,
+		expires: now.Add(min(desc.Lifetime, netdoc.HSLifetime)), size: len(body)}, nil
 }

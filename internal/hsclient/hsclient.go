@@ -13,9 +13,11 @@ import (
 	"encoding/binary"
 	"log/slog"
 	mathrand "math/rand/v2"
+	"net/netip"
 	"sync"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/ident"
@@ -63,6 +65,8 @@ type Config struct {
 	// Idle is how long a circuit to a service stays open after its last stream has
 	// begun; nil: ten minutes.
 	Idle func() time.Duration
+	// Memory counts the descriptors that are kept; nil: nothing does.
+	Memory *account.Memory
 }
 
 // Client reaches onion services. Its methods may be called from any goroutine.
@@ -71,6 +75,7 @@ type Client struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
+	room   *account.Account // of the descriptors
 
 	mu     sync.Mutex // guards the fields below
 	epoch  int        // grows with NewIdentity
@@ -86,13 +91,17 @@ func New(cfg Config) *Client {
 	if cfg.Idle == nil {
 		cfg.Idle = func() time.Duration { return 10 * time.Minute }
 	}
-	c := &Client{cfg: cfg, meets: map[meetKey]*meeting{}}
+	// Directories sent the descriptors, but strangers made them: nobody's address counts.
+	c := &Client{cfg: cfg, meets: map[meetKey]*meeting{}, room: cfg.Memory.Address(netip.Addr{})}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.forgetLocked()
 	return c
 }
 
 func (c *Client) forgetLocked() {
+	for k := range c.descs {
+		c.dropLocked(k)
+	}
 	c.descs, c.asked, c.points = map[ident.Ed25519ID]*cached{}, map[question]time.Time{}, map[ident.Ed25519ID]*pointState{}
 }
 
@@ -121,7 +130,9 @@ func (c *Client) Close() {
 	c.closed = true
 	all := c.meets
 	c.meets = map[meetKey]*meeting{}
+	c.forgetLocked()
 	c.mu.Unlock()
+	c.room.Close()
 	c.cancel()
 	for _, m := range all {
 		m.end()

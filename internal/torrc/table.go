@@ -141,6 +141,10 @@ var translated = []Option{
 	{Name: "HiddenServiceNumIntroductionPoints", Role: Onion, Key: "introduction-points"},
 	{Name: "HiddenServiceMaxStreams", Role: Onion, Key: "max-streams"},
 	{Name: "HiddenServiceMaxStreamsCloseCircuit", Role: Onion, Key: "max-streams-close-circuit", read: yesNo},
+	{Name: "HiddenServiceExportCircuitID", Role: Onion, Key: "export-circuit-id"},
+	{Name: "HiddenServiceEnableIntroDoSDefense", Role: Onion, Key: "intro-dos-defense", read: yesNo},
+	{Name: "HiddenServiceEnableIntroDoSRatePerSec", Role: Onion, Key: "intro-dos-rate"},
+	{Name: "HiddenServiceEnableIntroDoSBurstPerSec", Role: Onion, Key: "intro-dos-burst"},
 }
 
 // fixed are the options whose usual value is what Chive always does.
@@ -229,7 +233,6 @@ var absent = []struct {
 	{"not yet", []string{"MapAddress", "NodeFamily", "SocksPolicy", "MetricsPortPolicy", "LongLivedPorts", "TrackHostExits", "TrackHostExitsExpire", "HSLayer2Nodes", "HSLayer3Nodes",
 		"OutboundBindAddress", "OutboundBindAddressExit", "OutboundBindAddressOR", "OutboundBindAddressPT", "ReducedExitPolicy", "FamilyKeyDirectory", "KeyDirectory", "CacheDirectory",
 		"AccountingMax", "AccountingRule", "AccountingStart", "PerConnBWBurst", "PerConnBWRate", "DirPolicy", "DirPortFrontPage", "ServerDNSResolvConfFile", "ReevaluateExitPolicy",
-		"HiddenServiceEnableIntroDoSBurstPerSec", "HiddenServiceEnableIntroDoSDefense", "HiddenServiceEnableIntroDoSRatePerSec", "HiddenServiceExportCircuitID",
 		"HiddenServiceNonAnonymousMode", "HiddenServiceSingleHopMode", "HiddenServiceOnionBalanceInstance", "HiddenServicePoWDefensesEnabled",
 		"HiddenServicePoWQueueBurst", "HiddenServicePoWQueueRate", "PathsNeededToBuildCircuits", "SigningKeyLifetime", "ExtORPort", "ExtORPortCookieAuthFile", "ExtORPortCookieAuthFileGroupReadable",
 		"MaxHSDirCacheBytes", "MaxClientCircuitsPending"}},
