@@ -239,9 +239,8 @@ func (o *onions) closeAll() error {
 
 // close ends all services.
 func (o *onions) close() error {
+	defer o.calls.Wait()
 	o.mu.Lock()
-	err := o.closeAll()
-	o.mu.Unlock()
-	o.calls.Wait()
-	return err
+	defer o.mu.Unlock()
+	return o.closeAll()
 }

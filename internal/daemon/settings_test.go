@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -170,6 +171,28 @@ func TestClientConfig(t *testing.T) {
 	want, _ := chive.DefaultDataDir()
 	if err != nil || c.Network.Name() != "public" || c.DataDir != want {
 		t.Errorf("%+v %v", c, err)
+	}
+}
+
+// TestSecretsOnTheCommandLine: a key that other users can see is warned of, and one in a
+// file is not.
+func TestSecretsOnTheCommandLine(t *testing.T) {
+	for arg, want := range map[string]bool{"aaaa:descriptor:x25519:BBBB": true, "@/some/file": false} {
+		s := NewProxySettings()
+		fs := pflag.NewFlagSet("proxy", pflag.ContinueOnError)
+		s.AddFlags(fs)
+		if err := fs.Parse([]string{"--client-onion-auth", arg}); err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		s.warn(slog.New(slog.NewTextHandler(&b, nil)))
+		if got := strings.Contains(b.String(), "command line"); got != want || strings.Contains(b.String(), "BBBB") {
+			t.Errorf("%s: %q", arg, b.String())
+		}
+	}
+	s := NewProxySettings()
+	if err := s.ReadFile("f", []byte("client-onion-auth = 'aaaa:descriptor:x25519:BBBB'")); err != nil || s.OnCommandLine("client-onion-auth") != nil {
+		t.Errorf("a key in the file counts as one of the command line: %v", err)
 	}
 }
 

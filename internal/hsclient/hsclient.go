@@ -126,18 +126,23 @@ func (c *Client) forget() map[meetKey]*meeting {
 
 // Close ends all circuits, and waits until no goroutine is left.
 func (c *Client) Close() {
-	c.mu.Lock()
-	c.closed = true
-	all := c.meets
-	c.meets = map[meetKey]*meeting{}
-	c.forgetLocked()
-	c.mu.Unlock()
+	all := c.close()
 	c.room.Close()
 	c.cancel()
 	for _, m := range all {
 		m.end()
 	}
 	c.wg.Wait()
+}
+
+func (c *Client) close() map[meetKey]*meeting {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	all := c.meets
+	c.meets = map[meetKey]*meeting{}
+	c.forgetLocked()
+	return all
 }
 
 // meetKey says which streams share a circuit to a service.

@@ -296,14 +296,9 @@ func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting) error {
 		return err
 	}
 	r := &rendezvous{number: number, hop: hop, idle: time.Now()}
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
+	if !s.joined(c, r) {
 		return errClosed
 	}
-	s.rends[c] = r
-	s.boundIdleLocked()
-	s.mu.Unlock()
 	c.OnClose(func(error) { s.parted(c) })
 	msg := cell.Rendezvous1{Cookie: m.cookie, Handshake: reply}
 	body := msg.Append(make([]byte, 0, rendLen))
@@ -311,6 +306,18 @@ func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting) error {
 	body = body[:rendLen]
 	_, _ = rand.Read(body[pad:]) // never fails (crypto/rand)
 	return at.Send(cell.RelayRendezvous1, 0, body)
+}
+
+// joined notes a circuit that joins a client; false if the service is closed.
+func (s *Service) joined(c *circuit.Circuit, r *rendezvous) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.rends[c] = r
+	s.boundIdleLocked()
+	return true
 }
 
 func (s *Service) parted(c *circuit.Circuit) {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -151,10 +152,10 @@ func (n slow) Build(ctx context.Context, _ path.Spec) (*circuit.Circuit, uint64,
 // TestExtraPoints: at the start, more points are launched than wanted; when enough
 // stand, the other launches end.
 func TestExtraPoints(t *testing.T) {
-	s, now := quiet(t), time.Now()
 	n := slow{begun: make(chan struct{}, 100), given: make(chan struct{}, 100)}
+	s, now := hostedOn(t, n), time.Now()
 	s.mu.Lock()
-	s.cfg.Circuits, s.extra = n, extraPoints
+	s.extra = extraPoints
 	s.tendPoints(now)
 	all := slices.Clone(s.points)
 	s.mu.Unlock()
@@ -291,6 +292,21 @@ func (n *inDirectory) To(ctx context.Context, t linkspec.Target, _ []linkspec.Sp
 	return nil, 0, fault.New(fault.Network, "nothing can be built")
 }
 
+// hostedOn is a service on a client's circuits.
+func hostedOn(t *testing.T, c Circuits) *Service {
+	t.Helper()
+	k, err := NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Config{Key: k, Circuits: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
 func someDirectory(t *testing.T) *netdir.Directory {
 	t.Helper()
 	n, err := dirgen.New(dirgen.Options{Relays: 30, Authorities: 1})
@@ -311,43 +327,35 @@ func someDirectory(t *testing.T) *netdir.Directory {
 // waited for.
 func TestExcludedDirectories(t *testing.T) {
 	d := someDirectory(t)
-	s, x := made(t)
-	dirs := x.period.directories(d, x.keys.Blinded.Public())
-	if len(dirs) < 4 {
-		t.Fatalf("%d directories", len(dirs))
-	}
-	calls := make(chan linkspec.Target, 1)
-	s.cfg.Circuits = &inDirectory{nowhere{calls: calls}, d, map[ident.RSAID]bool{dirs[0].RSA(): true, dirs[2].RSA(): true}}
-	allowed := s.allowed(dirs)
-	if len(allowed) != len(dirs)-2 || slices.ContainsFunc(allowed, func(r netdir.Relay) bool { return r.RSA() == dirs[0].RSA() }) {
-		t.Errorf("%d of %d", len(allowed), len(dirs))
-	}
-	if err := s.make(x, points(t), [32]byte{1}, time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	s.mu.Lock()
-	x.left = dirs // as they were before the user excluded some
-	s.publish(d, x)
-	s.mu.Unlock()
-	for {
-		select {
-		case got := <-calls:
-			t.Fatalf("an excluded directory was asked: %v", got.RSA)
-		case <-s.kicked:
-		case <-time.After(patience):
-			t.Fatal("the upload does not end")
+	synctest.Test(t, func(t *testing.T) {
+		_, x := made(t)
+		dirs := x.period.directories(d, x.keys.Blinded.Public())
+		if len(dirs) < 4 {
+			t.Fatalf("%d directories", len(dirs))
+		}
+		calls := make(chan linkspec.Target, 100)
+		s := hostedOn(t, &inDirectory{nowhere{calls: calls}, d, map[ident.RSAID]bool{dirs[0].RSA(): true, dirs[2].RSA(): true}})
+		allowed := s.allowed(dirs)
+		if len(allowed) != len(dirs)-2 || slices.ContainsFunc(allowed, func(r netdir.Relay) bool { return r.RSA() == dirs[0].RSA() }) {
+			t.Errorf("%d of %d", len(allowed), len(dirs))
 		}
 		s.mu.Lock()
-		busy, left := x.busy, len(x.left)
+		if err := s.make(x, points(t), [32]byte{1}, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		x.left = dirs // as they were before the user excluded some
+		s.publish(d, x)
 		s.mu.Unlock()
-		if busy {
-			continue
+		synctest.Wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(calls) > 0 {
+			t.Error("an excluded directory was asked")
 		}
-		if left != len(allowed) {
-			t.Errorf("%d directories are waited for", left)
+		if x.busy || len(x.left) != len(allowed) {
+			t.Errorf("%d directories are waited for, not %d", len(x.left), len(allowed))
 		}
-		return
-	}
+	})
 }
 
 const patience = 30 * time.Second
@@ -355,8 +363,7 @@ const patience = 30 * time.Second
 // TestIntroExts: a relay that does not know the extension never gets it.
 func TestIntroExts(t *testing.T) {
 	d := someDirectory(t)
-	s, _ := hosted(t, nowhere{})
-	s.cfg.Circuits = &inDirectory{d: d}
+	s := hostedOn(t, &inDirectory{d: d})
 	limit := &cell.IntroDoS{RatePerSec: 7, BurstPerSec: 70}
 	with, without := 0, 0
 	for i := range d.Len() {
@@ -421,30 +428,29 @@ func TestIdleBound(t *testing.T) {
 
 // TestStatus: what there is, and what happened, can be read while the service runs.
 func TestStatus(t *testing.T) {
-	s, now := quiet(t), time.Now()
-	if err := s.Reload(Live{Clients: []ident.X25519Key{someClient(t)}}); err != nil {
-		t.Fatal(err)
-	}
-	s.mu.Lock()
-	up(t, s, 1, now)
-	up(t, s, 2, now).replaced = true
-	p, err := newPoint(now)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.building = true
-	s.points = append(s.points, p)
-	s.mu.Unlock()
-	if err := s.introduced(p, []byte("nonsense")); err != nil {
-		t.Fatal(err)
-	}
-	deadline := time.Now().Add(patience)
-	for s.Status().Rejected == 0 && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
-	st := s.Status()
-	if len(st.Points) != 1 || st.Points[0] != (ident.RSAID{1}) || st.Launching != 1 || st.Clients != 1 || st.Introductions != 1 || st.Rejected != 1 || st.Published {
-		t.Errorf("%+v", st)
-	}
-	down(s)
+	synctest.Test(t, func(t *testing.T) {
+		s, now := quiet(t), time.Now()
+		if err := s.Reload(Live{Clients: []ident.X25519Key{someClient(t)}}); err != nil {
+			t.Fatal(err)
+		}
+		s.mu.Lock()
+		up(t, s, 1, now)
+		up(t, s, 2, now).replaced = true
+		p, err := newPoint(now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.building = true
+		s.points = append(s.points, p)
+		s.mu.Unlock()
+		if err := s.introduced(p, []byte("nonsense")); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		st := s.Status()
+		if len(st.Points) != 1 || st.Points[0] != (ident.RSAID{1}) || st.Launching != 1 || st.Clients != 1 || st.Introductions != 1 || st.Rejected != 1 || st.Published {
+			t.Errorf("%+v", st)
+		}
+		down(s)
+	})
 }
