@@ -104,6 +104,11 @@ type Config struct {
 
 	// Padding is channel padding (padding-spec).
 	Padding Padding
+	// CircuitPadding makes circuits to introduction and rendezvous points look like
+	// other circuits to the guard (padding-spec, "Circuit-level padding"): C tor's
+	// CircuitPadding and ReducedCircuitPadding. PaddingReduced leaves the machines that
+	// suit metered links, of which there are none today.
+	CircuitPadding Padding
 
 	// ClientOnionAuth are keys for onion services that only authorized clients may
 	// read of, in C tor's form "ADDRESS:descriptor:x25519:KEY", with the address

@@ -29,14 +29,15 @@ const (
 	PQRequireAll                 // every hop, each before the circuit is extended beyond it
 )
 
-// Padding says how much channel padding a client negotiates with its guard.
+// Padding says how much padding a client negotiates: of channels with its guard, or of
+// circuits with their second relays.
 type Padding uint8
 
 // The amounts of padding.
 const (
 	PaddingFull    Padding = iota // as the consensus says
-	PaddingReduced                // less, for metered links: C tor's ReducedConnectionPadding
-	PaddingOff                    // none: C tor's ConnectionPadding 0
+	PaddingReduced                // less, for metered links: C tor's ReducedConnectionPadding, ReducedCircuitPadding
+	PaddingOff                    // none: C tor's ConnectionPadding 0, CircuitPadding 0
 )
 
 var (

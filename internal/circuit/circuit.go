@@ -36,6 +36,8 @@ type Env struct {
 	// Queues bounds the cells that wait at a relay for the next or the previous
 	// channel; nil: DefaultQueue either way.
 	Queues *QueueLimits
+	// Padding bounds what padding machines send; nil: there are none.
+	Padding *PaddingLimits
 }
 
 // QueueLimits are how many cells of a circuit may wait at a relay for the
@@ -85,12 +87,14 @@ type Circuit struct {
 	// sending
 	roomWait bool // home's queue was full
 	early    int  // RELAY_EARLY cells left to send (tor-spec: 8)
+	pads     *padder
 
 	// owned by home's reader
 	touched []StreamReceiver // streams to wake at the end of a batch
 	batchAt time.Time        // see batchTime; zero until asked for
 	earlyIn int              // RELAY_EARLY cells that may still come
 	created chan reply       // the answer to CREATE; nil when none is awaited
+	drops   int              // DROP cells that a client has got
 }
 
 // relayEarlyBudget is how many RELAY_EARLY cells a circuit may carry
@@ -172,7 +176,7 @@ func (c *Circuit) Close(reason cell.DestroyReason, cause error) {
 	c.cause = cause
 	ends := c.onEnd
 	c.onEnd = nil
-	hops := *c.hops.Load()
+	hops, pads := *c.hops.Load(), c.pads
 	var wake []*Waiter
 	for _, h := range hops {
 		wake = append(wake, h.takeWaiters()...)
@@ -202,6 +206,9 @@ func (c *Circuit) Close(reason cell.DestroyReason, cause error) {
 	}
 	for _, w := range wake {
 		w.wake()
+	}
+	if pads != nil {
+		pads.close()
 	}
 	for _, h := range hops {
 		h.long.overdue.end()

@@ -18,7 +18,7 @@ type messageHandler func(h *Hop, m cell.RelayMsg, cc cell.Command) error
 // all of them (Hop.Handle); all else is a violation. service is the onion service's
 // end of a virtual hop.
 var messages = [256]struct{ client, relay, service messageHandler }{
-	cell.RelayDrop:             {client: drop, relay: drop, service: drop},
+	cell.RelayDrop:             {client: dropAtClient, relay: drop, service: dropAtClient},
 	cell.RelaySendme:           {client: takeSendme, relay: takeSendme, service: takeSendme},
 	cell.RelayBegin:            {relay: openStream, service: openStream},
 	cell.RelayBeginDir:         {relay: openStream},
@@ -34,6 +34,9 @@ var messages = [256]struct{ client, relay, service messageHandler }{
 	cell.RelayRekeyRequest:     {relay: rekeyRequest},
 	cell.RelayRekeyReply:       {client: rekeyReply},
 	cell.RelayRekeyConfirm:     {relay: rekeyConfirm},
+
+	cell.RelayPaddingNegotiate:  {relay: paddingNegotiate},
+	cell.RelayPaddingNegotiated: {client: paddingNegotiated},
 
 	cell.RelayEstablishIntro:      {relay: establishIntro},
 	cell.RelayIntroduce1:          {relay: introduce1},

@@ -152,7 +152,9 @@ func (r *rig) atNext() []*nextCirc {
 }
 
 // env is of virtual time.
-func (r *rig) env() *Env { return &Env{Log: slog.New(slog.DiscardHandler), Now: time.Now} }
+func (r *rig) env() *Env {
+	return &Env{Log: slog.New(slog.DiscardHandler), Now: time.Now, Padding: NewPaddingLimits(func() uint64 { return 0 })}
+}
 
 // onRig runs f with a rig, and checks that nothing is left when the links have
 // closed: a goroutine that is makes synctest.Test fail.

@@ -69,6 +69,8 @@ type Config struct {
 	PQ      circuit.PQPolicy
 	PQSet   handshake.PQSet
 	Padding channel.PaddingMode
+	// CircuitPadding is that of padding machines on circuits.
+	CircuitPadding channel.PaddingMode
 
 	// MaxMemory bounds what relays make the client hold, in bytes; zero: no bound.
 	MaxMemory int64
@@ -87,7 +89,7 @@ type Config struct {
 
 // protocols are those that this client speaks, to compare with those that the
 // consensus requires of clients.
-const protocols = "Cons=1-2 Desc=1-2 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4 HSRend=2 Link=4-5 Microdesc=1-3 Relay=2-6 Conflux=1"
+const protocols = "Cons=1-2 Desc=1-2 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4 HSRend=2 Link=4-5 Microdesc=1-3 Padding=2 Relay=2-6 Conflux=1"
 
 // Client is a running client.
 type Client struct {
@@ -163,7 +165,8 @@ func New(cfg Config) (*Client, error) {
 	c.live.Store(&Live{Path: cfg.Path, StreamTimeout: cfg.StreamTimeout, MaxDirtiness: cfg.Pool.MaxDirtiness})
 	c.boot = Bootstrap{Stage: "starting"}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.env = &circuit.Env{Log: cfg.Log, Now: time.Now}
+	c.env = &circuit.Env{Log: cfg.Log, Now: time.Now, Padding: circuit.NewPaddingLimits(c.stats.CellsOut.Load)}
+	c.env.Padding.Set(c.circuitPadding(circuit.DefaultPaddingParams()))
 	defaults := flow.DefaultParams()
 	c.flow.Store(&defaults)
 	c.memory = account.New(cfg.MaxMemory)
@@ -268,6 +271,13 @@ func (c *Client) giveUp(err error) {
 	c.cancel(err)
 }
 
+// circuitPadding returns what the consensus and the user both allow.
+func (c *Client) circuitPadding(p circuit.PaddingParams) circuit.PaddingParams {
+	p.Disabled = p.Disabled || c.cfg.CircuitPadding == channel.PadOff
+	p.Reduced = p.Reduced || c.cfg.CircuitPadding == channel.PadReduced
+	return p
+}
+
 // runUpdates gives each new directory to the parts that use it, and opens the pool
 // once there is enough to build circuits.
 func (c *Client) runUpdates() {
@@ -296,6 +306,7 @@ func (c *Client) newDirectory(d *netdir.Directory) {
 	p := flow.ParamsFrom(d.Param)
 	c.flow.Store(&p)
 	c.padding.Set(channel.PaddingFrom(d.Param, c.cfg.Padding))
+	c.env.Padding.Set(c.circuitPadding(circuit.PaddingParamsFrom(d.Param)))
 	c.learned(func(e *cbt.Estimator) { e.SetParams(c.cbtParams(d.Param)) })
 }
 

@@ -83,6 +83,7 @@ type Client struct {
 	asked  map[question]time.Time
 	points map[ident.Ed25519ID]*pointState // by their authentication keys
 	meets  map[meetKey]*meeting
+	late   lingering
 	closed bool
 }
 
@@ -133,6 +134,7 @@ func (c *Client) Close() {
 		m.end()
 	}
 	c.wg.Wait()
+	c.endLingering()
 }
 
 func (c *Client) close() map[meetKey]*meeting {

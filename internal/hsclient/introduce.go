@@ -137,6 +137,7 @@ func (c *Client) introduce(ctx context.Context, desc *cached, p *netdoc.HSIntroP
 		want.Cancel()
 		return err
 	}
+	circ.Engine().Pad(circuit.PadIntroduction)
 	_, answer, err := want.Wait(ctx)
 	if err != nil {
 		return err

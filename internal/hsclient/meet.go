@@ -125,7 +125,7 @@ func (c *Client) meet(ctx context.Context, desc *cached, stable bool) (Circuit, 
 			return nil, nil, err
 		}
 		err = c.through(ctx, desc, p, circ, rend)
-		circ.Close()
+		c.leaveIntro(circ)
 		if ctx.Err() != nil {
 			return nil, nil, gaveUp(ctx, last)
 		}

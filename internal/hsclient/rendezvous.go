@@ -70,6 +70,7 @@ func (r *rendezvous) ask(ctx context.Context) error {
 		return err
 	}
 	r.state = established
+	r.circ.Engine().Pad(circuit.PadRendezvous)
 	return nil
 }
 

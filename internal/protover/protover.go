@@ -37,6 +37,7 @@ const (
 	FlowCtrlSendme  = 1 // FlowCtrl: authenticated SENDME
 	FlowCtrlCC      = 2 // FlowCtrl: congestion control
 	ConfluxV1       = 1 // Conflux: version 1
+	PaddingHS       = 2 // Padding: machines for the circuits of onion services' clients
 	HSDirV3         = 2 // HSDir: descriptors of v3 onion services
 	HSIntroV3       = 4 // HSIntro: introductions to v3 onion services
 	HSIntroDoS      = 5 // HSIntro: and the service may ask for a limit of introductions

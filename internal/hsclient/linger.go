@@ -1,0 +1,83 @@
+package hsclient
+
+import (
+	"slices"
+	"time"
+
+	"github.com/chivenet/chive/internal/panics"
+)
+
+// maxLingering is how many introduction circuits stay open after their introduction;
+// the oldest closes for another one. C tor has no bound.
+const maxLingering = 256
+
+// lingering has the circuits to introduction points that have padding machines, the
+// oldest first. They stay open as long as circuits of streams do: a guard could tell a
+// circuit that closes at once from those (padding-spec). The client's mu guards it.
+type lingering []*lingerer
+
+type lingerer struct {
+	circ  Circuit
+	timer *time.Timer
+}
+
+// leaveIntro ends the use of a circuit to an introduction point: it closes now, or
+// later if it has padding machines.
+func (c *Client) leaveIntro(circ Circuit) {
+	if e := circ.Engine(); !e.Padded() || e.Err() != nil {
+		circ.Close()
+		return
+	}
+	l := &lingerer{circ: circ}
+	l.timer = time.AfterFunc(c.cfg.Idle(), panics.Contain(c.cfg.Log, nil, func() { c.endLingerer(l) }))
+	if old := c.addLingerer(l); old != nil {
+		c.endLingerer(old)
+	}
+	circ.Engine().OnClose(func(error) {
+		// On another goroutine: what closes the circuit may hold the lock.
+		go panics.Contain(c.cfg.Log, nil, func() { c.endLingerer(l) })()
+	})
+}
+
+// addLingerer returns the one that must go.
+func (c *Client) addLingerer(l *lingerer) (old *lingerer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.late) >= maxLingering {
+		old = c.late[0]
+	}
+	c.late = append(c.late, l)
+	return old
+}
+
+func (c *Client) endLingerer(l *lingerer) {
+	l.timer.Stop()
+	c.forgetLingerer(l)
+	l.circ.Close()
+}
+
+func (c *Client) forgetLingerer(l *lingerer) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.late = slices.DeleteFunc(c.late, func(o *lingerer) bool { return o == l })
+}
+
+// endLingering closes all of them.
+func (c *Client) endLingering() {
+	for {
+		l := c.oldestLingerer()
+		if l == nil {
+			return
+		}
+		c.endLingerer(l)
+	}
+}
+
+func (c *Client) oldestLingerer() *lingerer {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.late) == 0 {
+		return nil
+	}
+	return c.late[0]
+}
