@@ -89,28 +89,20 @@ func DefaultPaddingParams() PaddingParams {
 // goroutines.
 type PaddingLimits struct {
 	params atomic.Pointer[PaddingParams]
-	drops  atomic.Uint64 // sent
+	drops  *atomic.Uint64 // sent
 	cells  func() uint64
 }
 
 // NewPaddingLimits returns limits that begin with DefaultPaddingParams. cells returns
-// how many cells the process has sent.
-func NewPaddingLimits(cells func() uint64) *PaddingLimits {
-	l := &PaddingLimits{cells: cells}
+// how many cells the process has sent, and drops counts the DROP cells.
+func NewPaddingLimits(cells func() uint64, drops *atomic.Uint64) *PaddingLimits {
+	l := &PaddingLimits{cells: cells, drops: drops}
 	l.Set(DefaultPaddingParams())
 	return l
 }
 
 // Set takes new parameters.
 func (l *PaddingLimits) Set(p PaddingParams) { l.params.Store(&p) }
-
-// Sent returns how many DROP cells were sent.
-func (l *PaddingLimits) Sent() uint64 {
-	if l == nil {
-		return 0
-	}
-	return l.drops.Load()
-}
 
 // begins reports whether a client may begin a machine. Without limits there is no
 // padding.

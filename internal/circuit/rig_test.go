@@ -153,7 +153,7 @@ func (r *rig) atNext() []*nextCirc {
 
 // env is of virtual time.
 func (r *rig) env() *Env {
-	return &Env{Log: slog.New(slog.DiscardHandler), Now: time.Now, Padding: NewPaddingLimits(func() uint64 { return 0 })}
+	return &Env{Log: slog.New(slog.DiscardHandler), Now: time.Now, Padding: NewPaddingLimits(func() uint64 { return 0 }, new(atomic.Uint64))}
 }
 
 // onRig runs f with a rig, and checks that nothing is left when the links have

@@ -76,6 +76,8 @@ type ServerStats struct {
 	// Of onion services: introductions that were sent on, those that were refused, and
 	// circuits that were joined, two at a time.
 	Introductions, IntroductionsRefused, Rendezvous atomic.Uint64
+
+	Padding atomic.Uint64 // DROP cells that padding machines have sent
 }
 
 // Server takes circuits from clients and other relays.

@@ -121,7 +121,8 @@ type Client struct {
 	started time.Time
 	ids     atomic.Uint64 // of circuits and streams
 	streams atomic.Int64
-	making  atomic.Int64 // circuits being built
+	padded  atomic.Uint64 // DROP cells sent
+	making  atomic.Int64  // circuits being built
 
 	poolReady chan struct{} // closed when pool is set
 	firstCirc chan struct{} // closed when the first circuit was built
@@ -165,7 +166,7 @@ func New(cfg Config) (*Client, error) {
 	c.live.Store(&Live{Path: cfg.Path, StreamTimeout: cfg.StreamTimeout, MaxDirtiness: cfg.Pool.MaxDirtiness})
 	c.boot = Bootstrap{Stage: "starting"}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
-	c.env = &circuit.Env{Log: cfg.Log, Now: time.Now, Padding: circuit.NewPaddingLimits(c.stats.CellsOut.Load)}
+	c.env = &circuit.Env{Log: cfg.Log, Now: time.Now, Padding: circuit.NewPaddingLimits(c.stats.CellsOut.Load, &c.padded)}
 	c.env.Padding.Set(c.circuitPadding(circuit.DefaultPaddingParams()))
 	defaults := flow.DefaultParams()
 	c.flow.Store(&defaults)

@@ -37,6 +37,7 @@ func (r *Relay) Register(reg *metrics.Registry) {
 	count("connections_refused_total", "connections refused by limits", &s.ConnsRefused)
 	count("handshakes_failed_total", "link handshakes that failed", &s.HandshakesFailed)
 	count("circuits_refused_total", "circuits refused by limits", &s.CircuitsRefused)
+	count("padding_cells_total", "cells that circuit padding machines sent to clients", &s.Circuit.Padding)
 	count("introductions_total", "introductions of clients that were sent on to onion services", &s.Circuit.Introductions)
 	count("introductions_refused_total", "introductions that were refused", &s.Circuit.IntroductionsRefused)
 	count("rendezvous_total", "pairs of circuits that were joined for onion services", &s.Circuit.Rendezvous)
