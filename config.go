@@ -110,6 +110,10 @@ type Config struct {
 	// suit metered links, of which there are none today.
 	CircuitPadding Padding
 
+	// Vanguards are for circuits to onion services, and for those of services that the
+	// client hosts.
+	Vanguards Vanguards
+
 	// ClientOnionAuth are keys for onion services that only authorized clients may
 	// read of, in C tor's form "ADDRESS:descriptor:x25519:KEY", with the address
 	// without ".onion" and the secret key in base32, or "@" and a file with such a line,

@@ -5,6 +5,7 @@ import (
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/guard"
 )
 
 // Switch is an option with a default that depends on the network.
@@ -40,10 +41,25 @@ const (
 	PaddingOff                    // none: C tor's ConnectionPadding 0, CircuitPadding 0
 )
 
+// Vanguards says which relays after the guard stay the same for a while on circuits for
+// onion services, of this client's and of those that it hosts. Others can make it build
+// such circuits again and again, until one passes through relays of theirs that look
+// for the guard.
+type Vanguards uint8
+
+// The kinds of vanguards.
+const (
+	VanguardsAuto Vanguards = iota // VanguardsLite, unless the consensus turns it off: C tor's VanguardsLiteEnabled auto
+	VanguardsLite                  // second hops for days
+	VanguardsFull                  // also third hops for hours, and one hop more; both survive a restart
+	VanguardsOff                   // none
+)
+
 var (
-	switchNames  = []string{"auto", "on", "off"}
-	pqNames      = []string{"prefer", "off", "require-one", "require-all"}
-	paddingNames = []string{"full", "reduced", "off"}
+	vanguardsNames = []string{"auto", "lite", "full", "off"}
+	switchNames    = []string{"auto", "on", "off"}
+	pqNames        = []string{"prefer", "off", "require-one", "require-all"}
+	paddingNames   = []string{"full", "reduced", "off"}
 )
 
 // String returns "auto", "on" or "off".
@@ -72,6 +88,15 @@ func (p Padding) MarshalText() ([]byte, error) { return []byte(p.String()), nil 
 
 // UnmarshalText reads the text of MarshalText.
 func (p *Padding) UnmarshalText(b []byte) error { return byName(paddingNames, (*uint8)(p), b) }
+
+// String returns "auto", "lite", "full" or "off".
+func (v Vanguards) String() string { return nameOf(vanguardsNames, uint8(v)) }
+
+// MarshalText returns the same text as String.
+func (v Vanguards) MarshalText() ([]byte, error) { return []byte(v.String()), nil }
+
+// UnmarshalText reads the text of MarshalText.
+func (v *Vanguards) UnmarshalText(b []byte) error { return byName(vanguardsNames, (*uint8)(v), b) }
 
 func nameOf(names []string, v uint8) string {
 	if int(v) < len(names) {
@@ -123,4 +148,16 @@ func (p Padding) inner() channel.PaddingMode {
 		return channel.PadOff
 	}
 	return channel.PadFull
+}
+
+func (v Vanguards) inner() guard.VanguardMode {
+	switch v {
+	case VanguardsLite:
+		return guard.VanguardsLite
+	case VanguardsFull:
+		return guard.VanguardsFull
+	case VanguardsOff:
+		return guard.VanguardsOff
+	}
+	return guard.VanguardsAuto
 }

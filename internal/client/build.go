@@ -42,6 +42,13 @@ func (c *Circ) Allows(dest path.Dest) bool {
 	return !r.IsZero() && path.Allows(r, dest)
 }
 
+// Leads implements pool.Circuit.
+func (c *Circ) Leads(hops int, next ident.RSAID) bool {
+	h := c.path.Hops
+	n := len(h)
+	return n == hops && n > 1 && (next.IsZero() || h[n-1].Target.RSA != next && h[n-2].Target.RSA != next)
+}
+
 // Stable implements pool.Circuit.
 func (c *Circ) Stable() bool {
 	for i, h := range c.path.Hops {
@@ -114,8 +121,7 @@ func (c *Client) buildOne(ctx context.Context, spec pool.Spec) (*Circ, error) {
 	if d == nil || !c.dirs.Ready(d, now) {
 		return nil, fault.New(fault.Directory, "build circuit: there is no usable directory yet")
 	}
-	c.need(d, &spec.Spec)
-	p, err := c.live.Load().Path.Choose(d, c.guards, newRand(), &spec.Spec, now)
+	p, err := c.choosePath(d, &spec.Spec, now)
 	if err != nil {
 		return nil, err
 	}
@@ -140,8 +146,14 @@ func (c *Client) buildOne(ctx context.Context, spec pool.Spec) (*Circ, error) {
 	return circ, nil
 }
 
+// choosePath chooses the relays of a circuit.
+func (c *Client) choosePath(d *netdir.Directory, s *path.Spec, now time.Time) (*path.Path, error) {
+	c.need(d, s, now)
+	return c.live.Load().Path.Choose(d, c.guards, newRand(), s, now)
+}
+
 // need adds what the configuration demands of every hop or of the exit.
-func (c *Client) need(d *netdir.Directory, s *path.Spec) {
+func (c *Client) need(d *netdir.Directory, s *path.Spec, now time.Time) {
 	if c.cfg.CGO == On {
 		s.NeedAll = append(s.NeedAll, path.CGO, path.CongestionControl)
 	}
@@ -156,7 +168,8 @@ func (c *Client) need(d *netdir.Directory, s *path.Spec) {
 	}
 	if len(s.Dests) == 0 && s.Last == nil {
 		s.NeedExit = append(s.NeedExit, path.Rendezvous)
-		s.Second = c.vanguards.choose(d, &c.live.Load().Path, newRand(), time.Now())
+		cfg := &c.live.Load().Path
+		s.Layers = c.vanguards.Layers(d, cfg.VanguardAllowed(d, s.NeedAll), newRand(), now)
 	}
 	if c.cfg.Conflux == On && len(s.Dests) > 0 {
 		s.NeedExit = append(s.NeedExit, path.Conflux, path.CongestionControl)

@@ -80,6 +80,8 @@ type Config struct {
 	Bridges    []pt.BridgeLine
 	Transports []pt.TransportLine
 
+	// Vanguards says which hops of circuits for onion services stay the same for a while.
+	Vanguards guard.VanguardMode
 	// OnionKeys are the keys by which onion services know this client.
 	OnionKeys hsclient.Keys
 
@@ -107,7 +109,7 @@ type Client struct {
 	bridge *bridges // nil: without bridges
 	onion  *hsclient.Client
 
-	vanguards vanguards
+	vanguards *guard.Vanguards
 	reach     reach
 
 	ctx    context.Context
@@ -178,6 +180,9 @@ func New(cfg Config) (*Client, error) {
 	if c.guards, err = newGuards(&cfg); err != nil {
 		return nil, err
 	}
+	if c.vanguards, err = guard.NewVanguards(cfg.Vanguards, cfg.store("vanguards.json"), cfg.Log, time.Now()); err != nil {
+		return nil, err
+	}
 	if err := c.loadTimeouts(); err != nil {
 		return nil, err
 	}
@@ -205,7 +210,7 @@ func New(cfg Config) (*Client, error) {
 	if c.bridge != nil {
 		c.wg.Go(panics.Keep(c.log, c.rest, c.bridge.run))
 	}
-	for _, loop := range []func(){c.runMemory, c.runDirectory, c.runUpdates, c.runGuards, c.runHousekeeping} {
+	for _, loop := range []func(){c.runMemory, c.runDirectory, c.runUpdates, c.runGuards, c.runVanguards, c.runHousekeeping} {
 		c.wg.Go(panics.Keep(c.log, c.rest, loop))
 	}
 	return c, nil
@@ -366,6 +371,9 @@ func (c *Client) Close() error {
 	c.caches.close()
 	c.chans.Close()
 	err := c.guards.Save()
+	if verr := c.vanguards.Save(); err == nil {
+		err = verr
+	}
 	if c.bridge != nil {
 		if berr := c.bridge.close(); err == nil {
 			err = berr

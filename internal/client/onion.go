@@ -9,6 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/hsclient"
 	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/ident"
@@ -25,10 +26,6 @@ const (
 	onionStreamTimeout = time.Minute
 	// onionTries is how many circuits a stream to a service is tried on.
 	onionTries = 2
-	// otherRelays is how many circuits are looked at for one that does not come from
-	// the relay that it leads to. A vanguard that is also such a relay is behind one
-	// in four.
-	otherRelays = 10
 )
 
 // onionNet is the client as hsclient sees it.
@@ -73,15 +70,16 @@ func (o *onionCirc) Close() { o.once.Do(o.lease.Release) }
 
 // Internal implements hsclient.Network.
 func (n onionNet) Internal(ctx context.Context, stable bool) (hsclient.Circuit, error) {
-	return n.internal(ctx, stable, nil)
+	return n.internal(ctx, pool.Request{Hops: n.hops(stubFar), Stable: stable})
 }
 
-func (n onionNet) internal(ctx context.Context, stable bool, avoid []ident.RSAID) (*onionCirc, error) {
+func (n onionNet) internal(ctx context.Context, req pool.Request) (*onionCirc, error) {
 	p, err := n.waitPool(ctx)
 	if err != nil {
 		return nil, err
 	}
-	lease, err := p.Acquire(ctx, pool.Request{Internal: true, Private: true, Stable: stable, ExcludeExit: avoid})
+	req.Internal, req.Private = true, true
+	lease, err := p.Acquire(ctx, req)
 	if err != nil {
 		return nil, err
 	}
@@ -89,23 +87,38 @@ func (n onionNet) internal(ctx context.Context, stable bool, avoid []ident.RSAID
 	return &onionCirc{Circ: circ, lease: lease, last: circ.path.Exit().Target}, nil
 }
 
-// To implements hsclient.Network: it extends a circuit of the pool by one hop, so
-// that neither the relay nor who chose it learns a relay of this client's choice
-// but the one before.
+// stub is a kind of circuit that is ready before anybody knows where it will lead.
+type stub uint8
+
+const (
+	// stubNear ends with the last vanguard, if there are full ones. A service extends it
+	// to its directories and introduction points, which learn a vanguard that is there
+	// for hours only.
+	stubNear stub = iota
+	// stubFar has one relay more after full vanguards, which hides them from a relay that
+	// somebody else has chosen, and a client's from all: clients do not tell others that
+	// their circuits have one origin.
+	stubFar
+)
+
+// hops returns the length of a stub: see vanguards-spec, "Path construction".
+func (n onionNet) hops(s stub) int {
+	if n.cfg.Vanguards == guard.VanguardsFull && s == stubFar {
+		return path.DefaultHops + 1
+	}
+	return path.DefaultHops
+}
+
+// To implements hsclient.Network.
 func (n onionNet) To(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (hsclient.Circuit, error) {
-	var circ *onionCirc
-	for try := 1; ; try++ {
-		var err error
-		if circ, err = n.internal(ctx, false, []ident.RSAID{t.RSA}); err != nil {
-			return nil, err
-		}
-		if !comesFrom(circ.path, t.RSA) {
-			break
-		}
-		circ.Close()
-		if try == otherRelays {
-			return nil, fault.New(fault.Directory, "onion service: every circuit comes from the relay that it has to lead to")
-		}
+	return n.extended(ctx, stubFar, t, specs)
+}
+
+// extended extends a circuit of the pool by one hop.
+func (n onionNet) extended(ctx context.Context, s stub, t linkspec.Target, specs []linkspec.Spec) (*onionCirc, error) {
+	circ, err := n.internal(ctx, pool.Request{Hops: n.hops(s), Next: t.RSA})
+	if err != nil {
+		return nil, err
 	}
 	opts := n.hopOptions()
 	opts.Specs = specs
@@ -118,13 +131,6 @@ func (n onionNet) To(ctx context.Context, t linkspec.Target, specs []linkspec.Sp
 	}
 	circ.last = t
 	return circ, nil
-}
-
-// comesFrom reports whether a path's last hop but one is a relay. The next hop must
-// not be that one: relays refuse to extend back.
-func comesFrom(p *path.Path, id ident.RSAID) bool {
-	n := len(p.Hops)
-	return n > 1 && p.Hops[n-2].Target.RSA == id
 }
 
 // Refused implements hsclient.Network.

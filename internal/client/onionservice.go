@@ -69,11 +69,16 @@ func (s serviceCircuits) Build(ctx context.Context, spec path.Spec) (*circuit.Ci
 
 // To extends a circuit of the pool, which then belongs to the service alone. A relay
 // that the user excludes is refused: clients and the ring of directories choose others.
+// A client that names a rendezvous point gives its link specifiers.
 func (s serviceCircuits) To(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (*circuit.Circuit, uint64, error) {
 	if err := (onionNet{s.c}).Refused(&t); err != nil {
 		return nil, 0, err
 	}
-	c, err := onionNet{s.c}.To(ctx, t, specs)
+	kind := stubNear
+	if specs != nil {
+		kind = stubFar
+	}
+	c, err := onionNet{s.c}.extended(ctx, kind, t, specs)
 	if err != nil {
 		return nil, 0, err
 	}

@@ -112,6 +112,24 @@ const maxSkew = 30 * time.Minute
 // regular work.
 func (c *Client) runGuards() { keepGuards(c.ctx, c.guards, c.log) }
 
+// runVanguards saves the vanguards when they change, which is seldom.
+func (c *Client) runVanguards() {
+	var again <-chan time.Time
+	for {
+		select {
+		case <-c.ctx.Done():
+			return
+		case <-c.vanguards.Changed():
+		case <-again:
+		}
+		again = nil
+		if err := c.vanguards.Save(); err != nil {
+			c.log.Error("vanguards could not be saved", "err", err)
+			again = time.After(guardSavesAfter)
+		}
+	}
+}
+
 // guardKeeping is what keepGuards needs of guard.Manager.
 type guardKeeping interface {
 	Changed() <-chan struct{}

@@ -46,9 +46,13 @@ type check struct {
 	spec   *Spec
 	flags  netdir.Flags
 	last   bool
+	near   bool // this is the last hop or the one before: see Spec.Next
 	one    bool // this is the last hop to choose, and no other hop has the capability that one hop must have
 	prefer *Set // nil: no preference
 	path   []Hop
+	// layered says that path is the hops before this one in their order, and that the
+	// rules of layered paths hold.
+	layered bool
 }
 
 func (k *check) of(r netdir.Relay) reason {
@@ -69,8 +73,13 @@ func (k *check) of(r netdir.Relay) reason {
 		return badExit
 	case k.last && !allows(r, k.spec.Dests):
 		return policy
+	case k.near && !k.spec.Next.IsZero() && r.RSA() == k.spec.Next:
+		return inPath
 	case !can(r, k.spec.NeedAll) || k.last && !can(r, k.spec.NeedExit) || k.one && !can(r, k.spec.NeedOne):
 		return incapable
+	}
+	if k.layered {
+		return k.inOrder(r)
 	}
 	for i := range k.path {
 		if why := k.c.clash(k.d, r, &k.path[i]); why != fits {

@@ -3,7 +3,6 @@ package path
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -30,7 +29,7 @@ const attempts = 8
 // traffic. Equal arguments and random numbers give equal paths.
 func (c *Config) Choose(d *netdir.Directory, guards Guards, rng netdir.Rand, spec *Spec, now time.Time) (*Path, error) {
 	n := spec.hops()
-	if n < 1 || n > maxHops || n == 1 && (spec.Last != nil || len(spec.Dests) > 0) {
+	if n < 1 || n > maxHops || n == 1 && (spec.Last != nil || len(spec.Dests) > 0) || spec.Layers != nil && (spec.Last != nil || len(spec.Dests) > 0) {
 		return nil, fault.New(fault.Config, "path: %d hops for this purpose", n)
 	}
 	if n == 1 {
@@ -56,6 +55,10 @@ func (c *Config) Choose(d *netdir.Directory, guards Guards, rng netdir.Rand, spe
 
 // try chooses a path once. again is true if another exit might succeed.
 func (c *Config) try(d *netdir.Directory, guards Guards, rng netdir.Rand, spec *Spec, now time.Time) (p *Path, again bool, err error) {
+	if spec.Layers != nil {
+		p, err = c.layered(d, guards, rng, spec, now)
+		return p, !fault.Is(err, fault.Network), err
+	}
 	last, err := c.last(d, rng, spec)
 	if err != nil {
 		return nil, false, err
@@ -68,13 +71,8 @@ func (c *Config) try(d *netdir.Directory, guards Guards, rng netdir.Rand, spec *
 	taken := []Hop{last, first}
 	for len(taken) < spec.hops() {
 		k := check{c: c, d: d, spec: spec, path: taken}
-		k.one = len(taken) == spec.hops()-1 && k.lacksOne()
-		if len(taken) == 2 && c.Middle.IsZero() {
-			if r, ok := k.second(rng); ok {
-				taken = append(taken, hop(r))
-				continue
-			}
-		}
+		k.near = len(taken) == spec.hops()-1
+		k.one = k.near && k.lacksOne()
 		r, err := k.pick(rng, netdir.PosMiddle, &c.Middle, "middle relay", "")
 		if err != nil {
 			if use != nil {
@@ -85,20 +83,6 @@ func (c *Config) try(d *netdir.Directory, guards Guards, rng netdir.Rand, spec *
 		taken = append(taken, hop(r))
 	}
 	return &Path{append(taken[1:len(taken):len(taken)], last), use}, false, nil
-}
-
-// second chooses one of Spec.Second. Rules about families would tell a guard which
-// relays these are: what it must not be is only a relay of the path.
-func (k *check) second(rng netdir.Rand) (netdir.Relay, bool) {
-	if len(k.spec.Second) == 0 {
-		return netdir.Relay{}, false
-	}
-	return k.d.Pick(rng, netdir.PosMiddle, func(r netdir.Relay) bool {
-		if !has(k.spec.Second, r) || !r.HasMicrodesc() || k.c.Exclude.Has(r) || has(k.spec.Exclude, r) || !can(r, k.spec.NeedAll) || k.one && !can(r, k.spec.NeedOne) {
-			return false
-		}
-		return !slices.ContainsFunc(k.path, func(h Hop) bool { return h.Target.RSA == r.RSA() })
-	})
 }
 
 func hop(r netdir.Relay) Hop { return Hop{r.Target(), r} }
@@ -126,7 +110,7 @@ func (c *Config) last(d *netdir.Directory, rng netdir.Rand, spec *Spec) (Hop, er
 	if spec.Last != nil {
 		return known(d, *spec.Last), nil
 	}
-	k := check{c: c, d: d, spec: spec, last: true}
+	k := check{c: c, d: d, spec: spec, last: true, near: true}
 	pos, what, set := netdir.PosExit, "exit", &c.Exit
 	if len(spec.Dests) == 0 {
 		pos, what, set = netdir.PosMiddle, "last relay", nil

@@ -67,10 +67,14 @@ type Spec struct {
 	// introduction point, or the exit of a conflux set's other leg.
 	Last *linkspec.Target
 
-	// Second, when not empty, are the only relays for the second hop of a path of three
-	// or more (vanguards): families and subnets do not matter for it. If none of them
-	// can be used, or the user has chosen middles, it is any middle.
-	Second []ident.RSAID
+	// Layers, when not nil, are the only relays for the second hop, the third, and so on
+	// (vanguards), also if the path ends there. The path is then one for onion services,
+	// with other rules: see layered.
+	Layers [][]ident.RSAID
+	// Next is a relay to which the circuit will be extended: it is neither the last hop
+	// nor the one before, because relays refuse to extend to themselves and back. Zero:
+	// none is known.
+	Next ident.RSAID
 
 	NeedAll  []Capability // every chosen hop must have them
 	NeedExit []Capability // the last hop must have them, if it is chosen

@@ -2,7 +2,6 @@ package path
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 	"testing"
 
@@ -150,47 +149,6 @@ func TestGivenLastHop(t *testing.T) {
 	for seed := range uint64(100) {
 		if p := choose(t, &Config{}, d, nil, rng(seed), Spec{Last: &stranger}); strings.Contains(names(p), "r1") {
 			t.Fatal("r1 is in the stranger's subnet")
-		}
-	}
-}
-
-// TestSecond: the second hop is one of those wanted for it, also in the family of
-// another hop, unless the path or the user's choice allows none.
-func TestSecond(t *testing.T) {
-	d := ctor(t)
-	c := &Config{SameSubnet: true}
-	m := manager(t, d, guard.Filter{})
-	second := []ident.RSAID{byName(t, d, "r1").RSA(), byName(t, d, "r3").RSA()}
-	seen, families := map[string]bool{}, 0
-	for seed := range uint64(300) {
-		p := choose(t, c, d, m, rng(seed), Spec{Second: second})
-		hops := p.Hops
-		at := hops[1].Relay.Nickname()
-		if at != "r1" && at != "r3" {
-			if a, b := hops[0].Target.RSA, hops[2].Target.RSA; !slices.Contains(second, a) || !slices.Contains(second, b) {
-				t.Fatalf("path %s", names(p))
-			}
-			continue
-		}
-		seen[at] = true
-		if hops[0].Target.RSA == hops[1].Target.RSA || hops[1].Target.RSA == hops[2].Target.RSA {
-			t.Fatalf("path %s", names(p))
-		}
-		if d.SameFamily(hops[1].Relay, hops[2].Relay) {
-			families++
-		}
-	}
-	if len(seen) != 2 || families == 0 {
-		t.Errorf("second hops %v, %d in the last hop's family", seen, families)
-	}
-	for name, c := range map[string]*Config{
-		"excluded":    {SameSubnet: true, Exclude: set(t, "r1", "r3")},
-		"MiddleNodes": {SameSubnet: true, Middle: set(t, "auth0", "auth1", "auth2", "r2", "r4", "r5", "e1", "e2")},
-	} {
-		for seed := range uint64(30) {
-			if p := choose(t, c, d, m, rng(seed), Spec{Second: second}); slices.Contains(second, p.Hops[1].Target.RSA) {
-				t.Fatalf("%s: path %s", name, names(p))
-			}
 		}
 	}
 }

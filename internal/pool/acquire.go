@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
@@ -22,6 +23,10 @@ type Request struct {
 	// Internal asks for a circuit that lets nothing out, for onion services.
 	// Dest has no meaning then.
 	Internal bool
+	// Hops is the length of an internal circuit, zero for path.DefaultHops, and Next a
+	// relay to which it will be extended.
+	Hops int
+	Next ident.RSAID
 	// Private asks for a clean circuit that nobody else gets, now or later.
 	Private bool
 	Stable  bool // implied by long-lived ports
@@ -39,12 +44,13 @@ type target struct {
 	four     bool // an IPv4 address is known; neither: a host name
 	six      bool
 	internal bool
+	hops     int // of an internal circuit
 	stable   bool
 }
 
 func (r *Request) target() target {
 	if r.Internal {
-		return target{internal: true, stable: r.stable()}
+		return target{internal: true, hops: cmp.Or(r.Hops, path.DefaultHops), stable: r.stable()}
 	}
 	a := r.Dest.Addr.Unmap()
 	return target{port: r.Dest.Port, four: a.Is4(), six: a.Is6(), stable: r.stable()}
@@ -68,7 +74,7 @@ func (t target) covers(o target) bool {
 	case t.internal != o.internal || o.stable && !t.stable:
 		return false
 	case t.internal:
-		return true
+		return t.hops == o.hops
 	}
 	return t.port == o.port && (t.four == o.four && t.six == o.six || !o.four && !o.six)
 }
@@ -231,7 +237,7 @@ func (p *Pool) fits(e *entry, w *waiter, now time.Time) bool {
 	case r.stable() && !e.c.Stable():
 		return false
 	case r.Internal:
-		return isInternal(e.c) && !slices.Contains(r.ExcludeExit, e.c.Exit())
+		return isInternal(e.c) && e.c.Leads(w.target.hops, r.Next) && !slices.Contains(r.ExcludeExit, e.c.Exit())
 	case !e.c.Allows(r.Dest):
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/path"
 )
 
 func TestExitPolicyAndExclusion(t *testing.T) {
@@ -113,6 +114,33 @@ func TestInternalExcludeExit(t *testing.T) {
 		r.ExcludeExit = []ident.RSAID{one.Circuit.Exit()}
 		if acquire(t, p, r).Circuit == one.Circuit || len(b.specs[1].ExcludeExit) != 1 {
 			t.Error("it ends at the relay to avoid")
+		}
+	})
+}
+
+// TestInternalLeads: an internal circuit has the length that is asked for, and can be
+// extended to the relay that follows.
+func TestInternalLeads(t *testing.T) {
+	b := &fakeBuilder{}
+	run(t, bare(), b, func(p *Pool) {
+		r := Request{Internal: true, Private: true, Key: key("a")}
+		one := acquire(t, p, r).Circuit.(*fakeCircuit)
+		r.Hops = 4
+		two := acquire(t, p, r)
+		if two.Circuit == Circuit(one) || b.specs[0].Hops != path.DefaultHops || b.specs[1].Hops != 4 {
+			t.Error("lengths:", b.specs[0].Hops, b.specs[1].Hops)
+		}
+		r.Private = false
+		three := acquire(t, p, r).Circuit.(*fakeCircuit)
+		if r.Next = three.exit; acquire(t, p, r).Circuit == Circuit(three) {
+			t.Error("it ends there")
+		}
+		if got := b.specs[len(b.specs)-1]; got.Next != r.Next || got.Hops != 4 {
+			t.Error("the builder was not told:", got.Next)
+		}
+		three.before = ident.RSAID{9}
+		if r.Next = three.before; acquire(t, p, r).Circuit == Circuit(three) {
+			t.Error("it would turn back")
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package pool
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"slices"
@@ -17,7 +18,8 @@ import (
 type fakeCircuit struct {
 	spec   Spec
 	exit   ident.RSAID
-	ports  []uint16 // none: any, for an exit circuit
+	before ident.RSAID // the hop before the exit
+	ports  []uint16    // none: any, for an exit circuit
 	stable bool
 	done   chan struct{}
 	once   sync.Once
@@ -26,6 +28,9 @@ type fakeCircuit struct {
 func (c *fakeCircuit) Exit() ident.RSAID { return c.exit }
 func (c *fakeCircuit) Allows(d path.Dest) bool {
 	return len(c.spec.Dests) > 0 && (len(c.ports) == 0 || d.Port == 0 || slices.Contains(c.ports, d.Port))
+}
+func (c *fakeCircuit) Leads(hops int, next ident.RSAID) bool {
+	return cmp.Or(c.spec.Hops, path.DefaultHops) == hops && (next.IsZero() || next != c.exit && next != c.before)
 }
 func (c *fakeCircuit) Stable() bool          { return c.stable }
 func (c *fakeCircuit) Done() <-chan struct{} { return c.done }

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/chivenet/chive/internal/ident"
 )
 
 // keep closes expired circuits and builds predicted ones, until the pool is closed.
@@ -105,13 +107,13 @@ func (p *Pool) prebuild(now time.Time) {
 			if spare >= p.cfg.MaxClean || len(p.launches) >= limit {
 				return
 			}
-			p.launch(t, nil, nil, now)
+			p.launch(t, ident.RSAID{}, nil, nil, now)
 			p.total.Preemptive++
 			spare++
 		}
 	}
 	if p.cfg.Learn != nil && len(p.launches) < limit && p.cfg.Learn(spare) {
-		p.launch(target{port: 443}, nil, nil, now)
+		p.launch(target{port: 443}, ident.RSAID{}, nil, nil, now)
 		p.total.Preemptive++
 	}
 }
@@ -139,12 +141,12 @@ func (p *Pool) ready(t target) int {
 		if !e.clean() || e.retired || e.dead() || t.stable && !e.c.Stable() {
 			continue
 		}
-		if t.internal && isInternal(e.c) || !t.internal && e.c.Allows(t.dest()) {
+		if t.internal && isInternal(e.c) && e.c.Leads(t.hops, ident.RSAID{}) || !t.internal && e.c.Allows(t.dest()) {
 			n++
 		}
 	}
 	for _, l := range p.launches {
-		if !l.owned && !l.stale && !l.slow && l.target.internal == t.internal && (l.target.stable || !t.stable) {
+		if !l.owned && !l.stale && !l.slow && l.target.internal == t.internal && l.target.hops == t.hops && (l.target.stable || !t.stable) {
 			n++
 		}
 	}

@@ -37,6 +37,7 @@ type launch struct {
 	owned   bool          // key has a meaning; otherwise it is preemptive, and may still be claimed
 	private bool
 	exclude []ident.RSAID // exits that it avoids
+	next    ident.RSAID   // see Request
 	avoids  bool          // it goes around relays that others failed at
 	slow    bool          // it takes long
 	hedge   *launch       // the one beside it
@@ -46,7 +47,7 @@ type launch struct {
 
 // serves reports whether the launch fits a waiter, or can be claimed for it.
 func (l *launch) serves(w *waiter) bool {
-	if l.stale || !l.target.covers(w.target) || l.private || w.req.Private && l.owned || l.owned && !l.key.MayShare(w.req.Key) {
+	if l.stale || !l.target.covers(w.target) || l.private || w.req.Private && l.owned || l.owned && !l.key.MayShare(w.req.Key) || !w.req.Next.IsZero() && l.next != w.req.Next {
 		return false
 	}
 	for _, id := range w.req.ExcludeExit {
@@ -116,14 +117,14 @@ func (l *launch) claim(w *waiter) {
 }
 
 func (p *Pool) launchFor(w *waiter, now time.Time) *launch {
-	return p.launch(w.target, w.req.ExcludeExit, w.avoid, now)
+	return p.launch(w.target, w.req.Next, w.req.ExcludeExit, w.avoid, now)
 }
 
 // launch begins to build a circuit.
-func (p *Pool) launch(t target, excludeExit, avoid []ident.RSAID, now time.Time) *launch {
-	l := &launch{target: t, began: now, exclude: slices.Clone(excludeExit), avoids: len(avoid) > 0}
+func (p *Pool) launch(t target, next ident.RSAID, excludeExit, avoid []ident.RSAID, now time.Time) *launch {
+	l := &launch{target: t, began: now, next: next, exclude: slices.Clone(excludeExit), avoids: len(avoid) > 0}
 	spec := Spec{Spec: path.Spec{
-		Stable: t.stable, Exclude: slices.Clone(avoid), ExcludeExit: slices.Clone(excludeExit),
+		Hops: t.hops, Next: next, Stable: t.stable, Exclude: slices.Clone(avoid), ExcludeExit: slices.Clone(excludeExit),
 	}}
 	if !t.internal {
 		spec.Dests = []path.Dest{t.dest()}

@@ -29,6 +29,9 @@ type Circuit interface {
 	// Allows reports whether the last hop's policy lets dest out. An internal
 	// circuit lets nothing out.
 	Allows(dest path.Dest) bool
+	// Leads reports whether the circuit has so many hops, and can be extended to a relay:
+	// the zero one stands for any.
+	Leads(hops int, next ident.RSAID) bool
 	// Stable reports whether every hop is good for long-lived streams.
 	Stable() bool
 	// Done is closed when the circuit has ended.
