@@ -51,7 +51,7 @@ func TestSilentRendezvousPoints(t *testing.T) {
 			a := ask()
 			a.cookie = cookie
 			cookie++
-			return s.take(introduction{p, a.message(t, p)})
+			return s.take(introduction{p: p, body: a.message(t, p)})
 		}
 		for range maxRendezvous {
 			if err := introduce(); err != nil {
@@ -93,24 +93,6 @@ func TestTargetWarnings(t *testing.T) {
 	s.targetFailed(80, &net.OpError{Op: "dial", Err: errors.New("connection refused")}, now.Add(warnPause))
 	if n := bytes.Count(log.Bytes(), []byte("connection refused")); n != 3 {
 		t.Errorf("%d warnings:\n%s", n, log.Bytes())
-	}
-}
-
-// TestCookiesAreSweptSeldom: when the memory of cookies is full, an introduction does
-// not cost a look at all of them.
-func TestCookiesAreSweptSeldom(t *testing.T) {
-	var c cookies
-	now := time.Now()
-	for i := range maxCookies {
-		c.first([cell.CookieLen]byte{byte(i), byte(i >> 8), byte(i >> 16)}, now)
-	}
-	at := now.Add(cookieLife / 2)
-	c.first([cell.CookieLen]byte{1, 2, 3, 4}, at)
-	if c.first([cell.CookieLen]byte{1, 2, 3, 4}, at.Add(cookieSweep/2)); !c.swept.Equal(at) {
-		t.Error("the memory was looked through again")
-	}
-	if !c.first([cell.CookieLen]byte{1, 2, 3, 4}, now.Add(cookieLife)) {
-		t.Error("old cookies stay")
 	}
 }
 

@@ -8,7 +8,7 @@
 // and wake the one that decides.
 //
 // What clients can make a service hold or do is bounded here: introductions that wait
-// and rendezvous under way (introduce.go), the memory of replays (replay.go), and
+// (queue.go), rendezvous under way (places.go), the memory of replays (replay.go), and
 // open streams (streams.go). Circuits and streams are on the client's account of memory.
 package hsservice
 
@@ -19,6 +19,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
@@ -75,7 +77,8 @@ type Service struct {
 	wg     sync.WaitGroup
 	kicked chan struct{} // wakes tend
 
-	intros    chan introduction
+	waiting   queue
+	opening   *rate.Limiter // of introductions
 	backlog   chan *Conn    // streams that wait for Accept
 	published chan struct{} // closed when a descriptor was fetched back
 	pubOnce   sync.Once
@@ -94,6 +97,7 @@ type Service struct {
 	meeting   []*underWay // rendezvous, the oldest first
 	rends     map[*circuit.Circuit]*rendezvous
 	warned    map[uint16]time.Time // by port: when the last warning about its target was
+	toldDrops time.Time            // when the last warning about dropped introductions was
 	inc       int                  // the SENDME increment that the descriptors tell; zero: no congestion control
 	problem   error                // the last one, for Published
 	// uploadedAt is when a directory last took a descriptor.
@@ -117,7 +121,8 @@ func New(cfg Config) (*Service, error) {
 	}
 	s := &Service{
 		cfg: cfg, log: cfg.Log, kicked: make(chan struct{}, 1), published: make(chan struct{}),
-		intros:  make(chan introduction, maxWaiting),
+		waiting: queue{ready: make(chan struct{}, 1)},
+		opening: rate.NewLimiter(openRate, openBurst),
 		backlog: make(chan *Conn, backlog),
 		rends:   map[*circuit.Circuit]*rendezvous{},
 		warned:  map[uint16]time.Time{},
@@ -239,6 +244,7 @@ func (s *Service) tend(d *netdir.Directory, now time.Time) time.Duration {
 	wait = min(wait, s.tendDescriptors(d, now))
 	s.reapRendezvous(now)
 	s.cookies.forget(now)
+	s.warnDropped(now)
 	return max(wait, 10*time.Millisecond)
 }
 

@@ -1,10 +1,8 @@
 package hsservice
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -16,19 +14,9 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netaddr"
-	"github.com/chivenet/chive/internal/panics"
 )
 
 const (
-	// maxWaiting is how many introductions may wait for the goroutine that opens
-	// them; more are dropped, and their clients try again.
-	maxWaiting = 256
-	// maxRendezvous is how many circuits to rendezvous points may be under way. A client
-	// can name a point that never answers: if there are as many, the one that has been
-	// under way for the longest time makes room for a new one, unless it is younger
-	// than rendPatience.
-	maxRendezvous = 64
-	rendPatience  = 4 * time.Second
 	// rendTries and rendTimeout bound one rendezvous.
 	rendTries   = 2
 	rendTimeout = 30 * time.Second
@@ -46,96 +34,6 @@ const (
 	extCC = cell.ExtCCRequest
 )
 
-// introduction is an INTRODUCE2 that waits.
-type introduction struct {
-	p    *point
-	body []byte
-}
-
-// introduced takes an INTRODUCE2 on the channel's reader. What cannot be read is
-// the client's doing, not the introduction point's, which sends it on unread: so
-// it is no violation.
-func (s *Service) introduced(p *point, body []byte) error {
-	select {
-	case s.intros <- introduction{p, bytes.Clone(body)}:
-	default:
-		s.counts.introductions.Add(1)
-		s.counts.rejected.Add(1)
-		s.log.Debug("an introduction was dropped: too many wait")
-	}
-	return nil
-}
-
-// introduce opens introductions, one after the other, and begins a rendezvous for
-// each that is good.
-func (s *Service) introduce() {
-	for {
-		select {
-		case <-s.ctx.Done():
-			return
-		case in := <-s.intros:
-			s.counts.introductions.Add(1)
-			if err := s.take(in); err != nil {
-				s.counts.rejected.Add(1)
-				s.log.Debug("an introduction was dropped", "err", err)
-			}
-		}
-	}
-}
-
-func (s *Service) take(in introduction) error {
-	m, err := s.decrypt(in.p, in.body, time.Now())
-	if err != nil {
-		return err
-	}
-	ctx, u, err := s.begin(time.Now())
-	if err != nil {
-		return err
-	}
-	s.wg.Go(func() {
-		defer panics.Recover(s.log, nil)
-		defer s.end(u)
-		if err := s.meet(ctx, m); err != nil {
-			s.counts.failed.Add(1)
-			s.log.Debug("rendezvous", "err", err)
-		}
-	})
-	return nil
-}
-
-// underWay is a rendezvous to which a circuit is being built.
-type underWay struct {
-	since  time.Time
-	cancel context.CancelCauseFunc
-}
-
-// begin takes a place among the rendezvous under way; end gives it back.
-func (s *Service) begin(now time.Time) (context.Context, *underWay, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.meeting) >= maxRendezvous {
-		oldest := s.meeting[0]
-		if now.Sub(oldest.since) < rendPatience {
-			return nil, nil, fault.New(fault.Resource, "%d rendezvous are under way", maxRendezvous)
-		}
-		s.meeting = s.meeting[1:]
-		oldest.cancel(errMadeRoom)
-	}
-	ctx, cancel := context.WithCancelCause(s.ctx)
-	u := &underWay{now, cancel}
-	s.meeting = append(s.meeting, u)
-	return ctx, u, nil
-}
-
-var errMadeRoom = fault.New(fault.Resource, "the rendezvous made room for another")
-
-func (s *Service) end(u *underWay) {
-	u.cancel(nil)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.meeting = slices.DeleteFunc(s.meeting, func(o *underWay) bool { return o == u })
-}
-
 // meeting is what an introduction asks for.
 type meeting struct {
 	cookie     [cell.CookieLen]byte
@@ -146,7 +44,8 @@ type meeting struct {
 }
 
 // decrypt opens an introduction, and checks all of it (rend-spec-v3,
-// PROCESS_INTRO2). Each is counted against its point's life.
+// PROCESS_INTRO2). Only what is accepted counts against its point's life: a flood of
+// others must not wear out one point after the other.
 func (s *Service) decrypt(p *point, body []byte, now time.Time) (*meeting, error) {
 	m, err := cell.ParseIntroduce(body)
 	if err != nil {
@@ -155,7 +54,7 @@ func (s *Service) decrypt(p *point, body []byte, now time.Time) (*meeting, error
 	if m.AuthKey != p.id() {
 		return nil, fault.New(fault.Protocol, "the introduction is for another introduction point")
 	}
-	subcreds, err := s.count(p)
+	subcreds, err := s.secrets(p)
 	if err != nil {
 		return nil, err
 	}
@@ -179,7 +78,7 @@ func (s *Service) decrypt(p *point, body []byte, now time.Time) (*meeting, error
 	if _, ok := cell.FindExt(in.Exts, cell.ExtPoW); ok {
 		return nil, fault.New(fault.Protocol, "the client sends a proof of work, which this service does not ask for")
 	}
-	return out, s.firstTime(p, m.Encrypted, in.Cookie, now)
+	return out, s.accept(p, m.Encrypted, in.Cookie, now)
 }
 
 // increment returns the SENDME increment that clients know from the descriptors: the
@@ -190,30 +89,32 @@ func (s *Service) increment() int {
 	return s.inc
 }
 
-// count counts an introduction, and returns the secrets that it may be encrypted
-// with.
-func (s *Service) count(p *point) ([][32]byte, error) {
+// secrets returns what an introduction through a point may be encrypted with.
+func (s *Service) secrets(p *point) ([][32]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	p.introsLeft--
-	switch {
-	case p.introsLeft == 0:
-		s.kick() // to be replaced
-	case p.introsLeft < -maxIntros:
+	if p.introsLeft <= -maxIntros {
 		return nil, fault.New(fault.Resource, "the introduction point has served too many introductions")
 	}
 	return s.subcreds, nil
 }
 
-// firstTime refuses an introduction that was there before.
-func (s *Service) firstTime(p *point, encrypted []byte, cookie [cell.CookieLen]byte, now time.Time) error {
+// accept refuses an introduction that was there before. It remembers the others, and
+// counts them against their point's life.
+func (s *Service) accept(p *point, encrypted []byte, cookie [cell.CookieLen]byte, now time.Time) error {
+	key := replayKeyOf(encrypted)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !p.replayed.first(encrypted) {
+	if p.replayed.knows(key) {
 		return fault.New(fault.Protocol, "the introduction was there before")
 	}
-	if !s.cookies.first(cookie, now) {
+	if s.cookies.knows(cookie, now) {
 		return fault.New(fault.Protocol, "the rendezvous cookie was there before")
+	}
+	p.replayed.add(key)
+	s.cookies.add(cookie, now)
+	if p.introsLeft--; p.introsLeft == 0 {
+		s.kick() // to be replaced
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func (n nowhere) Refused(*linkspec.Target) error { return nil }
 func (n nowhere) Testing() bool                  { return n.testing }
 
 // hosted is a service with one introduction point, without any network.
-func hosted(t *testing.T, n nowhere) (*Service, *point) {
+func hosted(t testing.TB, n nowhere) (*Service, *point) {
 	t.Helper()
 	k, err := NewKey()
 	if err != nil {
@@ -166,8 +166,8 @@ func TestIntroductionSpoilt(t *testing.T) {
 			t.Fatalf("a change of byte %d is accepted", n)
 		}
 	}
-	if len(p.replayed.seen) != 0 || len(s.cookies.seen) != 0 {
-		t.Errorf("%d and %d are remembered", len(p.replayed.seen), len(s.cookies.seen))
+	if len(p.replayed.seen) != 0 || len(s.cookies.fresh) != 0 {
+		t.Errorf("%d and %d are remembered", len(p.replayed.seen), len(s.cookies.fresh))
 	}
 	if _, err := s.decrypt(p, good, time.Now()); err != nil {
 		t.Error(err)
@@ -234,19 +234,36 @@ func TestRendezvousTries(t *testing.T) {
 	}
 }
 
+// The memory of cookies has a bound, and what does not fit is forgotten: nobody can
+// fill it and so keep all others out.
 func TestCookies(t *testing.T) {
 	var c cookies
 	now := time.Now()
-	for i := range maxCookies {
-		if !c.first([cell.CookieLen]byte{byte(i), byte(i >> 8), byte(i >> 16)}, now) {
-			t.Fatal(i)
+	cookie := func(i int) [cell.CookieLen]byte { return [cell.CookieLen]byte{byte(i), byte(i >> 8), byte(i >> 16)} }
+	c.add(cookie(0), now)
+	for at, want := range map[time.Duration]bool{0: true, cookieLife - 1: true, 2 * cookieLife: false} {
+		c := cookies{fresh: c.fresh, since: now}
+		if c.knows(cookie(0), now.Add(at)) != want {
+			t.Errorf("after %v a cookie is known: %v", at, !want)
 		}
 	}
-	if c.first([cell.CookieLen]byte{1, 2, 3, 4}, now) || len(c.seen) > maxCookies {
-		t.Error("the memory has no bound")
+	for i := range 3 * maxCookies {
+		if i > 0 && c.knows(cookie(i), now) {
+			t.Fatalf("cookie %d is refused", i)
+		}
+		c.add(cookie(i), now)
+		if n := len(c.fresh) + len(c.old); n > maxCookies {
+			t.Fatalf("%d are kept", n)
+		}
 	}
-	if !c.first([cell.CookieLen]byte{1, 2, 3, 4}, now.Add(cookieLife)) || len(c.seen) != 1 {
-		t.Errorf("%d are kept", len(c.seen))
+	if !c.knows(cookie(3*maxCookies-maxCookies/2), now) {
+		t.Error("a recent cookie is forgotten")
+	}
+	if c.forget(now.Add(cookieLife)); !c.knows(cookie(3*maxCookies-1), now.Add(cookieLife)) {
+		t.Error("the last cookie is forgotten at the end of the first one's time")
+	}
+	if c.forget(now.Add(3 * cookieLife)); len(c.fresh)+len(c.old) != 0 {
+		t.Error("old cookies stay")
 	}
 }
 

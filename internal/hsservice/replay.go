@@ -12,71 +12,75 @@ import (
 // as long as its key lives (rend-spec-v3, "Preventing replay"): an introduction
 // point that sends one twice must not make the service build two circuits.
 type replays struct {
-	seen map[[16]byte]struct{}
+	seen map[replayKey]struct{}
 	on   *account.Account
 }
 
 // replayCost is what one entry counts on the account, in bytes.
 const replayCost = 64
 
-// first reports whether the encrypted part of an introduction is new, and remembers it.
-func (r *replays) first(encrypted []byte) bool {
+// replayKey is what is remembered of the encrypted part of an introduction.
+type replayKey [16]byte
+
+func replayKeyOf(encrypted []byte) replayKey {
 	sum := sha256.Sum256(encrypted)
-	key := [16]byte(sum[:16])
-	if _, again := r.seen[key]; again {
-		return false
-	}
+	return replayKey(sum[:len(replayKey{})])
+}
+
+func (r *replays) knows(k replayKey) bool {
+	_, again := r.seen[k]
+	return again
+}
+
+func (r *replays) add(k replayKey) {
 	if r.seen == nil {
-		r.seen = map[[16]byte]struct{}{}
+		r.seen = map[replayKey]struct{}{}
 	}
-	r.seen[key] = struct{}{}
+	r.seen[k] = struct{}{}
 	r.on.Reserve(replayCost)
-	return true
 }
 
 // cookies remembers the rendezvous cookies of the last minutes, of all introduction
 // points: a client that sends one introduction through several must not make the
-// service come several times.
+// service come several times. It is forgotten by halves: those of the time before
+// fresh began are in old. If too many come, cookies are forgotten earlier: to refuse
+// all new clients would be worse than to come twice to some.
 type cookies struct {
-	seen  map[[cell.CookieLen]byte]time.Time
-	swept time.Time
+	fresh, old map[[cell.CookieLen]byte]struct{}
+	since      time.Time // when fresh began
 }
 
 const (
-	cookieLife = 5 * time.Minute
-	maxCookies = 1 << 16 // beyond it introductions are dropped
-	// cookieSweep is the least time between two looks for old cookies, because each
-	// looks at all of them under the service's mutex.
-	cookieSweep = time.Second
+	cookieLife = 5 * time.Minute // at least, unless too many come
+	maxCookies = 1 << 16
 )
 
-// first reports whether a cookie is new, and remembers it.
-func (c *cookies) first(cookie [cell.CookieLen]byte, now time.Time) bool {
-	if at, again := c.seen[cookie]; again && now.Sub(at) < cookieLife {
-		return false
+// knows reports whether a cookie was there before.
+func (c *cookies) knows(cookie [cell.CookieLen]byte, now time.Time) bool {
+	c.forget(now)
+	_, fresh := c.fresh[cookie]
+	_, old := c.old[cookie]
+	return fresh || old
+}
+
+func (c *cookies) add(cookie [cell.CookieLen]byte, now time.Time) {
+	if c.fresh == nil || len(c.fresh) >= maxCookies/2 {
+		c.turn(now)
 	}
-	if len(c.seen) >= maxCookies {
-		c.forget(now)
-	}
-	if len(c.seen) >= maxCookies {
-		return false
-	}
-	if c.seen == nil {
-		c.seen = map[[cell.CookieLen]byte]time.Time{}
-	}
-	c.seen[cookie] = now
-	return true
+	c.fresh[cookie] = struct{}{}
 }
 
 // forget drops those that are too old.
 func (c *cookies) forget(now time.Time) {
-	if since := now.Sub(c.swept); since >= 0 && since < cookieSweep {
-		return
+	switch age := now.Sub(c.since); {
+	case age >= 2*cookieLife:
+		c.turn(now)
+		c.old = nil
+	case age >= cookieLife:
+		c.turn(now)
 	}
-	c.swept = now
-	for k, at := range c.seen {
-		if now.Sub(at) >= cookieLife {
-			delete(c.seen, k)
-		}
-	}
+}
+
+func (c *cookies) turn(now time.Time) {
+	c.old, c.fresh, c.since = c.fresh, map[[cell.CookieLen]byte]struct{}{}, now
 }

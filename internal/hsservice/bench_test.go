@@ -1,0 +1,25 @@
+package hsservice
+
+import (
+	"testing"
+	"time"
+)
+
+// BenchmarkOpenIntroduction: what an introduction costs that is refused, or accepted
+// but for its rendezvous.
+func BenchmarkOpenIntroduction(b *testing.B) {
+	s, p := hosted(b, nowhere{})
+	f := newFlooder(b, p, pointSilent)
+	for name, body := range map[string]func() []byte{
+		"junk": f.junk,
+		"good": func() []byte { m, _ := f.introduction(); return m },
+	} {
+		b.Run(name, func(b *testing.B) {
+			m := body()
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = s.decrypt(p, m, time.Now()) // an error, except for the first good one
+			}
+		})
+	}
+}
