@@ -11,8 +11,15 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// maxLost is how many rendezvous to which the service did not come are enough.
-const maxLost = 2
+const (
+	// maxLost is how many rendezvous to which the service did not come are enough.
+	maxLost = 2
+	// slowMeeting is how long an introduced service may take before it is asked
+	// through another introduction point, too: attackers may flood the first one, or
+	// its circuit to the service may be dead. The first rendezvous stays open. C tor
+	// does the same after three times the usual time for a circuit, and a second.
+	slowMeeting = 3 * time.Second
+)
 
 // connect gets a circuit to a service.
 func (c *Client) connect(ctx context.Context, k meetKey, stable bool) (Circuit, *circuit.Hop, error) {
@@ -73,8 +80,7 @@ func (c *Client) prepared(ctx context.Context, making *<-chan made, stable bool)
 	}
 }
 
-// meet meets the service that a descriptor is of: introduction points are tried
-// until the service comes.
+// meet meets the service that a descriptor is of.
 func (c *Client) meet(ctx context.Context, desc *cached, stable bool) (Circuit, *circuit.Hop, error) {
 	points, late := c.usable(desc)
 	if len(points) == 0 {
@@ -83,7 +89,14 @@ func (c *Client) meet(ctx context.Context, desc *cached, stable bool) (Circuit, 
 	if e := desc.inner.PoW; e != nil && e.Effort > 0 {
 		c.cfg.Log.Debug("an onion service asks for proof of work, which this client does not do", "effort", e.Effort)
 	}
-	var last error
+	a := newApproach(c, points)
+	a.course = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome { return c.course(ctx, a, p, desc, stable) }
+	o := a.run(ctx)
+	return o.circ, o.hop, o.err
+}
+
+// course tries introduction points, the first of them p, until the service comes.
+func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint, desc *cached, stable bool) (o outcome) {
 	var rend *rendezvous
 	making := c.prepare(ctx, stable)
 	defer func() {
@@ -99,19 +112,16 @@ func (c *Client) meet(ctx context.Context, desc *cached, stable bool) (Circuit, 
 			rend.circ.Close()
 		}
 	}()
-	late = true
-	for lost := 0; len(points) > 0 && lost < maxLost; points = points[1:] {
-		p := points[0]
+	for ; p != nil; p = a.next() {
 		circ, err := c.reach(ctx, p)
 		if ctx.Err() != nil {
 			if circ != nil {
 				circ.Close()
 			}
-			return nil, nil, gaveUp(ctx, last)
+			return outcome{}
 		}
 		if err != nil {
-			last = err
-			late = late && fault.Is(err, fault.Timeout)
+			a.failed(err, fault.Is(err, fault.Timeout))
 			continue
 		}
 		if rend == nil {
@@ -119,61 +129,33 @@ func (c *Client) meet(ctx context.Context, desc *cached, stable bool) (Circuit, 
 		}
 		if err != nil {
 			circ.Close()
-			if ctx.Err() != nil {
-				return nil, nil, gaveUp(ctx, err)
-			}
-			return nil, nil, err
+			return outcome{err: err}
 		}
 		err = c.through(ctx, desc, p, circ, rend)
 		c.leaveIntro(circ)
 		if ctx.Err() != nil {
-			return nil, nil, gaveUp(ctx, last)
+			return outcome{}
 		}
 		var hop *circuit.Hop
 		if err == nil {
-			hop, err = c.await(ctx, rend)
+			a.introduced()
+			hop, err = c.await(ctx, rend, a.slow)
 		}
 		if err == nil {
 			done := rend
 			rend = nil
-			return done.circ, hop, nil
+			return outcome{circ: done.circ, hop: hop}
 		}
-		last = err
 		c.cfg.Log.Debug("an introduction failed", "err", err)
-		switch {
-		case errors.Is(err, errRefused) && rend.circ.Engine().Err() == nil && rend.disarm():
-			late = false
+		if errors.Is(err, errRefused) && rend.circ.Engine().Err() == nil && rend.disarm() {
+			a.failed(err, false)
 			continue // the rendezvous point can serve the next introduction
-		case errors.Is(err, ErrRendezvous):
-			lost++
 		}
-		late = late && errors.Is(err, ErrIntroTimeout)
+		a.failed(err, errors.Is(err, ErrIntroTimeout))
 		rend.circ.Close()
 		rend = nil
 	}
-	if errors.Is(last, ErrRendezvous) {
-		return nil, nil, last
-	}
-	return nil, nil, failure(late, last)
-}
-
-// failure is the error of a service whose introduction points are used up.
-func failure(late bool, last error) error {
-	kind, err := fault.Network, ErrIntroduction
-	if late {
-		kind, err = fault.Timeout, ErrIntroTimeout
-	}
-	if last == nil || errors.Is(last, err) {
-		return fault.New(kind, "onion service: %w", err)
-	}
-	return fault.New(kind, "onion service: %w: %w", err, last)
-}
-
-func gaveUp(ctx context.Context, last error) error {
-	if last != nil {
-		return fault.New(fault.Timeout, "onion service: %w; before: %w", context.Cause(ctx), last)
-	}
-	return fault.New(fault.Timeout, "onion service: %w", context.Cause(ctx))
+	return outcome{}
 }
 
 // reach builds a circuit to an introduction point.
@@ -213,19 +195,27 @@ func (c *Client) through(ctx context.Context, desc *cached, p *netdoc.HSIntroPoi
 	return err
 }
 
-// await waits for an introduced service.
-func (c *Client) await(ctx context.Context, rend *rendezvous) (*circuit.Hop, error) {
-	timer := time.NewTimer(meetTimeout)
-	defer timer.Stop()
+// await waits for an introduced service. If that takes long, it says so on slow.
+func (c *Client) await(ctx context.Context, rend *rendezvous, slow chan<- struct{}) (*circuit.Hop, error) {
+	early, late := time.NewTimer(slowMeeting), time.NewTimer(meetTimeout)
+	defer early.Stop()
+	defer late.Stop()
 	engine := rend.circ.Engine()
-	select {
-	case hop := <-rend.met:
-		return hop, nil
-	case <-engine.Done():
-		return nil, fault.New(fault.Network, "onion service: %w: %w", ErrRendezvous, engine.Err())
-	case <-timer.C:
-		return nil, fault.New(fault.Timeout, "onion service: %w in time", ErrRendezvous)
-	case <-ctx.Done():
-		return nil, gaveUp(ctx, nil)
+	for {
+		select {
+		case hop := <-rend.met:
+			return hop, nil
+		case <-early.C:
+			select {
+			case slow <- struct{}{}:
+			default:
+			}
+		case <-engine.Done():
+			return nil, fault.New(fault.Network, "onion service: %w: %w", ErrRendezvous, engine.Err())
+		case <-late.C:
+			return nil, fault.New(fault.Timeout, "onion service: %w in time", ErrRendezvous)
+		case <-ctx.Done():
+			return nil, gaveUp(ctx, nil)
+		}
 	}
 }
