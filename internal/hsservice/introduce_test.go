@@ -44,7 +44,7 @@ func (n nowhere) Refused(*linkspec.Target) error { return nil }
 func (n nowhere) Testing() bool                  { return n.testing }
 
 // hosted is a service with one introduction point, without any network.
-func hosted(t testing.TB, n nowhere) (*Service, *point) {
+func hosted(t testing.TB, n Circuits) (*Service, *point) {
 	t.Helper()
 	k, err := NewKey()
 	if err != nil {
@@ -62,7 +62,7 @@ func hosted(t testing.TB, n nowhere) (*Service, *point) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.points = append(s.points, p)
-	if n.congestion {
+	if _, congestion := n.Flow(); congestion {
 		s.inc = 31
 	}
 	s.subcreds = [][32]byte{{1}, {2}}
@@ -212,7 +212,7 @@ func TestIntroductionsAreCounted(t *testing.T) {
 func TestIntroductionFlood(t *testing.T) {
 	s, p := hosted(t, nowhere{})
 	for range 10 * maxWaiting {
-		if err := s.introduced(p, []byte("nonsense")); err != nil {
+		if err := s.introduced(p, nil, []byte("nonsense")); err != nil {
 			t.Fatal(err)
 		}
 	}

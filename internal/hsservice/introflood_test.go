@@ -93,6 +93,29 @@ func (f *flooder) junk() []byte {
 	return b
 }
 
+// TestManyClientsAtOnce: a service meets all of 1,000 clients that come at one moment,
+// as fast as it can build circuits.
+func TestManyClientsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const clients = 1000
+		w := &world{reached: map[ident.RSAID]time.Time{}}
+		s, p := hosted(t, w)
+		began := time.Now()
+		f := newFlooder(t, p, pointMeets)
+		for range clients {
+			body, _ := f.introduction()
+			if err := s.introduced(p, nil, body); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep((clients/maxRendezvous + 1) * buildTime)
+		s.Close()
+		if n := len(w.reached); n != clients {
+			t.Errorf("%d of %d are met within %v", n, clients, time.Since(began))
+		}
+	})
+}
+
 // TestIntroductionsUnderFlood: attackers send a service 10,000 introductions a second,
 // and yet it meets the clients that come through introduction points of which the
 // attackers make no use. It meets a part of those that come through the others if what
@@ -140,7 +163,7 @@ func flood(t *testing.T, through int, kind byte) {
 	}
 	life := points[0].introsLeft
 	send := func(j int, body []byte) {
-		if err := s.introduced(points[j], body); err != nil {
+		if err := s.introduced(points[j], nil, body); err != nil {
 			t.Fatal(err)
 		}
 	}

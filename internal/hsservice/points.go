@@ -228,7 +228,7 @@ func (s *Service) register(ctx context.Context, p *point, c *circuit.Circuit) er
 		return err
 	}
 	// An introduction may be right behind the answer.
-	h.Handle(cell.RelayIntroduce2, func(m cell.RelayMsg) error { return s.introduced(p, m.Data) })
+	h.Handle(cell.RelayIntroduce2, func(m cell.RelayMsg) error { return s.introduced(p, c.Account(), m.Data) })
 	if err := h.Send(cell.RelayEstablishIntro, 0, m.Append(nil)); err != nil {
 		want.Cancel()
 		return err

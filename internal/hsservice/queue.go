@@ -6,13 +6,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/panics"
 )
 
 const (
-	// maxWaiting is how many introductions may wait. Their clients try again if none
-	// of them is answered.
-	maxWaiting = 256
+	// maxWaiting is how many introductions may wait: 1 MB of them, and more clients
+	// than connect within a few seconds when a service has just come back.
+	maxWaiting = 2048
 	// maxWait is how long an introduction waits at most: C tor's number. Its client
 	// is likely to have given up by then.
 	maxWait = 15 * time.Second
@@ -29,7 +30,11 @@ type introduction struct {
 	p    *point
 	body []byte
 	at   time.Time
+	on   *account.Account // of the circuit on which it came
 }
+
+// introductionCost is what one counts on the account beside its body, in bytes.
+const introductionCost = 128
 
 // lane has the introductions that wait from one introduction point, the newest last.
 type lane struct {
@@ -63,15 +68,27 @@ func (q *queue) add(in introduction) {
 		q.lanes = append(q.lanes, &lane{p: in.p})
 	}
 	q.lanes[i].waiting = append(q.lanes[i].waiting, in)
+	in.on.Reserve(len(in.body) + introductionCost)
 	q.n++
 	if q.n > maxWaiting {
-		l := slices.MaxFunc(q.lanes, func(a, b *lane) int { return len(a.waiting) - len(b.waiting) })
-		l.waiting[0] = introduction{}
-		l.waiting = l.waiting[1:]
-		q.n--
-		q.dropped++
+		q.drop(slices.MaxFunc(q.lanes, func(a, b *lane) int { return len(a.waiting) - len(b.waiting) }))
 	}
 	q.wake()
+}
+
+// drop drops a lane's oldest introduction.
+func (q *queue) drop(l *lane) {
+	in := l.waiting[0]
+	l.waiting[0] = introduction{}
+	l.waiting = l.waiting[1:]
+	q.gone(in)
+	q.dropped++
+}
+
+// gone notes that an introduction does not wait any more.
+func (q *queue) gone(in introduction) {
+	q.n--
+	in.on.Release(len(in.body) + introductionCost)
 }
 
 // wake wakes the goroutine that opens introductions.
@@ -99,7 +116,7 @@ func (q *queue) take(now time.Time, after func(*point) time.Duration) (in introd
 		in = l.waiting[end]
 		l.waiting[end] = introduction{}
 		l.waiting = l.waiting[:end]
-		q.n--
+		q.gone(in)
 		q.lanes = slices.Delete(q.lanes, i, i+1)
 		if end > 0 {
 			q.lanes = append(q.lanes, l)
@@ -112,14 +129,9 @@ func (q *queue) take(now time.Time, after func(*point) time.Duration) (in introd
 // forget drops what has waited for too long.
 func (q *queue) forget(now time.Time) {
 	q.lanes = slices.DeleteFunc(q.lanes, func(l *lane) bool {
-		old := 0
-		for old < len(l.waiting) && now.Sub(l.waiting[old].at) >= maxWait {
-			l.waiting[old] = introduction{}
-			old++
+		for len(l.waiting) > 0 && now.Sub(l.waiting[0].at) >= maxWait {
+			q.drop(l)
 		}
-		l.waiting = l.waiting[old:]
-		q.n -= old
-		q.dropped += uint64(old)
 		return len(l.waiting) == 0
 	})
 }
@@ -149,8 +161,8 @@ func (s *Service) warnDropped(now time.Time) {
 // introduced takes an INTRODUCE2 on the channel's reader. What cannot be read is
 // the client's doing, not the introduction point's, which sends it on unread: so
 // it is no violation.
-func (s *Service) introduced(p *point, body []byte) error {
-	s.waiting.add(introduction{p, bytes.Clone(body), time.Now()})
+func (s *Service) introduced(p *point, on *account.Account, body []byte) error {
+	s.waiting.add(introduction{p, bytes.Clone(body), time.Now(), on})
 	return nil
 }
 

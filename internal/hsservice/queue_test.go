@@ -3,8 +3,11 @@ package hsservice
 import (
 	"bytes"
 	"log/slog"
+	"net/netip"
 	"testing"
 	"time"
+
+	"github.com/chivenet/chive/internal/account"
 )
 
 // queueOf is a queue, and points for it.
@@ -23,7 +26,7 @@ func TestQueueTurns(t *testing.T) {
 	q, p := queueOf(3)
 	now := time.Now()
 	for i, from := range []int{0, 0, 0, 1, 2, 2} {
-		q.add(introduction{p[from], []byte{byte(i)}, now})
+		q.add(introduction{p: p[from], body: []byte{byte(i)}, at: now})
 	}
 	var got []byte
 	for {
@@ -45,9 +48,9 @@ func TestQueueTurns(t *testing.T) {
 func TestQueueBound(t *testing.T) {
 	q, p := queueOf(2)
 	now := time.Now()
-	q.add(introduction{p[1], []byte{42}, now})
+	q.add(introduction{p: p[1], body: []byte{42}, at: now})
 	for i := range 10 * maxWaiting {
-		q.add(introduction{p[0], []byte{byte(i)}, now})
+		q.add(introduction{p: p[0], body: []byte{byte(i)}, at: now})
 	}
 	if q.n != maxWaiting {
 		t.Errorf("%d wait", q.n)
@@ -64,8 +67,8 @@ func TestQueueBound(t *testing.T) {
 func TestQueueSkips(t *testing.T) {
 	q, p := queueOf(2)
 	now := time.Now()
-	q.add(introduction{p[0], []byte{0}, now})
-	q.add(introduction{p[1], []byte{1}, now})
+	q.add(introduction{p: p[0], body: []byte{0}, at: now})
+	q.add(introduction{p: p[1], body: []byte{1}, at: now})
 	notFirst := func(o *point) time.Duration {
 		if o == p[0] {
 			return 3 * time.Second
@@ -87,14 +90,35 @@ func TestQueueSkips(t *testing.T) {
 func TestQueueForgets(t *testing.T) {
 	q, p := queueOf(2)
 	now := time.Now()
-	q.add(introduction{p[0], []byte{0}, now})
-	q.add(introduction{p[0], []byte{1}, now.Add(time.Second)})
-	q.add(introduction{p[1], []byte{2}, now})
+	q.add(introduction{p: p[0], body: []byte{0}, at: now})
+	q.add(introduction{p: p[0], body: []byte{1}, at: now.Add(time.Second)})
+	q.add(introduction{p: p[1], body: []byte{2}, at: now})
 	if in, _, ok := q.take(now.Add(maxWait), anyPoint); !ok || in.body[0] != 1 {
 		t.Errorf("%v, %v", in.body, ok)
 	}
 	if _, _, ok := q.take(now.Add(maxWait), anyPoint); ok || q.n != 0 || q.lost() != 2 {
 		t.Errorf("%d are left", q.n)
+	}
+}
+
+// What waits counts on the account of the circuit on which it came, until it is gone.
+func TestQueueIsCounted(t *testing.T) {
+	q, p := queueOf(1)
+	on := account.New(1<<30).Address(netip.Addr{}).Open(account.Circuit, nil)
+	now := time.Now()
+	for range 10 * maxWaiting {
+		q.add(introduction{p[0], make([]byte, 490), now, on})
+	}
+	if used := on.Used(); used != maxWaiting*(490+introductionCost) {
+		t.Errorf("%d bytes", used)
+	}
+	q.take(now, anyPoint)
+	if used := on.Used(); used != (maxWaiting-1)*(490+introductionCost) {
+		t.Errorf("%d bytes", used)
+	}
+	q.take(now.Add(maxWait), anyPoint)
+	if used := on.Used(); used != 0 {
+		t.Errorf("%d bytes are left", used)
 	}
 }
 
