@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
@@ -22,10 +23,14 @@ type outcome struct {
 	err  error
 }
 
+// slowIntroduction is how long it may take until an introduction point has taken an
+// introduction. Then a second course begins: the point may have been frozen, or cut off.
+const slowIntroduction = 5 * time.Second
+
 // approach is an attempt to meet a service. A course tries one introduction point
-// after the other, with rendezvous points of its own. If the service does not come for
-// a while, a second course begins, and the first one that meets the service ends the
-// other.
+// after the other, with rendezvous points of its own. If that takes long, or the service
+// does not come for a while, a second course begins, and the first one that meets the
+// service ends the other.
 type approach struct {
 	c      *Client
 	course func(ctx context.Context, first *netdoc.HSIntroPoint) outcome
@@ -60,6 +65,12 @@ func (a *approach) introduced() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.sent++
+}
+
+func (a *approach) wasIntroduced() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.sent > 0
 }
 
 // failed notes why one point did not lead to the service; late: because nobody answered.
@@ -99,11 +110,17 @@ func (a *approach) run(ctx context.Context) outcome {
 		})
 	}()
 	begin()
+	early := time.NewTimer(slowIntroduction)
+	defer early.Stop()
 	var fatal error
 	for running > 0 {
 		select {
 		case <-a.slow:
 			if running < maxCourses {
+				begin()
+			}
+		case <-early.C:
+			if running < maxCourses && !a.wasIntroduced() {
 				begin()
 			}
 		case o := <-over:

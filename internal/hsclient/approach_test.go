@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -115,6 +116,28 @@ func TestFirstCourseGoesOn(t *testing.T) {
 	})
 }
 
+// TestFrozenPoint: an introduction point that does not answer holds up nobody.
+func TestFrozenPoint(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		frozen := func(ctx context.Context, a *approach) outcome {
+			select {
+			case <-time.After(introduceTimeout):
+				a.failed(ErrIntroTimeout, true)
+			case <-ctx.Done():
+			}
+			return outcome{}
+		}
+		circ := new(closing)
+		if o, tried, took := try(t, t.Context(), frozen, comes(time.Second, circ)); o.circ != circ || tried != 2 || took != slowIntroduction+time.Second {
+			t.Errorf("%+v after %v, %d points", o, took, tried)
+		}
+		o, tried, took := try(t, t.Context(), frozen, frozen, frozen)
+		if !errors.Is(o.err, ErrIntroTimeout) || !fault.Is(o.err, fault.Timeout) || tried != 3 || took != 2*introduceTimeout {
+			t.Errorf("%+v after %v, %d points", o, took, tried)
+		}
+	})
+}
+
 // TestIntroductionsAreFew: a service that does not come is asked twice, and its
 // client gives up then; a service with one point, once.
 func TestIntroductionsAreFew(t *testing.T) {
@@ -181,4 +204,22 @@ func TestAwaitSaysThatItIsSlow(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestWorkWanted: the error of a service that did not come says that it asks for proof
+// of work; other errors have other reasons.
+func TestWorkWanted(t *testing.T) {
+	lost := fault.New(fault.Timeout, "onion service: %w in time", ErrRendezvous)
+	asks := &netdoc.HSPoW{Effort: 7}
+	if err := workWanted(lost, asks); !errors.Is(err, ErrRendezvous) || !fault.Is(err, fault.Timeout) || !strings.Contains(err.Error(), "effort 7") {
+		t.Error(err)
+	}
+	for _, c := range []struct {
+		err  error
+		work *netdoc.HSPoW
+	}{{nil, asks}, {lost, nil}, {lost, new(netdoc.HSPoW)}, {errNoCircuit, asks}} {
+		if err := workWanted(c.err, c.work); err != c.err {
+			t.Error(err)
+		}
+	}
 }

@@ -86,13 +86,19 @@ func (c *Client) meet(ctx context.Context, desc *cached, stable bool) (Circuit, 
 	if len(points) == 0 {
 		return nil, nil, failure(late, nil)
 	}
-	if e := desc.inner.PoW; e != nil && e.Effort > 0 {
-		c.cfg.Log.Debug("an onion service asks for proof of work, which this client does not do", "effort", e.Effort)
-	}
 	a := newApproach(c, points)
 	a.course = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome { return c.course(ctx, a, p, desc, stable) }
 	o := a.run(ctx)
-	return o.circ, o.hop, o.err
+	return o.circ, o.hop, workWanted(o.err, desc.inner.PoW)
+}
+
+// workWanted adds to the error of a service that did not come, what may be the reason:
+// it serves clients first that have done work.
+func workWanted(err error, work *netdoc.HSPoW) error {
+	if !errors.Is(err, ErrRendezvous) || work == nil || work.Effort == 0 {
+		return err
+	}
+	return fault.New(fault.KindOf(err), "%w; it asks for proof of work, which Chive does not do (effort %d)", err, work.Effort)
 }
 
 // course tries introduction points, the first of them p, until the service comes.
