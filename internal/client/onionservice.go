@@ -93,6 +93,11 @@ func (s serviceCircuits) Flow() (*flow.Params, bool) {
 	return o.Flow, o.Congestion
 }
 
+func (s serviceCircuits) Knows(t *linkspec.Target) bool {
+	d := s.c.dirs.Directory()
+	return d != nil && d.Knows(t)
+}
+
 func (s serviceCircuits) Testing() bool { return s.c.cfg.Network.Testing.AllowPrivateAddresses }
 
 // waitForBeginning waits until no onion service begins. After the client's context

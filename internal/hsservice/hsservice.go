@@ -47,6 +47,9 @@ type Circuits interface {
 	Flow() (*flow.Params, bool)
 	// Refused returns why a relay is not used: the user excludes it. Nil: it is used.
 	Refused(t *linkspec.Target) error
+	// Knows reports whether a relay is in the consensus, with the addresses that it has
+	// there.
+	Knows(t *linkspec.Target) bool
 	// Testing reports whether the network is one for tests: relays may have private
 	// addresses, and periods are short (netdir.Directory.HSClientPeriod).
 	Testing() bool
@@ -127,6 +130,7 @@ func New(cfg Config) (*Service, error) {
 		rends:   map[*circuit.Circuit]*rendezvous{},
 		warned:  map[uint16]time.Time{},
 	}
+	s.waiting.counts = &s.counts
 	s.live.Store(&live)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.wg.Go(panics.Keep(s.log, s.rest, s.run))

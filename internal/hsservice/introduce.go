@@ -39,6 +39,7 @@ type meeting struct {
 	cookie     [cell.CookieLen]byte
 	target     linkspec.Target
 	specs      []linkspec.Spec // the target's, as they came
+	strange    bool            // the target is not in the consensus
 	congestion bool
 	state      *handshake.HSServerState
 }
@@ -70,6 +71,7 @@ func (s *Service) decrypt(p *point, body []byte, now time.Time) (*meeting, error
 	if out.target, out.specs, err = s.rendezvousPoint(&in); err != nil {
 		return nil, err
 	}
+	out.strange = !s.cfg.Circuits.Knows(&out.target)
 	if _, out.congestion = cell.FindExt(in.Exts, extCC); out.congestion {
 		if s.increment() == 0 {
 			return nil, fault.New(fault.Protocol, "the client asks for congestion control, which this service does not offer")
@@ -78,7 +80,7 @@ func (s *Service) decrypt(p *point, body []byte, now time.Time) (*meeting, error
 	if _, ok := cell.FindExt(in.Exts, cell.ExtPoW); ok {
 		return nil, fault.New(fault.Protocol, "the client sends a proof of work, which this service does not ask for")
 	}
-	return out, s.accept(p, m.Encrypted, in.Cookie, now)
+	return out, s.accept(p, m.Encrypted, out, now)
 }
 
 // increment returns the SENDME increment that clients know from the descriptors: the
@@ -99,20 +101,23 @@ func (s *Service) secrets(p *point) ([][32]byte, error) {
 	return s.subcreds, nil
 }
 
-// accept refuses an introduction that was there before. It remembers the others, and
-// counts them against their point's life.
-func (s *Service) accept(p *point, encrypted []byte, cookie [cell.CookieLen]byte, now time.Time) error {
+// accept refuses an introduction that was there before, or for which there is no place.
+// It remembers the others, and counts them against their point's life.
+func (s *Service) accept(p *point, encrypted []byte, m *meeting, now time.Time) error {
 	key := replayKeyOf(encrypted)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.replayed.knows(key) {
 		return fault.New(fault.Protocol, "the introduction was there before")
 	}
-	if s.cookies.knows(cookie, now) {
+	if s.cookies.knows(m.cookie, now) {
 		return fault.New(fault.Protocol, "the rendezvous cookie was there before")
 	}
+	if _, wait := s.place(p, m.strange, now); wait > 0 {
+		return errNoPlace
+	}
 	p.replayed.add(key)
-	s.cookies.add(cookie, now)
+	s.cookies.add(m.cookie, now)
 	if p.introsLeft--; p.introsLeft == 0 {
 		s.kick() // to be replaced
 	}

@@ -42,6 +42,7 @@ func (n nowhere) Flow() (*flow.Params, bool) {
 }
 func (n nowhere) Refused(*linkspec.Target) error { return nil }
 func (n nowhere) Testing() bool                  { return n.testing }
+func (n nowhere) Knows(*linkspec.Target) bool    { return true }
 
 // hosted is a service with one introduction point, without any network.
 func hosted(t testing.TB, n Circuits) (*Service, *point) {

@@ -20,9 +20,10 @@ import (
 
 // The first byte of a rendezvous point's identity says, in these tests, what it does.
 const (
-	pointMeets  = 7 // an honest client's: the circuit is there after a while
-	pointSilent = 8 // it never answers
-	pointBusy   = 9 // an attacker's that does answer
+	pointMeets   = 7  // an honest client's: the circuit is there after a while
+	pointSilent  = 8  // it is in the consensus, and never answers
+	pointStrange = 9  // it is not in the consensus, and never answers
+	pointBusy    = 10 // an attacker's that does answer
 )
 
 // world is a network in which circuits to rendezvous points take time.
@@ -39,7 +40,7 @@ func (w *world) To(ctx context.Context, t linkspec.Target, _ []linkspec.Spec) (*
 	wait := time.NewTimer(buildTime)
 	defer wait.Stop()
 	switch w.mu.Lock(); {
-	case t.RSA[0] == pointSilent:
+	case t.RSA[0] == pointSilent || t.RSA[0] == pointStrange:
 		wait.Stop()
 	case !w.reached[t.RSA].IsZero():
 		wait.Reset(0) // the second try, which there is because the test has no real circuits
@@ -57,6 +58,8 @@ func (w *world) To(ctx context.Context, t linkspec.Target, _ []linkspec.Spec) (*
 	}
 	return nil, 0, fault.New(fault.Network, "the test has no circuits")
 }
+
+func (*world) Knows(t *linkspec.Target) bool { return t.RSA[0] != pointStrange }
 
 // flooder makes introductions at little cost: it encrypts all with one key.
 type flooder struct {
@@ -130,6 +133,7 @@ func TestIntroductionsUnderFlood(t *testing.T) {
 		"silent points, through all":      {3, pointSilent},
 		"points that answer, through one": {1, pointBusy},
 		"points that answer, through all": {3, pointBusy},
+		"strangers, through all":          {3, pointStrange},
 		"junk, through one":               {1, 0},
 		"junk, through all":               {3, 0},
 	} {
@@ -200,8 +204,8 @@ func flood(t *testing.T, through int, kind byte) {
 		switch {
 		case j >= through && met < len(all):
 			t.Errorf("the flood keeps clients of a point out through which it does not come")
-		case kind == 0 && 3*met < len(all):
-			t.Errorf("junk keeps clients out")
+		case (kind == 0 || kind == pointStrange) && 3*met < len(all):
+			t.Errorf("introductions that can be told from true ones keep clients out")
 		}
 	}
 	s.mu.Lock()

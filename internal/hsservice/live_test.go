@@ -443,7 +443,7 @@ func TestStatus(t *testing.T) {
 		p.building = true
 		s.points = append(s.points, p)
 		s.mu.Unlock()
-		if err := s.introduced(p, []byte("nonsense")); err != nil {
+		if err := s.introduced(p, nil, []byte("nonsense")); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxWaiting is how many introductions may wait: 1 MB of them, and more clients
+	// maxWaiting is how many introductions may wait: 1.3 MB of them, and more clients
 	// than connect within a few seconds when a service has just come back.
 	maxWaiting = 2048
 	// maxWait is how long an introduction waits at most: C tor's number. Its client
@@ -47,13 +47,14 @@ type lane struct {
 // point's introductions the newest is next, because during a flood the old ones have
 // waited for so long that their clients may be gone.
 //
-// It has a mutex of its own, so that the reader of a channel never waits for more than
-// a few instructions.
+// It has a mutex of its own, so that the reader of a channel does not wait for what the
+// service does under its mutex.
 type queue struct {
 	mu      sync.Mutex
 	lanes   []*lane // with something in them; the first one's turn is next
 	n       int
 	dropped uint64 // since the last call of lost
+	counts  *counts
 	ready   chan struct{}
 }
 
@@ -83,6 +84,7 @@ func (q *queue) drop(l *lane) {
 	l.waiting = l.waiting[1:]
 	q.gone(in)
 	q.dropped++
+	q.counts.rejected.Add(1)
 }
 
 // gone notes that an introduction does not wait any more.
@@ -162,6 +164,7 @@ func (s *Service) warnDropped(now time.Time) {
 // the client's doing, not the introduction point's, which sends it on unread: so
 // it is no violation.
 func (s *Service) introduced(p *point, on *account.Account, body []byte) error {
+	s.counts.introductions.Add(1)
 	s.waiting.add(introduction{p, bytes.Clone(body), time.Now(), on})
 	return nil
 }
@@ -178,6 +181,7 @@ func (s *Service) introduce() {
 		in, wait, ok := s.next(time.Now())
 		if ok {
 			if err := s.take(in); err != nil {
+				s.counts.rejected.Add(1)
 				s.log.Debug("an introduction was dropped", "err", err)
 			}
 			continue
@@ -197,7 +201,7 @@ func (s *Service) introduce() {
 func (s *Service) next(now time.Time) (in introduction, wait time.Duration, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.waiting.take(now, func(p *point) time.Duration { _, wait := s.place(p, now); return wait })
+	return s.waiting.take(now, func(p *point) time.Duration { _, wait := s.place(p, false, now); return wait })
 }
 
 func (s *Service) take(in introduction) error {
@@ -205,7 +209,7 @@ func (s *Service) take(in introduction) error {
 	if err != nil {
 		return err
 	}
-	ctx, u, err := s.begin(in.p, time.Now())
+	ctx, u, err := s.begin(in.p, m.strange, time.Now())
 	if err != nil {
 		return err
 	}
@@ -213,6 +217,7 @@ func (s *Service) take(in introduction) error {
 		defer panics.Recover(s.log, nil)
 		defer s.end(u)
 		if err := s.meet(ctx, m); err != nil {
+			s.counts.failed.Add(1)
 			s.log.Debug("rendezvous", "err", err)
 		}
 	})

@@ -16,7 +16,7 @@ func queueOf(n int) (*queue, []*point) {
 	for i := range points {
 		points[i] = new(point)
 	}
-	return &queue{ready: make(chan struct{}, 1)}, points
+	return &queue{ready: make(chan struct{}, 1), counts: new(counts)}, points
 }
 
 func anyPoint(*point) time.Duration { return 0 }
@@ -129,16 +129,16 @@ func TestPlaces(t *testing.T) {
 	b := new(point)
 	now := time.Now()
 	for i := range maxRendezvous {
-		if _, _, err := s.begin(a, now.Add(time.Duration(i))); err != nil {
+		if _, _, err := s.begin(a, false, now.Add(time.Duration(i))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := s.begin(a, now.Add(time.Second)); err == nil {
+	if _, _, err := s.begin(a, false, now.Add(time.Second)); err == nil {
 		t.Error("there is no bound")
 	}
 	took := 0
 	for {
-		_, u, err := s.begin(b, now.Add(time.Second))
+		_, u, err := s.begin(b, false, now.Add(time.Second))
 		if err != nil {
 			break
 		}
@@ -153,7 +153,7 @@ func TestPlaces(t *testing.T) {
 	if first := s.meeting[0]; first.since != now.Add(time.Duration(took)) {
 		t.Error("it was not the oldest that made room")
 	}
-	if _, _, err := s.begin(a, now.Add(time.Second+rendPatience)); err != nil {
+	if _, _, err := s.begin(a, false, now.Add(time.Second+rendPatience)); err != nil {
 		t.Error(err)
 	}
 }
@@ -172,5 +172,43 @@ func TestDropsAreTold(t *testing.T) {
 	}
 	if n := bytes.Count(log.Bytes(), []byte("dropped=7")); n != 1 || bytes.Count(log.Bytes(), []byte("dropped=14")) != 1 {
 		t.Errorf("%s", log.Bytes())
+	}
+}
+
+// Rendezvous points that are not in the consensus have places of their own, and take
+// none of the others.
+func TestStrangePlaces(t *testing.T) {
+	s, p := hosted(t, nowhere{})
+	now := time.Now()
+	n := 0
+	for {
+		if _, _, err := s.begin(p, true, now); err != nil {
+			break
+		}
+		n++
+	}
+	if n != maxStrange {
+		t.Errorf("%d places", n)
+	}
+	for range maxRendezvous - maxStrange {
+		if _, _, err := s.begin(p, false, now.Add(1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := s.begin(p, false, now.Add(time.Second)); err == nil {
+		t.Error("there is no bound")
+	}
+	at := now.Add(rendPatience)
+	if _, _, err := s.begin(p, true, at); err != nil || len(s.meeting) != maxRendezvous {
+		t.Errorf("%v, %d under way", err, len(s.meeting))
+	}
+	strange := 0
+	for _, u := range s.meeting {
+		if u.strange {
+			strange++
+		}
+	}
+	if strange != maxStrange {
+		t.Errorf("%d to strangers", strange)
 	}
 }

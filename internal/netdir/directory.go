@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/protover"
 )
@@ -105,6 +106,18 @@ func (d *Directory) LookupID(id ident.RelayID) (Relay, bool) {
 		return Relay{}, false
 	}
 	return r, true
+}
+
+// Knows reports whether a target is a relay of the consensus, under both its
+// identities, and has no address that this relay does not have. Otherwise
+// it may be made up.
+func (d *Directory) Knows(t *linkspec.Target) bool {
+	r, ok := d.Lookup(t.RSA)
+	if !ok || r.ID() != t.RelayID {
+		return false
+	}
+	have := r.Target().Addrs
+	return !slices.ContainsFunc(t.Addrs, func(a netip.AddrPort) bool { return !slices.Contains(have, a) })
 }
 
 func (d *Directory) indexEd() {

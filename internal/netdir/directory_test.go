@@ -3,11 +3,13 @@ package netdir
 import (
 	"math"
 	"math/rand/v2"
+	"net/netip"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/protover"
 )
 
@@ -77,6 +79,21 @@ func TestDirectory(t *testing.T) {
 	}
 	if _, ok := d.Lookup(ident.RSAID{1}); ok {
 		t.Error("a stranger was found")
+	}
+	for name, change := range map[string]func(*linkspec.Target){
+		"":                           func(*linkspec.Target) {},
+		"no address":                 func(t *linkspec.Target) { t.Addrs = nil },
+		"another RSA identity":       func(t *linkspec.Target) { t.RSA[0]++ },
+		"another Ed25519 identity":   func(t *linkspec.Target) { t.Ed[0]++ },
+		"no Ed25519 identity":        func(t *linkspec.Target) { t.Ed = ident.Ed25519ID{} },
+		"an address that is unknown": func(t *linkspec.Target) { t.Addrs = append(t.Addrs, netip.MustParseAddrPort("[2001:db8::1]:1")) },
+		"another port":               func(t *linkspec.Target) { t.Addrs[0] = netip.AddrPortFrom(t.Addrs[0].Addr(), 1) },
+	} {
+		tg := d.Relay(0).Target()
+		change(&tg)
+		if got := d.Knows(&tg); got != (name == "" || name == "no address") {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 	if _, ok := d.LookupEd(ident.Ed25519ID{0xff, 0xff}); ok {
 		t.Error("a stranger was found")
