@@ -111,7 +111,7 @@ func TestManyClientsAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep((clients/maxRendezvous + 1) * buildTime)
+		time.Sleep((clients/maxRendezvous + 2) * buildTime)
 		s.Close()
 		if n := len(w.reached); n != clients {
 			t.Errorf("%d of %d are met within %v", n, clients, time.Since(began))
