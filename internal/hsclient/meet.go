@@ -139,9 +139,6 @@ func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint
 		}
 		err = c.through(ctx, desc, p, circ, rend)
 		c.leaveIntro(circ)
-		if ctx.Err() != nil {
-			return outcome{}
-		}
 		var hop *circuit.Hop
 		if err == nil {
 			a.introduced()
@@ -151,6 +148,9 @@ func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint
 			done := rend
 			rend = nil
 			return outcome{circ: done.circ, hop: hop}
+		}
+		if ctx.Err() != nil {
+			return outcome{}
 		}
 		c.cfg.Log.Debug("an introduction failed", "err", err)
 		if errors.Is(err, errRefused) && rend.circ.Engine().Err() == nil && rend.disarm() {
