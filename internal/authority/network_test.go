@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,17 +22,40 @@ import (
 	"github.com/chivenet/chive/internal/protover"
 )
 
-// keyPool makes RSA keys before a bubble of virtual time begins.
+// spare holds the RSA keys of tests that have ended, by their bits: making them is
+// most of a test's work.
+var spare struct {
+	mu   sync.Mutex // guards what follows
+	keys map[int][]*rsa.PrivateKey
+}
+
+// keyPool returns RSA keys that no other caller has until the test ends. Call it
+// before a bubble of virtual time begins.
 func keyPool(t testing.TB, bits, n int) []*rsa.PrivateKey {
 	t.Helper()
-	var out []*rsa.PrivateKey
-	for range n {
+	spare.mu.Lock()
+	have := spare.keys[bits]
+	k := min(n, len(have))
+	out := slices.Clone(have[:k])
+	if k > 0 {
+		spare.keys[bits] = have[k:]
+	}
+	spare.mu.Unlock()
+	for len(out) < n {
 		k, err := rsa.GenerateKey(rand.Reader, bits)
 		if err != nil {
 			t.Fatal(err)
 		}
 		out = append(out, k)
 	}
+	t.Cleanup(func() {
+		spare.mu.Lock()
+		defer spare.mu.Unlock()
+		if spare.keys == nil {
+			spare.keys = map[int][]*rsa.PrivateKey{}
+		}
+		spare.keys[bits] = append(spare.keys[bits], out...)
+	})
 	return out
 }
 

@@ -15,6 +15,9 @@ import (
 // one address, and all strangers together are bounded; honest relays are
 // accepted.
 func TestUploadBounds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("short: thousands of uploads, one after another")
+	}
 	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
 	synctest.Test(t, func(t *testing.T) {
 		var o orPorts
