@@ -13,7 +13,6 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/listen"
-	"github.com/chivenet/chive/internal/panics"
 )
 
 // NewDNS returns a server of DNS over datagrams (ServePacket) and streams
@@ -62,35 +61,26 @@ func (s *Server) ServePacket(pc net.PacketConn) error {
 			s.count.refused.Inc() // the client asks again
 			continue
 		}
-		if !s.begin() {
-			return nil
-		}
-		go func() {
-			defer panics.Recover(s.cfg.Log, nil)
-			defer func() { <-slots; s.end() }()
+		if !s.begin(func() {
+			defer func() { <-slots }()
 			if b := s.answer(q, from, q.limit); b != nil {
 				pc.WriteTo(b, from)
 			}
-		}()
+		}) {
+			return nil
+		}
 	}
 }
 
-// begin counts a lookup, and returns false when the server is closing.
-func (s *Server) begin() bool {
+// begin runs a lookup, unless the server is closing.
+func (s *Server) begin(lookup func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return false
 	}
-	s.handlers.Add(1)
-	s.count.accepted.Inc()
-	s.count.open.Inc()
+	s.beginLocked(lookup)
 	return true
-}
-
-func (s *Server) end() {
-	s.count.open.Dec()
-	s.handlers.Done()
 }
 
 // serveDNSStream answers queries with two bytes of length before each (RFC

@@ -133,9 +133,7 @@ func (s *Server) Serve(l net.Listener) error {
 			s.count.refused.Inc()
 			s.tellFull()
 			c.Close()
-			return
 		}
-		go panics.Contain(s.cfg.Log, nil, func() { s.serveConn(c) })()
 	})
 	if s.ending() {
 		return nil
@@ -143,7 +141,7 @@ func (s *Server) Serve(l net.Listener) error {
 	return fault.Except(fault.Closed, err)
 }
 
-// admit takes a connection in hand unless the server is full or closing.
+// admit serves a connection unless the server is full or closing.
 func (s *Server) admit(c net.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -151,10 +149,19 @@ func (s *Server) admit(c net.Conn) bool {
 		return false
 	}
 	s.conns[c] = struct{}{}
-	s.handlers.Add(1)
+	s.beginLocked(func() { s.serveConn(c) })
+	return true
+}
+
+// beginLocked runs f for a client. Shutdown waits until f has ended, and until a
+// panic in it was counted and logged. The caller holds mu.
+func (s *Server) beginLocked(f func()) {
 	s.count.accepted.Inc()
 	s.count.open.Inc()
-	return true
+	s.handlers.Go(panics.Contain(s.cfg.Log, nil, func() {
+		defer s.count.open.Dec()
+		f()
+	}))
 }
 
 // fullLog is the least time between two lines of the log about refused connections.
@@ -181,8 +188,6 @@ func (s *Server) serveConn(c net.Conn) {
 		s.mu.Lock()
 		delete(s.conns, c)
 		s.mu.Unlock()
-		s.count.open.Dec()
-		s.handlers.Done()
 	}()
 	cl := &client{Conn: c, br: bufio.NewReaderSize(c, handshakeBuffer), addr: netaddr.Of(c.RemoteAddr()), log: s.cfg.Log}
 	c.SetDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
