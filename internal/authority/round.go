@@ -159,14 +159,13 @@ func (a *Authority) toOthers(ctx context.Context, until time.Time, f func(contex
 		if x.V3Ident == a.me || !x.DirPort.IsValid() {
 			continue
 		}
-		a.out.Add(1)
-		wg.Go(func() {
-			defer panics.Recover(a.log, nil)
-			defer a.out.Done()
+		wg.Add(1)
+		a.out.Go(panics.Contain(a.log, nil, func() { // out last: Run then waits until a panic was logged
+			defer wg.Done()
 			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
 			f(ctx, peer{a, x})
-		})
+		}))
 	}
 	return wg
 }
