@@ -44,7 +44,7 @@ func TestOnionOptions(t *testing.T) {
 	}
 }
 
-// heads is a server that sends back the first line that it gets.
+// heads is a server that gets two lines, and sends back the first.
 func heads(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -60,7 +60,11 @@ func heads(t *testing.T) string {
 			}
 			go func() {
 				defer conn.Close()
-				line, err := bufio.NewReader(conn).ReadString('\n')
+				r := bufio.NewReader(conn)
+				line, err := r.ReadString('\n')
+				if err == nil {
+					_, err = r.ReadString('\n') // what is not read would reset the connection
+				}
 				if err == nil {
 					_, _ = io.WriteString(conn, line)
 				}
