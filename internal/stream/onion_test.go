@@ -3,6 +3,7 @@ package stream
 import (
 	"testing"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/flow"
 )
@@ -27,6 +28,28 @@ func TestOnionFlow(t *testing.T) {
 		}
 		if got, want := newOutFlow(&c.info).throttle, flow.NewThrottle(&p, c.peers); got != want {
 			t.Errorf("client %v, onion %v: the peer's limits are not those wanted", c.info.Client, c.info.Onion)
+		}
+	}
+}
+
+// TestOrdinaryEnd: MISC is an ordinary end for an open stream over a rendezvous, because
+// Arti gives no other reason; a service that opens no stream has refused it.
+func TestOrdinaryEnd(t *testing.T) {
+	for _, c := range []struct {
+		reason      cell.EndReason
+		onion, open bool
+		want        bool
+	}{
+		{cell.EndDone, false, true, true},
+		{cell.EndDone, true, true, true},
+		{cell.EndMisc, true, true, true},
+		{cell.EndMisc, true, false, false},
+		{cell.EndMisc, false, true, false},
+		{cell.EndConnReset, true, true, false},
+		{cell.EndDestroy, true, true, false},
+	} {
+		if got := ordinary(c.reason, &circuit.HopInfo{Onion: c.onion}, c.open); got != c.want {
+			t.Errorf("%+v: %v", c, got)
 		}
 	}
 }

@@ -178,16 +178,22 @@ func (s *Stream) connectedLocked(body []byte) error {
 
 func (s *Stream) endLocked(m cell.End) {
 	s.peerEnded = true
-	cause := error(io.EOF)
-	end := &EndError{Reason: m.Reason, Addr: netaddr.Plain(m.Addr)}
-	if m.Reason != cell.EndDone {
-		cause = fault.New(endKind(m.Reason), "%w", end)
+	err := fault.New(endKind(m.Reason), "%w", &EndError{Reason: m.Reason, Addr: netaddr.Plain(m.Addr)})
+	cause := err
+	if ordinary(m.Reason, s.hop.Info(), s.connected) {
+		cause = io.EOF
 	}
 	if s.writeClosed && s.connected {
 		s.sendEndLocked(cell.EndDone) // a peer that lingers, too, waits for it
 	}
-	s.finishLocked(cause, fault.New(endKind(m.Reason), "%w", end))
+	s.finishLocked(cause, err)
 	s.hop.RemoveStream(s.id, true)
+}
+
+// ordinary reports whether an END is no more than the end of the data. Arti, at either end
+// of a rendezvous, gives the reason MISC for every stream that ends (version 2.7).
+func ordinary(r cell.EndReason, h *circuit.HopInfo, open bool) bool {
+	return r == cell.EndDone || r == cell.EndMisc && h.Onion && open
 }
 
 // finishLocked ends both directions: reads see what is buffered and then
