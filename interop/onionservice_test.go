@@ -139,6 +139,7 @@ func TestOnionService(t *testing.T) {
 		}
 		fetchHosted(t, proxy, fmt.Sprintf("http://%s/bytes/10", l.Address()))
 	})
+	t.Run("stem", func(t *testing.T) { stemReads(t, nw.Node("client0"), l.Address(), "") })
 	t.Run("authorization", func(t *testing.T) { authorized(t, nw, c) })
 	t.Run("handover", func(t *testing.T) { handover(t, nw, c) })
 	t.Run("command", func(t *testing.T) { served(t, nw) })
@@ -172,7 +173,12 @@ func authorized(t *testing.T, nw *ctor.Network, c *chive.Client) {
 		t.Fatal(err)
 	}
 	good, bad := t.TempDir(), t.TempDir()
-	if _, _, err := hsservice.AddClient(dir, "alice", good); err != nil {
+	_, file, err := hsservice.AddClient(dir, "alice", good)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := os.ReadFile(file)
+	if err != nil {
 		t.Fatal(err)
 	}
 	_, private, err := hsservice.NewClient(k.Address())
@@ -194,6 +200,7 @@ func authorized(t *testing.T, nw *ctor.Network, c *chive.Client) {
 	if sum, n := fetchHosted(t, alice.SOCKS, url); n != 1000 || sum != target.Sum(1000) {
 		t.Errorf("%d bytes", n)
 	}
+	stemReads(t, alice, l.Address(), string(key))
 	mallory := newStock(t, nw, "ClientOnionAuthDir "+bad)
 	for _, n := range []*ctor.Node{mallory, nw.Node("client0")} {
 		d := socksclient.Dialer{Proxy: n.SOCKS.String()}

@@ -25,6 +25,9 @@ const (
 	laterRounds    = 5 * time.Minute
 	roundDelay     = 2 * time.Second // for votes, and for signatures
 	intervalsValid = 36              // three hours
+	// hsPeriod is the time period of onion services, in minutes: what C tor takes in a
+	// network for tests, 24 rounds. Arti must be told.
+	hsPeriod = int32(24 * laterRounds / time.Minute)
 )
 
 // identityBits is the size of the lab's identity keys. A real authority's key is
@@ -118,6 +121,7 @@ func (n *Node) prepareAuthority(c *authority.Config) error {
 			InitialInterval: firstRound, InitialVoteDelay: firstRound / 4, InitialDistDelay: firstRound / 4,
 			Interval: laterRounds, VoteDelay: roundDelay, DistDelay: roundDelay, IntervalsValid: intervalsValid,
 		},
+		Params: netdoc.Params{{Name: "hsdir_interval", Value: hsPeriod}},
 		Flags:  authority.TestingFlags(),
 		Accept: authority.AcceptConfig{AllowPrivateAddresses: true, AssumeReachable: true},
 	}

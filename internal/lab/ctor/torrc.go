@@ -6,7 +6,13 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/chivenet/chive/internal/hscrypto"
 )
+
+// srvRounds is how many voting intervals a run of the protocol for shared random values
+// has; in a network for tests, a time period of onion services has as many.
+const srvRounds = 24
 
 // torrc returns the whole configuration of one node.
 func (nw *Network) torrc(n *Node) string {
@@ -145,8 +151,14 @@ func (nw *Network) authorityLines(n *Node, line func(string, ...any)) {
 	line("AuthDirTestReachability %s", bit(nw.opts.IPv6))
 	line("AuthDirHasIPv6Connectivity %s", bit(nw.opts.IPv6))
 	line("V3BandwidthsFile %s", nw.bandwidths)
-	for _, k := range slices.Sorted(maps.Keys(nw.opts.Params)) {
-		line("ConsensusParams %s=%d", k, nw.opts.Params[k])
+	params := map[string]int{}
+	// C tor knows how long a time period of a network for tests is; Arti must be told.
+	if minutes := int(srvRounds * nw.opts.VotingInterval / time.Minute); minutes >= hscrypto.MinPeriod {
+		params["hsdir_interval"] = minutes
+	}
+	maps.Copy(params, nw.opts.Params)
+	for _, k := range slices.Sorted(maps.Keys(params)) {
+		line("ConsensusParams %s=%d", k, params[k])
 	}
 }
 
