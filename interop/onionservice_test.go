@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -141,7 +140,7 @@ func TestOnionService(t *testing.T) {
 	})
 	t.Run("stem", func(t *testing.T) { stemReads(t, nw.Node("client0"), l.Address(), "") })
 	t.Run("authorization", func(t *testing.T) { authorized(t, nw, c) })
-	t.Run("handover", func(t *testing.T) { handover(t, nw, c) })
+	t.Run("moves", func(t *testing.T) { moves(t, nw, c) })
 	t.Run("command", func(t *testing.T) { served(t, nw) })
 	t.Run("no warnings", func(t *testing.T) {
 		for _, n := range nw.Nodes {
@@ -230,51 +229,6 @@ func newStock(t *testing.T, nw *ctor.Network, extra ...string) *ctor.Node {
 		}
 	})
 	return n
-}
-
-// handover has a service that C tor began go on at Chive, and go back.
-func handover(t *testing.T, nw *ctor.Network, c *chive.Client) {
-	dir := t.TempDir() + "/service"
-	web := shared.target.Addr(target.Web)
-	tor := newStock(t, nw, "HiddenServiceDir "+dir, "HiddenServicePort 80 "+web)
-	k, err := hsservice.ReadKey(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	url := fmt.Sprintf("http://%s/bytes/1000", k.Address())
-	reached := func(by string) {
-		t.Helper()
-		// A new client, which has no descriptor of the one before.
-		n := newStock(t, nw)
-		var last error
-		await(t, "the page from "+by, patience, func() bool {
-			d := socksclient.Dialer{Proxy: n.SOCKS.String()}
-			var conn net.Conn
-			if conn, last = d.DialContext(bounded(t, patience), "tcp", k.Address()+":80"); last == nil {
-				conn.Close()
-			}
-			return last == nil
-		})
-		if sum, size := fetchHosted(t, n.SOCKS, url); size != 1000 || sum != target.Sum(1000) {
-			t.Errorf("%s: %d bytes", by, size)
-		}
-	}
-	reached("tor")
-	if err := tor.Stop(); err != nil {
-		t.Fatal(err)
-	}
-	l := serve(t, c, chive.OnionConfig{KeyDir: dir, Targets: map[int]string{80: web}})
-	if l.Address() != k.Address() {
-		t.Fatalf("the address changed")
-	}
-	reached("chive")
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := tor.Start(bounded(t, patience)); err != nil {
-		t.Fatal(err)
-	}
-	reached("tor again")
 }
 
 // fetchHosted fetches a page through a SOCKS port.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"maps"
 	"net/http"
 	"time"
 
@@ -21,9 +22,10 @@ import (
 const (
 	// fetchTimeout bounds one question to one directory, with its circuit.
 	fetchTimeout = 30 * time.Second
-	// askAgain is how long a directory that was asked is left alone while a fresh
-	// descriptor is looked for, as in C tor.
-	askAgain = 15 * time.Minute
+	// While a fresh descriptor is looked for, a directory that was asked is left alone for
+	// firstPause, and then for twice as long each time, up to lastPause. C tor waits for a
+	// quarter of an hour: after that its client does not notice that a service is back.
+	firstPause, lastPause = 3 * time.Second, time.Minute
 	// maxDescriptor is the length of the longest descriptor that is read, whatever the
 	// consensus says, in bytes.
 	maxDescriptor = 1 << 20
@@ -45,6 +47,12 @@ type cached struct {
 
 // question is that a directory was asked for a key's descriptor.
 type question struct{ blinded, dir ident.Ed25519ID }
+
+// pause is how long a directory is left alone after a question.
+type pause struct {
+	since  time.Time
+	length time.Duration
+}
 
 // service is what follows from an address at one time.
 type service struct {
@@ -175,15 +183,16 @@ func (c *Client) choose(blinded ident.Ed25519ID, dirs []netdir.Relay, fresh bool
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	for q, at := range c.asked {
-		if now.Sub(at) >= askAgain {
+	for q, p := range c.asked {
+		if now.Sub(p.since) >= 2*lastPause {
 			delete(c.asked, q)
 		}
 	}
 	var out []netdir.Relay
 	for _, r := range dirs {
 		t := r.Target()
-		if _, lately := c.asked[question{blinded, t.Ed}]; fresh && lately || c.cfg.Network.Refused(&t) != nil {
+		p, asked := c.asked[question{blinded, t.Ed}]
+		if fresh && asked && now.Sub(p.since) < p.length || c.cfg.Network.Refused(&t) != nil {
 			continue
 		}
 		out = append(out, r)
@@ -195,7 +204,14 @@ func (c *Client) choose(blinded ident.Ed25519ID, dirs []netdir.Relay, fresh bool
 func (c *Client) noteAsked(q question) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.asked[q] = time.Now()
+	c.asked[q] = pause{time.Now(), min(max(firstPause, 2*c.asked[q].length), lastPause)}
+}
+
+// forgetAsked forgets who was asked for a descriptor that has led to its service.
+func (c *Client) forgetAsked(blinded ident.Ed25519ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	maps.DeleteFunc(c.asked, func(q question, _ pause) bool { return q.blinded == blinded })
 }
 
 // ask fetches a descriptor from one directory and reads it.

@@ -80,7 +80,7 @@ type Client struct {
 	mu     sync.Mutex // guards the fields below
 	epoch  int        // grows with NewIdentity
 	descs  map[ident.Ed25519ID]*cached
-	asked  map[question]time.Time
+	asked  map[question]pause
 	points map[ident.Ed25519ID]*pointState // by their authentication keys
 	meets  map[meetKey]*meeting
 	late   lingering
@@ -103,7 +103,7 @@ func (c *Client) forgetLocked() {
 	for k := range c.descs {
 		c.dropLocked(k)
 	}
-	c.descs, c.asked, c.points = map[ident.Ed25519ID]*cached{}, map[question]time.Time{}, map[ident.Ed25519ID]*pointState{}
+	c.descs, c.asked, c.points = map[ident.Ed25519ID]*cached{}, map[question]pause{}, map[ident.Ed25519ID]*pointState{}
 }
 
 // NewIdentity forgets descriptors and failures, and keeps new streams from all

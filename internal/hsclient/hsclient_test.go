@@ -212,6 +212,41 @@ func TestEachDirectoryOnce(t *testing.T) {
 	}
 }
 
+// TestServiceComesBack: a client that has asked all directories while the service was away
+// asks them again soon, less and less often, and from the start when it got there.
+func TestServiceComesBack(t *testing.T) {
+	s := newService(t)
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeNet{}
+		c := newClient(t, f)
+		stale := &cached{blinded: s.blinded, inner: &s.inner, revision: 1}
+		// rounds counts how often all directories are asked by somebody who asks every second.
+		rounds := func(seconds int) int {
+			f.to = nil
+			for range seconds {
+				if _, err := c.descriptor(t.Context(), s.id, stale); !errors.Is(err, ErrNoDescriptor) {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Second)
+			}
+			if len(f.to)%6 != 0 {
+				t.Errorf("%d questions", len(f.to))
+			}
+			return len(f.to) / 6
+		}
+		if n := rounds(10); n != 3 {
+			t.Errorf("asked %d times in ten seconds", n)
+		}
+		if n := rounds(590); n < 10 || n > 13 {
+			t.Errorf("asked %d times in the rest of ten minutes", n)
+		}
+		c.forgetAsked(s.blinded)
+		if n := rounds(10); n != 3 {
+			t.Errorf("asked %d times in ten seconds after a success", n)
+		}
+	})
+}
+
 // TestIntroduction: the service can read what is sent, and every message has the
 // same length.
 func TestIntroduction(t *testing.T) {

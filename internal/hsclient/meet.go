@@ -29,6 +29,9 @@ func (c *Client) connect(ctx context.Context, k meetKey, stable bool) (Circuit, 
 	}
 	for again := false; ; again = true {
 		circ, hop, err := c.meet(ctx, desc, stable)
+		if err == nil {
+			c.forgetAsked(desc.blinded)
+		}
 		if err == nil || again || ctx.Err() != nil {
 			return circ, hop, err
 		}
