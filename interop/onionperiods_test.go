@@ -17,7 +17,6 @@ import (
 	"github.com/chivenet/chive/internal/lab/socksclient"
 	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/netdoc"
-	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/internal/relay"
 )
 
@@ -102,29 +101,9 @@ func TestOnionPeriods(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	// A client that forgets makes all its circuits anew each time: no more than it needs.
 	newClient := func(name string) *chive.Client {
-		text, err := netfile.Format(an.net)
-		if err != nil {
-			t.Fatal(err)
-		}
-		nw, err := chive.ParseNetwork(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := chive.New(chive.Config{Network: nw, DataDir: t.TempDir(),
-			Logger: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelDebug})).With("client", name)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		})
-		if err := c.Wait(ctx); err != nil {
-			t.Fatal(err)
-		}
-		return c
+		return inNetwork(t, an.net, name, func(cfg *chive.Config) { cfg.Conflux = chive.SwitchOff })
 	}
 	l := serve(t, newClient("service"), chive.OnionConfig{Targets: map[int]string{onionEcho: shared.target.Addr(target.Echo)}})
 	services := map[string]string{"C tor's service": strings.TrimSpace(string(name)), "Chive's service": l.Address()}
@@ -152,7 +131,7 @@ func TestOnionPeriods(t *testing.T) {
 		add(service, &probe{name: "Chive with a descriptor", pause: time.Second, dial: func(ctx context.Context, n int, addr string) error {
 			return echo(ctx, old.Isolated(), addr, text(n))
 		}})
-		add(service, &probe{name: "Chive without a descriptor", pause: time.Second, dial: func(ctx context.Context, n int, addr string) error {
+		add(service, &probe{name: "Chive without a descriptor", pause: 2 * time.Second, dial: func(ctx context.Context, n int, addr string) error {
 			fresh.NewIdentity()
 			return echo(ctx, fresh, addr, text(n))
 		}})
