@@ -550,3 +550,36 @@ func (f *countingNet) Internal(context.Context, bool) (Circuit, error) {
 	f.n++
 	return nil, errNoCircuit
 }
+
+// nilNet gives, with its error, a circuit that is a nil pointer, after it has ended the
+// attempt.
+type nilNet struct {
+	*fakeNet
+	giveUp context.CancelFunc
+}
+
+type nilCirc struct {
+	endAt
+	closed bool
+}
+
+func (c *nilCirc) Close() { c.closed = true }
+
+func (n nilNet) To(context.Context, linkspec.Target, []linkspec.Spec) (Circuit, error) {
+	n.giveUp()
+	var c *nilCirc
+	return c, errNoCircuit
+}
+
+// TestGivenUpOnTheWay: an attempt that ends while the circuit to an introduction point
+// fails uses nothing of that circuit.
+func TestGivenUpOnTheWay(t *testing.T) {
+	s := newService(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	c := newClient(t, &fakeNet{})
+	c.cfg.Network = nilNet{&fakeNet{}, cancel}
+	c.cfg.Private = true
+	if _, _, err := c.meet(ctx, &cached{inner: &s.inner, blinded: s.blinded}, false); !fault.Is(err, fault.Timeout) {
+		t.Error(err)
+	}
+}

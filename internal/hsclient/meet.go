@@ -124,7 +124,7 @@ func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint
 	for ; p != nil; p = a.next() {
 		circ, err := c.reach(ctx, p)
 		if ctx.Err() != nil {
-			if circ != nil {
+			if err == nil {
 				circ.Close()
 			}
 			return outcome{}
