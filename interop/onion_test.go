@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/lab/labtest"
@@ -108,17 +109,51 @@ func (o *torOnion) use(ctx context.Context, t *testing.T) {
 	}
 	t.Logf("%d connects, %v each", connects, (took / time.Duration(connects)).Round(time.Millisecond))
 	began := time.Now()
-	if err := download(ctx, o.dialer("bulk"), fmt.Sprintf("%s:%d", o.host, onionSource), 10<<20); err != nil {
+	if err := download(ctx, o.dialer("bulk"), fmt.Sprintf("%s:%d", o.host, onionSource), onionBulk()); err != nil {
 		t.Error(err)
 	}
-	t.Logf("10 MiB in %v", time.Since(began).Round(time.Millisecond))
+	t.Logf("%d MiB in %v", onionBulk()>>20, time.Since(began).Round(time.Millisecond))
+	onionStreams(t, o.dialer("streams"), o.host)
+}
+
+// onionBulk is the size of a large download, in bytes.
+func onionBulk() int64 {
+	if os.Getenv("CHIVE_LONG") != "" {
+		return 100 << 20
+	}
+	return 10 << 20
+}
+
+// onionStreams opens a hundred streams over one circuit at the same time.
+func onionStreams(t *testing.T, d contextDialer, host string) {
+	t.Helper()
+	ctx := bounded(t, patience)
+	errs := make(chan error)
+	const streams = 100
+	for i := range streams {
+		go func() {
+			if i%2 == 0 {
+				errs <- download(ctx, d, fmt.Sprintf("%s:%d", host, onionSource), int64(10_000+997*i))
+			} else {
+				errs <- echo(ctx, d, fmt.Sprintf("%s:%d", host, onionEcho), fmt.Sprint("stream ", i))
+			}
+		}()
+	}
+	for range streams {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // reach has Chive's own client reach the service, too.
 func (o *torOnion) reach(ctx context.Context, t *testing.T, nw *lab.Network) {
 	t.Helper()
 	var took time.Duration
-	const connects = 10
+	connects := 10
+	if os.Getenv("CHIVE_LONG") != "" {
+		connects = 100
+	}
 	for i := range connects {
 		c := nw.Client.Isolated() // a rendezvous of its own
 		began := time.Now()
@@ -127,12 +162,13 @@ func (o *torOnion) reach(ctx context.Context, t *testing.T, nw *lab.Network) {
 		}
 		took += time.Since(began)
 	}
-	t.Logf("Chive's client: %d connects, %v each", connects, (took / connects).Round(time.Millisecond))
+	t.Logf("Chive's client: %d connects, %v each", connects, (took / time.Duration(connects)).Round(time.Millisecond))
 	began := time.Now()
-	if err := download(ctx, nw.Client, fmt.Sprintf("%s:%d", o.host, onionSource), 10<<20); err != nil {
+	if err := download(ctx, nw.Client, fmt.Sprintf("%s:%d", o.host, onionSource), onionBulk()); err != nil {
 		t.Error(err)
 	}
-	t.Logf("Chive's client: 10 MiB in %v", time.Since(began).Round(time.Millisecond))
+	t.Logf("Chive's client: %d MiB in %v", onionBulk()>>20, time.Since(began).Round(time.Millisecond))
+	onionStreams(t, nw.Client, o.host)
 }
 
 // silent checks that neither has warned.
@@ -227,6 +263,14 @@ func testTorOnion(t *testing.T, nw *lab.Network) *torOnion {
 	ctx := bounded(t, 5*patience)
 	o.use(ctx, t)
 	o.reach(bounded(t, patience), t, nw)
+	t.Run("chive's service", func(t *testing.T) {
+		l := serve(t, nw.Client, chive.OnionConfig{Targets: map[int]string{
+			onionEcho: shared.target.Addr(target.Echo), onionSource: shared.target.Addr(target.Source)}})
+		defer l.Close()
+		own := &torOnion{o.service, o.client, l.Address()}
+		own.use(ctx, t)
+		own.reach(bounded(t, patience), t, nw)
+	})
 	if err := echo(ctx, socksclient.Dialer{Proxy: nw.SOCKS}, fmt.Sprintf("%s:%d", o.host, onionEcho), "by SOCKS"); err != nil {
 		t.Error("Chive's client: ", err)
 	}

@@ -95,7 +95,7 @@ func onionArti(t *testing.T, path string, d netdir.Network) {
 			t.Error(err)
 		}
 		t.Logf("%d bytes in %v", size, time.Since(began).Round(time.Millisecond))
-		artiStreams(t, dial(connects), host)
+		onionStreams(t, dial(connects), host)
 	}
 	t.Run("client", func(t *testing.T) {
 		moves(t, func(n int) contextDialer { return p.isolated(fmt.Sprint(n)) }, l.Address())
@@ -145,28 +145,6 @@ func artiAwaits(t *testing.T, d contextDialer, host string) {
 		last = echo(bounded(t, patience), d, fmt.Sprintf("%s:%d", host, onionEcho), "hello")
 		return last == nil
 	})
-}
-
-// artiStreams opens a hundred streams over one circuit at the same time.
-func artiStreams(t *testing.T, d contextDialer, host string) {
-	t.Helper()
-	ctx := bounded(t, patience)
-	errs := make(chan error)
-	const streams = 100
-	for i := range streams {
-		go func() {
-			if i%2 == 0 {
-				errs <- download(ctx, d, fmt.Sprintf("%s:%d", host, onionSource), int64(10_000+997*i))
-			} else {
-				errs <- echo(ctx, d, fmt.Sprintf("%s:%d", host, onionEcho), fmt.Sprint("stream ", i))
-			}
-		}()
-	}
-	for range streams {
-		if err := <-errs; err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 // artiPage fetches a page that ends with its connection through a SOCKS port, slowly:

@@ -152,7 +152,7 @@ func (k *killer) points(ctx context.Context) (out []*ctor.Node) {
 		if !strings.HasPrefix(text, "hs-descriptor ") {
 			continue
 		}
-		d, err := netdoc.ParseHSDescriptor([]byte(text), time.Now())
+		d, err := netdoc.ParseHSDescriptor([]byte(text+"\n"), time.Now()) // the control port ends no line
 		if err != nil {
 			k.t.Fatal(err)
 		}
