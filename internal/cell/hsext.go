@@ -10,6 +10,9 @@ import (
 const (
 	ExtIntroDoS = 1 // in ESTABLISH_INTRO: the rate of INTRODUCE2 that the service accepts
 	ExtPoW      = 2 // in INTRODUCE's plaintext: proof of work
+	// ExtOnionKEM is in INTRODUCE's plaintext, too: a ciphertext follows on the
+	// virtual hop (docs/spec/pq-onions.md).
+	ExtOnionKEM = 0xf0
 )
 
 // IntroDoS is the body of an ExtIntroDoS extension. A negative value stands for a
@@ -83,6 +86,35 @@ func ParsePoW(body []byte) (PoW, error) {
 	r.Copy(m.Solution[:])
 	if r.Err() != nil {
 		return PoW{}, r.Err()
+	}
+	return m, nil
+}
+
+// OnionKEMIDLen is the length of the name of an onion service's ML-KEM key, in bytes.
+const OnionKEMIDLen = 8
+
+// OnionKEM is the body of an ExtOnionKEM extension: the ciphertext that the client
+// will send (docs/spec/pq-onions.md, section 3).
+type OnionKEM struct {
+	Set  uint8               // ML-KEM's parameter set
+	ID   [OnionKEMIDLen]byte // names the service's key
+	Hash [32]byte            // of the ciphertext
+}
+
+// Ext returns the extension.
+func (m *OnionKEM) Ext() Ext {
+	body := append([]byte{m.Set}, m.ID[:]...)
+	return Ext{ExtOnionKEM, append(body, m.Hash[:]...)}
+}
+
+// ParseOnionKEM reads the body of the extension; it refuses bytes that are left over.
+func ParseOnionKEM(body []byte) (OnionKEM, error) {
+	r := bin.NewReader("onion ciphertext's announcement", body)
+	m := OnionKEM{Set: r.U8()}
+	r.Copy(m.ID[:])
+	r.Copy(m.Hash[:])
+	if err := r.End(); err != nil {
+		return OnionKEM{}, err
 	}
 	return m, nil
 }

@@ -40,12 +40,14 @@ const (
 	RelayXoff                  RelayCommand = 43
 	RelayXon                   RelayCommand = 44
 
-	// Of the post-quantum experiment (docs/spec/pq-circuits.md).
-	RelayLongExtend2   RelayCommand = 0xf0
-	RelayLongExtended2 RelayCommand = 0xf1
-	RelayRekeyRequest  RelayCommand = 0xf2
-	RelayRekeyReply    RelayCommand = 0xf3
-	RelayRekeyConfirm  RelayCommand = 0xf4
+	// Of the post-quantum experiment (docs/spec/pq-circuits.md and pq-onions.md).
+	RelayLongExtend2     RelayCommand = 0xf0
+	RelayLongExtended2   RelayCommand = 0xf1
+	RelayRekeyRequest    RelayCommand = 0xf2
+	RelayRekeyReply      RelayCommand = 0xf3
+	RelayRekeyConfirm    RelayCommand = 0xf4
+	RelayOnionCiphertext RelayCommand = 0xf5
+	RelayOnionConfirm    RelayCommand = 0xf6
 )
 
 // Traits is what the protocol says of a relay command, one bit for each answer.
@@ -115,11 +117,13 @@ var relayCommands = [256]struct {
 	RelayXoff:                  {"XOFF", byEither | OnStream | Numbered},
 	RelayXon:                   {"XON", byEither | OnStream | Numbered},
 
-	RelayLongExtend2:   {"LONG_EXTEND2", ByClient | Fragment},
-	RelayLongExtended2: {"LONG_EXTENDED2", ByRelay | Fragment},
-	RelayRekeyRequest:  {"REKEY_REQUEST", ByClient | Fragment},
-	RelayRekeyReply:    {"REKEY_REPLY", ByRelay | Fragment},
-	RelayRekeyConfirm:  {"REKEY_CONFIRM", ByClient | Fragment},
+	RelayLongExtend2:     {"LONG_EXTEND2", ByClient | Fragment},
+	RelayLongExtended2:   {"LONG_EXTENDED2", ByRelay | Fragment},
+	RelayRekeyRequest:    {"REKEY_REQUEST", ByClient | Fragment},
+	RelayRekeyReply:      {"REKEY_REPLY", ByRelay | Fragment},
+	RelayRekeyConfirm:    {"REKEY_CONFIRM", ByClient | Fragment},
+	RelayOnionCiphertext: {"ONION_CIPHERTEXT", ByClient | Fragment},
+	RelayOnionConfirm:    {"ONION_CONFIRM", ByRelay | Fragment},
 }
 
 // relayTraits is the table's column that every cell asks for, in few cache lines.

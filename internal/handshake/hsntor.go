@@ -190,7 +190,7 @@ func HSMAC(key []byte, msg ...[]byte) (out [32]byte) {
 	return out
 }
 
-// hsRendKeys computes AUTH_INPUT_MAC and the key stream.
+// hsRendKeys computes AUTH_INPUT_MAC and the key stream, which is also an Exporter.
 func hsRendKeys(xy, xb *[32]byte, auth *ident.Ed25519ID, b, x, y *ident.X25519Key) (authMAC [32]byte, ks KeyStream) {
 	in := make([]byte, 0, 6*32+len(hsProtoID))
 	in = append(in, xy[:]...)
@@ -211,8 +211,8 @@ func hsRendKeys(xy, xb *[32]byte, auth *ident.Ed25519ID, b, x, y *ident.X25519Ke
 	ai = append(ai, y[:]...)
 	ai = append(ai, x[:]...)
 	ai = append(ai, hsProtoID+"Server"...)
-	xof := sha3.NewSHAKE256()
-	xof.Write(seed[:])
-	io.WriteString(xof, hsExpand)
-	return HSMAC(ai, []byte(hsMAC)), xof
+	hs := &hsStream{v3Stream: v3Stream{proto: hsProtoID, seed: seed, xof: sha3.NewSHAKE256()}, auth: *auth, b: *b, x: *x, y: *y}
+	hs.xof.Write(seed[:])
+	io.WriteString(hs.xof, hsExpand)
+	return HSMAC(ai, []byte(hsMAC)), hs
 }

@@ -61,7 +61,7 @@ func (s PQSet) CiphertextLen() int {
 	return pqSets[s].scheme.CiphertextSize()
 }
 
-// kemKey is a decapsulation key, for one use.
+// kemKey is a decapsulation key.
 type kemKey struct {
 	set PQSet
 	sk  kem.PrivateKey
@@ -82,10 +82,15 @@ func (k *kemKey) generate(rand io.Reader, set PQSet) (ek []byte, err error) {
 	return ek, nil
 }
 
-// decapsulate uses the key up. A ciphertext of the right length always yields
-// a secret: if it is forged, one that nobody knows.
+// decapsulate uses the key up.
 func (k *kemKey) decapsulate(ct []byte) ([]byte, error) {
 	defer k.wipe()
+	return k.open(ct)
+}
+
+// open returns the secret in a ciphertext. One of the right length always yields
+// a secret: if it is forged, one that nobody knows.
+func (k *kemKey) open(ct []byte) ([]byte, error) {
 	if k.sk == nil {
 		return nil, errUsed("ML-KEM")
 	}

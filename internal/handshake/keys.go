@@ -1,6 +1,7 @@
 // Package handshake does the circuit handshakes, bytes in and bytes out:
 // CREATE_FAST, ntor, ntor-v3 and hs-ntor, both roles (tor-spec and rend-spec;
-// proposals 216 and 332), and the post-quantum hybrid (docs/spec/pq-circuits.md).
+// proposals 216 and 332), and the post-quantum additions (docs/spec/pq-circuits.md
+// and pq-onions.md).
 //
 // A handshake opens no socket and reads no clock. Randomness is a parameter:
 // production passes crypto/rand.Reader, a test passes the bytes of a vector.
@@ -22,7 +23,7 @@ import (
 type KeyStream = io.Reader
 
 // Exporter is what a KeyStream also is when its handshake can yield a secret
-// for another purpose (ntor-v3 and the hybrid).
+// for another purpose (ntor-v3, the hybrid, hs-ntor, and what follows them).
 type Exporter interface {
 	// Export returns a 32-byte secret bound to the handshake and label. It is
 	// independent of the bytes that Read gives, and does not move them.
