@@ -136,5 +136,11 @@ func TestHSExts(t *testing.T) {
 		t.Error(got, err)
 	}
 	refuse(t, "02", "unknown version 2", ParsePoW)
+	kem := OnionKEM{Set: 2, ID: [8]byte{1}, Hash: [32]byte{9}}
+	body := "02 0100000000000000 09" + strings.Repeat("00", 31)
+	check(t, "ciphertext", body, "", kem, ParseOnionKEM, func(m OnionKEM, b []byte) []byte { return append(b, m.Ext().Body...) })
+	refuse(t, "02 01", "8 bytes wanted", ParseOnionKEM)
+	refuse(t, body[:len(body)-2], "32 bytes wanted, 31 left", ParseOnionKEM)
+	refuse(t, body+"00", "1 bytes left over", ParseOnionKEM)
 	refuse(t, "01 00", "16 bytes wanted", ParsePoW)
 }
