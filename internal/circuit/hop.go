@@ -39,6 +39,11 @@ type Hop struct {
 	// opens; nil at other hops.
 	accepts StreamHandler
 
+	// awaits is the only message that the hop may send now; zero: there is no such
+	// limit. Owned by home's reader, as is onion.
+	awaits cell.RelayCommand
+	onion  onionKEM
+
 	recv  *flow.Receiver // owned by home's reader
 	long  longMessage    // owned by home's reader
 	rekey rekeyState

@@ -82,16 +82,18 @@ func (h *Hop) sendLongLocked(cmd cell.RelayCommand, msg []byte) error {
 	return nil
 }
 
-// overdue ends a circuit when what a peer began is not finished in
-// FragmentTimeout.
+// overdue ends a circuit when what a peer must send does not come in time.
 type overdue struct {
 	mu    sync.Mutex // guards what follows; innermost
 	timer *time.Timer
 	ended bool // the circuit has closed
 }
 
-// start does nothing once the circuit has closed: a timer would keep it.
-func (o *overdue) start(h *Hop, what string) {
+// start gives what a peer began FragmentTimeout to be finished.
+func (o *overdue) start(h *Hop, what string) { o.startFor(h, what, handshake.FragmentTimeout) }
+
+// startFor does nothing once the circuit has closed: a timer would keep it.
+func (o *overdue) startFor(h *Hop, what string, limit time.Duration) {
 	reason := cell.DestroyTimeout
 	if h.info.Client {
 		reason = cell.DestroyNone
@@ -101,8 +103,8 @@ func (o *overdue) start(h *Hop, what string) {
 	if o.ended {
 		return
 	}
-	o.timer = time.AfterFunc(handshake.FragmentTimeout, panics.Contain(h.c.env.Log, nil, func() {
-		h.c.Close(reason, fault.New(fault.Timeout, "circuit: %s has not come in %v", what, handshake.FragmentTimeout))
+	o.timer = time.AfterFunc(limit, panics.Contain(h.c.env.Log, nil, func() {
+		h.c.Close(reason, fault.New(fault.Timeout, "circuit: %s has not come in %v", what, limit))
 	}))
 }
 

@@ -34,6 +34,8 @@ var messages = [256]struct{ client, relay, service messageHandler }{
 	cell.RelayRekeyRequest:     {relay: rekeyRequest},
 	cell.RelayRekeyReply:       {client: rekeyReply},
 	cell.RelayRekeyConfirm:     {relay: rekeyConfirm},
+	cell.RelayOnionCiphertext:  {service: onionCiphertext},
+	cell.RelayOnionConfirm:     {client: onionConfirm},
 
 	cell.RelayPaddingNegotiate:  {relay: paddingNegotiate},
 	cell.RelayPaddingNegotiated: {client: paddingNegotiated},

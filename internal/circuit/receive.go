@@ -154,6 +154,9 @@ func (h *Hop) deliver(cc cell.Command, p *[cell.PayloadLen]byte) error {
 	if t != 0 && t&h.far == 0 {
 		return h.unexpected(m.Cmd)
 	}
+	if h.awaits != 0 && m.Cmd != h.awaits {
+		return fault.New(fault.Protocol, "%v before %v", m.Cmd, h.awaits)
+	}
 	if t&cell.OnStream == 0 {
 		if m.Stream != 0 && t&cell.OnEither == 0 {
 			return fault.New(fault.Protocol, "%v with stream ID %d", m.Cmd, m.Stream)

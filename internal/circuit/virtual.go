@@ -13,6 +13,11 @@ type Virtual struct {
 	// messages of the client, and refuses them all if nil.
 	Service bool
 	Streams StreamHandler
+	// KEM is a client's ciphertext for the service's ML-KEM key, and Promise is the
+	// one that a service's client has announced (docs/spec/pq-onions.md). Nil: hs-ntor
+	// alone protects the hop.
+	KEM     *handshake.HSKEMClient
+	Promise *OnionPromise
 	// SendmeInc is the SENDME increment of congestion control, which the service's
 	// descriptor says and the client asks for in INTRODUCE1; zero means fixed windows.
 	SendmeInc int
@@ -40,6 +45,20 @@ func (c *Circuit) AddVirtual(v Virtual) (*Hop, error) {
 		return nil, err
 	}
 	h.accepts = v.Streams
+	if v.Promise != nil {
+		h.expectCiphertext(v.Keys, v.Promise)
+	}
 	c.addHop(h)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		h.onion.overdue.end() // Close may have come before the hop
+		return nil, fault.New(fault.Closed, "virtual hop: the circuit is closed: %w", c.cause)
+	}
+	if v.KEM != nil {
+		if err := h.sendCiphertext(v.Keys, v.KEM); err != nil {
+			return nil, err
+		}
+	}
 	return h, nil
 }

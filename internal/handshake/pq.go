@@ -71,5 +71,6 @@ type Carriage byte
 // The carriages.
 const (
 	CarriageA Carriage = 'A' // in the handshake that makes the hop
-	CarriageB Carriage = 'B' // in a rekey of a hop that ntor-v3 made
+	CarriageB Carriage = 'B' // in a rekey of a hop that ntor-v3 made, or carriage H
+	CarriageH Carriage = 'H' // after hs-ntor, on the hop between an onion service and its client
 )
