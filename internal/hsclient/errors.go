@@ -7,7 +7,7 @@ import (
 )
 
 // Why a service cannot be reached: each is in the chain of an error that has a
-// kind, too. They are the causes of proposal 304, with its codes.
+// kind, too. Those with a code are the causes of proposal 304.
 var (
 	// ErrAddress: the name is no address of an onion service (F6).
 	ErrAddress = errors.New("this is no address of an onion service")
@@ -23,6 +23,9 @@ var (
 	// ErrNeedsAuth and ErrBadAuth: a client's key is missing (F4), or wrong (F5).
 	ErrNeedsAuth = netdoc.ErrHSNeedsAuth
 	ErrBadAuth   = netdoc.ErrHSBadAuth
+	// ErrClassical: the service's descriptor has no ML-KEM key, and the configuration
+	// demands post-quantum protection.
+	ErrClassical = errors.New("the onion service has no post-quantum key, and the configuration demands one")
 	// ErrIntroTimeout: no introduction point answered in time (F7).
 	ErrIntroTimeout = errors.New("no introduction point of the onion service answered in time")
 )

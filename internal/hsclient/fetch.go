@@ -11,6 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/dirclient"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
@@ -273,6 +274,11 @@ func (c *Client) read(body []byte, svc *service, now time.Time) (*cached, error)
 		return nil, bad(err)
 	case len(inner.Points) == 0:
 		return nil, bad(errors.New("it has no introduction point that can be used"))
+	}
+	if inner.KEM != nil {
+		if err := handshake.CheckHSKEM(inner.KEM); err != nil {
+			return nil, bad(err)
+		}
 	}
 	return &cached{inner: inner, blinded: svc.blinded, subcredential: svc.subcredential, revision: desc.Revision,
 		expires: now.Add(min(desc.Lifetime, netdoc.HSLifetime)), size: len(body)}, nil

@@ -62,6 +62,9 @@ type Config struct {
 	// Testing says that the network is one of C tor's TestingTorNetwork, and Private
 	// that its relays may have private addresses.
 	Testing, Private bool
+	// PQ says how this client uses the ML-KEM keys of services: not at all (PQOff), of
+	// each service that has one, or so that a service must have one (PQRequireAll).
+	PQ circuit.PQPolicy
 	// Idle is how long a circuit to a service stays open after its last stream has
 	// begun; nil: ten minutes.
 	Idle func() time.Duration

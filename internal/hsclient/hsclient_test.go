@@ -262,7 +262,7 @@ func TestIntroduction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := introduction(hs, p, rend, congestion)
+		b, err := introduction(hs, p, rend, congestion, nil)
 		if err != nil || len(b) != introduceLen {
 			t.Fatalf("%d bytes, %v", len(b), err)
 		}

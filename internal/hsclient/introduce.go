@@ -120,7 +120,10 @@ func (c *Client) introduce(ctx context.Context, desc *cached, p *netdoc.HSIntroP
 		return err
 	}
 	terms := c.terms(desc)
-	body, err := introduction(hs, p, rend, terms.SendmeInc != 0)
+	if terms.KEM, err = c.encapsulate(desc); err != nil {
+		return err
+	}
+	body, err := introduction(hs, p, rend, terms.SendmeInc != 0, terms.KEM)
 	if err != nil {
 		return err
 	}
@@ -153,11 +156,15 @@ func (c *Client) introduce(ctx context.Context, desc *cached, p *netdoc.HSIntroP
 }
 
 // introduction returns the body of an INTRODUCE1.
-func introduction(hs *handshake.HSClientState, p *netdoc.HSIntroPoint, rend *rendezvous, congestion bool) ([]byte, error) {
+func introduction(hs *handshake.HSClientState, p *netdoc.HSIntroPoint, rend *rendezvous, congestion bool, kem *handshake.HSKEMClient) ([]byte, error) {
 	at := rend.circ.Last()
 	plain := cell.IntroducePlaintext{Cookie: rend.cookie, Onion: at.Ntor, Specs: linkspec.Append(nil, at.Specs())}
 	if congestion {
 		plain.Exts = append(plain.Exts, cell.CCRequest())
+	}
+	if kem != nil {
+		announced := kem.Announcement()
+		plain.Exts = append(plain.Exts, announced.Ext())
 	}
 	m := cell.Introduce{AuthKey: p.Auth}
 	header := m.AppendHeader(nil)

@@ -28,6 +28,9 @@ func (c *Client) connect(ctx context.Context, k meetKey, stable bool) (Circuit, 
 		return nil, nil, err
 	}
 	for again := false; ; again = true {
+		if err := c.protects(desc); err != nil {
+			return nil, nil, err
+		}
 		circ, hop, err := c.meet(ctx, desc, stable)
 		if err == nil {
 			c.forgetAsked(desc.blinded)

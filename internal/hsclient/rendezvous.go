@@ -94,7 +94,8 @@ func (r *rendezvous) disarm() bool {
 	if r.state != introduced {
 		return false
 	}
-	r.state, r.hs = established, nil
+	r.state = established
+	r.forgetLocked()
 	r.point.Handle(cell.RelayRendezvous2, nil)
 	return true
 }
@@ -108,6 +109,7 @@ func (r *rendezvous) take(m cell.RelayMsg) error {
 	}
 	r.state = failed
 	r.point.Handle(m.Cmd, nil)
+	defer r.forgetLocked()
 	keys, err := r.hs.Finish(m.Data)
 	if err != nil {
 		return err
@@ -117,7 +119,15 @@ func (r *rendezvous) take(m cell.RelayMsg) error {
 	if err != nil {
 		return err
 	}
-	r.state, r.hs = joined, nil
+	r.state = joined
 	r.met <- hop
 	return nil
+}
+
+// forgetLocked forgets the secrets of an introduction.
+func (r *rendezvous) forgetLocked() {
+	if r.terms.KEM != nil {
+		r.terms.KEM.Wipe()
+	}
+	r.hs, r.terms = nil, circuit.Virtual{}
 }

@@ -65,9 +65,12 @@ const (
 type Config struct {
 	Key      *Key
 	Circuits Circuits
-	Name     string // names the service in the log; empty: nothing does
-	Log      *slog.Logger
-	Live     // as it is at the start; later, the service's live counts
+	// PQ is PQOff for a service without ML-KEM keys; others have them, and with
+	// PQRequireAll the service drops clients that do not use them.
+	PQ   circuit.PQPolicy
+	Name string // names the service in the log; empty: nothing does
+	Log  *slog.Logger
+	Live // as it is at the start; later, the service's live counts
 }
 
 // Service is a running onion service.
@@ -96,6 +99,7 @@ type Service struct {
 	extra     int         // points launched beyond those wanted, when there is none
 	descs     []*descriptor
 	subcreds  [][32]byte // of descs, and of those that were before
+	kems      kemKeys
 	cookies   cookies
 	meeting   []*underWay // rendezvous, the oldest first
 	rends     map[*circuit.Circuit]*rendezvous
@@ -183,6 +187,7 @@ func (s *Service) close() (circs []*circuit.Circuit) {
 	for c := range s.rends {
 		circs = append(circs, c)
 	}
+	s.kems.wipe(0)
 	return circs
 }
 
@@ -249,6 +254,7 @@ func (s *Service) tend(d *netdir.Directory, now time.Time) time.Duration {
 	s.reapRendezvous(now)
 	s.cookies.forget(now)
 	s.warnDropped(now)
+	s.kems.forget(now)
 	return max(wait, 10*time.Millisecond)
 }
 

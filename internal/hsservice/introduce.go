@@ -41,6 +41,7 @@ type meeting struct {
 	specs      []linkspec.Spec // the target's, as they came
 	strange    bool            // the target is not in the consensus
 	congestion bool
+	promise    *circuit.OnionPromise // of a ciphertext; nil: there is none
 	state      *handshake.HSServerState
 }
 
@@ -79,6 +80,9 @@ func (s *Service) decrypt(p *point, body []byte, now time.Time) (*meeting, error
 	}
 	if _, ok := cell.FindExt(in.Exts, cell.ExtPoW); ok {
 		return nil, fault.New(fault.Protocol, "the client sends a proof of work, which this service does not ask for")
+	}
+	if out.promise, err = s.promised(in.Exts); err != nil {
+		return nil, err
 	}
 	return out, s.accept(p, m.Encrypted, out, now)
 }
@@ -193,7 +197,7 @@ func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting) error {
 	}
 	at := c.Last()
 	params, _ := s.cfg.Circuits.Flow()
-	v := circuit.Virtual{Keys: keys, Service: true, Streams: s, Flow: params, Path: flow.PathOnion}
+	v := circuit.Virtual{Keys: keys, Service: true, Streams: s, Flow: params, Path: flow.PathOnion, Promise: m.promise}
 	if m.congestion {
 		v.SendmeInc = s.increment()
 	}

@@ -2,6 +2,7 @@ package hsservice
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"slices"
@@ -9,7 +10,9 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/cert"
+	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
@@ -44,9 +47,10 @@ type descriptor struct {
 	floor    uint64   // a directory has one with this revision already
 	content  [32]byte // of the last one that was made: see contentOf
 	doc      *netdoc.HSDescriptor
-	left     []netdir.Relay // directories that have not taken doc
-	next     time.Time      // when there must be a new one
-	retry    time.Time      // of what failed; zero: nothing did
+	kem      *handshake.HSKEMKey // doc's; nil: it has none
+	left     []netdir.Relay      // directories that have not taken doc
+	next     time.Time           // when there must be a new one
+	retry    time.Time           // of what failed; zero: nothing did
 	failures int
 
 	dir  *netdir.Directory // dirs are of this one
@@ -175,6 +179,9 @@ func contentOf(x *descriptor, dirs []netdir.Relay, points []ident.Ed25519ID) (su
 // publish begins to upload a descriptor to the directories that lack it.
 func (s *Service) publish(d *netdir.Directory, x *descriptor) {
 	x.busy = true
+	if x.kem != nil {
+		s.kems.keep(x.kem, time.Now())
+	}
 	doc, dirs := x.doc, s.allowed(x.left)
 	var gone []*point // not in this descriptor
 	for _, p := range s.points {
@@ -220,9 +227,16 @@ func (s *Service) make(x *descriptor, points []netdoc.HSIntroPoint, content [32]
 	if x.dir != nil {
 		most = int(x.dir.Param("HSV3MaxDescriptorSize", netdoc.MaxHSDescriptor, 1, 1<<20))
 	}
+	var kem []byte
+	if x.kem = nil; s.cfg.PQ != circuit.PQOff {
+		if x.kem, err = handshake.NewHSKEMKey(rand.Reader, x.keys.Blinded.Public()); err != nil {
+			return err
+		}
+		kem = x.kem.Public()
+	}
 	points = points[:min(len(points), netdoc.MaxIntroPoints)]
 	for wanted := s.live.Load().Points; ; points = points[:len(points)-1] {
-		inner, err := innerOf(points, s.inc)
+		inner, err := innerOf(points, s.inc, kem)
 		if err != nil {
 			return err
 		}

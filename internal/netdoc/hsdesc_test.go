@@ -286,6 +286,7 @@ func FuzzHSDescriptor(f *testing.F) {
 
 func FuzzHSLayers(f *testing.F) {
 	_, inner := hsService(f, 2)
+	inner.KEM = make([]byte, HSKEMLen)
 	_, signing, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		f.Fatal(err)

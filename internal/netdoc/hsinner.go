@@ -30,7 +30,10 @@ type HSInner struct {
 	FlowControl protover.Set
 	SendmeInc   uint8
 	PoW         *HSPoW // nil: introductions need no proof of work
-	Points      []HSIntroPoint
+	// KEM is the service's ML-KEM-768 encapsulation key (docs/spec/pq-onions.md), of
+	// which only the length was checked; nil: it has none.
+	KEM    []byte
+	Points []HSIntroPoint
 }
 
 // HSPoW has a service's parameters of proof of work, version 1 (hs-pow-spec).
@@ -61,8 +64,11 @@ func (h *HSInner) encode(signing ed25519.PrivateKey, expires time.Time) ([]byte,
 	if p := h.PoW; p != nil {
 		b = appendLine(b, "pow-params", "v1", base64.RawStdEncoding.EncodeToString(p.Seed[:]), strconv.FormatUint(uint64(p.Effort), 10), p.Expires.UTC().Format(hsPoWTime))
 	}
+	b, err := h.appendKEM(b)
+	if err != nil {
+		return nil, err
+	}
 	for i := range h.Points {
-		var err error
 		if b, err = h.Points[i].append(b, signing, expires); err != nil {
 			return nil, fault.New(fault.Config, "%s: introduction point %d: %w", hsDescriptorID, i+1, err)
 		}
@@ -159,6 +165,8 @@ func (h *HSInner) item(it *Item, seen *seen) error {
 			return err
 		}
 		return h.pow(&a)
+	case hsKEMKeyword:
+		return h.kem(it, seen)
 	}
 	return nil
 }
