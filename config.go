@@ -101,6 +101,11 @@ type Config struct {
 	// quantum computer later. The signed directory says which relays support it.
 	// If a protected hop fails, the client does not try it without protection.
 	PQ PQPolicy
+	// RequireOnionPQ demands ML-KEM-768 between onion services and their clients, through
+	// any relays: the client reaches only services that offer it, and a service of this
+	// client accepts only clients that use it. PQRequireAll demands it, too, and the same
+	// of all relays. With other policies (except PQOff) the client uses it where it can.
+	RequireOnionPQ bool
 
 	// Padding is channel padding (padding-spec).
 	Padding Padding
@@ -152,6 +157,9 @@ func (c *Config) Check() error {
 	}
 	if c.ClientDNSRejectInternalAddresses == SwitchOff && (c.Network == nil || c.Network.dir.IsPublic()) {
 		return options.Wrong("ClientDNSRejectInternalAddresses", "off is for networks of one's own, not for the public one")
+	}
+	if c.RequireOnionPQ && c.PQ == PQOff {
+		return options.Wrong("RequireOnionPQ", "the option PQ is off")
 	}
 	if _, err := c.onionKeys(); err != nil {
 		return err

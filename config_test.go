@@ -45,6 +45,7 @@ func TestConfigCheck(t *testing.T) {
 		"EntryNodes: bridges are":                     {Bridges: []string{"192.0.2.1:443"}, EntryNodes: []string{"moria1"}},
 		"Conflux: the value 0x7 is none of":           {Conflux: 7},
 		"ClientDNSRejectInternalAddresses: off is":    {ClientDNSRejectInternalAddresses: chive.SwitchOff},
+		"RequireOnionPQ: the option PQ":               {RequireOnionPQ: true, PQ: chive.PQOff},
 		"PQ: the value 0x4 is none of":                {PQ: 4},
 		"Padding: the value 0x9 is none of":           {Padding: 9},
 	} {

@@ -34,4 +34,7 @@ var (
 	ErrOnionNeedsAuth    = hsclient.ErrNeedsAuth     // F4: the service wants a key, and there is none for it
 	ErrOnionBadAuth      = hsclient.ErrBadAuth       // F5: the service does not know the key
 	ErrOnionTimeout      = hsclient.ErrIntroTimeout  // F7: no introduction point answered in time
+	// ErrOnionClassical: the service has no post-quantum key, and the option PQ or
+	// RequireOnionPQ demands one.
+	ErrOnionClassical = hsclient.ErrClassical
 )

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/role"
@@ -271,6 +272,13 @@ func (c *OnionConn) CircuitAddr() netip.Addr { return hsservice.CircuitAddr(c.c.
 
 // Port returns the virtual port that the client asked for.
 func (c *OnionConn) Port() int { return int(c.c.Port()) }
+
+// Protection says what made the keys that the client and the service share, and what
+// protects them from a later quantum computer (docs/spec/pq-onions.md).
+func (c *OnionConn) Protection() HopProtection {
+	hop := c.c.Hop()
+	return protection([]client.HopProtection{{Handshake: hop.Info().Handshake, Protection: hop.Protection()}})[0]
+}
 
 // CloseCircuit ends the circuit, with all connections of the same client.
 func (c *OnionConn) CloseCircuit() { c.c.CloseCircuit() }

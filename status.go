@@ -30,7 +30,8 @@ type CircuitStatus struct {
 type HopProtection struct {
 	Handshake string `json:"handshake"` // what made the hop: "ntor", "ntor-v3" or "pq768"
 	// PQ is the ML-KEM parameter set, such as "pq768", and Carriage the way in
-	// which it was negotiated: "A" in the handshake, "B" in a rekey after it.
+	// which it was negotiated: "A" in the handshake, "B" in a rekey after it, "H" by
+	// the key in an onion service's descriptor.
 	// Both are empty when only X25519 protects the hop.
 	PQ       string `json:"pq,omitempty"`
 	Carriage string `json:"carriage,omitempty"`

@@ -66,9 +66,12 @@ type Config struct {
 	RejectInternal, RejectInternalAnswers Switch
 	// PQ says which hops ML-KEM has to protect, PQSet with what; zero is
 	// ML-KEM-768.
-	PQ      circuit.PQPolicy
-	PQSet   handshake.PQSet
-	Padding channel.PaddingMode
+	PQ circuit.PQPolicy
+	// RequireOnionPQ demands ML-KEM between onion services and their clients, whatever
+	// PQ says of relays.
+	RequireOnionPQ bool
+	PQSet          handshake.PQSet
+	Padding        channel.PaddingMode
 	// CircuitPadding is that of padding machines on circuits.
 	CircuitPadding channel.PaddingMode
 

@@ -36,7 +36,7 @@ var _ hsclient.Network = onionNet{}
 func newOnion(c *Client) *hsclient.Client {
 	t := c.cfg.Network.Testing
 	return hsclient.New(hsclient.Config{
-		Network: onionNet{c}, Log: c.log, Memory: c.memory, Keys: c.cfg.OnionKeys, Testing: t.AllowPrivateAddresses, Private: t.AllowPrivateAddresses,
+		Network: onionNet{c}, Log: c.log, Memory: c.memory, Keys: c.cfg.OnionKeys, Testing: t.AllowPrivateAddresses, Private: t.AllowPrivateAddresses, PQ: c.cfg.onionPQ(),
 		Idle: func() time.Duration { return pool.Dirtiness(c.live.Load().MaxDirtiness) },
 	})
 }
@@ -120,16 +120,10 @@ func (n onionNet) extended(ctx context.Context, s stub, t linkspec.Target, specs
 	if err != nil {
 		return nil, err
 	}
-	opts := n.hopOptions()
-	opts.Specs = specs
-	// What happens from now on is not the guard's doing: the last relay is a
-	// stranger's choice.
-	circ.Circ.once.Do(func() { circ.byUs = true })
-	if err := circ.Extend(ctx, t, opts); err != nil {
+	if err := n.extendOnion(ctx, circ, t, specs); err != nil {
 		circ.Close()
 		return nil, err
 	}
-	circ.last = t
 	return circ, nil
 }
 
@@ -154,15 +148,11 @@ func (n onionNet) Flow() (*flow.Params, bool) {
 	return o.Flow, o.Congestion
 }
 
-// onionAddress reads the address of a service, and checks that the configuration
-// allows one.
+// onionAddress reads the address of a service.
 func (c *Client) onionAddress(host string) (ident.Ed25519ID, error) {
 	id, err := hscrypto.ParseAddress(host)
 	if err != nil {
 		return id, fault.New(fault.KindOf(err), "dial: %w: %w", hsclient.ErrAddress, err)
-	}
-	if c.cfg.PQ == circuit.PQRequireAll {
-		return id, fault.New(fault.Refused, "dial: onion services have no post-quantum handshake, and the option PQ requires one at every hop")
 	}
 	return id, nil
 }

@@ -5,9 +5,7 @@ import (
 	"net/netip"
 	"testing"
 
-	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
@@ -51,23 +49,5 @@ func TestServiceRefusesExcluded(t *testing.T) {
 	cancel() // what waits for the network ends at once
 	if _, _, err := (serviceCircuits{c}).To(ctx, target, target.Specs()); !fault.Is(err, fault.Refused) {
 		t.Error(err)
-	}
-}
-
-// TestServiceWithoutProtection: a service is refused if the user wants post-quantum
-// protection at every hop, because the relays that clients choose have none.
-func TestServiceWithoutProtection(t *testing.T) {
-	c, err := New(Config{Network: netdir.Public(), Dial: refuse, PQ: circuit.PQRequireAll})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	k, err := hsservice.NewKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s, err := c.Listen(hsservice.Config{Key: k}); !fault.Is(err, fault.Config) {
-		t.Error(err)
-		s.Close()
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/chivenet/chive/internal/circuit"
-	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/linkspec"
@@ -21,10 +20,7 @@ func (c *Client) Listen(cfg hsservice.Config) (*hsservice.Service, error) {
 	if c.ctx.Err() != nil {
 		return nil, context.Cause(c.ctx)
 	}
-	if c.cfg.PQ == circuit.PQRequireAll {
-		return nil, fault.New(fault.Config, "onion service: circuits to its clients have no post-quantum handshake, and the option PQ requires one at every hop")
-	}
-	cfg.Circuits, cfg.Log = serviceCircuits{c}, c.log
+	cfg.Circuits, cfg.Log, cfg.PQ = serviceCircuits{c}, c.log, c.cfg.onionPQ()
 	if cfg.Name != "" {
 		cfg.Log = c.log.With("service", cfg.Name)
 	}

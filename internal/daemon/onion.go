@@ -63,22 +63,11 @@ func (r *onionRole) check() error {
 		return err
 	}
 	c := r.Config
-	if err := onionsAllowed(&c); err != nil {
-		return err
-	}
 	var err error
 	if c.Network, err = r.network(); err != nil {
 		return err
 	}
 	return c.Check()
-}
-
-// onionsAllowed refuses settings of a client that cannot host onion services.
-func onionsAllowed(c *chive.Config) error {
-	if c.PQ == chive.PQRequireAll {
-		return options.Wrong("PQ", "onion services have no post-quantum handshake with their clients, so not every hop can have one")
-	}
-	return nil
 }
 
 // config returns the configuration of the client.

@@ -82,11 +82,6 @@ func (r *proxyRole) check() error {
 	if err != nil {
 		return err
 	}
-	if r.ports && len(all) > 0 {
-		if err := onionsAllowed(&c); err != nil {
-			return err
-		}
-	}
 	if r.ports && len(all) == 0 && len(given(r.SOCKS))+len(given(r.HTTP))+len(given(r.DNS)) == 0 {
 		return fault.New(fault.Config, "no port is open: give --socks, --http or --dns an address")
 	}

@@ -1,0 +1,68 @@
+package client
+
+import (
+	"context"
+
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/linkspec"
+)
+
+// onionPQ returns the policy for the hop between an onion service and its client
+// (docs/spec/pq-onions.md, section 6).
+func (c *Config) onionPQ() circuit.PQPolicy {
+	if c.RequireOnionPQ {
+		return circuit.PQRequireAll
+	}
+	return c.PQ
+}
+
+// lastHop says how to extend a circuit to a relay of an onion service's or a client's
+// choice. Only PQRequireAll asks for protection there; elsewhere plain ntor is enough
+// for relays that a stranger names, as stock programs use it.
+func (n onionNet) lastHop(from linkspec.Target, to *linkspec.Target, opts *circuit.HopOptions) (circuit.Protection, error) {
+	if n.cfg.PQ != circuit.PQRequireAll {
+		return circuit.Protection{}, nil
+	}
+	// Link specifiers do not say what a relay can do, and whoever names the relay must
+	// not decide about it: the signed directory says it.
+	if d := n.dirs.Directory(); d != nil {
+		if r, ok := d.Lookup(to.RSA); ok {
+			if known := r.Target(); known.Ed == to.Ed && known.Ntor == to.Ntor {
+				to.Proto = known.Proto
+			}
+		}
+	}
+	plan, err := n.cfg.PQ.Plan(n.cfg.PQSet, []linkspec.Target{from, *to})
+	if err != nil {
+		return circuit.Protection{}, fault.New(fault.KindOf(err), "onion service: the circuit's last hop: %w", err)
+	}
+	if plan[1].Carriage == handshake.CarriageA {
+		opts.Handshake = plan[1].Set.Kind()
+	}
+	return plan[1], nil
+}
+
+// extendOnion extends a circuit to such a relay.
+func (n onionNet) extendOnion(ctx context.Context, circ *onionCirc, t linkspec.Target, specs []linkspec.Spec) error {
+	opts := n.hopOptions()
+	opts.Specs = specs
+	p, err := n.lastHop(circ.last, &t, &opts)
+	if err != nil {
+		return err
+	}
+	// What happens from now on is not the guard's doing: the last relay is a
+	// stranger's choice.
+	circ.Circ.once.Do(func() { circ.byUs = true })
+	if err := circ.Extend(ctx, t, opts); err != nil {
+		return err
+	}
+	if p.Carriage == handshake.CarriageB {
+		if err := circ.Engine().Last().Rekey(ctx, p.Set); err != nil {
+			return err
+		}
+	}
+	circ.last = t
+	return nil
+}
