@@ -31,9 +31,9 @@ var messages = [256]struct{ client, relay, service messageHandler }{
 	cell.RelayConfluxLink:      {relay: confluxLink},
 	cell.RelayConfluxLinkedAck: {relay: confluxLinkedAck},
 	cell.RelayConfluxSwitch:    {client: confluxSwitch, relay: confluxSwitch},
-	cell.RelayRekeyRequest:     {relay: rekeyRequest},
+	cell.RelayRekeyRequest:     {relay: rekeyRequest, service: onionRekeyRequest},
 	cell.RelayRekeyReply:       {client: rekeyReply},
-	cell.RelayRekeyConfirm:     {relay: rekeyConfirm},
+	cell.RelayRekeyConfirm:     {relay: rekeyConfirm, service: rekeyConfirm},
 	cell.RelayOnionCiphertext:  {service: onionCiphertext},
 	cell.RelayOnionConfirm:     {client: onionConfirm},
 

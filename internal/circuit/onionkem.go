@@ -130,11 +130,42 @@ func onionConfirm(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	ks := o.keys
 	o.next, o.keys = nil, nil
 	h.keptOnly()
-	c := h.c
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	h.c.OnClose(func(error) { h.wipeRekey() })
+	h.c.mu.Lock()
 	h.protectedLocked(ks)
+	h.c.mu.Unlock()
+	return h.rekeyOnion()
+}
+
+// rekeyOnion begins a client's rekey, after which the theft of the service's ML-KEM
+// key does not open what was recorded (docs/spec/pq-onions.md, section 7). Nothing
+// waits for it.
+func (h *Hop) rekeyOnion() error {
+	if err := h.requestRekey(handshake.HSKEMSet, handshake.HSRekeyVerification, make(chan error, 1)); err != nil {
+		return err
+	}
+	h.rekey.overdue.startFor(h, cell.RelayRekeyReply.String(), OnionKEMTimeout)
 	return nil
+}
+
+// onionRekeyRequest handles a fragment of the rekey's REQUEST at an onion service, on
+// home's reader. A circuit can ask for one.
+func onionRekeyRequest(h *Hop, m cell.RelayMsg, _ cell.Command) error {
+	if _, how := h.PostQuantum(); how != handshake.CarriageH {
+		return fault.New(fault.Protocol, "REKEY_REQUEST that was not due")
+	}
+	request, err := h.rekeyAsked(m.Data)
+	if err != nil || request == nil {
+		return err
+	}
+	if request[0] != byte(handshake.HSKEMSet) {
+		return fault.New(fault.Protocol, "REKEY_REQUEST with parameter set %d", request[0])
+	}
+	answer, err := h.answerRekey(request, [][]byte{handshake.HSRekeyVerification}, OnionKEMTimeout)
+	if err != nil {
+		return err
+	}
+	return answer()
 }
 
 // protectedLocked notes that both directions use the new keys.

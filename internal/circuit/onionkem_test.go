@@ -76,7 +76,9 @@ func TestOnionKEM(t *testing.T) {
 		sh := e.serve(t, service)
 		idle := e.client.Account().Used()
 		ch := e.dial(t)
-		before := ch.seal.(any)
+		if p := ch.Protection(); !p.IsZero() {
+			t.Errorf("protected by %v before the confirmation", p)
+		}
 		if held := e.client.Account().Used() - idle; held < onionKEMCost {
 			t.Errorf("%d bytes are counted while a confirmation is awaited", held)
 		}
@@ -90,8 +92,9 @@ func TestOnionKEM(t *testing.T) {
 		up, down := make([]byte, 300_000), make([]byte, 600_000)
 		_, _ = rand.Read(up)
 		_, _ = rand.Read(down)
-		if n, _, err := ch.SendData(NewWaiter(), id, up[:1000], batchCells); err != nil || n != 1000 {
-			t.Fatal(n, err)
+		early, _, err := ch.SendData(NewWaiter(), id, up, batchCells)
+		if err != nil || early < 10_000 {
+			t.Fatal(early, err)
 		}
 		synctest.Wait()
 		for _, c := range []*Circuit{e.client, e.service} {
@@ -99,21 +102,18 @@ func TestOnionKEM(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if len(service.ports) != 1 || service.got.Len() != 1000 {
+		if len(service.ports) != 1 || service.got.Len() != early {
 			t.Fatalf("ports %v, %d bytes", service.ports, service.got.Len())
 		}
 		for _, h := range []*Hop{ch, sh} {
-			if p := h.Protection(); p.String() != "pq768/H" || h.awaits != 0 {
+			if p := h.Protection(); p.String() != "pq768/B" || h.awaits != 0 { // the rekey is over, too
 				t.Errorf("protected by %v, waits for %v", p, h.awaits)
 			}
-		}
-		if ch.seal.(any) != before {
-			t.Error("the client's forward keys changed after it had sent")
 		}
 		if err := sh.Send(cell.RelayConnected, id, nil); err != nil {
 			t.Fatal(err)
 		}
-		sendAll(t, ch, id, up[1000:])
+		sendAll(t, ch, id, up[early:])
 		sendAll(t, sh, id, down)
 		if !bytes.Equal(service.got.Bytes(), up) || !bytes.Equal(client.got.Bytes(), down) {
 			t.Errorf("%d and %d bytes came, not those that were sent", service.got.Len(), client.got.Len())
@@ -130,7 +130,8 @@ func TestOnionCiphertextRefused(t *testing.T) {
 	onRig(t, func(r *rig) {
 		send := func(h *Hop, cmd cell.RelayCommand, body []byte) {
 			t.Helper()
-			if err := h.Send(cmd, 0, body); err != nil {
+			// The service may have closed the circuit because of what came before.
+			if err := fault.Except(fault.Closed, h.Send(cmd, 0, body)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -157,14 +158,14 @@ func TestOnionCiphertextRefused(t *testing.T) {
 			want string
 		}{
 			"BEGIN before it": {func(_ *kemEnds, ch *Hop, _ []byte) {
-				if err := ch.Send(cell.RelayBegin, 7, []byte(":80\x00")); err != nil {
+				if err := fault.Except(fault.Closed, ch.Send(cell.RelayBegin, 7, []byte(":80\x00"))); err != nil {
 					t.Fatal(err)
 				}
 			}, "BEGIN before ONION_CIPHERTEXT"},
 			"DROP before it": {func(_ *kemEnds, ch *Hop, _ []byte) { send(ch, cell.RelayDrop, nil) }, "DROP before ONION_CIPHERTEXT"},
 			"BEGIN within it": {func(_ *kemEnds, ch *Hop, ct []byte) {
 				send(ch, cell.RelayOnionCiphertext, parts(ct)[0])
-				if err := ch.Send(cell.RelayBegin, 7, []byte(":80\x00")); err != nil {
+				if err := fault.Except(fault.Closed, ch.Send(cell.RelayBegin, 7, []byte(":80\x00"))); err != nil {
 					t.Fatal(err)
 				}
 			}, "BEGIN before ONION_CIPHERTEXT"},
@@ -259,6 +260,97 @@ func TestVirtualHopOfAClosedCircuit(t *testing.T) {
 		e.service.Close(cell.DestroyNone, nil)
 		if _, err := e.service.AddVirtual(Virtual{Keys: e.sk, Service: true, Promise: e.promise}); err == nil {
 			t.Error("a closed circuit got a hop")
+		}
+	})
+}
+
+// TestOnionRekeyRefused: a circuit asks for one rekey, after carriage H and with its
+// parameter set, and each end finishes what it began.
+func TestOnionRekeyRefused(t *testing.T) {
+	onRig(t, func(r *rig) {
+		request := func(h *Hop, export [32]byte, set handshake.PQSet) {
+			t.Helper()
+			_, req, err := handshake.RekeyClient(rand.Reader, set, export, handshake.HSRekeyVerification)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := fault.Except(fault.Closed, h.sendMeta(cell.RelayRekeyRequest, req, false)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// A client that does all but the rekey.
+		open := func() (e *kemEnds, ch *Hop) {
+			e = r.kemEnds()
+			e.serve(t, new(taker))
+			e.client.handle = func(h *Hop, m cell.RelayMsg, cc cell.Command) error {
+				if m.Cmd != cell.RelayOnionConfirm {
+					return nil
+				}
+				h.open = h.onion.next
+				h.rekey.keep(h.onion.keys)
+				h.keptOnly()
+				return nil
+			}
+			ch = e.dial(t)
+			synctest.Wait()
+			if err := e.service.Err(); err != nil {
+				t.Fatal(err)
+			}
+			return e, ch
+		}
+		e, ch := open()
+		request(ch, ch.rekey.export, handshake.PQ512)
+		r.refused("another set", e.service, "parameter set 1")
+		e, ch = open()
+		request(ch, [32]byte{1}, handshake.PQ768)
+		r.refused("another secret", e.service, "authentication failed")
+		e, ch = open()
+		request(ch, ch.rekey.export, handshake.PQ768)
+		request(ch, ch.rekey.export, handshake.PQ768)
+		r.refused("two", e.service, "cannot be rekeyed, or is being")
+		e, ch = open()
+		_ = ch.Send(cell.RelayRekeyConfirm, 0, make([]byte, 36))
+		r.refused("a confirmation of nothing", e.service, "REKEY_CONFIRM without REKEY_REQUEST")
+		e, ch = open()
+		request(ch, ch.rekey.export, handshake.PQ768)
+		time.Sleep(OnionKEMTimeout)
+		synctest.Wait()
+		if err := e.service.Err(); !fault.Is(err, fault.Timeout) {
+			t.Errorf("no confirmation: %v", err)
+		}
+
+		e = r.kemEnds()
+		e.serve(t, nil)
+		ch = e.dial(t)
+		synctest.Wait()
+		request(ch, ch.rekey.export, handshake.PQ768)
+		r.refused("a second one", e.service, "REKEY_REQUEST that was not due")
+
+		ch, sh := r.virtually(31, nil)
+		request(ch, [32]byte{}, handshake.PQ768)
+		r.refused("without carriage H", sh.Circuit(), "REKEY_REQUEST that was not due")
+
+		e = r.kemEnds() // a service that does not answer
+		e.serve(t, nil)
+		e.service.handle = func(h *Hop, m cell.RelayMsg, cc cell.Command) error {
+			if m.Cmd == cell.RelayRekeyRequest {
+				return nil
+			}
+			return fromRelay(h, m, cc)
+		}
+		ch = e.dial(t)
+		synctest.Wait()
+		st := ch.rekey.client
+		if p := ch.Protection(); p.String() != "pq768/H" || st == nil {
+			t.Errorf("protected by %v", p)
+		}
+		time.Sleep(OnionKEMTimeout)
+		synctest.Wait()
+		if err := e.client.Err(); !fault.Is(err, fault.Timeout) {
+			t.Errorf("no reply: %v", err)
+		}
+		if _, _, err := st.Finish(make([]byte, 1120)); !fault.Is(err, fault.Local) {
+			t.Errorf("the secrets of a rekey that failed are still there: %v", err)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package circuit
 import (
 	"context"
 	"crypto/rand"
+	"time"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
@@ -21,7 +22,7 @@ type rekeyState struct {
 	next     opener              // of a relay, in use once CONFIRM came
 	nextKeys handshake.KeyStream // the source of the next export
 	done     chan error          // of a client; receives once
-	overdue  overdue             // of a relay, until CONFIRM has come
+	overdue  overdue             // until the other end's next message has come, where no goroutine waits for it
 }
 
 // keep stores the secret for a later rekey from a finished handshake.
@@ -105,6 +106,7 @@ func rekeyReply(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 		return err
 	}
 	began := h.Now()
+	r.overdue.stop()
 	confirm, ks, err := r.client.Finish(reply)
 	r.client = nil
 	if err != nil {
@@ -152,16 +154,21 @@ func (h *Hop) rekeyAsked(fragment []byte) (request []byte, err error) {
 	return request, err
 }
 
-// serveRekey computes the answer to REQUEST, on a worker, and returns the
-// function that sends it. Backward cells use the new keys from the first one
-// after REPLY.
+// serveRekey computes the answer to REQUEST on a worker.
 func (s *Server) serveRekey(h *Hop, request []byte) (answer func() error, err error) {
+	return h.answerRekey(request, s.relay().PQVerifications(handshake.CarriageB), handshake.FragmentTimeout)
+}
+
+// answerRekey computes the answer to REQUEST, and returns the function that sends it.
+// Backward cells use the new keys from the first one after REPLY. CONFIRM must come
+// within the limit.
+func (h *Hop) answerRekey(request []byte, verifications [][]byte, limit time.Duration) (answer func() error, err error) {
 	c := h.c
 	c.mu.Lock()
 	r := &h.rekey
 	export := r.export
 	c.mu.Unlock()
-	st, reply, ks, err := handshake.RekeyServer(rand.Reader, export, s.relay().PQVerifications(handshake.CarriageB), request)
+	st, reply, ks, err := handshake.RekeyServer(rand.Reader, export, verifications, request)
 	if err != nil {
 		return nil, err
 	}
@@ -177,7 +184,7 @@ func (s *Server) serveRekey(h *Hop, request []byte) (answer func() error, err er
 			return nil
 		}
 		r.server, r.next, r.nextKeys, r.set = st, k.open, ks, set
-		r.overdue.start(h, "REKEY_CONFIRM")
+		r.overdue.startFor(h, cell.RelayRekeyConfirm.String(), limit)
 		if err := h.sendLongLocked(cell.RelayRekeyReply, reply); err != nil {
 			return err
 		}
