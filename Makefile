@@ -99,23 +99,24 @@ bench-circuit: build
 	./bin/chivelab bench circuit --count 100 --handshake pq768 --cold-directory --plots bench-circuit/cold --lengths 0
 	./bin/chivelab bench circuit --count 1000 --handshake pq768 --plots bench-circuit/cached --lengths 200
 
-# pq-vectors makes the vectors of the post-quantum handshake again with an
-# independent program, whose ML-KEM and X25519 come from PyPI, and compares them
-# with the vectors of the tests.
+# pq-vectors makes the vectors of post-quantum circuits and onion services again
+# with independent programs, whose ML-KEM and X25519 come from PyPI, and compares
+# them with the vectors of the tests.
 pq-vectors:
 	python3 -m venv --clear bin/pq
 	bin/pq/bin/pip install --quiet --disable-pip-version-check kyber-py==1.2.0 cryptography==50.0.2
 	bin/pq/bin/python docs/spec/pq_reference.py | cmp - internal/handshake/testdata/pq-vectors.json
+	bin/pq/bin/python docs/spec/pq_onion_reference.py | cmp - internal/handshake/testdata/pq-onion-vectors.json
 
-# pq-models checks the models of both carriages with ProVerif (2.04). Three
+# pq-models checks the models of the carriages with ProVerif (2.04). Five
 # queries must be false: what is not protected, and, for each carriage, that the
-# states in question cannot be reached (docs/spec/pq-circuits.md).
+# states in question cannot be reached (docs/spec/pq-circuits.md, pq-onions.md).
 PROVERIF ?= proverif
 pq-models:
 	@mkdir -p bin
-	@for m in a b; do timeout 600 $(PROVERIF) docs/spec/pq-carriage-$$m.pv | grep '^RESULT' || exit 1; done > bin/pq-models
+	@for m in a b h; do timeout 600 $(PROVERIF) docs/spec/pq-carriage-$$m.pv | grep '^RESULT' || exit 1; done > bin/pq-models
 	@cat bin/pq-models
-	@test "$$(grep -c 'is true' bin/pq-models)" = 6 && test "$$(grep -c 'is false' bin/pq-models)" = 3
+	@test "$$(grep -c 'is true' bin/pq-models)" = 10 && test "$$(grep -c 'is false' bin/pq-models)" = 5
 
 # soak puts load on a network of Chive's for SOAK while relays end and come back at
 # random, and checks that no byte is wrong and that nothing leaks. SOAK_RATE bounds
