@@ -108,7 +108,7 @@ func onionCiphertext(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 		return err
 	}
 	h.seal = k.seal
-	h.protectedLocked(ks)
+	h.protectLocked(ks)
 	return nil
 }
 
@@ -131,9 +131,7 @@ func onionConfirm(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	o.next, o.keys = nil, nil
 	h.keptOnly()
 	h.c.OnClose(func(error) { h.wipeRekey() })
-	h.c.mu.Lock()
-	h.protectedLocked(ks)
-	h.c.mu.Unlock()
+	h.protect(ks)
 	return h.rekeyOnion()
 }
 
@@ -168,8 +166,14 @@ func onionRekeyRequest(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	return answer()
 }
 
-// protectedLocked notes that both directions use the new keys.
-func (h *Hop) protectedLocked(ks handshake.KeyStream) {
+func (h *Hop) protect(ks handshake.KeyStream) {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	h.protectLocked(ks)
+}
+
+// protectLocked notes that both directions use the new keys.
+func (h *Hop) protectLocked(ks handshake.KeyStream) {
 	h.info.PQ, h.info.Carriage = handshake.HSKEMSet, handshake.CarriageH
 	h.rekey.keep(ks)
 }
