@@ -122,33 +122,19 @@ func TestKEMIntroduction(t *testing.T) {
 	}
 }
 
-// TestKEMTakenBack: the secret of an introduction that was refused is gone.
+// TestKEMTakenBack: the secret of an introduction that was refused, or whose
+// rendezvous is given up, is gone.
 func TestKEMTakenBack(t *testing.T) {
 	s := newService(t)
 	key, err := handshake.NewHSKEMKey(rand.Reader, s.blinded)
 	if err != nil {
 		t.Fatal(err)
 	}
-	kem, err := handshake.HSKEMEncapsulate(rand.Reader, s.blinded, key.Public())
+	st, err := handshake.HSNtorClient(rand.Reader, handshake.HSService{Enc: s.enc.Public()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rendezvous{point: new(circuit.Hop), state: established}
-	if err := r.arm(nil, circuit.Virtual{KEM: kem}); err != nil {
-		t.Fatal(err)
-	}
-	if !r.disarm() || r.terms.KEM != nil {
-		t.Error("the introduction was not taken back")
-	}
-	b, err := handshake.GenerateNtorKeyPair(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	st, err := handshake.HSNtorClient(rand.Reader, handshake.HSService{Enc: b.Public()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ss, _, err := handshake.HSNtorOpen(b, ident.Ed25519ID{}, [][32]byte{{}}, nil, st.Introduce(nil, nil))
+	ss, _, err := handshake.HSNtorOpen(s.enc, ident.Ed25519ID{}, [][32]byte{{}}, nil, st.Introduce(nil, nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +142,25 @@ func TestKEMTakenBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, _, _, err := kem.Finish(hs); !fault.Is(err, fault.Local) {
-		t.Error("the secret is still there", err)
+	for name, c := range map[string]struct {
+		end  func(*rendezvous)
+		gone bool
+	}{
+		"under way":  {func(*rendezvous) {}, false},
+		"taken back": {func(r *rendezvous) { r.disarm() }, true},
+		"given up":   {(*rendezvous).close, true},
+	} {
+		kem, err := handshake.HSKEMEncapsulate(rand.Reader, s.blinded, key.Public())
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := &rendezvous{circ: endAt{}, point: new(circuit.Hop), state: established}
+		if err := r.arm(nil, circuit.Virtual{KEM: kem}); err != nil {
+			t.Fatal(err)
+		}
+		c.end(r)
+		if _, _, _, err := kem.Finish(hs); fault.Is(err, fault.Local) != c.gone || err != nil != c.gone {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -116,12 +116,12 @@ func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint
 			c.wg.Go(func() {
 				defer panics.Recover(c.cfg.Log, nil)
 				if m := <-making; m.rend != nil {
-					m.rend.circ.Close()
+					m.rend.close()
 				}
 			})
 		}
 		if rend != nil {
-			rend.circ.Close()
+			rend.close()
 		}
 	}()
 	for ; p != nil; p = a.next() {
@@ -164,7 +164,7 @@ func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint
 			continue // the rendezvous point can serve the next introduction
 		}
 		a.failed(err, errors.Is(err, ErrIntroTimeout))
-		rend.circ.Close()
+		rend.close()
 		rend = nil
 	}
 	return outcome{}

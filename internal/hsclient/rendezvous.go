@@ -124,6 +124,15 @@ func (r *rendezvous) take(m cell.RelayMsg) error {
 	return nil
 }
 
+// close ends the circuit, and forgets the secrets of an introduction that may be under
+// way.
+func (r *rendezvous) close() {
+	r.circ.Close()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.forgetLocked()
+}
+
 // forgetLocked forgets the secrets of an introduction.
 func (r *rendezvous) forgetLocked() {
 	if r.terms.KEM != nil {

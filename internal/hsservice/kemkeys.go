@@ -37,13 +37,13 @@ func (k *kemKeys) keep(key *handshake.HSKEMKey, now time.Time) {
 		}
 	}
 	k.wipe(maxKEMKeys - 1)
-	k.list = append(k.list, kemKept{key, now.Add(kemLife)})
+	k.list = append(k.list, kemKept{key, now.Round(0).Add(kemLife)}) // also while the machine sleeps
 }
 
 // forget erases the keys that no client can know any more.
 func (k *kemKeys) forget(now time.Time) {
 	n := len(k.list)
-	for n > 0 && !now.Before(k.list[len(k.list)-n].until) {
+	for n > 0 && !now.Round(0).Before(k.list[len(k.list)-n].until) {
 		n--
 	}
 	k.wipe(n)
