@@ -111,7 +111,13 @@ func TestPostQuantumOnion(t *testing.T) {
 				if err := bounce(conn, size); err != nil {
 					t.Error(i, err)
 				}
-				p := (<-conns).HopProtection
+				served := <-conns
+				p := served.HopProtection
+				if i == 0 && k.pq { // what came last came after the rekey
+					if p := served.Conn.(*chive.OnionConn).Protection(); p.Carriage != "B" {
+						t.Errorf("5 MB later, a connection is protected by %+v", p)
+					}
+				}
 				if p.Handshake != "hs-ntor" || (p.PQ == "pq768") != k.pq {
 					t.Errorf("connection %d is protected by %+v", i, p)
 				}
