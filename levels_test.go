@@ -96,12 +96,13 @@ var levels = map[string]int{
 	"authority": top + 1,
 	"relay":     top + 1,
 
-	"internal/proxydial":  top + 1, // what the proxy listeners dial through
-	"internal/lab/ports":  3,       // ports of loopback: it knows of no network
-	"internal/lab/target": 3,       // what traffic goes to: neither does it
-	"internal/lab/...":    top + 1,
-	"internal/lab/flood":  top + 3, // its tests start whole networks of package lab
-	"internal/lab/soak":   top + 3, // it disturbs one
+	"internal/proxydial":      top + 1, // what the proxy listeners dial through
+	"internal/lab/ports":      3,       // ports of loopback: it knows of no network
+	"internal/lab/target":     3,       // what traffic goes to: neither does it
+	"internal/lab/...":        top + 1,
+	"internal/lab/benchonion": top + 3, // it starts whole networks of package lab
+	"internal/lab/flood":      top + 3, // its tests start whole networks of package lab
+	"internal/lab/soak":       top + 3, // it disturbs one
 
 	"internal/daemon": top + 2, // listeners and settings around a client
 	"internal/cli":    top + 3, // the command line of the product; it does not link the laboratory

@@ -21,8 +21,8 @@ type Goal struct {
 	Met   bool    `json:"met"`
 }
 
-// ratio is a goal for Chive's number over C tor's.
-func ratio(what string, chive, tor, limit float64, least bool) Goal {
+// Ratio is a goal for Chive's number over C tor's.
+func Ratio(what string, chive, tor, limit float64, least bool) Goal {
 	g := Goal{What: what, Chive: chive, Tor: tor, Limit: limit, Least: least}
 	if tor != 0 {
 		g.Value = chive / tor
@@ -30,13 +30,13 @@ func ratio(what string, chive, tor, limit float64, least bool) Goal {
 	return g.judged()
 }
 
-// absolute is a goal for Chive's number alone.
-func absolute(what string, chive, limit float64, least bool) Goal {
+// Absolute is a goal for Chive's number alone.
+func Absolute(what string, chive, limit float64, least bool) Goal {
 	return Goal{What: what, Chive: chive, Value: chive, Limit: limit, Least: least}.judged()
 }
 
-// beside is a goal for Chive's number alone; C tor's is shown for comparison.
-func beside(what string, chive, tor, limit float64) Goal {
+// Beside is a goal for Chive's number alone; C tor's is shown for comparison.
+func Beside(what string, chive, tor, limit float64) Goal {
 	return Goal{What: what, Chive: chive, Tor: tor, Value: chive, Limit: limit}.judged()
 }
 
@@ -74,24 +74,24 @@ func clientGoals(tor, chive *measure.Report) []Goal {
 	for i, c := range chive.Throughput {
 		t := tor.Throughput[i]
 		if c.Streams == 1 && c.Direction == "down" {
-			out = append(out, ratio("one stream down, MB/s", c.MBps, t.MBps, 1.2, true))
+			out = append(out, Ratio("one stream down, MB/s", c.MBps, t.MBps, 1.2, true))
 		}
 		if len(c.CPU) > 0 && len(t.CPU) > 0 {
 			what := fmt.Sprintf("client CPU, %d %s, us/cell", c.Streams, c.Direction)
-			out = append(out, ratio(what, c.CPU[0].MicrosPerCell, t.CPU[0].MicrosPerCell, 0.6, false))
+			out = append(out, Ratio(what, c.CPU[0].MicrosPerCell, t.CPU[0].MicrosPerCell, 0.6, false))
 		}
 	}
 	if chive.Build != nil && tor.Build != nil {
-		out = append(out, ratio("3-hop build, median ms", chive.Build.Total.Median, tor.Build.Total.Median, 1, false))
+		out = append(out, Ratio("3-hop build, median ms", chive.Build.Total.Median, tor.Build.Total.Median, 1, false))
 	}
 	if chive.Ping != nil && tor.Ping != nil {
-		out = append(out, ratio("round trip, median ms", chive.Ping.Median, tor.Ping.Median, 1, false))
+		out = append(out, Ratio("round trip, median ms", chive.Ping.Median, tor.Ping.Median, 1, false))
 	}
 	if chive.Bootstrap != nil {
-		out = append(out, absolute("bootstrap, cold, s", chive.Bootstrap.Cold, 0.2, false))
+		out = append(out, Absolute("bootstrap, cold, s", chive.Bootstrap.Cold, 0.2, false))
 	}
 	if len(chive.Idle) > 0 {
-		out = append(out, absolute("RSS idle, MB", chive.Idle[0].RSS, 20, false))
+		out = append(out, Absolute("RSS idle, MB", chive.Idle[0].RSS, 20, false))
 	}
 	return out
 }

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chivenet/chive/internal/cli"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/lab/benchonion"
+	"github.com/chivenet/chive/internal/lab/child"
+	"github.com/chivenet/chive/internal/lab/measure"
+)
+
+// benchOnionCommand measures onion services.
+func benchOnionCommand() *cobra.Command {
+	p := benchonion.Plan{CrowdArgs: []string{"bench", "onion", "crowd"}, Measure: measure.Plan{Streams: []int{1}, Bytes: 50 << 20, Pings: 500, Connects: 100, Rounds: 5}}
+	var jsonFile string
+	var noNamespace, verbose, short bool
+	var megabytes, relayed int64
+	cmd := &cobra.Command{
+		Use:   "onion",
+		Short: "Measure Chive's onion services and C tor's",
+		Long: `Measure an onion service together with its client, in one run: both C tor's, over relays of C tor's; both Chive's,
+over the same relays; and both Chive's in a network that is all Chive's. This is repeated for each of C tor's schedulers.
+
+The measurements: the time to connect over a new rendezvous, with the service's descriptor and without it; throughput
+of one stream each way, with the processor time of client and service for each cell; round trips; the time from the
+start of a service to the first byte that C tor's client gets; the processor time of a rendezvous point for each cell;
+and the memory of client and service with many open connections. As root on Linux that happens in a network namespace,
+where the loopback acknowledges at once.
+
+A value of 0 leaves a measurement out: --streams 0, --connects 0, --cold 0, --listens 0, --relayed 0, --crowds 0.`,
+		Example: "  chivelab bench onion --short\n  chivelab bench onion --schedulers Vanilla --json bench-onion.json",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			ctx, cancel := context.WithTimeout(cmd.Context(), benchTime)
+			defer cancel()
+			if !noNamespace {
+				if done, err := inNamespace(ctx, cmd); done {
+					return err
+				}
+			}
+			if p.Program == "" {
+				if p.Program, err = child.Self(); err != nil {
+					return err
+				}
+			}
+			if short {
+				p.Measure.Rounds, p.Measure.Connects, p.Measure.Pings, p.Cold, p.Listens, megabytes, relayed = 1, 20, 100, 4, 2, 10, 10
+				p.Crowds = p.Crowds[:1]
+			}
+			if p.Profiles != "" {
+				if err := os.MkdirAll(p.Profiles, 0o755); err != nil {
+					return fault.Wrap(fault.Local, err)
+				}
+			}
+			p.Measure.Bytes, p.Relayed = megabytes<<20, relayed<<20
+			p.Progress = func(s string) { fmt.Fprintln(cmd.ErrOrStderr(), time.Now().Format(time.TimeOnly), s) }
+			if verbose {
+				p.Log = cmd.ErrOrStderr()
+			}
+			r, err := benchonion.Run(ctx, p)
+			if err != nil {
+				return err
+			}
+			if err := r.Write(cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			cli.Printf(cmd, "\n")
+			return writeReport(jsonFile, r)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&noNamespace, "no-namespace", false, "use this machine's own loopback")
+	f.BoolVar(&verbose, "verbose", false, "show the logs of Chive's nodes")
+	f.BoolVar(&short, "short", false, "finish in three minutes: fewer of everything")
+	f.StringVar(&p.Program, "chive", "", "`PATH` of the chive to measure (default: this one)")
+	f.StringVar(&p.Tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")
+	f.StringSliceVar(&p.Schedulers, "schedulers", []string{"Vanilla", "KIST"}, "C tor's `SCHEDULERS` to compare with")
+	f.IntSliceVar(&p.Measure.Streams, "streams", p.Measure.Streams, "`NUMBERS` of streams")
+	f.Int64Var(&megabytes, "megabytes", p.Measure.Bytes>>20, "`MiB` that each transfer moves")
+	f.IntVar(&p.Measure.Rounds, "rounds", p.Measure.Rounds, "`TIMES` that each transfer is done; the median counts")
+	f.IntVar(&p.Measure.Pings, "pings", p.Measure.Pings, "`NUMBER` of round trips")
+	f.IntVar(&p.Measure.Connects, "connects", p.Measure.Connects, "`NUMBER` of connections, each over a new rendezvous")
+	f.IntVar(&p.Cold, "cold", 20, "`NUMBER` of connections without a descriptor, each to a new service")
+	f.IntVar(&p.Listens, "listens", 10, "`NUMBER` of services whose start is timed")
+	f.Int64Var(&relayed, "relayed", 50, "`MiB` that move through a rendezvous point")
+	f.IntSliceVar(&p.Crowds, "crowds", []int{1000, 10000}, "`NUMBERS` of open connections")
+	f.StringVar(&p.Profiles, "profiles", "", "write CPU profiles of Chive's clients and services to `DIR`: for go tool pprof")
+	f.StringVar(&jsonFile, "json", "", "write the report to `FILE`, as JSON")
+	cmd.AddCommand(&cobra.Command{
+		Use: "crowd", Short: "Hold open connections", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return benchonion.HoldCrowd(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	})
+	return cmd
+}

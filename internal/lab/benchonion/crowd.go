@@ -1,0 +1,186 @@
+package benchonion
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/lab/child"
+	"github.com/chivenet/chive/internal/lab/proc"
+	"github.com/chivenet/chive/internal/lab/socksclient"
+)
+
+// Crowd is the memory of a client and a service with open connections, each of which has
+// carried a byte each way.
+type Crowd struct {
+	Connections int          `json:"connections"`
+	Pairs       []CrowdOfOne `json:"pairs"` // C tor's, Chive's over C tor's relays
+}
+
+// CrowdOfOne is a pair's memory, in 10^6 bytes, and how long the connections took to
+// open.
+type CrowdOfOne struct {
+	Client  float64 `json:"client_rss_mb"`
+	Service float64 `json:"service_rss_mb"`
+	Seconds float64 `json:"seconds"`
+}
+
+const (
+	// crowdShare is how many connections share a circuit.
+	crowdShare = 100
+	// crowdOpeners is how many connections are opened at the same time.
+	crowdOpeners = 16
+	// crowdTime bounds how long a crowd takes to open.
+	crowdTime = 3 * time.Minute
+)
+
+// CrowdOrder tells the process that holds connections what to open. It is its own
+// process because the bench cannot have enough files open for both ends.
+type CrowdOrder struct {
+	SOCKS string `json:"socks"`
+	Addr  string `json:"addr"` // of the service, with the port of an echo service
+	Name  string `json:"name"` // of the crowd: crowds share no circuits
+	Count int    `json:"count"`
+}
+
+// HoldCrowd reads an order, opens its connections, prints "ready" on out, and holds
+// them until in ends.
+func HoldCrowd(ctx context.Context, in io.Reader, out io.Writer) error {
+	dec := json.NewDecoder(in)
+	var o CrowdOrder
+	if err := dec.Decode(&o); err != nil {
+		return fault.New(fault.Config, "crowd: the order: %w", err)
+	}
+	conns, err := o.open(ctx)
+	defer func() {
+		for _, c := range conns {
+			c.Close()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	if _, err := io.WriteString(out, "ready\n"); err != nil {
+		return fault.Wrap(fault.Local, err)
+	}
+	_, err = io.Copy(io.Discard, in)
+	return fault.Wrap(fault.Local, err)
+}
+
+func (o *CrowdOrder) open(ctx context.Context) (conns []net.Conn, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, crowdTime, fault.New(fault.Timeout, "the connections were not open in time"))
+	defer cancel()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	next := 0
+	for range crowdOpeners {
+		wg.Go(func() {
+			for {
+				mu.Lock()
+				i := next
+				next++
+				over := i >= o.Count || err != nil
+				mu.Unlock()
+				if over {
+					return
+				}
+				d := socksclient.Dialer{Proxy: o.SOCKS, User: fmt.Sprint(o.Name, i/crowdShare), Pass: "x"}
+				c, derr := d.DialContext(ctx, "tcp", o.Addr)
+				if derr == nil {
+					derr = exchange(ctx, c)
+				}
+				mu.Lock()
+				if c != nil {
+					conns = append(conns, c)
+				}
+				if derr != nil && err == nil {
+					err = fault.New(fault.KindOf(derr), "connection %d of %d: %w", i+1, o.Count, derr)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	for _, c := range conns {
+		_ = c.SetDeadline(time.Time{}) // never fails on an open connection
+	}
+	return conns, err
+}
+
+// crowds measures memory. The connections of a smaller crowd stay open in the larger one.
+func (s *site) crowds(ctx context.Context) (out []Crowd, err error) {
+	before := 0
+	var holders []*holder
+	defer func() {
+		for _, h := range holders {
+			h.end()
+		}
+	}()
+	for _, n := range s.Crowds {
+		s.Progress(fmt.Sprintf("%d open connections", n))
+		crowd := Crowd{Connections: n}
+		for _, p := range s.pairs[:2] {
+			_, port, err := net.SplitHostPort(p.echo)
+			if err != nil {
+				return nil, fault.Wrap(fault.Local, err)
+			}
+			began := time.Now()
+			h, err := s.hold(ctx, CrowdOrder{SOCKS: p.socks, Addr: net.JoinHostPort(p.host, port), Name: "crowd" + strconv.Itoa(n), Count: n - before})
+			if err != nil {
+				return nil, fault.New(fault.KindOf(err), "%s: %w", p.name, err)
+			}
+			holders = append(holders, h)
+			one := CrowdOfOne{Seconds: time.Since(began).Seconds()}
+			for pid, rss := range map[int]*float64{p.client: &one.Client, p.service: &one.Service} {
+				u, err := proc.Of(pid)
+				if err != nil {
+					return nil, err
+				}
+				*rss = float64(u.RSS) / 1e6
+			}
+			crowd.Pairs = append(crowd.Pairs, one)
+		}
+		before = n
+		out = append(out, crowd)
+	}
+	return out, nil
+}
+
+// holder is a process that holds connections.
+type holder struct {
+	process *child.Process
+	in      io.WriteCloser
+}
+
+func (s *site) hold(ctx context.Context, o CrowdOrder) (*holder, error) {
+	cmd := exec.Command(s.Program, s.CrowdArgs...)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	written := make(chan error, 1)
+	go func() { written <- json.NewEncoder(in).Encode(o) }()
+	p, _, err := child.Run(ctx, nil, cmd, func(line string) bool { return line == "ready" })
+	if err != nil {
+		in.Close()
+		return nil, err
+	}
+	if err := <-written; err != nil {
+		p.Kill()
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	return &holder{p, in}, nil
+}
+
+// end closes the connections.
+func (h *holder) end() {
+	h.in.Close()
+	<-h.process.Done()
+}

@@ -1,0 +1,114 @@
+package benchonion
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/chivenet/chive/internal/lab/bench"
+	"github.com/chivenet/chive/internal/lab/measure"
+)
+
+// The project's goals, Chive's figure over C tor's unless they say otherwise.
+const (
+	connectSame, connectAll       = 0.6, 0.5
+	throughputSame, throughputAll = 1.2, 3
+	cpuShare                      = 1.0 / 3
+	listenSeconds                 = 1
+)
+
+// goals compares the pairs of one network.
+func (n *Network) goals() (out []bench.Goal) {
+	if len(n.Pairs) == 3 {
+		tor, same, all := n.Pairs[0], n.Pairs[1], n.Pairs[2]
+		if tor.Connect != nil {
+			out = append(out, n.connects("new circuit", tor.Connect, same.Connect, all.Connect)...)
+		}
+		for i, t := range tor.Throughput {
+			out = append(out,
+				bench.Ratio(fmt.Sprintf("%v, MB/s (%s)", t, n.Scheduler), same.Throughput[i].MBps, t.MBps, throughputSame, true),
+				bench.Ratio(fmt.Sprintf("%v, MB/s (%s), all Chive", t, n.Scheduler), all.Throughput[i].MBps, t.MBps, throughputAll, true))
+		}
+		for i, t := range tor.Throughput {
+			for k, c := range t.CPU {
+				out = append(out, bench.Ratio(fmt.Sprintf("%s CPU, %v, us/cell (%s)", c.Process, t, n.Scheduler),
+					same.Throughput[i].CPU[k].MicrosPerCell, c.MicrosPerCell, cpuShare, false))
+			}
+		}
+	}
+	if len(n.Cold) == 3 {
+		out = append(out, n.connects("no descriptor", n.Cold[0], n.Cold[1], n.Cold[2])...)
+	}
+	for i, l := range n.Listens {
+		if i > 0 {
+			out = append(out, bench.Beside(fmt.Sprintf("%s to first byte, median s (%s)", l.What, n.Scheduler),
+				l.FirstByte.Median/1000, n.Listens[0].FirstByte.Median/1000, listenSeconds))
+		}
+	}
+	if len(n.Rendezvous) == 2 {
+		out = append(out, bench.Ratio(fmt.Sprintf("rendezvous point CPU, us/cell (%s)", n.Scheduler), n.Rendezvous[1].PerCell, n.Rendezvous[0].PerCell, cpuShare, false))
+	}
+	return out
+}
+
+func (n *Network) connects(what string, tor, same, all *measure.Latency) (out []bench.Goal) {
+	for _, v := range []struct {
+		name           string
+		tor, same, all float64
+	}{{"median", tor.Median, same.Median, all.Median}, {"p95", tor.P95, same.P95, all.P95}} {
+		text := fmt.Sprintf("connect, %s, %s ms (%s)", what, v.name, n.Scheduler)
+		out = append(out, bench.Ratio(text, v.same, v.tor, connectSame, false), bench.Ratio(text+", all Chive", v.all, v.tor, connectAll, false))
+	}
+	return out
+}
+
+func crowdGoals(all []Crowd) (out []bench.Goal) {
+	for _, c := range all {
+		out = append(out,
+			bench.Ratio(fmt.Sprintf("client RSS, %d connections, MB", c.Connections), c.Pairs[1].Client, c.Pairs[0].Client, 1, false),
+			bench.Ratio(fmt.Sprintf("service RSS, %d connections, MB", c.Connections), c.Pairs[1].Service, c.Pairs[0].Service, 1, false))
+	}
+	return out
+}
+
+// Write writes the report as text.
+func (r *Report) Write(w io.Writer) error {
+	for _, n := range r.Networks {
+		if err := n.write(w); err != nil {
+			return err
+		}
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for i, c := range r.Crowds {
+		if i == 0 {
+			fmt.Fprintln(tw, "open connections\tC tor: client, service, MB (opened in)\tChive: client, service, MB (opened in)")
+		}
+		fmt.Fprintf(tw, "%d\t%.1f, %.1f (%.1f s)\t%.1f, %.1f (%.1f s)\n", c.Connections, c.Pairs[0].Client, c.Pairs[0].Service, c.Pairs[0].Seconds,
+			c.Pairs[1].Client, c.Pairs[1].Service, c.Pairs[1].Seconds)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintln(w)
+	return bench.WriteGoals(w, r.Goals)
+}
+
+func (n *Network) write(w io.Writer) error {
+	fmt.Fprintf(w, "C tor with %s; connect: over a new rendezvous\n", n.Scheduler)
+	if err := measure.WriteTable(w, n.Pairs...); err != nil {
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	for i, c := range n.Cold {
+		fmt.Fprintf(tw, "connect without a descriptor, %s, ms: min / median / p95\t%.1f / %.1f / %.1f\n", n.Pairs[i].Name, c.Min, c.Median, c.P95)
+	}
+	for _, l := range n.Listens {
+		fmt.Fprintf(tw, "%s, s: published / first byte, median (max)\t%.2f (%.2f) / %.2f (%.2f), %d failed\n",
+			l.What, l.Published.Median/1000, l.Published.Max/1000, l.FirstByte.Median/1000, l.FirstByte.Max/1000, l.Retries)
+	}
+	for _, v := range n.Rendezvous {
+		fmt.Fprintf(tw, "rendezvous point of %s\t%.2f us a cell, %.1f MB/s\n", v.Relay, v.PerCell, v.MBps)
+	}
+	fmt.Fprintln(tw)
+	return tw.Flush()
+}
