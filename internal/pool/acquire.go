@@ -20,8 +20,8 @@ import (
 type Request struct {
 	Key  isolation.Key
 	Dest path.Dest // port zero: a RESOLVE
-	// Internal asks for a circuit that lets nothing out, for onion services.
-	// Dest has no meaning then.
+	// Internal asks for a circuit that was built for onion services, which carries
+	// nothing else, whatever its last relay lets out. Dest has no meaning then.
 	Internal bool
 	// Hops is the length of an internal circuit, zero for path.DefaultHops, and Next a
 	// relay to which it will be extended.
@@ -236,8 +236,10 @@ func (p *Pool) fits(e *entry, w *waiter, now time.Time) bool {
 		return false
 	case r.stable() && !e.c.Stable():
 		return false
+	case r.Internal != e.internal:
+		return false
 	case r.Internal:
-		return isInternal(e.c) && e.c.Leads(w.target.hops, r.Next) && !slices.Contains(r.ExcludeExit, e.c.Exit())
+		return e.c.Leads(w.target.hops, r.Next) && !slices.Contains(r.ExcludeExit, e.c.Exit())
 	case !e.c.Allows(r.Dest):
 		return false
 	}
@@ -248,9 +250,6 @@ func (p *Pool) fits(e *entry, w *waiter, now time.Time) bool {
 	}
 	return !slices.Contains(r.ExcludeExit, e.c.Exit())
 }
-
-// isInternal reports whether a circuit lets nothing out, not even name lookups.
-func isInternal(c Circuit) bool { return !c.Allows(path.Dest{}) }
 
 // best returns the open circuit to use for a request: a dirty one before a
 // clean one, of dirty ones the youngest, and of clean ones the oldest, which
@@ -281,5 +280,8 @@ func (p *Pool) lease(e *entry, w *waiter, now time.Time) {
 	}
 	e.private = w.req.Private
 	e.leases++
+	if e.internal {
+		p.restUntil = now.Add(restTime)
+	}
 	w.deliver(&Lease{Circuit: e.c, p: p, e: e, req: w.req}, nil)
 }

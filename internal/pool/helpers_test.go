@@ -21,13 +21,15 @@ type fakeCircuit struct {
 	before ident.RSAID // the hop before the exit
 	ports  []uint16    // none: any, for an exit circuit
 	stable bool
-	done   chan struct{}
-	once   sync.Once
+	// everything: the last relay is an exit, whatever the circuit was built for.
+	everything bool
+	done       chan struct{}
+	once       sync.Once
 }
 
 func (c *fakeCircuit) Exit() ident.RSAID { return c.exit }
 func (c *fakeCircuit) Allows(d path.Dest) bool {
-	return len(c.spec.Dests) > 0 && (len(c.ports) == 0 || d.Port == 0 || slices.Contains(c.ports, d.Port))
+	return c.everything || len(c.spec.Dests) > 0 && (len(c.ports) == 0 || d.Port == 0 || slices.Contains(c.ports, d.Port))
 }
 func (c *fakeCircuit) Leads(hops int, next ident.RSAID) bool {
 	return cmp.Or(c.spec.Hops, path.DefaultHops) == hops && (next.IsZero() || next != c.exit && next != c.before)

@@ -75,7 +75,8 @@ func (p *Pool) forget(now time.Time) {
 
 // prebuild launches circuits for predicted ports until each has enough clean
 // ones, and one to learn build times when that is wanted. While launches fail
-// it only tries one now and then: requests come first.
+// it only tries one now and then: requests come first. Circuits that were built to
+// learn do not count against MaxClean: they may be more than that.
 func (p *Pool) prebuild(now time.Time) {
 	limit := p.cfg.MaxPending
 	if p.failures > 0 {
@@ -90,20 +91,33 @@ func (p *Pool) prebuild(now time.Time) {
 	if p.closed || p.failures > 0 && now.Before(p.probeAt) {
 		return
 	}
-	clean := 0
-	for _, e := range p.entries {
-		if e.clean() && !e.retired && !e.dead() {
-			clean++
-		}
-	}
-	spare := clean
-	for _, l := range p.launches {
-		if !l.owned && !l.stale {
+	spare, learning := 0, 0
+	count := func(learns bool) {
+		if learns {
+			learning++
+		} else {
 			spare++
 		}
 	}
+	for _, e := range p.entries {
+		if e.clean() && !e.retired && !e.dead() {
+			count(e.learns)
+		}
+	}
+	for _, l := range p.launches {
+		if !l.owned && !l.stale {
+			count(l.learns)
+		}
+	}
 	for _, t := range p.wanted() {
-		for have := p.ready(t); have < p.cfg.PerPort; have++ {
+		want := p.cfg.PerPort
+		if t.internal {
+			want *= internalTwice
+		}
+		for have := p.ready(t); have < want; have++ {
+			if t.internal && have > 0 && now.Before(p.restUntil) {
+				break
+			}
 			if spare >= p.cfg.MaxClean || len(p.launches) >= limit {
 				return
 			}
@@ -112,11 +126,21 @@ func (p *Pool) prebuild(now time.Time) {
 			spare++
 		}
 	}
-	if p.cfg.Learn != nil && len(p.launches) < limit && p.cfg.Learn(spare) {
-		p.launch(target{port: 443}, ident.RSAID{}, nil, nil, now)
+	if p.cfg.Learn != nil && len(p.launches) < limit && p.cfg.Learn(spare+learning) {
+		p.launch(target{port: 443}, ident.RSAID{}, nil, nil, now).learns = true
 		p.total.Preemptive++
 	}
 }
+
+// internalTwice: a client takes two internal circuits at once to reach an onion service,
+// to the rendezvous point and by way of an introduction point, and not every circuit
+// can be extended to every relay. So there are twice as many of them.
+const internalTwice = 2
+
+// restTime is how long circuits for onion services wait to be built ahead after one was
+// taken, unless there is none: a stream is being opened with it, which must not wait
+// for their handshakes.
+const restTime = 100 * time.Millisecond
 
 // wanted returns the predicted targets, the last used first, so that
 // MaxClean cuts off the oldest.
@@ -141,7 +165,7 @@ func (p *Pool) ready(t target) int {
 		if !e.clean() || e.retired || e.dead() || t.stable && !e.c.Stable() {
 			continue
 		}
-		if t.internal && isInternal(e.c) && e.c.Leads(t.hops, ident.RSAID{}) || !t.internal && e.c.Allows(t.dest()) {
+		if t.internal == e.internal && (t.internal && e.c.Leads(t.hops, ident.RSAID{}) || !t.internal && e.c.Allows(t.dest())) {
 			n++
 		}
 	}
@@ -173,6 +197,7 @@ func (p *Pool) next(now time.Time) time.Duration {
 	}
 	at(p.notBefore)
 	at(p.probeAt)
+	at(p.restUntil)
 	if p.cfg.Learn != nil {
 		d = min(d, p.cfg.LearnEvery)
 	}

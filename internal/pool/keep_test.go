@@ -132,3 +132,44 @@ func TestLearning(t *testing.T) {
 		}
 	})
 }
+
+// TestInternalAhead: circuits for onion services are built ahead, whatever their last
+// relays let out and however many circuits were built to learn. They are not built at
+// the same moment as one is taken.
+func TestInternalAhead(t *testing.T) {
+	b := &fakeBuilder{took: time.Millisecond, make: func(n int, _ context.Context, s Spec) (*fakeCircuit, error) {
+		c := circuit(n, s)
+		c.everything = true
+		return c, nil
+	}}
+	cfg := Config{InitialPorts: []uint16{}, MaxClean: 6, Learn: func(open int) bool { return open < 20 }}
+	run(t, cfg, b, func(p *Pool) {
+		time.Sleep(10 * time.Minute)
+		internal := Request{Internal: true, Private: true}
+		acquire(t, p, internal).Release()
+		time.Sleep(time.Second)
+		before := b.launched()
+		start := time.Now()
+		first, second := acquire(t, p, internal), acquire(t, p, internal)
+		if took := time.Since(start); took != 0 {
+			t.Errorf("two circuits took %v", took)
+		}
+		time.Sleep(restTime / 2)
+		synctest.Wait()
+		if n := b.launched() - before; n != 0 {
+			t.Errorf("%d circuits were built while the stream began", n)
+		}
+		time.Sleep(restTime)
+		synctest.Wait()
+		if n := b.launched() - before; n != 2 {
+			t.Errorf("%d circuits were built ahead, not 2", n)
+		}
+		out := acquire(t, p, to(443, key("a")))
+		if c := out.Circuit.(*fakeCircuit); len(c.spec.Dests) == 0 {
+			t.Error("a stream leaves over a circuit for onion services")
+		}
+		for _, l := range []*Lease{first, second, out} {
+			l.Release()
+		}
+	})
+}

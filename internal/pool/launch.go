@@ -42,6 +42,7 @@ type launch struct {
 	slow    bool          // it takes long
 	hedge   *launch       // the one beside it
 	stale   bool          // from before a new identity
+	learns  bool          // it is built to learn how long that takes
 	cancel  context.CancelCauseFunc
 }
 
@@ -172,7 +173,7 @@ func (p *Pool) finished(l *launch, c Circuit, err error) {
 	case err == nil:
 		p.failures, p.notBefore = 0, time.Time{}
 		p.total.Built++
-		p.add(c, now)
+		p.add(c, l, now)
 	case !p.closed && !l.stale:
 		p.total.Failed++
 		p.failed(l, err, now)
@@ -191,9 +192,9 @@ func (p *Pool) finished(l *launch, c Circuit, err error) {
 	p.kick()
 }
 
-// add takes a new circuit into the pool.
-func (p *Pool) add(c Circuit, now time.Time) {
-	e := &entry{c: c, built: now, expires: now.Add(p.jitter(p.cfg.CleanTimeout))}
+// add takes the new circuit of a launch into the pool.
+func (p *Pool) add(c Circuit, l *launch, now time.Time) {
+	e := &entry{c: c, internal: l.target.internal, learns: l.learns, built: now, expires: now.Add(p.jitter(p.cfg.CleanTimeout))}
 	p.entries = append(p.entries, e)
 	p.wg.Go(func() {
 		defer panics.Recover(p.cfg.Log, nil)

@@ -26,8 +26,7 @@ import (
 type Circuit interface {
 	// Exit is the last hop's identity.
 	Exit() ident.RSAID
-	// Allows reports whether the last hop's policy lets dest out. An internal
-	// circuit lets nothing out.
+	// Allows reports whether the last hop's policy lets dest out.
 	Allows(dest path.Dest) bool
 	// Leads reports whether the circuit has so many hops, and can be extended to a relay:
 	// the zero one stands for any.
@@ -71,8 +70,8 @@ type Config struct {
 	CleanTimeout time.Duration // how long a clean circuit is kept; 30 minutes
 	MaxStreams   int           // streams on one circuit; 1000
 	MaxPending   int           // circuits being built; 32
-	MaxClean     int           // clean circuits and preemptive launches; 12
-	PerPort      int           // clean circuits for each predicted port; 2. Negative: none
+	MaxClean     int           // clean circuits and preemptive launches, but for those of Learn; 12
+	PerPort      int           // clean circuits for each predicted port, twice that for onion services; 2. Negative: none
 	Predict      time.Duration // how long a port is predicted after its use; an hour
 	InitialPorts []uint16      // predicted from the start; 80 and 443. Not nil but empty: none
 	MaxAttempts  int           // launches that may fail for one request; 8
@@ -131,20 +130,23 @@ type Pool struct {
 	failedAt  time.Time // the last of them
 	notBefore time.Time // of the next launch for a request, after failures
 	probeAt   time.Time // of the next launch ahead, after failures
+	restUntil time.Time // until then, little is built ahead for onion services
 	closed    bool
 	total     Totals
 }
 
 // entry is an open circuit.
 type entry struct {
-	c       Circuit
-	key     isolation.Key // when dirty
-	dirty   time.Time     // since; zero when clean
-	built   time.Time
-	expires time.Time // when it is closed, if it is still clean
-	leases  int
-	private bool // given to one owner for ever
-	retired bool // takes no new streams
+	c        Circuit
+	key      isolation.Key // when dirty
+	dirty    time.Time     // since; zero when clean
+	built    time.Time
+	expires  time.Time // when it is closed, if it is still clean
+	leases   int
+	internal bool // built for onion services
+	private  bool // given to one owner for ever
+	retired  bool // takes no new streams
+	learns   bool // it was built to learn how long that takes
 }
 
 func (e *entry) clean() bool { return e.dirty.IsZero() }
