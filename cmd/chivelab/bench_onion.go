@@ -17,7 +17,7 @@ import (
 
 // benchOnionCommand measures onion services.
 func benchOnionCommand() *cobra.Command {
-	p := benchonion.Plan{CrowdArgs: []string{"bench", "onion", "crowd"}, Measure: measure.Plan{Streams: []int{1}, Bytes: 50 << 20, Pings: 500, Connects: 100, Rounds: 5}}
+	p := benchonion.Plan{CrowdArgs: []string{"bench", "onion", "crowd"}, Measure: measure.Plan{Streams: []int{1}, Bytes: 50 << 20, Pings: 500, Connects: 60, Pause: 400 * time.Millisecond, Rounds: 5}}
 	var jsonFile string
 	var noNamespace, verbose, short bool
 	var megabytes, relayed int64
@@ -86,6 +86,7 @@ A value of 0 leaves a measurement out: --streams 0, --connects 0, --cold 0, --li
 	f.IntVar(&p.Measure.Rounds, "rounds", p.Measure.Rounds, "`TIMES` that each transfer is done; the median counts")
 	f.IntVar(&p.Measure.Pings, "pings", p.Measure.Pings, "`NUMBER` of round trips")
 	f.IntVar(&p.Measure.Connects, "connects", p.Measure.Connects, "`NUMBER` of connections, each over a new rendezvous")
+	f.DurationVar(&p.Measure.Pause, "pause", p.Measure.Pause, "`TIME` before each of them; the same number follows without it")
 	f.IntVar(&p.Cold, "cold", 20, "`NUMBER` of connections without a descriptor, each to a new service")
 	f.IntVar(&p.Listens, "listens", 10, "`NUMBER` of services whose start is timed")
 	f.Int64Var(&relayed, "relayed", 50, "`MiB` that move through a rendezvous point")

@@ -53,6 +53,9 @@ type Report struct {
 type Network struct {
 	Scheduler string            `json:"scheduler"`
 	Pairs     []*measure.Report `json:"pairs"` // C tor's, Chive's over C tor's relays, all Chive
+	// Burst is the time to connect over a new rendezvous without a pause before, for the
+	// same pairs: circuits that were built ahead are used up.
+	Burst []*measure.Latency `json:"connect_in_a_row,omitempty"`
 	// Cold is the time to connect without a descriptor, for the same pairs.
 	Cold []*measure.Latency `json:"cold,omitempty"`
 	// Listens is the time from the start of a service to the first byte that a client

@@ -34,11 +34,11 @@ type CrowdOfOne struct {
 
 const (
 	// crowdShare is how many connections share a circuit.
-	crowdShare = 100
+	crowdShare = 500
 	// crowdOpeners is how many connections are opened at the same time.
 	crowdOpeners = 16
 	// crowdTime bounds how long a crowd takes to open.
-	crowdTime = 3 * time.Minute
+	crowdTime = 5 * time.Minute
 )
 
 // CrowdOrder tells the process that holds connections what to open. It is its own

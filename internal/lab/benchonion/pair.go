@@ -249,18 +249,29 @@ func (s *site) measure(ctx context.Context) error {
 	for i, p := range s.pairs {
 		fresh[i], shared[i] = p.subject(""), p.subject("shared")
 	}
-	connects, transfers := s.Measure, s.Measure
-	connects.Streams, connects.Pings, transfers.Connects = nil, 0, 0
+	transfers, paced, burst := s.Measure, s.Measure, s.Measure
+	transfers.Connects = 0
+	paced.Streams, paced.Pings = nil, 0
+	burst.Streams, burst.Pings, burst.Pause = nil, 0, 0
 	var err error
 	if s.out.Pairs, err = measure.Together(ctx, s.target, transfers, shared...); err != nil {
 		return err
 	}
-	times, err := measure.Together(ctx, s.target, connects, fresh...)
+	times, err := measure.Together(ctx, s.target, paced, fresh...)
 	if err != nil {
 		return err
 	}
 	for i, t := range times {
 		s.out.Pairs[i].Connect = t.Connect
+	}
+	if s.Measure.Connects == 0 {
+		return nil
+	}
+	if times, err = measure.Together(ctx, s.target, burst, fresh...); err != nil {
+		return err
+	}
+	for _, t := range times {
+		s.out.Burst = append(s.out.Burst, t.Connect)
 	}
 	return nil
 }

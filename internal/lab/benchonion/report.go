@@ -36,6 +36,9 @@ func (n *Network) goals() (out []bench.Goal) {
 			}
 		}
 	}
+	if len(n.Burst) == 3 {
+		out = append(out, n.connects("new circuits in a row", n.Burst[0], n.Burst[1], n.Burst[2])...)
+	}
 	if len(n.Cold) == 3 {
 		out = append(out, n.connects("no descriptor", n.Cold[0], n.Cold[1], n.Cold[2])...)
 	}
@@ -99,8 +102,13 @@ func (n *Network) write(w io.Writer) error {
 		return err
 	}
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for i, c := range n.Cold {
-		fmt.Fprintf(tw, "connect without a descriptor, %s, ms: min / median / p95\t%.1f / %.1f / %.1f\n", n.Pairs[i].Name, c.Min, c.Median, c.P95)
+	for _, l := range []struct {
+		what string
+		all  []*measure.Latency
+	}{{"connects in a row", n.Burst}, {"connect without a descriptor", n.Cold}} {
+		for i, c := range l.all {
+			fmt.Fprintf(tw, "%s, %s, ms: min / median / p95 / max\t%.1f / %.1f / %.1f / %.1f\n", l.what, n.Pairs[i].Name, c.Min, c.Median, c.P95, c.Max)
+		}
 	}
 	for _, l := range n.Listens {
 		fmt.Fprintf(tw, "%s, s: published / first byte, median (max)\t%.2f (%.2f) / %.2f (%.2f), %d failed\n",

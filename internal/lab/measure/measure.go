@@ -44,7 +44,10 @@ type Plan struct {
 	Bytes    int64 // moved by each throughput measurement, over all its streams
 	Pings    int   // 64-byte round trips
 	Connects int   // connections opened, one after the other
-	Rounds   int   // every throughput is measured this many times, and the median is reported; 0 means 1
+	// Pause is the time before each of the connections: then a client can build the
+	// circuits ahead of which it needs one for each connection.
+	Pause  time.Duration
+	Rounds int // every throughput is measured this many times, and the median is reported; 0 means 1
 
 	// What needs a subject with circuits: a throughput measurement each way for
 	// each number of circuits, with one stream on each, and round trips on one

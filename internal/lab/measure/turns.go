@@ -92,6 +92,11 @@ func (t *turns) connects(ctx context.Context) error {
 	took := make([][]time.Duration, len(t.subjects))
 	for at := range t.Connects + 1 {
 		err := t.round(func(i int) error {
+			select {
+			case <-time.After(t.Pause):
+			case <-ctx.Done():
+				return fault.New(fault.Timeout, "connect: %w", context.Cause(ctx))
+			}
 			d, err := connect(ctx, t.subjects[i].Dial, t.target.Addr(target.Echo))
 			if at > 0 {
 				took[i] = append(took[i], d)
