@@ -15,7 +15,7 @@ const (
 	backlog = 256
 	// maxOpen bounds the streams of a service that are open or wait. No circuit gets
 	// more than a part of what is free, so that there is room for others.
-	maxOpen = 8192
+	maxOpen = 16384
 )
 
 // Conn is a stream that a client opened.

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -114,34 +113,25 @@ func (s *Service) targetFailed(port uint16, err error, now time.Time) {
 	}
 }
 
-// copy moves bytes both ways until one side has ended.
+// copy moves bytes both ways until one side has ended. When the service closes, it
+// closes the stream's circuit, which ends both. There may be many connections that do
+// nothing, so each has only one goroutine besides this one.
 func (s *Service) copy(c *Conn, conn net.Conn) {
-	stop := make(chan struct{})
-	var once sync.Once
-	end := func() { once.Do(func() { close(stop) }) }
-	var wg sync.WaitGroup
-	broke := func(error) { _ = c.CloseReason(cell.EndInternal) }
-	wg.Go(func() {
-		defer panics.Recover(s.log, broke)
-		defer end()
-		_, err := c.ReadFrom(conn)
-		reason := cell.EndDone
-		if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-			reason = cell.EndConnReset
-		}
-		_ = c.CloseReason(reason)
-	})
-	wg.Go(func() {
-		defer panics.Recover(s.log, broke)
-		defer end()
+	written := make(chan struct{})
+	go func() {
+		defer panics.Recover(s.log, func(error) { _ = c.CloseReason(cell.EndInternal) })
+		defer close(written)
+		defer conn.Close()     // ends the other direction
 		_, _ = c.WriteTo(conn) // its error ends both ways, as its end does
-	})
-	select {
-	case <-stop:
-	case <-s.ctx.Done():
-		_ = c.Close()
+	}()
+	reason := cell.EndInternal // if this goroutine panics
+	defer func() {
+		_ = c.CloseReason(reason)
+		conn.Close()
+		<-written
+	}()
+	_, err := c.ReadFrom(conn)
+	if reason = cell.EndDone; err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
+		reason = cell.EndConnReset
 	}
-	conn.Close()
-	wg.Wait()
-	_ = c.Close()
 }
