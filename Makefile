@@ -6,7 +6,7 @@ PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 darwin/amd64 windows/
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test demo race lint cross arm bench bench-client bench-relay bench-fte bench-circuit flood
+.PHONY: all build test demo race lint cross arm bench bench-client bench-relay bench-onion bench-fte bench-circuit flood
 .PHONY: vuln pq-vectors pq-models soak soak-processes fuzz-smoke fuzz-states
 .PHONY: changelog release package-test
 all: lint test
@@ -69,6 +69,12 @@ bench-client: build
 # bench-relay compares Chive's relays with C tor's, for both of C tor's schedulers.
 bench-relay: build
 	./bin/chivelab bench relay --json bench-relay.json
+
+# bench-onion compares Chive's onion services with C tor's, in one run: both with
+# C tor's relays, and Chive's also with Chive's relays. BENCH_ONION=--short takes
+# three minutes.
+bench-onion: build
+	./bin/chivelab bench onion --json bench-onion.json $(BENCH_ONION)
 
 # flood attacks a relay and an authority of Chive's, and then C tor's, with the same
 # floods, in twenty minutes, and measures an honest client meanwhile.
