@@ -17,7 +17,8 @@ import (
 
 // benchOnionCommand measures onion services.
 func benchOnionCommand() *cobra.Command {
-	p := benchonion.Plan{CrowdArgs: []string{"bench", "onion", "crowd"}, Measure: measure.Plan{Streams: []int{1}, Bytes: 50 << 20, Pings: 500, Connects: 60, Pause: 400 * time.Millisecond, Rounds: 5}}
+	p := benchonion.Plan{CrowdArgs: []string{"bench", "onion", "crowd"}, AttackArgs: []string{"bench", "onion", "attack"},
+		Measure: measure.Plan{Streams: []int{1}, Bytes: 20 << 20, Pings: 300, Connects: 40, Pause: 400 * time.Millisecond, Rounds: 3}}
 	var jsonFile string
 	var noNamespace, verbose, short bool
 	var megabytes, relayed int64
@@ -30,10 +31,12 @@ over the same relays; and both Chive's in a network that is all Chive's. This is
 The measurements: the time to connect over a new rendezvous, with the service's descriptor and without it; throughput
 of one stream each way, with the processor time of client and service for each cell; round trips; the time from the
 start of a service to the first byte that C tor's client gets; the processor time of a rendezvous point for each cell;
-and the memory of client and service with many open connections. As root on Linux that happens in a network namespace,
+the memory of client and service with many open connections; and how many honest clients connect while attackers flood
+the service with introductions. As root on Linux that happens in a network namespace,
 where the loopback acknowledges at once.
 
-A value of 0 leaves a measurement out: --streams 0, --connects 0, --cold 0, --listens 0, --relayed 0, --crowds 0.`,
+A value of 0 leaves a measurement out: --streams 0, --connects 0, --cold 0, --listens 0, --relayed 0, --crowds 0,
+--flood 0s.`,
 		Example: "  chivelab bench onion --short\n  chivelab bench onion --schedulers Vanilla --json bench-onion.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
@@ -51,7 +54,7 @@ A value of 0 leaves a measurement out: --streams 0, --connects 0, --cold 0, --li
 			}
 			if short {
 				p.Measure.Rounds, p.Measure.Connects, p.Measure.Pings, p.Cold, p.Listens, megabytes, relayed = 1, 20, 100, 4, 2, 10, 10
-				p.Crowds = p.Crowds[:1]
+				p.Crowds, p.FloodTime = p.Crowds[:1], min(p.FloodTime, 5*time.Second)
 			}
 			if p.Profiles != "" {
 				if err := os.MkdirAll(p.Profiles, 0o755); err != nil {
@@ -87,16 +90,24 @@ A value of 0 leaves a measurement out: --streams 0, --connects 0, --cold 0, --li
 	f.IntVar(&p.Measure.Pings, "pings", p.Measure.Pings, "`NUMBER` of round trips")
 	f.IntVar(&p.Measure.Connects, "connects", p.Measure.Connects, "`NUMBER` of connections, each over a new rendezvous")
 	f.DurationVar(&p.Measure.Pause, "pause", p.Measure.Pause, "`TIME` before each of them; the same number follows without it")
-	f.IntVar(&p.Cold, "cold", 20, "`NUMBER` of connections without a descriptor, each to a new service")
-	f.IntVar(&p.Listens, "listens", 10, "`NUMBER` of services whose start is timed")
-	f.Int64Var(&relayed, "relayed", 50, "`MiB` that move through a rendezvous point")
+	f.IntVar(&p.Cold, "cold", 12, "`NUMBER` of connections without a descriptor, each to a new service")
+	f.IntVar(&p.Listens, "listens", 6, "`NUMBER` of services whose start is timed")
+	f.Int64Var(&relayed, "relayed", 20, "`MiB` that move through a rendezvous point")
 	f.IntSliceVar(&p.Crowds, "crowds", []int{1000, 10000}, "`NUMBERS` of open connections")
+	f.DurationVar(&p.FloodTime, "flood", 20*time.Second, "`TIME` that introductions flood a service")
+	f.IntVar(&p.FloodRate, "flood-rate", 10000, "`NUMBER` of them per second, at most")
 	f.StringVar(&p.Profiles, "profiles", "", "write CPU profiles of Chive's clients and services to `DIR`: for go tool pprof")
 	f.StringVar(&jsonFile, "json", "", "write the report to `FILE`, as JSON")
 	cmd.AddCommand(&cobra.Command{
 		Use: "crowd", Short: "Hold open connections", Hidden: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return benchonion.HoldCrowd(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout())
+		},
+	})
+	cmd.AddCommand(&cobra.Command{
+		Use: "attack", Short: "Run the bench's attacker", Hidden: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return benchonion.Attack(cmd.Context(), cmd.InOrStdin(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	})
 	return cmd

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"time"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/bench"
@@ -18,9 +19,10 @@ import (
 // Plan says what to measure. A measurement whose number is zero is left out.
 type Plan struct {
 	// Program is a binary with chive's commands, which run as "chive onion serve" and
-	// "chive proxy", and with CrowdArgs, which runs HoldCrowd.
-	Program   string
-	CrowdArgs []string
+	// "chive proxy", with CrowdArgs, which runs HoldCrowd, and with AttackArgs, which runs
+	// Attack.
+	Program               string
+	CrowdArgs, AttackArgs []string
 	// Tor is C tor's program; empty: "tor" in PATH.
 	Tor string
 	// Schedulers are C tor's to compare with: "Vanilla", or "KIST".
@@ -34,6 +36,9 @@ type Plan struct {
 	Relayed int64
 	// Crowds are numbers of open connections, growing.
 	Crowds []int
+	// FloodTime is how long a service is flooded with FloodRate introductions per second.
+	FloodTime time.Duration
+	FloodRate int
 	// Profiles is a directory for CPU profiles of the bench's own clients; empty: none.
 	Profiles string
 	// Log receives the logs of Chive's nodes; may be nil.
@@ -46,6 +51,7 @@ type Plan struct {
 type Report struct {
 	Networks []Network    `json:"networks"` // one for each scheduler of C tor
 	Crowds   []Crowd      `json:"crowds,omitempty"`
+	Floods   []Flood      `json:"floods,omitempty"` // C tor's service, Chive's over C tor's relays
 	Goals    []bench.Goal `json:"goals"`
 }
 
@@ -105,7 +111,7 @@ func Run(ctx context.Context, p Plan) (*Report, error) {
 	for _, n := range out.Networks {
 		out.Goals = append(out.Goals, n.goals()...)
 	}
-	out.Goals = append(out.Goals, crowdGoals(out.Crowds)...)
+	out.Goals = append(append(out.Goals, crowdGoals(out.Crowds)...), floodGoals(out.Floods)...)
 	return out, nil
 }
 
@@ -123,8 +129,11 @@ func (r *run) network(ctx context.Context, scheduler string, out *Report) error 
 			return err
 		}
 	}
-	if len(out.Networks) == 0 { // memory does not depend on the scheduler
+	if len(out.Networks) == 0 { // memory and floods do not depend on the scheduler
 		if out.Crowds, err = s.crowds(ctx); err != nil {
+			return err
+		}
+		if out.Floods, err = s.floods(ctx); err != nil {
 			return err
 		}
 	}

@@ -27,14 +27,14 @@ func TestRun(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	p := Plan{Program: bin, CrowdArgs: []string{"bench", "onion", "crowd"}, Schedulers: []string{"Vanilla"},
+	p := Plan{Program: bin, CrowdArgs: []string{"bench", "onion", "crowd"}, AttackArgs: []string{"bench", "onion", "attack"}, Schedulers: []string{"Vanilla"},
 		Measure: measure.Plan{Streams: []int{1}, Bytes: 100_000, Pings: 3, Connects: 2},
-		Cold:    1, Listens: 1, Relayed: 100_000, Crowds: []int{3, 5}, Log: t.Output(), Progress: func(s string) { t.Log(s) }}
+		Cold:    1, Listens: 1, Relayed: 100_000, Crowds: []int{3, 5}, FloodTime: time.Second, FloodRate: 50, Log: t.Output(), Progress: func(s string) { t.Log(s) }}
 	r, err := Run(ctx, p)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Networks) != 1 || len(r.Crowds) != 2 {
+	if len(r.Networks) != 1 || len(r.Crowds) != 2 || len(r.Floods) != 2 {
 		t.Fatalf("%+v", r)
 	}
 	n := r.Networks[0]
@@ -63,12 +63,17 @@ func TestRun(t *testing.T) {
 			}
 		}
 	}
+	for _, f := range r.Floods {
+		if f.Attacker.Taken == 0 || f.Connects == 0 || f.RSS < f.Before/2 {
+			t.Errorf("%+v", f)
+		}
+	}
 	var text strings.Builder
 	if err := r.Write(&text); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"connect, new circuit, median ms (Vanilla), all Chive", "service CPU, 1 stream up", "rendezvous point CPU",
-		"all Chive, Listen to first byte", "connect, no descriptor, p95 ms", "service RSS, 5 connections", "rendezvous point of C tor"} {
+		"all Chive, Listen to first byte", "connect, no descriptor, p95 ms", "service RSS, 5 connections", "flood of Chive's service", "flood: honest clients", "rendezvous point of C tor"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}

@@ -30,9 +30,10 @@ type pair struct {
 	echo    string // the target's echo service
 	client  int    // processes
 	service int
-	tor     *ctor.Node // the service, if it is C tor's
-	users   atomic.Int64
-	closes  []func() error
+	// tor and stranger are the service and the client, if they are C tor's.
+	tor, stranger *ctor.Node
+	users         atomic.Int64
+	closes        []func() error
 }
 
 func (p *pair) onClose(f func() error) { p.closes = append(p.closes, f) }
@@ -143,6 +144,7 @@ func (r *run) torPair(ctx context.Context, n *torNet) (p *pair, err error) {
 		return nil, err
 	}
 	p.onClose(client.Kill)
+	p.stranger = client
 	p.client, p.service, p.socks = client.PID(), service.PID(), client.SOCKS.String()
 	host, err := os.ReadFile(filepath.Join(dir, "hostname"))
 	if err == nil {

@@ -74,6 +74,16 @@ func crowdGoals(all []Crowd) (out []bench.Goal) {
 	return out
 }
 
+func floodGoals(all []Flood) []bench.Goal {
+	if len(all) != 2 {
+		return nil
+	}
+	tor, chive := all[0], all[1]
+	share := bench.Absolute("flood: honest clients that connect within 5 s", chive.InTime, floodShare, true)
+	share.Tor = tor.InTime
+	return []bench.Goal{share, bench.Beside("flood: growth of the service's RSS, MB", chive.RSS-chive.Before, tor.RSS-tor.Before, floodMemory)}
+}
+
 // Write writes the report as text.
 func (r *Report) Write(w io.Writer) error {
 	for _, n := range r.Networks {
@@ -88,6 +98,14 @@ func (r *Report) Write(w io.Writer) error {
 		}
 		fmt.Fprintf(tw, "%d\t%.1f, %.1f (%.1f s)\t%.1f, %.1f (%.1f s)\n", c.Connections, c.Pairs[0].Client, c.Pairs[0].Service, c.Pairs[0].Seconds,
 			c.Pairs[1].Client, c.Pairs[1].Service, c.Pairs[1].Seconds)
+	}
+	for _, f := range r.Floods {
+		fmt.Fprintf(tw, "flood of %s's service, %d a second ordered\t%.0f a second sent, %.0f taken, %.0f refused\thonest: %d, in time %.0f %%", f.Service, f.Rate,
+			float64(f.Attacker.Sent)/f.Seconds, float64(f.Attacker.Taken)/f.Seconds, float64(f.Attacker.Refused)/f.Seconds, f.Connects, 100*f.InTime)
+		if f.Took != nil {
+			fmt.Fprintf(tw, ", median %.0f ms, p95 %.0f ms", f.Took.Median, f.Took.P95)
+		}
+		fmt.Fprintf(tw, "\tRSS %.1f to %.1f MB, CPU %.1f s in %.0f s\n", f.Before, f.RSS, f.CPU, f.Seconds)
 	}
 	if err := tw.Flush(); err != nil {
 		return err
