@@ -124,6 +124,9 @@ func (s *site) crowds(ctx context.Context) (out []Crowd, err error) {
 		}
 	}()
 	for _, n := range s.Crowds {
+		if n < 1 {
+			continue
+		}
 		s.Progress(fmt.Sprintf("%d open connections", n))
 		crowd := Crowd{Connections: n}
 		for _, p := range s.pairs[:2] {
