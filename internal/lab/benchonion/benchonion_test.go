@@ -88,7 +88,7 @@ func TestGoals(t *testing.T) {
 	second := func(v float64) Listens { return Listens{What: "Listen", FirstByte: &measure.Latency{Median: 1000 * v}} }
 	n := Network{Scheduler: "KIST", Pairs: []*measure.Report{pair(100, 10, 9), pair(60, 11, 3), pair(51, 30, 8)},
 		Listens: []Listens{second(5), second(1.1)}, Rendezvous: []Rendezvous{{PerCell: 6}, {PerCell: 2}}}
-	goals := append(n.goals(), crowdGoals([]Crowd{{Connections: 7, Pairs: []CrowdOfOne{{Client: 5, Service: 5}, {Client: 4, Service: 6}}}})...)
+	goals := append(n.goals(), crowdGoals([]Crowd{{Connections: 7, Pairs: []CrowdOfOne{{Client: 5, Service: 5}, {Client: 4, Service: 6}}}, {Connections: 9, Pairs: []CrowdOfOne{{Client: 5, Service: 5}, {Failed: "timeout"}}}})...)
 	want := map[string]bool{
 		"connect, new circuit, median ms (KIST)":            true,
 		"connect, new circuit, median ms (KIST), all Chive": false,
@@ -101,6 +101,7 @@ func TestGoals(t *testing.T) {
 		"rendezvous point CPU, us/cell (KIST)":              true,
 		"client RSS, 7 connections, MB":                     true,
 		"service RSS, 7 connections, MB":                    false,
+		"RSS, 9 connections: Chive did not open them all":   false,
 	}
 	check(t, goals, want)
 }

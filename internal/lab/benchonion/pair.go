@@ -180,7 +180,7 @@ func (r *run) chivePair(ctx context.Context, name string, n *network) (p *pair, 
 	p.onClose(r.end(service))
 	p.service, p.host = service.PID(), said["onion"]
 	args := append([]string{"proxy", "--network", n.file, "--data-dir", filepath.Join(dir, "client"), "--socks", "127.0.0.1:0",
-		"--max-circuit-dirtiness", "1h"}, r.profile("client, "+name)...)
+		"--max-circuit-dirtiness", "1h", "--max-connections", "15000"}, r.profile("client, "+name)...)
 	client, said, err := child.Start(ctx, r.Log, r.Program, args...)
 	if err != nil {
 		return p, err

@@ -65,8 +65,20 @@ func (n *Network) connects(what string, tor, same, all *measure.Latency) (out []
 	return out
 }
 
+// String returns what the table says.
+func (c CrowdOfOne) String() string {
+	if c.Failed != "" {
+		return "not all were opened"
+	}
+	return fmt.Sprintf("%.1f, %.1f (%.1f s)", c.Client, c.Service, c.Seconds)
+}
+
 func crowdGoals(all []Crowd) (out []bench.Goal) {
 	for _, c := range all {
+		if c.Pairs[1].Failed != "" {
+			out = append(out, bench.Goal{What: fmt.Sprintf("RSS, %d connections: Chive did not open them all", c.Connections), Limit: 1})
+			continue
+		}
 		out = append(out,
 			bench.Ratio(fmt.Sprintf("client RSS, %d connections, MB", c.Connections), c.Pairs[1].Client, c.Pairs[0].Client, 1, false),
 			bench.Ratio(fmt.Sprintf("service RSS, %d connections, MB", c.Connections), c.Pairs[1].Service, c.Pairs[0].Service, 1, false))
@@ -96,8 +108,7 @@ func (r *Report) Write(w io.Writer) error {
 		if i == 0 {
 			fmt.Fprintln(tw, "open connections\tC tor: client, service, MB (opened in)\tChive: client, service, MB (opened in)")
 		}
-		fmt.Fprintf(tw, "%d\t%.1f, %.1f (%.1f s)\t%.1f, %.1f (%.1f s)\n", c.Connections, c.Pairs[0].Client, c.Pairs[0].Service, c.Pairs[0].Seconds,
-			c.Pairs[1].Client, c.Pairs[1].Service, c.Pairs[1].Seconds)
+		fmt.Fprintf(tw, "%d\t%v\t%v\n", c.Connections, c.Pairs[0], c.Pairs[1])
 	}
 	for _, f := range r.Floods {
 		fmt.Fprintf(tw, "flood of %s's service, %d a second ordered\t%.0f a second sent, %.0f taken, %.0f refused\thonest: %d, in time %.0f %%", f.Service, f.Rate,
