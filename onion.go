@@ -63,7 +63,19 @@ type OnionConfig struct {
 	// refused, or, with CloseCircuit, ends all connections of its circuit.
 	MaxStreams   int  `reload:"live"`
 	CloseCircuit bool `reload:"live"`
+
+	// SingleOnion makes the service faster and NOT ANONYMOUS if it is HostCanBeFound: its
+	// circuits to introduction and rendezvous points have one hop, so that relays, and
+	// others through them, learn the address of this host. Clients stay anonymous. It is
+	// for services whose place everybody knows. The client must be used for nothing else:
+	// then it refuses to dial, and a client that has dialled refuses such a service. Empty:
+	// an ordinary service. C tor calls this HiddenServiceSingleHopMode.
+	SingleOnion string
 }
+
+// HostCanBeFound is the value of OnionConfig.SingleOnion that gives up the service's
+// anonymity.
+const HostCanBeFound = "host-can-be-found"
 
 // The limits of introductions that C tor asks for by default.
 const (
@@ -158,7 +170,10 @@ func (c *Client) Listen(ctx context.Context, cfg OnionConfig) (*OnionListener, e
 }
 
 func (c *Client) listen(cfg OnionConfig) (*OnionListener, error) {
-	in := hsservice.Config{Name: cfg.Name}
+	if cfg.SingleOnion != "" && cfg.SingleOnion != HostCanBeFound {
+		return nil, fault.New(fault.Config, "onion service: SingleOnion is %q: it is empty or %q", cfg.SingleOnion, HostCanBeFound)
+	}
+	in := hsservice.Config{Name: cfg.Name, Single: cfg.SingleOnion == HostCanBeFound}
 	var err error
 	if in.Key, err = cfg.key(); err != nil {
 		return nil, err

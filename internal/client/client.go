@@ -139,6 +139,8 @@ type Client struct {
 	tmu      sync.Mutex // guards timeouts
 	timeouts *cbt.Estimator
 
+	used anonymity
+
 	hmu sync.Mutex // held while an onion service begins
 
 	smu   sync.Mutex         // guards conns

@@ -43,6 +43,9 @@ type Conn struct {
 
 // Dial opens a stream, on another circuit if the first exit cannot serve it.
 func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
+	if err := c.used.claim(anonymous); err != nil {
+		return nil, err
+	}
 	via, err := c.way(req)
 	if err != nil {
 		return nil, err
@@ -274,6 +277,9 @@ func (s *Conn) Close() error {
 
 // Resolve looks a name up at an exit; for an address it looks its names up.
 func (c *Client) Resolve(ctx context.Context, req Request) ([]stream.Answer, error) {
+	if err := c.used.claim(anonymous); err != nil {
+		return nil, err
+	}
 	req.Port = 0
 	if _, err := c.dest(req); err != nil {
 		return nil, err

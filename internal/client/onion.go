@@ -120,10 +120,11 @@ func (n onionNet) extended(ctx context.Context, s stub, t linkspec.Target, specs
 	if err != nil {
 		return nil, err
 	}
-	if err := n.extendOnion(ctx, circ, t, specs); err != nil {
+	if err := n.extendOnion(ctx, circ.Circ, circ.last, t, specs); err != nil {
 		circ.Close()
 		return nil, err
 	}
+	circ.last = t
 	return circ, nil
 }
 

@@ -44,25 +44,24 @@ func (n onionNet) lastHop(from linkspec.Target, to *linkspec.Target, opts *circu
 	return plan[1], nil
 }
 
-// extendOnion extends a circuit to such a relay.
-func (n onionNet) extendOnion(ctx context.Context, circ *onionCirc, t linkspec.Target, specs []linkspec.Spec) error {
+// extendOnion extends a circuit, whose last relay is from, to such a relay.
+func (n onionNet) extendOnion(ctx context.Context, circ *Circ, from, t linkspec.Target, specs []linkspec.Spec) error {
 	opts := n.hopOptions()
 	opts.Specs = specs
-	p, err := n.lastHop(circ.last, &t, &opts)
+	p, err := n.lastHop(from, &t, &opts)
 	if err != nil {
 		return err
 	}
 	// What happens from now on is not the guard's doing: the last relay is a
 	// stranger's choice.
-	circ.Circ.once.Do(func() { circ.byUs = true })
+	circ.once.Do(func() { circ.byUs = true })
 	if err := circ.Extend(ctx, t, opts); err != nil {
 		return err
 	}
 	if p.Carriage == handshake.CarriageB {
-		if err := circ.Engine().Last().Rekey(ctx, p.Set); err != nil {
+		if err := circ.Last().Rekey(ctx, p.Set); err != nil {
 			return err
 		}
 	}
-	circ.last = t
 	return nil
 }

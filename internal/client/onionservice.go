@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/linkspec"
@@ -23,6 +24,20 @@ func (c *Client) Listen(cfg hsservice.Config) (*hsservice.Service, error) {
 	cfg.Circuits, cfg.Log, cfg.PQ = serviceCircuits{c}, c.log, c.cfg.onionPQ()
 	if cfg.Name != "" {
 		cfg.Log = c.log.With("service", cfg.Name)
+	}
+	claim := int32(anonymous)
+	if cfg.Single {
+		if c.bridge != nil {
+			return nil, fault.New(fault.Config, "onion service: a host that can be found connects to relays itself, and the client has bridges")
+		}
+		claim = findable
+		cfg.Circuits = singleCircuits{serviceCircuits{c}}
+	}
+	if err := c.used.claim(claim); err != nil {
+		return nil, err
+	}
+	if cfg.Single {
+		c.log.Warn("this onion service is NOT ANONYMOUS: the relays that it uses, and others through them, learn this host's address")
 	}
 	s, err := hsservice.New(cfg)
 	if err != nil {
@@ -83,6 +98,11 @@ func (s serviceCircuits) To(ctx context.Context, t linkspec.Target, specs []link
 
 // Refused reports a relay that the user excludes.
 func (s serviceCircuits) Refused(t *linkspec.Target) error { return onionNet{s.c}.Refused(t) }
+
+// ToDirectory implements hsservice.Circuits.
+func (s serviceCircuits) ToDirectory(ctx context.Context, t linkspec.Target) (*circuit.Circuit, uint64, error) {
+	return s.To(ctx, t, nil)
+}
 
 func (s serviceCircuits) Flow() (*flow.Params, bool) {
 	o := s.c.hopOptions()

@@ -23,6 +23,7 @@ type Onion struct {
 	IntroDoSDefense    bool   `reload:"live"`
 	IntroDoSRate       int    `reload:"live"`
 	IntroDoSBurst      int    `reload:"live"`
+	SingleOnion        string
 }
 
 // onionSection is the name of the tables of a file that are onion services.
@@ -41,6 +42,7 @@ var onionTable = options.Table{{Title: "Onion service", Options: []options.Optio
 	{Key: "intro-dos-defense", Field: "IntroDoSDefense", Help: "ask the introduction points to limit introductions; without it, the consensus decides"},
 	{Key: "intro-dos-rate", Field: "IntroDoSRate", Default: "25", Bounds: options.Bounds{Lo: 1, Hi: 1<<31 - 1}, Help: "`NUMBER` of introductions a second that a point lets through"},
 	{Key: "intro-dos-burst", Field: "IntroDoSBurst", Default: "200", Bounds: options.Bounds{Lo: 1, Hi: 1<<31 - 1}, Help: "`NUMBER` of introductions at once that a point lets through"},
+	{Key: "single-onion", Field: "SingleOnion", OneOf: []string{"", chive.HostCanBeFound}, Help: "make the service faster and NOT ANONYMOUS, with one hop to relays, which learn this host's address: the `WORD` must be " + chive.HostCanBeFound},
 }}}
 
 func onionPort(s string) error {
@@ -61,7 +63,7 @@ func onionName(s string) error {
 // config returns the configuration of the service. more are ports besides its own.
 func (o *Onion) config(more []string) (chive.OnionConfig, error) {
 	c := chive.OnionConfig{
-		Name: o.Name, KeyDir: o.KeyDir, Ports: []int{}, Targets: map[int]string{}, ExportCircuitID: o.ExportCircuitID,
+		Name: o.Name, KeyDir: o.KeyDir, Ports: []int{}, Targets: map[int]string{}, ExportCircuitID: o.ExportCircuitID, SingleOnion: o.SingleOnion,
 		IntroductionPoints: o.IntroductionPoints, MaxStreams: o.MaxStreams, CloseCircuit: o.CloseCircuit,
 		IntroDoSDefense: o.IntroDoSDefense, IntroDoSRate: o.IntroDoSRate, IntroDoSBurst: o.IntroDoSBurst,
 	}

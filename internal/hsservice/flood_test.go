@@ -19,6 +19,10 @@ import (
 // silent is a client whose circuits to relays never get an answer.
 type silent struct{ nowhere }
 
+func (n silent) ToDirectory(ctx context.Context, t linkspec.Target) (*circuit.Circuit, uint64, error) {
+	return n.To(ctx, t, nil)
+}
+
 func (n silent) To(ctx context.Context, t linkspec.Target, _ []linkspec.Spec) (*circuit.Circuit, uint64, error) {
 	n.calls <- t
 	<-ctx.Done()

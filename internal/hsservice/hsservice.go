@@ -39,8 +39,11 @@ type Circuits interface {
 	Directory() (*netdir.Directory, <-chan struct{})
 	// Build builds a circuit that nothing else uses. Its number is for the user.
 	Build(ctx context.Context, spec path.Spec) (c *circuit.Circuit, number uint64, err error)
-	// To returns such a circuit that ends at a relay. If specs is not nil, these are the
-	// relay's link specifiers as they came.
+	// ToDirectory returns such a circuit that ends at a directory of descriptors.
+	ToDirectory(ctx context.Context, t linkspec.Target) (c *circuit.Circuit, number uint64, err error)
+	// To returns such a circuit that ends at an introduction point, or, if specs is not
+	// nil, at a rendezvous point of a client's choice: these are its link specifiers as
+	// they came.
 	To(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (c *circuit.Circuit, number uint64, err error)
 	// Flow returns the consensus's parameters of flow control, and whether to offer
 	// congestion control.
@@ -67,10 +70,13 @@ type Config struct {
 	Circuits Circuits
 	// PQ is PQOff for a service without ML-KEM keys; others have them, and with
 	// PQRequireAll the service drops clients that do not use them.
-	PQ   circuit.PQPolicy
-	Name string // names the service in the log; empty: nothing does
-	Log  *slog.Logger
-	Live // as it is at the start; later, the service's live counts
+	PQ circuit.PQPolicy
+	// Single says that Circuits makes one hop to introduction and rendezvous points: the
+	// descriptor says so.
+	Single bool
+	Name   string // names the service in the log; empty: nothing does
+	Log    *slog.Logger
+	Live   // as it is at the start; later, the service's live counts
 }
 
 // Service is a running onion service.

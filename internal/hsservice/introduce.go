@@ -198,6 +198,9 @@ func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting) error {
 	at := c.Last()
 	params, _ := s.cfg.Circuits.Flow()
 	v := circuit.Virtual{Keys: keys, Service: true, Streams: s, Flow: params, Path: flow.PathOnion, Promise: m.promise}
+	if s.cfg.Single {
+		v.Path = flow.PathExit // as long as a circuit to an exit
+	}
 	if m.congestion {
 		v.SendmeInc = s.increment()
 	}

@@ -30,6 +30,10 @@ func (nowhere) Directory() (*netdir.Directory, <-chan struct{}) { return nil, ni
 func (nowhere) Build(context.Context, path.Spec) (*circuit.Circuit, uint64, error) {
 	return nil, 0, fault.New(fault.Network, "nothing can be built")
 }
+func (n nowhere) ToDirectory(ctx context.Context, t linkspec.Target) (*circuit.Circuit, uint64, error) {
+	return n.To(ctx, t, nil)
+}
+
 func (n nowhere) To(_ context.Context, t linkspec.Target, _ []linkspec.Spec) (*circuit.Circuit, uint64, error) {
 	if n.calls != nil {
 		n.calls <- t

@@ -236,7 +236,7 @@ func (s *Service) make(x *descriptor, points []netdoc.HSIntroPoint, content [32]
 	}
 	points = points[:min(len(points), netdoc.MaxIntroPoints)]
 	for wanted := s.live.Load().Points; ; points = points[:len(points)-1] {
-		inner, err := innerOf(points, s.inc, kem)
+		inner, err := innerOf(points, s.inc, s.cfg.Single, kem)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,138 @@
+package client
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hsservice"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/pool"
+)
+
+// anonymity says what a client is used for: as something that nobody may find, or for
+// single onion services, whose host can be found. One client is never both, because the
+// direct connections of the latter would tell others whose guard the former uses.
+type anonymity struct{ is atomic.Int32 }
+
+const (
+	anonymous = 1 + iota
+	findable
+)
+
+// claim decides what the client is used for, with the first call.
+func (a *anonymity) claim(want int32) error {
+	if a.is.Load() == want || a.is.CompareAndSwap(0, want) || a.is.Load() == want {
+		return nil
+	}
+	if want == findable {
+		return fault.New(fault.Config, "onion service: this client is in use as an anonymous one, so it cannot host a service whose host can be found; take a client of its own for that")
+	}
+	return fault.New(fault.Config, "this client hosts an onion service whose host can be found, so it cannot be used anonymously; take a client of its own for that")
+}
+
+// directTimeout bounds the attempt to reach a relay in one hop, before three are tried.
+const directTimeout = 10 * time.Second
+
+// singleCircuits are the circuits of a single onion service: one hop to introduction
+// and rendezvous points, and three if that fails. To directories they are as those of
+// other services, because relays take descriptors from no one-hop circuits.
+type singleCircuits struct{ serviceCircuits }
+
+// Build makes a circuit to a new introduction point.
+func (s singleCircuits) Build(ctx context.Context, spec path.Spec) (*circuit.Circuit, uint64, error) {
+	c := s.c
+	d := c.dirs.Directory()
+	now := time.Now()
+	if d == nil || !c.dirs.Ready(d, now) {
+		return nil, 0, fault.New(fault.Directory, "onion service: there is no usable directory yet")
+	}
+	spec.Hops = path.DefaultHops
+	p, err := c.choosePath(d, &spec, now)
+	if err != nil {
+		return nil, 0, err
+	}
+	if p.Guard != nil {
+		p.Guard.Cancelled(now)
+	}
+	return s.reach(ctx, p.Exit().Target, nil)
+}
+
+// To reaches a relay: a directory over a stub, as others do, and a rendezvous point or a
+// known introduction point in one hop.
+func (s singleCircuits) To(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (*circuit.Circuit, uint64, error) {
+	if err := (onionNet{s.c}).Refused(&t); err != nil {
+		return nil, 0, err
+	}
+	return s.reach(ctx, t, specs)
+}
+
+// ToDirectory implements hsservice.Circuits.
+func (s singleCircuits) ToDirectory(ctx context.Context, t linkspec.Target) (*circuit.Circuit, uint64, error) {
+	return s.serviceCircuits.To(ctx, t, nil)
+}
+
+// reach makes one hop, and three if that fails.
+func (s singleCircuits) reach(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (*circuit.Circuit, uint64, error) {
+	one, err := s.direct(ctx, t)
+	if err == nil {
+		return one.Circuit, one.id, nil
+	}
+	if ctx.Err() != nil {
+		return nil, 0, err
+	}
+	s.c.log.Debug("a relay cannot be reached in one hop; three are tried", "relay", t.RSA, "err", err)
+	two, err := s.c.buildOne(ctx, pool.Spec{Spec: path.Spec{Hops: path.DefaultHops - 1, Next: t.RSA}})
+	if err != nil {
+		return nil, 0, err
+	}
+	if err := (onionNet{s.c}).extendOnion(ctx, two, two.path.Exit().Target, t, specs); err != nil {
+		two.Close()
+		return nil, 0, err
+	}
+	return two.Circuit, two.id, nil
+}
+
+// direct makes a circuit of one hop. A stranger may have chosen the relay, and must not
+// choose to which addresses this host connects: the relay's are those of the consensus.
+func (s singleCircuits) direct(ctx context.Context, t linkspec.Target) (*Circ, error) {
+	c := s.c
+	r, err := listed(c.dirs.Directory(), t)
+	if err != nil {
+		return nil, err
+	}
+	t.Addrs = r.Target().Addrs
+	ctx, cancel := context.WithTimeoutCause(ctx, directTimeout, errDirectTimeout)
+	defer cancel()
+	ch, err := c.chans.Get(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	engine, err := circuit.Create(ctx, c.env, ch, t, c.hopOptions())
+	if err != nil {
+		return nil, err
+	}
+	circ := &Circ{Circuit: engine, id: c.ids.Add(1), client: c, path: &path.Path{Hops: []path.Hop{{Target: t, Relay: r}}}}
+	c.remember(circ)
+	engine.OnClose(circ.ended)
+	c.cfg.Hooks.circuit(CircuitInfo{ID: circ.id, State: Open, Hops: 1, Protection: circ.Protection()})
+	return circ, nil
+}
+
+var errDirectTimeout = fault.New(fault.Timeout, "the relay could not be reached in one hop in time")
+
+// listed returns the relay that has both identities of a target.
+func listed(d *netdir.Directory, t linkspec.Target) (netdir.Relay, error) {
+	if d != nil {
+		if r, ok := d.Lookup(t.RSA); ok && r.HasMicrodesc() && r.ID().Ed == t.Ed {
+			return r, nil
+		}
+	}
+	return netdir.Relay{}, fault.New(fault.Refused, "the consensus does not list the relay, so this host does not connect to it")
+}
+
+var _ hsservice.Circuits = singleCircuits{}

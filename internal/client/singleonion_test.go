@@ -1,0 +1,142 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/netip"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hsservice"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/testvec/dirgen"
+)
+
+// TestOneUse: a client is anonymous or hosts services whose host can be found, and never
+// both.
+func TestOneUse(t *testing.T) {
+	key := func() *hsservice.Key {
+		k, err := hsservice.NewKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return k
+	}
+	listen := func(c *Client, single bool) error {
+		s, err := c.Listen(hsservice.Config{Key: key(), Single: single})
+		if err == nil {
+			s.Close()
+		}
+		return err
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel() // what waits for the network ends at once
+	uses := map[string]func(*Client) error{
+		"service": func(c *Client) error { return listen(c, false) },
+		"dial":    func(c *Client) error { _, err := c.Dial(gone, Request{Host: "example.com", Port: 80}); return err },
+		"onion": func(c *Client) error {
+			_, err := c.Dial(gone, Request{Host: key().Address(), Port: 80})
+			return err
+		},
+		"resolve": func(c *Client) error { _, err := c.Resolve(gone, Request{Host: "example.com"}); return err },
+	}
+	for name, use := range uses {
+		for _, singleFirst := range []bool{true, false} {
+			c, err := New(Config{Network: netdir.Public(), Dial: refuse})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if singleFirst {
+				if err := listen(c, true); err != nil {
+					t.Error(err)
+				}
+				if err := use(c); !fault.Is(err, fault.Config) {
+					t.Errorf("%s after a single onion service: %v", name, err)
+				}
+				if err := listen(c, true); err != nil {
+					t.Error("a second one:", err)
+				}
+			} else {
+				if err := use(c); fault.Is(err, fault.Config) {
+					t.Errorf("%s: %v", name, err)
+				}
+				if err := listen(c, true); !fault.Is(err, fault.Config) {
+					t.Errorf("a single onion service after %s: %v", name, err)
+				}
+			}
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestDirectAddresses: the address to which a single onion service connects is the
+// consensus's, and never one that a client names.
+func TestDirectAddresses(t *testing.T) {
+	made, err := dirgen.New(dirgen.Options{Relays: 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := made.Directory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var relay netdir.Relay
+	for r := range d.All() {
+		relay = r
+	}
+	good := relay.Target()
+	evil := netip.MustParseAddrPort("192.0.2.66:6666")
+	for name, c := range map[string]struct {
+		change func(*linkspec.Target)
+		listed bool
+	}{
+		"another address": {func(t *linkspec.Target) { t.Addrs = []netip.AddrPort{evil} }, true},
+		"another RSA identity": {func(t *linkspec.Target) {
+			t.RSA, t.Addrs = ident.RSAID{1}, []netip.AddrPort{evil}
+		}, false},
+		"another Ed25519 identity": {func(t *linkspec.Target) { t.Ed = ident.Ed25519ID{1} }, false},
+		"no Ed25519 identity":      {func(t *linkspec.Target) { t.Ed = ident.Ed25519ID{} }, false},
+	} {
+		target := good
+		c.change(&target)
+		r, err := listed(d, target)
+		if c.listed != (err == nil) || err != nil && !fault.Is(err, fault.Refused) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil && r.Target().Addrs[0] == evil {
+			t.Errorf("%s: the client's address is used", name)
+		}
+	}
+	if _, err := listed(nil, good); err == nil {
+		t.Error("without a directory")
+	}
+	var dialled atomic.Int32
+	c, err := New(Config{Network: netdir.Public(), Dial: func(_ context.Context, a netip.AddrPort) (net.Conn, error) {
+		if a == evil {
+			dialled.Add(1)
+		}
+		return nil, errors.New("no network")
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	target := good
+	target.Addrs = []netip.AddrPort{evil}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	s := singleCircuits{serviceCircuits{c}}
+	if _, err := s.direct(ctx, target); !fault.Is(err, fault.Refused) {
+		t.Error("without a directory:", err)
+	}
+	if dialled.Load() != 0 {
+		t.Error("the service connected to an address that a client named")
+	}
+}
