@@ -103,6 +103,25 @@ var clientOps = table[*clientWorld]{
 	}},
 	{"honest", func(w *clientWorld, i Insn) { w.settle(); w.user.echo("in the midst of the attack") }},
 	{"mangle", func(w *clientWorld, i Insn) { w.relayOf(i.B).mangle.set(i) }},
+	{"pad", func(w *clientWorld, i Insn) {
+		w.deal(i.A, func(_ context.Context, c *circuit.Circuit) { c.Pad(pick(machines, i.B)) })
+	}},
+	{"ask", (*clientWorld).doAsk},
+	{"serve", (*clientWorld).doServe},
+	{"meet", (*clientWorld).doMeet},
+	{"virtual", (*clientWorld).doVirtual},
+	{"padded", func(w *clientWorld, i Insn) {
+		m := cell.CircPaddingNegotiated{Command: pick([]cell.PaddingCommand{cell.PaddingStart, cell.PaddingStop, 3}, i.B), OK: i.B&0x40 == 0, Machine: i.B >> 4 & 1, Counter: uint32(i.B>>2&3) + 1}
+		w.say(Insn{A: i.A, Op: i.Op}, cell.RelayPaddingNegotiated, m.Append(nil), i.C)
+	}},
+	{"begin", func(w *clientWorld, i Insn) {
+		bodies := [][]byte{[]byte(":80\x00"), []byte(":0\x00"), []byte("host:80\x00\x00\x00\x00\x00"), nil, []byte(":99999\x00")}
+		w.tell(i, i.C>>4, func(e *end, at int) []byte {
+			b := pick(bodies, i.C&15)
+			return e.message(at, false, byte(cell.RelayBegin), pick(streams, i.B), len(b), b)
+		})
+	}},
+	{"drop", func(w *clientWorld, i Insn) { w.say(Insn{A: i.A, Op: i.Op}, cell.RelayDrop, nil, i.C) }},
 }
 
 // tell makes a hostile relay send the cells that f makes for its end of a circuit,

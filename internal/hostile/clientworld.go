@@ -3,6 +3,7 @@ package hostile
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -86,7 +87,7 @@ func (s *clientStream) get() *stream.Stream {
 }
 
 func newClientWorld(t *testing.T) *clientWorld {
-	w := &clientWorld{t: t, net: simnet.NewNetwork(), env: &circuit.Env{Log: silent, Now: now}}
+	w := &clientWorld{t: t, net: simnet.NewNetwork(), env: &circuit.Env{Log: silent, Now: now, Padding: circuit.NewPaddingLimits(func() uint64 { return 0 }, new(atomic.Uint64))}}
 	w.good = simnet.New(t, simnet.Options{Network: w.net, Addr: address(nodeGood), Keys: nodeKeys[nodeGood]})
 	for i := range w.bad {
 		node := nodeHostile + i

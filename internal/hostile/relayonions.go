@@ -57,6 +57,45 @@ func (w *relayWorld) doRendezvous(i Insn) {
 	w.message(i, cell.RelayRendezvous1, 0, append(cookie(i.B), make([]byte, n)...), 0)
 }
 
+// padding returns PADDING_NEGOTIATE: B & 1 is the command, B >> 1 & 3 the machine, and
+// B >> 3 its number, or, at the end, a body that is wrong.
+func padding(b byte) []byte {
+	m := cell.CircPaddingNegotiate{Command: cell.PaddingStart, Machine: b >> 1 & 3, Counter: uint32(b >> 3 & 7)}
+	if b&1 != 0 {
+		m.Command = cell.PaddingStop
+	}
+	switch body := m.Append(nil); {
+	case b>>6 == 3:
+		return body[:len(body)-1]
+	case b>>6 == 2:
+		body[1] = 9
+		return body
+	default:
+		return body
+	}
+}
+
+// doMeetAndEnd joins two circuits and ends one in the same moment: A is the one that
+// waits, B the cookie and, in its highest bits, which one ends and how.
+func (w *relayWorld) doMeetAndEnd(i Insn) {
+	body := append(cookie(i.B&3), make([]byte, 148)...)
+	first, second := w.circ(i.A), w.circ(i.A+1)
+	if first == nil || second == nil {
+		return
+	}
+	cells := second.message(hopOf(i.A), false, byte(cell.RelayRendezvous1), 0, len(body), body)
+	ended := pick([]*end{second, first}, i.B>>7)
+	if i.B&0x40 != 0 {
+		cells = append(cells, linkCell(second.id, cell.CmdRelay, bytes.Repeat([]byte{i.C}, cell.PayloadLen))...)
+	}
+	if ended.p == second.p {
+		w.send(second.p, append(cells, cell.AppendFixed(nil, ended.id, cell.CmdDestroy, []byte{i.C})...), i)
+		return
+	}
+	second.p.write(cells, false)
+	ended.p.write(cell.AppendFixed(nil, ended.id, cell.CmdDestroy, []byte{i.C}), i.Op&Joined != 0)
+}
+
 // doJunk sends cells that are for no hop: B & 1 makes them RELAY_EARLY, C is the number.
 func (w *relayWorld) doJunk(i Insn) {
 	cmd := cell.CmdRelay

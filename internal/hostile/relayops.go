@@ -54,6 +54,8 @@ var relayOps = table[*relayWorld]{
 	{"establish-rendezvous", func(w *relayWorld, i Insn) { w.message(i, cell.RelayEstablishRendezvous, 0, cookie(i.B), 0) }},
 	{"rendezvous", (*relayWorld).doRendezvous},
 	{"junk", (*relayWorld).doJunk},
+	{"pad", func(w *relayWorld, i Insn) { w.message(i, cell.RelayPaddingNegotiate, 0, padding(i.B), i.C) }},
+	{"meet-and-end", (*relayWorld).doMeetAndEnd},
 }
 
 var resolves = [][]byte{[]byte("host.example\x00"), []byte("1.0.2.192.in-addr.arpa\x00"), {}, {0}, bytes.Repeat([]byte{'a'}, 300), []byte("no end")}

@@ -50,6 +50,14 @@ func relaySeeds() map[string]fuzzInput {
 			do{"junk", 0, 0, 5}, do{"junk", 1, 0, 12}, do{"junk", 0, 1, 2}, do{"message", 1, byte(cell.RelayDrop), 2}, do{"begin", 0, 0, echo}, do{"data", 0, 0x10, 1}, do{"end", 0, 0, 0}),
 		"rendezvous-one-link": s(do{"create", 0, 0, optCC | optCGO}, do{"establish-rendezvous", 0, 2, 0}, do{"create", 1, 1, 0}, do{"rendezvous", 1, 2, 4},
 			do{"deaf", 0, 0, 0}, do{"junk", 0, 0, 17}, do{"junk", 1, 0, 17}, do{"deaf", 0, 1, 0}, do{"truncate", 0, 0, 0}, do{"end", 1, 0, 0}),
+		"padding": s(do{"create", 0, 0, optCC}, do{"extend", 0, 0, 0x20}, do{"pad", 0, 0x08, 0}, do{"wait", 1, 0, 0}, do{"pad", 0, 0x12, 0}, do{"wait", 0, 0, 0},
+			do{"pad", 0, 0x13, 0}, do{"pad", 0x10, 0x08, 0}, do{"end", 0, 0, 0}),
+		"padding-flood": s(do{"create", 0, 0, optCC | optCGO}, do{"pad", 0, 0x02, 17}, do{"deaf", 0, 0, 0}, do{"pad", 0, 0x00, 17}, do{"wait", 1, 0, 0}, do{"deaf", 0, 1, 0},
+			do{"pad", 0, 0x04, 13}, do{"pad", 0, 0x01, 3}),
+		"padding-point": s(do{"create", 8, 0, optCC}, do{"establish-rendezvous", 0, 1, 0}, do{"create", 9, 0, optCC | optCGO}, do{"pad", 0, 0x0a, 0}, do{"rendezvous", 1, 1, 0},
+			do{"pad", 1, 0x08, 0}, do{"wait", 1, 0, 0}, do{"end", 0, 1, 0}),
+		"rendezvous-end": s(do{"create", 8, 0, optCC}, do{"establish-rendezvous", 0, 1, 0}, do{"create", 9, 0, optCC}, do{"meet-and-end", 0, 0x41, 1},
+			do{"create", 8, 0, optCC}, do{"establish-rendezvous", 0, 2, 0}, do{"create", 9, 0, optCC}, do{"meet-and-end", 0, 0xc2, 1}),
 		"garbage": s(do{"link", 1, 0, 0}, do{"garbage", 1, 2, 0}),
 	}
 }

@@ -25,7 +25,7 @@ import (
 )
 
 // Protocols are the protocols that a simulated relay advertises.
-const Protocols = "Link=4-5 LinkAuth=3 Relay=2-6 FlowCtrl=1-2 Conflux=1 ChivePQ=1-3,8"
+const Protocols = "Link=4-5 LinkAuth=3 Relay=2-6 FlowCtrl=1-2 Conflux=1 Padding=2 ChivePQ=1-3,8"
 
 // Relay is a simulated relay.
 type Relay struct {
@@ -113,7 +113,7 @@ func New(t testing.TB, o Options) *Relay {
 		streams = r
 	}
 	r.Server = circuit.NewServer(circuit.ServerConfig{
-		Env: &circuit.Env{Log: log, Now: time.Now, Queues: o.Queues},
+		Env: &circuit.Env{Log: log, Now: time.Now, Queues: o.Queues, Padding: circuit.NewPaddingLimits(func() uint64 { return 0 }, &r.Circuits.Padding)},
 		ID:  keys.Link.ID,
 		Onion: func() []*handshake.NtorKeyPair {
 			if o.Onionskin != nil {
