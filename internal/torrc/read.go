@@ -49,6 +49,18 @@ func reducedPadding(s string) ([]string, string, error) {
 	return []string{"reduced"}, "", nil
 }
 
+func vanguardsLite(s string) ([]string, string, error) {
+	switch s {
+	case "0":
+		return []string{"off"}, "", nil
+	case "1":
+		return []string{"lite"}, "", nil
+	case "auto":
+		return []string{"auto"}, "", nil
+	}
+	return nil, "", fault.New(fault.Config, "%q is not 0, 1 or auto", s)
+}
+
 func sandbox(s string) ([]string, string, error) {
 	if b, err := Bool(s); err != nil || !b {
 		return nil, "", err
