@@ -29,8 +29,7 @@ func (c *Client) leaveIntro(circ Circuit) {
 		return
 	}
 	l := &lingerer{circ: circ}
-	l.timer = time.AfterFunc(c.cfg.Idle(), panics.Contain(c.cfg.Log, nil, func() { c.endLingerer(l) }))
-	if old := c.addLingerer(l); old != nil {
+	if old := c.addLingerer(l, c.cfg.Idle()); old != nil {
 		c.endLingerer(old)
 	}
 	circ.Engine().OnClose(func(error) {
@@ -40,9 +39,10 @@ func (c *Client) leaveIntro(circ Circuit) {
 }
 
 // addLingerer returns the one that must go.
-func (c *Client) addLingerer(l *lingerer) (old *lingerer) {
+func (c *Client) addLingerer(l *lingerer, stays time.Duration) (old *lingerer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	l.timer = time.AfterFunc(stays, panics.Contain(c.cfg.Log, nil, func() { c.endLingerer(l) }))
 	if len(c.late) >= maxLingering {
 		old = c.late[0]
 	}
@@ -51,7 +51,6 @@ func (c *Client) addLingerer(l *lingerer) (old *lingerer) {
 }
 
 func (c *Client) endLingerer(l *lingerer) {
-	l.timer.Stop()
 	c.forgetLingerer(l)
 	l.circ.Close()
 }
@@ -59,6 +58,7 @@ func (c *Client) endLingerer(l *lingerer) {
 func (c *Client) forgetLingerer(l *lingerer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	l.timer.Stop()
 	c.late = slices.DeleteFunc(c.late, func(o *lingerer) bool { return o == l })
 }
 
