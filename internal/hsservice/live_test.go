@@ -285,6 +285,10 @@ func (n *inDirectory) Refused(t *linkspec.Target) error {
 	}
 	return nil
 }
+func (n *inDirectory) ToDirectory(ctx context.Context, t linkspec.Target) (*circuit.Circuit, uint64, error) {
+	return n.To(ctx, t, nil)
+}
+
 func (n *inDirectory) To(ctx context.Context, t linkspec.Target, _ []linkspec.Spec) (*circuit.Circuit, uint64, error) {
 	if n.exclude[t.RSA] {
 		n.calls <- t
