@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hsservice"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/role"
 	"github.com/chivenet/chive/internal/stream"
 )
@@ -47,6 +49,20 @@ type OnionConfig struct {
 	// HAProxy's PROXY protocol, version 1, as C tor's HiddenServiceExportCircuitID does:
 	// in place of a client's address it has OnionConn.CircuitAddr. Empty: no such line.
 	ExportCircuitID string `reload:"live"`
+
+	// Masters are addresses of services of which this one is a backend: OnionBalance, or
+	// another frontend, names this service's introduction points in their descriptors.
+	// They are besides those in the file ob_config of KeyDir, which is C tor's.
+	Masters []string
+
+	// Backends are addresses of services to which this one, as their frontend, gives its
+	// clients: its descriptors name their introduction points. Each backend must have
+	// this service among its Masters. A frontend has no Ports, Targets or connections.
+	Backends []string
+	// Fleet says that other hosts may have the same key, with Fleet, at the same time:
+	// each has introduction points of its own, and keeps those of the others in the
+	// descriptor. See OnionListener.Withdraw.
+	Fleet bool
 
 	// IntroductionPoints is the number of relays at which clients ask for the service,
 	// from 1 to 20; zero: 3. Many of them, together with many authorized clients, make a
@@ -94,6 +110,18 @@ func (cfg *OnionConfig) key() (*hsservice.Key, error) {
 		return hsservice.ParseKey(cfg.Key)
 	}
 	return hsservice.NewKey()
+}
+
+// masters returns the services of which this one is a backend.
+func (cfg *OnionConfig) masters() ([]ident.Ed25519ID, error) {
+	var more []string
+	if cfg.KeyDir != "" {
+		var err error
+		if more, err = hsservice.ReadMasters(cfg.KeyDir); err != nil {
+			return nil, err
+		}
+	}
+	return hsservice.ParsePeers("master", slices.Concat(cfg.Masters, more))
 }
 
 // live turns what may change into the service's configuration.
@@ -173,12 +201,18 @@ func (c *Client) listen(cfg OnionConfig) (*OnionListener, error) {
 	if cfg.SingleOnion != "" && cfg.SingleOnion != HostCanBeFound {
 		return nil, fault.New(fault.Config, "onion service: SingleOnion is %q: it is empty or %q", cfg.SingleOnion, HostCanBeFound)
 	}
-	in := hsservice.Config{Name: cfg.Name, Single: cfg.SingleOnion == HostCanBeFound}
+	in := hsservice.Config{Name: cfg.Name, Single: cfg.SingleOnion == HostCanBeFound, Fleet: cfg.Fleet}
 	var err error
 	if in.Key, err = cfg.key(); err != nil {
 		return nil, err
 	}
 	if in.Live, err = cfg.live(); err != nil {
+		return nil, err
+	}
+	if in.Masters, err = cfg.masters(); err != nil {
+		return nil, err
+	}
+	if in.Backends, err = hsservice.ParsePeers("backend", cfg.Backends); err != nil {
 		return nil, err
 	}
 	s, err := c.inner.Listen(in)
@@ -229,6 +263,13 @@ func (l *OnionListener) Key() []byte { return l.key.Bytes() }
 // directories, and another circuit has fetched it from one of them. If ctx ends
 // first, the error says what went wrong last.
 func (l *OnionListener) Published(ctx context.Context) error { return l.s.Published(ctx) }
+
+// Withdraw has a host leave its fleet (OnionConfig.Fleet): it takes its introduction points
+// out of the descriptor, so that new clients go to the other hosts. Connections, and
+// clients with the descriptor of before, are served until Close. It returns when the
+// descriptor is with the directories; if no other host is known, or the service is no
+// fleet, it changes nothing.
+func (l *OnionListener) Withdraw(ctx context.Context) error { return l.s.Withdraw(ctx) }
 
 // Close ends the service with all its connections, and waits until no goroutine of it
 // is left.

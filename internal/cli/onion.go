@@ -12,7 +12,7 @@ import (
 // onionCommand hosts onion services, and makes their keys.
 func onionCommand() *cobra.Command {
 	c := &cobra.Command{Use: "onion", Short: "Host an onion service, and make its keys and its clients'", Args: cobra.NoArgs}
-	c.AddCommand(onionServeCommand(), onionKeyCommand(), onionAuthCommand())
+	c.AddCommand(onionServeCommand(), onionBalanceCommand(), onionKeyCommand(), onionAuthCommand())
 	return c
 }
 
@@ -37,13 +37,33 @@ log goes to standard error. SIGHUP reads the file and the folders authorized_cli
 and those that stay keep their connections.`,
 		Example: "  chive onion serve --key-dir /var/lib/chive/shop 80=127.0.0.1:8080\n  chive onion serve --config /etc/chive/onions.toml",
 	}, daemon.NewOnionSettings(&ports))
+	return withArgs(c, &ports)
+}
+
+// withArgs has a command put its arguments where its settings look for them.
+func withArgs(c *cobra.Command, to *[]string) *cobra.Command {
 	c.Args = cobra.ArbitraryArgs
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
-		ports = args
+		*to = args
 		return run(c, nil)
 	}
 	return c
+}
+
+func onionBalanceCommand() *cobra.Command {
+	var backends []string
+	return withArgs(processCommand(&cobra.Command{
+		Use:   "balance BACKEND.onion...",
+		Short: "Give the clients of one address to several onion services",
+		Long: `Be the frontend of several onion services, as OnionBalance is: publish, for the address of the key in --key-dir, the
+introduction points of the backends. Clients that connect to this address meet one of the backends, and nothing of
+what they send comes through the frontend. If it stops, connections go on, and new ones for up to three hours.
+
+Each backend must know the address: a Chive service by --master or the file ob_config in its --key-dir, C tor's by
+HiddenServiceOnionBalanceInstance and the same file. Its line is "MasterOnionAddress ADDRESS".`,
+		Example: "  chive onion balance --key-dir /var/lib/chive/shop BACKEND1.onion BACKEND2.onion",
+	}, daemon.NewBalanceSettings(&backends)), &backends)
 }
 
 func onionKeyCommand() *cobra.Command {

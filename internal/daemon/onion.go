@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"time"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/metrics"
@@ -19,8 +20,15 @@ func NewOnionSettings(ports *[]string) *Settings {
 	return newSettings(func() role { return &onionRole{args: ports} })
 }
 
+// NewBalanceSettings returns the default settings of a frontend. backends are the
+// command's arguments.
+func NewBalanceSettings(backends *[]string) *Settings {
+	return newSettings(func() role { return &onionRole{args: backends, front: true} })
+}
+
 // onionRole is a client that hosts onion services: one by options, and those of the file's
-// tables. A file may also have the options of a proxy's ports, which are not opened.
+// tables. Or it is a frontend of some. A file may also have the options of a proxy's ports,
+// which are not opened.
 type onionRole struct {
 	Common
 	Onion
@@ -28,12 +36,17 @@ type onionRole struct {
 	ports  Ports        // not opened
 	Config chive.Config // Network and Logger are set later
 
-	args *[]string
+	args  *[]string
+	front bool
 }
 
 func (r *onionRole) parts() []options.Part {
+	table := onionTable
+	if r.front {
+		table = balanceTable
+	}
 	return []options.Part{
-		{Table: onionTable, Of: &r.Onion}, {Table: anyNetwork, Of: &r.Common}, {Table: options.Client, Of: &r.Config},
+		{Table: table, Of: &r.Onion}, {Table: anyNetwork, Of: &r.Common}, {Table: options.Client, Of: &r.Config},
 		{Table: listeners, Of: &r.ports, FileOnly: true}, {Table: manners, Of: &r.ports, FileOnly: true},
 		{Table: processTable, Of: &r.Common}, {Table: logTable, Of: &r.Common}, r.tables.part(),
 	}
@@ -43,6 +56,10 @@ func (r *onionRole) maxMemory() uint64 { return r.Config.MaxMemory }
 
 // hostings returns the services.
 func (r *onionRole) hostings() ([]hosting, error) {
+	if r.front {
+		cfg, err := r.Onion.frontend(*r.args)
+		return []hosting{{cfg, false, true}}, err
+	}
 	all, err := r.tables.hostings()
 	if err != nil {
 		return nil, err
@@ -159,7 +176,16 @@ func (n *onionNode) reload(to role) error {
 	return errors.Join(n.client.Reload(cfg), n.onions.reload(all))
 }
 
-// shutdown does not wait: clients connect again, to where the service is then.
-func (n *onionNode) shutdown(context.Context) error { return nil }
+// leaveTime bounds how long a host of a fleet tries to leave it.
+const leaveTime = 30 * time.Second
+
+// shutdown does not wait for connections: clients connect again, to where the service is
+// then. A host of a fleet sends new ones to the others first.
+func (n *onionNode) shutdown(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	n.onions.withdraw(ctx)
+	return nil
+}
 
 func (n *onionNode) close() error { return errors.Join(n.onions.close(), n.client.Close()) }

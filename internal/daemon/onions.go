@@ -22,6 +22,7 @@ type onionListener interface {
 	Published(context.Context) error
 	Reload(chive.OnionConfig) error
 	Status() chive.OnionStatus
+	Withdraw(context.Context) error
 	Close() error
 }
 
@@ -243,4 +244,20 @@ func (o *onions) close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.closeAll()
+}
+
+// withdraw has the services leave their fleets, so that clients go to other hosts.
+func (o *onions) withdraw(ctx context.Context) {
+	o.mu.Lock()
+	all := slices.Clone(o.all)
+	o.mu.Unlock()
+	var calls sync.WaitGroup
+	for _, h := range all {
+		calls.Go(panics.Contain(o.log, nil, func() {
+			if err := h.Withdraw(ctx); err != nil {
+				o.log.Warn("an onion service did not leave its fleet: clients go on to ask for this host for some minutes", "err", err)
+			}
+		}))
+	}
+	calls.Wait()
 }

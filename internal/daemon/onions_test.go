@@ -332,3 +332,5 @@ func TestOnionChanges(t *testing.T) {
 		t.Errorf("%q %q", live, waiting)
 	}
 }
+
+func (f *fakeOnion) Withdraw(context.Context) error { return nil }

@@ -24,6 +24,9 @@ type Onion struct {
 	IntroDoSRate       int    `reload:"live"`
 	IntroDoSBurst      int    `reload:"live"`
 	SingleOnion        string
+	Masters            []string
+	Backends           []string
+	Fleet              bool
 }
 
 // onionSection is the name of the tables of a file that are onion services.
@@ -43,7 +46,20 @@ var onionTable = options.Table{{Title: "Onion service", Options: []options.Optio
 	{Key: "intro-dos-rate", Field: "IntroDoSRate", Default: "25", Bounds: options.Bounds{Lo: 1, Hi: 1<<31 - 1}, Help: "`NUMBER` of introductions a second that a point lets through"},
 	{Key: "intro-dos-burst", Field: "IntroDoSBurst", Default: "200", Bounds: options.Bounds{Lo: 1, Hi: 1<<31 - 1}, Help: "`NUMBER` of introductions at once that a point lets through"},
 	{Key: "single-onion", Field: "SingleOnion", OneOf: []string{"", chive.HostCanBeFound}, Help: "make the service faster and NOT ANONYMOUS, with one hop to relays, which learn this host's address: the `WORD` must be " + chive.HostCanBeFound},
+	{Key: "master", Field: "Masters", Each: onionAddress, Help: "`ADDRESS` of a service of which this one is a backend (OnionBalance), besides those in the file ob_config of the key's directory"},
+	{Key: "fleet", Field: "Fleet", Help: "other hosts have the same key and serve the same address at the same time"},
 }}}
+
+// balanceTable is the options of a frontend.
+var balanceTable = options.Table{{Title: "Frontend", Options: []options.Option{
+	{Key: "key-dir", Field: "KeyDir", Zero: "", Help: "`DIR` of the service's key, as C tor's HiddenServiceDir; it is made, with a new key, if it is missing"},
+	{Key: "backend", Field: "Backends", Each: onionAddress, Help: "`ADDRESS` of a service to which clients go; arguments of the command are more of them"},
+}}}
+
+func onionAddress(s string) error {
+	_, err := hsservice.ParsePeers("address", []string{s})
+	return err
+}
 
 func onionPort(s string) error {
 	_, _, err := hsservice.ParsePort(s)
@@ -66,6 +82,7 @@ func (o *Onion) config(more []string) (chive.OnionConfig, error) {
 		Name: o.Name, KeyDir: o.KeyDir, Ports: []int{}, Targets: map[int]string{}, ExportCircuitID: o.ExportCircuitID, SingleOnion: o.SingleOnion,
 		IntroductionPoints: o.IntroductionPoints, MaxStreams: o.MaxStreams, CloseCircuit: o.CloseCircuit,
 		IntroDoSDefense: o.IntroDoSDefense, IntroDoSRate: o.IntroDoSRate, IntroDoSBurst: o.IntroDoSBurst,
+		Masters: o.Masters, Fleet: o.Fleet,
 	}
 	if c.KeyDir == "" {
 		return c, options.Wrong("KeyDir", "a directory for the service's key is needed")
@@ -87,6 +104,19 @@ func (o *Onion) config(more []string) (chive.OnionConfig, error) {
 		return c, fault.New(fault.Config, "onion service: no port is given: say where connections go, such as 80=127.0.0.1:8080")
 	}
 	return c, nil
+}
+
+// frontend returns the configuration of a frontend. more are backends besides its own.
+func (o *Onion) frontend(more []string) (chive.OnionConfig, error) {
+	c := chive.OnionConfig{KeyDir: o.KeyDir, Ports: []int{}, Backends: append(append([]string(nil), o.Backends...), more...)}
+	if c.KeyDir == "" {
+		return c, options.Wrong("KeyDir", "a directory for the service's key is needed")
+	}
+	if len(c.Backends) == 0 {
+		return c, fault.New(fault.Config, "onion service: no backend is given: say to which addresses clients go")
+	}
+	_, err := hsservice.ParsePeers("backend", c.Backends)
+	return c, err
 }
 
 // Onions are the onion services of a process, from the tables [[onion]] of its file.

@@ -24,6 +24,15 @@ const (
 	maxHead = 16 << 10
 )
 
+// store is where descriptors are kept: the network's directories.
+type store interface {
+	// upload gives a descriptor to a directory. refused says that the directory wants
+	// another one.
+	upload(ctx context.Context, dir netdir.Relay, doc []byte) (refused bool, err error)
+	// fetch asks a directory for the descriptor of a blinded key; nil if it has none.
+	fetch(ctx context.Context, dir netdir.Relay, blinded ident.Ed25519ID) (*netdoc.HSDescriptor, error)
+}
+
 var errDirTimeout = fault.New(fault.Timeout, "the directory did not answer in time")
 
 // ask sends one request to a directory, over a circuit of its own that ends there,
@@ -63,18 +72,17 @@ func readAnswer(r io.Reader) (status int, body []byte, err error) {
 	return res.StatusCode, body, nil
 }
 
-// upload gives a descriptor to a directory. refused says that the directory wants
-// another one.
+// upload implements store.
 func (s *Service) upload(ctx context.Context, dir netdir.Relay, doc []byte) (refused bool, err error) {
 	request := append(fmt.Appendf(nil, "POST /tor/hs/3/publish HTTP/1.0\r\nContent-Length: %d\r\n\r\n", len(doc)), doc...)
 	status, _, err := s.ask(ctx, dir, request)
 	if err == nil && status != http.StatusOK {
 		err = fault.New(fault.Refused, "onion service's directory: it answers an upload with status %d", status)
 	}
-	return status == http.StatusBadRequest, err
+	return status == http.StatusBadRequest || status == http.StatusConflict, err
 }
 
-// fetch asks a directory for the descriptor of a blinded key; nil if it has none.
+// fetch implements store.
 func (s *Service) fetch(ctx context.Context, dir netdir.Relay, blinded ident.Ed25519ID) (*netdoc.HSDescriptor, error) {
 	request := fmt.Appendf(nil, "GET /tor/hs/3/%s HTTP/1.0\r\n\r\n", base64.RawStdEncoding.EncodeToString(blinded[:]))
 	status, body, err := s.ask(ctx, dir, request)
@@ -94,4 +102,41 @@ func (s *Service) fetch(ctx context.Context, dir netdir.Relay, blinded ident.Ed2
 		return nil, fault.New(fault.Directory, "onion service's directory: it sends another service's descriptor")
 	}
 	return d, nil
+}
+
+// newest asks directories, in a random order, until one has a descriptor that is as new
+// as the known one; if none is known, the better of two. One directory alone could keep
+// a descriptor back.
+func (s *Service) newest(dirs []netdir.Relay, blinded ident.Ed25519ID, known uint64) (best *netdoc.HSDescriptor, none int, err error) {
+	ctx, cancel := context.WithTimeoutCause(s.ctx, 2*dirTimeout, errDirTimeout)
+	defer cancel()
+	n := 0
+	for _, i := range shuffled(len(dirs), lookTries) {
+		got, ferr := s.store.fetch(ctx, dirs[i], blinded)
+		if ferr != nil {
+			err = ferr
+			continue
+		}
+		if got == nil {
+			none++
+			continue
+		}
+		if n++; best == nil || got.Revision > best.Revision {
+			best = got
+		}
+		if known > 0 && best.Revision >= known || known == 0 && n == 2 {
+			break
+		}
+	}
+	return best, none, err
+}
+
+// shuffled returns at most so many of the numbers below n, in a random order.
+func shuffled(n, most int) []int {
+	out := make([]int, n)
+	for i := range out {
+		j := int(random(int64(i + 1)))
+		out[i], out[j] = out[j], i
+	}
+	return out[:min(n, most)]
 }

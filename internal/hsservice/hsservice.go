@@ -14,6 +14,7 @@ package hsservice
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"sync"
@@ -25,6 +26,8 @@ import (
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/hscrypto"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -77,17 +80,27 @@ type Config struct {
 	Name   string // names the service in the log; empty: nothing does
 	Log    *slog.Logger
 	Live   // as it is at the start; later, the service's live counts
+	// Masters are the services of which this one is a backend (see masters.go).
+	Masters []ident.Ed25519ID
+	// Backends makes this service a frontend, which has no clients itself: its
+	// descriptors name the introduction points of these services (see balance.go).
+	Backends []ident.Ed25519ID
+	// Fleet says that other hosts may have the same key (see fleet.go).
+	Fleet bool
 }
 
 // Service is a running onion service.
 type Service struct {
-	cfg    Config
-	live   atomic.Pointer[Live]
-	log    *slog.Logger
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	wg     sync.WaitGroup
-	kicked chan struct{} // wakes tend
+	cfg     Config
+	live    atomic.Pointer[Live]
+	log     *slog.Logger
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	wg      sync.WaitGroup
+	kicked  chan struct{} // wakes tend
+	store   store
+	fleet   *fleet   // nil: this is the only host. The mutex guards what changes
+	balance *balance // nil: this is no frontend. The mutex guards it
 
 	waiting   queue
 	opening   *rate.Limiter // of introductions
@@ -106,6 +119,8 @@ type Service struct {
 	descs     []*descriptor
 	subcreds  [][32]byte // of descs, and of those that were before
 	kems      kemKeys
+	masters   [][32]byte // secrets of the masters, around the period mastersOf
+	mastersOf hscrypto.Period
 	cookies   cookies
 	meeting   []*underWay // rendezvous, the oldest first
 	rends     map[*circuit.Circuit]*rendezvous
@@ -126,7 +141,7 @@ func New(cfg Config) (*Service, error) {
 		return nil, fault.New(fault.Local, "onion service: a key and circuits are required")
 	}
 	live := cfg.Live
-	if err := live.check(); err != nil {
+	if err := errors.Join(live.check(), checkPeers("masters", cfg.Masters, cfg.Key.ID(), MaxMasters), checkFrontend(&cfg)); err != nil {
 		return nil, err
 	}
 	if cfg.Log == nil {
@@ -142,6 +157,23 @@ func New(cfg Config) (*Service, error) {
 	}
 	s.waiting.counts = &s.counts
 	s.live.Store(&live)
+	s.store = s
+	if cfg.Fleet || len(cfg.Backends) > 0 {
+		// Its descriptors lead to several hosts, and a key is one host's.
+		if cfg.PQ == circuit.PQRequireAll {
+			return nil, fault.New(fault.Config, "onion service: several hosts of one address have no ML-KEM key, so post-quantum clients cannot be demanded")
+		}
+		s.cfg.PQ = circuit.PQOff
+	}
+	if cfg.Fleet {
+		var err error
+		if s.fleet, err = newFleet(cfg.Key); err != nil {
+			return nil, err
+		}
+	}
+	if len(cfg.Backends) > 0 {
+		s.balance = newBalance(cfg.Backends)
+	}
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.wg.Go(panics.Keep(s.log, s.rest, s.run))
 	s.wg.Go(panics.Keep(s.log, s.rest, s.introduce))
@@ -255,7 +287,12 @@ func (s *Service) tend(d *netdir.Directory, now time.Time) time.Duration {
 		return longest
 	}
 	s.extra = int(d.Param("hs_intro_num_extra", extraPoints, 0, MaxPoints))
-	wait := s.tendPoints(now)
+	var wait time.Duration
+	if s.balance != nil {
+		wait = s.tendBackends(d, now)
+	} else {
+		wait = s.tendPoints(now)
+	}
 	wait = min(wait, s.tendDescriptors(d, now))
 	s.reapRendezvous(now)
 	s.cookies.forget(now)

@@ -102,7 +102,7 @@ func (s *Service) secrets(p *point) ([][32]byte, error) {
 	if p.introsLeft <= -maxIntros {
 		return nil, fault.New(fault.Resource, "the introduction point has served too many introductions")
 	}
-	return s.subcreds, nil
+	return s.openers(), nil
 }
 
 // accept refuses an introduction that was there before, or for which there is no place.

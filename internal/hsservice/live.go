@@ -67,7 +67,7 @@ func (s *Service) Reload(next Live) error {
 	}
 	old := s.live.Swap(&next)
 	for _, x := range s.descs {
-		x.keys.Clients = next.Clients
+		x.keys.Clients = s.fleet.clients(next.Clients)
 	}
 	revoked := removed(old.Clients, next.Clients)
 	if revoked || !sameLimit(old.IntroLimit, next.IntroLimit) {

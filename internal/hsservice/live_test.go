@@ -67,14 +67,14 @@ func TestReloadClients(t *testing.T) {
 			t.Fatal(err)
 		}
 		old := up(t, s, 1, now)
-		before := contentOf(s.descs[0], nil, nil)
+		before := contentOf(s.descs[0], nil, nil, "")
 		s.mu.Unlock()
 		if err := s.Reload(Live{Clients: c.after, Points: 1}); err != nil {
 			t.Fatal(err)
 		}
 		s.mu.Lock()
 		s.notBefore = now.Add(time.Hour) // the test launches by itself
-		if changed := contentOf(s.descs[0], nil, nil) != before; changed != c.content {
+		if changed := contentOf(s.descs[0], nil, nil, "") != before; changed != c.content {
 			t.Errorf("%s: another descriptor: %v", name, changed)
 		}
 		if old.old(now) != c.revoke {

@@ -44,3 +44,9 @@ func (p *period) directories(d *netdir.Directory, blinded ident.Ed25519ID) []net
 	replicas, spread, _ := d.HSSpread()
 	return d.HSRing(p.Period, p.srv).Responsible(blinded, replicas, spread)
 }
+
+// fetchDirectories returns those of them that clients ask.
+func (p *period) fetchDirectories(d *netdir.Directory, blinded ident.Ed25519ID) []netdir.Relay {
+	replicas, _, spread := d.HSSpread()
+	return d.HSRing(p.Period, p.srv).Responsible(blinded, replicas, spread)
+}

@@ -321,7 +321,7 @@ func (s *Service) enoughLocked(now time.Time) bool {
 }
 
 // introPoints returns the points that the next descriptor names, the old ones last.
-func (s *Service) introPoints(now time.Time) (out []netdoc.HSIntroPoint, ids []ident.Ed25519ID) {
+func (s *Service) introPoints(now time.Time) (out []netdoc.HSIntroPoint) {
 	points := slices.Clone(s.points)
 	slices.SortStableFunc(points, func(a, b *point) int {
 		switch x, y := a.old(now), b.old(now); {
@@ -337,9 +337,8 @@ func (s *Service) introPoints(now time.Time) (out []netdoc.HSIntroPoint, ids []i
 			continue
 		}
 		out = append(out, netdoc.HSIntroPoint{Specs: p.target.Specs(), Onion: p.target.Ntor, Auth: p.id(), Enc: p.enc.Public()})
-		ids = append(ids, p.id())
 	}
-	return out, ids
+	return out
 }
 
 // closeSoon closes a circuit on another goroutine: what hears of its end takes the

@@ -10,6 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdoc"
 )
 
 // quiet is a service whose goroutines see no directory, so that a test alone calls
@@ -46,8 +47,7 @@ func down(s *Service) {
 }
 
 func named(s *Service, p *point) bool {
-	_, ids := s.introPoints(time.Now())
-	return slices.Contains(ids, p.id())
+	return slices.ContainsFunc(s.introPoints(time.Now()), func(o netdoc.HSIntroPoint) bool { return o.Auth == p.id() })
 }
 
 // An old point is in the descriptor until its successor is there, and stays for a

@@ -18,6 +18,7 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/protover"
 )
 
 const (
@@ -53,6 +54,10 @@ type descriptor struct {
 	retry    time.Time           // of what failed; zero: nothing did
 	failures int
 
+	less  int         // how many points too many for the length of a descriptor there were
+	hosts []hostEntry // of a fleet: those that the next one names
+	view  fleetView
+
 	dir  *netdir.Directory // dirs are of this one
 	dirs []netdir.Relay
 }
@@ -78,50 +83,23 @@ func newDescriptor(k *Key, p period, clients []ident.X25519Key) (*descriptor, er
 // tendDescriptors keeps the descriptors of the two periods, and begins the uploads
 // that are due.
 func (s *Service) tendDescriptors(d *netdir.Directory, now time.Time) (wait time.Duration) {
-	if err := s.setPeriods(periodsOf(d, s.cfg.Circuits.Testing())); err != nil {
+	if err := errors.Join(s.setPeriods(periodsOf(d, s.cfg.Circuits.Testing())), s.setMasters(d)); err != nil {
 		s.problem = err
 		return longest
 	}
-	points, ids := s.introPoints(now)
-	up := s.establishedLocked()
-	if up == 0 {
-		return longest
-	}
-	if up < s.live.Load().Points && now.Sub(s.since) < fewPoints {
-		return fewPoints - now.Sub(s.since)
+	own, wait, ok := s.ready(now)
+	if !ok {
+		return wait
 	}
 	wait = longest
+	done := true
 	for _, x := range s.descs {
-		if x.busy {
-			continue
-		}
-		if x.dir != d {
-			x.dir, x.dirs = d, x.period.directories(d, x.keys.Blinded.Public())
-		}
-		dirs := s.allowed(x.dirs)
-		if len(dirs) == 0 {
-			s.problem = fault.New(fault.Directory, "onion service: the network has no directories for descriptors that may be used")
-			continue
-		}
-		content := contentOf(x, dirs, ids)
-		fresh := content != x.content || !now.Before(x.next) || x.floor >= x.revision
-		if !fresh && x.retry.IsZero() {
-			continue
-		}
-		if now.Before(x.retry) {
-			wait = min(wait, x.retry.Sub(now))
-			continue
-		}
-		if fresh {
-			if err := s.make(x, points, content, now); err != nil {
-				s.problem = err
-				x.retry = now.Add(maxRetry)
-				s.log.Error("onion service's descriptor", "err", err)
-				continue
-			}
-			x.left = dirs
-		}
-		s.publish(d, x)
+		w := s.tendDescriptor(d, x, own, now)
+		wait = min(wait, w)
+		done = done && w == longest && !x.busy
+	}
+	if s.fleet != nil && done {
+		s.left()
 	}
 	return wait
 }
@@ -134,6 +112,76 @@ func (s *Service) allowed(dirs []netdir.Relay) []netdir.Relay {
 	})
 }
 
+// ready returns the introduction points that descriptors name; not ok: it is better to
+// wait for more of them.
+func (s *Service) ready(now time.Time) (own []netdoc.HSIntroPoint, wait time.Duration, ok bool) {
+	if s.balance != nil {
+		own = s.balance.points(s.pointRoom())
+		return own, longest, len(own) > 0
+	}
+	own = s.introPoints(now)
+	up := s.establishedLocked()
+	switch {
+	case s.leaving():
+	case up == 0:
+		return nil, longest, false
+	case up < s.live.Load().Points && now.Sub(s.since) < fewPoints:
+		return nil, fewPoints - now.Sub(s.since), false
+	}
+	return own, 0, true
+}
+
+// tendDescriptor makes and uploads one descriptor, if that is due. The result is longest
+// when there is nothing to do.
+func (s *Service) tendDescriptor(d *netdir.Directory, x *descriptor, own []netdoc.HSIntroPoint, now time.Time) (wait time.Duration) {
+	if x.busy {
+		return longest
+	}
+	if x.dir != d {
+		x.dir, x.dirs = d, x.period.directories(d, x.keys.Blinded.Public())
+	}
+	dirs := s.allowed(x.dirs)
+	if len(dirs) == 0 {
+		s.problem = fault.New(fault.Directory, "onion service: the network has no directories for descriptors that may be used")
+		return minRetry
+	}
+	points := own
+	if s.fleet != nil {
+		x.hosts = s.roster(x, own, now)
+		points = pointsOf(x.hosts)
+	}
+	content := contentOf(x, dirs, points, s.balance.offer())
+	fresh := content != x.content || !now.Before(x.next) || x.floor >= x.revision
+	if now.Before(x.retry) {
+		return x.retry.Sub(now)
+	}
+	if s.fleet != nil && s.tendFleet(d, x, fresh && len(points) > 0, now) {
+		return longest
+	}
+	if !fresh && x.retry.IsZero() || len(points) == 0 {
+		return longest
+	}
+	if fresh {
+		if s.fleet != nil {
+			if wait := x.view.pause(now); wait > 0 {
+				return wait
+			}
+		}
+		if err := s.make(x, points, content, now); errors.Is(err, errTooLong) {
+			return time.Millisecond // with fewer points, then
+		} else if err != nil {
+			s.problem = err
+			x.retry = now.Add(maxRetry)
+			s.log.Error("onion service's descriptor", "err", err)
+			return maxRetry
+		}
+		x.left = dirs
+		x.view.count(now)
+	}
+	s.publish(d, x)
+	return longest
+}
+
 // setPeriods makes and drops descriptors, so that there is one for each period.
 func (s *Service) setPeriods(periods [2]period) error {
 	var descs []*descriptor
@@ -144,7 +192,7 @@ func (s *Service) setPeriods(periods [2]period) error {
 			descs = append(descs, s.descs[i])
 			continue
 		}
-		x, err := newDescriptor(s.cfg.Key, p, s.live.Load().Clients)
+		x, err := newDescriptor(s.cfg.Key, p, s.fleet.clients(s.live.Load().Clients))
 		if err != nil {
 			return err
 		}
@@ -158,11 +206,13 @@ func (s *Service) setPeriods(periods [2]period) error {
 
 // contentOf is a digest of what a descriptor says, and of where it belongs: when it
 // changes, there must be a new one.
-func contentOf(x *descriptor, dirs []netdir.Relay, points []ident.Ed25519ID) (sum [32]byte) {
+func contentOf(x *descriptor, dirs []netdir.Relay, points []netdoc.HSIntroPoint, offer string) (sum [32]byte) {
 	h := sha256.New()
 	h.Write(x.period.srv[:])
+	h.Write([]byte(offer))
 	for _, p := range points {
-		h.Write(p[:])
+		h.Write(p.Auth[:])
+		h.Write(p.Enc[:])
 	}
 	h.Write([]byte{0}) // else a point could stand for a client
 	for _, k := range sortedClients(x.keys.Clients) {
@@ -193,13 +243,28 @@ func (s *Service) publish(d *netdir.Directory, x *descriptor) {
 	s.wg.Go(func() {
 		defer panics.Recover(s.log, func(err error) { s.uploaded(x, nil, len(dirs), dirs, err) })
 		left, err := s.uploadAll(x, dirs, doc)
-		if clients && len(left) < len(dirs) && !s.isPublished() {
+		if clients && s.fleet == nil && len(left) < len(dirs) && !s.isPublished() {
 			if verr := s.verify(d, x, doc.Revision); verr != nil {
 				err = verr
 			}
 		}
 		s.uploaded(x, gone, len(dirs), left, err)
 	})
+}
+
+// merges reports whether descriptors name points of others.
+func (s *Service) merges() bool { return s.fleet != nil || s.balance != nil }
+
+// pointRoom returns how many points the descriptor has room for.
+func (x *descriptor) pointRoom() int { return netdoc.MaxIntroPoints - x.less }
+
+// pointRoom returns how many points every descriptor has room for.
+func (s *Service) pointRoom() int {
+	n := netdoc.MaxIntroPoints
+	for _, x := range s.descs {
+		n = min(n, x.pointRoom())
+	}
+	return n
 }
 
 // isPublished reports whether a descriptor was fetched back.
@@ -236,7 +301,7 @@ func (s *Service) make(x *descriptor, points []netdoc.HSIntroPoint, content [32]
 	}
 	points = points[:min(len(points), netdoc.MaxIntroPoints)]
 	for wanted := s.live.Load().Points; ; points = points[:len(points)-1] {
-		inner, err := innerOf(points, s.inc, s.cfg.Single, kem)
+		inner, err := s.innerOf(x, points, kem)
 		if err != nil {
 			return err
 		}
@@ -246,14 +311,47 @@ func (s *Service) make(x *descriptor, points []netdoc.HSIntroPoint, content [32]
 		if !errors.Is(err, errTooLong) {
 			return err
 		}
+		if s.merges() && len(points) > 1 {
+			x.less, x.content = netdoc.MaxIntroPoints-len(points)+1, [32]byte{}
+			return errTooLong // the points of all must be shared again
+		}
 		if len(points) <= wanted {
 			return tooLong(most, len(points), len(x.keys.Clients))
 		}
 		// The last ones are old, and others have their place already.
 	}
 	x.content = content
-	x.next = now.Add(minUpload + time.Duration(random(int64(maxUpload-minUpload))))
+	from, to := minUpload, maxUpload
+	if s.fleet != nil {
+		from, to = refreshMin, refreshMax
+	}
+	x.next = now.Add(from + time.Duration(random(int64(to-from))))
 	return nil
+}
+
+// innerOf returns what a descriptor tells clients.
+func (s *Service) innerOf(x *descriptor, points []netdoc.HSIntroPoint, kem []byte) (*netdoc.HSInner, error) {
+	inner, err := innerOf(points, s.inc, s.cfg.Single, kem)
+	if err != nil || !s.merges() {
+		return inner, err
+	}
+	inner.Points = mixed(points) // their order must not tell which are of one host
+	if s.balance != nil {
+		inner.FlowControl, inner.SendmeInc = protover.Set{}, 0
+		s.balance.offerFlow(inner)
+	}
+	if s.fleet != nil {
+		inner.Fleet, err = s.fleet.seal.seal(x.hosts, x.keys.Blinded.Public(), x.revision)
+	}
+	return inner, err
+}
+
+// mixed returns the points in a random order.
+func mixed(points []netdoc.HSIntroPoint) (out []netdoc.HSIntroPoint) {
+	for _, i := range shuffled(len(points), len(points)) {
+		out = append(out, points[i])
+	}
+	return out
 }
 
 // uploadAll gives a descriptor to directories; it returns those that did not take it,
@@ -285,13 +383,17 @@ func (s *Service) uploadAll(x *descriptor, dirs []netdir.Relay, doc *netdoc.HSDe
 // has given it a newer one: another program that this service was moved from, whose
 // counter differs. Then the next one must be above that.
 func (s *Service) uploadTo(x *descriptor, dir netdir.Relay, doc *netdoc.HSDescriptor) error {
-	refused, err := s.upload(s.ctx, dir, doc.Text)
+	refused, err := s.store.upload(s.ctx, dir, doc.Text)
 	if err == nil {
 		return nil
 	}
 	s.log.Debug("onion service's descriptor: upload failed", "relay", dir, "err", err)
 	if refused {
-		if old, ferr := s.fetch(s.ctx, dir, doc.Blinded); ferr == nil && old != nil {
+		if old, ferr := s.store.fetch(s.ctx, dir, doc.Blinded); ferr == nil && old != nil {
+			if s.fleet != nil {
+				s.refused(x, old)
+				return err
+			}
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			x.floor = max(x.floor, old.Revision)
@@ -314,7 +416,18 @@ func (s *Service) uploaded(x *descriptor, gone []*point, total int, left []netdi
 	if done > 0 {
 		s.uploadedAt = now
 	}
-	if x.busy, x.left, x.retry = false, left, (time.Time{}); err != nil {
+	x.busy = false
+	x.view.next = now.Add(lookSoon)
+	if !s.isPublished() {
+		x.view.next = now
+	}
+	if x.doc == nil || x.doc.Revision != x.revision || x.content == ([32]byte{}) {
+		return // another host's is newer, or collides with it (saw)
+	}
+	if s.leaving() && done > 0 {
+		left, err = nil, nil // some have it: nobody waits for the others
+	}
+	if x.retry = (time.Time{}); err != nil {
 		s.problem = err
 		x.retry = now.Add(min(maxRetry, minRetry<<min(x.failures, 10)))
 		x.failures++
@@ -353,7 +466,7 @@ func (s *Service) verify(d *netdir.Directory, x *descriptor, revision uint64) er
 	dirs := d.HSFetchRing(d.HSTimes(s.cfg.Circuits.Testing())).Responsible(blinded, replicas, spread)
 	err := fault.New(fault.Directory, "onion service: no directory has its descriptor")
 	for _, dir := range s.allowed(dirs) {
-		got, ferr := s.fetch(ctx, dir, blinded)
+		got, ferr := s.store.fetch(ctx, dir, blinded)
 		if ferr == nil && got != nil && got.Revision >= revision {
 			s.pubOnce.Do(func() { close(s.published) })
 			return nil

@@ -170,16 +170,19 @@ func TestRevision(t *testing.T) {
 // Whoever moves, leaves or comes makes a new descriptor due.
 func TestContent(t *testing.T) {
 	_, x := made(t)
-	ids := []ident.Ed25519ID{{1}, {2}}
-	a := contentOf(x, nil, ids)
-	if a != contentOf(x, nil, ids) {
+	ids := []netdoc.HSIntroPoint{{Auth: ident.Ed25519ID{1}}, {Auth: ident.Ed25519ID{2}}}
+	a := contentOf(x, nil, ids, "")
+	if a != contentOf(x, nil, ids, "") {
 		t.Error("the same is another")
 	}
-	if a == contentOf(x, nil, ids[:1]) {
+	if a == contentOf(x, nil, ids[:1], "") {
 		t.Error("a point that left does not count")
 	}
+	if a == contentOf(x, nil, ids, "1-2") {
+		t.Error("what is offered does not count")
+	}
 	x.period.srv[0]++
-	if a == contentOf(x, nil, ids) {
+	if a == contentOf(x, nil, ids, "") {
 		t.Error("a new shared random value does not count")
 	}
 }

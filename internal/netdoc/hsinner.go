@@ -1,6 +1,7 @@
 package netdoc
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"encoding/base64"
 	"strconv"
@@ -17,6 +18,9 @@ import (
 // MaxIntroPoints is how many introduction points a descriptor may have.
 const MaxIntroPoints = 20
 
+// hsFleet begins the item that a service's hosts write for each other.
+const hsFleet = "chive-fleet"
+
 // hsPoWTime is the format of times in pow-params.
 const hsPoWTime = "2006-01-02T15:04:05"
 
@@ -32,9 +36,15 @@ type HSInner struct {
 	PoW         *HSPoW // nil: introductions need no proof of work
 	// KEM is the service's ML-KEM-768 encapsulation key (docs/spec/pq-onions.md), of
 	// which only the length was checked; nil: it has none.
-	KEM    []byte
+	KEM []byte
+	// Fleet is sealed by the service's hosts for each other; nil: none. Other readers
+	// ignore it.
+	Fleet  []byte
 	Points []HSIntroPoint
 }
+
+// MaxHSFleet bounds HSInner.Fleet, in bytes.
+const MaxHSFleet = 2048
 
 // HSPoW has a service's parameters of proof of work, version 1 (hs-pow-spec).
 type HSPoW struct {
@@ -63,6 +73,12 @@ func (h *HSInner) encode(signing ed25519.PrivateKey, expires time.Time) ([]byte,
 	}
 	if p := h.PoW; p != nil {
 		b = appendLine(b, "pow-params", "v1", base64.RawStdEncoding.EncodeToString(p.Seed[:]), strconv.FormatUint(uint64(p.Effort), 10), p.Expires.UTC().Format(hsPoWTime))
+	}
+	if len(h.Fleet) > MaxHSFleet {
+		return nil, fault.New(fault.Config, "%s: %d bytes for the hosts, more than %d", hsDescriptorID, len(h.Fleet), MaxHSFleet)
+	}
+	if h.Fleet != nil {
+		b = AppendObject(appendLine(b, hsFleet, "1"), hsMessage, h.Fleet)
 	}
 	b, err := h.appendKEM(b)
 	if err != nil {
@@ -101,6 +117,9 @@ func (p *HSIntroPoint) append(b []byte, signing ed25519.PrivateKey, expires time
 // unusable.
 func parseHSInner(b []byte, signing ident.Ed25519ID) (*HSInner, error) {
 	const doc = hsDescriptorID + ", second layer"
+	if !bytes.HasSuffix(b, []byte("\n")) {
+		b = append(b, '\n') // OnionBalance's ends without a newline
+	}
 	h := new(HSInner)
 	s := NewScanner(doc, b)
 	var seen seen
@@ -157,6 +176,17 @@ func (h *HSInner) item(it *Item, seen *seen) error {
 			return err
 		}
 		return h.flowControl(&a)
+	case hsFleet:
+		if w, _ := a.Next(); string(w) != "1" {
+			return nil // of a later version
+		}
+		if err := seen.once(it.Keyword); err != nil {
+			return err
+		}
+		b, err := it.Object(hsMessage)
+		if err == nil && len(b) <= MaxHSFleet { // clients need it not, so a bad one is none
+			h.Fleet = b
+		}
 	case "pow-params":
 		if w, _ := a.Next(); string(w) != "v1" {
 			return nil // of another kind

@@ -208,6 +208,7 @@ var fixed = []Option{
 	{Name: "DormantTimeoutEnabled", Same: "0", Why: "an idle client builds no circuits, and keeps its directory"},
 	{Name: "UnixSocksGroupWritable", Same: "0", Why: "only the owner has access to a socket's file"},
 	{Name: "TruncateLogFile", Same: "0", Why: "the log goes to standard error"},
+	{Name: "HiddenServiceOnionBalanceInstance", Same: "1", Why: "a file `ob_config` in the service's directory counts"},
 	{Name: "WarnPlaintextPorts", Same: "", Why: "no warning by port"},
 }
 
@@ -233,7 +234,7 @@ var absent = []struct {
 	{"not yet", []string{"MapAddress", "NodeFamily", "SocksPolicy", "MetricsPortPolicy", "LongLivedPorts", "TrackHostExits", "TrackHostExitsExpire", "HSLayer2Nodes", "HSLayer3Nodes",
 		"OutboundBindAddress", "OutboundBindAddressExit", "OutboundBindAddressOR", "OutboundBindAddressPT", "ReducedExitPolicy", "FamilyKeyDirectory", "KeyDirectory", "CacheDirectory",
 		"AccountingMax", "AccountingRule", "AccountingStart", "PerConnBWBurst", "PerConnBWRate", "DirPolicy", "DirPortFrontPage", "ServerDNSResolvConfFile", "ReevaluateExitPolicy",
-		"HiddenServiceNonAnonymousMode", "HiddenServiceSingleHopMode", "HiddenServiceOnionBalanceInstance", "HiddenServicePoWDefensesEnabled",
+		"HiddenServiceNonAnonymousMode", "HiddenServiceSingleHopMode", "HiddenServicePoWDefensesEnabled",
 		"HiddenServicePoWQueueBurst", "HiddenServicePoWQueueRate", "PathsNeededToBuildCircuits", "SigningKeyLifetime", "ExtORPort", "ExtORPortCookieAuthFile", "ExtORPortCookieAuthFileGroupReadable",
 		"MaxHSDirCacheBytes", "MaxClientCircuitsPending"}},
 	{"systemd does it: `User=`, `LimitNOFILE=`, `AmbientCapabilities=`", []string{"User", "KeepBindCapabilities", "ConnLimit", "DisableAllSwap", "NoExec", "DisableDebuggerAttachment"}},

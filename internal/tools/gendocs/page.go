@@ -41,6 +41,7 @@ A command that is for one task, such as ` + "`chive get`" + `, takes a proxy's f
 var sections = []struct{ path, head string }{
 	{"proxy", "A client with ports for other programs. `chive get` has the client's options too, and no ports."},
 	{"onion serve", "A client that hosts an onion service: see [onion services](onions.md)."},
+	{"onion balance", "A client that is the frontend of onion services: see [onion services](onions.md#several-services-behind-one-address)."},
 	{"relay", "A relay, an exit or a bridge."},
 	{"authority", "A directory authority."},
 	{"fte", "Format-transforming encryption. It takes flags alone, no file; most have the names that fteproxy gives them."},

@@ -1,0 +1,87 @@
+package hsservice
+
+import (
+	"slices"
+	"time"
+
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/panics"
+)
+
+// tendFleet looks at a descriptor if it is time to.
+func (s *Service) tendFleet(d *netdir.Directory, x *descriptor, fresh bool, now time.Time) (busy bool) {
+	v := &x.view
+	old := fresh && now.Sub(v.looked) > lookFresh
+	if leaving := s.fleet.leaving; old || !now.Before(v.next) || !leaving.IsZero() && v.looked.Before(leaving) {
+		s.look(d, x, now)
+		return true
+	}
+	return false
+}
+
+// look fetches the descriptor that clients find, and notes what it says.
+func (s *Service) look(d *netdir.Directory, x *descriptor, now time.Time) {
+	x.busy = true
+	x.view.next = now.Add(lookMin + time.Duration(random(int64(lookMax-lookMin))))
+	known := x.revision
+	dirs := s.allowed(x.period.fetchDirectories(d, x.keys.Blinded.Public()))
+	clients := x.period.Period == d.HSTimes(s.cfg.Circuits.Testing()).Period
+	s.wg.Go(func() {
+		defer panics.Recover(s.log, func(err error) { s.looked(x, nil, nil, err) })
+		got, _, err := s.newest(dirs, x.keys.Blinded.Public(), known)
+		if got == nil {
+			s.looked(x, nil, nil, err)
+			return
+		}
+		in, err := got.Open(x.keys.Subcredential, s.fleet.client)
+		if err == nil && clients {
+			s.found(got, in)
+		}
+		s.looked(x, got, in, err)
+	})
+}
+
+// found says that clients can find the service, if the descriptor names a point of ours.
+func (s *Service) found(got *netdoc.HSDescriptor, in *netdoc.HSInner) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.points {
+		if p.circ != nil && slices.ContainsFunc(in.Points, func(o netdoc.HSIntroPoint) bool { return o.Auth == p.id() }) {
+			s.pubOnce.Do(func() { close(s.published) })
+			return
+		}
+	}
+}
+
+// looked notes what came of a look.
+func (s *Service) looked(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.HSInner, err error) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.kick()
+	x.busy, x.view.looked = false, now
+	if !s.isPublished() {
+		x.view.next = now.Add(lookFresh)
+	}
+	if err != nil {
+		s.problem = err
+	}
+	if in != nil {
+		s.saw(x, got, in, now)
+	}
+}
+
+// refused notes the descriptor for which a directory refused ours.
+func (s *Service) refused(x *descriptor, old *netdoc.HSDescriptor) {
+	now := time.Now()
+	in, err := old.Open(x.keys.Subcredential, s.fleet.client)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err != nil {
+		s.problem = err
+		x.floor = max(x.floor, old.Revision)
+		return
+	}
+	s.saw(x, old, in, now)
+}
