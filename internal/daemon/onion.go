@@ -32,21 +32,22 @@ func NewBalanceSettings(backends *[]string) *Settings {
 type onionRole struct {
 	Common
 	Onion
-	tables Onions
-	ports  Ports        // not opened
-	Config chive.Config // Network and Logger are set later
+	balance Front
+	tables  Onions
+	ports   Ports        // not opened
+	Config  chive.Config // Network and Logger are set later
 
 	args  *[]string
 	front bool
 }
 
 func (r *onionRole) parts() []options.Part {
-	table := onionTable
+	first := options.Part{Table: onionTable, Of: &r.Onion}
 	if r.front {
-		table = balanceTable
+		first = options.Part{Table: balanceTable, Of: &r.balance}
 	}
 	return []options.Part{
-		{Table: table, Of: &r.Onion}, {Table: anyNetwork, Of: &r.Common}, {Table: options.Client, Of: &r.Config},
+		first, {Table: anyNetwork, Of: &r.Common}, {Table: options.Client, Of: &r.Config},
 		{Table: listeners, Of: &r.ports, FileOnly: true}, {Table: manners, Of: &r.ports, FileOnly: true},
 		{Table: processTable, Of: &r.Common}, {Table: logTable, Of: &r.Common}, r.tables.part(),
 	}
@@ -57,7 +58,7 @@ func (r *onionRole) maxMemory() uint64 { return r.Config.MaxMemory }
 // hostings returns the services.
 func (r *onionRole) hostings() ([]hosting, error) {
 	if r.front {
-		cfg, err := r.Onion.frontend(*r.args)
+		cfg, err := r.balance.config(*r.args)
 		return []hosting{{cfg, false, true}}, err
 	}
 	all, err := r.tables.hostings()

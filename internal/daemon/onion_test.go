@@ -19,19 +19,19 @@ func TestBalanceSettings(t *testing.T) {
 	var args []string
 	s := NewBalanceSettings(&args)
 	r := s.role.(*onionRole)
-	if _, err := r.Onion.frontend(*r.args); err == nil || !strings.Contains(err.Error(), "directory") {
+	if _, err := r.balance.config(*r.args); err == nil || !strings.Contains(err.Error(), "directory") {
 		t.Errorf("without a key: %v", err)
 	}
-	r.KeyDir = "/nowhere"
-	if _, err := r.Onion.frontend(*r.args); err == nil || !strings.Contains(err.Error(), "no backend") {
+	r.balance.KeyDir = "/nowhere"
+	if _, err := r.balance.config(*r.args); err == nil || !strings.Contains(err.Error(), "no backend") {
 		t.Errorf("without backends: %v", err)
 	}
 	args = []string{"example.com"}
-	if _, err := r.Onion.frontend(*r.args); err == nil {
+	if _, err := r.balance.config(*r.args); err == nil {
 		t.Error("what is no address is a backend")
 	}
 	args = []string{k.Address()}
-	if c, err := r.Onion.frontend(*r.args); err != nil || !slices.Equal(c.Backends, args) || len(c.Ports) != 0 || c.Fleet {
+	if c, err := r.balance.config(*r.args); err != nil || !slices.Equal(c.Backends, args) || len(c.Ports) != 0 || c.Fleet {
 		t.Errorf("%+v %v", c, err)
 	}
 	has := func(s *Settings, key string) bool {

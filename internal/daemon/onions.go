@@ -248,11 +248,8 @@ func (o *onions) close() error {
 
 // withdraw has the services leave their fleets, so that clients go to other hosts.
 func (o *onions) withdraw(ctx context.Context) {
-	o.mu.Lock()
-	all := slices.Clone(o.all)
-	o.mu.Unlock()
 	var calls sync.WaitGroup
-	for _, h := range all {
+	for _, h := range o.hosts() {
 		calls.Go(panics.Contain(o.log, nil, func() {
 			if err := h.Withdraw(ctx); err != nil {
 				o.log.Warn("an onion service did not leave its fleet: clients go on to ask for this host for some minutes", "err", err)
@@ -260,4 +257,10 @@ func (o *onions) withdraw(ctx context.Context) {
 		}))
 	}
 	calls.Wait()
+}
+
+func (o *onions) hosts() []*onionHost {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.all)
 }

@@ -25,7 +25,6 @@ type Onion struct {
 	IntroDoSBurst      int    `reload:"live"`
 	SingleOnion        string
 	Masters            []string
-	Backends           []string
 	Fleet              bool
 }
 
@@ -49,6 +48,12 @@ var onionTable = options.Table{{Title: "Onion service", Options: []options.Optio
 	{Key: "master", Field: "Masters", Each: onionAddress, Help: "`ADDRESS` of a service of which this one is a backend (OnionBalance), besides those in the file ob_config of the key's directory"},
 	{Key: "fleet", Field: "Fleet", Help: "other hosts have the same key and serve the same address at the same time"},
 }}}
+
+// Front is what a frontend is told besides its client's Config.
+type Front struct {
+	KeyDir   string
+	Backends []string
+}
 
 // balanceTable is the options of a frontend.
 var balanceTable = options.Table{{Title: "Frontend", Options: []options.Option{
@@ -106,8 +111,8 @@ func (o *Onion) config(more []string) (chive.OnionConfig, error) {
 	return c, nil
 }
 
-// frontend returns the configuration of a frontend. more are backends besides its own.
-func (o *Onion) frontend(more []string) (chive.OnionConfig, error) {
+// config returns the configuration of a frontend. more are backends besides its own.
+func (o *Front) config(more []string) (chive.OnionConfig, error) {
 	c := chive.OnionConfig{KeyDir: o.KeyDir, Ports: []int{}, Backends: append(append([]string(nil), o.Backends...), more...)}
 	if c.KeyDir == "" {
 		return c, options.Wrong("KeyDir", "a directory for the service's key is needed")
