@@ -168,7 +168,6 @@ func TestOnionTables(t *testing.T) {
 		"two onion services have the key-dir":                          "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\n[[onion]]\nkey-dir=\"./a\"\nport=\"80\"\n",
 		"two onion services have the name x":                           "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nname=\"x\"\n[[onion]]\nkey-dir=\"b\"\nport=\"80\"\nname=\"x\"\n",
 		"onion: table, not tables: each begins with a line [[onion]]":  "[onion]\nkey-dir=\"a\"\n",
-		"no post-quantum handshake":                                    "pq=\"require-all\"\n[[onion]]\nkey-dir=\"a\"\nport=\"80\"\n",
 	} {
 		if _, err := told(t, file); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nnot %s", err, want)
