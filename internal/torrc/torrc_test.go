@@ -100,6 +100,33 @@ func TestTranslate(t *testing.T) {
 	}
 }
 
+// TestSingleOnion: all services give up their anonymity if two lines say so, wherever
+// these stand, and none does if one says so.
+func TestSingleOnion(t *testing.T) {
+	const services = "HiddenServiceDir a\nHiddenServicePort 80\nHiddenServiceDir b\nHiddenServicePort 81\n"
+	for text, want := range map[string]bool{
+		"HiddenServiceSingleHopMode 1\nHiddenServiceNonAnonymousMode 1\n" + services:                               true,
+		services + "HiddenServiceNonAnonymousMode 1\nHiddenServiceSingleHopMode 1":                                 true,
+		"HiddenServiceSingleHopMode 1\n" + services:                                                                false,
+		services + "HiddenServiceNonAnonymousMode 1":                                                               false,
+		"HiddenServiceSingleHopMode 1\nHiddenServiceNonAnonymousMode 1\nHiddenServiceSingleHopMode 0\n" + services: false,
+	} {
+		d := translated1(t, text, Proxy)
+		if len(d.Onions) != 2 {
+			t.Fatalf("%q: %d services", text, len(d.Onions))
+		}
+		for _, o := range d.Onions {
+			last := o[len(o)-1]
+			if got := last.Key == "single-onion" && reflect.DeepEqual(last.Values, []string{"host-can-be-found"}); got != want {
+				t.Errorf("%q: %v, want %v", text, got, want)
+			}
+		}
+		if lost := len(d.Notes) > 0; lost == want {
+			t.Errorf("%q: notes %v", text, d.Notes)
+		}
+	}
+}
+
 // TestNothingDropped: each line is a setting or a note.
 func TestNothingDropped(t *testing.T) {
 	Options(func(o *Option) bool {

@@ -82,6 +82,7 @@ type translation struct {
 
 	useBridges, exitRelay *Line    // that say 0
 	exit                  *Line    // ExitRelay 1
+	single                []Line   // HiddenServiceSingleHopMode and HiddenServiceNonAnonymousMode
 	orPorts               []string // the first is what others reach, if NoListen does not say otherwise
 }
 
@@ -110,6 +111,11 @@ func (t *translation) line(l Line) error {
 	}
 	if f := strings.Fields(l.Value); o.Name == "ORPort" && len(f) > 1 && slices.ContainsFunc(f, func(w string) bool { return strings.EqualFold(w, "NoListen") }) {
 		t.orPorts = slices.Insert(t.orPorts, 0, f[0])
+	}
+	if o.Key == singleOnion {
+		t.single = append(t.single, l)
+		_, err := Bool(l.Value)
+		return err
 	}
 	values, note := []string{l.Value}, ""
 	if o.read != nil {
@@ -211,6 +217,35 @@ func (t *translation) finish() {
 		if s.Key == "address" {
 			t.addPorts(s)
 		}
+	}
+	t.addSingle()
+}
+
+// singleOnion is the option of Chive's for two of C tor's, which concern all services.
+const singleOnion = "single-onion"
+
+// addSingle gives up the anonymity of all services if both of C tor's options say so.
+func (t *translation) addSingle() {
+	on := map[string]bool{}
+	for _, l := range t.single {
+		on[strings.ToLower(l.Key)] = l.Value == "1"
+	}
+	hop, open := on["hiddenservicesinglehopmode"], on["hiddenservicenonanonymousmode"]
+	if hop && open && len(t.doc.Onions) > 0 {
+		for i := range t.doc.Onions {
+			t.doc.Onions[i] = append(t.doc.Onions[i], &Setting{singleOnion, []string{"host-can-be-found"}, t.single})
+		}
+		return
+	}
+	why := "as without this line"
+	switch {
+	case hop && open:
+		why = "there is no HiddenServiceDir"
+	case hop || open:
+		why = "C tor asks for HiddenServiceSingleHopMode and HiddenServiceNonAnonymousMode together: with one of them, services stay anonymous here"
+	}
+	for _, l := range t.single {
+		t.note(l, why, !hop && !open)
 	}
 }
 
