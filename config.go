@@ -139,7 +139,7 @@ type Config struct {
 const DefaultMaxMemory = 512 << 20
 
 // Check reports the first option that New would refuse. It touches no network, and
-// no file but those in ClientOnionAuthDir.
+// no file but those that ClientOnionAuth and ClientOnionAuthDir name.
 func (c *Config) Check() error {
 	if err := options.Client.Check(c); err != nil {
 		return err

@@ -23,6 +23,9 @@
 //
 // # Onion services
 //
+// DialContext and HTTPClient also reach names that end in ".onion"; no exit takes part.
+// [ErrOnionNoDescriptor] and the errors beside it tell why one cannot be reached.
+//
 // [Client.Listen] hosts an onion service: a [net.Listener] whose address is known at
 // once, and which clients can find when [OnionListener.Published] has returned. Its
 // connections, of type *[OnionConn], tell over which circuit they came: those of one

@@ -25,7 +25,7 @@ import (
 // service with a new key, which ends with its listener, and with all ports.
 // OnionListener.Reload can change the fields with the tag reload:"live".
 type OnionConfig struct {
-	// Name names the service in the log, where its address never is. Empty: nothing does.
+	// Name names the service in the log, which never has its address. Empty: no name.
 	Name string
 	// KeyDir is the directory of the service's key: C tor's HiddenServiceDir. It is
 	// made, with a new key, if it is missing, and no other program can use it at the same
@@ -55,13 +55,13 @@ type OnionConfig struct {
 	// They are besides those in the file ob_config of KeyDir, which is C tor's.
 	Masters []string
 
-	// Backends are addresses of services to which this one, as their frontend, gives its
-	// clients: its descriptors name their introduction points. Each backend must have
+	// Backends make this service a frontend: its descriptors name the introduction points
+	// of the services with these addresses, so that its clients meet them. Each backend must have
 	// this service among its Masters. A frontend has no Ports, Targets or connections.
 	Backends []string
-	// Fleet says that other hosts may have the same key, with Fleet, at the same time:
-	// each has introduction points of its own, and keeps those of the others in the
-	// descriptor. See OnionListener.Withdraw.
+	// Fleet says that other hosts may serve the same address at the same time. They have
+	// the same key, and Fleet is true there, too. Each host has introduction points of its
+	// own, and keeps those of the others in the descriptor. See OnionListener.Withdraw.
 	Fleet bool
 
 	// IntroductionPoints is the number of relays at which clients ask for the service,
@@ -75,7 +75,8 @@ type OnionConfig struct {
 	IntroDoSRate    int  `reload:"live"`
 	IntroDoSBurst   int  `reload:"live"`
 	// MaxStreams bounds the open connections that come over one circuit, which is one
-	// client's; zero: only the memory is bounded. A connection over the bound is
+	// client's. Zero: only the service's 16,384 connections bound them, of which a circuit
+	// gets at most a quarter of those that are left. A connection over MaxStreams is
 	// refused, or, with CloseCircuit, ends all connections of its circuit.
 	MaxStreams   int  `reload:"live"`
 	CloseCircuit bool `reload:"live"`
@@ -360,7 +361,8 @@ func (c *OnionConn) Close() error { return c.c.Close() }
 // LocalAddr returns the onion address and the virtual port.
 func (c *OnionConn) LocalAddr() net.Addr { return c.local }
 
-// RemoteAddr returns the same for every client: nobody knows who it is.
+// RemoteAddr returns the same for every client: a service does not learn who they are.
+// CircuitAddr tells clients apart.
 func (c *OnionConn) RemoteAddr() net.Addr { return c.c.RemoteAddr() }
 
 // SetDeadline implements net.Conn.

@@ -11,7 +11,7 @@ import (
 
 // onionCommand hosts onion services, and makes their keys.
 func onionCommand() *cobra.Command {
-	c := &cobra.Command{Use: "onion", Short: "Host an onion service, and make its keys and its clients'", Args: cobra.NoArgs}
+	c := &cobra.Command{Use: "onion", Short: "Host onion services, and make keys for them and their clients", Args: cobra.NoArgs}
 	c.AddCommand(onionServeCommand(), onionBalanceCommand(), onionKeyCommand(), onionAuthCommand())
 	return c
 }
@@ -58,7 +58,8 @@ func onionBalanceCommand() *cobra.Command {
 		Short: "Give the clients of one address to several onion services",
 		Long: `Be the frontend of several onion services, as OnionBalance is: publish, for the address of the key in --key-dir, the
 introduction points of the backends. Clients that connect to this address meet one of the backends, and nothing of
-what they send comes through the frontend. If it stops, connections go on, and new ones for up to three hours.
+what they send comes through the frontend. If it stops, connections go on, and clients can make new ones for up to
+three hours.
 
 Each backend must know the address: a Chive service by --master or the file ob_config in its --key-dir, C tor's by
 HiddenServiceOnionBalanceInstance and the same file. Its line is "MasterOnionAddress ADDRESS".`,
@@ -101,8 +102,9 @@ func onionAuthCommand() *cobra.Command {
 		Use:   "auth DIR NAME",
 		Short: "Let one more client use the onion service with its key in DIR",
 		Long: `Make a key pair for a client. The service's half is authorized_clients/NAME.auth in DIR, which takes effect when the
-service starts again or gets SIGHUP; from then on nobody without a key can connect. The client's half is NAME.auth_private: give it to
-the client in secret. It puts the file into the directory of its option --client-onion-auth-dir (C tor: ClientOnionAuthDir).`,
+service starts again or gets SIGHUP; from then on nobody without a key can connect. The client's half is
+NAME.auth_private: give it to the client in secret. The client puts the file into the directory of its option
+--client-onion-auth-dir (C tor: ClientOnionAuthDir).`,
 		Example: "  chive onion auth /var/lib/chive/shop alice",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {

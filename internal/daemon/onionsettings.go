@@ -38,7 +38,7 @@ var onionTable = options.Table{{Title: "Onion service", Options: []options.Optio
 	{Key: "name", Field: "Name", Each: onionName, Zero: "its number", Help: "`NAME` of the service in lines, logs and metrics, which never have its address"},
 	{Key: "hide-address", Field: "HideAddress", Help: "do not print the onion address: it is in the file hostname of the key's directory"},
 	{Key: "introduction-points", Field: "IntroductionPoints", Default: "3", Bounds: options.Bounds{Lo: 1, Hi: hsservice.MaxPoints}, Help: "`NUMBER` of relays at which clients ask for the service"},
-	{Key: "max-streams", Field: "MaxStreams", Bounds: options.Bounds{Lo: 0, Hi: 65535}, Zero: "no bound", Help: "`NUMBER` of open connections that one client's circuit may have"},
+	{Key: "max-streams", Field: "MaxStreams", Bounds: options.Bounds{Lo: 0, Hi: 65535}, Zero: "a quarter of what the service has left", Help: "`NUMBER` of open connections that one client's circuit may have"},
 	{Key: "max-streams-close-circuit", Field: "CloseCircuit", Help: "end the circuit of a client that opens more; without it, connections are refused"},
 	{Key: "export-circuit-id", Field: "ExportCircuitID", OneOf: []string{"", "haproxy"}, Help: "`PROTOCOL` haproxy: a target first gets a line of HAProxy's PROXY protocol with an address that stands for the client's circuit"},
 	{Key: "intro-dos-defense", Field: "IntroDoSDefense", Help: "ask the introduction points to limit introductions; without it, the consensus decides"},
