@@ -25,7 +25,8 @@ func onionServeCommand() *cobra.Command {
 port, or "unix:" and the path of a socket. PORT alone stands for the same port of 127.0.0.1.
 
 The key is in --key-dir, in the form of C tor's HiddenServiceDir: a service can move between the two programs, but
-only one of them may host it at a time. Whoever has the file hs_ed25519_secret_key can be the service: keep a copy.
+only one of them may host it at a time. Everybody who has the file hs_ed25519_secret_key can be the service. Keep a
+copy of it in a safe place.
 If the folder authorized_clients in it has files *.auth, only those clients can connect (chive onion auth).
 
 A file of --config may have tables [[onion]], each a service of its own, with the options of the group "Onion service";

@@ -25,8 +25,8 @@ func (n onionNet) lastHop(from linkspec.Target, to *linkspec.Target, opts *circu
 	if n.cfg.PQ != circuit.PQRequireAll {
 		return circuit.Protection{}, nil
 	}
-	// Link specifiers do not say what a relay can do, and whoever names the relay must
-	// not decide about it: the signed directory says it.
+	// Link specifiers do not say what a relay can do, and a stranger who names the relay
+	// must not decide about it: the signed directory says it.
 	if d := n.dirs.Directory(); d != nil {
 		if r, ok := d.Lookup(to.RSA); ok {
 			if known := r.Target(); known.Ed == to.Ed && known.Ntor == to.Ntor {

@@ -10,7 +10,7 @@ import (
 )
 
 // TestBalanceSettings: a frontend's arguments are the addresses of its backends; without
-// any, or with what is no address, it does not start.
+// any, or with an argument that is no address, it does not start.
 func TestBalanceSettings(t *testing.T) {
 	k, err := hsservice.NewKey()
 	if err != nil {

@@ -134,8 +134,8 @@ func hskem(t *testing.T) (key *HSKEMKey, cl *HSKEMClient, chs, shs KeyStream) {
 	return key, cl, chs, shs
 }
 
-// TestHSKEMRefuses: what is not the announced ciphertext is refused, and whatever the two ends
-// disagree about gives other keys.
+// TestHSKEMRefuses: a ciphertext other than the announced one is refused, and two ends that
+// disagree about anything have different keys.
 func TestHSKEMRefuses(t *testing.T) {
 	key, cl, chs, shs := hskem(t)
 	hash := cl.Announcement().Hash

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// BenchmarkOpenIntroduction: what an introduction costs that is refused, or accepted
-// but for its rendezvous.
+// BenchmarkOpenIntroduction: the cost of an introduction that is refused, and of one that
+// is accepted, without its rendezvous.
 func BenchmarkOpenIntroduction(b *testing.B) {
 	s, p := hosted(b, nowhere{})
 	f := newFlooder(b, p, pointSilent)

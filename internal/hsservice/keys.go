@@ -32,7 +32,7 @@ const (
 	maxFile = 4096
 )
 
-// Key is a service's identity: whoever has it is the service.
+// Key is a service's identity: everybody who has it can be the service.
 type Key struct{ secret *cert.ExpandedKey }
 
 // NewKey makes a key.

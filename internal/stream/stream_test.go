@@ -353,7 +353,7 @@ func TestClosedStreamsAreForgotten(t *testing.T) {
 }
 
 // TestHalfCloseOfBothEnds: when both ends close their sides, each reads all of the
-// other's bytes and then EOF, whoever's time passes first.
+// other's bytes and then EOF, whichever end's time passes first.
 func TestHalfCloseOfBothEnds(t *testing.T) {
 	ended := make(chan error, 1)
 	inMemory(t, func(s *stream.Stream) {

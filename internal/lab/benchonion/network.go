@@ -40,7 +40,7 @@ type torNet struct {
 	tor *ctor.Network
 }
 
-// chiveNet is a network whose nodes are all Chive's, but for a client of C tor's.
+// chiveNet is a network whose nodes are all Chive's, except one client of C tor's.
 type chiveNet struct {
 	network
 	lab *lab.Network
