@@ -42,10 +42,11 @@ several of Chive's programs at once: ` + "`--role proxy`, `--role relay` and `--
 tables of the proxy's file. A private network's authorities go into a network file: ` + "`chive network import`" + `.
 
 Keys need no translation. A relay's ` + "`DataDirectory/keys`" + `, an authority's keys and a service's ` + "`HiddenServiceDir`" + ` have the same
-files in both programs: stop C tor, copy or name the directory, start Chive. Never run both with one key.
+files in both programs: stop C tor, copy or name the directory, start Chive. Never run both with one key. [Operators](operators.md),
+[relays](relays.md) and [onion services](onions.md#the-options-of-c-tor) say how the programs work here.
 
-The table has every option of C tor 0.4.9: its name here and the programs that have it, or why there is none. Options whose
-names begin with Testing or two underscores are C tor's own. This page is generated:
+The table has every option of C tor 0.4.9: its name here and the programs that have it, or why there is none. Most options whose
+names begin with Testing or two underscores are only for C tor's own use. This page is generated:
 ` + "`go run ./internal/tools/gendocs torrc docs/moving-from-c-tor.md`" + `.
 
 | C tor | here | notes |
