@@ -193,14 +193,14 @@ func TestFrontendOldDescriptor(t *testing.T) {
 		b[0].put(t, h, first)
 		n := 0
 		for r := range h.dir.All() {
-			h.stale[r.ID().Ed] = n%2 == 0
+			h.change(func() { h.stale[r.ID().Ed] = n%2 == 0 })
 			n++
 		}
 		if err := s.Published(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		b[0].put(t, h, second)
-		clear(h.stale)
+		h.change(func() { clear(h.stale) })
 		h.published()
 		time.Sleep(50 * time.Minute)
 		synctest.Wait()
@@ -214,6 +214,7 @@ func TestFrontendOldDescriptor(t *testing.T) {
 // A hostile backend: it takes all places, names relays of its neighbours, and swaps its
 // points all the time. The other backend has its share, and uploads are few.
 func TestFrontendHostileBackend(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		h := newShelf(t)
 		s, b := front(t, h, 2)
@@ -235,7 +236,7 @@ func TestFrontendHostileBackend(t *testing.T) {
 			t.Fatal(err)
 		}
 		b[0].put(t, h, bad())
-		h.slow = time.Millisecond
+		h.change(func() { h.slow = time.Millisecond })
 		total, before := 0, h.published()
 		for began := time.Now(); time.Since(began) < 2*time.Hour; time.Sleep(45 * time.Second) {
 			total += h.published()

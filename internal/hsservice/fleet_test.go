@@ -36,6 +36,22 @@ type shelf struct {
 	slow    time.Duration // an answer takes up to so long
 }
 
+// change changes the directories while services use them.
+func (h *shelf) change(f func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f()
+}
+
+// long skips a test of some ten thousand descriptors in the short mode, in which the
+// race detector runs.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("many descriptors are made")
+	}
+}
+
 func newShelf(t *testing.T) *shelf {
 	t.Helper()
 	n, err := dirgen.New(dirgen.Options{Relays: 40, Authorities: 1})
@@ -53,8 +69,11 @@ func newShelf(t *testing.T) *shelf {
 }
 
 func (h *shelf) wait(ctx context.Context) error {
+	h.mu.Lock()
+	slow := h.slow
+	h.mu.Unlock()
 	select {
-	case <-time.After(time.Duration(1 + random(int64(h.slow)))):
+	case <-time.After(time.Duration(1 + random(int64(slow)))):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -240,6 +259,9 @@ func (h *shelf) expect(t *testing.T, what string, k *Key, all ...*Service) {
 func TestFleetConverges(t *testing.T) {
 	for _, hosts := range []int{1, 2, 5} {
 		t.Run(fmt.Sprint(hosts), func(t *testing.T) {
+			if hosts > 2 {
+				long(t)
+			}
 			synctest.Test(t, func(t *testing.T) {
 				h, k := newShelf(t), key(t)
 				var all []*Service
@@ -400,6 +422,7 @@ func TestFleetBadDirectories(t *testing.T) {
 // More hosts than the descriptor has room for: each that has a place has its share, and
 // they do not fight.
 func TestFleetFull(t *testing.T) {
+	long(t)
 	synctest.Test(t, func(t *testing.T) {
 		h, k := newShelf(t), key(t)
 		var all []*Service

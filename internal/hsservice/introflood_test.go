@@ -124,6 +124,7 @@ func TestManyClientsAtOnce(t *testing.T) {
 // attackers make no use. It meets a part of those that come through the others if what
 // the attackers send is worth nothing.
 func TestIntroductionsUnderFlood(t *testing.T) {
+	long(t)
 	for name, c := range map[string]struct {
 		points int  // through which the flood comes, of three
 		kind   byte // of the attackers' rendezvous points; 0: what they send cannot be decrypted

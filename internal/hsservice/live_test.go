@@ -195,6 +195,7 @@ func TestExtraPoints(t *testing.T) {
 // TestLength: numbers that make descriptors too long are refused before anything is
 // uploaded, with what would be possible, and that is possible.
 func TestLength(t *testing.T) {
+	long(t)
 	for _, c := range []struct {
 		points, clients int
 		want            string
@@ -220,6 +221,7 @@ func TestLength(t *testing.T) {
 // TestLongDescriptor: beside new points, old ones have a place in the descriptor only
 // as long as it is not too long.
 func TestLongDescriptor(t *testing.T) {
+	long(t)
 	s, x := made(t)
 	x.keys.Clients = make([]ident.X25519Key, 192)
 	for i := range x.keys.Clients {
