@@ -45,12 +45,13 @@ func (f *inFlow) received(s *Stream, n int, now time.Time) error {
 	return f.follow(s, advice)
 }
 
+// silent reports whether the peer must hear no more of this stream. A peer that has had
+// our END does not know the stream any more, and may close the circuit.
+func (s *Stream) silent() bool { return s.peerEnded || s.endSent }
+
 // consumed accounts for n bytes that were read. An error means that the
 // circuit is closed; the reader learns that in another way.
 func (f *inFlow) consumed(s *Stream, n int) {
-	if s.peerEnded {
-		return
-	}
 	if f.xon {
 		_ = f.follow(s, f.drain.Drained(s.hop.Now(), n, s.buf.n))
 	} else {
@@ -59,6 +60,9 @@ func (f *inFlow) consumed(s *Stream, n int) {
 }
 
 func (f *inFlow) sendmes(s *Stream) error {
+	if s.silent() {
+		return nil
+	}
 	for range f.window.Due(s.buf.n) {
 		if err := s.hop.SendStreamSendme(s.id); err != nil {
 			return fault.Except(fault.Closed, err)
@@ -68,6 +72,9 @@ func (f *inFlow) sendmes(s *Stream) error {
 }
 
 func (f *inFlow) follow(s *Stream, a flow.Advice) error {
+	if s.silent() {
+		return nil
+	}
 	switch a {
 	case flow.SendXOFF:
 		return fault.Except(fault.Closed, s.hop.Send(cell.RelayXoff, s.id, (&cell.Xoff{}).Append(nil)))

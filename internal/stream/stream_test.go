@@ -328,6 +328,33 @@ func TestHalfCloseOfASilentPeer(t *testing.T) {
 	})
 }
 
+// TestAnswerAfterHalfClose: an answer that crosses the END of a half-closed stream is
+// read, and nothing more is said of the stream: the peer does not know it any more, and
+// would close the circuit with all other streams.
+func TestAnswerAfterHalfClose(t *testing.T) {
+	const cells, size = 60, 400 // more than a SENDME is for, fewer than the circuit's window
+	inMemory(t, func(s *stream.Stream) {
+		_, _ = io.Copy(io.Discard, s)
+		for range cells {
+			if s.Hop().Send(cell.RelayData, s.ID(), make([]byte, size)) != nil {
+				return
+			}
+		}
+	}, func(t *testing.T, circ *circuit.Circuit) {
+		s := dial(t, circ, "x")
+		if err := s.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if b, err := io.ReadAll(s); len(b) != cells*size || !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatal(len(b), err)
+		}
+		synctest.Wait()
+		if err := circ.Err(); err != nil {
+			t.Fatal("the circuit closed:", err)
+		}
+	})
+}
+
 // TestClosedStreamsAreForgotten: a circuit takes more streams in its life than
 // there are identifiers.
 func TestClosedStreamsAreForgotten(t *testing.T) {
