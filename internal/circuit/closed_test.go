@@ -38,3 +38,23 @@ func TestClosedStreamsAreReleased(t *testing.T) {
 		}
 	})
 }
+
+// TestStreamsClosedTwice: a stream is removed when it has ended, and once more when its
+// owner closes it. It counts once, so nothing is left after the peer's END.
+func TestStreamsClosedTwice(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.circuit(HopOptions{}, nil)
+		c := r.last()
+		h := c.Last()
+		before := c.Account().Used()
+		if err := h.AcceptStream(1, deaf{}); err != nil {
+			t.Fatal(err)
+		}
+		h.RemoveStream(1, false)
+		h.RemoveStream(1, false)
+		h.RemoveStream(1, true)
+		if got := c.Account().Used() - before; got != 0 {
+			t.Fatalf("%d bytes are left after its END", got)
+		}
+	})
+}

@@ -225,12 +225,10 @@ func (h *Hop) RemoveStream(id uint16, peerEnded bool) {
 		h.forgetLocked(id) // closed here at the same moment
 	}
 	old := h.streams[id]
-	if old == nil {
-		return
+	if old == nil || isClosedStream(old) {
+		return // it was removed before
 	}
-	if !isClosedStream(old) {
-		h.live--
-	}
+	h.live--
 	if peerEnded {
 		delete(h.streams, id)
 		return
