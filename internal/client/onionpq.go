@@ -7,6 +7,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdir"
 )
 
 // onionPQ returns the policy for the hop between an onion service and its client
@@ -25,13 +26,9 @@ func (n onionNet) lastHop(from linkspec.Target, to *linkspec.Target, opts *circu
 	if n.cfg.PQ != circuit.PQRequireAll {
 		return circuit.Protection{}, nil
 	}
-	// Link specifiers do not say what a relay can do, and a stranger who names the relay
-	// must not decide about it: the signed directory says it.
 	if d := n.dirs.Directory(); d != nil {
 		if r, ok := d.Lookup(to.RSA); ok {
-			if known := r.Target(); known.Ed == to.Ed && known.Ntor == to.Ntor {
-				to.Proto = known.Proto
-			}
+			advertised(to, r)
 		}
 	}
 	plan, err := n.cfg.PQ.Plan(n.cfg.PQSet, []linkspec.Target{from, *to})
@@ -42,6 +39,24 @@ func (n onionNet) lastHop(from linkspec.Target, to *linkspec.Target, opts *circu
 		opts.Handshake = plan[1].Set.Kind()
 	}
 	return plan[1], nil
+}
+
+// advertised sets what a relay can do. Link specifiers do not say it, and a stranger who
+// names the relay must not decide about it: the signed directory says it.
+func advertised(t *linkspec.Target, r netdir.Relay) {
+	if known := r.Target(); known.Ed == t.Ed && known.Ntor == t.Ntor {
+		t.Proto = known.Proto
+	}
+}
+
+// onlyHop says how to make a circuit of one hop to a relay of the directory: protected,
+// if the configuration demands that for every circuit. See lastHop.
+func (n onionNet) onlyHop(t *linkspec.Target, r netdir.Relay) ([]circuit.Protection, error) {
+	if n.cfg.PQ != circuit.PQRequireAll && n.cfg.PQ != circuit.PQRequireOne {
+		return nil, nil
+	}
+	advertised(t, r)
+	return n.cfg.PQ.Plan(n.cfg.PQSet, []linkspec.Target{*t})
 }
 
 // extendOnion extends a circuit, whose last relay is from, to such a relay.

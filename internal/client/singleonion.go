@@ -78,7 +78,7 @@ func (s singleCircuits) ToDirectory(ctx context.Context, t linkspec.Target) (*ci
 
 // reach makes one hop, and three if that fails.
 func (s singleCircuits) reach(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (*circuit.Circuit, uint64, error) {
-	one, err := s.direct(ctx, t)
+	one, err := s.direct(ctx, s.c.dirs.Directory(), t)
 	if err == nil {
 		return one.Circuit, one.id, nil
 	}
@@ -99,20 +99,26 @@ func (s singleCircuits) reach(ctx context.Context, t linkspec.Target, specs []li
 
 // direct makes a circuit of one hop. A stranger may have chosen the relay, and must not
 // choose to which addresses this host connects: the relay's are those of the consensus.
-func (s singleCircuits) direct(ctx context.Context, t linkspec.Target) (*Circ, error) {
+func (s singleCircuits) direct(ctx context.Context, d *netdir.Directory, t linkspec.Target) (*Circ, error) {
 	c := s.c
-	r, err := listed(c.dirs.Directory(), t)
+	r, err := listed(d, t)
 	if err != nil {
 		return nil, err
 	}
 	t.Addrs = r.Target().Addrs
+	protect, err := onionNet{c}.onlyHop(&t, r)
+	if err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, directTimeout, errDirectTimeout)
 	defer cancel()
 	ch, err := c.chans.Get(ctx, t)
 	if err != nil {
 		return nil, err
 	}
-	engine, err := circuit.Create(ctx, c.env, ch, t, c.hopOptions())
+	engine, err := circuit.Build(ctx, c.env, ch, &circuit.Route{
+		Targets: []linkspec.Target{t}, Options: c.hopOptions(), Protect: protect, Strict: c.cfg.PQ.Strict(),
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -5,10 +5,12 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/ident"
@@ -133,10 +135,48 @@ func TestDirectAddresses(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	s := singleCircuits{serviceCircuits{c}}
-	if _, err := s.direct(ctx, target); !fault.Is(err, fault.Refused) {
+	if _, err := s.direct(ctx, nil, target); !fault.Is(err, fault.Refused) {
 		t.Error("without a directory:", err)
 	}
 	if dialled.Load() != 0 {
 		t.Error("the service connected to an address that a client named")
+	}
+}
+
+// TestDirectProtection: if every hop, or one hop, must have post-quantum protection, a
+// single onion service does not connect to a relay that cannot give it to the only hop.
+func TestDirectProtection(t *testing.T) {
+	made, err := dirgen.New(dirgen.Options{Relays: 20}) // stock relays
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := made.Directory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var target linkspec.Target
+	for r := range d.All() {
+		target = r.Target()
+	}
+	for policy, demanded := range map[circuit.PQPolicy]bool{
+		circuit.PQOff: false, circuit.PQPrefer: false, circuit.PQRequireOne: true, circuit.PQRequireAll: true,
+	} {
+		var dialled atomic.Int32
+		c, err := New(Config{Network: netdir.Public(), PQ: policy, Dial: func(_ context.Context, a netip.AddrPort) (net.Conn, error) {
+			if slices.Contains(target.Addrs, a) {
+				dialled.Add(1)
+			}
+			return nil, errors.New("no network")
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = singleCircuits{serviceCircuits{c}}.direct(t.Context(), d, target)
+		if fault.Is(err, fault.Refused) != demanded || (dialled.Load() == 0) != demanded {
+			t.Errorf("policy %v: %d connections, %v", policy, dialled.Load(), err)
+		}
+		if err := c.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
