@@ -161,7 +161,7 @@ func (m *Manager) connectOne(ctx context.Context, want ident.RelayID, addr netip
 	return l, nil
 }
 
-// hideAddr removes the address that package net puts into its errors.
+// hideAddr removes the addresses that package net puts into its errors, which reach logs.
 func hideAddr(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {

@@ -156,7 +156,7 @@ func ioError(err error, doing string) error {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return fault.New(fault.Network, "%s: the peer closed the connection", doing)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		return fault.New(fault.Timeout, "%s: %w", doing, err)
+		return fault.New(fault.Timeout, "%s: %w", doing, hideAddr(err))
 	}
-	return fault.New(fault.Network, "%s: %w", doing, err)
+	return fault.New(fault.Network, "%s: %w", doing, hideAddr(err))
 }

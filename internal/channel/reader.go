@@ -49,7 +49,7 @@ func (ch *Channel) readLoop() {
 	if errors.Is(err, io.EOF) {
 		err = fault.New(fault.Network, "channel: the peer closed the connection: %w", err)
 	} else if fault.KindOf(err) == fault.Unknown {
-		err = fault.New(fault.Network, "channel: read: %w", err)
+		err = fault.New(fault.Network, "channel: read: %w", hideAddr(err))
 	}
 	ch.Close(err)
 }

@@ -57,7 +57,7 @@ func (ch *Channel) Flush() {
 	for i := range inlineRecords {
 		more, err := ch.writeRecord(i == inlineRecords-1)
 		if err != nil {
-			ch.Close(fault.New(fault.Network, "channel: write: %w", err))
+			ch.Close(fault.New(fault.Network, "channel: write: %w", hideAddr(err)))
 			return
 		}
 		if !more {
@@ -77,7 +77,7 @@ func (ch *Channel) FlushLater(other *Channel) { ch.claimed = append(ch.claimed, 
 // writeLoop writes when it has the turn, until the channel closes.
 func (ch *Channel) writeLoop() {
 	if err := ch.write(); err != nil {
-		ch.Close(fault.New(fault.Network, "channel: write: %w", err))
+		ch.Close(fault.New(fault.Network, "channel: write: %w", hideAddr(err)))
 	}
 }
 
