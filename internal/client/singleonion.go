@@ -51,15 +51,24 @@ func (s singleCircuits) Build(ctx context.Context, spec path.Spec) (*circuit.Cir
 	if d == nil || !c.dirs.Ready(d, now) {
 		return nil, 0, fault.New(fault.Directory, "onion service: there is no usable directory yet")
 	}
-	spec.Hops = path.DefaultHops
-	p, err := c.choosePath(d, &spec, now)
+	t, err := s.point(d, spec, now)
 	if err != nil {
 		return nil, 0, err
+	}
+	return s.reach(ctx, t, nil)
+}
+
+// point chooses an introduction point, which comes after the vanguards and is none.
+func (s singleCircuits) point(d *netdir.Directory, spec path.Spec, now time.Time) (linkspec.Target, error) {
+	spec.Hops = onionNet{s.c}.hops(stubFar)
+	p, err := s.c.choosePath(d, &spec, now)
+	if err != nil {
+		return linkspec.Target{}, err
 	}
 	if p.Guard != nil {
 		p.Guard.Cancelled(now)
 	}
-	return s.reach(ctx, p.Exit().Target, nil)
+	return p.Exit().Target, nil
 }
 
 // To reaches a relay: a directory over a stub, as others do, and a rendezvous point or a

@@ -12,10 +12,12 @@ import (
 
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/testvec/dirgen"
 )
 
@@ -178,5 +180,35 @@ func TestDirectProtection(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestSinglePoints: the introduction points of a single onion service are no vanguards,
+// and have what an introduction point needs.
+func TestSinglePoints(t *testing.T) {
+	made, err := dirgen.New(dirgen.Options{Relays: 150})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := made.Directory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := chooser(t, t.TempDir(), guard.VanguardsFull, d)
+	never := path.Capability{Name: "what one relay has", Has: func(netdir.Relay) bool { return false }}
+	single := singleCircuits{serviceCircuits{c}}
+	relays := map[ident.RSAID]bool{}
+	for range 100 {
+		point, err := single.point(d, path.Spec{Hops: 4, Stable: true, NeedExit: []path.Capability{path.Introduction}}, d.ValidAfter())
+		if err != nil {
+			t.Fatal(err)
+		}
+		relays[point.RSA] = true
+	}
+	if len(relays) < 20 { // a layer has eight
+		t.Errorf("a hundred introduction points are %d relays", len(relays))
+	}
+	if _, err := single.point(d, path.Spec{Hops: 4, NeedExit: []path.Capability{never}}, d.ValidAfter()); !errors.Is(err, path.ErrNone) {
+		t.Errorf("a relay that lacks what it needs: %v", err)
 	}
 }
