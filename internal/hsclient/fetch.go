@@ -135,7 +135,8 @@ func (c *Client) kept(blinded ident.Ed25519ID) *cached {
 	return got
 }
 
-// keep keeps a descriptor, unless a new identity was asked for since.
+// keep keeps a descriptor, unless a new identity was asked for since, or a newer one was
+// fetched: one directory alone must not bring an old one back.
 func (c *Client) keep(got *cached, epoch int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,6 +148,9 @@ func (c *Client) keep(got *cached, epoch int) {
 		if now.After(d.expires) {
 			c.dropLocked(k)
 		}
+	}
+	if d := c.descs[got.blinded]; d != nil && d.revision > got.revision {
+		return
 	}
 	c.dropLocked(got.blinded)
 	if len(c.descs) >= maxCached {

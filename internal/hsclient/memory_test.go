@@ -50,3 +50,19 @@ func TestDescriptorsAreCounted(t *testing.T) {
 		t.Errorf("%d bytes at the end", m.Used())
 	}
 }
+
+// TestNewestIsKept: of two descriptors that streams fetched at the same time, the newer
+// one is kept, whichever directory answers last.
+func TestNewestIsKept(t *testing.T) {
+	c := New(Config{Network: &fakeNet{}, Log: slog.New(slog.DiscardHandler)})
+	defer c.Close()
+	desc := func(revision uint64) *cached {
+		return &cached{blinded: ident.Ed25519ID{1}, revision: revision, expires: time.Now().Add(time.Hour)}
+	}
+	for _, revision := range []uint64{1, 3, 2} {
+		c.keep(desc(revision), c.epochNow())
+	}
+	if got := c.kept(ident.Ed25519ID{1}); got == nil || got.revision != 3 {
+		t.Errorf("%+v is kept", got)
+	}
+}
