@@ -145,7 +145,9 @@ func (s *Service) saw(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.HSInne
 		// Another host has made one with the same number, so that each of the two
 		// is at some directories.
 		s.merge(x, others)
-		s.collide(x, now)
+		if x.content != ([32]byte{}) { // else this host has waited for it already
+			s.collide(x, now)
+		}
 		return
 	}
 	x.revision, x.floor, x.left = got.Revision, 0, nil
