@@ -171,7 +171,7 @@ func (s *Service) tendDescriptor(d *netdir.Directory, x *descriptor, own []netdo
 			return time.Millisecond // with fewer points, then
 		} else if err != nil {
 			s.problem = err
-			x.retry = now.Add(maxRetry)
+			x.retry, x.content = now.Add(maxRetry), [32]byte{} // there is nothing to upload
 			s.log.Error("onion service's descriptor", "err", err)
 			return maxRetry
 		}

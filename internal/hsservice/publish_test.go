@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/chivenet/chive/internal/hscrypto"
@@ -227,4 +228,43 @@ func TestPointStaysForBothPeriods(t *testing.T) {
 	if p.leftOut(two, all, now); !p.outSince.Equal(now) {
 		t.Error("no descriptor names it any more")
 	}
+}
+
+// A descriptor that could not be made leaves nothing to upload: if all is then as it was
+// before, there is a new one all the same.
+func TestMadeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newShelf(t)
+		s, err := New(Config{Key: key(t), Circuits: offline{}}) // it has no directory, and rests
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		tend := func(clients []ident.X25519Key, own []netdoc.HSIntroPoint) *descriptor {
+			t.Helper()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.store = h
+			if err := s.setPeriods(periodsOf(h.dir, false)); err != nil {
+				t.Fatal(err)
+			}
+			x := s.descs[0]
+			x.keys.Clients = clients
+			s.tendDescriptor(h.dir, x, own, time.Now())
+			return x
+		}
+		own := points(t)
+		tend(nil, own)
+		time.Sleep(time.Minute)
+		if x := tend(make([]ident.X25519Key, 1000), own); x.busy || s.problem == nil {
+			t.Fatalf("a descriptor that is too long: %v", s.problem)
+		}
+		time.Sleep(maxRetry)
+		x := tend(nil, own)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if !x.busy || x.doc == nil || x.doc.Revision != x.revision {
+			t.Errorf("uploads: %v; there is a descriptor: %v", x.busy, x.doc != nil)
+		}
+	})
 }
