@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/metrics"
@@ -177,14 +176,9 @@ func (n *onionNode) reload(to role) error {
 	return errors.Join(n.client.Reload(cfg), n.onions.reload(all))
 }
 
-// leaveTime bounds how long a host of a fleet tries to leave it.
-const leaveTime = 30 * time.Second
-
 // shutdown does not wait for connections: clients connect again, to where the service is
 // then. A host of a fleet sends new ones to the others first.
 func (n *onionNode) shutdown(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, leaveTime)
-	defer cancel()
 	n.onions.withdraw(ctx)
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
@@ -246,8 +247,13 @@ func (o *onions) close() error {
 	return o.closeAll()
 }
 
+// leaveTime bounds how long a host of a fleet tries to leave it.
+const leaveTime = 30 * time.Second
+
 // withdraw has the services leave their fleets, so that clients go to other hosts.
 func (o *onions) withdraw(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
 	var calls sync.WaitGroup
 	for _, h := range o.hosts() {
 		calls.Go(panics.Contain(o.log, nil, func() {

@@ -28,6 +28,7 @@ type fakeOnion struct {
 	ended     context.Context
 	end       context.CancelFunc
 	reloads   int
+	withdrawn bool
 	refuse    error // what Reload returns
 }
 
@@ -332,4 +333,32 @@ func TestOnionChanges(t *testing.T) {
 	}
 }
 
-func (f *fakeOnion) Withdraw(context.Context) error { return nil }
+func (f *fakeOnion) Withdraw(ctx context.Context) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.withdrawn = ctx.Err() == nil
+	return nil
+}
+
+// TestLeavesFleet: services leave their fleets when their process ends, also those of a
+// proxy, however short its time for connections is.
+func TestLeavesFleet(t *testing.T) {
+	for name, n := range map[string]func(*fakes) node{
+		"onion": func(f *fakes) node { return &onionNode{onions: f.onions, log: f.log} },
+		"proxy": func(f *fakes) node { return &proxyNode{onions: f.onions, doors: new(doors), log: f.log} },
+	} {
+		f := newFakes(t)
+		if err := f.start([]hosting{{OnionConfig: chive.OnionConfig{KeyDir: "/a", Fleet: true}}}); err != nil {
+			t.Fatal(err)
+		}
+		if err := n(f).shutdown(t.Context()); err != nil {
+			t.Error(name, err)
+		}
+		one := f.made["/a"]
+		one.mu.Lock()
+		if !one.withdrawn {
+			t.Errorf("%s: the service is still in its fleet", name)
+		}
+		one.mu.Unlock()
+	}
+}

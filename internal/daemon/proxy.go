@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/options"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/proxydial"
 	life "github.com/chivenet/chive/internal/role"
 )
@@ -243,11 +245,15 @@ func (n *proxyNode) reload(to role) error {
 	return n.onions.reload(all)
 }
 
-// shutdown lets open connections finish.
+// shutdown lets open connections finish. Meanwhile hosts of fleets send their clients to
+// the others, however short the time for connections is.
 func (n *proxyNode) shutdown(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(n.drain.Load()))
+	var left sync.WaitGroup
+	defer left.Wait()
+	left.Go(panics.Contain(n.log, nil, func() { n.onions.withdraw(ctx) }))
+	draining, cancel := context.WithTimeout(ctx, time.Duration(n.drain.Load()))
 	defer cancel()
-	if err := n.doors.shutdown(ctx); err != nil {
+	if err := n.doors.shutdown(draining); err != nil {
 		n.log.Warn("some connections did not finish in time", "err", err)
 	}
 	return nil
