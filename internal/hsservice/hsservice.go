@@ -165,6 +165,9 @@ func New(cfg Config) (*Service, error) {
 		}
 		s.cfg.PQ = circuit.PQOff
 	}
+	if len(cfg.Masters) > 0 && cfg.PQ == circuit.PQRequireAll {
+		return nil, fault.New(fault.Config, "onion service: the descriptors of its masters have no ML-KEM key, so it would drop their clients if it demanded post-quantum ones")
+	}
 	if cfg.Fleet {
 		var err error
 		if s.fleet, err = newFleet(cfg.Key); err != nil {

@@ -181,3 +181,18 @@ func TestKEMIntroductions(t *testing.T) {
 		s.mu.Unlock()
 	}
 }
+
+// A service whose descriptors, or whose masters' descriptors, have no ML-KEM key cannot
+// demand that clients use one.
+func TestDemandWithoutKey(t *testing.T) {
+	other := []ident.Ed25519ID{key(t).ID()}
+	for name, cfg := range map[string]Config{"fleet": {Fleet: true}, "frontend": {Backends: other}, "backend": {Masters: other}} {
+		cfg.Key, cfg.Circuits, cfg.PQ = key(t), nowhere{}, circuit.PQRequireAll
+		if s, err := New(cfg); !fault.Is(err, fault.Config) {
+			t.Errorf("%s: %v", name, err)
+			if err == nil {
+				s.Close()
+			}
+		}
+	}
+}
