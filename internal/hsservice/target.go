@@ -113,10 +113,17 @@ func (s *Service) targetFailed(port uint16, err error, now time.Time) {
 	}
 }
 
+// flushTime is how long a target may take to read what a client sent before its circuit
+// closed.
+const flushTime = 10 * time.Second
+
 // copy moves bytes both ways until one side has ended. When the service closes, it
-// closes the stream's circuit, which ends both. There may be many connections that do
-// nothing, so each has only one goroutine besides this one.
+// closes the stream's circuit, which ends both: also if the target neither reads nor
+// writes (joinTarget). There may be many connections that do nothing, so each has only
+// one goroutine besides this one.
 func (s *Service) copy(c *Conn, conn net.Conn) {
+	s.joinTarget(c.r, conn)
+	defer s.partTarget(c.r, conn)
 	written := make(chan struct{})
 	go func() {
 		defer panics.Recover(s.log, func(error) { _ = c.CloseReason(cell.EndInternal) })
@@ -134,4 +141,34 @@ func (s *Service) copy(c *Conn, conn net.Conn) {
 	if reason = cell.EndDone; err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
 		reason = cell.EndConnReset
 	}
+}
+
+// joinTarget has the end of a circuit bound the time of a write to a target: nothing
+// else wakes a goroutine that writes to a target which reads nothing.
+func (s *Service) joinTarget(r *rendezvous, conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.over {
+		s.hurryLocked(conn)
+		return
+	}
+	if r.targets == nil {
+		r.targets = map[net.Conn]struct{}{}
+	}
+	r.targets[conn] = struct{}{}
+}
+
+func (s *Service) partTarget(r *rendezvous, conn net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(r.targets, conn)
+}
+
+// hurryLocked bounds the time of writes to a target whose client is gone.
+func (s *Service) hurryLocked(conn net.Conn) {
+	until := time.Now()
+	if !s.closed {
+		until = until.Add(flushTime)
+	}
+	_ = conn.SetWriteDeadline(until) // an error says that it is closed
 }
