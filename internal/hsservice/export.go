@@ -2,6 +2,7 @@ package hsservice
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -33,6 +34,9 @@ func exportLine(number uint64, port uint16) string {
 func exportCircuit(conn net.Conn, number uint64, port uint16) error {
 	_ = conn.SetWriteDeadline(time.Now().Add(targetTimeout)) // a target that reads nothing
 	if _, err := conn.Write([]byte(exportLine(number, port))); err != nil {
+		if op, ok := errors.AsType[*net.OpError](err); ok {
+			err = op.Err // without addresses: it goes to the log
+		}
 		return fault.New(fault.Network, "the line with the circuit's number: %w", err)
 	}
 	_ = conn.SetWriteDeadline(time.Time{})

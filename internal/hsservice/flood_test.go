@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,6 +98,30 @@ func TestTargetWarnings(t *testing.T) {
 	s.targetFailed(80, &net.OpError{Op: "dial", Err: errors.New("connection refused")}, now.Add(warnPause))
 	if n := bytes.Count(log.Bytes(), []byte("connection refused")); n != 3 {
 		t.Errorf("%d warnings:\n%s", n, log.Bytes())
+	}
+}
+
+// TestTargetWarningsWithoutAddress: the log does not say where a target is.
+func TestTargetWarningsWithoutAddress(t *testing.T) {
+	s, _ := hosted(t, nowhere{})
+	var log bytes.Buffer
+	s.log = slog.New(slog.NewTextHandler(&log, nil))
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	conn, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	s.targetFailed(80, exportCircuit(conn, 1, 80), time.Now())
+	if text := log.String(); !strings.Contains(text, "circuit's number") || strings.Contains(text, "127.0.0.1") {
+		t.Error(text)
 	}
 }
 
