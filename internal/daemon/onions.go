@@ -94,15 +94,15 @@ func (o *onions) add(h hosting) error {
 		return fault.Wrap(fault.Local, err)
 	}
 	o.last++
-	if h.Name == "" && !h.single {
-		h.Name = strconv.Itoa(o.last)
-		for slices.ContainsFunc(o.all, func(other *onionHost) bool { return other.label == h.Name }) {
-			h.Name += "_" // somebody's name is a number
-		}
-	}
 	label := h.Name
-	if h.single {
-		label = "1"
+	if label == "" {
+		label = strconv.Itoa(o.last)
+	}
+	for slices.ContainsFunc(o.all, func(other *onionHost) bool { return other.label == label }) {
+		label += "_" // somebody's name is a number
+	}
+	if !h.single {
+		h.Name = label
 	}
 	l, err := o.listen(h.OnionConfig)
 	if err != nil {

@@ -362,3 +362,29 @@ func TestLeavesFleet(t *testing.T) {
 		one.mu.Unlock()
 	}
 }
+
+// TestLabels: no two services have the same name in lines and metrics, although one's name
+// is the number of another.
+func TestLabels(t *testing.T) {
+	f := newFakes(t)
+	one := func(name string, single bool) hosting {
+		return hosting{OnionConfig: chive.OnionConfig{KeyDir: "/" + name + "x", Name: name}, single: single}
+	}
+	if err := f.start([]hosting{one("", false), one("1", false)}); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := f.all[0].label, f.all[1].label; a == b {
+		t.Errorf("both are called %s", a)
+	}
+	f = newFakes(t)
+	alone := one("", true)
+	if err := f.start([]hosting{alone}); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.reload([]hosting{alone, one("1", false)}); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := f.all[0].label, f.all[1].label; a == b {
+		t.Errorf("after a reload, both are called %s", a)
+	}
+}
