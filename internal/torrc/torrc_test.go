@@ -214,3 +214,16 @@ func FuzzTranslate(f *testing.F) {
 		Roles(lines)
 	})
 }
+
+// TestLineBreak: what a value has behind a line break becomes no line of the new file.
+func TestLineBreak(t *testing.T) {
+	for _, text := range []string{`HiddenServiceNumIntroductionPoints "3\nname = 1"`, `NoSuchOption "a\nsocks = 1"`, `UseBridges "a\rb"`} {
+		lines, err := Lines(Source{"torrc", []byte("HiddenServiceDir /a\n" + text)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if doc, err := Translate(lines, Proxy); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "torrc:2") {
+			t.Errorf("%s: %+v %v", text, doc, err)
+		}
+	}
+}

@@ -87,6 +87,9 @@ type translation struct {
 }
 
 func (t *translation) line(l Line) error {
+	if strings.ContainsAny(l.Value, "\r\n") {
+		return fault.New(fault.Config, "its value has a line break, which would be another line of Chive's file")
+	}
 	key := strings.ToLower(l.Key)
 	reset := strings.HasPrefix(key, "/")
 	o := byName()[strings.TrimPrefix(key, "/")]
