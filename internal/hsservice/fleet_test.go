@@ -631,6 +631,23 @@ func TestFleetLength(t *testing.T) {
 				t.Errorf("%d points", len(ids))
 			}
 		}
+		for _, s := range []*Service{a, b} {
+			if err := s.Reload(Live{Clients: cfg.Clients[:1], Points: 5}); err != nil {
+				t.Fatal(err)
+			}
+			s.mu.Lock()
+			for _, p := range s.points {
+				p.renew = false // there are no circuits to new ones here
+			}
+			s.mu.Unlock()
+		}
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		for _, ids := range h.sees(t, k, alice) {
+			if len(ids) != 10 {
+				t.Errorf("with one client: %d points", len(ids))
+			}
+		}
 		kill(a)
 		kill(b)
 	})

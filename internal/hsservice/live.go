@@ -68,6 +68,7 @@ func (s *Service) Reload(next Live) error {
 	old := s.live.Swap(&next)
 	for _, x := range s.descs {
 		x.keys.Clients = s.fleet.clients(next.Clients)
+		x.less = 0 // fewer clients leave room for more points
 	}
 	revoked := removed(old.Clients, next.Clients)
 	if revoked || !sameLimit(old.IntroLimit, next.IntroLimit) {
