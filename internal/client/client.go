@@ -141,7 +141,8 @@ type Client struct {
 
 	used anonymity
 
-	hmu sync.Mutex // held while an onion service begins
+	hmu   sync.Mutex // held while an onion service begins; guards hosts
+	hosts bool       // a single onion service has begun
 
 	smu   sync.Mutex         // guards conns
 	conns map[*Conn]struct{} // open

@@ -36,12 +36,16 @@ func (c *Client) Listen(cfg hsservice.Config) (*hsservice.Service, error) {
 	if err := c.used.claim(claim); err != nil {
 		return nil, err
 	}
-	if cfg.Single {
-		c.log.Warn("this onion service is NOT ANONYMOUS: the relays that it uses, and others through them, learn this host's address")
-	}
 	s, err := hsservice.New(cfg)
 	if err != nil {
+		if cfg.Single && !c.hosts {
+			c.used.release(findable) // nothing was done under it
+		}
 		return nil, err
+	}
+	if cfg.Single {
+		c.hosts = true
+		c.log.Warn("this onion service is NOT ANONYMOUS: the relays that it uses, and others through them, learn this host's address")
 	}
 	c.wg.Go(panics.Contain(c.log, nil, func() {
 		select {

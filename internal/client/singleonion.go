@@ -35,6 +35,9 @@ func (a *anonymity) claim(want int32) error {
 	return fault.New(fault.Config, "this client hosts an onion service whose host can be found, so it cannot be used anonymously; take a client of its own for that")
 }
 
+// release takes a claim back of which nothing came.
+func (a *anonymity) release(was int32) { a.is.CompareAndSwap(was, 0) }
+
 // directTimeout bounds the attempt to reach a relay in one hop, before three are tried.
 const directTimeout = 10 * time.Second
 

@@ -212,3 +212,26 @@ func TestSinglePoints(t *testing.T) {
 		t.Errorf("a relay that lacks what it needs: %v", err)
 	}
 }
+
+// TestFailedSingle: a service that could not begin does not bind its client.
+func TestFailedSingle(t *testing.T) {
+	c := isolated(t, netdir.Public(), refuse)
+	if _, err := c.Listen(hsservice.Config{Single: true}); err == nil {
+		t.Fatal("a service without a key")
+	}
+	k, err := hsservice.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Listen(hsservice.Config{Key: k, Single: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	if _, err := c.Listen(hsservice.Config{Single: true}); err == nil {
+		t.Fatal("a service without a key")
+	}
+	if _, err := c.Listen(hsservice.Config{Key: k}); err == nil {
+		t.Error("anonymous, after a service whose host can be found")
+	}
+}
