@@ -213,25 +213,31 @@ func TestSinglePoints(t *testing.T) {
 	}
 }
 
-// TestFailedSingle: a service that could not begin does not bind its client.
+// TestFailedSingle: a service that could not begin does not bind its client, as one that
+// did begin does.
 func TestFailedSingle(t *testing.T) {
-	c := isolated(t, netdir.Public(), refuse)
-	if _, err := c.Listen(hsservice.Config{Single: true}); err == nil {
-		t.Fatal("a service without a key")
-	}
 	k, err := hsservice.NewKey()
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.Listen(hsservice.Config{Key: k, Single: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
-	if _, err := c.Listen(hsservice.Config{Single: true}); err == nil {
-		t.Fatal("a service without a key")
-	}
-	if _, err := c.Listen(hsservice.Config{Key: k}); err == nil {
-		t.Error("anonymous, after a service whose host can be found")
+	for _, begun := range []bool{false, true} {
+		c := isolated(t, netdir.Public(), refuse)
+		if begun {
+			s, err := c.Listen(hsservice.Config{Key: k, Single: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.Close()
+		}
+		if _, err := c.Listen(hsservice.Config{Single: true}); err == nil {
+			t.Fatal("a service without a key")
+		}
+		s, err := c.Listen(hsservice.Config{Key: k})
+		if (err != nil) != begun {
+			t.Errorf("begun before: %v; an anonymous one: %v", begun, err)
+		}
+		if err == nil {
+			s.Close()
+		}
 	}
 }
