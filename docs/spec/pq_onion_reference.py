@@ -22,6 +22,7 @@ PROTOID = b"chive-hs-ntor-curve25519-mlkem768-sha3_256-1"
 HS_PROTOID = b"tor-hs-ntor-curve25519-sha3-256-1"
 VER = b"chive pq onion H 2"
 VER_REKEY = b"chive pq onion B 2"
+KEYS = 160  # of each stream of keys: CGO takes them all, tor1 the first 128
 
 
 def encap(s):
@@ -89,10 +90,10 @@ def carriage_h(blinded, auth, b, x, y, dz, m, n):
     key_seed = h(b"key_seed", s + ss + transcript)
     return dict(
         B=B, ek=EK, item=item(EK).encode(), ext=ext, ct=CT, rendezvous=Y + proof, s=s, ss=ss, transcript=transcript,
-        hs_keys=hashlib.shake_256(ntor_seed + HS_PROTOID + b":hs_key_expand").digest(128),
+        hs_keys=hashlib.shake_256(ntor_seed + HS_PROTOID + b":hs_key_expand").digest(KEYS),
         key_seed=key_seed, confirm=h(b"confirm_service", key_seed + transcript), keys=kdf(b"kdf_final", key_seed, n),
         export=kdf(b"export", key_seed + encap(b"chive pq rekey 1"), 32),
-        fragments=b"".join(fragments(CT, 498)))
+        fragments=b"".join(fragments(CT, 498)), fragments_cgo=b"".join(fragments(CT, 490)))
 
 
 # --- Section 7: carriage B of pq-circuits.md, section 5 ------------------------
@@ -120,9 +121,9 @@ def main():
     for case in range(4):
         d = lambda what, n: draw("%d %s" % (case, what), n)
         i = dict(blinded=d("blinded", 32), auth=d("auth", 32), b=d("b", 32), x=d("x", 32), y=d("y", 32), dz=d("dz", 64), m=d("m", 32))
-        o = carriage_h(**i, n=128)
+        o = carriage_h(**i, n=KEYS)
         j = dict(rekey_dz=d("rekey dz", 64), rekey_m=d("rekey m", 32))
-        r = rekey(o["export"], j["rekey_dz"], j["rekey_m"], 128)
+        r = rekey(o["export"], j["rekey_dz"], j["rekey_m"], KEYS)
         out["onion"].append({k: v.hex() for k, v in {**i, **o, **j, **r}.items()})
     json.dump(out, sys.stdout, indent=0)
     print()

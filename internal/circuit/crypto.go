@@ -37,15 +37,17 @@ type hopKeys struct {
 type relayCrypto struct {
 	name          string
 	client, relay func(handshake.KeyStream) (hopKeys, error)
+	congestion    bool // it needs congestion control; see terms.check
 }
 
 // The kinds.
 var (
-	tor1 = &relayCrypto{"tor1", clientEnd(layer.NewTor1Client), relayEnd(layer.NewTor1Relay)}
-	cgo  = &relayCrypto{"cgo", clientEnd(layer.NewCGOClient), relayEnd(layer.NewCGORelay)}
-	// rendezvous is that of virtual hops. The service stands where a relay does; both
+	tor1 = &relayCrypto{"tor1", clientEnd(layer.NewTor1Client), relayEnd(layer.NewTor1Relay), false}
+	cgo  = &relayCrypto{"cgo", clientEnd(layer.NewCGOClient), relayEnd(layer.NewCGORelay), true}
+	// These two are of virtual hops. The service stands where a relay does; both
 	// ends are clients of their own circuits.
-	rendezvous = &relayCrypto{"tor1-sha3", clientEnd(rendezvousEnd(false)), clientEnd(rendezvousEnd(true))}
+	rendezvous    = virtualCrypto("tor1-sha3", layer.NewTor1Rendezvous, false)
+	rendezvousCGO = virtualCrypto("cgo", layer.NewCGORendezvous, true)
 )
 
 func clientEnd(newLayer func(io.Reader) (*layer.Client, error)) func(handshake.KeyStream) (hopKeys, error) {
@@ -58,8 +60,11 @@ func clientEnd(newLayer func(io.Reader) (*layer.Client, error)) func(handshake.K
 	}
 }
 
-func rendezvousEnd(service bool) func(io.Reader) (*layer.Client, error) {
-	return func(ks io.Reader) (*layer.Client, error) { return layer.NewTor1Rendezvous(ks, service) }
+func virtualCrypto(name string, newLayer func(ks io.Reader, service bool) (*layer.Client, error), congestion bool) *relayCrypto {
+	end := func(service bool) func(handshake.KeyStream) (hopKeys, error) {
+		return clientEnd(func(ks io.Reader) (*layer.Client, error) { return newLayer(ks, service) })
+	}
+	return &relayCrypto{name, end(false), end(true), congestion}
 }
 
 func relayEnd(newLayer func(io.Reader) (*layer.Relay, error)) func(handshake.KeyStream) (hopKeys, error) {
@@ -81,11 +86,11 @@ type terms struct {
 	pq     handshake.PQSet // zero: no ML-KEM protects the hop
 }
 
-// check refuses CGO without congestion control, on either side, as C tor does:
+// check refuses CGO without congestion control, at either end, as C tor does:
 // relay cells of CGO's layout cannot say which stream a SENDME is for, so fixed
 // windows do not work with them.
 func (t *terms) check() error {
-	if t.crypto == cgo && t.inc == 0 {
+	if t.crypto.congestion && t.inc == 0 {
 		return fault.New(fault.Protocol, "the handshake agrees on CGO but not on congestion control")
 	}
 	return nil

@@ -104,7 +104,7 @@ func (hs *clientHandshake) request() []byte {
 	// Never without congestion control: see terms.check.
 	if hs.opts.CGO && hs.cc && p.Has(protover.Relay, protover.RelayNegotiate) && p.Has(protover.Relay, protover.RelayCGO) {
 		hs.cgo = true
-		exts = append(exts, cell.SubprotoRequest(cell.Subproto{Protocol: cell.SubprotoRelay, Version: protover.RelayCGO}))
+		exts = append(exts, RequestCGO())
 	}
 	return cell.AppendExts(nil, exts)
 }

@@ -16,6 +16,7 @@ import (
 // client can send ends the circuit without protection.
 func FuzzOnionCiphertext(f *testing.F) {
 	const next, again, changed, begin, drop, confirm, wait = 0, 1, 2, 3, 4, 5, 6
+	const cgo = 0x80 // in the first byte: the ends agreed on CGO
 	f.Add([]byte{next, next, next})
 	f.Add([]byte{next, wait, next, wait, next, wait})
 	f.Add([]byte{next, again, next, next})
@@ -23,22 +24,29 @@ func FuzzOnionCiphertext(f *testing.F) {
 	f.Add([]byte{next, next, changed})
 	f.Add([]byte{next, next, next, next, drop, confirm})
 	f.Add(bytes.Repeat([]byte{wait}, 20))
+	f.Add([]byte{cgo | next, next, next})
+	f.Add([]byte{cgo | next, next, again})
+	f.Add([]byte{cgo | begin, next, next})
 	f.Fuzz(func(t *testing.T, ops []byte) {
 		if len(ops) > 40 {
 			return
 		}
 		onRig(t, func(r *rig) {
 			e := r.kemEnds()
+			format := cell.RelayV0
+			if e.cgo = len(ops) > 0 && ops[0]&cgo != 0; e.cgo {
+				format = cell.RelayV1
+			}
 			service := new(taker)
 			sh := e.serve(t, service)
-			ch, err := e.client.AddVirtual(Virtual{Keys: e.ck, SendmeInc: 31})
+			ch, err := e.client.AddVirtual(Virtual{Keys: e.ck, SendmeInc: 31, CGO: e.cgo})
 			if err != nil {
 				t.Fatal(err)
 			}
 			// The client is hostile: it does not mind the confirmation.
 			e.client.handle = func(*Hop, cell.RelayMsg, cell.Command) error { return nil }
 			ct, _ := e.ciphertext(t)
-			parts, err := handshake.AppendFragments(nil, ct, cell.RelayV0.MaxData(false))
+			parts, err := handshake.AppendFragments(nil, ct, format.MaxData(false))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,10 +59,10 @@ func FuzzOnionCiphertext(f *testing.F) {
 			var since, began time.Duration // the hop's age, and its age at the first fragment
 			for _, op := range ops {
 				good := false
-				switch op % 7 {
+				switch op &^ cgo % 7 {
 				case next, again:
 					i := sent
-					if op%7 == again {
+					if op&^cgo%7 == again {
 						i = max(0, sent-1)
 					}
 					send(cell.RelayOnionCiphertext, 0, parts[min(i, len(parts)-1)])
@@ -89,7 +97,7 @@ func FuzzOnionCiphertext(f *testing.F) {
 				synctest.Wait()
 				if !good {
 					broken = true
-				} else if op%7 != wait && !broken && !kept {
+				} else if op&^cgo%7 != wait && !broken && !kept {
 					if sent++; sent == len(parts) {
 						kept, broken = ct != nil, ct == nil
 					}

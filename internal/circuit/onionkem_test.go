@@ -21,6 +21,7 @@ type kemEnds struct {
 	key             *handshake.HSKEMKey
 	kem             *handshake.HSKEMClient
 	promise         *OnionPromise
+	cgo             bool // the ends agreed on CGO
 }
 
 func (r *rig) kemEnds() *kemEnds {
@@ -41,7 +42,7 @@ func (r *rig) kemEnds() *kemEnds {
 
 func (e *kemEnds) serve(t *testing.T, streams StreamHandler) *Hop {
 	t.Helper()
-	h, err := e.service.AddVirtual(Virtual{Keys: e.sk, Service: true, SendmeInc: 31, Streams: streams, Promise: e.promise})
+	h, err := e.service.AddVirtual(Virtual{Keys: e.sk, Service: true, SendmeInc: 31, CGO: e.cgo, Streams: streams, Promise: e.promise})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,7 @@ func (e *kemEnds) serve(t *testing.T, streams StreamHandler) *Hop {
 
 func (e *kemEnds) dial(t *testing.T) *Hop {
 	t.Helper()
-	h, err := e.client.AddVirtual(Virtual{Keys: e.ck, SendmeInc: 31, KEM: e.kem})
+	h, err := e.client.AddVirtual(Virtual{Keys: e.ck, SendmeInc: 31, CGO: e.cgo, KEM: e.kem})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,8 +71,14 @@ func (e *kemEnds) ciphertext(t *testing.T) (ct []byte, confirm [32]byte) {
 // TestOnionKEM: both directions get other keys with no round trip: BEGIN and data go
 // with the ciphertext, and nothing is delivered before the confirmation.
 func TestOnionKEM(t *testing.T) {
+	t.Run("tor1", func(t *testing.T) { meetByKEM(t, false) })
+	t.Run("CGO", func(t *testing.T) { meetByKEM(t, true) })
+}
+
+func meetByKEM(t *testing.T, cgo bool) {
 	onRig(t, func(r *rig) {
 		e := r.kemEnds()
+		e.cgo = cgo
 		service, client := new(taker), new(taker)
 		sh := e.serve(t, service)
 		idle := e.client.Account().Used()

@@ -76,14 +76,14 @@ func (s *Server) negotiate(msg []byte, t *terms) ([]byte, error) {
 		out = append(out, cell.CCResponse(uint8(t.inc)))
 	}
 	if body, ok := cell.FindExt(exts, cell.ExtSubprotoRequest); ok {
-		want, err := cell.ParseSubprotoRequest(body)
+		wanted, err := CGORequested(body)
 		if err != nil {
 			return nil, err
 		}
-		for _, w := range want {
-			if w != (cell.Subproto{Protocol: cell.SubprotoRelay, Version: protover.RelayCGO}) || s.cfg.NoCGO {
-				return nil, fault.New(fault.Protocol, "subprotocol %d=%d was requested, which this relay does not advertise", w.Protocol, w.Version)
-			}
+		if wanted && s.cfg.NoCGO {
+			return nil, fault.New(fault.Protocol, "CGO was requested, which this relay does not advertise")
+		}
+		if wanted {
 			t.crypto = cgo
 		}
 	}
@@ -91,6 +91,28 @@ func (s *Server) negotiate(msg []byte, t *terms) ([]byte, error) {
 		return nil, err
 	}
 	return cell.AppendExts(nil, out), nil
+}
+
+// requestCGO is the request that CGORequested reads.
+var requestCGO = cell.Subproto{Protocol: cell.SubprotoRelay, Version: protover.RelayCGO}
+
+// RequestCGO asks for CGO: a relay in ntor-v3, or an onion service in INTRODUCE1.
+func RequestCGO() cell.Ext { return cell.SubprotoRequest(requestCGO) }
+
+// CGORequested reads the body of a subprotocol request and reports whether it asks for
+// CGO. A request for anything else is an error: nobody could answer that it does not
+// hold (proposal 346).
+func CGORequested(body []byte) (bool, error) {
+	all, err := cell.ParseSubprotoRequest(body)
+	if err != nil {
+		return false, err
+	}
+	for _, w := range all {
+		if w != requestCGO {
+			return false, fault.New(fault.Protocol, "subprotocol %d=%d was requested, which nobody advertises", w.Protocol, w.Version)
+		}
+	}
+	return len(all) > 0, nil
 }
 
 // finish installs the client's hop and answers its cell.

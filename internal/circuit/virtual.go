@@ -21,6 +21,9 @@ type Virtual struct {
 	// SendmeInc is the SENDME increment of congestion control, which the service's
 	// descriptor says and the client asks for in INTRODUCE1; zero means fixed windows.
 	SendmeInc int
+	// CGO says that the ends agreed on counter galois onion (docs/spec/cgo-onions.md),
+	// which needs congestion control; else the hop has tor1 with SHA3-256.
+	CGO bool
 	// Flow holds the consensus's parameters (nil: the defaults), and Path which of
 	// Vegas's parameter sets the circuit has.
 	Flow *flow.Params
@@ -40,6 +43,12 @@ func (c *Circuit) AddVirtual(v Virtual) (*Hop, error) {
 		v.Flow = &p
 	}
 	t := terms{name: "hs-ntor", keys: v.Keys, crypto: rendezvous, inc: v.SendmeInc}
+	if v.CGO {
+		t.crypto = rendezvousCGO
+	}
+	if err := t.check(); err != nil {
+		return nil, err
+	}
 	h, err := c.newHop(t, HopInfo{Client: !v.Service, Onion: true}, v.Flow, v.Path)
 	if err != nil {
 		return nil, err

@@ -68,13 +68,20 @@ func (r *rig) virtualKeys() (client, service handshake.KeyStream) {
 // virtually is spliced with the virtual hop at both ends.
 func (r *rig) virtually(inc int, streams StreamHandler) (client, service *Hop) {
 	r.t.Helper()
+	return r.virtuallyOn(Virtual{SendmeInc: inc}, Virtual{SendmeInc: inc}, streams)
+}
+
+// virtuallyOn is virtually with what either end believes to be agreed.
+func (r *rig) virtuallyOn(atClient, atService Virtual, streams StreamHandler) (client, service *Hop) {
+	r.t.Helper()
 	c, s := r.spliced()
-	ck, sk := r.virtualKeys()
-	client, err := c.AddVirtual(Virtual{Keys: ck, SendmeInc: inc})
+	atClient.Keys, atService.Keys = r.virtualKeys()
+	client, err := c.AddVirtual(atClient)
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	if service, err = s.AddVirtual(Virtual{Keys: sk, Service: true, SendmeInc: inc, Streams: streams}); err != nil {
+	atService.Service, atService.Streams = true, streams
+	if service, err = s.AddVirtual(atService); err != nil {
 		r.t.Fatal(err)
 	}
 	return client, service
@@ -127,12 +134,13 @@ func sendAll(t *testing.T, h *Hop, id uint16, b []byte) {
 }
 
 func TestVirtualHop(t *testing.T) {
-	for _, inc := range []int{0, 31} {
-		t.Run(fmt.Sprintf("increment %d", inc), func(t *testing.T) {
+	for _, v := range []Virtual{{}, {SendmeInc: 31}, {SendmeInc: 31, CGO: true}} {
+		t.Run(fmt.Sprintf("increment %d, CGO %v", v.SendmeInc, v.CGO), func(t *testing.T) {
 			onRig(t, func(r *rig) {
 				service := new(taker)
-				ch, sh := r.virtually(inc, service)
-				if i := ch.Info(); i.Layer != "tor1-sha3" || i.Handshake != "hs-ntor" || !i.Client || i.Congestion != (inc != 0) {
+				ch, sh := r.virtuallyOn(v, v, service)
+				layer := map[bool]string{false: "tor1-sha3", true: "cgo"}[v.CGO]
+				if i := ch.Info(); i.Layer != layer || i.Handshake != "hs-ntor" || !i.Client || i.Congestion != (v.SendmeInc != 0) {
 					t.Errorf("%+v", i)
 				}
 				if sh.Info().Client {
@@ -178,9 +186,57 @@ func TestVirtualHop(t *testing.T) {
 	}
 }
 
+// TestVirtualCGOAlone: no end makes CGO without congestion control.
+func TestVirtualCGOAlone(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c, s := r.spliced()
+		ck, sk := r.virtualKeys()
+		for _, err := range []error{
+			second(c.AddVirtual(Virtual{Keys: ck, CGO: true})),
+			second(s.AddVirtual(Virtual{Keys: sk, Service: true, CGO: true})),
+		} {
+			if err == nil || !strings.Contains(err.Error(), "not on congestion control") {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestVirtualLayersDiffer: if the ends have other layers, the first cell ends the
+// circuit, and nothing of it is delivered.
+func TestVirtualLayersDiffer(t *testing.T) {
+	old, cgo := Virtual{SendmeInc: 31}, Virtual{SendmeInc: 31, CGO: true}
+	for _, v := range [][2]Virtual{{old, cgo}, {cgo, old}} {
+		onRig(t, func(r *rig) {
+			service := new(taker)
+			ch, sh := r.virtuallyOn(v[0], v[1], service)
+			if err := ch.Send(cell.RelayBegin, 7, []byte(":80\x00")); err != nil {
+				t.Fatal(err)
+			}
+			r.refused("BEGIN", sh.Circuit(), "a cell that no hop recognises")
+			if len(service.ports) != 0 {
+				t.Errorf("ports %v", service.ports)
+			}
+			ch, sh = r.virtuallyOn(v[0], v[1], service)
+			if err := sh.Send(cell.RelayDrop, 0, nil); err != nil {
+				t.Fatal(err)
+			}
+			r.refused("DROP", ch.Circuit(), "a cell that no hop recognises")
+		})
+	}
+}
+
 // TestVirtualHopViolations: on a virtual hop only streams are spoken of, and only
 // the client opens them.
 func TestVirtualHopViolations(t *testing.T) {
+	for _, v := range []Virtual{{SendmeInc: 31}, {SendmeInc: 31, CGO: true}} {
+		violateVirtual(t, v)
+	}
+}
+
+func violateVirtual(t *testing.T, v Virtual) {
 	onRig(t, func(r *rig) {
 		for i := range 256 {
 			cmd := cell.RelayCommand(i)
@@ -191,7 +247,7 @@ func TestVirtualHopViolations(t *testing.T) {
 			if cmd.Has(cell.OnStream) {
 				stream = 7
 			}
-			ch, sh := r.virtually(31, nil)
+			ch, sh := r.virtuallyOn(v, v, nil)
 			if err := sh.Send(cmd, stream, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -199,7 +255,7 @@ func TestVirtualHopViolations(t *testing.T) {
 			if cmd == cell.RelayBegin {
 				continue
 			}
-			ch, sh = r.virtually(31, nil)
+			ch, sh = r.virtuallyOn(v, v, nil)
 			if err := ch.Send(cmd, stream, nil); err != nil {
 				t.Fatal(err)
 			}

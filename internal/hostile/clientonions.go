@@ -72,13 +72,13 @@ func (w *clientWorld) doServe(i Insn) {
 }
 
 // doMeet has the client wait for a service: RENDEZVOUS2 makes the virtual hop. B & 1
-// gives it congestion control.
+// gives it congestion control, and B & 2 then CGO.
 func (w *clientWorld) doMeet(i Insn) {
 	w.deal(i.A, func(_ context.Context, c *circuit.Circuit) {
 		h := c.Last()
 		h.Handle(cell.RelayRendezvous2, func(m cell.RelayMsg) error {
 			h.Handle(m.Cmd, nil)
-			_, err := c.AddVirtual(circuit.Virtual{Keys: virtualKeys(), SendmeInc: 31 * int(i.B&1)})
+			_, err := c.AddVirtual(circuit.Virtual{Keys: virtualKeys(), SendmeInc: 31 * int(i.B&1), CGO: i.B&3 == 3})
 			return err
 		})
 	})
@@ -86,18 +86,19 @@ func (w *clientWorld) doMeet(i Insn) {
 
 // doVirtual makes the virtual hop at one end, or at both. B & 3 is 0 for a service and
 // its hostile client, 1 for a client and its hostile service, 2 for the service alone,
-// and 3 for the hostile end of a client. B & 4 gives the service congestion control. A
-// selects the client's circuit, and the relay as in other operations.
+// and 3 for the hostile end of a client. B & 4 gives the service congestion control, and
+// B & 8 then CGO; B & 16 gives the hostile end CGO, whatever the other has. A selects the
+// client's circuit, and the relay as in other operations.
 func (w *clientWorld) doVirtual(i Insn) {
 	kind := i.B & 3
 	if e := w.endOf(i.A); e != nil && kind != 2 {
-		e.meet(kind != 0)
+		e.meet(kind != 0, i.B&16 != 0)
 	}
 	if kind == 3 {
 		return
 	}
 	w.deal(i.A, func(_ context.Context, c *circuit.Circuit) {
-		v := circuit.Virtual{Keys: virtualKeys(), SendmeInc: 31 * int(i.B>>2&1)}
+		v := circuit.Virtual{Keys: virtualKeys(), SendmeInc: 31 * int(i.B>>2&1), CGO: i.B&12 == 12}
 		if kind != 1 {
 			v.Service, v.Streams = true, echoStreams{w}
 		}
@@ -106,15 +107,19 @@ func (w *clientWorld) doVirtual(i Insn) {
 }
 
 // meet adds the virtual hop at the hostile end.
-func (e *end) meet(service bool) {
-	l, err := layer.NewTor1Rendezvous(virtualKeys(), service)
+func (e *end) meet(service, cgo bool) {
+	newLayer := layer.NewTor1Rendezvous
+	if cgo {
+		newLayer = layer.NewCGORendezvous
+	}
+	l, err := newLayer(virtualKeys(), service)
 	if err != nil {
 		panic(err) // the keys are long enough
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if len(e.hops) == 1 {
-		e.hops = append(e.hops, &hop{seal: l.Forward, open: l.Backward, format: l.Format, inc: 31})
+		e.hops = append(e.hops, &hop{seal: l.Forward, open: l.Backward, format: l.Format, cgo: cgo, inc: 31})
 	}
 }
 

@@ -65,6 +65,8 @@ type Config struct {
 	// PQ says how this client uses the ML-KEM keys of services: not at all (PQOff), of
 	// each service that has one, or so that a service must have one (PQRequireAll).
 	PQ circuit.PQPolicy
+	// CGO allows counter galois onion on the way to services that offer it.
+	CGO bool
 	// Idle is how long a circuit to a service stays open after its last stream has
 	// begun; nil: ten minutes.
 	Idle func() time.Duration

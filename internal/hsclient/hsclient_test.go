@@ -257,12 +257,12 @@ func TestIntroduction(t *testing.T) {
 		Addrs: []netip.AddrPort{netip.MustParseAddrPort("8.8.4.4:9001"), netip.MustParseAddrPort("[2001:4860::1]:9001")},
 	}
 	rend := &rendezvous{circ: endAt{at}, cookie: [20]byte{5}}
-	for _, congestion := range []bool{false, true} {
+	for _, terms := range []circuit.Virtual{{}, {SendmeInc: 31}, {SendmeInc: 31, CGO: true}} {
 		hs, err := handshake.HSNtorClient(rand.Reader, handshake.HSService{Enc: p.Enc, Auth: p.Auth, Subcredential: s.subcredential})
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := introduction(hs, p, rend, congestion, nil)
+		b, err := introduction(hs, p, rend, &terms)
 		if err != nil || len(b) != introduceLen {
 			t.Fatalf("%d bytes, %v", len(b), err)
 		}
@@ -278,8 +278,11 @@ func TestIntroduction(t *testing.T) {
 		if err != nil || in.Cookie != rend.cookie || in.Onion != at.Ntor || string(in.Specs) != string(linkspec.Append(nil, at.Specs())) {
 			t.Errorf("%+v %v", in, err)
 		}
-		if body, has := cell.FindExt(in.Exts, cell.ExtCCRequest); has != congestion || len(body) != 0 {
+		if body, has := cell.FindExt(in.Exts, cell.ExtCCRequest); has != (terms.SendmeInc != 0) || len(body) != 0 {
 			t.Errorf("congestion control: %v", has)
+		}
+		if body, has := cell.FindExt(in.Exts, cell.ExtSubprotoRequest); has != terms.CGO || has && string(body) != "\x02\x06" {
+			t.Errorf("CGO: %v %x", has, body)
 		}
 	}
 }
@@ -319,6 +322,35 @@ func TestTerms(t *testing.T) {
 			t.Errorf("%s: %+v", name, v)
 		}
 		f.cc = true
+	}
+}
+
+// TestTermsCGO: CGO needs the service's word, the client's leave, and congestion control.
+func TestTermsCGO(t *testing.T) {
+	f := &fakeNet{cc: true}
+	c := newClient(t, f)
+	c.cfg.CGO = true
+	two, err := protover.Parse("FlowCtrl=1-2")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner := &netdoc.HSInner{FlowControl: two, SendmeInc: 31, CGO: true}
+	desc := &cached{inner: inner}
+	if v := c.terms(desc); !v.CGO || v.SendmeInc != 31 {
+		t.Errorf("%+v", v)
+	}
+	for name, change := range map[string]func(){
+		"not offered":              func() { inner.CGO = false },
+		"not allowed":              func() { c.cfg.CGO = false },
+		"no congestion control":    func() { f.cc = false },
+		"none at the service":      func() { inner.FlowControl = protover.Set{} },
+		"far from the consensus's": func() { inner.SendmeInc = 100 },
+	} {
+		change()
+		if v := c.terms(desc); v.CGO {
+			t.Errorf("%s: %+v", name, v)
+		}
+		*inner, f.cc, c.cfg.CGO = netdoc.HSInner{FlowControl: two, SendmeInc: 31, CGO: true}, true, true
 	}
 }
 

@@ -105,6 +105,7 @@ func (c *Client) terms(desc *cached) circuit.Virtual {
 	}
 	if inc := int(desc.inner.SendmeInc); congestion && desc.inner.FlowControl.Has(protover.FlowCtrl, protover.FlowCtrlCC) && p.AcceptIncrement(inc) {
 		v.SendmeInc = inc
+		v.CGO = desc.inner.CGO && c.cfg.CGO
 	}
 	return v
 }
@@ -123,7 +124,7 @@ func (c *Client) introduce(ctx context.Context, desc *cached, p *netdoc.HSIntroP
 	if terms.KEM, err = c.encapsulate(desc); err != nil {
 		return err
 	}
-	body, err := introduction(hs, p, rend, terms.SendmeInc != 0, terms.KEM)
+	body, err := introduction(hs, p, rend, &terms)
 	if err != nil {
 		return err
 	}
@@ -156,14 +157,17 @@ func (c *Client) introduce(ctx context.Context, desc *cached, p *netdoc.HSIntroP
 }
 
 // introduction returns the body of an INTRODUCE1.
-func introduction(hs *handshake.HSClientState, p *netdoc.HSIntroPoint, rend *rendezvous, congestion bool, kem *handshake.HSKEMClient) ([]byte, error) {
+func introduction(hs *handshake.HSClientState, p *netdoc.HSIntroPoint, rend *rendezvous, terms *circuit.Virtual) ([]byte, error) {
 	at := rend.circ.Last()
 	plain := cell.IntroducePlaintext{Cookie: rend.cookie, Onion: at.Ntor, Specs: linkspec.Append(nil, at.Specs())}
-	if congestion {
+	if terms.SendmeInc != 0 {
 		plain.Exts = append(plain.Exts, cell.CCRequest())
 	}
-	if kem != nil {
-		announced := kem.Announcement()
+	if terms.CGO {
+		plain.Exts = append(plain.Exts, circuit.RequestCGO())
+	}
+	if terms.KEM != nil {
+		announced := terms.KEM.Announcement()
 		plain.Exts = append(plain.Exts, announced.Ext())
 	}
 	m := cell.Introduce{AuthKey: p.Auth}

@@ -95,7 +95,7 @@ func TestKEMIntroduction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := introduction(hs, p, &rendezvous{circ: endAt{at}}, true, kem)
+	b, err := introduction(hs, p, &rendezvous{circ: endAt{at}}, &circuit.Virtual{SendmeInc: 31, CGO: true, KEM: kem})
 	if err != nil || len(b) != introduceLen {
 		t.Fatalf("%d bytes, %v", len(b), err)
 	}

@@ -1,6 +1,7 @@
 package hsservice
 
 import (
+	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -61,10 +62,16 @@ type offered struct {
 	points []netdoc.HSIntroPoint
 	flow   protover.Set
 	inc    uint8
+	cgo    bool
 }
 
 func (o *offered) same(p *offered) bool {
-	return samePoints(o.points, p.points) && o.inc == p.inc && o.flow.Versions("FlowCtrl") == p.flow.Versions("FlowCtrl")
+	return samePoints(o.points, p.points) && o.agrees(p) && o.cgo == p.cgo
+}
+
+// agrees reports whether both say the same about congestion control.
+func (o *offered) agrees(p *offered) bool {
+	return o.inc == p.inc && o.flow.Versions("FlowCtrl") == p.flow.Versions("FlowCtrl")
 }
 
 func newBalance(ids []ident.Ed25519ID) *balance {
@@ -98,16 +105,19 @@ func (b *balance) points(most int) (out []netdoc.HSIntroPoint) {
 	return slices.Concat(share(lists, most)...)
 }
 
-// offerFlow copies the backends' line about congestion control, if all have the same:
-// the client does not know which one it will meet.
+// offerFlow copies the backends' line about congestion control, if all have the same,
+// and the one about CGO, if all have it: the client does not know which one it will
+// meet.
 func (b *balance) offerFlow(inner *netdoc.HSInner) {
 	var first *offered
+	cgo := true
 	for _, e := range b.backends {
 		o := &e.used
 		if len(o.points) == 0 {
 			continue
 		}
-		if first != nil && (first.inc != o.inc || first.flow.Versions("FlowCtrl") != o.flow.Versions("FlowCtrl")) {
+		cgo = cgo && o.cgo
+		if first != nil && !first.agrees(o) {
 			return
 		}
 		if first == nil {
@@ -115,7 +125,7 @@ func (b *balance) offerFlow(inner *netdoc.HSInner) {
 		}
 	}
 	if first != nil {
-		inner.FlowControl, inner.SendmeInc = first.flow, first.inc
+		inner.FlowControl, inner.SendmeInc, inner.CGO = first.flow, first.inc, cgo && first.inc != 0
 	}
 }
 
@@ -127,7 +137,7 @@ func (b *balance) offer() string {
 	}
 	var in netdoc.HSInner
 	b.offerFlow(&in)
-	return in.FlowControl.Versions("FlowCtrl") + string(rune(in.SendmeInc))
+	return fmt.Sprintf("%s %d %t", in.FlowControl.Versions("FlowCtrl"), in.SendmeInc, in.CGO)
 }
 
 // tendBackends looks at the backends' descriptors if it is time to.
@@ -199,7 +209,7 @@ func (s *Service) askBackend(d *netdir.Directory, e *backend) {
 	switch {
 	case in != nil && (e.blinded != blinded || got.Revision > e.revision):
 		e.blinded, e.revision, e.since = blinded, got.Revision, now
-		e.latest = offered{s.balance.unclaimed(e, usable(in.Points, s.cfg.Circuits.Testing())), in.FlowControl, in.SendmeInc}
+		e.latest = offered{s.balance.unclaimed(e, usable(in.Points, s.cfg.Circuits.Testing())), in.FlowControl, in.SendmeInc, in.CGO}
 	case got == nil && err == nil && none >= goneAnswers, now.Sub(e.since) >= backendStale:
 		e.latest = offered{}
 	}

@@ -137,6 +137,7 @@ func TestFrontend(t *testing.T) {
 			t.Error("a frontend without backends publishes")
 		}
 		one, two := offers(t, 3), offers(t, 3)
+		one.CGO, two.CGO = true, true
 		b[0].put(t, h, one)
 		b[1].put(t, h, two)
 		if err := s.Published(t.Context()); err != nil {
@@ -146,7 +147,7 @@ func TestFrontend(t *testing.T) {
 		synctest.Wait()
 		h.expectPoints(t, "two backends", s, one, two)
 		in := h.inner(t, s.cfg.Key)
-		if in.SendmeInc != 31 || !in.FlowControl.Has("FlowCtrl", 2) || in.PoW != nil || in.Fleet != nil {
+		if in.SendmeInc != 31 || !in.FlowControl.Has("FlowCtrl", 2) || !in.CGO || in.PoW != nil || in.Fleet != nil {
 			t.Errorf("%+v", in)
 		}
 		h.published()
@@ -160,6 +161,18 @@ func TestFrontend(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
 		h.expectPoints(t, "a backend changed", s, one, two)
+		if in := h.inner(t, s.cfg.Key); in.CGO || in.SendmeInc != 31 {
+			t.Errorf("CGO is offered, which one backend does not know, or nothing is: %+v", in)
+		}
+		two = &netdoc.HSInner{FlowControl: two.FlowControl, SendmeInc: two.SendmeInc, Points: two.Points}
+		b[1].put(t, h, two) // the same without CGO
+		one = &netdoc.HSInner{FlowControl: one.FlowControl, SendmeInc: one.SendmeInc, Points: one.Points, CGO: true}
+		b[0].put(t, h, one)
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		if in := h.inner(t, s.cfg.Key); in.CGO {
+			t.Error("CGO is offered, which the other backend does not know any more")
+		}
 		b[1].forget(t, h)
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()

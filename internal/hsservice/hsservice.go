@@ -74,6 +74,9 @@ type Config struct {
 	// PQ is PQOff for a service without ML-KEM keys; others have them, and with
 	// PQRequireAll the service drops clients that do not use them.
 	PQ circuit.PQPolicy
+	// CGO offers counter galois onion to clients, where congestion control is offered,
+	// too. Not of frontends: theirs is the backends'.
+	CGO bool
 	// Single says that Circuits makes one hop to introduction and rendezvous points: the
 	// descriptor says so.
 	Single bool

@@ -42,6 +42,7 @@ type meeting struct {
 	specs      []linkspec.Spec // the target's, as they came
 	strange    bool            // the target is not in the consensus
 	congestion bool
+	cgo        bool
 	promise    *circuit.OnionPromise // of a ciphertext; nil: there is none
 	state      *handshake.HSServerState
 }
@@ -79,6 +80,9 @@ func (s *Service) decrypt(p *point, body []byte, now time.Time) (*meeting, error
 			return nil, fault.New(fault.Protocol, "the client asks for congestion control, which this service does not offer")
 		}
 	}
+	if out.cgo, err = s.cgoRequested(in.Exts, out.congestion); err != nil {
+		return nil, err
+	}
 	if _, ok := cell.FindExt(in.Exts, cell.ExtPoW); ok {
 		return nil, fault.New(fault.Protocol, "the client sends a proof of work, which this service does not ask for")
 	}
@@ -86,6 +90,31 @@ func (s *Service) decrypt(p *point, body []byte, now time.Time) (*meeting, error
 		return nil, err
 	}
 	return out, s.accept(p, m.Encrypted, out, now)
+}
+
+// cgoRequested reports whether a client asks for counter galois onion. The hop has what
+// was asked for, or there is none: a client could not learn of anything else.
+func (s *Service) cgoRequested(exts []cell.Ext, congestion bool) (wanted bool, err error) {
+	seen := false
+	for _, x := range exts {
+		if x.Type != cell.ExtSubprotoRequest {
+			continue
+		}
+		if seen {
+			return false, fault.New(fault.Protocol, "the client sends two subprotocol requests")
+		}
+		seen = true
+		if wanted, err = circuit.CGORequested(x.Body); err != nil {
+			return false, err
+		}
+	}
+	switch {
+	case wanted && !s.cfg.CGO:
+		return false, fault.New(fault.Protocol, "the client asks for CGO, which this service does not offer")
+	case wanted && !congestion:
+		return false, fault.New(fault.Protocol, "the client asks for CGO without congestion control")
+	}
+	return wanted, nil
 }
 
 // increment returns the SENDME increment that clients know from the descriptors: the
@@ -206,7 +235,7 @@ func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting) error {
 		v.Path = flow.PathExit // as long as a circuit to an exit
 	}
 	if m.congestion {
-		v.SendmeInc = s.increment()
+		v.SendmeInc, v.CGO = s.increment(), m.cgo
 	}
 	hop, err := c.AddVirtual(v)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 // nowhere is a client that has no directory, and can build nothing.
 type nowhere struct {
 	testing, congestion bool
+	cgo                 bool                 // hosted: the service offers CGO
 	calls               chan linkspec.Target // of To; nil: not told
 }
 
@@ -55,7 +56,11 @@ func hosted(t testing.TB, n Circuits) (*Service, *point) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(Config{Key: k, Circuits: n})
+	cfg := Config{Key: k, Circuits: n}
+	if n, ok := n.(nowhere); ok {
+		cfg.CGO = n.cgo
+	}
+	s, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,6 +157,49 @@ func TestIntroductionRefused(t *testing.T) {
 		_, err := s.decrypt(p, a.message(t, p), time.Now())
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestIntroductionCGO: a client gets the layer that it asks for, or nothing.
+func TestIntroductionCGO(t *testing.T) {
+	request := func(body ...byte) cell.Ext { return cell.Ext{Type: cell.ExtSubprotoRequest, Body: body} }
+	cc, cgo, both := cell.CCRequest(), circuit.RequestCGO(), nowhere{congestion: true, cgo: true}
+	for name, c := range map[string]struct {
+		exts []cell.Ext
+		n    nowhere
+		want string // an error
+		cgo  bool
+	}{
+		"asked and offered":          {[]cell.Ext{cc, cgo}, both, "", true},
+		"in another order":           {[]cell.Ext{cgo, cc}, both, "", true},
+		"not asked":                  {[]cell.Ext{cc}, both, "", false},
+		"an empty request":           {[]cell.Ext{cc, request()}, both, "", false},
+		"not offered":                {[]cell.Ext{cc, cgo}, nowhere{congestion: true}, "does not offer", false},
+		"without congestion control": {[]cell.Ext{cgo}, both, "without congestion control", false},
+		"no congestion control here": {[]cell.Ext{cc, cgo}, nowhere{cgo: true}, "congestion control", false},
+		"twice":                      {[]cell.Ext{cc, cgo, cgo}, both, "two subprotocol requests", false},
+		"twice, once for nothing":    {[]cell.Ext{cc, request(), cgo}, both, "two subprotocol requests", false},
+		"something else":             {[]cell.Ext{cc, request(2, 5)}, both, "2=5 was requested", false},
+		"something else beside it":   {[]cell.Ext{cc, request(2, 6, 11, 2)}, both, "11=2 was requested", false},
+		"repeated inside":            {[]cell.Ext{cc, request(2, 6, 2, 6)}, both, "not sorted", false},
+		"out of order":               {[]cell.Ext{cc, request(11, 2, 2, 6)}, both, "not sorted", false},
+		"half of it":                 {[]cell.Ext{cc, request(2)}, both, "bytes wanted", false},
+		"a byte too many":            {[]cell.Ext{cc, request(2, 6, 0)}, both, "bytes wanted", false},
+		"as long as one can be":      {[]cell.Ext{cc, request(make([]byte, 255)...)}, both, "subprotocol", false},
+	} {
+		s, p := hosted(t, c.n)
+		a := ask()
+		a.exts = c.exts
+		m, err := s.decrypt(p, a.message(t, p), time.Now())
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err == nil && (m.cgo != c.cgo || !m.congestion) {
+			t.Errorf("%s: %+v", name, m)
+		}
+		if err != nil && len(p.replayed.seen)+len(s.cookies.fresh) != 0 {
+			t.Errorf("%s: what was refused is remembered", name)
 		}
 	}
 }

@@ -17,12 +17,13 @@ import (
 )
 
 // innerOf returns what a descriptor tells clients. inc is the SENDME increment; zero:
-// no congestion control.
-func innerOf(points []netdoc.HSIntroPoint, inc int, single bool, kem []byte) (*netdoc.HSInner, error) {
+// no congestion control, and then no CGO either.
+func innerOf(points []netdoc.HSIntroPoint, inc int, cgo, single bool, kem []byte) (*netdoc.HSInner, error) {
 	inner := &netdoc.HSInner{Points: points, SendmeInc: uint8(inc), Single: single, KEM: kem}
 	if inc == 0 {
 		return inner, nil
 	}
+	inner.CGO = cgo
 	var err error
 	inner.FlowControl, err = protover.Parse("FlowCtrl=1-2")
 	return inner, err
@@ -88,7 +89,7 @@ func fits(points, clients, most int) error {
 	for i := range keys.Clients {
 		keys.Clients[i] = p.enc.Public()
 	}
-	inner, err := innerOf(all, 254, true, make([]byte, netdoc.HSKEMLen))
+	inner, err := innerOf(all, 254, true, true, make([]byte, netdoc.HSKEMLen))
 	if err != nil {
 		return err
 	}

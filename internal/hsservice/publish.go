@@ -331,13 +331,13 @@ func (s *Service) make(x *descriptor, points []netdoc.HSIntroPoint, content [32]
 
 // innerOf returns what a descriptor tells clients.
 func (s *Service) innerOf(x *descriptor, points []netdoc.HSIntroPoint, kem []byte) (*netdoc.HSInner, error) {
-	inner, err := innerOf(points, s.inc, s.cfg.Single, kem)
+	inner, err := innerOf(points, s.inc, s.cfg.CGO, s.cfg.Single, kem)
 	if err != nil || !s.merges() {
 		return inner, err
 	}
 	inner.Points = mixed(points) // their order must not tell which are of one host
 	if s.balance != nil {
-		inner.FlowControl, inner.SendmeInc = protover.Set{}, 0
+		inner.FlowControl, inner.SendmeInc, inner.CGO = protover.Set{}, 0, false
 		s.balance.offerFlow(inner)
 	}
 	if s.fleet != nil {
@@ -381,7 +381,8 @@ func (s *Service) uploadAll(x *descriptor, dirs []netdir.Relay, doc *netdoc.HSDe
 
 // uploadTo uploads to one directory. If it refuses, perhaps somebody with the same key
 // has given it a newer one: another program that this service was moved from, whose
-// counter differs. Then the next one must be above that.
+// counter differs. Then the next one must be above that. A directory that refuses what it
+// already has needs no other one: else it could make this service publish without end.
 func (s *Service) uploadTo(x *descriptor, dir netdir.Relay, doc *netdoc.HSDescriptor) error {
 	refused, err := s.store.upload(s.ctx, dir, doc.Text)
 	if err == nil {

@@ -118,6 +118,26 @@ func NewCGOClient(ks io.Reader) (*Client, error) {
 	return &Client{Forward: &cgoClientForward{*f}, Backward: &cgoClientBackward{*b}, Format: cell.RelayV1, KH: kh}, nil
 }
 
+// NewCGORendezvous reads the keys of a CGO hop between an onion service and its
+// client (docs/spec/cgo-onions.md). Both parties are clients of their own circuits,
+// and the service has the relay's directions: it encrypts, and its client decrypts.
+// The key stream goes on with bytes that nobody uses: there is no KH.
+func NewCGORendezvous(ks io.Reader, service bool) (*Client, error) {
+	if !service {
+		l, err := NewCGOClient(ks)
+		if err != nil {
+			return nil, err
+		}
+		l.KH = [20]byte{}
+		return l, nil
+	}
+	l, err := NewCGORelay(ks)
+	if err != nil {
+		return nil, err
+	}
+	return &Client{Forward: l.Backward, Backward: l.Forward, Format: l.Format}, nil
+}
+
 // NewCGORelay reads the keys of the relay's side of a CGO hop.
 func NewCGORelay(ks io.Reader) (*Relay, error) {
 	f, b, kh, err := cgoKeys(ks, encrypts)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"io"
 	"os"
 	"testing"
 
@@ -175,6 +176,52 @@ func TestCGOClientOriginate(t *testing.T) {
 		}
 		if *p != *v.payload(v.hex(4, 1, 0), v.hex(4, 1, 1)) {
 			t.Errorf("vector %d", i)
+		}
+	}
+}
+
+// TestCGORendezvous: with the same key material, the client of an onion service has the
+// layers of a relay's client, and the service those of the relay.
+func TestCGORendezvous(t *testing.T) {
+	keys := make([]byte, 2*(uivKeyLen+cgoTagLen)+20)
+	if _, err := io.ReadFull(keyStream("rendezvous"), keys); err != nil {
+		t.Fatal(err)
+	}
+	client, err := NewCGORendezvous(bytes.NewReader(keys), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	relay, err := NewCGORelay(bytes.NewReader(keys))
+	if err != nil {
+		t.Fatal(err)
+	}
+	service, err := NewCGORendezvous(bytes.NewReader(keys), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	theirs, err := NewCGOClient(bytes.NewReader(keys))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if client.KH != [20]byte{} || service.KH != [20]byte{} || client.Format != cell.RelayV1 || service.Format != cell.RelayV1 {
+		t.Errorf("%x %x %v %v", client.KH, service.KH, client.Format, service.Format)
+	}
+	for i := range 5 {
+		p := [cell.PayloadLen]byte{100: byte(i)}
+		client.Forward.Originate(cell.CmdRelay, &p)
+		if !relay.Forward.Open(cell.CmdRelay, &p) || p[100] != byte(i) || !bytes.Equal(client.Forward.Tag(), relay.Forward.Tag()) {
+			t.Fatalf("message %d of the client", i)
+		}
+		service.Forward.Originate(cell.CmdRelay, &p)
+		if !theirs.Backward.Open(cell.CmdRelay, &p) || p[100] != byte(i) || !bytes.Equal(service.Forward.Tag(), theirs.Backward.Tag()) {
+			t.Fatalf("message %d of the service", i)
+		}
+	}
+	for n := range len(keys) {
+		for _, s := range []bool{false, true} {
+			if _, err := NewCGORendezvous(bytes.NewReader(keys[:n]), s); err == nil {
+				t.Fatalf("%d bytes of keys are enough", n)
+			}
 		}
 	}
 }

@@ -21,6 +21,10 @@ const MaxIntroPoints = 20
 // hsFleet begins the item that a service's hosts write for each other.
 const hsFleet = "chive-fleet"
 
+// hsCGO is the line about counter galois onion, and hsCGOVersion its version
+// (docs/spec/cgo-onions.md, section 2).
+const hsCGO, hsCGOVersion = "chive-cgo", "1"
+
 // hsPoWTime is the format of times in pow-params.
 const hsPoWTime = "2006-01-02T15:04:05"
 
@@ -33,7 +37,10 @@ type HSInner struct {
 	// acknowledges.
 	FlowControl protover.Set
 	SendmeInc   uint8
-	PoW         *HSPoW // nil: introductions need no proof of work
+	// CGO says that the service builds virtual hops of counter galois onion for clients
+	// that ask for it (docs/spec/cgo-onions.md). It needs congestion control.
+	CGO bool
+	PoW *HSPoW // nil: introductions need no proof of work
 	// KEM is the service's ML-KEM-768 encapsulation key (docs/spec/pq-onions.md), of
 	// which only the length was checked; nil: it has none.
 	KEM []byte
@@ -70,6 +77,9 @@ func (h *HSInner) encode(signing ed25519.PrivateKey, expires time.Time) ([]byte,
 	b = appendFlag(b, "single-onion-service", h.Single)
 	if !h.FlowControl.IsZero() {
 		b = appendLine(b, "flow-control", h.FlowControl.Versions("FlowCtrl"), itoa(uint16(h.SendmeInc)))
+	}
+	if h.CGO {
+		b = appendLine(b, hsCGO, hsCGOVersion)
 	}
 	if p := h.PoW; p != nil {
 		b = appendLine(b, "pow-params", "v1", base64.RawStdEncoding.EncodeToString(p.Seed[:]), strconv.FormatUint(uint64(p.Effort), 10), p.Expires.UTC().Format(hsPoWTime))
@@ -176,6 +186,12 @@ func (h *HSInner) item(it *Item, seen *seen) error {
 			return err
 		}
 		return h.flowControl(&a)
+	case hsCGO:
+		if w, _ := a.Next(); string(w) != hsCGOVersion {
+			return nil // of a later version
+		}
+		h.CGO = true
+		return seen.once(it.Keyword)
 	case hsFleet:
 		if w, _ := a.Next(); string(w) != "1" {
 			return nil // of a later version

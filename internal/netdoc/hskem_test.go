@@ -51,6 +51,7 @@ func TestHSKEM(t *testing.T) {
 	}
 	for n := range 6 {
 		keys, inner := hsService(t, n)
+		inner.CGO = true              // whose line must fit, too
 		for i := range inner.Points { // as long as those of relays with two addresses
 			inner.Points[i].Specs = []linkspec.Spec{{Type: 0, Body: make([]byte, 6)}, {Type: 2, Body: make([]byte, 20)}, {Type: 3, Body: make([]byte, 32)}, {Type: 1, Body: make([]byte, 18)}}
 		}
@@ -104,5 +105,44 @@ func TestHSKEMRefused(t *testing.T) {
 	inner.KEM = inner.KEM[1:]
 	if _, err := inner.encode(signing, time.Now()); err == nil {
 		t.Error("a short key was written")
+	}
+}
+
+// TestHSCGO: the line about counter galois onion is written once, before the introduction
+// points, and that of a later version is ignored.
+func TestHSCGO(t *testing.T) {
+	_, inner := hsService(t, 1)
+	_, signing, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, err := inner.encode(signing, time.Now())
+	if err != nil || bytes.Contains(without, []byte("cgo")) {
+		t.Fatalf("%v\n%s", err, without)
+	}
+	inner.CGO = true
+	b, err := inner.encode(signing, time.Now())
+	text := string(b)
+	if err != nil || strings.Count(text, "\nchive-cgo 1\n") != 1 {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for name, c := range map[string]struct {
+		text      string
+		cgo, fail bool
+	}{
+		"once":                     {text, true, false},
+		"never":                    {string(without), false, false},
+		"with more":                {strings.Replace(text, "chive-cgo 1", "chive-cgo 1 2", 1), true, false},
+		"twice":                    {strings.Replace(text, "chive-cgo 1\n", "chive-cgo 1\nchive-cgo 1\n", 1), false, true},
+		"a later version's":        {strings.Replace(text, "chive-cgo 1", "chive-cgo 2", 1), false, false},
+		"both versions'":           {strings.Replace(text, "chive-cgo 1\n", "chive-cgo 2\nchive-cgo 1\n", 1), true, false},
+		"without a version":        {strings.Replace(text, "chive-cgo 1", "chive-cgo", 1), false, false},
+		"in an introduction point": {string(without) + "chive-cgo 1\n", false, false},
+		"of other programs":        {strings.Replace(text, "chive-cgo 1", "proto Relay=5-6", 1), false, false},
+	} {
+		h, err := parseHSInner([]byte(c.text), cert.IdentityOf(signing))
+		if (err != nil) != c.fail || err == nil && h.CGO != c.cgo {
+			t.Errorf("%s: %+v %v", name, h, err)
+		}
 	}
 }

@@ -175,7 +175,7 @@ func join(ctx context.Context, client, service *circuit.Circuit, params *flow.Pa
 	if err != nil {
 		return nil, err
 	}
-	terms := circuit.Virtual{Flow: params, Path: flow.PathOnion, SendmeInc: params.SendmeInc}
+	terms := circuit.Virtual{Flow: params, Path: flow.PathOnion, SendmeInc: params.SendmeInc, CGO: true}
 	joined := make(chan *circuit.Hop, 1)
 	point.Handle(cell.RelayRendezvous2, func(m cell.RelayMsg) error {
 		v := terms
