@@ -2,6 +2,7 @@ package circuit
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -57,4 +58,96 @@ func TestStreamsClosedTwice(t *testing.T) {
 			t.Fatalf("%d bytes are left after its END", got)
 		}
 	})
+}
+
+// TestLateCells: a circuit survives what is in flight for streams that were closed, also
+// if these are more than are remembered one by one; what comes without end does not.
+func TestLateCells(t *testing.T) {
+	onRig(t, func(r *rig) {
+		c := r.circuit(congested, nil)
+		h, far := c.Last(), r.last().Last()
+		before := c.Account().Used()
+		var ids []uint16
+		for range 3 * maxClosed {
+			if err := h.OpenStream(func(id uint16) StreamReceiver { ids = append(ids, id); return deaf{} }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, id := range ids {
+			h.RemoveStream(id, false)
+		}
+		if held := c.Account().Used() - before; held != maxClosed*closedCost+pastCost {
+			t.Errorf("%d bytes are held", held)
+		}
+		say := func(cmd cell.RelayCommand, id uint16, body []byte) {
+			t.Helper()
+			if err := far.Send(cmd, id, body); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+		}
+		end := (&cell.End{Reason: cell.EndDone}).Append(nil)
+		for _, id := range []uint16{ids[0], ids[maxClosed], ids[len(ids)-1]} {
+			say(cell.RelayConnected, id, nil)
+			say(cell.RelayData, id, []byte("late"))
+			say(cell.RelayEnd, id, end)
+		}
+		if err := c.Err(); err != nil {
+			t.Fatal(err)
+		}
+		// The identifier is somebody else's now.
+		h.smu.Lock()
+		h.nextID = ids[1] - 1
+		h.smu.Unlock()
+		fresh := new(taker)
+		if err := h.OpenStream(func(id uint16) StreamReceiver { ids[1] = id; return fresh }); err != nil {
+			t.Fatal(err)
+		}
+		say(cell.RelayData, ids[1], []byte("new"))
+		if fresh.got.String() != "new" {
+			t.Errorf("a new stream with an old identifier got %q", fresh.got.String())
+		}
+		h.smu.Lock()
+		h.past.allowed = 1
+		h.smu.Unlock()
+		say(cell.RelayData, ids[2], []byte("late"))
+		if err := c.Err(); err != nil {
+			t.Fatal(err)
+		}
+		say(cell.RelayData, ids[3], []byte("too late"))
+		r.refused("more than the bound", c, "the peer goes on sending")
+
+		c = r.circuit(congested, nil)
+		h, far = c.Last(), r.last().Last()
+		ids = nil
+		for range maxClosed + 1 {
+			if err := h.OpenStream(func(id uint16) StreamReceiver { ids = append(ids, id); return deaf{} }); err != nil {
+				t.Fatal(err)
+			}
+			h.RemoveStream(ids[len(ids)-1], false)
+		}
+		say(cell.RelayEnd, ids[0], end)
+		say(cell.RelayEnd, ids[0], end)
+		r.refused("a second END", c, "which does not exist")
+	})
+}
+
+// TestPastStreams: the bound is that of the streams that are remembered, however many
+// there were.
+func TestPastStreams(t *testing.T) {
+	var p pastStreams
+	if p.has(7) {
+		t.Error("there was none")
+	}
+	for i := range 5 * maxClosed {
+		if grew := p.add(&closedStream{id: uint16(i), allowed: maxAfterClose}); grew != (i == 0) {
+			t.Fatal(i, grew)
+		}
+	}
+	if p.allowed != maxPastCells || !p.has(0) || !p.has(5*maxClosed-1) || p.has(5*maxClosed) {
+		t.Errorf("%d", p.allowed)
+	}
+	if p.remove(63); p.has(63) || !p.has(62) || !p.has(64) {
+		t.Error("another one was removed")
+	}
 }

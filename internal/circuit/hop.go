@@ -58,6 +58,7 @@ type Hop struct {
 	live    int // those of streams that are open on this side
 	nextID  uint16
 	gone    []uint16 // closed by us, the oldest first: their entries are closedStreams
+	past    pastStreams
 	ended   bool
 	endErr  error
 }
@@ -126,41 +127,6 @@ type StreamReceiver interface {
 	HandleCircuitClose(cause error)
 }
 
-// closedStream stands for a stream that this side has closed while the peer may
-// still send: messages for it are dropped until END. It counts them, so that a
-// relay cannot use a closed stream as a hidden channel.
-type closedStream struct {
-	h       *Hop
-	id      uint16
-	allowed int
-	refused bool // it was never open: the peer may use the identifier again
-}
-
-// maxAfterClose is how many cells may still be in flight for a stream that this
-// side closed: more than any congestion window that the consensus allows by
-// default.
-const maxAfterClose = 20000
-
-func (s *closedStream) HandleMessage(m cell.RelayMsg, _ time.Time) error {
-	if s.allowed--; s.allowed < 0 {
-		return fault.New(fault.Protocol, "stream %d: the peer goes on sending after it was closed", s.id)
-	}
-	if m.Cmd == cell.RelayEnd {
-		s.h.smu.Lock()
-		defer s.h.smu.Unlock()
-		s.h.forgetLocked(s.id)
-	}
-	return nil
-}
-
-func (s *closedStream) Flush()                   {}
-func (s *closedStream) HandleCircuitClose(error) {}
-
-// maxClosed bounds the streams on one hop that are remembered as closed. C tor
-// does not answer END, so most stay until they are the oldest entry above the
-// bound; by then no cell is in flight for them.
-const maxClosed = 1024
-
 // maxStreams bounds the streams on one hop, half-closed ones included.
 const maxStreams = 32768
 
@@ -182,6 +148,7 @@ func (h *Hop) OpenStream(bind func(id uint16) StreamReceiver) error {
 	for {
 		h.nextID++
 		if _, used := h.streams[h.nextID]; h.nextID != 0 && !used {
+			h.past.remove(h.nextID)
 			h.streams[h.nextID] = bind(h.nextID)
 			h.live++
 			return nil
@@ -208,6 +175,7 @@ func (h *Hop) AcceptStream(id uint16, r StreamReceiver) error {
 	if len(h.streams) >= maxStreams {
 		return fault.New(fault.Resource, "accept stream: the circuit has %d streams", len(h.streams))
 	}
+	h.past.remove(id)
 	h.streams[id] = r
 	h.live++
 	return nil
@@ -223,6 +191,7 @@ func (h *Hop) RemoveStream(id uint16, peerEnded bool) {
 	}
 	if peerEnded {
 		h.forgetLocked(id) // closed here at the same moment
+		h.past.remove(id)
 	}
 	old := h.streams[id]
 	if old == nil || isClosedStream(old) {
@@ -236,50 +205,12 @@ func (h *Hop) RemoveStream(id uint16, peerEnded bool) {
 	h.closedLocked(&closedStream{h: h, id: id, allowed: maxAfterClose})
 }
 
-func (h *Hop) closedLocked(s *closedStream) {
-	h.streams[s.id] = s
-	h.c.Account().Reserve(closedCost)
-	h.gone = append(h.gone, s.id)
-	if len(h.gone) > maxClosed {
-		h.forgetLocked(h.gone[0])
-		h.gone = h.gone[1:]
-	}
-}
-
 // RefuseStream answers a message that opens a stream with END. What the peer sends
 // before it hears that, such as early data, is dropped.
 func (h *Hop) RefuseStream(id uint16, reason cell.EndReason) error {
 	h.noteRefused(id)
 	e := cell.End{Reason: reason}
 	return fault.Except(fault.Closed, h.Send(cell.RelayEnd, id, e.Append(nil)))
-}
-
-func (h *Hop) noteRefused(id uint16) {
-	h.smu.Lock()
-	defer h.smu.Unlock()
-	if _, used := h.streams[id]; used || h.ended || id == 0 {
-		return
-	}
-	if h.streams == nil {
-		h.streams = map[uint16]StreamReceiver{}
-	}
-	h.closedLocked(&closedStream{h: h, id: id, allowed: maxAfterClose, refused: true})
-}
-
-// closedCost is the memory of a closedStream on its circuit's account, in bytes.
-const closedCost = 128
-
-// forgetLocked forgets a stream if it is one that was closed here.
-func (h *Hop) forgetLocked(id uint16) {
-	if isClosedStream(h.streams[id]) {
-		delete(h.streams, id)
-		h.c.Account().Release(closedCost)
-	}
-}
-
-func isClosedStream(s StreamReceiver) bool {
-	_, ok := s.(*closedStream)
-	return ok
 }
 
 // Streams returns the number of streams that are open on this side.

@@ -186,7 +186,7 @@ func (h *Hop) toStream(via *Hop, m cell.RelayMsg) error {
 	}
 	s := h.stream(m.Stream)
 	if s == nil {
-		return fault.New(fault.Protocol, "%v for stream %d, which does not exist", m.Cmd, m.Stream)
+		return h.late(m)
 	}
 	if err := s.HandleMessage(m, via.c.batchTime()); err != nil {
 		return err
