@@ -34,7 +34,7 @@ func (c *Circuit) Pad(m PaddingMachine) bool {
 	if h.Send(cell.RelayPaddingNegotiate, 0, ask.Append(nil)) != nil {
 		return false // the circuit has closed
 	}
-	p.wait()
+	p.wait(count)
 	return true
 }
 

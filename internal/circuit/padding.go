@@ -220,21 +220,22 @@ func (p *padder) heard() {
 	}
 }
 
-// wait starts the timer of the next DROP cell, if there is one to send.
-func (p *padder) wait() {
+// wait starts the timer of the machine's next DROP cell, if there is one to send. count
+// names the machine: another one that has taken its place meanwhile has its own timer.
+func (p *padder) wait(count uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.left == 0 || p.over {
+	if count != p.count || p.left == 0 || p.over {
 		return
 	}
 	c := p.h.c
 	after := p.end.soon + rand.N(p.end.late-p.end.soon)
-	p.timer = time.AfterFunc(after, panics.Contain(c.env.Log, c.broke, p.due))
+	p.timer = time.AfterFunc(after, panics.Contain(c.env.Log, c.broke, func() { p.due(count) }))
 }
 
-// due sends a DROP cell, and after the last one STOP, if the machine tells.
-func (p *padder) due() {
-	more, stop, ok := p.take()
+// due sends a machine's DROP cell, and after the last one STOP, if the machine tells.
+func (p *padder) due(count uint32) {
+	more, stop, ok := p.take(count)
 	if !ok {
 		return // it was stopped meanwhile
 	}
@@ -246,7 +247,7 @@ func (p *padder) due() {
 	switch {
 	case err != nil:
 	case more:
-		p.wait()
+		p.wait(count)
 	case stop != nil:
 		err = p.h.Send(cell.RelayPaddingNegotiated, 0, stop.Append(nil))
 	}
@@ -255,12 +256,12 @@ func (p *padder) due() {
 	}
 }
 
-// take takes one of the DROP cells to send. more says that there are others; if there
+// take takes one of the machine's DROP cells to send. more says that there are others; if there
 // are none, stop is what to say then, or nil.
-func (p *padder) take() (more bool, stop *cell.CircPaddingNegotiated, ok bool) {
+func (p *padder) take(count uint32) (more bool, stop *cell.CircPaddingNegotiated, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.left == 0 {
+	if count != p.count || p.left == 0 {
 		return false, nil, false
 	}
 	if p.left--; p.left > 0 {

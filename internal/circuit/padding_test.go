@@ -357,3 +357,44 @@ func TestPaddingLimits(t *testing.T) {
 		t.Error("without limits")
 	}
 }
+
+// TestPaddingOneTimer: if a machine takes the place of another while that one sends a
+// cell, only the new one goes on: there is one timer.
+func TestPaddingOneTimer(t *testing.T) {
+	onRig(t, func(r *rig) {
+		p := r.padded("Padding=2")
+		pads := p.relay.padder(p.relay.Hops()[0])
+		end := &paddingEnd{least: 5, most: 5, soon: 10 * time.Millisecond, late: 10*time.Millisecond + 1}
+		begin := func(m PaddingMachine) {
+			count, ok := pads.begin(m, end)
+			if !ok {
+				t.Error("a machine does not begin")
+			}
+			pads.wait(count)
+		}
+		calls := 0
+		limits := NewPaddingLimits(func() uint64 { // is asked while a cell is sent
+			if calls++; calls == 1 {
+				begin(PadRendezvous)
+			}
+			return 1 << 40
+		}, new(atomic.Uint64))
+		params := DefaultPaddingParams()
+		params.GlobalPercent = 100
+		limits.Set(params)
+		p.relay.env.Padding = limits
+		begin(PadIntroduction)
+		for i := range 6 {
+			time.Sleep(10*time.Millisecond + 1)
+			synctest.Wait()
+			if n := len(p.down); n != i+1 {
+				t.Fatalf("%d cells after %d times ten milliseconds", n, i+1)
+			}
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if n := len(p.down); n != 6 { // one of the first machine, five of the second
+			t.Errorf("%d cells", n)
+		}
+	})
+}

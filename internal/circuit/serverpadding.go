@@ -17,6 +17,7 @@ func paddingNegotiate(h *Hop, msg cell.RelayMsg, _ cell.Command) error {
 	if p == nil {
 		return nil // the circuit has closed
 	}
+	var count uint32
 	begun := false
 	answer := cell.CircPaddingNegotiated{Command: m.Command, OK: true, Machine: m.Machine, Counter: m.Counter}
 	switch {
@@ -31,12 +32,12 @@ func paddingNegotiate(h *Hop, msg cell.RelayMsg, _ cell.Command) error {
 	case int(m.Machine) >= len(paddingMachines):
 		answer.OK = false
 	default:
-		_, begun = p.begin(PaddingMachine(m.Machine), &paddingMachines[m.Machine].relay)
+		count, begun = p.begin(PaddingMachine(m.Machine), &paddingMachines[m.Machine].relay)
 		answer.OK = begun
 	}
 	err = h.Send(cell.RelayPaddingNegotiated, 0, answer.Append(nil))
 	if begun {
-		p.wait()
+		p.wait(count)
 	}
 	return fault.Except(fault.Closed, err)
 }
