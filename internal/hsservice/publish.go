@@ -391,6 +391,9 @@ func (s *Service) uploadTo(x *descriptor, dir netdir.Relay, doc *netdoc.HSDescri
 	s.log.Debug("onion service's descriptor: upload failed", "relay", dir, "err", err)
 	if refused {
 		if old, ferr := s.store.fetch(s.ctx, dir, doc.Blinded); ferr == nil && old != nil {
+			if old.Revision == doc.Revision && old.Signing == doc.Signing {
+				return nil
+			}
 			if s.fleet != nil {
 				s.refused(x, old)
 				return err

@@ -1,16 +1,20 @@
 package hsservice
 
 import (
+	"context"
 	"crypto/ecdh"
 	"crypto/rand"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/testvec/dirgen"
 )
@@ -265,6 +269,72 @@ func TestMadeAgain(t *testing.T) {
 		defer s.mu.Unlock()
 		if !x.busy || x.doc == nil || x.doc.Revision != x.revision {
 			t.Errorf("uploads: %v; there is a descriptor: %v", x.busy, x.doc != nil)
+		}
+	})
+}
+
+// contrary is directories of which one keeps what it gets, and says that it refuses it.
+type contrary struct {
+	mu        sync.Mutex
+	bad       ident.Ed25519ID
+	docs      map[ident.Ed25519ID]*netdoc.HSDescriptor // of the bad one, by blinded key
+	revisions map[uint64]bool
+	refusals  int
+}
+
+func (c *contrary) upload(_ context.Context, dir netdir.Relay, doc []byte) (refused bool, err error) {
+	d, err := netdoc.ParseHSDescriptor(doc, time.Now())
+	if err != nil {
+		return false, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.revisions[d.Revision] = true
+	if c.bad.IsZero() {
+		c.bad = dir.ID().Ed
+	}
+	if dir.ID().Ed != c.bad {
+		return false, nil
+	}
+	c.docs[d.Blinded] = d
+	c.refusals++
+	return true, fault.New(fault.Refused, "it answers an upload with status 400")
+}
+
+func (c *contrary) fetch(_ context.Context, dir netdir.Relay, blinded ident.Ed25519ID) (*netdoc.HSDescriptor, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if dir.ID().Ed != c.bad {
+		return nil, nil
+	}
+	return c.docs[blinded], nil
+}
+
+// TestRefusedButKept: a directory that refuses our descriptor, and then serves it, does not
+// make the service publish again and again.
+func TestRefusedButKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newShelf(t)
+		s, err := New(Config{Key: key(t), Circuits: offline{}}) // it has no directory, and rests
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		c := &contrary{docs: map[ident.Ed25519ID]*netdoc.HSDescriptor{}, revisions: map[uint64]bool{}}
+		own := points(t)
+		for range 55 {
+			s.mu.Lock()
+			s.store = c
+			if err := s.setPeriods(periodsOf(h.dir, false)); err != nil {
+				t.Error(err)
+			}
+			s.tendDescriptor(h.dir, s.descs[0], own, time.Now())
+			s.mu.Unlock()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		if c.refusals == 0 || len(c.revisions) != 1 {
+			t.Errorf("%d descriptors in 55 minutes; %d uploads were refused", len(c.revisions), c.refusals)
 		}
 	})
 }
