@@ -55,7 +55,9 @@ func (l *Live) check() error {
 // Reload takes over new settings. Open streams go on. The descriptors are made again if
 // they change. If a client was removed, or introductions are limited otherwise, all
 // introduction points are replaced one after the other: a client that was removed knows
-// the old ones, so they end as soon as the new descriptors are out.
+// the old ones, so they end as soon as the new descriptors are out. A frontend knows no
+// other points than its backends', and a backend does not know the frontend's clients, so
+// each reload of a backend replaces its points.
 func (s *Service) Reload(next Live) error {
 	if err := next.check(); err != nil {
 		return err
@@ -71,6 +73,12 @@ func (s *Service) Reload(next Live) error {
 		x.less = 0 // fewer clients leave room for more points
 	}
 	revoked := removed(old.Clients, next.Clients)
+	if revoked && s.balance != nil {
+		s.log.Warn("a client was removed, but knows the introduction points of the backends: replace these by SIGHUP to Chive's backends, and by a restart of others")
+	}
+	if len(s.cfg.Masters) > 0 {
+		s.renewLocked(false) // the frontend's descriptor names the old ones for some time
+	}
 	if revoked || !sameLimit(old.IntroLimit, next.IntroLimit) {
 		s.renewLocked(revoked)
 	}

@@ -1,9 +1,11 @@
 package hsservice
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/netip"
 	"slices"
@@ -91,6 +93,49 @@ func TestReloadClients(t *testing.T) {
 			if s.tendPoints(now); slices.Contains(s.points, old) {
 				t.Errorf("%s: the old point stays", name)
 			}
+		}
+		s.mu.Unlock()
+		down(s)
+	}
+}
+
+// TestReloadBackend: a frontend that removes a client cannot replace its backends'
+// introduction points, and says so; a backend replaces them when it is told to reload.
+func TestReloadBackend(t *testing.T) {
+	alice, bob := someClient(t), someClient(t)
+	var log bytes.Buffer
+	front, err := New(Config{Key: key(t), Circuits: nowhere{}, Backends: []ident.Ed25519ID{key(t).ID()}, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Live: Live{Clients: []ident.X25519Key{alice, bob}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer front.Close()
+	const word = "know" // "knows the introduction points of the backends"
+	for _, c := range []struct {
+		clients []ident.X25519Key
+		warned  bool
+	}{{[]ident.X25519Key{alice, bob, someClient(t)}, false}, {[]ident.X25519Key{alice}, true}} {
+		log.Reset()
+		if err := front.Reload(Live{Clients: c.clients}); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(log.String(), word); got != c.warned {
+			t.Errorf("%d clients: %q", len(c.clients), log.String())
+		}
+	}
+	for _, masters := range [][]ident.Ed25519ID{nil, {key(t).ID()}} {
+		s, now := quiet(t), time.Now()
+		s.mu.Lock()
+		s.cfg.Masters = masters
+		p := up(t, s, 1, now)
+		s.notBefore = now.Add(time.Hour) // the test launches nothing
+		s.mu.Unlock()
+		if err := s.Reload(Live{Points: 1}); err != nil {
+			t.Fatal(err)
+		}
+		s.mu.Lock()
+		if p.old(now) != (masters != nil) || p.revoked {
+			t.Errorf("with %d masters: replaced %v, at once %v", len(masters), p.old(now), p.revoked)
 		}
 		s.mu.Unlock()
 		down(s)
