@@ -337,6 +337,10 @@ func (c *OnionConn) Protection() HopProtection {
 	return protection([]client.HopProtection{{Handshake: hop.Info().Handshake, Protection: hop.Protection()}})[0]
 }
 
+// Effort returns the effort of the client's proof of work. It is always zero: Chive's
+// services ask for no proof, and drop a client that sends one.
+func (c *OnionConn) Effort() uint32 { return 0 }
+
 // CloseCircuit ends the circuit, with all connections of the same client.
 func (c *OnionConn) CloseCircuit() { c.c.CloseCircuit() }
 

@@ -63,7 +63,9 @@ what they send comes through the frontend. If it stops, connections go on, and c
 three hours.
 
 Each backend must know the address: a Chive service by --master or the file ob_config in its --key-dir, C tor's by
-HiddenServiceOnionBalanceInstance and the same file. Its line is "MasterOnionAddress ADDRESS".`,
+HiddenServiceOnionBalanceInstance and the same file. Its line is "MasterOnionAddress ADDRESS".
+
+A file of --config may have tables [[onion]], each a frontend of its own, with the options of the group "Frontend".`,
 		Example: "  chive onion balance --key-dir /var/lib/chive/shop BACKEND1.onion BACKEND2.onion",
 	}, daemon.NewBalanceSettings(&backends)), &backends)
 }

@@ -22,11 +22,11 @@ func NewOnionSettings(ports *[]string) *Settings {
 // NewBalanceSettings returns the default settings of a frontend. backends are the
 // command's arguments.
 func NewBalanceSettings(backends *[]string) *Settings {
-	return newSettings(func() role { return &onionRole{args: backends, front: true} })
+	return newSettings(func() role { return &onionRole{args: backends, front: true, tables: Onions{front: true}} })
 }
 
 // onionRole is a client that hosts onion services: one by options, and those of the file's
-// tables. Or it is a frontend of some. A file may also have the options of a proxy's ports,
+// tables. Or these are frontends. A file may also have the options of a proxy's ports,
 // which are not opened.
 type onionRole struct {
 	Common
@@ -56,22 +56,24 @@ func (r *onionRole) maxMemory() uint64 { return r.Config.MaxMemory }
 
 // hostings returns the services.
 func (r *onionRole) hostings() ([]hosting, error) {
-	if r.front {
-		cfg, err := r.balance.config(*r.args)
-		return []hosting{{cfg, false, true}}, err
-	}
 	all, err := r.tables.hostings()
 	if err != nil {
 		return nil, err
 	}
-	if len(all) > 0 && r.KeyDir == "" && len(r.Ports) == 0 && len(*r.args) == 0 {
+	var own onionOptions = &r.Onion
+	none := r.KeyDir == "" && len(r.Ports) == 0
+	if r.front {
+		own = &r.balance
+		none = r.balance.KeyDir == "" && len(r.balance.Backends) == 0
+	}
+	if len(all) > 0 && none && len(*r.args) == 0 {
 		return all, nil
 	}
-	cfg, err := r.Onion.config(*r.args)
+	cfg, err := own.config(*r.args)
 	if err != nil {
 		return nil, err
 	}
-	all = append([]hosting{{cfg, r.HideAddress, len(all) == 0 && cfg.Name == ""}}, all...)
+	all = append([]hosting{{cfg, own.hides(), len(all) == 0 && cfg.Name == ""}}, all...)
 	return all, different(all)
 }
 

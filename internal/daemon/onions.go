@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -39,7 +40,14 @@ type onions struct {
 	last  int                   // number of the newest one
 	say   func(lines ...string) // nil before watch
 	ctx   context.Context       // of watch
-	calls sync.WaitGroup        // that wait for a publication
+	calls sync.WaitGroup        // that wait for a publication, or for the end of a service
+	going map[string]*leaving   // by directory: removed, and still in their fleets
+}
+
+// leaving is a service that leaves its fleet before it ends.
+type leaving struct {
+	hurry context.CancelFunc // it ends at once
+	done  chan struct{}      // it has ended
 }
 
 func newOnions(c Client, log *slog.Logger) *onions {
@@ -92,6 +100,11 @@ func (o *onions) add(h hosting) error {
 	dir, err := filepath.Abs(h.KeyDir)
 	if err != nil {
 		return fault.Wrap(fault.Local, err)
+	}
+	if l := o.going[dir]; l != nil { // it is wanted again, and its directory is locked
+		l.hurry()
+		<-l.done
+		delete(o.going, dir)
 	}
 	o.last++
 	label := h.Name
@@ -199,8 +212,7 @@ func (o *onions) reload(next []hosting) error {
 	for _, h := range o.all {
 		to, ok := keep[h.dir]
 		if !ok {
-			errs = append(errs, h.Close())
-			o.log.Info("an onion service is no longer hosted", "service", h.label)
+			errs = append(errs, o.remove(h))
 			continue
 		}
 		stay = append(stay, h)
@@ -216,6 +228,30 @@ func (o *onions) reload(next []hosting) error {
 		errs = append(errs, o.add(h))
 	}
 	return errors.Join(errs...)
+}
+
+// remove ends a service that is no longer wanted. A host of a fleet first has new clients go
+// to the others; nothing waits for that. The caller has the mutex.
+func (o *onions) remove(h *onionHost) error {
+	o.log.Info("an onion service is no longer hosted", "service", h.label)
+	if !h.Fleet {
+		return h.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	l := &leaving{hurry: cancel, done: make(chan struct{})}
+	if o.going == nil {
+		o.going = map[string]*leaving{}
+	}
+	o.going[h.dir] = l
+	o.calls.Go(panics.Contain(o.log, nil, func() {
+		defer cancel()
+		defer close(l.done)
+		o.leave(ctx, h)
+		if err := h.Close(); err != nil {
+			o.log.Warn("the end of an onion service", "service", h.label, "err", err)
+		}
+	}))
+	return nil
 }
 
 // status returns the state of each service.
@@ -244,6 +280,9 @@ func (o *onions) close() error {
 	defer o.calls.Wait()
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	for _, l := range o.going {
+		l.hurry()
+	}
 	return o.closeAll()
 }
 
@@ -255,18 +294,29 @@ func (o *onions) withdraw(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
 	var calls sync.WaitGroup
-	for _, h := range o.hosts() {
-		calls.Go(panics.Contain(o.log, nil, func() {
-			if err := h.Withdraw(ctx); err != nil {
-				o.log.Warn("an onion service did not leave its fleet: clients go on to ask for this host for some minutes", "err", err)
-			}
-		}))
+	hosts, going := o.hosts()
+	for _, h := range hosts {
+		calls.Go(panics.Contain(o.log, nil, func() { o.leave(ctx, h) }))
+	}
+	for _, l := range going {
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+		}
 	}
 	calls.Wait()
 }
 
-func (o *onions) hosts() []*onionHost {
+// leave has a service leave its fleet.
+func (o *onions) leave(ctx context.Context, h *onionHost) {
+	if err := h.Withdraw(ctx); err != nil {
+		o.log.Warn("an onion service did not leave its fleet: clients go on to ask for this host for some minutes", "service", h.label, "err", err)
+	}
+}
+
+// hosts returns the services, and those that leave their fleets.
+func (o *onions) hosts() ([]*onionHost, []*leaving) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return slices.Clone(o.all)
+	return slices.Clone(o.all), slices.Collect(maps.Values(o.going))
 }

@@ -29,7 +29,9 @@ type fakeOnion struct {
 	end       context.CancelFunc
 	reloads   int
 	withdrawn bool
-	refuse    error // what Reload returns
+	asked     chan struct{} // closed by the first Withdraw
+	stay      chan struct{} // not nil: Withdraw waits for it
+	refuse    error         // what Reload returns
 }
 
 func (f *fakeOnion) Address() string { return f.address }
@@ -65,6 +67,7 @@ func (f *fakeOnion) Close() error { f.end(); return nil }
 type fakes struct {
 	*onions
 	made map[string]*fakeOnion // by directory
+	stay chan struct{}         // of the services that are made from now on
 	said chan string
 }
 
@@ -75,7 +78,7 @@ func newFakes(t *testing.T) *fakes {
 			return nil, fault.New(fault.Config, "%w", fs.ErrPermission)
 		}
 		ctx, end := context.WithCancel(context.Background())
-		one := &fakeOnion{cfg: cfg, address: "at" + strings.TrimRight(filepath.Base(cfg.KeyDir), "+") + ".onion", published: make(chan struct{}), ended: ctx, end: end}
+		one := &fakeOnion{cfg: cfg, address: "at" + strings.TrimRight(filepath.Base(cfg.KeyDir), "+") + ".onion", published: make(chan struct{}), asked: make(chan struct{}), stay: f.stay, ended: ctx, end: end}
 		f.made[cfg.KeyDir] = one
 		return one, nil
 	}}
@@ -334,10 +337,73 @@ func TestOnionChanges(t *testing.T) {
 }
 
 func (f *fakeOnion) Withdraw(ctx context.Context) error {
+	if f.withdraws(ctx); f.stay == nil {
+		return nil
+	}
+	select {
+	case <-f.stay:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (f *fakeOnion) withdraws(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.withdrawn = ctx.Err() == nil
-	return nil
+	if f.withdrawn = ctx.Err() == nil; f.withdrawn {
+		close(f.asked)
+	}
+}
+
+// TestRemovedFromFleet: a host of a fleet whose table is gone leaves the fleet before it
+// ends, and nothing waits for that, unless its directory is wanted again.
+func TestRemovedFromFleet(t *testing.T) {
+	fleet := []hosting{{OnionConfig: chive.OnionConfig{KeyDir: "/a", Fleet: true}}}
+	gone := func(f *fakes, one *fakeOnion) {
+		t.Helper()
+		if err := f.reload(nil); err != nil {
+			t.Fatal(err)
+		}
+		<-one.asked
+		if one.ended.Err() != nil || len(f.status()) != 0 {
+			t.Error("it has ended before it left its fleet, or still counts")
+		}
+	}
+	start := func() (*fakes, *fakeOnion) {
+		t.Helper()
+		f := newFakes(t)
+		f.stay = make(chan struct{})
+		if err := f.start(fleet); err != nil {
+			t.Fatal(err)
+		}
+		return f, f.made["/a"]
+	}
+
+	f, one := start()
+	gone(f, one)
+	close(one.stay)
+	<-one.ended.Done()
+
+	f, one = start()
+	gone(f, one)
+	if err := f.reload(fleet); err != nil {
+		t.Fatal(err)
+	}
+	if one.ended.Err() == nil || f.made["/a"] == one || len(f.status()) != 1 {
+		t.Error("the directory is in use twice")
+	}
+
+	f, one = start() // shutdown waits for it, too
+	gone(f, one)
+	ctx, cancel := context.WithCancel(t.Context())
+	left := make(chan struct{})
+	go func() { defer close(left); f.withdraw(ctx) }()
+	cancel()
+	<-left
+	if err := f.close(); err != nil || one.ended.Err() == nil { // and its end does not
+		t.Errorf("%v, ended: %v", err, one.ended.Err())
+	}
 }
 
 // TestLeavesFleet: services leave their fleets when their process ends, also those of a

@@ -51,14 +51,18 @@ var onionTable = options.Table{{Title: "Onion service", Options: []options.Optio
 
 // Front is what a frontend is told besides its client's Config.
 type Front struct {
-	KeyDir   string
-	Backends []string
+	KeyDir      string
+	Backends    []string
+	Name        string
+	HideAddress bool
 }
 
 // balanceTable is the options of a frontend.
 var balanceTable = options.Table{{Title: "Frontend", Options: []options.Option{
 	{Key: "key-dir", Field: "KeyDir", Zero: "", Help: "`DIR` of the service's key, as C tor's HiddenServiceDir; it is made, with a new key, if it is missing"},
 	{Key: "backend", Field: "Backends", Each: onionAddress, Help: "`ADDRESS` of a service to which clients go; arguments of the command are more of them"},
+	{Key: "name", Field: "Name", Each: onionName, Zero: "its number", Help: "`NAME` of the frontend in lines, logs and metrics, which never have its address"},
+	{Key: "hide-address", Field: "HideAddress", Help: "do not print the onion address: it is in the file hostname of the key's directory"},
 }}}
 
 func onionAddress(s string) error {
@@ -113,7 +117,7 @@ func (o *Onion) config(more []string) (chive.OnionConfig, error) {
 
 // config returns the configuration of a frontend. more are backends besides its own.
 func (o *Front) config(more []string) (chive.OnionConfig, error) {
-	c := chive.OnionConfig{KeyDir: o.KeyDir, Ports: []int{}, Backends: append(append([]string(nil), o.Backends...), more...)}
+	c := chive.OnionConfig{Name: o.Name, KeyDir: o.KeyDir, Ports: []int{}, Backends: append(append([]string(nil), o.Backends...), more...)}
 	if c.KeyDir == "" {
 		return c, options.Wrong("KeyDir", "a directory for the service's key is needed")
 	}
@@ -124,12 +128,35 @@ func (o *Front) config(more []string) (chive.OnionConfig, error) {
 	return c, err
 }
 
-// Onions are the onion services of a process, from the tables [[onion]] of its file.
-type Onions struct{ tables []*Onion }
+// onionOptions is what a table says: *Onion or *Front.
+type onionOptions interface {
+	config(more []string) (chive.OnionConfig, error)
+	hides() bool
+}
+
+func (o *Onion) hides() bool { return o.HideAddress }
+func (o *Front) hides() bool { return o.HideAddress }
+
+// Onions are the onion services of a process, from the tables [[onion]] of its file, or,
+// if front is set, its frontends.
+type Onions struct {
+	front  bool
+	tables []onionOptions
+}
+
+func (o *Onions) table() options.Table {
+	if o.front {
+		return balanceTable
+	}
+	return onionTable
+}
 
 func (o *Onions) part() options.Part {
-	return options.Part{Table: onionTable, Section: onionSection, Add: func() any {
-		one := new(Onion)
+	return options.Part{Table: o.table(), Section: onionSection, Add: func() any {
+		var one onionOptions = new(Onion)
+		if o.front {
+			one = new(Front)
+		}
 		o.tables = append(o.tables, one)
 		return one
 	}}
@@ -146,15 +173,15 @@ type hosting struct {
 func (o *Onions) hostings() ([]hosting, error) {
 	var out []hosting
 	for i, one := range o.tables {
-		err := onionTable.Check(one)
+		err := o.table().Check(one)
 		var cfg chive.OnionConfig
 		if err == nil {
 			cfg, err = one.config(nil)
 		}
 		if err != nil {
-			return nil, onionTable.ExplainIn(onionSection, i, err)
+			return nil, o.table().ExplainIn(onionSection, i, err)
 		}
-		out = append(out, hosting{OnionConfig: cfg, hide: one.HideAddress})
+		out = append(out, hosting{OnionConfig: cfg, hide: one.hides()})
 	}
 	return out, different(out)
 }
