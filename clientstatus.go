@@ -43,7 +43,7 @@ func (c *Client) Status() Status {
 func protection(hops []client.HopProtection) []HopProtection {
 	out := make([]HopProtection, len(hops))
 	for i, h := range hops {
-		out[i].Handshake = h.Handshake
+		out[i].Handshake, out[i].Layer = h.Handshake, h.Layer
 		if !h.IsZero() {
 			out[i].PQ, out[i].Carriage = h.Set.String(), string(rune(h.Carriage))
 		}

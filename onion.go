@@ -331,10 +331,11 @@ func (c *OnionConn) CircuitAddr() netip.Addr { return hsservice.CircuitAddr(c.c.
 func (c *OnionConn) Port() int { return int(c.c.Port()) }
 
 // Protection says what made the keys that the client and the service share, and what
-// protects them from a later quantum computer (docs/spec/pq-onions.md).
+// protects them from a later quantum computer (docs/spec/pq-onions.md), and which
+// encryption of cells they have in common (docs/spec/cgo-onions.md).
 func (c *OnionConn) Protection() HopProtection {
 	hop := c.c.Hop()
-	return protection([]client.HopProtection{{Handshake: hop.Info().Handshake, Protection: hop.Protection()}})[0]
+	return protection([]client.HopProtection{{Handshake: hop.Info().Handshake, Protection: hop.Protection(), Layer: hop.Info().Layer}})[0]
 }
 
 // Effort returns the effort of the client's proof of work. It is always zero: Chive's

@@ -35,6 +35,9 @@ type HopProtection struct {
 	// Both are empty when only X25519 protects the hop.
 	PQ       string `json:"pq,omitempty"`
 	Carriage string `json:"carriage,omitempty"`
+	// Layer is the encryption of cells for the hop: "tor1", "cgo" (counter galois onion),
+	// or, between an onion service and its client, "tor1-sha3" or "cgo".
+	Layer string `json:"layer"`
 }
 
 // BootstrapStatus is the progress of a client until it can carry traffic.

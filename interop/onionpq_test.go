@@ -89,11 +89,14 @@ func TestPostQuantumOnion(t *testing.T) {
 		name  string
 		cfg   chive.Config
 		pq    bool
+		layer string // of the cells
 		count int
 	}{
-		{"preferred", chive.Config{}, true, 20},
-		{"required", chive.Config{RequireOnionPQ: true}, true, 3},
-		{"off", chive.Config{PQ: chive.PQOff}, false, 20},
+		{"preferred", chive.Config{}, true, "cgo", 20},
+		{"required", chive.Config{RequireOnionPQ: true}, true, "cgo", 3},
+		{"off", chive.Config{PQ: chive.PQOff}, false, "cgo", 20},
+		{"without CGO", chive.Config{CGO: chive.SwitchOff}, true, "tor1-sha3", 3},
+		{"without congestion control", chive.Config{CongestionControl: chive.SwitchOff}, true, "tor1-sha3", 3},
 	} {
 		t.Run(k.name, func(t *testing.T) {
 			c := onionClient(t, ctx, nw, as(k.cfg))
@@ -118,7 +121,7 @@ func TestPostQuantumOnion(t *testing.T) {
 						t.Errorf("5 MB later, a connection is protected by %+v", p)
 					}
 				}
-				if p.Handshake != "hs-ntor" || (p.PQ == "pq768") != k.pq {
+				if p.Handshake != "hs-ntor" || (p.PQ == "pq768") != k.pq || p.Layer != k.layer {
 					t.Errorf("connection %d is protected by %+v", i, p)
 				}
 			}
@@ -139,7 +142,7 @@ func TestPostQuantumOnion(t *testing.T) {
 		if err := bounce(conn, 1000); err != nil {
 			t.Error(err)
 		}
-		if p := (<-conns).HopProtection; p.PQ != "" || p.Carriage != "" {
+		if p := (<-conns).HopProtection; p.PQ != "" || p.Carriage != "" || p.Layer != "tor1-sha3" {
 			t.Errorf("a stock client's connection is protected by %+v", p)
 		}
 	})
@@ -207,7 +210,7 @@ func TestPostQuantumOnionEveryHop(t *testing.T) {
 	if err := bounce(conn, 1<<20); err != nil {
 		t.Error(err)
 	}
-	if p := (<-conns).HopProtection; p.PQ != "pq768" {
+	if p := (<-conns).HopProtection; p.PQ != "pq768" || p.Layer != "cgo" {
 		t.Errorf("protected by %+v", p)
 	}
 	virtual := 0

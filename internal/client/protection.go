@@ -12,6 +12,7 @@ import (
 type HopProtection struct {
 	Handshake string // what made the hop: "ntor-v3", "pq768", ...
 	circuit.Protection
+	Layer string // the hop's relay crypto: "tor1", "cgo", ...
 }
 
 // CircuitStatus is an open circuit, for status.
@@ -35,7 +36,7 @@ func (c *Circ) Protection() []HopProtection {
 	hops := c.Hops()
 	out := make([]HopProtection, len(hops))
 	for i, h := range hops {
-		out[i] = HopProtection{h.Info().Handshake, h.Protection()}
+		out[i] = HopProtection{h.Info().Handshake, h.Protection(), h.Info().Layer}
 	}
 	return out
 }
