@@ -12,8 +12,12 @@ import (
 // AddRendezvous adds the hop that a client and an onion service have in common, with
 // keys from ks. streams takes what the client opens, and is nil at the client.
 func (c *Circuit) AddRendezvous(ks io.Reader, o HopOptions, streams StreamHandler) (*Hop, error) {
+	newLayer := layer.NewTor1Rendezvous
+	if o.CGO {
+		newLayer = layer.NewCGORendezvous
+	}
 	crypto := &relayCrypto{name: "rendezvous", client: clientEnd(func(ks io.Reader) (*layer.Client, error) {
-		return layer.NewTor1Rendezvous(ks, streams != nil)
+		return newLayer(ks, streams != nil)
 	})}
 	t := terms{keys: handshake.KeyStream(ks), crypto: crypto}
 	params := flow.DefaultParams()
