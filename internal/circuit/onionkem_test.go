@@ -81,6 +81,11 @@ func meetByKEM(t *testing.T, cgo bool) {
 		e.cgo = cgo
 		service, client := new(taker), new(taker)
 		sh := e.serve(t, service)
+		gate, next := make(chan struct{}), e.service.handle
+		e.service.handle = func(h *Hop, m cell.RelayMsg, cc cell.Command) error {
+			<-gate // until the client has been looked at
+			return next(h, m, cc)
+		}
 		idle := e.client.Account().Used()
 		ch := e.dial(t)
 		if p := ch.Protection(); !p.IsZero() {
@@ -89,6 +94,7 @@ func meetByKEM(t *testing.T, cgo bool) {
 		if held := e.client.Account().Used() - idle; held < onionKEMCost {
 			t.Errorf("%d bytes are counted while a confirmation is awaited", held)
 		}
+		close(gate)
 		var id uint16
 		if err := ch.OpenStream(func(n uint16) StreamReceiver { id = n; return client }); err != nil {
 			t.Fatal(err)

@@ -373,12 +373,13 @@ func TestPaddingOneTimer(t *testing.T) {
 			pads.wait(count)
 		}
 		calls := 0
+		var drops atomic.Uint64
 		limits := NewPaddingLimits(func() uint64 { // is asked while a cell is sent
 			if calls++; calls == 1 {
 				begin(PadRendezvous)
 			}
 			return 1 << 40
-		}, new(atomic.Uint64))
+		}, &drops)
 		params := DefaultPaddingParams()
 		params.GlobalPercent = 100
 		limits.Set(params)
@@ -387,13 +388,13 @@ func TestPaddingOneTimer(t *testing.T) {
 		for i := range 6 {
 			time.Sleep(10*time.Millisecond + 1)
 			synctest.Wait()
-			if n := len(p.down); n != i+1 {
+			if n := drops.Load(); n != uint64(i+1) {
 				t.Fatalf("%d cells after %d times ten milliseconds", n, i+1)
 			}
 		}
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n := len(p.down); n != 6 { // one of the first machine, five of the second
+		if n := drops.Load(); n != 6 { // one of the first machine, five of the second
 			t.Errorf("%d cells", n)
 		}
 	})
