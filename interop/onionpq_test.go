@@ -20,7 +20,9 @@ import (
 
 // as returns a change to a client's policy.
 func as(want chive.Config) func(*chive.Config) {
-	return func(cfg *chive.Config) { cfg.PQ, cfg.RequireOnionPQ = want.PQ, want.RequireOnionPQ }
+	return func(cfg *chive.Config) {
+		cfg.PQ, cfg.RequireOnionPQ, cfg.CGO, cfg.CongestionControl = want.PQ, want.RequireOnionPQ, want.CGO, want.CongestionControl
+	}
 }
 
 // accepted is a connection that a service has, with what protects it.
