@@ -293,8 +293,9 @@ func (l *OnionListener) Config() OnionConfig {
 // OnionConfig marks with reload:"live", and the authorized clients of KeyDir. Open
 // connections go on. Directories get a new descriptor if it changes. When a client is no
 // longer authorized, the service also gets new introduction points, because the client
-// knows the old ones. The other fields must be as Listen got them: ErrConfig names those
-// that are not. After an error everything is as before.
+// knows the old ones. A backend (OnionConfig.Masters) gets new ones with each Reload: its
+// frontend may have removed a client. The other fields must be as Listen got them:
+// ErrConfig names those that are not. After an error everything is as before.
 func (l *OnionListener) Reload(cfg OnionConfig) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
