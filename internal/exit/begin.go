@@ -3,8 +3,10 @@ package exit
 import (
 	"context"
 	"errors"
+	"net"
 	"net/netip"
 	"slices"
+	"sync"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
@@ -61,11 +63,17 @@ func (e *Exit) begin(h *circuit.Hop, id uint16, b cell.Begin) error {
 		e.release(h)
 		return err
 	}
-	e.wg.Go(func() {
-		defer panics.Recover(e.opts.Log, broke(s))
-		defer e.release(h)
-		e.serve(c, s, b, four, six)
+	e.wg.Add(1)
+	done := sync.OnceFunc(func() {
+		e.release(h)
+		e.wg.Done()
 	})
+	go func() {
+		defer panics.Recover(e.opts.Log, func(err error) { broke(s)(err); done() })
+		if !e.serve(c, s, b, four, six, done) {
+			done()
+		}
+	}()
 	return nil
 }
 
@@ -97,32 +105,47 @@ func (e *Exit) inside(addr netip.Addr, port uint16) bool {
 }
 
 // serveCost is the memory of an exit stream on the account besides the stream
-// itself, in bytes: goroutines, and a connection.
-const serveCost = 14 << 10
+// itself, in bytes: a connection, and what joins the two.
+const serveCost = 3 << 10
 
-// serve connects a stream and copies until both directions have ended.
-func (e *Exit) serve(c *rules, s *stream.Stream, b cell.Begin, four, six bool) {
-	s.Account().Reserve(serveCost)
-	ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)
-	gone := e.watch(ctx, s.Hop(), cancel)
-	conn, ttl, err := e.connect(ctx, s.Hop(), c, b, four, six)
-	cancel()
-	<-gone
+// serve connects a stream, and has bytes moved both ways; then it returns true, and done
+// is called when both directions have ended.
+func (e *Exit) serve(c *rules, s *stream.Stream, b cell.Begin, four, six bool, done func()) bool {
+	s.Account().Reserve(connectCost)
+	conn, ttl, err := e.reach(c, s, b, four, six)
 	if err != nil {
 		e.opts.Stats.Failed.Add(1)
 		r := refusalOf(err)
 		_ = s.Reject(r.reason, r.addr, r.ttl) // an error means that the circuit is gone
-		return
+		return false
 	}
-	addr := netaddr.Of(conn.RemoteAddr())
-	defer conn.Close()
+	s.Account().Release(connectCost - serveCost)
 	e.opts.Stats.Opened.Add(1)
-	e.opts.Stats.Streams.Add(1)
-	defer e.opts.Stats.Streams.Add(-1)
-	if err := s.Connected(addr, ttl); err != nil {
-		return
+	if err := s.Connected(netaddr.Of(conn.RemoteAddr()), ttl); err != nil {
+		conn.Close()
+		return false
 	}
-	e.copy(s, conn)
+	e.opts.Stats.Streams.Add(1)
+	e.join(s, conn, func() {
+		e.opts.Stats.Streams.Add(-1)
+		done()
+	})
+	return true
+}
+
+// connectCost is the same while the connection is being opened: goroutines take most of
+// it.
+const connectCost = 14 << 10
+
+// reach opens the connection, unless the circuit closes meanwhile.
+func (e *Exit) reach(c *rules, s *stream.Stream, b cell.Begin, four, six bool) (net.Conn, uint32, error) {
+	ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)
+	gone := e.watch(ctx, s.Hop(), cancel)
+	defer func() {
+		cancel()
+		<-gone
+	}()
+	return e.connect(ctx, s.Hop(), c, b, four, six)
 }
 
 // broke returns the function that ends a stream after a panic.

@@ -4,45 +4,55 @@ import (
 	"errors"
 	"io"
 	"net"
-	"sync"
+	"time"
 
 	"github.com/chivenet/chive/internal/cell"
-	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/stream"
 )
 
-// copy moves bytes between a stream and a connection. END closes both directions
-// of a stream, so the end of the destination's bytes ends both. The end of the
-// client's bytes does so only if it is an error.
-func (e *Exit) copy(s *stream.Stream, conn net.Conn) {
-	stop := make(chan struct{})
-	var once sync.Once
-	end := func() { once.Do(func() { close(stop) }) }
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		defer panics.Recover(e.opts.Log, broke(s))
-		defer end()
-		n, err := s.ReadFrom(conn) // until the destination ends
-		e.opts.Stats.BytesIn.Add(uint64(n))
-		_ = s.CloseReason(endReason(err))
-	})
-	wg.Go(func() {
-		defer panics.Recover(e.opts.Log, broke(s))
-		defer end()
-		n, err := s.WriteTo(conn) // until the client ends
-		e.opts.Stats.BytesOut.Add(uint64(n))
-		if err != nil && !errors.Is(err, net.ErrClosed) {
-			_ = s.CloseReason(endReason(err))
-		}
-	})
-	select {
-	case <-stop:
-	case <-e.ctx.Done():
-		_ = s.CloseReason(cell.EndMisc)
+// flushTime is how long a destination may take to read what a client sent before its
+// circuit closed.
+const flushTime = 10 * time.Second
+
+// join moves bytes between a stream and a connection, in the background; done is called
+// at the end.
+func (e *Exit) join(s *stream.Stream, conn net.Conn, done func()) {
+	if cut := e.joined(s, conn, done); cut != nil {
+		cut()
 	}
-	conn.Close()
-	wg.Wait()
-	_ = s.Close()
+}
+
+// joined notes how the stream is cut when the exit closes; it returns that if the exit
+// is closed already.
+func (e *Exit) joined(s *stream.Stream, conn net.Conn, done func()) func() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	cut := s.JoinTarget(conn, endReason, stream.Joint{
+		Flush: func() time.Duration { return flushTime },
+		Done: func() {
+			in, out := s.Bytes()
+			e.opts.Stats.BytesOut.Add(in)
+			e.opts.Stats.BytesIn.Add(out)
+			e.parted(s)
+			_ = s.Close()
+			done()
+		},
+		Log: e.opts.Log,
+	})
+	e.cuts[s] = func() {
+		_ = s.CloseReason(cell.EndMisc) // an error says that the circuit is closed
+		cut()
+	}
+	if !e.closed {
+		return nil
+	}
+	return e.cuts[s]
+}
+
+func (e *Exit) parted(s *stream.Stream) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.cuts, s)
 }
 
 // endReason returns the END reason for the end of the destination's half.

@@ -2,6 +2,7 @@ package exit
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/pace"
 	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // Exit serves the streams that end at a relay. It implements
@@ -32,6 +34,9 @@ type Exit struct {
 	mu    sync.Mutex // guards what follows
 	circs map[*circuit.Hop]*circState
 	asked int // lookups of all circuits in progress
+
+	closed bool
+	cuts   map[*stream.Stream]func() // of connections that bytes are moved to and from
 }
 
 // circState is an exit's state for one circuit.
@@ -60,7 +65,7 @@ func New(cfg *Config, dir *dirserver.Server, opts Options) (*Exit, error) {
 	if opts.Stats == nil {
 		opts.Stats = new(Stats)
 	}
-	e := &Exit{dir: dir, opts: opts, circs: map[*circuit.Hop]*circState{}}
+	e := &Exit{dir: dir, opts: opts, circs: map[*circuit.Hop]*circState{}, cuts: map[*stream.Stream]func(){}}
 	if err := e.SetConfig(cfg); err != nil {
 		return nil, err
 	}
@@ -96,7 +101,17 @@ func (e *Exit) SetConfig(cfg *Config) error {
 // Close ends all streams and waits for them.
 func (e *Exit) Close() {
 	e.stop()
+	for _, cut := range e.close() {
+		cut()
+	}
 	e.wg.Wait()
+}
+
+func (e *Exit) close() []func() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	return slices.Collect(maps.Values(e.cuts))
 }
 
 // Drain refuses new streams from now on, so that clients try other exits; open

@@ -3,7 +3,6 @@ package hsservice
 import (
 	"context"
 	"crypto/rand"
-	"net"
 	"sync/atomic"
 	"time"
 
@@ -192,9 +191,6 @@ type rendezvous struct {
 	idle   time.Time    // since; zero while there are streams
 	used   atomic.Bool  // it had a stream
 	open   atomic.Int64 // streams
-
-	targets map[net.Conn]struct{} // of streams; the service's mutex guards it
-	over    bool                  // the circuit has closed; the service's mutex guards it
 }
 
 // meet builds a circuit to the rendezvous point and joins the client there.
@@ -245,7 +241,7 @@ func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting) error {
 	if !s.joined(c, r) {
 		return errClosed
 	}
-	s.follow(c, r)
+	s.follow(c)
 	msg := cell.Rendezvous1{Cookie: m.cookie, Handshake: reply}
 	body := msg.Append(make([]byte, 0, rendLen))
 	pad := len(body)
@@ -267,18 +263,12 @@ func (s *Service) joined(c *circuit.Circuit, r *rendezvous) bool {
 }
 
 // follow notes the end of a circuit that joins a client.
-func (s *Service) follow(c *circuit.Circuit, r *rendezvous) {
-	c.OnClose(func(error) { s.parted(c, r) })
-}
-
-func (s *Service) parted(c *circuit.Circuit, r *rendezvous) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.rends, c)
-	r.over = true
-	for conn := range r.targets {
-		s.hurryLocked(conn)
-	}
+func (s *Service) follow(c *circuit.Circuit) {
+	c.OnClose(func(error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.rends, c)
+	})
 }
 
 // reapRendezvous closes circuits that no client uses any more.

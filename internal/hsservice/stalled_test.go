@@ -2,6 +2,8 @@ package hsservice
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"testing"
@@ -20,7 +22,7 @@ type stalled struct {
 	t       *testing.T
 	s       *Service
 	target  net.Conn
-	copying chan *rendezvous
+	copying chan *Conn
 }
 
 func (h stalled) HandleStream(hop *circuit.Hop, m cell.RelayMsg) error {
@@ -32,11 +34,14 @@ func (h stalled) HandleStream(hop *circuit.Hop, m cell.RelayMsg) error {
 	if !h.s.joined(hop.Circuit(), r) {
 		h.t.Error("the service is closed")
 	}
-	h.s.follow(hop.Circuit(), r)
+	h.s.follow(hop.Circuit())
 	c := h.s.newConn(st, r, 80)
-	h.s.wg.Go(func() { h.s.copy(c, h.target) })
-	h.copying <- r
-	return c.Connected(netip.Addr{}, 0)
+	if err := c.Connected(netip.Addr{}, 0); err != nil {
+		return err
+	}
+	h.s.couple(c, h.target)
+	h.copying <- c
+	return nil
 }
 
 // writes is a connection that tells of a Write, which takes as long as it likes.
@@ -50,18 +55,14 @@ func (w writes) Write(b []byte) (int, error) {
 	return w.Conn.Write(b)
 }
 
-// TestStalledTarget: a target that reads nothing and sends nothing does not keep a
-// service from closing.
-func TestStalledTarget(t *testing.T) {
-	s, _ := hosted(t, nowhere{})
-	near, far := net.Pipe() // far is the target
-	defer far.Close()
-	h := stalled{t, s, writes{near, make(chan struct{}, 10)}, make(chan *rendezvous, 1)}
+// stalledStream opens a stream to a target.
+func stalledStream(t *testing.T, h stalled) (*circuit.Circuit, *stream.Stream) {
+	t.Helper()
 	r := simnet.New(t, simnet.Options{Streams: h, Memory: account.New(0)})
 	m := channel.NewManager(&channel.Config{Now: time.Now}, &channel.LinkConfig{}, simnet.Dial)
 	t.Cleanup(m.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
+	t.Cleanup(cancel)
 	ch, err := m.Get(ctx, r.Target)
 	if err != nil {
 		t.Fatal(err)
@@ -74,6 +75,17 @@ func TestStalledTarget(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c, st
+}
+
+// TestStalledTarget: a target that reads nothing and sends nothing does not keep a
+// service from closing.
+func TestStalledTarget(t *testing.T) {
+	s, _ := hosted(t, nowhere{})
+	near, far := net.Pipe() // far is the target
+	defer far.Close()
+	h := stalled{t, s, writes{near, make(chan struct{}, 10)}, make(chan *Conn, 1)}
+	_, st := stalledStream(t, h)
 	<-h.copying
 	if _, err := st.Write([]byte("hello")); err != nil {
 		t.Fatal(err)
@@ -86,36 +98,48 @@ func TestStalledTarget(t *testing.T) {
 	}()
 	select {
 	case <-closed:
-	case <-ctx.Done():
+	case <-time.After(time.Minute):
 		t.Error("the service does not close")
 		far.Close()
 		<-closed
 	}
 }
 
-// deadline is a connection that keeps the time until which it may be written to.
+// deadline is a connection that tells until when it may be written to.
 type deadline struct {
-	net.Conn
-	at time.Time
+	writes
+	set chan time.Time
 }
 
-func (d *deadline) SetWriteDeadline(at time.Time) error { d.at = at; return nil }
+func (d deadline) SetWriteDeadline(at time.Time) error {
+	d.set <- at
+	return d.writes.SetWriteDeadline(time.Now())
+}
 
 // TestClientGone: a target has some time to read what a client sent before its circuit
 // closed, and no more.
 func TestClientGone(t *testing.T) {
 	s, _ := hosted(t, nowhere{})
-	c, r := new(circuit.Circuit), new(rendezvous)
-	before, left, after := new(deadline), new(deadline), new(deadline)
-	s.joinTarget(r, before)
-	s.joinTarget(r, left)
-	s.partTarget(r, left)
-	s.parted(c, r)
-	s.joinTarget(r, after)
-	if before.at.IsZero() || after.at.IsZero() || time.Until(after.at) > flushTime {
-		t.Errorf("%v %v", before.at, after.at)
+	near, far := net.Pipe() // far is the target
+	defer far.Close()
+	target := deadline{writes{near, make(chan struct{}, 10)}, make(chan time.Time, 1)}
+	h := stalled{t, s, target, make(chan *Conn, 1)}
+	c, st := stalledStream(t, h)
+	conn := <-h.copying
+	if _, err := st.Write([]byte("hello")); err != nil {
+		t.Fatal(err)
 	}
-	if !left.at.IsZero() {
-		t.Error("a connection that has ended is kept")
+	<-target.began
+	c.Close(cell.DestroyNone, errors.New("the client is gone"))
+	if at := <-target.set; time.Until(at) <= 0 || time.Until(at) > flushTime {
+		t.Errorf("%v", time.Until(at))
+	}
+	<-conn.Hop().Circuit().Done()
+	if _, err := far.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the connection stays: %v", err)
+	}
+	s.Close()
+	if n := s.conns.Load(); n != 0 {
+		t.Errorf("%d connections are counted", n)
 	}
 }

@@ -3,7 +3,6 @@ package hsservice
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/netip"
 	"path/filepath"
@@ -14,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // Target is where the streams to a virtual port go: a TCP address, or a unix socket.
@@ -92,7 +92,7 @@ func (s *Service) forward(c *Conn, t Target) error {
 			conn.Close()
 			return
 		}
-		s.copy(c, conn)
+		s.couple(c, conn)
 	})
 	return nil
 }
@@ -117,58 +117,32 @@ func (s *Service) targetFailed(port uint16, err error, now time.Time) {
 // closed.
 const flushTime = 10 * time.Second
 
-// copy moves bytes both ways until one side has ended. When the service closes, it
-// closes the stream's circuit, which ends both: also if the target neither reads nor
-// writes (joinTarget). There may be many connections that do nothing, so each has only
-// one goroutine besides this one.
-func (s *Service) copy(c *Conn, conn net.Conn) {
-	s.joinTarget(c.r, conn)
-	defer s.partTarget(c.r, conn)
-	written := make(chan struct{})
-	go func() {
-		defer panics.Recover(s.log, func(error) { _ = c.CloseReason(cell.EndInternal) })
-		defer close(written)
-		defer conn.Close()     // ends the other direction
-		_, _ = c.WriteTo(conn) // its error ends both ways, as its end does
-	}()
-	reason := cell.EndInternal // if this goroutine panics
-	defer func() {
-		_ = c.CloseReason(reason)
-		conn.Close()
-		<-written
-	}()
-	_, err := c.ReadFrom(conn)
-	if reason = cell.EndDone; err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-		reason = cell.EndConnReset
-	}
+// couple moves bytes both ways, in the background, until one side has ended. When the
+// service closes, it closes the stream's circuit, which ends both.
+func (s *Service) couple(c *Conn, conn net.Conn) {
+	s.wg.Add(1)
+	c.JoinTarget(conn, targetReason, stream.Joint{
+		Flush: s.flushTime,
+		Done: func() {
+			_ = c.Close() // it is closed; this counts it
+			s.wg.Done()
+		},
+		Log: s.log,
+	})
 }
 
-// joinTarget has the end of a circuit bound the time of a write to a target: nothing
-// else wakes a goroutine that writes to a target which reads nothing.
-func (s *Service) joinTarget(r *rendezvous, conn net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if r.over {
-		s.hurryLocked(conn)
-		return
+// flushTime returns how long a target may take now.
+func (s *Service) flushTime() time.Duration {
+	if s.ctx.Err() != nil {
+		return 0
 	}
-	if r.targets == nil {
-		r.targets = map[net.Conn]struct{}{}
-	}
-	r.targets[conn] = struct{}{}
+	return flushTime
 }
 
-func (s *Service) partTarget(r *rendezvous, conn net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(r.targets, conn)
-}
-
-// hurryLocked bounds the time of writes to a target whose client is gone.
-func (s *Service) hurryLocked(conn net.Conn) {
-	until := time.Now()
-	if !s.closed {
-		until = until.Add(flushTime)
+// targetReason returns the END reason for an error of a target's connection.
+func targetReason(err error) cell.EndReason {
+	if errors.Is(err, net.ErrClosed) {
+		return cell.EndDone
 	}
-	_ = conn.SetWriteDeadline(until) // an error says that it is closed
+	return cell.EndConnReset
 }

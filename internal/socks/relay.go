@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // Sizes of buffers. An idle connection holds two small ones; one that
@@ -23,31 +24,74 @@ var (
 	largeBuffers = sync.Pool{New: func() any { return new([largeBuffer]byte) }}
 )
 
+// joiner is a stream that moves bytes by itself, in the background: see
+// stream.Stream.Join. Nothing of a joined connection runs while nothing moves.
+type joiner interface {
+	Join(conn net.Conn, first []byte, how stream.Joint) (cut func())
+}
+
 // join moves bytes both ways between a client and its stream until both
 // directions have ended, and closes both. An end of one direction is passed
 // on as a half-close. When a direction fails, the client sees a reset where
 // the transport has one: a broken stream must not look like the end of a
 // whole answer.
-func join(c *client, stream net.Conn) {
-	defer stream.Close()
-	defer c.Close()
+func join(c *client, far net.Conn) {
 	c.SetDeadline(time.Time{})
 	first := c.waiting()
 	c.br = nil // its buffer may hold a password, and nobody needs it any more
+	if j, ok := far.(joiner); ok && isKernel(c.Conn) {
+		c.leave(func(done func()) (cut func()) {
+			cut = j.Join(c.Conn, first, c.joint(far, done))
+			return func() { cut(); far.Close() }
+		})
+		return
+	}
+	defer far.Close()
+	defer c.Close()
 	up := make(chan error, 1)
 	go func() {
-		defer panics.Recover(c.log, func(err error) { abort(c, stream); up <- err })
-		err := pump(stream, first, c.Conn)
+		defer panics.Recover(c.log, func(err error) { abort(c, far); up <- err })
+		err := pump(far, first, c.Conn)
 		if err != nil {
-			abort(c, stream)
+			abort(c, far)
 		}
 		up <- err
 	}()
 	defer func() { <-up }()
-	defer panics.Recover(c.log, func(error) { abort(c, stream) })
-	if err := pump(c.Conn, nil, stream); err != nil {
-		abort(c, stream)
+	defer panics.Recover(c.log, func(error) { abort(c, far) })
+	if err := pump(c.Conn, nil, far); err != nil {
+		abort(c, far)
 	}
+}
+
+// joint says how a client's connection is joined to its stream.
+func (c *client) joint(far net.Conn, done func()) stream.Joint {
+	pass := func(to net.Conn) func(error) bool {
+		return func(err error) (over bool) {
+			if err == nil {
+				err = closeWrite(to)
+			}
+			if err != nil {
+				abort(c, far)
+			}
+			return err != nil
+		}
+	}
+	return stream.Joint{
+		Up:   pass(far),
+		Down: func(err error) bool { return pass(c.Conn)(unanswered(err)) },
+		Done: func() { far.Close(); done() },
+		Log:  c.log,
+	}
+}
+
+// unanswered takes what happens after the program has ended its side, and the far end
+// then says nothing, for an end: a reset would be worse than the end that C tor gives it.
+func unanswered(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return err
 }
 
 // waiting returns what the client sent while it waited for its reply, which
@@ -76,12 +120,7 @@ func pump(dst net.Conn, first []byte, src net.Conn) error {
 func move(dst, src net.Conn) error {
 	if w, ok := src.(io.WriterTo); ok && !isKernel(src) {
 		_, err := w.WriteTo(dst)
-		if errors.Is(err, io.ErrUnexpectedEOF) {
-			// The program has ended its side, and the far end then said nothing. A
-			// reset would be worse than the end that C tor gives it.
-			err = nil
-		}
-		return err
+		return unanswered(err)
 	}
 	if r, ok := dst.(io.ReaderFrom); ok && !isKernel(dst) {
 		_, err := r.ReadFrom(src)

@@ -79,7 +79,7 @@ func (s *Server) begin(lookup func()) bool {
 	if s.closed {
 		return false
 	}
-	s.beginLocked(lookup)
+	s.beginLocked(func() (left bool) { lookup(); return false })
 	return true
 }
 

@@ -6,8 +6,10 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -54,10 +56,11 @@ type Server struct {
 
 	mu        sync.Mutex
 	closed    bool
+	cutting   bool // connections are closed, new ones too
 	listeners map[interface{ Close() error }]struct{}
-	conns     map[net.Conn]struct{}
-	toldFull  time.Time      // when the log last said that there are too many
-	handlers  sync.WaitGroup // open connections and running lookups
+	conns     map[net.Conn]func() // and how each is cut
+	toldFull  time.Time           // when the log last said that there are too many
+	handlers  sync.WaitGroup      // open connections and running lookups
 }
 
 // counts are a server's metrics.
@@ -72,9 +75,11 @@ type counts struct {
 // client is one accepted connection: owned by its handler.
 type client struct {
 	net.Conn
+	s    *Server
 	br   *bufio.Reader
 	addr netip.Addr // invalid over a unix socket
 	log  *slog.Logger
+	left bool // no goroutine serves it any more: see leave
 }
 
 // errShut is the reason that connections end with when the server closes.
@@ -103,7 +108,7 @@ func newServer(protocol string, cfg Config) *Server {
 	return &Server{
 		cfg: cfg, ctx: ctx, cancel: cancel,
 		listeners: map[interface{ Close() error }]struct{}{},
-		conns:     map[net.Conn]struct{}{},
+		conns:     map[net.Conn]func(){},
 		count: counts{
 			accepted: m.Counter("chive_door_accepted_total"+label, "Connections and datagrams accepted from local programs."),
 			refused:  m.Counter("chive_door_refused_total"+label, "Connections and datagrams turned away at a limit."),
@@ -148,20 +153,56 @@ func (s *Server) admit(c net.Conn) bool {
 	if s.closed || len(s.conns) >= s.cfg.MaxConns {
 		return false
 	}
-	s.conns[c] = struct{}{}
-	s.beginLocked(func() { s.serveConn(c) })
+	s.conns[c] = func() { c.Close() }
+	s.beginLocked(func() (left bool) { return s.serveConn(c) })
 	return true
 }
 
 // beginLocked runs f for a client. Shutdown waits until f has ended, and until a
-// panic in it was counted and logged. The caller holds mu.
-func (s *Server) beginLocked(f func()) {
+// panic in it was counted and logged; if f leaves the client to others, until these
+// call ended. The caller holds mu.
+func (s *Server) beginLocked(f func() (left bool)) {
 	s.count.accepted.Inc()
 	s.count.open.Inc()
-	s.handlers.Go(panics.Contain(s.cfg.Log, nil, func() {
-		defer s.count.open.Dec()
-		f()
-	}))
+	s.handlers.Add(1)
+	go panics.Contain(s.cfg.Log, func(error) { s.ended() }, func() {
+		if !f() {
+			s.ended()
+		}
+	})()
+}
+
+// ended counts a client that is served no longer.
+func (s *Server) ended() {
+	s.count.open.Dec()
+	s.handlers.Done()
+}
+
+// leave ends the handler of a connection that needs none any more. begin starts what
+// serves it instead, and returns how that is cut; that calls done at its end.
+func (c *client) leave(begin func(done func()) (cut func())) {
+	c.left = true
+	if cut := c.s.left(c.Conn, begin); cut != nil {
+		cut()
+	}
+}
+
+// left notes how a connection is cut; it returns that if it must be cut now.
+func (s *Server) left(c net.Conn, begin func(done func()) (cut func())) func() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	cut := begin(func() { s.forget(c); s.ended() })
+	s.conns[c] = cut
+	if !s.cutting {
+		return nil
+	}
+	return cut
+}
+
+func (s *Server) forget(c net.Conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
 }
 
 // fullLog is the least time between two lines of the log about refused connections.
@@ -182,17 +223,19 @@ func (s *Server) tellFull() {
 	s.cfg.Log.Warn("too many connections of local programs: new ones are closed; close some, or raise max-connections", "port", s.cfg.Name, "most", s.cfg.MaxConns)
 }
 
-func (s *Server) serveConn(c net.Conn) {
+// serveConn serves a connection. It reports whether the connection is left to others.
+func (s *Server) serveConn(c net.Conn) (left bool) {
+	cl := &client{Conn: c, s: s, br: bufio.NewReaderSize(c, handshakeBuffer), addr: netaddr.Of(c.RemoteAddr()), log: s.cfg.Log}
 	defer func() {
-		c.Close()
-		s.mu.Lock()
-		delete(s.conns, c)
-		s.mu.Unlock()
+		if left = cl.left; !left {
+			c.Close()
+			s.forget(c)
+		}
 	}()
-	cl := &client{Conn: c, br: bufio.NewReaderSize(c, handshakeBuffer), addr: netaddr.Of(c.RemoteAddr()), log: s.cfg.Log}
 	c.SetDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
 	// Here, so that a panic is logged before Shutdown can return.
 	panics.Contain(s.cfg.Log, nil, func() { s.handle(s.ctx, cl) })()
+	return false
 }
 
 // dial opens a stream for a client after its request. It stops when the client
@@ -245,11 +288,16 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // cut closes the open connections.
 func (s *Server) cut() {
+	for _, cut := range s.cuts() {
+		cut()
+	}
+}
+
+func (s *Server) cuts() []func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for c := range s.conns {
-		c.Close()
-	}
+	s.cutting = true
+	return slices.Collect(maps.Values(s.conns))
 }
 
 // Close ends the listeners and every connection, and waits for them.

@@ -47,53 +47,68 @@ func (s *Stream) readSome(p []byte) (n int, more bool, err error) {
 // copy, until the stream ends. When w is a socket, the channel's reader
 // writes to it while WriteTo waits: see deliver.
 func (s *Stream) WriteTo(w io.Writer) (total int64, err error) {
-	s.sinkMu.Lock()
-	s.sink = newSink(w)
+	k := newSink(w)
+	s.setSink(k)
 	defer func() {
-		if s.sink != nil {
-			total += s.sink.total
-			s.sink = nil
-		}
-		s.sinkMu.Unlock()
+		s.setSink(nil)
+		total = k.total
 	}()
 	for {
 		if isClosed(s.readBy.passed()) {
-			return total, errDeadline
+			return 0, errDeadline
 		}
-		if s.sink != nil && s.sink.err != nil {
-			return total, s.sink.err
+		if ended, err := s.drain(k); ended {
+			return 0, err
 		}
-		s.mu.Lock()
-		if s.closed {
-			s.mu.Unlock()
-			return total, net.ErrClosed
-		}
-		c := s.buf.take()
-		readErr := s.readErr
-		s.mu.Unlock()
-		if c == nil {
-			if readErr == io.EOF {
-				return total, nil
-			}
-			if readErr != nil {
-				return total, readErr
-			}
-			s.sinkMu.Unlock()
-			select {
-			case <-s.readWake:
-			case <-s.readBy.passed():
-			}
-			s.sinkMu.Lock()
-			continue
-		}
-		n, err := w.Write(c.b[c.r:c.w])
-		putChunk(c, s.account)
-		total += int64(n)
-		s.consumed(n)
-		if err != nil {
-			return total, err
+		select {
+		case <-s.readWake:
+		case <-s.readBy.passed():
 		}
 	}
+}
+
+func (s *Stream) setSink(k *sink) {
+	s.sinkMu.Lock()
+	defer s.sinkMu.Unlock()
+	s.sink = k
+}
+
+// drain writes what was received to the sink. It reports whether the stream has ended,
+// or cannot be written to the sink, and waits for nothing but the sink.
+func (s *Stream) drain(k *sink) (ended bool, err error) {
+	s.sinkMu.Lock()
+	defer s.sinkMu.Unlock()
+	for {
+		if k.err != nil {
+			return true, k.err
+		}
+		c, err := s.nextChunk()
+		if c == nil {
+			if err == io.EOF {
+				return true, nil
+			}
+			return err != nil, err
+		}
+		n, err := k.wait(c.b[c.r:c.w])
+		putChunk(c, s.account)
+		s.consumed(n)
+		if err != nil {
+			return true, err
+		}
+	}
+}
+
+// nextChunk takes the first chunk, or returns why there will be none.
+func (s *Stream) nextChunk() (*chunk, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, net.ErrClosed
+	}
+	if c := s.buf.take(); c != nil {
+		return c, nil
+	}
+	return nil, s.readErr
 }
 
 // deliver writes the buffer to WriteTo's socket, if WriteTo has nothing to do. It
@@ -104,7 +119,7 @@ func (s *Stream) deliver() bool {
 		return false
 	}
 	defer s.sinkMu.Unlock()
-	if s.sink == nil || s.sink.err != nil {
+	if s.sink == nil || s.sink.w == nil || s.sink.err != nil {
 		return false
 	}
 	for c := s.takeChunk(); c != nil; c = s.takeChunk() {

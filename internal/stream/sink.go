@@ -1,29 +1,30 @@
 package stream
 
 import (
+	"io"
 	"net"
 	"syscall"
 
 	"github.com/chivenet/chive/internal/nonblock"
 )
 
-// sink is a socket for a stream's bytes. It is written to without waiting: bytes
-// that the kernel does not take stay in the stream's buffer. So the channel's
+// sink is what a stream's bytes are written to. A socket is written to without waiting:
+// bytes that the kernel does not take stay in the stream's buffer. So the channel's
 // reader can pass on what it received, and needs no other goroutine unless the
-// socket's owner is slow.
+// socket's owner is slow. The stream's sinkMu guards it.
 type sink struct {
-	w     *nonblock.Writer
-	total int64 // bytes written
-	err   error // why the socket cannot be used any more
+	to    io.Writer
+	w     *nonblock.Writer // nil if to is no socket
+	total int64            // bytes written
+	err   error            // why the socket cannot be used any more
 }
 
-// newSink returns nil when w is not a socket.
-func newSink(w any) *sink {
-	raw := socket(w)
-	if raw == nil {
-		return nil
+func newSink(to io.Writer) *sink {
+	k := &sink{to: to}
+	if raw := socket(to); raw != nil {
+		k.w = nonblock.NewWriter(raw)
 	}
-	return &sink{w: nonblock.NewWriter(raw)}
+	return k
 }
 
 // socket returns c's socket, or nil when it is not one of the kernel's: other
@@ -43,9 +44,17 @@ func socket(c any) syscall.RawConn {
 	return raw
 }
 
+// write writes what the socket takes at once.
 func (k *sink) write(p []byte) (int, error) {
 	n, err := k.w.Write(p)
 	k.total += int64(n)
 	k.err = err
+	return n, err
+}
+
+// wait writes all of p.
+func (k *sink) wait(p []byte) (int, error) {
+	n, err := k.to.Write(p)
+	k.total += int64(n)
 	return n, err
 }

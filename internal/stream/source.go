@@ -22,11 +22,10 @@ var sourcePool = sync.Pool{New: func() any { return new([sourceSize]byte) }}
 // ReadFrom implements io.ReaderFrom with a buffer that fills whole cells. While
 // it waits for a socket it holds none.
 func (s *Stream) ReadFrom(r io.Reader) (total int64, err error) {
-	f := source{r: r, raw: socket(r), account: s.account}
-	f.try = f.tryRead
+	f := newSource(r, s.account)
 	defer f.drop()
 	for {
-		b, err := f.read()
+		b, err := f.read(true)
 		if len(b) > 0 {
 			k, werr := s.Write(b)
 			total += int64(k)
@@ -43,34 +42,46 @@ func (s *Stream) ReadFrom(r io.Reader) (total int64, err error) {
 	}
 }
 
-// source is what ReadFrom reads from.
+// source is what a stream's bytes are read from.
 type source struct {
 	r       io.Reader
 	raw     syscall.RawConn  // r's socket; nil when it has none
 	account *account.Account // of buf, while it is there
 	buf     *[sourceSize]byte
+	wait    bool // for something to read
 	n       int
 	err     error
 	try     func(fd uintptr) bool
 }
 
-// read returns some bytes, which are valid until the next call.
-func (f *source) read() ([]byte, error) {
+func newSource(r io.Reader, a *account.Account) *source {
+	f := &source{r: r, raw: socket(r), account: a}
+	f.try = f.tryRead
+	return f
+}
+
+// read returns some bytes, which are valid until the next call. If there are none and it
+// must not wait, the error is nonblock.ErrWait; what is no socket, it always waits for.
+func (f *source) read(wait bool) ([]byte, error) {
 	if f.raw == nil {
 		f.take()
 		n, err := f.r.Read(f.buf[:])
 		return f.buf[:n], err
 	}
+	f.wait = wait
 	if err := f.raw.Read(f.try); err != nil {
 		return nil, err
 	}
-	if f.err == nil && f.n == 0 {
+	if f.err != nil {
+		return nil, f.err
+	}
+	if f.n == 0 {
 		return nil, io.EOF
 	}
-	return f.buf[:f.n], f.err
+	return f.buf[:f.n], nil
 }
 
-// tryRead reports whether there was something to read.
+// tryRead reports whether there was something to read, or whether nobody waits for that.
 func (f *source) tryRead(fd uintptr) bool {
 	f.take()
 	f.n, f.err = nonblock.Read(fd, f.buf[:])
@@ -78,7 +89,7 @@ func (f *source) tryRead(fd uintptr) bool {
 		return true
 	}
 	f.drop()
-	return false
+	return !f.wait
 }
 
 func (f *source) take() {

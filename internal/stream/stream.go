@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
@@ -36,7 +37,9 @@ type Stream struct {
 	wmu sync.Mutex // one writer at a time
 
 	sinkMu sync.Mutex // held to take from buf for sink; WriteTo holds it except when it waits
-	sink   *sink      // the socket that WriteTo writes to; nil when it writes to something else
+	sink   *sink      // what WriteTo writes to, or the connection that the stream is joined to
+
+	joint atomic.Pointer[joint] // set by Join
 
 	mu sync.Mutex // guards the fields below
 	// receiving
@@ -55,6 +58,7 @@ type Stream struct {
 	writeClosed bool // CloseWrite was called; END is still to be sent
 	endSent     bool
 	peerEnded   bool
+	noCircuit   bool // the circuit has closed
 	linger      *time.Timer
 	read, wrote uint64 // bytes that came and that were sent
 }
@@ -251,11 +255,24 @@ func (s *Stream) HandleCircuitClose(cause error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := fault.New(max(fault.KindOf(cause), fault.Network), "stream: the circuit closed: %w", cause)
-	s.peerEnded, s.endSent = true, true
+	s.peerEnded, s.endSent, s.noCircuit = true, true, true
 	s.finishLocked(err, err)
+	if j := s.joint.Load(); j != nil {
+		j.hurry()
+	}
+}
+
+func (s *Stream) circuitClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.noCircuit
 }
 
 func (s *Stream) wakeReader() {
+	if j := s.joint.Load(); j != nil {
+		j.changed()
+		return
+	}
 	select {
 	case s.readWake <- struct{}{}:
 	default:

@@ -116,51 +116,62 @@ func (o *CrowdOrder) open(ctx context.Context) (conns []net.Conn, err error) {
 	return conns, err
 }
 
-// crowds measures memory. The connections of a smaller crowd stay open in the larger one.
-func (s *site) crowds(ctx context.Context) (out []Crowd, err error) {
-	before := 0
+// crowds measures memory, of one pair after the other: the target could not have the
+// connections of both open.
+func (s *site) crowds(ctx context.Context) ([]Crowd, error) {
+	var out []Crowd
+	for _, n := range s.Crowds {
+		if n > 0 {
+			out = append(out, Crowd{Connections: n})
+		}
+	}
+	for _, p := range s.pairs[:2] {
+		if err := s.crowdsOf(ctx, p, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// crowdsOf measures a pair. The connections of a smaller crowd stay open in the larger one.
+func (s *site) crowdsOf(ctx context.Context, p *pair, out []Crowd) error {
+	_, port, err := net.SplitHostPort(p.echo)
+	if err != nil {
+		return fault.Wrap(fault.Local, err)
+	}
 	var holders []*holder
 	defer func() {
 		for _, h := range holders {
 			h.end()
 		}
 	}()
-	for _, n := range s.Crowds {
-		if n < 1 {
+	before := 0
+	for i := range out {
+		n := out[i].Connections
+		s.Progress(fmt.Sprintf("%s: %d open connections", p.name, n))
+		began := time.Now()
+		h, err := s.hold(ctx, CrowdOrder{SOCKS: p.socks, Addr: net.JoinHostPort(p.host, port), Name: "crowd" + strconv.Itoa(n), Count: n - before})
+		if err != nil && ctx.Err() == nil {
+			s.Progress(fmt.Sprintf("%s: %v", p.name, err))
+			out[i].Pairs = append(out[i].Pairs, CrowdOfOne{Failed: err.Error()})
 			continue
 		}
-		s.Progress(fmt.Sprintf("%d open connections", n))
-		crowd := Crowd{Connections: n}
-		for _, p := range s.pairs[:2] {
-			_, port, err := net.SplitHostPort(p.echo)
-			if err != nil {
-				return nil, fault.Wrap(fault.Local, err)
-			}
-			began := time.Now()
-			h, err := s.hold(ctx, CrowdOrder{SOCKS: p.socks, Addr: net.JoinHostPort(p.host, port), Name: "crowd" + strconv.Itoa(n), Count: n - before})
-			if err != nil && ctx.Err() == nil {
-				s.Progress(fmt.Sprintf("%s: %v", p.name, err))
-				crowd.Pairs = append(crowd.Pairs, CrowdOfOne{Failed: err.Error()})
-				continue
-			}
-			if err != nil {
-				return nil, err
-			}
-			holders = append(holders, h)
-			one := CrowdOfOne{Seconds: time.Since(began).Seconds()}
-			for pid, rss := range map[int]*float64{p.client: &one.Client, p.service: &one.Service} {
-				u, err := proc.Of(pid)
-				if err != nil {
-					return nil, err
-				}
-				*rss = float64(u.RSS) / 1e6
-			}
-			crowd.Pairs = append(crowd.Pairs, one)
+		if err != nil {
+			return err
 		}
+		holders = append(holders, h)
 		before = n
-		out = append(out, crowd)
+		one := CrowdOfOne{Seconds: time.Since(began).Seconds()}
+		for pid, rss := range map[int]*float64{p.client: &one.Client, p.service: &one.Service} {
+			u, err := proc.Of(pid)
+			if err != nil {
+				return err
+			}
+			*rss = float64(u.RSS) / 1e6
+		}
+		out[i].Pairs = append(out[i].Pairs, one)
 	}
-	return out, nil
+	return nil
 }
 
 // holder is a process that holds connections.
