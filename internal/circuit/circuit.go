@@ -205,7 +205,7 @@ func (c *Circuit) Close(reason cell.DestroyReason, cause error) {
 		}
 	}
 	for _, w := range wake {
-		w.wake()
+		w.Wake()
 	}
 	if pads != nil {
 		pads.close()

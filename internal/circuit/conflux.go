@@ -243,7 +243,7 @@ func (s *Set) wakeFirst() {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	if len(s.waiters) > 0 {
-		s.waiters[0].wake()
+		s.waiters[0].Wake()
 	}
 }
 
@@ -251,6 +251,6 @@ func (s *Set) wakeAll() {
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	for _, w := range s.waiters {
-		w.wake()
+		w.Wake()
 	}
 }

@@ -191,7 +191,7 @@ func fills(_ context.Context, _ *rig, c *Circuit) error {
 			return err
 		}
 		if n == 0 {
-			<-w.C
+			<-w.Wait()
 		}
 	}
 }

@@ -3,6 +3,7 @@ package circuit
 import (
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
@@ -10,19 +11,57 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// Waiter is a stream's place in the queue for a hop's credit.
+// Waiter is a stream's place in the queue for a hop's credit. It is small until somebody
+// waits.
 type Waiter struct {
-	C      chan struct{} // gets a token when a new attempt can succeed
-	queued bool          // guarded by the circuit's mu
+	c      atomic.Pointer[chan struct{}] // gets a token when a new attempt can succeed
+	queued bool                          // guarded by the circuit's mu
 }
 
 // NewWaiter returns a waiter for one stream.
-func NewWaiter() *Waiter { return &Waiter{C: make(chan struct{}, 1)} }
+func NewWaiter() *Waiter {
+	w := new(Waiter)
+	w.Wait()
+	return w
+}
 
-func (w *Waiter) wake() {
+// Waits reports whether Wait was called. If it was not, tokens are lost.
+func (w *Waiter) Waits() bool { return w.c.Load() != nil }
+
+// Wait returns a channel that gets a token when a new attempt can succeed. After the
+// first call the caller must try once more before it receives.
+func (w *Waiter) Wait() <-chan struct{} {
+	c := w.c.Load()
+	if c == nil {
+		made := make(chan struct{}, 1)
+		if c = &made; !w.c.CompareAndSwap(nil, c) {
+			c = w.c.Load()
+		}
+	}
+	return *c
+}
+
+// Wake gives a token.
+func (w *Waiter) Wake() {
+	if c := w.c.Load(); c != nil {
+		select {
+		case *c <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// token takes a token; it reports whether there was one, or may have been.
+func (w *Waiter) token() bool {
+	c := w.c.Load()
+	if c == nil {
+		return true
+	}
 	select {
-	case w.C <- struct{}{}:
+	case <-*c:
+		return true
 	default:
+		return false
 	}
 }
 
@@ -240,10 +279,8 @@ func (h *Hop) CancelWait(w *Waiter) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
 	h.dequeue(w)
-	select {
-	case <-w.C:
+	if w.token() {
 		h.wakeFirst()
-	default:
 	}
 }
 
@@ -275,7 +312,7 @@ func (h *Hop) wakeFirst() {
 		return
 	}
 	if len(h.waiters) > 0 {
-		h.waiters[0].wake()
+		h.waiters[0].Wake()
 	}
 }
 

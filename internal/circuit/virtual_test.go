@@ -126,7 +126,7 @@ func sendAll(t *testing.T, h *Hop, id uint16, b []byte) {
 			t.Fatal(err)
 		}
 		if n == 0 {
-			<-w.C
+			<-w.Wait()
 		}
 		b = b[n:]
 	}

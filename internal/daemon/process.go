@@ -51,6 +51,7 @@ type Process struct {
 	log   *slog.Logger
 	level *slog.LevelVar
 	node  node
+	code  program
 	fail  chan error // why a port of the process itself ended
 
 	mistake string   // of the last reload; empty: it was good
@@ -88,6 +89,9 @@ func (p *Process) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer stop()
+	if p.code, err = findProgram(); err != nil {
+		p.log.Debug("memory: the program's own pages are not known", "err", err)
+	}
 	// All files and ports are open: from here on, the process needs no further
 	// access.
 	if err := s.role.confinement(p.node.dataDir()).reading(s.File(), c.NetworkFile).confine(c.Sandbox, p.log); err != nil {
@@ -117,6 +121,7 @@ func (p *Process) serve(ctx context.Context) error {
 	go func() {
 		defer panics.Recover(p.log, func(err error) { ended <- err })
 		ended <- p.node.watch(watching, say, func(lines ...string) {
+			settle(p.Settings.role, p.code, p.log)
 			say(append(lines, "ready")...)
 			p.notify(daemon.SdNotifyReady)
 		})

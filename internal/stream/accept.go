@@ -15,7 +15,6 @@ func Accept(h *circuit.Hop, id uint16, name string) (*Stream, error) {
 	s.id = id
 	s.local, s.remote = s.remote, s.local
 	s.connected = true
-	close(s.opened)
 	if err := h.AcceptStream(id, s); err != nil {
 		s.account.Close()
 		return nil, err

@@ -11,15 +11,17 @@ import (
 type deadline struct {
 	mu    sync.Mutex // guards what follows
 	timer *time.Timer
-	c     chan struct{} // closed when the deadline has passed
+	c     chan struct{} // closed when the deadline has passed; nil: nobody has waited, and it was never set
 }
-
-func newDeadline() deadline { return deadline{c: make(chan struct{})} }
 
 // set moves the deadline; the zero time means none.
 func (d *deadline) set(t time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.c == nil && t.IsZero() {
+		return
+	}
+	d.waitLocked()
 	if d.timer != nil && !d.timer.Stop() {
 		<-d.c // the timer fired, or is about to: let it finish
 	}
@@ -44,7 +46,21 @@ func (d *deadline) set(t time.Time) {
 func (d *deadline) passed() <-chan struct{} {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.waitLocked()
+}
+
+func (d *deadline) waitLocked() chan struct{} {
+	if d.c == nil {
+		d.c = make(chan struct{})
+	}
 	return d.c
+}
+
+// over reports whether the deadline has passed.
+func (d *deadline) over() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.c != nil && isClosed(d.c)
 }
 
 func isClosed(c <-chan struct{}) bool {

@@ -75,6 +75,7 @@ func BeginDir(h *circuit.Hop) (*Stream, error) {
 
 func begin(h *circuit.Hop, name string, cmd cell.RelayCommand, body []byte) (*Stream, error) {
 	s := newStream(h, name)
+	s.opened = make(chan struct{})
 	if err := h.OpenStream(func(id uint16) circuit.StreamReceiver { s.id = id; return s }); err != nil {
 		s.account.Close()
 		return nil, err
@@ -90,8 +91,11 @@ func begin(h *circuit.Hop, name string, cmd cell.RelayCommand, body []byte) (*St
 // WaitOpen waits until the exit has answered. On an error the stream is
 // closed; an *EndError is in the chain when the exit refused.
 func (s *Stream) WaitOpen(ctx context.Context) error {
+	s.mu.Lock()
+	opened := s.opened
+	s.mu.Unlock()
 	select {
-	case <-s.opened:
+	case <-opened:
 	case <-ctx.Done():
 		_ = s.Close()
 		return fault.New(fault.Timeout, "open stream: %w", context.Cause(ctx))

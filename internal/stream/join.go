@@ -252,7 +252,7 @@ func (j *joint) note() (move, cut bool) {
 		j.again = true
 		return false, false
 	}
-	return false, j.Whole && !j.over && isClosed(j.s.ended)
+	return false, j.Whole && !j.over && j.s.ended.Load()
 }
 
 // hurry bounds the time of writes to the connection: the circuit has closed, and nothing
@@ -269,7 +269,7 @@ func (j *joint) end(m *motion, say func(error) bool, err error) {
 	if !first {
 		return
 	}
-	if tell && say(err) || j.Whole && j.done(&j.down) && isClosed(j.s.ended) {
+	if tell && say(err) || j.Whole && j.done(&j.down) && j.s.ended.Load() {
 		j.cut()
 	}
 	j.part()

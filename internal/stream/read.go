@@ -10,8 +10,9 @@ func (s *Stream) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	wake := s.readWake.Wait()
 	for {
-		if isClosed(s.readBy.passed()) {
+		if s.readBy.over() {
 			return 0, errDeadline
 		}
 		n, more, err := s.readSome(p)
@@ -22,7 +23,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 			return n, err
 		}
 		select {
-		case <-s.readWake:
+		case <-wake:
 		case <-s.readBy.passed():
 		}
 	}
@@ -53,15 +54,16 @@ func (s *Stream) WriteTo(w io.Writer) (total int64, err error) {
 		s.setSink(nil)
 		total = k.total
 	}()
+	wake := s.readWake.Wait()
 	for {
-		if isClosed(s.readBy.passed()) {
+		if s.readBy.over() {
 			return 0, errDeadline
 		}
 		if ended, err := s.drain(k); ended {
 			return 0, err
 		}
 		select {
-		case <-s.readWake:
+		case <-wake:
 		case <-s.readBy.passed():
 		}
 	}

@@ -17,7 +17,14 @@ const (
 	sourceCost = 64 << 10 // its size in the allocator
 )
 
-var sourcePool = sync.Pool{New: func() any { return new([sourceSize]byte) }}
+// firstSize is the number of bytes that are read at first: most connections have few
+// bytes at a time. A read that fills it is followed by larger ones.
+const firstSize = 4 << 10
+
+var (
+	sourcePool = sync.Pool{New: func() any { return new([sourceSize]byte) }}
+	firstPool  = sync.Pool{New: func() any { return new([firstSize]byte) }}
+)
 
 // ReadFrom implements io.ReaderFrom with a buffer that fills whole cells. While
 // it waits for a socket it holds none.
@@ -47,7 +54,10 @@ type source struct {
 	r       io.Reader
 	raw     syscall.RawConn  // r's socket; nil when it has none
 	account *account.Account // of buf, while it is there
-	buf     *[sourceSize]byte
+	buf     []byte
+	first   *[firstSize]byte // buf's, or
+	large   *[sourceSize]byte
+	much    bool // the first buffer was filled
 	wait    bool // for something to read
 	n       int
 	err     error
@@ -65,7 +75,8 @@ func newSource(r io.Reader, a *account.Account) *source {
 func (f *source) read(wait bool) ([]byte, error) {
 	if f.raw == nil {
 		f.take()
-		n, err := f.r.Read(f.buf[:])
+		n, err := f.r.Read(f.buf)
+		f.much = f.much || n == len(f.buf)
 		return f.buf[:n], err
 	}
 	f.wait = wait
@@ -84,7 +95,8 @@ func (f *source) read(wait bool) ([]byte, error) {
 // tryRead reports whether there was something to read, or whether nobody waits for that.
 func (f *source) tryRead(fd uintptr) bool {
 	f.take()
-	f.n, f.err = nonblock.Read(fd, f.buf[:])
+	f.n, f.err = nonblock.Read(fd, f.buf)
+	f.much = f.much || f.n == len(f.buf)
 	if f.err != nonblock.ErrWait {
 		return true
 	}
@@ -92,17 +104,40 @@ func (f *source) tryRead(fd uintptr) bool {
 	return !f.wait
 }
 
+// take makes sure that there is a buffer of the right size.
 func (f *source) take() {
-	if f.buf == nil {
-		f.buf = sourcePool.Get().(*[sourceSize]byte)
-		f.account.Reserve(sourceCost)
+	switch {
+	case f.large != nil, f.first != nil && !f.much:
+		return
+	case f.much:
+		f.drop()
+		f.large = sourcePool.Get().(*[sourceSize]byte)
+		f.buf = f.large[:]
+	default:
+		f.first = firstPool.Get().(*[firstSize]byte)
+		f.buf = f.first[:]
 	}
+	f.account.Reserve(f.cost())
 }
 
-func (f *source) drop() {
-	if f.buf != nil {
-		f.account.Release(sourceCost)
-		sourcePool.Put(f.buf)
-		f.buf = nil
+// cost is what buf counts on the account.
+func (f *source) cost() int {
+	if f.large != nil {
+		return sourceCost
 	}
+	return firstSize
+}
+
+// drop gives the buffer back.
+func (f *source) drop() {
+	if f.buf == nil {
+		return
+	}
+	f.account.Release(f.cost())
+	if f.large != nil {
+		sourcePool.Put(f.large)
+	} else {
+		firstPool.Put(f.first)
+	}
+	f.buf, f.first, f.large = nil, nil, nil
 }

@@ -27,12 +27,11 @@ type Stream struct {
 	local   net.Addr
 	remote  net.Addr
 
-	readWake  chan struct{} // token: the buffer or the state changed
-	writeWake *circuit.Waiter
+	readWake  circuit.Waiter // the buffer or the state changed
+	writeWake circuit.Waiter
 	readBy    deadline
 	writeBy   deadline
-	opened    chan struct{} // closed by CONNECTED, END, or the circuit's end
-	ended     chan struct{} // closed when nothing more can be sent
+	ended     atomic.Bool // nothing more can be sent
 
 	wmu sync.Mutex // one writer at a time
 
@@ -52,7 +51,8 @@ type Stream struct {
 	writeErr error
 	// states
 	connected   bool
-	addr        netip.Addr // where the exit says that it connected to
+	opened      chan struct{} // of a stream that is opened here: closed by CONNECTED, END, or the circuit's end
+	addr        netip.Addr    // where the exit says that it connected to
 	openErr     error
 	closed      bool // Close was called
 	writeClosed bool // CloseWrite was called; END is still to be sent
@@ -80,19 +80,13 @@ func newStream(h *circuit.Hop, remote string) *Stream {
 	a := h.Circuit().Account().Open(account.Stream, nil)
 	a.Reserve(streamCost)
 	return &Stream{
-		hop:       h,
-		account:   a,
-		buf:       buffer{account: a},
-		local:     Addr{"client"},
-		remote:    Addr{remote},
-		readWake:  make(chan struct{}, 1),
-		writeWake: circuit.NewWaiter(),
-		readBy:    newDeadline(),
-		writeBy:   newDeadline(),
-		opened:    make(chan struct{}),
-		ended:     make(chan struct{}),
-		in:        newInFlow(h.Info()),
-		out:       newOutFlow(h.Info()),
+		hop:     h,
+		account: a,
+		buf:     buffer{account: a},
+		local:   Addr{"client"},
+		remote:  Addr{remote},
+		in:      newInFlow(h.Info()),
+		out:     newOutFlow(h.Info()),
 	}
 }
 
@@ -176,8 +170,18 @@ func (s *Stream) connectedLocked(body []byte) error {
 	}
 	s.connected = true
 	s.addr = netaddr.Plain(m.Addr)
-	close(s.opened)
+	s.openedLocked()
 	return nil
+}
+
+// isOpen is the closed channel of all streams that were opened.
+var isOpen = make(chan struct{})
+
+func init() { close(isOpen) }
+
+func (s *Stream) openedLocked() {
+	close(s.opened)
+	s.opened = isOpen
 }
 
 func (s *Stream) endLocked(m cell.End) {
@@ -208,13 +212,11 @@ func (s *Stream) finishLocked(readErr, writeErr error) {
 	}
 	if s.writeErr == nil {
 		s.writeErr = writeErr
-		close(s.ended)
+		s.ended.Store(true)
 	}
 	if !s.connected && s.openErr == nil {
 		s.openErr = writeErr
-		if !isClosed(s.opened) {
-			close(s.opened)
-		}
+		s.openedLocked()
 	}
 	if s.linger != nil {
 		s.linger.Stop()
@@ -273,17 +275,11 @@ func (s *Stream) wakeReader() {
 		j.changed()
 		return
 	}
-	select {
-	case s.readWake <- struct{}{}:
-	default:
-	}
+	s.readWake.Wake()
 }
 
 func (s *Stream) wakeWriter() {
-	select {
-	case s.writeWake.C <- struct{}{}:
-	default:
-	}
+	s.writeWake.Wake()
 }
 
 // LocalAddr returns a name, not an address: only the exit knows its address.

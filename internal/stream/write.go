@@ -24,11 +24,11 @@ func (s *Stream) write(p []byte) (int, error) {
 	waiting := false
 	defer func() {
 		if waiting {
-			s.hop.CancelWait(s.writeWake)
+			s.hop.CancelWait(&s.writeWake)
 		}
 	}()
 	for done < len(p) {
-		if isClosed(s.writeBy.passed()) {
+		if s.writeBy.over() {
 			return done, errDeadline
 		}
 		want, bytes, wait, err := s.claim(len(p) - done)
@@ -36,7 +36,7 @@ func (s *Stream) write(p []byte) (int, error) {
 			return done, err
 		}
 		if want > 0 {
-			n, cells, err := s.hop.SendData(s.writeWake, s.id, p[done:done+bytes], want)
+			n, cells, err := s.hop.SendData(&s.writeWake, s.id, p[done:done+bytes], want)
 			if cells < want {
 				s.unclaim(want-cells, bytes-n)
 			}
@@ -50,8 +50,12 @@ func (s *Stream) write(p []byte) (int, error) {
 			}
 		} else if waiting {
 			// The peer stopped the stream, so it must not wait in line for the hop's credit.
-			s.hop.CancelWait(s.writeWake)
+			s.hop.CancelWait(&s.writeWake)
 			waiting = false
+		}
+		if !s.writeWake.Waits() {
+			s.writeWake.Wait()
+			continue // a token may have been lost
 		}
 		if err := s.waitToWrite(wait); err != nil {
 			return done, err
@@ -98,9 +102,8 @@ func (s *Stream) waitToWrite(wait time.Duration) error {
 		tokens = t.C
 	}
 	select {
-	case <-s.writeWake.C:
+	case <-s.writeWake.Wait():
 	case <-tokens:
-	case <-s.ended:
 	case <-s.writeBy.passed():
 		return errDeadline
 	}

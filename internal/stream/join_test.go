@@ -1,0 +1,146 @@
+package stream_test
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/simnet"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+// targets joins each stream to the next connection, as an exit and an onion service do.
+type targets struct {
+	t     testing.TB
+	conns chan net.Conn
+	flush time.Duration
+	done  chan *stream.Stream
+}
+
+func newTargets(t testing.TB) *targets {
+	return &targets{t, make(chan net.Conn, 1), time.Minute, make(chan *stream.Stream, 1000)}
+}
+
+func (h *targets) HandleStream(hop *circuit.Hop, m cell.RelayMsg) error {
+	s, err := stream.Accept(hop, m.Stream, "client")
+	if err != nil {
+		return err
+	}
+	if err := s.Connected(netip.Addr{}, 0); err != nil {
+		return err
+	}
+	s.JoinTarget(<-h.conns, func(error) cell.EndReason { return cell.EndConnReset }, stream.Joint{
+		Flush: func() time.Duration { return h.flush },
+		Done:  func() { h.done <- s },
+	})
+	return nil
+}
+
+// pass sends a message from one end of a way to the other.
+func pass(t testing.TB, from io.Writer, to io.Reader, message string) {
+	t.Helper()
+	if _, err := io.WriteString(from, message); err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, len(message))
+	if _, err := io.ReadFull(to, got); err != nil || string(got) != message {
+		t.Fatalf("%q, %v", got, err)
+	}
+}
+
+// joined is a program's connection that leads to a target.
+type joined struct {
+	program, target *net.TCPConn
+	client          *stream.Stream
+	up, down        chan error
+	done            chan struct{}
+	cut             func()
+}
+
+func join2(t testing.TB, h *targets, c *circuit.Circuit) *joined {
+	t.Helper()
+	target, relay := tcpPair(t)
+	program, front := tcpPair(t)
+	for _, c := range []net.Conn{front, relay} {
+		c.SetDeadline(time.Time{})
+	}
+	h.conns <- relay
+	j := &joined{program: program, target: target, client: dial(t, c, "x"), up: make(chan error, 1), down: make(chan error, 1), done: make(chan struct{})}
+	j.cut = j.client.Join(front, nil, stream.Joint{
+		Up:   func(err error) bool { j.up <- err; j.client.Close(); return true },
+		Down: func(err error) bool { j.down <- err; front.CloseWrite(); return false },
+		Done: func() { j.client.Close(); close(j.done) },
+	})
+	return j
+}
+
+// TestIdleIsCheap: connections that have carried a byte each way, and are silent then,
+// have no goroutine at either end, and not much memory.
+func TestIdleIsCheap(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("goroutines wait for sockets here")
+	}
+	h := newTargets(t)
+	c := build(t, client(t), kinds["vegas cgo"], simnet.New(t, simnet.Options{Streams: h}))
+	const n = 300
+	var open []*joined
+	more := func() {
+		j := join2(t, h, c)
+		pass(t, j.program, j.target, "x")
+		pass(t, j.target, j.program, "y")
+		open = append(open, j)
+	}
+	more()
+	goroutines, bytes := settled(t, 0)
+	for range n {
+		more()
+	}
+	if _, now := settled(t, goroutines+n/10); true {
+		// The test's own connections, of which there are two for each joined one, and
+		// channels take a part of it.
+		if each := (now - bytes) / n; each > 7<<10 {
+			t.Errorf("a connection takes %d bytes at both ends", each)
+		} else {
+			t.Logf("%d bytes at both ends", each)
+		}
+	}
+	for _, j := range open {
+		j.program.Close()
+	}
+	for _, j := range open {
+		<-j.done
+		<-h.done
+	}
+}
+
+// settled waits until there are most goroutines at most, if that is not zero, and returns their number
+// and the bytes of live objects.
+func settled(t testing.TB, most int) (goroutines, bytes int) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; runtime.Gosched() {
+		if goroutines = runtime.NumGoroutine(); goroutines <= most || most == 0 {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines, at most %d wanted", goroutines, most)
+		}
+	}
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return goroutines, int(m.HeapAlloc)
+}
+
+func simnetNew(t testing.TB, h *targets) *simnet.Relay {
+	return simnet.New(t, simnet.Options{Streams: h})
+}
+
+var _ = []any{bytes.Equal, errors.Is}
