@@ -23,6 +23,10 @@ const (
 	BeginIPv6OK        BeginFlags = 1 << 0 // a connection to an IPv6 address is welcome
 	BeginIPv4NotOK     BeginFlags = 1 << 1 // a connection to an IPv4 address is not
 	BeginIPv6Preferred BeginFlags = 1 << 2 // rather IPv6 when both are possible
+
+	// BeginHalfClose says that the client takes HALF_CLOSE on this stream. It is for
+	// peers that advertise the same (docs/spec/half-close.md).
+	BeginHalfClose BeginFlags = 1 << 31
 )
 
 // Begin is the body of a BEGIN message.
@@ -64,8 +68,8 @@ func checkHost(host string) error {
 	return nil
 }
 
-// NewOnionBegin returns a BEGIN for an onion service, which gets no host and no
-// flags (rend-spec-v3, "Managing streams").
+// NewOnionBegin returns a BEGIN for an onion service, which gets no host and none of
+// Tor's flags (rend-spec-v3, "Managing streams").
 func NewOnionBegin(port uint16) (Begin, error) {
 	if port == 0 {
 		return Begin{}, fault.New(fault.Config, "BEGIN: port 0")
@@ -74,17 +78,29 @@ func NewOnionBegin(port uint16) (Begin, error) {
 }
 
 // ParseOnionBegin reads the body of a BEGIN that came to an onion service. Its
-// host, if there is one, and its flags mean nothing there.
-func ParseOnionBegin(b []byte) (port uint16, err error) {
-	s, _, ok := bytes.Cut(b, []byte{0})
+// host, if there is one, and Tor's flags mean nothing there.
+func ParseOnionBegin(b []byte) (Begin, error) {
+	s, rest, ok := bytes.Cut(b, []byte{0})
 	if !ok {
-		return 0, fault.New(fault.Protocol, "BEGIN: address has no end")
+		return Begin{}, fault.New(fault.Protocol, "BEGIN: address has no end")
 	}
 	colon := bytes.LastIndexByte(s, ':')
 	if colon < 0 {
-		return 0, fault.New(fault.Protocol, "BEGIN: address is not HOST:PORT")
+		return Begin{}, fault.New(fault.Protocol, "BEGIN: address is not HOST:PORT")
 	}
-	return beginPort(string(s[colon+1:]))
+	port, err := beginPort(string(s[colon+1:]))
+	if err != nil {
+		return Begin{}, err
+	}
+	return Begin{Port: port, Flags: beginFlags(rest) & BeginHalfClose}, nil
+}
+
+// beginFlags reads what follows the address.
+func beginFlags(rest []byte) BeginFlags {
+	if len(rest) < 4 {
+		return 0
+	}
+	return BeginFlags(binary.BigEndian.Uint32(rest))
 }
 
 func beginPort(s string) (uint16, error) {
@@ -137,10 +153,7 @@ func ParseBegin(b []byte) (Begin, error) {
 	if err != nil {
 		return Begin{}, err
 	}
-	m.Port = n
-	if len(rest) >= 4 {
-		m.Flags = BeginFlags(binary.BigEndian.Uint32(rest))
-	}
+	m.Port, m.Flags = n, beginFlags(rest)
 	return m, nil
 }
 

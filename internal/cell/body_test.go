@@ -142,8 +142,8 @@ func TestBegin(t *testing.T) {
 		refuse(t, hex.EncodeToString([]byte(s)), want, ParseBegin)
 	}
 	for body, want := range map[string]uint16{":80\x00": 80, "x.onion:443\x00\x00\x00\x00\x01": 443, "[::1]:1\x00": 1} {
-		if port, err := ParseOnionBegin([]byte(body)); err != nil || port != want {
-			t.Errorf("%q: %d %v", body, port, err)
+		if m, err := ParseOnionBegin([]byte(body)); err != nil || m != (Begin{Port: want}) {
+			t.Errorf("%q: %v %v", body, m, err)
 		}
 	}
 	for body, want := range map[string]string{
@@ -152,6 +152,9 @@ func TestBegin(t *testing.T) {
 		refuse(t, hex.EncodeToString([]byte(body)), want, ParseOnionBegin)
 	}
 	if m, err := NewOnionBegin(80); err != nil || string(m.Append(nil)) != ":80\x00" {
+		t.Error(m, err)
+	}
+	if m, err := ParseOnionBegin([]byte(":80\x00\xff\xff\xff\xff")); err != nil || m.Flags != BeginHalfClose {
 		t.Error(m, err)
 	}
 	if _, err := NewOnionBegin(0); !fault.Is(err, fault.Config) {

@@ -48,6 +48,9 @@ const (
 	RelayRekeyConfirm    RelayCommand = 0xf4
 	RelayOnionCiphertext RelayCommand = 0xf5
 	RelayOnionConfirm    RelayCommand = 0xf6
+
+	// RelayHalfClose ends one direction of a stream (docs/spec/half-close.md).
+	RelayHalfClose RelayCommand = 0xf7
 )
 
 // Traits is what the protocol says of a relay command, one bit for each answer.
@@ -124,6 +127,8 @@ var relayCommands = [256]struct {
 	RelayRekeyConfirm:    {"REKEY_CONFIRM", ByClient | Fragment},
 	RelayOnionCiphertext: {"ONION_CIPHERTEXT", ByClient | Fragment},
 	RelayOnionConfirm:    {"ONION_CONFIRM", ByRelay | Fragment},
+
+	RelayHalfClose: {"HALF_CLOSE", byEither | OnStream | Numbered},
 }
 
 // relayTraits is the table's column that every cell asks for, in few cache lines.

@@ -148,7 +148,7 @@ func (hs *clientHandshake) finish(c *Circuit, answer []byte) (*Hop, error) {
 			return nil, err
 		}
 	}
-	h, err := c.newHop(t, HopInfo{Target: hs.target, Client: true}, hs.opts.Flow, hs.opts.Path)
+	h, err := c.newHop(t, HopInfo{Target: hs.target, Client: true, HalfClose: hs.target.Proto.Has(protover.ChiveStream, protover.StreamHalfClose)}, hs.opts.Flow, hs.opts.Path)
 	if err != nil {
 		return nil, err
 	}

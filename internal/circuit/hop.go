@@ -79,6 +79,7 @@ type HopInfo struct {
 	Onion      bool         // the hop is virtual: the other end of a rendezvous
 	Flow       *flow.Params // the consensus's parameters at that time
 	MaxData    int          // bytes of data that a cell carries
+	HalfClose  bool         // the far end takes HALF_CLOSE on streams that this client opens
 }
 
 // Info returns the negotiated properties; the caller must not change them.

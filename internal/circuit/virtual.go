@@ -24,6 +24,8 @@ type Virtual struct {
 	// CGO says that the ends agreed on counter galois onion (docs/spec/cgo-onions.md),
 	// which needs congestion control; else the hop has tor1 with SHA3-256.
 	CGO bool
+	// HalfClose says that the service takes HALF_CLOSE (docs/spec/half-close.md).
+	HalfClose bool
 	// Flow holds the consensus's parameters (nil: the defaults), and Path which of
 	// Vegas's parameter sets the circuit has.
 	Flow *flow.Params
@@ -49,7 +51,7 @@ func (c *Circuit) AddVirtual(v Virtual) (*Hop, error) {
 	if err := t.check(); err != nil {
 		return nil, err
 	}
-	h, err := c.newHop(t, HopInfo{Client: !v.Service, Onion: true}, v.Flow, v.Path)
+	h, err := c.newHop(t, HopInfo{Client: !v.Service, Onion: true, HalfClose: v.HalfClose}, v.Flow, v.Path)
 	if err != nil {
 		return nil, err
 	}

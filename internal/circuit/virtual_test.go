@@ -97,11 +97,11 @@ type taker struct {
 }
 
 func (k *taker) HandleStream(h *Hop, m cell.RelayMsg) error {
-	port, err := cell.ParseOnionBegin(m.Data)
+	b, err := cell.ParseOnionBegin(m.Data)
 	if err != nil {
 		return err
 	}
-	k.h, k.ports = h, append(k.ports, port)
+	k.h, k.ports = h, append(k.ports, b.Port)
 	return h.AcceptStream(m.Stream, k)
 }
 

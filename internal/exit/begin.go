@@ -63,6 +63,7 @@ func (e *Exit) begin(h *circuit.Hop, id uint16, b cell.Begin) error {
 		e.release(h)
 		return err
 	}
+	s.SetHalfClose(b.Flags&cell.BeginHalfClose != 0)
 	e.wg.Add(1)
 	done := sync.OnceFunc(func() {
 		e.release(h)

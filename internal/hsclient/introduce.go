@@ -107,6 +107,7 @@ func (c *Client) terms(desc *cached) circuit.Virtual {
 		v.SendmeInc = inc
 		v.CGO = desc.inner.CGO && c.cfg.CGO
 	}
+	v.HalfClose = desc.inner.HalfClose
 	return v
 }
 

@@ -63,10 +63,11 @@ type offered struct {
 	flow   protover.Set
 	inc    uint8
 	cgo    bool
+	half   bool
 }
 
 func (o *offered) same(p *offered) bool {
-	return samePoints(o.points, p.points) && o.agrees(p) && o.cgo == p.cgo
+	return samePoints(o.points, p.points) && o.agrees(p) && o.cgo == p.cgo && o.half == p.half
 }
 
 // agrees reports whether both say the same about congestion control.
@@ -129,6 +130,11 @@ func (b *balance) offerFlow(inner *netdoc.HSInner) {
 	}
 }
 
+// halfClose reports whether all backends take HALF_CLOSE.
+func (b *balance) halfClose() bool {
+	return !slices.ContainsFunc(b.backends, func(e *backend) bool { return len(e.used.points) > 0 && !e.used.half })
+}
+
 // offer is what the descriptors say besides their points. A service that is no frontend
 // says what the consensus says.
 func (b *balance) offer() string {
@@ -137,7 +143,7 @@ func (b *balance) offer() string {
 	}
 	var in netdoc.HSInner
 	b.offerFlow(&in)
-	return fmt.Sprintf("%s %d %t", in.FlowControl.Versions("FlowCtrl"), in.SendmeInc, in.CGO)
+	return fmt.Sprintf("%s %d %t %t", in.FlowControl.Versions("FlowCtrl"), in.SendmeInc, in.CGO, b.halfClose())
 }
 
 // tendBackends looks at the backends' descriptors if it is time to.
@@ -209,7 +215,7 @@ func (s *Service) askBackend(d *netdir.Directory, e *backend) {
 	switch {
 	case in != nil && (e.blinded != blinded || got.Revision > e.revision):
 		e.blinded, e.revision, e.since = blinded, got.Revision, now
-		e.latest = offered{s.balance.unclaimed(e, usable(in.Points, s.cfg.Circuits.Testing())), in.FlowControl, in.SendmeInc, in.CGO}
+		e.latest = offered{s.balance.unclaimed(e, usable(in.Points, s.cfg.Circuits.Testing())), in.FlowControl, in.SendmeInc, in.CGO, in.HalfClose}
 	case got == nil && err == nil && none >= goneAnswers, now.Sub(e.since) >= backendStale:
 		e.latest = offered{}
 	}

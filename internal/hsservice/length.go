@@ -19,7 +19,7 @@ import (
 // innerOf returns what a descriptor tells clients. inc is the SENDME increment; zero:
 // no congestion control, and then no CGO either.
 func innerOf(points []netdoc.HSIntroPoint, inc int, cgo, single bool, kem []byte) (*netdoc.HSInner, error) {
-	inner := &netdoc.HSInner{Points: points, SendmeInc: uint8(inc), Single: single, KEM: kem}
+	inner := &netdoc.HSInner{Points: points, SendmeInc: uint8(inc), Single: single, HalfClose: true, KEM: kem}
 	if inc == 0 {
 		return inner, nil
 	}

@@ -339,6 +339,7 @@ func (s *Service) innerOf(x *descriptor, points []netdoc.HSIntroPoint, kem []byt
 	if s.balance != nil {
 		inner.FlowControl, inner.SendmeInc, inner.CGO = protover.Set{}, 0, false
 		s.balance.offerFlow(inner)
+		inner.HalfClose = s.balance.halfClose()
 	}
 	if s.fleet != nil {
 		inner.Fleet, err = s.fleet.seal.seal(x.hosts, x.keys.Blinded.Public(), x.revision)

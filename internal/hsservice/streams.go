@@ -95,11 +95,11 @@ func (s *Service) serves(port uint16) (target Target, listened, ok bool) {
 // channel's reader.
 func (s *Service) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	refuse := func(reason cell.EndReason) error { return h.RefuseStream(m.Stream, reason) }
-	port, err := cell.ParseOnionBegin(m.Data)
+	b, err := cell.ParseOnionBegin(m.Data)
 	if err != nil {
 		return refuse(cell.EndTorProtocol)
 	}
-	target, listened, ok := s.serves(port)
+	target, listened, ok := s.serves(b.Port)
 	if !ok {
 		return refuse(cell.EndDone) // as C tor, which does not tell a scanner more
 	}
@@ -121,7 +121,8 @@ func (s *Service) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	if err != nil {
 		return fault.Except(fault.Closed, err)
 	}
-	c := s.newConn(st, r, port)
+	st.SetHalfClose(b.Flags&cell.BeginHalfClose != 0)
+	c := s.newConn(st, r, b.Port)
 	if !listened {
 		return s.forward(c, target)
 	}

@@ -25,6 +25,10 @@ const hsFleet = "chive-fleet"
 // (docs/spec/cgo-onions.md, section 2).
 const hsCGO, hsCGOVersion = "chive-cgo", "1"
 
+// hsHalfClose is the line about half-closed streams (docs/spec/half-close.md), and
+// hsHalfCloseVersion its version.
+const hsHalfClose, hsHalfCloseVersion = "chive-half-close", "1"
+
 // hsPoWTime is the format of times in pow-params.
 const hsPoWTime = "2006-01-02T15:04:05"
 
@@ -41,6 +45,9 @@ type HSInner struct {
 	// that ask for it (docs/spec/cgo-onions.md). It needs congestion control.
 	CGO bool
 	PoW *HSPoW // nil: introductions need no proof of work
+	// HalfClose says that the service takes HALF_CLOSE from clients, and sends it to those
+	// that ask for it.
+	HalfClose bool
 	// KEM is the service's ML-KEM-768 encapsulation key (docs/spec/pq-onions.md), of
 	// which only the length was checked; nil: it has none.
 	KEM []byte
@@ -80,6 +87,9 @@ func (h *HSInner) encode(signing ed25519.PrivateKey, expires time.Time) ([]byte,
 	}
 	if h.CGO {
 		b = appendLine(b, hsCGO, hsCGOVersion)
+	}
+	if h.HalfClose {
+		b = appendLine(b, hsHalfClose, hsHalfCloseVersion)
 	}
 	if p := h.PoW; p != nil {
 		b = appendLine(b, "pow-params", "v1", base64.RawStdEncoding.EncodeToString(p.Seed[:]), strconv.FormatUint(uint64(p.Effort), 10), p.Expires.UTC().Format(hsPoWTime))
@@ -191,6 +201,12 @@ func (h *HSInner) item(it *Item, seen *seen) error {
 			return nil // of a later version
 		}
 		h.CGO = true
+		return seen.once(it.Keyword)
+	case hsHalfClose:
+		if w, _ := a.Next(); string(w) != hsHalfCloseVersion {
+			return nil // of a later version
+		}
+		h.HalfClose = true
 		return seen.once(it.Keyword)
 	case hsFleet:
 		if w, _ := a.Next(); string(w) != "1" {

@@ -25,6 +25,8 @@ const (
 	Padding   = "Padding"
 	FlowCtrl  = "FlowCtrl"
 	Conflux   = "Conflux"
+
+	ChiveStream = "ChiveStream" // docs/spec/half-close.md
 )
 
 // Versions of subprotocols on which our messages to a relay depend.
@@ -42,6 +44,7 @@ const (
 	HSIntroV3       = 4 // HSIntro: introductions to v3 onion services
 	HSIntroDoS      = 5 // HSIntro: and the service may ask for a limit of introductions
 	HSRendV3        = 2 // HSRend: rendezvous with v3 onion services
+	StreamHalfClose = 1 // ChiveStream: HALF_CLOSE
 )
 
 // maxVersion is the largest version number (the versions fit into a 64-bit mask).

@@ -11,11 +11,11 @@ import (
 
 // Protocols are the subprotocol versions of this relay, without those of a
 // directory cache.
-const Protocols = "ChivePQ=1-3,8 Conflux=1 Cons=1-2 Desc=1-4 FlowCtrl=1-2 HSIntro=4-5 HSRend=2 Link=4-5 LinkAuth=3 Microdesc=1-3 Padding=2 Relay=2-6"
+const Protocols = "ChivePQ=1-3,8 ChiveStream=1 Conflux=1 Cons=1-2 Desc=1-4 FlowCtrl=1-2 HSIntro=4-5 HSRend=2 Link=4-5 LinkAuth=3 Microdesc=1-3 Padding=2 Relay=2-6"
 
 // dirProtocols are the subprotocol versions of a relay that serves directory
 // streams.
-const dirProtocols = "ChivePQ=1-3,8 Conflux=1 Cons=1-2 Desc=1-4 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4-5 HSRend=2 Link=4-5 LinkAuth=3 Microdesc=1-3 Padding=2 Relay=2-6"
+const dirProtocols = "ChivePQ=1-3,8 ChiveStream=1 Conflux=1 Cons=1-2 Desc=1-4 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4-5 HSRend=2 Link=4-5 LinkAuth=3 Microdesc=1-3 Padding=2 Relay=2-6"
 
 // describe makes a descriptor and its extra-info document, signed.
 func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, error) {

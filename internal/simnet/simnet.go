@@ -179,14 +179,14 @@ func (r *Relay) listen(link *channel.LinkConfig) {
 
 // HandleStream implements circuit.StreamHandler.
 func (r *Relay) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
-	name := m.Cmd.String()
+	name, half := m.Cmd.String(), false
 	switch m.Cmd {
 	case cell.RelayBegin:
 		b, err := cell.ParseBegin(m.Data)
 		if err != nil {
 			return err
 		}
-		name = b.Host
+		name, half = b.Host, b.Flags&cell.BeginHalfClose != 0
 	case cell.RelayResolve:
 		a := cell.Resolved{{Type: cell.AnswerIPv4, Addr: netip.MustParseAddr("192.0.2.1"), TTL: 60}}
 		body, err := a.Append(nil)
@@ -199,6 +199,7 @@ func (r *Relay) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	if err != nil {
 		return err
 	}
+	s.SetHalfClose(half)
 	if name == "refused" {
 		return s.Reject(cell.EndExitPolicy, netip.MustParseAddr("192.0.2.1"), 60)
 	}

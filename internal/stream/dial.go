@@ -50,7 +50,7 @@ func Dial(ctx context.Context, h *circuit.Hop, host string, port uint16) (*Strea
 // Begin sends BEGIN and returns at once. Data written before WaitOpen returns is
 // optimistic data.
 func Begin(h *circuit.Hop, host string, port uint16, f Family) (*Stream, error) {
-	m, err := cell.NewBegin(host, port, f.flags())
+	m, err := cell.NewBegin(host, port, f.flags()|halfClose(h))
 	if err != nil {
 		return nil, fault.Wrap(fault.Config, err)
 	}
@@ -64,6 +64,7 @@ func BeginOnion(h *circuit.Hop, name string, port uint16) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.Flags = halfClose(h)
 	return begin(h, net.JoinHostPort(name, strconv.Itoa(int(port))), cell.RelayBegin, m.Append(nil))
 }
 
@@ -76,6 +77,7 @@ func BeginDir(h *circuit.Hop) (*Stream, error) {
 func begin(h *circuit.Hop, name string, cmd cell.RelayCommand, body []byte) (*Stream, error) {
 	s := newStream(h, name)
 	s.opened = make(chan struct{})
+	s.halves = cmd == cell.RelayBegin && h.Info().HalfClose
 	if err := h.OpenStream(func(id uint16) circuit.StreamReceiver { s.id = id; return s }); err != nil {
 		s.account.Close()
 		return nil, err

@@ -45,9 +45,10 @@ func (f *inFlow) received(s *Stream, n int, now time.Time) error {
 	return f.follow(s, advice)
 }
 
-// silent reports whether the peer must hear no more of this stream. A peer that has had
-// our END does not know the stream any more, and may close the circuit.
-func (s *Stream) silent() bool { return s.peerEnded || s.endSent }
+// silent reports whether the peer must hear no more of what this end has read: it has
+// nothing more to send. A peer that has had our END does not know the stream any more,
+// and may close the circuit.
+func (s *Stream) silent() bool { return s.peerEnded || s.peerHalf || s.endSent }
 
 // consumed accounts for n bytes that were read. An error means that the
 // circuit is closed; the reader learns that in another way.

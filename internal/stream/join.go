@@ -57,7 +57,8 @@ func (s *Stream) Join(conn net.Conn, first []byte, how Joint) (cut func()) {
 
 // JoinTarget is Join for the end of a stream that a client did not open, with the
 // connection that was made for it. how needs no Up, Down and Whole. reason says what the
-// client is told of an error of the connection.
+// client is told of an error of the connection. The end of one direction is passed on as a
+// half-close if the client takes that, and else ends both.
 func (s *Stream) JoinTarget(conn net.Conn, reason func(error) cell.EndReason, how Joint) (cut func()) {
 	fail := func(r cell.EndReason) bool {
 		_ = s.CloseReason(r) // an error says that the circuit is closed
@@ -68,12 +69,19 @@ func (s *Stream) JoinTarget(conn net.Conn, reason func(error) cell.EndReason, ho
 		if err != nil {
 			return fail(reason(err))
 		}
+		if s.HalfClose() {
+			_ = s.CloseWrite() // an error says that the circuit is closed, as the stream does
+			return false
+		}
 		// END closes both directions, so the end of the target's bytes ends both.
 		return fail(cell.EndDone)
 	}
 	how.Down = func(err error) bool {
 		if err != nil {
 			return fail(reason(err))
+		}
+		if c, ok := conn.(interface{ CloseWrite() error }); !ok || c.CloseWrite() != nil {
+			return fail(cell.EndDone)
 		}
 		return false
 	}

@@ -55,12 +55,16 @@ type Stream struct {
 	addr        netip.Addr    // where the exit says that it connected to
 	openErr     error
 	closed      bool // Close was called
-	writeClosed bool // CloseWrite was called; END is still to be sent
+	halves      bool // both ends take HALF_CLOSE
+	halfSent    bool
+	peerHalf    bool // it has come
+	writeClosed bool // CloseWrite was called; without halves END is still to be sent
 	endSent     bool
 	peerEnded   bool
-	noCircuit   bool // the circuit has closed
-	linger      *time.Timer
-	read, wrote uint64 // bytes that came and that were sent
+	noCircuit   bool        // the circuit has closed
+	linger      *time.Timer // what CloseWrite, or HALF_CLOSE, waits for
+	read, wrote uint64      // bytes that came and that were sent
+	moved       uint64      // the sum when linger was set, of a stream that is half closed
 }
 
 // Addr is a stream's end as its user named it. Logs do not show it.
@@ -117,6 +121,8 @@ func (s *Stream) HandleMessage(m cell.RelayMsg, now time.Time) error {
 		return s.dataLocked(m.Data, now)
 	case cell.RelayConnected:
 		return s.connectedLocked(m.Data)
+	case cell.RelayHalfClose:
+		return s.peerHalfLocked()
 	case cell.RelayEnd:
 		s.endLocked(cell.ParseEnd(m.Data))
 		return nil
@@ -148,8 +154,8 @@ func (s *Stream) dataLocked(p []byte, now time.Time) error {
 	if !s.connected {
 		return fault.New(fault.Protocol, "DATA on a stream that is not open")
 	}
-	if s.peerEnded {
-		return fault.New(fault.Protocol, "DATA after END")
+	if s.peerEnded || s.peerHalf {
+		return fault.New(fault.Protocol, "DATA after the end of it")
 	}
 	if s.readErr != nil {
 		return nil

@@ -1,13 +1,11 @@
 package stream
 
 import (
-	"io"
 	"net"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/panics"
 )
 
 // Write implements net.Conn. It returns once all of p is sealed and queued on
@@ -108,58 +106,6 @@ func (s *Stream) waitToWrite(wait time.Duration) error {
 		return errDeadline
 	}
 	return nil
-}
-
-// halfCloseLinger is how long the peer must be silent before a stream whose
-// write side was closed is ended. END closes both directions at a C tor exit,
-// so that sending it at once would cut off the answer.
-const halfCloseLinger = time.Second
-
-// errHalfClosed is what a reader learns who waits for a peer that says nothing after
-// CloseWrite.
-var errHalfClosed = fault.New(fault.Network, "the stream was ended because the peer said nothing after CloseWrite, and Tor has no half-close: its answer may be missing: %w", io.ErrUnexpectedEOF)
-
-// CloseWrite says that no more will be written. The protocol has no half-close
-// (tor-spec, "closing streams"): END waits until the peer was silent for a second,
-// or ended the stream itself; reading goes on meanwhile.
-func (s *Stream) CloseWrite() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || s.writeClosed {
-		return nil
-	}
-	s.writeClosed = true
-	if s.writeErr != nil {
-		return nil // it has ended already
-	}
-	s.linger = time.AfterFunc(halfCloseLinger, panics.Contain(nil, nil, s.lingered))
-	s.in.activity = false
-	return nil
-}
-
-// lingered runs when the linger time has passed. The first time, the stream is ended. A
-// peer that has closed its own side, too, answers with END, and all of its answer was
-// received; otherwise the time passes once more.
-func (s *Stream) lingered() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed || s.peerEnded {
-		return
-	}
-	if s.in.activity || s.buf.n > 0 {
-		s.in.activity = false
-		s.linger.Reset(halfCloseLinger)
-		return
-	}
-	if !s.endSent {
-		s.sendEndLocked(cell.EndDone)
-		s.linger.Reset(halfCloseLinger)
-		return
-	}
-	// A C tor exit closes the connection now and says no more. This is no EOF: the
-	// peer may have been about to answer.
-	s.finishLocked(errHalfClosed, fault.Wrap(fault.Closed, net.ErrClosed))
-	s.hop.RemoveStream(s.id, false)
 }
 
 func (s *Stream) sendEndLocked(reason cell.EndReason) {
