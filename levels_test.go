@@ -62,6 +62,7 @@ var levels = map[string]int{
 
 	"internal/atomicfile": 3,
 	"internal/isolation":  3,
+	"internal/idle":       3,
 	"internal/progress":   3,
 	"internal/channel":    3,
 	"internal/listen":     3,

@@ -30,7 +30,6 @@ var shortLocks = map[string]string{
 	"internal/exit/exit.go lookup":                  "share is arithmetic",
 	"internal/pool/acquire.go Acquire":              "a comparison of pointers",
 	"internal/relay/bandwidthfile.go save":          "a struct of numbers and dates as JSON",
-	"internal/stream/read.go WriteTo":               "sinkMu is freed by the deferred function after its Lock; of mu's section, take moves a pointer",
 }
 
 // TestLocksAreFreed: code that panics must not keep a lock that is needed to

@@ -9,8 +9,9 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// The commands that carry a stream ID in the RelayV1 layout (proposal 340).
-var streamCommands = []RelayCommand{RelayBegin, RelayBeginDir, RelayConnected, RelayData, RelayEnd, RelayResolve, RelayResolved, RelayXoff, RelayXon}
+// The commands that carry a stream ID in the RelayV1 layout (proposal 340, and
+// docs/spec/half-close.md).
+var streamCommands = []RelayCommand{RelayBegin, RelayBeginDir, RelayConnected, RelayData, RelayEnd, RelayResolve, RelayResolved, RelayXoff, RelayXon, RelayHalfClose}
 
 func TestWantsStream(t *testing.T) {
 	for c := range 256 {

@@ -8,8 +8,8 @@ import (
 // TestRelayCommands holds the table to what the specifications say in lists.
 func TestRelayCommands(t *testing.T) {
 	// proposal 329, "Multiplexed messages": those of streams, without BEGIN_DIR
-	// and the SENDME of a stream.
-	numbered := []RelayCommand{RelayBegin, RelayData, RelayEnd, RelayConnected, RelayResolve, RelayResolved, RelayXoff, RelayXon}
+	// and the SENDME of a stream; and docs/spec/half-close.md.
+	numbered := []RelayCommand{RelayBegin, RelayData, RelayEnd, RelayConnected, RelayResolve, RelayResolved, RelayXoff, RelayXon, RelayHalfClose}
 	opens := []RelayCommand{RelayBegin, RelayBeginDir, RelayResolve}
 	seen := map[string]bool{}
 	for i := range 256 {

@@ -28,7 +28,7 @@ func (e *Exit) joined(s *stream.Stream, conn net.Conn, done func()) func() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	cut := s.JoinTarget(conn, endReason, stream.Joint{
-		Flush: func() time.Duration { return flushTime },
+		Flush: func() time.Duration { return e.flush },
 		Done: func() {
 			in, out := s.Bytes()
 			e.opts.Stats.BytesOut.Add(in)

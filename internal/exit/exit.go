@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
@@ -22,6 +23,7 @@ type Exit struct {
 	rules atomic.Pointer[rules] // nil: only directory streams are served
 	dir   *dirserver.Server     // nil: none
 	opts  Options
+	flush time.Duration // flushTime, except in tests
 
 	ctx  context.Context
 	stop context.CancelFunc
@@ -65,7 +67,7 @@ func New(cfg *Config, dir *dirserver.Server, opts Options) (*Exit, error) {
 	if opts.Stats == nil {
 		opts.Stats = new(Stats)
 	}
-	e := &Exit{dir: dir, opts: opts, circs: map[*circuit.Hop]*circState{}, cuts: map[*stream.Stream]func(){}}
+	e := &Exit{dir: dir, opts: opts, flush: flushTime, circs: map[*circuit.Hop]*circState{}, cuts: map[*stream.Stream]func(){}}
 	if err := e.SetConfig(cfg); err != nil {
 		return nil, err
 	}

@@ -129,7 +129,7 @@ func hsService(t testing.TB, n int) (*HSKeys, *HSInner) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &HSInner{Single: true, FlowControl: flow, SendmeInc: 31, PoW: &HSPoW{Effort: 7, Expires: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
+	h := &HSInner{Single: true, FlowControl: flow, SendmeInc: 31, HalfClose: true, PoW: &HSPoW{Effort: 7, Expires: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}}
 	for i := range n {
 		h.Points = append(h.Points, HSIntroPoint{
 			Specs: []linkspec.Spec{{Type: linkspec.TypeIPv4, Body: []byte{192, 0, 2, byte(i), 0, 9}}, {Type: 77, Body: []byte("unknown")}},

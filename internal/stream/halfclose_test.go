@@ -156,8 +156,6 @@ var (
 	halfClosed = func(t testing.TB, r *raw) { r.send(t, cell.RelayHalfClose, nil) }
 	data       = func(t testing.TB, r *raw) { r.send(t, cell.RelayData, []byte("x")) }
 	endDone    = func(t testing.TB, r *raw) { r.send(t, cell.RelayEnd, (&cell.End{Reason: cell.EndDone}).Append(nil)) }
-	xoff       = func(t testing.TB, r *raw) { r.send(t, cell.RelayXoff, (&cell.Xoff{}).Append(nil)) }
-	xon        = func(t testing.TB, r *raw) { r.send(t, cell.RelayXon, (&cell.Xon{}).Append(nil)) }
 	sendme     = func(t testing.TB, r *raw) { r.send(t, cell.RelaySendme, nil) }
 	unknown    = func(t testing.TB, r *raw) { (&raw{hop: r.hop, id: r.id ^ 0x5555}).send(t, cell.RelayHalfClose, nil) }
 )
@@ -176,7 +174,6 @@ func TestHostileHalfClose(t *testing.T) {
 		"once":                    {asked, "vegas cgo", []step{data, halfClosed}, false},
 		"at once":                 {asked, "vegas cgo", []step{halfClosed}, false},
 		"then END":                {asked, "vegas cgo", []step{halfClosed, endDone}, false},
-		"then XOFF and XON":       {asked, "vegas cgo", []step{halfClosed, xoff, xon}, false},
 		"not asked for":           {0, "vegas cgo", []step{halfClosed}, true},
 		"twice":                   {asked, "vegas cgo", []step{halfClosed, halfClosed}, true},
 		"then DATA":               {asked, "vegas cgo", []step{halfClosed, data}, true},

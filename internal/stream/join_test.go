@@ -1,7 +1,6 @@
 package stream_test
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"net"
@@ -20,12 +19,13 @@ import (
 type targets struct {
 	t     testing.TB
 	conns chan net.Conn
+	half  bool
 	flush time.Duration
 	done  chan *stream.Stream
 }
 
 func newTargets(t testing.TB) *targets {
-	return &targets{t, make(chan net.Conn, 1), time.Minute, make(chan *stream.Stream, 1000)}
+	return &targets{t, make(chan net.Conn, 1), false, time.Minute, make(chan *stream.Stream, 1000)}
 }
 
 func (h *targets) HandleStream(hop *circuit.Hop, m cell.RelayMsg) error {
@@ -36,6 +36,7 @@ func (h *targets) HandleStream(hop *circuit.Hop, m cell.RelayMsg) error {
 	if err := s.Connected(netip.Addr{}, 0); err != nil {
 		return err
 	}
+	s.SetHalfClose(h.half)
 	s.JoinTarget(<-h.conns, func(error) cell.EndReason { return cell.EndConnReset }, stream.Joint{
 		Flush: func() time.Duration { return h.flush },
 		Done:  func() { h.done <- s },
@@ -74,8 +75,15 @@ func join2(t testing.TB, h *targets, c *circuit.Circuit) *joined {
 	h.conns <- relay
 	j := &joined{program: program, target: target, client: dial(t, c, "x"), up: make(chan error, 1), down: make(chan error, 1), done: make(chan struct{})}
 	j.cut = j.client.Join(front, nil, stream.Joint{
-		Up:   func(err error) bool { j.up <- err; j.client.Close(); return true },
-		Down: func(err error) bool { j.down <- err; front.CloseWrite(); return false },
+		Up: func(err error) bool {
+			j.up <- err
+			if err != nil || j.client.CloseWrite() != nil {
+				j.client.Close()
+				return true
+			}
+			return false
+		},
+		Down: func(err error) bool { j.down <- err; return err != nil || front.CloseWrite() != nil },
 		Done: func() { j.client.Close(); close(j.done) },
 	})
 	return j
@@ -139,8 +147,90 @@ func settled(t testing.TB, most int) (goroutines, bytes int) {
 	return goroutines, int(m.HeapAlloc)
 }
 
-func simnetNew(t testing.TB, h *targets) *simnet.Relay {
-	return simnet.New(t, simnet.Options{Streams: h})
+// TestJoinPassesTheEndOn: the end of the program's bytes reaches the target as an end, and
+// the answer that follows it reaches the program; and the other way round.
+func TestJoinPassesTheEndOn(t *testing.T) {
+	for _, programFirst := range []bool{true, false} {
+		h := newTargets(t)
+		h.half = true
+		c := build(t, client(t), kinds["vegas cgo"], simnet.New(t, simnet.Options{Proto: halves, Streams: h}))
+		j := join2(t, h, c)
+		first, second := j.program, j.target
+		if !programFirst {
+			first, second = second, first
+		}
+		pass(t, first, second, "question")
+		first.CloseWrite()
+		if n, err := second.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			t.Fatal(n, err)
+		}
+		pass(t, second, first, "answer")
+		second.CloseWrite()
+		if n, err := first.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			t.Fatal(n, err)
+		}
+		<-j.done
+		<-h.done
+		if up, down := <-j.up, <-j.down; up != nil || down != nil {
+			t.Error(up, down)
+		}
+	}
 }
 
-var _ = []any{bytes.Equal, errors.Is}
+// TestTargetThatReadsNothing: a target that neither reads nor writes does not outlive the
+// circuit by more than it may.
+func TestTargetThatReadsNothing(t *testing.T) {
+	h := newTargets(t)
+	h.flush = 0
+	c := build(t, client(t), kinds["vegas cgo"], simnet.New(t, simnet.Options{Streams: h}))
+	j := join2(t, h, c)
+	j.program.SetDeadline(time.Now().Add(500 * time.Millisecond))
+	for { // until the target's socket, and all before it, is full
+		if _, err := j.program.Write(make([]byte, 64<<10)); err != nil {
+			break
+		}
+	}
+	c.Close(cell.DestroyNone, errors.New("the client is gone"))
+	<-h.done
+	<-j.done
+}
+
+// TestJoinedStreamEnds: each way to end a joined stream ends both connections.
+func TestJoinedStreamEnds(t *testing.T) {
+	for name, end := range map[string]func(*joined, *circuit.Circuit){
+		"the program resets": func(j *joined, _ *circuit.Circuit) { j.program.SetLinger(0); j.program.Close() },
+		"the target resets":  func(j *joined, _ *circuit.Circuit) { j.target.SetLinger(0); j.target.Close() },
+		"cut":                func(j *joined, _ *circuit.Circuit) { j.cut(); j.client.Close() },
+		"the circuit closes": func(_ *joined, c *circuit.Circuit) { c.Close(cell.DestroyNone, errors.New("test")) },
+	} {
+		for _, half := range []bool{true, false} {
+			for _, idle := range []bool{true, false} {
+				t.Run(name, func(t *testing.T) {
+					h := newTargets(t)
+					h.half = half
+					c := build(t, client(t), kinds["vegas cgo"], simnet.New(t, simnet.Options{Proto: halves, Streams: h}))
+					j := join2(t, h, c)
+					pass(t, j.program, j.target, "x")
+					pass(t, j.target, j.program, "y")
+					if !idle { // both ends are being written to, and nobody reads
+						for _, c := range []net.Conn{j.program, j.target} {
+							c.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+							for _, err := c.Write(make([]byte, 64<<10)); err == nil; _, err = c.Write(make([]byte, 64<<10)) {
+							}
+						}
+					}
+					end(j, c)
+					if idle {
+						<-h.done
+						<-j.done
+						return
+					}
+					j.program.Close()
+					j.target.Close()
+					<-h.done
+					<-j.done
+				})
+			}
+		}
+	}
+}
