@@ -27,13 +27,16 @@ func limitHeap(maxMemory uint64) {
 // clientGC is the growth of a client's heap, in per cent of what is live, after which
 // the garbage collector runs. A client allocates next to nothing while it moves bytes, so
 // that this costs little, and with ten thousand connections it saves as much as they take.
-const clientGC = 30
+const clientGC = 20
 
-// settle gives back memory that only the start needed, when a node is ready. GOGC
-// overrides the rest.
+// settle gives back the memory that only the start needed, when a node is ready, and
+// makes a client's garbage collector run more often. GOGC overrides the latter.
 func settle(r role, code program, log *slog.Logger) {
-	if _, ok := r.(*proxyRole); ok && os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(clientGC)
+	switch r.(type) {
+	case *proxyRole, *onionRole:
+		if os.Getenv("GOGC") == "" {
+			debug.SetGCPercent(clientGC)
+		}
 	}
 	debug.FreeOSMemory()
 	if err := code.unmap(); err != nil {
