@@ -2,11 +2,11 @@ package pt
 
 import (
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/upstream"
 )
 
 // Env holds the settings that Tor gives a plugin in environment variables
@@ -18,7 +18,7 @@ type Env struct {
 	ExitOnStdinClose bool
 	Transports       []string // asked for; "*" is all
 
-	Proxy *url.URL // client: how to reach the network, or nil
+	Proxy *upstream.Proxy // client: how to reach the network, or nil
 
 	BindAddrs  map[string]netip.AddrPort // server: where to listen, by transport
 	Options    map[string]Args           // server: options, by transport
@@ -60,13 +60,8 @@ func parseEnv(getenv func(string) string) (*Env, error) {
 
 func (e *Env) client(getenv func(string) string) (err error) {
 	if s := getenv("TOR_PT_PROXY"); s != "" {
-		if e.Proxy, err = url.Parse(s); err != nil || e.Proxy.Host == "" {
-			return &proxyError{"TOR_PT_PROXY isn't a URL with a host"}
-		}
-		switch e.Proxy.Scheme {
-		case "socks5", "http":
-		default:
-			return &proxyError{"proxies of scheme " + e.Proxy.Scheme + " aren't supported: use socks5 or http"}
+		if e.Proxy, err = upstream.Parse(s); err != nil {
+			return &proxyError{"TOR_PT_PROXY: " + err.Error()}
 		}
 	}
 	return nil

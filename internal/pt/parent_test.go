@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net"
 	"net/netip"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,6 +18,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/upstream"
 )
 
 // modeVar makes this test binary a transport process.
@@ -146,7 +146,10 @@ func TestBothParents(t *testing.T) {
 }
 
 func TestProcessFaults(t *testing.T) {
-	proxy, _ := url.Parse("socks5://127.0.0.1:1")
+	proxy, err := upstream.Parse("socks5://127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for mode, want := range map[string]string{
 		"VERSION-ERROR no-version|":                                      "version 1",
 		"VERSION 2|":                                                     "version",
@@ -368,7 +371,7 @@ func TestSocksDialler(t *testing.T) {
 			got <- r
 		}()
 		for _, target := range []string{"[2001:db8::1]:443"} {
-			if err := askSocks5(a, netip.MustParseAddrPort(target), args.socks()); err != nil {
+			if err := (Method{Proto: "socks5"}).ask(a, netip.MustParseAddrPort(target), args.socks()); err != nil {
 				t.Fatal(err)
 			}
 			if r := <-got; r.target != target || !maps.Equal(r.args, args) && len(args) > 0 {
@@ -379,17 +382,13 @@ func TestSocksDialler(t *testing.T) {
 		b.Close()
 	}
 	p := &pipeRW{Reader: strings.NewReader("\x00\x5a......")}
-	if err := askSocks4(p, netip.MustParseAddrPort("192.0.2.1:258"), "a=b"); err != nil || p.String() != "\x04\x01\x01\x02\xc0\x00\x02\x01a=b\x00" {
+	four := Method{Proto: "socks4"}
+	if err := four.ask(p, netip.MustParseAddrPort("192.0.2.1:258"), "a=b"); err != nil || p.String() != "\x04\x01\x01\x02\xc0\x00\x02\x01a=b\x00" {
 		t.Errorf("%q %v", p.String(), err)
 	}
-	for answer, ask := range map[string]func(io.ReadWriter, netip.AddrPort, string) error{
-		"\x00\x5b......": askSocks4, "\x05\x00\x05\x01\x00\x01": askSocks5, "\x05\xff": askSocks5, "\x05\x00\x05\x00\x00\x07": askSocks5, "": askSocks5, "\x04": askSocks4,
-	} {
-		if err := ask(&pipeRW{Reader: strings.NewReader(answer)}, netip.MustParseAddrPort("192.0.2.1:1"), ""); err == nil {
-			t.Errorf("%q is a success", answer)
-		}
-	}
-	if err := askSocks4(&pipeRW{}, netip.MustParseAddrPort("[::1]:1"), ""); !fault.Is(err, fault.Config) {
+	// Without its arguments, a transport does not know where to go.
+	p = &pipeRW{Reader: strings.NewReader("\x05\x00\x05\x00\x00\x01abcdef")}
+	if err := (Method{Proto: "socks5"}).ask(p, netip.MustParseAddrPort("192.0.2.1:1"), "a=b"); !fault.Is(err, fault.Protocol) {
 		t.Error(err)
 	}
 }

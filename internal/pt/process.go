@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
-	"net/url"
 	"os"
 	"os/exec"
 	"slices"
@@ -16,16 +15,17 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/upstream"
 )
 
 // ProcessConfig describes a transport process and its task.
 type ProcessConfig struct {
-	Path       string   // the program
-	Args       []string // its arguments, without its name
-	Transports []string // the transports that it must offer
-	StateDir   string   // its own directory, created with mode 0700
-	Proxy      *url.URL // client: the proxy that it must use; nil: none
-	Server     *Server  // nil: a client's transports
+	Path       string          // the program
+	Args       []string        // its arguments, without its name
+	Transports []string        // the transports that it must offer
+	StateDir   string          // its own directory, created with mode 0700
+	Proxy      *upstream.Proxy // client: the proxy that it must use; nil: none
+	Server     *Server         // nil: a client's transports
 	Log        *slog.Logger
 }
 
@@ -219,7 +219,7 @@ func (p *Process) env(ours []string) []string {
 	if c.Server == nil {
 		set("CLIENT_TRANSPORTS", strings.Join(c.Transports, ","))
 		if c.Proxy != nil {
-			set("PROXY", c.Proxy.String())
+			set("PROXY", c.Proxy.URL().String())
 		}
 		return env
 	}

@@ -2,65 +2,56 @@ package pt
 
 import (
 	"bufio"
-	"context"
 	"io"
 	"net"
-	"net/url"
+	"net/http"
 	"testing"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/upstream"
 )
 
-// proxied runs an HTTP proxy whose answer is head, then what last does, and then
-// the end of the head; and connects through it.
-func proxied(t *testing.T, ctx context.Context, head string, last func()) (net.Conn, error) {
-	t.Helper()
+// TestDialerByProxy: a plugin reaches names and addresses through the proxy that Tor
+// names, and not without it.
+func TestDialerByProxy(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	p, err := upstream.Parse("http://" + l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan string, 1)
 	go func() {
-		c, err := l.Accept()
-		if err != nil {
-			return
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+				asked <- r.Method + " " + r.Host
+				io.WriteString(c, "HTTP/1.1 200 OK\r\n\r\nhello")
+			}
+			c.Close()
 		}
-		defer c.Close()
-		if _, err := readHead(bufio.NewReader(c)); err != nil {
-			return
-		}
-		io.WriteString(c, head+"\r\n\r")
-		last()
-		io.WriteString(c, "\nhello")
 	}()
-	dial, err := dialer(&url.URL{Scheme: "http", Host: l.Addr().String()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dial(ctx, "192.0.2.1:80")
-}
-
-func TestHTTPProxy(t *testing.T) {
-	c, err := proxied(t, t.Context(), "HTTP/1.1 200 yes", func() {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if b, err := io.ReadAll(c); err != nil || string(b) != "hello" {
-		t.Errorf("%q %v", b, err)
-	}
-	if _, err := proxied(t, t.Context(), "HTTP/1.1 403 no", func() {}); !fault.Is(err, fault.Network) {
-		t.Error(err)
-	}
-}
-
-// TestHTTPProxyTooLate: when the context ends while the proxy answers, there is no
-// connection: it could have the deadline that ends the wait.
-func TestHTTPProxyTooLate(t *testing.T) {
-	for range 20 {
-		ctx, cancel := context.WithCancel(t.Context())
-		if _, err := proxied(t, ctx, "HTTP/1.1 200 yes", cancel); !fault.Is(err, fault.Timeout) {
-			t.Error(err)
+	dial := dialer(p)
+	for _, to := range []string{"bridge.example:443", "[2001:db8::1]:80"} {
+		c, err := dial(t.Context(), to)
+		if err != nil {
+			t.Fatal(err)
 		}
+		if b, err := io.ReadAll(c); err != nil || string(b) != "hello" {
+			t.Errorf("%q %v", b, err)
+		}
+		c.Close()
+		if got := <-asked; got != "CONNECT "+to {
+			t.Error(got)
+		}
+	}
+	l.Close()
+	if c, err := dial(t.Context(), "127.0.0.1:1"); c != nil || !fault.Is(err, fault.Network) {
+		t.Errorf("with a dead proxy: %v", err)
 	}
 }
