@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"strings"
 
-	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/options"
@@ -67,48 +66,5 @@ func parseLine(line string) (netdoc.ExitPolicy, error) {
 	if line == "default" {
 		return DefaultPolicy(), nil
 	}
-	verb, pattern, _ := strings.Cut(line, " ")
-	pattern = strings.TrimSpace(pattern)
-	only6 := strings.HasSuffix(verb, "6")
-	accept := false
-	switch verb {
-	case "accept", "accept6":
-		accept = true
-	case "reject", "reject6":
-	default:
-		return nil, fault.New(fault.Config, "it begins with neither accept nor reject")
-	}
-	host, ports := pattern, "*"
-	// The colon before the ports follows the bracket of an IPv6 address.
-	if i := strings.LastIndexByte(pattern, ':'); i > strings.LastIndexByte(pattern, ']') {
-		host, ports = pattern[:i], pattern[i+1:]
-	}
-	if host == "*" && only6 {
-		host = "*6"
-	}
-	if strings.Contains(host, ":") != strings.HasPrefix(host, "[") {
-		return nil, fault.New(fault.Config, "an IPv6 address stands in brackets")
-	}
-	if host == "private" {
-		one, err := netdoc.ParsePolicyRule(accept, "*:"+ports)
-		if err != nil {
-			return nil, err
-		}
-		p := RejectPrivate()
-		for i := range p {
-			p[i].Accept, p[i].Ports = accept, one.Ports
-		}
-		return p, nil
-	}
-	one, err := netdoc.ParsePolicyRule(accept, host+":"+ports)
-	if err != nil {
-		return nil, err
-	}
-	if only6 && !one.Six && !one.Net.Addr().Is6() {
-		return nil, fault.New(fault.Config, "an IPv4 address in a rule about IPv6")
-	}
-	if host == "*" {
-		return netdoc.ExitPolicy{one, {Accept: accept, Six: true, Ports: one.Ports}}, nil
-	}
-	return netdoc.ExitPolicy{one}, nil
+	return netdoc.ParsePolicyLine(line)
 }
