@@ -21,7 +21,6 @@ import (
 	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/netdir"
-	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
 	"github.com/chivenet/chive/internal/role"
 	"github.com/chivenet/chive/internal/stream"
@@ -60,7 +59,8 @@ type core struct {
 // It is an error if another client uses the data directory, or if an option
 // cannot be applied.
 func New(cfg Config) (*Client, error) {
-	if err := cfg.Check(); err != nil {
+	read, err := cfg.read()
+	if err != nil {
 		return nil, err
 	}
 	given := cfg
@@ -75,10 +75,7 @@ func New(cfg Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	inner, err := cfg.inner(dir)
-	if err != nil {
-		return nil, errors.Join(err, co.dir.Close())
-	}
+	inner := cfg.inner(dir, read)
 	inner.Metrics = &co.metrics
 	inner.Hooks = co.hooks()
 	if co.inner, err = client.New(inner); err != nil {
@@ -115,15 +112,13 @@ func (c *Client) Reload(cfg Config) error {
 	}
 	next := cfg
 	cfg.Network = c.cfg.Network
-	if err := cfg.Check(); err != nil {
-		return err
-	}
-	inner, err := cfg.inner("")
+	read, err := cfg.read()
 	if err != nil {
 		return err
 	}
+	inner := cfg.inner("", read)
 	c.core.by.Store(uint32(cfg.isolation()))
-	c.inner.Reload(client.Live{Path: inner.Path, StreamTimeout: inner.StreamTimeout, MaxDirtiness: inner.Pool.MaxDirtiness})
+	c.inner.Reload(client.Live{Path: inner.Path, Map: inner.Map, StreamTimeout: inner.StreamTimeout, MaxDirtiness: inner.Pool.MaxDirtiness})
 	c.given = next
 	return nil
 }
@@ -162,7 +157,7 @@ func dirName(n *netdir.Network) string {
 }
 
 // inner returns the configuration for the internal package.
-func (cfg *Config) inner(dir string) (client.Config, error) {
+func (cfg *Config) inner(dir string, r choices) client.Config {
 	out := client.Config{
 		Network: cfg.Network.dir, Dir: dir, Log: cfg.Logger,
 		NumEntryGuards: cfg.NumEntryGuards, NumDirectoryGuards: cfg.NumDirectoryGuards,
@@ -172,28 +167,9 @@ func (cfg *Config) inner(dir string) (client.Config, error) {
 		PQ: cfg.PQ.inner(), RequireOnionPQ: cfg.RequireOnionPQ, Padding: cfg.Padding.inner(), CircuitPadding: cfg.CircuitPadding.inner(), Vanguards: cfg.Vanguards.inner(),
 		Pool: pool.Config{MaxDirtiness: cfg.MaxCircuitDirtiness},
 	}
-	var err error
-	if out.Bridges, out.Transports, err = cfg.bridges(); err != nil {
-		return out, err
-	}
 	out.MaxMemory = account.BoundOf(cfg.MaxMemory)
-	if out.OnionKeys, err = cfg.onionKeys(); err != nil {
-		return out, err
-	}
-	p := &out.Path
-	p.Strict = cfg.StrictNodes
-	p.SameSubnet = !cfg.Network.dir.Testing.EnforceDistinctSubnets
-	for _, o := range []struct {
-		set   *path.Set
-		nodes []string
-	}{{&p.Entry, cfg.EntryNodes}, {&p.Middle, cfg.MiddleNodes}, {&p.Exit, cfg.ExitNodes}, {&p.Exclude, cfg.ExcludeNodes}, {&p.ExcludeExit, cfg.ExcludeExitNodes}} {
-		s, err := path.ParseSet(o.nodes)
-		if err != nil {
-			return out, err
-		}
-		*o.set = s
-	}
-	return out, nil
+	out.Upstream, out.Path, out.Map, out.Bridges, out.Transports, out.OnionKeys = r.upstream, r.path, r.addrMap, r.bridges, r.transports, r.onionKeys
+	return out
 }
 
 // Wait waits until the client can carry traffic: it has a directory, and has

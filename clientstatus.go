@@ -25,7 +25,7 @@ func (c *Client) Status() Status {
 		for i, id := range c.Path {
 			path[i] = id.String()
 		}
-		out.Open = append(out.Open, CircuitStatus{c.ID, path, protection(c.Hops)})
+		out.Open = append(out.Open, CircuitStatus{c.ID, path, protection(c.Hops), c.Countries})
 	}
 	for _, b := range s.Bridges {
 		o := BridgeStatus{Transport: b.Transport, Nickname: b.Nickname, Usable: b.Usable, Problem: b.Problem}

@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/upstream"
 )
 
 // Config has the settings of a client. The zero Config is a client of the public
@@ -36,9 +37,8 @@ type Config struct {
 
 	// EntryNodes, MiddleNodes and ExitNodes, if not empty, are the wanted relays
 	// for each position: fingerprints (40 hexadecimal digits, with or without
-	// "$"), nicknames, addresses or networks in CIDR notation. Country codes are
-	// refused, because Chive has no GeoIP data. A manual choice of relays makes a
-	// client distinguishable from others.
+	// "$"), nicknames, addresses, networks in CIDR notation, or countries such as
+	// "{de}". A manual choice of relays makes a client distinguishable from others.
 	EntryNodes  []string `reload:"live"`
 	MiddleNodes []string `reload:"live"`
 	ExitNodes   []string `reload:"live"`
@@ -48,10 +48,36 @@ type Config struct {
 	// StrictNodes makes a connection fail if none of the wanted relays can be
 	// used; without it, the client uses others.
 	StrictNodes bool `reload:"live"`
+	// GeoIPFile and GeoIPv6File say in which countries addresses are, in C tor's form.
+	// They are read if a list of relays names a country, and again by Reload. Empty:
+	// those of the package tor-geoipdb, in /usr/share/tor, of which the second may be
+	// missing. A relay is where its IPv4 address is, or, if that is in no country, its
+	// IPv6 address.
+	GeoIPFile   string `reload:"live"`
+	GeoIPv6File string `reload:"live"`
+	// GeoIPExcludeUnknown says that ExcludeNodes and ExcludeExitNodes also exclude the
+	// relays whose country nobody knows. SwitchAuto: each of them that names a country.
+	GeoIPExcludeUnknown Switch `reload:"live"`
 	// NumEntryGuards is the number of guards for traffic, and NumDirectoryGuards
 	// the number for directory requests. 0: as the consensus recommends.
 	NumEntryGuards     int
 	NumDirectoryGuards int
+
+	// Proxy is a proxy by which the client reaches all relays and bridges, as a URL:
+	// "socks5://USER:PASSWORD@192.0.2.1:1080", "socks4://..." or "http://..." for one that
+	// knows CONNECT, or "@" and a file with such a line, which is its owner's alone. Its
+	// host is an IP address or localhost. Pluggable transports are told of it. If it
+	// fails, there is no connection. Empty: none.
+	Proxy string
+	// ReachableAddresses, if not empty, are the only addresses and ports to which the
+	// client connects: rules such as "*:443", "192.0.2.0/24", "reject [2001:db8::]/32:*" or
+	// "*4:*" for all of IPv4. The first rule that matches decides; what none accepts
+	// cannot be reached. Guards and directories are chosen by it, and bridges that it
+	// does not allow are not used.
+	ReachableAddresses []string `reload:"live"`
+	// MapAddress says that hosts stand for others: rules "FROM TO" for DialContext and
+	// lookups. Each side is a name, an address, or "*.NAME" for NAME and all below it.
+	MapAddress []string `reload:"live"`
 
 	// Bridges, if not empty, are the only relays to which the client connects,
 	// for circuits and for the directory: lines such as "192.0.2.1:443
@@ -141,33 +167,48 @@ type Config struct {
 const DefaultMaxMemory = 512 << 20
 
 // Check reports the first option that New would refuse. It touches no network, and
-// no file but those that ClientOnionAuth and ClientOnionAuthDir name.
+// no file but those that ClientOnionAuth, ClientOnionAuthDir and Proxy name and, if a list
+// of relays names a country, those that know countries.
 func (c *Config) Check() error {
+	_, err := c.read()
+	return err
+}
+
+// choices is what a Config says in texts, in the forms of the internal packages.
+type choices struct {
+	upstream   *upstream.Proxy
+	path       path.Config
+	addrMap    *client.AddrMap
+	bridges    []pt.BridgeLine
+	transports []pt.TransportLine
+	onionKeys  hsclient.Keys
+}
+
+// read checks all fields, and reads those that are texts or name files.
+func (c *Config) read() (r choices, err error) {
 	if err := options.Client.Check(c); err != nil {
-		return err
-	}
-	for _, o := range []struct {
-		field string
-		nodes []string
-	}{
-		{"EntryNodes", c.EntryNodes}, {"MiddleNodes", c.MiddleNodes}, {"ExitNodes", c.ExitNodes},
-		{"ExcludeNodes", c.ExcludeNodes}, {"ExcludeExitNodes", c.ExcludeExitNodes},
-	} {
-		if _, err := path.ParseSet(o.nodes); err != nil {
-			return options.Wrong(o.field, "%w", err)
-		}
+		return r, err
 	}
 	if c.ClientDNSRejectInternalAddresses == SwitchOff && (c.Network == nil || c.Network.dir.IsPublic()) {
-		return options.Wrong("ClientDNSRejectInternalAddresses", "off is for networks of one's own, not for the public one")
+		return r, options.Wrong("ClientDNSRejectInternalAddresses", "off is for networks of one's own, not for the public one")
 	}
 	if c.RequireOnionPQ && c.PQ == PQOff {
-		return options.Wrong("RequireOnionPQ", "the option PQ is off")
+		return r, options.Wrong("RequireOnionPQ", "the option PQ is off")
 	}
-	if _, err := c.onionKeys(); err != nil {
-		return err
+	if r.upstream, err = c.upstream(); err != nil {
+		return r, err
 	}
-	_, _, err := c.bridges()
-	return err
+	if r.bridges, r.transports, err = c.bridges(r.upstream != nil); err != nil {
+		return r, err
+	}
+	if r.onionKeys, err = c.onionKeys(); err != nil {
+		return r, err
+	}
+	if r.addrMap, err = c.addrMap(); err != nil {
+		return r, err
+	}
+	r.path, err = c.paths(r.upstream)
+	return r, err
 }
 
 // onionKeys reads the keys for onion services.
@@ -190,8 +231,9 @@ func (c *Config) onionKeys() (hsclient.Keys, error) {
 	return keys, nil
 }
 
-// bridges reads the bridge lines and the transport plugins.
-func (c *Config) bridges() ([]pt.BridgeLine, []pt.TransportLine, error) {
+// bridges reads the bridge lines and the transport plugins. proxied says that there is
+// an upstream proxy.
+func (c *Config) bridges(proxied bool) ([]pt.BridgeLine, []pt.TransportLine, error) {
 	if len(c.Bridges) > 0 && len(c.EntryNodes) > 0 {
 		return nil, nil, options.Wrong("EntryNodes", "bridges are the first hops of every circuit; give one or the other")
 	}
@@ -211,7 +253,7 @@ func (c *Config) bridges() ([]pt.BridgeLine, []pt.TransportLine, error) {
 		}
 		plugins = append(plugins, p)
 	}
-	if err := client.CheckBridges(bridges, plugins); err != nil {
+	if err := client.CheckBridges(bridges, plugins, proxied); err != nil {
 		return nil, nil, options.Wrong("Bridges", "%w", err)
 	}
 	return bridges, plugins, nil

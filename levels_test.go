@@ -54,6 +54,7 @@ var levels = map[string]int{
 	"fte/lang":           2,
 	"internal/torrc":     2,
 	"internal/cbt":       2,
+	"internal/geoip":     2,
 	"internal/flow":      2,
 	"internal/handshake": 2,
 	"internal/layer":     2,
@@ -68,6 +69,7 @@ var levels = map[string]int{
 	"internal/listen":     3,
 	"internal/netdir":     3,
 	"internal/role":       3,
+	"internal/upstream":   3,
 
 	"fte/...":          4,
 	"internal/circuit": 4,

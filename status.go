@@ -24,6 +24,9 @@ type CircuitStatus struct {
 	ID   uint64          `json:"id"`   // as in CircuitEvent
 	Path []string        `json:"path"` // the relays' fingerprints, the guard's first
 	Hops []HopProtection `json:"hops"` // what protects each, in the same order
+	// Countries are the relays' countries, in the same order, such as "de", or "??" for
+	// one that nobody knows. Nil: no list of relays names a country, so none is known.
+	Countries []string `json:"countries,omitempty"`
 }
 
 // HopProtection is the protection of one hop of a circuit.

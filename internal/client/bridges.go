@@ -53,10 +53,14 @@ const (
 	bridgeTimeout  = 30 * time.Second
 )
 
-// CheckBridges reports mistakes in bridges and transports together.
-func CheckBridges(lines []pt.BridgeLine, transports []pt.TransportLine) error {
+// CheckBridges reports mistakes in bridges and transports together. proxied says that
+// there is an upstream proxy.
+func CheckBridges(lines []pt.BridgeLine, transports []pt.TransportLine, proxied bool) error {
 	by := map[string]bool{}
 	for _, t := range transports {
+		if proxied && t.Path == "" {
+			return fault.New(fault.Config, "the transport %s runs already, and cannot be told of the upstream proxy: give its program, with exec", t.Transports[0])
+		}
 		for _, n := range t.Transports {
 			if by[n] {
 				return fault.New(fault.Config, "two transport plugins offer %s", n)
@@ -82,7 +86,7 @@ func CheckBridges(lines []pt.BridgeLine, transports []pt.TransportLine) error {
 
 // newBridges launches the transports that the bridges need.
 func newBridges(c *Client) (*bridges, error) {
-	if err := CheckBridges(c.cfg.Bridges, c.cfg.Transports); err != nil {
+	if err := CheckBridges(c.cfg.Bridges, c.cfg.Transports, c.cfg.Upstream != nil); err != nil {
 		return nil, err
 	}
 	bs := &bridges{c: c, byAddr: map[netip.AddrPort]*bridge{}, changed: make(chan struct{})}
@@ -113,7 +117,7 @@ func newBridges(c *Client) (*bridges, error) {
 			}
 			continue
 		}
-		p := pt.Launch(pt.ProcessConfig{Path: t.Path, Args: t.Args, Transports: names, StateDir: filepath.Join(state, names[0]), Log: c.log})
+		p := pt.Launch(pt.ProcessConfig{Path: t.Path, Args: t.Args, Transports: names, StateDir: filepath.Join(state, names[0]), Proxy: c.cfg.Upstream, Log: c.log})
 		bs.procs = append(bs.procs, p)
 		for _, n := range names {
 			via[n] = func(ctx context.Context) (pt.Method, error) { return p.Method(ctx, n) }

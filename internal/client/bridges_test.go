@@ -44,6 +44,7 @@ func TestCheckBridges(t *testing.T) {
 	fp := strings.Repeat("AB", 20)
 	for name, c := range map[string]struct {
 		bridges, transports []string
+		proxied             bool
 		ok                  bool
 	}{
 		"none":             {ok: true},
@@ -52,9 +53,11 @@ func TestCheckBridges(t *testing.T) {
 		"no transport":     {bridges: []string{"x 192.0.2.1:1"}, transports: []string{"y exec /p"}},
 		"same address":     {bridges: []string{"192.0.2.1:1", "x 192.0.2.1:1"}, transports: []string{"x exec /p"}},
 		"same fingerprint": {bridges: []string{"192.0.2.1:1 " + fp, "192.0.2.1:2 " + fp}},
+		"proxied":          {transports: []string{"x exec /p"}, proxied: true, ok: true},
+		"around the proxy": {transports: []string{"x socks5 127.0.0.1:1"}, proxied: true},
 		"two plugins":      {transports: []string{"x exec /p", "y,x socks5 127.0.0.1:1"}},
 	} {
-		err := CheckBridges(bridgeLines(t, c.bridges...), transportLines(t, c.transports...))
+		err := CheckBridges(bridgeLines(t, c.bridges...), transportLines(t, c.transports...), c.proxied)
 		if (err == nil) != c.ok || err != nil && !fault.Is(err, fault.Config) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -68,7 +68,7 @@ func (bs *bridges) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, err
 		return nil, fault.New(fault.Refused, "only bridges may be connected to, and this is none")
 	}
 	if b.via == nil {
-		return bs.c.cfg.Dial(ctx, addr)
+		return bs.c.connect(ctx, addr)
 	}
 	m, err := b.via(ctx)
 	if err != nil {

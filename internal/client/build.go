@@ -149,7 +149,11 @@ func (c *Client) buildOne(ctx context.Context, spec pool.Spec) (*Circ, error) {
 // choosePath chooses the relays of a circuit.
 func (c *Client) choosePath(d *netdir.Directory, s *path.Spec, now time.Time) (*path.Path, error) {
 	c.need(d, s, now)
-	return c.live.Load().Path.Choose(d, c.guards, newRand(), s, now)
+	p, err := c.live.Load().Path.Choose(d, c.guards, newRand(), s, now)
+	if fault.Is(err, fault.Config) { // trying again does not help
+		c.problem(err)
+	}
+	return p, err
 }
 
 // need adds what the configuration demands of every hop or of the exit.

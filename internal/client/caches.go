@@ -63,6 +63,9 @@ func (k *caches) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.Stre
 	defer cancel()
 	target, use, err := k.choose(ctx, q)
 	if err != nil {
+		if fault.Is(err, fault.Config) { // trying again does not help
+			k.c.problem(err)
+		}
 		return dirclient.Stream{}, err
 	}
 	circ, err := k.get(ctx, target, use)
@@ -127,7 +130,13 @@ func (k *caches) fallback(avoid []ident.RelayID) (linkspec.Target, *guard.Use, e
 	now := time.Now()
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	may := k.c.live.Load().Path.Reachable
+	forbidden := 0
 	add := func(t linkspec.Target) {
+		if _, err := may.Target(t); err != nil {
+			forbidden++
+			return
+		}
 		failed, ok := k.failed[t.RSA]
 		dead := ok && now.Sub(failed) < dirRetry
 		for _, a := range avoid {
@@ -153,6 +162,9 @@ func (k *caches) fallback(avoid []ident.RelayID) (linkspec.Target, *guard.Use, e
 	from := good
 	if len(from) == 0 {
 		from = bad
+	}
+	if len(from) == 0 && forbidden > 0 {
+		return linkspec.Target{}, nil, fault.New(fault.Config, "no directory to ask: of %d fallback directories and authorities, %w", forbidden, path.ErrUnreachable)
 	}
 	if len(from) == 0 {
 		return linkspec.Target{}, nil, fault.New(fault.Config, "the network names no fallback directory, and no authority with an ORPort")

@@ -32,6 +32,7 @@ import (
 	"github.com/chivenet/chive/internal/pool"
 	"github.com/chivenet/chive/internal/protover"
 	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/upstream"
 )
 
 // Switch is a feature's setting.
@@ -53,6 +54,7 @@ type Config struct {
 	Hooks   Hooks
 
 	Path               path.Config
+	Map                *AddrMap // hosts that stand for others
 	Pool               pool.Config
 	NumEntryGuards     int
 	NumDirectoryGuards int
@@ -88,7 +90,11 @@ type Config struct {
 	// OnionKeys are the keys by which onion services know this client.
 	OnionKeys hsclient.Keys
 
-	// Dial opens connections to relays, and to transports; nil: TCP.
+	// Upstream is the proxy by which all relays are reached; nil: none. Transports of
+	// bridges are told of it.
+	Upstream *upstream.Proxy
+
+	// Dial opens connections to relays, to the upstream proxy and to transports; nil: TCP.
 	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 }
 
@@ -171,7 +177,7 @@ func New(cfg Config) (*Client, error) {
 		cfg: cfg, log: cfg.Log, started: time.Now(),
 		conns: map[*Conn]struct{}{}, poolReady: make(chan struct{}), firstCirc: make(chan struct{}), circs: map[uint64]*Circ{},
 	}
-	c.live.Store(&Live{Path: cfg.Path, StreamTimeout: cfg.StreamTimeout, MaxDirtiness: cfg.Pool.MaxDirtiness})
+	c.live.Store(&Live{Path: cfg.Path, Map: cfg.Map, StreamTimeout: cfg.StreamTimeout, MaxDirtiness: cfg.Pool.MaxDirtiness})
 	c.boot = Bootstrap{Stage: "starting"}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.env = &circuit.Env{Log: cfg.Log, Now: time.Now, Padding: circuit.NewPaddingLimits(c.stats.CellsOut.Load, &c.padded)}
@@ -244,14 +250,26 @@ func dialTCP(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", addr.String())
 }
 
-// dial refuses addresses that no relay of the public network can have; with
-// bridges, all but theirs.
+// dial refuses addresses that the user's firewall does not let through, and those that no
+// relay of the public network can have; with bridges, all but theirs.
 func (c *Client) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	if !c.live.Load().Path.Reachable.Allows(addr) {
+		return nil, path.ErrUnreachable
+	}
 	if c.bridge != nil {
 		return c.bridge.dial(ctx, addr)
 	}
 	if !c.cfg.Network.Testing.AllowPrivateAddresses && !netaddr.Public(addr.Addr()) {
 		return nil, fault.New(fault.Directory, "the directory names a private address for the relay")
+	}
+	return c.connect(ctx, addr)
+}
+
+// connect opens a connection to a relay or a bridge, by the upstream proxy if there is
+// one. If the proxy fails, there is no connection.
+func (c *Client) connect(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	if p := c.cfg.Upstream; p != nil {
+		return p.DialAddr(ctx, upstream.DialFunc(c.cfg.Dial), addr)
 	}
 	return c.cfg.Dial(ctx, addr)
 }

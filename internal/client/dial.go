@@ -46,6 +46,10 @@ func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
 	if err := c.used.claim(anonymous); err != nil {
 		return nil, err
 	}
+	var err error
+	if req.Host, err = c.live.Load().Map.Of(req.Host); err != nil {
+		return nil, fault.New(fault.Config, "dial: %w", err)
+	}
 	via, err := c.way(req)
 	if err != nil {
 		return nil, err
@@ -275,12 +279,26 @@ func (s *Conn) Close() error {
 	return err
 }
 
+// mappedTTL is how many seconds a program may keep an address of MapAddress, which may
+// change with the next reload.
+const mappedTTL = 60
+
 // Resolve looks a name up at an exit; for an address it looks its names up.
 func (c *Client) Resolve(ctx context.Context, req Request) ([]stream.Answer, error) {
 	if err := c.used.claim(anonymous); err != nil {
 		return nil, err
 	}
 	req.Port = 0
+	if !isAddr(req.Host) { // the names of an address are not mapped
+		host, err := c.live.Load().Map.Of(req.Host)
+		if err != nil {
+			return nil, fault.New(fault.Config, "resolve: %w", err)
+		}
+		if a, err := netip.ParseAddr(host); err == nil {
+			return []stream.Answer{{Addr: a, TTL: mappedTTL}}, nil
+		}
+		req.Host = host
+	}
 	if _, err := c.dest(req); err != nil {
 		return nil, err
 	}

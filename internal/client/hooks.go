@@ -157,7 +157,7 @@ func (c *Client) Bootstrap() Bootstrap {
 		b.Ready, b.Stage, b.Problem = false, "waiting for a newer directory", "the directory has expired"
 	}
 	// As long as a link is open, others may fail for reasons of their own.
-	if err := c.reach.problem(c.bridge != nil); err != nil && b.Problem == "" && len(c.chans.Channels()) == 0 {
+	if err := c.reach.problem(c.bridge != nil, c.cfg.Upstream != nil); err != nil && b.Problem == "" && len(c.chans.Channels()) == 0 {
 		if b.Ready {
 			b.Stage = "waiting for a relay that answers"
 		}

@@ -10,6 +10,7 @@ import (
 // Live has the settings of a Config that may change while a client runs.
 type Live struct {
 	Path          path.Config
+	Map           *AddrMap      // hosts that stand for others
 	StreamTimeout time.Duration // as in Config
 	MaxDirtiness  time.Duration // as in pool.Config
 }
@@ -18,9 +19,7 @@ type Live struct {
 // relays are wanted, existing circuits take no new streams.
 func (c *Client) Reload(l Live) {
 	old := c.live.Swap(&l)
-	if d := c.dirs.Directory(); d != nil {
-		c.guards.SetFilter(l.Path.GuardFilter(d), time.Now())
-	}
+	c.guards.SetFilter(l.Path.GuardFilter(c.dirs.Directory()), time.Now())
 	// A pool that opens at this moment has the settings already, or is here.
 	if p := c.pool.Load(); p != nil {
 		p.SetMaxDirtiness(l.MaxDirtiness)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/path"
 )
 
 // HopProtection says what protects one hop of a circuit.
@@ -20,6 +21,8 @@ type CircuitStatus struct {
 	ID   uint64
 	Path []ident.RSAID // the guard first
 	Hops []HopProtection
+	// Countries are the relays' countries, in the order of Path; nil: none is known.
+	Countries []string
 }
 
 // Relays returns the circuit's relays, the nearest first.
@@ -71,7 +74,20 @@ func (c *Client) circuits() []CircuitStatus {
 	slices.SortFunc(all, func(a, b *Circ) int { return cmp.Compare(a.id, b.id) })
 	out := make([]CircuitStatus, len(all))
 	for i, circ := range all {
-		out[i] = CircuitStatus{circ.id, circ.Relays(), circ.Protection()}
+		out[i] = CircuitStatus{circ.id, circ.Relays(), circ.Protection(), c.countries(circ)}
+	}
+	return out
+}
+
+// countries returns the countries of a circuit's relays, if the client knows countries.
+func (c *Client) countries(circ *Circ) []string {
+	t := c.live.Load().Path.Countries
+	if t == nil {
+		return nil
+	}
+	out := make([]string, len(circ.path.Hops))
+	for i, h := range circ.path.Hops {
+		out[i] = path.Country(t, h.Target.Addrs)
 	}
 	return out
 }

@@ -26,6 +26,10 @@ const silentAfter = 3
 
 // link returns an open link to the relay, and notes whether the relay answered.
 func (c *Client) link(ctx context.Context, t linkspec.Target) (*channel.Channel, error) {
+	t, err := c.live.Load().Path.Reachable.Target(t)
+	if err != nil {
+		return nil, fault.New(fault.KindOf(err), "open channel: %w", err)
+	}
 	ch, err := c.chans.Get(ctx, t)
 	switch {
 	case err == nil:
@@ -55,7 +59,7 @@ func (r *reach) unanswered(err error, now time.Time) {
 }
 
 // problem returns why no relay can be reached; nil if some can, as far as is known.
-func (r *reach) problem(bridges bool) error {
+func (r *reach) problem(bridges, proxied bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.failed < silentAfter {
@@ -64,6 +68,9 @@ func (r *reach) problem(bridges bool) error {
 	advice := "check this machine's connection and firewall; where Tor is blocked, use bridges"
 	if bridges {
 		advice = "check this machine's connection, or try other bridges"
+	}
+	if proxied {
+		advice = "check the upstream proxy, and what it lets through"
 	}
 	return fault.New(fault.Network, "no relay answers since %s (%w): %s", r.since.UTC().Format("15:04:05 UTC"), r.last, advice)
 }

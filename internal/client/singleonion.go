@@ -124,6 +124,9 @@ func (s singleCircuits) direct(ctx context.Context, d *netdir.Directory, t links
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, directTimeout, errDirectTimeout)
 	defer cancel()
+	if t, err = c.live.Load().Path.Reachable.Target(t); err != nil {
+		return nil, err
+	}
 	ch, err := c.chans.Get(ctx, t)
 	if err != nil {
 		return nil, err

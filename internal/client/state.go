@@ -37,7 +37,7 @@ func sweepState(cfg *Config) {
 func newGuards(cfg *Config) (*guard.Manager, error) {
 	return guard.New(guard.Config{
 		Version: "chive", Rand: newRand(), Log: cfg.Log,
-		UseBridges: len(cfg.Bridges) > 0,
+		UseBridges: len(cfg.Bridges) > 0, Filter: cfg.Path.GuardFilter(nil),
 		NumTraffic: cfg.NumEntryGuards, NumDirectory: cfg.NumDirectoryGuards,
 	}, cfg.store("guards.json"), time.Now())
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/geoip"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/panics"
@@ -163,6 +164,11 @@ func (r *proxyRole) confinement(dataDir string) confinement {
 		if path, ok := strings.CutPrefix(a, "unix:"); ok { // which is removed at the end
 			c.write = append(c.write, filepath.Dir(path))
 		}
+	}
+	// A reload reads these again.
+	c = c.reading(geoip.UsualFile, r.Config.GeoIPFile, r.Config.GeoIPv6File)
+	if file, ok := strings.CutPrefix(r.Config.Proxy, "@"); ok {
+		c = c.reading(file)
 	}
 	all, _ := r.Onions.hostings() // check has seen the error
 	return c.hosting(all)

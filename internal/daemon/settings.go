@@ -118,6 +118,11 @@ func (s *Settings) ClientConfig(w io.Writer) (chive.Config, error) {
 
 // warn warns of secrets that other users of the machine can see.
 func (s *Settings) warn(log *slog.Logger) {
+	for _, url := range s.OnCommandLine("proxy") {
+		if strings.Contains(url, "@") && !strings.HasPrefix(url, "@") {
+			log.Warn("other users of this machine can see the proxy's password on the command line: give --proxy @FILE, or write it in the configuration file")
+		}
+	}
 	for _, line := range s.OnCommandLine("client-onion-auth") {
 		if !strings.HasPrefix(line, "@") {
 			log.Warn("other users of this machine can see the secret key on the command line: give --client-onion-auth @FILE, or use --client-onion-auth-dir")

@@ -198,6 +198,9 @@ func PrintStatus(w io.Writer, st chive.Status, now time.Time) {
 		fmt.Fprintf(w, "circuit    %d:", c.ID)
 		for i, relay := range c.Path {
 			fmt.Fprintf(w, " %.8s", relay)
+			if i < len(c.Countries) {
+				fmt.Fprintf(w, " {%s}", c.Countries[i])
+			}
 			if i < len(c.Hops) {
 				fmt.Fprintf(w, " (%s)", hopText(c.Hops[i]))
 			}

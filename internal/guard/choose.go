@@ -96,7 +96,7 @@ func (m *Manager) missing(s *set, req *Request) error {
 
 // none returns the error that says why no guard can be used.
 func (m *Manager) none(s *set, req *Request, now time.Time) error {
-	var unlisted, excluded, disabled, down, bare, forbidden int
+	var unlisted, walled, excluded, disabled, down, bare, forbidden int
 	var retry time.Time
 	for _, g := range s.sample {
 		switch {
@@ -104,6 +104,8 @@ func (m *Manager) none(s *set, req *Request, now time.Time) error {
 			unlisted++
 		case g.bias.Disabled:
 			disabled++
+		case !g.filtered && !m.cfg.Filter.reaches(g.cur):
+			walled++
 		case !g.filtered:
 			excluded++
 		case g.reach == no:
@@ -124,6 +126,7 @@ func (m *Manager) none(s *set, req *Request, now time.Time) error {
 		}
 	}
 	add(unlisted, "not listed in the consensus")
+	add(walled, "at addresses that the configuration says cannot be reached")
 	add(excluded, "excluded by the configuration")
 	add(disabled, "disabled for failing circuits")
 	if down > 0 {
@@ -143,7 +146,7 @@ func (m *Manager) none(s *set, req *Request, now time.Time) error {
 	kind := fault.Directory
 	if down > 0 {
 		kind = fault.Network
-	} else if excluded > 0 {
+	} else if excluded+walled > 0 {
 		kind = fault.Config
 	}
 	return fault.New(kind, "no guard: of %d sampled, %s", len(s.sample), strings.Join(why, ", "))

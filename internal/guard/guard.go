@@ -26,6 +26,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/chivenet/chive/internal/ident"
@@ -74,20 +75,17 @@ type Filter struct {
 	Reachable func(netip.AddrPort) bool // addresses that this client can connect to
 }
 
-// allows reports whether the configuration lets c be a guard.
-func (f *Filter) allows(c Candidate) bool {
+// Allows reports whether the configuration lets c be a guard.
+func (f *Filter) Allows(c Candidate) bool {
 	if f.Exclude != nil && f.Exclude(c) || f.Entry != nil && !f.Entry(c) {
 		return false
 	}
-	if f.Reachable == nil {
-		return true
-	}
-	for _, a := range c.Addrs {
-		if f.Reachable(a) {
-			return true
-		}
-	}
-	return false
+	return f.reaches(c)
+}
+
+// reaches reports whether this client can connect to one of the addresses.
+func (f *Filter) reaches(c Candidate) bool {
+	return f.Reachable == nil || slices.ContainsFunc(c.Addrs, f.Reachable)
 }
 
 // Config configures a Manager.

@@ -164,7 +164,7 @@ func (m *Manager) selectSet() string {
 	var all, passing float64
 	for c := range m.dir.Guards() {
 		all++
-		if f.allows(c) {
+		if f.Allows(c) {
 			passing++
 		}
 	}

@@ -125,7 +125,7 @@ func (s *set) expire(p *Params, now time.Time) (changed bool) {
 // refilter applies the configuration.
 func (s *set) refilter(f *Filter) {
 	for _, g := range s.sample {
-		g.filtered = g.listed && !g.bias.Disabled && f.allows(g.cur)
+		g.filtered = g.listed && !g.bias.Disabled && f.Allows(g.cur)
 	}
 }
 
@@ -150,7 +150,7 @@ func (s *set) expand(src *source, p *Params, f *Filter, rnd *rand.Rand, version 
 	for c := range src.all {
 		// A restricted sample takes only guards that the configuration allows.
 		// Otherwise it might contain none of a short list of entry nodes.
-		if s.name == setRestricted && !f.allows(c) {
+		if s.name == setRestricted && !f.Allows(c) {
 			continue
 		}
 		n++
@@ -169,7 +169,7 @@ func (s *set) expand(src *source, p *Params, f *Filter, rnd *rand.Rand, version 
 		g := &sampled{
 			id: c.ID, nickname: c.Nickname, cur: c, listed: true,
 			addedAt: inPast(rnd, now, p.Lifetime/10), addedBy: version,
-			filtered: f.allows(c),
+			filtered: f.Allows(c),
 		}
 		s.sample = append(s.sample, g)
 		changed = true

@@ -23,14 +23,22 @@ var Client = Table{
 		{Key: "data-dir", Field: "DataDir", Zero: "$XDG_STATE_HOME/chive", Help: "`DIR` for the guards and the directory cache; one client at a time uses it"},
 	}},
 	{"Choice of relays", []Option{
-		{Key: "entry-nodes", Field: "EntryNodes", Help: "`RELAYS` wanted as guards, the first hop: fingerprints, nicknames, addresses or networks"},
+		{Key: "entry-nodes", Field: "EntryNodes", Help: "`RELAYS` wanted as guards, the first hop: fingerprints, nicknames, addresses, networks or countries such as {de}"},
 		{Key: "middle-nodes", Field: "MiddleNodes", Help: "`RELAYS` wanted as middles"},
 		{Key: "exit-nodes", Field: "ExitNodes", Help: "`RELAYS` wanted as exits, the last hop"},
 		{Key: "exclude-nodes", Field: "ExcludeNodes", Help: "`RELAYS` that are never used"},
 		{Key: "exclude-exit-nodes", Field: "ExcludeExitNodes", Help: "`RELAYS` that are never used as exits"},
 		{Key: "strict-nodes", Field: "StrictNodes", Help: "fail when no wanted relay can be used; without it, others are used then"},
+		{Key: "geoip-file", Field: "GeoIPFile", Zero: "/usr/share/tor/geoip", Help: "`FILE` that knows the countries of IPv4 addresses, in C tor's form; it is read if a list of relays names a country"},
+		{Key: "geoip6-file", Field: "GeoIPv6File", Zero: "/usr/share/tor/geoip6, if it is there", Help: "`FILE` that knows the countries of IPv6 addresses"},
+		{Key: "geoip-exclude-unknown", Field: "GeoIPExcludeUnknown", Help: "exclude relays whose country nobody knows: `MODE` auto (where exclude-nodes or exclude-exit-nodes names a country), on or off"},
 		{Key: "num-entry-guards", Field: "NumEntryGuards", Bounds: Bounds{0, 20}, Zero: "as the consensus says", Help: "`NUMBER` of guards for traffic"},
 		{Key: "num-directory-guards", Field: "NumDirectoryGuards", Bounds: Bounds{0, 20}, Zero: "as the consensus says", Help: "`NUMBER` of guards for directory requests"},
+	}},
+	{"Connection to the network", []Option{
+		{Key: "proxy", Field: "Proxy", Help: "`URL` of a proxy by which all relays and bridges are reached: socks5://USER:PASSWORD@IP:PORT, socks4://... or http://...; better @FILE with such a line, because other users can see command lines"},
+		{Key: "reachable-addresses", Field: "ReachableAddresses", Zero: "all", Help: "`RULES` of the addresses that a firewall lets through, such as '*:80,*:443' or '*4:*' for IPv4 only"},
+		{Key: "map-address", Field: "MapAddress", Lines: true, Help: "`RULE` by which one host stands for another: 'FROM TO', a name, an address or *.NAME each"},
 	}},
 	{"Bridges", []Option{
 		{Key: "bridge", Field: "Bridges", Lines: true, Help: "`LINE` of a bridge, which is then the first hop: [transport] IP:PORT [FINGERPRINT] [KEY=VALUE ...]"},

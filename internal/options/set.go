@@ -167,13 +167,18 @@ func (s *Set) ReadFile(name string, doc []byte) error {
 	return nil
 }
 
-// OnCommandLine returns the value of a list that the command line set; nil: it did not.
+// OnCommandLine returns the value of a list, or a text alone, that the command line set;
+// nil: it did not.
 func (s *Set) OnCommandLine(key string) []string {
-	if v := s.byKey[key]; v != nil && v.flag {
-		list, _ := v.v.Interface().([]string)
-		return list
+	v := s.byKey[key]
+	if v == nil || !v.flag {
+		return nil
 	}
-	return nil
+	if text, ok := v.v.Interface().(string); ok {
+		return []string{text}
+	}
+	list, _ := v.v.Interface().([]string)
+	return list
 }
 
 // where returns the flag, or the file and line, that set the value.

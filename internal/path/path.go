@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/chivenet/chive/internal/geoip"
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
@@ -37,6 +38,10 @@ type Config struct {
 	// Choose fails if Strict is set, and uses other relays if not.
 	Entry, Middle, Exit Set
 	Strict              bool
+	// Countries is known if a set names a country. nil: no country is known.
+	Countries *geoip.Table
+	// Reachable are the addresses that the user's firewall lets this client connect to.
+	Reachable Reach
 	// SameSubnet allows relays of one /16 (IPv6: /32) in one path, for networks
 	// that run on one machine.
 	SameSubnet bool
@@ -139,9 +144,13 @@ type Guards interface {
 }
 
 // GuardFilter is the part of the configuration that the guard manager needs. It
-// depends on the directory only if Entry is a preference and not strict.
+// depends on the directory only if Entry is a preference and not strict. Without a
+// directory, d is nil, and such a preference counts for nothing yet.
 func (c *Config) GuardFilter(d *netdir.Directory) guard.Filter {
 	var f guard.Filter
+	if c.Reachable != nil {
+		f.Reachable = c.Reachable.Allows
+	}
 	if !c.Exclude.IsZero() {
 		f.Exclude = func(g guard.Candidate) bool { return c.Exclude.has(g.ID.RSA, g.Nickname, g.Addrs) }
 	}
@@ -151,8 +160,11 @@ func (c *Config) GuardFilter(d *netdir.Directory) guard.Filter {
 	entry := func(g guard.Candidate) bool { return c.Entry.has(g.ID.RSA, g.Nickname, g.Addrs) }
 	if !c.Strict {
 		possible := false
+		if d == nil {
+			return f
+		}
 		for g := range guard.FromNetdir(d).Guards() {
-			possible = possible || entry(g) && (f.Exclude == nil || !f.Exclude(g))
+			possible = possible || entry(g) && f.Allows(g)
 		}
 		if !possible {
 			return f

@@ -1,28 +1,34 @@
 package path
 
 import (
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/geoip"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
 )
 
 // Set names relays, as in options such as ExcludeNodes and EntryNodes: by RSA
-// fingerprint, by nickname, or by address. The zero Set names none.
+// fingerprint, by nickname, by address, or by country. The zero Set names none.
 type Set struct {
 	ids   map[ident.RSAID]bool
 	names map[string]bool // in lower case: nicknames are not case-sensitive
 	nets  []netip.Prefix
 	text  []string // as it was written
+
+	countries map[string]bool // codes in small letters
+	geo       *geoip.Table    // nil: no country is known
 }
 
 // ParseSet reads entries such as "$AAAA…" or "AAAA…" (40 hexadecimal digits,
 // optionally followed by "~nickname" or "=nickname"), "nickname", "192.0.2.0/24",
-// "2001:db8::/32", or a single address. Country codes are refused: there is no
-// GeoIP data.
+// "2001:db8::/32", a single address, or a country such as "{de}", which names relays
+// only after WithCountries. "{??}" is the relays whose country nobody knows.
 func ParseSet(entries []string) (Set, error) {
 	s := Set{ids: map[ident.RSAID]bool{}, names: map[string]bool{}}
 	for _, e := range entries {
@@ -39,7 +45,15 @@ func (s *Set) add(e string) error {
 	case e == "":
 		return fault.New(fault.Config, "set of relays: an entry is empty")
 	case strings.HasPrefix(e, "{"):
-		return fault.New(fault.Config, "set of relays: %q is a country code, and there is no GeoIP data; name networks or fingerprints", e)
+		code, err := geoip.Code(strings.TrimSuffix(e[1:], "}"))
+		if err != nil || !strings.HasSuffix(e, "}") {
+			return fault.New(fault.Config, "set of relays: %q is not a country such as {de}", e)
+		}
+		if s.countries == nil {
+			s.countries = map[string]bool{}
+		}
+		s.countries[code] = true
+		return nil
 	}
 	if p, err := netip.ParsePrefix(e); err == nil {
 		s.nets = append(s.nets, p.Masked())
@@ -61,10 +75,35 @@ func (s *Set) add(e string) error {
 	if len(e) > 19 || strings.ContainsFunc(e, func(r rune) bool {
 		return !(r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
 	}) {
-		return fault.New(fault.Config, "set of relays: %q is not a fingerprint, nickname, address or network", e)
+		return fault.New(fault.Config, "set of relays: %q is not a fingerprint, nickname, address, network or country", e)
 	}
 	s.names[strings.ToLower(e)] = true
 	return nil
+}
+
+// Countries reports whether the set names countries, and so needs WithCountries.
+func (s *Set) Countries() bool { return len(s.countries) > 0 }
+
+// WithCountries returns the set with a table by which it knows relays' countries. unknown
+// adds the relays whose country is not known. A country that the table does not have is
+// an error.
+func (s *Set) WithCountries(t *geoip.Table, unknown bool) (Set, error) {
+	out := *s
+	out.geo = t
+	for _, code := range slices.Sorted(maps.Keys(s.countries)) {
+		if !t.Knows(code) {
+			return Set{}, fault.New(fault.Config, "set of relays: no address is in the country {%s}", code)
+		}
+	}
+	if unknown {
+		out.countries = maps.Clone(s.countries)
+		if out.countries == nil {
+			out.countries = map[string]bool{}
+		}
+		out.countries[geoip.Unknown] = true
+		out.text = append(slices.Clip(s.text), "{"+geoip.Unknown+"}")
+	}
+	return out, nil
 }
 
 // IsZero reports whether the set names no relay.
@@ -84,10 +123,13 @@ func (s *Set) Has(r netdir.Relay) bool {
 	if len(s.names) > 0 && s.names[strings.ToLower(r.Nickname())] {
 		return true
 	}
-	if len(s.nets) == 0 {
+	if len(s.nets) == 0 && s.geo == nil {
 		return false
 	}
 	six, _ := r.IPv6()
+	if s.geo != nil && s.countries[s.geo.Of(r.IPv4().Addr(), six.Addr())] {
+		return true
+	}
 	return s.contains(r.IPv4().Addr()) || s.contains(six.Addr())
 }
 
@@ -108,7 +150,20 @@ func (s *Set) has(id ident.RSAID, nickname string, addrs []netip.AddrPort) bool 
 			return true
 		}
 	}
-	return false
+	return s.geo != nil && s.countries[Country(s.geo, addrs)]
+}
+
+// Country returns the country of a relay with these addresses.
+func Country(t *geoip.Table, addrs []netip.AddrPort) string {
+	var four, six netip.Addr
+	for _, a := range addrs {
+		if a := a.Addr().Unmap(); a.Is4() && !four.IsValid() {
+			four = a
+		} else if a.Is6() && !six.IsValid() {
+			six = a
+		}
+	}
+	return t.Of(four, six)
 }
 
 func (s *Set) contains(a netip.Addr) bool {

@@ -85,23 +85,6 @@ func names(s string) ([]string, string, error) { return list(s), "", nil }
 
 func words(s string) ([]string, string, error) { return strings.Fields(s), "", nil }
 
-// nodes drops country codes.
-func nodes(s string) ([]string, string, error) {
-	var out, lost []string
-	for _, w := range strings.Split(s, ",") {
-		switch w = strings.TrimSpace(w); {
-		case strings.HasPrefix(w, "{"):
-			lost = append(lost, w)
-		case w != "":
-			out = append(out, w)
-		}
-	}
-	if len(lost) > 0 {
-		return out, "country codes are not known: " + strings.Join(lost, ", "), nil
-	}
-	return out, "", nil
-}
-
 // logLevel takes the least severity, wherever it goes.
 func logLevel(s string) ([]string, string, error) {
 	f := strings.Fields(strings.ToLower(s))

@@ -78,7 +78,7 @@ func TestTranslate(t *testing.T) {
 		{"ConnectionPadding 1\nReducedConnectionPadding 1", Proxy, map[string][]string{"padding": {"reduced"}}},
 		{"CircuitPadding 1\nReducedCircuitPadding 1\nVanguardsLiteEnabled 0", Proxy, map[string][]string{"circuit-padding": {"reduced"}, "vanguards": {"off"}}},
 		{"CircuitPadding 0\nVanguardsLiteEnabled 1", Proxy, map[string][]string{"circuit-padding": {"off"}, "vanguards": {"lite"}}},
-		{"ExitNodes {us},$AAAA~x, 192.0.2.0/24", Proxy, map[string][]string{"exit-nodes": {"$AAAA~x", "192.0.2.0/24"}}},
+		{"ExitNodes {us},$AAAA~x, 192.0.2.0/24", Proxy, map[string][]string{"exit-nodes": {"{us}", "$AAAA~x", "192.0.2.0/24"}}},
 		{"ORPort 443 NoListen\nORPort 9001 NoAdvertise\nAddress 192.0.2.9", Relay, map[string][]string{"orport": {"9001"}, "address": {"192.0.2.9:443"}}},
 		{"ORPort [2001:db8::1]:9001\nAddress 2001:db8::1", Relay, map[string][]string{"orport": {"[2001:db8::1]:9001"}, "address": {"[2001:db8::1]:9001"}}},
 		{"ORPort 9001\nExitRelay 1", Relay, map[string][]string{"orport": {"9001"}, "exit-policy": {"default"}}},

@@ -61,18 +61,20 @@ func Roles(lines []Line) Role {
 
 // repeated are the options that several lines add to. Of others, the last line counts.
 var repeated = []string{"socks", "http", "dns", "bridge", "transport-plugin", "transport-listen", "transport-options", "orport", "address",
-	"exit-policy", "family", "family-id", "entry-nodes", "middle-nodes", "exit-nodes", "exclude-nodes", "exclude-exit-nodes", "param", "port"}
+	"exit-policy", "family", "family-id", "entry-nodes", "middle-nodes", "exit-nodes", "exclude-nodes", "exclude-exit-nodes", "map-address", "param", "port"}
 
 // Translate makes the settings of one program, Proxy, Relay or Authority. Lines of
 // other programs become notes. A line that C tor would not take is an error.
 func Translate(lines []Line, role Role) (*Document, error) {
-	t := &translation{role: role, doc: new(Document)}
+	t := &translation{role: role, doc: new(Document), network: network{}}
 	for _, l := range lines {
 		if err := t.line(l); err != nil {
 			return nil, fault.New(fault.Config, "%s: %s: %w", l.At(), l.Key, err)
 		}
 	}
-	t.finish()
+	if err := t.finish(); err != nil {
+		return nil, err
+	}
 	return t.doc, nil
 }
 
@@ -83,6 +85,7 @@ type translation struct {
 	useBridges, exitRelay *Line    // that say 0
 	exit                  *Line    // ExitRelay 1
 	single                []Line   // HiddenServiceSingleHopMode and HiddenServiceNonAnonymousMode
+	network               network  // how the client reaches the network
 	orPorts               []string // the first is what others reach, if NoListen does not say otherwise
 }
 
@@ -114,6 +117,10 @@ func (t *translation) line(l Line) error {
 	}
 	if f := strings.Fields(l.Value); o.Name == "ORPort" && len(f) > 1 && slices.ContainsFunc(f, func(w string) bool { return strings.EqualFold(w, "NoListen") }) {
 		t.orPorts = slices.Insert(t.orPorts, 0, f[0])
+	}
+	if o.Key == proxyKey || o.Key == reachKey {
+		t.network[o.Name] = append(t.network[o.Name], l)
+		return nil
 	}
 	if o.Key == singleOnion {
 		t.single = append(t.single, l)
@@ -172,7 +179,7 @@ func (t *translation) other(o *Option, l Line) {
 }
 
 func (t *translation) note(l Line, why string, same bool) {
-	t.doc.Notes = append(t.doc.Notes, Note{l, why, same})
+	t.doc.Notes = append(t.doc.Notes, Note{masked(l), why, same})
 }
 
 func (t *translation) set(o *Option, l Line, values []string) {
@@ -205,7 +212,7 @@ func (t *translation) set(o *Option, l Line, values []string) {
 }
 
 // finish applies the lines that concern several others.
-func (t *translation) finish() {
+func (t *translation) finish() error {
 	d := t.doc
 	if t.useBridges != nil {
 		t.drop("bridge", "UseBridges 0: without this line, its bridge is used")
@@ -222,6 +229,7 @@ func (t *translation) finish() {
 		}
 	}
 	t.addSingle()
+	return t.addNetwork()
 }
 
 // singleOnion is the option of Chive's for two of C tor's, which concern all services.
