@@ -84,6 +84,7 @@ func TestHostileFiles(t *testing.T) {
 	for text, want := range map[string]string{
 		"0,1":                                   "four:1: it is not LOW,HIGH,CC",
 		"0,1,DE\n\n# x\n2,3,DE,x":               "four:4: it is not LOW,HIGH,CC",
+		"\x00\x01\xab\xcd\xefMaxMind.com":       "four:1: it is no text",
 		"0,1,DEU":                               `four:1: "DEU" is not the code of a country`,
 		"0,1,d ":                                `four:1: "d" is not the code of a country`,
 		"0,1,\xff\xff":                          "is not the code of a country",
@@ -94,7 +95,7 @@ func TestHostileFiles(t *testing.T) {
 		"0,9,DE\n9,12,FR":                       "four:2: the range does not come after the one before",
 		"5,9,DE\n0,1,FR":                        "four:2: the range does not come after the one before",
 		"0,4294967295,DE\n0,1,FR":               "four:2: the range does not come after the one before",
-		"0,1,DE\n" + strings.Repeat("2", 1<<16): "four:2: longer than 32768 bytes",
+		"0,1,DE\n" + strings.Repeat("2", 1<<16): "four:2: it is no text: give a file of C tor's form",
 		"::,::1,DE":                             "is not an IPv4 address as a number",
 	} {
 		_, err := Parse(Source{"four", strings.NewReader(text)}, Source{})

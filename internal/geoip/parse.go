@@ -25,6 +25,10 @@ type Source struct {
 	Text io.Reader // nil: there is no such file
 }
 
+// errBinary is about files of other forms. A library for MMDB would add 0.24 MB to
+// bin/chive (oschwald/maxminddb-golang v2.9.0), which has no room for it.
+var errBinary = fault.New(fault.Config, "it is no text: give a file of C tor's form, as in Debian's tor-geoipdb; the form of MaxMind (MMDB) is not read")
+
 // Parse makes a table of a file for IPv4 and one for IPv6. Their lines are
 // LOW,HIGH,CC in ascending order, with comments after "#" at a line's beginning. IPv4
 // addresses are decimal numbers, and may be in quotes, with more fields behind.
@@ -70,6 +74,9 @@ func (b *builder) read(r io.Reader, number func(string) ([2]uint64, error), add 
 		if size += len(text.Bytes()); size > MaxSize {
 			return line, fault.New(fault.Config, "the file has more than %d bytes", MaxSize)
 		}
+		if bytes.IndexByte(text.Bytes(), 0) >= 0 {
+			return line + 1, errBinary
+		}
 		for s := range strings.Lines(text.Text()) {
 			line++
 			low, high, country, ok, err := split(strings.TrimSpace(s))
@@ -106,7 +113,7 @@ func (b *builder) read(r io.Reader, number func(string) ([2]uint64, error), add 
 		}
 	}
 	if err := text.Err(); errors.Is(err, bufio.ErrTooLong) {
-		return line + 1, fmt.Errorf("longer than %d bytes: it is no file of C tor's form", maxPart)
+		return line + 1, errBinary
 	} else if err != nil {
 		return line + 1, err
 	}
