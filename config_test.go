@@ -20,6 +20,8 @@ func TestConfigCheck(t *testing.T) {
 		{ExitNodes: []string{"$F533C81CEF0BC0267857C99B2F471ADF249FA232", "moria1", "192.0.2.0/24"}, StrictNodes: true},
 		{ClientRejectInternalAddresses: chive.SwitchOff, ClientDNSRejectInternalAddresses: chive.SwitchOn},
 		{ClientDNSRejectInternalAddresses: chive.SwitchOff, Network: private},
+		{Proxy: "socks4://192.0.2.1:1080", ReachableAddresses: []string{"*:443"}, MapAddress: []string{"*.a *.b"}},
+		{GeoIPFile: "/nonexistent/geoip", GeoIPv6File: "/nonexistent/geoip6"}, // nobody asks for countries
 		{MaxCircuitDirtiness: time.Minute, NumEntryGuards: 2, CGO: chive.SwitchOff, Padding: chive.PaddingReduced},
 	}
 	good = append(good, chive.Config{
@@ -32,7 +34,13 @@ func TestConfigCheck(t *testing.T) {
 		}
 	}
 	for want, c := range map[string]chive.Config{
-		"ExitNodes: ":                                 {ExitNodes: []string{"{de}"}},
+		"ExitNodes: ":                                 {ExitNodes: []string{"{deu}"}},
+		"GeoIPFile: ":                                 {ExcludeNodes: []string{"{de}"}, GeoIPFile: "/nonexistent/geoip"},
+		"GeoIPFile: stat":                             {GeoIPExcludeUnknown: chive.SwitchOn, GeoIPFile: "/nonexistent/geoip"},
+		"Proxy: it is not a URL":                      {Proxy: "192.0.2.1:1080"},
+		"ReachableAddresses: \"accept x\": ":          {ReachableAddresses: []string{"*:80", "x"}},
+		"MapAddress: entry 2: ":                       {MapAddress: []string{"a b", "c"}},
+		"Bridges: the transport x runs already":       {Proxy: "socks5://192.0.2.1:1080", ClientTransportPlugins: []string{"x socks5 127.0.0.1:1"}},
 		"ExcludeNodes: ":                              {ExcludeNodes: []string{""}},
 		"MaxCircuitDirtiness: 1s is not from":         {MaxCircuitDirtiness: time.Second},
 		"CircuitBuildTimeout: 1ms is not from":        {CircuitBuildTimeout: time.Millisecond},
