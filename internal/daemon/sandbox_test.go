@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -56,5 +57,20 @@ func TestConfinementOf(t *testing.T) {
 	}
 	if c = confinementOf("/data", nil); slices.Contains(c.read, "/usr") {
 		t.Error("programs may be run without need")
+	}
+}
+
+// TestProxyFiles: a reload can read the files with countries and with the URL of a proxy,
+// and a URL is no file.
+func TestProxyFiles(t *testing.T) {
+	r := &proxyRole{Config: chive.Config{GeoIPFile: "/srv/geo/four", Proxy: "@/srv/secret/url"}}
+	for _, want := range []string{"/usr/share/tor", "/srv/geo", "/srv/secret"} {
+		if c := r.confinement("/data"); !slices.Contains(c.read, want) {
+			t.Errorf("no %s in %q", want, c.read)
+		}
+	}
+	r.Config.Proxy = "socks5://alice:opensesame@192.0.2.1:1080"
+	if c := r.confinement("/data"); strings.Contains(strings.Join(c.read, " "), "opensesame") {
+		t.Errorf("a password became a file: %q", c.read)
 	}
 }

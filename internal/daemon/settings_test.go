@@ -87,24 +87,24 @@ func TestFileIsBounded(t *testing.T) {
 
 func TestFileRefusals(t *testing.T) {
 	for file, want := range map[string]string{
-		`sokcs = "9050"`:             `f:1: unknown key "sokcs"; did you mean "socks"?`,
-		"\n" + `data_dir = "x"`:      `f:2: unknown key "data_dir"; did you mean "data-dir"?`,
-		`config = "x"`:               `f:1: unknown key "config"`,
-		`help = true`:                `f:1: unknown key "help"`,
-		"[socks]\nport = 1":          `f:1: socks: table, not a list of strings`,
-		`socks = [9050]`:             `f:1: socks: entry 1: integer, not string`,
-		`drain = 30`:                 `f:1: drain: 30: integer, not string`,
-		`strict-nodes = "true"`:      `f:1: strict-nodes: true: string, not boolean`,
-		`cgo = "maybe"`:              `f:1: cgo: "maybe" is none of`,
-		`log-level = "loud"`:         `f:1: log-level: `,
-		"socks = \"a\"\nsocks = \"b": `f:2: `,
-		"\nsocks = ['9050', 'x:1']":  `f:2: socks: entry 2: listening address "x:1" is not`,
-		"\nnum-entry-guards = 21":    `f:2: num-entry-guards: 21 is not from 0 to 20`,
-		`exit-nodes = ["a", "{de}"]`: `f:1: exit-nodes: set of relays: "{de}" is a country`,
-		`stream-timeout = "1h"`:      `f:1: stream-timeout: 1h0m0s is not from 1s to 5m0s`,
-		`sandbox = "maybe"`:          `f:1: sandbox: "maybe" is not off, auto or require`,
-		`bridge = ["not a bridge"]`:  `f:1: bridge: entry 1: bridge line`,
-		`max-memory = 5`:             `f:1: max-memory: 5 is below 33554432, the least`,
+		`sokcs = "9050"`:              `f:1: unknown key "sokcs"; did you mean "socks"?`,
+		"\n" + `data_dir = "x"`:       `f:2: unknown key "data_dir"; did you mean "data-dir"?`,
+		`config = "x"`:                `f:1: unknown key "config"`,
+		`help = true`:                 `f:1: unknown key "help"`,
+		"[socks]\nport = 1":           `f:1: socks: table, not a list of strings`,
+		`socks = [9050]`:              `f:1: socks: entry 1: integer, not string`,
+		`drain = 30`:                  `f:1: drain: 30: integer, not string`,
+		`strict-nodes = "true"`:       `f:1: strict-nodes: true: string, not boolean`,
+		`cgo = "maybe"`:               `f:1: cgo: "maybe" is none of`,
+		`log-level = "loud"`:          `f:1: log-level: `,
+		"socks = \"a\"\nsocks = \"b":  `f:2: `,
+		"\nsocks = ['9050', 'x:1']":   `f:2: socks: entry 2: listening address "x:1" is not`,
+		"\nnum-entry-guards = 21":     `f:2: num-entry-guards: 21 is not from 0 to 20`,
+		`exit-nodes = ["a", "{deu}"]`: `f:1: exit-nodes: set of relays: "{deu}" is not a country`,
+		`stream-timeout = "1h"`:       `f:1: stream-timeout: 1h0m0s is not from 1s to 5m0s`,
+		`sandbox = "maybe"`:           `f:1: sandbox: "maybe" is not off, auto or require`,
+		`bridge = ["not a bridge"]`:   `f:1: bridge: entry 1: bridge line`,
+		`max-memory = 5`:              `f:1: max-memory: 5 is below 33554432, the least`,
 	} {
 		s, err := parse(t, file)
 		if err == nil {
@@ -130,7 +130,7 @@ func TestCheck(t *testing.T) {
 		{[]string{"--log-format", "xml"}, `--log-format: "xml" is not text or json`},
 		{[]string{"--max-connections", "0"}, `--max-connections: 0 is not from 1 to 1000000`},
 		{[]string{"--drain=-1s"}, `--drain: -1s is below 0s`},
-		{[]string{"--exit-nodes", "{de}"}, `--exit-nodes: `},
+		{[]string{"--exit-nodes", "{deu}"}, `--exit-nodes: `},
 		{[]string{"--socks", ""}, `no port is open: `},
 		{[]string{"--network", bad}, bad + `: 0 authorities`},
 		{[]string{"--network", dir + "/absent"}, `network file: `},
@@ -177,17 +177,23 @@ func TestClientConfig(t *testing.T) {
 // TestSecretsOnTheCommandLine: a key that other users can see is warned of, and one in a
 // file is not.
 func TestSecretsOnTheCommandLine(t *testing.T) {
-	for arg, want := range map[string]bool{"aaaa:descriptor:x25519:BBBB": true, "@/some/file": false} {
+	for _, c := range []struct {
+		flag, arg string
+		want      bool
+	}{
+		{"--client-onion-auth", "aaaa:descriptor:x25519:BBBB", true}, {"--client-onion-auth", "@/some/file", false},
+		{"--proxy", "socks5://alice:BBBB@192.0.2.1:1080", true}, {"--proxy", "socks5://192.0.2.1:1080", false}, {"--proxy", "@/some/file", false},
+	} {
 		s := NewProxySettings()
 		fs := pflag.NewFlagSet("proxy", pflag.ContinueOnError)
 		s.AddFlags(fs)
-		if err := fs.Parse([]string{"--client-onion-auth", arg}); err != nil {
+		if err := fs.Parse([]string{c.flag, c.arg}); err != nil {
 			t.Fatal(err)
 		}
 		var b strings.Builder
 		s.warn(slog.New(slog.NewTextHandler(&b, nil)))
-		if got := strings.Contains(b.String(), "command line"); got != want || strings.Contains(b.String(), "BBBB") {
-			t.Errorf("%s: %q", arg, b.String())
+		if got := strings.Contains(b.String(), "command line"); got != c.want || strings.Contains(b.String(), "BBBB") {
+			t.Errorf("%s: %q", c.arg, b.String())
 		}
 	}
 	s := NewProxySettings()

@@ -1,10 +1,10 @@
 package torrc
 
 import (
-	"net"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -120,17 +120,20 @@ func (t *translation) addProxy() error {
 // withPort returns HOST:PORT for a host with or without a port; empty: it is neither.
 func withPort(s, port string) string {
 	s = strings.TrimSpace(s)
-	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil {
-		return net.JoinHostPort(a.String(), port)
+	if a, err := netip.ParseAddr(strings.Trim(s, "[]")); err == nil && a.Is6() {
+		return "[" + a.String() + "]:" + port
 	}
-	host, p, err := net.SplitHostPort(s)
-	if err != nil {
-		host, p = s, port
+	if a, err := netip.ParseAddrPort(s); err == nil {
+		return a.String()
 	}
-	if host == "" || strings.ContainsAny(host, ":/@ ") {
+	host, p, ok := strings.Cut(s, ":")
+	if !ok {
+		p = port
+	}
+	if n, err := strconv.ParseUint(p, 10, 16); host == "" || strings.ContainsAny(host, "[]/@ ") || err != nil || n == 0 {
 		return ""
 	}
-	return net.JoinHostPort(host, p)
+	return host + ":" + p
 }
 
 // addReach makes one list of rules of the lines about what a firewall lets through.
