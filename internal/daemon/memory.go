@@ -15,6 +15,9 @@ const ownMemory = 36 << 20
 // limitHeap makes the garbage collector run more often when the process comes
 // near the sum of maxMemory and ownMemory. Otherwise the heap would grow to twice
 // the live memory. GOMEMLIMIT overrides it.
+//
+// It also gives the memory back that reading the settings took: files with countries are
+// long.
 func limitHeap(maxMemory uint64) {
 	if maxMemory == 0 {
 		maxMemory = chive.DefaultMaxMemory
@@ -22,6 +25,7 @@ func limitHeap(maxMemory uint64) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(int64(maxMemory) + ownMemory)
 	}
+	debug.FreeOSMemory()
 }
 
 // clientGC is the growth of a client's heap, in per cent of what is live, after which
