@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,8 +41,8 @@ func TestCountry(t *testing.T) {
 	if tb.Country(netip.Addr{}) != Unknown {
 		t.Error("no address is in a country")
 	}
-	if len(tb.four) != 5 { // the two ranges of the US are one
-		t.Errorf("%d ranges", len(tb.four))
+	if tb.four.n != 5 { // the two ranges of the US are one
+		t.Errorf("%d ranges", tb.four.n)
 	}
 	if !tb.Knows("de") || !tb.Knows(Unknown) || tb.Knows("it") {
 		t.Error(tb.codes)
@@ -189,22 +188,48 @@ func TestDebian(t *testing.T) {
 		return netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})
 	})
 	check(six, netip.MustParseAddr)
+	size := 0
+	for _, r := range []*ranges{&tb.four, &tb.six} {
+		if n := inOrder(t, r); n != r.n {
+			t.Errorf("%d ranges of %d", n, r.n)
+		}
+		size += 16*cap(r.first) + 4*cap(r.bytes) + cap(r.data)
+	}
 	// Between two begins, nothing changes.
 	for range 10_000 {
-		i := rng.IntN(len(tb.four) - 1)
-		at := tb.four[i] + uint32(rng.Uint64N(uint64(tb.four[i+1]-tb.four[i])))
-		if got := tb.Country(netip.AddrFrom4([4]byte{byte(at >> 24), byte(at >> 16), byte(at >> 8), byte(at)})); got != tb.codes[tb.fourIs[i]] {
-			t.Fatal(i, got)
+		block := rng.IntN(len(tb.four.first))
+		var from at
+		var is uint16
+		for begin, country := range tb.four.block(block) {
+			if n := uint32(from[0]>>8) + rng.Uint32N(uint32((begin[0]-from[0])>>8)|1); from != (at{}) && n < uint32(begin[0]>>8) {
+				if got := tb.Country(netip.AddrFrom4([4]byte{byte(n >> 24), byte(n >> 16), byte(n >> 8), byte(n)})); got != tb.codes[is] {
+					t.Fatal(block, got)
+				}
+			}
+			from, is = begin, country
 		}
 	}
-	if !slices.IsSorted(tb.four) || !slices.IsSorted(tb.six) {
-		t.Error("the begins are not in order")
-	}
-	size := cap(tb.four)*6 + cap(tb.six)*10 + len(tb.sixLow)*40
-	t.Logf("%d lines: %d and %d ranges, %d countries, %d bytes; %d low halves", lines, len(tb.four), len(tb.six), len(tb.codes)-1, size, len(tb.sixLow))
-	if lines < 100_000 || size > 6<<20 {
+	t.Logf("%d lines: %d and %d ranges, %d countries, %d bytes", lines, tb.four.n, tb.six.n, len(tb.codes)-1, size)
+	if lines < 100_000 || size > 4<<20 {
 		t.Errorf("%d lines take %d bytes", lines, size)
 	}
+}
+
+// inOrder returns how many ranges there are, which ascend from 0, and of which no
+// neighbours have one country.
+func inOrder(t *testing.T, r *ranges) (n int) {
+	t.Helper()
+	var last at
+	var is uint16
+	for i := range r.first {
+		for begin, country := range r.block(i) {
+			if n == 0 && begin != (at{}) || n > 0 && (last.compare(begin) >= 0 || is == country) {
+				t.Fatalf("range %d begins at %x, after %x", n, begin, last)
+			}
+			n, last, is = n+1, begin, country
+		}
+	}
+	return n
 }
 
 func debian(t testing.TB) (four, six []byte) {
@@ -257,16 +282,10 @@ func FuzzParse(f *testing.F) {
 			}
 			return
 		}
-		if tb.four[0] != 0 || !slices.IsSorted(tb.four) || len(tb.four) != len(tb.fourIs) {
-			t.Fatal("IPv4 has no order")
-		}
-		for i := range tb.six {
-			if i > 0 && compare([2]uint64{tb.six[i-1], tb.sixLow[i-1]}, [2]uint64{tb.six[i], tb.sixLow[i]}) >= 0 {
-				t.Fatal("IPv6 has no order")
+		for _, r := range []*ranges{&tb.four, &tb.six} {
+			if n := inOrder(t, r); n == 0 || n != r.n {
+				t.Fatalf("%d ranges of %d", n, r.n)
 			}
-		}
-		if len(tb.six) != len(tb.sixIs) || tb.six[0] != 0 || tb.sixLow[0] != 0 {
-			t.Fatal("IPv6 has not one country for each range")
 		}
 		for _, a := range []string{"0.0.0.0", "0.0.1.0", "255.255.255.255", "::", "2001:db8::1", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff"} {
 			if _, err := Code(tb.Country(netip.MustParseAddr(a))); err != nil {

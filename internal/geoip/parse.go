@@ -33,30 +33,31 @@ var errBinary = fault.New(fault.Config, "it is no text: give a file of C tor's f
 // LOW,HIGH,CC in ascending order, with comments after "#" at a line's beginning. IPv4
 // addresses are decimal numbers, and may be in quotes, with more fields behind.
 func Parse(four, six Source) (*Table, error) {
-	b := &builder{t: newTable(), index: map[string]uint16{Unknown: 0}}
+	t := &Table{codes: []string{Unknown}}
+	b := &builder{t: t, index: map[string]uint16{Unknown: 0}}
 	for _, f := range []struct {
 		Source
-		number func(string) ([2]uint64, error)
-		add    func(at [2]uint64, is uint16)
-		last   [2]uint64
+		family
 	}{
-		{four, number4, b.add4, [2]uint64{0, 1<<32 - 1}},
-		{six, number6, b.add6, [2]uint64{1<<64 - 1, 1<<64 - 1}},
+		{four, family{&t.four, number4, next4}}, {six, family{&t.six, number6, next6}},
 	} {
 		if f.Text == nil {
-			continue
+			f.Text = strings.NewReader("")
 		}
-		if line, err := b.read(f.Text, f.number, f.add, f.last); err != nil {
+		if line, err := b.read(f.Text, f.family); err != nil {
 			return nil, fault.New(fault.Config, "%s:%d: %w", f.Name, line, err)
 		}
+		f.to.exact()
 	}
-	t := b.t
-	t.four, t.fourIs, t.six, t.sixIs = exact(t.four), exact(t.fourIs), exact(t.six), exact(t.sixIs)
 	return t, nil
 }
 
-// exact returns a copy without room for more.
-func exact[T any](s []T) []T { return append(make([]T, 0, len(s)), s...) }
+// family is what differs between IPv4 and IPv6.
+type family struct {
+	to     *ranges
+	number func(string) (at, error)
+	next   func(at) (at, bool) // false: it is the last address
+}
 
 type builder struct {
 	t     *Table
@@ -64,11 +65,11 @@ type builder struct {
 }
 
 // read adds the ranges of a file. On an error it returns the number of the line.
-func (b *builder) read(r io.Reader, number func(string) ([2]uint64, error), add func([2]uint64, uint16), end [2]uint64) (line int, err error) {
+func (b *builder) read(r io.Reader, f family) (line int, err error) {
 	text := bufio.NewScanner(io.LimitReader(r, MaxSize+1))
 	text.Buffer(make([]byte, 0, maxPart), maxPart)
 	text.Split(wholeLines)
-	var free [2]uint64 // the first address that no range has
+	var free at // the first address that no range has
 	full, size := false, 0
 	for text.Scan() {
 		if size += len(text.Bytes()); size > MaxSize {
@@ -86,30 +87,30 @@ func (b *builder) read(r io.Reader, number func(string) ([2]uint64, error), add 
 			if !ok {
 				continue
 			}
-			from, err := number(low)
+			from, err := f.number(low)
 			if err != nil {
 				return line, err
 			}
-			to, err := number(high)
+			to, err := f.number(high)
 			switch {
 			case err != nil:
 				return line, err
-			case compare(to, from) < 0:
+			case to.compare(from) < 0:
 				return line, errors.New("the range ends before it begins")
-			case full || compare(from, free) < 0:
+			case full || from.compare(free) < 0:
 				return line, errors.New("the range does not come after the one before")
 			}
 			is, err := b.code(country)
 			if err != nil {
 				return line, err
 			}
-			if compare(from, free) > 0 {
-				add(free, 0)
+			if from.compare(free) > 0 {
+				f.to.add(free, 0)
 			}
-			add(from, is)
-			if full = to == end; !full {
-				free, _ = next(to)
-			}
+			f.to.add(from, is)
+			var more bool
+			free, more = f.next(to)
+			full = !more
 		}
 	}
 	if err := text.Err(); errors.Is(err, bufio.ErrTooLong) {
@@ -118,7 +119,7 @@ func (b *builder) read(r io.Reader, number func(string) ([2]uint64, error), add 
 		return line + 1, err
 	}
 	if !full {
-		add(free, 0)
+		f.to.add(free, 0)
 	}
 	return line, nil
 }
@@ -188,43 +189,18 @@ func Code(s string) (string, error) {
 	return strings.Clone(strings.ToLower(s)), nil
 }
 
-// add4 notes that a range begins, unless its country is that of the addresses before.
-func (b *builder) add4(at [2]uint64, is uint16) {
-	t := b.t
-	if at[1] == 0 {
-		t.four, t.fourIs = t.four[:0], t.fourIs[:0]
-	} else if t.fourIs[len(t.fourIs)-1] == is {
-		return
-	}
-	t.four, t.fourIs = append(t.four, uint32(at[1])), append(t.fourIs, is)
-}
-
-// add6 is add4 for IPv6.
-func (b *builder) add6(at [2]uint64, is uint16) {
-	t := b.t
-	if at == [2]uint64{} {
-		t.six, t.sixIs = t.six[:0], t.sixIs[:0]
-	} else if t.sixIs[len(t.sixIs)-1] == is {
-		return
-	}
-	if at[1] != 0 {
-		t.sixLow[len(t.six)] = at[1]
-	}
-	t.six, t.sixIs = append(t.six, at[0]), append(t.sixIs, is)
-}
-
-func number4(s string) ([2]uint64, error) {
+func number4(s string) (at, error) {
 	n, err := strconv.ParseUint(s, 10, 32)
 	if err != nil {
-		return [2]uint64{}, fmt.Errorf("%.40q is not an IPv4 address as a number", s)
+		return at{}, fmt.Errorf("%.40q is not an IPv4 address as a number", s)
 	}
-	return [2]uint64{0, n}, nil
+	return at4(n), nil
 }
 
-func number6(s string) ([2]uint64, error) {
+func number6(s string) (at, error) {
 	a, err := netip.ParseAddr(s)
 	if err != nil || !a.Is6() || a.Zone() != "" {
-		return [2]uint64{}, fmt.Errorf("%.40q is not an IPv6 address", s)
+		return at{}, fmt.Errorf("%.40q is not an IPv6 address", s)
 	}
 	return wide(a), nil
 }
