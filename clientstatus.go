@@ -25,7 +25,10 @@ func (c *Client) Status() Status {
 		for i, id := range c.Path {
 			path[i] = id.String()
 		}
-		out.Open = append(out.Open, CircuitStatus{c.ID, path, protection(c.Hops), c.Countries})
+		out.Open = append(out.Open, CircuitStatus{c.ID, path, protection(c.Hops), c.Names, c.Countries})
+	}
+	for i, s := range s.Carried {
+		out.Carried[i] = StreamStatus(s)
 	}
 	for _, b := range s.Bridges {
 		o := BridgeStatus{Transport: b.Transport, Nickname: b.Nickname, Usable: b.Usable, Problem: b.Problem}

@@ -73,6 +73,7 @@ var levels = map[string]int{
 
 	"fte/...":          4,
 	"internal/circuit": 4,
+	"internal/fetch":   4,
 	"internal/guard":   4,
 	"internal/netfile": 4,
 
@@ -108,6 +109,7 @@ var levels = map[string]int{
 	"internal/lab/soak":       top + 3, // it disturbs one
 
 	"internal/daemon": top + 2, // listeners and settings around a client
+	"internal/watch":  top + 2, // a view of what the daemon tells
 	"internal/cli":    top + 3, // the command line of the product; it does not link the laboratory
 	"lab/...":         top + 2,
 

@@ -15,6 +15,7 @@ type Status struct {
 	Open      []CircuitStatus `json:"open"`              // these, the oldest first
 	Building  int             `json:"building"`          // circuits being built
 	Streams   int             `json:"streams"`           // open streams
+	Carried   []StreamStatus  `json:"carried"`           // these, the oldest first
 	Read      uint64          `json:"read"`              // bytes that streams have delivered
 	Written   uint64          `json:"written"`           // bytes that streams have taken
 }
@@ -24,9 +25,21 @@ type CircuitStatus struct {
 	ID   uint64          `json:"id"`   // as in CircuitEvent
 	Path []string        `json:"path"` // the relays' fingerprints, the guard's first
 	Hops []HopProtection `json:"hops"` // what protects each, in the same order
+	// Nicknames are the relays' nicknames, in the same order; empty for a relay that
+	// the directory does not list.
+	Nicknames []string `json:"nicknames,omitempty"`
 	// Countries are the relays' countries, in the same order, such as "de", or "??" for
 	// one that nobody knows. Nil: no list of relays names a country, so none is known.
 	Countries []string `json:"countries,omitempty"`
+}
+
+// StreamStatus is an open stream. It does not name the destination.
+type StreamStatus struct {
+	ID      uint64    `json:"id"`      // as in StreamEvent
+	Circuit uint64    `json:"circuit"` // the circuit's ID
+	Opened  time.Time `json:"opened"`
+	Read    uint64    `json:"read"`    // bytes delivered
+	Written uint64    `json:"written"` // bytes accepted
 }
 
 // HopProtection is the protection of one hop of a circuit.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/fetch"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/pt"
 	"github.com/chivenet/chive/internal/tomlfile"
@@ -52,6 +53,7 @@ const (
 	exitFailed  = 1
 	exitMistake = 2
 	exitKilled  = 3 // told twice to stop: connections were cut
+	exitServer  = 8 // chive get: a server answered with an error; wget has the same code
 )
 
 func exitCode(err error) int {
@@ -64,6 +66,8 @@ func exitCode(err error) int {
 		return exitKilled
 	case fault.Is(err, fault.Config):
 		return exitMistake
+	case fetch.ServersOnly(err):
+		return exitServer
 	}
 	return exitFailed
 }
@@ -84,7 +88,7 @@ func Chive() *cobra.Command {
 // Commands returns chive's commands, new ones each time.
 func Commands() []*cobra.Command {
 	return []*cobra.Command{proxyCommand(), getCommand(), onionCommand(), relayCommand(), authorityCommand(), keysCommand(), fteCommand(),
-		statusCommand(), networkCommand(), configCommand(), versionCommand()}
+		statusCommand(), newnymCommand(), networkCommand(), configCommand(), versionCommand()}
 }
 
 // elsewhere returns a command that names the program which now has it.

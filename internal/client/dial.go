@@ -1,9 +1,11 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,6 +40,7 @@ type Conn struct {
 	release func() // gives the circuit back
 	id      uint64
 	circ    uint64
+	opened  time.Time
 	once    sync.Once
 }
 
@@ -64,6 +67,7 @@ func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
 		c.cfg.Hooks.stream(StreamInfo{ID: id, State: Failed, Err: err})
 		return nil, err
 	}
+	conn.opened = time.Now()
 	c.streams.Add(1)
 	c.smu.Lock()
 	c.conns[conn] = struct{}{}
@@ -323,6 +327,19 @@ func (c *Client) NewIdentity() {
 	if p := c.pool.Load(); p != nil {
 		p.NewIdentity()
 	}
+}
+
+// carried lists the open streams, the oldest first.
+func (c *Client) carried() []StreamStatus {
+	c.smu.Lock()
+	defer c.smu.Unlock()
+	out := make([]StreamStatus, 0, len(c.conns))
+	for conn := range c.conns {
+		r, w := conn.Bytes()
+		out = append(out, StreamStatus{conn.id, conn.circ, conn.opened, r, w})
+	}
+	slices.SortFunc(out, func(a, b StreamStatus) int { return cmp.Compare(a.ID, b.ID) })
+	return out
 }
 
 // bytes returns how many bytes streams have delivered and taken, open ones

@@ -166,6 +166,13 @@ func (c *Client) Bootstrap() Bootstrap {
 	return b
 }
 
+// StreamStatus is an open stream. It does not name the destination.
+type StreamStatus struct {
+	ID, Circuit   uint64
+	Opened        time.Time
+	Read, Written uint64 // bytes
+}
+
 // Status is a snapshot of a client.
 type Status struct {
 	Started                                          time.Time
@@ -176,6 +183,7 @@ type Status struct {
 	Bridges                                          []BridgeInfo
 	Channels, Circuits, Building, Streams            int
 	Open                                             []CircuitStatus // the oldest first
+	Carried                                          []StreamStatus  // open streams, the oldest first
 	Read, Written                                    uint64
 	CellsIn, CellsOut, BytesIn, BytesOut, RecordsOut uint64
 }
@@ -190,6 +198,7 @@ func (c *Client) Status() Status {
 		BytesIn: c.stats.BytesIn.Load(), BytesOut: c.stats.BytesOut.Load(), RecordsOut: c.stats.RecordsOut.Load(),
 	}
 	s.Open = c.circuits()
+	s.Carried = c.carried()
 	s.Read, s.Written = c.bytes()
 	s.Bridges = c.bridge.status()
 	if d := c.dirs.Directory(); d != nil {

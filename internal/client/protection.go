@@ -18,9 +18,10 @@ type HopProtection struct {
 
 // CircuitStatus is an open circuit, for status.
 type CircuitStatus struct {
-	ID   uint64
-	Path []ident.RSAID // the guard first
-	Hops []HopProtection
+	ID    uint64
+	Path  []ident.RSAID // the guard first
+	Names []string      // the relays' nicknames; empty: unknown
+	Hops  []HopProtection
 	// Countries are the relays' countries, in the order of Path; nil: none is known.
 	Countries []string
 }
@@ -30,6 +31,17 @@ func (c *Circ) Relays() []ident.RSAID {
 	out := make([]ident.RSAID, len(c.path.Hops))
 	for i, h := range c.path.Hops {
 		out[i] = h.Target.RSA
+	}
+	return out
+}
+
+// names returns the relays' nicknames, the nearest first.
+func (c *Circ) names() []string {
+	out := make([]string, len(c.path.Hops))
+	for i, h := range c.path.Hops {
+		if !h.Relay.IsZero() {
+			out[i] = h.Relay.Nickname()
+		}
 	}
 	return out
 }
@@ -74,7 +86,7 @@ func (c *Client) circuits() []CircuitStatus {
 	slices.SortFunc(all, func(a, b *Circ) int { return cmp.Compare(a.id, b.id) })
 	out := make([]CircuitStatus, len(all))
 	for i, circ := range all {
-		out[i] = CircuitStatus{circ.id, circ.Relays(), circ.Protection(), c.countries(circ)}
+		out[i] = CircuitStatus{circ.id, circ.Relays(), circ.names(), circ.Protection(), c.countries(circ)}
 	}
 	return out
 }

@@ -24,9 +24,11 @@ type doors struct {
 	lines   []string   // "socks 127.0.0.1:9050", for people and scripts
 }
 
+func newDoors(log *slog.Logger) *doors { return &doors{log: log, failed: make(chan error, 1)} }
+
 // openDoors opens all ports of a proxy or, after an error, none.
 func openDoors(p *Ports, d socks.Dialer, reg *metrics.Registry, log *slog.Logger) (*doors, error) {
-	ds := &doors{log: log, failed: make(chan error, 1)}
+	ds := newDoors(log)
 	cfg := socks.Config{
 		Dialer: d, Log: log, Metrics: reg, ExtendedErrors: p.ExtendedErrors, MaxConns: p.MaxConnections,
 	}

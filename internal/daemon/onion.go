@@ -108,10 +108,11 @@ func (r *onionRole) open(w io.Writer, log *slog.Logger) (node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &onionNode{cfg: cfg, client: c, onions: newOnions(c, log), log: log}
+	n := &onionNode{cfg: cfg, client: c, doors: newDoors(log), onions: newOnions(c, log), log: log}
 	if err := n.onions.start(all); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
+	n.doors.openInner(c, cfg.DataDir, &n.counts)
 	return n, nil
 }
 
@@ -133,18 +134,22 @@ func (c confinement) hosting(all []hosting) confinement {
 type onionNode struct {
 	cfg    chive.Config // as it was at the start
 	client *chive.Client
+	doors  *doors // for other processes of the same user
+	counts metrics.Registry
 	onions *onions
 	log    *slog.Logger
 }
 
-func (n *onionNode) dataDir() string { return n.cfg.DataDir }
-func (n *onionNode) lines() []string { return n.onions.lines() }
+func (n *onionNode) dataDir() string         { return n.cfg.DataDir }
+func (n *onionNode) lines() []string         { return n.onions.lines() }
+func (n *onionNode) newIdentity()            { n.client.NewIdentity() }
+func (n *onionNode) network() *chive.Network { return n.cfg.Network }
 func (n *onionNode) status() any {
-	return proxyReport{rolePrefix{"onion"}, n.client.Status(), n.onions.status()}
+	return proxyReport{isA("onion"), n.client.Status(), n.onions.status()}
 }
 
 func (n *onionNode) metrics() http.Handler {
-	return proxyMetrics(n.client, new(metrics.Registry), n.onions)
+	return proxyMetrics(n.client, &n.counts, n.onions)
 }
 
 // watch waits until clients can find the services.
@@ -185,4 +190,7 @@ func (n *onionNode) shutdown(ctx context.Context) error {
 	return nil
 }
 
-func (n *onionNode) close() error { return errors.Join(n.onions.close(), n.client.Close()) }
+func (n *onionNode) close() error {
+	n.doors.close()
+	return errors.Join(n.onions.close(), n.client.Close())
+}

@@ -50,12 +50,16 @@ type Process struct {
 
 	log   *slog.Logger
 	level *slog.LevelVar
+	ring  logRing
 	node  node
 	code  program
 	fail  chan error // why a port of the process itself ended
 
 	mistake string   // of the last reload; empty: it was good
 	waiting []string // options whose change waits for the next start
+
+	mu       sync.Mutex
+	inEffect map[string]string // guarded by mu: the values of all options
 }
 
 // ErrKilled is the error of Run after two requests to stop: it has closed
@@ -70,7 +74,7 @@ func (p *Process) Run(ctx context.Context) (err error) {
 	}
 	c := s.role.common()
 	p.Err = draw.Share(p.Err)
-	p.log, p.level = NewLogger(c.LogLevel, c.LogFormat, p.Err)
+	p.log, p.level = NewLogger(c.LogLevel, c.LogFormat, io.MultiWriter(&p.ring, p.Err))
 	s.warn(p.log)
 	if p.node, err = s.role.open(p.Err, p.log); err != nil {
 		return s.Explain(err)
@@ -78,7 +82,8 @@ func (p *Process) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, p.node.close()) }()
 	limitHeap(s.role.maxMemory())
 	p.fail = make(chan error, 1)
-	side := sidePorts{dataDir: p.node.dataDir(), status: p.node.status, metrics: c.Metrics, handler: p.node.metrics(), fail: func(err error) {
+	p.inEffect = s.Texts(false)
+	side := sidePorts{dataDir: p.node.dataDir(), answers: p.answers(), metrics: c.Metrics, handler: p.node.metrics(), fail: func(err error) {
 		select {
 		case p.fail <- err:
 		default: // an earlier failure ends the process
@@ -203,6 +208,7 @@ func (p *Process) reload() {
 		p.log.Warn("reloaded; these changes take effect at the next start", "options", waiting)
 	}
 	p.waiting = waiting
+	p.takeOver(next.Texts(true))
 	p.log.Info("reloaded", "changed", live)
 }
 

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/panics"
 	draw "github.com/chivenet/chive/internal/progress"
 )
 
@@ -21,6 +22,31 @@ func newProgress(w io.Writer, log *slog.Logger) progress {
 		return &bar{Bar: draw.New(w), log: log}
 	}
 	return &records{log: log}
+}
+
+// ShowStart shows on a terminal how far a client has come, until it is ready or hide is
+// called. It shows nothing elsewhere.
+func ShowStart(c Client, w io.Writer, log *slog.Logger) (hide func()) {
+	if !draw.IsTerminal(w) {
+		return func() {}
+	}
+	events, unsubscribe := c.Events()
+	done := make(chan struct{})
+	go panics.Contain(log, nil, func() {
+		defer close(done)
+		b := newProgress(w, log)
+		defer b.end()
+		for e := range events {
+			boot, ok := e.(*chive.BootstrapEvent)
+			if ok && boot.Ready {
+				return
+			}
+			if ok {
+				b.show(boot.BootstrapStatus)
+			}
+		}
+	})()
+	return func() { unsubscribe(); <-done }
 }
 
 // bar is a progress bar. A problem, which may be too long for its line, goes to the

@@ -54,6 +54,7 @@ type Client interface {
 	proxydial.Client
 	Status() chive.Status
 	Reload(chive.Config) error
+	NewIdentity()
 	Events() (<-chan chive.Event, func())
 	WriteMetrics(w io.Writer) error
 	WriteMetricsJSON(w io.Writer) error
@@ -144,6 +145,7 @@ func (r *proxyRole) open(w io.Writer, log *slog.Logger) (node, error) {
 	if n.doors, err = openDoors(&r.Ports, proxydial.Dialer{Client: n.client}, &n.counts, log); err != nil {
 		return nil, errors.Join(err, n.client.Close())
 	}
+	n.doors.openInner(n.client, cfg.DataDir, &n.counts)
 	all, err := r.Onions.hostings()
 	if n.onions = newOnions(n.client, log); err == nil {
 		err = n.onions.start(all)
@@ -189,8 +191,11 @@ type proxyNode struct {
 func (n *proxyNode) dataDir() string { return n.cfg.DataDir }
 func (n *proxyNode) lines() []string { return append(n.doors.lines, n.onions.lines()...) }
 func (n *proxyNode) status() any {
-	return proxyReport{rolePrefix{"proxy"}, n.client.Status(), n.onions.status()}
+	return proxyReport{isA("proxy"), n.client.Status(), n.onions.status()}
 }
+
+func (n *proxyNode) newIdentity()            { n.client.NewIdentity() }
+func (n *proxyNode) network() *chive.Network { return n.cfg.Network }
 
 func (n *proxyNode) metrics() http.Handler { return proxyMetrics(n.client, &n.counts, n.onions) }
 

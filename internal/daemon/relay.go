@@ -94,7 +94,7 @@ func (n *relayNode) lines() (lines []string) {
 }
 
 func (n *relayNode) dataDir() string { return n.cfg.DataDir }
-func (n *relayNode) status() any     { return relayReport{rolePrefix{"relay"}, n.Status()} }
+func (n *relayNode) status() any     { return relayReport{isA("relay"), n.Status()} }
 
 func (n *relayNode) metrics() http.Handler { return metricsHandler(n.WriteMetrics, n.WriteMetricsJSON) }
 

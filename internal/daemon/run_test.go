@@ -37,7 +37,8 @@ type loopback struct {
 	status chive.Status
 	closed bool
 
-	exclude []string // as Reload had it
+	exclude    []string // as Reload had it
+	identities int      // how often NewIdentity was called
 }
 
 func (l *loopback) DialContext(ctx context.Context, network, _ string) (net.Conn, error) {
@@ -68,6 +69,12 @@ func (l *loopback) Reload(cfg chive.Config) error {
 	defer l.mu.Unlock()
 	l.exclude = cfg.ExcludeNodes
 	return nil
+}
+
+func (l *loopback) NewIdentity() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.identities++
 }
 
 func (l *loopback) Events() (<-chan chive.Event, func()) { return l.events, func() {} }

@@ -8,8 +8,8 @@ import (
 // sidePorts are the status socket in the data directory and the metrics port.
 type sidePorts struct {
 	dataDir string
-	status  func() any
-	metrics string // empty: none
+	answers answers // to those who ask on the status socket
+	metrics string  // empty: none
 	handler http.Handler
 	fail    func(error) // receives the error if the metrics port ends by itself
 }
@@ -18,7 +18,7 @@ type sidePorts struct {
 func (d *sidePorts) open(log *slog.Logger) (lines []string, stop func(), err error) {
 	// Only the status command needs the socket, so the process runs even if it
 	// cannot be opened.
-	st, err := serveStatus(d.dataDir, d.status, log)
+	st, err := serveStatus(d.dataDir, d.answers, log)
 	if err != nil {
 		log.Warn("chive status will not find this process", "err", err)
 	}

@@ -1,74 +1,27 @@
 package daemon
 
 import (
+	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"log/slog"
-	"net"
-	"path/filepath"
-	"sync"
 	"time"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/authority"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/listen"
-	"github.com/chivenet/chive/internal/panics"
-	"github.com/chivenet/chive/internal/socks"
+	"github.com/chivenet/chive/internal/version"
 	"github.com/chivenet/chive/relay"
 )
 
-// The status socket's name inside the data directory, how long either side waits
-// for the other, which may be busy, and the size limit of an answer.
-const (
-	statusSocket  = "status.sock"
-	statusTimeout = 20 * time.Second
-	maxStatus     = 4 << 20
-)
-
-// statusServer answers every connection to the status socket with the
-// status, which is encoded as JSON.
-type statusServer struct {
-	l  net.Listener
-	wg sync.WaitGroup
-}
-
-func serveStatus(dataDir string, status func() any, log *slog.Logger) (*statusServer, error) {
-	l, err := socks.ListenUnix(filepath.Join(dataDir, statusSocket))
-	if err != nil {
-		return nil, err
-	}
-	s := &statusServer{l: l}
-	s.wg.Go(panics.Contain(log, nil, func() {
-		// One at a time: an answer is short and its reader is local.
-		err := listen.Serve(context.Background(), l, log, "status socket", func(c net.Conn) { answerStatus(c, status) })
-		if !fault.Is(err, fault.Closed) {
-			log.Error("the status socket is closed", "err", err)
-		}
-	}))
-	return s, nil
-}
-
-func answerStatus(c net.Conn, status func() any) {
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(statusTimeout))
-	json.NewEncoder(c).Encode(status())
-}
-
-func (s *statusServer) close() {
-	s.l.Close()
-	s.wg.Wait()
-}
-
-// rolePrefix begins a status and names the role.
+// rolePrefix begins a status: it names the role, and the version of Chive.
 type rolePrefix struct {
-	Role string `json:"role"`
+	Role    string `json:"role"`
+	Version string `json:"version"`
 }
+
+func isA(role string) rolePrefix { return rolePrefix{role, version.String()} }
 
 type (
 	proxyReport struct {
@@ -90,36 +43,29 @@ type (
 // fields is not nil.
 type Report struct {
 	Text      []byte
+	Role      string // "proxy", "onion", "relay" or "authority"
+	Version   string
 	Proxy     *chive.Status
 	Onions    []chive.OnionStatus // that the proxy hosts
 	Relay     *relay.Status
 	Authority *authority.Status
+
+	// Log has the lines that ReadStatusAndLog asked for, and LastLine is the number of the
+	// last one.
+	Log      []string
+	LastLine uint64
 }
 
-// ReadStatus asks the program that uses this data directory for its status.
-func ReadStatus(ctx context.Context, dataDir string) (*Report, error) {
-	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
-	defer cancel()
-	c, err := socks.DialUnix(ctx, filepath.Join(dataDir, statusSocket))
-	if errors.Is(err, fs.ErrPermission) {
-		return nil, fault.New(fault.Local, "only the user that a program runs as, and root, may ask it: %w", err)
-	}
-	if err != nil {
-		return nil, fault.New(fault.Local, "no proxy, relay or authority runs with the data directory %s: %w", dataDir, err)
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(statusTimeout))
-	text, err := io.ReadAll(io.LimitReader(c, maxStatus))
-	if err != nil {
-		return nil, fault.New(fault.Local, "status of the running program: %w", err)
-	}
-	return parseReport(text)
-}
-
-func parseReport(text []byte) (*Report, error) {
+// parseReport reads a status, and the lines of the log that may follow it.
+func parseReport(answer []byte) (*Report, error) {
+	var text json.RawMessage
 	var role rolePrefix
-	err := json.Unmarshal(text, &role)
-	r := &Report{Text: text}
+	values := json.NewDecoder(bytes.NewReader(answer))
+	err := values.Decode(&text)
+	if err == nil {
+		err = json.Unmarshal(text, &role)
+	}
+	r := &Report{Text: text, Role: role.Role, Version: role.Version}
 	if err == nil {
 		switch role.Role {
 		case "proxy", "onion":
@@ -135,6 +81,11 @@ func parseReport(text []byte) (*Report, error) {
 		default:
 			err = fault.New(fault.Local, "it is of an unknown kind %q: another version runs", role.Role)
 		}
+	}
+	if err == nil && values.More() {
+		var log logReply
+		err = values.Decode(&log)
+		r.Log, r.LastLine = log.Lines, log.Last
 	}
 	if err != nil {
 		return nil, fault.New(fault.Local, "status of the running program: %w", err)

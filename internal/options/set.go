@@ -167,6 +167,30 @@ func (s *Set) ReadFile(name string, doc []byte) error {
 	return nil
 }
 
+// Texts returns the values of all options as a user would write them, or only of those
+// that a running node can apply at once.
+func (s *Set) Texts(live bool) map[string]string {
+	out := map[string]string{}
+	for _, v := range s.all {
+		if v.Live || !live {
+			out[v.Key] = text(v.v)
+		}
+	}
+	return out
+}
+
+// Given returns the values of a table's options that the command line or the file sets, as
+// a user would write them.
+func (s *Set) Given(t Table) map[string]string {
+	out := map[string]string{}
+	for o := range t.All {
+		if v := s.byKey[o.Key]; v != nil && (v.flag || v.line != nil) {
+			out[v.Key] = text(v.v)
+		}
+	}
+	return out
+}
+
 // OnCommandLine returns the value of a list, or a text alone, that the command line set;
 // nil: it did not.
 func (s *Set) OnCommandLine(key string) []string {

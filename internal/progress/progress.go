@@ -67,13 +67,23 @@ func (b *Bar) Draw(text string, done, of int) {
 		part = min(max(float64(done)/float64(of), 0), 1)
 	}
 	full := int(part * width)
-	text = strings.Map(func(r rune) rune { // an error's text may have lines, or a peer's control codes
+	b.line(fmt.Sprintf("%3.0f%% [%s%s] %s", 100*part, strings.Repeat("=", full), strings.Repeat(" ", width-full), text))
+}
+
+// Printable replaces what is not printable: a text may have lines, or a peer's control
+// codes.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
 			return ' '
 		}
 		return r
 	}, text)
-	line := []rune(fmt.Sprintf("%3.0f%% [%s%s] %s", 100*part, strings.Repeat("=", full), strings.Repeat(" ", width-full), text))
+}
+
+// line draws a line as far as the terminal is wide.
+func (b *Bar) line(text string) {
+	line := []rune(Printable(text))
 	if s := string(line[:min(len(line), b.columns()-1)]); s != b.drawn {
 		b.put(clear, s)
 	}

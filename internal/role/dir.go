@@ -14,6 +14,9 @@ import (
 // Dir is a directory that no other node uses.
 type Dir struct{ lock *flock.Flock }
 
+// ErrInUse is in the error of a directory that another node uses.
+var ErrInUse = errors.New("in use")
+
 // OpenDir makes the data directory, for its owner only, and locks it until Close.
 // The error is of kind fault.Config if another node uses the directory, and of
 // fault.Local if it cannot be made or locked.
@@ -42,7 +45,7 @@ func open(path, what, advice string) (*Dir, error) {
 		return nil, fault.New(fault.Local, "lock the %s %s: %w", what, path, err)
 	}
 	if !ok {
-		return nil, fault.New(fault.Config, "the %s %s is in use: %s", what, path, advice)
+		return nil, fault.New(fault.Config, "the %s %s is %w: %s", what, path, ErrInUse, advice)
 	}
 	return d, nil
 }

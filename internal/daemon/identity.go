@@ -1,0 +1,92 @@
+package daemon
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive"
+)
+
+// identityEvery is the least time between two new identities, as C tor's NEWNYM: each
+// makes the client build new circuits.
+const identityEvery = 10 * time.Second
+
+// identity gives a client new identities, not too often.
+type identity struct {
+	renew func()
+	log   *slog.Logger
+
+	mu   sync.Mutex
+	last time.Time // guarded by mu
+}
+
+// next makes a new identity, or says how long to wait before the next.
+func (i *identity) next() reply {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	now := time.Now()
+	if wait := i.last.Add(identityEvery).Sub(now); !i.last.IsZero() && wait > 0 {
+		return reply{Wait: wait}
+	}
+	i.last = now
+	i.renew()
+	i.log.Info("a new identity: new streams use new circuits")
+	return reply{}
+}
+
+// clientNode is a node with a client, which others may ask for more than its status.
+type clientNode interface {
+	node
+	newIdentity()
+	network() *chive.Network
+}
+
+// answers returns what others hear on the status socket.
+func (p *Process) answers() answers {
+	refuse := reply{Error: "it is no client"}
+	a := answers{
+		status: p.node.status, log: &p.ring,
+		newnym: func() reply { return refuse },
+		agree:  func(request) reply { return refuse },
+	}
+	if n, ok := p.node.(clientNode); ok {
+		id := &identity{renew: n.newIdentity, log: p.log}
+		a.newnym = id.next
+		a.agree = func(req request) reply { return p.agree(n.network(), req) }
+	}
+	return a
+}
+
+// agree tells whether the process uses a network, and has options with some values.
+func (p *Process) agree(network *chive.Network, req request) (r reply) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if digest, err := networkDigest(network); err != nil || digest != req.Network {
+		return reply{Error: "it is the client of another network"}
+	}
+	for _, key := range slices.Sorted(maps.Keys(req.Options)) {
+		if v, ok := p.inEffect[key]; !ok || v != req.Options[key] {
+			r.Differ = append(r.Differ, key)
+		}
+	}
+	return r
+}
+
+// takeOver notes other values of options.
+func (p *Process) takeOver(values map[string]string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	maps.Copy(p.inEffect, values)
+}
+
+// networkDigest tells networks apart.
+func networkDigest(n *chive.Network) (string, error) {
+	text, err := n.MarshalText()
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:]), err
+}
