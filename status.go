@@ -56,6 +56,14 @@ type HopProtection struct {
 	Layer string `json:"layer"`
 }
 
+// String names the protection for people, as in "ntor-v3, then pq768".
+func (h HopProtection) String() string {
+	if h.PQ == "" || h.PQ == h.Handshake {
+		return h.Handshake
+	}
+	return h.Handshake + ", then " + h.PQ
+}
+
 // BootstrapStatus is the progress of a client until it can carry traffic.
 type BootstrapStatus struct {
 	Percent int    `json:"percent"` // 0 to 100, never falling

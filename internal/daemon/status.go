@@ -153,17 +153,9 @@ func PrintStatus(w io.Writer, st chive.Status, now time.Time) {
 				fmt.Fprintf(w, " {%s}", c.Countries[i])
 			}
 			if i < len(c.Hops) {
-				fmt.Fprintf(w, " (%s)", hopText(c.Hops[i]))
+				fmt.Fprintf(w, " (%v)", c.Hops[i])
 			}
 		}
 		fmt.Fprintln(w)
 	}
-}
-
-// hopText says what protects a hop.
-func hopText(h chive.HopProtection) string {
-	if h.PQ == "" || h.PQ == h.Handshake {
-		return h.Handshake
-	}
-	return h.Handshake + ", then " + h.PQ
 }
