@@ -15,6 +15,7 @@ func main() { cli.Main(rootCommand()) }
 // the nodes of its networks, which are processes of this very program.
 func rootCommand() *cobra.Command {
 	root := cli.Root("chivelab", "Private onion networks and measurements", labUpCommand(), labRunCommand(), benchCommand())
+	profiling(root)
 	for _, c := range cli.Commands() {
 		c.Hidden = true
 		root.AddCommand(c)

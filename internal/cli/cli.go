@@ -110,7 +110,6 @@ func Root(name, short string, commands ...*cobra.Command) *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	profiling(root)
 	root.SetFlagErrorFunc(flagMistake)
 	root.AddCommand(commands...)
 	groupFlags(root)

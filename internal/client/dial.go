@@ -331,15 +331,24 @@ func (c *Client) NewIdentity() {
 
 // carried lists the open streams, the oldest first.
 func (c *Client) carried() []StreamStatus {
+	all := c.openConns()
+	slices.SortFunc(all, func(a, b *Conn) int { return cmp.Compare(a.id, b.id) })
+	out := make([]StreamStatus, len(all))
+	for i, conn := range all {
+		r, w := conn.Bytes()
+		out[i] = StreamStatus{conn.id, conn.circ, conn.opened, r, w}
+	}
+	return out
+}
+
+func (c *Client) openConns() []*Conn {
 	c.smu.Lock()
 	defer c.smu.Unlock()
-	out := make([]StreamStatus, 0, len(c.conns))
+	all := make([]*Conn, 0, len(c.conns))
 	for conn := range c.conns {
-		r, w := conn.Bytes()
-		out = append(out, StreamStatus{conn.id, conn.circ, conn.opened, r, w})
+		all = append(all, conn)
 	}
-	slices.SortFunc(out, func(a, b StreamStatus) int { return cmp.Compare(a.ID, b.ID) })
-	return out
+	return all
 }
 
 // bytes returns how many bytes streams have delivered and taken, open ones

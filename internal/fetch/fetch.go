@@ -163,9 +163,6 @@ func (g *getter) toStdout() bool {
 
 func (g *getter) close() error {
 	g.client.CloseIdleConnections()
-	if g.folder != nil {
-		g.folder.Close()
-	}
 	if g.pipe != nil {
 		return fault.Wrap(fault.Local, g.pipe.Close())
 	}

@@ -27,9 +27,10 @@ const (
 	private, privateDir = 0o600, 0o700
 )
 
-// folder is where files go. os.Root refuses every name that leads out of it.
+// folder is where files go. Names are those of fileName, or the user's own, so that none has
+// a directory in it; and no file is opened through a link.
 type folder struct {
-	*os.Root
+	dir  string
 	used map[string]bool // names that this run has given
 	file string          // the name that the user has chosen; empty: names come from URLs
 }
@@ -56,10 +57,7 @@ func (g *getter) openFolder() error {
 	} else if err := os.MkdirAll(dir, privateDir); err != nil {
 		return fault.New(fault.Local, "get: %w", err)
 	}
-	var err error
-	if f.Root, err = os.OpenRoot(dir); err != nil {
-		return fault.New(fault.Local, "get: %w", err)
-	}
+	f.dir = dir
 	g.folder = f
 	return nil
 }
@@ -114,7 +112,7 @@ func (f *folder) chosen(url string, goOn bool) (*target, error) {
 		return nil, fault.New(fault.Config, "%s is there, and is no partial download of this program: remove it, or choose another name", t.name+partSuffix)
 	}
 	if !goOn {
-		if err := f.Remove(t.name + partSuffix); err != nil {
+		if err := os.Remove(t.path(partSuffix)); err != nil {
 			return nil, fault.Wrap(fault.Local, err)
 		}
 		t.of = version{}
@@ -128,7 +126,7 @@ func (f *folder) chosen(url string, goOn bool) (*target, error) {
 
 // has reports whether something has the name.
 func (f *folder) has(name string) bool {
-	_, err := f.Lstat(name)
+	_, err := os.Lstat(filepath.Join(f.dir, name))
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
@@ -142,9 +140,35 @@ type target struct {
 	of      version
 }
 
+// path returns where the file is, or the one with a suffix.
+func (t *target) path(suffix string) string { return filepath.Join(t.dir, t.name+suffix) }
+
+// openPlain opens the file with a suffix, which must be a file and no link.
+func (t *target) openPlain(suffix string, flag int) (*os.File, error) {
+	before, err := os.Lstat(t.path(suffix))
+	if err != nil || !before.Mode().IsRegular() {
+		return nil, fault.New(fault.Local, "%s cannot be used: it is not a file", t.name+suffix)
+	}
+	f, err := os.OpenFile(t.path(suffix), flag, private)
+	if err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	if now, err := f.Stat(); err != nil || !os.SameFile(before, now) {
+		f.Close()
+		return nil, fault.New(fault.Local, "%s was replaced meanwhile", t.name+suffix)
+	}
+	return f, nil
+}
+
+// makePlain makes the file with a suffix, where there must be none.
+func (t *target) makePlain(suffix string) (*os.File, error) {
+	f, err := os.OpenFile(t.path(suffix), os.O_WRONLY|os.O_CREATE|os.O_EXCL, private)
+	return f, fault.Wrap(fault.Local, err)
+}
+
 // load reads the version of the partial file.
 func (t *target) load() bool {
-	f, err := t.Open(t.name + infoSuffix)
+	f, err := t.openPlain(infoSuffix, os.O_RDONLY)
 	if err != nil {
 		return false
 	}
@@ -155,17 +179,14 @@ func (t *target) load() bool {
 
 // create makes the partial file.
 func (t *target) create() (err error) {
-	t.f, err = t.OpenFile(t.name+partSuffix, os.O_WRONLY|os.O_CREATE|os.O_EXCL, private)
-	return fault.Wrap(fault.Local, err)
+	t.f, err = t.makePlain(partSuffix)
+	return err
 }
 
 // open opens the partial file of an earlier run, to go on at its end.
 func (t *target) open() (err error) {
-	if info, err := t.Lstat(t.name + partSuffix); err != nil || !info.Mode().IsRegular() {
-		return fault.New(fault.Local, "%s cannot be continued: it is not a file", t.name+partSuffix)
-	}
-	if t.f, err = t.OpenFile(t.name+partSuffix, os.O_WRONLY, private); err != nil {
-		return fault.Wrap(fault.Local, err)
+	if t.f, err = t.openPlain(partSuffix, os.O_WRONLY); err != nil {
+		return err
 	}
 	t.size, err = t.f.Seek(0, io.SeekEnd)
 	return fault.Wrap(fault.Local, err)
@@ -188,15 +209,27 @@ func (t *target) begin(v version) error {
 	if v.URL == "" {
 		return nil
 	}
-	doc, err := json.Marshal(v)
-	if err == nil {
-		// Not through a link or into a file of others.
-		err = errors.Join(t.gone(infoSuffix), t.WriteFile(t.name+infoSuffix, doc, private))
-	}
-	if err != nil {
+	if err := t.save(); err != nil {
 		return final{fault.Wrap(fault.Local, err)}
 	}
 	return nil
+}
+
+// save writes the version beside the partial file.
+func (t *target) save() error {
+	doc, err := json.Marshal(t.of)
+	if err == nil {
+		err = t.gone(infoSuffix)
+	}
+	if err != nil {
+		return err
+	}
+	f, err := t.makePlain(infoSuffix)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(doc)
+	return errors.Join(err, f.Close())
 }
 
 func (t *target) seek0() error {
@@ -206,7 +239,7 @@ func (t *target) seek0() error {
 
 // gone removes the file with the suffix if it is there.
 func (t *target) gone(suffix string) error {
-	if err := t.Remove(t.name + suffix); !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(t.path(suffix)); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -218,14 +251,14 @@ func (t *target) finish() error {
 	if err = errors.Join(err, t.f.Close()); err != nil {
 		return fault.Wrap(fault.Local, err)
 	}
-	there, err := t.Lstat(t.name + partSuffix)
+	there, err := os.Lstat(t.path(partSuffix))
 	switch {
 	case err != nil || !os.SameFile(mine, there):
 		return fault.New(fault.Local, "%s was replaced meanwhile: does another program download to the same name?", t.name+partSuffix)
 	case !t.replace && t.has(t.name):
 		return fault.New(fault.Local, "%s was made by another program meanwhile: the download is in %s", t.name, t.name+partSuffix)
 	}
-	if err := t.Rename(t.name+partSuffix, t.name); err != nil {
+	if err := os.Rename(t.path(partSuffix), t.path("")); err != nil {
 		return fault.Wrap(fault.Local, err)
 	}
 	return fault.Wrap(fault.Local, t.gone(infoSuffix))
