@@ -16,7 +16,7 @@ func (c *Client) Status() Status {
 		Started:   s.Started,
 		Bootstrap: BootstrapStatus(s.Bootstrap),
 		Directory: DirectoryStatus{ValidAfter: s.ValidAfter, FreshUntil: s.FreshUntil, ValidUntil: s.ValidUntil, Relays: s.Relays, Usable: s.Usable},
-		Guards:    []GuardStatus{}, Open: []CircuitStatus{},
+		Guards:    []GuardStatus{}, Open: []CircuitStatus{}, Carried: make([]StreamStatus, len(s.Carried)),
 		Channels: s.Channels, Circuits: s.Circuits, Building: s.Building, Streams: s.Streams,
 		Read: s.Read, Written: s.Written,
 	}

@@ -40,6 +40,14 @@ func (h *history) now() float64 {
 	return h.rates[len(h.rates)-1]
 }
 
+// most returns the greatest of the newest rates.
+func (h *history) most(n int) (most float64) {
+	for _, r := range h.rates[max(0, len(h.rates)-n):] {
+		most = max(most, r)
+	}
+	return most
+}
+
 // The characters for an empty to a full cell of a graph.
 var (
 	blocks = []rune(" ▁▂▃▄▅▆▇█")
@@ -49,10 +57,7 @@ var (
 // graph draws the newest rates as columns, with the greatest as high as the graph.
 func (h *history) graph(width, height int, glyphs []rune) []string {
 	rates := h.rates[max(0, len(h.rates)-width):]
-	most := 1.0
-	for _, r := range rates {
-		most = max(most, r)
-	}
+	most := max(h.most(width), 1)
 	full := len(glyphs) - 1
 	out := make([]string, height)
 	for row := range out {

@@ -36,7 +36,7 @@ func sequence(b []byte) int {
 	switch {
 	case len(b) >= 2 && b[0] == 'O':
 		return 2
-	case len(b) >= 2 && b[0] == '[':
+	case len(b) >= 1 && b[0] == '[':
 		for i := 1; i < len(b); i++ {
 			if b[i] >= 0x40 && b[i] <= 0x7e {
 				return i + 1

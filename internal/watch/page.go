@@ -68,11 +68,11 @@ func (v *view) first(text string, columns int, now time.Time) line {
 	if v.snap != nil {
 		left += " " + v.snap.Role + " " + v.snap.Version
 	}
+	if v.paused {
+		left = "PAUSED  " + left
+	}
 	left = " " + left + "  " + text
 	right := now.Format("15:04:05") + " "
-	if v.paused {
-		right = "paused  " + right
-	}
 	if n := columns - len(left) - len(right); n > 0 {
 		return say(title, left+strings.Repeat(" ", n)+right)
 	}
@@ -152,9 +152,13 @@ func (v *view) direction(h *history, name string, width, height int, now time.Ti
 	if up := now.Sub(v.snap.started()).Seconds(); up >= 1 {
 		average = float64(h.total) / up
 	}
-	l := say(bold, name+" "+bytes(h.now())+"/s").and(plain, ", average "+bytes(average)+"/s, "+bytes(float64(h.total)))
-	if long := " in all"; l.width()+len(long) <= width {
-		l = l.and(plain, long)
+	l := say(bold, name+" "+bytes(h.now())+"/s")
+	long := ", average " + bytes(average) + "/s, " + bytes(float64(h.total)) + " in all"
+	for _, text := range []string{long + ", graph up to " + bytes(h.most(width)) + "/s", long, ", avg " + bytes(average) + "/s, " + bytes(float64(h.total))} {
+		if l.width()+len(text) <= width {
+			l = l.and(plain, text)
+			break
+		}
 	}
 	out := []line{l}
 	for _, row := range h.graph(width, height, v.glyphs) {

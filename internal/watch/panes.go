@@ -62,10 +62,16 @@ func (v *view) circuitLines(width int, _ time.Time) (out []line) {
 	for _, s := range v.snap.Client.Carried {
 		streams[s.Circuit]++
 	}
+	if len(v.snap.Client.Open) == 0 {
+		return nil
+	}
+	out = []line{say(dim, "circuit streams  relays (and what protects each)")}
 	for _, c := range v.snap.Client.Open {
-		parts := []line{say(plain, fmt.Sprintf("%5d ", c.ID))}
+		parts := []line{say(plain, fmt.Sprintf("%7d ", c.ID))}
 		if n := streams[c.ID]; n > 0 {
-			parts = append(parts, say(bold, plural(n, "stream")+" "))
+			parts[0] = parts[0].and(bold, fmt.Sprintf("%7d  ", n))
+		} else {
+			parts[0] = parts[0].and(plain, "         ")
 		}
 		for i, id := range c.Path {
 			name := ""
@@ -77,9 +83,9 @@ func (v *view) circuitLines(width int, _ time.Time) (out []line) {
 				part = append(say(dim, "> "), part...)
 			}
 			if i < len(c.Hops) {
-				part = part.and(protection(c.Hops[i])).and(plain, " ")
+				part = part.and(protection(c.Hops[i]))
 			}
-			parts = append(parts, part)
+			parts = append(parts, part.and(plain, " "))
 		}
 		out = append(out, wrap(width, parts...)...)
 	}
@@ -129,7 +135,10 @@ func (v *view) guardLines(width int, _ time.Time) (out []line) {
 		} else {
 			l = l.and(warning, "not usable yet ")
 		}
-		out = append(out, l.and(bad, b.Problem))
+		if b.Problem != "" {
+			l = l.and(bad, "("+b.Problem+")")
+		}
+		out = append(out, l)
 	}
 	for _, g := range v.snap.Client.Guards {
 		l := say(plain, fmt.Sprintf("%.8s %-19s ", g.Fingerprint, g.Nickname))
@@ -156,16 +165,16 @@ func (v *view) onionLines(width int, now time.Time) (out []line) {
 	for _, o := range v.snap.Onions {
 		l := say(bold, o.Name+" ")
 		if o.Published {
-			l = l.and(good, "published")
+			l = l.and(good, "published, ")
 		} else {
-			l = l.and(warning, "not published yet")
+			l = l.and(warning, "not published yet, ")
 		}
 		parts := []line{
-			l, say(plain, ", "+plural(len(o.IntroductionPoints), "introduction point")), say(plain, ", "+plural(o.Circuits, "client")),
-			say(plain, ", "+plural(o.Streams, "stream")),
+			l, say(plain, plural(len(o.IntroductionPoints), "introduction point")+", "), say(plain, plural(o.Circuits, "client")+", "),
+			say(plain, plural(o.Streams, "stream")),
 		}
 		if !o.Uploaded.IsZero() {
-			parts = append(parts, say(plain, ", descriptor uploaded "+short(now.Sub(o.Uploaded))+" ago"))
+			parts = append(parts, say(plain, ", "), say(plain, "descriptor uploaded "+short(now.Sub(o.Uploaded))+" ago"))
 		}
 		out = append(out, wrap(width, parts...)...)
 		out = append(out, say(dim, "      "+o.Address))
@@ -185,7 +194,7 @@ func (v *view) logLines(width int, _ time.Time) (out []line) {
 		case strings.Contains(text, "level=WARN") || strings.Contains(text, `"level":"WARN"`):
 			st = warning
 		}
-		text = safe(text)
+		text = safe(brief(text))
 		for width >= 20 && len(text) > width {
 			out = append(out, say(st, text[:width]))
 			text = "  " + text[width:]
@@ -193,6 +202,17 @@ func (v *view) logLines(width int, _ time.Time) (out []line) {
 		out = append(out, say(st, text))
 	}
 	return out
+}
+
+// brief shortens a line of the log in its text form: the time of day, the level and the rest.
+func brief(text string) string {
+	at, rest, ok := strings.Cut(text, " level=")
+	level, rest, ok2 := strings.Cut(rest, " msg=")
+	_, clock, ok3 := strings.Cut(at, "T")
+	if !ok || !ok2 || !ok3 || !strings.HasPrefix(at, "time=") || len(clock) < len("15:04:05") {
+		return text
+	}
+	return clock[:len("15:04:05")] + " " + level + " " + rest
 }
 
 // plural counts things.

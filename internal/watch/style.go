@@ -42,7 +42,10 @@ func (l line) and(st style, text string) line { return append(l, span{st, safe(t
 // safe replaces all characters that are not printable ASCII.
 func safe(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r > '~' {
+		switch {
+		case r == '…': // the log shortens fingerprints with it
+			return '~'
+		case r < ' ' || r > '~':
 			return '?'
 		}
 		return r
