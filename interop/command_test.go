@@ -166,10 +166,17 @@ func TestCommand(t *testing.T) {
 	if u, err := proc.Of(cmd.Process.Pid); err == nil {
 		t.Logf("after %d bytes: %v of CPU, %d bytes resident", 4*size, u.CPU, u.RSS)
 	}
-	// A second client must not use the same guards and cache at once.
+	// A second client must not use the same guards and cache at once; a download uses the
+	// first, unless that is not what was asked for.
 	file, _ := nw.WriteNetworkFile()
-	if out, err := exec.CommandContext(bounded(t, patience), bin, "get", "--network", file, "--data-dir", dir, shared.target.URL(1)).CombinedOutput(); err == nil || !strings.Contains(string(out), "in use") {
+	if out, err := exec.CommandContext(bounded(t, patience), bin, "proxy", "--network", file, "--data-dir", dir, "--socks", "127.0.0.1:0").CombinedOutput(); err == nil || !strings.Contains(string(out), "in use") {
 		t.Errorf("two clients on one data directory: %v %s", err, out)
+	}
+	if out, err := exec.CommandContext(bounded(t, patience), bin, "get", "--network", file, "--data-dir", dir, "--pq", "require-all", shared.target.URL(1)).CombinedOutput(); err == nil || !strings.Contains(string(out), "in use") || !strings.Contains(string(out), "other values of these options: pq") {
+		t.Errorf("a download with other options: %v %s", err, out)
+	}
+	if got := fmt.Sprintf("%x", sha256.Sum256([]byte(tool(t, bin, "get", "--network", file, "--data-dir", dir, shared.target.URL(size))))); got != want {
+		t.Errorf("through the client that runs: SHA-256 %s", got)
 	}
 	if err := end(t, cmd, syscall.SIGTERM); err != nil {
 		t.Errorf("after SIGTERM: %v", err)

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,31 @@ func TestBridge(t *testing.T) {
 		if len(o.Path) > 0 && o.Path[0] != n.Fingerprint {
 			t.Errorf("a circuit by %v", o.Path)
 		}
+	}
+	// The directory does not list the bridge, and so it has no nickname there.
+	name := func(fingerprint string) string {
+		for _, n := range nw.Nodes {
+			if n.Fingerprint == fingerprint {
+				return n.Name
+			}
+		}
+		return ""
+	}
+	conn, err := c.DialContext(ctx, "tcp", nw.Echo)
+	if err != nil {
+		t.Fatal(err)
+	}
+	st := c.Status()
+	if len(st.Carried) != 1 || st.Streams != 1 || !slices.ContainsFunc(st.Open, func(o chive.CircuitStatus) bool {
+		return o.ID == st.Carried[0].Circuit && len(o.Path) == 3 && slices.Equal(o.Nicknames, []string{"", name(o.Path[1]), name(o.Path[2])})
+	}) {
+		t.Errorf("with an open stream: %+v %+v", st.Carried, st.Open)
+	}
+	if err := conn.Close(); err != nil {
+		t.Error(err)
+	}
+	if st := c.Status(); len(st.Carried) != 0 {
+		t.Errorf("without one: %+v", st.Carried)
 	}
 	if s := n.Relay().Status(); s.Listed || s.ValidAfter.IsZero() {
 		t.Errorf("the bridge: %+v", s)
