@@ -50,8 +50,11 @@ func askReply(ctx context.Context, dataDir string, req request) (r reply, err er
 	if err := json.Unmarshal(text, &r); err != nil {
 		return r, fault.New(fault.Local, "the running program gave no answer that this version understands: %w", err)
 	}
-	if r.Error != "" {
+	switch {
+	case r.Error != "":
 		return r, fault.New(fault.Refused, "the running program: %s", r.Error)
+	case !r.Done && r.Wait <= 0 && len(r.Differ) == 0:
+		return r, fault.New(fault.Local, "the running program is of an earlier version, which cannot do this: start it again")
 	}
 	return r, nil
 }

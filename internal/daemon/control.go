@@ -52,9 +52,11 @@ type request struct {
 	Options map[string]string `json:"options,omitempty"`
 }
 
-// reply is the answer to a request that is not askStatus.
+// reply is the answer to a request that is not askStatus. Exactly one field is set: earlier
+// versions answer every request with their status, which has none.
 type reply struct {
-	Error  string        `json:"error,omitempty"`
+	Done   bool          `json:"done,omitempty"`   // as asked
+	Error  string        `json:"error,omitempty"`  // why not
 	Differ []string      `json:"differ,omitempty"` // options with other values
 	Wait   time.Duration `json:"wait,omitempty"`   // until the request can be granted
 }

@@ -16,11 +16,13 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode"
 
 	"github.com/spf13/pflag"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/socks"
 )
 
 // started runs a proxy until its status socket is open.
@@ -244,6 +246,48 @@ func TestNoClient(t *testing.T) {
 		if err := json.Unmarshal(b.Bytes(), &r); err != nil || r.Error != "it is no client" {
 			t.Error(do, err, r)
 		}
+	}
+}
+
+// TestEarlierVersion: a process that answers every request with its status has done nothing.
+func TestEarlierVersion(t *testing.T) {
+	dir := t.TempDir()
+	l, err := socks.ListenUnix(filepath.Join(dir, statusSocket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			io.WriteString(c, `{"role":"proxy","network":"lab"}`)
+			c.(*net.UnixConn).CloseWrite()
+			io.Copy(io.Discard, c)
+			c.Close()
+		}
+	}()
+	if _, err := NewIdentity(t.Context(), dir); !fault.Is(err, fault.Local) || !strings.Contains(err.Error(), "earlier version") {
+		t.Error(err)
+	}
+	if _, err := clientSettings(t, "--data-dir", dir).JoinClient(t.Context()); err == nil || !strings.Contains(err.Error(), "earlier version") {
+		t.Error(err)
+	}
+	if st, err := ReadStatus(t.Context(), dir); err != nil || st.Proxy == nil {
+		t.Error(err)
+	}
+}
+
+// TestPrintable: what a status says cannot steer a terminal.
+func TestPrintable(t *testing.T) {
+	const evil = "a\x1b[2J\r\u009bb"
+	r := Report{Proxy: &chive.Status{Network: evil, Bootstrap: chive.BootstrapStatus{Problem: evil}, Guards: []chive.GuardStatus{{Nickname: evil}}}}
+	var b strings.Builder
+	r.Print(&b, time.Time{})
+	if i := strings.IndexFunc(b.String(), func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 || strings.Count(b.String(), "\n") != 7 {
+		t.Errorf("%q", b.String())
 	}
 }
 

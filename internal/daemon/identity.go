@@ -36,7 +36,7 @@ func (i *identity) next() reply {
 	i.last = now
 	i.renew()
 	i.log.Info("a new identity: new streams use new circuits")
-	return reply{}
+	return reply{Done: true}
 }
 
 // clientNode is a node with a client, which others may ask for more than its status.
@@ -74,6 +74,7 @@ func (p *Process) agree(network *chive.Network, req request) (r reply) {
 			r.Differ = append(r.Differ, key)
 		}
 	}
+	r.Done = len(r.Differ) == 0
 	return r
 }
 

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/authority"
 	"github.com/chivenet/chive/internal/fault"
+	draw "github.com/chivenet/chive/internal/progress"
 	"github.com/chivenet/chive/internal/version"
 	"github.com/chivenet/chive/relay"
 )
@@ -93,8 +95,10 @@ func parseReport(answer []byte) (*Report, error) {
 	return r, nil
 }
 
-// Print writes the status for people.
+// Print writes the status for people. Texts of others, such as nicknames and problems,
+// cannot steer a terminal.
 func (r *Report) Print(w io.Writer, now time.Time) {
+	w = printable{w}
 	switch {
 	case r.Proxy != nil:
 		PrintStatus(w, *r.Proxy, now)
@@ -104,6 +108,20 @@ func (r *Report) Print(w io.Writer, now time.Time) {
 	case r.Authority != nil:
 		printAuthority(w, r.Authority, now)
 	}
+}
+
+// printable replaces characters that are not printable, except line ends.
+type printable struct{ w io.Writer }
+
+func (p printable) Write(b []byte) (int, error) {
+	lines := strings.Split(string(b), "\n")
+	for i, l := range lines {
+		lines[i] = draw.Printable(l)
+	}
+	if _, err := io.WriteString(p.w, strings.Join(lines, "\n")); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // PrintStatus writes a client's status for people.

@@ -181,7 +181,7 @@ func (g *getter) one(ctx context.Context, u *url.URL) error {
 	if g.folder == nil {
 		return g.fill(ctx, &download{getter: g, url: u, sink: &stream{w: g.Stdout}})
 	}
-	to, err := g.folder.target(u.String(), fileName(u), g.Continue)
+	to, err := g.folder.target(withoutUser(u), fileName(u), g.Continue)
 	if err != nil {
 		return err
 	}
@@ -194,6 +194,13 @@ func (g *getter) one(ctx context.Context, u *url.URL) error {
 		return to.finish()
 	}
 	return to.keep(err)
+}
+
+// withoutUser returns a URL without a user's name and password, which belong in no file.
+func withoutUser(u *url.URL) string {
+	bare := *u
+	bare.User = nil
+	return bare.String()
 }
 
 // The pauses before new attempts.

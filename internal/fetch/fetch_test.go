@@ -343,8 +343,12 @@ func TestOtherURL(t *testing.T) {
 		w.Header().Set("Content-Length", "10")
 		io.WriteString(w, "0123")
 	})
-	file := filepath.Join(t.TempDir(), "f")
-	s.get(t, Options{URLs: []string{"http://h.test/one"}, Out: file})
+	dir := t.TempDir()
+	file := filepath.Join(dir, "f")
+	s.get(t, Options{URLs: []string{"http://user:secret@h.test/one"}, Out: file})
+	if info := files(t, dir)["f.part.json"]; !strings.Contains(info, "h.test/one") || strings.Contains(info, "secret") {
+		t.Errorf("%q", info)
+	}
 	if _, err := s.get(t, Options{URLs: []string{"http://h.test/two"}, Out: file, Continue: true}); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "another URL") {
 		t.Error(err)
 	}

@@ -137,7 +137,7 @@ func (d *download) attempt(ctx context.Context) error {
 		return fault.Wrap(fault.Network, plain(err))
 	}
 	defer resp.Body.Close()
-	now := versionOf(resp, d.url.String())
+	now := versionOf(resp, withoutUser(d.url))
 	switch {
 	case ranged && resp.StatusCode == http.StatusPartialContent:
 		if now.Total, err = of.continues(resp, have); err != nil {
