@@ -18,7 +18,7 @@ func (c *Client) Status() Status {
 		Directory: DirectoryStatus{ValidAfter: s.ValidAfter, FreshUntil: s.FreshUntil, ValidUntil: s.ValidUntil, Relays: s.Relays, Usable: s.Usable},
 		Guards:    []GuardStatus{}, Open: []CircuitStatus{}, Carried: make([]StreamStatus, len(s.Carried)),
 		Channels: s.Channels, Circuits: s.Circuits, Building: s.Building, Streams: s.Streams,
-		Read: s.Read, Written: s.Written,
+		Read: s.Read, Written: s.Written, LinkIn: s.BytesIn, LinkOut: s.BytesOut,
 	}
 	for _, c := range s.Open {
 		path := make([]string, len(c.Path))

@@ -18,6 +18,10 @@ type Status struct {
 	Carried   []StreamStatus  `json:"carried"`           // these, the oldest first
 	Read      uint64          `json:"read"`              // bytes that streams have delivered
 	Written   uint64          `json:"written"`           // bytes that streams have taken
+	// LinkIn and LinkOut are the bytes of cells on the links to relays: those of streams, of
+	// onion services and of the directory, and padding.
+	LinkIn  uint64 `json:"link_in"`
+	LinkOut uint64 `json:"link_out"`
 }
 
 // CircuitStatus is an open circuit.

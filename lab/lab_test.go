@@ -114,6 +114,9 @@ func TestBridge(t *testing.T) {
 	}) {
 		t.Errorf("with an open stream: %+v %+v", st.Carried, st.Open)
 	}
+	if st.LinkIn == 0 || st.LinkOut == 0 {
+		t.Errorf("%d bytes came and %d went", st.LinkIn, st.LinkOut)
+	}
 	if err := conn.Close(); err != nil {
 		t.Error(err)
 	}

@@ -39,14 +39,14 @@ func (i *identity) next() reply {
 	return reply{Done: true}
 }
 
-// clientNode is a node with a client, which others may ask for more than its status.
+// clientNode is a node with a client. It answers more requests than those for its status.
 type clientNode interface {
 	node
 	newIdentity()
 	network() *chive.Network
 }
 
-// answers returns what others hear on the status socket.
+// answers returns the answers to requests on the status socket.
 func (p *Process) answers() answers {
 	refuse := reply{Error: "it is no client"}
 	a := answers{

@@ -11,8 +11,8 @@ const (
 	ringLine  = 1000
 )
 
-// logRing keeps the last lines of the log, for those who ask on the status socket. It is
-// a second place for the log, so that the lines are as redacted as there.
+// logRing keeps the last lines of the log, for requests on the status socket. The
+// log is written to it too, so that its lines are redacted in the same way.
 type logRing struct {
 	mu    sync.Mutex // guards what follows
 	lines [ringLines]string

@@ -8,7 +8,7 @@ import (
 // sidePorts are the status socket in the data directory and the metrics port.
 type sidePorts struct {
 	dataDir string
-	answers answers // to those who ask on the status socket
+	answers answers // on the status socket
 	metrics string  // empty: none
 	handler http.Handler
 	fail    func(error) // receives the error if the metrics port ends by itself

@@ -39,8 +39,8 @@ type Options struct {
 	// Dial opens every connection. There is no other way to connect or to look a
 	// name up.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// Show hears of the progress, and Note of what the user should know besides. nil:
-	// nobody does.
+	// Show is called with the progress, and Note with what else the user should know.
+	// Both may be nil.
 	Show func(Progress)
 	Note func(text string)
 }

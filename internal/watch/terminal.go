@@ -21,7 +21,7 @@ const (
 	leave = "\x1b[m\x1b[?7h\x1b[?25h\x1b[?1049l"
 )
 
-// Run shows a running program on a terminal until the user has enough or ctx ends. Then, and
+// Run shows a running program on a terminal until the user quits or ctx ends. Then, and
 // also when it panics, the terminal is as before.
 func Run(ctx context.Context, src Source, in, out *os.File) error {
 	if !term.IsTerminal(int(in.Fd())) || !term.IsTerminal(int(out.Fd())) || os.Getenv("TERM") == "dumb" {
@@ -94,7 +94,7 @@ func (t *terminal) draw(rows []string) {
 		}
 	}
 	t.shown = rows
-	// If it fails, the terminal has gone, and so do we: by SIGHUP, or when the input ends.
+	// If this fails, the terminal is gone: SIGHUP, or the end of the input, ends the program.
 	fmt.Fprint(t.out, b.String())
 }
 

@@ -75,11 +75,12 @@ func (s *Snapshot) started() time.Time {
 	return time.Time{}
 }
 
-// traffic returns the bytes since the start.
+// traffic returns the bytes on the links since the start: of a client also those of its onion
+// services and its directory.
 func (s *Snapshot) traffic() (down, up uint64) {
 	switch {
 	case s.Client != nil:
-		return s.Client.Read, s.Client.Written
+		return s.Client.LinkIn, s.Client.LinkOut
 	case s.Relay != nil:
 		return s.Relay.BytesIn, s.Relay.BytesOut
 	}

@@ -65,7 +65,7 @@ type screen interface {
 	resized() <-chan struct{} // nil: the size is looked at with each snapshot
 }
 
-// loop shows the source on the screen until the user has enough or ctx ends.
+// loop shows the source on the screen until the user quits or ctx ends.
 func loop(ctx context.Context, src Source, s screen, v *view) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

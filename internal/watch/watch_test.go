@@ -31,7 +31,7 @@ func client() *Snapshot {
 	return &Snapshot{
 		Role: "proxy", Version: "v0.9.0",
 		Client: &chive.Status{
-			Network: "lab", Started: now.Add(-2*time.Hour - time.Minute), Channels: 2, Circuits: 3, Building: 1, Streams: 2, Read: 5_000_000, Written: 60_000,
+			Network: "lab", Started: now.Add(-2*time.Hour - time.Minute), Channels: 2, Circuits: 3, Building: 1, Streams: 2, LinkIn: 5_000_000, LinkOut: 60_000,
 			Bootstrap: chive.BootstrapStatus{Percent: 100, Ready: true},
 			Directory: chive.DirectoryStatus{ValidAfter: now.Add(-50 * time.Minute), ValidUntil: now.Add(130 * time.Minute), Relays: 9, Usable: 8},
 			Guards: []chive.GuardStatus{
@@ -63,13 +63,13 @@ func client() *Snapshot {
 func filled(unicode bool) *view {
 	v := newView(false, unicode)
 	s := client()
-	total := s.Client.Read
+	total := s.Client.LinkIn
 	for i := range 60 {
-		s.Client.Read = total - uint64(60-i)*uint64(60-i)*100
+		s.Client.LinkIn = total - uint64(60-i)*uint64(60-i)*100
 		v.take(s, nil, now.Add(time.Duration(i-60)*time.Second))
 		s.Log = nil
 	}
-	s.Client.Read = total
+	s.Client.LinkIn = total
 	v.take(s, nil, now)
 	return v
 }
