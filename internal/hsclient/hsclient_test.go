@@ -308,8 +308,11 @@ func TestTerms(t *testing.T) {
 	if v := c.terms(desc); v.SendmeInc != 31 || v.Path != flow.PathOnion || v.Service {
 		t.Errorf("%+v", v)
 	}
-	desc.inner.Single = true
-	if v := c.terms(desc); v.Path != flow.PathExit {
+	if v := c.terms(desc); v.HalfClose {
+		t.Error("streams that the service does not offer can be half closed")
+	}
+	desc.inner.Single, desc.inner.HalfClose = true, true
+	if v := c.terms(desc); v.Path != flow.PathExit || !v.HalfClose {
 		t.Errorf("%+v", v)
 	}
 	for name, change := range map[string]func(){
