@@ -358,11 +358,16 @@ func TestRefusals(t *testing.T) {
 	for want, m := range map[string]map[string]string{
 		"VERSION-ERROR no-version": {"TOR_PT_MANAGED_TRANSPORT_VER": "9"},
 		"ENV-ERROR":                {"TOR_PT_MANAGED_TRANSPORT_VER": "1"},
-		"PROXY-ERROR":              {"TOR_PT_MANAGED_TRANSPORT_VER": "1", "TOR_PT_STATE_LOCATION": t.TempDir(), "TOR_PT_CLIENT_TRANSPORTS": "chive", "TOR_PT_PROXY": "socks4a://127.0.0.1:1"},
+		"PROXY-ERROR":              {"TOR_PT_MANAGED_TRANSPORT_VER": "1", "TOR_PT_STATE_LOCATION": t.TempDir(), "TOR_PT_CLIENT_TRANSPORTS": "chive", "TOR_PT_PROXY": "https://alice:opensesame@127.0.0.1:1"},
 	} {
 		var out bytes.Buffer
-		if err := Run(t.Context(), Config{Getenv: env(m), Stdin: strings.NewReader(""), Stdout: &out}); err == nil || !strings.Contains(out.String(), want) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // a plugin that refuses nothing runs on
+		defer cancel()
+		if err := Run(ctx, Config{Getenv: env(m), Stdin: strings.NewReader(""), Stdout: &out}); err == nil || !strings.Contains(out.String(), want) {
 			t.Errorf("%s: %q, %v", want, out.String(), err)
+		}
+		if strings.Contains(out.String(), "opensesame") {
+			t.Errorf("the parent's log gets the password: %q", out.String())
 		}
 	}
 }
