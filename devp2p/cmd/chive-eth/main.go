@@ -1,0 +1,33 @@
+// Command chive-eth runs Ethereum's peer-to-peer protocol over onion services.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// commands are the subcommands; each is a file of this package.
+var commands []*cobra.Command
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	root := &cobra.Command{
+		Use:   "chive-eth",
+		Short: "Ethereum's peer-to-peer protocol over onion services",
+		Long: "chive-eth connects Ethereum nodes through Tor's onion services: as a relay node of\n" +
+			"its own, or beside a geth that already runs.",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	root.AddCommand(commands...)
+	if err := root.ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "chive-eth:", err)
+		os.Exit(1)
+	}
+}
