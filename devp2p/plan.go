@@ -12,8 +12,8 @@ import (
 var errNoAddr = errors.New("the node has no IP address and port")
 
 // plan returns the ways to a node in the order in which they are tried: one or two. An
-// error says why the policy has none.
-func (t *Transport) plan(n *enode.Node) ([]Route, error) {
+// error says why the policy has none. explore allows the way that is not the best.
+func (t *Transport) plan(n *enode.Node, explore bool) ([]Route, error) {
 	_, _, onionErr := OnionOf(n)
 	_, hasAddr := n.TCPEndpoint()
 	hasOnion := onionErr == nil
@@ -38,7 +38,7 @@ func (t *Transport) plan(n *enode.Node) ([]Route, error) {
 			{Why: fmt.Sprintf("the onion did not answer within %v", t.cfg.FallbackAfter)},
 		}, nil
 	}
-	return t.adapt(n.ID()), nil
+	return t.adapt(n.ID(), explore), nil
 }
 
 // What Adaptive does when both ways are open.
@@ -55,7 +55,7 @@ const (
 )
 
 // adapt orders both ways to a node by what they cost.
-func (t *Transport) adapt(id enode.ID) []Route {
+func (t *Transport) adapt(id enode.ID, explore bool) []Route {
 	onion, addr := t.book.get(id, true), t.book.get(id, false)
 	now := time.Now()
 	knowOnion, knowAddr := onion.fresh(now), addr.fresh(now)
@@ -80,7 +80,7 @@ func (t *Transport) adapt(id enode.ID) []Route {
 	if knows := map[bool]bool{true: knowOnion, false: knowAddr}; !knows[second.Onion] {
 		chance = exploreNew
 	}
-	if (knowOnion || knowAddr) && t.coin() < chance {
+	if explore && (knowOnion || knowAddr) && t.coin() < chance {
 		return []Route{
 			{Onion: second.Onion, Why: "to measure it again"},
 			{Onion: first.Onion, Why: fmt.Sprintf("the %s failed when it was measured again", wayName(second.Onion))},

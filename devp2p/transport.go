@@ -113,7 +113,7 @@ func (t *Transport) Dial(ctx context.Context, n *enode.Node) (net.Conn, error) {
 func (t *Transport) DialRoute(ctx context.Context, n *enode.Node) (net.Conn, Route, error) {
 	ctx, cancel := t.bound(ctx)
 	defer cancel()
-	attempts, err := t.plan(n)
+	attempts, err := t.plan(n, true)
 	if err != nil {
 		return nil, Route{}, err
 	}
@@ -159,7 +159,7 @@ func (t *Transport) DialPrivate(ctx context.Context, n *enode.Node) (net.Conn, e
 
 // Route returns how the policy would reach a node now.
 func (t *Transport) Route(n *enode.Node) (Route, error) {
-	attempts, err := t.plan(n)
+	attempts, err := t.plan(n, false)
 	if err != nil {
 		return Route{}, err
 	}

@@ -45,7 +45,7 @@ func (e Event) String() string { return rules[e].name }
 
 const (
 	scoreMost = 100                 // a good past buys no more than this
-	scoreBan  = -100                // at this score a peer is sent away
+	scoreBan  = -99                 // at this score a peer is sent away; scores fade, so it is not -100
 	scoreHalf = time.Hour           // scores halve in this time
 	banTime   = time.Hour           // how long it may not come back
 	maxBans   = 4096                // nodes; the first one goes

@@ -14,6 +14,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/p2p"
 	"github.com/ethereum/go-ethereum/p2p/enode"
+	"github.com/ethereum/go-ethereum/p2p/enr"
 
 	"github.com/chivenet/chive/devp2p"
 )
@@ -158,4 +159,27 @@ func selfWithOnion(t testing.TB, ctx context.Context, n *testNode) *enode.Node {
 		return err == nil
 	})
 	return n.Self()
+}
+
+// signedNode returns a node with the entries and port 30303.
+func signedNode(t testing.TB, entries ...enr.Entry) *enode.Node {
+	t.Helper()
+	var r enr.Record
+	r.Set(enr.TCP(30303))
+	for _, e := range entries {
+		r.Set(e)
+	}
+	return signRecord(t, newKey(t), &r)
+}
+
+func signRecord(t testing.TB, key *ecdsa.PrivateKey, r *enr.Record) *enode.Node {
+	t.Helper()
+	if err := enode.SignV4(r, key); err != nil {
+		t.Fatal(err)
+	}
+	n, err := enode.New(enode.ValidSchemes, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
 }
