@@ -6,6 +6,7 @@ require (
 	github.com/chivenet/chive v0.0.0-00010101000000-000000000000
 	github.com/ethereum/go-ethereum v1.17.10
 	github.com/spf13/cobra v1.10.2
+	golang.org/x/net v0.62.0
 )
 
 require (
@@ -59,7 +60,6 @@ require (
 	go.opentelemetry.io/otel/metric v1.46.0 // indirect
 	go.opentelemetry.io/otel/trace v1.46.0 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
-	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/sync v0.22.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
