@@ -1,0 +1,362 @@
+package broadcast
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/p2p/enode"
+)
+
+// What the queue holds at most.
+const (
+	MaxTransactions = 256
+	MaxBytes        = 16 << 20
+	maxDone         = 64 // transactions that are done and still shown
+	maxAtOnce       = 4  // deliveries at the same time
+)
+
+// Times between deliveries. Each is random between the two bounds, so that they do not tell
+// when the user sent the transaction.
+var (
+	firstWait = [2]time.Duration{0, 3 * time.Second}
+	againWait = [2]time.Duration{20 * time.Second, 90 * time.Second} // until it is sent to one more peer
+	heldWait  = [2]time.Duration{15 * time.Second, 60 * time.Second} // until peers are looked for again
+	failWait  = [2]time.Duration{5 * time.Second, 30 * time.Second}  // after a connection failed
+	keepTime  = 24 * time.Hour                                       // then it is given up
+	limitTime = 3 * time.Minute                                      // for one delivery
+)
+
+// What Submit refuses with.
+var (
+	ErrFull  = errors.New("broadcast: too many transactions wait to be sent")
+	ErrKnown = errors.New("broadcast: the transaction is queued already")
+)
+
+// A State says where a transaction is.
+type State string
+
+// The states.
+const (
+	Held    State = "held"    // no onion peer is there; it has left this machine in no way
+	Waiting State = "waiting" // for its random time, or for being seen back
+	Sending State = "sending"
+	Seen    State = "seen"     // another peer has told of it: done
+	Taken   State = "accepted" // all onion peers that are known have it in their pools: done
+	Expired State = "expired"  // it was not seen back within a day: done
+)
+
+func (s State) done() bool { return s == Seen || s == Taken || s == Expired }
+
+// A Delivery is the outcome of one connection.
+type Delivery struct {
+	Sent, Accepted bool
+}
+
+// A Config is what a Queue needs.
+type Config struct {
+	// Targets returns the nodes that have onions, and why there is none.
+	Targets func() ([]*enode.Node, string)
+	// Deliver makes the connection for one transaction. It must not use anything but the
+	// onion of the node.
+	Deliver func(context.Context, *enode.Node, *types.Transaction) (Delivery, error)
+	// Dir keeps the transactions that are not done, so that a restart forgets none. Empty:
+	// they are in memory only.
+	Dir string
+	Log *slog.Logger
+}
+
+// entry is one transaction.
+type entry struct {
+	tx       *types.Transaction
+	raw      []byte
+	added    time.Time
+	state    State
+	why      string
+	next     time.Time
+	targets  map[enode.ID]bool // those it was or is being sent to; true: their pools have it
+	sent     int             // deliveries that succeeded
+}
+
+// A Queue holds transactions until they are seen back.
+type Queue struct {
+	config Config
+	log    *slog.Logger
+
+	mu    sync.Mutex
+	txs   map[common.Hash]*entry
+	order []common.Hash // oldest first
+	bytes int
+	busy  int
+	wake  chan struct{}
+
+	saving  sync.Mutex // orders writes of the file
+	written string     // its content
+}
+
+// New returns a queue, with the transactions that the directory keeps.
+func New(c Config) (*Queue, error) {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	q := &Queue{config: c, log: c.Log, txs: make(map[common.Hash]*entry), wake: make(chan struct{}, 1)}
+	if err := q.load(); err != nil {
+		return nil, err
+	}
+	return q, nil
+}
+
+func between(b [2]time.Duration) time.Duration {
+	return b[0] + time.Duration(rand.Int64N(int64(b[1]-b[0])+1))
+}
+
+// Submit takes a transaction that was checked. It returns its state: Held, with the reason
+// in words, if no onion peer is there.
+func (q *Queue) Submit(tx *types.Transaction) (State, string, error) {
+	raw, err := tx.MarshalBinary()
+	if err != nil {
+		return "", "", fmt.Errorf("broadcast: %w", err)
+	}
+	targets, why := q.config.Targets()
+	q.mu.Lock()
+	e := q.txs[tx.Hash()]
+	if e != nil && !e.state.done() {
+		defer q.mu.Unlock()
+		return e.state, e.why, ErrKnown
+	}
+	if e == nil && !q.room(len(raw)) {
+		q.mu.Unlock()
+		return "", "", ErrFull
+	}
+	now := time.Now()
+	if e != nil {
+		q.remove(tx.Hash())
+	}
+	e = &entry{tx: tx, raw: raw, added: now, state: Waiting, next: now.Add(between(firstWait)), targets: make(map[enode.ID]bool)}
+	if len(targets) == 0 {
+		e.state, e.why = Held, why
+	}
+	q.put(e)
+	state, why := e.state, e.why
+	q.mu.Unlock()
+	q.kick()
+	if err := q.save(); err != nil {
+		return state, why, err
+	}
+	return state, why, nil
+}
+
+func (q *Queue) put(e *entry) {
+	h := e.tx.Hash()
+	q.txs[h] = e
+	q.order = append(q.order, h)
+	q.bytes += len(e.raw)
+}
+
+func (q *Queue) remove(h common.Hash) {
+	q.bytes -= len(q.txs[h].raw)
+	delete(q.txs, h)
+	q.order = slices.DeleteFunc(q.order, func(o common.Hash) bool { return o == h })
+}
+
+// room makes room for a transaction by forgetting those that are done.
+func (q *Queue) room(size int) bool {
+	done := 0
+	for _, e := range q.txs {
+		if e.state.done() {
+			done++
+		}
+	}
+	for _, h := range slices.Clone(q.order) {
+		full := len(q.txs) >= MaxTransactions || q.bytes+size > MaxBytes
+		if q.txs[h].state.done() && (full || done > maxDone) {
+			q.remove(h)
+			done--
+		}
+	}
+	return len(q.txs) < MaxTransactions && q.bytes+size <= MaxBytes
+}
+
+func (q *Queue) kick() {
+	select {
+	case q.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Seen tells the queue that a peer announced or sent a transaction. It is cheap for
+// transactions of others.
+func (q *Queue) Seen(h common.Hash, from enode.ID) {
+	q.mu.Lock()
+	e := q.txs[h]
+	if e == nil || e.state.done() {
+		q.mu.Unlock()
+		return
+	}
+	if _, ours := e.targets[from]; ours {
+		e.targets[from] = true // it only repeats what it got from here
+		q.mu.Unlock()
+		return
+	}
+	if len(e.targets) == 0 {
+		e.why = "a peer told of it before it was sent: it is known elsewhere already"
+	} else {
+		e.why = "a peer that did not get it from here told of it"
+	}
+	e.state = Seen
+	q.mu.Unlock()
+	q.kick()
+}
+
+// Run sends transactions until ctx ends. It waits for deliveries that are under way.
+func (q *Queue) Run(ctx context.Context) error {
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-q.wake:
+		case <-timer.C:
+		}
+		timer.Reset(q.step(ctx, &wg))
+		if err := q.save(); err != nil {
+			q.log.Warn("cannot keep the transactions that wait", "err", err)
+		}
+	}
+}
+
+// step starts the deliveries whose time has come, and returns when the next one is due.
+func (q *Queue) step(ctx context.Context, wg *sync.WaitGroup) time.Duration {
+	targets, why := q.config.Targets()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	now := time.Now()
+	due := now.Add(time.Hour)
+	for _, h := range q.order {
+		e := q.txs[h]
+		if e.state.done() || e.state == Sending {
+			continue
+		}
+		if now.Sub(e.added) > keepTime {
+			e.state, e.why = Expired, "no other peer told of it within a day"
+			continue
+		}
+		if !e.next.After(now) && q.busy < maxAtOnce {
+			q.start(ctx, wg, e, targets, why, now)
+		}
+		if e.state != Sending && e.next.Before(due) {
+			due = e.next
+		}
+	}
+	return max(due.Sub(now), 100*time.Millisecond)
+}
+
+// start sends one transaction to a peer that it was not sent to yet, or says why not.
+func (q *Queue) start(ctx context.Context, wg *sync.WaitGroup, e *entry, targets []*enode.Node, why string, now time.Time) {
+	fresh := slices.DeleteFunc(slices.Clone(targets), func(n *enode.Node) bool { _, ok := e.targets[n.ID()]; return ok })
+	switch {
+	case len(targets) == 0:
+		e.state, e.why, e.next = Held, why, now.Add(between(heldWait))
+		return
+	case len(fresh) == 0:
+		accepted := 0
+		for _, ok := range e.targets {
+			if ok {
+				accepted++
+			}
+		}
+		if accepted > 0 && accepted == len(e.targets) {
+			e.state, e.why = Taken, fmt.Sprintf("the pools of all %d onion peers that are known have it", accepted)
+			return
+		}
+		for id, ok := range e.targets { // those that did not keep it are asked again
+			if !ok {
+				delete(e.targets, id)
+			}
+		}
+		e.state, e.why, e.next = Waiting, "all onion peers got it, and not all have kept it", now.Add(between(againWait))
+		return
+	}
+	n := fresh[rand.IntN(len(fresh))]
+	e.state, e.why = Sending, "on a connection of its own to an onion peer"
+	e.targets[n.ID()] = false // also if it fails: nobody knows then what the peer has read
+	q.busy++
+	wg.Go(func() {
+		ctx, cancel := context.WithTimeout(ctx, limitTime)
+		defer cancel()
+		d, err := q.config.Deliver(ctx, n, e.tx)
+		q.finish(e, n.ID(), d, err)
+	})
+}
+
+// finish notes the outcome of a delivery.
+func (q *Queue) finish(e *entry, id enode.ID, d Delivery, err error) {
+	q.mu.Lock()
+	q.busy--
+	now := time.Now()
+	if d.Accepted {
+		e.targets[id] = true
+	}
+	if d.Sent || d.Accepted {
+		e.sent++
+	}
+	if !e.state.done() {
+		e.state = Waiting
+		switch {
+		case d.Accepted:
+			e.why, e.next = fmt.Sprintf("onion peers that got it: %d; it was not seen back from others yet", e.sent), now.Add(between(againWait))
+		case d.Sent:
+			e.why, e.next = "a peer got it and has not put it into its pool", now.Add(between(failWait))
+		default:
+			e.why, e.next = "a connection failed", now.Add(between(failWait))
+			q.log.Debug("a private connection failed", "err", err)
+		}
+	}
+	q.mu.Unlock()
+	q.kick()
+}
+
+// A Status is a transaction of the queue.
+type Status struct {
+	Hash  common.Hash `json:"hash"`
+	State State       `json:"state"`
+	Why   string      `json:"why,omitempty"`
+	Sent  int         `json:"sent"` // times that an onion peer got it
+	Since time.Time   `json:"since"`
+}
+
+func (e *entry) status() Status {
+	return Status{Hash: e.tx.Hash(), State: e.state, Why: e.why, Sent: e.sent, Since: e.added}
+}
+
+// Status returns all transactions of the queue, oldest first.
+func (q *Queue) Status() []Status {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := make([]Status, 0, len(q.order))
+	for _, h := range q.order {
+		all = append(all, q.txs[h].status())
+	}
+	return all
+}
+
+// Of returns the status of one transaction.
+func (q *Queue) Of(h common.Hash) (Status, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	e := q.txs[h]
+	if e == nil {
+		return Status{}, false
+	}
+	return e.status(), true
+}

@@ -1,0 +1,277 @@
+package rpcserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"time"
+)
+
+const (
+	// MaxBody bounds a request, in bytes: a transaction with six blobs in hexadecimal.
+	MaxBody  = 4 << 20
+	maxBatch = 32 // calls of one request
+	maxOpen  = 64 // connections
+	maxCalls = 8  // requests that are handled at the same time
+)
+
+// Codes of errors (JSON-RPC 2.0, and EIP-1474 from -32000 on).
+const (
+	CodeParse    = -32700
+	CodeRequest  = -32600
+	CodeMethod   = -32601
+	CodeParams   = -32602
+	CodeInternal = -32603
+	CodeRefused  = -32000
+)
+
+// An Error is the answer to a call that failed.
+type Error struct {
+	Code    int    `json:"code"`
+	Message string `json:"message"`
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Errorf returns an Error.
+func Errorf(code int, format string, a ...any) *Error {
+	return &Error{code, fmt.Sprintf(format, a...)}
+}
+
+// A Result is the answer to a call. Note is added to the answer as a member "chive", which
+// other programs ignore.
+type Result struct {
+	Value any
+	Note  any
+}
+
+// A Method answers calls. params is a JSON array, or null. An error that is no *Error is
+// reported without its text.
+type Method func(ctx context.Context, params json.RawMessage) (Result, error)
+
+// A Server answers calls by a table of methods.
+type Server struct {
+	Methods map[string]Method
+	Log     *slog.Logger
+}
+
+// Listen opens the port of a server. Addresses that are not loopback are refused.
+func Listen(addr string) (net.Listener, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, fmt.Errorf("rpcserver: %q: %w", addr, err)
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil || !ip.IsLoopback() {
+		return nil, fmt.Errorf("rpcserver: %q: the address must be on loopback, such as 127.0.0.1:8545", addr)
+	}
+	return net.Listen("tcp", addr)
+}
+
+// Serve answers requests until ctx ends.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	h := &http.Server{
+		Handler:           s.handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		WriteTimeout:      60 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
+	}
+	stop := context.AfterFunc(ctx, func() { h.Close() })
+	defer stop()
+	err := h.Serve(&limited{Listener: l, slots: make(chan struct{}, maxOpen)})
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+func (s *Server) handler() http.Handler {
+	slots := make(chan struct{}, maxCalls)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if status, why := refuse(r); why != "" {
+			http.Error(w, why, status)
+			return
+		}
+		select {
+		case slots <- struct{}{}:
+			defer func() { <-slots }()
+		case <-r.Context().Done():
+			return
+		}
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+		if err != nil {
+			http.Error(w, "the request is too large, or was cut off", http.StatusRequestEntityTooLarge)
+			return
+		}
+		answer := s.answer(r.Context(), body)
+		if answer == nil {
+			w.WriteHeader(http.StatusNoContent) // notifications only
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Write(answer)
+	})
+}
+
+// refuse says why a request is refused, or nothing.
+func refuse(r *http.Request) (status int, why string) {
+	host := r.Host
+	if h, _, err := net.SplitHostPort(host); err == nil {
+		host = h
+	}
+	ip, err := netip.ParseAddr(trim(host))
+	if host != "localhost" && (err != nil || !ip.IsLoopback()) {
+		return http.StatusForbidden, "the Host header must be a name of loopback"
+	}
+	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+		return http.StatusForbidden, "web pages have no access"
+	}
+	if r.Method != http.MethodPost {
+		return http.StatusMethodNotAllowed, "use POST"
+	}
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return http.StatusUnsupportedMediaType, "use the media type application/json"
+	}
+	return 0, ""
+}
+
+// trim removes the brackets of an IPv6 address.
+func trim(host string) string {
+	if n := len(host); n > 2 && host[0] == '[' && host[n-1] == ']' {
+		return host[1 : n-1]
+	}
+	return host
+}
+
+type request struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Method  string          `json:"method"`
+	Params  json.RawMessage `json:"params"`
+}
+
+type response struct {
+	Version string          `json:"jsonrpc"`
+	ID      json.RawMessage `json:"id"`
+	Result  any             `json:"result,omitempty"`
+	Error   *Error          `json:"error,omitempty"`
+	Note    any             `json:"chive,omitempty"`
+}
+
+// answer answers a body: one call, or a batch. It is nil if nothing wants an answer.
+func (s *Server) answer(ctx context.Context, body []byte) []byte {
+	body = bytes.TrimSpace(body)
+	if len(body) == 0 || body[0] != '[' {
+		r := s.one(ctx, body)
+		if r == nil {
+			return nil
+		}
+		return encode(r)
+	}
+	var batch []json.RawMessage
+	if err := json.Unmarshal(body, &batch); err != nil {
+		return encode(failed(nil, Errorf(CodeParse, "the request is no JSON")))
+	}
+	if len(batch) == 0 || len(batch) > maxBatch {
+		return encode(failed(nil, Errorf(CodeRequest, "a batch must have 1 to %d calls", maxBatch)))
+	}
+	var all []*response
+	for _, raw := range batch {
+		if r := s.one(ctx, raw); r != nil {
+			all = append(all, r)
+		}
+	}
+	if all == nil {
+		return nil
+	}
+	return encode(all)
+}
+
+func encode(v any) []byte {
+	raw, err := json.Marshal(v)
+	if err != nil { // a result of a method that JSON does not know
+		raw, _ = json.Marshal(failed(nil, Errorf(CodeInternal, "the result cannot be encoded")))
+	}
+	return raw
+}
+
+func failed(id json.RawMessage, e *Error) *response {
+	if id == nil {
+		id = json.RawMessage("null")
+	}
+	return &response{Version: "2.0", ID: id, Error: e}
+}
+
+// one answers one call; nil for a notification.
+func (s *Server) one(ctx context.Context, raw []byte) *response {
+	var r request
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return failed(nil, Errorf(CodeParse, "the request is no JSON-RPC call"))
+	}
+	if r.Version != "2.0" || r.Method == "" || len(r.ID) > 256 {
+		return failed(nil, Errorf(CodeRequest, "the request is no JSON-RPC 2.0 call"))
+	}
+	if len(r.ID) > 0 && (r.ID[0] == '{' || r.ID[0] == '[') {
+		return failed(nil, Errorf(CodeRequest, "the ID must be a number or a string"))
+	}
+	method := s.Methods[r.Method]
+	var result Result
+	err := error(Errorf(CodeMethod, "the node keeps no state, and does not have this method"))
+	if method != nil {
+		result, err = method(ctx, r.Params)
+	}
+	if r.ID == nil {
+		return nil
+	}
+	if err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			if s.Log != nil {
+				s.Log.Warn("a call failed", "method", r.Method, "err", err)
+			}
+			e = Errorf(CodeInternal, "the node could not do it; its log says why")
+		}
+		return failed(r.ID, e)
+	}
+	return &response{Version: "2.0", ID: r.ID, Result: result.Value, Note: result.Note}
+}
+
+// limited bounds the open connections of a listener: others wait.
+type limited struct {
+	net.Listener
+	slots chan struct{}
+}
+
+func (l *limited) Accept() (net.Conn, error) {
+	l.slots <- struct{}{}
+	c, err := l.Listener.Accept()
+	if err != nil {
+		<-l.slots
+		return nil, err
+	}
+	return &slotConn{Conn: c, slots: l.slots}, nil
+}
+
+type slotConn struct {
+	net.Conn
+	once  sync.Once
+	slots chan struct{}
+}
+
+func (c *slotConn) Close() error {
+	c.once.Do(func() { <-c.slots })
+	return c.Conn.Close()
+}
