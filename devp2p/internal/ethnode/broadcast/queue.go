@@ -75,14 +75,14 @@ type Config struct {
 
 // entry is one transaction.
 type entry struct {
-	tx       *types.Transaction
-	raw      []byte
-	added    time.Time
-	state    State
-	why      string
-	next     time.Time
-	targets  map[enode.ID]bool // those it was or is being sent to; true: their pools have it
-	sent     int             // deliveries that succeeded
+	tx      *types.Transaction
+	raw     []byte
+	added   time.Time
+	state   State
+	why     string
+	next    time.Time
+	targets map[enode.ID]bool // those it was or is being sent to; true: their pools have it
+	sent    int               // deliveries that succeeded
 }
 
 // A Queue holds transactions until they are seen back.
