@@ -94,7 +94,7 @@ func (n *Node) choose(q *query, from *peer, tried map[*peer]bool) *peer {
 		if q.first > 0 && p.version < 70 {
 			continue // it could not start with that receipt
 		}
-		r := rank{relay: p.relay, clear: n.config.Policy == devp2p.PreferOnion && !p.route.Onion, cost: p.measured.cost(q.class)}
+		r := rank{relay: p.relay, clear: n.config.Policy == devp2p.PreferOnion && !n.route(p).Onion, cost: p.measured.cost(q.class)}
 		if random {
 			r.cost = time.Duration(rand.Int64N(int64(time.Second)))
 		}

@@ -234,7 +234,11 @@ func (n *Node) ask(ctx context.Context, p *peer, q *query) (*answer, error) {
 			}
 			sent = nil
 		case a := <-w.reply:
-			p.measured.note(q.class, time.Since(begun), a.size)
+			took := time.Since(begun)
+			p.measured.note(q.class, took, a.size)
+			if a.size < bulkBytes {
+				n.config.RTT(p.id, n.route(p).Onion, took)
+			}
 			return a, nil
 		case <-p.done:
 			p.forget(id, w)

@@ -29,12 +29,6 @@ const ClientName = "chive-eth"
 // codes each has.
 var Versions = map[uint]uint64{eth.ETH69: 18, eth.ETH70: 18, eth.ETH71: 20}
 
-// A Route says how a peer is reached.
-type Route struct {
-	Onion bool
-	Why   string
-}
-
 // A Config is what a Node needs. Zero values mean the defaults.
 type Config struct {
 	Chain   *Chain // nil: it is learnt from a majority of the peers
@@ -46,8 +40,11 @@ type Config struct {
 
 	// Score is told what a peer did. It must not wait.
 	Score func(enode.ID, Event)
-	// RouteOf says how a connected peer is reached.
-	RouteOf func(enode.ID) Route
+	// RouteOf says how a connected peer is reached. It reports false if it does not know
+	// yet, and is asked again later.
+	RouteOf func(enode.ID) (devp2p.Route, bool)
+	// RTT is told of each measured round trip with a peer, by its onion or not.
+	RTT func(id enode.ID, onion bool, took time.Duration)
 	// Seen is told of each transaction that a peer announces or sends. It must not wait.
 	Seen func(common.Hash, enode.ID)
 }
@@ -88,7 +85,12 @@ func New(c Config) *Node {
 		c.Score = func(enode.ID, Event) {}
 	}
 	if c.RouteOf == nil {
-		c.RouteOf = func(enode.ID) Route { return Route{Why: "a connection that the program was given"} }
+		c.RouteOf = func(enode.ID) (devp2p.Route, bool) {
+			return devp2p.Route{Why: "a connection that the program was given"}, true
+		}
+	}
+	if c.RTT == nil {
+		c.RTT = func(enode.ID, bool, time.Duration) {}
 	}
 	if c.Seen == nil {
 		c.Seen = func(common.Hash, enode.ID) {}
@@ -167,7 +169,6 @@ func (n *Node) servePeer(ctx context.Context, cancel context.CancelCauseFunc, pp
 	}
 	p := newPeer(ctx, cancel, pp, rw, version, s)
 	p.relay = strings.HasPrefix(pp.Fullname(), ClientName+"/")
-	p.route = n.config.RouteOf(p.id)
 	if !n.join(p) {
 		return p2p.DiscAlreadyConnected
 	}

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/chivenet/chive/devp2p"
 	"github.com/chivenet/chive/devp2p/internal/ethnode/pool"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/eth/protocols/eth"
@@ -36,7 +37,7 @@ type peer struct {
 	rw      p2p.MsgReadWriter
 	version uint
 	relay   bool // it is another relay, and has no blocks of its own
-	route   Route
+	way     atomic.Pointer[devp2p.Route] // nil: not known yet
 	since   time.Time
 	done    <-chan struct{} // closed when the connection is over
 	end     context.CancelCauseFunc
@@ -132,4 +133,18 @@ func (p *peer) send(code uint64, data any) error {
 	}
 	defer func() { <-p.writing }()
 	return p2p.Send(p.rw, code, data)
+}
+
+// route says how the peer is reached. A peer whose way is not known yet counts as one
+// without an onion.
+func (n *Node) route(p *peer) devp2p.Route {
+	if r := p.way.Load(); r != nil {
+		return *r
+	}
+	r, ok := n.config.RouteOf(p.id)
+	if !ok {
+		return devp2p.Route{Why: "not known yet"}
+	}
+	p.way.Store(&r)
+	return r
 }

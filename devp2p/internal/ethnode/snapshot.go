@@ -2,6 +2,7 @@ package ethnode
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/chivenet/chive/devp2p/internal/ethnode/pool"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/p2p/enode"
 )
 
@@ -74,9 +76,9 @@ func (n *Node) Status() Status {
 	}
 	n.counts.mu.Unlock()
 	for _, p := range n.list() {
-		r := p.blocks.Load()
+		r, way := p.blocks.Load(), n.route(p)
 		s.Peers = append(s.Peers, PeerStatus{
-			ID: p.id, Version: p.version, Relay: p.relay, Onion: p.route.Onion, Why: p.route.Why, Since: p.since,
+			ID: p.id, Version: p.version, Relay: p.relay, Onion: way.Onion, Why: way.Why, Since: p.since,
 			Earliest: r.EarliestBlock, Latest: r.LatestBlock, Classes: p.measured.text(),
 		})
 	}
@@ -144,3 +146,13 @@ func (n *Node) HeadNumber() (uint64, bool) {
 
 // PeerCount returns the number of peers.
 func (n *Node) PeerCount() int { return len(n.list()) }
+
+// Check reports what is wrong with a transaction of the user.
+func (n *Node) Check(tx *types.Transaction) error {
+	chain := n.chain.Load()
+	if chain == nil {
+		return errors.New("the chain is not known yet: too few peers have told it")
+	}
+	_, err := n.check(chain, tx)
+	return err
+}

@@ -1,0 +1,279 @@
+package main
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/common"
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/p2p/enode"
+
+	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/devp2p/internal/ethnode"
+	"github.com/chivenet/chive/devp2p/internal/ethnode/broadcast"
+	"github.com/chivenet/chive/devp2p/internal/ethnode/pool"
+	"github.com/chivenet/chive/devp2p/internal/peers"
+	"github.com/chivenet/chive/devp2p/internal/rpcserver"
+	"github.com/chivenet/chive/internal/metrics"
+)
+
+// events says which event of a peer's score an event of the eth protocol is.
+var events = map[ethnode.Event]peers.Event{
+	ethnode.Useful:    peers.Useful,
+	ethnode.Useless:   peers.Useless,
+	ethnode.Slow:      peers.SlowAnswer,
+	ethnode.Unasked:   peers.Unasked,
+	ethnode.Malformed: peers.Malformed,
+	ethnode.Wrong:     peers.Malformed,
+	ethnode.Flood:     peers.TooMany,
+	ethnode.Foreign:   peers.WrongNetwork,
+}
+
+// relay is a running chive-eth relay.
+type relay struct {
+	policy  devp2p.Policy
+	node    *ethnode.Node
+	manager *peers.Manager
+	queue   *broadcast.Queue
+	static  []*enode.Node
+	began   time.Time
+	rpc     string // the address of the JSON-RPC server, or empty
+}
+
+// run runs the relay until ctx ends.
+func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error) {
+	level := slog.LevelInfo
+	if s.verbose {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: level}))
+	policy, err := s.choose()
+	if err != nil {
+		return err
+	}
+	chain, err := s.chain()
+	if err != nil {
+		return err
+	}
+	dir, err := dataDir(s.dataDir)
+	if err != nil {
+		return err
+	}
+	key, err := nodeKey(s.nodeKey, dir)
+	if err != nil {
+		return err
+	}
+	var lists [3][]*enode.Node
+	for i, f := range []struct {
+		name   string
+		values []string
+	}{{"static", s.static}, {"trusted", s.trusted}, {"bootnodes", s.boot}} {
+		if lists[i], err = nodes(f.name, f.values); err != nil {
+			return err
+		}
+	}
+	onions, closeOnions, err := s.open(policy, dir, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeOnions()) }()
+	transport, err := devp2p.New(devp2p.Config{Policy: policy, Onions: onions, IsolatePeers: s.isolate, Log: log})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, transport.Close()) }()
+
+	r := &relay{policy: policy, static: lists[0], began: time.Now()}
+	if r.queue, err = broadcast.New(broadcast.Config{Targets: r.targets, Deliver: r.deliver, Dir: dir, Log: log}); err != nil {
+		return err
+	}
+	r.node = ethnode.New(ethnode.Config{
+		Chain: chain, Policy: policy, Pool: pool.Limits{Bytes: s.poolBytes}, MinTip: s.tip(), NoBlobs: s.noBlobs, Log: log,
+		Score:   func(id enode.ID, e ethnode.Event) { r.manager.Score(id, events[e]) },
+		RouteOf: r.routeOf,
+		RTT:     transport.ObserveRTT,
+		Seen:    r.queue.Seen,
+	})
+	if r.manager, err = peers.New(peers.Config{
+		Key: key, Transport: transport, Protocols: r.node.Protocols(), Name: clientName(), MaxPeers: s.maxPeers,
+		Static: lists[0], Trusted: lists[1], Dir: dir, NoOnion: s.onionPort == 0 || !policy.AllowsOnion(), Port: max(s.onionPort, 0),
+		ListenAddr: s.listen, Log: log,
+	}); err != nil {
+		return err
+	}
+	for i, n := range lists[2] {
+		if err := r.manager.Add(n, "bootnodes"); err != nil {
+			return fmt.Errorf("--bootnodes, node %d: %w", i+1, err)
+		}
+	}
+	services := []func(context.Context) error{r.manager.Run, r.node.Run, r.queue.Run}
+	status, err := r.serveStatus(dir)
+	if err != nil {
+		return err
+	}
+	services = append(services, status)
+	if s.metrics != "" {
+		serve, err := r.serveMetrics(s.metrics)
+		if err != nil {
+			return err
+		}
+		services = append(services, serve)
+	}
+	if s.rpc != "" {
+		l, err := rpcserver.Listen(s.rpc)
+		if err != nil {
+			return err
+		}
+		r.rpc = l.Addr().String()
+		server := &rpcserver.Server{Methods: rpcserver.Methods(r), Log: log}
+		services = append(services, func(ctx context.Context) error { return server.Serve(ctx, l) })
+		fmt.Fprintf(out, "Wallets can use http://%s\n", l.Addr())
+	}
+	fmt.Fprintf(out, "The relay runs with policy %s. chive-eth status shows its peers. Press Ctrl-C to end it.\n", policy)
+	return runAll(ctx, services)
+}
+
+// runAll runs services until ctx ends or one of them fails, and waits for all.
+func runAll(ctx context.Context, services []func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	for _, f := range services {
+		wg.Go(func() {
+			if err := f(ctx); err != nil && ctx.Err() == nil {
+				cancel(err)
+			}
+		})
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil && !errors.Is(err, context.Canceled) {
+		return err
+	}
+	return nil
+}
+
+func clientName() string { return ethnode.ClientName + "/" + runtime.GOOS + "/" + runtime.Version() }
+
+// nodeKey reads the node's key. It is made in the data directory if no file is named.
+func nodeKey(path, dir string) (*ecdsa.PrivateKey, error) {
+	if path != "" {
+		return crypto.LoadECDSA(path)
+	}
+	path = filepath.Join(dir, "nodekey")
+	key, err := crypto.LoadECDSA(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	if key, err = crypto.GenerateKey(); err != nil {
+		return nil, err
+	}
+	return key, crypto.SaveECDSA(path, key)
+}
+
+// routeOf says how a connected peer is reached.
+func (r *relay) routeOf(id enode.ID) (devp2p.Route, bool) {
+	for _, s := range r.manager.Status() {
+		if s.ID == id && s.State == peers.Connected {
+			return devp2p.Route{Onion: s.Onion, Why: s.Why}, true
+		}
+	}
+	return devp2p.Route{}, false
+}
+
+// maxTargets bounds the nodes that a transaction may be sent to.
+const maxTargets = 256
+
+// targets returns the nodes that have onions, for private broadcast.
+func (r *relay) targets() ([]*enode.Node, string) {
+	if !r.policy.AllowsOnion() {
+		return nil, "policy clearnet reaches no onions, and a transaction of this node leaves by nothing else"
+	}
+	var all []*enode.Node
+	seen := map[enode.ID]bool{}
+	for _, n := range append(r.manager.Known(maxTargets), r.static...) {
+		if _, _, err := devp2p.OnionOf(n); err == nil && !seen[n.ID()] {
+			seen[n.ID()] = true
+			all = append(all, n)
+		}
+	}
+	if len(all) == 0 {
+		return nil, "no peer with an onion is known; it is sent as soon as there is one"
+	}
+	return all, ""
+}
+
+// deliver sends one transaction to a node, on a connection of its own.
+func (r *relay) deliver(ctx context.Context, n *enode.Node, tx *types.Transaction) (broadcast.Delivery, error) {
+	var mu sync.Mutex
+	var got ethnode.Delivery
+	var failed error
+	err := r.manager.Dial(ctx, n, r.node.Deliver(tx, func(d ethnode.Delivery, err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		got, failed = d, err
+	})...)
+	mu.Lock()
+	defer mu.Unlock()
+	if got.Sent {
+		err = nil // how the connection ended does not matter then
+	} else if failed != nil {
+		err = failed
+	}
+	return broadcast.Delivery{Sent: got.Sent, Accepted: got.Accepted}, err
+}
+
+// The methods of rpcserver.Node.
+
+func (r *relay) ChainID() (uint64, bool) {
+	c := r.node.Chain()
+	if c == nil || !c.Config.ChainID.IsUint64() {
+		return 0, false
+	}
+	return c.Config.ChainID.Uint64(), true
+}
+
+func (r *relay) NetworkID() (uint64, bool) {
+	c := r.node.Chain()
+	if c == nil {
+		return 0, false
+	}
+	return c.Network, true
+}
+
+func (r *relay) BlockNumber() (uint64, bool) { return r.node.HeadNumber() }
+func (r *relay) PeerCount() int              { return r.node.PeerCount() }
+func (r *relay) ClientVersion() string       { return clientName() }
+
+func (r *relay) Send(tx *types.Transaction) (state, why string, err error) {
+	if err := r.node.Check(tx); err != nil {
+		return "", "", rpcserver.Errorf(rpcserver.CodeRefused, "the transaction is not valid: %v", err)
+	}
+	st, why, err := r.queue.Submit(tx)
+	if errors.Is(err, broadcast.ErrKnown) {
+		return string(st), why, nil // as a wallet that asks twice expects
+	}
+	return string(st), why, err
+}
+
+func (r *relay) Sent(h common.Hash) (any, bool) { return r.queue.Of(h) }
+
+// serveMetrics serves the node's counters at an address of loopback.
+func (r *relay) serveMetrics(addr string) (func(context.Context) error, error) {
+	registry := new(metrics.Registry)
+	r.node.Register(registry)
+	l, err := rpcserver.Listen(addr)
+	if err != nil {
+		return nil, err
+	}
+	return serveHTTP(l, "/metrics", metrics.ContentType, registry.WritePrometheus), nil
+}

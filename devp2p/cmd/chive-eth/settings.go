@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/devp2p"
+)
+
+// tor is how a command reaches onions: flags that several commands share.
+type tor struct {
+	networkFile string
+	proxy       string
+	policy      string
+	prefer      bool
+	only        bool
+	isolate     bool
+}
+
+func (s *tor) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&s.policy, "policy", "", "how peers may be reached: clearnet, prefer-onion, only-onion or adaptive (default only-onion)")
+	f.BoolVar(&s.prefer, "prefer-tor", false, "the same as --policy prefer-onion")
+	f.BoolVar(&s.only, "only-onion", false, "the same as --policy only-onion")
+	f.StringVar(&s.proxy, "tor-proxy", "", "use a Tor daemon's SOCKS port, such as 127.0.0.1:9050, instead of the Tor client in this program")
+	f.BoolVar(&s.isolate, "isolate-peers", true, "reach each peer over circuits of its own")
+}
+
+// choose returns the policy. Flags that contradict each other are an error.
+func (s *tor) choose() (devp2p.Policy, error) {
+	chosen := s.policy
+	for _, f := range []struct {
+		set    bool
+		policy devp2p.Policy
+	}{{s.prefer, devp2p.PreferOnion}, {s.only, devp2p.OnlyOnion}} {
+		if !f.set {
+			continue
+		}
+		if chosen != "" && chosen != string(f.policy) {
+			return "", fmt.Errorf("two policies: %s and %s", chosen, f.policy)
+		}
+		chosen = string(f.policy)
+	}
+	if chosen == "" {
+		return devp2p.OnlyOnion, nil
+	}
+	return devp2p.ParsePolicy(chosen)
+}
+
+// open returns what reaches onions, and a function that ends it. It opens nothing with
+// policy clearnet.
+func (s *tor) open(policy devp2p.Policy, dataDir string, log *slog.Logger) (devp2p.Onions, func() error, error) {
+	if !policy.AllowsOnion() {
+		if s.proxy != "" {
+			return nil, nil, errors.New("--tor-proxy has no use with policy clearnet")
+		}
+		return nil, func() error { return nil }, nil
+	}
+	if s.proxy != "" {
+		onions, err := torProxy(s.proxy)
+		if err != nil {
+			return nil, nil, err
+		}
+		return onions, onions.Close, nil
+	}
+	cfg := chive.Config{DataDir: filepath.Join(dataDir, "tor"), Logger: log}
+	if s.networkFile != "" {
+		network, err := chive.LoadNetwork(s.networkFile)
+		if err != nil {
+			return nil, nil, err
+		}
+		cfg.Network = network
+	}
+	client, err := chive.New(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	onions := devp2p.Embedded(client)
+	return onions, func() error { return errors.Join(onions.Close(), client.Close()) }, nil
+}
+
+// dataDir returns the directory of a command, which it makes. Others may not read it.
+func dataDir(path string) (string, error) {
+	if path == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("--data-dir is needed: %w", err)
+		}
+		path = filepath.Join(home, ".chive-eth")
+	}
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return "", err
+	}
+	return path, nil
+}

@@ -1,0 +1,215 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chivenet/chive/devp2p/internal/ethnode"
+	"github.com/chivenet/chive/devp2p/internal/ethnode/broadcast"
+	"github.com/chivenet/chive/devp2p/internal/peers"
+)
+
+func init() { commands = append(commands, statusCommand()) }
+
+// socketName is the Unix socket of a running relay, in its data directory: only the user
+// who owns the directory reaches it.
+const socketName = "status.sock"
+
+// maxStatus bounds what chive-eth status reads, in bytes.
+const maxStatus = 16 << 20
+
+// relayStatus is what a relay tells of itself.
+type relayStatus struct {
+	Policy  string             `json:"policy"`
+	Since   time.Time          `json:"since"`
+	Record  string             `json:"record,omitempty"` // this node's ENR
+	RPC     string             `json:"rpc,omitempty"`
+	Node    ethnode.Status     `json:"node"`
+	Peers   []peers.PeerStatus `json:"peers"`
+	Private []broadcast.Status `json:"private"` // the user's own transactions
+}
+
+func (r *relay) status() relayStatus {
+	s := relayStatus{
+		Policy: string(r.policy), Since: r.began, RPC: r.rpc,
+		Node: r.node.Status(), Peers: r.manager.Status(), Private: r.queue.Status(),
+	}
+	if self := r.manager.Self(); self != nil {
+		s.Record = self.String()
+	}
+	return s
+}
+
+// serveStatus listens on the socket in the data directory.
+func (r *relay) serveStatus(dir string) (func(context.Context) error, error) {
+	path := filepath.Join(dir, socketName)
+	if c, err := net.Dial("unix", path); err == nil {
+		c.Close()
+		return nil, fmt.Errorf("another chive-eth runs in %s", dir)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("the socket for chive-eth status: %w", err)
+	}
+	return serveHTTP(l, "/status", "application/json", func(w io.Writer) error {
+		return json.NewEncoder(w).Encode(r.status())
+	}), nil
+}
+
+// serveHTTP returns a service that answers one path.
+func serveHTTP(l net.Listener, path, kind string, write func(io.Writer) error) func(context.Context) error {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			http.Error(w, "it cannot be encoded", http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", kind)
+		w.Write(b.Bytes())
+	})
+	server := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
+	return func(ctx context.Context) error {
+		stop := context.AfterFunc(ctx, func() { server.Close() })
+		defer stop()
+		err := server.Serve(l)
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		return err
+	}
+}
+
+func statusCommand() *cobra.Command {
+	var dir string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "show what a running relay does, and why each peer is reached as it is",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := dataDir(dir)
+			if err != nil {
+				return err
+			}
+			raw, err := readStatus(cmd.Context(), filepath.Join(dir, socketName))
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				_, err := cmd.OutOrStdout().Write(raw)
+				return err
+			}
+			var s relayStatus
+			if err := json.Unmarshal(raw, &s); err != nil {
+				return err
+			}
+			return s.print(cmd.OutOrStdout())
+		},
+	}
+	cmd.Flags().StringVar(&dir, "data-dir", "", "the relay's data directory (default ~/.chive-eth)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// readStatus asks a running relay.
+func readStatus(ctx context.Context, socket string) ([]byte, error) {
+	client := http.Client{
+		Timeout: 15 * time.Second,
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}},
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://localhost/status", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("no relay answers at %s: does chive-eth relay run with this data directory? (%w)", socket, err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the relay answers: %s", resp.Status)
+	}
+	return io.ReadAll(io.LimitReader(resp.Body, maxStatus))
+}
+
+// print writes the status for people.
+func (s *relayStatus) print(w io.Writer) error {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "policy      %s, since %s\n", s.Policy, s.Since.Format(time.DateTime))
+	if s.Record != "" {
+		fmt.Fprintf(&b, "record      %s\n", s.Record)
+	}
+	switch n := s.Node; {
+	case n.Network == 0:
+		fmt.Fprintf(&b, "chain       not decided: too few peers have told it\n")
+	case n.Learnt:
+		fmt.Fprintf(&b, "chain       network %d, as most peers tell\n", n.Network)
+	default:
+		fmt.Fprintf(&b, "chain       network %d, genesis %s\n", n.Network, n.Genesis)
+	}
+	if h := s.Node.Head; h != nil {
+		fmt.Fprintf(&b, "newest      block %d of %s\n", h.Number, h.Time.Format(time.DateTime))
+	} else {
+		fmt.Fprintf(&b, "newest      no peer has told a block yet\n")
+	}
+	fmt.Fprintf(&b, "pool        %d transactions, %d bytes; %d came in, %d were refused\n", s.Node.Pool.Count, s.Node.Pool.Bytes, s.Node.Accepted, s.Node.Refused)
+	for _, c := range slices.Sorted(maps.Keys(s.Node.Passed)) {
+		if s.Node.Passed[c]+s.Node.Empty[c] > 0 {
+			fmt.Fprintf(&b, "%-12s%d requests answered, %d without an answer\n", c, s.Node.Passed[c], s.Node.Empty[c])
+		}
+	}
+	if len(s.Private) > 0 {
+		fmt.Fprintf(&b, "\nown transactions\n")
+		t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+		for _, p := range s.Private {
+			fmt.Fprintf(t, "  %s\t%s\t%s\n", p.Hash.TerminalString(), strings.ToUpper(string(p.State)), p.Why)
+		}
+		t.Flush()
+	}
+	fmt.Fprintf(&b, "\npeers\n")
+	byID := make(map[string]ethnode.PeerStatus)
+	for _, p := range s.Node.Peers {
+		byID[p.ID.String()] = p
+	}
+	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	for _, p := range s.Peers {
+		way := "address"
+		if p.Onion {
+			way = "onion"
+		}
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", p.ID.TerminalString(), p.State, way, cmp.Or(p.Why, "-"), p.Problem)
+		if e, ok := byID[p.ID.String()]; ok {
+			for _, c := range slices.Sorted(maps.Keys(e.Classes)) {
+				fmt.Fprintf(t, "  \t  %s\t%s\t\t\n", c, e.Classes[c])
+			}
+		}
+	}
+	t.Flush()
+	if len(s.Peers) == 0 {
+		fmt.Fprintf(&b, "  none is known\n")
+	}
+	_, err := w.Write(b.Bytes())
+	return err
+}
