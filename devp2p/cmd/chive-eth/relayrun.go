@@ -34,7 +34,7 @@ var events = map[ethnode.Event]peers.Event{
 	ethnode.Slow:      peers.SlowAnswer,
 	ethnode.Unasked:   peers.Unasked,
 	ethnode.Malformed: peers.Malformed,
-	ethnode.Wrong:     peers.Malformed,
+	ethnode.Wrong:     peers.Unasked, // the connection ends; a ban needs more of them
 	ethnode.Flood:     peers.TooMany,
 	ethnode.Foreign:   peers.WrongNetwork,
 }

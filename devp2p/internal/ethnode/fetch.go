@@ -200,19 +200,20 @@ func (f *fetcher) request(p *peer, hashes []common.Hash, batch map[common.Hash]o
 		return err
 	}
 	defer a.release()
+	came := make(map[common.Hash]bool, len(a.items))
 	for _, raw := range a.items {
 		tx, err := decodeTx(raw)
 		if err != nil {
 			return malformed("transaction: %w", err)
 		}
 		o, ok := batch[tx.Hash()]
-		if !ok {
+		if !ok || came[tx.Hash()] {
 			return faultf(p2p.DiscSubprotocolError, Wrong, "a transaction that was not asked for")
 		}
 		if d := int64(tx.Size()) - int64(o.size); tx.Type() != o.kind || d > sizeSlack || d < -sizeSlack {
 			return faultf(p2p.DiscSubprotocolError, Wrong, "a transaction of type %d and %d bytes, announced as type %d and %d bytes", tx.Type(), tx.Size(), o.kind, o.size)
 		}
-		delete(batch, tx.Hash()) // each may come once
+		came[tx.Hash()] = true
 		if !p.txs.Allow() {
 			n.fetch.settled(tx.Hash())
 			if err := p.flood(n, "transactions"); err != nil {
@@ -249,7 +250,7 @@ func (f *fetcher) left(p *peer) {
 // blobFault returns the fault of a peer that sends blobs which do not fit their
 // transaction. Other checks may fail for honest peers, too: they know another newest block.
 func blobFault(tx *types.Transaction, err error) error {
-	if tx.Type() != types.BlobTxType || errors.Is(err, errNoBlobs) {
+	if err == nil || tx.Type() != types.BlobTxType || errors.Is(err, errNoBlobs) {
 		return nil
 	}
 	sidecar := tx.BlobTxSidecar()

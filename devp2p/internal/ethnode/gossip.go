@@ -110,23 +110,26 @@ func (n *Node) seen(p *peer, h common.Hash) {
 // of the peer, if honest peers do not send such a transaction.
 func (n *Node) admit(p *peer, tx *types.Transaction, raw []byte) error {
 	h := tx.Hash()
-	defer n.fetch.settled(h)
-	if n.pool.Get(h) != nil || n.refused.Has(h) {
+	chain := n.chain.Load()
+	if chain == nil || n.pool.Get(h) != nil || n.refused.Has(h) { // without a chain, nothing can be checked
+		n.fetch.settled(h)
 		return nil
 	}
-	chain := n.chain.Load()
-	if chain == nil {
-		return nil // undecided: nothing can be checked
+	err := n.check(chain, tx)
+	if err := blobFault(tx, err); err != nil {
+		// The hash does not cover the blobs: another peer may have the right ones.
+		n.counts.refused.Inc()
+		return err
 	}
-	from, err := n.check(chain, tx)
+	defer n.fetch.settled(h)
 	if err != nil {
 		n.refused.Add(h)
 		n.counts.refused.Inc()
 		n.config.Score(p.id, Useless)
 		n.log.Debug("a transaction fails its checks", "err", err)
-		return blobFault(tx, err)
+		return nil
 	}
-	t, err := n.pool.Add(tx, append([]byte(nil), raw...), from, p.id.String(), time.Now())
+	t, err := n.pool.Add(tx, append([]byte(nil), raw...), p.id.String(), time.Now())
 	switch {
 	case errors.Is(err, pool.ErrKnown):
 		return nil
@@ -141,19 +144,16 @@ func (n *Node) admit(p *peer, tx *types.Transaction, raw []byte) error {
 	return nil
 }
 
-func (n *Node) check(chain *Chain, tx *types.Transaction) (common.Address, error) {
+func (n *Node) check(chain *Chain, tx *types.Transaction) error {
 	if err := n.verifies.Acquire(context.Background(), 1); err != nil {
-		return common.Address{}, err
+		return err
 	}
 	defer n.verifies.Release(1)
 	if n.config.NoBlobs && tx.Type() == types.BlobTxType {
-		return common.Address{}, errNoBlobs
+		return errNoBlobs
 	}
 	rules := pool.Rules{Config: chain.Config, Head: n.rulesHead(), MinTip: n.config.MinTip, Proofs: true}
-	if err := rules.Check(tx); err != nil {
-		return common.Address{}, err
-	}
-	return types.Sender(types.LatestSigner(chain.Config), tx)
+	return rules.Check(tx)
 }
 
 // relay passes a transaction of the pool on: whole to some peers, which are as many as the

@@ -36,7 +36,7 @@ type peer struct {
 	p2p     *p2p.Peer
 	rw      p2p.MsgReadWriter
 	version uint
-	relay   bool // it is another relay, and has no blocks of its own
+	relay   bool                         // it is another relay, and has no blocks of its own
 	way     atomic.Pointer[devp2p.Route] // nil: not known yet
 	since   time.Time
 	done    <-chan struct{} // closed when the connection is over

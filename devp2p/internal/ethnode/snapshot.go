@@ -153,6 +153,5 @@ func (n *Node) Check(tx *types.Transaction) error {
 	if chain == nil {
 		return errors.New("the chain is not known yet: too few peers have told it")
 	}
-	_, err := n.check(chain, tx)
-	return err
+	return n.check(chain, tx)
 }

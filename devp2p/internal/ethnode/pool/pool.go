@@ -18,10 +18,9 @@ var (
 
 // Limits bound a pool. Zero values mean the defaults.
 type Limits struct {
-	Count  int           // transactions; default 16,384
-	Bytes  int           // of encoded transactions; default 32 MiB
-	Sender int           // transactions of one sender; default 64
-	Age    time.Duration // after which a transaction is dropped; default 30 minutes
+	Count int           // transactions; default 16,384
+	Bytes int           // of encoded transactions; default 32 MiB
+	Age   time.Duration // after which a transaction is dropped; default 30 minutes
 }
 
 func (l Limits) filled() Limits {
@@ -32,7 +31,6 @@ func (l Limits) filled() Limits {
 	}
 	set(&l.Count, 16384)
 	set(&l.Bytes, 32<<20)
-	set(&l.Sender, 64)
 	if l.Age <= 0 {
 		l.Age = 30 * time.Minute
 	}
@@ -48,7 +46,6 @@ type Tx struct {
 	// Size is what announcements tell of it, in bytes.
 	Size uint32
 
-	from   common.Address
 	source string
 	added  time.Time
 	place  *list.Element // in the list of its source
@@ -67,7 +64,6 @@ type Pool struct {
 	mu      sync.Mutex
 	txs     map[common.Hash]*Tx
 	sources map[string]*source
-	senders map[common.Address]int
 	bytes   int
 	evicted uint64
 }
@@ -78,22 +74,20 @@ func New(l Limits) *Pool {
 		limits:  l.filled(),
 		txs:     make(map[common.Hash]*Tx),
 		sources: make(map[string]*source),
-		senders: make(map[common.Address]int),
 	}
 }
 
 // Add adds a transaction that was checked, from a source: the peer that brought it.
-// raw is its item of a message, from is its sender. It may drop transactions of the source
-// that fills most of the pool. ErrRoom says that the sender has too many already, or that
-// the transaction is larger than the whole pool.
-func (p *Pool) Add(tx *types.Transaction, raw []byte, from common.Address, src string, now time.Time) (*Tx, error) {
+// raw is its item of a message. It may drop transactions of the source that fills most of
+// the pool. ErrRoom says that the transaction is larger than the whole pool.
+func (p *Pool) Add(tx *types.Transaction, raw []byte, src string, now time.Time) (*Tx, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	hash := tx.Hash()
 	if _, ok := p.txs[hash]; ok {
 		return nil, ErrKnown
 	}
-	if p.senders[from] >= p.limits.Sender || len(raw) > p.limits.Bytes {
+	if len(raw) > p.limits.Bytes {
 		return nil, ErrRoom
 	}
 	for len(p.txs)+1 > p.limits.Count || p.bytes+len(raw) > p.limits.Bytes {
@@ -102,7 +96,7 @@ func (p *Pool) Add(tx *types.Transaction, raw []byte, from common.Address, src s
 	}
 	t := &Tx{
 		Hash: hash, Type: tx.Type(), Raw: raw, Size: uint32(tx.Size()),
-		from: from, source: src, added: now,
+		source: src, added: now,
 	}
 	s := p.sources[src]
 	if s == nil {
@@ -112,7 +106,6 @@ func (p *Pool) Add(tx *types.Transaction, raw []byte, from common.Address, src s
 	t.place = s.txs.PushBack(t)
 	s.bytes += len(raw)
 	p.txs[hash] = t
-	p.senders[from]++
 	p.bytes += len(raw)
 	return t, nil
 }
@@ -133,9 +126,6 @@ func (p *Pool) fullest() *source {
 func (p *Pool) drop(t *Tx) {
 	delete(p.txs, t.Hash)
 	p.bytes -= len(t.Raw)
-	if p.senders[t.from]--; p.senders[t.from] == 0 {
-		delete(p.senders, t.from)
-	}
 	s := p.sources[t.source]
 	s.txs.Remove(t.place)
 	s.bytes -= len(t.Raw)
