@@ -6,17 +6,21 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/internal/atomicfile"
 )
 
 // tor is how a command reaches onions: flags that several commands share.
 type tor struct {
 	networkFile string
 	proxy       string
+	control     string
+	password    string // the file with the password
 	policy      string
 	prefer      bool
 	only        bool
@@ -29,6 +33,8 @@ func (s *tor) flags(cmd *cobra.Command) {
 	f.BoolVar(&s.prefer, "prefer-tor", false, "the same as --policy prefer-onion")
 	f.BoolVar(&s.only, "only-onion", false, "the same as --policy only-onion")
 	f.StringVar(&s.proxy, "tor-proxy", "", "use a Tor daemon's SOCKS port, such as 127.0.0.1:9050, instead of the Tor client in this program")
+	f.StringVar(&s.control, "tor-control", "127.0.0.1:9051", "with --tor-proxy: the daemon's control port, where this node's onion is made")
+	f.StringVar(&s.password, "tor-password-file", "", "with --tor-proxy: a file with the password of the control port (default: the daemon's cookie)")
 	f.BoolVar(&s.isolate, "isolate-peers", true, "reach each peer over circuits of its own")
 }
 
@@ -63,7 +69,7 @@ func (s *tor) open(policy devp2p.Policy, dataDir string, log *slog.Logger) (devp
 		return nil, func() error { return nil }, nil
 	}
 	if s.proxy != "" {
-		onions, err := torProxy(s.proxy)
+		onions, err := s.daemon(log)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -83,6 +89,22 @@ func (s *tor) open(policy devp2p.Policy, dataDir string, log *slog.Logger) (devp
 	}
 	onions := devp2p.Embedded(client)
 	return onions, func() error { return errors.Join(onions.Close(), client.Close()) }, nil
+}
+
+// maxPassword bounds a password file, in bytes.
+const maxPassword = 4 << 10
+
+// daemon reaches onions by a Tor daemon.
+func (s *tor) daemon(log *slog.Logger) (devp2p.Onions, error) {
+	cfg := devp2p.TorProxyConfig{SOCKS: s.proxy, Control: s.control, Log: log}
+	if s.password != "" {
+		raw, err := atomicfile.Read(s.password, maxPassword)
+		if err != nil {
+			return nil, fmt.Errorf("--tor-password-file: %w", err)
+		}
+		cfg.Password = strings.TrimRight(string(raw), "\r\n")
+	}
+	return devp2p.TorProxy(cfg)
 }
 
 // dataDir returns the directory of a command, which it makes. Others may not read it.

@@ -61,6 +61,9 @@ func (n *Node) takeAnswer(p *peer, m p2p.Msg) error {
 	if err != nil {
 		release()
 		p.drop(id)
+		if errors.Is(err, errTooMany) {
+			return wrong("%s: %w", w.query.class.name, err)
+		}
 		return malformed("%s: %w", w.query.class.name, err)
 	}
 	a.release = release
