@@ -28,7 +28,8 @@ const MaxRecords = 64
 type Book interface {
 	// Add offers a record. The book keeps it if it has none of this node with the same
 	// or a higher sequence number. An error says why it did not keep the record; it is
-	// no fault of the peer. The source begins with "onr:".
+	// no fault of the peer. The source begins with "onr:". After the record of a sidecar
+	// comes the node behind it (Behind), whose record is not signed.
 	Add(n *enode.Node, source string) error
 	// Known returns at most max records that a peer may be told. Those that Check refuses
 	// are left out of answers.

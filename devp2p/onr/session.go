@@ -181,7 +181,14 @@ func (s *session) add(n *enode.Node) bool {
 		return false
 	}
 	id := s.peer.ID()
-	return s.book.Add(n, "onr:"+id.TerminalString()) == nil
+	source := "onr:" + id.TerminalString()
+	if s.book.Add(n, source) != nil {
+		return false
+	}
+	if behind, ok, err := Behind(n); err == nil && ok {
+		_ = s.book.Add(behind, source) // the sidecar's own record counts
+	}
+	return true
 }
 
 // write sends this node's record, questions and answers, until done.

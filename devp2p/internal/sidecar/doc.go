@@ -1,0 +1,13 @@
+// Package sidecar puts an onion service in front of an Ethereum node that already runs,
+// unchanged, and connects it to other nodes' onions. It needs the node's IPC socket and
+// its peer-to-peer port.
+//
+//	front.go     the onion: who a connection is for, and its way to the node
+//	forward.go   a port of loopback for each onion that the node shall connect to
+//	pick.go      which onions these are
+//	geth.go      the node's admin interface
+//	leaks.go     what the node shows of itself outside Tor; proc_linux.go looks
+//
+// The sidecar has an identity of its own and does not know the node's key. Its record
+// says by the entry "fronts" (package onr) which node is behind its onion.
+package sidecar

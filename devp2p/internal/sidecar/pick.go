@@ -1,0 +1,165 @@
+package sidecar
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/ethereum/go-ethereum/p2p/enode"
+	"github.com/ethereum/go-ethereum/p2p/enr"
+	"github.com/ethereum/go-ethereum/rlp"
+
+	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/devp2p/onr"
+)
+
+// The bounds of the list of candidates.
+const (
+	maxCandidates = 1024
+	maxPerClaim   = 4 // onions that are said to lead to one node
+	retryMin      = 30 * time.Second
+	retryMax      = 30 * time.Minute
+)
+
+// claim says that a node answers at an onion. Anybody can say so; the handshake shows it.
+type claim struct {
+	id    enode.ID
+	onion string
+}
+
+// candidate is a node that the node behind this sidecar may connect to.
+type candidate struct {
+	claim
+	node     *enode.Node
+	static   bool
+	failures int // since it last worked
+	next     time.Time
+	used     bool // a forward leads to it
+}
+
+// candidates are the nodes that the sidecar knows and the node may connect to.
+type candidates struct {
+	mu   sync.Mutex
+	byID map[claim]*candidate // guarded by mu
+}
+
+// ethNode returns the node to which an Ethereum node can connect at a record's onion: the
+// one behind a sidecar, or the record's own if it says by "eth" that it speaks the protocol.
+func ethNode(n *enode.Node) (*enode.Node, error) {
+	behind, ok, err := onr.Behind(n)
+	if err != nil || ok {
+		return behind, err
+	}
+	var eth rlp.RawValue
+	if err := n.Load(enr.WithEntry("eth", &eth)); err != nil {
+		return nil, errors.New("sidecar: the node does not speak eth")
+	}
+	return n, nil
+}
+
+// add notes a node of ethNode. A static one is never removed.
+func (cs *candidates) add(n *enode.Node, static bool) error {
+	onion, _, err := devp2p.OnionOf(n)
+	if err != nil {
+		return err
+	}
+	if n.Pubkey() == nil {
+		return errors.New("sidecar: a node without a public key")
+	}
+	key := claim{n.ID(), onion}
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if c := cs.byID[key]; c != nil {
+		c.node, c.static = n, c.static || static
+		return nil
+	}
+	same := 0
+	for k := range cs.byID {
+		if k.id == key.id {
+			same++
+		}
+	}
+	if !static && same >= maxPerClaim {
+		return errors.New("sidecar: too many onions are said to lead to one node")
+	}
+	if len(cs.byID) >= maxCandidates && !cs.makeRoom() && !static {
+		return errors.New("sidecar: the list of nodes is full")
+	}
+	if cs.byID == nil {
+		cs.byID = map[claim]*candidate{}
+	}
+	cs.byID[key] = &candidate{claim: key, node: n, static: static}
+	return nil
+}
+
+// makeRoom removes the candidate with the most failures, if there is one that failed. mu
+// is held.
+func (cs *candidates) makeRoom() bool {
+	var worst *candidate
+	for _, c := range cs.byID {
+		if !c.static && !c.used && c.failures > 0 && (worst == nil || c.failures > worst.failures) {
+			worst = c
+		}
+	}
+	if worst != nil {
+		delete(cs.byID, worst.claim)
+	}
+	return worst != nil
+}
+
+// take returns up to n candidates to connect to, and marks them as used. Static ones come
+// first, then those with the fewest failures; skip are nodes that need no forward.
+func (cs *candidates) take(n int, skip map[enode.ID]bool, now time.Time) []*candidate {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	busy := map[enode.ID]bool{} // one forward for each node
+	var free []*candidate
+	for _, c := range cs.byID {
+		switch {
+		case c.used:
+			busy[c.id] = true
+		case !skip[c.id] && !now.Before(c.next):
+			free = append(free, c)
+		}
+	}
+	rand.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
+	slices.SortStableFunc(free, func(a, b *candidate) int {
+		if a.static != b.static {
+			if a.static {
+				return -1
+			}
+			return 1
+		}
+		return a.failures - b.failures
+	})
+	var out []*candidate
+	for _, c := range free {
+		if len(out) < n && !busy[c.id] {
+			busy[c.id], c.used = true, true
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// done takes a candidate back. If it did not work, it has to wait before the next try.
+func (cs *candidates) done(c *candidate, worked bool, now time.Time) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c.used = false
+	if worked {
+		c.failures, c.next = 0, now
+		return
+	}
+	c.next = now.Add(min(retryMin<<min(c.failures, 10), retryMax))
+	c.failures++
+}
+
+// len is how many candidates there are.
+func (cs *candidates) len() int {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return len(cs.byID)
+}
