@@ -1,0 +1,235 @@
+package interop
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/core/types"
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/node"
+	"github.com/ethereum/go-ethereum/p2p"
+	"github.com/ethereum/go-ethereum/rpc"
+
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/lab/ports"
+)
+
+// networkID is that of go-ethereum's test chain.
+const networkID = "3503995874084926"
+
+// secret is the hex secret of the engine API: it guards nothing here.
+const secret = "0x7365637265747365637265747365637265747365637265747365637265747365"
+
+// program finds geth or devp2p, or skips the test as labtest.Need does.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path := filepath.Join(os.Getenv("CHIVE_GETH_DIR"), name)
+	var err error
+	if os.Getenv("CHIVE_GETH_DIR") == "" {
+		path, err = exec.LookPath(name)
+	} else {
+		_, err = os.Stat(path)
+	}
+	labtest.Need(t, name+" (make peers builds it; CHIVE_GETH_DIR says where it is)", err)
+	return path
+}
+
+// testdata is the directory of go-ethereum's test chain. It comes with the judge's source.
+var testdata = sync.OnceValues(func() (string, error) {
+	cmd := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/ethereum/go-ethereum")
+	cmd.Dir = "../peers"
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go list: %w", err)
+	}
+	return filepath.Join(strings.TrimSpace(string(out)), "cmd/devp2p/internal/ethtest/testdata"), nil
+})
+
+// geth is a stock geth with the test chain, which shows itself to nobody outside
+// loopback.
+type geth struct {
+	dir    string
+	ipc    string
+	engine string // URL of the engine API
+	client *rpc.Client
+	info   *p2p.NodeInfo
+}
+
+// startGeth makes a chain of its own and runs geth until the test ends.
+func startGeth(t *testing.T) *geth {
+	t.Helper()
+	path := program(t, "geth")
+	data, err := testdata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The path of a Unix socket is short.
+	dir, err := os.MkdirTemp("", "chive-geth-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	run := func(args ...string) {
+		t.Helper()
+		if out, err := exec.CommandContext(t.Context(), path, append([]string{"--datadir", dir}, args...)...).CombinedOutput(); err != nil {
+			t.Fatalf("geth %s: %v\n%s", args[0], err, out)
+		}
+	}
+	run("init", filepath.Join(data, "genesis.json"))
+	run("import", filepath.Join(data, "chain.rlp"))
+
+	var leases ports.Leases
+	t.Cleanup(leases.Release)
+	p2pPort, err := leases.Take("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	enginePort, err := leases.Take("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := fmt.Sprintf("[Node.P2P]\nListenAddr = \"127.0.0.1:%d\"\n", p2pPort)
+	for name, text := range map[string]string{"config.toml": config, "secret": secret} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := &geth{dir: dir, ipc: filepath.Join(dir, "geth.ipc"), engine: fmt.Sprintf("http://127.0.0.1:%d", enginePort)}
+	log, err := os.Create(filepath.Join(dir, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.Command(path, "--datadir", dir, "--config", filepath.Join(dir, "config.toml"), "--networkid", networkID,
+		"--nodiscover", "--nat", "none", "--netrestrict", "127.0.0.0/8",
+		"--authrpc.port", fmt.Sprint(enginePort), "--authrpc.jwtsecret", filepath.Join(dir, "secret"))
+	cmd.Stdout, cmd.Stderr = log, log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		select {
+		case <-ended:
+		case <-time.After(30 * time.Second):
+			_ = cmd.Process.Kill()
+			<-ended
+		}
+		if t.Failed() {
+			if text, err := os.ReadFile(filepath.Join(dir, "log")); err == nil {
+				t.Logf("geth said:\n%s", text[max(0, len(text)-6000):])
+			}
+		}
+	})
+	g.await(t, "its IPC socket", func(ctx context.Context) bool {
+		if g.client == nil {
+			c, err := rpc.DialIPC(ctx, g.ipc)
+			if err != nil {
+				return false
+			}
+			g.client = c
+			t.Cleanup(c.Close)
+		}
+		return g.client.CallContext(ctx, &g.info, "admin_nodeInfo") == nil && g.info != nil
+	})
+	return g
+}
+
+// await asks until something is so.
+func (g *geth) await(t *testing.T, what string, ok func(ctx context.Context) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	for !ok(ctx) {
+		select {
+		case <-ctx.Done():
+			t.Fatalf("geth: %s: not in three minutes", what)
+		case <-time.After(100 * time.Millisecond): // geth tells nobody
+		}
+	}
+}
+
+// follow gives geth the head of the test chain as a consensus client would. From then on
+// it takes transactions.
+func (g *geth) follow(t *testing.T) {
+	t.Helper()
+	data, err := testdata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := os.ReadFile(filepath.Join(data, "headfcu.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.engine, bytes.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	var key [32]byte
+	copy(key[:], strings.Repeat("secret", 6))
+	if err := node.NewJWTAuth(key)(req.Header); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Result struct{ PayloadStatus struct{ Status string } }
+		Error  any
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer.Result.PayloadStatus.Status != "VALID" {
+		t.Fatalf("geth does not follow the chain: %+v, %v", answer, err)
+	}
+}
+
+// transaction makes a transaction of an account of the test chain.
+func transaction(t *testing.T, g *geth) *types.Transaction {
+	t.Helper()
+	data, err := testdata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(filepath.Join(data, "accounts.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var accounts map[string]struct{ Key string }
+	if err := json.Unmarshal(b, &accounts); err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range accounts {
+		key, err := crypto.HexToECDSA(strings.TrimPrefix(a.Key, "0x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var nonce, balance string
+		from := crypto.PubkeyToAddress(key.PublicKey)
+		for method, out := range map[string]*string{"eth_getTransactionCount": &nonce, "eth_getBalance": &balance} {
+			if err := g.client.CallContext(t.Context(), out, method, from, "latest"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return types.MustSignNewTx(key, types.LatestSignerForChainID(number(t, "0x"+fmt.Sprintf("%x", chainID))), &types.DynamicFeeTx{
+			ChainID: number(t, "0x"+fmt.Sprintf("%x", chainID)), Nonce: number(t, nonce).Uint64(),
+			GasTipCap: number(t, "0x3b9aca00"), GasFeeCap: number(t, "0x174876e800"), Gas: 21000, To: &from,
+		})
+	}
+	t.Fatal("the test chain has no accounts")
+	return nil
+}
