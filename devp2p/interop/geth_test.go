@@ -3,9 +3,14 @@ package interop
 import (
 	"bytes"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,7 +22,6 @@ import (
 
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
-	"github.com/ethereum/go-ethereum/node"
 	"github.com/ethereum/go-ethereum/p2p"
 	"github.com/ethereum/go-ethereum/rpc"
 
@@ -56,6 +60,8 @@ var testdata = sync.OnceValues(func() (string, error) {
 	return filepath.Join(strings.TrimSpace(string(out)), "cmd/devp2p/internal/ethtest/testdata"), nil
 })
 
+var loopback = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+
 // geth is a stock geth with the test chain, which shows itself to nobody outside
 // loopback.
 type geth struct {
@@ -91,11 +97,11 @@ func startGeth(t *testing.T) *geth {
 
 	var leases ports.Leases
 	t.Cleanup(leases.Release)
-	p2pPort, err := leases.Take("127.0.0.1")
+	p2pPort, err := leases.Take(loopback)
 	if err != nil {
 		t.Fatal(err)
 	}
-	enginePort, err := leases.Take("127.0.0.1")
+	enginePort, err := leases.Take(loopback)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,11 +185,7 @@ func (g *geth) follow(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	var key [32]byte
-	copy(key[:], strings.Repeat("secret", 6))
-	if err := node.NewJWTAuth(key)(req.Header); err != nil {
-		t.Fatal(err)
-	}
+	req.Header.Set("Authorization", "Bearer "+token(t))
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
@@ -196,6 +198,20 @@ func (g *geth) follow(t *testing.T) {
 	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer.Result.PayloadStatus.Status != "VALID" {
 		t.Fatalf("geth does not follow the chain: %+v, %v", answer, err)
 	}
+}
+
+// token is a JSON web token for the engine API.
+func token(t *testing.T) string {
+	t.Helper()
+	key, err := hex.DecodeString(strings.TrimPrefix(secret, "0x"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc := base64.RawURLEncoding
+	text := enc.EncodeToString([]byte(`{"alg":"HS256","typ":"JWT"}`)) + "." + enc.EncodeToString(fmt.Appendf(nil, `{"iat":%d}`, time.Now().Unix()))
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(text))
+	return text + "." + enc.EncodeToString(mac.Sum(nil))
 }
 
 // transaction makes a transaction of an account of the test chain.

@@ -295,4 +295,3 @@ func meet(t *testing.T, a, b *geth, c *enode.Node, onionsA, onionsB devp2p.Onion
 	})
 	t.Logf("the transaction arrived after %v", time.Since(began).Round(time.Millisecond))
 }
-

@@ -56,8 +56,9 @@ const (
 	minAsk       = 15 * time.Second // between two questions
 	defaultAsk   = 10 * time.Minute
 	answerWithin = time.Minute
-	selfEvery    = time.Minute      // between two own records
-	lookAtSelf   = 10 * time.Second // how soon a changed record is noticed
+	selfEvery    = time.Minute     // between two own records
+	lookAtSelf   = 2 * time.Second // how soon a changed record is noticed
+	firstPause   = 5 * time.Second // between the first two questions; each pause is twice the one before
 )
 
 // Protocol returns onr/1 for a p2p.Server. It runs until the connection ends.

@@ -214,7 +214,7 @@ func (s *session) write(done <-chan struct{}) error {
 	defer look.Stop()
 	next := time.NewTimer(0) // when to ask, or until when an answer must be there
 	defer next.Stop()
-	pause, waiting := minAsk, false
+	pause, waiting := firstPause, false
 	for {
 		var err error
 		select {

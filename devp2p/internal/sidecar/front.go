@@ -95,6 +95,9 @@ func (l *frontListener) accept() {
 	for {
 		c, err := l.OnionListener.Accept()
 		if err != nil {
+			if op := (*net.OpError)(nil); errors.As(err, &op) {
+				err = op.Err // without the address
+			}
 			l.end(err)
 			return
 		}

@@ -352,10 +352,9 @@ func (ss *session) score(id enode.ID, kept int, err error) {
 
 // close ends the session.
 func (ss *session) close() error {
-	err := ss.transport.Close()
 	ss.cancel()
 	<-ss.done
-	return errors.Join(err, ss.err)
+	return errors.Join(ss.err, ss.transport.Close())
 }
 
 // book is what onr/1 of the sidecar reads and writes: records go to the manager, which
