@@ -24,6 +24,7 @@ import (
 	"github.com/chivenet/chive/devp2p/internal/ethnode/pool"
 	"github.com/chivenet/chive/devp2p/internal/peers"
 	"github.com/chivenet/chive/devp2p/internal/rpcserver"
+	"github.com/chivenet/chive/devp2p/onr"
 	"github.com/chivenet/chive/internal/metrics"
 )
 
@@ -111,6 +112,7 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 	}); err != nil {
 		return err
 	}
+	r.manager.Handle(onr.Protocol(r.manager, onr.Config{Log: log, Report: r.records}))
 	for i, n := range lists[2] {
 		if err := r.manager.Add(n, "bootnodes"); err != nil {
 			return fmt.Errorf("--bootnodes, node %d: %w", i+1, err)
@@ -188,6 +190,16 @@ func (r *relay) routeOf(id enode.ID) (devp2p.Route, bool) {
 		}
 	}
 	return devp2p.Route{}, false
+}
+
+// records tells the peers' scores what came of exchanging node records.
+func (r *relay) records(id enode.ID, kept int, err error) {
+	switch {
+	case err != nil:
+		r.manager.Score(id, peers.BadRecord)
+	case kept > 0:
+		r.manager.Score(id, peers.Useful)
+	}
 }
 
 // maxTargets bounds the nodes that a transaction may be sent to.

@@ -32,6 +32,12 @@ func (s *tor) flags(cmd *cobra.Command) {
 	f.StringVar(&s.policy, "policy", "", "how peers may be reached: clearnet, prefer-onion, only-onion or adaptive (default only-onion)")
 	f.BoolVar(&s.prefer, "prefer-tor", false, "the same as --policy prefer-onion")
 	f.BoolVar(&s.only, "only-onion", false, "the same as --policy only-onion")
+	s.torFlags(cmd)
+}
+
+// torFlags are the flags of commands that reach onions only.
+func (s *tor) torFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
 	f.StringVar(&s.proxy, "tor-proxy", "", "use a Tor daemon's SOCKS port, such as 127.0.0.1:9050, instead of the Tor client in this program")
 	f.StringVar(&s.control, "tor-control", "127.0.0.1:9051", "with --tor-proxy: the daemon's control port, where this node's onion is made")
 	f.StringVar(&s.password, "tor-password-file", "", "with --tor-proxy: a file with the password of the control port (default: the daemon's cookie)")

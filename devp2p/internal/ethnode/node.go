@@ -17,6 +17,7 @@ import (
 	"github.com/ethereum/go-ethereum/eth/protocols/eth"
 	"github.com/ethereum/go-ethereum/p2p"
 	"github.com/ethereum/go-ethereum/p2p/enode"
+	"github.com/ethereum/go-ethereum/p2p/enr"
 	"golang.org/x/sync/semaphore"
 )
 
@@ -142,9 +143,21 @@ func (n *Node) Protocols() []p2p.Protocol {
 			Version: version,
 			Length:  length,
 			Run:     func(p *p2p.Peer, rw p2p.MsgReadWriter) error { return n.serve(p, rw, version) },
+
+			Attributes: n.attributes(),
 		})
 	}
 	return all
+}
+
+// attributes returns the entry "eth" for the node's record. It says that the node speaks eth,
+// and on which chain, if that is known at the start.
+func (n *Node) attributes() []enr.Entry {
+	c := n.Chain()
+	if c == nil {
+		return nil
+	}
+	return []enr.Entry{enr.WithEntry(eth.ProtocolName, []forkid.ID{c.forkID(n.headOr(c))})}
 }
 
 // serve serves one peer until its connection ends. The error that it returns is the reason

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/devp2p/internal/find"
+	"github.com/chivenet/chive/devp2p/internal/sidecar"
+)
+
+func init() { commands = append(commands, sidecarCommand()) }
+
+const sidecarLong = `Give a geth that already runs, unchanged, an onion, and connect it to nodes that have one.
+
+The sidecar needs the node's IPC socket. Connections to its onion go to the node's
+peer-to-peer port; for each onion that the node shall connect to, the sidecar opens a port
+of loopback, and gives it to the node by admin_addPeer. Sidecars and relays tell each other
+of nodes by onr/1. Name at least one of them with --static to begin with.
+
+The sidecar has an identity of its own, and does not know the node's key.
+
+With --only-onion the sidecar looks at what the node shows of itself outside Tor: discovery,
+its listening port, its record, its command line, its sockets and its peers. While it shows
+anything, the sidecar says what and how to end that, and opens no onion. A geth that passes:
+
+  geth --nodiscover --nat none --netrestrict 127.0.0.0/8 --config FILE
+
+where FILE has: [Node.P2P] ListenAddr = "127.0.0.1:30303"
+
+The consensus client beside geth has a peer-to-peer network of its own, which this does not
+cover.
+
+Standard output has a line for each change: "node up" or "node away", "onion ADDRESS",
+"record ENR", "private", "not private: WHY", and "peers N" (nodes of which the node was
+told).`
+
+const sidecarExample = `  chive-eth sidecar --ipc ~/.ethereum/geth.ipc --only-onion --static enr:-...
+  chive-eth sidecar --ipc ~/.ethereum/geth.ipc --tor-proxy 127.0.0.1:9050 --static nodes.txt`
+
+// sidecarSettings are the flags of chive-eth sidecar.
+type sidecarSettings struct {
+	tor
+	ipc                  string
+	p2pPort, port        int
+	dataDir              string
+	static               []string
+	maxPeers, maxInbound int
+	verbose              bool
+}
+
+func sidecarCommand() *cobra.Command {
+	s := new(sidecarSettings)
+	cmd := &cobra.Command{
+		Use:     "sidecar --ipc PATH",
+		Short:   "put an onion beside a geth that already runs",
+		Long:    sidecarLong,
+		Example: sidecarExample,
+		Args:    cobra.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return s.run(cmd) },
+	}
+	s.torFlags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&s.ipc, "ipc", "", "the node's IPC `SOCKET`: geth.ipc in its data directory")
+	f.BoolVar(&s.only, "only-onion", false, "open no onion while the node shows itself outside Tor")
+	f.StringVar(&s.networkFile, "network", "", "the `FILE` of a private Tor network (default: the public one)")
+	f.IntVar(&s.p2pPort, "p2p-port", 0, "the node's peer-to-peer port (default: the node says it)")
+	f.IntVar(&s.port, "listen", 30303, "the port of the onion")
+	f.StringVar(&s.dataDir, "data-dir", "", "the directory for keys and known nodes (default ~/.chive-eth)")
+	f.StringArrayVar(&s.static, "static", nil, "a node to begin with: an ENR, an enode URL with an onion, or a file with one in each line")
+	f.IntVar(&s.maxPeers, "maxpeers", 16, "how many onions the node is told to connect to")
+	f.IntVar(&s.maxInbound, "max-inbound", 32, "how many connections the onion passes to the node")
+	f.BoolVar(&s.verbose, "verbose", false, "log more")
+	return cmd
+}
+
+func (s *sidecarSettings) run(cmd *cobra.Command) (err error) {
+	if s.ipc == "" {
+		return errors.New("--ipc is needed: the path of the node's IPC socket")
+	}
+	level := slog.LevelInfo
+	if s.verbose {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+	static, err := find.Nodes(s.static)
+	if err != nil {
+		return fmt.Errorf("--static: %w", err)
+	}
+	for i, n := range static {
+		if _, _, err := devp2p.OnionOf(n); err != nil {
+			return fmt.Errorf("--static, node %d: %w", i+1, err)
+		}
+	}
+	dir, err := dataDir(s.dataDir)
+	if err != nil {
+		return err
+	}
+	onions, closeOnions, err := s.open(devp2p.OnlyOnion, dir, log)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, closeOnions()) }()
+	said := &said{out: cmd.OutOrStdout(), only: s.only}
+	side, err := sidecar.New(sidecar.Config{IPC: s.ipc, P2PPort: s.p2pPort, Dir: dir, Onions: onions, IsolatePeers: s.isolate, Port: s.port,
+		Static: static, MaxPeers: s.maxPeers, MaxInbound: s.maxInbound, OnlyOnion: s.only, Report: said.report, Log: log})
+	if err != nil {
+		return err
+	}
+	return side.Run(cmd.Context())
+}
+
+// said prints what changed.
+type said struct {
+	out  io.Writer
+	only bool
+	last sidecar.Status
+	any  bool // something was printed
+}
+
+func (p *said) report(s sidecar.Status) {
+	line := func(format string, args ...any) { fmt.Fprintf(p.out, format+"\n", args...) }
+	last := p.last
+	if s.Node != last.Node || !p.any {
+		line("node %s", map[bool]string{true: "up", false: "away"}[s.Node])
+	}
+	if p.only && s.Node {
+		for _, l := range s.Leaks {
+			if !slices.Contains(last.Leaks, l) {
+				line("not private: %s. %s", l.What, l.Fix)
+			}
+		}
+	}
+	if s.Problem != "" && s.Problem != last.Problem {
+		line("problem: %s", s.Problem)
+	}
+	if s.Onion != "" && s.Onion != last.Onion {
+		line("onion %s", s.Onion.Addr())
+	}
+	if s.Onion == "" && last.Onion != "" {
+		line("no onion")
+	}
+	if s.Record != nil && (last.Record == nil || s.Record.Seq() != last.Record.Seq()) {
+		line("record %s", s.Record)
+	}
+	if s.Private && !last.Private {
+		line("private")
+	}
+	if s.Forwards != last.Forwards {
+		line("peers %d", s.Forwards)
+	}
+	p.last, p.any = s, true
+}
