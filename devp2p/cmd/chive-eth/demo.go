@@ -159,11 +159,7 @@ func (d *demo) run(ctx context.Context) (err error) {
 		return err
 	}
 	d.say("The wallet sent transaction %s", tx.Hash())
-	if err := d.follow(ctx, tx.Hash(), wallet, first, second); err != nil {
-		return err
-	}
-	d.say("No address was dialled, no port but loopback's was opened, and no name was looked up.")
-	return nil
+	return d.follow(ctx, tx.Hash(), wallet, first, second)
 }
 
 // await asks until something is so.
