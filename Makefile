@@ -8,7 +8,7 @@ export CGO_ENABLED ?= 0
 
 .PHONY: all build test demo race lint cross arm bench bench-client bench-relay bench-onion bench-fte bench-circuit flood
 .PHONY: vuln pq-vectors pq-models soak soak-processes fuzz-smoke fuzz-states
-.PHONY: changelog release package-test
+.PHONY: changelog release package-test devp2p peers
 all: lint test
 
 # build makes the static binaries: ./bin/chive, which must stay under 15 MB, and
@@ -22,6 +22,19 @@ build:
 test:
 	go vet ./...
 	go test -timeout 35m ./...
+	@$(MAKE) --no-print-directory devp2p
+
+# devp2p tests the module of Ethereum over onions: two minutes, and some more the first
+# time, when go-ethereum's packages are built. Its tests with stock geth need "make
+# peers", and skip, loudly, without it.
+devp2p:
+	cd devp2p && go vet ./... && \
+	  CHIVE_GETH_DIR="$${CHIVE_GETH_DIR-$$(test ! -x $(CURDIR)/bin/peers/geth || echo $(CURDIR)/bin/peers)}" go test -timeout 12m ./...
+
+# peers builds stock geth and go-ethereum's judge, devp2p, into bin/peers. The first time
+# takes some minutes.
+peers:
+	go build -C devp2p/peers -trimpath -o $(CURDIR)/bin/peers/ tool
 
 # demo runs one session of the binary on a private network of C tor's relays.
 demo:
@@ -35,6 +48,7 @@ lint:
 	@bad=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); test -z "$$bad" || { echo "gofmt: $$bad"; exit 1; }
 	go vet ./...
 	go run $(STATICCHECK) ./...
+	cd devp2p && go vet ./... && go run $(STATICCHECK) ./...
 
 # vuln fails if the program calls code with a known vulnerability. If it cannot
 # reach the database, it says so, and uses the facts in .ci/vulndb.
