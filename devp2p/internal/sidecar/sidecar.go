@@ -406,7 +406,6 @@ func (a Status) equal(b Status) bool {
 			return false
 		}
 	}
-	a.Leaks, b.Leaks, a.Record, b.Record = nil, nil, nil, nil
 	return a.Node == b.Node && a.Onion == b.Onion && a.Private == b.Private && a.Known == b.Known && a.Forwards == b.Forwards &&
 		a.Inbound == b.Inbound && a.Contacts == b.Contacts && a.Problem == b.Problem
 }
