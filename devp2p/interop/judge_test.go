@@ -280,12 +280,28 @@ func meet(t *testing.T, a, b *geth, c *enode.Node, onionsA, onionsB devp2p.Onion
 		})
 	}
 	t.Logf("the geths met %v after B's sidecar started", time.Since(began).Round(time.Millisecond))
+	send(t, a, b)
+}
+
+// hasOnion reports whether a record has an onion.
+func hasOnion(record string) bool {
+	n, err := enode.Parse(enode.ValidSchemes, record)
+	if err != nil {
+		return false
+	}
+	_, _, err = devp2p.OnionOf(n)
+	return err == nil
+}
+
+// send gives a transaction to one geth and waits until the other has it.
+func send(t *testing.T, a, b *geth) {
+	t.Helper()
 	tx := transaction(t, a)
 	raw, err := tx.MarshalBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
-	began = time.Now()
+	began := time.Now()
 	if err := a.client.CallContext(t.Context(), nil, "eth_sendRawTransaction", fmt.Sprintf("0x%x", raw)); err != nil {
 		t.Fatal(err)
 	}

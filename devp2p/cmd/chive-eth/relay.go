@@ -49,6 +49,7 @@ const relayExample = `  # A node of mainnet that is only reachable, and only rea
 // relaySettings are the flags of chive-eth relay.
 type relaySettings struct {
 	tor
+	finding
 	networks  []string // names of Ethereum networks, and files of Tor networks
 	genesis   string
 	networkID uint64
@@ -80,7 +81,8 @@ func relayCommand() *cobra.Command {
 			return s.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	s.flags(cmd)
+	s.tor.flags(cmd)
+	s.finding.flags(cmd)
 	f := cmd.Flags()
 	f.StringArrayVar(&s.networks, "network", nil, "the Ethereum network: "+strings.Join(ethnode.Networks(), ", ")+"; or the file of a private Tor network (can be given twice)")
 	f.StringVar(&s.genesis, "genesis", "", "the genesis file of a private Ethereum network")

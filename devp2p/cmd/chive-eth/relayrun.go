@@ -118,7 +118,11 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 			return fmt.Errorf("--bootnodes, node %d: %w", i+1, err)
 		}
 	}
-	services := []func(context.Context) error{r.manager.Run, r.node.Run, r.queue.Run}
+	services, err := s.finding.services(&s.tor, policy, key, lists[2], r.manager)
+	if err != nil {
+		return err
+	}
+	services = append(services, r.manager.Run, r.node.Run, r.queue.Run)
 	status, err := r.serveStatus(dir)
 	if err != nil {
 		return err
@@ -213,6 +217,9 @@ func (r *relay) targets() ([]*enode.Node, string) {
 	var all []*enode.Node
 	seen := map[enode.ID]bool{}
 	for _, n := range append(r.manager.Known(maxTargets), r.static...) {
+		if behind, ok, err := onr.Behind(n); err == nil && ok {
+			n = behind // a sidecar takes no transactions
+		}
 		if _, _, err := devp2p.OnionOf(n); err == nil && !seen[n.ID()] {
 			seen[n.ID()] = true
 			all = append(all, n)

@@ -25,6 +25,8 @@ type tor struct {
 	prefer      bool
 	only        bool
 	isolate     bool
+
+	client *chive.Client // of open: the Tor client in this program, if that is used
 }
 
 func (s *tor) flags(cmd *cobra.Command) {
@@ -93,6 +95,7 @@ func (s *tor) open(policy devp2p.Policy, dataDir string, log *slog.Logger) (devp
 	if err != nil {
 		return nil, nil, err
 	}
+	s.client = client
 	onions := devp2p.Embedded(client)
 	return onions, func() error { return errors.Join(onions.Close(), client.Close()) }, nil
 }
