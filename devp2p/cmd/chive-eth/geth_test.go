@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -204,58 +203,6 @@ func (g *geth) blockNumber() string {
 	return n
 }
 
-// waitFor waits for something that another program does.
-func waitFor(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	limit := time.Now().Add(90 * time.Second)
-	for !ok() {
-		if time.Now().After(limit) {
-			t.Fatalf("never: %s", what)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-}
-
-// startRelay runs chive-eth relay until the end of the test.
-func startRelay(t *testing.T, s *relaySettings) (status func() *relayStatus) {
-	t.Helper()
-	s.dataDir = t.TempDir()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	var logs bytes.Buffer
-	go func() { done <- s.run(ctx, io.Discard, &logs) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("the relay ends with %v", err)
-		}
-		if t.Failed() {
-			t.Logf("the relay's log:\n%s", logs.Bytes()[max(0, logs.Len()-6000):])
-		}
-	})
-	read := func() *relayStatus {
-		raw, err := readStatus(ctx, filepath.Join(s.dataDir, socketName))
-		if err != nil {
-			return nil
-		}
-		st := new(relayStatus)
-		if err := json.Unmarshal(raw, st); err != nil {
-			t.Error(err)
-		}
-		return st
-	}
-	waitFor(t, "the relay answers", func() bool {
-		select {
-		case err := <-done:
-			done <- err
-			t.Fatalf("the relay ends: %v", err)
-		default:
-		}
-		return read() != nil
-	})
-	return read
-}
-
 func gethKey(t *testing.T, nth int) (key string) {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(testdata(t), "accounts.json"))
@@ -284,7 +231,7 @@ func TestBetweenGeths(t *testing.T) {
 	if err := full.forkchoice(); err != nil {
 		t.Fatal(err)
 	}
-	status := startRelay(t, &relaySettings{
+	status, _ := startRelay(t, &relaySettings{
 		tor: tor{policy: "clearnet"}, genesis: filepath.Join(testdata(t), "genesis.json"),
 		static: []string{full.enode, empty.enode}, maxPeers: 10, verbose: true,
 	})
