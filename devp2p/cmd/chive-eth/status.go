@@ -27,8 +27,8 @@ import (
 
 func init() { commands = append(commands, statusCommand()) }
 
-// socketName is the Unix socket of a running relay, in its data directory: only the user
-// who owns the directory reaches it.
+// socketName is the Unix socket of a running relay, in its data directory. Other users
+// cannot open it.
 const socketName = "status.sock"
 
 // maxStatus bounds what chive-eth status reads, in bytes.
@@ -69,6 +69,10 @@ func (r *relay) serveStatus(dir string) (func(context.Context) error, error) {
 	l, err := net.Listen("unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("the socket for chive-eth status: %w", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, err
 	}
 	return serveHTTP(l, "/status", "application/json", func(w io.Writer) error {
 		return json.NewEncoder(w).Encode(r.status())

@@ -23,16 +23,22 @@ type head struct {
 	hash   common.Hash
 }
 
+// witnesses returns the peers whose block ranges count: full nodes, or relays if there is
+// no full node, since relays only repeat.
+func (n *Node) witnesses() []*peer {
+	all := n.list()
+	full := slices.DeleteFunc(slices.Clone(all), func(p *peer) bool { return p.relay })
+	if len(full) > 0 {
+		return full
+	}
+	return all
+}
+
 // median returns the peer whose newest block is the median of all peers' newest blocks: as
 // long as fewer than half of the peers lie, it is a block that an honest one has told, or
-// lies between two of these. Relays are no witnesses, since they only repeat.
+// lies between two of these.
 func (n *Node) median() (*peer, *eth.BlockRangeUpdatePacket) {
-	var all []*peer
-	for _, p := range n.list() {
-		if !p.relay {
-			all = append(all, p)
-		}
-	}
+	all := n.witnesses()
 	if len(all) == 0 {
 		return nil, nil
 	}
@@ -54,10 +60,8 @@ func (n *Node) blockRange() eth.BlockRangeUpdatePacket {
 	}
 	r.LatestBlock, r.LatestBlockHash = h.header.Number.Uint64(), h.hash
 	r.EarliestBlock = r.LatestBlock
-	for _, p := range n.list() {
-		if !p.relay {
-			r.EarliestBlock = min(r.EarliestBlock, p.blocks.Load().EarliestBlock)
-		}
+	for _, p := range n.witnesses() {
+		r.EarliestBlock = min(r.EarliestBlock, p.blocks.Load().EarliestBlock)
 	}
 	return r
 }

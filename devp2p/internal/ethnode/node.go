@@ -55,7 +55,7 @@ type Node struct {
 	config   Config
 	log      *slog.Logger
 	pool     *pool.Pool
-	refused  *pool.Known // transactions that failed their checks, or left the pool
+	refused  *pool.Known // transactions that failed their checks, or had no room
 	chain    atomic.Pointer[Chain]
 	fork     atomic.Pointer[forkid.ID] // of a chain that is learnt
 	election election

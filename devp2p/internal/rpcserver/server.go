@@ -64,7 +64,8 @@ type Server struct {
 	Log     *slog.Logger
 }
 
-// Listen opens the port of a server. Addresses that are not loopback are refused.
+// Listen opens the port of a server, with a bound for its connections. Addresses that are
+// not loopback are refused.
 func Listen(addr string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -74,7 +75,11 @@ func Listen(addr string) (net.Listener, error) {
 	if err != nil || !ip.IsLoopback() {
 		return nil, fmt.Errorf("rpcserver: %q: the address must be on loopback, such as 127.0.0.1:8545", addr)
 	}
-	return net.Listen("tcp", addr)
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	return &limited{Listener: l, slots: make(chan struct{}, maxOpen)}, nil
 }
 
 // Serve answers requests until ctx ends.
@@ -91,7 +96,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	}
 	stop := context.AfterFunc(ctx, func() { h.Close() })
 	defer stop()
-	err := h.Serve(&limited{Listener: l, slots: make(chan struct{}, maxOpen)})
+	err := h.Serve(l)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
