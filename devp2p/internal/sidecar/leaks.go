@@ -19,7 +19,6 @@ type view struct {
 	info  *p2p.NodeInfo
 	peers []*p2p.PeerInfo
 	proc  *process // nil: it cannot be seen
-	why   string   // why proc is nil
 }
 
 // process is what the operating system says of the node's process.

@@ -18,7 +18,8 @@ import (
 // The bounds of the list of candidates.
 const (
 	maxCandidates = 1024
-	maxPerClaim   = 4 // onions that are said to lead to one node
+	maxPerClaim   = 4                 // onions that are said to lead to one node
+	maxPerSource  = maxCandidates / 4 // nodes that one peer told of
 	retryMin      = 30 * time.Second
 	retryMax      = 30 * time.Minute
 )
@@ -33,6 +34,7 @@ type claim struct {
 type candidate struct {
 	claim
 	node     *enode.Node
+	source   string // who told of it first
 	static   bool
 	failures int // since it last worked
 	next     time.Time
@@ -60,7 +62,7 @@ func ethNode(n *enode.Node) (*enode.Node, error) {
 }
 
 // add notes a node of ethNode. A static one is never removed.
-func (cs *candidates) add(n *enode.Node, static bool) error {
+func (cs *candidates) add(n *enode.Node, source string, static bool) error {
 	onion, _, err := devp2p.OnionOf(n)
 	if err != nil {
 		return err
@@ -75,14 +77,20 @@ func (cs *candidates) add(n *enode.Node, static bool) error {
 		c.node, c.static = n, c.static || static
 		return nil
 	}
-	same := 0
-	for k := range cs.byID {
+	same, told := 0, 0
+	for k, c := range cs.byID {
 		if k.id == key.id {
 			same++
+		}
+		if c.source == source {
+			told++
 		}
 	}
 	if !static && same >= maxPerClaim {
 		return errors.New("sidecar: too many onions are said to lead to one node")
+	}
+	if !static && told >= maxPerSource {
+		return errors.New("sidecar: one peer told of too many nodes")
 	}
 	if len(cs.byID) >= maxCandidates && !cs.makeRoom() && !static {
 		return errors.New("sidecar: the list of nodes is full")
@@ -90,7 +98,7 @@ func (cs *candidates) add(n *enode.Node, static bool) error {
 	if cs.byID == nil {
 		cs.byID = map[claim]*candidate{}
 	}
-	cs.byID[key] = &candidate{claim: key, node: n, static: static}
+	cs.byID[key] = &candidate{claim: key, node: n, source: source, static: static}
 	return nil
 }
 

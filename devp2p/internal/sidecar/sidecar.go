@@ -216,7 +216,8 @@ func (s *Sidecar) view(ctx context.Context, st *state) (v view, err error) {
 	}
 	if s.cfg.OnlyOnion {
 		if v.proc, err = s.cfg.process(s.cfg.IPC); err != nil {
-			v.proc, v.why = nil, err.Error()
+			s.cfg.Log.Debug("sidecar: the node's process cannot be seen", "err", err)
+			v.proc = nil
 		}
 	}
 	return v, nil
@@ -321,14 +322,14 @@ func (s *Sidecar) start(f face) (*session, error) {
 	ss.manager.Handle(protocol)
 	for _, n := range s.cfg.Static {
 		if e, err := ethNode(n); err == nil && e.ID() != f.id {
-			if err := s.known.add(e, true); err != nil {
+			if err := s.known.add(e, "static", true); err != nil {
 				return nil, errors.Join(err, ss.transport.Close())
 			}
 		}
 	}
 	for _, n := range ss.manager.Known(maxCandidates) {
 		if e, err := ethNode(n); err == nil && e.ID() != f.id {
-			_ = s.known.add(e, false) // those for which there is room
+			_ = s.known.add(e, "kept", false) // those for which there is room
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -372,7 +373,7 @@ func (b *book) Add(n *enode.Node, source string) error {
 	}
 	err := b.Manager.Add(n, source)
 	if e, noEth := ethNode(n); err == nil && noEth == nil && e.ID() != b.node {
-		err = b.s.known.add(e, false)
+		err = b.s.known.add(e, source, false)
 	}
 	return err
 }

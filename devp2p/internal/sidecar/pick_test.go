@@ -1,0 +1,102 @@
+package sidecar
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/ethereum/go-ethereum/crypto"
+	"github.com/ethereum/go-ethereum/p2p/enode"
+	"github.com/ethereum/go-ethereum/p2p/enr"
+
+	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/internal/hscrypto"
+)
+
+// nodeAt makes a node of a number at an onion of a number.
+func nodeAt(t *testing.T, id, onion int) *enode.Node {
+	t.Helper()
+	seed := sha256.Sum256(fmt.Append(nil, "node", id))
+	key, err := crypto.ToECDSA(seed[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed = sha256.Sum256(fmt.Append(nil, "onion", onion))
+	pub := ed25519.NewKeyFromSeed(seed[:]).Public().(ed25519.PublicKey)
+	var r enr.Record
+	r.Set(devp2p.Onion3(hscrypto.Address([32]byte(pub))))
+	r.Set(enr.TCP(30303))
+	r.Set(enode.Secp256k1(key.PublicKey))
+	return enode.SignNull(&r, enode.PubkeyToIDV4(&key.PublicKey))
+}
+
+// TestCandidates follows claims: false ones take no place from the true one.
+func TestCandidates(t *testing.T) {
+	var cs candidates
+	now := time.Now()
+	for onion := range maxPerClaim + 1 {
+		err := cs.add(nodeAt(t, 1, onion), "a", false)
+		if (err == nil) != (onion < maxPerClaim) {
+			t.Errorf("claim %d: %v", onion, err)
+		}
+	}
+	if err := cs.add(nodeAt(t, 1, 100), "", true); err != nil {
+		t.Errorf("a static node: %v", err)
+	}
+	first := cs.take(10, nil, now)
+	if len(first) != 1 || !first[0].static {
+		t.Fatalf("took %d at the same time, want the static one", len(first))
+	}
+	if got := cs.take(10, nil, now); len(got) != 0 {
+		t.Errorf("took another onion of a node that is in use")
+	}
+	cs.done(first[0], false, now)
+	seen := map[claim]bool{first[0].claim: true}
+	for range maxPerClaim {
+		got := cs.take(10, nil, now)
+		if len(got) != 1 || seen[got[0].claim] {
+			t.Fatalf("after a failure took %d", len(got))
+		}
+		seen[got[0].claim] = true
+		cs.done(got[0], false, now)
+	}
+	if got := cs.take(10, nil, now); len(got) != 0 {
+		t.Error("took one that failed, at once")
+	}
+	if got := cs.take(10, nil, now.Add(retryMin)); len(got) != 1 {
+		t.Error("none is tried again")
+	}
+	skip := map[enode.ID]bool{nodeAt(t, 1, 0).ID(): true}
+	if got := cs.take(10, skip, now.Add(time.Hour)); len(got) != 0 {
+		t.Error("took a node that is connected")
+	}
+}
+
+// TestCandidatesFull fills the list: one source cannot, and failures make room.
+func TestCandidatesFull(t *testing.T) {
+	var cs candidates
+	added := 0
+	for i := range maxPerSource + 1 {
+		if cs.add(nodeAt(t, i, i), "a", false) == nil {
+			added++
+		}
+	}
+	if added != maxPerSource {
+		t.Errorf("one source added %d", added)
+	}
+	for i := maxPerSource; i < maxCandidates; i++ {
+		if err := cs.add(nodeAt(t, i, i), fmt.Sprint("b", i), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next := nodeAt(t, maxCandidates, 0)
+	if cs.add(next, "c", false) == nil {
+		t.Error("a full list took one more")
+	}
+	cs.done(cs.take(1, nil, time.Now())[0], false, time.Now())
+	if err := cs.add(next, "c", false); err != nil || cs.len() != maxCandidates {
+		t.Errorf("after a failure: %v, %d", err, cs.len())
+	}
+}
