@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"crypto/sha256"
@@ -25,10 +26,12 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
+
+	"github.com/chivenet/chive/internal/lab/labtest"
 )
 
-// The tests of this file use a real geth: the environment variable CHIVE_GETH names its
-// program. Their chain is that of go-ethereum's own tests of the protocol.
+// The tests of this file use a stock geth, and go-ethereum's judge of the protocol. Their
+// chain is that of the judge.
 
 // geth is a running geth.
 type geth struct {
@@ -40,12 +43,17 @@ type geth struct {
 	logFile string
 }
 
-func gethProgram(t *testing.T) string {
+// program finds geth or devp2p, or skips the test.
+func program(t *testing.T, name string) string {
 	t.Helper()
-	path := os.Getenv("CHIVE_GETH")
-	if path == "" {
-		t.Skip("CHIVE_GETH names no geth")
+	path := filepath.Join(os.Getenv("CHIVE_GETH_DIR"), name)
+	var err error
+	if os.Getenv("CHIVE_GETH_DIR") == "" {
+		path, err = exec.LookPath(name)
+	} else {
+		_, err = os.Stat(path)
 	}
+	labtest.Need(t, name+" (make peers builds it; CHIVE_GETH_DIR says where it is)", err)
 	return path
 }
 
@@ -73,7 +81,7 @@ func freePort(t *testing.T) int {
 // with the first one only.
 func startGeth(t *testing.T, blocks bool, args ...string) *geth {
 	t.Helper()
-	program, data, dir := gethProgram(t), testdata(t), t.TempDir()
+	program, data, dir := program(t, "geth"), testdata(t), t.TempDir()
 	do := func(args ...string) {
 		t.Helper()
 		out, err := exec.Command(program, append([]string{"--datadir", dir, "--verbosity", "2"}, args...)...).CombinedOutput()
@@ -301,4 +309,44 @@ func TestBetweenGeths(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("status:\n%s", out.String())
+}
+
+// judged are the tests of the judge that need no state: each runs against a relay of its
+// own, since some of them get their address banned. Left out are InvalidTxs, whose
+// transactions have used nonces, or spend more than there is: only state shows that; and
+// GetCells, BlobTxAvailabilityFailure and BlobTxWithInvalidCells, which skip themselves
+// without eth/72.
+var judged = []string{
+	"Status", "MaliciousHandshake", "BlockRangeUpdateExpired", "BlockRangeUpdateFuture", "BlockRangeUpdateInvalid",
+	"GetBlockHeaders", "GetNonexistentBlockHeaders", "SimultaneousRequests", "SameRequestID", "ZeroRequestID",
+	"GetBlockAccessLists", "GetBlockBodies", "GetReceipts", "GetLargeReceipts",
+	"NewPooledTxs", "Transaction", "LargeTxRequest",
+	"BlobViolations", "TestBlobTxWithoutSidecar", "TestBlobTxWithMismatchedSidecar",
+}
+
+// TestJudge has go-ethereum's judge test a relay in front of a geth.
+func TestJudge(t *testing.T) {
+	judge, data := program(t, "devp2p"), testdata(t)
+	full := startGeth(t, true)
+	if err := full.forkchoice(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range judged {
+		t.Run(name, func(t *testing.T) {
+			port := freePort(t)
+			status, stop := startRelay(t, &relaySettings{
+				tor: tor{policy: "clearnet"}, genesis: filepath.Join(data, "genesis.json"), static: []string{full.enode}, maxPeers: 50,
+				onionPort: port, listen: fmt.Sprintf("127.0.0.1:%d", port), verbose: true,
+			})
+			defer stop()
+			waitFor(t, "the relay knows the newest block", func() bool { return status().Node.Head != nil })
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+			defer cancel()
+			out, err := exec.CommandContext(ctx, judge, "rlpx", "eth-test", "--run", "^"+name+"$", "--chain", data, "--node", status().Record,
+				"--engineapi", full.engine, "--jwtsecret", "0x"+hex.EncodeToString(full.secret)).CombinedOutput()
+			if err != nil || !bytes.Contains(out, []byte("1/1 tests passed")) {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
 }
