@@ -116,6 +116,11 @@ func (n *Node) admit(p *peer, tx *types.Transaction, raw []byte) error {
 		return nil
 	}
 	err := n.check(chain, tx)
+	if errors.Is(err, errBusyBlobs) {
+		n.counts.dropped.Inc()
+		n.fetch.settled(h)
+		return nil
+	}
 	if err := blobFault(tx, err); err != nil {
 		// The hash does not cover the blobs: another peer may have the right ones.
 		n.counts.refused.Inc()
@@ -144,16 +149,27 @@ func (n *Node) admit(p *peer, tx *types.Transaction, raw []byte) error {
 	return nil
 }
 
+// errBusyBlobs says that the node checks no more blobs now.
+var errBusyBlobs = errors.New("more blobs than the node checks")
+
+// check checks a transaction.
 func (n *Node) check(chain *Chain, tx *types.Transaction) error {
-	if err := n.verifies.Acquire(context.Background(), 1); err != nil {
-		return err
-	}
-	defer n.verifies.Release(1)
 	if n.config.NoBlobs && tx.Type() == types.BlobTxType {
 		return errNoBlobs
 	}
-	rules := pool.Rules{Config: chain.Config, Head: n.rulesHead(), MinTip: n.config.MinTip, Proofs: true}
-	return rules.Check(tx)
+	if err := n.verifies.Acquire(context.Background(), 1); err != nil {
+		return err
+	}
+	rules := pool.Rules{Config: chain.Config, Head: n.rulesHead(), MinTip: n.config.MinTip}
+	err := rules.Check(tx)
+	n.verifies.Release(1) // what follows takes long, and must not hold up other transactions
+	if err != nil || tx.BlobTxSidecar() == nil {
+		return err
+	}
+	if !n.blobs.AllowN(time.Now(), len(tx.BlobHashes())) {
+		return errBusyBlobs
+	}
+	return pool.CheckProofs(tx)
 }
 
 // relay passes a transaction of the pool on: whole to some peers, which are as many as the

@@ -19,6 +19,7 @@ import (
 	"github.com/ethereum/go-ethereum/p2p/enode"
 	"github.com/ethereum/go-ethereum/p2p/enr"
 	"golang.org/x/sync/semaphore"
+	"golang.org/x/time/rate"
 )
 
 // ClientName begins the names that these nodes tell each other. Relays know each other by
@@ -66,6 +67,7 @@ type Node struct {
 	parsing  *semaphore.Weighted // bytes of transactions that are decoded now
 	answers  *semaphore.Weighted // bytes of answers that wait to be passed on
 	verifies *semaphore.Weighted // transactions that are checked at the same time
+	blobs    *rate.Limiter       // blobs whose proofs are checked
 	counts   counts
 
 	mu    sync.Mutex
@@ -75,6 +77,9 @@ type Node struct {
 const (
 	parsingBytes = 32 << 20
 	answerBytes  = 64 << 20
+	// Blobs whose proofs are checked, a second: more than any network has, and no more
+	// than half a processor's work.
+	allBlobs, allBlobsBurst = 4, 64
 )
 
 // New returns a node. Run must run while it has peers.
@@ -105,6 +110,7 @@ func New(c Config) *Node {
 		headers:  newHeaderCache(4096),
 		parsing:  semaphore.NewWeighted(parsingBytes),
 		answers:  semaphore.NewWeighted(answerBytes),
+		blobs:    rate.NewLimiter(allBlobs, allBlobsBurst),
 		verifies: semaphore.NewWeighted(2),
 		peers:    make(map[enode.ID]*peer),
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -148,7 +149,8 @@ func (q *Queue) Submit(tx *types.Transaction) (State, string, error) {
 	q.mu.Unlock()
 	q.kick()
 	if err := q.save(); err != nil {
-		return state, why, err
+		q.log.Warn("cannot keep a transaction that waits", "err", err)
+		why = strings.TrimPrefix(why+"; it cannot be written to the disk, and a restart forgets it", "; ")
 	}
 	return state, why, nil
 }

@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -157,6 +158,8 @@ func TestAllHaveIt(t *testing.T) {
 		if s := state(t, q, tx); s != Taken || w.reached() != 3 {
 			t.Errorf("%v, sent to %d", s, w.reached())
 		}
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		for id, n := range w.sent {
 			if n != 1 {
 				t.Errorf("%v got it %d times", id, n)
@@ -177,14 +180,18 @@ func TestFailures(t *testing.T) {
 		if s := state(t, q, tx); s.done() {
 			t.Errorf("%v", s)
 		}
+		defer func() { // with the lock given back
+			time.Sleep(keepTime)
+			if s := state(t, q, tx); s != Expired {
+				t.Errorf("%v after a day", s)
+			}
+		}()
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		for _, n := range w.sent {
 			if n < 5 {
 				t.Errorf("%d tries in an hour", n)
 			}
-		}
-		time.Sleep(keepTime)
-		if s := state(t, q, tx); s != Expired {
-			t.Errorf("%v after a day", s)
 		}
 	})
 }
@@ -208,6 +215,16 @@ func TestBounds(t *testing.T) {
 	}
 	if len(q.Status()) != MaxTransactions {
 		t.Error(len(q.Status()))
+	}
+}
+
+func TestNoDisk(t *testing.T) {
+	q, err := New(Config{Targets: new(world).targets, Dir: filepath.Join(t.TempDir(), "missing")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, why, err := q.Submit(newTx(1)); s != Held || err != nil || !strings.Contains(why, "disk") {
+		t.Errorf("%v, %q, %v", s, why, err)
 	}
 }
 

@@ -26,7 +26,7 @@ func testConfig() *params.ChainConfig {
 func rules() Rules {
 	return Rules{Config: testConfig(), Head: &types.Header{
 		Number: big.NewInt(1), Difficulty: new(big.Int), Time: 1000, GasLimit: 30_000_000,
-	}, Proofs: true}
+	}}
 }
 
 func key(t *testing.T) *ecdsa.PrivateKey {
@@ -120,10 +120,16 @@ func TestBlobs(t *testing.T) {
 		return sign(t, &types.BlobTx{ChainID: uint256.MustFromBig(testConfig().ChainID), GasTipCap: uint256.NewInt(1), GasFeeCap: uint256.NewInt(1e9),
 			Gas: 21000, BlobFeeCap: uint256.NewInt(1), BlobHashes: sidecar().BlobHashes(), Sidecar: s})
 	}
-	if err := rules().Check(make(sidecar())); err != nil {
+	check := func(tx *types.Transaction) error {
+		if err := rules().Check(tx); err != nil {
+			return err
+		}
+		return CheckProofs(tx)
+	}
+	if err := check(make(sidecar())); err != nil {
 		t.Error(err)
 	}
-	if err := rules().Check(make(nil)); err == nil {
+	if err := check(make(nil)); err == nil {
 		t.Error("no sidecar")
 	}
 	for name, change := range map[string]func(*types.BlobTxSidecar){
@@ -136,7 +142,7 @@ func TestBlobs(t *testing.T) {
 	} {
 		s := sidecar()
 		change(s)
-		if err := rules().Check(make(s)); err == nil {
+		if err := check(make(s)); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

@@ -38,16 +38,29 @@ type Rules struct {
 	// active, and bounds the gas of a transaction.
 	Head   *types.Header
 	MinTip *big.Int // wei for a unit of gas
-	// Proofs demands that the proofs of blobs are checked, too. This loads tables of
-	// several megabytes at the first blob.
-	Proofs bool
 }
 
 // one bounds the memory and the processors that checks of blobs take: one at a time.
 var one sync.Mutex
 
+// CheckProofs reports whether the proofs of a transaction's blobs are right. It takes about
+// a tenth of a second for a blob, and some seconds and megabytes more the first time, when
+// it loads its tables.
+func CheckProofs(tx *types.Transaction) error {
+	sidecar := tx.BlobTxSidecar()
+	if sidecar == nil {
+		return nil
+	}
+	one.Lock()
+	defer one.Unlock()
+	if err := kzg4844.VerifyCellProofs(sidecar.Blobs, sidecar.Commitments, sidecar.Proofs); err != nil {
+		return fmt.Errorf("%w: %w", txpool.ErrKZGVerificationError, err)
+	}
+	return nil
+}
+
 // Check reports what is wrong with a transaction as far as that shows without state: size,
-// type, chain ID, signature, fee caps, gas, and the sidecar of blobs.
+// type, chain ID, signature, fee caps, gas, and the sidecar of blobs without its proofs.
 func (r Rules) Check(tx *types.Transaction) error {
 	limit := uint64(MaxSize)
 	if tx.Type() == types.BlobTxType {
@@ -76,13 +89,6 @@ func (r Rules) Check(tx *types.Transaction) error {
 	}
 	if !tx.Protected() {
 		return errors.New("the transaction names no chain: it would be valid on every chain (EIP-155)")
-	}
-	if sidecar := tx.BlobTxSidecar(); r.Proofs && sidecar != nil {
-		one.Lock()
-		defer one.Unlock()
-		if err := kzg4844.VerifyCellProofs(sidecar.Blobs, sidecar.Commitments, sidecar.Proofs); err != nil {
-			return fmt.Errorf("%w: %w", txpool.ErrKZGVerificationError, err)
-		}
 	}
 	return nil
 }
