@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ethereum/go-ethereum/p2p"
@@ -23,6 +24,10 @@ type Config struct {
 	Transport *devp2p.Transport // reaches nodes; required. It stays the caller's
 	Protocols []p2p.Protocol    // more can be added by Handle, before Run
 	Name      string            // for peers; empty: "chive-eth"
+	// Server is a server that the caller has started and will stop, such as that of
+	// go-ethereum's node object. Its MaxPeers counts, too, and Protocols must be its own. It
+	// must not dial, listen or discover by itself: then Run refuses it. Nil: Run starts one.
+	Server *p2p.Server
 
 	// MaxPeers bounds all connections; zero: 50. MaxOutbound bounds those that are dialled
 	// to nodes that are not static; zero: half of MaxPeers.
@@ -99,6 +104,31 @@ func (cfg *Config) complete() error {
 		if _, err := cfg.Transport.Route(n); err != nil {
 			return fmt.Errorf("peers: static node %d: %w", i+1, err)
 		}
+	}
+	return nil
+}
+
+// checkServer names the settings of a server that would reach others around the
+// transport.
+func checkServer(srv *p2p.Server) error {
+	var wrong []string
+	if !srv.NoDial {
+		wrong = append(wrong, "NoDial is false: it dials by itself")
+	}
+	if !srv.NoDiscovery {
+		wrong = append(wrong, "NoDiscovery is false: it opens a UDP socket")
+	}
+	if srv.Config.DiscoveryV4 || srv.Config.DiscoveryV5 {
+		wrong = append(wrong, "DiscoveryV4 or DiscoveryV5 is true")
+	}
+	if srv.ListenAddr != "" {
+		wrong = append(wrong, "ListenAddr is not empty: it listens by itself")
+	}
+	if srv.NAT != nil {
+		wrong = append(wrong, "NAT is not nil: it asks the router")
+	}
+	if wrong != nil {
+		return fmt.Errorf("peers: the server cannot be used: %s", strings.Join(wrong, "; "))
 	}
 	return nil
 }

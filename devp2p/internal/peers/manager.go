@@ -101,14 +101,9 @@ func (m *Manager) Self() *enode.Node {
 func (m *Manager) Run(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	srv := &p2p.Server{Config: p2p.Config{
-		PrivateKey: m.cfg.Key, Name: m.cfg.Name, Protocols: m.cfg.Protocols, TrustedNodes: m.cfg.Trusted,
-		MaxPeers: m.cfg.MaxPeers + slack,
-		NoDial:   true, NoDiscovery: true,
-		Logger: log.NewLogger(slog.DiscardHandler), // it would log addresses and keys
-	}}
-	if err := srv.Start(); err != nil {
-		return fmt.Errorf("peers: %w", err)
+	srv, stop, err := m.server()
+	if err != nil {
+		return err
 	}
 	srv.LocalNode().SetStaticIP(net.IPv4zero) // no IP address in the record
 	events := make(chan *p2p.PeerEvent, 64)
@@ -118,7 +113,7 @@ func (m *Manager) Run(ctx context.Context) (err error) {
 	if m.srv != nil {
 		m.mu.Unlock()
 		sub.Unsubscribe()
-		srv.Stop()
+		stop()
 		return errors.New("peers: Run was called twice")
 	}
 	m.srv = srv
@@ -144,20 +139,21 @@ func (m *Manager) Run(ctx context.Context) (err error) {
 	cancel(nil)
 	m.mu.Lock()
 	m.ended = true
-	var unfinished []*conn
+	var open []*conn
 	for _, c := range m.conns {
-		if c.state == pending {
-			unfinished = append(unfinished, c)
+		// A server of ours tells its peers why they are sent away.
+		if c.state == pending || m.cfg.Server != nil {
+			open = append(open, c)
 		}
 	}
 	m.mu.Unlock()
 	for _, l := range listeners {
 		err = errors.Join(err, l.Close())
 	}
-	for _, c := range unfinished {
+	for _, c := range open {
 		c.Close()
 	}
-	srv.Stop()
+	stop()
 	m.wg.Wait()
 	sub.Unsubscribe()
 	<-watched
@@ -165,6 +161,33 @@ func (m *Manager) Run(ctx context.Context) (err error) {
 		err = errors.Join(err, m.save(m.storePath()))
 	}
 	return err
+}
+
+// server returns the server to use, and a function that stops it if it is this
+// manager's own.
+func (m *Manager) server() (*p2p.Server, func(), error) {
+	if srv := m.cfg.Server; srv != nil {
+		if err := checkServer(srv); err != nil {
+			return nil, nil, err
+		}
+		if srv.LocalNode() == nil {
+			return nil, nil, errors.New("peers: the server was not started")
+		}
+		if srv.LocalNode().ID() != m.id {
+			return nil, nil, errors.New("peers: the server has another key")
+		}
+		return srv, func() {}, nil
+	}
+	srv := &p2p.Server{Config: p2p.Config{
+		PrivateKey: m.cfg.Key, Name: m.cfg.Name, Protocols: m.cfg.Protocols, TrustedNodes: m.cfg.Trusted,
+		MaxPeers: m.cfg.MaxPeers + slack,
+		NoDial:   true, NoDiscovery: true,
+		Logger: log.NewLogger(slog.DiscardHandler), // it would log addresses and keys
+	}}
+	if err := srv.Start(); err != nil {
+		return nil, nil, fmt.Errorf("peers: %w", err)
+	}
+	return srv, srv.Stop, nil
 }
 
 // listen opens the onion, and the listener outside Tor if there is one.
