@@ -34,8 +34,9 @@ type Manager struct {
 	id  enode.ID
 	log *slog.Logger
 
-	wake chan struct{}  // the dial loop looks again
-	wg   sync.WaitGroup // every goroutine of Run
+	wake      chan struct{}  // the dial loop looks again
+	reachable chan struct{}  // closed when others can connect
+	wg        sync.WaitGroup // every goroutine of Run
 
 	mu      sync.Mutex
 	srv     *p2p.Server          // guarded by mu: nil until Run has started it
@@ -61,7 +62,7 @@ func New(cfg Config) (*Manager, error) {
 	}
 	m := &Manager{
 		cfg: cfg, id: enode.PubkeyToIDV4(&cfg.Key.PublicKey), log: cfg.Log,
-		wake:  make(chan struct{}, 1),
+		wake: make(chan struct{}, 1), reachable: make(chan struct{}),
 		table: map[enode.ID]*entry{}, onions: map[string]int{}, conns: map[string]*conn{},
 		live: map[enode.ID]*conn{}, groups: map[string]int{},
 		banned: bans[enode.ID]{most: maxBans}, shut: bans[string]{most: maxGroups},
@@ -215,6 +216,7 @@ func (m *Manager) listen(ctx context.Context, srv *p2p.Server) (open []net.Liste
 		}
 	}
 	if m.cfg.NoOnion || !m.cfg.Transport.Policy().AllowsOnion() {
+		close(m.reachable)
 		return open, nil
 	}
 	dir := ""
@@ -239,6 +241,7 @@ func (m *Manager) listen(ctx context.Context, srv *p2p.Server) (open []net.Liste
 		srv.LocalNode().Set(l.Onion())
 		srv.LocalNode().Set(enr.TCP(port))
 		m.log.Info("the onion is published")
+		close(m.reachable)
 	})
 	return open, nil
 }
@@ -364,5 +367,16 @@ func (m *Manager) poke() {
 	select {
 	case m.wake <- struct{}{}:
 	default:
+	}
+}
+
+// Reachable waits until other nodes can connect: the listeners are open, and the onion,
+// if there is one, is published. The error is the context's.
+func (m *Manager) Reachable(ctx context.Context) error {
+	select {
+	case <-m.reachable:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
