@@ -17,7 +17,7 @@ func init() { commands = append(commands, benchCommand(), benchNodeCommand()) }
 func benchCommand() *cobra.Command {
 	var kinds []string
 	var short bool
-	var file string
+	var file, figures string
 	opts := bench.Defaults()
 	cmd := &cobra.Command{
 		Use:   "bench",
@@ -51,6 +51,9 @@ func benchCommand() *cobra.Command {
 			if opts.Program, err = os.Executable(); err != nil {
 				return err
 			}
+			if done, err := bench.InNamespace(cmd.Context(), opts.Program, cmd.OutOrStdout(), cmd.ErrOrStderr()); done {
+				return err
+			}
 			opts.Args = []string{"bench-node"}
 			opts.Progress = func(s string) { fmt.Fprintln(cmd.ErrOrStderr(), s) }
 			results, err := bench.Run(cmd.Context(), opts)
@@ -66,6 +69,14 @@ func benchCommand() *cobra.Command {
 					return err
 				}
 			}
+			if figures != "" {
+				if err := os.MkdirAll(figures, 0o755); err != nil {
+					return err
+				}
+				if err := bench.WriteFigures(figures, results); err != nil {
+					return err
+				}
+			}
 			return bench.WriteText(cmd.OutOrStdout(), results)
 		},
 	}
@@ -73,6 +84,7 @@ func benchCommand() *cobra.Command {
 	f.StringSliceVar(&kinds, "kinds", []string{"clearnet", "chive", "tor"}, "what to measure")
 	f.BoolVar(&short, "short", false, "a quick look: less of everything")
 	f.StringVar(&file, "json", "", "write the results to this file, too")
+	f.StringVar(&figures, "figures", "", "draw figures into this directory, too, as PNG and PDF")
 	f.IntVar(&opts.Connections, "connections", opts.Connections, "connections of each kind")
 	f.Int64Var(&opts.Bytes, "bytes", opts.Bytes, "size of the download")
 	f.IntVar(&opts.Rounds, "rounds", opts.Rounds, "round trips of ping-pong")

@@ -6,5 +6,5 @@
 //	run.go     the measurements, one after the other
 //	remote.go  the measuring side: RLPx without a server, to time its steps
 //	node.go    the measured node, in a process of its own
-//	report.go  the results as text and JSON
+//	report.go  the results as text and JSON; figures.go draws them
 package bench
