@@ -22,7 +22,7 @@ func benchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bench",
 		Short: "Measure connections over onions, and what peers cost",
-		Long: "bench starts a network of relays on this machine, and measures in one run: a plain\n" +
+		Long: "bench starts networks of relays on this machine, and measures in one run: a plain\n" +
 			"connection, Chive's onions, and those of a stock tor, which must be installed.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -40,7 +40,7 @@ func benchCommand() *cobra.Command {
 			opts.Kinds = nil
 			for _, k := range kinds {
 				if !slices.Contains(bench.Kinds, bench.Kind(k)) {
-					return fmt.Errorf("--kinds: %q is none of clearnet, chive, tor", k)
+					return fmt.Errorf("--kinds: %q is none of clearnet, chive, tor, tor-vanilla", k)
 				}
 				opts.Kinds = append(opts.Kinds, bench.Kind(k))
 			}
@@ -81,7 +81,7 @@ func benchCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&kinds, "kinds", []string{"clearnet", "chive", "tor"}, "what to measure")
+	f.StringSliceVar(&kinds, "kinds", []string{"clearnet", "chive", "tor", "tor-vanilla"}, "what to measure: tor is over the same relays as chive, tor-vanilla over stock relays")
 	f.BoolVar(&short, "short", false, "a quick look: less of everything")
 	f.StringVar(&file, "json", "", "write the results to this file, too")
 	f.StringVar(&figures, "figures", "", "draw figures into this directory, too, as PNG and PDF")
@@ -101,7 +101,7 @@ func benchNodeCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return bench.Node(cmd.Context(), cmd.OutOrStdout(), cfg) },
 	}
 	f := cmd.Flags()
-	f.StringVar((*string)(&cfg.Kind), "kind", "", "clearnet, chive or tor")
+	f.StringVar((*string)(&cfg.Kind), "kind", "", "clearnet, chive, tor or tor-vanilla")
 	f.StringVar(&cfg.Network, "network", "", "network file")
 	f.StringVar(&cfg.Control, "control", "", "a Tor daemon's control port")
 	f.StringVar(&cfg.SOCKS, "socks", "", "its SOCKS port")

@@ -75,7 +75,7 @@ func TestReport(t *testing.T) {
 	if err := WriteText(&b, results); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"160ms", "100.0 MB/s", "20.0 MB", "1.00 % of a core", "0.25 of the time, ping-pong 0.25", "4.0 times"} {
+	for _, want := range []string{"160ms", "100.0 MB/s", "20.0 MB", "1.00 % of a core", "against tor: a connection takes 0.25 of the time, ping-pong 0.25", "4.0 times"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in\n%s", want, &b)
 		}

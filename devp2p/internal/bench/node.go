@@ -23,17 +23,20 @@ type Kind string
 const (
 	Clear Kind = "clearnet"
 	Chive Kind = "chive"
-	Tor   Kind = "tor"
+	// Tor and Vanilla are onions of a stock tor: over Chive's relays, as Chive's own are;
+	// and over stock tor's relays with its Vanilla scheduler.
+	Tor     Kind = "tor"
+	Vanilla Kind = "tor-vanilla"
 )
 
 // Kinds are all kinds, in the order of reports.
-var Kinds = []Kind{Clear, Chive, Tor}
+var Kinds = []Kind{Clear, Chive, Tor, Vanilla}
 
 // NodeConfig is the configuration of a measured node.
 type NodeConfig struct {
 	Kind    Kind
 	Network string // a network file, for Chive
-	Control string // a Tor daemon's control port, for Tor
+	Control string // a Tor daemon's control port, for Tor and Vanilla
 	SOCKS   string // its SOCKS port
 	Dir     string
 }
@@ -174,7 +177,7 @@ func onionsOf(cfg NodeConfig) (o ownedOnions, p devp2p.Policy, err error) {
 		}
 		o.Onions = devp2p.Embedded(o.client)
 		return o, devp2p.OnlyOnion, nil
-	case Tor:
+	case Tor, Vanilla:
 		o.Onions, err = devp2p.TorProxy(devp2p.TorProxyConfig{SOCKS: cfg.SOCKS, Control: cfg.Control})
 		return o, devp2p.OnlyOnion, err
 	}

@@ -69,7 +69,7 @@ func WriteText(w io.Writer, results []Result) error {
 	return ratios(w, results)
 }
 
-// ratios compares Chive's onions with those of the stock tor.
+// ratios compares Chive's onions with those of stock tors.
 func ratios(w io.Writer, results []Result) error {
 	find := func(k Kind) *Result {
 		for i := range results {
@@ -79,14 +79,19 @@ func ratios(w io.Writer, results []Result) error {
 		}
 		return nil
 	}
-	c, s := find(Chive), find(Tor)
-	if c == nil || s == nil {
-		return nil
-	}
+	c := find(Chive)
 	part := func(a, b time.Duration) float64 { return float64(a) / float64(max(b, 1)) }
-	_, err := fmt.Fprintf(w, "\nChive's onion against stock tor's: a connection takes %.2f of the time, ping-pong %.2f, and a download is %.1f times as fast.\n",
-		part(c.stage(Stages.Total), s.stage(Stages.Total)), part(median(c.Echo), median(s.Echo)), c.Rate()/max(s.Rate(), 1))
-	return err
+	for _, k := range []Kind{Tor, Vanilla} {
+		s := find(k)
+		if c == nil || s == nil {
+			continue
+		}
+		if _, err := fmt.Fprintf(w, "\nChive's onion against %s: a connection takes %.2f of the time, ping-pong %.2f, and a download is %.1f times as fast.\n",
+			k, part(c.stage(Stages.Total), s.stage(Stages.Total)), part(median(c.Echo), median(s.Echo)), c.Rate()/max(s.Rate(), 1)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func brief(d time.Duration) time.Duration {

@@ -78,7 +78,7 @@ type site struct {
 	dial func(ctx context.Context, isolation string) (net.Conn, error)
 }
 
-// Run measures. It needs Debian's tor for Tor.
+// Run measures. Tor and Vanilla need tor and tor-gencert.
 func Run(ctx context.Context, opts Options) (_ []Result, err error) {
 	if opts.Progress == nil {
 		opts.Progress = func(string) {}
@@ -97,19 +97,25 @@ func Run(ctx context.Context, opts Options) (_ []Result, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, nw.Close()) }()
-	var tor *ctor.Network
-	if slices.Contains(opts.Kinds, Tor) {
-		if tor, err = startTor(ctx, nw, filepath.Join(dir, "tor"), opts.Log); err != nil {
+	tors := map[Kind]*ctor.Network{}
+	for _, k := range []Kind{Tor, Vanilla} {
+		if !slices.Contains(opts.Kinds, k) {
+			continue
+		}
+		opts.Progress("the stock tors of " + string(k))
+		tor, err := startTor(ctx, k, nw, filepath.Join(dir, string(k)), opts.Log)
+		if err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, tor.Close()) }()
+		tors[k] = tor
 	}
 	onions := devp2p.Embedded(nw.Client)
 	defer onions.Close()
 	var sites []*site
 	for _, k := range opts.Kinds {
 		opts.Progress("a node by " + string(k))
-		s, stop, err := startSite(ctx, opts, k, dir, nw, tor, onions)
+		s, stop, err := startSite(ctx, opts, k, dir, nw, tors[k], onions)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", k, err)
 		}
@@ -136,9 +142,15 @@ func Run(ctx context.Context, opts Options) (_ []Result, err error) {
 	return results, nil
 }
 
-// startTor starts two clients of stock tor under the network's authorities: the node's
-// and the measuring side's.
-func startTor(ctx context.Context, nw *lab.Network, dir string, log *slog.Logger) (*ctor.Network, error) {
+// startTor starts two clients of stock tor, the node's and the measuring side's: under
+// the network's authorities, or, for Vanilla, in a network of their own.
+func startTor(ctx context.Context, k Kind, nw *lab.Network, dir string, log *slog.Logger) (*ctor.Network, error) {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if k == Vanilla {
+		return ctor.Start(ctx, ctor.Options{Authorities: 3, Relays: 5, Exits: 1, Clients: 2, Scheduler: "Vanilla", Dir: dir, Log: log})
+	}
 	text, err := os.ReadFile(nw.NetworkFile)
 	if err != nil {
 		return nil, err
@@ -152,9 +164,6 @@ func startTor(ctx context.Context, nw *lab.Network, dir string, log *slog.Logger
 		opts.DirAuthorities = append(opts.DirAuthorities, fmt.Sprintf("%s orport=%d no-v2 v3ident=%s %s %s",
 			a.Nickname, a.ORPorts[0].Port(), a.V3Ident, a.DirPort, a.RSA))
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, err
-	}
 	return ctor.Start(ctx, opts)
 }
 
@@ -165,7 +174,7 @@ func startSite(ctx context.Context, opts Options, k Kind, dir string, nw *lab.Ne
 	switch k {
 	case Chive:
 		args = append(args, "--network", nw.NetworkFile)
-	case Tor:
+	case Tor, Vanilla:
 		host, mine := tor.Node("client0"), tor.Node("client1")
 		args = append(args, "--control", host.ControlAddr.String(), "--socks", host.SOCKS.String())
 		s.pids = []int{host.PID()}
