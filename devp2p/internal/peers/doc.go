@@ -4,6 +4,7 @@
 //
 //	table.go, store.go       nodes that are known, in memory and on disk
 //	dial.go, backoff.go      which of them is dialled, and when
+//	live.go                  peers that come, go and are sent away
 //	inbound.go, evict.go     which connections are let in, and who makes room
 //	score.go                 what peers' behaviour counts
 package peers
