@@ -2,8 +2,8 @@ package daemon
 
 import (
 	"bufio"
-	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"syscall"
 
@@ -31,10 +31,8 @@ func findProgram() (program, error) {
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		l := lines.Text()
-		var from, to uintptr
-		var perms, offset, device, inode, path string
-		if n, _ := fmt.Sscanf(l, "%x-%x %s %s %s %s %s", &from, &to, &perms, &offset, &device, &inode, &path); n >= 6 {
-			at, mine = [2]uintptr{from, to}, strings.HasPrefix(perms, "r") && perms[1] == '-' && path == self
+		if m, ok := mapping(l, self); ok {
+			at, mine = m, m[1] > 0
 			continue
 		}
 		if kind, size, _ := strings.Cut(l, ":"); mine && kind == "Anonymous" && strings.TrimSpace(size) == "0 kB" {
@@ -42,6 +40,25 @@ func findProgram() (program, error) {
 		}
 	}
 	return found, fault.Wrap(fault.Local, lines.Err())
+}
+
+// mapping reads the first line about a mapping; other lines are not ok. It is zero if the
+// mapping is not of the program's file, or may be written to.
+func mapping(line, program string) (at [2]uintptr, ok bool) {
+	f := strings.Fields(line) // range, permissions, offset, device, inode, path
+	if len(f) < 5 || len(f[1]) != 4 {
+		return at, false
+	}
+	low, high, ok := strings.Cut(f[0], "-")
+	from, err := strconv.ParseUint(low, 16, strconv.IntSize)
+	to, err2 := strconv.ParseUint(high, 16, strconv.IntSize)
+	if !ok || err != nil || err2 != nil {
+		return at, false
+	}
+	if len(f) == 6 && f[5] == program && strings.HasPrefix(f[1], "r-") {
+		at = [2]uintptr{uintptr(from), uintptr(to)}
+	}
+	return at, true
 }
 
 // unmap takes the program's pages off the process. The kernel keeps them in its cache,
