@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -186,7 +187,7 @@ func (c *computation) params() netdoc.Params {
 	}
 	// C tor sorts "NAME=VALUE". "=" sorts before letters, but after digits and
 	// "-". So "a=1" comes before "ab=1", but after "a1=1".
-	slices.SortFunc(out, func(a, b netdoc.Param) int { return strings.Compare(a.Name+"=", b.Name+"=") })
+	sort.Slice(out, func(i, j int) bool { return out[i].Name+"=" < out[j].Name+"=" })
 	return out
 }
 

@@ -1,8 +1,7 @@
 package authority
 
 import (
-	"cmp"
-	"slices"
+	"sort"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
@@ -53,7 +52,7 @@ func (p *pins) thin(keep func(ident.RSAID) bool, worth func(ident.RSAID) float64
 			list = append(list, pin{rsa, worth(rsa)})
 		}
 	}
-	slices.SortFunc(list, func(x, y pin) int { return cmp.Compare(x.worth, y.worth) })
+	sort.Slice(list, func(i, j int) bool { return list[i].worth < list[j].worth })
 	for _, x := range list[:min(len(list), len(p.rsa)/16+1)] {
 		delete(p.ed, p.rsa[x.rsa])
 		delete(p.rsa, x.rsa)

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -61,7 +62,7 @@ func collate(votes []*netdoc.Vote, authorities int) [][]opinion {
 			out = append(out, list)
 		}
 	}
-	slices.SortFunc(out, func(a, b []opinion) int { return bytes.Compare(a[0].RSA[:], b[0].RSA[:]) })
+	sort.Slice(out, func(i, j int) bool { return bytes.Compare(out[i][0].RSA[:], out[j][0].RSA[:]) < 0 })
 	return out
 }
 

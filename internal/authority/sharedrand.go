@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"io"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -155,7 +156,7 @@ func (s *sharedRandom) compute(known []ident.RSAID) *netdoc.SharedRandom {
 			list = append(list, c)
 		}
 	}
-	slices.SortFunc(list, func(a, b Commit) int { return bytes.Compare(a.digest(), b.digest()) })
+	sort.Slice(list, func(i, j int) bool { return bytes.Compare(list[i].digest(), list[j].digest()) < 0 })
 	h := sha3.New256()
 	for _, c := range list {
 		h.Write([]byte(c.Identity.String() + c.Reveal))
