@@ -24,12 +24,11 @@ test:
 	go test -timeout 35m ./...
 	@$(MAKE) --no-print-directory devp2p
 
-# devp2p tests the module of Ethereum over onions: two minutes, and some more the first
+# devp2p tests the module of Ethereum over onions: a few minutes, and some more the first
 # time, when go-ethereum's packages are built. Its tests with stock geth need "make
-# peers", and skip, loudly, without it.
+# peers" (or geth and devp2p in PATH), and skip, loudly, without it.
 devp2p:
-	cd devp2p && go vet ./... && \
-	  CHIVE_GETH_DIR="$${CHIVE_GETH_DIR-$$(test ! -x $(CURDIR)/bin/peers/geth || echo $(CURDIR)/bin/peers)}" go test -timeout 12m ./...
+	cd devp2p && go vet ./... && PATH="$(CURDIR)/bin/peers:$$PATH" go test -timeout 15m ./...
 
 # peers builds stock geth and go-ethereum's judge, devp2p, into bin/peers. The first time
 # takes some minutes.
