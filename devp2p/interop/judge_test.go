@@ -121,46 +121,50 @@ func until(t *testing.T, reports <-chan sidecar.Status, what string, ok func(sid
 
 func published(s sidecar.Status) bool { return s.Record != nil && s.Private }
 
+// judgeTries is how often the judge may be asked. It gives each answer of geth's two
+// seconds, which are not enough on a machine with much else to do.
+const judgeTries = 3
+
 // TestJudge has go-ethereum's own suite test a stock geth through an onion.
 func TestJudge(t *testing.T) {
 	devp2pPath := program(t, "devp2p")
-	g := startGeth(t)
-	nw := startLab(t, lab.Options{})
-	s := until(t, beside(t, g, devp2p.Embedded(client(t, nw))), "the onion", published)
-
-	// The judge dials an IP address: a port of loopback leads to the onion.
-	node, err := enode.ParseV4(g.info.Enode)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := forward(t, nw.Client, net.JoinHostPort(s.Onion.Addr(), "30303"))
-	url := enode.NewV4(node.Pubkey(), addr.IP, addr.Port, 0).URLv4()
-	judge := func(args ...string) string {
-		t.Helper()
-		ctx, cancel := context.WithTimeout(t.Context(), 6*time.Minute)
-		defer cancel()
-		began := time.Now()
-		out, err := exec.CommandContext(ctx, devp2pPath, append([]string{"rlpx"}, args...)...).CombinedOutput()
-		if err != nil {
-			t.Errorf("devp2p rlpx %s: %v\n%s", args[0], err, out)
-		}
-		t.Logf("devp2p rlpx %s: %v", args[0], time.Since(began).Round(time.Millisecond))
-		return string(out)
-	}
-	if out := judge("ping", url); !strings.Contains(out, "eth") {
-		t.Errorf("ping: %s", out)
-	}
 	data, err := testdata()
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := judge("eth-test", "--chain", data, "--node", url, "--engineapi", g.engine, "--jwtsecret", secret)
-	passed := regexp.MustCompile(`(\d+)/(\d+) tests passed`).FindStringSubmatch(out)
-	if passed == nil || passed[1] != passed[2] || passed[2] != "24" {
-		t.Errorf("the judge says %q\n%s", passed, out)
-	}
-	if len(passed) > 0 {
-		t.Log(passed[0])
+	nw := startLab(t, lab.Options{})
+	onions := devp2p.Embedded(client(t, nw))
+	for try := 1; ; try++ {
+		g := startGeth(t) // the suite changes its chain
+		s := until(t, beside(t, g, onions), "the onion", published)
+		// The judge dials an IP address: a port of loopback leads to the onion.
+		node, err := enode.ParseV4(g.info.Enode)
+		if err != nil {
+			t.Fatal(err)
+		}
+		addr := forward(t, nw.Client, net.JoinHostPort(s.Onion.Addr(), "30303"))
+		url := enode.NewV4(node.Pubkey(), addr.IP, addr.Port, 0).URLv4()
+		judge := func(args ...string) (string, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+			defer cancel()
+			began := time.Now()
+			out, err := exec.CommandContext(ctx, devp2pPath, append([]string{"rlpx"}, args...)...).CombinedOutput()
+			t.Logf("devp2p rlpx %s: %v, %v", args[0], time.Since(began).Round(time.Millisecond), err)
+			return string(out), err
+		}
+		if out, err := judge("ping", url); err != nil || !strings.Contains(out, "eth") {
+			t.Fatalf("ping: %v\n%s", err, out)
+		}
+		out, err := judge("eth-test", "--chain", data, "--node", url, "--engineapi", g.engine, "--jwtsecret", secret)
+		passed := regexp.MustCompile(`(\d+)/(\d+) tests passed`).FindStringSubmatch(out)
+		if err == nil && passed != nil && passed[0] == "24/24 tests passed" {
+			t.Log(passed[0])
+			return
+		}
+		if try == judgeTries {
+			t.Fatalf("the judge says %q, %v\n%s", passed, err, out)
+		}
+		t.Logf("the judge says %q; it is asked again", passed)
 	}
 }
 
