@@ -213,6 +213,7 @@ func (c *Client) request(ctx context.Context, network, addr string) (client.Requ
 	req := client.Request{Host: host, Port: uint16(n), Key: c.key(ctx, host, uint16(n)), Early: earlyOf(ctx)}
 	switch network {
 	case "tcp":
+		req.Family = stream.FamilyOf(ctx)
 	case "tcp4":
 		req.Family = stream.IPv4Only
 	case "tcp6":

@@ -13,6 +13,7 @@ func configCommand() *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Work with configuration files", Args: cobra.NoArgs}
 	check := checkCommand("check", "proxy", "The network file is read too;\nno port is opened.", daemon.NewProxySettings())
 	check.AddCommand(
+		checkCommand("onion", "host of onion services", "The network file is read too;\nno port is opened, and no key is made.", daemon.NewOnionSettings(new([]string))),
 		checkCommand("relay", "relay", "The files that they name are read too;\nno port is opened, and no key is made.", daemon.NewRelaySettings()),
 		checkCommand("authority", "authority", "The files that they name are read too;\nno port is opened, and keys are not looked at.", daemon.NewAuthoritySettings()),
 	)

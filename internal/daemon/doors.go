@@ -9,13 +9,15 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/socks"
 )
 
-// doors are the open SOCKS, HTTP and DNS listeners of a process.
+// doors are the open ports of a process for local programs.
 type doors struct {
 	log     *slog.Logger
 	servers []*socks.Server
@@ -26,11 +28,55 @@ type doors struct {
 
 func newDoors(log *slog.Logger) *doors { return &doors{log: log, failed: make(chan error, 1)} }
 
-// openDoors opens all ports of a proxy or, after an error, none.
-func openDoors(p *Ports, d socks.Dialer, reg *metrics.Registry, log *slog.Logger) (*doors, error) {
-	ds := newDoors(log)
+// port is one port that a proxy opens.
+type port struct {
+	socks.Port
+	kind   socks.Kind
+	option string // its option's field
+	number int    // among those of its kind
+}
+
+// all returns the ports with their flags. --socks "" opens no SOCKS port.
+func (p *Ports) all() ([]port, error) {
+	var out []port
+	for _, k := range []struct {
+		kind   socks.Kind
+		option string
+		texts  []string
+	}{{socks.SOCKSPort, "SOCKS", p.SOCKS}, {socks.HTTPPort, "HTTP", p.HTTP}, {socks.DNSPort, "DNS", p.DNS}, {socks.TransPort, "Trans", p.Trans}} {
+		number := 0
+		for _, text := range k.texts {
+			one, err := socks.ParsePort(k.kind, text)
+			if err != nil {
+				return nil, options.Wrong(k.option, "%w", err)
+			}
+			if one.Addr != "" {
+				out = append(out, port{one, k.kind, k.option, number})
+				number++
+			}
+		}
+	}
+	return out, nil
+}
+
+// isolated refuses flags that share what the client keeps apart on all ports.
+func isolated(ports []port, c *chive.Config) error {
+	for _, p := range ports {
+		switch {
+		case p.Shares&isolation.ByDestAddr != 0 && c.IsolateDestAddr:
+			return options.Wrong(p.option, "NoIsolateDestAddr: isolate-dest-addr holds for all ports")
+		case p.Shares&isolation.ByDestPort != 0 && c.IsolateDestPort:
+			return options.Wrong(p.option, "NoIsolateDestPort: isolate-dest-port holds for all ports")
+		}
+	}
+	return nil
+}
+
+// config returns the configuration of the servers, before the flags of each.
+func (p *Ports) config(d socks.Dialer, reg *metrics.Registry, log *slog.Logger) socks.Config {
 	cfg := socks.Config{
 		Dialer: d, Log: log, Metrics: reg, ExtendedErrors: p.ExtendedErrors, MaxConns: p.MaxConnections,
+		SafeSOCKS: p.SafeSOCKS, WarnUnsafe: p.WarnUnsafeSOCKS, TestSOCKS: p.TestSOCKS, TProxy: p.TransProxyType == transTProxy,
 	}
 	if p.IsolateClientAddr {
 		cfg.Isolate |= isolation.ByClientAddr
@@ -38,34 +84,55 @@ func openDoors(p *Ports, d socks.Dialer, reg *metrics.Registry, log *slog.Logger
 	if p.IsolateProtocol {
 		cfg.Isolate |= isolation.ByProtocol
 	}
-	kinds := map[string]func(socks.Config) *socks.Server{"socks": socks.NewSOCKS, "http": socks.NewHTTP, "dns": socks.NewDNS}
-	for _, door := range p.kinds() {
-		for i, addr := range door.addrs {
-			c := cfg
-			c.Name = fmt.Sprint(door.name, i) // streams of different listeners share no circuit
-			if err := ds.open(kinds[door.name](c), door.name, addr); err != nil {
-				ds.close()
-				return nil, fmt.Errorf("%s: %w", door.name, err)
-			}
+	return cfg
+}
+
+// openDoors opens all ports of a proxy or, after an error, none.
+func openDoors(p *Ports, d socks.Dialer, reg *metrics.Registry, log *slog.Logger) (*doors, error) {
+	ds := newDoors(log)
+	ports, err := p.all()
+	if err != nil {
+		return nil, err
+	}
+	warned := new(socks.Seldom)
+	for _, one := range ports {
+		c := p.config(d, reg, log)
+		c.Warned = warned
+		c.Name = fmt.Sprintf("%s%d", one.kind, one.number) // streams of different listeners share no circuit
+		one.Apply(&c)
+		if err := ds.open(c, &one); err != nil {
+			ds.close()
+			return nil, fmt.Errorf("%s: %w", one.kind, err)
 		}
 	}
 	return ds, nil
 }
 
-func (ds *doors) open(srv *socks.Server, name, addr string) error {
+// servers make the server of each kind of port.
+var servers = map[socks.Kind]func(socks.Config) *socks.Server{
+	socks.SOCKSPort: socks.NewSOCKS, socks.HTTPPort: socks.NewHTTP, socks.DNSPort: socks.NewDNS, socks.TransPort: socks.NewTrans,
+}
+
+func (ds *doors) open(c socks.Config, p *port) error {
+	srv := servers[p.kind](c)
 	ds.servers = append(ds.servers, srv)
 	var l net.Listener
 	var err error
-	if name == "dns" {
+	switch p.kind {
+	case socks.DNSPort:
 		var pc net.PacketConn
-		if l, pc, err = listenBoth(addr); err != nil {
-			return err
+		if l, pc, err = listenBoth(p.Addr); err == nil {
+			ds.serve(func() error { return srv.ServePacket(pc) })
 		}
-		ds.serve(func() error { return srv.ServePacket(pc) })
-	} else if l, err = socks.Listen(addr); err != nil {
+	case socks.TransPort:
+		l, err = socks.ListenTrans(p.Addr, c.TProxy)
+	default:
+		l, err = p.Listen()
+	}
+	if err != nil {
 		return err
 	}
-	ds.lines = append(ds.lines, name+" "+l.Addr().String())
+	ds.lines = append(ds.lines, p.kind.String()+" "+l.Addr().String())
 	ds.serve(func() error { return srv.Serve(l) })
 	return nil
 }

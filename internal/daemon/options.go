@@ -28,24 +28,37 @@ var processTable = options.Table{{Title: "Process", Options: []options.Option{
 
 var logTable = options.Table{{Title: "Process", Options: []options.Option{
 	{Key: "log-level", Field: "LogLevel", Default: "info", Help: "lowest `LEVEL` to log: debug, info, warn or error"},
+	{Key: "log-file", Field: "LogFile", Zero: "standard error", Help: "`FILE` that the log goes to; a new one is for its owner only (mode 0600); SIGHUP opens it again, after it was renamed"},
 	{Key: "log-format", Field: "LogFormat", Default: "text", OneOf: []string{"text", "json"}, Help: "`FORMAT` of the log: text or json"},
 }}}
 
 // listeners has the ports of a proxy.
 var listeners = options.Table{{Title: "Ports", Options: []options.Option{
-	{Key: "socks", Field: "SOCKS", Default: DefaultSOCKS, Each: portAddr, Help: "`ADDR` of a SOCKS 4, 4a and 5 proxy: a port, IP:PORT or unix:PATH; \"\" for none"},
-	{Key: "http", Field: "HTTP", Each: portAddr, Help: "`ADDR` of an HTTP CONNECT proxy"},
-	{Key: "dns", Field: "DNS", Each: portAddr, Help: "`ADDR` of a DNS port, UDP and TCP"},
+	{Key: "socks", Field: "SOCKS", Default: DefaultSOCKS, Each: portOf(socks.SOCKSPort), Help: "`ADDR` of a SOCKS 4, 4a and 5 proxy: a port, IP:PORT or unix:PATH, and then C tor's flags, such as '9150 IsolateDestAddr'; \"\" for none"},
+	{Key: "http", Field: "HTTP", Each: portOf(socks.HTTPPort), Help: "`ADDR` of an HTTP CONNECT proxy, and flags"},
+	{Key: "dns", Field: "DNS", Each: portOf(socks.DNSPort), Help: "`ADDR` of a DNS port, UDP and TCP, and flags"},
+	{Key: "trans", Field: "Trans", Each: portOf(socks.TransPort), Help: "`ADDR` of a transparent port, and flags: the kernel sends it connections that programs make to other addresses; Linux only"},
+	{Key: "trans-proxy-type", Field: "TransProxyType", Default: transRedirect, OneOf: []string{transRedirect, transTProxy}, Help: "how connections come to transparent ports: `TYPE` redirect (REDIRECT) or tproxy (TPROXY, which needs CAP_NET_ADMIN)"},
+	{Key: "safe-socks", Field: "SafeSOCKS", Help: "refuse SOCKS requests that have an address instead of a host name"},
+	{Key: "warn-unsafe-socks", Field: "WarnUnsafeSOCKS", Default: "true", Help: "warn of them in the log, once a minute at most"},
+	{Key: "test-socks", Field: "TestSOCKS", Help: "log of every SOCKS request whether it has a host name, without the name"},
 	{Key: "extended-errors", Field: "ExtendedErrors", Help: "SOCKS 5 replies tell why an onion service failed (proposal 304)"},
 	{Key: "max-connections", Field: "MaxConnections", Default: "1024", Bounds: options.Bounds{Lo: 1, Hi: 1_000_000}, Help: "`NUMBER` of connections that a port takes at a time"},
 }}}
 
-// portAddr checks a listening address; an empty one opens no port.
-func portAddr(s string) error {
-	if s == "" {
-		return nil
+// The values of --trans-proxy-type.
+const (
+	transRedirect = "redirect"
+	transTProxy   = "tproxy"
+)
+
+// portOf checks the listening addresses, with their flags, of one kind of port; an
+// empty one opens no port.
+func portOf(kind socks.Kind) func(string) error {
+	return func(s string) error {
+		_, err := socks.ParsePort(kind, s)
+		return err
 	}
-	return socks.CheckAddr(s)
 }
 
 // manners has the options for a proxy's connections.

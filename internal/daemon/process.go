@@ -13,6 +13,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/panics"
 	draw "github.com/chivenet/chive/internal/progress"
 )
@@ -51,6 +52,7 @@ type Process struct {
 	log   *slog.Logger
 	level *slog.LevelVar
 	ring  logRing
+	file  *logFile // nil: the log goes to Err
 	node  node
 	code  program
 	fail  chan error // why a port of the process itself ended
@@ -74,7 +76,13 @@ func (p *Process) Run(ctx context.Context) (err error) {
 	}
 	c := s.role.common()
 	p.Err = draw.Share(p.Err)
-	p.log, p.level = NewLogger(c.LogLevel, c.LogFormat, io.MultiWriter(&p.ring, p.Err))
+	to, file, err := openLog(c.LogFile, p.Err)
+	if err != nil {
+		return s.Explain(options.Wrong("LogFile", "%w", err))
+	}
+	p.file = file
+	defer func() { err = errors.Join(err, file.close()) }()
+	p.log, p.level = NewLogger(c.LogLevel, c.LogFormat, io.MultiWriter(&p.ring, to))
 	s.warn(p.log)
 	if p.node, err = s.role.open(p.Err, p.log); err != nil {
 		return s.Explain(err)
@@ -99,7 +107,7 @@ func (p *Process) Run(ctx context.Context) (err error) {
 	}
 	// All files and ports are open: from here on, the process needs no further
 	// access.
-	if err := s.role.confinement(p.node.dataDir()).reading(s.File(), c.NetworkFile).confine(c.Sandbox, p.log); err != nil {
+	if err := s.role.confinement(p.node.dataDir()).reading(s.File(), c.NetworkFile).logging(c.LogFile).confine(c.Sandbox, p.log); err != nil {
 		return err
 	}
 	for _, l := range append(p.node.lines(), lines...) {
@@ -182,6 +190,9 @@ func (p *Process) drain(ctx context.Context) error {
 // reload reads the settings again. Live settings take effect at once; the log
 // names other changed settings, which wait for the next start.
 func (p *Process) reload() {
+	if err := p.file.reopen(); err != nil {
+		p.log.Error("reload: the log goes on into the file that was open", "err", err)
+	}
 	next, err := p.Settings.Reread()
 	if err == nil {
 		err = next.Check()

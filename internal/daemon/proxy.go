@@ -27,7 +27,10 @@ const DefaultSOCKS = "127.0.0.1:9050"
 
 // Ports are the settings of a proxy besides its client's Config.
 type Ports struct {
-	SOCKS, HTTP, DNS []string // addresses in the form of socks.CheckAddr
+	SOCKS, HTTP, DNS, Trans []string // addresses and flags in the form of socks.ParsePort
+
+	TransProxyType                        string // how connections come to Trans
+	SafeSOCKS, WarnUnsafeSOCKS, TestSOCKS bool
 
 	ExtendedErrors    bool // proposal 304, on every SOCKS port
 	IsolateClientAddr bool
@@ -86,8 +89,15 @@ func (r *proxyRole) check() error {
 	if err != nil {
 		return err
 	}
-	if r.ports && len(all) == 0 && len(given(r.SOCKS))+len(given(r.HTTP))+len(given(r.DNS)) == 0 {
-		return fault.New(fault.Config, "no port is open: give --socks, --http or --dns an address")
+	ports, err := r.all()
+	if err == nil {
+		err = isolated(ports, &c)
+	}
+	if err != nil {
+		return err
+	}
+	if r.ports && len(all) == 0 && len(ports) == 0 {
+		return fault.New(fault.Config, "no port is open: give --socks, --http, --dns or --trans an address")
 	}
 	if err := c.Check(); err != nil {
 		return err
@@ -105,27 +115,6 @@ func (r *proxyRole) config(log *slog.Logger) (chive.Config, error) {
 		c.DataDir, err = chive.DefaultDataDir()
 	}
 	return c, err
-}
-
-// kinds returns the kinds of ports, with their options' names and addresses.
-func (p *Ports) kinds() []portKind {
-	return []portKind{{"socks", given(p.SOCKS)}, {"http", given(p.HTTP)}, {"dns", given(p.DNS)}}
-}
-
-type portKind struct {
-	name  string
-	addrs []string
-}
-
-// given drops empty entries: --socks "" opens no SOCKS port.
-func given(addrs []string) []string {
-	var out []string
-	for _, a := range addrs {
-		if a != "" {
-			out = append(out, a)
-		}
-	}
-	return out
 }
 
 func (r *proxyRole) open(w io.Writer, log *slog.Logger) (node, error) {
@@ -159,8 +148,9 @@ func (r *proxyRole) open(w io.Writer, log *slog.Logger) (node, error) {
 func (r *proxyRole) confinement(dataDir string) confinement {
 	c := confinementOf(dataDir, r.Config.ClientTransportPlugins)
 	addrs := []string{r.Metrics}
-	for _, k := range r.kinds() {
-		addrs = append(addrs, k.addrs...)
+	ports, _ := r.Ports.all() // check has seen the error
+	for _, p := range ports {
+		addrs = append(addrs, p.Addr)
 	}
 	for _, a := range addrs {
 		if path, ok := strings.CutPrefix(a, "unix:"); ok { // which is removed at the end

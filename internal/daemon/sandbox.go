@@ -51,6 +51,14 @@ func (c confinement) reading(files ...string) confinement {
 	return c
 }
 
+// logging adds the directory of the log's file, in which SIGHUP makes a new one.
+func (c confinement) logging(file string) confinement {
+	if file != "" {
+		c.write = append(c.write, filepath.Dir(file))
+	}
+	return c
+}
+
 // minABI is the version of Landlock, of Linux 6.2, from which on it covers all
 // ways to change a file.
 const minABI = 3

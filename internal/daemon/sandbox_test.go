@@ -74,3 +74,15 @@ func TestProxyFiles(t *testing.T) {
 		t.Errorf("a password became a file: %q", c.read)
 	}
 }
+
+// TestConfinementOfLog: the directory of the log's file stays writable, because SIGHUP makes a
+// new file there.
+func TestConfinementOfLog(t *testing.T) {
+	c := confinement{write: []string{"/data"}}
+	if got := c.logging("/var/log/chive/log").write; !slices.Equal(got, []string{"/data", "/var/log/chive"}) {
+		t.Errorf("%q", got)
+	}
+	if got := c.logging("").write; !slices.Equal(got, c.write) {
+		t.Errorf("without a file: %q", got)
+	}
+}

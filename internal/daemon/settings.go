@@ -111,6 +111,10 @@ func (s *Settings) ClientConfig(w io.Writer) (chive.Config, error) {
 	if !ok {
 		return chive.Config{}, errors.New("these are no client's settings")
 	}
+	w, _, err := openLog(r.LogFile, w) // the file is open as long as the process is
+	if err != nil {
+		return chive.Config{}, s.Explain(options.Wrong("LogFile", "%w", err))
+	}
 	log, _ := NewLogger(r.LogLevel, r.LogFormat, w)
 	s.warn(log)
 	return r.config(log)
@@ -154,6 +158,7 @@ type Common struct {
 	Metrics     string     // empty: none
 	Sandbox     string     // "off", "auto" or "require"
 	LogLevel    slog.Level `reload:"live"`
+	LogFile     string     // empty: standard error
 	LogFormat   string     // "text" or "json"
 }
 

@@ -12,8 +12,10 @@
 // That shares a little less, and never more.
 //
 //	tor(1)                 here
-//	SessionGroup           Listener: each listener is a group, always
-//	IsolateSOCKSAuth       Auth: always
+//	SessionGroup           Listener: the name of the listener, or of its group
+//	IsolateSOCKSAuth       Auth: zero where user names and passwords do not isolate
+//	KeepAliveIsolate-
+//	SOCKSAuth              KeepAlive
 //	IsolateClientAddr      ByClientAddr
 //	IsolateClientProtocol  ByProtocol
 //	IsolateDestAddr        ByDestAddr
@@ -49,12 +51,15 @@ const (
 type Key struct {
 	By       By
 	Child    uint64 // the number of an isolated child of a client; zero: the client itself
-	Listener string // the name of the listener; empty: a call of the program
+	Listener string // the name of the listener or of its group; empty: a call of the program
 	Auth     Auth
-	Protocol string     // such as "socks5"
-	Client   netip.Addr // of the local program; zero over a unix socket
-	Host     string     // the destination as it was asked for
-	Port     uint16     // zero: a lookup
+	// KeepAlive makes each stream with an Auth begin its circuit's time for new
+	// streams again.
+	KeepAlive bool
+	Protocol  string     // such as "socks5"
+	Client    netip.Addr // of the local program; zero over a unix socket
+	Host      string     // the destination as it was asked for
+	Port      uint16     // zero: a lookup
 }
 
 // Trim returns the key without the fields that By does not select, so that a
@@ -73,6 +78,7 @@ func (k Key) Trim() Key {
 		k.Port = 0
 	}
 	k.Client = k.Client.Unmap()
+	k.KeepAlive = k.KeepAlive && k.Auth != Auth{}
 	return k
 }
 

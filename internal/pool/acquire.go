@@ -277,6 +277,9 @@ func (p *Pool) lease(e *entry, w *waiter, now time.Time) {
 		e.dirty, e.key = now, w.req.Key.Trim()
 	} else {
 		p.total.Reused++
+		if e.key.KeepAlive {
+			e.dirty = now
+		}
 	}
 	e.private = w.req.Private
 	e.leases++

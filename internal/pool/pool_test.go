@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/isolation"
 )
 
 // run runs a test of a pool on virtual time.
@@ -112,6 +113,28 @@ func TestDirtiness(t *testing.T) {
 			t.Errorf("left after their time: %+v", s)
 		}
 	})
+}
+
+// TestKeepAlive: each stream with KeepAlive begins the time of its circuit again; others
+// do not.
+func TestKeepAlive(t *testing.T) {
+	for _, keep := range []bool{true, false} {
+		b := &fakeBuilder{}
+		run(t, bare(), b, func(p *Pool) {
+			k := key("a")
+			k.Auth, k.KeepAlive = isolation.NewAuth("user"), keep
+			first := acquire(t, p, to(443, k))
+			defer first.Release()
+			time.Sleep(9 * time.Minute)
+			acquire(t, p, to(443, k)).Release()
+			time.Sleep(9 * time.Minute)
+			l := acquire(t, p, to(443, k))
+			defer l.Release()
+			if same := l.Circuit == first.Circuit; same != keep {
+				t.Errorf("KeepAlive %v: the same circuit after 18 minutes: %v", keep, same)
+			}
+		})
+	}
 }
 
 func TestRetire(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/socks"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // Client is what a listener needs of a *chive.Client.
@@ -31,7 +32,7 @@ var _ socks.Dialer = Dialer{}
 
 // Dial implements socks.Dialer.
 func (d Dialer) Dial(ctx context.Context, req socks.Request) (net.Conn, error) {
-	ctx = isolation.NewContext(ctx, req.Isolation)
+	ctx = stream.WithFamily(isolation.NewContext(ctx, req.Isolation), req.Family)
 	if len(req.Early) > 0 {
 		ctx = chive.WithEarlyData(ctx, req.Early)
 	}

@@ -13,18 +13,21 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/socks"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // recorder is a Client that notes what it is asked for, and with which key.
 type recorder struct {
-	asked []string
-	keys  []isolation.Key
+	asked    []string
+	keys     []isolation.Key
+	families []stream.Family
 }
 
 var errAsked = errors.New("asked")
 
 func (r *recorder) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	r.asked, r.keys = append(r.asked, network+" "+address), append(r.keys, isolation.FromContext(ctx))
+	r.families = append(r.families, stream.FamilyOf(ctx))
 	return nil, errAsked
 }
 
@@ -38,7 +41,7 @@ func TestDialer(t *testing.T) {
 	r := &recorder{}
 	d := Dialer{r}
 	k := isolation.Key{By: isolation.ByProtocol, Listener: "socks0", Protocol: "socks5", Auth: isolation.NewAuth("u", "p")}
-	req := socks.Request{Host: "2001:db8::1", Port: 80, Isolation: k}
+	req := socks.Request{Host: "2001:db8::1", Port: 80, Isolation: k, Family: stream.IPv6First}
 	if _, err := d.Dial(t.Context(), req); err != errAsked {
 		t.Error(err)
 	}
@@ -54,6 +57,9 @@ func TestDialer(t *testing.T) {
 	}
 	if !slices.Equal(r.keys, []isolation.Key{k, k, k}) {
 		t.Error("a key was changed on its way")
+	}
+	if !slices.Equal(r.families, []stream.Family{stream.IPv6First}) {
+		t.Errorf("families %v", r.families)
 	}
 }
 

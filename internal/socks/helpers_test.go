@@ -173,3 +173,14 @@ func request5(cmd byte, host string, port uint16) []byte {
 
 // ok5 is the reply to a CONNECT that worked.
 var ok5 = []byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0}
+
+// seeing is a network that shows each context of a dial.
+type seeing struct {
+	*network
+	see func(context.Context)
+}
+
+func (s seeing) Dial(ctx context.Context, req Request) (net.Conn, error) {
+	s.see(ctx)
+	return s.network.Dial(ctx, req)
+}

@@ -3,6 +3,7 @@ package socks
 import (
 	"net"
 	"net/netip"
+	"os"
 	"strconv"
 	"strings"
 
@@ -51,6 +52,21 @@ func Listen(addr string) (net.Listener, error) {
 	l, err := net.Listen(network, a)
 	if err != nil {
 		return nil, fault.New(fault.Local, "listen: %w", err)
+	}
+	return l, nil
+}
+
+// Listen opens the port as a stream listener.
+func (p *Port) Listen() (net.Listener, error) {
+	l, err := Listen(p.Addr)
+	if err != nil {
+		return nil, err
+	}
+	if path, ok := strings.CutPrefix(p.Addr, unixPrefix); ok && p.Mode != onlyUnix {
+		if err := os.Chmod(path, p.Mode); err != nil {
+			l.Close()
+			return nil, fault.New(fault.Local, "listen: %w", err)
+		}
 	}
 	return l, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"syscall"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
@@ -51,7 +52,8 @@ func Because(r Reason, err error) error {
 }
 
 // ReasonOf returns err's reason: the outermost that Because attached, else
-// that of a stream's END, of a lookup's failure, or of the error's kind.
+// that of a stream's END, of a lookup's failure, of the error's kind, or of an
+// error of the system.
 func ReasonOf(err error) Reason {
 	var f *failure
 	var end *stream.EndError
@@ -67,10 +69,16 @@ func ReasonOf(err error) Reason {
 		return TimedOut
 	case errors.Is(err, context.DeadlineExceeded) || fault.Is(err, fault.Timeout):
 		return TimedOut
-	case fault.Is(err, fault.Refused):
+	case fault.Is(err, fault.Refused), fault.KindOf(err) == fault.Unknown && errors.Is(err, fault.Refused):
 		return NotAllowed
 	case fault.Is(err, fault.Directory):
 		return NotReady
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return ConnRefused
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		return HostUnreach
+	case isTimeout(err):
+		return TimedOut
 	}
 	return General
 }

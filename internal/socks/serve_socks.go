@@ -32,12 +32,14 @@ func (s *Server) serveSOCKS(ctx context.Context, c *client) {
 	var cmd command
 	switch version {
 	case 4:
-		cmd, err = readSOCKS4(c.br)
+		if cmd, err = readSOCKS4(c.br); err == nil {
+			ctx, err = s.authenticate(ctx, cmd.user, "")
+		}
 		if err != nil {
 			c.Write(appendReply4(nil, rep4Rejected, netip.Addr{}))
 		}
 	case 5:
-		cmd, err = s.greet5(c)
+		ctx, cmd, err = s.greet5(ctx, c)
 	case 'G', 'H', 'P', 'C', 'O', 'D', 'T': // GET, HEAD, POST and PUT, CONNECT, OPTIONS, DELETE, TRACE
 		c.Write([]byte(notHTTP))
 		err = fault.New(fault.Protocol, "an HTTP request on the SOCKS port")
@@ -54,48 +56,74 @@ func (s *Server) serveSOCKS(ctx context.Context, c *client) {
 	}
 }
 
+// authenticate asks Auth about a program.
+func (s *Server) authenticate(ctx context.Context, user, password string) (context.Context, error) {
+	if s.cfg.Auth == nil {
+		return ctx, nil
+	}
+	ctx, err := s.cfg.Auth(ctx, user, password)
+	if err != nil {
+		return nil, fault.New(fault.Refused, "the program's user name or password: %w", err)
+	}
+	return ctx, nil
+}
+
 // greet5 negotiates the method, takes credentials, and reads the request. It
 // sends every reply that a failure needs.
-func (s *Server) greet5(c *client) (command, error) {
-	method, err := readMethods(c.br)
+func (s *Server) greet5(ctx context.Context, c *client) (context.Context, command, error) {
+	method, err := readMethods(c.br, s.cfg.PreferNoAuth)
 	if err != nil {
-		return command{}, err
+		return nil, command{}, err
+	}
+	anonymous := ctx
+	if method == methodNone {
+		if anonymous, err = s.authenticate(ctx, "", ""); err != nil {
+			method = methodRefused
+		}
 	}
 	if _, err := c.Write([]byte{5, method}); err != nil {
-		return command{}, fault.New(fault.Network, "SOCKS 5 method: %w", err)
+		return nil, command{}, fault.New(fault.Network, "SOCKS 5 method: %w", err)
+	}
+	if err != nil {
+		return nil, command{}, err
 	}
 	if method == methodRefused {
-		return command{}, fault.New(fault.Protocol, "no SOCKS 5 method that is spoken here (none; user name and password)")
+		return nil, command{}, fault.New(fault.Protocol, "no SOCKS 5 method that is spoken here (none; user name and password)")
 	}
 	version, err := c.br.ReadByte()
 	if err != nil {
-		return command{}, readError(err)
+		return nil, command{}, readError(err)
 	}
 	var auth isolation.Auth
 	// Some clients send credentials although no method was chosen, as the
 	// specification's "extent of support" allows.
 	if method == methodUserPass || version == 1 {
 		if version != 1 {
-			return command{}, fault.New(fault.Protocol, "SOCKS 5 credentials of version %d", version)
+			return nil, command{}, fault.New(fault.Protocol, "SOCKS 5 credentials of version %d", version)
 		}
 		user, pass, err := readUserPass(c.br)
 		if err != nil {
-			return command{}, err
+			return nil, command{}, err
 		}
-		if err := checkAuth(user); err != nil {
+		if err = checkAuth(user); err == nil {
+			ctx, err = s.authenticate(ctx, user, pass)
+		}
+		if err != nil {
 			c.Write([]byte{1, 1})
-			return command{}, err
+			return nil, command{}, err
 		}
 		if _, err := c.Write([]byte{1, 0}); err != nil {
-			return command{}, fault.New(fault.Network, "SOCKS 5 credentials: %w", err)
+			return nil, command{}, fault.New(fault.Network, "SOCKS 5 credentials: %w", err)
 		}
 		auth = isolation.NewAuth(user, pass)
 		if version, err = c.br.ReadByte(); err != nil {
-			return command{}, readError(err)
+			return nil, command{}, readError(err)
 		}
+	} else {
+		ctx = anonymous
 	}
 	if version != 5 {
-		return command{}, fault.New(fault.Protocol, "SOCKS 5 request of version %d", version)
+		return nil, command{}, fault.New(fault.Protocol, "SOCKS 5 request of version %d", version)
 	}
 	cmd, err := readSOCKS5(c.br)
 	switch {
@@ -105,7 +133,7 @@ func (s *Server) greet5(c *client) (command, error) {
 		c.Write(appendReply5(nil, rep5General, Answer{}))
 	}
 	cmd.auth = auth
-	return cmd, err
+	return ctx, cmd, err
 }
 
 // carryOut runs a command to its end. It returns the reply code that it sent.
@@ -117,6 +145,9 @@ func (s *Server) carryOut(ctx context.Context, c *client, cmd command) (code byt
 	protocol := "socks5"
 	if cmd.version == 4 {
 		protocol = "socks4"
+	}
+	if err := s.judge(cmd); err != nil {
+		return s.refuse(c, cmd, rep5NotAllowed, err)
 	}
 	req := Request{Host: host, Port: cmd.port, Isolation: s.key(protocol, c.addr, cmd.auth)}
 	switch {
@@ -134,6 +165,26 @@ func (s *Server) carryOut(ctx context.Context, c *client, cmd command) (code byt
 		err = fault.New(fault.Protocol, "SOCKS command %#02x is unknown", cmd.cmd)
 	}
 	return s.refuse(c, cmd, rep5BadCommand, err)
+}
+
+// judge logs that a program gave an address, which it may have asked the system's
+// resolver for, and says whether the request is refused for that.
+func (s *Server) judge(cmd command) error {
+	asks := cmd.cmd == cmdConnect || cmd.cmd == cmdResolve
+	if s.cfg.TestSOCKS && asks {
+		s.cfg.Log.Info("a local program's SOCKS request", "port", s.cfg.Name, "version", cmd.version, "safe", !cmd.literal)
+	}
+	if !asks || !cmd.literal {
+		return nil
+	}
+	if s.cfg.WarnUnsafe && s.cfg.Warned.now() {
+		s.cfg.Log.Warn("a local program gives addresses, not host names: if it looks names up itself, others see which; let it use SOCKS 4a, or SOCKS 5 with names (socks5h), or refuse such requests by safe-socks",
+			"port", s.cfg.Name, "version", cmd.version, "refused", s.cfg.SafeSOCKS)
+	}
+	if s.cfg.SafeSOCKS {
+		return fault.New(fault.Refused, "the program gave an address, not a host name (safe-socks)")
+	}
+	return nil
 }
 
 // refuse answers with a failure; code is SOCKS 5's.
@@ -198,6 +249,9 @@ func (s *Server) lookup(ctx context.Context, c *client, cmd command, req Request
 func (s *Server) resolve(ctx context.Context, reverse bool, req Request) ([]Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.DialTimeout)
 	defer cancel()
+	if err := s.cfg.permits(req.Host, reverse); err != nil {
+		return nil, err
+	}
 	addr, err := netip.ParseAddr(req.Host)
 	switch {
 	case reverse && err != nil:
@@ -207,7 +261,8 @@ func (s *Server) resolve(ctx context.Context, reverse bool, req Request) ([]Answ
 	case err == nil:
 		return []Answer{{Addr: addr, TTL: 60}}, nil
 	}
-	return s.cfg.Dialer.Resolve(ctx, req)
+	answers, err := s.cfg.Dialer.Resolve(ctx, req)
+	return s.cfg.admitted(answers), err
 }
 
 // only keeps the answers with an address that passes.

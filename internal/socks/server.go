@@ -35,18 +35,42 @@ type Config struct {
 	Log     *slog.Logger      // nil: silent
 	Metrics *metrics.Registry // nil: not counted
 
-	Name    string       // keeps this listener's streams apart from others'; empty: the protocol's name
-	Isolate isolation.By // ByClientAddr and ByProtocol; user names and passwords always isolate
+	Name      string       // keeps this listener's streams apart from others'; empty: the protocol's name
+	Group     string       // listeners with the same group, which is not empty, are as one
+	Isolate   isolation.By // keeps streams of this listener apart
+	ShareAuth bool         // user names and passwords do not isolate
+	KeepAlive bool         // streams with user names prolong the time of their circuit
+
+	Bars       Bars // what is not let through
+	PreferIPv6 bool // exits choose IPv6 if a host has both
 
 	ExtendedErrors bool // SOCKS 5 replies with proposal 304's codes
+	PreferNoAuth   bool // SOCKS 5 without a user name, if the program offers both
+
+	// SafeSOCKS refuses SOCKS requests for addresses: the program may have looked
+	// the name up itself. WarnUnsafe warns of them, once a minute; TestSOCKS logs
+	// of every request whether it was one.
+	SafeSOCKS, WarnUnsafe, TestSOCKS bool
+	Warned                           *Seldom // of these warnings; ports that share it warn once for all. Nil: one of its own
+
+	// Auth is asked about each SOCKS connection's user name and password, which are
+	// empty if the program gave none. An error refuses it. The context that it
+	// returns reaches the Dialer. Nil: everything is accepted.
+	Auth func(ctx context.Context, user, password string) (context.Context, error)
+
+	// NoEarly leaves what a program sends before the reply to the connection: the
+	// Dialer need not send Request.Early.
+	NoEarly bool
+
+	TProxy bool // connections to a transparent port come by TPROXY, not by REDIRECT
 
 	MaxConns         int           // connections at a time; more are closed at once
 	HandshakeTimeout time.Duration // from accepting to a whole request
 	DialTimeout      time.Duration // from the request to the far end's answer
 }
 
-// Server speaks one protocol with local programs. Make one with NewSOCKS, NewHTTP or NewDNS,
-// and let it serve one or several listeners.
+// Server speaks one protocol with local programs. Make one with NewSOCKS, NewHTTP, NewDNS
+// or NewTrans, and let it serve one or several listeners.
 type Server struct {
 	cfg    Config
 	handle func(context.Context, *client)
@@ -59,7 +83,7 @@ type Server struct {
 	cutting   bool // connections are closed, new ones too
 	listeners map[interface{ Close() error }]struct{}
 	conns     map[net.Conn]func() // and how each is cut
-	toldFull  time.Time           // when the log last said that there are too many
+	full      Seldom              // when the log last said that there are too many
 	handlers  sync.WaitGroup      // open connections and running lookups
 }
 
@@ -78,6 +102,7 @@ type client struct {
 	s    *Server
 	br   *bufio.Reader
 	addr netip.Addr // invalid over a unix socket
+	at   net.Addr   // of the listener
 	log  *slog.Logger
 	left bool // no goroutine serves it any more: see leave
 }
@@ -91,6 +116,9 @@ func newServer(protocol string, cfg Config) *Server {
 	}
 	if cfg.Metrics == nil {
 		cfg.Metrics = new(metrics.Registry)
+	}
+	if cfg.Warned == nil {
+		cfg.Warned = new(Seldom)
 	}
 	if cfg.MaxConns <= 0 {
 		cfg.MaxConns = DefaultMaxConns
@@ -121,7 +149,10 @@ func newServer(protocol string, cfg Config) *Server {
 
 // key says which circuits a client's stream may use.
 func (s *Server) key(protocol string, client netip.Addr, auth isolation.Auth) isolation.Key {
-	return isolation.Key{By: s.cfg.Isolate, Listener: s.cfg.Name, Protocol: protocol, Client: client, Auth: auth}.Trim()
+	if s.cfg.ShareAuth {
+		auth = isolation.Auth{}
+	}
+	return isolation.Key{By: s.cfg.Isolate, Listener: cmp.Or(s.cfg.Group, s.cfg.Name), Protocol: protocol, Client: client, Auth: auth, KeepAlive: s.cfg.KeepAlive}.Trim()
 }
 
 // Serve accepts connections from l, which it closes, until the server is
@@ -134,7 +165,7 @@ func (s *Server) Serve(l net.Listener) error {
 	defer s.untrack(l)
 	s.warnExposed(l.Addr())
 	err := listen.Serve(s.ctx, l, s.cfg.Log, "port "+s.cfg.Name, func(c net.Conn) {
-		if !s.admit(c) {
+		if !s.admit(c, l.Addr()) {
 			s.count.refused.Inc()
 			s.tellFull()
 			c.Close()
@@ -147,14 +178,14 @@ func (s *Server) Serve(l net.Listener) error {
 }
 
 // admit serves a connection unless the server is full or closing.
-func (s *Server) admit(c net.Conn) bool {
+func (s *Server) admit(c net.Conn, at net.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || len(s.conns) >= s.cfg.MaxConns {
 		return false
 	}
 	s.conns[c] = func() { c.Close() }
-	s.beginLocked(func() (left bool) { return s.serveConn(c) })
+	s.beginLocked(func() (left bool) { return s.serveConn(c, at) })
 	return true
 }
 
@@ -205,27 +236,16 @@ func (s *Server) forget(c net.Conn) {
 	delete(s.conns, c)
 }
 
-// fullLog is the least time between two lines of the log about refused connections.
-const fullLog = time.Minute
-
 // tellFull logs that there are too many connections.
 func (s *Server) tellFull() {
-	now := time.Now()
-	s.mu.Lock()
-	told := s.closed || !s.toldFull.IsZero() && now.Sub(s.toldFull) < fullLog
-	if !told {
-		s.toldFull = now
+	if !s.ending() && s.full.now() {
+		s.cfg.Log.Warn("too many connections of local programs: new ones are closed; close some, or raise max-connections", "port", s.cfg.Name, "most", s.cfg.MaxConns)
 	}
-	s.mu.Unlock()
-	if told {
-		return
-	}
-	s.cfg.Log.Warn("too many connections of local programs: new ones are closed; close some, or raise max-connections", "port", s.cfg.Name, "most", s.cfg.MaxConns)
 }
 
 // serveConn serves a connection. It reports whether the connection is left to others.
-func (s *Server) serveConn(c net.Conn) (left bool) {
-	cl := &client{Conn: c, s: s, br: bufio.NewReaderSize(c, handshakeBuffer), addr: netaddr.Of(c.RemoteAddr()), log: s.cfg.Log}
+func (s *Server) serveConn(c net.Conn, at net.Addr) (left bool) {
+	cl := &client{Conn: c, s: s, br: bufio.NewReaderSize(c, handshakeBuffer), addr: netaddr.Of(c.RemoteAddr()), at: at, log: s.cfg.Log}
 	defer func() {
 		if left = cl.left; !left {
 			c.Close()
@@ -241,11 +261,17 @@ func (s *Server) serveConn(c net.Conn) (left bool) {
 // dial opens a stream for a client after its request. It stops when the client
 // resets its connection meanwhile.
 func (s *Server) dial(ctx context.Context, c *client, req Request) (net.Conn, error) {
+	if err := s.cfg.permits(req.Host, false); err != nil {
+		s.count.failed.Inc()
+		return nil, err
+	}
+	req.Family = s.cfg.family()
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.DialTimeout)
 	defer cancel()
 	c.SetDeadline(time.Time{})
-	early, _ := c.br.Peek(c.br.Buffered())
-	req.Early = bytes.Clone(early) // reading ahead moves the buffer's contents
+	if early, _ := c.br.Peek(c.br.Buffered()); !s.cfg.NoEarly {
+		req.Early = bytes.Clone(early) // reading ahead moves the buffer's contents
+	}
 	stop := c.watch(cancel)
 	began := time.Now()
 	conn, err := s.cfg.Dialer.Dial(ctx, req)

@@ -1,5 +1,5 @@
 // Package socks has the ports that local programs connect to: a SOCKS 4, 4a and
-// 5 server, an HTTP CONNECT proxy and a DNS port. It speaks to programs on one
+// 5 server, an HTTP CONNECT proxy, a DNS port and a transparent port. It speaks to programs on one
 // side and to a Dialer on the other, and knows nothing of circuits.
 //
 // What the SOCKS side adds to the standards is in the Tor specifications'
@@ -19,6 +19,7 @@ import (
 	"net/netip"
 
 	"github.com/chivenet/chive/internal/isolation"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // Dialer opens streams and looks names up, for a Server.
@@ -44,6 +45,7 @@ type Request struct {
 	Host      string        // a host name, or an address in text without brackets
 	Port      uint16        // never 0 in a call to Dial
 	Isolation isolation.Key // which circuits it may use; the Dialer adds the destination
+	Family    stream.Family // which addresses the exit may use for a host name
 	Early     []byte        // bytes that the client sent without waiting for the reply; read only
 }
 

@@ -33,8 +33,10 @@ type command struct {
 	version byte // 4 or 5
 	cmd     byte
 	host    string // as on the wire: unchecked when a name
+	literal bool   // the host came as an address, not as text
 	port    uint16
 	auth    isolation.Auth
+	user    string // SOCKS 4's
 }
 
 // readSOCKS4 reads a request whose version byte has been read: command, port,
@@ -50,7 +52,7 @@ func readSOCKS4(r *bufio.Reader) (command, error) {
 	if err != nil {
 		return c, fault.New(fault.Protocol, "SOCKS 4 user name: %w", err)
 	}
-	if user != "" {
+	if c.user = user; user != "" {
 		c.auth = isolation.NewAuth(user)
 	}
 	ip := [4]byte(fixed[3:])
@@ -62,7 +64,7 @@ func readSOCKS4(r *bufio.Reader) (command, error) {
 			return c, fault.New(fault.Protocol, "SOCKS 4a host name: %w", err)
 		}
 	default:
-		c.host = netip.AddrFrom4(ip).String()
+		c.host, c.literal = netip.AddrFrom4(ip).String(), true
 	}
 	return c, nil
 }

@@ -46,8 +46,8 @@ var errBadAddressType = errors.New("SOCKS 5 address type unknown")
 
 // readMethods reads the greeting after the version byte and chooses a method:
 // user name and password where the client offers them, since a client that
-// has credentials wants isolation.
-func readMethods(r *bufio.Reader) (byte, error) {
+// has credentials wants isolation. preferNone chooses the other way round.
+func readMethods(r *bufio.Reader, preferNone bool) (byte, error) {
 	n, err := r.ReadByte()
 	if err != nil {
 		return methodRefused, readError(err)
@@ -56,7 +56,11 @@ func readMethods(r *bufio.Reader) (byte, error) {
 	if err := readFull(r, methods); err != nil {
 		return methodRefused, err
 	}
-	for _, m := range []byte{methodUserPass, methodNone} {
+	order := []byte{methodUserPass, methodNone}
+	if preferNone {
+		slices.Reverse(order)
+	}
+	for _, m := range order {
 		if slices.Contains(methods, m) {
 			return m, nil
 		}
@@ -123,7 +127,7 @@ func readSOCKS5(r *bufio.Reader) (command, error) {
 		c.host = string(b[:n])
 	} else {
 		a, _ := netip.AddrFromSlice(b[:n])
-		c.host = a.Unmap().String()
+		c.host, c.literal = a.Unmap().String(), true
 	}
 	return c, nil
 }

@@ -22,6 +22,7 @@ const (
 	AnyFamily Family = iota // IPv4 is preferred
 	IPv4Only
 	IPv6Only
+	IPv6First // both, and IPv6 is preferred
 )
 
 func (f Family) flags() cell.BeginFlags {
@@ -30,8 +31,27 @@ func (f Family) flags() cell.BeginFlags {
 		return 0
 	case IPv6Only:
 		return cell.BeginIPv6OK | cell.BeginIPv4NotOK | cell.BeginIPv6Preferred
+	case IPv6First:
+		return cell.BeginIPv6OK | cell.BeginIPv6Preferred
 	}
 	return cell.BeginIPv6OK
+}
+
+type familyKey struct{}
+
+// WithFamily returns a context that carries a family to the client that it is
+// given to.
+func WithFamily(ctx context.Context, f Family) context.Context {
+	if f == AnyFamily {
+		return ctx
+	}
+	return context.WithValue(ctx, familyKey{}, f)
+}
+
+// FamilyOf returns the family that ctx carries, or AnyFamily.
+func FamilyOf(ctx context.Context) Family {
+	f, _ := ctx.Value(familyKey{}).(Family)
+	return f
 }
 
 // Dial opens a stream to a host (a name, an IPv4 or an IPv6 address) and port

@@ -2,6 +2,7 @@ package torrc
 
 import (
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -100,10 +101,20 @@ func logLevel(s string) ([]string, string, error) {
 		return nil, "", fault.New(fault.Config, "%q is no severity", f[0])
 	}
 	note := ""
-	if len(f) > 1 && f[1] != "stdout" && f[1] != "stderr" {
+	if len(f) > 1 && f[1] != "stdout" && f[1] != "stderr" && f[1] != "file" {
 		note = "the log does not go to " + strings.Join(f[1:], " ")
 	}
 	return []string{level}, note, nil
+}
+
+// logFile returns the file of a line "Log SEVERITY file FILE".
+func logFile(s string) (string, bool) {
+	_, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
+	rest = strings.TrimSpace(rest)
+	if len(rest) < len("file ") || !strings.EqualFold(rest[:len("file ")], "file ") {
+		return "", false
+	}
+	return strings.Trim(strings.TrimSpace(rest[len("file "):]), `"`), true
 }
 
 func metricsPort(s string) ([]string, string, error) {
@@ -118,37 +129,80 @@ func metricsPort(s string) ([]string, string, error) {
 	return []string{addr}, note, err
 }
 
-// isolating are the flags of ports for which a proxy has options of its own.
-var isolating = map[string]string{"isolatedestaddr": "isolate-dest-addr", "isolatedestport": "isolate-dest-port",
-	"isolateclientprotocol": "isolate-protocol", "noisolateclientaddr": "isolate-client-addr = false", "extendederrors": "extended-errors"}
+// portFlags are the flags of each option of a proxy's ports that Chive's ports have
+// too, in small letters and without "no".
+var portFlags = map[string][]string{
+	"socks": {"isolateclientaddr", "isolateclientprotocol", "isolatedestaddr", "isolatedestport", "isolatesocksauth", "keepaliveisolatesocksauth",
+		"ipv4traffic", "ipv6traffic", "dnsrequest", "oniontraffic", "oniontrafficonly", "preferipv6", "prefersocksnoauth", "extendederrors", "groupwritable", "worldwritable"},
+	"http": {"isolateclientaddr", "isolateclientprotocol", "isolatedestaddr", "isolatedestport", "isolatesocksauth", "keepaliveisolatesocksauth",
+		"ipv4traffic", "ipv6traffic", "dnsrequest", "oniontraffic", "oniontrafficonly", "preferipv6", "groupwritable", "worldwritable"},
+	"dns":   {"isolateclientaddr", "isolateclientprotocol", "isolatedestaddr", "isolatedestport"},
+	"trans": {"isolateclientaddr", "isolateclientprotocol", "isolatedestaddr", "isolatedestport", "ipv4traffic", "ipv6traffic"},
+}
 
-func socksPort(s string) ([]string, string, error) { return localPort(s, true) }
+// noCache are flags that say what Chive always does: a client keeps no addresses of
+// names.
+var noCache = []string{"nocachedns", "nocacheipv4dns", "nocacheipv6dns", "nousednscache", "nouseipv4cache", "nouseipv6cache", "relaxdirmodecheck", "norelaxdirmodecheck"}
 
-func plainPort(s string) ([]string, string, error) { return localPort(s, false) }
-
-func localPort(s string, socks bool) ([]string, string, error) {
-	if f := strings.Fields(s); len(f) > 0 && f[0] == "0" {
-		if socks {
-			return []string{""}, "", nil // the default is a port
-		}
-		return nil, "", nil
+// whyNoFlag says of a flag that Chive's ports do not have why that is so.
+func whyNoFlag(w string) string {
+	switch {
+	case strings.Contains(w, "cache"):
+		return ", because a client keeps no addresses of names"
+	case strings.HasSuffix(w, "automap"):
+		return ", because names are not mapped to addresses"
 	}
+	return ""
+}
+
+func socksPort(s string) ([]string, string, error) {
+	if f := strings.Fields(s); len(f) > 0 && f[0] == "0" {
+		return []string{""}, "", nil // the default is a port
+	}
+	return localPort("socks", s)
+}
+
+func httpPort(s string) ([]string, string, error)  { return localPort("http", s) }
+func dnsPort(s string) ([]string, string, error)   { return localPort("dns", s) }
+func transPort(s string) ([]string, string, error) { return localPort("trans", s) }
+
+// localPort keeps the flags that the kind of port has.
+func localPort(kind, s string) ([]string, string, error) {
 	addr, flags, err := port(s)
+	if err != nil || addr == "0" {
+		return nil, "", err
+	}
+	if path, ok := strings.CutPrefix(addr, "unix:"); ok && strings.ContainsAny(path, " \t") {
+		addr = `unix:"` + path + `"`
+	}
 	var lost []string
 	for _, f := range flags {
-		switch w := strings.ToLower(f); {
-		case w == "isolatesocksauth" || w == "isolateclientaddr" || w == "ipv6traffic" || w == "ipv4traffic":
-		case isolating[w] != "":
-			lost = append(lost, f+" (for all ports: "+isolating[w]+")")
-		default:
-			lost = append(lost, f)
+		w := strings.ToLower(f)
+		if strings.HasPrefix(strings.TrimPrefix(w, "no"), "isolate") { // C tor takes plurals too
+			w, f = strings.TrimSuffix(w, "s"), strings.TrimRight(f, "sS")
+		}
+		switch {
+		case strings.HasPrefix(w, "sessiongroup="), slices.Contains(portFlags[kind], strings.TrimPrefix(w, "no")):
+			addr += " " + f
+		case !slices.Contains(noCache, w):
+			lost = append(lost, f+whyNoFlag(w))
 		}
 	}
 	note := ""
 	if len(lost) > 0 {
 		note = "without the port's " + strings.Join(lost, ", ")
 	}
-	return []string{addr}, note, err
+	return []string{addr}, note, nil
+}
+
+func transType(s string) ([]string, string, error) {
+	switch strings.ToLower(s) {
+	case "default":
+		return []string{"redirect"}, "", nil
+	case "tproxy":
+		return []string{"tproxy"}, "", nil
+	}
+	return nil, "only REDIRECT and TPROXY of Linux are there", nil
 }
 
 func orPort(s string) ([]string, string, error) {

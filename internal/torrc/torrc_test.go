@@ -71,7 +71,7 @@ func TestTranslate(t *testing.T) {
 		role Role
 		want map[string][]string
 	}{
-		{"SocksPort 9050\nsocksport 127.0.0.1:9150 IsolateDestAddr\nSocksPort unix:\"/run/x y\"", Proxy, map[string][]string{"socks": {"9050", "127.0.0.1:9150", "unix:/run/x y"}}},
+		{"SocksPort 9050\nsocksport 127.0.0.1:9150 IsolateDestAddr\nSocksPort unix:\"/run/x y\"", Proxy, map[string][]string{"socks": {"9050", "127.0.0.1:9150 IsolateDestAddr", `unix:"/run/x y"`}}},
 		{"SocksPort 0\nDNSPort 5353 # x", Proxy, map[string][]string{"socks": {""}, "dns": {"5353"}}},
 		{"Bridge 192.0.2.1:443\nUseBridges 0", Proxy, map[string][]string{}},
 		{"MaxCircuitDirtiness 10\nMaxCircuitDirtiness 2 minutes", Proxy, map[string][]string{"max-circuit-dirtiness": {"2m0s"}}},
@@ -87,7 +87,12 @@ func TestTranslate(t *testing.T) {
 		{"BandwidthRate 1.5 MBytes\nMaxAdvertisedBandwidth 8 Mbits", Relay, map[string][]string{"bandwidth-rate": {"1572864"}, "max-advertised": {"1048576"}}},
 		{"MyFamily $A,\\\n  $B", Relay, map[string][]string{"family": {"$A", "$B"}}},
 		{"V3AuthVotingInterval 1 hour\nConsensusParams a=1 b=2", Authority, map[string][]string{"voting-interval": {"1h0m0s"}, "param": {"a=1", "b=2"}}},
-		{"Log [handshake]debug-err file x", Proxy, map[string][]string{"log-level": {"debug"}}},
+		{"Log [handshake]debug-err file x", Proxy, map[string][]string{"log-level": {"debug"}, "log-file": {"x"}}},
+		{"Log notice file \"/var/log/x y\"\nLog warn stderr", Proxy, map[string][]string{"log-level": {"warn"}, "log-file": {"/var/log/x y"}}},
+		{"SocksPort 9050 IsolateDestAddrs noIsolateSOCKSAuths SessionGroup=3 CacheDNS NoCacheIPv4DNS PreferIPv6Automap", Proxy, map[string][]string{"socks": {"9050 IsolateDestAddr noIsolateSOCKSAuth SessionGroup=3"}}},
+		{"DNSPort 53 NoIPv6Traffic SessionGroup=3\nHTTPTunnelPort 8118 OnionTrafficOnly", Proxy, map[string][]string{"dns": {"53 SessionGroup=3"}, "http": {"8118 OnionTrafficOnly"}}},
+		{"TransPort 192.0.2.1:9040 IsolateDestPort\nTransPort 0\nTransProxyType TPROXY", Proxy, map[string][]string{"trans": {"192.0.2.1:9040 IsolateDestPort"}, "trans-proxy-type": {"tproxy"}}},
+		{"SafeSocks 1\nTestSocks 1\nTransProxyType default", Proxy, map[string][]string{"safe-socks": {"true"}, "test-socks": {"true"}, "trans-proxy-type": {"redirect"}}},
 	} {
 		if got := settings(translated1(t, c.text, c.role)); !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%q: %v, want %v", c.text, got, c.want)
@@ -225,5 +230,21 @@ func TestLineBreak(t *testing.T) {
 		if doc, err := Translate(lines, Proxy); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "torrc:2") {
 			t.Errorf("%s: %+v %v", text, doc, err)
 		}
+	}
+}
+
+// TestLostFlags: a flag that a port of Chive's does not have is named, with a reason if
+// there is one; a flag that says what Chive always does is not.
+func TestLostFlags(t *testing.T) {
+	d := translated1(t, "SocksPort 9050 UseDNSCache NoCacheDNS\nSocksPort 9051 NoCacheDNS RelaxDirModeCheck\nDNSPort 53 PreferIPv6\nTransProxyType pf-divert", Proxy)
+	var got []string
+	for _, n := range d.Notes {
+		if !n.Same {
+			got = append(got, n.Why)
+		}
+	}
+	if len(got) != 3 || !strings.HasPrefix(got[0], "without the port's UseDNSCache, because a client keeps no addresses of names") ||
+		!strings.HasPrefix(got[1], "without the port's PreferIPv6") || !strings.HasPrefix(got[2], "only REDIRECT and TPROXY") {
+		t.Errorf("notes: %q", got)
 	}
 }

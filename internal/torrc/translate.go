@@ -42,7 +42,7 @@ func Roles(lines []Line) Role {
 			if !off {
 				r |= Authority
 			}
-		case "socksport", "httptunnelport", "dnsport", "bridge":
+		case "socksport", "httptunnelport", "dnsport", "transport", "bridge":
 			if !off {
 				r |= Proxy
 			}
@@ -60,7 +60,7 @@ func Roles(lines []Line) Role {
 }
 
 // repeated are the options that several lines add to. Of others, the last line counts.
-var repeated = []string{"socks", "http", "dns", "bridge", "transport-plugin", "transport-listen", "transport-options", "orport", "address",
+var repeated = []string{"socks", "http", "dns", "trans", "bridge", "transport-plugin", "transport-listen", "transport-options", "orport", "address",
 	"exit-policy", "family", "family-id", "entry-nodes", "middle-nodes", "exit-nodes", "exclude-nodes", "exclude-exit-nodes", "map-address", "param", "port"}
 
 // Translate makes the settings of one program, Proxy, Relay or Authority. Lines of
@@ -144,6 +144,11 @@ func (t *translation) line(l Line) error {
 	}
 	if len(values) > 0 {
 		t.set(o, l, values)
+	}
+	if o.Key == "log-level" {
+		if file, ok := logFile(l.Value); ok {
+			t.set(&Option{Key: "log-file"}, l, []string{file})
+		}
 	}
 	return nil
 }

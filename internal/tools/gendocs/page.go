@@ -30,7 +30,7 @@ $ chive config check --config /etc/chive/proxy.toml
 chive: /etc/chive/proxy.toml:3: num-entry-guards: 21 is not from 0 to 20
 ` + "```" + `
 
-` + "`chive config check`, `chive config check relay` and `chive config check authority`" + ` look at settings without starting
+` + "`chive config check`, and `chive config check onion`, `relay` and `authority`," + ` look at settings without starting
 anything. SIGHUP makes a running process read its file again. Options that are *live* in the tables then take effect at
 once; other changes are named in the log and wait for the next start. When the file has a mistake, all settings stay.
 
