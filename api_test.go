@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "TestAPI rewrites the files in api/, and
 // public are the packages that other programs import, and their files in api/.
 var public = map[string]string{
 	"": "chive", "relay": "relay", "authority": "authority", "lab": "lab",
-	"fte": "fte", "fte/lang": "fte-lang",
+	"fte": "fte", "fte/lang": "fte-lang", "socks": "socks",
 }
 
 // TestAPI compares what the public packages export with the files in api/, so

@@ -99,6 +99,7 @@ var levels = map[string]int{
 
 	"authority": top + 1,
 	"relay":     top + 1,
+	"socks":     top + 1,
 
 	"internal/proxydial":      top + 1, // what the proxy listeners dial through
 	"internal/lab/ports":      3,       // ports of loopback: it knows of no network
