@@ -8,7 +8,7 @@ export CGO_ENABLED ?= 0
 
 .PHONY: all build test demo race lint cross arm bench bench-client bench-relay bench-onion bench-fte bench-circuit flood
 .PHONY: vuln pq-vectors pq-models soak soak-processes fuzz-smoke fuzz-states
-.PHONY: changelog release package-test devp2p peers
+.PHONY: changelog release package-test devp2p peers texts install uninstall
 all: lint test
 
 # build makes the static binaries: ./bin/chive, which must stay under 15 MB, and
@@ -16,6 +16,42 @@ all: lint test
 build:
 	go build -trimpath -tags nethttpomithttp2 -ldflags '-s -w' -o bin/ ./cmd/...
 	@size=$$(wc -c < bin/chive); echo "bin/chive: $$size bytes"; test $$size -lt 15000000
+
+# texts makes the manual pages and completions of bin/chive.
+texts: bin/man/chive.1
+bin/chive:
+	$(MAKE) build
+bin/man/chive.1: bin/chive
+	@mkdir -p bin/man bin/completions
+	go run ./internal/tools/gendocs man bin/man
+	./bin/chive completion bash > bin/completions/chive
+	./bin/chive completion zsh > bin/completions/_chive
+	./bin/chive completion fish > bin/completions/chive.fish
+
+# install copies bin/chive, its manual pages and completions below PREFIX, on Linux
+# the units of systemd too, and settings to SYSCONFDIR/chive, where it replaces
+# none. make build texts && sudo make install. DESTDIR is put before every path.
+# uninstall removes all but the settings and /var/lib.
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+SETTINGS = proxy onion relay authority
+install: bin/chive bin/man/chive.1
+	install -d '$(DESTDIR)$(PREFIX)/bin' '$(DESTDIR)$(PREFIX)/share/man/man1' '$(DESTDIR)$(PREFIX)/share/bash-completion/completions'
+	install -d '$(DESTDIR)$(PREFIX)/share/zsh/site-functions' '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d' '$(DESTDIR)$(SYSCONFDIR)/chive'
+	install -m 755 bin/chive '$(DESTDIR)$(PREFIX)/bin/chive'
+	install -m 644 bin/man/*.1 '$(DESTDIR)$(PREFIX)/share/man/man1'
+	install -m 644 bin/completions/chive '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/chive'
+	install -m 644 bin/completions/_chive '$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_chive'
+	install -m 644 bin/completions/chive.fish '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/chive.fish'
+	@for s in $(SETTINGS); do f='$(DESTDIR)$(SYSCONFDIR)/chive/'$$s.toml; test -e "$$f" || install -m 644 packaging/etc/$$s.toml "$$f" || exit 1; done
+	@test "$$(uname -s)" != Linux || { install -d '$(DESTDIR)$(UNITDIR)' && for s in $(SETTINGS); do \
+	  sed -e 's|/usr/local/bin/chive|$(PREFIX)/bin/chive|g' -e 's|/etc/chive/|$(SYSCONFDIR)/chive/|g' contrib/systemd/chive-$$s.service > bin/chive-$$s.service && \
+	  install -m 644 bin/chive-$$s.service '$(DESTDIR)$(UNITDIR)' || exit 1; done; }
+uninstall:
+	rm -f '$(DESTDIR)$(PREFIX)/bin/chive' '$(DESTDIR)$(PREFIX)/share/man/man1/chive.1' '$(DESTDIR)$(PREFIX)/share/man/man1/'chive-*.1
+	rm -f '$(DESTDIR)$(PREFIX)/share/bash-completion/completions/chive' '$(DESTDIR)$(PREFIX)/share/zsh/site-functions/_chive' '$(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/chive.fish'
+	@for s in $(SETTINGS); do rm -f '$(DESTDIR)$(UNITDIR)/'chive-$$s.service; done
 
 # test runs all tests that can run here, with real Tor relays if the programs
 # are installed. CHIVE_INTEROP=1 makes a missing program a failure.
@@ -185,6 +221,7 @@ release:
 	rm -rf bin/release
 	go run ./internal/tools/release -version '$(VERSION)' -out bin/release
 
-# package-test builds the Debian package of this machine twice, and looks into it.
+# package-test builds the packages for this machine twice, and looks into them; it
+# also installs and uninstalls by make.
 package-test:
-	CHIVE_PACKAGE=1 go test -count 1 -timeout 5m -v -run '^TestPackage$$' ./internal/tools/release
+	CHIVE_PACKAGE=1 go test -count 1 -timeout 5m -v -run '^Test(Package|Install)$$' ./internal/tools/release

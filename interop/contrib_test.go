@@ -2,10 +2,12 @@ package interop
 
 import (
 	"bufio"
+	"encoding/xml"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -53,6 +55,7 @@ func TestUnitsCheckTheirSettings(t *testing.T) {
 	}
 	for file, text := range map[string]string{
 		"proxy.toml":     "socks = [\"127.0.0.1:9050\"]\n",
+		"onion.toml":     "[[onion]]\nkey-dir = \"" + filepath.Join(etc, "shop") + "\"\nport = \"80=127.0.0.1:8080\"\n",
 		"relay.toml":     "nickname = \"unit\"\norport = [\"127.0.0.1:9001\"]\naddress = [\"192.0.2.1:9001\"]\n",
 		"authority.toml": "network = \"" + filepath.Join(etc, "net.toml") + "\"\nnickname = \"unit\"\norport = \"192.0.2.1:9001\"\ndirport = \"192.0.2.1:9030\"\n",
 		"net.toml":       string(public),
@@ -61,7 +64,7 @@ func TestUnitsCheckTheirSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, unit := range []string{"chive-proxy", "chive-relay", "chive-authority"} {
+	for _, unit := range []string{"chive-proxy", "chive-onion", "chive-relay", "chive-authority"} {
 		text, err := os.ReadFile("../contrib/systemd/" + unit + ".service")
 		if err != nil {
 			t.Fatal(err)
@@ -76,6 +79,37 @@ func TestUnitsCheckTheirSettings(t *testing.T) {
 		cmd.Env = []string{}
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Errorf("%s: %v: %s", unit, err, out)
+		}
+	}
+}
+
+// TestLaunchd checks that the files for launchd are XML, and that chive takes the
+// arguments in them.
+func TestLaunchd(t *testing.T) {
+	files, err := filepath.Glob("../contrib/launchd/*.plist")
+	if err != nil || len(files) < 2 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var plist struct {
+			Keys    []string `xml:"dict>key"`
+			Strings []string `xml:"dict>string"`
+			Args    []string `xml:"dict>array>string"`
+		}
+		if err := xml.Unmarshal(text, &plist); err != nil {
+			t.Fatal(f, err)
+		}
+		if len(plist.Args) < 4 || plist.Args[0] != "/usr/local/bin/chive" || plist.Strings[0]+".plist" != filepath.Base(f) || !slices.Contains(plist.Keys, "KeepAlive") {
+			t.Errorf("%s: %+v", f, plist)
+			continue
+		}
+		// Flags are read before --help is.
+		if out, err := exec.CommandContext(bounded(t, time.Minute), command(t), append(plist.Args[1:], "--help")...).CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", f, err, out)
 		}
 	}
 }

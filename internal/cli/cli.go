@@ -87,8 +87,8 @@ func Chive() *cobra.Command {
 
 // Commands returns chive's commands, new ones each time.
 func Commands() []*cobra.Command {
-	return []*cobra.Command{proxyCommand(), getCommand(), onionCommand(), relayCommand(), authorityCommand(), keysCommand(), fteCommand(),
-		statusCommand(), newnymCommand(), networkCommand(), configCommand(), versionCommand()}
+	return append([]*cobra.Command{proxyCommand(), getCommand(), onionCommand(), relayCommand(), authorityCommand(), keysCommand(), fteCommand(),
+		statusCommand(), newnymCommand(), networkCommand(), configCommand(), versionCommand()}, systemCommands()...)
 }
 
 // elsewhere returns a command that names the program which now has it.

@@ -16,15 +16,21 @@ func processCommand(c *cobra.Command, s *daemon.Settings) *cobra.Command {
 	c.Args = cobra.NoArgs
 	load := bind(c, s)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := load(); err != nil {
+		run := func(hangup, stop <-chan os.Signal) error {
+			if err := load(); err != nil {
+				return err
+			}
+			p := daemon.Process{Settings: s, Out: c.OutOrStdout(), Err: c.ErrOrStderr(), Hangup: hangup, Stop: stop}
+			return p.Run(context.WithoutCancel(c.Context()))
+		}
+		if managed, err := runManaged(run); managed {
 			return err
 		}
 		// These signals drain the node; the context of main would end it at once.
 		hangup, stop := make(chan os.Signal, 1), make(chan os.Signal, 2)
 		signal.Notify(hangup, syscall.SIGHUP)
 		signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
-		p := daemon.Process{Settings: s, Out: c.OutOrStdout(), Err: c.ErrOrStderr(), Hangup: hangup, Stop: stop}
-		return p.Run(context.WithoutCancel(c.Context()))
+		return run(hangup, stop)
 	}
 	return c
 }

@@ -1,6 +1,6 @@
 // Command release makes what a release offers for download: for each platform an archive
 // with a static binary, manual pages, completions and the list of modules in it (SBOM),
-// for Linux also .deb packages, and SHA256SUMS. Two runs on one commit with one version
+// for Linux also packages (.deb and .rpm), and SHA256SUMS. Two runs on one commit with one version
 // of Go make the same bytes.
 //
 //	go run ./internal/tools/release -version v0.9.0 -out bin/release
@@ -25,7 +25,7 @@ import (
 // target is a platform of the release.
 type target struct {
 	os, arch string
-	deb      string // the architecture's name in Debian; empty: no package
+	deb, rpm string // the architecture's names in packages; empty: no package
 }
 
 func (t target) String() string { return t.os + "-" + t.arch }
@@ -39,12 +39,12 @@ func (t target) binary() string {
 }
 
 var targets = []target{
-	{"linux", "amd64", "amd64"},
-	{"linux", "arm64", "arm64"},
-	{"linux", "arm", "armhf"},
-	{"darwin", "arm64", ""},
-	{"darwin", "amd64", ""},
-	{"windows", "amd64", ""},
+	{"linux", "amd64", "amd64", "x86_64"},
+	{"linux", "arm64", "arm64", "aarch64"},
+	{"linux", "arm", "armhf", "armv7hl"},
+	{"darwin", "arm64", "", ""},
+	{"darwin", "amd64", "", ""},
+	{"windows", "amd64", "", ""},
 }
 
 // build is one release being made.
@@ -185,7 +185,7 @@ func (b *build) target(t target) error {
 	if t.deb == "" {
 		return nil
 	}
-	return b.deb(t, bin)
+	return b.packages(t, bin)
 }
 
 // env is the environment of the commands: nothing in the caller's may change a binary.

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -119,8 +120,8 @@ func TestPackage(t *testing.T) {
 		}
 	}
 	names, err := os.ReadDir(first)
-	if err != nil || len(names) != 4 {
-		t.Fatalf("want an archive, a package, a list of modules and SHA256SUMS: %v, %v", names, err)
+	if err != nil || len(names) != 5 {
+		t.Fatalf("want an archive, two packages, a list of modules and SHA256SUMS: %v, %v", names, err)
 	}
 	for _, n := range names {
 		a, b := read(t, filepath.Join(first, n.Name())), read(t, filepath.Join(second, n.Name()))
@@ -138,13 +139,15 @@ func TestPackage(t *testing.T) {
 		t.Errorf("the list of modules lacks some:\n%s", bom)
 	}
 
+	checkRPM(t, first)
+
 	root := filepath.Join(dir, "root")
 	command(t, dir, "dpkg-deb", "-x", debs[0], root)
 	chive := filepath.Join(root, "usr/bin/chive")
 	if got := command(t, dir, chive, "version"); !strings.HasPrefix(got, "chive "+version+" ") {
 		t.Errorf("chive version: %s", got)
 	}
-	for _, name := range []string{"proxy.toml", "relay.toml", "authority.toml"} {
+	for _, name := range []string{"proxy.toml", "onion.toml", "relay.toml", "authority.toml"} {
 		if conf := command(t, dir, "dpkg-deb", "-I", debs[0], "conffiles"); !strings.Contains(conf, "/etc/chive/"+name+"\n") {
 			t.Errorf("%s is not marked as a configuration file: %s", name, conf)
 		}
@@ -163,9 +166,14 @@ func TestPackage(t *testing.T) {
 		t.Errorf("the package's settings of an authority: %v: %s", err, out)
 	}
 
+	onion := exec.Command(chive, "config", "check", "onion", "--config", filepath.Join(root, "etc/chive/onion.toml"), "--data-dir", dir)
+	if out, err := onion.CombinedOutput(); err == nil || onion.ProcessState.ExitCode() != 2 || !strings.Contains(string(out), "key-dir") {
+		t.Errorf("the package's settings of onion services: %v: %s", err, out)
+	}
+
 	units, _ := filepath.Glob(root + "/usr/lib/systemd/system/*.service")
 	sources, _ := filepath.Glob("../../../contrib/systemd/*.service")
-	if len(units) != 3 || len(units) != len(sources) {
+	if len(units) != 4 || len(units) != len(sources) {
 		t.Errorf("units %v of %v", units, sources)
 	}
 	for _, unit := range units {
@@ -204,9 +212,37 @@ func TestPackage(t *testing.T) {
 		"usr/share/fish/vendor_completions.d/chive.fish": "complete -c chive",
 		"usr/share/doc/chive/copyright":                  "BSD 3-Clause",
 		"usr/share/doc/chive/operators.md":               "chive proxy",
+		"usr/share/doc/chive/troubleshooting.md":         "chive",
 	} {
 		if !bytes.Contains(read(t, filepath.Join(root, file)), []byte(want)) {
 			t.Errorf("%s does not contain %q", file, want)
+		}
+	}
+}
+
+// checkRPM looks into the RPM with rpm itself.
+func checkRPM(t *testing.T, dir string) {
+	t.Helper()
+	if _, err := exec.LookPath("rpm"); err != nil {
+		if os.Getenv("CHIVE_INTEROP") != "" {
+			t.Error("rpm is not installed")
+		}
+		t.Log("SKIPPED: rpm is not installed, and nobody has looked into the RPM")
+		return
+	}
+	rpms, _ := filepath.Glob(dir + "/*.rpm")
+	if len(rpms) != 1 {
+		t.Fatal(rpms)
+	}
+	conf, all := command(t, dir, "rpm", "-qcp", rpms[0]), command(t, dir, "rpm", "-qlp", rpms[0])
+	for _, name := range []string{"proxy.toml", "onion.toml", "relay.toml", "authority.toml"} {
+		if !strings.Contains(conf, "/etc/chive/"+name+"\n") {
+			t.Errorf("%s is not marked as a configuration file of the RPM: %s", name, conf)
+		}
+	}
+	for _, file := range []string{"/usr/bin/chive", "/usr/lib/systemd/system/chive-onion.service", "/usr/share/man/man1/chive.1.gz"} {
+		if !strings.Contains(all, file+"\n") {
+			t.Errorf("the RPM has no %s", file)
 		}
 	}
 }
@@ -249,5 +285,56 @@ func TestReadable(t *testing.T) {
 		if info, err := os.Stat(path); err != nil || runtime.GOOS != "windows" && info.Mode().Perm() != want {
 			t.Errorf("%s: %v, %v", path, info.Mode(), err)
 		}
+	}
+}
+
+// TestInstall: make install puts everything below DESTDIR, leaves settings that are
+// there, and make uninstall removes all but the settings.
+func TestInstall(t *testing.T) {
+	if os.Getenv("CHIVE_PACKAGE") == "" || runtime.GOOS != "linux" {
+		t.Skip("SKIPPED, NOTHING WAS TESTED: CHIVE_PACKAGE=1 installs, on Linux")
+	}
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dest := filepath.Join(t.TempDir(), "with space")
+	settings := filepath.Join(dest, "etc/chive/proxy.toml")
+	if err := os.MkdirAll(filepath.Dir(settings), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(settings, []byte("# mine\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command(t, root, "make", "install", "DESTDIR="+dest, "PREFIX=/opt/chive")
+	if got := command(t, root, filepath.Join(dest, "opt/chive/bin/chive"), "version"); !strings.HasPrefix(got, "chive ") {
+		t.Errorf("chive version: %s", got)
+	}
+	if got := read(t, settings); string(got) != "# mine\n" {
+		t.Errorf("settings were replaced: %s", got)
+	}
+	for file, want := range map[string]string{
+		"etc/chive/onion.toml": "[[onion]]", "etc/chive/relay.toml": "orport", "etc/chive/authority.toml": "network",
+		"opt/chive/share/man/man1/chive-proxy.1":               ".TH ",
+		"opt/chive/share/bash-completion/completions/chive":    "complete ",
+		"opt/chive/share/zsh/site-functions/_chive":            "#compdef chive",
+		"opt/chive/share/fish/vendor_completions.d/chive.fish": "complete -c chive",
+		"opt/chive/lib/systemd/system/chive-proxy.service":     "ExecStart=/opt/chive/bin/chive proxy",
+		"opt/chive/lib/systemd/system/chive-onion.service":     "ExecStart=/opt/chive/bin/chive onion serve",
+		"opt/chive/lib/systemd/system/chive-authority.service": "ExecStart=/opt/chive/bin/chive authority",
+	} {
+		if !bytes.Contains(read(t, filepath.Join(dest, file)), []byte(want)) {
+			t.Errorf("%s does not contain %q", file, want)
+		}
+	}
+	command(t, root, "make", "uninstall", "DESTDIR="+dest, "PREFIX=/opt/chive")
+	err = filepath.WalkDir(dest, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() && !strings.HasPrefix(path, filepath.Join(dest, "etc")) {
+			t.Errorf("left: %s", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

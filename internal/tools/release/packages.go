@@ -14,9 +14,9 @@ import (
 // modules can all be had.
 const nfpm = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0"
 
-// deb writes the Debian package of a platform. packaging/nfpm.yaml says what is in it;
-// this puts the files that are made where it expects them.
-func (b *build) deb(t target, bin string) error {
+// packages writes the Debian package and the RPM of a platform. packaging/nfpm.yaml says
+// what is in them; this puts the files that are made where it expects them.
+func (b *build) packages(t target, bin string) error {
 	stage := filepath.Join(b.tmp, t.String(), "deb")
 	if err := os.MkdirAll(filepath.Join(stage, "units"), 0o755); err != nil {
 		return err
@@ -45,11 +45,15 @@ func (b *build) deb(t target, bin string) error {
 	if err := readable(stage); err != nil {
 		return err
 	}
-	env := append(b.env(nil), "VERSION="+strings.TrimPrefix(b.version, "v"), "ARCH="+t.deb, "ROOT="+b.root, "BIN="+bin,
-		"STAGE="+stage, "COMPLETIONS="+filepath.Join(b.tmp, "completions"))
-	_, err = output(b.root, env, "go", "run", nfpm, "package", "--packager", "deb",
-		"--config", filepath.Join(b.root, "packaging", "nfpm.yaml"), "--target", b.out)
-	return err
+	for packager, arch := range map[string]string{"deb": t.deb, "rpm": t.rpm} {
+		env := append(b.env(nil), "VERSION="+strings.TrimPrefix(b.version, "v"), "ARCH="+arch, "ROOT="+b.root, "BIN="+bin,
+			"STAGE="+stage, "COMPLETIONS="+filepath.Join(b.tmp, "completions"))
+		if _, err := output(b.root, env, "go", "run", nfpm, "package", "--packager", packager,
+			"--config", filepath.Join(b.root, "packaging", "nfpm.yaml"), "--target", b.out); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // readable gives what stands below dir the modes that a package's files have,
