@@ -220,7 +220,7 @@ func TestThroughErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := through.DialContext(t.Context(), "tcp", "host.test:80"); err == nil || !strings.Contains(err.Error(), "the client that runs: 5") {
+	if _, err := through.DialContext(t.Context(), "tcp", "host.test:80"); err == nil || !strings.Contains(err.Error(), "the client that runs: 403 Forbidden (connection refused)") {
 		t.Error(err)
 	}
 	if _, err := through.DialContext(t.Context(), "tcp", "host.test:80\r\nX: y"); !fault.Is(err, fault.Config) {
