@@ -3,6 +3,8 @@ STATICCHECK = honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK = v1.8.0
 # Platforms that must build; relays run on the first three.
 PLATFORMS = linux/amd64 linux/arm64 linux/arm darwin/arm64 darwin/amd64 windows/amd64
+# Of these, the ones for which devp2p/ is built too: a system each, and 32 bits.
+PLATFORMS_DEVP2P = linux/arm darwin/arm64 windows/amd64
 
 export CGO_ENABLED ?= 0
 
@@ -78,6 +80,7 @@ demo:
 # race needs a C compiler. It leaves out the tests with other programs.
 race:
 	CGO_ENABLED=1 go test -race -short -timeout 20m $$(go list ./... | grep -v /interop)
+	cd devp2p && CGO_ENABLED=1 go test -race -short -timeout 10m $$(go list ./... | grep -v /interop)
 
 lint:
 	@bad=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); test -z "$$bad" || { echo "gofmt: $$bad"; exit 1; }
@@ -92,6 +95,7 @@ vuln:
 
 cross:
 	@for p in $(PLATFORMS); do echo "build $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build ./... || exit 1; done
+	@for p in $(PLATFORMS_DEVP2P); do echo "build devp2p $$p"; GOOS=$${p%/*} GOARCH=$${p#*/} CGO_ENABLED=0 go build -C devp2p ./... || exit 1; done
 
 # arm runs the ARM binaries, and the cryptography's tests with published vectors,
 # under qemu: for correctness, not for time. The binaries build whole

@@ -126,25 +126,26 @@ func TestTimes(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	}
-	run := func(t *testing.T, p *pipes, o Options) (error, time.Duration) {
+	run := func(t *testing.T, p *pipes, o Options) (time.Duration, error) {
 		began := time.Now()
 		o.URLs, o.Stdout = []string{"http://h.test/"}, io.Discard
 		if o.Dial == nil {
 			o.Dial = p.dial
 		}
-		return Get(t.Context(), o), time.Since(began)
+		err := Get(t.Context(), o)
+		return time.Since(began), err
 	}
 	inTime(t, silent, func(t *testing.T, p *pipes) {
-		if err, took := run(t, p, Options{}); !fault.Is(err, fault.Network) || took != quiet {
+		if took, err := run(t, p, Options{}); !fault.Is(err, fault.Network) || took != quiet {
 			t.Error("a quiet connection:", err, took)
 		}
-		if err, took := run(t, p, Options{Timeout: time.Second, Retries: 5}); !fault.Is(err, fault.Timeout) || !errors.Is(err, errWhole) || took != time.Second {
+		if took, err := run(t, p, Options{Timeout: time.Second, Retries: 5}); !fault.Is(err, fault.Timeout) || !errors.Is(err, errWhole) || took != time.Second {
 			t.Error("the whole:", err, took)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		never := func(ctx context.Context, _, _ string) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
-		if err, took := run(t, p, Options{Dial: never, ConnectTimeout: 3 * time.Second}); !fault.Is(err, fault.Network) || !errors.Is(err, errConnect) || took != 3*time.Second {
+		if took, err := run(t, p, Options{Dial: never, ConnectTimeout: 3 * time.Second}); !fault.Is(err, fault.Network) || !errors.Is(err, errConnect) || took != 3*time.Second {
 			t.Error("connecting:", err, took)
 		}
 		if err := Get(ctx, Options{URLs: []string{"http://h.test/", "http://h.test/2"}, Out: "-", Stdout: io.Discard, Dial: never}); !fault.Is(err, fault.Timeout) {
@@ -152,7 +153,7 @@ func TestTimes(t *testing.T) {
 		}
 		refused := 0
 		dial := func(context.Context, string, string) (net.Conn, error) { refused++; return nil, syscall.ECONNREFUSED }
-		if err, took := run(t, p, Options{Dial: dial, Retries: 5}); err == nil || refused != 1 || took != 0 {
+		if took, err := run(t, p, Options{Dial: dial, Retries: 5}); err == nil || refused != 1 || took != 0 {
 			t.Error("refused:", err, refused, took)
 		}
 	})
