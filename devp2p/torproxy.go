@@ -62,7 +62,7 @@ func checkPort(what, text string) error {
 	network, rest := torctl.Split(text)
 	if network == "unix" {
 		if rest == "" {
-			return fmt.Errorf("devp2p: %s: no path after unix:", what)
+			return fmt.Errorf("devp2p: %s: unix: has no path after it", what)
 		}
 		return nil
 	}

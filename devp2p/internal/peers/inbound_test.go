@@ -247,12 +247,11 @@ func TestStretch(t *testing.T) {
 		a, b := net.Pipe()
 		defer b.Close()
 		c := m.newConn(a, true, "", devp2p.Route{})
-		began := time.Now()
 		for _, step := range []struct {
 			set  func(time.Time) error
 			want time.Duration
 		}{{c.SetDeadline, 30 * time.Second}, {c.SetReadDeadline, 5 * time.Second}} {
-			began = time.Now()
+			began := time.Now()
 			step.set(began.Add(rlpxTimeout))
 			if _, err := c.Read(make([]byte, 1)); err == nil || time.Since(began) != step.want {
 				t.Errorf("%v after %v, not %v", err, time.Since(began), step.want)
