@@ -33,8 +33,8 @@ type claim struct {
 // candidate is a node that the node behind this sidecar may connect to.
 type candidate struct {
 	claim
-	node     *enode.Node
-	source   string // who told of it first
+	node     *enode.Node // its latest record; guarded by candidates.mu
+	source   string      // who told of it first
 	static   bool
 	failures int // since it last worked
 	next     time.Time
@@ -150,6 +150,13 @@ func (cs *candidates) take(n int, skip map[enode.ID]bool, now time.Time) []*cand
 		}
 	}
 	return out
+}
+
+// record returns a candidate's latest record.
+func (cs *candidates) record(c *candidate) *enode.Node {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	return c.node
 }
 
 // done takes a candidate back. If it did not work, it has to wait before the next try.

@@ -43,7 +43,7 @@ func (s *Sidecar) tend(ctx context.Context, st *state, v view) {
 		st.opening++
 		t := st.session.transport
 		go func() {
-			f, err := openForward(context.Background(), t, c.node) // the transport's end ends it
+			f, err := openForward(context.Background(), t, s.known.record(c)) // the transport's end ends it
 			if err != nil {
 				s.cfg.Log.Debug("sidecar: an onion does not answer", "err", err)
 			}
