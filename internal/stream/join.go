@@ -28,7 +28,8 @@ type Joint struct {
 	// and its bytes are written: nobody waits for the end of the connection's bytes.
 	Whole bool
 	// Flush returns how long the connection may take to read what came before the
-	// circuit closed; nil: as long as it likes.
+	// circuit closed, and each chunk of what came before the stream ended; nil: as long
+	// as it likes.
 	Flush func() time.Duration
 	Log   *slog.Logger
 }
@@ -41,13 +42,14 @@ type Joint struct {
 func (s *Stream) Join(conn net.Conn, first []byte, how Joint) (cut func()) {
 	j := &joint{Joint: how, s: s, conn: conn, up: moving, down: moving, left: 2}
 	j.sink = newSink(conn)
+	j.sink.to = j
 	if raw := socket(conn); raw != nil {
 		// After an error, a goroutine waits.
 		j.socket, _ = idle.Watch(raw, panics.Contain(how.Log, j.brokeUp, j.readable))
 	}
 	s.setSink(j.sink)
 	s.joint.Store(j)
-	if s.circuitClosed() {
+	if s.ended.Load() {
 		j.hurry()
 	}
 	go panics.Contain(how.Log, j.brokeUp, func() { j.moveUp(first) })()
@@ -263,8 +265,17 @@ func (j *joint) note() (move, cut bool) {
 	return false, j.Whole && !j.over && j.s.ended.Load()
 }
 
-// hurry bounds the time of writes to the connection: the circuit has closed, and nothing
-// else wakes a goroutine that writes to a peer which reads nothing.
+// Write writes to the connection, for moveDown. A stream that has ended does not hear of
+// the circuit's end, so each write that comes then has a bound of its own.
+func (j *joint) Write(p []byte) (int, error) {
+	if j.s.ended.Load() && !j.s.circuitClosed() {
+		j.hurry()
+	}
+	return j.conn.Write(p)
+}
+
+// hurry bounds the time of writes to the connection: the stream has ended, or its circuit
+// has, and nothing else wakes a goroutine that writes to a peer which reads nothing.
 func (j *joint) hurry() {
 	if j.Flush != nil {
 		_ = j.conn.SetWriteDeadline(time.Now().Add(j.Flush())) // an error says that it is closed

@@ -195,6 +195,28 @@ func TestTargetThatReadsNothing(t *testing.T) {
 	<-j.done
 }
 
+// TestTargetThatReadsNothingAfterEnd: such a target does not outlive the stream, either:
+// the stream that has ended does not hear when its circuit closes.
+func TestTargetThatReadsNothingAfterEnd(t *testing.T) {
+	h := newTargets(t)
+	h.flush = 10 * time.Millisecond
+	c := build(t, client(t), kinds["vegas cgo"], simnet.New(t, simnet.Options{Streams: h}))
+	j := join2(t, h, c)
+	j.program.SetDeadline(time.Now().Add(500 * time.Millisecond))
+	for { // until the target's socket, and all before it, is full
+		if _, err := j.program.Write(make([]byte, 64<<10)); err != nil {
+			break
+		}
+	}
+	j.client.Close() // sends END
+	<-j.done
+	select {
+	case <-h.done:
+	case <-time.After(15*time.Second):
+		t.Error("the connection to the target stays")
+	}
+}
+
 // TestJoinedStreamEnds: each way to end a joined stream ends both connections.
 func TestJoinedStreamEnds(t *testing.T) {
 	for name, end := range map[string]func(*joined, *circuit.Circuit){

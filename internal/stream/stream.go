@@ -227,6 +227,9 @@ func (s *Stream) finishLocked(readErr, writeErr error) {
 	if s.linger != nil {
 		s.linger.Stop()
 	}
+	if j := s.joint.Load(); j != nil {
+		j.hurry()
+	}
 	s.dirty = true
 	s.wakeReader()
 	s.wakeWriter()
@@ -265,9 +268,6 @@ func (s *Stream) HandleCircuitClose(cause error) {
 	err := fault.New(max(fault.KindOf(cause), fault.Network), "stream: the circuit closed: %w", cause)
 	s.peerEnded, s.endSent, s.noCircuit = true, true, true
 	s.finishLocked(err, err)
-	if j := s.joint.Load(); j != nil {
-		j.hurry()
-	}
 }
 
 func (s *Stream) circuitClosed() bool {
