@@ -212,7 +212,7 @@ func TestTargetThatReadsNothingAfterEnd(t *testing.T) {
 	<-j.done
 	select {
 	case <-h.done:
-	case <-time.After(15*time.Second):
+	case <-time.After(15 * time.Second):
 		t.Error("the connection to the target stays")
 	}
 }
