@@ -118,18 +118,30 @@ func (s *Stream) bothLocked() {
 }
 
 // halfCloseTime is how long nothing may move on a stream that one end has half closed.
-// The end that accepted the stream closes it then: it may have many clients.
-const halfCloseTime = 30 * time.Minute
+// The end that accepted the stream closes it then: it may have many clients. The client
+// waits for longer than that can take, and closes the stream itself then: its own program
+// may be gone, and a hostile exit could keep the stream for ever.
+const (
+	halfCloseTime   = 30 * time.Minute
+	halfCloseClient = 2*halfCloseTime + time.Minute
+)
 
-var errHalfIdle = fault.New(fault.Timeout, "the stream was half closed, and nothing moved for %v", halfCloseTime)
+var errHalfIdle = fault.New(fault.Timeout, "the stream was half closed, and nothing moved for a long time")
 
 // boundHalfLocked begins to watch a stream that is half closed.
 func (s *Stream) boundHalfLocked() {
-	if s.hop.Info().Client || s.linger != nil {
+	if s.linger != nil {
 		return
 	}
 	s.moved = s.read + s.wrote
-	s.linger = time.AfterFunc(halfCloseTime, panics.Contain(nil, nil, s.halfIdled))
+	s.linger = time.AfterFunc(s.halfTime(), panics.Contain(nil, nil, s.halfIdled))
+}
+
+func (s *Stream) halfTime() time.Duration {
+	if s.hop.Info().Client {
+		return halfCloseClient
+	}
+	return halfCloseTime
 }
 
 // halfIdled closes the stream, unless bytes have moved.
@@ -141,7 +153,7 @@ func (s *Stream) halfIdled() {
 	}
 	if moved := s.read + s.wrote; moved != s.moved {
 		s.moved = moved
-		s.linger.Reset(halfCloseTime)
+		s.linger.Reset(s.halfTime())
 		return
 	}
 	s.sendEndLocked(cell.EndTimeout)

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -327,4 +328,27 @@ func TestIdleHalfClose(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHalfCloseAtSilentExit: an exit that never answers HALF_CLOSE cannot keep a client's
+// stream for ever.
+func TestHalfCloseAtSilentExit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := simnet.NewNetwork()
+		r := simnet.New(t, simnet.Options{Network: n, Addr: netip.MustParseAddrPort("10.0.0.1:9001"), Proto: halves, Streams: badExit{connect: true}})
+		m := channel.NewManager(&channel.Config{Log: discard, Now: time.Now}, &channel.LinkConfig{}, n.Dialer(netip.MustParseAddr("10.0.0.9")))
+		defer m.Close()
+		c := build(t, m, kinds["vegas cgo"], r)
+		s := dial(t, c, "x")
+		if err := s.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		s.SetReadDeadline(time.Now().Add(3 * time.Hour))
+		if b, err := io.ReadAll(s); len(b) != 0 || !fault.Is(err, fault.Timeout) || errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%q, %v", b, err)
+		}
+		if n := c.Last().Streams(); n != 0 {
+			t.Errorf("%d streams are left", n)
+		}
+	})
 }
