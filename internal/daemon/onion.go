@@ -117,7 +117,7 @@ func (r *onionRole) open(w io.Writer, log *slog.Logger) (node, error) {
 }
 
 func (r *onionRole) confinement(dataDir string) confinement {
-	c := confinementOf(dataDir, r.Config.ClientTransportPlugins)
+	c := confinementOf(dataDir, r.Config.ClientTransportPlugins).client(&r.Config)
 	all, _ := r.hostings() // check has seen the error
 	return c.hosting(all)
 }

@@ -157,13 +157,23 @@ func (r *proxyRole) confinement(dataDir string) confinement {
 			c.write = append(c.write, filepath.Dir(path))
 		}
 	}
-	// A reload reads these again.
-	c = c.reading(geoip.UsualFile, r.Config.GeoIPFile, r.Config.GeoIPv6File)
-	if file, ok := strings.CutPrefix(r.Config.Proxy, "@"); ok {
-		c = c.reading(file)
-	}
+	c = c.client(&r.Config)
 	all, _ := r.Onions.hostings() // check has seen the error
 	return c.hosting(all)
+}
+
+// client adds the files that a client's options name: a reload reads them again.
+func (c confinement) client(cfg *chive.Config) confinement {
+	c = c.reading(geoip.UsualFile, cfg.GeoIPFile, cfg.GeoIPv6File)
+	for _, s := range append([]string{cfg.Proxy}, cfg.ClientOnionAuth...) {
+		if file, ok := strings.CutPrefix(s, "@"); ok {
+			c = c.reading(file)
+		}
+	}
+	if cfg.ClientOnionAuthDir != "" {
+		c.read = append(c.read, cfg.ClientOnionAuthDir)
+	}
+	return c
 }
 
 // proxyNode is a client with its open ports.

@@ -60,18 +60,22 @@ func TestConfinementOf(t *testing.T) {
 	}
 }
 
-// TestProxyFiles: a reload can read the files with countries and with the URL of a proxy,
-// and a URL is no file.
-func TestProxyFiles(t *testing.T) {
-	r := &proxyRole{Config: chive.Config{GeoIPFile: "/srv/geo/four", Proxy: "@/srv/secret/url"}}
-	for _, want := range []string{"/usr/share/tor", "/srv/geo", "/srv/secret"} {
-		if c := r.confinement("/data"); !slices.Contains(c.read, want) {
-			t.Errorf("no %s in %q", want, c.read)
+// TestClientFiles: a reload can read the files with countries, with the URL of a proxy and
+// with keys for onion services, and a URL or a key is no file.
+func TestClientFiles(t *testing.T) {
+	cfg := chive.Config{GeoIPFile: "/srv/geo/four", Proxy: "@/srv/secret/url", ClientOnionAuth: []string{"@/srv/keys/one"}, ClientOnionAuthDir: "/srv/auth"}
+	r := &proxyRole{Config: cfg}
+	for _, of := range []role{r, &onionRole{Config: cfg, args: new([]string)}} {
+		for _, want := range []string{"/usr/share/tor", "/srv/geo", "/srv/secret", "/srv/keys", "/srv/auth"} {
+			if c := of.confinement("/data"); !slices.Contains(c.read, want) {
+				t.Errorf("%T: no %s in %q", of, want, c.read)
+			}
 		}
 	}
+	r.Config.ClientOnionAuth = []string{"address:descriptor:x25519:opensesame"}
 	r.Config.Proxy = "socks5://alice:opensesame@192.0.2.1:1080"
 	if c := r.confinement("/data"); strings.Contains(strings.Join(c.read, " "), "opensesame") {
-		t.Errorf("a password became a file: %q", c.read)
+		t.Errorf("a secret became a file: %q", c.read)
 	}
 }
 
