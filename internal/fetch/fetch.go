@@ -136,10 +136,10 @@ func newGetter(o Options) (*getter, error) {
 	g.header.Set("User-Agent", "") // Go's own would tell what program asks
 	for _, h := range o.Headers {
 		name, value, ok := strings.Cut(h, ":")
-		if !ok || name == "" {
+		value = strings.TrimSpace(value)
+		if !ok || !isHeader(name, value) {
 			return nil, fault.New(fault.Config, "get: header %q is not NAME: VALUE", h)
 		}
-		value = strings.TrimSpace(value)
 		if strings.EqualFold(name, "Host") {
 			g.host = value
 			continue

@@ -122,7 +122,7 @@ func TestGet(t *testing.T) {
 		t.Errorf("not only servers failed: %v", err)
 	}
 	for _, bad := range []Options{
-		{URLs: []string{"ftp://x/"}}, {URLs: []string{"x"}}, {URLs: []string{"http://"}}, {URLs: []string{"http://x/"}, Headers: []string{"novalue"}}, {URLs: []string{"http://x/ %"}},
+		{URLs: []string{"ftp://x/"}}, {URLs: []string{"x"}}, {URLs: []string{"http://"}}, {URLs: []string{"http://x/"}, Headers: []string{"novalue"}}, {URLs: []string{"http://x/"}, Headers: []string{"A B: x"}}, {URLs: []string{"http://x/"}, Headers: []string{"A: b\r\nC: d"}}, {URLs: []string{"http://x/ %"}},
 		{URLs: []string{"http://x/", "http://y/"}, Out: "f"}, {URLs: []string{"http://x/"}, Out: "f", Dir: "d"}, {URLs: []string{"http://x/"}, Continue: true},
 		{URLs: []string{"http://x/"}, Out: dir},
 	} {

@@ -201,6 +201,15 @@ func plain(err error) error {
 	return err
 }
 
+// isHeader reports whether a header can be sent (RFC 9110, section 5).
+func isHeader(name, value string) bool {
+	notToken := func(r rune) bool {
+		return r <= ' ' || r >= 0x7f || strings.ContainsRune(`"(),/:;<=>?@[\]{}`, r)
+	}
+	control := func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }
+	return name != "" && !strings.ContainsFunc(name, notToken) && !strings.ContainsFunc(value, control)
+}
+
 // contentRange reads the header Content-Range: where the part begins, and the length
 // of the whole document. first is -1 in "bytes */TOTAL", and total in "bytes N-M/*".
 func contentRange(resp *http.Response) (first, total int64, ok bool) {
