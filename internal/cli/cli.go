@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -18,6 +19,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/fetch"
 	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/progress"
 	"github.com/chivenet/chive/internal/pt"
 	"github.com/chivenet/chive/internal/tomlfile"
 	"github.com/chivenet/chive/internal/version"
@@ -41,10 +43,16 @@ func Main(root *cobra.Command) {
 	if err != nil {
 		var command ExitError
 		if !errors.As(err, &command) { // that program has already written its error
-			fmt.Fprintln(os.Stderr, root.Name()+":", err)
+			complain(os.Stderr, root.Name(), err)
 		}
 		os.Exit(exitCode(err))
 	}
+}
+
+// complain writes an error. A part of it may be a server's text, which must not steer a
+// terminal.
+func complain(w io.Writer, program string, err error) {
+	fmt.Fprintln(w, progress.PrintableLines(program+": "+err.Error()))
 }
 
 // Exit codes: a mistake in arguments or settings has its own code, after which a

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"github.com/chivenet/chive"
@@ -114,11 +113,7 @@ func (r *Report) Print(w io.Writer, now time.Time) {
 type printable struct{ w io.Writer }
 
 func (p printable) Write(b []byte) (int, error) {
-	lines := strings.Split(string(b), "\n")
-	for i, l := range lines {
-		lines[i] = draw.Printable(l)
-	}
-	if _, err := io.WriteString(p.w, strings.Join(lines, "\n")); err != nil {
+	if _, err := io.WriteString(p.w, draw.PrintableLines(string(b))); err != nil {
 		return 0, err
 	}
 	return len(b), nil

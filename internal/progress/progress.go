@@ -81,6 +81,15 @@ func Printable(text string) string {
 	}, text)
 }
 
+// PrintableLines is Printable for text of several lines.
+func PrintableLines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		lines[i] = Printable(l)
+	}
+	return strings.Join(lines, "\n")
+}
+
 // line draws a line as far as the terminal is wide.
 func (b *Bar) line(text string) {
 	line := []rune(Printable(text))
