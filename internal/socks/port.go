@@ -132,6 +132,9 @@ func ParsePort(kind Kind, text string) (Port, error) {
 		}
 		p.apply = append(p.apply, func(c *Config) { f.set(c, on) })
 	}
+	if p.Mode&0o006 != 0 {
+		p.Mode |= 0o060 // or else the users of its group were the only ones without access
+	}
 	return p, p.check(kind)
 }
 

@@ -113,7 +113,7 @@ func TestSocketMode(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("no such permissions")
 	}
-	for flags, want := range map[string]os.FileMode{"": 0o600, " GroupWritable": 0o660, " WorldWritable": 0o606, " GroupWritable WorldWritable": 0o666} {
+	for flags, want := range map[string]os.FileMode{"": 0o600, " GroupWritable": 0o660, " WorldWritable": 0o666, " GroupWritable WorldWritable": 0o666, " GroupWritable NoWorldWritable": 0o660} {
 		path := filepath.Join(t.TempDir(), "s")
 		p, err := ParsePort(SOCKSPort, "unix:"+path+flags)
 		if err != nil {
