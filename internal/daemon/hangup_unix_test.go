@@ -4,7 +4,9 @@ package daemon
 
 import (
 	"errors"
+	"io"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -67,4 +69,23 @@ func TestHangupTellsAMistakeOnce(t *testing.T) {
 	}
 	r.stop <- syscall.SIGTERM
 	r.end(t, nil)
+}
+
+// TestLogToPipe: a pipe that nobody reads is refused, and does not hold up the process.
+func TestLogToPipe(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log")
+	_, l, err := openLog(path, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+	if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.reopen(); !errors.Is(err, syscall.ENXIO) {
+		t.Error(err)
+	}
+	if _, err := l.Write([]byte("line\n")); err != nil {
+		t.Errorf("the file that was open: %v", err)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"syscall"
 
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -30,9 +31,10 @@ func openLog(path string, w io.Writer) (io.Writer, *logFile, error) {
 }
 
 // openLogFile opens a file to append to. It makes a missing one for this user only;
-// the permissions of one that is there were its owner's choice.
+// the permissions of one that is there were its owner's choice. A pipe that nobody reads is
+// an error: to wait for a reader would hold up the process and its signals.
 func openLogFile(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
 		return nil, fault.New(fault.Local, "the log file cannot be opened: %w", err)
 	}
