@@ -195,6 +195,15 @@ func TestJoinClient(t *testing.T) {
 	if _, err := clientSettings(t, "--data-dir", r.dir, "--max-memory", "100000000").JoinClient(t.Context()); err == nil {
 		t.Error("an option that is not in effect yet")
 	}
+	// After a reload that failed halfway, nobody relies on what it was to change.
+	if err := os.WriteFile(r.config, []byte("exclude-nodes = \"d\"\n[[onion]]\nkey-dir = \"/a\"\nport = \"80\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.hangup <- syscall.SIGHUP
+	r.hangup <- syscall.SIGHUP
+	if _, err := clientSettings(t, "--data-dir", r.dir, "--exclude-nodes", "c").JoinClient(t.Context()); !fault.Is(err, fault.Config) {
+		t.Errorf("an option that may not be in effect any more: %v", err)
+	}
 	// Another network's client is none of ours.
 	network := filepath.Join(t.TempDir(), "n.toml")
 	text, err := chive.PublicNetwork().MarshalText()

@@ -200,7 +200,9 @@ func (p *Process) reload() {
 	var live, waiting []string
 	if err == nil {
 		live, waiting = p.Settings.Changes(next.Set)
-		err = next.Explain(p.node.reload(next.role))
+		if err = next.Explain(p.node.reload(next.role)); err != nil {
+			p.doubt(live)
+		}
 	}
 	if err != nil {
 		// An operator may ask again and again: the same mistake is in the log once.
