@@ -101,7 +101,7 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 	r.node = ethnode.New(ethnode.Config{
 		Chain: chain, Policy: policy, Pool: pool.Limits{Bytes: s.poolBytes}, MinTip: s.tip(), NoBlobs: s.noBlobs, Log: log,
 		Score:   func(id enode.ID, e ethnode.Event) { r.manager.Score(id, events[e]) },
-		RouteOf: r.routeOf,
+		RouteOf: func(id enode.ID) (devp2p.Route, bool) { return r.manager.RouteOf(id) },
 		RTT:     transport.ObserveRTT,
 		Seen:    r.queue.Seen,
 	})
@@ -184,16 +184,6 @@ func nodeKey(path, dir string) (*ecdsa.PrivateKey, error) {
 		return nil, err
 	}
 	return key, crypto.SaveECDSA(path, key)
-}
-
-// routeOf says how a connected peer is reached.
-func (r *relay) routeOf(id enode.ID) (devp2p.Route, bool) {
-	for _, s := range r.manager.Status() {
-		if s.ID == id && s.State == peers.Connected {
-			return devp2p.Route{Onion: s.Onion, Why: s.Why}, true
-		}
-	}
-	return devp2p.Route{}, false
 }
 
 // records tells the peers' scores what came of exchanging node records.

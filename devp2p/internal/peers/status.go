@@ -44,6 +44,16 @@ type PeerStatus struct {
 	Addrs    devp2p.Measure `json:"measured_address"`
 }
 
+// RouteOf says how a connected peer is reached; false: it is not connected.
+func (m *Manager) RouteOf(id enode.ID) (devp2p.Route, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if c := m.live[id]; c != nil {
+		return c.route, true
+	}
+	return devp2p.Route{}, false
+}
+
 // Status returns the nodes that are connected or known, the connected ones first.
 func (m *Manager) Status() []PeerStatus {
 	m.mu.Lock()

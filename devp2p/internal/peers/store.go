@@ -74,7 +74,7 @@ func (m *Manager) load(path string) error {
 			m.onions[host]++
 		}
 		m.table[n.ID()] = &entry{
-			node: n, onion: host, source: sn.Source, failures: sn.Failures, connected: sn.Connected,
+			node: n, signed: signed(n), onion: host, source: sn.Source, failures: sn.Failures, connected: sn.Connected,
 			score: score{value: sn.Score, at: now},
 		}
 	}
@@ -131,6 +131,9 @@ func (m *Manager) save(path string) error {
 	}
 	m.dirty = false
 	for _, e := range m.table {
+		if e.node.Record().IdentityScheme() == "null" {
+			continue // it has no text that can be read again; its source tells it again
+		}
 		source := e.source
 		f.Nodes = append(f.Nodes, storeNode{
 			Node: e.node.String(), Source: source[:min(len(source), 100)], Failures: min(e.failures, 1<<20), Connected: e.connected.Round(0),

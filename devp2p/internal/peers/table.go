@@ -19,6 +19,7 @@ const (
 // entry is a node that is known. All fields are guarded by Manager.mu.
 type entry struct {
 	node   *enode.Node
+	signed bool   // its record has a signature
 	onion  string // its onion; empty: none
 	source string // where its record came from
 	static bool
@@ -62,13 +63,15 @@ func (m *Manager) add(n *enode.Node, source string, static bool) error {
 	e := m.table[n.ID()]
 	if e != nil {
 		e.static = e.static || static
-		// A record without a signature takes no place of another: it could be anybody's.
-		if !static && (!good || signed(e.node) && n.Seq() <= e.node.Seq()) {
+		// A record without a signature could be anybody's. It takes the place of another one
+		// of this kind only, and only if the node does not answer there.
+		failed := e.failures > 0 && !e.static && !e.dialing && m.live[n.ID()] == nil
+		if !static && (good && e.signed && n.Seq() <= e.node.Seq() || !good && (e.signed || !failed)) {
 			return nil
 		}
 	}
 	if onion != "" && (e == nil || e.onion != onion) {
-		if m.onions[onion] >= maxPerOnion && !static {
+		if m.onions[onion] >= maxPerOnion && !static && !m.makeRoomAt(onion) {
 			return fmt.Errorf("peers: %d nodes have this onion already", maxPerOnion)
 		}
 	}
@@ -86,7 +89,7 @@ func (m *Manager) add(n *enode.Node, source string, static bool) error {
 		}
 		e.onion, e.failures, e.next = onion, 0, time.Time{} // a new place: the old failures say nothing
 	}
-	e.node = n
+	e.node, e.signed = n, good
 	if m.live[n.ID()] != nil {
 		e.connected = time.Now()
 	}
@@ -144,6 +147,24 @@ func (m *Manager) makeRoom() bool {
 	return true
 }
 
+// makeRoomAt removes the node of an onion that failed most often: so those that falsely
+// claim an onion do not keep its nodes out. mu is held.
+func (m *Manager) makeRoomAt(onion string) bool {
+	var victim enode.ID
+	var worst *entry
+	for id, e := range m.table {
+		if e.onion == onion && e.failures > 0 && !e.static && !e.dialing && m.live[id] == nil && (worst == nil || e.failures > worst.failures) {
+			victim, worst = id, e
+		}
+	}
+	if worst == nil {
+		return false
+	}
+	m.forgetOnion(onion)
+	delete(m.table, victim)
+	return true
+}
+
 // Known returns records that may be passed on, in random order: those with a signature
 // whose nodes are connected, or were in the last 30 days.
 func (m *Manager) Known(limit int) []*enode.Node {
@@ -152,7 +173,7 @@ func (m *Manager) Known(limit int) []*enode.Node {
 	m.mu.Lock()
 	for id, e := range m.table {
 		reached := m.live[id] != nil || !e.connected.IsZero() && now.Sub(e.connected) < scoreOld
-		if reached && signed(e.node) && m.banned.has(id, now).IsZero() {
+		if reached && e.signed && m.banned.has(id, now).IsZero() {
 			out = append(out, e.node)
 		}
 	}
