@@ -40,7 +40,8 @@ type front struct {
 	mu       sync.Mutex
 	conns    map[net.Conn]bool // guarded by mu: those to the node
 	circuits map[string]int    // guarded by mu: connections to the node, by circuit
-	unsorted int               // guarded by mu
+	unsorted map[string]int    // guarded by mu: connections whose first message is not there yet, by circuit
+	closed   bool              // guarded by mu: no more connections go to the node
 }
 
 // ListenOnion implements devp2p.Onions: Accept returns the sidecar's own connections.
@@ -101,7 +102,7 @@ func (l *frontListener) accept() {
 			l.end(err)
 			return
 		}
-		if !l.front.admit() {
+		if !l.front.admit(circuitOf(c)) {
 			c.Close()
 			continue
 		}
@@ -121,7 +122,7 @@ func (l *frontListener) sort(c net.Conn) {
 	}()
 	auth, own, err := readAuth(c, l.front.key)
 	close(stop)
-	l.front.sorted()
+	l.front.sorted(circuitOf(c))
 	if err != nil {
 		c.Close()
 		l.front.log.Debug("sidecar: connection without a first message", "err", err)
@@ -165,29 +166,43 @@ func readAuth(c net.Conn, key *ecdsa.PrivateKey) (auth []byte, own bool, err err
 	return auth, notOurs == nil, nil
 }
 
+// circuitOf names the circuit of a connection; empty: it is not known.
+func circuitOf(c net.Conn) string {
+	if cc, ok := c.(devp2p.CircuitConn); ok {
+		return cc.Circuit()
+	}
+	return ""
+}
+
 // admit reports whether one more connection may wait for its first message.
-func (f *front) admit() bool {
+func (f *front) admit(circuit string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.unsorted >= maxUnsorted {
+	all := 0
+	for _, n := range f.unsorted {
+		all += n
+	}
+	if all >= maxUnsorted || circuit != "" && f.unsorted[circuit] >= f.perCircuit {
 		return false
 	}
-	f.unsorted++
+	if f.unsorted == nil {
+		f.unsorted = map[string]int{}
+	}
+	f.unsorted[circuit]++
 	return true
 }
 
-func (f *front) sorted() {
+func (f *front) sorted(circuit string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.unsorted--
+	if f.unsorted[circuit]--; f.unsorted[circuit] == 0 {
+		delete(f.unsorted, circuit)
+	}
 }
 
 // serve joins a connection, whose first bytes were read already, to the node.
 func (f *front) serve(c net.Conn, ahead []byte) error {
-	circuit := ""
-	if cc, ok := c.(devp2p.CircuitConn); ok {
-		circuit = cc.Circuit()
-	}
+	circuit := circuitOf(c)
 	if err := f.enter(c, circuit); err != nil {
 		c.Close()
 		return err
@@ -217,6 +232,8 @@ func (f *front) enter(c net.Conn, circuit string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	switch {
+	case f.closed:
+		return net.ErrClosed
 	case len(f.conns) >= f.maxConns:
 		return fmt.Errorf("the onion has %d connections already", len(f.conns))
 	case circuit != "" && f.circuits[circuit] >= f.perCircuit:
@@ -246,10 +263,11 @@ func (f *front) open() int {
 	return len(f.conns)
 }
 
-// closeConns ends the node's connections over the onion.
+// closeConns ends the node's connections over the onion, and lets no more in.
 func (f *front) closeConns() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.closed = true
 	for c := range f.conns {
 		c.Close()
 	}

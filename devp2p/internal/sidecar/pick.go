@@ -3,7 +3,9 @@ package sidecar
 import (
 	"errors"
 	"math/rand/v2"
+	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -27,7 +29,7 @@ const (
 // claim says that a node answers at an onion. Anybody can say so; the handshake shows it.
 type claim struct {
 	id    enode.ID
-	onion string
+	onion string // and its port
 }
 
 // candidate is a node that the node behind this sidecar may connect to.
@@ -63,14 +65,14 @@ func ethNode(n *enode.Node) (*enode.Node, error) {
 
 // add notes a node of ethNode. A static one is never removed.
 func (cs *candidates) add(n *enode.Node, source string, static bool) error {
-	onion, _, err := devp2p.OnionOf(n)
+	onion, port, err := devp2p.OnionOf(n)
 	if err != nil {
 		return err
 	}
 	if n.Pubkey() == nil {
 		return errors.New("sidecar: a node without a public key")
 	}
-	key := claim{n.ID(), onion}
+	key := claim{n.ID(), net.JoinHostPort(onion, strconv.Itoa(port))}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	if c := cs.byID[key]; c != nil {
@@ -86,13 +88,13 @@ func (cs *candidates) add(n *enode.Node, source string, static bool) error {
 			told++
 		}
 	}
-	if !static && same >= maxPerClaim {
+	if !static && same >= maxPerClaim && !cs.makeRoom(func(c *candidate) bool { return c.id == key.id }) {
 		return errors.New("sidecar: too many onions are said to lead to one node")
 	}
 	if !static && told >= maxPerSource {
 		return errors.New("sidecar: one peer told of too many nodes")
 	}
-	if len(cs.byID) >= maxCandidates && !cs.makeRoom() && !static {
+	if len(cs.byID) >= maxCandidates && !cs.makeRoom(func(*candidate) bool { return true }) && !static {
 		return errors.New("sidecar: the list of nodes is full")
 	}
 	if cs.byID == nil {
@@ -102,12 +104,12 @@ func (cs *candidates) add(n *enode.Node, source string, static bool) error {
 	return nil
 }
 
-// makeRoom removes the candidate with the most failures, if there is one that failed. mu
-// is held.
-func (cs *candidates) makeRoom() bool {
+// makeRoom removes the candidate with the most failures among some, if one of them failed.
+// mu is held.
+func (cs *candidates) makeRoom(among func(*candidate) bool) bool {
 	var worst *candidate
 	for _, c := range cs.byID {
-		if !c.static && !c.used && c.failures > 0 && (worst == nil || c.failures > worst.failures) {
+		if among(c) && !c.static && !c.used && c.failures > 0 && (worst == nil || c.failures > worst.failures) {
 			worst = c
 		}
 	}

@@ -74,6 +74,33 @@ func TestCandidates(t *testing.T) {
 	}
 }
 
+// TestFalseClaims: a claim with another port does not change the true one, and false claims
+// that failed make room for it.
+func TestFalseClaims(t *testing.T) {
+	var cs candidates
+	truth := nodeAt(t, 1, 100)
+	if err := cs.add(truth, "static", true); err != nil {
+		t.Fatal(err)
+	}
+	r := truth.Record()
+	r.Set(enr.TCP(9))
+	if err := cs.add(enode.SignNull(r, truth.ID()), "liar", false); err != nil {
+		t.Fatal(err)
+	}
+	if got := cs.take(1, nil, time.Now()); len(got) != 1 || got[0].node.TCP() != truth.TCP() {
+		t.Errorf("a claim with another port took the place of a static node")
+	}
+	for onion := range maxPerClaim {
+		if err := cs.add(nodeAt(t, 2, onion), "liar", false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cs.done(cs.take(1, nil, time.Now())[0], false, time.Now())
+	if err := cs.add(nodeAt(t, 2, 100), "honest", false); err != nil {
+		t.Errorf("the true claim after a false one failed: %v", err)
+	}
+}
+
 // TestCandidatesFull fills the list: one source cannot, and failures make room.
 func TestCandidatesFull(t *testing.T) {
 	var cs candidates

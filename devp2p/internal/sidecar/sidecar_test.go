@@ -482,6 +482,30 @@ func TestPerCircuit(t *testing.T) {
 	}
 }
 
+// TestUnsorted: one circuit cannot take all places of connections without a first message,
+// and after the end no connection goes to the node.
+func TestUnsorted(t *testing.T) {
+	f := &front{maxConns: 10, perCircuit: 2, node: func() string { return "" }}
+	for i := range maxUnsorted {
+		if f.admit("1") != (i < f.perCircuit) {
+			t.Fatalf("connection %d of one circuit", i)
+		}
+	}
+	if !f.admit("2") || !f.admit("") {
+		t.Error("others find no place")
+	}
+	f.sorted("1")
+	if !f.admit("1") {
+		t.Error("a place is not given back")
+	}
+	f.closeConns()
+	a, b := net.Pipe()
+	defer b.Close()
+	if err := f.serve(a, nil); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("a connection after the end: %v", err)
+	}
+}
+
 // TestForwardFails closes the node's connection if the onion is away, and the port at the
 // end.
 func TestForwardFails(t *testing.T) {
