@@ -349,6 +349,25 @@ func TestRelaysMakeNoCircle(t *testing.T) {
 	}
 }
 
+// TestMatchReadsOnce: an item that fits no header is read once, and not for each header.
+func TestMatchReadsOnce(t *testing.T) {
+	n := New(Config{Chain: chainOf(t)})
+	q := &query{class: bodies}
+	for i := range 100 {
+		h := common.Hash{byte(i + 1)}
+		q.hashes = append(q.hashes, h)
+		n.headers.add(h, &roots{number: uint64(i)})
+	}
+	read, compared := 0, 0
+	err := n.match(t.Context(), nil, q, &answer{items: []rlp.RawValue{{0xc0}}}, func(rlp.RawValue) (func(*roots) bool, error) {
+		read++
+		return func(*roots) bool { compared++; return false }, nil
+	})
+	if err == nil || read != 1 || compared != 100 {
+		t.Errorf("%v: read %d times, compared %d times", err, read, compared)
+	}
+}
+
 // TestLearnChain learns the chain from most of the peers.
 func TestLearnChain(t *testing.T) {
 	n := New(Config{})

@@ -131,8 +131,9 @@ func (n *Node) verifyHeaders(q *eth.GetBlockHeadersRequest, items []rlp.RawValue
 }
 
 // match checks the items of an answer by the hashes of the request, in order. Peers leave
-// out what they do not have. fits compares an item with a header.
-func (n *Node) match(ctx context.Context, p *peer, q *query, a *answer, fits func(rlp.RawValue, *roots) (bool, error)) error {
+// out what they do not have. rootsOf reads an item
+// once, and returns what compares it with a header.
+func (n *Node) match(ctx context.Context, p *peer, q *query, a *answer, rootsOf func(rlp.RawValue) (func(*roots) bool, error)) error {
 	if len(a.items) == 0 {
 		return nil
 	}
@@ -149,6 +150,10 @@ func (n *Node) match(ctx context.Context, p *peer, q *query, a *answer, fits fun
 			next++
 			continue
 		}
+		fits, err := rootsOf(raw)
+		if err != nil {
+			return malformed("%s: %w", q.class.name, err)
+		}
 		for ; ; next++ {
 			if next == len(q.hashes) {
 				return wrong("%s that fit no header of the request", q.class.name)
@@ -161,11 +166,7 @@ func (n *Node) match(ctx context.Context, p *peer, q *query, a *answer, fits fun
 				}
 				return nil
 			}
-			ok, err := fits(raw, r)
-			if err != nil {
-				return malformed("%s: %w", q.class.name, err)
-			}
-			if ok {
+			if fits(r) {
 				break
 			}
 			if q.class == accessLists {
@@ -202,54 +203,53 @@ func (n *Node) wantHeaders(ctx context.Context, p *peer, hashes []common.Hash) {
 	}
 }
 
-// bodyRoots compares a block's body with its header.
-func bodyRoots(raw rlp.RawValue, r *roots) (bool, error) {
+// bodyRoots compares a block's body with headers.
+func bodyRoots(raw rlp.RawValue) (func(*roots) bool, error) {
 	var b eth.BlockBody
 	if err := rlp.DecodeBytes(raw, &b); err != nil {
-		return false, err
+		return nil, err
 	}
 	if b.Transactions.Len()*10 > len(b.Transactions.Content()) || b.Withdrawals != nil && b.Withdrawals.Len()*25 > len(b.Withdrawals.Content()) {
-		return false, fmt.Errorf("a body with items that are too small")
-	}
-	if (b.Withdrawals == nil) != (r.withdrawals == nil) {
-		return false, nil
+		return nil, fmt.Errorf("a body with items that are too small")
 	}
 	uncles := types.EmptyUncleHash
 	if b.Uncles.Len() > 0 {
 		uncles = crypto.Keccak256Hash(b.Uncles.Bytes())
 	}
-	if uncles != r.uncles {
-		return false, nil
-	}
 	txs, err := listRoot(b.Transactions.Content(), true)
-	if err != nil || txs != r.txs {
-		return false, err
+	if err != nil {
+		return nil, err
 	}
+	var withdrawals common.Hash
 	if b.Withdrawals != nil {
-		w, err := listRoot(b.Withdrawals.Content(), false)
-		if err != nil || w != *r.withdrawals {
-			return false, err
+		if withdrawals, err = listRoot(b.Withdrawals.Content(), false); err != nil {
+			return nil, err
 		}
 	}
-	return true, nil
+	return func(r *roots) bool {
+		return (b.Withdrawals == nil) == (r.withdrawals == nil) && uncles == r.uncles && txs == r.txs &&
+			(r.withdrawals == nil || withdrawals == *r.withdrawals)
+	}, nil
 }
 
-// receiptRoot compares a block's receipts with its header.
-func receiptRoot(raw rlp.RawValue, r *roots) (bool, error) {
+// receiptRoot compares a block's receipts with headers.
+func receiptRoot(raw rlp.RawValue) (func(*roots) bool, error) {
 	list := new(eth.ReceiptList)
 	if err := rlp.DecodeBytes(raw, list); err != nil {
-		return false, err
+		return nil, err
 	}
 	d := list.Derivable()
 	if d.Len()*5 > len(raw) {
-		return false, fmt.Errorf("receipts that are too small")
+		return nil, fmt.Errorf("receipts that are too small")
 	}
-	return types.DeriveSha(d, trie.NewStackTrie(nil)) == r.receipts, nil
+	root := types.DeriveSha(d, trie.NewStackTrie(nil))
+	return func(r *roots) bool { return root == r.receipts }, nil
 }
 
-// accessListRoot compares a block's access list with its header.
-func accessListRoot(raw rlp.RawValue, r *roots) (bool, error) {
-	return r.blockAccessLists != nil && crypto.Keccak256Hash(raw) == *r.blockAccessLists, nil
+// accessListRoot compares a block's access list with headers.
+func accessListRoot(raw rlp.RawValue) (func(*roots) bool, error) {
+	hash := crypto.Keccak256Hash(raw)
+	return func(r *roots) bool { return r.blockAccessLists != nil && hash == *r.blockAccessLists }, nil
 }
 
 // listRoot returns the root of the tree that a header has of a list.
