@@ -182,6 +182,7 @@ func TestBadMessages(t *testing.T) {
 		{"a large range", eth.BlockRangeUpdateMsg, make([]byte, 2*maxSmall), p2p.DiscProtocolError, Malformed},
 		{"a wrong range", eth.BlockRangeUpdateMsg, []any{uint(2), uint(1), hash}, p2p.DiscProtocolError, Malformed},
 		{"an announcement", eth.NewPooledTransactionHashesMsg, []any{[]byte{2}, []uint{1, 2}, []common.Hash{hash}}, p2p.DiscProtocolError, Malformed},
+		{"a large announcement", eth.NewPooledTransactionHashesMsg, []any{make([]byte, 30000), make([]uint32, 30000), make([]common.Hash, 30000)}, p2p.DiscProtocolError, Malformed},
 		{"a large request", eth.GetBlockBodiesMsg, []any{uint(1), make([]common.Hash, maxRequest/32)}, p2p.DiscProtocolError, Malformed},
 		{"unasked headers", eth.BlockHeadersMsg, []any{uint(1), []uint{}}, p2p.DiscProtocolError, Unasked},
 		{"unasked transactions", eth.PooledTransactionsMsg, []any{uint(1), []any{big}}, p2p.DiscProtocolError, Unasked},

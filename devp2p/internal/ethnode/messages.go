@@ -8,9 +8,10 @@ import (
 
 // Sizes of messages that peers may send, in bytes.
 const (
-	maxMessage = 10 << 20  // any: the limit of the protocol
-	maxRequest = 256 << 10 // a request: 4,096 hashes and more
-	maxSmall   = 256       // a block range
+	maxMessage  = 10 << 20  // any: the limit of the protocol
+	maxAnnounce = 1 << 20   // an announcement: some times what a node announces at once
+	maxRequest  = 256 << 10 // a request: 4,096 hashes and more
+	maxSmall    = 256       // a block range
 )
 
 // A handler is what the node does with one kind of message.
@@ -27,7 +28,7 @@ var handlers map[uint64]handler
 func init() { // the functions refer to the table by the classes of requests
 	handlers = map[uint64]handler{
 		eth.TransactionsMsg:               {"Transactions", eth.ETH69, maxMessage, (*Node).takeTransactions},
-		eth.NewPooledTransactionHashesMsg: {"NewPooledTransactionHashes", eth.ETH69, maxMessage, (*Node).takeAnnouncement},
+		eth.NewPooledTransactionHashesMsg: {"NewPooledTransactionHashes", eth.ETH69, maxAnnounce, (*Node).takeAnnouncement},
 		eth.GetPooledTransactionsMsg:      {"GetPooledTransactions", eth.ETH69, maxRequest, (*Node).servePooled},
 		eth.BlockRangeUpdateMsg:           {"BlockRangeUpdate", eth.ETH69, maxSmall, (*Node).takeRange},
 		eth.PooledTransactionsMsg:         {"PooledTransactions", eth.ETH69, maxMessage, (*Node).takeAnswer},
