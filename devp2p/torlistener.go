@@ -69,6 +69,7 @@ func (p *torProxy) ListenOnion(ctx context.Context, keyDir string, port int) (_ 
 	if err == nil {
 		control, err = l.open(ctx)
 	}
+	l.ctx, l.cancel = context.WithCancel(context.Background()) // before Close can find it
 	if err == nil {
 		p.mu.Lock()
 		if p.closed {
@@ -82,6 +83,7 @@ func (p *torProxy) ListenOnion(ctx context.Context, keyDir string, port int) (_ 
 		p.mu.Unlock()
 	}
 	if err != nil {
+		l.cancel()
 		if control != nil {
 			control.Close()
 		}
@@ -90,7 +92,6 @@ func (p *torProxy) ListenOnion(ctx context.Context, keyDir string, port int) (_ 
 		}
 		return nil, errors.Join(err, l.lock.Close())
 	}
-	l.ctx, l.cancel = context.WithCancel(context.Background())
 	go l.keep(control)
 	return l, nil
 }
