@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/ecdsa"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -25,6 +26,7 @@ import (
 	"github.com/chivenet/chive/devp2p/internal/peers"
 	"github.com/chivenet/chive/devp2p/internal/rpcserver"
 	"github.com/chivenet/chive/devp2p/onr"
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/metrics"
 )
 
@@ -183,7 +185,7 @@ func nodeKey(path, dir string) (*ecdsa.PrivateKey, error) {
 	if key, err = crypto.GenerateKey(); err != nil {
 		return nil, err
 	}
-	return key, crypto.SaveECDSA(path, key)
+	return key, atomicfile.Write(path, []byte(hex.EncodeToString(crypto.FromECDSA(key))), atomicfile.Secret)
 }
 
 // records tells the peers' scores what came of exchanging node records.

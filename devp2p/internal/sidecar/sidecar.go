@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/ecdsa"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,8 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/p2p/enode"
 	"github.com/ethereum/go-ethereum/p2p/enr"
+
+	"github.com/chivenet/chive/internal/atomicfile"
 
 	"github.com/chivenet/chive/devp2p"
 	"github.com/chivenet/chive/devp2p/internal/peers"
@@ -125,7 +128,7 @@ func loadKey(dir string) (*ecdsa.PrivateKey, error) {
 	key, err := crypto.LoadECDSA(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if key, err = crypto.GenerateKey(); err == nil {
-			err = crypto.SaveECDSA(path, key) // mode 0600
+			err = atomicfile.Write(path, []byte(hex.EncodeToString(crypto.FromECDSA(key))), atomicfile.Secret)
 		}
 	}
 	if err != nil {

@@ -506,6 +506,38 @@ func TestUnsorted(t *testing.T) {
 	}
 }
 
+// hungNode does not answer.
+type hungNode struct {
+	admin
+	closed bool
+}
+
+func (n *hungNode) RemovePeer(ctx context.Context, _ string) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (n *hungNode) Close() { n.closed = true }
+
+// TestHungNode: a node that does not answer a call is called no more, so that many forwards
+// end in the time of one.
+func TestHungNode(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	s := &Sidecar{cfg: Config{Log: slog.New(slog.DiscardHandler)}}
+	hung := &hungNode{}
+	st := &state{admin: hung}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	s.call(ctx, st, admin.RemovePeer, &opened{forward: &forward{dest: nodeAt(t, 1, 1), ln: ln}})
+	if st.admin != nil || !hung.closed {
+		t.Error("a node that hangs is kept")
+	}
+}
+
 // TestForwardFails closes the node's connection if the onion is away, and the port at the
 // end.
 func TestForwardFails(t *testing.T) {

@@ -2,6 +2,7 @@ package sidecar
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/ethereum/go-ethereum/p2p/enode"
@@ -74,7 +75,12 @@ func (s *Sidecar) call(ctx context.Context, st *state, f func(admin, context.Con
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
-	if err := f(st.admin, ctx, o.url()); err != nil {
+	err := f(st.admin, ctx, o.url())
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		st.admin.Close() // a node that hangs must not hold up each call; the next step connects again
+		st.admin = nil
+	}
+	if err != nil {
 		s.cfg.Log.Debug("sidecar: the node's admin interface", "err", err)
 	}
 }
