@@ -138,6 +138,9 @@ func (m *Manager) accept(ctx context.Context, srv *p2p.Server, l net.Listener, f
 			return
 		case err != nil:
 			// Files or memory may be short for a while.
+			if op := (*net.OpError)(nil); errors.As(err, &op) {
+				err = op.Err // without the address
+			}
 			m.log.Warn("a connection could not be accepted", "err", err)
 			select {
 			case <-ctx.Done():

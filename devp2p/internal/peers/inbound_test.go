@@ -1,9 +1,12 @@
 package peers
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -238,6 +241,35 @@ func TestMalformedRLPx(t *testing.T) {
 	b := run(t, nw.Node(), Config{NoOnion: true, Static: []*enode.Node{self}})
 	b.talk.wait(t, ctx, 1)
 	await(t, ctx, "all others to be forgotten", func() bool { a.mu.Lock(); defer a.mu.Unlock(); return len(a.conns) == 1 && a.pending == 0 })
+}
+
+// shortListener has no file for a connection, and then ends.
+type shortListener struct{ tried bool }
+
+func (l *shortListener) Accept() (net.Conn, error) {
+	if l.tried {
+		return nil, net.ErrClosed
+	}
+	l.tried = true
+	return nil, &net.OpError{Op: "accept", Net: "tcp", Addr: l.Addr(), Err: errors.New("no file is left")}
+}
+
+func (l *shortListener) Close() error { return nil }
+
+func (l *shortListener) Addr() net.Addr {
+	return &net.TCPAddr{IP: net.IPv4(203, 0, 113, 7), Port: 30303}
+}
+
+// TestAcceptLog: the log gets the reason, and not the address.
+func TestAcceptLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		m := idle(t, Config{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		m.accept(t.Context(), nil, &shortListener{}, func(error) {})
+		if !strings.Contains(log.String(), "no file is left") || strings.Contains(log.String(), "203.0.113.7") {
+			t.Error(log.String())
+		}
+	})
 }
 
 // TestStretch: only the handshake's deadline is stretched.
