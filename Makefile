@@ -59,8 +59,7 @@ uninstall:
 # are installed. CHIVE_INTEROP=1 makes a missing program a failure.
 test:
 	go vet ./...
-	go test -timeout 35m ./...
-	@$(MAKE) --no-print-directory devp2p
+	go test -timeout 35m ./... || failed=1; $(MAKE) --no-print-directory devp2p && test -z "$$failed"
 
 # devp2p tests the module of Ethereum over onions: a few minutes, and some more the first
 # time, when go-ethereum's packages are built. Its tests with stock geth need "make
