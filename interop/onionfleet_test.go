@@ -114,7 +114,7 @@ func reachAll(t *testing.T, who string, next func() dialer, address string, host
 	began, failed := time.Now(), 0
 	var last error
 	for len(got) < len(hosts) {
-		if time.Since(began) > 2*patience {
+		if time.Since(began) > 4*patience {
 			t.Fatalf("%s: reached %v, wanted %v; the last error: %v", who, got, hosts, last)
 		}
 		name, err := ask(t.Context(), next(), address)
