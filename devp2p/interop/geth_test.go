@@ -25,7 +25,7 @@ import (
 	"github.com/ethereum/go-ethereum/p2p"
 	"github.com/ethereum/go-ethereum/rpc"
 
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/devp2p/internal/gethtest"
 	"github.com/chivenet/chive/internal/lab/ports"
 )
 
@@ -34,20 +34,6 @@ const networkID = "3503995874084926"
 
 // secret is the hex secret of the engine API: it guards nothing here.
 const secret = "0x7365637265747365637265747365637265747365637265747365637265747365"
-
-// program finds geth or devp2p, or skips the test as labtest.Need does.
-func program(t *testing.T, name string) string {
-	t.Helper()
-	path := filepath.Join(os.Getenv("CHIVE_GETH_DIR"), name)
-	var err error
-	if os.Getenv("CHIVE_GETH_DIR") == "" {
-		path, err = exec.LookPath(name)
-	} else {
-		_, err = os.Stat(path)
-	}
-	labtest.Need(t, name+" (make peers builds it; CHIVE_GETH_DIR says where it is)", err)
-	return path
-}
 
 // testdata is the directory of go-ethereum's test chain. It comes with the judge's source.
 var testdata = sync.OnceValues(func() (string, error) {
@@ -75,7 +61,7 @@ type geth struct {
 // startGeth makes a chain of its own and runs geth until the test ends.
 func startGeth(t *testing.T) *geth {
 	t.Helper()
-	path := program(t, "geth")
+	path := gethtest.Program(t, "geth")
 	data, err := testdata()
 	if err != nil {
 		t.Fatal(err)

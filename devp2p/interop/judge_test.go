@@ -19,6 +19,7 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/devp2p/internal/gethtest"
 	"github.com/chivenet/chive/devp2p/internal/peers"
 	"github.com/chivenet/chive/devp2p/internal/sidecar"
 	"github.com/chivenet/chive/devp2p/onr"
@@ -127,7 +128,7 @@ const judgeTries = 3
 
 // TestJudge has go-ethereum's own suite test a stock geth through an onion.
 func TestJudge(t *testing.T) {
-	devp2pPath := program(t, "devp2p")
+	devp2pPath := gethtest.Program(t, "devp2p")
 	data, err := testdata()
 	if err != nil {
 		t.Fatal(err)

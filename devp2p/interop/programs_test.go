@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/devp2p/internal/gethtest"
 	"github.com/chivenet/chive/lab"
 )
 
@@ -71,7 +72,7 @@ func says(t *testing.T, lines <-chan string, prefix string) string {
 // sidecar, know only a chive-eth relay. They get the relay as a peer, and each other; a
 // transaction of one arrives at the other, and comes through the relay.
 func TestPrograms(t *testing.T) {
-	program(t, "geth")
+	gethtest.Program(t, "geth")
 	dir := t.TempDir()
 	chiveEth := filepath.Join(dir, "chive-eth")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", chiveEth, "../cmd/chive-eth").CombinedOutput(); err != nil {

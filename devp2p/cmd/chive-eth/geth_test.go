@@ -27,7 +27,7 @@ import (
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/crypto"
 
-	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/devp2p/internal/gethtest"
 )
 
 // The tests of this file use a stock geth, and go-ethereum's judge of the protocol. Their
@@ -41,20 +41,6 @@ type geth struct {
 	engine  string
 	secret  []byte
 	logFile string
-}
-
-// program finds geth or devp2p, or skips the test.
-func program(t *testing.T, name string) string {
-	t.Helper()
-	path := filepath.Join(os.Getenv("CHIVE_GETH_DIR"), name)
-	var err error
-	if os.Getenv("CHIVE_GETH_DIR") == "" {
-		path, err = exec.LookPath(name)
-	} else {
-		_, err = os.Stat(path)
-	}
-	labtest.Need(t, name+" (make peers builds it; CHIVE_GETH_DIR says where it is)", err)
-	return path
 }
 
 // testdata returns the folder with the chain.
@@ -81,7 +67,7 @@ func freePort(t *testing.T) int {
 // with the first one only.
 func startGeth(t *testing.T, blocks bool, args ...string) *geth {
 	t.Helper()
-	program, data, dir := program(t, "geth"), testdata(t), t.TempDir()
+	program, data, dir := gethtest.Program(t, "geth"), testdata(t), t.TempDir()
 	do := func(args ...string) {
 		t.Helper()
 		out, err := exec.Command(program, append([]string{"--datadir", dir, "--verbosity", "2"}, args...)...).CombinedOutput()
@@ -326,7 +312,7 @@ var judged = []string{
 
 // TestJudge has go-ethereum's judge test a relay in front of a geth.
 func TestJudge(t *testing.T) {
-	judge, data := program(t, "devp2p"), testdata(t)
+	judge, data := gethtest.Program(t, "devp2p"), testdata(t)
 	full := startGeth(t, true)
 	if err := full.forkchoice(); err != nil {
 		t.Fatal(err)
