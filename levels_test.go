@@ -46,6 +46,7 @@ var levels = map[string]int{
 	"fte/internal/formats": 1,
 	"internal/cell":        1,
 	"internal/cert":        1,
+	"internal/equix":       1,
 	"internal/hscrypto":    1,
 	"internal/linkspec":    1,
 	"internal/race":        1,

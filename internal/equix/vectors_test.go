@@ -1,0 +1,85 @@
+package equix
+
+import (
+	_ "embed"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Hashes of C tor 0.4.9's own tests (test_crypto.c): the little-endian bytes of H(input).
+var hashVectors = []struct {
+	seed  string
+	input uint64
+	hash  string
+}{
+	{"", 0, "466cc2021c268560"},
+	{"a", 0, "b2a110ee695c475c"},
+	{"ab", 0, "57c77f7e0d2c1727"},
+	{"abc", 0, "ef560991338086d1"},
+	{"", 999, "304068b62bc4874e"},
+	{"a", 999, "c8b66a8eb4bba304"},
+	{"ab", 999, "26c1f7031f0b3645"},
+	{"abc", 999, "de84f9d286b39ab5"},
+	{"abc", 1<<64 - 1, "f756c266a3cb3b5a"},
+}
+
+func TestHashVectors(t *testing.T) {
+	for _, v := range hashVectors {
+		var p program
+		var g generator
+		k := newKeyer()
+		var key quad
+		key, p.key = k.keys([]byte(v.seed))
+		if !g.generate(key, &p.code) {
+			t.Errorf("seed %q is unusable", v.seed)
+			continue
+		}
+		var got [8]byte
+		binary.LittleEndian.PutUint64(got[:], p.slowHash(v.input))
+		if hex.EncodeToString(got[:]) != v.hash {
+			t.Errorf("H(%d) of seed %q is %x, not %s", v.input, v.seed, got, v.hash)
+		}
+	}
+}
+
+//go:embed testdata/proofs.txt
+var proofs string
+
+// proof is a line of testdata/proofs.txt.
+type proof struct {
+	challenge []byte
+	solution  [16]byte
+}
+
+func readProofs(t testing.TB) []proof {
+	t.Helper()
+	var all []proof
+	for line := range strings.Lines(proofs) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		var blinded, seed, nonce, solution []byte
+		var effort uint32
+		if _, err := fmt.Sscanf(line, "%x %x %x %d %x", &blinded, &seed, &nonce, &effort, &solution); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		c := slices.Concat([]byte("Tor hs intro v1\x00"), blinded, seed, nonce)
+		all = append(all, proof{binary.BigEndian.AppendUint32(c, effort), [16]byte(solution)})
+	}
+	if len(all) != 20 {
+		t.Fatalf("%d proofs, not 20", len(all))
+	}
+	return all
+}
+
+func TestVerifyVectors(t *testing.T) {
+	for _, p := range readProofs(t) {
+		if err := Verify(p.challenge, &p.solution); err != nil {
+			t.Errorf("solution %x of %x: %v", p.solution, p.challenge, err)
+		}
+	}
+}
