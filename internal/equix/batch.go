@@ -1,7 +1,5 @@
 package equix
 
-import "math/bits"
-
 // batchLen is how many inputs a batch hashes at once: more make each instruction cheaper, until
 // the registers leave the processor's first cache. These take 8 kB.
 const batchLen = 128
@@ -18,10 +16,12 @@ type batch struct {
 
 // lanes has the registers of up to batchLen inputs.
 type lanes struct {
-	n    int
-	regs [8][batchLen]uint64
-	last [batchLen]uint32 // of UMulH and SMulH
+	groups int // how many groups of lanes are in use
+	regs   [8][batchLen / groupLen][groupLen]uint64
+	last   [batchLen / groupLen][groupLen]uint32 // of UMulH and SMulH
 }
+
+const groupLen = 8
 
 // hash puts the hashes of the inputs from first on into out, at most batchLen.
 func (b *batch) hashRange(p *program, first uint64, out []uint64) {
@@ -35,14 +35,14 @@ func (b *batch) hashRange(p *program, first uint64, out []uint64) {
 // hash puts the hash of each input into out. There are at most batchLen.
 func (b *batch) hash(p *program, in, out []uint64) {
 	l := &b.lanes
-	l.n = len(in)
+	l.groups = (len(in) + groupLen - 1) / groupLen
 	for i, x := range in {
 		for r, v := range sip24(&p.key, x) {
-			l.regs[r][i] = v
+			l.regs[r][i/groupLen][i%groupLen] = v
 		}
 	}
-	clear(l.last[:l.n])
-	clear(b.done[:l.n])
+	clear(l.last[:l.groups])
+	clear(b.done[:l.groups*groupLen])
 	code := p.code[:]
 	target := 0
 	for i := range code {
@@ -57,8 +57,9 @@ func (b *batch) hash(p *program, in, out []uint64) {
 	}
 	for i := range out {
 		r := &l.regs
-		x, _, _, _ := sipRound(r[0][i]+p.key[0], r[1][i]+p.key[1], r[2][i], r[3][i])
-		y, _, _, _ := sipRound(r[4][i], r[5][i], r[6][i]+p.key[2], r[7][i]+p.key[3])
+		g, k := i/groupLen, i%groupLen
+		x, _, _, _ := sipRound(r[0][g][k]+p.key[0], r[1][g][k]+p.key[1], r[2][g][k], r[3][g][k])
+		y, _, _, _ := sipRound(r[4][g][k], r[5][g][k], r[6][g][k]+p.key[2], r[7][g][k]+p.key[3])
 		out[i] = x ^ y
 	}
 }
@@ -67,81 +68,33 @@ func (b *batch) hash(p *program, in, out []uint64) {
 // only one, they are then where the others are.
 func (b *batch) branch(code []instruction, mask uint32) {
 	l, j := &b.lanes, &b.jumped
-	j.n = 0
-	for i, last := range l.last[:l.n] {
-		if (last|b.done[i])&mask != 0 {
-			continue
+	n := 0
+	for g := range l.last[:l.groups] {
+		for k, last := range &l.last[g] {
+			i := g*groupLen + k
+			if (last|b.done[i])&mask != 0 {
+				continue
+			}
+			b.done[i] = 1<<32 - 1
+			b.from[n] = uint8(i)
+			for r := range l.regs {
+				j.regs[r][n/groupLen][n%groupLen] = l.regs[r][g][k]
+			}
+			n++
 		}
-		b.done[i] = 1<<32 - 1
-		b.from[j.n] = uint8(i)
-		for r := range l.regs {
-			j.regs[r][j.n] = l.regs[r][i]
-		}
-		j.n++
 	}
-	if j.n == 0 {
+	if n == 0 {
 		return
 	}
+	j.groups = (n + groupLen - 1) / groupLen
 	for i := range code {
 		j.run(&code[i])
 	}
-	for k, i := range b.from[:j.n] {
+	for n, i := range b.from[:n] {
+		g, k := i/groupLen, i%groupLen
 		for r := range l.regs {
-			l.regs[r][i] = j.regs[r][k]
+			l.regs[r][g][k] = j.regs[r][n/groupLen][n%groupLen]
 		}
-		l.last[i] = j.last[k]
-	}
-}
-
-// run runs an instruction over all lanes. It does nothing for Target and Branch.
-func (l *lanes) run(in *instruction) {
-	d := l.regs[in.dst&7][:l.n]
-	s := l.regs[in.src&7][:len(d)]
-	switch in.op {
-	case opMul:
-		for i := range d {
-			d[i] *= s[i]
-		}
-	case opUMulH:
-		last := l.last[:len(d)]
-		for i := range d {
-			hi, _ := bits.Mul64(d[i], s[i])
-			d[i], last[i] = hi, uint32(hi)
-		}
-	case opSMulH:
-		last := l.last[:len(d)]
-		for i := range d {
-			x, y := d[i], s[i]
-			hi, _ := bits.Mul64(x, y)
-			hi -= uint64(int64(x)>>63)&y + uint64(int64(y)>>63)&x
-			d[i], last[i] = hi, uint32(hi)
-		}
-	case opAddShift:
-		for i := range d {
-			d[i] += s[i] << (in.c & 63)
-		}
-	case opSub:
-		for i := range d {
-			d[i] -= s[i]
-		}
-	case opXor:
-		for i := range d {
-			d[i] ^= s[i]
-		}
-	case opAddConst:
-		c := uint64(int64(int32(in.c)))
-		for i := range d {
-			d[i] += c
-		}
-	case opXorConst:
-		c := uint64(int64(int32(in.c)))
-		for i := range d {
-			d[i] ^= c
-		}
-	case opRotate:
-		n := -int(in.c)
-		for i := range d {
-			d[i] = bits.RotateLeft64(d[i], n)
-		}
+		l.last[g][k] = j.last[n/groupLen][n%groupLen]
 	}
 }
