@@ -2,7 +2,7 @@ package equix
 
 // batchLen is how many inputs a batch hashes at once: more make each instruction cheaper, until
 // the registers leave the processor's first cache. These take 8 kB.
-const batchLen = 128
+const batchLen = 256
 
 // batch runs a program over many inputs at once, one instruction over all inputs before
 // the next instruction: choosing what to do costs more than doing it.

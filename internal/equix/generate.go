@@ -1,21 +1,26 @@
 package equix
 
-import "math/bits"
+import (
+	"math/bits"
+	"slices"
+)
 
-// generator makes programs.
+// generator makes programs. Sets of registers are bits of a byte, and what is done with them avoids
+// branches: the processor could not predict them, and mistakes would cost more than all else.
 type generator struct {
 	random random
 	busy   [cycles]uint8 // the ports that are taken in each cycle
 	newest group         // of the operation chosen last
-	regs   [8]register
+	ready  [8]int        // the cycle in which the newest value of each register is ready
+	writer [8]writer     // of each register's newest value
+	byMul  uint8         // the registers whose newest value a Mul wrote
 }
 
-// register is what the generator knows of a register.
-type register struct {
-	ready int    // the cycle in which its newest value is ready
-	group group  // the operation that wrote it last
-	mark  uint32 // what two operations of a group must not have in common
-}
+// writer is a group, and 32 bits below it: the mark that two operations of a group must not have in
+// common if one of them writes what the other wrote.
+type writer uint64
+
+func newWriter(g group, mark uint32) writer { return writer(g)<<32 | writer(mark) }
 
 const r5 = 5
 
@@ -41,11 +46,7 @@ func (g *generator) generate(key quad, code *[programLen]instruction) bool {
 			slot++
 		}
 	}
-	last := 0
-	for i := range g.regs {
-		last = max(last, g.regs[i].ready)
-	}
-	return last == resultCycle
+	return slices.Max(g.ready[:]) == resultCycle
 }
 
 // place tries to make the instruction of a slot.
@@ -57,44 +58,68 @@ func (g *generator) place(slot int, firstTry bool, in *instruction) bool {
 	if cycle == cycles {
 		return false
 	}
-	var ready uint8
-	for i := range g.regs {
-		if g.regs[i].ready <= cycle {
-			ready |= 1 << i
-		}
-	}
+	ready := g.readyAt(cycle)
+	may := ready // be the destination
 	if p.src {
-		const isR5 = 1 << r5
-		if in.op == opAddShift && ready&isR5 != 0 && bits.OnesCount8(ready) == 2 {
+		if in.op == opAddShift && ready&(1<<r5) != 0 && bits.OnesCount8(ready) == 2 {
 			in.src = r5
 		} else if !g.pick(ready, &in.src) {
 			return false
 		}
-		if in.op != opUMulH && in.op != opSMulH {
+		if !p.long {
 			mark = uint32(in.src)
+			may &^= 1 << in.src
 		}
 	}
 	if p.dst {
-		var may uint8
-		for i := range g.regs {
-			r := &g.regs[i]
-			switch {
-			case ready&(1<<i) == 0:
-			case in.op == opAddShift && i == r5:
-			case p.src && i == int(in.src) && in.op != opUMulH && in.op != opSMulH:
-			case in.op == opMul && firstTry && r.group == groupMul:
-			case r.group == p.group && r.mark == mark:
-			default:
-				may |= 1 << i
-			}
+		if in.op == opAddShift {
+			may &^= 1 << r5
 		}
-		if !g.pick(may, &in.dst) {
+		if in.op == opMul && firstTry {
+			may &^= g.byMul
+		}
+		w := newWriter(p.group, mark)
+		if !g.pick(may&^g.writtenBy(w), &in.dst) {
 			return false
 		}
-		g.regs[in.dst] = register{ready: cycle + p.latency, group: p.group, mark: mark}
+		g.write(in, cycle+p.latency, w)
 	}
 	g.busy[cycle] |= ports
 	return true
+}
+
+// readyAt returns the registers whose newest value is ready in a cycle.
+func (g *generator) readyAt(cycle int) (set uint8) {
+	for i, r := range g.ready {
+		bit := uint8(0)
+		if r <= cycle {
+			bit = 1
+		}
+		set |= bit << i
+	}
+	return set
+}
+
+// writtenBy returns the registers whose newest value is of a writer like w.
+func (g *generator) writtenBy(w writer) (set uint8) {
+	for i, x := range g.writer {
+		bit := uint8(0)
+		if x == w {
+			bit = 1
+		}
+		set |= bit << i
+	}
+	return set
+}
+
+// write records that a register has a new value.
+func (g *generator) write(in *instruction, ready int, w writer) {
+	d := in.dst & 7
+	g.ready[d], g.writer[d] = ready, w
+	g.byMul &^= 1 << d
+	if in.op == opMul {
+		g.byMul |= 1 << d
+	}
 }
 
 // choose selects the operation.
@@ -168,9 +193,20 @@ func (g *generator) pick(set uint8, to *uint8) bool {
 	if n > 1 {
 		k = g.random.half() % n
 	}
-	for ; k > 0; k-- {
-		set &= set - 1
-	}
-	*to = uint8(bits.TrailingZeros8(set))
+	*to = nth[set][k&7]
 	return true
 }
+
+// nth has the members of each set of registers in their order.
+var nth = func() (t [256][8]uint8) {
+	for set := range t {
+		n := 0
+		for r := range uint8(8) {
+			if set>>r&1 != 0 {
+				t[set][n] = r
+				n++
+			}
+		}
+	}
+	return t
+}()

@@ -69,18 +69,19 @@ type property struct {
 	latency int      // cycles until the result is ready
 	src     bool
 	dst     bool
+	long    bool // a multiplication whose upper half is the result: source and destination may be the same
 }
 
 var properties = [...]property{
-	opMul:      {groupMul, [2]uint8{port1}, 3, true, true},
-	opUMulH:    {groupUMulH, [2]uint8{port1, port5}, 4, true, true},
-	opSMulH:    {groupSMulH, [2]uint8{port1, port5}, 4, true, true},
-	opAddShift: {groupAdd, [2]uint8{port0 | port1}, 1, true, true},
-	opAddConst: {groupAddConst, [2]uint8{port0 | port1 | port5}, 1, false, true},
-	opSub:      {groupAdd, [2]uint8{port0 | port1 | port5}, 1, true, true},
-	opXor:      {groupXor, [2]uint8{port0 | port1 | port5}, 1, true, true},
-	opXorConst: {groupXorConst, [2]uint8{port0 | port1 | port5}, 1, false, true},
-	opRotate:   {groupRotate, [2]uint8{port0 | port5}, 1, false, true},
-	opTarget:   {groupControl, [2]uint8{port0 | port1 | port5, port0 | port1 | port5}, 1, false, false},
-	opBranch:   {groupControl, [2]uint8{port0 | port1 | port5, port0 | port1 | port5}, 1, false, false},
+	opMul:      {group: groupMul, ports: [2]uint8{port1}, latency: 3, src: true, dst: true},
+	opUMulH:    {group: groupUMulH, ports: [2]uint8{port1, port5}, latency: 4, src: true, dst: true, long: true},
+	opSMulH:    {group: groupSMulH, ports: [2]uint8{port1, port5}, latency: 4, src: true, dst: true, long: true},
+	opAddShift: {group: groupAdd, ports: [2]uint8{port0 | port1}, latency: 1, src: true, dst: true},
+	opAddConst: {group: groupAddConst, ports: [2]uint8{port0 | port1 | port5}, latency: 1, dst: true},
+	opSub:      {group: groupAdd, ports: [2]uint8{port0 | port1 | port5}, latency: 1, src: true, dst: true},
+	opXor:      {group: groupXor, ports: [2]uint8{port0 | port1 | port5}, latency: 1, src: true, dst: true},
+	opXorConst: {group: groupXorConst, ports: [2]uint8{port0 | port1 | port5}, latency: 1, dst: true},
+	opRotate:   {group: groupRotate, ports: [2]uint8{port0 | port5}, latency: 1, dst: true},
+	opTarget:   {group: groupControl, ports: [2]uint8{port0 | port1 | port5, port0 | port1 | port5}, latency: 1},
+	opBranch:   {group: groupControl, ports: [2]uint8{port0 | port1 | port5, port0 | port1 | port5}, latency: 1},
 }

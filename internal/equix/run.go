@@ -50,10 +50,22 @@ func (l *lanes) run(in *instruction) {
 		last := l.last[:len(d)]
 		for i := range d {
 			x, y, z := &d[i], &s[i], &last[i]
-			for k := range x {
-				x[k] = signedHigh(x[k], y[k])
-				z[k] = uint32(x[k])
-			}
+			x[0] = signedHigh(x[0], y[0])
+			z[0] = uint32(x[0])
+			x[1] = signedHigh(x[1], y[1])
+			z[1] = uint32(x[1])
+			x[2] = signedHigh(x[2], y[2])
+			z[2] = uint32(x[2])
+			x[3] = signedHigh(x[3], y[3])
+			z[3] = uint32(x[3])
+			x[4] = signedHigh(x[4], y[4])
+			z[4] = uint32(x[4])
+			x[5] = signedHigh(x[5], y[5])
+			z[5] = uint32(x[5])
+			x[6] = signedHigh(x[6], y[6])
+			z[6] = uint32(x[6])
+			x[7] = signedHigh(x[7], y[7])
+			z[7] = uint32(x[7])
 		}
 	case opAddShift:
 		c := in.c & 63
