@@ -58,6 +58,7 @@ var levels = map[string]int{
 	"internal/geoip":     2,
 	"internal/flow":      2,
 	"internal/handshake": 2,
+	"internal/hspow":     2,
 	"internal/layer":     2,
 	"internal/netdoc":    2,
 	"internal/options":   2,

@@ -1,0 +1,80 @@
+package hspow
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"hash"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/equix"
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// SolverSize is what a Solver holds, in bytes.
+const SolverSize = 2 << 20
+
+// Params say what a proof is for.
+type Params struct {
+	Blinded [32]byte // the service's blinded key
+	Seed    [32]byte // from its descriptor
+	Effort  uint32
+}
+
+// Solver makes proofs, one after the other. It holds SolverSize bytes. Only one goroutine
+// may use it at a time.
+type Solver struct {
+	equix     *equix.Solver
+	hash      hash.Hash
+	challenge []byte
+}
+
+// NewSolver returns a solver.
+func NewSolver() *Solver {
+	return &Solver{equix.NewSolver(), newHash(), make([]byte, 0, ChallengeLen)}
+}
+
+// Solve makes a proof: NewSolver and its Solve in one.
+func Solve(ctx context.Context, p Params) (cell.PoW, error) { return NewSolver().Solve(ctx, p) }
+
+// Solve makes a proof. It has no upper bound: a nonce takes some 20 ms and has about two
+// solutions, and one solution of p.Effort is good enough. It ends soon after ctx, with an
+// error of kind fault.Timeout. Several solvers may work on the same parameters: each
+// starts at a random nonce of its own.
+func (s *Solver) Solve(ctx context.Context, p Params) (cell.PoW, error) {
+	var nonce [16]byte
+	_, _ = rand.Read(nonce[:]) // never fails (crypto/rand)
+	return s.from(ctx, nonce, &p)
+}
+
+// from tries one nonce after the other.
+func (s *Solver) from(ctx context.Context, nonce [16]byte, p *Params) (cell.PoW, error) {
+	for ; ; increment(&nonce) {
+		if ctx.Err() != nil {
+			return cell.PoW{}, fault.New(fault.Timeout, "proof of work: %w", context.Cause(ctx))
+		}
+		s.challenge = Challenge(s.challenge[:0], &p.Blinded, &p.Seed, &nonce, p.Effort)
+		solutions, err := s.equix.Solve(ctx, s.challenge)
+		switch {
+		case err == nil:
+		case errors.Is(err, equix.ErrUnusable), ctx.Err() != nil:
+			continue
+		default:
+			return cell.PoW{}, fault.New(fault.Local, "proof of work: %w", err)
+		}
+		for i := range solutions {
+			if reaches(s.hash, s.challenge, &solutions[i], p.Effort) {
+				return cell.PoW{Nonce: nonce, Effort: p.Effort, SeedHead: [4]byte(p.Seed[:4]), Solution: solutions[i]}, nil
+			}
+		}
+	}
+}
+
+// increment counts up: the first byte is the lowest.
+func increment(nonce *[16]byte) {
+	for i := range nonce {
+		if nonce[i]++; nonce[i] != 0 {
+			return
+		}
+	}
+}
