@@ -299,10 +299,7 @@ func (l *OnionListener) Config() OnionConfig {
 func (l *OnionListener) Reload(cfg OnionConfig) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := role.CheckReload(&l.given, &cfg); err != nil {
-		return err
-	}
-	live, err := cfg.live()
+	live, err := l.next(&cfg)
 	if err != nil {
 		return err
 	}
@@ -311,6 +308,26 @@ func (l *OnionListener) Reload(cfg OnionConfig) error {
 	}
 	l.given = cfg
 	return nil
+}
+
+// CheckReload returns the error that Reload would return, and changes nothing: a program
+// that reloads several things can check all of them first.
+func (l *OnionListener) CheckReload(cfg OnionConfig) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	live, err := l.next(&cfg)
+	if err != nil {
+		return err
+	}
+	return l.s.CheckReload(live)
+}
+
+// next returns what a reload makes of cfg. The caller has the mutex.
+func (l *OnionListener) next(cfg *OnionConfig) (hsservice.Live, error) {
+	if err := role.CheckReload(&l.given, cfg); err != nil {
+		return hsservice.Live{}, err
+	}
+	return cfg.live()
 }
 
 // OnionConn is a connection that a client of an onion service opened.

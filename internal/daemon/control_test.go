@@ -195,15 +195,22 @@ func TestJoinClient(t *testing.T) {
 	if _, err := clientSettings(t, "--data-dir", r.dir, "--max-memory", "100000000").JoinClient(t.Context()); err == nil {
 		t.Error("an option that is not in effect yet")
 	}
-	// After a reload that failed halfway, nobody relies on what it was to change.
+	// After a reload that failed, what was in use before still is.
 	if err := os.WriteFile(r.config, []byte("exclude-nodes = \"d\"\n[[onion]]\nkey-dir = \"/a\"\nport = \"80\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	r.hangup <- syscall.SIGHUP
 	r.hangup <- syscall.SIGHUP
-	if _, err := clientSettings(t, "--data-dir", r.dir, "--exclude-nodes", "c").JoinClient(t.Context()); !fault.Is(err, fault.Config) {
-		t.Errorf("an option that may not be in effect any more: %v", err)
+	if _, err := clientSettings(t, "--data-dir", r.dir, "--exclude-nodes", "c").JoinClient(t.Context()); err != nil {
+		t.Errorf("an option that is in effect: %v", err)
 	}
+	if _, err := clientSettings(t, "--data-dir", r.dir, "--exclude-nodes", "d").JoinClient(t.Context()); !fault.Is(err, fault.Config) {
+		t.Errorf("an option of a reload that failed: %v", err)
+	}
+	if r.client.mu.Lock(); !slices.Equal(r.client.exclude, []string{"c"}) {
+		t.Errorf("the client has %q of a reload that failed", r.client.exclude)
+	}
+	r.client.mu.Unlock()
 	// Another network's client is none of ours.
 	network := filepath.Join(t.TempDir(), "n.toml")
 	text, err := chive.PublicNetwork().MarshalText()

@@ -85,16 +85,6 @@ func (p *Process) takeOver(values map[string]string) {
 	maps.Copy(p.inEffect, values)
 }
 
-// doubt forgets the values of options after a reload that failed: the client may have
-// taken over some of them before another part refused its own.
-func (p *Process) doubt(options []string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, key := range options {
-		delete(p.inEffect, key)
-	}
-}
-
 // networkDigest tells networks apart.
 func networkDigest(n *chive.Network) (string, error) {
 	text, err := n.MarshalText()

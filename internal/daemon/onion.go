@@ -180,7 +180,7 @@ func (n *onionNode) reload(to role) error {
 		return err
 	}
 	life.KeepFixed(&n.cfg, &cfg)
-	return errors.Join(n.client.Reload(cfg), n.onions.reload(all))
+	return n.onions.reload(all, func() error { return n.client.Reload(cfg) })
 }
 
 // shutdown does not wait for connections: clients connect again, to where the service is

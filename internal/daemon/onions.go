@@ -22,6 +22,7 @@ import (
 type onionListener interface {
 	Address() string
 	Published(context.Context) error
+	CheckReload(chive.OnionConfig) error
 	Reload(chive.OnionConfig) error
 	Status() chive.OnionStatus
 	Withdraw(context.Context) error
@@ -87,19 +88,30 @@ func (h *onionHost) line() []string {
 func (o *onions) start(all []hosting) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, h := range all {
-		if err := o.add(h); err != nil {
-			return errors.Join(err, o.closeAll())
-		}
-	}
-	return nil
+	var err error
+	o.all, err = o.open(nil, all)
+	return err
 }
 
-// add hosts one more service. The caller has the mutex.
-func (o *onions) add(h hosting) error {
+// open opens services beside others, all or none: it returns the others with them, or the
+// others alone. The caller has the mutex.
+func (o *onions) open(others []*onionHost, more []hosting) ([]*onionHost, error) {
+	all := slices.Clone(others)
+	for _, h := range more {
+		host, err := o.openOne(all, h)
+		if err != nil {
+			return others, errors.Join(err, closeAll(all[len(others):]))
+		}
+		all = append(all, host)
+	}
+	return all, nil
+}
+
+// openOne opens a service beside others. The caller has the mutex.
+func (o *onions) openOne(others []*onionHost, h hosting) (*onionHost, error) {
 	dir, err := filepath.Abs(h.KeyDir)
 	if err != nil {
-		return fault.Wrap(fault.Local, err)
+		return nil, fault.Wrap(fault.Local, err)
 	}
 	if l := o.going[dir]; l != nil { // it is wanted again, and its directory is locked
 		l.hurry()
@@ -111,7 +123,7 @@ func (o *onions) add(h hosting) error {
 	if label == "" {
 		label = strconv.Itoa(o.last)
 	}
-	for slices.ContainsFunc(o.all, func(other *onionHost) bool { return other.label == label }) {
+	for slices.ContainsFunc(others, func(other *onionHost) bool { return other.label == label }) {
 		label += "_" // somebody's name is a number
 	}
 	if !h.single {
@@ -119,20 +131,14 @@ func (o *onions) add(h hosting) error {
 	}
 	l, err := o.listen(h.OnionConfig)
 	if err != nil {
-		return o.explain(dir, err)
+		return nil, o.explain(dir, err)
 	}
-	for _, other := range o.all {
+	for _, other := range others {
 		if other.Address() == l.Address() {
-			return errors.Join(fault.New(fault.Config, "onion service %s: its key is also in %s; one program hosts a service once", dir, other.dir), l.Close())
+			return nil, errors.Join(fault.New(fault.Config, "onion service %s: its key is also in %s; one program hosts a service once", dir, other.dir), l.Close())
 		}
 	}
-	host := &onionHost{onionListener: l, dir: dir, label: label, hosting: h}
-	o.all = append(o.all, host)
-	if o.say != nil {
-		o.say(host.line()...)
-		o.announce(host)
-	}
-	return nil
+	return &onionHost{onionListener: l, dir: dir, label: label, hosting: h}, nil
 }
 
 // explain names the service in an error.
@@ -190,44 +196,69 @@ func (o *onions) announce(h *onionHost) <-chan struct{} {
 }
 
 // reload hosts other services, or the same ones with other settings. Services that stay
-// keep their circuits. An error concerns one service: the others are reloaded.
-func (o *onions) reload(next []hosting) error {
+// keep their circuits. First it checks the services that stay and opens the new ones, then
+// it calls rest, for what else belongs to this reload. After an error from these, nothing
+// has changed. Later errors are a partly: all is in use but what they name.
+func (o *onions) reload(next []hosting, rest func() error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	var errs []error
-	keep := map[string]hosting{}
+	keep := map[string]chive.OnionConfig{}
 	var fresh []hosting
 	for _, h := range next {
 		dir, err := filepath.Abs(h.KeyDir)
 		if err != nil {
 			return fault.Wrap(fault.Local, err)
 		}
-		if slices.ContainsFunc(o.all, func(have *onionHost) bool { return have.dir == dir }) {
-			keep[dir] = h
-		} else {
+		i := slices.IndexFunc(o.all, func(have *onionHost) bool { return have.dir == dir })
+		if i < 0 {
+			h.single = false
 			fresh = append(fresh, h)
-		}
-	}
-	var stay []*onionHost
-	for _, h := range o.all {
-		to, ok := keep[h.dir]
-		if !ok {
-			errs = append(errs, o.remove(h))
 			continue
 		}
-		stay = append(stay, h)
-		cfg := to.OnionConfig
-		cfg.Name, cfg.KeyDir = h.hosting.Name, h.hosting.KeyDir // what its lines and metrics are called stays
-		if err := h.Reload(cfg); err != nil {
+		cfg, have := h.OnionConfig, o.all[i]
+		cfg.Name, cfg.KeyDir = have.hosting.Name, have.hosting.KeyDir // what its lines and metrics are called stays
+		if err := have.CheckReload(cfg); err != nil {
+			return o.explain(dir, err)
+		}
+		keep[dir] = cfg
+	}
+	var stay, gone []*onionHost
+	for _, h := range o.all {
+		if _, ok := keep[h.dir]; ok {
+			stay = append(stay, h)
+		} else {
+			gone = append(gone, h)
+		}
+	}
+	all, err := o.open(stay, fresh)
+	if err == nil {
+		if err = rest(); err != nil {
+			err = errors.Join(err, closeAll(all[len(stay):]))
+		}
+	}
+	if err != nil {
+		return err
+	}
+	o.all = all
+	var errs []error
+	for _, h := range gone {
+		errs = append(errs, o.remove(h))
+	}
+	for _, h := range stay {
+		if err := h.Reload(keep[h.dir]); err != nil {
 			errs = append(errs, o.explain(h.dir, err))
 		}
 	}
-	o.all = stay
-	for _, h := range fresh {
-		h.single = false
-		errs = append(errs, o.add(h))
+	if o.say != nil {
+		for _, h := range all[len(stay):] {
+			o.say(h.line()...)
+			o.announce(h)
+		}
 	}
-	return errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil {
+		return partly{err}
+	}
+	return nil
 }
 
 // remove ends a service that is no longer wanted. A host of a fleet first has new clients go
@@ -266,12 +297,11 @@ func (o *onions) status() (out []chive.OnionStatus) {
 	return out
 }
 
-func (o *onions) closeAll() error {
+func closeAll(hosts []*onionHost) error {
 	var errs []error
-	for _, h := range o.all {
+	for _, h := range hosts {
 		errs = append(errs, h.Close())
 	}
-	o.all = nil
 	return errors.Join(errs...)
 }
 
@@ -283,7 +313,9 @@ func (o *onions) close() error {
 	for _, l := range o.going {
 		l.hurry()
 	}
-	return o.closeAll()
+	all := o.all
+	o.all = nil
+	return closeAll(all)
 }
 
 // leaveTime bounds how long a host of a fleet tries to leave it.

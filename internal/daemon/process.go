@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"slices"
 	"sync"
 
 	"github.com/coreos/go-systemd/v22/daemon"
@@ -29,7 +28,8 @@ type node interface {
 	// watch calls ready when the node serves, with more lines, and say with lines at any
 	// time. It returns when the node ends by itself, which is an error, or when ctx does.
 	watch(ctx context.Context, say, ready func(lines ...string)) error
-	// reload applies the live settings of a role of the same kind.
+	// reload applies the live settings of a role of the same kind. After an error nothing
+	// has changed, unless the error is a partly.
 	reload(role) error
 	// shutdown lets open connections and circuits continue for some time; when
 	// ctx ends, it ends them.
@@ -185,44 +185,6 @@ func (p *Process) drain(ctx context.Context) error {
 			return ErrKilled
 		}
 	}
-}
-
-// reload reads the settings again. Live settings take effect at once; the log
-// names other changed settings, which wait for the next start.
-func (p *Process) reload() {
-	if err := p.file.reopen(); err != nil {
-		p.log.Error("reload: the log goes on into the file that was open", "err", err)
-	}
-	next, err := p.Settings.Reread()
-	if err == nil {
-		err = next.Check()
-	}
-	var live, waiting []string
-	if err == nil {
-		live, waiting = p.Settings.Changes(next.Set)
-		if err = next.Explain(p.node.reload(next.role)); err != nil {
-			p.doubt(live)
-		}
-	}
-	if err != nil {
-		// An operator may ask again and again: the same mistake is in the log once.
-		if text := err.Error(); text == p.mistake {
-			p.log.Error("reload: the mistake is the same as before, and the settings in use stay")
-		} else {
-			p.log.Error("reload: the settings in use stay", "err", err)
-			p.mistake = text
-		}
-		return
-	}
-	p.mistake, p.Settings.doc = "", next.doc
-	limitHeap(next.role.maxMemory())
-	p.level.Set(next.role.common().LogLevel)
-	if len(waiting) > 0 && !slices.Equal(waiting, p.waiting) {
-		p.log.Warn("reloaded; these changes take effect at the next start", "options", waiting)
-	}
-	p.waiting = waiting
-	p.takeOver(next.Texts(true))
-	p.log.Info("reloaded", "changed", live)
 }
 
 // notify sends a state to systemd, if systemd has started this process.

@@ -249,11 +249,13 @@ func (n *proxyNode) reload(to role) error {
 		return err
 	}
 	life.KeepFixed(&n.cfg, &cfg)
-	if err := n.client.Reload(cfg); err != nil {
-		return err
-	}
-	n.drain.Store(int64(r.Drain))
-	return n.onions.reload(all)
+	return n.onions.reload(all, func() error {
+		if err := n.client.Reload(cfg); err != nil {
+			return err
+		}
+		n.drain.Store(int64(r.Drain))
+		return nil
+	})
 }
 
 // shutdown lets open connections finish. Meanwhile hosts of fleets send their clients to

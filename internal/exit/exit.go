@@ -78,12 +78,20 @@ func New(cfg *Config, dir *dirserver.Server, opts Options) (*Exit, error) {
 // SetConfig replaces the configuration for new streams; with nil they are
 // refused.
 func (e *Exit) SetConfig(cfg *Config) error {
+	apply, err := e.Prepare(cfg)
+	if err == nil {
+		apply()
+	}
+	return err
+}
+
+// Prepare checks what SetConfig checks. apply takes the configuration over, and cannot fail.
+func (e *Exit) Prepare(cfg *Config) (apply func(), err error) {
 	if cfg == nil {
-		e.rules.Store(nil)
-		return nil
+		return func() { e.rules.Store(nil) }, nil
 	}
 	if err := cfg.Check(); err != nil {
-		return err
+		return nil, err
 	}
 	c := cfg.withDefaults()
 	if e.opts.Sockets > 0 {
@@ -91,13 +99,14 @@ func (e *Exit) SetConfig(cfg *Config) error {
 	}
 	names, err := newResolver(c.Nameservers, e.opts.Now, e.opts.Stats)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	if old := e.rules.Load(); old != nil && slices.Equal(old.names.servers, names.servers) {
-		names = old.names // with its cache
-	}
-	e.rules.Store(&rules{Config: &c, names: names})
-	return nil
+	return func() {
+		if old := e.rules.Load(); old != nil && slices.Equal(old.names.servers, names.servers) {
+			names = old.names // with its cache
+		}
+		e.rules.Store(&rules{Config: &c, names: names})
+	}, nil
 }
 
 // Close ends all streams and waits for them.

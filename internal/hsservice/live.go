@@ -86,6 +86,19 @@ func (s *Service) Reload(next Live) error {
 	return nil
 }
 
+// CheckReload returns the error that Reload would return.
+func (s *Service) CheckReload(next Live) error {
+	if err := next.check(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return errClosed
+	}
+	return nil
+}
+
 // removed reports whether somebody could read the descriptors before, and cannot now.
 func removed(old, next []ident.X25519Key) bool {
 	if len(old) == 0 {

@@ -24,13 +24,15 @@ func (r *Relay) Reload(cfg Config) error {
 	if err != nil {
 		return err
 	}
+	applyExit, err := r.exit.Prepare(next.Exit)
+	if err != nil {
+		return err
+	}
 	now := time.Now()
 	if err := r.keys.Reread(now); err != nil {
 		return err
 	}
-	if err := r.exit.SetConfig(next.Exit); err != nil {
-		return err
-	}
+	applyExit()
 	if next.Rate != 0 && !r.limits.on.Load() {
 		r.log.Info("the limit of bandwidth holds for links that open from now on")
 	}

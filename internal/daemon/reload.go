@@ -1,0 +1,54 @@
+package daemon
+
+import (
+	"errors"
+	"slices"
+)
+
+// partly is the error of a reload after which all new settings are in use, but those of
+// the parts that it names.
+type partly struct{ error }
+
+func (p partly) Unwrap() error { return p.error }
+
+// reload reads the settings again. Live settings take effect at once; the log
+// names other changed settings, which wait for the next start.
+func (p *Process) reload() {
+	if err := p.file.reopen(); err != nil {
+		p.log.Error("reload: the log goes on into the file that was open", "err", err)
+	}
+	next, err := p.Settings.Reread()
+	if err == nil {
+		err = next.Check()
+	}
+	var inUse bool // the new settings, at least most of them
+	if err == nil {
+		err = p.node.reload(next.role)
+		inUse = err == nil || errors.As(err, new(partly))
+		err = next.Explain(err)
+	}
+	if !inUse {
+		// An operator may ask again and again: the same mistake is in the log once.
+		if text := err.Error(); text == p.mistake {
+			p.log.Error("reload: the mistake is the same as before, and the settings in use stay")
+		} else {
+			p.log.Error("reload: the settings in use stay", "err", err)
+			p.mistake = text
+		}
+		return
+	}
+	live, waiting := p.Settings.Changes(next.Set)
+	p.mistake, p.Settings.doc = "", next.doc
+	limitHeap(next.role.maxMemory())
+	p.level.Set(next.role.common().LogLevel)
+	if len(waiting) > 0 && !slices.Equal(waiting, p.waiting) {
+		p.log.Warn("reloaded; these changes take effect at the next start", "options", waiting)
+	}
+	p.waiting = waiting
+	p.takeOver(next.Texts(true))
+	if err != nil {
+		p.log.Error("reloaded, but what the error names goes on with its old settings, or has ended", "err", err, "changed", live)
+		return
+	}
+	p.log.Info("reloaded", "changed", live)
+}
