@@ -166,7 +166,7 @@ func upstreamClient(t *testing.T, nw *ctor.Network, d *dialled, log *output, url
 
 // TestUpstreamProxy: through proxies of other projects, a client connects to the proxy
 // and to nothing else, also when the proxy has ended; then its state names the cause,
-// and neither that nor the log has the password.
+// no guard is to blame, and neither that nor the log has the password.
 func TestUpstreamProxy(t *testing.T) {
 	nw := network(t, "vanilla")
 	for name, start := range map[string]func(t *testing.T) *upstreamProxy{
@@ -209,6 +209,11 @@ func TestUpstreamProxy(t *testing.T) {
 			}
 			if a := d.only(t); a != p.addr {
 				t.Errorf("without the proxy, connected to %v", a)
+			}
+			for _, g := range c.Status().Guards.Guards {
+				if g.Reachable == "no" {
+					t.Errorf("the proxy's end is the fault of the guard %s: %s", g.Nickname, log)
+				}
 			}
 			for _, secret := range []string{"alice", "opensesame", p.addr.String()} {
 				if strings.Contains(log.String()+problem+fmt.Sprintf("%+v", c.Status()), secret) {

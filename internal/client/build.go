@@ -346,6 +346,8 @@ func (b *building) account(ctx context.Context, err error, now time.Time) {
 	case u == nil:
 	case ctx.Err() != nil: // this client gave up
 		u.Cancelled(now)
+	case hops == 0 && b.proxyFailed(ctx, err):
+		u.Cancelled(now)
 	case hops == 0:
 		u.Failed(now, guard.Unreachable)
 	default:

@@ -193,12 +193,12 @@ func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*d
 	d, err := k.build(ctx, t)
 	now = time.Now()
 	if err != nil {
-		if use != nil {
-			if ctx.Err() != nil && context.Cause(ctx) != errBuildTimeout {
-				use.Cancelled(now)
-			} else {
-				use.Failed(now, guard.Unreachable)
-			}
+		switch { // the caller's context may have ended: the proxy's state matters then, too
+		case use == nil:
+		case ctx.Err() != nil && context.Cause(ctx) != errBuildTimeout, k.c.proxyFailed(k.c.ctx, err):
+			use.Cancelled(now)
+		default:
+			use.Failed(now, guard.Unreachable)
 		}
 		return nil, err
 	}

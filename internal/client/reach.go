@@ -9,6 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/upstream"
 )
 
 // reach remembers whether relays answer, so that a client without a working
@@ -56,6 +57,22 @@ func (r *reach) unanswered(err error, now time.Time) {
 		r.since = now.Round(0)
 	}
 	r.failed, r.last = r.failed+1, err
+}
+
+// probeTime bounds a connection to the upstream proxy that only shows whether it listens.
+const probeTime = 3 * time.Second
+
+// proxyFailed reports whether the upstream proxy is the cause of an error before the first
+// hop: then the guard is not to blame. Links that were open end with the proxy, too, and a
+// proxy that is silent looks like a guard that is, so this asks whether the proxy listens.
+func (c *Client) proxyFailed(ctx context.Context, err error) bool {
+	p := c.cfg.Upstream
+	if p == nil || upstream.Failed(err) {
+		return p != nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	defer cancel()
+	return !p.Listens(ctx, c.cfg.Dial)
 }
 
 // problem returns why no relay can be reached; nil if some can, as far as is known.

@@ -129,15 +129,39 @@ type DialFunc func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 func (p *Proxy) Dial(ctx context.Context, dial DialFunc, host string, port uint16) (net.Conn, error) {
 	c, err := dial(ctx, p.addr)
 	if err != nil {
-		return nil, fault.New(kindOf(ctx), "the %s cannot be reached: %w", p, plain(err))
+		return nil, &failure{fault.New(kindOf(ctx), "the %s cannot be reached: %w", p, plain(err))}
 	}
 	err = Within(ctx, c, func() error { return p.kind.ask(c, p, host, port) })
 	if err != nil {
 		_ = c.Close()
-		return nil, fault.New(fault.KindOf(err), "the %s: %w", p, err)
+		kind := fault.KindOf(err)
+		err = fault.New(kind, "the %s: %w", p, err)
+		if kind == fault.Config || kind == fault.Protocol { // for every target the same
+			err = &failure{err}
+		}
+		return nil, err
 	}
 	return c, nil
 }
+
+// Listens reports whether the proxy takes a connection, which is closed at once.
+func (p *Proxy) Listens(ctx context.Context, dial DialFunc) bool {
+	c, err := dial(ctx, p.addr)
+	if err == nil {
+		_ = c.Close()
+	}
+	return err == nil
+}
+
+// failure is an error of the proxy itself.
+type failure struct{ error }
+
+func (f *failure) Unwrap() error { return f.error }
+
+// Failed reports whether the proxy itself is the cause of an error of Dial: it cannot be
+// reached, refuses this client, or speaks another protocol. So the error says nothing
+// about the target.
+func Failed(err error) bool { return errors.As(err, new(*failure)) }
 
 // DialAddr is Dial for an address and port.
 func (p *Proxy) DialAddr(ctx context.Context, dial DialFunc, to netip.AddrPort) (net.Conn, error) {
