@@ -78,7 +78,7 @@ func (m *Manager) pick(now time.Time) *entry {
 		if e.dialing || m.live[id] != nil || now.Before(e.next) || !e.static && !room || !m.banned.has(id, now).IsZero() {
 			continue
 		}
-		value := e.score.now(now) + rand.Float64()*scoreMost
+		value := e.score.now(now, scoreHalf) + rand.Float64()*scoreMost
 		if e.static {
 			value += 10 * scoreMost
 		}

@@ -41,8 +41,8 @@ func (m *Manager) evict(newcomer *conn) *conn {
 		})
 	}
 	oldest := func(a, b *conn) int { return a.since.Compare(b.since) }
-	keep(safeScores, func(a, b *conn) int { return cmp.Compare(b.score.now(now), a.score.now(now)) },
-		func(c *conn) bool { return c.score.now(now) > 0 })
+	keep(safeScores, func(a, b *conn) int { return cmp.Compare(b.score.now(now, scoreHalf), a.score.now(now, scoreHalf)) },
+		func(c *conn) bool { return c.score.now(now, scoreHalf) > 0 })
 	keep(len(list)/safeShare, oldest, func(c *conn) bool { return c.route.Onion })
 	keep(len(list)/safeAge, oldest, func(*conn) bool { return true })
 	if len(list) == 0 {

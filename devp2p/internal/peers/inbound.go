@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"sync"
 	"time"
@@ -217,13 +218,22 @@ func (m *Manager) admit(c net.Conn, onion bool) *conn {
 
 // slowest returns the pending connection that makes room for one of a group: the oldest
 // of the group with the most pending ones, if this group has more than the new one's
-// would; else the oldest one that has had the time of two round trips. mu is held.
+// would; else the oldest one that has had the time of two round trips. Where nothing tells
+// connections apart, it is any of them: somebody who fills all places cannot know which
+// will be free, and an honest node needs only few tries. mu is held.
 func (m *Manager) slowest(group string) *conn {
 	count := map[string]int{}
+	var alike []*conn
 	for _, c := range m.conns {
 		if c.state == pending && c.inbound {
 			count[c.group]++
+			if c.group == "" {
+				alike = append(alike, c)
+			}
 		}
+	}
+	if group == "" && len(alike) == m.pending {
+		return alike[rand.IntN(len(alike))]
 	}
 	var out *conn
 	for _, c := range m.conns {

@@ -95,7 +95,8 @@ func (m *Manager) disconnect(id enode.ID, reason p2p.DiscReason) {
 }
 
 // Score counts something that a peer did. A peer with too low a score is sent away, and
-// may not come back for an hour; nor may others of its circuit for ten minutes.
+// may not come back for an hour. If several of its circuit, or of its network of addresses,
+// are sent away within some minutes, nobody of these may connect for ten minutes.
 func (m *Manager) Score(id enode.ID, e Event) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -117,7 +118,7 @@ func (m *Manager) Score(id enode.ID, e Event) {
 		return
 	}
 	m.log.Info("a peer is sent away", "after", e.String(), "onion", c.route.Onion, "inbound", c.inbound)
-	if c.group != "" {
+	if c.group != "" && m.faults.add(c.group, now) {
 		m.shut.add(c.group, now.Add(groupBan), now)
 	}
 	m.disconnect(id, rules[e].reason)

@@ -48,6 +48,7 @@ type Manager struct {
 	pending int                  // guarded by mu: incoming connections before their handshake's end
 	dials   int                  // guarded by mu: under way
 	banned  bans[enode.ID]       // guarded by mu
+	faults  faults               // guarded by mu: of groups
 	shut    bans[string]         // guarded by mu: groups that may not connect
 	dirty   bool                 // guarded by mu: the table differs from the file
 	serial  uint64               // guarded by mu: the number of the last connection
@@ -64,7 +65,7 @@ func New(cfg Config) (*Manager, error) {
 		wake: make(chan struct{}, 1), reachable: make(chan struct{}),
 		table: map[enode.ID]*entry{}, onions: map[string]int{}, conns: map[string]*conn{},
 		live: map[enode.ID]*conn{}, groups: map[string]int{},
-		banned: bans[enode.ID]{most: maxBans}, shut: bans[string]{most: maxGroups},
+		banned: bans[enode.ID]{most: maxBans}, shut: bans[string]{most: maxGroups}, faults: faults{},
 	}
 	if cfg.Dir != "" {
 		if err := m.load(m.storePath()); err != nil {

@@ -3,9 +3,11 @@ package peers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/ethereum/go-ethereum/p2p"
@@ -86,7 +88,7 @@ func TestKept(t *testing.T) {
 }
 
 // TestScore: a peer that breaks the protocol is sent away with the table's reason, and
-// may not come back, nor may its circuit.
+// may not come back. Others of its circuit may.
 func TestScore(t *testing.T) {
 	ctx := limited(t)
 	nw := onionsim.New()
@@ -115,13 +117,63 @@ func TestScore(t *testing.T) {
 		s := b.Status()
 		return len(s) == 1 && s[0].Problem == p2p.DiscSubprotocolError.Error()
 	})
-	// Its dials fail from now on, because the circuit is shut.
+	// It is sent away again at each attempt.
 	await(t, ctx, "the next dials to fail", func() bool { return b.Status()[0].Failures >= 3 })
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.live) != 0 || a.banned.has(id, time.Now()).IsZero() || len(a.shut.until) != 1 {
+	if len(a.live) != 0 || a.banned.has(id, time.Now()).IsZero() || len(a.shut.until) != 0 {
 		t.Errorf("%d live, banned %v, shut %v", len(a.live), a.banned.until, a.shut.until)
 	}
+}
+
+// TestFaultsOfCircuit: one malformed message, or two long after each other, shut out its
+// sender, and nobody else of the circuit; the third in some minutes shuts the circuit for a
+// time.
+func TestFaultsOfCircuit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := idle(t, Config{PerCircuit: 100, MaxPending: 100})
+		m.ended = true // nothing is connected
+		serial := byte(0)
+		fault := func() (honest bool) {
+			serial++
+			id := enode.ID{serial}
+			m.live[id] = &conn{state: connected, inbound: true, id: id, group: "circuit a"}
+			m.Score(id, Malformed)
+			if m.banned.has(id, time.Now()).IsZero() {
+				t.Error("the sender is not banned")
+			}
+			m.ended = false
+			defer func() { m.ended = true }()
+			if m.admit(newCircuit("b"), true) == nil {
+				t.Error("another circuit is shut")
+			}
+			return m.admit(newCircuit("a"), true) != nil
+		}
+		for i, want := range []bool{true, true, false} {
+			if fault() != want {
+				t.Errorf("fault %d: the circuit is open: %v", i+1, !want)
+			}
+		}
+		time.Sleep(groupBan)
+		m.ended = false
+		if m.admit(newCircuit("a"), true) == nil {
+			t.Error("the circuit is shut for longer")
+		}
+		m.ended = true
+		time.Sleep(time.Hour) // they fade
+		for range 20 {
+			if !fault() {
+				t.Error("a fault each ten minutes shuts the circuit")
+			}
+			time.Sleep(groupHalf)
+		}
+		for i := range maxGroups + 10 {
+			m.faults.add(fmt.Sprint(i), time.Now())
+		}
+		if len(m.faults) > maxGroups {
+			t.Errorf("%d groups are counted", len(m.faults))
+		}
+	})
 }
 
 // TestFailsWithoutFallback: in only-onion, a node whose onion is away is not reached,

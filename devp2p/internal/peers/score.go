@@ -49,10 +49,37 @@ const (
 	scoreHalf = time.Hour           // scores halve in this time
 	banTime   = time.Hour           // how long it may not come back
 	maxBans   = 4096                // nodes; the first one goes
-	groupBan  = 10 * time.Minute    // how long its circuit may not be used
-	maxGroups = 4096                // circuits that are banned; the first one goes
 	scoreOld  = 30 * 24 * time.Hour // a node that was not connected for so long is as one that never was
 )
+
+// A node's identity costs nothing, so nodes that break the protocol also count for the
+// circuit, or the network of addresses, that they came from. But others may share that, and
+// one fault may be a mistake. So the first ones shut nobody else out.
+const (
+	groupFaults = 2.5              // at this many nodes that were sent away, which fade, a group is shut: at the third within some minutes
+	groupHalf   = 10 * time.Minute // they halve in this time
+	groupBan    = 10 * time.Minute // how long the group may not connect
+	maxGroups   = 4096             // groups that are counted, or shut; of those counted the least goes, of those shut the first
+)
+
+// faults counts the nodes of groups that were sent away.
+type faults map[string]score
+
+// add counts one more, and reports whether the group has had enough of them.
+func (f faults) add(group string, now time.Time) bool {
+	if _, ok := f[group]; !ok && len(f) >= maxGroups {
+		least, low := "", math.Inf(1)
+		for other, s := range f {
+			if v := s.now(now, groupHalf); v < low {
+				least, low = other, v
+			}
+		}
+		delete(f, least)
+	}
+	n := f[group].now(now, groupHalf) + 1
+	f[group] = score{n, now}
+	return n >= groupFaults
+}
 
 // score is a sum of points that fades.
 type score struct {
@@ -60,17 +87,17 @@ type score struct {
 	at    time.Time
 }
 
-// now returns the score at a time.
-func (s score) now(t time.Time) float64 {
+// now returns the score at a time. It halves in each half.
+func (s score) now(t time.Time, half time.Duration) float64 {
 	if s.value == 0 || !t.After(s.at) {
 		return s.value
 	}
-	return s.value * math.Exp2(-float64(t.Sub(s.at))/float64(scoreHalf))
+	return s.value * math.Exp2(-float64(t.Sub(s.at))/float64(half))
 }
 
 // add counts an event.
 func (s *score) add(e Event, t time.Time) float64 {
-	s.value = min(s.now(t)+rules[e].points, scoreMost)
+	s.value = min(s.now(t, scoreHalf)+rules[e].points, scoreMost)
 	s.at = t
 	return s.value
 }

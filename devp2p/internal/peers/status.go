@@ -70,7 +70,7 @@ func (m *Manager) Status() []PeerStatus {
 	var nodes []*enode.Node // nil for those without an entry; parallel to out
 	m.mu.Lock()
 	for id, c := range m.live {
-		s := PeerStatus{ID: id, State: Connected, Inbound: c.inbound, Onion: c.route.Onion, Why: c.route.Why, Since: c.since, Score: c.score.now(now)}
+		s := PeerStatus{ID: id, State: Connected, Inbound: c.inbound, Onion: c.route.Onion, Why: c.route.Why, Since: c.since, Score: c.score.now(now, scoreHalf)}
 		if p := peers[id]; p != nil {
 			s.Name, s.Trusted = p.Name(), p.Trusted()
 			for _, cap := range p.Caps() {
@@ -78,7 +78,7 @@ func (m *Manager) Status() []PeerStatus {
 			}
 		}
 		if e := m.table[id]; e != nil {
-			s.Static, s.Source, s.Score = e.static, e.source, e.score.now(now)
+			s.Static, s.Source, s.Score = e.static, e.source, e.score.now(now, scoreHalf)
 		}
 		out, nodes = append(out, s), append(nodes, nil)
 	}
@@ -86,7 +86,7 @@ func (m *Manager) Status() []PeerStatus {
 		if m.live[id] != nil {
 			continue
 		}
-		s := PeerStatus{ID: id, State: Candidate, Static: e.static, Source: e.source, Score: e.score.now(now), Failures: e.failures,
+		s := PeerStatus{ID: id, State: Candidate, Static: e.static, Source: e.source, Score: e.score.now(now, scoreHalf), Failures: e.failures,
 			Problem: e.lastErr, Onion: e.route.Onion, Why: e.route.Why}
 		if until := m.banned.has(id, now); !until.IsZero() {
 			s.State, s.Next = Banned, until

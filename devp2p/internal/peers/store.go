@@ -137,7 +137,7 @@ func (m *Manager) save(path string) error {
 		source := e.source
 		f.Nodes = append(f.Nodes, storeNode{
 			Node: e.node.String(), Source: source[:min(len(source), 100)], Failures: min(e.failures, 1<<20), Connected: e.connected.Round(0),
-			Score: max(min(e.score.now(now), scoreMost), 2*scoreBan),
+			Score: max(min(e.score.now(now, scoreHalf), scoreMost), 2*scoreBan),
 		})
 	}
 	m.mu.Unlock()

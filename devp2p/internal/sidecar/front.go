@@ -8,7 +8,9 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,8 +21,8 @@ import (
 
 // The limits of an onion's connections to the node.
 const (
-	maxUnsorted  = 32               // connections whose first message is not there yet
-	sortWithin   = 20 * time.Second // for the first message: an onion can be slow
+	maxUnsorted  = 128              // connections whose first message is not there yet
+	sortWithin   = 10 * time.Second // for the first message, which a client sends at once
 	maxAuth      = 2048             // bytes of RLPx's first message, as in go-ethereum
 	localTimeout = 5 * time.Second  // to connect to the node on loopback
 )
@@ -40,7 +42,7 @@ type front struct {
 	mu       sync.Mutex
 	conns    map[net.Conn]bool // guarded by mu: those to the node
 	circuits map[string]int    // guarded by mu: connections to the node, by circuit
-	unsorted map[string]int    // guarded by mu: connections whose first message is not there yet, by circuit
+	unsorted []net.Conn        // guarded by mu: those whose first message is not there yet
 	closed   bool              // guarded by mu: no more connections go to the node
 }
 
@@ -102,7 +104,7 @@ func (l *frontListener) accept() {
 			l.end(err)
 			return
 		}
-		if !l.front.admit(circuitOf(c)) {
+		if !l.front.admit(c) {
 			c.Close()
 			continue
 		}
@@ -122,7 +124,7 @@ func (l *frontListener) sort(c net.Conn) {
 	}()
 	auth, own, err := readAuth(c, l.front.key)
 	close(stop)
-	l.front.sorted(circuitOf(c))
+	l.front.sorted(c)
 	if err != nil {
 		c.Close()
 		l.front.log.Debug("sidecar: connection without a first message", "err", err)
@@ -174,29 +176,44 @@ func circuitOf(c net.Conn) string {
 	return ""
 }
 
-// admit reports whether one more connection may wait for its first message.
-func (f *front) admit(circuit string) bool {
+// admit reports whether a connection may wait for its first message. If there is no place,
+// another one that waits is closed: any of those of the circuit that has the most. A Tor
+// daemon tells no circuits. Then somebody who fills all places cannot know which connection
+// goes, and an honest client, whose message comes at once, gets through after few tries.
+func (f *front) admit(c net.Conn) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	all := 0
-	for _, n := range f.unsorted {
-		all += n
+	count := map[string]int{}
+	most := 0
+	for _, other := range f.unsorted {
+		name := circuitOf(other)
+		count[name]++
+		most = max(most, count[name])
 	}
-	if all >= maxUnsorted || circuit != "" && f.unsorted[circuit] >= f.perCircuit {
+	if name := circuitOf(c); name != "" && count[name] >= f.perCircuit {
 		return false
 	}
-	if f.unsorted == nil {
-		f.unsorted = map[string]int{}
+	if len(f.unsorted) >= maxUnsorted {
+		var crowd []int
+		for i, other := range f.unsorted {
+			if count[circuitOf(other)] == most {
+				crowd = append(crowd, i)
+			}
+		}
+		i := crowd[rand.IntN(len(crowd))]
+		f.unsorted[i].Close() // its sort ends
+		f.unsorted = slices.Delete(f.unsorted, i, i+1)
 	}
-	f.unsorted[circuit]++
+	f.unsorted = append(f.unsorted, c)
 	return true
 }
 
-func (f *front) sorted(circuit string) {
+// sorted ends the wait of a connection.
+func (f *front) sorted(c net.Conn) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.unsorted[circuit]--; f.unsorted[circuit] == 0 {
-		delete(f.unsorted, circuit)
+	if i := slices.Index(f.unsorted, c); i >= 0 {
+		f.unsorted = slices.Delete(f.unsorted, i, i+1)
 	}
 }
 

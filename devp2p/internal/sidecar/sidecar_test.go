@@ -6,7 +6,6 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"strconv"
@@ -394,115 +393,6 @@ func TestOnionAway(t *testing.T) {
 	s := until(t, reports, "the onion", func(s Status) bool { return s.Record != nil })
 	if s.Private {
 		t.Error("private without only-onion")
-	}
-}
-
-// TestFront plays a client of the onion.
-func TestFront(t *testing.T) {
-	node, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer node.Close()
-	nw := &fakeNet{}
-	f := &front{Onions: nw, key: newKey(t), node: node.Addr().String, maxConns: 2, perCircuit: 1, log: slog.New(slog.DiscardHandler)}
-	ln, err := f.ListenOnion(t.Context(), "", 30303)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dial := func(first []byte) net.Conn {
-		c, err := nw.DialOnion(t.Context(), ln.Onion().Addr()+":30303", "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close() })
-		if _, err := c.Write(first); err != nil {
-			t.Fatal(err)
-		}
-		return c
-	}
-	// What the sidecar's key does not open goes to the node, unchanged, and back.
-	first := append([]byte{0, 200}, make([]byte, 200)...)
-	c := dial(append(first, "more"...))
-	got, err := node.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := make([]byte, len(first)+4)
-	if _, err := io.ReadFull(got, b); err != nil || string(b) != string(first)+"more" {
-		t.Fatalf("%q, %v", b, err)
-	}
-	if _, err := got.Write([]byte("answer")); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := io.ReadFull(c, b[:6]); err != nil || string(b[:6]) != "answer" {
-		t.Fatalf("%q, %v", b[:6], err)
-	}
-	// A first message that is too large ends the connection.
-	c = dial([]byte{0xff, 0xff})
-	if _, err := c.Read(b); err == nil {
-		t.Error("a first message of 65,535 bytes was taken")
-	}
-	// The third connection to the node is one too many.
-	dial(first)
-	if _, err := node.Accept(); err != nil {
-		t.Fatal(err)
-	}
-	c = dial(first)
-	if _, err := c.Read(b); err == nil {
-		t.Error("a third connection was taken")
-	}
-	if err := ln.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if n := f.open(); n != 0 {
-		t.Errorf("%d connections after the end", n)
-	}
-	if _, err := ln.Accept(); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Accept after the end: %v", err)
-	}
-}
-
-// TestPerCircuit counts connections of one circuit.
-func TestPerCircuit(t *testing.T) {
-	f := &front{maxConns: 10, perCircuit: 2}
-	c := func() net.Conn { a, _ := net.Pipe(); return a }
-	first := c()
-	for _, ok := range []error{f.enter(first, "1"), f.enter(c(), "1"), f.enter(c(), "2")} {
-		if ok != nil {
-			t.Error(ok)
-		}
-	}
-	if f.enter(c(), "1") == nil {
-		t.Error("a third connection over one circuit was taken")
-	}
-	f.leave(first, "1")
-	if err := f.enter(c(), "1"); err != nil {
-		t.Error(err)
-	}
-}
-
-// TestUnsorted: one circuit cannot take all places of connections without a first message,
-// and after the end no connection goes to the node.
-func TestUnsorted(t *testing.T) {
-	f := &front{maxConns: 10, perCircuit: 2, node: func() string { return "" }}
-	for i := range maxUnsorted {
-		if f.admit("1") != (i < f.perCircuit) {
-			t.Fatalf("connection %d of one circuit", i)
-		}
-	}
-	if !f.admit("2") || !f.admit("") {
-		t.Error("others find no place")
-	}
-	f.sorted("1")
-	if !f.admit("1") {
-		t.Error("a place is not given back")
-	}
-	f.closeConns()
-	a, b := net.Pipe()
-	defer b.Close()
-	if err := f.serve(a, nil); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("a connection after the end: %v", err)
 	}
 }
 
