@@ -3,6 +3,7 @@ package path
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -124,7 +125,7 @@ func (c *Config) last(d *netdir.Directory, rng netdir.Rand, spec *Spec) (Hop, er
 
 // first chooses the first hop, through guards if it is not nil.
 func (c *Config) first(d *netdir.Directory, guards Guards, rng netdir.Rand, spec *Spec, taken []Hop, now time.Time) (Hop, *guard.Use, error) {
-	k := check{c: c, d: d, spec: spec, path: taken}
+	k := check{c: c, d: d, spec: spec, path: taken, near: spec.hops() <= 2}
 	k.one = len(taken) == spec.hops()-1 && k.lacksOne()
 	if guards == nil {
 		k.flags = netdir.FlagGuard
@@ -168,10 +169,8 @@ func (c *Config) first(d *netdir.Directory, guards Guards, rng netdir.Rand, spec
 // manager checks the configuration: see GuardFilter.
 func (k *check) allowsGuard(g guard.Candidate) bool {
 	r, ok := find(k.d, g.ID)
-	for _, id := range k.spec.Exclude {
-		if id == g.ID.RSA {
-			return false
-		}
+	if k.near && !k.spec.Next.IsZero() && g.ID.RSA == k.spec.Next || slices.Contains(k.spec.Exclude, g.ID.RSA) {
+		return false
 	}
 	if !ok { // a bridge
 		if k.one {
