@@ -102,6 +102,7 @@ type HSServerState struct {
 	auth ident.Ed25519ID
 	x    ident.X25519Key
 	xb   [32]byte
+	sub  int // the index of the subcredential
 }
 
 // HSNtorOpen opens the encrypted part of an INTRODUCE2 that came through the
@@ -124,6 +125,7 @@ func HSNtorOpen(key *NtorKeyPair, auth ident.Ed25519ID, subcredentials [][32]byt
 		eq := subtle.ConstantTimeCompare(mac[:], body[n-32:])
 		subtle.ConstantTimeCopy(eq, enc[:], k.enc[:])
 		found |= eq
+		st.sub = subtle.ConstantTimeSelect(eq, i, st.sub)
 		k.wipe()
 	}
 	if found != 1 || !ok {
@@ -136,6 +138,9 @@ func HSNtorOpen(key *NtorKeyPair, auth ident.Ed25519ID, subcredentials [][32]byt
 // Client returns the client's public key, CLIENT_PK, by which the service
 // recognises replays.
 func (s *HSServerState) Client() ident.X25519Key { return s.x }
+
+// Subcredential returns the index of the subcredential that HSNtorOpen found to match.
+func (s *HSServerState) Subcredential() int { return s.sub }
 
 // Reply makes the handshake of a RENDEZVOUS1 and the key material of the virtual
 // hop. It reads 32 bytes from rand.
