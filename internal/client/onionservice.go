@@ -21,7 +21,7 @@ func (c *Client) Listen(cfg hsservice.Config) (*hsservice.Service, error) {
 	if c.ctx.Err() != nil {
 		return nil, context.Cause(c.ctx)
 	}
-	cfg.Circuits, cfg.Log, cfg.PQ, cfg.CGO = serviceCircuits{c}, c.log, c.cfg.onionPQ(), c.cfg.CGO != Off
+	cfg.Circuits, cfg.Log, cfg.Memory, cfg.PQ, cfg.CGO = serviceCircuits{c}, c.log, c.memory, c.cfg.onionPQ(), c.cfg.CGO != Off
 	if cfg.Name != "" {
 		cfg.Log = c.log.With("service", cfg.Name)
 	}

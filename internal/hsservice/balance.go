@@ -88,8 +88,8 @@ func checkFrontend(cfg *Config) error {
 	if len(cfg.Backends) == 0 {
 		return nil
 	}
-	if cfg.Fleet || len(cfg.Masters) > 0 || len(cfg.Ports) > 0 || len(cfg.Targets) > 0 {
-		return fault.New(fault.Config, "onion service: a frontend, which has backends, has no ports and no masters, and is no fleet")
+	if cfg.Fleet || len(cfg.Masters) > 0 || len(cfg.Ports) > 0 || len(cfg.Targets) > 0 || cfg.PoW != nil {
+		return fault.New(fault.Config, "onion service: a frontend, which has backends, has no ports and no masters, is no fleet, and asks for no proofs of work")
 	}
 	return checkPeers("backends", cfg.Backends, cfg.Key.ID(), MaxBackends)
 }

@@ -23,6 +23,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
@@ -88,6 +89,8 @@ type Config struct {
 	// Backends makes this service a frontend, which has no clients itself: its
 	// descriptors name the introduction points of these services (see balance.go).
 	Backends []ident.Ed25519ID
+	// Memory counts what the service remembers of proofs of work; nil: nothing does.
+	Memory *account.Memory
 	// Fleet says that other hosts may have the same key (see fleet.go).
 	Fleet bool
 }
@@ -107,6 +110,7 @@ type Service struct {
 
 	waiting   queue
 	opening   *rate.Limiter // of introductions
+	work      *work
 	backlog   chan *Conn    // streams that wait for Accept
 	published chan struct{} // closed when a descriptor was fetched back
 	pubOnce   sync.Once
@@ -120,7 +124,8 @@ type Service struct {
 	notBefore time.Time   // of the next launch, after a failure
 	extra     int         // points launched beyond those wanted, when there is none
 	descs     []*descriptor
-	subcreds  [][32]byte // of descs, and of those that were before
+	subcreds  [][32]byte        // of descs, and of those that were before
+	blinded   []ident.Ed25519ID // keys, each for one of subcreds
 	kems      kemKeys
 	masters   [][32]byte // secrets of the masters, around the period mastersOf
 	mastersOf hscrypto.Period
@@ -152,7 +157,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	s := &Service{
 		cfg: cfg, log: cfg.Log, kicked: make(chan struct{}, 1), published: make(chan struct{}),
-		waiting: queue{ready: make(chan struct{}, 1)},
+		waiting: queue{most: maxWaiting, ready: make(chan struct{}, 1)},
 		opening: rate.NewLimiter(openRate, openBurst),
 		backlog: make(chan *Conn, backlog),
 		rends:   map[*circuit.Circuit]*rendezvous{},
@@ -180,6 +185,8 @@ func New(cfg Config) (*Service, error) {
 	if len(cfg.Backends) > 0 {
 		s.balance = newBalance(cfg.Backends)
 	}
+	s.work = newWork(fleetSecret(cfg.Key, "work"), cfg.Memory, &s.counts, s.waiting.ready, s.log)
+	s.work.set(live.PoW)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.wg.Go(panics.Keep(s.log, s.rest, s.run))
 	s.wg.Go(panics.Keep(s.log, s.rest, s.introduce))
@@ -217,6 +224,7 @@ func (s *Service) Close() {
 		closeCircuit(c)
 	}
 	s.wg.Wait()
+	s.work.close()
 }
 
 func (s *Service) close() (circs []*circuit.Circuit) {
@@ -299,7 +307,7 @@ func (s *Service) tend(d *netdir.Directory, now time.Time) time.Duration {
 	} else {
 		wait = s.tendPoints(now)
 	}
-	wait = min(wait, s.tendDescriptors(d, now))
+	wait = min(wait, s.work.tend(now), s.tendDescriptors(d, now))
 	s.reapRendezvous(now)
 	s.cookies.forget(now)
 	s.warnDropped(now)

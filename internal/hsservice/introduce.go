@@ -12,6 +12,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netaddr"
 )
@@ -42,14 +43,17 @@ type meeting struct {
 	strange    bool            // the target is not in the consensus
 	congestion bool
 	cgo        bool
+	effort     uint32                // of the client's proof of work
 	promise    *circuit.OnionPromise // of a ciphertext; nil: there is none
 	state      *handshake.HSServerState
+	key        replayKey
 }
 
-// decrypt opens an introduction, and checks all of it (rend-spec-v3,
-// PROCESS_INTRO2). Only what is accepted counts against its point's life: a flood of
-// others must not wear out one point after the other.
-func (s *Service) decrypt(p *point, body []byte, now time.Time) (*meeting, error) {
+// wish is the place that a meeting needs.
+func (m *meeting) wish(through *point) wish { return wish{through, m.strange, m.effort} }
+
+// open opens an introduction, and checks all of it (rend-spec-v3, PROCESS_INTRO2).
+func (s *Service) open(p *point, body []byte, now time.Time) (*meeting, error) {
 	m, err := cell.ParseIntroduce(body)
 	if err != nil {
 		return nil, err
@@ -57,7 +61,7 @@ func (s *Service) decrypt(p *point, body []byte, now time.Time) (*meeting, error
 	if m.AuthKey != p.id() {
 		return nil, fault.New(fault.Protocol, "the introduction is for another introduction point")
 	}
-	subcreds, err := s.secrets(p)
+	subcreds, blinded, err := s.secrets(p)
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +73,7 @@ func (s *Service) decrypt(p *point, body []byte, now time.Time) (*meeting, error
 	if err != nil {
 		return nil, err
 	}
-	out := &meeting{cookie: in.Cookie, state: st}
+	out := &meeting{cookie: in.Cookie, state: st, key: replayKeyOf(m.Encrypted)}
 	if out.target, out.specs, err = s.rendezvousPoint(&in); err != nil {
 		return nil, err
 	}
@@ -82,13 +86,20 @@ func (s *Service) decrypt(p *point, body []byte, now time.Time) (*meeting, error
 	if out.cgo, err = s.cgoRequested(in.Exts, out.congestion); err != nil {
 		return nil, err
 	}
-	if _, ok := cell.FindExt(in.Exts, cell.ExtPoW); ok {
-		return nil, fault.New(fault.Protocol, "the client sends a proof of work, which this service does not ask for")
-	}
 	if out.promise, err = s.promised(in.Exts); err != nil {
 		return nil, err
 	}
-	return out, s.accept(p, m.Encrypted, out, now)
+	if err := s.isNew(p, out, now); err != nil {
+		return nil, err
+	}
+	if s.asksWork() {
+		var of ident.Ed25519ID // the key that the proof is for: of the descriptor that the client has
+		if i := st.Subcredential(); i < len(blinded) {
+			of = blinded[i]
+		}
+		out.effort, err = s.work.prove(in.Exts, &of, now, s.opening)
+	}
+	return out, err
 }
 
 // cgoRequested reports whether a client asks for counter galois onion. The hop has what
@@ -124,32 +135,47 @@ func (s *Service) increment() int {
 	return s.inc
 }
 
-// secrets returns what an introduction through a point may be encrypted with.
-func (s *Service) secrets(p *point) ([][32]byte, error) {
+// secrets returns what an introduction through a point may be encrypted with, and the
+// blinded keys of the first ones.
+func (s *Service) secrets(p *point) (subcreds [][32]byte, blinded []ident.Ed25519ID, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if p.introsLeft <= -maxIntros {
-		return nil, fault.New(fault.Resource, "the introduction point has served too many introductions")
+		return nil, nil, fault.New(fault.Resource, "the introduction point has served too many introductions")
 	}
-	return s.openers(), nil
+	return s.openers(), s.blinded, nil
 }
 
-// accept refuses an introduction that was there before, or for which there is no place.
-// It remembers the others, and counts them against their point's life.
-func (s *Service) accept(p *point, encrypted []byte, m *meeting, now time.Time) error {
-	key := replayKeyOf(encrypted)
+// isNew refuses an introduction that was there before.
+func (s *Service) isNew(p *point, m *meeting, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if p.replayed.knows(key) {
+	return s.isNewLocked(p, m, now)
+}
+
+func (s *Service) isNewLocked(p *point, m *meeting, now time.Time) error {
+	if p.replayed.knows(m.key) {
 		return fault.New(fault.Protocol, "the introduction was there before")
 	}
 	if s.cookies.knows(m.cookie, now) {
 		return fault.New(fault.Protocol, "the rendezvous cookie was there before")
 	}
-	if _, wait := s.place(p, m.strange, now); wait > 0 {
+	return nil
+}
+
+// accept refuses an introduction that was there before, or for which there is no place.
+// It remembers the others, and counts them against their point's life: a flood of others
+// must not wear out one point after the other.
+func (s *Service) accept(p *point, m *meeting, now time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.isNewLocked(p, m, now); err != nil {
+		return err
+	}
+	if _, wait := s.place(m.wish(p), now); wait > 0 {
 		return errNoPlace
 	}
-	p.replayed.add(key)
+	p.replayed.add(m.key)
 	s.cookies.add(m.cookie, now)
 	if p.introsLeft--; p.introsLeft == 0 {
 		s.kick() // to be replaced
@@ -190,6 +216,7 @@ type rendezvous struct {
 	hop    *circuit.Hop // the virtual one
 	idle   time.Time    // since; zero while there are streams
 	used   atomic.Bool  // it had a stream
+	effort uint32       // of the client's proof of work
 	open   atomic.Int64 // streams
 }
 
@@ -237,7 +264,7 @@ func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting) error {
 	if err != nil {
 		return err
 	}
-	r := &rendezvous{number: number, hop: hop, idle: time.Now()}
+	r := &rendezvous{number: number, hop: hop, idle: time.Now(), effort: m.effort}
 	if !s.joined(c, r) {
 		return errClosed
 	}

@@ -67,6 +67,7 @@ type flooder struct {
 	header []byte
 	kind   byte
 	n      uint64
+	proof  func(*cell.PoW) // fills in a proof of work; nil: there is none
 }
 
 func newFlooder(t testing.TB, p *point, kind byte) *flooder {
@@ -86,6 +87,11 @@ func (f *flooder) introduction() ([]byte, ident.RSAID) {
 	_, _ = rand.Read(id[9:])
 	t := linkspec.Target{RelayID: ident.RelayID{RSA: id, Ed: ident.Ed25519ID{2}}, Addrs: []netip.AddrPort{netip.MustParseAddrPort("8.8.8.8:9001")}}
 	plain := cell.IntroducePlaintext{Cookie: [cell.CookieLen]byte(id[:]), Onion: ident.X25519Key{9}, Specs: linkspec.Append(nil, t.Specs())}
+	if f.proof != nil {
+		p := cell.PoW{Nonce: [16]byte(id[:])}
+		f.proof(&p)
+		plain.Exts = []cell.Ext{p.Ext()}
+	}
 	return append(f.header[:len(f.header):len(f.header)], f.hs.Introduce(f.header, append(plain.Append(nil), make([]byte, 200)...))...), id
 }
 

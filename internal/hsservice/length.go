@@ -10,6 +10,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hspow"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -18,8 +19,8 @@ import (
 
 // innerOf returns what a descriptor tells clients. inc is the SENDME increment; zero:
 // no congestion control, and then no CGO either.
-func innerOf(points []netdoc.HSIntroPoint, inc int, cgo, single bool, kem []byte) (*netdoc.HSInner, error) {
-	inner := &netdoc.HSInner{Points: points, SendmeInc: uint8(inc), Single: single, HalfClose: true, KEM: kem}
+func innerOf(points []netdoc.HSIntroPoint, inc int, cgo, single bool, kem []byte, pow *netdoc.HSPoW) (*netdoc.HSInner, error) {
+	inner := &netdoc.HSInner{PoW: pow, Points: points, SendmeInc: uint8(inc), Single: single, HalfClose: true, KEM: kem}
 	if inc == 0 {
 		return inner, nil
 	}
@@ -89,7 +90,7 @@ func fits(points, clients, most int) error {
 	for i := range keys.Clients {
 		keys.Clients[i] = p.enc.Public()
 	}
-	inner, err := innerOf(all, 254, true, true, make([]byte, netdoc.HSKEMLen))
+	inner, err := innerOf(all, 254, true, true, make([]byte, netdoc.HSKEMLen), &netdoc.HSPoW{Effort: hspow.MaxSuggested})
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package hsservice
 
 import (
 	"bytes"
+	"errors"
 	"slices"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -30,6 +31,8 @@ type Live struct {
 	// IntroLimit is what relays are asked to let through of introductions, as far as they
 	// can limit them (HSIntro=5); nil: the consensus decides.
 	IntroLimit *cell.IntroDoS
+	// PoW says that the service asks for proofs of work; nil: it does not.
+	PoW *PoW
 }
 
 // check fills in defaults, and refuses what cannot be done.
@@ -46,7 +49,7 @@ func (l *Live) check() error {
 	if d := l.IntroLimit; d != nil && (d.RatePerSec < 0 || d.BurstPerSec < d.RatePerSec || d.BurstPerSec > 1<<31-1) {
 		return fault.New(fault.Config, "onion service: introductions limited to %d a second, bursts of %d: the burst must not be less than the rate, and the rate not less than 0", d.RatePerSec, d.BurstPerSec)
 	}
-	if err := checkClients(l.Clients); err != nil {
+	if err := errors.Join(l.PoW.check(), checkClients(l.Clients)); err != nil {
 		return err
 	}
 	return checkLength(l.Points, len(l.Clients))
@@ -68,6 +71,7 @@ func (s *Service) Reload(next Live) error {
 		return errClosed
 	}
 	old := s.live.Swap(&next)
+	s.work.set(next.PoW)
 	for _, x := range s.descs {
 		x.keys.Clients = s.fleet.clients(next.Clients)
 		x.less = 0 // fewer clients leave room for more points

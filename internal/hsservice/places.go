@@ -18,53 +18,61 @@ const (
 	// attacker can make up as many as he likes that never answer. A client that has
 	// a newer or older consensus than the service may name one, too.
 	maxStrange = 16
+	// maxWorked is how many more may be under way for clients with a proof of work, and
+	// maxCheap how many there are, of all kinds, when clients with less effort than the
+	// service suggests have to wait. This one is C tor's, which has no other bound.
+	maxWorked = 192
+	maxCheap  = 16
 )
+
+// wish is what a rendezvous is for: who may begin one now, place says.
+type wish struct {
+	through *point // the introduction point
+	strange bool   // the rendezvous point is not in the consensus
+	effort  uint32 // of the client's proof of work
+}
 
 // underWay is a rendezvous to which a circuit is being built.
 type underWay struct {
-	through *point // the introduction point
-	strange bool   // the rendezvous point is not in the consensus
-	since   time.Time
-	cancel  context.CancelCauseFunc
+	wish
+	since  time.Time
+	cancel context.CancelCauseFunc
 }
 
-// place says whether there is a place for another rendezvous through a point, or how
-// long that takes. Of those to strange points, only one that has been under way for
-// rendPatience or more makes room for another strange one. If all places are taken, one
-// rendezvous makes room, victim:
+// place says whether there is a place for another rendezvous, or how long that takes.
+// Those with a proof of work have places of their own, and so have, among all, those to
+// strange points. If all these places are taken, one rendezvous makes room, victim:
 //
-//   - the one that has been under way for the longest time, if that is rendPatience or
+//   - one of a lesser effort, the least;
+//   - or the one that has been under way for the longest time, if that is rendPatience or
 //     more;
-//   - or the oldest of the introduction point that has the most places, if it has at
-//     least two more than p. So a flood through one point does not take the places of
-//     the others.
-func (s *Service) place(p *point, strange bool, now time.Time) (victim *underWay, wait time.Duration) {
-	if strange {
-		n := 0
-		for _, u := range slices.Backward(s.meeting) {
-			if u.strange {
-				victim = u
-				n++
-			}
+//   - or, if the place is not one for strangers, the oldest of the introduction point that
+//     has the most places, if it has at least two more than the new one's, and no greater
+//     effort. So a flood through one point does not take the places of the others.
+func (s *Service) place(w wish, now time.Time) (victim *underWay, wait time.Duration) {
+	if w.strange {
+		victim, wait = s.yields(maxStrange, now, w, func(u *underWay) bool { return u.strange })
+		if victim != nil || wait > 0 {
+			return victim, wait
 		}
-		if n >= maxStrange {
-			return victim, max(0, rendPatience-now.Sub(victim.since))
-		}
-		victim = nil
 	}
-	if len(s.meeting) < maxRendezvous {
-		return nil, 0
+	most := maxRendezvous
+	if w.effort > 0 {
+		most = maxWorked
 	}
-	oldest := s.meeting[0]
-	if wait = rendPatience - now.Sub(oldest.since); wait <= 0 {
-		return oldest, 0
+	peer := func(u *underWay) bool { return (u.effort > 0) == (w.effort > 0) }
+	if victim, wait = s.yields(most, now, w, peer); wait == 0 {
+		return victim, 0
 	}
 	has := map[*point]int{}
 	for _, u := range s.meeting {
-		has[u.through]++
+		if peer(u) {
+			has[u.through]++
+		}
 	}
 	for _, u := range s.meeting { // the oldest first
-		if n := has[u.through]; n >= has[p]+2 && (victim == nil || n > has[victim.through]) {
+		n := has[u.through]
+		if peer(u) && u.effort <= w.effort && n >= has[w.through]+2 && (victim == nil || n > has[victim.through]) {
 			victim = u
 		}
 	}
@@ -74,11 +82,39 @@ func (s *Service) place(p *point, strange bool, now time.Time) (victim *underWay
 	return victim, wait
 }
 
+// yields says who makes room among those that share most places, or how long it takes until
+// somebody does. No victim, and nothing to wait for: there is room.
+func (s *Service) yields(most int, now time.Time, w wish, shares func(*underWay) bool) (victim *underWay, wait time.Duration) {
+	n := 0
+	var oldest *underWay
+	for _, u := range s.meeting { // the oldest first
+		if !shares(u) {
+			continue
+		}
+		if n++; oldest == nil {
+			oldest = u
+		}
+		if u.effort < w.effort && (victim == nil || u.effort < victim.effort) {
+			victim = u
+		}
+	}
+	switch {
+	case n < most:
+		return nil, 0
+	case victim != nil:
+		return victim, 0
+	}
+	if wait = rendPatience - now.Sub(oldest.since); wait > 0 {
+		return nil, wait
+	}
+	return oldest, 0
+}
+
 // begin takes a place among the rendezvous under way; end gives it back.
-func (s *Service) begin(p *point, strange bool, now time.Time) (context.Context, *underWay, error) {
+func (s *Service) begin(w wish, now time.Time) (context.Context, *underWay, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	victim, wait := s.place(p, strange, now)
+	victim, wait := s.place(w, now)
 	if wait > 0 {
 		return nil, nil, errNoPlace
 	}
@@ -87,7 +123,7 @@ func (s *Service) begin(p *point, strange bool, now time.Time) (context.Context,
 		victim.cancel(errMadeRoom)
 	}
 	ctx, cancel := context.WithCancelCause(s.ctx)
-	u := &underWay{p, strange, now, cancel}
+	u := &underWay{w, now, cancel}
 	s.meeting = append(s.meeting, u)
 	return ctx, u, nil
 }

@@ -44,9 +44,10 @@ type descriptor struct {
 	counter *hscrypto.Counter
 
 	busy     bool
-	revision uint64   // of the last one that was made
-	floor    uint64   // a directory has one with this revision already
-	content  [32]byte // of the last one that was made: see contentOf
+	pow      *netdoc.HSPoW // what the last one that was made says; nil: nothing
+	revision uint64        // of the last one that was made
+	floor    uint64        // a directory has one with this revision already
+	content  [32]byte      // of the last one that was made: see contentOf
 	doc      *netdoc.HSDescriptor
 	kem      *handshake.HSKEMKey // doc's; nil: it has none
 	left     []netdir.Relay      // directories that have not taken doc
@@ -150,7 +151,8 @@ func (s *Service) tendDescriptor(d *netdir.Directory, x *descriptor, own []netdo
 		x.hosts = s.roster(x, own, now)
 		points = pointsOf(x.hosts)
 	}
-	content := contentOf(x, dirs, points, s.balance.offer())
+	x.pow = s.work.offer(x.pow, now)
+	content := contentOf(x, dirs, points, s.balance.offer()+offerText(x.pow))
 	fresh := content != x.content || !now.Before(x.next) || x.floor >= x.revision
 	if now.Before(x.retry) {
 		return x.retry.Sub(now)
@@ -199,6 +201,8 @@ func (s *Service) setPeriods(periods [2]period) error {
 		descs = append(descs, x)
 		s.subcreds = append(s.subcreds[:len(s.subcreds):len(s.subcreds)], x.keys.Subcredential)
 		s.subcreds = s.subcreds[max(0, len(s.subcreds)-oldSubcreds):]
+		s.blinded = append(s.blinded[:len(s.blinded):len(s.blinded)], x.keys.Blinded.Public())
+		s.blinded = s.blinded[max(0, len(s.blinded)-oldSubcreds):]
 	}
 	s.descs = descs
 	return nil
@@ -331,7 +335,7 @@ func (s *Service) make(x *descriptor, points []netdoc.HSIntroPoint, content [32]
 
 // innerOf returns what a descriptor tells clients.
 func (s *Service) innerOf(x *descriptor, points []netdoc.HSIntroPoint, kem []byte) (*netdoc.HSInner, error) {
-	inner, err := innerOf(points, s.inc, s.cfg.CGO, s.cfg.Single, kem)
+	inner, err := innerOf(points, s.inc, s.cfg.CGO, s.cfg.Single, kem, x.pow)
 	if err != nil || !s.merges() {
 		return inner, err
 	}

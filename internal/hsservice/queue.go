@@ -1,78 +1,112 @@
 package hsservice
 
 import (
-	"bytes"
 	"slices"
+	"sort"
 	"sync"
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
-	"github.com/chivenet/chive/internal/panics"
 )
 
 const (
-	// maxWaiting is how many introductions may wait: 1.3 MB of them, and more clients
-	// than connect within a few seconds when a service has just come back.
+	// maxWaiting is how many introductions may wait to be opened: 1.3 MB of them, and more
+	// clients than connect within a few seconds when a service has just come back.
 	maxWaiting = 2048
 	// maxWait is how long an introduction waits at most: C tor's number. Its client
 	// is likely to have given up by then.
 	maxWait = 15 * time.Second
+	// sweepEvery is the least time between two searches for such introductions.
+	sweepEvery = 50 * time.Millisecond
 
 	// openRate and openBurst bound how many introductions are opened in a second, and
 	// at once: everybody who knows the address can send some that are worth nothing,
-	// and each takes about 50 microseconds of a processor.
+	// and each takes about 50 microseconds of a processor. A proof of work counts as one
+	// more if its solution is checked.
 	openRate  = 5000
 	openBurst = 5000
 )
 
 // introduction is an INTRODUCE2 that waits.
 type introduction struct {
-	p    *point
-	body []byte
-	at   time.Time
-	on   *account.Account // of the circuit on which it came
+	p      *point
+	body   []byte
+	at     time.Time
+	on     *account.Account // of the circuit on which it came
+	effort uint32           // of its proof of work, when it is opened
+	m      *meeting         // what it says, when it is opened; then there is no body
 }
 
-// introductionCost is what one counts on the account beside its body, in bytes.
-const introductionCost = 128
+// What one counts on the account, in bytes: beside its body, or when it is opened.
+const (
+	introductionCost = 128
+	openedCost       = 1024
+)
 
-// lane has the introductions that wait from one introduction point, the newest last.
+func (in *introduction) cost() int {
+	if in.m != nil {
+		return openedCost
+	}
+	return len(in.body) + introductionCost
+}
+
+// lane has the introductions of one effort that wait from one introduction point, the
+// newest last.
 type lane struct {
 	p       *point
+	effort  uint32
 	waiting []introduction
 }
 
-// queue has the introductions that wait. The introduction points take turns: a flood
-// that comes through one of them does not delay what comes through another. Of one
-// point's introductions the newest is next, because during a flood the old ones have
-// waited for so long that their clients may be gone.
+// queue has the introductions that wait. The greatest effort is next; before they are
+// opened, all have none. The introduction points take turns: a flood that comes through
+// one of them does not delay what comes through another. Of one point's introductions the
+// newest is next, because during a flood the old ones have waited for so long that their
+// clients may be gone.
 //
 // It has a mutex of its own, so that the reader of a channel does not wait for what the
 // service does under its mutex.
 type queue struct {
+	most   int                // that may wait
+	onDrop func(introduction) // called under the mutex; may be nil
+
 	mu      sync.Mutex
-	lanes   []*lane // with something in them; the first one's turn is next
+	lanes   []*lane // with something in them; greater efforts first, and of these the one whose turn is next
 	n       int
-	dropped uint64 // since the last call of lost
+	sweep   time.Time // when to look again for what has waited for too long
+	dropped uint64    // since the last call of lost
 	counts  *counts
 	ready   chan struct{}
 }
 
-// add adds an introduction. If too many wait, the oldest of the point with the most is
-// dropped.
+// class returns where the lanes of an effort begin and end.
+func (q *queue) class(effort uint32) (from, to int) {
+	from = sort.Search(len(q.lanes), func(i int) bool { return q.lanes[i].effort <= effort })
+	for to = from; to < len(q.lanes) && q.lanes[to].effort == effort; to++ {
+	}
+	return from, to
+}
+
+// add adds an introduction. If too many wait, the oldest of the least effort is dropped,
+// of the point with the most.
 func (q *queue) add(in introduction) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	i := slices.IndexFunc(q.lanes, func(l *lane) bool { return l.p == in.p })
-	if i < 0 {
-		i = len(q.lanes)
-		q.lanes = append(q.lanes, &lane{p: in.p})
+	from, to := q.class(in.effort)
+	i := slices.IndexFunc(q.lanes[from:to], func(l *lane) bool { return l.p == in.p })
+	if i += from; i < from {
+		i = to
+		q.lanes = slices.Insert(q.lanes, i, &lane{p: in.p, effort: in.effort})
 	}
 	q.lanes[i].waiting = append(q.lanes[i].waiting, in)
-	in.on.Reserve(len(in.body) + introductionCost)
+	in.on.Reserve(in.cost())
 	q.n++
-	if q.n > maxWaiting {
-		q.drop(slices.MaxFunc(q.lanes, func(a, b *lane) int { return len(a.waiting) - len(b.waiting) }))
+	if q.n > q.most {
+		from, to := q.class(q.lanes[len(q.lanes)-1].effort)
+		l := slices.MaxFunc(q.lanes[from:to], func(a, b *lane) int { return len(a.waiting) - len(b.waiting) })
+		if q.drop(l); len(l.waiting) == 0 {
+			q.lanes = slices.DeleteFunc(q.lanes, func(o *lane) bool { return o == l })
+		}
 	}
 	q.wake()
 }
@@ -85,12 +119,15 @@ func (q *queue) drop(l *lane) {
 	q.gone(in)
 	q.dropped++
 	q.counts.rejected.Add(1)
+	if q.onDrop != nil {
+		q.onDrop(in)
+	}
 }
 
 // gone notes that an introduction does not wait any more.
 func (q *queue) gone(in introduction) {
 	q.n--
-	in.on.Release(len(in.body) + introductionCost)
+	in.on.Release(in.cost())
 }
 
 // wake wakes the goroutine that opens introductions.
@@ -101,27 +138,35 @@ func (q *queue) wake() {
 	}
 }
 
-// take takes the introduction whose turn it is, of those whose points may have another
-// rendezvous: after returns how long a point has to wait for that. If there is none
-// now, take returns how long it takes until there may be one.
-func (q *queue) take(now time.Time, after func(*point) time.Duration) (in introduction, wait time.Duration, ok bool) {
+// take takes the introduction whose turn it is, of those with the greatest effort whose
+// points may have another rendezvous: after returns how long a point has to wait for that.
+// If there is none now, take returns how long it takes until there may be one.
+func (q *queue) take(now time.Time, after func(*point, uint32) time.Duration) (in introduction, wait time.Duration, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.forget(now)
 	wait = longest
-	for i, l := range q.lanes {
-		if d := after(l.p); d > 0 {
-			wait = min(wait, d)
+	for i := 0; i < len(q.lanes) && q.lanes[i].effort == q.lanes[0].effort; {
+		l := q.lanes[i]
+		end := len(l.waiting) - 1
+		if now.Sub(l.waiting[end].at) >= maxWait { // all of them, and it was not swept yet
+			q.empty(l)
+			q.lanes = slices.Delete(q.lanes, i, i+1)
 			continue
 		}
-		end := len(l.waiting) - 1
+		if d := after(l.p, l.effort); d > 0 {
+			wait = min(wait, d)
+			i++
+			continue
+		}
 		in = l.waiting[end]
 		l.waiting[end] = introduction{}
 		l.waiting = l.waiting[:end]
 		q.gone(in)
+		_, to := q.class(l.effort)
 		q.lanes = slices.Delete(q.lanes, i, i+1)
 		if end > 0 {
-			q.lanes = append(q.lanes, l)
+			q.lanes = slices.Insert(q.lanes, to-1, l)
 		}
 		return in, 0, true
 	}
@@ -130,12 +175,42 @@ func (q *queue) take(now time.Time, after func(*point) time.Duration) (in introd
 
 // forget drops what has waited for too long.
 func (q *queue) forget(now time.Time) {
+	if now.Before(q.sweep) && q.sweep.Sub(now) <= maxWait { // else the clock was set back
+		return
+	}
+	next := now.Add(maxWait)
 	q.lanes = slices.DeleteFunc(q.lanes, func(l *lane) bool {
 		for len(l.waiting) > 0 && now.Sub(l.waiting[0].at) >= maxWait {
 			q.drop(l)
 		}
-		return len(l.waiting) == 0
+		if len(l.waiting) == 0 {
+			return true
+		}
+		if end := l.waiting[0].at.Add(maxWait); end.Before(next) {
+			next = end
+		}
+		return false
 	})
+	if q.sweep = now.Add(sweepEvery); next.After(q.sweep) {
+		q.sweep = next
+	}
+}
+
+// empty drops all of a lane.
+func (q *queue) empty(l *lane) {
+	for len(l.waiting) > 0 {
+		q.drop(l)
+	}
+}
+
+// state returns how many wait, and the greatest and the least effort of them.
+func (q *queue) state() (n int, greatest, least uint32) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.n == 0 {
+		return 0, 0, 0
+	}
+	return q.n, q.lanes[0].effort, q.lanes[len(q.lanes)-1].effort
 }
 
 // lost returns how many introductions were dropped since it was called before.
@@ -154,72 +229,8 @@ func (s *Service) warnDropped(now time.Time) {
 	if now.Sub(s.toldDrops) < dropPause {
 		return
 	}
-	if n := s.waiting.lost(); n > 0 {
+	if n := s.waiting.lost() + s.work.queue.lost(); n > 0 {
 		s.toldDrops = now
 		s.log.Warn("more clients ask for the onion service than it can answer", "dropped", n)
 	}
-}
-
-// introduced takes an INTRODUCE2 on the channel's reader. What cannot be read is
-// the client's doing, not the introduction point's, which sends it on unread: so
-// it is no violation.
-func (s *Service) introduced(p *point, on *account.Account, body []byte) error {
-	s.counts.introductions.Add(1)
-	s.waiting.add(introduction{p, bytes.Clone(body), time.Now(), on})
-	return nil
-}
-
-// introduce opens introductions, one after the other, and begins a rendezvous for
-// each that is good.
-func (s *Service) introduce() {
-	timer := time.NewTimer(longest)
-	defer timer.Stop()
-	for {
-		if s.opening.Wait(s.ctx) != nil {
-			return // it is closed
-		}
-		in, wait, ok := s.next(time.Now())
-		if ok {
-			if err := s.take(in); err != nil {
-				s.counts.rejected.Add(1)
-				s.log.Debug("an introduction was dropped", "err", err)
-			}
-			continue
-		}
-		timer.Reset(wait)
-		select {
-		case <-s.ctx.Done():
-			return
-		case <-s.waiting.ready:
-		case <-timer.C:
-		}
-	}
-}
-
-// next returns the introduction whose turn it is, or how long it takes until there
-// may be one.
-func (s *Service) next(now time.Time) (in introduction, wait time.Duration, ok bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.waiting.take(now, func(p *point) time.Duration { _, wait := s.place(p, false, now); return wait })
-}
-
-func (s *Service) take(in introduction) error {
-	m, err := s.decrypt(in.p, in.body, time.Now())
-	if err != nil {
-		return err
-	}
-	ctx, u, err := s.begin(in.p, m.strange, time.Now())
-	if err != nil {
-		return err
-	}
-	s.wg.Go(func() {
-		defer panics.Recover(s.log, nil)
-		defer s.end(u)
-		if err := s.meet(ctx, m); err != nil {
-			s.counts.failed.Add(1)
-			s.log.Debug("rendezvous", "err", err)
-		}
-	})
-	return nil
 }

@@ -16,10 +16,10 @@ func queueOf(n int) (*queue, []*point) {
 	for i := range points {
 		points[i] = new(point)
 	}
-	return &queue{ready: make(chan struct{}, 1), counts: new(counts)}, points
+	return &queue{most: maxWaiting, ready: make(chan struct{}, 1), counts: new(counts)}, points
 }
 
-func anyPoint(*point) time.Duration { return 0 }
+func anyPoint(*point, uint32) time.Duration { return 0 }
 
 // The points take turns, and of one point's introductions the newest is first.
 func TestQueueTurns(t *testing.T) {
@@ -69,7 +69,7 @@ func TestQueueSkips(t *testing.T) {
 	now := time.Now()
 	q.add(introduction{p: p[0], body: []byte{0}, at: now})
 	q.add(introduction{p: p[1], body: []byte{1}, at: now})
-	notFirst := func(o *point) time.Duration {
+	notFirst := func(o *point, _ uint32) time.Duration {
 		if o == p[0] {
 			return 3 * time.Second
 		}
@@ -107,7 +107,7 @@ func TestQueueIsCounted(t *testing.T) {
 	on := account.New(1<<30).Address(netip.Addr{}).Open(account.Circuit, nil)
 	now := time.Now()
 	for range 10 * maxWaiting {
-		q.add(introduction{p[0], make([]byte, 490), now, on})
+		q.add(introduction{p: p[0], body: make([]byte, 490), at: now, on: on})
 	}
 	if used := on.Used(); used != maxWaiting*(490+introductionCost) {
 		t.Errorf("%d bytes", used)
@@ -129,16 +129,16 @@ func TestPlaces(t *testing.T) {
 	b := new(point)
 	now := time.Now()
 	for i := range maxRendezvous {
-		if _, _, err := s.begin(a, false, now.Add(time.Duration(i))); err != nil {
+		if _, _, err := s.begin(wish{through: a, strange: false}, now.Add(time.Duration(i))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := s.begin(a, false, now.Add(time.Second)); err == nil {
+	if _, _, err := s.begin(wish{through: a, strange: false}, now.Add(time.Second)); err == nil {
 		t.Error("there is no bound")
 	}
 	took := 0
 	for {
-		_, u, err := s.begin(b, false, now.Add(time.Second))
+		_, u, err := s.begin(wish{through: b, strange: false}, now.Add(time.Second))
 		if err != nil {
 			break
 		}
@@ -153,7 +153,7 @@ func TestPlaces(t *testing.T) {
 	if first := s.meeting[0]; first.since != now.Add(time.Duration(took)) {
 		t.Error("it was not the oldest that made room")
 	}
-	if _, _, err := s.begin(a, false, now.Add(time.Second+rendPatience)); err != nil {
+	if _, _, err := s.begin(wish{through: a, strange: false}, now.Add(time.Second+rendPatience)); err != nil {
 		t.Error(err)
 	}
 }
@@ -182,7 +182,7 @@ func TestStrangePlaces(t *testing.T) {
 	now := time.Now()
 	n := 0
 	for {
-		if _, _, err := s.begin(p, true, now); err != nil {
+		if _, _, err := s.begin(wish{through: p, strange: true}, now); err != nil {
 			break
 		}
 		n++
@@ -191,15 +191,15 @@ func TestStrangePlaces(t *testing.T) {
 		t.Errorf("%d places", n)
 	}
 	for range maxRendezvous - maxStrange {
-		if _, _, err := s.begin(p, false, now.Add(1)); err != nil {
+		if _, _, err := s.begin(wish{through: p, strange: false}, now.Add(1)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, _, err := s.begin(p, false, now.Add(time.Second)); err == nil {
+	if _, _, err := s.begin(wish{through: p, strange: false}, now.Add(time.Second)); err == nil {
 		t.Error("there is no bound")
 	}
 	at := now.Add(rendPatience)
-	if _, _, err := s.begin(p, true, at); err != nil || len(s.meeting) != maxRendezvous {
+	if _, _, err := s.begin(wish{through: p, strange: true}, at); err != nil || len(s.meeting) != maxRendezvous {
 		t.Errorf("%v, %d under way", err, len(s.meeting))
 	}
 	strange := 0

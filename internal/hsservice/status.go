@@ -30,6 +30,28 @@ type Status struct {
 	Failed         uint64 // rendezvous with clients that did not come about
 	StreamsOpened  uint64
 	StreamsRefused uint64 // by MaxStreams
+
+	PoW *PoWStatus // nil: the service asks for no proofs of work
+}
+
+// PoWStatus is what a service does with proofs of work.
+type PoWStatus struct {
+	Suggested uint32 // effort
+	Waiting   int    // introductions that were opened, and wait for their turn
+	Verified  uint64
+	Refused   map[string]uint64 // by the reason
+}
+
+func (w *work) status() *PoWStatus {
+	st := &PoWStatus{Verified: w.verified.Load(), Refused: map[string]uint64{}}
+	st.Waiting, _, _ = w.queue.state()
+	for why, name := range refusalNames {
+		st.Refused[name] = w.refused[why].Load()
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	st.Suggested = w.control.Suggested()
+	return st
 }
 
 // Status returns the state.
@@ -39,6 +61,9 @@ func (s *Service) Status() Status {
 		Published: s.isPublished(), Clients: len(s.live.Load().Clients), Streams: int(s.conns.Load()),
 		Introductions: c.introductions.Load(), Rejected: c.rejected.Load(), Failed: c.failed.Load(),
 		StreamsOpened: c.streams.Load(), StreamsRefused: c.refusedStreams.Load(),
+	}
+	if s.asksWork() {
+		st.PoW = s.work.status()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -53,6 +53,9 @@ func (c *Conn) CloseReason(reason cell.EndReason) error {
 // circuit are of one client.
 func (c *Conn) Circuit() uint64 { return c.r.number }
 
+// Effort returns the effort of the client's proof of work; zero: there was none.
+func (c *Conn) Effort() uint32 { return c.r.effort }
+
 // Port returns the virtual port.
 func (c *Conn) Port() uint16 { return c.port }
 
