@@ -74,6 +74,13 @@ type OnionConfig struct {
 	IntroDoSDefense bool `reload:"live"`
 	IntroDoSRate    int  `reload:"live"`
 	IntroDoSBurst   int  `reload:"live"`
+	// PoWDefense asks clients for proofs of work (hs-pow-spec), of an effort that grows while
+	// more of them come than the service answers: those with the greatest effort are
+	// answered first. PoWQueueRate is how many are answered in a second, and PoWQueueBurst
+	// at once; zero: 250 and 2500. Clients without a proof are answered last.
+	PoWDefense    bool `reload:"live"`
+	PoWQueueRate  int  `reload:"live"`
+	PoWQueueBurst int  `reload:"live"`
 	// MaxStreams bounds the open connections that come over one circuit, which is one
 	// client's. Zero: only the service's 16,384 connections bound them, of which a circuit
 	// gets at most a quarter of those that are left. A connection over MaxStreams is
@@ -137,6 +144,9 @@ func (cfg *OnionConfig) live() (hsservice.Live, error) {
 	}
 	if cfg.IntroDoSDefense {
 		out.IntroLimit = &cell.IntroDoS{RatePerSec: int64(cmp.Or(cfg.IntroDoSRate, defaultIntroRate)), BurstPerSec: int64(cmp.Or(cfg.IntroDoSBurst, defaultIntroBurst))}
+	}
+	if cfg.PoWDefense {
+		out.PoW = &hsservice.PoW{Rate: cmp.Or(cfg.PoWQueueRate, hsservice.DefaultPoWRate), Burst: cmp.Or(cfg.PoWQueueBurst, hsservice.DefaultPoWBurst)}
 	}
 	if cfg.KeyDir != "" {
 		var err error
@@ -356,9 +366,9 @@ func (c *OnionConn) Protection() HopProtection {
 	return protection([]client.HopProtection{{Handshake: hop.Info().Handshake, Protection: hop.Protection(), Layer: hop.Info().Layer}})[0]
 }
 
-// Effort returns the effort of the client's proof of work. It is always zero: Chive's
-// services ask for no proof, and drop a client that sends one.
-func (c *OnionConn) Effort() uint32 { return 0 }
+// Effort returns the effort of the proof of work with which the client came to the service
+// (OnionConfig.PoWDefense); zero: it made none.
+func (c *OnionConn) Effort() uint32 { return c.c.Effort() }
 
 // CloseCircuit ends the circuit, with all connections of the same client.
 func (c *OnionConn) CloseCircuit() { c.c.CloseCircuit() }

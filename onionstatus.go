@@ -19,7 +19,16 @@ type OnionStatus struct {
 	Failed             uint64    `json:"failed"`              // of the others: the service could not meet them
 	StreamsOpened      uint64    `json:"streams_opened"`      // since the start
 	StreamsRefused     uint64    `json:"streams_refused"`     // because of MaxStreams
+	PoW                *OnionPoW `json:"pow,omitempty"`       // nil: the service asks for no proofs of work
 	Problem            string    `json:"problem,omitempty"`   // the last one, unless it is over
+}
+
+// OnionPoW is what an onion service does with proofs of work.
+type OnionPoW struct {
+	SuggestedEffort uint32            `json:"suggested_effort"` // what clients are asked for
+	Waiting         int               `json:"waiting"`          // clients that wait for their turn
+	Verified        uint64            `json:"verified"`         // proofs, since the start
+	Refused         map[string]uint64 `json:"refused"`          // proofs, by the reason
 }
 
 // Status returns the state of the service.
@@ -32,6 +41,9 @@ func (l *OnionListener) Status() OnionStatus {
 	}
 	for _, id := range s.Points {
 		out.IntroductionPoints = append(out.IntroductionPoints, id.String())
+	}
+	if w := s.PoW; w != nil {
+		out.PoW = &OnionPoW{SuggestedEffort: w.Suggested, Waiting: w.Waiting, Verified: w.Verified, Refused: w.Refused}
 	}
 	if s.Problem != nil {
 		out.Problem = s.Problem.Error()

@@ -39,6 +39,14 @@ func (o *onions) registry() *metrics.Registry {
 		counter("rendezvous_failed", "Clients that the onion service could not meet.", st.Failed)
 		counter("streams_opened", "Connections that clients opened.", st.StreamsOpened)
 		counter("streams_refused", "Connections that were more than a circuit may have.", st.StreamsRefused)
+		if w := st.PoW; w != nil {
+			gauge("pow_suggested_effort", "Effort that the onion service asks of its clients' proofs of work.", int(w.SuggestedEffort))
+			gauge("pow_waiting", "Introductions that wait for their turn.", w.Waiting)
+			counter("pow_verified", "Proofs of work that were accepted.", w.Verified)
+			for why, n := range w.Refused {
+				r.Counter(fmt.Sprintf(`chive_onion_pow_refused_total{service=%q,reason=%q}`, st.Name, why), "Proofs of work that were refused, by the reason.").Add(n)
+			}
+		}
 	}
 	return r
 }
@@ -66,6 +74,13 @@ func printOnions(w io.Writer, all []chive.OnionStatus, now time.Time) {
 		fmt.Fprintf(w, "  points   %s\n", strings.Join(append(st.IntroductionPoints, fmt.Sprintf("(%d being built)", st.Launching)), " "))
 		fmt.Fprintf(w, "  clients  %d circuits, %d streams open; %d streams in all, %d refused\n", st.Circuits, st.Streams, st.StreamsOpened, st.StreamsRefused)
 		fmt.Fprintf(w, "  asked    %d introductions, %d rejected; %d clients not met\n", st.Introductions, st.Rejected, st.Failed)
+		if p := st.PoW; p != nil {
+			refused := uint64(0)
+			for _, n := range p.Refused {
+				refused += n
+			}
+			fmt.Fprintf(w, "  work     effort %d suggested; %d clients wait; %d proofs accepted, %d refused\n", p.SuggestedEffort, p.Waiting, p.Verified, refused)
+		}
 		if st.Problem != "" {
 			fmt.Fprintf(w, "  problem  %s\n", st.Problem)
 		}

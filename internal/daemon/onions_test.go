@@ -142,6 +142,8 @@ max-streams-close-circuit = true
 export-circuit-id = "haproxy"
 intro-dos-defense = true
 intro-dos-rate = 5
+pow-defense = true
+pow-queue-rate = 50
 [[onion]]
 key-dir = "/b"
 name = "blog"
@@ -155,8 +157,8 @@ func TestOnionTables(t *testing.T) {
 	all := hostingsOf(t, twoOnions)
 	want := []chive.OnionConfig{
 		{KeyDir: "/a", Ports: []int{}, Targets: map[int]string{80: "127.0.0.1:8080", 22: "unix:/run/ssh"}, IntroductionPoints: 3, MaxStreams: 5, CloseCircuit: true,
-			ExportCircuitID: "haproxy", IntroDoSDefense: true, IntroDoSRate: 5, IntroDoSBurst: 200},
-		{KeyDir: "/b", Name: "blog", Ports: []int{}, Targets: map[int]string{80: "127.0.0.1:80"}, IntroductionPoints: 20, IntroDoSRate: 25, IntroDoSBurst: 200},
+			ExportCircuitID: "haproxy", IntroDoSDefense: true, IntroDoSRate: 5, IntroDoSBurst: 200, PoWDefense: true, PoWQueueRate: 50, PoWQueueBurst: 2500},
+		{KeyDir: "/b", Name: "blog", Ports: []int{}, Targets: map[int]string{80: "127.0.0.1:80"}, IntroductionPoints: 20, IntroDoSRate: 25, IntroDoSBurst: 200, PoWQueueRate: 250, PoWQueueBurst: 2500},
 	}
 	if len(all) != 2 || !all[1].hide || all[0].hide {
 		t.Fatalf("%+v", all)

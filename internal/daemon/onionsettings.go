@@ -23,6 +23,9 @@ type Onion struct {
 	IntroDoSDefense    bool   `reload:"live"`
 	IntroDoSRate       int    `reload:"live"`
 	IntroDoSBurst      int    `reload:"live"`
+	PoWDefense         bool   `reload:"live"`
+	PoWQueueRate       int    `reload:"live"`
+	PoWQueueBurst      int    `reload:"live"`
 	SingleOnion        string
 	Masters            []string
 	Fleet              bool
@@ -44,6 +47,9 @@ var onionTable = options.Table{{Title: "Onion service", Options: []options.Optio
 	{Key: "intro-dos-defense", Field: "IntroDoSDefense", Help: "ask the introduction points to limit introductions; without it, the consensus decides"},
 	{Key: "intro-dos-rate", Field: "IntroDoSRate", Default: "25", Bounds: options.Bounds{Lo: 1, Hi: 1<<31 - 1}, Help: "`NUMBER` of introductions a second that a point lets through"},
 	{Key: "intro-dos-burst", Field: "IntroDoSBurst", Default: "200", Bounds: options.Bounds{Lo: 1, Hi: 1<<31 - 1}, Help: "`NUMBER` of introductions at once that a point lets through"},
+	{Key: "pow-defense", Field: "PoWDefense", Help: "ask clients for proofs of work while more come than are answered, and answer those with the greatest effort first"},
+	{Key: "pow-queue-rate", Field: "PoWQueueRate", Default: "250", Bounds: options.Bounds{Lo: 1, Hi: 1<<31 - 1}, Help: "`NUMBER` of clients a second that are answered with --pow-defense"},
+	{Key: "pow-queue-burst", Field: "PoWQueueBurst", Default: "2500", Bounds: options.Bounds{Lo: 1, Hi: 1<<31 - 1}, Help: "`NUMBER` of clients at once that are answered with --pow-defense"},
 	{Key: "single-onion", Field: "SingleOnion", OneOf: []string{"", chive.HostCanBeFound}, Help: "make the service faster and NOT ANONYMOUS, with one hop to relays, which learn this host's address: the `WORD` must be " + chive.HostCanBeFound},
 	{Key: "master", Field: "Masters", Each: onionAddress, Help: "`ADDRESS` of a service of which this one is a backend (OnionBalance), besides those in the file ob_config of the key's directory"},
 	{Key: "fleet", Field: "Fleet", Help: "other hosts have the same key and serve the same address at the same time"},
@@ -91,6 +97,7 @@ func (o *Onion) config(more []string) (chive.OnionConfig, error) {
 		Name: o.Name, KeyDir: o.KeyDir, Ports: []int{}, Targets: map[int]string{}, ExportCircuitID: o.ExportCircuitID, SingleOnion: o.SingleOnion,
 		IntroductionPoints: o.IntroductionPoints, MaxStreams: o.MaxStreams, CloseCircuit: o.CloseCircuit,
 		IntroDoSDefense: o.IntroDoSDefense, IntroDoSRate: o.IntroDoSRate, IntroDoSBurst: o.IntroDoSBurst,
+		PoWDefense: o.PoWDefense, PoWQueueRate: o.PoWQueueRate, PoWQueueBurst: o.PoWQueueBurst,
 		Masters: o.Masters, Fleet: o.Fleet,
 	}
 	if c.KeyDir == "" {
@@ -98,6 +105,9 @@ func (o *Onion) config(more []string) (chive.OnionConfig, error) {
 	}
 	if o.IntroDoSBurst < o.IntroDoSRate {
 		return c, options.Wrong("IntroDoSBurst", "%d is less than the rate of %d", o.IntroDoSBurst, o.IntroDoSRate)
+	}
+	if o.PoWQueueBurst < o.PoWQueueRate {
+		return c, options.Wrong("PoWQueueBurst", "%d is less than the rate of %d", o.PoWQueueBurst, o.PoWQueueRate)
 	}
 	for _, text := range append(append([]string(nil), o.Ports...), more...) {
 		port, t, err := hsservice.ParsePort(text)

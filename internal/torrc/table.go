@@ -168,6 +168,9 @@ var translated = []Option{
 	{Name: "HiddenServiceEnableIntroDoSDefense", Role: Onion, Key: "intro-dos-defense", read: yesNo},
 	{Name: "HiddenServiceEnableIntroDoSRatePerSec", Role: Onion, Key: "intro-dos-rate"},
 	{Name: "HiddenServiceEnableIntroDoSBurstPerSec", Role: Onion, Key: "intro-dos-burst"},
+	{Name: "HiddenServicePoWDefensesEnabled", Role: Onion, Key: "pow-defense", read: yesNo},
+	{Name: "HiddenServicePoWQueueRate", Role: Onion, Key: "pow-queue-rate", Why: "1 or more; C tor also allows 0, which is no limit"},
+	{Name: "HiddenServicePoWQueueBurst", Role: Onion, Key: "pow-queue-burst", Why: "as `HiddenServicePoWQueueRate`"},
 	{Name: "HiddenServiceSingleHopMode", Role: Onion, Key: singleOnion, Why: "`host-can-be-found` in every table `[[onion]]`, if `HiddenServiceNonAnonymousMode` is 1 too"},
 	{Name: "HiddenServiceNonAnonymousMode", Role: Onion, Key: singleOnion, Why: "as `HiddenServiceSingleHopMode`"},
 }
@@ -227,7 +230,6 @@ var fixed = []Option{
 	{Name: "UnixSocksGroupWritable", Same: "0", Why: "only the owner has access to a socket's file, unless its port has the flag `GroupWritable` or `WorldWritable`"},
 	{Name: "TruncateLogFile", Same: "0", Why: "lines are added to a log file"},
 	{Name: "HiddenServiceOnionBalanceInstance", Same: "1", Why: "a file `ob_config` in the service's directory counts"},
-	{Name: "HiddenServicePoWDefensesEnabled", Same: "0", Why: "no proofs of work (docs/onions.md says why)"},
 	{Name: "WarnPlaintextPorts", Same: "", Why: "no warning by port"},
 }
 
@@ -248,7 +250,6 @@ var absent = []struct {
 		"AutomapHostsOnResolve", "AutomapHostsSuffixes", "VirtualAddrNetworkIPv4", "VirtualAddrNetworkIPv6"}},
 	{"only REDIRECT and TPROXY of Linux are there (`trans`)", []string{"NATDPort", "__NATDPort"}},
 	{"vanguards are not chosen by hand: `vanguards = \"full\"` has two layers of them, and keeps them", []string{"HSLayer2Nodes", "HSLayer3Nodes"}},
-	{"no proofs of work (docs/onions.md says why)", []string{"HiddenServicePoWQueueBurst", "HiddenServicePoWQueueRate"}},
 	{"for directory requests without encryption, which Chive does not make: `proxy` is for all connections", []string{"HTTPProxy", "HTTPProxyAuthenticator"}},
 	{"no HAProxy protocol; `proxy` has SOCKS and HTTP CONNECT", []string{"TCPProxy"}},
 	{"directories are asked through the ORPort: `reachable-addresses`", []string{"ReachableDirAddresses"}},
