@@ -164,7 +164,7 @@ func (cfg *Config) inner(dir string, r choices) client.Config {
 		BuildTimeout: cfg.CircuitBuildTimeout, StreamTimeout: cfg.StreamTimeout,
 		CGO: cfg.CGO.inner(), Congestion: cfg.CongestionControl.inner(), Conflux: cfg.Conflux.inner(),
 		RejectInternal: cfg.ClientRejectInternalAddresses.inner(), RejectInternalAnswers: cfg.ClientDNSRejectInternalAddresses.inner(),
-		PQ: cfg.PQ.inner(), RequireOnionPQ: cfg.RequireOnionPQ, Padding: cfg.Padding.inner(), CircuitPadding: cfg.CircuitPadding.inner(), Vanguards: cfg.Vanguards.inner(),
+		PQ: cfg.PQ.inner(), RequireOnionPQ: cfg.RequireOnionPQ, Padding: cfg.Padding.inner(), CircuitPadding: cfg.CircuitPadding.inner(), Vanguards: cfg.Vanguards.inner(), OnionMaxEffort: cfg.onionMaxEffort(),
 		Pool: pool.Config{MaxDirtiness: cfg.MaxCircuitDirtiness},
 	}
 	out.MaxMemory = account.BoundOf(cfg.MaxMemory)

@@ -147,6 +147,12 @@ type Config struct {
 	// client hosts.
 	Vanguards Vanguards
 
+	// OnionMaxEffort is the greatest effort of a proof of work that the client makes for an
+	// onion service that asks for one: a flooded service serves clients first that have done
+	// more work. If a service asks for more, the client does this much. An effort of 100
+	// takes about a second of a processor. 0: 10,000, as C tor. -1: no proofs.
+	OnionMaxEffort int
+
 	// ClientOnionAuth are keys for onion services that only authorized clients may
 	// read of, in C tor's form "ADDRESS:descriptor:x25519:KEY", with the address
 	// without ".onion" and the secret key in base32, or "@" and a file with such a line,
@@ -209,6 +215,14 @@ func (c *Config) read() (r choices, err error) {
 	}
 	r.path, err = c.paths(r.upstream)
 	return r, err
+}
+
+// onionMaxEffort returns the bound on proofs of work; zero: none are made.
+func (c *Config) onionMaxEffort() uint32 {
+	if c.OnionMaxEffort == 0 {
+		return hsclient.DefaultMaxEffort
+	}
+	return uint32(max(0, c.OnionMaxEffort)) // the table of options bounds it
 }
 
 // onionKeys reads the keys for onion services.

@@ -46,6 +46,7 @@ func TestConfigCheck(t *testing.T) {
 		"CircuitBuildTimeout: 1ms is not from":        {CircuitBuildTimeout: time.Millisecond},
 		"StreamTimeout: 1h0m0s is not from":           {StreamTimeout: time.Hour},
 		"NumEntryGuards: -1 is not from":              {NumEntryGuards: -1},
+		"OnionMaxEffort: -2 is not from":              {OnionMaxEffort: -2},
 		"NumDirectoryGuards: 99 is not from":          {NumDirectoryGuards: 99},
 		"Bridges: entry 2: bridge line":               {Bridges: []string{"192.0.2.1:443", "example.com:443"}},
 		"Bridges: a bridge needs the transport obfs4": {Bridges: []string{"obfs4 192.0.2.1:443"}},

@@ -89,6 +89,8 @@ type Config struct {
 	Vanguards guard.VanguardMode
 	// OnionKeys are the keys by which onion services know this client.
 	OnionKeys hsclient.Keys
+	// OnionMaxEffort bounds the proofs of work for onion services; zero: none are made.
+	OnionMaxEffort uint32
 
 	// Upstream is the proxy by which all relays are reached; nil: none. Transports of
 	// bridges are told of it.

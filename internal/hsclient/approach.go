@@ -6,13 +6,15 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// maxCourses is how many courses of one attempt run at a time.
+// maxCourses is how many courses of one attempt run at a time, unless the service asks
+// for proofs of work (bidCourses).
 const maxCourses = 2
 
 // outcome is how a course ended: with a circuit to the service, with an error that no
@@ -24,7 +26,8 @@ type outcome struct {
 }
 
 // slowIntroduction is how long it may take until an introduction point has taken an
-// introduction. Then a second course begins: the point may have been frozen, or cut off.
+// introduction, without the time that proofs of work take. Then a second course begins:
+// the point may have been frozen, or cut off.
 const slowIntroduction = 5 * time.Second
 
 // approach is an attempt to meet a service. A course tries one introduction point
@@ -35,16 +38,66 @@ type approach struct {
 	c      *Client
 	course func(ctx context.Context, first *netdoc.HSIntroPoint) outcome
 	slow   chan struct{} // a course says that it waits for long
+	puzzle *puzzle       // nil: no proofs of work
+	once   sync.Once     // closes ready
+	ready  chan struct{} // closed when the first proof of work is done, or none is needed
 
 	mu     sync.Mutex             // guards the fields below
 	points []*netdoc.HSIntroPoint // not tried yet
+	again  []*netdoc.HSIntroPoint // took an introduction, and may take one with more effort
 	sent   int                    // introductions that the points took
+	done   uint32                 // the greatest effort that they had
+	lost   int                    // how often the service did not come lately
 	late   bool                   // all that failed did so because nobody answered
 	last   error
 }
 
-func newApproach(c *Client, points []*netdoc.HSIntroPoint) *approach {
-	return &approach{c: c, slow: make(chan struct{}, 1), points: points, late: true}
+// newApproach returns an attempt. puzzle is nil if there are no proofs of work.
+func newApproach(c *Client, points []*netdoc.HSIntroPoint, puzzle *puzzle) *approach {
+	a := &approach{c: c, slow: make(chan struct{}, 1), puzzle: puzzle, ready: make(chan struct{}), points: points, late: true}
+	if puzzle == nil {
+		a.worked()
+	} else {
+		a.lost = c.lostOf(puzzle.blinded)
+	}
+	return a
+}
+
+// bounds returns how many courses run at a time, and how many introductions are enough.
+func (a *approach) bounds() (courses, introductions int) {
+	if a.puzzle == nil {
+		return maxCourses, maxLost
+	}
+	return bidCourses, maxBids
+}
+
+// worked notes that a proof of work is done.
+func (a *approach) worked() { a.once.Do(func() { close(a.ready) }) }
+
+// effort returns the effort for the next introduction.
+func (a *approach) effort() uint32 {
+	if a.puzzle == nil {
+		return 0
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return raise(a.puzzle.Effort, a.lost, a.c.cfg.MaxEffort)
+}
+
+// outbid notes that the service has not come for a while: it may have clients that have
+// done more work.
+func (a *approach) outbid() {
+	if a.puzzle == nil {
+		return
+	}
+	a.c.noteLost(a.puzzle.blinded, a.lose())
+}
+
+func (a *approach) lose() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.lost++
+	return a.lost
 }
 
 // next returns the point to try next; nil if there is none, or if enough introductions
@@ -52,7 +105,10 @@ func newApproach(c *Client, points []*netdoc.HSIntroPoint) *approach {
 func (a *approach) next() *netdoc.HSIntroPoint {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(a.points) == 0 || a.sent >= maxLost {
+	if len(a.points) == 0 {
+		a.points, a.again = a.again, nil
+	}
+	if _, most := a.bounds(); len(a.points) == 0 || a.sent >= most {
 		return nil
 	}
 	p := a.points[0]
@@ -60,11 +116,24 @@ func (a *approach) next() *netdoc.HSIntroPoint {
 	return p
 }
 
-// introduced notes that a point took an introduction.
-func (a *approach) introduced() {
+// introduced notes that a point took an introduction with a proof of work, or nil.
+func (a *approach) introduced(p *netdoc.HSIntroPoint, pow *cell.PoW) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.sent++
+	if a.puzzle != nil {
+		a.again = append(a.again, p)
+	}
+	if pow != nil {
+		a.done = max(a.done, pow.Effort)
+	}
+}
+
+// greatest returns the greatest effort of an introduction that a point took.
+func (a *approach) greatest() uint32 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.done
 }
 
 func (a *approach) wasIntroduced() bool {
@@ -84,7 +153,8 @@ func (a *approach) failed(err error, late bool) {
 // run runs the courses, and returns a circuit or an error.
 func (a *approach) run(ctx context.Context) outcome {
 	within, cancel := context.WithCancel(ctx)
-	over := make(chan outcome, maxCourses)
+	courses, _ := a.bounds()
+	over := make(chan outcome, courses)
 	running := 0
 	begin := func() {
 		p := a.next()
@@ -99,28 +169,33 @@ func (a *approach) run(ctx context.Context) outcome {
 	}
 	defer func() {
 		cancel()
-		if running == 0 {
-			return
+		for range running {
+			a.c.wg.Go(func() { // another course may have met the service a little later
+				defer panics.Recover(a.c.cfg.Log, nil)
+				if o := <-over; o.circ != nil {
+					o.circ.Close()
+				}
+			})
 		}
-		a.c.wg.Go(func() { // the other course may have met the service a little later
-			defer panics.Recover(a.c.cfg.Log, nil)
-			if o := <-over; o.circ != nil {
-				o.circ.Close()
-			}
-		})
 	}()
 	begin()
-	early := time.NewTimer(slowIntroduction)
-	defer early.Stop()
+	ready := a.ready
+	var early <-chan time.Time
 	var fatal error
 	for running > 0 {
 		select {
+		case <-ready:
+			ready = nil
+			timer := time.NewTimer(slowIntroduction)
+			defer timer.Stop()
+			early = timer.C
 		case <-a.slow:
-			if running < maxCourses {
+			a.outbid()
+			if running < courses {
 				begin()
 			}
-		case <-early.C:
-			if running < maxCourses && !a.wasIntroduced() {
+		case <-early:
+			if running < courses && !a.wasIntroduced() {
 				begin()
 			}
 		case o := <-over:

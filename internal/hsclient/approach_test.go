@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -36,7 +35,7 @@ func try(t *testing.T, ctx context.Context, points ...doing) (o outcome, tried i
 	for i := range points {
 		list[i] = &netdoc.HSIntroPoint{Auth: ident.Ed25519ID{byte(i)}}
 	}
-	a := newApproach(c, list)
+	a := newApproach(c, list, nil)
 	var n atomic.Int32
 	a.course = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome {
 		for ; p != nil; p = a.next() {
@@ -55,7 +54,7 @@ func try(t *testing.T, ctx context.Context, points ...doing) (o outcome, tried i
 // ignored is a service that does not come, or comes after d.
 func ignored(d time.Duration, circ Circuit) doing {
 	return func(ctx context.Context, a *approach) outcome {
-		a.introduced()
+		a.introduced(nil, nil)
 		select {
 		case <-time.After(slowMeeting):
 			a.slow <- struct{}{}
@@ -77,7 +76,7 @@ func ignored(d time.Duration, circ Circuit) doing {
 // comes is a service that comes after d.
 func comes(d time.Duration, circ Circuit) doing {
 	return func(ctx context.Context, a *approach) outcome {
-		a.introduced()
+		a.introduced(nil, nil)
 		time.Sleep(d)
 		return outcome{circ: circ}
 	}
@@ -204,22 +203,4 @@ func TestAwaitSaysThatItIsSlow(t *testing.T) {
 			t.Error(err)
 		}
 	})
-}
-
-// TestWorkWanted: the error of a service that did not come says that it asks for proof
-// of work; other errors have other reasons.
-func TestWorkWanted(t *testing.T) {
-	lost := fault.New(fault.Timeout, "onion service: %w in time", ErrRendezvous)
-	asks := &netdoc.HSPoW{Effort: 7}
-	if err := workWanted(lost, asks); !errors.Is(err, ErrRendezvous) || !fault.Is(err, fault.Timeout) || !strings.Contains(err.Error(), "effort 7") {
-		t.Error(err)
-	}
-	for _, c := range []struct {
-		err  error
-		work *netdoc.HSPoW
-	}{{nil, asks}, {lost, nil}, {lost, new(netdoc.HSPoW)}, {errNoCircuit, asks}} {
-		if err := workWanted(c.err, c.work); err != c.err {
-			t.Error(err)
-		}
-	}
 }

@@ -70,23 +70,28 @@ type Config struct {
 	// Idle is how long a circuit to a service stays open after its last stream has
 	// begun; nil: ten minutes.
 	Idle func() time.Duration
-	// Memory counts the descriptors that are kept; nil: nothing does.
+	// MaxEffort is the greatest effort of a proof of work; zero: the client makes none.
+	MaxEffort uint32
+	// Memory counts the descriptors that are kept, and the work for proofs; nil: nothing
+	// does.
 	Memory *account.Memory
 }
 
 // Client reaches onion services. Its methods may be called from any goroutine.
 type Client struct {
-	cfg    Config
-	ctx    context.Context
-	cancel context.CancelFunc
-	wg     sync.WaitGroup
-	room   *account.Account // of the descriptors
+	cfg     Config
+	ctx     context.Context
+	cancel  context.CancelFunc
+	wg      sync.WaitGroup
+	room    *account.Account // of the descriptors, and of the workers
+	workers *workers
 
 	mu     sync.Mutex // guards the fields below
 	epoch  int        // grows with NewIdentity
 	descs  map[ident.Ed25519ID]*cached
 	asked  map[question]pause
 	points map[ident.Ed25519ID]*pointState // by their authentication keys
+	bids   map[ident.Ed25519ID]bid         // by blinded keys
 	meets  map[meetKey]*meeting
 	late   lingering
 	closed bool
@@ -99,6 +104,7 @@ func New(cfg Config) *Client {
 	}
 	// Directories sent the descriptors, but strangers made them: nobody's address counts.
 	c := &Client{cfg: cfg, meets: map[meetKey]*meeting{}, room: cfg.Memory.Address(netip.Addr{})}
+	c.workers = newWorkers(c)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.forgetLocked()
 	return c
@@ -109,6 +115,7 @@ func (c *Client) forgetLocked() {
 		c.dropLocked(k)
 	}
 	c.descs, c.asked, c.points = map[ident.Ed25519ID]*cached{}, map[question]pause{}, map[ident.Ed25519ID]*pointState{}
+	c.bids = map[ident.Ed25519ID]bid{}
 }
 
 // NewIdentity forgets descriptors and failures, and keeps new streams from all
@@ -133,12 +140,12 @@ func (c *Client) forget() map[meetKey]*meeting {
 // Close ends all circuits, and waits until no goroutine is left.
 func (c *Client) Close() {
 	all := c.close()
-	c.room.Close()
 	c.cancel()
 	for _, m := range all {
 		m.end()
 	}
 	c.wg.Wait()
+	c.room.Close() // after the last that opens an account below it
 	c.endLingering()
 }
 

@@ -257,12 +257,16 @@ func TestIntroduction(t *testing.T) {
 		Addrs: []netip.AddrPort{netip.MustParseAddrPort("8.8.4.4:9001"), netip.MustParseAddrPort("[2001:4860::1]:9001")},
 	}
 	rend := &rendezvous{circ: endAt{at}, cookie: [20]byte{5}}
-	for _, terms := range []circuit.Virtual{{}, {SendmeInc: 31}, {SendmeInc: 31, CGO: true}} {
+	for i, terms := range []circuit.Virtual{{}, {SendmeInc: 31}, {SendmeInc: 31, CGO: true}} {
+		var pow *cell.PoW
+		if i > 0 {
+			pow = &cell.PoW{Nonce: [16]byte{6}, Effort: 7, SeedHead: [4]byte{8}, Solution: [16]byte{9}}
+		}
 		hs, err := handshake.HSNtorClient(rand.Reader, handshake.HSService{Enc: p.Enc, Auth: p.Auth, Subcredential: s.subcredential})
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := introduction(hs, p, rend, &terms)
+		b, err := introduction(hs, p, rend, &terms, pow)
 		if err != nil || len(b) != introduceLen {
 			t.Fatalf("%d bytes, %v", len(b), err)
 		}
@@ -283,6 +287,10 @@ func TestIntroduction(t *testing.T) {
 		}
 		if body, has := cell.FindExt(in.Exts, cell.ExtSubprotoRequest); has != terms.CGO || has && string(body) != "\x02\x06" {
 			t.Errorf("CGO: %v %x", has, body)
+		}
+		body, has := cell.FindExt(in.Exts, cell.ExtPoW)
+		if got, err := cell.ParsePoW(body); has != (pow != nil) || has && (err != nil || got != *pow) {
+			t.Errorf("proof of work: %+v, %v", got, err)
 		}
 	}
 }

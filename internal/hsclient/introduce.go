@@ -115,8 +115,8 @@ func (c *Client) terms(desc *cached) circuit.Virtual {
 var errRefused = errors.New("the introduction point refuses")
 
 // introduce has the service told, through one introduction point, where this
-// client waits. rend waits for the service afterwards.
-func (c *Client) introduce(ctx context.Context, desc *cached, p *netdoc.HSIntroPoint, circ Circuit, rend *rendezvous) error {
+// client waits. rend waits for the service afterwards. pow may be nil.
+func (c *Client) introduce(ctx context.Context, desc *cached, p *netdoc.HSIntroPoint, circ Circuit, rend *rendezvous, pow *cell.PoW) error {
 	hs, err := handshake.HSNtorClient(rand.Reader, handshake.HSService{Enc: p.Enc, Auth: p.Auth, Subcredential: desc.subcredential})
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (c *Client) introduce(ctx context.Context, desc *cached, p *netdoc.HSIntroP
 	if terms.KEM, err = c.encapsulate(desc); err != nil {
 		return err
 	}
-	body, err := introduction(hs, p, rend, &terms)
+	body, err := introduction(hs, p, rend, &terms, pow)
 	if err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (c *Client) introduce(ctx context.Context, desc *cached, p *netdoc.HSIntroP
 }
 
 // introduction returns the body of an INTRODUCE1.
-func introduction(hs *handshake.HSClientState, p *netdoc.HSIntroPoint, rend *rendezvous, terms *circuit.Virtual) ([]byte, error) {
+func introduction(hs *handshake.HSClientState, p *netdoc.HSIntroPoint, rend *rendezvous, terms *circuit.Virtual, pow *cell.PoW) ([]byte, error) {
 	at := rend.circ.Last()
 	plain := cell.IntroducePlaintext{Cookie: rend.cookie, Onion: at.Ntor, Specs: linkspec.Append(nil, at.Specs())}
 	if terms.SendmeInc != 0 {
@@ -170,6 +170,9 @@ func introduction(hs *handshake.HSClientState, p *netdoc.HSIntroPoint, rend *ren
 	if terms.KEM != nil {
 		announced := terms.KEM.Announcement()
 		plain.Exts = append(plain.Exts, announced.Ext())
+	}
+	if pow != nil {
+		plain.Exts = append(plain.Exts, pow.Ext())
 	}
 	m := cell.Introduce{AuthKey: p.Auth}
 	header := m.AppendHeader(nil)

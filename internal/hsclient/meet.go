@@ -5,8 +5,10 @@ import (
 	"errors"
 	"time"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/panics"
 )
@@ -27,6 +29,7 @@ func (c *Client) connect(ctx context.Context, k meetKey, stable bool) (Circuit, 
 	if err != nil {
 		return nil, nil, err
 	}
+	desc = c.seeded(ctx, k.id, desc)
 	for again := false; ; again = true {
 		if err := c.protects(desc); err != nil {
 			return nil, nil, err
@@ -46,6 +49,21 @@ func (c *Client) connect(ctx context.Context, k meetKey, stable bool) (Circuit, 
 		}
 		desc = newer
 	}
+}
+
+// seeded returns a newer descriptor if the seed of a service's proofs of work has expired.
+// If there is none, it returns the same: a service takes proofs for the seed before, and
+// the clocks may differ.
+func (c *Client) seeded(ctx context.Context, id ident.Ed25519ID, desc *cached) *cached {
+	if p := c.puzzle(desc); p == nil || time.Now().Before(p.Expires) {
+		return desc
+	}
+	newer, err := c.descriptor(ctx, id, desc)
+	if err != nil {
+		c.cfg.Log.Debug("no newer seed for the proofs of work of an onion service", "err", err)
+		return desc
+	}
+	return newer
 }
 
 // made is the outcome of establish on a goroutine of its own.
@@ -92,26 +110,20 @@ func (c *Client) meet(ctx context.Context, desc *cached, stable bool) (Circuit, 
 	if len(points) == 0 {
 		return nil, nil, failure(late, nil)
 	}
-	a := newApproach(c, points)
+	a := newApproach(c, points, c.puzzle(desc))
 	a.course = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome { return c.course(ctx, a, p, desc, stable) }
 	o := a.run(ctx)
-	return o.circ, o.hop, workWanted(o.err, desc.inner.PoW)
-}
-
-// workWanted adds to the error of a service that did not come, what may be the reason:
-// it serves clients first that have done work.
-func workWanted(err error, work *netdoc.HSPoW) error {
-	if !errors.Is(err, ErrRendezvous) || work == nil || work.Effort == 0 {
-		return err
-	}
-	return fault.New(fault.KindOf(err), "%w; it asks for proof of work, which Chive does not do (effort %d)", err, work.Effort)
+	return o.circ, o.hop, workWanted(o.err, desc.inner.PoW, a.greatest(), c.cfg.MaxEffort)
 }
 
 // course tries introduction points, the first of them p, until the service comes.
 func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint, desc *cached, stable bool) (o outcome) {
 	var rend *rendezvous
+	work := proofs{a: a}
 	making := c.prepare(ctx, stable)
+	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
+		cancel()           // of a proof of work that nobody needs any more
 		if making != nil { // it may still be under way; ctx ends with the attempt
 			c.wg.Go(func() {
 				defer panics.Recover(c.cfg.Log, nil)
@@ -125,6 +137,7 @@ func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint
 		}
 	}()
 	for ; p != nil; p = a.next() {
+		work.begin(ctx)
 		circ, err := c.reach(ctx, p)
 		if ctx.Err() != nil {
 			if err == nil {
@@ -139,15 +152,19 @@ func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint
 		if rend == nil {
 			rend, err = c.prepared(ctx, &making, stable)
 		}
+		var pow *cell.PoW
+		if err == nil {
+			pow, err = work.take(ctx)
+		}
 		if err != nil {
 			circ.Close()
 			return outcome{err: err}
 		}
-		err = c.through(ctx, desc, p, circ, rend)
+		err = c.through(ctx, desc, p, circ, rend, pow)
 		c.leaveIntro(circ)
 		var hop *circuit.Hop
 		if err == nil {
-			a.introduced()
+			a.introduced(p, pow)
 			hop, err = c.await(ctx, rend, a.slow)
 		}
 		if err == nil {
@@ -187,10 +204,10 @@ func (c *Client) reach(ctx context.Context, p *netdoc.HSIntroPoint) (Circuit, er
 }
 
 // through introduces this client at one point, and notes how that went.
-func (c *Client) through(ctx context.Context, desc *cached, p *netdoc.HSIntroPoint, circ Circuit, rend *rendezvous) error {
+func (c *Client) through(ctx context.Context, desc *cached, p *netdoc.HSIntroPoint, circ Circuit, rend *rendezvous, pow *cell.PoW) error {
 	ictx, cancel := context.WithTimeoutCause(ctx, introduceTimeout, ErrIntroTimeout)
 	defer cancel()
-	err := c.introduce(ictx, desc, p, circ, rend)
+	err := c.introduce(ictx, desc, p, circ, rend, pow)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}

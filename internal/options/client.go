@@ -58,6 +58,7 @@ var Client = Table{
 	{"Onion services", []Option{
 		{Key: "client-onion-auth", Field: "ClientOnionAuth", Lines: true, Help: "`LINE` with a key for a service that only authorized clients reach: ADDRESS:descriptor:x25519:KEY, without .onion, the secret key in base32; better @FILE with such a line, because other users can see command lines"},
 		{Key: "vanguards", Field: "Vanguards", Help: "relays after the guard that stay the same for a while on circuits for onion services: `MODE` auto (lite, unless the consensus says otherwise), lite (second hops, for days), full (also third hops, for hours, and longer circuits; both are saved) or off"},
+		{Key: "onion-max-effort", Field: "OnionMaxEffort", Bounds: Bounds{-1, 1_000_000}, Zero: "10,000", Help: "greatest `EFFORT` of proofs of work for services that ask for them during a flood; 100 take about a second of a processor; -1: no proofs"},
 		{Key: "client-onion-auth-dir", Field: "ClientOnionAuthDir", Help: "`DIR` with such lines in files whose names end in .auth_private; only the owner may have access to it"},
 	}},
 	{"Protocol", []Option{

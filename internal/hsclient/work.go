@@ -1,0 +1,182 @@
+package hsclient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hspow"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/panics"
+)
+
+const (
+	// DefaultMaxEffort is the greatest effort that C tor's clients do.
+	DefaultMaxEffort = 10_000
+	// Each introduction after which a service does not come raises the effort, as C tor
+	// does: to twice as much up to doubleUntil, then by half; to firstRaise at least.
+	firstRaise, doubleUntil = 8, 1000
+	// With proofs of work, more introductions are worth their price: each has more effort
+	// than the one before. maxBids is how many, and bidCourses how many of them wait for
+	// the service at the same time.
+	maxBids, bidCourses = 6, 4
+	// toldEffort is the effort from which on the log tells users of the work at level Info:
+	// it takes about a second.
+	toldEffort = 100
+)
+
+// raise returns the effort of a service that suggests one, after it did not come n times.
+func raise(suggested uint32, n int, most uint32) uint32 {
+	effort, limit := uint64(min(suggested, most)), uint64(most)
+	for ; n > 0 && effort < limit; n-- {
+		if effort < doubleUntil {
+			effort *= 2
+		} else {
+			effort += effort / 2
+		}
+		effort = min(max(effort, firstRaise), limit)
+	}
+	return uint32(effort)
+}
+
+// bid is how often a service did not come lately when it was introduced.
+type bid struct {
+	lost int
+	at   time.Time
+}
+
+// lostOf returns how often the service with a blinded key did not come lately.
+func (c *Client) lostOf(blinded ident.Ed25519ID) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if b := c.bids[blinded]; time.Since(b.at) < forgive {
+		return b.lost
+	}
+	return 0
+}
+
+// noteLost remembers that an attempt has lost n introductions. Attempts at the same time
+// do not add up.
+func (c *Client) noteLost(blinded ident.Ed25519ID, n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for k, b := range c.bids {
+		if now.Sub(b.at) >= forgive {
+			delete(c.bids, k)
+		}
+	}
+	if n >= c.bids[blinded].lost {
+		c.bids[blinded] = bid{n, now}
+	}
+}
+
+// puzzle is the proof of work that a service asks for in one attempt to reach it; nil: it
+// asks for none, or the configuration has none made.
+type puzzle struct {
+	blinded ident.Ed25519ID
+	*netdoc.HSPoW
+}
+
+// puzzle returns a descriptor's puzzle.
+func (c *Client) puzzle(desc *cached) *puzzle {
+	if desc.inner.PoW == nil || c.cfg.MaxEffort == 0 {
+		return nil
+	}
+	return &puzzle{desc.blinded, desc.inner.PoW}
+}
+
+// errUnproved says that a proof of work was not done in time.
+var errUnproved = errors.New("the proof of work that it asks for is not done in time")
+
+// proofs are the proofs of work of one course: one for each introduction. A proof is not
+// for an introduction point: while the way to one is sought, it is made already, and if
+// there is no way it serves for the next point.
+type proofs struct {
+	a      *approach
+	making <-chan proved
+	effort uint32 // of the proof that is being made
+}
+
+// proved is the outcome of a proof; pow is nil if there is no effort.
+type proved struct {
+	pow *cell.PoW
+	err error
+}
+
+// begin begins to make a proof, unless one is there that no introduction has used.
+func (w *proofs) begin(ctx context.Context) {
+	if w.making != nil {
+		return
+	}
+	out := make(chan proved, 1)
+	w.making = out
+	effort := w.a.effort()
+	w.effort = effort
+	if effort == 0 {
+		w.a.worked()
+		out <- proved{}
+		return
+	}
+	c := w.a.c
+	c.wg.Go(func() {
+		defer panics.Recover(c.cfg.Log, func(err error) { out <- proved{err: err} })
+		pow, err := c.prove(ctx, hspow.Params{Blinded: w.a.puzzle.blinded, Seed: w.a.puzzle.Seed, Effort: effort})
+		w.a.worked()
+		if err != nil {
+			out <- proved{err: err}
+			return
+		}
+		out <- proved{pow: &pow}
+	})
+}
+
+// take waits for the proof that is being made, for one introduction.
+func (w *proofs) take(ctx context.Context) (*cell.PoW, error) {
+	p := <-w.making // it ends with ctx
+	w.making = nil
+	if p.err != nil && ctx.Err() != nil {
+		return nil, fault.New(fault.Timeout, "onion service: %w (effort %d)", errUnproved, w.effort)
+	}
+	return p.pow, p.err
+}
+
+// prove makes a proof of work, and tells the log.
+func (c *Client) prove(ctx context.Context, p hspow.Params) (cell.PoW, error) {
+	level := slog.LevelDebug
+	if p.Effort >= toldEffort {
+		level = slog.LevelInfo
+	}
+	c.cfg.Log.Log(ctx, level, "solving the proof of work that an onion service asks for", "effort", p.Effort)
+	began := time.Now()
+	pow, err := c.workers.solve(ctx, p)
+	took := time.Since(began).Round(time.Millisecond)
+	if err != nil {
+		c.cfg.Log.Debug("no proof of work", "effort", p.Effort, "took", took, "err", err)
+		return pow, fault.New(fault.KindOf(err), "onion service: %w", err)
+	}
+	c.cfg.Log.Log(ctx, level, "the proof of work is done", "effort", p.Effort, "took", took)
+	return pow, nil
+}
+
+// workWanted adds to the error of a service that did not come, what may be the reason:
+// it serves clients first that have done more work. effort is what this client has done,
+// and most the greatest effort that it does.
+func workWanted(err error, work *netdoc.HSPoW, effort, most uint32) error {
+	if !errors.Is(err, ErrRendezvous) || work == nil || work.Effort == 0 && effort == 0 {
+		return err
+	}
+	why := fmt.Sprintf("this client has done effort %d", effort)
+	switch {
+	case most == 0:
+		why = "this client does none"
+	case work.Effort > most:
+		why = fmt.Sprintf("this client does at most %d", most)
+	}
+	return fault.New(fault.KindOf(err), "%w; it asks for proof of work of effort %d, and %s", err, work.Effort, why)
+}
