@@ -49,10 +49,12 @@ type Plan struct {
 
 // Report is the result of Run.
 type Report struct {
-	Networks []Network    `json:"networks"` // one for each scheduler of C tor
-	Crowds   []Crowd      `json:"crowds,omitempty"`
-	Floods   []Flood      `json:"floods,omitempty"` // C tor's service, Chive's over C tor's relays
-	Goals    []bench.Goal `json:"goals"`
+	Networks []Network `json:"networks"` // one for each scheduler of C tor
+	Crowds   []Crowd   `json:"crowds,omitempty"`
+	// Floods are of C tor's service and Chive's over C tor's relays, without and with
+	// proofs of work.
+	Floods []Flood      `json:"floods,omitempty"`
+	Goals  []bench.Goal `json:"goals"`
 }
 
 // Network holds what was measured with one scheduler of C tor.

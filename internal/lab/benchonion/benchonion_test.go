@@ -34,7 +34,7 @@ func TestRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Networks) != 1 || len(r.Crowds) != 2 || len(r.Floods) != 2 {
+	if len(r.Networks) != 1 || len(r.Crowds) != 2 || len(r.Floods) != 4 {
 		t.Fatalf("%+v", r)
 	}
 	n := r.Networks[0]
@@ -73,7 +73,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"connect, new circuit, median ms (Vanilla), all Chive", "service CPU, 1 stream up", "rendezvous point CPU",
-		"all Chive, Listen to first byte", "connect, no descriptor, p95 ms", "service RSS, 5 connections", "flood of Chive's service", "flood: honest clients", "rendezvous point of C tor"} {
+		"all Chive, Listen to first byte", "connect, no descriptor, p95 ms", "service RSS, 5 connections", "flood of Chive's service, ", "flood of Chive's service with proofs of work, ", "flood: honest clients", "rendezvous point of C tor"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}

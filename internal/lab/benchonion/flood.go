@@ -22,7 +22,8 @@ import (
 // Flood is what a service and its honest clients suffer from a flood of introductions.
 type Flood struct {
 	Service  string           `json:"service"`
-	Rate     int              `json:"rate"` // introductions per second that were ordered
+	Work     bool             `json:"proof_of_work"` // whether the service asks for it
+	Rate     int              `json:"rate"`          // introductions per second that were ordered
 	Seconds  float64          `json:"seconds"`
 	Attacker AttackCounts     `json:"attacker"`
 	Connects int              `json:"connects"` // by honest clients, each over a new rendezvous
@@ -45,20 +46,48 @@ const (
 	floodMemory = 64
 )
 
-// floods attacks C tor's service and Chive's, one after the other, over relays of C tor.
+// floods attacks C tor's service and Chive's, one after the other, over relays of C tor;
+// and then again, with services that ask for proofs of work.
 func (s *site) floods(ctx context.Context) (out []Flood, err error) {
 	if s.FloodTime == 0 {
 		return nil, nil
 	}
 	for _, p := range s.pairs[:2] {
-		s.Progress("a flood of introductions: " + p.name)
-		f, err := s.flood(ctx, p)
-		if err != nil {
-			return nil, fault.New(fault.KindOf(err), "a flood of introductions, %s: %w", p.name, err)
+		if out, err = s.addFlood(ctx, out, p, false); err != nil {
+			return nil, err
 		}
-		out = append(out, *f)
+	}
+	for _, start := range []func() (*pair, error){
+		func() (*pair, error) { return s.torPair(ctx, s.tor, "HiddenServicePoWDefensesEnabled 1") },
+		func() (*pair, error) { return s.chivePair(ctx, "Chive", &s.tor.network, "--pow-defense") },
+	} {
+		p, err := start()
+		if err != nil {
+			return nil, err
+		}
+		if err = p.await(ctx); err == nil {
+			out, err = s.addFlood(ctx, out, p, true)
+		}
+		p.close()
+		if err != nil {
+			return nil, err
+		}
 	}
 	return out, nil
+}
+
+func (s *site) addFlood(ctx context.Context, out []Flood, p *pair, work bool) ([]Flood, error) {
+	what := "a flood of introductions: " + p.name
+	if work {
+		what += ", with proofs of work"
+	}
+	s.Progress(what)
+	f, err := s.flood(ctx, p)
+	if err != nil {
+		return nil, fault.New(fault.KindOf(err), "%s: %w", what, err)
+	}
+	f.Work = work
+	return append(out, *f), nil
 }
 
 func (s *site) flood(ctx context.Context, p *pair) (*Flood, error) {

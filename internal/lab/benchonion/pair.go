@@ -119,8 +119,8 @@ func exchange(ctx context.Context, c net.Conn) error {
 	return fault.Wrap(fault.Network, err)
 }
 
-// torPair starts C tor's service and C tor's client.
-func (r *run) torPair(ctx context.Context, n *torNet) (p *pair, err error) {
+// torPair starts C tor's service, with more lines of its configuration, and C tor's client.
+func (r *run) torPair(ctx context.Context, n *torNet, more ...string) (p *pair, err error) {
 	p = &pair{name: "C tor", echo: r.target.Addr(target.Echo)}
 	dir, err := os.MkdirTemp(r.dir, "service")
 	if err != nil {
@@ -132,6 +132,7 @@ func (r *run) torPair(ctx context.Context, n *torNet) (p *pair, err error) {
 		_, port, _ := strings.Cut(addr, ":")
 		lines = append(lines, "HiddenServicePort "+port+" "+addr)
 	}
+	lines = append(lines, more...)
 	service, err := n.tor.AddClient(ctx, "", lines...)
 	if err != nil {
 		return nil, err
@@ -158,8 +159,8 @@ func (r *run) torPair(ctx context.Context, n *torNet) (p *pair, err error) {
 	return p, nil
 }
 
-// chivePair starts Chive's service and Chive's client.
-func (r *run) chivePair(ctx context.Context, name string, n *network) (p *pair, err error) {
+// chivePair starts Chive's service, with more flags, and Chive's client.
+func (r *run) chivePair(ctx context.Context, name string, n *network, more ...string) (p *pair, err error) {
 	p = &pair{name: name, echo: r.target.Addr(target.Echo)}
 	defer func() {
 		if err != nil {
@@ -173,7 +174,7 @@ func (r *run) chivePair(ctx context.Context, name string, n *network) (p *pair, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	service, said, err := r.serve(ctx, n, filepath.Join(dir, "service"), r.profile("service, "+name))
+	service, said, err := r.serve(ctx, n, filepath.Join(dir, "service"), append(r.profile("service, "+name), more...))
 	if err != nil {
 		return p, err
 	}

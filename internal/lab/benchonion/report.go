@@ -86,14 +86,20 @@ func crowdGoals(all []Crowd) (out []bench.Goal) {
 	return out
 }
 
-func floodGoals(all []Flood) []bench.Goal {
-	if len(all) != 2 {
-		return nil
+// floodGoals compares the floods of C tor's service and Chive's. Without proofs of work
+// there is no goal for honest clients: the service cannot tell them apart.
+func floodGoals(all []Flood) (out []bench.Goal) {
+	for ; len(all) >= 2; all = all[2:] {
+		tor, chive, how := all[0], all[1], ""
+		if chive.Work {
+			how = ", with proofs of work"
+			share := bench.Absolute("flood: honest clients that connect within 5 s"+how, chive.InTime, floodShare, true)
+			share.Tor = tor.InTime
+			out = append(out, share)
+		}
+		out = append(out, bench.Beside("flood: growth of the service's RSS, MB"+how, chive.RSS-chive.Before, tor.RSS-tor.Before, floodMemory))
 	}
-	tor, chive := all[0], all[1]
-	share := bench.Absolute("flood: honest clients that connect within 5 s", chive.InTime, floodShare, true)
-	share.Tor = tor.InTime
-	return []bench.Goal{share, bench.Beside("flood: growth of the service's RSS, MB", chive.RSS-chive.Before, tor.RSS-tor.Before, floodMemory)}
+	return out
 }
 
 // Write writes the report as text.
@@ -111,7 +117,11 @@ func (r *Report) Write(w io.Writer) error {
 		fmt.Fprintf(tw, "%d\t%v\t%v\n", c.Connections, c.Pairs[0], c.Pairs[1])
 	}
 	for _, f := range r.Floods {
-		fmt.Fprintf(tw, "flood of %s's service, %d a second ordered\t%.0f a second sent, %.0f taken, %.0f refused\thonest: %d, in time %.0f %%", f.Service, f.Rate,
+		how := ""
+		if f.Work {
+			how = " with proofs of work"
+		}
+		fmt.Fprintf(tw, "flood of %s's service%s, %d a second ordered\t%.0f a second sent, %.0f taken, %.0f refused\thonest: %d, in time %.0f %%", f.Service, how, f.Rate,
 			float64(f.Attacker.Sent)/f.Seconds, float64(f.Attacker.Taken)/f.Seconds, float64(f.Attacker.Refused)/f.Seconds, f.Connects, 100*f.InTime)
 		if f.Took != nil {
 			fmt.Fprintf(tw, ", median %.0f ms, p95 %.0f ms", f.Took.Median, f.Took.P95)
