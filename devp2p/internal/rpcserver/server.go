@@ -6,13 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"mime"
 	"net"
 	"net/http"
 	"net/netip"
-	"sync"
 	"time"
 )
 
@@ -20,8 +18,6 @@ const (
 	// MaxBody bounds a request, in bytes: a transaction with six blobs in hexadecimal.
 	MaxBody  = 4 << 20
 	maxBatch = 32 // calls of one request
-	maxOpen  = 64 // connections
-	maxCalls = 8  // requests that are handled at the same time
 )
 
 // Codes of errors (JSON-RPC 2.0, and EIP-1474 from -32000 on).
@@ -79,7 +75,7 @@ func Listen(addr string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &limited{Listener: l, slots: make(chan struct{}, maxOpen)}, nil
+	return &crowd{Listener: l}, nil
 }
 
 // Serve answers requests until ctx ends.
@@ -87,11 +83,11 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	h := &http.Server{
 		Handler:           s.handler(),
 		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      60 * time.Second,
+		ReadTimeout:       readTime,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ConnContext:       remember,
 		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
 	}
 	stop := context.AfterFunc(ctx, func() { h.Close() })
@@ -104,28 +100,37 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 }
 
 func (s *Server) handler() http.Handler {
-	slots := make(chan struct{}, maxCalls)
+	large, calls := newSlots(maxLarge), newSlots(maxCalls)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if status, why := refuse(r); why != "" {
 			http.Error(w, why, status)
 			return
 		}
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		case <-r.Context().Done():
+		body, err := read(w, r, large)
+		switch {
+		case errors.Is(err, errBusy):
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
-		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
-		if err != nil {
+		case err != nil:
 			http.Error(w, "the request is too large, or was cut off", http.StatusRequestEntityTooLarge)
 			return
 		}
-		answer := s.answer(r.Context(), body)
+		// The client is not needed for the calls: it holds no slot while it reads or writes.
+		defer keep(r.Context())()
+		if err := calls.take(r.Context()); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		answer := func() []byte {
+			defer calls.give()
+			return s.answer(r.Context(), body)
+		}()
 		if answer == nil {
 			w.WriteHeader(http.StatusNoContent) // notifications only
 			return
 		}
+		// A recorder in a test has no deadlines.
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
 		w.Header().Set("Content-Type", "application/json")
 		w.Write(answer)
 	})
@@ -252,31 +257,4 @@ func (s *Server) one(ctx context.Context, raw []byte) *response {
 		return failed(r.ID, e)
 	}
 	return &response{Version: "2.0", ID: r.ID, Result: result.Value, Note: result.Note}
-}
-
-// limited bounds the open connections of a listener: others wait.
-type limited struct {
-	net.Listener
-	slots chan struct{}
-}
-
-func (l *limited) Accept() (net.Conn, error) {
-	l.slots <- struct{}{}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
-	}
-	return &slotConn{Conn: c, slots: l.slots}, nil
-}
-
-type slotConn struct {
-	net.Conn
-	once  sync.Once
-	slots chan struct{}
-}
-
-func (c *slotConn) Close() error {
-	c.once.Do(func() { <-c.slots })
-	return c.Conn.Close()
 }
