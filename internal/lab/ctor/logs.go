@@ -112,29 +112,46 @@ func warns(line string) bool {
 }
 
 // Turns counts, in a C tor client's log of its circuits, the paths that go to a
-// relay and directly back to the hop before it. C tor makes such paths: for a
-// circuit that is pre-built for onion services, it allows the guard to be the last
-// hop, too (guards_choose_guard, in its entrynodes.c), and in a small network they
-// are often the same.
+// relay and directly back to the hop before it. C tor makes such paths in two ways. For a
+// circuit that is pre-built for onion services, it allows the guard to be the last hop, too
+// (guards_choose_guard, in its entrynodes.c), and in a small network they are often the
+// same. And when an introduction point refuses, it extends the circuit from there to
+// another one, which may be the hop before (hs_client_reextend_intro_circuit).
 func Turns(text string, at ident.RSAID) int {
 	n := 0
+	before := map[string]bool{} // relays that came before at, which ended the path
 	for line := range strings.Lines(text) {
+		if _, to, ok := strings.Cut(line, "): Re-extending circ "); ok {
+			if _, to, ok = strings.Cut(to, "this time to $"); ok && len(to) >= fingerprintLen && before[to[:fingerprintLen]] {
+				n++
+			}
+			continue
+		}
 		_, path, ok := strings.Cut(line, "): $")
 		if !ok || !strings.Contains(line, " circ (length ") {
 			continue
 		}
 		hops := strings.Split(strings.TrimSpace(path), " $")
-		for i := 1; i+1 < len(hops); i++ {
-			before, state0, _ := strings.Cut(hops[i-1], "(")
+		for i := 1; i < len(hops); i++ {
+			from, state0, _ := strings.Cut(hops[i-1], "(")
 			here, state1, _ := strings.Cut(hops[i], "(")
-			after, state2, _ := strings.Cut(hops[i+1], "(")
-			if before == after && here == at.String() && state0 == "open)" && state1 == "open)" && state2 == "closed)" {
+			if here != at.String() || state0 != "open)" || state1 != "open)" {
+				continue
+			}
+			if i+1 == len(hops) {
+				before[from] = true
+				continue
+			}
+			if after, state2, _ := strings.Cut(hops[i+1], "("); after == from && state2 == "closed)" {
 				n++
 			}
 		}
 	}
 	return n
 }
+
+// fingerprintLen is the length of a fingerprint in hexadecimal digits.
+const fingerprintLen = 2 * len(ident.RSAID{})
 
 // LastWords returns the end of each node's output and log, for the analysis of a
 // failure.

@@ -16,6 +16,10 @@ Nov 21 17:17:35.000 [info] internal (high-uptime) circ (length 3, last hop relay
 Nov 21 17:17:36.000 [info] exit circ (length 3, last hop exit0): $5072B87F1633149545EA091E9515A996B610CF34(open) $89E79874E6F856044E79753E928805DD6A7D2AFE(open) $914BC83C894E19479428D5FE7FE371D4A9208914(closed)
 Nov 21 17:17:36.000 [info] directory_post_to_dirservers(): Uploading an extrainfo too (length 815)
 `
+	reextended = `Nov 22 17:17:35.000 [info] internal (high-uptime) circ (length 4, last hop relay0): $5072B87F1633149545EA091E9515A996B610CF34(open) $89E79874E6F856044E79753E928805DD6A7D2AFE(open) $914BC83C894E19479428D5FE7FE371D4A9208914(open) $1A29B87F1633149545EA091E9515A996B610CF34(open)
+Nov 22 17:17:35.000 [info] hs_client_reextend_intro_circuit(): Re-extending circ 3137339393, this time to $914BC83C894E19479428D5FE7FE371D4A9208914~relay5 [1N9] at 127.0.0.1.
+Nov 22 17:17:36.000 [info] hs_client_reextend_intro_circuit(): Re-extending circ 3137339394, this time to $89E79874E6F856044E79753E928805DD6A7D2AFE~relay6 [1N9] at 127.0.0.1.
+`
 	refusal = `Nov 21 17:17:35.000 [warn] Client asked me to extend back to the previous hop.
 Nov 21 17:17:35.000 [warn] connection_edge_process_relay_cell (away from origin) failed.
 `
@@ -28,12 +32,13 @@ Nov 21 17:17:35.000 [warn] connection_edge_process_relay_cell (away from origin)
 func TestTurns(t *testing.T) {
 	for fp, want := range map[string]int{
 		"89E79874E6F856044E79753E928805DD6A7D2AFE": 1, "5072B87F1633149545EA091E9515A996B610CF34": 0, "914BC83C894E19479428D5FE7FE371D4A9208914": 0,
+		"1A29B87F1633149545EA091E9515A996B610CF34": 1,
 	} {
 		id, err := ident.ParseRSAID(fp)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := Turns(clientLog, id); n != want {
+		if n := Turns(clientLog+reextended, id); n != want {
 			t.Errorf("%s: %d turns, want %d", fp, n, want)
 		}
 	}

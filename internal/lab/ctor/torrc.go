@@ -35,7 +35,7 @@ func (nw *Network) torrc(n *Node) string {
 		// A client's guards must not depend on how long the network has run.
 		line("UseEntryGuards 1")
 		line("ClientUseIPv6 1")
-		line("Log [circ]info file %s", n.circuitLog())
+		line("Log [circ,rend]info file %s", n.circuitLog())
 	default:
 		nw.relayLines(n, line)
 	}
