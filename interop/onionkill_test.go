@@ -43,7 +43,10 @@ func TestOnionKill(t *testing.T) {
 		t.Skip("SKIPPED, NOTHING WAS TESTED: its network is of thirteen C tor; CHIVE_LONG=1 runs it, in two minutes")
 	}
 	t.Parallel()
-	nw := labtest.Network(t, ctor.Options{Authorities: 1, Relays: 11, Exits: 1, Clients: 2, Extra: map[string][]string{"client": {"LearnCircuitBuildTimeout 0"}}})
+	dir := t.TempDir()
+	nw := labtest.Network(t, ctor.Options{Authorities: 1, Relays: 11, Exits: 1, Clients: 3, Extra: map[string][]string{
+		"client":  {"LearnCircuitBuildTimeout 0"},
+		"client2": {"HiddenServiceDir " + dir + "/service", fmt.Sprintf("HiddenServicePort %d %s", onionEcho, shared.target.Addr(target.Echo))}}})
 	ctx := bounded(t, 6*time.Minute)
 	d := nw.Description()
 	l := serve(t, inNetwork(t, &d, "service", nil), chive.OnionConfig{Targets: map[int]string{
@@ -69,6 +72,16 @@ func TestOnionKill(t *testing.T) {
 		probes = append(probes, p)
 		wg.Go(func() { p.run(probing, t, fmt.Sprintf("%s:%d", l.Address(), onionEcho)) })
 	}
+	// The same of C tor alone, to compare with.
+	name, err := os.ReadFile(dir + "/service/hostname")
+	if err != nil {
+		t.Fatal(err)
+	}
+	control := &probe{name: "C tor at C tor's service", pause: 300 * time.Millisecond, peers: true, dial: func(ctx context.Context, n int, addr string) error {
+		return echo(ctx, socksclient.Dialer{Proxy: nw.Node("client1").SOCKS.String(), User: fmt.Sprint(n), Pass: "x"}, addr, fmt.Sprint(n))
+	}}
+	probes = append(probes, control)
+	wg.Go(func() { control.run(probing, t, fmt.Sprintf("%s:%d", strings.TrimSpace(string(name)), onionEcho)) })
 	for round := range 2 {
 		victim, wait := k.idlePoint(ctx, dialers, round*100)
 		k.kill(victim, "introduction point")

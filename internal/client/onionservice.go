@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
@@ -74,12 +76,31 @@ func (s serviceCircuits) Directory() (*netdir.Directory, <-chan struct{}) {
 // Build builds a circuit for a service: the pool, which lends circuits to streams,
 // never sees it.
 func (s serviceCircuits) Build(ctx context.Context, spec path.Spec) (*circuit.Circuit, uint64, error) {
-	circ, err := s.c.buildOne(ctx, pool.Spec{Spec: spec})
+	circ, err := around(ctx, spec, func(ctx context.Context, spec path.Spec) (*Circ, error) {
+		return s.c.buildOne(ctx, pool.Spec{Spec: spec})
+	})
 	if err != nil {
 		return nil, 0, err
 	}
 	s.c.first()
 	return circ.Circuit, circ.id, nil
+}
+
+// aroundTries is how many circuits are begun for one that a service needs. A service counts
+// what it needs, and must not use up its budget while a few relays are down that the
+// consensus still lists: they may be vanguards, which come again and again.
+const aroundTries = 3
+
+// around builds a circuit, and avoids the relays at which the ones before failed.
+func around(ctx context.Context, spec path.Spec, build func(context.Context, path.Spec) (*Circ, error)) (*Circ, error) {
+	for try := 1; ; try++ {
+		circ, err := build(ctx, spec)
+		var at *pool.HopError
+		if err == nil || try == aroundTries || ctx.Err() != nil || !errors.As(err, &at) {
+			return circ, err
+		}
+		spec.Exclude = append(slices.Clip(spec.Exclude), at.Relay)
+	}
 }
 
 // To extends a circuit of the pool, which then belongs to the service alone. A relay
