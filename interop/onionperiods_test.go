@@ -36,8 +36,8 @@ type probe struct {
 	// another descriptor.
 	dial func(ctx context.Context, n int, addr string) error
 
-	connects int
-	longest  time.Duration
+	connects, failed int
+	longest          time.Duration
 }
 
 // run probes until ctx ends. A connect that was begun before is waited for.
@@ -48,6 +48,7 @@ func (p *probe) run(ctx context.Context, t *testing.T, addr string) {
 		err := p.dial(one, n, addr)
 		cancel()
 		if err != nil {
+			p.failed++
 			report := t.Errorf
 			if p.peers {
 				report = t.Logf
@@ -185,7 +186,7 @@ func TestOnionPeriods(t *testing.T) {
 	wg.Wait()
 	t.Logf("probed for %v", time.Since(began).Round(time.Second))
 	for _, p := range all {
-		t.Logf("%s: %d connects, the longest took %v", p.name, p.connects, p.longest.Round(time.Millisecond))
+		t.Logf("%s: %d connects, %d failed, the longest took %v", p.name, p.connects, p.failed, p.longest.Round(time.Millisecond))
 		if p.connects < 5 {
 			t.Errorf("%s: %d connects", p.name, p.connects)
 		}
