@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/chivenet/chive"
-	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/internal/lab/socksclient"
@@ -41,8 +40,19 @@ func startTorOnion(t *testing.T, nw *lab.Network) *torOnion {
 	for port, s := range map[int]target.Service{onionEcho: target.Echo, onionSource: target.Source} {
 		serve = append(serve, fmt.Sprintf("HiddenServicePort %d %s", port, shared.target.Addr(s)))
 	}
-	opts := ctor.Options{DirAuthorities: []string{}, Relays: -1, Exits: -1, Clients: 2, Dir: filepath.Join(dir, "tor"),
-		Extra: map[string][]string{"client0": serve}, Log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	tor := torBeside(t, nw, ctor.Options{Clients: 2, Extra: map[string][]string{"client0": serve}})
+	name, err := os.ReadFile(filepath.Join(dir, "onion", "hostname"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &torOnion{tor.Node("client0"), tor.Node("client1"), strings.TrimSpace(string(name))}
+}
+
+// torBeside starts C tor's clients under the authorities of a lab's network.
+func torBeside(t *testing.T, nw *lab.Network, opts ctor.Options) *ctor.Network {
+	t.Helper()
+	opts.DirAuthorities, opts.Relays, opts.Exits = []string{}, -1, -1
+	opts.Dir, opts.Log = filepath.Join(t.TempDir(), "tor"), slog.New(slog.NewTextHandler(t.Output(), nil))
 	for _, a := range describe(t, nw).Authorities {
 		opts.DirAuthorities = append(opts.DirAuthorities, fmt.Sprintf("%s orport=%d no-v2 v3ident=%s %s %s",
 			a.Nickname, a.ORPorts[0].Port(), a.V3Ident, a.DirPort, a.RSA))
@@ -59,11 +69,7 @@ func startTorOnion(t *testing.T, nw *lab.Network) *torOnion {
 			t.Error(err)
 		}
 	})
-	name, err := os.ReadFile(filepath.Join(dir, "onion", "hostname"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &torOnion{tor.Node("client0"), tor.Node("client1"), strings.TrimSpace(string(name))}
+	return tor
 }
 
 // dialer returns the client's, with circuits of its own for each name.
@@ -127,10 +133,15 @@ func onionBulk() int64 {
 // onionStreams opens a hundred streams over one circuit at the same time.
 func onionStreams(t *testing.T, d contextDialer, host string) {
 	t.Helper()
+	streams(t, d, host, 100)
+}
+
+// streams opens so many streams over one circuit at the same time.
+func streams(t *testing.T, d contextDialer, host string, number int) {
+	t.Helper()
 	ctx := bounded(t, patience)
 	errs := make(chan error)
-	const streams = 100
-	for i := range streams {
+	for i := range number {
 		go func() {
 			if i%2 == 0 {
 				errs <- download(ctx, d, fmt.Sprintf("%s:%d", host, onionSource), int64(10_000+997*i))
@@ -139,7 +150,7 @@ func onionStreams(t *testing.T, d contextDialer, host string) {
 			}
 		}()
 	}
-	for range streams {
+	for range number {
 		if err := <-errs; err != nil {
 			t.Error(err)
 		}
@@ -233,28 +244,10 @@ func testMixedOnion(t *testing.T, opts lab.Options) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, w := range ctor.Warnings(string(log), o.turns(t, nw.Node(name).Fingerprint)) {
+		for _, w := range ctor.Warnings(string(log), turnsOf(t, []*ctor.Node{o.service, o.client}, nw.Node(name).Fingerprint)) {
 			t.Errorf("%s: %s", name, w)
 		}
 	}
-}
-
-// turns counts the circuits of both that a relay refused to lead back to where they came
-// from (see ctor.Turns). Read it after the relay's log.
-func (o *torOnion) turns(t *testing.T, fingerprint string) (n int) {
-	t.Helper()
-	id, err := ident.ParseRSAID(fingerprint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, node := range []*ctor.Node{o.service, o.client} {
-		text, err := os.ReadFile(filepath.Join(node.Dir, "circuits"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		n += ctor.Turns(string(text), id)
-	}
-	return n
 }
 
 func testTorOnion(t *testing.T, nw *lab.Network) *torOnion {

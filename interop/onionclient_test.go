@@ -103,6 +103,17 @@ func serveOnion(t *testing.T, ctx context.Context, nw *ctor.Network, addr string
 	return s
 }
 
+// x25519Pair returns the keys of a client of an onion service, in base32.
+func x25519Pair(t *testing.T) (public, secret string) {
+	t.Helper()
+	k, err := ecdh.X25519().GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString
+	return text(k.PublicKey().Bytes()), text(k.Bytes())
+}
+
 // onionClient is a client of Chive.
 func onionClient(t *testing.T, ctx context.Context, nw *ctor.Network, change func(*chive.Config)) *chive.Client {
 	t.Helper()
@@ -172,18 +183,11 @@ func TestOnionClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tg.Close()
-	secret := func() (*ecdh.PrivateKey, string) {
-		k, err := ecdh.X25519().GenerateKey(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return k, base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(k.PublicKey().Bytes())
-	}
-	key, public := secret()
+	public, key := x25519Pair(t)
 	open := serveOnion(t, ctx, nw, tg.Addr(target.Web))
 	closed := serveOnion(t, ctx, nw, tg.Addr(target.Web), public)
-	line := func(s *onionService, k *ecdh.PrivateKey) string {
-		return strings.TrimSuffix(s.host, ".onion") + ":descriptor:x25519:" + base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(k.Bytes())
+	line := func(s *onionService, secret string) string {
+		return strings.TrimSuffix(s.host, ".onion") + ":descriptor:x25519:" + secret
 	}
 	c := onionClient(t, ctx, nw, nil)
 	began := time.Now()
@@ -218,7 +222,7 @@ func TestOnionClient(t *testing.T) {
 		t.Errorf("a lookup of an onion service: %v", err)
 	}
 	onionPorts(t, ctx, c, open, closed)
-	other, _ := secret()
+	_, other := x25519Pair(t)
 	wrong := onionClient(t, ctx, nw, func(cfg *chive.Config) { cfg.ClientOnionAuth = []string{line(closed, other)} })
 	if _, err := wrong.DialContext(ctx, "tcp", closed.host+":80"); !errors.Is(err, chive.ErrOnionBadAuth) {
 		t.Errorf("a wrong key: %v", err)

@@ -157,7 +157,7 @@ const fingerprintLen = 2 * len(ident.RSAID{})
 // failure.
 func (nw *Network) LastWords() string {
 	var out strings.Builder
-	for _, n := range append(nw.Routers(), nw.clients()...) {
+	for _, n := range append(nw.Routers(), nw.Clients()...) {
 		out.WriteString(n.Name + ":\n" + n.lastWords() + "\n")
 	}
 	return out.String()

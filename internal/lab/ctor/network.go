@@ -259,8 +259,8 @@ func (nw *Network) ByRole(r Role) []*Node {
 // Authorities returns the directory authorities.
 func (nw *Network) Authorities() []*Node { return nw.ByRole(Authority) }
 
-// clients returns all C tor clients, also those of AddClient.
-func (nw *Network) clients() []*Node {
+// Clients returns all C tor clients, also those of AddClient.
+func (nw *Network) Clients() []*Node {
 	nw.mu.Lock()
 	defer nw.mu.Unlock()
 	return append(nw.ByRole(Client), nw.added...)
