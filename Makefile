@@ -8,7 +8,7 @@ PLATFORMS_DEVP2P = linux/arm darwin/arm64 windows/amd64
 
 export CGO_ENABLED ?= 0
 
-.PHONY: all build test demo race lint cross arm bench bench-client bench-relay bench-onion bench-fte bench-circuit flood
+.PHONY: all build test demo race lint cross arm bench bench-client bench-relay bench-onion judge-onion bench-fte bench-circuit flood
 .PHONY: vuln pq-vectors pq-models soak soak-processes fuzz-smoke fuzz-states
 .PHONY: changelog release package-test devp2p peers texts install uninstall
 all: lint test
@@ -127,6 +127,17 @@ bench-relay: build
 # three minutes.
 bench-onion: build
 	./bin/chivelab bench onion --json bench-onion.json $(BENCH_ONION)
+
+# judge-onion has C tor judge Chive's onion services in about an hour: each role of a
+# relay in turn, introduction points and directories that are killed, changes of time
+# periods and shared random values, a service that moves between the programs, and a
+# thousand paths with vanguards. CHIVE_ARTI=FILE has Arti judge too. It prints a summary,
+# and writes everything into bin/judge-onion.log.
+JUDGES_ONION = TestOnionRoles|TestOnionService|TestOnionKill|TestOnionPeriods|TestOnionArti|TestOnionClient|TestVanguardPaths|TestNoTurn
+judge-onion:
+	@mkdir -p bin
+	@CHIVE_INTEROP=1 CHIVE_LONG=1 go test -count 1 -timeout 120m -v -p 1 -parallel 1 -run '^($(JUDGES_ONION))$$' ./internal/path ./internal/client ./interop > bin/judge-onion.log 2>&1; status=$$?; \
+	  sed -nE -e '/^ *--- (PASS|FAIL|SKIP)/p' -e 's/^ *[a-z]+_test.go:[0-9]+: (ROLE |.*connects, [0-9]+ failed|.* is back after|.*guards, .*hops;)/    \1/p' bin/judge-onion.log; exit $$status
 
 # flood attacks a relay and an authority of Chive's, and then C tor's, with the same
 # floods, in twenty minutes, and measures an honest client meanwhile.
