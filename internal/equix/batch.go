@@ -1,11 +1,15 @@
 package equix
 
-// batchLen is how many inputs a batch hashes at once: more make each instruction cheaper, until
-// the registers leave the processor's first cache. These take 8 kB.
-const batchLen = 256
+// Sizes of a batch: more inputs make each instruction cheaper, until the registers, here 16 kB, leave
+// the processor's first cache. Instructions run over groups of lanes, whose loops are written out.
+const (
+	batchLen = 256
+	groupLen = 8
+	groups   = batchLen / groupLen
+)
 
 // batch runs a program over many inputs at once, one instruction over all inputs before
-// the next instruction: choosing what to do costs more than doing it.
+// the next instruction: to choose what to do costs more than to do it.
 type batch struct {
 	lanes  lanes
 	jumped lanes // the inputs that repeat a part of the program after a taken Branch
@@ -14,35 +18,38 @@ type batch struct {
 	from [batchLen]uint8 // the lane that each lane of jumped comes from
 }
 
-// lanes has the registers of up to batchLen inputs.
+// lanes has the registers of up to batchLen inputs, in groups. The last group may have lanes
+// that are not in use: they run too, and nobody reads them.
 type lanes struct {
-	groups int // how many groups of lanes are in use
-	regs   [8][batchLen / groupLen][groupLen]uint64
-	last   [batchLen / groupLen][groupLen]uint32 // of UMulH and SMulH
+	used int // groups
+	// One group more than needed keeps the registers' distance from being a power of two: otherwise
+	// they would compete for the same places in the cache.
+	regs [8][groups + 1][groupLen]uint64
+	last [groups][groupLen]uint32 // of UMulH and SMulH
 }
 
-const groupLen = 8
+// use says how many lanes are in use.
+func (l *lanes) use(n int) { l.used = (n + groupLen - 1) / groupLen }
 
-// hash puts the hashes of the inputs from first on into out, at most batchLen.
+// hashRange puts the hashes of the integers from first on into out, at most batchLen.
 func (b *batch) hashRange(p *program, first uint64, out []uint64) {
-	var in [batchLen]uint64
-	for i := range in {
-		in[i] = first + uint64(i)
+	for i := range out {
+		out[i] = first + uint64(i)
 	}
-	b.hash(p, in[:len(out)], out)
+	b.hash(p, out, out)
 }
 
-// hash puts the hash of each input into out. There are at most batchLen.
+// hash puts the hash of each input into out, which may be the same slice. There are at most batchLen.
 func (b *batch) hash(p *program, in, out []uint64) {
 	l := &b.lanes
-	l.groups = (len(in) + groupLen - 1) / groupLen
+	l.use(len(in))
 	for i, x := range in {
 		for r, v := range sip24(&p.key, x) {
 			l.regs[r][i/groupLen][i%groupLen] = v
 		}
 	}
-	clear(l.last[:l.groups])
-	clear(b.done[:l.groups*groupLen])
+	clear(l.last[:l.used])
+	clear(b.done[:l.used*groupLen])
 	code := p.code[:]
 	target := 0
 	for i := range code {
@@ -55,8 +62,8 @@ func (b *batch) hash(p *program, in, out []uint64) {
 			l.run(&code[i])
 		}
 	}
-	for i := range out {
-		r := &l.regs
+	r := &l.regs
+	for i := range in {
 		g, k := i/groupLen, i%groupLen
 		x, _, _, _ := sipRound(r[0][g][k]+p.key[0], r[1][g][k]+p.key[1], r[2][g][k], r[3][g][k])
 		y, _, _, _ := sipRound(r[4][g][k], r[5][g][k], r[6][g][k]+p.key[2], r[7][g][k]+p.key[3])
@@ -65,11 +72,11 @@ func (b *batch) hash(p *program, in, out []uint64) {
 }
 
 // branch repeats the code since the newest Target for the inputs that take a Branch. Since an input takes
-// only one, they are then where the others are.
+// only one, they are then where the others are, and "last" has no use any more.
 func (b *batch) branch(code []instruction, mask uint32) {
 	l, j := &b.lanes, &b.jumped
 	n := 0
-	for g := range l.last[:l.groups] {
+	for g := range l.last[:l.used] {
 		for k, last := range &l.last[g] {
 			i := g*groupLen + k
 			if (last|b.done[i])&mask != 0 {
@@ -86,7 +93,7 @@ func (b *batch) branch(code []instruction, mask uint32) {
 	if n == 0 {
 		return
 	}
-	j.groups = (n + groupLen - 1) / groupLen
+	j.use(n)
 	for i := range code {
 		j.run(&code[i])
 	}
@@ -95,6 +102,5 @@ func (b *batch) branch(code []instruction, mask uint32) {
 		for r := range l.regs {
 			l.regs[r][g][k] = j.regs[r][n/groupLen][n%groupLen]
 		}
-		l.last[g][k] = j.last[n/groupLen][n%groupLen]
 	}
 }

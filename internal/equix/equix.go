@@ -14,7 +14,7 @@ import (
 
 var (
 	// ErrUnusable says that a challenge selects no hash function, and so has no solutions. About one
-	// in ten is such.
+	// challenge in 20,000 is such.
 	ErrUnusable = errors.New("equi-x: the challenge selects no hash function")
 	// ErrOrder says that the indices of a solution are not in the order that makes its form unique.
 	ErrOrder = errors.New("equi-x: the solution's indices are not in order")
@@ -22,9 +22,12 @@ var (
 	ErrSum = errors.New("equi-x: the solution's hashes do not add up")
 )
 
-// pairBits is how many of the low bits of the sum of a pair's hashes are zero. For four indices and
-// for eight it is twice and four times as many.
-const pairBits = 15
+// How many of the low bits are zero in the sum of the hashes of a pair of indices, and of all
+// eight. Of four it is 30.
+const (
+	pairBits = 15
+	fullBits = 4 * pairBits
+)
 
 // verifier is the memory of a Verify.
 type verifier struct {
@@ -34,22 +37,27 @@ type verifier struct {
 
 var verifiers = sync.Pool{New: func() any { return &verifier{maker: newMaker()} }}
 
-// Verify checks a solution of a challenge, and returns ErrOrder, ErrUnusable or ErrSum if it is wrong. The order is
-// checked first, since this costs next to nothing; the rest costs as much as 200 hashes.
+// Verify checks a solution of a challenge, and returns ErrOrder, ErrUnusable or ErrSum if it is wrong. It checks the
+// order first, because this costs next to nothing; the rest costs as much as 150 of the solver's hashes.
 func Verify(challenge []byte, solution *[16]byte) error {
 	if !ordered(solution) {
 		return ErrOrder
 	}
 	v := verifiers.Get().(*verifier)
 	defer verifiers.Put(v)
+	return v.verify(challenge, solution)
+}
+
+// verify does what comes after the check of the order.
+func (v *verifier) verify(challenge []byte, solution *[16]byte) error {
 	if !v.maker.program(challenge) {
 		return ErrUnusable
 	}
-	var in, h [8]uint64
-	for i := range in {
-		in[i] = uint64(binary.LittleEndian.Uint16(solution[2*i:]))
+	var h [8]uint64
+	for i := range h {
+		h[i] = uint64(binary.LittleEndian.Uint16(solution[2*i:]))
 	}
-	v.batch.hash(&v.maker.p, in[:], h[:])
+	v.batch.hash(&v.maker.p, h[:], h[:])
 	// Each round replaces the sums of two sides by the sum of both.
 	for n, zero := 4, pairBits; n > 0; n, zero = n/2, 2*zero {
 		for i := range n {

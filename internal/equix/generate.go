@@ -1,19 +1,15 @@
 package equix
 
-import (
-	"math/bits"
-	"slices"
-)
+import "math/bits"
 
 // generator makes programs. Sets of registers are bits of a byte, and what is done with them avoids
 // branches: the processor could not predict them, and mistakes would cost more than all else.
 type generator struct {
 	random random
-	busy   [cycles]uint8 // the ports that are taken in each cycle
-	newest group         // of the operation chosen last
-	ready  [8]int        // the cycle in which the newest value of each register is ready
-	writer [8]writer     // of each register's newest value
-	byMul  uint8         // the registers whose newest value a Mul wrote
+	newest group     // of the operation chosen last
+	ready  [8]int    // the cycle in which the newest value of each register is ready
+	writer [8]writer // of each register's newest value
+	byMul  uint8     // the registers whose newest value a Mul wrote
 }
 
 // writer is a group, and 32 bits below it: the mark that two operations of a group must not have in
@@ -41,12 +37,9 @@ func (g *generator) generate(key quad, code *[programLen]instruction) bool {
 		if !g.place(slot, true, in) && !g.place(slot, false, in) {
 			return false
 		}
-		slot++
-		if properties[in.op].ports[1] != 0 {
-			slot++
-		}
+		slot += properties[in.op].slots
 	}
-	return slices.Max(g.ready[:]) == resultCycle
+	return true
 }
 
 // place tries to make the instruction of a slot.
@@ -54,10 +47,7 @@ func (g *generator) place(slot int, firstTry bool, in *instruction) bool {
 	*in = instruction{op: g.choose(slot, firstTry)}
 	p := &properties[in.op]
 	mark := g.constant(in)
-	cycle, ports := g.schedule(slot/3, p)
-	if cycle == cycles {
-		return false
-	}
+	cycle := slot / 3
 	ready := g.readyAt(cycle)
 	may := ready // be the destination
 	if p.src {
@@ -84,7 +74,6 @@ func (g *generator) place(slot int, firstTry bool, in *instruction) bool {
 		}
 		g.write(in, cycle+p.latency, w)
 	}
-	g.busy[cycle] |= ports
 	return true
 }
 
@@ -167,20 +156,6 @@ func (g *generator) constant(in *instruction) (mark uint32) {
 		return g.random.half()
 	}
 	return 0
-}
-
-// schedule finds the first cycle with free ports for all parts.
-func (g *generator) schedule(from int, p *property) (cycle int, ports uint8) {
-	for cycle = from; cycle < cycles; cycle++ {
-		a := p.ports[0] &^ g.busy[cycle]
-		b := p.ports[1] &^ g.busy[cycle]
-		a &= -a
-		b &= -b
-		if a != 0 && (b != 0 || p.ports[1] == 0) {
-			return cycle, a | b
-		}
-	}
-	return cycle, 0
 }
 
 // pick selects one of the registers of a set, and reports false if there is none.

@@ -25,26 +25,14 @@ type instruction struct {
 	c uint32
 }
 
-// The size of every program, and how many cycles of the modelled processor may decode it.
-const (
-	programLen = 512
-	cycles     = 192
-	// resultCycle is the cycle in which the last register of a usable program becomes ready.
-	resultCycle = 194
-)
+// programLen is the length of every program.
+const programLen = 512
 
 // program is one hash function, with the key of its registers.
 type program struct {
 	code [programLen]instruction
 	key  quad
 }
-
-// Ports of the modelled processor, each a bit. The lowest bit is the port that a part takes first.
-const (
-	port5 = 1 << iota
-	port0
-	port1
-)
 
 // group names operations that count as the same when the generator avoids repetition.
 type group uint8
@@ -64,24 +52,23 @@ const (
 
 // property is what the generator knows of an operation.
 type property struct {
-	group   group
-	ports   [2]uint8 // the ports that each part may take; 0: there is no second part
-	latency int      // cycles until the result is ready
-	src     bool
-	dst     bool
-	long    bool // a multiplication whose upper half is the result: source and destination may be the same
+	group    group
+	slots    int // how much of a cycle of three slots it takes
+	latency  int // cycles until the result is ready
+	src, dst bool
+	long     bool // the upper half of a product is the result: source and destination may be the same register
 }
 
 var properties = [...]property{
-	opMul:      {group: groupMul, ports: [2]uint8{port1}, latency: 3, src: true, dst: true},
-	opUMulH:    {group: groupUMulH, ports: [2]uint8{port1, port5}, latency: 4, src: true, dst: true, long: true},
-	opSMulH:    {group: groupSMulH, ports: [2]uint8{port1, port5}, latency: 4, src: true, dst: true, long: true},
-	opAddShift: {group: groupAdd, ports: [2]uint8{port0 | port1}, latency: 1, src: true, dst: true},
-	opAddConst: {group: groupAddConst, ports: [2]uint8{port0 | port1 | port5}, latency: 1, dst: true},
-	opSub:      {group: groupAdd, ports: [2]uint8{port0 | port1 | port5}, latency: 1, src: true, dst: true},
-	opXor:      {group: groupXor, ports: [2]uint8{port0 | port1 | port5}, latency: 1, src: true, dst: true},
-	opXorConst: {group: groupXorConst, ports: [2]uint8{port0 | port1 | port5}, latency: 1, dst: true},
-	opRotate:   {group: groupRotate, ports: [2]uint8{port0 | port5}, latency: 1, dst: true},
-	opTarget:   {group: groupControl, ports: [2]uint8{port0 | port1 | port5, port0 | port1 | port5}, latency: 1},
-	opBranch:   {group: groupControl, ports: [2]uint8{port0 | port1 | port5, port0 | port1 | port5}, latency: 1},
+	opMul:      {group: groupMul, slots: 1, latency: 3, src: true, dst: true},
+	opUMulH:    {group: groupUMulH, slots: 2, latency: 4, src: true, dst: true, long: true},
+	opSMulH:    {group: groupSMulH, slots: 2, latency: 4, src: true, dst: true, long: true},
+	opAddShift: {group: groupAdd, slots: 1, latency: 1, src: true, dst: true},
+	opAddConst: {group: groupAddConst, slots: 1, latency: 1, dst: true},
+	opSub:      {group: groupAdd, slots: 1, latency: 1, src: true, dst: true},
+	opXor:      {group: groupXor, slots: 1, latency: 1, src: true, dst: true},
+	opXorConst: {group: groupXorConst, slots: 1, latency: 1, dst: true},
+	opRotate:   {group: groupRotate, slots: 1, latency: 1, dst: true},
+	opTarget:   {group: groupControl, slots: 2},
+	opBranch:   {group: groupControl, slots: 2},
 }

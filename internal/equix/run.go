@@ -10,7 +10,7 @@ func signedHigh(x, y uint64) uint64 {
 
 // run runs an instruction over all lanes. It does nothing for Target and Branch.
 func (l *lanes) run(in *instruction) {
-	d := l.regs[in.dst&7][:l.groups]
+	d := l.regs[in.dst&7][:l.used]
 	s := l.regs[in.src&7][:len(d)]
 	switch in.op {
 	case opMul:

@@ -4,70 +4,164 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"testing"
 	"unsafe"
 )
 
+// challenge returns a challenge of the series that these tests use.
 func challenge(n int) []byte {
 	return binary.BigEndian.AppendUint32([]byte("challenge "), uint32(n))
 }
 
-// TestSolve solves challenges and verifies the solutions.
+// TestSolve compares the solutions of challenges with those of the slow solver, and verifies them.
 func TestSolve(t *testing.T) {
+	challenges := 6
+	if testing.Short() {
+		challenges = 3
+	}
 	s := NewSolver()
-	total, usable := 0, 0
-	for n := range 40 {
-		solutions, err := s.Solve(context.Background(), challenge(n))
-		if errors.Is(err, ErrUnusable) {
-			continue
-		}
+	total := 0
+	for n := range challenges {
+		got, err := s.Solve(context.Background(), challenge(n))
 		if err != nil {
 			t.Fatal(err)
 		}
-		usable++
-		total += len(solutions)
-		for _, x := range solutions {
+		for _, x := range got {
 			if err := Verify(challenge(n), &x); err != nil {
 				t.Errorf("challenge %d, solution %x: %v", n, x, err)
 			}
 		}
+		want := slowSolve(&s.maker.p)
+		slices.SortFunc(got, compare)
+		slices.SortFunc(want, compare)
+		if !slices.Equal(got, want) {
+			t.Errorf("challenge %d: solutions %x, not %x", n, got, want)
+		}
+		total += len(got)
 	}
-	t.Logf("%d usable, %d solutions, %d bytes", usable, total, unsafe.Sizeof(*s))
+	t.Logf("%d challenges have %d solutions", challenges, total)
+	if total < challenges/2 {
+		t.Error("that are too few")
+	}
 }
 
-func BenchmarkHash(b *testing.B) {
-	m := newMaker()
-	if !m.program(challenge(1)) {
-		b.Fatal("unusable")
+func compare(a, b [16]byte) int { return slices.Compare(a[:], b[:]) }
+
+// slowSolve lists pairs, pairs of pairs and pairs of these by maps.
+func slowSolve(p *program) [][16]byte {
+	type side struct {
+		sum     uint64
+		indices []byte
 	}
-	var ba batch
-	var out [batchLen]uint64
-	for b.Loop() {
-		ba.hashRange(&m.p, 0, out[:])
+	var layer []side
+	var b batch
+	var h [batchLen]uint64
+	for first := 0; first < 1<<16; first += batchLen {
+		b.hashRange(p, uint64(first), h[:])
+		for i, x := range h {
+			layer = append(layer, side{x, binary.LittleEndian.AppendUint16(nil, uint16(first+i))})
+		}
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/batchLen, "ns/hash")
+	for _, zero := range []int{15, 30, 60} {
+		mask := uint64(1)<<zero - 1
+		seen := map[uint64][]side{}
+		var next []side
+		for _, x := range layer {
+			for _, y := range seen[-x.sum&mask] {
+				l, r := x.indices, y.indices
+				if reversed(l, r) > 0 {
+					l, r = r, l
+				}
+				next = append(next, side{x.sum + y.sum, slices.Concat(l, r)})
+			}
+			seen[x.sum&mask] = append(seen[x.sum&mask], x)
+		}
+		layer = next
+	}
+	var all [][16]byte
+	for _, x := range layer {
+		all = append(all, [16]byte(x.indices))
+	}
+	return all
+}
+
+// reversed compares two little-endian integers.
+func reversed(a, b []byte) int {
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.Reverse(a)
+	slices.Reverse(b)
+	return slices.Compare(a, b)
+}
+
+// interrupted is a context that ends when it was asked a number of times.
+type interrupted struct {
+	context.Context
+	left int
+}
+
+func (c *interrupted) Err() error {
+	c.left--
+	if c.left < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestSolveStops ends the context at several times. Solve asks it before each batch of hashes and each bucket.
+func TestSolveStops(t *testing.T) {
+	s := NewSolver()
+	const asks = indices/batchLen + 3*(buckets/2+1)
+	for _, left := range []int{0, 1, indices/batchLen - 1, indices / batchLen, asks - 1} {
+		c := &interrupted{context.Background(), left}
+		if _, err := s.Solve(c, challenge(1)); !errors.Is(err, context.Canceled) || c.left != -1 {
+			t.Errorf("after %d: %v, asked %d times more", left, err, -1-c.left)
+		}
+	}
+	want, err := NewSolver().Solve(context.Background(), challenge(2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Solve(&interrupted{context.Background(), asks}, challenge(2))
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%x and %v after interruptions, not %x", got, err, want)
+	}
+}
+
+// TestSolverMemory checks what the comment on Solver says.
+func TestSolverMemory(t *testing.T) {
+	if n := unsafe.Sizeof(Solver{}); n > 1.61e6 {
+		t.Errorf("a Solver has %d bytes", n)
+	}
+	s, c := NewSolver(), challenge(1)
+	if n := testing.AllocsPerRun(1, func() {
+		if _, err := s.Solve(context.Background(), c); err != nil {
+			t.Fatal(err)
+		}
+	}); n > 1 {
+		t.Errorf("%v allocations, more than the solutions", n)
+	}
+}
+
+// TestTableOverflow fills a bucket: more items are lost, and nothing else.
+func TestTableOverflow(t *testing.T) {
+	table := new(table)
+	for range bucketLen + 10 {
+		table.add(7, 1)
+	}
+	if n := len(table.bucket(7)); n != bucketLen {
+		t.Errorf("%d items", n)
+	}
+	if len(table.bucket(6))+len(table.bucket(8)) != 0 {
+		t.Error("other buckets have items")
+	}
 }
 
 func BenchmarkSolve(b *testing.B) {
 	s := NewSolver()
 	n := 0
 	for b.Loop() {
-		for {
-			n++
-			if _, err := s.Solve(context.Background(), challenge(n)); err == nil {
-				break
-			}
-		}
-	}
-}
-
-func BenchmarkVerify(b *testing.B) {
-	proofs := readProofs(b)
-	b.ReportAllocs()
-	n := 0
-	for b.Loop() {
-		p := &proofs[n%len(proofs)]
-		if err := Verify(p.challenge, &p.solution); err != nil {
+		if _, err := s.Solve(context.Background(), challenge(n%1000)); err != nil {
 			b.Fatal(err)
 		}
 		n++

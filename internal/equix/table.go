@@ -23,7 +23,6 @@ const (
 )
 
 const (
-	fullBits   = 4 * pairBits // of the sum of a whole solution are zero
 	bucketBits = 8
 	chainBits  = pairBits - bucketBits // of the bits that must add up to zero, those that the bucket does not know
 )
