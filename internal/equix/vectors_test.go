@@ -49,7 +49,10 @@ func TestHashVectors(t *testing.T) {
 //go:embed testdata/proofs.txt
 var proofs string
 
-// proof is a line of testdata/proofs.txt.
+//go:embed testdata/rules.txt
+var rules string
+
+// proof is a line of these files.
 type proof struct {
 	challenge []byte
 	solution  [16]byte
@@ -57,8 +60,17 @@ type proof struct {
 
 func readProofs(t testing.TB) []proof {
 	t.Helper()
+	all := parseProofs(t, proofs)
+	if len(all) != 20 {
+		t.Fatalf("%d proofs, not 20", len(all))
+	}
+	return all
+}
+
+func parseProofs(t testing.TB, text string) []proof {
+	t.Helper()
 	var all []proof
-	for line := range strings.Lines(proofs) {
+	for line := range strings.Lines(text) {
 		if strings.HasPrefix(line, "#") {
 			continue
 		}
@@ -70,14 +82,15 @@ func readProofs(t testing.TB) []proof {
 		c := slices.Concat([]byte("Tor hs intro v1\x00"), blinded, seed, nonce)
 		all = append(all, proof{binary.BigEndian.AppendUint32(c, effort), [16]byte(solution)})
 	}
-	if len(all) != 20 {
-		t.Fatalf("%d proofs, not 20", len(all))
-	}
 	return all
 }
 
 func TestVerifyVectors(t *testing.T) {
-	for _, p := range readProofs(t) {
+	fine := parseProofs(t, rules)
+	if len(fine) != 54 {
+		t.Fatalf("%d proofs for fine points of the rules, not 54", len(fine))
+	}
+	for _, p := range append(readProofs(t), fine...) {
 		if err := Verify(p.challenge, &p.solution); err != nil {
 			t.Errorf("solution %x of %x: %v", p.solution, p.challenge, err)
 		}
