@@ -16,7 +16,9 @@ import (
 // fails itself after a few, or at once when no relay is to blame.
 func TestAround(t *testing.T) {
 	given := ident.RSAID{9}
-	down := func(n byte) error { return &pool.HopError{Relay: ident.RSAID{n}, Err: fault.New(fault.Network, "down")} }
+	down := func(n byte) error {
+		return &pool.HopError{Relay: ident.RSAID{n}, Err: fault.New(fault.Network, "down")}
+	}
 	guardless := fault.New(fault.Network, "no guard")
 	for name, c := range map[string]struct {
 		errs  []error // of one circuit after the other; nil: it is built

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"sync"
 
-	"github.com/klauspost/compress/flate"
+	"compress/flate"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/chivenet/chive/internal/fault"
