@@ -61,7 +61,7 @@ type OnionConfig struct {
 	Backends []string
 	// Fleet says that other hosts may serve the same address at the same time. They have
 	// the same key, and Fleet is true there, too. Each host has introduction points of its
-	// own, and keeps those of the others in the descriptor. See OnionListener.Withdraw.
+	// own, and keeps those of the others in the descriptor. See OnionListener.Leave.
 	Fleet bool
 
 	// IntroductionPoints is the number of relays at which clients ask for the service,
@@ -281,6 +281,14 @@ func (l *OnionListener) Published(ctx context.Context) error { return l.s.Publis
 // descriptor is with the directories; if no other host is known, or the service is no
 // fleet, it changes nothing.
 func (l *OnionListener) Withdraw(ctx context.Context) error { return l.s.Withdraw(ctx) }
+
+// Leave has a host leave its fleet without the loss of a client. After Withdraw it goes on
+// for five seconds, and closes its introduction points then. Clients that have asked before
+// are met, and connections may go on for half a minute; Accept returns new ones meanwhile.
+// Leave returns when there are no more, when that time is over, or when ctx ends. Close must
+// follow. If no other host is known, or the service is no fleet, Leave does nothing. An error
+// says that the introduction points are still in the descriptor.
+func (l *OnionListener) Leave(ctx context.Context) error { return l.s.Leave(ctx) }
 
 // Close ends the service with all its connections, and waits until no goroutine of it
 // is left.

@@ -183,10 +183,10 @@ func (n *onionNode) reload(to role) error {
 	return n.onions.reload(all, func() error { return n.client.Reload(cfg) })
 }
 
-// shutdown does not wait for connections: clients connect again, to where the service is
-// then. A host of a fleet sends new ones to the others first.
+// shutdown does not wait for connections, as C tor does not: clients connect again when the
+// service is back. A host of a fleet sends new ones to the others, and lets its own finish.
 func (n *onionNode) shutdown(ctx context.Context) error {
-	n.onions.withdraw(ctx)
+	n.onions.leaveAll(ctx)
 	return nil
 }
 

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
@@ -25,7 +24,7 @@ type onionListener interface {
 	CheckReload(chive.OnionConfig) error
 	Reload(chive.OnionConfig) error
 	Status() chive.OnionStatus
-	Withdraw(context.Context) error
+	Leave(context.Context) error
 	Close() error
 }
 
@@ -261,14 +260,14 @@ func (o *onions) reload(next []hosting, rest func() error) error {
 	return nil
 }
 
-// remove ends a service that is no longer wanted. A host of a fleet first has new clients go
-// to the others; nothing waits for that. The caller has the mutex.
+// remove ends a service that is no longer wanted. A host of a fleet leaves it first; nothing
+// waits for that. The caller has the mutex.
 func (o *onions) remove(h *onionHost) error {
 	o.log.Info("an onion service is no longer hosted", "service", h.label)
 	if !h.Fleet {
 		return h.Close()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	ctx, cancel := context.WithCancel(context.Background())
 	l := &leaving{hurry: cancel, done: make(chan struct{})}
 	if o.going == nil {
 		o.going = map[string]*leaving{}
@@ -318,13 +317,9 @@ func (o *onions) close() error {
 	return closeAll(all)
 }
 
-// leaveTime bounds how long a host of a fleet tries to leave it.
-const leaveTime = 30 * time.Second
-
-// withdraw has the services leave their fleets, so that clients go to other hosts.
-func (o *onions) withdraw(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, leaveTime)
-	defer cancel()
+// leaveAll has the services leave their fleets, so that clients go to other hosts. It
+// returns when their clients are done, when they have had time for that, or when ctx ends.
+func (o *onions) leaveAll(ctx context.Context) {
 	var calls sync.WaitGroup
 	hosts, going := o.hosts()
 	for _, h := range hosts {
@@ -341,7 +336,7 @@ func (o *onions) withdraw(ctx context.Context) {
 
 // leave has a service leave its fleet.
 func (o *onions) leave(ctx context.Context, h *onionHost) {
-	if err := h.Withdraw(ctx); err != nil {
+	if err := h.Leave(ctx); err != nil {
 		o.log.Warn("an onion service did not leave its fleet: clients go on to ask for this host for some minutes", "service", h.label, "err", err)
 	}
 }

@@ -28,9 +28,9 @@ type fakeOnion struct {
 	ended     context.Context
 	end       context.CancelFunc
 	reloads   int
-	withdrawn bool
-	asked     chan struct{} // closed by the first Withdraw
-	stay      chan struct{} // not nil: Withdraw waits for it
+	left      bool
+	asked     chan struct{} // closed by the first Leave
+	stay      chan struct{} // not nil: Leave waits for it
 	refuse    error         // what CheckReload and Reload return
 	late      error         // what Reload returns
 }
@@ -325,8 +325,8 @@ func TestOnionChanges(t *testing.T) {
 	}
 }
 
-func (f *fakeOnion) Withdraw(ctx context.Context) error {
-	if f.withdraws(ctx); f.stay == nil {
+func (f *fakeOnion) Leave(ctx context.Context) error {
+	if f.leaves(ctx); f.stay == nil {
 		return nil
 	}
 	select {
@@ -337,10 +337,10 @@ func (f *fakeOnion) Withdraw(ctx context.Context) error {
 	}
 }
 
-func (f *fakeOnion) withdraws(ctx context.Context) {
+func (f *fakeOnion) leaves(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.withdrawn = ctx.Err() == nil; f.withdrawn {
+	if f.left = ctx.Err() == nil; f.left {
 		close(f.asked)
 	}
 }
@@ -387,7 +387,7 @@ func TestRemovedFromFleet(t *testing.T) {
 	gone(f, one)
 	ctx, cancel := context.WithCancel(t.Context())
 	left := make(chan struct{})
-	go func() { defer close(left); f.withdraw(ctx) }()
+	go func() { defer close(left); f.leaveAll(ctx) }()
 	cancel()
 	<-left
 	if err := f.close(); err != nil || one.ended.Err() == nil { // and its end does not
@@ -411,7 +411,7 @@ func TestLeavesFleet(t *testing.T) {
 		}
 		one := f.made["/a"]
 		one.mu.Lock()
-		if !one.withdrawn {
+		if !one.left {
 			t.Errorf("%s: the service is still in its fleet", name)
 		}
 		one.mu.Unlock()

@@ -263,7 +263,7 @@ func (n *proxyNode) reload(to role) error {
 func (n *proxyNode) shutdown(ctx context.Context) error {
 	var left sync.WaitGroup
 	defer left.Wait()
-	left.Go(panics.Contain(n.log, nil, func() { n.onions.withdraw(ctx) }))
+	left.Go(panics.Contain(n.log, nil, func() { n.onions.leaveAll(ctx) }))
 	draining, cancel := context.WithTimeout(ctx, time.Duration(n.drain.Load()))
 	defer cancel()
 	if err := n.doors.shutdown(draining); err != nil {

@@ -53,7 +53,8 @@ type fleet struct {
 	client *ecdh.PrivateKey // reads descriptors that are for authorized clients
 	gone   chan struct{}    // closed when the host has left
 
-	leaving time.Time // since; zero: it stays
+	leaving   time.Time // since; zero: it stays
+	pointless bool      // it has closed its introduction points, and opens no others
 }
 
 // fleetView is what a host knows of one period's descriptor.
@@ -87,7 +88,7 @@ func (f *fleet) clients(list []ident.X25519Key) []ident.X25519Key {
 // points. All hosts compute the same from the same entries.
 func (s *Service) roster(x *descriptor, own []netdoc.HSIntroPoint, now time.Time) (hosts []hostEntry) {
 	for _, e := range x.view.others {
-		if age := now.Sub(e.at); age >= -maxSkew && age < entryLife {
+		if e.fresh(now) {
 			hosts = append(hosts, e)
 		}
 	}
@@ -126,6 +127,12 @@ func (v *fleetView) pause(now time.Time) time.Duration {
 func (v *fleetView) count(now time.Time) {
 	v.published = slices.DeleteFunc(v.published, func(t time.Time) bool { return now.Sub(t) >= publishWindow })
 	v.published = append(v.published, now)
+}
+
+// fresh reports whether a host's entry is repeated in the next descriptor.
+func (e *hostEntry) fresh(now time.Time) bool {
+	age := now.Sub(e.at)
+	return age >= -maxSkew && age < entryLife
 }
 
 // saw compares a descriptor from a directory with what this host wants to be there.

@@ -1,6 +1,7 @@
 package hsservice
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdh"
 	"crypto/rand"
@@ -34,6 +35,8 @@ type shelf struct {
 	stale   map[ident.Ed25519ID]bool // these keep what they have, and say that they took it
 	uploads int
 	slow    time.Duration // an answer takes up to so long
+	deaf    error         // not nil: what every question ends with
+	refuses error         // not nil: why every upload is refused
 }
 
 // change changes the directories while services use them.
@@ -91,6 +94,9 @@ func (h *shelf) upload(ctx context.Context, dir netdir.Relay, doc []byte) (refus
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.uploads++
+	if err := cmp.Or(h.deaf, h.refuses); err != nil {
+		return h.deaf == nil, err
+	}
 	id := dir.ID().Ed
 	if h.down[id] {
 		return false, fault.New(fault.Network, "the directory is down")
@@ -116,6 +122,9 @@ func (h *shelf) fetch(ctx context.Context, dir netdir.Relay, blinded ident.Ed255
 	defer h.mu.Unlock()
 	if h.down[dir.ID().Ed] {
 		return nil, fault.New(fault.Network, "the directory is down")
+	}
+	if h.deaf != nil {
+		return nil, h.deaf
 	}
 	return h.docs[dir.ID().Ed][blinded], nil
 }

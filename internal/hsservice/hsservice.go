@@ -105,8 +105,9 @@ type Service struct {
 	wg      sync.WaitGroup
 	kicked  chan struct{} // wakes tend
 	store   store
-	fleet   *fleet   // nil: this is the only host. The mutex guards what changes
-	balance *balance // nil: this is no frontend. The mutex guards it
+	destroy func(*circuit.Circuit) // closeCircuit, except in tests
+	fleet   *fleet                 // nil: this is the only host. The mutex guards what changes
+	balance *balance               // nil: this is no frontend. The mutex guards it
 
 	waiting   queue
 	opening   *rate.Limiter // of introductions
@@ -165,7 +166,7 @@ func New(cfg Config) (*Service, error) {
 	}
 	s.waiting.counts = &s.counts
 	s.live.Store(&live)
-	s.store = s
+	s.store, s.destroy = s, closeCircuit
 	if cfg.Fleet || len(cfg.Backends) > 0 {
 		// Its descriptors lead to several hosts, and a key is one host's.
 		if cfg.PQ == circuit.PQRequireAll {

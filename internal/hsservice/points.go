@@ -99,6 +99,9 @@ func random(n int64) int64 {
 // tendPoints retires old points, and launches those that are missing.
 func (s *Service) tendPoints(now time.Time) (wait time.Duration) {
 	wait = longest
+	if s.fleet != nil && s.fleet.pointless {
+		return wait
+	}
 	var end []*circuit.Circuit
 	s.points = slices.DeleteFunc(s.points, func(p *point) bool {
 		over := !p.outSince.IsZero() && (p.revoked || now.Sub(p.outSince) >= retirement)
@@ -344,7 +347,7 @@ func (s *Service) introPoints(now time.Time) (out []netdoc.HSIntroPoint) {
 // closeSoon closes a circuit on another goroutine: what hears of its end takes the
 // service's mutex.
 func (s *Service) closeSoon(c *circuit.Circuit) {
-	s.wg.Go(panics.Contain(s.log, nil, func() { closeCircuit(c) }))
+	s.wg.Go(panics.Contain(s.log, nil, func() { s.destroy(c) }))
 }
 
 func closeCircuit(c *circuit.Circuit) { c.Close(cell.DestroyNone, ErrDone) }

@@ -130,6 +130,13 @@ func (q *queue) gone(in introduction) {
 	in.on.Release(in.cost())
 }
 
+// length returns how many introductions wait.
+func (q *queue) length() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.n
+}
+
 // wake wakes the goroutine that opens introductions.
 func (q *queue) wake() {
 	select {
