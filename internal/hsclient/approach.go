@@ -9,6 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/panics"
 )
@@ -41,20 +42,24 @@ type approach struct {
 	puzzle *puzzle       // nil: no proofs of work
 	once   sync.Once     // closes ready
 	ready  chan struct{} // closed when the first proof of work is done, or none is needed
+	// elsewhere is one more course, for when these lead nowhere; nil: there is none.
+	elsewhere func(ctx context.Context) outcome
 
 	mu     sync.Mutex             // guards the fields below
 	points []*netdoc.HSIntroPoint // not tried yet
 	again  []*netdoc.HSIntroPoint // took an introduction, and may take one with more effort
-	sent   int                    // introductions that the points took
-	done   uint32                 // the greatest effort that they had
-	lost   int                    // how often the service did not come lately
-	late   bool                   // all that failed did so because nobody answered
+	tried  map[ident.Ed25519ID]bool
+	newest *cached
+	sent   int    // introductions that the points took
+	done   uint32 // the greatest effort that they had
+	lost   int    // how often the service did not come lately
+	late   bool   // all that failed did so because nobody answered
 	last   error
 }
 
 // newApproach returns an attempt. puzzle is nil if there are no proofs of work.
 func newApproach(c *Client, points []*netdoc.HSIntroPoint, puzzle *puzzle) *approach {
-	a := &approach{c: c, slow: make(chan struct{}, 1), puzzle: puzzle, ready: make(chan struct{}), points: points, late: true}
+	a := &approach{c: c, slow: make(chan struct{}, 1), puzzle: puzzle, ready: make(chan struct{}), points: points, tried: map[ident.Ed25519ID]bool{}, late: true}
 	if puzzle == nil {
 		a.worked()
 	} else {
@@ -113,6 +118,7 @@ func (a *approach) next() *netdoc.HSIntroPoint {
 	}
 	p := a.points[0]
 	a.points = a.points[1:]
+	a.tried[p.Auth] = true
 	return p
 }
 
@@ -154,18 +160,19 @@ func (a *approach) failed(err error, late bool) {
 func (a *approach) run(ctx context.Context) outcome {
 	within, cancel := context.WithCancel(ctx)
 	courses, _ := a.bounds()
-	over := make(chan outcome, courses)
+	over := make(chan outcome, courses+1)
 	running := 0
-	begin := func() {
-		p := a.next()
-		if p == nil {
-			return
-		}
+	begin := func(course func(context.Context) outcome) {
 		running++
 		a.c.wg.Go(func() {
 			defer panics.Recover(a.c.cfg.Log, func(err error) { over <- outcome{err: err} })
-			over <- a.course(within, p)
+			over <- course(within)
 		})
+	}
+	another := func() {
+		if p := a.next(); p != nil {
+			begin(func(ctx context.Context) outcome { return a.course(ctx, p) })
+		}
 	}
 	defer func() {
 		cancel()
@@ -178,11 +185,13 @@ func (a *approach) run(ctx context.Context) outcome {
 			})
 		}
 	}()
-	begin()
+	another()
 	ready := a.ready
 	var early <-chan time.Time
 	var fatal error
+	slow, elsewhere := false, a.elsewhere
 	for running > 0 {
+		before := running
 		select {
 		case <-ready:
 			ready = nil
@@ -190,14 +199,16 @@ func (a *approach) run(ctx context.Context) outcome {
 			defer timer.Stop()
 			early = timer.C
 		case <-a.slow:
+			slow = true
 			a.outbid()
 			if running < courses {
-				begin()
+				another()
 			}
 		case <-early:
 			if running < courses && !a.wasIntroduced() {
-				begin()
+				another()
 			}
+			continue // it does not tell that the service is slow
 		case o := <-over:
 			running--
 			if o.circ != nil {
@@ -206,6 +217,10 @@ func (a *approach) run(ctx context.Context) outcome {
 			if o.err != nil {
 				fatal = o.err
 			}
+		}
+		if slow && running > 0 && running <= before && elsewhere != nil {
+			begin(elsewhere) // no point is left, or enough have taken an introduction
+			elsewhere = nil
 		}
 	}
 	return outcome{err: a.why(ctx, fatal)}

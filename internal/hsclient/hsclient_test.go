@@ -392,13 +392,13 @@ func TestPoints(t *testing.T) {
 		usable(1, false)
 		c.note(p, func(s *pointState) { s.late = true })
 		usable(0, true)
-		if _, _, err := c.meet(t.Context(), desc, false); !errors.Is(err, ErrIntroTimeout) || !fault.Is(err, fault.Timeout) {
+		if _, _, _, err := c.meet(t.Context(), s.id, desc, false); !errors.Is(err, ErrIntroTimeout) || !fault.Is(err, fault.Timeout) {
 			t.Error(err)
 		}
 		c.NewIdentity()
 		usable(1, false)
 		f.refused[ident.RSAID{1}] = true
-		if _, _, err := c.meet(t.Context(), desc, false); !errors.Is(err, ErrIntroduction) || !fault.Is(err, fault.Network) {
+		if _, _, _, err := c.meet(t.Context(), s.id, desc, false); !errors.Is(err, ErrIntroduction) || !fault.Is(err, fault.Network) {
 			t.Error(err)
 		}
 		usable(0, false)
@@ -622,7 +622,7 @@ func TestGivenUpOnTheWay(t *testing.T) {
 	c := newClient(t, &fakeNet{})
 	c.cfg.Network = nilNet{&fakeNet{}, cancel}
 	c.cfg.Private = true
-	if _, _, err := c.meet(ctx, &cached{inner: &s.inner, blinded: s.blinded}, false); !fault.Is(err, fault.Timeout) {
+	if _, _, _, err := c.meet(ctx, s.id, &cached{inner: &s.inner, blinded: s.blinded}, false); !fault.Is(err, fault.Timeout) {
 		t.Error(err)
 	}
 }

@@ -36,6 +36,7 @@ type pointState struct {
 	at          time.Time
 	refused     bool // it knows no such service, or cannot be used
 	late        bool // it did not answer
+	lost        bool // it took an introduction, and the service did not come for a while
 	unreachable int  // circuits to it that failed
 }
 
@@ -62,7 +63,8 @@ func (c *Client) note(p *netdoc.HSIntroPoint, change func(*pointState)) {
 	change(s)
 }
 
-// usable returns the introduction points to try, in a random order. late says that
+// usable returns the introduction points to try, in a random order, those that are
+// promising first. late says that
 // there is none because none of them answers.
 func (c *Client) usable(desc *cached) (out []*netdoc.HSIntroPoint, late bool) {
 	c.mu.Lock()
@@ -78,6 +80,7 @@ func (c *Client) usable(desc *cached) (out []*netdoc.HSIntroPoint, late bool) {
 		}
 	}
 	shuffle(out)
+	c.likelyFirst(out, now)
 	return out, late
 }
 

@@ -34,7 +34,7 @@ func (c *Client) connect(ctx context.Context, k meetKey, stable bool) (Circuit, 
 		if err := c.protects(desc); err != nil {
 			return nil, nil, err
 		}
-		circ, hop, err := c.meet(ctx, desc, stable)
+		newest, circ, hop, err := c.meet(ctx, k.id, desc, stable)
 		if err == nil {
 			c.forgetAsked(desc.blinded)
 		}
@@ -42,7 +42,7 @@ func (c *Client) connect(ctx context.Context, k meetKey, stable bool) (Circuit, 
 			return circ, hop, err
 		}
 		// The service may have other introduction points by now.
-		newer, ferr := c.descriptor(ctx, k.id, desc)
+		newer, ferr := c.descriptor(ctx, k.id, newest)
 		if ferr != nil {
 			c.cfg.Log.Debug("no newer descriptor of an onion service", "err", ferr)
 			return nil, nil, err
@@ -104,16 +104,19 @@ func (c *Client) prepared(ctx context.Context, making *<-chan made, stable bool)
 	}
 }
 
-// meet meets the service that a descriptor is of.
-func (c *Client) meet(ctx context.Context, desc *cached, stable bool) (Circuit, *circuit.Hop, error) {
+// meet meets the service that a descriptor is of. It also returns the newest descriptor that
+// it tried: perhaps it fetched one.
+func (c *Client) meet(ctx context.Context, id ident.Ed25519ID, desc *cached, stable bool) (*cached, Circuit, *circuit.Hop, error) {
 	points, late := c.usable(desc)
 	if len(points) == 0 {
-		return nil, nil, failure(late, nil)
+		return desc, nil, nil, failure(late, nil)
 	}
 	a := newApproach(c, points, c.puzzle(desc))
+	a.found(desc)
+	a.elsewhere = func(ctx context.Context) outcome { return c.elsewhere(ctx, a, id, desc, stable) }
 	a.course = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome { return c.course(ctx, a, p, desc, stable) }
 	o := a.run(ctx)
-	return o.circ, o.hop, workWanted(o.err, desc.inner.PoW, a.greatest(), c.cfg.MaxEffort)
+	return a.latest(), o.circ, o.hop, workWanted(o.err, desc.inner.PoW, a.greatest(), c.cfg.MaxEffort)
 }
 
 // course tries introduction points, the first of them p, until the service comes.
@@ -165,7 +168,9 @@ func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint
 		var hop *circuit.Hop
 		if err == nil {
 			a.introduced(p, pow)
+			began := time.Now()
 			hop, err = c.await(ctx, rend, a.slow)
+			c.waited(p, err == nil, time.Since(began))
 		}
 		if err == nil {
 			done := rend
