@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -87,9 +86,8 @@ type dialer interface {
 }
 
 // ask connects once and returns the name of the host that answers.
-func ask(ctx context.Context, d dialer, address string) (string, error) {
-	// Clients wait for half a minute for a host that was killed, and then ask another.
-	ctx, cancel := context.WithTimeout(ctx, 100*time.Second)
+func ask(ctx context.Context, d dialer, address string, within time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	c, err := d.DialContext(ctx, "tcp", fmt.Sprintf("%s:%d", address, fleetPort))
 	if err != nil {
@@ -117,7 +115,7 @@ func reachAll(t *testing.T, who string, next func() dialer, address string, host
 		if time.Since(began) > 4*patience {
 			t.Fatalf("%s: reached %v, wanted %v; the last error: %v", who, got, hosts, last)
 		}
-		name, err := ask(t.Context(), next(), address)
+		name, err := ask(t.Context(), next(), address, torPatience)
 		if err != nil {
 			failed, last = failed+1, err
 			select {
@@ -343,12 +341,17 @@ func (h *fleetHost) end(t *testing.T, sig os.Signal) {
 	}
 }
 
-// logged has failures of a client logged only.
-const logged = math.MaxInt
+const (
+	// torPatience is how long a connect may take: C tor's clients wait long for a host that was
+	// killed after it had taken their introductions.
+	torPatience = 100 * time.Second
+	// chivePatience is less than the 30 seconds after which Chive's client gives up a rendezvous.
+	chivePatience = 20 * time.Second
+)
 
-// probing connects all the time until over is called. At most so many connects may fail:
-// one at a time is under way.
-func probing(t *testing.T, who string, next func() dialer, address string, most int) (over func()) {
+// probing connects all the time until over is called. At most so many connects may fail, or
+// take longer than within: one at a time is under way.
+func probing(t *testing.T, who string, next func() dialer, address string, within time.Duration, most int) (over func()) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done, once := make(chan struct{}), make(chan struct{}) // once: a connect is over
 	var failed, all int
@@ -357,7 +360,7 @@ func probing(t *testing.T, who string, next func() dialer, address string, most 
 		defer close(done)
 		for ctx.Err() == nil {
 			began := time.Now()
-			_, err := ask(ctx, next(), address)
+			_, err := ask(ctx, next(), address, within)
 			if ctx.Err() != nil {
 				return
 			}
@@ -401,10 +404,9 @@ func TestOnionFleet(t *testing.T) {
 	reachAll(t, "C tor, at first", old, k.Address(), "A")
 	mine, _ := host(t, nw)
 	reachAll(t, "Chive, at first", byChive(mine), k.Address(), "A")
-	// A host that leaves ends connects that are under way. Chive's client tries again by itself;
-	// C tor's waits for a host that has acknowledged its introduction, or fails.
-	overTor := probing(t, "C tor", old, k.Address(), logged)
-	overChive := probing(t, "Chive", byChive(mine), k.Address(), 0)
+	// A host that leaves first meets the clients that have asked for it, and lets them finish.
+	overTor := probing(t, "C tor", old, k.Address(), torPatience, 0)
+	overChive := probing(t, "Chive", byChive(mine), k.Address(), chivePatience, 0)
 	b := startHost(t, nw, k, "B")
 	reachAll(t, "a new C tor", byTor(newStock(t, nw)), k.Address(), "A", "B")
 	began := time.Now()
@@ -417,9 +419,10 @@ func TestOnionFleet(t *testing.T) {
 	reachAll(t, "a new C tor, with C", byTor(newStock(t, nw)), k.Address(), "B", "C")
 	overTor()
 	overChive()
-	// A client whose introduction reached a host that is killed then waits before it asks another.
-	overTor = probing(t, "C tor, with a kill", old, k.Address(), logged)
-	overChive = probing(t, "Chive, with a kill", byChive(mine), k.Address(), 1)
+	// A client of C tor whose introduction has reached a host that is killed then waits for long.
+	// Chive's asks another host soon.
+	overTor = probing(t, "C tor, with a kill", old, k.Address(), torPatience, 1)
+	overChive = probing(t, "Chive, with a kill", byChive(mine), k.Address(), chivePatience, 0)
 	b.end(t, syscall.SIGKILL)
 	reachAll(t, "C tor, after B was killed", old, k.Address(), "C")
 	reachAll(t, "a new C tor, after B was killed", byTor(newStock(t, nw)), k.Address(), "C")
