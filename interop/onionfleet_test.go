@@ -390,7 +390,7 @@ func probing(t *testing.T, who string, next func() dialer, address string, withi
 }
 
 // TestOnionFleet has hosts of one address come and go: a new one, one that leaves, one
-// that is killed. Clients that fetched the descriptor at the beginning connect all the
+// that is killed, one that hangs. Clients that fetched the descriptor at the beginning connect all the
 // time.
 func TestOnionFleet(t *testing.T) {
 	t.Parallel()
@@ -428,4 +428,19 @@ func TestOnionFleet(t *testing.T) {
 	reachAll(t, "a new C tor, after B was killed", byTor(newStock(t, nw)), k.Address(), "C")
 	overTor()
 	overChive()
+	// Relays go on to take introductions for a host that hangs.
+	d := startHost(t, nw, k, "D")
+	mine.NewIdentity()
+	reachAll(t, "Chive, with D", byChive(mine), k.Address(), "C", "D")
+	if err := d.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for n := range 10 {
+		began := time.Now()
+		name, err := ask(t.Context(), mine.Isolated(), k.Address(), chivePatience)
+		if err != nil || name != "C" {
+			t.Errorf("while D hangs, connect %d reached %q: %v", n, name, err)
+		}
+		t.Logf("while D hangs, connect %d took %v", n, time.Since(began).Round(time.Millisecond))
+	}
 }
