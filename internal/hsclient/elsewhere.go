@@ -67,13 +67,16 @@ func (c *Client) waited(p *netdoc.HSIntroPoint, came bool, took time.Duration) {
 	}
 }
 
-// likelyFirst puts the points last from which the service did not come lately.
-func (c *Client) likelyFirst(points []*netdoc.HSIntroPoint, now time.Time) {
-	lost := func(p *netdoc.HSIntroPoint) int {
+// likelyFirst puts the points last from which the service did not come lately. The caller has
+// the mutex.
+func (c *Client) likelyFirst(points []*netdoc.HSIntroPoint, now time.Time) []*netdoc.HSIntroPoint {
+	var first, last []*netdoc.HSIntroPoint
+	for _, p := range points {
 		if s := c.points[p.Auth]; s != nil && s.lost && now.Sub(s.at) < forgive {
-			return 1
+			last = append(last, p)
+		} else {
+			first = append(first, p)
 		}
-		return 0
 	}
-	slices.SortStableFunc(points, func(a, b *netdoc.HSIntroPoint) int { return lost(a) - lost(b) })
+	return append(first, last...)
 }

@@ -80,8 +80,7 @@ func (c *Client) usable(desc *cached) (out []*netdoc.HSIntroPoint, late bool) {
 		}
 	}
 	shuffle(out)
-	c.likelyFirst(out, now)
-	return out, late
+	return c.likelyFirst(out, now), late
 }
 
 // target checks an introduction point's link specifiers, which a stranger wrote.
