@@ -93,7 +93,7 @@ func (s *Service) roster(x *descriptor, own []netdoc.HSIntroPoint, now time.Time
 		}
 	}
 	if s.fleet.leaving.IsZero() && len(own) > 0 {
-		hosts = append(hosts, hostEntry{s.fleet.host, now.Truncate(time.Second), own})
+		hosts = append(hosts, hostEntry{s.fleet.host, now.Truncate(time.Second), s.work.suggested(), own})
 	}
 	sort.Slice(hosts, func(i, j int) bool { return bytes.Compare(hosts[i].host[:], hosts[j].host[:]) < 0 })
 	hosts = hosts[:min(len(hosts), maxHosts)]
@@ -113,6 +113,15 @@ func pointsOf(hosts []hostEntry) (out []netdoc.HSIntroPoint) {
 		out = append(out, e.points...)
 	}
 	return out
+}
+
+// effortOf returns the effort that the hosts together ask of clients: a client does not know
+// which host it will meet.
+func effortOf(hosts []hostEntry) (effort uint32) {
+	for _, e := range hosts {
+		effort = max(effort, e.effort)
+	}
+	return effort
 }
 
 // pause is how long no descriptor may be made, because there were too many.
@@ -163,10 +172,14 @@ func (s *Service) saw(x *descriptor, got *netdoc.HSDescriptor, in *netdoc.HSInne
 		x.view.others = others
 	}
 	own := s.introPoints(now)
-	want := pointsOf(s.roster(x, own, now))
-	if samePoints(want, in.Points) {
+	hosts := s.roster(x, own, now)
+	want, pow := pointsOf(hosts), s.work.offer(in.PoW, effortOf(hosts), now)
+	// A host may have been told to ask for no proofs of work. This one does not correct it
+	// at once: the two would publish without end.
+	if samePoints(want, in.Points) && (pow == in.PoW || pow == nil || in.PoW == nil) {
 		// Another host has said what we would say.
-		x.content, x.retry, x.view.collisions = contentOf(x, s.allowed(x.dirs), want, ""), time.Time{}, 0
+		x.pow = pow
+		x.content, x.retry, x.view.collisions = contentOf(x, s.allowed(x.dirs), want, offerText(pow)), time.Time{}, 0
 		if x.next = now.Add(refreshMin); mine != nil {
 			x.next = mine.at.Add(refreshMin + time.Duration(random(int64(refreshMax-refreshMin))))
 		}

@@ -54,7 +54,7 @@ func (r *rival) publish(d *netdoc.HSDescriptor) error {
 			continue
 		}
 		inner := &netdoc.HSInner{Points: r.points}
-		if inner.Fleet, err = f.seal.seal([]hostEntry{{f.host, time.Now(), r.points}}, d.Blinded, d.Revision); err != nil {
+		if inner.Fleet, err = f.seal.seal([]hostEntry{{f.host, time.Now(), 0, r.points}}, d.Blinded, d.Revision); err != nil {
 			return err
 		}
 		other, err := encode(&x.keys, d.Revision, inner, time.Now(), netdoc.MaxHSDescriptor)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/chivenet/chive/internal/bin"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hspow"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
 )
@@ -26,14 +27,15 @@ type hostID [16]byte
 type hostEntry struct {
 	host   hostID
 	at     time.Time // when the host said so, in whole seconds
+	effort uint32    // of the proofs of work that the host would ask for
 	points []netdoc.HSIntroPoint
 }
 
 const (
 	maxHosts = netdoc.MaxIntroPoints // each has one point at least
 	// fleetItemLen is the length of an item's plaintext: the number of hosts, and for
-	// each its name, time, number of points, and their authentication keys.
-	fleetItemLen = 1 + maxHosts*(16+8+1) + netdoc.MaxIntroPoints*32
+	// each its name, time, effort, number of points, and their authentication keys.
+	fleetItemLen = 1 + maxHosts*(16+8+4+1) + netdoc.MaxIntroPoints*32
 )
 
 // fleetSecret derives a secret that all hosts of a service share.
@@ -69,6 +71,7 @@ func (f fleetSeal) seal(hosts []hostEntry, blinded ident.Ed25519ID, revision uin
 	for _, e := range hosts {
 		b = append(b, e.host[:]...)
 		b = binary.BigEndian.AppendUint64(b, uint64(e.at.Unix()))
+		b = binary.BigEndian.AppendUint32(b, e.effort)
 		b = append(b, byte(len(e.points)))
 		n += len(e.points)
 		for _, p := range e.points {
@@ -105,6 +108,7 @@ func (f fleetSeal) open(item []byte, blinded ident.Ed25519ID, revision uint64, p
 		var e hostEntry
 		r.Copy(e.host[:])
 		at := r.U64()
+		e.effort = min(r.U32(), hspow.MaxSuggested)
 		count := int(r.U8())
 		if seen[e.host] || at > 1<<40 || count > netdoc.MaxIntroPoints {
 			return nil, bad

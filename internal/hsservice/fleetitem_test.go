@@ -13,7 +13,7 @@ import (
 func entriesOf(t *testing.T, counts ...int) (hosts []hostEntry, all []netdoc.HSIntroPoint) {
 	t.Helper()
 	for i, n := range counts {
-		e := hostEntry{host: hostID{byte(i + 1)}, at: time.Unix(1_700_000_000+int64(i), 0), points: offers(t, n).Points}
+		e := hostEntry{host: hostID{byte(i + 1)}, at: time.Unix(1_700_000_000+int64(i), 0), effort: uint32(i) * 100, points: offers(t, n).Points}
 		hosts = append(hosts, e)
 		all = append(all, e.points...)
 	}
@@ -98,9 +98,9 @@ func TestFleetItemRefused(t *testing.T) {
 	for what, change := range map[string]func(b []byte) []byte{
 		"21 hosts":          func(b []byte) []byte { b[0] = 21; return b },
 		"one host less":     func(b []byte) []byte { b[0] = 1; return b },
-		"a host twice":      func(b []byte) []byte { copy(b[1+25+3*32:], b[1:17]); return b },
+		"a host twice":      func(b []byte) []byte { copy(b[1+29+3*32:], b[1:17]); return b },
 		"the year 50000":    func(b []byte) []byte { b[17] = 1; return b },
-		"21 points":         func(b []byte) []byte { b[25] = 21; return b },
+		"21 points":         func(b []byte) []byte { b[29] = 21; return b },
 		"something behind":  func(b []byte) []byte { b[len(b)-1] = 1; return b },
 		"a shorter one":     func(b []byte) []byte { return b[:len(b)-1] },
 		"a longer one":      func(b []byte) []byte { return append(b, 0) },
@@ -114,7 +114,7 @@ func TestFleetItemRefused(t *testing.T) {
 	}
 	// One point has one host.
 	b := append([]byte(nil), plain...)
-	copy(b[1+25+3*32+25:], b[1+25:1+25+32])
+	copy(b[1+29+3*32+29:], b[1+29:1+29+32])
 	got, err := f.open(f.aead.Seal(nil, nil, b, bound(blinded, 5)), blinded, 5, all)
 	if err != nil || len(got) != 2 || len(got[0].points) != 3 || len(got[1].points) != 1 {
 		t.Errorf("%+v %v", got, err)

@@ -151,7 +151,11 @@ func (s *Service) tendDescriptor(d *netdir.Directory, x *descriptor, own []netdo
 		x.hosts = s.roster(x, own, now)
 		points = pointsOf(x.hosts)
 	}
-	x.pow = s.work.offer(x.pow, now)
+	effort := s.work.suggested()
+	if s.fleet != nil {
+		effort = effortOf(x.hosts)
+	}
+	x.pow = s.work.offer(x.pow, effort, now)
 	content := contentOf(x, dirs, points, s.balance.offer()+offerText(x.pow))
 	fresh := content != x.content || !now.Before(x.next) || x.floor >= x.revision
 	if now.Before(x.retry) {

@@ -43,14 +43,11 @@ type PoWStatus struct {
 }
 
 func (w *work) status() *PoWStatus {
-	st := &PoWStatus{Verified: w.verified.Load(), Refused: map[string]uint64{}}
+	st := &PoWStatus{Suggested: w.suggested(), Verified: w.verified.Load(), Refused: map[string]uint64{}}
 	st.Waiting, _, _ = w.queue.state()
 	for why, name := range refusalNames {
 		st.Refused[name] = w.refused[why].Load()
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	st.Suggested = w.control.Suggested()
 	return st
 }
 

@@ -134,10 +134,14 @@ func (s *Service) asksWork() bool { return s.live.Load().PoW != nil }
 
 // add has an introduction wait that was opened.
 func (w *work) add(in introduction) {
-	w.mu.Lock()
-	w.control.Came(in.effort)
-	w.mu.Unlock()
+	w.came(in.effort)
 	w.queue.add(in)
+}
+
+func (w *work) came(effort uint32) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.control.Came(effort)
 }
 
 // take takes the introduction with the greatest effort, if it may be answered now.
@@ -175,12 +179,15 @@ func (w *work) fewLocked() int {
 	return max(minQueue, w.limits.Rate/4)
 }
 
-// cheap reports whether an effort is less than what the service suggests.
-func (w *work) cheap(effort uint32) bool {
+// suggested returns the effort that this host suggests.
+func (w *work) suggested() uint32 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return effort < w.control.Suggested()
+	return w.control.Suggested()
 }
+
+// cheap reports whether an effort is less than what the service suggests.
+func (w *work) cheap(effort uint32) bool { return effort < w.suggested() }
 
 // tend changes the seed and the suggested effort when their time has come. It returns how
 // long it may rest.
@@ -224,16 +231,20 @@ func (w *work) knownLocked(now time.Time) []hspow.Seed {
 }
 
 // offer returns what a descriptor says of proofs of work: what it said before, as long as
-// that is nearly true, so that not each change of the effort makes a new descriptor.
-func (w *work) offer(before *netdoc.HSPoW, now time.Time) *netdoc.HSPoW {
+// that is nearly true, so that not each change of the effort makes a new descriptor. The
+// seed may also be the next one: another host of the service may have published it.
+func (w *work) offer(before *netdoc.HSPoW, effort uint32, now time.Time) *netdoc.HSPoW {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.limits == nil {
 		return nil
 	}
-	seed, effort := w.knownLocked(now)[0], w.control.Suggested()
-	if before != nil && before.Seed == seed.Value && near(before.Effort, effort) {
-		return before
+	known := w.knownLocked(now)
+	seed := known[0]
+	for _, s := range known {
+		if before != nil && s.Number >= seed.Number && before.Seed == s.Value && near(before.Effort, effort) {
+			return before
+		}
 	}
 	return &netdoc.HSPoW{Seed: seed.Value, Effort: effort, Expires: seed.Until}
 }

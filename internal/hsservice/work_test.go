@@ -165,7 +165,7 @@ func TestProofs(t *testing.T) {
 func TestSolvedProof(t *testing.T) {
 	s, p := asksForWork(t, nowhere{}, nil)
 	s.work.proves = hspow.Check
-	seed := s.work.offer(nil, time.Now())
+	seed := s.work.offer(nil, 0, time.Now())
 	made, err := hspow.Solve(t.Context(), hspow.Params{Blinded: [32]byte{12}, Seed: seed.Seed, Effort: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func TestProofsOff(t *testing.T) {
 	if m, err := openAsked(t, s, p, 1, cell.Ext{Type: cell.ExtPoW, Body: []byte("nonsense")}); err != nil || m.effort != 0 {
 		t.Errorf("%+v, %v", m, err)
 	}
-	if s.Status().PoW != nil || s.work.offer(nil, time.Now()) != nil {
+	if s.Status().PoW != nil || s.work.offer(nil, 0, time.Now()) != nil {
 		t.Error("the status or the descriptor tells of proofs")
 	}
 }
@@ -224,14 +224,14 @@ func TestSpentProofsGo(t *testing.T) {
 func TestWorkOffer(t *testing.T) {
 	s, _ := asksForWork(t, nowhere{}, nil)
 	now := time.Now()
-	first := s.work.offer(nil, now)
+	first := s.work.offer(nil, 0, now)
 	if first == nil || first.Effort != 0 || !first.Expires.After(now) || first.Expires.Sub(now) > 2*time.Hour {
 		t.Fatalf("%+v", first)
 	}
-	if s.work.offer(first, now) != first {
+	if s.work.offer(first, 0, now) != first {
 		t.Error("it changes without a reason")
 	}
-	next := s.work.offer(first, first.Expires)
+	next := s.work.offer(first, 0, first.Expires)
 	if next == first || next.Seed == first.Seed || !next.Expires.After(first.Expires) {
 		t.Errorf("%+v after %+v", next, first)
 	}
@@ -247,7 +247,7 @@ func TestWorkOffer(t *testing.T) {
 		t.Error("two offers have the same text")
 	}
 	s.work.set(nil)
-	if s.work.offer(first, now) != nil {
+	if s.work.offer(first, 0, now) != nil {
 		t.Error("it goes on when it is turned off")
 	}
 }
@@ -262,7 +262,7 @@ func TestSeedsOfHosts(t *testing.T) {
 	}
 	defer b.Close()
 	now := time.Now()
-	if x, y := a.work.offer(nil, now), b.work.offer(nil, now); *x != *y {
+	if x, y := a.work.offer(nil, 0, now), b.work.offer(nil, 0, now); *x != *y {
 		t.Errorf("%+v and %+v", x, y)
 	}
 }
