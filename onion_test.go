@@ -68,17 +68,18 @@ func TestOnionReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if st := l.Status(); st.AuthorizedClients != 0 || st.Address != l.Address() || st.Published {
+	if st := l.Status(); st.AuthorizedClients != 0 || st.Address != l.Address() || st.Published || st.PoW != nil {
 		t.Errorf("%+v", st)
 	}
 	if _, _, err := hsservice.AddClient(dir, "alice", t.TempDir()); err != nil {
 		t.Fatal(err)
 	}
 	cfg.MaxStreams, cfg.ExportCircuitID, cfg.IntroDoSDefense = 5, "haproxy", true
+	cfg.PoWDefense = true
 	if err := l.Reload(cfg); err != nil {
 		t.Fatal(err)
 	}
-	if st := l.Status(); st.AuthorizedClients != 1 {
+	if st := l.Status(); st.AuthorizedClients != 1 || st.PoW == nil || len(st.PoW.Refused) == 0 {
 		t.Errorf("%+v", st)
 	}
 	for want, change := range map[string]func(*OnionConfig){
@@ -87,6 +88,7 @@ func TestOnionReload(t *testing.T) {
 		"ExportCircuitID":    func(c *OnionConfig) { c.ExportCircuitID = "proxy" },
 		"introduction point": func(c *OnionConfig) { c.IntroductionPoints = 21 },
 		"burst":              func(c *OnionConfig) { c.IntroDoSRate = 1000 },
+		"bursts of 2500":     func(c *OnionConfig) { c.PoWQueueRate = 3000 },
 		"target":             func(c *OnionConfig) { c.Targets = map[int]string{81: "example.com:80"} },
 	} {
 		other := cfg

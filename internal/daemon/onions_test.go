@@ -66,7 +66,8 @@ func (f *fakeOnion) Reload(cfg chive.OnionConfig) error {
 }
 
 func (f *fakeOnion) Status() chive.OnionStatus {
-	return chive.OnionStatus{Address: f.address, Published: true, IntroductionPoints: []string{"FE0102"}, Introductions: 7, Rejected: 3, Uploaded: time.Now()}
+	return chive.OnionStatus{Address: f.address, Published: true, IntroductionPoints: []string{"FE0102"}, Introductions: 7, Rejected: 3, Uploaded: time.Now(),
+		PoW: &chive.OnionPoW{SuggestedEffort: 40, Waiting: 2, Verified: 6, Refused: map[string]uint64{"seed": 4, "replayed": 1}}}
 }
 
 func (f *fakeOnion) Close() error { f.end(); return nil }
@@ -176,6 +177,8 @@ func TestOnionTables(t *testing.T) {
 		"[[onion]] number 1: port: onion service's target":             "[[onion]]\nkey-dir=\"a\"\nport=\"80=localhost:80\"\n",
 		"[[onion]] number 1: max-streams: 5: string, not integer":      "[[onion]]\nkey-dir=\"a\"\nmax-streams=\"5\"\n",
 		"[[onion]] number 1: intro-dos-burst: 5 is less":               "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nintro-dos-burst=5\n",
+		"[[onion]] number 1: pow-queue-burst: 249 is less":             "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\npow-queue-burst=249\n",
+		"[[onion]] number 1: pow-queue-rate: 0 is not":                 "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\npow-queue-rate=0\n",
 		"[[onion]] number 1: introduction-points: 21":                  "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nintroduction-points=21\n",
 		"[[onion]] number 1: export-circuit-id:":                       "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nexport-circuit-id=\"proxy\"\n",
 		"[[onion]] number 1: name:":                                    "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nname=\"two words\"\n",
@@ -245,7 +248,8 @@ func TestOnionMetrics(t *testing.T) {
 	if err := f.registry().WritePrometheus(&b); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`chive_onion_published{service="blog"} 1`, `chive_onion_introductions_total{service="1"} 7`, `chive_onion_introductions_rejected_total{service="1"} 3`, `chive_onion_introduction_points{service="1"} 1`} {
+	for _, want := range []string{`chive_onion_published{service="blog"} 1`, `chive_onion_introductions_total{service="1"} 7`, `chive_onion_introductions_rejected_total{service="1"} 3`, `chive_onion_introduction_points{service="1"} 1`,
+		`chive_onion_pow_suggested_effort{service="blog"} 40`, `chive_onion_pow_waiting{service="1"} 2`, `chive_onion_pow_verified_total{service="1"} 6`, `chive_onion_pow_refused_total{service="1",reason="seed"} 4`} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %s in\n%s", want, b.String())
 		}
@@ -255,7 +259,7 @@ func TestOnionMetrics(t *testing.T) {
 	}
 	b.Reset()
 	printOnions(&b, f.status(), time.Now())
-	for _, want := range []string{"ata.onion (1)", "atb.onion (blog)", "7 introductions, 3 rejected", "FE0102"} {
+	for _, want := range []string{"ata.onion (1)", "atb.onion (blog)", "7 introductions, 3 rejected", "FE0102", "effort 40 suggested; 2 clients wait; 6 proofs accepted, 5 refused"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %s in\n%s", want, b.String())
 		}

@@ -103,6 +103,12 @@ func TestTranslate(t *testing.T) {
 		!reflect.DeepEqual(onions[1][1].Values, []string{"22=unix:/x", "23=192.0.2.1:23"}) {
 		t.Errorf("onions: %v", onions)
 	}
+	onions = translated1(t, "HiddenServiceDir a\nHiddenServicePoWDefensesEnabled 1\nHiddenServicePoWQueueRate 20\nHiddenServicePoWQueueBurst 30", Proxy).Onions
+	for i, want := range []string{"a", "true", "20", "30"} {
+		if len(onions) != 1 || len(onions[0]) != 4 || !reflect.DeepEqual(onions[0][i].Values, []string{want}) {
+			t.Fatalf("proofs of work: %v", onions)
+		}
+	}
 }
 
 // TestSingleOnion: all services give up their anonymity if two lines say so, wherever
