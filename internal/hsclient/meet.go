@@ -37,6 +37,7 @@ func (c *Client) connect(ctx context.Context, k meetKey, stable bool) (Circuit, 
 		newest, circ, hop, err := c.meet(ctx, k.id, desc, stable)
 		if err == nil {
 			c.forgetAsked(desc.blinded)
+			c.meetAgain(desc, stable)
 		}
 		if err == nil || again || ctx.Err() != nil {
 			return circ, hop, err
@@ -121,9 +122,12 @@ func (c *Client) meet(ctx context.Context, id ident.Ed25519ID, desc *cached, sta
 
 // course tries introduction points, the first of them p, until the service comes.
 func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint, desc *cached, stable bool) (o outcome) {
-	var rend *rendezvous
+	ready, rend := c.takeNext(desc, p, stable)
 	work := proofs{a: a}
-	making := c.prepare(ctx, stable)
+	var making <-chan made
+	if rend == nil {
+		making = c.prepare(ctx, stable)
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
 		cancel()           // of a proof of work that nobody needs any more
@@ -141,7 +145,10 @@ func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint
 	}()
 	for ; p != nil; p = a.next() {
 		work.begin(ctx)
-		circ, err := c.reach(ctx, p)
+		circ, err := ready, error(nil)
+		if ready = nil; circ == nil {
+			circ, err = c.reach(ctx, p)
+		}
 		if ctx.Err() != nil {
 			if err == nil {
 				circ.Close()

@@ -1,0 +1,186 @@
+package hsclient
+
+import (
+	"context"
+	"time"
+
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/panics"
+)
+
+// A service that this client has met twice in a short time is probably met again, for
+// streams of another isolation key. Then the circuit to one of its introduction points and
+// a rendezvous point are prepared: a connect waits for eight crossings of links less, of
+// 45. A service that is met once costs no relay anything.
+const (
+	// aheadWithin is the longest time between two meetings of a service after which the
+	// third one is prepared.
+	aheadWithin = 10 * time.Minute
+	// aheadRest is how long that waits: the stream that is being opened comes first.
+	aheadRest = 100 * time.Millisecond
+	// maxAhead is how many services have something prepared at a time.
+	maxAhead = 8
+)
+
+// ahead is what is prepared for the next meeting of a service. The client's mu guards it.
+type ahead struct {
+	met       time.Time // when the descriptor last led to the service
+	preparing bool
+	next      *next // nil: there is nothing
+	timer     *time.Timer
+}
+
+// next is an introduction circuit and a rendezvous point. Either may be nil.
+type next struct {
+	intro  Circuit
+	point  ident.Ed25519ID // the authentication key of the introduction point
+	rend   *rendezvous
+	stable bool // rend is good for long-lived streams
+}
+
+func (n *next) close() {
+	if n.intro != nil {
+		n.intro.Close()
+	}
+	if n.rend != nil {
+		n.rend.close()
+	}
+}
+
+// meetAgain notes that a descriptor has led to its service, and may prepare the next time.
+func (c *Client) meetAgain(desc *cached, stable bool) {
+	if !c.mayPrepare(desc, time.Now()) {
+		return
+	}
+	c.wg.Go(func() {
+		n := &next{stable: stable}
+		defer func() {
+			if !c.keepNext(desc, n) {
+				n.close()
+			}
+		}()
+		defer panics.Recover(c.cfg.Log, nil)
+		rest := time.NewTimer(aheadRest)
+		defer rest.Stop()
+		select {
+		case <-rest.C:
+		case <-c.ctx.Done():
+			return
+		}
+		if err := c.prepareNext(c.ctx, desc, n); err != nil {
+			c.cfg.Log.Debug("the next meeting of an onion service is not prepared", "err", err)
+		}
+	})
+}
+
+// prepareNext makes what the next meeting needs.
+func (c *Client) prepareNext(ctx context.Context, desc *cached, n *next) error {
+	points, _ := c.usable(desc)
+	if len(points) == 0 {
+		return nil
+	}
+	intro, err := c.reach(ctx, points[0])
+	if err != nil {
+		return err
+	}
+	n.intro, n.point = intro, points[0].Auth
+	m := <-c.prepare(ctx, n.stable)
+	n.rend = m.rend
+	return m.err
+}
+
+// mayPrepare notes a meeting, and reports whether the next one must be prepared.
+func (c *Client) mayPrepare(desc *cached, now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := &desc.ahead
+	again := !a.met.IsZero() && now.Sub(a.met) < aheadWithin
+	a.met = now
+	if !again || a.preparing || a.next != nil || c.closed || c.descs[desc.blinded] != desc {
+		return false
+	}
+	n := 0
+	for _, d := range c.descs {
+		if d.ahead.preparing || d.ahead.next != nil {
+			n++
+		}
+	}
+	a.preparing = n < maxAhead
+	return a.preparing
+}
+
+// keepNext ends the preparation, and reports whether its result is kept.
+func (c *Client) keepNext(desc *cached, n *next) bool {
+	stays := c.cfg.Idle()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a := &desc.ahead
+	a.preparing = false
+	if n.intro == nil || c.closed || c.descs[desc.blinded] != desc {
+		return false
+	}
+	a.next = n
+	a.timer = time.AfterFunc(stays, panics.Contain(c.cfg.Log, nil, func() { c.expireNext(desc, n) }))
+	return true
+}
+
+// expireNext closes what nobody needed.
+func (c *Client) expireNext(desc *cached, n *next) {
+	if c.forgetNext(desc, n) {
+		n.close()
+	}
+}
+
+func (c *Client) forgetNext(desc *cached, n *next) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return desc.ahead.next == n && desc.ahead.takeLocked() != nil
+}
+
+// takeNext returns what is prepared for a meeting through an introduction point, and can
+// still be used. It is the caller's then. Either result may be nil.
+func (c *Client) takeNext(desc *cached, p *netdoc.HSIntroPoint, stable bool) (Circuit, *rendezvous) {
+	n := c.nextThrough(desc, p)
+	if n == nil {
+		return nil, nil
+	}
+	if _, err := c.target(p); err != nil || n.intro.Engine().Err() != nil {
+		n.intro.Close()
+		n.intro = nil
+	}
+	if n.rend != nil && (stable && !n.stable || n.rend.circ.Engine().Err() != nil) {
+		n.rend.close()
+		n.rend = nil
+	}
+	return n.intro, n.rend
+}
+
+func (c *Client) nextThrough(desc *cached, p *netdoc.HSIntroPoint) *next {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := desc.ahead.next; n == nil || n.point != p.Auth {
+		return nil
+	}
+	return desc.ahead.takeLocked()
+}
+
+func (a *ahead) takeLocked() *next {
+	n := a.next
+	if n != nil {
+		a.timer.Stop()
+		a.next, a.timer = nil, nil
+	}
+	return n
+}
+
+// dropNextLocked closes what was prepared by a descriptor that is forgotten.
+func (c *Client) dropNextLocked(desc *cached) {
+	if n := desc.ahead.takeLocked(); n != nil {
+		// On another goroutine: what hears of a circuit's end may take the lock.
+		c.wg.Go(func() {
+			defer panics.Recover(c.cfg.Log, nil)
+			n.close()
+		})
+	}
+}
