@@ -12,7 +12,7 @@ import (
 // library has no POLYVAL, and its AES allocates 512 bytes for every key and every
 // counter: 2 KB and 2.8 us per cell. So there are kernels in assembly: this one
 // for every amd64 with AES-NI and PCLMULQDQ and every arm64 with the
-// cryptographic extension (AESE and PMULL), and a wider one for amd64 with vector
+// cryptographic extension (AESE and PMULL), and two wider ones for amd64 with vector
 // AES. Tests compare each with the portable form and the published vectors.
 
 // haveKernel reports whether the CPU has the instructions that kernelUIV uses. In

@@ -12,11 +12,14 @@ var haveWide = cpu.X86.HasAES && cpu.X86.HasPCLMULQDQ && cpu.X86.HasAVX2 && cpu.
 	cpu.X86.HasAVX512F && cpu.X86.HasAVX512BW && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL &&
 	cpu.X86.HasAVX512VBMI && cpu.X86.HasAVX512VAES && cpu.X86.HasAVX512VPCLMULQDQ
 
-func wideForms() []form {
-	if !haveWide {
-		return nil
+func wideForms() (fs []form) {
+	if haveWide {
+		fs = append(fs, form{"wide", func(s sense) uiv { return &wideUIV{sense: s} }})
 	}
-	return []form{{"wide", func(s sense) uiv { return &wideUIV{sense: s} }}}
+	if haveVector {
+		fs = append(fs, form{"vector", func(s sense) uiv { return &vectorUIV{kernelUIV{sense: s}} }})
+	}
+	return fs
 }
 
 // wideUIV implements uiv with 512-bit registers. A payload stays in eight of them
