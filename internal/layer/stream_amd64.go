@@ -2,15 +2,18 @@ package layer
 
 import "github.com/chivenet/chive/internal/cell"
 
-// newStream prefers 512-bit registers: the standard library's counter mode uses
-// 128-bit registers and takes four times as long.
+// newStream prefers wide registers: the standard library's counter mode uses 128-bit
+// ones, and takes four times as long.
 func newStream(key []byte) (payloadStream, error) {
-	if !haveWide || len(key) != 16 {
+	if len(key) != 16 || !haveWide && !haveVector {
 		return newLibraryStream(key)
 	}
-	s := new(wideStream)
-	aesExpand(&s.k, (*[16]byte)(key))
-	return s, nil
+	var k roundKeys
+	aesExpand(&k, (*[16]byte)(key))
+	if haveWide {
+		return &wideStream{k: k}, nil
+	}
+	return &vectorStream{k: k}, nil
 }
 
 // wideStream implements payloadStream with AES-128 on 512-bit registers.
@@ -29,3 +32,19 @@ func (s *wideStream) xor(p *[cell.PayloadLen]byte) {
 //
 //go:noescape
 func wideCounter(k *roundKeys, pos uint64, p *[cell.PayloadLen]byte)
+
+// vectorStream implements payloadStream with AES-128 on 256-bit registers.
+type vectorStream struct {
+	k   roundKeys
+	pos uint64 // as wideStream's
+}
+
+func (s *vectorStream) xor(p *[cell.PayloadLen]byte) {
+	vectorCounter(&s.k, s.pos, p)
+	s.pos += cell.PayloadLen
+}
+
+// vectorCounter is wideCounter on 256-bit registers.
+//
+//go:noescape
+func vectorCounter(k *roundKeys, pos uint64, p *[cell.PayloadLen]byte)

@@ -31,17 +31,24 @@ func TestWideKeys(t *testing.T) {
 	}
 }
 
-// tor1 keeps to its vectors without vector AES too.
-func TestWithoutWide(t *testing.T) {
-	if !haveWide {
-		t.Skip("this CPU has no vector AES: the other tests ran without")
-	}
-	haveWide = false
-	t.Cleanup(func() { haveWide = true })
-	for name, f := range map[string]func(*testing.T){
-		"vectors": TestTor1Vectors, "looks recognised": TestTor1LooksRecognised,
-		"mixed paths": TestMixedPaths, "tampered": TestTampered, "no allocations": TestNoAllocations,
-	} {
-		t.Run(name, f)
+// tor1 keeps to its vectors on narrower registers too.
+func TestNarrowStreams(t *testing.T) {
+	wide, vector := haveWide, haveVector
+	t.Cleanup(func() { haveWide, haveVector = wide, vector })
+	for _, c := range []struct {
+		name string
+		have *bool
+	}{{"256 bits", &haveWide}, {"128 bits", &haveVector}} {
+		if !*c.have {
+			continue // the other tests run this stream
+		}
+		*c.have = false
+		for name, f := range map[string]func(*testing.T){
+			"against library": TestStreamAgainstLibrary,
+			"vectors":         TestTor1Vectors, "looks recognised": TestTor1LooksRecognised,
+			"mixed paths": TestMixedPaths, "tampered": TestTampered, "no allocations": TestNoAllocations,
+		} {
+			t.Run(c.name+"/"+name, f)
+		}
 	}
 }
