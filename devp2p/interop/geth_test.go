@@ -61,6 +61,12 @@ type geth struct {
 // startGeth makes a chain of its own and runs geth until the test ends.
 func startGeth(t *testing.T) *geth {
 	t.Helper()
+	return startGethWith(t, true)
+}
+
+// startGethWith is startGeth, with the chain's blocks or with the first one only.
+func startGethWith(t *testing.T, blocks bool, args ...string) *geth {
+	t.Helper()
 	path := gethtest.Program(t, "geth")
 	data, err := testdata()
 	if err != nil {
@@ -78,8 +84,10 @@ func startGeth(t *testing.T) *geth {
 			t.Fatalf("geth %s: %v\n%s", args[0], err, out)
 		}
 	}
-	run("init", filepath.Join(data, "genesis.json"))
-	run("import", filepath.Join(data, "chain.rlp"))
+	run("--state.scheme", "hash", "init", filepath.Join(data, "genesis.json"))
+	if blocks {
+		run("import", filepath.Join(data, "chain.rlp"))
+	}
 
 	var leases ports.Leases
 	t.Cleanup(leases.Release)
@@ -103,9 +111,9 @@ func startGeth(t *testing.T) *geth {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	cmd := exec.Command(path, "--datadir", dir, "--config", filepath.Join(dir, "config.toml"), "--networkid", networkID,
+	cmd := exec.Command(path, append([]string{"--datadir", dir, "--config", filepath.Join(dir, "config.toml"), "--networkid", networkID,
 		"--nodiscover", "--nat", "none", "--netrestrict", "127.0.0.0/8",
-		"--authrpc.port", fmt.Sprint(enginePort), "--authrpc.jwtsecret", filepath.Join(dir, "secret"))
+		"--authrpc.port", fmt.Sprint(enginePort), "--authrpc.jwtsecret", filepath.Join(dir, "secret")}, args...)...)
 	cmd.Stdout, cmd.Stderr = log, log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -158,6 +166,14 @@ func (g *geth) await(t *testing.T, what string, ok func(ctx context.Context) boo
 // it takes transactions.
 func (g *geth) follow(t *testing.T) {
 	t.Helper()
+	if status := g.forkchoice(t); status != "VALID" {
+		t.Fatalf("geth does not follow the chain: %s", status)
+	}
+}
+
+// forkchoice tells geth which block is the newest, and returns what it says.
+func (g *geth) forkchoice(t *testing.T) string {
+	t.Helper()
 	data, err := testdata()
 	if err != nil {
 		t.Fatal(err)
@@ -166,6 +182,33 @@ func (g *geth) follow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return g.consensus(t, body).PayloadStatus.Status
+}
+
+// newest gives geth the last block of the test chain.
+func (g *geth) newest(t *testing.T) {
+	t.Helper()
+	data, err := testdata()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := os.ReadFile(filepath.Join(data, "newpayload.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []json.RawMessage
+	if err := json.Unmarshal(raw, &all); err != nil || len(all) == 0 {
+		t.Fatal(err)
+	}
+	g.consensus(t, all[len(all)-1])
+}
+
+// consensusAnswer is what geth answers to a consensus client.
+type consensusAnswer struct{ PayloadStatus struct{ Status string } }
+
+// consensus sends a call to the engine API.
+func (g *geth) consensus(t *testing.T, body []byte) consensusAnswer {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, g.engine, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
@@ -178,12 +221,13 @@ func (g *geth) follow(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	var answer struct {
-		Result struct{ PayloadStatus struct{ Status string } }
-		Error  any
+		Result consensusAnswer
+		Error  *struct{ Message string }
 	}
-	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer.Result.PayloadStatus.Status != "VALID" {
-		t.Fatalf("geth does not follow the chain: %+v, %v", answer, err)
+	if err := json.NewDecoder(resp.Body).Decode(&answer); err != nil || answer.Error != nil {
+		t.Fatalf("geth's engine: %+v, %v", answer.Error, err)
 	}
+	return answer.Result
 }
 
 // token is a JSON web token for the engine API.

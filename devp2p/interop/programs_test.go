@@ -20,7 +20,12 @@ import (
 // run starts a program that the test ends, and returns the lines that it prints.
 func run(t *testing.T, path string, args ...string) <-chan string {
 	t.Helper()
-	cmd := exec.Command(path, args...)
+	return runAs(t, exec.Command(path, args...))
+}
+
+// runAs is run for a command that was made already.
+func runAs(t *testing.T, cmd *exec.Cmd) <-chan string {
+	t.Helper()
 	cmd.Stderr = t.Output()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -46,7 +51,7 @@ func run(t *testing.T, path string, args ...string) <-chan string {
 		defer kill.Stop()
 		<-read
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("%s %s: %v", filepath.Base(path), args[0], err)
+			t.Errorf("%s: %v", cmd.Args[:2], err)
 		}
 	})
 	return lines
@@ -68,16 +73,71 @@ func says(t *testing.T, lines <-chan string, prefix string) string {
 	}
 }
 
+// build makes the program.
+func build(t *testing.T, dir string) string {
+	t.Helper()
+	path := filepath.Join(dir, "chive-eth")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", path, "../cmd/chive-eth").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return path
+}
+
+// relayStatus is what chive-eth status says of a relay, as far as tests need it.
+type relayStatus struct {
+	Record string
+	Node   struct {
+		Accepted int
+		Passed   map[string]int
+	}
+}
+
+// status asks a relay.
+func status(ctx context.Context, chiveEth, dir string) (*relayStatus, error) {
+	out, err := exec.CommandContext(ctx, chiveEth, "status", "--json", "--data-dir", dir).Output()
+	if err != nil {
+		return nil, err
+	}
+	s := new(relayStatus)
+	return s, json.Unmarshal(out, s)
+}
+
+// awaitRelay waits for a relay's record, with its onion.
+func awaitRelay(t *testing.T, g *geth, chiveEth, dir string) (record string) {
+	t.Helper()
+	g.await(t, "the relay's onion", func(ctx context.Context) bool {
+		s, err := status(ctx, chiveEth, dir)
+		if err != nil {
+			return false
+		}
+		record = s.Record
+		return record != "" && hasOnion(record)
+	})
+	return record
+}
+
+// peers returns the names of a geth's peers.
+func (g *geth) peers(ctx context.Context) (names []string, err error) {
+	var list []struct{ Name string }
+	err = g.client.CallContext(ctx, &list, "admin_peers")
+	for _, p := range list {
+		names = append(names, p.Name)
+	}
+	return names, err
+}
+
+// named reports whether a name has a beginning.
+func named(names []string, prefix string) bool {
+	return slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, prefix) })
+}
+
 // TestPrograms does with the programs what users do: two stock geths, each beside chive-eth
 // sidecar, know only a chive-eth relay. They get the relay as a peer, and each other; a
 // transaction of one arrives at the other, and comes through the relay.
 func TestPrograms(t *testing.T) {
 	gethtest.Program(t, "geth")
 	dir := t.TempDir()
-	chiveEth := filepath.Join(dir, "chive-eth")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", chiveEth, "../cmd/chive-eth").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	chiveEth := build(t, dir)
 	data, err := testdata()
 	if err != nil {
 		t.Fatal(err)
@@ -89,25 +149,7 @@ func TestPrograms(t *testing.T) {
 
 	relayDir := filepath.Join(dir, "relay")
 	run(t, chiveEth, "relay", "--network", nw.NetworkFile, "--genesis", filepath.Join(data, "genesis.json"), "--data-dir", relayDir)
-	var relay struct {
-		Record string
-		Node   struct{ Accepted int }
-	}
-	status := func(ctx context.Context) error {
-		out, err := exec.CommandContext(ctx, chiveEth, "status", "--json", "--data-dir", relayDir).Output()
-		if err == nil {
-			err = json.Unmarshal(out, &relay)
-		}
-		return err
-	}
-	record := ""
-	a.await(t, "the relay's onion", func(ctx context.Context) bool {
-		if status(ctx) != nil {
-			return false
-		}
-		record = relay.Record
-		return record != "" && hasOnion(record)
-	})
+	record := awaitRelay(t, a, chiveEth, relayDir)
 	for i, g := range []*geth{a, b} {
 		lines := run(t, chiveEth, "sidecar", "--ipc", g.ipc, "--only-onion", "--network", nw.NetworkFile,
 			"--data-dir", filepath.Join(dir, fmt.Sprint("sidecar", i)), "--static", record)
@@ -115,16 +157,13 @@ func TestPrograms(t *testing.T) {
 	}
 	for _, g := range []*geth{a, b} {
 		g.await(t, "the relay and the other geth as peers", func(ctx context.Context) bool {
-			var list []struct{ Name string }
-			if err := g.client.CallContext(ctx, &list, "admin_peers"); err != nil {
-				return false
-			}
-			named := func(prefix string) bool {
-				return slices.ContainsFunc(list, func(p struct{ Name string }) bool { return strings.HasPrefix(p.Name, prefix) })
-			}
-			return named("Geth/") && named("chive-eth")
+			names, err := g.peers(ctx)
+			return err == nil && named(names, "Geth/") && named(names, "chive-eth")
 		})
 	}
 	send(t, a, b)
-	a.await(t, "the transaction at the relay", func(ctx context.Context) bool { return status(ctx) == nil && relay.Node.Accepted > 0 })
+	a.await(t, "the transaction at the relay", func(ctx context.Context) bool {
+		s, err := status(ctx, chiveEth, relayDir)
+		return err == nil && s.Node.Accepted > 0
+	})
 }

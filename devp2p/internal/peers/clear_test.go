@@ -57,17 +57,9 @@ func TestNothingClear(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	// Packets for everywhere leave by out0, whose other end nobody reads.
-	for _, c := range []string{
-		"link add out0 type veth peer name out1",
-		"link set out0 addrgenmode none", "link set out1 addrgenmode none", // or IPv6 looks for neighbours
-		"addr add 10.77.0.2/24 dev out0", "link set out0 up", "link set out1 up",
-		"neigh add 10.77.0.1 lladdr 02:00:00:00:00:01 dev out0 nud permanent",
-		"route add default via 10.77.0.1",
-	} {
-		if out, err := exec.CommandContext(ctx, "ip", append([]string{"-n", name}, strings.Fields(c)...)...).CombinedOutput(); err != nil {
-			t.Fatalf("ip %s: %v: %s", c, err, out)
-		}
+	// Packets for everywhere leave by out0.
+	if err := ns.WayOut(ctx); err != nil {
+		t.Fatal(err)
 	}
 	cmd := ns.Command(ctx, os.Args[0], "-test.run", "^TestNothingClear$", "-test.v", "-test.timeout", "8m")
 	out, err := cmd.CombinedOutput()

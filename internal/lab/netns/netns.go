@@ -64,6 +64,23 @@ func New(ctx context.Context, name string) (*Namespace, error) {
 	return ns, nil
 }
 
+// WayOut gives the namespace a default route that leads nowhere: the interface out0, whose
+// other end nobody reads. So packets for outside are sent, and can be counted.
+func (ns *Namespace) WayOut(ctx context.Context) error {
+	for _, c := range []string{
+		"link add out0 type veth peer name out1",
+		"link set out0 addrgenmode none", "link set out1 addrgenmode none", // or IPv6 looks for neighbours
+		"addr add 10.77.0.2/24 dev out0", "link set out0 up", "link set out1 up",
+		"neigh add 10.77.0.1 lladdr 02:00:00:00:00:01 dev out0 nud permanent",
+		"route add default via 10.77.0.1",
+	} {
+		if err := ip(ctx, append([]string{"-n", ns.name}, strings.Fields(c)...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Command returns a command that runs a program inside, with its environment
 // marked so that Inside is true there.
 func (ns *Namespace) Command(ctx context.Context, program string, args ...string) *exec.Cmd {

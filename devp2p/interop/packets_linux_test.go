@@ -1,0 +1,129 @@
+package interop
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/devp2p/internal/gethtest"
+	"github.com/chivenet/chive/internal/lab/netns"
+	"github.com/chivenet/chive/lab"
+)
+
+// sidecarGroup is the group of the sidecars' processes, by which their packets are counted.
+const sidecarGroup = 65534
+
+// TestSidecarPackets is TestRelayBetween in a network namespace that has a way out. It
+// counts the packets of the sidecars' processes: to relays of the Tor network, answers to
+// geth on loopback, and to anywhere else, of which there is none.
+func TestSidecarPackets(t *testing.T) {
+	if netns.Inside() {
+		sidecarPackets(t)
+		return
+	}
+	gethtest.Program(t, "geth")
+	for _, reason := range []error{netns.Available(), lookPath("nft"), lookPath("bash")} {
+		if reason != nil {
+			t.Skip("SKIPPED, NOTHING WAS TESTED:", reason)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
+	defer cancel()
+	ns, err := netns.New(ctx, fmt.Sprint("chive-eth-sidecar-", os.Getpid()))
+	if err != nil && strings.Contains(err.Error(), "Operation not permitted") {
+		t.Skip("SKIPPED, NOTHING WAS TESTED:", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := ns.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if err := ns.WayOut(ctx); err != nil {
+		t.Fatal(err)
+	}
+	out, err := ns.Command(ctx, os.Args[0], "-test.run", "^TestSidecarPackets$", "-test.v", "-test.timeout", "8m").CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil || !strings.Contains(string(out), "--- PASS: TestSidecarPackets") {
+		t.Fatal(err)
+	}
+}
+
+func lookPath(program string) error {
+	_, err := exec.LookPath(program)
+	return err
+}
+
+// nft changes or shows the rules of the namespace.
+func nft(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "nft", args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("nft %q: %v: %s", args, err, out)
+	}
+	return string(out)
+}
+
+// counted returns the packets that a counter has seen.
+func counted(t *testing.T, name string) int {
+	t.Helper()
+	found := regexp.MustCompile(`packets (\d+)`).FindStringSubmatch(nft(t, "list", "counter", "inet", "sidecar", name))
+	if found == nil {
+		t.Fatalf("no counter %s", name)
+	}
+	n, err := strconv.Atoi(found[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func sidecarPackets(t *testing.T) {
+	nw := startLab(t, lab.Options{})
+	var tor []string
+	for _, n := range nw.Nodes {
+		if _, port, ok := strings.Cut(n.ORPort, ":"); ok {
+			tor = append(tor, port)
+		}
+	}
+	slices.Sort(tor)
+	nft(t, "add", "table", "inet", "sidecar")
+	nft(t, "add", "chain", "inet", "sidecar", "out", "{ type filter hook output priority 0; }")
+	of := fmt.Sprint("meta skgid ", sidecarGroup)
+	for _, rule := range [][2]string{
+		{"tor", of + " ip daddr 127.0.0.1 tcp dport { " + strings.Join(slices.Compact(tor), ", ") + " }"},
+		{"answers", of + " oifname lo ct direction reply"}, // to programs that connected to the sidecar
+		{"elsewhere", of},
+	} {
+		nft(t, "add", "counter", "inet", "sidecar", rule[0])
+		nft(t, "add", "rule", "inet", "sidecar", "out", rule[1]+" counter name "+rule[0]+" return")
+	}
+	grouped := func(cmd *exec.Cmd) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 0, Gid: sidecarGroup, NoSetGroups: true}}
+	}
+	t.Run("between", func(t *testing.T) { between(t, nw, grouped, "--network", nw.NetworkFile) }) // its end ends the sidecars
+	toTor, answers, elsewhere := counted(t, "tor"), counted(t, "answers"), counted(t, "elsewhere")
+	t.Logf("packets of the sidecars: %d to relays of the Tor network, %d answers to geth, %d anywhere else", toTor, answers, elsewhere)
+	if elsewhere != 0 || toTor == 0 || answers == 0 {
+		t.Error("not all packets went to the Tor network and to geth")
+	}
+	// The meter counts what goes elsewhere: on loopback, outside, and to a name server.
+	for i, to := range []string{"tcp/127.0.0.1/9", "tcp/10.77.0.50/30303", "udp/127.0.0.1/53"} {
+		cmd := exec.CommandContext(t.Context(), "timeout", "0.3", "bash", "-c", "echo x >/dev/"+to)
+		grouped(cmd)
+		_ = cmd.Run() // nobody answers
+		if got := counted(t, "elsewhere"); got <= i {
+			t.Errorf("a packet to %s was not counted", to)
+		}
+	}
+}
