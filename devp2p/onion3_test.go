@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/p2p/enr"
 	"github.com/ethereum/go-ethereum/rlp"
 
+	"github.com/chivenet/chive/devp2p/internal/nodetest"
 	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/ident"
 )
@@ -33,27 +34,6 @@ func rawOnion(t testing.TB, o Onion3) []byte {
 	return b
 }
 
-// testNode returns a signed node with the entries.
-func testNode(t testing.TB, entries ...enr.Entry) *enode.Node {
-	t.Helper()
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r enr.Record
-	for _, e := range entries {
-		r.Set(e)
-	}
-	if err := enode.SignV4(&r, key); err != nil {
-		t.Fatal(err)
-	}
-	n, err := enode.New(enode.ValidSchemes, &r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 func TestOnion3(t *testing.T) {
 	want := testOnion(1)
 	for name, entry := range map[string]enr.Entry{
@@ -61,7 +41,7 @@ func TestOnion3(t *testing.T) {
 		"upper case": enr.WithEntry("onion3", strings.ToUpper(want.Addr())),
 		"raw":        enr.WithEntry("onion3", rawOnion(t, want)),
 	} {
-		n := testNode(t, entry, enr.TCP(30303))
+		n := nodetest.Node(t, entry, enr.TCP(30303))
 		// The record must survive its text.
 		n, err := enode.Parse(enode.ValidSchemes, n.String())
 		if err != nil {
@@ -104,7 +84,7 @@ func TestOnion3Malformed(t *testing.T) {
 		{"list", enr.WithEntry("onion3", []string{good.Addr()}), "neither"},
 		{"empty", enr.WithEntry("onion3", ""), "neither"},
 	} {
-		_, _, err := OnionOf(testNode(t, c.entry, enr.TCP(1)))
+		_, _, err := OnionOf(nodetest.Node(t, c.entry, enr.TCP(1)))
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -113,10 +93,10 @@ func TestOnion3Malformed(t *testing.T) {
 			t.Errorf("%s: a malformed onion counts as none", c.name)
 		}
 	}
-	if _, _, err := OnionOf(testNode(t, good)); err == nil || !strings.Contains(err.Error(), "port") {
+	if _, _, err := OnionOf(nodetest.Node(t, good)); err == nil || !strings.Contains(err.Error(), "port") {
 		t.Errorf("without a port: %v", err)
 	}
-	if _, _, err := OnionOf(testNode(t, enr.TCP(1))); !errors.Is(err, ErrNoOnion) {
+	if _, _, err := OnionOf(nodetest.Node(t, enr.TCP(1))); !errors.Is(err, ErrNoOnion) {
 		t.Errorf("without an onion: %v", err)
 	}
 	if _, err := rlp.EncodeToBytes(Onion3("x.onion")); err == nil {

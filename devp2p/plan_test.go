@@ -9,6 +9,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/p2p/enode"
 	"github.com/ethereum/go-ethereum/p2p/enr"
+
+	"github.com/chivenet/chive/devp2p/internal/nodetest"
 )
 
 func adaptive(t *testing.T) (*Transport, *enode.Node) {
@@ -18,7 +20,7 @@ func adaptive(t *testing.T) (*Transport, *enode.Node) {
 		t.Fatal(err)
 	}
 	tr.coin = func() float64 { return 1 } // no exploration
-	return tr, testNode(t, testOnion(1), enr.TCP(1), enr.IPv4(net.IPv4(192, 0, 2, 1)))
+	return tr, nodetest.Peer(t, testOnion(1), enr.TCP(1), enr.IPv4(net.IPv4(192, 0, 2, 1)))
 }
 
 func (t *Transport) first(tb testing.TB, n *enode.Node) Route {

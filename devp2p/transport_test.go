@@ -9,11 +9,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/p2p/enode"
 	"github.com/ethereum/go-ethereum/p2p/enr"
 
 	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/devp2p/internal/nodetest"
 	"github.com/chivenet/chive/devp2p/internal/onionsim"
 )
 
@@ -47,29 +47,8 @@ func newWorld(t *testing.T) *world {
 	}()
 	w.onion = l.Onion()
 	ip := enr.IPv4(net.IPv4(192, 0, 2, 1))
-	w.both, w.only, w.clear = signedNode(t, w.onion, ip), signedNode(t, w.onion), signedNode(t, ip)
+	w.both, w.only, w.clear = nodetest.Peer(t, w.onion, ip), nodetest.Peer(t, w.onion), nodetest.Peer(t, ip)
 	return w
-}
-
-func signedNode(t *testing.T, entries ...enr.Entry) *enode.Node {
-	t.Helper()
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var r enr.Record
-	r.Set(enr.TCP(30303))
-	for _, e := range entries {
-		r.Set(e)
-	}
-	if err := enode.SignV4(&r, key); err != nil {
-		t.Fatal(err)
-	}
-	n, err := enode.New(enode.ValidSchemes, &r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
 }
 
 func (w *world) transport(t *testing.T, cfg devp2p.Config) *devp2p.Transport {

@@ -11,13 +11,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/p2p"
 	"github.com/ethereum/go-ethereum/p2p/enode"
 	"github.com/ethereum/go-ethereum/p2p/enr"
 	"github.com/ethereum/go-ethereum/rlp"
 
 	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/devp2p/internal/nodetest"
 )
 
 // Two addresses of onion services.
@@ -26,36 +26,9 @@ const (
 	onionB = "duckduckgogg42xjoc72x3sjasowoarfbgcmvfimaftt6twagswzczad.onion"
 )
 
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-// signed makes a record of a key.
-func signed(t testing.TB, key *ecdsa.PrivateKey, seq uint64, entries ...enr.Entry) *enode.Node {
-	t.Helper()
-	var r enr.Record
-	r.SetSeq(seq)
-	for _, e := range entries {
-		r.Set(e)
-	}
-	if err := enode.SignV4(&r, key); err != nil {
-		t.Fatal(err)
-	}
-	n, err := enode.New(enode.ValidSchemes, &r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
-
 // onionNode makes a record with an onion.
 func onionNode(t testing.TB, key *ecdsa.PrivateKey, seq uint64, more ...enr.Entry) *enode.Node {
-	return signed(t, key, seq, slices.Concat([]enr.Entry{devp2p.Onion3(onionA), enr.TCP(30303)}, more)...)
+	return nodetest.Signed(t, key, seq, slices.Concat([]enr.Entry{devp2p.Onion3(onionA), enr.TCP(30303)}, more)...)
 }
 
 // book is a Book in memory.
@@ -179,9 +152,9 @@ func bytesOf(t testing.TB, n *enode.Node) rlp.RawValue {
 // knows, and nobody is told a record that may not be told.
 func TestExchange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		keyA, keyB, keyC := newKey(t), newKey(t), newKey(t)
+		keyA, keyB, keyC := nodetest.Key(t), nodetest.Key(t), nodetest.Key(t)
 		a, b, c := onionNode(t, keyA, 1), onionNode(t, keyB, 1), onionNode(t, keyC, 7)
-		clear := signed(t, newKey(t), 1, enr.TCP(30303))
+		clear := nodetest.Signed(t, nodetest.Key(t), 1, enr.TCP(30303))
 		null := enode.SignNull(onionNode(t, keyC, 1).Record(), enode.ID{1})
 		bookA, bookB := newBook(a, c, clear, null), newBook(b)
 		left, right := p2p.MsgPipe()
@@ -212,7 +185,7 @@ func TestExchange(t *testing.T) {
 			t.Errorf("B has A's record %d after it changed", bookB.seq(a.ID()))
 		}
 		// What A learns later, B gets by its next question.
-		late := onionNode(t, newKey(t), 3)
+		late := onionNode(t, nodetest.Key(t), 3)
 		if err := bookA.Add(late, ""); err != nil {
 			t.Fatal(err)
 		}
@@ -229,8 +202,8 @@ func TestExchange(t *testing.T) {
 // other, in an hour: records make no echo.
 func TestNothingRepeats(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		key := newKey(t)
-		e := start(t, newBook(onionNode(t, newKey(t), 1)), Config{}, key)
+		key := nodetest.Key(t)
+		e := start(t, newBook(onionNode(t, nodetest.Key(t), 1)), Config{}, key)
 		counts := map[uint64]int{}
 		go func() {
 			for {
@@ -260,10 +233,10 @@ func TestNothingRepeats(t *testing.T) {
 // TestAnswer checks what a question brings.
 func TestAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		key := newKey(t)
+		key := nodetest.Key(t)
 		known := []*enode.Node{onionNode(t, key, 1)} // the asker's own: it is left out
 		for range MaxRecords {
-			known = append(known, onionNode(t, newKey(t), 1))
+			known = append(known, onionNode(t, nodetest.Key(t), 1))
 		}
 		e := start(t, newBook(nil, known...), Config{}, key)
 		var q ask
@@ -296,11 +269,11 @@ func mustRLP(t testing.TB, v any) []byte {
 // TestFaults sends what a peer must not send. Each is a disconnect with a reason, and is
 // reported; the book stays as it was.
 func TestFaults(t *testing.T) {
-	peer := newKey(t)
+	peer := nodetest.Key(t)
 	own := onionNode(t, peer, 5)
 	forged := slices.Clone(bytesOf(t, own))
 	forged[10] ^= 1 // in the signature
-	foreign := onionNode(t, newKey(t), 1)
+	foreign := onionNode(t, nodetest.Key(t), 1)
 	wrongOnion := strings.Replace(onionA, "p", "q", 1)
 	send := func(code uint64, v any) func(*testing.T, end) {
 		return func(t *testing.T, e end) {
@@ -334,9 +307,9 @@ func TestFaults(t *testing.T) {
 		"empty":            {send(askMsg, []byte{}), "question"},
 		"forged":           {send(selfMsg, self{forged}), "signature"},
 		"another's":        {send(selfMsg, self{bytesOf(t, foreign)}), "another node"},
-		"no onion":         {send(selfMsg, self{bytesOf(t, signed(t, peer, 1, enr.TCP(1)))}), "no onion"},
-		"no port":          {send(selfMsg, self{bytesOf(t, signed(t, peer, 1, devp2p.Onion3(onionA)))}), "port"},
-		"bad onion":        {send(selfMsg, self{bytesOf(t, signed(t, peer, 1, enr.WithEntry("onion3", wrongOnion), enr.TCP(1)))}), "onion3"},
+		"no onion":         {send(selfMsg, self{bytesOf(t, nodetest.Signed(t, peer, 1, enr.TCP(1)))}), "no onion"},
+		"no port":          {send(selfMsg, self{bytesOf(t, nodetest.Signed(t, peer, 1, devp2p.Onion3(onionA)))}), "port"},
+		"bad onion":        {send(selfMsg, self{bytesOf(t, nodetest.Signed(t, peer, 1, enr.WithEntry("onion3", wrongOnion), enr.TCP(1)))}), "onion3"},
 		"bad fronts":       {send(selfMsg, self{bytesOf(t, onionNode(t, peer, 1, enr.WithEntry("fronts", make([]byte, 33))))}), "fronts"},
 		"fronts itself":    {send(selfMsg, self{bytesOf(t, onionNode(t, peer, 1, Fronts(peer.PublicKey)))}), "itself"},
 		"null scheme":      {send(selfMsg, self{mustRLP(t, enode.SignNull(onionNode(t, peer, 1).Record(), own.ID()).Record())}), "v4"},
@@ -396,7 +369,7 @@ func TestFaults(t *testing.T) {
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
-		e := start(t, newBook(nil), Config{}, newKey(t))
+		e := start(t, newBook(nil), Config{}, nodetest.Key(t))
 		go e.drain()
 		<-e.result
 		if d := time.Since(began); d != answerWithin {
@@ -408,7 +381,7 @@ func TestSilence(t *testing.T) {
 // TestStuckReader ends the session of a peer that reads nothing, once it breaks a rule.
 func TestStuckReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e := start(t, newBook(onionNode(t, newKey(t), 1)), Config{}, newKey(t))
+		e := start(t, newBook(onionNode(t, nodetest.Key(t), 1)), Config{}, nodetest.Key(t))
 		if err := p2p.Send(e, askMsg, ask{1, 0}); err != nil {
 			t.Fatal(err)
 		}
@@ -423,7 +396,7 @@ func TestStuckReader(t *testing.T) {
 
 // TestBehind reads a sidecar's record.
 func TestBehind(t *testing.T) {
-	sidecar, geth := newKey(t), newKey(t)
+	sidecar, geth := nodetest.Key(t), nodetest.Key(t)
 	fork := []struct{ A, B uint64 }{{1, 2}}
 	n := onionNode(t, sidecar, 1, Fronts(geth.PublicKey), enr.WithEntry("eth", fork))
 	if size := len(bytesOf(t, n)); size > 260 {
@@ -454,11 +427,11 @@ func TestBehind(t *testing.T) {
 }
 
 func FuzzMessages(f *testing.F) {
-	key := newKey(f)
-	n := onionNode(f, key, 1, Fronts(newKey(f).PublicKey))
+	key := nodetest.Key(f)
+	n := onionNode(f, key, 1, Fronts(nodetest.Key(f).PublicKey))
 	f.Add(uint64(selfMsg), mustRLP(f, self{bytesOf(f, n)}))
 	f.Add(uint64(askMsg), mustRLP(f, ask{1, 64}))
-	f.Add(uint64(tellMsg), mustRLP(f, tell{0, []rlp.RawValue{bytesOf(f, n), bytesOf(f, signed(f, key, 2, devp2p.Onion3(onionB), enr.TCP(1)))}}))
+	f.Add(uint64(tellMsg), mustRLP(f, tell{0, []rlp.RawValue{bytesOf(f, n), bytesOf(f, nodetest.Signed(f, key, 2, devp2p.Onion3(onionB), enr.TCP(1)))}}))
 	f.Fuzz(func(t *testing.T, code uint64, b []byte) {
 		msg := p2p.Msg{Code: code, Size: uint32(len(b)), Payload: strings.NewReader(string(b))}
 		b, err := payload(msg)

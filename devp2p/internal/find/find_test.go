@@ -23,34 +23,10 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/devp2p/internal/nodetest"
 )
 
 const onion = "pg6mmjiyjmcrsslvykfwnntlaru7p5svn6y2ymmju6nubxndf4pscryd.onion"
-
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func signed(t testing.TB, key *ecdsa.PrivateKey, entries ...enr.Entry) *enode.Node {
-	t.Helper()
-	var r enr.Record
-	for _, e := range entries {
-		r.Set(e)
-	}
-	if err := enode.SignV4(&r, key); err != nil {
-		t.Fatal(err)
-	}
-	n, err := enode.New(enode.ValidSchemes, &r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
-}
 
 // hexKey is a node's public key as an enode URL has it.
 func hexKey(key *ecdsa.PrivateKey) string {
@@ -58,8 +34,8 @@ func hexKey(key *ecdsa.PrivateKey) string {
 }
 
 func TestList(t *testing.T) {
-	key := newKey(t)
-	withOnion := signed(t, key, devp2p.Onion3(onion), enr.TCP(30303))
+	key := nodetest.Key(t)
+	withOnion := nodetest.Signed(t, key, 1, devp2p.Onion3(onion), enr.TCP(30303))
 	text := "# nodes\n\n" + withOnion.String() + " # mine\r\n" +
 		"  enode://" + hexKey(key) + "@192.0.2.1:30303?discport=0\n" +
 		"enode://" + hexKey(key) + "@" + strings.ToUpper(onion[:56]) + ".onion:30304\n"
@@ -84,12 +60,12 @@ func TestList(t *testing.T) {
 }
 
 func TestListMistakes(t *testing.T) {
-	key := newKey(t)
+	key := nodetest.Key(t)
 	bad := strings.Replace(onion, "p", "q", 1)
 	for _, c := range []struct{ line, want string }{
 		{"nonsense", "record"},
 		{"enr:AAAA", "record"},
-		{signed(t, key, enr.WithEntry("onion3", bad), enr.TCP(1)).String(), "onion3"},
+		{nodetest.Signed(t, key, 1, enr.WithEntry("onion3", bad), enr.TCP(1)).String(), "onion3"},
 		{"enode://" + hexKey(key), "host and port"},
 		{"enode://" + hexKey(key) + "@192.0.2.1", "HOST:PORT"},
 		{"enode://" + hexKey(key) + "@" + onion, "HOST:PORT"},
@@ -110,14 +86,14 @@ func TestListMistakes(t *testing.T) {
 	if _, err := List(strings.NewReader(strings.Repeat("\n", maxBytes+1))); err == nil {
 		t.Error("a list of more than its bound")
 	}
-	n := signed(t, key, enr.TCP(1)).String() + "\n"
+	n := nodetest.Signed(t, key, 1, enr.TCP(1)).String() + "\n"
 	if _, err := List(strings.NewReader(strings.Repeat(n, maxNodes+1))); err == nil || !strings.Contains(err.Error(), "nodes") {
 		t.Errorf("a list with too many nodes: %v", err)
 	}
 }
 
 func TestNodes(t *testing.T) {
-	n := signed(t, newKey(t), enr.TCP(1)).String()
+	n := nodetest.Signed(t, nodetest.Key(t), 1, enr.TCP(1)).String()
 	path := filepath.Join(t.TempDir(), "nodes")
 	if err := os.WriteFile(path, []byte(n+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -138,8 +114,8 @@ func TestNodes(t *testing.T) {
 
 // FuzzList reads lists.
 func FuzzList(f *testing.F) {
-	key := newKey(f)
-	f.Add(signed(f, key, devp2p.Onion3(onion), enr.TCP(1)).String())
+	key := nodetest.Key(f)
+	f.Add(nodetest.Signed(f, key, 1, devp2p.Onion3(onion), enr.TCP(1)).String())
 	f.Add("enode://" + hexKey(key) + "@" + onion + ":1 # x\n\n")
 	f.Add("enode://" + hexKey(key) + "@[::1]:1?discport=2")
 	f.Fuzz(func(t *testing.T, text string) {
@@ -195,13 +171,13 @@ func dnsServer(t *testing.T, table map[string]string, asked *atomic.Int32) *http
 // TestTrees walks through a signed tree. The first endpoint is broken, and the client
 // may look no name up.
 func TestTrees(t *testing.T) {
-	with := signed(t, newKey(t), devp2p.Onion3(onion), enr.TCP(30303))
-	without := signed(t, newKey(t), enr.IPv4{192, 0, 2, 1}, enr.TCP(30303))
+	with := nodetest.Signed(t, nodetest.Key(t), 1, devp2p.Onion3(onion), enr.TCP(30303))
+	without := nodetest.Signed(t, nodetest.Key(t), 1, enr.IPv4{192, 0, 2, 1}, enr.TCP(30303))
 	tree, err := dnsdisc.MakeTree(1, []*enode.Node{with, without}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	treeURL, err := tree.Sign(newKey(t), "nodes.example.org")
+	treeURL, err := tree.Sign(nodetest.Key(t), "nodes.example.org")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,17 +297,17 @@ func FuzzAnswer(f *testing.F) {
 // TestDiscv5 finds a node with an onion by UDP on loopback, and never in only-onion.
 func TestDiscv5(t *testing.T) {
 	sink := func(*enode.Node, string) error { return nil }
-	if err := (Discv5{Policy: devp2p.OnlyOnion, Key: newKey(t), Listen: "127.0.0.1:0"}).Run(t.Context(), nil, sink); err == nil || !strings.Contains(err.Error(), "UDP") {
+	if err := (Discv5{Policy: devp2p.OnlyOnion, Key: nodetest.Key(t), Listen: "127.0.0.1:0"}).Run(t.Context(), nil, sink); err == nil || !strings.Contains(err.Error(), "UDP") {
 		t.Errorf("discv5 in only-onion: %v", err)
 	}
-	if err := (Discv5{Policy: devp2p.PreferOnion, Key: newKey(t), Listen: "localhost:0"}).Run(t.Context(), nil, sink); err == nil {
+	if err := (Discv5{Policy: devp2p.PreferOnion, Key: nodetest.Key(t), Listen: "localhost:0"}).Run(t.Context(), nil, sink); err == nil {
 		t.Error("discv5 looked a name up")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	first := make(chan *enode.Node, 1)
 	var key [2]*ecdsa.PrivateKey
-	key[0], key[1] = newKey(t), newKey(t)
+	key[0], key[1] = nodetest.Key(t), nodetest.Key(t)
 	run := func(i int, boot []*enode.Node, self func(*enode.LocalNode), sink Sink) <-chan error {
 		done := make(chan error, 1)
 		go func() {

@@ -9,6 +9,7 @@ import (
 	"github.com/ethereum/go-ethereum/p2p/enr"
 
 	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/devp2p/internal/nodetest"
 )
 
 // claimed returns what a sidecar's record says of the node behind it: anybody can say so.
@@ -24,10 +25,10 @@ func claimed(key enode.Secp256k1, at devp2p.Onion3) *enode.Node {
 // that can be read.
 func TestUnsignedNotKept(t *testing.T) {
 	m := idle(t, Config{})
-	if err := m.Add(signedNode(t, newOnion(t)), "onr"); err != nil {
+	if err := m.Add(nodetest.Peer(t, newOnion(t)), "onr"); err != nil {
 		t.Fatal(err)
 	}
-	if err := m.Add(claimed(enode.Secp256k1(newKey(t).PublicKey), newOnion(t)), "onr"); err != nil {
+	if err := m.Add(claimed(enode.Secp256k1(nodetest.Key(t).PublicKey), newOnion(t)), "onr"); err != nil {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "peers.json")
@@ -44,7 +45,7 @@ func TestUnsignedNotKept(t *testing.T) {
 // takes no place of one that works.
 func TestFalseClaim(t *testing.T) {
 	m := idle(t, Config{})
-	key := enode.Secp256k1(newKey(t).PublicKey)
+	key := enode.Secp256k1(nodetest.Key(t).PublicKey)
 	lie, truth := claimed(key, newOnion(t)), claimed(key, newOnion(t))
 	at := func() *enode.Node { return m.table[lie.ID()].node }
 	for _, n := range []*enode.Node{lie, truth} {
@@ -66,14 +67,14 @@ func TestFalseOnion(t *testing.T) {
 	o := newOnion(t)
 	var first *enode.Node
 	for range maxPerOnion {
-		n := signedNode(t, o)
+		n := nodetest.Peer(t, o)
 		first = n
 		if err := m.Add(n, "onr"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	m.table[first.ID()].failures = 1
-	truth := signedNode(t, o)
+	truth := nodetest.Peer(t, o)
 	if err := m.Add(truth, "onr"); err != nil || m.table[truth.ID()] == nil || m.table[first.ID()] != nil || m.onions[o.Addr()] != maxPerOnion {
 		t.Errorf("%v, %v", err, m.onions)
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/chivenet/chive/lab"
 
 	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/devp2p/internal/nodetest"
 )
 
 // TestNothingClear runs go-ethereum's node object over onions in a network namespace that
@@ -177,7 +178,7 @@ func nothingClear(t *testing.T) {
 	}
 
 	// a is go-ethereum's node object, with a manager above its server.
-	key, p := newKey(t), newTalk()
+	key, p := nodetest.Key(t), newTalk()
 	geth, err := node.New(&node.Config{
 		DataDir: t.TempDir(), Name: "geth", Logger: log.NewLogger(slog.DiscardHandler),
 		P2P: p2p.Config{PrivateKey: key, MaxPeers: 20, NoDial: true, NoDiscovery: true},
@@ -208,8 +209,8 @@ func nothingClear(t *testing.T) {
 	// must not be tried.
 	away := enr.IPv4(net.IPv4(10, 77, 0, 50))
 	static := []*enode.Node{
-		self, signedNode(t, newOnion(t), away),
-		enode.NewV4(&newKey(t).PublicKey, nil, 30303, 30303).WithHostname(newOnion(t).Addr()),
+		self, nodetest.Peer(t, newOnion(t), away),
+		enode.NewV4(&nodetest.Key(t).PublicKey, nil, 30303, 30303).WithHostname(newOnion(t).Addr()),
 	}
 	b := run(t, devp2p.Embedded(other), Config{Static: static, BackoffMin: 100 * time.Millisecond, BackoffMax: 200 * time.Millisecond})
 	p.wait(t, ctx, 1)
@@ -247,7 +248,7 @@ func nothingClear(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := tr.Dial(ctx, signedNode(t, away)); err == nil {
+	if _, err := tr.Dial(ctx, nodetest.Peer(t, away)); err == nil {
 		t.Error("somebody answered")
 	}
 	if m.packets(t) == 0 {

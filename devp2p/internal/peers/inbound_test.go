@@ -17,6 +17,7 @@ import (
 	"github.com/chivenet/chive/internal/lab/labtest"
 
 	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/devp2p/internal/nodetest"
 	"github.com/chivenet/chive/devp2p/internal/onionsim"
 )
 
@@ -27,7 +28,7 @@ func idle(t testing.TB, cfg Config) *Manager {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg.Key, cfg.Transport = newKey(t), tr
+	cfg.Key, cfg.Transport = nodetest.Key(t), tr
 	m, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -200,7 +201,7 @@ func TestSybils(t *testing.T) {
 
 	// With real handshakes, too.
 	for range 5 {
-		srv := &p2p.Server{Config: p2p.Config{PrivateKey: newKey(t), MaxPeers: 1, NoDial: true, NoDiscovery: true, Protocols: []p2p.Protocol{p.protocol()}}}
+		srv := &p2p.Server{Config: p2p.Config{PrivateKey: nodetest.Key(t), MaxPeers: 1, NoDial: true, NoDiscovery: true, Protocols: []p2p.Protocol{p.protocol()}}}
 		if err := srv.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/chivenet/chive/internal/lab/labtest"
 
 	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/devp2p/internal/nodetest"
 	"github.com/chivenet/chive/devp2p/internal/onionsim"
 )
 
@@ -34,7 +35,7 @@ func TestConnects(t *testing.T) {
 	ctx := limited(t)
 	nw := onionsim.New()
 	dir := t.TempDir()
-	key := newKey(t)
+	key := nodetest.Key(t)
 	a := run(t, nw.Node(), Config{Dir: dir, Key: key})
 	self := selfWithOnion(t, ctx, a)
 	if len(self.IP()) != 0 || self.UDP() != 0 {
@@ -186,7 +187,7 @@ func TestFailsWithoutFallback(t *testing.T) {
 		t.Fatal(err)
 	}
 	nw.SetAway(l.Onion(), true)
-	n := signedNode(t, l.Onion(), enr.IPv4(net.IPv4(127, 0, 0, 1)))
+	n := nodetest.Peer(t, l.Onion(), enr.IPv4(net.IPv4(127, 0, 0, 1)))
 	m := run(t, nw.Node(), Config{Static: []*enode.Node{n}, BackoffMin: time.Millisecond, BackoffMax: time.Millisecond}) // noClear
 	await(t, ctx, "failures", func() bool { return m.Status()[0].Failures > 3 })
 	if s := m.Status()[0]; !s.Onion || !strings.Contains(s.Problem, "away") {
@@ -201,8 +202,8 @@ func TestRefuses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	clear := signedNode(t, enr.IPv4(net.IPv4(192, 0, 2, 1)))
-	key := newKey(t)
+	clear := nodetest.Peer(t, enr.IPv4(net.IPv4(192, 0, 2, 1)))
+	key := nodetest.Key(t)
 	for name, cfg := range map[string]Config{
 		"no key":       {Transport: tr},
 		"no transport": {Key: key},
@@ -247,7 +248,7 @@ func TestRunErrors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := New(Config{Key: newKey(t), Transport: tr, Dir: "x"})
+	m, err := New(Config{Key: nodetest.Key(t), Transport: tr, Dir: "x"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,7 +256,7 @@ func TestRunErrors(t *testing.T) {
 		t.Error(err)
 	}
 	held.Close()
-	m, err = New(Config{Key: newKey(t), Transport: tr})
+	m, err = New(Config{Key: nodetest.Key(t), Transport: tr})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/ethereum/go-ethereum/log"
 	"github.com/ethereum/go-ethereum/p2p"
+
+	"github.com/chivenet/chive/devp2p/internal/nodetest"
 )
 
 // TestFlags: the numbers of go-ethereum's flags, which it does not export, are what this
@@ -20,7 +22,7 @@ func TestFlags(t *testing.T) {
 	var servers []*p2p.Server
 	p := newTalk()
 	for range 2 {
-		srv := &p2p.Server{Config: p2p.Config{PrivateKey: newKey(t), MaxPeers: 2, NoDial: true, NoDiscovery: true,
+		srv := &p2p.Server{Config: p2p.Config{PrivateKey: nodetest.Key(t), MaxPeers: 2, NoDial: true, NoDiscovery: true,
 			Protocols: []p2p.Protocol{p.protocol()}, Logger: log.NewLogger(slog.DiscardHandler)}}
 		if err := srv.Start(); err != nil {
 			t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/p2p/enr"
 
 	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/devp2p/internal/nodetest"
 	"github.com/chivenet/chive/devp2p/internal/onionsim"
 )
 
@@ -31,7 +32,7 @@ func newOnion(t testing.TB) devp2p.Onion3 {
 // signature takes the place of none.
 func TestFreshest(t *testing.T) {
 	m := idle(t, Config{})
-	key := newKey(t)
+	key := nodetest.Key(t)
 	record := func(seq uint64, o devp2p.Onion3) *enode.Node {
 		var r enr.Record
 		r.Set(enr.TCP(1))
@@ -65,25 +66,25 @@ func TestTableBounded(t *testing.T) {
 	m := idle(t, Config{})
 	o := newOnion(t)
 	for i := range maxPerOnion + 3 {
-		if err := m.Add(signedNode(t, o), "sybil"); (err != nil) != (i >= maxPerOnion) {
+		if err := m.Add(nodetest.Peer(t, o), "sybil"); (err != nil) != (i >= maxPerOnion) {
 			t.Errorf("node %d of one onion: %v", i, err)
 		}
 	}
 	honest := map[enode.ID]bool{}
 	for range 20 {
-		n := signedNode(t, newOnion(t))
+		n := nodetest.Peer(t, newOnion(t))
 		honest[n.ID()] = true
 		if err := m.Add(n, "list"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for len(m.table) < maxNodes {
-		if err := m.Add(signedNode(t, newOnion(t)), "flood"); err != nil {
+		if err := m.Add(nodetest.Peer(t, newOnion(t)), "flood"); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range 100 {
-		if err := m.Add(signedNode(t, newOnion(t)), "flood"); err != nil {
+		if err := m.Add(nodetest.Peer(t, newOnion(t)), "flood"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -102,7 +103,7 @@ func TestTableBounded(t *testing.T) {
 func TestStore(t *testing.T) {
 	m := idle(t, Config{})
 	for range 3 {
-		if err := m.Add(signedNode(t, newOnion(t)), "list"); err != nil {
+		if err := m.Add(nodetest.Peer(t, newOnion(t)), "list"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,7 +119,7 @@ func TestStore(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	n := signedNode(t, newOnion(t)).String()
+	n := nodetest.Peer(t, newOnion(t)).String()
 	var many strings.Builder
 	for i := range maxNodes + 1 {
 		fmt.Fprintf(&many, `%s{"node":"x"}`, ","[:min(i, 1)])
@@ -145,7 +146,7 @@ func TestStore(t *testing.T) {
 	}
 	// Nodes of another policy are left out.
 	m = idle(t, Config{})
-	clear := signedNode(t, enr.IPv4(net.IPv4(192, 0, 2, 1))).String()
+	clear := nodetest.Peer(t, enr.IPv4(net.IPv4(192, 0, 2, 1))).String()
 	if err := os.WriteFile(path, fmt.Appendf(nil, `{"version":1,"nodes":[{"node":%q},{"node":%q}]}`, clear, n), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +158,7 @@ func TestStore(t *testing.T) {
 // FuzzStore reads any bytes as the file of nodes.
 func FuzzStore(f *testing.F) {
 	f.Add([]byte(`{"version":1,"nodes":[]}`))
-	f.Add(fmt.Appendf(nil, `{"version":1,"nodes":[{"node":%q,"source":"list","score":1,"failures":2}]}`, signedNode(f, newOnion(f)).String()))
+	f.Add(fmt.Appendf(nil, `{"version":1,"nodes":[{"node":%q,"source":"list","score":1,"failures":2}]}`, nodetest.Peer(f, newOnion(f)).String()))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		nodes, err := parseStore(data)
 		if err == nil && len(nodes) > maxNodes {

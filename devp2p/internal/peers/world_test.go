@@ -11,12 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/p2p"
 	"github.com/ethereum/go-ethereum/p2p/enode"
 	"github.com/ethereum/go-ethereum/p2p/enr"
 
 	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/devp2p/internal/nodetest"
 )
 
 // noClear is a dialer that fails the test.
@@ -78,15 +78,6 @@ func (p *talk) wait(t testing.TB, ctx context.Context, n int) {
 	}
 }
 
-func newKey(t testing.TB) *ecdsa.PrivateKey {
-	t.Helper()
-	k, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return k
-}
-
 // node is a manager that runs.
 type testNode struct {
 	*Manager
@@ -106,7 +97,7 @@ func run(t testing.TB, onions devp2p.Onions, cfg Config) *testNode {
 		t.Cleanup(func() { tr.Close() })
 	}
 	if cfg.Key == nil {
-		cfg.Key = newKey(t)
+		cfg.Key = nodetest.Key(t)
 	}
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.NewTextHandler(io.Discard, nil))
@@ -159,17 +150,6 @@ func selfWithOnion(t testing.TB, ctx context.Context, n *testNode) *enode.Node {
 		return err == nil
 	})
 	return n.Self()
-}
-
-// signedNode returns a node with the entries and port 30303.
-func signedNode(t testing.TB, entries ...enr.Entry) *enode.Node {
-	t.Helper()
-	var r enr.Record
-	r.Set(enr.TCP(30303))
-	for _, e := range entries {
-		r.Set(e)
-	}
-	return signRecord(t, newKey(t), &r)
 }
 
 func signRecord(t testing.TB, key *ecdsa.PrivateKey, r *enr.Record) *enode.Node {

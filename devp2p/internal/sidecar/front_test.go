@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/devp2p/internal/nodetest"
 	"github.com/chivenet/chive/internal/lab/labtest"
 )
 
@@ -22,7 +23,7 @@ func TestFront(t *testing.T) {
 	}
 	defer node.Close()
 	nw := &fakeNet{}
-	f := &front{Onions: nw, key: newKey(t), node: node.Addr().String, maxConns: 2, perCircuit: 1, log: slog.New(slog.DiscardHandler)}
+	f := &front{Onions: nw, key: nodetest.Key(t), node: node.Addr().String, maxConns: 2, perCircuit: 1, log: slog.New(slog.DiscardHandler)}
 	ln, err := f.ListenOnion(t.Context(), "", 30303)
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +157,7 @@ func TestFlood(t *testing.T) {
 	}
 	defer node.Close()
 	nw := &fakeNet{}
-	f := &front{Onions: nw, key: newKey(t), node: node.Addr().String, maxConns: 10, perCircuit: 1, log: slog.New(slog.DiscardHandler)}
+	f := &front{Onions: nw, key: nodetest.Key(t), node: node.Addr().String, maxConns: 10, perCircuit: 1, log: slog.New(slog.DiscardHandler)}
 	ln, err := f.ListenOnion(t.Context(), "", 30303)
 	if err != nil {
 		t.Fatal(err)

@@ -14,13 +14,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ethereum/go-ethereum/crypto"
 	"github.com/ethereum/go-ethereum/log"
 	"github.com/ethereum/go-ethereum/p2p"
 	"github.com/ethereum/go-ethereum/p2p/enode"
 	"github.com/ethereum/go-ethereum/p2p/enr"
 
 	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/devp2p/internal/nodetest"
 	"github.com/chivenet/chive/devp2p/internal/peers"
 	"github.com/chivenet/chive/devp2p/onr"
 	"github.com/chivenet/chive/internal/hscrypto"
@@ -114,19 +114,10 @@ type fakeNode struct {
 
 func newNode(t *testing.T) *fakeNode {
 	t.Helper()
-	n := &fakeNode{key: newKey(t), events: make(chan enode.ID, 100), port: "0"}
+	n := &fakeNode{key: nodetest.Key(t), events: make(chan enode.ID, 100), port: "0"}
 	n.start(t)
 	t.Cleanup(n.stop)
 	return n
-}
-
-func newKey(t *testing.T) *ecdsa.PrivateKey {
-	t.Helper()
-	key, err := crypto.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
 }
 
 func (n *fakeNode) id() enode.ID { return enode.PubkeyToIDV4(&n.key.PublicKey) }
@@ -342,7 +333,7 @@ func startThird(t *testing.T, nw *fakeNet) *enode.Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := peers.New(peers.Config{Key: newKey(t), Transport: tr})
+	m, err := peers.New(peers.Config{Key: nodetest.Key(t), Transport: tr})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -444,7 +435,7 @@ func TestForwardFails(t *testing.T) {
 	var r enr.Record
 	r.Set(ln.Onion())
 	r.Set(enr.TCP(1))
-	if err := enode.SignV4(&r, newKey(t)); err != nil {
+	if err := enode.SignV4(&r, nodetest.Key(t)); err != nil {
 		t.Fatal(err)
 	}
 	dest, err := enode.New(enode.ValidSchemes, &r)
