@@ -5,7 +5,7 @@
 
 It is what `make vuln` falls back on where the database itself cannot be
 reached: of the entries about the standard library, the toolchain and the
-modules of this build, those that are not mended in the versions at hand, and
+modules of this build, and of that of devp2p/, those that are not mended in the versions at hand, and
 of them the facts only (which versions, packages and symbols), no texts.
 """
 import json, pathlib, re, shutil, subprocess, sys
@@ -35,12 +35,14 @@ def mended(affected, have):
 
 checkout = pathlib.Path(sys.argv[1])
 have = {}
-for line in run("go", "list", "-m", "-f", "{{.Path}} {{with .Replace}}{{.Version}}{{else}}{{.Version}}{{end}} {{.GoVersion}} {{.Main}}", "all").splitlines():
-    path, *rest = line.split(" ")
-    if rest[-1] == "true":
-        have["stdlib"] = have["toolchain"] = version(rest[-2])
-    else:
-        have[path] = version(rest[0])
+for module in (root.parent, root.parent / "devp2p"):
+    for line in run("go", "list", "-m", "-f", "{{.Path}} {{.Version}} {{.GoVersion}} {{.Main}}", "all", cwd=module).splitlines():
+        path, *rest = line.split(" ")
+        names, v = [path], version(rest[0])
+        if rest[-1] == "true":
+            names, v = ["stdlib", "toolchain"], version(rest[-2])
+        for name in names:  # the older of two versions
+            have[name] = min(v, have.get(name, v))
 
 commit, date, time = run("git", "log", "-1", "--format=%h %cs %cI", cwd=checkout).split()
 keep, modules = {}, {}
