@@ -57,7 +57,10 @@ var roleNetworks = []struct {
 		{name: "rendezvous point", count: "rendezvous_total", only: "client",
 			own: func(_, others []string, c *chive.Config) { c.ExcludeExitNodes = others }},
 		{name: "guard", count: "bytes_in_total", perByte: true,
-			tor: func(relays string) []string { return []string{"EntryNodes " + relays} },
+			tor: func(relays string) []string { // of a service with more than one it says that this is unwise
+				first, _, _ := strings.Cut(relays, ",")
+				return []string{"EntryNodes " + first}
+			},
 			own: func(relays, _ []string, c *chive.Config) { c.EntryNodes, c.StrictNodes = relays, true }},
 		{name: "second hop", count: "bytes_in_total", perByte: true,
 			tor: func(relays string) []string { return []string{"HSLayer2Nodes " + relays} },
