@@ -132,8 +132,11 @@ func (n onionNet) extended(ctx context.Context, s stub, t linkspec.Target, specs
 func (n onionNet) Refused(t *linkspec.Target) error {
 	exclude := &n.live.Load().Path.Exclude
 	excluded := exclude.HasTarget(t)
-	if d := n.dirs.Directory(); d != nil && !excluded {
-		if r, ok := d.Lookup(t.RSA); ok {
+	if d := n.dirs.Directory(); d != nil {
+		if mixed(d, t) {
+			return fault.New(fault.Refused, "the link specifiers name two relays")
+		}
+		if r, ok := d.Lookup(t.RSA); ok && !excluded {
 			excluded = exclude.Has(r)
 		}
 	}
@@ -141,6 +144,22 @@ func (n onionNet) Refused(t *linkspec.Target) error {
 		return fault.New(fault.Refused, "the relay is one of ExcludeNodes")
 	}
 	return nil
+}
+
+// mixed reports whether a target has one identity of a relay and another one of its own.
+// Nobody can be reached by it, but a relay refuses at once to extend a circuit to itself or
+// back, by either identity: a stranger who names such targets could learn the relays of a
+// circuit, because others connect to the address that it gives.
+func mixed(d *netdir.Directory, t *linkspec.Target) bool {
+	if t.Ed.IsZero() {
+		return false // link specifiers may lack it
+	}
+	byRSA, ok := d.Lookup(t.RSA)
+	if ok && byRSA.HasMicrodesc() && byRSA.ID().Ed != t.Ed {
+		return true
+	}
+	byEd, ok := d.LookupEd(t.Ed)
+	return ok && byEd.RSA() != t.RSA
 }
 
 // Flow implements hsclient.Network.

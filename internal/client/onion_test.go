@@ -4,12 +4,14 @@ import (
 	"context"
 	"net/netip"
 	"testing"
+	"time"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/testvec/dirgen"
 )
 
 // TestLeads: a circuit can be extended to any relay but its last and the one before;
@@ -49,5 +51,40 @@ func TestServiceRefusesExcluded(t *testing.T) {
 	cancel() // what waits for the network ends at once
 	if _, _, err := (serviceCircuits{c}).To(ctx, target, target.Specs()); !fault.Is(err, fault.Refused) {
 		t.Error(err)
+	}
+}
+
+// TestMixedIdentities: a target that has one identity of a listed relay has the other one
+// too, so a circuit to it turns back by neither.
+func TestMixedIdentities(t *testing.T) {
+	made, err := dirgen.New(dirgen.Options{Relays: 30, ValidAfter: time.Now()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := made.Publish(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	d, err := made.Directory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	strange := ident.RelayID{RSA: ident.RSAID{7}, Ed: ident.Ed25519ID{7}}
+	other := d.Relay(0).ID()
+	for r := range d.All() {
+		for _, c := range []struct {
+			id   ident.RelayID
+			want bool
+		}{
+			{r.ID(), false},
+			{strange, false},
+			{ident.RelayID{RSA: r.ID().RSA}, false},
+			{ident.RelayID{RSA: r.ID().RSA, Ed: strange.Ed}, true},
+			{ident.RelayID{RSA: strange.RSA, Ed: r.ID().Ed}, true},
+			{ident.RelayID{RSA: other.RSA, Ed: r.ID().Ed}, r.ID() != other},
+		} {
+			if got := mixed(d, &linkspec.Target{RelayID: c.id}); got != c.want {
+				t.Errorf("%v: %v", c.id, got)
+			}
+		}
 	}
 }
