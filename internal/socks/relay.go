@@ -41,8 +41,8 @@ func join(c *client, far net.Conn) {
 	c.br = nil // its buffer may hold a password, and nobody needs it any more
 	if j, ok := far.(joiner); ok && isKernel(c.Conn) {
 		c.leave(func(done func()) (cut func()) {
-			cut = j.Join(c.Conn, first, c.joint(far, done))
-			return func() { cut(); far.Close() }
+			end := j.Join(c.Conn, first, c.joint(far, done))
+			return func() { end(); far.Close() } // not cut, which is this function itself
 		})
 		return
 	}

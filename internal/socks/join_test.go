@@ -1,0 +1,57 @@
+package socks
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"testing"
+
+	"github.com/chivenet/chive/internal/stream"
+)
+
+// joinNetwork is a network whose connections move bytes by themselves, as streams do.
+type joinNetwork struct {
+	*network
+	joined chan struct{}
+	cuts   atomic.Int32
+}
+
+func (n *joinNetwork) Dial(ctx context.Context, req Request) (net.Conn, error) {
+	c, err := n.network.Dial(ctx, req)
+	if err != nil {
+		return nil, err
+	}
+	return &joinedConn{c, n}, nil
+}
+
+type joinedConn struct {
+	net.Conn
+	n *joinNetwork
+}
+
+func (c *joinedConn) Join(_ net.Conn, _ []byte, how stream.Joint) (cut func()) {
+	close(c.n.joined)
+	return func() {
+		c.n.cuts.Add(1)
+		how.Done()
+	}
+}
+
+// TestCloseCutsJoined: a server that closes cuts a connection whose bytes move without it,
+// once.
+func TestCloseCutsJoined(t *testing.T) {
+	n := &joinNetwork{network: &network{hosts: map[string]string{"h": peer(t, echo)}}, joined: make(chan struct{})}
+	s := NewSOCKS(Config{Dialer: n})
+	c := dialTCP(t, start(t, s))
+	say(t, c, 5, 1, 0)
+	hear(t, c, 5, 0)
+	say(t, c, request5(1, "h", 80)...)
+	hear(t, c, ok5...)
+	<-n.joined
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	if cuts := n.cuts.Load(); cuts != 1 {
+		t.Errorf("it was cut %d times", cuts)
+	}
+}
