@@ -1,10 +1,14 @@
 package hspow
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 const (
-	// ControlEvery is the time between two changes of the suggested effort.
-	ControlEvery = 300 * time.Second
+	// ControlEvery is the time between two changes of the suggested effort, and
+	// ControlEveryTesting what it is in networks for tests.
+	ControlEvery, ControlEveryTesting = 300 * time.Second, 5 * time.Second
 	// MaxSuggested bounds the suggested effort: C tor's clients do no more than that
 	// either, and none of them could connect if more were asked.
 	MaxSuggested = 10000
@@ -14,6 +18,8 @@ const (
 // control): it grows while clients that did as suggested have to wait, and shrinks while
 // nobody waits. Its zero value suggests no work.
 type Control struct {
+	Every time.Duration // between two changes; zero: ControlEvery
+
 	suggested uint32
 	next      time.Time // of the next change; zero: it has not begun
 
@@ -47,8 +53,9 @@ func (c *Control) Next() time.Time { return c.next }
 // Update changes the suggested effort if that is due. top is the greatest effort that
 // waits now, or negative if nothing does; few says that only few wait.
 func (c *Control) Update(now time.Time, top int64, few bool) {
-	if c.next.IsZero() || c.next.Sub(now) > ControlEvery { // or the clock was set back
-		c.next = now.Add(ControlEvery)
+	every := cmp.Or(c.Every, ControlEvery)
+	if c.next.IsZero() || c.next.Sub(now) > every { // or the clock was set back
+		c.next = now.Add(every)
 	}
 	if now.Before(c.next) {
 		return
@@ -64,5 +71,5 @@ func (c *Control) Update(now time.Time, top int64, few bool) {
 	case !c.hadQueue && few:
 		c.suggested = uint32(uint64(old) * 2 / 3)
 	}
-	*c = Control{suggested: c.suggested, next: now.Add(ControlEvery)}
+	*c = Control{Every: c.Every, suggested: c.suggested, next: now.Add(every)}
 }

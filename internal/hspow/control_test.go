@@ -123,3 +123,19 @@ func TestControlClock(t *testing.T) {
 		t.Errorf("%d", c.Suggested())
 	}
 }
+
+// TestControlEvery: networks for tests need not wait for minutes.
+func TestControlEvery(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	c := Control{Every: time.Second}
+	for i := range uint32(3) {
+		c.Update(now, 1000, false)
+		c.Served(true)
+		if now = now.Add(time.Second - 1); c.Suggested() != i {
+			t.Errorf("%d after %d changes", c.Suggested(), i)
+		}
+		c.Update(now, 1000, false)
+		c.Served(true)
+		now = now.Add(1)
+	}
+}

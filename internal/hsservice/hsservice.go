@@ -28,6 +28,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/hscrypto"
+	"github.com/chivenet/chive/internal/hspow"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
@@ -187,6 +188,9 @@ func New(cfg Config) (*Service, error) {
 		s.balance = newBalance(cfg.Backends)
 	}
 	s.work = newWork(fleetSecret(cfg.Key, "work"), cfg.Memory, &s.counts, s.waiting.ready, s.log)
+	if cfg.Circuits.Testing() {
+		s.work.control.Every = hspow.ControlEveryTesting
+	}
 	s.work.set(live.PoW)
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.wg.Go(panics.Keep(s.log, s.rest, s.run))

@@ -107,7 +107,7 @@ func (w *work) set(p *PoW) {
 	defer w.mu.Unlock()
 	switch {
 	case p == nil:
-		w.control = hspow.Control{}
+		w.control = hspow.Control{Every: w.control.Every}
 		w.pace = rate.NewLimiter(rate.Inf, 0)
 	case w.limits == nil || *w.limits != *p:
 		w.pace = rate.NewLimiter(rate.Limit(p.Rate), p.Burst)
