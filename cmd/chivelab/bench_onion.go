@@ -32,7 +32,7 @@ The measurements: the time to connect over a new rendezvous, with the service's 
 of one stream each way, with the processor time of client and service for each cell; round trips; the time from the
 start of a service to the first byte that C tor's client gets; the processor time of a rendezvous point for each cell;
 the memory of client and service with many open connections; and how many honest clients connect while attackers flood
-the service with introductions. As root on Linux that happens in a network namespace,
+the service with introductions, first without proofs of work and then with them. As root on Linux that happens in a network namespace,
 where the loopback acknowledges at once.
 
 A value of 0 leaves a measurement out: --streams 0, --connects 0, --cold 0, --listens 0, --relayed 0, --crowds 0,

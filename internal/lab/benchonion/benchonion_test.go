@@ -106,6 +106,24 @@ func TestGoals(t *testing.T) {
 	check(t, goals, want)
 }
 
+// TestFloodGoals: only with proofs of work must honest clients connect; the memory counts
+// always.
+func TestFloodGoals(t *testing.T) {
+	flood := func(work bool, inTime, grown float64) Flood {
+		return Flood{Work: work, InTime: inTime, Before: 20, RSS: 20 + grown}
+	}
+	check(t, floodGoals([]Flood{flood(false, 0.9, 5), flood(false, 0.1, 65), flood(true, 0.1, 200), flood(true, 0.95, 6)}), map[string]bool{
+		"flood: growth of the service's RSS, MB":                             false,
+		"flood: honest clients that connect within 5 s, with proofs of work": true,
+		"flood: growth of the service's RSS, MB, with proofs of work":        true,
+	})
+	check(t, floodGoals([]Flood{flood(true, 1, 5), flood(true, 0.94, 5)}), map[string]bool{
+		"flood: honest clients that connect within 5 s, with proofs of work": false,
+		"flood: growth of the service's RSS, MB, with proofs of work":        true,
+	})
+	check(t, floodGoals(nil), nil)
+}
+
 func check(t *testing.T, goals []bench.Goal, want map[string]bool) {
 	t.Helper()
 	if len(goals) != len(want) {
