@@ -3,6 +3,7 @@ package cbt
 import (
 	"math"
 	"slices"
+	"sort"
 	"time"
 )
 
@@ -59,7 +60,7 @@ func (h *history) bins() []bin {
 // shorter times (path-spec 2.4.3).
 func (h *history) xm(modes int) (uint32, bool) {
 	bins := h.bins()
-	slices.SortStableFunc(bins, func(a, b bin) int { return int(b.count) - int(a.count) })
+	sort.SliceStable(bins, func(i, j int) bool { return bins[i].count > bins[j].count })
 	var sum, n uint64
 	for _, b := range bins[:min(modes, len(bins))] {
 		sum += uint64(b.mid) * uint64(b.count)

@@ -2,6 +2,7 @@ package hsclient
 
 import (
 	"context"
+	"crypto/rand"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -135,5 +136,7 @@ func (w *workers) work(ctx context.Context, p hspow.Params) (cell.PoW, error) {
 	if err := room.Try(hspow.SolverSize); err != nil {
 		return cell.PoW{}, fault.New(fault.Resource, "proof of work: %w", err)
 	}
-	return hspow.NewSolver().Solve(ctx, p)
+	var nonce [16]byte
+	_, _ = rand.Read(nonce[:]) // never fails (crypto/rand)
+	return hspow.NewSolver().Solve(ctx, nonce, &p)
 }

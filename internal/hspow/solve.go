@@ -2,7 +2,6 @@ package hspow
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"hash"
 
@@ -34,21 +33,11 @@ func NewSolver() *Solver {
 	return &Solver{equix.NewSolver(), newHash(), make([]byte, 0, ChallengeLen)}
 }
 
-// Solve makes a proof: NewSolver and its Solve in one.
-func Solve(ctx context.Context, p Params) (cell.PoW, error) { return NewSolver().Solve(ctx, p) }
-
-// Solve makes a proof. It has no upper bound: a nonce takes some 20 ms and has about two
+// Solve makes a proof. It tries one nonce after the other, from a first one that must be random: several
+// solvers may work on the same parameters then. It has no upper bound: a nonce takes some 20 ms and has about two
 // solutions, and one solution of p.Effort is good enough. It ends soon after ctx, with an
-// error of kind fault.Timeout. Several solvers may work on the same parameters: each
-// starts at a random nonce of its own.
-func (s *Solver) Solve(ctx context.Context, p Params) (cell.PoW, error) {
-	var nonce [16]byte
-	_, _ = rand.Read(nonce[:]) // never fails (crypto/rand)
-	return s.from(ctx, nonce, &p)
-}
-
-// from tries one nonce after the other.
-func (s *Solver) from(ctx context.Context, nonce [16]byte, p *Params) (cell.PoW, error) {
+// error of kind fault.Timeout.
+func (s *Solver) Solve(ctx context.Context, nonce [16]byte, p *Params) (cell.PoW, error) {
 	for ; ; increment(&nonce) {
 		if ctx.Err() != nil {
 			return cell.PoW{}, fault.New(fault.Timeout, "proof of work: %w", context.Cause(ctx))

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"slices"
+	"sort"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
@@ -146,6 +147,6 @@ func lastTarget(c *circuit.Circuit) *linkspec.Target { return &c.Last().Info().T
 // sortedClients returns the keys in an order that does not depend on the files' names.
 func sortedClients(keys []ident.X25519Key) []ident.X25519Key {
 	keys = slices.Clone(keys)
-	slices.SortFunc(keys, func(a, b ident.X25519Key) int { return bytes.Compare(a[:], b[:]) })
+	sort.Slice(keys, func(i, j int) bool { return bytes.Compare(keys[i][:], keys[j][:]) < 0 })
 	return keys
 }

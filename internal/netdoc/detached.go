@@ -3,6 +3,7 @@ package netdoc
 import (
 	"encoding/hex"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -198,6 +199,8 @@ func (d *DetachedSignatures) Attach(c *Consensus) (int, error) {
 			n++
 		}
 	}
-	slices.SortStableFunc(c.Signatures, func(a, b Signature) int { return slices.Compare(a.Identity[:], b.Identity[:]) })
+	sort.SliceStable(c.Signatures, func(i, j int) bool {
+		return slices.Compare(c.Signatures[i].Identity[:], c.Signatures[j].Identity[:]) < 0
+	})
 	return n, nil
 }

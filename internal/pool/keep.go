@@ -3,6 +3,7 @@ package pool
 import (
 	"maps"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/chivenet/chive/internal/ident"
@@ -146,11 +147,11 @@ const restTime = 100 * time.Millisecond
 // MaxClean cuts off the oldest.
 func (p *Pool) wanted() []target {
 	ts := slices.Collect(maps.Keys(p.predicted))
-	slices.SortFunc(ts, func(a, b target) int {
-		if c := p.predicted[b].Compare(p.predicted[a]); c != 0 {
-			return c
+	sort.Slice(ts, func(i, j int) bool {
+		if c := p.predicted[ts[i]].Compare(p.predicted[ts[j]]); c != 0 {
+			return c > 0
 		}
-		return int(a.port) - int(b.port)
+		return ts[i].port < ts[j].port
 	})
 	return ts
 }
