@@ -54,13 +54,13 @@ func (c *Client) meetAgain(desc *cached, stable bool) {
 		return
 	}
 	c.wg.Go(func() {
+		defer panics.Recover(c.cfg.Log, nil)
 		n := &next{stable: stable}
 		defer func() {
 			if !c.keepNext(desc, n) {
 				n.close()
 			}
 		}()
-		defer panics.Recover(c.cfg.Log, nil)
 		rest := time.NewTimer(aheadRest)
 		defer rest.Stop()
 		select {
