@@ -23,7 +23,6 @@ func TestSpentOnce(t *testing.T) {
 		s := NewSpent(room)
 		s.most = most
 		r := rand.New(rand.NewPCG(1, uint64(most)))
-		var efforts []uint32
 		for i := range 3000 {
 			effort := 1 + r.Uint32N(50)
 			if s.Has(nonceOf(i)) {
@@ -33,7 +32,6 @@ func TestSpentOnce(t *testing.T) {
 				continue
 			}
 			s.Add(nonceOf(i), effort)
-			efforts = append(efforts, effort)
 			if !s.Has(nonceOf(i)) && !s.Worthless(effort) {
 				t.Fatalf("proof %d of effort %d counts again", i, effort)
 			}
