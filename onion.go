@@ -74,7 +74,7 @@ type OnionConfig struct {
 	IntroDoSDefense bool `reload:"live"`
 	IntroDoSRate    int  `reload:"live"`
 	IntroDoSBurst   int  `reload:"live"`
-	// PoWDefense asks clients for proofs of work (hs-pow-spec), of an effort that grows while
+	// PoWDefense asks clients for proofs of work (hspow-spec), of an effort that grows while
 	// more of them come than the service answers: those with the greatest effort are
 	// answered first. PoWQueueRate is how many are answered in a second, and PoWQueueBurst
 	// at once; zero: 250 and 2500. Clients without a proof are answered last.

@@ -14,7 +14,7 @@ const (
 	MaxSuggested = 10000
 )
 
-// Control finds the effort that a service suggests to its clients (hs-pow-spec, effort
+// Control finds the effort that a service suggests to its clients (hspow-spec, effort
 // control): it grows while clients that did as suggested have to wait, and shrinks while
 // nobody waits. Its zero value suggests no work.
 type Control struct {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// rules is what hs-pow-spec says of one period of 300 seconds, from what happened in it.
+// rules is what hspow-spec says of one period of 300 seconds, from what happened in it.
 func rules(old uint32, efforts, lost []uint32, served int, hadQueue bool, waits bool, top uint32, few bool) uint32 {
 	grow, shrink := false, false
 	var trimmed uint32

@@ -1,5 +1,5 @@
 // Package hspow makes and checks proofs of work, version 1, that clients put into their
-// introductions to onion services (hs-pow-spec): an Equi-X solution whose hash is small
+// introductions to onion services (hspow-spec): an Equi-X solution whose hash is small
 // enough for the effort. It also has a service's rules: its seeds, its memory of the proofs
 // that it has accepted, and the effort that it suggests.
 package hspow

@@ -7,7 +7,7 @@ import (
 )
 
 // A service's seed changes after seedStep, give or take half of seedJitter: after 105 to
-// 120 minutes (hs-pow-spec).
+// 120 minutes (hspow-spec).
 const (
 	seedStep   = 6750 // seconds
 	seedJitter = 450

@@ -15,7 +15,7 @@ const (
 	maxRendezvous = 64
 	rendPatience  = 4 * time.Second
 	// maxStrange is how many of them may be to points that are not in the consensus. An
-	// attacker can make up as many as he likes that never answer. A client that has
+	// attacker can make up any number of them that never answer. A client that has
 	// a newer or older consensus than the service may name one, too.
 	maxStrange = 16
 	// maxWorked is how many more may be under way for clients with a proof of work, and
@@ -25,7 +25,7 @@ const (
 	maxCheap  = 16
 )
 
-// wish is what a rendezvous is for: who may begin one now, place says.
+// wish is what a rendezvous is for. place decides whether it may begin now.
 type wish struct {
 	through *point // the introduction point
 	strange bool   // the rendezvous point is not in the consensus
@@ -82,8 +82,8 @@ func (s *Service) place(w wish, now time.Time) (victim *underWay, wait time.Dura
 	return victim, wait
 }
 
-// yields says who makes room among those that share most places, or how long it takes until
-// somebody does. No victim, and nothing to wait for: there is room.
+// yields chooses the rendezvous that makes room among those that share most places, or says how
+// long it takes until one does. If it returns no victim and no wait, there is room.
 func (s *Service) yields(most int, now time.Time, w wish, shares func(*underWay) bool) (victim *underWay, wait time.Duration) {
 	n := 0
 	var oldest *underWay

@@ -19,7 +19,7 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// A service that asks for proofs of work (hs-pow-spec) first opens all introductions, and
+// A service that asks for proofs of work (hspow-spec) first opens all introductions, and
 // then answers them in the order of the efforts that their clients have proved. The
 // descriptor suggests an effort, which grows while clients that made it have to wait.
 

@@ -136,7 +136,7 @@ GLOBL aligned<>(SB), RODATA|NOPTR, $16
 	VAESENC        Y13, Y6, Y6;              \
 	VAESENC        Y13, Y7, Y7
 
-// SIXTEEN leaves the next sixteen blocks of key stream in Y0 to Y7 but for the
+// SIXTEEN leaves the next sixteen blocks of key stream in Y0 to Y7, without the
 // last round, whose key is in Y13.
 #define SIXTEEN \
 	VBROADCASTI128 kernelUIV_k(DI), Y13; \

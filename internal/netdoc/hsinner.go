@@ -60,7 +60,7 @@ type HSInner struct {
 // MaxHSFleet bounds HSInner.Fleet, in bytes.
 const MaxHSFleet = 2048
 
-// HSPoW has a service's parameters of proof of work, version 1 (hs-pow-spec).
+// HSPoW has a service's parameters of proof of work, version 1 (hspow-spec).
 type HSPoW struct {
 	Seed    [32]byte
 	Effort  uint32 // the effort that the service suggests
