@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// partly is the error of a reload after which all new settings are in use, but those of
+// partly is the error of a reload after which all new settings are in use, except those of
 // the parts that it names.
 type partly struct{ error }
 

@@ -177,7 +177,7 @@ func (a *ahead) takeLocked() *next {
 // dropNextLocked closes what was prepared by a descriptor that is forgotten.
 func (c *Client) dropNextLocked(desc *cached) {
 	if n := desc.ahead.takeLocked(); n != nil {
-		// On another goroutine: what hears of a circuit's end may take the lock.
+		// On another goroutine: the code that is told of a circuit's end may take the lock.
 		c.wg.Go(func() {
 			defer panics.Recover(c.cfg.Log, nil)
 			n.close()

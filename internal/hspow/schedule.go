@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A service's seed changes after seedStep, give or take half of seedJitter: after 105 to
-// 120 minutes (hspow-spec).
+// A service's seed changes after seedStep, and up to seedJitter seconds less or more: after
+// 105 to 120 minutes (hspow-spec).
 const (
 	seedStep   = 6750 // seconds
 	seedJitter = 450

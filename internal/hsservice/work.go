@@ -170,8 +170,8 @@ func (w *work) paused(now time.Time) time.Duration {
 	return 0
 }
 
-// fewLocked is how many must wait to count as a queue: what is answered within a quarter of
-// a second.
+// fewLocked is the least number of waiting introductions that counts as a queue: as many as
+// are answered within a quarter of a second.
 func (w *work) fewLocked() int {
 	if w.limits == nil {
 		return minQueue
