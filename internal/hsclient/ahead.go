@@ -2,22 +2,25 @@ package hsclient
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
-	"github.com/chivenet/chive/internal/ident"
-	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/panics"
 )
 
 // A service that this client has met twice in a short time is probably met again, for
-// streams of another isolation key. Then the circuit to one of its introduction points and
-// a rendezvous point are prepared: a connect waits for eight crossings of links less, of
-// 45. A service that is met once costs no relay anything.
+// streams of another isolation key. Then a rendezvous point is prepared. A service that is
+// met once costs no relay anything.
+//
+// Introduction circuits are not prepared: the service chooses their last relay, and if that is its own, it would see
+// a circuit come just after a meeting, and would know by the introduction on it that two isolation keys are one client's.
+// The client chooses the rendezvous point.
 const (
 	// aheadWithin is the longest time between two meetings of a service after which the
 	// third one is prepared.
 	aheadWithin = 10 * time.Minute
-	// aheadRest is how long that waits: the stream that is being opened comes first.
+	// aheadRest is how long that waits at least: the stream that is being opened comes first.
+	// It waits for up to as long again, at random.
 	aheadRest = 100 * time.Millisecond
 	// maxAhead is how many services have something prepared at a time.
 	maxAhead = 8
@@ -31,18 +34,13 @@ type ahead struct {
 	timer     *time.Timer
 }
 
-// next is an introduction circuit and a rendezvous point. Either may be nil.
+// next is a rendezvous point.
 type next struct {
-	intro  Circuit
-	point  ident.Ed25519ID // the authentication key of the introduction point
 	rend   *rendezvous
-	stable bool // rend is good for long-lived streams
+	stable bool // it is good for long-lived streams
 }
 
 func (n *next) close() {
-	if n.intro != nil {
-		n.intro.Close()
-	}
 	if n.rend != nil {
 		n.rend.close()
 	}
@@ -61,30 +59,23 @@ func (c *Client) meetAgain(desc *cached, stable bool) {
 				n.close()
 			}
 		}()
-		rest := time.NewTimer(aheadRest)
+		rest := time.NewTimer(aheadRest + rand.N(aheadRest))
 		defer rest.Stop()
 		select {
 		case <-rest.C:
 		case <-c.ctx.Done():
 			return
 		}
-		if err := c.prepareNext(c.ctx, desc, n); err != nil {
+		if err := c.prepareNext(c.ctx, n); err != nil {
 			c.cfg.Log.Debug("the next meeting of an onion service is not prepared", "err", err)
 		}
 	})
 }
 
 // prepareNext makes what the next meeting needs.
-func (c *Client) prepareNext(ctx context.Context, desc *cached, n *next) error {
-	points, _ := c.usable(desc)
-	if len(points) == 0 {
-		return nil
-	}
-	intro, err := c.reach(ctx, points[0])
-	if err != nil {
-		return err
-	}
-	n.intro, n.point = intro, points[0].Auth
+func (c *Client) prepareNext(ctx context.Context, n *next) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, connectTimeout, errConnectTimeout)
+	defer cancel()
 	m := <-c.prepare(ctx, n.stable)
 	n.rend = m.rend
 	return m.err
@@ -117,7 +108,7 @@ func (c *Client) keepNext(desc *cached, n *next) bool {
 	defer c.mu.Unlock()
 	a := &desc.ahead
 	a.preparing = false
-	if n.intro == nil || c.closed || c.descs[desc.blinded] != desc {
+	if n.rend == nil || c.closed || c.descs[desc.blinded] != desc {
 		return false
 	}
 	a.next = n
@@ -138,30 +129,23 @@ func (c *Client) forgetNext(desc *cached, n *next) bool {
 	return desc.ahead.next == n && desc.ahead.takeLocked() != nil
 }
 
-// takeNext returns what is prepared for a meeting through an introduction point, and can
-// still be used. It is the caller's then. Either result may be nil.
-func (c *Client) takeNext(desc *cached, p *netdoc.HSIntroPoint, stable bool) (Circuit, *rendezvous) {
-	n := c.nextThrough(desc, p)
+// takeNext returns the rendezvous point that is prepared for a meeting, if it can still be used. It is the
+// caller's then. The result may be nil.
+func (c *Client) takeNext(desc *cached, stable bool) *rendezvous {
+	n := c.nextOf(desc)
 	if n == nil {
-		return nil, nil
-	}
-	if _, err := c.target(p); err != nil || n.intro.Engine().Err() != nil {
-		n.intro.Close()
-		n.intro = nil
-	}
-	if n.rend != nil && (stable && !n.stable || n.rend.circ.Engine().Err() != nil) {
-		n.rend.close()
-		n.rend = nil
-	}
-	return n.intro, n.rend
-}
-
-func (c *Client) nextThrough(desc *cached, p *netdoc.HSIntroPoint) *next {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if n := desc.ahead.next; n == nil || n.point != p.Auth {
 		return nil
 	}
+	if stable && !n.stable || n.rend.circ.Engine().Err() != nil {
+		n.close()
+		return nil
+	}
+	return n.rend
+}
+
+func (c *Client) nextOf(desc *cached) *next {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return desc.ahead.takeLocked()
 }
 

@@ -9,7 +9,6 @@ import (
 
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/ident"
-	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -21,13 +20,13 @@ type openCirc struct {
 
 func (c *openCirc) Engine() *circuit.Circuit { return &c.engine }
 
-// aheadNet gives circuits to introduction points, and counts them.
+// aheadNet gives circuits for rendezvous points, and counts them.
 type aheadNet struct {
 	fakeNet
 	made []*openCirc
 }
 
-func (f *aheadNet) To(context.Context, linkspec.Target, []linkspec.Spec) (Circuit, error) {
+func (f *aheadNet) Internal(context.Context, bool) (Circuit, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := new(openCirc)
@@ -35,15 +34,22 @@ func (f *aheadNet) To(context.Context, linkspec.Target, []linkspec.Spec) (Circui
 	return c, nil
 }
 
-// aheadClient has a client that keeps a descriptor with two introduction points.
+// circuits returns how many were made.
+func (f *aheadNet) circuits() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.made)
+}
+
+// aheadClient has a client that keeps a descriptor.
 func aheadClient(t *testing.T) (*Client, *aheadNet, *cached) {
 	t.Helper()
 	s := newService(t)
-	second := s.inner.Points[0]
-	second.Auth = ident.Ed25519ID{10}
-	s.inner.Points = append(s.inner.Points, second)
 	f := &aheadNet{}
 	c := New(Config{Network: f, Log: slog.New(slog.DiscardHandler), Private: true})
+	c.establish = func(_ context.Context, circ Circuit) (*rendezvous, error) {
+		return &rendezvous{circ: circ, state: established}, nil
+	}
 	return c, f, keepAs(c, 1, &s.inner)
 }
 
@@ -56,49 +62,40 @@ func keepAs(c *Client, n byte, inner *netdoc.HSInner) *cached {
 // meetOnce notes a meeting, and waits until what it starts is over.
 func meetOnce(c *Client, d *cached) {
 	c.meetAgain(d, false)
-	time.Sleep(aheadRest) // virtual
+	time.Sleep(2 * aheadRest) // virtual
 	synctest.Wait()
 }
 
 // TestNextIsPrepared: after the second meeting of a service within a short time, and not
-// after the first, a circuit to an introduction point is there for the next one, once.
+// after the first, a rendezvous point is there for the next one, once. No introduction
+// point hears of it.
 func TestNextIsPrepared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, f, d := aheadClient(t)
 		defer c.Close()
 		meetOnce(c, d)
-		if len(f.made) != 0 {
+		if f.circuits() != 0 {
 			t.Fatal("a circuit is built ahead after one meeting")
 		}
 		time.Sleep(aheadWithin)
 		meetOnce(c, d)
-		if len(f.made) != 0 {
+		if f.circuits() != 0 {
 			t.Fatal("a circuit is built ahead after two meetings that were far apart")
 		}
 		c.meetAgain(d, false)
-		if synctest.Wait(); len(f.made) != 0 {
+		if synctest.Wait(); f.circuits() != 0 {
 			t.Error("the circuit is built while the stream is being opened")
 		}
 		meetOnce(c, d)
 		meetOnce(c, d)
-		if len(f.made) != 1 {
-			t.Fatalf("%d circuits are built ahead", len(f.made))
+		if f.circuits() != 1 || len(f.to) != 0 {
+			t.Fatalf("%d circuits are built ahead, %d of them to introduction points", f.circuits(), len(f.to))
 		}
-		for range 20 { // the order is random but for the first
-			points, _ := c.usable(d)
-			if len(points) != 2 || points[0].Auth != d.ahead.next.point {
-				t.Fatal("the point of the circuit is not the first to try")
-			}
+		if rend := c.takeNext(d, false); rend == nil || rend.circ != f.made[0] {
+			t.Error("the rendezvous point is not taken")
 		}
-		points, _ := c.usable(d)
-		if circ, _ := c.takeNext(d, points[1], false); circ != nil {
-			t.Error("the circuit is taken for another point")
-		}
-		if circ, _ := c.takeNext(d, points[0], false); circ != f.made[0] {
-			t.Error("the circuit is not taken")
-		}
-		if circ, rend := c.takeNext(d, points[0], false); circ != nil || rend != nil {
-			t.Error("the circuit is taken twice")
+		if rend := c.takeNext(d, false); rend != nil {
+			t.Error("the rendezvous point is taken twice")
 		}
 		time.Sleep(time.Hour)
 		if synctest.Wait(); f.made[0].n.Load() != 0 {
@@ -107,56 +104,34 @@ func TestNextIsPrepared(t *testing.T) {
 	})
 }
 
-// TestNextRendezvous: a rendezvous point that was prepared is taken with its circuit, but
-// not for a stream that needs better relays, and it ends with what it is prepared for.
-func TestNextRendezvous(t *testing.T) {
+// TestNextIsStable: a rendezvous point is not taken for a stream that needs better relays.
+func TestNextIsStable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _, d := aheadClient(t)
 		defer c.Close()
-		p := &d.inner.Points[0]
-		keep := func(stable bool) (intro, at *openCirc, rend *rendezvous) {
-			intro, at = new(openCirc), new(openCirc)
-			rend = &rendezvous{circ: at, state: established}
-			if !c.keepNext(d, &next{intro: intro, point: p.Auth, rend: rend, stable: stable}) {
+		for _, v := range []struct{ prepared, wanted, taken bool }{{false, false, true}, {true, true, true}, {true, false, true}, {false, true, false}} {
+			circ := new(openCirc)
+			rend := &rendezvous{circ: circ, state: established}
+			if !c.keepNext(d, &next{rend: rend, stable: v.prepared}) {
 				t.Fatal("it is not kept")
 			}
-			return
-		}
-		for _, v := range []struct{ prepared, wanted bool }{{false, false}, {true, true}, {true, false}} {
-			intro, at, rend := keep(v.prepared)
-			if gotIntro, got := c.takeNext(d, p, v.wanted); gotIntro != intro || got != rend || at.n.Load() != 0 {
-				t.Errorf("%+v: it is not taken", v)
+			got := c.takeNext(d, v.wanted)
+			if (got == rend) != v.taken || (circ.n.Load() == 0) != v.taken {
+				t.Errorf("%+v: taken: %t, closed %d times", v, got != nil, circ.n.Load())
 			}
-		}
-		intro, at, _ := keep(false)
-		if gotIntro, got := c.takeNext(d, p, true); gotIntro != intro || got != nil || at.n.Load() != 1 {
-			t.Error("a stream that needs stable relays gets others")
-		}
-		intro, at, _ = keep(false)
-		c.NewIdentity()
-		if synctest.Wait(); intro.n.Load() != 1 || at.n.Load() != 1 {
-			t.Error("a circuit outlives a new identity")
 		}
 	})
 }
 
-// TestNextEnds: a circuit that was built ahead closes when nobody needs it, with
-// its descriptor, when the configuration forbids its point, and with the client.
+// TestNextEnds: a rendezvous point that was prepared closes when nobody needs it, with
+// its descriptor, and with the client.
 func TestNextEnds(t *testing.T) {
-	for name, end := range map[string]func(*Client, *aheadNet, *cached){
-		"idle":             func(c *Client, _ *aheadNet, _ *cached) { time.Sleep(10 * time.Minute) },
-		"a new identity":   func(c *Client, _ *aheadNet, _ *cached) { c.NewIdentity() },
-		"the memory":       func(c *Client, _ *aheadNet, d *cached) { c.evict(d) },
-		"a newer one":      func(c *Client, _ *aheadNet, d *cached) { keepAs(c, d.blinded[0], d.inner) },
-		"the client's end": func(c *Client, _ *aheadNet, _ *cached) { c.Close() },
-		"its relay is excluded": func(c *Client, f *aheadNet, d *cached) {
-			f.refused = map[ident.RSAID]bool{{1}: true}
-			for i := range d.inner.Points {
-				if circ, _ := c.takeNext(d, &d.inner.Points[i], false); circ != nil {
-					circ.Close() // once too often
-				}
-			}
-		},
+	for name, end := range map[string]func(*Client, *cached){
+		"idle":             func(c *Client, _ *cached) { time.Sleep(10 * time.Minute) },
+		"a new identity":   func(c *Client, _ *cached) { c.NewIdentity() },
+		"the memory":       func(c *Client, d *cached) { c.evict(d) },
+		"a newer one":      func(c *Client, d *cached) { keepAs(c, d.blinded[0], d.inner) },
+		"the client's end": func(c *Client, _ *cached) { c.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -164,9 +139,9 @@ func TestNextEnds(t *testing.T) {
 				defer c.Close()
 				meetOnce(c, d)
 				meetOnce(c, d)
-				end(c, f, d)
-				if synctest.Wait(); len(f.made) != 1 || f.made[0].n.Load() != 1 {
-					t.Errorf("%d circuits, the first closed %d times", len(f.made), f.made[0].n.Load())
+				end(c, d)
+				if synctest.Wait(); f.circuits() != 1 || f.made[0].n.Load() != 1 {
+					t.Errorf("%d circuits, the first closed %d times", f.circuits(), f.made[0].n.Load())
 				}
 				if d.ahead.next != nil {
 					t.Error("the circuit is kept")
@@ -184,8 +159,8 @@ func TestNextGivenUp(t *testing.T) {
 		c.meetAgain(d, false)
 		c.meetAgain(d, false)
 		c.NewIdentity()
-		time.Sleep(aheadRest)
-		if synctest.Wait(); len(f.made) > 0 && f.made[0].n.Load() != 1 || d.ahead.next != nil {
+		time.Sleep(2 * aheadRest)
+		if synctest.Wait(); f.circuits() > 0 && f.made[0].n.Load() != 1 || d.ahead.next != nil {
 			t.Error("the circuit stays open")
 		}
 		e := keepAs(c, 2, d.inner)
@@ -205,9 +180,33 @@ func TestFewArePrepared(t *testing.T) {
 			c.meetAgain(e, false)
 			c.meetAgain(e, false)
 		}
-		time.Sleep(aheadRest)
-		if synctest.Wait(); len(f.made) != maxAhead {
-			t.Errorf("%d circuits are built ahead", len(f.made))
+		time.Sleep(2 * aheadRest)
+		if synctest.Wait(); f.circuits() != maxAhead {
+			t.Errorf("%d circuits are built ahead", f.circuits())
+		}
+	})
+}
+
+// stuckNet has no circuit for anybody.
+type stuckNet struct{ fakeNet }
+
+func (*stuckNet) Internal(ctx context.Context, _ bool) (Circuit, error) {
+	<-ctx.Done()
+	return nil, context.Cause(ctx)
+}
+
+// TestPreparingEnds: while the network is down, nothing is prepared without end.
+func TestPreparingEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(Config{Network: &stuckNet{}, Log: slog.New(slog.DiscardHandler), Private: true})
+		defer c.Close()
+		s := newService(t)
+		d := keepAs(c, 1, &s.inner)
+		c.meetAgain(d, false)
+		c.meetAgain(d, false)
+		time.Sleep(2*aheadRest + connectTimeout)
+		if synctest.Wait(); d.ahead.preparing || d.ahead.next != nil {
+			t.Error("it is still being prepared")
 		}
 	})
 }

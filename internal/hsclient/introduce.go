@@ -64,8 +64,7 @@ func (c *Client) note(p *netdoc.HSIntroPoint, change func(*pointState)) {
 }
 
 // usable returns the introduction points to try, in a random order, but those that are
-// promising first, and of these the one to which a circuit is prepared. late says that
-// there is none because none of them answers.
+// promising first. late says that there is none because none of them answers.
 func (c *Client) usable(desc *cached) (out []*netdoc.HSIntroPoint, late bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,11 +79,6 @@ func (c *Client) usable(desc *cached) (out []*netdoc.HSIntroPoint, late bool) {
 		}
 	}
 	shuffle(out)
-	for i, p := range out {
-		if n := desc.ahead.next; n != nil && p.Auth == n.point {
-			out[0], out[i] = p, out[0]
-		}
-	}
 	return c.likelyFirst(out, now), late
 }
 

@@ -83,7 +83,7 @@ func (c *Client) prepare(ctx context.Context, stable bool) <-chan made {
 			out <- made{nil, err}
 			return
 		}
-		rend, err := establish(ctx, circ)
+		rend, err := c.establish(ctx, circ)
 		out <- made{rend, err}
 	})
 	return out
@@ -122,7 +122,7 @@ func (c *Client) meet(ctx context.Context, id ident.Ed25519ID, desc *cached, sta
 
 // course tries introduction points, the first of them p, until the service comes.
 func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint, desc *cached, stable bool) (o outcome) {
-	ready, rend := c.takeNext(desc, p, stable)
+	rend := c.takeNext(desc, stable)
 	work := proofs{a: a}
 	var making <-chan made
 	if rend == nil {
@@ -145,10 +145,7 @@ func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint
 	}()
 	for ; p != nil; p = a.next() {
 		work.begin(ctx)
-		circ, err := ready, error(nil)
-		if ready = nil; circ == nil {
-			circ, err = c.reach(ctx, p)
-		}
+		circ, err := c.reach(ctx, p)
 		if ctx.Err() != nil {
 			if err == nil {
 				circ.Close()
