@@ -1,6 +1,6 @@
 // Package equix implements Equi-X, the puzzle of the proof of work of onion services (hspow-spec), and
-// HashX, the family of hash functions below it. It follows docs/spec/equix.md, which is this
-// project's own specification of both, and no other implementation.
+// HashX, the family of hash functions below it. It is written from docs/spec/equix.md, which is this
+// project's own specification of both, and from test vectors.
 //
 // There is no compiler to machine code in it: a batch of inputs runs through a program at
 // once instead (batch.go).

@@ -125,7 +125,7 @@ func (s *Service) finished(now time.Time) bool {
 	if s.closed {
 		return true
 	}
-	busy := s.waiting.length() > 0
+	busy := s.waiting.length() > 0 || s.work.queue.length() > 0
 	for _, u := range s.meeting {
 		busy = busy || now.Sub(u.since) < meetTime
 	}

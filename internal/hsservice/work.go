@@ -152,11 +152,11 @@ func (w *work) take(now time.Time, after func(*point, uint32) time.Duration) (in
 	if !ok {
 		return in, wait, false
 	}
-	n, _, _ := w.queue.state()
+	n, greatest, _ := w.queue.state()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.pace.AllowN(now, 1)
-	w.control.Served(n >= w.fewLocked())
+	w.control.Served(!w.fewLocked(n, greatest))
 	return in, 0, true
 }
 
@@ -164,19 +164,24 @@ func (w *work) take(now time.Time, after func(*point, uint32) time.Duration) (in
 func (w *work) paused(now time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.limits == nil {
+		return 0
+	}
 	if missing := 1 - w.pace.TokensAt(now); missing > 0 {
 		return time.Duration(missing/float64(w.pace.Limit())*float64(time.Second)) + time.Millisecond
 	}
 	return 0
 }
 
-// fewLocked is the least number of waiting introductions that counts as a queue: as many as
-// are answered within a quarter of a second.
-func (w *work) fewLocked() int {
-	if w.limits == nil {
-		return minQueue
+// fewLocked reports whether waiting introductions do not count as a queue: there are fewer than
+// are answered within a quarter of a second, or all of them have less effort than is
+// suggested. Such ones cost nothing, and must not hold up the effort that is asked of others.
+func (w *work) fewLocked(n int, greatest uint32) bool {
+	least := minQueue
+	if w.limits != nil {
+		least = max(minQueue, w.limits.Rate/4)
 	}
-	return max(minQueue, w.limits.Rate/4)
+	return n < least || greatest < w.control.Suggested()
 }
 
 // suggested returns the effort that this host suggests.
@@ -200,11 +205,15 @@ func (w *work) tend(now time.Time) (wait time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.limits == nil {
+		if len(w.spent) > 0 {
+			w.knownLocked(now) // forgets proofs
+			return w.stale.Sub(now)
+		}
 		return longest
 	}
 	w.knownLocked(now)
 	before := w.control.Suggested()
-	w.control.Update(now, top, n < w.fewLocked())
+	w.control.Update(now, top, w.fewLocked(n, greatest))
 	if effort := w.control.Suggested(); effort != before {
 		w.log.Info("onion service suggests another effort to its clients", "effort", effort)
 	}
@@ -292,9 +301,12 @@ func (w *work) prove(exts []cell.Ext, blinded *ident.Ed25519ID, now time.Time, o
 	if err != nil {
 		return 0, w.refuse(refusedSolution, err)
 	}
-	w.verified.Add(1)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.spent[seed.Number] != spent {
+		return 0, w.refuse(refusedSeed, hspow.ErrSeed) // the seed's time ended meanwhile
+	}
+	w.verified.Add(1)
 	spent.Add(&p.Nonce, p.Effort)
 	return p.Effort, nil
 }
