@@ -196,6 +196,7 @@ func (w *authWorld) finish() {
 	}
 	w.script = Insn{}
 	w.mu.Unlock()
+	later(time.Second) // the accept loops find that the crowd has gone: a full backlog refuses others
 	// A run may have taken a day; descriptors of that age are too old for votes.
 	for i := range honestRelay {
 		w.upload(i)
