@@ -19,7 +19,8 @@ import (
 const maxWorkers = 2
 
 // workers make proofs of work. All proofs of a client share them. A proof that is alone
-// has all workers; when another proof waits, it keeps only one.
+// has all workers. When another proof waits, it keeps only one, and takes turns with the
+// other: so a service that asks for much holds up no proof for another one.
 type workers struct {
 	c    *Client
 	busy chan struct{} // holds a token for each worker that works
@@ -42,7 +43,12 @@ func (w *workers) solve(ctx context.Context, p hspow.Params) (cell.PoW, error) {
 	if err := w.enter(ctx); err != nil {
 		return cell.PoW{}, err
 	}
-	defer w.leave()
+	entered := true
+	defer func() {
+		if entered {
+			w.leave()
+		}
+	}()
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var helped atomic.Pointer[cell.PoW]
@@ -53,7 +59,12 @@ func (w *workers) solve(ctx context.Context, p hspow.Params) (cell.PoW, error) {
 	}
 	for w.help(within, &helping, p, found) {
 	}
-	proof, err := w.work(within, p)
+	proof, err := w.work(within, p, func() error {
+		w.leave()
+		err := w.enter(within)
+		entered = err == nil
+		return err
+	})
 	cancel()
 	helping.Wait()
 	if h := helped.Load(); err != nil && h != nil {
@@ -109,7 +120,7 @@ func (w *workers) help(ctx context.Context, helping *sync.WaitGroup, p hspow.Par
 	helping.Go(func() {
 		defer panics.Recover(w.c.cfg.Log, nil)
 		defer w.dismiss(h)
-		proof, err := w.work(ctx, p)
+		proof, err := w.work(ctx, p, nil)
 		if err == nil {
 			found(proof)
 		} else if ctx.Err() == nil {
@@ -127,16 +138,42 @@ func (w *workers) dismiss(h *helper) {
 	w.leave()
 }
 
-// work makes a proof on this goroutine. Its memory is on the account.
-func (w *workers) work(ctx context.Context, p hspow.Params) (cell.PoW, error) {
+// work makes a proof on this goroutine. After each nonce it calls yield, unless that is nil, if
+// another proof waits.
+func (w *workers) work(ctx context.Context, p hspow.Params, yield func() error) (cell.PoW, error) {
+	var nonce [16]byte
+	_, _ = rand.Read(nonce[:]) // never fails (crypto/rand)
+	pause := w.awaited
+	if yield == nil {
+		pause = nil
+	}
+	for {
+		proof, done, err := w.turn(ctx, &nonce, &p, pause)
+		if err != nil || done {
+			return proof, err
+		}
+		if err := yield(); err != nil {
+			return cell.PoW{}, err
+		}
+	}
+}
+
+// awaited reports whether a proof waits for a worker.
+func (w *workers) awaited() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.waiting > 0
+}
+
+// turn works on a proof until it is done or pause says so. Its memory is on the account, and is given back
+// between two turns: only workers have any.
+func (w *workers) turn(ctx context.Context, nonce *[16]byte, p *hspow.Params, pause func() bool) (cell.PoW, bool, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	room := w.c.room.Open(account.Request, cancel)
 	defer room.Close()
 	if err := room.Try(hspow.SolverSize); err != nil {
-		return cell.PoW{}, fault.New(fault.Resource, "proof of work: %w", err)
+		return cell.PoW{}, false, fault.New(fault.Resource, "proof of work: %w", err)
 	}
-	var nonce [16]byte
-	_, _ = rand.Read(nonce[:]) // never fails (crypto/rand)
-	return hspow.NewSolver().Solve(ctx, nonce, &p)
+	return hspow.NewSolver().Solve(ctx, nonce, p, pause)
 }

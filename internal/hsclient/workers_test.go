@@ -91,6 +91,34 @@ func TestWorkers(t *testing.T) {
 	idle(t, c, m)
 }
 
+// TestWorkTakesTurns: endless work with the only worker holds up no other, and no turn or
+// its end loses the worker.
+func TestWorkTakesTurns(t *testing.T) {
+	c, m := workersOn(t, 1, 0)
+	cancel, ended := begin(t, c)
+	cancel2, ended2 := begin(t, c)
+	for n := range 3 {
+		p := hspow.Params{Seed: [32]byte{byte(n)}}
+		proof, err := c.workers.solve(t.Context(), p)
+		if err == nil {
+			err = hspow.Check(&p.Blinded, &p.Seed, &proof)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	untilWorking(t, m, 1)
+	cancel() // whether it works or waits
+	if err := <-ended; !fault.Is(err, fault.Timeout) {
+		t.Error(err)
+	}
+	cancel2()
+	if err := <-ended2; !fault.Is(err, fault.Timeout) {
+		t.Error(err)
+	}
+	idle(t, c, m)
+}
+
 // TestHelperFinds: a proof is done when any of its workers has found it.
 func TestHelperFinds(t *testing.T) {
 	c, m := workersOn(t, 2, 0)

@@ -133,7 +133,8 @@ func TestSolveVectors(t *testing.T) {
 	s := NewSolver()
 	for _, v := range vectors(t) {
 		params := v.params(t)
-		got, err := s.Solve(t.Context(), [16]byte(unhex(t, v.Start)), &params)
+		start := [16]byte(unhex(t, v.Start))
+		got, _, err := s.Solve(t.Context(), &start, &params, nil)
 		if want := v.proof(t); err != nil || got != want {
 			t.Errorf("effort %d, start %s: %x, %v", v.Effort, v.Start, got, err)
 		}
@@ -142,9 +143,18 @@ func TestSolveVectors(t *testing.T) {
 
 func TestSolve(t *testing.T) {
 	params := Params{Blinded: [32]byte{1}, Seed: [32]byte{2}, Effort: 5}
-	p, err := NewSolver().Solve(t.Context(), [16]byte{0: 0xff, 1: 0xff, 2: 6}, &params)
-	if err != nil {
-		t.Fatal(err)
+	// Each nonce in a turn of its own.
+	nonce, s := [16]byte{0: 0xff, 1: 0xff, 2: 6}, NewSolver()
+	var p cell.PoW
+	for done := false; !done; {
+		before := nonce
+		var err error
+		if p, done, err = s.Solve(t.Context(), &nonce, &params, func() bool { return true }); err != nil {
+			t.Fatal(err)
+		}
+		if increment(&before); !done && nonce != before {
+			t.Fatalf("nonce %x, want %x", nonce, before)
+		}
 	}
 	if p.Nonce[2] < 6 || p.Nonce[3] != 0 {
 		t.Errorf("nonce %x", p.Nonce)
@@ -161,7 +171,7 @@ func TestSolveCanceled(t *testing.T) {
 	begun := make(chan struct{})
 	go func() {
 		close(begun)
-		_, err := NewSolver().Solve(ctx, [16]byte{}, &Params{Effort: 1<<32 - 1})
+		_, _, err := NewSolver().Solve(ctx, new([16]byte), &Params{Effort: 1<<32 - 1}, nil)
 		ended <- err
 	}()
 	<-begun
@@ -188,7 +198,7 @@ func TestIncrement(t *testing.T) {
 func BenchmarkSolve(b *testing.B) {
 	s := NewSolver()
 	for b.Loop() {
-		if _, err := s.Solve(b.Context(), [16]byte{1: byte(b.N)}, &Params{Effort: 1}); err != nil {
+		if _, _, err := s.Solve(b.Context(), new([16]byte), &Params{Effort: 1}, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

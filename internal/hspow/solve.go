@@ -36,25 +36,26 @@ func NewSolver() *Solver {
 // Solve makes a proof. It tries one nonce after the other, from a first one that must be random: several
 // solvers may work on the same parameters then. It has no upper bound: a nonce takes some 20 ms and has about two
 // solutions, and one solution of p.Effort is good enough. It ends soon after ctx, with an
-// error of kind fault.Timeout.
-func (s *Solver) Solve(ctx context.Context, nonce [16]byte, p *Params) (cell.PoW, error) {
-	for ; ; increment(&nonce) {
+// error of kind fault.Timeout. After each nonce that was no use it asks pause, unless that is nil; if
+// that says so, the proof is not done, and nonce is the one to go on with.
+func (s *Solver) Solve(ctx context.Context, nonce *[16]byte, p *Params, pause func() bool) (proof cell.PoW, done bool, err error) {
+	for {
 		if ctx.Err() != nil {
-			return cell.PoW{}, fault.New(fault.Timeout, "proof of work: %w", context.Cause(ctx))
+			return cell.PoW{}, false, fault.New(fault.Timeout, "proof of work: %w", context.Cause(ctx))
 		}
-		s.challenge = Challenge(s.challenge[:0], &p.Blinded, &p.Seed, &nonce, p.Effort)
+		s.challenge = Challenge(s.challenge[:0], &p.Blinded, &p.Seed, nonce, p.Effort)
 		solutions, err := s.equix.Solve(ctx, s.challenge)
-		switch {
-		case err == nil:
-		case errors.Is(err, equix.ErrUnusable), ctx.Err() != nil:
-			continue
-		default:
-			return cell.PoW{}, fault.New(fault.Local, "proof of work: %w", err)
+		if err != nil && !errors.Is(err, equix.ErrUnusable) && ctx.Err() == nil {
+			return cell.PoW{}, false, fault.New(fault.Local, "proof of work: %w", err)
 		}
 		for i := range solutions {
 			if reaches(s.hash, s.challenge, &solutions[i], p.Effort) {
-				return cell.PoW{Nonce: nonce, Effort: p.Effort, SeedHead: [4]byte(p.Seed[:4]), Solution: solutions[i]}, nil
+				return cell.PoW{Nonce: *nonce, Effort: p.Effort, SeedHead: [4]byte(p.Seed[:4]), Solution: solutions[i]}, true, nil
 			}
+		}
+		increment(nonce)
+		if pause != nil && pause() {
+			return cell.PoW{}, false, nil
 		}
 	}
 }

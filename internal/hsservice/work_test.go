@@ -166,7 +166,7 @@ func TestSolvedProof(t *testing.T) {
 	s, p := asksForWork(t, nowhere{}, nil)
 	s.work.proves = hspow.Check
 	seed := s.work.offer(nil, 0, time.Now())
-	made, err := hspow.NewSolver().Solve(t.Context(), [16]byte{}, &hspow.Params{Blinded: [32]byte{12}, Seed: seed.Seed, Effort: 2})
+	made, _, err := hspow.NewSolver().Solve(t.Context(), new([16]byte), &hspow.Params{Blinded: [32]byte{12}, Seed: seed.Seed, Effort: 2}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
