@@ -17,7 +17,7 @@ import (
 
 const (
 	// DefaultMaxEffort is the greatest effort that C tor's clients do.
-	DefaultMaxEffort = 10_000
+	DefaultMaxEffort = hspow.MaxSuggested
 	// Each introduction after which a service does not come raises the effort, as C tor
 	// does: to twice as much up to doubleUntil, then by half; to firstRaise at least.
 	firstRaise, doubleUntil = 8, 1000
