@@ -20,7 +20,7 @@ const maxWorkers = 2
 
 // workers make proofs of work. All proofs of a client share them. A proof that is alone
 // has all workers. When another proof waits, it keeps only one, and takes turns with the
-// other: so a service that asks for much holds up no proof for another one.
+// other: so the proof for a service that asks for much makes those for others slower, but does not stop them.
 type workers struct {
 	c    *Client
 	busy chan struct{} // holds a token for each worker that works

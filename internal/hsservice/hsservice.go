@@ -192,6 +192,7 @@ func New(cfg Config) (*Service, error) {
 		s.work.control.Every = hspow.ControlEveryTesting
 	}
 	s.work.set(live.PoW)
+	s.opening.SetLimit(mayOpen(live.PoW != nil))
 	s.ctx, s.cancel = context.WithCancelCause(context.Background())
 	s.wg.Go(panics.Keep(s.log, s.rest, s.run))
 	s.wg.Go(panics.Keep(s.log, s.rest, s.introduce))

@@ -73,6 +73,7 @@ func (s *Service) Reload(next Live) error {
 	}
 	old := s.live.Swap(&next)
 	s.work.set(next.PoW)
+	s.opening.SetLimit(mayOpen(next.PoW != nil))
 	for _, x := range s.descs {
 		x.keys.Clients = s.fleet.clients(next.Clients)
 		x.less = 0 // fewer clients leave room for more points

@@ -1,6 +1,8 @@
 package hsservice
 
 import (
+	"golang.org/x/time/rate"
+
 	"slices"
 	"sort"
 	"sync"
@@ -25,7 +27,19 @@ const (
 	// more if its solution is checked.
 	openRate  = 5000
 	openBurst = 5000
+	// openRateWork is openRate of a service that asks for proofs of work: before an
+	// introduction is open, nobody knows what effort its client has made. It is most of
+	// a processor.
+	openRateWork = 15000
 )
+
+// mayOpen is how many introductions a service opens in a second.
+func mayOpen(asksWork bool) rate.Limit {
+	if asksWork {
+		return openRateWork
+	}
+	return openRate
+}
 
 // introduction is an INTRODUCE2 that waits.
 type introduction struct {

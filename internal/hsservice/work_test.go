@@ -475,7 +475,7 @@ func TestWorkEnds(t *testing.T) {
 	}
 }
 
-// TestWorkUnderFlood: attackers send 10,000 introductions a second through all introduction
+// TestWorkUnderFlood: attackers send up to 10,000 introductions a second through all introduction
 // points. Clients with a proof are met as if there were no flood, as long as all
 // introductions can be opened, and otherwise a part of them, by chance; what is checked of
 // rubbish has a budget; and the suggested effort follows.
@@ -488,13 +488,13 @@ func TestWorkUnderFlood(t *testing.T) {
 		all    bool // all clients are met
 	}{
 		"without proofs":                       {2000, 0, 0, true},
-		"without proofs, many":                 {10000, 0, 0, false},
+		"without proofs, many":                 {10000, 0, 0, true},
 		"weak proofs":                          {2000, proofWeak, 1 << 31, true},
 		"proofs that solve nothing":            {2000, proofBad, 1, true},
 		"proofs that solve nothing, many":      {10000, proofBad, 1, false},
 		"proofs of a little effort":            {2000, proofGood, 1, true},
 		"proofs of a little effort, many":      {10000, proofGood, 1, false},
-		"proofs for a seed that is none, many": {10000, 77, 1000, false},
+		"proofs for a seed that is none, many": {10000, 77, 1000, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { workFlood(t, c.rate, c.proof, c.effort, c.all) })
@@ -564,7 +564,7 @@ func workFlood(t *testing.T, perSecond int, kind byte, effort uint32, all bool) 
 	if all && met < len(asked) || 5*met < len(asked) {
 		t.Error("the flood keeps clients out")
 	}
-	if most := openBurst + (seconds+5)*openRate; *solutions > most {
+	if most := openBurst + (seconds+5)*openRateWork; *solutions > most {
 		t.Errorf("%d solutions were checked", *solutions)
 	}
 	s.mu.Lock()
