@@ -1,12 +1,12 @@
 package hsservice
 
 import (
-	"golang.org/x/time/rate"
-
 	"slices"
 	"sort"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 
 	"github.com/chivenet/chive/internal/account"
 )
