@@ -231,7 +231,12 @@ func newStock(t *testing.T, nw *ctor.Network, extra ...string) *ctor.Node {
 // fetchHosted fetches a page through a SOCKS port.
 func fetchHosted(t *testing.T, proxy netip.AddrPort, url string) (sum [32]byte, n int64) {
 	t.Helper()
-	d := socksclient.Dialer{Proxy: proxy.String()}
+	return fetchHostedAs(t, socksclient.Dialer{Proxy: proxy.String()}, url)
+}
+
+// fetchHostedAs is fetchHosted, with credentials for SOCKS: others have another circuit.
+func fetchHostedAs(t *testing.T, d socksclient.Dialer, url string) (sum [32]byte, n int64) {
+	t.Helper()
 	tr := &http.Transport{DialContext: d.DialContext, DisableKeepAlives: true}
 	req, err := http.NewRequestWithContext(bounded(t, patience), http.MethodGet, url, nil)
 	if err != nil {
