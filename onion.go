@@ -282,7 +282,7 @@ func (l *OnionListener) Published(ctx context.Context) error { return l.s.Publis
 // fleet, it changes nothing.
 func (l *OnionListener) Withdraw(ctx context.Context) error { return l.s.Withdraw(ctx) }
 
-// Leave has a host leave its fleet without the loss of a client. After Withdraw it goes on
+// Leave has a host leave its fleet with hardly a client lost. After Withdraw it goes on
 // for five seconds, and closes its introduction points then. Clients that have asked before
 // are met, and connections may go on for half a minute; Accept returns new ones meanwhile.
 // Leave returns when there are no more, when that time is over, or when ctx ends. Close must

@@ -44,7 +44,6 @@ type cached struct {
 
 	size    int              // of the descriptor, in bytes
 	account *account.Account // while it is kept
-	ahead   ahead            // for the next meeting
 }
 
 // question is that a directory was asked for a key's descriptor.
@@ -169,7 +168,6 @@ func (c *Client) keep(got *cached, epoch int) {
 func (c *Client) dropLocked(blinded ident.Ed25519ID) {
 	if d := c.descs[blinded]; d != nil {
 		d.account.Close()
-		c.dropNextLocked(d)
 		delete(c.descs, blinded)
 	}
 }

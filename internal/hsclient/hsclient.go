@@ -85,8 +85,6 @@ type Client struct {
 	wg      sync.WaitGroup
 	room    *account.Account // of the descriptors, and of the workers
 	workers *workers
-	// establish is establish, but for tests.
-	establish func(context.Context, Circuit) (*rendezvous, error)
 
 	mu     sync.Mutex // guards the fields below
 	epoch  int        // grows with NewIdentity
@@ -105,7 +103,7 @@ func New(cfg Config) *Client {
 		cfg.Idle = func() time.Duration { return 10 * time.Minute }
 	}
 	// Directories sent the descriptors, but strangers made them: nobody's address counts.
-	c := &Client{cfg: cfg, establish: establish, meets: map[meetKey]*meeting{}, room: cfg.Memory.Address(netip.Addr{})}
+	c := &Client{cfg: cfg, meets: map[meetKey]*meeting{}, room: cfg.Memory.Address(netip.Addr{})}
 	c.workers = newWorkers(c)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.forgetLocked()

@@ -37,7 +37,6 @@ func (c *Client) connect(ctx context.Context, k meetKey, stable bool) (Circuit, 
 		newest, circ, hop, err := c.meet(ctx, k.id, desc, stable)
 		if err == nil {
 			c.forgetAsked(desc.blinded)
-			c.meetAgain(desc, stable)
 		}
 		if err == nil || again || ctx.Err() != nil {
 			return circ, hop, err
@@ -83,7 +82,7 @@ func (c *Client) prepare(ctx context.Context, stable bool) <-chan made {
 			out <- made{nil, err}
 			return
 		}
-		rend, err := c.establish(ctx, circ)
+		rend, err := establish(ctx, circ)
 		out <- made{rend, err}
 	})
 	return out
@@ -122,12 +121,9 @@ func (c *Client) meet(ctx context.Context, id ident.Ed25519ID, desc *cached, sta
 
 // course tries introduction points, the first of them p, until the service comes.
 func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint, desc *cached, stable bool) (o outcome) {
-	rend := c.takeNext(desc, stable)
+	var rend *rendezvous
 	work := proofs{a: a}
-	var making <-chan made
-	if rend == nil {
-		making = c.prepare(ctx, stable)
-	}
+	making := c.prepare(ctx, stable)
 	ctx, cancel := context.WithCancel(ctx)
 	defer func() {
 		cancel()           // of a proof of work that nobody needs any more
