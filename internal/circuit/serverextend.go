@@ -66,10 +66,15 @@ func extendBy(h *Hop, form *cell.Form, body []byte) error {
 		return err
 	}
 	x := &extension{s: s, c: c, h: h, target: t, form: form, create: cell.Create2{Type: m.Type, Data: m.Data}}
+	s.cfg.Stats.Extends.Add(1)
+	if ch := s.cfg.Channels.Find(t); ch != nil { // nothing to wait for
+		c.server.cut = func() { x.cut(func() {}) }
+		x.ended(x.over(ch))
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(s.ctx, extendTimeout)
 	c.server.cut = func() { x.cut(cancel) }
 	c.OnClose(func(error) { cancel() })
-	s.cfg.Stats.Extends.Add(1)
 	s.wg.Go(func() {
 		defer panics.Recover(c.env.Log, c.broke)
 		defer cancel()
@@ -111,7 +116,11 @@ func (x *extension) run(ctx context.Context) {
 	a := x.c.Account()
 	a.Reserve(extendCost)
 	defer a.Release(extendCost)
-	reason, err := x.open(ctx)
+	x.ended(x.open(ctx))
+}
+
+// ended tells the client why the next hop could not be opened, if so.
+func (x *extension) ended(reason cell.DestroyReason, err error) {
 	x.create = cell.Create2{} // the rest stays as long as the circuit
 	if err == nil {
 		return
@@ -138,6 +147,11 @@ func (x *extension) open(ctx context.Context) (reason cell.DestroyReason, err er
 		}
 		return cell.DestroyConnectFailed, err
 	}
+	return x.over(ch)
+}
+
+// over opens the circuit on a channel to the next relay. It does not block.
+func (x *extension) over(ch *channel.Channel) (reason cell.DestroyReason, err error) {
 	ps := &partnerSide{c: x.c, h: x.h, s: x.s, ch: ch, form: x.form}
 	p, err := ch.Open(ps, x.c.Account())
 	if err != nil {

@@ -107,7 +107,7 @@ func TestNoRendezvousPoint(t *testing.T) {
 	f := &countingNet{}
 	c := New(Config{Network: f, Log: slog.New(slog.DiscardHandler)})
 	defer c.Close()
-	var making <-chan made
+	var making *making
 	if rend, err := c.prepared(t.Context(), &making, false); rend != nil || err != errNoCircuit || f.n != maxLost || making != nil {
 		t.Errorf("%v after %d tries", err, f.n)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/chivenet/chive/internal/dirclient"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/handshake"
-	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -55,23 +54,10 @@ type pause struct {
 	length time.Duration
 }
 
-// service is what follows from an address at one time.
-type service struct {
-	id, blinded   ident.Ed25519ID
-	subcredential [32]byte
-}
-
-// keys returns the service's keys of the directory's time period, and the relays to
-// ask for its descriptor.
-func (c *Client) keys(d *netdir.Directory, id ident.Ed25519ID) (service, []netdir.Relay, error) {
-	t := d.HSTimes(c.cfg.Testing)
-	blinded, err := hscrypto.Blind(id, t.Period)
-	if err != nil {
-		return service{}, nil, fault.New(fault.Config, "%w: %w", ErrAddress, err)
-	}
+// directories returns the relays to ask for a service's descriptor.
+func directories(d *netdir.Directory, t netdir.HSTimes, blinded ident.Ed25519ID) []netdir.Relay {
 	replicas, _, fetch := d.HSSpread()
-	dirs := d.HSFetchRing(t).Responsible(blinded, replicas, fetch)
-	return service{id, blinded, hscrypto.Subcredential(id, blinded)}, dirs, nil
+	return d.HSFetchRing(t).Responsible(blinded, replicas, fetch)
 }
 
 // descriptor returns the service's descriptor. If stale is not nil, it led nowhere:
@@ -81,14 +67,16 @@ func (c *Client) descriptor(ctx context.Context, id ident.Ed25519ID, stale *cach
 	if err != nil {
 		return nil, err
 	}
-	svc, dirs, err := c.keys(d, id)
+	t := d.HSTimes(c.cfg.Testing)
+	svc, err := c.service(id, t.Period)
 	if err != nil {
 		return nil, err
 	}
 	if got := c.kept(svc.blinded); got != nil && got != stale {
 		return got, nil
 	}
-	if dirs = c.choose(svc.blinded, dirs, stale != nil); len(dirs) == 0 {
+	dirs := c.choose(svc.blinded, directories(d, t, svc.blinded), stale != nil)
+	if len(dirs) == 0 {
 		return nil, fault.New(fault.Directory, "onion service: %w", ErrNoDescriptor)
 	}
 	epoch := c.epochNow()

@@ -86,15 +86,16 @@ type Client struct {
 	room    *account.Account // of the descriptors, and of the workers
 	workers *workers
 
-	mu     sync.Mutex // guards the fields below
-	epoch  int        // grows with NewIdentity
-	descs  map[ident.Ed25519ID]*cached
-	asked  map[question]pause
-	points map[ident.Ed25519ID]*pointState // by their authentication keys
-	bids   map[ident.Ed25519ID]bid         // by blinded keys
-	meets  map[meetKey]*meeting
-	late   lingering
-	closed bool
+	mu       sync.Mutex // guards the fields below
+	epoch    int        // grows with NewIdentity
+	descs    map[ident.Ed25519ID]*cached
+	services map[ident.Ed25519ID]service // by addresses
+	asked    map[question]pause
+	points   map[ident.Ed25519ID]*pointState // by their authentication keys
+	bids     map[ident.Ed25519ID]bid         // by blinded keys
+	meets    map[meetKey]*meeting
+	late     lingering
+	closed   bool
 }
 
 // New returns a client. Close ends it.
@@ -115,7 +116,7 @@ func (c *Client) forgetLocked() {
 		c.dropLocked(k)
 	}
 	c.descs, c.asked, c.points = map[ident.Ed25519ID]*cached{}, map[question]pause{}, map[ident.Ed25519ID]*pointState{}
-	c.bids = map[ident.Ed25519ID]bid{}
+	c.bids, c.services = map[ident.Ed25519ID]bid{}, map[ident.Ed25519ID]service{}
 }
 
 // NewIdentity forgets descriptors and failures, and keeps new streams from all

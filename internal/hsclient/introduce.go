@@ -2,7 +2,6 @@ package hsclient
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"time"
 
@@ -10,7 +9,6 @@ import (
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
-	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -18,9 +16,6 @@ import (
 )
 
 const (
-	// introduceLen is the length of every INTRODUCE1, in bytes: the longest that
-	// every format of relay cells carries (rend-spec-v3, FMT_INTRO1).
-	introduceLen = 490
 	// introduceTimeout bounds an introduction up to its ACK, with its circuit.
 	introduceTimeout = 30 * time.Second
 	// meetTimeout bounds how long an introduced service may take to come.
@@ -116,30 +111,28 @@ func (c *Client) terms(desc *cached) circuit.Virtual {
 var errRefused = errors.New("the introduction point refuses")
 
 // introduce has the service told, through one introduction point, where this
-// client waits. rend waits for the service afterwards. pow may be nil.
-func (c *Client) introduce(ctx context.Context, desc *cached, p *netdoc.HSIntroPoint, circ Circuit, rend *rendezvous, pow *cell.PoW) error {
-	hs, err := handshake.HSNtorClient(rand.Reader, handshake.HSService{Enc: p.Enc, Auth: p.Auth, Subcredential: desc.subcredential})
-	if err != nil {
-		return err
-	}
-	terms := c.terms(desc)
-	if terms.KEM, err = c.encapsulate(desc); err != nil {
-		return err
-	}
-	body, err := introduction(hs, p, rend, &terms, pow)
-	if err != nil {
-		return err
+// client waits. rend waits for the service afterwards. pow may be nil; ahead is the
+// introduction if it was made before, or nil.
+func (c *Client) introduce(ctx context.Context, desc *cached, p *netdoc.HSIntroPoint, circ Circuit, rend *rendezvous, pow *cell.PoW, ahead *draft) error {
+	if pow != nil || ahead == nil || ahead.rend != rend {
+		ahead.drop()
+		var err error
+		if ahead, err = c.draft(desc, p, rend, pow); err != nil {
+			return err
+		}
 	}
 	last := circ.Engine().Last()
 	want, err := last.Expect(cell.RelayIntroduceAck)
 	if err != nil {
+		ahead.drop()
 		return err
 	}
-	if err := rend.arm(hs, terms); err != nil { // the service may be faster than the ACK
+	if err := rend.arm(ahead.hs, ahead.terms); err != nil { // the service may be faster than the ACK
+		ahead.drop()
 		want.Cancel()
 		return err
 	}
-	if err := last.Send(cell.RelayIntroduce1, 0, body); err != nil {
+	if err := last.Send(cell.RelayIntroduce1, 0, ahead.body); err != nil {
 		want.Cancel()
 		return err
 	}
@@ -156,32 +149,4 @@ func (c *Client) introduce(ctx context.Context, desc *cached, p *netdoc.HSIntroP
 		return fault.New(fault.Network, "onion service: %w: %v", errRefused, ack.Status)
 	}
 	return nil
-}
-
-// introduction returns the body of an INTRODUCE1.
-func introduction(hs *handshake.HSClientState, p *netdoc.HSIntroPoint, rend *rendezvous, terms *circuit.Virtual, pow *cell.PoW) ([]byte, error) {
-	at := rend.circ.Last()
-	plain := cell.IntroducePlaintext{Cookie: rend.cookie, Onion: at.Ntor, Specs: linkspec.Append(nil, at.Specs())}
-	if terms.SendmeInc != 0 {
-		plain.Exts = append(plain.Exts, cell.CCRequest())
-	}
-	if terms.CGO {
-		plain.Exts = append(plain.Exts, circuit.RequestCGO())
-	}
-	if terms.KEM != nil {
-		announced := terms.KEM.Announcement()
-		plain.Exts = append(plain.Exts, announced.Ext())
-	}
-	if pow != nil {
-		plain.Exts = append(plain.Exts, pow.Ext())
-	}
-	m := cell.Introduce{AuthKey: p.Auth}
-	header := m.AppendHeader(nil)
-	text := plain.Append(nil)
-	room := introduceLen - len(header) - handshake.HSIntroOverhead
-	if len(text) > room {
-		return nil, fault.New(fault.Local, "onion service: an introduction of %d bytes, not %d", len(text), room)
-	}
-	text = append(text, make([]byte, room-len(text))...)
-	return append(header, hs.Introduce(header, text)...), nil
 }

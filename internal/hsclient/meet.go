@@ -72,30 +72,39 @@ type made struct {
 	err  error
 }
 
-// prepare begins to make a rendezvous point; the channel receives once.
-func (c *Client) prepare(ctx context.Context, stable bool) <-chan made {
-	out := make(chan made, 1)
+// making is a rendezvous point that is being made.
+type making struct {
+	asked chan *rendezvous // receives once, when there is a circuit: the point; nil: there is none
+	done  chan made        // receives once
+}
+
+// prepare begins to make a rendezvous point.
+func (c *Client) prepare(ctx context.Context, stable bool) *making {
+	m := &making{make(chan *rendezvous, 1), make(chan made, 1)}
 	c.wg.Go(func() {
-		defer panics.Recover(c.cfg.Log, func(err error) { out <- made{nil, err} })
+		defer panics.Recover(c.cfg.Log, func(err error) { m.done <- made{nil, err} })
+		defer close(m.asked)
 		circ, err := c.cfg.Network.Internal(ctx, stable)
 		if err != nil {
-			out <- made{nil, err}
+			m.done <- made{nil, err}
 			return
 		}
-		rend, err := establish(ctx, circ)
-		out <- made{rend, err}
+		rend := newRendezvous(circ)
+		m.asked <- rend
+		err = rend.establish(ctx)
+		m.done <- made{rend, err}
 	})
-	return out
+	return m
 }
 
 // prepared returns the rendezvous point that is being made. If it fails, others are
 // tried.
-func (c *Client) prepared(ctx context.Context, making *<-chan made, stable bool) (*rendezvous, error) {
+func (c *Client) prepared(ctx context.Context, making **making, stable bool) (*rendezvous, error) {
 	for try := 1; ; try++ {
 		if *making == nil {
 			*making = c.prepare(ctx, stable)
 		}
-		m := <-*making
+		m := <-(*making).done
 		*making = nil
 		if m.err == nil || try == maxLost || ctx.Err() != nil {
 			return m.rend, m.err
@@ -130,7 +139,7 @@ func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint
 		if making != nil { // it may still be under way; ctx ends with the attempt
 			c.wg.Go(func() {
 				defer panics.Recover(c.cfg.Log, nil)
-				if m := <-making; m.rend != nil {
+				if m := <-making.done; m.err == nil {
 					m.rend.close()
 				}
 			})
@@ -141,14 +150,24 @@ func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint
 	}()
 	for ; p != nil; p = a.next() {
 		work.begin(ctx)
-		circ, err := c.reach(ctx, p)
+		if rend == nil && making == nil {
+			making = c.prepare(ctx, stable)
+		}
+		reaching := c.reaching(ctx, p)
+		var ahead *draft
+		if work.effort == 0 { // else the proof must be in it
+			ahead = c.ahead(desc, p, rend, making)
+		}
+		circ, err := reaching()
 		if ctx.Err() != nil {
+			ahead.drop()
 			if err == nil {
 				circ.Close()
 			}
 			return outcome{}
 		}
 		if err != nil {
+			ahead.drop()
 			a.failed(err, fault.Is(err, fault.Timeout))
 			continue
 		}
@@ -160,10 +179,11 @@ func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint
 			pow, err = work.take(ctx)
 		}
 		if err != nil {
+			ahead.drop()
 			circ.Close()
 			return outcome{err: err}
 		}
-		err = c.through(ctx, desc, p, circ, rend, pow)
+		err = c.through(ctx, desc, p, circ, rend, pow, ahead)
 		c.leaveIntro(circ)
 		var hop *circuit.Hop
 		if err == nil {
@@ -208,11 +228,30 @@ func (c *Client) reach(ctx context.Context, p *netdoc.HSIntroPoint) (Circuit, er
 	return circ, err
 }
 
+// reaching is reach on a goroutine of its own. The function that it returns waits for it,
+// and must be called.
+func (c *Client) reaching(ctx context.Context, p *netdoc.HSIntroPoint) func() (Circuit, error) {
+	type reached struct {
+		circ Circuit
+		err  error
+	}
+	out := make(chan reached, 1)
+	c.wg.Go(func() {
+		defer panics.Recover(c.cfg.Log, func(err error) { out <- reached{nil, err} })
+		circ, err := c.reach(ctx, p)
+		out <- reached{circ, err}
+	})
+	return func() (Circuit, error) {
+		r := <-out
+		return r.circ, r.err
+	}
+}
+
 // through introduces this client at one point, and notes how that went.
-func (c *Client) through(ctx context.Context, desc *cached, p *netdoc.HSIntroPoint, circ Circuit, rend *rendezvous, pow *cell.PoW) error {
+func (c *Client) through(ctx context.Context, desc *cached, p *netdoc.HSIntroPoint, circ Circuit, rend *rendezvous, pow *cell.PoW, ahead *draft) error {
 	ictx, cancel := context.WithTimeoutCause(ctx, introduceTimeout, ErrIntroTimeout)
 	defer cancel()
-	err := c.introduce(ictx, desc, p, circ, rend, pow)
+	err := c.introduce(ictx, desc, p, circ, rend, pow, ahead)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}

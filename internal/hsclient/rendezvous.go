@@ -42,16 +42,20 @@ type rendezvous struct {
 	terms circuit.Virtual
 }
 
-// establish makes a circuit's last relay a rendezvous point. When it fails the
-// circuit is closed.
-func establish(ctx context.Context, circ Circuit) (*rendezvous, error) {
+// newRendezvous returns a rendezvous at a circuit's last relay, which does not know of it.
+func newRendezvous(circ Circuit) *rendezvous {
 	r := &rendezvous{circ: circ, point: circ.Engine().Last(), met: make(chan *circuit.Hop, 1)}
 	_, _ = rand.Read(r.cookie[:]) // never fails (crypto/rand)
+	return r
+}
+
+// establish makes the relay a rendezvous point. If it fails, the circuit is closed.
+func (r *rendezvous) establish(ctx context.Context) error {
 	if err := r.ask(ctx); err != nil {
-		circ.Close()
-		return nil, fault.New(fault.KindOf(err), "onion service: the rendezvous point: %w", err)
+		r.circ.Close()
+		return fault.New(fault.KindOf(err), "onion service: the rendezvous point: %w", err)
 	}
-	return r, nil
+	return nil
 }
 
 func (r *rendezvous) ask(ctx context.Context) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netaddr"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 const (
@@ -224,6 +225,7 @@ type rendezvous struct {
 func (s *Service) meet(ctx context.Context, m *meeting) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, rendTimeout, errRendTimeout)
 	defer cancel()
+	answered := s.answering(m)
 	var c *circuit.Circuit
 	var number uint64
 	var err error
@@ -235,7 +237,7 @@ func (s *Service) meet(ctx context.Context, m *meeting) error {
 	if err != nil {
 		return err
 	}
-	if err := s.join(c, number, m); err != nil {
+	if err := s.join(c, number, m, <-answered); err != nil {
 		closeCircuit(c)
 		return err
 	}
@@ -244,16 +246,34 @@ func (s *Service) meet(ctx context.Context, m *meeting) error {
 
 var errRendTimeout = fault.New(fault.Timeout, "the rendezvous took too long")
 
+// handshakeAnswer is the service's part of a handshake, and its keys.
+type handshakeAnswer struct {
+	reply []byte
+	keys  handshake.KeyStream
+	err   error
+}
+
+// answering makes the answer to the client's handshake while the circuit to the client is
+// built. The channel receives once.
+func (s *Service) answering(m *meeting) <-chan handshakeAnswer {
+	out := make(chan handshakeAnswer, 1)
+	s.wg.Go(func() {
+		defer panics.Recover(s.log, func(err error) { out <- handshakeAnswer{err: err} })
+		reply, keys, err := m.state.Reply(rand.Reader)
+		out <- handshakeAnswer{reply, keys, err}
+	})
+	return out
+}
+
 // join answers the client's handshake. The virtual hop is there before the answer
 // leaves: the client may send at once.
-func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting) error {
-	reply, keys, err := m.state.Reply(rand.Reader)
-	if err != nil {
-		return err
+func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting, answer handshakeAnswer) error {
+	if answer.err != nil {
+		return answer.err
 	}
 	at := c.Last()
 	params, _ := s.cfg.Circuits.Flow()
-	v := circuit.Virtual{Keys: keys, Service: true, Streams: s, Flow: params, Path: flow.PathOnion, Promise: m.promise}
+	v := circuit.Virtual{Keys: answer.keys, Service: true, Streams: s, Flow: params, Path: flow.PathOnion, Promise: m.promise}
 	if s.cfg.Single {
 		v.Path = flow.PathExit // as long as a circuit to an exit
 	}
@@ -269,7 +289,7 @@ func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting) error {
 		return errClosed
 	}
 	s.follow(c)
-	msg := cell.Rendezvous1{Cookie: m.cookie, Handshake: reply}
+	msg := cell.Rendezvous1{Cookie: m.cookie, Handshake: answer.reply}
 	body := msg.Append(make([]byte, 0, rendLen))
 	pad := len(body)
 	body = body[:rendLen]
