@@ -166,7 +166,7 @@ func (b *build) target(t target) error {
 	bin := filepath.Join(dir, t.binary())
 	// The tag leaves out HTTP/2, as in the Makefile. The version control's stamp would
 	// differ between a clone and an archive of the source.
-	ldflags := "-s -w -buildid= -X github.com/chivenet/chive/internal/version.release=" + b.version
+	ldflags := "-s -w -funcalign=16 -buildid= -X github.com/chivenet/chive/internal/version.release=" + b.version
 	if _, err := output(b.root, b.env(&t), "go", "build", "-trimpath", "-buildvcs=false", "-tags", "nethttpomithttp2",
 		"-ldflags", ldflags, "-o", bin, "./cmd/chive"); err != nil {
 		return err
