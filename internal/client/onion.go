@@ -180,7 +180,8 @@ func (c *Client) onionAddress(host string) (ident.Ed25519ID, error) {
 // dialOnion opens a stream to an onion service, on another circuit if the first one
 // closed meanwhile.
 func (c *Client) dialOnion(ctx context.Context, req Request, service ident.Ed25519ID, id uint64) (*Conn, error) {
-	if _, err := c.waitPool(ctx); err != nil {
+	circuits, err := c.waitPool(ctx)
+	if err != nil {
 		return nil, err
 	}
 	for n := 1; ; n++ {
@@ -190,6 +191,7 @@ func (c *Client) dialOnion(ctx context.Context, req Request, service ident.Ed255
 		}
 		s, err := c.openOnion(ctx, lease, req)
 		if err == nil {
+			circuits.Rested()
 			return &Conn{Stream: s, c: c, release: lease.Release, id: id, circ: lease.Circuit.ID()}, nil
 		}
 		closed := lease.Circuit.Engine().Err() != nil

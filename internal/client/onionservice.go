@@ -121,6 +121,13 @@ func (s serviceCircuits) To(ctx context.Context, t linkspec.Target, specs []link
 	return c.Engine(), c.ID(), nil
 }
 
+// Met implements hsservice.Circuits.
+func (s serviceCircuits) Met() {
+	if p := s.c.pool.Load(); p != nil {
+		p.Rested()
+	}
+}
+
 // Refused reports a relay that the user excludes.
 func (s serviceCircuits) Refused(t *linkspec.Target) error { return onionNet{s.c}.Refused(t) }
 

@@ -183,6 +183,8 @@ func (offline) Build(context.Context, path.Spec) (*circuit.Circuit, uint64, erro
 func (offline) To(context.Context, linkspec.Target, []linkspec.Spec) (*circuit.Circuit, uint64, error) {
 	return nil, 0, fault.New(fault.Network, "nothing can be built")
 }
+func (offline) Met() {}
+
 func (offline) Flow() (*flow.Params, bool) {
 	p := flow.DefaultParams()
 	return &p, true

@@ -41,6 +41,8 @@ func (n nowhere) To(_ context.Context, t linkspec.Target, _ []linkspec.Spec) (*c
 	}
 	return nil, 0, fault.New(fault.Network, "nothing can be built")
 }
+func (nowhere) Met() {}
+
 func (n nowhere) Flow() (*flow.Params, bool) {
 	p := flow.DefaultParams()
 	return &p, n.congestion

@@ -33,7 +33,9 @@ func (s *Service) newConn(st *stream.Stream, r *rendezvous, port uint16) *Conn {
 	s.conns.Add(1)
 	s.counts.streams.Add(1)
 	r.open.Add(1)
-	r.used.Store(true)
+	if !r.used.Swap(true) {
+		s.cfg.Circuits.Met()
+	}
 	return &Conn{Stream: st, r: r, port: port, s: s}
 }
 

@@ -139,9 +139,21 @@ func (p *Pool) prebuild(now time.Time) {
 const internalTwice = 2
 
 // restTime is how long circuits for onion services wait to be built ahead after one was
-// taken, unless there is none: a stream is being opened with it, which must not wait
-// for their handshakes.
+// taken, unless there is none or Rested is called: a stream is being opened with it, which
+// must not wait for their handshakes.
 const restTime = 100 * time.Millisecond
+
+// Rested says that a stream to or of an onion service is open: circuits may be built ahead
+// again.
+func (p *Pool) Rested() {
+	p.mu.Lock()
+	resting := !p.restUntil.IsZero()
+	p.restUntil = time.Time{}
+	p.mu.Unlock()
+	if resting {
+		p.kick()
+	}
+}
 
 // wanted returns the predicted targets, the last used first, so that
 // MaxClean cuts off the oldest.

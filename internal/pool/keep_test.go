@@ -164,6 +164,12 @@ func TestInternalAhead(t *testing.T) {
 		if n := b.launched() - before; n != 2 {
 			t.Errorf("%d circuits were built ahead, not 2", n)
 		}
+		first, second = acquire(t, p, internal), acquire(t, p, internal)
+		p.Rested()
+		synctest.Wait()
+		if n := b.launched() - before; n != 4 {
+			t.Errorf("%d circuits were built ahead when the stream was open, not 4", n)
+		}
 		out := acquire(t, p, to(443, key("a")))
 		if c := out.Circuit.(*fakeCircuit); len(c.spec.Dests) == 0 {
 			t.Error("a stream leaves over a circuit for onion services")
