@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -92,7 +93,12 @@ func killUnderTransfer(t *testing.T, ours bool) {
 	var wg sync.WaitGroup
 	for i, dialer := range dialers {
 		p := &probe{name: []string{"C tor", "Chive"}[i], pause: 300 * time.Millisecond, peers: i == 0 || !ours, dial: func(ctx context.Context, n int, addr string) error {
-			return echo(ctx, dialer(1000+n), addr, fmt.Sprint(n))
+			began := time.Now()
+			err := echo(ctx, dialer(1000+n), addr, fmt.Sprint(n))
+			if err != nil && time.Unix(0, k.killed.Load()).After(began) {
+				err = echo(ctx, dialer(10_000+n), addr, fmt.Sprint(n)) // the relay may have carried its circuit
+			}
+			return err
 		}}
 		probes = append(probes, p)
 		wg.Go(func() { p.run(probing, t, to) })
@@ -135,10 +141,13 @@ type killer struct {
 	nw      *ctor.Network
 	address string
 	asks    *ctor.Node // asks for the service's descriptors, and does nothing else
+
+	killed atomic.Int64 // when a relay was killed last; Unix nanoseconds
 }
 
 func (k *killer) kill(n *ctor.Node, what string) {
 	k.t.Logf("kill %s: %s", what, n.Name)
+	k.killed.Store(time.Now().UnixNano())
 	if err := n.Kill(); err != nil {
 		k.t.Fatal(err)
 	}
