@@ -1,12 +1,10 @@
 package hsservice
 
 import (
-	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/chivenet/chive/internal/cert"
@@ -361,135 +359,4 @@ func mixed(points []netdoc.HSIntroPoint) (out []netdoc.HSIntroPoint) {
 		out = append(out, points[i])
 	}
 	return out
-}
-
-// uploadAll gives a descriptor to directories; it returns those that did not take it,
-// and the last failure.
-func (s *Service) uploadAll(x *descriptor, dirs []netdir.Relay, doc *netdoc.HSDescriptor) (left []netdir.Relay, last error) {
-	slots := make(chan struct{}, maxUploads)
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	failed := func(dir netdir.Relay, err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		left, last = append(left, dir), err
-	}
-	for _, dir := range dirs {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer panics.Recover(s.log, func(err error) { failed(dir, err) })
-			defer func() { <-slots }()
-			if err := s.uploadTo(x, dir, doc); err != nil {
-				failed(dir, err)
-			}
-		})
-	}
-	wg.Wait()
-	return left, last
-}
-
-// uploadTo uploads to one directory. If it refuses, perhaps somebody with the same key
-// has given it a newer one: another program that this service was moved from, whose
-// counter differs. Then the next one must be above that. A directory that refuses what it
-// already has needs no other one: else it could make this service publish without end.
-func (s *Service) uploadTo(x *descriptor, dir netdir.Relay, doc *netdoc.HSDescriptor) error {
-	refused, err := s.store.upload(s.ctx, dir, doc.Text)
-	if err == nil {
-		return nil
-	}
-	s.log.Debug("onion service's descriptor: upload failed", "relay", dir, "err", err)
-	if refused {
-		if old, ferr := s.store.fetch(s.ctx, dir, doc.Blinded); ferr == nil && old != nil {
-			if old.Revision == doc.Revision && old.Signing == doc.Signing {
-				return nil
-			}
-			if s.fleet != nil {
-				s.refused(x, old)
-				return err
-			}
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			x.floor = max(x.floor, old.Revision)
-		}
-	}
-	return err
-}
-
-// uploaded notes what came of uploads. gone are the points that the descriptor does
-// not name any more.
-func (s *Service) uploaded(x *descriptor, gone []*point, total int, left []netdir.Relay, err error) {
-	now := time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer s.kick()
-	done := total - len(left)
-	if total > 0 {
-		s.log.Info("onion service's descriptor uploaded", "directories", done, "failed", len(left))
-	}
-	if done > 0 {
-		s.uploadedAt = now
-	}
-	x.busy = false
-	x.view.next = now.Add(lookSoon)
-	if !s.isPublished() {
-		x.view.next = now
-	}
-	if x.doc == nil || x.doc.Revision != x.revision || x.content == ([32]byte{}) {
-		return // another host's is newer, or collides with it (saw)
-	}
-	if s.leaving() && done > 0 {
-		left, err = nil, nil // some have it: nobody waits for the others
-	}
-	if x.retry = (time.Time{}); err != nil {
-		s.problem = err
-		x.retry = now.Add(min(maxRetry, minRetry<<min(x.failures, 10)))
-		x.failures++
-	} else {
-		x.failures, s.problem = 0, nil
-	}
-	if x.left = left; done > 0 {
-		for _, p := range gone {
-			p.leftOut(x, s.descs, now)
-		}
-	}
-}
-
-// leftOut notes that a descriptor is out without the point. Clients of the other
-// period go on asking there until their descriptor is out, too.
-func (p *point) leftOut(x *descriptor, all []*descriptor, now time.Time) {
-	if p.outOf == nil {
-		p.outOf = map[*descriptor]bool{}
-	}
-	p.outOf[x] = true
-	for _, d := range all {
-		if !p.outOf[d] {
-			return
-		}
-	}
-	p.outSince = now
-}
-
-// verify fetches a descriptor back, over circuits of its own, from the directories
-// that clients ask.
-func (s *Service) verify(d *netdir.Directory, x *descriptor, revision uint64) error {
-	ctx, cancel := context.WithTimeoutCause(s.ctx, 2*dirTimeout, errDirTimeout)
-	defer cancel()
-	blinded := x.keys.Blinded.Public()
-	replicas, _, spread := d.HSSpread()
-	dirs := d.HSFetchRing(d.HSTimes(s.cfg.Circuits.Testing())).Responsible(blinded, replicas, spread)
-	err := fault.New(fault.Directory, "onion service: no directory has its descriptor")
-	for _, dir := range s.allowed(dirs) {
-		got, ferr := s.store.fetch(ctx, dir, blinded)
-		if ferr == nil && got != nil && got.Revision >= revision {
-			s.pubOnce.Do(func() { close(s.published) })
-			return nil
-		}
-		if ferr != nil {
-			err = ferr
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return err
 }
