@@ -4,7 +4,9 @@ import (
 	_ "embed"
 	"encoding/binary"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -46,13 +48,13 @@ func TestHashVectors(t *testing.T) {
 	}
 }
 
-//go:embed testdata/proofs.txt
-var proofs string
+// proofsFile has proofs of work of C tor 0.4.9's own tests. internal/hspow reads more of it.
+const proofsFile = "../hspow/testdata/ctor.json"
 
 //go:embed testdata/rules.txt
 var rules string
 
-// proof is a line of these files.
+// proof is a challenge and its solution.
 type proof struct {
 	challenge []byte
 	solution  [16]byte
@@ -60,37 +62,58 @@ type proof struct {
 
 func readProofs(t testing.TB) []proof {
 	t.Helper()
-	all := parseProofs(t, proofs)
+	text, err := os.ReadFile(proofsFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Vectors []struct {
+			Effort                         uint32
+			Seed, Blinded, Nonce, Solution string
+		}
+	}
+	if err := json.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	var all []proof
+	for _, v := range file.Vectors {
+		all = append(all, parseProof(t, fmt.Sprintln(v.Blinded, v.Seed, v.Nonce, v.Effort, v.Solution)))
+	}
 	if len(all) != 20 {
 		t.Fatalf("%d proofs, not 20", len(all))
 	}
 	return all
 }
 
-func parseProofs(t testing.TB, text string) []proof {
+// readRules reads the proofs for fine points of the rules.
+func readRules(t testing.TB) []proof {
 	t.Helper()
 	var all []proof
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, "#") {
-			continue
+	for line := range strings.Lines(rules) {
+		if !strings.HasPrefix(line, "#") {
+			all = append(all, parseProof(t, line))
 		}
-		var blinded, seed, nonce, solution []byte
-		var effort uint32
-		if _, err := fmt.Sscanf(line, "%x %x %x %d %x", &blinded, &seed, &nonce, &effort, &solution); err != nil {
-			t.Fatalf("%q: %v", line, err)
-		}
-		c := slices.Concat([]byte("Tor hs intro v1\x00"), blinded, seed, nonce)
-		all = append(all, proof{binary.BigEndian.AppendUint32(c, effort), [16]byte(solution)})
+	}
+	if len(all) != 54 {
+		t.Fatalf("%d proofs for fine points of the rules, not 54", len(all))
 	}
 	return all
 }
 
-func TestVerifyVectors(t *testing.T) {
-	fine := parseProofs(t, rules)
-	if len(fine) != 54 {
-		t.Fatalf("%d proofs for fine points of the rules, not 54", len(fine))
+// parseProof reads a blinded identity, a seed, a nonce, an effort and a solution.
+func parseProof(t testing.TB, line string) proof {
+	t.Helper()
+	var blinded, seed, nonce, solution []byte
+	var effort uint32
+	if _, err := fmt.Sscanf(line, "%x %x %x %d %x", &blinded, &seed, &nonce, &effort, &solution); err != nil {
+		t.Fatalf("%q: %v", line, err)
 	}
-	for _, p := range append(readProofs(t), fine...) {
+	c := slices.Concat([]byte("Tor hs intro v1\x00"), blinded, seed, nonce)
+	return proof{binary.BigEndian.AppendUint32(c, effort), [16]byte(solution)}
+}
+
+func TestVerifyVectors(t *testing.T) {
+	for _, p := range append(readProofs(t), readRules(t)...) {
 		if err := Verify(p.challenge, &p.solution); err != nil {
 			t.Errorf("solution %x of %x: %v", p.solution, p.challenge, err)
 		}
