@@ -275,15 +275,10 @@ func (l *OnionListener) Key() []byte { return l.key.Bytes() }
 // first, the error says what went wrong last.
 func (l *OnionListener) Published(ctx context.Context) error { return l.s.Published(ctx) }
 
-// Withdraw has a host leave its fleet (OnionConfig.Fleet): it takes its introduction points
-// out of the descriptor, so that new clients go to the other hosts. Connections, and
-// clients with the descriptor of before, are served until Close. It returns when the
-// descriptor is with the directories; if no other host is known, or the service is no
-// fleet, it changes nothing.
-func (l *OnionListener) Withdraw(ctx context.Context) error { return l.s.Withdraw(ctx) }
-
-// Leave has a host leave its fleet with hardly a client lost. After Withdraw it goes on
-// for five seconds, and closes its introduction points then. Clients that have asked before
+// Leave has a host leave its fleet (OnionConfig.Fleet) with hardly a client lost. First it
+// takes its introduction points out of the descriptor, so that new clients go to the other
+// hosts. When the descriptor is with the directories, it goes on for five seconds, and closes
+// its introduction points then. Clients that have asked before
 // are met, and connections may go on for half a minute; Accept returns new ones meanwhile.
 // Leave returns when there are no more, when that time is over, or when ctx ends. Close must
 // follow. If no other host is known, or the service is no fleet, Leave does nothing. An error
