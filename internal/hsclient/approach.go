@@ -36,12 +36,13 @@ const slowIntroduction = 5 * time.Second
 // does not come for a while, a second course begins, and the first one that meets the
 // service ends the other.
 type approach struct {
-	c      *Client
-	course func(ctx context.Context, first *netdoc.HSIntroPoint) outcome
-	slow   chan struct{} // a course says that it waits for long
-	puzzle *puzzle       // nil: no proofs of work
-	once   sync.Once     // closes ready
-	ready  chan struct{} // closed when the first proof of work is done, or none is needed
+	c       *Client
+	history *history
+	course  func(ctx context.Context, first *netdoc.HSIntroPoint) outcome
+	slow    chan struct{} // a course says that it waits for long
+	puzzle  *puzzle       // nil: no proofs of work
+	once    sync.Once     // closes ready
+	ready   chan struct{} // closed when the first proof of work is done, or none is needed
 	// elsewhere is one more course, for when these lead nowhere; nil: there is none.
 	elsewhere func(ctx context.Context) outcome
 
@@ -58,12 +59,12 @@ type approach struct {
 }
 
 // newApproach returns an attempt. puzzle is nil if there are no proofs of work.
-func newApproach(c *Client, points []*netdoc.HSIntroPoint, puzzle *puzzle) *approach {
-	a := &approach{c: c, slow: make(chan struct{}, 1), puzzle: puzzle, ready: make(chan struct{}), points: points, tried: map[ident.Ed25519ID]bool{}, late: true}
+func newApproach(h *history, points []*netdoc.HSIntroPoint, puzzle *puzzle) *approach {
+	a := &approach{c: h.c, history: h, slow: make(chan struct{}, 1), puzzle: puzzle, ready: make(chan struct{}), points: points, tried: map[ident.Ed25519ID]bool{}, late: true}
 	if puzzle == nil {
 		a.worked()
 	} else {
-		a.lost = c.lostOf(puzzle.blinded)
+		a.lost = h.losses()
 	}
 	return a
 }
@@ -95,7 +96,7 @@ func (a *approach) outbid() {
 	if a.puzzle == nil {
 		return
 	}
-	a.c.noteLost(a.puzzle.blinded, a.lose())
+	a.history.noteLost(a.lose())
 }
 
 func (a *approach) lose() int {

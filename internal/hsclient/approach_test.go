@@ -35,7 +35,7 @@ func try(t *testing.T, ctx context.Context, points ...doing) (o outcome, tried i
 	for i := range points {
 		list[i] = &netdoc.HSIntroPoint{Auth: ident.Ed25519ID{byte(i)}}
 	}
-	a := newApproach(c, list, nil)
+	a := newApproach(c.history(ident.Ed25519ID{}), list, nil)
 	var n atomic.Int32
 	a.course = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome {
 		for ; p != nil; p = a.next() {

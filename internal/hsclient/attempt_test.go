@@ -152,7 +152,7 @@ func TestGivenUpOnTheWay(t *testing.T) {
 	c := newClient(t, &fakeNet{})
 	c.cfg.Network = nilNet{&fakeNet{}, cancel}
 	c.cfg.Private = true
-	if _, _, _, err := c.meet(ctx, s.id, &cached{inner: &s.inner, blinded: s.blinded}, false); !fault.Is(err, fault.Timeout) {
+	if _, _, _, err := c.meet(ctx, c.history(s.id), &cached{inner: &s.inner, blinded: s.blinded}, false); !fault.Is(err, fault.Timeout) {
 		t.Error(err)
 	}
 }

@@ -3,9 +3,7 @@ package hsclient
 import (
 	"context"
 	"slices"
-	"time"
 
-	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -14,8 +12,8 @@ import (
 // the service has not come for a while and the attempt has no point left, or has asked often
 // enough: the host that took the introductions may be dead. The points are those of a newer
 // descriptor. If there is none, they are those of the other hosts of a fleet.
-func (c *Client) elsewhere(ctx context.Context, a *approach, id ident.Ed25519ID, desc *cached, stable bool) outcome {
-	newer, err := c.descriptor(ctx, id, desc)
+func (c *Client) elsewhere(ctx context.Context, a *approach, desc *cached, stable bool) outcome {
+	newer, err := c.descriptor(ctx, a.history, desc)
 	switch {
 	case ctx.Err() != nil:
 		return outcome{}
@@ -27,11 +25,11 @@ func (c *Client) elsewhere(ctx context.Context, a *approach, id ident.Ed25519ID,
 	default:
 		return outcome{}
 	}
-	points, _ := c.usable(newer)
+	points, _ := a.history.usable(newer)
 	if points = a.untried(points); len(points) == 0 {
 		return outcome{}
 	}
-	b := newApproach(c, points, c.puzzle(newer))
+	b := newApproach(a.history, points, c.puzzle(newer))
 	b.course = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome { return c.course(ctx, b, p, newer, stable) }
 	o := b.run(ctx)
 	o.err = nil // what happens to the first introductions says why the attempt fails
@@ -57,26 +55,4 @@ func (a *approach) latest() *cached {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.newest
-}
-
-// waited notes how long the service took to come after an introduction. A point where this
-// took long is tried after the others for a while: its host may be dead.
-func (c *Client) waited(p *netdoc.HSIntroPoint, came bool, took time.Duration) {
-	if slow := took >= slowMeeting; slow || came {
-		c.note(p, func(s *pointState) { s.lost = slow })
-	}
-}
-
-// likelyFirst puts the points last from which the service did not come lately. The caller has
-// the mutex.
-func (c *Client) likelyFirst(points []*netdoc.HSIntroPoint, now time.Time) []*netdoc.HSIntroPoint {
-	var first, last []*netdoc.HSIntroPoint
-	for _, p := range points {
-		if s := c.points[p.Auth]; s != nil && s.lost && now.Sub(s.at) < forgive {
-			last = append(last, p)
-		} else {
-			first = append(first, p)
-		}
-	}
-	return append(first, last...)
 }

@@ -24,7 +24,7 @@ func tryElsewhere(t *testing.T, elsewhere func(ctx context.Context, a *approach)
 	for i := range points {
 		list[i] = &netdoc.HSIntroPoint{Auth: ident.Ed25519ID{byte(i)}}
 	}
-	a := newApproach(c, list, nil)
+	a := newApproach(c.history(ident.Ed25519ID{}), list, nil)
 	a.course = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome {
 		for ; p != nil; p = a.next() {
 			if o := points[p.Auth[0]](ctx, a); o.circ != nil || o.err != nil || ctx.Err() != nil {
@@ -133,12 +133,12 @@ func TestWhere(t *testing.T) {
 		f := &fakeNet{}
 		client := newClient(t, f)
 		if c.newer != nil {
-			client.keep(c.newer, client.epochNow())
+			client.keep(c.newer, client.epoch)
 		}
-		a := newApproach(client, nil, nil)
+		a := newApproach(client.history(s.id), nil, nil)
 		a.tried[ident.Ed25519ID{1}], a.tried[ident.Ed25519ID{2}] = true, true
 		a.found(c.old)
-		if o := client.elsewhere(t.Context(), a, s.id, c.old, false); o.circ != nil || o.err != nil {
+		if o := client.elsewhere(t.Context(), a, c.old, false); o.circ != nil || o.err != nil {
 			t.Errorf("%s: %+v", name, o)
 		}
 		if got := f.points(); !slices.Equal(got, c.want) {
@@ -173,6 +173,7 @@ func TestLostPointsLast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := New(Config{Network: &fakeNet{}, Log: slog.New(slog.DiscardHandler)})
 		defer c.Close()
+		h := c.history(ident.Ed25519ID{1})
 		desc := &cached{inner: &netdoc.HSInner{Points: make([]netdoc.HSIntroPoint, 5)}}
 		for i := range desc.inner.Points {
 			desc.inner.Points[i].Auth = ident.Ed25519ID{byte(i)}
@@ -180,7 +181,7 @@ func TestLostPointsLast(t *testing.T) {
 		bad := &desc.inner.Points[2]
 		last := func() (n int) {
 			for range 50 {
-				points, _ := c.usable(desc)
+				points, _ := h.usable(desc)
 				if len(points) != 5 {
 					t.Fatal(len(points))
 				}
@@ -190,19 +191,19 @@ func TestLostPointsLast(t *testing.T) {
 			}
 			return n
 		}
-		c.waited(bad, false, time.Second) // another rendezvous was first
+		h.waited(bad, false, time.Second) // another rendezvous was first
 		if n := last(); n == 50 {
 			t.Error("it is always last without a reason")
 		}
-		c.waited(bad, false, slowMeeting)
+		h.waited(bad, false, slowMeeting)
 		if n := last(); n != 50 {
 			t.Errorf("it was last %d times", n)
 		}
-		c.waited(bad, true, time.Second)
+		h.waited(bad, true, time.Second)
 		if n := last(); n == 50 {
 			t.Error("it stays last although the service came")
 		}
-		c.waited(bad, true, 2*slowMeeting)
+		h.waited(bad, true, 2*slowMeeting)
 		time.Sleep(forgive)
 		if n := last(); n == 50 {
 			t.Error("it stays last")

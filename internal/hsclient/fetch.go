@@ -62,27 +62,26 @@ func directories(d *netdir.Directory, t netdir.HSTimes, blinded ident.Ed25519ID)
 
 // descriptor returns the service's descriptor. If stale is not nil, it led nowhere:
 // then only a newer one will do.
-func (c *Client) descriptor(ctx context.Context, id ident.Ed25519ID, stale *cached) (*cached, error) {
+func (c *Client) descriptor(ctx context.Context, h *history, stale *cached) (*cached, error) {
 	d, err := c.cfg.Network.Directory(ctx)
 	if err != nil {
 		return nil, err
 	}
 	t := d.HSTimes(c.cfg.Testing)
-	svc, err := c.service(id, t.Period)
+	svc, err := c.service(h.key.id, t.Period)
 	if err != nil {
 		return nil, err
 	}
-	if got := c.kept(svc.blinded); got != nil && got != stale {
+	if got := c.kept(svc.blinded, h.epoch); got != nil && got != stale {
 		return got, nil
 	}
 	dirs := c.choose(svc.blinded, directories(d, t, svc.blinded), stale != nil)
 	if len(dirs) == 0 {
 		return nil, fault.New(fault.Directory, "onion service: %w", ErrNoDescriptor)
 	}
-	epoch := c.epochNow()
 	last := fault.New(fault.Directory, "onion service: %w", ErrNoDescriptor)
 	for _, dir := range dirs {
-		got, err := c.ask(ctx, dir, &svc)
+		got, err := c.ask(ctx, h, dir, &svc)
 		if ctx.Err() != nil {
 			return nil, fault.New(fault.Timeout, "onion service: its descriptor: %w", context.Cause(ctx))
 		}
@@ -90,7 +89,7 @@ func (c *Client) descriptor(ctx context.Context, id ident.Ed25519ID, stale *cach
 			continue // the same again
 		}
 		if err == nil {
-			c.keep(got, epoch)
+			c.keep(got, h.epoch)
 			return got, nil
 		}
 		c.cfg.Log.Debug("no descriptor of an onion service", "directory", dir, "err", err)
@@ -106,18 +105,13 @@ func (c *Client) descriptor(ctx context.Context, id ident.Ed25519ID, stale *cach
 	return nil, last
 }
 
-func (c *Client) epochNow() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.epoch
-}
-
-// kept returns the descriptor that is kept for a blinded key, or nil.
-func (c *Client) kept(blinded ident.Ed25519ID) *cached {
+// kept returns the descriptor that is kept for a blinded key, or nil. An attempt that began
+// before NewIdentity has none: a directory may give each client another one, and so know it again.
+func (c *Client) kept(blinded ident.Ed25519ID, epoch int) *cached {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	got := c.descs[blinded]
-	if got == nil || time.Now().After(got.expires) {
+	if got == nil || c.epoch != epoch || time.Now().After(got.expires) {
 		return nil
 	}
 	return got
@@ -194,9 +188,12 @@ func (c *Client) choose(blinded ident.Ed25519ID, dirs []netdir.Relay, fresh bool
 	return out
 }
 
-func (c *Client) noteAsked(q question) {
+func (c *Client) noteAsked(q question, epoch int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.epoch != epoch {
+		return
+	}
 	c.asked[q] = pause{time.Now(), min(max(firstPause, 2*c.asked[q].length), lastPause)}
 }
 
@@ -208,10 +205,10 @@ func (c *Client) forgetAsked(blinded ident.Ed25519ID) {
 }
 
 // ask fetches a descriptor from one directory and reads it.
-func (c *Client) ask(ctx context.Context, dir netdir.Relay, svc *service) (*cached, error) {
+func (c *Client) ask(ctx context.Context, h *history, dir netdir.Relay, svc *service) (*cached, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, fetchTimeout, errFetchTimeout)
 	defer cancel()
-	c.noteAsked(question{svc.blinded, dir.ID().Ed})
+	c.noteAsked(question{svc.blinded, dir.ID().Ed}, h.epoch)
 	circ, err := c.cfg.Network.To(ctx, dir.Target(), nil)
 	if err != nil {
 		return nil, err

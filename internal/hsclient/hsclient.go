@@ -2,9 +2,8 @@
 // descriptor, meets the service at a rendezvous point, and gives out the circuit
 // that leads to it.
 //
-// What a client keeps is by service: the descriptor, and which introduction points
-// failed. A circuit to a service is by service and isolation key, and carries
-// nothing else.
+// A client keeps descriptors by service. It keeps by service and isolation key: the
+// circuit, which carries nothing else, and what has failed (history).
 package hsclient
 
 import (
@@ -86,16 +85,15 @@ type Client struct {
 	room    *account.Account // of the descriptors, and of the workers
 	workers *workers
 
-	mu       sync.Mutex // guards the fields below
-	epoch    int        // grows with NewIdentity
-	descs    map[ident.Ed25519ID]*cached
-	services map[ident.Ed25519ID]service // by addresses
-	asked    map[question]pause
-	points   map[ident.Ed25519ID]*pointState // by their authentication keys
-	bids     map[ident.Ed25519ID]bid         // by blinded keys
-	meets    map[meetKey]*meeting
-	late     lingering
-	closed   bool
+	mu        sync.Mutex // guards the fields below
+	epoch     int        // grows with NewIdentity
+	descs     map[ident.Ed25519ID]*cached
+	services  map[ident.Ed25519ID]service // by addresses
+	asked     map[question]pause
+	histories map[meetKey]*history
+	meets     map[meetKey]*meeting
+	late      lingering
+	closed    bool
 }
 
 // New returns a client. Close ends it.
@@ -115,8 +113,8 @@ func (c *Client) forgetLocked() {
 	for k := range c.descs {
 		c.dropLocked(k)
 	}
-	c.descs, c.asked, c.points = map[ident.Ed25519ID]*cached{}, map[question]pause{}, map[ident.Ed25519ID]*pointState{}
-	c.bids, c.services = map[ident.Ed25519ID]bid{}, map[ident.Ed25519ID]service{}
+	c.descs, c.asked, c.histories = map[ident.Ed25519ID]*cached{}, map[question]pause{}, map[meetKey]*history{}
+	c.services = map[ident.Ed25519ID]service{}
 }
 
 // NewIdentity forgets descriptors and failures, and keeps new streams from all

@@ -179,7 +179,7 @@ func TestEachDirectoryOnce(t *testing.T) {
 	}
 	excluded := dirs[2].RSA()
 	f.refused[excluded] = true
-	if _, err := c.descriptor(t.Context(), s.id, nil); !errors.Is(err, ErrNoDescriptor) || !errors.Is(err, errNoCircuit) {
+	if _, err := c.descriptor(t.Context(), c.history(s.id), nil); !errors.Is(err, ErrNoDescriptor) || !errors.Is(err, errNoCircuit) {
 		t.Error(err)
 	}
 	seen := map[ident.RSAID]int{}
@@ -195,18 +195,18 @@ func TestEachDirectoryOnce(t *testing.T) {
 		}
 	}
 	stale := &cached{blinded: s.blinded, inner: &s.inner, revision: 1, expires: time.Now().Add(time.Hour)}
-	if _, err := c.descriptor(t.Context(), s.id, stale); !errors.Is(err, ErrNoDescriptor) || len(f.to) != 5 {
+	if _, err := c.descriptor(t.Context(), c.history(s.id), stale); !errors.Is(err, ErrNoDescriptor) || len(f.to) != 5 {
 		t.Error(err, len(f.to))
 	}
 	c.keep(stale, 0)
-	if got, err := c.descriptor(t.Context(), s.id, nil); err != nil || got != stale {
+	if got, err := c.descriptor(t.Context(), c.history(s.id), nil); err != nil || got != stale {
 		t.Error(got, err)
 	}
 	c.NewIdentity()
-	if c.keep(stale, 0); c.kept(s.blinded) != nil {
+	if c.keep(stale, 0); c.kept(s.blinded, c.epoch) != nil {
 		t.Error("a descriptor of before the new identity is kept")
 	}
-	if _, err := c.descriptor(t.Context(), s.id, nil); err == nil || len(f.to) != 10 {
+	if _, err := c.descriptor(t.Context(), c.history(s.id), nil); err == nil || len(f.to) != 10 {
 		t.Error(err, len(f.to))
 	}
 }
@@ -223,7 +223,7 @@ func TestServiceComesBack(t *testing.T) {
 		rounds := func(seconds int) int {
 			f.to = nil
 			for range seconds {
-				if _, err := c.descriptor(t.Context(), s.id, stale); !errors.Is(err, ErrNoDescriptor) {
+				if _, err := c.descriptor(t.Context(), c.history(s.id), stale); !errors.Is(err, ErrNoDescriptor) {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)
@@ -375,34 +375,34 @@ func TestPoints(t *testing.T) {
 		desc := &cached{inner: &s.inner}
 		usable := func(want int, wantLate bool) {
 			t.Helper()
-			if got, late := c.usable(desc); len(got) != want || want == 0 && late != wantLate {
+			if got, late := c.history(s.id).usable(desc); len(got) != want || want == 0 && late != wantLate {
 				t.Errorf("%d points, late %v", len(got), late)
 			}
 		}
 		usable(1, false)
 		for n := range maxUnreachable + 1 {
 			usable(1, false)
-			if _, err := c.reach(t.Context(), p); err != errNoCircuit {
+			if _, err := c.reach(t.Context(), c.history(s.id), p); err != errNoCircuit {
 				t.Error(n, err)
 			}
 		}
 		usable(0, false)
 		time.Sleep(forgive)
 		usable(1, false)
-		c.note(p, func(s *pointState) { s.late = true })
+		c.history(s.id).note(p, func(s *pointState) { s.late = true })
 		usable(0, true)
-		if _, _, _, err := c.meet(t.Context(), s.id, desc, false); !errors.Is(err, ErrIntroTimeout) || !fault.Is(err, fault.Timeout) {
+		if _, _, _, err := c.meet(t.Context(), c.history(s.id), desc, false); !errors.Is(err, ErrIntroTimeout) || !fault.Is(err, fault.Timeout) {
 			t.Error(err)
 		}
 		c.NewIdentity()
 		usable(1, false)
 		f.refused[ident.RSAID{1}] = true
-		if _, _, _, err := c.meet(t.Context(), s.id, desc, false); !errors.Is(err, ErrIntroduction) || !fault.Is(err, fault.Network) {
+		if _, _, _, err := c.meet(t.Context(), c.history(s.id), desc, false); !errors.Is(err, ErrIntroduction) || !fault.Is(err, fault.Network) {
 			t.Error(err)
 		}
 		usable(0, false)
-		if len(c.points) != 1 {
-			t.Error(len(c.points))
+		if n := len(c.history(s.id).points); n != 1 {
+			t.Error(n)
 		}
 	})
 }

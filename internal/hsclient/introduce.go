@@ -20,62 +20,7 @@ const (
 	introduceTimeout = 30 * time.Second
 	// meetTimeout bounds how long an introduced service may take to come.
 	meetTimeout = 30 * time.Second
-	// forgive is how long an introduction point's failures are remembered, and
-	// maxUnreachable how many failed circuits to it are too many, as in C tor.
-	forgive        = 2 * time.Minute
-	maxUnreachable = 5
 )
-
-// pointState is what went wrong with an introduction point lately.
-type pointState struct {
-	at          time.Time
-	refused     bool // it knows no such service, or cannot be used
-	late        bool // it did not answer
-	lost        bool // it took an introduction, and the service did not come for a while
-	unreachable int  // circuits to it that failed
-}
-
-func (s *pointState) unusable(now time.Time) bool {
-	return s != nil && now.Sub(s.at) < forgive && (s.refused || s.late || s.unreachable > maxUnreachable)
-}
-
-// note changes what is remembered of a point.
-func (c *Client) note(p *netdoc.HSIntroPoint, change func(*pointState)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	for k, s := range c.points {
-		if now.Sub(s.at) >= forgive {
-			delete(c.points, k)
-		}
-	}
-	s := c.points[p.Auth]
-	if s == nil {
-		s = new(pointState)
-		c.points[p.Auth] = s
-	}
-	s.at = now
-	change(s)
-}
-
-// usable returns the introduction points to try, in a random order, but those that are
-// promising first. late says that there is none because none of them answers.
-func (c *Client) usable(desc *cached) (out []*netdoc.HSIntroPoint, late bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	late = true
-	for i := range desc.inner.Points {
-		p := &desc.inner.Points[i]
-		if s := c.points[p.Auth]; !s.unusable(now) {
-			out = append(out, p)
-		} else {
-			late = late && s.late
-		}
-	}
-	shuffle(out)
-	return c.likelyFirst(out, now), late
-}
 
 // target checks an introduction point's link specifiers, which a stranger wrote.
 func (c *Client) target(p *netdoc.HSIntroPoint) (linkspec.Target, error) {

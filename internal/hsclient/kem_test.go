@@ -55,7 +55,7 @@ func TestKEMRequiredBeforeAnything(t *testing.T) {
 	c := newClient(t, f)
 	c.cfg.PQ = circuit.PQRequireAll
 	c.keep(&cached{inner: &s.inner, blinded: s.blinded, expires: time.Now().Add(time.Hour)}, 0)
-	if _, _, err := c.connect(t.Context(), meetKey{id: s.id}, false); !errors.Is(err, ErrClassical) || len(f.to) != 0 {
+	if _, _, err := c.connect(t.Context(), c.history(s.id), false); !errors.Is(err, ErrClassical) || len(f.to) != 0 {
 		t.Errorf("%v, %d circuits", err, len(f.to))
 	}
 }

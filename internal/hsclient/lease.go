@@ -116,12 +116,13 @@ func (c *Client) beginLocked(k meetKey, stable bool) *meeting {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	m.cancel = cancel
 	c.meets[k] = m
+	h := c.historyLocked(k)
 	c.wg.Go(func() {
 		defer panics.Recover(c.cfg.Log, func(err error) { m.finish(nil, nil, err) })
 		defer cancel(nil)
 		ctx, stop := context.WithTimeoutCause(ctx, connectTimeout, errConnectTimeout)
 		defer stop()
-		m.finish(c.connect(ctx, k, stable))
+		m.finish(c.connect(ctx, h, stable))
 	})
 	return m
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/panics"
 )
@@ -24,17 +23,17 @@ const (
 )
 
 // connect gets a circuit to a service.
-func (c *Client) connect(ctx context.Context, k meetKey, stable bool) (Circuit, *circuit.Hop, error) {
-	desc, err := c.descriptor(ctx, k.id, nil)
+func (c *Client) connect(ctx context.Context, h *history, stable bool) (Circuit, *circuit.Hop, error) {
+	desc, err := c.descriptor(ctx, h, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	desc = c.seeded(ctx, k.id, desc)
+	desc = c.seeded(ctx, h, desc)
 	for again := false; ; again = true {
 		if err := c.protects(desc); err != nil {
 			return nil, nil, err
 		}
-		newest, circ, hop, err := c.meet(ctx, k.id, desc, stable)
+		newest, circ, hop, err := c.meet(ctx, h, desc, stable)
 		if err == nil {
 			c.forgetAsked(desc.blinded)
 		}
@@ -42,7 +41,7 @@ func (c *Client) connect(ctx context.Context, k meetKey, stable bool) (Circuit, 
 			return circ, hop, err
 		}
 		// The service may have other introduction points by now.
-		newer, ferr := c.descriptor(ctx, k.id, newest)
+		newer, ferr := c.descriptor(ctx, h, newest)
 		if ferr != nil {
 			c.cfg.Log.Debug("no newer descriptor of an onion service", "err", ferr)
 			return nil, nil, err
@@ -54,11 +53,11 @@ func (c *Client) connect(ctx context.Context, k meetKey, stable bool) (Circuit, 
 // seeded returns a newer descriptor if the seed of a service's proofs of work has expired.
 // If there is none, it returns the same: a service takes proofs for the seed before, and
 // the clocks may differ.
-func (c *Client) seeded(ctx context.Context, id ident.Ed25519ID, desc *cached) *cached {
+func (c *Client) seeded(ctx context.Context, h *history, desc *cached) *cached {
 	if p := c.puzzle(desc); p == nil || time.Now().Before(p.Expires) {
 		return desc
 	}
-	newer, err := c.descriptor(ctx, id, desc)
+	newer, err := c.descriptor(ctx, h, desc)
 	if err != nil {
 		c.cfg.Log.Debug("no newer seed for the proofs of work of an onion service", "err", err)
 		return desc
@@ -115,14 +114,14 @@ func (c *Client) prepared(ctx context.Context, making **making, stable bool) (*r
 
 // meet meets the service that a descriptor is of. It also returns the newest descriptor that
 // it tried: perhaps it fetched one.
-func (c *Client) meet(ctx context.Context, id ident.Ed25519ID, desc *cached, stable bool) (*cached, Circuit, *circuit.Hop, error) {
-	points, late := c.usable(desc)
+func (c *Client) meet(ctx context.Context, h *history, desc *cached, stable bool) (*cached, Circuit, *circuit.Hop, error) {
+	points, late := h.usable(desc)
 	if len(points) == 0 {
 		return desc, nil, nil, failure(late, nil)
 	}
-	a := newApproach(c, points, c.puzzle(desc))
+	a := newApproach(h, points, c.puzzle(desc))
 	a.found(desc)
-	a.elsewhere = func(ctx context.Context) outcome { return c.elsewhere(ctx, a, id, desc, stable) }
+	a.elsewhere = func(ctx context.Context) outcome { return c.elsewhere(ctx, a, desc, stable) }
 	a.course = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome { return c.course(ctx, a, p, desc, stable) }
 	o := a.run(ctx)
 	return a.latest(), o.circ, o.hop, workWanted(o.err, desc.inner.PoW, a.greatest(), c.cfg.MaxEffort)
@@ -153,7 +152,7 @@ func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint
 		if rend == nil && making == nil {
 			making = c.prepare(ctx, stable)
 		}
-		reaching := c.reaching(ctx, p)
+		reaching := c.reaching(ctx, a.history, p)
 		var ahead *draft
 		if work.effort == 0 { // else the proof must be in it
 			ahead = c.ahead(desc, p, rend, making)
@@ -183,14 +182,14 @@ func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint
 			circ.Close()
 			return outcome{err: err}
 		}
-		err = c.through(ctx, desc, p, circ, rend, pow, ahead)
+		err = c.through(ctx, a.history, desc, p, circ, rend, pow, ahead)
 		c.leaveIntro(circ)
 		var hop *circuit.Hop
 		if err == nil {
 			a.introduced(p, pow)
 			began := time.Now()
 			hop, err = c.await(ctx, rend, a.slow)
-			c.waited(p, err == nil, time.Since(began))
+			a.history.waited(p, err == nil, time.Since(began))
 		}
 		if err == nil {
 			done := rend
@@ -213,24 +212,24 @@ func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint
 }
 
 // reach builds a circuit to an introduction point.
-func (c *Client) reach(ctx context.Context, p *netdoc.HSIntroPoint) (Circuit, error) {
+func (c *Client) reach(ctx context.Context, h *history, p *netdoc.HSIntroPoint) (Circuit, error) {
 	t, err := c.target(p)
 	if err != nil {
-		c.note(p, func(s *pointState) { s.refused = true })
+		h.note(p, func(s *pointState) { s.refused = true })
 		return nil, err
 	}
 	ictx, cancel := context.WithTimeoutCause(ctx, introduceTimeout, ErrIntroTimeout)
 	defer cancel()
 	circ, err := c.cfg.Network.To(ictx, t, p.Specs)
 	if err != nil && ctx.Err() == nil {
-		c.note(p, func(s *pointState) { s.unreachable++ })
+		h.note(p, func(s *pointState) { s.unreachable++ })
 	}
 	return circ, err
 }
 
 // reaching is reach on a goroutine of its own. The function that it returns waits for it,
 // and must be called.
-func (c *Client) reaching(ctx context.Context, p *netdoc.HSIntroPoint) func() (Circuit, error) {
+func (c *Client) reaching(ctx context.Context, h *history, p *netdoc.HSIntroPoint) func() (Circuit, error) {
 	type reached struct {
 		circ Circuit
 		err  error
@@ -238,7 +237,7 @@ func (c *Client) reaching(ctx context.Context, p *netdoc.HSIntroPoint) func() (C
 	out := make(chan reached, 1)
 	c.wg.Go(func() {
 		defer panics.Recover(c.cfg.Log, func(err error) { out <- reached{nil, err} })
-		circ, err := c.reach(ctx, p)
+		circ, err := c.reach(ctx, h, p)
 		out <- reached{circ, err}
 	})
 	return func() (Circuit, error) {
@@ -248,14 +247,14 @@ func (c *Client) reaching(ctx context.Context, p *netdoc.HSIntroPoint) func() (C
 }
 
 // through introduces this client at one point, and notes how that went.
-func (c *Client) through(ctx context.Context, desc *cached, p *netdoc.HSIntroPoint, circ Circuit, rend *rendezvous, pow *cell.PoW, ahead *draft) error {
+func (c *Client) through(ctx context.Context, h *history, desc *cached, p *netdoc.HSIntroPoint, circ Circuit, rend *rendezvous, pow *cell.PoW, ahead *draft) error {
 	ictx, cancel := context.WithTimeoutCause(ctx, introduceTimeout, ErrIntroTimeout)
 	defer cancel()
 	err := c.introduce(ictx, desc, p, circ, rend, pow, ahead)
 	if err == nil || ctx.Err() != nil {
 		return err
 	}
-	c.note(p, func(s *pointState) {
+	h.note(p, func(s *pointState) {
 		switch {
 		case errors.Is(err, ErrIntroTimeout):
 			s.late = true

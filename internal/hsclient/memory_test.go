@@ -17,7 +17,7 @@ func TestDescriptorsAreCounted(t *testing.T) {
 	c := New(Config{Log: slog.New(slog.DiscardHandler), Memory: m})
 	put := func(n byte) *cached {
 		d := &cached{inner: new(netdoc.HSInner), blinded: ident.Ed25519ID{n}, expires: time.Now().Add(time.Hour), size: 50_000}
-		c.keep(d, c.epochNow())
+		c.keep(d, c.epoch)
 		return d
 	}
 	one := put(1)
@@ -31,7 +31,7 @@ func TestDescriptorsAreCounted(t *testing.T) {
 	}
 	c.evict(one)
 	c.evict(one)
-	if c.kept(one.blinded) != nil || m.Used() != 50_000 {
+	if c.kept(one.blinded, c.epoch) != nil || m.Used() != 50_000 {
 		t.Errorf("%d bytes after one was evicted", m.Used())
 	}
 	for n := range 250 {
@@ -60,9 +60,9 @@ func TestNewestIsKept(t *testing.T) {
 		return &cached{blinded: ident.Ed25519ID{1}, revision: revision, expires: time.Now().Add(time.Hour)}
 	}
 	for _, revision := range []uint64{1, 3, 2} {
-		c.keep(desc(revision), c.epochNow())
+		c.keep(desc(revision), c.epoch)
 	}
-	if got := c.kept(ident.Ed25519ID{1}); got == nil || got.revision != 3 {
+	if got := c.kept(ident.Ed25519ID{1}, c.epoch); got == nil || got.revision != 3 {
 		t.Errorf("%+v is kept", got)
 	}
 }

@@ -51,3 +51,9 @@ func (c *Client) knowService(s service, epoch int) {
 	}
 	c.services[s.id] = s
 }
+
+func (c *Client) epochNow() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.epoch
+}

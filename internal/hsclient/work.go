@@ -44,38 +44,6 @@ func raise(suggested uint32, n int, most uint32) uint32 {
 	return uint32(effort)
 }
 
-// bid is how often a service did not come lately when it was introduced.
-type bid struct {
-	lost int
-	at   time.Time
-}
-
-// lostOf returns how often the service with a blinded key did not come lately.
-func (c *Client) lostOf(blinded ident.Ed25519ID) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if b := c.bids[blinded]; time.Since(b.at) < forgive {
-		return b.lost
-	}
-	return 0
-}
-
-// noteLost remembers that an attempt has lost n introductions. Attempts at the same time
-// do not add up.
-func (c *Client) noteLost(blinded ident.Ed25519ID, n int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	for k, b := range c.bids {
-		if now.Sub(b.at) >= forgive {
-			delete(c.bids, k)
-		}
-	}
-	if n >= c.bids[blinded].lost {
-		c.bids[blinded] = bid{n, now}
-	}
-}
-
 // puzzle is the proof of work that a service asks for in one attempt to reach it; nil: it
 // asks for none, or the configuration has none made.
 type puzzle struct {

@@ -90,7 +90,7 @@ func TestNoPuzzle(t *testing.T) {
 func TestProofs(t *testing.T) {
 	c := newWorker(t, 2)
 	desc := asking(1)
-	a := newApproach(c, nil, c.puzzle(desc))
+	a := newApproach(c.history(ident.Ed25519ID{}), nil, c.puzzle(desc))
 	w := proofs{a: a}
 	var nonces [][16]byte
 	for range 2 {
@@ -122,7 +122,7 @@ func TestProofs(t *testing.T) {
 // proof, until one was lost.
 func TestProofWithoutEffort(t *testing.T) {
 	c := newWorker(t, 100)
-	a := newApproach(c, nil, c.puzzle(asking(0)))
+	a := newApproach(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0)))
 	w := proofs{a: a}
 	w.begin(t.Context())
 	if pow, err := w.take(t.Context()); pow != nil || err != nil {
@@ -135,7 +135,7 @@ func TestProofWithoutEffort(t *testing.T) {
 // done; the error says so.
 func TestProofNotInTime(t *testing.T) {
 	c := newWorker(t, 1<<32-1)
-	w := proofs{a: newApproach(c, nil, c.puzzle(asking(1<<32-1)))}
+	w := proofs{a: newApproach(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(1<<32-1)))}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	w.begin(ctx)
@@ -149,29 +149,21 @@ func TestProofNotInTime(t *testing.T) {
 func TestLostIsRemembered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newWorker(t, 1000)
-		one, two := newApproach(c, nil, c.puzzle(asking(0))), newApproach(c, nil, c.puzzle(asking(0)))
+		one, two := newApproach(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0))), newApproach(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0)))
 		one.outbid()
 		two.outbid()
 		time.Sleep(forgive - time.Second)
-		if e := newApproach(c, nil, c.puzzle(asking(0))).effort(); e != firstRaise {
+		if e := newApproach(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0))).effort(); e != firstRaise {
 			t.Errorf("effort %d", e)
 		}
 		two.outbid()
 		time.Sleep(2 * time.Second)
-		if e := newApproach(c, nil, c.puzzle(asking(0))).effort(); e != 2*firstRaise {
+		if e := newApproach(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0))).effort(); e != 2*firstRaise {
 			t.Errorf("effort %d", e)
 		}
 		time.Sleep(forgive)
-		if e := newApproach(c, nil, c.puzzle(asking(0))).effort(); e != 0 {
+		if e := newApproach(c.history(ident.Ed25519ID{}), nil, c.puzzle(asking(0))).effort(); e != 0 {
 			t.Errorf("effort %d", e)
-		}
-		c.noteLost(ident.Ed25519ID{9}, 1)
-		if len(c.bids) != 1 {
-			t.Errorf("%d services are remembered", len(c.bids))
-		}
-		c.NewIdentity()
-		if len(c.bids) != 0 {
-			t.Error("a new identity remembers")
 		}
 	})
 }
@@ -182,7 +174,7 @@ func TestBids(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newWorker(t, 10_000)
 		p := new(netdoc.HSIntroPoint)
-		a := newApproach(c, []*netdoc.HSIntroPoint{p}, c.puzzle(asking(0)))
+		a := newApproach(c.history(ident.Ed25519ID{}), []*netdoc.HSIntroPoint{p}, c.puzzle(asking(0)))
 		circ := new(closing)
 		var mu sync.Mutex
 		var efforts []uint32
@@ -224,11 +216,11 @@ func TestSeedExpired(t *testing.T) {
 	s := newService(t)
 	desc := asking(7)
 	desc.blinded = s.blinded
-	if got := c.seeded(t.Context(), s.id, desc); got != desc || len(f.to) != 0 {
+	if got := c.seeded(t.Context(), c.history(s.id), desc); got != desc || len(f.to) != 0 {
 		t.Errorf("%d directories were asked", len(f.to))
 	}
 	desc.inner.PoW.Expires = time.Now().Add(-time.Second)
-	if got := c.seeded(t.Context(), s.id, desc); got != desc || len(f.to) == 0 {
+	if got := c.seeded(t.Context(), c.history(s.id), desc); got != desc || len(f.to) == 0 {
 		t.Errorf("%d directories were asked", len(f.to))
 	}
 }

@@ -1,0 +1,159 @@
+package hsclient
+
+import (
+	"time"
+
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdoc"
+)
+
+const (
+	// forgive is how long an introduction point's failures are remembered, and
+	// maxUnreachable how many failed circuits to it are too many, as in C tor.
+	forgive        = 2 * time.Minute
+	maxUnreachable = 5
+	// maxHistories bounds the histories that are kept, and maxNoted the introduction points
+	// of each.
+	maxHistories = 1024
+	maxNoted     = 64
+)
+
+// history is what went wrong lately with one service, for the streams of one isolation key.
+// A service notices what its failures change: which introduction point a client tries
+// first, and how much work it does. So streams that must not be linked have histories of
+// their own. An attempt uses the history that it has begun with: what it notes after
+// NewIdentity is not seen by later attempts.
+type history struct {
+	c     *Client
+	key   meetKey
+	epoch int // of the client when it was made
+
+	// guarded by c.mu
+	used   time.Time                       // by an attempt that began, or noted something
+	points map[ident.Ed25519ID]*pointState // by their authentication keys
+	lost   int                             // how often the service did not come when it was introduced
+	lostAt time.Time
+}
+
+// pointState is what went wrong with an introduction point lately.
+type pointState struct {
+	at          time.Time
+	refused     bool // it knows no such service, or cannot be used
+	late        bool // it did not answer
+	lost        bool // it took an introduction, and the service did not come for a while
+	unreachable int  // circuits to it that failed
+}
+
+func (s *pointState) unusable(now time.Time) bool {
+	return s != nil && now.Sub(s.at) < forgive && (s.refused || s.late || s.unreachable > maxUnreachable)
+}
+
+// historyLocked returns the history for an attempt that begins.
+func (c *Client) historyLocked(k meetKey) *history {
+	now := time.Now()
+	var oldest *history
+	for key, h := range c.histories {
+		if now.Sub(h.used) >= forgive+connectTimeout { // no attempt has it any more
+			delete(c.histories, key)
+		} else if oldest == nil || h.used.Before(oldest.used) {
+			oldest = h
+		}
+	}
+	h := c.histories[k]
+	if h == nil {
+		if len(c.histories) >= maxHistories {
+			delete(c.histories, oldest.key)
+		}
+		h = &history{c: c, key: k, epoch: c.epoch, points: map[ident.Ed25519ID]*pointState{}}
+		c.histories[k] = h
+	}
+	h.used = now
+	return h
+}
+
+// note changes what is remembered of a point.
+func (h *history) note(p *netdoc.HSIntroPoint, change func(*pointState)) {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	now := time.Now()
+	for k, s := range h.points {
+		if now.Sub(s.at) >= forgive {
+			delete(h.points, k)
+		}
+	}
+	s := h.points[p.Auth]
+	if s == nil {
+		for k := range h.points {
+			if len(h.points) < maxNoted {
+				break
+			}
+			delete(h.points, k) // any: a map's order is random
+		}
+		s = new(pointState)
+		h.points[p.Auth] = s
+	}
+	s.at, h.used = now, now
+	change(s)
+}
+
+// usable returns the introduction points to try, in a random order, but those that are
+// promising first. late says that there is none because none of them answers.
+func (h *history) usable(desc *cached) (out []*netdoc.HSIntroPoint, late bool) {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	now := time.Now()
+	late = true
+	for i := range desc.inner.Points {
+		p := &desc.inner.Points[i]
+		if s := h.points[p.Auth]; !s.unusable(now) {
+			out = append(out, p)
+		} else {
+			late = late && s.late
+		}
+	}
+	shuffle(out)
+	return h.likelyFirst(out, now), late
+}
+
+// waited notes how long the service took to come after an introduction. A point where this
+// took long is tried after the others for a while: its host may be dead.
+func (h *history) waited(p *netdoc.HSIntroPoint, came bool, took time.Duration) {
+	if slow := took >= slowMeeting; slow || came {
+		h.note(p, func(s *pointState) { s.lost = slow })
+	}
+}
+
+// likelyFirst puts the points last from which the service did not come lately. The caller has
+// the mutex.
+func (h *history) likelyFirst(points []*netdoc.HSIntroPoint, now time.Time) []*netdoc.HSIntroPoint {
+	var first, last []*netdoc.HSIntroPoint
+	for _, p := range points {
+		if s := h.points[p.Auth]; s != nil && s.lost && now.Sub(s.at) < forgive {
+			last = append(last, p)
+		} else {
+			first = append(first, p)
+		}
+	}
+	return append(first, last...)
+}
+
+// losses returns how often the service did not come lately.
+func (h *history) losses() int {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	if time.Since(h.lostAt) < forgive {
+		return h.lost
+	}
+	return 0
+}
+
+// noteLost remembers that an attempt has lost n introductions. Attempts at the same time
+// do not add up.
+func (h *history) noteLost(n int) {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	now := time.Now()
+	if n >= h.lost || now.Sub(h.lostAt) >= forgive {
+		h.lost, h.lostAt, h.used = n, now, now
+	}
+}
