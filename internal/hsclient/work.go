@@ -11,6 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hspow"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/panics"
 )
@@ -94,7 +95,7 @@ func (w *proofs) begin(ctx context.Context) {
 	c := w.a.c
 	c.wg.Go(func() {
 		defer panics.Recover(c.cfg.Log, func(err error) { out <- proved{err: err} })
-		pow, err := c.prove(ctx, hspow.Params{Blinded: w.a.puzzle.blinded, Seed: w.a.puzzle.Seed, Effort: effort})
+		pow, err := c.prove(ctx, w.a.history.key.key, hspow.Params{Blinded: w.a.puzzle.blinded, Seed: w.a.puzzle.Seed, Effort: effort})
 		w.a.worked()
 		if err != nil {
 			out <- proved{err: err}
@@ -114,15 +115,15 @@ func (w *proofs) take(ctx context.Context) (*cell.PoW, error) {
 	return p.pow, p.err
 }
 
-// prove makes a proof of work, and tells the log.
-func (c *Client) prove(ctx context.Context, p hspow.Params) (cell.PoW, error) {
+// prove makes a proof of work for the streams of a key, and tells the log.
+func (c *Client) prove(ctx context.Context, key isolation.Key, p hspow.Params) (cell.PoW, error) {
 	level := slog.LevelDebug
 	if p.Effort >= toldEffort {
 		level = slog.LevelInfo
 	}
 	c.cfg.Log.Log(ctx, level, "solving the proof of work that an onion service asks for", "effort", p.Effort)
 	began := time.Now()
-	pow, err := c.workers.solve(ctx, p)
+	pow, err := c.workers.solve(ctx, key, p)
 	took := time.Since(began).Round(time.Millisecond)
 	if err != nil {
 		c.cfg.Log.Debug("no proof of work", "effort", p.Effort, "took", took, "err", err)

@@ -1,179 +1,238 @@
 package hsclient
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hspow"
+	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// maxWorkers is how many processors proofs of work take at most. They take no more than
-// half of those that the program has, unless it has only one.
-const maxWorkers = 2
+const (
+	// maxWorkers is how many processors proofs of work take at most. They take no more than
+	// half of those that the program has, unless it has only one.
+	maxWorkers = 2
+	// effortTime is about how long a processor works for an effort of one.
+	effortTime = 10 * time.Millisecond
+)
 
-// workers make proofs of work. All proofs of a client share them. A proof that is alone
-// has all workers. When another proof waits, it keeps only one, and takes turns with the
-// other: so the proof for a service that asks for much makes those for others slower, but does not stop them.
+// workers make proofs of work. All proofs of a client share them. A worker tries one nonce
+// for a proof, some 20 ms, and then chooses again. Strangers decide how many proofs there
+// are, and how long they take, so these do not hold up the others:
+//
+//   - No proof has two workers while another one has none.
+//   - The proof with the least effort is next. While a proof waits, its effort counts for
+//     less, so that each has its turn some time.
+//   - What the proofs of an isolation key have had counts against this key. So a page that
+//     connects to a thousand services leaves half of the time to another page.
+//
+// No work is lost by a pause: each nonce is as likely to be good as any other.
+//
+// Only workers hold memory, a solver each. They end when there is nothing to do.
 type workers struct {
 	c    *Client
-	busy chan struct{} // holds a token for each worker that works
+	most int
 
 	mu      sync.Mutex // guards the fields below
-	waiting int        // proofs that have no worker yet
-	helpers map[*helper]struct{}
+	running int        // workers
+	jobs    []*job
+	shares  map[isolation.Key]*share // of the keys that have jobs
 }
 
-// helper is a worker that helps another one.
-type helper struct{ recall context.CancelFunc }
+// job is a proof that is wanted.
+type job struct {
+	ctx    context.Context // ends with the job
+	end    context.CancelFunc
+	params hspow.Params
+	key    isolation.Key
+	share  *share
+	due    time.Time     // when it was wanted, and the time that it is likely to take
+	over   chan struct{} // closed when there is an outcome
+
+	// guarded by workers.mu, and constant once over is closed
+	workers int
+	done    bool
+	proof   cell.PoW
+	err     error
+}
+
+// share is what the jobs of one isolation key have.
+type share struct {
+	jobs int
+	used time.Duration // of processors
+}
 
 func newWorkers(c *Client) *workers {
 	n := max(1, min(maxWorkers, runtime.GOMAXPROCS(0)/2))
-	return &workers{c: c, busy: make(chan struct{}, n), helpers: map[*helper]struct{}{}}
+	return &workers{c: c, most: n, shares: map[isolation.Key]*share{}}
 }
 
-// solve makes a proof. When it returns, no worker works on it any more.
-func (w *workers) solve(ctx context.Context, p hspow.Params) (cell.PoW, error) {
-	if err := w.enter(ctx); err != nil {
-		return cell.PoW{}, err
-	}
-	entered := true
-	defer func() {
-		if entered {
-			w.leave()
-		}
-	}()
-	within, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var helped atomic.Pointer[cell.PoW]
-	var helping sync.WaitGroup
-	found := func(proof cell.PoW) {
-		helped.Store(&proof)
-		cancel()
-	}
-	for w.help(within, &helping, p, found) {
-	}
-	proof, err := w.work(within, p, func() error {
-		w.leave()
-		err := w.enter(within)
-		entered = err == nil
-		return err
-	})
-	cancel()
-	helping.Wait()
-	if h := helped.Load(); err != nil && h != nil {
-		return *h, nil
-	}
-	return proof, err
-}
-
-// enter waits for a worker.
-func (w *workers) enter(ctx context.Context) error {
+// solve makes a proof for the streams of a key.
+func (w *workers) solve(ctx context.Context, key isolation.Key, p hspow.Params) (cell.PoW, error) {
+	within, end := context.WithCancel(ctx)
+	defer end()
+	j := &job{ctx: within, end: end, params: p, key: key, over: make(chan struct{})}
+	w.add(j)
 	select {
-	case w.busy <- struct{}{}:
-		return nil
-	default:
-	}
-	w.wait(1)
-	defer w.wait(-1)
-	select {
-	case w.busy <- struct{}{}:
-		return nil
+	case <-j.over:
 	case <-ctx.Done():
-		return fault.New(fault.Timeout, "proof of work: no processor: %w", context.Cause(ctx))
+		w.finish(j, cell.PoW{}, fault.New(fault.Timeout, "proof of work: %w", context.Cause(ctx)))
 	}
+	return j.proof, j.err
 }
 
-func (w *workers) leave() { <-w.busy }
-
-// wait counts a proof that waits for a worker, and recalls the helpers.
-func (w *workers) wait(n int) {
+// add adds a job, and has one more worker begin unless there are enough.
+func (w *workers) add(j *job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.waiting += n
-	for h := range w.helpers {
-		h.recall()
-	}
-}
-
-// help has one more worker work on a proof, and reports whether there was one.
-func (w *workers) help(ctx context.Context, helping *sync.WaitGroup, p hspow.Params, found func(cell.PoW)) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.waiting > 0 {
-		return false
-	}
-	select {
-	case w.busy <- struct{}{}:
-	default:
-		return false
-	}
-	ctx, recall := context.WithCancel(ctx)
-	h := &helper{recall}
-	w.helpers[h] = struct{}{}
-	helping.Go(func() {
-		defer panics.Recover(w.c.cfg.Log, nil)
-		defer w.dismiss(h)
-		proof, err := w.work(ctx, p, nil)
-		if err == nil {
-			found(proof)
-		} else if ctx.Err() == nil {
-			w.c.cfg.Log.Debug("a second processor cannot help with a proof of work", "err", err)
+	j.due = time.Now().Add(time.Duration(j.params.Effort) * effortTime)
+	s := w.shares[j.key]
+	if s == nil {
+		s = new(share)
+		first := true
+		for _, o := range w.shares { // it has no claim to the time before it came
+			if first || o.used < s.used {
+				s.used = o.used
+			}
+			first = false
 		}
-	})
-	return true
-}
-
-func (w *workers) dismiss(h *helper) {
-	h.recall()
-	w.mu.Lock()
-	delete(w.helpers, h)
-	w.mu.Unlock()
-	w.leave()
-}
-
-// work makes a proof on this goroutine. After each nonce it calls yield, unless that is nil, if
-// another proof waits.
-func (w *workers) work(ctx context.Context, p hspow.Params, yield func() error) (cell.PoW, error) {
-	var nonce [16]byte
-	_, _ = rand.Read(nonce[:]) // never fails (crypto/rand)
-	pause := w.awaited
-	if yield == nil {
-		pause = nil
+		w.shares[j.key] = s
 	}
+	s.jobs++
+	j.share = s
+	w.jobs = append(w.jobs, j)
+	for w.running < w.most {
+		w.running++
+		w.c.wg.Go(w.run)
+	}
+}
+
+// finish ends a job, unless it has ended.
+func (w *workers) finish(j *job, proof cell.PoW, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.finishLocked(j, proof, err)
+}
+
+func (w *workers) finishLocked(j *job, proof cell.PoW, err error) {
+	if j.done {
+		return
+	}
+	j.done, j.proof, j.err = true, proof, err
+	w.jobs = slices.DeleteFunc(w.jobs, func(o *job) bool { return o == j })
+	if j.share.jobs--; j.share.jobs == 0 {
+		delete(w.shares, j.key)
+	}
+	j.end()
+	close(j.over)
+}
+
+// run is a worker. It ends when there is nothing to do, or no memory.
+func (w *workers) run() {
 	for {
-		proof, done, err := w.turn(ctx, &nonce, &p, pause)
-		if err != nil || done {
-			return proof, err
+		over, err := w.spell()
+		if over {
+			return
 		}
-		if err := yield(); err != nil {
-			return cell.PoW{}, err
+		if err != nil {
+			w.failed(err)
+			return
 		}
 	}
 }
 
-// awaited reports whether a proof waits for a worker.
-func (w *workers) awaited() bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.waiting > 0
-}
-
-// turn works on a proof until it is done or pause says so. Its memory is on the account, and is given back
-// between two turns: only workers have any.
-func (w *workers) turn(ctx context.Context, nonce *[16]byte, p *hspow.Params, pause func() bool) (cell.PoW, bool, error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	room := w.c.room.Open(account.Request, cancel)
+// spell works until there is nothing to do, which ends the worker (over), until it fails, or
+// until its memory is taken away.
+func (w *workers) spell() (over bool, err error) {
+	err = errWorker // of a panic
+	defer panics.Recover(w.c.cfg.Log, nil)
+	var evicted atomic.Bool
+	room := w.c.room.Open(account.Request, func(error) { evicted.Store(true) })
 	defer room.Close()
 	if err := room.Try(hspow.SolverSize); err != nil {
-		return cell.PoW{}, false, fault.New(fault.Resource, "proof of work: %w", err)
+		return false, fault.New(fault.Resource, "proof of work: %w", err)
 	}
-	return hspow.NewSolver().Solve(ctx, nonce, p, pause)
+	solver := hspow.NewSolver()
+	for !evicted.Load() {
+		j := w.next(time.Now())
+		if j == nil {
+			return true, nil
+		}
+		w.work(solver, j)
+	}
+	return false, nil
+}
+
+var errWorker = fault.New(fault.Local, "proof of work: its worker failed")
+
+// work tries one nonce for a job.
+func (w *workers) work(solver *hspow.Solver, j *job) {
+	proof, done, err := cell.PoW{}, true, errWorker
+	began := time.Now()
+	defer func() {
+		w.put(j, time.Since(began))
+		if done || err != nil {
+			w.finish(j, proof, err)
+		}
+	}()
+	var nonce [16]byte
+	_, _ = rand.Read(nonce[:]) // never fails (crypto/rand)
+	proof, done, err = solver.Solve(j.ctx, &nonce, &j.params, func() bool { return true })
+}
+
+// next chooses the job to work on. If there is none it returns nil, and the worker ends.
+func (w *workers) next(now time.Time) (best *job) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, j := range w.jobs {
+		if best == nil || j.before(best, now) {
+			best = j
+		}
+	}
+	if best == nil {
+		w.running--
+		return nil
+	}
+	best.workers++
+	return best
+}
+
+// before reports whether a worker takes a job rather than another one.
+func (j *job) before(o *job, now time.Time) bool {
+	return cmp.Or(cmp.Compare(j.workers, o.workers), cmp.Compare(j.rank(now), o.rank(now)), j.due.Compare(o.due)) < 0
+}
+
+// rank is what the job's key has had, and what the job takes beyond the time that it waits.
+func (j *job) rank(now time.Time) time.Duration { return j.share.used + max(0, j.due.Sub(now)) }
+
+// put notes that a worker has tried a nonce.
+func (w *workers) put(j *job, used time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	j.workers--
+	j.share.used += used
+}
+
+// failed notes that a worker ends for another reason than that there is nothing to do. With
+// the last worker all jobs end.
+func (w *workers) failed(err error) {
+	w.c.cfg.Log.Debug("a worker for proofs of work ends", "err", err)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.running--; w.running > 0 {
+		return
+	}
+	for len(w.jobs) > 0 {
+		w.finishLocked(w.jobs[0], cell.PoW{}, err)
+	}
 }

@@ -3,13 +3,19 @@ package hsclient
 import (
 	"context"
 	"log/slog"
+	"net/netip"
 	"runtime"
+	"strconv"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hspow"
+	"github.com/chivenet/chive/internal/isolation"
 )
 
 // endless is work that no test lives to see done.
@@ -21,7 +27,7 @@ func workersOn(t *testing.T, n int, bound int64) (*Client, *account.Memory) {
 	m := account.New(bound)
 	c := New(Config{Network: &fakeNet{}, Log: slog.New(slog.DiscardHandler), Memory: m})
 	t.Cleanup(c.Close)
-	c.workers.busy = make(chan struct{}, n)
+	c.workers.most = n
 	return c, m
 }
 
@@ -42,29 +48,32 @@ func begin(t *testing.T, c *Client) (cancel context.CancelFunc, ended <-chan err
 	t.Cleanup(cancel)
 	out := make(chan error, 1)
 	go func() {
-		_, err := c.workers.solve(ctx, endless)
+		_, err := c.workers.solve(ctx, isolation.Key{}, endless)
 		out <- err
 	}()
 	return cancel, out
 }
 
-func idle(t *testing.T, c *Client, m *account.Memory) {
+// untilIdle waits until the workers have ended, and tests that nothing is left.
+func untilIdle(t *testing.T, c *Client, m *account.Memory) {
 	t.Helper()
-	if m.Used() != 0 || len(c.workers.busy) != 0 || len(c.workers.helpers) != 0 || c.workers.waiting != 0 {
-		t.Errorf("%d bytes, %d workers, %d helpers, %d wait", m.Used(), len(c.workers.busy), len(c.workers.helpers), c.workers.waiting)
+	untilWorking(t, m, 0)
+	c.Close()
+	if w := c.workers; w.running != 0 || len(w.jobs) != 0 || len(w.shares) != 0 {
+		t.Errorf("%d workers, %d proofs, %d keys", w.running, len(w.jobs), len(w.shares))
 	}
 }
 
-// TestWorkers: work that is alone has all workers. It leaves all but one to others, and no
-// more work than that is done at the same time. All work is on the account of memory, and
-// ends when it is given up.
+// TestWorkers: work that is alone has all workers, and no work has more than there are. Each
+// worker has one solver, on the account of memory, however many proofs wait. All work ends
+// when it is given up.
 func TestWorkers(t *testing.T) {
 	c, m := workersOn(t, 2, 0)
 	cancel, ended := begin(t, c)
 	untilWorking(t, m, 2)
 	p := hspow.Params{}
 	for range 2 {
-		proof, err := c.workers.solve(t.Context(), p)
+		proof, err := c.workers.solve(t.Context(), isolation.Key{}, p)
 		if err == nil {
 			err = hspow.Check(&p.Blinded, &p.Seed, &proof)
 		}
@@ -72,14 +81,13 @@ func TestWorkers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	untilWorking(t, m, 1)
 	cancel2, ended2 := begin(t, c)
-	untilWorking(t, m, 2)
 	short, over := context.WithTimeout(t.Context(), time.Millisecond)
 	defer over()
-	if _, err := c.workers.solve(short, p); !fault.Is(err, fault.Timeout) {
-		t.Errorf("a third worker: %v", err)
+	if _, err := c.workers.solve(short, isolation.Key{}, endless); !fault.Is(err, fault.Timeout) {
+		t.Errorf("a third one: %v", err)
 	}
+	untilWorking(t, m, 2)
 	for _, end := range []func(){cancel, cancel2} {
 		end()
 	}
@@ -88,7 +96,7 @@ func TestWorkers(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	idle(t, c, m)
+	untilIdle(t, c, m)
 }
 
 // TestWorkTakesTurns: endless work with the only worker holds up no other, and no turn or
@@ -99,7 +107,7 @@ func TestWorkTakesTurns(t *testing.T) {
 	cancel2, ended2 := begin(t, c)
 	for n := range 3 {
 		p := hspow.Params{Seed: [32]byte{byte(n)}}
-		proof, err := c.workers.solve(t.Context(), p)
+		proof, err := c.workers.solve(t.Context(), isolation.Key{}, p)
 		if err == nil {
 			err = hspow.Check(&p.Blinded, &p.Seed, &proof)
 		}
@@ -116,7 +124,7 @@ func TestWorkTakesTurns(t *testing.T) {
 	if err := <-ended2; !fault.Is(err, fault.Timeout) {
 		t.Error(err)
 	}
-	idle(t, c, m)
+	untilIdle(t, c, m)
 }
 
 // TestHelperFinds: a proof is done when any of its workers has found it.
@@ -124,7 +132,7 @@ func TestHelperFinds(t *testing.T) {
 	c, m := workersOn(t, 2, 0)
 	for n := range 2 {
 		p := hspow.Params{Effort: 1, Seed: [32]byte{byte(n)}}
-		proof, err := c.workers.solve(t.Context(), p)
+		proof, err := c.workers.solve(t.Context(), isolation.Key{}, p)
 		if err == nil {
 			err = hspow.Check(&p.Blinded, &p.Seed, &proof)
 		}
@@ -132,16 +140,161 @@ func TestHelperFinds(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	idle(t, c, m)
+	untilIdle(t, c, m)
 }
 
 // TestWorkNeedsMemory: where there is no room there is no proof, and the error says why.
 func TestWorkNeedsMemory(t *testing.T) {
 	c, m := workersOn(t, 1, hspow.SolverSize-1)
-	if _, err := c.workers.solve(t.Context(), hspow.Params{}); !fault.Is(err, fault.Resource) {
+	if _, err := c.workers.solve(t.Context(), isolation.Key{}, hspow.Params{}); !fault.Is(err, fault.Resource) {
 		t.Error(err)
 	}
-	idle(t, c, m)
+	untilIdle(t, c, m)
+}
+
+// TestManyProofsFitInLittleMemory: where one solver fits, all proofs are made, however many wait.
+func TestManyProofsFitInLittleMemory(t *testing.T) {
+	c, m := workersOn(t, 2, hspow.SolverSize)
+	errs := make(chan error, 20)
+	for n := range cap(errs) {
+		go func() {
+			_, err := c.workers.solve(t.Context(), isolation.Key{}, hspow.Params{Seed: [32]byte{byte(n)}})
+			errs <- err
+		}()
+	}
+	for range cap(errs) {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	untilIdle(t, c, m)
+}
+
+// TestWorkerEvicted: a worker whose memory is taken away gives it back, and goes on if there
+// is room again.
+func TestWorkerEvicted(t *testing.T) {
+	c, m := workersOn(t, 1, 0)
+	cancel, ended := begin(t, c)
+	untilWorking(t, m, 1)
+	ticks := make(chan time.Time)
+	told := make(chan int, 1)
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { m.Run(ctx, ticks, func(n int, _ int64) { told <- n }) })
+	more := m.Address(netip.MustParseAddr("192.0.2.1"))
+	m.SetBound(hspow.SolverSize)
+	more.Reserve(1) // the solver is the only one to go
+	if n := <-told; n != 1 {
+		t.Errorf("%d were evicted", n)
+	}
+	if err := <-ended; !fault.Is(err, fault.Resource) {
+		t.Errorf("without room: %v", err)
+	}
+	cancel()
+	more.Close()
+	cancel, ended = begin(t, c)
+	untilWorking(t, m, 1)
+	cancel()
+	<-ended
+	stop()
+	wg.Wait()
+	untilIdle(t, c, m)
+}
+
+// scene is work as the workers choose it, without solvers and in virtual time.
+type scene struct{ *workers }
+
+// wants adds a proof of an effort that the streams of a key want.
+func (s *scene) wants(key string, effort uint32) *job {
+	j := &job{params: hspow.Params{Effort: effort}, key: isolation.Key{Auth: isolation.NewAuth(key)}, over: make(chan struct{}), end: func() {}}
+	s.add(j)
+	return j
+}
+
+// until works until a job has had as many nonces as its effort says, and returns how long that
+// took. No other job is ever done.
+func (s *scene) until(j *job) time.Duration {
+	const nonce = 2 * effortTime // two solutions
+	began := time.Now()
+	for left := j.params.Effort; left > 0; {
+		var chosen []*job
+		for range s.most {
+			chosen = append(chosen, s.next(time.Now()))
+		}
+		time.Sleep(nonce)
+		for _, o := range chosen {
+			if s.put(o, nonce); o == j {
+				left -= min(left, 2)
+			}
+		}
+	}
+	s.finish(j, cell.PoW{}, nil)
+	return time.Since(began)
+}
+
+// TestHostileProofsHoldUpNoOther: whatever strangers ask for, a proof of effort 100 is made
+// in about the second that it takes, or in two, except that a page holds up itself with many
+// small proofs.
+func TestHostileProofsHoldUpNoOther(t *testing.T) {
+	for name, c := range map[string]struct {
+		key    string // of the hostile services
+		effort uint32
+		before time.Duration // how long they were there
+		most   time.Duration
+	}{
+		"the same page, large":               {"page", 10_000, 0, 2 * time.Second},
+		"the same page, large, for a minute": {"page", 10_000, time.Minute, 2 * time.Second},
+		"another page, large":                {"other", 10_000, time.Minute, 2 * time.Second},
+		"another page, a little less":        {"other", 99, 0, 4 * time.Second},
+		"another page, small":                {"other", 8, 0, 4 * time.Second},
+		"another page, small, for a minute":  {"other", 8, time.Minute, 4 * time.Second},
+		"a thousand pages, large":            {"", 10_000, time.Minute, 2 * time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := scene{workers: newWorkers(newWorker(t, 1))}
+				s.most, s.running = 2, 2 // none begins
+				for n := range 1000 {
+					key := c.key
+					if key == "" {
+						key = strconv.Itoa(n)
+					}
+					s.wants(key, c.effort)
+				}
+				if c.before > 0 { // and had much time of the processors
+					s.until(s.wants("warm up", uint32(c.before/effortTime/4)))
+					time.Sleep(c.before)
+				}
+				if took := s.until(s.wants("page", 100)); took > c.most {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
+}
+
+// TestLargeProofHasItsTurn: a stream of small proofs does not stop a large one.
+func TestLargeProofHasItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := scene{workers: newWorkers(newWorker(t, 1))}
+		s.most, s.running = 1, 1
+		large := s.wants("page", 500)
+		turns := 0
+		for range 3000 {
+			s.wants("page", 8)
+			j := s.next(time.Now())
+			time.Sleep(2 * effortTime)
+			s.put(j, 2*effortTime)
+			if j == large {
+				turns++
+			} else {
+				s.finish(j, cell.PoW{}, nil)
+			}
+		}
+		if turns == 0 {
+			t.Error("it had no turn in a minute")
+		}
+	})
 }
 
 // TestCloseEndsWork: a client that closes waits for no proof.
@@ -156,5 +309,5 @@ func TestCloseEndsWork(t *testing.T) {
 	if _, err := w.take(c.ctx); !fault.Is(err, fault.Timeout) {
 		t.Error(err)
 	}
-	idle(t, c, m)
+	untilIdle(t, c, m)
 }
