@@ -21,6 +21,7 @@ type Control struct {
 	Every time.Duration // between two changes; zero: ControlEvery
 
 	suggested uint32
+	floor     uint32    // the greatest effort that is worth nothing
 	next      time.Time // of the next change; zero: it has not begun
 
 	// Since the last change:
@@ -32,6 +33,17 @@ type Control struct {
 
 // Suggested returns the effort that clients should make.
 func (c *Control) Suggested() uint32 { return c.suggested }
+
+// Above tells which efforts are worth nothing (Spent.Floor): clients that do what is suggested
+// must have done more, so the suggested effort grows if it is not zero.
+func (c *Control) Above(floor uint32) {
+	if c.floor = floor; c.suggested > 0 {
+		c.suggested = max(c.suggested, c.least())
+	}
+}
+
+// least is the least effort that is worth something.
+func (c *Control) least() uint32 { return min(c.floor, maxFloor) + 1 }
 
 // Came counts an introduction that waits from now on.
 func (c *Control) Came(effort uint32) { c.total += uint64(effort) }
@@ -67,9 +79,11 @@ func (c *Control) Update(now time.Time, top int64, few bool) {
 		if c.served > 0 {
 			grown = max(grown, c.total/c.served)
 		}
-		c.suggested = uint32(min(grown, MaxSuggested))
+		c.suggested = max(uint32(min(grown, MaxSuggested)), c.least())
 	case !c.hadQueue && few:
-		c.suggested = uint32(uint64(old) * 2 / 3)
+		if c.suggested = uint32(uint64(old) * 2 / 3); c.suggested < c.least() {
+			c.suggested = 0
+		}
 	}
-	*c = Control{Every: c.Every, suggested: c.suggested, next: now.Add(every)}
+	*c = Control{Every: c.Every, suggested: c.suggested, floor: c.floor, next: now.Add(every)}
 }

@@ -139,3 +139,39 @@ func TestControlEvery(t *testing.T) {
 		now = now.Add(1)
 	}
 }
+
+// TestControlAbove: the suggested effort is always worth something, or zero.
+func TestControlAbove(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	c := Control{suggested: 10}
+	c.Update(now, -1, true)
+	for _, x := range []struct {
+		floor uint32
+		waits bool // clients have to
+		want  uint32
+	}{
+		{9, true, 11}, // one more than 10
+		{50, true, 52},
+		{50, false, 0}, // two thirds of it are worth nothing
+		{50, false, 0},
+		{50, true, 51},
+		{0, true, 52}, // another seed
+		{0, false, 34},
+		{MaxSuggested - 1, true, MaxSuggested},
+		{1 << 20, true, MaxSuggested},
+	} {
+		c.Above(x.floor)
+		if got := c.Suggested(); got != 0 && got <= x.floor && got < MaxSuggested {
+			t.Errorf("%+v: %d", x, got)
+		}
+		top := int64(-1)
+		if x.waits {
+			top = 1 << 31
+			c.Served(true)
+		}
+		now = now.Add(ControlEvery)
+		if c.Update(now, top, !x.waits); c.Suggested() != x.want {
+			t.Errorf("%+v: %d", x, c.Suggested())
+		}
+	}
+}

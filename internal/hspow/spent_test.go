@@ -1,9 +1,12 @@
 package hspow
 
 import (
+	"context"
 	"encoding/binary"
 	"math/rand/v2"
 	"net/netip"
+	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/chivenet/chive/internal/account"
@@ -35,7 +38,7 @@ func TestSpentOnce(t *testing.T) {
 			if !s.Has(nonceOf(i)) && !s.Worthless(effort) {
 				t.Fatalf("proof %d of effort %d counts again", i, effort)
 			}
-			if n := len(s.efforts); n > most || room.Used() != int64(n*spentCost) {
+			if n := s.n; n > most || room.Used() != int64(n*spentCost) {
 				t.Fatalf("%d are kept, and %d bytes counted", n, room.Used())
 			}
 		}
@@ -74,15 +77,98 @@ func TestSpentShortMemory(t *testing.T) {
 	for i := range leastSpent {
 		s.Add(nonceOf(i), 1+uint32(i%100))
 	}
-	if len(s.efforts) != leastSpent || s.floor != 0 {
-		t.Fatalf("%d are kept, floor %d", len(s.efforts), s.floor)
+	if s.n != leastSpent || s.floor != 0 {
+		t.Fatalf("%d are kept, floor %d", s.n, s.floor)
 	}
 	s.Add(nonceOf(leastSpent), 200)
-	if n := len(s.efforts); n > 2*leastSpent/3 || s.floor == 0 || !s.Has(nonceOf(leastSpent)) {
+	if n := s.n; n > 2*leastSpent/3 || s.floor == 0 || !s.Has(nonceOf(leastSpent)) {
 		t.Errorf("%d are kept, floor %d", n, s.floor)
 	}
-	if m.Used() != int64(len(s.efforts)*spentCost) {
-		t.Errorf("%d bytes are counted for %d", m.Used(), len(s.efforts))
+	if m.Used() != int64(s.n*spentCost) {
+		t.Errorf("%d bytes are counted for %d", m.Used(), s.n)
+	}
+}
+
+// When memory is full, it forgets proofs until it has its least share, and those that it
+// forgets are worth nothing.
+func TestSpentMakesRoom(t *testing.T) {
+	const bound = 3 * leastSpent * spentCost
+	m := account.New(bound)
+	s := NewSpent(m.Address(netip.Addr{}))
+	told := make(chan int64, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { m.Run(ctx, nil, func(_ int, bytes int64) { told <- bytes }) })
+	for i := range 5 * leastSpent / 2 {
+		s.Add(nonceOf(i), 1+uint32(i%100))
+	}
+	if s.Floor() != 0 || m.Used() != int64(s.n)*spentCost {
+		t.Fatalf("floor %d, %d bytes for %d", s.Floor(), m.Used(), s.n)
+	}
+	other := m.Address(netip.MustParseAddr("192.0.2.1"))
+	other.Reserve(leastSpent * spentCost)
+	if bytes := <-told; bytes < leastSpent*spentCost/2 {
+		t.Errorf("%d bytes were evicted", bytes)
+	}
+	if used := m.Used(); used > bound || s.Floor() == 0 {
+		t.Errorf("%d bytes are left of %d, floor %d", used, bound, s.Floor())
+	}
+	for i := range 5 * leastSpent / 2 {
+		if e := 1 + uint32(i%100); !s.Has(nonceOf(i)) && !s.Worthless(e) {
+			t.Fatalf("a proof of effort %d counts again", e)
+		}
+	}
+	other.Reserve(bound) // nothing else can go
+	if s.Close(); m.Used() != leastSpent*spentCost+bound {
+		t.Fatalf("%d bytes are left", m.Used())
+	}
+	cancel()
+	wg.Wait()
+}
+
+// To forget half a million proofs takes no time: it copies none.
+func TestSpentForgetsAtOnce(t *testing.T) {
+	s := NewSpent(nil)
+	s.most = 1 << 18
+	for i := range s.most {
+		s.Add(nonceOf(i), 1+uint32(i%40))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	s.Add(nonceOf(s.most), 100)
+	runtime.ReadMemStats(&after)
+	if s.Floor() == 0 || s.n > s.most/2+1 {
+		t.Fatalf("floor %d, %d are kept", s.Floor(), s.n)
+	}
+	if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 1<<16 {
+		t.Errorf("it allocates %d bytes", bytes)
+	}
+}
+
+// What C tor's clients can do at most is always worth something.
+func TestSpentFloorIsBounded(t *testing.T) {
+	s := NewSpent(nil)
+	s.most = 1000
+	for i := range 5000 {
+		s.Add(nonceOf(i), MaxSuggested+uint32(i%3000))
+	}
+	if s.Floor() != MaxSuggested-1 || s.Worthless(MaxSuggested) || s.n > s.most || s.n < s.most/4 {
+		t.Errorf("floor %d, %d are kept", s.Floor(), s.n)
+	}
+}
+
+// Classes are in the order of the efforts, without gaps, and narrow.
+func TestClasses(t *testing.T) {
+	from := uint64(0)
+	for c := range classes {
+		to := uint64(greatestOf(c))
+		if classOf(uint32(from)) != c || classOf(uint32(to)) != c || to < from || from >= 16 && 8*(to-from) > from {
+			t.Fatalf("class %d is from %d to %d", c, from, to)
+		}
+		from = to + 1
+	}
+	if from != 1<<32 {
+		t.Errorf("the last class ends before %d", from)
 	}
 }
 

@@ -29,8 +29,8 @@ const (
 	// how long one that never had any.
 	rendIdle   = 15 * time.Minute
 	rendUnused = 2 * time.Minute
-	// maxIdle is how many circuits without streams are kept: beyond it, the one that has
-	// been idle for the longest time is closed.
+	// maxIdle is how many circuits without streams are kept: beyond it, worstIdleLocked says
+	// which one is closed.
 	maxIdle = 1024
 	// extCC asks for congestion control, in an introduction.
 	extCC = cell.ExtCCRequest
@@ -332,34 +332,37 @@ func (s *Service) reapRendezvous(now time.Time) {
 	}
 }
 
-// boundIdleLocked closes the circuit that has been idle for the longest time, if there
-// are too many: an introduction costs a client little, and a circuit that waits costs
-// memory here and at the relays.
+// boundIdleLocked closes an idle circuit if there are too many: an introduction costs a
+// client little, and a circuit that waits costs memory here and at the relays.
 func (s *Service) boundIdleLocked() {
-	if c := s.oldestIdleLocked(maxIdle); c != nil {
+	if c := s.worstIdleLocked(maxIdle); c != nil {
 		delete(s.rends, c) // it closes in a moment, and is not chosen twice
 		s.closeSoon(c)
 	}
 }
 
-// oldestIdleLocked returns the circuit that has been idle for the longest time, if more
-// than most are.
-func (s *Service) oldestIdleLocked(most int) (oldest *circuit.Circuit) {
+// worstIdleLocked returns, if more than most circuits are idle, the one that has been so for
+// the longest time. Those whose clients have done as much work as is suggested are the last
+// to go. A greater effort counts for no more: else clients that do nothing, because nothing
+// is suggested, would make room for an attacker that does a little.
+func (s *Service) worstIdleLocked(most int) (worst *circuit.Circuit) {
 	if len(s.rends) <= most {
 		return nil
 	}
 	n := 0
 	var since time.Time
+	cheap, suggested := false, s.work.suggested()
 	for c, r := range s.rends {
 		if r.open.Load() > 0 || r.idle.IsZero() {
 			continue
 		}
-		if n++; oldest == nil || r.idle.Before(since) {
-			oldest, since = c, r.idle
+		n++
+		if is := r.effort < suggested; worst == nil || is && !cheap || is == cheap && r.idle.Before(since) {
+			worst, since, cheap = c, r.idle, is
 		}
 	}
 	if n <= most {
 		return nil
 	}
-	return oldest
+	return worst
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hscrypto"
+	"github.com/chivenet/chive/internal/hspow"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
@@ -467,12 +468,31 @@ func TestIdleBound(t *testing.T) {
 		t.Fatal("one was closed although there was room")
 	}
 	// Closing needs a circuit that is one: only the choice is looked at.
-	if got := s.oldestIdleLocked(maxIdle); got != nil {
+	if got := s.worstIdleLocked(maxIdle); got != nil {
 		t.Error("one would be closed although there is room")
 	}
 	add(0, 0)
-	if got := s.oldestIdleLocked(maxIdle); got != oldest || got == busy {
+	if got := s.worstIdleLocked(maxIdle); got != oldest || got == busy {
 		t.Error("another one makes room")
+	}
+	// Where work is suggested, those that have done it are the last.
+	cheap := add(10*time.Second, 0)
+	for c, r := range s.rends {
+		if r.effort = 20; c == cheap {
+			r.effort = 19
+		}
+	}
+	if s.worstIdleLocked(maxIdle) != oldest {
+		t.Error("an effort counts that nobody suggests")
+	}
+	s.work.control.Update(now, 20, false)
+	for range 20 {
+		s.work.control.Served(true)
+		s.work.control.Update(now.Add(hspow.ControlEvery), 1000, false)
+		now = now.Add(hspow.ControlEvery)
+	}
+	if s.work.suggested() != 20 || s.worstIdleLocked(maxIdle) != cheap {
+		t.Errorf("effort %d is suggested, and another one makes room", s.work.suggested())
 	}
 	clear(s.rends) // they are none that can be closed
 }

@@ -69,6 +69,7 @@ type work struct {
 	stale   time.Time    // when to look for other ones
 	spent   map[int64]*hspow.Spent
 	control hspow.Control
+	told    uint32 // the suggested effort that the log has
 }
 
 // refusal is a reason to refuse a proof of work.
@@ -181,13 +182,26 @@ func (w *work) fewLocked(n int, greatest uint32) bool {
 	if w.limits != nil {
 		least = max(minQueue, w.limits.Rate/4)
 	}
-	return n < least || greatest < w.control.Suggested()
+	return n < least || greatest < w.suggestedLocked()
 }
 
 // suggested returns the effort that this host suggests.
 func (w *work) suggested() uint32 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	return w.suggestedLocked()
+}
+
+// suggestedLocked returns the suggested effort. It is greater than those that count for
+// nothing with the seeds that the descriptors have.
+func (w *work) suggestedLocked() uint32 {
+	var floor uint32
+	for number, sp := range w.spent {
+		if len(w.seeds) > 0 && number >= w.seeds[0].Number {
+			floor = max(floor, sp.Floor())
+		}
+	}
+	w.control.Above(floor)
 	return w.control.Suggested()
 }
 
@@ -212,9 +226,10 @@ func (w *work) tend(now time.Time) (wait time.Duration) {
 		return longest
 	}
 	w.knownLocked(now)
-	before := w.control.Suggested()
+	w.suggestedLocked() // so that Update knows the present floor
 	w.control.Update(now, top, w.fewLocked(n, greatest))
-	if effort := w.control.Suggested(); effort != before {
+	if effort := w.suggestedLocked(); effort != w.told {
+		w.told = effort
 		w.log.Info("onion service suggests another effort to its clients", "effort", effort)
 	}
 	return min(w.stale.Sub(now), w.control.Next().Sub(now))
