@@ -51,18 +51,13 @@ func (s *pointState) unusable(now time.Time) bool {
 // historyLocked returns the history for an attempt that begins.
 func (c *Client) historyLocked(k meetKey) *history {
 	now := time.Now()
-	var oldest *history
-	for key, h := range c.histories {
-		if now.Sub(h.used) >= forgive+connectTimeout { // no attempt has it any more
-			delete(c.histories, key)
-		} else if oldest == nil || h.used.Before(oldest.used) {
-			oldest = h
-		}
-	}
 	h := c.histories[k]
 	if h == nil {
-		if len(c.histories) >= maxHistories {
-			delete(c.histories, oldest.key)
+		for key, o := range c.histories { // in random order
+			// No attempt has it any more, or there are too many.
+			if now.Sub(o.used) >= forgive+connectTimeout || len(c.histories) >= maxHistories {
+				delete(c.histories, key)
+			}
 		}
 		h = &history{c: c, key: k, epoch: c.epoch, points: map[ident.Ed25519ID]*pointState{}}
 		c.histories[k] = h
@@ -96,23 +91,29 @@ func (h *history) note(p *netdoc.HSIntroPoint, change func(*pointState)) {
 	change(s)
 }
 
-// usable returns the introduction points to try, in a random order, but those that are
-// promising first. late says that there is none because none of them answers.
+// usable returns the introduction points to try, in a random order, but those last from
+// which the service did not come lately. late says that there is none because none of them
+// answers.
 func (h *history) usable(desc *cached) (out []*netdoc.HSIntroPoint, late bool) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
 	now := time.Now()
 	late = true
+	var last []*netdoc.HSIntroPoint
 	for i := range desc.inner.Points {
 		p := &desc.inner.Points[i]
-		if s := h.points[p.Auth]; !s.unusable(now) {
-			out = append(out, p)
-		} else {
+		switch s := h.points[p.Auth]; {
+		case s.unusable(now):
 			late = late && s.late
+		case s != nil && s.lost && now.Sub(s.at) < forgive:
+			last = append(last, p)
+		default:
+			out = append(out, p)
 		}
 	}
 	shuffle(out)
-	return h.likelyFirst(out, now), late
+	shuffle(last)
+	return append(out, last...), late
 }
 
 // waited notes how long the service took to come after an introduction. A point where this
@@ -121,20 +122,6 @@ func (h *history) waited(p *netdoc.HSIntroPoint, came bool, took time.Duration) 
 	if slow := took >= slowMeeting; slow || came {
 		h.note(p, func(s *pointState) { s.lost = slow })
 	}
-}
-
-// likelyFirst puts the points last from which the service did not come lately. The caller has
-// the mutex.
-func (h *history) likelyFirst(points []*netdoc.HSIntroPoint, now time.Time) []*netdoc.HSIntroPoint {
-	var first, last []*netdoc.HSIntroPoint
-	for _, p := range points {
-		if s := h.points[p.Auth]; s != nil && s.lost && now.Sub(s.at) < forgive {
-			last = append(last, p)
-		} else {
-			first = append(first, p)
-		}
-	}
-	return append(first, last...)
 }
 
 // losses returns how often the service did not come lately.

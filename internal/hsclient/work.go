@@ -101,7 +101,7 @@ func (w *proofs) begin(ctx context.Context) {
 			out <- proved{err: err}
 			return
 		}
-		out <- proved{pow: &pow}
+		out <- proved{pow: pow}
 	})
 }
 
@@ -116,7 +116,7 @@ func (w *proofs) take(ctx context.Context) (*cell.PoW, error) {
 }
 
 // prove makes a proof of work for the streams of a key, and tells the log.
-func (c *Client) prove(ctx context.Context, key isolation.Key, p hspow.Params) (cell.PoW, error) {
+func (c *Client) prove(ctx context.Context, key isolation.Key, p hspow.Params) (*cell.PoW, error) {
 	level := slog.LevelDebug
 	if p.Effort >= toldEffort {
 		level = slog.LevelInfo

@@ -1,11 +1,10 @@
 package hsclient
 
 import (
-	"cmp"
 	"context"
 	"crypto/rand"
+	"math"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +44,7 @@ type workers struct {
 
 	mu      sync.Mutex // guards the fields below
 	running int        // workers
-	jobs    []*job
+	jobs    map[*job]struct{}
 	shares  map[isolation.Key]*share // of the keys that have jobs
 }
 
@@ -62,7 +61,7 @@ type job struct {
 	// guarded by workers.mu, and constant once over is closed
 	workers int
 	done    bool
-	proof   cell.PoW
+	proof   *cell.PoW
 	err     error
 }
 
@@ -74,11 +73,11 @@ type share struct {
 
 func newWorkers(c *Client) *workers {
 	n := max(1, min(maxWorkers, runtime.GOMAXPROCS(0)/2))
-	return &workers{c: c, most: n, shares: map[isolation.Key]*share{}}
+	return &workers{c: c, most: n, jobs: map[*job]struct{}{}, shares: map[isolation.Key]*share{}}
 }
 
 // solve makes a proof for the streams of a key.
-func (w *workers) solve(ctx context.Context, key isolation.Key, p hspow.Params) (cell.PoW, error) {
+func (w *workers) solve(ctx context.Context, key isolation.Key, p hspow.Params) (*cell.PoW, error) {
 	within, end := context.WithCancel(ctx)
 	defer end()
 	j := &job{ctx: within, end: end, params: p, key: key, over: make(chan struct{})}
@@ -86,7 +85,7 @@ func (w *workers) solve(ctx context.Context, key isolation.Key, p hspow.Params) 
 	select {
 	case <-j.over:
 	case <-ctx.Done():
-		w.finish(j, cell.PoW{}, fault.New(fault.Timeout, "proof of work: %w", context.Cause(ctx)))
+		w.finish(j, nil, fault.New(fault.Timeout, "proof of work: %w", context.Cause(ctx)))
 	}
 	return j.proof, j.err
 }
@@ -98,19 +97,19 @@ func (w *workers) add(j *job) {
 	j.due = time.Now().Add(time.Duration(j.params.Effort) * effortTime)
 	s := w.shares[j.key]
 	if s == nil {
+		least := time.Duration(math.MaxInt64)
+		for _, o := range w.shares {
+			least = min(least, o.used)
+		}
 		s = new(share)
-		first := true
-		for _, o := range w.shares { // it has no claim to the time before it came
-			if first || o.used < s.used {
-				s.used = o.used
-			}
-			first = false
+		if len(w.shares) > 0 {
+			s.used = least // it has no claim to the time before it came
 		}
 		w.shares[j.key] = s
 	}
 	s.jobs++
 	j.share = s
-	w.jobs = append(w.jobs, j)
+	w.jobs[j] = struct{}{}
 	for w.running < w.most {
 		w.running++
 		w.c.wg.Go(w.run)
@@ -118,18 +117,18 @@ func (w *workers) add(j *job) {
 }
 
 // finish ends a job, unless it has ended.
-func (w *workers) finish(j *job, proof cell.PoW, err error) {
+func (w *workers) finish(j *job, proof *cell.PoW, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.finishLocked(j, proof, err)
 }
 
-func (w *workers) finishLocked(j *job, proof cell.PoW, err error) {
+func (w *workers) finishLocked(j *job, proof *cell.PoW, err error) {
 	if j.done {
 		return
 	}
 	j.done, j.proof, j.err = true, proof, err
-	w.jobs = slices.DeleteFunc(w.jobs, func(o *job) bool { return o == j })
+	delete(w.jobs, j)
 	if j.share.jobs--; j.share.jobs == 0 {
 		delete(w.shares, j.key)
 	}
@@ -177,7 +176,7 @@ var errWorker = fault.New(fault.Local, "proof of work: its worker failed")
 
 // work tries one nonce for a job.
 func (w *workers) work(solver *hspow.Solver, j *job) {
-	proof, done, err := cell.PoW{}, true, errWorker
+	proof, done, err := new(cell.PoW), true, errWorker
 	began := time.Now()
 	defer func() {
 		w.put(j, time.Since(began))
@@ -187,14 +186,14 @@ func (w *workers) work(solver *hspow.Solver, j *job) {
 	}()
 	var nonce [16]byte
 	_, _ = rand.Read(nonce[:]) // never fails (crypto/rand)
-	proof, done, err = solver.Solve(j.ctx, &nonce, &j.params, func() bool { return true })
+	*proof, done, err = solver.Solve(j.ctx, &nonce, &j.params, func() bool { return true })
 }
 
 // next chooses the job to work on. If there is none it returns nil, and the worker ends.
 func (w *workers) next(now time.Time) (best *job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, j := range w.jobs {
+	for j := range w.jobs {
 		if best == nil || j.before(best, now) {
 			best = j
 		}
@@ -209,7 +208,13 @@ func (w *workers) next(now time.Time) (best *job) {
 
 // before reports whether a worker takes a job rather than another one.
 func (j *job) before(o *job, now time.Time) bool {
-	return cmp.Or(cmp.Compare(j.workers, o.workers), cmp.Compare(j.rank(now), o.rank(now)), j.due.Compare(o.due)) < 0
+	if j.workers != o.workers {
+		return j.workers < o.workers
+	}
+	if d := j.rank(now) - o.rank(now); d != 0 {
+		return d < 0
+	}
+	return j.due.Before(o.due)
 }
 
 // rank is what the job's key has had, and what the job takes beyond the time that it waits.
@@ -232,7 +237,7 @@ func (w *workers) failed(err error) {
 	if w.running--; w.running > 0 {
 		return
 	}
-	for len(w.jobs) > 0 {
-		w.finishLocked(w.jobs[0], cell.PoW{}, err)
+	for j := range w.jobs {
+		w.finishLocked(j, nil, err)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
-	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hspow"
 	"github.com/chivenet/chive/internal/isolation"
@@ -75,7 +74,7 @@ func TestWorkers(t *testing.T) {
 	for range 2 {
 		proof, err := c.workers.solve(t.Context(), isolation.Key{}, p)
 		if err == nil {
-			err = hspow.Check(&p.Blinded, &p.Seed, &proof)
+			err = hspow.Check(&p.Blinded, &p.Seed, proof)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -109,7 +108,7 @@ func TestWorkTakesTurns(t *testing.T) {
 		p := hspow.Params{Seed: [32]byte{byte(n)}}
 		proof, err := c.workers.solve(t.Context(), isolation.Key{}, p)
 		if err == nil {
-			err = hspow.Check(&p.Blinded, &p.Seed, &proof)
+			err = hspow.Check(&p.Blinded, &p.Seed, proof)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -134,7 +133,7 @@ func TestHelperFinds(t *testing.T) {
 		p := hspow.Params{Effort: 1, Seed: [32]byte{byte(n)}}
 		proof, err := c.workers.solve(t.Context(), isolation.Key{}, p)
 		if err == nil {
-			err = hspow.Check(&p.Blinded, &p.Seed, &proof)
+			err = hspow.Check(&p.Blinded, &p.Seed, proof)
 		}
 		if err != nil {
 			t.Error(err)
@@ -228,7 +227,7 @@ func (s *scene) until(j *job) time.Duration {
 			}
 		}
 	}
-	s.finish(j, cell.PoW{}, nil)
+	s.finish(j, nil, nil)
 	return time.Since(began)
 }
 
@@ -288,7 +287,7 @@ func TestLargeProofHasItsTurn(t *testing.T) {
 			if j == large {
 				turns++
 			} else {
-				s.finish(j, cell.PoW{}, nil)
+				s.finish(j, nil, nil)
 			}
 		}
 		if turns == 0 {

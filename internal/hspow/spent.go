@@ -47,14 +47,9 @@ type Spent struct {
 // NewSpent returns an empty memory, which counts on an account.
 func NewSpent(room *account.Account) *Spent {
 	s := &Spent{room: room, most: MaxSpent, key: maphash.MakeSeed()}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.openLocked()
+	s.shrink() // opens the account
 	return s
 }
-
-// openLocked opens an account for the proofs beyond leastSpent.
-func (s *Spent) openLocked() { s.more = s.room.Open(account.Kept, func(error) { s.shrink() }) }
 
 // Floor returns the greatest effort that is worth nothing.
 func (s *Spent) Floor() uint32 {
@@ -135,7 +130,7 @@ func (s *Spent) shrink() {
 		s.forgetLocked()
 	}
 	s.more.Close() // what was evicted once is not evicted again
-	s.openLocked()
+	s.more = s.room.Open(account.Kept, func(error) { s.shrink() })
 	s.more.Reserve(spentCost * (max(s.n, leastSpent) - leastSpent))
 }
 
