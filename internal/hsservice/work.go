@@ -195,14 +195,18 @@ func (w *work) suggested() uint32 {
 // suggestedLocked returns the suggested effort. It is greater than those that count for
 // nothing with the seeds that the descriptors have.
 func (w *work) suggestedLocked() uint32 {
-	var floor uint32
+	w.control.Above(w.floorLocked())
+	return w.control.Suggested()
+}
+
+// floorLocked returns the greatest effort that counts for nothing with these seeds.
+func (w *work) floorLocked() (floor uint32) {
 	for number, sp := range w.spent {
 		if len(w.seeds) > 0 && number >= w.seeds[0].Number {
 			floor = max(floor, sp.Floor())
 		}
 	}
-	w.control.Above(floor)
-	return w.control.Suggested()
+	return floor
 }
 
 // cheap reports whether an effort is less than what the service suggests.
@@ -255,8 +259,9 @@ func (w *work) knownLocked(now time.Time) []hspow.Seed {
 }
 
 // offer returns what a descriptor says of proofs of work: what it said before, as long as
-// that is nearly true, so that not each change of the effort makes a new descriptor. The
-// seed may also be the next one: another host of the service may have published it.
+// that is nearly true, so that not each change of the effort makes a new descriptor, unless
+// the effort that it suggested counts for nothing by now. The seed may also be the next one:
+// another host of the service may have published it.
 func (w *work) offer(before *netdoc.HSPoW, effort uint32, now time.Time) *netdoc.HSPoW {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -266,7 +271,7 @@ func (w *work) offer(before *netdoc.HSPoW, effort uint32, now time.Time) *netdoc
 	known := w.knownLocked(now)
 	seed := known[0]
 	for _, s := range known {
-		if before != nil && s.Number >= seed.Number && before.Seed == s.Value && near(before.Effort, effort) {
+		if before != nil && s.Number >= seed.Number && before.Seed == s.Value && near(before.Effort, effort) && (before.Effort == 0 || before.Effort > w.floorLocked()) {
 			return before
 		}
 	}
