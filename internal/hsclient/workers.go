@@ -112,7 +112,7 @@ func (w *workers) add(j *job) {
 	w.jobs[j] = struct{}{}
 	for w.running < w.most {
 		w.running++
-		w.c.wg.Go(w.run)
+		w.c.wg.Go(panics.Contain(w.c.cfg.Log, w.failed, w.run))
 	}
 }
 
@@ -140,11 +140,10 @@ func (w *workers) finishLocked(j *job, proof *cell.PoW, err error) {
 func (w *workers) run() {
 	for {
 		over, err := w.spell()
-		if over {
-			return
-		}
 		if err != nil {
 			w.failed(err)
+		}
+		if over || err != nil {
 			return
 		}
 	}
@@ -153,8 +152,6 @@ func (w *workers) run() {
 // spell works until there is nothing to do, which ends the worker (over), until it fails, or
 // until its memory is taken away.
 func (w *workers) spell() (over bool, err error) {
-	err = errWorker // of a panic
-	defer panics.Recover(w.c.cfg.Log, nil)
 	var evicted atomic.Bool
 	room := w.c.room.Open(account.Request, func(error) { evicted.Store(true) })
 	defer room.Close()

@@ -200,6 +200,31 @@ func TestWorkerEvicted(t *testing.T) {
 	untilIdle(t, c, m)
 }
 
+// TestWorkerFails: a panic ends the proof that was being made, and the worker. The other
+// proofs end with the last worker.
+func TestWorkerFails(t *testing.T) {
+	s := scene{newWorkers(newWorker(t, 1))}
+	s.most, s.running = 1, 1
+	s.wants("page", 8)
+	j := s.next(time.Now())
+	other := s.wants("page", 9)
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic")
+			}
+		}()
+		s.work(nil, j)
+	}()
+	if <-j.over; j.err != errWorker || j.workers != 0 || other.done {
+		t.Errorf("%v, %d workers; the other is over: %v", j.err, j.workers, other.done)
+	}
+	s.failed(errWorker)
+	if <-other.over; other.err != errWorker || s.running != 0 || len(s.jobs) != 0 || len(s.shares) != 0 {
+		t.Errorf("%v, %d workers, %d jobs, %d keys", other.err, s.running, len(s.jobs), len(s.shares))
+	}
+}
+
 // scene is work as the workers choose it, without solvers and in virtual time.
 type scene struct{ *workers }
 
