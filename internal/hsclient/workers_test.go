@@ -154,7 +154,7 @@ func TestWorkNeedsMemory(t *testing.T) {
 // TestManyProofsFitInLittleMemory: where one solver fits, all proofs are made, however many wait.
 func TestManyProofsFitInLittleMemory(t *testing.T) {
 	c, m := workersOn(t, 2, hspow.SolverSize)
-	errs := make(chan error, 20)
+	errs := make(chan error, 6)
 	for n := range cap(errs) {
 		go func() {
 			_, err := c.workers.solve(t.Context(), isolation.Key{}, hspow.Params{Seed: [32]byte{byte(n)}})
