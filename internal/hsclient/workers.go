@@ -45,7 +45,6 @@ type workers struct {
 	mu      sync.Mutex // guards the fields below
 	running int        // workers
 	jobs    map[*job]struct{}
-	shares  map[isolation.Key]*share // of the keys that have jobs
 }
 
 // job is a proof that is wanted.
@@ -54,26 +53,20 @@ type job struct {
 	end    context.CancelFunc
 	params hspow.Params
 	key    isolation.Key
-	share  *share
 	due    time.Time     // when it was wanted, and the time that it is likely to take
 	over   chan struct{} // closed when there is an outcome
 
 	// guarded by workers.mu, and constant once over is closed
 	workers int
+	used    *time.Duration // of processors, by all jobs of the key
 	done    bool
 	proof   *cell.PoW
 	err     error
 }
 
-// share is what the jobs of one isolation key have.
-type share struct {
-	jobs int
-	used time.Duration // of processors
-}
-
 func newWorkers(c *Client) *workers {
 	n := max(1, min(maxWorkers, runtime.GOMAXPROCS(0)/2))
-	return &workers{c: c, most: n, jobs: map[*job]struct{}{}, shares: map[isolation.Key]*share{}}
+	return &workers{c: c, most: n, jobs: map[*job]struct{}{}}
 }
 
 // solve makes a proof for the streams of a key.
@@ -95,20 +88,18 @@ func (w *workers) add(j *job) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	j.due = time.Now().Add(time.Duration(j.params.Effort) * effortTime)
-	s := w.shares[j.key]
-	if s == nil {
-		least := time.Duration(math.MaxInt64)
-		for _, o := range w.shares {
-			least = min(least, o.used)
+	least := time.Duration(math.MaxInt64)
+	for o := range w.jobs {
+		if least = min(least, *o.used); o.key == j.key {
+			j.used = o.used
 		}
-		s = new(share)
-		if len(w.shares) > 0 {
-			s.used = least // it has no claim to the time before it came
-		}
-		w.shares[j.key] = s
 	}
-	s.jobs++
-	j.share = s
+	if j.used == nil {
+		if len(w.jobs) == 0 {
+			least = 0
+		}
+		j.used = &least // no claim to the time before it came
+	}
 	w.jobs[j] = struct{}{}
 	for w.running < w.most {
 		w.running++
@@ -129,9 +120,6 @@ func (w *workers) finishLocked(j *job, proof *cell.PoW, err error) {
 	}
 	j.done, j.proof, j.err = true, proof, err
 	delete(w.jobs, j)
-	if j.share.jobs--; j.share.jobs == 0 {
-		delete(w.shares, j.key)
-	}
 	j.end()
 	close(j.over)
 }
@@ -215,14 +203,14 @@ func (j *job) before(o *job, now time.Time) bool {
 }
 
 // rank is what the job's key has had, and what the job takes beyond the time that it waits.
-func (j *job) rank(now time.Time) time.Duration { return j.share.used + max(0, j.due.Sub(now)) }
+func (j *job) rank(now time.Time) time.Duration { return *j.used + max(0, j.due.Sub(now)) }
 
 // put notes that a worker has tried a nonce.
 func (w *workers) put(j *job, used time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	j.workers--
-	j.share.used += used
+	*j.used += used
 }
 
 // failed notes that a worker ends for another reason than that there is nothing to do. With

@@ -58,8 +58,8 @@ func untilIdle(t *testing.T, c *Client, m *account.Memory) {
 	t.Helper()
 	untilWorking(t, m, 0)
 	c.Close()
-	if w := c.workers; w.running != 0 || len(w.jobs) != 0 || len(w.shares) != 0 {
-		t.Errorf("%d workers, %d proofs, %d keys", w.running, len(w.jobs), len(w.shares))
+	if w := c.workers; w.running != 0 || len(w.jobs) != 0 {
+		t.Errorf("%d workers, %d proofs", w.running, len(w.jobs))
 	}
 }
 
@@ -220,8 +220,8 @@ func TestWorkerFails(t *testing.T) {
 		t.Errorf("%v, %d workers; the other is over: %v", j.err, j.workers, other.done)
 	}
 	s.failed(errWorker)
-	if <-other.over; other.err != errWorker || s.running != 0 || len(s.jobs) != 0 || len(s.shares) != 0 {
-		t.Errorf("%v, %d workers, %d jobs, %d keys", other.err, s.running, len(s.jobs), len(s.shares))
+	if <-other.over; other.err != errWorker || s.running != 0 || len(s.jobs) != 0 {
+		t.Errorf("%v, %d workers, %d jobs", other.err, s.running, len(s.jobs))
 	}
 }
 
