@@ -199,6 +199,12 @@ func (o offline) ToDirectory(ctx context.Context, t linkspec.Target) (*circuit.C
 // join starts a host of a fleet with so many established points, or any service.
 func (h *shelf) join(t *testing.T, cfg Config, points int) *Service {
 	t.Helper()
+	return h.joinBy(t, h, cfg, points)
+}
+
+// joinBy is join for a host that reaches the directories by a store.
+func (h *shelf) joinBy(t *testing.T, by store, cfg Config, points int) *Service {
+	t.Helper()
 	cfg.Circuits, cfg.Points = offline{}, max(points, 1)
 	cfg.Log = slog.New(slog.DiscardHandler)
 	s, err := New(cfg)
@@ -217,7 +223,7 @@ func (h *shelf) join(t *testing.T, cfg Config, points int) *Service {
 		s.points = append(s.points, p)
 	}
 	s.since = time.Now()
-	s.store, s.cfg.Circuits = h, offline{h.dir}
+	s.store, s.cfg.Circuits = by, offline{h.dir}
 	s.mu.Unlock()
 	s.kick()
 	return s

@@ -85,10 +85,7 @@ func TestFleetCollidesWithTheDead(t *testing.T) {
 		dead.mu.Unlock()
 		kill(dead)
 		h.docs = map[ident.Ed25519ID]map[ident.Ed25519ID]*netdoc.HSDescriptor{}
-		a := h.join(t, Config{Key: k, Fleet: true}, 3)
-		a.mu.Lock()
-		a.store = r
-		a.mu.Unlock()
+		a := h.joinBy(t, r, Config{Key: k, Fleet: true}, 3)
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
 		if !a.isPublished() {

@@ -445,8 +445,8 @@ func TestIntroExts(t *testing.T) {
 	}
 }
 
-// TestIdleBound: circuits without streams are bounded in number, and the one that has
-// been idle for the longest time makes room.
+// TestIdleBound: circuits without streams are bounded in number. The one that has been idle for
+// the longest time makes room, if its client has done less work than is suggested, or all have.
 func TestIdleBound(t *testing.T) {
 	s, now := quiet(t), time.Now()
 	s.mu.Lock()
