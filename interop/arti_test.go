@@ -91,7 +91,8 @@ func startArti(ctx context.Context, path string, nw netdir.Network, dir string, 
 	return &proxy{fmt.Sprintf("127.0.0.1:%d", port), pr.PID(), pr.Stop}, nil
 }
 
-// artiConfig is what Arti needs for a private network on loopback.
+// artiConfig is what Arti needs for a private network on loopback. With the times for
+// circuits that it would learn there, it drops those of a loaded machine.
 func artiConfig(nw netdir.Network, dir string, port uint16) string {
 	var caches, idents []string
 	cache := func(rsa ident.RSAID, ed ident.Ed25519ID, at netip.AddrPort) {
@@ -122,6 +123,8 @@ ipv6_subnet_family_prefix = 129
 [address_filter]
 allow_local_addrs = true
 allow_resolving_local_addrs = true
+[override_net_params]
+cbtdisabled = 1
 [tor_network]
 fallback_caches = [%s]
 [tor_network.authorities]

@@ -30,8 +30,7 @@ func TestOnionArti(t *testing.T) {
 	path := needArti(t)
 	t.Run("through C tor", func(t *testing.T) {
 		t.Parallel()
-		// With the times that it learns on loopback, Arti drops circuits of a loaded machine.
-		nw := labtest.Network(t, ctor.Options{Relays: 6, Exits: 2, Params: map[string]int{"cbtdisabled": 1}})
+		nw := labtest.Network(t, ctor.Options{Relays: 6, Exits: 2})
 		defer quiet(t, nw)()
 		onionArti(t, path, nw.Description())
 	})
