@@ -50,7 +50,7 @@ relays; as root on Linux that happens in a network namespace, where the loopback
 				}
 			}
 			if p.Program == "" {
-				if p.Program, err = child.Self(); err != nil {
+				if p.Program, err = child.Chive(); err != nil {
 					return err
 				}
 			}
@@ -78,7 +78,7 @@ relays; as root on Linux that happens in a network namespace, where the loopback
 	f.StringVar(&p.NetworkFile, "network", "", "network `FILE`")
 	f.BoolVar(&beside, "beside-tor", false, "make a network of C tor, and measure C tor's client too")
 	f.BoolVar(&noNamespace, "no-namespace", false, "use this machine's own loopback")
-	f.StringVar(&p.Program, "chive", "", "`PATH` of the chive to measure (default: this one)")
+	f.StringVar(&p.Program, "chive", "", "`PATH` of the chive to measure (default: the one beside chivelab)")
 	f.StringVar(&p.Tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")
 	f.IntSliceVar(&p.Measure.Streams, "streams", p.Measure.Streams, "`NUMBERS` of streams")
 	f.Int64Var(&megabytes, "megabytes", p.Measure.Bytes>>20, "`MiB` that each transfer moves")

@@ -43,7 +43,7 @@ process of the network ended, or a run was not possible.`,
 			ctx, cancel := context.WithTimeout(cmd.Context(), time.Hour)
 			defer cancel()
 			if p.Program == "" {
-				if p.Program, err = child.Self(); err != nil {
+				if p.Program, err = child.Chive(); err != nil {
 					return err
 				}
 			}
@@ -82,7 +82,7 @@ process of the network ended, or a run was not possible.`,
 	f.StringArrayVar(&p.RelayFlags, "relay-flag", nil, "a further `FLAG` of chive relay")
 	f.BoolVar(&short, "short", false, "only four floods in two minutes, to see whether it works; the numbers mean little")
 	f.BoolVar(&verbose, "verbose", false, "show the log of Chive's nodes")
-	f.StringVar(&p.Program, "chive", "", "`PATH` of the chive to attack (default: this one)")
+	f.StringVar(&p.Program, "chive", "", "`PATH` of the chive to attack (default: the one beside chivelab)")
 	f.StringVar(&p.Tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")
 	f.StringVar(&jsonFile, "json", "", "write the report to `FILE`, as JSON")
 	cmd.AddCommand(&cobra.Command{

@@ -48,7 +48,7 @@ A value of 0 leaves a measurement out: --streams 0, --connects 0, --cold 0, --li
 				}
 			}
 			if p.Program == "" {
-				if p.Program, err = child.Self(); err != nil {
+				if p.Program, err = child.Chive(); err != nil {
 					return err
 				}
 			}
@@ -81,7 +81,7 @@ A value of 0 leaves a measurement out: --streams 0, --connects 0, --cold 0, --li
 	f.BoolVar(&noNamespace, "no-namespace", false, "use this machine's own loopback")
 	f.BoolVar(&verbose, "verbose", false, "show the logs of Chive's nodes")
 	f.BoolVar(&short, "short", false, "finish in three minutes: fewer of everything")
-	f.StringVar(&p.Program, "chive", "", "`PATH` of the chive to measure (default: this one)")
+	f.StringVar(&p.Program, "chive", "", "`PATH` of the chive to measure (default: the one beside chivelab)")
 	f.StringVar(&p.Tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")
 	f.StringSliceVar(&p.Schedulers, "schedulers", []string{"Vanilla", "KIST"}, "C tor's `SCHEDULERS` to compare with")
 	f.IntSliceVar(&p.Measure.Streams, "streams", p.Measure.Streams, "`NUMBERS` of streams")

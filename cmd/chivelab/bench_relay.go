@@ -39,7 +39,7 @@ A value of 0 leaves a measurement out: --streams 0, --circuits 0, --loaded 0, --
 				}
 			}
 			if p.Program == "" {
-				if p.Program, err = child.Self(); err != nil {
+				if p.Program, err = child.Chive(); err != nil {
 					return err
 				}
 			}
@@ -75,7 +75,7 @@ A value of 0 leaves a measurement out: --streams 0, --circuits 0, --loaded 0, --
 	f := cmd.Flags()
 	f.BoolVar(&noNamespace, "no-namespace", false, "use this machine's own loopback")
 	f.BoolVar(&verbose, "verbose", false, "show the relays' logs")
-	f.StringVar(&p.Program, "chive", "", "`PATH` of the chive to measure (default: this one)")
+	f.StringVar(&p.Program, "chive", "", "`PATH` of the chive to measure (default: the one beside chivelab)")
 	f.StringVar(&p.Tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")
 	f.StringSliceVar(&p.Schedulers, "schedulers", []string{"Vanilla", "KIST"}, "C tor's `SCHEDULERS` to compare with")
 	f.IntSliceVar(&p.Measure.Streams, "streams", p.Measure.Streams, "`NUMBERS` of streams")

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
@@ -163,6 +164,20 @@ func Self() (string, error) {
 		return "", fault.New(fault.Local, "which program is this: %w", err)
 	}
 	return exe, nil
+}
+
+// Chive returns the path of the chive that is beside this program, which is what users
+// run; if there is none, of this program, which has chive's commands, too.
+func Chive() (string, error) {
+	self, err := Self()
+	if err != nil {
+		return "", err
+	}
+	beside := filepath.Join(filepath.Dir(self), "chive"+filepath.Ext(self))
+	if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
+		return beside, nil
+	}
+	return self, nil
 }
 
 // tail keeps the end of what is written to it.

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -122,5 +123,24 @@ func TestStartFails(t *testing.T) {
 	}
 	if _, _, err := child.Start(t.Context(), nil, "/nonexistent"); !fault.Is(err, fault.Local) {
 		t.Errorf("error: %v", err)
+	}
+}
+
+// TestChive: benches measure the chive that is beside them, if there is one.
+func TestChive(t *testing.T) {
+	self, err := child.Self()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := child.Chive(); err != nil || got != self {
+		t.Errorf("alone: %q, %v", got, err)
+	}
+	beside := filepath.Join(filepath.Dir(self), "chive"+filepath.Ext(self))
+	if err := os.WriteFile(beside, nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	defer os.Remove(beside)
+	if got, err := child.Chive(); err != nil || got != beside {
+		t.Errorf("with another beside it: %q, %v", got, err)
 	}
 }
