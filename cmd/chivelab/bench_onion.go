@@ -48,7 +48,11 @@ A value of 0 leaves a measurement out: --streams 0, --connects 0, --cold 0, --li
 				}
 			}
 			if p.Program == "" {
-				if p.Program, err = child.Chive(); err != nil {
+				which := child.Chive
+				if p.Profiles != "" {
+					which = child.Self // chive writes no profiles
+				}
+				if p.Program, err = which(); err != nil {
 					return err
 				}
 			}

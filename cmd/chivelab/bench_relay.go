@@ -39,7 +39,11 @@ A value of 0 leaves a measurement out: --streams 0, --circuits 0, --loaded 0, --
 				}
 			}
 			if p.Program == "" {
-				if p.Program, err = child.Chive(); err != nil {
+				which := child.Chive
+				if p.Profiles != "" {
+					which = child.Self // chive writes no profiles
+				}
+				if p.Program, err = which(); err != nil {
 					return err
 				}
 			}
