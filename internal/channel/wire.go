@@ -19,7 +19,7 @@ import (
 type wire struct {
 	net.Conn
 	raw    syscall.RawConn
-	socket *nonblock.Writer
+	socket nonblock.Writer
 
 	// owned by the reader; drained is called before a wait, when the socket has
 	// nothing more to read

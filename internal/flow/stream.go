@@ -14,13 +14,13 @@ const (
 )
 
 // StreamSender is the sending half of a stream's window.
-type StreamSender struct{ window int }
+type StreamSender struct{ window int32 }
 
 // NewStreamSender returns a full window of 500 cells.
 func NewStreamSender() StreamSender { return StreamSender{streamWindow} }
 
 // Available returns how many DATA cells the stream may send.
-func (s *StreamSender) Available() int { return s.window }
+func (s *StreamSender) Available() int { return int(s.window) }
 
 // Sent accounts for one DATA cell.
 func (s *StreamSender) Sent() { s.window-- }
@@ -38,7 +38,7 @@ func (s *StreamSender) Sendme() error {
 }
 
 // StreamReceiver is the receiving half of a stream's window.
-type StreamReceiver struct{ window int }
+type StreamReceiver struct{ window int32 }
 
 // NewStreamReceiver returns a full window of 500 cells.
 func NewStreamReceiver() StreamReceiver { return StreamReceiver{streamWindow} }

@@ -39,10 +39,8 @@ const (
 // Drain watches the buffer of received data of one stream and decides when to
 // send XOFF and XON.
 type Drain struct {
-	limit, every int // bytes
-	overrun      int // bytes
-	changePct    uint64
-	samples      int
+	p      *Params
+	client bool // this end is a client or an onion service
 
 	xoff       bool
 	sinceXoff  int       // bytes that arrived after XOFF
@@ -56,21 +54,27 @@ type Drain struct {
 
 // NewDrain returns the Drain of one stream. client is true if this end is a client
 // or an onion service, and false for an exit.
-func NewDrain(p *Params, client bool) Drain {
-	limit := p.XoffExit
+// p must not change after that.
+func NewDrain(p *Params, client bool) Drain { return Drain{p: p, client: client} }
+
+// limit returns how many bytes may be in the buffer.
+func (d *Drain) limit() int { return d.p.xoff(d.client) * cellDataMin }
+
+// every returns how many bytes are read between two measurements.
+func (d *Drain) every() int { return d.p.XonRate * cellDataMax }
+
+// overrun returns how many bytes may come after XOFF. When XOFF is sent, one window of the
+// peer's cells can still be on its way; with conflux, one on each leg, and cells that
+// waited for their turn. Three times the largest window of slow start is more than enough.
+func (d *Drain) overrun() int { return 3 * min(d.p.SSMax, 20000) * cellDataMax }
+
+// xoff returns the limit of a client's or an onion service's buffer, or of an exit's, in
+// cells.
+func (p *Params) xoff(client bool) int {
 	if client {
-		limit = p.XoffClient
+		return p.XoffClient
 	}
-	return Drain{
-		limit: limit * cellDataMin,
-		every: p.XonRate * cellDataMax,
-		// When XOFF is sent, one window of the peer's cells can still be on its
-		// way; with conflux, one on each leg, and cells that waited for their
-		// turn. Three times the largest window of slow start is more than enough.
-		overrun:   3 * min(p.SSMax, 20000) * cellDataMax,
-		changePct: uint64(p.XonChangePct),
-		samples:   p.XonEWMACnt,
-	}
+	return p.XoffExit
 }
 
 // Rate returns the drain rate that an XON carries, in kilobytes (1000 bytes) per
@@ -82,12 +86,12 @@ func (d *Drain) Rate() uint32 { return d.rate }
 // after XOFF.
 func (d *Drain) Received(now time.Time, n, buffered int) (Advice, error) {
 	if d.xoff {
-		if d.sinceXoff += n; d.sinceXoff > d.overrun {
+		if d.sinceXoff += n; d.sinceXoff > d.overrun() {
 			return SendNothing, fault.New(fault.Protocol, "DATA: %d bytes after XOFF", d.sinceXoff)
 		}
 	}
 	switch {
-	case buffered <= d.limit:
+	case buffered <= d.limit():
 		d.graceStart = time.Time{}
 	case d.xoff:
 	case d.graceStart.IsZero():
@@ -111,7 +115,7 @@ func (d *Drain) Drained(now time.Time, n, buffered int) Advice {
 	if d.start.IsZero() && buffered > 0 {
 		d.start, d.drained = now, 0
 	}
-	if !d.start.IsZero() && d.drained > d.every {
+	if !d.start.IsZero() && d.drained > d.every() {
 		d.measure(now.Sub(d.start))
 	}
 	advice := SendNothing
@@ -124,7 +128,7 @@ func (d *Drain) Drained(now time.Time, n, buffered int) Advice {
 		d.start = time.Time{}
 		// An empty queue does not show how fast it could drain, so let the peer
 		// try twice the rate.
-		if d.drained >= d.every && d.sentRate != 0 {
+		if d.drained >= d.every() && d.sentRate != 0 {
 			d.rate = uint32(min(math.MaxInt32, 2*uint64(d.rate)))
 			d.prev, d.drained = d.drained, 0
 		}
@@ -144,40 +148,45 @@ func (d *Drain) measure(took time.Duration) {
 	}
 	kb := min(math.MaxInt32, max(1, uint64(d.prev)*1000/us))
 	d.prev = d.drained
-	d.rate = uint32(ewma(kb, uint64(d.rate), d.samples))
+	d.rate = uint32(ewma(kb, uint64(d.rate), d.p.XonEWMACnt))
 	d.drained, d.start = 0, time.Time{}
 }
 
 // changed reports whether the rate changed enough since the last XON.
 func (d *Drain) changed() bool {
-	sent, rate := uint64(d.sentRate), uint64(d.rate)
-	return sent != 0 && (rate > (100+d.changePct)*sent/100 || rate < (100-d.changePct)*sent/100)
+	sent, rate, pct := uint64(d.sentRate), uint64(d.rate), uint64(d.p.XonChangePct)
+	return sent != 0 && (rate > (100+pct)*sent/100 || rate < (100-pct)*sent/100)
 }
 
 // Throttle is the sending half: it obeys the peer's XOFF and XON.
 type Throttle struct {
-	off     bool
-	rate    int // bytes per second; zero: no limit
-	tokens  int // bytes
-	refill  time.Time
-	perXoff uint64 // bytes that must be sent for each XOFF
-	perXon  uint64 // and for each advisory XON
-	sent    uint64
-	xoffs   uint64
-	xons    uint64 // advisory ones
+	p          *Params
+	peerClient bool // the peer is a client or an onion service
+	off        bool
+	rate       int // bytes per second; zero: no limit
+	tokens     int // bytes
+	refill     time.Time
+	sent       uint64
+	xoffs      uint64
+	xons       uint64 // advisory ones
 }
 
 // NewThrottle returns the Throttle of a stream that may send. peerClient is true
-// if the peer is a client or an onion service, and false for an exit.
+// if the peer is a client or an onion service, and false for an exit. p must not change
+// after that.
 //
 // The limits on the peer are half as strict as the consensus says: the peer may
 // have another consensus, and its count of a cell's bytes differs by two percent.
 func NewThrottle(p *Params, peerClient bool) Throttle {
-	limit := p.XoffExit
-	if peerClient {
-		limit = p.XoffClient
-	}
-	return Throttle{perXoff: uint64(limit) * cellDataMin / 2, perXon: uint64(min(limit, p.XonRate)) * cellDataMin / 2}
+	return Throttle{p: p, peerClient: peerClient}
+}
+
+// perXoff returns how many bytes must be sent for each XOFF.
+func (t *Throttle) perXoff() uint64 { return uint64(t.p.xoff(t.peerClient)) * cellDataMin / 2 }
+
+// perXon returns how many bytes must be sent for each advisory XON.
+func (t *Throttle) perXon() uint64 {
+	return uint64(min(t.p.xoff(t.peerClient), t.p.XonRate)) * cellDataMin / 2
 }
 
 // XOFF stops the stream. An error is a violation of the protocol: two in a row, or
@@ -188,7 +197,7 @@ func (t *Throttle) XOFF() error {
 		return fault.New(fault.Protocol, "XOFF: the stream is stopped already")
 	}
 	t.xoffs++
-	if t.sent < t.perXoff*t.xoffs {
+	if t.sent < t.perXoff()*t.xoffs {
 		return fault.New(fault.Protocol, "XOFF: %d XOFFs after only %d bytes", t.xoffs, t.sent)
 	}
 	t.off = true
@@ -202,7 +211,7 @@ func (t *Throttle) XOFF() error {
 func (t *Throttle) XON(now time.Time, kbps uint32) error {
 	if !t.off {
 		t.xons++
-		if t.sent < t.perXon*t.xons {
+		if t.sent < t.perXon()*t.xons {
 			return fault.New(fault.Protocol, "XON: %d advisory XONs after only %d bytes", t.xons, t.sent)
 		}
 	}

@@ -7,5 +7,9 @@ package idle
 
 import "github.com/chivenet/chive/internal/fault"
 
+// Waker is told when its socket has something to read. It is an interface because a
+// closure for each socket would take more memory.
+type Waker interface{ Wake() }
+
 // errNone says that a goroutine must wait for the socket.
 var errNone = fault.New(fault.Local, "this system cannot wait for many sockets at once")

@@ -12,20 +12,20 @@ import (
 // Socket is a socket that may be waited for.
 type Socket struct {
 	raw    syscall.RawConn
-	wake   func()
+	waker  Waker
 	number uint64 // unique: a file descriptor is not, because the next socket may get it
 	added  bool   // guarded by all.mu
 }
 
 // Watch prepares to wait for a socket. Forget must be called in the end.
-func Watch(raw syscall.RawConn, wake func()) (*Socket, error) { return all.watch(raw, wake) }
+func Watch(raw syscall.RawConn, w Waker) (*Socket, error) { return all.watch(raw, w) }
 
 // Wait returns at once. When the socket has something to read, has ended or has failed,
-// wake runs, once, in a goroutine of its own. It does not run when the socket is closed
+// Wake runs, once, in a goroutine of its own. It does not run when the socket is closed
 // here.
 func (s *Socket) Wait() error { return all.wait(s) }
 
-// Forget ends the wait. wake may still run if it has begun at the same time.
+// Forget ends the wait. Wake may still run if it has begun at the same time.
 func (s *Socket) Forget() { all.forget(s) }
 
 // all has the sockets of the process.
@@ -46,7 +46,7 @@ type epoll struct {
 	file *os.File
 }
 
-func (p *poller) watch(raw syscall.RawConn, wake func()) (*Socket, error) {
+func (p *poller) watch(raw syscall.RawConn, w Waker) (*Socket, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.epoll == nil {
@@ -58,7 +58,7 @@ func (p *poller) watch(raw syscall.RawConn, wake func()) (*Socket, error) {
 		go panics.Contain(nil, func(error) { p.failed(e) }, func() { p.run(e) })()
 	}
 	p.last++
-	s := &Socket{raw: raw, wake: wake, number: p.last}
+	s := &Socket{raw: raw, waker: w, number: p.last}
 	p.sockets[s.number] = s
 	return s, nil
 }
@@ -139,7 +139,7 @@ func (p *poller) run(e *epoll) {
 		}
 		for _, ev := range events[:n] {
 			if s := p.socket(uint64(uint32(ev.Fd)) | uint64(uint32(ev.Pad))<<32); s != nil {
-				go panics.Contain(nil, nil, s.wake)()
+				go panics.Contain(nil, nil, s.waker.Wake)()
 			}
 		}
 	}
@@ -163,6 +163,6 @@ func (p *poller) failed(e *epoll) {
 	e.file.Close()
 	for n, s := range p.sockets {
 		delete(p.sockets, n)
-		go panics.Contain(nil, nil, s.wake)()
+		go panics.Contain(nil, nil, s.waker.Wake)()
 	}
 }

@@ -8,7 +8,7 @@ import "syscall"
 type Socket struct{}
 
 // Watch prepares to wait for a socket. Here it returns an error.
-func Watch(syscall.RawConn, func()) (*Socket, error) { return nil, errNone }
+func Watch(syscall.RawConn, Waker) (*Socket, error) { return nil, errNone }
 
 // Wait returns at once, with an error.
 func (*Socket) Wait() error { return errNone }

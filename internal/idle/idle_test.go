@@ -27,6 +27,11 @@ func pair(t testing.TB) (a, b *net.TCPConn) {
 	return x.(*net.TCPConn), y.(*net.TCPConn)
 }
 
+// wakes gets a token for each wake.
+type wakes chan struct{}
+
+func (w wakes) Wake() { w <- struct{}{} }
+
 func watch(t testing.TB, c *net.TCPConn) (*Socket, chan struct{}) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -37,7 +42,7 @@ func watch(t testing.TB, c *net.TCPConn) (*Socket, chan struct{}) {
 		t.Fatal(err)
 	}
 	woken := make(chan struct{}, 10)
-	s, err := Watch(raw, func() { woken <- struct{}{} })
+	s, err := Watch(raw, wakes(woken))
 	if err != nil {
 		t.Fatal(err)
 	}

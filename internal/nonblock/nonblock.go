@@ -9,6 +9,7 @@ package nonblock
 
 import (
 	"errors"
+	"sync"
 	"syscall"
 )
 
@@ -40,34 +41,43 @@ func again(fd uintptr, p []byte, call func(uintptr, []byte) (int, error)) (int, 
 }
 
 // Writer writes to one socket. Only one goroutine may use it at a time, and no
-// other may write to the socket meanwhile.
-type Writer struct {
-	raw syscall.RawConn
-	// of the write in progress; in fields so that try needs no allocation
+// other may write to the socket meanwhile. The zero Writer has no socket.
+type Writer struct{ raw syscall.RawConn }
+
+// NewWriter returns a writer to raw, a socket.
+func NewWriter(raw syscall.RawConn) Writer { return Writer{raw} }
+
+// Valid reports whether w has a socket.
+func (w Writer) Valid() bool { return w.raw != nil }
+
+// Write writes as much of p as the kernel takes. If the kernel's buffer is full, n
+// is less than len(p) and err is nil.
+func (w Writer) Write(p []byte) (int, error) {
+	a := writings.Get().(*writing)
+	a.p = p
+	err := w.raw.Write(a.try)
+	n, werr := a.n, a.err
+	a.p, a.n, a.err = nil, 0, nil
+	writings.Put(a)
+	if err == nil && werr != ErrWait {
+		err = werr
+	}
+	return n, err
+}
+
+// writing is a write in progress. Writers share them, because most sockets are silent.
+type writing struct {
 	p   []byte
 	n   int
 	err error
 	try func(fd uintptr) bool
 }
 
-// NewWriter returns a writer to raw, a socket.
-func NewWriter(raw syscall.RawConn) *Writer {
-	w := &Writer{raw: raw}
-	w.try = func(fd uintptr) bool {
-		w.n, w.err = Write(fd, w.p)
+var writings = sync.Pool{New: func() any {
+	a := new(writing)
+	a.try = func(fd uintptr) bool {
+		a.n, a.err = Write(fd, a.p)
 		return true
 	}
-	return w
-}
-
-// Write writes as much of p as the kernel takes. If the kernel's buffer is full, n
-// is less than len(p) and err is nil.
-func (w *Writer) Write(p []byte) (int, error) {
-	w.p, w.n, w.err = p, 0, nil
-	err := w.raw.Write(w.try)
-	w.p = nil
-	if err == nil && w.err != ErrWait {
-		err = w.err
-	}
-	return w.n, err
-}
+	return a
+}}

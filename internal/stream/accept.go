@@ -13,7 +13,7 @@ import (
 func Accept(h *circuit.Hop, id uint16, name string) (*Stream, error) {
 	s := newStream(h, name)
 	s.id = id
-	s.local, s.remote = s.remote, s.local
+	s.accepted = true
 	s.connected = true
 	if err := h.AcceptStream(id, s); err != nil {
 		s.account.Close()

@@ -13,8 +13,8 @@ import (
 // SENDMEs on circuits with fixed windows, XOFF and XON on those with congestion
 // control. The stream's mu guards it.
 type inFlow struct {
-	window   flow.StreamReceiver
 	drain    flow.Drain
+	window   flow.StreamReceiver
 	xon      bool // congestion control: drain is in use, not window
 	activity bool // something came since the half-close timer looked
 }
@@ -89,14 +89,14 @@ func (f *inFlow) follow(s *Stream, a flow.Advice) error {
 // outFlow is what the peer's stream-level flow control allows to be sent. The
 // stream's mu guards it.
 type outFlow struct {
-	window   flow.StreamSender
 	throttle flow.Throttle
+	window   flow.StreamSender
+	per      uint16 // bytes that a cell carries
 	xon      bool
-	per      int // bytes that a cell carries
 }
 
 func newOutFlow(info *circuit.HopInfo) outFlow {
-	f := outFlow{xon: info.Congestion, per: info.MaxData}
+	f := outFlow{xon: info.Congestion, per: uint16(info.MaxData)}
 	if f.xon {
 		f.throttle = flow.NewThrottle(info.Flow, !info.Client || info.Onion)
 	} else {
@@ -136,7 +136,7 @@ func (f *outFlow) limit(now time.Time) (cells int, wait time.Duration) {
 	if bytes <= 0 {
 		return 0, wait
 	}
-	return bytes/f.per + 1, 0
+	return bytes/int(f.per) + 1, 0
 }
 
 // sent accounts for cells that carry n bytes. It is called before they go out:

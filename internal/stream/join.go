@@ -45,9 +45,9 @@ func (s *Stream) Join(conn net.Conn, first []byte, how Joint) (cut func()) {
 	j.sink.to = j
 	if raw := socket(conn); raw != nil {
 		// After an error, a goroutine waits.
-		j.socket, _ = idle.Watch(raw, panics.Contain(how.Log, j.brokeUp, j.readable))
+		j.socket, _ = idle.Watch(raw, j)
 	}
-	s.setSink(j.sink)
+	s.setSink(&j.sink)
 	s.joint.Store(j)
 	if s.ended.Load() {
 		j.hurry()
@@ -95,7 +95,7 @@ type joint struct {
 	Joint
 	s      *Stream
 	conn   net.Conn
-	sink   *sink
+	sink   sink
 	socket *idle.Socket // nil: a goroutine waits for the connection
 	// rested is when up began to rest; whoever moves up owns it.
 	rested time.Time
@@ -121,8 +121,10 @@ const (
 // start a goroutine for each message, and a goroutine is never idle for long.
 const patience = 100 * time.Millisecond
 
-// readable continues to move up: the connection has something to read.
-func (j *joint) readable() {
+// Wake implements idle.Waker: it continues to move up, because the connection has
+// something to read.
+func (j *joint) Wake() {
+	defer panics.Recover(j.Log, j.brokeUp)
 	if j.start(&j.up) {
 		j.moveUp(nil)
 	}
@@ -199,7 +201,7 @@ func (j *joint) rest() bool {
 // writes to it.
 func (j *joint) moveDown() {
 	for {
-		over, err := j.s.drain(j.sink)
+		over, err := j.s.drain(&j.sink)
 		if over {
 			j.end(&j.down, j.Down, err)
 			return

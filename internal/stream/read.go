@@ -48,7 +48,8 @@ func (s *Stream) readSome(p []byte) (n int, more bool, err error) {
 // copy, until the stream ends. When w is a socket, the channel's reader
 // writes to it while WriteTo waits: see deliver.
 func (s *Stream) WriteTo(w io.Writer) (total int64, err error) {
-	k := newSink(w)
+	of := newSink(w)
+	k := &of
 	s.setSink(k)
 	defer func() {
 		s.setSink(nil)
@@ -121,7 +122,7 @@ func (s *Stream) deliver() bool {
 		return false
 	}
 	defer s.sinkMu.Unlock()
-	if s.sink == nil || s.sink.w == nil || s.sink.err != nil {
+	if s.sink == nil || !s.sink.w.Valid() || s.sink.err != nil {
 		return false
 	}
 	for c := s.takeChunk(); c != nil; c = s.takeChunk() {

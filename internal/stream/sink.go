@@ -14,13 +14,13 @@ import (
 // socket's owner is slow. The stream's sinkMu guards it.
 type sink struct {
 	to    io.Writer
-	w     *nonblock.Writer // nil if to is no socket
-	total int64            // bytes written
-	err   error            // why the socket cannot be used any more
+	w     nonblock.Writer // not valid if to is no socket
+	total int64           // bytes written
+	err   error           // why the socket cannot be used any more
 }
 
-func newSink(to io.Writer) *sink {
-	k := &sink{to: to}
+func newSink(to io.Writer) sink {
+	k := sink{to: to}
 	if raw := socket(to); raw != nil {
 		k.w = nonblock.NewWriter(raw)
 	}

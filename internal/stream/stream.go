@@ -22,16 +22,16 @@ import (
 // io.ReaderFrom.
 type Stream struct {
 	hop     *circuit.Hop
-	id      uint16
 	account *account.Account // of what the peer makes us hold; closed with the stream
-	local   net.Addr
-	remote  net.Addr
+	name    string           // of the end that did not open it
 
 	readWake  circuit.Waiter // the buffer or the state changed
 	writeWake circuit.Waiter
 	readBy    deadline
 	writeBy   deadline
 	ended     atomic.Bool // nothing more can be sent
+	id        uint16
+	accepted  bool // a client opened it; else this end did
 
 	wmu sync.Mutex // one writer at a time
 
@@ -45,15 +45,12 @@ type Stream struct {
 	buf     buffer
 	readErr error // what Read returns after the buffer: io.EOF or a cause
 	in      inFlow
-	dirty   bool // something changed since the last Flush
 	// sending
 	out      outFlow
 	writeErr error
 	// states
+	dirty       bool // something changed since the last Flush
 	connected   bool
-	opened      chan struct{} // of a stream that is opened here: closed by CONNECTED, END, or the circuit's end
-	addr        netip.Addr    // where the exit says that it connected to
-	openErr     error
 	closed      bool // Close was called
 	halves      bool // both ends take HALF_CLOSE
 	halfSent    bool
@@ -61,7 +58,10 @@ type Stream struct {
 	writeClosed bool // CloseWrite was called; without halves END is still to be sent
 	endSent     bool
 	peerEnded   bool
-	noCircuit   bool        // the circuit has closed
+	noCircuit   bool          // the circuit has closed
+	opened      chan struct{} // of a stream that is opened here: closed by CONNECTED, END, or the circuit's end
+	addr        netip.Addr    // where the exit says that it connected to
+	openErr     error
 	linger      *time.Timer // what CloseWrite, or HALF_CLOSE, waits for
 	read, wrote uint64      // bytes that came and that were sent
 	moved       uint64      // the sum when linger was set, of a stream that is half closed
@@ -87,8 +87,7 @@ func newStream(h *circuit.Hop, remote string) *Stream {
 		hop:     h,
 		account: a,
 		buf:     buffer{account: a},
-		local:   Addr{"client"},
-		remote:  Addr{remote},
+		name:    remote,
 		in:      newInFlow(h.Info()),
 		out:     newOutFlow(h.Info()),
 	}
@@ -289,10 +288,20 @@ func (s *Stream) wakeWriter() {
 }
 
 // LocalAddr returns a name, not an address: only the exit knows its address.
-func (s *Stream) LocalAddr() net.Addr { return s.local }
+func (s *Stream) LocalAddr() net.Addr {
+	if s.accepted {
+		return Addr{s.name}
+	}
+	return Addr{"client"}
+}
 
 // RemoteAddr returns the host and port that were asked for.
-func (s *Stream) RemoteAddr() net.Addr { return s.remote }
+func (s *Stream) RemoteAddr() net.Addr {
+	if s.accepted {
+		return Addr{"client"}
+	}
+	return Addr{s.name}
+}
 
 // ExitAddr returns the address that the exit says it connected to; invalid
 // when it does not say.
