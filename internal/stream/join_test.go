@@ -113,7 +113,7 @@ func TestIdleIsCheap(t *testing.T) {
 	if _, now := settled(t, goroutines+n/10); true {
 		// The test's own connections, of which there are two for each joined one, and
 		// channels take a part of it.
-		if each := (now - bytes) / n; each > 7<<10 {
+		if each := (now - bytes) / n; each > 5300 {
 			t.Errorf("a connection takes %d bytes at both ends", each)
 		} else {
 			t.Logf("%d bytes at both ends", each)

@@ -29,7 +29,10 @@ type Crowd struct {
 type CrowdOfOne struct {
 	Client  float64 `json:"client_rss_mb"`
 	Service float64 `json:"service_rss_mb"`
-	Seconds float64 `json:"seconds"`
+	// What of it is of no file: the pages of programs and libraries are in the kernel's cache anyway.
+	ClientAnon  float64 `json:"client_anon_mb"`
+	ServiceAnon float64 `json:"service_anon_mb"`
+	Seconds     float64 `json:"seconds"`
 	// Failed says why not all of the connections were opened; then there is no memory.
 	Failed string `json:"failed,omitempty"`
 }
@@ -162,12 +165,12 @@ func (s *site) crowdsOf(ctx context.Context, p *pair, out []Crowd) error {
 		holders = append(holders, h)
 		before = n
 		one := CrowdOfOne{Seconds: time.Since(began).Seconds()}
-		for pid, rss := range map[int]*float64{p.client: &one.Client, p.service: &one.Service} {
+		for pid, to := range map[int][2]*float64{p.client: {&one.Client, &one.ClientAnon}, p.service: {&one.Service, &one.ServiceAnon}} {
 			u, err := proc.Of(pid)
 			if err != nil {
 				return err
 			}
-			*rss = float64(u.RSS) / 1e6
+			*to[0], *to[1] = float64(u.RSS)/1e6, float64(u.Anon)/1e6
 		}
 		out[i].Pairs = append(out[i].Pairs, one)
 	}

@@ -70,7 +70,7 @@ func (c CrowdOfOne) String() string {
 	if c.Failed != "" {
 		return "not all were opened"
 	}
-	return fmt.Sprintf("%.1f, %.1f (%.1f s)", c.Client, c.Service, c.Seconds)
+	return fmt.Sprintf("%.1f (%.1f), %.1f (%.1f) in %.1f s", c.Client, c.ClientAnon, c.Service, c.ServiceAnon, c.Seconds)
 }
 
 func crowdGoals(all []Crowd) (out []bench.Goal) {
@@ -112,7 +112,7 @@ func (r *Report) Write(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for i, c := range r.Crowds {
 		if i == 0 {
-			fmt.Fprintln(tw, "open connections\tC tor: client, service, MB (opened in)\tChive: client, service, MB (opened in)")
+			fmt.Fprintln(tw, "open connections\tC tor: RSS (anonymous), MB, of client, service; opened in\tChive: the same")
 		}
 		fmt.Fprintf(tw, "%d\t%v\t%v\n", c.Connections, c.Pairs[0], c.Pairs[1])
 	}

@@ -12,6 +12,7 @@ type Usage struct {
 	CPU     time.Duration // user and system time of all its threads, also ended ones
 	RSS     int64         // resident memory, bytes
 	PeakRSS int64         // the most it ever was, bytes
+	Anon    int64         // resident memory that is of no file, bytes
 	Threads int
 }
 

@@ -45,6 +45,8 @@ func Of(pid int) (Usage, error) {
 			u.RSS = n << 10
 		case "VmHWM:":
 			u.PeakRSS = n << 10
+		case "RssAnon:":
+			u.Anon = n << 10
 		case "Threads:":
 			u.Threads = int(n)
 		default:
