@@ -16,7 +16,7 @@ import (
 
 // benchFloodCommand attacks relays on purpose.
 func benchFloodCommand() *cobra.Command {
-	p := flood.Plan{AttackArgs: []string{"bench", "flood", "attack"}}
+	p := flood.Plan{}
 	var jsonFile string
 	var verbose, short bool
 	var memory int64
@@ -42,6 +42,11 @@ process of the network ended, or a run was not possible.`,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			ctx, cancel := context.WithTimeout(cmd.Context(), time.Hour)
 			defer cancel()
+			self, err := child.Self()
+			if err != nil {
+				return err
+			}
+			p.Attacker = []string{self, "bench", "flood", "attack"}
 			if p.Program == "" {
 				if p.Program, err = child.Chive(); err != nil {
 					return err

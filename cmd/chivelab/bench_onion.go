@@ -17,7 +17,7 @@ import (
 
 // benchOnionCommand measures onion services.
 func benchOnionCommand() *cobra.Command {
-	p := benchonion.Plan{CrowdArgs: []string{"bench", "onion", "crowd"}, AttackArgs: []string{"bench", "onion", "attack"},
+	p := benchonion.Plan{
 		Measure: measure.Plan{Streams: []int{1}, Bytes: 20 << 20, Pings: 300, Connects: 40, Pause: 400 * time.Millisecond, Rounds: 3}}
 	var jsonFile string
 	var noNamespace, verbose, short bool
@@ -47,6 +47,11 @@ A value of 0 leaves a measurement out: --streams 0, --connects 0, --cold 0, --li
 					return err
 				}
 			}
+			self, err := child.Self()
+			if err != nil {
+				return err
+			}
+			p.Crowd, p.Attacker = []string{self, "bench", "onion", "crowd"}, []string{self, "bench", "onion", "attack"}
 			if p.Program == "" {
 				which := child.Chive
 				if p.Profiles != "" {

@@ -19,10 +19,11 @@ import (
 // Plan says what to measure. A measurement whose number is zero is left out.
 type Plan struct {
 	// Program is a binary with chive's commands, which run as "chive onion serve" and
-	// "chive proxy", with CrowdArgs, which runs HoldCrowd, and with AttackArgs, which runs
-	// Attack.
-	Program               string
-	CrowdArgs, AttackArgs []string
+	// "chive proxy".
+	Program string
+	// Crowd is the command line, program first, of a process that calls HoldCrowd, and
+	// Attacker that of one that calls Attack.
+	Crowd, Attacker []string
 	// Tor is C tor's program; empty: "tor" in PATH.
 	Tor string
 	// Schedulers are C tor's to compare with: "Vanilla", or "KIST".

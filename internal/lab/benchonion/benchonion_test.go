@@ -27,7 +27,7 @@ func TestRun(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	p := Plan{Program: bin, CrowdArgs: []string{"bench", "onion", "crowd"}, AttackArgs: []string{"bench", "onion", "attack"}, Schedulers: []string{"Vanilla"},
+	p := Plan{Program: bin, Crowd: []string{bin, "bench", "onion", "crowd"}, Attacker: []string{bin, "bench", "onion", "attack"}, Schedulers: []string{"Vanilla"},
 		Measure: measure.Plan{Streams: []int{1}, Bytes: 100_000, Pings: 3, Connects: 2},
 		Cold:    1, Listens: 1, Relayed: 100_000, Crowds: []int{0, 3, 5}, FloodTime: time.Second, FloodRate: 50, Log: t.Output(), Progress: func(s string) { t.Log(s) }}
 	r, err := Run(ctx, p)

@@ -184,7 +184,7 @@ type holder struct {
 }
 
 func (s *site) hold(ctx context.Context, o CrowdOrder) (*holder, error) {
-	cmd := exec.Command(s.Program, s.CrowdArgs...)
+	cmd := exec.Command(s.Crowd[0], s.Crowd[1:]...)
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		return nil, fault.Wrap(fault.Local, err)

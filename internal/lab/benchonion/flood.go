@@ -164,7 +164,7 @@ func (s *site) attack(ctx context.Context, o AttackOrder) (*child.Process, error
 	if err != nil {
 		return nil, fault.Wrap(fault.Local, err)
 	}
-	cmd := exec.Command("nice", append([]string{"-n", "10", s.Program}, s.AttackArgs...)...)
+	cmd := exec.Command("nice", append([]string{"-n", "10"}, s.Attacker...)...)
 	cmd.Stdin = strings.NewReader(string(text))
 	p, _, err := child.Run(ctx, nil, cmd, func(line string) bool { return line == "ready" })
 	return p, err

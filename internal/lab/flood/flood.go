@@ -22,10 +22,10 @@ import (
 
 // Plan describes a run of the bench. Zero fields have the defaults in their comments.
 type Plan struct {
-	// Program is chive's binary; it is run as "chive relay", "chive authority"
-	// and, with AttackArgs, as an attacker that calls Serve.
-	Program    string
-	AttackArgs []string
+	// Program is chive's binary; it is run as "chive relay" and "chive authority".
+	Program string
+	// Attacker is the command line, program first, of an attacker that calls Serve.
+	Attacker []string
 	// Tor is C tor's program; empty: "tor" in PATH.
 	Tor string
 	// Floods are the names of the floods to run; empty: all.

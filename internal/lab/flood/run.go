@@ -145,7 +145,7 @@ func (s *site) attacker(ctx context.Context, o Order) (*attacker, error) {
 	if err != nil {
 		return nil, fault.Wrap(fault.Local, err)
 	}
-	args := append([]string{"-n", "10", s.plan.Program}, s.plan.AttackArgs...)
+	args := append([]string{"-n", "10"}, s.plan.Attacker...)
 	cmd := exec.Command("nice", args...)
 	cmd.Env = append(os.Environ(), "GOMAXPROCS=1")
 	cmd.Stdin = bytes.NewReader(order)
