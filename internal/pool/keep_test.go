@@ -164,7 +164,7 @@ func TestInternalAhead(t *testing.T) {
 		if n := b.launched() - before; n != 2 {
 			t.Errorf("%d circuits were built ahead, not 2", n)
 		}
-		first, second = acquire(t, p, internal), acquire(t, p, internal)
+		third, fourth := acquire(t, p, internal), acquire(t, p, internal)
 		p.Rested()
 		synctest.Wait()
 		if n := b.launched() - before; n != 4 {
@@ -174,7 +174,7 @@ func TestInternalAhead(t *testing.T) {
 		if c := out.Circuit.(*fakeCircuit); len(c.spec.Dests) == 0 {
 			t.Error("a stream leaves over a circuit for onion services")
 		}
-		for _, l := range []*Lease{first, second, out} {
+		for _, l := range []*Lease{first, second, third, fourth, out} {
 			l.Release()
 		}
 	})
