@@ -179,28 +179,28 @@ func TestBids(t *testing.T) {
 		var mu sync.Mutex
 		var efforts []uint32
 		a.course = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome {
-			for ; p != nil; p = a.next() {
-				effort := a.effort()
-				mu.Lock()
-				efforts = append(efforts, effort)
-				mu.Unlock()
-				a.introduced(p, &cell.PoW{Effort: effort})
-				if effort >= 30 {
-					return outcome{circ: circ}
-				}
-				select {
-				case <-time.After(slowMeeting):
-					a.slow <- struct{}{}
-				case <-ctx.Done():
-				}
-				<-ctx.Done() // the service does not come
+			effort := a.effort()
+			mu.Lock()
+			efforts = append(efforts, effort)
+			mu.Unlock()
+			a.introduced(p, &cell.PoW{Effort: effort})
+			if effort >= 30 {
+				return outcome{circ: circ}
 			}
+			select {
+			case <-time.After(slowMeeting):
+				a.slow <- struct{}{}
+			case <-ctx.Done():
+			}
+			<-ctx.Done() // the service does not come
 			return outcome{}
 		}
 		began := time.Now()
 		if o := a.run(t.Context()); o.circ != circ || time.Since(began) != 3*slowMeeting {
 			t.Errorf("%+v after %v", o, time.Since(began))
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		if !slices.Equal(efforts, []uint32{0, 8, 16, 32}) || a.greatest() != 32 {
 			t.Errorf("efforts %d, greatest %d", efforts, a.greatest())
 		}
