@@ -196,7 +196,7 @@ func (w *wire) Write(p []byte) (int, error) {
 
 // offer writes as much of p as the kernel takes.
 func (w *wire) offer(p []byte) (int, error) {
-	n, err := w.socket.Write(p)
+	n, err := w.socket.TryWrite(p)
 	w.stuck = err == nil && n < len(p)
 	return n, err
 }

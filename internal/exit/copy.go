@@ -14,45 +14,52 @@ import (
 // circuit closed.
 const flushTime = 10 * time.Second
 
+// joined is a stream that bytes are moved for.
+type joined struct {
+	e    *Exit
+	s    *stream.Stream
+	j    stream.Joined
+	done func()
+}
+
 // join moves bytes between a stream and a connection, in the background; done is called
 // at the end.
 func (e *Exit) join(s *stream.Stream, conn net.Conn, done func()) {
-	if cut := e.joined(s, conn, done); cut != nil {
-		cut()
+	t := &joined{e: e, s: s, done: done}
+	if e.joinTo(t, conn) {
+		t.cut()
 	}
 }
 
-// joined notes how the stream is cut when the exit closes; it returns that if the exit
-// is closed already.
-func (e *Exit) joined(s *stream.Stream, conn net.Conn, done func()) func() {
+// joinTo notes that t must be cut when the exit closes, or reports that the exit is closed
+// already.
+func (e *Exit) joinTo(t *joined, conn net.Conn) (closed bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	cut := s.JoinTarget(conn, endReason, stream.Joint{
-		Flush: func() time.Duration { return e.flush },
-		Done: func() {
-			in, out := s.Bytes()
-			e.opts.Stats.BytesOut.Add(in)
-			e.opts.Stats.BytesIn.Add(out)
-			e.parted(s)
-			_ = s.Close()
-			done()
-		},
-		Log: e.opts.Log,
-	})
-	e.cuts[s] = func() {
-		_ = s.CloseReason(cell.EndMisc) // an error says that the circuit is closed
-		cut()
-	}
-	if !e.closed {
-		return nil
-	}
-	return e.cuts[s]
+	t.j = t.s.JoinTarget(conn, &e.terms, t)
+	e.joined[t] = struct{}{}
+	return e.closed
 }
 
-func (e *Exit) parted(s *stream.Stream) {
+func (t *joined) cut() {
+	_ = t.s.CloseReason(cell.EndMisc) // an error says that the circuit is closed
+	t.j.Cut()
+}
+
+// Done implements stream.Ender.
+func (t *joined) Done() {
+	in, out := t.s.Bytes()
+	t.e.opts.Stats.BytesOut.Add(in)
+	t.e.opts.Stats.BytesIn.Add(out)
+	t.e.part(t)
+	_ = t.s.Close()
+	t.done()
+}
+
+func (e *Exit) part(t *joined) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	delete(e.cuts, s)
+	delete(e.joined, t)
 }
 
 // endReason returns the END reason for the end of the destination's half.

@@ -38,7 +38,8 @@ type Exit struct {
 	asked int // lookups of all circuits in progress
 
 	closed bool
-	cuts   map[*stream.Stream]func() // of connections that bytes are moved to and from
+	joined map[*joined]struct{}
+	terms  stream.Terms // of all of them
 }
 
 // circState is an exit's state for one circuit.
@@ -67,7 +68,8 @@ func New(cfg *Config, dir *dirserver.Server, opts Options) (*Exit, error) {
 	if opts.Stats == nil {
 		opts.Stats = new(Stats)
 	}
-	e := &Exit{dir: dir, opts: opts, flush: flushTime, circs: map[*circuit.Hop]*circState{}, cuts: map[*stream.Stream]func(){}}
+	e := &Exit{dir: dir, opts: opts, flush: flushTime, circs: map[*circuit.Hop]*circState{}, joined: map[*joined]struct{}{}}
+	e.terms = stream.Terms{Reason: endReason, Flush: func() time.Duration { return e.flush }, Log: opts.Log}
 	if err := e.SetConfig(cfg); err != nil {
 		return nil, err
 	}
@@ -112,17 +114,17 @@ func (e *Exit) Prepare(cfg *Config) (apply func(), err error) {
 // Close ends all streams and waits for them.
 func (e *Exit) Close() {
 	e.stop()
-	for _, cut := range e.close() {
-		cut()
+	for _, t := range e.close() {
+		t.cut()
 	}
 	e.wg.Wait()
 }
 
-func (e *Exit) close() []func() {
+func (e *Exit) close() []*joined {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed = true
-	return slices.Collect(maps.Values(e.cuts))
+	return slices.Collect(maps.Keys(e.joined))
 }
 
 // Drain refuses new streams from now on, so that clients try other exits; open

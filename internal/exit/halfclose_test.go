@@ -82,7 +82,7 @@ func TestExitHalfCloses(t *testing.T) {
 		t.Error(err)
 	}
 	e.Close()
-	if n, m := e.conns.Load(), len(e.cuts); n+int64(m) != 0 {
+	if n, m := e.conns.Load(), len(e.joined); n+int64(m) != 0 {
 		t.Errorf("%d places are taken, %d connections are kept", n, m)
 	}
 }

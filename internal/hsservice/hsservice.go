@@ -35,6 +35,7 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // Circuits is what a service needs of the client on whose circuits it lives.
@@ -120,6 +121,7 @@ type Service struct {
 	pubOnce   sync.Once
 	conns     atomic.Int64 // open streams
 	counts    counts
+	terms     stream.Terms // of the streams that are joined to targets
 
 	mu        sync.Mutex // guards what follows
 	points    []*point
@@ -168,6 +170,7 @@ func New(cfg Config) (*Service, error) {
 		warned:  map[uint16]time.Time{},
 	}
 	s.waiting.counts = &s.counts
+	s.terms = stream.Terms{Reason: targetReason, Flush: s.flushTime, Log: s.log}
 	s.live.Store(&live)
 	s.store, s.destroy = s, closeCircuit
 	if cfg.Fleet || len(cfg.Backends) > 0 {

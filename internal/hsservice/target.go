@@ -13,7 +13,6 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/panics"
-	"github.com/chivenet/chive/internal/stream"
 )
 
 // Target is where the streams to a virtual port go: a TCP address, or a unix socket.
@@ -117,18 +116,20 @@ func (s *Service) targetFailed(port uint16, err error, now time.Time) {
 // closed.
 const flushTime = 10 * time.Second
 
+// coupled is a connection of an onion service that is joined to its target.
+type coupled Conn
+
+// Done implements stream.Ender.
+func (c *coupled) Done() {
+	_ = (*Conn)(c).Close() // it is closed; this counts it
+	c.s.wg.Done()
+}
+
 // couple moves bytes both ways, in the background, until one side has ended. When the
 // service closes, it closes the stream's circuit, which ends both.
 func (s *Service) couple(c *Conn, conn net.Conn) {
 	s.wg.Add(1)
-	c.JoinTarget(conn, targetReason, stream.Joint{
-		Flush: s.flushTime,
-		Done: func() {
-			_ = c.Close() // it is closed; this counts it
-			s.wg.Done()
-		},
-		Log: s.log,
-	})
+	c.JoinTarget(conn, &s.terms, (*coupled)(c))
 }
 
 // flushTime returns how long a target may take now.

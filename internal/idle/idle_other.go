@@ -2,16 +2,39 @@
 
 package idle
 
-import "syscall"
+import (
+	"net"
+	"syscall"
+)
 
-// Socket is a socket that may be waited for.
-type Socket struct{}
+const available = false
 
-// Watch prepares to wait for a socket. Here it returns an error.
-func Watch(syscall.RawConn, Waker) (*Socket, error) { return nil, errNone }
+// alone is the file descriptor of a socket that net does not know. Here net knows all.
+type alone int8
 
-// Wait returns at once, with an error.
-func (*Socket) Wait() error { return errNone }
+const none alone = -1
 
-// Forget ends the wait.
-func (*Socket) Forget() {}
+func fromNet(syscall.RawConn) (alone, error) { return none, errNone }
+
+func (alone) toNet() (net.Conn, error) { return nil, errNone }
+
+func (alone) closeWrite() error { return errNone }
+
+func (alone) noLinger() {}
+
+func (alone) close() {}
+
+// all would have the connections that rest. Here goroutines wait for them.
+var all poller
+
+type poller struct{}
+
+func (poller) arm(*Conn) error { return errNone }
+
+func (poller) remove(*Conn) {}
+
+func (poller) forget(*Conn) {}
+
+func (poller) wake(*Conn) {}
+
+func (poller) retire(*Conn, uint32) {}

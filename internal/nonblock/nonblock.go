@@ -41,18 +41,15 @@ func again(fd uintptr, p []byte, call func(uintptr, []byte) (int, error)) (int, 
 }
 
 // Writer writes to one socket. Only one goroutine may use it at a time, and no
-// other may write to the socket meanwhile. The zero Writer has no socket.
+// other may write to the socket meanwhile.
 type Writer struct{ raw syscall.RawConn }
 
 // NewWriter returns a writer to raw, a socket.
 func NewWriter(raw syscall.RawConn) Writer { return Writer{raw} }
 
-// Valid reports whether w has a socket.
-func (w Writer) Valid() bool { return w.raw != nil }
-
-// Write writes as much of p as the kernel takes. If the kernel's buffer is full, n
+// TryWrite writes as much of p as the kernel takes. If the kernel's buffer is full, n
 // is less than len(p) and err is nil.
-func (w Writer) Write(p []byte) (int, error) {
+func (w Writer) TryWrite(p []byte) (int, error) {
 	a := writings.Get().(*writing)
 	a.p = p
 	err := w.raw.Write(a.try)

@@ -43,7 +43,7 @@ func TestWriteUntilFull(t *testing.T) {
 	p := bytes.Repeat([]byte("chive"), 200<<10)
 	sent := 0
 	for full := false; !full; {
-		n, err := w.Write(p)
+		n, err := w.TryWrite(p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -53,7 +53,7 @@ func TestWriteUntilFull(t *testing.T) {
 	// The kernel goes on moving bytes to the other end, which makes room again;
 	// that ends when the other end's buffer is full too.
 	for n := 1; n > 0; sent += n {
-		if n, err = w.Write(p[:1]); err != nil {
+		if n, err = w.TryWrite(p[:1]); err != nil {
 			t.Fatal(n, err)
 		}
 	}
@@ -62,7 +62,7 @@ func TestWriteUntilFull(t *testing.T) {
 		t.Fatal(n, sent, err)
 	}
 	a.Close()
-	if _, err := w.Write(p); err == nil {
+	if _, err := w.TryWrite(p); err == nil {
 		t.Fatal("the socket is closed")
 	}
 }
@@ -118,7 +118,7 @@ func TestNoAllocation(t *testing.T) {
 		return err != nonblock.ErrWait
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		if _, err := w.Write(p); err != nil {
+		if _, err := w.TryWrite(p); err != nil {
 			t.Fatal(err)
 		}
 		if err := in.Read(try); err != nil {

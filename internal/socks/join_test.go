@@ -29,12 +29,21 @@ type joinedConn struct {
 	n *joinNetwork
 }
 
-func (c *joinedConn) Join(_ net.Conn, _ []byte, how stream.Joint) (cut func()) {
+func (c *joinedConn) Join(_ net.Conn, _ []byte, _ *stream.Terms, ends stream.Ends) stream.Joined {
 	close(c.n.joined)
-	return func() {
-		c.n.cuts.Add(1)
-		how.Done()
-	}
+	return &cuts{nil, c.n, ends}
+}
+
+// cuts counts how often it is cut.
+type cuts struct {
+	stream.Joined
+	n    *joinNetwork
+	ends stream.Ends
+}
+
+func (c *cuts) Cut() {
+	c.n.cuts.Add(1)
+	c.ends.Done()
 }
 
 // TestCloseCutsJoined: a server that closes cuts a connection whose bytes move without it,

@@ -27,7 +27,7 @@ var (
 // joiner is a stream that moves bytes by itself, in the background: see
 // stream.Stream.Join. Nothing of a joined connection runs while nothing moves.
 type joiner interface {
-	Join(conn net.Conn, first []byte, how stream.Joint) (cut func())
+	Join(conn net.Conn, first []byte, t *stream.Terms, ends stream.Ends) stream.Joined
 }
 
 // join moves bytes both ways between a client and its stream until both
@@ -40,10 +40,10 @@ func join(c *client, far net.Conn) {
 	first := c.waiting()
 	c.br = nil // its buffer may hold a password, and nobody needs it any more
 	if j, ok := far.(joiner); ok && isKernel(c.Conn) {
-		c.leave(func(done func()) (cut func()) {
-			end := j.Join(c.Conn, first, c.joint(far, done))
-			return func() { end(); far.Close() } // not cut, which is this function itself
-		})
+		c.left = true
+		if t := (&joined{s: c.s, far: far}); c.s.join(t, c, j, first) {
+			t.cut()
+		}
 		return
 	}
 	defer far.Close()
@@ -64,25 +64,59 @@ func join(c *client, far net.Conn) {
 	}
 }
 
-// joint says how a client's connection is joined to its stream.
-func (c *client) joint(far net.Conn, done func()) stream.Joint {
-	pass := func(to net.Conn) func(error) bool {
-		return func(err error) (over bool) {
-			if err == nil {
-				err = closeWrite(to)
-			}
-			if err != nil {
-				abort(c, far)
-			}
-			return err != nil
-		}
+// joined is a client's connection that is joined to its stream. No goroutine serves it.
+type joined struct {
+	s   *Server
+	far net.Conn
+	j   stream.Joined
+}
+
+// join joins a client's connection to its stream. It reports whether the server is cutting
+// connections already.
+func (s *Server) join(t *joined, c *client, to joiner, first []byte) (cutting bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.j = to.Join(c.Conn, first, &s.terms, t)
+	delete(s.conns, c)
+	s.conns[t] = struct{}{}
+	return s.cutting
+}
+
+func (t *joined) cut() {
+	t.j.Cut()
+	t.far.Close()
+}
+
+// Up implements stream.Ends.
+func (t *joined) Up(j stream.Joined, err error) (over bool) {
+	if err == nil {
+		err = closeWrite(t.far)
 	}
-	return stream.Joint{
-		Up:   pass(far),
-		Down: func(err error) bool { return pass(c.Conn)(unanswered(err)) },
-		Done: func() { far.Close(); done() },
-		Log:  c.log,
+	return t.over(j, err)
+}
+
+// Down implements stream.Ends.
+func (t *joined) Down(j stream.Joined, err error) (over bool) {
+	if err = unanswered(err); err == nil {
+		err = j.CloseWrite()
 	}
+	return t.over(j, err)
+}
+
+// over ends both sides after a failure, and the client with a reset.
+func (t *joined) over(j stream.Joined, err error) bool {
+	if err != nil {
+		j.Reset()
+		t.far.Close()
+	}
+	return err != nil
+}
+
+// Done implements stream.Ends.
+func (t *joined) Done() {
+	t.far.Close()
+	t.s.forget(t)
+	t.s.ended()
 }
 
 // unanswered takes what happens after the program has ended its side, and the far end

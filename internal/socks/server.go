@@ -20,6 +20,7 @@ import (
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // Limits and times for fields of Config that are zero.
@@ -82,9 +83,10 @@ type Server struct {
 	closed    bool
 	cutting   bool // connections are closed, new ones too
 	listeners map[interface{ Close() error }]struct{}
-	conns     map[net.Conn]func() // and how each is cut
-	full      Seldom              // when the log last said that there are too many
-	handlers  sync.WaitGroup      // open connections and running lookups
+	conns     map[connection]struct{}
+	terms     stream.Terms   // of those that are joined to their streams
+	full      Seldom         // when the log last said that there are too many
+	handlers  sync.WaitGroup // open connections and running lookups
 }
 
 // counts are a server's metrics.
@@ -96,6 +98,9 @@ type counts struct {
 	failed   *metrics.Counter
 }
 
+// connection is what a program's connection is served by: a client, and then a joined.
+type connection interface{ cut() }
+
 // client is one accepted connection: owned by its handler.
 type client struct {
 	net.Conn
@@ -104,7 +109,7 @@ type client struct {
 	addr netip.Addr // invalid over a unix socket
 	at   net.Addr   // of the listener
 	log  *slog.Logger
-	left bool // no goroutine serves it any more: see leave
+	left bool // it is joined to its stream, and no goroutine serves it any more
 }
 
 // errShut is the reason that connections end with when the server closes.
@@ -136,7 +141,8 @@ func newServer(protocol string, cfg Config) *Server {
 	return &Server{
 		cfg: cfg, ctx: ctx, cancel: cancel,
 		listeners: map[interface{ Close() error }]struct{}{},
-		conns:     map[net.Conn]func(){},
+		conns:     map[connection]struct{}{},
+		terms:     stream.Terms{Log: cfg.Log},
 		count: counts{
 			accepted: m.Counter("chive_door_accepted_total"+label, "Connections and datagrams accepted from local programs."),
 			refused:  m.Counter("chive_door_refused_total"+label, "Connections and datagrams turned away at a limit."),
@@ -184,8 +190,9 @@ func (s *Server) admit(c net.Conn, at net.Addr) bool {
 	if s.closed || len(s.conns) >= s.cfg.MaxConns {
 		return false
 	}
-	s.conns[c] = func() { c.Close() }
-	s.beginLocked(func() (left bool) { return s.serveConn(c, at) })
+	cl := &client{Conn: c, s: s, at: at, log: s.cfg.Log}
+	s.conns[cl] = struct{}{}
+	s.beginLocked(func() (left bool) { return s.serveConn(cl) })
 	return true
 }
 
@@ -209,28 +216,9 @@ func (s *Server) ended() {
 	s.handlers.Done()
 }
 
-// leave ends the handler of a connection that needs none any more. begin starts what
-// serves it instead, and returns how that is cut; that calls done at its end.
-func (c *client) leave(begin func(done func()) (cut func())) {
-	c.left = true
-	if cut := c.s.left(c.Conn, begin); cut != nil {
-		cut()
-	}
-}
+func (c *client) cut() { c.Close() }
 
-// left notes how a connection is cut; it returns that if it must be cut now.
-func (s *Server) left(c net.Conn, begin func(done func()) (cut func())) func() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	cut := begin(func() { s.forget(c); s.ended() })
-	s.conns[c] = cut
-	if !s.cutting {
-		return nil
-	}
-	return cut
-}
-
-func (s *Server) forget(c net.Conn) {
+func (s *Server) forget(c connection) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, c)
@@ -244,17 +232,17 @@ func (s *Server) tellFull() {
 }
 
 // serveConn serves a connection. It reports whether the connection is left to others.
-func (s *Server) serveConn(c net.Conn, at net.Addr) (left bool) {
-	cl := &client{Conn: c, s: s, br: bufio.NewReaderSize(c, handshakeBuffer), addr: netaddr.Of(c.RemoteAddr()), at: at, log: s.cfg.Log}
+func (s *Server) serveConn(c *client) (left bool) {
+	c.br, c.addr = bufio.NewReaderSize(c, handshakeBuffer), netaddr.Of(c.RemoteAddr())
 	defer func() {
-		if left = cl.left; !left {
+		if left = c.left; !left {
 			c.Close()
 			s.forget(c)
 		}
 	}()
 	c.SetDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
 	// Here, so that a panic is logged before Shutdown can return.
-	panics.Contain(s.cfg.Log, nil, func() { s.handle(s.ctx, cl) })()
+	panics.Contain(s.cfg.Log, nil, func() { s.handle(s.ctx, c) })()
 	return false
 }
 
@@ -314,16 +302,16 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // cut closes the open connections.
 func (s *Server) cut() {
-	for _, cut := range s.cuts() {
-		cut()
+	for _, c := range s.cuts() {
+		c.cut()
 	}
 }
 
-func (s *Server) cuts() []func() {
+func (s *Server) cuts() []connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.cutting = true
-	return slices.Collect(maps.Values(s.conns))
+	return slices.Collect(maps.Keys(s.conns))
 }
 
 // Close ends the listeners and every connection, and waits for them.

@@ -122,7 +122,7 @@ func (s *Stream) deliver() bool {
 		return false
 	}
 	defer s.sinkMu.Unlock()
-	if s.sink == nil || !s.sink.w.Valid() || s.sink.err != nil {
+	if s.sink == nil || s.sink.try == nil || s.sink.err != nil {
 		return false
 	}
 	for c := s.takeChunk(); c != nil; c = s.takeChunk() {

@@ -2,8 +2,6 @@ package stream
 
 import (
 	"io"
-	"net"
-	"syscall"
 
 	"github.com/chivenet/chive/internal/nonblock"
 )
@@ -14,39 +12,28 @@ import (
 // socket's owner is slow. The stream's sinkMu guards it.
 type sink struct {
 	to    io.Writer
-	w     nonblock.Writer // not valid if to is no socket
-	total int64           // bytes written
-	err   error           // why the socket cannot be used any more
+	try   trier // nil if to is no socket
+	total int64 // bytes written
+	err   error // why the socket cannot be used any more
+}
+
+// trier writes what a socket takes at once. If that is not all, n is less than len(p) and
+// err is nil.
+type trier interface {
+	TryWrite(p []byte) (n int, err error)
 }
 
 func newSink(to io.Writer) sink {
 	k := sink{to: to}
-	if raw := socket(to); raw != nil {
-		k.w = nonblock.NewWriter(raw)
+	if raw := nonblock.Kernel(to); raw != nil {
+		k.try = nonblock.NewWriter(raw)
 	}
 	return k
 }
 
-// socket returns c's socket, or nil when it is not one of the kernel's: other
-// types that hold one may do more in Read and Write than to read and write.
-func socket(c any) syscall.RawConn {
-	var raw syscall.RawConn
-	var err error
-	switch c := c.(type) {
-	case *net.TCPConn:
-		raw, err = c.SyscallConn()
-	case *net.UnixConn:
-		raw, err = c.SyscallConn()
-	}
-	if err != nil || !nonblock.Available {
-		return nil
-	}
-	return raw
-}
-
 // write writes what the socket takes at once.
 func (k *sink) write(p []byte) (int, error) {
-	n, err := k.w.Write(p)
+	n, err := k.try.TryWrite(p)
 	k.total += int64(n)
 	k.err = err
 	return n, err

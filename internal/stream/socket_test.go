@@ -18,6 +18,14 @@ import (
 // either side finds them full or empty now and then.
 func tcpPair(t testing.TB) (program, front *net.TCPConn) {
 	t.Helper()
+	program, front = ownedPair(t)
+	t.Cleanup(func() { program.Close(); front.Close() })
+	return program, front
+}
+
+// ownedPair is tcpPair for a test that closes both ends, or gives them away.
+func ownedPair(t testing.TB) (program, front *net.TCPConn) {
+	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +39,6 @@ func tcpPair(t testing.TB) (program, front *net.TCPConn) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { a.Close(); b.Close() })
 	program, front = a.(*net.TCPConn), b.(*net.TCPConn)
 	for _, c := range []*net.TCPConn{program, front} {
 		c.SetReadBuffer(256 << 10)

@@ -3,7 +3,6 @@ package stream
 import (
 	"io"
 	"sync"
-	"syscall"
 
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/nonblock"
@@ -52,7 +51,7 @@ func (s *Stream) ReadFrom(r io.Reader) (total int64, err error) {
 // source is what a stream's bytes are read from.
 type source struct {
 	r       io.Reader
-	raw     syscall.RawConn  // r's socket; nil when it has none
+	raw     rawReader        // r's socket; nil when it has none
 	account *account.Account // of buf, while it is there
 	buf     []byte
 	first   *[firstSize]byte // buf's, or
@@ -64,8 +63,16 @@ type source struct {
 	try     func(fd uintptr) bool
 }
 
+// rawReader is the part of syscall.RawConn that a source needs.
+type rawReader interface {
+	Read(f func(fd uintptr) (done bool)) error
+}
+
 func newSource(r io.Reader, a *account.Account) *source {
-	f := &source{r: r, raw: socket(r), account: a}
+	f := &source{r: r, account: a}
+	if raw := nonblock.Kernel(r); raw != nil {
+		f.raw = raw
+	}
 	f.try = f.tryRead
 	return f
 }

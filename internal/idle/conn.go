@@ -1,0 +1,262 @@
+package idle
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/nonblock"
+)
+
+// Conn is a connection that may rest. Its methods may be called from any goroutine.
+type Conn struct {
+	waker Waker
+
+	mu     sync.Mutex      // guards what follows; no call that waits is made under it
+	conn   net.Conn        // nil: net does not know the socket, or it is closed
+	raw    syscall.RawConn // conn's socket; nil: conn is no socket of the kernel's
+	alone  alone           // the socket that net does not know
+	users  int32           // those of conn: see Hold
+	closed bool
+	kept   bool // net must know the socket from now on
+	rests  bool // Rest was called, and nothing was read since then
+	added  bool // the poller has the socket
+	turn   uint32
+	number uint64 // in the poller's table; 0: none
+}
+
+// Init sets up c, which must not be copied after that, for a connection that nobody else
+// uses from now on.
+func (c *Conn) Init(conn net.Conn, w Waker) {
+	c.waker, c.conn, c.raw, c.alone = w, conn, nonblock.Kernel(conn), none
+}
+
+// Tries reports whether Read and TryWrite work. That never changes before Close.
+func (c *Conn) Tries() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.raw != nil || c.alone != none
+}
+
+// MayRest reports whether Rest can work. That never changes before Close.
+func (c *Conn) MayRest() bool { return available && c.Tries() }
+
+// Read calls f with the socket, once: f must not wait. Otherwise it is as syscall.RawConn's.
+func (c *Conn) Read(f func(fd uintptr) (done bool)) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rests = false
+	return c.controlLocked(func(fd uintptr) { f(fd) })
+}
+
+func (c *Conn) controlLocked(f func(fd uintptr)) error {
+	switch {
+	case c.closed:
+		return net.ErrClosed
+	case c.alone != none:
+		f(uintptr(c.alone))
+		return nil
+	case c.raw == nil:
+		return errNone
+	}
+	return c.raw.Control(f)
+}
+
+// TryWrite writes what the socket takes at once: if that is not all, n is less than
+// len(p) and err is nil.
+func (c *Conn) TryWrite(p []byte) (n int, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return 0, net.ErrClosed
+	case c.alone == none:
+		return nonblock.NewWriter(c.raw).TryWrite(p)
+	}
+	n, err = nonblock.Write(uintptr(c.alone), p)
+	if err == nonblock.ErrWait {
+		err = nil
+	}
+	return n, err
+}
+
+// scarceTime is how long Hold waits for a file descriptor when the process, or the
+// system, has none left, and scarcePause how long between its attempts.
+const (
+	scarceTime  = time.Minute
+	scarcePause = 50 * time.Millisecond
+)
+
+// Hold returns the connection, for calls that wait. It stays valid until Release, which
+// the caller must call, or until Close. raw is nil if Tries is false.
+func (c *Conn) Hold() (conn net.Conn, raw syscall.RawConn, err error) {
+	for end := time.Now().Add(scarceTime); ; time.Sleep(scarcePause) {
+		conn, raw, err = c.hold()
+		if err == nil || !scarce(err) || time.Now().After(end) {
+			return conn, raw, err
+		}
+	}
+}
+
+func scarce(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+func (c *Conn) hold() (net.Conn, syscall.RawConn, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.returnLocked(); err != nil {
+		return nil, nil, err
+	}
+	c.users++
+	return c.conn, c.raw, nil
+}
+
+// returnLocked makes the socket known to net again.
+func (c *Conn) returnLocked() error {
+	if c.closed {
+		return net.ErrClosed
+	}
+	if c.alone == none {
+		return nil
+	}
+	conn, err := c.alone.toNet()
+	if err != nil {
+		return fault.Wrap(fault.Local, err)
+	}
+	rearm := c.added
+	all.remove(c)
+	c.alone.close()
+	c.conn, c.raw, c.alone = conn, nonblock.Kernel(conn), none
+	if rearm && c.rests && all.arm(c) != nil {
+		all.wake(c)
+	}
+	return nil
+}
+
+// Release ends the use that Hold began.
+func (c *Conn) Release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.users--
+	c.retireLocked()
+}
+
+// Rest returns at once. When the connection has something to read, has ended or has
+// failed, Wake runs in a goroutine of its own; at times it also runs without a reason.
+// It does not run after Close, unless it has begun at the same time. After an error, the
+// caller must wait in another way.
+func (c *Conn) Rest() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return net.ErrClosed
+	}
+	if err := all.arm(c); err != nil {
+		return err
+	}
+	c.rests = true
+	c.turn++
+	c.retireLocked()
+	return nil
+}
+
+// retireLocked has the socket taken from net, if it still rests some time later.
+func (c *Conn) retireLocked() {
+	if c.users == 0 && c.rests && c.alone == none && !c.closed && !c.kept {
+		all.retire(c, c.turn)
+	}
+}
+
+// leave takes the socket from net, unless it was used since that turn.
+func (c *Conn) leave(turn uint32) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.users > 0 || !c.rests || c.turn != turn || c.alone != none || c.closed || c.kept {
+		return
+	}
+	fd, err := fromNet(c.raw)
+	if err != nil {
+		return // net goes on knowing it
+	}
+	all.remove(c) // by the file descriptor that it has in net
+	c.conn.Close()
+	c.conn, c.raw, c.alone = nil, nil, fd
+	if all.arm(c) != nil {
+		all.wake(c)
+	}
+}
+
+// SetWriteDeadline bounds the writes that wait. It is for the end of a connection: from
+// now on, net knows its socket. If that fails, the connection is reset.
+func (c *Conn) SetWriteDeadline(t time.Time) {
+	if !c.setWriteDeadline(t) {
+		c.Reset()
+	}
+}
+
+func (c *Conn) setWriteDeadline(t time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.kept = true
+	if err := c.returnLocked(); err != nil {
+		return c.closed
+	}
+	_ = c.conn.SetWriteDeadline(t) // an error says that it is closed
+	return true
+}
+
+// CloseWrite ends what this end writes. It is an error if the connection has no such end.
+func (c *Conn) CloseWrite() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return net.ErrClosed
+	case c.alone != none:
+		return c.alone.closeWrite()
+	}
+	if w, ok := c.conn.(interface{ CloseWrite() error }); ok {
+		return w.CloseWrite()
+	}
+	return errors.ErrUnsupported
+}
+
+// Reset closes the connection so that the other end sees that it has failed, where there
+// is a way to show that.
+func (c *Conn) Reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		if t, ok := c.conn.(*net.TCPConn); ok {
+			_ = t.SetLinger(0) // an error says that the other end has closed it
+		} else if c.alone != none {
+			c.alone.noLinger()
+		}
+	}
+	c.closeLocked()
+}
+
+// Close closes the connection, and ends calls that wait for it.
+func (c *Conn) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closeLocked()
+}
+
+func (c *Conn) closeLocked() {
+	if c.closed {
+		return
+	}
+	c.closed = true
+	all.forget(c)
+	if c.alone != none {
+		c.alone.close()
+		c.alone = none
+		return
+	}
+	c.conn.Close()
+}

@@ -1,0 +1,76 @@
+package stream
+
+import (
+	"net"
+	"time"
+
+	"github.com/chivenet/chive/internal/panics"
+)
+
+// moveDown writes what was received to the connection. After that the channel's reader
+// writes to it.
+func (j *joint) moveDown() {
+	for {
+		over, err := j.s.drain(&j.sink)
+		if over {
+			j.stop(&j.down, err)
+			return
+		}
+		if j.setResting(&j.down) {
+			return
+		}
+		if j.isOver() {
+			j.stop(&j.down, net.ErrClosed)
+			return
+		}
+	}
+}
+
+// changed tells the joint that there is something to read from the stream, or that its
+// state has changed. The stream's mu may be held.
+func (j *joint) changed() {
+	move, cut := j.note()
+	if move {
+		go panics.Contain(j.terms.Log, j.brokeDown, j.moveDown)()
+	}
+	if cut {
+		go panics.Contain(j.terms.Log, nil, j.Cut)()
+	}
+}
+
+// note says what a change of the stream asks for: to move down, or to end all.
+func (j *joint) note() (move, cut bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch j.down {
+	case resting:
+		j.down = moving
+		return true, false
+	case moving:
+		j.again = true
+		return false, false
+	}
+	return false, j.terms.Reason != nil && !j.over && j.s.ended.Load()
+}
+
+// Write writes to the connection, for moveDown. A stream that has ended does not hear of
+// the circuit's end, so each write that comes then has a bound of its own.
+func (j *joint) Write(p []byte) (int, error) {
+	if j.s.ended.Load() && !j.s.circuitClosed() {
+		j.hurry()
+	}
+	conn, _, err := j.conn.Hold()
+	if err != nil {
+		return 0, err
+	}
+	defer j.conn.Release()
+	return conn.Write(p)
+}
+
+// hurry bounds the time of writes to the connection: the stream has ended, or its circuit
+// has, and nothing else wakes a goroutine that writes to a peer which reads nothing.
+func (j *joint) hurry() {
+	if j.terms.Flush != nil {
+		j.conn.SetWriteDeadline(time.Now().Add(j.terms.Flush()))
+	}
+}
