@@ -31,7 +31,24 @@ type Conn struct {
 // Init sets up c, which must not be copied after that, for a connection that nobody else
 // uses from now on.
 func (c *Conn) Init(conn net.Conn, w Waker) {
-	c.waker, c.conn, c.raw, c.alone = w, conn, nonblock.Kernel(conn), none
+	c.waker, c.conn, c.raw, c.alone = w, conn, Kernel(conn), none
+}
+
+// Kernel returns c's socket, or nil when it is not one of the kernel's: other
+// types that hold one may do more in Read and Write than to read and write.
+func Kernel(c any) syscall.RawConn {
+	var raw syscall.RawConn
+	var err error
+	switch c := c.(type) {
+	case *net.TCPConn:
+		raw, err = c.SyscallConn()
+	case *net.UnixConn:
+		raw, err = c.SyscallConn()
+	}
+	if err != nil || !nonblock.Available {
+		return nil
+	}
+	return raw
 }
 
 // Tries reports whether Read and TryWrite work. That never changes before Close.
@@ -130,7 +147,7 @@ func (c *Conn) returnLocked() error {
 	rearm := c.added
 	all.remove(c)
 	c.alone.close()
-	c.conn, c.raw, c.alone = conn, nonblock.Kernel(conn), none
+	c.conn, c.raw, c.alone = conn, Kernel(conn), none
 	if rearm && c.rests && all.arm(c) != nil {
 		all.wake(c)
 	}

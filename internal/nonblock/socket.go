@@ -2,26 +2,8 @@ package nonblock
 
 import (
 	"io"
-	"net"
 	"syscall"
 )
-
-// Kernel returns c's socket, or nil when it is not one of the kernel's: other
-// types that hold one may do more in Read and Write than to read and write.
-func Kernel(c any) syscall.RawConn {
-	var raw syscall.RawConn
-	var err error
-	switch c := c.(type) {
-	case *net.TCPConn:
-		raw, err = c.SyscallConn()
-	case *net.UnixConn:
-		raw, err = c.SyscallConn()
-	}
-	if err != nil || !Available {
-		return nil
-	}
-	return raw
-}
 
 // Socket reads and writes a connection with calls that do not wait, and waits for
 // the socket between them. At most one goroutine may read and one write at the same

@@ -3,6 +3,7 @@ package stream
 import (
 	"io"
 
+	"github.com/chivenet/chive/internal/idle"
 	"github.com/chivenet/chive/internal/nonblock"
 )
 
@@ -25,7 +26,7 @@ type trier interface {
 
 func newSink(to io.Writer) sink {
 	k := sink{to: to}
-	if raw := nonblock.Kernel(to); raw != nil {
+	if raw := idle.Kernel(to); raw != nil {
 		k.try = nonblock.NewWriter(raw)
 	}
 	return k

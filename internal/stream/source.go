@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/chivenet/chive/internal/account"
+	"github.com/chivenet/chive/internal/idle"
 	"github.com/chivenet/chive/internal/nonblock"
 )
 
@@ -70,7 +71,7 @@ type rawReader interface {
 
 func newSource(r io.Reader, a *account.Account) *source {
 	f := &source{r: r, account: a}
-	if raw := nonblock.Kernel(r); raw != nil {
+	if raw := idle.Kernel(r); raw != nil {
 		f.raw = raw
 	}
 	f.try = f.tryRead
