@@ -62,18 +62,24 @@ const (
 type Account struct {
 	m      *Memory
 	parent *Account
-	kind   Kind
 	evict  func(error) // closes the holder; nil: only accounts below it can be evicted
 
-	used   atomic.Int64 // bytes of this account and of all below it
-	own    atomic.Int64 // bytes of this account alone; or closed, see there
-	active atomic.Int64 // the second in which bytes were last released here or below
+	used atomic.Int64 // bytes of this account and of all below it
+	own  atomic.Int64 // bytes of this account alone; or closed, see there
 
-	// guarded by m.mu
-	children   map[*Account]struct{}
-	evicting   bool         // evict was called
-	references int          // of an address's account
-	key        netip.Prefix // of an address's account
+	// guarded by m.mu: a list for each parent takes less memory than a map
+	children   *Account      // the first one
+	next, prev *Account      // with the same parent
+	shared     *shared       // of an address's account
+	active     atomic.Uint32 // the second in which bytes were last released here or below
+	kind       Kind
+	evicting   bool // evict was called; guarded by m.mu
+}
+
+// shared is what only the account of an address has. Memory's mu guards it.
+type shared struct {
+	key        netip.Prefix
+	references int
 }
 
 // closed is the value of own in a closed account. It stays negative whatever is
@@ -96,10 +102,26 @@ func (a *Account) Open(kind Kind, evict func(cause error)) *Account {
 }
 
 func (a *Account) adoptLocked(c *Account) {
-	if a.children == nil {
-		a.children = map[*Account]struct{}{}
+	if c.next = a.children; c.next != nil {
+		c.next.prev = c
 	}
-	a.children[c] = struct{}{}
+	a.children = c
+}
+
+// leaveLocked takes a from its parent; further calls do nothing.
+func (a *Account) leaveLocked() {
+	switch {
+	case a.prev != nil:
+		a.prev.next = a.next
+	case a.parent.children == a:
+		a.parent.children = a.next
+	default:
+		return
+	}
+	if a.next != nil {
+		a.next.prev = a.prev
+	}
+	a.next, a.prev = nil, nil
 }
 
 // Reserve counts n bytes. It never refuses: if the total is above its bound, a
@@ -160,16 +182,16 @@ func (a *Account) Close() {
 		return
 	}
 	a.m.mu.Lock()
-	if a.references > 1 {
-		a.references--
-		a.m.mu.Unlock()
-		return
+	if a.shared != nil {
+		if a.shared.references--; a.shared.references > 0 {
+			a.m.mu.Unlock()
+			return
+		}
+		if a.shared.references == 0 {
+			delete(a.m.addresses, a.shared.key)
+		}
 	}
-	if a.references == 1 {
-		a.references = 0
-		delete(a.m.addresses, a.key)
-	}
-	delete(a.parent.children, a)
+	a.leaveLocked()
 	a.m.mu.Unlock()
 	if left := a.own.Swap(closed); left > 0 {
 		a.add(-left)

@@ -411,8 +411,8 @@ func TestRace(t *testing.T) {
 	wg.Wait()
 	cancel()
 	run.Wait()
-	if m.Used() != 0 || len(m.addresses) != 0 || len(m.root.children) != 0 {
-		t.Errorf("%d bytes, %d addresses and %d accounts are left", m.Used(), len(m.addresses), len(m.root.children))
+	if m.Used() != 0 || len(m.addresses) != 0 || m.root.children != nil {
+		t.Errorf("%d bytes, %d addresses and accounts at %p are left", m.Used(), len(m.addresses), m.root.children)
 	}
 }
 

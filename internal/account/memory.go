@@ -19,7 +19,7 @@ type Memory struct {
 	root  Account
 	bound atomic.Int64 // bytes
 	// second counts the seconds while Run runs.
-	second atomic.Int64
+	second atomic.Uint32
 	over   chan struct{}
 	tree
 
@@ -104,12 +104,12 @@ func (m *Memory) Address(addr netip.Addr) *Account {
 	defer m.mu.Unlock()
 	a := m.addresses[key]
 	if a == nil {
-		a = &Account{m: m, parent: &m.root, kind: Address, key: key}
+		a = &Account{m: m, parent: &m.root, kind: Address, shared: &shared{key: key}}
 		a.active.Store(m.second.Load())
 		m.root.adoptLocked(a)
 		m.addresses[key] = a
 	}
-	a.references++
+	a.shared.references++
 	return a
 }
 
@@ -214,7 +214,7 @@ func (m *Memory) leaving() (bytes int64) {
 	clear(m.going)
 	for a, since := range m.told {
 		n := a.Used()
-		if m.second.Load()-since > patience || n <= 0 {
+		if int64(m.second.Load())-since > patience || n <= 0 {
 			delete(m.told, a)
 			continue
 		}
@@ -245,7 +245,7 @@ func (m *Memory) choose(goal int64) (victims []*Account, bytes int64) {
 	defer m.mu.Unlock()
 	for _, v := range m.root.heaviestLocked(goal) {
 		v.evicting = true
-		m.told[v] = m.second.Load()
+		m.told[v] = int64(m.second.Load())
 		victims = append(victims, v)
 		bytes += v.Used()
 	}
@@ -259,7 +259,7 @@ func (a *Account) evictable() bool { return !a.evicting && (a.evict != nil || a.
 // belowLocked returns the accounts below a that can be evicted, and the bytes that
 // they hold.
 func (a *Account) belowLocked() (below []*Account, bytes int64) {
-	for c := range a.children {
+	for c := a.children; c != nil; c = c.next {
 		if c.evictable() {
 			below = append(below, c)
 			bytes += c.held()
@@ -275,8 +275,8 @@ const maxIdle = 30
 // beyond a small share of the bound: links that are merely open are idle most of the
 // time, and must not weigh more than a holder that fills memory. For handshakes,
 // which should take less than a second, idleness counts for all bytes.
-func (a *Account) weight(now int64) int64 {
-	held, idle := a.held(), min(now-a.active.Load(), maxIdle)
+func (a *Account) weight(now uint32) int64 {
+	held, idle := a.held(), min(int64(now)-int64(a.active.Load()), maxIdle)
 	if a.kind == Handshake {
 		return held * (1 + idle)
 	}

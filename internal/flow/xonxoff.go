@@ -39,18 +39,33 @@ const (
 // Drain watches the buffer of received data of one stream and decides when to
 // send XOFF and XON.
 type Drain struct {
-	p      *Params
-	client bool // this end is a client or an onion service
-
-	xoff       bool
-	sinceXoff  int       // bytes that arrived after XOFF
-	graceStart time.Time // zero: not above the limit
-	start      time.Time // of the measurement; zero: none
-	drained    int       // bytes since start
-	prev       int       // bytes of the last measurement
-	rate       uint32    // smoothed, kilobytes (1000 bytes) per second
+	p          *Params
+	graceStart moment // zero: not above the limit
+	start      moment // of the measurement; zero: none
+	drained    int32  // bytes since start; at most math.MaxInt32 are counted
+	prev       int32  // bytes of the last measurement
+	sinceXoff  int32  // bytes that arrived after XOFF
+	rate       uint32 // smoothed, kilobytes (1000 bytes) per second
 	sentRate   uint32
+	client     bool // this end is a client or an onion service
+	xoff       bool
 }
+
+// moment is a time in nanoseconds since the process started, but 1 where that is 0. Every
+// stream has some, and a time.Time takes three times as much memory.
+type moment int64
+
+var started = time.Now()
+
+func momentOf(t time.Time) moment {
+	if m := moment(t.Sub(started)); m != 0 {
+		return m
+	}
+	return 1
+}
+
+// to returns the time from m until now.
+func (m moment) to(now moment) time.Duration { return time.Duration(now - m) }
 
 // NewDrain returns the Drain of one stream. client is true if this end is a client
 // or an onion service, and false for an exit.
@@ -86,18 +101,18 @@ func (d *Drain) Rate() uint32 { return d.rate }
 // after XOFF.
 func (d *Drain) Received(now time.Time, n, buffered int) (Advice, error) {
 	if d.xoff {
-		if d.sinceXoff += n; d.sinceXoff > d.overrun() {
+		if d.sinceXoff += int32(n); int(d.sinceXoff) > d.overrun() {
 			return SendNothing, fault.New(fault.Protocol, "DATA: %d bytes after XOFF", d.sinceXoff)
 		}
 	}
 	switch {
 	case buffered <= d.limit():
-		d.graceStart = time.Time{}
+		d.graceStart = 0
 	case d.xoff:
-	case d.graceStart.IsZero():
-		d.graceStart = now
-	case now.Sub(d.graceStart) > xoffGrace:
-		d.graceStart = time.Time{}
+	case d.graceStart == 0:
+		d.graceStart = momentOf(now)
+	case d.graceStart.to(momentOf(now)) > xoffGrace:
+		d.graceStart = 0
 		d.xoff, d.sinceXoff = true, 0
 		d.rate = 0 // the rate was wrong, or the buffer would not be full
 		return SendXOFF, nil
@@ -111,12 +126,12 @@ func (d *Drain) Received(now time.Time, n, buffered int) (Advice, error) {
 // Call Drained for n bytes that were read from the buffer; buffered is the number
 // of bytes that are left. After SendXON, Drain assumes that the peer knows Rate.
 func (d *Drain) Drained(now time.Time, n, buffered int) Advice {
-	d.drained += n
-	if d.start.IsZero() && buffered > 0 {
-		d.start, d.drained = now, 0
+	d.drained = int32(min(math.MaxInt32, int64(d.drained)+int64(n)))
+	if d.start == 0 && buffered > 0 {
+		d.start, d.drained = momentOf(now), 0
 	}
-	if !d.start.IsZero() && d.drained > d.every() {
-		d.measure(now.Sub(d.start))
+	if d.start != 0 && int(d.drained) > d.every() {
+		d.measure(d.start.to(momentOf(now)))
 	}
 	advice := SendNothing
 	if d.xoff && buffered == 0 || !d.xoff && d.changed() {
@@ -125,10 +140,10 @@ func (d *Drain) Drained(now time.Time, n, buffered int) Advice {
 		advice = SendXON
 	}
 	if buffered == 0 {
-		d.start = time.Time{}
+		d.start = 0
 		// An empty queue does not show how fast it could drain, so let the peer
 		// try twice the rate.
-		if d.drained >= d.every() && d.sentRate != 0 {
+		if int(d.drained) >= d.every() && d.sentRate != 0 {
 			d.rate = uint32(min(math.MaxInt32, 2*uint64(d.rate)))
 			d.prev, d.drained = d.drained, 0
 		}
@@ -149,7 +164,7 @@ func (d *Drain) measure(took time.Duration) {
 	kb := min(math.MaxInt32, max(1, uint64(d.prev)*1000/us))
 	d.prev = d.drained
 	d.rate = uint32(ewma(kb, uint64(d.rate), d.p.XonEWMACnt))
-	d.drained, d.start = 0, time.Time{}
+	d.drained, d.start = 0, 0
 }
 
 // changed reports whether the rate changed enough since the last XON.
@@ -161,14 +176,14 @@ func (d *Drain) changed() bool {
 // Throttle is the sending half: it obeys the peer's XOFF and XON.
 type Throttle struct {
 	p          *Params
-	peerClient bool // the peer is a client or an onion service
+	refill     moment
+	sent       uint64 // bytes
+	tokens     int    // bytes
+	rate       int32  // bytes per second; zero: no limit
+	xoffs      uint32
+	xons       uint32 // advisory ones
+	peerClient bool   // the peer is a client or an onion service
 	off        bool
-	rate       int // bytes per second; zero: no limit
-	tokens     int // bytes
-	refill     time.Time
-	sent       uint64
-	xoffs      uint64
-	xons       uint64 // advisory ones
 }
 
 // NewThrottle returns the Throttle of a stream that may send. peerClient is true
@@ -197,7 +212,7 @@ func (t *Throttle) XOFF() error {
 		return fault.New(fault.Protocol, "XOFF: the stream is stopped already")
 	}
 	t.xoffs++
-	if t.sent < t.perXoff()*t.xoffs {
+	if t.sent < t.perXoff()*uint64(t.xoffs) {
 		return fault.New(fault.Protocol, "XOFF: %d XOFFs after only %d bytes", t.xoffs, t.sent)
 	}
 	t.off = true
@@ -211,16 +226,16 @@ func (t *Throttle) XOFF() error {
 func (t *Throttle) XON(now time.Time, kbps uint32) error {
 	if !t.off {
 		t.xons++
-		if t.sent < t.perXon()*t.xons {
+		if t.sent < t.perXon()*uint64(t.xons) {
 			return fault.New(fault.Protocol, "XON: %d advisory XONs after only %d bytes", t.xons, t.sent)
 		}
 	}
 	t.off = false
-	t.rate = int(min(uint64(kbps)*1000, math.MaxInt32))
+	t.rate = int32(min(uint64(kbps)*1000, math.MaxInt32))
 	if t.rate == math.MaxInt32 {
 		t.rate = 0
 	}
-	t.tokens, t.refill = t.rate, now // tokens for one second at once, like C tor's bucket
+	t.tokens, t.refill = int(t.rate), momentOf(now) // tokens for one second at once, like C tor's bucket
 	return nil
 }
 
@@ -240,16 +255,17 @@ func (t *Throttle) Budget(now time.Time) (bytes int, wait time.Duration) {
 	if t.tokens > 0 {
 		return t.tokens, 0
 	}
-	short := min(cellDataMax, t.rate) - t.tokens
+	short := min(cellDataMax, int(t.rate)) - t.tokens
 	return 0, time.Duration(float64(short) / float64(t.rate) * float64(time.Second))
 }
 
 // fill adds the tokens of the time that passed, at most those of one second.
 func (t *Throttle) fill(now time.Time) {
-	if d := now.Sub(t.refill); d >= time.Second {
-		t.tokens, t.refill = t.rate, now
+	m := momentOf(now)
+	if d := t.refill.to(m); d >= time.Second {
+		t.tokens, t.refill = int(t.rate), m
 	} else if add := int(d.Seconds() * float64(t.rate)); add > 0 {
-		t.tokens, t.refill = min(t.rate, t.tokens+add), now
+		t.tokens, t.refill = min(int(t.rate), t.tokens+add), m
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 // what RemoteAddr says. The client may send at once (optimistic data); nothing
 // may be written before Connected.
 func Accept(h *circuit.Hop, id uint16, name string) (*Stream, error) {
-	s := newStream(h, name)
+	s := newStream(h, name, 0)
 	s.id = id
 	s.accepted = true
 	s.connected = true
@@ -42,7 +42,7 @@ func (s *Stream) Reject(reason cell.EndReason, addr netip.Addr, ttl uint32) erro
 	defer s.mu.Unlock()
 	s.endSent = true
 	s.closed = true
-	s.buf.clear() // what came before the refusal
+	s.buf.clear(s.account) // what came before the refusal
 	s.account.Close()
 	m := cell.End{Reason: reason, Addr: addr, TTL: ttl}
 	err := s.hop.Send(cell.RelayEnd, s.id, m.Append(nil))

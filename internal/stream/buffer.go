@@ -28,19 +28,18 @@ func putChunk(c *chunk, a *account.Account) {
 }
 
 // buffer is a FIFO of bytes that holds no memory while it is empty; otherwise
-// its chunks are on the account.
+// its chunks are on the stream's account.
 type buffer struct {
-	account    *account.Account
 	head, tail *chunk
 	n          int
 }
 
-func (b *buffer) write(p []byte) {
+func (b *buffer) write(p []byte, a *account.Account) {
 	b.n += len(p)
 	for len(p) > 0 {
 		if b.tail == nil || b.tail.w == chunkSize {
 			c := chunkPool.Get().(*chunk)
-			b.account.Reserve(chunkCost)
+			a.Reserve(chunkCost)
 			if b.tail == nil {
 				b.head = c
 			} else {
@@ -54,7 +53,7 @@ func (b *buffer) write(p []byte) {
 	}
 }
 
-func (b *buffer) read(p []byte) int {
+func (b *buffer) read(p []byte, a *account.Account) int {
 	n := 0
 	for n < len(p) && b.head != nil {
 		c := b.head
@@ -66,7 +65,7 @@ func (b *buffer) read(p []byte) int {
 			if b.head == nil {
 				b.tail = nil
 			}
-			putChunk(c, b.account)
+			putChunk(c, a)
 		}
 	}
 	b.n -= n
@@ -96,8 +95,8 @@ func (b *buffer) putBack(c *chunk) {
 	b.n += c.w - c.r
 }
 
-func (b *buffer) clear() {
+func (b *buffer) clear(a *account.Account) {
 	for c := b.take(); c != nil; c = b.take() {
-		putChunk(c, b.account)
+		putChunk(c, a)
 	}
 }

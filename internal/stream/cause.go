@@ -40,8 +40,9 @@ func (e *EndError) As(target any) bool {
 func (s *Stream) Cause() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.readErr == io.EOF || errors.Is(s.readErr, net.ErrClosed) {
+	err := s.readErrLocked()
+	if err == io.EOF || errors.Is(err, net.ErrClosed) {
 		return nil
 	}
-	return s.readErr
+	return err
 }

@@ -14,6 +14,37 @@ type deadline struct {
 	c     chan struct{} // closed when the deadline has passed; nil: nobody has waited, and it was never set
 }
 
+// deadlines are those of a stream.
+type deadlines struct{ read, write deadline }
+
+// deadlines returns those of the stream, to wait for.
+func (s *Stream) deadlines() *deadlines {
+	if d := s.limits.Load(); d != nil {
+		return d
+	}
+	s.limits.CompareAndSwap(nil, new(deadlines))
+	return s.limits.Load()
+}
+
+// deadlinesFor is deadlines for a new deadline; nil: t is none, as the stream's are.
+func (s *Stream) deadlinesFor(t time.Time) *deadlines {
+	if d := s.limits.Load(); d != nil || t.IsZero() {
+		return d
+	}
+	return s.deadlines()
+}
+
+// readOver and writeOver report whether a deadline has passed.
+func (s *Stream) readOver() bool {
+	d := s.limits.Load()
+	return d != nil && d.read.over()
+}
+
+func (s *Stream) writeOver() bool {
+	d := s.limits.Load()
+	return d != nil && d.write.over()
+}
+
 // set moves the deadline; the zero time means none.
 func (d *deadline) set(t time.Time) {
 	d.mu.Lock()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -74,7 +73,7 @@ func Begin(h *circuit.Hop, host string, port uint16, f Family) (*Stream, error) 
 	if err != nil {
 		return nil, fault.Wrap(fault.Config, err)
 	}
-	return begin(h, net.JoinHostPort(host, strconv.Itoa(int(port))), cell.RelayBegin, m.Append(nil))
+	return begin(h, host, port, cell.RelayBegin, m.Append(nil))
 }
 
 // BeginOnion is Begin over the virtual hop of a rendezvous, to a port of an onion
@@ -85,17 +84,17 @@ func BeginOnion(h *circuit.Hop, name string, port uint16) (*Stream, error) {
 		return nil, err
 	}
 	m.Flags = halfClose(h)
-	return begin(h, net.JoinHostPort(name, strconv.Itoa(int(port))), cell.RelayBegin, m.Append(nil))
+	return begin(h, name, port, cell.RelayBegin, m.Append(nil))
 }
 
 // BeginDir opens a directory stream to the hop itself. The
 // caller may write a request at once, without waiting for CONNECTED.
 func BeginDir(h *circuit.Hop) (*Stream, error) {
-	return begin(h, "directory", cell.RelayBeginDir, nil)
+	return begin(h, "directory", 0, cell.RelayBeginDir, nil)
 }
 
-func begin(h *circuit.Hop, name string, cmd cell.RelayCommand, body []byte) (*Stream, error) {
-	s := newStream(h, name)
+func begin(h *circuit.Hop, host string, port uint16, cmd cell.RelayCommand, body []byte) (*Stream, error) {
+	s := newStream(h, host, port)
 	s.opened = make(chan struct{})
 	s.halves = cmd == cell.RelayBegin && h.Info().HalfClose
 	if err := h.OpenStream(func(id uint16) circuit.StreamReceiver { s.id = id; return s }); err != nil {
@@ -123,7 +122,10 @@ func (s *Stream) WaitOpen(ctx context.Context) error {
 		return fault.New(fault.Timeout, "open stream: %w", context.Cause(ctx))
 	}
 	s.mu.Lock()
-	err := s.openErr
+	var err error
+	if !s.connected {
+		err = s.writeErrLocked()
+	}
 	s.mu.Unlock()
 	if err != nil {
 		_ = s.Close()

@@ -60,14 +60,14 @@ func (s *Stream) stopWriting() bool {
 		return false
 	}
 	s.writeClosed = true
-	if s.writeErr != nil {
+	if s.writeErrLocked() != nil {
 		return false // it has ended already
 	}
 	if s.halves {
 		s.wakeWriter()
 		return true
 	}
-	s.linger = time.AfterFunc(halfCloseLinger, panics.Contain(nil, nil, s.lingered))
+	s.endingLocked().linger = time.AfterFunc(halfCloseLinger, panics.Contain(nil, nil, s.lingered))
 	s.in.activity = false
 	return false
 }
@@ -76,7 +76,7 @@ func (s *Stream) sendHalf() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case s.closed || s.writeErr != nil:
+	case s.closed || s.writeErrLocked() != nil:
 		return nil
 	case s.peerHalf:
 		s.bothLocked()
@@ -102,8 +102,8 @@ func (s *Stream) peerHalfLocked() error {
 		s.bothLocked()
 		return nil
 	}
-	if s.readErr == nil {
-		s.readErr = io.EOF
+	if e := s.endingLocked(); e.readErr == nil {
+		e.readErr = io.EOF
 	}
 	s.boundHalfLocked()
 	s.wakeReader()
@@ -130,11 +130,12 @@ var errHalfIdle = fault.New(fault.Timeout, "the stream was half closed, and noth
 
 // boundHalfLocked begins to watch a stream that is half closed.
 func (s *Stream) boundHalfLocked() {
-	if s.linger != nil {
+	e := s.endingLocked()
+	if e.linger != nil {
 		return
 	}
-	s.moved = s.read + s.wrote
-	s.linger = time.AfterFunc(s.halfTime(), panics.Contain(nil, nil, s.halfIdled))
+	e.moved = s.read + s.wrote
+	e.linger = time.AfterFunc(s.halfTime(), panics.Contain(nil, nil, s.halfIdled))
 }
 
 func (s *Stream) halfTime() time.Duration {
@@ -148,12 +149,12 @@ func (s *Stream) halfTime() time.Duration {
 func (s *Stream) halfIdled() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.writeErr != nil {
+	if s.closed || s.writeErrLocked() != nil {
 		return
 	}
-	if moved := s.read + s.wrote; moved != s.moved {
-		s.moved = moved
-		s.linger.Reset(s.halfTime())
+	if moved := s.read + s.wrote; moved != s.ending.moved {
+		s.ending.moved = moved
+		s.ending.linger.Reset(s.halfTime())
 		return
 	}
 	s.sendEndLocked(cell.EndTimeout)
@@ -181,12 +182,12 @@ func (s *Stream) lingered() {
 	}
 	if s.in.activity || s.buf.n > 0 {
 		s.in.activity = false
-		s.linger.Reset(halfCloseLinger)
+		s.ending.linger.Reset(halfCloseLinger)
 		return
 	}
 	if !s.endSent {
 		s.sendEndLocked(cell.EndDone)
-		s.linger.Reset(halfCloseLinger)
+		s.ending.linger.Reset(halfCloseLinger)
 		return
 	}
 	// A C tor exit closes the connection now and says no more. This is no EOF: the

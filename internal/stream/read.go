@@ -12,7 +12,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 	}
 	wake := s.readWake.Wait()
 	for {
-		if s.readBy.over() {
+		if s.readOver() {
 			return 0, errDeadline
 		}
 		n, more, err := s.readSome(p)
@@ -24,7 +24,7 @@ func (s *Stream) Read(p []byte) (int, error) {
 		}
 		select {
 		case <-wake:
-		case <-s.readBy.passed():
+		case <-s.deadlines().read.passed():
 		}
 	}
 }
@@ -37,9 +37,10 @@ func (s *Stream) readSome(p []byte) (n int, more bool, err error) {
 	case s.closed:
 		return 0, false, net.ErrClosed
 	case s.buf.n == 0:
-		return 0, s.readErr != nil, s.readErr
+		err := s.readErrLocked()
+		return 0, err != nil, err
 	}
-	n = s.buf.read(p)
+	n = s.buf.read(p, s.account)
 	s.in.consumed(s, n)
 	return n, s.buf.n > 0, nil
 }
@@ -57,7 +58,7 @@ func (s *Stream) WriteTo(w io.Writer) (total int64, err error) {
 	}()
 	wake := s.readWake.Wait()
 	for {
-		if s.readBy.over() {
+		if s.readOver() {
 			return 0, errDeadline
 		}
 		if ended, err := s.drain(k); ended {
@@ -65,7 +66,7 @@ func (s *Stream) WriteTo(w io.Writer) (total int64, err error) {
 		}
 		select {
 		case <-wake:
-		case <-s.readBy.passed():
+		case <-s.deadlines().read.passed():
 		}
 	}
 }
@@ -111,7 +112,7 @@ func (s *Stream) nextChunk() (*chunk, error) {
 	if c := s.buf.take(); c != nil {
 		return c, nil
 	}
-	return nil, s.readErr
+	return nil, s.readErrLocked()
 }
 
 // deliver writes the buffer to WriteTo's socket, if WriteTo has nothing to do. It

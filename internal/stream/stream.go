@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,15 +24,14 @@ import (
 type Stream struct {
 	hop     *circuit.Hop
 	account *account.Account // of what the peer makes us hold; closed with the stream
-	name    string           // of the end that did not open it
+	host    string           // of the end that did not open it, or its name if port is 0
 
 	readWake  circuit.Waiter // the buffer or the state changed
 	writeWake circuit.Waiter
-	readBy    deadline
-	writeBy   deadline
-	ended     atomic.Bool // nothing more can be sent
+	limits    atomic.Pointer[deadlines] // nil: nobody has waited, and none was ever set
+	ended     atomic.Bool               // nothing more can be sent
 	id        uint16
-	accepted  bool // a client opened it; else this end did
+	port      uint16
 
 	wmu sync.Mutex // one writer at a time
 
@@ -42,14 +42,14 @@ type Stream struct {
 
 	mu sync.Mutex // guards the fields below
 	// receiving
-	buf     buffer
-	readErr error // what Read returns after the buffer: io.EOF or a cause
-	in      inFlow
+	buf buffer
+	in  inFlow
 	// sending
-	out      outFlow
-	writeErr error
+	out outFlow
 	// states
-	dirty       bool // something changed since the last Flush
+	ending      *ending // nil while neither direction has begun to end
+	accepted    bool    // a client opened it; else this end did; never changes
+	dirty       bool    // something changed since the last Flush
 	connected   bool
 	closed      bool // Close was called
 	halves      bool // both ends take HALF_CLOSE
@@ -60,11 +60,38 @@ type Stream struct {
 	peerEnded   bool
 	noCircuit   bool          // the circuit has closed
 	opened      chan struct{} // of a stream that is opened here: closed by CONNECTED, END, or the circuit's end
-	addr        netip.Addr    // where the exit says that it connected to
-	openErr     error
-	linger      *time.Timer // what CloseWrite, or HALF_CLOSE, waits for
-	read, wrote uint64      // bytes that came and that were sent
-	moved       uint64      // the sum when linger was set, of a stream that is half closed
+	addr        *netip.Addr   // where the exit says that it connected to; nil: it does not say
+	read, wrote uint64        // bytes that came and that were sent
+}
+
+// ending is what only a stream has that begins to end: most streams are silent for most
+// of their time, and there are many of them.
+type ending struct {
+	readErr  error       // what Read returns after the buffer: io.EOF or a cause
+	writeErr error       // of a stream that did not open, also why
+	linger   *time.Timer // what CloseWrite, or HALF_CLOSE, waits for
+	moved    uint64      // bytes both ways when linger was set, of a stream that is half closed
+}
+
+func (s *Stream) endingLocked() *ending {
+	if s.ending == nil {
+		s.ending = new(ending)
+	}
+	return s.ending
+}
+
+func (s *Stream) readErrLocked() error {
+	if s.ending == nil {
+		return nil
+	}
+	return s.ending.readErr
+}
+
+func (s *Stream) writeErrLocked() error {
+	if s.ending == nil {
+		return nil
+	}
+	return s.ending.writeErr
 }
 
 // Addr is a stream's end as its user named it. Logs do not show it.
@@ -80,14 +107,14 @@ func (a Addr) String() string { return a.Host }
 // bytes. A test of package relay measures it.
 const streamCost = 2 << 10
 
-func newStream(h *circuit.Hop, remote string) *Stream {
+func newStream(h *circuit.Hop, host string, port uint16) *Stream {
 	a := h.Circuit().Account().Open(account.Stream, nil)
 	a.Reserve(streamCost)
 	return &Stream{
 		hop:     h,
 		account: a,
-		buf:     buffer{account: a},
-		name:    remote,
+		host:    host,
+		port:    port,
 		in:      newInFlow(h.Info()),
 		out:     newOutFlow(h.Info()),
 	}
@@ -156,10 +183,10 @@ func (s *Stream) dataLocked(p []byte, now time.Time) error {
 	if s.peerEnded || s.peerHalf {
 		return fault.New(fault.Protocol, "DATA after the end of it")
 	}
-	if s.readErr != nil {
+	if s.readErrLocked() != nil {
 		return nil
 	}
-	s.buf.write(p)
+	s.buf.write(p, s.account)
 	s.read += uint64(len(p))
 	s.dirty = true
 	return s.in.received(s, len(p), now)
@@ -174,7 +201,9 @@ func (s *Stream) connectedLocked(body []byte) error {
 		return err
 	}
 	s.connected = true
-	s.addr = netaddr.Plain(m.Addr)
+	if addr := netaddr.Plain(m.Addr); addr.IsValid() {
+		s.addr = &addr
+	}
 	s.openedLocked()
 	return nil
 }
@@ -212,19 +241,19 @@ func ordinary(r cell.EndReason, h *circuit.HopInfo, open bool) bool {
 // finishLocked ends both directions: reads see what is buffered and then
 // readErr.
 func (s *Stream) finishLocked(readErr, writeErr error) {
-	if s.readErr == nil {
-		s.readErr = readErr
+	e := s.endingLocked()
+	if e.readErr == nil {
+		e.readErr = readErr
 	}
-	if s.writeErr == nil {
-		s.writeErr = writeErr
+	if e.writeErr == nil {
+		e.writeErr = writeErr
 		s.ended.Store(true)
+		if !s.connected {
+			s.openedLocked()
+		}
 	}
-	if !s.connected && s.openErr == nil {
-		s.openErr = writeErr
-		s.openedLocked()
-	}
-	if s.linger != nil {
-		s.linger.Stop()
+	if e.linger != nil {
+		e.linger.Stop()
 	}
 	if j := s.joint.Load(); j != nil {
 		j.hurry()
@@ -290,9 +319,16 @@ func (s *Stream) wakeWriter() {
 // LocalAddr returns a name, not an address: only the exit knows its address.
 func (s *Stream) LocalAddr() net.Addr {
 	if s.accepted {
-		return Addr{s.name}
+		return s.named()
 	}
 	return Addr{"client"}
+}
+
+func (s *Stream) named() Addr {
+	if s.port == 0 {
+		return Addr{s.host}
+	}
+	return Addr{net.JoinHostPort(s.host, strconv.Itoa(int(s.port)))}
 }
 
 // RemoteAddr returns the host and port that were asked for.
@@ -300,7 +336,7 @@ func (s *Stream) RemoteAddr() net.Addr {
 	if s.accepted {
 		return Addr{"client"}
 	}
-	return Addr{s.name}
+	return s.named()
 }
 
 // ExitAddr returns the address that the exit says it connected to; invalid
@@ -308,7 +344,10 @@ func (s *Stream) RemoteAddr() net.Addr {
 func (s *Stream) ExitAddr() netip.Addr {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.addr
+	if s.addr == nil {
+		return netip.Addr{}
+	}
+	return *s.addr
 }
 
 // Bytes returns how many bytes came and how many were sent.
@@ -323,16 +362,25 @@ func (s *Stream) Hop() *circuit.Hop { return s.hop }
 
 // SetDeadline implements net.Conn.
 func (s *Stream) SetDeadline(t time.Time) error {
-	s.readBy.set(t)
-	s.writeBy.set(t)
-	return nil
+	_ = s.SetReadDeadline(t)
+	return s.SetWriteDeadline(t)
 }
 
 // SetReadDeadline implements net.Conn.
-func (s *Stream) SetReadDeadline(t time.Time) error { s.readBy.set(t); return nil }
+func (s *Stream) SetReadDeadline(t time.Time) error {
+	if d := s.deadlinesFor(t); d != nil {
+		d.read.set(t)
+	}
+	return nil
+}
 
 // SetWriteDeadline implements net.Conn.
-func (s *Stream) SetWriteDeadline(t time.Time) error { s.writeBy.set(t); return nil }
+func (s *Stream) SetWriteDeadline(t time.Time) error {
+	if d := s.deadlinesFor(t); d != nil {
+		d.write.set(t)
+	}
+	return nil
+}
 
 var errDeadline = fault.Wrap(fault.Timeout, os.ErrDeadlineExceeded)
 

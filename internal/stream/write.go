@@ -26,7 +26,7 @@ func (s *Stream) write(p []byte) (int, error) {
 		}
 	}()
 	for done < len(p) {
-		if s.writeBy.over() {
+		if s.writeOver() {
 			return done, errDeadline
 		}
 		want, bytes, wait, err := s.claim(len(p) - done)
@@ -71,8 +71,8 @@ func (s *Stream) claim(n int) (want, bytes int, wait time.Duration, err error) {
 	if s.closed || s.writeClosed {
 		return 0, 0, 0, net.ErrClosed
 	}
-	if s.writeErr != nil {
-		return 0, 0, 0, s.writeErr
+	if err := s.writeErrLocked(); err != nil {
+		return 0, 0, 0, err
 	}
 	limit, wait := s.out.limit(s.hop.Now())
 	per := s.hop.Info().MaxData
@@ -103,7 +103,7 @@ func (s *Stream) waitToWrite(wait time.Duration) error {
 	select {
 	case <-s.writeWake.Wait():
 	case <-tokens:
-	case <-s.writeBy.passed():
+	case <-s.deadlines().write.passed():
 		return errDeadline
 	}
 	return nil
@@ -131,7 +131,7 @@ func (s *Stream) CloseReason(reason cell.EndReason) error {
 	}
 	s.closed = true
 	s.finishLocked(net.ErrClosed, fault.Wrap(fault.Closed, net.ErrClosed))
-	s.buf.clear()
+	s.buf.clear(s.account)
 	s.account.Close()
 	if !s.peerEnded {
 		s.sendEndLocked(reason)
