@@ -215,6 +215,6 @@ func (a *Account) Used() int64 {
 type tree struct {
 	mu        sync.Mutex
 	addresses map[netip.Prefix]*Account
-	told      map[*Account]int64 // holders that were evicted but are not closed yet, and the second of the eviction
-	going     map[*Account]int64 // bytes of such holders at and below an account; see Memory.leaving
+	told      map[*Account]uint32 // holders that were evicted but are not closed yet, and the second of the eviction
+	going     map[*Account]int64  // bytes of such holders at and below an account; see Memory.leaving
 }

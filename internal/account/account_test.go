@@ -4,9 +4,12 @@ import (
 	"context"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -413,6 +416,45 @@ func TestRace(t *testing.T) {
 	run.Wait()
 	if m.Used() != 0 || len(m.addresses) != 0 || m.root.children != nil {
 		t.Errorf("%d bytes, %d addresses and accounts at %p are left", m.Used(), len(m.addresses), m.root.children)
+	}
+}
+
+// TestAccountIsSmall: each circuit and each stream has an account. 80 is a size of the
+// allocator.
+func TestAccountIsSmall(t *testing.T) {
+	if strconv.IntSize != 64 {
+		t.Skip("pointers are shorter here")
+	}
+	if n := unsafe.Sizeof(Account{}); n > 80 {
+		t.Errorf("an account takes %d bytes, more than 80", n)
+	}
+}
+
+// TestCloseInAnyOrder: whichever of the accounts below one closes first, the others stay
+// below it.
+func TestCloseInAnyOrder(t *testing.T) {
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		m := New(0)
+		var open []*Account
+		for range 200 {
+			if i := r.IntN(20); i < len(open) {
+				open[i].Close()
+				open[i].Close()
+				open = slices.Delete(open, i, i+1)
+			} else {
+				open = append(open, m.root.Open(Link, func(error) {}))
+			}
+			below, _ := m.root.belowLocked()
+			if len(below) != len(open) {
+				t.Fatalf("%d accounts, %d are open", len(below), len(open))
+			}
+			for _, a := range open {
+				if !slices.Contains(below, a) {
+					t.Fatal("an open account is not below its parent")
+				}
+			}
+		}
 	}
 }
 

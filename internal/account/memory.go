@@ -46,7 +46,7 @@ func BoundOf(maxMemory uint64) int64 {
 // New returns a root with a bound in bytes; 0 means no bound. Run enforces it.
 func New(bound int64) *Memory {
 	m := &Memory{over: make(chan struct{}, 1)}
-	m.addresses, m.told = map[netip.Prefix]*Account{}, map[*Account]int64{}
+	m.addresses, m.told = map[netip.Prefix]*Account{}, map[*Account]uint32{}
 	m.going = map[*Account]int64{}
 	m.root.m = m
 	m.SetBound(bound)
@@ -214,7 +214,7 @@ func (m *Memory) leaving() (bytes int64) {
 	clear(m.going)
 	for a, since := range m.told {
 		n := a.Used()
-		if int64(m.second.Load())-since > patience || n <= 0 {
+		if m.second.Load()-since > patience || n <= 0 {
 			delete(m.told, a)
 			continue
 		}
@@ -245,7 +245,7 @@ func (m *Memory) choose(goal int64) (victims []*Account, bytes int64) {
 	defer m.mu.Unlock()
 	for _, v := range m.root.heaviestLocked(goal) {
 		v.evicting = true
-		m.told[v] = int64(m.second.Load())
+		m.told[v] = m.second.Load()
 		victims = append(victims, v)
 		bytes += v.Used()
 	}
