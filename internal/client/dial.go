@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -36,12 +36,12 @@ const streamTries = 4
 // Conn is a stream that a user has, and the lease of its circuit.
 type Conn struct {
 	*stream.Stream
-	c       *Client
-	release func() // gives the circuit back
-	id      uint64
-	circ    uint64
-	opened  time.Time
-	once    sync.Once
+	c      *Client
+	lease  interface{ Release() } // of its circuit
+	id     uint64
+	circ   uint64
+	opened time.Duration // since the client was made
+	closed atomic.Bool
 }
 
 // Dial opens a stream, on another circuit if the first exit cannot serve it.
@@ -67,7 +67,7 @@ func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
 		c.cfg.Hooks.stream(StreamInfo{ID: id, State: Failed, Err: err})
 		return nil, err
 	}
-	conn.opened = time.Now()
+	conn.opened = time.Since(c.started)
 	c.streams.Add(1)
 	c.smu.Lock()
 	c.conns[conn] = struct{}{}
@@ -109,7 +109,7 @@ func (c *Client) dialRetry(ctx context.Context, req Request, dest path.Dest, id 
 			_ = s.CloseReason(cell.EndTorProtocol)
 			return err
 		}
-		conn = &Conn{Stream: s, c: c, release: lease.Release, id: id, circ: circ.id}
+		conn = &Conn{Stream: s, c: c, lease: lease, id: id, circ: circ.id}
 		return nil
 	})
 	return conn, err
@@ -269,17 +269,18 @@ func (s *Conn) Circuit() uint64 { return s.circ }
 func (s *Conn) Close() error {
 	cause := s.Cause()
 	err := s.Stream.Close()
-	s.once.Do(func() {
-		s.release()
-		s.c.streams.Add(-1)
-		r, w := s.Bytes()
-		s.c.smu.Lock()
-		delete(s.c.conns, s)
-		s.c.m.read.Add(r)
-		s.c.m.written.Add(w)
-		s.c.smu.Unlock()
-		s.c.cfg.Hooks.stream(StreamInfo{ID: s.id, Circuit: s.circ, State: Closed, Read: r, Written: w, Err: cause})
-	})
+	if s.closed.Swap(true) {
+		return err
+	}
+	s.lease.Release()
+	s.c.streams.Add(-1)
+	r, w := s.Bytes()
+	s.c.smu.Lock()
+	delete(s.c.conns, s)
+	s.c.m.read.Add(r)
+	s.c.m.written.Add(w)
+	s.c.smu.Unlock()
+	s.c.cfg.Hooks.stream(StreamInfo{ID: s.id, Circuit: s.circ, State: Closed, Read: r, Written: w, Err: cause})
 	return err
 }
 
@@ -336,7 +337,7 @@ func (c *Client) carried() []StreamStatus {
 	out := make([]StreamStatus, len(all))
 	for i, conn := range all {
 		r, w := conn.Bytes()
-		out[i] = StreamStatus{conn.id, conn.circ, conn.opened, r, w}
+		out[i] = StreamStatus{conn.id, conn.circ, c.started.Add(conn.opened), r, w}
 	}
 	return out
 }

@@ -192,9 +192,9 @@ func (c *Client) dialOnion(ctx context.Context, req Request, service ident.Ed255
 		s, err := c.openOnion(ctx, lease, req)
 		if err == nil {
 			circuits.Rested()
-			return &Conn{Stream: s, c: c, release: lease.Release, id: id, circ: lease.Circuit.ID()}, nil
+			return &Conn{Stream: s, c: c, lease: lease, id: id, circ: lease.Circuit().ID()}, nil
 		}
-		closed := lease.Circuit.Engine().Err() != nil
+		closed := lease.Circuit().Engine().Err() != nil
 		if errors.Is(err, errOnionTimeout) {
 			lease.Retire() // the service may be gone: the next stream meets it again
 		}
@@ -212,7 +212,7 @@ func (c *Client) openOnion(ctx context.Context, lease *hsclient.Lease, req Reque
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, errOnionTimeout)
 	defer cancel()
-	s, err := stream.BeginOnion(lease.Hop, req.Host, req.Port)
+	s, err := stream.BeginOnion(lease.Hop(), lease.Host(req.Host), req.Port)
 	if err != nil {
 		return nil, err
 	}

@@ -3,7 +3,8 @@ package hsclient
 import (
 	"context"
 	"errors"
-	"sync"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/circuit"
@@ -37,16 +38,21 @@ type meeting struct {
 	// guarded by c.mu
 	users   int // streams, and requests that wait
 	retired bool
+	host    string      // how the first stream named the service
 	idle    *time.Timer // runs while there are no users
 }
 
 // Lease is the right to run one stream on a circuit to a service.
 type Lease struct {
-	Circuit Circuit
-	Hop     *circuit.Hop // the service's end: streams are opened on it
-	m       *meeting
-	once    sync.Once
+	m     *meeting
+	ended atomic.Bool
 }
+
+// Circuit returns the circuit.
+func (l *Lease) Circuit() Circuit { return l.m.circ }
+
+// Hop returns the service's end of the circuit: streams are opened on it.
+func (l *Lease) Hop() *circuit.Hop { return l.m.hop }
 
 // Acquire returns a circuit to the service with an identity: one that streams of
 // the key use already, or a new one. The caller must Release it. stable asks for
@@ -66,12 +72,30 @@ func (c *Client) Acquire(ctx context.Context, id ident.Ed25519ID, key isolation.
 		m.leave()
 		return nil, m.err
 	}
-	return &Lease{Circuit: m.circ, Hop: m.hop, m: m}, nil
+	return &Lease{m: m}, nil
+}
+
+// Host returns host, a name of the service. Streams that give it the same name get one
+// string, so that each does not hold its own.
+func (l *Lease) Host(host string) string {
+	l.m.c.mu.Lock()
+	defer l.m.c.mu.Unlock()
+	if l.m.host == "" {
+		l.m.host = strings.Clone(host)
+	}
+	if l.m.host == host {
+		return l.m.host
+	}
+	return host
 }
 
 // Release ends the lease, when the stream has ended. It may be called more than
 // once.
-func (l *Lease) Release() { l.once.Do(l.m.leave) }
+func (l *Lease) Release() {
+	if !l.ended.Swap(true) {
+		l.m.leave()
+	}
+}
 
 // Retire keeps new streams from the circuit, because this one failed on it.
 func (l *Lease) Retire() { l.m.retire() }

@@ -2,7 +2,7 @@ package hsservice
 
 import (
 	"net/netip"
-	"sync"
+	"sync/atomic"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
@@ -21,10 +21,10 @@ const (
 // Conn is a stream that a client opened.
 type Conn struct {
 	*stream.Stream
-	r    *rendezvous // the circuit that it came on
-	port uint16
-	s    *Service
-	once sync.Once
+	r      *rendezvous // the circuit that it came on
+	s      *Service
+	closed atomic.Bool
+	port   uint16
 }
 
 // newConn counts a stream until it is closed here: a client that ends streams as soon
@@ -44,10 +44,10 @@ func (c *Conn) Close() error { return c.CloseReason(cell.EndDone) }
 
 // CloseReason ends the stream with a reason for the client.
 func (c *Conn) CloseReason(reason cell.EndReason) error {
-	c.once.Do(func() {
+	if !c.closed.Swap(true) {
 		c.s.conns.Add(-1)
 		c.r.open.Add(-1)
-	})
+	}
 	return c.Stream.CloseReason(reason)
 }
 
