@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"math"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -78,6 +79,20 @@ func TestDrainRate(t *testing.T) {
 	}
 	if r := d.Rate(); r < 900 || r > 1500 {
 		t.Errorf("%d kB/s measured of 1000", r)
+	}
+}
+
+// TestDrainMuchData: the count of what was read without a wait stops at its bound.
+func TestDrainMuchData(t *testing.T) {
+	p := DefaultParams()
+	d := NewDrain(&p, true)
+	for range 5000 {
+		if d.Drained(epoch, 1<<20, 0) != SendNothing {
+			t.Fatal("a message for a buffer that is empty")
+		}
+	}
+	if d.drained != math.MaxInt32 {
+		t.Errorf("%d bytes counted", d.drained)
 	}
 }
 

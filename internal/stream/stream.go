@@ -105,7 +105,7 @@ func (a Addr) String() string { return a.Host }
 
 // streamCost is what a stream counts on its account besides its buffers, in
 // bytes. A test of package relay measures it.
-const streamCost = 2 << 10
+const streamCost = 1 << 10
 
 func newStream(h *circuit.Hop, host string, port uint16) *Stream {
 	a := h.Circuit().Account().Open(account.Stream, nil)
