@@ -108,6 +108,22 @@ func (a *Account) adoptLocked(c *Account) {
 	a.children = c
 }
 
+// leave takes a from the tree, unless it is an address's and others use it still.
+func (a *Account) leave() bool {
+	a.m.mu.Lock()
+	defer a.m.mu.Unlock()
+	if a.shared != nil {
+		if a.shared.references--; a.shared.references > 0 {
+			return false
+		}
+		if a.shared.references == 0 {
+			delete(a.m.addresses, a.shared.key)
+		}
+	}
+	a.leaveLocked()
+	return true
+}
+
 // leaveLocked takes a from its parent; further calls do nothing.
 func (a *Account) leaveLocked() {
 	switch {
@@ -181,18 +197,9 @@ func (a *Account) Close() {
 	if a == nil {
 		return
 	}
-	a.m.mu.Lock()
-	if a.shared != nil {
-		if a.shared.references--; a.shared.references > 0 {
-			a.m.mu.Unlock()
-			return
-		}
-		if a.shared.references == 0 {
-			delete(a.m.addresses, a.shared.key)
-		}
+	if !a.leave() {
+		return
 	}
-	a.leaveLocked()
-	a.m.mu.Unlock()
 	if left := a.own.Swap(closed); left > 0 {
 		a.add(-left)
 	}

@@ -2,6 +2,7 @@ package flow
 
 import (
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -51,14 +52,20 @@ type Drain struct {
 	xoff       bool
 }
 
-// moment is a time in nanoseconds since the process started, but 1 where that is 0. Every
-// stream has some, and a time.Time takes three times as much memory.
+// moment is a time in nanoseconds since the first one of the process, but 1 where that is
+// 0. Every stream has some, and a time.Time takes three times as much memory.
 type moment int64
 
-var started = time.Now()
+var first atomic.Pointer[time.Time]
 
 func momentOf(t time.Time) moment {
-	if m := moment(t.Sub(started)); m != 0 {
+	since := first.Load()
+	if since == nil {
+		made := t // only here, so that t stays on the stack elsewhere
+		first.CompareAndSwap(nil, &made)
+		since = first.Load()
+	}
+	if m := moment(t.Sub(*since)); m != 0 {
 		return m
 	}
 	return 1

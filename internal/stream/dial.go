@@ -121,17 +121,21 @@ func (s *Stream) WaitOpen(ctx context.Context) error {
 		_ = s.Close()
 		return fault.New(fault.Timeout, "open stream: %w", context.Cause(ctx))
 	}
-	s.mu.Lock()
-	var err error
-	if !s.connected {
-		err = s.writeErrLocked()
-	}
-	s.mu.Unlock()
-	if err != nil {
+	if err := s.openErr(); err != nil {
 		_ = s.Close()
 		return fault.New(fault.KindOf(err), "open stream: %w", err)
 	}
 	return nil
+}
+
+// openErr returns why the stream did not open.
+func (s *Stream) openErr() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.connected {
+		return nil
+	}
+	return s.writeErrLocked()
 }
 
 // Answer is one answer to a lookup.
