@@ -19,12 +19,13 @@ type Conn struct {
 	conn   net.Conn        // nil: net does not know the socket, or it is closed
 	raw    syscall.RawConn // conn's socket; nil: conn is no socket of the kernel's
 	alone  alone           // the socket that net does not know
-	users  int32           // those of conn: see Hold
+	users  int16           // those of conn: see Hold
 	closed bool
-	kept   bool // net must know the socket from now on
-	rests  bool // Rest was called, and nothing was read since then
-	added  bool // the poller has the socket
-	turn   uint32
+	kept   bool   // net must know the socket from now on
+	rests  bool   // Rest was called, and nothing was read since then
+	added  bool   // the poller has the socket
+	queued bool   // the poller's queue has c
+	turn   uint32 // changes at each use
 	number uint64 // in the poller's table; 0: none
 }
 
@@ -129,6 +130,7 @@ func (c *Conn) hold() (net.Conn, syscall.RawConn, error) {
 		return nil, nil, err
 	}
 	c.users++
+	c.turn++
 	return c.conn, c.raw, nil
 }
 
@@ -183,16 +185,23 @@ func (c *Conn) Rest() error {
 
 // retireLocked has the socket taken from net, if it still rests some time later.
 func (c *Conn) retireLocked() {
-	if c.users == 0 && c.rests && c.alone == none && !c.closed && !c.kept {
+	if c.users == 0 && c.rests && c.alone == none && !c.closed && !c.kept && !c.queued {
+		c.queued = true
 		all.retire(c, c.turn)
 	}
 }
 
-// leave takes the socket from net, unless it was used since that turn.
+// leave takes the socket from net. If it was used since that turn, it waits again: so the
+// queue has each connection once at most, however often it is used.
 func (c *Conn) leave(turn uint32) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.users > 0 || !c.rests || c.turn != turn || c.alone != none || c.closed || c.kept {
+	c.queued = false
+	if c.turn != turn {
+		c.retireLocked()
+		return
+	}
+	if c.users > 0 || !c.rests || c.alone != none || c.closed || c.kept {
 		return
 	}
 	fd, err := fromNet(c.raw)
