@@ -109,10 +109,11 @@ const (
 )
 
 // Hold returns the connection, for calls that wait. It stays valid until Release, which
-// the caller must call, or until Close. raw is nil if Tries is false.
-func (c *Conn) Hold() (conn net.Conn, raw syscall.RawConn, err error) {
+// the caller must call, or until Close. reads says that the caller reads: then the
+// connection does not rest any more. raw is nil if Tries is false.
+func (c *Conn) Hold(reads bool) (conn net.Conn, raw syscall.RawConn, err error) {
 	for end := time.Now().Add(scarceTime); ; time.Sleep(scarcePause) {
-		conn, raw, err = c.hold()
+		conn, raw, err = c.hold(reads)
 		if err == nil || !scarce(err) || time.Now().After(end) {
 			return conn, raw, err
 		}
@@ -123,9 +124,12 @@ func scarce(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }
 
-func (c *Conn) hold() (net.Conn, syscall.RawConn, error) {
+func (c *Conn) hold(reads bool) (net.Conn, syscall.RawConn, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if reads {
+		c.rests = false
+	}
 	if err := c.returnLocked(); err != nil {
 		return nil, nil, err
 	}

@@ -140,7 +140,7 @@ func TestLeavesByItself(t *testing.T) {
 	_, d := pair(t)
 	used, _ := resting(t, d)
 	used.rest(t)
-	if _, _, err := used.Hold(); err != nil {
+	if _, _, err := used.Hold(false); err != nil {
 		t.Fatal(err)
 	}
 	for !s.isAlone() {
@@ -184,7 +184,7 @@ func TestReturns(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-woken
-		conn, raw, err := s.Hold()
+		conn, raw, err := s.Hold(true)
 		if err != nil || raw == nil {
 			t.Fatal(err)
 		}
@@ -239,7 +239,7 @@ func TestEnds(t *testing.T) {
 			t.Error(err)
 		}
 		_, werr := l.TryWrite([]byte("x"))
-		_, _, herr := l.Hold()
+		_, _, herr := l.Hold(false)
 		if l.Rest() == nil || werr == nil || herr == nil || l.CloseWrite() == nil || l.Read(func(uintptr) bool { return true }) == nil {
 			t.Error("a closed connection is used")
 		}
@@ -274,7 +274,7 @@ func TestUnix(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-woken
-	conn, _, err := s.Hold()
+	conn, _, err := s.Hold(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +292,7 @@ func TestUnix(t *testing.T) {
 func TestCloseWhileHeld(t *testing.T) {
 	_, b := pair(t)
 	s, _ := resting(t, b)
-	conn, _, err := s.Hold()
+	conn, _, err := s.Hold(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestDeadlineWhileAlone(t *testing.T) {
 	s.rest(t)
 	s.leaveNow(t)
 	s.SetWriteDeadline(time.Now().Add(-time.Second))
-	conn, _, err := s.Hold()
+	conn, _, err := s.Hold(false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +343,7 @@ func TestNoSocket(t *testing.T) {
 	if c.Tries() || c.MayRest() || c.Rest() == nil || c.CloseWrite() == nil || c.Read(func(uintptr) bool { return true }) == nil {
 		t.Error("a pipe is taken for a socket")
 	}
-	if conn, raw, err := c.Hold(); conn != b || raw != nil || err != nil {
+	if conn, raw, err := c.Hold(false); conn != b || raw != nil || err != nil {
 		t.Error(conn, raw, err)
 	}
 	c.Release()
@@ -373,7 +373,7 @@ func TestMany(t *testing.T) {
 				turn := s.turn
 				s.mu.Unlock()
 				s.leave(turn)
-				if _, _, err := s.Hold(); err != nil {
+				if _, _, err := s.Hold(false); err != nil {
 					t.Error(err)
 					return
 				}

@@ -34,7 +34,7 @@ func TestUsedConnStays(t *testing.T) {
 	}
 	turn := c.turn
 	for range 100 {
-		if _, _, err := c.Hold(); err != nil {
+		if _, _, err := c.Hold(false); err != nil {
 			t.Fatal(err)
 		}
 		c.Release()
@@ -56,5 +56,26 @@ func TestUsedConnStays(t *testing.T) {
 	c.mu.Unlock()
 	if left {
 		t.Error("the connection left net at a time that counts from before its last use")
+	}
+}
+
+// TestReaderRestsNot: a connection that a goroutine reads from does not rest: at its end it
+// would wake nobody for ever.
+func TestReaderRestsNot(t *testing.T) {
+	a, b := pair(t)
+	c, woken := resting(t, b)
+	c.rest(t)
+	if _, _, err := c.Hold(true); err != nil {
+		t.Fatal(err)
+	}
+	a.CloseWrite()
+	<-woken // the rest before told of the end
+	c.Release()
+	c.mu.Lock()
+	turn, queued := c.turn, c.queued
+	c.mu.Unlock()
+	c.leave(turn)
+	if c.isAlone() {
+		t.Errorf("it left net; queued: %v", queued)
 	}
 }

@@ -59,7 +59,7 @@ func (j *joint) Write(p []byte) (int, error) {
 	if j.s.ended.Load() && !j.s.circuitClosed() {
 		j.hurry()
 	}
-	conn, _, err := j.conn.Hold()
+	conn, _, err := j.conn.Hold(false)
 	if err != nil {
 		return 0, err
 	}

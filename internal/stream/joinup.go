@@ -72,7 +72,7 @@ func (j *joint) pour(f *source, wait bool) error {
 
 // readWaiting moves bytes until none have come for some time.
 func (j *joint) readWaiting(f *source) error {
-	conn, raw, err := j.conn.Hold()
+	conn, raw, err := j.conn.Hold(true)
 	if err != nil {
 		return err
 	}
