@@ -135,6 +135,7 @@ func (p *Process) serve(ctx context.Context) error {
 		defer panics.Recover(p.log, func(err error) { ended <- err })
 		ended <- p.node.watch(watching, say, func(lines ...string) {
 			settle(p.Settings.role, p.code, p.log)
+			go panics.Contain(p.log, nil, func() { newProcessors(p.log).run(watching) })()
 			say(append(lines, "ready")...)
 			p.notify(daemon.SdNotifyReady)
 		})
