@@ -9,6 +9,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/chivenet/chive/internal/version"
 )
 
 // commands are the subcommands; each is a file of this package.
@@ -22,6 +24,7 @@ func main() {
 		Short: "Ethereum's peer-to-peer protocol over onion services",
 		Long: "chive-eth connects Ethereum nodes through Tor's onion services: as a relay node of\n" +
 			"its own, or beside a geth that already runs.",
+		Version:       version.String(),
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}

@@ -19,19 +19,23 @@ type file struct {
 	mode fs.FileMode
 }
 
-// archive writes the .tar.gz of a platform, or its .zip.
-func (b *build) archive(t target, name, bin string) error {
-	files := []file{{name + "/" + t.binary(), bin, 0o755}}
-	for _, doc := range []string{"README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md"} {
-		files = append(files, file{name + "/" + doc, filepath.Join(b.root, doc), 0o644})
+// archive writes the .tar.gz of a program for a platform, or its .zip.
+func (b *build) archive(t target, p program, name, bin string) error {
+	files := []file{{name + "/" + p.binary(t), bin, 0o755}}
+	for _, doc := range p.docs {
+		files = append(files, file{name + "/" + filepath.Base(doc), filepath.Join(b.root, doc), 0o644})
 	}
-	for _, dir := range []string{"completions", "man"} {
-		entries, err := os.ReadDir(filepath.Join(b.tmp, dir)) // sorted
+	dirs := []string{"completions"}
+	if p.man {
+		dirs = append(dirs, "man")
+	}
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(filepath.Join(b.dir(p), dir)) // sorted
 		if err != nil {
 			return err
 		}
 		for _, e := range entries {
-			files = append(files, file{name + "/" + dir + "/" + e.Name(), filepath.Join(b.tmp, dir, e.Name()), 0o644})
+			files = append(files, file{name + "/" + dir + "/" + e.Name(), filepath.Join(b.dir(p), dir, e.Name()), 0o644})
 		}
 	}
 	write, ext := writeTar, ".tar.gz"

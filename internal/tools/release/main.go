@@ -1,5 +1,5 @@
-// Command release makes what a release offers for download: for each platform an archive
-// with a static binary, manual pages, completions and the list of modules in it (SBOM),
+// Command release makes what a release offers for download: for each platform and program an
+// archive with a static binary, manual pages, completions and the list of modules in it (SBOM),
 // for Linux also packages (.deb and .rpm), and SHA256SUMS. Two runs on one commit with one version
 // of Go make the same bytes.
 //
@@ -29,14 +29,6 @@ type target struct {
 }
 
 func (t target) String() string { return t.os + "-" + t.arch }
-
-// binary is the program's name on the platform.
-func (t target) binary() string {
-	if t.os == "windows" {
-		return "chive.exe"
-	}
-	return "chive"
-}
 
 var targets = []target{
 	{"linux", "amd64", "amd64", "x86_64"},
@@ -109,13 +101,17 @@ func run(version, out, only string, changed bool) error {
 	if err := os.MkdirAll(b.out, 0o755); err != nil {
 		return err
 	}
-	if err := b.texts(); err != nil {
-		return err
+	for _, p := range programs {
+		if err := b.texts(p); err != nil {
+			return err
+		}
 	}
 	for _, t := range chosen {
 		fmt.Println(t)
-		if err := b.target(t); err != nil {
-			return fmt.Errorf("%v: %w", t, err)
+		for _, p := range programs {
+			if err := b.target(t, p); err != nil {
+				return fmt.Errorf("%v: %s: %w", t, p.name, err)
+			}
 		}
 	}
 	return b.sums()
@@ -135,18 +131,20 @@ func (b *build) commitTime() (time.Time, error) {
 	return time.Unix(s, 0).UTC(), err
 }
 
-// texts makes the files that are the same on all platforms, in tmp/man and tmp/completions.
-func (b *build) texts() error {
-	man := filepath.Join(b.tmp, "man")
-	if _, err := output(b.root, b.env(nil), "go", "run", "./internal/tools/gendocs", "man", man); err != nil {
+// texts makes a program's files that are the same on all platforms, in man and completions
+// of its directory.
+func (b *build) texts(p program) error {
+	if p.man {
+		if _, err := output(b.root, b.env(nil), "go", "run", "./internal/tools/gendocs", "man", filepath.Join(b.dir(p), "man")); err != nil {
+			return err
+		}
+	}
+	completions := filepath.Join(b.dir(p), "completions")
+	if err := os.MkdirAll(completions, 0o755); err != nil {
 		return err
 	}
-	completions := filepath.Join(b.tmp, "completions")
-	if err := os.Mkdir(completions, 0o755); err != nil {
-		return err
-	}
-	for shell, file := range map[string]string{"bash": "chive.bash", "zsh": "_chive", "fish": "chive.fish"} {
-		text, err := output(b.root, b.env(nil), "go", "run", "./cmd/chive", "completion", shell)
+	for shell, file := range map[string]string{"bash": p.name + ".bash", "zsh": "_" + p.name, "fish": p.name + ".fish"} {
+		text, err := output(filepath.Join(b.root, p.module), b.env(nil), "go", "run", "./cmd/"+p.name, "completion", shell)
 		if err != nil {
 			return err
 		}
@@ -157,35 +155,37 @@ func (b *build) texts() error {
 	return nil
 }
 
-// target makes the files of one platform.
-func (b *build) target(t target) error {
-	dir := filepath.Join(b.tmp, t.String())
+// dir is where the files of a program are put together.
+func (b *build) dir(p program) string { return filepath.Join(b.tmp, p.name) }
+
+// target makes a program's files of one platform.
+func (b *build) target(t target, p program) error {
+	dir := filepath.Join(b.dir(p), t.String())
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
 	}
-	bin := filepath.Join(dir, t.binary())
-	// The tag leaves out HTTP/2, as in the Makefile. The version control's stamp would
-	// differ between a clone and an archive of the source.
+	bin := filepath.Join(dir, p.binary(t))
+	// The version control's stamp would differ between a clone and an archive of the source.
 	ldflags := "-s -w -funcalign=16 -buildid= -X github.com/chivenet/chive/internal/version.release=" + b.version
-	if _, err := output(b.root, b.env(&t), "go", "build", "-trimpath", "-buildvcs=false", "-tags", "nethttpomithttp2",
-		"-ldflags", ldflags, "-o", bin, "./cmd/chive"); err != nil {
+	if _, err := output(filepath.Join(b.root, p.module), b.env(&t), "go", "build", "-trimpath", "-buildvcs=false", "-tags", p.tags,
+		"-ldflags", ldflags, "-o", bin, "./cmd/"+p.name); err != nil {
 		return err
 	}
 	bom, err := sbom(bin, b.version)
 	if err != nil {
 		return err
 	}
-	name := "chive-" + b.version + "-" + t.String()
+	name := p.name + "-" + b.version + "-" + t.String()
 	if err := os.WriteFile(filepath.Join(b.out, name+".cdx.json"), bom, 0o644); err != nil {
 		return err
 	}
-	if err := b.archive(t, name, bin); err != nil {
+	if err := b.archive(t, p, name, bin); err != nil {
 		return err
 	}
 	if t.deb == "" {
 		return nil
 	}
-	return b.packages(t, bin)
+	return b.packages(t, p, bin)
 }
 
 // env is the environment of the commands: nothing in the caller's may change a binary.

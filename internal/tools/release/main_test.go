@@ -120,8 +120,8 @@ func TestPackage(t *testing.T) {
 		}
 	}
 	names, err := os.ReadDir(first)
-	if err != nil || len(names) != 5 {
-		t.Fatalf("want an archive, two packages, a list of modules and SHA256SUMS: %v, %v", names, err)
+	if err != nil || len(names) != 4*len(programs)+1 {
+		t.Fatalf("want of each program an archive, two packages and a list of modules, and SHA256SUMS: %v, %v", names, err)
 	}
 	for _, n := range names {
 		a, b := read(t, filepath.Join(first, n.Name())), read(t, filepath.Join(second, n.Name()))
@@ -130,8 +130,8 @@ func TestPackage(t *testing.T) {
 		}
 	}
 	command(t, first, "sha256sum", "--strict", "-c", "SHA256SUMS")
-	debs, _ := filepath.Glob(first + "/*.deb")
-	boms, _ := filepath.Glob(first + "/*.cdx.json")
+	debs, _ := filepath.Glob(first + "/chive_*.deb")
+	boms, _ := filepath.Glob(first + "/chive-v*.cdx.json")
 	if len(debs) != 1 || len(boms) != 1 {
 		t.Fatal(debs, boms)
 	}
@@ -140,6 +140,7 @@ func TestPackage(t *testing.T) {
 	}
 
 	checkRPM(t, first)
+	checkEth(t, first, version)
 
 	root := filepath.Join(dir, "root")
 	command(t, dir, "dpkg-deb", "-x", debs[0], root)
@@ -230,7 +231,7 @@ func checkRPM(t *testing.T, dir string) {
 		t.Log("SKIPPED: rpm is not installed, and nobody has looked into the RPM")
 		return
 	}
-	rpms, _ := filepath.Glob(dir + "/*.rpm")
+	rpms, _ := filepath.Glob(dir + "/chive-[0-9]*.rpm")
 	if len(rpms) != 1 {
 		t.Fatal(rpms)
 	}

@@ -10,18 +10,18 @@ import (
 	"strings"
 )
 
-// nfpm makes the packages, from packaging/nfpm.yaml. It is the newest version whose
+// nfpm makes the packages, from the files packaging/nfpm*.yaml. It is the newest version whose
 // modules can all be had.
 const nfpm = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.0"
 
-// packages writes the Debian package and the RPM of a platform. packaging/nfpm.yaml says
-// what is in them; this puts the files that are made where it expects them.
-func (b *build) packages(t target, bin string) error {
-	stage := filepath.Join(b.tmp, t.String(), "deb")
+// packages writes the Debian package and the RPM of a program for a platform. The program's
+// nfpm file says what is in them; this puts the files that are made where it expects them.
+func (b *build) packages(t target, p program, bin string) error {
+	stage := filepath.Join(b.dir(p), t.String(), "deb")
 	if err := os.MkdirAll(filepath.Join(stage, "units"), 0o755); err != nil {
 		return err
 	}
-	units, err := filepath.Glob(filepath.Join(b.root, "contrib", "systemd", "*.service"))
+	units, err := filepath.Glob(filepath.Join(b.root, p.units, "*.service"))
 	if err != nil {
 		return err
 	}
@@ -31,13 +31,15 @@ func (b *build) packages(t target, bin string) error {
 			return err
 		}
 		// A package's binary is not in /usr/local.
-		text = []byte(strings.ReplaceAll(string(text), "/usr/local/bin/chive", "/usr/bin/chive"))
+		text = []byte(strings.ReplaceAll(string(text), "/usr/local/bin/", "/usr/bin/"))
 		if err := os.WriteFile(filepath.Join(stage, "units", filepath.Base(unit)), text, 0o644); err != nil {
 			return err
 		}
 	}
-	if err := b.pages(filepath.Join(stage, "man")); err != nil {
-		return err
+	if p.man {
+		if err := pages(filepath.Join(b.dir(p), "man"), filepath.Join(stage, "man")); err != nil {
+			return err
+		}
 	}
 	if err := zipped(filepath.Join(b.root, "CHANGELOG.md"), filepath.Join(stage, "changelog.gz")); err != nil {
 		return err
@@ -47,9 +49,9 @@ func (b *build) packages(t target, bin string) error {
 	}
 	for packager, arch := range map[string]string{"deb": t.deb, "rpm": t.rpm} {
 		env := append(b.env(nil), "VERSION="+strings.TrimPrefix(b.version, "v"), "ARCH="+arch, "ROOT="+b.root, "BIN="+bin,
-			"STAGE="+stage, "COMPLETIONS="+filepath.Join(b.tmp, "completions"))
+			"STAGE="+stage, "COMPLETIONS="+filepath.Join(b.dir(p), "completions"))
 		if _, err := output(b.root, env, "go", "run", nfpm, "package", "--packager", packager,
-			"--config", filepath.Join(b.root, "packaging", "nfpm.yaml"), "--target", b.out); err != nil {
+			"--config", filepath.Join(b.root, p.nfpm), "--target", b.out); err != nil {
 			return err
 		}
 	}
@@ -72,11 +74,11 @@ func readable(dir string) error {
 }
 
 // pages compresses the manual pages, which Debian asks for.
-func (b *build) pages(to string) error {
+func pages(from, to string) error {
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
-	pages, err := filepath.Glob(filepath.Join(b.tmp, "man", "*.1"))
+	pages, err := filepath.Glob(filepath.Join(from, "*.1"))
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"runtime/debug"
 	"strings"
 )
 
@@ -29,20 +30,14 @@ func sbom(bin, version string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	chive := module("application", info.Main.Path, version)
+	main := module("application", info.Main.Path, version)
 	// The Go project names its standard library so in its vulnerability database.
 	parts := []component{module("library", "stdlib", "v"+strings.TrimPrefix(info.GoVersion, "go"))}
 	for _, m := range info.Deps {
-		if m.Replace != nil {
-			m = m.Replace
+		c, err := part(m, version)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", bin, err)
 		}
-		c := module("library", m.Path, m.Version)
-		sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:"))
-		if err != nil || len(sum) != 32 {
-			return nil, fmt.Errorf("%s: the sum of module %s is %q", bin, m.Path, m.Sum)
-		}
-		// go.sum's hash of the module, which is over a list of its files.
-		c.Hashes = []hash{{"SHA-256", fmt.Sprintf("%x", sum)}}
 		parts = append(parts, c)
 	}
 	var refs []string
@@ -58,11 +53,33 @@ func sbom(bin, version string) ([]byte, error) {
 		"bomFormat":    "CycloneDX",
 		"specVersion":  "1.6",
 		"version":      1,
-		"metadata":     map[string]any{"component": chive},
+		"metadata":     map[string]any{"component": main},
 		"components":   parts,
-		"dependencies": []dependency{{chive.BOMRef, refs}},
+		"dependencies": []dependency{{main.BOMRef, refs}},
 	}, "", "  ")
 	return append(text, '\n'), err
+}
+
+// chive is the module of which devp2p/, a module of the same repository, takes the directory.
+const chive = "github.com/chivenet/chive"
+
+// part is a module in a binary as a component.
+func part(m *debug.Module, version string) (component, error) {
+	if m.Path == chive && m.Replace != nil && m.Replace.Path == "../" && m.Replace.Version == "" && m.Replace.Sum == "" {
+		// A directory has no sum. It is of the same commit, so it has the release's version.
+		return module("library", chive, version), nil
+	}
+	if m.Replace != nil {
+		m = m.Replace
+	}
+	c := module("library", m.Path, m.Version)
+	sum, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(m.Sum, "h1:"))
+	if err != nil || len(sum) != 32 {
+		return component{}, fmt.Errorf("the sum of module %s is %q", m.Path, m.Sum)
+	}
+	// go.sum's hash of the module, which is over a list of its files.
+	c.Hashes = []hash{{"SHA-256", fmt.Sprintf("%x", sum)}}
+	return c, nil
 }
 
 // module is a Go module as a component.

@@ -1,0 +1,32 @@
+package main
+
+// program is one of the programs of a release. Each has archives and packages of its own.
+type program struct {
+	name   string
+	module string   // the directory of its Go module
+	tags   string   // of the build
+	man    bool     // it has manual pages
+	units  string   // the directory with its units of systemd
+	nfpm   string   // what is in its packages
+	docs   []string // what is in its archives, besides the binary and texts
+}
+
+var programs = []program{
+	{
+		// The tag leaves out HTTP/2, as in the Makefile.
+		name: "chive", module: ".", tags: "nethttpomithttp2", man: true, units: "contrib/systemd", nfpm: "packaging/nfpm.yaml",
+		docs: []string{"README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md"},
+	},
+	{
+		name: "chive-eth", module: "devp2p", units: "devp2p/contrib/systemd", nfpm: "packaging/nfpm-eth.yaml",
+		docs: []string{"docs/devp2p.md", "LICENSE", "CHANGELOG.md", "SECURITY.md"},
+	},
+}
+
+// binary is the program's name on a platform.
+func (p program) binary(t target) string {
+	if t.os == "windows" {
+		return p.name + ".exe"
+	}
+	return p.name
+}
