@@ -65,7 +65,7 @@ const chive = "github.com/chivenet/chive"
 
 // part is a module in a binary as a component.
 func part(m *debug.Module, version string) (component, error) {
-	if m.Path == chive && m.Replace != nil && m.Replace.Path == "../" && m.Replace.Version == "" && m.Replace.Sum == "" {
+	if m.Path == chive && m.Replace != nil && m.Replace.Path == "../" && m.Replace.Version == "(devel)" && m.Replace.Sum == "" {
 		// A directory has no sum. It is of the same commit, so it has the release's version.
 		return module("library", chive, version), nil
 	}

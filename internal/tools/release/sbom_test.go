@@ -16,12 +16,12 @@ func TestPart(t *testing.T) {
 	}{
 		{"a module", debug.Module{Path: "a.example/b", Version: "v1.2.3", Sum: sum}, "pkg:golang/a.example/b@v1.2.3", 1},
 		{"a replaced module", debug.Module{Path: "a.example/b", Version: "v1.2.3", Replace: &debug.Module{Path: "c.example/d", Version: "v4.5.6", Sum: sum}}, "pkg:golang/c.example/d@v4.5.6", 1},
-		{"Chive's directory", debug.Module{Path: chive, Version: "v0.0.0-0", Replace: &debug.Module{Path: "../"}}, "pkg:golang/" + chive + "@v9.8.7", 0},
+		{"Chive's directory", debug.Module{Path: chive, Version: "v0.0.0-0", Replace: &debug.Module{Path: "../", Version: "(devel)"}}, "pkg:golang/" + chive + "@v9.8.7", 0},
 		{"no sum", debug.Module{Path: "a.example/b", Version: "v1.2.3"}, "", 0},
 		{"half a sum", debug.Module{Path: "a.example/b", Version: "v1.2.3", Sum: "h1:AAAA"}, "", 0},
 		{"Chive without a sum", debug.Module{Path: chive, Version: "v1.2.3"}, "", 0},
-		{"Chive from another directory", debug.Module{Path: chive, Replace: &debug.Module{Path: "/src/chive"}}, "", 0},
-		{"another directory", debug.Module{Path: "a.example/b", Replace: &debug.Module{Path: "../"}}, "", 0},
+		{"Chive from another directory", debug.Module{Path: chive, Replace: &debug.Module{Path: "/src/chive", Version: "(devel)"}}, "", 0},
+		{"another directory", debug.Module{Path: "a.example/b", Replace: &debug.Module{Path: "../", Version: "(devel)"}}, "", 0},
 	} {
 		got, err := part(&c.m, "v9.8.7")
 		if (err != nil) != (c.want == "") || got.BOMRef != c.want || len(got.Hashes) != c.sums {
