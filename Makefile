@@ -241,4 +241,4 @@ release:
 # package-test builds the packages for this machine twice, and looks into them; it
 # also installs and uninstalls by make.
 package-test:
-	CHIVE_PACKAGE=1 go test -count 1 -timeout 5m -v -run '^Test(Package|Install)$$' ./internal/tools/release
+	CHIVE_PACKAGE=1 go test -count 1 -timeout 20m -v -run '^Test(Package|Install)$$' ./internal/tools/release
