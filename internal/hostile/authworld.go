@@ -94,6 +94,7 @@ func newAuthWorld(t *testing.T) *authWorld {
 func (w *authWorld) upload(relay int) {
 	w.t.Helper()
 	text := descriptor(relay, honestPlatform)
+	later(0) // the accept loops take the crowd: a full backlog refuses others
 	for i := range w.good {
 		answer, err := w.ask(i, fmt.Sprintf("POST /tor/ HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s", len(text), text))
 		if err != nil || !bytes.HasPrefix(answer, []byte("HTTP/1.0 200 ")) {
@@ -196,7 +197,7 @@ func (w *authWorld) finish() {
 	}
 	w.script = Insn{}
 	w.mu.Unlock()
-	later(time.Second) // the accept loops find that the crowd has gone: a full backlog refuses others
+	later(time.Second) // the authorities find that the crowd has gone
 	// A run may have taken a day; descriptors of that age are too old for votes.
 	for i := range honestRelay {
 		w.upload(i)
