@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -51,7 +52,10 @@ func TestNewnym(t *testing.T) {
 	if r.client.identities != 1 {
 		t.Errorf("%d new identities", r.client.identities)
 	}
-	// The log on the socket is the log.
+	// The log on the socket is the log. Its last line may come late.
+	for !strings.Contains(r.log.String(), "msg=bootstrap") {
+		runtime.Gosched()
+	}
 	st, err := ReadStatusAndLog(t.Context(), r.dir, 0)
 	if err != nil || st.Proxy == nil || st.Role != "proxy" || st.Version == "" || st.LastLine == 0 || strings.Join(st.Log, "\n")+"\n" != r.log.String() {
 		t.Errorf("%v %+v, not %s", err, st, r.log)
