@@ -2,6 +2,10 @@
 // package cli.
 package main
 
-import "github.com/chivenet/chive/internal/cli"
+import (
+	"os"
 
-func main() { cli.Main(cli.Chive()) }
+	"github.com/chivenet/chive/internal/cli"
+)
+
+func main() { cli.Main(cli.Chive(os.Args[1:]...)) }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -86,17 +87,40 @@ type ExitError struct{ Code int }
 
 func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
 
-// Chive returns the command line of the program chive.
-func Chive() *cobra.Command {
-	root := Root("chive", "Onion routing in one binary", Commands()...)
+// Chive returns the command line of the program chive. If the first of args is the name of
+// a command, only that one is made: the options of all of them take a quarter of a
+// megabyte, which a process that runs for months would hold.
+func Chive(args ...string) *cobra.Command {
+	made := Commands
+	if len(args) > 0 {
+		if i := slices.IndexFunc(subcommands, func(c subcommand) bool { return c.name == args[0] }); i >= 0 {
+			made = func() []*cobra.Command { return []*cobra.Command{subcommands[i].make()} }
+		}
+	}
+	root := Root("chive", "Onion routing in one binary", made()...)
 	root.AddCommand(elsewhere("lab", "chivelab up, chivelab run"), elsewhere("bench", "chivelab bench"))
 	return root
 }
 
 // Commands returns chive's commands, new ones each time.
 func Commands() []*cobra.Command {
-	return append([]*cobra.Command{proxyCommand(), getCommand(), onionCommand(), relayCommand(), authorityCommand(), keysCommand(), fteCommand(),
-		statusCommand(), newnymCommand(), networkCommand(), configCommand(), versionCommand()}, systemCommands()...)
+	all := make([]*cobra.Command, 0, len(subcommands))
+	for _, c := range subcommands {
+		all = append(all, c.make())
+	}
+	return append(all, systemCommands()...)
+}
+
+// subcommand is a command of chive that all systems have.
+type subcommand struct {
+	name string
+	make func() *cobra.Command
+}
+
+var subcommands = []subcommand{
+	{"proxy", proxyCommand}, {"get", getCommand}, {"onion", onionCommand}, {"relay", relayCommand},
+	{"authority", authorityCommand}, {"keys", keysCommand}, {"fte", fteCommand}, {"status", statusCommand},
+	{"newnym", newnymCommand}, {"network", networkCommand}, {"config", configCommand}, {"version", versionCommand},
 }
 
 // elsewhere returns a command that names the program which now has it.
