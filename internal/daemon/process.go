@@ -74,6 +74,7 @@ func (p *Process) Run(ctx context.Context) (err error) {
 	if err := s.Check(); err != nil {
 		return err
 	}
+	collectOften(s.role)
 	c := s.role.common()
 	p.Err = draw.Share(p.Err)
 	to, file, err := openLog(c.LogFile, p.Err)
@@ -134,8 +135,9 @@ func (p *Process) serve(ctx context.Context) error {
 	go func() {
 		defer panics.Recover(p.log, func(err error) { ended <- err })
 		ended <- p.node.watch(watching, say, func(lines ...string) {
-			settle(p.Settings.role, p.code, p.log)
+			settle(p.code, p.log)
 			go panics.Contain(p.log, nil, func() { newProcessors(p.log).run(watching) })()
+			go panics.Contain(p.log, nil, func() { newRests(p.Settings.role).run(watching) })()
 			say(append(lines, "ready")...)
 			p.notify(daemon.SdNotifyReady)
 		})
