@@ -31,9 +31,9 @@ over the same relays; and both Chive's in a network that is all Chive's. This is
 The measurements: the time to connect over a new rendezvous, with the service's descriptor and without it; throughput
 of one stream each way, with the processor time of client and service for each cell; round trips; the time from the
 start of a service to the first byte that C tor's client gets; the processor time of a rendezvous point for each cell;
-the memory of client and service with many open connections; and how many honest clients connect while attackers flood
-the service with introductions, first without proofs of work and then with them. As root on Linux that happens in a network namespace,
-where the loopback acknowledges at once.
+the memory of client and service with many open connections, at once and at rest; and how many honest clients connect
+while attackers flood the service with introductions, first without proofs of work and then with them. As root on Linux
+that happens in a network namespace, where the loopback acknowledges at once.
 
 A value of 0 leaves a measurement out: --streams 0, --connects 0, --cold 0, --listens 0, --relayed 0, --crowds 0,
 --flood 0s.`,
@@ -103,6 +103,7 @@ A value of 0 leaves a measurement out: --streams 0, --connects 0, --cold 0, --li
 	f.IntVar(&p.Listens, "listens", 6, "`NUMBER` of services whose start is timed")
 	f.Int64Var(&relayed, "relayed", 20, "`MiB` that move through a rendezvous point")
 	f.IntSliceVar(&p.Crowds, "crowds", []int{1000, 10000}, "`NUMBERS` of open connections")
+	f.DurationVar(&p.Rest, "rest", 20*time.Second, "`TIME` after which the memory of open connections is measured once more")
 	f.DurationVar(&p.FloodTime, "flood", 20*time.Second, "`TIME` that introductions flood a service")
 	f.IntVar(&p.FloodRate, "flood-rate", 10000, "`NUMBER` of them per second, at most")
 	f.StringVar(&p.Profiles, "profiles", "", "write CPU profiles of Chive's clients and services to `DIR`: for go tool pprof")

@@ -55,18 +55,22 @@ func isClient(r role) bool {
 	return false
 }
 
-// settle gives back the memory that only the start needed, when a node is ready.
-func settle(code program, log *slog.Logger) {
+// giveBack gives memory back that the process does not use now: what the garbage left, and
+// the pages of the program's code. What the process needs again, it gets back at its first
+// use.
+func giveBack(code program, log *slog.Logger) {
 	debug.FreeOSMemory()
 	if err := code.unmap(); err != nil {
 		log.Debug("memory: the program's pages stay mapped", "err", err)
 	}
 }
 
-// A process rests if it has allocated less than restBytes in the last restEvery.
+// A process rests if it has allocated less than restBytes in the last restEvery. It gives
+// memory back if it has allocated at least worthBytes since the last time.
 const (
-	restEvery = time.Minute
-	restBytes = 256 << 10
+	restEvery  = 5 * time.Second
+	restBytes  = 32 << 10
+	worthBytes = 256 << 10
 )
 
 // rests gives memory back each time when a client comes to rest. The start does not end
@@ -79,7 +83,7 @@ type rests struct {
 }
 
 // newRests returns nil for a node that is no client: a relay hardly ever rests.
-func newRests(r role) *rests {
+func newRests(r role, giveBack func()) *rests {
 	if !isClient(r) {
 		return nil
 	}
@@ -87,7 +91,7 @@ func newRests(r role) *rests {
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return m.TotalAlloc
-	}, debug.FreeOSMemory}
+	}, giveBack}
 }
 
 // run follows what the process allocates, until ctx ends.
@@ -97,18 +101,18 @@ func (r *rests) run(ctx context.Context) {
 	}
 	t := time.NewTicker(restEvery)
 	defer t.Stop()
-	settled := r.allocated()
-	for before := settled; ; {
+	given := r.allocated()
+	for before := given; ; {
 		select {
 		case <-t.C:
 		case <-ctx.Done():
 			return
 		}
 		now := r.allocated()
-		if now-before < restBytes && now-settled >= restBytes {
+		if now-before < restBytes && now-given >= worthBytes {
 			r.giveBack()
-			settled = r.allocated()
-			now = settled
+			given = r.allocated()
+			now = given
 		}
 		before = now
 	}

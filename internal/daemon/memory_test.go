@@ -34,15 +34,15 @@ func TestCollectOften(t *testing.T) {
 	}
 }
 
-// TestSettle: the program still runs after its pages were given back.
-func TestSettle(t *testing.T) {
+// TestGiveBack: the program still runs after its pages were given back.
+func TestGiveBack(t *testing.T) {
 	var said strings.Builder
 	log := slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	code, err := findProgram()
 	if err != nil {
 		t.Fatal(err)
 	}
-	settle(code, log)
+	giveBack(code, log)
 	if said.Len() > 0 {
 		t.Error(said.String())
 	}
@@ -61,39 +61,45 @@ func TestRests(t *testing.T) {
 		}()
 		synctest.Wait()
 		for i, c := range []struct {
-			more uint64 // allocated in a minute
+			more uint64 // allocated in restEvery
 			want uint64
 		}{
 			{0, 0},
-			{restBytes - 1, 0}, // little
-			{restBytes, 0},     // busy
-			{4 * restBytes, 0}, // still busy
-			{1000, 1},          // rests
-			{1000, 1},          // nothing new to give back
-			{restBytes / 2, 1},
-			{restBytes / 2, 2}, // little at a time is much in the end
-			{0, 2},
+			{restBytes - 1, 0},  // little
+			{worthBytes, 0},     // busy
+			{4 * worthBytes, 0}, // still busy
+			{1000, 1},           // rests
+			{1000, 1},           // nothing new to give back
+			{worthBytes, 1},
+			{restBytes, 1},
+			{restBytes - 1, 2},
+			{restBytes, 2},
+			{worthBytes - 3*restBytes, 2},
+			{restBytes - 1, 2}, // rests, with too little to give back
+			{restBytes - 1, 2},
+			{2, 3}, // little at a time is much in the end
+			{0, 3},
 		} {
 			total.Add(c.more)
 			time.Sleep(restEvery)
 			synctest.Wait()
 			if got := given.Load(); got != c.want {
-				t.Errorf("minute %d: %d times", i, got)
+				t.Errorf("step %d: %d times, want %d", i, got, c.want)
 			}
 		}
 		stop()
 		<-ended
 	})
 	for _, r := range []role{new(relayRole), new(authorityRole)} {
-		if newRests(r) != nil {
+		if newRests(r, nil) != nil {
 			t.Errorf("%T rests", r)
 		}
 	}
 	for _, r := range []role{new(proxyRole), new(onionRole)} {
-		n := newRests(r)
+		n := newRests(r, nil)
 		if n == nil || n.allocated() == 0 {
 			t.Errorf("%T does not rest", r)
 		}
 	}
-	newRests(new(relayRole)).run(t.Context()) // returns
+	newRests(new(relayRole), nil).run(t.Context()) // returns
 }

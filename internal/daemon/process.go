@@ -135,9 +135,9 @@ func (p *Process) serve(ctx context.Context) error {
 	go func() {
 		defer panics.Recover(p.log, func(err error) { ended <- err })
 		ended <- p.node.watch(watching, say, func(lines ...string) {
-			settle(p.code, p.log)
+			giveBack(p.code, p.log) // what only the start needed
 			go panics.Contain(p.log, nil, func() { newProcessors(p.log).run(watching) })()
-			go panics.Contain(p.log, nil, func() { newRests(p.Settings.role).run(watching) })()
+			go panics.Contain(p.log, nil, func() { newRests(p.Settings.role, func() { giveBack(p.code, p.log) }).run(watching) })()
 			say(append(lines, "ready")...)
 			p.notify(daemon.SdNotifyReady)
 		})

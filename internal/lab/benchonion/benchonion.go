@@ -12,7 +12,9 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/bench"
+	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/lab/measure"
+	"github.com/chivenet/chive/internal/lab/proc"
 	"github.com/chivenet/chive/internal/lab/target"
 )
 
@@ -37,6 +39,8 @@ type Plan struct {
 	Relayed int64
 	// Crowds are numbers of open connections, growing.
 	Crowds []int
+	// Rest is the time after which the memory of an open crowd is measured once more.
+	Rest time.Duration
 	// FloodTime is how long a service is flooded with FloodRate introductions per second.
 	FloodTime time.Duration
 	FloodRate int
@@ -91,8 +95,16 @@ func Run(ctx context.Context, p Plan) (*Report, error) {
 	if !slices.IsSorted(p.Crowds) {
 		return nil, fault.New(fault.Config, "bench onion: the numbers of connections must grow")
 	}
+	tor, _, err := ctor.Find(p.Tor)
+	if err != nil {
+		return nil, err
+	}
+	for _, program := range []string{tor, p.Program} {
+		if err := proc.Uncache(program); err != nil {
+			return nil, err
+		}
+	}
 	r := &run{Plan: &p}
-	var err error
 	if r.dir, err = os.MkdirTemp("", "chive-bench-"); err != nil {
 		return nil, fault.Wrap(fault.Local, err)
 	}

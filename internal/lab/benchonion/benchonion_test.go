@@ -58,8 +58,10 @@ func TestRun(t *testing.T) {
 	}
 	for _, c := range r.Crowds {
 		for _, one := range c.Pairs {
-			if one.Client <= 0 || one.Service <= 0 {
-				t.Errorf("%+v", c)
+			for _, m := range []CrowdMemory{one.Open, one.Rest} {
+				if m.Client <= 0 || m.Service <= 0 {
+					t.Errorf("%+v", c)
+				}
 			}
 		}
 	}
@@ -73,7 +75,7 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"connect, new circuit, median ms (Vanilla), all Chive", "service CPU, 1 stream up", "rendezvous point CPU",
-		"all Chive, Listen to first byte", "connect, no descriptor, p95 ms", "service RSS, 5 connections", "flood of Chive's service, ", "flood of Chive's service with proofs of work, ", "flood: honest clients", "rendezvous point of C tor"} {
+		"all Chive, Listen to first byte", "connect, no descriptor, p95 ms", "service RSS, 5 connections at rest", "flood of Chive's service, ", "flood of Chive's service with proofs of work, ", "flood: honest clients", "rendezvous point of C tor"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("no %q in\n%s", want, text.String())
 		}
@@ -88,7 +90,9 @@ func TestGoals(t *testing.T) {
 	second := func(v float64) Listens { return Listens{What: "Listen", FirstByte: &measure.Latency{Median: 1000 * v}} }
 	n := Network{Scheduler: "KIST", Pairs: []*measure.Report{pair(100, 10, 9), pair(60, 11, 3), pair(51, 30, 8)},
 		Listens: []Listens{second(5), second(1.1)}, Rendezvous: []Rendezvous{{PerCell: 6}, {PerCell: 2}}}
-	goals := append(n.goals(), crowdGoals([]Crowd{{Connections: 7, Pairs: []CrowdOfOne{{Client: 5, Service: 5}, {Client: 4, Service: 6}}}, {Connections: 9, Pairs: []CrowdOfOne{{Client: 5, Service: 5}, {Failed: "timeout"}}}})...)
+	goals := append(n.goals(), crowdGoals([]Crowd{{Connections: 7, Pairs: []CrowdOfOne{
+		{Open: CrowdMemory{Client: 5, Service: 5}, Rest: CrowdMemory{Client: 3, Service: 5}}, {Open: CrowdMemory{Client: 4, Service: 6}, Rest: CrowdMemory{Client: 4, Service: 5}}}},
+		{Connections: 9, Pairs: []CrowdOfOne{{}, {Failed: "timeout"}}}})...)
 	want := map[string]bool{
 		"connect, new circuit, median ms (KIST)":            true,
 		"connect, new circuit, median ms (KIST), all Chive": false,
@@ -99,8 +103,10 @@ func TestGoals(t *testing.T) {
 		"client CPU, 1 stream down, us/cell (KIST)":         true,
 		"Listen to first byte, median s (KIST)":             false,
 		"rendezvous point CPU, us/cell (KIST)":              true,
-		"client RSS, 7 connections, MB":                     true,
-		"service RSS, 7 connections, MB":                    false,
+		"client RSS, 7 connections just opened, MB":         true,
+		"service RSS, 7 connections just opened, MB":        false,
+		"client RSS, 7 connections at rest, MB":             false,
+		"service RSS, 7 connections at rest, MB":            true,
 		"RSS, 9 connections: Chive did not open them all":   false,
 	}
 	check(t, goals, want)

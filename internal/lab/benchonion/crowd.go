@@ -24,17 +24,23 @@ type Crowd struct {
 	Pairs       []CrowdOfOne `json:"pairs"` // C tor's, Chive's over C tor's relays
 }
 
-// CrowdOfOne is a pair's memory, in 10^6 bytes, and how long the connections took to
-// open.
+// CrowdOfOne is a pair's memory, and how long the connections took to open.
 type CrowdOfOne struct {
+	// Open is the memory when the last connection has opened, and Rest some time later.
+	Open    CrowdMemory `json:"open"`
+	Rest    CrowdMemory `json:"rest"`
+	Seconds float64     `json:"seconds"`
+	// Failed says why not all of the connections were opened; then there is no memory.
+	Failed string `json:"failed,omitempty"`
+}
+
+// CrowdMemory is a pair's memory, in 10^6 bytes.
+type CrowdMemory struct {
 	Client  float64 `json:"client_rss_mb"`
 	Service float64 `json:"service_rss_mb"`
 	// What of it is of no file: the pages of programs and libraries are in the kernel's cache anyway.
 	ClientAnon  float64 `json:"client_anon_mb"`
 	ServiceAnon float64 `json:"service_anon_mb"`
-	Seconds     float64 `json:"seconds"`
-	// Failed says why not all of the connections were opened; then there is no memory.
-	Failed string `json:"failed,omitempty"`
 }
 
 const (
@@ -165,16 +171,36 @@ func (s *site) crowdsOf(ctx context.Context, p *pair, out []Crowd) error {
 		holders = append(holders, h)
 		before = n
 		one := CrowdOfOne{Seconds: time.Since(began).Seconds()}
-		for pid, to := range map[int][2]*float64{p.client: {&one.Client, &one.ClientAnon}, p.service: {&one.Service, &one.ServiceAnon}} {
-			u, err := proc.Of(pid)
-			if err != nil {
-				return err
-			}
-			*to[0], *to[1] = float64(u.RSS)/1e6, float64(u.Anon)/1e6
+		if one.Open, err = p.memory(); err != nil {
+			return err
+		}
+		s.Progress(fmt.Sprintf("%s: %d open connections, %v later", p.name, n, s.Rest))
+		select {
+		case <-time.After(s.Rest):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+		if one.Rest, err = p.memory(); err != nil {
+			return err
 		}
 		out[i].Pairs = append(out[i].Pairs, one)
 	}
 	return nil
+}
+
+// memory measures the processes of a pair.
+func (p *pair) memory() (m CrowdMemory, err error) {
+	for _, one := range []struct {
+		pid       int
+		rss, anon *float64
+	}{{p.client, &m.Client, &m.ClientAnon}, {p.service, &m.Service, &m.ServiceAnon}} {
+		u, err := proc.Of(one.pid)
+		if err != nil {
+			return m, err
+		}
+		*one.rss, *one.anon = float64(u.RSS)/1e6, float64(u.Anon)/1e6
+	}
+	return m, nil
 }
 
 // holder is a process that holds connections.

@@ -66,22 +66,33 @@ func (n *Network) connects(what string, tor, same, all *measure.Latency) (out []
 }
 
 // String returns what the table says.
+func (m CrowdMemory) String() string {
+	return fmt.Sprintf("%.1f (%.1f), %.1f (%.1f)", m.Client, m.ClientAnon, m.Service, m.ServiceAnon)
+}
+
+// String returns what the table says.
 func (c CrowdOfOne) String() string {
 	if c.Failed != "" {
 		return "not all were opened"
 	}
-	return fmt.Sprintf("%.1f (%.1f), %.1f (%.1f) in %.1f s", c.Client, c.ClientAnon, c.Service, c.ServiceAnon, c.Seconds)
+	return fmt.Sprintf("%v after %.1f s; %v at rest", c.Open, c.Seconds, c.Rest)
 }
 
 func crowdGoals(all []Crowd) (out []bench.Goal) {
 	for _, c := range all {
-		if c.Pairs[1].Failed != "" {
+		tor, chive := c.Pairs[0], c.Pairs[1]
+		if chive.Failed != "" {
 			out = append(out, bench.Goal{What: fmt.Sprintf("RSS, %d connections: Chive did not open them all", c.Connections), Limit: 1})
 			continue
 		}
-		out = append(out,
-			bench.Ratio(fmt.Sprintf("client RSS, %d connections, MB", c.Connections), c.Pairs[1].Client, c.Pairs[0].Client, 1, false),
-			bench.Ratio(fmt.Sprintf("service RSS, %d connections, MB", c.Connections), c.Pairs[1].Service, c.Pairs[0].Service, 1, false))
+		for _, v := range []struct {
+			when       string
+			tor, chive CrowdMemory
+		}{{"just opened", tor.Open, chive.Open}, {"at rest", tor.Rest, chive.Rest}} {
+			out = append(out,
+				bench.Ratio(fmt.Sprintf("client RSS, %d connections %s, MB", c.Connections, v.when), v.chive.Client, v.tor.Client, 1, false),
+				bench.Ratio(fmt.Sprintf("service RSS, %d connections %s, MB", c.Connections, v.when), v.chive.Service, v.tor.Service, 1, false))
+		}
 	}
 	return out
 }
@@ -112,7 +123,7 @@ func (r *Report) Write(w io.Writer) error {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for i, c := range r.Crowds {
 		if i == 0 {
-			fmt.Fprintln(tw, "open connections\tC tor: RSS (anonymous), MB, of client, service; opened in\tChive: the same")
+			fmt.Fprintln(tw, "open connections\tC tor: RSS (anonymous), MB, of client, service\tChive: the same")
 		}
 		fmt.Fprintf(tw, "%d\t%v\t%v\n", c.Connections, c.Pairs[0], c.Pairs[1])
 	}

@@ -23,3 +23,6 @@ func CPU(int) (time.Duration, error) {
 func Conns(int) ([]Conn, error) {
 	return nil, fault.New(fault.Local, "the connections of a process can be read on Linux only: %w", errors.ErrUnsupported)
 }
+
+// Uncache does nothing on this system.
+func Uncache(string) error { return nil }

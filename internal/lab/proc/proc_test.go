@@ -5,7 +5,10 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -44,6 +47,24 @@ func TestOfThisProcess(t *testing.T) {
 func TestOfNoProcess(t *testing.T) {
 	if u, err := Of(1 << 29); err == nil {
 		t.Errorf("a process that does not exist used %+v", u)
+	}
+}
+
+// TestUncache: the file is as before, and a path without a file is an error.
+func TestUncache(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "program")
+	want := strings.Repeat("a program ", 1<<20)
+	if err := os.WriteFile(path, []byte(want), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := Uncache(path); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if err := Uncache(path + "s"); runtime.GOOS == "linux" && err == nil {
+		t.Error("no error without a file")
 	}
 }
 
