@@ -98,14 +98,18 @@ func (o *overdue) startFor(h *Hop, what string, limit time.Duration) {
 	if h.info.Client {
 		reason = cell.DestroyNone
 	}
+	o.after(h, limit, func() {
+		h.c.Close(reason, fault.New(fault.Timeout, "circuit: %s has not come in %v", what, limit))
+	})
+}
+
+// after runs f, unless stop is called before or the circuit closes.
+func (o *overdue) after(h *Hop, d time.Duration, f func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.ended {
-		return
+	if !o.ended {
+		o.timer = time.AfterFunc(d, panics.Contain(h.c.env.Log, nil, f))
 	}
-	o.timer = time.AfterFunc(limit, panics.Contain(h.c.env.Log, nil, func() {
-		h.c.Close(reason, fault.New(fault.Timeout, "circuit: %s has not come in %v", what, limit))
-	}))
 }
 
 // stop says that what was begun is there.

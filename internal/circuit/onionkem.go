@@ -132,18 +132,24 @@ func onionConfirm(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	h.keptOnly()
 	h.c.OnClose(func(error) { h.wipeRekey() })
 	h.protect(ks)
-	return h.rekeyOnion()
+	h.rekeyOnion()
+	return nil
 }
+
+// onionRekeyPause is how long a client waits before it begins the rekey: meanwhile its
+// first stream opens, which must not wait for seven cells and their handshake.
+const onionRekeyPause = 25 * time.Millisecond
 
 // rekeyOnion begins a client's rekey, after which the theft of the service's ML-KEM
 // key does not open what was recorded (docs/spec/pq-onions.md, section 7). Nothing
 // waits for it.
-func (h *Hop) rekeyOnion() error {
-	if err := h.requestRekey(handshake.HSKEMSet, handshake.HSRekeyVerification, make(chan error, 1)); err != nil {
-		return err
-	}
-	h.rekey.overdue.startFor(h, cell.RelayRekeyReply.String(), OnionKEMTimeout)
-	return nil
+func (h *Hop) rekeyOnion() {
+	h.rekey.overdue.after(h, onionRekeyPause, func() {
+		h.rekey.overdue.startFor(h, cell.RelayRekeyReply.String(), OnionKEMTimeout)
+		if err := h.requestRekey(handshake.HSKEMSet, handshake.HSRekeyVerification, make(chan error, 1)); err != nil {
+			h.c.Close(cell.DestroyNone, err)
+		}
+	})
 }
 
 // onionRekeyRequest handles a fragment of the rekey's REQUEST at an onion service, on

@@ -118,6 +118,13 @@ func meetByKEM(t *testing.T, cgo bool) {
 		if len(service.ports) != 1 || service.got.Len() != early {
 			t.Fatalf("ports %v, %d bytes", service.ports, service.got.Len())
 		}
+		for _, h := range []*Hop{ch, sh} { // the first stream can open before the rekey
+			if p := h.Protection(); p.String() != "pq768/H" || h.awaits != 0 {
+				t.Errorf("protected by %v, waits for %v", p, h.awaits)
+			}
+		}
+		time.Sleep(onionRekeyPause)
+		synctest.Wait()
 		for _, h := range []*Hop{ch, sh} {
 			if p := h.Protection(); p.String() != "pq768/B" || h.awaits != 0 { // the rekey is over, too
 				t.Errorf("protected by %v, waits for %v", p, h.awaits)
@@ -338,6 +345,7 @@ func TestOnionRekeyRefused(t *testing.T) {
 		e = r.kemEnds()
 		e.serve(t, nil)
 		ch = e.dial(t)
+		time.Sleep(onionRekeyPause)
 		synctest.Wait()
 		request(ch, ch.rekey.export, handshake.PQ768)
 		r.refused("a second one", e.service, "REKEY_REQUEST that was not due")
@@ -355,6 +363,7 @@ func TestOnionRekeyRefused(t *testing.T) {
 			return fromRelay(h, m, cc)
 		}
 		ch = e.dial(t)
+		time.Sleep(onionRekeyPause)
 		synctest.Wait()
 		st := ch.rekey.client
 		if p := ch.Protection(); p.String() != "pq768/H" || st == nil {
@@ -367,6 +376,26 @@ func TestOnionRekeyRefused(t *testing.T) {
 		}
 		if _, _, err := st.Finish(make([]byte, 1120)); !fault.Is(err, fault.Local) {
 			t.Errorf("the secrets of a rekey that failed are still there: %v", err)
+		}
+	})
+}
+
+// TestOnionRekeyOfAClosedCircuit: a circuit that closes before its rekey keeps no timer and
+// makes no secrets.
+func TestOnionRekeyOfAClosedCircuit(t *testing.T) {
+	onRig(t, func(r *rig) {
+		e := r.kemEnds()
+		e.serve(t, nil)
+		ch := e.dial(t)
+		synctest.Wait()
+		e.client.Close(cell.DestroyNone, nil)
+		time.Sleep(2 * onionRekeyPause)
+		synctest.Wait()
+		if err := ch.requestRekey(handshake.HSKEMSet, handshake.HSRekeyVerification, make(chan error, 1)); !fault.Is(err, fault.Closed) {
+			t.Errorf("a rekey of a closed circuit: %v", err)
+		}
+		if ch.rekey.client != nil {
+			t.Error("a closed circuit has secrets of a rekey")
 		}
 	})
 }

@@ -78,6 +78,9 @@ func (h *Hop) requestRekey(set handshake.PQSet, ver []byte, done chan error) err
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
 	r := &h.rekey
+	if h.c.closed { // its secrets would not be wiped
+		return fault.New(fault.Closed, "the circuit is closed")
+	}
 	if !r.exports || r.client != nil {
 		return fault.New(fault.Local, "the hop was not made by ntor-v3, or is being rekeyed")
 	}

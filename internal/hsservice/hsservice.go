@@ -51,7 +51,7 @@ type Circuits interface {
 	// nil, at a rendezvous point of a client's choice: these are its link specifiers as
 	// they came.
 	To(ctx context.Context, t linkspec.Target, specs []linkspec.Spec) (c *circuit.Circuit, number uint64, err error)
-	// Met is told that a client has opened its first stream on a circuit of To's.
+	// Met is told that a client's first stream on a circuit of To's is open.
 	Met()
 	// Flow returns the consensus's parameters of flow control, and whether to offer
 	// congestion control.

@@ -24,6 +24,7 @@ type Conn struct {
 	r      *rendezvous // the circuit that it came on
 	s      *Service
 	closed atomic.Bool
+	first  bool // of its circuit
 	port   uint16
 }
 
@@ -33,10 +34,17 @@ func (s *Service) newConn(st *stream.Stream, r *rendezvous, port uint16) *Conn {
 	s.conns.Add(1)
 	s.counts.streams.Add(1)
 	r.open.Add(1)
-	if !r.used.Swap(true) {
-		s.cfg.Circuits.Met()
+	return &Conn{Stream: st, r: r, first: !r.used.Swap(true), port: port, s: s}
+}
+
+// connected tells the client that the stream is open. The next circuits may be built only
+// after that: the client waits.
+func (c *Conn) connected() error {
+	err := c.Connected(netip.Addr{}, 0)
+	if c.first {
+		c.s.cfg.Circuits.Met()
 	}
-	return &Conn{Stream: st, r: r, port: port, s: s}
+	return err
 }
 
 // Close ends the stream.
@@ -131,7 +139,7 @@ func (s *Service) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	if !listened {
 		return s.forward(c, target)
 	}
-	if err := c.Connected(netip.Addr{}, 0); err != nil {
+	if err := c.connected(); err != nil {
 		_ = c.Close() // it is closed; this counts it
 		return fault.Except(fault.Closed, err)
 	}

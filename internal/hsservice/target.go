@@ -86,7 +86,7 @@ func (s *Service) forward(c *Conn, t Target) error {
 				return
 			}
 		}
-		if err := c.Connected(netip.Addr{}, 0); err != nil {
+		if err := c.connected(); err != nil {
 			_ = c.Close() // it is closed; this counts it
 			conn.Close()
 			return
