@@ -168,9 +168,10 @@ func (n onionNet) Flow() (*flow.Params, bool) {
 	return o.Flow, o.Congestion
 }
 
-// onionAddress reads the address of a service.
+// onionAddress reads the address of a service. That its key is good is looked at later,
+// once for many streams, when it is blinded.
 func (c *Client) onionAddress(host string) (ident.Ed25519ID, error) {
-	id, err := hscrypto.ParseAddress(host)
+	id, err := hscrypto.ReadAddress(host)
 	if err != nil {
 		return id, fault.New(fault.KindOf(err), "dial: %w: %w", hsclient.ErrAddress, err)
 	}

@@ -40,6 +40,19 @@ func Address(id ident.Ed25519ID) string {
 // or whose key is not a point of prime order; the error does not contain the
 // address.
 func ParseAddress(host string) (ident.Ed25519ID, error) {
+	id, err := ReadAddress(host)
+	if err != nil {
+		return id, err
+	}
+	if _, err := point(id); err != nil {
+		return ident.Ed25519ID{}, fault.New(fault.Config, "onion address: %w", err)
+	}
+	return id, nil
+}
+
+// ReadAddress is ParseAddress without the look at the key's point, which takes longer
+// than all else, and which Blind does too.
+func ReadAddress(host string) (ident.Ed25519ID, error) {
 	var id ident.Ed25519ID
 	name, ok := strings.CutSuffix(strings.ToLower(strings.TrimSuffix(host, ".")), suffix)
 	if !ok {
@@ -60,9 +73,6 @@ func ParseAddress(host string) (ident.Ed25519ID, error) {
 	copy(id[:], b)
 	if sum := checksum(id); !bytes.Equal(sum[:], b[32:34]) {
 		return ident.Ed25519ID{}, fault.New(fault.Config, "onion address: the checksum is wrong: a letter or digit is mistyped")
-	}
-	if _, err := point(id); err != nil {
-		return ident.Ed25519ID{}, fault.New(fault.Config, "onion address: %w", err)
 	}
 	return id, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // keep closes expired circuits and builds predicted ones, until the pool is closed.
@@ -139,19 +140,25 @@ func (p *Pool) prebuild(now time.Time) {
 const internalTwice = 2
 
 // restTime is how long circuits for onion services wait to be built ahead after one was
-// taken, unless there is none or Rested is called: a stream is being opened with it, which
-// must not wait for their handshakes.
-const restTime = 100 * time.Millisecond
+// taken, unless there is none: a stream is being opened with it, which must not wait for
+// their handshakes. Once it is open, openTime is enough: its answer must leave this process.
+const (
+	restTime = 100 * time.Millisecond
+	openTime = 5 * time.Millisecond
+)
 
-// Rested says that a stream to or of an onion service is open: circuits may be built ahead
-// again.
+// Rested says that a stream to or of an onion service is open: circuits may soon be built
+// ahead again.
 func (p *Pool) Rested() {
+	until := time.Now().Add(openTime)
 	p.mu.Lock()
-	resting := !p.restUntil.IsZero()
-	p.restUntil = time.Time{}
+	resting := until.Before(p.restUntil)
+	if resting {
+		p.restUntil = until
+	}
 	p.mu.Unlock()
 	if resting {
-		p.kick()
+		time.AfterFunc(openTime, panics.Contain(p.cfg.Log, nil, p.kick))
 	}
 }
 

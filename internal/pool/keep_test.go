@@ -167,6 +167,11 @@ func TestInternalAhead(t *testing.T) {
 		third, fourth := acquire(t, p, internal), acquire(t, p, internal)
 		p.Rested()
 		synctest.Wait()
+		if n := b.launched() - before; n != 2 {
+			t.Errorf("%d circuits were built ahead at once when the stream was open, not 2", n)
+		}
+		time.Sleep(openTime)
+		synctest.Wait()
 		if n := b.launched() - before; n != 4 {
 			t.Errorf("%d circuits were built ahead when the stream was open, not 4", n)
 		}
