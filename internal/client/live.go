@@ -23,8 +23,8 @@ func (c *Client) Reload(l Live) {
 	// A pool that opens at this moment has the settings already, or is here.
 	if p := c.pool.Load(); p != nil {
 		p.SetMaxDirtiness(l.MaxDirtiness)
-		if !reflect.DeepEqual(old.Path, l.Path) {
-			p.NewIdentity()
-		}
+	}
+	if !reflect.DeepEqual(old.Path, l.Path) {
+		c.NewIdentity()
 	}
 }

@@ -93,6 +93,7 @@ type Client struct {
 	histories map[meetKey]*history
 	meets     map[meetKey]*meeting
 	late      lingering
+	spare     spare
 	closed    bool
 }
 
@@ -123,6 +124,7 @@ func (c *Client) NewIdentity() {
 	for _, m := range c.forget() {
 		m.retire()
 	}
+	c.dropSpare() // after forget: none that is being made comes later
 }
 
 // forget forgets everything, and returns the meetings that there were.
@@ -140,6 +142,7 @@ func (c *Client) forget() map[meetKey]*meeting {
 func (c *Client) Close() {
 	all := c.close()
 	c.cancel()
+	c.dropSpare()
 	for _, m := range all {
 		m.end()
 	}

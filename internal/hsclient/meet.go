@@ -36,6 +36,7 @@ func (c *Client) connect(ctx context.Context, h *history, stable bool) (Circuit,
 		newest, circ, hop, err := c.meet(ctx, h, desc, stable)
 		if err == nil {
 			c.forgetAsked(desc.blinded)
+			c.restock(stable)
 		}
 		if err == nil || again || ctx.Err() != nil {
 			return circ, hop, err
@@ -77,9 +78,15 @@ type making struct {
 	done  chan made        // receives once
 }
 
-// prepare begins to make a rendezvous point.
+// prepare begins to make a rendezvous point, unless there is a spare one.
 func (c *Client) prepare(ctx context.Context, stable bool) *making {
 	m := &making{make(chan *rendezvous, 1), make(chan made, 1)}
+	if r := c.takeSpare(stable); r != nil {
+		m.asked <- r
+		m.done <- made{r, nil}
+		close(m.asked)
+		return m
+	}
 	c.wg.Go(func() {
 		defer panics.Recover(c.cfg.Log, func(err error) { m.done <- made{nil, err} })
 		defer close(m.asked)

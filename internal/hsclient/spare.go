@@ -1,0 +1,120 @@
+package hsclient
+
+import (
+	"context"
+	"time"
+
+	"github.com/chivenet/chive/internal/panics"
+)
+
+const (
+	// spareWait is how long after a connection the point for the next one is made: a
+	// stream is being opened, which must not share its relays with that.
+	spareWait = 50 * time.Millisecond
+	// spareLife is how long a point waits for the next connection.
+	spareLife = 2 * time.Minute
+)
+
+// spare is a rendezvous point that was made ahead, for the next connection to any service.
+// Its relay knows neither which one that will be, nor which one the last was: all of this is
+// on a circuit of its own. The client's mu guards it.
+type spare struct {
+	rend   *rendezvous // nil: there is none
+	stable bool
+	timer  *time.Timer // makes it, or ends it; may be nil
+}
+
+// stopLocked takes the point out, and ends what would have happened to it.
+func (s *spare) stopLocked() *rendezvous {
+	if s.timer != nil {
+		s.timer.Stop()
+		s.timer = nil
+	}
+	r := s.rend
+	s.rend = nil
+	return r
+}
+
+// takeSpare returns the spare rendezvous point, if there is one that is as stable as asked
+// for. An attempt has begun: none is made meanwhile.
+func (c *Client) takeSpare(stable bool) *rendezvous {
+	r := c.removeSpare(stable)
+	if r != nil && r.circ.Engine().Err() != nil {
+		r.close()
+		return nil
+	}
+	return r
+}
+
+// dropSpare closes the spare rendezvous point.
+func (c *Client) dropSpare() {
+	if r := c.removeSpare(false); r != nil {
+		r.close()
+	}
+}
+
+func (c *Client) removeSpare(stable bool) *rendezvous {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.spare.rend != nil && stable && !c.spare.stable {
+		return nil
+	}
+	return c.spare.stopLocked()
+}
+
+// restock has a spare rendezvous point made soon, unless there is one.
+func (c *Client) restock(stable bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.spare.rend != nil {
+		return
+	}
+	c.spare.stopLocked()
+	c.spare.timer = time.AfterFunc(spareWait, panics.Contain(c.cfg.Log, nil, func() { c.makeSpare(stable) }))
+}
+
+func (c *Client) makeSpare(stable bool) {
+	epoch, ok := c.working()
+	if !ok {
+		return
+	}
+	defer c.wg.Done()
+	ctx, cancel := context.WithTimeout(c.ctx, establishTimeout)
+	defer cancel()
+	circ, err := c.cfg.Network.Internal(ctx, stable)
+	var r *rendezvous
+	if err == nil {
+		r = newRendezvous(circ)
+		err = r.establish(ctx)
+	}
+	if err != nil {
+		c.cfg.Log.Debug("no rendezvous point was made ahead", "err", err)
+		return
+	}
+	if !c.keepSpare(r, stable, epoch) {
+		r.close()
+	}
+}
+
+// working counts a goroutine that Close waits for; false if it is too late.
+func (c *Client) working() (epoch int, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return 0, false
+	}
+	c.wg.Add(1)
+	return c.epoch, true
+}
+
+// keepSpare keeps a point, unless a new identity was asked for since, or there is one.
+func (c *Client) keepSpare(r *rendezvous, stable bool, epoch int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed || c.epoch != epoch || c.spare.rend != nil {
+		return false
+	}
+	c.spare.stopLocked()
+	c.spare = spare{r, stable, time.AfterFunc(spareLife, panics.Contain(c.cfg.Log, nil, c.dropSpare))}
+	return true
+}
