@@ -9,6 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // introduceLen is the length of every INTRODUCE1, in bytes: the longest that every format
@@ -56,6 +57,21 @@ func (c *Client) ahead(desc *cached, p *netdoc.HSIntroPoint, rend *rendezvous, m
 	}
 	return d
 }
+
+// drafting is ahead on a goroutine of its own. The function that it returns waits for it,
+// and must be called.
+func (c *Client) drafting(desc *cached, p *netdoc.HSIntroPoint, rend *rendezvous, making *making) func() *draft {
+	out := make(chan *draft, 1)
+	c.wg.Go(func() {
+		defer close(out) // after a panic, too
+		defer panics.Recover(c.cfg.Log, nil)
+		out <- c.ahead(desc, p, rend, making)
+	})
+	return func() *draft { return <-out }
+}
+
+// noDraft is what drafting returns if there is nothing to make.
+func noDraft() *draft { return nil }
 
 // drop forgets the secrets of a draft that is not sent. d may be nil.
 func (d *draft) drop() {

@@ -159,12 +159,12 @@ func (c *Client) course(ctx context.Context, a *approach, p *netdoc.HSIntroPoint
 		if rend == nil && making == nil {
 			making = c.prepare(ctx, stable)
 		}
-		reaching := c.reaching(ctx, a.history, p)
-		var ahead *draft
+		drafted := noDraft
 		if work.effort == 0 { // else the proof must be in it
-			ahead = c.ahead(desc, p, rend, making)
+			drafted = c.drafting(desc, p, rend, making)
 		}
-		circ, err := reaching()
+		circ, err := c.reach(ctx, a.history, p)
+		ahead := drafted()
 		if ctx.Err() != nil {
 			ahead.drop()
 			if err == nil {
@@ -232,25 +232,6 @@ func (c *Client) reach(ctx context.Context, h *history, p *netdoc.HSIntroPoint) 
 		h.note(p, func(s *pointState) { s.unreachable++ })
 	}
 	return circ, err
-}
-
-// reaching is reach on a goroutine of its own. The function that it returns waits for it,
-// and must be called.
-func (c *Client) reaching(ctx context.Context, h *history, p *netdoc.HSIntroPoint) func() (Circuit, error) {
-	type reached struct {
-		circ Circuit
-		err  error
-	}
-	out := make(chan reached, 1)
-	c.wg.Go(func() {
-		defer panics.Recover(c.cfg.Log, func(err error) { out <- reached{nil, err} })
-		circ, err := c.reach(ctx, h, p)
-		out <- reached{circ, err}
-	})
-	return func() (Circuit, error) {
-		r := <-out
-		return r.circ, r.err
-	}
 }
 
 // through introduces this client at one point, and notes how that went.
