@@ -63,8 +63,8 @@ func (c *Client) ahead(desc *cached, p *netdoc.HSIntroPoint, rend *rendezvous, m
 func (c *Client) drafting(desc *cached, p *netdoc.HSIntroPoint, rend *rendezvous, making *making) func() *draft {
 	out := make(chan *draft, 1)
 	c.wg.Go(func() {
-		defer close(out) // after a panic, too
 		defer panics.Recover(c.cfg.Log, nil)
+		defer close(out) // after a panic, too
 		out <- c.ahead(desc, p, rend, making)
 	})
 	return func() *draft { return <-out }
