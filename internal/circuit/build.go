@@ -2,7 +2,6 @@ package circuit
 
 import (
 	"context"
-	"crypto/rand"
 	"sync"
 
 	"github.com/chivenet/chive/internal/channel"
@@ -46,7 +45,7 @@ func (r *Route) start(env *Env, i int) (*clientHandshake, error) {
 	if p := r.protection(i); p.Carriage == handshake.CarriageA {
 		opts.Handshake = p.Set.Kind()
 	}
-	return startHandshake(env, rand.Reader, r.Targets[i], opts)
+	return startHandshake(env, r.Targets[i], opts)
 }
 
 func (r *Route) protection(i int) Protection {

@@ -26,6 +26,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -38,6 +39,8 @@ type Env struct {
 	Queues *QueueLimits
 	// Padding bounds what padding machines send; nil: there are none.
 	Padding *PaddingLimits
+
+	ahead handshake.KeyAhead // for a client's next onionskin
 }
 
 // QueueLimits are how many cells of a circuit may wait at a relay for the

@@ -2,7 +2,6 @@ package circuit
 
 import (
 	"context"
-	"crypto/rand"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
@@ -13,7 +12,7 @@ import (
 // Create builds the first hop of a client's circuit on ch. When it fails the
 // circuit is destroyed.
 func Create(ctx context.Context, env *Env, ch *channel.Channel, target linkspec.Target, opts HopOptions) (*Circuit, error) {
-	hs, err := startHandshake(env, rand.Reader, target, opts)
+	hs, err := startHandshake(env, target, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -37,6 +36,7 @@ func createBy(ctx context.Context, env *Env, ch *channel.Channel, hs *clientHand
 		return nil, err
 	}
 	meanwhile()
+	hs.prepare(env)
 	var r reply
 	select {
 	case r = <-created:
@@ -60,7 +60,7 @@ func createBy(ctx context.Context, env *Env, ch *channel.Channel, hs *clientHand
 // Extend adds a hop. When it fails the circuit is destroyed: a relay that
 // could not extend leaves it in a state that nobody can use.
 func (c *Circuit) Extend(ctx context.Context, target linkspec.Target, opts HopOptions) error {
-	hs, err := startHandshake(c.env, rand.Reader, target, opts)
+	hs, err := startHandshake(c.env, target, opts)
 	return c.extendBy(ctx, hs, err, func() {})
 }
 
@@ -94,6 +94,7 @@ func (c *Circuit) extend(ctx context.Context, hs *clientHandshake, meanwhile fun
 		return err
 	}
 	meanwhile()
+	hs.prepare(c.env)
 	_, body, err := want.Wait(ctx)
 	if err != nil {
 		return err

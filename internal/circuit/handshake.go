@@ -1,6 +1,7 @@
 package circuit
 
 import (
+	"crypto/rand"
 	"io"
 	"time"
 
@@ -47,9 +48,9 @@ type clientHandshake struct {
 	ahead     time.Duration // part of spent: while the hop before was not there yet
 }
 
-func startHandshake(env *Env, rnd io.Reader, t linkspec.Target, opts HopOptions) (*clientHandshake, error) {
+func startHandshake(env *Env, t linkspec.Target, opts HopOptions) (*clientHandshake, error) {
 	began := env.Now()
-	hs, err := newHandshake(rnd, t, opts)
+	hs, err := newHandshake(env.ahead.Before(rand.Reader), t, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +80,15 @@ func newHandshake(rnd io.Reader, t linkspec.Target, opts HopOptions) (*clientHan
 	var err error
 	hs.state, hs.onionskin, err = hs.kind.Start(rnd, &t, exts)
 	return hs, err
+}
+
+// prepare does what can be done before the answer comes, and makes the next handshake's
+// key pair.
+func (hs *clientHandshake) prepare(env *Env) {
+	began := env.Now()
+	hs.state.Prepare()
+	hs.spent += env.Now().Sub(began)
+	_ = env.ahead.Make(rand.Reader) // never fails (crypto/rand)
 }
 
 // specs returns the link specifiers to send.

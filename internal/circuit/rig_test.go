@@ -268,7 +268,7 @@ func (r *rig) circuit(o HopOptions, take func(h *Hop, m cell.RelayMsg)) *Circuit
 // the relay.
 func (r *rig) circuitOver(link *channel.Channel, o HopOptions, take func(h *Hop, m cell.RelayMsg)) *Circuit {
 	r.t.Helper()
-	hs, err := startHandshake(r.env(), rand.Reader, r.target, o)
+	hs, err := startHandshake(r.env(), r.target, o)
 	if err != nil {
 		r.t.Fatal(err)
 	}

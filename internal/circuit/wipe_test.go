@@ -30,8 +30,9 @@ func TestWipe(t *testing.T) {
 	nothing := func([]byte) ([]byte, error) { return []byte{0}, nil }
 	for _, k := range handshake.Kinds {
 		name := k.Name
-		for _, wiped := range []bool{false, true} {
-			hs, err := startHandshake(env, rand.Reader, target, HopOptions{Handshake: k})
+		for i := range 4 {
+			wiped, prepared := i&1 != 0, i&2 != 0
+			hs, err := startHandshake(env, target, HopOptions{Handshake: k})
 			if err != nil {
 				t.Fatal(name, err)
 			}
@@ -39,12 +40,15 @@ func TestWipe(t *testing.T) {
 			if err != nil {
 				t.Fatal(name, err)
 			}
+			if prepared {
+				hs.prepare(env)
+			}
 			if wiped {
 				hs.wipe()
 			}
 			_, err = hs.finish(newCircuit(env, nil), reply)
 			if wiped != fault.Is(err, fault.Local) || !wiped && err != nil {
-				t.Errorf("%s, wiped %v: %v", name, wiped, err)
+				t.Errorf("%s, wiped %v, prepared %v: %v", name, wiped, prepared, err)
 			}
 		}
 	}

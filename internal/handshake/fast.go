@@ -36,6 +36,9 @@ func fastClient(rand io.Reader) (*fastState, []byte, error) {
 	return s, append([]byte(nil), s.x[:]...), nil
 }
 
+// Prepare implements Client.
+func (s *fastState) Prepare() {}
+
 // Wipe implements Client.
 func (s *fastState) Wipe() {
 	s.used = true

@@ -59,6 +59,9 @@ const (
 // Client is a client's half of a handshake, between its onionskin and the
 // relay's answer.
 type Client interface {
+	// Prepare does the part of Finish that needs no answer, and which Finish does
+	// otherwise: for the time until the answer comes.
+	Prepare()
 	// Finish checks the relay's answer, and wipes the state. exts is the relay's
 	// list of extensions; nil from a kind without Extensions. The key stream is an
 	// Exporter as well if the hop can be rekeyed.

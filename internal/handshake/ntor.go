@@ -46,6 +46,10 @@ type ntorState struct {
 	onion ident.X25519Key
 	x     NtorKeyPair
 	used  bool
+
+	prepared bool
+	xb       [32]byte // once prepared
+	usable   bool     // the onion key is not of small order
 }
 
 // ntorClient starts ntor with the relay that has identity id and the given
@@ -62,10 +66,20 @@ func ntorClient(rand io.Reader, id ident.RSAID, onion ident.X25519Key) (*ntorSta
 	return s, skin, nil
 }
 
+// Prepare implements Client.
+func (s *ntorState) Prepare() {
+	if s.prepared || s.used {
+		return
+	}
+	s.usable = s.x.dh(&s.xb, &s.onion)
+	s.prepared = true
+}
+
 // Wipe implements Client.
 func (s *ntorState) Wipe() {
 	s.used = true
 	s.x.wipe()
+	clear(s.xb[:])
 }
 
 // Finish implements Client: the relay's 64 bytes prove that it holds the onion
@@ -79,14 +93,13 @@ func (s *ntorState) Finish(reply []byte) (exts []byte, ks KeyStream, err error) 
 		return nil, nil, fault.New(fault.Protocol, "ntor reply: %d bytes, not %d", len(reply), ntorServerLen)
 	}
 	y := ident.X25519Key(reply[:32])
-	var xy, xb [32]byte
+	var xy [32]byte
 	defer clear(xy[:])
-	defer clear(xb[:])
 	// Every check runs before any verdict, so that time does not tell which
 	// one failed.
-	ok := s.x.dh(&xy, &y)
-	ok = s.x.dh(&xb, &s.onion) && ok
-	auth, ks := ntorDerive(&xy, &xb, &s.id, &s.onion, &s.x.pub, &y)
+	s.Prepare()
+	ok := s.x.dh(&xy, &y) && s.usable
+	auth, ks := ntorDerive(&xy, &s.xb, &s.id, &s.onion, &s.x.pub, &y)
 	ok = subtle.ConstantTimeCompare(auth[:], reply[32:]) == 1 && ok
 	if !ok {
 		return nil, nil, fault.New(fault.Protocol, "ntor reply: authentication failed")

@@ -102,6 +102,9 @@ func (v *v3) client(rand io.Reader, id ident.Ed25519ID, onion ident.X25519Key, v
 	return s, append(skin, s.mac[:]...), nil
 }
 
+// Prepare implements Client: the onionskin already needed all of it.
+func (s *v3State) Prepare() {}
+
 // Wipe implements Client.
 func (s *v3State) Wipe() {
 	s.used = true

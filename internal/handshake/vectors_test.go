@@ -79,7 +79,8 @@ func TestFastVectors(t *testing.T) {
 }
 
 func TestNtorVectors(t *testing.T) {
-	for _, v := range loadVectors(t).Ntor {
+	vectors := loadVectors(t).Ntor
+	for i, v := range append(vectors, vectors...) {
 		b, err := NtorKeyPairFromSecret(v["b"])
 		if err != nil {
 			t.Fatal(err)
@@ -92,6 +93,9 @@ func TestNtorVectors(t *testing.T) {
 			t.Fatal(err)
 		}
 		equal(t, "onionskin", skin, v["client"])
+		if i >= len(vectors) {
+			st.Prepare()
+		}
 		reply, sks, err := ntorServer(bytes.NewReader(v["y"]), []*NtorKeyPair{b}, id, skin)
 		if err != nil {
 			t.Fatal(err)
