@@ -70,6 +70,7 @@ type Channel struct {
 	urgent     []byte // whole cells that go before all others (DESTROY, padding)
 	turn       turn   // which goroutine may write
 	batch      bool   // the reader is handing out cells
+	lets       bool   // other goroutines run before the reader writes
 	closed     bool
 	cause      error
 	emptySince time.Time // when the last circuit closed; zero while one is open

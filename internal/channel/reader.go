@@ -151,6 +151,12 @@ func (ch *Channel) abandon(cause error) bool {
 // channels and on this one. It reports whether it wrote on this one.
 func (ch *Channel) writeBatch() (wrote bool) {
 	ch.mu.Lock()
+	if ch.lets {
+		ch.lets = false
+		ch.mu.Unlock()
+		runtime.Gosched()
+		ch.mu.Lock()
+	}
 	ch.batch = false
 	mine := ch.turn == turnReader
 	if mine {

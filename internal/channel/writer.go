@@ -74,6 +74,14 @@ func (ch *Channel) Flush() {
 // reader's goroutine may call it.
 func (ch *Channel) FlushLater(other *Channel) { ch.claimed = append(ch.claimed, other) }
 
+// LetRun makes ch's reader let other goroutines run before it writes what its batch has
+// queued: one of them is about to queue more, which then needs no record of its own.
+func (ch *Channel) LetRun() {
+	ch.mu.Lock()
+	ch.lets = true
+	ch.mu.Unlock()
+}
+
 // writeLoop writes when it has the turn, until the channel closes.
 func (ch *Channel) writeLoop() {
 	if err := ch.write(); err != nil {

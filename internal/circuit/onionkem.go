@@ -75,6 +75,7 @@ func (h *Hop) sendCiphertext(hs handshake.KeyStream, kem *handshake.HSKEMClient)
 		return err
 	}
 	h.seal = k.seal
+	h.c.Channel().LetRun() // BEGIN comes next
 	return nil
 }
 
@@ -108,6 +109,7 @@ func onionCiphertext(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 		return err
 	}
 	h.seal = k.seal
+	c.Channel().LetRun() // BEGIN may have come with it
 	h.protectLocked(ks)
 	return nil
 }
