@@ -54,8 +54,10 @@ type Stream struct {
 	closed      bool // Close was called
 	halves      bool // both ends take HALF_CLOSE
 	halfSent    bool
-	peerHalf    bool // it has come
-	writeClosed bool // CloseWrite was called; without halves END is still to be sent
+	peerHalf    bool           // it has come
+	writeClosed bool           // CloseWrite was called; without halves END is still to be sent
+	sending     bool           // a writer has claimed credit, and its cells are on their way to the circuit
+	endDue      cell.EndReason // of an END that waits for them; 0: none
 	endSent     bool
 	peerEnded   bool
 	noCircuit   bool          // the circuit has closed

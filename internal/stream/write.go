@@ -34,10 +34,7 @@ func (s *Stream) write(p []byte) (int, error) {
 			return done, err
 		}
 		if want > 0 {
-			n, cells, err := s.hop.SendData(&s.writeWake, s.id, p[done:done+bytes], want)
-			if cells < want {
-				s.unclaim(want-cells, bytes-n)
-			}
+			n, cells, err := s.send(p[done:done+bytes], want)
 			if err != nil {
 				return done, err
 			}
@@ -80,15 +77,26 @@ func (s *Stream) claim(n int) (want, bytes int, wait time.Duration, err error) {
 	bytes = min(want*per, n)
 	s.out.sent(want, bytes)
 	s.wrote += uint64(bytes)
+	s.sending = want > 0
 	return want, bytes, wait, nil
 }
 
-// unclaim gives back credit that was not used.
+// send sends what was claimed, or as much of it as it can.
+func (s *Stream) send(p []byte, want int) (n, cells int, err error) {
+	defer func() { s.unclaim(want-cells, len(p)-n) }()
+	return s.hop.SendData(&s.writeWake, s.id, p, want)
+}
+
+// unclaim gives back credit that was not used, and sends END if it has waited.
 func (s *Stream) unclaim(cells, bytes int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.out.unsent(cells, bytes)
 	s.wrote -= uint64(bytes)
+	s.sending = false
+	if s.endDue != 0 {
+		s.putEndLocked(s.endDue)
+	}
 }
 
 // waitToWrite waits for credit, or for a rate's next tokens when wait is not
@@ -109,11 +117,23 @@ func (s *Stream) waitToWrite(wait time.Duration) error {
 	return nil
 }
 
+// sendEndLocked sends END, after the DATA that another goroutine sends at this moment: the
+// peer forgets the stream at END, and a cell for a stream that it does not know costs the
+// circuit.
 func (s *Stream) sendEndLocked(reason cell.EndReason) {
-	if s.endSent {
+	switch {
+	case s.endSent:
 		return
+	case s.sending:
+		s.endDue = reason
+	default:
+		s.putEndLocked(reason)
 	}
 	s.endSent = true
+}
+
+func (s *Stream) putEndLocked(reason cell.EndReason) {
+	s.endDue = 0
 	m := cell.End{Reason: reason}
 	// An error means that the circuit is closed, and that nobody waits for END.
 	_ = s.hop.Send(cell.RelayEnd, s.id, m.Append(nil))
