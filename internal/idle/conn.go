@@ -138,6 +138,15 @@ func (c *Conn) hold(reads bool) (net.Conn, syscall.RawConn, error) {
 	return c.conn, c.raw, nil
 }
 
+// Known has net know the socket again, for a caller that reads. It reports whether Hold
+// works at once: it does not while there is no file descriptor left. Read works then.
+func (c *Conn) Known() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.rests = false
+	return !scarce(c.returnLocked())
+}
+
 // returnLocked makes the socket known to net again.
 func (c *Conn) returnLocked() error {
 	if c.closed {

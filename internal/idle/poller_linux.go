@@ -42,10 +42,6 @@ type retiree struct {
 	at   time.Time
 }
 
-// restTime is how long a connection rests before net forgets it: to leave net and to
-// come back costs some ten system calls.
-const restTime = time.Second
-
 // arm has the kernel tell once when c has something to read.
 func (p *poller) arm(c *Conn) error {
 	p.mu.Lock()
@@ -138,10 +134,11 @@ func (p *poller) wake(c *Conn) { go panics.Contain(nil, nil, c.waker.Wake)() }
 func (p *poller) retire(c *Conn, turn uint32) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.queue = append(p.queue, retiree{c, turn, time.Now().Add(restTime)})
+	wait := time.Duration(restTime.Load())
+	p.queue = append(p.queue, retiree{c, turn, time.Now().Add(wait)})
 	if !p.sweeping {
 		p.sweeping = true
-		p.sweepIn(restTime)
+		p.sweepIn(wait)
 	}
 }
 

@@ -35,7 +35,7 @@ func (j *joint) moveUp(first []byte) {
 	}
 	f := newSource(nil, j.s.account)
 	defer f.drop()
-	for patient := !j.rests || sinceStart()-j.rested < patience; ; patient = true {
+	for patient := !j.rests || sinceStart()-j.rested < patience && j.conn.Known(); ; patient = true {
 		var err error
 		if patient {
 			err = j.readWaiting(f)
