@@ -21,6 +21,7 @@ const (
 type spare struct {
 	rend   *rendezvous // nil: there is none
 	stable bool
+	making bool        // it is being made
 	timer  *time.Timer // makes it, or ends it; may be nil
 }
 
@@ -78,7 +79,7 @@ func (c *Client) makeSpare(stable bool) {
 	if !ok {
 		return
 	}
-	defer c.wg.Done()
+	defer c.worked()
 	ctx, cancel := context.WithTimeout(c.ctx, establishTimeout)
 	defer cancel()
 	circ, err := c.cfg.Network.Internal(ctx, stable)
@@ -96,15 +97,25 @@ func (c *Client) makeSpare(stable bool) {
 	}
 }
 
-// working counts a goroutine that Close waits for; false if it is too late.
+// working counts a goroutine that makes a point, for which Close waits; false if it is too
+// late, or if another one makes it: many connections at a time need no more circuits.
 func (c *Client) working() (epoch int, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.closed {
+	if c.closed || c.spare.making {
 		return 0, false
 	}
+	c.spare.making = true
 	c.wg.Add(1)
 	return c.epoch, true
+}
+
+// worked ends working.
+func (c *Client) worked() {
+	defer c.wg.Done()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.spare.making = false
 }
 
 // keepSpare keeps a point, unless a new identity was asked for since, or there is one.
@@ -115,6 +126,7 @@ func (c *Client) keepSpare(r *rendezvous, stable bool, epoch int) bool {
 		return false
 	}
 	c.spare.stopLocked()
-	c.spare = spare{r, stable, time.AfterFunc(spareLife, panics.Contain(c.cfg.Log, nil, c.dropSpare))}
+	c.spare.rend, c.spare.stable = r, stable
+	c.spare.timer = time.AfterFunc(spareLife, panics.Contain(c.cfg.Log, nil, c.dropSpare))
 	return true
 }

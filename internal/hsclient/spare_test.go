@@ -136,3 +136,35 @@ func TestRestock(t *testing.T) {
 		t.Error("a point will be made during an attempt")
 	}
 }
+
+// TestOneIsMade: while a point is being made, which takes long, connections have no other
+// one made.
+func TestOneIsMade(t *testing.T) {
+	n := newInternalNet(t)
+	build, begun, goOn := n.build, make(chan struct{}), make(chan struct{})
+	n.build = func() realCircuit {
+		begun <- struct{}{}
+		<-goOn
+		return build()
+	}
+	c := New(Config{Network: n, Log: slog.New(slog.DiscardHandler)})
+	defer c.Close()
+	made := make(chan struct{})
+	go func() { c.makeSpare(false); close(made) }()
+	<-begun
+	others := make(chan struct{})
+	go func() { c.makeSpare(false); close(others) }()
+	select {
+	case <-others:
+	case <-begun:
+		t.Error("two points are being made")
+		goOn <- struct{}{}
+	}
+	goOn <- struct{}{}
+	<-made
+	n.build = build
+	c.dropSpare()
+	if c.makeSpare(false); c.takeSpare(false) == nil {
+		t.Error("no other point is made later")
+	}
+}
