@@ -2,6 +2,7 @@ package hsclient
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 
 	"github.com/chivenet/chive/internal/panics"
@@ -9,8 +10,11 @@ import (
 
 const (
 	// spareWait is how long after a connection the point for the next one is made: a
-	// stream is being opened, which must not share its relays with that.
-	spareWait = 50 * time.Millisecond
+	// stream is being opened, which must not share its relays with that. Up to spareSpread
+	// more, by chance, makes it harder for the point's relay to tell which connection it
+	// followed.
+	spareWait   = 50 * time.Millisecond
+	spareSpread = 200 * time.Millisecond
 	// spareLife is how long a point waits for the next connection.
 	spareLife = 2 * time.Minute
 )
@@ -71,7 +75,7 @@ func (c *Client) restock(stable bool) {
 		return
 	}
 	c.spare.stopLocked()
-	c.spare.timer = time.AfterFunc(spareWait, panics.Contain(c.cfg.Log, nil, func() { c.makeSpare(stable) }))
+	c.spare.timer = time.AfterFunc(spareWait+rand.N(spareSpread), panics.Contain(c.cfg.Log, nil, func() { c.makeSpare(stable) }))
 }
 
 func (c *Client) makeSpare(stable bool) {
