@@ -1,12 +1,9 @@
 package daemon
 
 import (
-	"context"
 	"log/slog"
 	"os"
-	"runtime"
 	"runtime/debug"
-	"time"
 
 	"github.com/chivenet/chive"
 )
@@ -62,58 +59,5 @@ func giveBack(code program, log *slog.Logger) {
 	debug.FreeOSMemory()
 	if err := code.unmap(); err != nil {
 		log.Debug("memory: the program's pages stay mapped", "err", err)
-	}
-}
-
-// A process rests if it has allocated less than restBytes in the last restEvery. It gives
-// memory back if it has allocated at least worthBytes since the last time.
-const (
-	restEvery  = 5 * time.Second
-	restBytes  = 32 << 10
-	worthBytes = 256 << 10
-)
-
-// rests gives memory back each time when a client comes to rest. The start does not end
-// when it is ready: it builds circuits ahead, and learns about its relays. Go's runtime
-// keeps the pages of that garbage, a fifth of an idle client's memory, for what may come.
-// It does so after each burst of connections, too.
-type rests struct {
-	allocated func() uint64 // bytes that the process has allocated so far
-	giveBack  func()
-}
-
-// newRests returns nil for a node that is no client: a relay hardly ever rests.
-func newRests(r role, giveBack func()) *rests {
-	if !isClient(r) {
-		return nil
-	}
-	return &rests{func() uint64 {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return m.TotalAlloc
-	}, giveBack}
-}
-
-// run follows what the process allocates, until ctx ends.
-func (r *rests) run(ctx context.Context) {
-	if r == nil {
-		return
-	}
-	t := time.NewTicker(restEvery)
-	defer t.Stop()
-	given := r.allocated()
-	for before := given; ; {
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			return
-		}
-		now := r.allocated()
-		if now-before < restBytes && now-given >= worthBytes {
-			r.giveBack()
-			given = r.allocated()
-			now = given
-		}
-		before = now
 	}
 }

@@ -48,11 +48,12 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
-// TestRests: a client gives memory back when it has allocated much and then rests, once.
+// TestRests: a client collects garbage when it has allocated much and then pauses, and gives
+// memory back when it rests, each once.
 func TestRests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var total, given atomic.Uint64
-		r := &rests{total.Load, func() { given.Add(1) }}
+		var total, collected, given atomic.Uint64
+		r := &rests{total.Load, func() { collected.Add(1) }, func() { given.Add(1) }}
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
@@ -60,32 +61,38 @@ func TestRests(t *testing.T) {
 			r.run(ctx)
 		}()
 		synctest.Wait()
+		const pause = restEvery - pauseEvery
 		for i, c := range []struct {
-			more uint64 // allocated in restEvery
-			want uint64
+			more             uint64 // allocated before the time passes
+			pass             time.Duration
+			collected, given uint64
 		}{
-			{0, 0},
-			{restBytes - 1, 0},  // little
-			{worthBytes, 0},     // busy
-			{4 * worthBytes, 0}, // still busy
-			{1000, 1},           // rests
-			{1000, 1},           // nothing new to give back
-			{worthBytes, 1},
-			{restBytes, 1},
-			{restBytes - 1, 2},
-			{restBytes, 2},
-			{worthBytes - 3*restBytes, 2},
-			{restBytes - 1, 2}, // rests, with too little to give back
-			{restBytes - 1, 2},
-			{2, 3}, // little at a time is much in the end
-			{0, 3},
+			{workBytes, pauseEvery, 0, 0},
+			{0, pauseEvery, 0, 0},             // pauses, with too little to collect
+			{collectBytes, pauseEvery, 0, 0},  // works
+			{collectBytes, pauseEvery, 0, 0},  // still
+			{workBytes - 1, pauseEvery, 1, 0}, // pauses
+			{workBytes - 1, pauseEvery, 1, 0}, // nothing new
+			{0, pause - 2*pauseEvery, 1, 0},   // not long enough for a rest
+			{0, pauseEvery, 1, 1},             // rests
+			{0, 2 * restEvery, 1, 1},          // nothing new to give back
+			{worthBytes, 3 * restEvery, 2, 2}, // works, and rests
+			{collectBytes, 3 * restEvery, 3, 2},
 		} {
 			total.Add(c.more)
-			time.Sleep(restEvery)
+			time.Sleep(c.pass)
 			synctest.Wait()
-			if got := given.Load(); got != c.want {
-				t.Errorf("step %d: %d times, want %d", i, got, c.want)
+			if n, g := collected.Load(), given.Load(); n != c.collected || g != c.given {
+				t.Errorf("step %d: collected %d times, given back %d times; want %d, %d", i, n, g, c.collected, c.given)
 			}
+		}
+		for range worthBytes / workBytes { // little at a time is much in the end
+			total.Add(workBytes - 1)
+			time.Sleep(restEvery)
+		}
+		synctest.Wait()
+		if given.Load() != 3 {
+			t.Error("what was allocated little at a time stays")
 		}
 		stop()
 		<-ended
