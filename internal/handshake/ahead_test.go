@@ -26,7 +26,7 @@ func TestAhead(t *testing.T) {
 		}
 		return s
 	}
-	if start().x.pub == start().x.pub {
+	if first, second := start(), start(); first.x.pub == second.x.pub {
 		t.Fatal("two handshakes without a key pair made ahead have the same")
 	}
 	makeAhead(t, &a)
