@@ -50,8 +50,13 @@ func (c *Circuit) fromHome(cells []byte) {
 	}
 }
 
-// endBatch lets streams wake the goroutines that wait for the received messages.
+// endBatch lets streams wake the goroutines that wait for the received messages, and one
+// that waits for credit.
 func (c *Circuit) endBatch() {
+	if c.credit != nil {
+		c.credit.useRest()
+		c.credit = nil
+	}
 	for i, s := range c.touched {
 		s.Flush()
 		c.touched[i] = nil
@@ -242,10 +247,23 @@ func takeSendme(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 }
 
 // credited wakes the first stream that waits for credit once there is enough: for
-// a batch of cells, or for a quarter of the window if that is less. The other
-// three quarters are then in flight, so more credit will follow.
+// a batch of cells, or for a quarter of the window if that is less. Else the stream is
+// woken after the reader's batch, of which the next SENDME may be a part.
 func (h *Hop) credited() {
 	if h.send.Available() >= min(batchCells, h.send.State().Cwnd/4) {
+		h.wakeFirst()
+		return
+	}
+	h.c.credit = h
+}
+
+// useRest wakes the first stream that waits, if there is any credit. Where relays send at
+// intervals of milliseconds only, as C tor's do with KIST, credit that stayed unused until
+// the next SENDME would cost a tenth of the throughput.
+func (h *Hop) useRest() {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	if h.send.Available() > 0 {
 		h.wakeFirst()
 	}
 }
