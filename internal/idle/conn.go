@@ -24,6 +24,7 @@ type Conn struct {
 	kept   bool   // net must know the socket from now on
 	rests  bool   // Rest was called, and nothing was read since then
 	added  bool   // the poller has the socket
+	failed bool   // a write was told of the socket's failure
 	queued bool   // the poller's queue has c
 	turn   uint32 // changes at each use
 	number uint64 // in the poller's table; 0: none
@@ -81,24 +82,6 @@ func (c *Conn) controlLocked(f func(fd uintptr)) error {
 		return errNone
 	}
 	return c.raw.Control(f)
-}
-
-// TryWrite writes what the socket takes at once: if that is not all, n is less than
-// len(p) and err is nil.
-func (c *Conn) TryWrite(p []byte) (n int, err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch {
-	case c.closed:
-		return 0, net.ErrClosed
-	case c.alone == none:
-		return nonblock.NewWriter(c.raw).TryWrite(p)
-	}
-	n, err = nonblock.Write(uintptr(c.alone), p)
-	if err == nonblock.ErrWait {
-		err = nil
-	}
-	return n, err
 }
 
 // scarceTime is how long Hold waits for a file descriptor when the process, or the

@@ -59,12 +59,7 @@ func (j *joint) Write(p []byte) (int, error) {
 	if j.s.ended.Load() && !j.s.circuitClosed() {
 		j.hurry()
 	}
-	conn, _, err := j.conn.Hold(false)
-	if err != nil {
-		return 0, err
-	}
-	defer j.conn.Release()
-	return conn.Write(p)
+	return j.conn.Write(p)
 }
 
 // hurry bounds the time of writes to the connection: the stream has ended, or its circuit

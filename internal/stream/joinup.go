@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"syscall"
 	"time"
 
 	"github.com/chivenet/chive/internal/nonblock"
@@ -43,8 +44,8 @@ func (j *joint) moveUp(first []byte) {
 			f.raw = &j.conn
 			err = j.pour(f, false)
 		}
-		if !j.rests || err != nonblock.ErrWait && !errors.Is(err, os.ErrDeadlineExceeded) {
-			j.stop(&j.up, eof(err))
+		if !j.rests || err != nonblock.ErrWait {
+			j.stop(&j.up, j.ending(err))
 			return
 		}
 		f.drop()
@@ -98,7 +99,11 @@ func (r *impatient) Read(f func(fd uintptr) (done bool)) error {
 		r.until = now.Add(patience)
 		_ = r.conn.SetReadDeadline(r.until) // the read shows the same error
 	}
-	return r.raw.Read(f)
+	err := r.raw.Read(f)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nonblock.ErrWait
+	}
+	return err
 }
 
 // rest has the poller wait for the connection; then another goroutine may move up
@@ -113,10 +118,13 @@ func (j *joint) rest() bool {
 	return false
 }
 
-// eof returns nil for the end of the data.
-func eof(err error) error {
-	if err == io.EOF {
-		return nil
+// ending returns nil for the end of the data.
+func (j *joint) ending(err error) error {
+	switch {
+	case err != io.EOF:
+		return err
+	case j.conn.Failed():
+		return syscall.ECONNRESET
 	}
-	return err
+	return nil
 }
