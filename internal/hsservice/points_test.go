@@ -1,6 +1,7 @@
 package hsservice
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/path"
 )
 
 // quiet is a service whose goroutines see no directory, so that a test alone calls
@@ -156,4 +158,77 @@ func TestLostPoint(t *testing.T) {
 			t.Errorf("a point that cannot be built stays, after %d circuits", len(calls))
 		}
 	})
+}
+
+// hostedOn is a service on a client's circuits.
+func hostedOn(t *testing.T, c Circuits) *Service {
+	t.Helper()
+	k, err := NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(Config{Key: k, Circuits: c})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+const patience = 30 * time.Second
+
+// slow is a client whose circuits take forever to build.
+type slow struct {
+	nowhere
+	begun, given chan struct{}
+}
+
+func (n slow) Build(ctx context.Context, _ path.Spec) (*circuit.Circuit, uint64, error) {
+	n.begun <- struct{}{}
+	<-ctx.Done()
+	n.given <- struct{}{}
+	return nil, 0, context.Cause(ctx)
+}
+
+// TestExtraPoints: at the start, more points are launched than wanted; when enough
+// stand, the other launches end.
+func TestExtraPoints(t *testing.T) {
+	n := slow{begun: make(chan struct{}, 100), given: make(chan struct{}, 100)}
+	s, now := hostedOn(t, n), time.Now()
+	s.mu.Lock()
+	s.extra = extraPoints
+	s.tendPoints(now)
+	all := slices.Clone(s.points)
+	s.mu.Unlock()
+	if len(all) != DefaultPoints+extraPoints {
+		t.Fatalf("%d launches", len(all))
+	}
+	for range all {
+		<-n.begun
+	}
+	stand := func(i int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		p := all[i]
+		p.building, p.circ, p.target.RSA = false, new(circuit.Circuit), ident.RSAID{byte(i + 1)}
+		s.dropSurplusLocked(now)
+		s.tendPoints(now)
+	}
+	stand(4)
+	stand(0)
+	if len(s.Status().Points) != 2 || s.Status().Launching != 3 {
+		t.Errorf("%+v", s.Status())
+	}
+	stand(2)
+	for range 2 {
+		select {
+		case <-n.given:
+		case <-time.After(patience):
+			t.Fatal("a launch that is not needed goes on")
+		}
+	}
+	if st := s.Status(); len(st.Points) != DefaultPoints || st.Launching != 0 {
+		t.Errorf("%+v", st)
+	}
+	down(s)
 }
