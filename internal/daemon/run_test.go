@@ -1,192 +1,22 @@
 package daemon
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/spf13/pflag"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 )
-
-// loopback is a Client whose network is this machine's loopback: every host is
-// the same address. It ignores contexts; the tests of real clients check those.
-type loopback struct {
-	addr   string
-	events chan chive.Event
-	done   chan struct{}
-	mu     sync.Mutex
-	status chive.Status
-	closed bool
-
-	exclude    []string // as Reload had it
-	identities int      // how often NewIdentity was called
-}
-
-func (l *loopback) DialContext(ctx context.Context, network, _ string) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, network, l.addr)
-}
-
-func (l *loopback) Lookup(_ context.Context, host string) ([]chive.Answer, error) {
-	if _, err := netip.ParseAddr(host); err == nil {
-		return []chive.Answer{{Name: "host.test", TTL: time.Minute}}, nil
-	}
-	return []chive.Answer{{Addr: netip.MustParseAddr("192.0.2.1"), TTL: time.Minute}}, nil
-}
-
-func (l *loopback) Done() <-chan struct{} { return l.done }
-
-func (l *loopback) Err() error { return errNoMore }
-
-var errNoMore = errors.New("the network requires more")
-
-func (l *loopback) Status() chive.Status {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.status
-}
-
-func (l *loopback) Reload(cfg chive.Config) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.exclude = cfg.ExcludeNodes
-	return nil
-}
-
-func (l *loopback) NewIdentity() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.identities++
-}
-
-func (l *loopback) Events() (<-chan chive.Event, func()) { return l.events, func() {} }
-
-func (l *loopback) WriteMetrics(w io.Writer) error {
-	_, err := io.WriteString(w, "chive_cells_total 5\n")
-	return err
-}
-
-func (l *loopback) WriteMetricsJSON(w io.Writer) error {
-	_, err := io.WriteString(w, `{"cells":5}`)
-	return err
-}
-
-func (l *loopback) Listen(context.Context, chive.OnionConfig) (*chive.OnionListener, error) {
-	return nil, errNoMore
-}
-
-func (l *loopback) Close() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.closed = true
-	return nil
-}
-
-// running is a Proxy under test.
-type running struct {
-	client       *loopback
-	out          *bufio.Reader
-	log          *syncBuffer
-	hangup, stop chan os.Signal
-	done         chan error
-	dir          string
-	config       string // the file that a reload reads
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
-}
-
-// run starts a proxy whose client is not yet ready.
-func run(t *testing.T, addr string, args ...string) *running {
-	t.Helper()
-	dir := t.TempDir()
-	r := &running{
-		client: &loopback{addr: addr, events: make(chan chive.Event), done: make(chan struct{}), status: chive.Status{Network: "test"}},
-		log:    new(syncBuffer), hangup: make(chan os.Signal), stop: make(chan os.Signal), done: make(chan error, 1), dir: dir,
-	}
-	s, fs := NewProxySettings(), pflag.NewFlagSet("proxy", pflag.ContinueOnError)
-	s.AddFlags(fs)
-	all := append([]string{"--data-dir", dir}, args...)
-	if !slices.Contains(args, "--socks") {
-		all = append(all, "--socks", "127.0.0.1:0")
-	}
-	r.config = filepath.Join(dir, "f")
-	if err := errors.Join(fs.Parse(all), os.WriteFile(r.config, nil, 0o600), s.Load(r.config)); err != nil {
-		t.Fatal(err)
-	}
-	pr, pw := io.Pipe()
-	r.out = bufio.NewReader(pr)
-	s.role.(*proxyRole).start = func(chive.Config) (Client, error) { return r.client, nil }
-	p := &Process{Settings: s, Out: pw, Err: r.log, Hangup: r.hangup, Stop: r.stop}
-	go func() { r.done <- p.Run(t.Context()); pw.Close() }()
-	return r
-}
-
-// line reads a line of output.
-func (r *running) line(t *testing.T) string {
-	t.Helper()
-	l, err := r.out.ReadString('\n')
-	if err != nil {
-		t.Fatalf("%q %v; the run: %v; log: %s", l, err, <-r.done, r.log)
-	}
-	return strings.TrimSuffix(l, "\n")
-}
-
-// door reads a line such as "socks 127.0.0.1:1" and returns the address.
-func (r *running) door(t *testing.T, name string) string {
-	t.Helper()
-	addr, ok := strings.CutPrefix(r.line(t), name+" ")
-	if !ok {
-		t.Fatalf("no line for %s", name)
-	}
-	return addr
-}
-
-func (r *running) bootstrap(b chive.BootstrapStatus) {
-	r.client.events <- &chive.BootstrapEvent{BootstrapStatus: b}
-}
-
-func (r *running) end(t *testing.T, want error) {
-	t.Helper()
-	if err := <-r.done; !errors.Is(err, want) {
-		t.Fatalf("ended with %v, not %v", err, want)
-	}
-	if !r.client.closed {
-		t.Error("the client is not closed")
-	}
-}
 
 // A proxy whose client cannot continue ends, and gives the reason.
 func TestClientEndsByItself(t *testing.T) {
@@ -194,18 +24,6 @@ func TestClientEndsByItself(t *testing.T) {
 	r.door(t, "socks")
 	close(r.client.done)
 	r.end(t, errNoMore)
-}
-
-// web answers every request with its Host.
-func web(t *testing.T) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) })}
-	go srv.Serve(l)
-	t.Cleanup(func() { srv.Close() })
-	return l.Addr().String()
 }
 
 func TestRun(t *testing.T) {
@@ -331,24 +149,6 @@ func TestReadyBeforeSubscription(t *testing.T) {
 	}
 	r.stop <- syscall.SIGTERM
 	r.end(t, nil)
-}
-
-func TestStatusSocket(t *testing.T) {
-	r := run(t, "")
-	r.door(t, "socks")
-	r.bootstrap(chive.BootstrapStatus{Percent: 1}) // the status socket is open by now
-	st, err := ReadStatus(t.Context(), r.dir)
-	if err != nil || st.Proxy == nil || st.Proxy.Network != "test" {
-		t.Fatalf("%+v %v", st, err)
-	}
-	if fi, err := os.Stat(filepath.Join(r.dir, statusSocket)); err != nil || fi.Mode().Perm() != 0o600 {
-		t.Errorf("%v %v", fi.Mode(), err)
-	}
-	r.stop <- syscall.SIGTERM
-	r.end(t, nil)
-	if _, err := ReadStatus(t.Context(), r.dir); err == nil || !strings.HasPrefix(err.Error(), "no proxy, relay or authority runs") {
-		t.Errorf("after the end: %v", err)
-	}
 }
 
 func TestReload(t *testing.T) {
@@ -492,34 +292,5 @@ func TestListenBoth(t *testing.T) {
 	defer pc.Close()
 	if l.Addr().String() != pc.LocalAddr().String() {
 		t.Errorf("TCP at %v, UDP at %v", l.Addr(), pc.LocalAddr())
-	}
-}
-
-func TestPrintStatus(t *testing.T) {
-	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	var b strings.Builder
-	PrintStatus(&b, chive.Status{
-		Network: "lab", Started: now.Add(-time.Hour), Circuits: 3, Building: 1, Channels: 2, Streams: 4, Read: 5, Written: 6,
-		Bootstrap: chive.BootstrapStatus{Percent: 30, Stage: "asking", Problem: "no route"},
-		Directory: chive.DirectoryStatus{ValidAfter: now, ValidUntil: now, Relays: 9, Usable: 8},
-		Bridges:   []chive.BridgeStatus{{Transport: "obfs4", Problem: "refused"}, {Fingerprint: "AB", Nickname: "g", Usable: true}},
-		Guards:    []chive.GuardStatus{{Fingerprint: "AB", Nickname: "g", Confirmed: true, Reachable: "yes"}},
-		Open: []chive.CircuitStatus{{ID: 7, Path: []string{"0123456789", "AB", "CD"}, Hops: []chive.HopProtection{
-			{Handshake: "pq768", PQ: "pq768", Carriage: "A"}, {Handshake: "ntor"}, {Handshake: "ntor-v3", PQ: "pq768", Carriage: "B"}}}},
-	}, now)
-	const want = `network    lab
-state      not ready: 30%, asking
-problem    no route
-up         1h0m0s
-directory  9 relays, 8 usable; valid until 2026-01-02 03:04:05 UTC
-open       2 channels, 3 circuits (and 1 being built), 4 streams
-traffic    5 bytes read, 6 written
-bridge     unknown  obfs4 (not usable yet: refused)
-bridge     AB g plain (its descriptor is here)
-guard      AB g (reachable: yes, confirmed, not usable now)
-circuit    7: 01234567 (pq768) AB (ntor) CD (ntor-v3, then pq768)
-`
-	if b.String() != want {
-		t.Errorf("%s", b.String())
 	}
 }
