@@ -20,7 +20,7 @@ var dialers = map[string]string{
 	"internal/cli/fte_tools.go":    "itself, on loopback",
 	"fte/http_client.go":           "a server of the transport, or the proxy before it",
 	"internal/authority/config.go": "authorities and relays, to vote and to test them",
-	"internal/client/client.go":    "relays: the one place where a client dials",
+	"internal/client/connect.go":   "relays: the one place where a client dials",
 	"internal/exit/connect.go":     "an exit's destinations",
 	"internal/exit/exchange.go":    "an exit's name servers",
 	"internal/fetch/fetch.go":      "through the client: chive get has no other way",

@@ -7,8 +7,6 @@ import (
 	cryptorand "crypto/rand"
 	"log/slog"
 	"math/rand/v2"
-	"net"
-	"net/netip"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -25,80 +23,10 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/hsclient"
 	"github.com/chivenet/chive/internal/metrics"
-	"github.com/chivenet/chive/internal/netaddr"
-	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/panics"
-	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
 	"github.com/chivenet/chive/internal/protover"
-	"github.com/chivenet/chive/internal/pt"
-	"github.com/chivenet/chive/internal/upstream"
 )
-
-// Switch is a feature's setting.
-type Switch uint8
-
-// Settings of a feature.
-const (
-	Auto Switch = iota // where relays and the consensus allow it
-	On                 // always: only relays that can do it are used
-	Off                // never
-)
-
-// Config says how a client works. Network is required.
-type Config struct {
-	Network *netdir.Network
-	Dir     string // the network's own directory; empty: the client saves nothing
-	Log     *slog.Logger
-	Metrics *metrics.Registry
-	Hooks   Hooks
-
-	Path               path.Config
-	Map                *AddrMap // hosts that stand for others
-	Pool               pool.Config
-	NumEntryGuards     int
-	NumDirectoryGuards int
-	BuildTimeout       time.Duration // zero: learned
-	StreamTimeout      time.Duration // zero: 10 s, then 15 s
-
-	CGO, Congestion, Conflux Switch
-	// RejectInternal refuses requests for addresses that are not public, and
-	// RejectInternalAnswers such addresses in an exit's answers. Auto: unless the network's
-	// own relays have them.
-	RejectInternal, RejectInternalAnswers Switch
-	// PQ says which hops ML-KEM has to protect, PQSet with what; zero is
-	// ML-KEM-768.
-	PQ circuit.PQPolicy
-	// RequireOnionPQ demands ML-KEM between onion services and their clients, whatever
-	// PQ says of relays.
-	RequireOnionPQ bool
-	PQSet          handshake.PQSet
-	Padding        channel.PaddingMode
-	// CircuitPadding is that of padding machines on circuits.
-	CircuitPadding channel.PaddingMode
-
-	// MaxMemory bounds what relays make the client hold, in bytes; zero: no bound.
-	MaxMemory int64
-
-	// Bridges, when there are any, are the only relays that are connected to,
-	// by the Transports that they need.
-	Bridges    []pt.BridgeLine
-	Transports []pt.TransportLine
-
-	// Vanguards says which hops of circuits for onion services stay the same for a while.
-	Vanguards guard.VanguardMode
-	// OnionKeys are the keys by which onion services know this client.
-	OnionKeys hsclient.Keys
-	// OnionMaxEffort bounds the proofs of work for onion services; zero: none are made.
-	OnionMaxEffort uint32
-
-	// Upstream is the proxy by which all relays are reached; nil: none. Transports of
-	// bridges are told of it.
-	Upstream *upstream.Proxy
-
-	// Dial opens connections to relays, to the upstream proxy and to transports; nil: TCP.
-	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
-}
 
 // protocols are those that this client speaks, to compare with those that the
 // consensus requires of clients.
@@ -240,119 +168,11 @@ func (c *Client) rest() bool {
 	}
 }
 
-// learned uses the estimator of build times under its lock.
-func (c *Client) learned(f func(*cbt.Estimator)) {
-	c.tmu.Lock()
-	defer c.tmu.Unlock()
-	f(c.timeouts)
-}
-
-func dialTCP(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-	var d net.Dialer
-	return d.DialContext(ctx, "tcp", addr.String())
-}
-
-// dial refuses addresses that the user's firewall does not let through, and those that no
-// relay of the public network can have; with bridges, all but theirs.
-func (c *Client) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-	if !c.live.Load().Path.Reachable.Allows(addr) {
-		return nil, path.ErrUnreachable
-	}
-	if c.bridge != nil {
-		return c.bridge.dial(ctx, addr)
-	}
-	if !c.cfg.Network.Testing.AllowPrivateAddresses && !netaddr.Public(addr.Addr()) {
-		return nil, fault.New(fault.Directory, "the directory names a private address for the relay")
-	}
-	return c.connect(ctx, addr)
-}
-
-// connect opens a connection to a relay or a bridge, by the upstream proxy if there is
-// one. If the proxy fails, there is no connection.
-func (c *Client) connect(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-	if p := c.cfg.Upstream; p != nil {
-		return p.DialAddr(ctx, upstream.DialFunc(c.cfg.Dial), addr)
-	}
-	return c.cfg.Dial(ctx, addr)
-}
-
 // newRand returns a generator for one goroutine, seeded by the system.
 func newRand() *rand.Rand {
 	var seed [32]byte
 	_, _ = cryptorand.Read(seed[:]) // never fails (crypto/rand)
 	return rand.New(rand.NewChaCha8(seed))
-}
-
-// runMemory bounds the memory that relays make the client hold.
-func (c *Client) runMemory() {
-	c.memory.Run(c.ctx, time.Tick(time.Second), account.Seldom(time.Now, evictionLog, c.evicted))
-}
-
-// runDirectory keeps the directory up to date.
-func (c *Client) runDirectory() {
-	if err := c.dirs.Run(c.ctx); err != nil {
-		c.giveUp(err)
-	}
-}
-
-// giveUp ends what the client does for a reason that does not pass by itself, such
-// as a protocol that the network requires. Close is still the owner's.
-func (c *Client) giveUp(err error) {
-	c.log.Error("directory", "err", err)
-	c.problem(err)
-	c.cancel(err)
-}
-
-// circuitPadding returns what the consensus and the user both allow.
-func (c *Client) circuitPadding(p circuit.PaddingParams) circuit.PaddingParams {
-	p.Disabled = p.Disabled || c.cfg.CircuitPadding == channel.PadOff
-	p.Reduced = p.Reduced || c.cfg.CircuitPadding == channel.PadReduced
-	return p
-}
-
-// runUpdates gives each new directory to the parts that use it, and opens the pool
-// once there is enough to build circuits.
-func (c *Client) runUpdates() {
-	for {
-		changed := c.dirs.Changed()
-		if d := c.dirs.Directory(); d != nil {
-			c.newDirectory(d)
-			if p := c.pool.Load(); p != nil {
-				p.Retry()
-			} else if c.dirs.Ready(d, time.Now()) {
-				c.openPool()
-			}
-		}
-		select {
-		case <-changed:
-		case <-c.ctx.Done():
-			return
-		}
-	}
-}
-
-func (c *Client) newDirectory(d *netdir.Directory) {
-	now := time.Now()
-	c.guards.Update(guard.FromNetdir(d), now)
-	c.guards.SetFilter(c.live.Load().Path.GuardFilter(d), now)
-	p := flow.ParamsFrom(d.Param)
-	c.flow.Store(&p)
-	c.padding.Set(channel.PaddingFrom(d.Param, c.cfg.Padding))
-	c.env.Padding.Set(c.circuitPadding(circuit.PaddingParamsFrom(d.Param)))
-	c.learned(func(e *cbt.Estimator) { e.SetParams(c.cbtParams(d.Param)) })
-}
-
-func (c *Client) openPool() {
-	cfg := c.cfg.Pool
-	cfg.MaxDirtiness = c.live.Load().MaxDirtiness
-	cfg.Log = c.log
-	cfg.Rand = newRand()
-	cfg.Learn = c.wantTest
-	p := pool.New(cfg, c)
-	c.pool.Store(p)
-	p.SetMaxDirtiness(c.live.Load().MaxDirtiness) // it may have changed meanwhile
-	close(c.poolReady)
-	c.bootProgress(80, "building circuits")
 }
 
 // Wait waits until a circuit was built and traffic can flow.
@@ -409,12 +229,4 @@ func (c *Client) Close() error {
 		err = terr
 	}
 	return err
-}
-
-// evictionLog is the least time between two lines about evictions in the log.
-const evictionLog = 10 * time.Second
-
-// evicted logs that relays made the client hold too much.
-func (c *Client) evicted(holders int, bytes int64) {
-	c.log.Warn("relays made the client hold too much memory: the circuits that held the most were closed", "bound", c.memory.Bound(), "closed", holders, "freed", bytes)
 }

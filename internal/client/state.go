@@ -64,6 +64,13 @@ func (c *Client) loadTimeouts() error {
 	return nil
 }
 
+// learned uses the estimator of build times under its lock.
+func (c *Client) learned(f func(*cbt.Estimator)) {
+	c.tmu.Lock()
+	defer c.tmu.Unlock()
+	f(c.timeouts)
+}
+
 func (c *Client) saveTimeouts() error {
 	var b []byte
 	c.learned(func(e *cbt.Estimator) { b = e.Encode() })

@@ -1,0 +1,86 @@
+package client
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/guard"
+	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/hsclient"
+	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/pool"
+	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/upstream"
+)
+
+// Switch is a feature's setting.
+type Switch uint8
+
+// Settings of a feature.
+const (
+	Auto Switch = iota // where relays and the consensus allow it
+	On                 // always: only relays that can do it are used
+	Off                // never
+)
+
+// Config says how a client works. Network is required.
+type Config struct {
+	Network *netdir.Network
+	Dir     string // the network's own directory; empty: the client saves nothing
+	Log     *slog.Logger
+	Metrics *metrics.Registry
+	Hooks   Hooks
+
+	Path               path.Config
+	Map                *AddrMap // hosts that stand for others
+	Pool               pool.Config
+	NumEntryGuards     int
+	NumDirectoryGuards int
+	BuildTimeout       time.Duration // zero: learned
+	StreamTimeout      time.Duration // zero: 10 s, then 15 s
+
+	CGO, Congestion, Conflux Switch
+	// RejectInternal refuses requests for addresses that are not public, and
+	// RejectInternalAnswers such addresses in an exit's answers. Auto: unless the network's
+	// own relays have them.
+	RejectInternal, RejectInternalAnswers Switch
+	// PQ says which hops ML-KEM has to protect, PQSet with what; zero is
+	// ML-KEM-768.
+	PQ circuit.PQPolicy
+	// RequireOnionPQ demands ML-KEM between onion services and their clients, whatever
+	// PQ says of relays.
+	RequireOnionPQ bool
+	PQSet          handshake.PQSet
+	Padding        channel.PaddingMode
+	// CircuitPadding is that of padding machines on circuits.
+	CircuitPadding channel.PaddingMode
+
+	// MaxMemory bounds what relays make the client hold, in bytes; zero: no bound.
+	MaxMemory int64
+
+	// Bridges, when there are any, are the only relays that are connected to,
+	// by the Transports that they need.
+	Bridges    []pt.BridgeLine
+	Transports []pt.TransportLine
+
+	// Vanguards says which hops of circuits for onion services stay the same for a while.
+	Vanguards guard.VanguardMode
+	// OnionKeys are the keys by which onion services know this client.
+	OnionKeys hsclient.Keys
+	// OnionMaxEffort bounds the proofs of work for onion services; zero: none are made.
+	OnionMaxEffort uint32
+
+	// Upstream is the proxy by which all relays are reached; nil: none. Transports of
+	// bridges are told of it.
+	Upstream *upstream.Proxy
+
+	// Dial opens connections to relays, to the upstream proxy and to transports; nil: TCP.
+	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
+}

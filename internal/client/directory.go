@@ -1,0 +1,82 @@
+package client
+
+import (
+	"time"
+
+	"github.com/chivenet/chive/internal/cbt"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/guard"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/pool"
+)
+
+// runDirectory keeps the directory up to date.
+func (c *Client) runDirectory() {
+	if err := c.dirs.Run(c.ctx); err != nil {
+		c.giveUp(err)
+	}
+}
+
+// giveUp ends what the client does for a reason that does not pass by itself, such
+// as a protocol that the network requires. Close is still the owner's.
+func (c *Client) giveUp(err error) {
+	c.log.Error("directory", "err", err)
+	c.problem(err)
+	c.cancel(err)
+}
+
+// runUpdates gives each new directory to the parts that use it, and opens the pool
+// once there is enough to build circuits.
+func (c *Client) runUpdates() {
+	for {
+		changed := c.dirs.Changed()
+		if d := c.dirs.Directory(); d != nil {
+			c.newDirectory(d)
+			if p := c.pool.Load(); p != nil {
+				p.Retry()
+			} else if c.dirs.Ready(d, time.Now()) {
+				c.openPool()
+			}
+		}
+		select {
+		case <-changed:
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+// newDirectory gives a directory to all that take parameters from it.
+func (c *Client) newDirectory(d *netdir.Directory) {
+	now := time.Now()
+	c.guards.Update(guard.FromNetdir(d), now)
+	c.guards.SetFilter(c.live.Load().Path.GuardFilter(d), now)
+	p := flow.ParamsFrom(d.Param)
+	c.flow.Store(&p)
+	c.padding.Set(channel.PaddingFrom(d.Param, c.cfg.Padding))
+	c.env.Padding.Set(c.circuitPadding(circuit.PaddingParamsFrom(d.Param)))
+	c.learned(func(e *cbt.Estimator) { e.SetParams(c.cbtParams(d.Param)) })
+}
+
+// circuitPadding returns what the consensus and the user both allow.
+func (c *Client) circuitPadding(p circuit.PaddingParams) circuit.PaddingParams {
+	p.Disabled = p.Disabled || c.cfg.CircuitPadding == channel.PadOff
+	p.Reduced = p.Reduced || c.cfg.CircuitPadding == channel.PadReduced
+	return p
+}
+
+// openPool opens the pool, once, and tells those who wait for it.
+func (c *Client) openPool() {
+	cfg := c.cfg.Pool
+	cfg.MaxDirtiness = c.live.Load().MaxDirtiness
+	cfg.Log = c.log
+	cfg.Rand = newRand()
+	cfg.Learn = c.wantTest
+	p := pool.New(cfg, c)
+	c.pool.Store(p)
+	p.SetMaxDirtiness(c.live.Load().MaxDirtiness) // it may have changed meanwhile
+	close(c.poolReady)
+	c.bootProgress(80, "building circuits")
+}
