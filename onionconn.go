@@ -1,0 +1,78 @@
+package chive
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"time"
+
+	"github.com/chivenet/chive/internal/client"
+	"github.com/chivenet/chive/internal/hsservice"
+)
+
+// OnionConn is a connection that a client of an onion service opened.
+type OnionConn struct {
+	c     *hsservice.Conn
+	local net.Addr
+}
+
+// Circuit returns the number of the circuit that the connection came over, as
+// CircuitEvent has it. Connections over one circuit are of one client.
+func (c *OnionConn) Circuit() uint64 { return c.c.Circuit() }
+
+// CircuitAddr returns an address that stands for the circuit, in fc00:dead:beef:4dad::/64
+// as C tor's HiddenServiceExportCircuitID has it: for code that counts or limits by address.
+// It is nobody's address on a network.
+func (c *OnionConn) CircuitAddr() netip.Addr { return hsservice.CircuitAddr(c.c.Circuit()) }
+
+// Port returns the virtual port that the client asked for.
+func (c *OnionConn) Port() int { return int(c.c.Port()) }
+
+// Protection says what made the keys that the client and the service share, and what
+// protects them from a later quantum computer (docs/spec/pq-onions.md), and which
+// encryption of cells they have in common (docs/spec/cgo-onions.md).
+func (c *OnionConn) Protection() HopProtection {
+	hop := c.c.Hop()
+	return protection([]client.HopProtection{{Handshake: hop.Info().Handshake, Protection: hop.Protection(), Layer: hop.Info().Layer}})[0]
+}
+
+// Effort returns the effort of the proof of work with which the client came to the service
+// (OnionConfig.PoWDefense); zero: it made none.
+func (c *OnionConn) Effort() uint32 { return c.c.Effort() }
+
+// CloseCircuit ends the circuit, with all connections of the same client.
+func (c *OnionConn) CloseCircuit() { c.c.CloseCircuit() }
+
+// Read implements net.Conn.
+func (c *OnionConn) Read(p []byte) (int, error) { return c.c.Read(p) }
+
+// Write implements net.Conn.
+func (c *OnionConn) Write(p []byte) (int, error) { return c.c.Write(p) }
+
+// WriteTo implements io.WriterTo.
+func (c *OnionConn) WriteTo(w io.Writer) (int64, error) { return c.c.WriteTo(w) }
+
+// ReadFrom implements io.ReaderFrom.
+func (c *OnionConn) ReadFrom(r io.Reader) (int64, error) { return c.c.ReadFrom(r) }
+
+// CloseWrite says that nothing more will be written.
+func (c *OnionConn) CloseWrite() error { return c.c.CloseWrite() }
+
+// Close implements net.Conn.
+func (c *OnionConn) Close() error { return c.c.Close() }
+
+// LocalAddr returns the onion address and the virtual port.
+func (c *OnionConn) LocalAddr() net.Addr { return c.local }
+
+// RemoteAddr returns the same for every client: a service does not learn who they are.
+// CircuitAddr tells clients apart.
+func (c *OnionConn) RemoteAddr() net.Addr { return c.c.RemoteAddr() }
+
+// SetDeadline implements net.Conn.
+func (c *OnionConn) SetDeadline(t time.Time) error { return c.c.SetDeadline(t) }
+
+// SetReadDeadline implements net.Conn.
+func (c *OnionConn) SetReadDeadline(t time.Time) error { return c.c.SetReadDeadline(t) }
+
+// SetWriteDeadline implements net.Conn.
+func (c *OnionConn) SetWriteDeadline(t time.Time) error { return c.c.SetWriteDeadline(t) }
