@@ -2,6 +2,11 @@
 // unchanged, and connects it to other nodes' onions. It needs the node's IPC socket and
 // its peer-to-peer port.
 //
+//	sidecar.go   what the caller gives, and the sidecar's key
+//	run.go       the loop that looks at the node, and what follows from it
+//	session.go   the onion, from its start to its end, and what speaks onr/1 on it
+//	tend.go      when forwards are opened and closed, and what the node is told of them
+//	status.go    what the caller is told
 //	front.go     the onion: who a connection is for, and its way to the node
 //	forward.go   a port of loopback for each onion that the node shall connect to
 //	pick.go      which onions these are

@@ -1,0 +1,158 @@
+package sidecar
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/ethereum/go-ethereum/p2p/enode"
+
+	"github.com/chivenet/chive/devp2p"
+)
+
+// Run runs until ctx ends. A node that is away, or an onion that cannot be opened, is no
+// error: Run reports it and tries again.
+func (s *Sidecar) Run(ctx context.Context) error {
+	st := &state{opened: make(chan *opened), forwards: map[enode.ID]*opened{}}
+	defer st.end(s)
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case o := <-st.opened:
+			s.take(ctx, st, o)
+		case <-next.C:
+			s.step(ctx, st)
+			next.Reset(s.cfg.Every)
+		}
+	}
+}
+
+// state is what Run has open.
+type state struct {
+	admin    admin
+	face     face
+	session  *session
+	retry    time.Time     // when a session may be started again
+	wait     time.Duration // between starts that fail
+	forwards map[enode.ID]*opened
+	opening  int          // connections to onions under way
+	opened   chan *opened // what came of them
+}
+
+// opened is a forward and what became of it.
+type opened struct {
+	*forward
+	c     *candidate
+	alive time.Time // when the node last had the connection, or the forward was opened
+	seen  bool      // the node has had it
+}
+
+// step looks at the node once, and does what follows.
+func (s *Sidecar) step(ctx context.Context, st *state) {
+	status := Status{}
+	defer func() { s.report(st, status) }()
+	v, err := s.view(ctx, st)
+	if err != nil {
+		if ctx.Err() == nil {
+			status.Problem = fmt.Sprintf("the node does not answer at its IPC socket: %v", err)
+		}
+		s.setTarget("")
+		st.dropAdmin(s)
+		return
+	}
+	status.Node, status.Leaks = true, look(v)
+	if s.cfg.OnlyOnion && len(status.Leaks) > 0 {
+		st.endSession(s)
+		return
+	}
+	status.Private = s.cfg.OnlyOnion
+	if err := s.follow(ctx, st, v); err != nil {
+		status.Problem = err.Error()
+	}
+}
+
+// view asks the node, after connecting to it if need be.
+func (s *Sidecar) view(ctx context.Context, st *state) (v view, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	if st.admin == nil {
+		if st.admin, err = s.cfg.connect(ctx, s.cfg.IPC); err != nil {
+			st.admin = nil
+			return v, err
+		}
+	}
+	if v.info, err = st.admin.Info(ctx); err != nil {
+		return v, err
+	}
+	if v.peers, err = st.admin.Peers(ctx); err != nil {
+		return v, err
+	}
+	if s.cfg.OnlyOnion {
+		if v.proc, err = s.cfg.process(s.cfg.IPC); err != nil {
+			s.cfg.Log.Debug("sidecar: the node's process cannot be seen", "err", err)
+			v.proc = nil
+		}
+	}
+	return v, nil
+}
+
+// follow keeps the session and the forwards as the node needs them.
+func (s *Sidecar) follow(ctx context.Context, st *state, v view) error {
+	port := s.cfg.P2PPort
+	if port == 0 {
+		var err error
+		if port, err = listenPort(v.info); err != nil {
+			return err
+		}
+	}
+	s.setTarget(fmt.Sprintf("127.0.0.1:%d", port))
+	f, err := faceOf(v.info)
+	if err != nil {
+		return err
+	}
+	if st.session != nil && (st.face.id != f.id || st.session.ended()) {
+		st.endSession(s)
+	}
+	if st.session == nil {
+		if time.Now().Before(st.retry) {
+			return errors.New("the onion ended; it is opened again soon")
+		}
+		if st.session, err = s.start(f); err != nil {
+			st.later()
+			return err
+		}
+		st.face = f
+	} else if n := st.session.manager.Self(); n != nil && tellsOnion(n) {
+		st.wait = 0
+	}
+	s.tend(ctx, st, v)
+	return nil
+}
+
+// tellsOnion reports whether a record has an onion: then the service is published.
+func tellsOnion(n *enode.Node) bool {
+	_, _, err := devp2p.OnionOf(n)
+	return err == nil
+}
+
+// later puts the next start off.
+func (st *state) later() {
+	st.wait = min(max(2*st.wait, time.Second), time.Minute)
+	st.retry = time.Now().Add(st.wait)
+}
+
+func (s *Sidecar) setTarget(addr string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.target = addr
+}
+
+func (s *Sidecar) node() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.target
+}
