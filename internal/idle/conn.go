@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -19,15 +20,15 @@ type Conn struct {
 	conn   net.Conn        // nil: net does not know the socket, or it is closed
 	raw    syscall.RawConn // conn's socket; nil: conn is no socket of the kernel's
 	alone  alone           // the socket that net does not know
-	users  int16           // those of conn: see Hold
+	users  int8            // those of conn: see Hold
 	closed bool
-	kept   bool   // net must know the socket from now on
-	rests  bool   // Rest was called, and nothing was read since then
-	added  bool   // the poller has the socket
-	failed bool   // a write was told of the socket's failure
-	queued bool   // the poller's queue has c
-	turn   uint32 // changes at each use
-	number uint64 // in the poller's table; 0: none
+	kept   bool          // net must know the socket from now on
+	rests  bool          // Rest was called, and nothing was read since then
+	added  bool          // the poller has the socket
+	queued bool          // the poller's queue has c
+	turn   uint16        // changes at each use
+	health atomic.Uint32 // see tell; mu does not guard it
+	number uint64        // in the poller's table; 0: none
 }
 
 // Init sets up c, which must not be copied after that, for a connection that nobody else
@@ -189,7 +190,7 @@ func (c *Conn) retireLocked() {
 
 // leave takes the socket from net. If it was used since that turn, it waits again: so the
 // queue has each connection once at most, however often it is used.
-func (c *Conn) leave(turn uint32) {
+func (c *Conn) leave(turn uint16) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.queued = false

@@ -38,7 +38,7 @@ type epoll struct {
 // retiree is a connection that leaves net at a time, unless it is used before.
 type retiree struct {
 	c    *Conn
-	turn uint32
+	turn uint16
 	at   time.Time
 }
 
@@ -131,7 +131,7 @@ func (p *poller) forget(c *Conn) {
 func (p *poller) wake(c *Conn) { go panics.Contain(nil, nil, c.waker.Wake)() }
 
 // retire has c leave net, unless it is used before restTime is over.
-func (p *poller) retire(c *Conn, turn uint32) {
+func (p *poller) retire(c *Conn, turn uint16) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	wait := time.Duration(restTime.Load())
