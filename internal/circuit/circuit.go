@@ -95,7 +95,7 @@ type Circuit struct {
 	// owned by home's reader
 	touched []StreamReceiver // streams to wake at the end of a batch
 	batchAt time.Time        // see batchTime; zero until asked for
-	credit  *Hop             // has credit too small to wake a stream during the batch
+	credit  bool             // a hop has too little to wake a stream during the batch
 	earlyIn int              // RELAY_EARLY cells that may still come
 	created chan reply       // the answer to CREATE; nil when none is awaited
 	drops   int              // DROP cells that a client has got

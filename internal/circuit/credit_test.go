@@ -15,6 +15,33 @@ func (someCredit) Sent(time.Time) bool          { return false }
 func (someCredit) Sendme(time.Time, bool) error { return nil }
 func (someCredit) State() flow.State            { return flow.State{Cwnd: 600} }
 
+// hopsWith returns a circuit whose hops have such credit.
+func hopsWith(credit ...someCredit) (*Circuit, []*Hop) {
+	c := new(Circuit)
+	var hops []*Hop
+	for _, n := range credit {
+		hops = append(hops, &Hop{c: c, send: n})
+	}
+	c.hops.Store(&hops)
+	return c, hops
+}
+
+func waitFor(h *Hop) *Waiter {
+	w := NewWaiter()
+	h.enqueue(w)
+	return w
+}
+
+// woken takes w's token.
+func woken(w *Waiter) bool {
+	select {
+	case <-w.Wait():
+		return true
+	default:
+		return false
+	}
+}
+
 // TestCredit: enough credit for a batch wakes the stream that waits at once, less of it after
 // the reader's batch, and none not at all.
 func TestCredit(t *testing.T) {
@@ -22,20 +49,52 @@ func TestCredit(t *testing.T) {
 		credit        someCredit
 		during, after bool
 	}{{0, false, false}, {31, false, true}, {batchCells, true, false}} {
-		c := new(Circuit)
-		h, w := &Hop{c: c, send: v.credit}, NewWaiter()
-		h.enqueue(w)
-		h.credited()
-		if got := w.token(); got != v.during {
+		c, hops := hopsWith(v.credit)
+		w := waitFor(hops[0])
+		hops[0].credited()
+		if got := woken(w); got != v.during {
 			t.Errorf("credit of %d cells: woken at once: %v", v.credit, got)
 		}
 		c.endBatch()
-		if got := w.token(); got != v.after {
+		if got := woken(w); got != v.after {
 			t.Errorf("credit of %d cells: woken after the batch: %v", v.credit, got)
 		}
 		c.endBatch()
-		if w.token() {
+		if woken(w) {
 			t.Errorf("credit of %d cells: woken twice", v.credit)
 		}
+	}
+}
+
+// TestCreditOfTwoHops: each hop with credit that is less than a batch wakes its own stream.
+func TestCreditOfTwoHops(t *testing.T) {
+	c, hops := hopsWith(31, 31)
+	var all []*Waiter
+	for _, h := range hops {
+		all = append(all, waitFor(h))
+		h.credited()
+	}
+	c.endBatch()
+	for i, w := range all {
+		if !woken(w) {
+			t.Errorf("hop %d: the stream was not woken", i)
+		}
+	}
+}
+
+// TestCreditOfOneWhoLeaves: a stream that was woken for credit and leaves the line without
+// using it, because the peer has stopped it meanwhile or it was closed, leaves the credit to
+// the next one. Nobody else wakes that one when all SENDMEs have come.
+func TestCreditOfOneWhoLeaves(t *testing.T) {
+	c, hops := hopsWith(600)
+	first, next := waitFor(hops[0]), waitFor(hops[0])
+	hops[0].credited()
+	if !woken(first) {
+		t.Fatal("the first stream was not woken")
+	}
+	hops[0].CancelWait(first)
+	c.endBatch()
+	if !woken(next) {
+		t.Error("the window is open, and the stream that waits was not woken")
 	}
 }

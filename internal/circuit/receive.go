@@ -53,9 +53,9 @@ func (c *Circuit) fromHome(cells []byte) {
 // endBatch lets streams wake the goroutines that wait for the received messages, and one
 // that waits for credit.
 func (c *Circuit) endBatch() {
-	if c.credit != nil {
-		c.credit.useRest()
-		c.credit = nil
+	if c.credit {
+		c.credit = false
+		c.useCredit()
 	}
 	for i, s := range c.touched {
 		s.Flush()
@@ -254,17 +254,19 @@ func (h *Hop) credited() {
 		h.wakeFirst()
 		return
 	}
-	h.c.credit = h
+	h.c.credit = true
 }
 
-// useRest wakes the first stream that waits, if there is any credit. Where relays send at
+// useCredit wakes the first streams that wait, if there is any credit. Where relays send at
 // intervals of milliseconds only, as C tor's do with KIST, credit that stayed unused until
 // the next SENDME would cost a tenth of the throughput.
-func (h *Hop) useRest() {
-	h.c.mu.Lock()
-	defer h.c.mu.Unlock()
-	if h.send.Available() > 0 {
-		h.wakeFirst()
+func (c *Circuit) useCredit() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, h := range *c.hops.Load() {
+		if h.send.Available() > 0 {
+			h.wakeFirst()
+		}
 	}
 }
 

@@ -51,20 +51,6 @@ func (w *Waiter) Wake() {
 	}
 }
 
-// token takes a token; it reports whether there was one, or may have been.
-func (w *Waiter) token() bool {
-	c := w.c.Load()
-	if c == nil {
-		return true
-	}
-	select {
-	case <-*c:
-		return true
-	default:
-		return false
-	}
-}
-
 // batchCells is how many DATA cells are sealed at a time: two TLS records' worth.
 const batchCells = 62
 
@@ -268,8 +254,8 @@ func (h *Hop) queueCell(cc cell.Command, cmd cell.RelayCommand, slot []byte) (fl
 	return flush, err
 }
 
-// CancelWait removes w from the queue for credit; if w has a token, the next
-// waiter gets it.
+// CancelWait removes w from the queue for credit, and wakes the next waiter: w may have
+// been woken for credit that it does not use.
 func (h *Hop) CancelWait(w *Waiter) {
 	if s := h.set.Load(); s != nil {
 		s.dequeue(w)
@@ -279,9 +265,7 @@ func (h *Hop) CancelWait(w *Waiter) {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
 	h.dequeue(w)
-	if w.token() {
-		h.wakeFirst()
-	}
+	h.wakeFirst()
 }
 
 func (h *Hop) enqueue(w *Waiter) {

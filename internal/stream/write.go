@@ -47,7 +47,6 @@ func (s *Stream) write(p []byte) (int, error) {
 			// The peer stopped the stream, so it must not wait in line for the hop's credit.
 			s.hop.CancelWait(&s.writeWake)
 			waiting = false
-			continue // CancelWait may have taken the token of a change of the stream
 		}
 		if !s.writeWake.Waits() {
 			s.writeWake.Wait()
