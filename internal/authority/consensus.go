@@ -225,10 +225,15 @@ func each[T, U any](list []T, f func(T) U) []U {
 	return out
 }
 
+// ascending sorts a list. slices.Sort would add 4 kB of code to the program for each type.
+func ascending[T cmp.Ordered](list []T) {
+	sort.Slice(list, func(i, j int) bool { return list[i] < list[j] })
+}
+
 // lowMedian returns the median, or the lower of two. The list must not be empty.
 // lowMedian sorts it.
 func lowMedian[T cmp.Ordered](list []T) T {
-	slices.Sort(list)
+	ascending(list)
 	return list[(len(list)-1)/2]
 }
 

@@ -119,7 +119,7 @@ func nth[T cmp.Ordered](list []T, n int) T {
 		var zero T
 		return zero
 	}
-	slices.Sort(list)
+	ascending(list)
 	return list[min(n, len(list)-1)]
 }
 
