@@ -2,8 +2,10 @@ package circuit
 
 import (
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/flow"
 )
 
@@ -97,4 +99,48 @@ func TestCreditOfOneWhoLeaves(t *testing.T) {
 	if !woken(next) {
 		t.Error("the window is open, and the stream that waits was not woken")
 	}
+}
+
+// stopping is a stream that stops its channel's reader.
+type stopping struct {
+	deaf
+	until chan struct{}
+}
+
+func (s stopping) HandleMessage(cell.RelayMsg, time.Time) error { <-s.until; return nil }
+
+// TestRoomTakenByOneWhoLeaves: a stream whose last cells fill the channel's queue leaves the
+// line, and the next one is woken once the queue has space. No SENDME would wake it: fewer
+// cells went out than one acknowledges.
+func TestRoomTakenByOneWhoLeaves(t *testing.T) {
+	onRig(t, func(r *rig) {
+		h := r.circuit(HopOptions{}, nil).Last()
+		until := make(chan struct{})
+		if err := r.last().Last().AcceptStream(1, stopping{until: until}); err != nil {
+			t.Fatal(err)
+		}
+		send := func(w *Waiter, n int) {
+			t.Helper()
+			_, cells, err := h.SendData(w, 1, make([]byte, n*h.format.MaxData(true)), n)
+			if err != nil || cells != n {
+				t.Fatal(cells, err)
+			}
+			synctest.Wait()
+		}
+		for range 2 { // the writer waits with the second
+			send(NewWaiter(), 1)
+		}
+		first, next := waitFor(h), waitFor(h)
+		send(first, h.c.home.Load().Room())
+		if woken(next) { // it may look, and goes on waiting
+			if _, cells, err := h.SendData(next, 1, []byte{1}, 1); cells > 0 || err != nil {
+				t.Fatal(cells, err)
+			}
+		}
+		close(until)
+		synctest.Wait()
+		if h.SendFlow() == 0 || h.c.home.Load().Queued() > 0 || !woken(next) {
+			t.Error("the queue is empty, and the stream that waits was not woken")
+		}
+	})
 }

@@ -92,7 +92,9 @@ func (h *Hop) takeTurn(w *Waiter, stream uint16, p []byte, maxCells int) (n, cel
 	}
 	h.dequeue(w)
 	if more {
-		h.wakeFirst() // credit is left: let the next stream have its turn
+		// Credit is left: let the next stream have its turn, also if the queue is full
+		// now. Only who finds it full is woken when it has space again.
+		h.wakeFirst()
 	}
 	return n, cells, flush, err
 }
@@ -105,7 +107,7 @@ func (h *Hop) sealData(stream uint16, p []byte, maxCells int) (n, cells int, flu
 }
 
 // sealDataLocked seals as many cells as credit and the channel's queue allow;
-// more says that credit and queue are not used up. flush is a channel that the
+// more says that credit is left. flush is a channel that the
 // caller must flush without the lock.
 func (h *Hop) sealDataLocked(stream uint16, p []byte, maxCells int) (n, cells int, more bool, flush *channel.Channel, err error) {
 	c := h.c
@@ -148,7 +150,7 @@ func (h *Hop) sealDataLocked(stream uint16, p []byte, maxCells int) (n, cells in
 	if claimed {
 		flush = home.Channel()
 	}
-	return n, k, credit > k && room > k, flush, nil
+	return n, k, credit > k, flush, nil
 }
 
 // pad fills the rest of a relay cell: four zero bytes, then random ones, so that
