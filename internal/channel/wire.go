@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/fault"
@@ -174,6 +175,11 @@ func (w *wire) Write(p []byte) (int, error) {
 	if w.direct && len(p) <= maxAnswer {
 		if w.answers++; w.answers > maxAnswers {
 			return 0, fault.New(fault.Protocol, "the peer asked for new TLS keys %d times", maxAnswers)
+		}
+		// The last record's deadline may have passed long ago. TLS would keep the error,
+		// and the next cell would cost the link.
+		if err := w.Conn.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+			return 0, err
 		}
 	}
 	switch {

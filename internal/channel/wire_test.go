@@ -156,6 +156,18 @@ func TestWireAnswersLittle(t *testing.T) {
 	}
 }
 
+// TestWireAnswersLate: an answer of TLS itself goes out on a link whose last record was written
+// long ago. TLS keeps an error, and the next cell would cost the link.
+func TestWireAnswersLate(t *testing.T) {
+	w, _ := accountedWire(t)
+	if err := w.SetWriteDeadline(time.Unix(1, 0)); err != nil { // that of the last record
+		t.Fatal(err)
+	}
+	if _, err := w.Write(make([]byte, 27)); err != nil {
+		t.Error(err)
+	}
+}
+
 // accountedWire returns a direct wire to a peer that does not read.
 func accountedWire(t *testing.T) (*wire, *account.Memory) {
 	if !nonblock.Available {
