@@ -225,15 +225,19 @@ func (ch *Channel) Circuits() (n int, emptySince time.Time) {
 
 // sendUrgent queues whole cells, before all others.
 func (ch *Channel) sendUrgent(cells []byte) {
-	if err := ch.queueUrgent(cells); err != nil {
+	if err := ch.queueUrgent(nil, cells); err != nil {
 		ch.Close(err)
 	}
 }
 
-func (ch *Channel) queueUrgent(cells []byte) error {
+// queueUrgent is sendUrgent without what follows from an error. of is the circuit that
+// must still be open, unless it is nil.
+func (ch *Channel) queueUrgent(of *Circ, cells []byte) error {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	switch {
+	case of != nil && (of.detached || ch.closed):
+		return errDetached()
 	case ch.closed:
 		return nil
 	case len(ch.urgent)+len(cells) > maxUrgent:

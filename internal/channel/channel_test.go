@@ -137,6 +137,25 @@ func TestChannelCarriesCells(t *testing.T) {
 	})
 }
 
+// TestLongCellOfAClosedCircuit: a circuit that was destroyed before its LONG_CREATE2 was queued
+// is not opened at the peer. Its DESTROY went before, so nobody would ever close it.
+func TestLongCellOfAClosedCircuit(t *testing.T) {
+	pair(t, Config{}, Config{}, func(a, b *Channel, accepted chan *sink) {
+		c, err := a.Open(newSink(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Destroy(cell.DestroyNone)
+		if err := c.SendLong(cell.CmdLongCreate2, make([]byte, 1000)); !fault.Is(err, fault.Closed) {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if n, _ := b.Circuits(); n != 0 {
+			t.Errorf("the peer has %d circuits that nobody closes", n)
+		}
+	})
+}
+
 // TestDestroyGoesFirst: whatever is queued on other circuits.
 func TestEveryCircuitLearnsOfTheEnd(t *testing.T) {
 	pair(t, Config{}, Config{}, func(a, b *Channel, accepted chan *sink) {

@@ -132,7 +132,7 @@ func (c *Circ) enqueue(cells []byte, soon bool) (claimed bool, err error) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if c.detached || ch.closed {
-		return false, fault.New(fault.Closed, "send on circuit: the circuit is closed")
+		return false, errDetached()
 	}
 	c.q.push(cells)
 	c.queued.Store(int32(c.q.n))
@@ -172,8 +172,16 @@ func (c *Circ) SendLong(cmd cell.Command, body []byte) error {
 	if len(body) > cell.MaxLong {
 		return fault.New(fault.Local, "send %v: a body of %d bytes is too long", cmd, len(body))
 	}
-	c.ch.sendUrgent(cell.AppendVar(nil, c.id, cmd, body))
-	return nil
+	// After DESTROY, nobody would close what the cell opens.
+	err := c.ch.queueUrgent(c, cell.AppendVar(nil, c.id, cmd, body))
+	if fault.Is(err, fault.Resource) {
+		c.ch.Close(err)
+	}
+	return err
+}
+
+func errDetached() error {
+	return fault.New(fault.Closed, "send on circuit: the circuit is closed")
 }
 
 // Destroy sends DESTROY with the reason, drops the queued cells, and forgets the
