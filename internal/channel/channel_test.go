@@ -246,6 +246,38 @@ func TestPadding(t *testing.T) {
 	})
 }
 
+// TestBusyLinkPadsNot: a link that is never idle for long enough sends no padding, however
+// many timeouts pass.
+func TestBusyLinkPadsNot(t *testing.T) {
+	const often, low = 100 * time.Millisecond, 1500 * time.Millisecond
+	pads := Config{Padding: NewPadding(PaddingConfig{Low: low, High: low})}
+	pair(t, pads, Config{}, func(a, b *Channel, accepted chan *sink) {
+		c, err := a.Open(newSink(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.SendControl(cell.CmdCreate2, nil); err != nil {
+			t.Fatal(err)
+		}
+		<-accepted
+		synctest.Wait()
+		before, cells := b.cfg.Stats.CellsIn.Load(), uint64(time.Minute/often)
+		for range cells {
+			sendOne(c)
+			time.Sleep(often)
+		}
+		if n := b.cfg.Stats.CellsIn.Load() - before - cells; n != 0 {
+			t.Errorf("%d padding cells beside a cell in each %v", n, often)
+		}
+		before = b.cfg.Stats.CellsIn.Load()
+		time.Sleep(low)
+		synctest.Wait()
+		if n := b.cfg.Stats.CellsIn.Load() - before; n != 1 {
+			t.Errorf("%d padding cells after %v of silence", n, low)
+		}
+	})
+}
+
 // TestPaddingBetweenRelays: two relays pad the link between them only when the
 // consensus wants it, and from when it does.
 func TestPaddingBetweenRelays(t *testing.T) {

@@ -150,7 +150,11 @@ func (p *padder) pick() time.Duration {
 	return c.Low + time.Duration(max(rand.Int64N(span), rand.Int64N(span)))
 }
 
-func (p *padder) arm(d time.Duration) {
+// arm starts the timeout d.
+func (p *padder) arm(d time.Duration) { p.armAfter(d, d) }
+
+// armAfter starts the timeout d, of which only wait is left.
+func (p *padder) armAfter(wait, d time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.stopped || d <= 0 {
@@ -159,10 +163,10 @@ func (p *padder) arm(d time.Duration) {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
-	p.timer = time.AfterFunc(d, panics.Contain(p.ch.cfg.Log, p.ch.Close, func() { p.fire(d) }))
+	p.timer = time.AfterFunc(wait, panics.Contain(p.ch.cfg.Log, p.ch.Close, func() { p.fire(d) }))
 }
 
-// fire runs when the timeout d has passed since it was armed: it sends padding if
+// fire runs when the timeout d may have passed since the last record: it sends padding if
 // the link was idle for all of d, and arms the next timeout.
 func (p *padder) fire(d time.Duration) {
 	cfg := p.config()
@@ -170,7 +174,7 @@ func (p *padder) fire(d time.Duration) {
 	out := now.Sub(time.Unix(0, p.ch.lastOut.Load()))
 	in := now.Sub(time.Unix(0, p.ch.lastIn.Load()))
 	if idle := min(in, out); idle < d && cfg.High > 0 {
-		p.arm(d - idle)
+		p.armAfter(d-idle, d)
 		return
 	}
 	circuits, _ := p.ch.Circuits()
