@@ -2,9 +2,12 @@ package stream_test
 
 import (
 	"context"
+	"io"
 	"net/netip"
+	"runtime"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
@@ -60,4 +63,48 @@ func TestConnectedTooLate(t *testing.T) {
 	if n := <-exit.left; n != 0 {
 		t.Errorf("the stream holds %d bytes", n)
 	}
+}
+
+// accepting is an exit that accepts streams and does not answer.
+type accepting chan *stream.Stream
+
+func (a accepting) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
+	s, err := stream.Accept(h, m.Stream, "x")
+	if err != nil {
+		return err
+	}
+	s.SetHalfClose(true)
+	a <- s
+	return nil
+}
+
+// TestRejectHalfClosed: a stream that the client half-closed before it is refused leaves
+// nothing behind: a client could open and half-close as many as it likes.
+func TestRejectHalfClosed(t *testing.T) {
+	exit := make(accepting, 1)
+	r := simnet.New(t, simnet.Options{Proto: halves, Streams: exit})
+	c := build(t, client(t), kinds["vegas cgo"], r)
+	s := halfClient(t, c, cell.BeginHalfClose)
+	halfClosed(t, s)
+	left := reject(t, <-exit)
+	<-s.end
+	for range 1000 {
+		runtime.GC()
+		if left.Value() == nil {
+			return
+		}
+	}
+	t.Error("the stream is still there")
+}
+
+// reject refuses a stream when its client has half-closed it.
+func reject(t *testing.T, s *stream.Stream) weak.Pointer[stream.Stream] {
+	t.Helper()
+	if b, err := io.ReadAll(s); len(b) != 0 || err != nil {
+		t.Errorf("%q, %v", b, err)
+	}
+	if err := s.Reject(cell.EndConnectRefused, netip.Addr{}, 0); err != nil {
+		t.Error(err)
+	}
+	return weak.Make(s)
 }
