@@ -39,14 +39,14 @@ func (s *Stream) HalfClose() bool {
 	return s.halves
 }
 
-// CloseWrite says that no more will be written; reading goes on. The peer's reader sees
-// the end of the data after all of it, if HalfClose is true. Otherwise END waits until the
-// peer was silent for a second, or ended the stream itself.
+// CloseWrite says that no more will be written, and ends a Write that is under way; reading
+// goes on. The peer's reader sees the end of the data after all of it, if HalfClose is true.
+// Otherwise END waits until the peer was silent for a second, or ended the stream itself.
 func (s *Stream) CloseWrite() error {
 	if !s.stopWriting() {
 		return nil
 	}
-	// A Write that is under way ends now. No data may follow HALF_CLOSE.
+	// No data may follow HALF_CLOSE: wait for the Write that is under way.
 	s.wmu.Lock()
 	defer s.wmu.Unlock()
 	return s.sendHalf()
@@ -63,8 +63,8 @@ func (s *Stream) stopWriting() bool {
 	if s.writeErrLocked() != nil {
 		return false // it has ended already
 	}
+	s.wakeWriter()
 	if s.halves {
-		s.wakeWriter()
 		return true
 	}
 	s.endingLocked().linger = time.AfterFunc(halfCloseLinger, panics.Contain(nil, nil, s.lingered))
