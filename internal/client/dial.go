@@ -16,6 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/netaddr"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
 	"github.com/chivenet/chive/internal/stream"
@@ -119,12 +120,22 @@ func (c *Client) dialRetry(ctx context.Context, req Request, dest path.Dest, id 
 // stream is closed.
 func open(ctx context.Context, s *stream.Stream, early []byte) error {
 	if len(early) > 0 {
-		if _, err := s.Write(early); err != nil {
+		if err := writeEarly(ctx, s, early); err != nil {
 			_ = s.Close()
 			return err
 		}
 	}
 	return s.WaitOpen(ctx)
+}
+
+// writeEarly writes the first bytes, which may have to wait for the circuit or the exit.
+func writeEarly(ctx context.Context, s *stream.Stream, early []byte) error {
+	stop := context.AfterFunc(ctx, panics.Contain(nil, nil, func() { _ = s.Close() }))
+	_, err := s.Write(early)
+	if !stop() { // ctx has ended, so the stream is closed, or will be
+		return fault.New(fault.Timeout, "open stream: %w", context.Cause(ctx))
+	}
+	return err
 }
 
 // retry runs try on one circuit after another, until it works, its error is

@@ -72,6 +72,33 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
+// TestGivenUpEarly: who gives up while first bytes wait for the exit hears so, too.
+func TestGivenUpEarly(t *testing.T) {
+	c, l := withLiars(t, Config{Network: netdir.Public()})
+	l.say(cell.RelayDrop, nil)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	live := *c.live.Load()
+	live.StreamTimeout = 100 * time.Millisecond
+	c.live.Store(&live)
+	done := make(chan error, 1)
+	go func() {
+		_, err := c.Dial(ctx, Request{Host: "example.com", Port: 443, Early: make([]byte, 1<<20)}) // more than a stream's window
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if !errors.Is(err, errStreamTimeout) {
+			t.Error(err)
+		}
+	case <-ctx.Done():
+		t.Error("it still waits")
+	}
+	if n := l.asked.Load(); n != streamTries {
+		t.Errorf("%d exits were asked", n)
+	}
+}
+
 // TestStreamTimeouts: an exit that does not answer is given ten seconds, the third
 // one fifteen, unless the user has set a time.
 func TestStreamTimeouts(t *testing.T) {
