@@ -174,6 +174,25 @@ func TestWindowSender(t *testing.T) {
 	}
 }
 
+// TestOddWindow: a first window that is no multiple of 100 changes nothing about which cells
+// the receiver acknowledges.
+func TestOddWindow(t *testing.T) {
+	p := DefaultParams()
+	p.CircWindow = 150
+	s, r := NewWindowSender(&p), NewReceiver(CircWindowIncrement)
+	for i := range 1000 {
+		tag, sendme := s.Sent(epoch), r.Received()
+		if tag != sendme {
+			t.Fatalf("cell %d: sender %v, receiver %v", i+1, tag, sendme)
+		}
+		if sendme {
+			if err := s.Sendme(epoch, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 func TestVegasSenderAndReceiverAgree(t *testing.T) {
 	p := DefaultParams()
 	for _, inc := range []int{1, 30, 31, 32, 100} {

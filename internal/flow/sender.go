@@ -56,7 +56,7 @@ func (s *windowSender) Available() int { return s.window }
 
 func (s *windowSender) Sent(time.Time) bool {
 	s.window--
-	return s.window%circWindowInc == 0
+	return (s.start-s.window)%circWindowInc == 0 // the receiver counts from the first cell
 }
 
 func (s *windowSender) Sendme(time.Time, bool) error {
