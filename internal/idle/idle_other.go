@@ -37,4 +37,4 @@ func (poller) forget(*Conn) {}
 
 func (poller) wake(*Conn) {}
 
-func (poller) retire(*Conn, uint32) {}
+func (poller) retire(*Conn, uint16) {}
