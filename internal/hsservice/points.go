@@ -192,11 +192,7 @@ func (s *Service) launch(p *point, now time.Time) {
 			s.lost(p, nil, err)
 			return
 		}
-		if !s.isEstablished(p, c) {
-			closeCircuit(c)
-			return
-		}
-		c.OnClose(func(cause error) { s.lost(p, c, cause) })
+		s.stand(p, c)
 	})
 }
 
@@ -244,14 +240,22 @@ func (s *Service) register(ctx context.Context, p *point, c *circuit.Circuit) er
 	return err
 }
 
-// isEstablished takes over a circuit to a point; false if the service was closed.
+// stand takes over a circuit to a point, and follows it. It may have ended already: then the
+// point is lost at once.
+func (s *Service) stand(p *point, c *circuit.Circuit) {
+	if !s.isEstablished(p, c) {
+		closeCircuit(c)
+		return
+	}
+	c.OnClose(func(cause error) { s.lost(p, c, cause) })
+}
+
+// isEstablished notes a circuit to a point; false if the point is not needed.
 func (s *Service) isEstablished(p *point, c *circuit.Circuit) bool {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || c.Err() != nil {
-		p.building = false
-		s.kick()
+	if s.closed {
 		return false
 	}
 	target := *lastTarget(c)
