@@ -246,10 +246,11 @@ func (s *Service) publish(d *netdir.Directory, x *descriptor) {
 		}
 	}
 	clients := x.period.Period == d.HSTimes(s.cfg.Circuits.Testing()).Period
+	had := len(x.left) < len(s.allowed(x.dirs)) // some took it before, and could not be asked then
 	s.wg.Go(func() {
 		defer panics.Recover(s.log, func(err error) { s.uploaded(x, nil, len(dirs), dirs, err) })
 		left, err := s.uploadAll(x, dirs, doc)
-		if clients && s.fleet == nil && len(left) < len(dirs) && !s.isPublished() {
+		if clients && s.fleet == nil && (had || len(left) < len(dirs)) && !s.isPublished() {
 			if verr := s.verify(d, x, doc.Revision); verr != nil {
 				err = verr
 			}

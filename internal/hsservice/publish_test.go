@@ -338,3 +338,45 @@ func TestRefusedButKept(t *testing.T) {
 		}
 	})
 }
+
+// blind is directories that take descriptors, and do not give them out before a time.
+type blind struct {
+	*shelf
+	until time.Time
+}
+
+func (b blind) fetch(ctx context.Context, dir netdir.Relay, blinded ident.Ed25519ID) (*netdoc.HSDescriptor, error) {
+	if time.Now().Before(b.until) {
+		return nil, fault.New(fault.Network, "the directory does not answer")
+	}
+	return b.shelf.fetch(ctx, dir, blinded)
+}
+
+// TestPublishedLater: a descriptor that all directories took, or all that live, and that could
+// not be fetched back at once is looked for again: Published waits for that, and not for the
+// next descriptor.
+func TestPublishedLater(t *testing.T) {
+	for _, down := range []int{0, 1} {
+		synctest.Test(t, func(t *testing.T) {
+			h, k := newShelf(t), key(t)
+			h.change(func() {
+				for _, p := range periodsOf(h.dir, false) {
+					x, err := newDescriptor(k, p, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, dir := range p.directories(h.dir, x.keys.Blinded.Public())[:down] {
+						h.down[dir.ID().Ed] = true
+					}
+				}
+			})
+			s := h.joinBy(t, blind{h, time.Now().Add(time.Minute)}, Config{Key: k}, 3)
+			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+maxRetry)
+			defer cancel()
+			if err := s.Published(ctx); err != nil {
+				t.Errorf("with %d directories down: %v", down, err)
+			}
+			kill(s)
+		})
+	}
+}
