@@ -156,7 +156,10 @@ func (s *Service) tendDescriptor(d *netdir.Directory, x *descriptor, own []netdo
 	x.pow = s.work.offer(x.pow, effort, now)
 	content := contentOf(x, dirs, points, s.balance.offer()+offerText(x.pow))
 	fresh := content != x.content || !now.Before(x.next) || x.floor >= x.revision
-	if now.Before(x.retry) {
+	// A pause after a failed upload is for the same descriptor, not for what is new. There is
+	// no content if it is for something else, and the hosts of a fleet need it to take turns.
+	again := s.fleet != nil || content == x.content || x.content == [32]byte{}
+	if again && now.Before(x.retry) {
 		return x.retry.Sub(now)
 	}
 	if s.fleet != nil && s.tendFleet(d, x, fresh && len(points) > 0, now) {

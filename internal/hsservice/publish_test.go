@@ -380,3 +380,42 @@ func TestPublishedLater(t *testing.T) {
 		})
 	}
 }
+
+// TestNewContentNow: a descriptor that says something new does not wait for the pause of a
+// directory that is down: clients need the new introduction points.
+func TestNewContentNow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h, k := newShelf(t), key(t)
+		h.change(func() {
+			for _, p := range periodsOf(h.dir, false) {
+				x, err := newDescriptor(k, p, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				h.down[p.directories(h.dir, x.keys.Blinded.Public())[0].ID().Ed] = true
+			}
+		})
+		s := h.join(t, Config{Key: k}, 3)
+		const soon = 30 * time.Second
+		for pause := time.Duration(0); pause < 2*soon; { // failures make it longer
+			time.Sleep(minRetry)
+			s.mu.Lock()
+			pause = min(time.Until(s.descs[0].retry), time.Until(s.descs[1].retry))
+			s.mu.Unlock()
+		}
+		h.expect(t, "before", k, s)
+		s.mu.Lock()
+		p, err := newPoint(time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.target, p.circ = relay(t), s.points[0].circ
+		s.points[0] = p // one was lost, and has a successor
+		s.mu.Unlock()
+		s.kick()
+		time.Sleep(soon)
+		synctest.Wait()
+		h.expect(t, "after", k, s)
+		kill(s)
+	})
+}
