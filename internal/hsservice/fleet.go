@@ -64,6 +64,7 @@ type fleetView struct {
 	next       time.Time   // when to look again
 	collisions int
 	published  []time.Time // in publishWindow
+	named      bool        // a look has found a point of ours
 }
 
 func newFleet(k *Key) (*fleet, error) {

@@ -26,7 +26,6 @@ func (s *Service) look(d *netdir.Directory, x *descriptor, now time.Time) {
 	x.view.next = now.Add(lookMin + time.Duration(random(int64(lookMax-lookMin))))
 	known := x.revision
 	dirs := s.allowed(x.period.fetchDirectories(d, x.keys.Blinded.Public()))
-	clients := x.period.Period == d.HSTimes(s.cfg.Circuits.Testing()).Period
 	s.wg.Go(func() {
 		defer panics.Recover(s.log, func(err error) { s.looked(x, nil, nil, err) })
 		got, _, err := s.newest(dirs, x.keys.Blinded.Public(), known)
@@ -35,22 +34,26 @@ func (s *Service) look(d *netdir.Directory, x *descriptor, now time.Time) {
 			return
 		}
 		in, err := got.Open(x.keys.Subcredential, s.fleet.client)
-		if err == nil && clients {
-			s.found(got, in)
+		if err == nil {
+			s.found(x, in)
 		}
 		s.looked(x, got, in, err)
 	})
 }
 
-// found says that clients can find the service, if the descriptor names a point of ours.
-func (s *Service) found(got *netdoc.HSDescriptor, in *netdoc.HSInner) {
+// found says that clients can find the service, if the descriptors of both periods name a
+// point of ours. One would do for clients of today; but the host that hands over to this one
+// may leave then, and the other descriptor would name nobody who lives.
+func (s *Service) found(x *descriptor, in *netdoc.HSInner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range s.points {
 		if p.circ != nil && slices.ContainsFunc(in.Points, func(o netdoc.HSIntroPoint) bool { return o.Auth == p.id() }) {
-			s.pubOnce.Do(func() { close(s.published) })
-			return
+			x.view.named = true
 		}
+	}
+	if !slices.ContainsFunc(s.descs, func(x *descriptor) bool { return !x.view.named }) {
+		s.pubOnce.Do(func() { close(s.published) })
 	}
 }
 
