@@ -257,9 +257,9 @@ func (h *Hop) credited() {
 	h.c.credit = true
 }
 
-// useCredit wakes the first streams that wait, if there is any credit. Where relays send at
-// intervals of milliseconds only, as C tor's do with KIST, credit that stayed unused until
-// the next SENDME would cost a tenth of the throughput.
+// useCredit wakes the first streams that wait, if there is any credit. Else a tenth of a
+// usual window could lie unused until the next SENDME: 10 ms where relays send as C tor's do
+// with KIST.
 func (c *Circuit) useCredit() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

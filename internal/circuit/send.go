@@ -107,8 +107,8 @@ func (h *Hop) sealData(stream uint16, p []byte, maxCells int) (n, cells int, flu
 }
 
 // sealDataLocked seals as many cells as credit and the channel's queue allow;
-// more says that credit is left. flush is a channel that the
-// caller must flush without the lock.
+// more says that credit is left. flush is a channel that the caller must flush without
+// the lock.
 func (h *Hop) sealDataLocked(stream uint16, p []byte, maxCells int) (n, cells int, more bool, flush *channel.Channel, err error) {
 	c := h.c
 	if c.closed {

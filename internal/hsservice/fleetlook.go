@@ -47,11 +47,12 @@ func (s *Service) look(d *netdir.Directory, x *descriptor, now time.Time) {
 func (s *Service) found(x *descriptor, in *netdoc.HSInner) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.points {
-		if p.circ != nil && slices.ContainsFunc(in.Points, func(o netdoc.HSIntroPoint) bool { return o.Auth == p.id() }) {
-			x.view.named = true
-		}
+	if !slices.ContainsFunc(s.points, func(p *point) bool {
+		return p.circ != nil && slices.ContainsFunc(in.Points, func(o netdoc.HSIntroPoint) bool { return o.Auth == p.id() })
+	}) {
+		return
 	}
+	x.view.named = true
 	if !slices.ContainsFunc(s.descs, func(x *descriptor) bool { return !x.view.named }) {
 		s.pubOnce.Do(func() { close(s.published) })
 	}

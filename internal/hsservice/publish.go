@@ -249,7 +249,7 @@ func (s *Service) publish(d *netdir.Directory, x *descriptor) {
 		}
 	}
 	clients := x.period.Period == d.HSTimes(s.cfg.Circuits.Testing()).Period
-	had := len(x.left) < len(s.allowed(x.dirs)) // some took it before, and could not be asked then
+	had := len(dirs) < len(s.allowed(x.dirs)) // some took it before, and could not be asked then
 	s.wg.Go(func() {
 		defer panics.Recover(s.log, func(err error) { s.uploaded(x, nil, len(dirs), dirs, err) })
 		left, err := s.uploadAll(x, dirs, doc)
