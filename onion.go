@@ -98,8 +98,9 @@ func (l *OnionListener) Addr() net.Addr {
 func (l *OnionListener) Key() []byte { return l.key.Bytes() }
 
 // Published waits until clients can find the service: its descriptor is with the
-// directories, and another circuit has fetched it from one of them. If ctx ends
-// first, the error says what went wrong last.
+// directories, and another circuit has fetched it from one of them. In a fleet, the
+// descriptors of both time periods name this host by then. If ctx ends first, the error
+// says what went wrong last.
 func (l *OnionListener) Published(ctx context.Context) error { return l.s.Published(ctx) }
 
 // Leave has a host leave its fleet (OnionConfig.Fleet) with hardly a client lost. First it
