@@ -195,15 +195,16 @@ func (c *Client) run(ctx context.Context) error {
 
 // settleConsensus plans the next steps after an attempt to get a newer consensus.
 func (c *Client) settleConsensus(consensus, micro *task, changed bool, err error) {
-	if err != nil || !changed {
+	if err != nil {
 		consensus.settle(err, c.now(), c.log, "directory: consensus")
-		if err == nil { // there is nothing newer yet
-			now := c.now()
-			consensus.plan(now.Add(consensus.backoff.next()), now)
-		}
 		return
 	}
-	at, now := c.refreshTime(), c.now()
+	now := c.now()
+	if !changed { // there is nothing newer yet, and all other clients ask too: wait longer each time
+		consensus.plan(now.Add(consensus.backoff.next()), now)
+		return
+	}
+	at := c.refreshTime()
 	if !at.After(now) { // the cache sent an old one
 		at = now.Add(consensus.backoff.next())
 	} else {
