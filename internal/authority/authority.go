@@ -162,12 +162,13 @@ func (a *Authority) changed() {
 
 // addCertLocked keeps a certificate of a known authority.
 func (a *Authority) addCertLocked(c *netdoc.AuthCert) {
-	if _, known := a.cfg.find(c.Identity); !known || a.certs[c.KeyPair()] != nil {
+	old := a.certs[c.KeyPair()]
+	if _, known := a.cfg.find(c.Identity); !known || !c.Replaces(old) {
 		return
 	}
 	var of []*netdoc.AuthCert
 	for _, o := range a.certs {
-		if o.Identity == c.Identity {
+		if o.Identity == c.Identity && o != old {
 			of = append(of, o)
 		}
 	}

@@ -39,7 +39,7 @@ func (s *certStore) add(text []byte, now time.Time) (n int, err error) {
 		case e == nil && !s.trusted[c.Identity]:
 			e = fault.New(fault.Directory, "a certificate of an authority that is not in this network")
 		case e == nil:
-			if s.m[c.KeyPair()] == nil && c.CheckTime(now) == nil {
+			if c.Replaces(s.m[c.KeyPair()]) && c.CheckTime(now) == nil {
 				s.m[c.KeyPair()] = c
 				n++
 			}

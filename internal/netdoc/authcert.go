@@ -40,6 +40,10 @@ func (c *AuthCert) CheckTime(now time.Time) error {
 	return nil
 }
 
+// Replaces reports whether c is to be kept in the place of old, which has the same name
+// and may be nil: an authority may prolong a certificate and keep its signing key.
+func (c *AuthCert) Replaces(old *AuthCert) bool { return old == nil || c.Expires.After(old.Expires) }
+
 const certStart = "dir-key-certificate-version"
 
 // ParseAuthCerts reads a list of certificates and calls each for every valid one

@@ -60,8 +60,8 @@ func (sig *Signature) append(dst []byte) []byte {
 type Verdict struct {
 	Needed  int           // how many authorities must have signed: a majority of those trusted
 	Valid   []ident.RSAID // authorities with a valid signature
-	Missing []KeyPair     // certificates that are needed to check signatures of trusted authorities
-	Bad     []KeyPair     // signatures that are wrong, or whose certificate is not valid now
+	Missing []KeyPair     // certificates that are needed to check signatures of trusted authorities: there is none, or it has expired
+	Bad     []KeyPair     // signatures that are wrong
 }
 
 // OK reports whether enough authorities signed.
@@ -97,9 +97,9 @@ func (c *Consensus) verifyOne(id ident.RSAID, cert func(KeyPair) *AuthCert, now 
 			digest = c.SHA256[:]
 		}
 		crt := cert(sig.KeyPair)
-		if crt == nil {
+		if crt == nil || crt.CheckTime(now) != nil { // an authority may have prolonged it
 			missing = append(missing, sig.KeyPair)
-		} else if crt.CheckTime(now) != nil || verifyRSA(crt.SigningKey, digest, sig.Sig) != nil {
+		} else if verifyRSA(crt.SigningKey, digest, sig.Sig) != nil {
 			bad = append(bad, sig.KeyPair)
 		} else {
 			v.Valid = append(v.Valid, id)

@@ -91,7 +91,7 @@ func (n *Net) addAuthority(i int) error {
 		return err
 	}
 	from := n.ValidAfter.Add(-24 * time.Hour)
-	if a.cert, err = netdoc.MakeAuthCert(rand.Reader, a.identity, a.signing, netip.AddrPort{}, from, from.AddDate(1, 0, 0)); err != nil {
+	if err = a.certify(from, from.AddDate(1, 0, 0)); err != nil {
 		return err
 	}
 	n.auths = append(n.auths, a)
@@ -100,6 +100,24 @@ func (n *Net) addAuthority(i int) error {
 		Nickname: fmt.Sprintf("auth%d", i), V3Ident: a.cert.Identity, RSA: ident.RSAID{0xA0, byte(i)},
 		ORPorts: []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 9001)},
 	})
+	return nil
+}
+
+func (a *authority) certify(from, until time.Time) (err error) {
+	a.cert, err = netdoc.MakeAuthCert(rand.Reader, a.identity, a.signing, netip.AddrPort{}, from, until)
+	return err
+}
+
+// Certify gives the authorities new certificates for the signing keys that they have, as
+// tor-gencert --reuse does.
+func (n *Net) Certify(from, until time.Time) error {
+	n.Certs = nil
+	for i := range n.auths {
+		if err := n.auths[i].certify(from, until); err != nil {
+			return err
+		}
+		n.Certs = append(n.Certs, n.auths[i].cert.Text...)
+	}
 	return nil
 }
 
