@@ -145,9 +145,14 @@ func (a *Authority) keepMicrodescsLocked() {
 			}
 		}
 	}
-	for _, c := range a.round.pending {
-		for i := range c.Routers {
-			want[c.Routers[i].Microdesc] = true
+	if c := a.docs.Consensus(netdoc.FlavorMicrodesc); c != nil { // it may be older than the round
+		_, err := netdoc.ParseConsensus(c.Doc.Bytes(), nil, func(rs *netdoc.RouterStatus) error {
+			want[rs.Microdesc] = true
+			return nil
+		})
+		if err != nil { // it was parsed before
+			a.log.Error("microdescriptors", "err", err)
+			return
 		}
 	}
 	a.docs.KeepMicrodescs(func(d [32]byte) bool { return want[d] })
