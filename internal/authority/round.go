@@ -3,6 +3,7 @@ package authority
 import (
 	"context"
 	"encoding/base64"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -218,32 +219,48 @@ func (a *Authority) addVote(v *netdoc.Vote, posted bool) error {
 	return nil
 }
 
-// fetchVotes asks the other authorities for missing votes.
+// fetchVotes asks the other authorities for missing votes: each at first for its own.
 func (a *Authority) fetchVotes(ctx context.Context, t timing) {
-	a.mu.Lock()
-	var missing []string
-	for _, x := range a.cfg.Network.Authorities {
-		if a.round.votes[x.V3Ident] == nil {
-			missing = append(missing, x.V3Ident.String())
-		}
-	}
-	a.mu.Unlock()
+	missing := a.missingVotes()
 	if len(missing) == 0 {
 		return
 	}
 	a.toOthers(ctx, t.compute, func(ctx context.Context, p peer) {
-		body, err := p.get(ctx, "/tor/status-vote/next/"+strings.Join(missing, "+"), maxUpload)
-		if err != nil {
-			a.log.Debug("votes not fetched", "authority", p.Nickname, "err", err)
-			return
+		n := max(slices.Index(missing, p.V3Ident), 0)
+		for _, id := range slices.Concat(missing[n:], missing[:n]) {
+			// One at a time: all together are larger than what is taken from an address that
+			// proves nothing, and others may have sent some meanwhile.
+			if slices.Contains(a.missingVotes(), id) {
+				a.fetchVote(ctx, p, id)
+			}
 		}
-		netdoc.ParseVotes(body, len(missing), a.known, func(v *netdoc.Vote, err error) {
-			if err == nil {
-				err = a.addVote(v, false)
-			}
-			if err != nil {
-				a.log.Warn("fetched vote", "from", p.Nickname, "err", err)
-			}
-		})
 	}).Wait()
+}
+
+// missingVotes returns the authorities whose votes have not come.
+func (a *Authority) missingVotes() (missing []ident.RSAID) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, x := range a.cfg.Network.Authorities {
+		if a.round.votes[x.V3Ident] == nil {
+			missing = append(missing, x.V3Ident)
+		}
+	}
+	return missing
+}
+
+func (a *Authority) fetchVote(ctx context.Context, p peer, id ident.RSAID) {
+	body, err := p.get(ctx, "/tor/status-vote/next/"+id.String(), maxUpload)
+	if err != nil {
+		a.log.Debug("vote not fetched", "authority", p.Nickname, "err", err)
+		return
+	}
+	netdoc.ParseVotes(body, 1, a.known, func(v *netdoc.Vote, err error) {
+		if err == nil {
+			err = a.addVote(v, false)
+		}
+		if err != nil {
+			a.log.Warn("fetched vote", "from", p.Nickname, "err", err)
+		}
+	})
 }
