@@ -2,6 +2,7 @@ package authority
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,5 +44,26 @@ func TestMicrodescsInOutage(t *testing.T) {
 			t.Error("the authority has dropped a microdescriptor that the valid consensus names")
 		}
 		stop()
+	})
+}
+
+// An authority that is killed after its vote keeps the commitment that the others have:
+// they take no other one until the next run of the protocol.
+func TestCommitmentSurvives(t *testing.T) {
+	identities, signings := keyPool(t, 2048, 1), keyPool(t, 2048, 1)
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		start := func() *Authority {
+			all, _ := inMemory(t, 1, identities, signings, func(_ int, c *Config) { c.Dir = dir })
+			return all[0]
+		}
+		killed, again := start(), (*Authority)(nil)
+		at := killed.startRound()
+		killed.castVote(t.Context(), at)
+		again = start()
+		again.startRound()
+		if old, now := killed.sr.lines(), again.sr.lines(); len(old) != 1 || !slices.Equal(old, now) {
+			t.Errorf("before: %q, afterwards: %q", old, now)
+		}
 	})
 }

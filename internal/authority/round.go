@@ -124,7 +124,11 @@ func (a *Authority) startRound() timing {
 	if live != nil {
 		interval = live.interval
 	}
-	if err := a.sr.update(a.cfg.Rand, a.me, a.cfg.Network.V3Idents(), t.start, interval); err != nil {
+	err := a.sr.update(a.cfg.Rand, a.me, a.cfg.Network.V3Idents(), t.start, interval)
+	if err == nil { // before the vote: the others take only the first commitment, also if this process is killed
+		err = a.saveJSON(srFile, &a.sr)
+	}
+	if err != nil {
 		a.log.Error("shared randomness", "err", err)
 	}
 	a.dropOldLocked(a.cfg.Now())

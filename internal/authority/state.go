@@ -202,11 +202,7 @@ func (a *Authority) saveLocked() error {
 	}
 	a.histories.forget(a.cfg.Now())
 	for name, v := range map[string]any{srFile: &a.sr, historyFile: &a.histories, pinsFile: pairs} {
-		b, err := json.Marshal(v)
-		if err != nil {
-			return fault.Wrap(fault.Local, err)
-		}
-		if err := WriteSecret(filepath.Join(a.cfg.Dir, name), b); err != nil {
+		if err := a.saveJSON(name, v); err != nil {
 			return err
 		}
 	}
@@ -218,6 +214,18 @@ func (a *Authority) saveLocked() error {
 		return err
 	}
 	return WriteSecret(filepath.Join(a.cfg.Dir, relaysFile), a.descriptorsLocked(maxStateFile))
+}
+
+// saveJSON writes one file of the state.
+func (a *Authority) saveJSON(name string, v any) error {
+	if a.cfg.Dir == "" {
+		return nil
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		return fault.Wrap(fault.Local, err)
+	}
+	return WriteSecret(filepath.Join(a.cfg.Dir, name), b)
 }
 
 // descriptorsLocked returns relays' descriptors, known relays first, up to limit:
