@@ -206,6 +206,9 @@ func (s *Server) consensus(r *Request, path string) *Response {
 	if c == nil {
 		return Short(404, "Not found")
 	}
+	if !c.ReasonablyLive(s.cfg.Now()) {
+		return Short(404, "Consensus is too old or too new")
+	}
 	if !signedBy(c, strings.TrimPrefix(path, "/")) {
 		return Short(404, "Consensus not signed by sufficient number of requested authorities")
 	}

@@ -108,7 +108,7 @@ func TestUnreadAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.SetConsensus(c)
-	s := New(Config{Docs: m, Memory: mem, Extra: func(_ context.Context, _ Peer, r *Request) *Response {
+	s := New(Config{Docs: m, Memory: mem, Now: func() time.Time { return when }, Extra: func(_ context.Context, _ Peer, r *Request) *Response {
 		if r.Path == "/large" { // one document whose encodings are not kept
 			return &Response{Status: 200, Reason: "OK", Parts: []*Doc{m.Descriptors()[0], m.Descriptors()[1]}}
 		}

@@ -139,10 +139,6 @@ func (d *Directory) FreshUntil() time.Time { return d.pre.FreshUntil }
 // ValidUntil returns the end of the consensus's validity.
 func (d *Directory) ValidUntil() time.Time { return d.pre.ValidUntil }
 
-// reasonablyLive is how long after its validity a consensus may still be used
-// (dir-spec 5.1).
-const reasonablyLive = 24 * time.Hour
-
 // Live reports whether the consensus is valid at now.
 func (d *Directory) Live(now time.Time) bool {
 	return !now.Before(d.pre.ValidAfter) && !now.After(d.pre.ValidUntil)
@@ -151,9 +147,7 @@ func (d *Directory) Live(now time.Time) bool {
 // ReasonablyLive reports whether the consensus is valid at now, or at most a day
 // outside its validity. Such a consensus is good enough to build circuits while
 // the client looks for a newer one.
-func (d *Directory) ReasonablyLive(now time.Time) bool {
-	return !now.Before(d.pre.ValidAfter.Add(-reasonablyLive)) && !now.After(d.pre.ValidUntil.Add(reasonablyLive))
-}
+func (d *Directory) ReasonablyLive(now time.Time) bool { return d.pre.ReasonablyLive(now) }
 
 // Param returns a consensus parameter clamped to [lo, hi], or def if the
 // consensus does not set it (param-spec).

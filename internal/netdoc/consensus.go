@@ -33,6 +33,16 @@ func (f Flavor) String() string {
 // Lifetime holds the times for which a consensus is valid.
 type Lifetime struct{ ValidAfter, FreshUntil, ValidUntil time.Time }
 
+// reasonablyLive is how long outside its validity a consensus may still be used
+// (dir-spec 5.1).
+const reasonablyLive = 24 * time.Hour
+
+// ReasonablyLive reports whether a consensus is valid at now, or at most a day outside its
+// validity.
+func (l *Lifetime) ReasonablyLive(now time.Time) bool {
+	return !now.Before(l.ValidAfter.Add(-reasonablyLive)) && !now.After(l.ValidUntil.Add(reasonablyLive))
+}
+
 // SharedRandom is a random value that the authorities agreed on (srv-spec).
 type SharedRandom struct {
 	Reveals int // how many authorities contributed
