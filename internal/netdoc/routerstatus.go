@@ -105,7 +105,9 @@ func (rs *RouterStatus) parseItem(it *Item, f Flavor, in *Interner) (err error) 
 		rs.Version = in.text(a.Rest())
 	case "pr":
 		rs.Proto = in.text(a.Rest())
-		rs.Protocols, err = in.proto(a.Rest())
+		// The relay chose the text, and authorities copy it: a mistake in it must not cost
+		// the other relays' entries. Such a relay supports nothing.
+		rs.Protocols, _ = in.proto(a.Rest())
 	case "w":
 		err = rs.parseW(a)
 	case "p":

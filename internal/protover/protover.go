@@ -54,7 +54,8 @@ const maxVersion = 63
 // supports nothing. Sets are immutable and may be shared.
 type Set struct{ m map[string]uint64 }
 
-// Parse reads a list such as "Link=1-5 Relay=1,3". An empty list is an empty set.
+// Parse reads a list such as "Link=1-5 Relay=1,3". An empty list is an empty set. As in
+// C tor, a name may occur several times, and numbers may begin with zeros.
 // A name without "=", a version above 63 and an inverted range are errors.
 func Parse(s string) (Set, error) {
 	m := map[string]uint64{}
@@ -63,14 +64,11 @@ func Parse(s string) (Set, error) {
 		if !ok || name == "" {
 			return Set{}, fault.New(fault.Protocol, "subprotocol versions: %q is not NAME=VERSIONS", f)
 		}
-		if _, dup := m[name]; dup {
-			return Set{}, fault.New(fault.Protocol, "subprotocol versions: %s occurs twice", name)
-		}
 		mask, err := parseVersions(list)
 		if err != nil {
 			return Set{}, fault.New(fault.Protocol, "subprotocol versions: %s: %w", name, err)
 		}
-		m[name] = mask
+		m[name] |= mask
 	}
 	return Set{m}, nil
 }
@@ -104,7 +102,7 @@ func parseVersions(list string) (uint64, error) {
 }
 
 func parseVersion(s string) (uint, error) {
-	if s == "" || s[0] == '+' || (len(s) > 1 && s[0] == '0') {
+	if s == "" || s[0] == '+' {
 		return 0, fault.New(fault.Protocol, "%q is not a version", s)
 	}
 	v, err := strconv.ParseUint(s, 10, 32)

@@ -1,0 +1,31 @@
+package netdoc
+
+import (
+	"bytes"
+	"testing"
+)
+
+// A relay chooses the text of its "pr" line, and authorities copy it. Whatever it is, the
+// consensus can be read; if it is no list of versions, the relay supports none.
+func TestProtocolsOfOneRelay(t *testing.T) {
+	doc := read(t, "ctor/consensus-microdesc")
+	at := bytes.Index(doc, []byte("\npr ")) + len("\npr ")
+	end := at + bytes.IndexByte(doc[at:], '\n')
+	for text, want := range map[string]string{
+		"Link=1-3 Relay=2 Link=5 Link=2": "Link=1-3,5 Relay=2", // C tor's authorities take this from a relay
+		"Link=04-005":                    "Link=4-5",           // and this
+		"Link=1 Relay=64":                "",
+		"Link=2-1":                       "",
+		"Link":                           "",
+	} {
+		changed := append(append(bytes.Clone(doc[:at]), text...), doc[end:]...)
+		c, err := ParseConsensus(changed, nil, nil)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+			continue
+		}
+		if got := c.Routers[0].Protocols.String(); got != want || c.Routers[0].Proto != text {
+			t.Errorf("%q: %q, not %q", text, got, want)
+		}
+	}
+}
