@@ -24,7 +24,6 @@ var harmless = strings.Fields(`append cap close copy delete len make max min new
 var shortLocks = map[string]string{
 	"fte/http_server.go session":                    "x.mu belongs to the new session, which no other goroutine has yet",
 	"internal/authority/publish.go fetchSignatures": "a comparison of lengths",
-	"internal/authority/round.go fetchVotes":        "digits of an identity",
 	"internal/circuit/circuit.go Close":             "takeWaiters takes a list",
 	"internal/client/caches.go get":                 "Err reads a field under the circuit's own lock",
 	"internal/exit/exit.go lookup":                  "share is arithmetic",

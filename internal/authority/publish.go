@@ -150,8 +150,7 @@ func (a *Authority) keepMicrodescsLocked() {
 			want[rs.Microdesc] = true
 			return nil
 		})
-		if err != nil { // it was parsed before
-			a.log.Error("microdescriptors", "err", err)
+		if err != nil { // not possible: it was parsed before
 			return
 		}
 	}
