@@ -60,6 +60,11 @@ func (c *Client) takeConsensus(ctx context.Context, doc []byte, certs *certFetch
 			return false, err
 		}
 	}
+	defer func() {
+		if err != nil { // whoever sent it chose what the loader would keep
+			c.loader = netdir.Loader{}
+		}
+	}()
 	d, parsed, err := c.loader.Consensus(doc, c.latest)
 	if err != nil {
 		return false, err

@@ -1,6 +1,7 @@
 package netdir
 
 import (
+	"crypto/sha256"
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -70,16 +71,18 @@ func (l *Loader) Add(d *Directory) *Adding {
 // keep a reference to it.
 func (a *Adding) Parse(text []byte, keep func([]byte)) error {
 	var first error
-	netdoc.ParseMicrodescs(text, &a.l.in, func(md *netdoc.Microdesc, one []byte, err error) {
-		if err != nil {
-			if first == nil {
-				first = err
-			}
-			return
+	for one := range netdoc.SplitMicrodescs(text) {
+		i, wanted := a.want[sha256.Sum256(one)]
+		in := &a.l.in
+		if !wanted {
+			in = nil // whoever sent it chose what is in it: keep nothing
 		}
-		i, ok := a.want[md.Digest]
-		if !ok {
-			return
+		md, err := netdoc.ParseMicrodesc(one, in)
+		if err != nil && first == nil {
+			first = err
+		}
+		if err != nil || !wanted {
+			continue
 		}
 		delete(a.want, md.Digest)
 		a.mds[i] = md
@@ -88,7 +91,7 @@ func (a *Adding) Parse(text []byte, keep func([]byte)) error {
 		if keep != nil {
 			keep(one)
 		}
-	})
+	}
 	return first
 }
 
