@@ -44,8 +44,11 @@ type RouterStatus struct {
 	Microdescs  []string        // "m" lines: METHODS ALGORITHM=DIGEST...
 }
 
-// maxORAddrs bounds a relay's "a" lines.
-const maxORAddrs = 8
+// Bounds on a relay's "a" lines, and on its "m" lines in a vote.
+const (
+	maxORAddrs    = 8
+	maxMicroLines = 64
+)
 
 // parseR reads an "r" line. A microdesc consensus has no descriptor digest.
 func (rs *RouterStatus) parseR(a Args, f Flavor) error {
@@ -115,6 +118,9 @@ func (rs *RouterStatus) parseItem(it *Item, f Flavor, in *Interner) (err error) 
 	case "m":
 		if f == FlavorMicrodesc {
 			return a.base64("microdescriptor digest", rs.Microdesc[:])
+		}
+		if len(rs.Microdescs) == maxMicroLines {
+			return fault.New(fault.Resource, "more than %d", maxMicroLines)
 		}
 		rs.Microdescs = append(rs.Microdescs, string(a.Rest()))
 	case "id":

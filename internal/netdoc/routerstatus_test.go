@@ -29,3 +29,16 @@ func TestProtocolsOfOneRelay(t *testing.T) {
 		}
 	}
 }
+
+// One relay's entry takes no more memory than an honest one needs: a consensus is read
+// before its signatures are checked.
+func TestEntryBounds(t *testing.T) {
+	doc := read(t, "ctor/consensus-ns")
+	at := bytes.Index(doc, []byte("\npr ")) + 1
+	for times, ok := range map[int]bool{10: true, 1000: false} {
+		lines := bytes.Repeat([]byte("m 35 sha256=AAAA\n"), times)
+		if _, err := ParseConsensus(append(append(bytes.Clone(doc[:at]), lines...), doc[at:]...), nil, nil); (err == nil) != ok {
+			t.Errorf("%d microdescriptors of one relay: %v", times, err)
+		}
+	}
+}

@@ -50,6 +50,9 @@ const (
 // maxVersion is the largest version number (the versions fit into a 64-bit mask).
 const maxVersion = 63
 
+// maxNames bounds the names of a list: C tor's relays have about a dozen.
+const maxNames = 64
+
 // Set holds the versions of each subprotocol that a relay supports. The zero Set
 // supports nothing. Sets are immutable and may be shared.
 type Set struct{ m map[string]uint64 }
@@ -68,7 +71,9 @@ func Parse(s string) (Set, error) {
 		if err != nil {
 			return Set{}, fault.New(fault.Protocol, "subprotocol versions: %s: %w", name, err)
 		}
-		m[name] |= mask
+		if m[name] |= mask; len(m) > maxNames {
+			return Set{}, fault.New(fault.Resource, "subprotocol versions: more than %d names", maxNames)
+		}
 	}
 	return Set{m}, nil
 }

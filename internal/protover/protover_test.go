@@ -1,6 +1,9 @@
 package protover
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func TestParseAndString(t *testing.T) {
 	for in, want := range map[string]string{
@@ -20,6 +23,19 @@ func TestParseAndString(t *testing.T) {
 	for _, in := range []string{"Link", "=1", "Link=64", "Link=2-1", "Link=1-", "Link=a", "Link=+1", "Link=1,,2", "Link=99999999999"} {
 		if s, err := Parse(in); err == nil {
 			t.Errorf("%q accepted as %q", in, s)
+		}
+	}
+}
+
+// A list that would take much memory is refused: a relay writes it.
+func TestManyNames(t *testing.T) {
+	for n, ok := range map[int]bool{maxNames: true, maxNames + 1: false} {
+		var list string
+		for i := range n {
+			list += fmt.Sprintf("P%d=1 ", i)
+		}
+		if _, err := Parse(list + "P0=2"); (err == nil) != ok {
+			t.Errorf("%d names: %v", n, err)
 		}
 	}
 }
