@@ -25,7 +25,7 @@ func (c *Client) consensusRequest() *request {
 	r := &request{path: "/tor/status-vote/current/consensus-microdesc/" + strings.Join(prefixes, "+"), limit: consensusLimit}
 	if c.latest != nil {
 		r.since = c.latest.ValidAfter().Add(min(3*time.Minute, c.latest.FreshUntil().Sub(c.latest.ValidAfter())/2)) // as C tor does
-		if c.cfg.Dir != "" && c.signed != [32]byte{} {
+		if c.signed != [32]byte{} {
 			r.diff = strings.ToUpper(hex.EncodeToString(c.signed[:]))
 		}
 	}
@@ -82,11 +82,14 @@ func (c *Client) takeConsensus(ctx context.Context, doc []byte, certs *certFetch
 	if c.latest != nil && d.ValidAfter().Equal(c.latest.ValidAfter()) {
 		return false, nil
 	}
-	c.store.write(consensusFile, doc)
+	stored := c.store.write(consensusFile, doc)
 	if k := c.cfg.Keeper; k != nil {
 		k.KeepConsensus(doc)
 	}
 	c.take(d, parsed)
+	if !stored { // a diff could not be applied
+		c.signed = [32]byte{}
+	}
 	return true, nil
 }
 

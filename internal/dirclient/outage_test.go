@@ -2,6 +2,9 @@ package dirclient
 
 import (
 	"io"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -51,4 +54,35 @@ func TestNothingNewer(t *testing.T) {
 			stop()
 		})
 	}
+}
+
+// A client whose disk takes nothing has no file that a diff could be applied to. It asks for
+// whole consensuses, and blames no cache.
+func TestDiskTakesNothing(t *testing.T) {
+	n := small(t, 60)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(n)
+		client := New(Config{Network: n.Network, Dialer: w, Dir: filepath.Join(file, "cache")})
+		stop := run(t, client)
+		wait(t, client)
+		for range 6 {
+			time.Sleep(time.Until(n.ValidAfter.Add(n.Interval)))
+			if err := w.publish(0.05, true); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stop()
+		if d := client.Directory(); !d.Live(time.Now()) {
+			t.Errorf("the directory is valid until %v", d.ValidUntil())
+		}
+		for cache, errs := range w.reports {
+			if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
+				t.Errorf("cache %d was blamed: %v", cache, errs[i])
+			}
+		}
+	})
 }

@@ -56,15 +56,17 @@ func (s *store) read(name string) []byte {
 	return b
 }
 
-// write replaces a file atomically: a reader sees the old content or the new one.
-func (s *store) write(name string, data []byte) {
+// write replaces a file atomically: a reader sees the old content or the new one. It reports
+// whether the file has the new one.
+func (s *store) write(name string, data []byte) bool {
 	if s.dir == "" {
-		return
+		return false
 	}
 	err := s.replace(name, func(w io.Writer) error { _, err := w.Write(data); return err })
 	if err != nil {
 		s.log.Warn("directory cache: cannot write", "file", name, "err", err)
 	}
+	return err == nil
 }
 
 func (s *store) replace(name string, fill func(io.Writer) error) error {
