@@ -253,8 +253,13 @@ func (ch *Channel) queueUrgent(of *Circ, cells []byte) error {
 // for the end. The goroutines that close the channel tell its circuits. After the
 // first call, further causes are ignored.
 func (ch *Channel) Close(cause error) {
+	ch.closeIdle(cause, time.Time{})
+}
+
+// closeIdle is Close, unless there was a circuit since a time; zero: whatever there is.
+func (ch *Channel) closeIdle(cause error, since time.Time) {
 	ch.mu.Lock()
-	if ch.closed {
+	if ch.closed || !since.IsZero() && (len(ch.circs) > 0 || !ch.emptySince.Before(since)) {
 		ch.mu.Unlock()
 		return
 	}

@@ -72,14 +72,27 @@ func (m *Manager) findLocked(t *linkspec.Target) *Channel {
 	list := m.open[t.RSA]
 	for i := len(list) - 1; i >= 0; i-- {
 		ch := list[i]
-		if !t.Matches(ch.Peer()) || ch.Err() != nil {
+		if !t.Matches(ch.Peer()) || !ch.link.Canonical(ch.RemoteAddr()) && !(ch.link.Initiator && slices.Contains(t.Addrs, ch.link.Dialled)) {
 			continue
 		}
-		if ch.link.Canonical(ch.RemoteAddr()) || ch.link.Initiator && slices.Contains(t.Addrs, ch.link.Dialled) {
+		if ch.keep() {
 			return ch
 		}
 	}
 	return nil
+}
+
+// keep reports whether the channel is open. The time without circuits begins anew: the
+// caller is about to open one.
+func (ch *Channel) keep() bool {
+	now := ch.cfg.Now()
+	ch.mu.Lock()
+	if len(ch.circs) == 0 {
+		ch.emptySince = now
+	}
+	open := !ch.closed
+	ch.mu.Unlock()
+	return open
 }
 
 // Adopt starts a channel on an authenticated link and keeps it for reuse.
@@ -132,9 +145,7 @@ func (m *Manager) forget(ch *Channel) {
 func (m *Manager) Reap() {
 	now := m.cfg.Now()
 	for _, ch := range m.Channels() {
-		if n, since := ch.Circuits(); n == 0 && !since.IsZero() && now.Sub(since) > idleTimeout {
-			ch.Close(fault.New(fault.Closed, "channel: idle"))
-		}
+		ch.closeIdle(fault.New(fault.Closed, "channel: idle"), now.Add(-idleTimeout))
 	}
 }
 

@@ -1,0 +1,63 @@
+package channel
+
+import (
+	"log/slog"
+	"net"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
+)
+
+// TestReapLeavesWhatWasFound: an idle channel that somebody has just found stays for the
+// circuit that is about to be opened on it, and closes later if there is none.
+func TestReapLeavesWhatWasFound(t *testing.T) {
+	k := keys(t)
+	synctest.Test(t, func(t *testing.T) {
+		x, y := net.Pipe()
+		now := func() time.Time { return k.Expires.Add(-time.Hour) }
+		l, r, lerr, rerr := shake(t, x, y, ident.RelayID{RSA: k.ID.RSA}, &LinkConfig{Now: now}, &LinkConfig{Now: now, Identity: k})
+		if lerr != nil || rerr != nil {
+			t.Fatal(lerr, rerr)
+		}
+		cfg := &Config{Now: time.Now, Log: slog.New(slog.DiscardHandler)}
+		far := Start(r, cfg)
+		m := NewManager(cfg, &LinkConfig{}, nil)
+		defer func() { m.Close(); <-far.Done() }()
+		ch, err := m.Adopt(l)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(idleTimeout + time.Second)
+		target := linkspec.Target{RelayID: ident.RelayID{RSA: k.ID.RSA}, Addrs: []netip.AddrPort{l.Dialled}}
+		if m.Find(target) != ch {
+			t.Fatal("the channel was not found")
+		}
+		m.Reap()
+		c, err := ch.Open(newSink(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * idleTimeout)
+		m.Reap()
+		if err := ch.Err(); err != nil {
+			t.Fatal(err)
+		}
+		c.Destroy(cell.DestroyNone)
+		time.Sleep(idleTimeout - time.Second)
+		m.Reap()
+		if err := ch.Err(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second)
+		m.Reap()
+		<-ch.Done()
+		if m.Find(target) != nil {
+			t.Error("a closed channel was found")
+		}
+	})
+}
