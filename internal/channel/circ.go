@@ -202,8 +202,17 @@ func (c *Circ) destroy(reason cell.DestroyReason) bool {
 
 // fail closes the circuit after a panic in its receiver's code.
 func (c *Circ) fail(cause error) {
-	if r := c.receiver(); c.destroy(cell.DestroyInternal) && r != nil {
-		r.HandleDestroy(cell.DestroyInternal, cause)
+	c.end(cell.DestroyInternal, cause)
+}
+
+// end destroys the circuit and tells its receiver. Open sets that under the lock that destroy
+// takes, so it is there afterwards.
+func (c *Circ) end(reason cell.DestroyReason, cause error) {
+	if !c.destroy(reason) {
+		return
+	}
+	if r := c.receiver(); r != nil {
+		r.HandleDestroy(reason, cause)
 	}
 }
 

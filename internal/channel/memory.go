@@ -19,8 +19,5 @@ func (ch *Channel) evict(cause error) { ch.Close(cause) }
 
 // evict destroys the circuit because it holds too much.
 func (c *Circ) evict(cause error) {
-	r := c.receiver()
-	if c.destroy(cell.DestroyResourceLimit) && r != nil {
-		r.HandleDestroy(cell.DestroyResourceLimit, cause)
-	}
+	c.end(cell.DestroyResourceLimit, cause)
 }
