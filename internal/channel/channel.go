@@ -243,8 +243,9 @@ func (ch *Channel) queueUrgent(of *Circ, cells []byte) error {
 	case len(ch.urgent)+len(cells) > maxUrgent:
 		return fault.New(fault.Resource, "channel: the peer does not read, and %d DESTROY cells wait", maxUrgent/cell.Len)
 	}
+	had := ch.urgentCost()
 	ch.urgent = append(ch.urgent, cells...)
-	ch.account.Reserve(len(cells))
+	ch.account.Reserve(ch.urgentCost() - had)
 	ch.wakeLocked()
 	return nil
 }

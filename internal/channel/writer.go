@@ -119,6 +119,13 @@ func (ch *Channel) write() error {
 // nothing waits, writeRecord gives up the turn and returns false.
 func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 	now := ch.cfg.Now()
+	// To set a deadline updates a timer, so renew it only when half of it has passed.
+	if ch.deadline.Sub(now) < writeTimeout/2 {
+		ch.deadline = now.Add(writeTimeout)
+		if err := ch.conn.SetWriteDeadline(ch.deadline); err != nil {
+			return false, err
+		}
+	}
 	n, whole, of, hold, more := ch.pull(now, last)
 	if !more {
 		return false, nil
@@ -134,13 +141,6 @@ func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 			r.HandleWritable()
 		}
 		ch.writable[i] = nil
-	}
-	// To set a deadline updates a timer, so renew it only when half of it has passed.
-	if ch.deadline.Sub(now) < writeTimeout/2 {
-		ch.deadline = now.Add(writeTimeout)
-		if err := ch.conn.SetWriteDeadline(ch.deadline); err != nil {
-			return false, err
-		}
 	}
 	out := ch.record[:n]
 	if whole != nil {
@@ -182,16 +182,7 @@ func (ch *Channel) queuedLocked() bool { return len(ch.urgent) > 0 || ch.sched.m
 func (ch *Channel) fill(record []byte, now time.Time, writable []*Circ) (int, *slab, *account.Account, []*Circ) {
 	n := 0
 	if len(ch.urgent) > 0 {
-		n = copy(record, ch.urgent)
-		ch.account.Release(n)
-		if n == len(ch.urgent) {
-			ch.urgent = ch.urgent[:0]
-			if cap(ch.urgent) > 64*cell.Len {
-				ch.urgent = nil
-			}
-		} else {
-			ch.urgent = ch.urgent[:copy(ch.urgent, ch.urgent[n:])]
-		}
+		n = ch.takeUrgent(record)
 	}
 	ch.sched.rescale(now, ch.circs)
 	weight := ch.sched.weight(now)
@@ -212,6 +203,28 @@ func (ch *Channel) fill(record []byte, now time.Time, writable []*Circ) (int, *s
 		writable = ch.took(c, k/cell.Len, weight, writable)
 	}
 	return n, nil, nil, writable
+}
+
+// takeUrgent takes urgent cells, and gives memory back when little of it is in use: a peer
+// that reads most of what it caused, and no more, must not keep it. The caller holds mu.
+func (ch *Channel) takeUrgent(record []byte) int {
+	had := ch.urgentCost()
+	n := copy(record, ch.urgent)
+	ch.urgent = ch.urgent[:copy(ch.urgent, ch.urgent[n:])]
+	if had > 64*cell.Len && len(ch.urgent) < had/8 {
+		ch.urgent = append([]byte(nil), ch.urgent...)
+	}
+	ch.account.Release(had - ch.urgentCost())
+	return n
+}
+
+// urgentCost is the memory of urgent cells that the account counts, in bytes. What stays for
+// the next ones while there are none is small.
+func (ch *Channel) urgentCost() int {
+	if len(ch.urgent) == 0 {
+		return 0
+	}
+	return cap(ch.urgent)
 }
 
 // took accounts for n cells taken from c.
