@@ -133,7 +133,7 @@ func (v *vegas) adjust() {
 // there is a queue.
 func (v *vegas) slowStart(queue int) {
 	if queue >= v.t.Gamma || v.block {
-		v.cwnd = v.bdp + v.t.Gamma
+		v.cwnd = max(v.bdp+v.t.Gamma, v.p.CwndMin)
 		v.slow = false
 	} else if v.full {
 		var inc int
