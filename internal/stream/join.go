@@ -96,6 +96,7 @@ type joint struct {
 	up, down motion
 	again    bool // the stream has changed while down was moving
 	over     bool // neither direction has anything to do any more
+	lost     bool // what comes for the target is dropped: see drops
 	left     int8 // directions that have not ended; Done is called after the last
 
 	rests bool // a goroutine need not wait for the connection; never changes

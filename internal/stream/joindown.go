@@ -1,7 +1,10 @@
 package stream
 
 import (
+	"errors"
+	"io"
 	"net"
+	"syscall"
 	"time"
 
 	"github.com/chivenet/chive/internal/panics"
@@ -12,6 +15,9 @@ import (
 func (j *joint) moveDown() {
 	for {
 		over, err := j.s.drain(&j.sink)
+		if over && j.drops(err) {
+			continue
+		}
 		if over {
 			j.stop(&j.down, err)
 			return
@@ -24,6 +30,27 @@ func (j *joint) moveDown() {
 			return
 		}
 	}
+}
+
+// drops says that what comes for the target is dropped from now on, if the target has closed:
+// what it sent before that goes on to the client, which may have to be rid of its own bytes
+// before it reads. The end of the target's bytes then ends both directions.
+func (j *joint) drops(err error) bool {
+	if j.terms.Reason == nil || !errors.Is(err, syscall.EPIPE) || j.s.ended.Load() || !j.loses() {
+		return false
+	}
+	j.s.sinkMu.Lock()
+	defer j.s.sinkMu.Unlock()
+	j.sink = sink{to: io.Discard}
+	return true
+}
+
+// loses notes that bytes are lost, unless the target's bytes have all been passed on.
+func (j *joint) loses() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lost = j.up != ended
+	return j.lost
 }
 
 // changed tells the joint that there is something to read from the stream, or that its

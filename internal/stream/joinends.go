@@ -1,6 +1,9 @@
 package stream
 
 import (
+	"errors"
+	"syscall"
+
 	"github.com/chivenet/chive/internal/cell"
 )
 
@@ -37,6 +40,12 @@ func (j *joint) stops(m *motion) (tell, first bool) {
 	return !j.over, true
 }
 
+func (j *joint) loss() bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.lost
+}
+
 func (j *joint) done(m *motion) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -61,7 +70,7 @@ func (j *joint) targetUp(err error) (over bool) {
 	switch {
 	case err != nil:
 		return j.fail(j.terms.Reason(err))
-	case !j.s.HalfClose():
+	case !j.s.HalfClose() || j.loss():
 		// END closes both directions, so the end of the target's bytes ends both.
 		return j.fail(cell.EndDone)
 	}
@@ -71,13 +80,14 @@ func (j *joint) targetUp(err error) (over bool) {
 
 // targetDown passes the end of the client's bytes on.
 func (j *joint) targetDown(err error) (over bool) {
-	switch {
-	case err != nil:
+	if err != nil {
 		return j.fail(j.terms.Reason(err))
-	case j.conn.CloseWrite() != nil:
-		return j.fail(cell.EndDone)
 	}
-	return false
+	err = j.conn.CloseWrite()
+	if err == nil || errors.Is(err, syscall.ENOTCONN) && !j.done(&j.up) {
+		return false // a target that has closed: what it sent before may not be passed on yet
+	}
+	return j.fail(cell.EndDone)
 }
 
 func (j *joint) fail(r cell.EndReason) (over bool) {
