@@ -60,9 +60,10 @@ func (p *publisher) run(ctx context.Context) {
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
 	for {
-		p.publish(ctx)
 		// The age follows the wall clock, as at the authorities: see Keys.Renew.
 		published, observed := time.Now().Round(0), p.r.bandwidth.Observed()
+		due := func(now time.Time) bool { return stale(now.Sub(published), p.r.bandwidth.Observed(), observed) }
+		p.publish(ctx, due)
 		for again := false; !again; {
 			select {
 			case <-ctx.Done():
@@ -70,7 +71,7 @@ func (p *publisher) run(ctx context.Context) {
 			case <-p.dirty:
 				again = true
 			case now := <-tick.C:
-				again = stale(now.Sub(published), p.r.bandwidth.Observed(), observed)
+				again = due(now)
 			}
 		}
 	}
@@ -96,8 +97,8 @@ func (p *publisher) next(now time.Time) time.Time {
 }
 
 // publish makes a descriptor and uploads it to every authority. It tries again
-// until each has accepted it or the descriptor must be replaced.
-func (p *publisher) publish(ctx context.Context) {
+// until each has accepted it or the descriptor must be replaced, which due reports too.
+func (p *publisher) publish(ctx context.Context, due func(now time.Time) bool) {
 	desc, extra, err := p.r.describe(p.next(time.Now()))
 	if err != nil {
 		p.r.log.Error("cannot describe the relay", "err", err)
@@ -112,7 +113,7 @@ func (p *publisher) publish(ctx context.Context) {
 	}
 	doc := append(bytes.Clone(desc.Text), extra.Text...)
 	todo := p.r.cfg.Network.Authorities
-	for wait := uploadRetry; len(todo) > 0; wait = min(2*wait, uploadRetryMax) {
+	for wait := uploadRetry; len(todo) > 0 && !due(time.Now()); wait = min(2*wait, uploadRetryMax) {
 		todo = p.uploadAll(ctx, todo, doc)
 		if len(todo) == 0 {
 			return
