@@ -29,7 +29,8 @@ type Ender interface{ Done() }
 // Ends hears of the ends of a joint. Its methods may block for a short time.
 type Ends interface {
 	// Up is called when the connection's bytes have all been sent, with nil, or when that
-	// has failed, and Down likewise for the stream's bytes. Each is called once at most.
+	// has failed, and Down likewise for the stream's bytes. Each is called once at most,
+	// and Up not after the stream's end: then the joint is over when Down has returned.
 	// They report whether nothing more must be moved either way; then they have closed
 	// the stream.
 	Up(j Joined, err error) (over bool)

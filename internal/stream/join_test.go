@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,10 +23,13 @@ type targets struct {
 	half  bool
 	flush time.Duration
 	done  chan *stream.Stream
+	// joints, when set, gets what each stream is joined by, and last has that stream.
+	joints chan stream.Joined
+	last   atomic.Pointer[stream.Stream]
 }
 
 func newTargets(t testing.TB) *targets {
-	return &targets{t, make(chan net.Conn, 1), false, time.Minute, make(chan *stream.Stream, 1000)}
+	return &targets{t: t, conns: make(chan net.Conn, 1), flush: time.Minute, done: make(chan *stream.Stream, 1000)}
 }
 
 func (h *targets) HandleStream(hop *circuit.Hop, m cell.RelayMsg) error {
@@ -37,10 +41,13 @@ func (h *targets) HandleStream(hop *circuit.Hop, m cell.RelayMsg) error {
 		return err
 	}
 	s.SetHalfClose(h.half)
-	s.JoinTarget(<-h.conns, &stream.Terms{
+	j := s.JoinTarget(<-h.conns, &stream.Terms{
 		Reason: func(error) cell.EndReason { return cell.EndConnReset },
 		Flush:  func() time.Duration { return h.flush },
 	}, ended(func() { h.done <- s }))
+	if h.last.Store(s); h.joints != nil {
+		h.joints <- j
+	}
 	return nil
 }
 
@@ -63,6 +70,7 @@ func pass(t testing.TB, from io.Writer, to io.Reader, message string) {
 // joined is a program's connection that leads to a target.
 type joined struct {
 	program, target *net.TCPConn
+	front, relay    *net.TCPConn // their other ends, which are joined to the stream
 	client          *stream.Stream
 	up, down        chan error
 	done            chan struct{}
@@ -78,7 +86,7 @@ func join2(t testing.TB, h *targets, c *circuit.Circuit) *joined {
 		c.SetDeadline(time.Time{})
 	}
 	h.conns <- relay
-	j := &joined{program: program, target: target, client: dial(t, c, "x"), up: make(chan error, 1), down: make(chan error, 1), done: make(chan struct{})}
+	j := &joined{program: program, target: target, front: front, relay: relay, client: dial(t, c, "x"), up: make(chan error, 1), down: make(chan error, 1), done: make(chan struct{})}
 	j.joined = j.client.Join(front, nil, new(stream.Terms), j)
 	return j
 }

@@ -77,7 +77,7 @@ func (j *joint) note() (move, cut bool) {
 		j.again = true
 		return false, false
 	}
-	return false, j.terms.Reason != nil && !j.over && j.s.ended.Load()
+	return false, !j.over && j.s.ended.Load()
 }
 
 // Write writes to the connection, for moveDown. A stream that has ended does not hear of

@@ -22,7 +22,11 @@ func (j *joint) stop(m *motion, err error) {
 	if !first {
 		return
 	}
-	if tell && j.say(m, err) || j.terms.Reason != nil && j.done(&j.down) && j.s.ended.Load() {
+	// When the stream has ended, nothing can be sent any more. That ends up, but nothing else
+	// before down has written what came until then.
+	over := j.s.ended.Load()
+	tell = tell && !(over && m == &j.up)
+	if tell && j.say(m, err) || over && j.done(&j.down) {
 		j.Cut()
 	}
 	j.part()
