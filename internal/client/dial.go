@@ -195,7 +195,8 @@ func (c *Client) judge(lease *pool.Lease, circ *Circ, err error) bool {
 		if u != nil {
 			u.StreamAnswered()
 		}
-		if end.Reason == cell.EndExitPolicy {
+		// Policies in a consensus say nothing about single addresses.
+		if end.Reason == cell.EndExitPolicy && !end.Addr.IsValid() {
 			lease.ExitRefused()
 		}
 		if pool.Leaving(end.Reason) {
@@ -269,6 +270,13 @@ func (c *Client) dest(req Request) (path.Dest, error) {
 		return path.Dest{}, fault.New(fault.Config, "dial: the host is neither an address nor a host name")
 	} else if c.rejects(c.cfg.RejectInternal) && netaddr.LocalName(host) {
 		return path.Dest{}, fault.New(fault.Refused, "dial: the name is one of this machine or its network: no exit can reach it")
+	}
+	switch {
+	case d.Addr.IsValid():
+	case req.Family == stream.IPv4Only:
+		d.Addr = netip.IPv4Unspecified()
+	case req.Family == stream.IPv6Only:
+		d.Addr = netip.IPv6Unspecified()
 	}
 	return d, nil
 }

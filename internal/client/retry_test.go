@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -157,5 +158,56 @@ func TestBuildTimesOnDisk(t *testing.T) {
 	}
 	if _, err := load(); !fault.Is(err, fault.Local) {
 		t.Error("a directory in its place: ", err)
+	}
+}
+
+// TestRefusedAddress: an exit that refuses an address, or a family of addresses, may be asked
+// for its port: a policy in a consensus says nothing about single addresses. What it refuses
+// without telling the address, it does not let out at all.
+func TestRefusedAddress(t *testing.T) {
+	told := cell.End{Reason: cell.EndExitPolicy, Addr: netip.MustParseAddr("203.0.114.7"), TTL: 60}
+	bare := cell.End{Reason: cell.EndExitPolicy}
+	for _, x := range []struct {
+		name string
+		req  Request
+		end  cell.End
+		keep bool
+	}{
+		{"a name's address", Request{Host: "refused.example"}, told, true},
+		{"an address", Request{Host: "203.0.114.7"}, bare, true},
+		{"a family", Request{Host: "refused.example", Family: stream.IPv4Only}, bare, true},
+		{"a port", Request{Host: "refused.example"}, bare, false},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			c, l := withLiars(t, Config{Network: netdir.Public()})
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+			defer cancel()
+			l.say(cell.RelayEnd, x.end.Append(nil))
+			x.req.Port = 443
+			var end *stream.EndError
+			if _, err := c.Dial(ctx, x.req); !errors.As(err, &end) || l.asked.Load() != streamTries {
+				t.Fatal(err)
+			}
+			l.say(cell.RelayConnected, nil)
+			conn, err := c.Dial(ctx, Request{Host: "other.example", Port: 443})
+			if (err == nil) != x.keep {
+				t.Error(err)
+			}
+			if err == nil {
+				conn.Close()
+			}
+		})
+	}
+}
+
+// TestFamilyOfExits: a stream to a host of one family of addresses takes an exit that lets
+// that family out.
+func TestFamilyOfExits(t *testing.T) {
+	c := isolated(t, netdir.Public(), refuse)
+	for family, want := range map[stream.Family]string{stream.AnyFamily: "invalid IP", stream.IPv6First: "invalid IP", stream.IPv4Only: "0.0.0.0", stream.IPv6Only: "::"} {
+		d, err := c.dest(Request{Host: "example.com", Port: 443, Family: family})
+		if err != nil || d.Addr.String() != want {
+			t.Errorf("%d: %v, %v", family, d.Addr, err)
+		}
 	}
 }

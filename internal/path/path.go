@@ -51,7 +51,7 @@ type Config struct {
 
 // Dest is a destination that the last hop must reach.
 type Dest struct {
-	Addr netip.Addr // zero if only a host name is known
+	Addr netip.Addr // zero if only a host name is known; unspecified: any of its family
 	Port uint16     // zero for a RESOLVE
 }
 

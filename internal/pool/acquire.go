@@ -140,11 +140,12 @@ const maxRefusals = 1000
 
 // ExitRefused reports that the exit refuses a destination that its published
 // policy allows (path-spec 2.5). For an hour, this pool does not ask it for that
-// port again.
+// port again, unless an address was asked for, or a family of addresses: others may
+// be allowed.
 func (l *Lease) ExitRefused() {
 	l.p.mu.Lock()
 	defer l.p.mu.Unlock()
-	if len(l.p.refused) < maxRefusals {
+	if len(l.p.refused) < maxRefusals && !l.req.Dest.Addr.IsValid() {
 		l.p.refused[refusal{l.Circuit.Exit(), l.req.Dest.Port}] = time.Now().Add(time.Hour)
 	}
 }
