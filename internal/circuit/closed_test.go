@@ -60,6 +60,33 @@ func TestStreamsClosedTwice(t *testing.T) {
 	})
 }
 
+// TestLateAnswers: the answer to a lookup that was given up is the last message for it.
+func TestLateAnswers(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.circuit(HopOptions{}, nil)
+		c := r.last()
+		h := c.Last()
+		before := c.Account().Used()
+		var ids []uint16
+		for i := range maxClosed + 1 {
+			if err := h.OpenStream(func(id uint16) StreamReceiver { ids = append(ids, id); return deaf{} }); err != nil {
+				t.Fatal(err)
+			}
+			h.RemoveStream(ids[i], false)
+		}
+		pastID, id := ids[0], ids[maxClosed]
+		if err := h.late(cell.RelayMsg{Cmd: cell.RelayResolved, Stream: pastID}); err != nil || h.past.has(pastID) {
+			t.Error("remembered after its answer: ", err)
+		}
+		if err := h.stream(id).HandleMessage(cell.RelayMsg{Cmd: cell.RelayResolved, Stream: id}, time.Now()); err != nil || h.stream(id) != nil {
+			t.Error("remembered after its answer: ", err)
+		}
+		if got := c.Account().Used() - before; got != (maxClosed-1)*closedCost+pastCost {
+			t.Errorf("%d bytes", got)
+		}
+	})
+}
+
 // TestLateCells: a circuit survives what is in flight for streams that were closed, also
 // if these are more than are remembered one by one; what comes without end does not.
 func TestLateCells(t *testing.T) {

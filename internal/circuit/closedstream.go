@@ -34,13 +34,17 @@ func (s *closedStream) HandleMessage(m cell.RelayMsg, _ time.Time) error {
 	if s.allowed--; s.allowed < 0 {
 		return fault.New(fault.Protocol, "stream %d: the peer goes on sending after it was closed", s.id)
 	}
-	if m.Cmd == cell.RelayEnd {
+	if isLast(m.Cmd) {
 		s.h.smu.Lock()
 		defer s.h.smu.Unlock()
 		s.h.forgetLocked(s.id)
 	}
 	return nil
 }
+
+// isLast reports whether a message is the last one for its stream: no END follows the
+// answer to a lookup.
+func isLast(c cell.RelayCommand) bool { return c == cell.RelayEnd || c == cell.RelayResolved }
 
 func (s *closedStream) Flush()                   {}
 func (s *closedStream) HandleCircuitClose(error) {}
@@ -134,7 +138,7 @@ func (h *Hop) late(m cell.RelayMsg) error {
 	if h.past.allowed--; h.past.allowed < 0 {
 		return fault.New(fault.Protocol, "stream %d: the peer goes on sending after it and others were closed", m.Stream)
 	}
-	if m.Cmd == cell.RelayEnd {
+	if isLast(m.Cmd) {
 		h.past.remove(m.Stream)
 	}
 	return nil
