@@ -208,9 +208,8 @@ func (h *Hop) RemoveStream(id uint16, peerEnded bool) {
 
 // RefuseStream answers a message that opens a stream with END. What the peer sends
 // before it hears that, such as early data, is dropped.
-func (h *Hop) RefuseStream(id uint16, reason cell.EndReason) error {
+func (h *Hop) RefuseStream(id uint16, e cell.End) error {
 	h.noteRefused(id)
-	e := cell.End{Reason: reason}
 	return fault.Except(fault.Closed, h.Send(cell.RelayEnd, id, e.Append(nil)))
 }
 

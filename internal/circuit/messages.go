@@ -138,5 +138,5 @@ func openStream(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	if m.Cmd == cell.RelayBeginDir {
 		reason = cell.EndNotDirectory
 	}
-	return h.RefuseStream(m.Stream, reason)
+	return h.RefuseStream(m.Stream, cell.End{Reason: reason})
 }

@@ -50,7 +50,8 @@ func (e *Exit) begin(h *circuit.Hop, id uint16, b cell.Begin) error {
 	if addr, err := netip.ParseAddr(b.Host); err == nil {
 		addr = netaddr.Plain(addr)
 		if addr.Is6() && !c.IPv6 || !e.allowed(c, addr, b.Port) {
-			return e.refuse(h, id, cell.EndExitPolicy)
+			// C tor's clients think that an exit which tells no address refuses all.
+			return e.refuseAddr(h, id, cell.End{Reason: cell.EndExitPolicy, Addr: addr, TTL: cell.TTLUnknown})
 		}
 	} else if !four && !six {
 		return e.refuse(h, id, cell.EndExitPolicy)

@@ -165,8 +165,13 @@ func (e *Exit) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 
 // refuse ends a stream that was not opened.
 func (e *Exit) refuse(h *circuit.Hop, id uint16, reason cell.EndReason) error {
+	return e.refuseAddr(h, id, cell.End{Reason: reason})
+}
+
+// refuseAddr is refuse with the address that is refused.
+func (e *Exit) refuseAddr(h *circuit.Hop, id uint16, end cell.End) error {
 	e.opts.Stats.Refused.Add(1)
-	return h.RefuseStream(id, reason)
+	return h.RefuseStream(id, end)
 }
 
 // take counts a stream that a circuit wants to open.

@@ -179,6 +179,11 @@ func TestExitRefuses(t *testing.T) {
 	} {
 		_, err := dial(t, c, x.host, x.port)
 		wantEnd(t, err, x.reason)
+		// C tor takes an exit that does not say which address it refuses for one that refuses all.
+		var end *stream.EndError
+		if errors.As(err, &end) && end.Addr.IsValid() != (x.reason == cell.EndExitPolicy) {
+			t.Errorf("%s: the address told is %v", x.host, end.Addr)
+		}
 	}
 	_, err = stream.BeginDir(c.Last())
 	if err != nil {

@@ -107,7 +107,7 @@ func (s *Service) serves(port uint16) (target Target, listened, ok bool) {
 // HandleStream implements circuit.StreamHandler for virtual hops: it runs on a
 // channel's reader.
 func (s *Service) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
-	refuse := func(reason cell.EndReason) error { return h.RefuseStream(m.Stream, reason) }
+	refuse := func(reason cell.EndReason) error { return h.RefuseStream(m.Stream, cell.End{Reason: reason}) }
 	b, err := cell.ParseOnionBegin(m.Data)
 	if err != nil {
 		return refuse(cell.EndTorProtocol)
