@@ -51,7 +51,7 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) error 
 	defer cancel()
 	second, err := c.buildOne(leg, s)
 	if err == nil {
-		_, err = circuit.LinkConflux(ctx, []*circuit.Circuit{first.Circuit, second.Circuit}, cell.ConfluxHighThroughput)
+		err = c.linkLegs(ctx, first, second)
 	}
 	if err == nil {
 		first.legs = append(first.legs, second)
@@ -63,6 +63,17 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) error 
 	}
 	c.log.Debug("no second leg", "err", err)
 	return first.Err() // linking closes what it could not link
+}
+
+var errNotLinked = fault.New(fault.Timeout, "conflux: the exit does not answer")
+
+// linkLegs makes one set of two circuits. It waits for the exit as long as a stream does:
+// an exit that never answers must not hold the circuits, and those who wait for them.
+func (c *Client) linkLegs(ctx context.Context, first, second *Circ) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, c.streamTimeout(1), errNotLinked)
+	defer cancel()
+	_, err := circuit.LinkConflux(ctx, []*circuit.Circuit{first.Circuit, second.Circuit}, cell.ConfluxHighThroughput)
+	return err
 }
 
 // confluxEnabled reads the consensus's parameter.
