@@ -55,6 +55,7 @@ type Client struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 
+	fmu     sync.Mutex // held while the guards get the settings of live
 	live    atomic.Pointer[Live]
 	flow    atomic.Pointer[flow.Params]
 	padding *channel.Padding

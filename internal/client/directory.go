@@ -52,7 +52,7 @@ func (c *Client) runUpdates() {
 func (c *Client) newDirectory(d *netdir.Directory) {
 	now := time.Now()
 	c.guards.Update(guard.FromNetdir(d), now)
-	c.guards.SetFilter(c.live.Load().Path.GuardFilter(d), now)
+	c.filterGuards(d)
 	p := flow.ParamsFrom(d.Param)
 	c.flow.Store(&p)
 	c.padding.Set(channel.PaddingFrom(d.Param, c.cfg.Padding))

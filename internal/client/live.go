@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/path"
 )
 
@@ -15,11 +16,19 @@ type Live struct {
 	MaxDirtiness  time.Duration // as in pool.Config
 }
 
+// filterGuards gives the guards the settings of this moment, which must not be replaced by
+// older ones that another goroutine has read.
+func (c *Client) filterGuards(d *netdir.Directory) {
+	c.fmu.Lock()
+	defer c.fmu.Unlock()
+	c.guards.SetFilter(c.live.Load().Path.GuardFilter(d), time.Now())
+}
+
 // Reload takes over new settings, for circuits and streams from now on. If other
 // relays are wanted, existing circuits take no new streams.
 func (c *Client) Reload(l Live) {
 	old := c.live.Swap(&l)
-	c.guards.SetFilter(l.Path.GuardFilter(c.dirs.Directory()), time.Now())
+	c.filterGuards(c.dirs.Directory())
 	// A pool that opens at this moment has the settings already, or is here.
 	if p := c.pool.Load(); p != nil {
 		p.SetMaxDirtiness(l.MaxDirtiness)
