@@ -151,6 +151,38 @@ func TestOnlyRelayFailedOnce(t *testing.T) {
 	})
 }
 
+// TestHopelessForAnother: a request that waits for the launch of another one, which wants
+// more, does not fail with it.
+func TestHopelessForAnother(t *testing.T) {
+	bad := []ident.RSAID{{7}}
+	internal := Request{Internal: true, Key: key("a")}
+	for name, x := range map[string]struct{ more, less Request }{
+		"an exit that failed":  {Request{Key: key("a"), Dest: path.Dest{Port: 443}, ExcludeExit: bad}, to(443, key("a"))},
+		"a relay that follows": {Request{Internal: true, Key: key("a"), Next: bad[0]}, internal},
+	} {
+		b := &fakeBuilder{took: time.Second, make: func(n int, _ context.Context, s Spec) (*fakeCircuit, error) {
+			if len(s.ExcludeExit) > 0 || !s.Next.IsZero() {
+				return nil, fault.New(fault.Config, "%w exit", path.ErrNone)
+			}
+			return circuit(n, s), nil
+		}}
+		run(t, bare(), b, func(p *Pool) {
+			var wg sync.WaitGroup
+			defer wg.Wait()
+			wg.Go(func() {
+				if _, err := p.Acquire(context.Background(), x.more); !errors.Is(err, path.ErrNone) {
+					t.Error(name, err)
+				}
+			})
+			synctest.Wait()
+			l := acquire(t, p, x.less)
+			if n := b.launched(); n != 2 || l.Circuit.(*fakeCircuit) != b.circuits[0] {
+				t.Error(name, n)
+			}
+		})
+	}
+}
+
 func TestNetworkDown(t *testing.T) {
 	var up atomic.Bool
 	b := &fakeBuilder{}

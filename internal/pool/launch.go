@@ -59,6 +59,11 @@ func (l *launch) serves(w *waiter) bool {
 	return true
 }
 
+// wantsMore reports whether the launch goes around relays that a request would take.
+func (l *launch) wantsMore(w *waiter) bool {
+	return l.avoids || len(l.exclude) > len(w.req.ExcludeExit) || !l.next.IsZero() && w.req.Next.IsZero()
+}
+
 // schedule serves the waiting requests in their order: with open circuits, then
 // with launches under way, then with new launches.
 func (p *Pool) schedule() {
@@ -244,7 +249,7 @@ func (p *Pool) failed(l *launch, err error, now time.Time) {
 			w.avoid = append(w.avoid, at.Relay)
 		}
 		switch {
-		case hopeless && l.avoids:
+		case hopeless && l.wantsMore(w):
 			w.avoid = nil // perhaps a relay that failed once is the only one
 		case hopeless:
 			w.deliver(nil, fault.New(fault.KindOf(err), "circuit: %w", err))
