@@ -186,6 +186,11 @@ func (c *Client) judge(lease *pool.Lease, circ *Circ, err error) bool {
 	u := circ.path.Guard
 	var end *stream.EndError
 	switch {
+	case errors.Is(err, stream.ErrLookup):
+		if u != nil {
+			u.StreamAnswered()
+		}
+		return false
 	case errors.Is(err, errInternalAnswer):
 		if u != nil {
 			u.StreamAnswered()

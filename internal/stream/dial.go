@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"net"
 	"net/netip"
 	"time"
@@ -225,6 +226,9 @@ func Resolve(ctx context.Context, h *circuit.Hop, name string) ([]Answer, error)
 // the longest that exits say (tor-spec, "remote hostname lookup").
 const maxTTL = 60 * 60
 
+// ErrLookup is in the chain of an error that an exit's answer to a lookup means.
+var ErrLookup = errors.New("resolve")
+
 // answers reads a message: names for an address, and addresses for a name. It
 // leaves out names that are no host names.
 func answers(m cell.Resolved, reverse bool) ([]Answer, error) {
@@ -241,15 +245,15 @@ func answers(m cell.Resolved, reverse bool) ([]Answer, error) {
 				out = append(out, Answer{Name: string(a.Text), TTL: ttl})
 			}
 		case cell.AnswerErrorTransient:
-			return nil, fault.New(fault.Network, "resolve: the exit could not look the name up; trying again may help")
+			return nil, fault.New(fault.Network, "%w: the exit could not look the name up; trying again may help", ErrLookup)
 		case cell.AnswerError:
 			// As Go's resolver says it, so that callers can tell it from a
 			// failure; the name stays out of errors, which are logged.
-			return nil, fault.New(fault.Network, "resolve: %w", &net.DNSError{Err: "no such host, says the exit", Name: "[scrubbed]", IsNotFound: true})
+			return nil, fault.New(fault.Network, "%w: %w", ErrLookup, &net.DNSError{Err: "no such host, says the exit", Name: "[scrubbed]", IsNotFound: true})
 		}
 	}
 	if len(out) == 0 {
-		return nil, fault.New(fault.Network, "resolve: the exit's answer has nothing that was asked for")
+		return nil, fault.New(fault.Network, "%w: the exit's answer has nothing that was asked for", ErrLookup)
 	}
 	return out, nil
 }
