@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"net/netip"
@@ -26,7 +27,8 @@ type liar struct {
 	asked *atomic.Int64
 	cmd   cell.RelayCommand
 	body  []byte
-	mu    *sync.Mutex // guards cmd and body
+	mu    *sync.Mutex // guards cmd, body and heard
+	heard []byte      // what the last stream was opened with
 }
 
 func (l *liar) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
@@ -36,6 +38,7 @@ func (l *liar) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.heard = bytes.Clone(m.Data)
 	return h.Send(l.cmd, m.Stream, l.body)
 }
 

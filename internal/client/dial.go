@@ -97,6 +97,9 @@ func (c *Client) way(req Request) (func(ctx context.Context, id uint64) (*Conn, 
 
 func (c *Client) dialRetry(ctx context.Context, req Request, dest path.Dest, id uint64) (*Conn, error) {
 	var conn *Conn
+	if isAddr(req.Host) { // the exit was chosen by the plain form
+		req.Host = plainHost(req.Host)
+	}
 	err := c.retry(ctx, req, dest, func(ctx context.Context, lease *pool.Lease) error {
 		circ := lease.Circuit.(*Circ)
 		s, err := stream.Begin(circ.Last(), req.Host, req.Port, req.Family)

@@ -204,6 +204,22 @@ func TestRefusedAddress(t *testing.T) {
 	}
 }
 
+// TestPlainAddress: an exit is asked for the address for which it was chosen.
+func TestPlainAddress(t *testing.T) {
+	c, l := withLiars(t, Config{Network: netdir.Public()})
+	l.say(cell.RelayConnected, nil)
+	conn, err := c.Dial(t.Context(), Request{Host: "::ffff:203.0.114.7", Port: 443})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b, err := cell.ParseBegin(l.heard); err != nil || b.Host != "203.0.114.7" {
+		t.Error(b.Host, err)
+	}
+}
+
 // TestFamilyOfExits: a stream to a host of one family of addresses takes an exit that lets
 // that family out.
 func TestFamilyOfExits(t *testing.T) {
