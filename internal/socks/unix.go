@@ -2,9 +2,12 @@ package socks
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"sync"
+	"syscall"
 
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -44,7 +47,10 @@ func ListenUnix(path string) (net.Listener, error) {
 			c.Close()
 			return nil, fault.New(fault.Config, "listen: another program serves %s", path)
 		}
-		if err := os.Remove(path); err != nil {
+		if !unserved(err) {
+			return nil, fault.New(fault.Config, "listen: another program may serve %s: %w", path, err)
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fault.New(fault.Local, "listen: stale socket: %w", err)
 		}
 	}
@@ -63,6 +69,14 @@ func ListenUnix(path string) (net.Listener, error) {
 		return nil, fault.New(fault.Local, "listen: %w", err)
 	}
 	return &unixListener{UnixListener: l, path: path}, nil
+}
+
+// unserved reports whether connecting to a socket failed because nobody serves it. A
+// socket of datagrams, one whose program is too busy to accept, and one of another user
+// fail in other ways.
+func unserved(err error) bool {
+	const onWindows = syscall.Errno(10061) // no number of another system
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, onWindows) || errors.Is(err, fs.ErrNotExist)
 }
 
 // DialUnix connects to a unix socket, whose path may be as long as for

@@ -1,0 +1,61 @@
+package socks
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// TestSocketsOfOthersStay: a socket is replaced only if it is certain that nobody
+// serves it. Another program's may be busy, or of another kind. (Other systems than
+// Linux refuse connections to a busy socket as they do to a dead one.)
+func TestSocketsOfOthersStay(t *testing.T) {
+	stay := func(t *testing.T, path string) {
+		t.Helper()
+		before, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l, err := ListenUnix(path); !fault.Is(err, fault.Config) {
+			t.Errorf("took another program's socket: %v, %v", l, err)
+		}
+		if after, err := os.Stat(path); err != nil || !os.SameFile(before, after) {
+			t.Errorf("the socket is no longer the other program's: %v", err)
+		}
+	}
+	t.Run("datagrams", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "s")
+		c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		stay(t, path)
+	})
+	t.Run("busy", func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "s")
+		fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Close(fd)
+		if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}); err != nil {
+			t.Fatal(err)
+		}
+		if err := syscall.Listen(fd, 0); err != nil {
+			t.Fatal(err)
+		}
+		for { // nobody accepts
+			c, err := DialUnix(t.Context(), path)
+			if err != nil {
+				break
+			}
+			defer c.Close()
+		}
+		stay(t, path)
+	})
+}
