@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -42,6 +43,22 @@ func TestMain(m *testing.M) {
 		}
 		fmt.Print("VERSION 1\nCMETHOD x socks5 127.0.0.1:7\nCMETHODS DONE\n")
 		io.Copy(io.Discard, os.Stdin)
+	case "wrapper": // ends, and leaves a child that has its stdin and stdout
+		mark := filepath.Join(os.Getenv("TOR_PT_STATE_LOCATION"), "started")
+		if _, err := os.Stat(mark); err == nil {
+			fmt.Print("VERSION 1\nCMETHOD x socks5 127.0.0.1:7\nCMETHODS DONE\n")
+			io.Copy(io.Discard, os.Stdin)
+			return
+		}
+		os.WriteFile(mark, nil, 0o600)
+		self, _ := os.Executable()
+		child := exec.Command(self)
+		child.Env = append(os.Environ(), modeVar+"=VERSION 1|CMETHOD x socks5 127.0.0.1:5|CMETHODS DONE|")
+		child.Stdin, child.Stdout = os.Stdin, os.Stdout
+		if child.Start() != nil {
+			os.Exit(4)
+		}
+		os.Exit(3)
 	default:
 		fmt.Print(strings.ReplaceAll(mode, "|", "\n"))
 		io.Copy(io.Discard, os.Stdin)
@@ -179,16 +196,20 @@ func TestProcessFaults(t *testing.T) {
 	}
 }
 
-// TestRestart: a process that ended is started again.
+// TestRestart: a process that ended is started again, even if a child of it still has
+// its output.
 func TestRestart(t *testing.T) {
-	p := launch(t, "once", ProcessConfig{})
+	for _, mode := range []string{"once", "wrapper"} {
+		t.Run(mode, func(t *testing.T) { testRestart(t, mode) })
+	}
+}
+
+func testRestart(t *testing.T, mode string) {
+	p := launch(t, mode, ProcessConfig{})
 	ctx := within(t)
 	for {
 		m, err := p.Method(ctx, "x")
-		if err == nil {
-			if m.Addr.Port() != 7 {
-				t.Errorf("%+v", m)
-			}
+		if err == nil && m.Addr.Port() == 7 {
 			return
 		}
 		if ctx.Err() != nil {

@@ -154,13 +154,18 @@ func (p *Process) run(ctx context.Context) error {
 	if err != nil {
 		return fault.New(fault.Local, "start: %w", err)
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return fault.New(fault.Local, "start: %w", err)
-	}
+	stdout, output := io.Pipe()
+	cmd.Stdout = output
+	cmd.WaitDelay = stopTimeout // a child of the process may still have its output when it has ended
 	if err := cmd.Start(); err != nil {
 		return fault.New(fault.Config, "start: %w", err)
 	}
+	ended := make(chan struct{})
+	go panics.Contain(p.cfg.Log, nil, func() {
+		defer close(ended)
+		defer output.Close()
+		cmd.Wait() // ProcessState says how it ended
+	})()
 	said := make(chan error, 1)
 	go func() {
 		defer panics.Recover(p.cfg.Log, func(err error) { said <- err })
@@ -185,11 +190,10 @@ func (p *Process) run(ctx context.Context) error {
 	kill := time.AfterFunc(stopTimeout, func() {
 		defer panics.Recover(p.cfg.Log, nil)
 		cmd.Process.Kill()
-		stdout.Close() // a child of the process may still hold the other end
 	})
-	<-said // Wait must not close the pipe under the reader
+	<-said
 	io.Copy(io.Discard, stdout)
-	cmd.Wait() // ProcessState says how it ended
+	<-ended
 	kill.Stop()
 	if why == errEOF {
 		why = fault.New(fault.Local, "it ended (%v)", cmd.ProcessState)
