@@ -25,6 +25,11 @@ func (p *Process) listen(r io.Reader) error {
 			return errEOF
 		}
 		m, err := parseMessage(line)
+		if err != nil && (m.keyword == "LOG" || m.keyword == "STATUS") {
+			// It tells people something, and carries connections all the same.
+			p.cfg.Log.Warn("a message of a transport process cannot be read", "transports", p.cfg.Transports, "err", scrub(err.Error()))
+			continue
+		}
 		if err != nil {
 			return err
 		}

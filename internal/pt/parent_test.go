@@ -173,7 +173,6 @@ func TestProcessFaults(t *testing.T) {
 		"VERSION 1|CMETHOD x http 127.0.0.1:1|":                          "neither",
 		"VERSION 1|CMETHOD-ERROR x no luck|CMETHODS DONE|":               "no luck",
 		"VERSION 1|CMETHODS DONE|":                                       "does not offer",
-		"VERSION 1|LOG SEVERITY=loud MESSAGE=x|":                         "severity",
 		"VERSION 1|" + strings.Repeat("x", maxLine+1):                    "more than",
 		"VERSION 1|PROXY DONE|NEWS|CMETHOD x socks5 1.1.1.1:|":           "port",
 		"VERSION 1|CMETHOD x socks5 127.0.0.1:1|SMETHODS|CMETHODS DONE|": "DONE",
@@ -193,6 +192,18 @@ func TestProcessFaults(t *testing.T) {
 	defer p.Close()
 	if _, err := p.Method(within(t), "x"); !fault.Is(err, fault.Config) {
 		t.Errorf("a program that isn't there: %v", err)
+	}
+}
+
+// TestStrangeTalk: a line for people to read that cannot be read does not end the
+// process, whose connections would end too. C tor lets it go on as well.
+func TestStrangeTalk(t *testing.T) {
+	for _, line := range []string{"LOG", "LOG SEVERITY=loud MESSAGE=x", "LOG SEVERITY=notice MESSAGE=two words", `LOG MESSAGE="x`, "STATUS ready", `STATUS TYPE=version VERSION="1`} {
+		p := launch(t, "VERSION 1|"+line+"|CMETHOD x socks5 127.0.0.1:1|CMETHODS DONE|", ProcessConfig{})
+		if _, err := p.Method(within(t), "x"); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		p.Close()
 	}
 }
 
