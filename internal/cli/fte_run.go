@@ -25,6 +25,7 @@ import (
 
 // run is chive fte itself.
 func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
+	outliveReaders()
 	server := f.mode == "server"
 	t, err := f.transport(server)
 	if err != nil {

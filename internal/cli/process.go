@@ -16,6 +16,7 @@ func processCommand(c *cobra.Command, s *daemon.Settings) *cobra.Command {
 	c.Args = cobra.NoArgs
 	load := bind(c, s)
 	c.RunE = func(c *cobra.Command, _ []string) error {
+		outliveReaders()
 		run := func(hangup, stop <-chan os.Signal) error {
 			if err := load(); err != nil {
 				return err
@@ -34,6 +35,11 @@ func processCommand(c *cobra.Command, s *daemon.Settings) *cobra.Command {
 	}
 	return c
 }
+
+// outliveReaders lets the process go on when nobody reads its log or its lines any more:
+// otherwise the next one would end it at once. To ignore the signal would do so for the
+// programs, too, that the process starts.
+func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // bind gives a command the settings' flags and --config. The function that it returns reads
 // the file once the command line has been parsed.
