@@ -165,7 +165,7 @@ func (p *Proxy) cut() int {
 		p.abort()
 	}
 	for c := range p.conns {
-		c.Close()
+		abort(c)
 	}
 	return len(p.conns)
 }

@@ -14,7 +14,7 @@ type halfCloser interface{ CloseWrite() error }
 
 // Relay copies in both directions until both have ended, and then closes both
 // connections. It passes the end of each direction on. The first error ends both
-// directions.
+// directions, and both peers see a reset where the connection can show one.
 func Relay(a, b net.Conn) (fromA, fromB int64, err error) {
 	var wg sync.WaitGroup
 	var once sync.Once
@@ -23,8 +23,8 @@ func Relay(a, b net.Conn) (fromA, fromB int64, err error) {
 			if !errors.Is(e, net.ErrClosed) && !errors.Is(e, io.ErrClosedPipe) {
 				err = e
 			}
-			a.Close()
-			b.Close()
+			abort(a)
+			abort(b)
 		})
 	}
 	way := func(dst, src net.Conn, n *int64) {
@@ -50,6 +50,19 @@ func Relay(a, b net.Conn) (fromA, fromB int64, err error) {
 	a.Close()
 	b.Close()
 	return fromA, fromB, err
+}
+
+// abort closes a connection so that its peer sees a failure: what it has received so far
+// must not look like the whole.
+func abort(c net.Conn) {
+	raw := c
+	if f, ok := c.(*Conn); ok {
+		raw = f.raw
+	}
+	if t, ok := raw.(*net.TCPConn); ok {
+		t.SetLinger(0)
+	}
+	c.Close()
 }
 
 // pump copies src to dst until src ends.
