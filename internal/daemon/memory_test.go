@@ -2,7 +2,10 @@ package daemon
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"sync/atomic"
@@ -31,6 +34,40 @@ func TestCollectOften(t *testing.T) {
 	collectOften(new(proxyRole))
 	if got := debug.SetGCPercent(100); got != 70 {
 		t.Errorf("GOGC is overridden by %d", got)
+	}
+}
+
+// TestReloadMemoryLimit: the collector's limit follows the bound on memory that is in use,
+// not one that waits for the next start.
+func TestReloadMemoryLimit(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "")
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	for name, c := range map[string]struct {
+		make func() *Settings
+		more string
+		want int64
+	}{"proxy": {NewProxySettings, "", 1 << 30}, "relay": {NewRelaySettings, "orport = '192.0.2.1:9001'", 32 << 20}} {
+		dir := t.TempDir()
+		file := filepath.Join(dir, "f")
+		write := func(bound int) {
+			if err := os.WriteFile(file, fmt.Appendf(nil, "data-dir = %q\nmax-memory = %d\n%s", dir, bound, c.more), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(1 << 30)
+		s := c.make()
+		if err := s.Load(file); err != nil {
+			t.Fatal(err)
+		}
+		limitHeap(s.role.maxMemory())
+		var said strings.Builder
+		p := &Process{Settings: s, node: &reloader{}, inEffect: s.Texts(false), level: new(slog.LevelVar), log: slog.New(slog.NewTextHandler(&said, nil))}
+		write(32 << 20)
+		p.reload()
+		if got := debug.SetMemoryLimit(-1); got != c.want+ownMemory || !strings.Contains(said.String(), "max-memory") {
+			t.Errorf("%s: the limit is %d, not %d: %s", name, got, c.want+ownMemory, said.String())
+		}
 	}
 }
 

@@ -39,7 +39,11 @@ func (p *Process) reload() {
 	}
 	live, waiting := p.Settings.Changes(next.Set)
 	p.mistake, p.Settings.doc = "", next.doc
-	limitHeap(next.role.maxMemory())
+	memory := next.role
+	if slices.Contains(waiting, "max-memory") {
+		memory = p.Settings.role // what the node keeps to
+	}
+	limitHeap(memory.maxMemory())
 	p.level.Set(next.role.common().LogLevel)
 	if len(waiting) > 0 && !slices.Equal(waiting, p.waiting) {
 		p.log.Warn("reloaded; these changes take effect at the next start", "options", waiting)
