@@ -21,15 +21,21 @@ const maxUnixPath = 107
 type unixListener struct {
 	*net.UnixListener
 	path   string
+	made   fs.FileInfo // of the socket
 	remove sync.Once
 }
 
 func (l *unixListener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
 
 func (l *unixListener) Close() error {
-	// First, because after Close the path may be another program's. If it cannot
-	// be removed, the next listener there replaces it.
-	l.remove.Do(func() { os.Remove(l.path) })
+	// First, because after Close the path may be another program's. It is already if
+	// somebody has removed this socket. If it cannot be removed, the next listener there
+	// replaces it.
+	l.remove.Do(func() {
+		if now, err := os.Lstat(l.path); err == nil && os.SameFile(now, l.made) {
+			os.Remove(l.path)
+		}
+	})
 	return l.UnixListener.Close()
 }
 
@@ -64,11 +70,16 @@ func ListenUnix(path string) (net.Listener, error) {
 		return nil, fault.New(fault.Local, "listen on %s: %w", path, err)
 	}
 	l.SetUnlinkOnClose(false)
-	if err := os.Chmod(path, 0o600); err != nil {
+	err = os.Chmod(path, 0o600)
+	var made fs.FileInfo
+	if err == nil {
+		made, err = os.Lstat(path)
+	}
+	if err != nil {
 		l.Close()
 		return nil, fault.New(fault.Local, "listen: %w", err)
 	}
-	return &unixListener{UnixListener: l, path: path}, nil
+	return &unixListener{UnixListener: l, path: path, made: made}, nil
 }
 
 // unserved reports whether connecting to a socket failed because nobody serves it. A

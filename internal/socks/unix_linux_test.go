@@ -1,6 +1,8 @@
 package socks
 
 import (
+	"errors"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -58,4 +60,35 @@ func TestSocketsOfOthersStay(t *testing.T) {
 		}
 		stay(t, path)
 	})
+}
+
+// TestSocketOfSuccessorStays: a listener whose socket somebody has removed does not remove
+// the socket that another program has made in its place.
+func TestSocketOfSuccessorStays(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	first, err := ListenUnix(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	second, err := ListenUnix(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Error(err)
+	}
+	c, err := DialUnix(t.Context(), path)
+	if err != nil {
+		t.Fatal("the successor cannot be reached:", err)
+	}
+	c.Close()
+	if err := second.Close(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("its own socket is left:", err)
+	}
 }
