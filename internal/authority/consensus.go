@@ -144,10 +144,10 @@ func (c *computation) versions(get func(*netdoc.Vote) string) string {
 				list = append(list, s)
 			}
 		}
-		slices.SortStableFunc(list, compareVersions)
+		sortStable(list, compareVersions)
 		all = append(all, slices.CompactFunc(list, func(a, b string) bool { return compareVersions(a, b) == 0 })...)
 	}
-	slices.SortStableFunc(all, compareVersions)
+	sortStable(all, compareVersions)
 	var good []string
 	for i := 0; i < len(all); {
 		j := i + 1
@@ -230,6 +230,11 @@ func ascending[T cmp.Ordered](list []T) {
 	sort.Slice(list, func(i, j int) bool { return list[i] < list[j] })
 }
 
+// sortStable sorts a list, and keeps the order of equal ones. slices.SortStableFunc would add as much.
+func sortStable[T any](list []T, compare func(a, b T) int) {
+	sort.SliceStable(list, func(i, j int) bool { return compare(list[i], list[j]) < 0 })
+}
+
 // lowMedian returns the median, or the lower of two. The list must not be empty.
 // lowMedian sorts it.
 func lowMedian[T cmp.Ordered](list []T) T {
@@ -240,7 +245,7 @@ func lowMedian[T cmp.Ordered](list []T) T {
 // mostFrequent returns the most frequent value of a list, the greatest if several
 // are equally frequent, and its number. It sorts the list.
 func mostFrequent[T any](list []T, compare func(a, b T) int) (best T, count int) {
-	slices.SortStableFunc(list, compare)
+	sortStable(list, compare)
 	for i := 0; i < len(list); {
 		j := i + 1
 		for j < len(list) && compare(list[i], list[j]) == 0 {

@@ -2,6 +2,7 @@ package authority
 
 import (
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -30,7 +31,7 @@ func (c *computation) packages() (out []string) {
 		}
 	}
 	// C tor sorts whole lines, including the line ends.
-	slices.SortFunc(out, func(a, b string) int { return strings.Compare(a+"\n", b+"\n") })
+	sort.Slice(out, func(i, j int) bool { return out[i]+"\n" < out[j]+"\n" })
 	return out
 }
 

@@ -165,7 +165,7 @@ func chooseVersion(list []opinion) string {
 		}
 	}
 	best, count := "", 0
-	slices.SortStableFunc(all, compareVersions)
+	sortStable(all, compareVersions)
 	for i := 0; i < len(all); {
 		j := i + 1
 		for j < len(all) && all[j] == all[i] {

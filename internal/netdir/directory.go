@@ -127,7 +127,7 @@ func (d *Directory) indexEd() {
 			d.byEd = append(d.byEd, uint16(i))
 		}
 	}
-	slices.SortFunc(d.byEd, func(a, b uint16) int { return bytes.Compare(d.mds[a].Ed[:], d.mds[b].Ed[:]) })
+	sort.Slice(d.byEd, func(i, j int) bool { return bytes.Compare(d.mds[d.byEd[i]].Ed[:], d.mds[d.byEd[j]].Ed[:]) < 0 })
 }
 
 // ValidAfter returns the start of the consensus's validity.
