@@ -192,6 +192,9 @@ func (n *Node) servePeer(ctx context.Context, cancel context.CancelCauseFunc, pp
 		return p2p.DiscAlreadyConnected
 	}
 	defer n.leave(p)
+	if c := n.chain.Load(); c != nil && !c.is(p.chain) { // decided since the handshake: expel may have missed it
+		return errForeign
+	}
 	go p.gossip(n)
 	n.wakeHead()
 	p.announce(n.pool.Some(maxGossip))

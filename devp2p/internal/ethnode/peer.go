@@ -36,6 +36,7 @@ type peer struct {
 	p2p     *p2p.Peer
 	rw      p2p.MsgReadWriter
 	version uint
+	chain   identity                     // that it has told
 	relay   bool                         // it is another relay, and has no blocks of its own
 	way     atomic.Pointer[devp2p.Route] // nil: not known yet
 	since   time.Time
@@ -62,7 +63,7 @@ type peer struct {
 
 func newPeer(ctx context.Context, end context.CancelCauseFunc, pp *p2p.Peer, rw p2p.MsgReadWriter, version uint, s *eth.StatusPacket) *peer {
 	p := &peer{
-		id: pp.ID(), p2p: pp, rw: rw, version: version, since: time.Now(),
+		id: pp.ID(), p2p: pp, rw: rw, version: version, chain: identityOf(s), since: time.Now(),
 		done: ctx.Done(), end: end,
 		known:     pool.NewKnown(knownTxs),
 		txs:       rate.NewLimiter(txRate, txBurst),

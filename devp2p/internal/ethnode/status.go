@@ -2,6 +2,7 @@ package ethnode
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -33,6 +34,11 @@ type identity struct {
 	genesis common.Hash
 }
 
+func identityOf(s *eth.StatusPacket) identity { return identity{s.NetworkID, s.Genesis} }
+
+// is reports whether a peer's identity is that of the chain.
+func (c *Chain) is(id identity) bool { return id == identity{c.Network, c.Genesis} }
+
 // election learns the chain from the status messages of peers: the first identity that
 // electionSize peers tell, and more than half of all, is the chain. Until then, each peer
 // is answered with its own status. It is as honest as most of the peers.
@@ -52,7 +58,7 @@ func (e *election) vote(id [32]byte, s *eth.StatusPacket) *Chain {
 	if _, ok := e.votes[id]; !ok && len(e.votes) >= maxVotes {
 		return nil
 	}
-	e.votes[id] = identity{s.NetworkID, s.Genesis}
+	e.votes[id] = identityOf(s)
 	count := make(map[identity]int)
 	for _, v := range e.votes {
 		if count[v]++; count[v] >= electionSize && 2*count[v] > len(e.votes) {
@@ -113,8 +119,8 @@ func (n *Node) handshake(ctx context.Context, p *p2p.Peer, rw p2p.MsgReadWriter,
 			theirs = r.s
 			if chain == nil {
 				// The chain is not decided: the peer is told what it believes itself.
-				if won := n.election.vote(p.ID(), theirs); won != nil {
-					n.chain.CompareAndSwap(nil, won)
+				if won := n.election.vote(p.ID(), theirs); won != nil && n.chain.CompareAndSwap(nil, won) {
+					n.expel(won)
 				}
 				mirror := *theirs
 				mirror.ProtocolVersion = uint32(version)
@@ -136,6 +142,18 @@ func (n *Node) handshake(ctx context.Context, p *p2p.Peer, rw p2p.MsgReadWriter,
 		}
 	}
 	return theirs, nil
+}
+
+// errForeign is the fault of a peer that came before the chain was decided, and is on another.
+var errForeign = &fault{p2p.DiscUselessPeer, Foreign, errors.New("another chain than most peers tell")}
+
+// expel sends the peers away that are on another chain than the one that was decided.
+func (n *Node) expel(c *Chain) {
+	for _, p := range n.list() {
+		if !c.is(p.chain) {
+			n.blame(p, errForeign)
+		}
+	}
 }
 
 // readStatus reads the first message of a peer.
