@@ -51,7 +51,7 @@ type peer struct {
 
 	mu      sync.Mutex
 	asked   map[uint64]*pending
-	late    [16]uint64 // IDs of requests that timed out: their answers are no fault
+	late    [maxAsked]uint64 // IDs of requests that timed out: their answers are no fault
 	nlate   int
 	serving int
 	full    []common.Hash // transactions that wait to be sent
