@@ -34,6 +34,9 @@ func (m *Manager) joined(id enode.ID, addr string) {
 	}
 	now := time.Now()
 	m.settle(c)
+	if old := m.live[id]; old != nil {
+		m.drop(old) // the server has yet to tell that it is gone
+	}
 	c.state, c.id, c.since = connected, id, now
 	m.live[id] = c
 	if e := m.table[id]; e != nil {
@@ -46,7 +49,7 @@ func (m *Manager) joined(id enode.ID, addr string) {
 	case len(m.live) > m.cfg.MaxPeers && c.inbound:
 		if victim := m.evict(c); victim != nil {
 			m.disconnect(victim.id, p2p.DiscTooManyPeers)
-		} else {
+		} else if !m.reserved(id) {
 			m.disconnect(id, p2p.DiscTooManyPeers)
 		}
 	}
@@ -113,8 +116,9 @@ func (m *Manager) Score(id enode.ID, e Event) {
 	if value > scoreBan {
 		return
 	}
+	again := !m.banned.has(id, now).IsZero()
 	m.banned.add(id, now.Add(banTime), now)
-	if c == nil {
+	if c == nil || again { // again: it is being sent away, and its group has been told
 		return
 	}
 	m.log.Info("a peer is sent away", "after", e.String(), "onion", c.route.Onion, "inbound", c.inbound)
