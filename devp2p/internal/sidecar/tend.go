@@ -65,6 +65,9 @@ func (s *Sidecar) take(ctx context.Context, st *state, o *opened) {
 	// The node may know it from an earlier run of the sidecar, with another port.
 	s.call(ctx, st, admin.RemovePeer, o)
 	s.call(ctx, st, admin.AddPeer, o)
+	if st.admin == nil { // it was not told, and would not be when it is back
+		s.closeForward(st, o, true)
+	}
 }
 
 // call tells the node something about a forward. If the node is away, the next step sees
