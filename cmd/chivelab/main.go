@@ -4,12 +4,22 @@
 package main
 
 import (
+	"os"
+
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive/internal/cli"
+	"github.com/chivenet/chive/internal/lab/child"
 )
 
-func main() { cli.Main(rootCommand()) }
+func main() {
+	root := rootCommand()
+	var also []os.Signal
+	if c, _, err := root.Find(os.Args[1:]); err == nil && !c.Hidden { // nodes go with their laboratory
+		also = child.Ends()
+	}
+	cli.Main(root, also...)
+}
 
 // rootCommand is chivelab itself. It has chive's commands too, unlisted: they are
 // the nodes of its networks, which are processes of this very program.

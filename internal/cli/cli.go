@@ -26,9 +26,10 @@ import (
 	"github.com/chivenet/chive/internal/version"
 )
 
-// Main runs a program's command line, and ends the process.
-func Main(root *cobra.Command) {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+// Main runs a program's command line, and ends the process. Ctrl-C, SIGTERM and the signals also end
+// the context of the command.
+func Main(root *cobra.Command, also ...os.Signal) {
+	ctx, stop := signal.NotifyContext(context.Background(), append(also, os.Interrupt, syscall.SIGTERM)...)
 	defer stop()
 	if len(os.Args) == 1 && pt.Managed(os.Getenv) {
 		// Tor launched this as a pluggable transport and reads stdout.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/chivenet/chive/internal/lab/child"
 	"github.com/chivenet/chive/internal/version"
 )
 
@@ -17,8 +18,6 @@ import (
 var commands []*cobra.Command
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	root := &cobra.Command{
 		Use:   "chive-eth",
 		Short: "Ethereum's peer-to-peer protocol over onion services",
@@ -29,6 +28,12 @@ func main() {
 		SilenceErrors: true,
 	}
 	root.AddCommand(commands...)
+	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if c, _, err := root.Find(os.Args[1:]); err == nil && !c.Hidden { // a measured node goes with its measurement
+		ends = append(ends, child.Ends()...)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), ends...)
+	defer stop()
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "chive-eth:", err)
 		os.Exit(1)
