@@ -109,7 +109,7 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 	})
 	if r.manager, err = peers.New(peers.Config{
 		Key: key, Transport: transport, Protocols: r.node.Protocols(), Name: clientName(), MaxPeers: s.maxPeers,
-		Static: lists[0], Trusted: lists[1], Dir: dir, NoOnion: s.onionPort == 0 || !policy.AllowsOnion(), Port: max(s.onionPort, 0),
+		Static: lists[0], Trusted: lists[1], Dir: dir, NoOnion: s.onionPort == 0 || !policy.AllowsOnion(), Port: s.onionPort,
 		ListenAddr: s.listen, Log: log,
 	}); err != nil {
 		return err
