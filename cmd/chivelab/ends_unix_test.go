@@ -71,3 +71,32 @@ func TestNoReader(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestInterruptedCommand: chivelab run ends as its command does, also when that was told to end.
+func TestInterruptedCommand(t *testing.T) {
+	for script, want := range map[string]int{
+		`trap "exit 0" INT; echo ready; while :; do sleep 0.1; done`: 0,
+		`trap "exit 7" INT; echo ready; while :; do sleep 0.1; done`: 7,
+	} {
+		cmd := chivelab(t, "run")
+		cmd.Args = append(cmd.Args, "--", "sh", "-c", script)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if s := bufio.NewScanner(out); !s.Scan() || s.Text() != "ready" {
+			t.Errorf("it said %q", s.Text())
+		}
+		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Error(err)
+		}
+		io.Copy(io.Discard, out)
+		cmd.Wait() // the state says it all
+		if got := cmd.ProcessState.ExitCode(); got != want {
+			t.Errorf("exit code %d, not %d", got, want)
+		}
+	}
+}

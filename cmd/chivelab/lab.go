@@ -154,13 +154,13 @@ func runIn(c *cobra.Command, nw *lab.Network, args []string) error {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, c.OutOrStdout(), c.ErrOrStderr()
 	cmd.Env = append(os.Environ(), "ALL_PROXY=socks5h://"+nw.SOCKS, "CHIVE_NETWORK="+nw.NetworkFile, "CHIVE_TARGET="+nw.URL(lab.TargetBytes))
 	err := cmd.Run()
-	if e, ok := err.(*exec.ExitError); ok {
-		return cli.ExitError{Code: childCode(e.ProcessState)}
-	}
-	if err != nil {
+	if cmd.ProcessState == nil {
 		return fault.New(fault.Config, "run %s: %w", args[0], err)
 	}
-	return nil
+	if code := childCode(cmd.ProcessState); code != 0 {
+		return cli.ExitError{Code: code}
+	}
+	return nil // also if it was told to end, of which err tells then
 }
 
 // printFetched says how the target was fetched.
