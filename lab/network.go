@@ -36,6 +36,7 @@ type Network struct {
 
 	mu     sync.Mutex
 	closes []func() error             // guarded by mu: run by Close, the last first
+	closed bool                       // guarded by mu: no node starts any more
 	builds map[uint64][]time.Duration // guarded by mu: how long circuits' hops took
 	once   sync.Once
 	err    error // of Close
@@ -210,13 +211,19 @@ func (nw *Network) onClose(f func() error) {
 	nw.closes = append(nw.closes, f)
 }
 
+func (nw *Network) isClosed() bool {
+	nw.mu.Lock()
+	defer nw.mu.Unlock()
+	return nw.closed
+}
+
 // Close ends every node and the client, waits for them, and removes a temporary
 // directory. It may be called again.
 func (nw *Network) Close() error {
 	nw.once.Do(func() {
 		nw.mu.Lock()
 		closes := nw.closes
-		nw.closes = nil
+		nw.closes, nw.closed = nil, true
 		nw.mu.Unlock()
 		var errs []error
 		for _, f := range slices.Backward(closes) {

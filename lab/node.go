@@ -76,6 +76,9 @@ func (n *Node) Relay() *relay.Relay {
 func (n *Node) startRelay(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.network.isClosed() { // Close stops what has begun before this
+		return fault.New(fault.Closed, "lab: %s: the network is closed", n.Name)
+	}
 	if n.network.opts.Processes {
 		return n.startRelayChild(ctx)
 	}
