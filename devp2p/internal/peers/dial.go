@@ -71,7 +71,8 @@ func (m *Manager) outbound() (n int) {
 // chosen by their scores, with luck, so that those with a low one have a chance. mu is
 // held.
 func (m *Manager) pick(now time.Time) *entry {
-	room := m.outbound() < m.cfg.MaxOutbound && len(m.live) < m.cfg.MaxPeers
+	taken := len(m.conns) - m.pending + m.dials // of all places: a dial may become a peer
+	room := m.outbound() < m.cfg.MaxOutbound && taken < m.cfg.MaxPeers
 	var best *entry
 	var bestValue float64
 	for id, e := range m.table {

@@ -24,7 +24,7 @@ func (m *Manager) evict(newcomer *conn) *conn {
 	now := time.Now()
 	var list []*conn
 	for id, c := range m.live {
-		if c == newcomer || !c.inbound || m.reserved(id) {
+		if c == newcomer || !c.inbound || c.leaving || m.reserved(id) {
 			continue
 		}
 		list = append(list, c)

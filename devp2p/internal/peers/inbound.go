@@ -37,10 +37,11 @@ type conn struct {
 	stretch time.Duration // added to the handshake's deadline
 	closing sync.Once
 
-	state connState
-	id    enode.ID  // once it is connected
-	since time.Time // of the state
-	score score
+	state   connState
+	leaving bool      // it was told to go
+	id      enode.ID  // once it is connected
+	since   time.Time // of the state
+	score   score
 }
 
 // connAddr is the address of a connection for p2p.Server: a name that tells connections

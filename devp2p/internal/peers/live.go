@@ -46,13 +46,23 @@ func (m *Manager) joined(id enode.ID, addr string) {
 	switch {
 	case !m.banned.has(id, now).IsZero():
 		m.disconnect(id, p2p.DiscUselessPeer)
-	case len(m.live) > m.cfg.MaxPeers && c.inbound:
+	case m.staying() > m.cfg.MaxPeers && c.inbound:
 		if victim := m.evict(c); victim != nil {
 			m.disconnect(victim.id, p2p.DiscTooManyPeers)
 		} else if !m.reserved(id) {
 			m.disconnect(id, p2p.DiscTooManyPeers)
 		}
 	}
+}
+
+// staying counts the peers that were not told to go. mu is held.
+func (m *Manager) staying() (n int) {
+	for _, c := range m.live {
+		if !c.leaving {
+			n++
+		}
+	}
+	return n
 }
 
 // quick is how long a connection must last so that the next dial need not wait.
@@ -84,6 +94,9 @@ func (m *Manager) left(id enode.ID, addr, why string) {
 
 // disconnect sends a peer away, with a reason. It does not wait. mu is held.
 func (m *Manager) disconnect(id enode.ID, reason p2p.DiscReason) {
+	if c := m.live[id]; c != nil {
+		c.leaving = true
+	}
 	if m.ended {
 		return
 	}
