@@ -59,9 +59,7 @@ func TestConnects(t *testing.T) {
 		t.Error("another node")
 	}
 	again.talk.wait(t, ctx, 1)
-	if s := again.Status(); len(s) == 0 {
-		t.Error("nobody")
-	}
+	await(t, ctx, "the peer in the status", func() bool { return len(again.Status()) > 0 })
 }
 
 // TestKept: what was connected is known after the next start, with its score.
