@@ -103,10 +103,11 @@ func (m *Manager) idle(now time.Time) time.Duration {
 
 // dial connects to a node, once.
 func (m *Manager) dial(ctx context.Context, srv *p2p.Server, n *enode.Node) {
+	var c *conn
 	raw, route, err := m.cfg.Transport.DialRoute(ctx, n)
 	if err == nil {
 		m.mu.Lock()
-		c := m.newConn(raw, false, "", route)
+		c = m.newConn(raw, false, "", route)
 		m.mu.Unlock()
 		if c == nil {
 			raw.Close()
@@ -124,6 +125,9 @@ func (m *Manager) dial(ctx context.Context, srv *p2p.Server, n *enode.Node) {
 		return
 	}
 	e.dialing, e.route = false, route
+	if err == nil && c.state == gone {
+		return // left has noted why, and when to dial again
+	}
 	if err == nil {
 		e.lastErr = ""
 		// The server's event may not be here yet: until then the node is not dialled again.
