@@ -87,6 +87,23 @@ func TestLateAnswers(t *testing.T) {
 	})
 }
 
+// TestLateOnClosedLeg: the other legs of a conflux set close a little after the first one, which
+// has the streams. What comes by them until then is no violation.
+func TestLateOnClosedLeg(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.circuit(HopOptions{}, nil)
+		h := r.last().Last()
+		m := cell.RelayMsg{Cmd: cell.RelayData, Stream: 1}
+		if err := h.late(m); err == nil {
+			t.Error("a cell for a stream that never was")
+		}
+		h.closeStreams(nil)
+		if err := h.late(m); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestLateCells: a circuit survives what is in flight for streams that were closed, also
 // if these are more than are remembered one by one; what comes without end does not.
 func TestLateCells(t *testing.T) {

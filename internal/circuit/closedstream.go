@@ -132,6 +132,9 @@ func (p *pastStreams) remove(id uint16) {
 func (h *Hop) late(m cell.RelayMsg) error {
 	h.smu.Lock()
 	defer h.smu.Unlock()
+	if h.ended { // by another leg of a conflux set, which is about to close, too
+		return nil
+	}
 	if !h.past.has(m.Stream) {
 		return fault.New(fault.Protocol, "%v for stream %d, which does not exist", m.Cmd, m.Stream)
 	}
