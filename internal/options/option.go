@@ -158,7 +158,12 @@ func (o *Option) bounded(n int64, show func(int64) any) error {
 	}
 }
 
+// orList joins the values of an option for an error. An empty one, which is the option left
+// out, says nothing there.
 func orList(names []string) string {
+	if names[0] == "" {
+		names = names[1:]
+	}
 	last := len(names) - 1
 	if last == 0 {
 		return names[0]

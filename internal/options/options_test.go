@@ -35,6 +35,7 @@ func (m *mode) UnmarshalText(b []byte) error {
 type config struct {
 	Name   string `reload:"live"`
 	Kind   string
+	Word   string
 	Strict bool
 	Guards int `reload:"live"`
 	Bytes  uint64
@@ -49,6 +50,7 @@ var table = Table{
 	{"First", []Option{
 		{Key: "name", Field: "Name", Default: "nobody", Help: "`NAME`"},
 		{Key: "kind", Field: "Kind", Default: "text", OneOf: []string{"text", "json"}},
+		{Key: "word", Field: "Word", OneOf: []string{"", "the-word"}},
 		{Key: "strict", Field: "Strict"},
 		{Key: "guards", Field: "Guards", Bounds: Bounds{2, 20}, Zero: "three"},
 	}},
@@ -98,6 +100,25 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
+// TestQuotesInsideAnEntry: quotes that do not stand around a whole entry belong to it, as in a
+// port with flags, on the command line as in a file.
+func TestQuotesInsideAnEntry(t *testing.T) {
+	const port = `unix:"/run/my socks" Flag`
+	want := []string{port, "b"}
+	_, c, err := bind(t, "", "nodes", port, "nodes", "b")
+	if err != nil || !reflect.DeepEqual(c.Nodes, want) {
+		t.Errorf("two flags: %q, %v", c.Nodes, err)
+	}
+	s, c, err := bind(t, "", "nodes", port+",b")
+	if err != nil || !reflect.DeepEqual(c.Nodes, want) {
+		t.Errorf("one flag: %q, %v", c.Nodes, err)
+	}
+	shown := strings.Trim(s.byKey["nodes"].String(), "[]")
+	if _, again, err := bind(t, "", "nodes", shown); err != nil || !reflect.DeepEqual(again.Nodes, want) {
+		t.Errorf("as it is shown, %s: %q, %v", shown, again.Nodes, err)
+	}
+}
+
 // TestMistakes: the error for each kind of mistake names the line and the key.
 func TestMistakes(t *testing.T) {
 	for file, want := range map[string]string{
@@ -122,6 +143,7 @@ func TestMistakes(t *testing.T) {
 		"param.x = 'y'":            `f:1: param: x: string, not integer`,
 		"param = {x = 4294967296}": `f:1: param: "x=4294967296" is not NAME=NUMBER, with a number of 32 bits`,
 		"kind = 'xml'":             `f:1: kind: "xml" is not text or json`,
+		"word = 'yes'":             `f:1: word: "yes" is not the-word`,
 		"name = 1979-05-27":        `f:1: name: 1979-05-27`,
 		"name = \"a\"\nkind = \"b": `f:2: `,
 	} {
@@ -183,7 +205,7 @@ func TestChanges(t *testing.T) {
 func TestFlagTypes(t *testing.T) {
 	s := Bind(Part{Table: table, Of: new(config)})
 	want := map[string][2]string{
-		"name": {"string", "nobody"}, "kind": {"string", "text"}, "strict": {"bool", "false"}, "guards": {"int", "0"}, "bytes": {"uint64", "0"},
+		"name": {"string", "nobody"}, "kind": {"string", "text"}, "word": {"string", ""}, "strict": {"bool", "false"}, "guards": {"int", "0"}, "bytes": {"uint64", "0"},
 		"wait": {"text", ""}, "nodes": {"stringSlice", "[a,b]"}, "line": {"stringArray", ""}, "mode": {"text", "auto"}, "param": {"stringToInt", ""},
 	}
 	for _, v := range s.All() {

@@ -102,12 +102,18 @@ func addNumbers(v reflect.Value, entries []string) error {
 	return nil
 }
 
-// splitComma reads entries between commas; quotes keep a comma inside an entry.
+// splitComma reads entries between commas; quotes around an entry keep a comma inside it. Quotes
+// that begin later belong to the entry, as in unix:"/run/my socks".
 func splitComma(s string) ([]string, error) {
 	if s == "" {
 		return []string{}, nil
 	}
 	entries, err := csv.NewReader(strings.NewReader(s)).Read()
+	if errors.Is(err, csv.ErrBareQuote) {
+		r := csv.NewReader(strings.NewReader(s))
+		r.LazyQuotes = true
+		entries, err = r.Read()
+	}
 	if err == io.EOF {
 		return []string{}, nil
 	}
