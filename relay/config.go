@@ -47,8 +47,9 @@ type Config struct {
 	// ORPort are the addresses to listen at, "IP:PORT" or "PORT" for all of
 	// IPv4. Port 0 picks one.
 	ORPort []string
-	// Address are the addresses, "IP:PORT", at which others reach the ORPort, if
-	// they differ from ORPort: one of IPv4, and optionally one of IPv6.
+	// Address are the addresses, "IP:PORT", at which others reach the ORPort: one of
+	// IPv4, and optionally one of IPv6. Empty: those of ORPort, which must then have
+	// an IPv4 address.
 	Address []string
 
 	// NoDirCache keeps the relay from serving the directory to others. DirPort,

@@ -5,7 +5,7 @@
 //		DataDir:  "/var/lib/myrelay",
 //		Nickname: "myrelay",
 //		Contact:  "operator@example.com",
-//		ORPort:   []string{"9001"},
+//		ORPort:   []string{"192.0.2.1:9001"},
 //	})
 //
 // # Kinds of relays

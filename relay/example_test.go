@@ -17,7 +17,7 @@ func ExampleNew() {
 		DataDir:  "/var/lib/myrelay",
 		Nickname: "myrelay",
 		Contact:  "operator@example.com",
-		ORPort:   []string{"9001"},
+		ORPort:   []string{"192.0.2.1:9001"},
 	})
 	if err != nil {
 		log.Fatal(err)
