@@ -47,7 +47,8 @@ func New(cfg Config) (*Relay, error) {
 }
 
 // BridgeLines waits until a bridge's transports listen, and returns the lines
-// that clients need, one for each way in.
+// that clients need: one for each transport, or one for the ORPort if there is
+// no transport.
 func (r *Relay) BridgeLines(ctx context.Context) ([]string, error) {
 	lines, err := r.inner.BridgeLines(ctx)
 	if err != nil {

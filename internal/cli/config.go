@@ -11,11 +11,11 @@ import (
 // configCommand works on configuration files.
 func configCommand() *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Work with configuration files", Args: cobra.NoArgs}
-	check := checkCommand("check", "proxy", "The network file is read too;\nno port is opened.", daemon.NewProxySettings())
+	check := checkCommand("check", "a proxy", "The network file is read too;\nno port is opened.", daemon.NewProxySettings())
 	check.AddCommand(
-		checkCommand("onion", "host of onion services", "The network file is read too;\nno port is opened, and no key is made.", daemon.NewOnionSettings(new([]string))),
-		checkCommand("relay", "relay", "The files that they name are read too;\nno port is opened, and no key is made.", daemon.NewRelaySettings()),
-		checkCommand("authority", "authority", "The files that they name are read too;\nno port is opened, and keys are not looked at.", daemon.NewAuthoritySettings()),
+		checkCommand("onion", "a host of onion services", "The network file is read too;\nno port is opened, and no key is made.", daemon.NewOnionSettings(new([]string))),
+		checkCommand("relay", "a relay", "The files that they name are read too;\nno port is opened, and no key is made.", daemon.NewRelaySettings()),
+		checkCommand("authority", "an authority", "The files that they name are read too;\nno port is opened, and keys are not looked at.", daemon.NewAuthoritySettings()),
 	)
 	c.AddCommand(check, importCommand())
 	return c
@@ -25,8 +25,8 @@ func configCommand() *cobra.Command {
 func checkCommand(name, role, more string, s *daemon.Settings) *cobra.Command {
 	c := &cobra.Command{
 		Use:   name,
-		Short: "Say whether settings of a " + role + " are right",
-		Long:  "Say whether a " + role + " would accept a configuration file and flags. " + more,
+		Short: "Say whether settings of " + role + " are right",
+		Long:  "Say whether " + role + " would accept a configuration file and flags. " + more,
 		Args:  cobra.NoArgs,
 	}
 	if name != "check" {

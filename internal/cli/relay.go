@@ -19,8 +19,8 @@ relay's identity, so keep a copy. Keys of C tor are used when they are there. It
 reached, and publishes itself.
 
 Standard output has a line "orport IP:PORT" for each address, a line "fingerprint RSA ED25519", for a bridge a line
-"bridge LINE" for each way in, and a line "ready" when it serves. The log goes to standard error. "chive status
---data-dir DIR" asks it how it is.
+"bridge LINE" for each transport (or for the ORPort if there is none), and a line "ready" when it serves. The log goes
+to standard error. "chive status --data-dir DIR" asks it how it is.
 
 SIGTERM and SIGINT let open circuits go on for --shutdown-wait, and then the relay ends; a second signal ends it at
 once. SIGHUP reads the settings and files again: contact, family, exit policy, name servers, limits of bandwidth,

@@ -15,7 +15,7 @@ var Relay = Table{
 	}},
 	{"Ports and addresses", []Option{
 		{Key: "orport", Field: "ORPort", Help: "`ADDR` to listen at, PORT or IP:PORT, which clients and relays must reach"},
-		{Key: "address", Field: "Address", Help: "`ADDR` that others reach the ORPort at, IP:PORT, when it is another one"},
+		{Key: "address", Field: "Address", Help: "`ADDR` that others reach the ORPort at, IP:PORT, when it is another one or --orport is a PORT"},
 		{Key: "dirport", Field: "DirPort", Zero: "only through the ORPort", Help: "`ADDR` to serve the directory at over plain HTTP too, IP:PORT"},
 		{Key: "no-dir-cache", Field: "NoDirCache", Help: "do not serve the directory to others"},
 		{Key: "cache-extra-info", Field: "CacheExtraInfo", Help: "keep other relays' extra-info documents, and serve them"},
@@ -28,7 +28,7 @@ var Relay = Table{
 		{Key: "nameserver", Field: "Nameservers", Zero: "those of the system", Help: "`ADDR` of a name server, IP:PORT"},
 	}},
 	{"Bridge", []Option{
-		{Key: "bridge", Field: "Bridge", Help: "be a bridge: a relay that is in no list; standard output has a line \"bridge LINE\" for each way in"},
+		{Key: "bridge", Field: "Bridge", Help: "be a bridge: a relay that is in no list; standard output has a line \"bridge LINE\" for each transport, or for the ORPort if there is none"},
 		{Key: "transport-plugin", Field: "ServerTransportPlugins", Lines: true, Help: "`LINE` of the program of a transport that the bridge offers: 'obfs4 exec /usr/bin/obfs4proxy'"},
 		{Key: "transport-listen", Field: "ServerTransportListen", Lines: true, Help: "`LINE` that says where a transport listens: 'obfs4 IP:PORT'"},
 		{Key: "transport-options", Field: "ServerTransportOptions", Lines: true, Help: "`LINE` of what a transport is told: 'obfs4 KEY=VALUE ...'"},
