@@ -185,8 +185,9 @@ func (nw *Network) byFingerprint(fp string) *Node {
 	return nw.Nodes[i]
 }
 
-// URL returns the URL of n bytes on the network's web server, which only its
-// exits can reach. The bytes are always the same.
+// URL returns the URL of n bytes on the network's web server, which are always the
+// same. It listens at loopback: a program that goes around the network reaches it,
+// too.
 func (nw *Network) URL(n int64) string { return nw.target.URL(n) }
 
 // TargetBytes is the size of the download at the URL in the network's JSON, in

@@ -213,6 +213,8 @@ func TestPackage(t *testing.T) {
 		"usr/share/fish/vendor_completions.d/chive.fish": "complete -c chive",
 		"usr/share/doc/chive/copyright":                  "BSD 3-Clause",
 		"usr/share/doc/chive/operators.md":               "chive proxy",
+		"usr/share/doc/chive/fte.md":                     "chive fte",
+		"usr/share/doc/chive/moving-from-c-tor.md":       "chive config import",
 		"usr/share/doc/chive/troubleshooting.md":         "chive",
 	} {
 		if !bytes.Contains(read(t, filepath.Join(root, file)), []byte(want)) {
