@@ -131,7 +131,8 @@ type EndError struct {
 // EndReason returns the reason, for callers that map it to another protocol.
 func (e *EndError) EndReason() cell.EndReason { return e.Reason }
 
-func (e *EndError) Error() string { return "the exit ended the stream: " + e.Reason.String() }
+// Error does not name the peer: it may be an exit, an onion service or a directory cache.
+func (e *EndError) Error() string { return "the other end ended the stream: " + e.Reason.String() }
 
 // HandleMessage implements circuit.StreamReceiver.
 func (s *Stream) HandleMessage(m cell.RelayMsg, now time.Time) error {
