@@ -112,10 +112,15 @@ func split(s Source) []Line {
 	return out
 }
 
-// uncommented removes a comment, which no quotes contain.
+// uncommented removes a comment. Only a value that begins with a quote may contain "#".
 func uncommented(s string) string {
-	if c := strings.IndexByte(s, '#'); c >= 0 && !strings.Contains(s[:c], `"`) {
-		return s[:c]
+	s = strings.TrimLeft(s, " \t")
+	if i := strings.IndexAny(s, " \t#"); i >= 0 && s[i] != '#' {
+		value := strings.TrimLeft(s[i:], " \t")
+		if q, err := strconv.QuotedPrefix(value); err == nil && q[0] == '"' && strings.HasPrefix(strings.TrimSpace(value[len(q):])+"#", "#") {
+			return s[:i+1] + q
+		}
 	}
+	s, _, _ = strings.Cut(s, "#")
 	return s
 }

@@ -17,6 +17,8 @@ const (
 	reachKey = "reachable-addresses"
 )
 
+const strictKey = "strict-nodes"
+
 // secrets are the options whose values no comment and no message repeats.
 var secrets = []string{"Socks5ProxyUsername", "Socks5ProxyPassword", "HTTPProxyAuthenticator", "HTTPSProxyAuthenticator"}
 
@@ -190,4 +192,26 @@ func (t *translation) addReach() error {
 	}
 	t.doc.Settings = append(t.doc.Settings, &Setting{reachKey, rules, all})
 	return nil
+}
+
+// addStrict demands the wanted relays, as C tor always does: its StrictNodes is about
+// ExcludeNodes only, which Chive always obeys.
+func (t *translation) addStrict() {
+	var from []Line
+	for _, s := range t.doc.Settings {
+		if slices.Contains([]string{"entry-nodes", "middle-nodes", "exit-nodes"}, s.Key) && len(s.Values) > 0 {
+			from = append(from, s.From...)
+		}
+	}
+	if len(from) == 0 {
+		return
+	}
+	t.doc.Settings = slices.DeleteFunc(t.doc.Settings, func(s *Setting) bool {
+		if s.Key != strictKey {
+			return false
+		}
+		from = append(from, s.From...)
+		return true
+	})
+	t.doc.Settings = append(t.doc.Settings, &Setting{strictKey, []string{"true"}, from})
 }

@@ -90,7 +90,7 @@ var translated = []Option{
 	{Name: "GeoIPFile", Role: Proxy, Key: "geoip-file", Why: "read only if a list of relays names a country"},
 	{Name: "GeoIPv6File", Role: Proxy, Key: "geoip6-file", Why: "as GeoIPFile"},
 	{Name: "GeoIPExcludeUnknown", Role: Proxy, Key: "geoip-exclude-unknown", read: onOff},
-	{Name: "StrictNodes", Role: Proxy, Key: "strict-nodes", read: yesNo},
+	{Name: "StrictNodes", Role: Proxy, Key: strictKey, read: yesNo, Why: "C tor's is about ExcludeNodes, which Chive always obeys; with EntryNodes, MiddleNodes or ExitNodes it is always `true`, because C tor uses no other relays in their places"},
 	{Name: "NumEntryGuards", Role: Proxy, Key: "num-entry-guards"},
 	{Name: "NumDirectoryGuards", Role: Proxy, Key: "num-directory-guards"},
 	{Name: "Socks4Proxy", Role: Proxy, Key: proxyKey, Why: "`socks4://IP:PORT`; IPv6 addresses are not used then"},

@@ -78,7 +78,9 @@ func TestTranslate(t *testing.T) {
 		{"ConnectionPadding 1\nReducedConnectionPadding 1", Proxy, map[string][]string{"padding": {"reduced"}}},
 		{"CircuitPadding 1\nReducedCircuitPadding 1\nVanguardsLiteEnabled 0", Proxy, map[string][]string{"circuit-padding": {"reduced"}, "vanguards": {"off"}}},
 		{"CircuitPadding 0\nVanguardsLiteEnabled 1", Proxy, map[string][]string{"circuit-padding": {"off"}, "vanguards": {"lite"}}},
-		{"ExitNodes {us},$AAAA~x, 192.0.2.0/24", Proxy, map[string][]string{"exit-nodes": {"{us}", "$AAAA~x", "192.0.2.0/24"}}},
+		{"ExitNodes {us},$AAAA~x, 192.0.2.0/24", Proxy, map[string][]string{"exit-nodes": {"{us}", "$AAAA~x", "192.0.2.0/24"}, "strict-nodes": {"true"}}},
+		{"EntryNodes a\nStrictNodes 0\nMiddleNodes b", Proxy, map[string][]string{"entry-nodes": {"a"}, "middle-nodes": {"b"}, "strict-nodes": {"true"}}},
+		{"ExcludeNodes a\nExcludeNodes b\nStrictNodes 0", Proxy, map[string][]string{"exclude-nodes": {"a", "b"}, "strict-nodes": {"false"}}},
 		{"ORPort 443 NoListen\nORPort 9001 NoAdvertise\nAddress 192.0.2.9", Relay, map[string][]string{"orport": {"9001"}, "address": {"192.0.2.9:443"}}},
 		{"ORPort [2001:db8::1]:9001\nAddress 2001:db8::1", Relay, map[string][]string{"orport": {"[2001:db8::1]:9001"}, "address": {"[2001:db8::1]:9001"}}},
 		{"ORPort 9001\nExitRelay 1", Relay, map[string][]string{"orport": {"9001"}, "exit-policy": {"default"}}},
@@ -88,7 +90,7 @@ func TestTranslate(t *testing.T) {
 		{"MyFamily $A,\\\n  $B", Relay, map[string][]string{"family": {"$A", "$B"}}},
 		{"V3AuthVotingInterval 1 hour\nConsensusParams a=1 b=2", Authority, map[string][]string{"voting-interval": {"1h0m0s"}, "param": {"a=1", "b=2"}}},
 		{"Log [handshake]debug-err file x", Proxy, map[string][]string{"log-level": {"debug"}, "log-file": {"x"}}},
-		{"Log notice file \"/var/log/x y\"\nLog warn stderr", Proxy, map[string][]string{"log-level": {"warn"}, "log-file": {"/var/log/x y"}}},
+		{"Log notice file \"/var/log/x y\" # \"z\"\nLog warn stderr", Proxy, map[string][]string{"log-level": {"warn"}, "log-file": {"/var/log/x y"}}},
 		{"SocksPort 9050 IsolateDestAddrs noIsolateSOCKSAuths SessionGroup=3 CacheDNS NoCacheIPv4DNS PreferIPv6Automap", Proxy, map[string][]string{"socks": {"9050 IsolateDestAddr noIsolateSOCKSAuth SessionGroup=3"}}},
 		{"DNSPort 53 NoIPv6Traffic SessionGroup=3\nHTTPTunnelPort 8118 OnionTrafficOnly", Proxy, map[string][]string{"dns": {"53 SessionGroup=3"}, "http": {"8118 OnionTrafficOnly"}}},
 		{"TransPort 192.0.2.1:9040 IsolateDestPort\nTransPort 0\nTransProxyType TPROXY", Proxy, map[string][]string{"trans": {"192.0.2.1:9040 IsolateDestPort"}, "trans-proxy-type": {"tproxy"}}},
@@ -188,7 +190,7 @@ func TestLines(t *testing.T) {
 		return nil, errors.New("not there")
 	}
 	got, err := Lines(Source{"torrc", []byte("# x\n\"%include /etc/a\nD \"a # b\" # c\nE a\\\n # between\nb\n+F 1\n/G\n%include /etc/a")}, include)
-	want := []Line{{"torrc", 2, "\"%include", "/etc/a"}, {"torrc", 3, "D", "\"a # b\" # c"}, {"torrc", 4, "E", "a  b"}, {"torrc", 7, "F", "1"}, {"torrc", 8, "/G", ""},
+	want := []Line{{"torrc", 2, "\"%include", "/etc/a"}, {"torrc", 3, "D", "a # b"}, {"torrc", 4, "E", "a  b"}, {"torrc", 7, "F", "1"}, {"torrc", 8, "/G", ""},
 		{"/etc/a/1", 1, "A", "1"}, {"/etc/b", 2, "C", "3"}, {"/etc/a/2", 1, "B", "2"}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v\n%+v\n%+v", err, got, want)

@@ -234,6 +234,7 @@ func (t *translation) finish() error {
 		}
 	}
 	t.addSingle()
+	t.addStrict()
 	return t.addNetwork()
 }
 
