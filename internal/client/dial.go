@@ -12,6 +12,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/isolation"
@@ -200,8 +201,9 @@ func (c *Client) judge(lease *pool.Lease, circ *Circ, err error) bool {
 		}
 		return !errors.As(err, &end)
 	case errors.As(err, &end):
-		if u != nil {
-			u.StreamAnswered()
+		answered(u, end.Reason)
+		if end.Reason == cell.EndTorProtocol {
+			lease.Retire()
 		}
 		// Policies in a consensus say nothing about single addresses.
 		if end.Reason == cell.EndExitPolicy && !end.Addr.IsValid() {
@@ -221,6 +223,19 @@ func (c *Client) judge(lease *pool.Lease, circ *Circ, err error) bool {
 		return true
 	}
 	return false
+}
+
+// answered tells the guard what an END says about it. A cell that was tampered with on
+// its way makes an exit complain of the protocol or end the circuit; an internal error may
+// have any cause.
+func answered(u *guard.Use, r cell.EndReason) {
+	switch {
+	case u == nil, r == cell.EndInternal:
+	case r == cell.EndTorProtocol, r == cell.EndDestroy:
+		u.StreamFailed()
+	default:
+		u.StreamAnswered()
+	}
 }
 
 func (c *Client) streamTimeout(attempt int) time.Duration {
