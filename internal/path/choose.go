@@ -155,11 +155,12 @@ func (c *Config) first(d *netdir.Directory, guards Guards, rng netdir.Rand, spec
 		}
 		return Hop{Target: linkspec.Target{RelayID: g.ID, Addrs: g.Addrs, Ntor: g.Ntor, Proto: g.Proto}}, use, nil
 	}
-	if r, ok := find(d, g.ID); ok {
-		if !r.HasMicrodesc() && spec.hops() > 1 {
-			use.Cancelled(now)
-			return Hop{}, nil, fault.New(fault.Directory, "path: the guard's microdescriptor is missing")
-		}
+	r, ok := find(d, g.ID)
+	if spec.hops() > 1 && (!ok || !r.HasMicrodesc()) { // a newer directory may not list it
+		use.Cancelled(now)
+		return Hop{}, nil, fault.New(fault.Directory, "path: the guard's microdescriptor is missing")
+	}
+	if ok {
 		return hop(r), use, nil
 	}
 	return Hop{Target: linkspec.Target{RelayID: g.ID, Addrs: g.Addrs}}, use, nil

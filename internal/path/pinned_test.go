@@ -87,7 +87,7 @@ func TestBridge(t *testing.T) {
 	some := byIndex(d, netdir.FlagGuard)
 	a := some.IPv4().Addr().As4()
 	bridge := guard.Candidate{
-		ID: ident.RelayID{RSA: ident.RSAID{9, 9}}, Complete: true,
+		ID: ident.RelayID{RSA: ident.RSAID{9, 9}}, Bridge: true, Complete: true, Ntor: ident.X25519Key{7},
 		Addrs: []netip.AddrPort{netip.AddrPortFrom(netip.AddrFrom4([4]byte{a[0], a[1], 200, 200}), 443)},
 	}
 	m := manager(t, d, guard.Filter{}, bridge)
@@ -149,6 +149,22 @@ func TestGivenLastHop(t *testing.T) {
 	for seed := range uint64(100) {
 		if p := choose(t, &Config{}, d, nil, rng(seed), Spec{Last: &stranger}); strings.Contains(names(p), "r1") {
 			t.Fatal("r1 is in the stranger's subnet")
+		}
+	}
+}
+
+// TestUnlistedGuard: a guard that a newer directory does not list has no key here. The
+// circuit waits until the guards have that directory, too.
+func TestUnlistedGuard(t *testing.T) {
+	d, old := ctor(t), big(t)
+	m := manager(t, old, guard.Filter{})
+	err := refuses(t, &Config{}, d, m, Spec{Dests: web}, "microdescriptor is missing")
+	if !fault.Is(err, fault.Directory) {
+		t.Errorf("kind %v", fault.KindOf(err))
+	}
+	for _, g := range m.Status(d.ValidAfter()).Guards {
+		if g.OpenCircuits != 0 || g.Tries != 0 {
+			t.Errorf("%+v", g)
 		}
 	}
 }
