@@ -51,9 +51,9 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) error 
 	defer cancel()
 	second, err := c.buildOne(leg, s)
 	if err == nil {
-		err = c.linkLegs(ctx, first, second)
-	}
-	if err == nil {
+		if err = c.linkLegs(ctx, first, second); err != nil {
+			return err // both are closed
+		}
 		first.legs = append(first.legs, second)
 		c.m.confluxSets.Inc()
 		return nil
@@ -62,18 +62,21 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) error 
 		return err
 	}
 	c.log.Debug("no second leg", "err", err)
-	return first.Err() // linking closes what it could not link
+	return first.Err()
 }
 
 var errNotLinked = fault.New(fault.Timeout, "conflux: the exit does not answer")
 
 // linkLegs makes one set of two circuits. It waits for the exit as long as a stream does:
-// an exit that never answers must not hold the circuits, and those who wait for them.
+// an exit that never answers must not hold the circuits, and those who wait for them. They
+// take another exit then.
 func (c *Client) linkLegs(ctx context.Context, first, second *Circ) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.streamTimeout(1), errNotLinked)
 	defer cancel()
-	_, err := circuit.LinkConflux(ctx, []*circuit.Circuit{first.Circuit, second.Circuit}, cell.ConfluxHighThroughput)
-	return err
+	if _, err := circuit.LinkConflux(ctx, []*circuit.Circuit{first.Circuit, second.Circuit}, cell.ConfluxHighThroughput); err != nil {
+		return &pool.HopError{Relay: first.Exit(), Err: err}
+	}
+	return nil
 }
 
 // confluxEnabled reads the consensus's parameter.

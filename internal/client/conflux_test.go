@@ -13,6 +13,8 @@ import (
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/pool"
 	"github.com/chivenet/chive/internal/simnet"
 )
 
@@ -29,7 +31,8 @@ func (c mute) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// TestExitLinksNothing: an exit that does not answer CONFLUX_LINK holds nobody for ever.
+// TestExitLinksNothing: an exit that does not answer CONFLUX_LINK holds nobody for ever,
+// and is not chosen again by those who waited for it.
 func TestExitLinksNothing(t *testing.T) {
 	c := isolated(t, netdir.Public(), refuse)
 	live := *c.live.Load()
@@ -55,11 +58,15 @@ func TestExitLinksNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		legs[i] = &Circ{Circuit: circ, client: c}
+		legs[i] = &Circ{Circuit: circ, client: c, path: &path.Path{Hops: []path.Hop{{Target: exit.Target}}}}
 	}
 	mu.Lock()
 	defer mu.Unlock()
 	err = c.linkLegs(ctx, legs[0], legs[1])
+	var at *pool.HopError
+	if !errors.As(err, &at) || at.Relay != exit.Target.RSA {
+		t.Errorf("the exit is not named: %v", err)
+	}
 	for _, err := range []error{err, legs[0].Err(), legs[1].Err()} {
 		if !errors.Is(err, errNotLinked) {
 			t.Error(err)
