@@ -198,6 +198,9 @@ type building struct {
 	start   time.Time
 	took    []time.Duration
 	protect []circuit.Protection
+	usage   time.Duration // the usage timeout
+	timer   *time.Timer   // runs late
+	asked   time.Time     // when the link was open; the time until then says nothing about circuits
 
 	mu       sync.Mutex // guards the fields below
 	hops     int        // built
@@ -208,8 +211,9 @@ func (b *building) run(ctx context.Context) (*Circ, error) {
 	targets := b.path.Targets()
 	var usage, closing time.Duration
 	b.learned(func(e *cbt.Estimator) { usage, closing = e.Timeouts(len(targets)) })
-	timer := time.AfterFunc(max(usage, minUsage), panics.Contain(b.log, nil, b.late))
-	defer timer.Stop()
+	b.usage = max(usage, minUsage)
+	b.timer = time.AfterFunc(b.usage, panics.Contain(b.log, nil, b.late))
+	defer b.timer.Stop()
 	if b.slow != nil && usage > unlearnedSlow {
 		hedge := time.AfterFunc(unlearnedSlow, panics.Contain(b.log, nil, b.hedge))
 		defer hedge.Stop()
@@ -268,6 +272,10 @@ func (b *building) hopByHop(ctx context.Context) (*Circ, error) {
 	if err != nil {
 		return nil, err
 	}
+	b.asked = time.Now()
+	if b.timer.Stop() {
+		b.timer.Reset(b.usage)
+	}
 	if targets[0].Ntor.IsZero() {
 		opts.Handshake = handshake.Fast
 	}
@@ -303,7 +311,7 @@ func (b *building) built(n int) {
 	b.hops = n
 	late := b.timedOut
 	b.mu.Unlock()
-	b.learned(func(e *cbt.Estimator) { e.HopBuilt(n, len(b.path.Hops), b.start, now, late) })
+	b.learned(func(e *cbt.Estimator) { e.HopBuilt(n, len(b.path.Hops), b.asked, now, late) })
 }
 
 // late runs when the usage timeout has passed. The circuit goes on, to learn how
