@@ -93,6 +93,7 @@ type Channel struct {
 	ack     func()
 
 	lastOut, lastIn atomic.Int64 // Unix nanoseconds of the last record
+	doubt           atomic.Int64 // see Doubt; zero: none
 	pad             *padder
 }
 

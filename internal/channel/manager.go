@@ -75,12 +75,18 @@ func (m *Manager) findLocked(t *linkspec.Target) *Channel {
 		if !t.Matches(ch.Peer()) || !ch.link.Canonical(ch.RemoteAddr()) && !(ch.link.Initiator && slices.Contains(t.Addrs, ch.link.Dialled)) {
 			continue
 		}
-		if ch.keep() {
+		if ch.lastIn.Load() > ch.doubt.Load() && ch.keep() {
 			return ch
 		}
 	}
 	return nil
 }
+
+// Doubt says that the peer did not answer, in good time, what it was asked at a time. If
+// nothing else has come since, the network has probably changed under the link, which TCP
+// finds out after a quarter of an hour: until something comes, the manager does not give
+// the channel to anybody, and opens another one instead.
+func (ch *Channel) Doubt(asked time.Time) { ch.doubt.Store(asked.UnixNano()) }
 
 // keep reports whether the channel is open. The time without circuits begins anew: the
 // caller is about to open one.
