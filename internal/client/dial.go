@@ -364,8 +364,14 @@ func (c *Client) Resolve(ctx context.Context, req Request) ([]stream.Answer, err
 	return out, err
 }
 
-// NewIdentity keeps all circuits that exist from new streams.
+// NewIdentity keeps all circuits that exist from new streams, and those for onion services
+// from the second hops of before, unless those are full vanguards.
 func (c *Client) NewIdentity() {
+	c.vanguards.NewIdentity()
+	c.newCircuits()
+}
+
+func (c *Client) newCircuits() {
 	c.onion.NewIdentity()
 	if p := c.pool.Load(); p != nil {
 		p.NewIdentity()

@@ -34,6 +34,6 @@ func (c *Client) Reload(l Live) {
 		p.SetMaxDirtiness(l.MaxDirtiness)
 	}
 	if !reflect.DeepEqual(old.Path, l.Path) {
-		c.NewIdentity()
+		c.newCircuits()
 	}
 }

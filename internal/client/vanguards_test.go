@@ -192,3 +192,33 @@ func TestVanguardPaths(t *testing.T) {
 		})
 	}
 }
+
+// TestNewIdentityVanguards: a user's new identity has other vanguards; a reload keeps them.
+func TestNewIdentityVanguards(t *testing.T) {
+	made, err := dirgen.New(dirgen.Options{Relays: 80})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := made.Directory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := isolated(t, netdir.Public(), refuse)
+	now := func() []ident.RSAID {
+		any1 := func(netdir.Relay) bool { return true }
+		return c.vanguards.Layers(d, any1, newRand(), d.ValidAfter())[0]
+	}
+	first := now()
+	middles, err := path.ParseSet([]string{"somebody"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Reload(Live{Path: path.Config{Middle: middles}})
+	if !slices.Equal(first, now()) {
+		t.Error("a reload changed the vanguards")
+	}
+	c.NewIdentity()
+	if slices.Equal(first, now()) {
+		t.Error("a new identity has the vanguards of the one before")
+	}
+}

@@ -86,6 +86,16 @@ func NewVanguards(mode VanguardMode, store Store, log *slog.Logger, now time.Tim
 	return v, v.load(now)
 }
 
+// NewIdentity replaces the vanguards, which would link a user's identities to each other,
+// as in C tor. Those of VanguardsFull stay: they are chosen to stay.
+func (v *Vanguards) NewIdentity() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.mode != VanguardsFull {
+		clear(v.layers)
+	}
+}
+
 // Layers returns the relays for the second hop, and with full vanguards those for the
 // third one; nil without vanguards. Relays that have left the network, that ok refuses,
 // or whose time is over are replaced.

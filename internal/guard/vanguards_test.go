@@ -174,3 +174,18 @@ func TestVanguardsDamaged(t *testing.T) {
 		}
 	}
 }
+
+// TestVanguardsOfNewIdentity: another identity has other vanguards, except full ones.
+func TestVanguardsOfNewIdentity(t *testing.T) {
+	d := vanguardNet(t)
+	rng := rand.New(rand.NewPCG(1, 2))
+	now := d.ValidAfter()
+	for mode, stay := range map[VanguardMode]bool{VanguardsAuto: false, VanguardsLite: false, VanguardsFull: true, VanguardsOff: true} {
+		v := openVanguards(t, mode, new(MemStore), now)
+		first := v.Layers(d, any1, rng, now)
+		v.NewIdentity()
+		if next := v.Layers(d, any1, rng, now); same(first, next) != stay || len(next) != len(first) {
+			t.Errorf("mode %v: %v, then %v", mode, first, next)
+		}
+	}
+}
