@@ -50,6 +50,13 @@ func reducedPadding(s string) ([]string, string, error) {
 	return []string{"reduced"}, "", nil
 }
 
+// outweighs reports whether the setting, of one of the two options for padding, counts more
+// than the other option's value, whatever their order.
+func outweighs(s *Setting, l Line, value string) bool {
+	rank := []string{"full", "reduced", "off"}
+	return slices.Contains(rank, value) && !strings.EqualFold(s.From[0].Key, l.Key) && slices.Index(rank, s.Values[0]) > slices.Index(rank, value)
+}
+
 func vanguardsLite(s string) ([]string, string, error) {
 	switch s {
 	case "0":
@@ -72,6 +79,11 @@ func sandbox(s string) ([]string, string, error) {
 func interval(s string) ([]string, string, error) {
 	d, err := Interval(s)
 	return []string{d.String()}, "", err
+}
+
+func buildTimeout(s string) ([]string, string, error) {
+	values, _, err := interval(s)
+	return values, "C tor goes on to learn, unless LearnCircuitBuildTimeout is 0", err
 }
 
 func byteCount(s string) ([]string, string, error) {

@@ -109,7 +109,7 @@ var translated = []Option{
 	{Name: "Bridge", Role: Proxy, Key: "bridge", Why: "every bridge line counts: `UseBridges` is not needed"},
 	{Name: "ClientTransportPlugin", Role: Proxy, Key: "transport-plugin"},
 	{Name: "MaxCircuitDirtiness", Role: Proxy, Key: "max-circuit-dirtiness", read: interval},
-	{Name: "CircuitBuildTimeout", Role: Proxy, Key: "circuit-build-timeout", read: interval, Why: "turns learning off, as `LearnCircuitBuildTimeout 0` does"},
+	{Name: "CircuitBuildTimeout", Role: Proxy, Key: "circuit-build-timeout", read: buildTimeout, Why: "turns learning off, as `LearnCircuitBuildTimeout 0` does"},
 	{Name: "CircuitStreamTimeout", Role: Proxy, Key: "stream-timeout", read: interval},
 	{Name: "ClientRejectInternalAddresses", Role: Proxy, Key: "client-reject-internal-addresses", read: onOff},
 	{Name: "ClientDNSRejectInternalAddresses", Role: Proxy, Key: "client-dns-reject-internal-addresses", read: onOff},

@@ -77,6 +77,9 @@ func TestTranslate(t *testing.T) {
 		{"MaxCircuitDirtiness 10\nMaxCircuitDirtiness 2 minutes", Proxy, map[string][]string{"max-circuit-dirtiness": {"2m0s"}}},
 		{"ConnectionPadding 1\nReducedConnectionPadding 1", Proxy, map[string][]string{"padding": {"reduced"}}},
 		{"CircuitPadding 1\nReducedCircuitPadding 1\nVanguardsLiteEnabled 0", Proxy, map[string][]string{"circuit-padding": {"reduced"}, "vanguards": {"off"}}},
+		{"ReducedConnectionPadding 1\nConnectionPadding auto", Proxy, map[string][]string{"padding": {"reduced"}}},
+		{"ConnectionPadding 0\nReducedConnectionPadding 1\nReducedCircuitPadding 1\nCircuitPadding 1\nCircuitPadding 0", Proxy, map[string][]string{"padding": {"off"}, "circuit-padding": {"off"}}},
+		{"CircuitPadding 0\nCircuitPadding 1", Proxy, map[string][]string{"circuit-padding": {"full"}}},
 		{"CircuitPadding 0\nVanguardsLiteEnabled 1", Proxy, map[string][]string{"circuit-padding": {"off"}, "vanguards": {"lite"}}},
 		{"ExitNodes {us},$AAAA~x, 192.0.2.0/24", Proxy, map[string][]string{"exit-nodes": {"{us}", "$AAAA~x", "192.0.2.0/24"}, "strict-nodes": {"true"}}},
 		{"EntryNodes a\nStrictNodes 0\nMiddleNodes b", Proxy, map[string][]string{"entry-nodes": {"a"}, "middle-nodes": {"b"}, "strict-nodes": {"true"}}},
@@ -244,6 +247,9 @@ func TestLineBreak(t *testing.T) {
 // TestLostFlags: a flag that a port of Chive's does not have is named, with a reason if
 // there is one; a flag that says what Chive always does is not.
 func TestLostFlags(t *testing.T) {
+	if n := translated1(t, "CircuitBuildTimeout 10", Proxy).Notes; len(n) != 1 || n[0].Same || !strings.Contains(n[0].Why, "learning") {
+		t.Errorf("learning: %+v", n)
+	}
 	d := translated1(t, "SocksPort 9050 UseDNSCache NoCacheDNS\nSocksPort 9051 NoCacheDNS RelaxDirModeCheck\nDNSPort 53 PreferIPv6\nTransProxyType pf-divert", Proxy)
 	var got []string
 	for _, n := range d.Notes {

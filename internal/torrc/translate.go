@@ -212,6 +212,10 @@ func (t *translation) set(o *Option, l Line, values []string) {
 		s.Values, s.From = append(s.Values, values...), append(s.From, l)
 		return
 	}
+	if outweighs(s, l, values[0]) {
+		t.note(l, "another line says otherwise: "+s.From[0].At(), true)
+		return
+	}
 	t.note(s.From[0], "a later line says otherwise: "+l.At(), true)
 	s.Values, s.From = values, []Line{l}
 }
