@@ -36,7 +36,7 @@ type Proxy struct {
 	Stats *Stats
 
 	mu    sync.Mutex
-	conns map[net.Conn]struct{}
+	conns map[net.Conn]net.Conn // accepted to dialled, which is nil before
 	wg    sync.WaitGroup
 	// dialing is the context of dials. Drain ends it with abort when Drain's
 	// context ends. Both are set under mu.
@@ -96,7 +96,7 @@ func (p *Proxy) carry(in net.Conn) {
 	}
 	ctx, cancel := context.WithTimeout(p.dialing, p.DialTimeout)
 	defer cancel()
-	p.track(in)
+	p.track(in, nil)
 	defer p.untrack(in)
 	out, err := p.dial(ctx)
 	cancel()
@@ -106,6 +106,7 @@ func (p *Proxy) carry(in net.Conn) {
 		in.Close()
 		return
 	}
+	p.track(in, out)
 	p.Stats.Active.Add(1)
 	defer p.Stats.Active.Add(-1)
 	fromIn, fromOut, err := Relay(in, out)
@@ -142,13 +143,15 @@ func (p *Proxy) dial(ctx context.Context) (net.Conn, error) {
 	return c, nil
 }
 
-func (p *Proxy) track(c net.Conn) {
+// track lets cut close a connection and, once dialled, its other side: one whose sending
+// half has ended is not read any more, and does not end the other by itself.
+func (p *Proxy) track(in, out net.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.conns == nil {
-		p.conns = make(map[net.Conn]struct{})
+		p.conns = make(map[net.Conn]net.Conn)
 	}
-	p.conns[c] = struct{}{}
+	p.conns[in] = out
 }
 
 func (p *Proxy) untrack(c net.Conn) {
@@ -164,8 +167,11 @@ func (p *Proxy) cut() int {
 	if p.abort != nil {
 		p.abort()
 	}
-	for c := range p.conns {
-		abort(c)
+	for in, out := range p.conns {
+		abort(in)
+		if out != nil {
+			abort(out)
+		}
 	}
 	return len(p.conns)
 }

@@ -137,6 +137,37 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// TestDrainHalfClosed: a program that has sent its end, and a server that says
+// nothing, do not outlive the time for it.
+func TestDrainHalfClosed(t *testing.T) {
+	for name, p := range pairs(t) {
+		t.Run(name, func(t *testing.T) {
+			c := newChain(t, p, 0)
+			near, far := c.open(t)
+			near.(*net.TCPConn).CloseWrite()
+			if n, err := far.Read(make([]byte, 1)); err != io.EOF {
+				t.Fatalf("%d bytes, %v", n, err)
+			}
+			c.cancel()
+			if err := <-c.served; err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			ended := make(chan error, 1)
+			go func() { ended <- c.server.Drain(ctx) }()
+			select {
+			case err := <-ended:
+				if !fault.Is(err, fault.Timeout) {
+					t.Error(err)
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatal("Drain waits for the silent server")
+			}
+		})
+	}
+}
+
 // TestDrainWhileDialing: a server that never answers does not delay the end.
 func TestDrainWhileDialing(t *testing.T) {
 	client, _ := chivePair(t, "words", Protocol{})

@@ -46,7 +46,7 @@ func TestCutIsNoEnd(t *testing.T) {
 func TestCutClientIsNoEnd(t *testing.T) {
 	near, in := tcpPair(t)
 	p := new(Proxy)
-	p.track(in)
+	p.track(in, nil)
 	p.cut()
 	if n, err := near.Read(make([]byte, 1)); err == nil || errors.Is(err, io.EOF) {
 		t.Errorf("%d bytes, %v", n, err)
