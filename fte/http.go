@@ -75,6 +75,12 @@ func (q *httpQueue) put(p []byte) (n int, err error) {
 	return n, nil
 }
 
+func (q *httpQueue) empty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.b) == 0
+}
+
 // end marks the end: no more bytes will come.
 func (q *httpQueue) end() {
 	q.mu.Lock()

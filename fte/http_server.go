@@ -5,8 +5,8 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
@@ -57,48 +57,6 @@ type HTTPServer struct {
 	peers    map[net.Conn]*httpPeer
 }
 
-// httpSession is the server side of one connection.
-type httpSession struct {
-	id    string
-	mu    sync.Mutex       // held by the request that is being handled
-	from  *account.Account // of the first request's address
-	mem   *account.Account
-	pipe  net.Conn
-	out   *httpQueue
-	timer *time.Timer
-	known bool // the hello was answered
-	inner *hungryConn
-	gone  chan struct{}
-	ended *list.Element // the session's place in the server's over; guarded by the server's mu
-}
-
-// hungryConn carries the bytes of a session between its requests and its Conn. It
-// signals when the Conn wants to read more bytes than it was given.
-type hungryConn struct {
-	net.Conn
-	left   atomic.Int64 // bytes of the request's body that were not read yet
-	hungry chan struct{}
-	out    *httpQueue
-	closed func()
-}
-
-func (c *hungryConn) Write(p []byte) (int, error) { return c.out.put(p) }
-
-func (c *hungryConn) Close() error {
-	c.out.end()
-	c.closed()
-	return c.Conn.Close()
-}
-
-func (c *hungryConn) Read(p []byte) (int, error) {
-	if c.left.Load() == 0 {
-		signal(c.hungry)
-	}
-	n, err := c.Conn.Read(p)
-	c.left.Add(-int64(n))
-	return n, err
-}
-
 func (s *HTTPServer) init() {
 	s.once.Do(func() {
 		s.ready, s.done, s.sessions = make(chan *Conn), make(chan struct{}), map[string]*httpSession{}
@@ -145,23 +103,6 @@ func (s *HTTPServer) Accept() (net.Conn, error) {
 
 // Addr returns the address of the HTTP server.
 func (s *HTTPServer) Addr() net.Addr { return s.Address }
-
-// Close ends Accept and every session.
-func (s *HTTPServer) Close() error {
-	s.init()
-	s.close.Do(func() { close(s.done) })
-	s.mu.Lock()
-	var all []*httpSession
-	for _, x := range s.sessions {
-		all = append(all, x)
-	}
-	s.mu.Unlock()
-	for _, x := range all {
-		x.inner.Close()
-	}
-	s.stop()
-	return nil
-}
 
 // ServeHTTP takes one request of a session, or gives it to the decoy.
 func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -226,6 +167,8 @@ func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			}
 		}()
 	}
+	x.answering.Store(true)
+	defer x.answering.Store(false)
 	out, open := x.out.take(ctx, hold)
 	if !x.known && len(out) == 0 {
 		x.inner.Close()
@@ -247,62 +190,10 @@ func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", s.ContentType)
 	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Length", strconv.Itoa(len(out)))
 	q.write()
 	w.Write(out)
-}
-
-// session makes a session for a first request, if the body can begin one. The
-// request then holds the session's lock.
-func (s *HTTPServer) session(id string, first int, q *httpRequest) *httpSession {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	select {
-	case <-s.done:
-		return nil
-	default:
-	}
-	if first == 0 || s.sessions[id] != nil {
-		return nil
-	}
-	if len(s.sessions) >= s.MaxSessions {
-		if s.over.Len() == 0 {
-			return nil
-		}
-		s.forgetLocked(s.over.Front().Value.(*httpSession))
-	}
-	inner, outer := net.Pipe()
-	x := &httpSession{id: id, pipe: outer, out: newHTTPQueue(), gone: make(chan struct{})}
-	x.mu.Lock()
-	var once sync.Once
-	x.inner = &hungryConn{Conn: inner, out: x.out, hungry: make(chan struct{}, 1), closed: func() {
-		once.Do(func() {
-			close(x.gone)
-			x.timer.Stop()
-			s.ended(x)
-		})
-	}}
-	x.inner.left.Store(int64(first)) // before its reader starts
-	x.from = s.mem.Address(q.address())
-	x.mem = x.from.Open(account.Connection, func(error) {
-		s.forget(x) // waits until x is complete
-		s.Stats.Evicted.Add(1)
-		x.inner.Close()
-	})
-	x.mem.Reserve(connCost)
-	x.out.mem = x.mem
-	x.timer = time.AfterFunc(HTTPIdle, panics.Contain(nil, nil, func() { x.inner.Close() }))
-	s.sessions[id] = x
-	s.Stats.Accepted.Add(1)
-	s.Stats.Pending.Add(1)
-	go panics.Contain(nil, func(error) { x.inner.Close() }, func() { s.authenticate(x) })()
-	return x
-}
-
-// find returns the session of an id, or nil.
-func (s *HTTPServer) find(id string) *httpSession {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.sessions[id]
+	q.rc.Flush() // the process may end as soon as the session has nothing more to send
 }
 
 // begin takes a place for a request that may begin a session. If there is no free
@@ -321,61 +212,6 @@ func (s *HTTPServer) begin(q *httpRequest) (done func()) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.pending.leave(p)
-	}
-}
-
-// ended keeps a session that is over for a while, so that the client can fetch the
-// last bytes.
-func (s *HTTPServer) ended(x *httpSession) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sessions[x.id] == x {
-		x.ended = s.over.PushBack(x)
-		time.AfterFunc(HTTPIdle, panics.Contain(nil, nil, func() { s.forget(x) }))
-	}
-}
-
-// forget drops a session.
-func (s *HTTPServer) forget(x *httpSession) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.forgetLocked(x)
-}
-
-func (s *HTTPServer) forgetLocked(x *httpSession) {
-	if s.sessions[x.id] != x {
-		return
-	}
-	delete(s.sessions, x.id)
-	if x.ended != nil {
-		s.over.Remove(x.ended)
-	}
-	x.mem.Close()
-	x.from.Close()
-}
-
-// authenticate runs a session's handshake.
-func (s *HTTPServer) authenticate(x *httpSession) {
-	raw := x.inner
-	c := s.Transport.Wrap(raw)
-	c.mem, c.in.mem = x.mem, x.mem
-	raw.SetDeadline(time.Now().Add(DefaultHandshakeTimeout))
-	err := func() error {
-		defer s.Stats.Pending.Add(-1)
-		return c.Handshake()
-	}()
-	if err != nil {
-		s.Stats.Failed.Add(1)
-		raw.Close()
-		return
-	}
-	s.Stats.Opened.Add(1)
-	raw.SetDeadline(time.Time{})
-	select {
-	case s.ready <- c:
-	case <-x.gone: // before the caller accepted it
-	case <-s.done:
-		raw.Close()
 	}
 }
 

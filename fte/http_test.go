@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -80,6 +81,9 @@ func TestHTTPMessages(t *testing.T) {
 		hs.ServeHTTP(rec, r)
 		if rec.Code == http.StatusOK { // the last request finds the session over
 			bodies[1].Write(rec.Body.Bytes())
+			if n := rec.Header().Get("Content-Length"); n != strconv.Itoa(rec.Body.Len()) || !rec.Flushed {
+				t.Errorf("an answer of %d bytes has length %q, and is flushed: %v", rec.Body.Len(), n, rec.Flushed)
+			}
 		}
 		w.WriteHeader(rec.Code)
 		w.Write(rec.Body.Bytes())

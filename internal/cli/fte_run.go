@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"io"
 	stdlog "log"
 	"log/slog"
@@ -53,8 +52,11 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return fault.New(fault.Network, "listening: %w", err)
 	}
+	shutdown := func(context.Context) error { return nil } // of what Drain does not know
 	if server && f.http {
-		l = f.serveHTTP(l, t, stats, log)
+		hs, web := f.serveHTTP(l, t, stats, log)
+		defer web.Close()
+		l, shutdown = hs, hs.Shutdown
 	} else if server {
 		cfg := fte.ListenConfig{Transport: t, MaxPending: f.maxPending, MaxConns: f.maxConns, MaxMemory: f.maxMemory, HandshakeTimeout: f.handshake, Stats: stats}
 		if f.decoy != "" {
@@ -77,32 +79,26 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 	signal.Reset(os.Interrupt, syscall.SIGTERM) // a second one ends it at once
 	drain, cancel := context.WithTimeout(context.Background(), f.drain)
 	defer cancel()
-	if err := p.Drain(drain); err != nil {
+	err = p.Drain(drain)
+	if late := shutdown(drain); err == nil {
+		err = late
+	}
+	if err != nil {
 		log.Warn("stopped", "err", fte.HideAddr(err))
 	}
 	return nil
 }
 
-// httpListener is an HTTPServer with its HTTP server.
-type httpListener struct {
-	*fte.HTTPServer
-	web *http.Server
-}
-
-func (l httpListener) Close() error {
-	return errors.Join(l.web.Close(), l.HTTPServer.Close())
-}
-
-// serveHTTP accepts connections that arrive as HTTP messages on l.
-func (f *fteFlags) serveHTTP(l net.Listener, t fte.Transport, stats *fte.Stats, log *slog.Logger) net.Listener {
-	hs := &fte.HTTPServer{Transport: t, Address: l.Addr(), MaxSessions: f.maxConns, MaxPending: f.maxPending, MaxMemory: f.maxMemory, Stats: stats}
+// serveHTTP accepts connections that arrive as HTTP messages on l. To close web closes l.
+func (f *fteFlags) serveHTTP(l net.Listener, t fte.Transport, stats *fte.Stats, log *slog.Logger) (hs *fte.HTTPServer, web *http.Server) {
+	hs = &fte.HTTPServer{Transport: t, Address: l.Addr(), MaxSessions: f.maxConns, MaxPending: f.maxPending, MaxMemory: f.maxMemory, Stats: stats}
 	silent := stdlog.New(io.Discard, "", 0) // they would tell addresses
 	if f.decoy != "" {
 		decoy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: f.decoy})
 		decoy.ErrorLog = silent
 		hs.Decoy = decoy
 	}
-	web := &http.Server{
+	web = &http.Server{
 		Handler: hs, ReadHeaderTimeout: f.handshake, IdleTimeout: fte.HTTPIdle, MaxHeaderBytes: fte.HTTPHeader,
 		ConnState: hs.ConnState, ErrorLog: silent,
 	}
@@ -110,7 +106,7 @@ func (f *fteFlags) serveHTTP(l net.Listener, t fte.Transport, stats *fte.Stats, 
 		web.Serve(listen.Patient(l, log, "HTTP")) // ends with Close, or when l fails: then Accept does too
 		hs.Close()
 	})()
-	return httpListener{hs, web}
+	return hs, web
 }
 
 // metricsOf registers what stats counts.

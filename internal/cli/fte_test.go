@@ -198,7 +198,7 @@ func TestFTEHTTPShortage(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &fteFlags{handshake: time.Minute}
-	server := f.serveHTTP(&shortOnce{Listener: l}, nil, new(fte.Stats), slog.New(slog.DiscardHandler))
+	_, server := f.serveHTTP(&shortOnce{Listener: l}, nil, new(fte.Stats), slog.New(slog.DiscardHandler))
 	defer server.Close()
 	r, err := http.Get("http://" + l.Addr().String() + "/")
 	if err != nil {
