@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -135,3 +136,21 @@ func exchange(t testing.TB, addr string, n int) {
 		t.Fatal("what was received is changed")
 	}
 }
+
+// halfPipe is a pipe with half-close.
+func halfPipe() (a, b net.Conn) {
+	r1, w1 := io.Pipe()
+	r2, w2 := io.Pipe()
+	return halfEnd{r: r1, w: w2}, halfEnd{r: r2, w: w1}
+}
+
+type halfEnd struct {
+	net.Conn // nil
+	r        *io.PipeReader
+	w        *io.PipeWriter
+}
+
+func (e halfEnd) Read(p []byte) (int, error)  { return e.r.Read(p) }
+func (e halfEnd) Write(p []byte) (int, error) { return e.w.Write(p) }
+func (e halfEnd) CloseWrite() error           { return e.w.Close() }
+func (e halfEnd) Close() error                { return errors.Join(e.w.Close(), e.r.Close()) }

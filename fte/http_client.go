@@ -66,7 +66,7 @@ func (d HTTPDialer) Dial(context.Context) (net.Conn, error) {
 	}
 	inner, outer := net.Pipe()
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &httpClient{d: d, url: u.String(), pipe: inner, out: newHTTPQueue()}
+	c := &httpClient{d: d, url: u.String(), pipe: inner, out: newHTTPQueue(), over: make(chan struct{})}
 	go panics.Contain(nil, func(err error) { c.err.CompareAndSwap(nil, &err) }, func() { c.run(ctx) })()
 	return &httpConn{Conn: outer, c: c, cancel: cancel}, nil
 }
@@ -78,6 +78,7 @@ type httpClient struct {
 	pipe net.Conn
 	out  *httpQueue
 	err  atomic.Pointer[error] // why the session ended, before pipe is closed
+	over chan struct{}         // closed when run ends
 }
 
 // httpConn is a client's end of a session: it reads responses and writes
@@ -106,8 +107,17 @@ func (c *httpConn) Close() error {
 	return c.Conn.Close()
 }
 
+// linger waits after Close until the last request is over, or ctx.
+func (c *httpConn) linger(ctx context.Context) {
+	select {
+	case <-c.c.over:
+	case <-ctx.Done():
+	}
+}
+
 // run sends requests until the server or the owner ends the session.
 func (c *httpClient) run(ctx context.Context) {
+	defer close(c.over)
 	defer c.d.Client.CloseIdleConnections()
 	defer c.pipe.Close()
 	defer c.out.end()

@@ -74,24 +74,6 @@ func (d *httpDrain) end(ctx context.Context, t *testing.T) (cut, shut error) {
 	return cut, shut
 }
 
-// halfPipe is a pipe with half-close.
-func halfPipe() (a, b net.Conn) {
-	r1, w1 := io.Pipe()
-	r2, w2 := io.Pipe()
-	return halfEnd{r: r1, w: w2}, halfEnd{r: r2, w: w1}
-}
-
-type halfEnd struct {
-	net.Conn // nil
-	r        *io.PipeReader
-	w        *io.PipeWriter
-}
-
-func (e halfEnd) Read(p []byte) (int, error)  { return e.r.Read(p) }
-func (e halfEnd) Write(p []byte) (int, error) { return e.w.Write(p) }
-func (e halfEnd) CloseWrite() error           { return e.w.Close() }
-func (e halfEnd) Close() error                { return errors.Join(e.w.Close(), e.r.Close()) }
-
 // TestHTTPDrain ends a server while it sends: the client gets all of it, and its end.
 func TestHTTPDrain(t *testing.T) {
 	for name, first := range map[string]bool{"the server's end first": false, "the client's end first": true} {
@@ -243,5 +225,63 @@ func TestHTTPDrainAtOnce(t *testing.T) {
 		more.Close()
 		<-stranger
 		time.Sleep(3 * HTTPIdle)
+	})
+}
+
+// TestHTTPDrainClient: a client's proxy has delivered what a program sent last when its
+// Drain returns, because its process ends then. It does not wait for a server that hangs.
+func TestHTTPDrainClient(t *testing.T) {
+	t.Run("delivered", func(t *testing.T) { testHTTPDrainClient(t, time.Second) })
+	t.Run("hangs", func(t *testing.T) { testHTTPDrainClient(t, time.Hour) })
+}
+
+func testHTTPDrainClient(t *testing.T, pause time.Duration) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newHTTPDrain(t)
+		near := &Proxy{Stats: new(Stats), Dialed: d.client, Dial: func(context.Context) (net.Conn, error) {
+			return HTTPDialer{URL: "http://192.0.2.80/", Client: &http.Client{Transport: d}}.Dial(t.Context())
+		}}
+		in, program := halfPipe()
+		front := newPipeListener()
+		ctx, stop := context.WithCancel(t.Context())
+		served := make(chan error, 1)
+		go func() { served <- near.Serve(ctx, front) }()
+		front.conns <- in
+		go program.Write([]byte("?"))
+		far := <-d.far
+		if _, err := io.ReadFull(far, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		far.(halfEnd).CloseWrite() // the server ends first
+		if _, err := io.ReadAll(program); err != nil {
+			t.Fatal(err)
+		}
+		got := make(chan []byte, 1)
+		go func() { b, _ := io.ReadAll(far); got <- b }()
+		d.pause.Store(int64(pause))
+		msg := noise(100_000, 1)
+		if _, err := program.Write(msg); err != nil {
+			t.Fatal(err)
+		}
+		program.Close()
+		stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		ctx, stop = context.WithTimeout(context.Background(), 20*time.Second)
+		defer stop()
+		begun := time.Now()
+		err := near.Drain(ctx)
+		if took := time.Since(begun); took > 20*time.Second {
+			t.Error("it took", took)
+		}
+		d.down.Store(true) // of this client
+		b := <-got
+		if hangs := pause > time.Minute; hangs != fault.Is(err, fault.Timeout) || hangs == bytes.Equal(b, msg) {
+			t.Errorf("%d of %d bytes arrived: %v", len(b), len(msg), err)
+		}
+		d.cancel()
+		<-d.served
+		time.Sleep(2 * time.Hour)
 	})
 }

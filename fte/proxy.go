@@ -110,6 +110,11 @@ func (p *Proxy) carry(in net.Conn) {
 	p.Stats.Active.Add(1)
 	defer p.Stats.Active.Add(-1)
 	fromIn, fromOut, err := Relay(in, out)
+	if c, ok := out.(*Conn); ok {
+		if h, ok := c.raw.(*httpConn); ok { // the process may end after Drain
+			h.linger(p.dialing)
+		}
+	}
 	if err != nil {
 		p.Stats.Broken.Add(1)
 		p.Log.Debug("a connection ended early", "err", HideAddr(err))
