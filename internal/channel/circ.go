@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"fmt"
 	"sync/atomic"
 
 	"github.com/chivenet/chive/internal/account"
@@ -198,6 +199,14 @@ func (c *Circ) destroy(reason cell.DestroyReason) bool {
 	cell.Payload(b[:])[0] = byte(reason)
 	c.ch.sendUrgent(b[:])
 	return true
+}
+
+// DestroyedError is in the error of a circuit that the relay at the other end of the link
+// has closed.
+type DestroyedError struct{ Reason cell.DestroyReason }
+
+func (e *DestroyedError) Error() string {
+	return fmt.Sprintf("the relay closed the circuit: %v", e.Reason)
 }
 
 // fail closes the circuit after a panic in its receiver's code.

@@ -328,7 +328,7 @@ func (ch *Channel) deliver(id uint32, cmd cell.Command, body []byte) {
 	if cmd == cell.CmdDestroy {
 		if c.detach() && r != nil {
 			reason := cell.DestroyReason(body[0])
-			r.HandleDestroy(reason, fault.New(fault.Network, "the relay closed the circuit: %v", reason))
+			r.HandleDestroy(reason, fault.Wrap(fault.Network, &DestroyedError{reason}))
 		}
 	} else if r != nil {
 		r.HandleControl(cmd, body)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
@@ -340,6 +341,14 @@ func (b *building) hedge() {
 	b.slow()
 }
 
+// refused reports whether the guard is there, and just takes no circuit now. A client stays
+// with it, as C tor's does: else who floods a guard drives its clients to other guards. A relay
+// that hibernates, or is about to end, says so.
+func refused(err error) bool {
+	var d *channel.DestroyedError
+	return errors.As(err, &d) && d.Reason != cell.DestroyHibernating
+}
+
 // account tells the guard and the estimator why the circuit failed.
 func (b *building) account(ctx context.Context, err error, now time.Time) {
 	b.mu.Lock()
@@ -354,7 +363,7 @@ func (b *building) account(ctx context.Context, err error, now time.Time) {
 	case u == nil:
 	case ctx.Err() != nil: // this client gave up
 		u.Cancelled(now)
-	case hops == 0 && b.proxyFailed(ctx, err):
+	case hops == 0 && (b.proxyFailed(ctx, err) || refused(err)):
 		u.Cancelled(now)
 	case hops == 0:
 		u.Failed(now, guard.Unreachable)

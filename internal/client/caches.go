@@ -195,7 +195,7 @@ func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*d
 	if err != nil {
 		switch { // the caller's context may have ended: the proxy's state matters then, too
 		case use == nil:
-		case ctx.Err() != nil && context.Cause(ctx) != errBuildTimeout, k.c.proxyFailed(k.c.ctx, err):
+		case ctx.Err() != nil && context.Cause(ctx) != errBuildTimeout, k.c.proxyFailed(k.c.ctx, err), refused(err):
 			use.Cancelled(now)
 		default:
 			use.Failed(now, guard.Unreachable)

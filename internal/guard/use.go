@@ -26,7 +26,7 @@ type Failure uint8
 // Failures.
 const (
 	// Unreachable: no channel to the guard, or no answer to the first hop's
-	// handshake. The guard is to blame.
+	// handshake. The guard is to blame. A DESTROY is an answer: see Cancelled.
 	Unreachable Failure = iota
 	// Beyond: the first hop was built, a later one was not. It is unknown which
 	// relay is to blame; path bias finds out over time.
