@@ -230,7 +230,7 @@ func (s *Service) meet(ctx context.Context, m *meeting) error {
 	var number uint64
 	var err error
 	for range rendTries {
-		if c, number, err = s.cfg.Circuits.To(ctx, m.target, m.specs); err == nil || ctx.Err() != nil {
+		if c, number, err = s.comeTo(ctx, m); err == nil || ctx.Err() != nil {
 			break
 		}
 	}
@@ -242,6 +242,14 @@ func (s *Service) meet(ctx context.Context, m *meeting) error {
 		return err
 	}
 	return nil
+}
+
+// comeTo builds a circuit to the rendezvous point. A try takes its part of the time: if a
+// relay on the way does not answer, there is some left for another way.
+func (s *Service) comeTo(ctx context.Context, m *meeting) (*circuit.Circuit, uint64, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, rendTimeout/rendTries, errRendTimeout)
+	defer cancel()
+	return s.cfg.Circuits.To(ctx, m.target, m.specs)
 }
 
 var errRendTimeout = fault.New(fault.Timeout, "the rendezvous took too long")
