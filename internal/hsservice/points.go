@@ -15,6 +15,7 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
@@ -94,6 +95,19 @@ func random(n int64) int64 {
 		panic(err) // crypto/rand never fails
 	}
 	return v.Int64()
+}
+
+// renewUnlisted has points replaced whose relays have left the consensus: the authorities may
+// have thrown them out. The microdescriptor of a relay that is listed may be missing for a while.
+func (s *Service) renewUnlisted(d *netdir.Directory) {
+	for _, p := range s.points {
+		if p.target.RSA.IsZero() {
+			continue
+		}
+		if _, listed := d.Lookup(p.target.RSA); !listed {
+			p.renew = true
+		}
+	}
 }
 
 // tendPoints retires old points, and launches those that are missing.

@@ -1,0 +1,58 @@
+package hsservice
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chivenet/chive/internal/circuit"
+)
+
+// TestUnlisted: an introduction point whose relay has left the consensus is replaced, also if
+// its circuit stands. The others stay.
+func TestUnlisted(t *testing.T) {
+	h := newShelf(t)
+	synctest.Test(t, func(t *testing.T) {
+		k, err := NewKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := h.join(t, Config{Key: k}, 3)
+		defer kill(s)
+		s.mu.Lock()
+		i := 0
+		for r := range h.dir.All() {
+			if i++; i == 3 {
+				break // the third point's relay is not listed
+			}
+			s.points[i-1].target = r.Target()
+		}
+		gone := s.points[2]
+		s.mu.Unlock()
+		s.kick()
+		time.Sleep(time.Minute) // virtual
+		s.mu.Lock()
+		for i, p := range s.points[:3] {
+			if old := p.old(time.Now()); old != (i == 2) {
+				t.Errorf("point %d is to be replaced: %v", i, old)
+			}
+		}
+		if !named(s, gone) {
+			t.Error("it is gone before there is another")
+		}
+		p, err := newPoint(time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.target, p.circ = s.points[0].target, new(circuit.Circuit)
+		s.points = append(s.points, p)
+		s.mu.Unlock()
+		s.kick()
+		synctest.Wait()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if named(s, gone) {
+			t.Error("it is in the descriptor though there is another")
+		}
+	})
+}
