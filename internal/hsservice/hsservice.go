@@ -140,7 +140,7 @@ type Service struct {
 	rends     map[*circuit.Circuit]*rendezvous
 	warned    map[uint16]time.Time // by port: when the last warning about its target was
 	toldDrops time.Time            // when the last warning about dropped introductions was
-	inc       int                  // the SENDME increment that the descriptors tell; zero: no congestion control
+	inc       int                  // the SENDME increment that the descriptors tell, of all points; zero: no congestion control
 	problem   error                // the last one, for Published
 	// uploadedAt is when a directory last took a descriptor.
 	uploadedAt time.Time
@@ -316,6 +316,7 @@ func (s *Service) tend(d *netdir.Directory, now time.Time) time.Duration {
 	if s.balance != nil {
 		wait = s.tendBackends(d, now)
 	} else {
+		s.tendIncrement()
 		s.renewUnlisted(d)
 		wait = s.tendPoints(now)
 	}

@@ -43,6 +43,7 @@ type meeting struct {
 	specs      []linkspec.Spec // the target's, as they came
 	strange    bool            // the target is not in the consensus
 	congestion bool
+	inc        int // the SENDME increment, with congestion control
 	cgo        bool
 	effort     uint32                // of the client's proof of work
 	promise    *circuit.OnionPromise // of a ciphertext; nil: there is none
@@ -80,7 +81,7 @@ func (s *Service) open(p *point, body []byte, now time.Time) (*meeting, error) {
 	}
 	out.strange = !s.cfg.Circuits.Knows(&out.target)
 	if _, out.congestion = cell.FindExt(in.Exts, extCC); out.congestion {
-		if s.increment() == 0 {
+		if out.inc = p.inc; out.inc == 0 {
 			return nil, fault.New(fault.Protocol, "the client asks for congestion control, which this service does not offer")
 		}
 	}
@@ -126,14 +127,6 @@ func (s *Service) cgoRequested(exts []cell.Ext, congestion bool) (wanted bool, e
 		return false, fault.New(fault.Protocol, "the client asks for CGO without congestion control")
 	}
 	return wanted, nil
-}
-
-// increment returns the SENDME increment that clients know from the descriptors: the
-// consensus's may be another one since.
-func (s *Service) increment() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.inc
 }
 
 // secrets returns what an introduction through a point may be encrypted with, and the
@@ -286,7 +279,7 @@ func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting, answer han
 		v.Path = flow.PathExit // as long as a circuit to an exit
 	}
 	if m.congestion {
-		v.SendmeInc, v.CGO = s.increment(), m.cgo
+		v.SendmeInc, v.CGO = m.inc, m.cgo
 	}
 	hop, err := c.AddVirtual(v)
 	if err != nil {

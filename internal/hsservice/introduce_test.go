@@ -75,7 +75,7 @@ func hosted(t testing.TB, n Circuits) (*Service, *point) {
 	defer s.mu.Unlock()
 	s.points = append(s.points, p)
 	if _, congestion := n.Flow(); congestion {
-		s.inc = 31
+		s.inc, p.inc = 31, 31
 	}
 	s.subcreds = [][32]byte{{1}, {2}}
 	return s, p

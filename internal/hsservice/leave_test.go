@@ -66,7 +66,7 @@ func leavers(t *testing.T, h *shelf) (*leaver, *Service) {
 	time.Sleep(10 * time.Minute)
 	synctest.Wait()
 	h.expect(t, "before", k, a, b)
-	l := &leaver{Service: a, net: &meeters{offline: offline{h.dir}}, closed: map[*circuit.Circuit]time.Duration{}, over: make(chan struct{})}
+	l := &leaver{Service: a, net: &meeters{offline: offline{d: h.dir}}, closed: map[*circuit.Circuit]time.Duration{}, over: make(chan struct{})}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l.ids = slices.Clone(a.points)

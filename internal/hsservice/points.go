@@ -15,7 +15,6 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
-	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
@@ -52,6 +51,7 @@ const (
 type point struct {
 	auth ed25519.PrivateKey
 	enc  *handshake.NtorKeyPair
+	inc  int // the SENDME increment that its clients know from descriptors; zero: no congestion control. Constant
 
 	target     linkspec.Target  // zero until the first circuit is there
 	circ       *circuit.Circuit // not nil when established
@@ -95,19 +95,6 @@ func random(n int64) int64 {
 		panic(err) // crypto/rand never fails
 	}
 	return v.Int64()
-}
-
-// renewUnlisted has points replaced whose relays have left the consensus: the authorities may
-// have thrown them out. The microdescriptor of a relay that is listed may be missing for a while.
-func (s *Service) renewUnlisted(d *netdir.Directory) {
-	for _, p := range s.points {
-		if p.target.RSA.IsZero() {
-			continue
-		}
-		if _, listed := d.Lookup(p.target.RSA); !listed {
-			p.renew = true
-		}
-	}
 }
 
 // tendPoints retires old points, and launches those that are missing.
@@ -155,6 +142,7 @@ func (s *Service) tendPoints(now time.Time) (wait time.Duration) {
 			s.problem = err
 			return wait
 		}
+		p.inc = s.inc
 		if !s.mayLaunch(now) {
 			break
 		}

@@ -34,7 +34,7 @@ func up(t *testing.T, s *Service, relay byte, now time.Time) *point {
 		t.Fatal(err)
 	}
 	p.target = linkspec.Target{RelayID: ident.RelayID{RSA: ident.RSAID{relay}}}
-	p.circ = new(circuit.Circuit)
+	p.inc, p.circ = s.inc, new(circuit.Circuit)
 	s.points = append(s.points, p)
 	return p
 }

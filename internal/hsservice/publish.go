@@ -294,10 +294,6 @@ func (s *Service) make(x *descriptor, points []netdoc.HSIntroPoint, content [32]
 		return err
 	}
 	x.revision = max(ope, x.revision+1, x.floor+1)
-	s.inc = 0
-	if params, on := s.cfg.Circuits.Flow(); on {
-		s.inc = params.SendmeInc // 254 at most: flow.ParamsFrom
-	}
 	most := netdoc.MaxHSDescriptor
 	if x.dir != nil {
 		most = int(x.dir.Param("HSV3MaxDescriptorSize", netdoc.MaxHSDescriptor, 1, 1<<20))

@@ -113,7 +113,7 @@ func TestMake(t *testing.T) {
 	if err != nil || len(in.Points) != 1 || in.Points[0].Auth != want[0].Auth || in.Points[0].Enc != want[0].Enc {
 		t.Fatalf("%+v %v", in, err)
 	}
-	if int(in.SendmeInc) != s.increment() || !in.FlowControl.Has("FlowCtrl", 2) {
+	if int(in.SendmeInc) != s.inc || !in.FlowControl.Has("FlowCtrl", 2) {
 		t.Errorf("%+v", in)
 	}
 }
@@ -409,7 +409,7 @@ func TestNewContentNow(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.target, p.circ = relay(t), s.points[0].circ
+		p.target, p.inc, p.circ = relay(t), s.inc, s.points[0].circ
 		s.points[0] = p // one was lost, and has a successor
 		s.mu.Unlock()
 		s.kick()

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +29,7 @@ import (
 // shelf is the directories of a network, which follow HSDir's rules.
 type shelf struct {
 	dir *netdir.Directory
+	inc atomic.Int32 // the consensus's SENDME increment
 
 	mu      sync.Mutex
 	docs    map[ident.Ed25519ID]map[ident.Ed25519ID]*netdoc.HSDescriptor // by directory and blinded key
@@ -68,7 +70,9 @@ func newShelf(t *testing.T) *shelf {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &shelf{dir: d, docs: map[ident.Ed25519ID]map[ident.Ed25519ID]*netdoc.HSDescriptor{}, down: map[ident.Ed25519ID]bool{}, stale: map[ident.Ed25519ID]bool{}, slow: time.Second}
+	h := &shelf{dir: d, docs: map[ident.Ed25519ID]map[ident.Ed25519ID]*netdoc.HSDescriptor{}, down: map[ident.Ed25519ID]bool{}, stale: map[ident.Ed25519ID]bool{}, slow: time.Second}
+	h.inc.Store(int32(flow.DefaultParams().SendmeInc))
+	return h
 }
 
 func (h *shelf) wait(ctx context.Context) error {
@@ -174,9 +178,13 @@ func (h *shelf) published() int {
 }
 
 // offline is a client with a directory and without circuits.
-type offline struct{ d *netdir.Directory }
+type offline struct {
+	d   *netdir.Directory
+	inc *atomic.Int32 // the consensus's SENDME increment; nil: the default
+}
 
 func (o offline) Directory() (*netdir.Directory, <-chan struct{}) { return o.d, nil }
+
 func (offline) Build(context.Context, path.Spec) (*circuit.Circuit, uint64, error) {
 	return nil, 0, fault.New(fault.Network, "nothing can be built")
 }
@@ -185,8 +193,11 @@ func (offline) To(context.Context, linkspec.Target, []linkspec.Spec) (*circuit.C
 }
 func (offline) Met() {}
 
-func (offline) Flow() (*flow.Params, bool) {
+func (o offline) Flow() (*flow.Params, bool) {
 	p := flow.DefaultParams()
+	if o.inc != nil {
+		p.SendmeInc = int(o.inc.Load())
+	}
 	return &p, true
 }
 func (offline) Testing() bool                  { return false }
@@ -218,12 +229,12 @@ func (h *shelf) joinBy(t *testing.T, by store, cfg Config, points int) *Service 
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.target = relay(t)
+		p.target, p.inc = relay(t), flow.DefaultParams().SendmeInc
 		p.circ = new(circuit.Circuit)
 		s.points = append(s.points, p)
 	}
 	s.since = time.Now()
-	s.store, s.cfg.Circuits = by, offline{h.dir}
+	s.store, s.cfg.Circuits = by, offline{h.dir, &h.inc}
 	s.mu.Unlock()
 	s.kick()
 	return s

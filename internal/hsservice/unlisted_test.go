@@ -11,8 +11,8 @@ import (
 // TestUnlisted: an introduction point whose relay has left the consensus is replaced, also if
 // its circuit stands. The others stay.
 func TestUnlisted(t *testing.T) {
-	h := newShelf(t)
 	synctest.Test(t, func(t *testing.T) {
+		h := newShelf(t)
 		k, err := NewKey()
 		if err != nil {
 			t.Fatal(err)
@@ -44,7 +44,7 @@ func TestUnlisted(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.target, p.circ = s.points[0].target, new(circuit.Circuit)
+		p.target, p.inc, p.circ = s.points[0].target, s.inc, new(circuit.Circuit)
 		s.points = append(s.points, p)
 		s.mu.Unlock()
 		s.kick()
