@@ -25,10 +25,9 @@ const (
 	minPointLife, maxPointLife = 18 * time.Hour, 24 * time.Hour
 	minIntros, maxIntros       = 16384, 32768
 
-	// launchWindow is the time in which at most maxLaunches circuits to introduction
+	// launchWindow is the time in which at most Service.maxLaunches circuits to introduction
 	// points are begun.
 	launchWindow = 5 * time.Minute
-	maxLaunches  = 28
 	// pointRetries is how often a circuit to the same point is built again when it
 	// was lost: the descriptor stays true then.
 	pointRetries = 3
@@ -163,10 +162,17 @@ func (s *Service) establishedLocked() int {
 	return n
 }
 
+// maxLaunches is how many circuits to introduction points may be begun in launchWindow: enough
+// to make all points and their retries twice.
+func (s *Service) maxLaunches() int {
+	n := max(DefaultPoints, s.live.Load().Points)
+	return 2 * (n + s.extra + pointRetries*n)
+}
+
 // mayLaunch counts a launch, if the budget has room for it.
 func (s *Service) mayLaunch(now time.Time) bool {
 	s.launches = slices.DeleteFunc(s.launches, func(t time.Time) bool { return now.Sub(t) >= launchWindow })
-	if len(s.launches) >= maxLaunches {
+	if len(s.launches) >= s.maxLaunches() {
 		return false
 	}
 	s.launches = append(s.launches, now)

@@ -100,22 +100,29 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// However often circuits fail, few are begun.
+// However often circuits fail, few are begun. There are more for more points: a service that has
+// just begun must be able to replace them all, when a client is removed.
 func TestLaunchBudget(t *testing.T) {
-	s, now := quiet(t), time.Now()
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := 0
-	for range 1000 {
-		if s.mayLaunch(now) {
-			n++
+	for points, want := range map[int]int{1: 28, DefaultPoints: 28, MaxPoints: 164} { // from three on, as C tor
+		s, now := quiet(t), time.Now()
+		if err := s.Reload(Live{Points: points}); err != nil {
+			t.Fatal(err)
 		}
-	}
-	if n != maxLaunches {
-		t.Errorf("%d launches", n)
-	}
-	if now = now.Add(launchWindow); !s.mayLaunch(now) {
-		t.Error("no launch ever again")
+		s.mu.Lock()
+		s.extra = extraPoints
+		n := 0
+		for range 1000 {
+			if s.mayLaunch(now) {
+				n++
+			}
+		}
+		if n != want {
+			t.Errorf("%d points: %d launches", points, n)
+		}
+		if now = now.Add(launchWindow); !s.mayLaunch(now) {
+			t.Errorf("%d points: no launch ever again", points)
+		}
+		s.mu.Unlock()
 	}
 }
 
