@@ -118,7 +118,7 @@ func (c *Client) Reload(cfg Config) error {
 	}
 	inner := cfg.inner("", read)
 	c.core.by.Store(uint32(cfg.isolation()))
-	c.inner.Reload(client.Live{Path: inner.Path, Map: inner.Map, StreamTimeout: inner.StreamTimeout, MaxDirtiness: inner.Pool.MaxDirtiness})
+	c.inner.Reload(client.Live{Path: inner.Path, Map: inner.Map, StreamTimeout: inner.StreamTimeout, MaxDirtiness: inner.Pool.MaxDirtiness, OnionKeys: inner.OnionKeys})
 	c.given = next
 	return nil
 }

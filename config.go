@@ -158,7 +158,7 @@ type Config struct {
 	// without ".onion" and the secret key in base32, or "@" and a file with such a line,
 	// which is its owner's alone. ClientOnionAuthDir is a directory
 	// with such lines in files whose names end in ".auth_private"; nobody but the owner
-	// may have access to it. Empty: none.
+	// may have access to it. Empty: none. Reload reads the files again.
 	ClientOnionAuth    []string
 	ClientOnionAuthDir string
 

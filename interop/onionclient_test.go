@@ -231,10 +231,16 @@ func TestOnionClient(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
+	right := onionClient(t, ctx, nw, func(cfg *chive.Config) { cfg.ClientOnionAuthDir = dir })
+	if _, err := right.DialContext(ctx, "tcp", closed.host+":80"); !errors.Is(err, chive.ErrOnionNeedsAuth) {
+		t.Errorf("an empty directory of keys: %v", err)
+	}
 	if err := os.WriteFile(filepath.Join(dir, "a.auth_private"), []byte(line(closed, key)+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	right := onionClient(t, ctx, nw, func(cfg *chive.Config) { cfg.ClientOnionAuthDir = dir })
+	if err := right.Reload(right.Config()); err != nil {
+		t.Fatal(err)
+	}
 	if err := fetchOnion(ctx, right, closed.host, 1000); err != nil {
 		t.Errorf("the right key: %v", err)
 	}

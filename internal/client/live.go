@@ -4,6 +4,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/chivenet/chive/internal/hsclient"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/path"
 )
@@ -14,6 +15,7 @@ type Live struct {
 	Map           *AddrMap      // hosts that stand for others
 	StreamTimeout time.Duration // as in Config
 	MaxDirtiness  time.Duration // as in pool.Config
+	OnionKeys     hsclient.Keys // as in Config
 }
 
 // filterGuards gives the guards the settings of this moment, which must not be replaced by
@@ -29,6 +31,7 @@ func (c *Client) filterGuards(d *netdir.Directory) {
 func (c *Client) Reload(l Live) {
 	old := c.live.Swap(&l)
 	c.filterGuards(c.dirs.Directory())
+	c.onion.SetKeys(l.OnionKeys)
 	// A pool that opens at this moment has the settings already, or is here.
 	if p := c.pool.Load(); p != nil {
 		p.SetMaxDirtiness(l.MaxDirtiness)

@@ -50,6 +50,8 @@ func TestRead(t *testing.T) {
 	if _, err := c.read(secret, &s.service, now); err != nil {
 		t.Error(err)
 	}
+	c.SetKeys(nil)
+	bad("a key that was removed", secret, ErrNeedsAuth)
 	s.inner.Points = nil
 	bad("no introduction point", s.descriptor(t, now), ErrBadDescriptor)
 }

@@ -14,6 +14,7 @@ import (
 	mathrand "math/rand/v2"
 	"net/netip"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
@@ -57,7 +58,7 @@ type Network interface {
 type Config struct {
 	Network Network
 	Log     *slog.Logger
-	Keys    Keys
+	Keys    Keys // at first: see SetKeys
 	// Testing says that the network is one of C tor's TestingTorNetwork, and Private
 	// that its relays may have private addresses.
 	Testing, Private bool
@@ -84,6 +85,7 @@ type Client struct {
 	wg      sync.WaitGroup
 	room    *account.Account // of the descriptors, and of the workers
 	workers *workers
+	keys    atomic.Pointer[Keys]
 
 	mu        sync.Mutex // guards the fields below
 	epoch     int        // grows with NewIdentity
@@ -105,10 +107,14 @@ func New(cfg Config) *Client {
 	// Directories sent the descriptors, but strangers made them: nobody's address counts.
 	c := &Client{cfg: cfg, meets: map[meetKey]*meeting{}, room: cfg.Memory.Address(netip.Addr{})}
 	c.workers = newWorkers(c)
+	c.SetKeys(cfg.Keys)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.forgetLocked()
 	return c
 }
+
+// SetKeys takes over other keys, for descriptors that are read from now on.
+func (c *Client) SetKeys(k Keys) { c.keys.Store(&k) }
 
 func (c *Client) forgetLocked() {
 	for k := range c.descs {
