@@ -31,7 +31,6 @@ func (c *Client) filterGuards(d *netdir.Directory) {
 func (c *Client) Reload(l Live) {
 	old := c.live.Swap(&l)
 	c.filterGuards(c.dirs.Directory())
-	c.onion.SetKeys(l.OnionKeys)
 	// A pool that opens at this moment has the settings already, or is here.
 	if p := c.pool.Load(); p != nil {
 		p.SetMaxDirtiness(l.MaxDirtiness)

@@ -36,8 +36,9 @@ var _ hsclient.Network = onionNet{}
 func newOnion(c *Client) *hsclient.Client {
 	t := c.cfg.Network.Testing
 	return hsclient.New(hsclient.Config{
-		Network: onionNet{c}, Log: c.log, Memory: c.memory, Keys: c.cfg.OnionKeys, Testing: t.AllowPrivateAddresses, Private: t.AllowPrivateAddresses, PQ: c.cfg.onionPQ(), CGO: c.cfg.CGO != Off, MaxEffort: c.cfg.OnionMaxEffort,
+		Network: onionNet{c}, Log: c.log, Memory: c.memory, Testing: t.AllowPrivateAddresses, Private: t.AllowPrivateAddresses, PQ: c.cfg.onionPQ(), CGO: c.cfg.CGO != Off, MaxEffort: c.cfg.OnionMaxEffort,
 		Idle: func() time.Duration { return pool.Dirtiness(c.live.Load().MaxDirtiness) },
+		Keys: func() hsclient.Keys { return c.live.Load().OnionKeys },
 	})
 }
 

@@ -255,7 +255,7 @@ func (c *Client) read(body []byte, svc *service, now time.Time) (*cached, error)
 	if desc.Blinded != svc.blinded {
 		return nil, bad(errors.New("it is another service's, or of another time"))
 	}
-	inner, err := desc.Open(svc.subcredential, (*c.keys.Load())[svc.id])
+	inner, err := desc.Open(svc.subcredential, c.cfg.Keys()[svc.id])
 	switch {
 	case errors.Is(err, ErrNeedsAuth), errors.Is(err, ErrBadAuth):
 		return nil, err

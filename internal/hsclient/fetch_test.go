@@ -44,13 +44,13 @@ func TestRead(t *testing.T) {
 	}
 	secret := s.descriptor(t, now, ident.X25519Key(mine.PublicKey().Bytes()))
 	bad("no key", secret, ErrNeedsAuth)
-	c.cfg.Keys[s.id] = strangers
+	c.cfg.Keys = func() Keys { return Keys{s.id: strangers} }
 	bad("a wrong key", secret, ErrBadAuth)
-	c.cfg.Keys[s.id] = mine
+	c.cfg.Keys = func() Keys { return Keys{s.id: mine} }
 	if _, err := c.read(secret, &s.service, now); err != nil {
 		t.Error(err)
 	}
-	c.SetKeys(nil)
+	c.cfg.Keys = func() Keys { return nil }
 	bad("a key that was removed", secret, ErrNeedsAuth)
 	s.inner.Points = nil
 	bad("no introduction point", s.descriptor(t, now), ErrBadDescriptor)

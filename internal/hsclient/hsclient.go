@@ -14,7 +14,6 @@ import (
 	mathrand "math/rand/v2"
 	"net/netip"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
@@ -54,11 +53,11 @@ type Network interface {
 	Flow() (p *flow.Params, congestion bool)
 }
 
-// Config says how a Client works. Network and Log are required.
+// Config says how a Client works. Network, Log and Keys are required.
 type Config struct {
 	Network Network
 	Log     *slog.Logger
-	Keys    Keys // at first: see SetKeys
+	Keys    func() Keys // for a descriptor that is read now
 	// Testing says that the network is one of C tor's TestingTorNetwork, and Private
 	// that its relays may have private addresses.
 	Testing, Private bool
@@ -85,7 +84,6 @@ type Client struct {
 	wg      sync.WaitGroup
 	room    *account.Account // of the descriptors, and of the workers
 	workers *workers
-	keys    atomic.Pointer[Keys]
 
 	mu        sync.Mutex // guards the fields below
 	epoch     int        // grows with NewIdentity
@@ -107,14 +105,10 @@ func New(cfg Config) *Client {
 	// Directories sent the descriptors, but strangers made them: nobody's address counts.
 	c := &Client{cfg: cfg, meets: map[meetKey]*meeting{}, room: cfg.Memory.Address(netip.Addr{})}
 	c.workers = newWorkers(c)
-	c.SetKeys(cfg.Keys)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.forgetLocked()
 	return c
 }
-
-// SetKeys takes over other keys, for descriptors that are read from now on.
-func (c *Client) SetKeys(k Keys) { c.keys.Store(&k) }
 
 func (c *Client) forgetLocked() {
 	for k := range c.descs {

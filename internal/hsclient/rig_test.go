@@ -73,7 +73,7 @@ func (f *fakeNet) Flow() (*flow.Params, bool) {
 
 func newClient(t *testing.T, f *fakeNet) *Client {
 	t.Helper()
-	c := New(Config{Network: f, Log: slog.New(slog.DiscardHandler), Keys: Keys{}})
+	c := New(Config{Network: f, Log: slog.New(slog.DiscardHandler), Keys: func() Keys { return nil }})
 	t.Cleanup(c.Close)
 	return c
 }
