@@ -316,8 +316,7 @@ func (s *Service) tend(d *netdir.Directory, now time.Time) time.Duration {
 	if s.balance != nil {
 		wait = s.tendBackends(d, now)
 	} else {
-		s.tendIncrement()
-		s.renewUnlisted(d)
+		s.tendOutdated(d)
 		wait = s.tendPoints(now)
 	}
 	wait = min(wait, s.work.tend(now), s.tendDescriptors(d, now))

@@ -25,8 +25,7 @@ const (
 	minPointLife, maxPointLife = 18 * time.Hour, 24 * time.Hour
 	minIntros, maxIntros       = 16384, 32768
 
-	// launchWindow is the time in which at most Service.maxLaunches circuits to introduction
-	// points are begun.
+	// launchWindow is the time in which mayLaunch counts circuits to introduction points.
 	launchWindow = 5 * time.Minute
 	// pointRetries is how often a circuit to the same point is built again when it
 	// was lost: the descriptor stays true then.
@@ -162,17 +161,11 @@ func (s *Service) establishedLocked() int {
 	return n
 }
 
-// maxLaunches is how many circuits to introduction points may be begun in launchWindow: enough
-// to make all points and their retries twice.
-func (s *Service) maxLaunches() int {
-	n := max(DefaultPoints, s.live.Load().Points)
-	return 2 * (n + s.extra + pointRetries*n)
-}
-
-// mayLaunch counts a launch, if the budget has room for it.
+// mayLaunch counts a launch, if the budget has room for it: all points with their retries may be
+// made twice in launchWindow.
 func (s *Service) mayLaunch(now time.Time) bool {
 	s.launches = slices.DeleteFunc(s.launches, func(t time.Time) bool { return now.Sub(t) >= launchWindow })
-	if len(s.launches) >= s.maxLaunches() {
+	if n := max(DefaultPoints, s.live.Load().Points); len(s.launches) >= 2*(n+s.extra+pointRetries*n) {
 		return false
 	}
 	s.launches = append(s.launches, now)
