@@ -111,16 +111,19 @@ func TestKeysEndByTheCalendar(t *testing.T) {
 }
 
 func TestStale(t *testing.T) {
+	const long = 1000 * time.Hour
 	for _, c := range []struct {
-		age          time.Duration
+		age, held    time.Duration
 		bw, observed uint64
 		want         bool
 	}{
-		{0, 0, 0, false}, {time.Minute, 9000, 0, false}, {17 * time.Hour, 1500, 1000, false}, {17 * time.Hour, 600, 1000, false},
-		{18 * time.Hour, 1000, 1000, true}, {3 * time.Hour, 2001, 1000, true}, {3 * time.Hour, 499, 1000, true}, {3*time.Hour - 1, 499, 1000, false},
-		{-time.Minute, 1000, 1000, false}, {-2 * time.Hour, 1000, 1000, true}, {-365 * day, 1000, 1000, true},
+		{0, long, 0, 0, false}, {17 * time.Hour, long, 1500, 1000, false}, {17 * time.Hour, long, 600, 1000, false},
+		{18 * time.Hour, 0, 1000, 1000, true}, {3 * time.Hour, 3 * time.Hour, 2001, 1000, true}, {3 * time.Hour, 3 * time.Hour, 499, 1000, true},
+		{time.Minute, 3*time.Hour - 1, 499, 1000, false}, {-time.Minute, long, 1000, 1000, false}, {-2 * time.Hour, 0, 1000, 1000, true}, {-365 * day, 0, 1000, 1000, true},
+		// The first change, and the first bandwidth at all, are published at once.
+		{time.Minute, long, 2001, 1000, true}, {time.Minute, time.Minute, 1, 0, true},
 	} {
-		if got := stale(c.age, c.bw, c.observed); got != c.want {
+		if got := stale(c.age, c.held, c.bw, c.observed); got != c.want {
 			t.Errorf("%+v: %v", c, got)
 		}
 	}

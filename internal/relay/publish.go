@@ -22,9 +22,12 @@ const (
 	// republish is the age at which a descriptor is replaced even if nothing has
 	// changed (dir-spec, "uploading server descriptors").
 	republish = 18 * time.Hour
-	// bandwidthHold is the age of a descriptor from which a change of bandwidth
-	// alone replaces it.
+	// bandwidthHold is how long a change of bandwidth replaces no descriptor after
+	// the last one that said of such a change.
 	bandwidthHold = 3 * time.Hour
+	// relist is the age from which a descriptor is replaced if the authorities do
+	// not list the relay by it, as in C tor: they may have refused or lost it.
+	relist = 90 * time.Minute
 	// uploadTimeout bounds one authority's answer.
 	uploadTimeout = time.Minute
 	// uploadRetry is the first wait after a failed upload.
@@ -35,8 +38,9 @@ const (
 
 // publisher keeps the relay's descriptor at the authorities up to date.
 type publisher struct {
-	r     *Relay
-	dirty chan struct{} // holds a token if the descriptor must be replaced
+	r         *Relay
+	directory func() *netdir.Directory // the newest; nil before the first
+	dirty     chan struct{}            // holds a token if the descriptor must be replaced
 
 	mu       sync.Mutex                // guards what follows
 	accepted map[ident.RSAID]time.Time // by authority: when it last accepted a descriptor
@@ -44,7 +48,7 @@ type publisher struct {
 }
 
 func newPublisher(r *Relay) *publisher {
-	return &publisher{r: r, dirty: make(chan struct{}, 1), accepted: map[ident.RSAID]time.Time{}}
+	return &publisher{r: r, directory: r.Directory, dirty: make(chan struct{}, 1), accepted: map[ident.RSAID]time.Time{}}
 }
 
 // changed requests a new descriptor.
@@ -59,10 +63,20 @@ func (p *publisher) changed() {
 func (p *publisher) run(ctx context.Context) {
 	tick := time.NewTicker(time.Minute)
 	defer tick.Stop()
-	for {
+	var observed uint64
+	var moved time.Time // when a descriptor last had another bandwidth than the one before
+	for first := true; ; first = false {
 		// The age follows the wall clock, as at the authorities: see Keys.Renew.
-		published, observed := time.Now().Round(0), p.r.bandwidth.Observed()
-		due := func(now time.Time) bool { return stale(now.Sub(published), p.r.bandwidth.Observed(), observed) }
+		now, bw := time.Now(), p.r.bandwidth.Observed()
+		if !first && differs(bw, observed) {
+			moved = now
+		}
+		published := now.Round(0)
+		observed = bw
+		due := func(now time.Time) bool {
+			age := now.Sub(published)
+			return stale(age, now.Sub(moved), p.r.bandwidth.Observed(), observed) || age >= relist && p.unlisted(published, now)
+		}
 		p.publish(ctx, due)
 		for again := false; !again; {
 			select {
@@ -79,10 +93,26 @@ func (p *publisher) run(ctx context.Context) {
 
 // stale reports whether a descriptor of the given age must be replaced, if the
 // relay's observed bandwidth is bw bytes a second and the descriptor says
-// observed.
-func stale(age time.Duration, bw, observed uint64) bool {
+// observed. held is the time since a descriptor said of another bandwidth. The
+// first change waits for nothing: a new relay has hardly any bandwidth in its first
+// descriptor, and so no clients.
+func stale(age, held time.Duration, bw, observed uint64) bool {
 	setBack := age < -time.Hour // the descriptor's time was the wrong one
-	return setBack || age >= republish || age >= bandwidthHold && (bw > 2*observed || bw < observed/2)
+	return setBack || age >= republish || differs(bw, observed) && (held >= bandwidthHold || observed == 0)
+}
+
+// differs reports whether a bandwidth is worth a new descriptor.
+func differs(bw, observed uint64) bool { return bw > 2*observed || bw < observed/2 }
+
+// unlisted reports whether the consensus says that the authorities lack the
+// descriptor of the given time: it does not list the relay, or by an old one.
+func (p *publisher) unlisted(published, now time.Time) bool {
+	d := p.directory()
+	if d == nil || !d.Live(now) {
+		return false
+	}
+	me, listed := d.Lookup(p.r.keys.ID.RSA)
+	return !listed || me.Has(netdir.FlagStaleDesc) && d.ValidAfter().After(published)
 }
 
 // next returns the time of the next descriptor: it must be a later second, or
