@@ -16,7 +16,7 @@ import (
 
 // dosParams are the consensus's parameters of denial-of-service defences
 // (param-spec, "Denial-of-service parameters"), with C tor's defaults for their
-// numbers. Circuits and connections are limited unless the consensus turns this
+// numbers. A defence of type 1 does nothing. Circuits and connections are limited unless the consensus turns this
 // off. C tor limits them only if the consensus turns it on, which leaves a new
 // network without defence. In testing networks, whose nodes share addresses, the
 // consensus must turn it on here too.
@@ -47,11 +47,11 @@ func dosParamsOf(d *netdir.Directory, testing bool) dosParams {
 	}
 	const big = 1<<31 - 1
 	p := dosParams{
-		circuits:     get("DoSCircuitCreationEnabled", on, 0, 1) == 1,
+		circuits:     get("DoSCircuitCreationEnabled", on, 0, 1) == 1 && get("DoSCircuitCreationDefenseType", 2, 1, 2) == 2,
 		circuitConns: int(get("DoSCircuitCreationMinConnections", 3, 1, big)),
 		circuitPace:  pace.Limit{Rate: get("DoSCircuitCreationRate", 3, 1, big), Burst: get("DoSCircuitCreationBurst", 90, 1, big)},
 		circuitBan:   time.Duration(get("DoSCircuitCreationDefenseTimePeriod", 3600, 0, big)) * time.Second,
-		conns:        get("DoSConnectionEnabled", on, 0, 1) == 1,
+		conns:        get("DoSConnectionEnabled", on, 0, 1) == 1 && get("DoSConnectionDefenseType", 2, 1, 2) == 2,
 		connMax:      int(get("DoSConnectionMaxConcurrentCount", 100, 1, big)),
 		connPace:     pace.Limit{Rate: get("DoSConnectionConnectRate", 20, 1, big), Burst: get("DoSConnectionConnectBurst", 40, 1, big)},
 		connBan:      time.Duration(get("DoSConnectionConnectDefenseTimePeriod", 86400, 10, big)) * time.Second,
@@ -61,10 +61,10 @@ func dosParamsOf(d *netdir.Directory, testing bool) dosParams {
 		Intro:           pace.Limit{Rate: get("HiddenServiceEnableIntroDoSRatePerSec", 25, 0, big), Burst: get("HiddenServiceEnableIntroDoSBurstPerSec", 200, 0, big)},
 		RefuseSingleHop: get("DoSRefuseSingleHopClientRendezvous", 0, 0, 1) == 1,
 	}
-	if get("DoSStreamCreationEnabled", 0, 0, 1) == 1 {
+	if kind := get("DoSStreamCreationDefenseType", 2, 1, 3); kind > 1 && get("DoSStreamCreationEnabled", 0, 0, 1) == 1 {
 		p.streams = &exit.StreamLimit{
 			Pace:    pace.Limit{Rate: get("DoSStreamCreationRate", 100, 1, big), Burst: get("DoSStreamCreationBurst", 300, 1, big)},
-			Destroy: get("DoSStreamCreationDefenseType", 2, 1, 3) == 3,
+			Destroy: kind == 3,
 		}
 	}
 	return p

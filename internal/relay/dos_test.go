@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"net"
@@ -12,7 +13,9 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netaddr"
+	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/pace"
+	"github.com/chivenet/chive/internal/testvec/dirgen"
 )
 
 // identity makes a relay's keys.
@@ -127,4 +130,29 @@ func TestStrangersCircuits(t *testing.T) {
 		t.Errorf("%d circuits over one link", n)
 	}
 	v.connect(t, nil).use()
+}
+
+// TestDefenseTypes: a consensus turns a defence off with its type, too.
+func TestDefenseTypes(t *testing.T) {
+	made, err := dirgen.New(dirgen.Options{Relays: 3, Authorities: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, off := range []bool{false, true} {
+		var params string
+		for _, name := range []string{"CircuitCreation", "Connection", "StreamCreation"} {
+			if off {
+				params += " DoS" + name + "DefenseType=1"
+			}
+			params += " DoS" + name + "Enabled=1"
+		}
+		var l netdir.Loader
+		d, _, err := l.Consensus(bytes.Replace(made.Consensus, []byte("\nparams"), []byte("\nparams"+params), 1), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := dosParamsOf(d, false); p.circuits == off || p.conns == off || (p.streams == nil) != off {
+			t.Errorf("type 1: %v; circuits %v, connections %v, streams %v", off, p.circuits, p.conns, p.streams)
+		}
+	}
 }
