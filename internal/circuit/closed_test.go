@@ -1,6 +1,7 @@
 package circuit
 
 import (
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -58,6 +59,26 @@ func TestStreamsClosedTwice(t *testing.T) {
 			t.Fatalf("%d bytes are left after its END", got)
 		}
 	})
+}
+
+// TestClosedStreamOfTwoLegs: messages for a stream that was closed come by the readers of both
+// legs of a conflux set at once: SENDMEs have no place in its order. All of them count.
+func TestClosedStreamOfTwoLegs(t *testing.T) {
+	s := &closedStream{h: new(Hop), id: 1, allowed: maxAfterClose}
+	var wg sync.WaitGroup
+	for range 2 {
+		wg.Go(func() {
+			for range maxAfterClose / 2 {
+				if err := s.HandleMessage(cell.RelayMsg{Cmd: cell.RelaySendme, Stream: 1}, time.Time{}); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if s.allowed != 0 {
+		t.Errorf("%d messages did not count", s.allowed)
+	}
 }
 
 // TestLateAnswers: the answer to a lookup that was given up is the last message for it.

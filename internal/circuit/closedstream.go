@@ -13,7 +13,7 @@ import (
 type closedStream struct {
 	h       *Hop
 	id      uint16
-	allowed int
+	allowed int  // guarded by h.smu: a SENDME has no place in a conflux set's order
 	refused bool // it was never open: the peer may use the identifier again
 }
 
@@ -31,12 +31,12 @@ const (
 )
 
 func (s *closedStream) HandleMessage(m cell.RelayMsg, _ time.Time) error {
+	s.h.smu.Lock()
+	defer s.h.smu.Unlock()
 	if s.allowed--; s.allowed < 0 {
 		return fault.New(fault.Protocol, "stream %d: the peer goes on sending after it was closed", s.id)
 	}
 	if isLast(m.Cmd) {
-		s.h.smu.Lock()
-		defer s.h.smu.Unlock()
 		s.h.forgetLocked(s.id)
 	}
 	return nil
