@@ -2,6 +2,7 @@ package exit
 
 import (
 	"context"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -92,6 +93,22 @@ func TestAllowed(t *testing.T) {
 			t.Errorf("%s is inside: %v", addr, !want)
 		}
 	}
+}
+
+// TestRefusedAddressesTakeNoPlace: of a name's many addresses, those that the policy refuses
+// do not keep the exit from the one that it allows.
+func TestRefusedAddressesTakeNoPlace(t *testing.T) {
+	var zone []string
+	for i := range maxTried {
+		zone = append(zone, fmt.Sprintf("many.test. A 127.0.0.%d", 10+i))
+	}
+	zone = append(zone, "many.test. A 127.0.0.1")
+	_, c := setup(t, exitOf(t, true, zone, "accept 127.0.0.1:*", "reject *:*"), nil)
+	s, err := dial(t, c, "many.test", echoServer(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
 }
 
 // TestPrivateLookups: an exit does not reveal private addresses that its

@@ -35,7 +35,7 @@ func (e *Exit) connect(ctx context.Context, h *circuit.Hop, c *rules, b cell.Beg
 		}
 	}
 	var addrs []netip.Addr
-	for _, a := range interleave(answer.Addrs, b.Flags&cell.BeginIPv6Preferred != 0) {
+	for _, a := range answer.Addrs {
 		if e.allowed(c, a, b.Port) {
 			addrs = append(addrs, a)
 		}
@@ -50,6 +50,7 @@ func (e *Exit) connect(ctx context.Context, h *circuit.Hop, c *rules, b cell.Beg
 		// exits.
 		return nil, 0, &refusal{error: fault.New(fault.Refused, "it is a relay's or an authority's port"), reason: cell.EndConnectRefused}
 	}
+	addrs = interleave(addrs, b.Flags&cell.BeginIPv6Preferred != 0)
 	conn, err := e.first(ctx, c.MaxConns, addrs, func(ctx context.Context, a netip.Addr) (net.Conn, error) {
 		return c.dial(ctx, netip.AddrPortFrom(a, b.Port))
 	})
