@@ -377,7 +377,6 @@ func TestChannelRefuses(t *testing.T) {
 		"NETINFO again":        {fixed(0, cell.CmdNetinfo), "NETINFO"},
 		"CREATE2 with our IDs": {fixed(5, cell.CmdCreate2), "identifier"},
 		"CREATE2 on circuit 0": {fixed(0, cell.CmdCreate2), "identifier"},
-		"CREATE2 twice":        {append(fixed(1<<31|5, cell.CmdCreate2), fixed(1<<31|5, cell.CmdCreate2)...), "in use"},
 		"bad padding command":  {cell.AppendFixed(nil, 0, cell.CmdPaddingNegotiate, []byte{0, 9}), "PADDING_NEGOTIATE"},
 		"huge variable cell":   {[]byte{0, 0, 0, 0, 0xc0, 0xff, 0xff}, "65535"},
 	} {

@@ -341,10 +341,12 @@ func (ch *Channel) accept(id uint32, cmd cell.Command, body []byte) error {
 	if peerHigh := id>>31 == 1; id == 0 || peerHigh == ch.link.Initiator {
 		return fault.New(fault.Protocol, "channel: %v with a circuit identifier of ours", cmd)
 	}
-	c, err := ch.admit(id, cmd)
-	if err != nil {
-		return err
+	if ch.lookup(id) != nil {
+		// As in C tor: a peer's mistake about one circuit must not end those of
+		// others. Only the reader adds a peer's circuits.
+		return nil
 	}
+	c := ch.admit(id)
 	if c == nil {
 		var b [cell.Len]byte
 		cell.PutHeader(b[:], id, cell.CmdDestroy)
@@ -361,16 +363,13 @@ func (ch *Channel) accept(id uint32, cmd cell.Command, body []byte) error {
 
 // admit adds a circuit that the peer asked for. It returns nil if the circuit is
 // refused.
-func (ch *Channel) admit(id uint32, cmd cell.Command) (*Circ, error) {
+func (ch *Channel) admit(id uint32) *Circ {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	if ch.circs[id] != nil {
-		return nil, fault.New(fault.Protocol, "channel: %v with an identifier that is in use", cmd)
-	}
 	if ch.cfg.Accept == nil || ch.roomLocked() != nil {
-		return nil, nil
+		return nil
 	}
-	return ch.addLocked(id, nil), nil
+	return ch.addLocked(id, nil)
 }
 
 // variable handles a cell of variable length; unknown ones are dropped (tor-spec,

@@ -144,7 +144,7 @@ func TestMalformedCells(t *testing.T) {
 		"CREATE2, unknown handshake":  {fixed(mine, cell.CmdCreate2, create(77, 84)...), false},
 		"CREATE2, lies of its length": {fixed(mine, cell.CmdCreate2, 0, 2, 0xff, 0xff), false},
 		"LONG_CREATE2, garbage":       {cell.AppendVar(nil, mine, cell.CmdLongCreate2, junk), false},
-		"CREATE_FAST twice":           {append(fixed(mine, cell.CmdCreateFast, junk[:20]...), fixed(mine, cell.CmdCreateFast, junk[:20]...)...), true},
+		"CREATE_FAST twice":           {append(fixed(mine, cell.CmdCreateFast, junk[:20]...), fixed(mine, cell.CmdCreateFast, junk[:20]...)...), false},
 		"RELAY before CREATED2":       {append(fixed(mine, cell.CmdCreate2, create(2, 84)...), fixed(mine, cell.CmdRelay, junk[:500]...)...), false},
 		"unrecognised RELAY":          {append(fixed(mine, cell.CmdCreateFast, junk[:20]...), fixed(mine, cell.CmdRelay, junk[:500]...)...), false},
 		"CREATED2 on an open circuit": {append(fixed(mine, cell.CmdCreateFast, junk[:20]...), fixed(mine, cell.CmdCreated2, junk[:80]...)...), false},
