@@ -68,7 +68,7 @@ func newORPort(a *Authority) (*orPort, error) {
 		Env: &circuit.Env{Log: a.log, Now: a.cfg.Now}, ID: o.keys.ID,
 		Onion: func() []*handshake.NtorKeyPair { return []*handshake.NtorKeyPair{onion} },
 		Flow:  func() *flow.Params { return &params },
-		AllowTarget: func(linkspec.Target) error {
+		AllowTarget: func(*linkspec.Target) error {
 			return fault.New(fault.Refused, "this authority relays nothing")
 		},
 		Streams: o,

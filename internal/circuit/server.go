@@ -45,8 +45,9 @@ type ServerConfig struct {
 	Channels Opener
 	// Streams takes streams; nil refuses all.
 	Streams StreamHandler
-	// AllowTarget says whether a circuit may be extended to a relay.
-	AllowTarget func(linkspec.Target) error
+	// AllowTarget says whether a circuit may be extended to a relay. It removes
+	// addresses that this relay does not connect to.
+	AllowTarget func(*linkspec.Target) error
 	// Lookup returns what the directory says of a relay, if it lists it. May be
 	// nil.
 	Lookup func(ident.RSAID) (linkspec.Target, bool)

@@ -153,7 +153,7 @@ func (s *Server) target(from ident.RelayID, m cell.Extend2, form *cell.Form) (li
 		return none, fault.New(fault.Protocol, "EXTEND2 back to the relay that the circuit came from")
 	}
 	if s.cfg.AllowTarget != nil {
-		if err := s.cfg.AllowTarget(t); err != nil {
+		if err := s.cfg.AllowTarget(&t); err != nil {
 			return none, err
 		}
 	}

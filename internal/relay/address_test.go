@@ -2,6 +2,7 @@ package relay
 
 import (
 	"net/netip"
+	"slices"
 	"testing"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -21,11 +22,18 @@ func TestAllowTarget(t *testing.T) {
 		"[::ffff:127.0.0.1]:9001": false, "[::127.0.0.1]:9001": false, "[64:ff9b::127.0.0.1]:9001": false, "[64:ff9b:1::1]:9001": false,
 		"[2002:7f00:1::1]:9001": false, "[2001::80ff:fffe]:9001": false,
 	} {
-		target := linkspec.Target{Addrs: []netip.AddrPort{netip.MustParseAddrPort("198.51.100.1:9001"), netip.MustParseAddrPort(addr)}}
-		if err := (&Relay{cfg: Config{Network: public}}).allowTarget(target); (err == nil) != allowed || err != nil && !fault.Is(err, fault.Protocol) {
+		good, a := netip.MustParseAddrPort("198.51.100.1:9001"), netip.MustParseAddrPort(addr)
+		target := func(list ...netip.AddrPort) *linkspec.Target { return &linkspec.Target{Addrs: list} }
+		alone, both, own := target(a), target(good, a), target(a)
+		err := (&Relay{cfg: Config{Network: public}}).allowTarget(alone)
+		if (err == nil) != allowed || err != nil && !fault.Is(err, fault.Protocol) {
 			t.Errorf("%s: %v", addr, err)
 		}
-		if err := (&Relay{cfg: Config{Network: lab}}).allowTarget(target); err != nil {
+		// The relay's other address is enough, and the only one that is used.
+		if err := (&Relay{cfg: Config{Network: public}}).allowTarget(both); err != nil || slices.Contains(both.Addrs, a) != allowed || both.Addrs[0] != good {
+			t.Errorf("%s as the second: %v, %v", addr, both.Addrs, err)
+		}
+		if err := (&Relay{cfg: Config{Network: lab}}).allowTarget(own); err != nil || len(own.Addrs) != 1 {
 			t.Errorf("%s in a network of one's own: %v", addr, err)
 		}
 	}

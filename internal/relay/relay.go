@@ -228,16 +228,21 @@ func (r *Relay) linkConfig() *channel.LinkConfig {
 	return &channel.LinkConfig{Identity: r.keys.Link(), Addrs: addrs, Log: r.log, Memory: r.memory}
 }
 
-// allowTarget refuses circuits that would make this relay connect to an address
-// at which no relay of the network can be.
-func (r *Relay) allowTarget(t linkspec.Target) error {
+// allowTarget removes addresses at which no relay of the network can be, as C tor
+// does, and refuses circuits to a target without any other.
+func (r *Relay) allowTarget(t *linkspec.Target) error {
 	if r.cfg.Network.Testing.AllowPrivateAddresses {
 		return nil
 	}
+	n := 0
 	for _, a := range t.Addrs {
-		if !netaddr.Public(a.Addr()) || a.Port() == 0 {
-			return fault.New(fault.Protocol, "EXTEND2 to a private address")
+		if netaddr.Public(a.Addr()) && a.Port() != 0 {
+			t.Addrs[n] = a
+			n++
 		}
+	}
+	if t.Addrs = t.Addrs[:n]; n == 0 {
+		return fault.New(fault.Protocol, "EXTEND2 to a private address")
 	}
 	return nil
 }

@@ -141,7 +141,7 @@ func newNode(pid int) (*node, error) {
 		Onion:    func() []*handshake.NtorKeyPair { return []*handshake.NtorKeyPair{onion} },
 		Flow:     func() *flow.Params { return &params },
 		Channels: n.channels, Streams: n, Stats: &n.stats,
-		AllowTarget: func(linkspec.Target) error { return nil },
+		AllowTarget: func(*linkspec.Target) error { return nil },
 		PQ:          []string{proto.Versions(handshake.ProtoName)},
 	})
 	cfg.Accept = n.server.Accept
