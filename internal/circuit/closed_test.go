@@ -61,8 +61,8 @@ func TestStreamsClosedTwice(t *testing.T) {
 	})
 }
 
-// TestClosedStreamOfTwoLegs: messages for a stream that was closed come by the readers of both
-// legs of a conflux set at once: SENDMEs have no place in its order. All of them count.
+// TestClosedStreamOfTwoLegs: messages for a stream that was closed may come by the readers of
+// both legs of a conflux set. All of them count.
 func TestClosedStreamOfTwoLegs(t *testing.T) {
 	s := &closedStream{h: new(Hop), id: 1, allowed: maxAfterClose}
 	var wg sync.WaitGroup

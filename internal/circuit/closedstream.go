@@ -13,7 +13,7 @@ import (
 type closedStream struct {
 	h       *Hop
 	id      uint16
-	allowed int  // guarded by h.smu: a SENDME has no place in a conflux set's order
+	allowed int  // guarded by h.smu
 	refused bool // it was never open: the peer may use the identifier again
 }
 

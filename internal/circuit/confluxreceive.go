@@ -31,12 +31,16 @@ func (s *Set) switched(h *Hop, body []byte) error {
 	return nil
 }
 
-// receive handles a numbered message that came on h: if it is its turn, it gives
-// the message to its stream, and then those that waited for it. due is the SENDME
+// receive handles a stream's message that came on h: if it is its turn, or if it has
+// no number, it gives the message to its stream, which is the first leg's, and then
+// those that waited for it. due is the SENDME
 // that the message makes due on h, if any.
 func (s *Set) receive(h *Hop, m cell.RelayMsg, due *cell.Sendme) error {
 	s.rmu.Lock()
 	defer s.rmu.Unlock()
+	if !m.Cmd.Has(cell.Numbered) {
+		return s.legs[0].hop.toStream(h, m)
+	}
 	l := s.legOf(h)
 	if l == nil {
 		return fault.New(fault.Protocol, "conflux: a numbered message on a circuit that is no leg")

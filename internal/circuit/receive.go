@@ -172,7 +172,7 @@ func (h *Hop) deliver(cc cell.Command, p *[cell.PayloadLen]byte) error {
 	if t&cell.Counted != 0 && h.recv.Received() {
 		due = &cell.Sendme{Version: 1, Tag: h.open.Tag()}
 	}
-	if set := h.set.Load(); set != nil && t&cell.Numbered != 0 {
+	if set := h.set.Load(); set != nil {
 		return set.receive(h, m, due)
 	}
 	if due != nil {
