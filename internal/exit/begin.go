@@ -16,11 +16,13 @@ import (
 )
 
 func (e *Exit) beginDir(h *circuit.Hop, id uint16) error {
-	if e.dir == nil {
+	// As in C tor, no directory streams on conflux sets: BEGIN_DIR has no place in
+	// the order of the legs, but what follows it has.
+	if e.dir == nil || h.Conflux() != nil {
 		return e.refuse(h, id, cell.EndNotDirectory)
 	}
 	if !e.hold(h) {
-		return e.refuse(h, id, cell.EndResourceLimit)
+		return e.refuse(h, id, e.shortage())
 	}
 	serve, err := e.dir.Begin(e.ctx, h, id)
 	if serve == nil {
@@ -57,7 +59,7 @@ func (e *Exit) begin(h *circuit.Hop, id uint16, b cell.Begin) error {
 		return e.refuse(h, id, cell.EndExitPolicy)
 	}
 	if !e.hold(h) {
-		return e.refuse(h, id, cell.EndResourceLimit)
+		return e.refuse(h, id, e.shortage())
 	}
 	s, err := stream.Accept(h, id, "exit stream")
 	if err != nil {

@@ -133,7 +133,7 @@ func lookupReason(err error) cell.EndReason {
 	case fault.Is(err, fault.Timeout):
 		return cell.EndTimeout
 	case fault.Is(err, fault.Resource):
-		return cell.EndResourceLimit
+		return cell.EndMisc // see shortage
 	}
 	return cell.EndResolveFailed
 }

@@ -155,7 +155,7 @@ func (e *Exit) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 		return fault.New(fault.Resource, "the client opens streams faster than the consensus allows")
 	}
 	if over {
-		return e.refuse(h, m.Stream, cell.EndResourceLimit)
+		return e.refuse(h, m.Stream, cell.EndMisc) // see shortage
 	}
 	if m.Cmd == cell.RelayBeginDir {
 		return e.beginDir(h, m.Stream)
@@ -225,6 +225,16 @@ func (e *Exit) hold(h *circuit.Hop) bool {
 	s.open++
 	e.conns.Add(1)
 	return true
+}
+
+// shortage is the reason for a stream for which there is no place. RESOURCELIMIT
+// keeps all streams of C tor's client from this exit until there is a new consensus:
+// it is for an exit that is full, and not for a circuit that has its share.
+func (e *Exit) shortage() cell.EndReason {
+	if e.conns.Load() < int64(e.bounds().MaxConns) {
+		return cell.EndMisc
+	}
+	return cell.EndResourceLimit
 }
 
 // share returns how much one circuit may hold if this much is free for all. So a

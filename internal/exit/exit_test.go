@@ -251,7 +251,7 @@ func TestExitLimits(t *testing.T) {
 		}
 	}
 	_, err := dial(t, c, "127.0.0.1", port)
-	wantEnd(t, err, cell.EndResourceLimit)
+	wantEnd(t, err, cell.EndMisc)
 	e.SetStreamLimit(&StreamLimit{Pace: pace.Limit{Rate: 0.001, Burst: 1}, Destroy: true})
 	for range 3 {
 		dial(t, c, "127.0.0.1", port)

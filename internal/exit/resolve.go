@@ -17,11 +17,8 @@ import (
 // resolve answers a RESOLVE.
 func (e *Exit) resolve(h *circuit.Hop, m cell.RelayMsg) error {
 	q, err := cell.ParseResolve(m.Data)
-	if err != nil {
-		return err
-	}
 	c := e.rules.Load()
-	if c == nil {
+	if c == nil || err != nil { // C tor too answers a name that cannot be one, and keeps the circuit
 		return e.answer(h, m.Stream, cell.Resolved{{Type: cell.AnswerError, TTL: maxTTL}})
 	}
 	if over, destroy := e.take(h); destroy {
