@@ -51,7 +51,11 @@ const (
 const maxVersion = 63
 
 // maxNames bounds the names of a list: C tor's relays have about a dozen.
-const maxNames = 64
+// maxName bounds the length of a name, as in C tor.
+const (
+	maxNames = 64
+	maxName  = 100
+)
 
 // Set holds the versions of each subprotocol that a relay supports. The zero Set
 // supports nothing. Sets are immutable and may be shared.
@@ -59,12 +63,16 @@ type Set struct{ m map[string]uint64 }
 
 // Parse reads a list such as "Link=1-5 Relay=1,3". An empty list is an empty set. As in
 // C tor, a name may occur several times, and numbers may begin with zeros.
-// A name without "=", a version above 63 and an inverted range are errors.
+// A name without "=", a version above 63 and an inverted range are errors. So is all else
+// that C tor refuses, tabs included: it would drop a whole consensus for one such list.
 func Parse(s string) (Set, error) {
 	m := map[string]uint64{}
-	for _, f := range strings.Fields(s) {
+	for f := range strings.SplitSeq(s, " ") {
+		if f == "" {
+			continue
+		}
 		name, list, ok := strings.Cut(f, "=")
-		if !ok || name == "" {
+		if !ok || !validName(name) {
 			return Set{}, fault.New(fault.Protocol, "subprotocol versions: %q is not NAME=VERSIONS", f)
 		}
 		mask, err := parseVersions(list)
@@ -76,6 +84,16 @@ func Parse(s string) (Set, error) {
 		}
 	}
 	return Set{m}, nil
+}
+
+// validName reports whether name has only letters, digits and hyphens, and not too many.
+func validName(name string) bool {
+	for _, c := range []byte(name) {
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') && c != '-' {
+			return false
+		}
+	}
+	return name != "" && len(name) <= maxName
 }
 
 func parseVersions(list string) (uint64, error) {

@@ -2,25 +2,28 @@ package protover
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 )
 
 func TestParseAndString(t *testing.T) {
 	for in, want := range map[string]string{
-		"":                                 "",
-		"Link=1-5 Relay=1-4":               "Link=1-5 Relay=1-4",
-		"Relay=1,2,3,6 Link=4":             "Link=4 Relay=1-3,6",
-		"Padding=":                         "Padding=",
-		"Link=01-02 Relay=1 Link=04":       "Link=1-2,4 Relay=1",
-		"Cons=1-2  Desc=0,2 HSDir=63":      "Cons=1-2 Desc=0,2 HSDir=63",
-		"FlowCtrl=1-2 Conflux=1 X-Chive=1": "Conflux=1 FlowCtrl=1-2 X-Chive=1",
+		"":                                  "",
+		"Link=1-5 Relay=1-4":                "Link=1-5 Relay=1-4",
+		"Relay=1,2,3,6 Link=4":              "Link=4 Relay=1-3,6",
+		"Padding=":                          "Padding=",
+		strings.Repeat("L", maxName) + "=1": strings.Repeat("L", maxName) + "=1",
+		"Link=01-02 Relay=1 Link=04":        "Link=1-2,4 Relay=1",
+		"Cons=1-2  Desc=0,2 HSDir=63":       "Cons=1-2 Desc=0,2 HSDir=63",
+		"FlowCtrl=1-2 Conflux=1 X-Chive=1":  "Conflux=1 FlowCtrl=1-2 X-Chive=1",
 	} {
 		s, err := Parse(in)
 		if err != nil || s.String() != want {
 			t.Errorf("%q: %q, %v; want %q", in, s, err, want)
 		}
 	}
-	for _, in := range []string{"Link", "=1", "Link=64", "Link=2-1", "Link=1-", "Link=a", "Link=+1", "Link=1,,2", "Link=99999999999"} {
+	for _, in := range []string{"Link", "=1", "Link=64", "Link=2-1", "Link=1-", "Link=a", "Link=+1", "Link=1,,2", "Link=99999999999",
+		"Li_nk=1", "Link=1\tRelay=1", "Link=1\u00a0", "\u0130=1", "Link=1,", "Link=1=2", strings.Repeat("L", maxName+1) + "=1"} {
 		if s, err := Parse(in); err == nil {
 			t.Errorf("%q accepted as %q", in, s)
 		}
