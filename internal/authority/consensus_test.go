@@ -69,6 +69,26 @@ func TestComputeAsCTor(t *testing.T) {
 	}
 }
 
+// Relays choose these texts. C tor's authorities write them as they are, and also an
+// empty list of protocols; its clients refuse a consensus without the line.
+func TestComputeCopies(t *testing.T) {
+	votes := readVotes(t, "three")
+	for _, v := range votes {
+		v.Routers[0].Version, v.Routers[0].Proto = "Tor ", ""
+		v.Routers[1].Proto = "Link=4-5 "
+	}
+	c, err := Compute(votes, netdoc.FlavorMicrodesc, Rules{Authorities: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(c.AppendUnsigned(nil))
+	for _, want := range []string{"\nv Tor \npr \nw ", "\npr Link=4-5 \nw "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the consensus lacks %q", want)
+		}
+	}
+}
+
 func TestComputeRefuses(t *testing.T) {
 	votes := readVotes(t, "three")
 	if _, err := Compute(votes[:1], netdoc.FlavorNS, Rules{Authorities: 3}); err == nil {

@@ -144,13 +144,7 @@ func (c *computation) router(list []opinion, voters flagVoters) (rs netdoc.Route
 		rs.Published = noPublished
 	}
 	rs.Version = chooseVersion(list)
-	var protos []string
-	for _, o := range list {
-		if o.Proto != "" {
-			protos = append(protos, o.Proto)
-		}
-	}
-	rs.Proto, _ = mostFrequent(protos, strings.Compare)
+	rs.Proto, _ = mostFrequent(each(list, func(o opinion) string { return o.Proto }), strings.Compare)
 	rs.Policy = choosePolicy(list, rs.Descriptor)
 	return rs, true
 }

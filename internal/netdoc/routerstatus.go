@@ -105,12 +105,12 @@ func (rs *RouterStatus) parseItem(it *Item, f Flavor, in *Interner) (err error) 
 	case "s":
 		rs.Flags, err = parseFlags(a)
 	case "v":
-		rs.Version = in.text(a.Rest())
+		rs.Version = in.text(a.line())
 	case "pr":
-		rs.Proto = in.text(a.Rest())
+		rs.Proto = in.text(a.line())
 		// The relay chose the text, and authorities copy it: a mistake in it must not cost
 		// the other relays' entries. Such a relay supports nothing.
-		rs.Protocols, _ = in.proto(a.Rest())
+		rs.Protocols, _ = in.proto(a.line())
 	case "w":
 		err = rs.parseW(a)
 	case "p":
@@ -191,9 +191,7 @@ func (rs *RouterStatus) append(dst []byte, f Flavor, vote bool) []byte {
 	if rs.Version != "" {
 		dst = appendLine(dst, "v", rs.Version)
 	}
-	if rs.Proto != "" {
-		dst = appendLine(dst, "pr", rs.Proto)
-	}
+	dst = appendLine(dst, "pr", rs.Proto) // also if it is empty: C tor refuses documents in which a relay has none
 	dst = rs.appendW(dst)
 	if rs.Policy != nil {
 		dst = appendLine(dst, "p", rs.Policy.String())

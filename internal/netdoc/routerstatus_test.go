@@ -17,6 +17,8 @@ func TestProtocolsOfOneRelay(t *testing.T) {
 		"Link=1 Relay=64":                "",
 		"Link=2-1":                       "",
 		"Link":                           "",
+		"":                               "",
+		"Link=4-5 ":                      "Link=4-5",
 	} {
 		changed := append(append(bytes.Clone(doc[:at]), text...), doc[end:]...)
 		c, err := ParseConsensus(changed, nil, nil)
@@ -26,6 +28,10 @@ func TestProtocolsOfOneRelay(t *testing.T) {
 		}
 		if got := c.Routers[0].Protocols.String(); got != want || c.Routers[0].Proto != text {
 			t.Errorf("%q: %q, not %q", text, got, want)
+		}
+		// C tor keeps the blanks at the end, and wants the line even if it is empty.
+		if !bytes.Contains(c.Append(nil), []byte("\npr "+text+"\n")) {
+			t.Errorf("%q is not copied as it is", text)
 		}
 	}
 }

@@ -51,6 +51,10 @@ func (a *Args) Next() ([]byte, bool) {
 // Rest returns the remaining text without blanks at its ends.
 func (a Args) Rest() []byte { return bytes.Trim(a, " \t") }
 
+// line returns the remaining text as C tor keeps it: with the blanks at its end.
+// Authorities copy such text from votes to consensuses, and must copy the same.
+func (a Args) line() []byte { return bytes.TrimLeft(a, " \t\r") }
+
 // Scanner reads a document item by item. It allocates only errors.
 type Scanner struct {
 	doc  string
