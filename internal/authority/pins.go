@@ -31,6 +31,18 @@ func (p *pins) check(rsa ident.RSAID, ed ident.Ed25519ID) error {
 	return nil
 }
 
+// checkPairLocked reports whether a descriptor's identities may belong together. Until
+// the first of two relays with one Ed25519 identity has a pin, too, the other is refused:
+// C tor's authorities refuse a vote that lists both. The caller holds mu.
+func (a *Authority) checkPairLocked(d *netdoc.RouterDesc) error {
+	for rsa, r := range a.relays {
+		if r.desc.Ed == d.Ed && rsa != d.RSA {
+			return fault.New(fault.Refused, "another relay has this Ed25519 identity")
+		}
+	}
+	return a.pins.check(d.RSA, d.Ed)
+}
+
 // add records a pair of identities that check accepts.
 func (p *pins) add(rsa ident.RSAID, ed ident.Ed25519ID) {
 	if p.rsa == nil {

@@ -189,7 +189,7 @@ func (a *Authority) expect(d *netdoc.RouterDesc, now time.Time) error {
 }
 
 func (a *Authority) expectLocked(d *netdoc.RouterDesc) error {
-	if err := a.pins.check(d.RSA, d.Ed); err != nil {
+	if err := a.checkPairLocked(d); err != nil {
 		return err
 	}
 	old := a.relays[d.RSA]
