@@ -109,6 +109,7 @@ func (a *Authority) adopt(text []byte) error {
 	if c.Flavor == netdoc.FlavorNS {
 		a.current, a.listed = c, listed
 		a.sr.published(c)
+		a.believeLocked()
 		a.log.Info("took over a consensus", "valid_after", c.ValidAfter)
 	}
 	return a.saveConsensus(served)

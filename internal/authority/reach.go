@@ -50,6 +50,22 @@ func (p *probe) running(now time.Time) bool {
 	return !p.reached.IsZero() && (now.Sub(p.reached) < reachableFor || p.failed == 0)
 }
 
+// believeLocked takes the valid consensus's word for relays that this authority, because
+// it was started again, has not tested: a vote against all of them could leave the network
+// without relays, and their histories would have an outage. The caller holds mu.
+func (a *Authority) believeLocked() {
+	if a.liveLocked() == nil {
+		return
+	}
+	for id, r := range a.relays {
+		for f := range r.probes {
+			if p := &r.probes[f]; a.listed[id] && p.reached.IsZero() && p.tried.IsZero() {
+				p.reached = a.current.ValidAfter
+			}
+		}
+	}
+}
+
 // portTest is one test of one ORPort.
 type portTest struct {
 	of    *relay
@@ -134,7 +150,7 @@ func (a *Authority) tested(ctx context.Context, t *portTest, err error) {
 	}
 	// A newer descriptor with the same ports has the same probes.
 	if cur := a.relays[id.RSA]; cur != nil && cur.probes == t.of.probes {
-		if cur.reached() {
+		if err == nil {
 			a.pinLocked(cur.desc)
 		}
 		a.histories.note(id.RSA, a.runningLocked(cur, now), now)

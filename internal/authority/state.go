@@ -114,6 +114,7 @@ func (a *Authority) load() error {
 			a.log.Info("a saved descriptor is not used", "err", err)
 		}
 	})
+	a.believeLocked()
 	return a.sound(relaysFile, b, some, nil)
 }
 
