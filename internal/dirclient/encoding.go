@@ -16,6 +16,7 @@ const maxWindow = 8 << 20
 
 // decode reads all of r, decodes it with a content encoding of dir-spec or
 // proposal 278, and returns at most limit bytes. It leaves no byte of r unread.
+// With an error, it may return the beginning.
 func decode(r io.Reader, encoding string, limit int64) ([]byte, error) {
 	var plain io.Reader
 	switch encoding {
@@ -45,7 +46,7 @@ func decode(r io.Reader, encoding string, limit int64) ([]byte, error) {
 	}
 	body, err := io.ReadAll(io.LimitReader(plain, limit+1))
 	if err != nil {
-		return nil, err
+		return body, err
 	}
 	if int64(len(body)) > limit {
 		return nil, fault.New(fault.Resource, "more than %d bytes after decoding", limit)

@@ -30,6 +30,8 @@ type world struct {
 	fault  func(cache int, path string, w io.Writer) (handled bool) // nil: none
 	delay  func(cache int, path string) time.Duration               // before the answer
 	coding string                                                   // content encoding; empty: identity
+	rate   int                                                      // bytes a second of the client's link; 0: no limit
+	cut    int                                                      // an answer of microdescriptors ends after so many bytes; 0: it does not
 
 	mu       sync.Mutex
 	net      *dirgen.Net       // guarded by mu
@@ -38,6 +40,8 @@ type world struct {
 	requests []seenRequest     // guarded by mu
 	reports  map[int][]error   // guarded by mu
 	next     int               // guarded by mu
+
+	link chan struct{} // full while the client's link carries something
 }
 
 type seenRequest struct {
@@ -49,7 +53,7 @@ type seenRequest struct {
 }
 
 func newWorld(n *dirgen.Net) *world {
-	return &world{caches: 5, net: n, diffs: map[string][]byte{}, reports: map[int][]error{}}
+	return &world{caches: 5, net: n, diffs: map[string][]byte{}, reports: map[int][]error{}, link: make(chan struct{}, 1)}
 }
 
 func cacheID(i int) ident.RelayID { return ident.RelayID{RSA: ident.RSAID{0xca, byte(i)}} }
@@ -102,8 +106,22 @@ func (w *world) serve(cache int, conn net.Conn, q Query) {
 	default:
 		buf.Write(body)
 	}
-	fmt.Fprintf(conn, "HTTP/1.0 %d %s\r\nDate: %s\r\nContent-Encoding: %s\r\n\r\n", status, http.StatusText(status), time.Now().UTC().Format(http.TimeFormat), cmpOr(w.coding, "identity"))
-	conn.Write(buf.Bytes())
+	fmt.Fprintf(conn, "HTTP/1.0 %d %s\r\nContent-Length: %d\r\nDate: %s\r\nContent-Encoding: %s\r\n\r\n", status, http.StatusText(status), buf.Len(), time.Now().UTC().Format(http.TimeFormat), cmpOr(w.coding, "identity"))
+	if w.cut > 0 && strings.HasPrefix(req.URL.Path, "/tor/micro/") {
+		buf.Truncate(min(buf.Len(), w.cut))
+	}
+	if w.rate == 0 {
+		conn.Write(buf.Bytes())
+		return
+	}
+	for part := range slices.Chunk(buf.Bytes(), 500) {
+		w.link <- struct{}{}
+		time.Sleep(time.Duration(len(part)) * time.Second / time.Duration(w.rate))
+		<-w.link
+		if _, err := conn.Write(part); err != nil {
+			return
+		}
+	}
 }
 
 func cmpOr(a, b string) string {

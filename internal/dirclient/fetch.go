@@ -2,6 +2,7 @@ package dirclient
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -16,11 +17,31 @@ const (
 	microLimit     = 8 << 20
 )
 
-// How long one request may take.
+// How long one request may take: for every fifty bytes of the answer a second more, up
+// to longestRequest. So those whose link is slow get their documents, too.
 const (
 	consensusTimeout = 90 * time.Second
 	requestTimeout   = 30 * time.Second
+	longestRequest   = 10 * time.Minute
+	timePerByte      = time.Second / 50
 )
+
+// allowance is the time of one request.
+type allowance struct {
+	io.ReadWriter
+	end, last time.Time
+	timer     *time.Timer
+}
+
+// Read reads from the stream, and allows more time.
+func (a *allowance) Read(p []byte) (int, error) {
+	n, err := a.ReadWriter.Read(p)
+	if a.end = a.end.Add(time.Duration(n) * timePerByte); a.end.After(a.last) {
+		a.end = a.last
+	}
+	a.timer.Reset(time.Until(a.end))
+	return n, err
+}
 
 // get makes one request over a stream of its own. begun is called when the answer
 // begins to arrive.
@@ -29,15 +50,19 @@ func (c *Client) get(ctx context.Context, q Query, r *request, begun func()) (*r
 	if q.Purpose == Consensus {
 		limit = consensusTimeout
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	now := time.Now()
+	a := &allowance{end: now.Add(limit), last: now.Add(longestRequest), timer: time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })}
+	defer a.timer.Stop()
 	q.Directory = c.cur.Load()
 	s, err := c.cfg.Dialer.OpenDir(ctx, q)
 	if err != nil {
 		return nil, ident.RelayID{}, err
 	}
 	stop := context.AfterFunc(ctx, panics.Contain(c.log, nil, func() { s.Close() }))
-	res, err := r.roundTrip(s, begun)
+	a.ReadWriter = s
+	res, err := r.roundTrip(a, begun)
 	if !stop() && err != nil { // ctx ended and the stream was closed
 		err = fault.New(fault.Timeout, "directory request for the %v: %w", q.Purpose, context.Cause(ctx))
 	}

@@ -57,7 +57,8 @@ const (
 )
 
 // roundTrip sends the request and reads the response to its end. begun is called
-// when the response's head was read.
+// when the response's head was read. With an error, the response may have the
+// beginning of the body.
 func (r *request) roundTrip(stream io.ReadWriter, begun func()) (*response, error) {
 	if _, err := stream.Write(r.encode()); err != nil {
 		return nil, fault.New(fault.Network, "directory request: %w", err)
@@ -122,7 +123,7 @@ func readLine(br *bufio.Reader) (string, error) {
 }
 
 // readBody reads and decodes the body, which has a length or ends with the
-// stream.
+// stream. With an error, it returns what came before.
 func readBody(br *bufio.Reader, header textproto.MIMEHeader, limit int64) ([]byte, error) {
 	var raw io.Reader = br
 	length := int64(-1)
@@ -140,10 +141,10 @@ func readBody(br *bufio.Reader, header textproto.MIMEHeader, limit int64) ([]byt
 	counted := &counter{r: raw}
 	body, err := decode(counted, header.Get("Content-Encoding"), limit)
 	if err != nil {
-		return nil, fault.New(fault.Network, "directory response: %w", err)
+		return body, fault.New(fault.Network, "directory response: %w", err)
 	}
 	if length >= 0 && counted.n < length {
-		return nil, fault.New(fault.Network, "directory response: it ends after %d of %d bytes", counted.n, length)
+		return body, fault.New(fault.Network, "directory response: it ends after %d of %d bytes", counted.n, length)
 	}
 	return body, nil
 }

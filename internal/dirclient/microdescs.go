@@ -1,11 +1,11 @@
 package dirclient
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
@@ -74,7 +74,7 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 	// without a directory have them. They are asked, too, while this client cannot
 	// build circuits.
 	limit := Attempts
-	if !c.Ready(c.latest, time.Now()) {
+	if !c.Ready(c.latest, c.now()) {
 		limit++
 	}
 	running := 0
@@ -102,8 +102,8 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 		}
 		had := adding.Added()
 		err := a.err
-		if err == nil {
-			err = c.judge(func(res *response) error { return c.takeMicrodescs(adding, res) }, a.res)
+		if a.res != nil { // even one that was cut off: what came of it counts
+			err = cmp.Or(err, c.judge(func(res *response) error { return c.takeMicrodescs(adding, res) }, a.res))
 		}
 		got := adding.Added() - had
 		if err == nil && got < len(a.batch.digests) {
