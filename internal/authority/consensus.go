@@ -185,18 +185,14 @@ func (c *computation) params() netdoc.Params {
 			out = append(out, netdoc.Param{Name: name, Value: lowMedian(vals)})
 		}
 	}
-	// C tor sorts "NAME=VALUE". "=" sorts before letters, but after digits and
-	// "-". So "a=1" comes before "ab=1", but after "a1=1".
-	sort.Slice(out, func(i, j int) bool { return out[i].Name+"=" < out[j].Name+"=" })
+	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
 	return out
 }
 
 // param returns a parameter that the consensus itself depends on.
 func (c *computation) param(name string, def int32) int32 {
-	for _, p := range c.out.Params { // in an order that Lookup cannot search
-		if p.Name == name {
-			return p.Value
-		}
+	if v, ok := c.out.Params.Lookup(name); ok {
+		return v
 	}
 	return def
 }

@@ -71,16 +71,14 @@ func (p Params) Get(name string, def, lo, hi int32) int32 {
 	return min(max(v, lo), hi)
 }
 
-// String returns the line's arguments.
+// String returns the line's arguments. C tor sorts "NAME=VALUE", and refuses another
+// order. "=" sorts before letters, but after digits and "-". So "a=1" comes before
+// "ab=1", but after "a1=1".
 func (p Params) String() string {
-	var b strings.Builder
+	words := make([]string, len(p))
 	for i, kv := range p {
-		if i > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(kv.Name)
-		b.WriteByte('=')
-		b.WriteString(itoa(kv.Value))
+		words[i] = kv.Name + "=" + itoa(kv.Value)
 	}
-	return b.String()
+	sort.Strings(words)
+	return strings.Join(words, " ")
 }
