@@ -118,6 +118,7 @@ type record struct {
 	wfu  float64 // weighted fractional uptime
 	tk   float64 // weighted time known, seconds
 	mtbf float64 // mean time between failures, seconds
+	run  float64 // length of the present run, seconds
 }
 
 func (h *histories) record(id ident.RSAID, now time.Time) record {
@@ -132,7 +133,8 @@ func (h *histories) record(id ident.RSAID, now time.Time) record {
 	}
 	run, runs := r.RunTime, r.Runs
 	if r.Up {
-		run, runs = run+r.running(now), runs+1
+		out.run = r.running(now)
+		run, runs = run+out.run, runs+1
 	}
 	if runs > 0 {
 		out.mtbf = run / runs

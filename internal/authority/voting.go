@@ -147,6 +147,12 @@ func (a *Authority) candidatesLocked(bw *Bandwidths, now time.Time) []*candidate
 		if age := now.Sub(d.Published); age > 0 {
 			c.uptime += age
 		}
+		// Once this authority has watched for long enough, a relay's word alone does not
+		// make it a directory of onion services: it could choose its place on the ring.
+		c.seen = c.uptime
+		if now.Sub(a.histories.Started) > a.cfg.Flags.MinUptimeHSDir*11/10 {
+			c.seen = min(c.uptime, time.Duration(c.record.run)*time.Second)
+		}
 		c.creditKB = claimed(d)
 		if bw != nil {
 			c.measuredKB, c.measured = bw.Of[d.RSA], hasKey(bw.Of, d.RSA)
