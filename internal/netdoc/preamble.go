@@ -94,13 +94,13 @@ func (c *Preamble) parseItem(it *Item, seen *seen, first bool) (err error) {
 	case "package":
 		c.Packages, err = appendPackage(c.Packages, a)
 	case "recommended-client-protocols":
-		c.RecommendedClient, err = protover.Parse(string(a))
+		c.RecommendedClient, err = protover.Parse(string(a.line()))
 	case "recommended-relay-protocols":
-		c.RecommendedRelay, err = protover.Parse(string(a))
+		c.RecommendedRelay, err = protover.Parse(string(a.line()))
 	case "required-client-protocols":
-		c.RequiredClient, err = protover.Parse(string(a))
+		c.RequiredClient, err = protover.Parse(string(a.line()))
 	case "required-relay-protocols":
-		c.RequiredRelay, err = protover.Parse(string(a))
+		c.RequiredRelay, err = protover.Parse(string(a.line()))
 	case "shared-rand-previous-value":
 		c.SharedRandPrevious, err = parseSharedRandom(a)
 	case "shared-rand-current-value":

@@ -164,7 +164,7 @@ func (p *descParser) item(it *Item) (err error) {
 	case "platform":
 		d.Platform = string(a.Rest())
 	case "proto":
-		d.Proto = string(a.Rest())
+		d.Proto = string(a.line())
 		d.Protocols, err = protover.Parse(d.Proto)
 	case "published":
 		d.Published, err = a.time()

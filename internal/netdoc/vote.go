@@ -294,13 +294,13 @@ func (p *voteParser) preamble(it *Item) (err error) {
 	case "package":
 		v.Packages, err = appendPackage(v.Packages, a)
 	case "recommended-client-protocols":
-		v.RecommendedClient, err = protover.Parse(string(a))
+		v.RecommendedClient, err = protover.Parse(string(a.line()))
 	case "recommended-relay-protocols":
-		v.RecommendedRelay, err = protover.Parse(string(a))
+		v.RecommendedRelay, err = protover.Parse(string(a.line()))
 	case "required-client-protocols":
-		v.RequiredClient, err = protover.Parse(string(a))
+		v.RequiredClient, err = protover.Parse(string(a.line()))
 	case "required-relay-protocols":
-		v.RequiredRelay, err = protover.Parse(string(a))
+		v.RequiredRelay, err = protover.Parse(string(a.line()))
 	case "known-flags":
 		v.KnownFlags = strings.Fields(string(a))
 	case "flag-thresholds":
