@@ -53,7 +53,7 @@ func (c *Client) get(ctx context.Context, q Query, r *request, begun func()) (*r
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	now := time.Now()
-	a := &allowance{end: now.Add(limit), last: now.Add(longestRequest), timer: time.AfterFunc(limit, func() { cancel(context.DeadlineExceeded) })}
+	a := &allowance{end: now.Add(limit), last: now.Add(longestRequest), timer: time.AfterFunc(limit, panics.Contain(c.log, nil, func() { cancel(context.DeadlineExceeded) }))}
 	defer a.timer.Stop()
 	q.Directory = c.cur.Load()
 	s, err := c.cfg.Dialer.OpenDir(ctx, q)
