@@ -222,7 +222,7 @@ func setBandwidth(rs *netdoc.RouterStatus, list []opinion, measuring int, limit 
 // digest.
 func popular(list []opinion) *netdoc.RouterStatus {
 	all := each(list, func(o opinion) *netdoc.RouterStatus { return o.RouterStatus })
-	slices.SortStableFunc(all, compareStatus)
+	sortStable(all, compareStatus)
 	var most *netdoc.RouterStatus
 	count := 0
 	for i := 0; i < len(all); {

@@ -44,7 +44,7 @@ func midpoint(t uint32) uint32 { return t/binWidth*binWidth + binWidth/2 }
 // bins returns the histogram, shortest time first.
 func (h *history) bins() []bin {
 	sorted := slices.Clone(h.all())
-	slices.Sort(sorted)
+	sort.Slice(sorted, func(i, j int) bool { return sorted[i] < sorted[j] })
 	var bins []bin
 	for _, t := range sorted {
 		if m := midpoint(t); len(bins) > 0 && bins[len(bins)-1].mid == m {

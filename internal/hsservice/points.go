@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"math/big"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -331,15 +332,7 @@ func (s *Service) enoughLocked(now time.Time) bool {
 // introPoints returns the points that the next descriptor names, the old ones last.
 func (s *Service) introPoints(now time.Time) (out []netdoc.HSIntroPoint) {
 	points := slices.Clone(s.points)
-	slices.SortStableFunc(points, func(a, b *point) int {
-		switch x, y := a.old(now), b.old(now); {
-		case x == y:
-			return 0
-		case x:
-			return 1
-		}
-		return -1
-	})
+	sort.SliceStable(points, func(i, j int) bool { return !points[i].old(now) && points[j].old(now) })
 	for _, p := range points {
 		if p.replaced || p.target.RSA.IsZero() || p.circ == nil && !p.building {
 			continue

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -72,7 +73,9 @@ func Bind(parts ...Part) *Set {
 			}
 		}
 	}
-	slices.SortStableFunc(s.all, func(a, b *Value) int { return slices.Index(titles, a.Group) - slices.Index(titles, b.Group) })
+	sort.SliceStable(s.all, func(i, j int) bool {
+		return slices.Index(titles, s.all[i].Group) < slices.Index(titles, s.all[j].Group)
+	})
 	return s
 }
 
