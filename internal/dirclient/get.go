@@ -1,14 +1,31 @@
 package dirclient
 
-import "io"
+import (
+	"fmt"
+	"io"
+	"net/netip"
+	"strings"
+)
 
-// Get asks for one document on a directory stream, whose end the caller sees to.
-// The body, decoded, may have limit bytes; it is empty unless the status is 200.
-func Get(stream io.ReadWriter, path string, limit int64) (status int, body []byte, err error) {
-	r := request{path: path, limit: limit}
+// Get asks for one document on a directory stream over a circuit of several hops, whose end
+// the caller sees to. to is the directory's IPv4 address. The body may have limit bytes; it is
+// empty unless the status is 200.
+func Get(stream io.ReadWriter, to netip.AddrPort, path string, limit int64) (status int, body []byte, err error) {
+	r := request{anonymous: Anonymous("GET", path, to), limit: limit}
 	res, err := r.roundTrip(stream, func() {})
 	if err != nil {
 		return 0, nil, err
 	}
 	return res.status, res.body, nil
+}
+
+// Anonymous returns the head of a request over a circuit of several hops. A directory cannot
+// tell it from C tor's, which has these lines in this order, the address of the directory's
+// ORPort by IPv4, and no encodings. headers are further ones.
+func Anonymous(method, path string, to netip.AddrPort, headers ...string) []byte {
+	host := to.String()
+	if to.Port() == 80 {
+		host = to.Addr().String()
+	}
+	return fmt.Appendf(nil, "%s %s HTTP/1.0\r\n%s\r\n\r\n", method, path, strings.Join(append([]string{"Host: " + host}, headers...), "\r\n"))
 }

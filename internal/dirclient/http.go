@@ -21,15 +21,20 @@ type request struct {
 	since time.Time // If-Modified-Since; zero: none
 	diff  string    // X-Or-Diff-From-Consensus; empty: none
 	limit int64     // largest body that is accepted, decoded
+	// anonymous is the head of the request, if not made of the above: see Anonymous.
+	anonymous []byte
 }
 
 // acceptEncoding lists the encodings that decode supports. C tor chooses by its
 // own order, best compression first.
 const acceptEncoding = "x-zstd, gzip, deflate, identity"
 
-// encode writes the request as C tor's clients do: HTTP/1.0, so that the
-// stream ends with the response, and nothing that tells clients apart.
+// encode writes the request as HTTP/1.0, so that the stream ends with the response,
+// and with nothing that tells one of Chive's clients from another.
 func (r *request) encode() []byte {
+	if r.anonymous != nil {
+		return r.anonymous
+	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "GET %s HTTP/1.0\r\nAccept-Encoding: %s\r\n", r.path, acceptEncoding)
 	if !r.since.IsZero() {

@@ -226,7 +226,7 @@ func (c *Client) ask(ctx context.Context, h *history, dir netdir.Relay, svc *ser
 	if err != nil {
 		return nil, err
 	}
-	status, body, err := dirclient.Get(s, path, int64(d.Param("HSV3MaxDescriptorSize", netdoc.MaxHSDescriptor, 1, maxDescriptor)))
+	status, body, err := dirclient.Get(s, dir.IPv4(), path, int64(d.Param("HSV3MaxDescriptorSize", netdoc.MaxHSDescriptor, 1, maxDescriptor)))
 	if ctx.Err() != nil {
 		return nil, fault.New(fault.Timeout, "onion service: a directory: %w", context.Cause(ctx))
 	}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/chivenet/chive/internal/dirclient"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
@@ -74,7 +75,7 @@ func readAnswer(r io.Reader) (status int, body []byte, err error) {
 
 // upload implements store.
 func (s *Service) upload(ctx context.Context, dir netdir.Relay, doc []byte) (refused bool, err error) {
-	request := append(fmt.Appendf(nil, "POST /tor/hs/3/publish HTTP/1.0\r\nContent-Length: %d\r\n\r\n", len(doc)), doc...)
+	request := append(dirclient.Anonymous("POST", "/tor/hs/3/publish", dir.IPv4(), fmt.Sprint("Content-Length: ", len(doc))), doc...)
 	status, _, err := s.ask(ctx, dir, request)
 	if err == nil && status != http.StatusOK {
 		err = fault.New(fault.Refused, "onion service's directory: it answers an upload with status %d", status)
@@ -84,7 +85,7 @@ func (s *Service) upload(ctx context.Context, dir netdir.Relay, doc []byte) (ref
 
 // fetch implements store.
 func (s *Service) fetch(ctx context.Context, dir netdir.Relay, blinded ident.Ed25519ID) (*netdoc.HSDescriptor, error) {
-	request := fmt.Appendf(nil, "GET /tor/hs/3/%s HTTP/1.0\r\n\r\n", base64.RawStdEncoding.EncodeToString(blinded[:]))
+	request := dirclient.Anonymous("GET", "/tor/hs/3/"+base64.RawStdEncoding.EncodeToString(blinded[:]), dir.IPv4())
 	status, body, err := s.ask(ctx, dir, request)
 	switch {
 	case err != nil:
