@@ -27,6 +27,9 @@ func TestUnlisted(t *testing.T) {
 			}
 			s.points[i-1].target = r.Target()
 		}
+		for _, p := range s.points {
+			p.renew = false // the service may have looked while none was listed
+		}
 		gone := s.points[2]
 		s.mu.Unlock()
 		s.kick()
