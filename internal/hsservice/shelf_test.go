@@ -224,12 +224,14 @@ func (h *shelf) joinBy(t *testing.T, by store, cfg Config, points int) *Service 
 	}
 	synctest.Wait() // it has no directory, and rests
 	s.mu.Lock()
-	for range points {
+	listed := slices.Collect(h.dir.All())
+	for i := range points {
 		p, err := newPoint(time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
 		p.target, p.inc = relay(t), flow.DefaultParams().SendmeInc
+		p.target.RSA = listed[i%len(listed)].RSA() // one that is not listed is replaced
 		p.circ = new(circuit.Circuit)
 		s.points = append(s.points, p)
 	}
