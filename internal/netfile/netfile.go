@@ -4,12 +4,13 @@
 package netfile
 
 import (
-	"bytes"
 	"encoding"
+	"fmt"
 	"net/netip"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/BurntSushi/toml"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netaddr"
@@ -22,28 +23,28 @@ type file struct {
 	Name      string      `toml:"name"`
 	Authority []authority `toml:"authority"`
 	Fallback  []fallback  `toml:"fallback"`
-	Testing   *relaxed    `toml:"testing,omitempty"`
+	Testing   *relaxed    `toml:"testing"`
 }
 
 type authority struct {
 	Nickname string   `toml:"nickname"`
 	V3Ident  string   `toml:"v3ident"`
 	RSA      string   `toml:"rsa"`
-	Ed25519  string   `toml:"ed25519,omitempty"`
+	Ed25519  string   `toml:"ed25519"`
 	ORPort   []string `toml:"orport"`
-	DirPort  string   `toml:"dirport,omitempty"`
+	DirPort  string   `toml:"dirport"`
 }
 
 type fallback struct {
 	RSA     string   `toml:"rsa"`
-	Ed25519 string   `toml:"ed25519,omitempty"`
+	Ed25519 string   `toml:"ed25519"`
 	ORPort  []string `toml:"orport"`
 }
 
 type relaxed struct {
-	AllowPrivateAddresses  *bool  `toml:"allow_private_addresses,omitempty"`
-	EnforceDistinctSubnets *bool  `toml:"enforce_distinct_subnets,omitempty"`
-	VotingInterval         string `toml:"voting_interval,omitempty"`
+	AllowPrivateAddresses  *bool  `toml:"allow_private_addresses"`
+	EnforceDistinctSubnets *bool  `toml:"enforce_distinct_subnets"`
+	VotingInterval         string `toml:"voting_interval"`
 }
 
 // keys lists the keys of all tables, for suggestions.
@@ -187,51 +188,41 @@ func addrPort(s string) (netip.AddrPort, error) {
 	return netaddr.PlainPort(ap), nil
 }
 
-// Format writes n as a network file that Parse reads back.
+// Format writes n as a network file that Parse reads back. check leaves no character
+// that TOML escapes.
 func Format(n *netdir.Network) ([]byte, error) {
 	if err := check(n); err != nil {
 		return nil, err
 	}
-	f := file{Name: n.Name}
+	b := fmt.Appendf(nil, "name = %q\n", n.Name)
 	for _, a := range n.Authorities {
-		out := authority{
-			Nickname: a.Nickname, V3Ident: a.V3Ident.String(), RSA: a.RSA.String(),
-			Ed25519: edText(a.Ed), ORPort: texts(a.ORPorts),
-		}
+		b = fmt.Appendf(b, "\n[[authority]]\nnickname = %q\nv3ident = %q\n", a.Nickname, a.V3Ident)
+		b = appendRelay(b, a.RSA, a.Ed, a.ORPorts)
 		if a.DirPort.IsValid() {
-			out.DirPort = a.DirPort.String()
+			b = fmt.Appendf(b, "dirport = %q\n", a.DirPort)
 		}
-		f.Authority = append(f.Authority, out)
 	}
-	for _, b := range n.Fallbacks {
-		f.Fallback = append(f.Fallback, fallback{RSA: b.RSA.String(), Ed25519: edText(b.Ed), ORPort: texts(b.ORPorts)})
+	for _, f := range n.Fallbacks {
+		b = appendRelay(append(b, "\n[[fallback]]\n"...), f.RSA, f.Ed, f.ORPorts)
 	}
 	if t := n.Testing; t != netdir.DefaultTesting() {
-		f.Testing = &relaxed{AllowPrivateAddresses: &t.AllowPrivateAddresses, EnforceDistinctSubnets: &t.EnforceDistinctSubnets}
+		b = fmt.Appendf(b, "\n[testing]\nallow_private_addresses = %t\nenforce_distinct_subnets = %t\n", t.AllowPrivateAddresses, t.EnforceDistinctSubnets)
 		if t.VotingInterval != 0 {
-			f.Testing.VotingInterval = t.VotingInterval.String()
+			b = fmt.Appendf(b, "voting_interval = %q\n", t.VotingInterval)
 		}
 	}
-	var b bytes.Buffer
-	enc := toml.NewEncoder(&b)
-	enc.Indent = ""
-	if err := enc.Encode(f); err != nil {
-		return nil, fault.New(fault.Local, "network file: %w", err)
-	}
-	return b.Bytes(), nil
+	return b, nil
 }
 
-func edText(id ident.Ed25519ID) string {
-	if id.IsZero() {
-		return ""
+// appendRelay writes the keys that authorities and fallbacks share.
+func appendRelay(b []byte, rsa ident.RSAID, ed ident.Ed25519ID, orPorts []netip.AddrPort) []byte {
+	b = fmt.Appendf(b, "rsa = %q\n", rsa)
+	if !ed.IsZero() {
+		b = fmt.Appendf(b, "ed25519 = %q\n", ed)
 	}
-	return id.String()
-}
-
-func texts(aps []netip.AddrPort) []string {
-	out := make([]string, len(aps))
-	for i, ap := range aps {
-		out[i] = ap.String()
+	list := make([]string, len(orPorts))
+	for i, ap := range orPorts {
+		list[i] = strconv.Quote(ap.String())
 	}
-	return out
+	return fmt.Appendf(b, "orport = [%s]\n", strings.Join(list, ", "))
 }
