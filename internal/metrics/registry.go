@@ -3,6 +3,7 @@ package metrics
 import (
 	"cmp"
 	"fmt"
+	"reflect"
 	"regexp"
 	"slices"
 	"sync"
@@ -27,30 +28,30 @@ type entry struct {
 
 // Counter returns the counter of that name, which it makes when there is none.
 func (r *Registry) Counter(name, help string) *Counter {
-	return register(r, name, help, new(Counter), false)
+	return r.register(name, help, new(Counter), false).(*Counter)
 }
 
 // Gauge returns the gauge of that name, which it makes when there is none.
 func (r *Registry) Gauge(name, help string) *Gauge {
-	return register(r, name, help, new(Gauge), false)
+	return r.register(name, help, new(Gauge), false).(*Gauge)
 }
 
 // Histogram returns the histogram of that name, which it makes when there is
 // none.
 func (r *Registry) Histogram(name, help string) *Histogram {
-	return register(r, name, help, new(Histogram), false)
+	return r.register(name, help, new(Histogram), false).(*Histogram)
 }
 
 // CounterFunc registers a counter that is kept elsewhere: f returns its value.
 // A second registration replaces the first. f must be quick, safe for any
 // goroutine, and must not use the registry.
 func (r *Registry) CounterFunc(name, help string, f func() uint64) {
-	register(r, name, help, f, true)
+	r.register(name, help, f, true)
 }
 
 // GaugeFunc is CounterFunc for a gauge.
 func (r *Registry) GaugeFunc(name, help string, f func() int64) {
-	register(r, name, help, f, true)
+	r.register(name, help, f, true)
 }
 
 // metricName is a name of Prometheus' data model. Values of labels have no
@@ -60,7 +61,7 @@ var metricName = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)` +
 
 // register returns the metric of that name: m when there is none, or when m
 // replaces it.
-func register[M any](r *Registry, name, help string, m M, replace bool) M {
+func (r *Registry) register(name, help string, m any, replace bool) any {
 	parts := metricName.FindStringSubmatch(name)
 	if parts == nil {
 		panic(fmt.Sprintf("metrics: %q is not a metric's name", name))
@@ -75,13 +76,11 @@ func register[M any](r *Registry, name, help string, m M, replace bool) M {
 		r.entries = slices.Insert(r.entries, i, e)
 		return m
 	}
-	have, ok := r.entries[i].metric.(M)
-	if !ok {
-		panic(fmt.Sprintf("metrics: %s is a %T, not a %T", name, r.entries[i].metric, m))
+	if have := r.entries[i].metric; reflect.TypeOf(have) != reflect.TypeOf(m) {
+		panic(fmt.Sprintf("metrics: %s is a %T, not a %T", name, have, m))
 	}
 	if replace {
 		r.entries[i].metric = m
-		return m
 	}
-	return have
+	return r.entries[i].metric
 }
