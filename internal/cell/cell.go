@@ -82,7 +82,7 @@ const (
 // IsVariable reports whether cells with this command carry a length.
 func (c Command) IsVariable() bool { return c == CmdVersions || c >= 128 }
 
-var commandNames = [256]string{
+var commandNames = map[Command]string{
 	CmdPadding: "PADDING", CmdCreate: "CREATE", CmdCreated: "CREATED", CmdRelay: "RELAY", CmdDestroy: "DESTROY",
 	CmdCreateFast: "CREATE_FAST", CmdCreatedFast: "CREATED_FAST", CmdVersions: "VERSIONS", CmdNetinfo: "NETINFO",
 	CmdRelayEarly: "RELAY_EARLY", CmdCreate2: "CREATE2", CmdCreated2: "CREATED2",

@@ -83,7 +83,7 @@ const (
 
 // relayCommands describes each relay command. A command that only the circuit
 // knows has neither OnStream nor OnEither.
-var relayCommands = [256]struct {
+var relayCommands = map[RelayCommand]struct {
 	name   string
 	traits Traits
 }{

@@ -14,7 +14,7 @@ func TestRelayCommands(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range 256 {
 		c := RelayCommand(i)
-		row := relayCommands[i]
+		row := relayCommands[c]
 		if c.Known() != (row.name != "") || c.Known() != c.Has(byEither) {
 			t.Errorf("%v: name %q, traits %b: a known command has a name and a sender", c, row.name, row.traits)
 		}
