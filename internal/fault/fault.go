@@ -95,7 +95,10 @@ func New(kind Kind, format string, args ...any) error {
 	return &kinded{kind, fmt.Errorf(format, args...)}
 }
 
-// Wrap attaches a kind to err, and returns nil for nil.
+// Wrap attaches a kind to err, and returns nil for nil. Its hundred calls would take
+// 13 kB of the program if they were inlined.
+//
+//go:noinline
 func Wrap(kind Kind, err error) error {
 	if err == nil {
 		return nil
