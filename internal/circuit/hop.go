@@ -31,6 +31,7 @@ type Hop struct {
 	// guarded by c.mu
 	send    flow.Sender
 	tags    flow.TagQueue // the tags that the next SENDMEs must have
+	plain   int           // DATA cells in a row, the last ones, without salt
 	waiters []*Waiter     // streams that wait for credit, the longest first
 	spent   time.Duration // on handshakes, by this end
 	ahead   time.Duration // the part of it before the previous hop existed

@@ -1,7 +1,6 @@
 package circuit
 
 import (
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 
@@ -130,6 +129,12 @@ func (h *Hop) sealDataLocked(stream uint16, p []byte, maxCells int) (n, cells in
 	off := h.format.DataOffset(cell.RelayData)
 	for i := range k {
 		size := min(per, len(p)-n)
+		if h.plain++; h.plain >= h.info.SendmeInc {
+			size = min(size, per-salt)
+		}
+		if size <= per-salt {
+			h.plain = 0
+		}
 		slot := b[i*cell.Len : (i+1)*cell.Len]
 		payload := cell.Payload(slot)
 		if err := h.format.PutHeader(payload, cell.RelayData, stream, size); err != nil {
@@ -151,22 +156,6 @@ func (h *Hop) sealDataLocked(stream uint16, p []byte, maxCells int) (n, cells in
 		flush = home.Channel()
 	}
 	return n, k, credit > k, flush, nil
-}
-
-// pad fills the rest of a relay cell: four zero bytes, then random ones, so that
-// nobody can predict a SENDME tag (tor-spec, "relay cells").
-func pad(b []byte) {
-	k := copy(b, []byte{0, 0, 0, 0})
-	b = b[k:]
-	for len(b) >= 8 {
-		v := rand.Uint64()
-		b[0], b[1], b[2], b[3] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
-		b[4], b[5], b[6], b[7] = byte(v>>32), byte(v>>40), byte(v>>48), byte(v>>56)
-		b = b[8:]
-	}
-	for i := range b {
-		b[i] = byte(rand.Uint32())
-	}
 }
 
 // sealLocked encrypts one cell with a message for h: it adds the layer of h, and

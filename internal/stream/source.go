@@ -10,10 +10,11 @@ import (
 )
 
 // maxBatch is how many DATA cells are sealed at a time, two TLS records' worth;
-// sourceSize is the number of bytes read at a time, the data of two batches.
+// sourceSize is the number of bytes read at a time, the data of two batches: where a SENDME
+// acknowledges 31 cells, one of these has 20 bytes less (see circuit.Hop.SendData).
 const (
 	maxBatch   = 62
-	sourceSize = 2 * maxBatch * 498
+	sourceSize = 2 * (maxBatch*498 - 2*20)
 	sourceCost = 64 << 10 // its size in the allocator
 )
 
