@@ -7,6 +7,7 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/handshake"
 )
 
 // fromHome handles a run of relay cells from the home channel.
@@ -232,10 +233,17 @@ func takeSendme(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	c := h.c
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if sm.Version != 1 {
-		return fault.New(fault.Protocol, "SENDME: version %d, 1 wanted", sm.Version)
+	switch {
+	case sm.Version == 1:
+		err = h.tags.Check(sm.Tag)
+	case sm.Version == 0 && h.info.Handshake == handshake.Fast.Name && !h.info.Client:
+		// A client from before authenticated SENDMEs, which fetches the consensus that says
+		// it is too old. Hung up on, it would try again without end.
+		err = h.tags.Skip()
+	default:
+		err = fault.New(fault.Protocol, "SENDME: version %d, 1 wanted", sm.Version)
 	}
-	if err := h.tags.Check(sm.Tag); err != nil {
+	if err != nil {
 		return err
 	}
 	blocked := c.roomWait

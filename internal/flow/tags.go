@@ -43,14 +43,33 @@ func (q *TagQueue) Push(t []byte) {
 // a SENDME. An error is a violation of the protocol: the peer acknowledges cells
 // that it did not receive (proposal 289).
 func (q *TagQueue) Check(t []byte) error {
-	if q.n == 0 {
-		return fault.New(fault.Protocol, "SENDME: none is due")
+	e := q.take()
+	if e == nil {
+		return errNoneDue
 	}
-	e := &q.ring[q.first]
-	q.first = (q.first + 1) & (len(q.ring) - 1)
-	q.n--
 	if subtle.ConstantTimeCompare(e.b[:e.n], t) != 1 {
 		return fault.New(fault.Protocol, "SENDME: wrong tag")
 	}
 	return nil
+}
+
+// Skip removes the oldest tag for a SENDME that has none.
+func (q *TagQueue) Skip() error {
+	if q.take() == nil {
+		return errNoneDue
+	}
+	return nil
+}
+
+var errNoneDue = fault.New(fault.Protocol, "SENDME: none is due")
+
+// take removes and returns the oldest tag; nil: there is none.
+func (q *TagQueue) take() *tag {
+	if q.n == 0 {
+		return nil
+	}
+	e := &q.ring[q.first]
+	q.first = (q.first + 1) & (len(q.ring) - 1)
+	q.n--
+	return e
 }

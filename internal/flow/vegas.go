@@ -1,10 +1,6 @@
 package flow
 
-import (
-	"time"
-
-	"github.com/chivenet/chive/internal/fault"
-)
+import "time"
 
 // vegas is TOR_VEGAS (proposal 324, section 3.3): it estimates how many of the
 // circuit's cells wait in relays' queues, as the window minus the
@@ -60,7 +56,7 @@ func (v *vegas) Sent(now time.Time) bool {
 func (v *vegas) Sendme(now time.Time, blocked bool) error {
 	at, ok := v.rtt.take()
 	if !ok || v.infl < v.inc {
-		return fault.New(fault.Protocol, "SENDME: none is due")
+		return errNoneDue
 	}
 	v.nextUpdate = max(0, v.nextUpdate-1)
 	v.nextCwnd = max(0, v.nextCwnd-1)
