@@ -48,9 +48,6 @@ func (t *joined) cut() {
 
 // Done implements stream.Ender.
 func (t *joined) Done() {
-	in, out := t.s.Bytes()
-	t.e.opts.Stats.BytesOut.Add(in)
-	t.e.opts.Stats.BytesIn.Add(out)
 	t.e.part(t)
 	_ = t.s.Close()
 	t.done()

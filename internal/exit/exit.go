@@ -69,7 +69,7 @@ func New(cfg *Config, dir *dirserver.Server, opts Options) (*Exit, error) {
 		opts.Stats = new(Stats)
 	}
 	e := &Exit{dir: dir, opts: opts, flush: flushTime, circs: map[*circuit.Hop]*circState{}, joined: map[*joined]struct{}{}}
-	e.terms = stream.Terms{Reason: endReason, Flush: func() time.Duration { return e.flush }, Log: opts.Log}
+	e.terms = stream.Terms{Reason: endReason, Flush: func() time.Duration { return e.flush }, Up: &opts.Stats.BytesIn, Down: &opts.Stats.BytesOut, Log: opts.Log}
 	if err := e.SetConfig(cfg); err != nil {
 		return nil, err
 	}

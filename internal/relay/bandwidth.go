@@ -9,9 +9,9 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
-// bandwidth measures the traffic of the relay: the greatest rate over ten
-// consecutive seconds (dir-spec, "bandwidth-observed"), and the bytes of every
-// day.
+// bandwidth measures the traffic of the relay, on its links and with an exit's targets:
+// the greatest rate over ten consecutive seconds (dir-spec, "bandwidth-observed"), and the
+// bytes of every day.
 type bandwidth struct {
 	mu      sync.Mutex // guards what follows
 	started bool

@@ -120,8 +120,8 @@ func (r *Relay) housekeep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-second.C:
-			c := &r.stats.Channel
-			r.bandwidth.sample(now, c.BytesIn.Load(), c.BytesOut.Load())
+			c, x := &r.stats.Channel, &r.stats.Exit
+			r.bandwidth.sample(now, c.BytesIn.Load()+x.BytesIn.Load(), c.BytesOut.Load()+x.BytesOut.Load())
 			if n++; n%60 == 0 {
 				r.channels.Reap()
 				r.dos.forget()

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -20,7 +21,9 @@ type Terms struct {
 	// circuit closed, and each chunk of what came before the stream ended; nil: as long
 	// as it likes.
 	Flush func() time.Duration
-	Log   *slog.Logger
+	// Up and Down count the bytes that come from the connection and that go to it, if not nil.
+	Up, Down *atomic.Uint64
+	Log      *slog.Logger
 }
 
 // Ender is told when a joint is over and its connection is closed.
@@ -71,7 +74,7 @@ func (s *Stream) join(conn net.Conn, first []byte, t *Terms, owner Ender) Joined
 	j.rests = j.conn.MayRest()
 	j.sink.to = j
 	if j.conn.Tries() {
-		j.sink.try = &j.conn
+		j.sink.try = j
 	}
 	s.setSink(&j.sink)
 	s.joint.Store(j)

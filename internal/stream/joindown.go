@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -86,7 +87,23 @@ func (j *joint) Write(p []byte) (int, error) {
 	if j.s.ended.Load() && !j.s.circuitClosed() {
 		j.hurry()
 	}
-	return j.conn.Write(p)
+	n, err := j.conn.Write(p)
+	tally(j.terms.Down, n)
+	return n, err
+}
+
+// TryWrite implements trier, for the channel's reader.
+func (j *joint) TryWrite(p []byte) (int, error) {
+	n, err := j.conn.TryWrite(p)
+	tally(j.terms.Down, n)
+	return n, err
+}
+
+// tally adds n to a counter of Terms, if there is one.
+func tally(to *atomic.Uint64, n int) {
+	if to != nil {
+		to.Add(uint64(n))
+	}
 }
 
 // hurry bounds the time of writes to the connection: the stream has ended, or its circuit

@@ -61,6 +61,7 @@ func (j *joint) pour(f *source, wait bool) error {
 	for {
 		b, err := f.read(wait)
 		if len(b) > 0 {
+			tally(j.terms.Up, len(b))
 			if _, werr := j.s.Write(b); werr != nil {
 				return werr
 			}
