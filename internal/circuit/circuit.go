@@ -192,7 +192,7 @@ func (c *Circuit) Close(reason cell.DestroyReason, cause error) {
 	each := func(f func()) { panics.Contain(c.env.Log, nil, f)() }
 	for _, h := range hops {
 		if s := h.set.Load(); s != nil {
-			each(func() { s.legClosed(cause) })
+			each(func() { s.legClosed(h, cause) })
 		}
 	}
 	if home := c.home.Load(); home != nil {

@@ -2,12 +2,14 @@ package circuit
 
 import (
 	"errors"
+	"math"
 	"sync"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/flow"
 )
 
 // Set is a conflux set (proposal 329): circuits that end at the same hop and
@@ -21,7 +23,7 @@ type Set struct {
 	now   func() time.Time
 
 	mu     sync.Mutex // guards what follows, and the order of sent messages
-	legs   []*leg     // changed with rmu held too
+	legs   []*leg     // replaced whole, with rmu held too
 	cur    *leg       // the leg on which messages are sent
 	sent   uint64     // number of the last message sent on the set
 	closed bool
@@ -29,6 +31,7 @@ type Set struct {
 	rmu       sync.Mutex // guards what follows; held while streams receive messages, so locked before mu
 	delivered uint64     // number of the last message given to a stream
 	early     map[uint64]earlyMessage
+	fewer     bool // a leg was lost, and the set goes on without it
 
 	wmu     sync.Mutex // guards what follows; innermost
 	waiters []*Waiter
@@ -39,6 +42,7 @@ type leg struct {
 	hop  *Hop
 	rtt  time.Duration // from the handshake that linked the leg
 	sent uint64        // number of the last message sent on this leg; guarded by mu
+	last time.Time     // when that was; guarded by mu
 	recv uint64        // number of the last message received on it; guarded by rmu
 	owed []cell.Sendme // delayed SENDMEs, in their order; guarded by rmu
 }
@@ -67,17 +71,16 @@ func newSet(nonce [32]byte, now func() time.Time) *Set {
 	return &Set{nonce: nonce, now: now, early: map[uint64]earlyMessage{}}
 }
 
-// add makes h a leg. When one leg closes, all are closed, because the messages in
-// flight on it are lost.
-func (s *Set) add(h *Hop, rtt time.Duration) error {
-	if err := s.join(h, rtt); err != nil {
+// add makes l a leg. When one leg closes, all are closed: see drop for the exception.
+func (s *Set) add(l *leg) error {
+	if err := s.join(l); err != nil {
 		return err
 	}
-	h.c.OnClose(s.legClosed)
+	l.hop.c.OnClose(func(cause error) { s.legClosed(l.hop, cause) })
 	return nil
 }
 
-func (s *Set) join(h *Hop, rtt time.Duration) error {
+func (s *Set) join(l *leg) error {
 	s.rmu.Lock()
 	defer s.rmu.Unlock()
 	s.mu.Lock()
@@ -85,15 +88,14 @@ func (s *Set) join(h *Hop, rtt time.Duration) error {
 	if s.closed {
 		return fault.New(fault.Closed, "conflux: the set is closed")
 	}
-	if len(s.legs) > 0 && s.legs[0].hop.info.Target.RelayID != h.info.Target.RelayID {
+	if len(s.legs) > 0 && s.legs[0].hop.info.Target.RelayID != l.hop.info.Target.RelayID {
 		return fault.New(fault.Local, "conflux: the legs end at different relays")
 	}
-	l := &leg{hop: h, rtt: rtt}
-	s.legs = append(s.legs, l)
+	s.legs = append(s.legs[:len(s.legs):len(s.legs)], l)
 	if s.cur == nil {
 		s.cur = l
 	}
-	h.set.Store(s)
+	l.hop.set.Store(s)
 	return nil
 }
 
@@ -101,19 +103,25 @@ func (s *Set) join(h *Hop, rtt time.Duration) error {
 // another leg of its set had closed.
 var ErrLegClosed = errors.New("conflux: a leg closed")
 
-func (s *Set) legClosed(cause error) {
-	s.mu.Lock()
-	if s.closed {
-		s.mu.Unlock()
-		return
-	}
-	s.closed = true
-	legs := s.legs
-	s.mu.Unlock()
+func (s *Set) legClosed(h *Hop, cause error) {
+	legs := s.end(h)
 	for _, l := range legs {
 		l.hop.c.Close(cell.DestroyNone, fault.New(fault.KindOf(cause), "%w: %w", ErrLegClosed, cause))
 	}
-	s.wakeAll()
+	if legs != nil {
+		s.wakeAll()
+	}
+}
+
+// end ends the set, if h is a leg of it, and returns what is to be closed.
+func (s *Set) end(h *Hop) []*leg {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed || s.legOf(h) == nil {
+		return nil
+	}
+	s.closed = true
+	return s.legs
 }
 
 // Legs returns the circuits of the set, the first one first.
@@ -130,40 +138,72 @@ func (s *Set) Legs() []*Circuit {
 // Conflux returns the set that the hop belongs to, or nil.
 func (h *Hop) Conflux() *Set { return h.set.Load() }
 
-// choose picks the leg to send on: among those with an open window, the one with
-// the lowest round-trip time; if there is none, the present one. The caller holds
-// mu.
-func (s *Set) choose() *leg {
-	best := s.cur
-	bestRTT, bestOpen := time.Duration(0), false
-	for _, l := range s.legs {
-		st := l.hop.flowState()
-		rtt := l.rtt
-		if st.RTT > 0 {
-			rtt = st.RTT
-		}
-		open := l.hop.SendFlow() > 0
-		if open && (!bestOpen || rtt < bestRTT) {
-			best, bestRTT, bestOpen = l, rtt, true
-		}
+// ready reports whether DATA can be sent to the hop now, and its round-trip time, which is
+// zero while it is not known.
+func (h *Hop) ready() (rtt time.Duration, ok bool) {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	rtt = h.send.State().RTT
+	if h.send.Available() <= 0 {
+		return rtt, false
 	}
-	return best
+	ok = h.c.home.Load().Room() > 0
+	if !ok {
+		h.c.roomWait = true
+	}
+	return rtt, ok
 }
 
-// switchTo makes l the leg on which messages are sent. The caller holds mu.
-func (s *Set) switchTo(l *leg) error {
-	if l == s.cur {
-		return nil
+func (h *Hop) flowState() flow.State {
+	h.c.mu.Lock()
+	defer h.c.mu.Unlock()
+	return h.send.State()
+}
+
+// choose picks the leg to send on: among those that can send now, the one with the
+// lowest round-trip time; if there is none, the present one. The time of an exit's leg
+// is not known before LINKED_ACK: it is the last choice, because the leg of which
+// nothing has come yet is the slow one. The caller holds mu.
+func (s *Set) choose() (best *leg, ready bool) {
+	best = s.cur
+	var least time.Duration
+	for _, l := range s.legs {
+		rtt, open := l.hop.ready()
+		if rtt == 0 {
+			rtt = l.rtt
+		}
+		if rtt == 0 {
+			rtt = math.MaxInt64
+		}
+		if open && (!ready || rtt < least) {
+			best, least, ready = l, rtt, true
+		}
+	}
+	return best, ready
+}
+
+// turn makes the leg that choose picks the one on which messages are sent. If it has just
+// gone, the present one stays. The caller holds mu.
+func (s *Set) turn() {
+	l, ready := s.choose()
+	if l == s.cur || !ready {
+		return
 	}
 	if missed := s.sent - l.sent; missed > 0 {
 		m := cell.ConfluxSwitch{Seq: uint32(missed)}
-		if err := l.hop.sendCell(cell.CmdRelay, cell.RelayConfluxSwitch, 0, m.Append(nil)); err != nil {
-			return err
+		if l.hop.sendCell(cell.CmdRelay, cell.RelayConfluxSwitch, 0, m.Append(nil)) != nil {
+			return
 		}
 		l.sent = s.sent
 	}
 	s.cur = l
-	return nil
+}
+
+// count counts n messages that were sent on the present leg. The caller holds mu.
+func (s *Set) count(n int) {
+	s.sent += uint64(n)
+	s.cur.sent += uint64(n)
+	s.cur.last = s.now()
 }
 
 // sendData is Hop.SendData for the set.
@@ -181,15 +221,11 @@ func (s *Set) sendData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cel
 func (s *Set) sealData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cells int, flush *channel.Channel, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	l := s.choose()
-	if l.hop.SendFlow() > 0 {
-		if err := s.switchTo(l); err != nil {
-			return 0, 0, nil, err
-		}
-	}
+	s.turn()
 	n, cells, flush, err = s.cur.hop.sealData(stream, p, maxCells)
-	s.cur.sent += uint64(cells)
-	s.sent += uint64(cells)
+	if cells > 0 {
+		s.count(cells)
+	}
 	if cells > 0 || err != nil {
 		s.dequeue(w)
 		s.wakeFirst()
@@ -201,11 +237,11 @@ func (s *Set) sealData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cel
 func (s *Set) send(cmd cell.RelayCommand, stream uint16, body []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.turn()
 	if err := s.cur.hop.sendCell(cell.CmdRelay, cmd, stream, body); err != nil {
 		return err
 	}
-	s.cur.sent++
-	s.sent++
+	s.count(1)
 	return nil
 }
 

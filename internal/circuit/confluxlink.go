@@ -17,7 +17,9 @@ var ErrLinkGivenUp = errors.New("link circuits: given up")
 
 // LinkConflux makes one set of a client's circuits, which must end at the same
 // relay, with congestion control, and have no streams yet. After an error all of
-// them are closed. Callers open streams on the last hop of the first circuit.
+// them are closed. Callers open streams on the last hop of the set's first leg: the
+// one with the lowest round-trip time, on which most is sent. The set can do without
+// another leg, but not without that one.
 func LinkConflux(ctx context.Context, circs []*Circuit, ux cell.ConfluxUX) (*Set, error) {
 	s, err := linkConflux(ctx, circs, ux)
 	if err != nil {
@@ -59,8 +61,8 @@ func linkConflux(ctx context.Context, circs []*Circuit, ux cell.ConfluxUX) (*Set
 			return nil, err
 		}
 	}
-	var rtts []time.Duration
-	for _, a := range open {
+	legs := make([]*leg, len(open))
+	for i, a := range open {
 		_, body, err := a.want.Wait(ctx)
 		if err != nil {
 			return nil, err
@@ -72,10 +74,13 @@ func linkConflux(ctx context.Context, circs []*Circuit, ux cell.ConfluxUX) (*Set
 		if subtle.ConstantTimeCompare(got.Nonce[:], link.Nonce[:]) != 1 || got.LastSent != 0 || got.LastRecv != 0 {
 			return nil, fault.New(fault.Protocol, "CONFLUX_LINKED: it is for another set")
 		}
-		rtts = append(rtts, s.now().Sub(a.at))
+		h := circs[i].Last()
+		if legs[i] = (&leg{hop: h, rtt: h.linkedAt.Sub(a.at)}); legs[i].rtt < legs[0].rtt {
+			legs[0], legs[i] = legs[i], legs[0]
+		}
 	}
-	for i, c := range circs {
-		if err := s.add(c.Last(), rtts[i]); err != nil {
+	for _, l := range legs {
+		if err := s.add(l); err != nil {
 			return nil, err
 		}
 	}
@@ -85,4 +90,13 @@ func linkConflux(ctx context.Context, circs []*Circuit, ux cell.ConfluxUX) (*Set
 		}
 	}
 	return s, nil
+}
+
+// confluxLinked notes when LINKED came, and gives it to who waits for it: it may wait for
+// that of another leg first.
+func confluxLinked(h *Hop, m cell.RelayMsg, cc cell.Command) error {
+	if h.meta.waitsFor(m.Cmd) {
+		h.linkedAt = h.Now()
+	}
+	return awaited(h, m, cc)
 }

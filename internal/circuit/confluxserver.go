@@ -54,7 +54,7 @@ func confluxLink(h *Hop, msg cell.RelayMsg, _ cell.Command) error {
 	if err := h.Send(cell.RelayConfluxLinked, 0, answer.Append(nil)); err != nil {
 		return fault.Except(fault.Closed, err)
 	}
-	if err := set.add(h, 0); err != nil {
+	if err := set.add(&leg{hop: h}); err != nil {
 		// Another leg has closed meanwhile. For the client this circuit is a leg
 		// of that set: it is useless alone.
 		h.c.Close(cell.DestroyNone, err)

@@ -48,7 +48,8 @@ type Hop struct {
 	recv  *flow.Receiver // owned by home's reader
 	long  longMessage    // owned by home's reader
 	rekey rekeyState
-	// linkedAt is when a relay sent CONFLUX_LINKED; owned by home's reader.
+	// linkedAt is when a relay sent CONFLUX_LINKED, or it came to a client; owned by
+	// home's reader until LINKED_ACK.
 	linkedAt time.Time
 
 	meta replies             // answers that a goroutine waits for

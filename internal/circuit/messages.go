@@ -29,6 +29,7 @@ var messages = [256]struct{ client, relay, service messageHandler }{
 	cell.RelayLongExtend2:      {relay: longExtend},
 	cell.RelayLongExtended2:    {client: longAwaited},
 	cell.RelayConfluxLink:      {relay: confluxLink},
+	cell.RelayConfluxLinked:    {client: confluxLinked},
 	cell.RelayConfluxLinkedAck: {relay: confluxLinkedAck},
 	cell.RelayConfluxSwitch:    {client: confluxSwitch, relay: confluxSwitch},
 	cell.RelayRekeyRequest:     {relay: rekeyRequest, service: onionRekeyRequest},

@@ -6,7 +6,6 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/handshake"
 )
 
@@ -283,10 +282,4 @@ func (h *Hop) SendFlow() int {
 	h.c.mu.Lock()
 	defer h.c.mu.Unlock()
 	return h.send.Available()
-}
-
-func (h *Hop) flowState() flow.State {
-	h.c.mu.Lock()
-	defer h.c.mu.Unlock()
-	return h.send.State()
 }

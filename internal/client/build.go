@@ -99,12 +99,13 @@ func (c *Client) Build(ctx context.Context, spec pool.Spec) (pool.Circuit, error
 	if err != nil {
 		return nil, err
 	}
-	if err := c.addLeg(ctx, spec, circ); err != nil {
+	with, err := c.addLeg(ctx, spec, circ)
+	if err != nil {
 		circ.Close()
 		return nil, err
 	}
 	c.first()
-	return circ, nil
+	return with, nil
 }
 
 // first notes that a circuit was built.

@@ -22,8 +22,9 @@ var errSecondLeg = fault.New(fault.Timeout, "conflux: the second leg takes too l
 
 // addLeg makes a conflux set of a circuit to an exit that can do it, by a
 // second circuit over another guard. A circuit without a second leg is good
-// enough, unless the user asked for conflux.
-func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) error {
+// enough, unless the user asked for conflux. addLeg returns the circuit that has the
+// streams; after an error the caller closes first.
+func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) (*Circ, error) {
 	want := c.cfg.Conflux
 	exit := first.path.Exit()
 	if want == Auto && c.confluxEnabled() {
@@ -32,7 +33,7 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) error 
 		want = Off
 	}
 	if want == Off || len(spec.Dests) == 0 || !exit.Target.Proto.Has(protover.Conflux, protover.ConfluxV1) || !first.Last().Info().Congestion {
-		return nil
+		return first, nil
 	}
 	s := pool.Spec{Spec: path.Spec{Dests: spec.Dests, Stable: spec.Stable, Last: &exit.Target}, Slow: spec.Slow}
 	for i, id := range first.path.IDs() {
@@ -51,18 +52,22 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) error 
 	defer cancel()
 	second, err := c.buildOne(leg, s)
 	if err == nil {
-		if err = c.linkLegs(ctx, first, second); err != nil {
-			return err // both are closed
+		set, err := c.linkLegs(ctx, first, second)
+		if err != nil {
+			return nil, err // both are closed
+		}
+		if set.Legs()[0] == second.Circuit {
+			first, second = second, first
 		}
 		first.legs = append(first.legs, second)
 		c.m.confluxSets.Inc()
-		return nil
+		return first, nil
 	}
 	if c.cfg.Conflux == On {
-		return err
+		return nil, err
 	}
 	c.log.Debug("no second leg", "err", err)
-	return first.Err()
+	return first, first.Err()
 }
 
 var errNotLinked = fault.New(fault.Timeout, "conflux: the exit does not answer")
@@ -70,13 +75,14 @@ var errNotLinked = fault.New(fault.Timeout, "conflux: the exit does not answer")
 // linkLegs makes one set of two circuits. It waits for the exit as long as a stream does:
 // an exit that never answers must not hold the circuits, and those who wait for them. They
 // take another exit then.
-func (c *Client) linkLegs(ctx context.Context, first, second *Circ) error {
+func (c *Client) linkLegs(ctx context.Context, first, second *Circ) (*circuit.Set, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.streamTimeout(1), errNotLinked)
 	defer cancel()
-	if _, err := circuit.LinkConflux(ctx, []*circuit.Circuit{first.Circuit, second.Circuit}, cell.ConfluxHighThroughput); err != nil {
-		return &pool.HopError{Relay: first.Exit(), Err: err}
+	set, err := circuit.LinkConflux(ctx, []*circuit.Circuit{first.Circuit, second.Circuit}, cell.ConfluxHighThroughput)
+	if err != nil {
+		return nil, &pool.HopError{Relay: first.Exit(), Err: err}
 	}
-	return nil
+	return set, nil
 }
 
 // confluxEnabled reads the consensus's parameter.
@@ -89,7 +95,9 @@ func (c *Client) confluxEnabled() bool {
 func (c *Circ) Legs() [][]ident.RSAID {
 	out := [][]ident.RSAID{c.path.IDs()}
 	for _, l := range c.legs {
-		out = append(out, l.path.IDs())
+		if l.Err() == nil { // else the set lost it
+			out = append(out, l.path.IDs())
+		}
 	}
 	return out
 }

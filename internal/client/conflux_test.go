@@ -62,7 +62,7 @@ func TestExitLinksNothing(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	err = c.linkLegs(ctx, legs[0], legs[1])
+	_, err = c.linkLegs(ctx, legs[0], legs[1])
 	var at *pool.HopError
 	if !errors.As(err, &at) || at.Relay != exit.Target.RSA {
 		t.Errorf("the exit is not named: %v", err)

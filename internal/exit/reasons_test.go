@@ -63,9 +63,11 @@ func TestNamesThatCannotBe(t *testing.T) {
 // stream broke the whole set with its first bytes.
 func TestNoDirectoryOnSets(t *testing.T) {
 	_, legs := circuits(t, 2, accept(t, "accept *:*"), dirserver.New(dirserver.Config{Docs: new(dirserver.Memory)}))
-	if _, err := circuit.LinkConflux(t.Context(), legs, cell.ConfluxHighThroughput); err != nil {
+	set, err := circuit.LinkConflux(t.Context(), legs, cell.ConfluxHighThroughput)
+	if err != nil {
 		t.Fatal(err)
 	}
+	legs = set.Legs()
 	for i, leg := range legs {
 		a, at := make(answers, 2), uint16(0)
 		if err := legs[0].Last().OpenStream(func(id uint16) circuit.StreamReceiver { at = id; return a }); err != nil {
