@@ -234,6 +234,17 @@ func broken(reason cell.DestroyReason, err error) bool {
 // broke closes the circuit after a panic.
 func (c *Circuit) broke(cause error) { c.Close(cell.DestroyInternal, cause) }
 
+// lost closes the circuit, which a relay or the link has ended. A conflux set may go on
+// without it.
+func (c *Circuit) lost(cause error) {
+	for _, h := range c.Hops() {
+		if s := h.set.Load(); s != nil {
+			s.drop(h)
+		}
+	}
+	c.Close(cell.DestroyNone, cause)
+}
+
 // violation destroys the circuit because a peer broke the protocol.
 func (c *Circuit) violation(err error) {
 	c.Close(cell.DestroyProtocol, fault.New(fault.Protocol, "circuit: %w", err))
@@ -265,7 +276,7 @@ func (s homeSide) HandleDestroy(reason cell.DestroyReason, err error) {
 		s.c.broke(err)
 		return
 	}
-	s.c.Close(cell.DestroyNone, err)
+	s.c.lost(err)
 }
 
 func (s homeSide) HandleWritable() { s.c.writable() }

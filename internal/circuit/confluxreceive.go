@@ -85,6 +85,10 @@ func (s *Set) order(l *leg, h *Hop, m cell.RelayMsg) error {
 		if _, twice := s.early[l.recv]; twice || l.recv <= s.delivered {
 			return fault.New(fault.Protocol, "conflux: message %d came twice", l.recv)
 		}
+		if s.fewer && s.stuck(s.legs) {
+			h.c.Close(cell.DestroyNone, errLost)
+			return nil
+		}
 		if len(s.early) >= maxEarly {
 			return fault.New(fault.Protocol, "conflux: %d messages wait for one that does not come", len(s.early))
 		}

@@ -187,6 +187,11 @@ func TestConfluxEnds(t *testing.T) {
 			t.Errorf("a leg too many: %v; the others: %v", at.Err(), legs[0].Err())
 		}
 		legs[3].Close(cell.DestroyNone, nil)
+		synctest.Wait()
+		if n := len(r.server.sets.m); n != 1 || legs[4].Err() != nil {
+			t.Errorf("an idle leg ended the set: %d sets, %v", n, legs[4].Err())
+		}
+		legs[0].Close(cell.DestroyNone, nil)
 		if left := r.left(); len(left) > 0 {
 			t.Error(left)
 		}

@@ -121,7 +121,7 @@ func truncated(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	if err != nil {
 		return err
 	}
-	h.c.Close(cell.DestroyNone, fault.New(fault.Network, "circuit: truncated at hop %d: %v", h.index+1, t.Reason))
+	h.c.lost(fault.New(fault.Network, "circuit: truncated at hop %d: %v", h.index+1, t.Reason))
 	return nil
 }
 

@@ -40,10 +40,12 @@ func confluxSeeds() map[string]fuzzInput {
 		// Another: a stream is accepted while its circuit closes.
 		"attack-late-stream": relay(do{"create", 0, 0, optCC}, do{"create", 5, 0, optCC}, do{"+resolve", 0, 0, 0}, do{"+begin", 0, 1, hostPause}, do{"+conflux-link", 0, 0, 0xb4},
 			do{"conflux-link", 1, 0, 0}, do{"+conflux-ack", 0, 0, 0}, do{"begin", 0, 0, 0}, do{"end", 1, 1, 0}),
+		"relay-lost-leg":  relay(with(linked, do{"begin", 0, 0, 0}, do{"end", 1, 1, 0}, do{"data", 0, 0x10, 2}, do{"conflux-switch", 0, 3, 0}, do{"data", 0, 0x10, 2})...),
 		"relay-two-sets":  relay(with(linked, do{"create", 2, 0, optCC | optCGO}, do{"create", 3, 0, optCC}, do{"conflux-link", 2, 1, 2}, do{"conflux-link", 3, 1, 2}, do{"begin", 2, 1, 0}, do{"data", 2, 0x11, 1})...),
 		"client-download": client(with(legs, do{"data", 0x11, 0x70, 9}, do{"conflux-switch", 0x10, 9, 0}, do{"data", 0x10, 0x70, 9}, do{"read", 0, 14, 0}, do{"stream-end", 0x10, 0, 6})...),
 		"client-upload":   client(with(legs, do{"write", 0, 14, 0}, do{"sendme", 0x11, 0, 2}, do{"sendme", 0x10, 0, 2}, do{"write", 0, 14, 0}, do{"xon", 0x11, 0, 1}, do{"close-stream", 0, 0, 6})...),
 		"client-close":    client(with(legs, do{"data", 0x11, 0x70, 2}, do{"end", 2, 0, 1}, do{"read", 0, 2, 0})...),
+		"client-lost-leg": client(with(legs, do{"truncated", 0x10, 0, 1}, do{"data", 0x11, 0x10, 2}, do{"write", 0, 2, 0}, do{"conflux-switch", 0x11, 3, 0}, do{"data", 0x11, 0x10, 2})...),
 		"client-deaf":     client(with(legs, do{"deaf", 0x10, 0, 0}, do{"write", 0, 17, 0}, do{"deaf", 0x10, 1, 0}, do{"end", 0, 0, 0})...),
 	}
 }
