@@ -45,7 +45,7 @@ type pointState struct {
 }
 
 func (s *pointState) unusable(now time.Time) bool {
-	return s != nil && now.Sub(s.at) < forgive && (s.refused || s.late || s.unreachable > maxUnreachable)
+	return s != nil && now.Sub(s.at) < forgive && (s.refused || s.late || s.unreachable >= maxUnreachable)
 }
 
 // historyLocked returns the history for an attempt that begins.

@@ -30,7 +30,7 @@ func TestPoints(t *testing.T) {
 			}
 		}
 		usable(1, false)
-		for n := range maxUnreachable + 1 {
+		for n := range maxUnreachable {
 			usable(1, false)
 			if _, err := c.reach(t.Context(), c.history(s.id), p); err != errNoCircuit {
 				t.Error(n, err)
