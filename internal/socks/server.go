@@ -288,25 +288,24 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopListening()
 	done := make(chan struct{})
 	go panics.Contain(s.cfg.Log, nil, func() { s.handlers.Wait(); close(done) })()
-	var err error
 	select {
 	case <-done:
 	case <-ctx.Done():
+	}
+	var err error
+	left := s.cuts()
+	if len(left) > 0 {
 		err = fault.New(fault.Timeout, "connections of local programs were cut: %w", context.Cause(ctx))
 	}
 	s.cancel()
-	s.cut()
+	for _, c := range left {
+		c.cut()
+	}
 	<-done
 	return err
 }
 
-// cut closes the open connections.
-func (s *Server) cut() {
-	for _, c := range s.cuts() {
-		c.cut()
-	}
-}
-
+// cuts returns the open connections, which the caller closes.
 func (s *Server) cuts() []connection {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -247,6 +247,19 @@ func TestShutdownCuts(t *testing.T) {
 	}
 }
 
+// TestShutdownCutsNothing: where no connection is open, none was cut, however short the time.
+func TestShutdownCutsNothing(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 20 { // Shutdown may see either first: that nobody is left, or that the time is over
+		s := NewSOCKS(Config{Dialer: &network{}})
+		start(t, s)
+		if err := s.Shutdown(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestListenAddresses(t *testing.T) {
 	dir := t.TempDir()
 	for _, ok := range []string{"9050", "127.0.0.1:0", "[::1]:9050", "unix:" + filepath.Join(dir, "s")} {
