@@ -81,12 +81,14 @@ func (r *onionRole) check() error {
 	if _, err := r.hostings(); err != nil {
 		return err
 	}
-	c := r.Config
-	var err error
-	if c.Network, err = r.network(); err != nil {
+	c, err := r.config(nil)
+	if err != nil {
 		return err
 	}
-	return c.Check()
+	if err := c.Check(); err != nil {
+		return err
+	}
+	return canStart(c.DataDir, "ClientTransportPlugins", c.ClientTransportPlugins)
 }
 
 // config returns the configuration of the client.
