@@ -244,6 +244,23 @@ func TestLineBreak(t *testing.T) {
 	}
 }
 
+// TestUnreadable: a line that Chive's file cannot repeat is an error, which names it. In a
+// comment of the torrc it does no harm.
+func TestUnreadable(t *testing.T) {
+	for _, text := range []string{"ExitNodes J\xfcrgen", "ClientOnionAuthDir /a\x1b[31m", "No\x07Such x", "ContactInfo a\x00b", `EntryNodes "a\x7fb"`} {
+		lines, err := Lines(Source{"torrc", []byte("# J\xfcrgen\x07\n" + text)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if doc, err := Translate(lines, Proxy); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "torrc:2") {
+			t.Errorf("%q: %+v %v", text, doc, err)
+		}
+		if _, err := Translate(lines[1:], Proxy); err != nil {
+			t.Error("a comment:", err)
+		}
+	}
+}
+
 // TestLostFlags: a flag that a port of Chive's does not have is named, with a reason if
 // there is one; a flag that says what Chive always does is not.
 func TestLostFlags(t *testing.T) {
