@@ -167,16 +167,15 @@ func (cfg *Config) inner() (relay.Config, error) {
 	if err := cfg.transports(&out); err != nil {
 		return out, err
 	}
-	if len(cfg.ExitPolicy) == 0 {
-		return out, nil
+	nameservers, err := addrPorts("Nameservers", cfg.Nameservers)
+	if err != nil || len(cfg.ExitPolicy) == 0 {
+		return out, err
 	}
 	ec := &exit.Config{IPv6: cfg.IPv6Exit, Private: cfg.ExitPrivate}
 	if ec.Policy, err = exit.WholePolicy(cfg.ExitPolicy, exit.PolicyOptions{Private: cfg.ExitPrivate, IPv6: cfg.IPv6Exit, Own: out.Addresses()}); err != nil {
 		return out, err
 	}
-	if ec.Nameservers, err = addrPorts("Nameservers", cfg.Nameservers); err != nil {
-		return out, err
-	}
+	ec.Nameservers = nameservers
 	out.Exit = ec
 	return out, nil
 }
