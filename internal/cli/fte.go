@@ -223,6 +223,7 @@ func (f *fteFlags) chive(defs *fte.Definitions, name string, server bool) (fte.T
 }
 
 // Printf writes to a command's output.
-func Printf(cmd *cobra.Command, format string, args ...any) {
-	fmt.Fprintf(cmd.OutOrStdout(), format, args...)
+func Printf(cmd *cobra.Command, format string, args ...any) error {
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), format, args...)
+	return err
 }

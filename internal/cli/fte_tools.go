@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"io"
 	"net"
@@ -32,7 +33,9 @@ a server does.`,
 			if err != nil {
 				return err
 			}
-			Printf(cmd, "%-24s %5s %5s %5s %9s  %s\n", "format", "bytes", "bits", "holds", "expansion", "pattern")
+			if err := Printf(cmd, "%-24s %5s %5s %5s %9s  %s\n", "format", "bytes", "bits", "holds", "expansion", "pattern"); err != nil {
+				return err
+			}
 			for _, name := range defs.Names() {
 				for _, dir := range []string{"-request", "-response"} {
 					format, err := defs.Format(name + dir)
@@ -43,8 +46,10 @@ a server does.`,
 					if err != nil {
 						return err
 					}
-					Printf(cmd, "%-24s %5d %5d %5d %9.2f  %s\n", format.Name, w.Len(), w.CapacityBits(), w.Bytes(),
-						float64(w.Len())/float64(w.Bytes()), format.Pattern)
+					if err := Printf(cmd, "%-24s %5d %5d %5d %9.2f  %s\n", format.Name, w.Len(), w.CapacityBits(), w.Bytes(),
+						float64(w.Len())/float64(w.Bytes()), format.Pattern); err != nil {
+						return err
+					}
 				}
 			}
 			return nil
@@ -92,12 +97,14 @@ arrives. Both ends run in this process, so that the speeds are those of one mach
 				{"chive, cells", cells.Dialer, cells.Acceptor},
 				{"chive, bulk", bulk.Dialer, bulk.Acceptor},
 			} {
-				d, err := fteTest(p.client, p.server, size)
+				d, err := fteTest(cmd.Context(), p.client, p.server, size)
 				if err != nil {
 					return fault.New(fault.KindOf(err), "%s: %s: %w", format, p.name, err)
 				}
-				Printf(cmd, "%s: %s: %d bytes each way are the same at the other end, %.0f Mbit/s\n",
-					format, p.name, size, 2*8*float64(size)/d.Seconds()/1e6)
+				if err := Printf(cmd, "%s: %s: %d bytes each way are the same at the other end, %.0f Mbit/s\n",
+					format, p.name, size, 2*8*float64(size)/d.Seconds()/1e6); err != nil {
+					return err
+				}
 			}
 			return nil
 		},
@@ -107,8 +114,8 @@ arrives. Both ends run in this process, so that the speeds are those of one mach
 	return cmd
 }
 
-// fteTest sends size bytes each way over loopback and compares.
-func fteTest(client, server func() (fte.Transport, error), size int) (time.Duration, error) {
+// fteTest sends size bytes each way over loopback and compares. It stops when ctx ends.
+func fteTest(ctx context.Context, client, server func() (fte.Transport, error), size int) (time.Duration, error) {
 	ct, err := client()
 	if err != nil {
 		return 0, err
@@ -132,6 +139,7 @@ func fteTest(client, server func() (fte.Transport, error), size int) (time.Durat
 		return 0, fault.New(fault.Network, "accepting: %w", err)
 	}
 	defer b.Close()
+	defer context.AfterFunc(ctx, panics.Contain(nil, nil, func() { a.Close(); b.Close() }))()
 	c, s := ct.Wrap(a), st.Wrap(b)
 	up, down := make([]byte, size), make([]byte, size)
 	rand.Read(up)
@@ -151,6 +159,9 @@ func fteTest(client, server func() (fte.Transport, error), size int) (time.Durat
 			sent <- err
 		}()
 		got, err := io.ReadAll(way.to)
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
 		if err != nil {
 			return 0, err
 		}
@@ -195,8 +206,7 @@ in until its line is removed.`,
 			if err := atomicfile.Write(args[0], all, atomicfile.Secret); err != nil {
 				return fault.New(fault.Local, "key file: %w", err)
 			}
-			Printf(cmd, "%s\n", k.Cert().Line())
-			return nil
+			return Printf(cmd, "%s\n", k.Cert().Line())
 		},
 	}
 }

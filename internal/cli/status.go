@@ -43,15 +43,12 @@ func statusCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !asJSON {
-				r.Print(c.OutOrStdout(), time.Now())
-				return nil
-			}
 			var b bytes.Buffer
-			if err := json.Indent(&b, bytes.TrimSpace(r.Text), "", "  "); err != nil {
+			if !asJSON {
+				r.Print(&b, time.Now())
+			} else if err := json.Indent(&b, append(bytes.TrimSpace(r.Text), '\n'), "", "  "); err != nil {
 				return err
 			}
-			b.WriteByte('\n')
 			_, err = b.WriteTo(c.OutOrStdout())
 			return err
 		},
