@@ -3,6 +3,7 @@ package torrc
 import (
 	"slices"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -95,8 +96,8 @@ func (t *translation) line(l Line) error {
 		return fault.New(fault.Config, "its value has a line break, which would be another line of Chive's file")
 	}
 	// Comments repeat the line, so that the whole file could not be read.
-	if text := l.Key + l.Value; !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }) {
-		return fault.New(fault.Config, "it is not UTF-8, or has control characters, and Chive's file cannot")
+	if text := l.Key + l.Value; !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r != '\t' && unicode.IsControl(r) }) {
+		return fault.New(fault.Config, "it is not UTF-8, or has control characters")
 	}
 	key := strings.ToLower(l.Key)
 	reset := strings.HasPrefix(key, "/")
