@@ -27,19 +27,18 @@ func (c *Client) Listen(ctx context.Context, cfg OnionConfig) (*OnionListener, e
 			return nil, err
 		}
 	}
-	l, err := c.listen(cfg)
+	l, err := c.listen(cfg, lock)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	l.lock = lock
 	return l, nil
 }
 
-func (c *Client) listen(cfg OnionConfig) (*OnionListener, error) {
+func (c *Client) listen(cfg OnionConfig, lock *role.Dir) (*OnionListener, error) {
 	if cfg.SingleOnion != "" && cfg.SingleOnion != HostCanBeFound {
 		return nil, fault.New(fault.Config, "onion service: SingleOnion is %q: it is empty or %q", cfg.SingleOnion, HostCanBeFound)
 	}
-	in := hsservice.Config{Name: cfg.Name, Single: cfg.SingleOnion == HostCanBeFound, Fleet: cfg.Fleet}
+	in := hsservice.Config{Name: cfg.Name, Single: cfg.SingleOnion == HostCanBeFound, Fleet: cfg.Fleet, Ended: lock.Close}
 	var err error
 	if in.Key, err = cfg.key(); err != nil {
 		return nil, err
@@ -57,7 +56,7 @@ func (c *Client) listen(cfg OnionConfig) (*OnionListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &OnionListener{s: s, key: in.Key, given: cfg}, nil
+	return &OnionListener{s: s, key: in.Key, lock: lock, given: cfg}, nil
 }
 
 // OnionListener is an onion service that runs: a net.Listener for the connections of

@@ -26,6 +26,35 @@ func openClient(t *testing.T) *Client {
 	return c
 }
 
+// TestDirectoryAfterClient: a service's directory is free again when its client has ended,
+// also if nobody closed the listener.
+func TestDirectoryAfterClient(t *testing.T) {
+	a, b, dir := openClient(t), openClient(t), filepath.Join(t.TempDir(), "shop")
+	l, err := a.Listen(t.Context(), OnionConfig{KeyDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := b.Listen(t.Context(), OnionConfig{KeyDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(l.Close(), again.Close()); err != nil { // the first must not give back what is another's now
+		t.Fatal(err)
+	}
+	if _, err := a.Listen(t.Context(), OnionConfig{KeyDir: dir}); !errors.Is(err, ErrClosed) {
+		t.Error(err)
+	}
+	if again, err = b.Listen(t.Context(), OnionConfig{KeyDir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestOneProgramHosts: a service's directory is for one listener at a time, and free
 // again after Close and after a Listen that failed.
 func TestOneProgramHosts(t *testing.T) {

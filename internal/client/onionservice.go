@@ -55,6 +55,12 @@ func (c *Client) Listen(cfg hsservice.Config) (*hsservice.Service, error) {
 		case <-c.ctx.Done():
 		}
 		s.Close()
+		if cfg.Ended == nil {
+			return
+		}
+		if err := cfg.Ended(); err != nil {
+			cfg.Log.Warn("the end of an onion service", "err", err)
+		}
 	}))
 	return s, nil
 }

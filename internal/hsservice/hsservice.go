@@ -97,6 +97,9 @@ type Config struct {
 	Memory *account.Memory
 	// Fleet says that other hosts may have the same key (see fleet.go).
 	Fleet bool
+	// Ended is called by the client when the service has ended, also if the client's end
+	// was the reason; nil: nothing is.
+	Ended func() error
 }
 
 // Service is a running onion service.
