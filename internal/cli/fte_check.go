@@ -1,6 +1,10 @@
 package cli
 
 import (
+	"net"
+	"net/url"
+	"strconv"
+
 	"github.com/spf13/pflag"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -67,5 +71,26 @@ func (f *fteFlags) check(flags *pflag.FlagSet) error {
 	case f.handshake <= 0 || f.drain < 0:
 		return fault.New(fault.Config, "--handshake-timeout is above 0, and --drain not below")
 	}
+	return f.checkPlaces()
+}
+
+// checkPlaces refuses destinations that only the first connection would show to be wrong:
+// without its decoy, a server answers strangers in another way.
+func (f *fteFlags) checkPlaces() error {
+	if f.decoy != "" {
+		_, port, err := net.SplitHostPort(f.decoy)
+		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+			return fault.New(fault.Config, "--decoy %q is not HOST:PORT", f.decoy)
+		}
+	}
+	if !isHTTP(f.httpURL) || !isHTTP(f.httpProxy) { // which may have a password
+		return fault.New(fault.Config, "--http-url and --http-proxy are HTTP URLs with a host")
+	}
 	return nil
+}
+
+// isHTTP reports whether a text, if there is one, is a URL to which requests can go.
+func isHTTP(text string) bool {
+	u, err := url.Parse(text)
+	return text == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }

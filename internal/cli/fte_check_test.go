@@ -1,0 +1,40 @@
+package cli
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// TestFTEPlaces: a destination that cannot be one is a mistake at the start, and not only
+// an error of each connection. The error has no password of a proxy.
+func TestFTEPlaces(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "keys")
+	cert, err := runChive(t.Context(), "fte", "keygen", keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel() // what is accepted ends at once
+	server := []string{"fte", "--quiet", "--protocol", "chive", "--mode", "server", "--key-file", keys, "--server-port", freePort(t)}
+	client := []string{"fte", "--quiet", "--protocol", "chive", "--cert", strings.TrimSpace(cert), "--http", "--client-port", freePort(t)}
+	for _, c := range []struct {
+		side        []string
+		flag, value string
+		ok          bool
+	}{
+		{server, "--decoy", "example.com", false}, {server, "--decoy", "127.0.0.1:99999", false}, {server, "--decoy", ":80", true},
+		{server, "--decoy", "http://example.com:80", false},
+		{server, "--decoy", "example.com:80", true}, {server, "--decoy", "[::1]:80", true},
+		{client, "--http-url", "ftp://example.com/", false}, {client, "--http-url", "example.com:80", false}, {client, "--http-url", "https://example.com/a", true},
+		{client, "--http-proxy", "127.0.0.1:3128", false}, {client, "--http-proxy", "socks5://u:secret@h:1", false}, {client, "--http-proxy", "http://127.0.0.1:3128", true},
+	} {
+		_, err := runChive(ended, append(c.side[:len(c.side):len(c.side)], c.flag, c.value)...)
+		if c.ok && err != nil || !c.ok && (!fault.Is(err, fault.Config) || !strings.Contains(err.Error(), c.flag) || strings.Contains(err.Error(), "secret")) {
+			t.Errorf("%s %s: %v", c.flag, c.value, err)
+		}
+	}
+}
