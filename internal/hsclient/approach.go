@@ -16,7 +16,7 @@ import (
 
 // maxCourses is how many courses of one attempt run at a time, unless the service asks
 // for proofs of work (bidCourses).
-const maxCourses = 2
+const maxCourses = 3
 
 // outcome is how a course ended: with a circuit to the service, with an error that no
 // other introduction point mends, or with neither.
@@ -33,8 +33,8 @@ const slowIntroduction = 5 * time.Second
 
 // approach is an attempt to meet a service. A course tries one introduction point
 // after the other, with rendezvous points of its own. If that takes long, or the service
-// does not come for a while, a second course begins, and the first one that meets the
-// service ends the other.
+// does not come for a while, another course begins, and the first one that meets the
+// service ends the others.
 type approach struct {
 	c       *Client
 	history *history
@@ -190,7 +190,7 @@ func (a *approach) run(ctx context.Context) outcome {
 	ready := a.ready
 	var early <-chan time.Time
 	var fatal error
-	slow, elsewhere := false, a.elsewhere
+	slow, elsewhere := 0, a.elsewhere
 	for running > 0 {
 		before := running
 		select {
@@ -200,7 +200,7 @@ func (a *approach) run(ctx context.Context) outcome {
 			defer timer.Stop()
 			early = timer.C
 		case <-a.slow:
-			slow = true
+			slow++
 			a.outbid()
 			if running < courses {
 				another()
@@ -219,8 +219,8 @@ func (a *approach) run(ctx context.Context) outcome {
 				fatal = o.err
 			}
 		}
-		if slow && running > 0 && running <= before && elsewhere != nil {
-			begin(elsewhere) // no point is left, or enough have taken an introduction
+		if slow > 0 && running > 0 && (slow > 1 || running <= before) && elsewhere != nil {
+			begin(elsewhere) // two did not help, no point is left, or enough took an introduction
 			elsewhere = nil
 		}
 	}

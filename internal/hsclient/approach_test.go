@@ -137,13 +137,13 @@ func TestFrozenPoint(t *testing.T) {
 	})
 }
 
-// TestIntroductionsAreFew: a service that does not come is asked twice, and its
+// TestIntroductionsAreFew: a service that does not come is asked three times, and its
 // client gives up then; a service with one point, once.
 func TestIntroductionsAreFew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		no := ignored(meetTimeout, nil)
 		o, tried, took := try(t, t.Context(), no, no, no, no)
-		if !errors.Is(o.err, ErrRendezvous) || tried != maxLost || took != slowMeeting+meetTimeout {
+		if !errors.Is(o.err, ErrRendezvous) || tried != maxLost || took != 2*slowMeeting+meetTimeout {
 			t.Errorf("%+v after %v, %d points", o, took, tried)
 		}
 		if o, tried, took = try(t, t.Context(), no); !errors.Is(o.err, ErrRendezvous) || tried != 1 || took != meetTimeout {

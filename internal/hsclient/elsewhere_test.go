@@ -53,7 +53,7 @@ func TestElsewhere(t *testing.T) {
 		"one point":                  {[]doing{lost}, slowMeeting},
 		"the others refuse":          {[]doing{lost, unreachable, unreachable}, slowMeeting},
 		"two lost":                   {[]doing{lost, lost}, 2 * slowMeeting},
-		"two lost, and there is one": {[]doing{lost, lost, lost}, 2 * slowMeeting},
+		"two lost, and there is one": {[]doing{lost, lost, lost}, 2 * slowMeeting}, // which is tried beside
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			circ := new(closing)

@@ -13,8 +13,9 @@ import (
 )
 
 const (
-	// maxLost is how many rendezvous to which the service did not come are enough.
-	maxLost = 2
+	// maxLost is how many rendezvous to which the service did not come are enough. C tor
+	// goes on for two minutes: when circuits fail often, two are not enough.
+	maxLost = 3
 	// slowMeeting is how long an introduced service may take before it is asked
 	// through another introduction point, too: attackers may flood the first one, or
 	// its circuit to the service may be dead. The first rendezvous stays open. C tor
