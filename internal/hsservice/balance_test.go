@@ -68,7 +68,7 @@ func offers(t *testing.T, n int) *netdoc.HSInner {
 	}
 	in := &netdoc.HSInner{FlowControl: fc, SendmeInc: 31, PoW: &netdoc.HSPoW{Expires: time.Now()}}
 	for range n {
-		p, err := newPoint(time.Now())
+		p, err := newPoint(time.Now(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -44,7 +44,7 @@ func TestSilentRendezvousPoints(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		p, err := newPoint(time.Now())
+		p, err := newPoint(time.Now(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -132,6 +132,7 @@ type Service struct {
 	since     time.Time   // when the first point was established
 	notBefore time.Time   // of the next launch, after a failure
 	extra     int         // points launched beyond those wanted, when there is none
+	param     netParam    // of the last consensus; nil before
 	descs     []*descriptor
 	subcreds  [][32]byte        // of descs, and of those that were before
 	blinded   []ident.Ed25519ID // keys, each for one of subcreds
@@ -314,7 +315,8 @@ func (s *Service) tend(d *netdir.Directory, now time.Time) time.Duration {
 	if s.closed {
 		return longest
 	}
-	s.extra = int(d.Param("hs_intro_num_extra", extraPoints, 0, MaxPoints))
+	s.param = d.Param
+	s.extra = int(s.param("hs_intro_num_extra", extraPoints, 0, MaxPoints))
 	var wait time.Duration
 	if s.balance != nil {
 		wait = s.tendBackends(d, now)

@@ -67,7 +67,7 @@ func hosted(t testing.TB, n Circuits) (*Service, *point) {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	p, err := newPoint(time.Now())
+	p, err := newPoint(time.Now(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -167,7 +167,7 @@ func flood(t *testing.T, through int, kind byte) {
 	var points [3]*point
 	var attackers, clients [3]*flooder
 	for j := range points {
-		if points[j], err = newPoint(time.Now()); err != nil {
+		if points[j], err = newPoint(time.Now(), nil); err != nil {
 			t.Fatal(err)
 		}
 		attackers[j], clients[j] = newFlooder(t, points[j], kind), newFlooder(t, points[j], pointMeets)

@@ -75,7 +75,7 @@ func fits(points, clients, most int) error {
 	if err != nil {
 		return err
 	}
-	p, err := newPoint(time.Time{})
+	p, err := newPoint(time.Time{}, nil)
 	if err != nil {
 		return err
 	}

@@ -180,7 +180,7 @@ func TestStatus(t *testing.T) {
 		s.mu.Lock()
 		up(t, s, 1, now)
 		up(t, s, 2, now).replaced = true
-		p, err := newPoint(now)
+		p, err := newPoint(now, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"math"
 	"math/big"
 	"slices"
 	"sort"
@@ -21,10 +22,9 @@ import (
 	"github.com/chivenet/chive/internal/path"
 )
 
-// The life of introduction points; the numbers are C tor's.
+// The life of introduction points. The consensus may set minIntros and maxIntros.
 const (
-	minPointLife, maxPointLife = 18 * time.Hour, 24 * time.Hour
-	minIntros, maxIntros       = 16384, 32768
+	minIntros, maxIntros = 16384, 32768 // as C tor
 
 	// launchWindow is the time in which mayLaunch counts circuits to introduction points.
 	launchWindow = 5 * time.Minute
@@ -74,7 +74,9 @@ func (p *point) old(now time.Time) bool {
 
 func (p *point) id() ident.Ed25519ID { return cert.IdentityOf(p.auth) }
 
-func newPoint(now time.Time) (*point, error) {
+// newPoint makes a point that lives as long as the consensus's parameters say, by param, which
+// may be nil, or else as C tor's.
+func newPoint(now time.Time, param netParam) (*point, error) {
 	_, auth, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return nil, fault.Wrap(fault.Local, err)
@@ -83,8 +85,20 @@ func newPoint(now time.Time) (*point, error) {
 	if err != nil {
 		return nil, err
 	}
-	life := minPointLife + time.Duration(random(int64(maxPointLife-minPointLife)))
-	return &point{auth: auth, enc: enc, expires: now.Add(life), introsLeft: minIntros + int(random(maxIntros-minIntros))}, nil
+	life := time.Duration(param.between("lifetime", 18*3600, 24*3600)) * time.Second
+	return &point{auth: auth, enc: enc, expires: now.Add(life), introsLeft: param.between("introduce2", minIntros, maxIntros)}, nil
+}
+
+// netParam is netdir.Directory.Param.
+type netParam func(name string, def, lo, hi int32) int32
+
+// between returns a number between two parameters about introduction points.
+func (p netParam) between(what string, lo, hi int32) int {
+	if p != nil {
+		lo = p("hs_intro_min_"+what, lo, 0, math.MaxInt32)
+		hi = max(lo, p("hs_intro_max_"+what, hi, 0, math.MaxInt32))
+	}
+	return int(int64(lo) + random(int64(hi)-int64(lo)+1))
 }
 
 // random returns a number from 0 to n-1.
@@ -136,7 +150,7 @@ func (s *Service) tendPoints(now time.Time) (wait time.Duration) {
 		if now.Before(s.notBefore) {
 			return s.notBefore.Sub(now)
 		}
-		p, err := newPoint(now)
+		p, err := newPoint(now, s.param)
 		if err != nil {
 			s.problem = err
 			return wait

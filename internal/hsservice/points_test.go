@@ -29,7 +29,7 @@ func quiet(t *testing.T) *Service {
 // up adds an established point.
 func up(t *testing.T, s *Service, relay byte, now time.Time) *point {
 	t.Helper()
-	p, err := newPoint(now)
+	p, err := newPoint(now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -86,7 +86,7 @@ func made(t *testing.T, clients ...ident.X25519Key) (*Service, *descriptor) {
 
 func points(t *testing.T) []netdoc.HSIntroPoint {
 	t.Helper()
-	p, err := newPoint(time.Now())
+	p, err := newPoint(time.Now(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -405,7 +405,7 @@ func TestNewContentNow(t *testing.T) {
 		}
 		h.expect(t, "before", k, s)
 		s.mu.Lock()
-		p, err := newPoint(time.Now())
+		p, err := newPoint(time.Now(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -226,7 +226,7 @@ func (h *shelf) joinBy(t *testing.T, by store, cfg Config, points int) *Service 
 	s.mu.Lock()
 	listed := slices.Collect(h.dir.All())
 	for i := range points {
-		p, err := newPoint(time.Now())
+		p, err := newPoint(time.Now(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -34,7 +34,7 @@ func TestUnlisted(t *testing.T) {
 		if !named(s, gone) {
 			t.Error("it is gone before there is another")
 		}
-		p, err := newPoint(time.Now())
+		p, err := newPoint(time.Now(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -53,7 +53,7 @@ func asksForWork(t testing.TB, n Circuits, m *account.Memory) (*Service, *point)
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Close)
-	p, err := newPoint(time.Now())
+	p, err := newPoint(time.Now(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

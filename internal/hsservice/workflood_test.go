@@ -57,7 +57,7 @@ func workFlood(t *testing.T, perSecond int, kind byte, effort uint32, all bool) 
 	}
 	for j := range points {
 		var err error
-		if points[j], err = newPoint(time.Now()); err != nil {
+		if points[j], err = newPoint(time.Now(), nil); err != nil {
 			t.Fatal(err)
 		}
 		attackers[j], clients[j] = newFlooder(t, points[j], pointSilent), newFlooder(t, points[j], pointMeets)
