@@ -46,7 +46,11 @@ type Env struct {
 // QueueLimits are how many cells of a circuit may wait at a relay for the
 // channel towards the client (In) and towards the exit (Out); a circuit over
 // one is destroyed. They may be changed at any time.
-type QueueLimits struct{ In, Out atomic.Int32 }
+type QueueLimits struct {
+	In, Out atomic.Int32
+	// Flooded, if not nil, hears from which channel a circuit came that went over Out.
+	Flooded func(*channel.Channel)
+}
 
 // Bounds of QueueLimits that stand where the consensus says nothing, and C tor's
 // least.

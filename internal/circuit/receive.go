@@ -96,7 +96,11 @@ func (c *Circuit) toPartner(cells []byte) bool {
 		c.Channel().FlushLater(p.Channel())
 	}
 	_, limit := c.env.Queues.limits()
-	return c.pass(err, p.Queued(), limit)
+	queued := p.Queued()
+	if q := c.env.Queues; queued > limit && q != nil && q.Flooded != nil {
+		q.Flooded(c.Channel())
+	}
+	return c.pass(err, queued, limit)
 }
 
 func (c *Circuit) pass(err error, queued, limit int) bool {

@@ -25,6 +25,7 @@ type dosParams struct {
 	circuitConns int // the number of connections from which on an address is limited
 	circuitPace  pace.Limit
 	circuitBan   time.Duration
+	floods       int // circuits with too many cells for the next relay that bring a ban; 0: none do
 	conns        bool
 	connMax      int // at the same time
 	connPace     pace.Limit
@@ -51,6 +52,7 @@ func dosParamsOf(d *netdir.Directory, testing bool) dosParams {
 		circuitConns: int(get("DoSCircuitCreationMinConnections", 3, 1, big)),
 		circuitPace:  pace.Limit{Rate: get("DoSCircuitCreationRate", 3, 1, big), Burst: get("DoSCircuitCreationBurst", 90, 1, big)},
 		circuitBan:   time.Duration(get("DoSCircuitCreationDefenseTimePeriod", 3600, 0, big)) * time.Second,
+		floods:       int(get("dos_num_circ_max_outq", 3, 0, big)),
 		conns:        get("DoSConnectionEnabled", on, 0, 1) == 1 && get("DoSConnectionDefenseType", 2, 1, 2) == 2,
 		connMax:      int(get("DoSConnectionMaxConcurrentCount", 100, 1, big)),
 		connPace:     pace.Limit{Rate: get("DoSConnectionConnectRate", 20, 1, big), Burst: get("DoSConnectionConnectBurst", 40, 1, big)},
@@ -97,6 +99,7 @@ type peer struct {
 	conns    int
 	connect  pace.Pace
 	create   pace.Pace
+	floods   int       // of circuits, since the last ban for them
 	banConn  time.Time // until then it may not connect
 	banCirc  time.Time
 	lastSeen time.Time

@@ -181,6 +181,7 @@ func (r *Relay) wire() (err error) {
 	r.ports.Store(&ports)
 	r.env = &circuit.Env{Log: r.log, Now: time.Now, Queues: circuit.NewQueueLimits(), Padding: circuit.NewPaddingLimits(r.stats.Channel.CellsOut.Load, &r.stats.Circuit.Padding)}
 	r.dos = newDoS(time.Now, r.cfg.Network.Testing.AllowPrivateAddresses)
+	r.env.Queues.Flooded = r.flooded
 	// An exit's connections have a separate share of the file descriptors, so
 	// that neither side can use up all of them.
 	descriptors := fdLimit()
