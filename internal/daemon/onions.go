@@ -65,6 +65,7 @@ type onionHost struct {
 	onionListener
 	dir   string // absolute
 	label string // in lines and metrics
+	asked string // name, as configured
 	hosting
 }
 
@@ -118,7 +119,7 @@ func (o *onions) openOne(others []*onionHost, h hosting) (*onionHost, error) {
 		delete(o.going, dir)
 	}
 	o.last++
-	label := h.Name
+	label, asked := h.Name, h.Name
 	if label == "" {
 		label = strconv.Itoa(o.last)
 	}
@@ -137,7 +138,7 @@ func (o *onions) openOne(others []*onionHost, h hosting) (*onionHost, error) {
 			return nil, errors.Join(fault.New(fault.Config, "onion service %s: its key is also in %s; one program hosts a service once", dir, other.dir), l.Close())
 		}
 	}
-	return &onionHost{onionListener: l, dir: dir, label: label, hosting: h}, nil
+	return &onionHost{onionListener: l, dir: dir, label: label, asked: asked, hosting: h}, nil
 }
 
 // explain names the service in an error.
@@ -201,7 +202,7 @@ func (o *onions) announce(h *onionHost) <-chan struct{} {
 func (o *onions) reload(next []hosting, rest func() error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	keep := map[string]chive.OnionConfig{}
+	keep, hide := map[string]chive.OnionConfig{}, map[string]bool{}
 	var fresh []hosting
 	for _, h := range next {
 		dir, err := filepath.Abs(h.KeyDir)
@@ -215,11 +216,14 @@ func (o *onions) reload(next []hosting, rest func() error) error {
 			continue
 		}
 		cfg, have := h.OnionConfig, o.all[i]
-		cfg.Name, cfg.KeyDir = have.hosting.Name, have.hosting.KeyDir // what its lines and metrics are called stays
+		cfg.KeyDir = have.hosting.KeyDir
+		if cfg.Name == have.asked {
+			cfg.Name = have.hosting.Name // its number, perhaps. CheckReload refuses another name
+		}
 		if err := have.CheckReload(cfg); err != nil {
 			return o.explain(dir, err)
 		}
-		keep[dir] = cfg
+		keep[dir], hide[dir] = cfg, h.hide
 	}
 	var stay, gone []*onionHost
 	for _, h := range o.all {
@@ -246,6 +250,10 @@ func (o *onions) reload(next []hosting, rest func() error) error {
 	for _, h := range stay {
 		if err := h.Reload(keep[h.dir]); err != nil {
 			errs = append(errs, o.explain(h.dir, err))
+		}
+		shown := h.hide && !hide[h.dir]
+		if h.hide = hide[h.dir]; shown && o.say != nil {
+			o.say(h.line()...)
 		}
 	}
 	if o.say != nil {

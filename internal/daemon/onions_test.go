@@ -17,6 +17,7 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
+	life "github.com/chivenet/chive/internal/role"
 )
 
 // fakeOnion is a service without a network: its address comes from its directory.
@@ -35,10 +36,10 @@ type fakeOnion struct {
 	late      error         // what Reload returns
 }
 
-func (f *fakeOnion) CheckReload(chive.OnionConfig) error {
+func (f *fakeOnion) CheckReload(cfg chive.OnionConfig) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.refuse
+	return cmp.Or(f.refuse, life.CheckReload(&f.cfg, &cfg))
 }
 
 func (f *fakeOnion) Address() string { return f.address }
