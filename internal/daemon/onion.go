@@ -78,11 +78,15 @@ func (r *onionRole) hostings() ([]hosting, error) {
 }
 
 func (r *onionRole) check() error {
-	if _, err := r.hostings(); err != nil {
+	all, err := r.hostings()
+	if err != nil {
 		return err
 	}
 	c, err := r.config(nil)
 	if err != nil {
+		return err
+	}
+	if err := checkPQ(&c, all); err != nil {
 		return err
 	}
 	if err := c.Check(); err != nil {

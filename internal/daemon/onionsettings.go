@@ -196,6 +196,19 @@ func (o *Onions) hostings() ([]hosting, error) {
 	return out, different(out)
 }
 
+// checkPQ refuses services that cannot demand of their clients what the client's options do.
+func checkPQ(c *chive.Config, all []hosting) error {
+	for _, h := range all {
+		if !c.RequireOnionPQ && c.PQ != chive.PQRequireAll {
+			break
+		}
+		if err := hsservice.CheckPQ(h.Fleet || len(h.Backends) > 0, len(h.Masters) > 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // different refuses two services with one directory or name.
 func different(all []hosting) error {
 	dirs, names := map[string]bool{}, map[string]bool{}

@@ -86,6 +86,9 @@ func (r *proxyRole) check() error {
 	}
 	var all []hosting
 	all, err = r.Onions.hostings()
+	if err == nil {
+		err = checkPQ(&c, all)
+	}
 	if err != nil {
 		return err
 	}

@@ -177,15 +177,14 @@ func New(cfg Config) (*Service, error) {
 	s.terms = stream.Terms{Reason: targetReason, Flush: s.flushTime, Log: s.log}
 	s.live.Store(&live)
 	s.store, s.destroy = s, closeCircuit
-	if cfg.Fleet || len(cfg.Backends) > 0 {
-		// Its descriptors lead to several hosts, and a key is one host's.
-		if cfg.PQ == circuit.PQRequireAll {
-			return nil, fault.New(fault.Config, "onion service: several hosts of one address have no ML-KEM key, so post-quantum clients cannot be demanded")
+	shared := cfg.Fleet || len(cfg.Backends) > 0
+	if cfg.PQ == circuit.PQRequireAll {
+		if err := CheckPQ(shared, len(cfg.Masters) > 0); err != nil {
+			return nil, err
 		}
-		s.cfg.PQ = circuit.PQOff
 	}
-	if len(cfg.Masters) > 0 && cfg.PQ == circuit.PQRequireAll {
-		return nil, fault.New(fault.Config, "onion service: the descriptors of its masters have no ML-KEM key, so it would drop their clients if it demanded post-quantum ones")
+	if shared {
+		s.cfg.PQ = circuit.PQOff
 	}
 	if cfg.Fleet {
 		var err error
@@ -206,6 +205,18 @@ func New(cfg Config) (*Service, error) {
 	s.wg.Go(panics.Keep(s.log, s.rest, s.run))
 	s.wg.Go(panics.Keep(s.log, s.rest, s.introduce))
 	return s, nil
+}
+
+// CheckPQ refuses a service that demands post-quantum clients and whose descriptors lead to
+// several hosts, because a key is one host's, or that is a backend.
+func CheckPQ(shared, backend bool) error {
+	switch {
+	case shared:
+		return fault.New(fault.Config, "onion service: several hosts of one address have no ML-KEM key, so post-quantum clients cannot be demanded")
+	case backend:
+		return fault.New(fault.Config, "onion service: the descriptors of its masters have no ML-KEM key, so it would drop their clients if it demanded post-quantum ones")
+	}
+	return nil
 }
 
 // Address returns the service's onion address.
