@@ -40,6 +40,9 @@ process of the network ended, or a run was not possible.`,
 		Example: "  chivelab bench flood --short\n  chivelab bench flood --only unread,key-update --sources 50 --json flood.json",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if p.Before <= 0 || p.During <= 0 || p.After <= 0 || memory < 1 {
+				return fault.New(fault.Config, "--before, --during, --after and --memory are above 0")
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), time.Hour)
 			defer cancel()
 			self, err := child.Self()

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive/internal/cli"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/bench"
 	"github.com/chivenet/chive/internal/lab/child"
 	"github.com/chivenet/chive/internal/lab/measure"
@@ -31,6 +32,9 @@ acknowledges at once.
 A value of 0 leaves a measurement out: --streams 0, --circuits 0, --loaded 0, --pings 0, --onionskins 0.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			if p.Limit <= 0 {
+				return fault.New(fault.Config, "--limit is above 0")
+			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), benchTime)
 			defer cancel()
 			if !noNamespace {

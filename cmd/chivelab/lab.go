@@ -52,6 +52,9 @@ func startLab(c *cobra.Command, o *lab.Options, s *daemon.Common) (nw *lab.Netwo
 	o.Log, _ = daemon.NewLogger(s.LogLevel, s.LogFormat, c.ErrOrStderr())
 	// Of a flag, zero means none.
 	for _, n := range []*int{&o.Authorities, &o.Relays, &o.Exits} {
+		if *n < 0 {
+			return nil, fault.New(fault.Config, "lab: a negative number of nodes")
+		}
 		if *n == 0 {
 			*n = -1
 		}

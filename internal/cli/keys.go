@@ -75,7 +75,7 @@ func relayKeysCommand() *cobra.Command {
 		Example: "  chive keys relay --days 90 /media/stick/mine",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			k, err := relay.MakeKeys(args[0], time.Duration(days)*24*time.Hour)
+			k, err := relay.MakeKeys(args[0], time.Duration(max(-1, min(days, 1<<16)))*24*time.Hour) // a duration has no room for more
 			if err != nil {
 				return err
 			}

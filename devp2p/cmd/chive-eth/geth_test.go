@@ -227,7 +227,7 @@ func TestBetweenGeths(t *testing.T) {
 	}
 	status, _ := startRelay(t, &relaySettings{
 		tor: tor{policy: "clearnet"}, genesis: filepath.Join(testdata(t), "genesis.json"),
-		static: []string{full.enode, empty.enode}, maxPeers: 10, verbose: true,
+		static: []string{full.enode, empty.enode}, maxPeers: 10, poolBytes: 1 << 20, verbose: true,
 	})
 	waitFor(t, "the relay knows the newest block", func() bool { s := status(); return len(s.Node.Peers) == 2 && s.Node.Head != nil })
 	head := full.blockNumber()
@@ -321,7 +321,7 @@ func TestJudge(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			port := freePort(t)
 			status, stop := startRelay(t, &relaySettings{
-				tor: tor{policy: "clearnet"}, genesis: filepath.Join(data, "genesis.json"), static: []string{full.enode}, maxPeers: 50,
+				tor: tor{policy: "clearnet"}, genesis: filepath.Join(data, "genesis.json"), static: []string{full.enode}, maxPeers: 50, poolBytes: 1 << 20,
 				onionPort: port, listen: fmt.Sprintf("127.0.0.1:%d", port), verbose: true,
 			})
 			defer stop()

@@ -134,7 +134,7 @@ func TestPrivateOverOnions(t *testing.T) {
 	})
 	genesis, dir := genesisFile(t), t.TempDir()
 	settings := func() *relaySettings {
-		return &relaySettings{networks: []string{network.NetworkFile}, genesis: genesis, maxPeers: 10}
+		return &relaySettings{networks: []string{network.NetworkFile}, genesis: genesis, maxPeers: 10, poolBytes: 1 << 20}
 	}
 	key, err := crypto.GenerateKey()
 	if err != nil {

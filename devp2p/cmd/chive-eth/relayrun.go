@@ -60,6 +60,9 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: level}))
+	if err := positive(number{"maxpeers", s.maxPeers}, number{"pool-bytes", s.poolBytes}); err != nil {
+		return err
+	}
 	policy, err := s.choose()
 	if err != nil {
 		return err

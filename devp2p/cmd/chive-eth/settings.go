@@ -116,6 +116,22 @@ func (s *tor) daemon(log *slog.Logger) (devp2p.Onions, error) {
 	return devp2p.TorProxy(cfg)
 }
 
+// number is the value of a flag.
+type number struct {
+	flag  string
+	value int
+}
+
+// positive refuses numbers below one: elsewhere, zero stands for a default.
+func positive(all ...number) error {
+	for _, n := range all {
+		if n.value < 1 {
+			return fmt.Errorf("--%s %d: it is 1 at least", n.flag, n.value)
+		}
+	}
+	return nil
+}
+
 // dataDir returns the directory of a command, which it makes. Others may not read it.
 func dataDir(path string) (string, error) {
 	if path == "" {

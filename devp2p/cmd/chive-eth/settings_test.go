@@ -9,18 +9,31 @@ import (
 
 // TestWrongNumbers: numbers that mean nothing are refused, and not replaced.
 func TestWrongNumbers(t *testing.T) {
-	for name, set := range map[string]func(*relaySettings){
-		"port":       func(s *relaySettings) { s.onionPort = -1 },
-		"large port": func(s *relaySettings) { s.onionPort = 65536 },
-		"peers":      func(s *relaySettings) { s.maxPeers = -1 },
+	for name, c := range map[string]struct {
+		set  func(*relaySettings)
+		want string
+	}{
+		"port":          {func(s *relaySettings) { s.onionPort = -1 }, "peers: "},
+		"large port":    {func(s *relaySettings) { s.onionPort = 65536 }, "peers: "},
+		"peers":         {func(s *relaySettings) { s.maxPeers = -1 }, "--maxpeers"},
+		"no peers":      {func(s *relaySettings) { s.maxPeers = 0 }, "--maxpeers"},
+		"no pool":       {func(s *relaySettings) { s.poolBytes = 0 }, "--pool-bytes"},
+		"negative pool": {func(s *relaySettings) { s.poolBytes = -1 }, "--pool-bytes"},
 	} {
-		s := &relaySettings{dataDir: t.TempDir(), onionPort: 30303, maxPeers: 50}
+		s := &relaySettings{dataDir: t.TempDir(), onionPort: 30303, maxPeers: 50, poolBytes: 1 << 20}
 		s.policy = "clearnet"
-		set(s)
+		c.set(s)
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel() // it ends if it begins
-		if err := s.run(ctx, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "peers: ") {
+		if err := s.run(ctx, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, flag := range []string{"--listen", "--maxpeers", "--max-inbound"} {
+		cmd := sidecarCommand()
+		cmd.SetArgs([]string{"--ipc", "/nowhere", "--data-dir", t.TempDir(), flag, "0"})
+		if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), flag+" 0: it is 1 at least") {
+			t.Errorf("%s: %v", flag, err)
 		}
 	}
 }

@@ -83,6 +83,9 @@ func (s *sidecarSettings) run(cmd *cobra.Command) (err error) {
 	if s.ipc == "" {
 		return errors.New("--ipc is needed: the path of the node's IPC socket")
 	}
+	if err := positive(number{"listen", s.port}, number{"maxpeers", s.maxPeers}, number{"max-inbound", s.maxInbound}); err != nil {
+		return err
+	}
 	level := slog.LevelInfo
 	if s.verbose {
 		level = slog.LevelDebug

@@ -1,0 +1,29 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestWrongNumbers: numbers that cannot be meant are refused, and not replaced by others.
+func TestWrongNumbers(t *testing.T) {
+	for args, want := range map[string]string{
+		"up --authorities -3":      "negative",
+		"up --relays -3":           "negative",
+		"up --exits -3":            "negative",
+		"bench flood --before 0s":  "above 0",
+		"bench flood --during -1s": "above 0",
+		"bench flood --after 0s":   "above 0",
+		"bench flood --memory 0":   "above 0",
+		"bench relay --limit 0s":   "above 0",
+		"bench circuit --count 0":  "are possible",
+		"bench fte --pings 0":      "above 0",
+		"bench circuit --hops 9":   "are possible",
+	} {
+		root := rootCommand()
+		root.SetArgs(strings.Fields(args))
+		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+}
