@@ -71,10 +71,11 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 	if err != nil {
 		return err
 	}
-	dir, err := dataDir(s.dataDir)
+	dir, lock, err := ownDir(s.dataDir)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
 	key, err := nodeKey(s.nodeKey, dir)
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/devp2p"
 	"github.com/chivenet/chive/internal/atomicfile"
+	"github.com/chivenet/chive/internal/role"
 )
 
 // tor is how a command reaches onions: flags that several commands share.
@@ -130,6 +131,20 @@ func positive(all ...number) error {
 		}
 	}
 	return nil
+}
+
+// ownDir is dataDir for commands that keep state there: it locks the directory, so that a relay
+// and a sidecar, which have the same default, do not share keys and a Tor client.
+func ownDir(path string) (string, *role.Dir, error) {
+	dir, err := dataDir(path)
+	if err != nil {
+		return "", nil, err
+	}
+	lock, err := role.OpenDir(dir)
+	if errors.Is(err, role.ErrInUse) {
+		err = fmt.Errorf("a chive-eth relay or sidecar uses %s already, and this one needs a directory of its own (--data-dir): %w", dir, role.ErrInUse)
+	}
+	return dir, lock, err
 }
 
 // dataDir returns the directory of a command, which it makes. Others may not read it.

@@ -37,3 +37,33 @@ func TestWrongNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestOwnDir: a relay and a sidecar do not use one directory at the same time.
+func TestOwnDir(t *testing.T) {
+	dir := t.TempDir()
+	_, lock, err := ownDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &relaySettings{dataDir: dir, onionPort: 30303, maxPeers: 50, poolBytes: 1 << 20}
+	s.policy = "clearnet"
+	relay := func(ctx context.Context) error { return s.run(ctx, io.Discard, io.Discard) }
+	side := func(ctx context.Context) error {
+		cmd := sidecarCommand()
+		cmd.SetArgs([]string{"--ipc", "/nowhere", "--data-dir", dir, "--tor-proxy", "127.0.0.1:1"})
+		return cmd.ExecuteContext(ctx)
+	}
+	ended, end := context.WithCancel(t.Context())
+	end() // it ends if it begins
+	for name, run := range map[string]func(context.Context) error{"relay": relay, "sidecar": side} {
+		if err := run(ended); err == nil || !strings.Contains(err.Error(), "uses "+dir+" already") || !strings.Contains(err.Error(), "--data-dir") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := relay(ended); err != nil {
+		t.Error("afterwards:", err)
+	}
+}

@@ -100,10 +100,11 @@ func (s *sidecarSettings) run(cmd *cobra.Command) (err error) {
 			return fmt.Errorf("--static, node %d: %w", i+1, err)
 		}
 	}
-	dir, err := dataDir(s.dataDir)
+	dir, lock, err := ownDir(s.dataDir)
 	if err != nil {
 		return err
 	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
 	onions, closeOnions, err := s.open(devp2p.OnlyOnion, dir, log)
 	if err != nil {
 		return err
