@@ -65,10 +65,11 @@ func ListenUnix(path string) (net.Listener, error) {
 		return nil, fault.New(fault.Local, "listen: %w", err)
 	}
 	defer release()
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
+	opened, err := private.Listen(context.Background(), "unix", short)
 	if err != nil {
 		return nil, fault.New(fault.Local, "listen on %s: %w", path, err)
 	}
+	l := opened.(*net.UnixListener)
 	l.SetUnlinkOnClose(false)
 	err = os.Chmod(path, 0o600)
 	var made fs.FileInfo

@@ -92,3 +92,18 @@ func TestSocketOfSuccessorStays(t *testing.T) {
 		t.Error("its own socket is left:", err)
 	}
 }
+
+// TestSocketIsNeverOpen: other users cannot reach a socket before its mode is set either.
+func TestSocketIsNeverOpen(t *testing.T) {
+	before := syscall.Umask(0)
+	defer syscall.Umask(before)
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := private.Listen(t.Context(), "unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if st, err := os.Stat(path); err != nil || st.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", st.Mode(), err)
+	}
+}

@@ -5,13 +5,11 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,6 +21,7 @@ import (
 	"github.com/chivenet/chive/devp2p/internal/ethnode"
 	"github.com/chivenet/chive/devp2p/internal/ethnode/broadcast"
 	"github.com/chivenet/chive/devp2p/internal/peers"
+	"github.com/chivenet/chive/internal/socks"
 )
 
 func init() { commands = append(commands, statusCommand()) }
@@ -59,20 +58,9 @@ func (r *relay) status() relayStatus {
 // serveStatus listens on the socket in the data directory.
 func (r *relay) serveStatus(dir string) (func(context.Context) error, error) {
 	path := filepath.Join(dir, socketName)
-	if c, err := net.Dial("unix", path); err == nil {
-		c.Close()
-		return nil, fmt.Errorf("another chive-eth runs in %s", dir)
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	l, err := net.Listen("unix", path)
+	l, err := socks.ListenUnix(path)
 	if err != nil {
 		return nil, fmt.Errorf("the socket for chive-eth status: %w", err)
-	}
-	if err := os.Chmod(path, 0o600); err != nil {
-		l.Close()
-		return nil, err
 	}
 	return serveHTTP(l, "/status", "application/json", func(w io.Writer) error {
 		return json.NewEncoder(w).Encode(r.status())
