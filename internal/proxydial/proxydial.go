@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/socks"
 	"github.com/chivenet/chive/internal/stream"
@@ -38,6 +39,20 @@ func (d Dialer) Dial(ctx context.Context, req socks.Request) (net.Conn, error) {
 	}
 	conn, err := d.Client.DialContext(ctx, "tcp", net.JoinHostPort(req.Host, strconv.Itoa(int(req.Port))))
 	return conn, because(err)
+}
+
+// Mapped reports whether a rule of MapAddress is for an address.
+func (d Dialer) Mapped(addr string) bool {
+	c, ok := d.Client.(interface{ Config() chive.Config })
+	if !ok {
+		return false
+	}
+	m, err := client.ParseAddrMap(c.Config().MapAddress)
+	if err != nil {
+		return false
+	}
+	to, err := m.Of(addr)
+	return err == nil && to != addr
 }
 
 // onionReasons says what a listener answers when an onion service cannot be reached.

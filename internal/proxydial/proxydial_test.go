@@ -94,3 +94,24 @@ func TestOnionReasons(t *testing.T) {
 		t.Errorf("another error became %v", err)
 	}
 }
+
+// configured is a client with rules.
+type configured struct {
+	*recorder
+	rules []string
+}
+
+func (c configured) Config() chive.Config { return chive.Config{MapAddress: c.rules} }
+
+// TestMapped: the addresses that rules of MapAddress are for.
+func TestMapped(t *testing.T) {
+	d := Dialer{configured{new(recorder), []string{"192.0.2.7 host.example", "2001:db8::7 192.0.2.8", "*.example other.example"}}}
+	for addr, want := range map[string]bool{"192.0.2.7": true, "2001:db8::7": true, "192.0.2.8": false, "2001:db8::8": false} {
+		if d.Mapped(addr) != want {
+			t.Errorf("%s: %v", addr, !want)
+		}
+	}
+	if (Dialer{new(recorder)}).Mapped("192.0.2.7") || (Dialer{configured{new(recorder), nil}}).Mapped("192.0.2.7") {
+		t.Error("without rules")
+	}
+}

@@ -146,3 +146,34 @@ func TestPreferNoAuth(t *testing.T) {
 	say(t, c, 5, 2, 0, 2)
 	hear(t, c, 5, 0)
 }
+
+// mapping is a network whose user has said what one address stands for.
+type mapping struct {
+	*network
+	addr string
+}
+
+func (m mapping) Mapped(host string) bool { return host == m.addr }
+
+// TestSafeSOCKSMapped: an address that stands for a host, by the user's word, is no sign of a
+// lookup by the program.
+func TestSafeSOCKSMapped(t *testing.T) {
+	var log bytes.Buffer
+	n := &network{hosts: map[string]string{"192.0.2.7": peer(t, echo)}}
+	s := NewSOCKS(Config{Dialer: mapping{n, "192.0.2.7"}, SafeSOCKS: true, WarnUnsafe: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	door := start(t, s)
+	for i, r := range unsafeRequests {
+		want := [][]byte{{0, 90}, append([]byte{5, 0}, ok5...), r.deny}[i]
+		c := dialTCP(t, door)
+		say(t, c, r.say...)
+		hear(t, c, want...)
+		c.Close()
+	}
+	if got := n.requests(); len(got) != 2 {
+		t.Errorf("%d requests reached the network", len(got))
+	}
+	s.Close()
+	if strings.Count(log.String(), "level=WARN") != 1 {
+		t.Error(log.String())
+	}
+}

@@ -174,7 +174,7 @@ func (s *Server) judge(cmd command) error {
 	if s.cfg.TestSOCKS && asks {
 		s.cfg.Log.Info("a local program's SOCKS request", "port", s.cfg.Name, "version", cmd.version, "safe", !cmd.literal)
 	}
-	if !asks || !cmd.literal {
+	if !asks || !cmd.literal || s.mapped(cmd.host) {
 		return nil
 	}
 	if s.cfg.WarnUnsafe && s.cfg.Warned.now() {
@@ -185,6 +185,13 @@ func (s *Server) judge(cmd command) error {
 		return fault.New(fault.Refused, "the program gave an address, not a host name (safe-socks)")
 	}
 	return nil
+}
+
+// mapped reports whether an address stands for another host, by the user's word: then nobody
+// was asked for it.
+func (s *Server) mapped(addr string) bool {
+	m, ok := s.cfg.Dialer.(interface{ Mapped(host string) bool })
+	return ok && m.Mapped(addr)
 }
 
 // refuse answers with a failure; code is SOCKS 5's.
