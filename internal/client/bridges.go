@@ -210,7 +210,7 @@ func (bs *bridges) refresh(b *bridge) error {
 	if err != nil {
 		return fault.New(fault.KindOf(err), "bridge: %w", err)
 	}
-	desc, err := dirclient.OwnDescriptor(ctx, s)
+	desc, err := dirclient.OwnDescriptor(ctx, s, b.line.Addr)
 	if err != nil {
 		return fault.New(fault.KindOf(err), "bridge: its descriptor: %w", err)
 	}

@@ -77,7 +77,7 @@ func (k *caches) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.Stre
 	if err != nil {
 		return dirclient.Stream{}, err
 	}
-	return dirclient.Stream{ReadWriteCloser: io.ReadWriteCloser(dirStream{s}), Cache: target.RelayID}, nil
+	return dirclient.Stream{ReadWriteCloser: io.ReadWriteCloser(dirStream{s}), Cache: target.RelayID, Addrs: target.Addrs}, nil
 }
 
 // ReportDir implements dirclient.Dialer.

@@ -72,6 +72,11 @@ func TestBootstrap(t *testing.T) {
 			if d := c.Directory(); d.Len() != 300 || d.Usability().Path < 0.6 {
 				t.Errorf("%+v", d.Usability())
 			}
+			for _, r := range w.seen() {
+				if r.host != cacheAddr(r.cache).String() {
+					t.Errorf("%s: %q instead of the cache's address", r.path, r.host)
+				}
+			}
 			if w.count("/tor/keys/") != 1 || w.count("/tor/status-vote/") != 1 || w.count("/tor/micro/") != 8 {
 				t.Errorf("requests: %v", w.seen())
 			}

@@ -8,6 +8,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"net/netip"
 	"time"
 
 	"github.com/chivenet/chive/internal/ident"
@@ -46,7 +47,8 @@ type Query struct {
 // writes return.
 type Stream struct {
 	io.ReadWriteCloser
-	Cache ident.RelayID // the cache at the other end
+	Cache ident.RelayID    // the cache at the other end
+	Addrs []netip.AddrPort // of its ORPort, the preferred one first; may be empty
 }
 
 // Dialer opens streams to directory caches of its choice. The role that owns circuits

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -48,6 +49,7 @@ type seenRequest struct {
 	cache  int
 	at     time.Time
 	path   string
+	host   string
 	header http.Header
 	query  Query
 }
@@ -57,6 +59,10 @@ func newWorld(n *dirgen.Net) *world {
 }
 
 func cacheID(i int) ident.RelayID { return ident.RelayID{RSA: ident.RSAID{0xca, byte(i)}} }
+
+func cacheAddr(i int) netip.AddrPort {
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), 9001)
+}
 
 func (w *world) OpenDir(ctx context.Context, q Query) (Stream, error) {
 	w.mu.Lock()
@@ -68,7 +74,7 @@ func (w *world) OpenDir(ctx context.Context, q Query) (Stream, error) {
 	w.mu.Unlock()
 	here, there := net.Pipe()
 	go w.serve(i, there, q)
-	return Stream{here, cacheID(i)}, nil
+	return Stream{here, cacheID(i), []netip.AddrPort{cacheAddr(i)}}, nil
 }
 
 func (w *world) ReportDir(cache ident.RelayID, p Purpose, err error) {
@@ -84,7 +90,7 @@ func (w *world) serve(cache int, conn net.Conn, q Query) {
 		return
 	}
 	w.mu.Lock()
-	w.requests = append(w.requests, seenRequest{cache, time.Now(), req.URL.Path, req.Header, q})
+	w.requests = append(w.requests, seenRequest{cache, time.Now(), req.URL.Path, req.Host, req.Header, q})
 	w.mu.Unlock()
 	if w.delay != nil {
 		time.Sleep(w.delay(cache, req.URL.Path)) // of the bubble's clock

@@ -62,7 +62,11 @@ func (c *Client) get(ctx context.Context, q Query, r *request, begun func()) (*r
 	}
 	stop := context.AfterFunc(ctx, panics.Contain(c.log, nil, func() { s.Close() }))
 	a.ReadWriter = s
-	res, err := r.roundTrip(a, begun)
+	own := *r // other streams may have the same request
+	if len(s.Addrs) > 0 {
+		own.to = s.Addrs[0]
+	}
+	res, err := own.roundTrip(a, begun)
 	if !stop() && err != nil { // ctx ended and the stream was closed
 		err = fault.New(fault.Timeout, "directory request for the %v: %w", q.Purpose, context.Cause(ctx))
 	}

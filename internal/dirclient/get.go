@@ -23,9 +23,8 @@ func Get(stream io.ReadWriter, to netip.AddrPort, path string, limit int64) (sta
 // tell it from C tor's, which has these lines in this order, the address of the directory's
 // ORPort by IPv4, and no encodings. headers are further ones.
 func Anonymous(method, path string, to netip.AddrPort, headers ...string) []byte {
-	host := to.String()
-	if to.Port() == 80 {
-		host = to.Addr().String()
-	}
-	return fmt.Appendf(nil, "%s %s HTTP/1.0\r\n%s\r\n\r\n", method, path, strings.Join(append([]string{"Host: " + host}, headers...), "\r\n"))
+	return fmt.Appendf(nil, "%s %s HTTP/1.0\r\n%s\r\n\r\n", method, path, strings.Join(append([]string{"Host: " + host(to)}, headers...), "\r\n"))
 }
+
+// host is what C tor writes after "Host:".
+func host(to netip.AddrPort) string { return strings.TrimSuffix(to.String(), ":80") }

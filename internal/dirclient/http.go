@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/textproto"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 // compliance").
 type request struct {
 	path  string
+	to    netip.AddrPort // the directory's ORPort; zero: no Host line
 	since time.Time // If-Modified-Since; zero: none
 	diff  string    // X-Or-Diff-From-Consensus; empty: none
 	limit int64     // largest body that is accepted, decoded
@@ -25,21 +27,26 @@ type request struct {
 	anonymous []byte
 }
 
-// acceptEncoding lists the encodings that decode supports. C tor chooses by its
-// own order, best compression first.
-const acceptEncoding = "x-zstd, gzip, deflate, identity"
+// acceptEncoding lists the encodings that decode supports, as a C tor without LZMA does. C tor
+// chooses by its own order, best compression first.
+const acceptEncoding = "x-zstd, deflate, gzip, identity"
 
 // encode writes the request as HTTP/1.0, so that the stream ends with the response,
-// and with nothing that tells one of Chive's clients from another.
+// and with nothing that tells one of Chive's clients from another. The lines and their order
+// are C tor's.
 func (r *request) encode() []byte {
 	if r.anonymous != nil {
 		return r.anonymous
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "GET %s HTTP/1.0\r\nAccept-Encoding: %s\r\n", r.path, acceptEncoding)
+	fmt.Fprintf(&b, "GET %s HTTP/1.0\r\n", r.path)
+	if r.to.IsValid() {
+		fmt.Fprintf(&b, "Host: %s\r\n", host(r.to))
+	}
 	if !r.since.IsZero() {
 		fmt.Fprintf(&b, "If-Modified-Since: %s\r\n", r.since.UTC().Format(http.TimeFormat))
 	}
+	fmt.Fprintf(&b, "Accept-Encoding: %s\r\n", acceptEncoding)
 	if r.diff != "" {
 		fmt.Fprintf(&b, "X-Or-Diff-From-Consensus: %s\r\n", r.diff)
 	}

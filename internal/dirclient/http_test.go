@@ -5,6 +5,7 @@ import (
 	"compress/gzip"
 	"compress/zlib"
 	"io"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -29,9 +30,9 @@ func ask(r *request, answer string) (*response, string, error) {
 }
 
 func TestRequestText(t *testing.T) {
-	r := &request{path: "/tor/x", limit: 100, since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), diff: "AB"}
+	r := &request{path: "/tor/x", to: netip.MustParseAddrPort("[2001:db8::1]:9001"), limit: 100, since: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), diff: "AB"}
 	_, sent, err := ask(r, "HTTP/1.0 304 Not modified\r\n\r\n")
-	want := "GET /tor/x HTTP/1.0\r\nAccept-Encoding: x-zstd, gzip, deflate, identity\r\nIf-Modified-Since: Fri, 02 Jan 2026 03:04:05 GMT\r\nX-Or-Diff-From-Consensus: AB\r\n\r\n"
+	want := "GET /tor/x HTTP/1.0\r\nHost: [2001:db8::1]:9001\r\nIf-Modified-Since: Fri, 02 Jan 2026 03:04:05 GMT\r\nAccept-Encoding: x-zstd, deflate, gzip, identity\r\nX-Or-Diff-From-Consensus: AB\r\n\r\n"
 	if err != nil || sent != want {
 		t.Errorf("%q %v", sent, err)
 	}

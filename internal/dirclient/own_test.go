@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"net"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -23,13 +24,13 @@ func TestOwnDescriptorRefused(t *testing.T) {
 		go func() {
 			req := make([]byte, 512)
 			n, _ := b.Read(req)
-			if !strings.HasPrefix(string(req[:n]), "GET /tor/server/authority.z HTTP/1.0\r\n") {
+			if !strings.HasPrefix(string(req[:n]), "GET /tor/server/authority.z HTTP/1.0\r\nHost: 192.0.2.1\r\nAccept-") {
 				t.Errorf("asked %q", req[:n])
 			}
 			io.WriteString(b, answer)
 			b.Close()
 		}()
-		if _, err := OwnDescriptor(t.Context(), a); !fault.Is(err, kind) {
+		if _, err := OwnDescriptor(t.Context(), a, netip.MustParseAddrPort("192.0.2.1:80")); !fault.Is(err, kind) {
 			t.Errorf("%.60q: %v (%v)", answer, err, fault.KindOf(err))
 		}
 	}
@@ -40,7 +41,7 @@ func TestOwnDescriptorRefused(t *testing.T) {
 		io.ReadFull(b, make([]byte, 10))
 		cancel()
 	}()
-	if _, err := OwnDescriptor(ctx, a); !fault.Is(err, fault.Timeout) {
+	if _, err := OwnDescriptor(ctx, a, netip.MustParseAddrPort("192.0.2.1:80")); !fault.Is(err, fault.Timeout) {
 		t.Errorf("a bridge that does not answer: %v", err)
 	}
 }

@@ -31,7 +31,7 @@ type tcpCaches string
 
 func (a tcpCaches) OpenDir(ctx context.Context, _ Query) (Stream, error) {
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", string(a))
-	return Stream{conn, cacheID(0)}, err
+	return Stream{ReadWriteCloser: conn, Cache: cacheID(0)}, err
 }
 
 func (tcpCaches) ReportDir(ident.RelayID, Purpose, error) {}

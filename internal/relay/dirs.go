@@ -70,7 +70,7 @@ func (k *caches) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.Stre
 		return dirclient.Stream{}, err
 	}
 	s, err := k.r.beginDir(ctx, t)
-	return dirclient.Stream{ReadWriteCloser: s, Cache: t.RelayID}, err
+	return dirclient.Stream{ReadWriteCloser: s, Cache: t.RelayID, Addrs: t.Addrs}, err
 }
 
 func (k *caches) choose(q dirclient.Query) (linkspec.Target, error) {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/chivenet/chive/internal/dirclient"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
@@ -204,13 +205,16 @@ func (p *publisher) upload(ctx context.Context, a netdir.Authority, doc []byte) 
 	ctx, cancel := context.WithTimeout(ctx, uploadTimeout)
 	defer cancel()
 	var conn io.ReadWriteCloser
+	to := a.DirPort
 	if len(a.ORPorts) > 0 {
+		to = a.ORPorts[0]
 		conn, err = p.r.beginDir(ctx, linkspec.Target{RelayID: ident.RelayID{RSA: a.RSA, Ed: a.Ed}, Addrs: a.ORPorts})
 	} else {
 		err = fault.New(fault.Config, "no ORPort of the authority is known")
 	}
 	if err != nil && a.DirPort.IsValid() {
-		conn, err = new(net.Dialer).DialContext(ctx, "tcp", a.DirPort.String())
+		to = a.DirPort
+		conn, err = new(net.Dialer).DialContext(ctx, "tcp", to.String())
 	}
 	if err != nil {
 		return 0, "", err
@@ -218,8 +222,8 @@ func (p *publisher) upload(ctx context.Context, a netdir.Authority, doc []byte) 
 	stop := context.AfterFunc(ctx, panics.Contain(p.r.log, nil, func() { conn.Close() }))
 	defer stop()
 	defer conn.Close()
-	head := fmt.Sprintf("POST /tor/ HTTP/1.0\r\nContent-Length: %d\r\n\r\n", len(doc))
-	if _, err := conn.Write(append([]byte(head), doc...)); err != nil {
+	head := dirclient.Anonymous("POST", "/tor/", to, fmt.Sprint("Content-Length: ", len(doc)))
+	if _, err := conn.Write(append(head, doc...)); err != nil {
 		return 0, "", fault.New(fault.Network, "upload: %w", err)
 	}
 	res, err := http.ReadResponse(bufio.NewReader(io.LimitReader(conn, maxReply)), nil)
