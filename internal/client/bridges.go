@@ -25,7 +25,7 @@ import (
 type bridges struct {
 	c      *Client
 	all    []*bridge
-	byAddr map[netip.AddrPort]*bridge
+	byAddr map[netip.AddrPort]*way
 	procs  []*pt.Process
 	temp   string // transports' state of a client that keeps nothing
 
@@ -33,10 +33,16 @@ type bridges struct {
 	changed chan struct{} // closed when a descriptor has arrived
 }
 
-// bridge is one configured bridge.
-type bridge struct {
+// way is how one address of a bridge is reached.
+type way struct {
 	line pt.BridgeLine
 	via  func(context.Context) (pt.Method, error) // nil: no transport
+}
+
+// bridge is one configured bridge.
+type bridge struct {
+	line  pt.BridgeLine    // the first one with its fingerprint
+	addrs []netip.AddrPort // of all of them
 
 	// Guarded by bridges.mu.
 	id   ident.RelayID
@@ -69,17 +75,22 @@ func CheckBridges(lines []pt.BridgeLine, transports []pt.TransportLine, proxied 
 		}
 	}
 	addrs := map[netip.AddrPort]bool{}
-	ids := map[ident.RSAID]bool{}
+	type family struct { // of a bridge's addresses: linkspec.Target.Reach takes one of each
+		of  ident.RSAID
+		six bool
+	}
+	families := map[family]bool{}
 	for _, l := range lines {
+		f := family{l.Fingerprint, l.Addr.Addr().Unmap().Is6()}
 		switch {
 		case l.Transport != "" && !by[l.Transport]:
 			return fault.New(fault.Config, "a bridge needs the transport %s, and no transport plugin offers it", l.Transport)
 		case addrs[l.Addr]:
 			return fault.New(fault.Config, "two bridges have the same address and port")
-		case ids[l.Fingerprint] && !l.Fingerprint.IsZero():
-			return fault.New(fault.Config, "two bridges have the same fingerprint")
+		case families[f] && !f.of.IsZero():
+			return fault.New(fault.Config, "two bridges have the same fingerprint: a bridge may have one IPv4 address and one IPv6 address")
 		}
-		addrs[l.Addr], ids[l.Fingerprint] = true, true
+		addrs[l.Addr], families[f] = true, true
 	}
 	return nil
 }
@@ -89,12 +100,17 @@ func newBridges(c *Client) (*bridges, error) {
 	if err := CheckBridges(c.cfg.Bridges, c.cfg.Transports, c.cfg.Upstream != nil); err != nil {
 		return nil, err
 	}
-	bs := &bridges{c: c, byAddr: map[netip.AddrPort]*bridge{}, changed: make(chan struct{})}
+	bs := &bridges{c: c, byAddr: map[netip.AddrPort]*way{}, changed: make(chan struct{})}
 	needed := map[string]bool{}
 	for _, l := range c.cfg.Bridges {
-		b := &bridge{line: l, id: ident.RelayID{RSA: l.Fingerprint}}
-		bs.all = append(bs.all, b)
-		bs.byAddr[l.Addr] = b
+		// Lines with one fingerprint are addresses of one bridge.
+		i := slices.IndexFunc(bs.all, func(b *bridge) bool { return b.id.RSA == l.Fingerprint && !l.Fingerprint.IsZero() })
+		if i < 0 {
+			i = len(bs.all)
+			bs.all = append(bs.all, &bridge{line: l, id: ident.RelayID{RSA: l.Fingerprint}})
+		}
+		bs.all[i].addrs = append(bs.all[i].addrs, l.Addr)
+		bs.byAddr[l.Addr] = &way{line: l}
 		needed[l.Transport] = true
 	}
 	state := filepath.Join(c.cfg.Dir, "pt_state")
@@ -123,8 +139,8 @@ func newBridges(c *Client) (*bridges, error) {
 			via[n] = func(ctx context.Context) (pt.Method, error) { return p.Method(ctx, n) }
 		}
 	}
-	for _, b := range bs.all {
-		b.via = via[b.line.Transport]
+	for _, w := range bs.byAddr {
+		w.via = via[w.line.Transport]
 	}
 	return bs, nil
 }
@@ -258,7 +274,7 @@ func (bs *bridges) publish() {
 		if b.id.RSA.IsZero() {
 			continue
 		}
-		g := guard.Candidate{ID: b.id, Addrs: []netip.AddrPort{b.line.Addr}, Weight: 1, Bridge: true}
+		g := guard.Candidate{ID: b.id, Addrs: b.addrs, Weight: 1, Bridge: true}
 		if d := b.desc; d != nil {
 			g.Complete, g.Nickname, g.Ntor, g.Proto = true, d.Nickname, d.Ntor, d.Protocols
 		}

@@ -53,6 +53,8 @@ func TestCheckBridges(t *testing.T) {
 		"no transport":     {bridges: []string{"x 192.0.2.1:1"}, transports: []string{"y exec /p"}},
 		"same address":     {bridges: []string{"192.0.2.1:1", "x 192.0.2.1:1"}, transports: []string{"x exec /p"}},
 		"same fingerprint": {bridges: []string{"192.0.2.1:1 " + fp, "192.0.2.1:2 " + fp}},
+		"both families":    {bridges: []string{"192.0.2.1:1 " + fp, "x [2001:db8::1]:1 " + fp}, transports: []string{"x exec /p"}, ok: true},
+		"a third address":  {bridges: []string{"192.0.2.1:1 " + fp, "[2001:db8::1]:1 " + fp, "[2001:db8::1]:2 " + fp}},
 		"proxied":          {transports: []string{"x exec /p"}, proxied: true, ok: true},
 		"around the proxy": {transports: []string{"x socks5 127.0.0.1:1"}, proxied: true},
 		"two plugins":      {transports: []string{"x exec /p", "y,x socks5 127.0.0.1:1"}},
@@ -97,6 +99,37 @@ func TestOnlyBridgesAreDialled(t *testing.T) {
 		t.Errorf("dial an authority: %v", err)
 	}
 	if s := c.Status(); len(s.Bridges) != 1 || s.Bridges[0].Usable || !strings.Contains(s.Bridges[0].Problem, "refused by the test") || s.Guards.Set != "bridges" {
+		t.Errorf("status %+v", s.Bridges)
+	}
+}
+
+// TestBridgeOfTwoAddresses: lines with one fingerprint are one bridge, whose addresses are all
+// tried.
+func TestBridgeOfTwoAddresses(t *testing.T) {
+	fp := " " + strings.Repeat("AB", 20)
+	tried := make(chan netip.AddrPort, 100)
+	c, err := New(Config{
+		Network: netdir.Public(), Bridges: bridgeLines(t, "192.0.2.1:443"+fp, "192.0.2.2:443 "+strings.Repeat("CD", 20), "[2001:db8::1]:443"+fp),
+		Dial: func(_ context.Context, a netip.AddrPort) (net.Conn, error) {
+			tried <- a
+			return nil, errors.New("refused by the test")
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for seen := map[netip.AddrPort]bool{}; len(seen) < 3; {
+		select {
+		case a := <-tried:
+			seen[a] = true
+		case <-ctx.Done():
+			t.Fatalf("only these were tried: %v", seen)
+		}
+	}
+	if s := c.Status(); len(s.Bridges) != 2 {
 		t.Errorf("status %+v", s.Bridges)
 	}
 }

@@ -63,18 +63,18 @@ func (bs *bridges) cache(ctx context.Context, avoid []ident.RelayID) (linkspec.T
 
 // dial connects to a bridge, and to nothing else.
 func (bs *bridges) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-	b := bs.byAddr[addr]
-	if b == nil {
+	w := bs.byAddr[addr]
+	if w == nil {
 		return nil, fault.New(fault.Refused, "only bridges may be connected to, and this is none")
 	}
-	if b.via == nil {
+	if w.via == nil {
 		return bs.c.connect(ctx, addr)
 	}
-	m, err := b.via(ctx)
+	m, err := w.via(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return m.Dial(ctx, bs.c.cfg.Dial, addr, b.line.Args)
+	return m.Dial(ctx, bs.c.cfg.Dial, addr, w.line.Args)
 }
 
 // few reports whether there are too few bridges to have one for each leg of a
