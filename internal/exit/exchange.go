@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"strings"
+	"time"
 
 	"golang.org/x/net/dns/dnsmessage"
 
@@ -32,12 +33,12 @@ var errTooLong = fault.New(fault.Network, "look up a name: the name server's ans
 
 // exchange asks a server over "udp" or "tcp" and returns its answer to this
 // question; it ignores other datagrams.
-func exchange(ctx context.Context, network, server string, q query) (*reply, error) {
+func exchange(ctx context.Context, timeout time.Duration, network, server string, q query) (*reply, error) {
 	id, msg, err := question(q)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, dnsTimeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, server)

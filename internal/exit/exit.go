@@ -32,6 +32,7 @@ type Exit struct {
 	conns    atomic.Int64
 	draining atomic.Bool
 	limit    atomic.Pointer[StreamLimit]
+	lookups  lookupTerms
 
 	mu    sync.Mutex // guards what follows
 	circs map[*circuit.Hop]*circState
@@ -103,6 +104,7 @@ func (e *Exit) Prepare(cfg *Config) (apply func(), err error) {
 	if err != nil {
 		return nil, err
 	}
+	names.terms = &e.lookups
 	return func() {
 		if old := e.rules.Load(); old != nil && slices.Equal(old.names.servers, names.servers) {
 			names = old.names // with its cache

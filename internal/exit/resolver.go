@@ -32,12 +32,10 @@ func clipTTL(ttl uint32) uint32 {
 }
 
 const (
-	dnsTimeout  = 5 * time.Second // of one server
-	dnsAttempts = 3
-	maxAnswers  = 16
-	failedTTL   = 10 * time.Second
-	maxLookups  = 4096           // questions in progress at the same time
-	maxAsking   = maxLookups / 2 // streams that wait for them: each has two at most
+	maxAnswers = 16
+	failedTTL  = 10 * time.Second
+	maxLookups = 4096           // questions in progress at the same time
+	maxAsking  = maxLookups / 2 // streams that wait for them: each has two at most
 
 	// cacheBytes is the estimated memory that the cache may use. The cache is on
 	// no peer's account: all circuits share it, an entry outlives the circuit
@@ -101,6 +99,7 @@ type resolver struct {
 	stats   *Stats
 	next    atomic.Uint32
 	slots   chan struct{}
+	terms   *lookupTerms
 
 	mu    sync.Mutex // guards what follows
 	cache map[query]*lookup
@@ -109,7 +108,7 @@ type resolver struct {
 
 // newResolver returns a resolver with the given servers, or the system's.
 func newResolver(servers []netip.AddrPort, now func() time.Time, stats *Stats) (*resolver, error) {
-	r := &resolver{now: now, stats: stats, cache: map[query]*lookup{}, slots: make(chan struct{}, maxLookups)}
+	r := &resolver{now: now, stats: stats, cache: map[query]*lookup{}, slots: make(chan struct{}, maxLookups), terms: new(lookupTerms)}
 	for _, s := range servers {
 		r.servers = append(r.servers, s.String())
 	}
@@ -205,7 +204,8 @@ func (r *resolver) join(q query) (*lookup, error) {
 			return nil, fault.New(fault.Resource, "too many lookups are under way")
 		}
 		r.evictLocked(now)
-		lctx, cancel := context.WithTimeout(context.Background(), dnsAttempts*dnsTimeout)
+		timeout, attempts := r.terms.get()
+		lctx, cancel := context.WithTimeout(context.Background(), time.Duration(attempts)*timeout)
 		l = &lookup{done: make(chan struct{}), cancel: cancel}
 		r.cache[q] = l
 		r.bytes += l.bytes(q)
@@ -264,7 +264,8 @@ func (r *resolver) run(ctx context.Context, q query, l *lookup) {
 	start := int(r.next.Add(1))
 	a, err := Answer{}, errUnfinished
 	defer func() { r.finish(q, l, a, err) }()
-	for i := range max(dnsAttempts, len(r.servers)) {
+	_, attempts := r.terms.get()
+	for i := range max(attempts, len(r.servers)) {
 		a, err = r.ask(ctx, q, r.servers[(start+i)%len(r.servers)])
 		if err == nil || err == errNoName || ctx.Err() != nil {
 			break
@@ -292,9 +293,10 @@ func (r *resolver) finish(q query, l *lookup, a Answer, err error) {
 
 // ask asks one server over UDP and, if the answer does not fit, over TCP.
 func (r *resolver) ask(ctx context.Context, q query, server string) (Answer, error) {
-	reply, err := exchange(ctx, "udp", server, q)
+	timeout, _ := r.terms.get()
+	reply, err := exchange(ctx, timeout, "udp", server, q)
 	if err == nil && reply.truncated {
-		reply, err = exchange(ctx, "tcp", server, q)
+		reply, err = exchange(ctx, timeout, "tcp", server, q)
 	}
 	if err != nil {
 		return Answer{}, err

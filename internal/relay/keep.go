@@ -39,6 +39,7 @@ func (r *Relay) consensus(d *netdir.Directory) {
 	r.env.Queues.In.Store(in)
 	r.env.Queues.Out.Store(d.Param("circ_max_cell_queue_size_out", in, circuit.MinQueue, math.MaxInt32))
 	r.ports.Store(networkPorts(r.cfg.Network, d))
+	r.exit.SetLookups(d.Param)
 	r.exit.SetStreamLimit(r.dos.update(d).streams)
 	r.renewKeys(time.Now())
 	if _, listed := d.Lookup(r.keys.ID.RSA); !listed && r.desc.Load() != nil && !r.cfg.NoPublish && !r.cfg.Bridge {
