@@ -38,9 +38,10 @@ func TestLookupTerms(t *testing.T) {
 // servers of a reload too.
 func TestLookupAttempts(t *testing.T) {
 	var asked atomic.Int32
-	server := serveDNS(t, func(_ dns.ResponseWriter, m *dns.Msg) {
+	server := serveDNS(t, func(w dns.ResponseWriter, m *dns.Msg) {
 		asked.Add(1)
 		m.Rcode = dns.RcodeServerFailure
+		w.WriteMsg(m)
 	})
 	e := new(Exit)
 	e.opts.Now, e.opts.Stats = time.Now, new(Stats)
