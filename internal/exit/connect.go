@@ -26,9 +26,10 @@ const attemptDelay = 250 * time.Millisecond
 // connect opens a connection to the destination in BEGIN, with the address
 // families that the client accepts, in the order that it prefers.
 func (e *Exit) connect(ctx context.Context, h *circuit.Hop, c *rules, b cell.Begin, four, six bool) (net.Conn, uint32, error) {
-	answer := Answer{TTL: cell.TTLUnknown}
+	var answer Answer
+	var ttl uint32 = toldTTL
 	if addr, err := netip.ParseAddr(b.Host); err == nil {
-		answer.Addrs = []netip.Addr{netaddr.Plain(addr)}
+		answer.Addrs, ttl = []netip.Addr{netaddr.Plain(addr)}, cell.TTLUnknown
 	} else {
 		if answer, err = e.lookup(ctx, h, func(ctx context.Context) (Answer, error) { return c.names.addrs(ctx, b.Host, four, six) }); err != nil {
 			return nil, 0, &refusal{error: err, reason: lookupReason(err)}
@@ -42,7 +43,7 @@ func (e *Exit) connect(ctx context.Context, h *circuit.Hop, c *rules, b cell.Beg
 	}
 	if len(addrs) == 0 {
 		// The client learns the address, and chooses an exit that allows it.
-		return nil, 0, &refusal{error: fault.New(fault.Refused, "the exit policy refuses"), reason: cell.EndExitPolicy, addr: answer.Addrs[0], ttl: clipTTL(answer.TTL)}
+		return nil, 0, &refusal{error: fault.New(fault.Refused, "the exit policy refuses"), reason: cell.EndExitPolicy, addr: answer.Addrs[0], ttl: ttl}
 	}
 	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return e.inside(a, b.Port) })
 	if len(addrs) == 0 {
@@ -54,7 +55,7 @@ func (e *Exit) connect(ctx context.Context, h *circuit.Hop, c *rules, b cell.Beg
 	conn, err := e.first(ctx, c.MaxConns, addrs, func(ctx context.Context, a netip.Addr) (net.Conn, error) {
 		return c.dial(ctx, netip.AddrPortFrom(a, b.Port))
 	})
-	return conn, answer.TTL, err
+	return conn, ttl, err
 }
 
 // maxTried bounds how many addresses of one name are tried.

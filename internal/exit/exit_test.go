@@ -220,11 +220,11 @@ func TestExitResolves(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	a, err := stream.Resolve(ctx, c.Last(), "echo.test")
-	if err != nil || len(a) != 1 || a[0].Addr.String() != "127.0.0.1" || a[0].TTL != minTTL {
+	if err != nil || len(a) != 1 || a[0].Addr.String() != "127.0.0.1" || a[0].TTL != toldTTL {
 		t.Error(a, err)
 	}
 	a, err = stream.Resolve(ctx, c.Last(), "six.test")
-	if err != nil || len(a) != 1 || a[0].Addr.String() != "::1" || a[0].TTL != maxTTL {
+	if err != nil || len(a) != 1 || a[0].Addr.String() != "::1" || a[0].TTL != toldTTL {
 		t.Error(a, err)
 	}
 	before := e.opts.Stats.CacheHits.Load()

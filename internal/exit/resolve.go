@@ -19,20 +19,20 @@ func (e *Exit) resolve(h *circuit.Hop, m cell.RelayMsg) error {
 	q, err := cell.ParseResolve(m.Data)
 	c := e.rules.Load()
 	if c == nil || err != nil { // C tor too answers a name that cannot be one, and keeps the circuit
-		return e.answer(h, m.Stream, cell.Resolved{{Type: cell.AnswerError, TTL: maxTTL}})
+		return e.answer(h, m.Stream, cell.Resolved{{Type: cell.AnswerError}})
 	}
 	if over, destroy := e.take(h); destroy {
 		return fault.New(fault.Resource, "the client asks for names faster than the consensus allows")
 	} else if over {
-		return e.answer(h, m.Stream, cell.Resolved{{Type: cell.AnswerErrorTransient, TTL: minTTL}})
+		return e.answer(h, m.Stream, cell.Resolved{{Type: cell.AnswerErrorTransient}})
 	}
 	id := m.Stream
 	if e.draining.Load() || !e.hold(h) {
-		return e.answer(h, id, cell.Resolved{{Type: cell.AnswerErrorTransient, TTL: minTTL}})
+		return e.answer(h, id, cell.Resolved{{Type: cell.AnswerErrorTransient}})
 	}
 	e.wg.Go(func() {
 		defer panics.Recover(e.opts.Log, func(error) {
-			_ = e.answer(h, id, cell.Resolved{{Type: cell.AnswerErrorTransient, TTL: minTTL}})
+			_ = e.answer(h, id, cell.Resolved{{Type: cell.AnswerErrorTransient}})
 		})
 		defer e.release(h)
 		ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)
@@ -47,10 +47,13 @@ func (e *Exit) resolve(h *circuit.Hop, m cell.RelayMsg) error {
 
 // answer sends as many answers as a cell holds.
 func (e *Exit) answer(h *circuit.Hop, id uint16, a cell.Resolved) error {
+	for i := range a {
+		a[i].TTL = toldTTL
+	}
 	for {
 		body, err := a.Append(nil)
 		if err != nil { // a name of a length that no client could read
-			return e.answer(h, id, cell.Resolved{{Type: cell.AnswerError, TTL: minTTL}})
+			return e.answer(h, id, cell.Resolved{{Type: cell.AnswerError}})
 		}
 		if len(body) <= h.Info().MaxData {
 			return fault.Except(fault.Closed, h.Send(cell.RelayResolved, id, body))
@@ -64,7 +67,7 @@ func (e *Exit) answer(h *circuit.Hop, id uint16, a cell.Resolved) error {
 // may go there.
 func (e *Exit) resolved(ctx context.Context, h *circuit.Hop, c *rules, name string) cell.Resolved {
 	if addr, err := netip.ParseAddr(name); err == nil {
-		return cell.Resolved{answerOf(netaddr.Plain(addr), maxTTL)}
+		return cell.Resolved{answerOf(netaddr.Plain(addr))}
 	}
 	a, err := e.lookup(ctx, h, func(ctx context.Context) (Answer, error) {
 		lower := strings.ToLower(strings.TrimSuffix(name, "."))
@@ -84,22 +87,22 @@ func (e *Exit) resolved(ctx context.Context, h *circuit.Hop, c *rules, name stri
 	}
 	switch {
 	case errors.Is(err, errNoName):
-		return cell.Resolved{{Type: cell.AnswerError, TTL: minTTL}}
+		return cell.Resolved{{Type: cell.AnswerError}}
 	case err != nil:
-		return cell.Resolved{{Type: cell.AnswerErrorTransient, TTL: minTTL}}
+		return cell.Resolved{{Type: cell.AnswerErrorTransient}}
 	case a.Name != "":
-		return cell.Resolved{{Type: cell.AnswerHostname, Text: []byte(a.Name), TTL: a.TTL}}
+		return cell.Resolved{{Type: cell.AnswerHostname, Text: []byte(a.Name)}}
 	}
 	var out cell.Resolved
 	for _, addr := range a.Addrs {
-		out = append(out, answerOf(addr, a.TTL))
+		out = append(out, answerOf(addr))
 	}
 	return out
 }
 
-func answerOf(a netip.Addr, ttl uint32) cell.Answer {
+func answerOf(a netip.Addr) cell.Answer {
 	if a.Is4() {
-		return cell.Answer{Type: cell.AnswerIPv4, Addr: a, TTL: ttl}
+		return cell.Answer{Type: cell.AnswerIPv4, Addr: a}
 	}
-	return cell.Answer{Type: cell.AnswerIPv6, Addr: a, TTL: ttl}
+	return cell.Answer{Type: cell.AnswerIPv6, Addr: a}
 }

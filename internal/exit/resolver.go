@@ -2,6 +2,7 @@ package exit
 
 import (
 	"context"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"strings"
@@ -15,12 +16,16 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// TTLs for clients, in seconds: two values only, so that they do not reveal what
-// an exit has in its cache (tor-spec, "DNS TTLs"; C tor since 0.4.6: 5 and 60
-// minutes).
+// toldTTL is what clients hear of each name, in seconds: a time that depended on the
+// cache would say which names others have asked for (C tor tells the same in RESOLVED).
+const toldTTL = 60
+
+// TTLs in the cache, in seconds: two values only, and fuzzyTTL more or less, so that when an
+// answer leaves the cache does not say when it came (C tor's values).
 const (
-	minTTL = 5 * 60
-	maxTTL = 60 * 60
+	minTTL   = 5 * 60
+	maxTTL   = 60 * 60
+	fuzzyTTL = 4 * 60
 )
 
 // clipTTL rounds a TTL to one of the two values.
@@ -50,7 +55,7 @@ const (
 type Answer struct {
 	Addrs []netip.Addr
 	Name  string // of an address
-	TTL   uint32 // seconds, clipped
+	TTL   uint32 // seconds in the cache, clipped
 }
 
 // errNoName says that the name has no such record: asking again won't help.
@@ -141,12 +146,7 @@ func (r *resolver) addrs(ctx context.Context, name string, four, six bool) (Answ
 	}
 	wg.Wait()
 	for _, g := range got {
-		if len(g.Addrs) > 0 {
-			out.Addrs = append(out.Addrs, g.Addrs...)
-			if out.TTL == 0 || g.TTL < out.TTL {
-				out.TTL = g.TTL
-			}
-		}
+		out.Addrs = append(out.Addrs, g.Addrs...)
 	}
 	if len(out.Addrs) > 0 {
 		return out, nil
@@ -277,7 +277,7 @@ func (r *resolver) run(ctx context.Context, q query, l *lookup) {
 func (r *resolver) finish(q query, l *lookup, a Answer, err error) {
 	keep := failedTTL
 	if err == nil {
-		keep = time.Duration(a.TTL) * time.Second
+		keep = time.Duration(a.TTL)*time.Second + rand.N(2*fuzzyTTL*time.Second) - fuzzyTTL*time.Second
 	} else {
 		r.stats.DNSErrors.Add(1)
 	}
