@@ -130,35 +130,6 @@ func newResolver(servers []netip.AddrPort, now func() time.Time, stats *Stats) (
 	return r, nil
 }
 
-// addrs looks a name up. six and four say which addresses are wanted.
-func (r *resolver) addrs(ctx context.Context, name string, four, six bool) (Answer, error) {
-	var out Answer
-	var errs [2]error
-	var got [2]Answer
-	var wg sync.WaitGroup
-	for i, want := range [2]bool{four, six} {
-		if want {
-			wg.Go(func() {
-				defer panics.Recover(nil, func(err error) { errs[i] = err })
-				got[i], errs[i] = r.get(ctx, query{canonical(name), [2]dnsmessage.Type{dnsmessage.TypeA, dnsmessage.TypeAAAA}[i]})
-			})
-		}
-	}
-	wg.Wait()
-	for _, g := range got {
-		out.Addrs = append(out.Addrs, g.Addrs...)
-	}
-	if len(out.Addrs) > 0 {
-		return out, nil
-	}
-	for _, err := range errs {
-		if err != nil {
-			return out, err
-		}
-	}
-	return out, errNoName
-}
-
 // reverse looks an in-addr.arpa or ip6.arpa name up.
 func (r *resolver) reverse(ctx context.Context, name string) (Answer, error) {
 	return r.get(ctx, query{canonical(name), dnsmessage.TypePTR})
