@@ -84,6 +84,9 @@ func dosParamsOf(d *netdir.Directory, testing bool) dosParams {
 type dos struct {
 	now     func() time.Time
 	testing bool // see dosParams
+	// bridge lifts the limits by address, as in C tor: the users of a bridge are few, and
+	// often share an address with many, behind their provider or behind a transport.
+	bridge bool
 
 	mu     sync.Mutex // guards what follows
 	params dosParams
@@ -114,8 +117,19 @@ const (
 	peerForget = time.Hour
 )
 
-func newDoS(now func() time.Time, testing bool) *dos {
-	return &dos{now: now, testing: testing, params: dosParamsOf(nil, testing), peers: map[netip.Prefix]*peer{}}
+func newDoS(now func() time.Time, testing, bridge bool) *dos {
+	d := &dos{now: now, testing: testing, bridge: bridge, peers: map[netip.Prefix]*peer{}}
+	d.params = d.read(nil)
+	return d
+}
+
+// read returns the parameters that hold for this relay; dir may be nil.
+func (d *dos) read(dir *netdir.Directory) dosParams {
+	p := dosParamsOf(dir, d.testing)
+	if d.bridge {
+		p.circuits, p.conns = false, false
+	}
+	return p
 }
 
 // onions returns what holds for onion services.
@@ -127,7 +141,7 @@ func (d *dos) onions() circuit.HSParams {
 
 // update takes the parameters and the relays of a new consensus.
 func (d *dos) update(dir *netdir.Directory) dosParams {
-	p := dosParamsOf(dir, d.testing)
+	p := d.read(dir)
 	ids, addrs, ports := map[ident.RSAID]bool{}, map[netip.Addr]bool{}, map[netip.AddrPort]bool{}
 	for r := range dir.All() {
 		ids[r.RSA()] = true

@@ -156,3 +156,34 @@ func TestDefenseTypes(t *testing.T) {
 		}
 	}
 }
+
+// TestBridgeLimitsNoAddress: many users of a bridge may share an address, behind a
+// provider's network address translation or a transport that tells only its own.
+func TestBridgeLimitsNoAddress(t *testing.T) {
+	made, err := dirgen.New(dirgen.Options{Relays: 3, Authorities: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	params := "\nparams DoSCircuitCreationBurst=5 DoSCircuitCreationEnabled=1 DoSCircuitCreationMinConnections=1 DoSCircuitCreationRate=1" +
+		" DoSConnectionEnabled=1 DoSConnectionMaxConcurrentCount=2"
+	var l netdir.Loader
+	d, _, err := l.Consensus(bytes.Replace(made.Consensus, []byte("\nparams"), []byte(params), 1), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const circuits = 50
+	for _, bridge := range []bool{false, true} {
+		v := startVictim(t, func(c *Config) {
+			if c.Bridge = bridge; bridge {
+				c.Exit = nil
+			}
+		}, func(r *Relay) { r.dos.update(d) })
+		if n := v.connect(t, nil).flood(circuits); (n == circuits) != bridge {
+			t.Errorf("bridge: %v; %d circuits", bridge, n)
+		}
+		v.connect(t, nil)
+		if bridge {
+			v.connect(t, nil).circuit()
+		}
+	}
+}

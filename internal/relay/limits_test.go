@@ -17,7 +17,7 @@ import (
 
 func TestDoSConnections(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	d := newDoS(func() time.Time { return now }, true)
+	d := newDoS(func() time.Time { return now }, true, false)
 	d.params = dosParams{conns: true, connMax: 10, connPace: pace.Limit{Rate: 1, Burst: 20}, connBan: time.Hour}
 	a, same, other := netip.MustParseAddr("2001:db8::1"), netip.MustParseAddr("2001:db8::2"), netip.MustParseAddr("192.0.2.1")
 	for i := range 10 {
@@ -69,7 +69,7 @@ func TestDoSWithoutConsensus(t *testing.T) {
 	now := func() time.Time { return time.Unix(1e9, 0) }
 	a := netip.MustParseAddr("192.0.2.1")
 	for _, testing := range []bool{false, true} {
-		d := newDoS(now, testing)
+		d := newDoS(now, testing, false)
 		refused := 0
 		for range 200 {
 			if !d.connect(a) {
@@ -89,7 +89,7 @@ func TestDoSWithoutConsensus(t *testing.T) {
 
 func TestDoSCircuits(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	d := newDoS(func() time.Time { return now }, true)
+	d := newDoS(func() time.Time { return now }, true, false)
 	a := netip.MustParseAddr("192.0.2.1")
 	for range 1000 {
 		if !d.create(a) {
@@ -305,7 +305,7 @@ func TestProtocols(t *testing.T) {
 // others.
 func TestDoSTableIsFull(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	d := newDoS(func() time.Time { return now }, true)
+	d := newDoS(func() time.Time { return now }, true, false)
 	d.params = dosParams{conns: true, connMax: 10, connPace: pace.Limit{Rate: 1e-9, Burst: 5}, connBan: time.Hour}
 	at := func(i int) netip.Addr {
 		return netip.AddrFrom4([4]byte{100, byte(i >> 16), byte(i >> 8), byte(i)})

@@ -12,7 +12,7 @@ import (
 // again, may make no circuits for a while.
 func TestFlooded(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	d := newDoS(func() time.Time { return now }, true)
+	d := newDoS(func() time.Time { return now }, true, false)
 	a, other := netip.MustParseAddr("192.0.2.1"), netip.MustParseAddr("192.0.2.2")
 	limits := dosParams{circuits: true, circuitConns: 3, circuitPace: pace.Limit{Rate: 3, Burst: 90}, circuitBan: time.Hour, floods: 3}
 	off, never := limits, limits

@@ -180,7 +180,7 @@ func (r *Relay) wire() (err error) {
 	ports := authorityPorts(r.cfg.Network)
 	r.ports.Store(&ports)
 	r.env = &circuit.Env{Log: r.log, Now: time.Now, Queues: circuit.NewQueueLimits(), Padding: circuit.NewPaddingLimits(r.stats.Channel.CellsOut.Load, &r.stats.Circuit.Padding)}
-	r.dos = newDoS(time.Now, r.cfg.Network.Testing.AllowPrivateAddresses)
+	r.dos = newDoS(time.Now, r.cfg.Network.Testing.AllowPrivateAddresses, r.cfg.Bridge)
 	r.env.Queues.Flooded = r.flooded
 	// An exit's connections have a separate share of the file descriptors, so
 	// that neither side can use up all of them.
