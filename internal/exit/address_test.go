@@ -2,6 +2,7 @@ package exit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -144,6 +145,32 @@ func TestPrivateLookups(t *testing.T) {
 			}
 			if !slices.Equal(got, want) || (err == nil) != (want != nil) {
 				t.Errorf("%s, private %v: %v %v", x.name, private, got, err)
+			}
+		}
+	}
+}
+
+// TestPrivateNames: a BEGIN for a name reveals no more of private addresses than a lookup.
+func TestPrivateNames(t *testing.T) {
+	zone := []string{"db.test. A 10.0.0.5", "both.test. A 10.0.0.5", "both.test. A 203.0.113.5", "web.test. A 203.0.113.5"}
+	for _, private := range []bool{false, true} {
+		_, c := setup(t, exitOf(t, private, zone, "reject *:*"), nil)
+		for _, x := range []struct {
+			name        string
+			reason      cell.EndReason
+			told, whole string // without and with private networks
+		}{
+			{"none.test", cell.EndResolveFailed, "", ""}, {"db.test", cell.EndResolveFailed, "", "10.0.0.5"},
+			{"both.test", cell.EndExitPolicy, "203.0.113.5", "10.0.0.5"}, {"web.test", cell.EndExitPolicy, "203.0.113.5", "203.0.113.5"},
+		} {
+			if private && x.whole != "" {
+				x.reason, x.told = cell.EndExitPolicy, x.whole
+			}
+			_, err := dial(t, c, x.name, 80)
+			wantEnd(t, err, x.reason)
+			var end *stream.EndError
+			if errors.As(err, &end) && end.Addr.IsValid() != (x.told != "") || x.told != "" && end.Addr.String() != x.told {
+				t.Errorf("%s, private %v: the address told is %v", x.name, private, end.Addr)
 			}
 		}
 	}

@@ -42,8 +42,12 @@ func (e *Exit) connect(ctx context.Context, h *circuit.Hop, c *rules, b cell.Beg
 		}
 	}
 	if len(addrs) == 0 {
+		told := slices.IndexFunc(answer.Addrs, c.tells)
+		if told < 0 {
+			return nil, 0, &refusal{error: errNoName, reason: cell.EndResolveFailed}
+		}
 		// The client learns the address, and chooses an exit that allows it.
-		return nil, 0, &refusal{error: fault.New(fault.Refused, "the exit policy refuses"), reason: cell.EndExitPolicy, addr: answer.Addrs[0], ttl: ttl}
+		return nil, 0, &refusal{error: fault.New(fault.Refused, "the exit policy refuses"), reason: cell.EndExitPolicy, addr: answer.Addrs[told], ttl: ttl}
 	}
 	addrs = slices.DeleteFunc(addrs, func(a netip.Addr) bool { return e.inside(a, b.Port) })
 	if len(addrs) == 0 {

@@ -62,9 +62,11 @@ func (e *Exit) answer(h *circuit.Hop, id uint16, a cell.Resolved) error {
 	}
 }
 
-// resolved looks a name up, or an address if name is a reverse name. It does not
-// reveal private addresses that the operator's name server knows, unless streams
-// may go there.
+// tells reports whether clients may hear of an address that a name has: of the private ones
+// that the operator's name server knows only if streams may go there.
+func (c *rules) tells(a netip.Addr) bool { return c.Private || netaddr.Public(a) }
+
+// resolved looks a name up, or an address if name is a reverse name.
 func (e *Exit) resolved(ctx context.Context, h *circuit.Hop, c *rules, name string) cell.Resolved {
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return cell.Resolved{answerOf(netaddr.Plain(addr))}
@@ -75,13 +77,13 @@ func (e *Exit) resolved(ctx context.Context, h *circuit.Hop, c *rules, name stri
 			return c.names.addrs(ctx, name, true, c.IPv6)
 		}
 		addr, ok := cell.ParseReverseName(lower)
-		if !ok || !c.Private && !netaddr.Public(addr) {
+		if !ok || !c.tells(addr) {
 			return Answer{}, errNoName
 		}
 		return c.names.reverse(ctx, name)
 	})
-	if err == nil && a.Name == "" && !c.Private {
-		if a.Addrs = slices.DeleteFunc(slices.Clone(a.Addrs), func(a netip.Addr) bool { return !netaddr.Public(a) }); len(a.Addrs) == 0 {
+	if err == nil && a.Name == "" {
+		if a.Addrs = slices.DeleteFunc(slices.Clone(a.Addrs), func(a netip.Addr) bool { return !c.tells(a) }); len(a.Addrs) == 0 {
 			err = errNoName
 		}
 	}
