@@ -103,6 +103,7 @@ type resolver struct {
 	now     func() time.Time
 	stats   *Stats
 	next    atomic.Uint32
+	silent  []atomic.Int64 // by server: until when it counts as silent, in Unix nanoseconds
 	slots   chan struct{}
 	terms   *lookupTerms
 
@@ -127,6 +128,7 @@ func newResolver(servers []netip.AddrPort, now func() time.Time, stats *Stats) (
 	if len(r.servers) == 0 {
 		return nil, fault.New(fault.Config, "exit: no name servers")
 	}
+	r.silent = make([]atomic.Int64, len(r.servers))
 	return r, nil
 }
 
@@ -232,12 +234,14 @@ func (r *resolver) evictLocked(now time.Time) {
 var errUnfinished = fault.New(fault.Local, "look up a name: internal error")
 
 func (r *resolver) run(ctx context.Context, q query, l *lookup) {
-	start := int(r.next.Add(1))
+	order := r.order()
 	a, err := Answer{}, errUnfinished
 	defer func() { r.finish(q, l, a, err) }()
 	_, attempts := r.terms.get()
-	for i := range max(attempts, len(r.servers)) {
-		a, err = r.ask(ctx, q, r.servers[(start+i)%len(r.servers)])
+	for i := range max(attempts, len(order)) {
+		server := order[i%len(order)]
+		a, err = r.ask(ctx, q, r.servers[server])
+		r.heard(ctx, server, err)
 		if err == nil || err == errNoName || ctx.Err() != nil {
 			break
 		}
