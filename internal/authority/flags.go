@@ -240,34 +240,6 @@ func (c *FlagConfig) knownFlags() []string {
 	return out
 }
 
-// generalExit reports whether a policy accepts each of the ports 80 and 443 for a
-// whole /8 network (C tor's exit_policy_is_general_exit).
-func generalExit(p netdoc.ExitPolicy) bool { return opens(p, 80) && opens(p, 443) }
-
-func opens(p netdoc.ExitPolicy, port uint16) bool {
-	var decided [256]bool
-	for _, r := range p {
-		if port < r.Ports.Lo || port > r.Ports.Hi || r.Six || (r.Net.IsValid() && (r.Net.Addr().Is6() || r.Net.Bits() > 8)) {
-			continue
-		}
-		lo, hi := 0, 255
-		if r.Net.IsValid() {
-			lo = int(r.Net.Addr().As4()[0])
-			hi = lo + 1<<(8-r.Net.Bits()) - 1
-		}
-		for i := lo; i <= hi; i++ {
-			if decided[i] || i == 10 || i == 127 || i == 0 {
-				continue
-			}
-			if r.Accept {
-				return true
-			}
-			decided[i] = true
-		}
-	}
-	return false
-}
-
 // markSybils marks the relays above the number that one address may have; the
 // most useful ones stay unmarked. Only tested addresses count: otherwise a relay
 // could claim the address of others, and so have them marked. six says that IPv6

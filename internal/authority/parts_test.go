@@ -205,27 +205,6 @@ func TestRelayList(t *testing.T) {
 	}
 }
 
-func TestGeneralExit(t *testing.T) {
-	for policy, want := range map[string]bool{
-		"accept *:*": true, "reject *:*": false, "accept *:80 accept *:443 reject *:*": true, "accept *:80 reject *:*": false,
-		"reject *:25 accept *:*": true, "accept 1.2.3.4:* reject *:*": false, "reject 0.0.0.0/0:443 accept *:*": false,
-		"accept 44.0.0.0/8:* reject *:*": true,
-	} {
-		var p netdoc.ExitPolicy
-		w := strings.Fields(policy)
-		for i := 0; i < len(w); i += 2 {
-			r, err := netdoc.ParsePolicyRule(w[i] == "accept", w[i+1])
-			if err != nil {
-				t.Fatal(err)
-			}
-			p = append(p, r)
-		}
-		if got := generalExit(p); got != want {
-			t.Errorf("%q: %v", policy, got)
-		}
-	}
-}
-
 func TestHistory(t *testing.T) {
 	var h histories
 	id := ident.RSAID{1}

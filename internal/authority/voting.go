@@ -140,7 +140,7 @@ func (a *Authority) candidatesLocked(bw *Bandwidths, now time.Time) []*candidate
 		if status.has(statusReject) || a.cfg.Accept.ApprovedOnly && !status.has(statusApproved) {
 			continue // the list has changed since the descriptor came
 		}
-		c := &candidate{of: r, d: d, status: status, running: a.runningLocked(r, now), exit: generalExit(d.Policy)}
+		c := &candidate{of: r, d: d, status: status, running: a.runningLocked(r, now), exit: generalExit(d.Policy, a.cfg.Accept.AllowPrivateAddresses)}
 		a.histories.note(d.RSA, c.running, now)
 		c.record = a.histories.record(d.RSA, now)
 		c.uptime = time.Duration(min(d.Uptime, 1<<31)) * time.Second
