@@ -26,9 +26,9 @@ func (r *resolver) addrs(ctx context.Context, name string, four, six bool) (Answ
 		if want {
 			open++
 			go func() {
-				defer func() { done <- i }()
-				defer panics.Recover(nil, func(err error) { errs[i] = err })
+				defer panics.Recover(nil, func(err error) { errs[i] = err; done <- i })
 				got[i], errs[i] = r.get(ctx, query{canonical(name), [2]dnsmessage.Type{dnsmessage.TypeA, dnsmessage.TypeAAAA}[i]})
+				done <- i
 			}()
 		}
 	}
