@@ -210,7 +210,7 @@ func (c *Client) request(ctx context.Context, network, addr string) (client.Requ
 	if err != nil || n == 0 {
 		return client.Request{}, fault.New(fault.Config, "dial: %q is not a port", port)
 	}
-	req := client.Request{Host: host, Port: uint16(n), Key: c.key(ctx, host, uint16(n)), Early: earlyOf(ctx)}
+	req := client.Request{Host: host, Port: uint16(n), Key: c.key(ctx, host, uint16(n)), Early: earlyOf(ctx), Permit: stream.PermitOf(ctx)}
 	switch network {
 	case "tcp":
 		req.Family = stream.FamilyOf(ctx)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // Answer is one answer to a lookup.
@@ -19,7 +20,7 @@ type Answer struct {
 // Lookup asks an exit for the addresses of a host name, or, when host is an
 // address, for its names. There is at least one answer, or an error.
 func (c *Client) Lookup(ctx context.Context, host string) ([]Answer, error) {
-	as, err := c.inner.Resolve(ctx, client.Request{Host: host, Key: c.key(ctx, host, 0)})
+	as, err := c.inner.Resolve(ctx, client.Request{Host: host, Key: c.key(ctx, host, 0), Permit: stream.PermitOf(ctx)})
 	if err != nil {
 		return nil, err
 	}

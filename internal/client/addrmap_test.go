@@ -1,9 +1,12 @@
 package client
 
 import (
+	"context"
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdir"
@@ -79,7 +82,7 @@ func FuzzAddrMap(f *testing.F) {
 // TestMapped: a name that stands for an address is looked up without an exit, and a name
 // that stands for an onion service goes to no exit.
 func TestMapped(t *testing.T) {
-	m, err := ParseAddrMap([]string{"a.example 192.0.2.1", "b.example x.onion", "c.example 127.0.0.1"})
+	m, err := ParseAddrMap([]string{"a.example 192.0.2.1", "b.example x.onion", "c.example 127.0.0.1", "y.onion d.example"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,6 +104,34 @@ func TestMapped(t *testing.T) {
 	}
 	if _, err := c.Dial(t.Context(), Request{Host: "c.example", Port: 80}); !fault.Is(err, fault.Refused) {
 		t.Errorf("a private address: %v", err)
+	}
+	// A port's flags are about the host that another one stands for.
+	barred := errors.New("barred")
+	addresses := func(host string) error {
+		if isAddr(host) {
+			return barred
+		}
+		return nil
+	}
+	onions := func(host string) error {
+		if strings.HasSuffix(host, ".onion") {
+			return nil
+		}
+		return barred
+	}
+	for _, x := range []struct {
+		host   string
+		permit func(string) error
+		barred bool
+	}{{"a.example", addresses, true}, {"a.example", onions, true}, {"b.example", addresses, false}, {"b.example", onions, false}, {"y.onion", onions, true}} {
+		req := Request{Host: x.host, Port: 80, Permit: x.permit}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second) // who is not barred waits for a directory
+		_, err := c.Dial(ctx, req)
+		_, again := c.Resolve(ctx, req)
+		cancel()
+		if errors.Is(err, barred) != x.barred || errors.Is(again, barred) != x.barred {
+			t.Errorf("%s: %v; looked up: %v", x.host, err, again)
+		}
 	}
 	c.Reload(Live{}) // without the map
 	if _, err := c.Dial(t.Context(), Request{Host: "b.example.exit", Port: 80}); !fault.Is(err, fault.Refused) {

@@ -29,7 +29,8 @@ type Request struct {
 	Port   uint16
 	Key    isolation.Key // which circuits it may use
 	Family stream.Family
-	Early  []byte // the first bytes, sent with BEGIN
+	Early  []byte        // the first bytes, sent with BEGIN
+	Permit stream.Permit // judges the host that Host stands for
 }
 
 // streamTries is how many circuits a stream is tried on.
@@ -54,6 +55,9 @@ func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
 	var err error
 	if req.Host, err = c.live.Load().Map.Of(req.Host); err != nil {
 		return nil, fault.New(fault.Config, "dial: %w", err)
+	}
+	if err := req.Permit.Check(req.Host); err != nil {
+		return nil, err
 	}
 	via, err := c.way(req)
 	if err != nil {
@@ -340,6 +344,9 @@ func (c *Client) Resolve(ctx context.Context, req Request) ([]stream.Answer, err
 		host, err := c.live.Load().Map.Of(req.Host)
 		if err != nil {
 			return nil, fault.New(fault.Config, "resolve: %w", err)
+		}
+		if err := req.Permit.Check(host); err != nil {
+			return nil, err
 		}
 		if a, err := netip.ParseAddr(host); err == nil {
 			return []stream.Answer{{Addr: a, TTL: mappedTTL}}, nil

@@ -33,7 +33,7 @@ var _ socks.Dialer = Dialer{}
 
 // Dial implements socks.Dialer.
 func (d Dialer) Dial(ctx context.Context, req socks.Request) (net.Conn, error) {
-	ctx = stream.WithFamily(isolation.NewContext(ctx, req.Isolation), req.Family)
+	ctx = stream.WithPermit(stream.WithFamily(isolation.NewContext(ctx, req.Isolation), req.Family), req.Permit)
 	if len(req.Early) > 0 {
 		ctx = chive.WithEarlyData(ctx, req.Early)
 	}
@@ -91,7 +91,7 @@ func (d Dialer) ResolvePTR(ctx context.Context, addr netip.Addr, req socks.Reque
 }
 
 func (d Dialer) lookup(ctx context.Context, what string, req socks.Request) ([]socks.Answer, error) {
-	answers, err := d.Client.Lookup(isolation.NewContext(ctx, req.Isolation), what)
+	answers, err := d.Client.Lookup(stream.WithPermit(isolation.NewContext(ctx, req.Isolation), req.Permit), what)
 	if err != nil {
 		return nil, err
 	}

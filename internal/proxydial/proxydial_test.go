@@ -21,6 +21,7 @@ type recorder struct {
 	asked    []string
 	keys     []isolation.Key
 	families []stream.Family
+	permits  []error // of stream.PermitOf for one host
 }
 
 var errAsked = errors.New("asked")
@@ -28,11 +29,13 @@ var errAsked = errors.New("asked")
 func (r *recorder) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	r.asked, r.keys = append(r.asked, network+" "+address), append(r.keys, isolation.FromContext(ctx))
 	r.families = append(r.families, stream.FamilyOf(ctx))
+	r.permits = append(r.permits, stream.PermitOf(ctx).Check("x.example"))
 	return nil, errAsked
 }
 
 func (r *recorder) Lookup(ctx context.Context, host string) ([]chive.Answer, error) {
 	r.asked, r.keys = append(r.asked, host), append(r.keys, isolation.FromContext(ctx))
+	r.permits = append(r.permits, stream.PermitOf(ctx).Check("x.example"))
 	return []chive.Answer{{Name: "a.example", TTL: time.Minute}}, nil
 }
 
@@ -60,6 +63,25 @@ func TestDialer(t *testing.T) {
 	}
 	if !slices.Equal(r.families, []stream.Family{stream.IPv6First}) {
 		t.Errorf("families %v", r.families)
+	}
+}
+
+// TestPermit: a client hears what the port's flags bar, because only it knows where
+// MapAddress leads.
+func TestPermit(t *testing.T) {
+	r := &recorder{}
+	barred := errors.New("barred")
+	req := socks.Request{Host: "a.example", Port: 80, Permit: func(host string) error {
+		if host == "x.example" {
+			return barred
+		}
+		return nil
+	}}
+	_, _ = Dialer{r}.Dial(t.Context(), req)
+	_, _ = Dialer{r}.Resolve(t.Context(), req)
+	_, _ = Dialer{r}.Dial(t.Context(), socks.Request{Host: "a.example", Port: 80})
+	if !slices.Equal(r.permits, []error{barred, barred, nil}) {
+		t.Error(r.permits)
 	}
 }
 

@@ -26,24 +26,29 @@ func (b Bars) with(one Bars, on bool) Bars {
 	return b
 }
 
-// permits reports why a port does not let a destination through. A reverse lookup
-// is a question about a name, whatever its address.
-func (c *Config) permits(host string, reverse bool) error {
+// barNames says in errors what a kind of destinations is.
+var barNames = map[Bars]string{BarIPv4: "IPv4 addresses", BarIPv6: "IPv6 addresses", BarNames: "host names", BarOnions: "onion services"}
+
+// permits reports why a port does not let a destination through.
+func (c *Config) permits(host string) error {
 	a, err := netip.ParseAddr(host)
-	bar, what := BarNames, "host names"
 	switch {
-	case reverse:
 	case err == nil && a.Unmap().Is4():
-		bar, what = BarIPv4, "IPv4 addresses"
+		return c.bars(BarIPv4)
 	case err == nil:
-		bar, what = BarIPv6, "IPv6 addresses"
+		return c.bars(BarIPv6)
 	case hscrypto.IsAddress(host):
-		bar, what = BarOnions, "onion services"
+		return c.bars(BarOnions)
 	}
-	if c.Bars&bar == 0 {
+	return c.bars(BarNames)
+}
+
+// bars reports that a port does not let one kind of destinations through.
+func (c *Config) bars(one Bars) error {
+	if c.Bars&one == 0 {
 		return nil
 	}
-	return fault.New(fault.Refused, "the port's flags do not let %s through", what)
+	return fault.New(fault.Refused, "the port's flags do not let %s through", barNames[one])
 }
 
 // family says which addresses an exit may use for a host name.

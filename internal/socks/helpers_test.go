@@ -27,6 +27,9 @@ type network struct {
 }
 
 func (n *network) note(req Request) error {
+	if err := req.Permit.Check(req.Host); err != nil {
+		return err
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.asked = append(n.asked, req)

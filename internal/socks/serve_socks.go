@@ -256,10 +256,18 @@ func (s *Server) lookup(ctx context.Context, c *client, cmd command, req Request
 func (s *Server) resolve(ctx context.Context, reverse bool, req Request) ([]Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.DialTimeout)
 	defer cancel()
-	if err := s.cfg.permits(req.Host, reverse); err != nil {
-		return nil, err
-	}
+	req.Permit = s.cfg.permits
 	addr, err := netip.ParseAddr(req.Host)
+	var barred error
+	switch {
+	case reverse: // a question about a name, whatever the address
+		barred = s.cfg.bars(BarNames)
+	case err == nil:
+		barred = s.cfg.permits(req.Host)
+	}
+	if barred != nil {
+		return nil, barred
+	}
 	switch {
 	case reverse && err != nil:
 		return nil, fault.New(fault.Protocol, "RESOLVE_PTR of something that is not an address")

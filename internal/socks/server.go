@@ -249,11 +249,7 @@ func (s *Server) serveConn(c *client) (left bool) {
 // dial opens a stream for a client after its request. It stops when the client
 // resets its connection meanwhile.
 func (s *Server) dial(ctx context.Context, c *client, req Request) (net.Conn, error) {
-	if err := s.cfg.permits(req.Host, false); err != nil {
-		s.count.failed.Inc()
-		return nil, err
-	}
-	req.Family = s.cfg.family()
+	req.Family, req.Permit = s.cfg.family(), s.cfg.permits
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.DialTimeout)
 	defer cancel()
 	c.SetDeadline(time.Time{})

@@ -47,6 +47,7 @@ type Request struct {
 	Isolation isolation.Key // which circuits it may use; the Dialer adds the destination
 	Family    stream.Family // which addresses the exit may use for a host name
 	Early     []byte        // bytes that the client sent without waiting for the reply; read only
+	Permit    stream.Permit // the port's flags: the Dialer asks it about the host that it goes to
 }
 
 // Answer is one result of a lookup: an address or a name.
