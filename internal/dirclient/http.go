@@ -20,9 +20,9 @@ import (
 type request struct {
 	path  string
 	to    netip.AddrPort // the directory's ORPort; zero: no Host line
-	since time.Time // If-Modified-Since; zero: none
-	diff  string    // X-Or-Diff-From-Consensus; empty: none
-	limit int64     // largest body that is accepted, decoded
+	since time.Time      // If-Modified-Since; zero: none
+	diff  string         // X-Or-Diff-From-Consensus; empty: none
+	limit int64          // largest body that is accepted, decoded
 	// anonymous is the head of the request, if not made of the above: see Anonymous.
 	anonymous []byte
 }
