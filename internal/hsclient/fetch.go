@@ -40,6 +40,7 @@ type cached struct {
 	subcredential [32]byte
 	revision      uint64
 	expires       time.Time
+	sought        time.Time // when it, or a newer one for its puzzle's sake, was last fetched
 
 	size    int              // of the descriptor, in bytes
 	account *account.Account // while it is kept
@@ -143,6 +144,7 @@ func (c *Client) keep(got *cached, epoch int) {
 	}
 	got.account = c.room.Open(account.Kept, func(error) { c.evict(got) })
 	got.account.Reserve(got.size)
+	got.sought = now
 	c.descs[got.blinded] = got
 }
 

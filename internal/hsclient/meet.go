@@ -132,6 +132,9 @@ func (c *Client) meet(ctx context.Context, h *history, desc *cached, stable bool
 	a.elsewhere = func(ctx context.Context) outcome { return c.elsewhere(ctx, a, desc, stable) }
 	a.course = func(ctx context.Context, p *netdoc.HSIntroPoint) outcome { return c.course(ctx, a, p, desc, stable) }
 	o := a.run(ctx)
+	if o.circ != nil && a.puzzle != nil && a.greatest() > a.puzzle.Effort {
+		c.renew(h, desc)
+	}
 	return a.latest(), o.circ, o.hop, workWanted(o.err, desc.inner.PoW, a.greatest(), c.cfg.MaxEffort)
 }
 

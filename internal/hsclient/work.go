@@ -133,6 +133,37 @@ func (c *Client) prove(ctx context.Context, key isolation.Key, p hspow.Params) (
 	return pow, nil
 }
 
+// renew fetches a newer descriptor for later attempts, because the service came only for
+// more effort than this one suggests: the streams of each isolation key would find that out
+// anew. It does so no more often than services change what they suggest.
+func (c *Client) renew(h *history, desc *cached) {
+	if !c.mayRenew(desc) {
+		return
+	}
+	c.wg.Go(func() {
+		defer panics.Recover(c.cfg.Log, nil)
+		ctx, cancel := context.WithTimeout(c.ctx, fetchTimeout)
+		defer cancel()
+		if _, err := c.descriptor(ctx, h, desc); err != nil {
+			c.cfg.Log.Debug("no newer descriptor of an onion service", "err", err)
+		}
+	})
+}
+
+func (c *Client) mayRenew(desc *cached) bool {
+	every := hspow.ControlEvery
+	if c.cfg.Testing {
+		every = hspow.ControlEveryTesting
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(desc.sought) < every {
+		return false
+	}
+	desc.sought = time.Now()
+	return true
+}
+
 // workWanted adds to the error of a service that did not come, what may be the reason:
 // it serves clients first that have done more work. effort is what this client has done,
 // and most the greatest effort that it does.
