@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
-	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -188,17 +187,13 @@ func (p *padder) fire(d time.Duration) {
 	p.arm(p.pick())
 }
 
-// negotiate handles the peer's PADDING_NEGOTIATE; only a responder may receive one.
-func (p *padder) negotiate(b *[cell.PayloadLen]byte) error {
-	if p.ch.link.Initiator {
-		return fault.New(fault.Protocol, "channel: PADDING_NEGOTIATE from a relay")
-	}
-	if b[0] != 0 {
-		return nil // a later version, which we ignore
-	}
+// negotiate handles the peer's PADDING_NEGOTIATE. As in C tor, one that this end does not
+// understand costs nothing, and neither does one from the relay that this end dialled, which
+// has no say in how it pads: a relay that also has single onion services may send it.
+func (p *padder) negotiate(b *[cell.PayloadLen]byte) {
 	m, err := cell.ParsePaddingNegotiate(b[:])
-	if err != nil {
-		return fault.New(fault.Protocol, "channel: %w", err)
+	if err != nil || p.ch.link.Initiator {
+		return
 	}
 	a := asked{none: true}
 	if m.Command == cell.PaddingStart {
@@ -209,7 +204,6 @@ func (p *padder) negotiate(b *[cell.PayloadLen]byte) error {
 	p.asked = a
 	p.mu.Unlock()
 	p.arm(p.pick())
-	return nil
 }
 
 func (p *padder) stop() {

@@ -229,9 +229,7 @@ func (ch *Channel) handOut(b []byte) (again bool, err error) {
 				break
 			}
 			ch.at += cell.HeaderLen + 2 + size
-			if err := ch.variable(cell.CircID(c), cmd, c[cell.HeaderLen+2:cell.HeaderLen+2+size]); err != nil {
-				return false, err
-			}
+			ch.variable(cell.CircID(c), cmd, c[cell.HeaderLen+2:cell.HeaderLen+2+size])
 			cells++
 			continue
 		}
@@ -305,14 +303,16 @@ func (ch *Channel) control(b []byte, cmd cell.Command) error {
 	case cell.CmdPadding:
 		return nil
 	case cell.CmdPaddingNegotiate:
-		return ch.pad.negotiate(p)
+		ch.pad.negotiate(p)
+		return nil
 	case cell.CmdNetinfo:
 		return fault.New(fault.Protocol, "channel: NETINFO after the handshake")
 	}
 	if cmd == cell.CmdCreate || cell.FormOf(cmd) != nil {
-		return ch.accept(id, cmd, p[:])
+		ch.accept(id, cmd, p[:])
+	} else {
+		ch.deliver(id, cmd, p[:])
 	}
-	ch.deliver(id, cmd, p[:])
 	return nil
 }
 
@@ -337,28 +337,30 @@ func (ch *Channel) deliver(id uint32, cmd cell.Command, body []byte) {
 }
 
 // accept opens a circuit that the peer asked for.
-func (ch *Channel) accept(id uint32, cmd cell.Command, body []byte) error {
-	if peerHigh := id>>31 == 1; id == 0 || peerHigh == ch.link.Initiator {
-		return fault.New(fault.Protocol, "channel: %v with a circuit identifier of ours", cmd)
+func (ch *Channel) accept(id uint32, cmd cell.Command, body []byte) {
+	// As in C tor: a peer's mistake about one circuit must not end those of others. Only
+	// the reader adds a peer's circuits.
+	if id == 0 || ch.lookup(id) != nil {
+		return
 	}
-	if ch.lookup(id) != nil {
-		// As in C tor: a peer's mistake about one circuit must not end those of
-		// others. Only the reader adds a peer's circuits.
-		return nil
+	reason := cell.DestroyResourceLimit
+	var c *Circ
+	if peerHigh := id>>31 == 1; ch.cfg.Accept == nil || peerHigh == ch.link.Initiator {
+		reason = cell.DestroyProtocol
+	} else {
+		c = ch.admit(id)
 	}
-	c := ch.admit(id)
 	if c == nil {
 		var b [cell.Len]byte
 		cell.PutHeader(b[:], id, cell.CmdDestroy)
-		cell.Payload(b[:])[0] = byte(cell.DestroyResourceLimit)
+		cell.Payload(b[:])[0] = byte(reason)
 		ch.sendUrgent(b[:])
-		return nil
+		return
 	}
 	ch.asked++
 	ch.busy = c
 	ch.cfg.Accept(c, cmd, body)
 	ch.busy = nil
-	return nil
 }
 
 // admit adds a circuit that the peer asked for. It returns nil if the circuit is
@@ -366,7 +368,7 @@ func (ch *Channel) accept(id uint32, cmd cell.Command, body []byte) error {
 func (ch *Channel) admit(id uint32) *Circ {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	if ch.cfg.Accept == nil || ch.roomLocked() != nil {
+	if ch.roomLocked() != nil {
 		return nil
 	}
 	return ch.addLocked(id, nil)
@@ -374,12 +376,11 @@ func (ch *Channel) admit(id uint32) *Circ {
 
 // variable handles a cell of variable length; unknown ones are dropped (tor-spec,
 // "cell format").
-func (ch *Channel) variable(id uint32, cmd cell.Command, body []byte) error {
-	if cell.FormOf(cmd) != nil {
-		return ch.accept(id, cmd, body)
-	}
-	if cmd.IsCreated() {
+func (ch *Channel) variable(id uint32, cmd cell.Command, body []byte) {
+	switch {
+	case cell.FormOf(cmd) != nil:
+		ch.accept(id, cmd, body)
+	case cmd.IsCreated():
 		ch.deliver(id, cmd, body)
 	}
-	return nil
 }
