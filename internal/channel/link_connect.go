@@ -20,7 +20,7 @@ import (
 // Connect makes a link over raw, a connection to a relay's ORPort at addr. It runs
 // the TLS handshake, then the link handshake (tor-spec, "Negotiating and
 // initializing connections"). The relay must prove every identity that want names.
-// With cfg.Identity, this end authenticates too. The handshake ends with ctx or
+// With cfg.Identity, this end authenticates too, unless it is a bridge. The handshake ends with ctx or
 // HandshakeTimeout. Connect owns raw and closes it on failure.
 func Connect(ctx context.Context, raw net.Conn, want ident.RelayID, addr netip.AddrPort, cfg *LinkConfig) (*Link, error) {
 	return bounded(ctx, raw, cfg, func(ctx context.Context, m *meter) (*Link, error) {
@@ -72,7 +72,7 @@ func (c *connecting) run(want ident.RelayID, addr netip.AddrPort) (*Link, error)
 	state := c.conn.ConnectionState()
 	tlsSum := sha256.Sum256(state.PeerCertificates[0].Raw)
 	l := newLink(c.conn, c.cells, &c.netinfo, c.start, now)
-	l.Initiator, l.Dialled, l.PeerAuthenticated = true, addr, true
+	l.Initiator, l.Dialled, l.PeerAuthenticated, l.AsClient = true, addr, true, !c.cfg.proves()
 	peer, err := checkResponder(c.certs, tlsSum, now)
 	if err != nil {
 		if l.ClockSkewKnown && (errors.Is(err, cert.ErrExpired) || errors.Is(err, cert.ErrNotYetValid)) {
@@ -129,11 +129,11 @@ func (c *connecting) read() error {
 }
 
 // reply sends NETINFO, and before it CERTS and AUTHENTICATE when this end has an
-// identity.
+// identity and is no bridge.
 func (c *connecting) reply(peer *peerCerts, state *tls.ConnectionState, tlsSum [32]byte, addr netip.AddrPort, now time.Time) error {
 	netinfo := cell.Netinfo{Other: addr.Addr().Unmap()} // a client sends neither its time nor its address
 	var out []byte
-	if id := c.cfg.Identity; id != nil {
+	if id := c.cfg.Identity; c.cfg.proves() {
 		if !slices.Contains(c.challenge.Methods, cell.AuthMethodEd25519) {
 			return fault.New(fault.Protocol, "AUTH_CHALLENGE: methods %v lack Ed25519-SHA256-RFC5705", c.challenge.Methods)
 		}

@@ -26,6 +26,7 @@ type Link struct {
 	Version   uint16         // link protocol, 4 or 5
 	Initiator bool           // whether this end dialled
 	Dialled   netip.AddrPort // the address that it dialled
+	AsClient  bool           // this end dialled and proved no identity, so that the peer must open no circuits
 
 	// Peer is the identity that the other end proved. It is zero, and PeerAuthenticated
 	// false, for an initiator that did not authenticate (a client).
@@ -63,6 +64,10 @@ type LinkConfig struct {
 	// Memory accounts for what peers make link handshakes hold; nil means no accounting.
 	Memory *account.Memory
 
+	// Bridge lets Connect behave like a client's, whatever Identity is: a relay to which a
+	// bridge connects must not learn that it is one.
+	Bridge bool
+
 	// AnyPeer lets Connect accept any identity that a relay proves, if it is called without
 	// an identity: for bridges with unknown fingerprints.
 	AnyPeer bool
@@ -73,6 +78,9 @@ const HandshakeTimeout = time.Minute
 
 // skewMaxHandshake is how long a handshake may take if its time is used for the clock skew.
 const skewMaxHandshake = 3 * time.Minute
+
+// proves reports whether Connect authenticates this end.
+func (c *LinkConfig) proves() bool { return c.Identity != nil && !c.Bridge }
 
 func (c *LinkConfig) now() time.Time {
 	if c.Now != nil {

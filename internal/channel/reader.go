@@ -345,7 +345,7 @@ func (ch *Channel) accept(id uint32, cmd cell.Command, body []byte) {
 	}
 	reason := cell.DestroyResourceLimit
 	var c *Circ
-	if peerHigh := id>>31 == 1; ch.cfg.Accept == nil || peerHigh == ch.link.Initiator {
+	if peerHigh := id>>31 == 1; ch.cfg.Accept == nil || ch.link.AsClient || peerHigh == ch.link.Initiator {
 		reason = cell.DestroyProtocol
 	} else {
 		c = ch.admit(id)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netaddr"
@@ -158,6 +159,14 @@ func (c *Config) Check() error {
 		return c.Exit.Check()
 	}
 	return nil
+}
+
+// padMode returns how links pad. A bridge is a client to the relays that it dials.
+func (c *Config) padMode() channel.PaddingMode {
+	if c.Bridge {
+		return channel.PadFull
+	}
+	return channel.PadRelay
 }
 
 // Addresses returns the relay's own addresses, as far as they are known before it

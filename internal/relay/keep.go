@@ -33,7 +33,7 @@ func (r *Relay) follow(ctx context.Context) {
 func (r *Relay) consensus(d *netdir.Directory) {
 	p := flow.ParamsFrom(d.Param)
 	r.flow.Store(&p)
-	r.padding.Set(channel.PaddingFrom(d.Param, channel.PadRelay))
+	r.padding.Set(channel.PaddingFrom(d.Param, r.cfg.padMode()))
 	r.env.Padding.Set(circuit.PaddingParamsFrom(d.Param))
 	in := d.Param("circ_max_cell_queue_size", circuit.DefaultQueue, circuit.MinQueue, math.MaxInt32)
 	r.env.Queues.In.Store(in)

@@ -205,7 +205,7 @@ func (r *Relay) wire() (err error) {
 	if err != nil {
 		return err
 	}
-	r.padding = channel.NewPadding(channel.DefaultPadding(channel.PadRelay))
+	r.padding = channel.NewPadding(channel.DefaultPadding(r.cfg.padMode()))
 	r.chanCfg = &channel.Config{Log: r.log, Now: time.Now, Accept: r.accept, Stats: &r.stats.Channel, Padding: r.padding, Memory: r.memory}
 	r.channels = channel.NewManager(r.chanCfg, r.linkConfig(), r.dial)
 	r.server = circuit.NewServer(circuit.ServerConfig{
@@ -226,7 +226,7 @@ func (r *Relay) linkConfig() *channel.LinkConfig {
 			addrs = append(addrs, a.Addr())
 		}
 	}
-	return &channel.LinkConfig{Identity: r.keys.Link(), Addrs: addrs, Log: r.log, Memory: r.memory}
+	return &channel.LinkConfig{Identity: r.keys.Link(), Addrs: addrs, Log: r.log, Memory: r.memory, Bridge: r.cfg.Bridge}
 }
 
 // allowTarget removes addresses at which no relay of the network can be, as C tor
