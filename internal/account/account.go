@@ -22,7 +22,8 @@
 // eighth of the bound is free again. The bytes that a holder has beyond a small
 // share of the bound weigh more, the longer it has released nothing. So holders that
 // leave data unread are evicted before active holders of the same size. A whole link
-// is evicted only if it holds more itself than its circuits do.
+// is evicted only if it holds more itself than its circuits do, or before everything
+// else if it has had none for a while: see Account.Rest.
 //
 // Counted is all memory that grows with the data that peers send or leave unread.
 // Buffers from pools count with their full size, even if they are almost empty.
@@ -74,6 +75,7 @@ type Account struct {
 	active     atomic.Uint32 // the second in which bytes were last released here or below
 	kind       Kind
 	evicting   bool // evict was called; guarded by m.mu
+	rests      bool // see Rest; guarded by m.mu
 }
 
 // shared is what only the account of an address has. Memory's mu guards it.

@@ -177,7 +177,7 @@ func Seldom(now func() time.Time, every time.Duration, told func(holders int, by
 }
 
 // errEvicted is the cause with which holders are closed.
-var errEvicted = fault.New(fault.Resource, "memory: this held the most when there was too much")
+var errEvicted = fault.New(fault.Resource, "memory: this was idle, or held the most, when there was too much")
 
 // reclaim evicts holders until an eighth of the bound is free, if the holders free
 // all that they hold.
@@ -237,13 +237,18 @@ func (m *Memory) forget(a *Account) {
 // leaving), which will be free soon.
 func (a *Account) held() int64 { return a.Used() - a.m.going[a] }
 
-// choose picks the heaviest holders, until they hold goal bytes or are a sixteenth of
+// choose picks those that rest for the longest time, until they hold goal bytes. If none
+// rests, it picks the heaviest holders, until they hold goal bytes or are a sixteenth of
 // the holders at their place in the tree. After that the weights must be computed
 // again.
 func (m *Memory) choose(goal int64) (victims []*Account, bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for _, v := range m.root.heaviestLocked(goal) {
+	chosen := m.root.restingLocked(goal)
+	if len(chosen) == 0 {
+		chosen = m.root.heaviestLocked(goal)
+	}
+	for _, v := range chosen {
 		v.evicting = true
 		m.told[v] = m.second.Load()
 		victims = append(victims, v)

@@ -124,7 +124,7 @@ func (a *Authority) Run(ctx context.Context) error {
 		tick := time.NewTicker(time.Second)
 		defer tick.Stop()
 		a.memory.Run(ctx, tick.C, account.Seldom(a.cfg.Now, 10*time.Second, func(holders int, bytes int64) {
-			a.log.Warn("others made the authority hold too much memory: those that held the most were closed", "bound", a.memory.Bound(), "closed", holders, "freed", bytes)
+			a.log.Warn("others made the authority hold too much memory: those that were idle or held the most were closed", "bound", a.memory.Bound(), "closed", holders, "freed", bytes)
 		}))
 		return nil
 	})

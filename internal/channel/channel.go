@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"log/slog"
+	mrand "math/rand/v2"
 	"net"
 	"net/netip"
 	"sync"
@@ -37,7 +38,10 @@ type Config struct {
 	// Opened is called with every new link. It must not block and may be nil.
 	Opened  func(*Link)
 	Stats   *Stats   // may be nil
-	Padding *Padding // link padding; nil: none
+	Padding *Padding // link padding, and how long links rest; nil: no padding
+	// MayRest reports whether an idle link may rest as long as those between
+	// relays do. It must not block. If it is nil, none may.
+	MayRest func(*Link) bool
 	// MaxCircs bounds the circuits of one channel; zero means 65,536.
 	MaxCircs int
 	// Memory accounts for what peers make the channels and circuits hold; nil means
@@ -92,6 +96,8 @@ type Channel struct {
 	tail    int        // bytes after the last whole record's worth
 	ack     func()
 
+	luck float64 // what is random in the time for which it rests, from 0 to 1
+
 	lastOut, lastIn atomic.Int64 // Unix nanoseconds of the last record
 	doubt           atomic.Int64 // see Doubt; zero: none
 	pad             *padder
@@ -110,10 +116,12 @@ func Start(l *Link, cfg *Config) *Channel {
 		done:       make(chan struct{}),
 		circs:      map[uint32]*Circ{},
 		emptySince: cfg.Now(),
+		luck:       mrand.Float64(),
 	}
 	ch.address = cfg.Memory.Address(netaddr.Of(l.Conn.RemoteAddr()))
 	ch.account = ch.address.Open(account.Link, ch.evict)
 	ch.account.Reserve(linkCost)
+	ch.account.Rest(true)
 	ch.cond = sync.NewCond(&ch.mu)
 	ch.record = make([]byte, recordCells*cell.Len)
 	if w, ok := l.Conn.NetConn().(*wire); ok {
@@ -212,7 +220,9 @@ func (ch *Channel) addLocked(id uint32, a *account.Account) *Circ {
 	a.Reserve(circCost)
 	c.q.account = a
 	ch.circs[id] = c
-	ch.emptySince = time.Time{}
+	if !ch.emptySince.IsZero() {
+		ch.restLocked(time.Time{})
+	}
 	return c
 }
 

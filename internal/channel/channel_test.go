@@ -333,14 +333,15 @@ func TestPaddingParameters(t *testing.T) {
 		want   PaddingConfig
 	}{
 		{PadFull, nil, PaddingConfig{Low: 1500 * ms, High: 9500 * ms, KeepAlive: keepAlive}},
-		{PadReduced, nil, PaddingConfig{Low: 9000 * ms, High: 14000 * ms, KeepAlive: keepAlive, Stop: true}},
+		{PadReduced, nil, PaddingConfig{Low: 9000 * ms, High: 14000 * ms, KeepAlive: keepAlive, Stop: true, ClientIdle: 90 * time.Second}},
 		{PadOff, nil, PaddingConfig{KeepAlive: keepAlive, Stop: true}},
-		{PadRelay, nil, PaddingConfig{Low: 1500 * ms, High: 9500 * ms, KeepAlive: keepAlive, OnlyClients: true}},
-		{PadRelay, map[string]int32{"nf_pad_relays": 1}, PaddingConfig{Low: 1500 * ms, High: 9500 * ms, KeepAlive: keepAlive}},
+		{PadRelay, nil, PaddingConfig{Low: 1500 * ms, High: 9500 * ms, KeepAlive: keepAlive, OnlyClients: true, RelayIdle: time.Hour}},
+		{PadRelay, map[string]int32{"nf_pad_relays": 1}, PaddingConfig{Low: 1500 * ms, High: 9500 * ms, KeepAlive: keepAlive, RelayIdle: time.Hour}},
+		{PadRelay, map[string]int32{"nf_conntimeout_relays": 7}, PaddingConfig{Low: 1500 * ms, High: 9500 * ms, KeepAlive: keepAlive, OnlyClients: true, RelayIdle: time.Minute}},
 		{PadFull, map[string]int32{"nf_ito_low": 0, "nf_ito_high": 0}, PaddingConfig{KeepAlive: keepAlive}},
 		{PadFull, map[string]int32{"nf_ito_low": 20000}, PaddingConfig{Low: 20000 * ms, High: 20000 * ms, KeepAlive: keepAlive}},
 		{PadFull, map[string]int32{"nf_ito_high": 1 << 30}, PaddingConfig{Low: 1500 * ms, High: 60000 * ms, KeepAlive: keepAlive}},
-		{PadReduced, map[string]int32{"nf_ito_low_reduced": 5, "nf_ito_low": 7}, PaddingConfig{Low: 5 * ms, High: 14000 * ms, KeepAlive: keepAlive, Stop: true}},
+		{PadReduced, map[string]int32{"nf_ito_low_reduced": 5, "nf_ito_low": 7}, PaddingConfig{Low: 5 * ms, High: 14000 * ms, KeepAlive: keepAlive, Stop: true, ClientIdle: 90 * time.Second}},
 	} {
 		if got := PaddingFrom(say(c.params), c.mode); got != c.want {
 			t.Errorf("mode %d, %v: %+v, want %+v", c.mode, c.params, got, c.want)

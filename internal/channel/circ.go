@@ -242,7 +242,7 @@ func (c *Circ) detach() bool {
 	c.queued.Store(0)
 	delete(ch.circs, c.id)
 	if len(ch.circs) == 0 {
-		ch.emptySince = ch.cfg.Now()
+		ch.restLocked(ch.cfg.Now())
 	}
 	if c.owns {
 		c.q.account.Close()

@@ -33,10 +33,6 @@ type Manager struct {
 	attempts sync.WaitGroup // counts their goroutines; Add is called under mu and never after closed is set
 }
 
-// idleTimeout is how long a channel without circuits stays open (C tor: 3
-// minutes and a random part).
-const idleTimeout = 3 * time.Minute
-
 // NewManager returns a manager that opens connections with dial.
 func NewManager(cfg *Config, link *LinkConfig, dial func(context.Context, netip.AddrPort) (net.Conn, error)) *Manager {
 	m := &Manager{cfg: cfg, dial: dial, open: map[ident.RSAID][]*Channel{}, opening: map[string]*attempt{}, clients: map[*Channel]struct{}{}}
@@ -93,12 +89,11 @@ func (ch *Channel) Doubt(asked time.Time) { ch.doubt.Store(asked.UnixNano()) }
 func (ch *Channel) keep() bool {
 	now := ch.cfg.Now()
 	ch.mu.Lock()
+	defer ch.mu.Unlock()
 	if len(ch.circs) == 0 {
-		ch.emptySince = now
+		ch.restLocked(now)
 	}
-	open := !ch.closed
-	ch.mu.Unlock()
-	return open
+	return !ch.closed
 }
 
 // Adopt starts a channel on an authenticated link and keeps it for reuse.
@@ -143,15 +138,6 @@ func (m *Manager) forget(ch *Channel) {
 		delete(m.open, id)
 	} else {
 		m.open[id] = list
-	}
-}
-
-// Reap closes channels that had no circuit for three minutes. The caller calls it
-// from time to time.
-func (m *Manager) Reap() {
-	now := m.cfg.Now()
-	for _, ch := range m.Channels() {
-		ch.closeIdle(fault.New(fault.Closed, "channel: idle"), now.Add(-idleTimeout))
 	}
 }
 

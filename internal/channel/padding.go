@@ -25,6 +25,10 @@ type PaddingConfig struct {
 	// Stop asks the peer by PADDING_NEGOTIATE to send no padding (reduced padding,
 	// or none). It applies to links that this end opens.
 	Stop bool
+	// ClientIdle is how long a link without circuits rests until it is closed, and RelayIdle
+	// about how long canonical links between relays rest; see Channel.rests. Zero: three
+	// minutes, and no exception for relays.
+	ClientIdle, RelayIdle time.Duration
 }
 
 // PaddingMode is a way of padding.
@@ -56,10 +60,15 @@ func PaddingFrom(param func(name string, def, lo, hi int32) int32, mode PaddingM
 		Low: time.Duration(low) * time.Millisecond, High: time.Duration(high) * time.Millisecond,
 		KeepAlive: keepAlive, Stop: mode == PadReduced || mode == PadOff,
 	}
-	if mode == PadOff {
+	switch mode {
+	case PadOff:
 		out.Low, out.High = 0, 0
+	case PadReduced:
+		out.ClientIdle = idleTimeout / 2
+	case PadRelay:
+		out.OnlyClients = param("nf_pad_relays", 0, 0, 1) == 0
+		out.RelayIdle = time.Duration(param("nf_conntimeout_relays", 3600, 60, 7*24*3600)) * time.Second
 	}
-	out.OnlyClients = mode == PadRelay && param("nf_pad_relays", 0, 0, 1) == 0
 	return out
 }
 

@@ -32,7 +32,7 @@ func TestReapLeavesWhatWasFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(idleTimeout + time.Second)
+		time.Sleep(idleTimeout*3/2 + time.Second)
 		target := linkspec.Target{RelayID: ident.RelayID{RSA: k.ID.RSA}, Addrs: []netip.AddrPort{l.Dialled}}
 		if m.Find(target) != ch {
 			t.Fatal("the channel was not found")
@@ -53,7 +53,7 @@ func TestReapLeavesWhatWasFound(t *testing.T) {
 		if err := ch.Err(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Second)
+		time.Sleep(idleTimeout/2 + 2*time.Second)
 		m.Reap()
 		<-ch.Done()
 		if m.Find(target) != nil {

@@ -144,7 +144,7 @@ func (w *relayWorld) settle() {
 
 // patience is the time after which no work of a hostile peer may still be in
 // progress.
-const patience = 4 * time.Minute
+const patience = 5 * time.Minute
 
 func (w *relayWorld) finish() {
 	later(0)

@@ -101,6 +101,12 @@ func (r *Relay) judgeOrigin(l *channel.Link) cell.EndReason {
 	return 0
 }
 
+// mayRest reports whether an idle link may rest for long: the consensus lists the relay at
+// its other end, and neither memory nor file descriptors are scarce.
+func (r *Relay) mayRest(l *channel.Link) bool {
+	return r.memory.Used() <= r.memory.Bound()/2 && r.gate.open.Load() <= r.gate.limit/2 && r.dos.listed(l)
+}
+
 // Intervals of the periodic tasks.
 const (
 	keyInterval  = time.Hour
@@ -174,5 +180,5 @@ const evictionLog = 10 * time.Second
 
 // evicted logs that peers held too much.
 func (r *Relay) evicted(holders int, bytes int64) {
-	r.log.Warn("peers made the relay hold too much memory: those that held the most were closed", "bound", r.memory.Bound(), "closed", holders, "freed", bytes)
+	r.log.Warn("peers made the relay hold too much memory: those that were idle or held the most were closed", "bound", r.memory.Bound(), "closed", holders, "freed", bytes)
 }
