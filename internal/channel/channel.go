@@ -96,7 +96,8 @@ type Channel struct {
 	tail    int        // bytes after the last whole record's worth
 	ack     func()
 
-	luck float64 // what is random in the time for which it rests, from 0 to 1
+	opened time.Time
+	luck   float64 // what is random in the time for which it rests, from 0 to 1
 
 	lastOut, lastIn atomic.Int64 // Unix nanoseconds of the last record
 	doubt           atomic.Int64 // see Doubt; zero: none
@@ -115,6 +116,7 @@ func Start(l *Link, cfg *Config) *Channel {
 		cfg:        cfg,
 		done:       make(chan struct{}),
 		circs:      map[uint32]*Circ{},
+		opened:     cfg.Now(),
 		emptySince: cfg.Now(),
 		luck:       mrand.Float64(),
 	}

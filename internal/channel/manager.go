@@ -71,7 +71,7 @@ func (m *Manager) findLocked(t *linkspec.Target) *Channel {
 		if !t.Matches(ch.Peer()) || !ch.link.Canonical(ch.RemoteAddr()) && !(ch.link.Initiator && slices.Contains(t.Addrs, ch.link.Dialled)) {
 			continue
 		}
-		if ch.lastIn.Load() > ch.doubt.Load() && ch.keep() {
+		if !ch.old(m.cfg.Now()) && ch.lastIn.Load() > ch.doubt.Load() && ch.keep() {
 			return ch
 		}
 	}

@@ -30,11 +30,21 @@ func (ch *Channel) rests() time.Duration {
 	return least + time.Duration(ch.luck*float64(more))
 }
 
+// maxAge is how old a link is when it gets no new circuits any more, as in C tor: what it
+// proved of the peer, and its keys, are of the day when it was opened.
+const maxAge = 7 * 24 * time.Hour
+
+func (ch *Channel) old(now time.Time) bool { return now.Sub(ch.opened) > maxAge }
+
 // Reap closes channels that have rested for long enough. The caller calls it from time to
 // time.
 func (m *Manager) Reap() {
 	now := m.cfg.Now()
 	for _, ch := range m.Channels() {
-		ch.closeIdle(fault.New(fault.Closed, "channel: idle"), now.Add(-ch.rests()))
+		since := now
+		if !ch.old(now) {
+			since = now.Add(-ch.rests())
+		}
+		ch.closeIdle(fault.New(fault.Closed, "channel: idle"), since)
 	}
 }
