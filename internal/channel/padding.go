@@ -72,6 +72,16 @@ func PaddingFrom(param func(name string, def, lo, hi int32) int32, mode PaddingM
 	return out
 }
 
+// AvailableFrom returns for how long at least a client keeps circuits open that it does not
+// use, and so its link to the guard (padding-spec, "nf_conntimeout_clients").
+func AvailableFrom(param func(name string, def, lo, hi int32) int32, mode PaddingMode) time.Duration {
+	d := time.Duration(param("nf_conntimeout_clients", 1800, 60, 24*3600)) * time.Second
+	if mode == PadReduced {
+		d /= 2
+	}
+	return d
+}
+
 // DefaultPadding is PaddingFrom without a consensus.
 func DefaultPadding(mode PaddingMode) PaddingConfig {
 	return PaddingFrom(func(_ string, def, _, _ int32) int32 { return def }, mode)

@@ -125,3 +125,18 @@ func TestRestingLinksGoFirst(t *testing.T) {
 		c.Destroy(cell.DestroyNone)
 	})
 }
+
+// TestAvailableFrom: how long a client keeps circuits, by mode.
+func TestAvailableFrom(t *testing.T) {
+	for said, want := range map[int32]time.Duration{0: 30 * time.Minute, 600: 10 * time.Minute, 5: time.Minute} {
+		param := func(name string, def, lo, hi int32) int32 {
+			if name != "nf_conntimeout_clients" || said == 0 {
+				return def
+			}
+			return min(max(said, lo), hi)
+		}
+		if full, reduced := AvailableFrom(param, PadFull), AvailableFrom(param, PadReduced); full != want || reduced != want/2 {
+			t.Errorf("%d seconds: %v, %v", said, full, reduced)
+		}
+	}
+}

@@ -58,6 +58,14 @@ func (c *Client) newDirectory(d *netdir.Directory) {
 	c.padding.Set(channel.PaddingFrom(d.Param, c.cfg.Padding))
 	c.env.Padding.Set(c.circuitPadding(circuit.PaddingParamsFrom(d.Param)))
 	c.learned(func(e *cbt.Estimator) { e.SetParams(c.cbtParams(d.Param)) })
+	c.keepCircuits(d)
+}
+
+// keepCircuits tells the pool, if there is one, how long the consensus wants circuits kept.
+func (c *Client) keepCircuits(d *netdir.Directory) {
+	if p := c.pool.Load(); p != nil && d != nil {
+		p.SetAvailable(channel.AvailableFrom(d.Param, c.cfg.Padding))
+	}
 }
 
 // circuitPadding returns what the consensus and the user both allow.
@@ -77,6 +85,7 @@ func (c *Client) openPool() {
 	p := pool.New(cfg, c)
 	c.pool.Store(p)
 	p.SetMaxDirtiness(c.live.Load().MaxDirtiness) // it may have changed meanwhile
+	c.keepCircuits(c.dirs.Directory())
 	close(c.poolReady)
 	c.bootProgress(80, "building circuits")
 }

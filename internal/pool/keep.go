@@ -69,6 +69,33 @@ func (p *Pool) predict(t target, now time.Time) {
 	p.predicted[t] = now
 }
 
+// SetAvailable changes for how long clean circuits are kept: d, and for up to twice as long
+// (chosen at random) circuits are built for what was used before. The consensus says d.
+func (p *Pool) SetAvailable(d time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cfg.CleanTimeout, p.cfg.Predict = d, d
+	if r := p.cfg.Rand; r != nil && d > 0 {
+		p.cfg.Predict += time.Duration(r.Int64N(int64(d)))
+	}
+	p.kick()
+}
+
+// cleanUntil returns when a circuit that was built now is closed, if it is still clean: soon
+// after the last prediction ends, if that is earlier than by itself. Otherwise an idle client
+// would keep its link to the guard for nothing; and without the "soon", another circuit would
+// take its place.
+func (p *Pool) cleanUntil(now time.Time) time.Time {
+	d, left := p.jitter(p.cfg.CleanTimeout), time.Duration(0)
+	for _, asked := range p.predicted {
+		left = max(left, asked.Add(p.cfg.Predict).Sub(now))
+	}
+	if left > 0 {
+		d = min(d, left+left/20)
+	}
+	return now.Add(d)
+}
+
 // forget drops predictions and refusals that are too old.
 func (p *Pool) forget(now time.Time) {
 	maps.DeleteFunc(p.predicted, func(_ target, last time.Time) bool { return now.Sub(last) >= p.cfg.Predict })

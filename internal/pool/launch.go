@@ -199,7 +199,7 @@ func (p *Pool) finished(l *launch, c Circuit, err error) {
 
 // add takes the new circuit of a launch into the pool.
 func (p *Pool) add(c Circuit, l *launch, now time.Time) {
-	e := &entry{c: c, internal: l.target.internal, learns: l.learns, built: now, expires: now.Add(p.jitter(p.cfg.CleanTimeout))}
+	e := &entry{c: c, internal: l.target.internal, learns: l.learns, built: now, expires: p.cleanUntil(now)}
 	p.entries = append(p.entries, e)
 	p.wg.Go(func() {
 		defer panics.Recover(p.cfg.Log, nil)
