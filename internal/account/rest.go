@@ -21,11 +21,11 @@ func (a *Account) Rest(rests bool) {
 // restingLocked returns the links that rest for the longest time. A link that has just
 // opened, or just lost its last circuit, may be about to be used.
 func (a *Account) restingLocked(goal int64) []*Account {
-	now := a.m.second.Load()
+	now := int64(a.m.second.Load())
 	var rest []*Account
 	for addr := a.children; addr != nil; addr = addr.next {
 		for c := addr.children; c != nil; c = c.next {
-			if c.rests && c.evictable() && now-c.active.Load() >= maxIdle {
+			if c.rests && c.evictable() && now-int64(c.active.Load()) >= maxIdle {
 				rest = append(rest, c)
 			}
 		}
