@@ -111,6 +111,7 @@ func TestPanicEndsALink(t *testing.T) {
 		for i := 0; i < len(cells); i += cell.Len {
 			cell.PutHeader(cells[i:], 0, cell.CmdRelay)
 		}
+		synctest.Wait() // the writer has given up its turn
 		a.mu.Lock()
 		a.turn = turnCaller
 		a.mu.Unlock()
