@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/cert"
+	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -24,8 +25,9 @@ func TestMixedOddDescriptors(t *testing.T) {
 	an.startRelays(3, 2)
 	an.await("a round that all sign", patience, func() bool { return an.agreed(2, 4) })
 	var names []string
+	to := an.net.Authorities
 	post := func(text []byte) {
-		for _, x := range an.net.Authorities {
+		for _, x := range to {
 			res, err := http.Post("http://"+x.DirPort.String()+"/tor/", "text/plain", strings.NewReader(string(text)))
 			if err != nil {
 				t.Fatal(err)
@@ -52,10 +54,16 @@ func TestMixedOddDescriptors(t *testing.T) {
 	last := oddKeys(t, nil)
 	odd(last, "Tor 0.4.9.11 on Linux", "Link=4-5")
 	odd(oddKeys(t, last), "Tor 0.4.9.11 on Linux", "Link=4-5")
-	an.await("votes with these relays", patience, func() bool {
-		listed := func(r netdoc.RouterStatus) bool { return strings.HasPrefix(r.Nickname, "odd") }
-		return slices.ContainsFunc(an.vote(0).Routers, listed) && slices.ContainsFunc(an.vote(2).Routers, listed)
-	})
+	listed := func(name string) bool {
+		is := func(r netdoc.RouterStatus) bool { return strings.HasPrefix(r.Nickname, name) }
+		return slices.ContainsFunc(an.vote(0).Routers, is) && slices.ContainsFunc(an.vote(2).Routers, is)
+	}
+	an.await("votes with these relays", patience, func() bool { return listed("odd") })
+	// Each gets from the others what was not uploaded to it.
+	for _, to = range [][]netdir.Authority{an.net.Authorities[:1], an.net.Authorities[2:3]} {
+		odd(oddKeys(t, nil), "Tor 0.4.9.11 on Linux", "Link=4-5 Relay=2-4")
+		an.await("votes with a relay that uploaded to one authority", patience, func() bool { return listed(names[len(names)-1]) })
+	}
 	an.mu.Lock()
 	clear(an.published)
 	an.mu.Unlock()

@@ -54,6 +54,7 @@ func (a *Authority) vote(ctx context.Context) error {
 			continue
 		}
 		a.computeConsensus(ctx, t)
+		a.fetchDescriptors(ctx, t)
 		if !a.waitUntil(ctx, t.fetchSigs) {
 			continue
 		}
