@@ -2,13 +2,13 @@
 //
 // A client that chose a new first hop for every circuit would sooner or later
 // choose a hostile one. So a Manager keeps a small sample of guards across
-// restarts. It prefers the guards that it has used, in the order of their first
-// use, and goes down this order only when it is sure that the better guards are
-// down:
+// restarts. It prefers the guards that it has used, in the order in which they
+// were drawn, and goes down this order only when it is sure that the better guards
+// are down:
 //
 //	relays with the Guard flag
 //	  └ sampled      drawn by bandwidth, kept for months
-//	     ├ confirmed a circuit through it was used; ordered
+//	     ├ confirmed a circuit through it was used
 //	     └ filtered  listed now, and allowed by the configuration
 //	        └ primary the first few: always tried before any other
 //

@@ -33,20 +33,27 @@ func checkSet(t testing.TB, s *set) {
 			t.Fatal("a listed guard has a date of being unlisted, or the reverse")
 		}
 	}
+	inOrder := func(list []*sampled) bool {
+		return slices.IsSortedFunc(list, func(a, b *sampled) int { return slices.Index(s.sample, a) - slices.Index(s.sample, b) })
+	}
+	if !inOrder(s.confirmed) || !inOrder(s.primary) {
+		t.Fatal("the confirmed or the primary guards are not in sample order")
+	}
+	unused := slices.ContainsFunc(s.primary, func(g *sampled) bool { return !g.confirmed() })
 	for _, g := range s.confirmed {
 		if !g.confirmed() || !slices.Contains(s.sample, g) {
 			t.Fatal("the confirmed list holds a guard that is not confirmed, or not sampled")
+		}
+		if unused && g.filtered && !g.primary {
+			t.Fatal("an unconfirmed guard is primary in place of a confirmed one")
 		}
 	}
 	if confirmed != len(s.confirmed) {
 		t.Fatal("a confirmed guard is not in the confirmed list, or twice")
 	}
-	for i, g := range s.primary {
+	for _, g := range s.primary {
 		if !g.filtered || !slices.Contains(s.sample, g) {
 			t.Fatal("a primary guard is not a usable member of the sample")
-		}
-		if i > 0 && g.confirmed() && !s.primary[i-1].confirmed() {
-			t.Fatal("an unconfirmed primary guard comes before a confirmed one")
 		}
 	}
 }

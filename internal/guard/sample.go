@@ -38,8 +38,8 @@ func (g *sampled) usable() bool    { return g.filtered && g.reach != no }
 type set struct {
 	name      string
 	sample    []*sampled // in sample order
-	confirmed []*sampled // in order of confirmation
-	primary   []*sampled // in order of preference
+	confirmed []*sampled // in sample order
+	primary   []*sampled // in sample order, which is that of preference
 }
 
 // Names of the instances.
@@ -200,31 +200,41 @@ func draw(cs []Candidate, rnd *rand.Rand) int {
 	panic("guard: the weights do not add up") // at < total
 }
 
+// members returns the members of the sample that f selects, in sample order.
+func (s *set) members(f func(*sampled) bool) []*sampled {
+	return slices.DeleteFunc(slices.Clone(s.sample), func(g *sampled) bool { return !f(g) })
+}
+
 // choosePrimary recomputes the primary guards (guard-spec 4.4): confirmed ones
 // first, then those that were primary before, then the rest in sample order.
+//
+// Those chosen are preferred in sample order, whichever worked first (proposal 310).
+// Otherwise the first circuit that is ever complete would decide: the fastest of the
+// guards would carry all traffic of more clients than its share, and a network that
+// blocks the others for a moment could choose the guard for months.
 func (s *set) choosePrimary(n int) {
 	old := s.primary
-	s.primary = nil
 	for _, g := range s.sample {
 		g.primary = false
 	}
 	for _, list := range [][]*sampled{s.confirmed, old, s.sample} {
 		for _, g := range list {
-			if len(s.primary) < n && g.filtered && !g.primary && !g.gone {
+			if n > 0 && g.filtered && !g.primary && !g.gone {
 				g.primary = true
-				s.primary = append(s.primary, g)
+				n--
 			}
 		}
 	}
+	s.primary = s.members(func(g *sampled) bool { return g.primary })
 }
 
-// confirm appends a guard to the confirmed list, once.
+// confirm adds a guard to the confirmed list, once.
 func (s *set) confirm(g *sampled, p *Params, rnd *rand.Rand, now time.Time) (changed bool) {
 	if g.confirmed() {
 		return false
 	}
 	g.confirmedAt = inPast(rnd, now, p.Lifetime/10)
-	s.confirmed = append(s.confirmed, g)
+	s.confirmed = s.members((*sampled).confirmed)
 	s.choosePrimary(p.Primary)
 	return true
 }

@@ -154,13 +154,11 @@ func decodeSet(name string, list []savedGuard, now time.Time) (*set, error) {
 		}
 	}
 	for n := 1; n <= len(confirmed); n++ {
-		g := confirmed[n]
-		if g == nil || !g.confirmed() {
+		if g := confirmed[n]; g == nil || !g.confirmed() {
 			return nil, corrupt("position %d of the confirmed list is empty", n)
 		}
-		s.confirmed = append(s.confirmed, g)
 	}
-	if dated := slices.DeleteFunc(slices.Clone(s.sample), func(g *sampled) bool { return !g.confirmed() }); len(dated) != len(s.confirmed) {
+	if s.confirmed = s.members((*sampled).confirmed); len(s.confirmed) != len(confirmed) {
 		return nil, corrupt("two members have the same position in the confirmed list")
 	}
 	return s, nil
