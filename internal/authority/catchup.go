@@ -26,17 +26,37 @@ const (
 // it would vote at other times than the others, and have other shared random
 // values.
 func (a *Authority) catchUp(ctx context.Context) {
-	a.mu.Lock()
-	fresh := a.current != nil && a.cfg.Now().Before(a.current.FreshUntil)
-	a.mu.Unlock()
-	if fresh {
-		return
-	}
-	a.toOthers(ctx, a.cfg.Now().Add(catchUpLimit), func(ctx context.Context, p peer) {
-		if err := a.catchUpFrom(ctx, p); err != nil {
-			a.log.Debug("no consensus from another authority", "authority", p.Nickname, "err", err)
+	for again := false; !a.fresh(); again = true {
+		a.toOthers(ctx, a.cfg.Now().Add(catchUpLimit), func(ctx context.Context, p peer) {
+			if err := a.catchUpFrom(ctx, p); err != nil {
+				a.log.Debug("no consensus from another authority", "authority", p.Nickname, "err", err)
+			}
+		}).Wait()
+		// The others may publish it a moment later than this authority could have.
+		if at := a.surelyPublished(); again || !a.cfg.Now().Before(at) || !a.waitUntil(ctx, at) {
+			return
 		}
-	}).Wait()
+	}
+}
+
+func (a *Authority) fresh() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.current != nil && a.cfg.Now().Before(a.current.FreshUntil)
+}
+
+// surelyPublished returns when the others have published the consensus of the present
+// interval, if they have one: relays ask for it from then on. Without a valid consensus,
+// it is zero.
+func (a *Authority) surelyPublished() time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	live := a.liveLocked()
+	if live == nil || live.interval <= 0 {
+		return time.Time{}
+	}
+	late := a.cfg.Now().Sub(a.current.FreshUntil) / live.interval * live.interval
+	return a.current.FreshUntil.Add(late + min(live.interval/16, 2*time.Minute))
 }
 
 func (a *Authority) catchUpFrom(ctx context.Context, p peer) error {
