@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/chivenet/chive/internal/netdoc"
 )
 
 // Authorities may prolong certificates and keep their signing keys. A client whose
@@ -42,6 +44,46 @@ func TestCertificatesProlonged(t *testing.T) {
 		again := New(Config{Network: n.Network, Dialer: w, Dir: dir})
 		if again.Load(); again.Directory() == nil {
 			t.Error("the new certificates are not on the disk")
+		}
+	})
+}
+
+// certKeeper remembers the certificates that a cache would serve.
+type certKeeper struct{ certs []*netdoc.AuthCert }
+
+func (k *certKeeper) KeepConsensus([]byte)               {}
+func (k *certKeeper) KeepMicrodesc([]byte)               {}
+func (k *certKeeper) KeepCerts(certs []*netdoc.AuthCert) { k.certs = certs }
+
+// A directory cache gets the certificate of an authority that has a new signing key, also
+// when the signatures of the others are enough: C tor's clients ask for all, and warn of a
+// cache that has none.
+func TestCertificatesForOthers(t *testing.T) {
+	n := small(t, 60)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(n)
+		k := new(certKeeper)
+		c := New(Config{Network: n.Network, Dialer: w, Keeper: k, Early: true})
+		stop := run(t, c)
+		defer stop()
+		wait(t, c)
+		before := len(k.certs)
+		w.mu.Lock()
+		err := n.Rekey(0, n.ValidAfter, n.ValidAfter.AddDate(0, 3, 0))
+		w.mu.Unlock()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			time.Sleep(time.Until(n.ValidAfter.Add(n.Interval)))
+			if err := w.publish(0.05, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Until(n.ValidAfter.Add(n.Interval)))
+		synctest.Wait()
+		if len(k.certs) != before+1 || w.count("/tor/keys/fp-sk/") != 1 {
+			t.Errorf("%d certificates, then %d, and %d requests for others", before, len(k.certs), w.count("/tor/keys/fp-sk/"))
 		}
 	})
 }

@@ -94,7 +94,7 @@ func (c *Client) takeConsensus(ctx context.Context, doc []byte, certs *certFetch
 }
 
 // verify checks the signatures. It waits for certificates that are being fetched,
-// and fetches those that are still missing.
+// and fetches those that are still missing, if they are needed.
 func (c *Client) verify(ctx context.Context, parsed *netdoc.Consensus, certs *certFetch, now time.Time) error {
 	trusted := c.cfg.Network.V3Idents()
 	v := parsed.Verify(trusted, c.certs.get, now)
@@ -102,9 +102,10 @@ func (c *Client) verify(ctx context.Context, parsed *netdoc.Consensus, certs *ce
 		c.addCerts(certs.wait(), now)
 		v = parsed.Verify(trusted, c.certs.get, now)
 	}
-	if !v.OK() && len(v.Missing) > 0 {
+	// The clients of a directory cache ask it also for those that are not needed.
+	if len(v.Missing) > 0 && (!v.OK() || c.cfg.Keeper != nil) {
 		text, err := c.fetchCerts(ctx, certsByKey(v.Missing))
-		if err != nil {
+		if err != nil && !v.OK() {
 			return err
 		}
 		c.addCerts(text, now)

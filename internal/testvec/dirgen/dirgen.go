@@ -4,6 +4,7 @@
 package dirgen
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/rsa"
 	"fmt"
@@ -119,6 +120,19 @@ func (n *Net) Certify(from, until time.Time) error {
 		n.Certs = append(n.Certs, n.auths[i].cert.Text...)
 	}
 	return nil
+}
+
+// Rekey gives one authority another signing key, and a certificate for it.
+func (n *Net) Rekey(i int, from, until time.Time) (err error) {
+	a := &n.auths[i]
+	old := a.cert.Text
+	if a.signing, err = rsa.GenerateKey(rand.Reader, 1024); err != nil {
+		return err
+	}
+	if err = a.certify(from, until); err == nil {
+		n.Certs = bytes.Replace(n.Certs, old, a.cert.Text, 1)
+	}
+	return err
 }
 
 // Churn replaces a part of the relays by others.
