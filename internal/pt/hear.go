@@ -71,6 +71,7 @@ func (p *Process) heard(m *message) error {
 		if !p.asked(m.name) {
 			return fault.New(fault.Protocol, "%s for %.40q, which was not asked for", side, m.name)
 		}
+		p.chose(m)
 		p.update(func() { p.methods[m.name] = m.method })
 	case side + "-ERROR":
 		if p.asked(m.name) {

@@ -31,8 +31,12 @@ type ProcessConfig struct {
 
 // Server holds the settings for the transports of a bridge.
 type Server struct {
-	Bind       map[string]netip.AddrPort // where to listen, by transport; others choose for themselves
-	Options    map[string]Args           // by transport
+	// Bind says where to listen, by transport. Others choose a port, which Chose is
+	// told, and listen there again when the process is started again. Chose may be
+	// nil.
+	Bind       map[string]netip.AddrPort
+	Chose      func(transport string, addr netip.AddrPort)
+	Options    map[string]Args // by transport
 	ORPort     netip.AddrPort
 	ExtORPort  netip.AddrPort // zero: none
 	CookieFile string         // the ExtORPort's cookie file
@@ -47,10 +51,11 @@ type Process struct {
 
 	mu      sync.Mutex // guards what follows
 	methods map[string]Method
-	failed  map[string]error // transports that it cannot offer
-	ready   bool             // it has listed all transports that it offers
-	err     error            // why it does not run; nil while it starts or runs
-	changed chan struct{}    // closed at every change of the above
+	failed  map[string]error          // transports that it cannot offer
+	ready   bool                      // it has listed all transports that it offers
+	err     error                     // why it does not run; nil while it starts or runs
+	changed chan struct{}             // closed at every change of the above
+	chosen  map[string]netip.AddrPort // server: where transports without an address listened last
 }
 
 // The time before a process that ended is started again, the time that a process
@@ -228,13 +233,13 @@ func (p *Process) env(ours []string) []string {
 		return env
 	}
 	set("SERVER_TRANSPORTS", strings.Join(c.Transports, ","))
+	// Each has an entry, as from C tor: goptlib, which most transports use, ends
+	// without the variable, and offers no transport that is not in it.
 	var bind []string
-	for _, name := range slices.Sorted(maps.Keys(c.Server.Bind)) {
-		bind = append(bind, name+"-"+c.Server.Bind[name].String())
+	for _, name := range c.Transports {
+		bind = append(bind, name+"-"+p.bindAddr(name).String())
 	}
-	if bind != nil {
-		set("SERVER_BINDADDR", strings.Join(bind, ","))
-	}
+	set("SERVER_BINDADDR", strings.Join(bind, ","))
 	if o := serverOptions(c.Server.Options); o != "" {
 		set("SERVER_TRANSPORT_OPTIONS", o)
 	}

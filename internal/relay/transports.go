@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/pt"
@@ -84,6 +85,7 @@ func openTransports(r *Relay) (*transports, error) {
 // run launches the processes and serves them until ctx is done.
 func (t *transports) run(ctx context.Context) {
 	c := &t.r.cfg
+	ports := loadPorts(c.DataDir, t.r.log)
 	procs := map[string]*pt.Process{}
 	var all []*pt.Process
 	for _, l := range c.Transports {
@@ -91,8 +93,8 @@ func (t *transports) run(ctx context.Context) {
 			Path: l.Path, Args: l.Args, Transports: l.Transports, Log: t.r.log,
 			StateDir: filepath.Join(c.DataDir, "pt_state"),
 			Server: &pt.Server{
-				Bind: only(c.TransportListen, l.Transports), Options: only(c.TransportOptions, l.Transports),
-				ExtORPort: t.ln.Addr().(*net.TCPAddr).AddrPort(), CookieFile: filepath.Join(c.DataDir, cookieFile),
+				Bind: only(ports.bind(c.TransportListen), l.Transports), Chose: ports.chose, Options: only(c.TransportOptions, l.Transports),
+				ORPort: t.r.localORPort(), ExtORPort: t.ln.Addr().(*net.TCPAddr).AddrPort(), CookieFile: filepath.Join(c.DataDir, cookieFile),
 			},
 		})
 		all = append(all, p)
@@ -108,6 +110,16 @@ func (t *transports) run(ctx context.Context) {
 	for _, p := range all {
 		p.Close()
 	}
+}
+
+// localORPort is where programs of this machine reach the ORPort. Transports that do not
+// speak the protocol of the Extended ORPort connect to it.
+func (r *Relay) localORPort() netip.AddrPort {
+	a := netaddr.OfPort(r.listeners[0].Addr())
+	if a.Addr().IsUnspecified() { // Go's listener at [::] takes IPv4 too
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), a.Port())
+	}
+	return a
 }
 
 // only returns the entries of m for some names.
