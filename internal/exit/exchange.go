@@ -32,9 +32,9 @@ const maxMessage = 16 << 10
 var errTooLong = fault.New(fault.Network, "look up a name: the name server's answer is too long")
 
 // exchange asks a server over "udp" or "tcp" and returns its answer to this
-// question; it ignores other datagrams.
-func exchange(ctx context.Context, timeout time.Duration, network, server string, q query) (*reply, error) {
-	id, msg, err := question(q)
+// question; it ignores other datagrams. With edns it says how long a datagram may be.
+func exchange(ctx context.Context, timeout time.Duration, network, server string, q query, edns bool) (*reply, error) {
+	id, msg, err := question(q, edns)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func exchange(ctx context.Context, timeout time.Duration, network, server string
 }
 
 // question makes a query with a random identifier.
-func question(q query) (id uint16, msg []byte, err error) {
+func question(q query, edns bool) (id uint16, msg []byte, err error) {
 	name, err := dnsmessage.NewName(q.name)
 	if err != nil {
 		return 0, nil, errNoName
@@ -91,11 +91,13 @@ func question(q query) (id uint16, msg []byte, err error) {
 		Header:    dnsmessage.Header{ID: id, RecursionDesired: true},
 		Questions: []dnsmessage.Question{{Name: name, Type: q.typ, Class: dnsmessage.ClassINET}},
 	}
-	var edns dnsmessage.ResourceHeader
-	if err := edns.SetEDNS0(udpSize, dnsmessage.RCodeSuccess, false); err != nil {
-		return 0, nil, fault.Wrap(fault.Local, err)
+	if edns {
+		var opt dnsmessage.ResourceHeader
+		if err := opt.SetEDNS0(udpSize, dnsmessage.RCodeSuccess, false); err != nil {
+			return 0, nil, fault.Wrap(fault.Local, err)
+		}
+		m.Additionals = []dnsmessage.Resource{{Header: opt, Body: &dnsmessage.OPTResource{}}}
 	}
-	m.Additionals = []dnsmessage.Resource{{Header: edns, Body: &dnsmessage.OPTResource{}}}
 	msg, err = m.Pack()
 	if err != nil {
 		return 0, nil, errNoName // a name that DNS cannot carry

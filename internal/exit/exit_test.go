@@ -72,12 +72,13 @@ func listenBoth(t *testing.T) (net.Listener, net.PacketConn) {
 // serveDNS runs a name server over UDP and TCP; answer writes each reply.
 func serveDNS(t *testing.T, answer func(w dns.ResponseWriter, m *dns.Msg)) netip.AddrPort {
 	t.Helper()
+	return handleDNS(t, func(w dns.ResponseWriter, q *dns.Msg) { answer(w, new(dns.Msg).SetReply(q)) })
+}
+
+// handleDNS is serveDNS for what reads the question.
+func handleDNS(t *testing.T, h dns.HandlerFunc) netip.AddrPort {
+	t.Helper()
 	ln, pc := listenBoth(t)
-	h := dns.HandlerFunc(func(w dns.ResponseWriter, q *dns.Msg) {
-		m := new(dns.Msg)
-		m.SetReply(q)
-		answer(w, m)
-	})
 	for _, srv := range []*dns.Server{{PacketConn: pc, Handler: h}, {Listener: ln, Handler: h}} {
 		go srv.ActivateAndServe()
 		t.Cleanup(func() { srv.Shutdown() })

@@ -23,6 +23,12 @@ type reply struct {
 	ttl       uint32 // the least of all records
 }
 
+// foreign reports whether a server does not know EDNS (RFC 6891, section 7): then it must
+// be asked without.
+func (r *reply) foreign() bool {
+	return r.code == dnsmessage.RCodeFormatError || r.code == dnsmessage.RCodeNotImplemented
+}
+
 // readReply reads a message if it answers the question with this identifier: an
 // attacker who does not see the question can guess the name, but not the
 // identifier and port. It reads the records of the requested type, for the name
@@ -33,14 +39,17 @@ func readReply(msg []byte, id uint16, q query) (*reply, bool) {
 	if err != nil || !h.Response || h.ID != id {
 		return nil, false
 	}
+	r := &reply{code: h.RCode, truncated: h.Truncated, ttl: maxTTL}
 	asked, err := p.Question()
+	if err == dnsmessage.ErrSectionDone && r.foreign() {
+		return r, true // it did not read the question
+	}
 	if err != nil || asked.Type != q.typ || asked.Class != dnsmessage.ClassINET || !strings.EqualFold(asked.Name.String(), q.name) {
 		return nil, false
 	}
 	if _, err := p.Question(); err != dnsmessage.ErrSectionDone {
 		return nil, false
 	}
-	r := &reply{code: h.RCode, truncated: h.Truncated, ttl: maxTTL}
 	if r.truncated {
 		return r, true
 	}

@@ -269,9 +269,14 @@ func (r *resolver) finish(q query, l *lookup, a Answer, err error) {
 // ask asks one server over UDP and, if the answer does not fit, over TCP.
 func (r *resolver) ask(ctx context.Context, q query, server string) (Answer, error) {
 	timeout, _ := r.terms.get()
-	reply, err := exchange(ctx, timeout, "udp", server, q)
+	edns := true
+	reply, err := exchange(ctx, timeout, "udp", server, q, edns)
+	if err == nil && reply.foreign() {
+		edns = false
+		reply, err = exchange(ctx, timeout, "udp", server, q, edns)
+	}
 	if err == nil && reply.truncated {
-		reply, err = exchange(ctx, timeout, "tcp", server, q)
+		reply, err = exchange(ctx, timeout, "tcp", server, q, edns)
 	}
 	if err != nil {
 		return Answer{}, err
