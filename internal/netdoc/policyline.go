@@ -9,10 +9,13 @@ import (
 
 // ParsePolicyLine reads a rule as a user writes it (tor(1), "ExitPolicy"): "accept
 // *:80", "reject 192.0.2.0/24", "accept6 *:443" or "reject private:*". "*" with accept
-// or reject matches both families, and "private" stands for several networks.
+// or reject matches both families, and "private" stands for several networks; with
+// accept6 or reject6, only for those of IPv6.
 func ParsePolicyLine(line string) (ExitPolicy, error) {
-	verb, pattern, _ := strings.Cut(line, " ")
-	pattern = strings.TrimSpace(pattern)
+	verb, pattern := line, ""
+	if i := strings.IndexAny(line, " \t"); i >= 0 {
+		verb, pattern = line[:i], strings.TrimSpace(line[i:])
+	}
 	only6 := strings.HasSuffix(verb, "6")
 	accept := false
 	switch verb {
@@ -40,7 +43,9 @@ func ParsePolicyLine(line string) (ExitPolicy, error) {
 		}
 		var p ExitPolicy
 		for _, n := range netaddr.ExitPrivate() {
-			p = append(p, PolicyRule{Accept: accept, Net: n, Ports: one.Ports})
+			if n.Addr().Is6() || !only6 {
+				p = append(p, PolicyRule{Accept: accept, Net: n, Ports: one.Ports})
+			}
 		}
 		return p, nil
 	}
