@@ -152,7 +152,7 @@ func (e *Exit) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	if e.draining.Load() {
 		return e.refuse(h, m.Stream, cell.EndHibernating)
 	}
-	over, destroy := e.take(h)
+	over, destroy := e.take(h, m.Cmd)
 	if destroy {
 		return fault.New(fault.Resource, "the client opens streams faster than the consensus allows")
 	}
@@ -176,8 +176,10 @@ func (e *Exit) refuseAddr(h *circuit.Hop, id uint16, end cell.End) error {
 	return h.RefuseStream(id, end)
 }
 
-// take counts a stream that a circuit wants to open.
-func (e *Exit) take(h *circuit.Hop) (over, destroy bool) {
+// take counts a stream that a circuit wants to open, but not a directory stream: the
+// parameters are about BEGIN and RESOLVE (param-spec), and a client that has no
+// directory yet opens many. The directory has its own bounds.
+func (e *Exit) take(h *circuit.Hop, cmd cell.RelayCommand) (over, destroy bool) {
 	now := e.opts.Now()
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -196,7 +198,7 @@ func (e *Exit) take(h *circuit.Hop) (over, destroy bool) {
 			})
 		})()
 	}
-	if l == nil || s.opens.Allow(now, l.Pace) {
+	if l == nil || cmd == cell.RelayBeginDir || s.opens.Allow(now, l.Pace) {
 		return false, false
 	}
 	return true, l.Destroy

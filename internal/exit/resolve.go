@@ -21,7 +21,7 @@ func (e *Exit) resolve(h *circuit.Hop, m cell.RelayMsg) error {
 	if c == nil || err != nil { // C tor too answers a name that cannot be one, and keeps the circuit
 		return e.answer(h, m.Stream, cell.Resolved{{Type: cell.AnswerError}})
 	}
-	if over, destroy := e.take(h); destroy {
+	if over, destroy := e.take(h, m.Cmd); destroy {
 		return fault.New(fault.Resource, "the client asks for names faster than the consensus allows")
 	} else if over {
 		return e.answer(h, m.Stream, cell.Resolved{{Type: cell.AnswerErrorTransient}})
