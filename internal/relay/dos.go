@@ -211,7 +211,7 @@ func (d *dos) connect(a netip.Addr) bool {
 			return false
 		}
 		if !p.connect.Allow(now, c.connPace) {
-			p.banConn = now.Add(c.connBan)
+			p.banConn = now.Add(banTime(c.connBan))
 			return false
 		}
 	}
@@ -278,7 +278,7 @@ func (d *dos) create(a netip.Addr) bool {
 		return false
 	}
 	if !p.create.Allow(now, c.circuitPace) && p.conns >= c.circuitConns {
-		p.banCirc = now.Add(c.circuitBan)
+		p.banCirc = now.Add(banTime(c.circuitBan))
 		return false
 	}
 	return true

@@ -110,7 +110,7 @@ func TestDoSCircuits(t *testing.T) {
 	if now = now.Add(time.Minute); d.create(a) {
 		t.Error("no ban")
 	}
-	if now = now.Add(time.Hour); !d.create(a) {
+	if now = now.Add(time.Hour * 3 / 2); !d.create(a) {
 		t.Error("the ban does not end")
 	}
 	for range 3 {

@@ -1,7 +1,9 @@
 package relay
 
 import (
+	"math/rand/v2"
 	"net/netip"
+	"time"
 
 	"github.com/chivenet/chive/internal/channel"
 )
@@ -29,6 +31,10 @@ func (d *dos) flooded(a netip.Addr) {
 		return
 	}
 	if p.floods++; p.floods >= c.floods {
-		p.floods, p.banCirc = 0, now.Add(c.circuitBan)
+		p.floods, p.banCirc = 0, now.Add(banTime(c.circuitBan))
 	}
 }
+
+// banTime makes a ban up to half as long again, as in C tor: who floods must not know
+// when to come back.
+func banTime(least time.Duration) time.Duration { return least + rand.N(least/2+1) }

@@ -35,8 +35,46 @@ func TestFlooded(t *testing.T) {
 			t.Error("no ban, or one of another address")
 		}
 		d.flooded(a) // of a circuit that was there
-		if now = now.Add(time.Hour); !d.create(a) {
+		if now = now.Add(time.Hour * 3 / 2); !d.create(a) {
 			t.Error("the ban does not end")
 		}
+	}
+}
+
+// TestBansDiffer: nobody can tell when a ban ends, and none is shorter than the consensus says.
+func TestBansDiffer(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	d := newDoS(func() time.Time { return now }, true, false)
+	one := pace.Limit{Rate: 1e-9, Burst: 1}
+	d.params = dosParams{circuits: true, circuitPace: one, circuitBan: time.Hour, floods: 1, conns: true, connMax: 9, connPace: one, connBan: time.Hour}
+	var ends [3]map[time.Time]bool
+	for i := range byte(40) {
+		a := netip.AddrFrom4([4]byte{192, 0, 2, i})
+		for kind, bans := range []func() time.Time{
+			func() time.Time { d.connect(a); d.connect(a); return d.peerLocked(a, now).banConn },
+			func() time.Time { d.create(a); d.create(a); return d.peerLocked(a, now).banCirc },
+			func() time.Time {
+				d.peerLocked(a, now).banCirc = now
+				d.flooded(a)
+				return d.peerLocked(a, now).banCirc
+			},
+		} {
+			if ends[kind] == nil {
+				ends[kind] = map[time.Time]bool{}
+			}
+			end := bans()
+			ends[kind][end] = true
+			if end.Before(now.Add(time.Hour)) || end.After(now.Add(time.Hour*3/2)) {
+				t.Errorf("a ban of %v", end.Sub(now))
+			}
+		}
+	}
+	for kind, all := range ends {
+		if len(all) < 30 {
+			t.Errorf("kind %d: %d different ends", kind, len(all))
+		}
+	}
+	if banTime(0) != 0 {
+		t.Error("a ban of nothing")
 	}
 }
