@@ -178,6 +178,7 @@ var translated = []Option{
 // fixed are the options whose usual value is what Chive always does.
 var fixed = []Option{
 	{Name: "UseBridges", Same: "1", Why: "bridges are used if there is a `bridge` line"},
+	{Name: "ReducedExitPolicy", Why: "its ports become lines of `exit-policy`"},
 	{Name: "ExitRelay", Same: "1", Why: "a relay is an exit if it has an `exit-policy`"},
 	{Name: "UseEntryGuards", Same: "1", Why: "without guards, some circuit soon begins and ends at an attacker's relays"},
 	{Name: "UseMicrodescriptors", Same: "1", Why: "clients use microdescriptors"},
@@ -254,7 +255,7 @@ var absent = []struct {
 	{"no HAProxy protocol; `proxy` has SOCKS and HTTP CONNECT", []string{"TCPProxy"}},
 	{"directories are asked through the ORPort: `reachable-addresses`", []string{"ReachableDirAddresses"}},
 	{"not yet", []string{"NodeFamily", "SocksPolicy", "MetricsPortPolicy", "LongLivedPorts", "TrackHostExits", "TrackHostExitsExpire",
-		"OutboundBindAddress", "OutboundBindAddressExit", "OutboundBindAddressOR", "OutboundBindAddressPT", "ReducedExitPolicy", "FamilyKeyDirectory", "KeyDirectory", "CacheDirectory",
+		"OutboundBindAddress", "OutboundBindAddressExit", "OutboundBindAddressOR", "OutboundBindAddressPT", "FamilyKeyDirectory", "KeyDirectory", "CacheDirectory",
 		"AccountingMax", "AccountingRule", "AccountingStart", "PerConnBWBurst", "PerConnBWRate", "DirPolicy", "DirPortFrontPage", "ServerDNSResolvConfFile", "ReevaluateExitPolicy",
 		"PathsNeededToBuildCircuits", "SigningKeyLifetime", "ExtORPort", "ExtORPortCookieAuthFile", "ExtORPortCookieAuthFileGroupReadable",
 		"MaxClientCircuitsPending"}},

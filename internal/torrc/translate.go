@@ -85,7 +85,7 @@ type translation struct {
 	doc  *Document
 
 	useBridges, exitRelay *Line    // that say 0
-	exit                  *Line    // ExitRelay 1
+	exit, reduced         *Line    // ExitRelay and ReducedExitPolicy 1
 	single                []Line   // HiddenServiceSingleHopMode and HiddenServiceNonAnonymousMode
 	network               network  // how the client reaches the network
 	orPorts               []string // the first is what others reach, if NoListen does not say otherwise
@@ -184,8 +184,12 @@ func (t *translation) other(o *Option, l Line) {
 		case "1":
 			t.exit = &l
 		}
+	case "ReducedExitPolicy":
+		if t.reduced = nil; l.Value == "1" {
+			t.reduced = &l
+		}
 	}
-	same := o.Same != "" && l.Value == o.Same || o.Name == "UseBridges" || o.Name == "ExitRelay"
+	same := o.Same != "" && l.Value == o.Same || slices.Contains([]string{"UseBridges", "ExitRelay", "ReducedExitPolicy"}, o.Name)
 	t.note(l, o.Why, same)
 }
 
@@ -235,6 +239,7 @@ func (t *translation) finish() error {
 	if t.exitRelay != nil {
 		t.drop("exit-policy", "ExitRelay 0: the relay is no exit without a policy")
 	}
+	t.addReduced()
 	if t.exit != nil && t.role == Relay && !slices.ContainsFunc(d.Settings, func(s *Setting) bool { return s.Key == "exit-policy" }) {
 		d.Settings = append(d.Settings, &Setting{"exit-policy", []string{"default"}, []Line{*t.exit}})
 	}
