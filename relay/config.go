@@ -60,8 +60,8 @@ type Config struct {
 	CacheExtraInfo bool
 
 	// ExitPolicy lets streams out, by lines such as "accept *:443" or "reject
-	// 192.0.2.0/24:*", and the first line that matches decides. Without lines the
-	// relay is not an exit. The default policy follows the lines, and "default"
+	// 192.0.2.0/24:*", and the first line that matches decides. Without lines, or with
+	// lines that refuse everything, the relay is not an exit. The default policy follows the lines, and "default"
 	// alone selects it: it refuses the ports that are abused most, and accepts
 	// all others. So end a complete policy of your own with "reject *:*" or
 	// "accept *:*". Private networks and the relay's own addresses are refused
@@ -172,7 +172,8 @@ func (cfg *Config) inner() (relay.Config, error) {
 		return out, err
 	}
 	ec := &exit.Config{IPv6: cfg.IPv6Exit, Private: cfg.ExitPrivate}
-	if ec.Policy, err = exit.WholePolicy(cfg.ExitPolicy, exit.PolicyOptions{Private: cfg.ExitPrivate, IPv6: cfg.IPv6Exit, Own: out.Addresses()}); err != nil {
+	ec.Policy, err = exit.WholePolicy(cfg.ExitPolicy, exit.PolicyOptions{Private: cfg.ExitPrivate, IPv6: cfg.IPv6Exit, Own: out.Addresses()})
+	if err != nil || !ec.Policy.Accepts() { // "reject *:*" makes no exit
 		return out, err
 	}
 	ec.Nameservers = nameservers

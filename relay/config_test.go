@@ -18,3 +18,31 @@ func TestNameservers(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestPolicyThatRefusesAll: a relay whose policy refuses everything is no exit, as in C tor:
+// it asks no name server for strangers, and may be a bridge.
+func TestPolicyThatRefusesAll(t *testing.T) {
+	for _, c := range []struct {
+		lines []string
+		six   bool
+		exit  bool
+	}{
+		{nil, true, false},
+		{[]string{"reject *:*"}, true, false},
+		{[]string{"reject *4:*,reject6 *:*", "accept *:80"}, true, false},
+		{[]string{"accept6 *:80", "reject *:*"}, false, false},
+		{[]string{"accept6 *:80", "reject *:*"}, true, true},
+		{[]string{"reject *4:*"}, true, true},
+		{[]string{"default"}, false, true},
+	} {
+		cfg := Config{Nickname: "a", ORPort: []string{"192.0.2.1:9001"}, ExitPolicy: c.lines, IPv6Exit: c.six}
+		got, err := cfg.inner()
+		if err != nil || (got.Exit != nil) != c.exit {
+			t.Errorf("%q: %v %v", c.lines, got.Exit, err)
+		}
+	}
+	bridge := Config{Nickname: "a", ORPort: []string{"192.0.2.1:9001"}, DataDir: t.TempDir(), Bridge: true, ExitPolicy: []string{"reject *:*"}}
+	if err := bridge.Check(); err != nil {
+		t.Error(err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/relay"
 )
 
@@ -16,7 +17,7 @@ import (
 func greet(w io.Writer, networkFile string, cfg *relay.Config, log *slog.Logger) {
 	keys := filepath.Join(cfg.DataDir, "keys")
 	if _, err := os.Stat(keys); err == nil {
-		if len(cfg.ExitPolicy) > 0 {
+		if letsOut(cfg) {
 			log.Warn("this relay is an exit: others will see this machine as the source of their traffic")
 		}
 		if cfg.Contact == "" {
@@ -38,8 +39,8 @@ func greet(w io.Writer, networkFile string, cfg *relay.Config, log *slog.Logger)
 	switch {
 	case cfg.Bridge:
 		line("kind", "a bridge: it is in no list; give its lines to the people who will use it.")
-	case len(cfg.ExitPolicy) == 0:
-		line("policy", "no --exit-policy: it lets no traffic out, and serves as guard and middle.")
+	case !letsOut(cfg):
+		line("policy", "no --exit-policy that accepts anything: it lets no traffic out, and serves as guard and middle.")
 	default:
 		line("policy", "an exit, by %q: others will see this machine as the source of their traffic.", strings.Join(cfg.ExitPolicy, ","))
 	}
@@ -65,4 +66,11 @@ func reachedAt(cfg *relay.Config) []string {
 		return cfg.Address
 	}
 	return cfg.ORPort
+}
+
+// letsOut reports whether a relay is an exit. Many a torrc of a middle relay has a policy
+// that refuses everything.
+func letsOut(cfg *relay.Config) bool {
+	p, err := exit.WholePolicy(cfg.ExitPolicy, exit.PolicyOptions{Private: cfg.ExitPrivate, IPv6: cfg.IPv6Exit})
+	return len(cfg.ExitPolicy) > 0 && err == nil && p.Accepts()
 }

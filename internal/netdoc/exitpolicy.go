@@ -158,6 +158,12 @@ func (p ExitPolicy) Decides() bool {
 	return all(false) && all(true)
 }
 
+// Accepts reports whether the policy, without the rules that Compact leaves out, accepts
+// anything.
+func (p ExitPolicy) Accepts() bool {
+	return slices.ContainsFunc(p, func(r PolicyRule) bool { return r.Accept })
+}
+
 // covers reports whether r matches everything that o matches.
 func (r *PolicyRule) covers(o *PolicyRule) bool {
 	return r.isSix() == o.isSix() && r.Ports.Lo <= o.Ports.Lo && r.Ports.Hi >= o.Ports.Hi &&
