@@ -143,7 +143,10 @@ func lookupReason(err error) cell.EndReason {
 	return cell.EndResolveFailed
 }
 
-// reasonOf maps the error of a connection to an END reason, as C tor does.
+// reasonOf maps the error of a connection to an END reason, as C tor does, with two
+// differences. EADDRNOTAVAIL is no RESOURCELIMIT (see shortage): it means that one
+// destination has all local ports, or that the machine has no address of this family. EPIPE
+// is no DONE: the client must not take what was cut off for whole.
 func reasonOf(err error) cell.EndReason {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
