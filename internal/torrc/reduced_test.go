@@ -35,3 +35,14 @@ func TestReducedPolicy(t *testing.T) {
 		}
 	}
 }
+
+// TestLocalInterfaces: only the relay's configured addresses are refused, so a torrc that
+// wants all of the machine's refused loses something.
+func TestLocalInterfaces(t *testing.T) {
+	for value, same := range map[string]bool{"1": false, "0": true} {
+		d := translated1(t, "ORPort 9001\nExitPolicyRejectLocalInterfaces "+value, Relay)
+		if len(d.Notes) != 1 || d.Notes[0].Same != same {
+			t.Errorf("%s: %+v", value, d.Notes)
+		}
+	}
+}

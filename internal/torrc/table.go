@@ -224,7 +224,7 @@ var fixed = []Option{
 	{Name: "ServerDNSRandomizeCase", Same: "0", Why: "questions have random numbers and ports, and letters as they are"},
 	{Name: "AssumeReachableIPv6", Same: "auto", Why: "as `assume-reachable`"},
 	{Name: "AddressDisableIPv6", Same: "0", Why: "only addresses that you give are used"},
-	{Name: "ExitPolicyRejectLocalInterfaces", Same: "1", Why: "the relay's own addresses are refused"},
+	{Name: "ExitPolicyRejectLocalInterfaces", Same: "0", Why: "the addresses of `orport` and `address` are refused; write a `reject` line of `exit-policy` for each other one of this machine"},
 	{Name: "ExtraInfoStatistics", Same: "1", Why: "relays publish an extra-info document"},
 	{Name: "UpdateBridgesFromAuthority", Same: "0", Why: "a bridge itself gives its descriptor"},
 	{Name: "DormantTimeoutEnabled", Same: "0", Why: "an idle client builds no circuits, and keeps its directory"},
