@@ -61,6 +61,9 @@ func importCommand() *cobra.Command {
 			return fault.New(fault.Config, "--role: %q is not proxy, relay or authority", name)
 		}
 		doc, err := torrc.Translate(lines, importRoles[i].role)
+		if err == nil {
+			err = atHome(doc)
+		}
 		if err != nil {
 			return err
 		}
@@ -114,6 +117,22 @@ func readTorrc(path string) ([]torrc.Line, error) {
 		}
 		return out, nil
 	})
+}
+
+// atHome replaces "~" with this user's home where C tor does.
+func atHome(doc *torrc.Document) error {
+	for _, s := range doc.Settings {
+		rest, ok := strings.CutPrefix(s.Values[0], "~")
+		if !ok || s.Key != "data-dir" && s.Key != "log-file" {
+			continue
+		}
+		home, err := os.UserHomeDir()
+		if err != nil || rest != "" && rest[0] != '/' {
+			return fault.New(fault.Config, "%s: %s: the home that ~ stands for is not known: write the whole path", s.From[0].At(), s.From[0].Key)
+		}
+		s.Values[0] = home + rest
+	}
+	return nil
 }
 
 // writeImported writes the settings to out. What is lost goes to notes, too.
@@ -175,5 +194,5 @@ func tomlValue(s *torrc.Setting, fresh func() *daemon.Settings) string {
 	case "bool", "int", "uint64":
 		return s.Values[0]
 	}
-	return strconv.Quote(s.Values[0])
+	return strconv.Quote(strings.Join(s.Values, ",")) // several: a list between commas
 }

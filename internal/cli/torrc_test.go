@@ -1,9 +1,11 @@
 package cli
 
 import (
+	"os"
 	"testing"
 
 	"github.com/chivenet/chive/internal/daemon"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/torrc"
 )
 
@@ -22,6 +24,33 @@ func TestImportedKeys(t *testing.T) {
 			if o.Role&r.role != 0 && !has[r.role][o.Key] {
 				t.Errorf("%s: %s has no option %s", o.Name, r.name, o.Key)
 			}
+		}
+	}
+}
+
+// TestSeveralValues: an option that takes a list between commas gets all of it.
+func TestSeveralValues(t *testing.T) {
+	s := &torrc.Setting{Key: "client-versions", Values: []string{"0.4.8.1", "0.4.9.1"}}
+	if got := tomlValue(s, daemon.NewAuthoritySettings); got != `"0.4.8.1,0.4.9.1"` {
+		t.Error(got)
+	}
+}
+
+// TestHome: "~" is the home where C tor takes it for that, and nowhere else.
+func TestHome(t *testing.T) {
+	home, err := os.UserHomeDir()
+	if err != nil {
+		home = t.TempDir()
+		t.Setenv("HOME", home)
+	}
+	for _, c := range []struct{ key, value, want string }{
+		{"data-dir", "~/.tor", home + "/.tor"}, {"log-file", "~/log", home + "/log"}, {"data-dir", "/var/~tor", "/var/~tor"},
+		{"nickname", "~/x", "~/x"}, {"data-dir", "~other/x", ""},
+	} {
+		s := &torrc.Setting{Key: c.key, Values: []string{c.value}, From: []torrc.Line{{File: "torrc", Number: 1}}}
+		switch err := atHome(&torrc.Document{Settings: []*torrc.Setting{s}}); {
+		case c.want == "" && !fault.Is(err, fault.Config), c.want != "" && (err != nil || s.Values[0] != c.want):
+			t.Errorf("%s %s: %v, %v", c.key, c.value, s.Values, err)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func (t *translation) addProxy() error {
 			return fault.New(fault.Config, "%s: %s: there is another proxy already, and C tor takes one", l.At(), l.Key)
 		}
 		set = true
-		u := url.URL{Scheme: p.scheme, Host: withPort(l.Value, p.port)}
+		u := url.URL{Scheme: p.scheme, Host: withPort(numeric(strings.TrimSpace(l.Value)), p.port)}
 		if u.Host == "" {
 			return fault.New(fault.Config, "%s: %s: %q is not HOST:PORT", l.At(), l.Key, l.Value)
 		}

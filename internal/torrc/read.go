@@ -23,7 +23,7 @@ func noYes(s string) ([]string, string, error) {
 }
 
 func onOff(s string) ([]string, string, error) {
-	if s == "auto" {
+	if strings.EqualFold(s, "auto") {
 		return []string{"auto"}, "", nil
 	}
 	b, err := Bool(s)
@@ -34,7 +34,7 @@ func onOff(s string) ([]string, string, error) {
 }
 
 func connectionPadding(s string) ([]string, string, error) {
-	switch s {
+	switch strings.ToLower(s) {
 	case "0":
 		return []string{"off"}, "", nil
 	case "1", "auto":
@@ -50,15 +50,8 @@ func reducedPadding(s string) ([]string, string, error) {
 	return []string{"reduced"}, "", nil
 }
 
-// outweighs reports whether the setting, of one of the two options for padding, counts more
-// than the other option's value, whatever their order.
-func outweighs(s *Setting, l Line, value string) bool {
-	rank := []string{"full", "reduced", "off"}
-	return slices.Contains(rank, value) && !strings.EqualFold(s.From[0].Key, l.Key) && slices.Index(rank, s.Values[0]) > slices.Index(rank, value)
-}
-
 func vanguardsLite(s string) ([]string, string, error) {
-	switch s {
+	switch strings.ToLower(s) {
 	case "0":
 		return []string{"off"}, "", nil
 	case "1":
@@ -97,37 +90,6 @@ func byteCount(s string) ([]string, string, error) {
 func names(s string) ([]string, string, error) { return list(s), "", nil }
 
 func words(s string) ([]string, string, error) { return strings.Fields(s), "", nil }
-
-// logLevel takes the least severity, wherever it goes.
-func logLevel(s string) ([]string, string, error) {
-	f := strings.Fields(strings.ToLower(s))
-	if len(f) == 0 {
-		return nil, "", fault.New(fault.Config, "no severity")
-	}
-	if strings.HasPrefix(f[0], "[") {
-		f[0] = f[0][strings.LastIndexByte(f[0], ']')+1:]
-	}
-	least, _, _ := strings.Cut(f[0], "-")
-	level, ok := map[string]string{"debug": "debug", "info": "debug", "notice": "info", "warn": "warn", "err": "error"}[least]
-	if !ok {
-		return nil, "", fault.New(fault.Config, "%q is no severity", f[0])
-	}
-	note := ""
-	if len(f) > 1 && f[1] != "stdout" && f[1] != "stderr" && f[1] != "file" {
-		note = "the log does not go to " + strings.Join(f[1:], " ")
-	}
-	return []string{level}, note, nil
-}
-
-// logFile returns the file of a line "Log SEVERITY file FILE".
-func logFile(s string) (string, bool) {
-	_, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
-	rest = strings.TrimSpace(rest)
-	if len(rest) < len("file ") || !strings.EqualFold(rest[:len("file ")], "file ") {
-		return "", false
-	}
-	return strings.Trim(strings.TrimSpace(rest[len("file "):]), `"`), true
-}
 
 func metricsPort(s string) ([]string, string, error) {
 	addr, flags, err := port(s)
@@ -222,6 +184,9 @@ func orPort(s string) ([]string, string, error) {
 	if err != nil || addr == "0" {
 		return nil, "", err
 	}
+	if strings.HasSuffix(addr, ":0") {
+		return nil, "a port that the system chooses: set `orport` to one that stays", nil
+	}
 	note := ""
 	for _, f := range flags {
 		switch strings.ToLower(f) {
@@ -276,14 +241,14 @@ func onionPort(s string) ([]string, string, error) {
 	}
 	target := "127.0.0.1:" + f[0]
 	if len(f) == 2 {
-		target = f[1]
+		target = numeric(f[1])
 		if _, err := strconv.ParseUint(target, 10, 16); err == nil {
 			target = "127.0.0.1:" + target
 		} else if _, err := netip.ParseAddr(strings.Trim(target, "[]")); err == nil {
-			target = "[" + strings.Trim(target, "[]") + "]:" + f[0]
-			if !strings.Contains(f[1], ":") {
-				target = f[1] + ":" + f[0]
+			if strings.Contains(target, ":") {
+				target = "[" + strings.Trim(target, "[]") + "]"
 			}
+			target += ":" + f[0]
 		}
 	}
 	return []string{f[0] + "=" + target}, "", nil

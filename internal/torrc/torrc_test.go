@@ -93,7 +93,7 @@ func TestTranslate(t *testing.T) {
 		{"MyFamily $A,\\\n  $B", Relay, map[string][]string{"family": {"$A", "$B"}}},
 		{"V3AuthVotingInterval 1 hour\nConsensusParams a=1 b=2", Authority, map[string][]string{"voting-interval": {"1h0m0s"}, "param": {"a=1", "b=2"}}},
 		{"Log [handshake]debug-err file x", Proxy, map[string][]string{"log-level": {"debug"}, "log-file": {"x"}}},
-		{"Log notice file \"/var/log/x y\" # \"z\"\nLog warn stderr", Proxy, map[string][]string{"log-level": {"warn"}, "log-file": {"/var/log/x y"}}},
+		{"Log notice file \"/var/log/x y\" # \"z\"\nLog warn stderr", Proxy, map[string][]string{"log-level": {"info"}, "log-file": {"/var/log/x y"}}},
 		{"SocksPort 9050 IsolateDestAddrs noIsolateSOCKSAuths SessionGroup=3 CacheDNS NoCacheIPv4DNS PreferIPv6Automap", Proxy, map[string][]string{"socks": {"9050 IsolateDestAddr noIsolateSOCKSAuth SessionGroup=3"}}},
 		{"DNSPort 53 NoIPv6Traffic SessionGroup=3\nHTTPTunnelPort 8118 OnionTrafficOnly", Proxy, map[string][]string{"dns": {"53 SessionGroup=3"}, "http": {"8118 OnionTrafficOnly"}}},
 		{"TransPort 192.0.2.1:9040 IsolateDestPort\nTransPort 0\nTransProxyType TPROXY", Proxy, map[string][]string{"trans": {"192.0.2.1:9040 IsolateDestPort"}, "trans-proxy-type": {"tproxy"}}},

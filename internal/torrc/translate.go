@@ -63,7 +63,7 @@ func Roles(lines []Line) Role {
 
 // repeated are the options that several lines add to. Of others, the last line counts.
 var repeated = []string{"socks", "http", "dns", "trans", "bridge", "transport-plugin", "transport-listen", "transport-options", "orport", "address",
-	"exit-policy", "family", "family-id", "entry-nodes", "middle-nodes", "exit-nodes", "exclude-nodes", "exclude-exit-nodes", "map-address", "param", "port"}
+	"exit-policy", "family", "family-id", "entry-nodes", "middle-nodes", "exit-nodes", "exclude-nodes", "exclude-exit-nodes", "map-address", "param", "client-versions", "server-versions", "port"}
 
 // Translate makes the settings of one program, Proxy, Relay or Authority. Lines of
 // other programs become notes. A line that C tor would not take is an error.
@@ -243,9 +243,12 @@ func (t *translation) finish() error {
 	if t.exit != nil && t.role == Relay && !slices.ContainsFunc(d.Settings, func(s *Setting) bool { return s.Key == "exit-policy" }) {
 		d.Settings = append(d.Settings, &Setting{"exit-policy", []string{"default"}, []Line{*t.exit}})
 	}
-	for _, s := range d.Settings {
-		if s.Key == "address" {
+	for _, s := range slices.Clone(d.Settings) {
+		switch {
+		case s.Key == "address":
 			t.addPorts(s)
+		case s.Key == "bandwidth-rate" && forRelay(s.From[0]):
+			t.dropUnless(forRelay, "bandwidth-burst", "RelayBandwidthRate without RelayBandwidthBurst: as much as in a second may come at once")
 		}
 	}
 	t.addSingle()
@@ -294,16 +297,4 @@ func (t *translation) addPorts(s *Setting) {
 		}
 		s.Values[i] = a + ":" + p
 	}
-}
-
-func (t *translation) drop(key, why string) {
-	t.doc.Settings = slices.DeleteFunc(t.doc.Settings, func(s *Setting) bool {
-		if s.Key != key {
-			return false
-		}
-		for _, l := range s.From {
-			t.note(l, why, true)
-		}
-		return true
-	})
 }

@@ -29,11 +29,11 @@ func Interval(s string) (time.Duration, error) {
 		"minute": time.Minute, "min": time.Minute, "hour": time.Hour, "hr": time.Hour,
 		"day": 24 * time.Hour, "week": 7 * 24 * time.Hour, "month": 2629728 * time.Second,
 	}[unit]
-	v, err := strconv.ParseUint(number, 10, 31)
-	if err != nil || !ok || time.Duration(v) > (1<<63-1)/u {
+	v, err := strconv.ParseFloat(number, 64) // "1.5 hours" is one
+	if err != nil || !ok || v < 0 || v >= 1<<31 || v*float64(u) >= 1<<62 {
 		return 0, fault.New(fault.Config, "%q is not a time", s)
 	}
-	return time.Duration(v) * u, nil
+	return time.Duration(v * float64(u)).Truncate(min(u, time.Second)), nil
 }
 
 // Bytes reads a number and an optional unit, such as "1 MByte" or "8 kbits".
@@ -77,6 +77,18 @@ func unixPath(s string) (path, after string) {
 	return path, after
 }
 
+// numeric replaces localhost, the one name that needs no resolver.
+func numeric(addr string) string {
+	host, port, ok := strings.Cut(addr, ":")
+	switch {
+	case !strings.EqualFold(host, "localhost"):
+		return addr
+	case !ok:
+		return "127.0.0.1"
+	}
+	return "127.0.0.1:" + port
+}
+
 // list splits entries between commas and white space.
 func list(s string) []string {
 	return strings.FieldsFunc(s, func(r rune) bool { return r == ',' || r == ' ' || r == '\t' })
@@ -88,13 +100,16 @@ func port(s string) (addr string, flags []string, err error) {
 	if len(f) == 0 {
 		return "", nil, fault.New(fault.Config, "no port")
 	}
-	addr, flags = f[0], f[1:]
+	addr, flags = numeric(f[0]), f[1:]
 	if rest, ok := strings.CutPrefix(strings.TrimSpace(s), "unix:"); ok {
 		path, after := unixPath(rest)
 		return "unix:" + path, strings.Fields(after), nil
 	}
-	if addr == "auto" {
+	if strings.EqualFold(addr, "auto") {
 		return "127.0.0.1:0", flags, nil
+	}
+	if i := strings.LastIndexByte(addr, ':'); i > 0 && strings.EqualFold(addr[i+1:], "auto") {
+		addr = addr[:i] + ":0"
 	}
 	if _, err := strconv.ParseUint(addr, 10, 16); err == nil {
 		return addr, flags, nil

@@ -1,0 +1,86 @@
+package torrc
+
+import (
+	"reflect"
+	"testing"
+	"time"
+)
+
+// TestCounts: of several lines, the one counts here that counts in C tor.
+func TestCounts(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		role Role
+		want map[string][]string
+	}{
+		// A relay's own limit counts, whichever line is the last.
+		{"RelayBandwidthRate 100 KBytes\nRelayBandwidthBurst 200 KBytes\nBandwidthRate 1 GByte\nBandwidthBurst 1 GByte", Relay, map[string][]string{"bandwidth-rate": {"102400"}, "bandwidth-burst": {"204800"}}},
+		{"BandwidthRate 1 GByte\nBandwidthBurst 1 GByte\nRelayBandwidthRate 100 KBytes\nRelayBandwidthBurst 200 KBytes", Relay, map[string][]string{"bandwidth-rate": {"102400"}, "bandwidth-burst": {"204800"}}},
+		{"BandwidthBurst 1 GByte\nRelayBandwidthRate 100 KBytes", Relay, map[string][]string{"bandwidth-rate": {"102400"}}},
+		{"BandwidthRate 1 MByte\nRelayBandwidthRate 0\nBandwidthBurst 2 MBytes", Relay, map[string][]string{"bandwidth-rate": {"1048576"}, "bandwidth-burst": {"2097152"}}},
+		{"RelayBandwidthRate 1 MByte\nRelayBandwidthRate 2 MBytes", Relay, map[string][]string{"bandwidth-rate": {"2097152"}}},
+		// The level is the log file's.
+		{"Log debug file x\nLog warn syslog", Proxy, map[string][]string{"log-level": {"debug"}, "log-file": {"x"}}},
+		{"Log warn syslog\nLog notice file x", Proxy, map[string][]string{"log-level": {"info"}, "log-file": {"x"}}},
+		{"Log notice file x\nLog warn file y", Proxy, map[string][]string{"log-level": {"warn"}, "log-file": {"y"}}},
+		{"RecommendedClientVersions 1,2\nRecommendedClientVersions 3\nRecommendedServerVersions 4", Authority, map[string][]string{"client-versions": {"1", "2", "3"}, "server-versions": {"4"}}},
+	} {
+		if got := settings(translated1(t, c.text, c.role)); !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%q: %v, want %v", c.text, got, c.want)
+		}
+	}
+}
+
+// TestValues: C tor takes these values.
+func TestValues(t *testing.T) {
+	for text, want := range map[string]map[string][]string{
+		"SocksPort 127.0.0.1:auto":                    {"socks": {"127.0.0.1:0"}},
+		"SocksPort [::1]:AUTO IsolateDestAddr":        {"socks": {"[::1]:0 IsolateDestAddr"}},
+		"SocksPort Auto":                              {"socks": {"127.0.0.1:0"}},
+		"SocksPort localhost:9050":                    {"socks": {"127.0.0.1:9050"}},
+		"Socks5Proxy localhost":                       {"proxy": {"socks5://127.0.0.1:1080"}},
+		"HTTPSProxy LocalHost:3128":                   {"proxy": {"http://127.0.0.1:3128"}},
+		"ConnectionPadding AUTO":                      {"padding": {"full"}},
+		"ConfluxEnabled Auto":                         {"conflux": {"auto"}},
+		"VanguardsLiteEnabled Auto":                   {"vanguards": {"auto"}},
+		"MaxCircuitDirtiness 1.5 hours":               {"max-circuit-dirtiness": {"1h30m0s"}},
+		"MaxCircuitDirtiness 10.7":                    {"max-circuit-dirtiness": {"10s"}},
+		"Log\tnotice\tfile\t/x":                       {"log-level": {"info"}, "log-file": {"/x"}},
+		"Log [net, ~mm]debug [circ]info warn FILE /x": {"log-level": {"debug"}, "log-file": {"/x"}},
+		"Log notice":                                  {"log-level": {"info"}},
+	} {
+		if got := settings(translated1(t, text, Proxy)); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+	for _, text := range []string{"Log [net info stderr", "Log file /x", "Log", "Log loud stderr", "SocksPort elsewhere:9050", "SocksPort 127.0.0.1:", "MaxCircuitDirtiness 1e400 hours", "MaxCircuitDirtiness 2147483648", "MaxCircuitDirtiness -1"} {
+		lines, err := Lines(Source{"torrc", []byte(text)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := Translate(lines, Proxy); err == nil {
+			t.Errorf("%q: %v", text, settings(d))
+		}
+	}
+	for text, role := range map[string]Role{"ORPort auto": Relay, "ORPort 192.0.2.1:auto": Relay} {
+		d := translated1(t, text, role)
+		if len(d.Notes) != 1 || d.Notes[0].Same || len(d.Settings) != 0 {
+			t.Errorf("%q: %+v", text, d.Notes)
+		}
+	}
+}
+
+func TestOnionTargets(t *testing.T) {
+	d := translated1(t, "HiddenServiceDir a\nHiddenServicePort 80 localhost:8080\nHiddenServicePort 81 localhost\nHiddenServicePort 82 ::1\nHiddenServicePort 83 [::1]\nHiddenServicePort 84 127.0.0.2", Proxy)
+	if got, want := d.Onions[0][1].Values, []string{"80=127.0.0.1:8080", "81=127.0.0.1:81", "82=[::1]:82", "83=[::1]:83", "84=127.0.0.2:84"}; !reflect.DeepEqual(got, want) {
+		t.Error(got)
+	}
+}
+
+func TestIntervals(t *testing.T) {
+	for text, want := range map[string]time.Duration{"0.5 minutes": 30 * time.Second, "250 msec": 250 * time.Millisecond, "1.9999999": time.Second, "0": 0} {
+		if got, err := Interval(text); err != nil || got != want {
+			t.Errorf("%q: %v (%v)", text, got, err)
+		}
+	}
+}
