@@ -78,19 +78,23 @@ func split(s Source) []Line {
 	var out []Line
 	var pending strings.Builder // a line that continues on the next one
 	first := 0
-	for i, raw := range strings.Split(string(s.Text), "\n") {
+	all := strings.Split(string(s.Text), "\n")
+	for i, raw := range all {
 		raw = strings.TrimRight(raw, "\r")
 		if pending.Len() == 0 {
 			first = i + 1
 		}
 		text := uncommented(raw)
-		if head, ok := strings.CutSuffix(strings.TrimRight(text, " \t"), `\`); ok {
+		indent := raw[:len(raw)-len(strings.TrimLeft(raw, " \t"))]
+		if pending.Len() > 0 { // nothing but its own white space parts a line from the one before
+			text = indent + text
+		}
+		if head, ok := strings.CutSuffix(strings.TrimRight(text, " \t"), `\`); ok && i < len(all)-1 {
 			pending.WriteString(head)
-			pending.WriteByte(' ')
 			continue
 		}
 		if pending.Len() > 0 && strings.HasPrefix(strings.TrimSpace(raw), "#") {
-			pending.WriteByte(' ') // a comment between continued lines does not end the continuation
+			pending.WriteString(indent) // a comment between continued lines does not end the continuation
 			continue
 		}
 		pending.WriteString(text)

@@ -193,7 +193,7 @@ func TestLines(t *testing.T) {
 		return nil, errors.New("not there")
 	}
 	got, err := Lines(Source{"torrc", []byte("# x\n\"%include /etc/a\nD \"a # b\" # c\nE a\\\n # between\nb\n+F 1\n/G\n%include /etc/a")}, include)
-	want := []Line{{"torrc", 2, "\"%include", "/etc/a"}, {"torrc", 3, "D", "a # b"}, {"torrc", 4, "E", "a  b"}, {"torrc", 7, "F", "1"}, {"torrc", 8, "/G", ""},
+	want := []Line{{"torrc", 2, "\"%include", "/etc/a"}, {"torrc", 3, "D", "a # b"}, {"torrc", 4, "E", "a b"}, {"torrc", 7, "F", "1"}, {"torrc", 8, "/G", ""},
 		{"/etc/a/1", 1, "A", "1"}, {"/etc/b", 2, "C", "3"}, {"/etc/a/2", 1, "B", "2"}}
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v\n%+v\n%+v", err, got, want)

@@ -1,0 +1,23 @@
+package torrc
+
+import (
+	"reflect"
+	"testing"
+)
+
+// TestContinued: lines are joined as C tor joins them: "tor --dump-config short" says what comes of them.
+func TestContinued(t *testing.T) {
+	for text, want := range map[string][]Line{
+		"ExitPolicy accept *:8\\\n0\nNickname x": {{"f", 1, "ExitPolicy", "accept *:80"}, {"f", 3, "Nickname", "x"}},
+		"ContactInfo a\\\n  b \\\n\tc":           {{"f", 1, "ContactInfo", "a  b \tc"}},
+		"MyFamily A,\\\n# one of them\nB":        {{"f", 1, "MyFamily", "A,B"}},
+		"SocksPort \\\n9050":                     {{"f", 1, "SocksPort", "9050"}},
+		"SocksPort\\\n 9050\\":                   {{"f", 1, "SocksPort", `9050\`}}, // the end of the file is no next line
+		`Log notice file C:\x\`:                  {{"f", 1, "Log", `notice file C:\x\`}},
+	} {
+		got, err := Lines(Source{"f", []byte(text)}, nil)
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %v, want %v (%v)", text, got, want, err)
+		}
+	}
+}
