@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"net"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -16,6 +17,22 @@ import (
 
 // handshakeTimeout bounds the link handshake of an incoming connection.
 const handshakeTimeout = 30 * time.Second
+
+// tcpFor returns the network to listen in. A listener at all addresses takes the port of both
+// families, unless another one is for the same port of the other family.
+func tcpFor(a netip.AddrPort, all []netip.AddrPort) string {
+	four := a.Addr().Is4()
+	for _, o := range all {
+		switch {
+		case o.Port() != a.Port() || o.Addr().Is4() == four:
+		case four:
+			return "tcp4"
+		default:
+			return "tcp6"
+		}
+	}
+	return "tcp"
+}
 
 // acceptLoop accepts connections on one listener until it is closed, or ctx ends,
 // and handles each one in its own goroutine.

@@ -105,7 +105,7 @@ func New(cfg Config) (*Relay, error) {
 
 func (r *Relay) listen() error {
 	for _, a := range r.cfg.Listen {
-		ln, err := net.Listen("tcp", a.String())
+		ln, err := net.Listen(tcpFor(a, r.cfg.Listen), a.String())
 		if err != nil {
 			r.closeListeners()
 			return fault.New(fault.Local, "ORPort: %w", err)
