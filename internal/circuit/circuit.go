@@ -93,7 +93,7 @@ type Circuit struct {
 	onEnd  []func(error)
 	// sending
 	roomWait bool // home's queue was full
-	early    int  // RELAY_EARLY cells left to send (tor-spec: 8)
+	early    int  // RELAY_EARLY cells left to send
 	pads     *padder
 
 	// owned by home's reader
@@ -104,10 +104,6 @@ type Circuit struct {
 	created chan reply       // the answer to CREATE; nil when none is awaited
 	drops   int              // DROP cells that a client has got
 }
-
-// relayEarlyBudget is how many RELAY_EARLY cells a circuit may carry
-// (tor-spec, "handling resource exhaustion: RELAY_EARLY").
-const relayEarlyBudget = 8
 
 func newCircuit(env *Env, handle messageHandler) *Circuit {
 	c := &Circuit{env: env, handle: handle, done: make(chan struct{}), early: relayEarlyBudget}

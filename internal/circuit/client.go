@@ -25,6 +25,7 @@ func Create(ctx context.Context, env *Env, ch *channel.Channel, target linkspec.
 func createBy(ctx context.Context, env *Env, ch *channel.Channel, hs *clientHandshake, meanwhile func()) (*Circuit, error) {
 	defer hs.wipe()
 	c := newCircuit(env, fromRelay)
+	c.early = clientEarly()
 	created := make(chan reply, 1)
 	c.created = created
 	home, err := ch.Open(homeSide{c}, nil)

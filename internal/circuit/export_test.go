@@ -24,7 +24,7 @@ func (c *Circuit) AddRendezvous(ks io.Reader, o HopOptions, streams StreamHandle
 	if o.Congestion {
 		t.inc = params.SendmeInc
 	}
-	h, err := c.newHop(t, HopInfo{Client: true}, &params, flow.PathOnion)
+	h, err := c.newHop(t, HopInfo{Client: true, Onion: true}, &params, flow.PathOnion)
 	if err != nil {
 		return nil, err
 	}

@@ -51,6 +51,7 @@ func (r *rig) padded(proto string) *padded {
 	}
 	p.client.handle = note(&p.down, fromRelay)
 	p.relay.handle, p.relay.server = note(&p.up, fromClient), &serverSide{s: r.server}
+	p.relay.earlyIn = relayEarlyBudget
 	set, err := protover.Parse(proto)
 	if err != nil {
 		r.t.Fatal(err)

@@ -143,7 +143,7 @@ func (h *Hop) sealDataLocked(stream uint16, p []byte, maxCells int) (n, cells in
 		copy(payload[off:], p[n:n+size])
 		pad(payload[off+size:])
 		n += size
-		c.sealLocked(h, slot, cell.CmdRelay)
+		c.sealLocked(h, slot, c.spendLocked(h, cell.RelayData))
 		if h.send.Sent(now) {
 			h.tags.Push(h.seal.Tag())
 		}
@@ -163,7 +163,11 @@ func (h *Hop) sealDataLocked(stream uint16, p []byte, maxCells int) (n, cells in
 func (c *Circuit) sealLocked(h *Hop, slot []byte, cmd cell.Command) {
 	cell.PutHeader(slot, 0, cmd)
 	p := cell.Payload(slot)
-	h.seal.Originate(cmd, p)
+	own := cmd
+	if h.info.Onion {
+		own = cell.CmdRelay // the rendezvous point sends RELAY cells only
+	}
+	h.seal.Originate(own, p)
 	hops := *c.hops.Load()
 	for i := h.index - 1; i >= 0; i-- {
 		hops[i].seal.Encrypt(cmd, p)
@@ -177,11 +181,6 @@ func (h *Hop) Send(cmd cell.RelayCommand, stream uint16, body []byte) error {
 		return s.send(cmd, stream, body)
 	}
 	return h.sendCell(cell.CmdRelay, cmd, stream, body)
-}
-
-// SendEarly is Send in a RELAY_EARLY cell, of which a circuit has 8.
-func (h *Hop) SendEarly(cmd cell.RelayCommand, stream uint16, body []byte) error {
-	return h.sendCell(cell.CmdRelayEarly, cmd, stream, body)
 }
 
 // SendStreamSendme acknowledges 50 DATA cells of a stream on a circuit with
@@ -231,11 +230,8 @@ func (h *Hop) queueCell(cc cell.Command, cmd cell.RelayCommand, slot []byte) (fl
 		go panics.Contain(c.env.Log, nil, func() { c.Close(cell.DestroyResourceLimit, errQueue(home.Queued())) })()
 		return nil, fault.New(fault.Closed, "send %v: the circuit is closing: %w", cmd, errQueue(home.Queued()))
 	}
-	if cc == cell.CmdRelayEarly {
-		if c.early == 0 {
-			return nil, fault.New(fault.Resource, "send %v: the circuit has used its %d RELAY_EARLY cells", cmd, relayEarlyBudget)
-		}
-		c.early--
+	if cc, err = c.commandLocked(h, cmd, cc); err != nil {
+		return nil, err
 	}
 	c.sealLocked(h, slot, cc)
 	claimed, err := home.EnqueueSoon(slot)
