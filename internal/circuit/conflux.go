@@ -2,14 +2,12 @@ package circuit
 
 import (
 	"errors"
-	"math"
 	"sync"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/flow"
 )
 
 // Set is a conflux set (proposal 329): circuits that end at the same hop and
@@ -22,10 +20,11 @@ type Set struct {
 	nonce [32]byte
 	now   func() time.Time
 
-	mu     sync.Mutex // guards what follows, and the order of sent messages
-	legs   []*leg     // replaced whole, with rmu held too
-	cur    *leg       // the leg on which messages are sent
-	sent   uint64     // number of the last message sent on the set
+	mu     sync.Mutex     // guards what follows, and the order of sent messages
+	legs   []*leg         // replaced whole, with rmu held too
+	cur    *leg           // the leg on which messages are sent
+	sent   uint64         // number of the last message sent on the set
+	ux     cell.ConfluxUX // what the other end asks of the choice of legs
 	closed bool
 
 	rmu       sync.Mutex // guards what follows; held while streams receive messages, so locked before mu
@@ -138,67 +137,6 @@ func (s *Set) Legs() []*Circuit {
 // Conflux returns the set that the hop belongs to, or nil.
 func (h *Hop) Conflux() *Set { return h.set.Load() }
 
-// ready reports whether DATA can be sent to the hop now, and its round-trip time, which is
-// zero while it is not known.
-func (h *Hop) ready() (rtt time.Duration, ok bool) {
-	h.c.mu.Lock()
-	defer h.c.mu.Unlock()
-	rtt = h.send.State().RTT
-	if h.send.Available() <= 0 {
-		return rtt, false
-	}
-	ok = h.c.home.Load().Room() > 0
-	if !ok {
-		h.c.roomWait = true
-	}
-	return rtt, ok
-}
-
-func (h *Hop) flowState() flow.State {
-	h.c.mu.Lock()
-	defer h.c.mu.Unlock()
-	return h.send.State()
-}
-
-// choose picks the leg to send on: among those that can send now, the one with the
-// lowest round-trip time; if there is none, the present one. The time of an exit's leg
-// is not known before LINKED_ACK: it is the last choice, because the leg of which
-// nothing has come yet is the slow one. The caller holds mu.
-func (s *Set) choose() (best *leg, ready bool) {
-	best = s.cur
-	var least time.Duration
-	for _, l := range s.legs {
-		rtt, open := l.hop.ready()
-		if rtt == 0 {
-			rtt = l.rtt
-		}
-		if rtt == 0 {
-			rtt = math.MaxInt64
-		}
-		if open && (!ready || rtt < least) {
-			best, least, ready = l, rtt, true
-		}
-	}
-	return best, ready
-}
-
-// turn makes the leg that choose picks the one on which messages are sent. If it has just
-// gone, the present one stays. The caller holds mu.
-func (s *Set) turn() {
-	l, ready := s.choose()
-	if l == s.cur || !ready {
-		return
-	}
-	if missed := s.sent - l.sent; missed > 0 {
-		m := cell.ConfluxSwitch{Seq: uint32(missed)}
-		if l.hop.sendCell(cell.CmdRelay, cell.RelayConfluxSwitch, 0, m.Append(nil)) != nil {
-			return
-		}
-		l.sent = s.sent
-	}
-	s.cur = l
-}
-
 // count counts n messages that were sent on the present leg. The caller holds mu.
 func (s *Set) count(n int) {
 	s.sent += uint64(n)
@@ -221,7 +159,9 @@ func (s *Set) sendData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cel
 func (s *Set) sealData(w *Waiter, stream uint16, p []byte, maxCells int) (n, cells int, flush *channel.Channel, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.turn()
+	if !s.turn() {
+		return 0, 0, nil, nil
+	}
 	n, cells, flush, err = s.cur.hop.sealData(stream, p, maxCells)
 	if cells > 0 {
 		s.count(cells)

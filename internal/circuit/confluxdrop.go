@@ -41,6 +41,7 @@ func (s *Set) drop(h *Hop) {
 	}
 	if ahead && !s.stuck(rest) {
 		s.legs, s.fewer = rest, true
+		s.wakeFirst() // who waits may have waited for this leg
 	}
 }
 

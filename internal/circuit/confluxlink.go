@@ -74,6 +74,7 @@ func linkConflux(ctx context.Context, circs []*Circuit, ux cell.ConfluxUX) (*Set
 		if subtle.ConstantTimeCompare(got.Nonce[:], link.Nonce[:]) != 1 || got.LastSent != 0 || got.LastRecv != 0 {
 			return nil, fault.New(fault.Protocol, "CONFLUX_LINKED: it is for another set")
 		}
+		s.ux = got.UX // C tor's exits ask for little latency, whatever they were asked for
 		h := circs[i].Last()
 		if legs[i] = (&leg{hop: h, rtt: h.linkedAt.Sub(a.at)}); legs[i].rtt < legs[0].rtt {
 			legs[0], legs[i] = legs[i], legs[0]

@@ -34,8 +34,8 @@ func confluxLink(h *Hop, msg cell.RelayMsg, _ cell.Command) error {
 	if err != nil {
 		return err
 	}
-	if !h.info.Congestion || h.set.Load() != nil || h.Streams() > 0 || h.c.server.hs != hsNone {
-		return fault.New(fault.Protocol, "CONFLUX_LINK on a circuit without congestion control, with streams, of a set, or that serves an onion service")
+	if !h.info.Congestion || h.set.Load() != nil || h.Streams() > 0 || h.c.extended() || h.c.server.hs != hsNone {
+		return fault.New(fault.Protocol, "CONFLUX_LINK on a circuit without congestion control, with streams, of a set, that was extended, or that serves an onion service")
 	}
 	set, err := s.sets.hold(m.Nonce, h.c.env.Now)
 	if err != nil {
@@ -44,12 +44,14 @@ func confluxLink(h *Hop, msg cell.RelayMsg, _ cell.Command) error {
 	// Release the set in any case, even if linking fails.
 	h.c.OnClose(func(error) { s.sets.release(m.Nonce) })
 	set.mu.Lock()
+	set.ux = m.UX
 	sent := set.sent
 	set.mu.Unlock()
 	set.rmu.Lock()
 	delivered := set.delivered
 	set.rmu.Unlock()
-	answer := cell.ConfluxLink{Nonce: m.Nonce, LastSent: sent, LastRecv: delivered, UX: m.UX}
+	// Like C tor's: what clients send must not wait here for what took the slow leg.
+	answer := cell.ConfluxLink{Nonce: m.Nonce, LastSent: sent, LastRecv: delivered, UX: cell.ConfluxMinLatency}
 	h.linkedAt = h.Now()
 	if err := h.Send(cell.RelayConfluxLinked, 0, answer.Append(nil)); err != nil {
 		return fault.Except(fault.Closed, err)

@@ -37,6 +37,7 @@ func TestHostileOnions(t *testing.T) {
 		}
 		synctest.Wait()
 	}
+	linkIt := func(e *hsEnd) { m := cell.ConfluxLink{}; e.say(cell.RelayConfluxLink, m.Append(nil)) }
 	linked := func(e *hsEnd) { e.r.linkSet(e.c) }
 	introduce := say(cell.RelayIntroduce1, introduction(key, 300))
 	join := say(cell.RelayRendezvous1, append([]byte(nil), cookie...))
@@ -56,7 +57,8 @@ func TestHostileOnions(t *testing.T) {
 		"ESTABLISH_INTRO on an extended circuit": {[]func(*hsEnd){extended, intro}, "ESTABLISH_INTRO"},
 		"ESTABLISH_INTRO on a conflux leg":       {[]func(*hsEnd){linked, intro}, "ESTABLISH_INTRO"},
 		"EXTEND2 by a service":                   {[]func(*hsEnd){intro, extended}, "EXTEND2"},
-		"CONFLUX_LINK by a service":              {[]func(*hsEnd){intro, func(e *hsEnd) { m := cell.ConfluxLink{}; e.say(cell.RelayConfluxLink, m.Append(nil)) }}, "CONFLUX_LINK"},
+		"CONFLUX_LINK on an extended circuit":    {[]func(*hsEnd){extended, linkIt}, "CONFLUX_LINK"},
+		"CONFLUX_LINK by a service":              {[]func(*hsEnd){intro, linkIt}, "CONFLUX_LINK"},
 		"rendezvous at the service's circuit":    {[]func(*hsEnd){intro, rend}, "ESTABLISH_RENDEZVOUS"},
 		"INTRODUCE1 from the service":            {[]func(*hsEnd){intro, introduce}, "INTRODUCE1"},
 		"INTRODUCE1 twice":                       {[]func(*hsEnd){introduce, introduce}, "second INTRODUCE1"},
