@@ -112,8 +112,7 @@ func TestLateAnswers(t *testing.T) {
 // has the streams. What comes by them until then is no violation.
 func TestLateOnClosedLeg(t *testing.T) {
 	onRig(t, func(r *rig) {
-		r.circuit(HopOptions{}, nil)
-		h := r.last().Last()
+		h := r.circuit(HopOptions{}, nil).Last()
 		m := cell.RelayMsg{Cmd: cell.RelayData, Stream: 1}
 		if err := h.late(m); err == nil {
 			t.Error("a cell for a stream that never was")

@@ -128,14 +128,21 @@ func (p *pastStreams) remove(id uint16) {
 	}
 }
 
-// late handles a message for a stream that is not remembered.
+// late handles a message for a stream that is not remembered. A relay drops it, as C tor
+// does: its client sends END for a lookup that it has given up, of which a relay remembers
+// nothing, and may still need the circuit. A client ends the circuit: by messages that it
+// drops, a relay could signal to the guard. HALF_CLOSE, which C tor does not know, ends it
+// at either end (docs/spec/half-close.md).
 func (h *Hop) late(m cell.RelayMsg) error {
 	h.smu.Lock()
 	defer h.smu.Unlock()
 	if h.ended { // by another leg of a conflux set, which is about to close, too
 		return nil
 	}
-	if !h.past.has(m.Stream) {
+	switch known := h.past.has(m.Stream); {
+	case !known && h.c.server != nil && m.Cmd != cell.RelayHalfClose:
+		return nil
+	case !known:
 		return fault.New(fault.Protocol, "%v for stream %d, which does not exist", m.Cmd, m.Stream)
 	}
 	if h.past.allowed--; h.past.allowed < 0 {

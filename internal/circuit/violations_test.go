@@ -188,9 +188,6 @@ func TestHostileClient(t *testing.T) {
 			}
 			return nil
 		},
-		"DATA for no stream": func(c *circuit.Circuit, r *simnet.Relay) error {
-			return c.Last().Send(cell.RelayData, 4, []byte("x"))
-		},
 		"CONNECTED": func(c *circuit.Circuit, r *simnet.Relay) error {
 			return c.Last().Send(cell.RelayConnected, 4, nil)
 		},
