@@ -319,18 +319,26 @@ func (b *building) built(n int) {
 // late runs when the usage timeout has passed. The circuit goes on, to learn how
 // long it takes, and another one may be launched beside it.
 func (b *building) late() {
+	b.overdue()
+	if b.slow != nil {
+		b.slow()
+	}
+}
+
+// overdue counts the circuit, once, as one that has passed its usage timeout.
+func (b *building) overdue() {
 	b.mu.Lock()
+	was, hops := b.timedOut, b.hops
 	b.timedOut = true
-	hops := b.hops
 	b.mu.Unlock()
+	if was {
+		return
+	}
 	b.learned(func(e *cbt.Estimator) {
 		if e.Live() && e.Timeout(hops) {
 			b.log.Info("most circuits time out: the build timeout is learned anew")
 		}
 	})
-	if b.slow != nil {
-		b.slow()
-	}
 }
 
 // hedge asks for another circuit beside this one, which may still be finished.
@@ -357,6 +365,7 @@ func (b *building) account(ctx context.Context, err error, now time.Time) {
 	b.mu.Unlock()
 	timedOut := errors.Is(err, errBuildTimeout)
 	if timedOut {
+		b.overdue() // until times were learned the usage timeout is not shorter, and begins later
 		b.learned(func(e *cbt.Estimator) { e.Abandoned(b.start) })
 	}
 	u := b.path.Guard

@@ -1,0 +1,46 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/cbt"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/simnet"
+)
+
+// TestAbandonedCountsAsTimeout: a circuit that is given up counts once as one that timed out,
+// also if the two times are equal, as they are until times were learned: else the first
+// timeout would never grow on a network that needs more.
+func TestAbandonedCountsAsTimeout(t *testing.T) {
+	network := *netdir.Public()
+	network.Testing.AllowPrivateAddresses = true
+	c := isolated(t, &network, simnet.Dial)
+	c.learned(func(e *cbt.Estimator) {
+		p := cbt.DefaultParams()
+		p.InitialTimeout = time.Second
+		e.SetParams(p)
+	})
+	gate := make(chan struct{})
+	defer close(gate)
+	silent := simnet.New(t, simnet.Options{Onionskin: func() { <-gate }}).Target
+	p := &path.Path{Hops: []path.Hop{{Target: simnet.New(t, simnet.Options{}).Target}, {Target: silent}, {Target: silent}}}
+	b := &building{Client: c, path: p, start: time.Now()}
+	if _, err := b.run(context.Background()); !errors.Is(err, errBuildTimeout) {
+		t.Fatal(err)
+	}
+	count := func() (n int) {
+		c.learned(func(e *cbt.Estimator) { n = e.Status().Timeouts })
+		return n
+	}
+	if n := count(); n != 1 {
+		t.Errorf("%d timeouts are counted, not 1", n)
+	}
+	b.late() // its timer ran out at the same time
+	if n := count(); n != 1 {
+		t.Errorf("%d timeouts are counted, not 1", n)
+	}
+}
