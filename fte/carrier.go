@@ -136,11 +136,21 @@ type strictOpener struct {
 	bits *frame // the record that is being received
 	busy bool   // the reader has begun a chunk of the record
 	done bool   // the record's data was returned, so bits can be freed
+	over bool   // the last record has come; what follows completes the text
 }
 
 func (o *strictOpener) open(buf []byte) (plain []byte, used, need int, err error) {
 	o.rest()
 	for {
+		if o.over {
+			// Its bytes must be read: a connection that is closed with unread bytes is
+			// reset, and what was sent the other way is lost.
+			n, done := o.text.finish(buf[used:])
+			if used += n; !done {
+				return nil, used, 1, nil
+			}
+			return nil, used, 0, io.EOF
+		}
 		if !o.busy {
 			if o.bits == nil {
 				o.bits = getFrame(o.mem, recordHead)
@@ -168,6 +178,9 @@ func (o *strictOpener) open(buf []byte) (plain []byte, used, need int, err error
 			have = o.rec.size
 		}
 		plain, n, _, err = o.rec.open(o.bits.B[:have])
+		if o.over = err == io.EOF; o.over {
+			continue
+		}
 		if err != nil {
 			return nil, used, 0, err
 		}
@@ -179,7 +192,12 @@ func (o *strictOpener) open(buf []byte) (plain []byte, used, need int, err error
 	}
 }
 
-func (o *strictOpener) eof(int) error { return io.ErrUnexpectedEOF }
+func (o *strictOpener) eof(int) error {
+	if o.over {
+		return io.EOF
+	}
+	return io.ErrUnexpectedEOF
+}
 
 // rest frees the record that was returned last. A record that is still being received
 // stays.

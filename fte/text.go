@@ -32,6 +32,9 @@ type textReader interface {
 	write(text []byte) (n int, done bool, err error)
 	// end marks the end of the message; the padding after it is dropped.
 	end()
+	// finish reads what a textWriter's finish appended. It returns how many bytes
+	// of text it used, and whether nothing more belongs to the text.
+	finish(text []byte) (n int, done bool)
 	// least returns how many bytes of text write needs to make progress.
 	least() int
 }
@@ -110,7 +113,11 @@ type streamReader struct{ d *lang.Decoder }
 func (r *streamReader) begin(dst []byte)                                { r.d.Begin(dst) }
 func (r *streamReader) write(text []byte) (n int, done bool, err error) { return r.d.Write(text) }
 func (r *streamReader) end()                                            {}
-func (r *streamReader) least() int                                      { return 1 }
+func (r *streamReader) finish(text []byte) (int, bool) {
+	n, done, err := r.d.Finish(text)
+	return n, done || err != nil // the stream is whole, whatever comes
+}
+func (r *streamReader) least() int { return 1 }
 
 // cellWriter writes words of one length. A message starts with a new word, and
 // random bits fill its last word.
@@ -186,5 +193,6 @@ func (r *cellReader) write(text []byte) (n int, done bool, err error) {
 	}
 }
 
-func (r *cellReader) end()       { r.rest = nil }
-func (r *cellReader) least() int { return r.word.Len() }
+func (r *cellReader) end()                      { r.rest = nil }
+func (r *cellReader) finish([]byte) (int, bool) { return 0, true }
+func (r *cellReader) least() int                { return r.word.Len() }
