@@ -61,10 +61,14 @@ type Conn struct {
 	// calls left.
 	mem  *account.Account
 	left func()
+	// A Listener with a decoy sets patience: a hello that is answered moves the
+	// connection's deadline there.
+	patience time.Time
 
 	hsMu   sync.Mutex
 	hsDone bool
 	hsErr  error
+	spoke  bool // the server has answered the hello
 
 	// Owned by the reader, guarded by rmu (and by hsMu before hsDone).
 	rmu     sync.Mutex

@@ -173,6 +173,9 @@ func (p *chiveServer) handshake(c *Conn) error {
 	}
 	in.end()
 	c.in.take(h.used)
+	if c.spoke = true; !c.patience.IsZero() {
+		c.raw.SetDeadline(c.patience)
+	}
 	if err := p.sendHello(c, hello, serverHelloHead, out); err != nil {
 		return err
 	}

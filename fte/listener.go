@@ -49,9 +49,10 @@ type ListenConfig struct {
 	// DefaultHandshakeTimeout.
 	HandshakeTimeout time.Duration
 	// Decoy, if set, dials a server that answers failed handshakes: it gets the
-	// bytes of the handshake, and the connection is relayed to it.
+	// bytes of the handshake, and the connection is relayed to it. A handshake that
+	// fails after the server's own hello is held in silence.
 	Decoy func(context.Context) (net.Conn, error)
-	// Hold is how long the decoy waits for an unfinished handshake; 0 is five
+	// Hold is how long the decoy waits for an unfinished hello; 0 is five
 	// seconds.
 	Hold time.Duration
 	// Stats, if set, receives the counts.
@@ -294,12 +295,12 @@ func (ln *Listener) serve(g *guest) {
 	end := time.Now().Add(patience(ln.cfg.HandshakeTimeout))
 	limit := end
 	if ln.cfg.Decoy != nil {
-		limit = time.Now().Add(ln.cfg.Hold)
+		limit, g.patience = time.Now().Add(ln.cfg.Hold), end
 	}
 	g.raw.SetDeadline(limit)
 	if err := g.Handshake(); err != nil {
 		ln.cfg.Stats.Failed.Add(1)
-		if ln.cfg.Decoy != nil {
+		if ln.cfg.Decoy != nil && !g.spoke {
 			ln.decoy(g.Conn)
 		} else {
 			ln.hold(g.Conn, end)
