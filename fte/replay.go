@@ -40,7 +40,9 @@ func newReplayCache(max int, now time.Time) *replayCache {
 // fresh reports whether a hello may be accepted at now, and remembers it if so.
 // An honest client's id is uniformly random.
 func (r *replayCache) fresh(id helloID, stamp, now time.Time) bool {
-	if d := now.Sub(stamp); d > helloWindow || d < -helloWindow || r.started.Sub(stamp) > restartSlack {
+	// The time since the start is that of the monotonic clock: the wall clock may have
+	// been wrong then, and set since.
+	if d := now.Sub(stamp); d > helloWindow || d < -helloWindow || d-now.Sub(r.started) > restartSlack {
 		return false
 	}
 	r.mu.Lock()
