@@ -17,6 +17,7 @@ import (
 	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/upstream"
 )
 
 // Time limits of a plugin for one connection.
@@ -41,6 +42,7 @@ type plugin struct {
 	env *Env
 	out *lines
 	log *slog.Logger
+	ctx context.Context // of dials: ends with the plugin
 	wg  sync.WaitGroup
 
 	mu    sync.Mutex
@@ -56,6 +58,7 @@ func Run(ctx context.Context, cfg Config) error {
 	p.log = slog.New(&logHandler{l: p.out, min: cfg.LogLevel})
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	p.ctx = ctx
 	env, err := parseEnv(cfg.Getenv)
 	if pe, ok := errors.AsType[*proxyError](err); ok {
 		p.out.say("VERSION 1")
@@ -224,7 +227,7 @@ func (p *plugin) client(c net.Conn, name string, dial func(context.Context, stri
 
 // reach connects to a bridge and runs the transport's handshake.
 func (p *plugin) reach(t fte.Transport, target string, dial func(context.Context, string) (net.Conn, error)) (net.Conn, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	ctx, cancel := context.WithTimeout(p.ctx, dialTimeout)
 	defer cancel()
 	raw, err := dial(ctx, target)
 	if err != nil {
@@ -291,7 +294,7 @@ func (p *plugin) server(name string) (net.Listener, Args, error) {
 
 // toOR carries one authenticated connection to Tor.
 func (p *plugin) toOR(c net.Conn, name string) {
-	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	ctx, cancel := context.WithTimeout(p.ctx, dialTimeout)
 	defer cancel()
 	or, err := p.dialOR(ctx, netaddr.OfPort(c.RemoteAddr()), name)
 	if err != nil {
@@ -321,11 +324,11 @@ func (p *plugin) dialOR(ctx context.Context, user netip.AddrPort, name string) (
 	if err != nil {
 		return nil, err
 	}
-	c.SetDeadline(time.Now().Add(socksTimeout))
-	if err := extHello(c, rand.Reader, cookie, user, name); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, socksTimeout)
+	defer cancel()
+	if err := upstream.Within(ctx, c, func() error { return extHello(c, rand.Reader, cookie, user, name) }); err != nil {
 		c.Close()
 		return nil, err
 	}
-	c.SetDeadline(time.Time{})
 	return c, nil
 }
