@@ -1,6 +1,7 @@
 package fte
 
 import (
+	"crypto/mlkem"
 	"crypto/rand"
 	"fmt"
 	"io"
@@ -70,8 +71,9 @@ type Protocol struct {
 	Now func() time.Time
 }
 
-// normal fills in the defaults and checks.
-func (p Protocol) normal() (*chiveProto, error) {
+// normal fills in the defaults and checks. This side sends in a format, and says hello with
+// up to n bytes and its padding.
+func (p Protocol) normal(send *Format, n int) (*chiveProto, error) {
 	if p.Rand == nil {
 		p.Rand = rand.Reader
 	}
@@ -93,13 +95,20 @@ func (p Protocol) normal() (*chiveProto, error) {
 	if p.Mode >= modes {
 		return nil, fault.New(fault.Config, "mode %d is unknown", p.Mode)
 	}
-	n := &chiveProto{Protocol: p, request: p.Request, response: p.Response}
+	out := &chiveProto{Protocol: p, request: p.Request, response: p.Response}
 	for _, f := range []*Format{p.Request, p.Response} {
-		if _, err := n.writer(f); err != nil {
+		w, err := out.writer(f)
+		if err != nil {
 			return nil, err
 		}
+		if f != send {
+			continue
+		}
+		if w.takes(n+p.HelloPad) > maxHelloText || p.Mode != Bulk && w.holds(largeFrame) <= recordHead+recordTag+p.Shape.most() {
+			return nil, fault.New(fault.Config, "format %q: its words hold too few bytes for a hello, or for a record with the padding of Shape", f.Name)
+		}
 	}
-	return n, nil
+	return out, nil
 }
 
 // Dialer returns the Transport for client connections.
@@ -107,7 +116,11 @@ func (p Protocol) Dialer() (Transport, error) {
 	if p.Cert == nil {
 		return nil, fault.New(fault.Config, "a client needs the server's certificate")
 	}
-	n, err := p.normal()
+	hello := clientHelloHead + kexTag
+	if p.Hybrid {
+		hello += mlkem.EncapsulationKeySize768
+	}
+	n, err := p.normal(p.Request, hello)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +133,7 @@ func (p Protocol) Acceptor() (Transport, error) {
 	if len(p.Keys) == 0 {
 		return nil, fault.New(fault.Config, "a server needs a key; chive fte keygen makes one")
 	}
-	n, err := p.normal()
+	n, err := p.normal(p.Response, serverHelloHead+kexTag)
 	if err != nil {
 		return nil, err
 	}
