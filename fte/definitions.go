@@ -53,6 +53,9 @@ type Format struct {
 	lang  *lang.Language
 	slice *lang.Slice
 	err   error
+
+	streamOnce sync.Once
+	streamErr  error
 }
 
 // Release returns the built-in definitions of a release: "20131224" (fteproxy 0.2),
@@ -169,6 +172,20 @@ func (f *Format) build() (err error) {
 		return errTables
 	}
 	return err
+}
+
+// stream returns the format's language when the tables of its streaming coder are made.
+// Words has succeeded.
+func (f *Format) stream() (*lang.Language, error) {
+	f.streamOnce.Do(func() {
+		before := f.lang.Size()
+		if _, err := f.lang.NewEncoder(); err != nil {
+			f.streamErr = fault.New(fault.KindOf(err), "format %q: %w", f.Name, err)
+		} else if f.room != nil && f.room.Add(int64(before-f.lang.Size())) < 0 {
+			f.streamErr = errTables
+		}
+	})
+	return f.lang, f.streamErr
 }
 
 var errTables = fault.New(fault.Resource, "the tables of all formats of the definitions take more than %d bytes: leave some out, or use shorter words", maxTables)

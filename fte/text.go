@@ -51,9 +51,13 @@ func (p *chiveProto) writer(f *Format) (textWriter, error) {
 	if p.Mode != Strict {
 		return &cellWriter{word: w, rand: p.Rand, x: make([]byte, w.Bytes())}, nil
 	}
-	e, err := f.lang.NewEncoder()
+	l, err := f.stream()
 	if err != nil {
-		return nil, fault.New(fault.KindOf(err), "format %q: %w", f.Name, err)
+		return nil, err
+	}
+	e, err := l.NewEncoder()
+	if err != nil {
+		return nil, err
 	}
 	return &streamWriter{e: e, rand: p.Rand, long: w.Len(), short: w.Bytes()}, nil
 }
@@ -67,11 +71,12 @@ func (p *chiveProto) reader(f *Format) (textReader, error) {
 	if p.Mode != Strict {
 		return &cellReader{word: w, x: make([]byte, w.Bytes())}, nil
 	}
-	d, err := f.lang.NewDecoder()
+	l, err := f.stream()
 	if err != nil {
-		return nil, fault.New(fault.KindOf(err), "format %q: %w", f.Name, err)
+		return nil, err
 	}
-	return &streamReader{d: d}, nil
+	d, err := l.NewDecoder()
+	return &streamReader{d: d}, err
 }
 
 // streamWriter writes one endless word.

@@ -49,14 +49,15 @@ type Language struct {
 	mu         sync.Mutex
 	alphas     map[string]*alphabet // guarded by mu
 	alphaBytes int                  // of alphas; guarded by mu
+	modelBytes int                  // of the model, once it is made; guarded by mu
 }
 
 // Size returns the approximate size of the language's tables in bytes, without those
-// of slices and of the streaming coder.
+// of slices. The first NewEncoder or NewDecoder adds the tables of the streaming coder.
 func (l *Language) Size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return 4*len(l.flat) + 4*l.States()*l.d.classes + l.alphaBytes
+	return 4*len(l.flat) + 4*l.States()*l.d.classes + l.alphaBytes + l.modelBytes
 }
 
 // Compile reads a pattern and builds its minimal automaton.

@@ -3,6 +3,7 @@ package lang
 import (
 	"math/bits"
 	"sync"
+	"unsafe"
 
 	"github.com/chivenet/chive/internal/fault"
 )
@@ -81,8 +82,30 @@ type symbol struct {
 
 // streamModel returns the language's model.
 func (l *Language) streamModel() (*model, error) {
-	l.model.once.Do(func() { l.model.m, l.model.err = newModel(l) })
+	l.model.once.Do(func() {
+		if l.model.m, l.model.err = newModel(l); l.model.err == nil {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.modelBytes = l.model.m.bytes()
+		}
+	})
 	return l.model.m, l.model.err
+}
+
+// bytes returns the size of the model's tables, without the alphabets.
+func (m *model) bytes() int {
+	n := len(m.states)*int(unsafe.Sizeof(modelState{})) + len(m.steps)*int(unsafe.Sizeof(mixedStep{})) + 16*len(m.states)
+	for i := range m.states {
+		if st := &m.states[i]; st.guide != nil {
+			n += len(st.guide) + len(st.sym)*int(unsafe.Sizeof(symbol{}))
+		}
+	}
+	for _, t := range m.pairs {
+		if t != nil {
+			n += int(unsafe.Sizeof(pairTable{}))
+		}
+	}
+	return n
 }
 
 // newModel computes a model.
