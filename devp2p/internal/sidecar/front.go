@@ -322,17 +322,3 @@ type replayCircuit struct {
 
 // Circuit implements devp2p.CircuitConn.
 func (c replayCircuit) Circuit() string { return c.circuit.Circuit() }
-
-// splice copies between two connections until both directions have ended, and closes
-// both. RLPx has no half-closed connections, so the end of one direction ends the other.
-func splice(a, b net.Conn) {
-	var wg sync.WaitGroup
-	for _, d := range [2][2]net.Conn{{a, b}, {b, a}} {
-		wg.Go(func() {
-			_, _ = io.Copy(d[0], d[1]) // both ends learn of it by the close
-			a.Close()
-			b.Close()
-		})
-	}
-	wg.Wait()
-}
