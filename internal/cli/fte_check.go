@@ -2,8 +2,10 @@ package cli
 
 import (
 	"net"
+	"net/netip"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -78,13 +80,27 @@ func (f *fteFlags) check(flags *pflag.FlagSet) error {
 // without its decoy, a server answers strangers in another way.
 func (f *fteFlags) checkPlaces() error {
 	if f.decoy != "" {
-		_, port, err := net.SplitHostPort(f.decoy)
-		if _, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil {
+		host, port, err := net.SplitHostPort(f.decoy)
+		if n, bad := strconv.ParseUint(port, 10, 16); err != nil || bad != nil || n == 0 || !isHost(host) {
 			return fault.New(fault.Config, "--decoy %q is not HOST:PORT", f.decoy)
 		}
 	}
 	if !isHTTP(f.httpURL) || !isHTTP(f.httpProxy) { // which may have a password
 		return fault.New(fault.Config, "--http-url and --http-proxy are HTTP URLs with a host")
+	}
+	if u, err := url.Parse("//" + f.httpHost); f.httpHost != "" && (err != nil || u.Host != f.httpHost || !isHTTP("http://"+f.httpHost)) {
+		return fault.New(fault.Config, "--http-host %q is not a host, or HOST:PORT", f.httpHost)
+	}
+	side, host, port := "server", f.serverIP, f.serverPort // where a client connects
+	if f.mode == "server" {
+		side, host, port = "proxy", f.proxyIP, f.proxyPort
+	}
+	switch {
+	case f.mode == "client" && f.httpURL != "": // it connects there
+	case !isHost(host):
+		return fault.New(fault.Config, "--%s-ip %q is no address", side, host)
+	case port == 0:
+		return fault.New(fault.Config, "--%s-port 0: nobody can connect to that port", side)
 	}
 	return nil
 }
@@ -92,5 +108,16 @@ func (f *fteFlags) checkPlaces() error {
 // isHTTP reports whether a text, if there is one, is a URL to which requests can go.
 func isHTTP(text string) bool {
 	u, err := url.Parse(text)
-	return text == "" || err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+	if text == "" || err != nil {
+		return text == ""
+	}
+	n, bad := strconv.ParseUint(u.Port(), 10, 16)
+	return (u.Scheme == "http" || u.Scheme == "https") && u.Hostname() != "" && isHost(u.Hostname()) && (u.Port() == "" || bad == nil && n > 0)
+}
+
+// isHost reports whether a text can be an address or a name to connect to. The empty one is
+// this machine.
+func isHost(text string) bool {
+	_, err := netip.ParseAddr(text)
+	return err == nil || !strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || strings.ContainsRune("\"#%/:<>?@[\\]^`{|}\x7f", r) })
 }
