@@ -25,7 +25,8 @@ func TestFTEHTTPDrain(t *testing.T) {
 	for name, v := range map[string]struct {
 		drain string
 		again bool // a second signal
-	}{"whole": {drain: "5m"}, "cut": {drain: "100ms"}, "cut by a second signal": {drain: "5m", again: true}} {
+		first syscall.Signal
+	}{"whole": {drain: "5m"}, "whole after its terminal closed": {drain: "5m", first: syscall.SIGHUP}, "cut": {drain: "100ms"}, "cut by a second signal": {drain: "5m", again: true}} {
 		t.Run(name, func(t *testing.T) {
 			target, err := net.Listen("tcp", "127.0.0.1:0")
 			if err != nil {
@@ -45,6 +46,10 @@ func TestFTEHTTPDrain(t *testing.T) {
 			}()
 			_, behind, _ := net.SplitHostPort(target.Addr().String())
 			port, front := freePort(t), freePort(t)
+			first := v.first
+			if first == 0 {
+				first = syscall.SIGTERM
+			}
 			start := func(args ...string) (end func() error, signal func()) {
 				p := chiveCommand(append([]string{"fte", "--quiet", "--protocol", "chive", "--http", "--server-port", port, "--drain", v.drain}, args...)...)
 				if err := p.Start(); err != nil {
@@ -52,7 +57,7 @@ func TestFTEHTTPDrain(t *testing.T) {
 				}
 				watchdog := time.AfterFunc(daemonTime, func() { p.Process.Kill() })
 				t.Cleanup(func() { watchdog.Stop(); p.Process.Kill() })
-				return p.Wait, func() { p.Process.Signal(syscall.SIGTERM) }
+				return p.Wait, func() { p.Process.Signal(first) }
 			}
 			serverEnd, stopServer := start("--mode", "server", "--key-file", keys, "--proxy-port", behind)
 			clientEnd, stopClient := start("--mode", "client", "--cert", strings.TrimSpace(cert), "--client-port", front)
@@ -83,6 +88,9 @@ func TestFTEHTTPDrain(t *testing.T) {
 				}
 				return c == nil
 			})
+			if v.first == syscall.SIGHUP {
+				stopServer() // the shell and the kernel may both send one
+			}
 			if v.drain == "5m" && !v.again {
 				msg := bytes.Repeat([]byte("what is left "), 300_000/13)
 				go func() { far.Write(msg); far.Close() }()

@@ -30,6 +30,11 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if !signal.Ignored(syscall.SIGHUP) { // by nohup; a closed terminal may send several, which cut nothing
+		var stop context.CancelFunc
+		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
+		defer stop()
+	}
 	log := slog.New(slog.NewTextHandler(stderr, nil))
 	if f.quiet {
 		log = slog.New(slog.DiscardHandler)
