@@ -38,7 +38,11 @@ func Main(root *cobra.Command, also ...os.Signal) {
 		}
 		return
 	}
-	err := root.ExecuteContext(ctx)
+	var help error
+	err := root.ExecuteContext(context.WithValue(ctx, helpKey{}, &help))
+	if err == nil {
+		err = help
+	}
 	if err == nil {
 		err = panics.Err()
 	}

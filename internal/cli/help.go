@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -13,12 +14,32 @@ import (
 // groupFlags makes --help show flags under the headings of their groups. It does
 // not use cobra's templates: with them the linker keeps every exported method,
 // which makes the program 2 MB larger.
+//
+// An error of writing the help goes to the context's value for helpKey: a help function
+// returns none.
 func groupFlags(root *cobra.Command) {
+	plain := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		var b bytes.Buffer
+		out := c.OutOrStdout()
+		c.SetOut(&b)
+		plain(c, args)
+		c.SetOut(out)
+		_, err := out.Write(b.Bytes())
+		if ctx := root.Context(); ctx != nil { // it runs
+			if lost, ok := ctx.Value(helpKey{}).(*error); ok {
+				*lost = err
+			}
+		}
+	})
 	root.SetUsageFunc(func(c *cobra.Command) error {
 		_, err := fmt.Fprint(c.OutOrStderr(), usage(c))
 		return err
 	})
 }
+
+// helpKey is the key of a context's *error.
+type helpKey struct{}
 
 // usage returns the usage of a command: its arguments, its commands and its
 // flags.
