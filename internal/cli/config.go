@@ -36,7 +36,7 @@ func checkCommand(name, role, more string, s *daemon.Settings) *cobra.Command {
 	}
 	load := bind(c, s)
 	c.RunE = func(c *cobra.Command, _ []string) error {
-		if err := load(); err != nil {
+		if err := load(c.Context()); err != nil {
 			return err
 		}
 		if err := s.Check(); err != nil {

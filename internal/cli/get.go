@@ -57,7 +57,7 @@ Exit codes: 0 all is there, 1 failed, 2 a mistake in the arguments, 8 a server a
 	s := daemon.NewClientSettings()
 	load := bind(c, s)
 	c.RunE = func(c *cobra.Command, args []string) (err error) {
-		if err := load(); err != nil {
+		if err := load(c.Context()); err != nil {
 			return err
 		}
 		if err := s.Check(); err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive/internal/daemon"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // processCommand gives a command the options of a node, and runs the node as a process.
@@ -18,7 +19,9 @@ func processCommand(c *cobra.Command, s *daemon.Settings) *cobra.Command {
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		outliveReaders()
 		run := func(hangup, stop <-chan os.Signal) error {
-			if err := load(); err != nil {
+			if err := load(c.Context()); c.Context().Err() != nil {
+				return nil // told to stop, as it may be at any later time
+			} else if err != nil {
 				return err
 			}
 			p := daemon.Process{Settings: s, Out: c.OutOrStdout(), Err: c.ErrOrStderr(), Hangup: hangup, Stop: stop}
@@ -42,15 +45,25 @@ func processCommand(c *cobra.Command, s *daemon.Settings) *cobra.Command {
 func outliveReaders() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // bind gives a command the settings' flags and --config. The function that it returns reads
-// the file once the command line has been parsed.
-func bind(c *cobra.Command, s *daemon.Settings) (load func() error) {
+// the file once the command line has been parsed, unless ctx ends first.
+func bind(c *cobra.Command, s *daemon.Settings) (load func(ctx context.Context) error) {
 	s.AddFlags(c.Flags())
 	var file string
 	c.Flags().StringVar(&file, "config", "", "configuration `FILE`: TOML with the flags' names; a flag wins over it")
-	return func() error {
+	return func(ctx context.Context) error {
 		if file == "" {
 			return nil
 		}
-		return s.Load(file)
+		done := make(chan error, 1)
+		go func() {
+			defer panics.Recover(nil, func(err error) { done <- err })
+			done <- s.Load(file) // which waits if it is a pipe to which nobody writes
+		}()
+		select {
+		case err := <-done:
+			return err
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
 }
