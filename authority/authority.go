@@ -78,7 +78,7 @@ func (a *Authority) open(in authority.Config) (err error) {
 }
 
 func readRelayList(path string) (*authority.RelayList, error) {
-	text, err := atomicfile.Read(path, tomlfile.MaxSize)
+	text, err := atomicfile.ReadRegular(path, tomlfile.MaxSize) // again and again
 	if err != nil {
 		return nil, options.Wrong("RelayList", "%w", err)
 	}

@@ -135,7 +135,7 @@ func (cfg *Config) inner() (relay.Config, error) {
 		return out, err
 	}
 	if cfg.FamilyFile != "" {
-		text, err := atomicfile.Read(cfg.FamilyFile, tomlfile.MaxSize)
+		text, err := atomicfile.ReadRegular(cfg.FamilyFile, tomlfile.MaxSize) // again and again
 		if err != nil {
 			return out, options.Wrong("FamilyFile", "%w", err)
 		}

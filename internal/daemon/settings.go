@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -168,6 +169,10 @@ func (c *Common) common() *Common { return c }
 func (c *Common) network() (*chive.Network, error) {
 	if c.NetworkFile == "" {
 		return chive.PublicNetwork(), nil
+	}
+	if st, err := os.Stat(c.NetworkFile); err == nil && st.Mode()&(os.ModeNamedPipe|os.ModeSocket|os.ModeCharDevice) != 0 {
+		// It would be read more than once.
+		return nil, options.Wrong("NetworkFile", "%s: %w", c.NetworkFile, atomicfile.ErrNotRegular)
 	}
 	return chive.LoadNetwork(c.NetworkFile)
 }
