@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"net/netip"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -35,7 +36,11 @@ func (*tally) HandleWritable() {}
 // in time.
 func TestOnionskinFlood(t *testing.T) {
 	keys := identity(t) // a listed relay, because strangers may not have enough circuits
+	// The relay begins with two processors, so that one makes circuits. More of them can keep up
+	// with one link, above all with one that the race detector slows down.
+	processors := runtime.GOMAXPROCS(2)
 	v := startVictim(t, nil, func(r *Relay) { r.dos.ids = map[ident.RSAID]bool{keys.ID.RSA: true} })
+	runtime.GOMAXPROCS(processors)
 	mean, good := v.connectAs(t, keys), v.connect(t, nil)
 	tg := v.Target()
 	_, skin, err := handshake.Ntor.Start(cryptorand.Reader, &tg, nil)

@@ -141,10 +141,15 @@ func (v *otherVictim) measure() (account, held int64) {
 
 // TestAccountIsTrue compares the account of memory with the heap and the stacks
 // of a relay in its own process, under loads of each kind: the error is a fifth
-// at most.
+// at most. With the race detector it is a third: that makes the frames of functions larger, and so
+// the stacks.
 func TestAccountIsTrue(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes a minute")
+	}
+	least := 0.8
+	if raceDetector {
+		least = 0.67
 	}
 	source, err := target.Start()
 	if err != nil {
@@ -243,7 +248,7 @@ func TestAccountIsTrue(t *testing.T) {
 			account, held := other.measure()
 			account, held = account-account0, held-held0
 			t.Logf("account %d kB, held %d kB: %.2f", account>>10, held>>10, float64(account)/float64(held))
-			if r := float64(account) / float64(held); r < 0.8 || r > 1.25 {
+			if r := float64(account) / float64(held); r < least || r > 1.25 {
 				t.Errorf("the account says %d bytes, %d are held", account, held)
 			}
 		})
