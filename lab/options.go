@@ -88,6 +88,8 @@ func (o *Options) check() error {
 		return fault.New(fault.Config, "lab: %d authorities are more than %d", o.Authorities, maxAuthorities)
 	case o.Exits < 1:
 		return fault.New(fault.Config, "lab: a network that is to carry traffic needs an exit")
+	case o.hops() < 3:
+		return fault.New(fault.Config, "lab: a path has three relays, and there are %d", o.hops())
 	case len(o.BridgeTransports) > 0 && o.Bridges == 0:
 		return fault.New(fault.Config, "lab: transports are for bridges, and there is none")
 	case o.Processes && o.Program == "":
@@ -96,4 +98,13 @@ func (o *Options) check() error {
 		return fault.New(fault.Config, "lab: relays in processes of their own cannot be changed by a function")
 	}
 	return nil
+}
+
+// hops is how many nodes can be in a path of a client without bridges.
+func (o *Options) hops() int {
+	n := o.Relays + o.Exits + o.CtorRelays
+	if o.CtorAuthorities { // which are relays, too
+		n += o.Authorities
+	}
+	return n
 }

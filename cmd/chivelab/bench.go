@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
+	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -44,23 +47,12 @@ each pair, and its server counts.`,
 			if err != nil {
 				return err
 			}
-			for _, pr := range r.Pairs {
-				if pr.Failed != "" {
-					continue
-				}
-				cli.Printf(cmd, "%-8s %-18s expansion %.2f up, %.2f down; round trip %.2f ms (95%%: %.2f); one core carries %.0f users of %g Mbit/s\n",
-					pr.Kind, pr.Format, pr.ExpansionUp, pr.ExpansionDown, pr.PingP50, pr.PingP95, pr.UsersPerCore, r.Demand)
-			}
-			for _, q := range r.Ratios {
-				cli.Printf(cmd, "%-8s %-18s %4d connections: %.2f times %s up, %.2f down\n", q.Kind, q.Format, q.Connections, q.Up, q.To, q.Down)
-			}
-			if err := writeReport(jsonFile, r); err != nil {
-				return err
-			}
+			err = tell(jsonFile, r, func() error { return cli.Printf(cmd, "%s", fteTable(r)) })
 			if plots != "" {
-				if err := r.Plot(plots); err != nil {
-					return err
-				}
+				err = errors.Join(err, r.Plot(plots))
+			}
+			if err != nil {
+				return err
 			}
 			for _, pr := range r.Pairs {
 				if pr.Failed != "" {
@@ -83,4 +75,20 @@ each pair, and its server counts.`,
 	f.StringVar(&jsonFile, "json", "", "write the report to `FILE`, as JSON")
 	f.StringVar(&plots, "plots", "", "write the curves to `DIR`, as PNG and PDF")
 	return cmd
+}
+
+// fteTable is the report as text, without the lines that told of the progress.
+func fteTable(r *ftebench.Report) string {
+	var b strings.Builder
+	for _, pr := range r.Pairs {
+		if pr.Failed != "" {
+			continue
+		}
+		fmt.Fprintf(&b, "%-8s %-18s expansion %.2f up, %.2f down; round trip %.2f ms (95%%: %.2f); one core carries %.0f users of %g Mbit/s\n",
+			pr.Kind, pr.Format, pr.ExpansionUp, pr.ExpansionDown, pr.PingP50, pr.PingP95, pr.UsersPerCore, r.Demand)
+	}
+	for _, q := range r.Ratios {
+		fmt.Fprintf(&b, "%-8s %-18s %4d connections: %.2f times %s up, %.2f down\n", q.Kind, q.Format, q.Connections, q.Up, q.To, q.Down)
+	}
+	return b.String()
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -63,14 +64,12 @@ client; --cold-directory fetches and verifies it for each circuit.`,
 			if err != nil {
 				return err
 			}
-			printCircuits(cmd, r)
-			if err := writeReport(jsonFile, r); err != nil {
-				return err
-			}
+			err = tell(jsonFile, r, func() error { return cli.Printf(cmd, "%s", circuitTable(r)) })
 			if plots != "" {
-				if err := r.Plot(plots); err != nil {
-					return err
-				}
+				err = errors.Join(err, r.Plot(plots))
+			}
+			if err != nil {
+				return err
 			}
 			if r.Failed > 0 {
 				return fault.New(fault.Network, "%d of %d circuits failed; the first: %s", r.Failed, r.Count, r.Errors[0])
@@ -98,22 +97,24 @@ client; --cold-directory fetches and verifies it for each circuit.`,
 	return cmd
 }
 
-func printCircuits(cmd *cobra.Command, r *benchcirc.Report) {
-	cli.Printf(cmd, "%d circuits of %d hops, %s, carriage %s, directory %s, relays: %s; %.2f %% succeeded\n",
+// circuitTable is the report as text.
+func circuitTable(r *benchcirc.Report) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d circuits of %d hops, %s, carriage %s, directory %s, relays: %s; %.2f %% succeeded\n",
 		r.Count, len(r.Carriage), r.Handshake, r.Carriage, r.Directory, r.Relays, r.SuccessRate)
-	cli.Printf(cmd, "%-10s %9s %9s %9s %9s %9s %9s %9s %6s %9s %9s %9s %9s\n", "us", "mean", "median", "min", "max", "stddev", "p95", "p99", "share", "client", "relays", "hs.client", "hs.relay")
+	fmt.Fprintf(&b, "%-10s %9s %9s %9s %9s %9s %9s %9s %6s %9s %9s %9s %9s\n", "us", "mean", "median", "min", "max", "stddev", "p95", "p99", "share", "client", "relays", "hs.client", "hs.relay")
 	cpu, handshakes := r.RelaysKnown()
 	known := []bool{true, cpu, true, handshakes}
 	line := func(name string, s benchcirc.Stats, share float64, rest ...float64) {
-		cli.Printf(cmd, "%-10s %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %5.1f%%", name, s.Mean, s.Median, s.Min, s.Max, s.StdDev, s.P95, s.P99, share)
+		fmt.Fprintf(&b, "%-10s %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %9.1f %5.1f%%", name, s.Mean, s.Median, s.Min, s.Max, s.StdDev, s.P95, s.P99, share)
 		for i, v := range rest {
 			if known[i] {
-				cli.Printf(cmd, " %9.1f", v)
+				fmt.Fprintf(&b, " %9.1f", v)
 			} else {
-				cli.Printf(cmd, " %9s", "-")
+				fmt.Fprintf(&b, " %9s", "-")
 			}
 		}
-		cli.Printf(cmd, "\n")
+		fmt.Fprintf(&b, "\n")
 	}
 	for _, s := range r.Stages {
 		relays := 0.0
@@ -127,5 +128,6 @@ func printCircuits(cmd *cobra.Command, r *benchcirc.Report) {
 	if !cpu && handshakes {
 		whose = "client, with the relays in its process" // the two cannot be separated
 	}
-	cli.Printf(cmd, "%s: processor time by the kernel's count; hs: what each side computes for the hop's handshake\n", whose)
+	fmt.Fprintf(&b, "%s: processor time by the kernel's count; hs: what each side computes for the hop's handshake\n", whose)
+	return b.String()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -61,17 +62,15 @@ relays; as root on Linux that happens in a network namespace, where the loopback
 			if err != nil {
 				return err
 			}
-			cli.Printf(cmd, "%s\n\n", r.Network)
-			if err := measure.WriteTable(cmd.OutOrStdout(), r.Reports...); err != nil {
-				return err
-			}
-			if len(r.Goals) > 0 {
-				cli.Printf(cmd, "\n")
-				if err := bench.WriteGoals(cmd.OutOrStdout(), r.Goals); err != nil {
-					return err
+			return tell(jsonFile, r, func() error {
+				cli.Printf(cmd, "%s\n\n", r.Network)
+				err := measure.WriteTable(cmd.OutOrStdout(), r.Reports...)
+				if err == nil && len(r.Goals) > 0 {
+					cli.Printf(cmd, "\n")
+					err = bench.WriteGoals(cmd.OutOrStdout(), r.Goals)
 				}
-			}
-			return writeReport(jsonFile, r)
+				return err
+			})
 		},
 	}
 	f := cmd.Flags()
@@ -115,10 +114,16 @@ func inNamespace(ctx context.Context, cmd *cobra.Command) (done bool, err error)
 	again.WaitDelay = time.Minute
 	again.Stdout, again.Stderr = cmd.OutOrStdout(), cmd.ErrOrStderr()
 	err = again.Run()
-	if _, ok := err.(*exec.ExitError); ok {
-		return true, fault.New(fault.Local, "in the namespace: %w", err)
+	if _, ok := err.(*exec.ExitError); ok { // it has told why
+		return true, cli.ExitError{Code: childCode(again.ProcessState)}
 	}
 	return true, fault.Wrap(fault.Local, err)
+}
+
+// tell writes a report to its file and then to the output, each whatever becomes of the other: the
+// disk may be full, and perhaps nobody reads any more.
+func tell(file string, report any, print func() error) error {
+	return errors.Join(writeReport(file, report), print())
 }
 
 // writeReport writes a report as JSON to a file, if one is named.

@@ -102,14 +102,13 @@ process of the network ended, or a run was not possible.`,
 	return cmd
 }
 
-// writeFlood writes the tables and the JSON.
+// writeFlood writes the JSON and the tables.
 func writeFlood(cmd *cobra.Command, r *flood.Report, jsonFile string) error {
-	if err := r.WriteTable(cmd.OutOrStdout()); err != nil {
-		return err
-	}
-	cli.Printf(cmd, "\n")
-	if err := r.WriteGoals(cmd.OutOrStdout()); err != nil {
-		return err
-	}
-	return writeReport(jsonFile, r)
+	return tell(jsonFile, r, func() error {
+		if err := r.WriteTable(cmd.OutOrStdout()); err != nil {
+			return err
+		}
+		cli.Printf(cmd, "\n")
+		return r.WriteGoals(cmd.OutOrStdout())
+	})
 }

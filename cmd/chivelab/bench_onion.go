@@ -79,11 +79,12 @@ A value of 0 leaves a measurement out: --streams 0, --connects 0, --cold 0, --li
 			if err != nil {
 				return err
 			}
-			if err := r.Write(cmd.OutOrStdout()); err != nil {
-				return err
-			}
-			cli.Printf(cmd, "\n")
-			return writeReport(jsonFile, r)
+			return tell(jsonFile, r, func() error {
+				if err := r.Write(cmd.OutOrStdout()); err != nil {
+					return err
+				}
+				return cli.Printf(cmd, "\n")
+			})
 		},
 	}
 	f := cmd.Flags()

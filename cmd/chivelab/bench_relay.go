@@ -53,7 +53,7 @@ A value of 0 leaves a measurement out: --streams 0, --circuits 0, --loaded 0, --
 			}
 			if short {
 				p.Measure = measure.Plan{Streams: []int{1}, Circuits: []int{2}, Loaded: 2, LoadedPings: 20, Pings: 20}
-				p.Schedulers, p.Onionskins, megabytes = p.Schedulers[:1], 100, 2
+				p.Schedulers, p.Onionskins, megabytes = p.Schedulers[:min(1, len(p.Schedulers))], 100, 2
 			}
 			p.Measure.Bytes = megabytes << 20
 			p.Progress = func(s string) { fmt.Fprintln(cmd.ErrOrStderr(), s) }
@@ -64,20 +64,19 @@ A value of 0 leaves a measurement out: --streams 0, --circuits 0, --loaded 0, --
 			if err != nil {
 				return err
 			}
-			if err := measure.WriteTable(cmd.OutOrStdout(), r.Reports...); err != nil {
-				return err
-			}
-			if len(r.Onionskins) > 0 {
-				cli.Printf(cmd, "\n")
-				if err := bench.WriteOnionskins(cmd.OutOrStdout(), r.Onionskins); err != nil {
+			return tell(jsonFile, r, func() error {
+				if err := measure.WriteTable(cmd.OutOrStdout(), r.Reports...); err != nil {
 					return err
 				}
-			}
-			cli.Printf(cmd, "\n")
-			if err := bench.WriteGoals(cmd.OutOrStdout(), r.Goals); err != nil {
-				return err
-			}
-			return writeReport(jsonFile, r)
+				if len(r.Onionskins) > 0 {
+					cli.Printf(cmd, "\n")
+					if err := bench.WriteOnionskins(cmd.OutOrStdout(), r.Onionskins); err != nil {
+						return err
+					}
+				}
+				cli.Printf(cmd, "\n")
+				return bench.WriteGoals(cmd.OutOrStdout(), r.Goals)
+			})
 		},
 	}
 	f := cmd.Flags()

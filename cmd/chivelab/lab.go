@@ -49,6 +49,9 @@ const levelOff = 1000
 
 // startLab starts the network that the flags ask for.
 func startLab(c *cobra.Command, o *lab.Options, s *daemon.Common) (nw *lab.Network, err error) {
+	if s.LogFormat != "text" && s.LogFormat != "json" {
+		return nil, fault.New(fault.Config, "--log-format: %q is not text or json", s.LogFormat)
+	}
 	o.Log, _ = daemon.NewLogger(s.LogLevel, s.LogFormat, c.ErrOrStderr())
 	// Of a flag, zero means none.
 	for _, n := range []*int{&o.Authorities, &o.Relays, &o.Exits} {

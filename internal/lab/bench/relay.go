@@ -59,6 +59,9 @@ func Relay(ctx context.Context, p RelayPlan) (*RelayReport, error) {
 			return nil, fault.Wrap(fault.Local, err)
 		}
 	}
+	if len(p.Schedulers) == 0 {
+		return nil, fault.New(fault.Config, "bench relay: no scheduler of C tor is named")
+	}
 	out := &RelayReport{}
 	for _, s := range p.Schedulers {
 		if err := p.network(ctx, s, out); err != nil {

@@ -95,6 +95,9 @@ func Run(ctx context.Context, p Plan) (*Report, error) {
 	if !slices.IsSorted(p.Crowds) {
 		return nil, fault.New(fault.Config, "bench onion: the numbers of connections must grow")
 	}
+	if len(p.Schedulers) == 0 {
+		return nil, fault.New(fault.Config, "bench onion: no scheduler of C tor is named")
+	}
 	tor, _, err := ctor.Find(p.Tor)
 	if err != nil {
 		return nil, err

@@ -100,6 +100,9 @@ func Run(ctx context.Context, p Plan, progress func(line string)) (*Report, erro
 	if p.Time <= 0 || p.Pings < 1 || p.Demand <= 0 {
 		return nil, fault.New(fault.Config, "time, pings and demand are above 0")
 	}
+	if err := p.checkKinds(); err != nil {
+		return nil, err
+	}
 	slices.Sort(p.Connections)
 	b, err := newBackend()
 	if err != nil {

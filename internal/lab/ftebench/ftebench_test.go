@@ -38,7 +38,7 @@ func TestPlanIsChecked(t *testing.T) {
 func TestRun(t *testing.T) {
 	lines := 0
 	r, err := Run(t.Context(), Plan{
-		Chive: "/nonexistent/chive", Kinds: []string{Classic, Strict + "/hex", "none", Fteproxy}, Formats: []string{"words"},
+		Chive: "/nonexistent/chive", Kinds: []string{Classic, Strict + "/base64", Bulk, Fteproxy}, Formats: []string{"words"},
 		Connections: []int{3, 1}, Time: 20 * time.Millisecond, Pings: 1, Demand: 1,
 	}, func(string) { lines++ })
 	if err != nil {
@@ -52,7 +52,7 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s works without a program: %+v", p.Kind, p)
 		}
 	}
-	if len(r.Pairs) != 4 || lines != 6 || r.Pairs[0].Format != "words" || r.Pairs[1].Format != "hex" {
+	if len(r.Pairs) != 4 || lines != 6 || r.Pairs[0].Format != "words" || r.Pairs[1].Format != "base64" {
 		t.Errorf("%d pairs, %d lines", len(r.Pairs), lines)
 	}
 }
