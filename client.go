@@ -179,7 +179,7 @@ func (c *Client) Wait(ctx context.Context) error { return c.inner.Wait(ctx) }
 // DialContext opens a stream to a host and port, such as "example.com:443",
 // through an exit that the client chooses; the exit looks names up. network is
 // "tcp", "tcp4" or "tcp6"; the latter two restrict the exit to one address
-// family. A host below .onion is an onion service: no exit takes part, and the
+// family, and refuse an address of the other. A host below .onion is an onion service: no exit takes part, and the
 // ErrOnion errors say why it cannot be reached.
 //
 // The connection also has the methods CloseWrite, WriteTo and ReadFrom. The

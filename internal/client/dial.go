@@ -300,6 +300,9 @@ func (c *Client) dest(req Request) (path.Dest, error) {
 	}
 	switch {
 	case d.Addr.IsValid():
+		if d.Addr.Is4() && req.Family == stream.IPv6Only || d.Addr.Is6() && req.Family == stream.IPv4Only {
+			return path.Dest{}, fault.New(fault.Config, "dial: the address is not of the family that was asked for")
+		}
 	case req.Family == stream.IPv4Only:
 		d.Addr = netip.IPv4Unspecified()
 	case req.Family == stream.IPv6Only:
