@@ -178,6 +178,15 @@ func newRand() *rand.Rand {
 
 // Wait waits until a circuit was built and traffic can flow.
 func (c *Client) Wait(ctx context.Context) error {
+	// What is so already counts more than an expired ctx.
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	select {
+	case <-c.firstCirc:
+		return nil
+	default:
+	}
 	select {
 	case <-c.firstCirc:
 		return nil
