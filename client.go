@@ -59,6 +59,7 @@ type core struct {
 // It is an error if another client uses the data directory, or if an option
 // cannot be applied.
 func New(cfg Config) (*Client, error) {
+	cfg = role.Copy(cfg)
 	read, err := cfg.read()
 	if err != nil {
 		return nil, err
@@ -110,6 +111,7 @@ func (c *Client) Reload(cfg Config) error {
 	if err := role.CheckReload(&c.given, &cfg); err != nil {
 		return err
 	}
+	cfg = role.Copy(cfg)
 	next := cfg
 	cfg.Network = c.cfg.Network
 	read, err := cfg.read()
@@ -128,7 +130,7 @@ func (c *Client) Reload(cfg Config) error {
 func (c *Client) Config() Config {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.given
+	return role.Copy(c.given)
 }
 
 // openDir makes and locks the network's own directory in the data directory.

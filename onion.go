@@ -20,6 +20,7 @@ func (c *Client) Listen(ctx context.Context, cfg OnionConfig) (*OnionListener, e
 	if ctx.Err() != nil {
 		return nil, fault.New(fault.Closed, "onion service: %w", context.Cause(ctx))
 	}
+	cfg = role.Copy(cfg)
 	var lock *role.Dir
 	var err error
 	if cfg.KeyDir != "" {
@@ -126,7 +127,7 @@ func (l *OnionListener) Close() error {
 func (l *OnionListener) Config() OnionConfig {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.given
+	return role.Copy(l.given)
 }
 
 // Reload takes over the fields of cfg that may change while the service runs: those that
@@ -162,10 +163,12 @@ func (l *OnionListener) CheckReload(cfg OnionConfig) error {
 	return l.s.CheckReload(live)
 }
 
-// next returns what a reload makes of cfg. The caller has the mutex.
+// next returns what a reload makes of cfg, which it completes. The caller has the mutex.
 func (l *OnionListener) next(cfg *OnionConfig) (hsservice.Live, error) {
 	if err := role.CheckReload(&l.given, cfg); err != nil {
 		return hsservice.Live{}, err
 	}
+	*cfg = role.Copy(*cfg)
+	role.KeepFixed(&l.given, cfg) // for CheckReload, no Ports are as nil, which means all
 	return cfg.live()
 }

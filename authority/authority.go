@@ -35,6 +35,7 @@ type Authority struct {
 // keys and the state and opens the ports; it waits for nothing on the network.
 // Close ends the authority.
 func New(cfg Config) (*Authority, error) {
+	cfg = role.Copy(cfg)
 	in, err := cfg.inner()
 	if err != nil {
 		return nil, err
@@ -100,6 +101,7 @@ func (a *Authority) Reload(cfg Config) error {
 	if err := role.CheckReload(&a.cfg, &cfg); err != nil {
 		return err
 	}
+	cfg = role.Copy(cfg)
 	if err := options.Authority.Check(&cfg); err != nil {
 		return err
 	}
@@ -122,7 +124,7 @@ func (a *Authority) Reload(cfg Config) error {
 func (a *Authority) Config() Config {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.cfg
+	return role.Copy(a.cfg)
 }
 
 // Close ends the authority at once and waits until all its goroutines have ended.

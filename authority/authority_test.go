@@ -33,13 +33,18 @@ func TestAuthority(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Network: nw, DataDir: dir, Nickname: "a", ORPort: "127.0.0.1:0", DirPort: "127.0.0.1:0", Testing: true,
+	cfg := Config{Network: nw, DataDir: dir, Nickname: "a", ORPort: "127.0.0.1:0", DirPort: "127.0.0.1:0", Testing: true, Params: map[string]int32{},
 		VotingInterval: 10 * time.Second, VoteDelay: 2 * time.Second, DistDelay: 2 * time.Second,
 		InitialVotingInterval: time.Second, InitialVoteDelay: 100 * time.Millisecond, InitialDistDelay: 100 * time.Millisecond}
 	a, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.Params["circwindow"] = 500
+	if err := a.Reload(cfg); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "Params") {
+		t.Errorf("parameters that were changed in place: %v", err)
+	}
+	delete(cfg.Params, "circwindow")
 	if _, err := New(cfg); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("two authorities in one directory: %v", err)
 	}

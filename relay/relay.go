@@ -26,6 +26,7 @@ type Relay struct {
 // keys and opens the ports; it waits for nothing on the network. Close or Shutdown
 // ends the relay.
 func New(cfg Config) (*Relay, error) {
+	cfg = role.Copy(cfg)
 	in, err := cfg.inner()
 	if err != nil {
 		return nil, err
@@ -99,6 +100,7 @@ func (r *Relay) Reload(cfg Config) error {
 	if err := role.CheckReload(&r.cfg, &cfg); err != nil {
 		return err
 	}
+	cfg = role.Copy(cfg)
 	in, err := cfg.inner()
 	if err != nil {
 		return err
@@ -115,7 +117,7 @@ func (r *Relay) Reload(cfg Config) error {
 func (r *Relay) Config() Config {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.cfg
+	return role.Copy(r.cfg)
 }
 
 // WriteMetrics writes the relay's metrics as Prometheus text.

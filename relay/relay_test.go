@@ -96,6 +96,10 @@ func TestReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer r.Close()
+	cfg.ORPort[0] = "127.0.0.1:1"
+	if err := r.Reload(cfg); !errors.Is(err, relay.ErrConfig) || !strings.Contains(err.Error(), "ORPort") {
+		t.Errorf("a list that was changed in place: %v", err)
+	}
 	next := r.Config()
 	next.Contact, next.BandwidthRate = "me", 1_000_000
 	if err := r.Reload(next); err != nil || r.Config().Contact != "me" || r.Status().Rate != 1_000_000 {
