@@ -18,7 +18,7 @@ import (
 // ctx bounds the start only, which waits for nothing on the network.
 func (c *Client) Listen(ctx context.Context, cfg OnionConfig) (*OnionListener, error) {
 	if ctx.Err() != nil {
-		return nil, fault.New(fault.Closed, "onion service: %w", context.Cause(ctx))
+		return nil, fault.Ended(ctx, "onion service: %w", context.Cause(ctx))
 	}
 	cfg = role.Copy(cfg)
 	var lock *role.Dir

@@ -127,7 +127,7 @@ func (c *Conn) HandshakeContext(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, panics.Contain(nil, nil, func() { c.raw.SetDeadline(time.Unix(1, 0)) }))
 	err := c.proto.handshake(c)
 	if !stop() {
-		err = fault.New(fault.Timeout, "format handshake: %w", context.Cause(ctx))
+		err = fault.Ended(ctx, "format handshake: %w", context.Cause(ctx))
 	}
 	c.hsDone, c.hsErr = true, err
 	c.need = 0

@@ -179,7 +179,7 @@ func TestHandshakeContext(t *testing.T) {
 	a, _ := tcpPair(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := client.Wrap(a).HandshakeContext(ctx); !fault.Is(err, fault.Timeout) || !errors.Is(err, context.Canceled) {
+	if err := client.Wrap(a).HandshakeContext(ctx); !fault.Is(err, fault.Closed) || !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 }

@@ -195,9 +195,9 @@ func (c *Client) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		b := c.Bootstrap()
 		if b.Problem != "" {
-			return fault.New(fault.Timeout, "not ready, at %d%% (%s): %s: %w", b.Percent, b.Stage, b.Problem, context.Cause(ctx))
+			return fault.Ended(ctx, "not ready, at %d%% (%s): %s: %w", b.Percent, b.Stage, b.Problem, context.Cause(ctx))
 		}
-		return fault.New(fault.Timeout, "not ready, at %d%% (%s): %w", b.Percent, b.Stage, context.Cause(ctx))
+		return fault.Ended(ctx, "not ready, at %d%% (%s): %w", b.Percent, b.Stage, context.Cause(ctx))
 	}
 }
 

@@ -141,7 +141,7 @@ func writeEarly(ctx context.Context, s *stream.Stream, early []byte) error {
 	stop := context.AfterFunc(ctx, panics.Contain(nil, nil, func() { _ = s.Close() }))
 	_, err := s.Write(early)
 	if !stop() { // ctx has ended, so the stream is closed, or will be
-		return fault.New(fault.Timeout, "open stream: %w", context.Cause(ctx))
+		return fault.Ended(ctx, "open stream: %w", context.Cause(ctx))
 	}
 	return err
 }
@@ -262,7 +262,7 @@ func (c *Client) waitPool(ctx context.Context) (*pool.Pool, error) {
 	default:
 	}
 	if p := c.pool.Load(); p != nil && ctx.Err() != nil {
-		return nil, fault.New(fault.Timeout, "%w", context.Cause(ctx))
+		return nil, fault.Ended(ctx, "%w", context.Cause(ctx))
 	}
 	select {
 	case <-c.poolReady:
@@ -271,7 +271,7 @@ func (c *Client) waitPool(ctx context.Context) (*pool.Pool, error) {
 		return nil, context.Cause(c.ctx)
 	case <-ctx.Done():
 		b := c.Bootstrap()
-		return nil, fault.New(fault.Directory, "there is no usable directory yet (%s): %w", b.Stage, context.Cause(ctx))
+		return nil, fault.New(fault.Directory, "there is no usable directory yet (%s): %w", b.Stage, fault.Ended(ctx, "%w", context.Cause(ctx)))
 	}
 }
 

@@ -258,7 +258,7 @@ func failure(late bool, last error) error {
 
 func gaveUp(ctx context.Context, last error) error {
 	if last != nil {
-		return fault.New(fault.Timeout, "onion service: %w; before: %w", context.Cause(ctx), last)
+		return fault.Ended(ctx, "onion service: %w; before: %w", context.Cause(ctx), last)
 	}
-	return fault.New(fault.Timeout, "onion service: %w", context.Cause(ctx))
+	return fault.Ended(ctx, "onion service: %w", context.Cause(ctx))
 }

@@ -63,7 +63,7 @@ func TestOneAttempt(t *testing.T) {
 			t.Errorf("both gave up: %v", got)
 		}
 		for range 2 {
-			if err := <-errs; !fault.Is(err, fault.Timeout) {
+			if err := <-errs; !fault.Is(err, fault.Closed) {
 				t.Error(err)
 			}
 		}
@@ -152,7 +152,7 @@ func TestGivenUpOnTheWay(t *testing.T) {
 	c := newClient(t, &fakeNet{})
 	c.cfg.Network = nilNet{&fakeNet{}, cancel}
 	c.cfg.Private = true
-	if _, _, _, err := c.meet(ctx, c.history(s.id), &cached{inner: &s.inner, blinded: s.blinded}, false); !fault.Is(err, fault.Timeout) {
+	if _, _, _, err := c.meet(ctx, c.history(s.id), &cached{inner: &s.inner, blinded: s.blinded}, false); !fault.Is(err, fault.Closed) {
 		t.Error(err)
 	}
 }

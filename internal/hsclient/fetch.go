@@ -84,7 +84,7 @@ func (c *Client) descriptor(ctx context.Context, h *history, stale *cached) (*ca
 	for _, dir := range dirs {
 		got, err := c.ask(ctx, h, dir, &svc)
 		if ctx.Err() != nil {
-			return nil, fault.New(fault.Timeout, "onion service: its descriptor: %w", context.Cause(ctx))
+			return nil, fault.Ended(ctx, "onion service: its descriptor: %w", context.Cause(ctx))
 		}
 		if err == nil && stale != nil && got.blinded == stale.blinded && got.revision <= stale.revision {
 			continue // the same again
@@ -230,7 +230,7 @@ func (c *Client) ask(ctx context.Context, h *history, dir netdir.Relay, svc *ser
 	}
 	status, body, err := dirclient.Get(s, dir.IPv4(), path, int64(d.Param("HSV3MaxDescriptorSize", netdoc.MaxHSDescriptor, 1, maxDescriptor)))
 	if ctx.Err() != nil {
-		return nil, fault.New(fault.Timeout, "onion service: a directory: %w", context.Cause(ctx))
+		return nil, fault.Ended(ctx, "onion service: a directory: %w", context.Cause(ctx))
 	}
 	switch {
 	case err != nil:

@@ -66,7 +66,7 @@ func (c *Client) Acquire(ctx context.Context, id ident.Ed25519ID, key isolation.
 	case <-m.ready:
 	case <-ctx.Done():
 		m.leave()
-		return nil, fault.New(fault.Timeout, "onion service: %w", context.Cause(ctx))
+		return nil, fault.Ended(ctx, "onion service: %w", context.Cause(ctx))
 	}
 	if m.err != nil {
 		m.leave()

@@ -78,7 +78,7 @@ func (w *workers) solve(ctx context.Context, key isolation.Key, p hspow.Params) 
 	select {
 	case <-j.over:
 	case <-ctx.Done():
-		w.finish(j, nil, fault.New(fault.Timeout, "proof of work: %w", context.Cause(ctx)))
+		w.finish(j, nil, fault.Ended(ctx, "proof of work: %w", context.Cause(ctx)))
 	}
 	return j.proof, j.err
 }

@@ -91,7 +91,7 @@ func TestWorkers(t *testing.T) {
 		end()
 	}
 	for _, ended := range []<-chan error{ended, ended2} {
-		if err := <-ended; !fault.Is(err, fault.Timeout) {
+		if err := <-ended; !fault.Is(err, fault.Closed) {
 			t.Error(err)
 		}
 	}
@@ -116,11 +116,11 @@ func TestWorkTakesTurns(t *testing.T) {
 	}
 	untilWorking(t, m, 1)
 	cancel() // whether it works or waits
-	if err := <-ended; !fault.Is(err, fault.Timeout) {
+	if err := <-ended; !fault.Is(err, fault.Closed) {
 		t.Error(err)
 	}
 	cancel2()
-	if err := <-ended2; !fault.Is(err, fault.Timeout) {
+	if err := <-ended2; !fault.Is(err, fault.Closed) {
 		t.Error(err)
 	}
 	untilIdle(t, c, m)

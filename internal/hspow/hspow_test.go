@@ -177,7 +177,7 @@ func TestSolveCanceled(t *testing.T) {
 	<-begun
 	because := errors.New("enough")
 	cancel(because)
-	if err := <-ended; !errors.Is(err, because) || !fault.Is(err, fault.Timeout) {
+	if err := <-ended; !errors.Is(err, because) || !fault.Is(err, fault.Closed) {
 		t.Error(err)
 	}
 }

@@ -41,7 +41,7 @@ func NewSolver() *Solver {
 func (s *Solver) Solve(ctx context.Context, nonce *[16]byte, p *Params, pause func() bool) (proof cell.PoW, done bool, err error) {
 	for {
 		if ctx.Err() != nil {
-			return cell.PoW{}, false, fault.New(fault.Timeout, "proof of work: %w", context.Cause(ctx))
+			return cell.PoW{}, false, fault.Ended(ctx, "proof of work: %w", context.Cause(ctx))
 		}
 		s.challenge = Challenge(s.challenge[:0], &p.Blinded, &p.Seed, nonce, p.Effort)
 		solutions, err := s.equix.Solve(ctx, s.challenge)

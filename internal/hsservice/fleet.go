@@ -258,7 +258,7 @@ func (s *Service) Withdraw(ctx context.Context) error {
 	case <-s.ctx.Done():
 		return context.Cause(s.ctx)
 	case <-ctx.Done():
-		return fault.New(fault.Timeout, "onion service: its points are still in the descriptor: %w", context.Cause(ctx))
+		return fault.Ended(ctx, "onion service: its points are still in the descriptor: %w", context.Cause(ctx))
 	}
 }
 

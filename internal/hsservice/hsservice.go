@@ -234,9 +234,9 @@ func (s *Service) Published(ctx context.Context) error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if s.problem != nil {
-			return fault.New(fault.Timeout, "onion service: not published: %w; the last problem: %w", context.Cause(ctx), s.problem)
+			return fault.Ended(ctx, "onion service: not published: %w; the last problem: %w", context.Cause(ctx), s.problem)
 		}
-		return fault.New(fault.Timeout, "onion service: not published: %w", context.Cause(ctx))
+		return fault.Ended(ctx, "onion service: not published: %w", context.Cause(ctx))
 	}
 }
 

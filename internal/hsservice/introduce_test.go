@@ -337,7 +337,7 @@ func TestPublishedSaysWhatIsWrong(t *testing.T) {
 	s.failed(fault.New(fault.Network, "the sea is rough"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Published(ctx); !fault.Is(err, fault.Timeout) || !strings.Contains(err.Error(), "the sea is rough") {
+	if err := s.Published(ctx); !fault.Is(err, fault.Closed) || !strings.Contains(err.Error(), "the sea is rough") {
 		t.Error(err)
 	}
 	s.Close()

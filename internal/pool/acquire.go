@@ -3,7 +3,6 @@ package pool
 import (
 	"cmp"
 	"context"
-	"errors"
 	"net/netip"
 	"slices"
 	"sync"
@@ -212,19 +211,15 @@ func (p *Pool) Acquire(ctx context.Context, req Request) (*Lease, error) {
 
 // gaveUp is the error of a request whose context ended.
 func (p *Pool) gaveUp(ctx context.Context, w *waiter) error {
-	kind := fault.Closed
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		kind = fault.Timeout
-	}
 	if w == nil {
-		return fault.New(kind, "circuit: %w", context.Cause(ctx))
+		return fault.Ended(ctx, "circuit: %w", context.Cause(ctx))
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if w.lastErr != nil {
-		return fault.New(kind, "circuit: %w after %d failed attempts, the last: %w", context.Cause(ctx), w.failed, w.lastErr)
+		return fault.Ended(ctx, "circuit: %w after %d failed attempts, the last: %w", context.Cause(ctx), w.failed, w.lastErr)
 	}
-	return fault.New(kind, "circuit: %w while it was being built", context.Cause(ctx))
+	return fault.Ended(ctx, "circuit: %w while it was being built", context.Cause(ctx))
 }
 
 // fits reports whether an open circuit fits a request.

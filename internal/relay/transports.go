@@ -204,7 +204,7 @@ func (r *Relay) BridgeLines(ctx context.Context) ([]pt.BridgeLine, error) {
 	select {
 	case <-r.transports.ready:
 	case <-ctx.Done():
-		return nil, fault.New(fault.Timeout, "bridge lines: %w", context.Cause(ctx))
+		return nil, fault.Ended(ctx, "bridge lines: %w", context.Cause(ctx))
 	}
 	var out []pt.BridgeLine
 	for _, l := range r.cfg.Transports {

@@ -145,7 +145,7 @@ func (s *Stream) WaitOpen(ctx context.Context) error {
 	case <-opened:
 	case <-ctx.Done():
 		_ = s.Close()
-		return fault.New(fault.Timeout, "open stream: %w", context.Cause(ctx))
+		return fault.Ended(ctx, "open stream: %w", context.Cause(ctx))
 	}
 	if err := s.openErr(); err != nil {
 		_ = s.Close()
@@ -239,7 +239,7 @@ func Resolve(ctx context.Context, h *circuit.Hop, name string) ([]Answer, error)
 	case r = <-l.answer:
 	case <-ctx.Done():
 		h.RemoveStream(l.id, false)
-		return nil, fault.New(fault.Timeout, "resolve: %w", context.Cause(ctx))
+		return nil, fault.Ended(ctx, "resolve: %w", context.Cause(ctx))
 	}
 	if r.err != nil {
 		return nil, fault.New(fault.KindOf(r.err), "resolve: %w", r.err)
