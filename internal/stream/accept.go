@@ -1,12 +1,10 @@
 package stream
 
 import (
-	"net"
 	"net/netip"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
-	"github.com/chivenet/chive/internal/fault"
 )
 
 // Accept takes a stream that a client opened with the identifier id; name is
@@ -44,7 +42,7 @@ func (s *Stream) Reject(reason cell.EndReason, addr netip.Addr, ttl uint32) erro
 	defer s.mu.Unlock()
 	s.endSent = true
 	s.closed = true
-	s.finishLocked(net.ErrClosed, fault.Wrap(fault.Closed, net.ErrClosed))
+	s.finishLocked(errClosed, errClosed)
 	s.buf.clear(s.account) // what came before the refusal
 	s.account.Close()
 	m := cell.End{Reason: reason, Addr: addr, TTL: ttl}

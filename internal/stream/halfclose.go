@@ -2,7 +2,6 @@ package stream
 
 import (
 	"io"
-	"net"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -113,7 +112,7 @@ func (s *Stream) peerHalfLocked() error {
 // bothLocked ends a stream whose two directions have ended. The peer sends END, too.
 func (s *Stream) bothLocked() {
 	s.sendEndLocked(cell.EndDone)
-	s.finishLocked(io.EOF, fault.Wrap(fault.Closed, net.ErrClosed))
+	s.finishLocked(io.EOF, errClosed)
 	s.hop.RemoveStream(s.id, false)
 }
 
@@ -192,6 +191,6 @@ func (s *Stream) lingered() {
 	}
 	// A C tor exit closes the connection now and says no more. This is no EOF: the
 	// peer may have been about to answer.
-	s.finishLocked(errHalfClosed, fault.Wrap(fault.Closed, net.ErrClosed))
+	s.finishLocked(errHalfClosed, errClosed)
 	s.hop.RemoveStream(s.id, false)
 }

@@ -1,9 +1,6 @@
 package stream
 
-import (
-	"io"
-	"net"
-)
+import "io"
 
 // Read implements net.Conn.
 func (s *Stream) Read(p []byte) (int, error) {
@@ -35,7 +32,7 @@ func (s *Stream) readSome(p []byte) (n int, more bool, err error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return 0, false, net.ErrClosed
+		return 0, false, errClosed
 	case s.buf.n == 0:
 		err := s.readErrLocked()
 		return 0, err != nil, err
@@ -107,7 +104,7 @@ func (s *Stream) nextChunk() (*chunk, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		return nil, net.ErrClosed
+		return nil, errClosed
 	}
 	if c := s.buf.take(); c != nil {
 		return c, nil

@@ -385,7 +385,10 @@ func (s *Stream) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-var errDeadline = fault.Wrap(fault.Timeout, os.ErrDeadlineExceeded)
+var (
+	errDeadline = fault.Wrap(fault.Timeout, os.ErrDeadlineExceeded)
+	errClosed   = fault.Wrap(fault.Closed, net.ErrClosed)
+)
 
 func errWrongFlow(what string) error {
 	return fault.New(fault.Protocol, "%s does not belong to the flow control that was negotiated", what)

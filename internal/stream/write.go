@@ -1,11 +1,9 @@
 package stream
 
 import (
-	"net"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
-	"github.com/chivenet/chive/internal/fault"
 )
 
 // Write implements net.Conn. It returns once all of p is sealed and queued on
@@ -65,7 +63,7 @@ func (s *Stream) claim(n int) (want, bytes int, wait time.Duration, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed || s.writeClosed {
-		return 0, 0, 0, net.ErrClosed
+		return 0, 0, 0, errClosed
 	}
 	if err := s.writeErrLocked(); err != nil {
 		return 0, 0, 0, err
@@ -149,7 +147,7 @@ func (s *Stream) CloseReason(reason cell.EndReason) error {
 		return nil
 	}
 	s.closed = true
-	s.finishLocked(net.ErrClosed, fault.Wrap(fault.Closed, net.ErrClosed))
+	s.finishLocked(errClosed, errClosed)
 	s.buf.clear(s.account)
 	s.account.Close()
 	if !s.peerEnded {
