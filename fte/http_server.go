@@ -92,6 +92,9 @@ func (s *HTTPServer) init() {
 
 // Accept returns the next authenticated connection, a *Conn.
 func (s *HTTPServer) Accept() (net.Conn, error) {
+	if s.Transport == nil {
+		return nil, errNoTransport
+	}
 	s.init()
 	select {
 	case c := <-s.ready:

@@ -112,10 +112,16 @@ func NewListener(l net.Listener, cfg ListenConfig) *Listener {
 		l: listen.Patient(l, nil, ""), cfg: cfg, ready: make(chan *Conn), queue: make(chan struct{}, cfg.MaxPending), ctx: ctx, stop: stop,
 		mem: account.New(cfg.MaxMemory), pending: newCrowd(), open: newCrowd(),
 	}
+	if cfg.Transport == nil {
+		ln.stop(errNoTransport)
+		return ln
+	}
 	ln.wg.Go(panics.Contain(nil, ln.stop, ln.run))
 	ln.wg.Go(panics.Contain(nil, ln.stop, ln.reclaim))
 	return ln
 }
+
+var errNoTransport = fault.New(fault.Config, "the server has no Transport")
 
 // Accept returns the next authenticated connection, a *Conn.
 func (ln *Listener) Accept() (net.Conn, error) {

@@ -47,6 +47,9 @@ type Proxy struct {
 // Serve carries the connections that l accepts, until l fails or is closed. When
 // ctx ends, Serve closes l. Open connections then continue; Drain waits for them.
 func (p *Proxy) Serve(ctx context.Context, l net.Listener) error {
+	if p.Dial == nil {
+		return fault.New(fault.Config, "the proxy has no Dial")
+	}
 	if p.Stats == nil {
 		p.Stats = new(Stats)
 	}
