@@ -85,6 +85,7 @@ func TestFTEHTTPDrain(t *testing.T) {
 				c := open()
 				if c != nil {
 					c.Close()
+					(<-opened).Close() // else it stays half-closed, and the server waits for it
 				}
 				return c == nil
 			})
