@@ -22,7 +22,6 @@ var harmless = strings.Fields(`append cap close copy delete len make max min new
 // shortLocks are the sections that may call other functions, with the reason why
 // these do not panic, or what is lost if they do.
 var shortLocks = map[string]string{
-	"fte/http_session.go session":                   "x.mu belongs to the new session, which no other goroutine has yet",
 	"internal/authority/publish.go fetchSignatures": "a comparison of lengths",
 	"internal/circuit/circuit.go Close":             "takeWaiters takes a list",
 	"internal/client/caches.go get":                 "Err reads a field under the circuit's own lock",

@@ -123,18 +123,18 @@ func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if x == nil {
 		most = maxHelloText
 		defer s.begin(q)()
-	} else if !x.mu.TryLock() {
+	} else if !x.enter(q.r.Context()) {
 		// A client waits for one answer before it asks again. A client that does
 		// not wait could make every request hold its body here.
 		s.refuse(w, q, nil)
 		return
 	} else {
-		defer x.mu.Unlock()
+		defer x.leave()
 	}
 	body, ok := q.body(most)
 	if ok && x == nil {
 		if x = s.session(id, len(body), q); x != nil {
-			defer x.mu.Unlock()
+			defer x.leave()
 		}
 	}
 	if x == nil || !ok {
@@ -195,6 +195,7 @@ func (s *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set("Content-Length", strconv.Itoa(len(out)))
 	q.write()
+	x.answered.Store(true)
 	w.Write(out)
 	q.rc.Flush() // the process may end as soon as the session has nothing more to send
 }

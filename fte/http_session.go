@@ -2,6 +2,7 @@ package fte
 
 import (
 	"container/list"
+	"context"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -14,19 +15,43 @@ import (
 // httpSession is the server side of one connection.
 type httpSession struct {
 	id    string
-	mu    sync.Mutex       // held by the request that is being handled
+	turn  chan struct{}    // is full while a request has the session: see enter
 	from  *account.Account // of the first request's address
 	mem   *account.Account
 	pipe  net.Conn
 	out   *httpQueue
 	timer *time.Timer
 	known bool // the hello was answered
+	// answered is true from when the client may have the answer to the last request.
+	answered atomic.Bool
 	// answering is true from before a request takes bytes until they are written.
 	answering atomic.Bool
 	inner     *hungryConn
 	gone      chan struct{}
 	ended     *list.Element // the session's place in the server's over; guarded by the server's mu
 }
+
+// enter gives the session to a request, until leave; false: another one has it. The client
+// may ask again as soon as it has its answer, on another connection, while the request
+// before is still about to leave: that one is waited for.
+func (x *httpSession) enter(ctx context.Context) bool {
+	select {
+	case x.turn <- struct{}{}:
+	default:
+		if !x.answered.Load() {
+			return false
+		}
+		select {
+		case x.turn <- struct{}{}:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	x.answered.Store(false)
+	return true
+}
+
+func (x *httpSession) leave() { <-x.turn }
 
 // hungryConn carries the bytes of a session between its requests and its Conn. It
 // signals when the Conn wants to read more bytes than it was given.
@@ -56,7 +81,7 @@ func (c *hungryConn) Read(p []byte) (int, error) {
 }
 
 // session makes a session for a first request, if the body can begin one. The
-// request then holds the session's lock.
+// request then has the session, until leave.
 func (s *HTTPServer) session(id string, first int, q *httpRequest) *httpSession {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,8 +100,8 @@ func (s *HTTPServer) session(id string, first int, q *httpRequest) *httpSession 
 		s.forgetLocked(s.over.Front().Value.(*httpSession))
 	}
 	inner, outer := net.Pipe()
-	x := &httpSession{id: id, pipe: outer, out: newHTTPQueue(), gone: make(chan struct{})}
-	x.mu.Lock()
+	x := &httpSession{id: id, turn: make(chan struct{}, 1), pipe: outer, out: newHTTPQueue(), gone: make(chan struct{})}
+	x.turn <- struct{}{}
 	var once sync.Once
 	x.inner = &hungryConn{Conn: inner, out: x.out, hungry: make(chan struct{}, 1), closed: func() {
 		once.Do(func() {
