@@ -88,6 +88,28 @@ func TestOneProgramHosts(t *testing.T) {
 	}
 }
 
+// TestOnionKeyTwice: two services of one key would replace each other's descriptors.
+func TestOnionKeyTwice(t *testing.T) {
+	c := openClient(t)
+	first, err := c.Listen(t.Context(), OnionConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		cfg := OnionConfig{Key: first.Key()}
+		if _, err := c.Listen(t.Context(), cfg); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "already") {
+			t.Error(err)
+		}
+		if err := first.Close(); err != nil {
+			t.Error(err)
+		}
+		if first, err = c.Listen(t.Context(), cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	first.Close()
+}
+
 // TestOnionReload: what may change changes, and the rest is refused by name.
 func TestOnionReload(t *testing.T) {
 	c, dir := openClient(t), filepath.Join(t.TempDir(), "shop")

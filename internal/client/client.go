@@ -22,6 +22,8 @@ import (
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/hsclient"
+	"github.com/chivenet/chive/internal/hsservice"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/pool"
@@ -78,8 +80,9 @@ type Client struct {
 
 	used anonymity
 
-	hmu   sync.Mutex // held while an onion service begins; guards hosts
-	hosts bool       // a single onion service has begun
+	hmu    sync.Mutex // held while an onion service begins; guards what follows
+	hosts  bool       // a single onion service has begun
+	served map[ident.Ed25519ID]*hsservice.Service
 
 	smu   sync.Mutex         // guards conns
 	conns map[*Conn]struct{} // open

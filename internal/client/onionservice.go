@@ -9,6 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/hsservice"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/panics"
@@ -26,6 +27,9 @@ func (c *Client) Listen(cfg hsservice.Config) (*hsservice.Service, error) {
 	cfg.Circuits, cfg.Log, cfg.Memory, cfg.PQ, cfg.CGO = serviceCircuits{c}, c.log, c.memory, c.cfg.onionPQ(), c.cfg.CGO != Off
 	if cfg.Name != "" {
 		cfg.Log = c.log.With("service", cfg.Name)
+	}
+	if cfg.Key != nil && !cfg.Fleet && c.servesLocked(cfg.Key.ID()) {
+		return nil, fault.New(fault.Config, "onion service: this client serves that key already, and each would replace the other's descriptors")
 	}
 	claim := int32(anonymous)
 	if cfg.Single {
@@ -49,12 +53,17 @@ func (c *Client) Listen(cfg hsservice.Config) (*hsservice.Service, error) {
 		c.hosts = true
 		c.log.Warn("this onion service is NOT ANONYMOUS: the relays that it uses, and others through them, learn this host's address")
 	}
+	if c.served == nil {
+		c.served = map[ident.Ed25519ID]*hsservice.Service{}
+	}
+	c.served[cfg.Key.ID()] = s
 	c.wg.Go(panics.Contain(c.log, nil, func() {
 		select {
 		case <-s.Done():
 		case <-c.ctx.Done():
 		}
 		s.Close()
+		c.forgetService(cfg.Key.ID(), s)
 		if cfg.Ended == nil {
 			return
 		}
@@ -63,6 +72,28 @@ func (c *Client) Listen(cfg hsservice.Config) (*hsservice.Service, error) {
 		}
 	}))
 	return s, nil
+}
+
+// servesLocked reports whether a service of a key runs. The caller has hmu.
+func (c *Client) servesLocked(id ident.Ed25519ID) bool {
+	s := c.served[id]
+	if s == nil {
+		return false
+	}
+	select {
+	case <-s.Done():
+		return false
+	default:
+		return true
+	}
+}
+
+func (c *Client) forgetService(id ident.Ed25519ID, s *hsservice.Service) {
+	c.hmu.Lock()
+	defer c.hmu.Unlock()
+	if c.served[id] == s {
+		delete(c.served, id)
+	}
 }
 
 // serviceCircuits implements hsservice.Circuits.
