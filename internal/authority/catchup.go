@@ -46,16 +46,16 @@ func (a *Authority) fresh() bool {
 }
 
 // surelyPublished returns when the others have published the consensus of the present
-// interval, if they have one: relays ask for it from then on. Without a valid consensus,
-// it is zero.
+// interval, if they have one: relays ask for it from then on. If this authority has that
+// consensus already, or no valid one, it is zero.
 func (a *Authority) surelyPublished() time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	live := a.liveLocked()
-	if live == nil || live.interval <= 0 {
+	live, now := a.liveLocked(), a.cfg.Now()
+	if live == nil || live.interval <= 0 || now.Before(a.current.FreshUntil) {
 		return time.Time{}
 	}
-	late := a.cfg.Now().Sub(a.current.FreshUntil) / live.interval * live.interval
+	late := now.Sub(a.current.FreshUntil) / live.interval * live.interval
 	return a.current.FreshUntil.Add(late + min(live.interval/16, 2*time.Minute))
 }
 
