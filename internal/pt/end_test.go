@@ -13,6 +13,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/chivenet/chive/internal/fault"
 )
 
 // TestEndWhileDialing: a plugin that is told to end does not wait for a bridge that does not
@@ -67,5 +69,15 @@ func TestEndWhileAsking(t *testing.T) {
 	p := &plugin{env: &Env{ExtORPort: netip.MustParseAddrPort(l.Addr().String()), CookieFile: cookie}}
 	if _, err := p.dialOR(ctx, netip.AddrPort{}, "fte"); !errors.Is(err, context.Canceled) {
 		t.Error("the plugin waited:", err)
+	}
+}
+
+// TestGiveUpWaiting: who stops waiting for a transport is told so, and not that it took too long.
+func TestGiveUpWaiting(t *testing.T) {
+	p := &Process{changed: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Method(ctx, "fte"); !fault.Is(err, fault.Closed) || !errors.Is(err, context.Canceled) {
+		t.Error(err)
 	}
 }

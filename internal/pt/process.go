@@ -106,7 +106,7 @@ func (p *Process) Method(ctx context.Context, name string) (Method, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return Method{}, fault.New(fault.Timeout, "transport %s: waiting for the program: %w", name, context.Cause(ctx))
+			return Method{}, fault.Ended(ctx, "transport %s: waiting for the program: %w", name, context.Cause(ctx))
 		}
 	}
 }
