@@ -116,10 +116,13 @@ func (t *transports) run(ctx context.Context) {
 // speak the protocol of the Extended ORPort connect to it.
 func (r *Relay) localORPort() netip.AddrPort {
 	a := netaddr.OfPort(r.listeners[0].Addr())
-	if a.Addr().IsUnspecified() { // Go's listener at [::] takes IPv4 too
-		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), a.Port())
+	switch {
+	case !a.Addr().IsUnspecified():
+		return a
+	case tcpFor(r.cfg.Listen[0], r.cfg.Listen) == "tcp6":
+		return netip.AddrPortFrom(netip.IPv6Loopback(), a.Port())
 	}
-	return a
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), a.Port()) // Go's listener at [::] takes IPv4 too
 }
 
 // only returns the entries of m for some names.
