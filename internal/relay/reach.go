@@ -9,6 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/panics"
@@ -84,22 +85,7 @@ func assumeReachable(d *netdir.Directory, a netip.Addr) bool {
 func (r *Relay) reachThrough(ctx context.Context, d *netdir.Directory, self linkspec.Target) error {
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
-	pick := func(six bool, not netdir.Relay) (netdir.Relay, error) {
-		x, ok := d.Pick(rng, netdir.PosMiddle, func(x netdir.Relay) bool {
-			_, has6 := x.IPv6()
-			return x.HasMicrodesc() && !x.RSA().Equal(self.RSA) && (has6 || !six) && (not.IsZero() || x.RSA() != not.RSA())
-		})
-		if !ok {
-			return x, fault.New(fault.Directory, "too few other relays are known")
-		}
-		return x, nil
-	}
-	second, err := pick(self.Addrs[0].Addr().Is6(), netdir.Relay{})
-	if err != nil {
-		return err
-	}
-	first, err := pick(false, second)
+	first, second, err := r.testers(d, self)
 	if err != nil {
 		return err
 	}
@@ -119,6 +105,39 @@ func (r *Relay) reachThrough(ctx context.Context, d *netdir.Directory, self link
 		return err
 	}
 	return exercise(circ)
+}
+
+// testers picks the relays of a test. The second is one to which this relay has opened no
+// link, if there is one: it would extend the circuit over that link, which may rest for an
+// hour, and the test would succeed behind a firewall, too.
+func (r *Relay) testers(d *netdir.Directory, self linkspec.Target) (first, second netdir.Relay, err error) {
+	linked := map[ident.RSAID]bool{}
+	for _, ch := range r.channels.Channels() {
+		if ch.Link().Initiator {
+			linked[ch.Peer().RSA] = true
+		}
+	}
+	rng := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
+	pick := func(ok func(netdir.Relay) bool) (netdir.Relay, bool) {
+		return d.Pick(rng, netdir.PosMiddle, func(x netdir.Relay) bool {
+			return x.HasMicrodesc() && !x.RSA().Equal(self.RSA) && ok(x)
+		})
+	}
+	reaches := func(x netdir.Relay) bool {
+		_, six := x.IPv6()
+		return six || !self.Addrs[0].Addr().Is6()
+	}
+	second, ok := pick(func(x netdir.Relay) bool { return reaches(x) && !linked[x.RSA()] })
+	if !ok {
+		second, ok = pick(reaches)
+	}
+	if ok {
+		first, ok = pick(func(x netdir.Relay) bool { return x.RSA() != second.RSA() })
+	}
+	if !ok {
+		return first, second, fault.New(fault.Directory, "too few other relays are known")
+	}
+	return first, second, nil
 }
 
 const (

@@ -3,6 +3,7 @@ package relay
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -14,6 +15,8 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/testvec/dirgen"
 )
@@ -54,5 +57,45 @@ func TestAssumeReachable(t *testing.T) {
 				t.Errorf("%q: %s", params, &log)
 			}
 		})
+	}
+}
+
+// TestTestersHaveNoLink: a relay behind a firewall is not reached over a link that it has
+// opened itself. The relays of a test are different ones, and where there is a link to all, any
+// will do.
+func TestTestersHaveNoLink(t *testing.T) {
+	made, err := dirgen.New(dirgen.Options{Relays: 9, Authorities: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := made.Directory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Relay{channels: channel.NewManager(&channel.Config{Log: quiet, Now: time.Now}, &channel.LinkConfig{}, nil)}
+	defer r.channels.Close()
+	self := linkspec.Target{Addrs: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.1:9001")}}
+	left := 0
+	for range d.All() {
+		left++
+	}
+	for linked := map[ident.RSAID]bool{}; ; left-- {
+		for range 50 {
+			first, second, err := r.testers(d, self)
+			if err != nil || first.RSA() == second.RSA() || linked[second.RSA()] && left > 0 {
+				t.Fatalf("with links to %d relays: %v, %v: %v", len(linked), first, second, err)
+			}
+		}
+		if left == 0 {
+			break
+		}
+		_, second, _ := r.testers(d, self)
+		near, far := net.Pipe()
+		defer far.Close()
+		l := &channel.Link{Conn: tls.Client(near, &tls.Config{InsecureSkipVerify: true}), Initiator: true, Peer: second.ID(), PeerAuthenticated: true}
+		if _, err := r.channels.Adopt(l); err != nil {
+			t.Fatal(err)
+		}
+		linked[second.RSA()] = true
 	}
 }
