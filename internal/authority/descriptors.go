@@ -3,6 +3,7 @@ package authority
 import (
 	"context"
 	"encoding/hex"
+	"math/rand/v2"
 	"net/netip"
 	"slices"
 	"strings"
@@ -52,6 +53,8 @@ func (a *Authority) lacking(p peer) (out [][20]byte) {
 			out = append(out, rs.Descriptor)
 		}
 	}
+	// All are asked at the same time: in the same order, each would send everything.
+	rand.Shuffle(len(out), func(i, j int) { out[i], out[j] = out[j], out[i] })
 	return out
 }
 
