@@ -26,7 +26,7 @@ func (a *Authority) Register(reg *metrics.Registry) {
 	gauge("certificate_ends_seconds", "when the signing key's certificate ends, in seconds since 1970", func(s Status) int64 { return unix(s.CertificateEnds) })
 	reg.GaugeFunc("chive_authority_memory_bytes", "memory that others make the authority hold", a.memory.Used)
 	reg.GaugeFunc("chive_authority_memory_bound_bytes", "how much that may be", a.memory.Bound)
-	reg.CounterFunc("chive_authority_evicted_total", "links, circuits and requests closed because they held the most memory", func() uint64 {
+	reg.CounterFunc("chive_authority_evicted_total", "links, circuits and requests closed to make room in memory", func() uint64 {
 		holders, _ := a.memory.Evicted()
 		return holders
 	})

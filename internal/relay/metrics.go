@@ -57,7 +57,7 @@ func (r *Relay) Register(reg *metrics.Registry) {
 		gauge("onion_descriptors", "descriptors of onion services that are kept", func() int { n, _ := d.Held(); return n })
 		reg.GaugeFunc("chive_relay_onion_descriptor_bytes", "their size", func() int64 { _, n := d.Held(); return n })
 	}
-	reg.CounterFunc("chive_relay_evicted_total", "circuits and links closed because they held the most memory", func() uint64 {
+	reg.CounterFunc("chive_relay_evicted_total", "circuits and links closed to make room in memory", func() uint64 {
 		holders, _ := r.memory.Evicted()
 		return holders
 	})
