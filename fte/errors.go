@@ -11,6 +11,6 @@ var (
 	ErrResource  error = fault.Resource  // a limit of this machine or process was reached
 	ErrTimeout   error = fault.Timeout   // it took too long
 	ErrPolicy    error = fault.Refused   // a rule of ours or of a peer's forbids it
-	ErrClosed    error = fault.Closed    // it was closed
+	ErrClosed    error = fault.Closed    // it was closed, or the context was cancelled
 	ErrLocal     error = fault.Local     // this program or its machine failed: a disk, a mistake
 )

@@ -12,6 +12,6 @@ var (
 	ErrResource  error = fault.Resource  // a limit of this machine or process was reached
 	ErrTimeout   error = fault.Timeout   // the time limit passed
 	ErrPolicy    error = fault.Refused   // a rule of this program or of a peer forbids it
-	ErrClosed    error = fault.Closed    // it was closed
+	ErrClosed    error = fault.Closed    // it was closed, or the context was cancelled
 	ErrLocal     error = fault.Local     // this program or its machine failed: a disk, a mistake
 )

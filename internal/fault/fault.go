@@ -23,7 +23,7 @@ const (
 	Resource              // a local limit was reached
 	Timeout               // it took too long
 	Refused               // policy (ours or the peer's) forbids it
-	Closed                // the object was closed by its owner
+	Closed                // its owner closed the object, or cancelled the context
 	Local                 // this program or its machine failed (disk, bug)
 )
 

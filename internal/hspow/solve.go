@@ -35,8 +35,8 @@ func NewSolver() *Solver {
 
 // Solve makes a proof. It tries one nonce after the other, from a first one that must be random: several
 // solvers may work on the same parameters then. It has no upper bound: a nonce takes some 20 ms and has about two
-// solutions, and one solution of p.Effort is good enough. It ends soon after ctx, with an
-// error of kind fault.Timeout or fault.Closed. After each nonce that was no use it asks pause, unless that is nil; if
+// solutions, and one solution of p.Effort is good enough. It ends soon after ctx, with its
+// error (fault.Ended). After each nonce that was no use it asks pause, unless that is nil; if
 // that says so, the proof is not done, and nonce is the one to go on with.
 func (s *Solver) Solve(ctx context.Context, nonce *[16]byte, p *Params, pause func() bool) (proof cell.PoW, done bool, err error) {
 	for {

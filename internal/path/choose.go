@@ -18,7 +18,7 @@ import (
 // conditions. A second attempt with the same arguments fails too.
 var ErrNone = errors.New("path: no")
 
-// maxHops bounds a path: RELAY_EARLY cells allow at most eight extensions.
+// maxHops bounds a path: of the RELAY_EARLY cells of a client only seven are sure, one for each extension.
 const maxHops = 8
 
 // attempts is how many exits are tried in small networks, where an exit may leave
