@@ -88,7 +88,9 @@ func (l *OnionListener) Address() string { return l.key.Address() }
 
 // Addr returns the onion address; if OnionConfig.Ports has one port, with that port.
 func (l *OnionListener) Addr() net.Addr {
-	if ports := l.Config().Ports; len(ports) == 1 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if ports := l.given.Ports; len(ports) == 1 { // Config would copy the secret key, too
 		return stream.Addr{Host: net.JoinHostPort(l.Address(), strconv.Itoa(ports[0]))}
 	}
 	return stream.Addr{Host: l.Address()}
