@@ -14,17 +14,20 @@ func Ended(ctx context.Context, format string, args ...any) error {
 		kind = Closed
 	}
 	err := New(kind, format, args...)
-	if errors.Is(err, ctx.Err()) {
+	switch {
+	case kind == Closed: // what failed before, perhaps by a time-out, is text only: it is not why this ended
+		return &kinded{kind, &ended{err.Error(), []error{ctx.Err(), context.Cause(ctx)}}}
+	case errors.Is(err, ctx.Err()):
 		return err
 	}
-	return &ended{err, ctx.Err()}
+	return &kinded{kind, &ended{err.Error(), []error{err, ctx.Err()}}}
 }
 
-// ended has the text of an error, and that of a context in its chain.
+// ended has the text of an error, and others in its chain.
 type ended struct {
-	error error
-	ctx   error
+	text  string
+	chain []error
 }
 
-func (e *ended) Error() string   { return e.error.Error() }
-func (e *ended) Unwrap() []error { return []error{e.error, e.ctx} }
+func (e *ended) Error() string   { return e.text }
+func (e *ended) Unwrap() []error { return e.chain }

@@ -42,3 +42,16 @@ func TestEnded(t *testing.T) {
 		}
 	}
 }
+
+// TestEndedAfterTimeOut: who gives up after attempts that timed out has no time-out, but reads of them.
+func TestEndedAfterTimeOut(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	err := New(Network, "dial: %w", Ended(ctx, "circuit: %w; before: %w", context.Cause(ctx), New(Timeout, "no answer")))
+	if !errors.Is(err, context.Canceled) || !errors.Is(err, Closed) || err.Error() != "dial: circuit: context canceled; before: no answer" {
+		t.Error(err)
+	}
+	if n, ok := errors.AsType[net.Error](err); !ok || n.Timeout() || errors.Is(err, Timeout) {
+		t.Error(err, "is a time-out")
+	}
+}
