@@ -106,7 +106,10 @@ func Wrap(kind Kind, err error) error {
 	return &kinded{kind, err}
 }
 
-// KindOf returns the outermost kind in err's chain, or Unknown.
+// KindOf returns the outermost kind in err's chain, or Unknown. It is not inlined because it
+// is called in so many places that the program would grow.
+//
+//go:noinline
 func KindOf(err error) Kind {
 	var e *kinded
 	if errors.As(err, &e) {
