@@ -46,6 +46,7 @@ func TestFront(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	defer got.Close() // not before: the garbage collector closes what nobody holds
 	b := make([]byte, len(first)+4)
 	if _, err := io.ReadFull(got, b); err != nil || string(b) != string(first)+"more" {
 		t.Fatalf("%q, %v", b, err)
@@ -63,9 +64,11 @@ func TestFront(t *testing.T) {
 	}
 	// The third connection to the node is one too many.
 	dial(first)
-	if _, err := node.Accept(); err != nil {
+	second, err := node.Accept()
+	if err != nil {
 		t.Fatal(err)
 	}
+	defer second.Close()
 	c = dial(first)
 	if _, err := c.Read(b); err == nil {
 		t.Error("a third connection was taken")
