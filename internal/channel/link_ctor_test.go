@@ -3,6 +3,7 @@ package channel
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/rsa"
@@ -75,7 +76,7 @@ func startTor(t *testing.T, dir string, lines ...string) *ctor {
 	if testing.Short() {
 		t.Skip("C tor is started by the long tests only")
 	}
-	program, err := exec.LookPath("tor")
+	program, err := exec.LookPath(cmp.Or(os.Getenv("CHIVE_TOR"), "tor"))
 	if err != nil {
 		if os.Getenv("CHIVE_INTEROP") == "1" {
 			t.Fatalf("no tor: %v", err)

@@ -32,7 +32,7 @@ import (
 
 // protocols are those that this client speaks, to compare with those that the
 // consensus requires of clients.
-const protocols = "Cons=1-2 Desc=1-2 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4 HSRend=2 Link=4-5 Microdesc=1-3 Padding=2 Relay=2-6 Conflux=1"
+const protocols = "Cons=1-2 Desc=1-4 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4 HSRend=2 Link=4-5 Microdesc=1-3 Padding=2 Relay=2-6 Conflux=1"
 
 // Client is a running client.
 type Client struct {

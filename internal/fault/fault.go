@@ -95,10 +95,7 @@ func New(kind Kind, format string, args ...any) error {
 	return &kinded{kind, fmt.Errorf(format, args...)}
 }
 
-// Wrap attaches a kind to err, and returns nil for nil. Its hundred calls would take
-// 13 kB of the program if they were inlined.
-//
-//go:noinline
+// Wrap attaches a kind to err, and returns nil for nil.
 func Wrap(kind Kind, err error) error {
 	if err == nil {
 		return nil
@@ -106,10 +103,7 @@ func Wrap(kind Kind, err error) error {
 	return &kinded{kind, err}
 }
 
-// KindOf returns the outermost kind in err's chain, or Unknown. It is not inlined because it
-// is called in so many places that the program would grow.
-//
-//go:noinline
+// KindOf returns the outermost kind in err's chain, or Unknown.
 func KindOf(err error) Kind {
 	var e *kinded
 	if errors.As(err, &e) {

@@ -50,10 +50,7 @@ type Testing struct {
 // DefaultTesting returns the settings of a network that is not for testing.
 func DefaultTesting() Testing { return Testing{EnforceDistinctSubnets: true} }
 
-// V3Idents returns the authorities' v3 identities, in the network's order. Inlined, it would
-// make the program 6 kB larger.
-//
-//go:noinline
+// V3Idents returns the authorities' v3 identities, in the network's order.
 func (n *Network) V3Idents() []ident.RSAID {
 	ids := make([]ident.RSAID, len(n.Authorities))
 	for i, a := range n.Authorities {

@@ -186,10 +186,7 @@ func (a *Args) addr4() (netip.Addr, error) {
 
 func appendTime(dst []byte, t time.Time) []byte { return t.UTC().AppendFormat(dst, TimeFormat) }
 
-// appendLine writes an item. Its hundred calls would take 50 kB of the program if they
-// were inlined.
-//
-//go:noinline
+// appendLine writes an item.
 func appendLine(dst []byte, keyword string, words ...string) []byte {
 	dst = append(dst, keyword...)
 	for _, w := range words {

@@ -5,7 +5,7 @@
 // ASCII characters of that reach the terminal, so that none of it can steer the terminal,
 // and each character is one column wide.
 //
-// Why this is no library: chive has to stay below 15 MB, and has 14.66 MB without a view.
+// Why this is no library: chive had to stay below 15 MB, and had 14.66 MB without a view.
 // Sizes of the whole binary with a library that only draws one character, in MB:
 //
 //	14.73  github.com/nsf/termbox-go v1.1.2, which nobody maintains any more

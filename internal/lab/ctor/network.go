@@ -1,6 +1,7 @@
 package ctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,7 +59,7 @@ type Options struct {
 	Guests func(ctx context.Context, nw *Network) ([]Guest, error)
 
 	Dir     string       // where the nodes' directories go; default a temporary one, removed by Close
-	TorPath string       // default "tor" in PATH
+	TorPath string       // default $CHIVE_TOR, or "tor" in PATH
 	Log     *slog.Logger // progress; default none
 }
 
@@ -108,11 +109,10 @@ type Timing struct {
 // ErrNoTor reports that tor or tor-gencert is not installed.
 var ErrNoTor = errors.New("tor and tor-gencert are not installed")
 
-// Find returns the paths of tor (torPath, or "tor" in PATH) and tor-gencert.
+// Find returns the paths of tor (torPath, or the program that the environment variable
+// CHIVE_TOR names, or "tor" in PATH) and of tor-gencert, which it first looks for beside tor.
 func Find(torPath string) (tor, gencert string, err error) {
-	if torPath == "" {
-		torPath = "tor"
-	}
+	torPath = cmp.Or(torPath, os.Getenv("CHIVE_TOR"), "tor")
 	if tor, err = exec.LookPath(torPath); err != nil {
 		return "", "", fault.New(fault.Local, "%w: %w", ErrNoTor, err)
 	}
