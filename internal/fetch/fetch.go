@@ -214,6 +214,9 @@ func (g *getter) fill(ctx context.Context, d *download) error {
 	pause := firstPause
 	for left := g.Retries; ; left-- {
 		err := d.attempt(ctx)
+		for errors.Is(err, errMore) { // each time with more bytes than before
+			err = d.attempt(ctx)
+		}
 		if err == nil {
 			return nil
 		}

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -288,6 +289,79 @@ func TestContinue(t *testing.T) {
 				wantFiles(t, dir, map[string]string{"d": v.want})
 			} else if all := files(t, dir); all["d.part"] != doc[:4] || len(all) != 2 {
 				t.Errorf("the part is not as it was: %q", all)
+			}
+		})
+	}
+}
+
+// TestContinueUnknownLength: where no answer says how long the document is, a part counts
+// only if all of it came, and the document is complete only when the server has no more.
+func TestContinueUnknownLength(t *testing.T) {
+	const doc = "0123456789"
+	part := func(w http.ResponseWriter, contentRange, body string) {
+		w.Header().Set("ETag", `"a"`)
+		w.Header().Set("Content-Range", contentRange)
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+		w.WriteHeader(http.StatusPartialContent)
+		io.WriteString(w, body)
+	}
+	end := func(w http.ResponseWriter) {
+		w.Header().Set("Content-Range", "bytes */10")
+		w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+	}
+	for name, v := range map[string]struct {
+		parts map[string]func(w http.ResponseWriter) // by the header Range
+		want  string                                 // the file; empty: the run fails
+		says  string
+	}{
+		"less than the part": {map[string]func(http.ResponseWriter){
+			"bytes=4-": func(w http.ResponseWriter) { part(w, "bytes 4-9/*", doc[4:8]) },
+		}, "", "8 bytes came, of 10"},
+		"more than the part": {map[string]func(http.ResponseWriter){
+			"bytes=4-": func(w http.ResponseWriter) { part(w, "bytes 4-6/*", doc[4:]) },
+		}, "", "10 bytes came, of 7"},
+		"the rest": {map[string]func(http.ResponseWriter){
+			"bytes=4-":  func(w http.ResponseWriter) { part(w, "bytes 4-9/*", doc[4:]) },
+			"bytes=10-": end,
+		}, doc, ""},
+		"in two parts": {map[string]func(http.ResponseWriter){
+			"bytes=4-":  func(w http.ResponseWriter) { part(w, "bytes 4-6/*", doc[4:7]) },
+			"bytes=7-":  func(w http.ResponseWriter) { part(w, "bytes 7-9/*", doc[7:]) },
+			"bytes=10-": end,
+		}, doc, ""},
+		"in two parts, the second with the length": {map[string]func(http.ResponseWriter){
+			"bytes=4-": func(w http.ResponseWriter) { part(w, "bytes 4-6/*", doc[4:7]) },
+			"bytes=7-": func(w http.ResponseWriter) { part(w, "bytes 7-9/10", doc[7:]) },
+		}, doc, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			s := newSite(t, func(w http.ResponseWriter, r *http.Request) {
+				if answer := v.parts[r.Header.Get("Range")]; answer != nil {
+					answer(w)
+					return
+				}
+				if r.Header.Get("Range") != "" {
+					t.Errorf("asked for %q", r.Header.Get("Range"))
+				}
+				w.Header().Set("ETag", `"a"`)
+				io.WriteString(w, doc[:4])
+				w.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler) // a document whose length is not said, broken off
+			})
+			o := Options{URLs: []string{"http://h.test/d"}, Out: filepath.Join(dir, "d")}
+			if _, err := s.get(t, o); err == nil {
+				t.Fatal("a document that broke off is complete")
+			}
+			o.Continue = true
+			_, err := s.get(t, o)
+			if said := fmt.Sprint(err); (err == nil) != (v.want != "") || !strings.Contains(said, v.says) {
+				t.Error(said)
+			}
+			if v.want != "" {
+				wantFiles(t, dir, map[string]string{"d": v.want})
+			} else if _, ok := files(t, dir)["d"]; ok {
+				t.Error("a part has the document's name")
 			}
 		})
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"net/url"
@@ -140,11 +141,16 @@ func (d *download) attempt(ctx context.Context) error {
 	now := versionOf(resp, withoutUser(d.url))
 	switch {
 	case ranged && resp.StatusCode == http.StatusPartialContent:
-		if now.Total, err = of.continues(resp, have); err != nil {
+		var part int64
+		if part, now.Total, err = of.continues(resp, have); err != nil {
 			return final{err}
 		}
+		if err := d.copy(resp.Body, have+part, now.Total); err != nil || now.Total == have+part {
+			return err
+		}
+		return errMore
 	case ranged && resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
-		if _, total, ok := contentRange(resp); ok && total == have && now.same(of) {
+		if _, _, total, ok := contentRange(resp); ok && total == have && now.same(of) {
 			return nil // everything was there
 		}
 		if err := d.sink.begin(version{}); err != nil {
@@ -162,11 +168,15 @@ func (d *download) attempt(ctx context.Context) error {
 			d.Note("the document has changed, or the server cannot send a part of it: beginning again")
 		}
 	}
-	return d.copy(resp.Body, now.Total)
+	return d.copy(resp.Body, now.Total, now.Total)
 }
 
-// copy writes the body to the sink, and checks its length.
-func (d *download) copy(body io.Reader, total int64) error {
+// errMore says that a part came whole, and that more of the document follows, or may follow.
+var errMore = errors.New("the server sent a part of what was asked for")
+
+// copy writes the body to the sink, and checks that the document is there up to the byte
+// until then; -1: up to where the server ends it. total is the document's length.
+func (d *download) copy(body io.Reader, until, total int64) error {
 	have, _ := d.sink.held()
 	m := meter{show: d.Show, p: Progress{Name: d.name, Have: have, Total: total}}
 	m.add(0)
@@ -187,8 +197,8 @@ func (d *download) copy(body io.Reader, total int64) error {
 		}
 	}
 	m.end()
-	if total >= 0 && m.p.Have != total {
-		return fault.New(fault.Network, "%d bytes came, of %d", m.p.Have, total)
+	if until >= 0 && m.p.Have != until {
+		return fault.New(fault.Network, "%d bytes came, of %d", m.p.Have, until)
 	}
 	return nil
 }
@@ -210,13 +220,14 @@ func isHeader(name, value string) bool {
 	return name != "" && !strings.ContainsFunc(name, notToken) && !strings.ContainsFunc(value, control)
 }
 
-// contentRange reads the header Content-Range: where the part begins, and the length
-// of the whole document. first is -1 in "bytes */TOTAL", and total in "bytes N-M/*".
-func contentRange(resp *http.Response) (first, total int64, ok bool) {
+// contentRange reads the header Content-Range: the first byte of the part and the one after
+// it, and the length of the whole document. first is -1 in "bytes */TOTAL", and total in
+// "bytes N-M/*".
+func contentRange(resp *http.Response) (first, end, total int64, ok bool) {
 	s, ok := strings.CutPrefix(resp.Header.Get("Content-Range"), "bytes ")
 	part, whole, found := strings.Cut(s, "/")
 	if !ok || !found {
-		return 0, 0, false
+		return 0, 0, 0, false
 	}
 	number := func(s string) int64 {
 		n, err := strconv.ParseUint(s, 10, 63)
@@ -230,10 +241,10 @@ func contentRange(resp *http.Response) (first, total int64, ok bool) {
 		total = number(whole)
 	}
 	if part == "*" {
-		return first, total, ok
+		return first, 0, total, ok
 	}
 	a, b, found := strings.Cut(part, "-")
 	first = number(a)
 	last := number(b)
-	return first, total, ok && found && first <= last && (total < 0 || last < total)
+	return first, last + 1, total, ok && found && first <= last && last < math.MaxInt64 && (total < 0 || last < total)
 }

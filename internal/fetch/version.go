@@ -47,20 +47,23 @@ func (v version) same(of version) bool {
 	return v.LastModified == "" || of.LastModified == "" || v.LastModified == of.LastModified
 }
 
-// continues checks that an answer with a part is the rest of this version after have
-// bytes, and returns the length of the whole.
-func (v version) continues(resp *http.Response, have int64) (total int64, err error) {
-	first, total, ok := contentRange(resp)
+// continues checks that an answer with a part goes on with this version after have bytes. It
+// returns the length of the part, which may end before the document does (RFC 9110, section
+// 15.3.7), and of the whole; -1: the server does not say.
+func (v version) continues(resp *http.Response, have int64) (part, total int64, err error) {
+	first, end, total, ok := contentRange(resp)
 	switch {
 	case !ok || first != have:
-		return 0, fault.New(fault.Protocol, "the server sent another part (%.100q) than the one after %d bytes", resp.Header.Get("Content-Range"), have)
+		return 0, 0, fault.New(fault.Protocol, "the server sent another part (%.100q) than the one after %d bytes", resp.Header.Get("Content-Range"), have)
 	case total >= 0 && v.Total >= 0 && total != v.Total:
-		return 0, fault.New(fault.Protocol, "the document has %d bytes now, and had %d: begin again, without the partial file", total, v.Total)
+		return 0, 0, fault.New(fault.Protocol, "the document has %d bytes now, and had %d: begin again, without the partial file", total, v.Total)
+	case total < 0 && v.Total >= 0 && end > v.Total:
+		return 0, 0, fault.New(fault.Protocol, "the document had %d bytes, and the server sent a part (%.100q) that ends after them: begin again, without the partial file", v.Total, resp.Header.Get("Content-Range"))
 	case !versionOf(resp, "").same(v):
-		return 0, fault.New(fault.Protocol, "the server sent a part of another version of the document: begin again, without the partial file")
+		return 0, 0, fault.New(fault.Protocol, "the server sent a part of another version of the document: begin again, without the partial file")
 	}
-	if total < 0 && resp.ContentLength >= 0 {
-		total = have + resp.ContentLength
+	if total < 0 {
+		total = v.Total
 	}
-	return total, nil
+	return end - first, total, nil
 }
