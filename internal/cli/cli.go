@@ -27,10 +27,11 @@ import (
 )
 
 // Main runs a program's command line, and ends the process. Ctrl-C, SIGTERM and the signals also end
-// the context of the command.
+// the context of the command. A second one ends the process, wherever the command waits.
 func Main(root *cobra.Command, also ...os.Signal) {
 	ctx, stop := signal.NotifyContext(context.Background(), append(also, os.Interrupt, syscall.SIGTERM)...)
 	defer stop()
+	context.AfterFunc(ctx, stop) // so the next one does what the system does with it
 	if len(os.Args) == 1 && pt.Managed(os.Getenv) {
 		// Tor launched this as a pluggable transport and reads stdout.
 		if err := pt.Run(ctx, pt.Config{Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Version: version.String()}); err != nil || panics.Err() != nil {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,9 +35,24 @@ func processCommand(c *cobra.Command, s *daemon.Settings) *cobra.Command {
 		hangup, stop := make(chan os.Signal, 1), make(chan os.Signal, 2)
 		signal.Notify(hangup, syscall.SIGHUP)
 		signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+		go endAfterSecond()
 		return run(hangup, stop)
 	}
 	return c
+}
+
+// maxCut is how long a node has, after it was told twice to stop, to cut what is open.
+const maxCut = 3 * time.Second
+
+// endAfterSecond ends the process some time after the second signal to stop, if the node has
+// not ended by itself: it may wait for a file or a port that it was told to open.
+func endAfterSecond() {
+	stop := make(chan os.Signal, 2)
+	signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+	<-stop
+	<-stop
+	time.Sleep(maxCut)
+	os.Exit(exitKilled)
 }
 
 // outliveReaders lets the process go on when nobody reads its log or its lines any more:
@@ -54,16 +70,23 @@ func bind(c *cobra.Command, s *daemon.Settings) (load func(ctx context.Context) 
 		if file == "" {
 			return nil
 		}
-		done := make(chan error, 1)
-		go func() {
-			defer panics.Recover(nil, func(err error) { done <- err })
-			done <- s.Load(file) // which waits if it is a pipe to which nobody writes
-		}()
-		select {
-		case err := <-done:
-			return err
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		return interruptible(ctx, func() error { return s.Load(file) })
+	}
+}
+
+// interruptible runs what may wait for files, for example for a pipe to which nobody writes, or
+// take long, and returns when it has ended or ctx has. In the second case, f goes on until the
+// process ends.
+func interruptible(ctx context.Context, f func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		defer panics.Recover(nil, func(err error) { done <- err })
+		done <- f()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }

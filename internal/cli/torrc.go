@@ -46,8 +46,11 @@ func importCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&name, "role", "", "`PROGRAM` whose file is wanted: proxy, relay or authority (default: the first of authority, relay and proxy that the torrc describes)")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		lines, err := readTorrc(args[0])
-		if err != nil {
+		var lines []torrc.Line
+		if err := interruptible(c.Context(), func() (err error) {
+			lines, err = readTorrc(args[0])
+			return err
+		}); err != nil {
 			return err
 		}
 		has := torrc.Roles(lines)
@@ -81,17 +84,18 @@ func importCommand() *cobra.Command {
 	return c
 }
 
-// readTorrc reads a torrc and the files that it includes.
+// maxIncluded bounds the paths that one %include names, with those in its folders: a folder
+// may have a link to itself.
+const maxIncluded = 1000
+
+// readTorrc reads a torrc and the files that it includes. The torrc itself may be a pipe, which
+// the user has named; it includes only regular files.
 func readTorrc(path string) ([]torrc.Line, error) {
-	read := func(path string) (torrc.Source, error) {
-		text, err := atomicfile.Read(path, tomlfile.MaxSize)
-		return torrc.Source{Name: path, Text: text}, err
-	}
-	first, err := read(path)
+	text, err := atomicfile.Read(path, tomlfile.MaxSize)
 	if err != nil {
 		return nil, fault.New(fault.Config, "torrc: %w", err)
 	}
-	return torrc.Lines(first, func(pattern string) ([]torrc.Source, error) {
+	return torrc.Lines(torrc.Source{Name: path, Text: text}, func(pattern string) ([]torrc.Source, error) {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			return nil, err
@@ -101,6 +105,9 @@ func readTorrc(path string) ([]torrc.Line, error) {
 		}
 		var out []torrc.Source
 		for i := 0; i < len(paths); i++ {
+			if len(paths) > maxIncluded {
+				return nil, fmt.Errorf("%s names more than %d files", pattern, maxIncluded)
+			}
 			if st, err := os.Stat(paths[i]); err == nil && st.IsDir() {
 				inside, err := filepath.Glob(filepath.Join(paths[i], "[^.]*"))
 				if err != nil {
@@ -109,11 +116,11 @@ func readTorrc(path string) ([]torrc.Line, error) {
 				paths = slices.Insert(paths, i+1, inside...)
 				continue
 			}
-			s, err := read(paths[i])
+			text, err := atomicfile.ReadRegular(paths[i], tomlfile.MaxSize)
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, s)
+			out = append(out, torrc.Source{Name: paths[i], Text: text})
 		}
 		return out, nil
 	})

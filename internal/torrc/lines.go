@@ -26,9 +26,11 @@ type Source struct {
 	Text []byte
 }
 
-// Bounds of what one torrc may include.
+// Bounds of what one torrc may include. A file that includes itself twice would be read
+// 2^maxDepth times.
 const (
 	maxDepth = 16
+	maxFiles = 1000
 	maxLines = 100_000
 )
 
@@ -44,6 +46,7 @@ func Lines(s Source, include func(pattern string) ([]Source, error)) ([]Line, er
 type reader struct {
 	include func(string) ([]Source, error)
 	lines   []Line
+	files   int // included
 }
 
 func (r *reader) read(s Source, depth int) error {
@@ -65,6 +68,9 @@ func (r *reader) read(s Source, depth int) error {
 			return fault.New(fault.Config, "%s: %%include: %w", l.At(), err)
 		}
 		for _, f := range files {
+			if r.files++; r.files > maxFiles {
+				return fault.New(fault.Config, "%s: %%include: more than %d files are included", l.At(), maxFiles)
+			}
 			if err := r.read(f, depth+1); err != nil {
 				return err
 			}

@@ -181,6 +181,7 @@ func TestNothingDropped(t *testing.T) {
 }
 
 func TestLines(t *testing.T) {
+	included := 0
 	include := func(p string) ([]Source, error) {
 		switch p {
 		case "/etc/a":
@@ -189,6 +190,11 @@ func TestLines(t *testing.T) {
 			return []Source{{"/etc/b", []byte("\nC 3")}}, nil
 		case "/loop":
 			return []Source{{"/loop", []byte("%include /loop")}}, nil
+		case "/tree":
+			if included++; included > 10*maxFiles {
+				t.Fatal("files without end are included")
+			}
+			return []Source{{"/tree", []byte(strings.Repeat("%include /tree\n", 10))}}, nil
 		}
 		return nil, errors.New("not there")
 	}
@@ -198,7 +204,7 @@ func TestLines(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("%v\n%+v\n%+v", err, got, want)
 	}
-	for _, text := range []string{"%include /none", "%include /loop"} {
+	for _, text := range []string{"%include /none", "%include /loop", "%include /tree"} {
 		if _, err := Lines(Source{"torrc", []byte(text)}, include); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "%include") {
 			t.Errorf("%s: %v", text, err)
 		}
