@@ -79,6 +79,12 @@ devp2p:
 peers:
 	go build -C devp2p/peers -trimpath -o $(CURDIR)/bin/peers/ tool
 
+# peers-tor puts the newest tor that Debian has into bin/peers/tor-newest, with its own
+# libraries, and installs nothing: bin/tor, bin/tor-gencert, changelog. What is there stays.
+.PHONY: peers-tor
+peers-tor:
+	.ci/newest-tor bin/peers/tor-newest
+
 # demo runs one session of the binary on a private network of C tor's relays.
 demo:
 	CHIVE_INTEROP=1 go test -count 1 -timeout 5m -v -run '^TestCommand$$' ./interop
