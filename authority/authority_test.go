@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/authority"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdoc"
 )
@@ -101,6 +103,24 @@ func TestAuthority(t *testing.T) {
 		}
 	}
 	damage(t, cfg)
+}
+
+// Support048Clients decides on the consensus methods that the authority votes for.
+func TestSupport048Clients(t *testing.T) {
+	nw, err := chive.ParseNetwork([]byte("name = \"one\"\n[[authority]]\nnickname = \"a\"\nv3ident = \"" + strings.Repeat("A", 40) + "\"\nrsa = \"" + strings.Repeat("B", 40) + "\"\norport = [\"127.0.0.1:1\"]\n[testing]\nallow_private_addresses = true\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, support := range []bool{false, true} {
+		cfg := Config{Network: nw, DataDir: t.TempDir(), Nickname: "a", ORPort: "127.0.0.1:1", DirPort: "127.0.0.1:2", Support048Clients: support}
+		in, err := cfg.inner()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := map[bool][]int{true: authority.Methods048()}[support]; !slices.Equal(in.Methods, want) {
+			t.Errorf("%v: methods %v, not %v", support, in.Methods, want)
+		}
+	}
 }
 
 // damage starts an authority with each of its files damaged in turn. A file that

@@ -46,6 +46,10 @@ type Config struct {
 	RelayList                      string           // path of C tor's approved-routers file
 	ApprovedOnly                   bool             // take no relay that RelayList does not approve of
 	IPv6                           bool             // test and vote on IPv6 addresses
+	// Support048Clients serves clients of C tor's 0.4.8 series, which need obsolete
+	// (TAP) keys of every relay: it refuses relays without such a key, and votes for
+	// no consensus method newer than 35.
+	Support048Clients bool
 
 	// MaxMemory bounds what others can make the authority hold, in bytes: links,
 	// circuits, requests and uploads, but not stored documents. Above it, the
@@ -96,6 +100,9 @@ func (cfg *Config) inner() (out authority.Config, err error) {
 			AssumeReachable: cfg.AssumeReachable, IPv6: cfg.IPv6},
 		ClientVersions: cfg.ClientVersions, ServerVersions: cfg.ServerVersions, BandwidthFile: cfg.BandwidthFile, WaitForRelays: cfg.WaitForRelays,
 		MaxMemory: account.BoundOf(cfg.MaxMemory),
+	}
+	if cfg.Support048Clients {
+		out.Methods = authority.Methods048()
 	}
 	for name, v := range cfg.Params {
 		out.Params = append(out.Params, netdoc.Param{Name: name, Value: v})

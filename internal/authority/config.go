@@ -169,6 +169,9 @@ func (c *Config) check() error {
 	return nil
 }
 
+// newestMethod returns the newest consensus method that the configuration supports.
+func (a *Authority) newestMethod() int { return slices.Max(a.cfg.Methods) }
+
 // CheckOptions reports the first mistake in the operator's settings. It needs no
 // keys.
 func (c *Config) CheckOptions() error {

@@ -15,12 +15,16 @@ import (
 	"github.com/chivenet/chive/internal/protover"
 )
 
-// Methods are the consensus methods that Chive computes, the same as those of C
-// tor 0.4.9.
-var Methods = []int{32, 33, 34, 35}
+// Methods are the consensus methods that Chive computes, in ascending order, the
+// same as those of C tor 0.4.9.15.
+var Methods = []int{32, 33, 34, 35, 36, 37}
 
-// The methods from which something changes. netdoc handles one more change:
-// family keys in microdescriptors.
+// Methods048 returns those that clients of C tor's 0.4.8 series can use: they need a
+// TAP key in each microdescriptor.
+func Methods048() []int { return slices.Clone(Methods[:slices.Index(Methods, netdoc.NoTAPMethod)]) }
+
+// The methods from which something changes. What changes in microdescriptors is in
+// netdoc (MakeMicrodesc).
 const (
 	methodNoPublished = 33 // the first whose microdesc flavor omits the times of descriptors
 	methodNoPackages  = 34 // the first without "package" lines
@@ -29,8 +33,11 @@ const (
 // Rules are settings that the authorities of a network share, besides their
 // votes.
 type Rules struct {
-	Authorities int  // how many there are, voting or not
-	NoSRV       bool // shared randomness is switched off
+	Authorities int // how many there are, voting or not
+	// Methods are those that this authority's configuration supports; empty: all of
+	// the package's Methods.
+	Methods []int
+	NoSRV   bool // shared randomness is switched off
 	// FreshSRV says that the shared random value was computed for this round,
 	// which requires a greater majority (srv-spec, "including the SRV in the
 	// consensus").
@@ -54,8 +61,14 @@ func Compute(votes []*netdoc.Vote, flavor netdoc.Flavor, rules Rules) (*netdoc.C
 	})
 	c := &computation{votes: votes, rules: rules, out: &netdoc.Consensus{}}
 	c.out.Flavor = flavor
-	if c.out.Method = chooseMethod(votes); !slices.Contains(Methods, c.out.Method) {
-		return nil, fault.New(fault.Directory, "consensus: the authorities agree on method %d, and this one knows %v", c.out.Method, Methods)
+	if len(rules.Methods) == 0 {
+		c.rules.Methods = Methods
+	}
+	// The others' method may be one that this authority does not support. Its
+	// consensus then differs from theirs; but if the votes share none at all, the
+	// authorities of one release still make the same.
+	if c.out.Method = chooseMethod(votes); !slices.Contains(c.rules.Methods, c.out.Method) {
+		c.out.Method = slices.Max(c.rules.Methods)
 	}
 	c.preamble()
 	all := c.routers()

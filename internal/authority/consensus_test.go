@@ -20,10 +20,17 @@ func readFile(t testing.TB, name string) []byte {
 	return b
 }
 
+// newest is a network of tor 0.4.9.15, most of whose relays publish no TAP keys.
+const newest = "../../netdoc/testdata/ctor15"
+
 func readVotes(t testing.TB, dir string) []*netdoc.Vote {
 	t.Helper()
 	var votes []*netdoc.Vote
-	netdoc.ParseVotes(readFile(t, dir+"/v3-status-votes"), 9, nil, func(v *netdoc.Vote, err error) {
+	file := dir + "/v3-status-votes"
+	if dir == newest {
+		file = dir + "/votes"
+	}
+	netdoc.ParseVotes(readFile(t, file), 9, nil, func(v *netdoc.Vote, err error) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -39,7 +46,7 @@ func unsigned(b []byte) []byte {
 
 // C tor's authorities computed these consensuses from these votes.
 func TestComputeAsCTor(t *testing.T) {
-	for dir, n := range map[string]int{"one": 1, "three": 3, "five": 5, "method32": 4, "method33": 4, "method34": 4} {
+	for dir, n := range map[string]int{"one": 1, "three": 3, "five": 5, "method32": 4, "method33": 4, "method34": 4, newest: 3} {
 		votes := readVotes(t, dir)
 		if len(votes) != n {
 			t.Fatalf("%s: %d votes", dir, len(votes))
@@ -49,6 +56,9 @@ func TestComputeAsCTor(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s %v: %v", dir, f, err)
 				continue
+			}
+			if dir == newest {
+				file = "consensus-" + f.String()
 			}
 			got, want := c.AppendUnsigned(nil), unsigned(readFile(t, dir+"/"+file))
 			if !bytes.Equal(got, want) {
@@ -97,11 +107,35 @@ func TestComputeRefuses(t *testing.T) {
 	if _, err := Compute(votes, netdoc.FlavorNS, Rules{Authorities: 2}); err == nil {
 		t.Error("more votes than authorities")
 	}
-	for _, v := range votes[:2] {
-		v.Methods = []int{31, 36}
+}
+
+// An authority that does not support the method that the votes choose uses the newest that
+// its configuration supports.
+func TestMethodFallback(t *testing.T) {
+	for _, c := range []struct {
+		voted, supported []int
+		want             int
+	}{
+		{Methods, nil, 37},
+		{[]int{35, 36}, nil, 36},
+		{[]int{31, 38}, nil, 37},           // chosen: 38
+		{[]int{31}, nil, 37},               // chosen: 31
+		{Methods, Methods048(), 35},        // chosen: 37
+		{[]int{31}, Methods048(), 35},      // not 37, of which this configuration makes no votes
+		{[]int{34}, []int{33, 32}, 33},     // in whatever order
+		{[]int{32, 33}, []int{33, 34}, 33}, // shared
+	} {
+		votes := readVotes(t, "three")
+		for _, v := range votes {
+			v.Methods = c.voted
+		}
+		got, err := Compute(votes, netdoc.FlavorNS, Rules{Authorities: 3, Methods: c.supported})
+		if err != nil || got.Method != c.want {
+			t.Errorf("%v, supported %v: %v, not %d (%v)", c.voted, c.supported, got.Method, c.want, err)
+		}
 	}
-	if _, err := Compute(votes, netdoc.FlavorNS, Rules{Authorities: 3}); err == nil || !strings.Contains(err.Error(), "method") {
-		t.Error(err)
+	if got := Methods048(); !slices.Equal(got, []int{32, 33, 34, 35}) {
+		t.Error(got)
 	}
 }
 
@@ -111,6 +145,8 @@ func TestChooseMethod(t *testing.T) {
 		want  int
 	}{
 		{[][]int{{34, 35}}, 35},
+		{[][]int{Methods, Methods, Methods048()}, 35},
+		{[][]int{Methods, Methods, Methods, Methods048()}, 37},
 		{[][]int{{34, 35}, {34, 35}, {33, 34}}, 34}, // two of three are not more than two thirds
 		{[][]int{{34, 35}, {34, 35}, {34, 35}, {34}}, 35},
 		{[][]int{{34, 34, 34}, {33}}, 1},

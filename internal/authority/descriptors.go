@@ -49,6 +49,9 @@ func (a *Authority) lacking(p peer) (out [][20]byte) {
 		}
 		// What is known of it: the key is judged when it has come.
 		d := &netdoc.RouterDesc{RSA: rs.RSA, Ed: rs.Ed, Addr: rs.Addr, ORPort: rs.ORPort, Published: rs.Published, OnionKey: []byte{}}
+		if isVersion(rs.Version) { // a vote leaves out other parts of a platform, so its version may be empty
+			d.Platform = rs.Version
+		}
 		if a.judge(d, now) == nil {
 			out = append(out, rs.Descriptor)
 		}

@@ -52,3 +52,31 @@ func TestDescriptorsOfOthers(t *testing.T) {
 		}
 	})
 }
+
+// A descriptor that others vote on is not fetched if this authority would refuse the relay's
+// version; what a vote does not say is judged when the descriptor has come.
+func TestVersionsOfOthers(t *testing.T) {
+	identities, signings := keyPool(t, 2048, 2), keyPool(t, 2048, 2)
+	synctest.Test(t, func(t *testing.T) {
+		all, _ := inMemory(t, 2, identities, signings, nil)
+		at, v := all[0].startRound(), new(netdoc.Vote)
+		want := map[[20]byte]bool{}
+		for i, version := range []string{"Tor 0.4.8.23", "Tor 0.4.9.11", "Tor ", "", "Chive 0.1.0"} {
+			rs := netdoc.RouterStatus{Nickname: "r", RSA: [20]byte{byte(i + 1)}, Ed: [32]byte{byte(i + 1)}, Addr: netip.AddrFrom4([4]byte{10, 0, 0, 1}), ORPort: 9001,
+				Published: time.Now(), Descriptor: [20]byte{byte(i)}, Version: version, Flags: netdoc.FlagRunning}
+			want[rs.Descriptor] = i > 0
+			v.Routers = append(v.Routers, rs)
+		}
+		other := all[0].cfg.Network.Authorities[1]
+		all[0].round.votes[other.V3Ident] = v
+		got := all[0].lacking(peer{all[0], other})
+		for _, d := range got {
+			if !want[d] {
+				t.Errorf("the descriptor of a relay of %s would be fetched", v.Routers[d[0]].Version)
+			}
+		}
+		if len(got) != 4 {
+			t.Errorf("%d descriptors would be fetched in the round of %v", len(got), at.start)
+		}
+	})
+}

@@ -339,7 +339,6 @@ func TestUpload(t *testing.T) {
 		a := all[0]
 		good := newTestRelay(t, 0, relayKeys[0], onion)
 		d := good.sign(t)
-		notap := newTestRelay(t, 2, relayKeys[2], nil)
 		private := newTestRelay(t, 3, relayKeys[3], onion)
 		large := *good
 		for range 1000 {
@@ -361,7 +360,6 @@ func TestUpload(t *testing.T) {
 			{"no text", []byte{0xff, 0xfe}, 400},
 			{"changed", bytes.Replace(d.Text, []byte("Linux"), []byte("linux"), 1), 400},
 			{"rejected", bad.sign(t).Text, 400},
-			{"without a TAP key", notap.sign(t).Text, 400},
 			{"of the future", late.Text, 400},
 			{"too large", large.sign(t).Text, 400},
 			{"good", d.Text, 200},

@@ -39,7 +39,7 @@ func (a *Authority) compute() ([]byte, error) {
 	if !running {
 		return nil, fault.New(fault.Directory, "no authority votes on the Running flag: a consensus would have no relays")
 	}
-	rules := Rules{Authorities: len(a.cfg.Network.Authorities), NoSRV: a.cfg.NoSharedRandom, FreshSRV: a.sr.Fresh}
+	rules := Rules{Authorities: len(a.cfg.Network.Authorities), Methods: a.cfg.Methods, NoSRV: a.cfg.NoSharedRandom, FreshSRV: a.sr.Fresh}
 	var pending []*netdoc.Consensus
 	for _, f := range []netdoc.Flavor{netdoc.FlavorNS, netdoc.FlavorMicrodesc} {
 		c, err := Compute(votes, f, rules)
@@ -51,6 +51,9 @@ func (a *Authority) compute() ([]byte, error) {
 			return nil, err
 		}
 		pending = append(pending, c)
+	}
+	if theirs, ours := chooseMethod(votes), pending[0].Method; theirs != ours {
+		a.log.Warn("the votes choose a consensus method that this authority does not support, so it uses its newest: an upgrade may help", "chosen", theirs, "used", ours)
 	}
 	r.pending = pending
 	own := netdoc.Detach(pending[0], pending[1]).Append(nil)

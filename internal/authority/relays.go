@@ -266,10 +266,13 @@ func (a *Authority) judge(d *netdoc.RouterDesc, now time.Time) error {
 		return fault.New(fault.Refused, "your clock is set too far in the future, or your timezone is not correct")
 	case d.Published.Before(now.Add(-maxAge)):
 		return fault.New(fault.Refused, "the descriptor is expired, or your clock is too far in the past")
-	case d.OnionKey == nil:
-		return fault.New(fault.Refused, "missing TAP key in descriptor, which consensus methods up to %d need", Methods[len(Methods)-1])
+	case d.OnionKey == nil && a.newestMethod() < netdoc.NoTAPMethod:
+		return fault.New(fault.Refused, "missing TAP key in descriptor, which consensus methods up to %d need", a.newestMethod())
 	case d.ORPort == 0:
 		return fault.New(fault.Refused, "no ORPort")
+	}
+	if err := checkPlatform(d.Platform); err != nil {
+		return err
 	}
 	if a.cfg.Accept.AllowPrivateAddresses {
 		return nil

@@ -5,7 +5,37 @@ import (
 	"encoding/hex"
 	"strconv"
 	"strings"
+
+	"github.com/chivenet/chive/internal/fault"
 )
+
+// oldestTor is the oldest release of C tor whose relays are accepted, C tor's
+// default: the 0.4.8 series cannot use microdescriptors without TAP keys.
+const oldestTor = "0.4.9.1-alpha"
+
+// checkPlatform says why relays of this platform line are refused. Lines that do
+// not begin as C tor's are of other programs, and not judged.
+func checkPlatform(platform string) error {
+	if !strings.HasPrefix(platform, "Tor ") {
+		return nil
+	}
+	w := strings.Fields(platform)[1:]
+	if len(w) > 1 && (strings.HasPrefix(w[1], "(r") || strings.HasPrefix(w[1], "(git-")) {
+		w[0] += " " + w[1]
+	}
+	if len(w) == 0 || !isVersion(w[0]) {
+		return fault.New(fault.Refused, "malformed platform string")
+	}
+	if compareVersions(w[0], oldestTor) < 0 {
+		return fault.New(fault.Refused, "the Tor version is insecure or unsupported: %s is the oldest that is accepted; please upgrade", oldestTor)
+	}
+	return nil
+}
+
+func isVersion(s string) bool {
+	_, ok := parseVersion(s)
+	return ok
+}
 
 // version is a Tor version (version-spec), such as "Tor 0.4.9.11" or
 // "0.4.9.1-alpha-dev (git-0123abcd)".

@@ -16,12 +16,13 @@ import (
 	"github.com/chivenet/chive/internal/protover"
 )
 
-// The recommended and required protocols, the same as C tor 0.4.9's.
+// The recommended and required protocols, the same as C tor 0.4.9.15's. Desc=3 and
+// Microdesc=3 are documents without TAP keys, Relay=6 is Counter Galois Onion.
 const (
-	recommendedClient = "Cons=2 Desc=2 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4 HSRend=2 Link=4-5 Microdesc=2 Relay=2-4"
-	recommendedRelay  = "Cons=2 Desc=2 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4-5 HSRend=2 Link=4-5 LinkAuth=3 Microdesc=2 Relay=2-4"
-	requiredClient    = "Cons=2 Desc=2 FlowCtrl=1 Link=4 Microdesc=2 Relay=2"
-	requiredRelay     = recommendedRelay
+	recommendedClient = "Cons=2 Desc=2-4 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4 HSRend=2 Link=4-5 Microdesc=2-3 Relay=2-6"
+	recommendedRelay  = "Cons=2 Desc=2-4 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4-5 HSRend=2 Link=4-5 LinkAuth=3 Microdesc=2-3 Relay=2-6"
+	requiredClient    = "Cons=2 Desc=2-3 FlowCtrl=1 Link=4 Microdesc=2-3 Relay=2"
+	requiredRelay     = "Cons=2 Desc=2-3 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4-5 HSRend=2 Link=4-5 LinkAuth=3 Microdesc=2-3 Relay=2-6"
 )
 
 // makeVote makes and signs this authority's vote for a round.
@@ -251,7 +252,10 @@ func (r *relay) madeOf(methods []int) *made {
 	}
 	r.made = &made{policy: r.desc.Policy.Summarize(false)}
 	for _, n := range methods {
-		text, digest := netdoc.MakeMicrodesc(r.desc, n)
+		text, digest, ok := netdoc.MakeMicrodesc(r.desc, n)
+		if !ok {
+			continue // a consensus of this method does not list the relay for clients
+		}
 		last := len(r.made.micro) - 1
 		if last < 0 || r.made.micro[last].digest != digest {
 			r.made.micro = append(r.made.micro, microdesc{text: text, digest: digest})

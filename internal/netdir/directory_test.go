@@ -41,6 +41,26 @@ func ctor(t testing.TB) *Directory {
 	return d
 }
 
+// Microdescriptors without TAP keys make a directory as others do.
+func TestDirectoryWithoutTAPKeys(t *testing.T) {
+	var l Loader
+	d, _, err := l.Consensus(read(t, "ctor15/consensus-microdesc"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, _, err = l.Microdescs(d, read(t, "ctor15/microdescs"), nil); err != nil {
+		t.Fatal(err)
+	}
+	if u := d.Usability(); d.Len() != 8 || len(d.MissingMicrodescs()) != 0 || u.Have != u.Want || u.Path != 1 {
+		t.Errorf("%d relays, %d without a microdescriptor, %+v", d.Len(), len(d.MissingMicrodescs()), u)
+	}
+	for r := range d.All() {
+		if md := r.Target(); md.Ntor.IsZero() || md.Ed.IsZero() {
+			t.Errorf("%s: %+v", r.Nickname(), md)
+		}
+	}
+}
+
 func byName(t testing.TB, d *Directory, name string) Relay {
 	t.Helper()
 	for r := range d.All() {

@@ -12,6 +12,9 @@ func TestMakeDiff(t *testing.T) {
 		{"ctor/consensus-microdesc-old", "ctor/consensus-microdesc"},
 		{"ctor/consensus-microdesc", "ctor/consensus-microdesc-old"},
 		{"ctor/consensus-microdesc", "ctor/consensus-microdesc"},
+		{"ctor15/consensus-microdesc-old", "ctor15/consensus-microdesc"},
+		{"ctor15/consensus-ns", "ctor15/consensus-ns-old"},
+		{"ctor/consensus-microdesc", "ctor15/consensus-microdesc"},
 		{"ctor/consensus-microdesc", "arti/chutney/cached-microdesc-consensus"},
 		{"arti/chutney/cached-consensus", "ctor/consensus-ns"},
 	} {

@@ -9,20 +9,28 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// familyIDsMethod is the first consensus method with family keys in
-// microdescriptors.
-const familyIDsMethod = 35
+// The consensus methods from which microdescriptors change.
+const (
+	familyIDsMethod = 35 // family keys
+	// NoTAPMethod is the first consensus method that makes a microdescriptor of a
+	// descriptor without a TAP key.
+	NoTAPMethod   = 36
+	compactMethod = 37 // neither TAP keys nor family lists, whatever the descriptor has
+)
 
 // MakeMicrodesc returns the microdescriptor of a relay and its digest, in the
 // form of consensus method 32 and later (dir-spec, "computing
-// microdescriptors").
-func MakeMicrodesc(d *RouterDesc, method int) ([]byte, [32]byte) {
+// microdescriptors"). Not ok: this method makes none of this descriptor.
+func MakeMicrodesc(d *RouterDesc, method int) (text []byte, digest [32]byte, ok bool) {
+	if d.OnionKey == nil && method < NoTAPMethod {
+		return nil, digest, false
+	}
 	b := appendLine(nil, microStart)
-	if d.OnionKey != nil {
+	if d.OnionKey != nil && method < compactMethod {
 		b = AppendObject(b, rsaKeyObject, d.OnionKey)
 	}
 	b = appendLine(b, "ntor-onion-key", d.Ntor.String())
-	if len(d.Family) > 0 {
+	if len(d.Family) > 0 && method < compactMethod {
 		b = appendLine(b, "family", canonicalFamily(d.Family, d.RSA)...)
 	}
 	if method >= familyIDsMethod && len(d.FamilyIDs) > 0 {
@@ -41,7 +49,7 @@ func MakeMicrodesc(d *RouterDesc, method int) ([]byte, [32]byte) {
 		b = appendLine(b, "p6", d.Policy6.String())
 	}
 	b = appendLine(b, "id", "ed25519", d.Ed.String())
-	return b, sha256.Sum256(b)
+	return b, sha256.Sum256(b), true
 }
 
 // canonicalFamily writes a family's members in a canonical form: fingerprints in

@@ -91,7 +91,7 @@ func TestRealConsensuses(t *testing.T) {
 
 // What C tor 0.4.9 wrote, Chive writes byte for byte.
 func TestConsensusRoundTrip(t *testing.T) {
-	for _, name := range []string{"ctor/consensus-microdesc", "ctor/consensus-ns"} {
+	for _, name := range []string{"ctor/consensus-microdesc", "ctor/consensus-ns", "ctor15/consensus-microdesc", "ctor15/consensus-ns"} {
 		doc := read(t, name)
 		c, err := ParseConsensus(doc, nil, nil)
 		if err != nil {
@@ -230,7 +230,7 @@ func TestRealMicrodescs(t *testing.T) {
 }
 
 func TestMicrodescRoundTrip(t *testing.T) {
-	for _, name := range []string{"ctor/microdescs", "arti/chutney/cached-microdescs.new"} {
+	for _, name := range []string{"ctor/microdescs", "ctor15/microdescs", "arti/chutney/cached-microdescs.new"} {
 		n := 0
 		ParseMicrodescs(read(t, name), nil, func(md *Microdesc, text []byte, err error) {
 			if err != nil {
@@ -259,6 +259,8 @@ func TestMicrodescRoundTrip(t *testing.T) {
 func TestDiffs(t *testing.T) {
 	for _, f := range [][3]string{
 		{"ctor/consensus-microdesc-old", "ctor/diff", "ctor/consensus-microdesc"},
+		{"ctor15/consensus-microdesc-old", "ctor15/diff-microdesc", "ctor15/consensus-microdesc"},
+		{"ctor15/consensus-ns-old", "ctor15/diff-ns", "ctor15/consensus-ns"},
 		{"arti/consdiff/consensus1.txt", "arti/consdiff/diff1.txt", "arti/consdiff/consensus2.txt"},
 	} {
 		from, diff, to := read(t, f[0]), read(t, f[1]), read(t, f[2])

@@ -57,6 +57,7 @@ var Authority = Table{
 		{Key: "param", Field: "Params", Help: "vote for a consensus parameter: `NAME=NUMBER`"},
 		{Key: "client-versions", Field: "ClientVersions", Help: "`VERSIONS` of clients to recommend, between commas"},
 		{Key: "server-versions", Field: "ServerVersions", Help: "`VERSIONS` of relays to recommend, between commas"},
+		{Key: "support-048-clients", Field: "Support048Clients", Help: "serve clients of C tor 0.4.8: relays without a TAP key are refused, and consensus methods over 35 not used"},
 		{Key: "wait-for-relays", Field: "WaitForRelays", Bounds: Bounds{0, 1 << 20}, Help: "hold the first vote back until this `NUMBER` of relays is known"},
 	}},
 	{"Relays", []Option{

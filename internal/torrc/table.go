@@ -158,6 +158,7 @@ var translated = []Option{
 	{Name: "RecommendedClientVersions", Role: Authority, Key: "client-versions", read: names},
 	{Name: "RecommendedServerVersions", Role: Authority, Key: "server-versions", read: names},
 	{Name: "AuthDirHasIPv6Connectivity", Role: Authority, Key: "ipv6", read: yesNo},
+	{Name: "AuthDirSupport048Clients", Role: Authority, Key: "support-048-clients", read: yesNo},
 
 	{Name: "HiddenServiceDir", Role: Onion, Key: "key-dir", Why: "begins a table `[[onion]]`"},
 	{Name: "HiddenServicePort", Role: Onion, Key: "port", read: onionPort, Why: "`80 127.0.0.1:8080` is `80=127.0.0.1:8080`; a port has one target"},
