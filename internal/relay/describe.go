@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -22,6 +23,10 @@ func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, 
 	live := r.live.Load()
 	keys := r.keys.Desc()
 	keys.FamilyCerts = live.family.certs(keys.Ed, now)
+	directory := r.publisher.directory()
+	if !publishTAP(directory) {
+		keys.Onion = nil
+	}
 	extra, err := (&netdoc.ExtraInfo{Nickname: r.cfg.Nickname, Published: now, Stats: r.bandwidth.stats()}).Sign(rand.Reader, keys, now)
 	if err != nil {
 		return nil, nil, fault.New(fault.KindOf(err), "extra-info document: %w", err)
@@ -40,7 +45,7 @@ func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, 
 		BandwidthRate: rate, BandwidthBurst: burst, BandwidthObserved: min(r.bandwidth.Observed(), rate),
 		HasExtraInfo: true, ExtraInfo: extra.Digest, ExtraInfoSHA256: extra.SHA256,
 		TunnelledDir: r.cache != nil, HSDir: r.cache != nil, CachesExtraInfo: r.cache != nil && r.cfg.ExtraInfo,
-		Contact: live.cfg.Contact, Family: r.familyList(live.family),
+		Contact: live.cfg.Contact, Family: familyList(directory, live.family),
 		Policy: only4(policy), Policy6: policy.Summarize(true),
 	}
 	for _, a := range addrs {
@@ -59,12 +64,19 @@ func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, 
 }
 
 // familyList returns the family members for the descriptor: none if the consensus
-// says that family keys are enough.
-func (r *Relay) familyList(f *family) []string {
-	if d := r.dirs.Directory(); d != nil && d.Param("publish-family-list", 1, 0, 1) == 0 {
+// says that family keys are enough. The directory d may be nil.
+func familyList(d *netdir.Directory, f *family) []string {
+	if d != nil && d.Param("publish-family-list", 1, 0, 1) == 0 {
 		return nil
 	}
 	return f.list
+}
+
+// publishTAP reports whether the descriptor has a TAP key, which nobody uses: until
+// the consensus says that authorities do without, they may refuse a descriptor that
+// lacks one (param-spec, "publish-dummy-tap-key"). The directory d may be nil.
+func publishTAP(d *netdir.Directory) bool {
+	return d == nil || d.Param("publish-dummy-tap-key", 1, 0, 1) == 1
 }
 
 // maxDescriptor is the largest descriptor that C tor's authorities accept, in

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chivenet/chive/internal/dirclient"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/testvec/dirgen"
 )
 
@@ -111,6 +112,36 @@ func TestPublishUnlisted(t *testing.T) {
 			synctest.Wait()
 			if (r.desc.Load() == first) != listed {
 				t.Errorf("listed: %v, replaced: %v", listed, r.desc.Load() != first)
+			}
+		})
+	}
+}
+
+// TestPublishTAPKey: the descriptor has a TAP key until the consensus says that it shall
+// have none.
+func TestPublishTAPKey(t *testing.T) {
+	for _, c := range []struct {
+		params netdoc.Params
+		want   bool
+	}{{nil, true}, {netdoc.Params{{Name: "publish-dummy-tap-key", Value: 1}}, true}, {netdoc.Params{{Name: "publish-dummy-tap-key", Value: 0}}, false}} {
+		made, err := dirgen.New(dirgen.Options{Relays: 3, Authorities: 1, Params: c.params})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := made.Directory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var have *netdir.Directory // none at first
+		publishing(t, func(*Relay) *netdir.Directory { return have }, func(t *testing.T, r *Relay) {
+			if r.desc.Load().OnionKey == nil {
+				t.Error("no TAP key before the first consensus")
+			}
+			have = d
+			time.Sleep(republish + uploadRetryMax + 2*time.Minute)
+			synctest.Wait()
+			if got := r.desc.Load().OnionKey != nil; got != c.want {
+				t.Errorf("%v: a TAP key: %v", c.params, got)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	mrand "math/rand/v2"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/chivenet/chive/internal/ident"
@@ -27,6 +28,7 @@ type Options struct {
 	Seed        uint64        // of everything but the keys' bits
 	ValidAfter  time.Time     // 2026-01-01 00:00:00 UTC
 	Interval    time.Duration // an hour; the consensus is valid for three
+	Params      netdoc.Params // of the consensus, besides its own
 }
 
 // Net is a made-up network with its documents.
@@ -52,7 +54,7 @@ type authority struct {
 type madeRelay struct {
 	status netdoc.RouterStatus
 	md     netdoc.Microdesc
-	tap    []byte
+	tap    []byte // nil: none
 }
 
 // New makes a network. Keys are of 1024 bits: they guard nothing.
@@ -186,7 +188,7 @@ func (n *Net) preamble(validAfter time.Time) netdoc.Preamble {
 		panic(err) // the text is right there
 	}
 	p := netdoc.Preamble{
-		Flavor: netdoc.FlavorMicrodesc, Method: 35,
+		Flavor: netdoc.FlavorMicrodesc, Method: netdoc.NoTAPMethod,
 		Lifetime:  netdoc.Lifetime{ValidAfter: validAfter, FreshUntil: validAfter.Add(n.Interval), ValidUntil: validAfter.Add(3 * n.Interval)},
 		VoteDelay: 5 * time.Minute, DistDelay: 5 * time.Minute,
 		ClientVersions: "0.4.9.11", ServerVersions: "0.4.9.11",
@@ -194,6 +196,8 @@ func (n *Net) preamble(validAfter time.Time) netdoc.Preamble {
 		RecommendedClient: need, RecommendedRelay: need, RequiredClient: need, RequiredRelay: need,
 		Params: netdoc.Params{{Name: "cc_alg", Value: 2}, {Name: "guard-n-primary-guards-to-use", Value: 2}},
 	}
+	p.Params = append(p.Params, n.Params...)
+	slices.SortFunc(p.Params, func(a, b netdoc.Param) int { return strings.Compare(a.Name, b.Name) })
 	for i, a := range n.auths {
 		p.Sources = append(p.Sources, netdoc.DirSource{Nickname: fmt.Sprintf("auth%d", i), Identity: a.cert.Identity, Hostname: "192.0.2.1", Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), ORPort: 9001, Contact: "nobody"})
 	}

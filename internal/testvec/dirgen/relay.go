@@ -61,6 +61,9 @@ func (n *Net) addRelay() {
 	n.fill(r.md.Ed[:])
 	r.tap = make([]byte, 140)
 	n.fill(r.tap)
+	if n.made%2 == 0 { // no TAP key: while the network changes, both forms occur
+		r.tap = nil
+	}
 	if n.chance(0.45) {
 		var a [16]byte
 		n.fill(a[:])
