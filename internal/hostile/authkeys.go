@@ -69,6 +69,9 @@ var authNet = sync.OnceValues(func() (*authKeys, error) {
 			return nil, err
 		}
 		d := netdoc.DescKeys{Identity: identity, Ed: master.Public(), Signing: signing, Onion: onion, NtorSecret: [32]byte{byte(i + 1)}}
+		if i%2 == 1 { // relays of both kinds: with and without a TAP key
+			d.Onion = nil
+		}
 		k.relays[i] = netdoc.NewDescKeys(d, master.Sign, epoch.Add(30*24*time.Hour))
 	}
 	return k, nil

@@ -63,7 +63,7 @@ func makeDirectory(relays []description) (*documents, *netdir.Network, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	need, err := protover.Parse("Cons=2 Desc=2 FlowCtrl=1 Link=4 Microdesc=2 Relay=2")
+	need, err := protover.Parse("Cons=2 Desc=2-3 FlowCtrl=1 Link=4 Microdesc=2-3 Relay=2")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -77,7 +77,7 @@ func makeDirectory(relays []description) (*documents, *netdir.Network, error) {
 	}
 	const flags = netdoc.FlagRunning | netdoc.FlagValid | netdoc.FlagV2Dir | netdoc.FlagFast | netdoc.FlagStable | netdoc.FlagGuard | netdoc.FlagExit
 	c := &netdoc.Consensus{BandwidthWeights: weights, Preamble: netdoc.Preamble{
-		Flavor: netdoc.FlavorMicrodesc, Method: 35,
+		Flavor: netdoc.FlavorMicrodesc, Method: 37, // no TAP keys
 		Lifetime:  netdoc.Lifetime{ValidAfter: now.Add(-time.Minute), FreshUntil: now.Add(12 * time.Hour), ValidUntil: now.Add(36 * time.Hour)},
 		VoteDelay: time.Minute, DistDelay: time.Minute,
 		KnownFlags:        []string{"Authority", "Exit", "Fast", "Guard", "Running", "Stable", "V2Dir", "Valid"},

@@ -27,7 +27,7 @@ import (
 )
 
 // relayProtocols is what the measurement's own relays advertise.
-const relayProtocols = "Cons=2 Desc=2 DirCache=2 FlowCtrl=1-2 Link=4-5 LinkAuth=3 Microdesc=2 Relay=2-6 ChivePQ=1-3,8"
+const relayProtocols = "Cons=2 Desc=2-3 DirCache=2 FlowCtrl=1-2 Link=4-5 LinkAuth=3 Microdesc=2-3 Relay=2-6 ChivePQ=1-3,8"
 
 // description describes a relay process; it is the process's first line of output.
 type description struct {
