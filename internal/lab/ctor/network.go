@@ -58,9 +58,13 @@ type Options struct {
 	// lists them, too.
 	Guests func(ctx context.Context, nw *Network) ([]Guest, error)
 
-	Dir     string       // where the nodes' directories go; default a temporary one, removed by Close
-	TorPath string       // default $CHIVE_TOR, or "tor" in PATH
-	Log     *slog.Logger // progress; default none
+	Dir     string // where the nodes' directories go; default a temporary one, removed by Close
+	TorPath string // default $CHIVE_TOR, or "tor" in PATH
+	// Tors are the paths of other tor programs for some nodes, by role and by
+	// nickname as in Extra: one network can have several releases. WithoutCGO does
+	// not change them.
+	Tors map[string]string
+	Log  *slog.Logger // progress; default none
 }
 
 // Network is a running private network.
@@ -74,7 +78,8 @@ type Network struct {
 	opts       Options
 	owner      int // the process that owns the nodes
 	tor        string
-	relayTor   string // tor, or its copy that does not advertise CGO
+	relayTor   string            // tor, or its copy that does not advertise CGO
+	tors       map[string]string // from Options.Tors, looked up in PATH
 	gencert    string
 	resolvConf string
 	bandwidths string
@@ -323,7 +328,8 @@ func (nw *Network) AddClient(ctx context.Context, dir string, extra ...string) (
 		nw.mu.Unlock()
 		return nil, fault.New(fault.Closed, "add a client: the network is closed")
 	}
-	n := &Node{Name: fmt.Sprintf("added%d", len(nw.added)), Role: Client, tor: nw.tor}
+	n := &Node{Name: fmt.Sprintf("added%d", len(nw.added)), Role: Client}
+	n.tor = nw.torOf(n)
 	err := nw.place(n, 0)
 	if err == nil {
 		nw.added = append(nw.added, n)

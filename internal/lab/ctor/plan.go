@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -91,6 +92,10 @@ func plan(opts Options) (*Network, error) {
 			nw.Nodes = append(nw.Nodes, &Node{Name: fmt.Sprintf("%s%d", Role(role), i), Role: Role(role)})
 		}
 	}
+	if err := nw.findTors(); err != nil {
+		nw.Close()
+		return nil, err
+	}
 	for i, n := range nw.Nodes {
 		if err := nw.place(n, i); err != nil {
 			nw.Close()
@@ -98,6 +103,35 @@ func plan(opts Options) (*Network, error) {
 		}
 	}
 	return nw, nil
+}
+
+// findTors looks up the programs of Options.Tors.
+func (nw *Network) findTors() error {
+	nw.tors = map[string]string{}
+	for key, path := range nw.opts.Tors {
+		if !slices.ContainsFunc(nw.Nodes, func(n *Node) bool { return key == n.Name || key == n.Role.String() }) && key != Client.String() {
+			return fault.New(fault.Config, "a tor for %q, which is neither a role nor a node", key)
+		}
+		tor, _, err := Find(path)
+		if err != nil {
+			return err
+		}
+		nw.tors[key] = tor
+	}
+	return nil
+}
+
+// torOf returns the program that a node runs.
+func (nw *Network) torOf(n *Node) string {
+	for _, key := range []string{n.Name, n.Role.String()} {
+		if tor, ok := nw.tors[key]; ok {
+			return tor
+		}
+	}
+	if n.Role == Client {
+		return nw.tor
+	}
+	return nw.relayTor
 }
 
 // holdOffset chooses the voting offset that keeps the first scheduled vote
@@ -166,9 +200,8 @@ func (nw *Network) prepare(ctx context.Context) error {
 		if err := os.MkdirAll(n.Dir, 0o700); err != nil {
 			return fault.Wrap(fault.Local, err)
 		}
-		n.tor = nw.relayTor
+		n.tor = nw.torOf(n)
 		if n.Role == Client {
-			n.tor = nw.tor
 			return nil
 		}
 		var err error

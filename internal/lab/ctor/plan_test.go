@@ -49,3 +49,42 @@ func TestRelayKeys(t *testing.T) {
 		t.Error("the secret key is not in the expanded, clamped form")
 	}
 }
+
+// TestTors: a node runs the tor that is given for its nickname, else the one for its role.
+func TestTors(t *testing.T) {
+	dir := t.TempDir()
+	program := func(name string) string {
+		path := filepath.Join(dir, name, "tor")
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range []string{path, filepath.Join(dir, name, "tor-gencert")} {
+			if err := os.WriteFile(p, []byte("#!/bin/sh\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return path
+	}
+	usual, auth, one := program("usual"), program("auth"), program("one")
+	opts := Options{TorPath: usual, Tors: map[string]string{"auth": auth, "auth1": one, "exit0": one, "client": one}, Dir: t.TempDir()}
+	nw, err := plan(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nw.Close()
+	for name, want := range map[string]string{"auth0": auth, "auth1": one, "relay0": usual, "exit0": one, "exit1": usual} {
+		if got := nw.torOf(nw.Node(name)); got != want {
+			t.Errorf("%s: %s, not %s", name, got, want)
+		}
+	}
+	if got := nw.torOf(&Node{Name: "added0", Role: Client}); got != one {
+		t.Errorf("an added client: %s", got)
+	}
+	for key, path := range map[string]string{"auth9": one, "relay0": filepath.Join(dir, "nothing")} {
+		opts.Tors = map[string]string{key: path}
+		if nw, err := plan(opts); err == nil {
+			t.Errorf("%s: %s was taken", key, path)
+			nw.Close()
+		}
+	}
+}
