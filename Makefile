@@ -85,6 +85,12 @@ peers:
 peers-tor:
 	.ci/newest-tor bin/peers/tor-newest
 
+# interop-newest runs the tests with C tor as the peer once more, with the newest tor.
+.PHONY: interop-newest
+interop-newest: peers-tor
+	CHIVE_TOR=$(CURDIR)/bin/peers/tor-newest/bin/tor go test -timeout 35m ./interop/...
+	CHIVE_TOR=$(CURDIR)/bin/peers/tor-newest/bin/tor go test -timeout 10m -run 'Ctor|Mixed|TorAuthorities' ./internal/channel ./lab
+
 # demo runs one session of the binary on a private network of C tor's relays.
 demo:
 	CHIVE_INTEROP=1 go test -count 1 -timeout 5m -v -run '^TestCommand$$' ./interop

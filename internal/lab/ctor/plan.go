@@ -251,17 +251,46 @@ func (nw *Network) bandwidthFile(now time.Time) string {
 	return b.String()
 }
 
-// copyWithoutCGO copies the tor binary and changes one byte of the copy: the
-// subprotocol list in its descriptors says Relay=2-4 instead of Relay=2-6.
+// copyWithoutCGO copies the tor binary and changes some bytes of the copy: the subprotocol list
+// in its descriptors says Relay=2-4 instead of Relay=2-6, and so do the lists for which an
+// authority votes. (0.4.9.15 and later require Relay=2-6 of relays.) If tor is the
+// script that .ci/newest-tor writes, the script runs the copy.
 func (nw *Network) copyWithoutCGO() error {
 	bin, err := os.ReadFile(nw.tor)
 	if err != nil {
 		return fault.Wrap(fault.Local, err)
 	}
-	const full, less = "Padding=2 Relay=2-6\x00", "Padding=2 Relay=2-4\x00"
-	if n := bytes.Count(bin, []byte(full)); n != 1 {
-		return fault.New(fault.Local, "%s has the subprotocol list %d times, not once: cannot make a relay without CGO of it", nw.tor, n)
+	script := bytes.HasPrefix(bin, []byte("#!"))
+	if script {
+		if bin, err = programOf(nw.tor, bin); err != nil {
+			return err
+		}
 	}
-	nw.relayTor = filepath.Join(nw.Dir, "tor-without-cgo")
-	return fault.Wrap(fault.Local, os.WriteFile(nw.relayTor, bytes.Replace(bin, []byte(full), []byte(less), 1), 0o700))
+	const full, less = "Relay=2-6\x00", "Relay=2-4\x00"
+	if !bytes.Contains(bin, []byte("Padding=2 "+full)) {
+		return fault.New(fault.Local, "%s does not have the subprotocol list: cannot make a relay without CGO of it", nw.tor)
+	}
+	copied := filepath.Join(nw.Dir, "tor-without-cgo")
+	if err := os.WriteFile(copied, bytes.ReplaceAll(bin, []byte(full), []byte(less)), 0o700); err != nil {
+		return fault.Wrap(fault.Local, err)
+	}
+	if nw.relayTor = copied; script {
+		nw.relayTor += ".sh"
+		text := fmt.Sprintf("#!/bin/sh\nCHIVE_TOR_PROGRAM=%q exec %q \"$@\"\n", copied, nw.tor)
+		return fault.Wrap(fault.Local, os.WriteFile(nw.relayTor, []byte(text), 0o700))
+	}
+	return nil
+}
+
+// programOf returns the program that a script of .ci/newest-tor runs.
+func programOf(path string, script []byte) ([]byte, error) {
+	if !bytes.Contains(script, []byte("${CHIVE_TOR_PROGRAM-")) {
+		return nil, fault.New(fault.Local, "%s is a script, and no one of make peers-tor: cannot make a relay without CGO of it", path)
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, fault.Wrap(fault.Local, err)
+	}
+	bin, err := os.ReadFile(filepath.Join(filepath.Dir(filepath.Dir(real)), "root/usr/bin/tor"))
+	return bin, fault.Wrap(fault.Local, err)
 }
