@@ -49,14 +49,14 @@ func (an *authorityNet) noWarnings(names ...string) {
 	an.t.Helper()
 	for _, n := range names {
 		text := an.log(n)
-		role := strings.TrimRight(n, "0123456789")
+		role := strings.TrimPrefix(strings.TrimRight(n, "0123456789"), "new")
 		expected, ok := expectedWarnings[role]
 		if !ok {
 			an.t.Fatalf("%s: not a role", n)
 		}
 		turns := 0
 		if role != "client" {
-			turns = ctor.Turns(an.log("client"), an.fingerprint(n))
+			turns = ctor.Turns(an.log("client")+an.log("newclient"), an.fingerprint(n))
 		}
 		for _, w := range ctor.Warnings(text, turns) {
 			if !slices.ContainsFunc(expected, func(e string) bool { return strings.Contains(w, e) }) {
@@ -128,12 +128,15 @@ func fetchChecked(t *testing.T, who string, dial func(ctx context.Context, netwo
 }
 
 // useCTor bootstraps a C tor client on the network.
-func (an *authorityNet) useCTor() {
+func (an *authorityNet) useCTor() { an.useCTorAs("client") }
+
+// useCTorAs does so with a client of that name.
+func (an *authorityNet) useCTorAs(name string) {
 	port := freePort(an.t)
-	an.startTor("client", []string{fmt.Sprintf("SocksPort 127.0.0.1:%d", port)})
-	an.await("C tor client's bootstrap", patience, func() bool { return strings.Contains(an.log("client"), "Bootstrapped 100%") })
+	an.startTor(name, []string{fmt.Sprintf("SocksPort 127.0.0.1:%d", port)})
+	an.await("C tor client's bootstrap", patience, func() bool { return strings.Contains(an.log(name), "Bootstrapped 100%") })
 	fetchChecked(an.t, "C tor", socksclient.Dialer{Proxy: fmt.Sprintf("127.0.0.1:%d", port)}.DialContext)
-	an.noWarnings("client")
+	an.noWarnings(name)
 }
 
 // useChive bootstraps a Chive client on the network.

@@ -125,22 +125,27 @@ func measurements(v *netdoc.Vote) map[ident.RSAID]uint32 {
 }
 
 // The authorities agree with each consensus method that C tor knows: Chive's
-// authorities vote for one only, and C tor's follows.
+// authorities vote for one only, and C tor's follows. The methods that need the newest
+// tor are TestMixedMethods/36 and /37.
 func TestMixedMethods(t *testing.T) {
 	needPrograms(t)
 	if os.Getenv("CHIVE_LONG") == "" {
 		t.Skip("SKIPPED, NOTHING WAS TESTED: it takes a minute, and package authority has what it found as vectors; CHIVE_LONG=1 runs it")
 	}
-	for _, method := range authority.Methods[:len(authority.Methods)-1] { // TestMixedAuthorities uses the last
+	for _, method := range authority.Methods {
 		t.Run(fmt.Sprint(method), func(t *testing.T) {
 			const pack = "tor 0.4.9.11 https://example.com/tor.tar.gz sha256=0123"
-			an := newAuthorityNet(t, 3, 1, 6, "", func(c *authority.Config) {
+			name := "ctor0"
+			if method >= netdoc.NoTAPMethod {
+				name = "newctor0"
+			}
+			an := newNamedAuthorityNet(t, 3, []string{name}, nil, 6, "", func(c *authority.Config) {
 				c.Methods, c.Packages = []int{method}, []string{pack}
 			})
 			an.startRelays(3, 2)
-			an.await("C tor to publish what all sign", patience, func() bool { return an.agreed(3, 4) && an.sameAsCTor("ctor0") })
+			an.await("C tor to publish what all sign", patience, func() bool { return an.agreed(3, 4) && an.sameAsCTor(name) })
 			if dir := os.Getenv("CHIVE_KEEP"); dir != "" {
-				keep(t, filepath.Join(an.dir, "ctor0"), filepath.Join(dir, fmt.Sprintf("method%d", method)))
+				keep(t, filepath.Join(an.dir, name), filepath.Join(dir, fmt.Sprintf("method%d", method)))
 			}
 			c, err := netdoc.ParseConsensus(an.chive[0].Consensus(netdoc.FlavorMicrodesc), nil, nil)
 			if err != nil {
@@ -150,7 +155,7 @@ func TestMixedMethods(t *testing.T) {
 			if c.Method != method || (len(c.Packages) == 1) != (method < 34) || hidden != (method >= 33) {
 				t.Errorf("method %d, packages %q, published %v", c.Method, c.Packages, hidden)
 			}
-			an.noWarnings("relay0", "relay1", "relay2", "exit0", "exit1", "ctor0")
+			an.noWarnings("relay0", "relay1", "relay2", "exit0", "exit1", name)
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,6 +33,7 @@ import (
 type authorityNet struct {
 	t     *testing.T
 	tor   string
+	newer string // the tor of nodes whose names begin with "new"; empty: there are none
 	dir   string
 	net   *netdir.Network
 	chive []*authority.Authority
@@ -62,9 +64,24 @@ func freePort(t *testing.T) uint16 {
 // change, and m of C tor.
 func newAuthorityNet(t *testing.T, n, m, relays int, bwFile string, change ...func(*authority.Config)) *authorityNet {
 	t.Helper()
+	var names []string
+	for i := range m {
+		names = append(names, fmt.Sprintf("ctor%d", i))
+	}
+	return newNamedAuthorityNet(t, n, names, nil, relays, bwFile, change...)
+}
+
+// newNamedAuthorityNet does so with C tor authorities of these names, whose
+// configurations have some more lines. Those named "new..." are of the newest tor.
+func newNamedAuthorityNet(t *testing.T, n int, names, torrc []string, relays int, bwFile string, change ...func(*authority.Config)) *authorityNet {
+	t.Helper()
 	tor, gencert, err := ctor.Find("")
 	labtest.Need(t, "C tor", err)
-	an := &authorityNet{t: t, tor: tor, dir: t.TempDir(), net: &netdir.Network{Name: "authorities"}, published: map[string][]*netdoc.Consensus{}}
+	newer := ""
+	if slices.ContainsFunc(names, isNewer) {
+		newer = labtest.NewestTor(t)
+	}
+	an := &authorityNet{t: t, tor: tor, newer: newer, dir: t.TempDir(), net: &netdir.Network{Name: "authorities"}, published: map[string][]*netdoc.Consensus{}}
 	an.net.Testing.AllowPrivateAddresses = true
 	var cfgs []authority.Config
 	for i := range n {
@@ -94,7 +111,7 @@ func newAuthorityNet(t *testing.T, n, m, relays int, bwFile string, change ...fu
 		for _, f := range change {
 			f(&cfg)
 		}
-		if n+m == 1 {
+		if n+len(names) == 1 {
 			cfg.Schedule.InitialInterval, cfg.Schedule.InitialVoteDelay, cfg.Schedule.InitialDistDelay = time.Second, 200*time.Millisecond, 200*time.Millisecond
 		}
 		identity, err := authority.GenerateIdentity(rand.Reader)
@@ -111,8 +128,8 @@ func newAuthorityNet(t *testing.T, n, m, relays int, bwFile string, change ...fu
 		cfgs = append(cfgs, cfg)
 	}
 	var torrcs []func()
-	for i := range m {
-		torrcs = append(torrcs, an.prepareTorAuthority(gencert, fmt.Sprintf("ctor%d", i), bwFile))
+	for _, name := range names {
+		torrcs = append(torrcs, an.prepareTorAuthority(gencert, name, bwFile, torrc))
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
@@ -142,7 +159,7 @@ func (an *authorityNet) add(a netdir.Authority) {
 
 // prepareTorAuthority makes a C tor authority's keys, and returns the function
 // that starts it.
-func (an *authorityNet) prepareTorAuthority(gencert, name, bwFile string) func() {
+func (an *authorityNet) prepareTorAuthority(gencert, name, bwFile string, torrc []string) func() {
 	t := an.t
 	orPort, dirPort := freePort(t), freePort(t)
 	dir := filepath.Join(an.dir, name)
@@ -168,7 +185,7 @@ func (an *authorityNet) prepareTorAuthority(gencert, name, bwFile string) func()
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(an.tor, "--defaults-torrc", "/nonexistent", "-f", empty, "--DataDirectory", dir, "--ORPort", fmt.Sprint(orPort), "--Nickname", name, "--list-fingerprint", "--hush").Output()
+	out, err := exec.Command(an.torOf(name), "--defaults-torrc", "/nonexistent", "-f", empty, "--DataDirectory", dir, "--ORPort", fmt.Sprint(orPort), "--Nickname", name, "--list-fingerprint", "--hush").Output()
 	if err != nil {
 		t.Fatalf("tor --list-fingerprint: %v", err)
 	}
@@ -189,8 +206,19 @@ func (an *authorityNet) prepareTorAuthority(gencert, name, bwFile string) func()
 		if bwFile != "" {
 			lines = append(lines, "V3BandwidthsFile "+bwFile)
 		}
-		an.startTor(name, lines)
+		an.startTor(name, append(lines, torrc...))
 	}
+}
+
+// isNewer reports whether the newest tor runs a node of this name.
+func isNewer(name string) bool { return strings.HasPrefix(name, "new") }
+
+// torOf returns the program of a node.
+func (an *authorityNet) torOf(name string) string {
+	if isNewer(name) {
+		return an.newer
+	}
+	return an.tor
 }
 
 // relayLines returns a relay's torrc lines. The relay resolves no names here, and
@@ -219,7 +247,7 @@ func (an *authorityNet) startTor(name string, lines []string) {
 	if err := os.WriteFile(rc, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(an.tor, "--defaults-torrc", "/nonexistent", "-f", rc, "--hush")
+	cmd := exec.Command(an.torOf(name), "--defaults-torrc", "/nonexistent", "-f", rc, "--hush")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -247,11 +275,14 @@ func (an *authorityNet) await(what string, limit time.Duration, f func() bool) {
 	await(an.t, what, limit, f)
 }
 
-func (an *authorityNet) startRelays(relays, exits int) {
+func (an *authorityNet) startRelays(relays, exits int) { an.startNamedRelays("", relays, exits) }
+
+// startNamedRelays starts relays and exits of C tor whose names begin with prefix.
+func (an *authorityNet) startNamedRelays(prefix string, relays, exits int) {
 	for i := range relays + exits {
-		name, policy := fmt.Sprintf("relay%d", i), []string{"ExitRelay 0", "ExitPolicy reject *:*"}
+		name, policy := fmt.Sprintf("%srelay%d", prefix, i), []string{"ExitRelay 0", "ExitPolicy reject *:*"}
 		if i >= relays {
-			name = fmt.Sprintf("exit%d", i-relays)
+			name = fmt.Sprintf("%sexit%d", prefix, i-relays)
 			policy = []string{"ExitRelay 1", "ExitPolicy accept *:*", "ExitPolicyRejectPrivate 0", "ExitPolicyRejectLocalInterfaces 0"}
 		}
 		keys := filepath.Join(an.dir, name, "keys")

@@ -4,5 +4,6 @@
 // process, and observes the client from outside: at the target, at the relays'
 // control ports, and in the kernel's list of its connections.
 //
-// Without tor the tests are skipped; with CHIVE_INTEROP=1 that is a failure.
+// Without tor the tests are skipped; with CHIVE_INTEROP=1 that is a failure. Some need the
+// newest release besides the usual one: CHIVE_TOR_NEWEST names its tor.
 package interop

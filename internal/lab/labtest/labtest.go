@@ -3,6 +3,7 @@ package labtest
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"testing"
@@ -26,6 +27,22 @@ func Need(t testing.TB, what string, err error) {
 		t.Fatalf("%s: %v (CHIVE_INTEROP=1 makes this a failure)", what, err)
 	}
 	t.Skipf("SKIPPED, NOTHING WAS TESTED: %s: %v", what, err)
+}
+
+// NewestTor returns the path of the newest release of tor, which CHIVE_TOR_NEWEST
+// names, for tests that need another release than the usual one. Without it, it
+// skips or fails as Need does.
+func NewestTor(t testing.TB) string {
+	t.Helper()
+	path := os.Getenv("CHIVE_TOR_NEWEST")
+	var err error
+	if path == "" {
+		err = errors.New("CHIVE_TOR_NEWEST does not name one")
+	} else {
+		path, _, err = ctor.Find(path)
+	}
+	Need(t, "the newest C tor", err)
+	return path
 }
 
 // Network starts a network of C tor for one test, or skips as Need does.
