@@ -106,6 +106,9 @@ func (an *authorityNet) useStem(detached, bridge []byte) {
 				t.Errorf("%s: nothing of Chive's relay", path)
 			}
 		}
+		if strings.HasPrefix(kind, "microdescriptor") {
+			text = withTAPKeys(t, text, fetch("/tor/keys/all"))
+		}
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -120,4 +123,17 @@ func (an *authorityNet) useStem(detached, bridge []byte) {
 		t.Errorf("stem: %v: %s", err, out)
 	}
 	t.Logf("stem validated %s documents", bytes.TrimSpace(out))
+}
+
+// withTAPKeys puts a key of an authority's certificate into each microdescriptor. Stem 1.8
+// takes none without a TAP key, and C tor's have none since consensus method 37.
+func withTAPKeys(t *testing.T, micro, certs []byte) []byte {
+	t.Helper()
+	const begin, end = "-----BEGIN RSA PUBLIC KEY-----\n", "-----END RSA PUBLIC KEY-----\n"
+	_, key, ok := bytes.Cut(certs, []byte(begin))
+	key, _, ok2 := bytes.Cut(key, []byte(end))
+	if n := bytes.Count(micro, []byte("onion-key\nntor-onion-key ")); !ok || !ok2 || n < 5 {
+		t.Fatalf("%d microdescriptors without a TAP key", n)
+	}
+	return bytes.ReplaceAll(micro, []byte("onion-key\nntor-onion-key "), []byte("onion-key\n"+begin+string(key)+end+"ntor-onion-key "))
 }
