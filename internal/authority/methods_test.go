@@ -1,6 +1,8 @@
 package authority
 
 import (
+	"bytes"
+	"log/slog"
 	"net/netip"
 	"slices"
 	"strings"
@@ -140,6 +142,37 @@ func TestRefusedPlatforms(t *testing.T) {
 		r.desc.Platform = "Tor 0.4.9.15 on Linux"
 		if status, words := all[0].upload(netip.Addr{}, r.sign(t).Text); status != 200 {
 			t.Errorf("%d %s", status, words)
+		}
+	})
+}
+
+// If enough of the others vote for a newer method, an authority of an older configuration
+// says so and computes by its own newest method; the others publish without it.
+func TestOutvotedMethod(t *testing.T) {
+	identities, signings := keyPool(t, 2048, 4), keyPool(t, 2048, 4)
+	key, onion := keyPool(t, 1024, 1)[0], keyPool(t, 1024, 1)[0]
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		all, _ := inMemory(t, 4, identities, signings, func(i int, c *Config) {
+			if i == 3 {
+				c.Methods, c.Log = Methods048(), slog.New(slog.NewTextHandler(&log, nil))
+			}
+		})
+		stop := run(t, all)
+		r := newTestRelay(t, 0, key, onion).sign(t)
+		for _, a := range all {
+			if status, words := a.upload(netip.Addr{}, r.Text); status != 200 {
+				t.Fatal(words)
+			}
+		}
+		time.Sleep(30 * time.Second)
+		stop()
+		c, err := netdoc.ParseConsensus(all[0].Consensus(netdoc.FlavorMicrodesc), nil, nil)
+		if err != nil || c.Method != 37 || len(c.Signatures) != 3 || len(c.Routers) != 1 {
+			t.Errorf("%v: %+v", err, c)
+		}
+		if want := `"consensus method not supported" chosen=37 used=35`; !strings.Contains(log.String(), want) {
+			t.Errorf("no %s in\n%s", want, log.String())
 		}
 	})
 }

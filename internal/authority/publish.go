@@ -53,7 +53,7 @@ func (a *Authority) compute() ([]byte, error) {
 		pending = append(pending, c)
 	}
 	if theirs, ours := chooseMethod(votes), pending[0].Method; theirs != ours {
-		a.log.Warn("the votes choose a consensus method that this authority does not support, so it uses its newest: an upgrade may help", "chosen", theirs, "used", ours)
+		a.log.Warn("consensus method not supported", "chosen", theirs, "used", ours)
 	}
 	r.pending = pending
 	own := netdoc.Detach(pending[0], pending[1]).Append(nil)
