@@ -78,6 +78,36 @@ func (r *releases) signed(n int, authorities []string) int {
 	return c.Method
 }
 
+// sameVotes compares the votes of Chive's first authority and of the last, C tor's, on
+// protocols and microdescriptors. Both know the same methods.
+func (r *releases) sameVotes() {
+	r.t.Helper()
+	r.await("votes on the same descriptors", patience, func() bool {
+		ours, theirs := r.vote(0), r.vote(len(r.net.Authorities)-1)
+		compared := 0
+		for i := range ours.Routers {
+			a := &ours.Routers[i]
+			for j := range theirs.Routers {
+				if b := &theirs.Routers[j]; a.Descriptor == b.Descriptor {
+					compared++
+					if !slices.Equal(a.Microdescs, b.Microdescs) {
+						r.t.Fatalf("%s: microdescriptors %q, not %q", a.Nickname, a.Microdescs, b.Microdescs)
+					}
+				}
+			}
+		}
+		for _, p := range [][2]string{
+			{ours.RecommendedClient.String(), theirs.RecommendedClient.String()}, {ours.RecommendedRelay.String(), theirs.RecommendedRelay.String()},
+			{ours.RequiredClient.String(), theirs.RequiredClient.String()}, {ours.RequiredRelay.String(), theirs.RequiredRelay.String()},
+		} {
+			if p[0] != p[1] {
+				r.t.Fatalf("protocols %s, not %s", p[0], p[1])
+			}
+		}
+		return compared >= len(r.names)
+	})
+}
+
 // use has a client of each kind use the network, and looks for warnings of C tor.
 func (r *releases) use() {
 	r.t.Helper()
@@ -115,6 +145,7 @@ func TestMixedNewestMethod(t *testing.T) {
 	if method := r.signed(2, authorities); method != newest {
 		t.Errorf("method %d", method)
 	}
+	r.sameVotes()
 	// The first descriptors were made before the first consensus. C tor's relays make others
 	// after a minute, when they have measured their bandwidth.
 	without := func(names []string) bool {
@@ -143,5 +174,6 @@ func TestMixedNewestMethod(t *testing.T) {
 	if method := r.signed(2, authorities); method != newest {
 		t.Errorf("without TAP keys: method %d", method)
 	}
+	r.sameVotes()
 	r.use()
 }

@@ -38,6 +38,9 @@ func TestMakeMicrodesc(t *testing.T) {
 				if ok && digest != sha256.Sum256(text) {
 					t.Errorf("%s, method %d: another digest than the text's", d.Nickname, m)
 				}
+				if ok && strings.Contains(string(text), rsaKeyObject) != (d.OnionKey != nil && m < 37) {
+					t.Errorf("%s, method %d: %s", d.Nickname, m, text)
+				}
 				delete(left, string(text))
 			}
 			if d.OnionKey == nil {
