@@ -1,13 +1,18 @@
 package interop
 
 import (
+	"bytes"
+	"crypto/rand"
+	"net/http"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chivenet/chive/internal/authority"
 	"github.com/chivenet/chive/internal/exit"
+	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/relay"
 )
@@ -176,4 +181,33 @@ func TestMixedNewestMethod(t *testing.T) {
 	}
 	r.sameVotes()
 	r.use()
+	r.samePlatforms()
+}
+
+// samePlatforms has Chive's first authority and the last, C tor's, judge relays of many
+// versions. No relay has a TAP key.
+func (r *releases) samePlatforms() {
+	for platform, want := range map[string]bool{
+		"Tor 0.4.8.23 on Linux": false, "Tor 0.4.9.0-alpha-dev on Linux": false, "Tor 0.4.9.1-alpha on Linux": true, "Tor 0.4.9.1-alpha-dev on Linux": true,
+		"Tor  0.4.9.11 on Linux": true, "Tor 0.4.9.15 (git-0123abcd) on Linux": true, "Tor 0.5.0.1-alpha on FreeBSD": true, "Tor 0.3.5.18 (git-0123abcd) on Linux": false,
+		"Tor on Linux": false, "Tor 0.4.9.11 (git-xy) on Linux": false, "Chive 0.1.0 on linux": true, "Arti 1.9.0": true,
+	} {
+		keys, now := oddKeys(r.t, nil), time.Now()
+		keys.Onion = nil
+		d, err := (&netdoc.RouterDesc{Nickname: "odd", Addr: netip.MustParseAddr("127.0.0.1"), ORPort: 9, Published: now, Platform: platform, Proto: "Link=4-5 Relay=2-4",
+			BandwidthRate: 1 << 20, BandwidthBurst: 1 << 20, BandwidthObserved: 1 << 20, Policy: netdoc.ExitPolicy{{Ports: netdoc.AllPorts}}}).Sign(rand.Reader, keys, now)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		for _, a := range []netdir.Authority{r.net.Authorities[0], r.net.Authorities[len(r.net.Authorities)-1]} {
+			res, err := http.Post("http://"+a.DirPort.String()+"/tor/", "text/plain", bytes.NewReader(d.Text))
+			if err != nil {
+				r.t.Fatal(err)
+			}
+			res.Body.Close()
+			if (res.StatusCode == 200) != want {
+				r.t.Errorf("%s, %q: %s", a.Nickname, platform, res.Status)
+			}
+		}
+	}
 }
