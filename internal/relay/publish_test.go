@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"net/netip"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -132,12 +133,12 @@ func TestPublishTAPKey(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var have *netdir.Directory // none at first
-		publishing(t, func(*Relay) *netdir.Directory { return have }, func(t *testing.T, r *Relay) {
+		var have atomic.Pointer[netdir.Directory] // none at first
+		publishing(t, func(*Relay) *netdir.Directory { return have.Load() }, func(t *testing.T, r *Relay) {
 			if r.desc.Load().OnionKey == nil {
 				t.Error("no TAP key before the first consensus")
 			}
-			have = d
+			have.Store(d)
 			time.Sleep(republish + uploadRetryMax + 2*time.Minute)
 			synctest.Wait()
 			if got := r.desc.Load().OnionKey != nil; got != c.want {
