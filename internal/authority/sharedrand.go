@@ -2,6 +2,7 @@ package authority
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha3"
 	"encoding/base64"
 	"encoding/binary"
@@ -156,7 +157,11 @@ func (s *sharedRandom) compute(known []ident.RSAID) *netdoc.SharedRandom {
 			list = append(list, c)
 		}
 	}
-	sort.Slice(list, func(i, j int) bool { return bytes.Compare(list[i].digest(), list[j].digest()) < 0 })
+	// An authority can repeat another's commitment, and later its reveal: all must put the
+	// two into the same order.
+	sort.Slice(list, func(i, j int) bool {
+		return cmp.Or(bytes.Compare(list[i].digest(), list[j].digest()), bytes.Compare(list[i].Identity[:], list[j].Identity[:])) < 0
+	})
 	h := sha3.New256()
 	for _, c := range list {
 		h.Write([]byte(c.Identity.String() + c.Reveal))
