@@ -34,7 +34,7 @@ type Authority struct {
 	mu sync.Mutex // guards what follows
 	// relays
 	relays    map[ident.RSAID]*relay
-	listed    map[ident.RSAID]bool // by the consensus published last
+	listed    listing // the relays of the consensus published last
 	tests     tests
 	uploaders uploaders
 	pins      pins

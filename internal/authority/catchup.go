@@ -6,7 +6,6 @@ import (
 
 	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -133,15 +132,4 @@ func (a *Authority) adopt(text []byte) error {
 		a.log.Info("took over a consensus", "valid_after", c.ValidAfter)
 	}
 	return a.saveConsensus(served)
-}
-
-// readConsensus reads a consensus without its relays, and the set of relays that
-// it lists.
-func readConsensus(text []byte) (*netdoc.Consensus, map[ident.RSAID]bool, error) {
-	listed := map[ident.RSAID]bool{}
-	c, err := netdoc.ParseConsensus(text, nil, func(rs *netdoc.RouterStatus) error {
-		listed[rs.RSA] = true
-		return nil
-	})
-	return c, listed, err
 }

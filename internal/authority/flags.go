@@ -86,6 +86,7 @@ type candidate struct {
 	creditKB   uint32        // bandwidth that counts for flags
 	uptime     time.Duration // as it claims
 	seen       time.Duration // as it claims, but no longer than this authority has seen it running
+	wasHSDir   bool          // a recent consensus calls it a directory of onion services
 	exit       bool          // its policy makes it an exit
 	record     record
 }
@@ -192,7 +193,7 @@ func (c *FlagConfig) flags(r *candidate, t *thresholds, authority bool, now time
 	set(netdoc.FlagStable, stable)
 	set(netdoc.FlagFast, fast)
 	set(netdoc.FlagV2Dir, r.d.TunnelledDir)
-	set(netdoc.FlagHSDir, r.d.HSDir && r.d.TunnelledDir && stable && fast && r.seen >= c.MinUptimeHSDir && r.active())
+	set(netdoc.FlagHSDir, r.d.HSDir && r.d.TunnelledDir && stable && fast && (r.seen >= c.MinUptimeHSDir || r.wasHSDir) && r.active())
 	guardBW := uint64(r.creditKB) >= c.GuardGuarantee/1000 || r.creditKB >= min(t.guardWithExitsKB, t.guardNoExitsKB)
 	set(netdoc.FlagGuard, fast && stable && r.d.TunnelledDir && guardBW && r.record.wfu >= t.guardWFU && r.record.tk >= t.guardTK)
 	set(netdoc.FlagBadExit, c.ListBadExits && r.status.has(statusBadExit))

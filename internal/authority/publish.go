@@ -6,7 +6,6 @@ import (
 
 	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/fault"
-	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -121,9 +120,10 @@ func (a *Authority) publishSigned(t timing) (published []*netdoc.Consensus) {
 			a.log.Error("consensus not saved", "err", err)
 		}
 		if c.Flavor == netdoc.FlavorNS {
-			a.current, a.listed = c, map[ident.RSAID]bool{}
+			a.current, a.listed = c, newListing()
+			a.listed.Lifetime = c.Lifetime
 			for i := range c.Routers {
-				a.listed[c.Routers[i].RSA] = true
+				a.listed.flags[c.Routers[i].RSA] = c.Routers[i].Flags
 			}
 			a.sr.published(c)
 		}

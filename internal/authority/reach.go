@@ -59,7 +59,7 @@ func (a *Authority) believeLocked() {
 	}
 	for id, r := range a.relays {
 		for f := range r.probes {
-			if p := &r.probes[f]; a.listed[id] && p.reached.IsZero() && p.tried.IsZero() {
+			if p := &r.probes[f]; a.listed.has(id) && p.reached.IsZero() && p.tried.IsZero() {
 				p.reached = a.current.ValidAfter
 			}
 		}

@@ -86,7 +86,7 @@ func (r *relay) reached() bool { return !r.probes[ipv4].reached.IsZero() }
 // knownLocked reports whether a relay is known: it answers tests, or the
 // consensus lists it. The caller holds mu.
 func (a *Authority) knownLocked(r *relay, now time.Time) bool {
-	return a.cfg.Accept.AssumeReachable || a.listed[r.desc.RSA] || r.probes[ipv4].running(now)
+	return a.cfg.Accept.AssumeReachable || a.listed.has(r.desc.RSA) || r.probes[ipv4].running(now)
 }
 
 // admitLocked checks the bounds before relay n is added in place of old, which

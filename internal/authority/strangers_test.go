@@ -104,7 +104,7 @@ func TestSavedDescriptors(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		a.listed = map[ident.RSAID]bool{blackHole(42).RSA: true}
+		a.listed = listing{flags: map[ident.RSAID]netdoc.Flags{blackHole(42).RSA: netdoc.FlagRunning}}
 		out := a.descriptorsLocked(10_000)
 		if len(out) != 9000 || out[0] != 42 {
 			t.Errorf("%d bytes, of relay %d first", len(out), out[0])
@@ -128,7 +128,7 @@ func TestVoteLeavesStrangersOut(t *testing.T) {
 		}
 		p := &a.relays[blackHole(1).RSA].probes[ipv4]
 		p.reached, p.tried, p.failed = time.Now().Add(-time.Hour), time.Now(), 3
-		a.listed = map[ident.RSAID]bool{blackHole(2).RSA: true}
+		a.listed = listing{flags: map[ident.RSAID]netdoc.Flags{blackHole(2).RSA: netdoc.FlagRunning}}
 		v, err := a.makeVote(a.startRound())
 		if err != nil {
 			t.Fatal(err)

@@ -154,6 +154,7 @@ func (a *Authority) candidatesLocked(bw *Bandwidths, now time.Time) []*candidate
 		if now.Sub(a.histories.Started) > a.cfg.Flags.MinUptimeHSDir*11/10 {
 			c.seen = min(c.uptime, time.Duration(c.record.run)*time.Second)
 		}
+		c.wasHSDir = a.listed.hsdir(d.RSA, now) // a restart costs it nothing
 		c.creditKB = claimed(d)
 		if bw != nil {
 			c.measuredKB, c.measured = bw.Of[d.RSA], hasKey(bw.Of, d.RSA)
