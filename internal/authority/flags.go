@@ -242,15 +242,19 @@ func (c *FlagConfig) knownFlags() []string {
 }
 
 // markSybils marks the relays above the number that one address may have; the
-// most useful ones stay unmarked. Only tested addresses count: otherwise a relay
-// could claim the address of others, and so have them marked. six says that IPv6
-// addresses are tested.
+// most useful ones stay unmarked. Only addresses count at which a relay was found
+// reachable: otherwise a relay could claim the address of others, and so have them
+// marked. six says that IPv6 addresses are tested. A mark does not touch the
+// relay's history.
 func (c *FlagConfig) markSybils(all []*candidate, authorities map[ident.RSAID]bool, six bool) {
 	if c.MaxServersPerIP < 0 {
 		return
 	}
 	byAddr := map[netip.Addr][]*candidate{}
 	for _, r := range all {
+		if !r.running {
+			continue
+		}
 		byAddr[r.d.Addr] = append(byAddr[r.d.Addr], r)
 		if o, ok := orAddr6(r.d); ok && six {
 			byAddr[o.Addr()] = append(byAddr[o.Addr()], r)
@@ -259,7 +263,7 @@ func (c *FlagConfig) markSybils(all []*candidate, authorities map[ident.RSAID]bo
 	rank := map[bool]int{true: -1}
 	for _, list := range byAddr {
 		slices.SortFunc(list, func(a, b *candidate) int {
-			return cmp.Or(rank[authorities[a.d.RSA]]-rank[authorities[b.d.RSA]], rank[a.running]-rank[b.running],
+			return cmp.Or(rank[authorities[a.d.RSA]]-rank[authorities[b.d.RSA]],
 				cmp.Compare(b.creditKB, a.creditKB), slices.Compare(a.d.RSA[:], b.d.RSA[:]))
 		})
 		for i, r := range list {

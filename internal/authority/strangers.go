@@ -23,8 +23,8 @@ const (
 	// maxFromSource bounds the strangers that one address, or one IPv6 /64, has
 	// uploaded.
 	maxFromSource = 32
-	// perAddress times FlagConfig.MaxServersPerIP is how many known relays, and
-	// how many strangers, the authority accepts on one address.
+	// perAddress times FlagConfig.MaxServersPerIP is how many known relays that
+	// answer there, and how many strangers, the authority accepts on one address.
 	perAddress = 4
 	// replaceEvery and replaceBurst bound how often one relay's descriptor is
 	// replaced.
@@ -103,7 +103,7 @@ func (a *Authority) admitLocked(n, old *relay, now time.Time) error {
 			continue
 		}
 		if a.knownLocked(r, now) {
-			if r.desc.Addr == n.desc.Addr {
+			if r.desc.Addr == n.desc.Addr && r.probes[ipv4].running(now) { // those that answer elsewhere may claim it
 				onAddress++
 			}
 			continue
