@@ -304,6 +304,12 @@ func (a *Authority) addExtraInfo(e *netdoc.ExtraInfo) {
 	r.extra = e
 }
 
+// expired reports whether a descriptor is too old to be voted on, or one of its
+// certificates has expired since it came.
+func expired(d *netdoc.RouterDesc, now time.Time) bool {
+	return d.Published.Before(now.Add(-maxAge)) || !d.CertExpires.IsZero() && now.After(d.CertExpires)
+}
+
 // dropOldLocked forgets relays whose descriptors are too old. The caller holds mu.
 func (a *Authority) dropOldLocked(now time.Time) {
 	for _, r := range a.relays {

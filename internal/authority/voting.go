@@ -134,7 +134,7 @@ func (a *Authority) candidatesLocked(bw *Bandwidths, now time.Time) []*candidate
 	}
 	for _, r := range a.relays {
 		d := r.desc
-		if d.Published.Before(now.Add(-maxAge)) || silent > maxSilentVoted && a.silentLocked(r, now) {
+		if expired(d, now) || silent > maxSilentVoted && a.silentLocked(r, now) {
 			continue
 		}
 		status := a.list.Load().status(d)

@@ -36,7 +36,7 @@ type RouterDesc struct {
 
 	RSA         ident.RSAID
 	Ed          ident.Ed25519ID
-	CertExpires time.Time // expiry of the signing key's certificate
+	CertExpires time.Time // when the first of its certificates expires: of the signing key, the ntor key, a family
 	OnionKey    []byte    // TAP key in PKCS#1 form; nil: none, which is common now
 	Ntor        ident.X25519Key
 

@@ -33,6 +33,11 @@ func (p *descParser) verify(it *Item) error {
 		return fault.New(fault.Directory, "identity-ed25519: it is not the certificate of master-key-ed25519")
 	}
 	p.d.Ed, p.d.CertExpires = p.identity.Signer, p.identity.Expires
+	for _, c := range append(p.families, p.ntorCross) {
+		if c.Expires.Before(p.d.CertExpires) {
+			p.d.CertExpires = c.Expires
+		}
+	}
 	if p.judge != nil {
 		if err := p.judge(p.d); err != nil {
 			return err
