@@ -172,6 +172,7 @@ func (c *AuthCert) checkSignature(it *Item) error {
 		return err
 	}
 	digest := sha1.Sum(c.Text[:it.LineEnd])
+	c.Text = c.Text[:it.End:it.End] // blank lines may follow in what was given
 	return verifyRSA(c.IdentityKey, digest[:], sig)
 }
 

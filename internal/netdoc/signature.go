@@ -92,14 +92,10 @@ func (c *Consensus) verifyOne(id ident.RSAID, cert func(KeyPair) *AuthCert, now 
 		if sig.Identity != id {
 			continue
 		}
-		digest := c.SHA1[:]
-		if sig.Algorithm == "sha256" {
-			digest = c.SHA256[:]
-		}
 		crt := cert(sig.KeyPair)
 		if crt == nil || crt.CheckTime(now) != nil { // an authority may have prolonged it
 			missing = append(missing, sig.KeyPair)
-		} else if verifyRSA(crt.SigningKey, digest, sig.Sig) != nil {
+		} else if c.CheckSignature(sig, crt) != nil {
 			bad = append(bad, sig.KeyPair)
 		} else {
 			v.Valid = append(v.Valid, id)
@@ -115,11 +111,13 @@ func (c *Consensus) CheckSignature(sig *Signature, crt *AuthCert) error {
 	if sig.KeyPair != crt.KeyPair() {
 		return fault.New(fault.Directory, "the signature was not made with the certificate's key")
 	}
-	digest := c.SHA1[:]
-	if sig.Algorithm == "sha256" {
-		digest = c.SHA256[:]
+	switch sig.Algorithm {
+	case "sha1":
+		return verifyRSA(crt.SigningKey, c.SHA1[:], sig.Sig)
+	case "sha256":
+		return verifyRSA(crt.SigningKey, c.SHA256[:], sig.Sig)
 	}
-	return verifyRSA(crt.SigningKey, digest, sig.Sig)
+	return fault.New(fault.Directory, "a signature of a digest of kind %.20q", sig.Algorithm)
 }
 
 // AppendUnsigned writes the consensus without its signatures, and sets the
