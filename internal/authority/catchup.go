@@ -13,12 +13,8 @@ import (
 // consensus.
 const catchUpLimit = 5 * time.Second
 
-// maxConsensus bounds a fetched consensus, maxCerts the certificates of all
-// authorities.
-const (
-	maxConsensus = 32 << 20
-	maxCerts     = 1 << 20
-)
+// maxCerts bounds the fetched certificates of all authorities.
+const maxCerts = 1 << 20
 
 // catchUp asks the other authorities for the consensus if this authority has no
 // fresh one because it was not running, or missed a round. Without the consensus,
@@ -62,7 +58,7 @@ func (a *Authority) catchUpFrom(ctx context.Context, p peer) error {
 	var texts [2][]byte
 	for i, name := range []string{"consensus", "consensus-microdesc"} {
 		var err error
-		if texts[i], err = p.get(ctx, "/tor/status-vote/current/"+name, maxConsensus); err != nil {
+		if texts[i], err = p.get(ctx, "/tor/status-vote/current/"+name, netdoc.MaxConsensus); err != nil {
 			return err
 		}
 	}

@@ -7,12 +7,13 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/panics"
 )
 
 // Limits on documents, in bytes after decoding.
 const (
-	consensusLimit = 32 << 20
+	consensusLimit = netdoc.MaxConsensus
 	certsLimit     = 1 << 20
 	microLimit     = 8 << 20
 )

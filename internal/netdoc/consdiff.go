@@ -12,8 +12,9 @@ const diffStart = "network-status-diff-version"
 // IsDiff reports whether a response is a consensus diff, and not a consensus.
 func IsDiff(b []byte) bool { return bytes.HasPrefix(b, []byte(diffStart+" ")) }
 
-// maxConsensus bounds the result of a diff, in bytes.
-const maxConsensus = 64 << 20
+// MaxConsensus bounds a consensus that is fetched, and also a diff and what it makes of
+// a consensus, in bytes. The consensus of the public network has about 3 MB.
+const MaxConsensus = 32 << 20
 
 // SHA3Signed returns the digest by which diffs identify a consensus: SHA3-256 of
 // its signed part. A text without signatures has no such digest.
@@ -28,8 +29,12 @@ func SHA3Signed(consensus []byte) ([32]byte, error) {
 
 // ApplyDiff applies a consensus diff (dir-spec, "consensus diffs" and "limited ed
 // diff format") to the consensus that it was made from, and checks that the
-// result has the digest that the diff names.
+// result has the digest that the diff names. It holds no more than both documents
+// have: a command cannot copy lines, and the number of commands is bounded.
 func ApplyDiff(from, diff []byte) ([]byte, error) {
+	if len(diff) > MaxConsensus {
+		return nil, fault.New(fault.Resource, "consensus diff: it has more than %d bytes", MaxConsensus)
+	}
 	s := diffScanner{b: diff}
 	want, err := s.header(from)
 	if err != nil {
@@ -37,7 +42,8 @@ func ApplyDiff(from, diff []byte) ([]byte, error) {
 	}
 	old := lineStarts(from)
 	var hunks []hunk
-	last := len(old) // commands go from back to front
+	most := 2*len(old) + 1 // one for each line, and an append before and after each
+	last := len(old)       // commands go from back to front
 	size := len(from)
 	for {
 		h, ok, err := s.command(last)
@@ -49,11 +55,11 @@ func ApplyDiff(from, diff []byte) ([]byte, error) {
 		}
 		last = h.from - 1
 		size += len(h.text)
-		if len(hunks) > 2*len(old) {
-			return nil, fault.New(fault.Resource, "consensus diff: more commands than there are lines")
+		if len(hunks) == most {
+			return nil, fault.New(fault.Resource, "consensus diff: more than %d commands for %d lines", most, len(old))
 		}
-		if size > maxConsensus {
-			return nil, fault.New(fault.Resource, "consensus diff: the result has more than %d bytes", maxConsensus)
+		if size > MaxConsensus {
+			return nil, fault.New(fault.Resource, "consensus diff: the consensus and what it adds have more than %d bytes", MaxConsensus)
 		}
 		hunks = append(hunks, h)
 	}
