@@ -15,8 +15,9 @@ import (
 const maxWindow = 8 << 20
 
 // decode reads all of r, decodes it with a content encoding of dir-spec or
-// proposal 278, and returns at most limit bytes. It leaves no byte of r unread.
-// With an error, it may return the beginning.
+// proposal 278, and returns at most limit bytes, of however many streams or frames
+// they come. It leaves no byte of r unread. With an error, it may return the
+// beginning.
 func decode(r io.Reader, encoding string, limit int64) ([]byte, error) {
 	var plain io.Reader
 	switch encoding {

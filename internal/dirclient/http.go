@@ -150,10 +150,14 @@ func readBody(br *bufio.Reader, header textproto.MIMEHeader, limit int64) ([]byt
 		length = n
 		raw = io.LimitReader(br, n)
 	}
-	counted := &counter{r: raw}
+	counted := &counter{r: raw, most: limit}
 	body, err := decode(counted, header.Get("Content-Encoding"), limit)
 	if err != nil {
-		return body, fault.New(fault.Network, "directory response: %w", err)
+		kind := fault.KindOf(err)
+		if kind == fault.Unknown {
+			kind = fault.Network
+		}
+		return body, fault.New(kind, "directory response: %w", err)
 	}
 	if length >= 0 && counted.n < length {
 		return body, fault.New(fault.Network, "directory response: it ends after %d of %d bytes", counted.n, length)
@@ -161,13 +165,18 @@ func readBody(br *bufio.Reader, header textproto.MIMEHeader, limit int64) ([]byt
 	return body, nil
 }
 
-// counter counts the bytes that were read.
+// counter counts the bytes that were read, and ends with an error once these are more
+// than most. An encoded body that is longer than what it may decode to is no honest one:
+// streams, frames and blocks can be empty, and follow each other without end.
 type counter struct {
-	r io.Reader
-	n int64
+	r       io.Reader
+	n, most int64
 }
 
 func (c *counter) Read(p []byte) (int, error) {
+	if c.n > c.most {
+		return 0, fault.New(fault.Resource, "more than %d bytes before decoding", c.most)
+	}
 	n, err := c.r.Read(p)
 	c.n += int64(n)
 	return n, err

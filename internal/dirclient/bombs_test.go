@@ -1,0 +1,125 @@
+package dirclient
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"github.com/chivenet/chive/internal/fault"
+)
+
+// endless repeats a text, and counts what was read of it.
+type endless struct {
+	text string
+	at   int
+	read int64
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = e.text[e.at]
+		e.at = (e.at + 1) % len(e.text)
+	}
+	e.read += int64(len(p))
+	return len(p), nil
+}
+
+// skippable is a frame of zstd that says nothing (RFC 8878, 3.1.2).
+const skippable = "\x50\x2a\x4d\x18\x00\x00\x00\x00"
+
+// What decodes to too much, or goes on without end, is refused when it has reached the
+// limit: whether it is one stream, or many that are each below it, or nothing at all, again
+// and again.
+func TestBombOfManyStreams(t *testing.T) {
+	const limit = 1 << 20
+	half := strings.Repeat("\x00", limit/2)
+	gz, zl := compressed(t, "gzip", ""), compressed(t, "deflate", "")
+	zero := "\x00\x00\x00\xff\xff" // an empty block of deflate
+	for _, c := range []struct {
+		what, coding, first, then string
+		most                      int64 // that is read of it
+	}{
+		{"many gzip streams", "gzip", "", compressed(t, "gzip", half), 1 << 16},
+		{"many zstd frames", "x-zstd", "", compressed(t, "x-zstd", half), 1 << 17},
+		{"one endless zlib stream", "deflate", compressed(t, "deflate", half)[:2], strings.Repeat("\x00\x10\x00\xef\xff"+strings.Repeat("x", 16), 9), 2 * limit},
+		{"empty gzip streams", "gzip", "", gz, limit + 1<<16},
+		{"empty zlib streams", "deflate", "", zl, 1 << 16}, // the first one is all
+		{"empty zstd frames", "x-zstd", "", compressed(t, "x-zstd", ""), limit + 1<<17},
+		{"frames to be skipped", "x-zstd", "", skippable, limit + 1<<17},
+		{"empty blocks of gzip", "gzip", gz[:10], zero, limit + 1<<16},
+		{"empty blocks of zlib", "deflate", zl[:2], zero, limit + 1<<16},
+		{"no encoding", "identity", "", half, limit + 1<<16},
+	} {
+		e := &endless{text: c.then}
+		if c.then == "" {
+			t.Fatal(c.what)
+		}
+		head := "HTTP/1.0 200 OK\r\nContent-Encoding: " + c.coding + "\r\n\r\n" + c.first
+		stream := struct {
+			io.Reader
+			io.Writer
+		}{io.MultiReader(strings.NewReader(head), e), io.Discard}
+		res, err := (&request{limit: limit}).roundTrip(stream, func() {})
+		if c.what == "empty zlib streams" {
+			if err != nil || len(res.body) > 0 {
+				t.Errorf("%s: %v", c.what, err)
+			}
+		} else if !fault.Is(err, fault.Resource) {
+			t.Errorf("%s: %v", c.what, err)
+		}
+		if e.read > c.most {
+			t.Errorf("%s: %d bytes were read", c.what, e.read)
+		}
+		if res != nil && len(res.body) > limit {
+			t.Errorf("%s: %d bytes came of it", c.what, len(res.body))
+		}
+	}
+}
+
+// A few honest streams or frames are one document.
+func TestManyStreams(t *testing.T) {
+	for _, coding := range []string{"gzip", "x-zstd"} {
+		body := compressed(t, coding, "one ") + compressed(t, coding, "") + compressed(t, coding, "two")
+		res, _, err := ask(&request{limit: 1000}, "HTTP/1.0 200 OK\r\nContent-Encoding: "+coding+"\r\n\r\n"+body)
+		if err != nil || string(res.body) != "one two" {
+			t.Errorf("%s: %v %v", coding, res, err)
+		}
+	}
+}
+
+// A body that ends too early, at any byte, is an error, and what came before it is a
+// beginning of the document.
+func TestTruncatedStreams(t *testing.T) {
+	var text bytes.Buffer
+	for i := range 300 {
+		fmt.Fprintf(&text, "line %d of a document %x\n", i, i*i*i)
+	}
+	for _, coding := range []string{"gzip", "deflate", "x-zstd"} {
+		body := compressed(t, coding, text.String())
+		for n := range body {
+			res, _, err := ask(&request{limit: 1 << 20}, "HTTP/1.0 200 OK\r\nContent-Encoding: "+coding+"\r\n\r\n"+body[:n])
+			if n == 0 && coding == "x-zstd" { // no frame is a document without bytes
+				continue
+			}
+			if err == nil {
+				t.Errorf("%s: cut at %d of %d: accepted", coding, n, len(body))
+			}
+			if res != nil && !strings.HasPrefix(text.String(), string(res.body)) {
+				t.Errorf("%s: cut at %d: other text", coding, n)
+			}
+		}
+	}
+}
+
+// Encodings that Chive does not decode, LZMA among them, are refused.
+func TestOtherEncodings(t *testing.T) {
+	for _, coding := range []string{"x-tor-lzma", "lzma", "xz", "br", "compress", "gzip, gzip", "GZIP", "zstd"} {
+		for _, body := range []string{"", "\xfd7zXZ\x00\x00\x04", compressed(t, "gzip", "x"), "x"} {
+			if _, _, err := ask(&request{limit: 1000}, "HTTP/1.0 200 OK\r\nContent-Encoding: "+coding+"\r\n\r\n"+body); !fault.Is(err, fault.Protocol) {
+				t.Errorf("%s: %v", coding, err)
+			}
+		}
+	}
+}
