@@ -116,7 +116,7 @@ func readRequest(r io.Reader, maxUpload func(path string) int, count counter) (*
 	}
 	n, err := strconv.Atoi(req.Header.Get("Content-Length"))
 	if err != nil || n < 0 {
-		return nil, fault.New(fault.Protocol, "directory request: Content-Length %.20q", req.Header.Get("Content-Length"))
+		return nil, fault.New(fault.Protocol, "directory request: the Content-Length is no number")
 	}
 	if limit := maxUpload(req.Path); n > limit {
 		return nil, fault.New(fault.Resource, "directory request: a body of %d bytes, over %d", n, limit)
@@ -166,22 +166,23 @@ func readLine(br *bufio.Reader, head *io.LimitedReader) (string, error) {
 }
 
 // parseRequestLine reads "GET /tor/... HTTP/1.0"; the path may be a URL, as
-// proxies get it.
+// proxies get it. Its errors, which are logged, have no text of the peer's: that may
+// name what somebody else's client asked for.
 func parseRequestLine(line string) (*Request, error) {
 	method, rest, _ := strings.Cut(line, " ")
 	path, proto, ok := strings.Cut(rest, " ")
 	if !ok || !strings.HasPrefix(proto, "HTTP/1.") || (method != "GET" && method != "POST") {
-		return nil, fault.New(fault.Protocol, "directory request: malformed request line %.60q", line)
+		return nil, fault.New(fault.Protocol, "directory request: malformed request line")
 	}
 	if url, ok := strings.CutPrefix(path, "http://"); ok {
 		i := strings.IndexByte(url, '/')
 		if i < 0 {
-			return nil, fault.New(fault.Protocol, "directory request: no path in %.60q", line)
+			return nil, fault.New(fault.Protocol, "directory request: no path in the request line")
 		}
 		path = url[i:]
 	}
 	if !strings.HasPrefix(path, "/") {
-		return nil, fault.New(fault.Protocol, "directory request: no path in %.60q", line)
+		return nil, fault.New(fault.Protocol, "directory request: no path in the request line")
 	}
 	r := &Request{Method: method, Header: textproto.MIMEHeader{}}
 	r.Path, r.zlib = strings.CutSuffix(path, ".z")
