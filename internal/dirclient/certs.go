@@ -92,44 +92,53 @@ func (s *certStore) text() []byte {
 	return b
 }
 
+// certRequest asks for certificates; wants reports those that it names.
+type certRequest struct {
+	*request
+	wants func(netdoc.KeyPair) bool
+}
+
 // certsByIdentity returns the request for the authorities' current certificates.
-func certsByIdentity(ids []ident.RSAID) *request {
+func certsByIdentity(ids []ident.RSAID) certRequest {
 	var words []string
 	for _, id := range ids {
 		words = append(words, id.String())
 	}
-	return &request{path: "/tor/keys/fp/" + strings.Join(words, "+"), limit: certsLimit}
+	return certRequest{&request{path: "/tor/keys/fp/" + strings.Join(words, "+"), limit: certsLimit}, func(k netdoc.KeyPair) bool { return slices.Contains(ids, k.Identity) }}
 }
 
 // certsByKey returns the request for the certificates of given key pairs.
-func certsByKey(kps []netdoc.KeyPair) *request {
+func certsByKey(kps []netdoc.KeyPair) certRequest {
 	var words []string
 	for _, kp := range kps {
 		words = append(words, kp.Identity.String()+"-"+kp.Signing.String())
 	}
-	return &request{path: "/tor/keys/fp-sk/" + strings.Join(words, "+"), limit: certsLimit}
+	return certRequest{&request{path: "/tor/keys/fp-sk/" + strings.Join(words, "+"), limit: certsLimit}, func(k netdoc.KeyPair) bool { return slices.Contains(kps, k) }}
 }
 
 // fetchCerts fetches certificates and returns their text, which contains at least
 // one valid certificate that was requested.
-func (c *Client) fetchCerts(ctx context.Context, r *request) (text []byte, err error) {
-	err = c.race(ctx, Certificates, r, func(res *response) error {
+func (c *Client) fetchCerts(ctx context.Context, r certRequest) (text []byte, err error) {
+	err = c.race(ctx, Certificates, r.request, func(res *response) error {
 		if res.status != http.StatusOK {
 			return statusError(res)
 		}
 		probe := newCertStore(c.cfg.Network.V3Idents())
-		if n, err := probe.add(res.body, c.now()); n == 0 {
-			return fault.New(fault.Directory, "no usable certificate: %w", orNone(err))
+		_, err := probe.add(res.body, c.now())
+		for k := range probe.m {
+			if r.wants(k) {
+				text = res.body
+				return nil
+			}
 		}
-		text = res.body
-		return nil
+		return fault.New(fault.Directory, "no usable certificate of those that were asked for: %w", orNone(err))
 	})
 	return text, err
 }
 
 func orNone(err error) error {
 	if err == nil {
-		return fault.New(fault.Directory, "the answer is empty")
+		return fault.New(fault.Directory, "the answer has none of them")
 	}
 	return err
 }

@@ -100,18 +100,19 @@ func (c *Client) updateMicrodescs(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		had := adding.Added()
+		had := lacking(a.batch.digests, adding.Lacks)
 		err := a.err
 		if a.res != nil { // even one that was cut off: what came of it counts
 			err = cmp.Or(err, c.judge(func(res *response) error { return c.takeMicrodescs(adding, res) }, a.res))
 		}
-		got := adding.Added() - had
-		if err == nil && got < len(a.batch.digests) {
-			err = fault.New(fault.Directory, "the cache sent %d of %d microdescriptors", got, len(a.batch.digests))
+		// Those of other batches do not count: a cache could send them in place of these.
+		left := lacking(a.batch.digests, adding.Lacks)
+		if err == nil && left > 0 {
+			err = fault.New(fault.Directory, "the cache lacks %d of %d microdescriptors", left, len(a.batch.digests))
 		}
 		if !a.cache.RSA.IsZero() || !a.cache.Ed.IsZero() {
 			var report error
-			if got == 0 { // a cache that lacks only a few is still useful
+			if left == had { // a cache that lacks only a few is still useful
 				report = err
 			}
 			c.cfg.Dialer.ReportDir(a.cache, Microdescriptors, report)
@@ -153,6 +154,16 @@ func (c *Client) keepMicrodesc(text []byte) {
 	if k := c.cfg.Keeper; k != nil {
 		k.KeepMicrodesc(text)
 	}
+}
+
+// lacking counts the digests whose microdescriptors are missing.
+func lacking(digests [][32]byte, lacks func([32]byte) bool) (n int) {
+	for _, d := range digests {
+		if lacks(d) {
+			n++
+		}
+	}
+	return n
 }
 
 // again puts the digests of a batch that are still missing at the end of the queue,

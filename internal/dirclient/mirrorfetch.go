@@ -177,6 +177,9 @@ func (m *Mirror) fetchExtras(ctx context.Context, descs []*netdoc.RouterDesc) (m
 				out[e.Digest] = e
 			}
 		})
+		if len(out) == 0 { // another cache may have some
+			return fault.New(fault.Directory, "none of the extra-info documents that were asked for")
+		}
 		return nil
 	})
 	return out, err

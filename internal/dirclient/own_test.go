@@ -17,7 +17,7 @@ func TestOwnDescriptorRefused(t *testing.T) {
 	for answer, kind := range map[string]fault.Kind{
 		"HTTP/1.0 404 Not found\r\n\r\n":                            fault.Directory,
 		"HTTP/1.0 200 OK\r\n\r\nrouter x 192.0.2.1 1 0 0\n":         fault.Directory,
-		"HTTP/1.0 200 OK\r\n\r\n" + strings.Repeat("x", ownLimit+1): fault.Network,
+		"HTTP/1.0 200 OK\r\n\r\n" + strings.Repeat("x", ownLimit+1): fault.Resource,
 		"": fault.Network,
 	} {
 		a, b := net.Pipe()

@@ -217,6 +217,25 @@ func TestDescriptorProofs(t *testing.T) {
 	}
 }
 
+// A descriptor ends with its signature. The digest does not cover blank lines behind it,
+// and a cache would keep and serve them.
+func TestDescriptorEnds(t *testing.T) {
+	keys, _ := testKeys(t, ctorTime, false)
+	d, err := plainDesc(t).Sign(rand.Reader, keys, ctorTime)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, behind := range []string{"", "\n", "\n\n\n\n"} {
+		got, err := ParseRouterDesc(append(bytes.Clone(d.Text), behind...), ctorTime)
+		if err != nil || !bytes.Equal(got.Text, d.Text) || cap(got.Text) != len(d.Text) || got.Digest != d.Digest {
+			t.Errorf("%q behind the end: %v", behind, err)
+		}
+	}
+	if _, err := ParseRouterDesc(append(bytes.Clone(d.Text), " \n"...), ctorTime); err == nil {
+		t.Error("a blank was accepted as a line")
+	}
+}
+
 // flip returns the line with the other sign bit of the ntor key.
 func flip(text []byte) []byte {
 	i := bytes.Index(text, []byte("\nntor-onion-key-crosscert "))

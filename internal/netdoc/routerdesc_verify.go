@@ -52,6 +52,7 @@ func (p *descParser) verify(it *Item) error {
 	if len(p.d.Policy) == 0 {
 		return fault.New(fault.Directory, "no exit policy")
 	}
+	p.d.Text = p.d.Text[:it.End:it.End] // no digest covers what may follow
 	return p.verifyCross()
 }
 
