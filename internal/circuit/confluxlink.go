@@ -48,7 +48,7 @@ func linkConflux(ctx context.Context, circs []*Circuit, ux cell.ConfluxUX) (*Set
 	var open []asked
 	for _, c := range circs {
 		h := c.Last()
-		if !h.info.Congestion || h.Streams() > 0 {
+		if !h.info.Congestion || !h.closeToStreams() {
 			return nil, fault.New(fault.Local, "a leg lacks congestion control or has streams already")
 		}
 		want, err := h.Expect(cell.RelayConfluxLinked)
@@ -90,7 +90,24 @@ func linkConflux(ctx context.Context, circs []*Circuit, ux cell.ConfluxUX) (*Set
 			return nil, err
 		}
 	}
+	legs[0].hop.openToStreams()
 	return s, nil
+}
+
+// closeToStreams keeps new streams from a hop that is about to be a leg: only the first leg
+// has streams, and nobody knows yet which one this will be. It reports false if there are
+// streams already.
+func (h *Hop) closeToStreams() bool {
+	h.smu.Lock()
+	defer h.smu.Unlock()
+	h.isLeg = h.live == 0
+	return h.isLeg
+}
+
+func (h *Hop) openToStreams() {
+	h.smu.Lock()
+	defer h.smu.Unlock()
+	h.isLeg = false
 }
 
 // confluxLinked notes when LINKED came, and gives it to who waits for it: it may wait for

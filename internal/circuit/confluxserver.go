@@ -34,8 +34,8 @@ func confluxLink(h *Hop, msg cell.RelayMsg, _ cell.Command) error {
 	if err != nil {
 		return err
 	}
-	if !h.info.Congestion || h.set.Load() != nil || h.Streams() > 0 || h.c.extended() || h.c.server.hs != hsNone {
-		return fault.New(fault.Protocol, "CONFLUX_LINK on a circuit without congestion control, with streams, of a set, that was extended, or that serves an onion service")
+	if err := h.linkable(); err != nil {
+		return err
 	}
 	set, err := s.sets.hold(m.Nonce, h.c.env.Now)
 	if err != nil {
@@ -43,25 +43,58 @@ func confluxLink(h *Hop, msg cell.RelayMsg, _ cell.Command) error {
 	}
 	// Release the set in any case, even if linking fails.
 	h.c.OnClose(func(error) { s.sets.release(m.Nonce) })
-	set.mu.Lock()
-	set.ux = m.UX
-	sent := set.sent
-	set.mu.Unlock()
-	set.rmu.Lock()
-	delivered := set.delivered
-	set.rmu.Unlock()
-	// Like C tor's: what clients send must not wait here for what took the slow leg.
-	answer := cell.ConfluxLink{Nonce: m.Nonce, LastSent: sent, LastRecv: delivered, UX: cell.ConfluxMinLatency}
+	answer, err := set.answer(&m)
+	if err != nil {
+		return err
+	}
 	h.linkedAt = h.Now()
 	if err := h.Send(cell.RelayConfluxLinked, 0, answer.Append(nil)); err != nil {
 		return fault.Except(fault.Closed, err)
 	}
-	if err := set.add(&leg{hop: h}); err != nil {
+	// Both ends count on the leg from what LINKED says, as C tor does.
+	if err := set.add(&leg{hop: h, sent: answer.LastSent, recv: answer.LastRecv}); err != nil {
 		// Another leg has closed meanwhile. For the client this circuit is a leg
 		// of that set: it is useless alone.
 		h.c.Close(cell.DestroyNone, err)
 	}
 	return nil
+}
+
+// linkable refuses CONFLUX_LINK on a circuit that is more than a way to this relay, as C
+// tor does. Streams and lookups from before would belong to one leg, and what the set
+// knows of its order would not hold for them.
+func (h *Hop) linkable() error {
+	var why string
+	switch c := h.c; {
+	case !h.info.Congestion:
+		why = "without congestion control"
+	case h.set.Load() != nil:
+		why = "of a set"
+	case h.opened:
+		why = "that has opened a stream or asked for a name"
+	case c.extended():
+		why = "that was extended"
+	case c.server.hs != hsNone:
+		why = "that serves an onion service"
+	default:
+		return nil
+	}
+	return fault.New(fault.Protocol, "CONFLUX_LINK on a circuit %s", why)
+}
+
+// answer returns the LINKED that answers a client's LINK. It refuses one that has received
+// more than was sent: nothing here needs what it says, but a client that says so lies.
+func (s *Set) answer(m *cell.ConfluxLink) (*cell.ConfluxLink, error) {
+	s.rmu.Lock()
+	defer s.rmu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m.LastRecv > s.sent {
+		return nil, fault.New(fault.Protocol, "CONFLUX_LINK: %d messages were received, of %d that were sent", m.LastRecv, s.sent)
+	}
+	s.ux = m.UX
+	// Like C tor's: what clients send must not wait here for what took the slow leg.
+	return &cell.ConfluxLink{Nonce: m.Nonce, LastSent: s.sent, LastRecv: s.delivered, UX: cell.ConfluxMinLatency}, nil
 }
 
 // confluxLinkedAck handles CONFLUX_LINKED_ACK, which gives the round-trip time.

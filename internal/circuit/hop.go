@@ -48,6 +48,9 @@ type Hop struct {
 	recv  *flow.Receiver // owned by home's reader
 	long  longMessage    // owned by home's reader
 	rekey rekeyState
+	// opened says that the client has asked for a stream or a lookup here, before the hop
+	// was a leg of a conflux set; owned by home's reader.
+	opened bool
 	// linkedAt is when a relay sent CONFLUX_LINKED, or it came to a client; owned by
 	// home's reader until LINKED_ACK.
 	linkedAt time.Time
@@ -61,6 +64,7 @@ type Hop struct {
 	nextID  uint16
 	gone    []uint16 // closed by us, the oldest first: their entries are closedStreams
 	past    pastStreams
+	isLeg   bool // of a conflux set, or about to be: its streams are those of another leg
 	ended   bool
 	endErr  error
 }
@@ -140,6 +144,9 @@ func (h *Hop) OpenStream(bind func(id uint16) StreamReceiver) error {
 	defer h.smu.Unlock()
 	if h.ended {
 		return fault.New(fault.Closed, "open stream: the circuit is closed: %w", h.endErr)
+	}
+	if h.isLeg {
+		return fault.New(fault.Local, "open stream: the circuit is a leg of a conflux set, or is being linked")
 	}
 	if h.streams == nil {
 		h.streams = map[uint16]StreamReceiver{}

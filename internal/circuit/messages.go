@@ -128,6 +128,9 @@ func truncated(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 // openStream gives the stream handler of a relay or an onion service a message that
 // opens a stream, or refuses it where there is none.
 func openStream(h *Hop, m cell.RelayMsg, _ cell.Command) error {
+	if h.set.Load() == nil {
+		h.opened = true
+	}
 	streams := h.accepts
 	if h.c.server != nil {
 		streams = h.c.server.s.cfg.Streams

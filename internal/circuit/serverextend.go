@@ -41,7 +41,7 @@ func longExtend(h *Hop, m cell.RelayMsg, cc cell.Command) error {
 	if early := cc == cell.CmdRelayEarly; early == h.long.fragments.Pending() {
 		return fault.New(fault.Protocol, "%v in a %v cell", m.Cmd, cc)
 	}
-	if err := h.c.extendable(); err != nil {
+	if err := h.extendable(); err != nil {
 		return err // before anything is kept of it
 	}
 	whole, err := h.reassemble(m.Cmd, m.Data)
@@ -54,7 +54,7 @@ func longExtend(h *Hop, m cell.RelayMsg, cc cell.Command) error {
 // extendBy starts to open the next hop.
 func extendBy(h *Hop, form *cell.Form, body []byte) error {
 	c, s := h.c, h.c.server.s
-	if err := c.extendable(); err != nil {
+	if err := h.extendable(); err != nil {
 		return err
 	}
 	m, err := form.ParseExtend(append([]byte(nil), body...))
@@ -84,10 +84,11 @@ func extendBy(h *Hop, form *cell.Form, body []byte) error {
 }
 
 // extendable refuses a second extend, because a circuit has one in its life, and
-// one on a circuit that is an introduction or rendezvous point.
-func (c *Circuit) extendable() error {
-	if c.extended() || c.server.hs != hsNone {
-		return fault.New(fault.Protocol, "EXTEND2 on a circuit that was extended already, or that serves an onion service")
+// one on a circuit that is an introduction or rendezvous point, or a leg of a conflux
+// set, which ends here.
+func (h *Hop) extendable() error {
+	if h.c.extended() || h.c.server.hs != hsNone || h.set.Load() != nil {
+		return fault.New(fault.Protocol, "EXTEND2 on a circuit that was extended already, of a conflux set, or that serves an onion service")
 	}
 	return nil
 }

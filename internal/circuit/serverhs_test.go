@@ -41,6 +41,7 @@ func TestHostileOnions(t *testing.T) {
 	linked := func(e *hsEnd) { e.r.linkSet(e.c) }
 	introduce := say(cell.RelayIntroduce1, introduction(key, 300))
 	join := say(cell.RelayRendezvous1, append([]byte(nil), cookie...))
+	waits := func(e *hsEnd) { e.r.hsCircuit(e.r.client, congested).say(cell.RelayEstablishRendezvous, cookie) }
 	for name, x := range map[string]struct {
 		do   []func(e *hsEnd)
 		want string
@@ -56,6 +57,13 @@ func TestHostileOnions(t *testing.T) {
 		"ESTABLISH_INTRO twice":                  {[]func(*hsEnd){intro, intro}, "ESTABLISH_INTRO"},
 		"ESTABLISH_INTRO on an extended circuit": {[]func(*hsEnd){extended, intro}, "ESTABLISH_INTRO"},
 		"ESTABLISH_INTRO on a conflux leg":       {[]func(*hsEnd){linked, intro}, "ESTABLISH_INTRO"},
+		"a rendezvous point on a conflux leg":    {[]func(*hsEnd){linked, rend}, "ESTABLISH_RENDEZVOUS"},
+		"RENDEZVOUS1 on a conflux leg":           {[]func(*hsEnd){waits, linked, join}, "RENDEZVOUS1"},
+		"INTRODUCE1 on a conflux leg":            {[]func(*hsEnd){linked, introduce}, "INTRODUCE1"},
+		"EXTEND2 on a conflux leg":               {[]func(*hsEnd){linked, extended}, "EXTEND2"},
+		"CONFLUX_LINK on a conflux leg":          {[]func(*hsEnd){linked, linkIt}, "CONFLUX_LINK"},
+		"CONFLUX_LINK at a rendezvous":           {[]func(*hsEnd){rend, linkIt}, "CONFLUX_LINK"},
+		"CONFLUX_LINK by a service that came":    {[]func(*hsEnd){waits, join, linkIt}, "CONFLUX_LINK"},
 		"EXTEND2 by a service":                   {[]func(*hsEnd){intro, extended}, "EXTEND2"},
 		"CONFLUX_LINK on an extended circuit":    {[]func(*hsEnd){extended, linkIt}, "CONFLUX_LINK"},
 		"CONFLUX_LINK by a service":              {[]func(*hsEnd){intro, linkIt}, "CONFLUX_LINK"},
@@ -81,7 +89,7 @@ func TestHostileOnions(t *testing.T) {
 			onRig(t, func(r *rig) {
 				bystander := r.hsCircuit(r.beyond, HopOptions{})
 				e := r.hsCircuit(r.beyond, congested)
-				at := r.last()
+				at := r.last() // the relay's end
 				for _, f := range x.do {
 					if !e.lives() {
 						t.Fatalf("it ended too early: %v", at.Err())
