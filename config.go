@@ -116,7 +116,7 @@ type Config struct {
 
 	// CGO is counter galois onion encryption of relay cells (proposal 359),
 	// CongestionControl is proposal 324 and Conflux is proposal 329. SwitchAuto
-	// uses each where relays and the consensus allow it. SwitchOn is for tests:
+	// uses each where relays support it, and Conflux only if the consensus allows it. SwitchOn is for tests:
 	// the client then builds circuits only of relays that support it. CGO also says
 	// whether the two ends of an onion service's connection may use it between them
 	// (docs/spec/cgo-onions.md); SwitchOn demands it of relays only.

@@ -73,6 +73,11 @@ func (c chiveClient) start(ctx context.Context, nw *ctor.Network, o startOptions
 	if len(o.pin) > 0 {
 		args = append(args, "--strict-nodes", "--conflux", "off")
 	}
+	if alg, set := nw.Param("cc_alg"); set && alg == 0 {
+		// C tor's relays up to 0.4.9.11 obey cc_alg=0, and refuse CGO with it. Clients since
+		// 0.4.9.12 ask for both all the same, as Chive does.
+		args = append(args, "--congestion-control", "off")
+	}
 	if o.oneGuard {
 		args = append(args, "--num-entry-guards", "1", "--conflux", "off")
 	}

@@ -22,7 +22,8 @@ type HopOptions struct {
 	// the channel's TLS is all that protects such a circuit. The post-quantum hybrid
 	// (carriage A) needs, on a further hop, that the relay before advertises it too.
 	Handshake *handshake.Kind
-	// Congestion offers congestion control: for a hop that streams end at.
+	// Congestion offers congestion control. It is for every hop, although only the last one
+	// has streams: CGO needs it.
 	Congestion bool
 	// CGO offers counter galois onion relay crypto (proposal 359), where
 	// congestion control is offered, too.

@@ -182,13 +182,13 @@ func (c *Client) need(d *netdir.Directory, s *path.Spec, now time.Time) {
 	}
 }
 
-// hopOptions says what to offer to relays, as the configuration and the
-// consensus allow. A relay that is asked for CGO is asked for congestion
-// control too: C tor takes both or neither.
+// hopOptions says what to offer to relays, as the configuration allows. The consensus has no
+// word in it: a cc_alg of 0 would take CGO from all circuits, and C tor's clients obey it no
+// more since 0.4.9.12. A relay that is asked for CGO is asked for congestion control too: C
+// tor takes both or neither.
 func (c *Client) hopOptions() circuit.HopOptions {
-	p := c.flow.Load()
-	cc := c.cfg.Congestion == On || c.cfg.CGO == On || c.cfg.Congestion == Auto && p.Alg == flow.AlgVegas
-	return circuit.HopOptions{Congestion: cc, CGO: cc && c.cfg.CGO != Off, Flow: p, Path: flow.PathExit}
+	cc := c.cfg.Congestion != Off || c.cfg.CGO == On
+	return circuit.HopOptions{Congestion: cc, CGO: cc && c.cfg.CGO != Off, Flow: c.flow.Load(), Path: flow.PathExit}
 }
 
 // building is one circuit under construction.

@@ -57,16 +57,17 @@ type Client struct {
 	cancel context.CancelCauseFunc
 	wg     sync.WaitGroup
 
-	fmu     sync.Mutex // held while the guards get the settings of live
-	live    atomic.Pointer[Live]
-	flow    atomic.Pointer[flow.Params]
-	padding *channel.Padding
-	pool    atomic.Pointer[pool.Pool]
-	started time.Time
-	ids     atomic.Uint64 // of circuits and streams
-	streams atomic.Int64
-	padded  atomic.Uint64 // DROP cells sent
-	making  atomic.Int64  // circuits being built
+	fmu      sync.Mutex // held while the guards get the settings of live
+	live     atomic.Pointer[Live]
+	flow     atomic.Pointer[flow.Params]
+	ofRelays atomic.Pointer[protover.Set] // what the consensus requires of relays; nil until there is one
+	padding  *channel.Padding
+	pool     atomic.Pointer[pool.Pool]
+	started  time.Time
+	ids      atomic.Uint64 // of circuits and streams
+	streams  atomic.Int64
+	padded   atomic.Uint64 // DROP cells sent
+	making   atomic.Int64  // circuits being built
 
 	poolReady chan struct{} // closed when pool is set
 	firstCirc chan struct{} // closed when the first circuit was built

@@ -55,6 +55,8 @@ func (c *Client) newDirectory(d *netdir.Directory) {
 	c.filterGuards(d)
 	p := flow.ParamsFrom(d.Param)
 	c.flow.Store(&p)
+	required := d.RequiredOfRelays()
+	c.ofRelays.Store(&required)
 	c.padding.Set(channel.PaddingFrom(d.Param, c.cfg.Padding))
 	c.env.Padding.Set(c.circuitPadding(circuit.PaddingParamsFrom(d.Param)))
 	c.learned(func(e *cbt.Estimator) { e.SetParams(c.cbtParams(d.Param)) })

@@ -19,9 +19,19 @@ func (c *Config) onionPQ() circuit.PQPolicy {
 	return c.PQ
 }
 
+// assume sets what a relay can do of which only link specifiers and an onion key are known:
+// what the consensus requires of every relay. Authorities of C tor 0.4.9.15 require CGO, for
+// this purpose. Whether the directory lists the relay makes no difference: whoever named it
+// could learn from that which consensus this client has.
+func (c *Client) assume(t *linkspec.Target) {
+	if all := c.ofRelays.Load(); t.Proto.IsZero() && all != nil {
+		t.Proto = *all
+	}
+}
+
 // lastHop says how to extend a circuit to a relay of an onion service's or a client's
-// choice. Only PQRequireAll asks for protection there; elsewhere plain ntor is enough
-// for relays that a stranger names, as stock programs use it.
+// choice. Only PQRequireAll asks for protection there; elsewhere what every relay speaks is
+// enough for relays that a stranger names, as stock programs use it.
 func (n onionNet) lastHop(from linkspec.Target, to *linkspec.Target, opts *circuit.HopOptions) (circuit.Protection, error) {
 	if n.cfg.PQ != circuit.PQRequireAll {
 		return circuit.Protection{}, nil
@@ -63,6 +73,7 @@ func (n onionNet) onlyHop(t *linkspec.Target, r netdir.Relay) ([]circuit.Protect
 func (n onionNet) extendOnion(ctx context.Context, circ *Circ, from, t linkspec.Target, specs []linkspec.Spec) error {
 	opts := n.hopOptions()
 	opts.Specs = specs
+	n.assume(&t)
 	p, err := n.lastHop(from, &t, &opts)
 	if err != nil {
 		return err

@@ -118,6 +118,7 @@ func (s singleCircuits) direct(ctx context.Context, d *netdir.Directory, t links
 		return nil, err
 	}
 	t.Addrs = r.Target().Addrs
+	c.assume(&t)
 	protect, err := onionNet{c}.onlyHop(&t, r)
 	if err != nil {
 		return nil, err

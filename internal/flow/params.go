@@ -29,7 +29,6 @@ type Thresholds struct {
 // Params are the consensus parameters of flow control. Percentages are 0 to
 // 100, windows are in cells.
 type Params struct {
-	Alg       int // cc_alg: 0 fixed windows, 2 Vegas
 	SendmeInc int // cc_sendme_inc: cells that one SENDME acknowledges
 
 	CwndInit    int // cc_cwnd_init
@@ -61,20 +60,14 @@ type Params struct {
 	CircWindow int // circwindow: first window of a circuit without congestion control
 }
 
-// The values of cc_alg that exist on the network.
-const (
-	AlgFixed = 0
-	AlgVegas = 2
-)
-
 // ParamsFrom reads the parameters through get, which returns a parameter by name,
 // clamped to its bounds. Names, defaults and bounds are those of proposal 324,
-// section 6.5, as in C tor 0.4.9.
+// section 6.5, as in C tor 0.4.9. There is no cc_alg: the two ends of a hop agree on the
+// algorithm, and nobody lowers it for them.
 func ParamsFrom(get func(name string, def, min, max int32) int32) Params {
 	const big = math.MaxInt32
 	i := func(name string, def, min, max int32) int { return int(get(name, def, min, max)) }
 	p := Params{
-		Alg:          i("cc_alg", AlgVegas, 0, 3),
 		SendmeInc:    i("cc_sendme_inc", 31, 1, 254),
 		CwndInit:     i("cc_cwnd_init", 124, 31, 10000),
 		CwndMin:      i("cc_cwnd_min", 124, 31, 1000),
@@ -97,9 +90,6 @@ func ParamsFrom(get func(name string, def, min, max int32) int32) Params {
 		XonChangePct: i("cc_xon_change_pct", 25, 1, 99),
 		XonEWMACnt:   i("cc_xon_ewma_cnt", 2, 2, 100),
 		CircWindow:   i("circwindow", 1000, 100, 1000),
-	}
-	if p.Alg != AlgFixed {
-		p.Alg = AlgVegas // 1 and 3 were experiments that no network uses
 	}
 	// The defaults count queues in units of two TLS records.
 	const outbuf, record = 62, 31

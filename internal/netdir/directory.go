@@ -169,6 +169,10 @@ func (d *Directory) MissingProtocols(have protover.Set) (required, recommended s
 	return have.Missing(d.pre.RequiredClient), have.Missing(d.pre.RecommendedClient)
 }
 
+// RequiredOfRelays returns the protocol versions that the consensus requires of relays: what
+// every relay that may be in use speaks, listed or not.
+func (d *Directory) RequiredOfRelays() protover.Set { return d.pre.RequiredRelay }
+
 // MissingMicrodescs returns the digests of microdescriptors that are missing, in
 // the order of the consensus.
 func (d *Directory) MissingMicrodescs() [][32]byte {

@@ -15,7 +15,8 @@
 //
 //   - Congestion control: the consensus parameter cc_alg (0 off, 2 Vegas, the
 //     default). A relay without it answers no negotiation and uses SENDME
-//     windows of 1000 and 500.
+//     windows of 1000 and 500. From 0.4.9.12 on, clients and relays
+//     negotiate it whatever the parameter says.
 //   - CGO: no option. A client asks for it at every hop that lists Relay=5,
 //     Relay=6 and FlowCtrl=2, if congestion control is on; a relay always
 //     grants it. Options.WithoutCGO therefore runs relays whose descriptors

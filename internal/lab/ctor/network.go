@@ -282,6 +282,12 @@ func (nw *Network) Routers() []*Node {
 	return out
 }
 
+// Param returns a consensus parameter that the options set.
+func (nw *Network) Param(name string) (value int, set bool) {
+	value, set = nw.opts.Params[name]
+	return value, set
+}
+
 // Node returns the node of a nickname, or nil.
 func (nw *Network) Node(name string) *Node {
 	for _, n := range nw.Nodes {

@@ -28,7 +28,8 @@ type Options struct {
 	Seed        uint64        // of everything but the keys' bits
 	ValidAfter  time.Time     // 2026-01-01 00:00:00 UTC
 	Interval    time.Duration // an hour; the consensus is valid for three
-	Params      netdoc.Params // of the consensus, besides its own
+	Params      netdoc.Params // of the consensus, besides its own or in their place
+	OfRelays    string        // the protocols that it requires of relays; what clients need
 }
 
 // Net is a made-up network with its documents.
@@ -187,16 +188,26 @@ func (n *Net) preamble(validAfter time.Time) netdoc.Preamble {
 	if err != nil {
 		panic(err) // the text is right there
 	}
+	ofRelays := need
+	if n.OfRelays != "" {
+		if ofRelays, err = protover.Parse(n.OfRelays); err != nil {
+			panic(err) // the test's mistake
+		}
+	}
 	p := netdoc.Preamble{
 		Flavor: netdoc.FlavorMicrodesc, Method: netdoc.NoTAPMethod,
 		Lifetime:  netdoc.Lifetime{ValidAfter: validAfter, FreshUntil: validAfter.Add(n.Interval), ValidUntil: validAfter.Add(3 * n.Interval)},
 		VoteDelay: 5 * time.Minute, DistDelay: 5 * time.Minute,
 		ClientVersions: "0.4.9.11", ServerVersions: "0.4.9.11",
 		KnownFlags:        []string{"Authority", "BadExit", "Exit", "Fast", "Guard", "HSDir", "NoEdConsensus", "Running", "Stable", "StaleDesc", "Sybil", "V2Dir", "Valid"},
-		RecommendedClient: need, RecommendedRelay: need, RequiredClient: need, RequiredRelay: need,
-		Params: netdoc.Params{{Name: "cc_alg", Value: 2}, {Name: "guard-n-primary-guards-to-use", Value: 2}},
+		RecommendedClient: need, RecommendedRelay: need, RequiredClient: need, RequiredRelay: ofRelays,
+		Params: slices.Clone(n.Params),
 	}
-	p.Params = append(p.Params, n.Params...)
+	for _, own := range (netdoc.Params{{Name: "cc_alg", Value: 2}, {Name: "guard-n-primary-guards-to-use", Value: 2}}) {
+		if !slices.ContainsFunc(p.Params, func(q netdoc.Param) bool { return q.Name == own.Name }) {
+			p.Params = append(p.Params, own)
+		}
+	}
 	slices.SortFunc(p.Params, func(a, b netdoc.Param) int { return strings.Compare(a.Name, b.Name) })
 	for i, a := range n.auths {
 		p.Sources = append(p.Sources, netdoc.DirSource{Nickname: fmt.Sprintf("auth%d", i), Identity: a.cert.Identity, Hostname: "192.0.2.1", Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), ORPort: 9001, Contact: "nobody"})
