@@ -66,7 +66,10 @@ func (r *rig) lateLeg(m cell.ConfluxLink, take func(*Hop, cell.RelayMsg)) (c, at
 // xon is a message with a number that no window counts.
 func xon(t *testing.T, send func(cmd cell.RelayCommand, stream uint16, body []byte) error, n int) {
 	t.Helper()
-	for range n {
+	for i := range n {
+		if i%1000 == 999 { // before the queue is full
+			synctest.Wait()
+		}
 		if err := send(cell.RelayXon, 9, []byte{0, 0, 0, 0, 1}); err != nil {
 			t.Fatal(err)
 		}
