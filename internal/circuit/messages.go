@@ -130,6 +130,9 @@ func truncated(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 func openStream(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 	if h.set.Load() == nil {
 		h.opened = true
+	} else if m.Cmd == cell.RelayBeginDir {
+		// As in C tor. It has no place in the order of the legs, but what follows it has.
+		return h.RefuseStream(m.Stream, cell.End{Reason: cell.EndNotDirectory})
 	}
 	streams := h.accepts
 	if h.c.server != nil {

@@ -16,9 +16,7 @@ import (
 )
 
 func (e *Exit) beginDir(h *circuit.Hop, id uint16) error {
-	// As in C tor, no directory streams on conflux sets: BEGIN_DIR has no place in
-	// the order of the legs, but what follows it has.
-	if e.dir == nil || h.Conflux() != nil {
+	if e.dir == nil {
 		return e.refuse(h, id, cell.EndNotDirectory)
 	}
 	if !e.hold(h) {

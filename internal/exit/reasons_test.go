@@ -8,7 +8,9 @@ import (
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/dirserver"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/pace"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // TestReasonsOfShortage: a stream above a bound of its circuit is not refused with
@@ -83,6 +85,9 @@ func TestNoDirectoryOnSets(t *testing.T) {
 			t.Fatalf("leg %d: %v %x: %v", i, m.Cmd, m.Data, leg.Err())
 		}
 		legs[0].Last().RemoveStream(at, true)
+	}
+	if _, err := stream.BeginDir(legs[0].Last()); !fault.Is(err, fault.Local) {
+		t.Errorf("a client asks for one: %v", err)
 	}
 	s, err := dial(t, legs[0], "127.0.0.1", echoServer(t))
 	if err != nil {

@@ -114,8 +114,12 @@ func BeginOnion(h *circuit.Hop, name string, port uint16) (*Stream, error) {
 }
 
 // BeginDir opens a directory stream to the hop itself. The
-// caller may write a request at once, without waiting for CONNECTED.
+// caller may write a request at once, without waiting for CONNECTED. The hop must be no leg
+// of a conflux set.
 func BeginDir(h *circuit.Hop) (*Stream, error) {
+	if h.Conflux() != nil {
+		return nil, fault.New(fault.Local, "BEGIN_DIR on a conflux set, which carries no directory streams")
+	}
 	return begin(h, "directory", 0, cell.RelayBeginDir, nil)
 }
 
