@@ -52,22 +52,29 @@ func (c *Client) addLeg(ctx context.Context, spec pool.Spec, first *Circ) (*Circ
 	defer cancel()
 	second, err := c.buildOne(leg, s)
 	if err == nil {
-		set, err := c.linkLegs(ctx, first, second)
-		if err != nil {
-			return nil, err // both are closed
-		}
-		if set.Legs()[0] == second.Circuit {
-			first, second = second, first
-		}
-		first.legs = append(first.legs, second)
-		c.m.confluxSets.Inc()
-		return first, nil
+		return c.together(ctx, first, second) // after an error, both are closed
 	}
 	if c.cfg.Conflux == On {
 		return nil, err
 	}
 	c.log.Debug("no second leg", "err", err)
 	return first, first.Err()
+}
+
+// together makes one set of two circuits, and returns the one that has its streams. The pool
+// knows this one only, with one isolation for the set: the other belongs to it, and ends with
+// it or before.
+func (c *Client) together(ctx context.Context, first, second *Circ) (*Circ, error) {
+	set, err := c.linkLegs(ctx, first, second)
+	if err != nil {
+		return nil, err
+	}
+	if set.Legs()[0] == second.Circuit {
+		first, second = second, first
+	}
+	first.legs = append(first.legs, second)
+	c.m.confluxSets.Inc()
+	return first, nil
 }
 
 var errNotLinked = fault.New(fault.Timeout, "conflux: the exit does not answer")
