@@ -282,6 +282,8 @@ func (w *clientWorld) doLinked(i Insn) {
 		binary.BigEndian.PutUint64(body[33:], 1)
 	case 3:
 		body = body[:int(i.C>>3)]
+	case 4:
+		binary.BigEndian.PutUint64(body[41:], pick(forged, i.C>>3))
 	}
 	w.say(Insn{A: i.A, Op: i.Op}, cell.RelayConfluxLinked, body, i.C>>6)
 }

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"bytes"
+	"math"
 	"net/netip"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -110,8 +111,8 @@ func (w *relayWorld) doRekeyConfirm(i Insn) {
 // confluxBody is the body of CONFLUX_LINK: B is the nonce, C the errors.
 func confluxBody(i Insn) []byte {
 	m := cell.ConfluxLink{Nonce: [32]byte{i.B & 3}, UX: cell.ConfluxUX(i.C & 7)}
-	if i.C&8 != 0 {
-		m.LastSent, m.LastRecv = 1<<(i.C>>4), 5
+	if i.C&8 != 0 { // numbers that may be forged
+		m.LastSent, m.LastRecv = pick(forged, i.C>>4), pick(forged, i.C>>6)
 	}
 	b := m.Append(nil)
 	if i.B&0x80 != 0 {
@@ -119,6 +120,9 @@ func confluxBody(i Insn) []byte {
 	}
 	return b
 }
+
+// forged are numbers of messages that were sent or received on a set.
+var forged = []uint64{1, 2, 5, math.MaxUint64, 3, 10, 1 << 32, 1 << 63}
 
 // doSwitch sends CONFLUX_SWITCH; B is the number of cells that it announces.
 func (w *relayWorld) doSwitch(i Insn) {
