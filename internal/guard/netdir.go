@@ -12,6 +12,10 @@ import (
 // (guard-spec, section GUARDS).
 const flags = netdir.FlagRunning | netdir.FlagValid | netdir.FlagGuard | netdir.FlagStable | netdir.FlagFast | netdir.FlagV2Dir
 
+// canBe reports whether a relay may be a guard. The authorities suspect those with the flag
+// MiddleOnly, and take the flag Guard from them; this does not rely on it.
+func canBe(r netdir.Relay) bool { return r.Has(flags) && !r.Has(netdir.FlagMiddleOnly) }
+
 // FromNetdir returns d as a Directory for a Manager.
 func FromNetdir(d *netdir.Directory) Directory { return view{d} }
 
@@ -20,7 +24,7 @@ type view struct{ *netdir.Directory }
 func (v view) Guards() iter.Seq[Candidate] {
 	return func(yield func(Candidate) bool) {
 		for r := range v.All() {
-			if r.Has(flags) && !yield(candidate(r)) {
+			if canBe(r) && !yield(candidate(r)) {
 				return
 			}
 		}
@@ -29,7 +33,7 @@ func (v view) Guards() iter.Seq[Candidate] {
 
 func (v view) Guard(id ident.RSAID) (Candidate, bool) {
 	r, ok := v.Lookup(id)
-	if !ok || !r.Has(flags) {
+	if !ok || !canBe(r) {
 		return Candidate{}, false
 	}
 	return candidate(r), true

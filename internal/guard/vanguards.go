@@ -149,9 +149,10 @@ func (v *Vanguards) tendLocked(i int, d *netdir.Directory, ok func(netdir.Relay)
 	return out
 }
 
-// goodVanguard reports whether a relay may be a vanguard, or go on as one.
+// goodVanguard reports whether a relay may be a vanguard, or go on as one. One with the flag
+// MiddleOnly is suspected, and must not sit beside the guard for days.
 func goodVanguard(r netdir.Relay, ok func(netdir.Relay) bool) bool {
-	return r.Has(netdir.FlagFast|netdir.FlagStable|netdir.FlagRunning|netdir.FlagValid) && ok(r)
+	return r.Has(netdir.FlagFast|netdir.FlagStable|netdir.FlagRunning|netdir.FlagValid) && !r.Has(netdir.FlagMiddleOnly) && ok(r)
 }
 
 // lifetimes returns the bounds of how long a vanguard is used.

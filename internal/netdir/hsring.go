@@ -93,11 +93,11 @@ type hsNode struct {
 
 // HSRing returns the ring of a period by a shared random value: of relays with the
 // flag HSDir that speak version 2 of the subprotocol and whose microdescriptor is
-// there.
+// there. Those with the flag MiddleOnly are left out, as the authorities mean it.
 func (d *Directory) HSRing(p hscrypto.Period, srv [32]byte) *HSRing {
 	r := &HSRing{period: p}
 	for relay := range d.All() {
-		if !relay.Has(FlagHSDir) || !relay.Protocols().Has(protover.HSDir, protover.HSDirV3) || relay.ID().Ed.IsZero() {
+		if !relay.Has(FlagHSDir) || relay.Has(FlagMiddleOnly) || !relay.Protocols().Has(protover.HSDir, protover.HSDirV3) || relay.ID().Ed.IsZero() {
 			continue
 		}
 		r.nodes = append(r.nodes, hsNode{hscrypto.NodeIndex(relay.ID().Ed, srv, p), relay})

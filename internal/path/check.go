@@ -18,6 +18,7 @@ const (
 	noMicrodesc
 	lacksFlag
 	badExit
+	middleOnly
 	excluded
 	notPreferred
 	tried
@@ -32,7 +33,7 @@ const (
 func (r reason) String() string {
 	return [...]string{
 		"", "not Running and Valid", "without microdescriptor", "without the needed flags",
-		"BadExit or MiddleOnly", "excluded by the configuration", "not among the preferred relays", "tried already",
+		"BadExit", "MiddleOnly", "excluded by the configuration", "not among the preferred relays", "tried already",
 		"refusing the destination", "lacking a capability", "in the path already",
 		"of a family in the path", "of a subnet in the path",
 	}[r]
@@ -46,6 +47,7 @@ type check struct {
 	spec   *Spec
 	flags  netdir.Flags
 	last   bool
+	middle bool // the hop has no other use than to pass cells on: see middleOK
 	near   bool // this is the last hop or the one before: see Spec.Next
 	one    bool // this is the last hop to choose, and no other hop has the capability that one hop must have
 	prefer *Set // nil: no preference
@@ -71,6 +73,8 @@ func (k *check) of(r netdir.Relay) reason {
 		return tried
 	case k.last && !k.exitOK(r):
 		return badExit
+	case !k.middle && !middleOK(r):
+		return middleOnly
 	case k.last && !allows(r, k.spec.Dests):
 		return policy
 	case k.near && !k.spec.Next.IsZero() && r.RSA() == k.spec.Next:
@@ -92,8 +96,14 @@ func (k *check) of(r netdir.Relay) reason {
 // exitOK refuses relays that the authorities warn about: they must not see
 // plaintext.
 func (k *check) exitOK(r netdir.Relay) bool {
-	return len(k.spec.Dests) == 0 || r.Flags()&(netdir.FlagBadExit|netdir.FlagMiddleOnly) == 0
+	return len(k.spec.Dests) == 0 || !r.Has(netdir.FlagBadExit)
 }
+
+// middleOK reports whether a relay may be more than a middle. The authorities suspect those
+// with the flag MiddleOnly, so they are no guard, no vanguard, and not where a path ends: it
+// may become an exit, an introduction point or a rendezvous point there, or lead to a
+// directory.
+func middleOK(r netdir.Relay) bool { return !r.Has(netdir.FlagMiddleOnly) }
 
 func has(ids []ident.RSAID, r netdir.Relay) bool {
 	return len(ids) > 0 && slices.Contains(ids, r.RSA())

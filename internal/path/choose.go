@@ -71,7 +71,7 @@ func (c *Config) try(d *netdir.Directory, guards Guards, rng netdir.Rand, spec *
 	}
 	taken := []Hop{last, first}
 	for len(taken) < spec.hops() {
-		k := check{c: c, d: d, spec: spec, path: taken}
+		k := check{c: c, d: d, spec: spec, path: taken, middle: true}
 		k.near = len(taken) == spec.hops()-1
 		k.one = k.near && k.lacksOne()
 		r, err := k.pick(rng, netdir.PosMiddle, &c.Middle, "middle relay", "")

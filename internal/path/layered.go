@@ -71,6 +71,7 @@ func (c *Config) nextOf(hops []Hop, n int, d *netdir.Directory, rng netdir.Rand,
 		k.last = true
 		return k.pick(rng, netdir.PosMiddle, nil, "last relay", wanted(spec))
 	}
+	k.middle = true
 	return k.pick(rng, netdir.PosMiddle, &c.Middle, "middle relay", "")
 }
 
