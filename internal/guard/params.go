@@ -9,7 +9,7 @@ type Params struct {
 	MaxSampleSize      int
 	MinFilteredSample  int
 	Lifetime           time.Duration // of a guard that was never confirmed
-	ConfirmedLifetime  time.Duration // the minimum, since confirmation
+	ConfirmedLifetime  time.Duration // of a guard that was confirmed, since then
 	RemoveUnlisted     time.Duration
 	Primary            int // size of the primary list
 	UsePrimary         int // primary guards to choose among, for traffic

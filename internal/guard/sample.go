@@ -103,13 +103,19 @@ func (s *set) relist(src *source, p *Params, rnd *rand.Rand, now time.Time) (cha
 	return changed
 }
 
-// expire removes the members whose lifetime is over (guard-spec 4.1).
+// expire removes the members whose lifetime is over (guard-spec 4.1). One that was used is
+// kept for a time that begins with its first use, and ends whenever it was drawn: the longer
+// a client stays with a guard, the more a hostile one can learn. As the date of the first use
+// is random, that is 48 to 60 days.
 func (s *set) expire(p *Params, now time.Time) (changed bool) {
 	keep := s.sample[:0:0]
 	for _, g := range s.sample {
 		old := func(t time.Time, d time.Duration) bool { return t.Before(now.Add(-d)) }
-		if !g.listed && old(g.unlistedSince, p.RemoveUnlisted) ||
-			old(g.addedAt, p.Lifetime) && (!g.confirmed() || old(g.confirmedAt, p.ConfirmedLifetime)) {
+		over := old(g.addedAt, p.Lifetime)
+		if g.confirmed() {
+			over = old(g.confirmedAt, p.ConfirmedLifetime)
+		}
+		if over || !g.listed && old(g.unlistedSince, p.RemoveUnlisted) {
 			g.gone, changed = true, true
 			continue
 		}

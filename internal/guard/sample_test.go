@@ -150,33 +150,40 @@ func TestStaleConsensusRemovesNothing(t *testing.T) {
 	}
 }
 
+// TestLifetimes: a guard is kept for 48 to 60 days after its first use, whenever it was drawn,
+// and for 108 to 120 days after it was drawn if it was never used.
 func TestLifetimes(t *testing.T) {
 	d := network(1000)
 	m := start(t, d)
+	update := func(days int) time.Time {
+		at := epoch.Add(time.Duration(days) * day)
+		m.Update(d.without(at), at)
+		return at
+	}
 	u := pick(t, m, epoch)
 	u.Succeeded(epoch)
-	early, other := u.g, m.cur.sample[10]
-	at := epoch.Add(107 * day)
-	m.Update(d.without(at), at)
-	if other.gone {
-		t.Fatal("an unconfirmed guard was removed before guard-lifetime-days")
+	early, late, other := u.g, m.cur.sample[11], m.cur.sample[10]
+	if age := epoch.Sub(early.confirmedAt); age < 0 || age > 12*day {
+		t.Fatalf("the date of the first use is %v old", age)
 	}
-	late := m.cur.sample[11] // confirmed a few days before its time is over
-	late.confirmedAt = at
-	m.cur.confirmed = append(m.cur.confirmed, late)
-
-	at = epoch.Add(121 * day)
-	m.Update(d.without(at), at)
-	if !other.gone || !early.gone {
-		t.Fatal("not removed after guard-lifetime-days")
+	update(47)
+	if early.gone {
+		t.Fatal("removed before 48 days of use")
 	}
-	if late.gone {
-		t.Fatal("a guard confirmed lately must keep for guard-confirmed-min-lifetime-days")
+	at := update(61)
+	if !early.gone || slices.Contains(m.cur.confirmed, early) || slices.Contains(m.cur.primary, early) {
+		t.Fatal("kept for more than 60 days of use, or it stays in a list")
 	}
-	at = epoch.Add((107 + 61) * day)
-	m.Update(d.without(at), at)
-	if !late.gone || slices.Contains(m.cur.confirmed, late) || slices.Contains(m.cur.primary, late) {
-		t.Fatal("a removed guard stays in a list")
+	if !m.cur.confirm(late, &m.p, m.cfg.Rand, at) || other.gone || late.gone {
+		t.Fatal("an unused guard was removed too early")
+	}
+	at = update(107)
+	if other.gone || late.gone {
+		t.Fatal("removed before 108 days without use, or before 48 days of use")
+	}
+	update(121)
+	if !other.gone || !late.gone {
+		t.Fatal("kept for more than 120 days without use, or for more than 60 days of use")
 	}
 	want(t, "a circuit that outlives its guard", u.Decision(), UseNow)
 	u2 := &Use{m: m, set: m.cur, g: late, decided: make(chan struct{})}
