@@ -66,6 +66,11 @@ func (e *Estimator) Timeouts(hops int) (usage, closing time.Duration) {
 	return scale(e.usage, hops), scale(e.closing, hops)
 }
 
+// Stalled returns how long a first hop must not have answered before its link is
+// in doubt: no shorter than the initial timeout, so that a short one that was
+// learned does not make clients open link after link.
+func (e *Estimator) Stalled() time.Duration { return max(e.closing, e.p.InitialTimeout) }
+
 // scale converts a time for three hops. Building hop N takes a round trip over N
 // links, so N hops take N(N+1)/2 steps (path-spec 2.4.3).
 func scale(d time.Duration, hops int) time.Duration {
@@ -108,12 +113,14 @@ func (e *Estimator) HopBuilt(hop, hops int, start, now time.Time, timedOut bool)
 }
 
 // Timeout records that a circuit passed its usage timeout, once per circuit;
-// hopsBuilt is how many hops it had by then. If most recent circuits that got
-// past their first hop timed out, the network has changed. Then the history is
-// discarded and the timeout goes back to its initial value, or is doubled if it
-// already was at that value (path-spec 2.4.5). It reports whether that happened.
-func (e *Estimator) Timeout(hopsBuilt int) (reset bool) {
-	if e.p.Disabled || hopsBuilt < 1 {
+// hopsBuilt is how many hops it had by then, and asked is when its first hop was
+// asked, zero if it was not. A first hop that has not answered counts only if
+// others did since: else the network may be down. If most recent circuits timed
+// out, the network has changed. Then the history is discarded and the timeout
+// goes back to its initial value, or is doubled if it already was at that value
+// (path-spec 2.4.5). It reports whether that happened.
+func (e *Estimator) Timeout(hopsBuilt int, asked time.Time) (reset bool) {
+	if e.p.Disabled || hopsBuilt < 1 && (asked.IsZero() || !e.live.last.After(asked)) {
 		return false
 	}
 	e.recent.add(true)

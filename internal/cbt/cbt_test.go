@@ -93,13 +93,13 @@ func TestResetAndDoubling(t *testing.T) {
 	e := New(few(DefaultParams()))
 	fill(e, artiTimes...)
 	for range 100 {
-		e.Timeout(0)
+		e.Timeout(0, time.Time{})
 	}
 	if e.Status().Timeouts != 0 {
 		t.Fatal("a circuit that never built a hop says nothing about timeouts")
 	}
 	for i := range 18 {
-		if reset := e.Timeout(1); reset != (i == 17) {
+		if reset := e.Timeout(1, time.Time{}); reset != (i == 17) {
 			t.Fatalf("timeout %d: reset %v", i+1, reset)
 		}
 	}
@@ -107,13 +107,13 @@ func TestResetAndDoubling(t *testing.T) {
 		t.Fatalf("after the reset: %v %v", u, c)
 	}
 	for range 18 {
-		e.Timeout(2)
+		e.Timeout(2, time.Time{})
 	}
 	if u, _ := e.Timeouts(3); u != 2*time.Minute {
 		t.Fatalf("not doubled: %v", u)
 	}
 	for range 18 * 50 {
-		e.Timeout(2)
+		e.Timeout(2, time.Time{})
 	}
 	if u, _ := e.Timeouts(3); u != maxTimeout {
 		t.Fatalf("doubled without bound: %v", u)
@@ -124,7 +124,7 @@ func TestSuccessesKeepTheHistory(t *testing.T) {
 	e := New(DefaultParams())
 	for range 500 {
 		for range 17 {
-			if e.Timeout(1) {
+			if e.Timeout(1, time.Time{}) {
 				t.Fatal("reset with successes among the recent circuits")
 			}
 		}
@@ -142,7 +142,7 @@ func TestDisabled(t *testing.T) {
 		t.Fatal("cbtdisabled must discard the history")
 	}
 	fill(e, artiTimes...)
-	if e.Timeout(1) || e.Status().Observations != 0 {
+	if e.Timeout(1, time.Time{}) || e.Status().Observations != 0 {
 		t.Fatal("learning while disabled")
 	}
 }
@@ -260,5 +260,73 @@ func BenchmarkHopBuilt(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		e.HopBuilt(3, 3, epoch, epoch.Add(time.Duration(100+rnd.IntN(2000))*time.Millisecond), false)
+	}
+}
+
+// TestFirstHopTimeouts: first hops that are asked and do not answer count, if others answer
+// meanwhile: else a timeout that is too short for the first hop alone would stay for ever. Those
+// that nobody asked, or that are silent with all others, say nothing.
+func TestFirstHopTimeouts(t *testing.T) {
+	learned := func() *Estimator {
+		e := New(few(DefaultParams()))
+		fill(e, artiTimes...)
+		return e
+	}
+	asked := epoch.Add(time.Hour)
+	for name, c := range map[string]struct {
+		asked, heard time.Time
+		counts       bool
+	}{
+		"no link was open":        {time.Time{}, asked, false},
+		"the network was silent":  {asked, asked, false},
+		"the network was working": {asked, asked.Add(time.Second), true},
+	} {
+		e := learned()
+		e.Traffic(c.heard)
+		reset := false
+		for range DefaultParams().MaxTimeouts {
+			reset = e.Timeout(0, c.asked) || reset
+		}
+		if u, _ := e.Timeouts(3); reset != c.counts || (u == time.Minute) != c.counts {
+			t.Errorf("%s: reset %v, timeout %v", name, reset, u)
+		}
+	}
+}
+
+// TestAbandonedIsNoTime: circuits that are abandoned have no time, so however many there are,
+// they do not fill the history, and the timeout goes on to follow the network.
+func TestAbandonedIsNoTime(t *testing.T) {
+	e := New(few(DefaultParams()))
+	fill(e, artiTimes...)
+	n := e.Status().Observations
+	short, _ := e.Timeouts(3)
+	for range 2 * historyLen {
+		e.Abandoned(epoch)
+		e.HopBuilt(3, 3, epoch, epoch.Add(3*time.Minute), true) // it was complete when nobody waited
+	}
+	if got := e.Status().Observations; got != n {
+		t.Fatalf("%d observations, of %d that were made", got, n)
+	}
+	for range historyLen {
+		e.HopBuilt(3, 3, epoch, epoch.Add(5*time.Second), true)
+	}
+	if u, _ := e.Timeouts(3); u < 5*time.Second || short > time.Second {
+		t.Errorf("the timeout was %v, and is %v on a network that takes 5 s", short, u)
+	}
+}
+
+// TestStalled: a link is in doubt after the initial timeout at the earliest, however short the
+// learned one is, and after the learned one if that is longer.
+func TestStalled(t *testing.T) {
+	p := few(DefaultParams())
+	e := New(p)
+	fill(e, artiTimes...)
+	if got := e.Stalled(); got != p.InitialTimeout {
+		t.Errorf("%v on a fast network", got)
+	}
+	p.InitialTimeout = 10 * time.Millisecond
+	e.SetParams(p)
+	if _, closing := e.Timeouts(3); e.Stalled() != closing || closing <= p.InitialTimeout {
+		t.Errorf("%v, not %v", e.Stalled(), closing)
 	}
 }

@@ -36,6 +36,13 @@ type attempt struct {
 	err  error
 }
 
+// ConnectError says that the relay could not be connected to: it refused the connection, did
+// not answer in time, or did not prove who it is. Other errors of Get say nothing about it.
+type ConnectError struct{ Err error }
+
+func (e *ConnectError) Error() string { return e.Err.Error() }
+func (e *ConnectError) Unwrap() error { return e.Err }
+
 // attemptKey identifies attempts by identity and addresses. A caller that names a
 // relay with a wrong address, where no relay answers, must not delay callers with
 // the right address.
@@ -57,8 +64,11 @@ func (m *Manager) Get(ctx context.Context, t linkspec.Target) (*Channel, error) 
 	case <-a.done:
 		return a.ch, a.err
 	case <-ctx.Done():
-		m.leave(a)
-		return nil, fault.New(fault.Timeout, "open channel: %w", context.Cause(ctx))
+		err := fault.New(fault.Timeout, "open channel: %w", context.Cause(ctx))
+		if last := m.leave(a); last && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			return nil, &ConnectError{err} // while others wait, the attempt goes on
+		}
+		return nil, err
 	}
 }
 
@@ -96,9 +106,14 @@ func (m *Manager) run(ctx context.Context, t linkspec.Target, a *attempt) {
 	defer close(a.done)
 	defer m.end(a)
 	defer panics.Recover(m.cfg.Log, func(err error) { a.ch, a.err = nil, err })
-	var l *Link
-	if l, a.err = m.connect(ctx, &t); a.err == nil {
+	l, err := m.connect(ctx, &t)
+	switch {
+	case err == nil:
 		a.ch, a.err = m.Adopt(l)
+	case fault.Is(err, fault.Resource): // ours, not the relay's
+		a.err = err
+	default:
+		a.err = &ConnectError{err}
 	}
 }
 
@@ -110,13 +125,15 @@ func (m *Manager) end(a *attempt) {
 
 // leave removes one waiting caller from an attempt. The last one ends it, and the
 // next caller starts another.
-func (m *Manager) leave(a *attempt) {
+func (m *Manager) leave(a *attempt) (last bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if a.waiting--; a.waiting == 0 {
+	a.waiting--
+	if last = a.waiting == 0; last {
 		a.cancel()
 		m.endLocked(a)
 	}
+	return last
 }
 
 func (m *Manager) endLocked(a *attempt) {

@@ -2,7 +2,6 @@ package circuit
 
 import (
 	"context"
-	"errors"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
@@ -33,7 +32,6 @@ func createBy(ctx context.Context, env *Env, ch *channel.Channel, hs *clientHand
 		return nil, err
 	}
 	c.setHome(home)
-	asked := env.Now()
 	if err := hs.create(home); err != nil {
 		c.Close(cell.DestroyNone, err)
 		return nil, err
@@ -46,9 +44,6 @@ func createBy(ctx context.Context, env *Env, ch *channel.Channel, hs *clientHand
 	case <-c.done:
 		return nil, fault.New(fault.KindOf(c.Err()), "create circuit: hop 1: %w", c.Err())
 	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			ch.Doubt(asked)
-		}
 		err := fault.New(fault.Timeout, "create circuit: hop 1: %w", context.Cause(ctx))
 		c.Close(cell.DestroyNone, err)
 		return nil, err

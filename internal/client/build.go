@@ -16,6 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
@@ -202,7 +203,10 @@ type building struct {
 	protect []circuit.Protection
 	usage   time.Duration // the usage timeout
 	timer   *time.Timer   // runs late
-	asked   time.Time     // when the link was open; the time until then says nothing about circuits
+	ch      *channel.Channel
+	// asked is when the link was open: the time until then says nothing about circuits. It
+	// is written under mu, by the goroutine that builds.
+	asked time.Time
 
 	mu       sync.Mutex // guards the fields below
 	hops     int        // built
@@ -220,10 +224,8 @@ func (b *building) run(ctx context.Context) (*Circ, error) {
 		hedge := time.AfterFunc(unlearnedSlow, panics.Contain(b.log, nil, b.hedge))
 		defer hedge.Stop()
 	}
-	tctx, cancel := context.WithTimeoutCause(ctx, max(closing, minUsage), errBuildTimeout)
-	defer cancel()
 
-	circ, err := b.hopByHop(tctx)
+	circ, err := b.hopByHop(ctx, max(closing, minUsage))
 	now := time.Now()
 	u := b.path.Guard
 	if err != nil {
@@ -266,18 +268,17 @@ const unlearnedSlow = 5 * time.Second
 
 var errBuildTimeout = errors.New("the build timeout passed")
 
-// hopByHop opens the channel and builds all hops.
-func (b *building) hopByHop(ctx context.Context) (*Circ, error) {
+// hopByHop opens the channel and builds all hops. Each of the two may take as long as limit:
+// what a slow link takes is no time of the circuit.
+func (b *building) hopByHop(ctx context.Context, limit time.Duration) (*Circ, error) {
 	targets := b.path.Targets()
 	opts := b.hopOptions()
-	ch, err := b.link(ctx, targets[0])
+	ch, err := b.openLink(ctx, targets[0], limit)
 	if err != nil {
 		return nil, err
 	}
-	b.asked = time.Now()
-	if b.timer.Stop() {
-		b.timer.Reset(b.usage)
-	}
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errBuildTimeout)
+	defer cancel()
 	if targets[0].Ntor.IsZero() {
 		opts.Handshake = handshake.Fast
 	}
@@ -305,6 +306,23 @@ func (b *building) hopByHop(ctx context.Context) (*Circ, error) {
 	return circ, nil
 }
 
+// openLink returns an open link to the guard.
+func (b *building) openLink(ctx context.Context, t linkspec.Target, limit time.Duration) (*channel.Channel, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, limit, errBuildTimeout)
+	defer cancel()
+	ch, err := b.link(ctx, t)
+	if err != nil {
+		return nil, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ch, b.asked = ch, time.Now()
+	if b.timer.Stop() {
+		b.timer.Reset(b.usage)
+	}
+	return ch, nil
+}
+
 // built notes that a hop is built.
 func (b *building) built(n int) {
 	now := time.Now()
@@ -328,14 +346,14 @@ func (b *building) late() {
 // overdue counts the circuit, once, as one that has passed its usage timeout.
 func (b *building) overdue() {
 	b.mu.Lock()
-	was, hops := b.timedOut, b.hops
+	was, hops, asked := b.timedOut, b.hops, b.asked
 	b.timedOut = true
 	b.mu.Unlock()
 	if was {
 		return
 	}
 	b.learned(func(e *cbt.Estimator) {
-		if e.Live() && e.Timeout(hops) {
+		if e.Live() && e.Timeout(hops, asked) {
 			b.log.Info("most circuits time out: the build timeout is learned anew")
 		}
 	})
@@ -350,12 +368,11 @@ func (b *building) hedge() {
 	b.slow()
 }
 
-// refused reports whether the guard is there, and just takes no circuit now. A client stays
-// with it, as C tor's does: else who floods a guard drives its clients to other guards. A relay
-// that hibernates, or is about to end, says so.
-func refused(err error) bool {
-	var d *channel.DestroyedError
-	return errors.As(err, &d) && d.Reason != cell.DestroyHibernating
+// unreachable reports whether the guard could not be connected to. That alone says that it is
+// down: who floods a guard, or makes circuits fail, must not drive its clients to other guards.
+func unreachable(err error) bool {
+	var c *channel.ConnectError
+	return errors.As(err, &c)
 }
 
 // account tells the guard and the estimator why the circuit failed.
@@ -368,19 +385,34 @@ func (b *building) account(ctx context.Context, err error, now time.Time) {
 		b.overdue() // until times were learned the usage timeout is not shorter, and begins later
 		b.learned(func(e *cbt.Estimator) { e.Abandoned(b.start) })
 	}
+	if timedOut && hops == 0 {
+		b.stalled(now)
+	}
 	u := b.path.Guard
 	switch {
 	case u == nil:
-	case ctx.Err() != nil: // this client gave up
-		u.Cancelled(now)
-	case hops == 0 && (b.proxyFailed(ctx, err) || refused(err)):
-		u.Cancelled(now)
-	case hops == 0:
-		u.Failed(now, guard.Unreachable)
-	default:
+	case hops > 0 && ctx.Err() == nil:
 		if timedOut {
 			u.TimedOut()
 		}
 		u.Failed(now, guard.Beyond)
+	case unreachable(err) && ctx.Err() == nil && !b.proxyFailed(ctx, err):
+		u.Failed(now, guard.Unreachable)
+	default: // this client gave up, or what happened says nothing about the guard
+		u.Cancelled(now)
 	}
+}
+
+// stalled doubts a link on which the first hop was asked and did not answer for long. A circuit
+// that is given up earlier says nothing: others, and directory requests, go on over the link,
+// and another one to the same guard would tell who watches that they belong together.
+func (b *building) stalled(now time.Time) {
+	if b.ch == nil {
+		return
+	}
+	b.learned(func(e *cbt.Estimator) {
+		if now.Sub(b.asked) >= e.Stalled() {
+			b.ch.Doubt(b.asked)
+		}
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/cbt"
+	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/simnet"
@@ -27,11 +28,19 @@ func TestAbandonedCountsAsTimeout(t *testing.T) {
 	gate := make(chan struct{})
 	defer close(gate)
 	silent := simnet.New(t, simnet.Options{Onionskin: func() { <-gate }}).Target
-	p := &path.Path{Hops: []path.Hop{{Target: simnet.New(t, simnet.Options{}).Target}, {Target: silent}, {Target: silent}}}
-	b := &building{Client: c, path: p, start: time.Now()}
-	if _, err := b.run(context.Background()); !errors.Is(err, errBuildTimeout) {
-		t.Fatal(err)
+	var b *building
+	run := func(hops ...linkspec.Target) {
+		t.Helper()
+		p := &path.Path{}
+		for _, h := range hops {
+			p.Hops = append(p.Hops, path.Hop{Target: h})
+		}
+		b = &building{Client: c, path: p, start: time.Now()}
+		if _, err := b.run(context.Background()); !errors.Is(err, errBuildTimeout) {
+			t.Fatal(err)
+		}
 	}
+	run(simnet.New(t, simnet.Options{}).Target, silent, silent)
 	count := func() (n int) {
 		c.learned(func(e *cbt.Estimator) { n = e.Status().Timeouts })
 		return n
@@ -42,5 +51,9 @@ func TestAbandonedCountsAsTimeout(t *testing.T) {
 	b.late() // its timer ran out at the same time
 	if n := count(); n != 1 {
 		t.Errorf("%d timeouts are counted, not 1", n)
+	}
+	c.learned(func(e *cbt.Estimator) { e.Traffic(time.Now().Add(time.Minute)) }) // others answer meanwhile
+	if run(silent); count() != 2 {
+		t.Errorf("a silent first hop is not counted, while others answer: %d timeouts", count())
 	}
 }

@@ -193,12 +193,13 @@ func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*d
 	d, err := k.build(ctx, t)
 	now = time.Now()
 	if err != nil {
+		gaveUp := ctx.Err() != nil && context.Cause(ctx) != errBuildTimeout
 		switch { // the caller's context may have ended: the proxy's state matters then, too
 		case use == nil:
-		case ctx.Err() != nil && context.Cause(ctx) != errBuildTimeout, k.c.proxyFailed(k.c.ctx, err), refused(err):
-			use.Cancelled(now)
-		default:
+		case unreachable(err) && !gaveUp && !k.c.proxyFailed(k.c.ctx, err):
 			use.Failed(now, guard.Unreachable)
+		default:
+			use.Cancelled(now)
 		}
 		return nil, err
 	}

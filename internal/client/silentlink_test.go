@@ -3,64 +3,107 @@ package client
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/netip"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/cbt"
 	"github.com/chivenet/chive/internal/circuit"
-	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/simnet"
+	"github.com/chivenet/chive/internal/stream"
 )
 
-// TestSilentLink: a link on which nothing comes any more, because the network has changed
-// under it, is not used for other circuits; another one is opened. A circuit that was given
-// up in time says nothing about its link, nor does one that waits while others get answers.
+// TestSilentLink: a link on which a first hop does not answer for as long as a circuit may take
+// at first is not used for other circuits: another one is opened. A circuit or a directory
+// request that ends earlier says nothing about its link, which goes on to carry the others'
+// streams: else strangers who can make circuits end could have clients open link after link to
+// their guard. Neither says that the guard is down.
 func TestSilentLink(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	var dead sync.RWMutex
-	m := channel.NewManager(&channel.Config{Now: time.Now}, &channel.LinkConfig{}, func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	relay := simnet.New(t, simnet.Options{}).Target
+	c, use := impatient(t, relay, func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
 		conn, err := simnet.Dial(ctx, addr)
 		return mute{conn, &dead}, err
 	})
-	t.Cleanup(m.Close)
-	env := &circuit.Env{Now: time.Now}
-	guard := simnet.New(t, simnet.Options{}).Target
-	link := func() *channel.Channel {
-		t.Helper()
-		ch, err := m.Get(ctx, guard)
+	use.Cancelled(time.Now())
+	c.learned(func(e *cbt.Estimator) {
+		p := cbt.DefaultParams()
+		p.InitialTimeout = 2 * minUsage
+		e.SetParams(p)
+	})
+	old, err := c.link(ctx, relay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := circuit.Create(ctx, c.env, old, relay, circuit.HopOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A path of three hops may take as long as the initial timeout, one of one hop half of it.
+	build := func(ctx context.Context, hops int) error {
+		use, err := c.guards.PickBridge(relay.RSA, time.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
-		return ch
-	}
-	create := func(ctx context.Context, ch *channel.Channel) error {
-		_, err := circuit.Create(ctx, env, ch, guard, circuit.HopOptions{})
+		p := &path.Path{Guard: use, Hops: make([]path.Hop, hops)}
+		for i := range p.Hops {
+			p.Hops[i].Target = relay
+		}
+		_, err = (&building{Client: c, path: p, start: time.Now()}).run(ctx)
 		return err
 	}
-	old := link()
-	if err := create(ctx, old); err != nil {
-		t.Fatal(err)
+	reachable := func(when string) {
+		t.Helper()
+		if g := c.guards.Status(time.Now()).Guards; len(g) != 1 || g[0].Reachable != "maybe" {
+			t.Errorf("%s: %+v", when, g)
+		}
 	}
 	dead.Lock()
 	gone, giveUp := context.WithCancel(ctx)
 	giveUp()
-	if err := create(gone, old); !errors.Is(err, context.Canceled) || m.Find(guard) != old {
+	if err := build(gone, 3); !errors.Is(err, context.Canceled) || c.chans.Find(relay) != old {
 		t.Errorf("after a circuit that was given up: %v", err)
 	}
 	late, end := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer end()
-	if err := create(late, old); !fault.Is(err, fault.Timeout) {
-		t.Errorf("%v", err)
+	if err := build(late, 3); !errors.Is(err, context.DeadlineExceeded) || c.chans.Find(relay) != old {
+		t.Errorf("after a circuit for which nobody had the time: %v", err)
 	}
-	if ch := m.Find(guard); ch != nil {
-		t.Error("the silent link is still used")
+	dir, end := context.WithTimeoutCause(ctx, 50*time.Millisecond, errBuildTimeout)
+	defer end()
+	use, err = c.guards.PickBridge(relay.RSA, time.Now())
+	if err != nil {
+		t.Fatal(err)
 	}
+	if _, err := newCaches(c).get(dir, relay, use); !errors.Is(err, errBuildTimeout) || c.chans.Find(relay) != old {
+		t.Errorf("after a directory circuit that came too late: %v", err)
+	}
+	if err := build(ctx, 1); !errors.Is(err, errBuildTimeout) || c.chans.Find(relay) != old {
+		t.Errorf("after a short circuit, which may not take long: %v", err)
+	}
+	reachable("before the link is in doubt")
+	if err := build(ctx, 3); !errors.Is(err, errBuildTimeout) || c.chans.Find(relay) != nil {
+		t.Errorf("the silent link is still used, after %v", err)
+	}
+	reachable("after")
 	dead.Unlock()
-	if err := create(ctx, link()); err != nil {
-		t.Error(err)
+	if next, err := c.link(ctx, relay); err != nil || build(ctx, 1) != nil {
+		t.Errorf("%v, %v", next, err)
+	}
+	s, err := stream.BeginDir(other.Last())
+	if err != nil {
+		t.Fatal("the link did not go on for what was on it:", err)
+	}
+	if _, err := io.WriteString(s, "echo"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(s, make([]byte, 4)); err != nil {
+		t.Error("the link did not go on for what was on it:", err)
 	}
 }

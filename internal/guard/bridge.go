@@ -33,7 +33,7 @@ func (m *Manager) PickBridge(id ident.RSAID, now time.Time) (*Use, error) {
 	}
 	g.lastTried = now.Round(0)
 	u := &Use{
-		m: m, set: s, g: g, guard: g.cur, req: Request{Purpose: Directory1Hop},
+		m: m, set: s, g: g, guard: g.cur, req: Request{Purpose: Directory1Hop}, seen: g.verdicts,
 		state: usableOnCompletion, since: now, decided: make(chan struct{}),
 	}
 	m.uses = append(m.uses, u)

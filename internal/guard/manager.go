@@ -217,7 +217,7 @@ func (m *Manager) Pick(req Request, now time.Time) (*Use, error) {
 	if st == usableIfNoBetter {
 		g.pending++
 	}
-	u := &Use{m: m, set: s, g: g, guard: g.cur, req: req, state: st, since: now, decided: make(chan struct{})}
+	u := &Use{m: m, set: s, g: g, guard: g.cur, req: req, seen: g.verdicts, state: st, since: now, decided: make(chan struct{})}
 	m.uses = append(m.uses, u)
 	return u, nil
 }

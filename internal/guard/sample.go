@@ -27,6 +27,7 @@ type sampled struct {
 	reach        reach
 	lastTried    time.Time // by the wall clock, which a suspended machine does not stop
 	failingSince time.Time // likewise
+	verdicts     uint64    // how often reach was found out
 	pending      int       // exploratory circuits that are being built through it
 	gone         bool      // no longer in the sample
 }

@@ -25,8 +25,9 @@ type Failure uint8
 
 // Failures.
 const (
-	// Unreachable: no channel to the guard, or no answer to the first hop's
-	// handshake. The guard is to blame. A DESTROY is an answer: see Cancelled.
+	// Unreachable: this client could not connect to the guard. Nothing else makes a guard
+	// unreachable. Strangers can make circuits fail, and streams and links end; if that
+	// counted, they could drive a client from guard to guard.
 	Unreachable Failure = iota
 	// Beyond: the first hop was built, a later one was not. It is unknown which
 	// relay is to blame; path bias finds out over time.
@@ -53,6 +54,7 @@ type Use struct {
 	g     *sampled
 	guard Candidate
 	req   Request
+	seen  uint64 // the guard's verdicts when it was chosen
 
 	decided chan struct{} // closed when the decision is final
 
@@ -115,6 +117,7 @@ func (u *Use) Succeeded(now time.Time) Decision {
 	}
 	exploratory := u.state == usableIfNoBetter
 	g.reach, g.failingSince = yes, time.Time{}
+	g.verdicts++
 	if u.set.confirm(g, &m.p, m.cfg.Rand, now) {
 		m.touch()
 	}
@@ -135,7 +138,9 @@ func (u *Use) Succeeded(now time.Time) Decision {
 	return u.state.decision()
 }
 
-// Failed reports that the circuit could not be completed (guard-spec 4.7).
+// Failed reports that the circuit could not be completed (guard-spec 4.7). Of the circuits that
+// waited for one connection, only the first that says so counts: the others must not overrule
+// what was found out about the guard since.
 func (u *Use) Failed(now time.Time, how Failure) {
 	m, g := u.m, u.g
 	m.mu.Lock()
@@ -144,7 +149,8 @@ func (u *Use) Failed(now time.Time, how Failure) {
 		return
 	}
 	u.to(dead, now)
-	if how == Unreachable {
+	if how == Unreachable && u.seen == g.verdicts {
+		g.verdicts++
 		if g.reach != no {
 			m.log().Info("guard is down", "guard", g.id, "primary", g.primary, "confirmed", g.confirmed())
 		}
