@@ -111,8 +111,11 @@ func TestPrivateRelays(t *testing.T) {
 		Nickname: "a", V3Ident: ident.RSAID{1}, RSA: ident.RSAID{2}, ORPorts: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:1")},
 	}}}
 	strict := isolated(t, n, dial)
-	if _, err := strict.dial(context.Background(), n.Authorities[0].ORPorts[0]); !fault.Is(err, fault.Directory) {
-		t.Fatal(err)
+	// To connect to 0.0.0.0 or :: is to connect to this machine.
+	for _, a := range []string{"127.0.0.1", "0.0.0.0", "0.1.2.3", "::", "::ffff:0.0.0.0", "10.0.0.1", "192.168.1.1", "169.254.169.254", "fd00::1", "fe80::1", "::1", "255.255.255.255"} {
+		if _, err := strict.dial(context.Background(), netip.AddrPortFrom(netip.MustParseAddr(a), 9001)); !fault.Is(err, fault.Directory) {
+			t.Error(a, err)
+		}
 	}
 	select {
 	case a := <-dialled:
