@@ -30,16 +30,13 @@ func suspectedHalf(t *testing.T) *netdir.Directory {
 		}
 		doc.WriteString(line)
 	}
+	whole, err := n.Directory() // which has the microdescriptors
+	if err != nil {
+		t.Fatal(err)
+	}
 	var l netdir.Loader
-	d, _, err := l.Consensus([]byte(doc.String()), nil)
+	d, _, err := l.Consensus([]byte(doc.String()), whole)
 	if err != nil {
-		t.Fatal(err)
-	}
-	whole, err := n.Directory()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d, _, err = l.Consensus([]byte(doc.String()), whole); err != nil {
 		t.Fatal(err)
 	}
 	return d
