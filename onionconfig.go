@@ -77,6 +77,11 @@ type OnionConfig struct {
 	MaxStreams   int  `reload:"live"`
 	CloseCircuit bool `reload:"live"`
 
+	// AllowUnknownPorts keeps the circuit of a client that asks for a port which neither Ports
+	// nor Targets have. Without it, such a client loses its circuit with all its connections,
+	// so that it costs more to look for open ports.
+	AllowUnknownPorts bool `reload:"live"`
+
 	// SingleOnion makes the service faster and NOT ANONYMOUS if it is HostCanBeFound: its
 	// circuits to introduction and rendezvous points have one hop, so that relays, and
 	// others through them, learn the address of this host. Clients stay anonymous. It is
@@ -123,7 +128,7 @@ func (cfg *OnionConfig) masters() ([]ident.Ed25519ID, error) {
 
 // live turns what may change into the service's configuration.
 func (cfg *OnionConfig) live() (hsservice.Live, error) {
-	out := hsservice.Live{Points: cfg.IntroductionPoints, MaxStreams: cfg.MaxStreams, CloseCircuit: cfg.CloseCircuit}
+	out := hsservice.Live{Points: cfg.IntroductionPoints, MaxStreams: cfg.MaxStreams, CloseCircuit: cfg.CloseCircuit, AllowUnknownPorts: cfg.AllowUnknownPorts}
 	switch cfg.ExportCircuitID {
 	case "":
 	case "haproxy":

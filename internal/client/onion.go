@@ -196,15 +196,23 @@ func (c *Client) dialOnion(ctx context.Context, req Request, service ident.Ed255
 			circuits.Rested()
 			return &Conn{Stream: s, c: c, lease: lease, id: id, circ: lease.Circuit().ID()}, nil
 		}
-		closed := lease.Circuit().Engine().Err() != nil
+		again := n < onionTries && mayReopen(err, lease.Circuit().Engine().Err() != nil)
 		if errors.Is(err, errOnionTimeout) {
 			lease.Retire() // the service may be gone: the next stream meets it again
 		}
 		lease.Release()
-		if !closed || n == onionTries || ctx.Err() != nil {
+		if !again || ctx.Err() != nil {
 			return nil, err
 		}
 	}
+}
+
+// mayReopen reports whether a stream that failed may open on another circuit: this one has
+// closed, and the service had not answered before. A service that refuses a stream may close
+// the circuit with it, as C tor's does for a port that it does not have.
+func mayReopen(err error, closed bool) bool {
+	var refused *stream.EndError
+	return closed && !errors.As(err, &refused)
 }
 
 func (c *Client) openOnion(ctx context.Context, lease *hsclient.Lease, req Request) (*stream.Stream, error) {

@@ -6,11 +6,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/path"
+	"github.com/chivenet/chive/internal/stream"
 	"github.com/chivenet/chive/internal/testvec/dirgen"
 )
 
@@ -85,6 +87,21 @@ func TestMixedIdentities(t *testing.T) {
 			if got := mixed(d, &linkspec.Target{RelayID: c.id}); got != c.want {
 				t.Errorf("%v: %v", c.id, got)
 			}
+		}
+	}
+}
+
+// TestMayReopen: no second rendezvous follows when the service has refused a stream.
+func TestMayReopen(t *testing.T) {
+	refused := fault.New(fault.Refused, "open stream: %w", &stream.EndError{Reason: cell.EndDone})
+	lost := fault.New(fault.Network, "open stream: the circuit is closed")
+	for _, x := range []struct {
+		err    error
+		closed bool
+		want   bool
+	}{{lost, true, true}, {lost, false, false}, {refused, true, false}, {refused, false, false}} {
+		if got := mayReopen(x.err, x.closed); got != x.want {
+			t.Errorf("%v, closed %v: %v", x.err, x.closed, got)
 		}
 	}
 }

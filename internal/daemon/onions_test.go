@@ -141,6 +141,7 @@ key-dir = "/a"
 port = ["80=127.0.0.1:8080", "22=unix:/run/ssh"]
 max-streams = 5
 max-streams-close-circuit = true
+allow-unknown-ports = true
 export-circuit-id = "haproxy"
 intro-dos-defense = true
 intro-dos-rate = 5
@@ -158,7 +159,7 @@ introduction-points = 20
 func TestOnionTables(t *testing.T) {
 	all := hostingsOf(t, twoOnions)
 	want := []chive.OnionConfig{
-		{KeyDir: "/a", Ports: []int{}, Targets: map[int]string{80: "127.0.0.1:8080", 22: "unix:/run/ssh"}, IntroductionPoints: 3, MaxStreams: 5, CloseCircuit: true,
+		{KeyDir: "/a", Ports: []int{}, Targets: map[int]string{80: "127.0.0.1:8080", 22: "unix:/run/ssh"}, IntroductionPoints: 3, MaxStreams: 5, CloseCircuit: true, AllowUnknownPorts: true,
 			ExportCircuitID: "haproxy", IntroDoSDefense: true, IntroDoSRate: 5, IntroDoSBurst: 200, PoWDefense: true, PoWQueueRate: 50, PoWQueueBurst: 2500},
 		{KeyDir: "/b", Name: "blog", Ports: []int{}, Targets: map[int]string{80: "127.0.0.1:80"}, IntroductionPoints: 20, IntroDoSRate: 25, IntroDoSBurst: 200, PoWQueueRate: 250, PoWQueueBurst: 2500},
 	}

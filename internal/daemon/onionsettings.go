@@ -19,6 +19,7 @@ type Onion struct {
 	IntroductionPoints int    `reload:"live"`
 	MaxStreams         int    `reload:"live"`
 	CloseCircuit       bool   `reload:"live"`
+	AllowUnknownPorts  bool   `reload:"live"`
 	ExportCircuitID    string `reload:"live"`
 	IntroDoSDefense    bool   `reload:"live"`
 	IntroDoSRate       int    `reload:"live"`
@@ -43,6 +44,7 @@ var onionTable = options.Table{{Title: "Onion service", Options: []options.Optio
 	{Key: "introduction-points", Field: "IntroductionPoints", Default: "3", Bounds: options.Bounds{Lo: 1, Hi: hsservice.MaxPoints}, Help: "`NUMBER` of relays at which clients ask for the service"},
 	{Key: "max-streams", Field: "MaxStreams", Bounds: options.Bounds{Lo: 0, Hi: 65535}, Zero: "a quarter of what the service has left", Help: "`NUMBER` of open connections that one client's circuit may have"},
 	{Key: "max-streams-close-circuit", Field: "CloseCircuit", Help: "end the circuit of a client that opens more; without it, connections are refused"},
+	{Key: "allow-unknown-ports", Field: "AllowUnknownPorts", Help: "keep the circuit of a client that asks for a port which the service does not have; without it, the circuit ends"},
 	{Key: "export-circuit-id", Field: "ExportCircuitID", OneOf: []string{"", "haproxy"}, Help: "`PROTOCOL` haproxy: a target first gets a line of HAProxy's PROXY protocol with an address that stands for the client's circuit"},
 	{Key: "intro-dos-defense", Field: "IntroDoSDefense", Help: "ask the introduction points to limit introductions; without it, the consensus decides"},
 	{Key: "intro-dos-rate", Field: "IntroDoSRate", Default: "25", Bounds: options.Bounds{Lo: 1, Hi: 1<<31 - 1}, Help: "`NUMBER` of introductions a second that a point lets through"},
@@ -95,7 +97,7 @@ func onionName(s string) error {
 func (o *Onion) config(more []string) (chive.OnionConfig, error) {
 	c := chive.OnionConfig{
 		Name: o.Name, KeyDir: o.KeyDir, Ports: []int{}, Targets: map[int]string{}, ExportCircuitID: o.ExportCircuitID, SingleOnion: o.SingleOnion,
-		IntroductionPoints: o.IntroductionPoints, MaxStreams: o.MaxStreams, CloseCircuit: o.CloseCircuit,
+		IntroductionPoints: o.IntroductionPoints, MaxStreams: o.MaxStreams, CloseCircuit: o.CloseCircuit, AllowUnknownPorts: o.AllowUnknownPorts,
 		IntroDoSDefense: o.IntroDoSDefense, IntroDoSRate: o.IntroDoSRate, IntroDoSBurst: o.IntroDoSBurst,
 		PoWDefense: o.PoWDefense, PoWQueueRate: o.PoWQueueRate, PoWQueueBurst: o.PoWQueueBurst,
 		Masters: o.Masters, Fleet: o.Fleet,

@@ -26,6 +26,9 @@ type Live struct {
 	// A stream over the bound is refused, or, with CloseCircuit, ends its circuit.
 	MaxStreams   int
 	CloseCircuit bool
+	// AllowUnknownPorts keeps the circuit of a client that asks for a port at which there is
+	// nothing. Else the circuit closes with the stream.
+	AllowUnknownPorts bool
 	// ExportCircuit sends a line of HAProxy's protocol to a target before the client's
 	// bytes, with an address that stands for the client's circuit (CircuitAddr).
 	ExportCircuit bool

@@ -114,7 +114,7 @@ func (s *Service) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	}
 	target, listened, ok := s.serves(b.Port)
 	if !ok {
-		return refuse(cell.EndDone) // as C tor, which does not tell a scanner more
+		return s.unknownPort(h, m.Stream)
 	}
 	r := s.rendezvousOn(h.Circuit())
 	if r == nil {
@@ -149,6 +149,17 @@ func (s *Service) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	default:
 		return fault.Except(fault.Closed, c.CloseReason(cell.EndResourceLimit))
 	}
+}
+
+// unknownPort ends a stream to a port at which there is nothing. END says no more than of a
+// stream that is over, and the circuit closes unless the user wants to keep it, both as C tor
+// does: who looks for open ports needs a rendezvous for each that is closed.
+func (s *Service) unknownPort(h *circuit.Hop, id uint16) error {
+	err := h.RefuseStream(id, cell.End{Reason: cell.EndDone})
+	if err == nil && !s.live.Load().AllowUnknownPorts {
+		closeCircuit(h.Circuit())
+	}
+	return err
 }
 
 // room reports whether a circuit may have one more stream.

@@ -108,6 +108,10 @@ func TestTranslate(t *testing.T) {
 		!reflect.DeepEqual(onions[1][1].Values, []string{"22=unix:/x", "23=192.0.2.1:23"}) {
 		t.Errorf("onions: %v", onions)
 	}
+	onions = translated1(t, "HiddenServiceDir a\nHiddenServiceAllowUnknownPorts 1", Proxy).Onions
+	if last := onions[0][len(onions[0])-1]; last.Key != "allow-unknown-ports" || !reflect.DeepEqual(last.Values, []string{"true"}) {
+		t.Errorf("unknown ports: %v", onions)
+	}
 	onions = translated1(t, "HiddenServiceDir a\nHiddenServicePoWDefensesEnabled 1\nHiddenServicePoWQueueRate 20\nHiddenServicePoWQueueBurst 30", Proxy).Onions
 	for i, want := range []string{"a", "true", "20", "30"} {
 		if len(onions) != 1 || len(onions[0]) != 4 || !reflect.DeepEqual(onions[0][i].Values, []string{want}) {
