@@ -25,6 +25,7 @@ type serverSide struct {
 	hs         hsRole                  // owned by home's reader
 	introduced bool                    // INTRODUCE1 came; owned by home's reader
 	joined     atomic.Pointer[Circuit] // the other half of a rendezvous; set once, under c.mu
+	askedHSDir atomic.Bool             // see FirstHSDirRequest
 }
 
 // extend takes an EXTEND2, in a RELAY_EARLY cell.

@@ -83,6 +83,10 @@ func (h *Hop) ordinary(cmd cell.RelayCommand) error {
 // is, and not from the client itself.
 func (c *Circuit) multiHop() bool { return c.Channel().Link().PeerAuthenticated }
 
+// FirstHSDirRequest reports, once, that no request about a descriptor of an onion service came
+// on a relay's circuit before.
+func (c *Circuit) FirstHSDirRequest() bool { return !c.server.askedHSDir.Swap(true) }
+
 // establishIntro takes ESTABLISH_INTRO from an onion service: this circuit leads to
 // the service from now on, and an older one of the same key closes.
 func establishIntro(h *Hop, msg cell.RelayMsg, _ cell.Command) error {

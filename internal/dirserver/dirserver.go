@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
+	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/netaddr"
@@ -29,6 +30,8 @@ type Peer struct {
 	// Link is the OR link that a tunnelled request came by, as anything that can
 	// be compared; nil: not known.
 	Link any
+	// Circuit is the circuit of a tunnelled request; nil: not known.
+	Circuit *circuit.Circuit
 	// Account is the circuit's that a tunnelled request belongs to; nil: the
 	// request counts for the address.
 	Account *account.Account

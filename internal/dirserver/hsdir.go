@@ -11,6 +11,9 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
 )
@@ -54,6 +57,7 @@ type HSDir struct {
 type HSDirStats struct {
 	Stored, Refused, Evicted atomic.Uint64 // descriptors
 	Fetched, Missed          atomic.Uint64 // requests for one
+	Repeated                 atomic.Uint64 // requests after the first one of a circuit
 }
 
 // hsDesc is a descriptor that is kept.
@@ -95,6 +99,9 @@ func (d *HSDir) Handle(_ context.Context, peer Peer, r *Request) *Response {
 	if !peer.MultiHop {
 		return Short(503, "Onion service descriptors need a circuit of more than one hop")
 	}
+	if !d.first(peer.Circuit) {
+		return Short(400, "Bad request") // nobody reads it
+	}
 	switch {
 	case r.Method == "GET":
 		return d.fetch(strings.TrimPrefix(r.Path, hsFetchPrefix))
@@ -102,6 +109,18 @@ func (d *HSDir) Handle(_ context.Context, peer Peer, r *Request) *Response {
 		return d.publish(peer, r.Body)
 	}
 	return Short(400, "Bad request")
+}
+
+// first reports whether a circuit may ask: for one descriptor in its life, or to take one. Any
+// later request ends the circuit, as with C tor: else one circuit, once built, could be used to
+// flood a directory. Clients and services take a circuit for each.
+func (d *HSDir) first(c *circuit.Circuit) bool {
+	if c == nil || c.FirstHSDirRequest() {
+		return true
+	}
+	d.stats.Repeated.Add(1)
+	c.Close(cell.DestroyProtocol, fault.New(fault.Protocol, "directory: a second request about descriptors of onion services"))
+	return false
 }
 
 func (d *HSDir) fetch(name string) *Response {

@@ -54,6 +54,7 @@ func (r *Relay) Register(reg *metrics.Registry) {
 		count("onion_descriptors_evicted_total", "descriptors of onion services that made room for others", &h.Evicted)
 		count("onion_descriptors_fetched_total", "requests for a descriptor of an onion service that was there", &h.Fetched)
 		count("onion_descriptors_missed_total", "requests for a descriptor of an onion service that was not there", &h.Missed)
+		count("onion_descriptor_requests_repeated_total", "requests about a descriptor of an onion service on a circuit that had one before; they end the circuit", &h.Repeated)
 		gauge("onion_descriptors", "descriptors of onion services that are kept", func() int { n, _ := d.Held(); return n })
 		reg.GaugeFunc("chive_relay_onion_descriptor_bytes", "their size", func() int64 { _, n := d.Held(); return n })
 	}

@@ -1,0 +1,97 @@
+package hsclient
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/simnet"
+	"github.com/chivenet/chive/internal/stream"
+)
+
+// realCirc is an open circuit.
+type realCirc struct {
+	c    *circuit.Circuit
+	last linkspec.Target
+}
+
+func (r realCirc) Engine() *circuit.Circuit { return r.c }
+func (r realCirc) ID() uint64               { return 0 }
+func (r realCirc) Last() linkspec.Target    { return r.last }
+func (r realCirc) Close()                   { r.c.Close(cell.DestroyNone, errors.New("the test closes it")) }
+
+// realNet makes each circuit to one relay, whichever was asked for.
+type realNet struct {
+	fakeNet
+	t     *testing.T
+	links *channel.Manager
+	relay *simnet.Relay
+}
+
+func newRealNet(t *testing.T, o simnet.Options) *realNet {
+	t.Helper()
+	n := &realNet{t: t, relay: simnet.New(t, o), links: channel.NewManager(&channel.Config{Now: time.Now}, &channel.LinkConfig{}, simnet.Dial)}
+	t.Cleanup(n.links.Close)
+	return n
+}
+
+func (n *realNet) To(ctx context.Context, t linkspec.Target, _ []linkspec.Spec) (Circuit, error) {
+	ch, err := n.links.Get(ctx, n.relay.Target)
+	if err != nil {
+		return nil, err
+	}
+	c, err := circuit.Create(ctx, &circuit.Env{Now: time.Now}, ch, n.relay.Target, circuit.HopOptions{})
+	if err != nil {
+		return nil, err
+	}
+	return realCirc{c, n.relay.Target}, nil
+}
+
+func (n *realNet) Internal(ctx context.Context, _ bool) (Circuit, error) {
+	return n.To(ctx, n.relay.Target, nil)
+}
+
+// TestFetchOncePerCircuit: directories answer one request for a descriptor on a circuit, and
+// the client has a circuit for each, which ends with the answer.
+func TestFetchOncePerCircuit(t *testing.T) {
+	asked := make(chan *circuit.Circuit, 10)
+	n := newRealNet(t, simnet.Options{Serve: func(s *stream.Stream) {
+		asked <- s.Hop().Circuit()
+		r, err := http.ReadRequest(bufio.NewReader(s))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_, _ = io.Copy(io.Discard, r.Body)
+		_, _ = io.WriteString(s, "HTTP/1.0 404 Not found\r\n\r\n")
+		_ = s.Close()
+	}})
+	c := newClient(t, &n.fakeNet)
+	c.cfg.Network = n
+	s := newService(t)
+	dirs := directories(madeNet(), madeNet().HSTimes(false), s.blinded)
+	seen := map[*circuit.Circuit]bool{}
+	for range 3 {
+		if _, err := c.ask(t.Context(), c.history(s.id), dirs[0], &s.service); !errors.Is(err, ErrNoDescriptor) {
+			t.Fatal(err)
+		}
+		at := <-asked
+		if seen[at] {
+			t.Error("a circuit has a second request")
+		}
+		seen[at] = true
+		select {
+		case <-at.Done():
+		case <-time.After(10 * time.Second):
+			t.Error("the circuit outlives the answer")
+		}
+	}
+}
