@@ -37,20 +37,10 @@ func ParseClient(text string) (ident.X25519Key, error) {
 		return key, fault.New(fault.Config, "authorized client: it is not %q and a key in base32", authPrefix)
 	}
 	copy(key[:], b)
-	if p, err := ecdh.X25519().NewPublicKey(b); err != nil || smallOrder(p) {
+	if hscrypto.SmallOrder(key) {
 		return ident.X25519Key{}, fault.New(fault.Config, "authorized client: the key cannot be one of X25519")
 	}
 	return key, nil
-}
-
-// smallOrder reports whether a key shares the same secret with everybody.
-func smallOrder(p *ecdh.PublicKey) bool {
-	probe, err := ecdh.X25519().NewPrivateKey(append([]byte{8}, make([]byte, 31)...))
-	if err != nil {
-		return true
-	}
-	_, err = probe.ECDH(p)
-	return err != nil
 }
 
 // FormatClient writes what ParseClient reads.

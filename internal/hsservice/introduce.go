@@ -12,6 +12,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netaddr"
@@ -192,8 +193,8 @@ func (s *Service) rendezvousPoint(in *cell.IntroducePlaintext) (linkspec.Target,
 	if t.Ed.IsZero() {
 		return linkspec.Target{}, nil, fault.New(fault.Protocol, "the rendezvous point has no Ed25519 identity")
 	}
-	if in.Onion.IsZero() {
-		return linkspec.Target{}, nil, fault.New(fault.Protocol, "the rendezvous point has no onion key")
+	if hscrypto.SmallOrder(in.Onion) { // zeros, too: there is none
+		return linkspec.Target{}, nil, fault.New(fault.Protocol, "the rendezvous point has no onion key that can be used")
 	}
 	for _, a := range t.Addrs {
 		if !s.cfg.Circuits.Testing() && !netaddr.Public(a.Addr()) {

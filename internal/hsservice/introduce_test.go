@@ -158,6 +158,8 @@ func TestIntroductionRefused(t *testing.T) {
 		"no RSA identity":       {func(a *asking) { a.specs = append(a.specs[:1:1], a.specs[2:]...) }, nowhere{}, "identity"},
 		"no Ed25519 identity":   {func(a *asking) { a.specs = a.specs[:2] }, nowhere{}, "Ed25519"},
 		"no onion key":          {func(a *asking) { a.onion = ident.X25519Key{} }, nowhere{}, "onion key"},
+		"small order":           {func(a *asking) { a.onion = ident.X25519Key{1} }, nowhere{}, "onion key"},
+		"zeros, the last bit":   {func(a *asking) { a.onion = ident.X25519Key{31: 0x80} }, nowhere{}, "onion key"},
 		"unwanted congestion":   {func(a *asking) { a.exts = []cell.Ext{cell.CCRequest()} }, nowhere{}, "congestion control"},
 		"an unasked work":       {func(a *asking) { a.exts = []cell.Ext{(&cell.PoW{Effort: 7}).Ext()} }, nowhere{}, ""},
 		"a private one, tested": {func(a *asking) { a.specs = relaySpecs("127.0.0.1:22") }, nowhere{testing: true}, ""},

@@ -10,6 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/bin"
 	"github.com/chivenet/chive/internal/cert"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/protover"
@@ -330,10 +331,13 @@ func (p *hsPointParser) certified(it *Item, typ cert.Type) (ident.Ed25519ID, err
 	return c.Key, c.Verify(typ, p.signing, c.Expires)
 }
 
-// complete reports whether the point can be used: all fields are present, and the
-// encryption key is the certified one.
+// complete reports whether the point can be used: all fields are present, the encryption key
+// is the certified one, and no key is one with which no handshake works, such as zeros.
 func (p *hsPointParser) complete() bool {
 	if p.bad || !p.have.onion || !p.have.auth || !p.have.enc || !p.have.encCert {
+		return false
+	}
+	if p.Auth.IsZero() || hscrypto.SmallOrder(p.Onion) || hscrypto.SmallOrder(p.Enc) {
 		return false
 	}
 	ed, err := edOfX25519(p.Enc, p.encEd[31]>>7)
