@@ -1,9 +1,13 @@
 package hsclient
 
 import (
+	"bytes"
 	"crypto/ecdh"
+	"crypto/ed25519"
 	"crypto/rand"
+	"encoding/base64"
 	"errors"
+	"io"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,6 +34,15 @@ func TestRead(t *testing.T) {
 	}
 	bad("nothing", nil, ErrBadDescriptor)
 	bad("another service's", other.descriptor(t, now), ErrBadDescriptor)
+	// Who knows the address can write what opens with its secret, under a key of their own.
+	forged, err := netdoc.EncodeHSDescriptor(rand.Reader, &netdoc.HSKeys{Blinded: other.key, Subcredential: s.subcredential}, 7, &s.inner, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := forged.Open(s.subcredential, nil); err != nil {
+		t.Fatal(err)
+	}
+	bad("under a foreign key", forged.Text, ErrBadDescriptor)
 	bad("an old one", s.descriptor(t, now.Add(-100*time.Hour)), ErrBadDescriptor)
 	flipped := s.descriptor(t, now)
 	flipped[len(flipped)/2] ^= 1
@@ -134,4 +147,28 @@ func TestServiceComesBack(t *testing.T) {
 			t.Errorf("asked %d times in ten seconds after a success", n)
 		}
 	})
+}
+
+// TestLongLifetime: a descriptor is kept for no longer than directories keep one, whatever its
+// service says.
+func TestLongLifetime(t *testing.T) {
+	now := time.Now()
+	s := newService(t)
+	var read bytes.Buffer // what the descriptor is made of: first, the seed of the key that signs it
+	d, err := netdoc.EncodeHSDescriptor(io.TeeReader(rand.Reader, &read), &netdoc.HSKeys{Blinded: s.key, Subcredential: s.subcredential}, 7, &s.inner, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signing := ed25519.NewKeyFromSeed(read.Bytes()[:ed25519.SeedSize])
+	doc := bytes.Replace(d.Text, []byte("descriptor-lifetime 180\n"), []byte("descriptor-lifetime 720\n"), 1)
+	doc = doc[:bytes.LastIndex(doc, []byte("signature "))]
+	sig := ed25519.Sign(signing, append([]byte("Tor onion service descriptor sig v3"), doc...))
+	doc = append(doc, "signature "+base64.RawStdEncoding.EncodeToString(sig)+"\n"...)
+	got, err := newClient(t, &fakeNet{}).read(doc, &s.service, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if keep := got.expires.Sub(now); keep != netdoc.HSLifetime {
+		t.Errorf("it is kept for %v", keep)
+	}
 }

@@ -28,31 +28,30 @@ func (r realCirc) ID() uint64               { return 0 }
 func (r realCirc) Last() linkspec.Target    { return r.last }
 func (r realCirc) Close()                   { r.c.Close(cell.DestroyNone, errors.New("the test closes it")) }
 
-// realNet makes each circuit to one relay, whichever was asked for.
+// realNet makes each circuit to one relay, whichever was asked for, with another relay before.
 type realNet struct {
 	fakeNet
-	t     *testing.T
-	links *channel.Manager
-	relay *simnet.Relay
+	links         *channel.Manager
+	middle, relay *simnet.Relay
 }
 
 func newRealNet(t *testing.T, o simnet.Options) *realNet {
 	t.Helper()
-	n := &realNet{t: t, relay: simnet.New(t, o), links: channel.NewManager(&channel.Config{Now: time.Now}, &channel.LinkConfig{}, simnet.Dial)}
+	n := &realNet{middle: simnet.New(t, simnet.Options{}), relay: simnet.New(t, o), links: channel.NewManager(&channel.Config{Now: time.Now}, &channel.LinkConfig{}, simnet.Dial)}
 	t.Cleanup(n.links.Close)
 	return n
 }
 
-func (n *realNet) To(ctx context.Context, t linkspec.Target, _ []linkspec.Spec) (Circuit, error) {
-	ch, err := n.links.Get(ctx, n.relay.Target)
+func (n *realNet) To(ctx context.Context, _ linkspec.Target, _ []linkspec.Spec) (Circuit, error) {
+	ch, err := n.links.Get(ctx, n.middle.Target)
 	if err != nil {
 		return nil, err
 	}
-	c, err := circuit.Create(ctx, &circuit.Env{Now: time.Now}, ch, n.relay.Target, circuit.HopOptions{})
+	c, err := circuit.Create(ctx, &circuit.Env{Now: time.Now}, ch, n.middle.Target, circuit.HopOptions{})
 	if err != nil {
 		return nil, err
 	}
-	return realCirc{c, n.relay.Target}, nil
+	return realCirc{c, n.relay.Target}, c.Extend(ctx, n.relay.Target, circuit.HopOptions{})
 }
 
 func (n *realNet) Internal(ctx context.Context, _ bool) (Circuit, error) {
