@@ -11,8 +11,9 @@ import (
 //
 // Points of another SENDME increment than the consensus's end: clients that ask there expect the
 // one that their descriptor tells, and a descriptor tells one for all points. Points whose relays
-// have left the consensus are replaced: the authorities may have thrown them out. The
-// microdescriptor of a relay that is listed may be missing for a while.
+// have left the consensus are replaced, because the authorities may have thrown them out, and so
+// are those of relays that are only allowed as middles by now. The microdescriptor of a relay that
+// is listed may be missing for a while.
 func (s *Service) tendOutdated(d *netdir.Directory) {
 	s.inc = 0
 	if params, on := s.cfg.Circuits.Flow(); on {
@@ -20,8 +21,9 @@ func (s *Service) tendOutdated(d *netdir.Directory) {
 	}
 	s.points = slices.DeleteFunc(s.points, func(p *point) bool {
 		if p.inc == s.inc {
-			_, listed := d.Lookup(p.target.RSA)
-			p.renew = p.renew || !listed && !p.target.RSA.IsZero()
+			r, listed := d.Lookup(p.target.RSA)
+			bad := !listed || r.Has(netdir.FlagMiddleOnly)
+			p.renew = p.renew || bad && !p.target.RSA.IsZero()
 			return false
 		}
 		if p.cancel != nil {

@@ -22,6 +22,8 @@ func TestPointLife(t *testing.T) {
 			25 * time.Hour, 25 * time.Hour, minIntros, minIntros},
 		"the most there is": {netdoc.Params{{Name: "hs_intro_max_lifetime", Value: 1<<31 - 1}, {Name: "hs_intro_min_lifetime", Value: 1<<31 - 1}},
 			(1<<31 - 1) * time.Second, (1<<31 - 1) * time.Second, minIntros, maxIntros},
+		"more than can be remembered": {netdoc.Params{{Name: "hs_intro_max_introduce2", Value: 1<<31 - 1}, {Name: "hs_intro_min_introduce2", Value: 1<<31 - 1}},
+			18 * time.Hour, 24 * time.Hour, maxReplays, maxReplays},
 	} {
 		s, now := quiet(t), time.Now()
 		s.mu.Lock()

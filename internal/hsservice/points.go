@@ -25,6 +25,10 @@ import (
 // The life of introduction points. The consensus may set minIntros and maxIntros.
 const (
 	minIntros, maxIntros = 16384, 32768 // as C tor
+	// maxReplays is how many introductions a point remembers before it is replaced, whatever
+	// the consensus says: 8 MB of them. Those that come meanwhile, maxIntros at most, are
+	// remembered, too.
+	maxReplays = 4 * maxIntros
 
 	// launchWindow is the time in which mayLaunch counts circuits to introduction points.
 	launchWindow = 5 * time.Minute
@@ -86,7 +90,7 @@ func newPoint(now time.Time, param netParam) (*point, error) {
 		return nil, err
 	}
 	life := time.Duration(param.between("lifetime", 18*3600, 24*3600)) * time.Second
-	return &point{auth: auth, enc: enc, expires: now.Add(life), introsLeft: param.between("introduce2", minIntros, maxIntros)}, nil
+	return &point{auth: auth, enc: enc, expires: now.Add(life), introsLeft: min(param.between("introduce2", minIntros, maxIntros), maxReplays)}, nil
 }
 
 // netParam is netdir.Directory.Param.
