@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"strings"
 	"testing"
@@ -312,5 +313,57 @@ func TestHSDirOverHTTP(t *testing.T) {
 	}
 	if got := status(t, none, farPeer, "GET "+service.path()+" HTTP/1.0\r\n\r\n"); got != 404 {
 		t.Errorf("download from no HSDir: %d", got)
+	}
+}
+
+// TestHSDirLogsNothing: whoever floods an HSDir with bad descriptors writes nothing into its
+// log. The metrics count them.
+func TestHSDirLogsNothing(t *testing.T) {
+	w := newHSWorld(t, 1<<20)
+	var log bytes.Buffer
+	s := New(Config{Docs: new(Memory), Extra: w.Handle, MaxUpload: func(string) int { return netdoc.MaxHSDescriptor }, Log: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+	good := newHSService(t).descriptor(1, w.now)
+	at := bytes.LastIndex(good, []byte("signature ")) + len("signature ")
+	const each = 20
+	for n := range each {
+		for _, body := range [][]byte{
+			append(bytes.Clone(good[:at+n]), '\n'), // a signature of another length
+			append(bytes.Clone(good[:at]), "AAAA\n"...),
+			bytes.Repeat([]byte{'x'}, n),
+			nil,
+		} {
+			if got := status(t, s, farPeer, fmt.Sprintf("POST %s HTTP/1.0\r\nContent-Length: %d\r\n\r\n%s", HSPublishPath, len(body), body)); got != 400 {
+				t.Errorf("%q: %d", body, got)
+			}
+		}
+		if got := status(t, s, farPeer, "GET /tor/hs/3/nonsense HTTP/1.0\r\n\r\n"); got != 404 {
+			t.Errorf("%d", got)
+		}
+	}
+	if log.Len() > 0 {
+		t.Errorf("the log:\n%s", log.Bytes())
+	}
+	if n := w.Stats().Refused.Load(); n != 4*each {
+		t.Errorf("%d are counted", n)
+	}
+}
+
+// TestHSDirForgetsAddresses: nothing is left of the addresses from which descriptors came when
+// these are gone.
+func TestHSDirForgetsAddresses(t *testing.T) {
+	w := newHSWorld(t, 1<<20)
+	if got := w.post(newHSService(t).descriptor(1, w.now)); got != 200 {
+		t.Fatal(got)
+	}
+	w.now = w.now.Add(2 * netdoc.HSLifetime)
+	w.get("/tor/hs/3/x")
+	w.get(newHSService(t).path()) // sweeps
+	w.holds(0)
+	a := w.mem.Address(farPeer.Addr)
+	a.Close()
+	again := w.mem.Address(farPeer.Addr)
+	defer again.Close()
+	if a == again {
+		t.Error("the address has an account for ever")
 	}
 }

@@ -2,6 +2,8 @@ package hscrypto
 
 import (
 	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"os"
@@ -238,4 +240,28 @@ func FuzzParseAddress(f *testing.F) {
 			t.Fatalf("%q was read as %s", s, a)
 		}
 	})
+}
+
+// TestEveryBitOfTheChecksum: an address of which any bit of the key or the checksum is another
+// one is refused.
+func TestEveryBitOfTheChecksum(t *testing.T) {
+	pub, _, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := Address(ident.Ed25519ID(pub))
+	b, err := encoding.DecodeString(strings.ToUpper(strings.TrimSuffix(good, suffix)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadAddress(good); err != nil {
+		t.Fatal(err)
+	}
+	for i := 8 * 32; i < 8*34; i++ {
+		b[i/8] ^= 1 << (i % 8)
+		if _, err := ReadAddress(strings.ToLower(encoding.EncodeToString(b)) + suffix); err == nil {
+			t.Errorf("bit %d", i)
+		}
+		b[i/8] ^= 1 << (i % 8)
+	}
 }

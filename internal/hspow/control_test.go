@@ -175,3 +175,40 @@ func TestControlAbove(t *testing.T) {
 		}
 	}
 }
+
+// TestControlExtremes: nothing that clients can bring about, also at a service that could
+// answer none of them, leads out of the bounds.
+func TestControlExtremes(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	for _, old := range []uint32{0, 1, MaxSuggested - 1, MaxSuggested} {
+		for _, lost := range []uint32{0, 1, math.MaxUint32} {
+			for _, came := range []int{0, 1, 1000} {
+				for _, served := range []int{0, 1} {
+					for _, top := range []int64{-1, 0, math.MaxUint32} {
+						for _, floor := range []uint32{0, math.MaxUint32} {
+							c := Control{suggested: old}
+							c.Update(now, top, false)
+							c.Above(floor)
+							for range came {
+								c.Came(math.MaxUint32)
+							}
+							for range served {
+								c.Served(true)
+							}
+							c.Lost(lost)
+							c.Update(now, top, false) // no time has passed
+							if before := c.Suggested(); before != old && floor == 0 {
+								t.Fatalf("%d became %d at once", old, before)
+							}
+							c.Update(now.Add(ControlEvery), top, top < 0)
+							c.Update(now.Add(ControlEvery), top, top < 0)
+							if got := c.Suggested(); got > MaxSuggested {
+								t.Errorf("from %d, %d lost, %d came, %d served, top %d, floor %d: %d", old, lost, came, served, top, floor, got)
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+}
