@@ -2,9 +2,11 @@ package interop
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"os"
@@ -132,9 +134,19 @@ func TestOnionService(t *testing.T) {
 	})
 	t.Run("unknown port", func(t *testing.T) {
 		d := socksclient.Dialer{Proxy: proxy.String()}
+		held, err := d.DialContext(bounded(t, patience), "tcp", l.Address()+":80")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer held.Close()
 		if conn, err := d.DialContext(bounded(t, patience), "tcp", l.Address()+":81"); err == nil {
 			conn.Close()
 			t.Error("it is open")
+		}
+		_ = held.SetDeadline(time.Now().Add(patience)) // never fails
+		var late net.Error
+		if _, err := held.Read(make([]byte, 1)); err == nil || errors.As(err, &late) && late.Timeout() {
+			t.Errorf("another connection of the client goes on: %v", err)
 		}
 		fetchHosted(t, proxy, fmt.Sprintf("http://%s/bytes/10", l.Address()))
 	})
