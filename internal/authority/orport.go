@@ -182,6 +182,11 @@ func (o *orPort) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 		end := cell.End{Reason: cell.EndExitPolicy}
 		return fault.Except(fault.Closed, h.Send(cell.RelayEnd, m.Stream, end.Append(nil)))
 	}
+	if refuse, gone := o.a.dir.Admit(h.Circuit()); gone {
+		return nil
+	} else if refuse {
+		return h.RefuseStream(m.Stream, cell.End{Reason: cell.EndMisc})
+	}
 	o.mu.Lock()
 	ctx := o.ctx
 	o.mu.Unlock()

@@ -3,6 +3,9 @@ package client
 import (
 	"context"
 	"io"
+	"maps"
+	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +17,7 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/stream"
 )
@@ -22,12 +26,13 @@ import (
 // directories and authorities; afterwards to the directory guards. When those lack
 // documents that a start needs, they go to a fallback again. With bridges, they go
 // to bridges only.
-// A circuit of one hop serves several requests.
+// A circuit of one hop serves several requests, but no more than caches allow.
 type caches struct {
 	c *Client
 
 	mu     sync.Mutex // guards the fields below
-	circs  map[ident.RSAID]*dirCirc
+	circs  map[ident.RSAID]*dirCirc // which new requests may use
+	spent  map[*dirCirc]struct{}    // which had as many as they may have, until these have ended
 	failed map[ident.RSAID]time.Time // when each last failed
 	closed bool
 }
@@ -37,6 +42,7 @@ type dirCirc struct {
 	*circuit.Circuit
 	use    *guard.Use // nil for a fallback
 	used   time.Time
+	served int // requests
 	byUs   bool
 	target linkspec.Target
 }
@@ -48,10 +54,31 @@ const (
 	dirRetry = 2 * time.Minute
 	// dirConnect bounds the time to open a directory circuit.
 	dirConnect = 10 * time.Second
+	// dirRequests is how many requests a circuit serves. Caches close circuits that begin
+	// more directory streams at once than DoSBeginDirBurst, which is 60 unless the
+	// consensus says otherwise: a start makes more.
+	dirRequests = 30
 )
 
+// perCircuit returns how many requests a circuit may serve; d may be nil.
+func perCircuit(d *netdir.Directory) int {
+	if d != nil {
+		return int(min(dirRequests, d.Param("DoSBeginDirBurst", dirRequests, 1, math.MaxInt32)))
+	}
+	return dirRequests
+}
+
+// takeLocked counts a request of a circuit.
+func (k *caches) takeLocked(d *dirCirc, now time.Time, most int) {
+	d.used = now
+	if d.served++; d.served >= most && k.circs[d.target.RSA] == d {
+		delete(k.circs, d.target.RSA)
+		k.spent[d] = struct{}{}
+	}
+}
+
 func newCaches(c *Client) *caches {
-	return &caches{c: c, circs: map[ident.RSAID]*dirCirc{}, failed: map[ident.RSAID]time.Time{}}
+	return &caches{c: c, circs: map[ident.RSAID]*dirCirc{}, spent: map[*dirCirc]struct{}{}, failed: map[ident.RSAID]time.Time{}}
 }
 
 // dirStream is a directory stream; its circuit stays open.
@@ -172,16 +199,17 @@ func (k *caches) fallback(avoid []ident.RelayID) (linkspec.Target, *guard.Use, e
 	return from[newRand().IntN(len(from))], nil, nil
 }
 
-// get returns an open circuit to the cache, or builds one. It consumes use.
+// get returns an open circuit to the cache for one request, or builds one. It consumes
+// use.
 func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*dirCirc, error) {
-	now := time.Now()
+	now, most := time.Now(), perCircuit(k.c.dirs.Directory())
 	k.mu.Lock()
 	if k.closed {
 		k.mu.Unlock()
 		return nil, fault.New(fault.Closed, "directory circuit: the client is closed")
 	}
 	if d := k.circs[t.RSA]; d != nil && d.Err() == nil {
-		d.used = now
+		k.takeLocked(d, now, most)
 		k.mu.Unlock()
 		if use != nil {
 			use.Cancelled(now)
@@ -219,7 +247,7 @@ func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*d
 		first = d
 		k.circs[t.RSA] = d
 	}
-	first.used = now
+	k.takeLocked(first, now, most)
 	k.mu.Unlock()
 	d.OnClose(func(error) { k.gone(d) })
 	if first != d {
@@ -250,6 +278,7 @@ func (k *caches) gone(d *dirCirc) {
 	if k.circs[d.target.RSA] == d {
 		delete(k.circs, d.target.RSA)
 	}
+	delete(k.spent, d)
 	byUs := d.byUs
 	k.mu.Unlock()
 	if d.use != nil {
@@ -280,18 +309,24 @@ func (k *caches) idle(now time.Time) (idle []*dirCirc) {
 			idle = append(idle, d)
 		}
 	}
+	for d := range k.spent {
+		if now.Sub(d.used) > dirIdle && d.Last().Streams() == 0 {
+			idle = append(idle, d)
+		}
+	}
 	return idle
 }
 
 func (k *caches) close() {
-	k.mu.Lock()
-	k.closed = true
-	all := make([]*dirCirc, 0, len(k.circs))
-	for _, d := range k.circs {
-		all = append(all, d)
-	}
-	k.mu.Unlock()
-	for _, d := range all {
+	for _, d := range k.end() {
 		k.retire(d)
 	}
+}
+
+// end has no circuit built any more, and returns those that are there.
+func (k *caches) end() []*dirCirc {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+	return slices.AppendSeq(slices.Collect(maps.Keys(k.spent)), maps.Values(k.circs))
 }

@@ -84,6 +84,7 @@ type Server struct {
 	room        *room
 	diffs       diffCache
 	benches     chan struct{} // who works on strangers' uploads
+	begins      begins
 	stats       Stats
 }
 
@@ -91,6 +92,9 @@ type Server struct {
 type Stats struct {
 	Open                                   atomic.Int64 // requests under way now
 	Requests, Refused, BytesOut, DiffsMade atomic.Uint64
+	// Quick and Again are the BEGIN_DIRs that were refused, or closed their circuit: those
+	// above the consensus's rate, and a relay's second ones.
+	Quick, Again atomic.Uint64
 }
 
 // New returns a server.
@@ -125,7 +129,7 @@ func New(cfg Config) *Server {
 	if m := cfg.Memory.Bound(); m > 0 {
 		cfg.MaxUploads = min(cfg.MaxUploads, m/2)
 	}
-	s := &Server{cfg: cfg, authorities: map[netip.Addr]bool{}, benches: make(chan struct{}, compressors)}
+	s := &Server{cfg: cfg, authorities: map[netip.Addr]bool{}, benches: make(chan struct{}, compressors), begins: begins{circs: map[*circuit.Circuit]*begun{}}}
 	for _, a := range cfg.Authorities {
 		s.authorities[a.Unmap()] = true
 	}

@@ -40,6 +40,7 @@ type Consensus struct {
 	SHA3    [32]byte // of the signed part
 	Doc     *Doc
 	relays  map[netip.Addr]bool // the addresses of those that it lists
+	begins  beginLimits
 }
 
 // NewConsensus reads a consensus, whose signatures the caller has checked.
@@ -55,7 +56,7 @@ func NewConsensus(text []byte) (*Consensus, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Consensus{Flavor: c.Flavor, Lifetime: c.Lifetime, SHA3: c.SHA3Signed, Doc: keptDoc(text), relays: relays}
+	out := &Consensus{Flavor: c.Flavor, Lifetime: c.Lifetime, SHA3: c.SHA3Signed, Doc: keptDoc(text), relays: relays, begins: beginLimitsOf(c.Params)}
 	for _, s := range c.Signatures {
 		if !slices.Contains(out.Signers, s.Identity) {
 			out.Signers = append(out.Signers, s.Identity)

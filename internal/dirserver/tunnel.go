@@ -14,7 +14,8 @@ import (
 // Begin takes a directory stream of a circuit (tor-spec, "BEGIN_DIR") and returns
 // what serves it until it ends, or ctx does. If the server has no room for the
 // client, it ends the stream with RESOURCELIMIT, and serve is nil. serve is also
-// nil if the circuit closes meanwhile. An error is the client's violation.
+// nil if the circuit closes meanwhile. An error is the client's violation. The caller has
+// asked Admit.
 func (s *Server) Begin(ctx context.Context, h *circuit.Hop, id uint16) (serve func(), err error) {
 	st, err := stream.Accept(h, id, "directory")
 	if err != nil {

@@ -19,6 +19,11 @@ func (e *Exit) beginDir(h *circuit.Hop, id uint16) error {
 	if e.dir == nil {
 		return e.refuse(h, id, cell.EndNotDirectory)
 	}
+	if refuse, gone := e.dir.Admit(h.Circuit()); gone {
+		return nil
+	} else if refuse {
+		return e.refuse(h, id, cell.EndMisc)
+	}
 	if !e.hold(h) {
 		return e.refuse(h, id, e.shortage())
 	}

@@ -70,7 +70,7 @@ func TestStreamFlood(t *testing.T) {
 	port := echoServer(t)
 	cfg := accept(t, "accept *:*")
 	cfg.MaxPerCircuit = 10
-	e, c := circuits(t, 2, cfg, dirserver.New(dirserver.Config{Docs: new(dirserver.Memory)})) // it waits for requests
+	e, c := circuits(t, 2, cfg, dirserver.New(dirserver.Config{Docs: servedWith(t, "DoSBeginDirRateEnabled=0")})) // it waits for requests
 	flood, victim := c[0].Last(), c[1]
 	before, err := dial(t, victim, "127.0.0.1", port)
 	if err != nil {

@@ -145,14 +145,19 @@ func (r *Relay) housekeep(ctx context.Context) {
 }
 
 // refused counts the requests that a relay refused in its own defence.
-type refused struct{ onionskins, connections, halfOpen, circuits uint64 }
+type refused struct{ onionskins, connections, halfOpen, circuits, directory uint64 }
 
 // tell logs what was refused since the last call, if anything was.
 func (r *Relay) tell(last *refused) {
-	now := refused{r.stats.Circuit.OnionskinsDropped.Load(), r.stats.ConnsRefused.Load(), r.gate.cutOff.Load(), r.stats.CircuitsRefused.Load()}
+	now := refused{r.stats.Circuit.OnionskinsDropped.Load(), r.stats.ConnsRefused.Load(), r.gate.cutOff.Load(), r.stats.CircuitsRefused.Load(), 0}
+	if r.cache != nil {
+		served := r.cache.server.Stats()
+		now.directory = served.Quick.Load() + served.Again.Load()
+	}
 	if now != *last {
 		r.log.Warn("overload or attack: in the last minute the relay refused", "onionskins", now.onionskins-last.onionskins,
-			"connections", now.connections-last.connections, "silent_connections", now.halfOpen-last.halfOpen, "circuits", now.circuits-last.circuits)
+			"connections", now.connections-last.connections, "silent_connections", now.halfOpen-last.halfOpen, "circuits", now.circuits-last.circuits,
+			"directory_streams", now.directory-last.directory)
 	}
 	*last = now
 }

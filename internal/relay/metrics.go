@@ -47,6 +47,9 @@ func (r *Relay) Register(reg *metrics.Registry) {
 	gauge("introduction_points", "circuits of onion services to this relay as an introduction point", func() int { n, _ := r.server.HSPoints(); return n })
 	gauge("rendezvous_waiting", "circuits of clients that wait for an onion service", func() int { _, n := r.server.HSPoints(); return n })
 	if r.cache != nil {
+		served := r.cache.server.Stats()
+		count("directory_streams_over_rate_total", "directory streams that a circuit began faster than the consensus allows: each was refused, or closed its circuit", &served.Quick)
+		count("directory_streams_repeated_total", "second directory streams of a relay's circuit, which were refused because the consensus allows one", &served.Again)
 		d := r.cache.onions
 		h := d.Stats()
 		count("onion_descriptors_stored_total", "descriptors of onion services that were taken", &h.Stored)

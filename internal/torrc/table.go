@@ -263,7 +263,7 @@ var absent = []struct {
 	{"a fifth of `max-memory`", []string{"MaxHSDirCacheBytes"}},
 	{"systemd does it: `User=`, `LimitNOFILE=`, `AmbientCapabilities=`", []string{"User", "KeepBindCapabilities", "ConnLimit", "DisableAllSwap", "NoExec", "DisableDebuggerAttachment"}},
 	{"the supervisor knows the process and keeps its log", []string{"PidFile", "SyslogIdentityTag", "LogMessageDomains", "LogTimeGranularity", "HeartbeatPeriod", "ProtocolWarnings", "MaxUnparseableDescSizeToLog", "MainloopStats"}},
-	{"the consensus sets it", []string{"CircuitPriorityHalflife", "DoSCircuitCreationBurst", "DoSCircuitCreationDefenseTimePeriod", "DoSCircuitCreationDefenseType", "DoSCircuitCreationEnabled",
+	{"the consensus sets it", []string{"CircuitPriorityHalflife", "DoSBeginDirBurst", "DoSBeginDirDefenseType", "DoSBeginDirRate", "DoSBeginDirRateEnabled", "DoSCircuitCreationBurst", "DoSCircuitCreationDefenseTimePeriod", "DoSCircuitCreationDefenseType", "DoSCircuitCreationEnabled",
 		"DoSCircuitCreationMinConnections", "DoSCircuitCreationRate", "DoSConnectionConnectBurst", "DoSConnectionConnectDefenseTimePeriod", "DoSConnectionConnectRate", "DoSConnectionDefenseType",
 		"DoSConnectionEnabled", "DoSConnectionMaxConcurrentCount", "DoSRefuseSingleHopClientRendezvous", "DoSStreamCreationBurst", "DoSStreamCreationDefenseType", "DoSStreamCreationEnabled",
 		"DoSStreamCreationRate", "GuardLifetime", "NumPrimaryGuards", "MaxOnionQueueDelay", "UseGuardFraction", "ConfluxClientUX",
