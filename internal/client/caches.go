@@ -30,9 +30,9 @@ import (
 type caches struct {
 	c *Client
 
-	mu     sync.Mutex // guards the fields below
-	circs  map[ident.RSAID]*dirCirc // which new requests may use
-	spent  map[*dirCirc]struct{}    // which had as many as they may have, until these have ended
+	mu     sync.Mutex                // guards the fields below
+	circs  map[ident.RSAID]*dirCirc  // which new requests may use
+	spent  map[*dirCirc]struct{}     // which had as many as they may have, until these have ended
 	failed map[ident.RSAID]time.Time // when each last failed
 	closed bool
 }

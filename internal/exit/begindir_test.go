@@ -89,4 +89,3 @@ func TestBeginDirBeforeRoom(t *testing.T) {
 	}
 	<-circ.Done()
 }
-

@@ -93,13 +93,17 @@ func (r *reply) read(p *dnsmessage.Parser, q query) error {
 		return err
 	case dnsmessage.TypePTR:
 		v, err := p.PTRResource()
-		if name := strings.TrimSuffix(v.PTR.String(), "."); err == nil && r.name == "" && netaddr.HostName(name) {
+		if name := strings.TrimSuffix(v.PTR.String(), "."); err == nil && r.name == "" && tellable(name) {
 			r.name = name
 		}
 		return err
 	}
 	return p.SkipAnswer()
 }
+
+// tellable reports whether a client may hear of a name. The owner of an address chooses
+// it: programs must not take it for something else, as for an option of a command.
+func tellable(name string) bool { return netaddr.HostName(name) && !strings.HasPrefix(name, "-") }
 
 func (r *reply) add(a netip.Addr) {
 	if len(r.addrs) < maxAnswers && !slices.Contains(r.addrs, a) {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -141,9 +142,13 @@ func (r *resolver) reverse(ctx context.Context, name string) (Answer, error) {
 func canonical(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") + "." }
 
 // get answers from the cache, or asks. A question continues as long as a caller
-// waits for the answer.
+// waits for the answer. No server is asked for what is no host name: the programs behind
+// it may read other bytes as something else.
 func (r *resolver) get(ctx context.Context, q query) (Answer, error) {
 	r.stats.Resolves.Add(1)
+	if !netaddr.HostName(q.name) {
+		return Answer{}, errNoName
+	}
 	l, err := r.join(q)
 	if err != nil {
 		return Answer{}, err
