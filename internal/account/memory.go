@@ -149,7 +149,11 @@ func (m *Memory) Run(ctx context.Context, second <-chan time.Time, told func(hol
 		case <-second:
 			m.second.Add(1)
 			m.leaving() // so that closed holders are forgotten
-			continue
+			// A holder that was told to go and stays is waited for no longer at some
+			// second, which nobody calls wake for.
+			if m.Used() <= m.Bound() {
+				continue
+			}
 		case <-m.over:
 		}
 		holders, bytes := m.reclaim()

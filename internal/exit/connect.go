@@ -31,7 +31,7 @@ func (e *Exit) connect(ctx context.Context, h *circuit.Hop, c *rules, b cell.Beg
 	if addr, err := netip.ParseAddr(b.Host); err == nil {
 		answer.Addrs, ttl = []netip.Addr{netaddr.Plain(addr)}, cell.TTLUnknown
 	} else {
-		if answer, err = e.lookup(ctx, h, func(ctx context.Context) (Answer, error) { return c.names.addrs(ctx, b.Host, four, six) }); err != nil {
+		if answer, err = e.lookup(ctx, h, families(four, six), func(ctx context.Context) (Answer, error) { return c.names.addrs(ctx, b.Host, four, six) }); err != nil {
 			return nil, 0, &refusal{error: err, reason: lookupReason(err)}
 		}
 	}

@@ -251,9 +251,9 @@ func share(free int) int {
 	return 1 + free/4
 }
 
-// lookup asks a name server for a circuit, unless the circuit has too many
-// lookups.
-func (e *Exit) lookup(ctx context.Context, h *circuit.Hop, ask func(context.Context) (Answer, error)) (Answer, error) {
+// lookup asks a name server so many questions for a circuit, unless the circuit has too
+// many lookups.
+func (e *Exit) lookup(ctx context.Context, h *circuit.Hop, questions int, ask func(context.Context) (Answer, error)) (Answer, error) {
 	e.mu.Lock()
 	s := e.circs[h]
 	if s == nil || s.asking >= share(maxAsking-e.asked) {
@@ -269,8 +269,16 @@ func (e *Exit) lookup(ctx context.Context, h *circuit.Hop, ask func(context.Cont
 		s.asking--
 		e.asked--
 	}()
+	acct := h.Circuit().Account()
+	acct.Reserve(questions * questionCost)
+	defer acct.Release(questions * questionCost)
 	return ask(ctx)
 }
+
+// questionCost is the memory of a question to a name server while it has no answer, in
+// bytes: goroutines, a socket, a buffer. Some servers never answer, and a question takes
+// long then.
+const questionCost = 20 << 10
 
 func (e *Exit) release(h *circuit.Hop) {
 	e.conns.Add(-1)

@@ -14,6 +14,16 @@ import (
 // seconds only.
 const otherFamily = 500 * time.Millisecond
 
+// families returns how many questions addrs asks.
+func families(four, six bool) (n int) {
+	for _, want := range [2]bool{four, six} {
+		if want {
+			n++
+		}
+	}
+	return n
+}
+
 // addrs looks a name up. six and four say which addresses are wanted.
 func (r *resolver) addrs(ctx context.Context, name string, four, six bool) (Answer, error) {
 	ctx, cancel := context.WithCancel(ctx)

@@ -35,6 +35,9 @@ func (e *Exit) resolve(h *circuit.Hop, m cell.RelayMsg) error {
 			_ = e.answer(h, id, cell.Resolved{{Type: cell.AnswerErrorTransient}})
 		})
 		defer e.release(h)
+		acct := h.Circuit().Account()
+		acct.Reserve(resolveCost)
+		defer acct.Release(resolveCost)
 		ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)
 		gone := e.watch(ctx, h, cancel)
 		a := e.resolved(ctx, h, c, q.Name)
@@ -44,6 +47,9 @@ func (e *Exit) resolve(h *circuit.Hop, m cell.RelayMsg) error {
 	})
 	return nil
 }
+
+// resolveCost is the memory of a lookup under way without its questions, in bytes.
+const resolveCost = 8 << 10
 
 // answer sends as many answers as a cell holds.
 func (e *Exit) answer(h *circuit.Hop, id uint16, a cell.Resolved) error {
@@ -71,7 +77,7 @@ func (e *Exit) resolved(ctx context.Context, h *circuit.Hop, c *rules, name stri
 	if addr, err := netip.ParseAddr(name); err == nil {
 		return cell.Resolved{answerOf(netaddr.Plain(addr))}
 	}
-	a, err := e.lookup(ctx, h, func(ctx context.Context) (Answer, error) {
+	a, err := e.lookup(ctx, h, families(true, c.IPv6), func(ctx context.Context) (Answer, error) {
 		lower := strings.ToLower(strings.TrimSuffix(name, "."))
 		if !strings.HasSuffix(lower, ".in-addr.arpa") && !strings.HasSuffix(lower, ".ip6.arpa") {
 			return c.names.addrs(ctx, name, true, c.IPv6)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/lab/target"
 	"github.com/chivenet/chive/internal/linkspec"
@@ -33,7 +34,15 @@ func TestVictimProcess(t *testing.T) {
 	if os.Getenv(victimEnv) == "" {
 		t.Skip("a part of TestAccountIsTrue")
 	}
-	v := startVictim(t, nil)
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0") // its name server
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	v := startVictim(t, func(cfg *Config) {
+		cfg.Exit.Nameservers[0] = netip.MustParseAddrPort(silent.LocalAddr().String())
+		cfg.Exit.IPv6 = true
+	})
 	tg := v.Target()
 	fmt.Printf("victim %x %x %x %s\n", tg.RSA[:], tg.Ed[:], tg.Ntor[:], tg.Addrs[0])
 	for in := bufio.NewScanner(os.Stdin); in.Scan(); {
@@ -210,6 +219,20 @@ func TestAccountIsTrue(t *testing.T) {
 						t.Fatal(err)
 					}
 					if _, err := s.Write([]byte("GET /tor/server/all HTTP/1.0\r\n")); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}},
+		{"lookups without an answer", func(t *testing.T, v *victim) {
+			for i := range 8 {
+				c := v.connect(t, nil).circuit()
+				for j := range uint16(150) {
+					cmd, body := cell.RelayResolve, fmt.Appendf(nil, "a%d-%d.test\x00", i, j)
+					if i%2 > 0 {
+						cmd, body = cell.RelayBegin, fmt.Appendf(nil, "a%d-%d.test:80\x00\x00\x00\x00\x01", i, j)
+					}
+					if err := c.Last().Send(cmd, 1+j, body); err != nil {
 						t.Fatal(err)
 					}
 				}
