@@ -109,6 +109,14 @@ func TestReload(t *testing.T) {
 	if err := r.Reload(next); !errors.Is(err, relay.ErrConfig) || !strings.Contains(err.Error(), "Nickname, ORPort") || r.Config().Contact != "me" {
 		t.Errorf("%v, %+v", err, r.Config())
 	}
+	// A bridge's transports are the processes that New started, however often others are asked for.
+	for _, line := range []string{"a exec /bin/true", "b exec /bin/true"} {
+		next := r.Config()
+		next.Bridge, next.ServerTransportPlugins, next.Contact = true, []string{line}, "you"
+		if err := r.Reload(next); !errors.Is(err, relay.ErrConfig) || !strings.Contains(err.Error(), "ServerTransportPlugins") || r.Config().Contact != "me" || r.Config().ServerTransportPlugins != nil {
+			t.Errorf("%v, %+v", err, r.Config())
+		}
+	}
 	var b strings.Builder
 	if err := r.WriteMetrics(&b); err != nil || !strings.Contains(b.String(), "chive_relay") {
 		t.Errorf("%v: %.200s", err, &b)

@@ -147,3 +147,39 @@ func TestPublishTAPKey(t *testing.T) {
 		})
 	}
 }
+
+// TestPublishFamilyCertificates: authorities take a descriptor whose family certificate has
+// expired for expired, so a relay publishes new ones long before, week after week, though
+// nothing else of it changes.
+func TestPublishFamilyCertificates(t *testing.T) {
+	publishing(t, nil, func(t *testing.T, r *Relay) {
+		if _, err := MakeFamilyKey(r.keys.dir.path("mine")); err != nil {
+			t.Fatal(err)
+		}
+		fam, err := loadFamily(r.keys.dir, r.keys.ID.RSA, nil, []string{allFamilies})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.live.Store(&live{cfg: r.cfg, family: fam})
+		r.publisher.changed()
+		const step, spare = 12 * time.Hour, 6 * 24 * time.Hour // the signing key is renewed a week before its end
+		for range 33 * 24 * time.Hour / step {
+			// A signing key's certificate is renewed by others.
+			if _, err := r.keys.Renew(time.Now(), maxRotation, maxRotation); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(step)
+			synctest.Wait()
+			n := 0
+			netdoc.ParseRouterDescs(r.desc.Load().Text, time.Now().Add(spare), func(d *netdoc.RouterDesc, err error) {
+				if err != nil || len(d.FamilyIDs) != 1 {
+					t.Fatalf("%v: %v", time.Now(), err)
+				}
+				n++
+			})
+			if n != 1 {
+				t.Fatalf("%d descriptors", n)
+			}
+		}
+	})
+}
