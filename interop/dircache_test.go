@@ -87,7 +87,9 @@ func TestDirectoryCache(t *testing.T) {
 		}
 	})
 	t.Run("stem", func(t *testing.T) {
-		out, err := exec.CommandContext(bounded(t, patience), stemPython(t), "-c", stemRemote, hostPort(r.DirPortAddr().String()), hostPort(r.Addrs()[0].String())).CombinedOutput()
+		// Stem 1.8 takes no microdescriptor without a TAP key for valid.
+		validate := fmt.Sprint(c.Method < 37)
+		out, err := exec.CommandContext(bounded(t, patience), stemPython(t), "-c", stemRemote, hostPort(r.DirPortAddr().String()), hostPort(r.Addrs()[0].String()), validate).CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -196,7 +198,7 @@ for name, e in endpoints.items():
     descs = list(d.get_server_descriptors(validate=True).run())
     some = list(d.get_server_descriptors([r.fingerprint for r in routers[:2]], validate=True).run())
     extra = list(d.get_extrainfo_descriptors([r.fingerprint for r in routers], validate=True).run())
-    md = list(d.get_microdescriptors([r.microdescriptor_digest for r in micro], validate=True).run())
+    md = list(d.get_microdescriptors([r.microdescriptor_digest for r in micro], validate=sys.argv[3] == "true").run())
     certs = list(d.get_key_certificates(validate=True).run())
     gz = list(d.get_server_descriptors(compression=[Compression.GZIP]).run())
     assert len(routers) >= 5 and len(micro) == len(routers) and len(descs) >= len(routers), (len(routers), len(micro), len(descs))

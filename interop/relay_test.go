@@ -151,8 +151,9 @@ func TestRelayInCTorNetwork(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	lists := strings.Contains(micro, "RSA PUBLIC KEY") // consensus method 37 leaves out TAP keys and lists of families
 	if mine := mid.Descriptor().FamilyIDs; len(mine) != 1 || !strings.Contains(micro, "\nfamily-ids ed25519:"+mine[0].String()+"\n") ||
-		!strings.Contains(micro, "$"+other.String()) || !strings.Contains(micro, "$"+midID.RSA.String()) {
+		strings.Contains(micro, "$"+other.String()) != lists || strings.Contains(micro, "$"+midID.RSA.String()) != lists {
 		t.Errorf("family %v in microdescriptor %q", mine, micro)
 	}
 	validate(t, map[string][]byte{"server-descriptor 1.0": mid.Descriptor().Text})

@@ -116,7 +116,8 @@ func TestRefusedAddressesTakeNoPlace(t *testing.T) {
 // operator's name server knows.
 func TestPrivateLookups(t *testing.T) {
 	zone := []string{"db.test. A 10.0.0.5", "both.test. A 10.0.0.5", "both.test. A 203.0.113.5", "5.0.0.10.in-addr.arpa. PTR db.test.", "5.113.0.203.in-addr.arpa. PTR web.test.",
-		"6.113.0.203.in-addr.arpa. PTR a\\000b.test."}
+		"6.113.0.203.in-addr.arpa. PTR a\\000b.test.", "six.test. AAAA fd00::5", "sixes.test. AAAA fd00::5", "sixes.test. AAAA 2001:db8::5",
+		cell.ReverseName(netip.MustParseAddr("fd00::5")) + ". PTR six.test."}
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	for _, private := range []bool{false, true} {
@@ -129,6 +130,8 @@ func TestPrivateLookups(t *testing.T) {
 			{"db.test", nil, []string{"10.0.0.5"}}, {"both.test", []string{"203.0.113.5"}, []string{"10.0.0.5", "203.0.113.5"}},
 			{"10.0.0.5", nil, []string{"db.test"}}, {"203.0.113.5", []string{"web.test"}, []string{"web.test"}}, {"203.0.113.6", nil, nil},
 			{"not.an.address.in-addr.arpa", nil, nil},
+			{"six.test", nil, []string{"fd00::5"}}, {"sixes.test", []string{"2001:db8::5"}, []string{"fd00::5", "2001:db8::5"}},
+			{cell.ReverseName(netip.MustParseAddr("fd00::5")), nil, []string{"six.test"}},
 		} {
 			want := x.public
 			if private {
@@ -152,7 +155,7 @@ func TestPrivateLookups(t *testing.T) {
 
 // TestPrivateNames: a BEGIN for a name reveals no more of private addresses than a lookup.
 func TestPrivateNames(t *testing.T) {
-	zone := []string{"db.test. A 10.0.0.5", "both.test. A 10.0.0.5", "both.test. A 203.0.113.5", "web.test. A 203.0.113.5"}
+	zone := []string{"db.test. A 10.0.0.5", "both.test. A 10.0.0.5", "both.test. A 203.0.113.5", "web.test. A 203.0.113.5", "six.test. AAAA fd00::5"}
 	for _, private := range []bool{false, true} {
 		_, c := setup(t, exitOf(t, private, zone, "reject *:*"), nil)
 		for _, x := range []struct {
@@ -160,7 +163,7 @@ func TestPrivateNames(t *testing.T) {
 			reason      cell.EndReason
 			told, whole string // without and with private networks
 		}{
-			{"none.test", cell.EndResolveFailed, "", ""}, {"db.test", cell.EndResolveFailed, "", "10.0.0.5"},
+			{"none.test", cell.EndResolveFailed, "", ""}, {"db.test", cell.EndResolveFailed, "", "10.0.0.5"}, {"six.test", cell.EndResolveFailed, "", "fd00::5"},
 			{"both.test", cell.EndExitPolicy, "203.0.113.5", "10.0.0.5"}, {"web.test", cell.EndExitPolicy, "203.0.113.5", "203.0.113.5"},
 		} {
 			if private && x.whole != "" {
@@ -171,6 +174,28 @@ func TestPrivateNames(t *testing.T) {
 			var end *stream.EndError
 			if errors.As(err, &end) && end.Addr.IsValid() != (x.told != "") || x.told != "" && end.Addr.String() != x.told {
 				t.Errorf("%s, private %v: the address told is %v", x.name, private, end.Addr)
+			}
+		}
+	}
+}
+
+// TestOwnAddresses: unless the operator leaves private networks to the lines, the policy
+// refuses each of the relay's own addresses, of both families, whatever form it has.
+func TestOwnAddresses(t *testing.T) {
+	own := []netip.Addr{netip.MustParseAddr("::ffff:198.51.100.7"), netip.MustParseAddr("198.51.100.8"), netip.MustParseAddr("2001:db8::7"), netip.MustParseAddr("2001:db8:1::8")}
+	for _, private := range []bool{false, true} {
+		p, err := WholePolicy([]string{"accept *:*"}, PolicyOptions{Private: private, IPv6: true, Own: own})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range own {
+			if p.Allows(a.Unmap(), 80) != private {
+				t.Errorf("private: %v; %v is allowed: %v", private, a, !private)
+			}
+		}
+		for _, other := range []string{"198.51.100.6", "2001:db8::6", "2001:db8::", "2001:db8:1::9"} {
+			if !p.Allows(netip.MustParseAddr(other), 80) {
+				t.Errorf("private: %v; %s is refused", private, other)
 			}
 		}
 	}
