@@ -40,6 +40,9 @@ func Fill(path string, mode os.FileMode, fill func(io.Writer) error) error {
 	return replace(path, mode, false, fill)
 }
 
+// syncFile is replaced in tests.
+var syncFile = (*os.File).Sync
+
 func replace(path string, mode os.FileMode, lasting bool, fill func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
 		return into(path, fill)
@@ -56,7 +59,7 @@ func replace(path string, mode os.FileMode, lasting bool, fill func(io.Writer) e
 		err = fault.Wrap(fault.Local, f.Chmod(mode))
 	}
 	if err == nil && lasting {
-		err = fault.Wrap(fault.Local, f.Sync())
+		err = fault.Wrap(fault.Local, syncFile(f))
 	}
 	if cerr := f.Close(); err == nil {
 		err = fault.Wrap(fault.Local, cerr)
