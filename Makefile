@@ -91,6 +91,15 @@ interop-newest: peers-tor
 	CHIVE_TOR=$(CURDIR)/bin/peers/tor-newest/bin/tor go test -timeout 35m ./interop/...
 	CHIVE_TOR=$(CURDIR)/bin/peers/tor-newest/bin/tor go test -timeout 10m -run 'Ctor|Mixed|TorAuthorities' ./internal/channel ./lab
 
+# public-network takes the authorities and fallback directories of the public network from
+# the program of the newest tor that Debian has: internal/netdir/public.txt.
+.PHONY: public-network
+public-network:
+	.ci/newest-tor --again bin/peers/tor-newest
+	@mkdir -p bin
+	go run ./internal/tools/news -public-network > bin/public.txt
+	mv bin/public.txt internal/netdir/public.txt
+
 # demo runs one session of the binary on a private network of C tor's relays.
 demo:
 	CHIVE_INTEROP=1 go test -count 1 -timeout 5m -v -run '^TestCommand$$' ./interop

@@ -14,7 +14,8 @@ import (
 type Network struct{ dir *netdir.Network }
 
 // PublicNetwork returns the public Tor network, with the directory authorities
-// and fallback directories that are built into C tor 0.4.9.
+// and fallback directories that are built in: those of a release of C tor, which
+// "chive version" names.
 func PublicNetwork() *Network { return &Network{netdir.Public()} }
 
 // LoadNetwork reads a network file; see docs/operators.md for its format. The

@@ -73,7 +73,7 @@ type authorityNode struct {
 
 func (n *authorityNode) dataDir() string { return n.cfg.DataDir }
 func (n *authorityNode) lines() []string { return nil }
-func (n *authorityNode) status() any     { return authorityReport{isA("authority"), n.Status()} }
+func (n *authorityNode) status() any     { return authorityReport{isA("authority", nil), n.Status()} }
 
 func (n *authorityNode) metrics() http.Handler {
 	return metricsHandler(n.WriteMetrics, n.WriteMetricsJSON)

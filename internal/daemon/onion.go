@@ -114,7 +114,7 @@ func (r *onionRole) open(w io.Writer, log *slog.Logger) (node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &onionNode{cfg: cfg, client: c, doors: newDoors(log), onions: newOnions(c, log), log: log}
+	n := &onionNode{cfg: cfg, list: r.list(), client: c, doors: newDoors(log), onions: newOnions(c, log), log: log}
 	if err := n.onions.start(all); err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -139,6 +139,7 @@ func (c confinement) hosting(all []hosting) confinement {
 // onionNode is onion services on their client.
 type onionNode struct {
 	cfg    chive.Config // as it was at the start
+	list   *networkList
 	client *chive.Client
 	doors  *doors // for other processes of the same user
 	counts metrics.Registry
@@ -151,7 +152,7 @@ func (n *onionNode) lines() []string         { return n.onions.lines() }
 func (n *onionNode) newIdentity()            { n.client.NewIdentity() }
 func (n *onionNode) network() *chive.Network { return n.cfg.Network }
 func (n *onionNode) status() any {
-	return proxyReport{isA("onion"), n.client.Status(), n.onions.status()}
+	return proxyReport{isA("onion", n.list), n.client.Status(), n.onions.status()}
 }
 
 func (n *onionNode) metrics() http.Handler {

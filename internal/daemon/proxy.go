@@ -129,7 +129,7 @@ func (r *proxyRole) open(w io.Writer, log *slog.Logger) (node, error) {
 	if start == nil {
 		start = func(cfg chive.Config) (Client, error) { return chive.New(cfg) }
 	}
-	n := &proxyNode{cfg: cfg, log: log, terminal: w}
+	n := &proxyNode{cfg: cfg, list: r.list(), log: log, terminal: w}
 	n.drain.Store(int64(r.Drain))
 	if n.client, err = start(cfg); err != nil {
 		return nil, err
@@ -182,6 +182,7 @@ func (c confinement) client(cfg *chive.Config) confinement {
 // proxyNode is a client with its open ports.
 type proxyNode struct {
 	cfg      chive.Config // as it was at the start
+	list     *networkList
 	client   Client
 	doors    *doors
 	onions   *onions
@@ -194,7 +195,7 @@ type proxyNode struct {
 func (n *proxyNode) dataDir() string { return n.cfg.DataDir }
 func (n *proxyNode) lines() []string { return append(n.doors.lines, n.onions.lines()...) }
 func (n *proxyNode) status() any {
-	return proxyReport{isA("proxy"), n.client.Status(), n.onions.status()}
+	return proxyReport{isA("proxy", n.list), n.client.Status(), n.onions.status()}
 }
 
 func (n *proxyNode) newIdentity()            { n.client.NewIdentity() }

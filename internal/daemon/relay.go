@@ -64,7 +64,7 @@ func (r *relayRole) open(w io.Writer, log *slog.Logger) (node, error) {
 		return nil, err
 	}
 	greet(w, r.NetworkFile, &cfg, log)
-	n := &relayNode{cfg: cfg, log: log}
+	n := &relayNode{cfg: cfg, list: r.list(), log: log}
 	if n.Relay, err = relay.New(cfg); err != nil {
 		return nil, err
 	}
@@ -78,8 +78,9 @@ func (r *relayRole) confinement(dataDir string) confinement {
 // relayNode is a running relay.
 type relayNode struct {
 	*relay.Relay
-	cfg relay.Config // as it was at the start
-	log *slog.Logger
+	cfg  relay.Config // as it was at the start
+	list *networkList
+	log  *slog.Logger
 }
 
 func (n *relayNode) lines() (lines []string) {
@@ -94,7 +95,7 @@ func (n *relayNode) lines() (lines []string) {
 }
 
 func (n *relayNode) dataDir() string { return n.cfg.DataDir }
-func (n *relayNode) status() any     { return relayReport{isA("relay"), n.Status()} }
+func (n *relayNode) status() any     { return relayReport{isA("relay", n.list), n.Status()} }
 
 func (n *relayNode) metrics() http.Handler { return metricsHandler(n.WriteMetrics, n.WriteMetricsJSON) }
 

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -121,8 +122,16 @@ func (s *Settings) ClientConfig(w io.Writer) (chive.Config, error) {
 	return r.config(log)
 }
 
-// warn warns of secrets that other users of the machine can see.
-func (s *Settings) warn(log *slog.Logger) {
+// warn warns at the start of what is better changed.
+func (s *Settings) warn(log *slog.Logger) { s.warnAt(log, time.Now()) }
+
+func (s *Settings) warnAt(log *slog.Logger, now time.Time) {
+	s.role.common().warnOld(log, now)
+	s.warnSecrets(log)
+}
+
+// warnSecrets warns of secrets that other users of the machine can see.
+func (s *Settings) warnSecrets(log *slog.Logger) {
 	for _, url := range s.OnCommandLine("proxy") {
 		if strings.Contains(url, "@") && !strings.HasPrefix(url, "@") {
 			log.Warn("other users of this machine can see the proxy's password on the command line: give --proxy @FILE, or write it in the configuration file")

@@ -18,11 +18,12 @@ import (
 
 // rolePrefix begins a status: it names the role, and the version of Chive.
 type rolePrefix struct {
-	Role    string `json:"role"`
-	Version string `json:"version"`
+	Role    string       `json:"role"`
+	Version string       `json:"version"`
+	List    *networkList `json:"network_list,omitempty"`
 }
 
-func isA(role string) rolePrefix { return rolePrefix{role, version.String()} }
+func isA(role string, list *networkList) rolePrefix { return rolePrefix{role, version.String(), list} }
 
 type (
 	proxyReport struct {
@@ -46,6 +47,7 @@ type Report struct {
 	Text      []byte
 	Role      string // "proxy", "onion", "relay" or "authority"
 	Version   string
+	List      string // whose list of the public network it uses; empty: it has a network file
 	Proxy     *chive.Status
 	Onions    []chive.OnionStatus // that the proxy hosts
 	Relay     *relay.Status
@@ -67,6 +69,9 @@ func parseReport(answer []byte) (*Report, error) {
 		err = json.Unmarshal(text, &role)
 	}
 	r := &Report{Text: text, Role: role.Role, Version: role.Version}
+	if role.List != nil {
+		r.List = role.List.String()
+	}
 	if err == nil {
 		switch role.Role {
 		case "proxy", "onion":
@@ -98,6 +103,9 @@ func parseReport(answer []byte) (*Report, error) {
 // cannot steer a terminal.
 func (r *Report) Print(w io.Writer, now time.Time) {
 	w = printable{w}
+	if r.List != "" {
+		fmt.Fprintf(w, "addresses  %s\n", r.List)
+	}
 	switch {
 	case r.Proxy != nil:
 		PrintStatus(w, *r.Proxy, now)

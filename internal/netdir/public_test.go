@@ -40,8 +40,8 @@ func TestPublic(t *testing.T) {
 
 func TestPublicRefuses(t *testing.T) {
 	const id = "F533C81CEF0BC0267857C99B2F471ADF249FA232"
-	for _, s := range []string{"relay x", "authority a b", "fallback " + id, "fallback zz 1.2.3.4:5", "fallback " + id + " 1.2.3.4", "authority n " + id + " " + id + " 1.2.3.4 1.2.3.4:5"} {
-		if _, err := parsePublic(s); err == nil || !strings.Contains(err.Error(), s) {
+	for _, s := range []string{"relay x", "authority a b", "fallback " + id, "fallback zz 1.2.3.4:5", "fallback " + id + " 1.2.3.4", "authority n " + id + " " + id + " 1.2.3.4 1.2.3.4:5", "from tor 0.4.9.15", "from tor 0.4.9.15 28-10-2026", "from tor a 2026-10-28 x"} {
+		if _, _, err := parsePublic(s); err == nil || !strings.Contains(err.Error(), s) {
 			t.Errorf("%q: %v", s, err)
 		}
 	}

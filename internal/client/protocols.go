@@ -1,0 +1,4 @@
+package client
+
+// Protocols returns the subprotocol versions that a client speaks.
+func Protocols() string { return protocols }
