@@ -100,6 +100,13 @@ public-network:
 	go run ./internal/tools/news -public-network > bin/public.txt
 	mv bin/public.txt internal/netdir/public.txt
 
+# news prints what the newest tor that Debian has knows and Chive does not (CONTRIBUTING.md,
+# "What is new in C tor"). It fails only if it cannot look.
+.PHONY: news
+news:
+	@.ci/newest-tor --again bin/peers/tor-newest
+	@go run ./internal/tools/news
+
 # demo runs one session of the binary on a private network of C tor's relays.
 demo:
 	CHIVE_INTEROP=1 go test -count 1 -timeout 5m -v -run '^TestCommand$$' ./interop
