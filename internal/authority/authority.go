@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/panics"
 )
@@ -30,6 +31,9 @@ type Authority struct {
 	grumble *grumble
 	// memory counts what others make the authority hold.
 	memory *account.Memory
+
+	speaker netdir.Speaker
+	refused chan error // why the network refuses this program, which ends Run
 
 	mu sync.Mutex // guards what follows
 	// relays
@@ -49,6 +53,7 @@ type Authority struct {
 	// measured is the bandwidth file that the last vote used; nil: none.
 	measured *dirserver.Doc
 	sr       sharedRandom
+	advised  string // versions that the last consensus recommended and the program lacks
 }
 
 // New makes an authority and loads its state. It does nothing before Run.
@@ -60,6 +65,7 @@ func New(cfg Config) (*Authority, error) {
 		cfg: cfg, log: cfg.Log, me: cfg.Keys.Cert.Identity, began: cfg.Now(), relays: map[ident.RSAID]*relay{}, news: make(chan struct{}),
 		certs: map[netdoc.KeyPair]*netdoc.AuthCert{}, uploaders: uploaders{}, maxPins: maxPins,
 		memory: account.New(cfg.MaxMemory), grumble: newGrumble(cfg.Log, cfg.Now),
+		speaker: netdir.ThisProgram(true), refused: make(chan error, 1),
 	}
 	a.list.Store(cfg.Accept.List)
 	a.histories.Started = cfg.Now()
@@ -132,6 +138,8 @@ func (a *Authority) Run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return a.saveHistories()
+	case err := <-a.refused:
+		return err
 	case err := <-errs:
 		return err
 	}

@@ -121,6 +121,7 @@ func (a *Authority) adopt(text []byte) error {
 		return nil
 	}
 	a.docs.SetConsensus(served)
+	a.obeyLocked(c)
 	if c.Flavor == netdoc.FlavorNS {
 		a.current, a.listed = c, listed
 		a.sr.published(c)

@@ -127,6 +127,7 @@ func (a *Authority) publishSigned(t timing) (published []*netdoc.Consensus) {
 			}
 			a.sr.published(c)
 		}
+		a.obeyLocked(c)
 		published = append(published, c)
 		a.log.Info("published", "flavor", c.Flavor.String(), "relays", len(c.Routers), "signatures", len(verdict.Valid), "valid_after", t.start)
 	}

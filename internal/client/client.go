@@ -25,13 +25,13 @@ import (
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/pool"
-	"github.com/chivenet/chive/internal/protover"
 )
 
-// protocols are those that this client speaks, to compare with those that the
-// consensus requires of clients.
+// protocols are those that a client itself speaks. A network judges the whole program
+// (netdir.Speaker).
 const protocols = "Cons=1-2 Desc=1-4 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4 HSRend=2 Link=4-5 Microdesc=1-3 Padding=2 Relay=2-6 Conflux=1"
 
 // Client is a running client.
@@ -143,16 +143,12 @@ func New(cfg Config) (*Client, error) {
 			return nil, err
 		}
 	}
-	speaks, err := protover.Parse(protocols)
-	if err != nil {
-		return nil, err
-	}
 	dir := ""
 	if cfg.Dir != "" {
 		dir = filepath.Join(cfg.Dir, "directory")
 	}
 	c.dirs = dirclient.New(dirclient.Config{
-		Network: cfg.Network, Dialer: c.caches, Dir: dir, Protocols: speaks, Log: cfg.Log, Progress: c.dirProgress,
+		Network: cfg.Network, Dialer: c.caches, Dir: dir, Speaker: netdir.ThisProgram(false), Log: cfg.Log, Progress: c.dirProgress,
 	})
 	if c.bridge != nil {
 		c.wg.Go(panics.Keep(c.log, c.rest, c.bridge.run))

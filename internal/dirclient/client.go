@@ -29,7 +29,9 @@ type Client struct {
 	signed     [32]byte          // SHA3-256 of the latest consensus's signed part
 	loaded     bool
 	warnedSkew bool
-	reported   Progress
+	// warnedProtocols are those that were recommended and lacking last time.
+	warnedProtocols string
+	reported        Progress
 }
 
 // New returns a client without directory.
@@ -262,20 +264,15 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// checkProtocols refuses a network that requires a protocol that this program does
-// not support (tor-spec, "subprotocol versioning").
+// checkProtocols refuses a network that requires a protocol that this program does not support,
+// and warns once of each set of versions that the network recommends.
 func (c *Client) checkProtocols() error {
-	if c.cfg.Protocols.IsZero() {
-		return nil
+	refused, advised := c.latest.Judge(c.cfg.Speaker)
+	if advised != c.warnedProtocols && advised != "" {
+		c.log.Warn("the network recommends protocols that this version of chive lacks, and will require them some day: install a newer version in time", "lacks", advised)
 	}
-	required, recommended := c.latest.MissingProtocols(c.cfg.Protocols)
-	if required != "" {
-		return fault.New(fault.Refused, "the network requires protocols of clients that this program does not support: %s; a newer version may support them", required)
-	}
-	if recommended != "" {
-		c.log.Debug("the network recommends protocols that this program does not support", "protocols", recommended)
-	}
-	return nil
+	c.warnedProtocols = advised
+	return refused
 }
 
 // offer publishes the latest directory if it is at least as useful as the published

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,8 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/protover"
 	"github.com/chivenet/chive/internal/testvec/dirgen"
 )
@@ -375,13 +378,39 @@ func TestRequiredProtocols(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		c := New(Config{Network: n.Network, Dialer: newWorld(n), Protocols: have})
+		c := New(Config{Network: n.Network, Dialer: newWorld(n), Speaker: netdir.Speaker{Supports: have}})
 		err := c.Run(t.Context())
 		if !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "FlowCtrl=1") {
 			t.Errorf("%v", err)
 		}
 		if _, err := c.Wait(t.Context()); !fault.Is(err, fault.Refused) {
 			t.Errorf("%v", err)
+		}
+	})
+}
+
+// TestRecommendedProtocols: of what a network only recommends there is one warning, however
+// many consensuses say so.
+func TestRecommendedProtocols(t *testing.T) {
+	n := small(t, 20)
+	n.Change = func(p *netdoc.Preamble) { p.RecommendedClient, _ = protover.Parse("Relay=63") }
+	if err := n.Publish(n.ValidAfter); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		c := New(Config{Network: n.Network, Dialer: newWorld(n), Speaker: netdir.ThisProgram(false), Log: slog.New(slog.NewTextHandler(&log, nil))})
+		c.cfg.Speaker.Released = time.Time{}
+		for range 3 {
+			if _, err := c.updateConsensus(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.checkProtocols(); err != nil {
+				t.Error(err)
+			}
+		}
+		if got := strings.Count(log.String(), "recommends protocols"); got != 1 || !strings.Contains(log.String(), "Relay=63") {
+			t.Errorf("%d warnings: %s", got, log.String())
 		}
 	})
 }

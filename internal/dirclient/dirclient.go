@@ -14,7 +14,6 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
-	"github.com/chivenet/chive/internal/protover"
 )
 
 // Purpose says what documents a stream is for.
@@ -87,7 +86,7 @@ type Config struct {
 	Network     *netdir.Network
 	Dialer      Dialer
 	Dir         string           // directory of the cache on disk, created if needed; empty: no cache
-	Protocols   protover.Set     // protocols that this program supports, compared with those that the consensus requires; zero: not checked
+	Speaker     netdir.Speaker   // this program in its role, compared with what the consensus requires; zero: it is not
 	PathsNeeded float64          // PathsNeededToBuildCircuits; zero: the consensus's value
 	Early       bool             // renew the consensus as soon as there is a new one, as relays do; clients spread their requests
 	Log         *slog.Logger     // nil: silent

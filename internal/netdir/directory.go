@@ -161,14 +161,6 @@ func (d *Directory) SharedRandom() (previous, current *netdoc.SharedRandom) {
 	return d.pre.SharedRandPrevious, d.pre.SharedRandCurrent
 }
 
-// MissingProtocols returns the protocol versions that the consensus requires and
-// recommends for clients and that are not in have, as text; empty if there are
-// none. A client must not use a network that requires a version that it does not
-// have (tor-spec, "subprotocol versioning").
-func (d *Directory) MissingProtocols(have protover.Set) (required, recommended string) {
-	return have.Missing(d.pre.RequiredClient), have.Missing(d.pre.RecommendedClient)
-}
-
 // RequiredOfRelays returns the protocol versions that the consensus requires of relays: what
 // every relay that may be in use speaks, listed or not.
 func (d *Directory) RequiredOfRelays() protover.Set { return d.pre.RequiredRelay }

@@ -160,21 +160,6 @@ func TestLifetime(t *testing.T) {
 	}
 }
 
-func TestProtocols(t *testing.T) {
-	d := ctor(t)
-	have, err := protover.Parse("Cons=2 Desc=2 FlowCtrl=1 Link=4 Microdesc=2 Relay=2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	req, rec := d.MissingProtocols(have)
-	if req != "" || rec != "DirCache=2 FlowCtrl=2 HSDir=2 HSIntro=4 HSRend=2 Link=5 Relay=3-4" {
-		t.Errorf("%q %q", req, rec)
-	}
-	if req, _ := d.MissingProtocols(protover.Set{}); req == "" {
-		t.Error("nothing is required")
-	}
-}
-
 func TestUsability(t *testing.T) {
 	d := ctor(t)
 	u := d.Usability()

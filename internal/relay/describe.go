@@ -8,6 +8,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/protover"
 )
 
 // Protocols are the subprotocol versions of this relay, without those of a
@@ -16,7 +17,7 @@ const Protocols = "ChivePQ=1-3,8 ChiveStream=1 Conflux=1 Cons=1-2 Desc=1-4 FlowC
 
 // dirProtocols are the subprotocol versions of a relay that serves directory
 // streams.
-const dirProtocols = "ChivePQ=1-3,8 ChiveStream=1 Conflux=1 Cons=1-2 Desc=1-4 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4-5 HSRend=2 Link=4-5 LinkAuth=3 Microdesc=1-3 Padding=2 Relay=2-6"
+const dirProtocols = protover.All
 
 // describe makes a descriptor and its extra-info document, signed.
 func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, error) {

@@ -214,7 +214,7 @@ func (r *Relay) wire() (err error) {
 		PQ: []string{proto.Versions(handshake.ProtoName)}, HS: r.dos.onions,
 	})
 	r.dirs = dirclient.New(dirclient.Config{
-		Network: r.cfg.Network, Dialer: &caches{r: r, failed: map[ident.RSAID]time.Time{}}, Dir: r.cfg.DataDir, Keeper: keeper, Early: true, Log: r.log,
+		Network: r.cfg.Network, Dialer: &caches{r: r, failed: map[ident.RSAID]time.Time{}}, Dir: r.cfg.DataDir, Keeper: keeper, Early: true, Speaker: netdir.ThisProgram(true), Log: r.log,
 	})
 	return nil
 }

@@ -25,6 +25,8 @@ func (r *Relay) Run(ctx context.Context) error {
 			return true
 		}
 	}
+	ctx, refused := context.WithCancel(ctx)
+	defer refused()
 	var wg, accepting sync.WaitGroup
 	for _, ln := range r.listeners {
 		accepting.Go(panics.Keep(r.log, rest, func() { r.acceptLoop(serving, ln, r.welcome) }))
@@ -33,7 +35,12 @@ func (r *Relay) Run(ctx context.Context) error {
 		accepting.Go(panics.Contain(r.log, func(error) { r.transports.close() }, func() { r.transports.run(serving) }))
 	}
 	var dirErr error
-	wg.Go(panics.Keep(r.log, rest, func() { dirErr = r.dirs.Run(serving) }))
+	wg.Go(panics.Keep(r.log, rest, func() {
+		if dirErr = r.dirs.Run(serving); dirErr != nil { // the network requires what this version lacks
+			r.log.Error("the relay ends", "err", dirErr)
+			refused()
+		}
+	}))
 	if r.cache != nil && !r.cfg.Bridge { // a bridge's clients use microdescriptors
 		m := dirclient.Mirror{Client: r.dirs, Store: &mirror{r.cache, map[ident.RSAID]time.Time{}}, ExtraInfo: r.cfg.ExtraInfo}
 		wg.Go(panics.Keep(r.log, rest, func() { m.Run(serving) }))

@@ -3,7 +3,8 @@ package version
 
 import "runtime/debug"
 
-const module = "github.com/chivenet/chive"
+// Module is the path of Chive's module. It is also where Chive is found on the web.
+const Module = "github.com/chivenet/chive"
 
 // release is the version of a released binary. The linker sets it, as the version must
 // not depend on how the source was fetched (internal/tools/release).
@@ -25,7 +26,7 @@ func String() string {
 // of returns the version that the build recorded of Chive's module.
 func of(b *debug.BuildInfo) string {
 	for _, m := range append([]*debug.Module{&b.Main}, b.Deps...) {
-		if m.Path != module {
+		if m.Path != Module {
 			continue
 		}
 		if m.Replace != nil {

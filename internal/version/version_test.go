@@ -6,7 +6,7 @@ import (
 )
 
 func TestOf(t *testing.T) {
-	chive := func(v string) debug.Module { return debug.Module{Path: module, Version: v} }
+	chive := func(v string) debug.Module { return debug.Module{Path: Module, Version: v} }
 	imported, replaced := chive("v1.2.3"), chive("v1.2.3")
 	replaced.Replace = &debug.Module{Path: "../chive"}
 	other := debug.Module{Path: "example.com/program", Version: "v7.0.0"}

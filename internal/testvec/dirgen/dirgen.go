@@ -30,6 +30,8 @@ type Options struct {
 	Interval    time.Duration // an hour; the consensus is valid for three
 	Params      netdoc.Params // of the consensus, besides its own or in their place
 	OfRelays    string        // the protocols that it requires of relays; what clients need
+
+	Change func(*netdoc.Preamble) // may change what the consensus says; nil: nothing
 }
 
 // Net is a made-up network with its documents.
@@ -211,6 +213,9 @@ func (n *Net) preamble(validAfter time.Time) netdoc.Preamble {
 	slices.SortFunc(p.Params, func(a, b netdoc.Param) int { return strings.Compare(a.Name, b.Name) })
 	for i, a := range n.auths {
 		p.Sources = append(p.Sources, netdoc.DirSource{Nickname: fmt.Sprintf("auth%d", i), Identity: a.cert.Identity, Hostname: "192.0.2.1", Addr: netip.AddrFrom4([4]byte{192, 0, 2, byte(i)}), ORPort: 9001, Contact: "nobody"})
+	}
+	if n.Change != nil {
+		n.Change(&p)
 	}
 	return p
 }
