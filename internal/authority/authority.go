@@ -2,6 +2,7 @@ package authority
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"slices"
@@ -139,7 +140,7 @@ func (a *Authority) Run(ctx context.Context) error {
 	case <-ctx.Done():
 		return a.saveHistories()
 	case err := <-a.refused:
-		return err
+		return errors.Join(err, a.saveHistories())
 	case err := <-errs:
 		return err
 	}

@@ -18,7 +18,7 @@ import (
 // it lacks, both one that it computed and one that it took over; the others go on.
 func TestRequiredOfAuthorities(t *testing.T) {
 	identities, signings := keyPool(t, 2048, 3), keyPool(t, 2048, 3)
-	for name, late := range map[string]bool{"computed": false, "taken over": true} {
+	for name, adopted := range map[string]bool{"computed": false, "adopted": true} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				all, _ := inMemory(t, 3, identities, signings, nil)
@@ -26,15 +26,22 @@ func TestRequiredOfAuthorities(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				all[2].speaker = netdir.Speaker{Relay: true, Supports: old}
+				last := all[2]
+				last.speaker = netdir.Speaker{Relay: true, Supports: old}
 				stop := run(t, all[:2])
 				defer stop()
-				if late { // the others have a consensus when it starts
+				if adopted {
 					time.Sleep(3 * time.Second)
+					for _, a := range all[:2] {
+						last.addCertLocked(a.cfg.Keys.Cert)
+					}
+					if err := last.adopt(all[0].Consensus(netdoc.FlavorNS)); err != nil || len(last.refused) != 1 {
+						t.Errorf("%v, %d refusals", err, len(last.refused))
+					}
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
-				if err := all[2].Run(ctx); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "of relays") {
+				if err := last.Run(ctx); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "of relays") {
 					t.Errorf("%v", err)
 				}
 			})

@@ -378,8 +378,10 @@ func TestRequiredProtocols(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
 		c := New(Config{Network: n.Network, Dialer: newWorld(n), Speaker: netdir.Speaker{Supports: have}})
-		err := c.Run(t.Context())
+		err := c.Run(ctx)
 		if !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "FlowCtrl=1") {
 			t.Errorf("%v", err)
 		}
