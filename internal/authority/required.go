@@ -6,7 +6,7 @@ import "github.com/chivenet/chive/internal/netdoc"
 // that this version lacks: an authority is one of them. It warns once of each set of versions
 // that the network recommends.
 func (a *Authority) obeyLocked(c *netdoc.Consensus) {
-	refused, advised := a.speaker.Judge(&c.Preamble)
+	advised, refused := a.speaker.Judge(&c.Preamble)
 	if refused != nil {
 		select {
 		case a.refused <- refused:

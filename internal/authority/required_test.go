@@ -32,9 +32,11 @@ func TestRequiredOfAuthorities(t *testing.T) {
 				defer stop()
 				if adopted {
 					time.Sleep(3 * time.Second)
+					last.mu.Lock()
 					for _, a := range all[:2] {
 						last.addCertLocked(a.cfg.Keys.Cert)
 					}
+					last.mu.Unlock()
 					if err := last.adopt(all[0].Consensus(netdoc.FlavorNS)); err != nil || len(last.refused) != 1 {
 						t.Errorf("%v, %d refusals", err, len(last.refused))
 					}

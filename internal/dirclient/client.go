@@ -267,7 +267,7 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) {
 // checkProtocols refuses a network that requires a protocol that this program does not support,
 // and warns once of each set of versions that the network recommends.
 func (c *Client) checkProtocols() error {
-	refused, advised := c.latest.Judge(c.cfg.Speaker)
+	advised, refused := c.latest.Judge(c.cfg.Speaker)
 	if advised != c.warnedProtocols && advised != "" {
 		c.log.Warn("the network recommends protocols that this version of chive lacks, and will require them some day: install a newer version in time", "lacks", advised)
 	}

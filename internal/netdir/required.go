@@ -29,23 +29,23 @@ func ThisProgram(relay bool) Speaker {
 	return Speaker{Relay: relay, Supports: all, Released: PublicOrigin().Date}
 }
 
-// Judge compares a consensus with the program, as C tor does. refused is why the program must
-// not take part in this network; it says what the user can do. advised has the versions that
-// the network recommends and the program lacks; empty: none.
-func (s Speaker) Judge(p *netdoc.Preamble) (refused error, advised string) {
+// Judge compares a consensus with the program, as C tor does. advised has the versions that the
+// network recommends and the program lacks; empty: none. The error is why the program must not
+// take part in this network; it says what the user can do.
+func (s Speaker) Judge(p *netdoc.Preamble) (advised string, refused error) {
 	if s.Supports.IsZero() || p.ValidAfter.Before(s.Released) {
-		return nil, ""
+		return "", nil
 	}
 	who, required, recommended := "clients", p.RequiredClient, p.RecommendedClient
 	if s.Relay {
 		who, required, recommended = "relays", p.RequiredRelay, p.RecommendedRelay
 	}
 	if lacks := s.Supports.Missing(required); lacks != "" {
-		return fault.New(fault.Refused, "the network no longer works with this version of chive: it requires %q of %s, and chive %s, with addresses of %s, lacks %q: install a newer version (https://%s)",
-			required.String(), who, version.String(), s.Released.Format(time.DateOnly), lacks, version.Module), ""
+		return "", fault.New(fault.Refused, "the network no longer works with this version of chive: it requires %q of %s, and chive %s, with addresses of %s, lacks %q: install a newer version (https://%s)",
+			required.String(), who, version.String(), s.Released.Format(time.DateOnly), lacks, version.Module)
 	}
-	return nil, s.Supports.Missing(recommended)
+	return s.Supports.Missing(recommended), nil
 }
 
 // Judge compares the consensus of a directory with a program.
-func (d *Directory) Judge(s Speaker) (refused error, advised string) { return s.Judge(&d.pre) }
+func (d *Directory) Judge(s Speaker) (advised string, refused error) { return s.Judge(&d.pre) }

@@ -47,12 +47,12 @@ func TestJudge(t *testing.T) {
 		if c.relay {
 			p.RequiredClient, p.RecommendedClient, p.RequiredRelay, p.RecommendedRelay = other, other, c.required, c.advice
 		}
-		err, advised := Speaker{Relay: c.relay, Supports: have, Released: day}.Judge(p)
+		advised, err := Speaker{Relay: c.relay, Supports: have, Released: day}.Judge(p)
 		if fault.Is(err, fault.Refused) != c.refused || advised != c.advised {
 			t.Errorf("%s: %v, %q", c.name, err, advised)
 		}
 	}
-	if err, _ := (Speaker{}).Judge(&netdoc.Preamble{RequiredClient: next}); err != nil {
+	if _, err := (Speaker{}).Judge(&netdoc.Preamble{RequiredClient: next}); err != nil {
 		t.Errorf("the zero Speaker: %v", err)
 	}
 }
@@ -62,7 +62,7 @@ func TestJudge(t *testing.T) {
 func TestRefusalHelps(t *testing.T) {
 	s := ThisProgram(true)
 	p := &netdoc.Preamble{Lifetime: netdoc.Lifetime{ValidAfter: s.Released}, RequiredRelay: protocols(t, "Cons=2 Relay=2,63")}
-	err, _ := s.Judge(p)
+	_, err := s.Judge(p)
 	if err == nil {
 		t.Fatal("no refusal")
 	}
@@ -83,7 +83,7 @@ func TestThisProgram(t *testing.T) {
 		RequiredClient:    protocols(t, "Cons=2 Desc=2-3 FlowCtrl=1 HSIntro=5 Link=4 LinkAuth=3 Microdesc=2-3 Relay=2"),
 		RequiredRelay:     protocols(t, "Cons=2 Desc=2-3 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4-5 HSRend=2 Link=4-5 LinkAuth=3 Microdesc=2-3 Relay=2-6")}
 	for _, relay := range []bool{false, true} {
-		if err, advised := ThisProgram(relay).Judge(p); err != nil || advised != "" {
+		if advised, err := ThisProgram(relay).Judge(p); err != nil || advised != "" {
 			t.Errorf("relay %v: %v, %q", relay, err, advised)
 		}
 	}
