@@ -31,7 +31,7 @@ import (
 func Main(root *cobra.Command, also ...os.Signal) {
 	ctx, stop := signal.NotifyContext(context.Background(), append(also, os.Interrupt, syscall.SIGTERM)...)
 	defer stop()
-	context.AfterFunc(ctx, stop) // so the next one does what the system does with it
+	context.AfterFunc(ctx, panics.Contain(nil, nil, stop)) // so the next one does what the system does with it
 	if len(os.Args) == 1 && pt.Managed(os.Getenv) {
 		// Tor launched this as a pluggable transport and reads stdout.
 		if err := pt.Run(ctx, pt.Config{Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Version: version.String()}); err != nil || panics.Err() != nil {

@@ -35,7 +35,7 @@ func processCommand(c *cobra.Command, s *daemon.Settings) *cobra.Command {
 		hangup, stop := make(chan os.Signal, 1), make(chan os.Signal, 2)
 		signal.Notify(hangup, syscall.SIGHUP)
 		signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
-		go endAfterSecond()
+		go panics.Contain(nil, nil, endAfterSecond)()
 		return run(hangup, stop)
 	}
 	return c

@@ -28,6 +28,7 @@ import (
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/pool"
+	"github.com/chivenet/chive/internal/protover"
 )
 
 // protocols are those that a client itself speaks. A network judges the whole program
