@@ -50,6 +50,7 @@ type core struct {
 	closing sync.Once
 	closed  error         // the result of Close; written in closing
 	by      atomic.Uint32 // an isolation.By, of the configuration
+	web     httpClients
 }
 
 // New starts a client: it loads the data directory and begins to fetch missing
@@ -122,6 +123,7 @@ func (c *Client) Reload(cfg Config) error {
 	c.core.by.Store(uint32(cfg.isolation()))
 	c.inner.Reload(client.Live{Path: inner.Path, Map: inner.Map, StreamTimeout: inner.StreamTimeout, MaxDirtiness: inner.Pool.MaxDirtiness, OnionKeys: inner.OnionKeys})
 	c.given = next
+	c.web.renew() // idle connections may be on circuits that are wanted no more
 	return nil
 }
 
@@ -243,8 +245,13 @@ func (c *Client) Isolated() *Client {
 }
 
 // NewIdentity makes the client, its parent and all children use no existing
-// circuit for new streams. Open streams continue.
-func (c *Client) NewIdentity() { c.inner.NewIdentity() }
+// circuit for new streams. Open streams continue, but their HTTP clients close
+// idle connections, and use no open one for later requests. A program that keeps
+// connections itself must do the same.
+func (c *Client) NewIdentity() {
+	c.inner.NewIdentity()
+	c.web.renew() // not before: a new connection could still be on an old circuit
+}
 
 // Events returns a channel of all events from now on, and a function that ends
 // the subscription and closes the channel; Close does so too. The first event is

@@ -13,6 +13,9 @@ type earlyKey struct{}
 // with those of an equal key, within one client. It isolates single calls;
 // Isolated isolates a whole client. For example, a proxy can use its user's name
 // and password as the key: the client keeps only a digest of it.
+//
+// The key decides when a connection is opened. Whoever keeps connections for later
+// must keep those of each key apart, as HTTPClient does.
 func WithIsolation(ctx context.Context, key string) context.Context {
 	var k isolation.Key
 	if key != "" {

@@ -2,7 +2,9 @@ package lab_test
 
 import (
 	"context"
+	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"testing"
 
@@ -101,5 +103,62 @@ func isolation(t *testing.T, nw *lab.Network) {
 	reload(false)
 	if c := circuit(socks("u", "p"), web); c != before {
 		t.Errorf("no longer by port: circuit %d, not %d", c, before)
+	}
+}
+
+// httpIsolation sends requests of several identities to one server by one HTTP client, and
+// counts the streams and their circuits.
+func httpIsolation(t *testing.T, nw *lab.Network) {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	client := nw.Client.Isolated()
+	web := client.HTTPClient()
+	defer web.CloseIdleConnections()
+	events, stop := nw.Client.Events()
+	defer stop()
+	// get returns the circuit of the stream that the request opened; false: it opened none.
+	get := func(key string) (circuit uint64, opened bool) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(chive.WithIsolation(ctx, key), http.MethodGet, nw.URL(1000), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := web.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if n, err := io.Copy(io.Discard, resp.Body); err != nil || n != 1000 {
+			t.Fatalf("%d bytes, %v", n, err)
+		}
+		for {
+			select {
+			case e := <-events: // the event was there before the stream carried anything
+				if s, ok := e.(*chive.StreamEvent); ok && s.State == chive.StreamOpen {
+					return s.Circuit, true
+				}
+			default:
+				return 0, false
+			}
+		}
+	}
+	seen := map[uint64]string{}
+	for _, key := range []string{"", "a", "b", "c"} {
+		circuit, opened := get(key)
+		if other, ok := seen[circuit]; ok || !opened {
+			t.Errorf("key %q is on a circuit of key %q", key, other)
+		}
+		seen[circuit] = key
+		if _, opened := get(key); opened {
+			t.Errorf("key %q: the second request opens another stream", key)
+		}
+	}
+	client.NewIdentity()
+	for _, key := range []string{"", "a", "b", "c"} {
+		circuit, opened := get(key)
+		if other, ok := seen[circuit]; ok || !opened {
+			t.Errorf("after a new identity, key %q is on a circuit that key %q had before", key, other)
+		}
+		seen[circuit] = key
 	}
 }

@@ -44,6 +44,7 @@ func TestNetwork(t *testing.T) {
 	}
 
 	t.Run("isolation", func(t *testing.T) { isolation(t, nw) })
+	t.Run("HTTP isolation", func(t *testing.T) { httpIsolation(t, nw) })
 	t.Run("re-entry", func(t *testing.T) { reentry(t, nw) })
 	t.Run("path bias", func(t *testing.T) { pathBias(t, nw) })
 	t.Run("restart", func(t *testing.T) {

@@ -3,6 +3,10 @@
 //
 // It does CONNECT, and Tor's RESOLVE if there is a Lookup. BIND and UDP are refused.
 // It gives the dialler host names as programs gave them, and looks nothing up itself.
+//
+// User names keep connections apart, not what is sent on them: a program that keeps idle
+// connections must use one only for the identity (user name and password) for which it
+// opened it, and close all after a new identity. The server cannot see either.
 package socks
 
 import (

@@ -101,5 +101,5 @@ func (s *tor) web() (*http.Client, error) {
 	}
 	// "socks5h": the daemon looks names up. A user name of its own isolates these streams.
 	at := &url.URL{Scheme: "socks5h", Host: s.proxy, User: url.UserPassword("chive-eth", "tree")}
-	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(at), ForceAttemptHTTP2: true, MaxResponseHeaderBytes: 1 << 20}}, nil
+	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyURL(at), ForceAttemptHTTP2: true, IdleConnTimeout: 90 * time.Second, MaxResponseHeaderBytes: 1 << 20}}, nil
 }
