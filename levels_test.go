@@ -73,11 +73,12 @@ var levels = map[string]int{
 	"internal/role":       3,
 	"internal/upstream":   3,
 
-	"fte/...":          4,
-	"internal/circuit": 4,
-	"internal/fetch":   4,
-	"internal/guard":   4,
-	"internal/netfile": 4,
+	"fte/...":            4,
+	"internal/circuit":   4,
+	"internal/fetch":     4,
+	"internal/guard":     4,
+	"internal/localhttp": 4,
+	"internal/netfile":   4,
 
 	"internal/path":   5,
 	"internal/pt":     5, // may carry the fte transport
@@ -120,10 +121,11 @@ var levels = map[string]int{
 	"internal/tools/...": top + 4, // programs of the project's own: no user runs them
 	"interop/...":        top + 3,
 
-	"internal/hostile/...":       support,
-	"internal/panics/panicstest": support,
-	"internal/simnet/...":        support,
-	"internal/testvec/...":       support,
+	"internal/hostile/...":         support,
+	"internal/localhttp/guardtest": support,
+	"internal/panics/panicstest":   support,
+	"internal/simnet/...":          support,
+	"internal/testvec/...":         support,
 }
 
 // measures reports whether a package, by its path inside the module, belongs to

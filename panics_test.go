@@ -28,8 +28,8 @@ var recovers = map[string]string{
 // httpServers are the files that may make an HTTP server. Its goroutines would
 // swallow a panic without counting it.
 var httpServers = map[string]string{
-	"internal/daemon/metrics.go": "metricsServer begins with panics.Recover",
-	"internal/cli/fte_run.go":    "fte.HTTPServer begins with panics.Recover",
+	"internal/localhttp/server.go": "guarded begins with panics.Recover",
+	"internal/cli/fte_run.go":      "fte.HTTPServer begins with panics.Recover",
 }
 
 // TestContained checks that every goroutine and timer of production code uses

@@ -38,6 +38,7 @@ type fteFlags struct {
 	maxMemory            int64
 	handshake, drain     time.Duration
 	decoy, metrics       string
+	metricsHosts         []string
 	http                 bool
 	httpURL, httpHost    string
 	httpProxy            string
@@ -107,6 +108,7 @@ A flag's text begins with the protocol or the side that it is for, if it isn't f
 	l.BoolVar(&f.stop, "stop", false, "refused: fteproxy's way to end a daemon; interrupt the process instead")
 	l.DurationVar(&f.drain, "drain", 10*time.Second, "`TIME` that open connections may go on after an interrupt")
 	l.StringVar(&f.metrics, "metrics", "", "`HOST:PORT` to serve metrics on, as Prometheus text (default nowhere)")
+	l.StringArrayVar(&f.metricsHosts, "metrics-host", nil, "`NAME` of a host by which metrics may be asked for, beside localhost and IP addresses; may be repeated")
 	l.BoolVar(&f.quiet, "quiet", false, "log nothing")
 	if err := l.MarkHidden("stop"); err != nil {
 		panic(err) // the flag is above

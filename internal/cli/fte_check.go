@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/localhttp"
 )
 
 // fteFor says which protocol and side a flag of chive fte is for; empty means
@@ -53,6 +54,11 @@ func (f *fteFlags) check(flags *pflag.FlagSet) error {
 			return fault.New(fault.Config, "--%s is for --protocol %s, and this is %s", o.flag, o.protocol, f.protocol)
 		case o.mode != "" && o.mode != f.mode:
 			return fault.New(fault.Config, "--%s is for a %s, and this is a %s", o.flag, o.mode, f.mode)
+		}
+	}
+	for _, name := range f.metricsHosts {
+		if err := localhttp.CheckName(name); err != nil {
+			return fault.New(fault.Config, "--metrics-host: %w", err)
 		}
 	}
 	if f.protocol == "chive" && f.mode == "client" && f.keyFile != "" {

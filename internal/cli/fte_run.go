@@ -70,7 +70,7 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 		l = fte.NewListener(l, cfg)
 	}
 	if f.metrics != "" {
-		_, stop, err := daemon.ServeMetrics(f.metrics, daemon.RegistryHandler(metricsOf(stats)), log, func(err error) { log.Error("the metrics port is closed", "err", err) })
+		_, stop, err := daemon.ServeMetrics(f.metrics, f.metricsHosts, daemon.RegistryHandler(metricsOf(stats)), log, func(err error) { log.Error("the metrics port is closed", "err", err) })
 		if err != nil {
 			l.Close()
 			return err

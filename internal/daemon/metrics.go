@@ -2,17 +2,16 @@ package daemon
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"sync"
-	"time"
 
-	"github.com/chivenet/chive/internal/listen"
+	"github.com/chivenet/chive/internal/localhttp"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/socks"
@@ -59,9 +58,9 @@ func metricsHandler(prometheus func(io.Writer) error, asJSON func(io.Writer) err
 	return mux
 }
 
-// ServeMetrics opens a port for metrics, which h serves, until stop. If it ends by
-// itself, fail hears why.
-func ServeMetrics(addr string, h http.Handler, log *slog.Logger, fail func(error)) (at net.Addr, stop func(), err error) {
+// ServeMetrics opens a port for metrics, which h serves, until stop. names are the host
+// names by which it may be asked (localhttp.Guard). If it ends by itself, fail hears why.
+func ServeMetrics(addr string, names []string, h http.Handler, log *slog.Logger, fail func(error)) (at net.Addr, stop func(), err error) {
 	l, err := socks.Listen(addr)
 	if err != nil {
 		return nil, nil, fmt.Errorf("metrics: %w", err)
@@ -69,24 +68,18 @@ func ServeMetrics(addr string, h http.Handler, log *slog.Logger, fail func(error
 	if socks.Exposed(l.Addr()) {
 		log.Warn("the metrics port is open to other machines")
 	}
-	srv := metricsServer(h, log)
+	return l.Addr(), serveMetrics(l, names, h, log, fail), nil
+}
+
+func serveMetrics(l net.Listener, names []string, h http.Handler, log *slog.Logger, fail func(error)) (stop func()) {
+	srv := &localhttp.Server{Handler: h, Guard: localhttp.Guard{Names: names}, Log: log, Port: "metrics"}
+	ctx, cancel := context.WithCancel(context.Background())
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		defer panics.Recover(log, fail)
-		if err := srv.Serve(listen.Patient(l, log, "metrics")); !errors.Is(err, http.ErrServerClosed) {
+		if err := srv.Serve(ctx, l); ctx.Err() == nil {
 			fail(err)
 		}
 	})
-	return l.Addr(), func() { srv.Close(); serving.Wait() }, nil
-}
-
-func metricsServer(h http.Handler, log *slog.Logger) *http.Server {
-	contained := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer panics.Recover(log, func(error) { http.Error(w, "internal error", http.StatusInternalServerError) })
-		h.ServeHTTP(w, r)
-	})
-	return &http.Server{
-		Handler: contained, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 10 * time.Second,
-		WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10,
-	}
+	return func() { cancel(); serving.Wait() }
 }

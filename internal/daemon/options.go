@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"github.com/chivenet/chive/internal/localhttp"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/socks"
 )
@@ -22,6 +23,7 @@ var (
 // processTable is for every process that runs until it is told to stop.
 var processTable = options.Table{{Title: "Process", Options: []options.Option{
 	{Key: "metrics", Field: "Metrics", Each: socks.CheckAddr, Zero: "none", Help: "`ADDR` of /metrics (for Prometheus) and /metrics.json over HTTP"},
+	{Key: "metrics-host", Field: "MetricsHosts", Each: localhttp.CheckName, Zero: "none", Help: "`NAME` of a host by which metrics may be asked for, beside localhost and IP addresses"},
 	{Key: "sandbox", Field: "Sandbox", Default: sandboxOff, OneOf: []string{sandboxOff, sandboxAuto, sandboxRequire},
 		Help: "let the process use only the files that it needs, by Landlock: `MODE` off, auto (where the kernel can) or require"},
 }}}

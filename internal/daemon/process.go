@@ -92,7 +92,7 @@ func (p *Process) Run(ctx context.Context) (err error) {
 	limitHeap(s.role.maxMemory())
 	p.fail = make(chan error, 1)
 	p.inEffect = s.Texts(false)
-	side := sidePorts{dataDir: p.node.dataDir(), answers: p.answers(), metrics: c.Metrics, handler: p.node.metrics(), fail: func(err error) {
+	side := sidePorts{dataDir: p.node.dataDir(), answers: p.answers(), metrics: c.Metrics, names: c.MetricsHosts, handler: p.node.metrics(), fail: func(err error) {
 		select {
 		case p.fail <- err:
 		default: // an earlier failure ends the process

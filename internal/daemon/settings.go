@@ -164,12 +164,13 @@ type role interface {
 
 // Common has the settings of every process besides its node's Config.
 type Common struct {
-	NetworkFile string     // empty: the public network
-	Metrics     string     // empty: none
-	Sandbox     string     // "off", "auto" or "require"
-	LogLevel    slog.Level `reload:"live"`
-	LogFile     string     // empty: standard error
-	LogFormat   string     // "text" or "json"
+	NetworkFile  string     // empty: the public network
+	Metrics      string     // empty: none
+	MetricsHosts []string   // host names that requests for metrics may have
+	Sandbox      string     // "off", "auto" or "require"
+	LogLevel     slog.Level `reload:"live"`
+	LogFile      string     // empty: standard error
+	LogFormat    string     // "text" or "json"
 }
 
 func (c *Common) common() *Common { return c }

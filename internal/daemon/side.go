@@ -8,8 +8,9 @@ import (
 // sidePorts are the status socket in the data directory and the metrics port.
 type sidePorts struct {
 	dataDir string
-	answers answers // on the status socket
-	metrics string  // empty: none
+	answers answers  // on the status socket
+	metrics string   // empty: none
+	names   []string // by which it may be asked
 	handler http.Handler
 	fail    func(error) // receives the error if the metrics port ends by itself
 }
@@ -31,7 +32,7 @@ func (d *sidePorts) open(log *slog.Logger) (lines []string, stop func(), err err
 		return nil, closeStatus, nil
 	}
 	// Not one of the doors: it continues while they drain.
-	at, stopMetrics, err := ServeMetrics(d.metrics, d.handler, log, d.fail)
+	at, stopMetrics, err := ServeMetrics(d.metrics, d.names, d.handler, log, d.fail)
 	if err != nil {
 		closeStatus()
 		return nil, nil, err

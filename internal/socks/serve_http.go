@@ -8,12 +8,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"strconv"
-	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/isolation"
+	"github.com/chivenet/chive/internal/localhttp"
 )
 
 // NewHTTP returns a server of HTTP CONNECT ("Tor's support for HTTP CONNECT,
@@ -34,6 +33,10 @@ const (
 		"send CONNECT. For http, use the SOCKS port (with curl: --proxy socks5h://ADDRESS).\n"
 )
 
+// httpGuard knows the requests of web pages. A browser sends CONNECT only to what it was
+// told is a proxy.
+var httpGuard = localhttp.Guard{Loopback: true}
+
 // errHeadTooLong is a request head that does not fit the handshake's buffer.
 var errHeadTooLong = errors.New("the request's head is too long")
 
@@ -48,10 +51,10 @@ func (s *Server) serveHTTP(ctx context.Context, c *client) {
 		c.log.Info("a local program's HTTP request was refused", "err", err)
 		return
 	}
-	// A web page can point its own name at this port; its requests have that
-	// name as Host. They get no answer that would tell what listens here. A browser
+	// Web pages get no answer that would tell what listens here. A browser
 	// sends a whole URL (absolute-form) only to what it was told is a proxy.
-	local := hostIsLocal(req.Host)
+	_, refused := httpGuard.Refuse(req)
+	local := refused == ""
 	proxied := req.URL != nil && req.URL.Host != ""
 	switch {
 	case req.Method == http.MethodConnect:
@@ -152,15 +155,4 @@ func errHidden(err error) error {
 		return io.ErrUnexpectedEOF
 	}
 	return errors.New("malformed")
-}
-
-// hostIsLocal reports whether a Host header names this machine.
-func hostIsLocal(h string) bool {
-	if name, _, err := net.SplitHostPort(h); err == nil {
-		h = name
-	}
-	if a, err := netip.ParseAddr(strings.Trim(h, "[]")); err == nil {
-		return a.IsLoopback()
-	}
-	return strings.EqualFold(h, "localhost")
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/chivenet/chive/devp2p/internal/ethnode"
 	"github.com/chivenet/chive/devp2p/internal/ethnode/broadcast"
 	"github.com/chivenet/chive/devp2p/internal/peers"
+	"github.com/chivenet/chive/internal/localhttp"
 	"github.com/chivenet/chive/internal/socks"
 )
 
@@ -79,16 +80,8 @@ func serveHTTP(l net.Listener, path, kind string, write func(io.Writer) error) f
 		w.Header().Set("Content-Type", kind)
 		w.Write(b.Bytes())
 	})
-	server := &http.Server{Handler: mux, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
-	return func(ctx context.Context) error {
-		stop := context.AfterFunc(ctx, func() { server.Close() })
-		defer stop()
-		err := server.Serve(l)
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		return err
-	}
+	server := &localhttp.Server{Handler: mux, Guard: localhttp.Guard{Loopback: true}, Port: path}
+	return func(ctx context.Context) error { return server.Serve(ctx, l) }
 }
 
 func statusCommand() *cobra.Command {

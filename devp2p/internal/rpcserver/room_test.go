@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/localhttp"
 )
 
 // serve starts a server with one method that waits, and one that does not. began hears of
@@ -77,7 +78,7 @@ func TestSlowClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr := serve(t, nil, nil)
-			for range 2 * maxOpen {
+			for range 2 * localhttp.MaxOpen {
 				c, err := net.Dial("tcp", addr)
 				if err != nil {
 					t.Fatal(err)
@@ -96,9 +97,9 @@ func TestSlowClients(t *testing.T) {
 // TestBusy: calls beyond the slots and the queue are refused, and none is lost.
 func TestBusy(t *testing.T) {
 	wait := make(chan struct{})
-	addr := serve(t, wait, make(chan struct{}, maxOpen))
+	addr := serve(t, wait, make(chan struct{}, localhttp.MaxOpen))
 	var all sync.WaitGroup
-	codes := make(chan int, maxOpen)
+	codes := make(chan int, localhttp.MaxOpen)
 	const n = maxCalls + maxQueue + 5
 	for range n {
 		all.Go(func() {
@@ -154,7 +155,7 @@ func TestBusyStays(t *testing.T) {
 	const body = `{"jsonrpc":"2.0","id":1,"method":"wait"}`
 	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	<-began
-	for range 2 * maxOpen {
+	for range 2 * localhttp.MaxOpen {
 		idle, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,8 @@ import (
 	"net/http"
 	"net/netip"
 	"time"
+
+	"github.com/chivenet/chive/internal/localhttp"
 )
 
 const (
@@ -60,8 +62,7 @@ type Server struct {
 	Log     *slog.Logger
 }
 
-// Listen opens the port of a server, with a bound for its connections. Addresses that are
-// not loopback are refused.
+// Listen opens the port of a server. Addresses that are not loopback are refused.
 func Listen(addr string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -71,32 +72,13 @@ func Listen(addr string) (net.Listener, error) {
 	if err != nil || !ip.IsLoopback() {
 		return nil, fmt.Errorf("rpcserver: %q: the address must be on loopback, such as 127.0.0.1:8545", addr)
 	}
-	l, err := net.Listen("tcp", addr)
-	if err != nil {
-		return nil, err
-	}
-	return &crowd{Listener: l}, nil
+	return net.Listen("tcp", addr)
 }
 
 // Serve answers requests until ctx ends.
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
-	h := &http.Server{
-		Handler:           s.handler(),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       readTime,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    16 << 10,
-		BaseContext:       func(net.Listener) context.Context { return ctx },
-		ConnContext:       remember,
-		ErrorLog:          slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug),
-	}
-	stop := context.AfterFunc(ctx, func() { h.Close() })
-	defer stop()
-	err := h.Serve(l)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	return err
+	guarded := localhttp.Server{Handler: s.handler(), Guard: localhttp.Guard{Loopback: true, NoPages: true}, Log: s.Log, Port: "JSON-RPC"}
+	return guarded.Serve(ctx, l)
 }
 
 func (s *Server) handler() http.Handler {
@@ -116,7 +98,7 @@ func (s *Server) handler() http.Handler {
 			return
 		}
 		// The client is not needed for the calls: it holds no slot while it reads or writes.
-		defer keep(r.Context())()
+		defer localhttp.Keep(r.Context())()
 		if err := calls.take(r.Context()); err != nil {
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 			return
@@ -136,19 +118,9 @@ func (s *Server) handler() http.Handler {
 	})
 }
 
-// refuse says why a request is refused, or nothing.
+// refuse says why a request is refused, or nothing. Which Hosts and pages are refused, the
+// guard of the port has decided before.
 func refuse(r *http.Request) (status int, why string) {
-	host := r.Host
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	ip, err := netip.ParseAddr(trim(host))
-	if host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return http.StatusForbidden, "the Host header must be a name of loopback"
-	}
-	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
-		return http.StatusForbidden, "web pages have no access"
-	}
 	if r.Method != http.MethodPost {
 		return http.StatusMethodNotAllowed, "use POST"
 	}
@@ -156,14 +128,6 @@ func refuse(r *http.Request) (status int, why string) {
 		return http.StatusUnsupportedMediaType, "use the media type application/json"
 	}
 	return 0, ""
-}
-
-// trim removes the brackets of an IPv6 address.
-func trim(host string) string {
-	if n := len(host); n > 2 && host[0] == '[' && host[n-1] == ']' {
-		return host[1 : n-1]
-	}
-	return host
 }
 
 type request struct {
