@@ -94,7 +94,7 @@ func TestFleetLength(t *testing.T) {
 			}
 			s.mu.Lock()
 			for _, p := range s.points {
-				p.renew = false // there are no circuits to new ones here
+				p.renew, p.revoked, p.epoch = false, time.Time{}, s.epoch // there are no circuits to new ones here
 			}
 			s.mu.Unlock()
 		}

@@ -128,6 +128,8 @@ type Service struct {
 
 	mu        sync.Mutex // guards what follows
 	points    []*point
+	epoch     uint64      // of new points (revoke.go)
+	least     uint64      // the epoch from which on points and their clients may stay
 	launches  []time.Time // of circuits to introduction points, in launchWindow
 	since     time.Time   // when the first point was established
 	notBefore time.Time   // of the next launch, after a failure

@@ -50,6 +50,7 @@ type meeting struct {
 	promise    *circuit.OnionPromise // of a ciphertext; nil: there is none
 	state      *handshake.HSServerState
 	key        replayKey
+	epoch      uint64 // of the introduction point
 }
 
 // wish is the place that a meeting needs.
@@ -76,7 +77,7 @@ func (s *Service) open(p *point, body []byte, now time.Time) (*meeting, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &meeting{cookie: in.Cookie, state: st, key: replayKeyOf(m.Encrypted)}
+	out := &meeting{cookie: in.Cookie, state: st, key: replayKeyOf(m.Encrypted), epoch: p.epoch}
 	if out.target, out.specs, err = s.rendezvousPoint(&in); err != nil {
 		return nil, err
 	}
@@ -164,6 +165,9 @@ func (s *Service) isNewLocked(p *point, m *meeting, now time.Time) error {
 func (s *Service) accept(p *point, m *meeting, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if p.epoch < s.least {
+		return errRevoked
+	}
 	if err := s.isNewLocked(p, m, now); err != nil {
 		return err
 	}
@@ -213,6 +217,7 @@ type rendezvous struct {
 	used   atomic.Bool  // it had a stream
 	effort uint32       // of the client's proof of work
 	open   atomic.Int64 // streams
+	epoch  uint64       // of the introduction point
 }
 
 // meet builds a circuit to the rendezvous point and joins the client there.
@@ -286,7 +291,7 @@ func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting, answer han
 	if err != nil {
 		return err
 	}
-	r := &rendezvous{number: number, hop: hop, idle: time.Now(), effort: m.effort}
+	r := &rendezvous{number: number, hop: hop, idle: time.Now(), effort: m.effort, epoch: m.epoch}
 	if !s.joined(c, r) {
 		return errClosed
 	}
@@ -299,11 +304,12 @@ func (s *Service) join(c *circuit.Circuit, number uint64, m *meeting, answer han
 	return at.Send(cell.RelayRendezvous1, 0, body)
 }
 
-// joined notes a circuit that joins a client; false if the service is closed.
+// joined notes a circuit that joins a client; false if the service is closed, or the client
+// may have been removed.
 func (s *Service) joined(c *circuit.Circuit, r *rendezvous) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
+	if s.closed || r.epoch < s.least {
 		return false
 	}
 	s.rends[c] = r

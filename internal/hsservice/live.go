@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sort"
+	"time"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
@@ -59,10 +60,11 @@ func (l *Live) check() error {
 	return checkLength(l.Points, len(l.Clients))
 }
 
-// Reload takes over new settings. Open streams go on. The descriptors are made again if
-// they change. If a client was removed, or introductions are limited otherwise, all
-// introduction points are replaced one after the other: a client that was removed knows
-// the old ones, so they end as soon as the new descriptors are out. A frontend knows no
+// Reload takes over new settings. Open streams go on, unless a client was removed. The
+// descriptors are made again if they change. If a client was removed, or introductions are
+// limited otherwise, all introduction points are replaced: a client that was removed knows
+// the old ones, so they end as soon as the new descriptors are out, and with them all
+// circuits that clients made through them (revoke.go). A frontend knows no
 // other points than its backends', and a backend does not know the frontend's clients, so
 // each reload of a backend replaces its points.
 func (s *Service) Reload(next Live) error {
@@ -90,6 +92,9 @@ func (s *Service) Reload(next Live) error {
 	}
 	if revoked || !sameLimit(old.IntroLimit, next.IntroLimit) {
 		s.renewLocked(revoked)
+	}
+	if revoked {
+		s.epoch++
 	}
 	s.kick()
 	return nil
@@ -124,7 +129,9 @@ func sameLimit(a, b *cell.IntroDoS) bool {
 func (s *Service) renewLocked(revoked bool) {
 	for _, p := range s.points {
 		p.renew = true
-		p.revoked = p.revoked || revoked
+		if revoked && p.revoked.IsZero() {
+			p.revoked = time.Now()
+		}
 	}
 }
 

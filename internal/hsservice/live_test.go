@@ -123,8 +123,8 @@ func TestReloadBackend(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.mu.Lock()
-		if p.old(now) != (masters != nil) || p.revoked {
-			t.Errorf("with %d masters: replaced %v, at once %v", len(masters), p.old(now), p.revoked)
+		if p.old(now) != (masters != nil) || !p.revoked.IsZero() {
+			t.Errorf("with %d masters: replaced %v, at once %v", len(masters), p.old(now), !p.revoked.IsZero())
 		}
 		s.mu.Unlock()
 		down(s)

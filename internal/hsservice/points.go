@@ -38,6 +38,9 @@ const (
 	// retirement is how long a replaced point stays after the new descriptor is out:
 	// clients may have the old one.
 	retirement = 10 * time.Minute
+	// revokedLife bounds how long a point stays that somebody knows who must not, if the new
+	// descriptor cannot be brought out.
+	revokedLife = 2 * time.Minute
 	// pointTimeout bounds the time to build a circuit and hear INTRO_ESTABLISHED.
 	pointTimeout = time.Minute
 	// pointPause is the time between the failure of a circuit and the next launch.
@@ -65,7 +68,8 @@ type point struct {
 	introsLeft int
 	replayed   replays
 	renew      bool                 // replaced before its time
-	revoked    bool                 // somebody knows it who must not: it ends when no descriptor names it
+	revoked    time.Time            // since when somebody knows it who must not: it ends when no descriptor names it; zero: no
+	epoch      uint64               // of its clients (revoke.go). Constant
 	replaced   bool                 // not in the next descriptor
 	outSince   time.Time            // when the descriptors of all periods were out without it; zero: not yet
 	outOf      map[*descriptor]bool // those that are out without it
@@ -118,11 +122,11 @@ func random(n int64) int64 {
 func (s *Service) tendPoints(now time.Time) (wait time.Duration) {
 	wait = longest
 	if s.fleet != nil && s.fleet.pointless {
-		return wait
+		return s.shutOutLocked(now)
 	}
 	var end []*circuit.Circuit
 	s.points = slices.DeleteFunc(s.points, func(p *point) bool {
-		over := !p.outSince.IsZero() && (p.revoked || now.Sub(p.outSince) >= retirement)
+		over := !p.outSince.IsZero() && now.Sub(p.outSince) >= retirement || p.revokedOut(now)
 		if over && p.circ != nil {
 			end = append(end, p.circ)
 		}
@@ -131,6 +135,7 @@ func (s *Service) tendPoints(now time.Time) (wait time.Duration) {
 	for _, c := range end {
 		s.closeSoon(c)
 	}
+	wait = min(wait, s.shutOutLocked(now))
 	good, standing, want := 0, 0, s.live.Load().Points
 	for _, p := range s.points {
 		switch {
@@ -159,7 +164,7 @@ func (s *Service) tendPoints(now time.Time) (wait time.Duration) {
 			s.problem = err
 			return wait
 		}
-		p.inc = s.inc
+		p.inc, p.epoch = s.inc, s.epoch
 		if !s.mayLaunch(now) {
 			break
 		}

@@ -1,0 +1,113 @@
+package hsservice
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/ident"
+)
+
+// TestRemovedClients: when a client is removed, or authorization is turned on, the circuits
+// of all clients that came by points of that time end, together with these points, and so do
+// rendezvous under way and introductions that wait. Nothing ends when clients are added.
+func TestRemovedClients(t *testing.T) {
+	alice, bob := someClient(t), someClient(t)
+	for name, c := range map[string]struct {
+		before, after []ident.X25519Key
+		shut, out     bool // out: the new descriptors come out
+	}{
+		"one less":             {[]ident.X25519Key{alice, bob}, []ident.X25519Key{alice}, true, true},
+		"no longer for all":    {nil, []ident.X25519Key{alice}, true, true},
+		"another in his place": {[]ident.X25519Key{alice}, []ident.X25519Key{bob}, true, true},
+		"no directory answers": {[]ident.X25519Key{alice, bob}, []ident.X25519Key{alice}, true, false},
+		"one more":             {[]ident.X25519Key{alice}, []ident.X25519Key{alice, bob}, false, true},
+		"for all from now on":  {[]ident.X25519Key{alice}, nil, false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := hostedOn(t, nowhere{})
+				defer s.Close()
+				var closed []*circuit.Circuit
+				s.destroy = func(c *circuit.Circuit) { s.mu.Lock(); defer s.mu.Unlock(); closed = append(closed, c) }
+				if err := s.Reload(Live{Clients: c.before}); err != nil {
+					t.Fatal(err)
+				}
+				s.mu.Lock()
+				defer s.mu.Unlock()
+				s.notBefore = time.Now().Add(time.Hour) // the test launches by itself
+				point := func(relay byte) *point {
+					p := up(t, s, relay, time.Now())
+					p.epoch = s.epoch
+					return p
+				}
+				old := point(1)
+				defer func() { // there is none to close
+					for _, p := range s.points {
+						p.circ = nil
+					}
+					clear(s.rends)
+				}()
+				came := new(circuit.Circuit)
+				s.rends[came] = &rendezvous{epoch: s.epoch}
+				s.rends[came].open.Add(1)
+				ctx, cancel := context.WithCancelCause(t.Context())
+				s.meeting = append(s.meeting, &underWay{wish{through: old}, time.Now(), cancel})
+
+				s.mu.Unlock()
+				err := s.Reload(Live{Clients: c.after, Points: 1})
+				s.mu.Lock()
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.tendPoints(time.Now())
+				if len(closed) > 0 || ctx.Err() != nil {
+					t.Error("clients are cut off before they can come again")
+				}
+				next := point(2)
+				again := new(circuit.Circuit)
+				s.rends[again] = &rendezvous{epoch: s.epoch}
+				s.tendPoints(time.Now())
+				if c.out {
+					old.outSince = time.Now()
+				} else {
+					s.mu.Unlock()
+					time.Sleep(revokedLife) // virtual
+					s.mu.Lock()
+				}
+				s.tendPoints(time.Now())
+				s.mu.Unlock()
+				synctest.Wait()
+				s.mu.Lock()
+				if got := slices.Contains(closed, came); got != c.shut {
+					t.Errorf("the circuit of a client that came before is closed: %v", got)
+				}
+				if slices.Contains(closed, again) {
+					t.Error("the circuit of a client that came afterwards is closed")
+				}
+				if got := errors.Is(context.Cause(ctx), errRevoked); got != c.shut {
+					t.Errorf("a rendezvous under way has ended: %v", got)
+				}
+				if got := slices.Contains(s.points, old); got == c.shut {
+					t.Errorf("the old point stays: %v", got)
+				}
+				s.mu.Unlock()
+				defer s.mu.Lock()
+				m := &meeting{key: replayKey{1}, epoch: old.epoch}
+				if got := errors.Is(s.accept(old, m, time.Now()), errRevoked); got != c.shut {
+					t.Errorf("an introduction that waited is refused: %v", got)
+				}
+				if err := s.accept(next, &meeting{key: replayKey{2}, cookie: [20]byte{2}, epoch: next.epoch}, time.Now()); err != nil {
+					t.Errorf("an introduction by the new point: %v", err)
+				}
+				if got := s.joined(new(circuit.Circuit), &rendezvous{epoch: m.epoch}); got == c.shut {
+					t.Errorf("a rendezvous that was almost there is joined: %v", got)
+				}
+			})
+		})
+	}
+}
