@@ -91,7 +91,22 @@ func sessionID(r *http.Request) (id string, ok bool) {
 		name = name[i:]
 	}
 	b, err := hex.DecodeString(name)
-	return string(b), r.Method == http.MethodPost && err == nil && len(b) == sessionLen
+	return string(b), err == nil && len(b) == sessionLen && ours(r)
+}
+
+// ours reports whether a client of ours could have sent a request. The site answers all
+// others as it likes, without a byte of their bodies read here: to read one may send "100
+// Continue" (RFC 9110, section 10.1.1), and a site may refuse a request without it.
+func ours(r *http.Request) bool {
+	if r.Method != http.MethodPost || r.ContentLength < 0 || len(r.TransferEncoding) > 0 || r.Trailer != nil || r.URL.RawQuery != "" || r.URL.ForceQuery {
+		return false
+	}
+	for _, name := range []string{"Expect", "Upgrade", "Http2-Settings", "Te", "Trailer", "Content-Encoding", "Range"} {
+		if r.Header[name] != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // body reads a body of at most the given length before the deadline, then removes the
