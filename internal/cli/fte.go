@@ -55,7 +55,9 @@ func fteCommand() *cobra.Command {
 A client listens on --client-ip:--client-port and connects to a server at --server-ip:--server-port,
 which connects to --proxy-ip:--proxy-port once the client is authenticated.
 
---protocol classic talks to fteproxy 0.3.2. --protocol chive is Chive's own, with a key for each
+--protocol classic talks to fteproxy 0.3.2. Without --key or --key-file, it uses fteproxy's built-in key, which is
+public: everybody can then read the connections and use the server. The log warns of it, and the metric
+chive_fte_public_key is 1. --protocol chive is Chive's own, with a key for each
 server: "chive fte keygen FILE" makes one and prints the certificate that clients give as --cert.
 A flag's text begins with the protocol or the side that it is for, if it isn't for all.`,
 		Example: `  chive fte keygen keys
@@ -165,6 +167,15 @@ func (f *fteFlags) classicKey() (k fte.Key, err error) {
 		return fte.ParseKey(string(b))
 	}
 	return k, nil
+}
+
+// publicKey reports whether everybody knows the key.
+func (f *fteFlags) publicKey() bool {
+	if f.protocol != "classic" {
+		return false
+	}
+	k, err := f.classicKey()
+	return err == nil && (k == fte.Key{} || k == fte.DefaultKey)
 }
 
 // transport builds the client or server side of the protocol in the flags.

@@ -39,6 +39,9 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 	if f.quiet {
 		log = slog.New(slog.DiscardHandler)
 	}
+	if f.publicKey() {
+		log.Warn("the key is fteproxy's built-in one, which is public: everybody can read these connections and use the server. Give both sides --key-file, or --protocol chive")
+	}
 	stats := new(fte.Stats)
 	p := &fte.Proxy{MaxConns: f.maxConns, Log: log, Stats: stats}
 	var at string
@@ -70,7 +73,7 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 		l = fte.NewListener(l, cfg)
 	}
 	if f.metrics != "" {
-		_, stop, err := daemon.ServeMetrics(f.metrics, f.metricsHosts, daemon.RegistryHandler(metricsOf(stats)), log, func(err error) { log.Error("the metrics port is closed", "err", err) })
+		_, stop, err := daemon.ServeMetrics(f.metrics, f.metricsHosts, daemon.RegistryHandler(metricsOf(stats, f.publicKey())), log, func(err error) { log.Error("the metrics port is closed", "err", err) })
 		if err != nil {
 			l.Close()
 			return err
@@ -115,8 +118,12 @@ func (f *fteFlags) serveHTTP(l net.Listener, t fte.Transport, stats *fte.Stats, 
 }
 
 // metricsOf registers what stats counts.
-func metricsOf(s *fte.Stats) *metrics.Registry {
+func metricsOf(s *fte.Stats, publicKey bool) *metrics.Registry {
 	r := new(metrics.Registry)
+	known := r.Gauge("chive_fte_public_key", "1 if the key is fteproxy's built-in one, which is public and hides nothing; else 0.")
+	if publicKey {
+		known.Inc()
+	}
 	for _, m := range []struct {
 		name, help string
 		f          func() uint64

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -288,5 +289,61 @@ func TestFTEHTTPConnections(t *testing.T) {
 	first.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := io.Copy(io.Discard, first); errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Error("the oldest connection is still open beyond the bound")
+	}
+}
+
+// TestFTEPublicKey: chive fte says by a warning, in its help and in its metrics that the key
+// is public; with a key of one's own, or another protocol, it does not.
+func TestFTEPublicKey(t *testing.T) {
+	own := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(own, []byte(strings.Repeat("5a", 32)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys := filepath.Join(t.TempDir(), "keys")
+	if _, err := runChive(t.Context(), "fte", "keygen", keys); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		args   []string
+		public bool
+	}{
+		"no key":          {nil, true},
+		"its key by name": {[]string{"--key", fte.DefaultKey.Hex()}, true},
+		"a key":           {[]string{"--key-file", own}, false},
+		"chive":           {[]string{"--protocol", "chive", "--mode", "server", "--key-file", keys}, false},
+	} {
+		metrics := "127.0.0.1:" + freePort(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		root := Chive()
+		root.SetArgs(append([]string{"fte", "--client-port", freePort(t), "--server-port", freePort(t), "--metrics", metrics}, c.args...))
+		r, w := io.Pipe()
+		root.SetErr(w)
+		done := make(chan error, 1)
+		go func() { done <- root.ExecuteContext(ctx); w.Close() }()
+		var log strings.Builder
+		lines := bufio.NewScanner(r)
+		for lines.Scan() && !strings.Contains(lines.Text(), "msg=ready") {
+			log.WriteString(lines.Text())
+		}
+		if warned := strings.Contains(log.String(), "level=WARN") && strings.Contains(log.String(), "public"); warned != c.public {
+			t.Errorf("%s: the log: %s", name, log.String())
+		}
+		resp, err := http.Get("http://" + metrics + "/metrics")
+		if err != nil {
+			t.Fatalf("%s: %v: %s", name, err, log.String())
+		}
+		text, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || strings.Contains(string(text), "\nchive_fte_public_key 1") != c.public || strings.Contains(string(text), "\nchive_fte_public_key 0") == c.public {
+			t.Errorf("%s: %v\n%s", name, err, text)
+		}
+		cancel()
+		go io.Copy(io.Discard, r)
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if help, err := runChive(t.Context(), "fte", "--help"); err != nil || !strings.Contains(help, "built-in key, which is\npublic") {
+		t.Errorf("%v\n%s", err, help)
 	}
 }
