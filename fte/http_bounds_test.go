@@ -63,6 +63,7 @@ func TestHTTPOversize(t *testing.T) {
 func TestHTTPMaxPending(t *testing.T) {
 	_, server := chivePair(t, "words", Protocol{})
 	hs := &HTTPServer{Transport: server, MaxPending: 2}
+	hs.init() // before the test looks into it
 	defer hs.Close()
 	origin := httptest.NewServer(hs)
 	defer origin.Close()
