@@ -33,7 +33,7 @@ func (s *Server) ServePacket(pc net.PacketConn) error {
 	}
 	defer s.untrack(pc)
 	s.warnExposed(pc.LocalAddr())
-	slots := make(chan struct{}, s.cfg.MaxConns)
+	var slots lookups
 	buf := make([]byte, maxUDP+1)
 	for {
 		n, from, err := pc.ReadFrom(buf)
@@ -55,18 +55,19 @@ func (s *Server) ServePacket(pc net.PacketConn) error {
 			s.count.failed.Inc()
 			continue // nothing to answer, and an answer could be aimed at a victim
 		}
-		select {
-		case slots <- struct{}{}:
-		default:
+		l := slots.add(s.ctx, s.cfg.MaxConns)
+		if l == nil {
 			s.count.refused.Inc() // the client asks again
+			s.count.evicted.Inc()
 			continue
 		}
 		if !s.begin(func() {
-			defer func() { <-slots }()
-			if b := s.answer(q, from, q.limit); b != nil {
+			defer slots.remove(l)
+			if b := s.answer(l.ctx, q, from, q.limit); b != nil {
 				pc.WriteTo(b, from)
 			}
 		}) {
+			slots.remove(l)
 			return nil
 		}
 	}
@@ -101,11 +102,12 @@ func (s *Server) serveDNSStream(ctx context.Context, c *client) {
 			s.count.failed.Inc()
 			return
 		}
-		b := s.answer(q, c.RemoteAddr(), 1<<16-1)
+		var b []byte
+		c.present(ctx, func(ctx context.Context) { b = s.answer(ctx, q, c.RemoteAddr(), 1<<16-1) })
 		if b == nil {
 			return
 		}
-		c.SetDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
+		c.become(stateSilent) // until it asks again
 		if _, err := c.Write(append(binary.BigEndian.AppendUint16(nil, uint16(len(b))), b...)); err != nil {
 			return
 		}
@@ -114,13 +116,13 @@ func (s *Server) serveDNSStream(ctx context.Context, c *client) {
 
 // answer looks up what a query asks for and packs the answer. It returns nil only
 // when a name cannot be packed.
-func (s *Server) answer(q query, from net.Addr, limit int) []byte {
+func (s *Server) answer(ctx context.Context, q query, from net.Addr, limit int) []byte {
 	var answers []Answer
 	if q.rcode == dnsmessage.RCodeSuccess {
 		var err error
-		if answers, err = s.ask(q, from); err != nil {
+		if answers, err = s.ask(ctx, q, from); err != nil {
 			q.rcode = dnsRCode(err)
-			s.cfg.Log.Info("a DNS lookup failed", "type", q.question.Type.String(), "err", err)
+			s.tell("a DNS lookup failed", "type", q.question.Type.String(), "err", err)
 		}
 	} else {
 		s.count.failed.Inc()
@@ -136,7 +138,7 @@ func (s *Server) answer(q query, from net.Addr, limit int) []byte {
 	return b
 }
 
-func (s *Server) ask(q query, from net.Addr) ([]Answer, error) {
+func (s *Server) ask(ctx context.Context, q query, from net.Addr) ([]Answer, error) {
 	var client netip.Addr
 	if ap, err := netip.ParseAddrPort(from.String()); err == nil {
 		client = ap.Addr().Unmap()
@@ -147,7 +149,7 @@ func (s *Server) ask(q query, from net.Addr) ([]Answer, error) {
 	}
 	req := Request{Host: host, Isolation: s.key("dns", client, isolation.Auth{})}
 	began := time.Now()
-	answers, err := s.resolve(s.ctx, q.addr.IsValid(), req)
+	answers, err := s.resolve(ctx, q.addr.IsValid(), req)
 	s.observe(began, err)
 	return answers, err
 }

@@ -48,7 +48,7 @@ func (s *Server) serveHTTP(ctx context.Context, c *client) {
 			c.Write([]byte("HTTP/1.0 431 Request Header Fields Too Large\r\n\r\n"))
 		}
 		s.count.failed.Inc()
-		c.log.Info("a local program's HTTP request was refused", "err", err)
+		c.tell("a local program's HTTP request was refused", err)
 		return
 	}
 	// Web pages get no answer that would tell what listens here. A browser
@@ -65,7 +65,7 @@ func (s *Server) serveHTTP(ctx context.Context, c *client) {
 		c.Write([]byte(httpNotProxy))
 	default:
 		s.count.failed.Inc()
-		c.log.Info("an HTTP request that is not CONNECT was closed without an answer", "method", len(req.Method))
+		s.tell("an HTTP request that is not CONNECT was closed without an answer", "method", len(req.Method))
 	}
 }
 
@@ -74,7 +74,7 @@ func (s *Server) tunnel(ctx context.Context, c *client, hr *http.Request) {
 	if err != nil {
 		s.count.failed.Inc()
 		c.Write([]byte("HTTP/1.0 400 Bad Request\r\n" + httpHeaders + "\r\n"))
-		c.log.Info("a local program's CONNECT was refused", "err", err)
+		c.tell("a local program's CONNECT was refused", err)
 		return
 	}
 	if hr.Header.Get("Tor-RPC-Target") != "" {
@@ -82,13 +82,14 @@ func (s *Server) tunnel(ctx context.Context, c *client, hr *http.Request) {
 		c.Write([]byte("HTTP/1.0 501 Not Implemented (no RPC support)\r\n" + httpHeaders + "\r\n"))
 		return
 	}
+	c.first = []byte("HTTP")
 	stream, err := s.dial(ctx, c, req)
 	if err != nil {
-		c.Write([]byte("HTTP/1.0 " + ReasonOf(err).http() + "\r\n" + httpHeaders + "\r\n"))
-		c.log.Info("a local program's CONNECT failed", "err", err)
+		c.answer([]byte("HTTP/1.0 " + ReasonOf(err).http() + "\r\n" + httpHeaders + "\r\n"))
+		c.tell("a local program's CONNECT failed", err)
 		return
 	}
-	if _, err := c.Write([]byte("HTTP/1.0 200 OK\r\n" + httpHeaders + "\r\n")); err != nil {
+	if err := c.answer([]byte("HTTP/1.0 200 OK\r\n" + httpHeaders + "\r\n")); err != nil {
 		stream.Close()
 		return
 	}

@@ -48,11 +48,11 @@ func (s *Server) serveSOCKS(ctx context.Context, c *client) {
 	}
 	if err != nil {
 		s.count.failed.Inc()
-		c.log.Info("a local program's SOCKS request was refused", "err", err)
+		c.tell("a local program's SOCKS request was refused", err)
 		return
 	}
 	if reason, err := s.carryOut(ctx, c, cmd); err != nil {
-		c.log.Info("a local program's SOCKS request failed", "version", cmd.version, "command", cmd.cmd, "reply", reason, "err", err)
+		c.tell("a local program's SOCKS request failed", err, "version", cmd.version, "command", cmd.cmd, "reply", reason)
 	}
 }
 
@@ -143,8 +143,9 @@ func (s *Server) carryOut(ctx context.Context, c *client, cmd command) (code byt
 		return s.refuse(c, cmd, rep5General, err)
 	}
 	protocol := "socks5"
+	c.first = []byte{5}
 	if cmd.version == 4 {
-		protocol = "socks4"
+		protocol, c.first = "socks4", []byte{0}
 	}
 	if err := s.judge(cmd); err != nil {
 		return s.refuse(c, cmd, rep5NotAllowed, err)
@@ -213,8 +214,7 @@ func (c *client) reply(cmd command, code byte, ans Answer) error {
 	default:
 		b = appendReply4(nil, rep4Rejected, netip.Addr{})
 	}
-	_, err := c.Write(b)
-	return err
+	return c.answer(b)
 }
 
 func (s *Server) connect(ctx context.Context, c *client, cmd command, req Request) (byte, error) {
@@ -233,16 +233,19 @@ func (s *Server) connect(ctx context.Context, c *client, cmd command, req Reques
 }
 
 func (s *Server) lookup(ctx context.Context, c *client, cmd command, req Request) (byte, error) {
-	began := time.Now()
-	answers, err := s.resolve(ctx, cmd.cmd == cmdResolvePTR, req)
-	if err == nil && cmd.version == 4 {
-		answers = only(answers, netip.Addr.Is4)
-	}
-	if err == nil && len(answers) == 0 {
-		err = Because(NotFound, fault.New(fault.Network, "the lookup has no answer that the reply can carry"))
-	}
-	s.observe(began, err)
-	c.SetDeadline(time.Now().Add(s.cfg.HandshakeTimeout))
+	var answers []Answer
+	var err error
+	c.present(ctx, func(ctx context.Context) {
+		began := time.Now()
+		answers, err = s.resolve(ctx, cmd.cmd == cmdResolvePTR, req)
+		if err == nil && cmd.version == 4 {
+			answers = only(answers, netip.Addr.Is4)
+		}
+		if err == nil && len(answers) == 0 {
+			err = Because(NotFound, fault.New(fault.Network, "the lookup has no answer that the reply can carry"))
+		}
+		s.observe(began, err)
+	})
 	if err != nil {
 		code := ReasonOf(err).socks5(s.cfg.ExtendedErrors)
 		c.reply(cmd, code, Answer{})

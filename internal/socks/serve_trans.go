@@ -46,13 +46,13 @@ func (s *Server) serveTrans(ctx context.Context, c *client, original func(net.Co
 	}
 	if err != nil {
 		s.count.failed.Inc()
-		c.log.Info("a connection to the transparent port was refused", "err", err)
+		c.tell("a connection to the transparent port was refused", err)
 		c.reset()
 		return
 	}
 	stream, err := s.dial(ctx, c, Request{Host: dst.Addr().String(), Port: dst.Port(), Isolation: s.key("trans", c.addr, isolation.Auth{})})
 	if err != nil {
-		c.log.Info("a local program's connection by the transparent port failed", "err", err)
+		c.tell("a local program's connection by the transparent port failed", err)
 		c.reset()
 		return
 	}

@@ -85,7 +85,9 @@ type Server struct {
 	listeners map[interface{ Close() error }]struct{}
 	conns     map[connection]struct{}
 	terms     stream.Terms   // of those that are joined to their streams
+	numbers   uint64         // of clients
 	full      Seldom         // when the log last said that there are too many
+	told      ration         // of the lines about requests that failed
 	handlers  sync.WaitGroup // open connections and running lookups
 }
 
@@ -93,6 +95,7 @@ type Server struct {
 type counts struct {
 	accepted *metrics.Counter
 	refused  *metrics.Counter
+	evicted  *metrics.Counter
 	open     *metrics.Gauge
 	dial     *metrics.Histogram
 	failed   *metrics.Counter
@@ -110,7 +113,18 @@ type client struct {
 	at   net.Addr   // of the listener
 	log  *slog.Logger
 	left bool // it is joined to its stream, and no goroutine serves it any more
+
+	first    []byte // what every reply to its request begins with; none: not known
+	probed   bool   // that was sent
+	vanished bool   // the program has gone before its answer came
+
+	// guarded by the server's mu
+	number uint64 // in the order of their coming
+	state  int    // see makeRoomLocked
 }
+
+// errGone is the reason that requests end with when the program that made them goes.
+var errGone = fault.New(fault.Closed, "the program that asked has gone")
 
 // errShut is the reason that connections end with when the server closes.
 var errShut = fault.New(fault.Closed, "the proxy is shutting down")
@@ -146,6 +160,7 @@ func newServer(protocol string, cfg Config) *Server {
 		count: counts{
 			accepted: m.Counter("chive_door_accepted_total"+label, "Connections and datagrams accepted from local programs."),
 			refused:  m.Counter("chive_door_refused_total"+label, "Connections and datagrams turned away at a limit."),
+			evicted:  m.Counter("chive_door_evicted_total"+label, "Connections and lookups of local programs that were ended to make room: they had asked for nothing, may have been left, or took longest."),
 			open:     m.Gauge("chive_door_open"+label, "Connections and datagrams from local programs in hand."),
 			dial:     m.Histogram("chive_door_dial_seconds"+label, "Time from a request to the far end's answer."),
 			failed:   m.Counter("chive_door_failed_total"+label, "Requests that were answered with an error."),
@@ -187,10 +202,11 @@ func (s *Server) Serve(l net.Listener) error {
 func (s *Server) admit(c net.Conn, at net.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.conns) >= s.cfg.MaxConns {
+	if s.closed || len(s.conns) >= s.cfg.MaxConns && !s.makeRoomLocked() {
 		return false
 	}
-	cl := &client{Conn: c, s: s, at: at, log: s.cfg.Log}
+	s.numbers++
+	cl := &client{Conn: c, s: s, at: at, log: s.cfg.Log, number: s.numbers}
 	s.conns[cl] = struct{}{}
 	s.beginLocked(func() (left bool) { return s.serveConn(cl) })
 	return true
@@ -246,25 +262,23 @@ func (s *Server) serveConn(c *client) (left bool) {
 	return false
 }
 
-// dial opens a stream for a client after its request. It stops when the client
-// resets its connection meanwhile.
-func (s *Server) dial(ctx context.Context, c *client, req Request) (net.Conn, error) {
+// dial opens a stream for a client after its request. It stops when the program goes
+// meanwhile.
+func (s *Server) dial(ctx context.Context, c *client, req Request) (conn net.Conn, err error) {
 	req.Family, req.Permit = s.cfg.family(), s.cfg.permits
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.DialTimeout)
 	defer cancel()
-	c.SetDeadline(time.Time{})
 	if early, _ := c.br.Peek(c.br.Buffered()); !s.cfg.NoEarly {
 		req.Early = bytes.Clone(early) // reading ahead moves the buffer's contents
 	}
-	stop := c.watch(cancel)
-	began := time.Now()
-	conn, err := s.cfg.Dialer.Dial(ctx, req)
-	stop()
-	s.observe(began, err)
+	c.present(ctx, func(ctx context.Context) {
+		began := time.Now()
+		conn, err = s.cfg.Dialer.Dial(ctx, req)
+		s.observe(began, err)
+	})
 	if err == nil {
 		c.br.Discard(len(req.Early))
 	}
-	c.SetDeadline(time.Now().Add(s.cfg.HandshakeTimeout)) // for the reply
 	return conn, err
 }
 

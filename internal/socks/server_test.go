@@ -156,12 +156,15 @@ func (l lines) Write(b []byte) (int, error) {
 // logged once a minute.
 func TestConnectionLimit(t *testing.T) {
 	told := make(chan string, 9)
-	s := NewSOCKS(Config{Dialer: &network{}, MaxConns: 2, Log: slog.New(slog.NewTextHandler(lines(told), nil))})
+	n := &network{hosts: map[string]string{"h": peer(t, echo)}}
+	s := NewSOCKS(Config{Dialer: n, MaxConns: 2, Log: slog.New(slog.NewTextHandler(lines(told), nil))})
 	door := start(t, s)
 	a, b := dialTCP(t, door), dialTCP(t, door)
 	for _, c := range []net.Conn{a, b} {
 		say(t, c, 5, 1, 0)
 		hear(t, c, 5, 0)
+		say(t, c, request5(1, "h", 80)...)
+		hear(t, c, ok5...)
 	}
 	for range 2 {
 		c := dialTCP(t, door)

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package socks
+
+func (c *client) gone() bool { return c.goneReading() }
