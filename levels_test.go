@@ -50,6 +50,7 @@ var levels = map[string]int{
 	"internal/hscrypto":    1,
 	"internal/linkspec":    1,
 	"internal/race":        1,
+	"internal/quantity":    1,
 	"internal/tomlfile":    1,
 
 	"fte/lang":           2,

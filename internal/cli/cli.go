@@ -22,6 +22,7 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/progress"
 	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/quantity"
 	"github.com/chivenet/chive/internal/tomlfile"
 	"github.com/chivenet/chive/internal/version"
 )
@@ -155,8 +156,14 @@ func Root(name, short string, commands ...*cobra.Command) *cobra.Command {
 	return root
 }
 
-// flagMistake names, for an unknown flag, the one that was probably meant.
+// flagMistake names, for an unknown flag, the one that was probably meant, and says how a time is
+// written.
 func flagMistake(c *cobra.Command, err error) error {
+	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok && wrong.GetFlag().Value.Type() == "duration" {
+		if _, why := quantity.Duration(wrong.GetValue()); why != nil {
+			return fault.New(fault.Config, "--%s: %w", wrong.GetFlag().Name, why)
+		}
+	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedName()) > 1 {
 		var flags []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })

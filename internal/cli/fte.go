@@ -100,7 +100,8 @@ A flag's text begins with the protocol or the side that it is for, if it isn't f
 	l.DurationVar(&f.delay, "delay", 0, "chive: delay each record for a random `TIME` up to this")
 	l.IntVar(&f.maxConns, "max-connections", fte.DefaultMaxConns, "`NUMBER` of connections carried at once")
 	l.IntVar(&f.maxPending, "max-handshakes", fte.DefaultMaxPending, "server: `NUMBER` of unauthenticated connections at once")
-	l.Int64Var(&f.maxMemory, "max-memory", fte.DefaultMaxMemory, "server: `BYTES` that all connections together may make it hold")
+	f.maxMemory = fte.DefaultMaxMemory
+	l.Var((*sizeFlag)(&f.maxMemory), "max-memory", "server: `BYTES` that all connections together may make it hold")
 	l.DurationVar(&f.handshake, "handshake-timeout", fte.DefaultHandshakeTimeout, "server: `TIME` that a connection may stay unauthenticated (to twice this)")
 	l.StringVar(&f.decoy, "decoy", "", "server: `HOST:PORT` that answers unauthenticated connections")
 	l.BoolVar(&f.http, "http", false, "chive: carry connections as HTTP messages; a server's decoy is an HTTP origin then")

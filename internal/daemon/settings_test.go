@@ -93,7 +93,7 @@ func TestFileRefusals(t *testing.T) {
 		`help = true`:                 `f:1: unknown key "help"`,
 		"[socks]\nport = 1":           `f:1: socks: table, not a list of strings`,
 		`socks = [9050]`:              `f:1: socks: entry 1: integer, not string`,
-		`drain = 30`:                  `f:1: drain: 30: integer, not string`,
+		`drain = 30`:                  `f:1: drain: 30 has no unit: write "30s" for seconds`,
 		`strict-nodes = "true"`:       `f:1: strict-nodes: true: string, not boolean`,
 		`cgo = "maybe"`:               `f:1: cgo: "maybe" is none of`,
 		`log-level = "loud"`:          `f:1: log-level: `,

@@ -9,6 +9,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/quantity"
 	"github.com/chivenet/chive/internal/tomlfile"
 	"github.com/chivenet/chive/internal/torrc"
 )
@@ -65,7 +66,7 @@ func ImportTorrc(name string, text []byte) (*netdir.Network, error) {
 
 // interval reads a voting interval.
 func interval(s string) (time.Duration, error) {
-	d, err := torrc.Interval(s)
+	d, err := quantity.Interval(s)
 	if err == nil && (d < minInterval || d > maxInterval) {
 		err = fault.New(fault.Config, "%q is not an interval from %v to %v", s, minInterval, maxInterval)
 	}

@@ -22,7 +22,7 @@ import (
 )
 
 // Option is a row: one option. Its type is that of the field: string, bool, int,
-// uint64, time.Duration, []string, map[string]int32, or a type that reads its own
+// uint64 (a number of bytes, perhaps with a unit), time.Duration, []string, map[string]int32, or a type that reads its own
 // text (encoding.TextUnmarshaler).
 type Option struct {
 	Key   string // its name in files, and, with "--", on the command line

@@ -1,6 +1,7 @@
 package options
 
 import (
+	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
@@ -43,6 +44,7 @@ type config struct {
 	Nodes  []string `reload:"live"`
 	Lines  []string
 	Mode   mode
+	Level  slog.Level
 	Params map[string]int32
 }
 
@@ -65,6 +67,7 @@ var table = Table{
 		}},
 		{Key: "line", Field: "Lines", Lines: true},
 		{Key: "mode", Field: "Mode"},
+		{Key: "level", Field: "Level"},
 		{Key: "param", Field: "Params"},
 	}},
 }
@@ -128,10 +131,16 @@ func TestMistakes(t *testing.T) {
 		"guards = 1":               `f:1: guards: 1 is not from 2 to 20`,
 		"guards = '3'":             `f:1: guards: 3: string, not integer`,
 		"strict = 'true'":          `f:1: strict: true: string, not boolean`,
-		"wait = 30":                `f:1: wait: 30: integer, not string`,
-		"wait = 'soon'":            `f:1: wait: time: invalid duration "soon"`,
+		"wait = 30":                `f:1: wait: 30 has no unit: write "30s" for seconds`,
+		"wait = '30'":              `f:1: wait: 30 has no unit: write 30s for seconds`,
+		"wait = 'soon'":            `f:1: wait: "soon" is not a time, such as 30s`,
 		"# hello\nwait = '2h'":     `f:2: wait: 2h0m0s is not from 1s to 1h0m0s`,
-		"bytes = -1":               `f:1: bytes: invalid syntax`,
+		"bytes = -1":               `f:1: bytes: "-1" is not a number of bytes, such as`,
+		"bytes = '1 kB'":           `f:1: bytes: 1024 is not from 10 to 100`,
+		"bytes = '5 crowns'":       `f:1: bytes: "5 crowns" is not a number of bytes, such as`,
+		"bytes = true":             `f:1: bytes: true: boolean, not integer`,
+		"level = 'notice'":         `f:1: level: "notice" is not debug, info, warn or error; C tor's notice is info here`,
+		"level = 'loud'":           `f:1: level: "loud" is not debug, info, warn or error`,
 		"bytes = 5":                `f:1: bytes: 5 is not from 10 to 100`,
 		"bytes = 0":                `f:1: bytes: 0 is not from 10 to 100`,
 		"nodes = 1":                `f:1: nodes: integer, not a list of strings`,
@@ -206,7 +215,7 @@ func TestFlagTypes(t *testing.T) {
 	s := Bind(Part{Table: table, Of: new(config)})
 	want := map[string][2]string{
 		"name": {"string", "nobody"}, "kind": {"string", "text"}, "word": {"string", ""}, "strict": {"bool", "false"}, "guards": {"int", "0"}, "bytes": {"uint64", "0"},
-		"wait": {"text", ""}, "nodes": {"stringSlice", "[a,b]"}, "line": {"stringArray", ""}, "mode": {"text", "auto"}, "param": {"stringToInt", ""},
+		"wait": {"text", ""}, "nodes": {"stringSlice", "[a,b]"}, "line": {"stringArray", ""}, "mode": {"text", "auto"}, "level": {"text", "INFO"}, "param": {"stringToInt", ""},
 	}
 	for _, v := range s.All() {
 		if got := [2]string{v.Type(), v.String()}; got != want[v.Key] {
@@ -227,4 +236,24 @@ func FuzzFile(f *testing.F) {
 			t.Fatalf("kind of %v", err)
 		}
 	})
+}
+
+// TestUnits: sizes and times have units, in flags and in files, with C tor's words too.
+func TestUnits(t *testing.T) {
+	for _, given := range []struct {
+		file string
+		args []string
+	}{
+		{"bytes = '80 bytes'\nwait = '2 minutes'", nil},
+		{"", []string{"bytes", "640 bits", "wait", "2m"}},
+		{"bytes = 80\nwait = '120s'", nil},
+	} {
+		s, c, err := bind(t, given.file, given.args...)
+		if err == nil {
+			err = s.Explain(table.Check(c))
+		}
+		if err != nil || c.Bytes != 80 || c.Wait != 2*time.Minute {
+			t.Errorf("%+v: %d, %v, %v", given, c.Bytes, c.Wait, err)
+		}
+	}
 }

@@ -6,12 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/chivenet/chive/internal/quantity"
 )
 
 // text returns a value as a user would write it on the command line.
@@ -54,17 +57,21 @@ func (o *Option) parse(v reflect.Value, s string) error {
 		}
 		v.SetInt(n)
 	case uint64:
-		n, err := strconv.ParseUint(s, 0, 64)
+		n, err := quantity.Bytes(s)
 		if err != nil {
-			return errors.Unwrap(err)
+			return err
 		}
 		v.SetUint(n)
 	case time.Duration:
-		d, err := time.ParseDuration(s)
+		d, err := quantity.Duration(s)
 		if err != nil {
 			return err
 		}
 		v.SetInt(int64(d))
+	case slog.Level:
+		if err := unmarshaler(v.Addr()).UnmarshalText([]byte(s)); err != nil {
+			return fmt.Errorf("%q is not debug, info, warn or error%s", s, levelOfTor[strings.ToLower(s)])
+		}
 	case []string:
 		entries := []string{s}
 		if !o.Lines {
@@ -85,6 +92,9 @@ func (o *Option) parse(v reflect.Value, s string) error {
 	}
 	return nil
 }
+
+// levelOfTor says of a level that only C tor has which one comes near it.
+var levelOfTor = map[string]string{"notice": "; C tor's notice is info here", "err": "; C tor's err is error here"}
 
 // addNumbers adds entries such as "NAME=5" to a map.
 func addNumbers(v reflect.Value, entries []string) error {
@@ -152,8 +162,16 @@ func (o *Option) fromFile(v reflect.Value, x any) error {
 	switch v.Interface().(type) {
 	case bool:
 		want = "boolean"
-	case int, uint64:
+	case int:
 		want = "integer"
+	case uint64: // of bytes
+		if want = "integer"; typeName(x) == "string" {
+			want = "string"
+		}
+	case time.Duration:
+		if n, ok := x.(int64); ok {
+			return fmt.Errorf("%d has no unit: write \"%ds\" for seconds", n, n)
+		}
 	}
 	if got := typeName(x); got != want {
 		return fmt.Errorf("%v: %s, not %s", x, got, want)

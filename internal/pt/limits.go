@@ -6,6 +6,7 @@ import (
 
 	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/quantity"
 )
 
 // limits reads the options that bound connections and memory. It returns the
@@ -18,12 +19,16 @@ func limits(opts Args) (cfg fte.ListenConfig, rest Args, err error) {
 			continue
 		}
 		delete(rest, k)
-		n, err := strconv.ParseInt(s, 10, 64)
-		if err != nil || n < least || n > 1<<48 {
+		read := quantity.Bytes
+		if k != "max-memory" {
+			read = func(s string) (uint64, error) { return strconv.ParseUint(s, 10, 63) }
+		}
+		n, err := read(s)
+		if err != nil || int64(n) < least || n > 1<<48 {
 			return cfg, nil, fault.New(fault.Config, "%s must be a number, at least %d", k, least)
 		}
 		if k == "max-memory" {
-			cfg.MaxMemory = n
+			cfg.MaxMemory = int64(n)
 		} else {
 			cfg.MaxConns = int(min(n, 1<<30))
 		}

@@ -3,7 +3,6 @@ package torrc
 import (
 	"reflect"
 	"testing"
-	"time"
 )
 
 // TestCounts: of several lines, the one counts here that counts in C tor.
@@ -74,13 +73,5 @@ func TestOnionTargets(t *testing.T) {
 	d := translated1(t, "HiddenServiceDir a\nHiddenServicePort 80 localhost:8080\nHiddenServicePort 81 localhost\nHiddenServicePort 82 ::1\nHiddenServicePort 83 [::1]\nHiddenServicePort 84 127.0.0.2", Proxy)
 	if got, want := d.Onions[0][1].Values, []string{"80=127.0.0.1:8080", "81=127.0.0.1:81", "82=[::1]:82", "83=[::1]:83", "84=127.0.0.2:84"}; !reflect.DeepEqual(got, want) {
 		t.Error(got)
-	}
-}
-
-func TestIntervals(t *testing.T) {
-	for text, want := range map[string]time.Duration{"0.5 minutes": 30 * time.Second, "250 msec": 250 * time.Millisecond, "1.9999999": time.Second, "0": 0} {
-		if got, err := Interval(text); err != nil || got != want {
-			t.Errorf("%q: %v (%v)", text, got, err)
-		}
 	}
 }

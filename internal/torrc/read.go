@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/quantity"
 )
 
 // The functions here turn an option's value into values of Chive's. No value and no
@@ -70,7 +71,7 @@ func sandbox(s string) ([]string, string, error) {
 }
 
 func interval(s string) ([]string, string, error) {
-	d, err := Interval(s)
+	d, err := quantity.Interval(s)
 	return []string{d.String()}, "", err
 }
 
@@ -80,7 +81,7 @@ func buildTimeout(s string) ([]string, string, error) {
 }
 
 func byteCount(s string) ([]string, string, error) {
-	n, err := Bytes(s)
+	n, err := quantity.Bytes(s)
 	if n == 0 {
 		return nil, "", err
 	}

@@ -18,7 +18,8 @@ A flag wins over the file, and the file wins over the default value:
 
 ` + "```toml" + `
 socks = ["127.0.0.1:9050", "unix:/run/chive/socks"]   # a list; one text alone is a list of one
-max-circuit-dirtiness = "5m"                          # a time: 90s, 5m, 1h30m
+max-circuit-dirtiness = "5m"                          # a time: 90s, 5m, 1h30m, "2 hours"
+max-memory = "512MB"                                  # a size: bytes, or a unit, of which MB is 1024 times KB
 num-entry-guards = 2                                  # a number
 strict-nodes = true                                   # yes or no
 ` + "```" + `
