@@ -144,14 +144,12 @@ func (e *Exit) serve(c *rules, s *stream.Stream, b cell.Begin, four, six bool, d
 // it.
 const connectCost = 14 << 10
 
-// reach opens the connection, unless the circuit closes meanwhile.
+// reach opens the connection, unless the client ends the stream or the circuit meanwhile.
 func (e *Exit) reach(c *rules, s *stream.Stream, b cell.Begin, four, six bool) (net.Conn, uint32, error) {
-	ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)
-	gone := e.watch(ctx, s.Hop(), cancel)
-	defer func() {
-		cancel()
-		<-gone
-	}()
+	limited, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)
+	defer cancel()
+	ctx, stop := s.Wanted(limited)
+	defer stop()
 	return e.connect(ctx, s.Hop(), c, b, four, six)
 }
 

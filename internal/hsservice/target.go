@@ -69,10 +69,20 @@ func (s *Service) forward(c *Conn, t Target) error {
 	}
 	s.wg.Go(func() {
 		defer panics.Recover(s.log, func(error) { _ = c.CloseReason(cell.EndInternal) })
-		ctx, cancel := context.WithTimeout(s.ctx, targetTimeout)
+		limited, cancel := context.WithTimeout(s.ctx, targetTimeout)
 		defer cancel()
+		ctx, stop := c.Wanted(limited)
 		var d net.Dialer
 		conn, err := d.DialContext(ctx, t.Network, t.Address)
+		left := ctx.Err() != nil && limited.Err() == nil
+		stop()
+		if left {
+			if err == nil {
+				conn.Close()
+			}
+			_ = c.Close() // it is closed; this counts it
+			return
+		}
 		if err != nil {
 			s.targetFailed(c.port, err, time.Now())
 			_ = c.CloseReason(cell.EndConnectRefused) // an error says that the circuit is closed

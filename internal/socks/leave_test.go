@@ -248,6 +248,7 @@ func TestSilentMakeRoom(t *testing.T) {
 			}
 			reset(first.(halfCloser))
 			<-e.ended
+			s.open(t, 2)
 			ask()
 		})
 	}

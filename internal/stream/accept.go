@@ -45,8 +45,11 @@ func (s *Stream) Reject(reason cell.EndReason, addr netip.Addr, ttl uint32) erro
 	s.finishLocked(errClosed, errClosed)
 	s.buf.clear(s.account) // what came before the refusal
 	s.account.Close()
-	m := cell.End{Reason: reason, Addr: addr, TTL: ttl}
-	err := s.hop.Send(cell.RelayEnd, s.id, m.Append(nil))
+	var err error
+	if !s.peerEnded { // who has ended the stream waits for nothing
+		m := cell.End{Reason: reason, Addr: addr, TTL: ttl}
+		err = s.hop.Send(cell.RelayEnd, s.id, m.Append(nil))
+	}
 	s.hop.RemoveStream(s.id, s.peerEnded)
 	return err
 }

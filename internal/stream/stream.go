@@ -61,7 +61,7 @@ type Stream struct {
 	endSent     bool
 	peerEnded   bool
 	noCircuit   bool          // the circuit has closed
-	opened      chan struct{} // of a stream that is opened here: closed by CONNECTED, END, or the circuit's end
+	opened      chan struct{} // closed by CONNECTED, END, or the circuit's end; nil: of an accepted stream, and nobody waits
 	addr        *netip.Addr   // where the exit says that it connected to; nil: it does not say
 	read, wrote uint64        // bytes that came and that were sent
 }
@@ -251,7 +251,7 @@ func (s *Stream) finishLocked(readErr, writeErr error) {
 	if e.writeErr == nil {
 		e.writeErr = writeErr
 		s.ended.Store(true)
-		if !s.connected {
+		if s.opened != nil && s.opened != isOpen {
 			s.openedLocked()
 		}
 	}
