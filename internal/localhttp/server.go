@@ -38,8 +38,9 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	h := &http.Server{
 		Handler: s.guarded(log), ReadHeaderTimeout: headerTime, ReadTimeout: readTime, WriteTimeout: writeTime, IdleTimeout: idleTime,
 		MaxHeaderBytes: maxHeader, ConnContext: remember,
-		BaseContext: func(net.Listener) context.Context { return ctx },
-		ErrorLog:    slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // it would tell addresses
+		DisableGeneralOptionsHandler: true, // it would answer "OPTIONS *" before the guard
+		BaseContext:                  func(net.Listener) context.Context { return ctx },
+		ErrorLog:                     slog.NewLogLogger(slog.DiscardHandler, slog.LevelDebug), // it would tell addresses
 	}
 	defer context.AfterFunc(ctx, panics.Contain(log, nil, func() { h.Close() }))()
 	err := h.Serve(&crowd{Listener: listen.Patient(l, log, s.Port)})

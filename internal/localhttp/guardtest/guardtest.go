@@ -56,6 +56,7 @@ func rows(d *Door) []row {
 		{name: "another site", host: "127.0.0.1:9035", extra: "Sec-Fetch-Site: cross-site\r\n"},
 		{name: "the same site", host: "127.0.0.1:9035", extra: "Sec-Fetch-Site: same-site\r\n"},
 		{name: "a URL with another host", host: "127.0.0.1:9035", line: method + " http://page.example" + strings.Replace(path, "*", "/", 1) + " " + version},
+		{name: "options of the whole port", host: "page.example:9035", line: "OPTIONS * HTTP/1.1"}, // net/http has an answer of its own
 		{name: "too long a header", host: "127.0.0.1:9035", extra: "X: " + strings.Repeat("x", 32<<10) + "\r\n"},
 	}
 	for _, n := range d.Names {
