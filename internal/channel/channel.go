@@ -78,6 +78,7 @@ type Channel struct {
 	closed     bool
 	cause      error
 	emptySince time.Time // when the last circuit closed; zero while one is open
+	unanswered time.Time // when the first of what was not answered since lastIn was asked
 
 	// owned by the goroutine that has the turn
 	record   []byte
@@ -100,7 +101,7 @@ type Channel struct {
 	luck   float64 // what is random in the time for which it rests, from 0 to 1
 
 	lastOut, lastIn atomic.Int64 // Unix nanoseconds of the last record
-	doubt           atomic.Int64 // see Doubt; zero: none
+	doubt           atomic.Int64 // since when the link is in doubt, see Unanswered; zero: it is not
 	pad             *padder
 }
 

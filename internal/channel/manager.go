@@ -78,11 +78,22 @@ func (m *Manager) findLocked(t *linkspec.Target) *Channel {
 	return nil
 }
 
-// Doubt says that the peer did not answer, in good time, what it was asked at a time. If
-// nothing else has come since, the network has probably changed under the link, which TCP
-// finds out after a quarter of an hour: until something comes, the manager does not give
-// the channel to anybody, and opens another one instead.
-func (ch *Channel) Doubt(asked time.Time) { ch.doubt.Store(asked.UnixNano()) }
+// Unanswered says that the peer did not answer, in good time, what it was asked at a time. If
+// nothing has come since the first such question, and that was at least patience ago, the
+// network has probably changed under the link, which TCP finds out after a quarter of an hour:
+// until something comes, the manager does not give the channel to anybody, and opens another
+// one instead.
+func (ch *Channel) Unanswered(asked time.Time, patience time.Duration) {
+	now, in := ch.cfg.Now(), ch.lastIn.Load()
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	if ch.unanswered.IsZero() || ch.unanswered.UnixNano() < in { // something came since
+		ch.unanswered = asked
+	}
+	if now.Sub(ch.unanswered) >= patience {
+		ch.doubt.Store(ch.unanswered.UnixNano())
+	}
+}
 
 // keep reports whether the channel is open. The time without circuits begins anew: the
 // caller is about to open one.

@@ -386,7 +386,7 @@ func (b *building) account(ctx context.Context, err error, now time.Time) {
 		b.learned(func(e *cbt.Estimator) { e.Abandoned(b.start) })
 	}
 	if timedOut && hops == 0 {
-		b.stalled(now)
+		b.stalled(b.ch, b.asked)
 	}
 	u := b.path.Guard
 	switch {
@@ -403,16 +403,13 @@ func (b *building) account(ctx context.Context, err error, now time.Time) {
 	}
 }
 
-// stalled doubts a link on which the first hop was asked and did not answer for long. A circuit
-// that is given up earlier says nothing: others, and directory requests, go on over the link,
-// and another one to the same guard would tell who watches that they belong together.
-func (b *building) stalled(now time.Time) {
-	if b.ch == nil {
-		return
+// stalled notes that the first hop, asked over a link at a time, did not answer. A link is in doubt
+// when that goes on for long. One circuit that is given up earlier says nothing: others, and
+// directory requests, go on over the link, and another one to the same guard would tell who watches
+// that they belong together. But while there is no usable directory, requests for one are all
+// that is asked, and each is given up early.
+func (c *Client) stalled(ch *channel.Channel, asked time.Time) {
+	if ch != nil {
+		c.learned(func(e *cbt.Estimator) { ch.Unanswered(asked, e.Stalled()) })
 	}
-	b.learned(func(e *cbt.Estimator) {
-		if now.Sub(b.asked) >= e.Stalled() {
-			b.ch.Doubt(b.asked)
-		}
-	})
 }

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"errors"
 	"io"
 	"maps"
 	"math"
@@ -265,8 +266,12 @@ func (k *caches) build(ctx context.Context, t linkspec.Target) (*dirCirc, error)
 	if t.Ntor.IsZero() {
 		o.Handshake = handshake.Fast
 	}
+	asked := time.Now()
 	circ, err := circuit.Create(ctx, k.c.env, ch, t, o)
 	if err != nil {
+		if errors.Is(err, errBuildTimeout) {
+			k.c.stalled(ch, asked)
+		}
 		return nil, err
 	}
 	return &dirCirc{Circuit: circ, target: t}, nil
