@@ -96,16 +96,18 @@ func (k *caches) OpenDir(ctx context.Context, q dirclient.Query) (dirclient.Stre
 		}
 		return dirclient.Stream{}, err
 	}
+	out := dirclient.Stream{Cache: target.RelayID, Addrs: target.Addrs}
 	circ, err := k.get(ctx, target, use)
 	if err != nil {
 		k.fail(target.RSA)
-		return dirclient.Stream{}, err
+		return out, err
 	}
 	s, err := stream.BeginDir(circ.Last())
 	if err != nil {
-		return dirclient.Stream{}, err
+		return out, err
 	}
-	return dirclient.Stream{ReadWriteCloser: io.ReadWriteCloser(dirStream{s}), Cache: target.RelayID, Addrs: target.Addrs}, nil
+	out.ReadWriteCloser = io.ReadWriteCloser(dirStream{s})
+	return out, nil
 }
 
 // ReportDir implements dirclient.Dialer.

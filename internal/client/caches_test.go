@@ -2,11 +2,13 @@ package client
 
 import (
 	"bytes"
+	"io"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/dirclient"
 	"github.com/chivenet/chive/internal/netdir"
@@ -91,5 +93,23 @@ func TestRequestsByConsensus(t *testing.T) {
 	}
 	if n := perCircuit(nil); n != dirRequests {
 		t.Errorf("without a consensus: %d", n)
+	}
+}
+
+// TestOpenDirNamesTheCache: whoever asked learns to which cache no circuit opened, and can avoid
+// it: nothing else does, as a guard that one can connect to is not unreachable.
+func TestOpenDirNamesTheCache(t *testing.T) {
+	for name, o := range map[string]simnet.Options{
+		"refuses": {Accepted: func(c *channel.Circ) { c.Destroy(cell.DestroyResourceLimit) }},
+		"ends":    {Accepted: func(c *channel.Circ) { c.Channel().Close(io.EOF) }},
+	} {
+		cache := simnet.New(t, o).Target
+		n := &netdir.Network{Name: "t", Testing: netdir.Testing{AllowPrivateAddresses: true}, Fallbacks: []netdir.Fallback{{RSA: cache.RSA, Ed: cache.Ed, ORPorts: cache.Addrs}}}
+		k := newCaches(isolated(t, n, simnet.Dial))
+		s, err := k.OpenDir(t.Context(), dirclient.Query{})
+		if err == nil || s.Cache != cache.RelayID {
+			t.Errorf("%s: %v, %v", name, s.Cache, err)
+		}
+		k.close()
 	}
 }

@@ -53,6 +53,8 @@ type Stream struct {
 // Dialer opens streams to directory caches of its choice. The role that owns circuits
 // implements it. OpenDir may be called from several goroutines at once.
 type Dialer interface {
+	// OpenDir opens a stream. With an error, the Stream has only the cache that was chosen,
+	// if one was: the request avoids that one from then on.
 	OpenDir(ctx context.Context, q Query) (Stream, error)
 	// ReportDir reports how a request over a stream to a cache ended; err is nil for
 	// a useful answer.

@@ -59,7 +59,7 @@ func (c *Client) get(ctx context.Context, q Query, r *request, begun func()) (*r
 	q.Directory = c.cur.Load()
 	s, err := c.cfg.Dialer.OpenDir(ctx, q)
 	if err != nil {
-		return nil, ident.RelayID{}, err
+		return nil, s.Cache, err
 	}
 	stop := context.AfterFunc(ctx, panics.Contain(c.log, nil, func() { s.Close() }))
 	a.ReadWriter = s
