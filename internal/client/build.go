@@ -7,92 +7,18 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/cbt"
-	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/handshake"
-	"github.com/chivenet/chive/internal/hsservice"
-	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
 )
-
-// Circ is an open circuit with the decisions about it.
-type Circ struct {
-	*circuit.Circuit
-	id     uint64
-	client *Client
-	path   *path.Path
-	took   []time.Duration // until each hop was built
-	legs   []*Circ         // further legs of a conflux set
-	once   sync.Once
-	byUs   bool // guarded by once: closed by this client
-}
-
-// Exit implements pool.Circuit.
-func (c *Circ) Exit() ident.RSAID { return c.path.Exit().Target.RSA }
-
-// Allows implements pool.Circuit.
-func (c *Circ) Allows(dest path.Dest) bool {
-	r := c.path.Exit().Relay
-	return !r.IsZero() && path.Allows(r, dest)
-}
-
-// Leads implements pool.Circuit.
-func (c *Circ) Leads(hops int, next ident.RSAID) bool {
-	h := c.path.Hops
-	n := len(h)
-	return n == hops && n > 1 && (next.IsZero() || h[n-1].Target.RSA != next && h[n-2].Target.RSA != next)
-}
-
-// Stable implements pool.Circuit.
-func (c *Circ) Stable() bool {
-	for i, h := range c.path.Hops {
-		if i == 0 && c.client.bridge != nil {
-			continue // there is no other choice
-		}
-		if h.Relay.IsZero() || !h.Relay.Has(netdir.FlagStable) {
-			return false
-		}
-	}
-	return true
-}
-
-// Close implements pool.Circuit. The exit may end the other legs of a set
-// before this end does.
-func (c *Circ) Close() {
-	for _, leg := range append([]*Circ{c}, c.legs...) {
-		leg.once.Do(func() { leg.byUs = true })
-	}
-	c.Circuit.Close(cell.DestroyNone, errUnused)
-}
-
-var errUnused = fault.New(fault.Closed, "the circuit is not needed any more")
-
-// ended runs when the circuit has closed.
-func (c *Circ) ended(cause error) {
-	// An event that ends all legs of a conflux set counts against no guard, nor does an
-	// onion service that needs the circuit no more.
-	c.once.Do(func() {
-		c.byUs = errors.Is(cause, circuit.ErrLegClosed) || errors.Is(cause, circuit.ErrLinkGivenUp) || errors.Is(cause, hsservice.ErrDone)
-	})
-	if u := c.path.Guard; u != nil {
-		u.Closed(time.Now(), c.byUs)
-	}
-	c.client.forget(c)
-	if c.byUs {
-		cause = nil
-	} else {
-		c.client.log.Debug("circuit ended", "circuit", c.id, "cause", cause)
-	}
-	c.client.cfg.Hooks.circuit(CircuitInfo{ID: c.id, State: Closed, Hops: len(c.path.Hops), Protection: c.Protection(), Err: cause})
-}
 
 // Build implements pool.Builder.
 func (c *Client) Build(ctx context.Context, spec pool.Spec) (pool.Circuit, error) {
@@ -321,95 +247,4 @@ func (b *building) openLink(ctx context.Context, t linkspec.Target, limit time.D
 		b.timer.Reset(b.usage)
 	}
 	return ch, nil
-}
-
-// built notes that a hop is built.
-func (b *building) built(n int) {
-	now := time.Now()
-	b.took = append(b.took, now.Sub(b.start))
-	b.mu.Lock()
-	b.hops = n
-	late := b.timedOut
-	b.mu.Unlock()
-	b.learned(func(e *cbt.Estimator) { e.HopBuilt(n, len(b.path.Hops), b.asked, now, late) })
-}
-
-// late runs when the usage timeout has passed. The circuit goes on, to learn how
-// long it takes, and another one may be launched beside it.
-func (b *building) late() {
-	b.overdue()
-	if b.slow != nil {
-		b.slow()
-	}
-}
-
-// overdue counts the circuit, once, as one that has passed its usage timeout.
-func (b *building) overdue() {
-	b.mu.Lock()
-	was, hops, asked := b.timedOut, b.hops, b.asked
-	b.timedOut = true
-	b.mu.Unlock()
-	if was {
-		return
-	}
-	b.learned(func(e *cbt.Estimator) {
-		if e.Live() && e.Timeout(hops, asked) {
-			b.log.Info("most circuits time out: the build timeout is learned anew")
-		}
-	})
-}
-
-// hedge asks for another circuit beside this one, which may still be finished.
-func (b *building) hedge() {
-	b.mu.Lock()
-	hops := b.hops
-	b.mu.Unlock()
-	b.log.Debug("a circuit takes long", "hops", hops, "of", len(b.path.Hops))
-	b.slow()
-}
-
-// unreachable reports whether the guard could not be connected to. That alone says that it is
-// down: who floods a guard, or makes circuits fail, must not drive its clients to other guards.
-func unreachable(err error) bool {
-	var c *channel.ConnectError
-	return errors.As(err, &c)
-}
-
-// account tells the guard and the estimator why the circuit failed.
-func (b *building) account(ctx context.Context, err error, now time.Time) {
-	b.mu.Lock()
-	hops := b.hops
-	b.mu.Unlock()
-	timedOut := errors.Is(err, errBuildTimeout)
-	if timedOut {
-		b.overdue() // until times were learned the usage timeout is not shorter, and begins later
-		b.learned(func(e *cbt.Estimator) { e.Abandoned(b.start) })
-	}
-	if timedOut && hops == 0 {
-		b.stalled(b.ch, b.asked)
-	}
-	u := b.path.Guard
-	switch {
-	case u == nil:
-	case hops > 0 && ctx.Err() == nil:
-		if timedOut {
-			u.TimedOut()
-		}
-		u.Failed(now, guard.Beyond)
-	case unreachable(err) && ctx.Err() == nil && !b.proxyFailed(ctx, err):
-		u.Failed(now, guard.Unreachable)
-	default: // this client gave up, or what happened says nothing about the guard
-		u.Cancelled(now)
-	}
-}
-
-// stalled notes that the first hop, asked over a link at a time, did not answer. A link is in doubt
-// when that goes on for long. One circuit that is given up earlier says nothing: others, and
-// directory requests, go on over the link, and another one to the same guard would tell who watches
-// that they belong together. But while there is no usable directory, requests for one are all
-// that is asked, and each is given up early.
-func (c *Client) stalled(ch *channel.Channel, asked time.Time) {
-	if ch != nil {
-		c.learned(func(e *cbt.Estimator) { ch.Unanswered(asked, e.Stalled()) })
-	}
 }

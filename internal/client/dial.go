@@ -1,13 +1,10 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/netip"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -35,17 +32,6 @@ type Request struct {
 
 // streamTries is how many circuits a stream is tried on.
 const streamTries = 4
-
-// Conn is a stream that a user has, and the lease of its circuit.
-type Conn struct {
-	*stream.Stream
-	c      *Client
-	lease  interface{ Release() } // of its circuit
-	id     uint64
-	circ   uint64
-	opened time.Duration // since the client was made
-	closed atomic.Bool
-}
 
 // Dial opens a stream, on another circuit if the first exit cannot serve it.
 func (c *Client) Dial(ctx context.Context, req Request) (*Conn, error) {
@@ -311,28 +297,6 @@ func (c *Client) dest(req Request) (path.Dest, error) {
 	return d, nil
 }
 
-// Circuit returns the number of the circuit that the stream was opened on.
-func (s *Conn) Circuit() uint64 { return s.circ }
-
-// Close ends the stream and gives the circuit back.
-func (s *Conn) Close() error {
-	cause := s.Cause()
-	err := s.Stream.Close()
-	if s.closed.Swap(true) {
-		return err
-	}
-	s.lease.Release()
-	s.c.streams.Add(-1)
-	r, w := s.Bytes()
-	s.c.smu.Lock()
-	delete(s.c.conns, s)
-	s.c.m.read.Add(r)
-	s.c.m.written.Add(w)
-	s.c.smu.Unlock()
-	s.c.cfg.Hooks.stream(StreamInfo{ID: s.id, Circuit: s.circ, State: Closed, Read: r, Written: w, Err: cause})
-	return err
-}
-
 // mappedTTL is how many seconds a program may keep an address of MapAddress, which may
 // change with the next reload.
 const mappedTTL = 60
@@ -386,40 +350,4 @@ func (c *Client) newCircuits() {
 	if p := c.pool.Load(); p != nil {
 		p.NewIdentity()
 	}
-}
-
-// carried lists the open streams, the oldest first.
-func (c *Client) carried() []StreamStatus {
-	all := c.openConns()
-	slices.SortFunc(all, func(a, b *Conn) int { return cmp.Compare(a.id, b.id) })
-	out := make([]StreamStatus, len(all))
-	for i, conn := range all {
-		r, w := conn.Bytes()
-		out[i] = StreamStatus{conn.id, conn.circ, c.started.Add(conn.opened), r, w}
-	}
-	return out
-}
-
-func (c *Client) openConns() []*Conn {
-	c.smu.Lock()
-	defer c.smu.Unlock()
-	all := make([]*Conn, 0, len(c.conns))
-	for conn := range c.conns {
-		all = append(all, conn)
-	}
-	return all
-}
-
-// bytes returns how many bytes streams have delivered and taken, open ones
-// included.
-func (c *Client) bytes() (read, written uint64) {
-	c.smu.Lock()
-	defer c.smu.Unlock()
-	read, written = c.m.read.Value(), c.m.written.Value()
-	for conn := range c.conns {
-		r, w := conn.Bytes()
-		read += r
-		written += w
-	}
-	return read, written
 }

@@ -1,0 +1,105 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/chivenet/chive/internal/cbt"
+	"github.com/chivenet/chive/internal/channel"
+	"github.com/chivenet/chive/internal/guard"
+)
+
+// What becomes of a circuit under construction, and what the guard and the estimator of build
+// timeouts learn from it.
+
+// built notes that a hop is built.
+func (b *building) built(n int) {
+	now := time.Now()
+	b.took = append(b.took, now.Sub(b.start))
+	b.mu.Lock()
+	b.hops = n
+	late := b.timedOut
+	b.mu.Unlock()
+	b.learned(func(e *cbt.Estimator) { e.HopBuilt(n, len(b.path.Hops), b.asked, now, late) })
+}
+
+// late runs when the usage timeout has passed. The circuit goes on, to learn how
+// long it takes, and another one may be launched beside it.
+func (b *building) late() {
+	b.overdue()
+	if b.slow != nil {
+		b.slow()
+	}
+}
+
+// overdue counts the circuit, once, as one that has passed its usage timeout.
+func (b *building) overdue() {
+	b.mu.Lock()
+	was, hops, asked := b.timedOut, b.hops, b.asked
+	b.timedOut = true
+	b.mu.Unlock()
+	if was {
+		return
+	}
+	b.learned(func(e *cbt.Estimator) {
+		if e.Live() && e.Timeout(hops, asked) {
+			b.log.Info("most circuits time out: the build timeout is learned anew")
+		}
+	})
+}
+
+// hedge asks for another circuit beside this one, which may still be finished.
+func (b *building) hedge() {
+	b.mu.Lock()
+	hops := b.hops
+	b.mu.Unlock()
+	b.log.Debug("a circuit takes long", "hops", hops, "of", len(b.path.Hops))
+	b.slow()
+}
+
+// unreachable reports whether the guard could not be connected to. That alone says that it is
+// down: who floods a guard, or makes circuits fail, must not drive its clients to other guards.
+func unreachable(err error) bool {
+	var c *channel.ConnectError
+	return errors.As(err, &c)
+}
+
+// account tells the guard and the estimator why the circuit failed.
+func (b *building) account(ctx context.Context, err error, now time.Time) {
+	b.mu.Lock()
+	hops := b.hops
+	b.mu.Unlock()
+	timedOut := errors.Is(err, errBuildTimeout)
+	if timedOut {
+		b.overdue() // until times were learned the usage timeout is not shorter, and begins later
+		b.learned(func(e *cbt.Estimator) { e.Abandoned(b.start) })
+	}
+	if timedOut && hops == 0 {
+		b.stalled(b.ch, b.asked)
+	}
+	u := b.path.Guard
+	switch {
+	case u == nil:
+	case hops > 0 && ctx.Err() == nil:
+		if timedOut {
+			u.TimedOut()
+		}
+		u.Failed(now, guard.Beyond)
+	case unreachable(err) && ctx.Err() == nil && !b.proxyFailed(ctx, err):
+		u.Failed(now, guard.Unreachable)
+	default: // this client gave up, or what happened says nothing about the guard
+		u.Cancelled(now)
+	}
+}
+
+// stalled notes that the first hop, asked over a link at a time, did not answer. A link is in doubt
+// when that goes on for long. One circuit that is given up earlier says nothing: others, and
+// directory requests, go on over the link, and another one to the same guard would tell who watches
+// that they belong together. But while there is no usable directory, requests for one are all
+// that is asked, and each is given up early.
+func (c *Client) stalled(ch *channel.Channel, asked time.Time) {
+	if ch != nil {
+		c.learned(func(e *cbt.Estimator) { ch.Unanswered(asked, e.Stalled()) })
+	}
+}

@@ -1,0 +1,86 @@
+package client
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/circuit"
+	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hsservice"
+	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/path"
+)
+
+// Circ is an open circuit with the decisions about it.
+type Circ struct {
+	*circuit.Circuit
+	id     uint64
+	client *Client
+	path   *path.Path
+	took   []time.Duration // until each hop was built
+	legs   []*Circ         // further legs of a conflux set
+	once   sync.Once
+	byUs   bool // guarded by once: closed by this client
+}
+
+// Exit implements pool.Circuit.
+func (c *Circ) Exit() ident.RSAID { return c.path.Exit().Target.RSA }
+
+// Allows implements pool.Circuit.
+func (c *Circ) Allows(dest path.Dest) bool {
+	r := c.path.Exit().Relay
+	return !r.IsZero() && path.Allows(r, dest)
+}
+
+// Leads implements pool.Circuit.
+func (c *Circ) Leads(hops int, next ident.RSAID) bool {
+	h := c.path.Hops
+	n := len(h)
+	return n == hops && n > 1 && (next.IsZero() || h[n-1].Target.RSA != next && h[n-2].Target.RSA != next)
+}
+
+// Stable implements pool.Circuit.
+func (c *Circ) Stable() bool {
+	for i, h := range c.path.Hops {
+		if i == 0 && c.client.bridge != nil {
+			continue // there is no other choice
+		}
+		if h.Relay.IsZero() || !h.Relay.Has(netdir.FlagStable) {
+			return false
+		}
+	}
+	return true
+}
+
+// Close implements pool.Circuit. The exit may end the other legs of a set
+// before this end does.
+func (c *Circ) Close() {
+	for _, leg := range append([]*Circ{c}, c.legs...) {
+		leg.once.Do(func() { leg.byUs = true })
+	}
+	c.Circuit.Close(cell.DestroyNone, errUnused)
+}
+
+var errUnused = fault.New(fault.Closed, "the circuit is not needed any more")
+
+// ended runs when the circuit has closed.
+func (c *Circ) ended(cause error) {
+	// An event that ends all legs of a conflux set counts against no guard, nor does an
+	// onion service that needs the circuit no more.
+	c.once.Do(func() {
+		c.byUs = errors.Is(cause, circuit.ErrLegClosed) || errors.Is(cause, circuit.ErrLinkGivenUp) || errors.Is(cause, hsservice.ErrDone)
+	})
+	if u := c.path.Guard; u != nil {
+		u.Closed(time.Now(), c.byUs)
+	}
+	c.client.forget(c)
+	if c.byUs {
+		cause = nil
+	} else {
+		c.client.log.Debug("circuit ended", "circuit", c.id, "cause", cause)
+	}
+	c.client.cfg.Hooks.circuit(CircuitInfo{ID: c.id, State: Closed, Hops: len(c.path.Hops), Protection: c.Protection(), Err: cause})
+}
