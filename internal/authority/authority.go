@@ -54,7 +54,7 @@ type Authority struct {
 	// measured is the bandwidth file that the last vote used; nil: none.
 	measured *dirserver.Doc
 	sr       sharedRandom
-	advised  string // versions that the last consensus recommended and the program lacks
+	advice   netdir.Advice
 }
 
 // New makes an authority and loads its state. It does nothing before Run.

@@ -13,8 +13,14 @@ type listing struct {
 	flags map[ident.RSAID]netdoc.Flags
 }
 
-// newListing returns an empty listing.
-func newListing() listing { return listing{flags: map[ident.RSAID]netdoc.Flags{}} }
+// listingOf lists the relays of a whole consensus.
+func listingOf(c *netdoc.Consensus) listing {
+	l := listing{Lifetime: c.Lifetime, flags: map[ident.RSAID]netdoc.Flags{}}
+	for i := range c.Routers {
+		l.flags[c.Routers[i].RSA] = c.Routers[i].Flags
+	}
+	return l
+}
 
 // has reports whether the consensus lists a relay.
 func (l *listing) has(id ident.RSAID) bool {
@@ -30,7 +36,7 @@ func (l *listing) hsdir(id ident.RSAID, now time.Time) bool {
 
 // readConsensus reads a consensus without its relays, and lists them.
 func readConsensus(text []byte) (*netdoc.Consensus, listing, error) {
-	l := newListing()
+	l := listing{flags: map[ident.RSAID]netdoc.Flags{}}
 	c, err := netdoc.ParseConsensus(text, nil, func(rs *netdoc.RouterStatus) error {
 		l.flags[rs.RSA] = rs.Flags
 		return nil

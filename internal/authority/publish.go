@@ -120,11 +120,7 @@ func (a *Authority) publishSigned(t timing) (published []*netdoc.Consensus) {
 			a.log.Error("consensus not saved", "err", err)
 		}
 		if c.Flavor == netdoc.FlavorNS {
-			a.current, a.listed = c, newListing()
-			a.listed.Lifetime = c.Lifetime
-			for i := range c.Routers {
-				a.listed.flags[c.Routers[i].RSA] = c.Routers[i].Flags
-			}
+			a.current, a.listed = c, listingOf(c)
 			a.sr.published(c)
 		}
 		a.obeyLocked(c)

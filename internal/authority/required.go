@@ -3,8 +3,7 @@ package authority
 import "github.com/chivenet/chive/internal/netdoc"
 
 // obeyLocked ends the authority, as C tor does, if a consensus requires protocols of relays
-// that this version lacks: an authority is one of them. It warns once of each set of versions
-// that the network recommends.
+// that this version lacks: an authority is one of them.
 func (a *Authority) obeyLocked(c *netdoc.Consensus) {
 	advised, refused := a.speaker.Judge(&c.Preamble)
 	if refused != nil {
@@ -13,8 +12,5 @@ func (a *Authority) obeyLocked(c *netdoc.Consensus) {
 		default: // it ends already
 		}
 	}
-	if advised != "" && advised != a.advised {
-		a.log.Warn("the network recommends protocols that this version of chive lacks, and will require them some day: install a newer version in time", "lacks", advised)
-	}
-	a.advised = advised
+	a.advice.Warn(a.log, advised)
 }

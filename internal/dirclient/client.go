@@ -29,9 +29,8 @@ type Client struct {
 	signed     [32]byte          // SHA3-256 of the latest consensus's signed part
 	loaded     bool
 	warnedSkew bool
-	// warnedProtocols are those that were recommended and lacking last time.
-	warnedProtocols string
-	reported        Progress
+	advice     netdir.Advice
+	reported   Progress
 }
 
 // New returns a client without directory.
@@ -268,10 +267,7 @@ func (c *Client) sleep(ctx context.Context, d time.Duration) {
 // and warns once of each set of versions that the network recommends.
 func (c *Client) checkProtocols() error {
 	advised, refused := c.latest.Judge(c.cfg.Speaker)
-	if advised != c.warnedProtocols && advised != "" {
-		c.log.Warn("the network recommends protocols that this version of chive lacks, and will require them some day: install a newer version in time", "lacks", advised)
-	}
-	c.warnedProtocols = advised
+	c.advice.Warn(c.log, advised)
 	return refused
 }
 

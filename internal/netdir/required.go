@@ -1,6 +1,7 @@
 package netdir
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -49,3 +50,15 @@ func (s Speaker) Judge(p *netdoc.Preamble) (advised string, refused error) {
 
 // Judge compares the consensus of a directory with a program.
 func (d *Directory) Judge(s Speaker) (advised string, refused error) { return s.Judge(&d.pre) }
+
+// Advice warns of what Judge says that a network recommends: once, as long as it says the same.
+// The zero Advice has not warned yet.
+type Advice struct{ last string }
+
+// Warn takes what Judge says of the newest consensus.
+func (a *Advice) Warn(log *slog.Logger, advised string) {
+	if advised != "" && advised != a.last {
+		log.Warn("the network recommends protocols that this version of chive lacks, and will require them some day: install a newer version in time", "lacks", advised)
+	}
+	a.last = advised
+}
