@@ -149,8 +149,8 @@ func (m *Memory) Run(ctx context.Context, second <-chan time.Time, told func(hol
 		case <-second:
 			m.second.Add(1)
 			m.leaving() // so that closed holders are forgotten
-			// A holder that was told to go and stays is waited for no longer at some
-			// second, which nobody calls wake for.
+			// An evicted holder that stays counts as leaving for some seconds only. When
+			// they are over, others must go, and perhaps nobody reserves more and wakes this.
 			if m.Used() <= m.Bound() {
 				continue
 			}
