@@ -79,9 +79,9 @@ func (h *Hop) ordinary(cmd cell.RelayCommand) error {
 	return nil
 }
 
-// multiHop reports whether the circuit comes from a relay, which has proved who it
+// MultiHop reports whether the circuit comes from a relay, which has proved who it
 // is, and not from the client itself.
-func (c *Circuit) multiHop() bool { return c.Channel().Link().PeerAuthenticated }
+func (c *Circuit) MultiHop() bool { return c.Channel().Link().PeerAuthenticated }
 
 // FirstHSDirRequest reports, once, that no request about a descriptor of an onion service came
 // on a relay's circuit before.
@@ -157,7 +157,7 @@ func introduce1(h *Hop, msg cell.RelayMsg, _ cell.Command) error {
 	switch {
 	case c.server.introduced:
 		return fault.New(fault.Protocol, "a second INTRODUCE1")
-	case !c.multiHop():
+	case !c.MultiHop():
 		return fault.New(fault.Protocol, "INTRODUCE1 on a circuit of one hop")
 	}
 	c.server.introduced = true

@@ -12,7 +12,7 @@ func establishRendezvous(h *Hop, msg cell.RelayMsg, _ cell.Command) error {
 		return err
 	}
 	s := h.c.server.s
-	if !h.c.multiHop() && s.hsParams().RefuseSingleHop {
+	if !h.c.MultiHop() && s.hsParams().RefuseSingleHop {
 		return nil // without an answer, as C tor: the client has to wait for nothing
 	}
 	m, err := cell.ParseEstablishRendezvous(msg.Data)

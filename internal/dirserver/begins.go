@@ -83,8 +83,7 @@ func (s *Server) Admit(c *circuit.Circuit) (refuse, gone bool) {
 	case quick:
 		s.stats.Quick.Add(1)
 		return true, false
-	// A client's own link proves no relay's identity.
-	case again && limits.once && c.Channel().Link().PeerAuthenticated:
+	case again && limits.once && c.MultiHop():
 		s.stats.Again.Add(1)
 		return true, false
 	}

@@ -38,7 +38,7 @@ func (s *Server) Begin(ctx context.Context, h *circuit.Hop, id uint16) (serve fu
 // somebody behind it if that is a relay.
 func tunnelled(c *circuit.Circuit) Peer {
 	ch := c.Channel()
-	return Peer{Addr: ch.RemoteAddr(), Tunnelled: true, MultiHop: ch.Link().PeerAuthenticated, Link: ch, Circuit: c, Account: c.Account()}
+	return Peer{Addr: ch.RemoteAddr(), Tunnelled: true, MultiHop: c.MultiHop(), Link: ch, Circuit: c, Account: c.Account()}
 }
 
 // broke returns what ends a connection after a panic. A stream ends with INTERNAL:
