@@ -31,10 +31,6 @@ import (
 	"github.com/chivenet/chive/internal/protover"
 )
 
-// protocols are those that a client itself speaks. A network judges the whole program
-// (netdir.Speaker).
-const protocols = "Cons=1-2 Desc=1-4 DirCache=2 FlowCtrl=1-2 HSDir=2 HSIntro=4 HSRend=2 Link=4-5 Microdesc=1-3 Padding=2 Relay=2-6 Conflux=1"
-
 // Client is a running client.
 type Client struct {
 	cfg   Config

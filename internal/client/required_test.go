@@ -68,14 +68,3 @@ func TestRequiredOfClients(t *testing.T) {
 		})
 	}
 }
-
-// TestProtocolsOfClients: what a client speaks is a part of what the program supports.
-func TestProtocolsOfClients(t *testing.T) {
-	all, err := protover.Parse(protover.All)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s, err := protover.Parse(Protocols()); err != nil || all.Missing(s) != "" {
-		t.Errorf("%q: %v", Protocols(), err)
-	}
-}

@@ -15,10 +15,6 @@ import (
 // directory cache.
 const Protocols = "ChivePQ=1-3,8 ChiveStream=1 Conflux=1 Cons=1-2 Desc=1-4 FlowCtrl=1-2 HSIntro=4-5 HSRend=2 Link=4-5 LinkAuth=3 Microdesc=1-3 Padding=2 Relay=2-6"
 
-// dirProtocols are the subprotocol versions of a relay that serves directory
-// streams.
-const dirProtocols = protover.All
-
 // describe makes a descriptor and its extra-info document, signed.
 func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, error) {
 	live := r.live.Load()
@@ -37,7 +33,7 @@ func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, 
 	policy := live.cfg.policy()
 	proto := Protocols
 	if r.cache != nil {
-		proto = dirProtocols
+		proto = protover.All
 	}
 	rate, burst := live.cfg.advertisedBandwidth()
 	d := &netdoc.RouterDesc{

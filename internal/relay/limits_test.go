@@ -287,7 +287,7 @@ func TestOnly4(t *testing.T) {
 // TestProtocols: what a relay advertises can be read, and says every handshake that
 // the relay serves.
 func TestProtocols(t *testing.T) {
-	for _, s := range []string{Protocols, dirProtocols} {
+	for _, s := range []string{Protocols, protover.All} {
 		p, err := protover.Parse(s)
 		if err != nil || p.String() != s {
 			t.Errorf("%q reads as %q: %v", s, p, err)

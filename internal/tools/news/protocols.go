@@ -6,9 +6,7 @@ import (
 	"strings"
 
 	"github.com/chivenet/chive/internal/authority"
-	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/protover"
-	"github.com/chivenet/chive/internal/relay"
 )
 
 // declined are versions of subprotocols that Chive leaves out on purpose.
@@ -39,7 +37,7 @@ func protocolLists(constants []string) (supported protover.Set, voted []protover
 	return supported, voted, nil
 }
 
-// protocolNews compares subprotocol versions: with those of Chive's roles, and with the
+// protocolNews compares subprotocol versions: with those that Chive supports, and with the
 // lists for which its authorities vote.
 func protocolNews(constants []string) (lines []string, err error) {
 	supported, voted, err := protocolLists(constants)
@@ -52,7 +50,7 @@ func protocolNews(constants []string) (lines []string, err error) {
 		}
 		return set
 	}
-	known := parse(declined + " " + relay.AllProtocols + " " + client.Protocols())
+	known := parse(declined + " " + protover.All)
 	var ours []protover.Set
 	for _, s := range authority.VotedProtocols() {
 		ours = append(ours, parse(s))
