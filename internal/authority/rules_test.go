@@ -167,19 +167,7 @@ func TestAttachedSignatures(t *testing.T) {
 	identities, signings := keyPool(t, 2048, n), keyPool(t, 2048, n)
 	synctest.Test(t, func(t *testing.T) {
 		all, _ := inMemory(t, n, identities, signings, nil)
-		var votes []*netdoc.Vote
-		var when timing
-		for _, a := range all {
-			when = a.startRound()
-		}
-		time.Sleep(time.Until(when.vote))
-		for _, a := range all {
-			v, err := a.makeVote(when)
-			if err != nil {
-				t.Fatal(err)
-			}
-			votes = append(votes, v)
-		}
+		votes := votesOf(t, all)
 		var documents []*netdoc.DetachedSignatures
 		for i, a := range all {
 			for _, v := range votes {

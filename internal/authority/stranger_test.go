@@ -97,6 +97,24 @@ func TestVoteNamedOften(t *testing.T) {
 	})
 }
 
+// votesOf begins a round, and returns the vote of each authority when it is time to vote.
+func votesOf(t *testing.T, all []*Authority) (votes []*netdoc.Vote) {
+	t.Helper()
+	var when timing
+	for _, a := range all {
+		when = a.startRound()
+	}
+	time.Sleep(time.Until(when.vote))
+	for _, a := range all {
+		v, err := a.makeVote(when)
+		if err != nil {
+			t.Fatal(err)
+		}
+		votes = append(votes, v)
+	}
+	return votes
+}
+
 // TestEarlySignatures: strangers cannot push out the authorities' signatures by
 // posting others before the consensus is computed.
 func TestEarlySignatures(t *testing.T) {
@@ -104,19 +122,7 @@ func TestEarlySignatures(t *testing.T) {
 	identities, signings, strangers := keyPool(t, 2048, n), keyPool(t, 2048, n), keyPool(t, 2048, 2)
 	synctest.Test(t, func(t *testing.T) {
 		all, _ := inMemory(t, n, identities, signings, nil)
-		var votes []*netdoc.Vote
-		var when timing
-		for _, a := range all {
-			when = a.startRound()
-		}
-		time.Sleep(time.Until(when.vote))
-		for _, a := range all {
-			v, err := a.makeVote(when)
-			if err != nil {
-				t.Fatal(err)
-			}
-			votes = append(votes, v)
-		}
+		votes := votesOf(t, all)
 		documents := make([]*netdoc.DetachedSignatures, n)
 		for i, a := range all {
 			for _, v := range votes {
