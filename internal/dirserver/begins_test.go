@@ -1,13 +1,11 @@
 package dirserver
 
 import (
-	"context"
 	"testing"
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
-	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/pace"
@@ -105,18 +103,7 @@ func (a asked) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 func TestBeginsEnd(t *testing.T) {
 	a := asked{New(Config{Docs: new(Memory)}), make(chan asking, 1)}
 	r := simnet.New(t, simnet.Options{Streams: a, Memory: account.New(1 << 30)})
-	m := channel.NewManager(&channel.Config{Now: time.Now}, &channel.LinkConfig{}, simnet.Dial)
-	t.Cleanup(m.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	ch, err := m.Get(ctx, r.Target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := circuit.Create(ctx, &circuit.Env{Now: time.Now}, ch, r.Target, circuit.HopOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := r.Circuit(t)
 	ended := make(chan struct{})
 	for i, want := range []int64{begunCost, 0, 0} {
 		if err := c.Last().Send(cell.RelayBeginDir, uint16(1+i), nil); err != nil {

@@ -1,7 +1,6 @@
 package exit
 
 import (
-	"context"
 	"fmt"
 	"net/netip"
 	"sync"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
-	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/simnet"
 )
@@ -37,18 +35,7 @@ func TestLookupsAreCounted(t *testing.T) {
 	memory := account.New(1 << 30)
 	r := simnet.New(t, simnet.Options{Streams: e, Memory: memory})
 	t.Cleanup(e.Close)
-	m := channel.NewManager(&channel.Config{Now: time.Now}, &channel.LinkConfig{}, simnet.Dial)
-	t.Cleanup(m.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	ch, err := m.Get(ctx, r.Target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := circuit.Create(ctx, &circuit.Env{Now: time.Now}, ch, r.Target, circuit.HopOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := r.Circuit(t)
 	asked := func() int {
 		e.mu.Lock()
 		defer e.mu.Unlock()

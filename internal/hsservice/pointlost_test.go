@@ -1,14 +1,10 @@
 package hsservice
 
 import (
-	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/chivenet/chive/internal/cell"
-	"github.com/chivenet/chive/internal/channel"
-	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/simnet"
 )
 
@@ -16,18 +12,7 @@ import (
 // answer counts as lost. Else nothing would ever take its point's place.
 func TestLostBeforeItStood(t *testing.T) {
 	r := simnet.New(t, simnet.Options{})
-	m := channel.NewManager(&channel.Config{Now: time.Now}, &channel.LinkConfig{}, simnet.Dial)
-	t.Cleanup(m.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	ch, err := m.Get(ctx, r.Target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := circuit.Create(ctx, &circuit.Env{Now: time.Now}, ch, r.Target, circuit.HopOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := r.Circuit(t)
 	c.Close(cell.DestroyNone, errors.New("the relay has no room"))
 
 	s, p := hosted(t, nowhere{})

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
-	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/simnet"
@@ -34,19 +33,7 @@ func (a atService) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 func clientOf(t *testing.T, s *Service) *circuit.Circuit {
 	t.Helper()
 	r := simnet.New(t, simnet.Options{Streams: atService{t, s}})
-	m := channel.NewManager(&channel.Config{Now: time.Now}, &channel.LinkConfig{}, simnet.Dial)
-	t.Cleanup(m.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	ch, err := m.Get(ctx, r.Target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := circuit.Create(ctx, &circuit.Env{Now: time.Now}, ch, r.Target, circuit.HopOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return r.Circuit(t)
 }
 
 // TestUnknownPort: a client that asks for a port at which there is nothing loses its circuit

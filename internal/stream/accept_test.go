@@ -1,17 +1,14 @@
 package stream_test
 
 import (
-	"context"
 	"io"
 	"net/netip"
 	"runtime"
 	"testing"
-	"time"
 	"weak"
 
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/cell"
-	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/simnet"
@@ -45,19 +42,8 @@ func (c closing) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 func TestConnectedTooLate(t *testing.T) {
 	exit := closing{t, make(chan int64, 1)}
 	r := simnet.New(t, simnet.Options{Streams: exit, Memory: account.New(0)})
-	m := channel.NewManager(&channel.Config{Now: time.Now}, &channel.LinkConfig{}, simnet.Dial)
-	t.Cleanup(m.Close)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	ch, err := m.Get(ctx, r.Target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := circuit.Create(ctx, &circuit.Env{Now: time.Now}, ch, r.Target, circuit.HopOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := stream.Dial(ctx, c.Last(), "x", 80); err == nil {
+	c := r.Circuit(t)
+	if _, err := stream.Dial(t.Context(), c.Last(), "x", 80); err == nil {
 		t.Error("the stream is open")
 	}
 	if n := <-exit.left; n != 0 {
