@@ -58,6 +58,7 @@ func connectTo(t *testing.T, script []byte, chunk int) (*Link, error) {
 			}
 			script = script[n:]
 		}
+		_ = conn.CloseWrite() // a Connect that wants more than it should ends at once
 		<-ctx.Done()
 	}()
 	l, err := Connect(ctx, a, keys(t).ID, netip.MustParseAddrPort("127.0.0.1:9001"), &LinkConfig{})
