@@ -44,7 +44,7 @@ func TestAuthorityCommand(t *testing.T) {
 		sandbox = "auto"
 	}
 	p := runDaemon(t, "authority", dir, "--config", file, "--sandbox", sandbox)
-	if text := scrape(t, p.lines["metrics"]); !strings.Contains(text, "\nchive_authority_relays 0\n") || !strings.Contains(text, "\nchive_panics_total 0\n") {
+	if text := scrape(t, p.lines["metrics"], "localhost"); !strings.Contains(text, "\nchive_authority_relays 0\n") || !strings.Contains(text, "\nchive_panics_total 0\n") {
 		t.Errorf("metrics: %s", text)
 	}
 	out, err := chiveCommand("status", "--data-dir", dir).Output()
@@ -72,7 +72,7 @@ func TestAuthorityCommand(t *testing.T) {
 	await(t, "the reload", func() bool {
 		return p.said("take effect at the next start\" options=[ipv6]") && p.said("[max-memory]")
 	})
-	if text := scrape(t, p.lines["metrics"]); !strings.Contains(text, fmt.Sprintf("\nchive_authority_memory_bound_bytes %d\n", 67108864/8*7)) {
+	if text := scrape(t, p.lines["metrics"], "localhost"); !strings.Contains(text, fmt.Sprintf("\nchive_authority_memory_bound_bytes %d\n", 67108864/8*7)) {
 		t.Errorf("metrics: %s", text)
 	}
 	configure("max-memory = 1\n")

@@ -148,7 +148,7 @@ func TestFTEProxy(t *testing.T) {
 			ended := make(chan error, 2)
 			base := append([]string{"fte", "--quiet", "--server_port", server, "--drain", "1s"}, v[0]...)
 			go func() {
-				_, err := runChive(ctx, append(append(base[:len(base):len(base)], v[2]...), "--mode", "server", "--proxy_port", behind, "--metrics", counts)...)
+				_, err := runChive(ctx, append(append(base[:len(base):len(base)], v[2]...), "--mode", "server", "--proxy_port", behind, "--metrics", counts, "--metrics-host", "fte.example")...)
 				ended <- err
 			}()
 			go func() {
@@ -157,7 +157,7 @@ func TestFTEProxy(t *testing.T) {
 			}()
 			msg := []byte(strings.Repeat("what comes back ", 500))
 			await(t, "both listen, and the bytes come back", func() bool { return bytes.Equal(ask(client, msg), msg) })
-			text := scrape(t, counts)
+			text := scrape(t, counts, "fte.example")
 			for _, want := range []string{"chive_fte_accepted_total", "chive_fte_failed_total", "chive_fte_pending", "chive_fte_active", "chive_panics_total"} {
 				if !strings.Contains(text, "\n"+want+" ") {
 					t.Errorf("metrics lack %s:\n%s", want, text)
@@ -209,9 +209,14 @@ func TestFTEHTTPShortage(t *testing.T) {
 }
 
 // scrape returns the metrics at addr.
-func scrape(t *testing.T, addr string) string {
+func scrape(t *testing.T, addr, host string) string {
 	t.Helper()
-	r, err := http.Get("http://" + addr + "/metrics")
+	req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+addr+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = host
+	r, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,30 @@ func TestClientEndsByItself(t *testing.T) {
 	r.end(t, errNoMore)
 }
 
+// TestMetricsHost: metrics can be asked for by a name that the option lists, and by no other.
+func TestMetricsHost(t *testing.T) {
+	r := run(t, web(t), "--metrics", "127.0.0.1:0", "--metrics-host", "relay.example")
+	r.door(t, "socks")
+	at := r.door(t, "metrics")
+	for host, want := range map[string]int{"relay.example": http.StatusOK, "page.example": http.StatusForbidden} {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", "http://"+at+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Host = host
+		resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %s", host, resp.Status)
+		}
+	}
+	r.stop <- syscall.SIGTERM
+	r.end(t, nil)
+}
+
 func TestRun(t *testing.T) {
 	notified := notifySocket(t)
 	r := run(t, web(t), "--http", "127.0.0.1:0", "--dns", "127.0.0.1:0", "--metrics", "127.0.0.1:0")
