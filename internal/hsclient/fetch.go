@@ -83,7 +83,10 @@ func (c *Client) descriptor(ctx context.Context, h *history, stale *cached) (*ca
 	last := fault.New(fault.Directory, "onion service: %w", ErrNoDescriptor)
 	for _, dir := range dirs {
 		got, err := c.ask(ctx, h, dir, &svc)
-		if ctx.Err() != nil {
+		switch {
+		case errors.Is(err, errInLine):
+			return nil, err
+		case ctx.Err() != nil:
 			return nil, fault.Ended(ctx, "onion service: its descriptor: %w", context.Cause(ctx))
 		}
 		if err == nil && stale != nil && got.blinded == stale.blinded && got.revision <= stale.revision {
@@ -206,8 +209,11 @@ func (c *Client) forgetAsked(blinded ident.Ed25519ID) {
 	maps.DeleteFunc(c.asked, func(q question, _ pause) bool { return q.blinded == blinded })
 }
 
-// ask fetches a descriptor from one directory and reads it.
+// ask fetches a descriptor from one directory and reads it, when its turn has come.
 func (c *Client) ask(ctx context.Context, h *history, dir netdir.Relay, svc *service) (*cached, error) {
+	if err := c.turns.wait(ctx, h.key.key); err != nil {
+		return nil, err
+	}
 	ctx, cancel := context.WithTimeoutCause(ctx, fetchTimeout, errFetchTimeout)
 	defer cancel()
 	c.noteAsked(question{svc.blinded, dir.ID().Ed}, h.epoch)

@@ -84,6 +84,7 @@ type Client struct {
 	wg      sync.WaitGroup
 	room    *account.Account // of the descriptors, and of the workers
 	workers *workers
+	turns   *turns // of the fetches of descriptors
 
 	mu        sync.Mutex // guards the fields below
 	epoch     int        // grows with NewIdentity
@@ -105,6 +106,7 @@ func New(cfg Config) *Client {
 	// Directories sent the descriptors, but strangers made them: nobody's address counts.
 	c := &Client{cfg: cfg, meets: map[meetKey]*meeting{}, room: cfg.Memory.Address(netip.Addr{})}
 	c.workers = newWorkers(c)
+	c.turns = newTurns(cfg.Log)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	c.forgetLocked()
 	return c
@@ -124,6 +126,7 @@ func (c *Client) NewIdentity() {
 	for _, m := range c.forget() {
 		m.retire()
 	}
+	c.turns.forget()
 	c.dropSpare() // after forget: none that is being made comes later
 }
 
