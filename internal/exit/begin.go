@@ -158,22 +158,6 @@ func broke(s *stream.Stream) func(error) {
 	return func(error) { _ = s.CloseReason(cell.EndInternal) } // an error means that the circuit is gone
 }
 
-// watch calls cancel if the circuit closes before ctx ends. It closes the channel
-// when either has happened.
-func (e *Exit) watch(ctx context.Context, h *circuit.Hop, cancel context.CancelFunc) <-chan struct{} {
-	done := make(chan struct{})
-	go func() {
-		defer panics.Recover(e.opts.Log, func(error) { cancel() })
-		defer close(done)
-		select {
-		case <-h.Circuit().Done():
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-	return done
-}
-
 // refusal is an error with the reason for the client.
 type refusal struct {
 	error

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"time"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/circuit"
@@ -30,23 +32,71 @@ func (e *Exit) resolve(h *circuit.Hop, m cell.RelayMsg) error {
 	if e.draining.Load() || !e.hold(h) {
 		return e.answer(h, id, cell.Resolved{{Type: cell.AnswerErrorTransient}})
 	}
+	ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)
+	client := &asker{h: h, id: id, cancel: cancel}
+	if err := h.AcceptStream(id, client); err != nil {
+		cancel()
+		e.release(h)
+		return asked(err)
+	}
 	e.wg.Go(func() {
 		defer panics.Recover(e.opts.Log, func(error) {
-			_ = e.answer(h, id, cell.Resolved{{Type: cell.AnswerErrorTransient}})
+			client.answer(e, cell.Resolved{{Type: cell.AnswerErrorTransient}})
 		})
 		defer e.release(h)
+		defer cancel()
 		acct := h.Circuit().Account()
 		acct.Reserve(resolveCost)
 		defer acct.Release(resolveCost)
-		ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)
-		gone := e.watch(ctx, h, cancel)
-		a := e.resolved(ctx, h, c, q.Name)
-		cancel()
-		<-gone
-		_ = e.answer(h, id, a) // an error means that the circuit is gone
+		client.answer(e, e.resolved(ctx, h, c, q.Name))
 	})
 	return nil
 }
+
+// asked returns what follows from an error of AcceptStream for a lookup: C tor drops one that
+// names a stream that there is already, or none.
+func asked(err error) error {
+	return fault.Except(fault.Protocol, fault.Except(fault.Closed, err))
+}
+
+// asker is a client that waits for the answer to a lookup. Its END ends the lookup, and so does
+// its circuit's end.
+type asker struct {
+	h      *circuit.Hop
+	id     uint16
+	cancel context.CancelFunc
+	left   atomic.Bool
+}
+
+// leave forgets the client, whose identifier may be used again; false if that was done before.
+func (a *asker) leave() bool {
+	if a.left.Swap(true) {
+		return false
+	}
+	a.h.RemoveStream(a.id, true) // no END follows RESOLVED
+	return true
+}
+
+// answer answers the client, if it still waits.
+func (a *asker) answer(e *Exit, r cell.Resolved) {
+	if a.leave() {
+		_ = e.answer(a.h, a.id, r) // an error means that the circuit is gone
+	}
+}
+
+// HandleMessage implements circuit.StreamReceiver.
+func (a *asker) HandleMessage(m cell.RelayMsg, _ time.Time) error {
+	if m.Cmd == cell.RelayEnd && a.leave() {
+		a.cancel()
+	}
+	return nil
+}
+
+// Flush implements circuit.StreamReceiver.
+func (a *asker) Flush() {}
+
+// HandleCircuitClose implements circuit.StreamReceiver.
+func (a *asker) HandleCircuitClose(error) { a.cancel() }
 
 // resolveCost is the memory of a lookup under way without its questions, in bytes.
 const resolveCost = 8 << 10
