@@ -57,6 +57,16 @@ func (s *Server) dial(ctx context.Context, from *channel.Channel, t linkspec.Tar
 	return ch, err
 }
 
+// Dialling returns how many extends wait for a link.
+func (s *Server) Dialling() (n int) {
+	s.origins.mu.Lock()
+	defer s.origins.mu.Unlock()
+	for _, waiting := range s.origins.links {
+		n += waiting
+	}
+	return n
+}
+
 // enter counts an extend that is to wait for a dial; false says that there are too
 // many.
 func (o *extendOrigins) enter(link *channel.Channel, addr netip.Prefix, now time.Time) bool {

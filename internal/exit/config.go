@@ -3,7 +3,9 @@
 package exit
 
 import (
+	"context"
 	"log/slog"
+	"net"
 	"net/netip"
 	"sync/atomic"
 	"time"
@@ -107,7 +109,13 @@ type Options struct {
 	// may.
 	Judge func(*channel.Link) cell.EndReason
 	Stats *Stats
+	// Dial opens all connections, those of streams and those to name servers; nil: they are the
+	// kernel's. Tests have virtual networks.
+	Dial Dial
 }
+
+// Dial opens a connection, as in package net.
+type Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
 // DefaultPolicy returns C tor's default policy: it refuses the ports that are
 // abused most (mail, file sharing) and accepts all others.

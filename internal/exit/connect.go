@@ -57,7 +57,7 @@ func (e *Exit) connect(ctx context.Context, h *circuit.Hop, c *rules, b cell.Beg
 	}
 	addrs = interleave(addrs, b.Flags&cell.BeginIPv6Preferred != 0)
 	conn, err := e.first(ctx, c.MaxConns, addrs, func(ctx context.Context, a netip.Addr) (net.Conn, error) {
-		return c.dial(ctx, netip.AddrPortFrom(a, b.Port))
+		return e.dial(ctx, c, netip.AddrPortFrom(a, b.Port))
 	})
 	return conn, ttl, err
 }
@@ -118,7 +118,10 @@ var errNoSocket = fault.New(fault.Resource, "no further socket for this stream")
 
 func (e *Exit) goAttempt(f func()) { e.wg.Go(panics.Contain(e.opts.Log, nil, f)) }
 
-func (c *rules) dial(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
+func (e *Exit) dial(ctx context.Context, c *rules, a netip.AddrPort) (net.Conn, error) {
+	if dial := e.opts.Dial; dial != nil {
+		return dial(ctx, "tcp", a.String())
+	}
 	d := net.Dialer{KeepAlive: 5 * time.Minute}
 	source := c.Source4
 	if a.Addr().Is6() {

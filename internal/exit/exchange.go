@@ -33,15 +33,18 @@ var errTooLong = fault.New(fault.Network, "look up a name: the name server's ans
 
 // exchange asks a server over "udp" or "tcp" and returns its answer to this
 // question; it ignores other datagrams. With edns it says how long a datagram may be.
-func exchange(ctx context.Context, timeout time.Duration, network, server string, q query, edns bool) (*reply, error) {
+func (r *resolver) exchange(ctx context.Context, timeout time.Duration, network, server string, q query, edns bool) (*reply, error) {
 	id, msg, err := question(q, edns)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, network, server)
+	dial := r.dial
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	conn, err := dial(ctx, network, server)
 	if err != nil {
 		return nil, errNoServer
 	}

@@ -100,7 +100,7 @@ func (e *Exit) Prepare(cfg *Config) (apply func(), err error) {
 	if e.opts.Sockets > 0 {
 		c.MaxConns = min(c.MaxConns, e.opts.Sockets)
 	}
-	names, err := newResolver(c.Nameservers, e.opts.Now, e.opts.Stats)
+	names, err := newResolver(c.Nameservers, &e.opts)
 	if err != nil {
 		return nil, err
 	}
@@ -229,6 +229,14 @@ func (e *Exit) hold(h *circuit.Hop) bool {
 	s.open++
 	e.conns.Add(1)
 	return true
+}
+
+// Held returns how many places streams and lookups have now, directory streams among them, and
+// how many of them wait for a name server.
+func (e *Exit) Held() (places, asking int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return int(e.conns.Load()), e.asked
 }
 
 // shortage is the reason for a stream for which there is no place. RESOURCELIMIT

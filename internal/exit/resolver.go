@@ -102,6 +102,7 @@ func (l *lookup) finished() bool {
 type resolver struct {
 	servers []string
 	now     func() time.Time
+	dial    Dial // nil: the kernel's
 	stats   *Stats
 	next    atomic.Uint32
 	silent  []atomic.Int64 // by server: until when it counts as silent, in Unix nanoseconds
@@ -114,8 +115,8 @@ type resolver struct {
 }
 
 // newResolver returns a resolver with the given servers, or the system's.
-func newResolver(servers []netip.AddrPort, now func() time.Time, stats *Stats) (*resolver, error) {
-	r := &resolver{now: now, stats: stats, cache: map[query]*lookup{}, slots: make(chan struct{}, maxLookups), terms: new(lookupTerms)}
+func newResolver(servers []netip.AddrPort, o *Options) (*resolver, error) {
+	r := &resolver{now: o.Now, dial: o.Dial, stats: o.Stats, cache: map[query]*lookup{}, slots: make(chan struct{}, maxLookups), terms: new(lookupTerms)}
 	for _, s := range servers {
 		r.servers = append(r.servers, s.String())
 	}
@@ -275,13 +276,13 @@ func (r *resolver) finish(q query, l *lookup, a Answer, err error) {
 func (r *resolver) ask(ctx context.Context, q query, server string) (Answer, error) {
 	timeout, _ := r.terms.get()
 	edns := true
-	reply, err := exchange(ctx, timeout, "udp", server, q, edns)
+	reply, err := r.exchange(ctx, timeout, "udp", server, q, edns)
 	if err == nil && reply.foreign() {
 		edns = false
-		reply, err = exchange(ctx, timeout, "udp", server, q, edns)
+		reply, err = r.exchange(ctx, timeout, "udp", server, q, edns)
 	}
 	if err == nil && reply.truncated {
-		reply, err = exchange(ctx, timeout, "tcp", server, q, edns)
+		reply, err = r.exchange(ctx, timeout, "tcp", server, q, edns)
 	}
 	if err != nil {
 		return Answer{}, err

@@ -19,7 +19,7 @@ import (
 
 func testResolver(t *testing.T, server netip.AddrPort) *resolver {
 	t.Helper()
-	r, err := newResolver([]netip.AddrPort{server}, time.Now, new(Stats))
+	r, err := newResolver([]netip.AddrPort{server}, &Options{Now: time.Now, Stats: new(Stats)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,7 +33,7 @@ func TestSilentServer(t *testing.T) {
 	var broken atomic.Bool
 	bad, good := server(0, silent.Load), server(1, broken.Load)
 	now := time.Unix(1e9, 0)
-	r, err := newResolver([]netip.AddrPort{bad, good}, func() time.Time { return now }, new(Stats))
+	r, err := newResolver([]netip.AddrPort{bad, good}, &Options{Now: func() time.Time { return now }, Stats: new(Stats)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -97,6 +97,8 @@ type Config struct {
 	Memory *account.Memory
 	// Fleet says that other hosts may have the same key (see fleet.go).
 	Fleet bool
+	// Dial connects to a target; nil: the connection is the kernel's. Tests have virtual networks.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Ended is called by the client when the service has ended, also if the client's end
 	// was the reason; nil: nothing is.
 	Ended func() error

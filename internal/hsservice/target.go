@@ -72,8 +72,11 @@ func (s *Service) forward(c *Conn, t Target) error {
 		limited, cancel := context.WithTimeout(s.ctx, targetTimeout)
 		defer cancel()
 		ctx, stop := c.Wanted(limited)
-		var d net.Dialer
-		conn, err := d.DialContext(ctx, t.Network, t.Address)
+		dial := s.cfg.Dial
+		if dial == nil {
+			dial = new(net.Dialer).DialContext
+		}
+		conn, err := dial(ctx, t.Network, t.Address)
 		left := ctx.Err() != nil && limited.Err() == nil
 		stop()
 		if left {

@@ -2,6 +2,7 @@ package simnet
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/netip"
 	"sync"
@@ -16,6 +17,7 @@ type Network struct {
 	mu    sync.Mutex // guards what follows
 	at    map[netip.AddrPort]*memoryListener
 	open  map[*memoryConn]struct{} // the ends of the dialling sides
+	waits map[Dialled]int          // dials to Silent
 	dials []Dialled
 }
 
@@ -33,7 +35,7 @@ const memoryBacklog = 64
 
 // NewNetwork returns a network without listeners.
 func NewNetwork() *Network {
-	return &Network{at: map[netip.AddrPort]*memoryListener{}, open: map[*memoryConn]struct{}{}}
+	return &Network{at: map[netip.AddrPort]*memoryListener{}, open: map[*memoryConn]struct{}{}, waits: map[Dialled]int{}}
 }
 
 // Listen accepts connections to an address.
@@ -53,6 +55,8 @@ func (m *Network) Dialer(from netip.Addr) func(context.Context, netip.AddrPort) 
 	return func(ctx context.Context, to netip.AddrPort) (net.Conn, error) {
 		if Silent.Contains(to.Addr()) {
 			m.note(from, to)
+			m.wait(Dialled{from, to}, 1)
+			defer m.wait(Dialled{from, to}, -1)
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
@@ -64,6 +68,21 @@ func (m *Network) note(from netip.Addr, to netip.AddrPort) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.dials = append(m.dials, Dialled{from, to})
+}
+
+func (m *Network) wait(d Dialled, n int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.waits[d] += n; m.waits[d] == 0 {
+		delete(m.waits, d)
+	}
+}
+
+// Waiting counts the dials under way, all of them to addresses in Silent.
+func (m *Network) Waiting() map[Dialled]int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return maps.Clone(m.waits)
 }
 
 func (m *Network) connect(from netip.Addr, to netip.AddrPort) (net.Conn, error) {

@@ -31,6 +31,8 @@ type Options struct {
 	Params      netdoc.Params // of the consensus, besides its own or in their place
 	OfRelays    string        // the protocols that it requires of relays; what clients need
 
+	Identities []ident.RSAID // of the first relays; the others' are made up, too
+
 	Change func(*netdoc.Preamble) // may change what the consensus says; nil: nothing
 }
 

@@ -56,7 +56,9 @@ func (n *Net) addRelay() {
 		Version: versions[n.rng.IntN(len(versions))], Proto: protos[i], Protocols: parsedProtos[i],
 		HasBandwidth: true, Bandwidth: n.logNormal(),
 	}}
-	n.fill(r.status.RSA[:])
+	if n.fill(r.status.RSA[:]); n.made <= len(n.Identities) {
+		r.status.RSA = n.Identities[n.made-1]
+	}
 	n.fill(r.md.Ntor[:])
 	n.fill(r.md.Ed[:])
 	r.tap = make([]byte, 140)
