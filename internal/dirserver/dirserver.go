@@ -254,6 +254,12 @@ func (s *Server) post(ctx context.Context, v *visit, r *Request) *Response {
 		}
 		wait := time.NewTimer(s.cfg.Timeout)
 		defer wait.Stop()
+		here := ctx
+		if v.wanted != nil {
+			var stop func()
+			here, stop = v.wanted(ctx)
+			defer stop()
+		}
 		select {
 		case s.benches <- struct{}{}:
 			defer func() { <-s.benches }()
@@ -262,7 +268,7 @@ func (s *Server) post(ctx context.Context, v *visit, r *Request) *Response {
 			}
 		case <-wait.C:
 			return nil
-		case <-ctx.Done():
+		case <-here.Done():
 			return nil
 		}
 	}

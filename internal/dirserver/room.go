@@ -1,6 +1,7 @@
 package dirserver
 
 import (
+	"context"
 	"net/netip"
 	"sync"
 	"time"
@@ -93,6 +94,9 @@ type visit struct {
 	rank rank
 	key  guestKey
 	held int64 // bytes of its upload; only its own goroutine's
+	// wanted returns a context that ends with the peer's stream; nil: nobody knows when the
+	// peer goes.
+	wanted func(context.Context) (ctx context.Context, stop func())
 }
 
 // enter lets a request in, if there is room for its peer; else it returns nil.

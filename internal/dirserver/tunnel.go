@@ -31,6 +31,7 @@ func (s *Server) Begin(ctx context.Context, h *circuit.Hop, id uint16) (serve fu
 		v.leave()
 		return nil, fault.Except(fault.Closed, err)
 	}
+	v.wanted = st.Wanted
 	return func() { s.serve(ctx, st, v) }, nil
 }
 

@@ -56,6 +56,7 @@ type leaveWorld struct {
 
 	service *hsservice.Service // nil until a row needs it
 	onions  *netdir.Directory
+	crowd   sync.Once    // see comesLate
 	nobody  net.Listener // takes connections, and says nothing
 }
 

@@ -39,6 +39,7 @@ var entries = map[string]entry{
 	"directory: BEGIN_DIR":               {asks: func(w *leaveWorld, a *asker) { a.opens(w, cell.RelayBeginDir, nil) }, stream: true},
 	"directory: half a request":          {asks: func(w *leaveWorld, a *asker) { a.opens(w, cell.RelayBeginDir, nil, "GET /tor/") }, stream: true},
 	"directory: half a descriptor":       {asks: func(w *leaveWorld, a *asker) { a.uploads(w, "/tor/hs/3/publish", 40000, 400) }, stream: true},
+	"directory: an upload that waits":    {comes: (*leaveWorld).comesLate, asks: func(w *leaveWorld, a *asker) { a.uploads(w, "/tor/hs/3/publish", 400, 400) }, stream: true},
 	"directory: an answer nobody reads":  {comes: (*leaveWorld).comesWindowed, asks: func(w *leaveWorld, a *asker) { a.opens(w, cell.RelayBeginDir, nil, "GET /long HTTP/1.0\r\n\r\n") }, stream: true},
 	"extend: connecting":                 {comes: (*leaveWorld).comesRaw, asks: func(w *leaveWorld, a *asker) { a.extends(leaveSilent) }},
 	"extend: the link's handshake":       {comes: (*leaveWorld).comesRaw, asks: func(w *leaveWorld, a *asker) { a.extends(leaveNobody) }},
@@ -134,6 +135,20 @@ func (w *leaveWorld) comesBeside() *asker {
 
 // comesWindowed returns an asker with fixed windows: nobody reads, so nobody opens them again.
 func (w *leaveWorld) comesWindowed() *asker { return w.comesWith(circuit.HopOptions{}) }
+
+// comesLate returns an asker that comes when others have all places of those that work on uploads.
+func (w *leaveWorld) comesLate() *asker {
+	w.crowd.Do(func() {
+		for range crowd {
+			w.comesBeside().uploads(w, "/slow", 10, 10)
+		}
+		later(time.Second)
+	})
+	return w.comes()
+}
+
+// crowd is more than work on uploads at once.
+const crowd = 8
 
 // uploads sends a part of an upload.
 func (a *asker) uploads(w *leaveWorld, to string, length, part int) {
