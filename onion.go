@@ -74,7 +74,8 @@ type OnionListener struct {
 	closed  error // the result of Close; written in closing
 }
 
-// Accept returns the next connection: an *OnionConn.
+// Accept returns the next connection, an *OnionConn. One whose client goes before that is left
+// out, five seconds later if the client had sent data.
 func (l *OnionListener) Accept() (net.Conn, error) {
 	c, err := l.s.Accept()
 	if err != nil {

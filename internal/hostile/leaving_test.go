@@ -53,6 +53,7 @@ var entries = map[string]entry{
 	"onion service: a rendezvous":        {asks: (*leaveWorld).meetsInstead},
 	"onion service: BEGIN, connecting":   {comes: (*leaveWorld).meets, asks: func(w *leaveWorld, a *asker) { a.begins(w, fmt.Sprint(":", portSilent)) }, stream: true},
 	"onion service: BEGIN, connected":    {comes: (*leaveWorld).meets, asks: func(w *leaveWorld, a *asker) { a.begins(w, fmt.Sprint(":", portNobody)) }, stream: true},
+	"onion service: waits for Accept":    {comes: (*leaveWorld).meets, asks: func(w *leaveWorld, a *asker) { a.begins(w, fmt.Sprint(":", portListened)) }, stream: true},
 }
 
 // TestWorkEndsWithItsAsker: what a peer makes a relay or an onion service do, and hold, ends within a

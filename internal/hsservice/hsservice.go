@@ -121,7 +121,7 @@ type Service struct {
 	waiting   queue
 	opening   *rate.Limiter // of introductions
 	work      *work
-	backlog   chan *Conn    // streams that wait for Accept
+	backlog   backlog
 	published chan struct{} // closed when a descriptor was fetched back
 	pubOnce   sync.Once
 	conns     atomic.Int64 // open streams
@@ -173,7 +173,7 @@ func New(cfg Config) (*Service, error) {
 		cfg: cfg, log: cfg.Log, kicked: make(chan struct{}, 1), published: make(chan struct{}),
 		waiting: queue{most: maxWaiting, ready: make(chan struct{}, 1)},
 		opening: rate.NewLimiter(openRate, openBurst),
-		backlog: make(chan *Conn, backlog),
+		backlog: newBacklog(),
 		rends:   map[*circuit.Circuit]*rendezvous{},
 		warned:  map[uint16]time.Time{},
 	}

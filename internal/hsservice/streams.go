@@ -10,13 +10,9 @@ import (
 	"github.com/chivenet/chive/internal/stream"
 )
 
-const (
-	// backlog is how many streams wait for Accept; more are refused.
-	backlog = 256
-	// maxOpen bounds the streams of a service that are open or wait. No circuit gets
-	// more than a part of what is free, so that there is room for others.
-	maxOpen = 16384
-)
+// maxOpen bounds the streams of a service that are open or wait. No circuit gets more than a part
+// of what is free, so that there is room for others.
+const maxOpen = 16384
 
 // Conn is a stream that a client opened.
 type Conn struct {
@@ -72,28 +68,6 @@ func (c *Conn) Port() uint16 { return c.port }
 // CloseCircuit ends the circuit, with all streams of the same client.
 func (c *Conn) CloseCircuit() { closeCircuit(c.Hop().Circuit()) }
 
-// Accept returns the next stream to a port of Config.Ports. The client has been told
-// that it is open.
-func (s *Service) Accept() (*Conn, error) {
-	select {
-	case <-s.ctx.Done():
-	default:
-		select {
-		case c := <-s.backlog:
-			return c, nil
-		case <-s.ctx.Done():
-		}
-	}
-	for {
-		select {
-		case c := <-s.backlog:
-			_ = c.Close() // its circuit is closed
-		default:
-			return nil, errClosed
-		}
-	}
-}
-
 // serves reports whether there is anything at a virtual port.
 func (s *Service) serves(port uint16) (target Target, listened, ok bool) {
 	live := s.live.Load()
@@ -127,7 +101,7 @@ func (s *Service) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 		}
 		return refuse(cell.EndResourceLimit)
 	}
-	if !s.room(r) || listened && len(s.backlog) == cap(s.backlog) {
+	if !s.room(r) || listened && s.backlog.full() {
 		return refuse(cell.EndResourceLimit)
 	}
 	st, err := stream.Accept(h, m.Stream, "onion client")
@@ -143,12 +117,10 @@ func (s *Service) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 		_ = c.Close() // it is closed; this counts it
 		return fault.Except(fault.Closed, err)
 	}
-	select {
-	case s.backlog <- c:
-		return nil
-	default:
+	if !s.await(c) {
 		return fault.Except(fault.Closed, c.CloseReason(cell.EndResourceLimit))
 	}
+	return nil
 }
 
 // unknownPort ends a stream to a port at which there is nothing. END says no more than of a
