@@ -27,6 +27,8 @@ func TestLinkAfterStream(t *testing.T) {
 					r.server.cfg.Streams = streams
 					c := r.circuit(congested, nil)
 					at := r.last()
+					var answers []cell.RelayCommand
+					_ = c.Last().AcceptStream(7, heard{all: &answers}) // else the END of a refused one closes the circuit here
 					if err := c.Last().Send(cmd, 7, body); err != nil {
 						t.Fatal(err)
 					}

@@ -134,7 +134,7 @@ func TestSolverMemory(t *testing.T) {
 		t.Errorf("a Solver has %d bytes", n)
 	}
 	s, c := NewSolver(), challenge(1)
-	if n := testing.AllocsPerRun(1, func() {
+	if n := testing.AllocsPerRun(10, func() { // on average: other goroutines allocate too
 		if _, err := s.Solve(context.Background(), c); err != nil {
 			t.Fatal(err)
 		}
