@@ -198,22 +198,21 @@ func (k *Keys) saveRelay(dir string) error {
 	head := make([]byte, 32)
 	copy(head, edTag)
 	ed := append(head, k.Ed.Bytes()...)
-	der := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k.RSA)})
 	if err := WriteSecret(filepath.Join(dir, relayEdFile), ed); err != nil {
 		return err
 	}
-	return WriteSecret(filepath.Join(dir, relayRSAFile), der)
+	return WriteSecret(filepath.Join(dir, relayRSAFile), encodeRSA(k.RSA))
+}
+
+// encodeRSA writes a key in the only form in which C tor reads those of its key directory.
+func encodeRSA(k *rsa.PrivateKey) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(k)})
 }
 
 // Save writes the signing key and the certificate to a directory, and the
 // relay identities when there are any.
 func (k *Keys) Save(dir string) error {
-	der, err := x509.MarshalPKCS8PrivateKey(k.Signing)
-	if err != nil {
-		return wrapLocal("signing key", err)
-	}
-	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})
-	if err := WriteSecret(filepath.Join(dir, SigningFile), text); err != nil {
+	if err := WriteSecret(filepath.Join(dir, SigningFile), encodeRSA(k.Signing)); err != nil {
 		return err
 	}
 	if err := WriteSecret(filepath.Join(dir, CertificateFile), k.Cert.Text); err != nil {

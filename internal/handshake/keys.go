@@ -46,8 +46,7 @@ func GenerateNtorKeyPair(rand io.Reader) (*NtorKeyPair, error) {
 	return k, nil
 }
 
-// NtorKeyPairFromSecret rebuilds an onion key from its 32 secret bytes, as
-// Secret returned them.
+// NtorKeyPairFromSecret rebuilds an onion key from its 32 secret bytes, clamped or not.
 func NtorKeyPairFromSecret(secret []byte) (*NtorKeyPair, error) {
 	if len(secret) != 32 {
 		return nil, fault.New(fault.Config, "onion key: %d secret bytes, not 32", len(secret))
@@ -60,7 +59,8 @@ func NtorKeyPairFromSecret(secret []byte) (*NtorKeyPair, error) {
 // Public returns the public half.
 func (k *NtorKeyPair) Public() ident.X25519Key { return k.pub }
 
-// Secret returns a copy of the secret half, for storage.
+// Secret returns a copy of the secret half, for storage: clamped (RFC 7748, section 5). C tor
+// ends at once on a stored key that is not.
 func (k *NtorKeyPair) Secret() [32]byte { return k.sec }
 
 func (k *NtorKeyPair) generate(rand io.Reader) error {
@@ -74,9 +74,11 @@ func (k *NtorKeyPair) generate(rand io.Reader) error {
 	return nil
 }
 
-// derive computes the public half. The library masks its secret argument's
-// copy, not k.sec, so the stored secret stays what the caller gave.
+// derive clamps the secret half, which changes nothing that is computed with it, and computes
+// the public one.
 func (k *NtorKeyPair) derive() {
+	k.sec[0] &= 248
+	k.sec[31] = k.sec[31]&127 | 64
 	x25519.KeyGen((*x25519.Key)(&k.pub), (*x25519.Key)(&k.sec))
 }
 

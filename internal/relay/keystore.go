@@ -190,7 +190,8 @@ func (d keyDir) writePublic(k *cert.ExpandedKey) error {
 	return d.writeTagged(fileMasterPublic, tagMasterPublic, pub[:])
 }
 
-// onion reads an onion key; nil if there is no such file.
+// onion reads an onion key; nil if there is no such file. A key that is not clamped, as
+// Chive wrote them before 0.1.0, is written again as C tor wants it, and keeps its age.
 func (d keyDir) onion(name string) (*handshake.NtorKeyPair, error) {
 	b, err := d.readTagged(name, tagOnion, 64)
 	if b == nil || err != nil {
@@ -203,7 +204,25 @@ func (d keyDir) onion(name string) (*handshake.NtorKeyPair, error) {
 	if pub := k.Public(); !bytes.Equal(pub[:], b[32:]) {
 		return nil, fault.New(fault.Config, "keys: %s is damaged: its halves do not belong together", d.path(name))
 	}
+	if sec := k.Secret(); !bytes.Equal(sec[:], b[:32]) {
+		return k, d.rewriteOnion(name, k)
+	}
 	return k, nil
+}
+
+// rewriteOnion replaces the file of an onion key and keeps its time, from which the next rotation counts.
+func (d keyDir) rewriteOnion(name string, k *handshake.NtorKeyPair) error {
+	st, err := os.Stat(d.path(name))
+	if err != nil {
+		return fault.New(fault.Local, "keys: %w", err)
+	}
+	if err := d.writeOnion(name, k); err != nil {
+		return err
+	}
+	if err := os.Chtimes(d.path(name), st.ModTime(), st.ModTime()); err != nil {
+		return fault.New(fault.Local, "keys: %w", err)
+	}
+	return nil
 }
 
 func (d keyDir) writeOnion(name string, k *handshake.NtorKeyPair) error {
