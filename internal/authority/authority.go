@@ -38,7 +38,7 @@ type Authority struct {
 
 	mu sync.Mutex // guards what follows
 	// relays
-	relays    map[ident.RSAID]*relay
+	relays    roster
 	listed    listing // the relays of the consensus published last
 	tests     tests
 	uploaders uploaders
@@ -63,7 +63,7 @@ func New(cfg Config) (*Authority, error) {
 		return nil, err
 	}
 	a := &Authority{
-		cfg: cfg, log: cfg.Log, me: cfg.Keys.Cert.Identity, began: cfg.Now(), relays: map[ident.RSAID]*relay{}, news: make(chan struct{}),
+		cfg: cfg, log: cfg.Log, me: cfg.Keys.Cert.Identity, began: cfg.Now(), relays: newRoster(), news: make(chan struct{}),
 		certs: map[netdoc.KeyPair]*netdoc.AuthCert{}, uploaders: uploaders{}, maxPins: maxPins,
 		memory: account.New(cfg.MaxMemory), grumble: newGrumble(cfg.Log, cfg.Now),
 		speaker: netdir.ThisProgram(true), refused: make(chan error, 1),
@@ -150,7 +150,7 @@ func (a *Authority) Run(ctx context.Context) error {
 func (a *Authority) Relays() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.relays)
+	return len(a.relays.byRSA)
 }
 
 // Consensus returns the text of the published consensus of a flavor, or nil.

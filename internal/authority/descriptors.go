@@ -43,7 +43,7 @@ func (a *Authority) lacking(p peer) (out [][20]byte) {
 	}
 	for i := range v.Routers {
 		rs := &v.Routers[i]
-		r := a.relays[rs.RSA]
+		r := a.relays.byRSA[rs.RSA]
 		if r != nil && !rs.Published.After(r.desc.Published) || !rs.Flags.Has(netdoc.FlagRunning) || a.pins.check(rs.RSA, rs.Ed) != nil {
 			continue
 		}

@@ -35,10 +35,8 @@ func (p *pins) check(rsa ident.RSAID, ed ident.Ed25519ID) error {
 // the first of two relays with one Ed25519 identity has a pin, too, the other is refused:
 // C tor's authorities refuse a vote that lists both. The caller holds mu.
 func (a *Authority) checkPairLocked(d *netdoc.RouterDesc) error {
-	for rsa, r := range a.relays {
-		if r.desc.Ed == d.Ed && rsa != d.RSA {
-			return fault.New(fault.Refused, "another relay has this Ed25519 identity")
-		}
+	if r := a.relays.byEd[d.Ed]; r != nil && r.desc.RSA != d.RSA {
+		return fault.New(fault.Refused, "another relay has this Ed25519 identity")
 	}
 	return a.pins.check(d.RSA, d.Ed)
 }
@@ -79,11 +77,11 @@ func (a *Authority) pinLocked(d *netdoc.RouterDesc) {
 		return
 	}
 	if err := a.pins.check(d.RSA, d.Ed); err != nil { // another relay was faster
-		a.removeLocked(a.relays[d.RSA])
+		a.removeLocked(a.relays.byRSA[d.RSA])
 		return
 	}
 	if len(a.pins.rsa) >= a.maxPins {
-		a.pins.thin(func(id ident.RSAID) bool { return a.relays[id] != nil }, a.histories.known)
+		a.pins.thin(func(id ident.RSAID) bool { return a.relays.byRSA[id] != nil }, a.histories.known)
 	}
 	a.pins.add(d.RSA, d.Ed)
 }

@@ -138,7 +138,7 @@ func (a *Authority) publishSigned(t timing) (published []*netdoc.Consensus) {
 // consensus names.
 func (a *Authority) keepMicrodescsLocked() {
 	want := map[[32]byte]bool{}
-	for _, r := range a.relays {
+	for _, r := range a.relays.byRSA {
 		if r.made != nil {
 			for _, m := range r.made.micro {
 				want[m.digest] = true

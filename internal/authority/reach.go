@@ -57,7 +57,7 @@ func (a *Authority) believeLocked() {
 	if a.liveLocked() == nil {
 		return
 	}
-	for id, r := range a.relays {
+	for id, r := range a.relays.byRSA {
 		for f := range r.probes {
 			if p := &r.probes[f]; a.listed.has(id) && p.reached.IsZero() && p.tried.IsZero() {
 				p.reached = a.current.ValidAfter
@@ -149,7 +149,7 @@ func (a *Authority) tested(ctx context.Context, t *portTest, err error) {
 		p.failed++
 	}
 	// A newer descriptor with the same ports has the same probes.
-	if cur := a.relays[id.RSA]; cur != nil && cur.probes == t.of.probes {
+	if cur := a.relays.byRSA[id.RSA]; cur != nil && cur.probes == t.of.probes {
 		if err == nil {
 			a.pinLocked(cur.desc)
 		}

@@ -140,7 +140,7 @@ func (a *Authority) add(d *netdoc.RouterDesc, from netip.Addr) error {
 func (a *Authority) isRunning(d *netdoc.RouterDesc) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := a.relays[d.RSA]
+	r := a.relays.byRSA[d.RSA]
 	return r != nil && a.runningLocked(r, time.Now())
 }
 
@@ -223,7 +223,7 @@ func TestRelayThatWentDark(t *testing.T) {
 			d := blackHole(n)
 			r := newRelay(d, d.Addr, time.Now())
 			r.probes[ipv4].reached, r.probes[ipv4].tried = time.Now(), time.Now()
-			a.relays[d.RSA] = r
+			a.relays.put(r)
 			dark = append(dark, d)
 		}
 		a.mu.Unlock()
@@ -307,7 +307,7 @@ func TestFamiliesApart(t *testing.T) {
 		defer stop()
 		time.Sleep(testLimit / 2)
 		a.mu.Lock()
-		p := a.relays[d.RSA].probes
+		p := a.relays.byRSA[d.RSA].probes
 		if p[ipv4].reached.IsZero() || p[ipv4].testing || !p[ipv6].testing {
 			t.Errorf("IPv4: %+v, IPv6: %+v", p[ipv4], p[ipv6])
 		}

@@ -94,7 +94,7 @@ func (a *Authority) dueLocked(now time.Time) []*portTest {
 	}
 	var known, strange []*portTest
 	ports := 0
-	for _, r := range a.relays {
+	for _, r := range a.relays.byRSA {
 		is := a.knownLocked(r, now)
 		for f := range families {
 			addr, ok := a.port(r.desc, f)

@@ -55,7 +55,8 @@ type relay struct {
 
 	// The test results of its ORPorts. Descriptors with the same ports share
 	// them.
-	probes *[families]probe
+	probes  *[families]probe
+	counted *counted // in the census of strangers; nil if it is not
 }
 
 // upload handles a POST of descriptors and extra-info documents. It returns the
@@ -192,7 +193,7 @@ func (a *Authority) expectLocked(d *netdoc.RouterDesc) error {
 	if err := a.checkPairLocked(d); err != nil {
 		return err
 	}
-	old := a.relays[d.RSA]
+	old := a.relays.byRSA[d.RSA]
 	switch {
 	case old == nil:
 	case old.desc.Digest == d.Digest:
@@ -217,7 +218,7 @@ func (a *Authority) addDescriptor(d *netdoc.RouterDesc, extras []*netdoc.ExtraIn
 	if err := a.expectLocked(d); err != nil {
 		return err
 	}
-	old := a.relays[d.RSA]
+	old := a.relays.byRSA[d.RSA]
 	if old != nil && !a.cfg.Accept.AllowPrivateAddresses && !old.replace.AllowN(now, 1) {
 		return fault.New(fault.Resource, "this relay's descriptors come too often: %w", errLater)
 	}
@@ -238,7 +239,10 @@ func (a *Authority) addDescriptor(d *netdoc.RouterDesc, extras []*netdoc.ExtraIn
 	if err := a.docs.AddDescriptor(d, extra); err != nil {
 		return err
 	}
-	a.relays[d.RSA] = r
+	a.relays.put(r)
+	if !a.knownLocked(r, now) {
+		a.relays.strangers.add(r)
+	}
 	if a.cfg.Accept.AssumeReachable { // no test will prove its identities
 		a.pinLocked(d)
 	}
@@ -293,7 +297,7 @@ func (a *Authority) judge(d *netdoc.RouterDesc, now time.Time) error {
 func (a *Authority) addExtraInfo(e *netdoc.ExtraInfo) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	r := a.relays[e.RSA]
+	r := a.relays.byRSA[e.RSA]
 	if r == nil || r.extra != nil || !e.Belongs(r.desc) {
 		return
 	}
@@ -302,6 +306,10 @@ func (a *Authority) addExtraInfo(e *netdoc.ExtraInfo) {
 		return
 	}
 	r.extra = e
+	if r.counted != nil {
+		a.relays.strangers.remove(r)
+		a.relays.strangers.add(r) // it is larger
+	}
 }
 
 // expired reports whether a descriptor is too old to be voted on, or one of its
@@ -312,7 +320,7 @@ func expired(d *netdoc.RouterDesc, now time.Time) bool {
 
 // dropOldLocked forgets relays whose descriptors are too old. The caller holds mu.
 func (a *Authority) dropOldLocked(now time.Time) {
-	for _, r := range a.relays {
+	for _, r := range a.relays.byRSA {
 		if r.desc.Published.Before(now.Add(-2 * maxAge)) {
 			a.removeLocked(r)
 		}

@@ -93,7 +93,7 @@ func (a *Authority) enoughRelays() (enough bool, news <-chan struct{}) {
 // readyLocked counts the relays for which the authority would vote Running.
 func (a *Authority) readyLocked() (n int) {
 	now := a.cfg.Now()
-	for _, r := range a.relays {
+	for _, r := range a.relays.byRSA {
 		if a.runningLocked(r, now) {
 			n++
 		}

@@ -234,7 +234,7 @@ func (a *Authority) saveJSON(name string, v any) error {
 func (a *Authority) descriptorsLocked(limit int) (out []byte) {
 	now := a.cfg.Now()
 	for _, known := range []bool{true, false} {
-		for _, r := range a.relays {
+		for _, r := range a.relays.byRSA {
 			if a.knownLocked(r, now) == known && len(out)+len(r.desc.Text) <= limit {
 				out = append(out, r.desc.Text...)
 			}

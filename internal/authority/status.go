@@ -48,7 +48,7 @@ func (a *Authority) Status() Status {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s.Relays, s.Running = len(a.relays), a.readyLocked()
+	s.Relays, s.Running = len(a.relays.byRSA), a.readyLocked()
 	if r := a.round; r != nil {
 		s.NextVote, s.NextConsensus, s.Votes = r.timing.vote, r.timing.start, len(r.votes)
 	}

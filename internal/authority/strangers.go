@@ -2,7 +2,6 @@ package authority
 
 import (
 	"net/netip"
-	"slices"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -93,56 +92,66 @@ func (a *Authority) knownLocked(r *relay, now time.Time) bool {
 // may be nil. If a bound is reached, it removes a stranger or returns an error.
 // It never removes a known relay. The caller holds mu.
 func (a *Authority) admitLocked(n, old *relay, now time.Time) error {
-	var all, source, address []*relay // strangers: all, those from the same source, those on the same address
-	nets := map[netip.Prefix]int{}
-	bytes, onAddress := n.size(), 0
-	have := len(a.relays)
-	for _, r := range a.relays {
-		if r == old {
-			have--
-			continue
-		}
-		if a.knownLocked(r, now) {
-			if r.desc.Addr == n.desc.Addr && r.probes[ipv4].running(now) { // those that answer elsewhere may claim it
-				onAddress++
-			}
-			continue
-		}
-		all = append(all, r)
-		bytes += r.size()
-		nets[r.network]++
-		if r.source == n.source {
-			source = append(source, r)
-		}
-		if r.desc.Addr == n.desc.Addr {
-			address = append(address, r)
-		}
-	}
-	most := perAddress * a.cfg.Flags.MaxServersPerIP
 	known := a.knownLocked(n, now)
 	if old == nil && !known && !a.cfg.Accept.AllowPrivateAddresses {
-		if most > 0 && onAddress >= most {
-			return fault.New(fault.Resource, "there are already %d relays on that address", onAddress)
+		if err := a.admitAddressLocked(n, now); err != nil {
+			return err
 		}
-		if n.from.IsValid() && len(source) >= maxFromSource && !a.replaceLocked(source, n) {
-			return fault.New(fault.Resource, "%d relays from that address wait for a test: %w", len(source), errLater)
-		}
-		if most > 0 && len(address) >= most && !a.replaceLocked(address, n) {
-			return fault.New(fault.Resource, "%d relays on that address wait for a test: %w", len(address), errLater)
-		}
-		have = len(a.relays)
 	}
-	for len(all) > 0 && (have >= a.cfg.Accept.MaxRelays || !known && (len(all) >= maxStrangers || bytes > maxStrangerBytes)) {
-		i := victim(all, nets)
-		bytes -= all[i].size()
-		nets[all[i].network]--
-		if a.removeLocked(all[i]) {
+	c := a.strangersLocked(now)
+	have, strangers, bytes := len(a.relays.byRSA), len(c.list), c.bytes+n.size()
+	if old != nil {
+		have--
+		if old.counted != nil {
+			strangers--
+			bytes -= old.counted.size
+		}
+	}
+	for strangers > 0 && (have >= a.cfg.Accept.MaxRelays || !known && (strangers >= maxStrangers || bytes > maxStrangerBytes)) {
+		r := c.victim(old)
+		strangers--
+		bytes -= r.counted.size
+		if a.knownLocked(r, now) { // only since the census
+			c.remove(r)
+			continue
+		}
+		if a.removeLocked(r) {
 			have--
 		}
-		all = slices.Delete(all, i, i+1)
 	}
 	if have >= a.cfg.Accept.MaxRelays {
 		return fault.New(fault.Resource, "there are already %d relays: %w", have, errLater)
+	}
+	return nil
+}
+
+// admitAddressLocked checks the bounds on relays of one source and on one address before stranger n is added.
+// The caller holds mu.
+func (a *Authority) admitAddressLocked(n *relay, now time.Time) error {
+	var source, address []*relay // strangers
+	answering := 0
+	for r := range a.relays.onAddress[n.desc.Addr] {
+		switch {
+		case !a.knownLocked(r, now):
+			address = append(address, r)
+		case r.probes[ipv4].running(now): // those that answer elsewhere may claim it
+			answering++
+		}
+	}
+	for r := range a.relays.bySource[n.source] {
+		if !a.knownLocked(r, now) {
+			source = append(source, r)
+		}
+	}
+	most := perAddress * a.cfg.Flags.MaxServersPerIP
+	if most > 0 && answering >= most {
+		return fault.New(fault.Resource, "there are already %d relays on that address", answering)
+	}
+	if n.from.IsValid() && len(source) >= maxFromSource && !a.replaceLocked(source, n) {
+		return fault.New(fault.Resource, "%d relays from that address wait for a test: %w", len(source), errLater)
+	}
+	if most > 0 && len(address) >= most && !a.replaceLocked(address, n) {
+		return fault.New(fault.Resource, "%d relays on that address wait for a test: %w", len(address), errLater)
 	}
 	return nil
 }
@@ -153,7 +162,7 @@ func (a *Authority) admitLocked(n, old *relay, now time.Time) error {
 func (a *Authority) replaceLocked(list []*relay, n *relay) bool {
 	var worst *relay
 	for _, r := range list {
-		if a.relays[r.desc.RSA] != r || r.probes[ipv4].failed == 0 && (r.own() || !n.own()) {
+		if !a.relays.has(r) || r.probes[ipv4].failed == 0 && (r.own() || !n.own()) {
 			continue
 		}
 		if worst == nil || r.worse(worst) {
@@ -174,25 +183,13 @@ func (r *relay) worse(o *relay) bool {
 	return r.since.Before(o.since)
 }
 
-// victim picks the stranger to remove, from the network with the most strangers.
-func victim(list []*relay, nets map[netip.Prefix]int) int {
-	worst := 0
-	for i, r := range list {
-		x, y := nets[r.network], nets[list[worst].network]
-		if x > y || x == y && r.worse(list[worst]) {
-			worst = i
-		}
-	}
-	return worst
-}
-
 // removeLocked forgets a relay, unless it was forgotten before. The caller holds
 // mu.
 func (a *Authority) removeLocked(r *relay) bool {
-	if a.relays[r.desc.RSA] != r {
+	if !a.relays.has(r) {
 		return false
 	}
-	delete(a.relays, r.desc.RSA)
+	a.relays.remove(r)
 	a.docs.RemoveRelay(r.desc.RSA)
 	return true
 }

@@ -49,7 +49,7 @@ func TestUploadBounds(t *testing.T) {
 			t.Error("it is not taken from its own address:", err)
 		}
 		// The relay answers; then a flood comes from many addresses.
-		a.relays[victim.RSA].probes[ipv4].reached = time.Now()
+		a.relays.byRSA[victim.RSA].probes[ipv4].reached = time.Now()
 		for n := range 4400 {
 			d := blackHole(10000 + n)
 			if err := a.add(d, netip.AddrFrom4([4]byte{7, byte(n >> 8), byte(n), 1})); err != nil {
@@ -59,10 +59,10 @@ func TestUploadBounds(t *testing.T) {
 		if n := a.Relays(); n > maxStrangers+1 {
 			t.Errorf("%d relays are kept", n)
 		}
-		if a.relays[victim.RSA] == nil {
+		if a.relays.byRSA[victim.RSA] == nil {
 			t.Error("a known relay was removed for strangers")
 		}
-		if a.relays[blackHole(0).RSA] == nil {
+		if a.relays.byRSA[blackHole(0).RSA] == nil {
 			t.Error("a relay of a small network was removed for those of a large one")
 		}
 		if n := len(a.docs.Descriptors()); n != a.Relays() {
@@ -126,7 +126,7 @@ func TestVoteLeavesStrangersOut(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		p := &a.relays[blackHole(1).RSA].probes[ipv4]
+		p := &a.relays.byRSA[blackHole(1).RSA].probes[ipv4]
 		p.reached, p.tried, p.failed = time.Now().Add(-time.Hour), time.Now(), 3
 		a.listed = listing{flags: map[ident.RSAID]netdoc.Flags{blackHole(2).RSA: netdoc.FlagRunning}}
 		v, err := a.makeVote(a.startRound())
@@ -146,7 +146,7 @@ func TestVoteLeavesStrangersOut(t *testing.T) {
 		if len(v.Routers) != 2 || v.Routers[0].RSA != blackHole(1).RSA || v.Routers[1].RSA != blackHole(2).RSA {
 			t.Errorf("%d relays in the vote", len(v.Routers))
 		}
-		if a.docs.Microdesc(a.relays[blackHole(2).RSA].made.micro[0].digest) == nil {
+		if a.docs.Microdesc(a.relays.byRSA[blackHole(2).RSA].made.micro[0].digest) == nil {
 			t.Error("no microdescriptor")
 		}
 	})

@@ -87,7 +87,7 @@ func TestClaimedAddressOfOthers(t *testing.T) {
 		}
 		up := func() {
 			for _, d := range honest {
-				a.relays[d.RSA].probes[ipv4] = probe{reached: time.Now(), tried: time.Now()}
+				a.relays.byRSA[d.RSA].probes[ipv4] = probe{reached: time.Now(), tried: time.Now()}
 			}
 		}
 		vote := func() map[ident.RSAID]netdoc.Flags {

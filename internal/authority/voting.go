@@ -103,7 +103,7 @@ func (a *Authority) ignoreAdvertised(bw *Bandwidths) bool {
 	}
 	n := 0
 	for id := range bw.Of {
-		if a.relays[id] != nil {
+		if a.relays.byRSA[id] != nil {
 			n++
 		}
 	}
@@ -126,13 +126,13 @@ func (a *Authority) silentLocked(r *relay, now time.Time) bool {
 // candidatesLocked returns the relays to vote on, in the order of identities.
 func (a *Authority) candidatesLocked(bw *Bandwidths, now time.Time) []*candidate {
 	var all []*candidate
-	silent := 0
-	for _, r := range a.relays {
+	silent, ignore := 0, a.ignoreAdvertised(bw)
+	for _, r := range a.relays.byRSA {
 		if a.silentLocked(r, now) {
 			silent++
 		}
 	}
-	for _, r := range a.relays {
+	for _, r := range a.relays.byRSA {
 		d := r.desc
 		if expired(d, now) || silent > maxSilentVoted && a.silentLocked(r, now) {
 			continue
@@ -160,7 +160,7 @@ func (a *Authority) candidatesLocked(bw *Bandwidths, now time.Time) []*candidate
 			c.measuredKB, c.measured = bw.Of[d.RSA], hasKey(bw.Of, d.RSA)
 			if c.measured {
 				c.creditKB = c.measuredKB
-			} else if a.ignoreAdvertised(bw) {
+			} else if ignore {
 				c.creditKB = 0
 			}
 		}
