@@ -18,7 +18,7 @@ import (
 // benchCommand is the parent of the measurements.
 func benchCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "bench", Short: "Measure this machine with Chive on it", Args: cobra.NoArgs}
-	cmd.AddCommand(benchCircuitCommand(), benchFTECommand(), benchClientCommand(), benchRelayCommand(), benchFloodCommand(), benchOnionCommand())
+	cmd.AddCommand(benchCircuitCommand(), benchFTECommand(), benchClientCommand(), benchRelayCommand(), benchFloodCommand(), benchOnionCommand(), benchScaleCommand())
 	return cmd
 }
 

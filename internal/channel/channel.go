@@ -63,8 +63,7 @@ type Channel struct {
 	address *account.Account // the peer's address
 	account *account.Account // this link; a child of address
 
-	wire *wire      // the socket below conn, with direct writes; nil if conn has no socket
-	cond *sync.Cond // the writer waits on it; its lock is mu
+	wire *wire // the socket below conn, with direct writes; nil if conn has no socket
 	done chan struct{}
 
 	mu sync.Mutex // guards what follows
@@ -80,8 +79,9 @@ type Channel struct {
 	emptySince time.Time // when the last circuit closed; zero while one is open
 	unanswered time.Time // when the first of what was not answered since lastIn was asked
 
+	running int // goroutines of the channel: the reader, and the writer while it has the turn
+
 	// owned by the goroutine that has the turn
-	record   []byte
 	writable []*Circ
 	deadline time.Time
 
@@ -125,8 +125,6 @@ func Start(l *Link, cfg *Config) *Channel {
 	ch.account = ch.address.Open(account.Link, ch.evict)
 	ch.account.Reserve(linkCost)
 	ch.account.Rest(true)
-	ch.cond = sync.NewCond(&ch.mu)
-	ch.record = make([]byte, recordCells*cell.Len)
 	if w, ok := l.Conn.NetConn().(*wire); ok {
 		w.setDirect(ch.drained, ch.account)
 		if cfg.Accept == nil {
@@ -138,19 +136,37 @@ func Start(l *Link, cfg *Config) *Channel {
 	ch.lastIn.Store(cfg.Now().UnixNano())
 	ch.lastOut.Store(cfg.Now().UnixNano())
 	ch.pad = newPadder(ch, cfg.Padding.get())
-	var wg sync.WaitGroup
-	wg.Go(panics.Contain(cfg.Log, ch.Close, ch.readLoop))
-	wg.Go(panics.Contain(cfg.Log, ch.Close, ch.writeLoop))
-	go func() {
-		defer panics.Recover(cfg.Log, nil)
-		defer close(ch.done)
-		defer ch.address.Close()
-		defer ch.account.Close()
-		wg.Wait()
-		ch.pad.stop()
-		ch.dropAll()
-	}()
+	ch.mu.Lock()
+	defer ch.mu.Unlock()
+	ch.startLocked(ch.readLoop)
 	return ch
+}
+
+// startLocked runs a goroutine of the channel. The caller holds mu, and the channel is open.
+func (ch *Channel) startLocked(f func()) {
+	ch.running++
+	go func() {
+		defer panics.Recover(ch.cfg.Log, nil)
+		defer ch.leave()
+		panics.Contain(ch.cfg.Log, ch.Close, f)()
+	}()
+}
+
+// leave is the end of a goroutine of the channel. The last one gives back what the channel
+// holds: it is closed then, because the reader goes on until it is.
+func (ch *Channel) leave() {
+	ch.mu.Lock()
+	ch.running--
+	last := ch.running == 0
+	ch.mu.Unlock()
+	if !last {
+		return
+	}
+	defer close(ch.done)
+	defer ch.address.Close()
+	defer ch.account.Close()
+	ch.pad.stop()
+	ch.dropAll()
 }
 
 // Link returns the results of the link handshake.
@@ -281,7 +297,6 @@ func (ch *Channel) closeIdle(cause error, since time.Time) {
 	ch.closed = true
 	ch.cause = cause
 	ch.mu.Unlock()
-	ch.cond.Broadcast()
 	// Close abruptly, without TLS's close-notify: it could block if the peer does
 	// not read.
 	_ = ch.link.Conn.NetConn().SetDeadline(time.Unix(1, 0))

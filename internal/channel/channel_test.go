@@ -451,8 +451,7 @@ func FuzzDispatch(f *testing.F) {
 	f.Add(append(cell.AppendFixed(nil, 3, cell.CmdRelay, nil), cell.AppendFixed(nil, 3, cell.CmdDestroy, nil)...), false)
 	f.Fuzz(func(t *testing.T, b []byte, initiator bool) {
 		cfg := &Config{Now: time.Now, Log: slog.New(slog.DiscardHandler), Accept: func(c *Circ, _ cell.Command, _ []byte) { c.SetReceiver(newSink()) }}
-		ch := &Channel{link: &Link{Initiator: initiator}, cfg: cfg, circs: map[uint32]*Circ{}}
-		ch.cond = sync.NewCond(&ch.mu)
+		ch := &Channel{link: &Link{Initiator: initiator}, cfg: cfg, circs: map[uint32]*Circ{}, turn: turnLoop}
 		ch.pad = &padder{ch: ch, stopped: true}
 		for len(b) > 0 {
 			used, err := ch.dispatch(b)

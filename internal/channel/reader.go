@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"runtime"
+	"sync"
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
@@ -54,12 +55,31 @@ func (ch *Channel) readLoop() {
 	ch.Close(err)
 }
 
+// readBuffers are the readers' that have something to read.
+var readBuffers = sync.Pool{New: func() any { return new([readBuffer]byte) }}
+
 func (ch *Channel) read() error {
-	buf := make([]byte, readBuffer)
-	n := copy(buf, ch.link.Leftover)
-	if n < len(ch.link.Leftover) {
-		return fault.New(fault.Protocol, "channel: %d bytes came directly after the handshake", len(ch.link.Leftover))
+	if n := len(ch.link.Leftover); n > readBuffer {
+		return fault.New(fault.Protocol, "channel: %d bytes came directly after the handshake", n)
 	}
+	for {
+		err := ch.readBusy()
+		if err == errQuiet {
+			err = ch.wire.await()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// readBusy reads until the peer pauses after a whole cell. So the reader of an idle channel
+// holds no buffer, and waits on a small stack. Without a socket, it returns at the end only.
+func (ch *Channel) readBusy() error {
+	pooled := readBuffers.Get().(*[readBuffer]byte)
+	defer readBuffers.Put(pooled)
+	buf := pooled[:]
+	n := copy(buf, ch.link.Leftover)
 	ch.link.Leftover = nil
 	for {
 		if !ch.batch && n > 0 {
@@ -81,10 +101,14 @@ func (ch *Channel) read() error {
 		n = copy(buf, buf[used:n])
 		if ch.wire == nil {
 			ch.ack()
+		} else {
+			ch.wire.parts = n == 0
 		}
 		k, err := ch.conn.Read(buf[n:])
 		if k == 0 && err != nil {
-			ch.endBatch()
+			if err != errQuiet {
+				ch.endBatch()
+			}
 			return err
 		}
 		ch.pending += k

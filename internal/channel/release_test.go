@@ -20,7 +20,7 @@ func (noDeadline) SetWriteDeadline(time.Time) error { return net.ErrClosed }
 // queue is given up, also on the account of a circuit that lives on.
 func TestSlabOfAFailedWrite(t *testing.T) {
 	m := account.New(0)
-	ch := &Channel{circs: map[uint32]*Circ{}, record: make([]byte, recordCells*cell.Len), cfg: &Config{Now: time.Now}, conn: noDeadline{}}
+	ch := &Channel{circs: map[uint32]*Circ{}, cfg: &Config{Now: time.Now}, conn: noDeadline{}}
 	c := &Circ{ch: ch, heapAt: -1}
 	c.q.account = m.Address(netip.Addr{}).Open(account.Circuit, nil)
 	c.q.push(make([]byte, recordCells*cell.Len))

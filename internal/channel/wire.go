@@ -28,6 +28,7 @@ type wire struct {
 	meter   *meter      // the link handshake's meter; nil after it
 	poller  *poller     // nil if the reader never polls
 	wait    bool        // tryRead may wait
+	parts   bool        // Read returns errQuiet instead of waiting
 	in      *wireBuffer // bytes that TLS has not asked for yet; nil if there are none
 	inR     int         // in.b[inR:inW] is unread
 	inW     int
@@ -106,6 +107,16 @@ func (w *wire) setDirect(drained func(), a *account.Account) {
 	w.direct, w.account = true, a
 }
 
+// quiet is what Read returns instead of waiting. TLS keeps what it has of a record, and no
+// error, because this one is temporary: the next Read goes on from there.
+type quiet struct{}
+
+var errQuiet error = quiet{}
+
+func (quiet) Error() string   { return "the peer pauses" }
+func (quiet) Timeout() bool   { return false }
+func (quiet) Temporary() bool { return true }
+
 func (w *wire) Read(p []byte) (int, error) {
 	if w.drained == nil || len(p) == 0 {
 		return w.meter.readMetered(w.Conn, p)
@@ -116,11 +127,10 @@ func (w *wire) Read(p []byte) (int, error) {
 			// Do not call it inside raw.Read: drained may close the connection, and
 			// Close would wait for raw.Read to end.
 			w.drained()
-			if w.poller == nil || !w.poller.poll(w.ask) {
-				err = w.fill(true)
-			} else {
-				err = w.asked
+			if w.parts {
+				return 0, errQuiet
 			}
+			err = w.await()
 		}
 		if err != nil {
 			w.dropIn()
@@ -132,6 +142,20 @@ func (w *wire) Read(p []byte) (int, error) {
 		w.dropIn()
 	}
 	return n, nil
+}
+
+// await waits until there is something to read, for the next Read.
+func (w *wire) await() error {
+	var err error
+	if w.poller != nil && w.poller.poll(w.ask) {
+		err = w.asked
+	} else {
+		err = w.fill(true)
+	}
+	if err != nil {
+		w.dropIn()
+	}
+	return err
 }
 
 // fill reads what the socket holds. If the socket holds nothing, fill waits if wait

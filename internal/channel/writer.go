@@ -35,16 +35,23 @@ func (ch *Channel) wakeLocked() {
 	case ch.batch && ch.wire != nil:
 		ch.turn = turnReader
 	default:
-		ch.turn = turnLoop
-		ch.cond.Signal()
+		ch.loopLocked()
+	}
+}
+
+// loopLocked gives the turn to a writer's goroutine. An idle channel has none: its memory
+// would be a tenth of the link's. The caller holds mu.
+func (ch *Channel) loopLocked() {
+	ch.turn = turnLoop
+	if !ch.closed {
+		ch.startLocked(ch.writeLoop)
 	}
 }
 
 // handOver gives the caller's turn to the writer's goroutine.
 func (ch *Channel) handOver() {
 	ch.mu.Lock()
-	ch.turn = turnLoop
-	ch.cond.Signal()
+	ch.loopLocked()
 	ch.mu.Unlock()
 }
 
@@ -82,7 +89,7 @@ func (ch *Channel) LetRun() {
 	ch.mu.Unlock()
 }
 
-// writeLoop writes when it has the turn, until the channel closes.
+// writeLoop has the turn, and writes until nothing waits or the channel closes.
 func (ch *Channel) writeLoop() {
 	if err := ch.write(); err != nil {
 		ch.Close(fault.New(fault.Network, "channel: write: %w", hideAddr(err)))
@@ -90,28 +97,18 @@ func (ch *Channel) writeLoop() {
 }
 
 func (ch *Channel) write() error {
-	for {
-		ch.mu.Lock()
-		for ch.turn != turnLoop && !ch.closed {
-			ch.cond.Wait()
-		}
-		closed := ch.closed
-		ch.mu.Unlock()
-		if closed {
-			return nil
-		}
-		for i, more := 1, true; more; i++ {
-			if ch.wire != nil && ch.wire.full() {
-				if err := ch.wire.drain(); err != nil {
-					return err
-				}
-			}
-			var err error
-			if more, err = ch.writeRecord(i%inlineRecords == 0); err != nil {
+	for i, more := 1, true; more; i++ {
+		if ch.wire != nil && ch.wire.full() {
+			if err := ch.wire.drain(); err != nil {
 				return err
 			}
 		}
+		var err error
+		if more, err = ch.writeRecord(i%inlineRecords == 0); err != nil {
+			return err
+		}
 	}
+	return nil
 }
 
 // writeRecord takes up to one record of cells, in the scheduler's order, and writes
@@ -126,7 +123,9 @@ func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 			return false, err
 		}
 	}
-	n, whole, of, hold, more := ch.pull(now, last)
+	record := slabPool.Get().(*slab)
+	defer slabPool.Put(record)
+	n, whole, of, hold, more := ch.pull(record.b, now, last)
 	if !more {
 		return false, nil
 	}
@@ -142,7 +141,7 @@ func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 		}
 		ch.writable[i] = nil
 	}
-	out := ch.record[:n]
+	out := record.b[:n]
 	if whole != nil {
 		out = whole.b[:]
 	}
@@ -159,17 +158,17 @@ func (ch *Channel) writeRecord(last bool) (more bool, err error) {
 	return true, err
 }
 
-// pull takes up to one record of cells: n bytes of them in ch.record, or a whole
+// pull takes up to one record of cells: n bytes of them in record, or a whole
 // slab, which account of counts. hold says that more records follow at once. If
 // nothing waits, pull gives up the turn and more is false.
-func (ch *Channel) pull(now time.Time, last bool) (n int, whole *slab, of *account.Account, hold, more bool) {
+func (ch *Channel) pull(record []byte, now time.Time, last bool) (n int, whole *slab, of *account.Account, hold, more bool) {
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
 	if ch.closed || !ch.queuedLocked() && (ch.wire == nil || !ch.wire.waits()) {
 		ch.turn = turnNobody
 		return 0, nil, nil, false, false
 	}
-	n, whole, of, ch.writable = ch.fill(ch.record, now, ch.writable[:0])
+	n, whole, of, ch.writable = ch.fill(record, now, ch.writable[:0])
 	return n, whole, of, !last && ch.queuedLocked(), true
 }
 
