@@ -1,6 +1,6 @@
 // Package channel implements channels to other relays: the TLS connection, the link
-// handshake that authenticates the peer, and the two goroutines that move cells
-// between the connection and the circuits.
+// handshake that authenticates the peer, and the goroutines that move cells between
+// the connection and the circuits: a reader, and a writer while the peer is slow.
 //
 //	circuits --Send--> per-circuit queues --scheduler--> writer --one TLS record--> peer
 //	circuits <--HandleCells-- reader <--one TLS record-- peer

@@ -214,8 +214,8 @@ func TestRoom(t *testing.T) {
 	})
 }
 
-// TestPadding: an idle link with a circuit pads at both ends within the time
-// that padding-spec names; one without pads for keepalive only.
+// TestPadding: an idle link that a circuit of several hops has used pads at both ends within the
+// time that padding-spec names, also when that circuit is gone; another pads for keepalive only.
 func TestPadding(t *testing.T) {
 	full := Config{Padding: NewPadding(DefaultPadding(PadFull))}
 	pair(t, full, full, func(a, b *Channel, accepted chan *sink) {
@@ -228,6 +228,7 @@ func TestPadding(t *testing.T) {
 		if in(a) == 0 || in(b) == 0 {
 			t.Fatal("no keepalive")
 		}
+		before := in(a) + in(b)
 		c, err := a.Open(newSink(), nil)
 		if err != nil {
 			t.Fatal(err)
@@ -236,8 +237,15 @@ func TestPadding(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-accepted
+		time.Sleep(30 * time.Second)
+		if n := in(a) + in(b) - before; n != 1 {
+			t.Fatalf("%d cells, not CREATE2 alone, beside a circuit of one hop", n)
+		}
+		a.NoteMultiHop()
+		b.NoteMultiHop()
+		c.Destroy(cell.DestroyNone)
 		synctest.Wait()
-		before := in(a) + in(b)
+		before = in(a) + in(b)
 		time.Sleep(100 * time.Second)
 		// Both ends pad after 1.5 to 9.5 idle seconds: some 10 to 60 cells.
 		if n := in(a) + in(b) - before; n < 10 || n > 70 {
@@ -260,6 +268,7 @@ func TestBusyLinkPadsNot(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-accepted
+		a.NoteMultiHop()
 		synctest.Wait()
 		before, cells := b.cfg.Stats.CellsIn.Load(), uint64(time.Minute/often)
 		for range cells {
@@ -291,6 +300,7 @@ func TestPaddingBetweenRelays(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-accepted
+		ca.NoteMultiHop() // the other end knows it by itself
 		synctest.Wait()
 		in := func() uint64 { return ca.cfg.Stats.CellsIn.Load() + cb.cfg.Stats.CellsIn.Load() }
 		before := in()
@@ -360,6 +370,7 @@ func TestPaddingStop(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-accepted
+		b.NoteMultiHop()
 		time.Sleep(time.Minute)
 		if n := a.cfg.Stats.CellsIn.Load(); n != 0 {
 			t.Fatalf("%d padding cells came", n)

@@ -96,6 +96,7 @@ func TestTLSFailsAtOnce(t *testing.T) {
 func TestPaddingTimes(t *testing.T) {
 	const low, high = 1500 * time.Millisecond, 9500 * time.Millisecond
 	p := &padder{ch: &Channel{cfg: &Config{Padding: NewPadding(PaddingConfig{Low: low, High: high, KeepAlive: time.Hour})}, link: &Link{Initiator: true}}}
+	p.used.Store(true)
 	const n = 20000
 	var sum, early float64
 	for range n {

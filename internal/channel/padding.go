@@ -13,8 +13,9 @@ import (
 // PaddingConfig says how an idle channel hides that it is idle (padding-spec,
 // "connection-level padding") and keeps the connection alive.
 type PaddingConfig struct {
-	// Low and High bound the random time after which an idle link with circuits
-	// sends a padding cell; If both are zero, it sends none.
+	// Low and High bound the random time after which an idle link that was used by a
+	// circuit of several hops (Channel.NoteMultiHop) sends a padding cell. If both are zero,
+	// it sends none.
 	Low, High time.Duration
 	// OnlyClients leaves links between relays without padding: the default of a
 	// relay, which the consensus can change.
@@ -111,7 +112,8 @@ func (p *Padding) get() PaddingConfig {
 
 // padder sends padding cells on one idle channel.
 type padder struct {
-	ch *Channel
+	ch   *Channel
+	used atomic.Bool // by a circuit of several hops
 
 	mu      sync.Mutex // guards what follows
 	asked   asked      // by the peer
@@ -138,6 +140,16 @@ func newPadder(ch *Channel, cfg PaddingConfig) *padder {
 	return p
 }
 
+// NoteMultiHop says that a circuit of several hops uses the link. From then on the link is
+// padded, also while it has no circuit: what passes on links that only carry directory
+// requests, over one hop, has nothing to hide (padding-spec, "relay-to-relay and client
+// padding"; C tor's channel usage).
+func (ch *Channel) NoteMultiHop() {
+	if !ch.pad.used.Load() && ch.pad.used.CompareAndSwap(false, true) {
+		ch.pad.arm(ch.pad.pick())
+	}
+}
+
 // config is how this channel pads now.
 func (p *padder) config() PaddingConfig {
 	c := p.ch.cfg.Padding.get()
@@ -145,7 +157,7 @@ func (p *padder) config() PaddingConfig {
 	a := p.asked
 	p.mu.Unlock()
 	client := !p.ch.link.Initiator && !p.ch.link.PeerAuthenticated
-	if a.none || c.OnlyClients && !client {
+	if a.none || c.OnlyClients && !client || !p.used.Load() {
 		c.Low, c.High = 0, 0
 	}
 	if c.High > 0 {
@@ -195,10 +207,7 @@ func (p *padder) fire(d time.Duration) {
 		p.armAfter(d-idle, d)
 		return
 	}
-	circuits, _ := p.ch.Circuits()
-	padded := cfg.High > 0 && circuits > 0
-	keep := cfg.KeepAlive > 0 && out >= cfg.KeepAlive
-	if padded || keep {
+	if cfg.High > 0 || cfg.KeepAlive > 0 && out >= cfg.KeepAlive {
 		var b [cell.Len]byte
 		cell.PutHeader(b[:], 0, cell.CmdPadding)
 		p.ch.sendUrgent(b[:])

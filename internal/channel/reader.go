@@ -78,6 +78,12 @@ func (ch *Channel) read() error {
 func (ch *Channel) readBusy() error {
 	pooled := readBuffers.Get().(*[readBuffer]byte)
 	defer readBuffers.Put(pooled)
+	counted := false // on the link's account: a peer that stops within a cell makes us keep the buffer
+	defer func() {
+		if counted {
+			ch.account.Release(readBuffer)
+		}
+	}()
 	buf := pooled[:]
 	n := copy(buf, ch.link.Leftover)
 	ch.link.Leftover = nil
@@ -103,6 +109,10 @@ func (ch *Channel) readBusy() error {
 			ch.ack()
 		} else {
 			ch.wire.parts = n == 0
+		}
+		if n > 0 && !counted {
+			counted = true
+			ch.account.Reserve(readBuffer)
 		}
 		k, err := ch.conn.Read(buf[n:])
 		if k == 0 && err != nil {
@@ -380,6 +390,9 @@ func (ch *Channel) accept(id uint32, cmd cell.Command, body []byte) {
 		cell.Payload(b[:])[0] = byte(reason)
 		ch.sendUrgent(b[:])
 		return
+	}
+	if ch.link.PeerAuthenticated { // a relay extends somebody's circuit
+		ch.NoteMultiHop()
 	}
 	ch.asked++
 	ch.busy = c

@@ -29,6 +29,7 @@ type wire struct {
 	poller  *poller     // nil if the reader never polls
 	wait    bool        // tryRead may wait
 	parts   bool        // Read returns errQuiet instead of waiting
+	most    int         // the most space that TLS has offered for its input, which it keeps
 	in      *wireBuffer // bytes that TLS has not asked for yet; nil if there are none
 	inR     int         // in.b[inR:inW] is unread
 	inW     int
@@ -44,7 +45,7 @@ type wire struct {
 	stuck  bool        // the kernel's buffer is full
 	out    *wireBuffer // holds rest; nil when there is none
 	rest   []byte      // bytes that the kernel did not take or was not offered yet
-	// account counts the memory of out.
+	// account counts the memory of out, and what TLS keeps for its input.
 	account *account.Account
 	answers int // writes of TLS itself
 }
@@ -120,6 +121,10 @@ func (quiet) Temporary() bool { return true }
 func (w *wire) Read(p []byte) (int, error) {
 	if w.drained == nil || len(p) == 0 {
 		return w.meter.readMetered(w.Conn, p)
+	}
+	if len(p) > w.most { // for a long record, whole or begun
+		w.account.Reserve(len(p) - w.most)
+		w.most = len(p)
 	}
 	if w.in == nil {
 		err := w.fill(false)

@@ -51,8 +51,8 @@ func (ch *Channel) loopLocked() {
 // handOver gives the caller's turn to the writer's goroutine.
 func (ch *Channel) handOver() {
 	ch.mu.Lock()
+	defer ch.mu.Unlock()
 	ch.loopLocked()
-	ch.mu.Unlock()
 }
 
 // Flush writes queued cells for the caller that got the turn from Enqueue. It does

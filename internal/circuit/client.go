@@ -89,6 +89,7 @@ func (c *Circuit) extend(ctx context.Context, hs *clientHandshake, meanwhile fun
 	if err != nil {
 		return err
 	}
+	c.Channel().NoteMultiHop()
 	m := cell.Extend2{Specs: linkspec.Append(nil, hs.specs()), Type: hs.kind.Type, Data: hs.onionskin}
 	if err := last.sendMeta(form.Extend, m.Append(nil), true); err != nil {
 		want.Cancel()

@@ -66,6 +66,31 @@ func TestExtendTargets(t *testing.T) {
 	})
 }
 
+// TestPaddedWhenExtended: a relay pads a client's link once a circuit on it goes on to another relay, as C tor does, and
+// not while all of them end here.
+func TestPaddedWhenExtended(t *testing.T) {
+	onRig(t, func(r *rig) {
+		r.padding, r.stats = channel.NewPadding(channel.DefaultPadding(channel.PadRelay)), new(channel.Stats)
+		link, home := r.link(identities()[0], nil, r.accept)
+		c := r.circuitOver(link, congested, nil)
+		before := r.stats.CellsIn.Load()
+		time.Sleep(time.Minute)
+		if n := r.stats.CellsIn.Load() - before; n != 0 {
+			t.Errorf("%d cells of padding beside a circuit of one hop", n)
+		}
+		r.extend(c)
+		before = r.stats.CellsIn.Load()
+		time.Sleep(time.Minute)
+		if n := r.stats.CellsIn.Load() - before; n < 5 {
+			t.Errorf("%d cells of padding beside a circuit of two hops", n)
+		}
+		for _, ch := range []*channel.Channel{link, home} {
+			ch.Close(fault.New(fault.Closed, "the test is over"))
+			<-ch.Done()
+		}
+	})
+}
+
 // TestExtendByDirectory: the directory completes what an EXTEND2 says, and no relay
 // is sent a post-quantum cell that it does not advertise to know.
 func TestExtendByDirectory(t *testing.T) {

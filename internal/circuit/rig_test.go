@@ -67,6 +67,10 @@ type rig struct {
 	mute   bool                          // the relay takes CREATE cells and does not answer
 	say    func(h *Hop, m cell.RelayMsg) // takes a client's messages in the relay's place
 
+	// of links that are made from now on
+	padding *channel.Padding // the accepting end's
+	stats   *channel.Stats   // the other end's
+
 	other, otherAt *Circuit        // one more circuit, at the client and at the relay
 	dials          atomic.Int32    // under way
 	memory         *account.Memory // the relay's
@@ -233,7 +237,8 @@ func (r *rig) link(to, from *channel.RelayKeys, accept func(*channel.Circ, cell.
 	}
 	log := slog.New(slog.DiscardHandler)
 	refuse := func(c *channel.Circ, _ cell.Command, _ []byte) { c.Destroy(cell.DestroyProtocol) }
-	near, there := &channel.Config{Log: log, Now: time.Now, Accept: refuse}, &channel.Config{Log: log, Now: time.Now, Accept: accept}
+	near := &channel.Config{Log: log, Now: time.Now, Accept: refuse, Stats: r.stats}
+	there := &channel.Config{Log: log, Now: time.Now, Accept: accept, Padding: r.padding}
 	if from == nil {
 		near.Memory, there.Memory = r.own, r.memory
 	} else { // what the next relay holds is not counted

@@ -163,6 +163,8 @@ func (x *extension) over(ch *channel.Channel) (reason cell.DestroyReason, err er
 		p.Destroy(cell.DestroyNone)
 		return 0, nil
 	}
+	x.c.Channel().NoteMultiHop()
+	ch.NoteMultiHop()
 	err = sendCell(p, x.form.Create, x.form.AppendCreate(nil, &x.create))
 	return cell.DestroyChannelClosed, err
 }

@@ -157,7 +157,7 @@ func (s *site) guest(ctx context.Context, tor *ctor.Network) ([]ctor.Guest, erro
 
 func (s *site) close() {
 	if s.kid != nil {
-		s.kid.Kill()
+		s.kid.Stop()
 	}
 	if s.tor != nil {
 		s.tor.Close()
