@@ -164,3 +164,36 @@ func TestHalfACellCounts(t *testing.T) {
 	<-b.Done()
 	await("a closed link", func(n int64) bool { return n == 0 })
 }
+
+// TestFrames: whatever pieces the bytes of records come in, each that TLS gets ends where a record ends, or where the piece does.
+func TestFrames(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	var all []byte
+	ends := map[int]bool{}
+	for range 500 {
+		n := []int{0, 1, 17, 514, 16384 + 17, rng.IntN(1 << 14)}[rng.IntN(6)]
+		all = append(all, 23, 3, 3, byte(n>>8), byte(n))
+		all = append(all, make([]byte, n)...)
+		ends[len(all)] = true
+	}
+	var f frames
+	for at := 0; at < len(all); {
+		piece := all[at:min(len(all), at+1+rng.IntN(20000))]
+		for len(piece) > 0 {
+			n := f.next(piece)
+			if n <= 0 || n > len(piece) {
+				t.Fatalf("%d of %d bytes", n, len(piece))
+			}
+			for i := at + 1; i < at+n; i++ {
+				if ends[i] {
+					t.Fatal("bytes of two records")
+				}
+			}
+			at += n
+			if n < len(piece) && !ends[at] {
+				t.Fatal("less than there is of a record")
+			}
+			piece = piece[n:]
+		}
+	}
+}

@@ -30,6 +30,7 @@ type wire struct {
 	wait    bool        // tryRead may wait
 	parts   bool        // Read returns errQuiet instead of waiting
 	most    int         // the most space that TLS has offered for its input, which it keeps
+	frames  frames      // of what TLS was given
 	in      *wireBuffer // bytes that TLS has not asked for yet; nil if there are none
 	inR     int         // in.b[inR:inW] is unread
 	inW     int
@@ -120,7 +121,11 @@ func (quiet) Temporary() bool { return true }
 
 func (w *wire) Read(p []byte) (int, error) {
 	if w.drained == nil || len(p) == 0 {
-		return w.meter.readMetered(w.Conn, p)
+		n, err := w.meter.readMetered(w.Conn, p)
+		for b := p[:n]; len(b) > 0; {
+			b = b[w.frames.next(b):]
+		}
+		return n, err
 	}
 	if len(p) > w.most { // for a long record, whole or begun
 		w.account.Reserve(len(p) - w.most)
@@ -142,11 +147,35 @@ func (w *wire) Read(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	n := copy(p, w.in.b[w.inR:w.inW])
+	n := w.frames.next(w.in.b[w.inR:min(w.inW, w.inR+len(p))])
+	copy(p, w.in.b[w.inR:w.inR+n])
 	if w.inR += n; w.inR == w.inW {
 		w.dropIn()
 	}
 	return n, nil
+}
+
+// frames follows the TLS records in the bytes of a connection (RFC 8446, section 5.1). TLS gets
+// no more than the rest of one record at a time: it keeps space for the most that it ever got,
+// and when it got several records, that was more than twice the space of the longest one.
+type frames struct {
+	head [5]byte // type, version, length
+	got  int     // bytes of head; less than all of it
+	left int     // bytes of the record's body that have not passed yet
+}
+
+// next returns how many of the bytes are of one record, and lets these pass.
+func (f *frames) next(b []byte) (n int) {
+	if f.left == 0 {
+		n = copy(f.head[f.got:], b)
+		if f.got += n; f.got < len(f.head) {
+			return n
+		}
+		f.got, f.left = 0, int(f.head[3])<<8|int(f.head[4])
+	}
+	k := min(f.left, len(b)-n)
+	f.left -= k
+	return n + k
 }
 
 // await waits until there is something to read, for the next Read.

@@ -217,7 +217,9 @@ func (c *Circuit) Close(reason cell.DestroyReason, cause error) {
 	for _, h := range hops {
 		h.long.overdue.end()
 		h.rekey.overdue.end()
-		h.onion.overdue.end()
+		if h.onion != nil {
+			h.onion.overdue.end()
+		}
 		each(func() { h.closeStreams(cause) })
 	}
 	close(c.done)

@@ -87,7 +87,7 @@ func (s *Set) join(l *leg) error {
 	if s.closed {
 		return fault.New(fault.Closed, "conflux: the set is closed")
 	}
-	if len(s.legs) > 0 && s.legs[0].hop.info.Target.RelayID != l.hop.info.Target.RelayID {
+	if len(s.legs) > 0 && s.legs[0].hop.info.relay() != l.hop.info.relay() {
 		return fault.New(fault.Local, "conflux: the legs end at different relays")
 	}
 	s.legs = append(s.legs[:len(s.legs):len(s.legs)], l)

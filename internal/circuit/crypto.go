@@ -8,6 +8,7 @@ import (
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/layer"
+	"github.com/chivenet/chive/internal/linkspec"
 )
 
 // sealer adds relay crypto to cells that go home: layer.ClientForward or
@@ -106,6 +107,12 @@ func (c *Circuit) newHop(t terms, info HopInfo, p *flow.Params, path flow.Path) 
 	k, err := h.makeKeys(t.keys)
 	if err != nil {
 		return nil, err
+	}
+	if info.Onion {
+		h.onion = new(onionKEM)
+	}
+	if info.Client && info.Target == nil {
+		info.Target = new(linkspec.Target)
 	}
 	h.seal, h.open, h.format = k.seal, k.open, k.format
 	info.Handshake, info.Layer, info.KH = t.name, t.crypto.name, k.kh

@@ -197,7 +197,7 @@ func TestSecondExtend(t *testing.T) {
 // not wait for.
 func TestUnaskedLongExtended(t *testing.T) {
 	c := newCircuit(&Env{Now: time.Now}, nil)
-	h := &Hop{c: c, info: HopInfo{Client: true}}
+	h := &Hop{c: c, info: HopInfo{Client: true, Target: new(linkspec.Target)}}
 	c.addHop(h)
 	m := cell.RelayMsg{Cmd: cell.RelayLongExtended2, Data: cut(t, 1000)[0]}
 	if err := fromRelay(h, m, cell.CmdRelay); !fault.Is(err, fault.Protocol) || h.long.fragments.Pending() {

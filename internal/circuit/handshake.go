@@ -159,7 +159,8 @@ func (hs *clientHandshake) finish(c *Circuit, answer []byte) (*Hop, error) {
 			return nil, err
 		}
 	}
-	h, err := c.newHop(t, HopInfo{Target: hs.target, Client: true, HalfClose: hs.target.Proto.Has(protover.ChiveStream, protover.StreamHalfClose)}, hs.opts.Flow, hs.opts.Path)
+	target := hs.target // without the handshake's secrets
+	h, err := c.newHop(t, HopInfo{Target: &target, Client: true, HalfClose: hs.target.Proto.Has(protover.ChiveStream, protover.StreamHalfClose)}, hs.opts.Flow, hs.opts.Path)
 	if err != nil {
 		return nil, err
 	}

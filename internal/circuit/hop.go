@@ -10,6 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/handshake"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 )
 
@@ -43,7 +44,7 @@ type Hop struct {
 	// awaits is the only message that the hop may send now; zero: there is no such
 	// limit. Owned by home's reader, as is onion.
 	awaits cell.RelayCommand
-	onion  onionKEM
+	onion  *onionKEM // of a virtual hop; else nil
 
 	recv  *flow.Receiver // owned by home's reader
 	long  longMessage    // owned by home's reader
@@ -71,8 +72,8 @@ type Hop struct {
 
 // HopInfo has the negotiated properties of a hop.
 type HopInfo struct {
-	Target    linkspec.Target
-	Handshake string // "create-fast", "ntor", "ntor-v3", "pq768", "hs-ntor", ...
+	Target    *linkspec.Target // the relay that a client's hop is; without one, a zero Target. Nil at a relay
+	Handshake string           // "create-fast", "ntor", "ntor-v3", "pq768", "hs-ntor", ...
 	// PQ is the ML-KEM parameter set that protects the hop, zero for none, and
 	// Carriage says how it was negotiated.
 	PQ         handshake.PQSet
@@ -86,6 +87,14 @@ type HopInfo struct {
 	Flow       *flow.Params // the consensus's parameters at that time
 	MaxData    int          // bytes of data that a cell carries
 	HalfClose  bool         // the far end takes HALF_CLOSE on streams that this client opens
+}
+
+// relay is the identity of the relay that a client's hop is; zero at a relay.
+func (i *HopInfo) relay() ident.RelayID {
+	if i.Target == nil {
+		return ident.RelayID{}
+	}
+	return i.Target.RelayID
 }
 
 // Info returns the negotiated properties; the caller must not change them.

@@ -83,8 +83,8 @@ func (h *Hop) sendCiphertext(hs handshake.KeyStream, kem *handshake.HSKEMClient)
 // reader: the cell after the last one uses the new keys. A circuit can ask for one
 // decapsulation, which costs less than the introduction before it.
 func onionCiphertext(h *Hop, m cell.RelayMsg, _ cell.Command) error {
-	o := &h.onion
-	if o.promise == nil {
+	o := h.onion
+	if o == nil || o.promise == nil {
 		return fault.New(fault.Protocol, "ONION_CIPHERTEXT that was not announced, or a second one")
 	}
 	ct, err := h.reassemble(m.Cmd, m.Data)
@@ -117,8 +117,8 @@ func onionCiphertext(h *Hop, m cell.RelayMsg, _ cell.Command) error {
 // onionConfirm handles the confirmation at a client, on home's reader: the cell after
 // it uses the new keys.
 func onionConfirm(h *Hop, m cell.RelayMsg, _ cell.Command) error {
-	o := &h.onion
-	if o.next == nil {
+	o := h.onion
+	if o == nil || o.next == nil {
 		return fault.New(fault.Protocol, "ONION_CONFIRM that nobody asked for, or a second one")
 	}
 	confirm, err := h.reassemble(m.Cmd, m.Data)

@@ -70,7 +70,7 @@ func (r *rig) padded(proto string) *padded {
 	target.Proto = set
 	first := hop(p.client, HopInfo{Client: true})
 	first.seal, first.open = clear{}, clear{}
-	hop(p.client, HopInfo{Client: true, Target: target})
+	hop(p.client, HopInfo{Client: true, Target: &target})
 	hop(p.relay, HopInfo{})
 	return p
 }

@@ -453,7 +453,7 @@ type leaveCircuit struct{ *circuit.Circuit }
 
 func (c leaveCircuit) Engine() *circuit.Circuit { return c.Circuit }
 func (c leaveCircuit) ID() uint64               { return 1 }
-func (c leaveCircuit) Last() linkspec.Target    { return c.Circuit.Last().Info().Target }
+func (c leaveCircuit) Last() linkspec.Target    { return *c.Circuit.Last().Info().Target }
 func (c leaveCircuit) Close()                   { c.Circuit.Close(cell.DestroyNone, errLeaves) }
 
 func (n leaveClient) Directory(context.Context) (*netdir.Directory, error) { return n.w.onions, nil }

@@ -20,7 +20,7 @@ type realCircuit struct{ c *circuit.Circuit }
 
 func (r realCircuit) Engine() *circuit.Circuit { return r.c }
 func (r realCircuit) ID() uint64               { return 1 }
-func (r realCircuit) Last() linkspec.Target    { return r.c.Last().Info().Target }
+func (r realCircuit) Last() linkspec.Target    { return *r.c.Last().Info().Target }
 func (r realCircuit) Close() {
 	r.c.Close(cell.DestroyNone, fault.New(fault.Closed, "closed"))
 }

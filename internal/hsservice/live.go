@@ -153,7 +153,7 @@ func (s *Service) introExts(t *linkspec.Target) []cell.Ext {
 }
 
 // lastTarget returns the relay at the end of a circuit.
-func lastTarget(c *circuit.Circuit) *linkspec.Target { return &c.Last().Info().Target }
+func lastTarget(c *circuit.Circuit) *linkspec.Target { return c.Last().Info().Target }
 
 // sortedClients returns the keys in an order that does not depend on the files' names.
 func sortedClients(keys []ident.X25519Key) []ident.X25519Key {

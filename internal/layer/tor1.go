@@ -56,7 +56,7 @@ type tor1 struct {
 	digest hash.Hash
 	saver  encoding.BinaryAppender
 	loader encoding.BinaryUnmarshaler
-	saved  []byte
+	saved  []byte // made by the first message that may be for this end
 	sum    [32]byte
 }
 
@@ -74,9 +74,6 @@ func newTor1(newHash func() hash.Hash, seed, key []byte) (*tor1, error) {
 		return nil, fault.New(fault.Local, "tor1: the hash cannot save its state")
 	}
 	h.Write(seed)
-	if t.saved, err = t.saver.AppendBinary(nil); err != nil { // also sizes the buffer
-		return nil, fault.Wrap(fault.Local, err)
-	}
 	return t, nil
 }
 
