@@ -30,6 +30,9 @@ type Config struct {
 	// cache. New creates it with mode 0700, and one relay at a time uses it. Key
 	// files have C tor's formats.
 	DataDir string
+	// KeyDir keeps the keys elsewhere, as C tor's KeyDirectory does. New creates it with
+	// mode 0700, and one relay at a time uses it. Empty: "keys" in DataDir.
+	KeyDir string
 	// Logger receives the relay's log; nil: no log.
 	Logger *slog.Logger
 
@@ -38,8 +41,8 @@ type Config struct {
 
 	// Family lists the fingerprints of your other relays. The file FamilyFile
 	// lists more of them, separated by white space or commas. FamilyIDs are the
-	// identities of your families (MakeFamilyKey), whose keys are below "keys" in
-	// DataDir; "*" means every key there.
+	// identities of your families (MakeFamilyKey), whose keys are with the relay's; "*"
+	// means every key there.
 	Family     []string `reload:"live"`
 	FamilyFile string   `reload:"live"`
 	FamilyIDs  []string `reload:"live"`
@@ -68,6 +71,10 @@ type Config struct {
 	// before any line applies, unless ExitPrivate is set.
 	ExitPolicy  []string `reload:"live"`
 	ExitPrivate bool     `reload:"live"`
+	// ReducedExitPolicy puts C tor's reduced policy in the place of the default one: it
+	// accepts the ports of some 90 well-known services, and no others. A relay with it
+	// is an exit without lines too.
+	ReducedExitPolicy bool `reload:"live"`
 	// IPv6Exit lets streams out to IPv6 addresses too.
 	IPv6Exit bool `reload:"live"`
 	// Nameservers are the name servers, "IP:PORT", that an exit asks; none: those
@@ -119,7 +126,7 @@ func (cfg *Config) Check() error {
 
 func (cfg *Config) inner() (relay.Config, error) {
 	out := relay.Config{
-		DataDir: cfg.DataDir, Log: cfg.Logger, Nickname: cfg.Nickname, Contact: cfg.Contact, Family: cfg.Family, FamilyIDs: cfg.FamilyIDs,
+		DataDir: cfg.DataDir, KeyDir: cfg.KeyDir, Log: cfg.Logger, Nickname: cfg.Nickname, Contact: cfg.Contact, Family: cfg.Family, FamilyIDs: cfg.FamilyIDs,
 		Rate: cfg.BandwidthRate, Burst: cfg.BandwidthBurst, MaxAdvertised: cfg.MaxAdvertised, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: version.String(), OfflineMaster: cfg.OfflineMasterKey,
 	}
 	var err error
@@ -168,11 +175,11 @@ func (cfg *Config) inner() (relay.Config, error) {
 		return out, err
 	}
 	nameservers, err := addrPorts("Nameservers", cfg.Nameservers)
-	if err != nil || len(cfg.ExitPolicy) == 0 {
+	if err != nil || len(cfg.ExitPolicy) == 0 && !cfg.ReducedExitPolicy {
 		return out, err
 	}
 	ec := &exit.Config{IPv6: cfg.IPv6Exit, Private: cfg.ExitPrivate}
-	ec.Policy, err = exit.WholePolicy(cfg.ExitPolicy, exit.PolicyOptions{Private: cfg.ExitPrivate, IPv6: cfg.IPv6Exit, Own: out.Addresses()})
+	ec.Policy, err = exit.WholePolicy(cfg.ExitPolicy, exit.PolicyOptions{Private: cfg.ExitPrivate, IPv6: cfg.IPv6Exit, Reduced: cfg.ReducedExitPolicy, Own: out.Addresses()})
 	if err != nil || !ec.Policy.Accepts() { // "reject *:*" makes no exit
 		return out, err
 	}

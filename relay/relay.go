@@ -6,8 +6,10 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/relay"
 	"github.com/chivenet/chive/internal/role"
@@ -38,13 +40,41 @@ func New(cfg Config) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{cfg: cfg}
-	if r.inner, err = relay.New(in); err != nil {
+	keys, err := openKeys(&cfg)
+	if err != nil {
 		return nil, errors.Join(err, dir.Close())
 	}
+	release := func() error { return errors.Join(keys.Close(), dir.Close()) }
+	r := &Relay{cfg: cfg}
+	if r.inner, err = relay.New(in); err != nil {
+		return nil, errors.Join(err, release())
+	}
 	r.inner.Register(&r.metrics)
-	r.life = role.Start(in.Log, r.inner.Run, dir.Close)
+	r.life = role.Start(in.Log, r.inner.Run, release)
 	return r, nil
+}
+
+// openKeys locks the directory of the keys, unless it is in the data directory, whose lock
+// holds for both. A nil Dir is none.
+func openKeys(cfg *Config) (*role.Dir, error) {
+	if cfg.KeyDir == "" {
+		return nil, nil
+	}
+	if err := os.MkdirAll(cfg.KeyDir, 0o700); err != nil {
+		return nil, fault.New(fault.Local, "key directory: %w", err)
+	}
+	data, err := os.Stat(cfg.DataDir)
+	if err != nil {
+		return nil, fault.New(fault.Local, "data directory: %w", err)
+	}
+	keys, err := os.Stat(cfg.KeyDir)
+	if err != nil {
+		return nil, fault.New(fault.Local, "key directory: %w", err)
+	}
+	if os.SameFile(data, keys) {
+		return nil, nil
+	}
+	return role.OpenKeyDir(cfg.KeyDir)
 }
 
 // BridgeLines waits until a bridge's transports listen, and returns the lines

@@ -130,7 +130,7 @@ func readTorrc(path string) ([]torrc.Line, error) {
 func atHome(doc *torrc.Document) error {
 	for _, s := range doc.Settings {
 		rest, ok := strings.CutPrefix(s.Values[0], "~")
-		if !ok || s.Key != "data-dir" && s.Key != "log-file" {
+		if !ok || !slices.Contains([]string{"data-dir", "key-dir", "log-file"}, s.Key) {
 			continue
 		}
 		home, err := os.UserHomeDir()

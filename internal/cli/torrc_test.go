@@ -44,7 +44,7 @@ func TestHome(t *testing.T) {
 		t.Setenv("HOME", home)
 	}
 	for _, c := range []struct{ key, value, want string }{
-		{"data-dir", "~/.tor", home + "/.tor"}, {"log-file", "~/log", home + "/log"}, {"data-dir", "/var/~tor", "/var/~tor"},
+		{"data-dir", "~/.tor", home + "/.tor"}, {"log-file", "~/log", home + "/log"}, {"key-dir", "~/keys", home + "/keys"}, {"data-dir", "/var/~tor", "/var/~tor"},
 		{"nickname", "~/x", "~/x"}, {"data-dir", "~other/x", ""},
 	} {
 		s := &torrc.Setting{Key: c.key, Values: []string{c.value}, From: []torrc.Line{{File: "torrc", Number: 1}}}

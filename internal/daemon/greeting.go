@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/chivenet/chive/internal/exit"
@@ -15,8 +16,11 @@ import (
 // greet explains, at a relay's first start, what the relay will do and what it
 // needs. At later starts, it logs warnings about settings that may be mistakes.
 func greet(w io.Writer, networkFile string, cfg *relay.Config, log *slog.Logger) {
-	keys := filepath.Join(cfg.DataDir, "keys")
-	if _, err := os.Stat(keys); err == nil {
+	keys := cfg.KeyDir
+	if keys == "" {
+		keys = filepath.Join(cfg.DataDir, "keys")
+	}
+	if _, err := os.Stat(filepath.Join(keys, "secret_id_key")); err == nil {
 		if letsOut(cfg) {
 			log.Warn("this relay is an exit: others will see this machine as the source of their traffic")
 		}
@@ -42,7 +46,11 @@ func greet(w io.Writer, networkFile string, cfg *relay.Config, log *slog.Logger)
 	case !letsOut(cfg):
 		line("policy", "no --exit-policy that accepts anything: it lets no traffic out, and serves as guard and middle.")
 	default:
-		line("policy", "an exit, by %q: others will see this machine as the source of their traffic.", strings.Join(cfg.ExitPolicy, ","))
+		lines := cfg.ExitPolicy
+		if cfg.ReducedExitPolicy {
+			lines = append(slices.Clip(lines), "the reduced policy")
+		}
+		line("policy", "an exit, by %q: others will see this machine as the source of their traffic.", strings.Join(lines, ","))
 	}
 	if cfg.Contact == "" {
 		line("contact", "none (--contact): nobody can tell you when something is wrong with this relay.")
@@ -71,6 +79,6 @@ func reachedAt(cfg *relay.Config) []string {
 // letsOut reports whether a relay is an exit. Many a torrc of a middle relay has a policy
 // that refuses everything.
 func letsOut(cfg *relay.Config) bool {
-	p, err := exit.WholePolicy(cfg.ExitPolicy, exit.PolicyOptions{Private: cfg.ExitPrivate, IPv6: cfg.IPv6Exit})
-	return len(cfg.ExitPolicy) > 0 && err == nil && p.Accepts()
+	p, err := exit.WholePolicy(cfg.ExitPolicy, exit.PolicyOptions{Private: cfg.ExitPrivate, IPv6: cfg.IPv6Exit, Reduced: cfg.ReducedExitPolicy})
+	return (len(cfg.ExitPolicy) > 0 || cfg.ReducedExitPolicy) && err == nil && p.Accepts()
 }

@@ -36,6 +36,11 @@ func (r *relayRole) check() error {
 	if err := cfg.Check(); err != nil {
 		return err
 	}
+	if cfg.KeyDir != "" {
+		if err := life.CheckDir(cfg.KeyDir, "key directory"); err != nil {
+			return options.Wrong("KeyDir", "%w", err)
+		}
+	}
 	return canStart(cfg.DataDir, "ServerTransportPlugins", cfg.ServerTransportPlugins)
 }
 
@@ -72,7 +77,11 @@ func (r *relayRole) open(w io.Writer, log *slog.Logger) (node, error) {
 }
 
 func (r *relayRole) confinement(dataDir string) confinement {
-	return confinementOf(dataDir, r.Config.ServerTransportPlugins).reading(r.Config.FamilyFile)
+	c := confinementOf(dataDir, r.Config.ServerTransportPlugins).reading(r.Config.FamilyFile)
+	if r.Config.KeyDir != "" {
+		c.write = append(c.write, r.Config.KeyDir)
+	}
+	return c
 }
 
 // relayNode is a running relay.

@@ -90,3 +90,12 @@ func TestConfinementOfLog(t *testing.T) {
 		t.Errorf("without a file: %q", got)
 	}
 }
+
+// TestConfinedKeys: a confined relay may write its keys where they are.
+func TestConfinedKeys(t *testing.T) {
+	r := relayRole{}
+	r.Config.KeyDir = "/vault"
+	if c := r.confinement("/data"); !slices.Equal(c.write, []string{"/data", "/vault"}) {
+		t.Errorf("%q", c.write)
+	}
+}

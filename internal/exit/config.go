@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -126,6 +127,26 @@ func DefaultPolicy() netdoc.ExitPolicy {
 		p = append(p, netdoc.PolicyRule{Ports: r}, netdoc.PolicyRule{Six: true, Ports: r})
 	}
 	return append(p, AcceptAll()...)
+}
+
+// reducedPorts are what C tor's ReducedExitPolicy accepts.
+const reducedPorts = "20-23 43 53 79-81 88 110 143 194 220 389 443 464 465 531 543-544 554 563 587 636 706 749 873 902-904 981 989-995 " +
+	"1194 1220 1293 1500 1533 1677 1723 1755 1863 2082-2083 2086-2087 2095-2096 2102-2104 3128 3389 3690 4321 4643 5050 5190 5222-5223 5228 " +
+	"5900 6660-6669 6679 6697 8000 8008 8074 8080 8082 8087-8088 8232-8233 8332-8333 8443 8888 9418 9999 10000 11371 18080-18081 18089 " +
+	"19294 19638 50002 64738"
+
+// ReducedPolicy returns C tor's reduced policy: it accepts some 90 ports of well-known
+// services, and refuses all others.
+func ReducedPolicy() netdoc.ExitPolicy {
+	var p netdoc.ExitPolicy
+	for ports := range strings.FieldsSeq(reducedPorts) {
+		rules, err := netdoc.ParsePolicyLine("accept *:" + ports)
+		if err != nil {
+			panic("exit: " + err.Error()) // the ports are constants, which a test reads
+		}
+		p = append(p, rules...)
+	}
+	return append(p, netdoc.PolicyRule{Ports: netdoc.AllPorts}, netdoc.PolicyRule{Six: true, Ports: netdoc.AllPorts})
 }
 
 // RejectPrivate returns the rules that refuse "private". Every policy begins with

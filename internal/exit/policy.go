@@ -36,12 +36,13 @@ type PolicyOptions struct {
 	Private bool
 	IPv6    bool         // streams may go to IPv6 addresses, if the lines accept them
 	Own     []netip.Addr // the relay's addresses as others know them
+	Reduced bool         // ReducedPolicy follows the lines, not DefaultPolicy
 }
 
 // WholePolicy returns the complete policy for an operator's lines, as C tor makes
-// it: first the refusals of the options, then the lines, then the default policy.
-// So it decides about every address, and the default applies only if the lines do
-// not end with a rule about all addresses.
+// it: first the refusals of the options, then the lines, then the default policy, or
+// the reduced one. So it decides about every address, and what follows the lines applies
+// only if they do not end with a rule about all addresses.
 func WholePolicy(lines []string, o PolicyOptions) (netdoc.ExitPolicy, error) {
 	var p netdoc.ExitPolicy
 	if !o.IPv6 {
@@ -59,7 +60,11 @@ func WholePolicy(lines []string, o PolicyOptions) (netdoc.ExitPolicy, error) {
 	if err != nil {
 		return nil, err
 	}
-	return append(append(p, own...), DefaultPolicy()...).Compact(), nil
+	last := DefaultPolicy()
+	if o.Reduced {
+		last = ReducedPolicy()
+	}
+	return append(append(p, own...), last...).Compact(), nil
 }
 
 func parseLine(line string) (netdoc.ExitPolicy, error) {

@@ -4,6 +4,7 @@ package options
 var Relay = Table{
 	{"Files", []Option{
 		{Key: "data-dir", Field: "DataDir", Zero: "$XDG_STATE_HOME/chive/relay", Help: "`DIR` for the keys and the directory cache; keep a copy of its keys"},
+		{Key: "key-dir", Field: "KeyDir", Zero: "keys in the data directory", Help: "`DIR` for the keys alone, which no other relay may use"},
 		{Key: "offline-master-key", Field: "OfflineMasterKey", Help: "the master key is kept elsewhere ('chive keys relay'): neither make nor read it"},
 	}},
 	{"Identity of the relay", []Option{
@@ -11,7 +12,7 @@ var Relay = Table{
 		{Key: "contact", Field: "Contact", Help: "`TEXT` by which others reach you, such as an address of mail; everybody can read it"},
 		{Key: "family", Field: "Family", Help: "`FINGERPRINTS` of your other relays: no circuit then uses two of them"},
 		{Key: "family-file", Field: "FamilyFile", Help: "`FILE` with more of them, between white space and commas"},
-		{Key: "family-id", Field: "FamilyIDs", Help: "`IDENTITIES` of your families, whose keys ('chive keys family') are in DIR/keys; * for every key there"},
+		{Key: "family-id", Field: "FamilyIDs", Help: "`IDENTITIES` of your families, whose keys ('chive keys family') are with the relay's; * for every key there"},
 	}},
 	{"Ports and addresses", []Option{
 		{Key: "orport", Field: "ORPort", Help: "`ADDR` to listen at, PORT or IP:PORT, which clients and relays must reach"},
@@ -23,6 +24,7 @@ var Relay = Table{
 	}},
 	{"Exit", []Option{
 		{Key: "exit-policy", Field: "ExitPolicy", Zero: "the relay is no exit", Help: "`LINES` of what may leave here, such as 'accept *:443,reject *:*', or 'default'"},
+		{Key: "reduced-exit-policy", Field: "ReducedExitPolicy", Help: "accept the ports of some 90 well-known services, and no others, where the lines of the exit policy do not decide; it makes an exit without lines too"},
 		{Key: "exit-private", Field: "ExitPrivate", Help: "let streams out to private networks, as far as the exit policy does"},
 		{Key: "ipv6-exit", Field: "IPv6Exit", Help: "let streams out to IPv6 addresses too"},
 		{Key: "nameserver", Field: "Nameservers", Zero: "those of the system", Help: "`ADDR` of a name server, IP:PORT"},

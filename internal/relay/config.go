@@ -25,6 +25,7 @@ import (
 type Config struct {
 	Network *netdir.Network
 	DataDir string // keys and directory cache; made with mode 0700
+	KeyDir  string // of the keys, also made with mode 0700; empty: "keys" in DataDir
 	Log     *slog.Logger
 
 	Nickname string // 1 to 19 letters and digits
@@ -133,7 +134,7 @@ func (c *Config) Check() error {
 			return options.Wrong("FamilyIDs", "%w", err)
 		}
 	}
-	if _, err := loadFamily(keyDirOf(c.DataDir), ident.RSAID{}, nil, c.FamilyIDs); err != nil {
+	if _, err := loadFamily(c.keyDir(), ident.RSAID{}, nil, c.FamilyIDs); err != nil {
 		return err
 	}
 	main, ok := first4(c.advertised())

@@ -60,11 +60,11 @@ const whatToDo = "where it is, run \"chive keys relay\", copy " + fileSigning + 
 // on its last day, every check warns.
 const warnEvery = 24 * time.Hour
 
-// loadKeys reads the keys below dataDir and makes those that are missing. With
+// loadKeys reads the keys in dir and makes those that are missing. With
 // offline, the Ed25519 master key is neither made nor read: it is kept elsewhere.
-func loadKeys(dataDir string, now time.Time, offline bool, log *slog.Logger) (*Keys, error) {
+func loadKeys(dir keyDir, now time.Time, offline bool, log *slog.Logger) (*Keys, error) {
 	now = now.Round(0) // see Renew
-	dir, err := openKeyDir(dataDir)
+	err := dir.make()
 	if err != nil {
 		return nil, err
 	}
@@ -283,7 +283,7 @@ func (k *Keys) Desc() *netdoc.DescKeys {
 	return &netdoc.DescKeys{Identity: k.rsa, Ed: k.ID.Ed, Signing: k.signing, SigningCert: k.signingCert, NtorSecret: k.onion.Secret(), Onion: k.tap}
 }
 
-// ages reports whether the master key is in the data directory, when the signing
+// ages reports whether the master key is among the relay's keys, when the signing
 // key's certificate expires, and since when the onion key is in use.
 func (k *Keys) ages() (master bool, signingEnds, onionSince time.Time) {
 	k.mu.Lock()

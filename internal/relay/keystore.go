@@ -19,7 +19,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 )
 
-// The files of a relay's keys, below "keys" in its data directory: names and
+// The files of a relay's keys, in the directory of Config.keyDir: names and
 // formats are C tor's, so that an operator can move between the two.
 const (
 	fileRSA          = "secret_id_key"
@@ -46,15 +46,23 @@ type keyDir string
 
 func keyDirOf(dataDir string) keyDir { return keyDir(filepath.Join(dataDir, "keys")) }
 
-func openKeyDir(dataDir string) (keyDir, error) {
-	dir := keyDirOf(dataDir)
-	if err := os.MkdirAll(string(dir), 0o700); err != nil {
-		return "", fault.New(fault.Local, "keys: %w", err)
+// keyDir returns where the relay's keys are.
+func (c *Config) keyDir() keyDir {
+	if c.KeyDir != "" {
+		return keyDir(c.KeyDir)
 	}
-	if err := atomicfile.Sweep(string(dir)); err != nil {
-		return "", fault.New(fault.Local, "keys: %w", err)
+	return keyDirOf(c.DataDir)
+}
+
+// make makes the directory for its owner only, and removes what a crash left.
+func (d keyDir) make() error {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return fault.New(fault.Local, "keys: %w", err)
 	}
-	return dir, nil
+	if err := atomicfile.Sweep(string(d)); err != nil {
+		return fault.New(fault.Local, "keys: %w", err)
+	}
+	return nil
 }
 
 func (d keyDir) path(name string) string { return filepath.Join(string(d), name) }

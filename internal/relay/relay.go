@@ -75,7 +75,7 @@ func New(cfg Config) (*Relay, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	now := time.Now()
-	keys, err := loadKeys(cfg.DataDir, now, cfg.OfflineMaster, cfg.Log)
+	keys, err := loadKeys(cfg.keyDir(), now, cfg.OfflineMaster, cfg.Log)
 	if err != nil {
 		return nil, err
 	}

@@ -35,6 +35,12 @@ func OpenServiceDir(path string) (*Dir, error) {
 	return d, err
 }
 
+// OpenKeyDir is OpenDir for a directory of a relay's keys that is not in its data directory:
+// two relays with one key would take each other's clients.
+func OpenKeyDir(path string) (*Dir, error) {
+	return open(path, "key directory", "end the relay that uses it, or give this one another directory")
+}
+
 func open(path, what, advice string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fault.New(fault.Local, "%s: %w", what, err)

@@ -70,6 +70,7 @@ func Is(text []byte) bool {
 // translated are the options that Chive has too.
 var translated = []Option{
 	{Name: "DataDirectory", Role: node, Key: "data-dir", Why: "a relay's and an authority's keys in `keys` below it have the same form"},
+	{Name: "KeyDirectory", Role: Relay, Key: "key-dir"},
 	{Name: "Log", Role: node, Key: "log-level", read: logLevel, Why: "`Log notice file FILE` sets `log-file` too; otherwise to standard error, which the system's journal keeps"},
 	{Name: "MetricsPort", Role: node, Key: "metrics", read: metricsPort},
 	{Name: "MaxMemInQueues", Role: node, Key: "max-memory", read: byteCount, Why: "counts all that peers make the node hold"},
@@ -134,6 +135,7 @@ var translated = []Option{
 	{Name: "ServerTransportListenAddr", Role: Relay, Key: "transport-listen"},
 	{Name: "ServerTransportOptions", Role: Relay, Key: "transport-options"},
 	{Name: "ExitPolicy", Role: Relay, Key: "exit-policy", read: policy},
+	{Name: "ReducedExitPolicy", Role: Relay, Key: "reduced-exit-policy", read: yesNo},
 	{Name: "IPv6Exit", Role: Relay, Key: "ipv6-exit", read: yesNo},
 	{Name: "ExitPolicyRejectPrivate", Role: Relay, Key: "exit-private", read: noYes, Why: "the other way round: `exit-private = true` lets streams out to private networks"},
 	{Name: "BandwidthRate", Role: Relay, Key: "bandwidth-rate", read: byteCount, Why: "an exit's connections to its targets do not count"},
@@ -180,7 +182,6 @@ var translated = []Option{
 // fixed are the options whose usual value is what Chive always does.
 var fixed = []Option{
 	{Name: "UseBridges", Same: "1", Why: "bridges are used if there is a `bridge` line"},
-	{Name: "ReducedExitPolicy", Why: "its ports become lines of `exit-policy`"},
 	{Name: "ExitRelay", Same: "1", Why: "a relay is an exit if it has an `exit-policy`"},
 	{Name: "UseEntryGuards", Same: "1", Why: "without guards, some circuit soon begins and ends at an attacker's relays"},
 	{Name: "UseMicrodescriptors", Same: "1", Why: "clients use microdescriptors"},
@@ -256,7 +257,7 @@ var absent = []struct {
 	{"no HAProxy protocol; `proxy` has SOCKS and HTTP CONNECT", []string{"TCPProxy"}},
 	{"directories are asked through the ORPort: `reachable-addresses`", []string{"ReachableDirAddresses"}},
 	{"not yet", []string{"NodeFamily", "SocksPolicy", "MetricsPortPolicy", "LongLivedPorts", "TrackHostExits", "TrackHostExitsExpire",
-		"OutboundBindAddress", "OutboundBindAddressExit", "OutboundBindAddressOR", "OutboundBindAddressPT", "FamilyKeyDirectory", "KeyDirectory", "CacheDirectory",
+		"OutboundBindAddress", "OutboundBindAddressExit", "OutboundBindAddressOR", "OutboundBindAddressPT", "FamilyKeyDirectory", "CacheDirectory",
 		"AccountingMax", "AccountingRule", "AccountingStart", "PerConnBWBurst", "PerConnBWRate", "DirPolicy", "DirPortFrontPage", "ServerDNSResolvConfFile", "ReevaluateExitPolicy",
 		"PathsNeededToBuildCircuits", "SigningKeyLifetime", "ExtORPort", "ExtORPortCookieAuthFile", "ExtORPortCookieAuthFileGroupReadable",
 		"MaxClientCircuitsPending"}},

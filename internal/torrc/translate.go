@@ -85,7 +85,7 @@ type translation struct {
 	doc  *Document
 
 	useBridges, exitRelay *Line    // that say 0
-	exit, reduced         *Line    // ExitRelay and ReducedExitPolicy 1
+	exit, six             *Line    // ExitRelay and IPv6Exit 1
 	single                []Line   // HiddenServiceSingleHopMode and HiddenServiceNonAnonymousMode
 	network               network  // how the client reaches the network
 	orPorts               []string // the first is what others reach, if NoListen does not say otherwise
@@ -132,6 +132,11 @@ func (t *translation) line(l Line) error {
 		t.single = append(t.single, l)
 		_, err := Bool(l.Value)
 		return err
+	}
+	if o.Name == "IPv6Exit" {
+		if t.six = nil; l.Value == "1" {
+			t.six = &l
+		}
 	}
 	values, note := []string{l.Value}, ""
 	if o.read != nil {
@@ -184,12 +189,8 @@ func (t *translation) other(o *Option, l Line) {
 		case "1":
 			t.exit = &l
 		}
-	case "ReducedExitPolicy":
-		if t.reduced = nil; l.Value == "1" {
-			t.reduced = &l
-		}
 	}
-	same := o.Same != "" && l.Value == o.Same || slices.Contains([]string{"UseBridges", "ExitRelay", "ReducedExitPolicy"}, o.Name)
+	same := o.Same != "" && l.Value == o.Same || slices.Contains([]string{"UseBridges", "ExitRelay"}, o.Name)
 	t.note(l, o.Why, same)
 }
 
@@ -238,11 +239,9 @@ func (t *translation) finish() error {
 	}
 	if t.exitRelay != nil {
 		t.drop("exit-policy", "ExitRelay 0: the relay is no exit without a policy")
+		t.drop("reduced-exit-policy", "ExitRelay 0: the relay is no exit without a policy")
 	}
-	t.addReduced()
-	if t.exit != nil && t.role == Relay && !slices.ContainsFunc(d.Settings, func(s *Setting) bool { return s.Key == "exit-policy" }) {
-		d.Settings = append(d.Settings, &Setting{"exit-policy", []string{"default"}, []Line{*t.exit}})
-	}
+	t.addExit()
 	for _, s := range slices.Clone(d.Settings) {
 		switch {
 		case s.Key == "address":
@@ -254,6 +253,21 @@ func (t *translation) finish() error {
 	t.addSingle()
 	t.addStrict()
 	return t.addNetwork()
+}
+
+// addExit gives an exit that names no policy the default one. As in C tor, IPv6Exit 1 makes
+// an exit, too.
+func (t *translation) addExit() {
+	from := t.exit
+	if from == nil && t.exitRelay == nil {
+		from = t.six
+	}
+	if from == nil || t.role != Relay || slices.ContainsFunc(t.doc.Settings, func(s *Setting) bool {
+		return s.Key == "exit-policy" || s.Key == "reduced-exit-policy" && s.Values[0] == "true"
+	}) {
+		return
+	}
+	t.doc.Settings = append(t.doc.Settings, &Setting{"exit-policy", []string{"default"}, []Line{*from}})
 }
 
 // singleOnion is the option of Chive's for two of C tor's, which concern all services.
