@@ -45,6 +45,11 @@ type Config struct {
 	// ExcludeNodes are never used, ExcludeExitNodes never as the last hop.
 	ExcludeNodes     []string `reload:"live"`
 	ExcludeExitNodes []string `reload:"live"`
+	// NodeFamilies are families of relays that do not say so themselves, each a list of
+	// relays, written as in the lists above, with commas between them. No circuit uses two
+	// relays of one, except those for onion services while there are Vanguards: for these,
+	// no family counts (vanguards-spec), and an attacker learns nothing of your choice.
+	NodeFamilies []string `reload:"live"`
 	// StrictNodes makes a connection fail if none of the wanted relays can be
 	// used; without it, the client uses others.
 	StrictNodes bool `reload:"live"`

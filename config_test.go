@@ -21,6 +21,7 @@ func TestConfigCheck(t *testing.T) {
 		{ClientRejectInternalAddresses: chive.SwitchOff, ClientDNSRejectInternalAddresses: chive.SwitchOn},
 		{ClientDNSRejectInternalAddresses: chive.SwitchOff, Network: private},
 		{Proxy: "socks4://192.0.2.1:1080", ReachableAddresses: []string{"*:443"}, MapAddress: []string{"*.a *.b"}},
+		{NodeFamilies: []string{"192.0.2.0/24, moria1", "a"}},
 		{GeoIPFile: "/nonexistent/geoip", GeoIPv6File: "/nonexistent/geoip6"}, // nobody asks for countries
 		{MaxCircuitDirtiness: time.Minute, NumEntryGuards: 2, CGO: chive.SwitchOff, Padding: chive.PaddingReduced},
 	}
@@ -36,11 +37,13 @@ func TestConfigCheck(t *testing.T) {
 	for want, c := range map[string]chive.Config{
 		"ExitNodes: ":                                 {ExitNodes: []string{"{deu}"}},
 		"GeoIPFile: ":                                 {ExcludeNodes: []string{"{de}"}, GeoIPFile: "/nonexistent/geoip"},
+		"GeoIPFile: stat /nonexistent/families":       {NodeFamilies: []string{"a,{de}"}, GeoIPFile: "/nonexistent/families"},
 		"GeoIPFile: stat":                             {GeoIPExcludeUnknown: chive.SwitchOn, GeoIPFile: "/nonexistent/geoip"},
 		"Proxy: it is not a URL":                      {Proxy: "192.0.2.1:1080"},
 		"ReachableAddresses: \"accept x\": ":          {ReachableAddresses: []string{"*:80", "x"}},
 		"MapAddress: entry 2: ":                       {MapAddress: []string{"a b", "c"}},
 		"Bridges: the transport x runs already":       {Proxy: "socks5://192.0.2.1:1080", ClientTransportPlugins: []string{"x socks5 127.0.0.1:1"}},
+		"NodeFamilies: ":                              {NodeFamilies: []string{"a,b", "192.0.2.0/24,two words"}},
 		"ExcludeNodes: ":                              {ExcludeNodes: []string{""}},
 		"MaxCircuitDirtiness: 1s is not from":         {MaxCircuitDirtiness: time.Second},
 		"CircuitBuildTimeout: 1ms is not from":        {CircuitBuildTimeout: time.Millisecond},

@@ -65,14 +65,19 @@ func (c *Config) paths(up *upstream.Proxy) (p path.Config, err error) {
 	if up != nil && up.OnlyIPv4() {
 		p.Reachable = p.Reachable.WithoutIPv6()
 	}
-	sets := []struct {
+	type nodeSet struct {
 		field   string
 		nodes   []string
 		set     *path.Set
 		exclude bool
-	}{
+	}
+	sets := []nodeSet{
 		{"EntryNodes", c.EntryNodes, &p.Entry, false}, {"MiddleNodes", c.MiddleNodes, &p.Middle, false}, {"ExitNodes", c.ExitNodes, &p.Exit, false},
 		{"ExcludeNodes", c.ExcludeNodes, &p.Exclude, true}, {"ExcludeExitNodes", c.ExcludeExitNodes, &p.ExcludeExit, true},
+	}
+	p.Families = make([]path.Set, len(c.NodeFamilies))
+	for i, list := range c.NodeFamilies {
+		sets = append(sets, nodeSet{"NodeFamilies", strings.Split(list, ","), &p.Families[i], false})
 	}
 	why := ""
 	if c.GeoIPExcludeUnknown == SwitchOn {

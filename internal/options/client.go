@@ -28,6 +28,7 @@ var Client = Table{
 		{Key: "exit-nodes", Field: "ExitNodes", Help: "`RELAYS` wanted as exits, the last hop"},
 		{Key: "exclude-nodes", Field: "ExcludeNodes", Help: "`RELAYS` that are never used"},
 		{Key: "exclude-exit-nodes", Field: "ExcludeExitNodes", Help: "`RELAYS` that are never used as exits"},
+		{Key: "node-family", Field: "NodeFamilies", Lines: true, Help: "`RELAYS`, with commas between them, that are one family although they do not say so: no circuit uses two of them, except those for onion services while there are vanguards"},
 		{Key: "strict-nodes", Field: "StrictNodes", Help: "fail when no wanted relay can be used; without it, others are used then"},
 		{Key: "geoip-file", Field: "GeoIPFile", Zero: "/usr/share/tor/geoip", Help: "`FILE` that knows the countries of IPv4 addresses, in C tor's form; it is read if a list of relays names a country"},
 		{Key: "geoip6-file", Field: "GeoIPv6File", Zero: "/usr/share/tor/geoip6, if it is there", Help: "`FILE` that knows the countries of IPv6 addresses"},

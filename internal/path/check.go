@@ -137,6 +137,9 @@ func (c *Config) clash(d *netdir.Directory, r netdir.Relay, hop *Hop) reason {
 	if r.RSA() == hop.Target.RSA {
 		return inPath
 	}
+	if len(c.Families) > 0 && c.kin(&Hop{Relay: r}, hop) {
+		return family
+	}
 	if hop.Relay.IsZero() {
 		if !c.SameSubnet && sameSubnet(r, &hop.Target) {
 			return subnet
@@ -150,6 +153,11 @@ func (c *Config) clash(d *netdir.Directory, r netdir.Relay, hop *Hop) reason {
 		return family
 	}
 	return fits
+}
+
+// kin reports whether two hops are of one of the user's families.
+func (c *Config) kin(a, b *Hop) bool {
+	return slices.ContainsFunc(c.Families, func(s Set) bool { return s.hasHop(a) && s.hasHop(b) })
 }
 
 // sameSubnet is netdir's SameSubnet for a hop that is not in the directory.

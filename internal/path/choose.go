@@ -180,7 +180,7 @@ func (k *check) allowsGuard(g guard.Candidate) bool {
 		bridge := Hop{Target: linkspec.Target{RelayID: g.ID, Addrs: g.Addrs}}
 		for i := range k.path {
 			h := &k.path[i]
-			if h.Target.RSA == g.ID.RSA || !h.Relay.IsZero() && k.c.clash(k.d, h.Relay, &bridge) != fits {
+			if h.Target.RSA == g.ID.RSA || k.c.kin(h, &bridge) || !h.Relay.IsZero() && k.c.clash(k.d, h.Relay, &bridge) != fits {
 				return false
 			}
 		}

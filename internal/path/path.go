@@ -47,6 +47,9 @@ type Config struct {
 	SameSubnet bool
 	// SameFamily allows relays of one family in one path.
 	SameFamily bool
+	// Families are the user's own: no path has two relays of one of them, also where
+	// SameFamily is set. As other families, they do not count in layered paths.
+	Families []Set
 }
 
 // Dest is a destination that the last hop must reach.

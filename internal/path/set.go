@@ -136,6 +136,14 @@ func (s *Set) Has(r netdir.Relay) bool {
 // HasTarget is Has for a relay that others describe, such as an introduction point.
 func (s *Set) HasTarget(t *linkspec.Target) bool { return s.has(t.RSA, "", t.Addrs) }
 
+// hasHop is Has for a hop of a path.
+func (s *Set) hasHop(h *Hop) bool {
+	if h.Relay.IsZero() {
+		return s.HasTarget(&h.Target)
+	}
+	return s.Has(h.Relay)
+}
+
 // has is Has for a relay of which only these arguments are known, such as a
 // bridge.
 func (s *Set) has(id ident.RSAID, nickname string, addrs []netip.AddrPort) bool {

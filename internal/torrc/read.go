@@ -229,6 +229,15 @@ func policy(s string) ([]string, string, error) {
 	return out, "", nil
 }
 
+// oneList is a list of which a line is one entry.
+func oneList(s string) ([]string, string, error) {
+	entries, _, _ := policy(s)
+	if len(entries) == 0 {
+		return nil, "", nil
+	}
+	return []string{strings.Join(entries, ",")}, "", nil
+}
+
 // onionPort reads VIRTPORT [TARGET].
 func onionPort(s string) ([]string, string, error) {
 	virtual, at, _ := strings.Cut(strings.TrimSpace(s), " ")

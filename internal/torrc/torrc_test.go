@@ -84,6 +84,7 @@ func TestTranslate(t *testing.T) {
 		{"ExitNodes {us},$AAAA~x, 192.0.2.0/24", Proxy, map[string][]string{"exit-nodes": {"{us}", "$AAAA~x", "192.0.2.0/24"}, "strict-nodes": {"true"}}},
 		{"EntryNodes a\nStrictNodes 0\nMiddleNodes b", Proxy, map[string][]string{"entry-nodes": {"a"}, "middle-nodes": {"b"}, "strict-nodes": {"true"}}},
 		{"ExcludeNodes a\nExcludeNodes b\nStrictNodes 0", Proxy, map[string][]string{"exclude-nodes": {"a", "b"}, "strict-nodes": {"false"}}},
+		{"NodeFamily $A,B, {us}\nNodeFamily c,d,", Proxy, map[string][]string{"node-family": {"$A,B,{us}", "c,d"}}},
 		{"ORPort 443 NoListen\nORPort 9001 NoAdvertise\nAddress 192.0.2.9", Relay, map[string][]string{"orport": {"9001"}, "address": {"192.0.2.9:443"}}},
 		{"ORPort [2001:db8::1]:9001\nAddress 2001:db8::1", Relay, map[string][]string{"orport": {"[2001:db8::1]:9001"}, "address": {"[2001:db8::1]:9001"}}},
 		{"ORPort 9001\nExitRelay 1", Relay, map[string][]string{"orport": {"9001"}, "exit-policy": {"default"}}},
