@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -134,13 +135,22 @@ func TestOnionReload(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	for want, change := range map[string]func(*OnionConfig){
-		"KeyDir":             func(c *OnionConfig) { c.KeyDir += "2" },
-		"Ports":              func(c *OnionConfig) { c.Ports = nil },
-		"ExportCircuitID":    func(c *OnionConfig) { c.ExportCircuitID = "proxy" },
-		"introduction point": func(c *OnionConfig) { c.IntroductionPoints = 21 },
-		"burst":              func(c *OnionConfig) { c.IntroDoSRate = 1000 },
-		"bursts of 2500":     func(c *OnionConfig) { c.PoWQueueRate = 3000 },
-		"target":             func(c *OnionConfig) { c.Targets = map[int]string{81: "example.com:80"} },
+		"KeyDir":                  func(c *OnionConfig) { c.KeyDir += "2" },
+		"Ports":                   func(c *OnionConfig) { c.Ports = nil },
+		"ExportCircuitID":         func(c *OnionConfig) { c.ExportCircuitID = "proxy" },
+		"introduction point":      func(c *OnionConfig) { c.IntroductionPoints = 21 },
+		"burst":                   func(c *OnionConfig) { c.IntroDoSRate = 1000 },
+		"bursts of 2500":          func(c *OnionConfig) { c.PoWQueueRate = 3000 },
+		"target":                  func(c *OnionConfig) { c.Targets = map[int]string{81: "example.com:80"} },
+		"more targets of port 82": func(c *OnionConfig) { c.MoreTargets = map[int][]string{82: {"127.0.0.1:1"}} },
+		"target \"example.com:81\"": func(c *OnionConfig) {
+			c.Targets = map[int]string{82: "127.0.0.1:1"}
+			c.MoreTargets = map[int][]string{82: {"127.0.0.1:2", "example.com:81"}}
+		},
+		"1001 targets of port 82": func(c *OnionConfig) {
+			c.Targets = map[int]string{82: "127.0.0.1:1"}
+			c.MoreTargets = map[int][]string{82: slices.Repeat([]string{"127.0.0.1:2"}, 1000)}
+		},
 	} {
 		other := cfg
 		change(&other)
@@ -196,5 +206,15 @@ func TestTooManyClients(t *testing.T) {
 func TestCircuitAddr(t *testing.T) {
 	if got := hsservice.CircuitAddr(0x1_0001_029a); got != netip.MustParseAddr("fc00:dead:beef:4dad::1:29a") {
 		t.Error(got)
+	}
+}
+
+// TestMoreTargets: all targets of a port are told to the service.
+func TestMoreTargets(t *testing.T) {
+	cfg := OnionConfig{Targets: map[int]string{80: "127.0.0.1:1", 81: "unix:/x"}, MoreTargets: map[int][]string{80: {"127.0.0.1:2", "unix:/y"}}}
+	live, err := cfg.live()
+	if err != nil || len(live.Targets) != 2 || len(live.Targets[81]) != 1 ||
+		!slices.Equal(live.Targets[80], []hsservice.Target{{Network: "tcp", Address: "127.0.0.1:1"}, {Network: "tcp", Address: "127.0.0.1:2"}, {Network: "unix", Address: "/y"}}) {
+		t.Errorf("%v %v", live.Targets, err)
 	}
 }

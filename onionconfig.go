@@ -34,6 +34,10 @@ type OnionConfig struct {
 	// Targets says where connections to other virtual ports go: an IP address with a
 	// port, such as "127.0.0.1:8080", or "unix:" and the path of a socket.
 	Targets map[int]string `reload:"live"`
+	// MoreTargets are further targets of ports that Targets has. Each connection goes to one
+	// of a port's targets, at random, and nowhere else if that one cannot be connected to. One
+	// that is there twice gets twice as many connections.
+	MoreTargets map[int][]string `reload:"live"`
 	// ExportCircuitID "haproxy" sends to a target, before a client's bytes, a line of
 	// HAProxy's PROXY protocol, version 1, as C tor's HiddenServiceExportCircuitID does:
 	// in place of a client's address it has OnionConn.CircuitAddr. Empty: no such line.
@@ -100,6 +104,9 @@ const (
 	defaultIntroRate  = 25
 	defaultIntroBurst = 200
 )
+
+// maxTargets bounds the targets of one port.
+const maxTargets = 1000
 
 // key returns the service's key.
 func (cfg *OnionConfig) key() (*hsservice.Key, error) {
@@ -173,9 +180,24 @@ func (cfg *OnionConfig) live() (hsservice.Live, error) {
 			return out, fault.New(fault.Config, "onion service: target of port %d: a port is from 1 to 65535, and not in Ports", p)
 		}
 		if out.Targets == nil {
-			out.Targets = map[uint16]hsservice.Target{}
+			out.Targets = map[uint16][]hsservice.Target{}
 		}
-		out.Targets[uint16(p)] = t
+		out.Targets[uint16(p)] = []hsservice.Target{t}
+	}
+	for p, more := range cfg.MoreTargets {
+		if cfg.Targets[p] == "" {
+			return out, fault.New(fault.Config, "onion service: more targets of port %d, which Targets does not have", p)
+		}
+		for _, text := range more {
+			t, err := hsservice.ParseTarget(text)
+			if err != nil {
+				return out, err
+			}
+			out.Targets[uint16(p)] = append(out.Targets[uint16(p)], t)
+		}
+		if n := len(out.Targets[uint16(p)]); n > maxTargets {
+			return out, fault.New(fault.Config, "onion service: %d targets of port %d, more than %d", n, p, maxTargets)
+		}
 	}
 	return out, nil
 }

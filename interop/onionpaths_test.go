@@ -219,7 +219,7 @@ func singleOnionFar(t *testing.T, nw *ctor.Network, web string, proxy netip.Addr
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := c.Listen(hsservice.Config{Key: key, Single: true, Live: hsservice.Live{Targets: map[uint16]hsservice.Target{80: to}}})
+	s, err := c.Listen(hsservice.Config{Key: key, Single: true, Live: hsservice.Live{Targets: map[uint16][]hsservice.Target{80: {to}}}})
 	if err != nil {
 		t.Fatal(err)
 	}

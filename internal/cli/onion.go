@@ -22,7 +22,8 @@ func onionServeCommand() *cobra.Command {
 		Use:   "serve PORT=TARGET...",
 		Short: "Host onion services",
 		Long: `Host an onion service: connections to a virtual port of its address go to a target, which is an IP address with a
-port, or "unix:" and the path of a socket. PORT alone stands for the same port of 127.0.0.1.
+port, or "unix:" and the path of a socket. PORT alone stands for the same port of 127.0.0.1. If a port is given several
+targets, each connection to it goes to one of them, at random.
 
 The key is in --key-dir, in the form of C tor's HiddenServiceDir: a service can move between the two programs, but
 only one of them may host it at a time. Everybody who has the file hs_ed25519_secret_key can be the service. Keep a

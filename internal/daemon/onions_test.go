@@ -172,21 +172,22 @@ func TestOnionTables(t *testing.T) {
 		}
 	}
 	for want, file := range map[string]string{
-		`[[onion]] number 1: unknown key "prot"; did you mean "port"?`: "[[onion]]\nprot = \"80\"\n",
-		"[[onion]] number 2: max-streams: -1 is not from 0 to 65535":   "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\n[[onion]]\nkey-dir=\"b\"\nport=\"80\"\nmax-streams=-1\n",
-		"[[onion]] number 1: key-dir: a directory":                     "[[onion]]\nport=\"80\"\n",
-		"[[onion]] number 1: onion service: no port":                   "[[onion]]\nkey-dir=\"a\"\n",
-		"[[onion]] number 1: port: onion service's target":             "[[onion]]\nkey-dir=\"a\"\nport=\"80=localhost:80\"\n",
-		"[[onion]] number 1: max-streams: 5: string, not integer":      "[[onion]]\nkey-dir=\"a\"\nmax-streams=\"5\"\n",
-		"[[onion]] number 1: intro-dos-burst: 5 is less":               "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nintro-dos-burst=5\n",
-		"[[onion]] number 1: pow-queue-burst: 249 is less":             "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\npow-queue-burst=249\n",
-		"[[onion]] number 1: pow-queue-rate: 0 is not":                 "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\npow-queue-rate=0\n",
-		"[[onion]] number 1: introduction-points: 21":                  "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nintroduction-points=21\n",
-		"[[onion]] number 1: export-circuit-id:":                       "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nexport-circuit-id=\"proxy\"\n",
-		"[[onion]] number 1: name:":                                    "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nname=\"two words\"\n",
-		"two onion services have the key-dir":                          "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\n[[onion]]\nkey-dir=\"./a\"\nport=\"80\"\n",
-		"two onion services have the name x":                           "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nname=\"x\"\n[[onion]]\nkey-dir=\"b\"\nport=\"80\"\nname=\"x\"\n",
-		"onion: table, not tables: each begins with a line [[onion]]":  "[onion]\nkey-dir=\"a\"\n",
+		`chive.toml:2: [[onion]] number 1: unknown key "prot"; did you mean "port"?`: "[[onion]]\nprot = \"80\"\n",
+		"chive.toml:7: [[onion]] number 2: max-streams: -1 is not from":              "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\n[[onion]]\nkey-dir=\"b\"\nport=\"80\"\nmax-streams=-1\n",
+		"[[onion]] number 1: key-dir: a directory":                                   "[[onion]]\nport=\"80\"\n",
+		"chive.toml: [[onion]] number 1: onion service: no port":                     "[[onion]]\nkey-dir=\"a\"\n",
+		"chive.toml:3: [[onion]] number 1: port: onion service's target":             "[[onion]]\nkey-dir=\"a\"\nport=\"80=localhost:80\"\n",
+		"[[onion]] number 1: max-streams: 5: string, not integer":                    "[[onion]]\nkey-dir=\"a\"\nmax-streams=\"5\"\n",
+		"[[onion]] number 1: intro-dos-burst: 5 is less":                             "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nintro-dos-burst=5\n",
+		"[[onion]] number 1: pow-queue-burst: 249 is less":                           "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\npow-queue-burst=249\n",
+		"[[onion]] number 1: pow-queue-rate: 0 is not":                               "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\npow-queue-rate=0\n",
+		"[[onion]] number 1: introduction-points: 21":                                "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nintroduction-points=21\n",
+		"[[onion]] number 1: export-circuit-id:":                                     "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nexport-circuit-id=\"proxy\"\n",
+		"[[onion]] number 1: name:":                                                  "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nname=\"two words\"\n",
+		"chive.toml:4: [[onion]] number 1: port: entry 2: onion service's":           "[[onion]]\nkey-dir=\"a\"\n\nport=[\"80=127.0.0.1:1\",\"80=x:2\"]\n",
+		"two onion services have the key-dir":                                        "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\n[[onion]]\nkey-dir=\"./a\"\nport=\"80\"\n",
+		"two onion services have the name x":                                         "[[onion]]\nkey-dir=\"a\"\nport=\"80\"\nname=\"x\"\n[[onion]]\nkey-dir=\"b\"\nport=\"80\"\nname=\"x\"\n",
+		"onion: table, not tables: each begins with a line [[onion]]":                "[onion]\nkey-dir=\"a\"\n",
 	} {
 		if _, err := told(t, file); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nnot %s", err, want)
@@ -447,5 +448,16 @@ func TestLabels(t *testing.T) {
 	}
 	if a, b := f.all[0].label, f.all[1].label; a == b {
 		t.Errorf("after a reload, both are called %s", a)
+	}
+}
+
+// TestSeveralTargets: of one port's targets, none is lost: neither those of the file nor those
+// of the command line.
+func TestSeveralTargets(t *testing.T) {
+	o := Onion{KeyDir: "a", Ports: []string{"80=127.0.0.1:1", "22", "80=unix:/b"}}
+	c, err := o.config([]string{"80=127.0.0.1:3"})
+	if err != nil || c.Targets[80] != "127.0.0.1:1" || c.Targets[22] != "127.0.0.1:22" || len(c.Targets) != 2 || len(c.MoreTargets) != 1 ||
+		!slices.Equal(c.MoreTargets[80], []string{"unix:/b", "127.0.0.1:3"}) {
+		t.Errorf("%v %v %v", c.Targets, c.MoreTargets, err)
 	}
 }

@@ -38,7 +38,7 @@ const onionSection = "onion"
 // onionTable is the options of an onion service.
 var onionTable = options.Table{{Title: "Onion service", Options: []options.Option{
 	{Key: "key-dir", Field: "KeyDir", Zero: "", Help: "`DIR` of the service's key, as C tor's HiddenServiceDir; it is made, with a new key, if it is missing"},
-	{Key: "port", Field: "Ports", Each: onionPort, Help: "`PORT=TARGET`: where connections to a virtual port go: IP:PORT or unix:PATH; arguments of the command are more of them"},
+	{Key: "port", Field: "Ports", Each: onionPort, Help: "`PORT=TARGET`: where connections to a virtual port go: IP:PORT or unix:PATH; arguments of the command are more of them; of several targets of one port, each connection goes to one, at random"},
 	{Key: "name", Field: "Name", Each: onionName, Zero: "its number", Help: "`NAME` of the service in lines, logs and metrics, which never have its address"},
 	{Key: "hide-address", Field: "HideAddress", Help: "do not print the onion address: it is in the file hostname of the key's directory"},
 	{Key: "introduction-points", Field: "IntroductionPoints", Default: "3", Bounds: options.Bounds{Lo: 1, Hi: hsservice.MaxPoints}, Help: "`NUMBER` of relays at which clients ask for the service"},
@@ -116,10 +116,14 @@ func (o *Onion) config(more []string) (chive.OnionConfig, error) {
 		if err != nil {
 			return c, err
 		}
-		if c.Targets[int(port)] != "" {
-			return c, fault.New(fault.Config, "onion service: port %d is given twice", port)
+		if c.Targets[int(port)] == "" {
+			c.Targets[int(port)] = t.String()
+			continue
 		}
-		c.Targets[int(port)] = t.String()
+		if c.MoreTargets == nil {
+			c.MoreTargets = map[int][]string{}
+		}
+		c.MoreTargets[int(port)] = append(c.MoreTargets[int(port)], t.String())
 	}
 	if len(c.Targets) == 0 {
 		return c, fault.New(fault.Config, "onion service: no port is given: say where connections go, such as 80=127.0.0.1:8080")

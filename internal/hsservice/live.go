@@ -19,9 +19,9 @@ import (
 type Live struct {
 	Clients []ident.X25519Key // the clients that may read the descriptor; none: all
 	// Ports are the virtual ports whose streams Accept returns; nil: all. Targets are
-	// where the streams to other ports go.
+	// where the streams to other ports go: each to one of the port's, at random.
 	Ports   map[uint16]bool
-	Targets map[uint16]Target
+	Targets map[uint16][]Target
 	Points  int // introduction points; zero: DefaultPoints
 	// MaxStreams bounds the open streams of one circuit; zero: no bound but the memory's.
 	// A stream over the bound is refused, or, with CloseCircuit, ends its circuit.

@@ -1,6 +1,7 @@
 package hsservice
 
 import (
+	"math/rand/v2"
 	"net/netip"
 	"sync/atomic"
 
@@ -68,11 +69,12 @@ func (c *Conn) Port() uint16 { return c.port }
 // CloseCircuit ends the circuit, with all streams of the same client.
 func (c *Conn) CloseCircuit() { closeCircuit(c.Hop().Circuit()) }
 
-// serves reports whether there is anything at a virtual port.
+// serves reports whether there is anything at a virtual port. Each stream goes to one of the
+// port's targets, whichever those of the same client went to, as in C tor.
 func (s *Service) serves(port uint16) (target Target, listened, ok bool) {
 	live := s.live.Load()
-	if target, ok = live.Targets[port]; ok {
-		return target, false, true
+	if all := live.Targets[port]; len(all) > 0 {
+		return all[rand.IntN(len(all))], false, true
 	}
 	listened = live.Ports == nil || live.Ports[port]
 	return Target{}, listened, listened

@@ -10,6 +10,28 @@ import (
 	"github.com/chivenet/chive/internal/tomlfile"
 )
 
+// sectionError is a mistake in one table of a section.
+type sectionError struct {
+	section string
+	i       int    // of the table, from 0
+	key     string // whose line has the mistake; empty: it is about no option alone
+	err     error
+}
+
+func (e *sectionError) Error() string { return Nth(e.section, e.i) + ": " + e.err.Error() }
+
+func (e *sectionError) Unwrap() error { return e.err }
+
+// placeOf returns where in the file a section's mistake is.
+func (s *Set) placeOf(err error) string {
+	if e, ok := errors.AsType[*sectionError](err); ok && s.lineIn[e.section] != nil {
+		if n := s.lineIn[e.section](e.i, e.key); n > 0 {
+			return fmt.Sprintf("%s:%d", s.file, n)
+		}
+	}
+	return s.file
+}
+
 // readSection reads the tables of a section.
 func (s *Set) readSection(p Part, value any) error {
 	tables, ok := value.([]map[string]any)
@@ -25,10 +47,10 @@ func (s *Set) readSection(p Part, value any) error {
 		for _, key := range slices.Sorted(maps.Keys(table)) {
 			v := one.byKey[key]
 			if v == nil {
-				return fmt.Errorf("%s: %w", Nth(p.Section, i), tomlfile.Unknown(key, known))
+				return &sectionError{p.Section, i, key, tomlfile.Unknown(key, known)}
 			}
 			if err := v.fromFile(v.v, table[key]); err != nil {
-				return fmt.Errorf("%s: %s: %w", Nth(p.Section, i), key, err)
+				return &sectionError{p.Section, i, key, fmt.Errorf("%s: %w", key, err)}
 			}
 		}
 		s.written[p.Section] += fmt.Sprintln(table) // which sorts keys
@@ -44,11 +66,11 @@ func Nth(section string, i int) string { return fmt.Sprintf("[[%s]] number %d", 
 func (t Table) ExplainIn(section string, i int, err error) error {
 	var e *Error
 	if !errors.As(err, &e) {
-		return fault.New(fault.KindOf(err), "%s: %w", Nth(section, i), err)
+		return fault.Wrap(fault.KindOf(err), &sectionError{section, i, "", err})
 	}
 	for o := range t.All {
 		if o.Field == e.Field {
-			return fault.New(fault.KindOf(err), "%s: %s: %w", Nth(section, i), o.Key, e.Err)
+			return fault.Wrap(fault.KindOf(err), &sectionError{section, i, o.Key, fmt.Errorf("%s: %w", o.Key, e.Err)})
 		}
 	}
 	return err

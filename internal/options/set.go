@@ -1,6 +1,7 @@
 package options
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -31,7 +32,8 @@ type Set struct {
 	file string // the configuration file that was read; empty: none
 
 	sections map[string]Part
-	written  map[string]string // each section as the file has it, to compare
+	written  map[string]string                      // each section as the file has it, to compare
+	lineIn   map[string]func(i int, key string) int // of the sections in the file
 	all      []*Value
 	byKey    map[string]*Value
 }
@@ -51,7 +53,7 @@ type Value struct {
 // Bind sets every option to its default value. It joins groups with the same
 // title.
 func Bind(parts ...Part) *Set {
-	s := &Set{byKey: map[string]*Value{}, sections: map[string]Part{}, written: map[string]string{}}
+	s := &Set{byKey: map[string]*Value{}, sections: map[string]Part{}, written: map[string]string{}, lineIn: map[string]func(int, string) int{}}
 	var titles []string
 	for _, p := range parts {
 		if p.Section != "" {
@@ -150,8 +152,9 @@ func (s *Set) ReadFile(name string, doc []byte) error {
 	known = slices.AppendSeq(known, maps.Keys(s.sections))
 	for _, e := range entries {
 		if p, ok := s.sections[e.Key]; ok {
+			s.lineIn[e.Key] = e.LineIn
 			if err := s.readSection(p, e.Value); err != nil {
-				return fault.New(fault.Config, "%s: %w", name, err)
+				return fault.New(fault.Config, "%s: %w", s.placeOf(err), err)
 			}
 			continue
 		}
@@ -224,6 +227,9 @@ func (s *Set) where(v *Value) string {
 // Explain returns err in the words of the command line: if it is about one
 // option, it names the file and the line, and the option.
 func (s *Set) Explain(err error) error {
+	if _, ok := errors.AsType[*sectionError](err); ok {
+		return fault.New(fault.KindOf(err), "%s: %w", s.placeOf(err), err)
+	}
 	e := ErrorOf(err)
 	if e == nil {
 		return err

@@ -14,7 +14,11 @@ func Copy[C any](cfg C) C {
 		case k == reflect.Map && !f.IsNil():
 			m := reflect.MakeMapWithSize(f.Type(), f.Len())
 			for it := f.MapRange(); it.Next(); {
-				m.SetMapIndex(it.Key(), it.Value())
+				x := it.Value()
+				if x.Kind() == reflect.Slice && !x.IsNil() {
+					x = reflect.AppendSlice(reflect.MakeSlice(x.Type(), 0, x.Len()), x)
+				}
+				m.SetMapIndex(it.Key(), x)
 			}
 			f.Set(m)
 		}

@@ -12,6 +12,13 @@ func TestCopy(t *testing.T) {
 	if b.Names[0] != "a" || len(b.Params) != 1 || b.Params["x"] != 1 || b.Nodes == nil || b.Rate != 2 || b.Network != a.Network {
 		t.Errorf("%+v", b)
 	}
+	type lists struct{ Of map[int][]string }
+	c := lists{map[int][]string{1: {"a"}, 2: nil}}
+	if d := Copy(c); d.Of[2] != nil || len(d.Of) != 2 {
+		t.Errorf("%+v", d)
+	} else if c.Of[1][0] = "b"; d.Of[1][0] != "a" {
+		t.Error("a list in a map is the caller's")
+	}
 	if err := CheckReload(&b, &a); err == nil {
 		t.Error("the difference is not seen")
 	}

@@ -55,6 +55,9 @@ type Entry struct {
 	// Line returns the line of the value; of a text over several lines, the last. It
 	// looks through the whole document: ask for it only to report a mistake.
 	Line func() int
+	// LineIn returns the line of a key of the i-th table, from 0, if the value is a list of
+	// tables; zero: it is not there.
+	LineIn func(i int, key string) int
 }
 
 // Entries reads doc, and returns the keys of its top level in their order. It returns
@@ -73,7 +76,13 @@ func Entries(what string, doc []byte) ([]Entry, error) {
 		}
 		seen[k[0]] = true
 		p := all[k[0]]
-		e := Entry{Key: k[0], Line: func() int { return lineOf(&md, keys[i:], k[:1], p) }}
+		e := Entry{Key: k[0], Line: func() int { return lineOf(&md, keys[i:], k[:1], p) }, LineIn: func(i int, key string) int {
+			var tables []map[string]toml.Primitive
+			if md.PrimitiveDecode(p, &tables) != nil || i >= len(tables) {
+				return 0
+			}
+			return lineOf(&md, nil, nil, tables[i][key])
+		}}
 		if err := md.PrimitiveDecode(p, &e.Value); err != nil {
 			return nil, fault.New(fault.Config, "%s: %w", what, err)
 		}

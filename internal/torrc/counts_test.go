@@ -2,7 +2,10 @@ package torrc
 
 import (
 	"reflect"
+	"strings"
 	"testing"
+
+	"github.com/chivenet/chive/internal/fault"
 )
 
 // TestCounts: of several lines, the one counts here that counts in C tor.
@@ -70,8 +73,24 @@ func TestValues(t *testing.T) {
 }
 
 func TestOnionTargets(t *testing.T) {
-	d := translated1(t, "HiddenServiceDir a\nHiddenServicePort 80 localhost:8080\nHiddenServicePort 81 localhost\nHiddenServicePort 82 ::1\nHiddenServicePort 83 [::1]\nHiddenServicePort 84 127.0.0.2", Proxy)
-	if got, want := d.Onions[0][1].Values, []string{"80=127.0.0.1:8080", "81=127.0.0.1:81", "82=[::1]:82", "83=[::1]:83", "84=127.0.0.2:84"}; !reflect.DeepEqual(got, want) {
+	d := translated1(t, "HiddenServiceDir a\nHiddenServicePort 80 localhost:8080\nHiddenServicePort 80 unix:\"/a b\"\nHiddenServicePort 81 localhost\nHiddenServicePort 82 ::1\nHiddenServicePort 83 [::1]\nHiddenServicePort 84 127.0.0.2", Proxy)
+	if got, want := d.Onions[0][1].Values, []string{"80=127.0.0.1:8080", "80=unix:/a b", "81=127.0.0.1:81", "82=[::1]:82", "83=[::1]:83", "84=127.0.0.2:84"}; !reflect.DeepEqual(got, want) {
 		t.Error(got)
+	}
+	// What C tor takes and Chive does not is told with its line.
+	for _, line := range []string{"80 example.com:80", "80 unix:a"} {
+		if d := translated1(t, "HiddenServiceDir a\nHiddenServicePort "+line, Proxy); len(d.Onions[0]) != 1 || len(d.Notes) != 1 || d.Notes[0].Same || d.Notes[0].Line.Number != 2 {
+			t.Errorf("%s: %+v", line, d.Notes)
+		}
+	}
+	// tor --verify-config refuses these lines.
+	for _, line := range []string{"0", "70000", "x", "80-81", "80 0", "80 70000", "80 1 2", "80 127.0.0.1:0", "80 127.0.0.1:x", "80 x"} {
+		lines, err := Lines(Source{"torrc", []byte("HiddenServiceDir a\nHiddenServicePort " + line)}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, err := Translate(lines, Proxy); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "torrc:2: HiddenServicePort") {
+			t.Errorf("%s: %+v %v", line, d, err)
+		}
 	}
 }

@@ -241,25 +241,42 @@ func oneList(s string) ([]string, string, error) {
 // onionPort reads VIRTPORT [TARGET].
 func onionPort(s string) ([]string, string, error) {
 	virtual, at, _ := strings.Cut(strings.TrimSpace(s), " ")
-	if rest, ok := strings.CutPrefix(strings.TrimSpace(at), "unix:"); ok {
-		path, _ := unixPath(rest)
+	if !isPort(virtual) {
+		return nil, "", fault.New(fault.Config, "%q is no port from 1 to 65535", virtual)
+	}
+	if at = strings.TrimSpace(at); strings.HasPrefix(at, "unix:") {
+		path, _ := unixPath(strings.TrimPrefix(at, "unix:"))
+		if !strings.HasPrefix(path, "/") {
+			return nil, "the path of a socket must be absolute", nil
+		}
 		return []string{virtual + "=unix:" + path}, "", nil
 	}
-	f := strings.Fields(s)
-	if len(f) == 0 || len(f) > 2 {
+	if strings.ContainsAny(at, " \t") {
 		return nil, "", fault.New(fault.Config, "%q is not a port and a target", s)
 	}
-	target := "127.0.0.1:" + f[0]
-	if len(f) == 2 {
-		target = numeric(f[1])
-		if _, err := strconv.ParseUint(target, 10, 16); err == nil {
-			target = "127.0.0.1:" + target
-		} else if _, err := netip.ParseAddr(strings.Trim(target, "[]")); err == nil {
-			if strings.Contains(target, ":") {
-				target = "[" + strings.Trim(target, "[]") + "]"
-			}
-			target += ":" + f[0]
-		}
+	target := numeric(at)
+	switch _, err := netip.ParseAddr(strings.Trim(target, "[]")); {
+	case target == "":
+		target = "127.0.0.1:" + virtual
+	case err == nil && strings.Contains(target, ":"):
+		target = "[" + strings.Trim(target, "[]") + "]:" + virtual
+	case err == nil:
+		target += ":" + virtual
+	case !strings.Contains(target, ":"):
+		target = "127.0.0.1:" + target
 	}
-	return []string{f[0] + "=" + target}, "", nil
+	host, port := target[:strings.LastIndexByte(target, ':')], target[strings.LastIndexByte(target, ':')+1:]
+	if !isPort(port) {
+		return nil, "", fault.New(fault.Config, "%q is not a port, an address or both", at)
+	}
+	if _, err := netip.ParseAddrPort(target); err != nil {
+		return nil, "the target " + host + " is a name: write the IP address that it stands for, because Chive asks no system resolver", nil
+	}
+	return []string{virtual + "=" + target}, "", nil
+}
+
+// isPort reports whether a text is a port from 1 to 65535.
+func isPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && n > 0
 }

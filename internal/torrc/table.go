@@ -164,7 +164,7 @@ var translated = []Option{
 	{Name: "AuthDirSupport048Clients", Role: Authority, Key: "support-048-clients", read: yesNo},
 
 	{Name: "HiddenServiceDir", Role: Onion, Key: "key-dir", Why: "begins a table `[[onion]]`"},
-	{Name: "HiddenServicePort", Role: Onion, Key: "port", read: onionPort, Why: "`80 127.0.0.1:8080` is `80=127.0.0.1:8080`; a port has one target"},
+	{Name: "HiddenServicePort", Role: Onion, Key: "port", read: onionPort, Why: "`80 127.0.0.1:8080` is `80=127.0.0.1:8080`; several lines of one port are several targets"},
 	{Name: "HiddenServiceNumIntroductionPoints", Role: Onion, Key: "introduction-points", Why: "1 to 20; C tor also allows 0"},
 	{Name: "HiddenServiceMaxStreams", Role: Onion, Key: "max-streams", Why: "C tor ignores connections over it, and Chive ends them"},
 	{Name: "HiddenServiceMaxStreamsCloseCircuit", Role: Onion, Key: "max-streams-close-circuit", read: yesNo},
