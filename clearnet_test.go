@@ -30,6 +30,7 @@ var dialers = map[string]string{
 	"internal/pt/proxy.go":         "the proxy before that",
 	"internal/relay/publish.go":    "an authority's DirPort",
 	"internal/relay/relay.go":      "relays",
+	"relay/address.go":             "the system's name servers, for the address of a relay whose operator gave its name",
 	"internal/socks/unix.go":       "a socket of this machine",
 }
 

@@ -50,9 +50,12 @@ type Config struct {
 	// ORPort are the addresses to listen at, "IP:PORT" or "PORT" for all of
 	// IPv4. Port 0 picks one.
 	ORPort []string
-	// Address are the addresses, "IP:PORT", at which others reach the ORPort: one of
-	// IPv4, and optionally one of IPv6. Empty: those of ORPort, which must then have
-	// an IPv4 address.
+	// Address are the addresses at which others reach the ORPort: one of IPv4, and
+	// optionally one of IPv6, each "IP:PORT", or "IP" if the port is the ORPort's. A name
+	// may stand for an IP: New looks it up, by the system's name servers. Empty: those
+	// of ORPort, or, if these are for all addresses or a bridge's transports are before
+	// them, the public IPv4 address of this machine, which must then have one and not
+	// several.
 	Address []string
 
 	// NoDirCache keeps the relay from serving the directory to others. DirPort,
@@ -115,16 +118,18 @@ type Config struct {
 }
 
 // Check reports the first option that New would refuse. It reads the files
-// that options name, and opens nothing else.
+// that options name, and opens nothing else; it looks up no name.
 func (cfg *Config) Check() error {
-	inner, err := cfg.inner()
+	inner, err := cfg.inner(checking.addresses)
 	if err != nil {
 		return err
 	}
 	return inner.Check()
 }
 
-func (cfg *Config) inner() (relay.Config, error) {
+// inner returns the configuration for the internal package. find returns where others reach
+// the relay: see finder.addresses.
+func (cfg *Config) inner(find func(cfg *Config, listen []netip.AddrPort, private bool) ([]netip.AddrPort, error)) (relay.Config, error) {
 	out := relay.Config{
 		DataDir: cfg.DataDir, KeyDir: cfg.KeyDir, Log: cfg.Logger, Nickname: cfg.Nickname, Contact: cfg.Contact, Family: cfg.Family, FamilyIDs: cfg.FamilyIDs,
 		Rate: cfg.BandwidthRate, Burst: cfg.BandwidthBurst, MaxAdvertised: cfg.MaxAdvertised, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: version.String(), OfflineMaster: cfg.OfflineMasterKey,
@@ -162,7 +167,7 @@ func (cfg *Config) inner() (relay.Config, error) {
 		}
 		out.Listen = append(out.Listen, a)
 	}
-	if out.Advertise, err = addrPorts("Address", cfg.Address); err != nil {
+	if out.Advertise, err = find(cfg, out.Listen, out.Network.Testing.AllowPrivateAddresses); err != nil {
 		return out, err
 	}
 	out.Bridge, out.NoDir, out.ExtraInfo = cfg.Bridge, cfg.NoDirCache, cfg.CacheExtraInfo

@@ -37,7 +37,7 @@ func TestPolicyThatRefusesAll(t *testing.T) {
 		{[]string{"default"}, false, true},
 	} {
 		cfg := Config{Nickname: "a", ORPort: []string{"192.0.2.1:9001"}, ExitPolicy: c.lines, IPv6Exit: c.six}
-		got, err := cfg.inner()
+		got, err := cfg.inner(finding.addresses)
 		if err != nil || (got.Exit != nil) != c.exit {
 			t.Errorf("%q: %v %v", c.lines, got.Exit, err)
 		}
@@ -65,7 +65,7 @@ func TestReducedExitPolicy(t *testing.T) {
 		{[]string{"accept *:5", "reject *:*"}, true, true, false, true, false},
 	} {
 		cfg := Config{Nickname: "a", ORPort: []string{"192.0.2.1:9001"}, ExitPolicy: c.lines, ReducedExitPolicy: c.reduced}
-		got, err := cfg.inner()
+		got, err := cfg.inner(finding.addresses)
 		if err != nil || (got.Exit != nil) != c.exit {
 			t.Errorf("%q: %v %v", c.lines, got.Exit, err)
 			continue

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -20,16 +21,17 @@ type Relay struct {
 	inner   *relay.Relay
 	life    *role.Life
 	metrics metrics.Registry
+	found   []netip.AddrPort // where others reach the relay, with port 0 for the ORPort's
 	mu      sync.Mutex
 	cfg     Config // guarded by mu: the argument of New or the last Reload
 }
 
 // New starts a relay. It checks cfg, locks the data directory, loads or makes the
-// keys and opens the ports; it waits for nothing on the network. Close or Shutdown
-// ends the relay.
+// keys and opens the ports; on the network it waits for nothing but the lookup of a
+// name in Address, for 15 seconds at most. Close or Shutdown ends the relay.
 func New(cfg Config) (*Relay, error) {
 	cfg = role.Copy(cfg)
-	in, err := cfg.inner()
+	in, err := cfg.inner(finding.addresses)
 	if err != nil {
 		return nil, err
 	}
@@ -45,7 +47,7 @@ func New(cfg Config) (*Relay, error) {
 		return nil, errors.Join(err, dir.Close())
 	}
 	release := func() error { return errors.Join(keys.Close(), dir.Close()) }
-	r := &Relay{cfg: cfg}
+	r := &Relay{cfg: cfg, found: slices.Clone(in.Advertise)}
 	if r.inner, err = relay.New(in); err != nil {
 		return nil, errors.Join(err, release())
 	}
@@ -131,7 +133,7 @@ func (r *Relay) Reload(cfg Config) error {
 		return err
 	}
 	cfg = role.Copy(cfg)
-	in, err := cfg.inner()
+	in, err := cfg.inner(func(*Config, []netip.AddrPort, bool) ([]netip.AddrPort, error) { return r.found, nil })
 	if err != nil {
 		return err
 	}

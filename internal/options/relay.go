@@ -16,7 +16,7 @@ var Relay = Table{
 	}},
 	{"Ports and addresses", []Option{
 		{Key: "orport", Field: "ORPort", Help: "`ADDR` to listen at, PORT or IP:PORT, which clients and relays must reach"},
-		{Key: "address", Field: "Address", Help: "`ADDR` that others reach the ORPort at, IP:PORT, when it is another one or --orport is a PORT"},
+		{Key: "address", Field: "Address", Zero: "the ORPort's, or the only public IPv4 address of this machine", Help: "`ADDR` that others reach the ORPort at, when it is another one: IP:PORT, or IP with the ORPort's port, or a name in the place of the IP, which is looked up at the start"},
 		{Key: "dirport", Field: "DirPort", Zero: "only through the ORPort", Help: "`ADDR` to serve the directory at over plain HTTP too, IP:PORT"},
 		{Key: "no-dir-cache", Field: "NoDirCache", Help: "do not serve the directory to others"},
 		{Key: "cache-extra-info", Field: "CacheExtraInfo", Help: "keep other relays' extra-info documents, and serve them"},

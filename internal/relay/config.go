@@ -39,7 +39,7 @@ type Config struct {
 	// Listen are the ORPort's addresses, one of IPv4 at least; port 0 picks one.
 	Listen []netip.AddrPort
 	// Advertise are the addresses at which others reach the relay: one of IPv4,
-	// and optionally one of IPv6. Empty: those of Listen.
+	// and optionally one of IPv6. Port 0 is the listener's. Empty: those of Listen.
 	Advertise []netip.AddrPort
 	// DirListen is the address at which the relay serves its directory cache over
 	// plain HTTP; invalid: none. ExtraInfo makes the cache keep extra-info

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,6 +113,7 @@ func (r *Relay) listen() error {
 		}
 		r.listeners = append(r.listeners, ln)
 	}
+	r.cfg.Advertise = withPorts(r.cfg.Advertise, r.cfg.Listen, r.listeners)
 	if a := r.cfg.DirListen; a.IsValid() {
 		var err error
 		if r.dirPort, err = net.Listen("tcp", a.String()); err != nil {
@@ -121,6 +123,20 @@ func (r *Relay) listen() error {
 		r.cfg.DirPort = r.dirPort.Addr().(*net.TCPAddr).AddrPort().Port()
 	}
 	return nil
+}
+
+// withPorts gives addresses without a port that of the first listener of their family, or of
+// the first one: a listener at all addresses takes both families.
+func withPorts(addrs, listen []netip.AddrPort, listeners []net.Listener) []netip.AddrPort {
+	out := slices.Clone(addrs)
+	for i, a := range out {
+		if a.Port() != 0 {
+			continue
+		}
+		at := max(0, slices.IndexFunc(listen, func(l netip.AddrPort) bool { return l.Addr().Unmap().Is4() == a.Addr().Unmap().Is4() }))
+		out[i] = netip.AddrPortFrom(a.Addr(), netaddr.OfPort(listeners[at].Addr()).Port())
+	}
+	return out
 }
 
 func (r *Relay) closeListeners() {
