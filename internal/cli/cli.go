@@ -69,6 +69,7 @@ const (
 	exitFailed  = 1
 	exitMistake = 2
 	exitKilled  = 3 // told twice to stop: connections were cut
+	exitLeftOut = 4 // chive config import: the file is written, and settings are left out or changed
 	exitServer  = 8 // chive get: a server answered with an error; wget has the same code
 )
 
@@ -88,8 +89,8 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// ExitError is the error of a command that ran another program: the process exits
-// with that program's code, and writes nothing more.
+// ExitError is the error of a command that ran another program, or that has said itself what
+// is wrong: the process exits with the code, and writes nothing more.
 type ExitError struct{ Code int }
 
 func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }

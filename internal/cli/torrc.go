@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,17 +32,23 @@ var importRoles = []importRole{
 }
 
 func importCommand() *cobra.Command {
-	var name string
+	var name, file string
+	var strict bool
 	c := &cobra.Command{
 		Use:   "import TORRC",
 		Short: "Print a configuration file made from a C tor configuration",
 		Long: "Print a configuration file made from a C tor configuration. Each line of it becomes a setting, with the line\n" +
-			"in a comment, or a comment that says why there is no setting; standard error names the lines that are lost.\n" +
-			"A torrc may describe several of Chive's programs: a line on standard error names them.",
-		Example: "  chive config import /etc/tor/torrc > chive.toml\n  chive config import --role relay /etc/tor/torrc > relay.toml",
+			"in a comment, or a comment that says why there is no setting. Standard error names the lines that are lost, those\n" +
+			"that limit or protect something last and by themselves. A torrc may describe several of Chive's programs: a line\n" +
+			"on standard error names them.\n\n" +
+			"Exit codes: 0 every line has its setting, or needs none; 4 the file is written, and lines are left out or\n" +
+			"changed; 2 there is a mistake, or a line would be lost and --strict is given: then nothing is written.",
+		Example: "  chive config import --out chive.toml /etc/tor/torrc\n  chive config import --role relay --strict --out relay.toml /etc/tor/torrc",
 		Args:    cobra.ExactArgs(1),
 	}
 	c.Flags().StringVar(&name, "role", "", "`PROGRAM` whose file is wanted: proxy, relay or authority (default: the first of authority, relay and proxy that the torrc describes)")
+	c.Flags().StringVar(&file, "out", "", "`FILE` to write, which only its owner can read (default: standard output)")
+	c.Flags().BoolVar(&strict, "strict", false, "write nothing if a line would be lost")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		var lines []torrc.Line
 		if err := interruptible(c.Context(), func() (err error) {
@@ -70,15 +74,25 @@ func importCommand() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		var out bytes.Buffer
-		fmt.Fprintf(&out, "# Settings of chive %s, made from %s.\n", importRoles[i].name, args[0])
-		writeImported(&out, c.ErrOrStderr(), doc, importRoles[i].settings)
+		text, lost := imported(doc, importRoles[i], has, args[0])
+		lost.tell(c.ErrOrStderr(), args[0])
 		for j, r := range importRoles {
 			if j != i && has&r.role != 0 {
 				fmt.Fprintf(c.ErrOrStderr(), "the torrc describes a %s too: chive config import --role %s\n", r.name, r.name)
 			}
 		}
-		_, err = c.OutOrStdout().Write(out.Bytes())
+		if strict && lost.count > 0 {
+			return fault.New(fault.Config, "%s: with --strict, nothing is written, because lines would be left out or changed: %d", args[0], lost.count)
+		}
+		if file != "" {
+			err = fault.Wrap(fault.Local, atomicfile.Write(file, text, atomicfile.Secret))
+		} else {
+			_, err = c.OutOrStdout().Write(text)
+		}
+		if err == nil && lost.count > 0 {
+			fmt.Fprintf(c.ErrOrStderr(), "lines that are left out or changed: %d (exit code %d)\n", lost.count, exitLeftOut)
+			return ExitError{exitLeftOut}
+		}
 		return err
 	}
 	return c
@@ -140,47 +154,6 @@ func atHome(doc *torrc.Document) error {
 		s.Values[0] = home + rest
 	}
 	return nil
-}
-
-// writeImported writes the settings to out. What is lost goes to notes, too.
-func writeImported(out, notes io.Writer, doc *torrc.Document, fresh func() *daemon.Settings) {
-	lose := func(l torrc.Line, why string) {
-		fmt.Fprintf(notes, "%s: %s %s: %s\n", l.At(), l.Key, l.Value, why)
-	}
-	for _, s := range doc.Settings {
-		writeSetting(out, s, fresh, lose)
-	}
-	for _, service := range doc.Onions {
-		fmt.Fprint(out, "\n[[onion]]\n")
-		for _, s := range service {
-			writeSetting(out, s, func() *daemon.Settings { return daemon.NewOnionSettings(new([]string)) }, lose)
-		}
-	}
-	if len(doc.Notes) > 0 {
-		fmt.Fprint(out, "\n# Lines without a setting here, or with a difference:\n")
-	}
-	for _, n := range doc.Notes {
-		fmt.Fprintf(out, "# %s: %s %s: %s\n", n.Line.At(), n.Line.Key, n.Line.Value, n.Why)
-		if !n.Same {
-			lose(n.Line, n.Why)
-		}
-	}
-}
-
-// writeSetting writes one setting, or a comment if the program would not take it.
-func writeSetting(out io.Writer, s *torrc.Setting, fresh func() *daemon.Settings, lose func(torrc.Line, string)) {
-	for _, l := range s.From {
-		fmt.Fprintf(out, "# %s: %s %s\n", l.At(), l.Key, l.Value)
-	}
-	text := s.Key + " = " + tomlValue(s, fresh) + "\n"
-	if err := fresh().ReadFile("torrc", []byte(text)); err != nil {
-		for _, l := range s.From {
-			lose(l, err.Error())
-		}
-		fmt.Fprintf(out, "# %s# %v\n", text, err)
-		return
-	}
-	fmt.Fprint(out, text)
 }
 
 // tomlValue writes the values as the option's type wants them.

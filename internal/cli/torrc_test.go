@@ -54,3 +54,31 @@ func TestHome(t *testing.T) {
 		}
 	}
 }
+
+// TestImportCodes: the exit code says whether a line was lost. Lines of another program that the
+// torrc describes are not: the import of that one has them.
+func TestImportCodes(t *testing.T) {
+	for text, want := range map[string]struct{ plain, strict int }{
+		"SocksPort 9050\nUseBridges 1":                        {0, 0},
+		"SocksPort 9050\nRunAsDaemon 1":                       {exitLeftOut, exitMistake},
+		"SocksPort 9050\nNoSuchOption 1":                      {exitLeftOut, exitMistake},
+		"SocksPort 9050 CacheDNS":                             {exitLeftOut, exitMistake},
+		"ORPort 192.0.2.1:443\nSocksPort 9050\nExitNodes a":   {0, 0},
+		"ORPort 192.0.2.1:443\nSocksPort 0":                   {0, 0},
+		"ORPort 192.0.2.1:443\nExitNodes a":                   {exitLeftOut, exitMistake}, // there is no proxy that would have it
+		"ORPort 192.0.2.1:443\nSocksPort 9050\nRunAsDaemon 1": {exitLeftOut, exitMistake},
+		"SocksPort 9050\nNumEntryGuards many":                 {exitLeftOut, exitMistake},
+		"SocksPort x": {exitMistake, exitMistake},
+	} {
+		file, _ := place(t, text)
+		code, out, notes := run(t, "config", "import", file)
+		if code != want.plain || (out == "") != (code == exitMistake) {
+			t.Errorf("%q: exit code %d, want %d\n%s%s", text, code, want.plain, out, notes)
+		}
+		made := file + ".toml"
+		code, _, notes = run(t, "config", "import", "--strict", "--out", made, file)
+		if _, err := os.Stat(made); code != want.strict || (err == nil) != (code == 0) {
+			t.Errorf("%q, --strict: exit code %d, want %d; %v\n%s", text, code, want.strict, err, notes)
+		}
+	}
+}

@@ -32,7 +32,11 @@ func greet(w io.Writer, networkFile string, cfg *relay.Config, log *slog.Logger)
 	line := func(topic, format string, args ...any) {
 		fmt.Fprintf(w, "  %-10s %s\n", topic, fmt.Sprintf(format, args...))
 	}
-	fmt.Fprintf(w, "The first start of this relay. It makes its keys, opens its port, tests whether others reach it, and then\npublishes itself. What it does, and what it needs of you:\n")
+	does := "opens its port, tests whether others reach it, and then\npublishes itself"
+	if cfg.Bridge {
+		does = "opens its port, and publishes nothing"
+	}
+	fmt.Fprintf(w, "The first start of this relay. It makes its keys, %s. What it does, and what it needs of you:\n", does)
 	network := "the public Tor network"
 	if networkFile != "" {
 		network = "the network of " + networkFile
@@ -68,8 +72,12 @@ func greet(w io.Writer, networkFile string, cfg *relay.Config, log *slog.Logger)
 	fmt.Fprintf(w, "\"chive status --data-dir %s\" shows how it is. A new relay gets traffic slowly, over days and weeks.\n", cfg.DataDir)
 }
 
-// reachedAt returns the addresses to which others connect.
+// reachedAt returns the addresses to which others connect: to a bridge's transports, if it has
+// some.
 func reachedAt(cfg *relay.Config) []string {
+	if cfg.Bridge && len(cfg.ServerTransportListen) > 0 {
+		return cfg.ServerTransportListen
+	}
 	if len(cfg.Address) > 0 {
 		return cfg.Address
 	}

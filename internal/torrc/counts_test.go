@@ -64,12 +64,6 @@ func TestValues(t *testing.T) {
 			t.Errorf("%q: %v", text, settings(d))
 		}
 	}
-	for text, role := range map[string]Role{"ORPort auto": Relay, "ORPort 192.0.2.1:auto": Relay} {
-		d := translated1(t, text, role)
-		if len(d.Notes) != 1 || d.Notes[0].Same || len(d.Settings) != 0 {
-			t.Errorf("%q: %+v", text, d.Notes)
-		}
-	}
 }
 
 func TestOnionTargets(t *testing.T) {

@@ -180,41 +180,75 @@ func transType(s string) ([]string, string, error) {
 	return nil, "only REDIRECT and TPROXY of Linux are there", nil
 }
 
+// What is to do about the flags of an ORPort, unless an Address says already where others reach
+// the relay.
+const (
+	whyNoListen    = "an ORPort that others reach and that is not listened at: set `address` to it"
+	whyNoAdvertise = "set `address` to where others reach this port"
+)
+
 func orPort(s string) ([]string, string, error) {
-	addr, flags, err := port(s)
+	addr, flags, err := allAddresses(s)
 	if err != nil || addr == "0" {
 		return nil, "", err
 	}
-	if strings.HasSuffix(addr, ":0") {
-		return nil, "a port that the system chooses: set `orport` to one that stays", nil
-	}
-	note := ""
+	note, lost := "", []string(nil)
 	for _, f := range flags {
 		switch strings.ToLower(f) {
 		case "nolisten":
-			return nil, "an ORPort that others reach and that is not listened at: set `address` to it", nil
+			return nil, whyNoListen, nil
 		case "noadvertise":
-			note = "set `address` to where others reach this port"
+			note = whyNoAdvertise
+		case "ipv4only":
+		case "ipv6only":
+			if rest, ok := strings.CutPrefix(addr, "0.0.0.0:"); ok {
+				addr = "[::]:" + rest
+			} else if !strings.Contains(addr, ":") {
+				addr = "[::]:" + addr
+			}
+		default:
+			lost = append(lost, f)
 		}
+	}
+	if len(lost) > 0 {
+		note = "without the port's " + strings.Join(lost, ", ")
 	}
 	return []string{addr}, note, nil
 }
 
+// allAddresses is port for an option whose port alone means one at all addresses.
+func allAddresses(s string) (addr string, flags []string, err error) {
+	if f := strings.Fields(s); len(f) > 0 && strings.EqualFold(f[0], "auto") {
+		return "0.0.0.0:0", f[1:], nil
+	}
+	return port(s)
+}
+
 func dirPort(s string) ([]string, string, error) {
-	addr, _, err := port(s)
+	addr, flags, err := allAddresses(s)
 	if err != nil || addr == "0" {
 		return nil, "", err
 	}
 	if !strings.Contains(addr, ":") {
-		return nil, "give `dirport` an address: IP:" + addr, nil
+		addr = "0.0.0.0:" + addr
 	}
-	return []string{addr}, "", nil
+	note := ""
+	for _, f := range flags {
+		if strings.EqualFold(f, "NoListen") {
+			return nil, "a DirPort that others reach and that is not listened at", nil
+		}
+		note = "without the port's " + f
+	}
+	return []string{addr}, note, nil
 }
 
 func address(s string) ([]string, string, error) {
 	a, err := netip.ParseAddr(strings.Trim(s, "[]"))
 	if err != nil {
-		return nil, "a name: set `address` to the IP:PORT that it stands for", nil
+		if strings.ContainsAny(s, ": \t") || s == "" {
+			return nil, "", fault.New(fault.Config, "%q is neither an IP address nor a name", s)
+		}
+		return []string{s}, "", nil
 	}
 	return []string{a.String()}, "", nil
 }

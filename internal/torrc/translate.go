@@ -28,7 +28,11 @@ type Note struct {
 	Line Line
 	Why  string
 	Same bool // nothing is lost
+	In   Role // the other programs that have the option; 0: no other has it
 }
+
+// Guards reports whether the line, which is lost, limits or protects something.
+func (n Note) Guards() bool { return !n.Same && Guards(n.Line) }
 
 // Roles returns the programs that a torrc describes; a proxy if nothing else.
 func Roles(lines []Line) Role {
@@ -86,6 +90,8 @@ type translation struct {
 
 	useBridges, exitRelay *Line    // that say 0
 	exit, six             *Line    // ExitRelay and IPv6Exit 1
+	bridge, published     *Line    // BridgeRelay 1 and PublishServerDescriptor
+	distributed           bool     // there is a BridgeDistribution, with a note of its own
 	single                []Line   // HiddenServiceSingleHopMode and HiddenServiceNonAnonymousMode
 	network               network  // how the client reaches the network
 	orPorts               []string // the first is what others reach, if NoListen does not say otherwise
@@ -118,11 +124,12 @@ func (t *translation) line(l Line) error {
 		in |= Onion
 	}
 	if o.Role&in == 0 {
-		t.note(l, "it belongs to another program: "+o.Role.String(), false)
+		off := l.Value == "0" || l.Value == ""
+		t.doc.Notes = append(t.doc.Notes, Note{masked(l), "it belongs to another program: " + o.Role.String(), off, o.Role})
 		return nil
 	}
-	if f := strings.Fields(l.Value); o.Name == "ORPort" && len(f) > 1 && slices.ContainsFunc(f, func(w string) bool { return strings.EqualFold(w, "NoListen") }) {
-		t.orPorts = slices.Insert(t.orPorts, 0, f[0])
+	if o.Name == "ORPort" && hasFlag(l, "NoListen") {
+		t.orPorts = slices.Insert(t.orPorts, 0, strings.Fields(l.Value)[0])
 	}
 	if o.Key == proxyKey || o.Key == reachKey {
 		t.network[o.Name] = append(t.network[o.Name], l)
@@ -133,9 +140,14 @@ func (t *translation) line(l Line) error {
 		_, err := Bool(l.Value)
 		return err
 	}
-	if o.Name == "IPv6Exit" {
+	switch o.Name {
+	case "IPv6Exit":
 		if t.six = nil; l.Value == "1" {
 			t.six = &l
+		}
+	case "BridgeRelay":
+		if t.bridge = nil; l.Value == "1" {
+			t.bridge = &l
 		}
 	}
 	values, note := []string{l.Value}, ""
@@ -189,13 +201,18 @@ func (t *translation) other(o *Option, l Line) {
 		case "1":
 			t.exit = &l
 		}
+	case "PublishServerDescriptor":
+		t.published = &l
+		return
+	case "BridgeDistribution":
+		t.distributed = true
 	}
 	same := o.Same != "" && l.Value == o.Same || slices.Contains([]string{"UseBridges", "ExitRelay"}, o.Name)
 	t.note(l, o.Why, same)
 }
 
 func (t *translation) note(l Line, why string, same bool) {
-	t.doc.Notes = append(t.doc.Notes, Note{masked(l), why, same})
+	t.doc.Notes = append(t.doc.Notes, Note{Line: masked(l), Why: why, Same: same})
 }
 
 func (t *translation) set(o *Option, l Line, values []string) {
@@ -210,7 +227,7 @@ func (t *translation) set(o *Option, l Line, values []string) {
 		}
 		list = &t.doc.Onions[len(t.doc.Onions)-1]
 	}
-	if o.Key == "orport" {
+	if o.Key == "orport" && !hasFlag(l, "NoAdvertise") {
 		t.orPorts = append(t.orPorts, values...)
 	}
 	i := slices.IndexFunc(*list, func(s *Setting) bool { return s.Key == o.Key })
@@ -242,6 +259,7 @@ func (t *translation) finish() error {
 		t.drop("reduced-exit-policy", "ExitRelay 0: the relay is no exit without a policy")
 	}
 	t.addExit()
+	t.addPublished()
 	for _, s := range slices.Clone(d.Settings) {
 		switch {
 		case s.Key == "address":
@@ -268,6 +286,21 @@ func (t *translation) addExit() {
 		return
 	}
 	t.doc.Settings = append(t.doc.Settings, &Setting{"exit-policy", []string{"default"}, []Line{*from}})
+}
+
+// addPublished says what becomes of a relay's or a bridge's descriptor. C tor gives a bridge's
+// to the bridge authority, from which users get it, unless a line says otherwise.
+func (t *translation) addPublished() {
+	const alone = "a bridge is not published to the bridge authority: only those to whom you give its lines know of it"
+	switch l := t.published; {
+	case l == nil && t.bridge != nil && !t.distributed:
+		t.note(*t.bridge, alone, false)
+	case l == nil:
+	case t.bridge != nil:
+		t.note(*l, alone, l.Value == "0")
+	default:
+		t.note(*l, byName()["publishserverdescriptor"].Why, l.Value == "1" || strings.EqualFold(l.Value, "v3"))
+	}
 }
 
 // singleOnion is the option of Chive's for two of C tor's, which concern all services.
@@ -298,13 +331,25 @@ func (t *translation) addSingle() {
 	}
 }
 
+// hasFlag reports whether a port's line has a flag.
+func hasFlag(l Line, flag string) bool {
+	return slices.ContainsFunc(strings.Fields(l.Value), func(w string) bool { return strings.EqualFold(w, flag) })
+}
+
 // addPorts gives the addresses the port of the first ORPort.
 func (t *translation) addPorts(s *Setting) {
+	for i, n := range t.doc.Notes {
+		if n.Why == whyNoListen || n.Why == whyNoAdvertise {
+			t.doc.Notes[i].Why, t.doc.Notes[i].Same = "`address` says where others reach the relay", true
+		}
+	}
 	if len(t.orPorts) == 0 {
 		return
 	}
 	p := t.orPorts[0]
-	p = p[strings.LastIndexByte(p, ':')+1:]
+	if p = p[strings.LastIndexByte(p, ':')+1:]; p == "0" {
+		return // the one that the system chooses
+	}
 	for i, a := range s.Values {
 		if strings.Contains(a, ":") {
 			a = "[" + a + "]"
