@@ -95,14 +95,20 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestChosenPort: an address without a port gets that of the ORPort's listener, also one that
-// the system chose, and a reload does not change it.
-func TestChosenPort(t *testing.T) {
+// lab returns a network whose authority does not answer, and whose relays may be anywhere.
+func lab(t *testing.T) *chive.Network {
+	t.Helper()
 	nw, err := chive.ParseNetwork([]byte("name = \"one\"\n[[authority]]\nnickname = \"a\"\nv3ident = \"0101010101010101010101010101010101010101\"\nrsa = \"0202020202020202020202020202020202020202\"\norport = [\"127.0.0.1:1\"]\n[testing]\nallow_private_addresses = true\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cfg := Config{Network: nw, DataDir: t.TempDir(), Nickname: "r", ORPort: []string{"127.0.0.1:0"}, Address: []string{"198.51.100.7", "2001:db8::7"}, AssumeReachable: true, ShutdownWait: -1}
+	return nw
+}
+
+// TestChosenPort: an address without a port gets that of the ORPort's listener, also one that
+// the system chose, and a reload does not change it.
+func TestChosenPort(t *testing.T) {
+	cfg := Config{Network: lab(t), DataDir: t.TempDir(), Nickname: "r", ORPort: []string{"127.0.0.1:0"}, Address: []string{"198.51.100.7", "2001:db8::7"}, AssumeReachable: true, ShutdownWait: -1}
 	r, err := New(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -117,8 +123,12 @@ func TestChosenPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
-	cfg.Contact = "me"
+	cfg.ExitPolicy = []string{"accept *:*"}
 	if err := r.Reload(cfg); err != nil || !slices.Equal(r.Addrs(), got) {
 		t.Error(r.Addrs(), err)
+	}
+	// An exit that a reload makes refuses the addresses that the start found.
+	if in, err := r.again(&cfg); err != nil || in.Exit.Policy.Allows(got[0].Addr(), 80) || !in.Exit.Policy.Allows(got[0].Addr().Next(), 80) {
+		t.Error(err, in.Exit)
 	}
 }

@@ -133,7 +133,7 @@ func (r *Relay) Reload(cfg Config) error {
 		return err
 	}
 	cfg = role.Copy(cfg)
-	in, err := cfg.inner(func(*Config, []netip.AddrPort, bool) ([]netip.AddrPort, error) { return r.found, nil })
+	in, err := r.again(&cfg)
 	if err != nil {
 		return err
 	}
@@ -142,6 +142,11 @@ func (r *Relay) Reload(cfg Config) error {
 	}
 	r.cfg = cfg
 	return nil
+}
+
+// again is Config.inner with the addresses that the start found.
+func (r *Relay) again(cfg *Config) (relay.Config, error) {
+	return cfg.inner(func(*Config, []netip.AddrPort, bool) ([]netip.AddrPort, error) { return r.found, nil })
 }
 
 // Config returns the configuration that New or the last successful Reload

@@ -139,7 +139,7 @@ func TestTorJudges(t *testing.T) {
 			{bridge, "ORPort 127.0.0.1:auto|ORPort auto|ORPort 443 IPv4Only|BridgeDistribution none|BridgeDistribution any|ORPort 0.0.0.0:443"},
 		},
 		"proxy": {
-			{onion, "HiddenServicePort 80|HiddenServicePort 0|HiddenServicePort 70000|HiddenServicePort x|HiddenServicePort 80-81|HiddenServicePort 80 8080"},
+			{onion, "HiddenServicePort 80|HiddenServicePort 0|HiddenServicePort 70000|HiddenServicePort x|HiddenServicePort 80-81|HiddenServicePort 80 8080|HiddenServicePort 0 8080|HiddenServicePort 80-81 8080|HiddenServicePort 80 x"},
 			{onion, "HiddenServicePort 80 0|HiddenServicePort 80 70000|HiddenServicePort 80 1 2|HiddenServicePort 80 127.0.0.1:0|HiddenServicePort 80 127.0.0.1:x|HiddenServicePort 80 ::1|HiddenServicePort 80 [::1]:8"},
 			{onion + "HiddenServicePort 80 127.0.0.1:1\n", "HiddenServicePort 80 127.0.0.1:2|HiddenServicePort 80 127.0.0.1:1|HiddenServicePort 81 unix:/x|HiddenServicePort 80 unix:/x|HiddenServicePort 80 [::1]:x"},
 			{"SocksPort 9050\n", "NodeFamily 2B280B23E1107BB62ABFC40DDCC8824814F80A72,192.0.2.0/24|NodeFamily a,b,|NodeFamily two words|SocksPort x|SocksPort 70000"},

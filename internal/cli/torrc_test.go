@@ -68,7 +68,7 @@ func TestImportCodes(t *testing.T) {
 		"ORPort 192.0.2.1:443\nExitNodes a":                   {exitLeftOut, exitMistake}, // there is no proxy that would have it
 		"ORPort 192.0.2.1:443\nSocksPort 9050\nRunAsDaemon 1": {exitLeftOut, exitMistake},
 		"SocksPort 9050\nNumEntryGuards many":                 {exitLeftOut, exitMistake},
-		"SocksPort x": {exitMistake, exitMistake},
+		"SocksPort x":                                         {exitMistake, exitMistake},
 	} {
 		file, _ := place(t, text)
 		code, out, notes := run(t, "config", "import", file)

@@ -1,12 +1,14 @@
 package relay
 
 import (
+	"net"
 	"net/netip"
 	"slices"
 	"testing"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
 )
 
@@ -57,6 +59,43 @@ func TestOwnAddresses(t *testing.T) {
 	for i := range want {
 		if got[i] != want[i] {
 			t.Error(got[i], "not", want[i])
+		}
+	}
+}
+
+// TestWithPorts: an address without a port gets that of the listener of its family. A listener
+// at all addresses serves both.
+func TestWithPorts(t *testing.T) {
+	var listeners []net.Listener
+	for _, a := range []string{"127.0.0.1:0", "127.0.0.1:0"} {
+		ln, err := net.Listen("tcp", a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer ln.Close()
+		listeners = append(listeners, ln)
+	}
+	first, second := netaddr.OfPort(listeners[0].Addr()).Port(), netaddr.OfPort(listeners[1].Addr()).Port()
+	four, six := netip.MustParseAddr("198.51.100.1"), netip.MustParseAddr("2001:db8::1")
+	addrs := []netip.AddrPort{netip.AddrPortFrom(six, 0), netip.AddrPortFrom(four, 0), netip.AddrPortFrom(four, 443)}
+	for name, c := range map[string]struct {
+		listen []string
+		want   []uint16
+	}{
+		"both families": {[]string{"0.0.0.0:0", "[::]:0"}, []uint16{second, first, 443}},
+		"one":           {[]string{"0.0.0.0:0", "127.0.0.1:0"}, []uint16{first, first, 443}},
+		"the other":     {[]string{"[::]:0", "[::1]:0"}, []uint16{first, first, 443}},
+	} {
+		var listen []netip.AddrPort
+		for _, s := range c.listen {
+			listen = append(listen, netip.MustParseAddrPort(s))
+		}
+		var got []uint16
+		for _, a := range withPorts(addrs, listen, listeners) {
+			got = append(got, a.Port())
+		}
+		if !slices.Equal(got, c.want) || addrs[0].Port() != 0 {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func TestOnionTargets(t *testing.T) {
 		}
 	}
 	// tor --verify-config refuses these lines.
-	for _, line := range []string{"0", "70000", "x", "80-81", "80 0", "80 70000", "80 1 2", "80 127.0.0.1:0", "80 127.0.0.1:x", "80 x"} {
+	for _, line := range []string{"0", "70000", "x", "80-81", "0 8080", "x 8080", "80-81 8080", "80 0", "80 70000", "80 1 2", "80 127.0.0.1:0", "80 127.0.0.1:x", "80 x"} {
 		lines, err := Lines(Source{"torrc", []byte("HiddenServiceDir a\nHiddenServicePort " + line)}, nil)
 		if err != nil {
 			t.Fatal(err)
