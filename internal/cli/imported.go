@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/progress"
@@ -17,10 +18,11 @@ type lost struct {
 	count  int      // of both, without those of another program that the torrc describes
 }
 
-func (l *lost) add(line torrc.Line, why string) {
+// add collects a line. kept says that there is a setting for it, which differs.
+func (l *lost) add(line torrc.Line, why string, kept bool) {
 	text := fmt.Sprintf("%s: %s %s: %s", line.At(), line.Key, line.Value, why)
 	l.count++
-	if torrc.Guards(line) {
+	if torrc.Guards(line) && !kept {
 		l.guards = append(l.guards, text)
 	} else {
 		l.plain = append(l.plain, text)
@@ -47,6 +49,12 @@ func (l *lost) tell(w io.Writer, file string) {
 func imported(doc *torrc.Document, to importRole, has torrc.Role, from string) ([]byte, *lost) {
 	var settings, notes bytes.Buffer
 	l := new(lost)
+	kept := map[string]bool{}
+	for _, s := range slices.Concat(append(doc.Onions, doc.Settings)...) {
+		for _, line := range s.From {
+			kept[line.At()] = true
+		}
+	}
 	for _, s := range doc.Settings {
 		writeSetting(&settings, s, to.settings, l)
 	}
@@ -63,7 +71,7 @@ func imported(doc *torrc.Document, to importRole, has torrc.Role, from string) (
 		case n.In&has != 0: // the file of the other program has it
 			l.plain = append(l.plain, fmt.Sprintf("%s: %s %s: %s", n.Line.At(), n.Line.Key, n.Line.Value, n.Why))
 		default:
-			l.add(n.Line, n.Why)
+			l.add(n.Line, n.Why, kept[n.Line.At()])
 		}
 	}
 	var out bytes.Buffer
@@ -91,7 +99,7 @@ func writeSetting(out io.Writer, s *torrc.Setting, fresh func() *daemon.Settings
 	text := s.Key + " = " + tomlValue(s, fresh) + "\n"
 	if err := fresh().ReadFile("torrc", []byte(text)); err != nil {
 		for _, line := range s.From {
-			l.add(line, err.Error())
+			l.add(line, err.Error(), false)
 		}
 		fmt.Fprintf(out, "# %s# %v\n", text, err)
 		return
