@@ -47,12 +47,13 @@ func importCommand() *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 	}
 	c.Flags().StringVar(&name, "role", "", "`PROGRAM` whose file is wanted: proxy, relay or authority (default: the first of authority, relay and proxy that the torrc describes)")
-	c.Flags().StringVar(&file, "out", "", "`FILE` to write, which only its owner can read (default: standard output)")
+	c.Flags().StringVar(&file, "out", "", "`FILE` to write, which other users can read if they can read the torrc (default: standard output)")
 	c.Flags().BoolVar(&strict, "strict", false, "write nothing if a line would be lost")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		var lines []torrc.Line
+		var mode os.FileMode
 		if err := interruptible(c.Context(), func() (err error) {
-			lines, err = readTorrc(args[0])
+			lines, mode, err = readTorrc(args[0])
 			return err
 		}); err != nil {
 			return err
@@ -85,7 +86,7 @@ func importCommand() *cobra.Command {
 			return fault.New(fault.Config, "%s: with --strict, nothing is written, because lines would be left out or changed: %d", args[0], lost.count)
 		}
 		if file != "" {
-			err = fault.Wrap(fault.Local, atomicfile.Write(file, text, atomicfile.Secret))
+			err = fault.Wrap(fault.Local, atomicfile.Write(file, text, mode))
 		} else {
 			_, err = c.OutOrStdout().Write(text)
 		}
@@ -103,13 +104,22 @@ func importCommand() *cobra.Command {
 const maxIncluded = 1000
 
 // readTorrc reads a torrc and the files that it includes. The torrc itself may be a pipe, which
-// the user has named; it includes only regular files.
-func readTorrc(path string) ([]torrc.Line, error) {
+// the user has named; it includes only regular files. The mode is that of a file for the same
+// readers: it may have a proxy's password, and must be readable for a service's user if the
+// torrc is.
+func readTorrc(path string) ([]torrc.Line, os.FileMode, error) {
+	mode := atomicfile.Report
+	see := func(path string) {
+		if st, err := os.Stat(path); err != nil || !st.Mode().IsRegular() || st.Mode().Perm()&0o004 == 0 {
+			mode = atomicfile.Secret
+		}
+	}
+	see(path)
 	text, err := atomicfile.Read(path, tomlfile.MaxSize)
 	if err != nil {
-		return nil, fault.New(fault.Config, "torrc: %w", err)
+		return nil, mode, fault.New(fault.Config, "torrc: %w", err)
 	}
-	return torrc.Lines(torrc.Source{Name: path, Text: text}, func(pattern string) ([]torrc.Source, error) {
+	lines, err := torrc.Lines(torrc.Source{Name: path, Text: text}, func(pattern string) ([]torrc.Source, error) {
 		paths, err := filepath.Glob(pattern)
 		if err != nil {
 			return nil, err
@@ -130,6 +140,7 @@ func readTorrc(path string) ([]torrc.Line, error) {
 				paths = slices.Insert(paths, i+1, inside...)
 				continue
 			}
+			see(paths[i])
 			text, err := atomicfile.ReadRegular(paths[i], tomlfile.MaxSize)
 			if err != nil {
 				return nil, err
@@ -138,6 +149,7 @@ func readTorrc(path string) ([]torrc.Line, error) {
 		}
 		return out, nil
 	})
+	return lines, mode, err
 }
 
 // atHome replaces "~" with this user's home where C tor does.

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"os"
 	"testing"
 
@@ -79,6 +80,31 @@ func TestImportCodes(t *testing.T) {
 		code, _, notes = run(t, "config", "import", "--strict", "--out", made, file)
 		if _, err := os.Stat(made); code != want.strict || (err == nil) != (code == 0) {
 			t.Errorf("%q, --strict: exit code %d, want %d; %v\n%s", text, code, want.strict, err, notes)
+		}
+	}
+}
+
+// TestImportedMode: who can read the torrc and all that it includes can read the new file, as a
+// service's user must. Nobody else can: there may be a password in it.
+func TestImportedMode(t *testing.T) {
+	for _, c := range []struct{ torrc, part, want os.FileMode }{
+		{0o644, 0o644, 0o644}, {0o600, 0o644, 0o600}, {0o644, 0o600, 0o600}, {0o640, 0o644, 0o600},
+	} {
+		file, _ := place(t, "")
+		part, made := file+".d", file+".toml"
+		for name, f := range map[string]struct {
+			text string
+			mode os.FileMode
+		}{file: {"%include " + part + "\n", c.torrc}, part: {"SocksPort 9050\n", c.part}} {
+			if err := errors.Join(os.WriteFile(name, []byte(f.text), f.mode), os.Chmod(name, f.mode)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if code, _, notes := run(t, "config", "import", "--out", made, file); code != 0 {
+			t.Fatal(code, notes)
+		}
+		if st, err := os.Stat(made); err != nil || st.Mode().Perm() != c.want {
+			t.Errorf("%o and %o: %v %v", c.torrc, c.part, st.Mode(), err)
 		}
 	}
 }
