@@ -25,10 +25,20 @@ func main() {
 // the nodes of its networks, which are processes of this very program.
 func rootCommand() *cobra.Command {
 	root := cli.Root("chivelab", "Private onion networks and measurements", labUpCommand(), labRunCommand(), benchCommand())
+	leaveInOrder(root)
 	profiling(root)
 	for _, c := range cli.Commands() {
 		c.Hidden = true
 		root.AddCommand(c)
 	}
 	return root
+}
+
+// leaveInOrder lets the commands of the laboratory take their time to end: they stop what they
+// have started, and remove its files.
+func leaveInOrder(c *cobra.Command) {
+	cli.TakesTime(c)
+	for _, sub := range c.Commands() {
+		leaveInOrder(sub)
+	}
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/dirserver"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdoc"
@@ -77,12 +77,12 @@ func (a *Authority) makeVote(t timing) (*netdoc.Vote, error) {
 }
 
 // bandwidths reads the bandwidth file, and also returns it as a document to
-// serve; nil without a file.
+// serve; nil without a file. It waits for nothing: without measurements a vote is late for nobody.
 func (a *Authority) bandwidths(now time.Time) (*Bandwidths, *dirserver.Doc) {
 	if a.cfg.BandwidthFile == "" {
 		return nil, nil
 	}
-	text, err := os.ReadFile(a.cfg.BandwidthFile)
+	text, err := atomicfile.ReadRegular(a.cfg.BandwidthFile, maxBandwidthFile)
 	if err != nil {
 		a.log.Warn("bandwidth file cannot be read", "err", err)
 		return nil, nil
@@ -90,9 +90,6 @@ func (a *Authority) bandwidths(now time.Time) (*Bandwidths, *dirserver.Doc) {
 	bw, err := ParseBandwidths(text, now)
 	if err != nil {
 		a.log.Warn("bandwidth file cannot be used", "err", err)
-	}
-	if len(text) > maxBandwidthFile {
-		return bw, nil
 	}
 	return bw, dirserver.NewDoc(text)
 }

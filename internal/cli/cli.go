@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -40,11 +41,7 @@ func Main(root *cobra.Command, also ...os.Signal) {
 		}
 		return
 	}
-	var help error
-	err := root.ExecuteContext(context.WithValue(ctx, helpKey{}, &help))
-	if err == nil {
-		err = help
-	}
+	err := execute(ctx, root, os.Args[1:])
 	if err == nil {
 		err = panics.Err()
 	}
@@ -55,6 +52,46 @@ func Main(root *cobra.Command, also ...os.Signal) {
 		}
 		os.Exit(exitCode(err))
 	}
+}
+
+// takesTime is the annotation of commands that put things in order after a signal, for as long as
+// that takes.
+const takesTime = "chive: takes time to end"
+
+// TakesTime lets a command take its time to end after the first signal: it must watch its context.
+func TakesTime(c *cobra.Command) *cobra.Command {
+	if c.Annotations == nil {
+		c.Annotations = map[string]string{}
+	}
+	c.Annotations[takesTime] = ""
+	return c
+}
+
+// execute runs a command line. Once ctx has ended, a command has maxCut to end, too: it may wait
+// for something that no context ends, such as a pipe.
+func execute(ctx context.Context, root *cobra.Command, args []string) error {
+	run := func() error {
+		var help error
+		if err := root.ExecuteContext(context.WithValue(ctx, helpKey{}, &help)); err != nil {
+			return err
+		}
+		return help
+	}
+	if c, _, err := root.Find(args); err == nil {
+		if _, ok := c.Annotations[takesTime]; ok {
+			return run()
+		}
+	}
+	ended, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cancel(nil)
+	defer context.AfterFunc(ctx, panics.Contain(nil, nil, func() {
+		select {
+		case <-time.After(maxCut):
+			cancel(context.Cause(ctx))
+		case <-ended.Done():
+		}
+	}))()
+	return interruptible(ended, run)
 }
 
 // complain writes an error. A part of it may be a server's text, which must not steer a

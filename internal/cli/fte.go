@@ -43,6 +43,8 @@ type fteFlags struct {
 	httpURL, httpHost    string
 	httpProxy            string
 	stop                 bool
+
+	publicKey bool // everybody knows the key; set by transport
 }
 
 func fteCommand() *cobra.Command {
@@ -71,6 +73,7 @@ A flag's text begins with the protocol or the side that it is for, if it isn't f
 			return f.run(cmd.Context(), cmd.ErrOrStderr())
 		},
 	}
+	TakesTime(cmd)
 	p := cmd.PersistentFlags()
 	cmd.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
@@ -170,15 +173,6 @@ func (f *fteFlags) classicKey() (k fte.Key, err error) {
 	return k, nil
 }
 
-// publicKey reports whether everybody knows the key.
-func (f *fteFlags) publicKey() bool {
-	if f.protocol != "classic" {
-		return false
-	}
-	k, err := f.classicKey()
-	return err == nil && (k == fte.Key{} || k == fte.DefaultKey)
-}
-
 // transport builds the client or server side of the protocol in the flags.
 func (f *fteFlags) transport(server bool) (fte.Transport, error) {
 	defs, err := f.load()
@@ -198,6 +192,7 @@ func (f *fteFlags) transport(server bool) (fte.Transport, error) {
 		if p.Key, err = f.classicKey(); err != nil {
 			return nil, err
 		}
+		f.publicKey = p.Key == fte.Key{} || p.Key == fte.DefaultKey
 		if server {
 			return p.Acceptor()
 		}

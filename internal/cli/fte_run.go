@@ -26,8 +26,13 @@ import (
 func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 	outliveReaders()
 	server := f.mode == "server"
-	t, err := f.transport(server)
-	if err != nil {
+	var t fte.Transport
+	if err := interruptible(ctx, func() (err error) {
+		t, err = f.transport(server)
+		return err
+	}); ctx.Err() != nil {
+		return nil // told to stop, as it may be at any later time
+	} else if err != nil {
 		return err
 	}
 	if !signal.Ignored(syscall.SIGHUP) { // by nohup; a closed terminal may send several, which cut nothing
@@ -39,7 +44,7 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 	if f.quiet {
 		log = slog.New(slog.DiscardHandler)
 	}
-	if f.publicKey() {
+	if f.publicKey {
 		log.Warn("the key is fteproxy's built-in one, which is public: everybody can read these connections and use the server. Give both sides --key-file, or --protocol chive")
 	}
 	stats := new(fte.Stats)
@@ -73,7 +78,7 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 		l = fte.NewListener(l, cfg)
 	}
 	if f.metrics != "" {
-		_, stop, err := daemon.ServeMetrics(f.metrics, f.metricsHosts, daemon.RegistryHandler(metricsOf(stats, f.publicKey())), log, func(err error) { log.Error("the metrics port is closed", "err", err) })
+		_, stop, err := daemon.ServeMetrics(f.metrics, f.metricsHosts, daemon.RegistryHandler(metricsOf(stats, f.publicKey)), log, func(err error) { log.Error("the metrics port is closed", "err", err) })
 		if err != nil {
 			l.Close()
 			return err

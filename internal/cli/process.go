@@ -15,7 +15,7 @@ import (
 
 // processCommand gives a command the options of a node, and runs the node as a process.
 func processCommand(c *cobra.Command, s *daemon.Settings) *cobra.Command {
-	c.Args = cobra.NoArgs
+	TakesTime(c).Args = cobra.NoArgs
 	load := bind(c, s)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		outliveReaders()
@@ -41,7 +41,8 @@ func processCommand(c *cobra.Command, s *daemon.Settings) *cobra.Command {
 	return c
 }
 
-// maxCut is how long a node has, after it was told twice to stop, to cut what is open.
+// maxCut is how long a node has, after it was told twice to stop, to cut what is open, and how long
+// another command has after it was told once.
 const maxCut = 3 * time.Second
 
 // endAfterSecond ends the process some time after the second signal to stop, if the node has

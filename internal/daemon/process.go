@@ -8,7 +8,9 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
@@ -68,27 +70,73 @@ type Process struct {
 // connections.
 var ErrKilled = errors.New("stopped without draining")
 
+// maxOpening is how long the start may go on after a request to stop: it may wait for something
+// that nothing ends, such as a pipe to which nobody writes.
+const maxOpening = 3 * time.Second
+
 // Run runs the node until it is told to stop, ctx ends, or it fails for good.
 func (p *Process) Run(ctx context.Context) (err error) {
+	opened := make(chan opening, 1)
+	go func() {
+		defer panics.Recover(nil, func(err error) { opened <- opening{func() error { return nil }, err} })
+		closeAll, err := p.open()
+		opened <- opening{closeAll, err}
+	}()
+	var o opening
+	select {
+	case o = <-opened:
+	case <-p.Stop:
+		select {
+		case o := <-opened:
+			return errors.Join(o.err, o.close())
+		case <-time.After(maxOpening):
+			return nil // the process ends; what waits, ends with it
+		}
+	}
+	defer func() { err = errors.Join(err, o.close()) }()
+	if o.err != nil {
+		return o.err
+	}
+	if err := p.serve(ctx); err != nil {
+		return err
+	}
+	return p.drain(ctx)
+}
+
+// opening is what came of the start: close closes what is open, also after an error.
+type opening struct {
+	close func() error
+	err   error
+}
+
+// open opens all that the node needs.
+func (p *Process) open() (closeAll func() error, err error) {
+	var open []func() error
+	closeAll = func() (err error) {
+		for _, f := range slices.Backward(open) {
+			err = errors.Join(err, f())
+		}
+		return err
+	}
 	s := p.Settings
 	if err := s.Check(); err != nil {
-		return err
+		return closeAll, err
 	}
 	collectOften(s.role)
 	c := s.role.common()
 	p.Err = draw.Share(p.Err)
 	to, file, err := openLog(c.LogFile, p.Err)
 	if err != nil {
-		return s.Explain(options.Wrong("LogFile", "%w", err))
+		return closeAll, s.Explain(options.Wrong("LogFile", "%w", err))
 	}
 	p.file = file
-	defer func() { err = errors.Join(err, file.close()) }()
+	open = append(open, file.close)
 	p.log, p.level = NewLogger(c.LogLevel, c.LogFormat, io.MultiWriter(&p.ring, to))
 	s.warn(p.log)
 	if p.node, err = s.role.open(p.Err, p.log); err != nil {
-		return s.Explain(err)
+		return closeAll, s.Explain(err)
 	}
-	defer func() { err = errors.Join(err, p.node.close()) }()
+	open = append(open, p.node.close)
 	limitHeap(s.role.maxMemory())
 	p.fail = make(chan error, 1)
 	p.inEffect = s.Texts(false)
@@ -100,24 +148,21 @@ func (p *Process) Run(ctx context.Context) (err error) {
 	}}
 	lines, stop, err := side.open(p.log)
 	if err != nil {
-		return err
+		return closeAll, err
 	}
-	defer stop()
+	open = append(open, func() error { stop(); return nil })
 	if p.code, err = findProgram(); err != nil {
 		p.log.Debug("memory: the program's own pages are not known", "err", err)
 	}
 	// All files and ports are open: from here on, the process needs no further
 	// access.
 	if err := s.role.confinement(p.node.dataDir()).reading(s.File(), c.NetworkFile).logging(c.LogFile).confine(c.Sandbox, p.log); err != nil {
-		return err
+		return closeAll, err
 	}
 	for _, l := range append(p.node.lines(), lines...) {
 		fmt.Fprintln(p.Out, l)
 	}
-	if err := p.serve(ctx); err != nil {
-		return err
-	}
-	return p.drain(ctx)
+	return closeAll, nil
 }
 
 // serve follows the node and the signals, until it is told to stop.
@@ -144,7 +189,10 @@ func (p *Process) serve(ctx context.Context) error {
 	}()
 	leave := func(err error) error {
 		stop()
-		<-ended
+		select {
+		case <-ended:
+		case <-time.After(maxOpening): // it writes a line that nobody reads
+		}
 		return err
 	}
 	for {

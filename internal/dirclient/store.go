@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -49,7 +50,7 @@ func (s *store) read(name string) []byte {
 	if s.dir == "" {
 		return nil
 	}
-	b, err := os.ReadFile(s.path(name))
+	b, err := atomicfile.ReadRegular(s.path(name), math.MaxInt-1)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.Warn("directory cache: cannot read", "file", name, "err", err)
 	}
@@ -142,7 +143,7 @@ func (s *store) eachChunk(each func([]byte) error) error {
 	if s.dir == "" {
 		return nil
 	}
-	f, err := os.Open(s.path(microFile))
+	f, err := atomicfile.OpenRegular(s.path(microFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
