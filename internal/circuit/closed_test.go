@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
+	"github.com/chivenet/chive/internal/fault"
 )
 
 // deaf is a stream that does nothing with what comes.
@@ -78,6 +79,25 @@ func TestClosedStreamOfTwoLegs(t *testing.T) {
 	wg.Wait()
 	if s.allowed != 0 {
 		t.Errorf("%d messages did not count", s.allowed)
+	}
+}
+
+// TestClosedStreamBound: a peer that goes on and on with a stream that was closed breaks the protocol. Until
+// then, and for other streams, cells that were in flight are dropped.
+func TestClosedStreamBound(t *testing.T) {
+	h := new(Hop)
+	s, other := &closedStream{h: h, id: 1, allowed: maxAfterClose}, &closedStream{h: h, id: 2, allowed: maxAfterClose}
+	m := cell.RelayMsg{Cmd: cell.RelayData, Stream: 1, Data: []byte{1}}
+	for i := range maxAfterClose {
+		if err := s.HandleMessage(m, time.Time{}); err != nil {
+			t.Fatalf("message %d: %v", i+1, err)
+		}
+	}
+	if err := s.HandleMessage(m, time.Time{}); !fault.Is(err, fault.Protocol) {
+		t.Error("one more than may be in flight:", err)
+	}
+	if err := other.HandleMessage(m, time.Time{}); err != nil {
+		t.Error("of another stream:", err)
 	}
 }
 

@@ -8,7 +8,8 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// maxBacklog is how many streams wait for Accept; more are refused.
+// maxBacklog is how many streams wait for Accept; more are refused. No circuit gets more than a
+// part of what is free: its client, who pays for one rendezvous, would keep all others out.
 const maxBacklog = 256
 
 // backlog has the streams that wait for Accept, the longest first. A stream leaves it when its
@@ -28,18 +29,29 @@ type waiting struct {
 
 func newBacklog() backlog { return backlog{ready: make(chan struct{}, 1)} }
 
-// full reports whether there is no room.
-func (b *backlog) full() bool {
+// full reports whether there is no room for a stream of a circuit.
+func (b *backlog) full(r *rendezvous) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.waiting) >= maxBacklog
+	return b.fullLocked(r)
+}
+
+func (b *backlog) fullLocked(r *rendezvous) bool {
+	mine := 0
+	for _, w := range b.waiting {
+		if w.r == r {
+			mine++
+		}
+	}
+	free := maxBacklog - len(b.waiting)
+	return free <= 0 || mine >= 1+free/4
 }
 
 // add adds a stream, unless there is no room.
 func (b *backlog) add(w waiting) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.waiting) >= maxBacklog {
+	if b.fullLocked(w.r) {
 		return false
 	}
 	b.waiting = append(b.waiting, w)

@@ -16,9 +16,9 @@ func TestBacklog(t *testing.T) {
 	b := newBacklog()
 	all := make([]*Conn, maxBacklog+1)
 	for i := range all {
-		all[i] = &Conn{port: uint16(i)}
-		if got := b.add(waits(all[i])); got != (i < maxBacklog) || b.full() != (i >= maxBacklog-1) {
-			t.Fatalf("stream %d is taken in: %t, and it is full: %t", i, got, b.full())
+		all[i] = &Conn{port: uint16(i), r: new(rendezvous)}
+		if got := b.add(waits(all[i])); got != (i < maxBacklog) || b.full(nil) != (i >= maxBacklog-1) {
+			t.Fatalf("stream %d is taken in: %t, and it is full: %t", i, got, b.full(nil))
 		}
 	}
 	if !b.remove(all[1]) || b.remove(all[1]) {
@@ -29,6 +29,25 @@ func TestBacklog(t *testing.T) {
 	}
 	if b.remove(all[2]) {
 		t.Error("a stream leaves that was taken")
+	}
+}
+
+// TestBacklogOfOneClient: a client that opens streams without end, while the program is slow to accept
+// them, leaves room for others, and the more clients do so, the less each has.
+func TestBacklogOfOneClient(t *testing.T) {
+	b := newBacklog()
+	fill := func() (n int) {
+		for r := new(rendezvous); b.add(waits(&Conn{r: r})); n++ {
+		}
+		return n
+	}
+	first, second := fill(), fill()
+	if first < maxBacklog/8 || first > maxBacklog/4 || second > first || second < maxBacklog/16 {
+		t.Errorf("the first client has %d of %d places, and the second %d", first, maxBacklog, second)
+	}
+	honest := new(rendezvous)
+	if b.full(honest) || !b.add(waits(&Conn{r: honest})) {
+		t.Error("there is no place for one stream of another client")
 	}
 }
 

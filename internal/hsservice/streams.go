@@ -103,7 +103,7 @@ func (s *Service) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 		}
 		return refuse(cell.EndResourceLimit)
 	}
-	if !s.room(r) || listened && s.backlog.full() {
+	if !s.room(r) || listened && s.backlog.full(r) {
 		return refuse(cell.EndResourceLimit)
 	}
 	st, err := stream.Accept(h, m.Stream, "onion client")

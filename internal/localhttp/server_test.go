@@ -117,3 +117,37 @@ func TestCrowd(t *testing.T) {
 		}
 	})
 }
+
+// TestServerBounds: whoever fills a port with connections that say nothing, begin a header or begin a
+// body keeps nobody out, and what is begun has a time.
+func TestServerBounds(t *testing.T) {
+	for name, cheap := range map[string]string{
+		"nothing": "", "part of a header": "GET / HTTP/1.1\r\nHost: loc", "part of a body": "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := guardtest.NewListener()
+				defer serve(t, localhttp.Guard{}, func(w http.ResponseWriter, r *http.Request) {
+					if _, err := io.ReadAll(r.Body); err == nil {
+						fine(w, r)
+					}
+				})(l)()
+				var last net.Conn
+				for range 2 * localhttp.MaxOpen {
+					last = l.Dial()
+					go io.WriteString(last, cheap)
+				}
+				synctest.Wait()
+				start := time.Now()
+				honest := l.Dial()
+				go io.WriteString(honest, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+				if got, err := io.ReadAll(honest); err != nil || !strings.HasSuffix(string(got), "secret") || time.Since(start) > 0 {
+					t.Errorf("%q, %v after %v", got, err, time.Since(start))
+				}
+				if _, err := io.ReadAll(last); err != nil || time.Since(start) > 10*time.Second {
+					t.Errorf("the last of them stays for %v (%v)", time.Since(start), err)
+				}
+			})
+		})
+	}
+}
