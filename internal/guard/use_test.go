@@ -414,3 +414,21 @@ func TestLateReportsDoNothing(t *testing.T) {
 	want(t, "twice", u.Succeeded(epoch), UseNow)
 	want(t, "confirmed", len(m.cur.confirmed), 1)
 }
+
+// TestForbiddenGuardCounts: a guard that the path forbids is one of those that are used, so that a peer which
+// chooses what paths forbid does not bring a client to more of them.
+func TestForbiddenGuardCounts(t *testing.T) {
+	m := start(t, network(1000))
+	m.p.UsePrimary, m.p.UsePrimaryDir = 2, 2
+	p := primaries(m)
+	for _, purpose := range []Purpose{Traffic, Directory1Hop} {
+		seen := map[ident.RelayID]bool{}
+		for range 200 {
+			r := Request{Purpose: purpose, Allow: func(c Candidate) bool { return c.ID != p[0] }}
+			seen[pickFor(t, m, r, epoch).Guard().ID] = true
+		}
+		if len(seen) != 1 || !seen[p[1]] {
+			t.Errorf("purpose %v: %d guards", purpose, len(seen))
+		}
+	}
+}

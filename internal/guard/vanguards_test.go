@@ -189,3 +189,30 @@ func TestVanguardsOfNewIdentity(t *testing.T) {
 		}
 	}
 }
+
+// TestLongerLives: of the two random lives of a vanguard of the mode "full" the longer counts, so that they last
+// for two thirds of the range on average; in the other modes it is one, and half of the range.
+func TestLongerLives(t *testing.T) {
+	for mode, rows := range layerRows {
+		for i, row := range rows {
+			rng := rand.New(rand.NewPCG(3, uint64(i)))
+			shortest, longest := time.Duration(row.shortest)*time.Second, time.Duration(row.long)*time.Second
+			var sum time.Duration
+			const n = 2000
+			for range n {
+				life := row.lifetime(shortest, longest, rng)
+				if life < shortest || life >= longest {
+					t.Fatal(mode, row.param, life)
+				}
+				sum += life - shortest
+			}
+			part, want := float64(sum/n)/float64(longest-shortest), 1.0/2
+			if mode == VanguardsFull {
+				want = 2.0 / 3
+			}
+			if part < want-0.05 || part > want+0.05 {
+				t.Errorf("mode %v, %s: on average %.2f of the range, want %.2f", mode, row.param, part, want)
+			}
+		}
+	}
+}

@@ -227,6 +227,24 @@ func TestBars(t *testing.T) {
 	}
 }
 
+// TestNamesOfAddressesBarred: a port that bars names bars the question for the name of an address, too, and
+// lets through a lookup of an address that its flags allow.
+func TestNamesOfAddressesBarred(t *testing.T) {
+	for flags, barred := range map[string]bool{"": false, "NoDNSRequest": true, "OnionTrafficOnly": true} {
+		n := &network{}
+		cfg := Config{Dialer: n}
+		p, err := ParsePort(SOCKSPort, "0 "+flags)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p.Apply(&cfg)
+		_, err = newServer("socks", cfg).resolve(t.Context(), true, Request{Host: "192.0.2.7"})
+		if got := fault.Is(err, fault.Refused); got != barred {
+			t.Errorf("%q: %v", flags, err)
+		}
+	}
+}
+
 // TestAnswersByFamily: a lookup gives no address that the port's flags bar, and the
 // preferred family first.
 func TestAnswersByFamily(t *testing.T) {

@@ -177,3 +177,23 @@ func TestSafeSOCKSMapped(t *testing.T) {
 		t.Error(log.String())
 	}
 }
+
+// TestSafeSOCKSResolve: a lookup of an address, which a program asks of a port as it asks for connections, is
+// refused as they are, and one of a name is not. A question about the name of an address is no sign
+// of a lookup elsewhere.
+func TestSafeSOCKSResolve(t *testing.T) {
+	s := newServer("socks", Config{SafeSOCKS: true, Log: slog.New(slog.DiscardHandler)})
+	for _, c := range []struct {
+		cmd     byte
+		literal bool
+		ok      bool
+	}{
+		{cmdConnect, true, false}, {cmdConnect, false, true},
+		{cmdResolve, true, false}, {cmdResolve, false, true},
+		{cmdResolvePTR, true, true},
+	} {
+		if err := s.judge(command{version: 5, cmd: c.cmd, literal: c.literal}); (err == nil) != c.ok {
+			t.Errorf("command %#x of an address: %v: %v", c.cmd, c.literal, err)
+		}
+	}
+}
