@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/netip"
 	"sync/atomic"
 	"time"
 
 	"github.com/chivenet/chive/internal/account"
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // requestCost is the memory of a request without its body and its connection, in bytes:
@@ -24,21 +27,24 @@ type httpRequest struct {
 	from *account.Account // of its address
 	mem  *account.Account
 	gone atomic.Bool // it was evicted
+	cut  atomic.Bool // the client ended in the middle of the body
 
+	life   context.Context // of the decoy's answer: the client's end does not end it at once
 	cancel context.CancelFunc
 }
 
 // receive counts a request. The caller must call done.
 func (s *HTTPServer) receive(w http.ResponseWriter, r *http.Request) *httpRequest {
 	ctx, cancel := context.WithCancel(r.Context()) // the decoy may ignore the end of the client's connection
-	q := &httpRequest{r: r.WithContext(ctx), rc: http.NewResponseController(w), cancel: cancel}
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	q := &httpRequest{r: r.WithContext(ctx), rc: http.NewResponseController(w), life: life, cancel: func() { cancel(); end() }}
 	q.from = s.mem.Address(q.address())
 	q.mem = q.from.Open(account.Request, func(error) {
 		q.gone.Store(true)
 		s.Stats.Evicted.Add(1)
 		q.rc.SetReadDeadline(past)
 		q.rc.SetWriteDeadline(past)
-		cancel()
+		q.cancel()
 	})
 	q.mem.Reserve(requestCost)
 	return q
@@ -127,6 +133,7 @@ func (q *httpRequest) body(most int) (b []byte, ok bool) {
 		b = b[:len(b)+n]
 		switch {
 		case len(b) > most || err != nil && err != io.EOF:
+			q.cut.Store(errors.Is(err, io.ErrUnexpectedEOF))
 			return b, false
 		case err == io.EOF:
 			q.settled()
@@ -135,9 +142,18 @@ func (q *httpRequest) body(most int) (b []byte, ok bool) {
 	}
 }
 
+// afterEnd is how long the decoy may take for its answer after the client has ended its side of
+// the connection.
+const afterEnd = 10 * time.Second
+
 // refuse gives a request to the decoy. read holds the bytes of its body that were read
 // already. The decoy may take any time, as long as the request and the answer make
 // progress.
+//
+// A client that half-closes its connection after a request gets the answer, as it gets a page from
+// nginx or from net/http. Its end looks the same as that of a client that has gone, and
+// net/http ends the request's context then, so that a proxy would answer with a 502 of its own, which
+// tells it from every site. So the decoy's context lives a while longer.
 func (s *HTTPServer) refuse(w http.ResponseWriter, q *httpRequest, read []byte) {
 	if q.r.ContentLength == 0 {
 		q.settled()
@@ -145,7 +161,14 @@ func (s *HTTPServer) refuse(w http.ResponseWriter, q *httpRequest, read []byte) 
 		q.r.Body = &movingBody{Reader: io.MultiReader(bytes.NewReader(read), q.r.Body), Closer: q.r.Body, q: q}
 	}
 	s.Stats.Decoyed.Add(1)
-	s.Decoy.ServeHTTP(movingWriter{w, q}, q.r)
+	defer context.AfterFunc(q.r.Context(), panics.Contain(nil, nil, func() {
+		select {
+		case <-time.After(afterEnd):
+			q.cancel()
+		case <-q.life.Done():
+		}
+	}))()
+	s.Decoy.ServeHTTP(&movingWriter{w, q, false}, q.r.WithContext(q.life))
 }
 
 // movingBody is a body that must make progress: each piece must arrive in time.
@@ -158,8 +181,11 @@ type movingBody struct {
 func (b *movingBody) Read(p []byte) (int, error) {
 	b.q.read()
 	n, err := b.Reader.Read(p)
-	if err == io.EOF {
+	switch {
+	case err == io.EOF:
 		b.q.settled()
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		b.q.cut.Store(true)
 	}
 	return n, err
 }
@@ -168,13 +194,30 @@ func (b *movingBody) Read(p []byte) (int, error) {
 // time.
 type movingWriter struct {
 	http.ResponseWriter
-	q *httpRequest
+	q    *httpRequest
+	none bool // there is no answer
 }
 
-func (w movingWriter) Write(p []byte) (int, error) {
+// WriteHeader closes the connection instead of a proxy's own error when the client has ended in
+// the middle of its body: so does nginx in front of a site, which does not see such a request.
+func (w *movingWriter) WriteHeader(status int) {
+	if status == http.StatusBadGateway && w.q.cut.Load() {
+		if c, _, err := w.q.rc.Hijack(); err == nil {
+			w.none = true
+			c.Close()
+			return
+		}
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *movingWriter) Write(p []byte) (int, error) {
+	if w.none {
+		return 0, net.ErrClosed
+	}
 	w.q.write()
 	return w.ResponseWriter.Write(p)
 }
 
 // Unwrap lets http.ResponseController find methods that movingWriter lacks.
-func (w movingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+func (w *movingWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
