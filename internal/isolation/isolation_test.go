@@ -159,3 +159,28 @@ func TestContext(t *testing.T) {
 		t.Error("a key from nowhere")
 	}
 }
+
+// TestAuthHasItsFields: credentials of the same lengths are told apart.
+func TestAuthHasItsFields(t *testing.T) {
+	for _, other := range [][]string{{"user", "secreT"}, {"useR", "secret"}, {"users", "ecret"}, {"", "usersecret"}, {"usersecret"}, {"user", "secret", ""}} {
+		if NewAuth(other...) == NewAuth("user", "secret") {
+			t.Errorf("%q counts as another user", other)
+		}
+	}
+	if NewAuth("user", "secret") != NewAuth("user", "secret") {
+		t.Error("the same user counts as two")
+	}
+}
+
+// TestKeepAliveNeedsAuth: only streams with an Auth keep a circuit young.
+func TestKeepAliveNeedsAuth(t *testing.T) {
+	auth := NewAuth("user", "secret")
+	for _, c := range []struct {
+		k    Key
+		want bool
+	}{{Key{KeepAlive: true}, false}, {Key{KeepAlive: true, Auth: auth}, true}, {Key{Auth: auth}, false}, {Key{}, false}} {
+		if got := c.k.Trim().KeepAlive; got != c.want {
+			t.Errorf("%v with credentials %v: %v", c.k.KeepAlive, c.k.Auth != Auth{}, got)
+		}
+	}
+}
