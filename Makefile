@@ -116,6 +116,14 @@ race:
 	CGO_ENABLED=1 go test -race -short -timeout 20m $$(go list ./... | grep -v /interop)
 	cd devp2p && CGO_ENABLED=1 go test -race -short -timeout 10m $$(go list ./... | grep -v /interop)
 
+# mutants tries whether the tests would notice mistakes: in the packages of PKG (default: all that were
+# run before), or in the files that have changed SINCE a commit. It names those that nobody notices in
+# internal/tools/mutants/survivors.txt when UPDATE=1, and else fails if that file does not have one.
+# It goes on where it was interrupted (bin/mutants). SAMPLE tries some at random, by SEED, for at most TIME.
+.PHONY: mutants
+mutants:
+	@go run ./internal/tools/mutants -pkg '$(PKG)' -since '$(SINCE)' -sample '$(or $(SAMPLE),0)' -seed '$(SEED)' -time '$(or $(TIME),0)' $(if $(UPDATE),-update)
+
 lint:
 	@bad=$$(git ls-files -z '*.go' | xargs -0 gofmt -l); test -z "$$bad" || { echo "gofmt: $$bad"; exit 1; }
 	go vet ./...
