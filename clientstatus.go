@@ -6,6 +6,7 @@ import (
 
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/guard"
+	"github.com/chivenet/chive/internal/ident"
 )
 
 // Status returns a snapshot of the client's state.
@@ -41,6 +42,15 @@ func (c *Client) Status() Status {
 		out.Guards = append(out.Guards, guardOf(&s.Guards.Guards[i]))
 	}
 	return out
+}
+
+// Lists reports whether the client can put a relay into circuits: its present
+// consensus lists the relay, and the relay's microdescriptor has come. fingerprint has
+// 40 hexadecimal digits. A client fetches a new consensus by itself, in the public
+// network every one to three hours; Status().Directory says which it has.
+func (c *Client) Lists(fingerprint string) bool {
+	id, err := ident.ParseRSAID(fingerprint)
+	return err == nil && c.inner.Lists(id)
 }
 
 func protection(hops []client.HopProtection) []HopProtection {

@@ -31,13 +31,17 @@ func TestLabUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	plugin := "chive exec " + bin
-	up := exec.Command(bin, "up", "--json", "--processes", "--authorities", "1", "--relays", "2", "--exits", "1",
+	up := exec.Command(bin, "up", "--json", "--commands", "--voting-interval", "10s", "--processes", "--authorities", "1", "--relays", "2", "--exits", "1",
 		"--bridges", "1", "--bridge-transport", plugin,
 		"--socks", fmt.Sprintf("127.0.0.1:%d", freePort(t))) // that nobody else listens at afterwards
 	tmp := t.TempDir()
 	up.Env = append(os.Environ(), "TMPDIR="+tmp)
 	up.Stderr = t.Output()
 	out, err := up.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	commands, err := up.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +52,8 @@ func TestLabUp(t *testing.T) {
 	// It has time to start, to be used, and to end.
 	watchdog := time.AfterFunc(3*patience, func() { up.Process.Kill() })
 	defer watchdog.Stop()
-	line, err := bufio.NewReader(out).ReadString('\n')
+	said := bufio.NewReader(out)
+	line, err := said.ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,10 +120,14 @@ func TestLabUp(t *testing.T) {
 	if n := using(t, nw.Dir); n < 6 {
 		t.Errorf("%d processes for 6 nodes", n)
 	}
+	listening = append(listening, addAtRunTime(t, commands, said, nw.SOCKS)...)
+	if n := using(t, nw.Dir); n < 10 {
+		t.Errorf("%d processes for 10 nodes", n)
+	}
 	if err := up.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
-	if rest, err := io.ReadAll(out); err != nil || len(rest) > 0 {
+	if rest, err := io.ReadAll(said); err != nil || len(rest) > 0 {
 		t.Errorf("%q, %v", rest, err)
 	}
 	if err := up.Wait(); err != nil {
@@ -134,6 +143,57 @@ func TestLabUp(t *testing.T) {
 		}
 	}
 	await(t, "all processes are gone", patience, func() bool { return using(t, nw.Dir) == 0 })
+}
+
+// addAtRunTime has "chivelab up" add nodes, and uses them. It returns where they listen.
+func addAtRunTime(t *testing.T, commands io.Writer, said *bufio.Reader, socks string) (listening []string) {
+	t.Helper()
+	type node struct { // of lab.Node, and how the command failed
+		Name, Fingerprint, ORPort, SOCKS, Onion, Error string
+		Bridge                                         []string
+	}
+	ask := func(command string) (n node) {
+		t.Helper()
+		began := time.Now()
+		if _, err := fmt.Fprintln(commands, command); err != nil {
+			t.Fatal(err)
+		}
+		line, err := said.ReadString('\n')
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal([]byte(line), &n); err != nil {
+			t.Fatal(err, line)
+		}
+		t.Logf("%s: %.80s after %v", command, line, time.Since(began).Round(time.Millisecond))
+		return n
+	}
+	for _, c := range []string{"add authority", "add nothing", "remove relay"} {
+		if n := ask(c); n.Error == "" {
+			t.Errorf("%s: %+v", c, n)
+		}
+	}
+	if n := ask("add relay"); n.Name != "chiverelay2" || n.Fingerprint == "" {
+		t.Errorf("%+v", n)
+	} else {
+		listening = append(listening, n.ORPort)
+	}
+	if n := ask("add bridge"); n.Name != "chivebridge1" || len(n.Bridge) != 2 {
+		t.Errorf("%+v", n)
+	} else {
+		listening = append(listening, n.ORPort)
+	}
+	client, onion := ask("add client"), ask("add onion")
+	listening = append(listening, client.SOCKS)
+	for _, proxy := range []string{socks, client.SOCKS} {
+		c, err := socksclient.Dialer{Proxy: proxy}.DialContext(bounded(t, patience), "tcp", onion.Onion+":80")
+		if err != nil {
+			t.Errorf("the onion service %+v: %v", onion, err)
+			continue
+		}
+		c.Close()
+	}
+	return listening
 }
 
 // using counts the processes with a directory on their command line.

@@ -210,7 +210,7 @@ func TestTorOnionThroughOnlyChive(t *testing.T) {
 // links to Chive's carry both halves of a rendezvous.
 func TestTorOnionThroughMixedRelays(t *testing.T) {
 	t.Parallel()
-	testMixedOnion(t, lab.Options{CtorRelays: 3, Relays: 3, Exits: 1})
+	testMixedOnion(t, lab.Options{VotingInterval: 5 * time.Minute, CtorRelays: 3, Relays: 3, Exits: 1})
 }
 
 // TestTorOnionUnderTorAuthorities has C tor's authorities judge what Chive's relays say
@@ -220,7 +220,7 @@ func TestTorOnionUnderTorAuthorities(t *testing.T) {
 		t.Skip("the other tests use the same relays; CHIVE_LONG=1 runs it")
 	}
 	t.Parallel()
-	testMixedOnion(t, lab.Options{CtorAuthorities: true, CtorRelays: 1})
+	testMixedOnion(t, lab.Options{VotingInterval: 5 * time.Minute, CtorAuthorities: true, CtorRelays: 1})
 }
 
 func testMixedOnion(t *testing.T, opts lab.Options) {

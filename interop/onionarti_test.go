@@ -36,7 +36,7 @@ func TestOnionArti(t *testing.T) {
 	})
 	t.Run("through Chive", func(t *testing.T) {
 		t.Parallel()
-		nw, err := lab.Start(bounded(t, patience), lab.Options{Relays: 6, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))})
+		nw, err := lab.Start(bounded(t, patience), lab.Options{VotingInterval: 5 * time.Minute, Relays: 6, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))})
 		if err != nil {
 			t.Fatal(err)
 		}

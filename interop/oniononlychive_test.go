@@ -16,7 +16,7 @@ func TestOnionOnlyChive(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	nw, err := lab.Start(ctx, lab.Options{Relays: 6})
+	nw, err := lab.Start(ctx, lab.Options{VotingInterval: 5 * time.Minute, Relays: 6})
 	if err != nil {
 		t.Fatal(err)
 	}

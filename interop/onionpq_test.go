@@ -191,7 +191,7 @@ func TestPostQuantumOnionEveryHop(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	nw, err := lab.Start(ctx, lab.Options{Relays: 6, Client: chive.Config{PQ: chive.PQRequireAll}})
+	nw, err := lab.Start(ctx, lab.Options{VotingInterval: 5 * time.Minute, Relays: 6, Client: chive.Config{PQ: chive.PQRequireAll}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ func TestOnionRoles(t *testing.T) {
 	labtest.Need(t, "C tor", err)
 	for _, n := range roleNetworks {
 		t.Run(n.name, func(t *testing.T) {
-			opts := lab.Options{CtorAuthorities: true, CtorRelays: 3, Relays: 3, Exits: 1, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))}
+			opts := lab.Options{VotingInterval: 5 * time.Minute, CtorAuthorities: true, CtorRelays: 3, Relays: 3, Exits: 1, Log: slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))}
 			if n.less {
 				opts.Tor = claimingLess(t)
 			}
@@ -162,7 +162,7 @@ type roles struct {
 
 // relays returns the fingerprints of Chive's relays, and of the others.
 func (r *roles) relays() (chive, others []string) {
-	for _, n := range r.nw.Nodes {
+	for _, n := range r.nw.Nodes() {
 		switch {
 		case n.Relay() != nil:
 			chive = append(chive, n.Fingerprint)
@@ -176,7 +176,7 @@ func (r *roles) relays() (chive, others []string) {
 // counted sums a metric of Chive's relays.
 func (r *roles) counted(t *testing.T, name string) (sum uint64) {
 	t.Helper()
-	for _, n := range r.nw.Nodes {
+	for _, n := range r.nw.Nodes() {
 		if n.Relay() == nil {
 			continue
 		}
@@ -345,7 +345,7 @@ func (r *roles) silent(t *testing.T) {
 			}
 		}
 	}
-	for _, n := range r.nw.Nodes {
+	for _, n := range r.nw.Nodes() {
 		if n.Program != "tor" {
 			continue
 		}

@@ -13,22 +13,31 @@ import (
 
 	"github.com/chivenet/chive/internal/authority"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/netfile"
 )
 
-// Times of voting. The first round ends a second after the last relay has come;
-// later rounds are far enough apart not to disturb measurements.
+// Times of voting. The first round ends a second after the last relay has come.
 const (
-	firstRound     = time.Second
-	laterRounds    = 5 * time.Minute
-	roundDelay     = 2 * time.Second // for votes, and for signatures
-	intervalsValid = 36              // three hours
-	// hsPeriod is the time period of onion services, in minutes: what C tor takes in a
-	// network for tests, 24 rounds. Arti must be told.
-	hsPeriod = int32(24 * laterRounds / time.Minute)
+	firstRound = time.Second
+	roundDelay = 2 * time.Second // for votes, and for signatures: C tor's least
+	// intervalsValid outlasts some rounds without a result, as a busy machine has them,
+	// and still has C tor's clients, which go by it, fetch the next consensus soon.
+	intervalsValid = 12
 )
+
+// periodParams tells how long a time period of onion services is: 24 rounds, which is
+// what C tor takes in a network for tests. Arti must be told; nobody can be told of
+// less than five minutes.
+func periodParams(interval time.Duration) netdoc.Params {
+	minutes := int32(24 * interval / time.Minute)
+	if minutes < hscrypto.MinPeriod || minutes > hscrypto.MaxPeriod {
+		return nil
+	}
+	return netdoc.Params{{Name: "hsdir_interval", Value: minutes}}
+}
 
 // identityBits is the size of the lab's identity keys. A real authority's key is
 // larger: to make one takes longer than the rest of the start.
@@ -37,7 +46,7 @@ const identityBits = 2048
 // startChive makes a network whose authorities are Chive's.
 func (nw *Network) startChive(ctx context.Context) error {
 	processes := nw.opts.Processes
-	description := &netdir.Network{Name: "lab", Testing: netdir.Testing{AllowPrivateAddresses: true, VotingInterval: laterRounds}}
+	description := &netdir.Network{Name: "lab", Testing: netdir.Testing{AllowPrivateAddresses: true, VotingInterval: nw.opts.VotingInterval}}
 	configs := make([]authority.Config, nw.opts.Authorities)
 	nodes := make([]*Node, len(configs))
 	for i := range configs {
@@ -69,7 +78,7 @@ func (nw *Network) startChive(ctx context.Context) error {
 		if err := nw.describe(text); err != nil {
 			return err
 		}
-		nw.Nodes = append(nodes, nw.Nodes...)
+		nw.enlistFirst(nodes...)
 		nw.onClose(func() error { return each(nodes, (*Node).Stop) })
 		return eachIndex(nodes, func(i int, n *Node) error {
 			if processes {
@@ -119,9 +128,9 @@ func (n *Node) prepareAuthority(c *authority.Config) error {
 		WaitForRelays: len(n.network.relays()) + opts.CtorRelays,
 		Schedule: authority.Schedule{
 			InitialInterval: firstRound, InitialVoteDelay: firstRound / 4, InitialDistDelay: firstRound / 4,
-			Interval: laterRounds, VoteDelay: roundDelay, DistDelay: roundDelay, IntervalsValid: intervalsValid,
+			Interval: opts.VotingInterval, VoteDelay: roundDelay, DistDelay: roundDelay, IntervalsValid: intervalsValid,
 		},
-		Params: netdoc.Params{{Name: "hsdir_interval", Value: hsPeriod}},
+		Params: periodParams(opts.VotingInterval),
 		Flags:  authority.TestingFlags(),
 		Accept: authority.AcceptConfig{AllowPrivateAddresses: true, AssumeReachable: true},
 	}

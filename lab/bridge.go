@@ -16,7 +16,7 @@ func (nw *Network) startBridges(ctx context.Context) error {
 	for i := range nw.opts.Bridges {
 		nodes = append(nodes, &Node{Name: fmt.Sprintf("chive%s%d", Bridge, i), Role: Bridge, Program: "chive", network: nw})
 	}
-	nw.Nodes = append(nw.Nodes, nodes...)
+	nw.enlist(nodes...)
 	nw.onClose(func() error { return each(nodes, (*Node).Stop) })
 	return each(nodes, func(n *Node) error { return n.startRelay(ctx) })
 }

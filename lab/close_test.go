@@ -17,8 +17,8 @@ func TestRestartAfterClose(t *testing.T) {
 	if err := nw.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, n := range nw.Nodes {
-		if n.Role != lab.Guard {
+	for _, n := range nw.Nodes() {
+		if n.Role != lab.Relay {
 			continue
 		}
 		if err := n.Restart(t.Context()); !fault.Is(err, fault.Closed) {

@@ -8,6 +8,9 @@
 //	defer nw.Close()
 //	conn, err := nw.Client.DialContext(ctx, "tcp", nw.Echo)
 //
+// Network.Add starts more nodes while the network runs, and Network.WaitListed waits
+// until clients can use them.
+//
 // Every node runs in this process; with Options.Processes each has one of
 // its own. Nodes of stock C tor can be mixed in.
 package lab

@@ -37,7 +37,7 @@ func TestNetwork(t *testing.T) {
 	labtest.NoLeaks(t)
 	nw := start(t, lab.Options{Relays: 4, Exits: 1})
 	use(t, nw)
-	for _, n := range nw.Nodes {
+	for _, n := range nw.Nodes() {
 		if n.Program != "chive" || n.PID() != 0 {
 			t.Errorf("%+v runs elsewhere", n)
 		}
@@ -98,7 +98,7 @@ func TestBridge(t *testing.T) {
 	}
 	// The directory does not list the bridge, and so it has no nickname there.
 	name := func(fingerprint string) string {
-		for _, n := range nw.Nodes {
+		for _, n := range nw.Nodes() {
 			if n.Fingerprint == fingerprint {
 				return n.Name
 			}
@@ -237,7 +237,7 @@ func use(t *testing.T, nw *lab.Network) {
 	if err := json.Unmarshal(text, &said); err != nil {
 		t.Fatal(err)
 	}
-	if said.SOCKS != nw.SOCKS || said.Dir != nw.Dir || said.NetworkFile != nw.NetworkFile || len(said.Nodes) != len(nw.Nodes) {
+	if said.SOCKS != nw.SOCKS || said.Dir != nw.Dir || said.NetworkFile != nw.NetworkFile || len(said.Nodes) != len(nw.Nodes()) {
 		t.Errorf("JSON: %s", text)
 	}
 	if _, err := os.Stat(said.NetworkFile); err != nil {
@@ -285,6 +285,9 @@ func TestRefuses(t *testing.T) {
 		"an exit":         {Exits: -1},
 		"negative":        {CtorRelays: -1},
 		"program to run":  {Processes: true, CtorAuthorities: true},
+		"from 10s":        {VotingInterval: 9 * time.Second},
+		"whole seconds":   {VotingInterval: 10500 * time.Millisecond},
+		"to a day":        {VotingInterval: 25 * time.Hour},
 		"for bridges":     {BridgeTransports: []string{"obfs4 exec /nonexistent"}},
 	} {
 		nw, err := lab.Start(t.Context(), o)

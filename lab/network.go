@@ -13,8 +13,11 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/lab/ports"
 	"github.com/chivenet/chive/internal/lab/target"
+	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -25,16 +28,20 @@ type Network struct {
 	SOCKS       string // the client's SOCKS port
 	Echo        string // where a server sends back what it gets, "127.0.0.1:PORT"
 	Client      *chive.Client
-	Nodes       []*Node
 	// Stages says how long each part of Start took, in order.
 	Stages []Stage
 
 	target  *target.Target
 	opts    Options
 	network *chive.Network
-	leases  ports.Leases
+	// authorities are those that the network file names.
+	authorities []netdir.Authority
+	tor         *ctor.Network // whose authorities are this network's; nil if they are Chive's
+	leases      ports.Leases
 
 	mu     sync.Mutex
+	nodes  []*Node                    // guarded by mu
+	made   map[Role]int               // guarded by mu: how many nodes of a role Add has begun
 	closes []func() error             // guarded by mu: run by Close, the last first
 	closed bool                       // guarded by mu: no node starts any more
 	builds map[uint64][]time.Duration // guarded by mu: how long circuits' hops took
@@ -75,9 +82,9 @@ func (nw *Network) start(ctx context.Context) error {
 	for _, k := range []struct {
 		role  Role
 		count int
-	}{{Guard, nw.opts.Relays}, {Exit, nw.opts.Exits}} {
+	}{{Relay, nw.opts.Relays}, {Exit, nw.opts.Exits}} {
 		for i := range k.count {
-			nw.Nodes = append(nw.Nodes, &Node{Name: fmt.Sprintf("chive%s%d", k.role, i), Role: k.role, Program: "chive", network: nw})
+			nw.enlist(&Node{Name: fmt.Sprintf("chive%s%d", k.role, i), Role: k.role, Program: "chive", network: nw})
 		}
 	}
 	if nw.opts.CtorAuthorities {
@@ -133,6 +140,11 @@ func (nw *Network) describe(text []byte) (err error) {
 	if nw.network, err = chive.ParseNetwork(text); err != nil {
 		return err
 	}
+	d, err := netfile.Parse("lab", text)
+	if err != nil {
+		return err
+	}
+	nw.authorities = d.Authorities
 	return writeSecret(nw.NetworkFile, text)
 }
 
@@ -141,8 +153,8 @@ func writeSecret(path string, text []byte) error { return local(os.WriteFile(pat
 // relays returns Chive's relays, including exits.
 func (nw *Network) relays() []*Node {
 	var out []*Node
-	for _, n := range nw.Nodes {
-		if n.Program == "chive" && (n.Role == Guard || n.Role == Exit) {
+	for _, n := range nw.Nodes() {
+		if n.Program == "chive" && (n.Role == Relay || n.Role == Exit) {
 			out = append(out, n)
 		}
 	}
@@ -167,22 +179,46 @@ func each(nodes []*Node, f func(*Node) error) error {
 	return errors.Join(errs...)
 }
 
+// Nodes returns all nodes, also those that Add has started and those that were
+// stopped.
+func (nw *Network) Nodes() []*Node {
+	nw.mu.Lock()
+	defer nw.mu.Unlock()
+	return slices.Clone(nw.nodes)
+}
+
+// enlist adds nodes to the network's.
+func (nw *Network) enlist(nodes ...*Node) {
+	nw.mu.Lock()
+	defer nw.mu.Unlock()
+	nw.nodes = append(nw.nodes, nodes...)
+}
+
+// enlistFirst puts nodes before the others.
+func (nw *Network) enlistFirst(nodes ...*Node) {
+	nw.mu.Lock()
+	defer nw.mu.Unlock()
+	nw.nodes = append(slices.Clone(nodes), nw.nodes...)
+}
+
+// find returns the first node of which is is true, or nil.
+func (nw *Network) find(is func(*Node) bool) *Node {
+	nw.mu.Lock()
+	defer nw.mu.Unlock()
+	if i := slices.IndexFunc(nw.nodes, is); i >= 0 {
+		return nw.nodes[i]
+	}
+	return nil
+}
+
 // Node returns the node of a name, or nil.
 func (nw *Network) Node(name string) *Node {
-	i := slices.IndexFunc(nw.Nodes, func(n *Node) bool { return n.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return nw.Nodes[i]
+	return nw.find(func(n *Node) bool { return n.Name == name })
 }
 
 // byFingerprint returns a relay, or nil.
 func (nw *Network) byFingerprint(fp string) *Node {
-	i := slices.IndexFunc(nw.Nodes, func(n *Node) bool { return n.Fingerprint == fp && fp != "" })
-	if i < 0 {
-		return nil
-	}
-	return nw.Nodes[i]
+	return nw.find(func(n *Node) bool { return n.Fingerprint == fp && fp != "" })
 }
 
 // URL returns the URL of n bytes on the network's web server, which are always the
@@ -202,7 +238,7 @@ func (nw *Network) MarshalJSON() ([]byte, error) {
 		TargetURL   string  `json:"target_url"`
 		Dir         string  `json:"dir"`
 		Nodes       []*Node `json:"nodes"`
-	}{nw.NetworkFile, nw.SOCKS, nw.URL(TargetBytes), nw.Dir, nw.Nodes})
+	}{nw.NetworkFile, nw.SOCKS, nw.URL(TargetBytes), nw.Dir, nw.Nodes()})
 }
 
 // onClose makes Close run f before the functions that were added earlier.

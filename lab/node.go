@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/lab/child"
@@ -21,11 +22,12 @@ type Role string
 
 // The roles.
 const (
-	Authority Role = "authority"
-	Guard     Role = "relay" // a relay that lets nothing out: guard and middle
-	Exit      Role = "exit"
-	Bridge    Role = "bridge"
-	Client    Role = "client"
+	Authority    Role = "authority"
+	Relay        Role = "relay" // lets nothing out: guard and middle
+	Exit         Role = "exit"
+	Bridge       Role = "bridge"
+	Client       Role = "client"
+	OnionService Role = "onion"
 )
 
 // Node is one node of a network. Its exported fields do not change.
@@ -36,12 +38,15 @@ type Node struct {
 	Fingerprint string `json:"fingerprint,omitempty"`
 	ORPort      string `json:"orport,omitempty"`
 	SOCKS       string `json:"socks,omitempty"` // a client's
+	Onion       string `json:"onion,omitempty"` // an onion service's: "ADDRESS.onion", with the target's web server at port 80
 	// Bridge has the lines of a bridge for clients: the ORPort's first, then one
 	// for each transport.
 	Bridge []string `json:"bridge,omitempty"`
 
 	network *Network
 	rsa     ident.RSAID
+	client  *chive.Client        // of a client or an onion service in this process
+	service *chive.OnionListener // of an onion service in this process
 
 	mu    sync.Mutex     // guards what follows; held while it starts and stops
 	relay *relay.Relay   // in this process
@@ -64,6 +69,10 @@ func (n *Node) PID() int {
 	return n.child.PID()
 }
 
+// Client returns the client of a client or an onion service that Add has started in
+// this process, or nil.
+func (n *Node) Client() *chive.Client { return n.client }
+
 // Relay returns the relay of a node that runs in this process, or nil.
 func (n *Node) Relay() *relay.Relay {
 	n.mu.Lock()
@@ -76,8 +85,8 @@ func (n *Node) Relay() *relay.Relay {
 func (n *Node) startRelay(ctx context.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.network.isClosed() { // Close stops what has begun before this
-		return fault.New(fault.Closed, "lab: %s: the network is closed", n.Name)
+	if err := n.refusedLocked(); err != nil {
+		return err
 	}
 	if n.network.opts.Processes {
 		return n.startRelayChild(ctx)
@@ -111,6 +120,15 @@ func (n *Node) startRelay(ctx context.Context) error {
 	n.relay, n.close = r, func() error { return r.Shutdown(context.Background()) }
 	if n.Role == Bridge {
 		return n.awaitBridge(ctx, r)
+	}
+	return nil
+}
+
+// refusedLocked is an error when nothing may begin any more, as nobody would end it. Close
+// stops what has begun before this.
+func (n *Node) refusedLocked() error {
+	if n.network.isClosed() {
+		return fault.New(fault.Closed, "lab: %s: the network is closed", n.Name)
 	}
 	return nil
 }
@@ -172,7 +190,7 @@ func (n *Node) Kill() error {
 
 // Restart stops a relay and starts it again, with its keys and its port.
 func (n *Node) Restart(ctx context.Context) error {
-	if n.Program != "chive" || n.Role != Guard && n.Role != Exit && n.Role != Bridge {
+	if n.Program != "chive" || n.Role != Relay && n.Role != Exit && n.Role != Bridge {
 		return fault.New(fault.Config, "lab: %s is no relay of Chive's: it is not restarted", n.Name)
 	}
 	if err := n.Stop(); err != nil {

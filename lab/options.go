@@ -2,9 +2,11 @@ package lab
 
 import (
 	"log/slog"
+	"time"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/relay"
 )
 
@@ -15,6 +17,13 @@ type Options struct {
 	Relays      int // default 5: relays that are not exits; negative: none
 	Exits       int // default 2
 	Bridges     int // unlisted relays: Node.Bridge has the lines that clients need
+	// VotingInterval is the time between two consensuses: whole seconds, 10 at
+	// least, which is the least that C tor accepts of authorities in a network for
+	// tests. Default 15 seconds. A relay that Add starts is in the consensus
+	// after the next round, and clients have that one half an interval later. Each
+	// round costs every node some work: where this would disturb, for example in
+	// measurements, let the rounds be some minutes apart.
+	VotingInterval time.Duration
 	// BridgeTransports are the pluggable transports of every bridge, besides its
 	// ORPort: "obfs4 exec /usr/bin/obfs4proxy".
 	BridgeTransports []string
@@ -51,6 +60,11 @@ type Options struct {
 	Progress func(Stage)
 }
 
+// defaultInterval is the shortest round number of seconds of which 24, C tor's
+// time period of onion services in a network for tests, are whole minutes and not
+// fewer than the consensus can tell Arti (hsdir_interval).
+const defaultInterval = 15 * time.Second
+
 // maxNodes bounds a network: one machine cannot run more.
 const maxNodes = 200
 
@@ -67,6 +81,9 @@ func (o *Options) check() error {
 			*d.n = d.def
 		}
 		*d.n = max(*d.n, 0)
+	}
+	if o.VotingInterval == 0 {
+		o.VotingInterval = defaultInterval
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
@@ -94,6 +111,8 @@ func (o *Options) check() error {
 		return fault.New(fault.Config, "lab: transports are for bridges, and there is none")
 	case o.Processes && o.Program == "":
 		return fault.New(fault.Config, "lab: a process for each node needs the program to run")
+	case o.VotingInterval < options.MinVotingInterval || o.VotingInterval%time.Second != 0 || o.VotingInterval > options.MaxVotingInterval:
+		return fault.New(fault.Config, "lab: voting interval %v: whole seconds, from %v to a day", o.VotingInterval, options.MinVotingInterval)
 	case o.Processes && o.Relay != nil:
 		return fault.New(fault.Config, "lab: relays in processes of their own cannot be changed by a function")
 	}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/authority"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/child"
+	"github.com/chivenet/chive/internal/lab/target"
 )
 
 // runChild starts the node as a process of chive, and returns its first lines.
@@ -106,22 +108,33 @@ func awaitPublished(ctx context.Context, dirPort netip.AddrPort) error {
 	}
 }
 
-// startClientChild starts the client of the SOCKS port as a process.
-func (nw *Network) startClientChild(ctx context.Context) error {
-	config := filepath.Join(nw.Dir, "client.toml") // instead of the user's own
-	n := &Node{Name: "chiveclient", Role: Client, Program: "chive", network: nw}
-	nw.onClose(n.Stop)
+// startClientChild starts a client with a SOCKS port as a process.
+func (n *Node) startClientChild(ctx context.Context, socks string) error {
+	said, err := n.runClientChild(ctx, "proxy", "--socks", socks)
+	n.SOCKS = said["socks"]
+	return err
+}
+
+// startOnionChild starts an onion service as a process.
+func (n *Node) startOnionChild(ctx context.Context) error {
+	said, err := n.runClientChild(ctx, "onion", "serve", "--key-dir", filepath.Join(n.dir(), "key"), "80="+n.network.target.Addr(target.Web))
+	n.Onion = said["onion"]
+	return err
+}
+
+// runClientChild runs a command that has a client of the network in it.
+func (n *Node) runClientChild(ctx context.Context, args ...string) (map[string]string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if err := n.refusedLocked(); err != nil {
+		return nil, err
+	}
+	if err := os.MkdirAll(n.dir(), 0o700); err != nil {
+		return nil, local(err)
+	}
+	config := filepath.Join(n.network.Dir, n.Name+".toml") // instead of the user's own
 	if err := writeSecret(config, nil); err != nil {
-		return err
+		return nil, err
 	}
-	said, err := n.runChild(ctx, "proxy", "--config", config, "--network", nw.NetworkFile, "--data-dir", n.dir(), "--socks", nw.opts.SOCKS)
-	if err != nil {
-		return err
-	}
-	n.SOCKS = said["socks"]
-	nw.SOCKS = n.SOCKS
-	nw.Nodes = append(nw.Nodes, n)
-	return nil
+	return n.runChild(ctx, append(args, "--config", config, "--network", n.network.NetworkFile, "--data-dir", n.dir())...)
 }

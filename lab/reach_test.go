@@ -26,8 +26,8 @@ func TestReachable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, n := range nw.Nodes {
-		if n.Role != lab.Guard {
+	for _, n := range nw.Nodes() {
+		if n.Role != lab.Relay {
 			continue
 		}
 		with("reject *6:*", n.ORPort)

@@ -12,7 +12,7 @@ import (
 func reentry(t *testing.T, nw *lab.Network) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for _, n := range nw.Nodes {
+	for _, n := range nw.Nodes() {
 		for { // until the exit has the consensus
 			c, err := nw.Client.DialContext(ctx, "tcp", n.ORPort)
 			if err != nil {

@@ -14,6 +14,7 @@ import (
 // Chive's relays.
 func (nw *Network) startTor(ctx context.Context) error {
 	opts := ctor.Options{
+		VotingInterval: nw.opts.VotingInterval, ValidIntervals: intervalsValid,
 		Authorities: nw.opts.Authorities, Relays: none(nw.opts.CtorRelays), Exits: -1, Clients: nw.opts.CtorClients,
 		Dir: filepath.Join(nw.Dir, "tor"), TorPath: nw.opts.Tor, Nameserver: nw.target.Nameserver(), Log: nw.opts.Log,
 		Guests: func(ctx context.Context, tor *ctor.Network) ([]ctor.Guest, error) {
@@ -42,7 +43,17 @@ func (nw *Network) startTor(ctx context.Context) error {
 		return err
 	}
 	nw.adopt(tor)
+	nw.tor = tor
 	return nil
+}
+
+// measured gives an added relay the bandwidth that the others have, if C tor's
+// authorities vote on it.
+func (nw *Network) measured(n *Node) error {
+	if nw.tor == nil {
+		return nil
+	}
+	return nw.tor.Welcome(ctor.Guest{Nickname: n.Name, RSA: n.rsa})
 }
 
 // addTor runs C tor's relays and clients under Chive's authorities.
@@ -80,7 +91,7 @@ func (nw *Network) adopt(tor *ctor.Network) {
 	nw.onClose(tor.Close)
 	var nodes []*Node
 	for _, t := range tor.Nodes {
-		n := &Node{Name: t.Name, Role: map[ctor.Role]Role{ctor.Authority: Authority, ctor.Relay: Guard, ctor.Exit: Exit, ctor.Client: Client}[t.Role],
+		n := &Node{Name: t.Name, Role: map[ctor.Role]Role{ctor.Authority: Authority, ctor.Relay: Relay, ctor.Exit: Exit, ctor.Client: Client}[t.Role],
 			Program: "tor", network: nw, pid: t.PID}
 		if t.Role == ctor.Client {
 			n.SOCKS = t.SOCKS.String()
@@ -89,5 +100,5 @@ func (nw *Network) adopt(tor *ctor.Network) {
 		}
 		nodes = append(nodes, n)
 	}
-	nw.Nodes = append(nodes, nw.Nodes...)
+	nw.enlistFirst(nodes...)
 }

@@ -30,6 +30,7 @@ func labFlags(fs *pflag.FlagSet, o *lab.Options, s *daemon.Common) {
 	fs.IntVar(&o.Relays, "relays", 5, "`NUMBER` of relays that are not exits")
 	fs.IntVar(&o.Exits, "exits", 2, "`NUMBER` of exits")
 	fs.IntVar(&o.Bridges, "bridges", 0, "`NUMBER` of bridges")
+	fs.DurationVar(&o.VotingInterval, "voting-interval", 15*time.Second, "`TIME` between two consensuses, 10s at least; some minutes do not disturb measurements")
 	fs.StringArrayVar(&o.BridgeTransports, "bridge-transport", nil, "`LINE` of a transport that every bridge offers, too: 'obfs4 exec /usr/bin/obfs4proxy'; may be repeated")
 	fs.BoolVar(&o.Processes, "processes", false, "run every node as a process")
 	fs.BoolVar(&o.CtorAuthorities, "ctor-authorities", false, "use C tor's authorities")
@@ -62,6 +63,9 @@ func startLab(c *cobra.Command, o *lab.Options, s *daemon.Common) (nw *lab.Netwo
 			*n = -1
 		}
 	}
+	if o.VotingInterval == 0 {
+		return nil, fault.New(fault.Config, "--voting-interval: it must be above 0")
+	}
 	if o.Processes {
 		if o.Program, err = child.Self(); err != nil {
 			return nil, err
@@ -76,7 +80,7 @@ func startLab(c *cobra.Command, o *lab.Options, s *daemon.Common) (nw *lab.Netwo
 func labUpCommand() *cobra.Command {
 	var o lab.Options
 	var s daemon.Common
-	var asJSON bool
+	var asJSON, commands bool
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "Start a network, and keep it until Ctrl-C",
@@ -84,7 +88,11 @@ func labUpCommand() *cobra.Command {
 fetch from. It is kept until Ctrl-C, and leaves nothing behind.
 
 Standard output says where things are; with --json it is one line with network_file, socks, target_url, dir
-and nodes. A bridge is unlisted: its lines are for "chive proxy --bridge" and C tor's "Bridge".`,
+and nodes. A bridge is unlisted: its lines are for "chive proxy --bridge" and C tor's "Bridge".
+
+With --commands each line of standard input adds a node while the network runs: "add relay", "add exit",
+"add bridge", "add client" or "add onion". The answer has the node's lines and then "listed NAME", when clients can
+use it, or "error TEXT". With --json the answer is one line: the node, or {"error":TEXT}.`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) (err error) {
 			nw, err := startLab(c, &o, &s)
@@ -100,13 +108,13 @@ and nodes. A bridge is unlisted: its lines are for "chive proxy --bridge" and C 
 				cli.Printf(c, "%s\n", b)
 			} else {
 				cli.Printf(c, "network %s\nsocks %s\ntarget %s\ndir %s\n", nw.NetworkFile, nw.SOCKS, nw.URL(lab.TargetBytes), nw.Dir)
-				for _, n := range nw.Nodes {
-					cli.Printf(c, "node %s %s %s %s\n", n.Name, n.Program, n.Role, n.ORPort+n.SOCKS)
-					for _, l := range n.Bridge {
-						cli.Printf(c, "bridge %s\n", l)
-					}
+				for _, n := range nw.Nodes() {
+					printNode(c, n)
 				}
 				cli.Printf(c, "ready\n")
+			}
+			if commands {
+				return obey(c, nw, asJSON)
 			}
 			<-c.Context().Done()
 			return nil
@@ -114,6 +122,7 @@ and nodes. A bridge is unlisted: its lines are for "chive proxy --bridge" and C 
 	}
 	labFlags(c.Flags(), &o, &s)
 	c.Flags().BoolVar(&asJSON, "json", false, "print one line of JSON")
+	c.Flags().BoolVar(&commands, "commands", false, "add nodes as the lines of standard input say")
 	return c
 }
 
@@ -173,7 +182,7 @@ func runIn(c *cobra.Command, nw *lab.Network, args []string) error {
 func printFetched(c *cobra.Command, nw *lab.Network, f *lab.Fetched, all time.Duration) {
 	counts := map[string]int{}
 	var kinds []string
-	for _, n := range nw.Nodes {
+	for _, n := range nw.Nodes() {
 		kind := n.Program + " " + string(n.Role)
 		if counts[kind]++; counts[kind] == 1 {
 			kinds = append(kinds, kind)

@@ -8,17 +8,20 @@ import (
 // TestWrongNumbers: numbers that cannot be meant are refused, and not replaced by others.
 func TestWrongNumbers(t *testing.T) {
 	for args, want := range map[string]string{
-		"up --authorities -3":      "negative",
-		"up --relays -3":           "negative",
-		"up --exits -3":            "negative",
-		"bench flood --before 0s":  "above 0",
-		"bench flood --during -1s": "above 0",
-		"bench flood --after 0s":   "above 0",
-		"bench flood --memory 0":   "above 0",
-		"bench relay --limit 0s":   "above 0",
-		"bench circuit --count 0":  "are possible",
-		"bench fte --pings 0":      "above 0",
-		"bench circuit --hops 9":   "are possible",
+		"up --authorities -3":          "negative",
+		"up --relays -3":               "negative",
+		"up --exits -3":                "negative",
+		"up --voting-interval 0s":      "above 0",
+		"up --voting-interval 9s":      "from 10s",
+		"up --voting-interval 10500ms": "whole seconds",
+		"bench flood --before 0s":      "above 0",
+		"bench flood --during -1s":     "above 0",
+		"bench flood --after 0s":       "above 0",
+		"bench flood --memory 0":       "above 0",
+		"bench relay --limit 0s":       "above 0",
+		"bench circuit --count 0":      "are possible",
+		"bench fte --pings 0":          "above 0",
+		"bench circuit --hops 9":       "are possible",
 	} {
 		root := rootCommand()
 		root.SetArgs(strings.Fields(args))

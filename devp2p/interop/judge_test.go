@@ -43,6 +43,7 @@ func startLab(t *testing.T, opts lab.Options) *lab.Network {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
+	opts.VotingInterval = 5 * time.Minute // onion services keep their time period
 	nw, err := lab.Start(ctx, opts)
 	if err != nil {
 		t.Fatal(err)

@@ -91,7 +91,7 @@ func counted(t *testing.T, name string) int {
 func sidecarPackets(t *testing.T) {
 	nw := startLab(t, lab.Options{})
 	var tor []string
-	for _, n := range nw.Nodes {
+	for _, n := range nw.Nodes() {
 		if _, port, ok := strings.Cut(n.ORPort, ":"); ok {
 			tor = append(tor, port)
 		}

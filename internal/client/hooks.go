@@ -5,6 +5,7 @@ import (
 
 	"github.com/chivenet/chive/internal/dirclient"
 	"github.com/chivenet/chive/internal/guard"
+	"github.com/chivenet/chive/internal/ident"
 )
 
 // State is where a circuit or a stream is in its life.
@@ -186,6 +187,17 @@ type Status struct {
 	Carried                                          []StreamStatus  // open streams, the oldest first
 	Read, Written                                    uint64
 	CellsIn, CellsOut, BytesIn, BytesOut, RecordsOut uint64
+}
+
+// Lists reports whether the directory has a relay, with its microdescriptor:
+// circuits can have it.
+func (c *Client) Lists(id ident.RSAID) bool {
+	d := c.dirs.Directory()
+	if d == nil {
+		return false
+	}
+	r, ok := d.Lookup(id)
+	return ok && r.HasMicrodesc()
 }
 
 // Status returns a snapshot.

@@ -10,18 +10,18 @@ import (
 // refreshWindow returns when a client may fetch the consensus after d (dir-spec
 // 5.1): the window begins three quarters of an interval after the end of
 // freshness, and lasts seven eighths of the remaining validity. If interval is
-// not zero, it replaces the interval of the consensus, and the window is not
-// longer than it: a private network may vote every few seconds for consensuses
-// that are valid for hours.
+// not zero, it is a private network's voting interval, in place of that of the
+// consensus, whose first one may be shorter: nobody has to spread many clients over time
+// there, so that the window is the half interval after the one in which caches
+// fetch (earlyWindow), and clients soon have what the authorities agreed on.
 func refreshWindow(d *netdir.Directory, interval time.Duration) (from, to time.Time) {
 	fresh := d.FreshUntil()
-	longest := d.ValidUntil().Sub(d.ValidAfter())
-	if interval == 0 {
-		interval = fresh.Sub(d.ValidAfter())
-	} else {
-		fresh, longest = d.ValidAfter().Add(interval), interval
+	delay, longest := fresh.Sub(d.ValidAfter())*3/4, d.ValidUntil().Sub(d.ValidAfter())
+	if interval != 0 {
+		fresh = d.ValidAfter().Add(interval)
+		delay, longest = interval/2, interval/2
 	}
-	from = fresh.Add(interval * 3 / 4)
+	from = fresh.Add(delay)
 	if !from.Before(d.ValidUntil()) { // a network whose consensuses expire when they are no longer fresh
 		from = fresh
 	}

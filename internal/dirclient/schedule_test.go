@@ -30,7 +30,7 @@ func TestRefreshWindow(t *testing.T) {
 	}
 	for _, c := range []struct{ interval, from, to time.Duration }{
 		{0, 105 * time.Minute, 105*time.Minute + 75*time.Minute*7/8}, // the specification's example
-		{time.Minute, 105 * time.Second, 165 * time.Second},
+		{time.Minute, 90 * time.Second, 2 * time.Minute},
 		{2 * time.Hour, 2 * time.Hour, 2*time.Hour + 52*time.Minute + 30*time.Second},
 	} {
 		from, to := refreshWindow(d, c.interval)

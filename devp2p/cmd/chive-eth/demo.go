@@ -92,12 +92,12 @@ func (d *demo) run(ctx context.Context) (err error) {
 	if err := os.WriteFile(genesis, []byte(demoGenesis), 0o600); err != nil {
 		return err
 	}
-	nw, err := lab.Start(ctx, lab.Options{})
+	nw, err := lab.Start(ctx, lab.Options{VotingInterval: 5 * time.Minute})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, nw.Close()) }()
-	d.say("A Tor network runs on loopback: %d authorities and relays.", len(nw.Nodes))
+	d.say("A Tor network runs on loopback: %d authorities and relays.", len(nw.Nodes()))
 
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

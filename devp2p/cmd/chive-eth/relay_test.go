@@ -123,7 +123,7 @@ func TestPrivateOverOnions(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 8*time.Minute)
 	t.Cleanup(cancel)
-	network, err := lab.Start(ctx, lab.Options{Authorities: 1, Relays: 6, Exits: 1})
+	network, err := lab.Start(ctx, lab.Options{VotingInterval: 5 * time.Minute, Authorities: 1, Relays: 6, Exits: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,7 @@ func Run(ctx context.Context, opts Options) (_ []Result, err error) {
 	}
 	defer os.RemoveAll(dir)
 	opts.Progress("a network of relays")
-	nw, err := lab.Start(ctx, lab.Options{Authorities: 1, Relays: 8, Exits: 1, Dir: filepath.Join(dir, "lab")})
+	nw, err := lab.Start(ctx, lab.Options{VotingInterval: 5 * time.Minute, Authorities: 1, Relays: 8, Exits: 1, Dir: filepath.Join(dir, "lab")})
 	if err != nil {
 		return nil, err
 	}

@@ -158,7 +158,7 @@ func nothingClear(t *testing.T) {
 		m.lookups.Add(1)
 		return nil, errors.New("no look-ups")
 	}}
-	nw, err := lab.Start(ctx, lab.Options{Authorities: 1, Relays: 6, Exits: 1})
+	nw, err := lab.Start(ctx, lab.Options{VotingInterval: 5 * time.Minute, Authorities: 1, Relays: 6, Exits: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

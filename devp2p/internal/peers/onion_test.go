@@ -23,7 +23,7 @@ func TestOverOnions(t *testing.T) {
 	labtest.NoLeaks(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	nw, err := lab.Start(ctx, lab.Options{Authorities: 1, Relays: 6, Exits: 1})
+	nw, err := lab.Start(ctx, lab.Options{VotingInterval: 5 * time.Minute, Authorities: 1, Relays: 6, Exits: 1})
 	if err != nil {
 		t.Fatal(err)
 	}

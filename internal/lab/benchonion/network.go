@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
@@ -86,7 +87,7 @@ func (r *run) startTor(ctx context.Context, scheduler string) (n *torNet, err er
 func (r *run) startChive(ctx context.Context) (n *chiveNet, err error) {
 	r.Progress("starting a network of Chive")
 	n = &chiveNet{network: network{name: "Chive's relays"}}
-	n.lab, err = lab.Start(ctx, lab.Options{Relays: relays, Exits: 1, Processes: true, Program: r.Program, CtorClients: 1, Tor: r.Tor, Log: r.logger()})
+	n.lab, err = lab.Start(ctx, lab.Options{VotingInterval: 5 * time.Minute, Relays: relays, Exits: 1, Processes: true, Program: r.Program, CtorClients: 1, Tor: r.Tor, Log: r.logger()})
 	if err != nil {
 		n.close()
 		return nil, err
@@ -105,7 +106,7 @@ func (r *run) logger() *slog.Logger {
 
 // torClient returns the network's client of C tor.
 func (n *chiveNet) torClient() (*lab.Node, error) {
-	for _, node := range n.lab.Nodes {
+	for _, node := range n.lab.Nodes() {
 		if node.Role == lab.Client && node.Program == "tor" {
 			return node, nil
 		}

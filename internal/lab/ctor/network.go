@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/lab/ports"
@@ -215,7 +216,20 @@ func (nw *Network) invite(ctx context.Context) (err error) {
 	if nw.guests, err = nw.opts.Guests(ctx, nw); err != nil {
 		return err
 	}
-	return fault.Wrap(fault.Local, os.WriteFile(nw.bandwidths, []byte(nw.bandwidthFile(time.Now())), 0o600))
+	return nw.writeBandwidths()
+}
+
+// Welcome gives a guest that has come later the bandwidth of the others. The authorities
+// read of it before their next vote.
+func (nw *Network) Welcome(g Guest) error {
+	nw.mu.Lock()
+	defer nw.mu.Unlock()
+	nw.guests = append(nw.guests, g)
+	return nw.writeBandwidths()
+}
+
+func (nw *Network) writeBandwidths() error {
+	return fault.Wrap(fault.Local, atomicfile.Write(nw.bandwidths, []byte(nw.bandwidthFile(time.Now())), 0o600))
 }
 
 // nicknames returns the nickname of every relay that a consensus must list.

@@ -53,6 +53,9 @@ func TestNetwork(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, &want) {
 			t.Errorf("%v\n%s", err, text)
 		}
+		if got.Testing.VotingInterval != 5*time.Minute { // clients go by it
+			t.Errorf("the network votes every %v", got.Testing.VotingInterval)
+		}
 		fromTorrc, err := netfile.ImportTorrc("ctor", []byte(nw.Torrc()))
 		if err != nil || len(fromTorrc.Authorities) != len(nw.Authorities()) {
 			t.Errorf("imported from a torrc: %+v, %v", fromTorrc, err)

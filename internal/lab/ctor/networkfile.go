@@ -16,6 +16,7 @@ func (nw *Network) Description() netdir.Network {
 	d := netdir.Network{Name: "ctor", Testing: netdir.Testing{
 		AllowPrivateAddresses:  true,
 		EnforceDistinctSubnets: nw.opts.DistinctSubnets,
+		VotingInterval:         nw.opts.VotingInterval,
 	}}
 	for _, n := range nw.Routers() {
 		if n.Role == Authority {

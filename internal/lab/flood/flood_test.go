@@ -27,7 +27,7 @@ func TestFloods(t *testing.T) {
 	labtest.NoLeaks(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	nw, err := lab.Start(ctx, lab.Options{Authorities: 1, Relays: 1, Exits: 2})
+	nw, err := lab.Start(ctx, lab.Options{VotingInterval: 5 * time.Minute, Authorities: 1, Relays: 1, Exits: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

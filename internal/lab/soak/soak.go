@@ -257,8 +257,8 @@ func sumOf(n int64) [32]byte {
 // disturb ends relays and starts them again.
 func (s *soak) disturb(ctx context.Context, rng *rand.Rand) error {
 	var relays []*lab.Node
-	for _, n := range s.nw.Nodes {
-		if n.Program == "chive" && (n.Role == lab.Guard || n.Role == lab.Exit) {
+	for _, n := range s.nw.Nodes() {
+		if n.Program == "chive" && (n.Role == lab.Relay || n.Role == lab.Exit) {
 			relays = append(relays, n)
 		}
 	}

@@ -23,7 +23,7 @@ func TestSoak(t *testing.T) {
 		t.Skip("short: no soak")
 	}
 	labtest.NoLeaks(t)
-	nw, err := lab.Start(t.Context(), lab.Options{Processes: *soakProgram != "", Program: *soakProgram, Client: chive.Config{MaxCircuitDirtiness: 10 * time.Second}})
+	nw, err := lab.Start(t.Context(), lab.Options{VotingInterval: 5 * time.Minute, Processes: *soakProgram != "", Program: *soakProgram, Client: chive.Config{MaxCircuitDirtiness: 10 * time.Second}})
 	if err != nil {
 		t.Fatal(err)
 	}
