@@ -118,9 +118,10 @@ var levels = map[string]int{
 	"internal/cli":    top + 3, // the command line of the product; it does not link the laboratory
 	"lab/...":         top + 2,
 
-	"cmd/...":            top + 4,
-	"internal/tools/...": top + 4, // programs of the project's own: no user runs them
-	"interop/...":        top + 3,
+	"cmd/...":                   top + 4,
+	"internal/tools/...":        top + 4, // programs of the project's own: no user runs them
+	"internal/tools/metricrows": 1,       // tables of metrics, for such a program and for tests
+	"interop/...":               top + 3,
 
 	"internal/hostile/...":         support,
 	"internal/localhttp/guardtest": support,

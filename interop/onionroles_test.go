@@ -57,13 +57,13 @@ var roleNetworks = []struct {
 			own:  func(_, others []string, c *chive.Config) { c.ExcludeExitNodes = others }},
 		{name: "rendezvous point", count: "rendezvous_total", only: "client",
 			own: func(_, others []string, c *chive.Config) { c.ExcludeExitNodes = others }},
-		{name: "guard", count: "bytes_in_total", perByte: true,
+		{name: "guard", count: "link_in_bytes_total", perByte: true,
 			tor: func(relays string) []string { return []string{"EntryNodes " + relays} },
 			own: func(relays, _ []string, c *chive.Config) { c.EntryNodes, c.StrictNodes = relays, true }},
-		{name: "second hop", count: "bytes_in_total", perByte: true,
+		{name: "second hop", count: "link_in_bytes_total", perByte: true,
 			tor: func(relays string) []string { return []string{"HSLayer2Nodes " + relays} },
 			own: func(relays, _ []string, c *chive.Config) { c.MiddleNodes, c.StrictNodes = relays, true }},
-		{name: "third hop", count: "bytes_in_total", perByte: true,
+		{name: "third hop", count: "link_in_bytes_total", perByte: true,
 			tor: func(relays string) []string { return []string{"HSLayer3Nodes " + relays} },
 			own: func(relays, _ []string, c *chive.Config) {
 				c.MiddleNodes, c.StrictNodes, c.Vanguards = relays, true, chive.VanguardsFull

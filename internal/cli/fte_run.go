@@ -122,9 +122,15 @@ func (f *fteFlags) serveHTTP(l net.Listener, t fte.Transport, stats *fte.Stats, 
 	return hs, web
 }
 
-// metricsOf registers what stats counts.
+// metricsOf returns what stats counts.
 func metricsOf(s *fte.Stats, publicKey bool) *metrics.Registry {
 	r := new(metrics.Registry)
+	register(r, s, publicKey)
+	return r
+}
+
+// register names what s counts in r.
+func register(r *metrics.Registry, s *fte.Stats, publicKey bool) {
 	known := r.Gauge("chive_fte_public_key", "1 if the key is fteproxy's built-in one, which is public and hides nothing; else 0.")
 	if publicKey {
 		known.Inc()
@@ -148,7 +154,6 @@ func metricsOf(s *fte.Stats, publicKey bool) *metrics.Registry {
 	r.GaugeFunc("chive_fte_pending", "Unauthenticated connections.", s.Pending.Load)
 	r.GaugeFunc("chive_fte_active", "Open connections.", s.Active.Load)
 	r.CounterFunc(panics.Metric, panics.Help, panics.Total)
-	return r
 }
 
 func hostPort(ip string, port uint16) string { return net.JoinHostPort(ip, strconv.Itoa(int(port))) }

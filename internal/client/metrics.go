@@ -80,6 +80,10 @@ func newMetrics(r *metrics.Registry, c *Client) *clientMetrics {
 	return m
 }
 
+// DescribeMetrics names in r what a client counts, without a client: the functions in r
+// must not be called.
+func DescribeMetrics(r *metrics.Registry) { newMetrics(r, new(Client)) }
+
 // built records a completed circuit's times.
 func (m *clientMetrics) built(took []time.Duration, protection []HopProtection) {
 	m.builtN.Inc()

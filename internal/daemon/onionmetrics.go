@@ -14,7 +14,13 @@ import (
 // none.
 func (o *onions) registry() *metrics.Registry {
 	r := new(metrics.Registry)
-	for _, st := range o.status() {
+	register(r, o.status())
+	return r
+}
+
+// register names the metrics of services in r.
+func register(r *metrics.Registry, all []chive.OnionStatus) {
+	for _, st := range all {
 		gauge := func(name, help string, n int) {
 			r.GaugeFunc(fmt.Sprintf(`chive_onion_%s{service=%q}`, name, st.Name), help, func() int64 { return int64(n) })
 		}
@@ -28,7 +34,7 @@ func (o *onions) registry() *metrics.Registry {
 		if !st.Uploaded.IsZero() {
 			uploaded = int(st.Uploaded.Unix())
 		}
-		gauge("published", "Whether a descriptor of the onion service was fetched back once.", published)
+		gauge("published", "1 if a descriptor of the onion service was fetched back once, otherwise 0.", published)
 		gauge("introduction_points", "Relays at which clients can ask for the onion service.", len(st.IntroductionPoints))
 		gauge("uploaded_timestamp_seconds", "When a directory last took a descriptor, in Unix time; 0: none did.", uploaded)
 		gauge("directories_missing", "Directories that have not taken the newest descriptors.", st.Missing)
@@ -48,7 +54,6 @@ func (o *onions) registry() *metrics.Registry {
 			}
 		}
 	}
-	return r
 }
 
 // printOnions writes the state of onion services for people.

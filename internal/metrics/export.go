@@ -5,12 +5,14 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Snapshot is every metric's value at about one moment, ready for JSON. The
 // values are read one after another, so two of them may be an event apart.
 type Snapshot struct {
 	Counters   []CounterValue   `json:"counters"`
+	Seconds    []SecondsValue   `json:"seconds,omitempty"`
 	Gauges     []GaugeValue     `json:"gauges"`
 	Histograms []HistogramValue `json:"histograms"`
 }
@@ -19,6 +21,12 @@ type Snapshot struct {
 type CounterValue struct {
 	Name  string `json:"name"`
 	Value uint64 `json:"value"`
+}
+
+// SecondsValue is the name, with labels, of a counter of time, and its value.
+type SecondsValue struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
 }
 
 // GaugeValue is a gauge's name, with labels, and value.
@@ -40,13 +48,15 @@ type HistogramValue struct {
 
 // Snapshot fills s, reusing its storage.
 func (r *Registry) Snapshot(s *Snapshot) {
-	s.Counters, s.Gauges, s.Histograms = s.Counters[:0], s.Gauges[:0], s.Histograms[:0]
+	s.Counters, s.Seconds, s.Gauges, s.Histograms = s.Counters[:0], s.Seconds[:0], s.Gauges[:0], s.Histograms[:0]
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, e := range r.entries {
 		switch v := e.value().(type) {
 		case uint64:
 			s.Counters = append(s.Counters, CounterValue{e.name, v})
+		case time.Duration:
+			s.Seconds = append(s.Seconds, SecondsValue{e.name, v.Seconds()})
 		case int64:
 			s.Gauges = append(s.Gauges, GaugeValue{e.name, v})
 		case *Histogram:
@@ -62,13 +72,15 @@ func (r *Registry) WriteJSON(w io.Writer) error {
 	return json.NewEncoder(w).Encode(&s)
 }
 
-// value returns a counter's value as a uint64, a gauge's as an int64, and a
-// histogram as it is.
+// value returns a counter's value as a uint64 or a time.Duration, a gauge's as an
+// int64, and a histogram as it is.
 func (e *entry) value() any {
 	switch m := e.metric.(type) {
 	case *Counter:
 		return m.Value()
 	case func() uint64:
+		return m()
+	case func() time.Duration:
 		return m()
 	case *Gauge:
 		return m.Value()
@@ -93,23 +105,35 @@ func (r *Registry) appendPrometheus(b []byte) []byte {
 	defer r.mu.Unlock()
 	family := ""
 	for _, e := range r.entries {
-		var kind string
 		var lines []byte
 		switch v := e.value().(type) {
 		case uint64:
-			kind, lines = "counter", strconv.AppendUint([]byte(e.name+" "), v, 10)
+			lines = strconv.AppendUint([]byte(e.name+" "), v, 10)
+		case time.Duration:
+			lines = strconv.AppendFloat([]byte(e.name+" "), v.Seconds(), 'g', -1, 64)
 		case int64:
-			kind, lines = "gauge", strconv.AppendInt([]byte(e.name+" "), v, 10)
+			lines = strconv.AppendInt([]byte(e.name+" "), v, 10)
 		case *Histogram:
-			kind, lines = "histogram", v.lines(e.family, e.labels)
+			lines = v.lines(e.family, e.labels)
 		}
 		if e.family != family {
 			family = e.family
-			b = append(b, "# HELP "+family+" "+helpEscapes.Replace(e.help)+"\n# TYPE "+family+" "+kind+"\n"...)
+			b = append(b, "# HELP "+family+" "+helpEscapes.Replace(e.help)+"\n# TYPE "+family+" "+e.kind()+"\n"...)
 		}
 		b = append(append(b, lines...), '\n')
 	}
 	return b
+}
+
+// kind is the metric's type in Prometheus' words.
+func (e *entry) kind() string {
+	switch e.metric.(type) {
+	case *Gauge, func() int64:
+		return "gauge"
+	case *Histogram:
+		return "histogram"
+	}
+	return "counter"
 }
 
 var helpEscapes = strings.NewReplacer("\\", `\\`, "\n", `\n`)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -103,6 +104,7 @@ func TestPrometheusText(t *testing.T) {
 	h.Observe(750 * time.Millisecond)
 	h.Observe(3 * time.Minute)
 	r.CounterFunc("chive_panics_total", "Panics.", func() uint64 { return 1 << 60 })
+	r.SecondsFunc("chive_wait_seconds_total", "Waits.", func() time.Duration { return 1500 * time.Millisecond })
 	want := `# HELP chive_build_seconds Build time.
 # TYPE chive_build_seconds histogram
 ` + buckets(`chive_build_seconds_bucket{hop="1",le="%s"} %d`) + `
@@ -121,6 +123,9 @@ chive_guards 7
 # HELP chive_panics_total Panics.
 # TYPE chive_panics_total counter
 chive_panics_total 1152921504606846976
+# HELP chive_wait_seconds_total Waits.
+# TYPE chive_wait_seconds_total counter
+chive_wait_seconds_total 1.5
 `
 	var b strings.Builder
 	if err := r.WritePrometheus(&b); err != nil || b.String() != want {
@@ -132,8 +137,23 @@ chive_panics_total 1152921504606846976
 		len(s.Histograms) != 1 || s.Histograms[0].Count != 3 || s.Histograms[0].P99 != 120 || s.Histograms[0].Sum != 181 {
 		t.Fatalf("snapshot: %+v", s)
 	}
-	if j, err := json.Marshal(&s); err != nil || !strings.Contains(string(j), `"name":"chive_guards","value":7`) {
+	if j, err := json.Marshal(&s); err != nil || !strings.Contains(string(j), `"name":"chive_guards","value":7`) || !strings.Contains(string(j), `"seconds":[{"name":"chive_wait_seconds_total","value":1.5}]`) {
 		t.Fatalf("%s %v", j, err)
+	}
+}
+
+// TestFamilies: what documents say of metrics comes without a call of a metric's function.
+func TestFamilies(t *testing.T) {
+	var r Registry
+	r.CounterFunc(`b_total{kind="x",way="in"}`, "Bees.", func() uint64 { panic("called") })
+	r.Counter(`b_total{kind="y",way="in"}`, "Bees.")
+	r.GaugeFunc("a", "Ants.", func() int64 { panic("called") })
+	r.SecondsFunc("c_seconds_total", "Cats.", func() time.Duration { panic("called") })
+	r.Histogram("d_seconds", "Dogs.")
+	want := []Family{{"a", "gauge", "Ants.", nil}, {"b_total", "counter", "Bees.", []string{`kind="x"`, `way="in"`, `kind="y"`}},
+		{"c_seconds_total", "counter", "Cats.", nil}, {"d_seconds", "histogram", "Dogs.", nil}}
+	if got := r.Families(); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
 	}
 }
 

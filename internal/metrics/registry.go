@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"time"
 )
 
 // Registry is a named set of metrics. The zero value is empty and ready;
@@ -23,7 +24,7 @@ type entry struct {
 	name           string // family{labels}
 	family, labels string // labels without the braces, perhaps empty
 	help           string
-	metric         any // *Counter, *Gauge, *Histogram, func() uint64 (a counter) or func() int64 (a gauge)
+	metric         any // *Counter, *Gauge, *Histogram, func() uint64 (a counter), func() time.Duration (a counter of seconds) or func() int64 (a gauge)
 }
 
 // Counter returns the counter of that name, which it makes when there is none.
@@ -49,6 +50,11 @@ func (r *Registry) CounterFunc(name, help string, f func() uint64) {
 	r.register(name, help, f, true)
 }
 
+// SecondsFunc is CounterFunc for a counter of time, which is printed in seconds.
+func (r *Registry) SecondsFunc(name, help string, f func() time.Duration) {
+	r.register(name, help, f, true)
+}
+
 // GaugeFunc is CounterFunc for a gauge.
 func (r *Registry) GaugeFunc(name, help string, f func() int64) {
 	r.register(name, help, f, true)
@@ -58,6 +64,9 @@ func (r *Registry) GaugeFunc(name, help string, f func() int64) {
 // character that would need an escape.
 var metricName = regexp.MustCompile(`^([a-zA-Z_:][a-zA-Z0-9_:]*)` +
 	`(?:\{([a-zA-Z_][a-zA-Z0-9_]*="[^"\\\n{},]*"(?:,[a-zA-Z_][a-zA-Z0-9_]*="[^"\\\n{},]*")*)\})?$`)
+
+// labelPair is one label of a name, with its value.
+var labelPair = regexp.MustCompile(`[a-zA-Z_][a-zA-Z0-9_]*="[^"]*"`)
 
 // register returns the metric of that name: m when there is none, or when m
 // replaces it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/chivenet/chive/devp2p/internal/ethnode/pool"
 	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/panics"
 	"github.com/ethereum/go-ethereum/common"
 	"github.com/ethereum/go-ethereum/core/types"
 	"github.com/ethereum/go-ethereum/p2p/enode"
@@ -107,6 +108,7 @@ func (m *measured) text() map[string]string {
 
 // Register adds the node's counters to a registry.
 func (n *Node) Register(r *metrics.Registry) {
+	r.CounterFunc(panics.Metric, panics.Help, panics.Total)
 	r.GaugeFunc("chive_eth_peers", "Peers that speak the eth protocol.", func() int64 { return int64(n.PeerCount()) })
 	r.GaugeFunc("chive_eth_pool_transactions", "Transactions in the pool.", func() int64 { return int64(n.pool.Stats().Count) })
 	r.GaugeFunc("chive_eth_pool_bytes", "Bytes of transactions in the pool.", func() int64 { return int64(n.pool.Stats().Bytes) })

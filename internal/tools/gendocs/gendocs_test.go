@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/chivenet/chive/internal/cli"
+	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/tools/metricrows"
 )
 
 // TestTorrcPage: docs/moving-from-c-tor.md is what the table gives.
@@ -18,6 +21,52 @@ func TestTorrcPage(t *testing.T) {
 	}
 	if !bytes.Equal(have, torrcPage()) {
 		t.Error("docs/moving-from-c-tor.md is out of date: go run ./internal/tools/gendocs torrc docs/moving-from-c-tor.md")
+	}
+}
+
+// TestMetricsRows: docs/metrics.md has a row for each metric that the programs have, with what
+// they say of it, and the names are as Prometheus wants them.
+func TestMetricsRows(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := metricrows.Read(page)
+	for _, s := range cli.MetricSources {
+		r := new(metrics.Registry)
+		s.Describe(r)
+		all := r.Families()
+		if len(all) < 5 {
+			t.Errorf("%s: only %d metrics", s.Title, len(all))
+		}
+		for _, f := range all {
+			i := slices.IndexFunc(rows, func(r metricrows.Row) bool { return r.Name == f.Name && slices.Equal(r.Commands, s.Commands) })
+			if i < 0 {
+				t.Errorf("docs/metrics.md has no row of %s for %v: go run ./internal/tools/gendocs metrics docs/metrics.md", f.Name, s.Commands)
+				continue
+			}
+			if row := rows[i]; row.Type != f.Type || row.Meaning != f.Help || row.Unit != metricrows.Unit(f.Name, f.Help) || (row.Labels == "") != (len(f.Labels) == 0) {
+				t.Errorf("docs/metrics.md says of %s: %+v, and the program %+v", f.Name, row, f)
+			}
+			if strings.HasSuffix(f.Name, "_total") != (f.Type == "counter") || !strings.HasSuffix(f.Help, ".") || strings.ToUpper(f.Help[:1]) != f.Help[:1] {
+				t.Errorf("%s, a %s: %q", f.Name, f.Type, f.Help)
+			}
+		}
+	}
+	if _, err := metricsPage([]byte("no tables here")); err == nil {
+		t.Error("a page without a place for the tables is taken")
+	}
+}
+
+// TestMetricsCommands: the commands in the tables have the option --metrics.
+func TestMetricsCommands(t *testing.T) {
+	for _, s := range cli.MetricSources {
+		for _, name := range s.Commands {
+			c, rest, err := cli.Chive().Find(strings.Fields(name)[1:])
+			if err != nil || len(rest) > 0 || c.CommandPath() != name || c.Flag("metrics") == nil {
+				t.Errorf("%s: %v, %v", name, c.CommandPath(), err)
+			}
+		}
 	}
 }
 

@@ -1,0 +1,46 @@
+package ethnode
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/chivenet/chive/internal/lab/labtest"
+	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/tools/metricrows"
+)
+
+var update = flag.Bool("update", false, "write the table of chive-eth in docs/metrics.md")
+
+// TestMetrics: docs/metrics.md has what a node counts, and promtool finds nothing to complain
+// of.
+func TestMetrics(t *testing.T) {
+	r := new(metrics.Registry)
+	New(Config{Chain: chainOf(t)}).Register(r)
+	const file, begin, end = "../../../docs/metrics.md", "<!-- chive-eth: begin -->\n", "<!-- chive-eth: end -->\n"
+	page, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, rest, began := bytes.Cut(page, []byte(begin))
+	have, tail, ended := bytes.Cut(rest, []byte(end))
+	want := "\n" + metricrows.Head + metricrows.Rows(r, "chive-eth relay") + "\n"
+	switch {
+	case !began || !ended:
+		t.Fatalf("%s has no table of chive-eth", file)
+	case string(have) == want:
+	case *update:
+		if err := os.WriteFile(file, bytes.Join([][]byte{head, []byte(begin + want + end), tail}, nil), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	default:
+		t.Errorf("%s is out of date: go test -C devp2p -run TestMetrics ./internal/ethnode -update", file)
+	}
+	var text strings.Builder
+	if err := r.WritePrometheus(&text); err != nil {
+		t.Fatal(err)
+	}
+	labtest.LintMetrics(t, text.String())
+}
