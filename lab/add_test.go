@@ -96,6 +96,10 @@ func useAdded(t *testing.T, ctx context.Context, nw *lab.Network, roles ...lab.R
 			}
 			carried(t, ctx, nw, n)
 		case lab.Bridge:
+			var text strings.Builder
+			if err := n.Relay().WriteMetrics(&text); err != nil || strings.Contains(text.String(), "\nchive_relay_listed ") || !strings.Contains(text.String(), "\nchive_relay_reachable 1\n") {
+				t.Errorf("the metrics of a bridge: %v\n%s", err, text.String())
+			}
 			network, err := chive.LoadNetwork(nw.NetworkFile)
 			if err != nil {
 				t.Fatal(err)
@@ -135,6 +139,10 @@ func clientIsBehind(t *testing.T, ctx context.Context, nw *lab.Network) {
 	}
 	ended, cancel := context.WithCancel(ctx)
 	cancel()
+	var text strings.Builder
+	if err := n.Relay().WriteMetrics(&text); err != nil || !strings.Contains(text.String(), "\nchive_relay_listed 1\n") {
+		t.Errorf("the metrics of a listed relay: %v\n%s", err, text.String())
+	}
 	if err := nw.WaitListed(ended, n); err == nil {
 		t.Log("this machine is slow: the client is not behind any more")
 	} else if !strings.Contains(err.Error(), "lists it, and a client has that of ") {
@@ -183,6 +191,11 @@ func TestAddRefuses(t *testing.T) {
 	for role, want := range map[lab.Role]string{lab.Authority: "from the start", "guard": `"guard" is no role`} {
 		if n, err := nw.Add(t.Context(), role); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, %v", role, n, err)
+		}
+	}
+	for fp, want := range map[string]bool{nw.Node("chiverelay0").Fingerprint: true, strings.Repeat("0", 40): false, "no fingerprint": false} {
+		if nw.Client.Lists(fp) != want {
+			t.Errorf("the client lists %q: %v", fp, !want)
 		}
 	}
 	if err := nw.WaitListed(t.Context(), nw.Node("authority0")); !fault.Is(err, fault.Config) {

@@ -279,16 +279,16 @@ func echo(t *testing.T, ctx context.Context, dial func(context.Context, string, 
 
 func TestRefuses(t *testing.T) {
 	for want, o := range map[string]lab.Options{
-		"more than":       {Relays: 1000},
-		"an authority":    {Authorities: -1},
-		"authorities are": {Authorities: 65},
-		"an exit":         {Exits: -1},
-		"negative":        {CtorRelays: -1},
-		"program to run":  {Processes: true, CtorAuthorities: true},
-		"from 10s":        {VotingInterval: 9 * time.Second},
-		"whole seconds":   {VotingInterval: 10500 * time.Millisecond},
-		"to a day":        {VotingInterval: 25 * time.Hour},
-		"for bridges":     {BridgeTransports: []string{"obfs4 exec /nonexistent"}},
+		"more than":             {Relays: 1000},
+		"an authority":          {Authorities: -1},
+		"authorities are":       {Authorities: 65},
+		"an exit":               {Exits: -1},
+		"negative":              {CtorRelays: -1},
+		"program to run":        {Processes: true, CtorAuthorities: true},
+		"voting interval 9s":    {VotingInterval: 9 * time.Second},
+		"voting interval 10.5s": {VotingInterval: 10500 * time.Millisecond},
+		"voting interval 25h":   {VotingInterval: 25 * time.Hour},
+		"for bridges":           {BridgeTransports: []string{"obfs4 exec /nonexistent"}},
 	} {
 		nw, err := lab.Start(t.Context(), o)
 		if err == nil {

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"context"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestWrongNumbers: numbers that cannot be meant are refused, and not replaced by others.
@@ -25,7 +27,10 @@ func TestWrongNumbers(t *testing.T) {
 	} {
 		root := rootCommand()
 		root.SetArgs(strings.Fields(args))
-		if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // what is not refused would go on
+		err := root.ExecuteContext(ctx)
+		cancel()
+		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", args, err)
 		}
 	}
