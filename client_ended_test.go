@@ -27,7 +27,7 @@ func TestContextsEnd(t *testing.T) {
 		"Dial":      func(ctx context.Context) error { _, err := c.DialContext(ctx, "tcp", "example.com:80"); return err },
 		"Lookup":    func(ctx context.Context) error { _, err := c.Lookup(ctx, "example.com"); return err },
 		"Listen":    func(ctx context.Context) error { _, err := c.Listen(ctx, OnionConfig{}); return err },
-		"Published": l.Published,
+		"Published": l.WaitPublished,
 	} {
 		if err := call(gone); !errors.Is(err, context.Canceled) || !errors.Is(err, mine) || !errors.Is(err, ErrClosed) || errors.Is(err, ErrTimeout) {
 			t.Errorf("%s, cancelled: %v", name, err)

@@ -82,7 +82,7 @@ func TestOptionNames(t *testing.T) {
 			t.Errorf("%s: %v %v", b, got, err)
 		}
 	}
-	for _, p := range []chive.Padding{chive.PaddingFull, chive.PaddingReduced, chive.PaddingOff} {
+	for _, p := range []chive.Padding{chive.PaddingAuto, chive.PaddingReduced, chive.PaddingOff} {
 		var got chive.Padding
 		b, _ := p.MarshalText()
 		if err := got.UnmarshalText(b); err != nil || got != p {

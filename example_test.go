@@ -71,7 +71,7 @@ func ExampleClient_Listen() {
 	defer listener.Close()
 	fmt.Println("http://" + listener.Address())
 	go func() {
-		if err := listener.Published(ctx); err == nil {
+		if err := listener.WaitPublished(ctx); err == nil {
 			fmt.Println("clients can connect")
 		}
 	}()

@@ -14,7 +14,7 @@ import (
 )
 
 // Listen starts an onion service, whose address is known at once. Clients can connect
-// when Published has returned. The listener ends with its Close, or with the client.
+// when WaitPublished has returned. The listener ends with its Close, or with the client.
 // ctx bounds the start only, which waits for nothing on the network.
 func (c *Client) Listen(ctx context.Context, cfg OnionConfig) (*OnionListener, error) {
 	if ctx.Err() != nil {
@@ -100,11 +100,11 @@ func (l *OnionListener) Addr() net.Addr {
 // Key returns the service's secret key, for OnionConfig.Key of a later start.
 func (l *OnionListener) Key() []byte { return l.key.Bytes() }
 
-// Published waits until clients can find the service: its descriptor is with the
+// WaitPublished waits until clients can find the service: its descriptor is with the
 // directories, and another circuit has fetched it from one of them. In a fleet, the
 // descriptors of both time periods name this host by then. If ctx ends first, the error
 // says what went wrong last.
-func (l *OnionListener) Published(ctx context.Context) error { return l.s.Published(ctx) }
+func (l *OnionListener) WaitPublished(ctx context.Context) error { return l.s.WaitPublished(ctx) }
 
 // Leave has a host leave its fleet (OnionConfig.Fleet) with hardly a client lost. First it
 // takes its introduction points out of the descriptor, so that new clients go to the other

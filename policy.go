@@ -36,7 +36,7 @@ type Padding uint8
 
 // The amounts of padding.
 const (
-	PaddingFull    Padding = iota // as the consensus says
+	PaddingAuto    Padding = iota // as the consensus says
 	PaddingReduced                // less, for metered links: C tor's ReducedConnectionPadding, ReducedCircuitPadding
 	PaddingOff                    // none: C tor's ConnectionPadding 0, CircuitPadding 0
 )
@@ -59,7 +59,7 @@ var (
 	vanguardsNames = []string{"auto", "lite", "full", "off"}
 	switchNames    = []string{"auto", "on", "off"}
 	pqNames        = []string{"prefer", "off", "require-one", "require-all"}
-	paddingNames   = []string{"full", "reduced", "off"}
+	paddingNames   = []string{"auto", "reduced", "off"}
 )
 
 // String returns "auto", "on" or "off".
@@ -80,7 +80,7 @@ func (p PQPolicy) MarshalText() ([]byte, error) { return []byte(p.String()), nil
 // UnmarshalText reads the text of MarshalText.
 func (p *PQPolicy) UnmarshalText(b []byte) error { return byName(pqNames, (*uint8)(p), b) }
 
-// String returns "full", "reduced" or "off".
+// String returns "auto", "reduced" or "off".
 func (p Padding) String() string { return nameOf(paddingNames, uint8(p)) }
 
 // MarshalText returns the same text as String.

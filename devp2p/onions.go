@@ -29,8 +29,8 @@ type OnionListener interface {
 	net.Listener
 	// Onion returns the address.
 	Onion() Onion3
-	// Published waits until clients can find the service.
-	Published(ctx context.Context) error
+	// WaitPublished waits until clients can find the service.
+	WaitPublished(ctx context.Context) error
 }
 
 // CircuitConn is a connection to an onion service that tells which circuit it came

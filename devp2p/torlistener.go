@@ -241,9 +241,9 @@ type torConn struct {
 func (c torConn) LocalAddr() net.Addr  { return c.onion }
 func (c torConn) RemoteAddr() net.Addr { return onionAddress("onion client") }
 
-// Published implements OnionListener: it waits until the directories to which the daemon
+// WaitPublished implements OnionListener: it waits until the directories to which the daemon
 // has sent the descriptor have taken it.
-func (l *torListener) Published(ctx context.Context) error {
+func (l *torListener) WaitPublished(ctx context.Context) error {
 	select {
 	case <-l.published:
 		return nil

@@ -162,7 +162,7 @@ func TestTorProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	done := echo(l)
-	if err := l.Published(ctx); err != nil {
+	if err := l.WaitPublished(ctx); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("published in %v", time.Since(began))
@@ -176,7 +176,7 @@ func TestTorProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	owned := echo(own)
-	if err := own.Published(ctx); err != nil {
+	if err := own.WaitPublished(ctx); err != nil {
 		t.Fatal(err)
 	}
 	trip(t, ctx, stock, own, "")

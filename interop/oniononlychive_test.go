@@ -27,7 +27,7 @@ func TestOnionOnlyChive(t *testing.T) {
 	}
 	defer l.Close()
 	began := time.Now()
-	if err := l.Published(ctx); err != nil {
+	if err := l.WaitPublished(ctx); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("published after %v", time.Since(began))

@@ -223,7 +223,7 @@ func singleOnionFar(t *testing.T, nw *ctor.Network, web string, proxy netip.Addr
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Published(bounded(t, patience)); err != nil {
+	if err := s.WaitPublished(bounded(t, patience)); err != nil {
 		t.Fatal(err)
 	}
 	// By chance, most relays may be in reach. C tor's client takes another rendezvous point each time.

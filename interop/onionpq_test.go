@@ -201,7 +201,7 @@ func TestPostQuantumOnionEveryHop(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	if err := l.Published(ctx); err != nil {
+	if err := l.WaitPublished(ctx); err != nil {
 		t.Fatal(err)
 	}
 	conns := echoing(l)

@@ -73,7 +73,7 @@ func serve(t *testing.T, c *chive.Client, cfg chive.OnionConfig) *chive.OnionLis
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if err := l.Published(bounded(t, patience)); err != nil {
+	if err := l.WaitPublished(bounded(t, patience)); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("published after %v", time.Since(began).Round(time.Millisecond))

@@ -58,7 +58,7 @@ func TestRemovedOnionClient(t *testing.T) {
 			go func() { defer c.Close(); io.Copy(c, c) }()
 		}
 	}()
-	if err := l.Published(ctx); err != nil {
+	if err := l.WaitPublished(ctx); err != nil {
 		t.Fatal(err)
 	}
 	addr := l.Address() + ":7"

@@ -101,9 +101,9 @@ type Config struct {
 	// OfflineMasterKey says that the relay's Ed25519 master key is kept elsewhere
 	// (MakeKeys): the relay neither makes nor reads it.
 	OfflineMasterKey bool
-	// MaxAdvertised bounds the bandwidth that the relay advertises, in bytes a
+	// MaxAdvertisedBandwidth bounds the bandwidth that the relay advertises, in bytes a
 	// second; 0: no bound.
-	MaxAdvertised uint64 `reload:"live"`
+	MaxAdvertisedBandwidth uint64 `reload:"live"`
 	// AssumeReachable publishes the descriptor without a test of the ORPort.
 	AssumeReachable bool
 	// ShutdownWait is how long open circuits may continue after Shutdown begins;
@@ -132,7 +132,7 @@ func (cfg *Config) Check() error {
 func (cfg *Config) inner(find func(cfg *Config, listen []netip.AddrPort, private bool) ([]netip.AddrPort, error)) (relay.Config, error) {
 	out := relay.Config{
 		DataDir: cfg.DataDir, KeyDir: cfg.KeyDir, Log: cfg.Logger, Nickname: cfg.Nickname, Contact: cfg.Contact, Family: cfg.Family, FamilyIDs: cfg.FamilyIDs,
-		Rate: cfg.BandwidthRate, Burst: cfg.BandwidthBurst, MaxAdvertised: cfg.MaxAdvertised, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: version.String(), OfflineMaster: cfg.OfflineMasterKey,
+		Rate: cfg.BandwidthRate, Burst: cfg.BandwidthBurst, MaxAdvertisedBandwidth: cfg.MaxAdvertisedBandwidth, AssumeReachable: cfg.AssumeReachable, ShutdownWait: cfg.ShutdownWait, Version: version.String(), OfflineMaster: cfg.OfflineMasterKey,
 	}
 	var err error
 	if err = options.Relay.Check(cfg); err != nil {

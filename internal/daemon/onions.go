@@ -20,7 +20,7 @@ import (
 // onionListener has the methods of *chive.OnionListener that this package needs.
 type onionListener interface {
 	Address() string
-	Published(context.Context) error
+	WaitPublished(context.Context) error
 	CheckReload(chive.OnionConfig) error
 	Reload(chive.OnionConfig) error
 	Status() chive.OnionStatus
@@ -188,7 +188,7 @@ func (o *onions) announce(h *onionHost) <-chan struct{} {
 	done, ctx, say := make(chan struct{}), o.ctx, o.say
 	o.calls.Go(panics.Contain(o.log, nil, func() {
 		defer close(done)
-		if h.Published(ctx) == nil {
+		if h.WaitPublished(ctx) == nil {
 			say("published" + h.suffix())
 		}
 	}))

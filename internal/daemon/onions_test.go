@@ -44,7 +44,7 @@ func (f *fakeOnion) CheckReload(cfg chive.OnionConfig) error {
 
 func (f *fakeOnion) Address() string { return f.address }
 
-func (f *fakeOnion) Published(ctx context.Context) error {
+func (f *fakeOnion) WaitPublished(ctx context.Context) error {
 	select {
 	case <-f.published:
 		return nil

@@ -160,7 +160,7 @@ func (w *leaveWorld) host() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	if err := w.service.Published(ctx); err != nil {
+	if err := w.service.WaitPublished(ctx); err != nil {
 		w.t.Fatal(err)
 	}
 	later(time.Second)

@@ -140,7 +140,7 @@ func TestFrontend(t *testing.T) {
 		one.CGO, two.CGO = true, true
 		b[0].put(t, h, one)
 		b[1].put(t, h, two)
-		if err := s.Published(t.Context()); err != nil {
+		if err := s.WaitPublished(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(3 * time.Minute)
@@ -209,7 +209,7 @@ func TestFrontendOldDescriptor(t *testing.T) {
 			h.change(func() { h.stale[r.ID().Ed] = n%2 == 0 })
 			n++
 		}
-		if err := s.Published(t.Context()); err != nil {
+		if err := s.WaitPublished(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		b[0].put(t, h, second)
@@ -245,7 +245,7 @@ func TestFrontendHostileBackend(t *testing.T) {
 			in.Points[8].Specs = nil
 			return in
 		}
-		if err := s.Published(t.Context()); err != nil {
+		if err := s.WaitPublished(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		b[0].put(t, h, bad())

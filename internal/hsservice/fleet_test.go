@@ -56,12 +56,12 @@ func TestFleetComesAndGoes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, k := newShelf(t), key(t)
 		a := h.join(t, Config{Key: k, Fleet: true}, 3)
-		if err := a.Published(t.Context()); err != nil {
+		if err := a.WaitPublished(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
 		b := h.join(t, Config{Key: k, Fleet: true}, 2)
-		if err := b.Published(t.Context()); err != nil {
+		if err := b.WaitPublished(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -101,7 +101,7 @@ func TestFleetHandOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, k := newShelf(t), key(t)
 		hosts := []*Service{h.join(t, Config{Key: k, Fleet: true}, 3)}
-		if err := hosts[0].Published(t.Context()); err != nil {
+		if err := hosts[0].WaitPublished(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -128,7 +128,7 @@ func TestFleetHandOver(t *testing.T) {
 		}()
 		for range 3 {
 			next := h.join(t, Config{Key: k, Fleet: true}, 3)
-			if err := next.Published(t.Context()); err != nil {
+			if err := next.WaitPublished(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			mu.Lock()
@@ -209,7 +209,7 @@ func TestFleetOverwritten(t *testing.T) {
 		a, b := h.join(t, Config{Key: k, Fleet: true}, 3), h.join(t, Config{Key: k, Fleet: true}, 3)
 		time.Sleep(5 * time.Minute)
 		alone := h.join(t, Config{Key: k}, 3)
-		if err := alone.Published(t.Context()); err != nil {
+		if err := alone.WaitPublished(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		kill(alone)

@@ -31,7 +31,7 @@ func TestHandOverOfBothPeriods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, k := newShelf(t), key(t)
 		a := h.join(t, Config{Key: k, Fleet: true}, 3)
-		if err := a.Published(t.Context()); err != nil {
+		if err := a.WaitPublished(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
@@ -46,7 +46,7 @@ func TestHandOverOfBothPeriods(t *testing.T) {
 			}
 		}
 		b := h.joinBy(t, slowPeriod{h, now}, Config{Key: k, Fleet: true}, 3)
-		if err := b.Published(t.Context()); err != nil {
+		if err := b.WaitPublished(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if err := a.Withdraw(t.Context()); err != nil {

@@ -149,7 +149,7 @@ type Service struct {
 	warned    map[uint16]time.Time // by port: when the last warning about its target was
 	toldDrops time.Time            // when the last warning about dropped introductions was
 	inc       int                  // the SENDME increment that the descriptors tell, of all points; zero: no congestion control
-	problem   error                // the last one, for Published
+	problem   error                // the last one, for WaitPublished
 	// uploadedAt is when a directory last took a descriptor.
 	uploadedAt time.Time
 	closed     bool
@@ -157,7 +157,7 @@ type Service struct {
 
 var errClosed = fault.New(fault.Closed, "onion service: %w", net.ErrClosed)
 
-// New starts a service. It returns at once; Published waits until clients can find it.
+// New starts a service. It returns at once; WaitPublished waits until clients can find it.
 func New(cfg Config) (*Service, error) {
 	if cfg.Key == nil || cfg.Circuits == nil {
 		return nil, fault.New(fault.Local, "onion service: a key and circuits are required")
@@ -226,9 +226,9 @@ func CheckPQ(shared, backend bool) error {
 // Address returns the service's onion address.
 func (s *Service) Address() string { return s.cfg.Key.Address() }
 
-// Published waits until clients can find the service: a descriptor was uploaded, and
+// WaitPublished waits until clients can find the service: a descriptor was uploaded, and
 // another circuit has fetched it back.
-func (s *Service) Published(ctx context.Context) error {
+func (s *Service) WaitPublished(ctx context.Context) error {
 	select {
 	case <-s.published:
 		return nil
@@ -291,7 +291,7 @@ func (s *Service) rest() bool {
 	}
 }
 
-// failed notes a problem for Published.
+// failed notes a problem for WaitPublished.
 func (s *Service) failed(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -339,11 +339,11 @@ func TestPublishedSaysWhatIsWrong(t *testing.T) {
 	s.failed(fault.New(fault.Network, "the sea is rough"))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Published(ctx); !fault.Is(err, fault.Closed) || !strings.Contains(err.Error(), "the sea is rough") {
+	if err := s.WaitPublished(ctx); !fault.Is(err, fault.Closed) || !strings.Contains(err.Error(), "the sea is rough") {
 		t.Error(err)
 	}
 	s.Close()
-	if err := s.Published(t.Context()); !fault.Is(err, fault.Closed) {
+	if err := s.WaitPublished(t.Context()); !fault.Is(err, fault.Closed) {
 		t.Error(err)
 	}
 	if _, err := s.Accept(); !fault.Is(err, fault.Closed) {

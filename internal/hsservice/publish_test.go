@@ -373,7 +373,7 @@ func TestPublishedLater(t *testing.T) {
 			s := h.joinBy(t, blind{h, time.Now().Add(time.Minute)}, Config{Key: k}, 3)
 			ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute+maxRetry)
 			defer cancel()
-			if err := s.Published(ctx); err != nil {
+			if err := s.WaitPublished(ctx); err != nil {
 				t.Errorf("with %d directories down: %v", down, err)
 			}
 			kill(s)

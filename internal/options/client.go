@@ -68,8 +68,8 @@ var Client = Table{
 		{Key: "conflux", Field: "Conflux", Help: "traffic over two circuits at once: `MODE` auto, on or off"},
 		{Key: "pq", Field: "PQ", Help: "post-quantum circuits: `POLICY` off, prefer, require-one (one hop at least) or require-all (every hop, also that between an onion service and its client)"},
 		{Key: "require-onion-pq", Field: "RequireOnionPQ", Help: "refuse connections between onion services and their clients that ML-KEM does not protect; any relays may carry them"},
-		{Key: "circuit-padding", Field: "CircuitPadding", Help: "padding on circuits to introduction and rendezvous points of onion services, which hides from the guard what they are: `MODE` full, reduced or off"},
-		{Key: "padding", Field: "Padding", Help: "padding on the link to the guard: `MODE` full, reduced or off"},
+		{Key: "circuit-padding", Field: "CircuitPadding", Help: "padding on circuits to introduction and rendezvous points of onion services, which hides from the guard what they are: `MODE` auto, reduced or off"},
+		{Key: "padding", Field: "Padding", Help: "padding on the link to the guard: `MODE` auto, reduced or off"},
 	}},
 	{"Limits", []Option{maxMemory("client")}},
 }

@@ -38,7 +38,7 @@ var Relay = Table{
 	{"Limits", []Option{
 		{Key: "bandwidth-rate", Field: "BandwidthRate", Zero: "no limit", Help: "`BYTES` a second that all links together may read, and as many that they may write; 75 KiB at least, for a bridge 50 KiB"},
 		{Key: "bandwidth-burst", Field: "BandwidthBurst", Zero: "as much as in a second", Help: "`BYTES` that may come at once"},
-		{Key: "max-advertised", Field: "MaxAdvertised", Zero: "no limit", Help: "`BYTES` a second that the relay offers to clients at most"},
+		{Key: "max-advertised-bandwidth", Field: "MaxAdvertisedBandwidth", Zero: "no limit", Help: "`BYTES` a second that the relay offers to clients at most"},
 		maxMemory("relay"),
 		{Key: "shutdown-wait", Field: "ShutdownWait", Zero: "30s", Help: "`TIME` that open circuits may go on after SIGTERM; a negative one is none"},
 	}},

@@ -58,9 +58,9 @@ type Config struct {
 	// a second that they write; zero: no bound. Burst is how many bytes may come
 	// at once; zero: as many as Rate.
 	Rate, Burst uint64
-	// MaxAdvertised bounds the bandwidth in the descriptor, in bytes a second;
+	// MaxAdvertisedBandwidth bounds the bandwidth in the descriptor, in bytes a second;
 	// zero: no bound.
-	MaxAdvertised uint64
+	MaxAdvertisedBandwidth uint64
 	// AssumeReachable publishes the descriptor without a test of whether others
 	// can reach the ORPort.
 	AssumeReachable bool

@@ -9,14 +9,14 @@ type live struct {
 }
 
 // Reload applies the settings that may change while the relay runs: Contact,
-// Family and FamilyIDs, Exit, Rate, Burst, MaxAdvertised, ShutdownWait and
+// Family and FamilyIDs, Exit, Rate, Burst, MaxAdvertisedBandwidth, ShutdownWait and
 // MaxMemory; it ignores the other fields of cfg. It also reads again the family
 // keys, and the signing key with its certificate. After an error nothing has
 // changed.
 func (r *Relay) Reload(cfg Config) error {
 	next := r.cfg
 	next.Contact, next.Family, next.FamilyIDs, next.Exit = cfg.Contact, cfg.Family, cfg.FamilyIDs, cfg.Exit
-	next.Rate, next.Burst, next.MaxAdvertised, next.ShutdownWait, next.MaxMemory = cfg.Rate, cfg.Burst, cfg.MaxAdvertised, cfg.ShutdownWait, cfg.MaxMemory
+	next.Rate, next.Burst, next.MaxAdvertisedBandwidth, next.ShutdownWait, next.MaxMemory = cfg.Rate, cfg.Burst, cfg.MaxAdvertisedBandwidth, cfg.ShutdownWait, cfg.MaxMemory
 	if err := next.Check(); err != nil {
 		return err
 	}

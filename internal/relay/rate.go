@@ -29,8 +29,8 @@ func (c *Config) checkRates() error {
 		return options.Wrong("BandwidthRate", "%d bytes a second: %d is the least", c.Rate, least)
 	case c.Burst != 0 && c.Burst < c.Rate:
 		return options.Wrong("BandwidthBurst", "%d bytes are less than the rate, %d a second", c.Burst, c.Rate)
-	case c.MaxAdvertised != 0 && c.MaxAdvertised < least:
-		return options.Wrong("MaxAdvertised", "%d bytes a second: %d is the least", c.MaxAdvertised, least)
+	case c.MaxAdvertisedBandwidth != 0 && c.MaxAdvertisedBandwidth < least:
+		return options.Wrong("MaxAdvertisedBandwidth", "%d bytes a second: %d is the least", c.MaxAdvertisedBandwidth, least)
 	}
 	return nil
 }
@@ -45,8 +45,8 @@ func (c *Config) advertisedBandwidth() (rate, burst uint64) {
 	if c.Rate != 0 {
 		rate, burst = c.Rate, max(c.Rate, c.Burst)
 	}
-	if c.MaxAdvertised != 0 {
-		rate = min(rate, c.MaxAdvertised)
+	if c.MaxAdvertisedBandwidth != 0 {
+		rate = min(rate, c.MaxAdvertisedBandwidth)
 	}
 	return rate, burst
 }

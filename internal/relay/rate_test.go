@@ -116,13 +116,13 @@ func TestNoLimitCostsNothing(t *testing.T) {
 func TestCheckRates(t *testing.T) {
 	for want, c := range map[string]*Config{
 		"BandwidthBurst: it needs a bandwidth rate": {Burst: 1 << 20}, "is the least": {Rate: 1000}, "less than the rate": {Rate: 1 << 20, Burst: 1 << 19},
-		"MaxAdvertised: 1 bytes a second: 76800 is the least": {MaxAdvertised: 1},
+		"MaxAdvertisedBandwidth: 1 bytes a second: 76800 is the least": {MaxAdvertisedBandwidth: 1},
 	} {
 		if err := c.checkRates(); !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", want, err)
 		}
 	}
-	c := &Config{Rate: 1 << 20, Burst: 2 << 20, MaxAdvertised: 1 << 19}
+	c := &Config{Rate: 1 << 20, Burst: 2 << 20, MaxAdvertisedBandwidth: 1 << 19}
 	if rate, burst := c.advertisedBandwidth(); c.checkRates() != nil || rate != 1<<19 || burst != 2<<20 {
 		t.Error(rate, burst, c.checkRates())
 	}

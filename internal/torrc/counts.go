@@ -23,7 +23,7 @@ func outweighs(s *Setting, l Line, value string) bool {
 	case strings.HasPrefix(s.Key, "bandwidth-"):
 		return forRelay(from)
 	}
-	rank := []string{"full", "reduced", "off"}
+	rank := []string{"auto", "reduced", "off"}
 	return slices.Contains(rank, value) && slices.Index(rank, s.Values[0]) > slices.Index(rank, value)
 }
 

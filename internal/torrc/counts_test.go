@@ -42,7 +42,7 @@ func TestValues(t *testing.T) {
 		"SocksPort localhost:9050":                    {"socks": {"127.0.0.1:9050"}},
 		"Socks5Proxy localhost":                       {"proxy": {"socks5://127.0.0.1:1080"}},
 		"HTTPSProxy LocalHost:3128":                   {"proxy": {"http://127.0.0.1:3128"}},
-		"ConnectionPadding AUTO":                      {"padding": {"full"}},
+		"ConnectionPadding AUTO":                      {"padding": {"auto"}},
 		"ConfluxEnabled Auto":                         {"conflux": {"auto"}},
 		"VanguardsLiteEnabled Auto":                   {"vanguards": {"auto"}},
 		"MaxCircuitDirtiness 1.5 hours":               {"max-circuit-dirtiness": {"1h30m0s"}},

@@ -39,7 +39,7 @@ func connectionPadding(s string) ([]string, string, error) {
 	case "0":
 		return []string{"off"}, "", nil
 	case "1", "auto":
-		return []string{"full"}, "", nil
+		return []string{"auto"}, "", nil
 	}
 	return nil, "", fault.New(fault.Config, "%q is not 0, 1 or auto", s)
 }

@@ -143,7 +143,7 @@ var translated = []Option{
 	{Name: "BandwidthBurst", Role: Relay, Key: "bandwidth-burst", read: byteCount, Why: "as `BandwidthRate`"},
 	{Name: "RelayBandwidthRate", Role: Relay, Key: "bandwidth-rate", read: byteCount, Why: "a relay of Chive's carries no traffic of its own, so one limit is enough"},
 	{Name: "RelayBandwidthBurst", Role: Relay, Key: "bandwidth-burst", read: byteCount, Why: "as RelayBandwidthRate"},
-	{Name: "MaxAdvertisedBandwidth", Role: Relay, Key: "max-advertised", read: byteCount},
+	{Name: "MaxAdvertisedBandwidth", Role: Relay, Key: "max-advertised-bandwidth", read: byteCount},
 	{Name: "AssumeReachable", Role: Relay | Authority, Key: "assume-reachable", read: yesNo},
 	{Name: "DirCache", Role: Relay, Key: "no-dir-cache", read: noYes, Why: "the other way round"},
 	{Name: "DownloadExtraInfo", Role: Relay, Key: "cache-extra-info", read: yesNo},

@@ -232,7 +232,7 @@ func (m *Manager) listen(ctx context.Context, srv *p2p.Server) (open []net.Liste
 	m.onion = l
 	m.mu.Unlock()
 	m.wg.Go(func() {
-		if err := l.Published(ctx); err != nil {
+		if err := l.WaitPublished(ctx); err != nil {
 			if ctx.Err() == nil {
 				m.log.Warn("the onion is not published", "err", err)
 			}

@@ -133,7 +133,7 @@ func (s *site) cold(ctx context.Context) error {
 			all, hosts[i+1] = append(all, l), append(hosts[i+1], l.Address())
 		}
 		for _, l := range all {
-			if err := l.Published(ctx); err != nil {
+			if err := l.WaitPublished(ctx); err != nil {
 				return err
 			}
 		}
@@ -187,7 +187,7 @@ func (s *site) listens(ctx context.Context) error {
 			if err != nil {
 				return "", nil, err
 			}
-			return l.Address(), l.Close, l.Published(ctx)
+			return l.Address(), l.Close, l.WaitPublished(ctx)
 		}
 	}
 	for _, l := range []struct {
