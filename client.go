@@ -107,7 +107,7 @@ func (c *Client) Reload(cfg Config) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
-		return fault.New(fault.Closed, "reload: the client is closed")
+		return fault.Also(fault.New(fault.Closed, "reload: the client is closed"), net.ErrClosed)
 	}
 	if err := role.CheckReload(&c.given, &cfg); err != nil {
 		return err

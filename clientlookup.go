@@ -2,6 +2,7 @@ package chive
 
 import (
 	"context"
+	"net"
 	"net/netip"
 	"time"
 
@@ -44,7 +45,7 @@ func (c *Client) Resolve(ctx context.Context, host string) ([]netip.Addr, error)
 		}
 	}
 	if len(out) == 0 {
-		return nil, fault.New(fault.Network, "resolve: the exit's answer has no address")
+		return nil, noAnswer("address")
 	}
 	return out, nil
 }
@@ -62,7 +63,12 @@ func (c *Client) ResolvePTR(ctx context.Context, addr netip.Addr) ([]string, err
 		}
 	}
 	if len(out) == 0 {
-		return nil, fault.New(fault.Network, "resolve: the exit's answer has no name")
+		return nil, noAnswer("name")
 	}
 	return out, nil
+}
+
+// noAnswer is the error of an exit's answer without what was asked for.
+func noAnswer(what string) error {
+	return fault.New(fault.Network, "resolve: %w", &net.DNSError{Err: "the exit's answer has no " + what, Name: "[scrubbed]", IsNotFound: true})
 }

@@ -61,7 +61,8 @@
 // as [ErrConfig] or [ErrPolicy], and an exit's answer by the same errors as
 // connections without Tor: [syscall.ECONNREFUSED], [syscall.ECONNRESET],
 // [syscall.EHOSTUNREACH] and [syscall.ETIMEDOUT]. errors.As gives a
-// *[net.DNSError] if a name could not be looked up, and a [net.Error] whose
-// Timeout method reports time-outs. docs/embedding.md has a table of kinds and of
+// *[net.DNSError] if a name could not be looked up, with IsNotFound if the host does
+// not exist, and a [net.Error] whose Timeout method reports time-outs. What a closed
+// client says is [net.ErrClosed]. docs/embedding.md has a table of kinds and of
 // the right reactions.
 package chive

@@ -78,7 +78,7 @@ func (m *Manager) join(ctx context.Context, t linkspec.Target) (*Channel, *attem
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		return nil, nil, fault.New(fault.Closed, "open channel: shutting down")
+		return nil, nil, errShutDown("open channel")
 	}
 	if ch := m.findLocked(&t); ch != nil {
 		return ch, nil, nil

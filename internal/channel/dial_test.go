@@ -158,7 +158,7 @@ func TestCloseEndsAttempts(t *testing.T) {
 		if e := <-err; e == nil || strings.Contains(e.Error(), "127.") {
 			t.Error(e)
 		}
-		if _, e := m.Get(t.Context(), hole("127.1.0.1:1")); !fault.Is(e, fault.Closed) {
+		if _, e := m.Get(t.Context(), hole("127.1.0.1:1")); !fault.Is(e, fault.Closed) || !errors.Is(e, net.ErrClosed) {
 			t.Error(e)
 		}
 		d.end(t, m)

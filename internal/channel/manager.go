@@ -113,7 +113,7 @@ func (m *Manager) Adopt(l *Link) (*Channel, error) {
 	defer m.mu.Unlock()
 	if m.closed {
 		_ = l.Conn.NetConn().Close()
-		return nil, fault.New(fault.Closed, "open channel: shutting down")
+		return nil, errShutDown("open channel")
 	}
 	if m.cfg.Opened != nil {
 		m.cfg.Opened(l)
@@ -178,9 +178,14 @@ func (m *Manager) Close() {
 	m.attempts.Wait()
 	all := m.Channels()
 	for _, ch := range all {
-		ch.Close(fault.New(fault.Closed, "channel: shutting down"))
+		ch.Close(errShutDown("channel"))
 	}
 	for _, ch := range all {
 		<-ch.Done()
 	}
+}
+
+// errShutDown is the error of what needs a manager that its owner has closed.
+func errShutDown(what string) error {
+	return fault.Also(fault.New(fault.Closed, "%s: shutting down", what), net.ErrClosed)
 }

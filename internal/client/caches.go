@@ -209,7 +209,7 @@ func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*d
 	k.mu.Lock()
 	if k.closed {
 		k.mu.Unlock()
-		return nil, fault.New(fault.Closed, "directory circuit: the client is closed")
+		return nil, fault.New(fault.Closed, "directory circuit: %w", errClosed)
 	}
 	if d := k.circs[t.RSA]; d != nil && d.Err() == nil {
 		k.takeLocked(d, now, most)
@@ -242,7 +242,7 @@ func (k *caches) get(ctx context.Context, t linkspec.Target, use *guard.Use) (*d
 	if k.closed {
 		k.mu.Unlock()
 		d.Close(cell.DestroyNone, errUnused)
-		return nil, fault.New(fault.Closed, "directory circuit: the client is closed")
+		return nil, fault.New(fault.Closed, "directory circuit: %w", errClosed)
 	}
 	// Of two that were built at the same moment the first is kept: it is in use.
 	first := k.circs[t.RSA]

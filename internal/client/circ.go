@@ -2,6 +2,7 @@ package client
 
 import (
 	"errors"
+	"net"
 	"sync"
 	"time"
 
@@ -64,7 +65,8 @@ func (c *Circ) Close() {
 	c.Circuit.Close(cell.DestroyNone, errUnused)
 }
 
-var errUnused = fault.New(fault.Closed, "the circuit is not needed any more")
+// errUnused is net.ErrClosed for streams that are open when the client closes.
+var errUnused = fault.Also(fault.New(fault.Closed, "the circuit is not needed any more"), net.ErrClosed)
 
 // ended runs when the circuit has closed.
 func (c *Circ) ended(cause error) {

@@ -7,6 +7,7 @@ import (
 	cryptorand "crypto/rand"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -210,7 +211,7 @@ func (c *Client) Err() error {
 	return nil
 }
 
-var errClosed = fault.New(fault.Closed, "the client is closed")
+var errClosed = fault.Also(fault.New(fault.Closed, "the client is closed"), net.ErrClosed)
 
 // Close ends everything and waits until no goroutine is left.
 func (c *Client) Close() error {

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"net"
 	"sync"
 	"time"
 
@@ -174,7 +175,8 @@ func (n onionNet) Flow() (*flow.Params, bool) {
 func (c *Client) onionAddress(host string) (ident.Ed25519ID, error) {
 	id, err := hscrypto.ReadAddress(host)
 	if err != nil {
-		return id, fault.New(fault.KindOf(err), "dial: %w: %w", hsclient.ErrAddress, err)
+		err = fault.New(fault.KindOf(err), "dial: %w: %w", hsclient.ErrAddress, err)
+		return id, fault.Also(err, &net.DNSError{Err: "no such onion service", Name: "[scrubbed]", IsNotFound: true})
 	}
 	return id, nil
 }

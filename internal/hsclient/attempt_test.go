@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -90,7 +91,7 @@ func TestOneAttempt(t *testing.T) {
 				t.Error("no error")
 			}
 		}
-		if _, err := c.Acquire(context.Background(), s.id, isolation.Key{}, false); !fault.Is(err, fault.Closed) {
+		if _, err := c.Acquire(context.Background(), s.id, isolation.Key{}, false); !fault.Is(err, fault.Closed) || !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
 		four()

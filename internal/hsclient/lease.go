@@ -3,6 +3,7 @@ package hsclient
 import (
 	"context"
 	"errors"
+	"net"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -19,7 +20,7 @@ const connectTimeout = 2 * time.Minute
 
 var (
 	errConnectTimeout = errors.New("the onion service could not be reached in two minutes")
-	errClosed         = fault.New(fault.Closed, "onion service: the client is closed")
+	errClosed         = fault.Also(fault.New(fault.Closed, "onion service: the client is closed"), net.ErrClosed)
 )
 
 // meeting is a circuit to a service, or the attempt to get one. The streams with

@@ -12,6 +12,7 @@ import (
 	"context"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"sync"
 	"time"
 
@@ -177,7 +178,7 @@ func New(cfg Config, b Builder) *Pool {
 	return p
 }
 
-var errClosed = fault.New(fault.Closed, "circuit pool: closed")
+var errClosed = fault.Also(fault.New(fault.Closed, "circuit pool: closed"), net.ErrClosed)
 
 // Close ends all launches and circuits, fails the requests that wait, and
 // returns when no goroutine of the pool is left.

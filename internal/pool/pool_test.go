@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -278,7 +279,7 @@ func TestClose(t *testing.T) {
 		if err := <-got; !fault.Is(err, fault.Closed) {
 			t.Error(err)
 		}
-		if _, err := p.Acquire(context.Background(), to(443, key("a"))); !fault.Is(err, fault.Closed) {
+		if _, err := p.Acquire(context.Background(), to(443, key("a"))); !fault.Is(err, fault.Closed) || !errors.Is(err, net.ErrClosed) {
 			t.Error(err)
 		}
 	})

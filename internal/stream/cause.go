@@ -25,13 +25,14 @@ func (e *EndError) Is(target error) bool {
 }
 
 // As sets a target of type **net.DNSError when the exit could not look the name up,
-// as a connection without Tor would.
+// as a connection without Tor would. For BEGIN there is no other answer for a host that does
+// not exist.
 func (e *EndError) As(target any) bool {
 	dns, ok := target.(**net.DNSError)
 	if !ok || e.Reason != cell.EndResolveFailed {
 		return false
 	}
-	*dns = &net.DNSError{Err: "the exit could not look it up", Name: "[scrubbed]"}
+	*dns = &net.DNSError{Err: "the exit could not look it up", Name: "[scrubbed]", IsNotFound: !e.Lookup, IsTemporary: e.Lookup}
 	return true
 }
 

@@ -43,8 +43,11 @@ func TestStandardAnswers(t *testing.T) {
 			t.Errorf("%v is not %v", reason, want.kind)
 		}
 		var dns *net.DNSError
-		if errors.As(err, &dns) != (reason == cell.EndResolveFailed) {
+		if errors.As(err, &dns) != (reason == cell.EndResolveFailed) || dns != nil && !dns.IsNotFound {
 			t.Errorf("%v as a *net.DNSError: %v", reason, dns)
+		}
+		if errors.As(fault.New(endKind(reason), "%w", &EndError{Reason: reason, Lookup: true}), &dns) && (dns.IsNotFound || !dns.IsTemporary) {
+			t.Errorf("%v of a lookup as a *net.DNSError: %+v", reason, dns)
 		}
 		var end *EndError
 		if !errors.As(err, &end) || end.Reason != reason {

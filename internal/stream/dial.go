@@ -198,7 +198,7 @@ func (l *lookup) HandleMessage(m cell.RelayMsg, _ time.Time) error {
 		result.m = r
 	case cell.RelayEnd:
 		e := cell.ParseEnd(m.Data)
-		result.err = fault.New(endKind(e.Reason), "%w", &EndError{Reason: e.Reason})
+		result.err = fault.New(endKind(e.Reason), "%w", &EndError{Reason: e.Reason, Lookup: true})
 	default:
 		return fault.New(fault.Protocol, "%v answers RESOLVE", m.Cmd)
 	}
@@ -274,7 +274,7 @@ func answers(m cell.Resolved, reverse bool) ([]Answer, error) {
 				out = append(out, Answer{Name: string(a.Text), TTL: ttl})
 			}
 		case cell.AnswerErrorTransient:
-			return nil, fault.New(fault.Network, "%w: the exit could not look the name up; trying again may help", ErrLookup)
+			return nil, fault.New(fault.Network, "%w: %w", ErrLookup, &net.DNSError{Err: "the exit could not look it up; trying again may help", Name: "[scrubbed]", IsTemporary: true})
 		case cell.AnswerError:
 			// As Go's resolver says it, so that callers can tell it from a
 			// failure; the name stays out of errors, which are logged.
@@ -282,7 +282,7 @@ func answers(m cell.Resolved, reverse bool) ([]Answer, error) {
 		}
 	}
 	if len(out) == 0 {
-		return nil, fault.New(fault.Network, "%w: the exit's answer has nothing that was asked for", ErrLookup)
+		return nil, fault.New(fault.Network, "%w: %w", ErrLookup, &net.DNSError{Err: "the exit's answer has nothing that was asked for", Name: "[scrubbed]", IsNotFound: true})
 	}
 	return out, nil
 }

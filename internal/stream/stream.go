@@ -126,6 +126,7 @@ func newStream(h *circuit.Hop, host string, port uint16) *Stream {
 type EndError struct {
 	Reason cell.EndReason
 	Addr   netip.Addr // for EndExitPolicy: what the host name resolved to
+	Lookup bool       // it ended a RESOLVE, for which RESOLVED says that there is no such host
 }
 
 // EndReason returns the reason, for callers that map it to another protocol.
