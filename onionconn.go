@@ -8,6 +8,7 @@ import (
 
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/hsservice"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // OnionConn is a connection that a client of an onion service opened.
@@ -64,9 +65,14 @@ func (c *OnionConn) Close() error { return c.c.Close() }
 // LocalAddr returns the onion address and the virtual port.
 func (c *OnionConn) LocalAddr() net.Addr { return c.local }
 
-// RemoteAddr returns the same for every client: a service does not learn who they are.
-// CircuitAddr tells clients apart.
-func (c *OnionConn) RemoteAddr() net.Addr { return c.c.RemoteAddr() }
+// onionClient is every client's address. It has a host and a port, because servers ask for them
+// by net.SplitHostPort, and no IP address, which programs may take for one of their own network. No name server knows
+// a name in .invalid (RFC 6761).
+var onionClient net.Addr = stream.Addr{Host: "onion-client.invalid:0"}
+
+// RemoteAddr returns the same for every client, "onion-client.invalid:0": a service does not
+// learn who they are. Circuit and CircuitAddr tell clients apart.
+func (c *OnionConn) RemoteAddr() net.Addr { return onionClient }
 
 // SetDeadline implements net.Conn.
 func (c *OnionConn) SetDeadline(t time.Time) error { return c.c.SetDeadline(t) }
