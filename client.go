@@ -18,9 +18,11 @@ import (
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hsclient"
 	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/pool"
 	"github.com/chivenet/chive/internal/role"
 	"github.com/chivenet/chive/internal/stream"
@@ -38,19 +40,21 @@ type Client struct {
 
 // core is the part that a client and its isolated children share.
 type core struct {
-	cfg     Config // the argument of New, with the defaults filled in
-	mu      sync.Mutex
-	given   Config // guarded by mu: the argument of New or the last Reload
-	over    bool   // guarded by mu: Close was called
-	inner   *client.Client
-	dir     *role.Dir // nil without a data directory
-	events  eventHub
-	metrics metrics.Registry
-	tokens  atomic.Uint64
-	closing sync.Once
-	closed  error         // the result of Close; written in closing
-	by      atomic.Uint32 // an isolation.By, of the configuration
-	web     httpClients
+	cfg   Config // the argument of New, with the defaults filled in
+	mu    sync.Mutex
+	given Config // guarded by mu: the argument of New or the last Reload
+	over  bool   // guarded by mu: Close was called
+	// Guarded by mu: keys for onion services, of given and of AddOnionClientKey.
+	configured, added hsclient.Keys
+	inner             *client.Client
+	dir               *role.Dir // nil without a data directory
+	events            eventHub
+	metrics           metrics.Registry
+	tokens            atomic.Uint64
+	closing           sync.Once
+	closed            error         // the result of Close; written in closing
+	by                atomic.Uint32 // an isolation.By, of the configuration
+	web               httpClients
 }
 
 // New starts a client: it loads the data directory and begins to fetch missing
@@ -72,7 +76,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	co := &core{given: given, cfg: cfg}
+	co := &core{given: given, cfg: cfg, configured: read.onionKeys}
 	dir, err := co.openDir()
 	if err != nil {
 		return nil, err
@@ -86,6 +90,8 @@ func New(cfg Config) (*Client, error) {
 	co.by.Store(uint32(cfg.isolation()))
 	return &Client{core: co}, nil
 }
+
+var errReloadClosed = fault.Also(fault.New(fault.Closed, "reload: the client is closed"), net.ErrClosed)
 
 // isolation returns the fields by which all streams of the client are kept apart.
 func (cfg *Config) isolation() (by isolation.By) {
@@ -107,7 +113,7 @@ func (c *Client) Reload(cfg Config) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
-		return fault.Also(fault.New(fault.Closed, "reload: the client is closed"), net.ErrClosed)
+		return errReloadClosed
 	}
 	if err := role.CheckReload(&c.given, &cfg); err != nil {
 		return err
@@ -119,6 +125,11 @@ func (c *Client) Reload(cfg Config) error {
 	if err != nil {
 		return err
 	}
+	keys, err := read.onionKeys.Join(c.added)
+	if err != nil {
+		return options.Wrong("ClientOnionAuth", "%w; the other one was added while the client runs", err)
+	}
+	c.configured, read.onionKeys = read.onionKeys, keys
 	inner := cfg.inner("", read)
 	c.core.by.Store(uint32(cfg.isolation()))
 	c.inner.Reload(client.Live{Path: inner.Path, Map: inner.Map, StreamTimeout: inner.StreamTimeout, MaxDirtiness: inner.Pool.MaxDirtiness, OnionKeys: inner.OnionKeys})

@@ -98,7 +98,7 @@ func (l *OnionListener) Addr() net.Addr {
 }
 
 // Key returns the service's secret key, for OnionConfig.Key of a later start.
-func (l *OnionListener) Key() []byte { return l.key.Bytes() }
+func (l *OnionListener) Key() OnionKey { return OnionKey{l.key} }
 
 // WaitPublished waits until clients can find the service: its descriptor is with the
 // directories, and another circuit has fetched it from one of them. In a fleet, the

@@ -181,15 +181,7 @@ func TestTooManyClients(t *testing.T) {
 	c := openClient(t)
 	cfg := OnionConfig{IntroductionPoints: 16}
 	for range 192 {
-		k, err := hsservice.NewKey()
-		if err != nil {
-			t.Fatal(err)
-		}
-		public, _, err := hsservice.NewClient(k.Address())
-		if err != nil {
-			t.Fatal(err)
-		}
-		cfg.AuthorizedClients = append(cfg.AuthorizedClients, public)
+		cfg.AuthorizedClients = append(cfg.AuthorizedClients, newClientKey(t).Client())
 	}
 	if l, err := c.Listen(t.Context(), cfg); !errors.Is(err, ErrConfig) || !strings.Contains(err.Error(), "at most") {
 		l.Close()

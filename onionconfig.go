@@ -22,11 +22,10 @@ type OnionConfig struct {
 	// client; without such files everybody who knows the address may connect. Empty: Key
 	// counts.
 	KeyDir string
-	// Key is a service's secret key, as OnionListener.Key returns it. Nil: a new one.
-	Key []byte
-	// AuthorizedClients are clients besides those of KeyDir, each as it stands in a
-	// file there: "descriptor:x25519:" and the public key in base32.
-	AuthorizedClients []string `reload:"live"`
+	// Key is the service's secret key. Zero: a new one.
+	Key OnionKey
+	// AuthorizedClients are clients besides those of KeyDir. If there are any, nobody else may connect.
+	AuthorizedClients []OnionClient `reload:"live"`
 
 	// Ports are the virtual ports whose connections Accept returns. Nil: all that
 	// Targets does not have.
@@ -111,12 +110,12 @@ const maxTargets = 1000
 // key returns the service's key.
 func (cfg *OnionConfig) key() (*hsservice.Key, error) {
 	switch {
-	case cfg.KeyDir != "" && cfg.Key != nil:
+	case cfg.KeyDir != "" && !cfg.Key.IsZero():
 		return nil, fault.New(fault.Config, "onion service: KeyDir and Key are both given")
 	case cfg.KeyDir != "":
 		return hsservice.OpenKey(cfg.KeyDir)
-	case cfg.Key != nil:
-		return hsservice.ParseKey(cfg.Key)
+	case !cfg.Key.IsZero():
+		return cfg.Key.k, nil
 	}
 	return hsservice.NewKey()
 }
@@ -155,12 +154,13 @@ func (cfg *OnionConfig) live() (hsservice.Live, error) {
 			return out, err
 		}
 	}
-	for _, text := range cfg.AuthorizedClients {
-		key, err := hsservice.ParseClient(text)
-		if err != nil {
-			return out, err
+	for _, c := range cfg.AuthorizedClients {
+		if c == (OnionClient{}) {
+			return out, fault.New(fault.Config, "onion service: an authorized client has no key")
 		}
-		out.Clients = append(out.Clients, key)
+		if !slices.Contains(out.Clients, c.key) {
+			out.Clients = append(out.Clients, c.key)
+		}
 	}
 	if cfg.Ports != nil {
 		out.Ports = map[uint16]bool{}

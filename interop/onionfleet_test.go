@@ -222,7 +222,7 @@ func TestOnionBalance(t *testing.T) {
 func TestOnionFrontend(t *testing.T) {
 	t.Parallel()
 	nw := labtest.Network(t, ctor.Options{Authorities: 3, Relays: 4, Exits: 2, Clients: 1})
-	k, err := hsservice.OpenKey(filepath.Join(t.TempDir(), "front"))
+	k, err := chive.NewOnionKey()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ func TestOnionFrontend(t *testing.T) {
 	// before the first one.
 	reachAll(t, "the backend by its own address", byTor(nw.Node("client0")), torAddress, "tor")
 	c, told := host(t, nw)
-	front := serve(t, c, chive.OnionConfig{Key: k.Bytes(), Backends: []string{torAddress, chiveAddress}})
+	front := serve(t, c, chive.OnionConfig{Key: k, Backends: []string{torAddress, chiveAddress}})
 	if front.Address() != k.Address() {
 		t.Fatal("the address is another")
 	}

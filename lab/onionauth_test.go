@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/chivenet/chive"
-	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/lab"
 )
@@ -19,7 +18,7 @@ func TestRemovedOnionClient(t *testing.T) {
 	nw := start(t, lab.Options{Relays: 6, Exits: 1})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	key, err := hsservice.NewKey()
+	key, err := chive.NewOnionKey()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,12 +26,11 @@ func TestRemovedOnionClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	authorize := func() (public string, c *chive.Client) {
-		public, private, err := hsservice.NewClient(key.Address())
-		if err != nil {
+	join := func() (k chive.OnionClientKey, c *chive.Client) {
+		if k, err = chive.NewOnionClientKey(key.Address()); err != nil {
 			t.Fatal(err)
 		}
-		if c, err = chive.New(chive.Config{Network: network, DataDir: t.TempDir(), ClientOnionAuth: []string{private}}); err != nil {
+		if c, err = chive.New(chive.Config{Network: network, DataDir: t.TempDir()}); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() {
@@ -40,15 +38,18 @@ func TestRemovedOnionClient(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		return public, c
+		return k, c
 	}
-	alicesKey, alice := authorize()
-	evesKey, eve := authorize()
-	l, err := nw.Client.Listen(ctx, chive.OnionConfig{Key: key.Bytes(), Ports: []int{7}, AuthorizedClients: []string{alicesKey, evesKey}})
+	alicesKey, alice := join()
+	evesKey, eve := join()
+	l, err := nw.Client.Listen(ctx, chive.OnionConfig{Key: key, Ports: []int{7}, AuthorizedClients: []chive.OnionClient{alicesKey.Client()}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
+	if err := l.AuthorizeClients(evesKey.Client()); err != nil {
+		t.Fatal(err)
+	}
 	go func() {
 		for {
 			c, err := l.Accept()
@@ -62,15 +63,23 @@ func TestRemovedOnionClient(t *testing.T) {
 		t.Fatal(err)
 	}
 	addr := l.Address() + ":7"
+	shut := func(c *chive.Client) { // there is no key
+		t.Helper()
+		if conn, err := c.DialContext(ctx, "tcp", addr); !errors.Is(err, chive.ErrOnionNeedsAuth) {
+			t.Errorf("%v, %v", conn, err)
+		}
+	}
+	shut(alice)
+	if err := errors.Join(alice.AddOnionClientKey(alicesKey), eve.AddOnionClientKey(evesKey)); err != nil {
+		t.Fatal(err)
+	}
 	echo(t, ctx, alice.DialContext, addr)
 	hers, err := eve.DialContext(ctx, "tcp", addr)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer hers.Close()
-	cfg := l.Config()
-	cfg.AuthorizedClients = []string{alicesKey}
-	if err := l.Reload(cfg); err != nil {
+	if err := l.RemoveClients(evesKey.Client()); err != nil {
 		t.Fatal(err)
 	}
 	for b := []byte{1}; ; { // she uses her circuit as much as she can
@@ -88,6 +97,28 @@ func TestRemovedOnionClient(t *testing.T) {
 		t.Errorf("she comes again: %v", err)
 	} else if !errors.Is(err, chive.ErrOnionBadAuth) && !errors.Is(err, chive.ErrOnionNeedsAuth) {
 		t.Logf("she is told: %v", err)
+	}
+	echo(t, ctx, alice.DialContext, addr)
+	// A key that its client forgets leads nowhere, and leaves no way that is open still.
+	kept, err := alice.DialContext(ctx, "tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	echo(t, ctx, alice.Isolated().DialContext, addr)
+	if err := alice.RemoveOnionClientKey(key.Address()); err != nil {
+		t.Fatal(err)
+	}
+	shut(alice)
+	shut(alice.Isolated())
+	var b [1]byte
+	if _, err := kept.Write(b[:]); err != nil {
+		t.Error("a connection that was open:", err)
+	} else if _, err := io.ReadFull(kept, b[:]); err != nil {
+		t.Error("a connection that was open:", err)
+	}
+	if err := alice.AddOnionClientKey(alicesKey); err != nil {
+		t.Fatal(err)
 	}
 	echo(t, ctx, alice.DialContext, addr)
 }

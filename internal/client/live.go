@@ -26,10 +26,22 @@ func (c *Client) filterGuards(d *netdir.Directory) {
 	c.guards.SetFilter(c.live.Load().Path.GuardFilter(d), time.Now())
 }
 
+// OnionKeys returns the keys for onion services.
+func (c *Client) OnionKeys() hsclient.Keys { return c.live.Load().OnionKeys }
+
+// SetOnionKeys takes over other keys for onion services. It must not run together with Reload.
+func (c *Client) SetOnionKeys(k hsclient.Keys) {
+	l := *c.live.Load()
+	l.OnionKeys = k
+	old := c.live.Swap(&l)
+	c.onion.ChangedKeys(old.OnionKeys, k)
+}
+
 // Reload takes over new settings, for circuits and streams from now on. If other
 // relays are wanted, existing circuits take no new streams.
 func (c *Client) Reload(l Live) {
 	old := c.live.Swap(&l)
+	c.onion.ChangedKeys(old.OnionKeys, l.OnionKeys)
 	c.filterGuards(c.dirs.Directory())
 	// A pool that opens at this moment has the settings already, or is here.
 	if p := c.pool.Load(); p != nil {

@@ -2,7 +2,7 @@ package hsclient
 
 import (
 	"crypto/ecdh"
-	"encoding/base32"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -24,30 +24,70 @@ const authSuffix = ".auth_private"
 // maxAuthFile is the length of the longest file that is read, in bytes.
 const maxAuthFile = 4 << 10
 
-// Add reads one key in C tor's form: "ADDRESS:descriptor:x25519:KEY", with the
-// address without ".onion" and the key in base32.
+// Add reads one key in the form of ParseKey.
 func (k Keys) Add(line string) error {
-	f := strings.Split(strings.TrimSpace(line), ":")
-	if len(f) != 4 || f[1] != "descriptor" || f[2] != "x25519" {
-		return fault.New(fault.Config, "onion service authorization: the form is ADDRESS:descriptor:x25519:KEY")
-	}
-	id, err := hscrypto.ParseAddress(strings.TrimSuffix(f[0], ".onion") + ".onion")
+	key, err := ParseKey(line)
 	if err != nil {
-		return fault.New(fault.Config, "onion service authorization: %w", err)
+		return err
 	}
-	b, err := base32.StdEncoding.WithPadding(base32.NoPadding).DecodeString(strings.ToUpper(f[3]))
-	if err != nil || len(b) != 32 {
-		return fault.New(fault.Config, "onion service authorization: the key is not 52 letters and digits of base32")
-	}
-	key, err := ecdh.X25519().NewPrivateKey(b)
-	if err != nil {
-		return fault.New(fault.Config, "onion service authorization: %w", err)
-	}
+	return k.add(key.id, key.secret)
+}
+
+func (k Keys) add(id ident.Ed25519ID, key *ecdh.PrivateKey) error {
 	if k[id] != nil && !k[id].Equal(key) {
 		return fault.New(fault.Config, "onion service authorization: two keys for one service")
 	}
 	k[id] = key
 	return nil
+}
+
+// Join returns the keys of both. It is an error if they have two keys for one service.
+func (k Keys) Join(more Keys) (Keys, error) {
+	out := Keys{}
+	maps.Copy(out, k)
+	for id, key := range more {
+		if err := out.add(id, key); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// With returns the keys with another one, which takes the place of an older one.
+func (k Keys) With(key *Key) Keys {
+	out := Keys{}
+	maps.Copy(out, k)
+	out[key.id] = key.secret
+	return out
+}
+
+// Without returns the keys without that of the service at an address, for which there must be one.
+func (k Keys) Without(address string) (Keys, error) {
+	id, err := hscrypto.ReadAddress(address)
+	if err != nil {
+		return nil, fault.New(fault.Config, "onion service authorization: %w", err)
+	}
+	if k[id] == nil {
+		return nil, fault.New(fault.Config, "onion service authorization: no key was added for the service")
+	}
+	out := maps.Clone(k)
+	delete(out, id)
+	return out, nil
+}
+
+// changed returns the services of which two sets do not have the same keys.
+func (k Keys) changed(next Keys) (out []ident.Ed25519ID) {
+	for id, key := range k {
+		if now := next[id]; now == nil || !now.Equal(key) {
+			out = append(out, id)
+		}
+	}
+	for id := range next {
+		if k[id] == nil {
+			out = append(out, id)
+		}
+	}
+	return out
 }
 
 // AddFile reads one key from a file to which only its owner has access.

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	mathrand "math/rand/v2"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -128,6 +129,33 @@ func (c *Client) NewIdentity() {
 	}
 	c.turns.forget()
 	c.dropSpare() // after forget: none that is being made comes later
+}
+
+// ChangedKeys says that Keys returns other ones from now on. What was learned with a key that is
+// no more, or without one that is there now, leads no stream to its service any more: descriptors are
+// read again, and streams from now on share no circuit with those from before.
+func (c *Client) ChangedKeys(old, now Keys) {
+	for _, m := range c.forgetKeys(old.changed(now)) {
+		m.retire()
+	}
+}
+
+func (c *Client) forgetKeys(changed []ident.Ed25519ID) (old []*meeting) {
+	if len(changed) == 0 {
+		return nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	// The epoch keeps what attempts under way find from those that begin now.
+	c.epoch++
+	c.forgetLocked()
+	for k, m := range c.meets {
+		if slices.Contains(changed, k.id) {
+			old = append(old, m)
+			delete(c.meets, k)
+		}
+	}
+	return old
 }
 
 // forget forgets everything, and returns the meetings that there were.

@@ -97,7 +97,7 @@ func OpenKey(dir string) (*Key, error) {
 		if k, err = NewKey(); err != nil {
 			return nil, err
 		}
-		if err := atomicfile.Write(filepath.Join(dir, fileSecret), tagged(tagSecret, k.Bytes()), 0o600); err != nil {
+		if err := atomicfile.Write(filepath.Join(dir, fileSecret), k.File(), 0o600); err != nil {
 			return nil, err
 		}
 	}
@@ -134,6 +134,18 @@ func readSecret(dir string) (*Key, error) {
 	return ParseKey(b)
 }
 
+// File returns the secret as a service's directory has it.
+func (k *Key) File() []byte { return tagged(tagSecret, k.Bytes()) }
+
+// ParseKeyFile reads what File returns.
+func ParseKeyFile(b []byte) (*Key, error) {
+	body, ok := untagged(b, tagSecret, cert.ExpandedLen)
+	if !ok {
+		return nil, fault.New(fault.Config, "onion service's key: it is not the content of a file %s", fileSecret)
+	}
+	return ParseKey(body)
+}
+
 // checkPublic refuses a public key that is not the secret one's: one of the two
 // files came from somewhere else, and the address would be a surprise.
 func checkPublic(dir string, k *Key) error {
@@ -161,10 +173,19 @@ func readTagged(path, tag string, n int) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(b) != tagLen+n || string(b[:tagLen]) != string(tagged(tag, nil)) {
+	body, ok := untagged(b, tag, n)
+	if !ok {
 		return nil, fault.New(fault.Config, "%s: it is not a file of %d bytes that begins with %q", path, tagLen+n, tag)
 	}
-	return b[tagLen:], nil
+	return body, nil
+}
+
+// untagged returns what tagged got.
+func untagged(b []byte, tag string, n int) (body []byte, ok bool) {
+	if len(b) != tagLen+n || string(b[:tagLen]) != string(tagged(tag, nil)) {
+		return nil, false
+	}
+	return b[tagLen:], true
 }
 
 // readFile reads a small file. It never waits for one, since SIGHUP comes here, too.

@@ -113,6 +113,9 @@ func (s *Service) CheckReload(next Live) error {
 	return nil
 }
 
+// Clients returns the clients that may read the descriptor; none: everybody may.
+func (s *Service) Clients() []ident.X25519Key { return slices.Clone(s.live.Load().Clients) }
+
 // removed reports whether somebody could read the descriptors before, and cannot now.
 func removed(old, next []ident.X25519Key) bool {
 	if len(old) == 0 {

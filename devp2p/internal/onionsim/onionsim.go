@@ -182,8 +182,8 @@ func (l *listener) Close() error {
 	return nil
 }
 
-func (l *listener) Addr() net.Addr                  { return addr(l.addr) }
-func (l *listener) Onion() devp2p.Onion3            { return l.onion }
+func (l *listener) Addr() net.Addr                      { return addr(l.addr) }
+func (l *listener) Onion() devp2p.Onion3                { return l.onion }
 func (l *listener) WaitPublished(context.Context) error { return nil }
 
 type addr string

@@ -87,7 +87,7 @@ func (n *fakeNet) len() int {
 
 func (n *fakeNet) Close() error { return nil }
 
-func (o *fakeOnion) Onion() devp2p.Onion3            { return o.onion }
+func (o *fakeOnion) Onion() devp2p.Onion3                { return o.onion }
 func (o *fakeOnion) WaitPublished(context.Context) error { return nil }
 
 func (o *fakeOnion) Close() error {
