@@ -18,6 +18,7 @@ import (
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/geoip"
 	"github.com/chivenet/chive/internal/hsclient"
 	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/metrics"
@@ -51,6 +52,7 @@ type core struct {
 	events            eventHub
 	metrics           metrics.Registry
 	tokens            atomic.Uint64
+	alone             atomic.Uint64 // streams with circuits of their own
 	closing           sync.Once
 	closed            error         // the result of Close; written in closing
 	by                atomic.Uint32 // an isolation.By, of the configuration
@@ -132,7 +134,7 @@ func (c *Client) Reload(cfg Config) error {
 	c.configured, read.onionKeys = read.onionKeys, keys
 	inner := cfg.inner("", read)
 	c.core.by.Store(uint32(cfg.isolation()))
-	c.inner.Reload(client.Live{Path: inner.Path, Map: inner.Map, StreamTimeout: inner.StreamTimeout, MaxDirtiness: inner.Pool.MaxDirtiness, OnionKeys: inner.OnionKeys})
+	c.inner.Reload(client.Live{Path: inner.Path, Map: inner.Map, StreamTimeout: inner.StreamTimeout, MaxDirtiness: inner.Pool.MaxDirtiness, OnionKeys: inner.OnionKeys, Countries: inner.Countries})
 	c.given = next
 	c.web.renew() // idle connections may be on circuits that are wanted no more
 	return nil
@@ -184,6 +186,12 @@ func (cfg *Config) inner(dir string, r choices) client.Config {
 	}
 	out.MaxMemory = account.BoundOf(cfg.MaxMemory)
 	out.Upstream, out.Path, out.Map, out.Bridges, out.Transports, out.OnionKeys = r.upstream, r.path, r.addrMap, r.bridges, r.transports, r.onionKeys
+	out.Countries = &client.Countries{Read: func() (*geoip.Table, error) {
+		if t := r.path.Countries; t != nil {
+			return t, nil
+		}
+		return cfg.countries("a connection")
+	}}
 	return out
 }
 
@@ -226,17 +234,8 @@ func (c *Client) request(ctx context.Context, network, addr string) (client.Requ
 		return client.Request{}, fault.New(fault.Config, "dial: %q is not a port", port)
 	}
 	req := client.Request{Host: host, Port: uint16(n), Key: c.key(ctx, host, uint16(n)), Early: earlyOf(ctx), Permit: stream.PermitOf(ctx)}
-	switch network {
-	case "tcp":
-		req.Family = stream.FamilyOf(ctx)
-	case "tcp4":
-		req.Family = stream.IPv4Only
-	case "tcp6":
-		req.Family = stream.IPv6Only
-	default:
-		return client.Request{}, fault.New(fault.Config, "dial: the network %q cannot be used: Tor carries tcp, tcp4 and tcp6", network)
-	}
-	return req, nil
+	req.Family, err = familyOf(ctx, network)
+	return req, err
 }
 
 // key returns the isolation key of a stream, from ctx, this client and its
@@ -244,7 +243,10 @@ func (c *Client) request(ctx context.Context, network, addr string) (client.Requ
 func (c *Client) key(ctx context.Context, host string, port uint16) isolation.Key {
 	k := isolation.FromContext(ctx)
 	k.By |= isolation.By(c.by.Load())
-	k.Child, k.Host, k.Port = c.token, host, port
+	k.Child, k.Host, k.Port, k.Country = c.token, host, port, countryOf(ctx)
+	if everyStream(ctx) {
+		k.Stream = c.alone.Add(1)
+	}
 	return k.Trim()
 }
 

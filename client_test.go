@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/chivenet/chive/internal/isolation"
 )
 
 // TestHTTPClient: an HTTP client gets all its connections from the client,
@@ -25,7 +23,7 @@ func TestHTTPClient(t *testing.T) {
 			t.Errorf("%s: %v, not the client's own error", url, err)
 		}
 	}
-	if tr := c.HTTPClient().Transport.(*httpTransport).pool(isolation.Key{}); tr.Proxy != nil || tr.DialTLSContext != nil {
+	if tr := c.HTTPClient().Transport.(*httpTransport).pool(httpKey{}); tr.Proxy != nil || tr.DialTLSContext != nil {
 		t.Error("it has other ways to the network")
 	}
 }

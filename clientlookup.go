@@ -21,7 +21,11 @@ type Answer struct {
 // Lookup asks an exit for the addresses of a host name, or, when host is an
 // address, for its names. There is at least one answer, or an error.
 func (c *Client) Lookup(ctx context.Context, host string) ([]Answer, error) {
-	as, err := c.inner.Resolve(ctx, client.Request{Host: host, Key: c.key(ctx, host, 0), Permit: stream.PermitOf(ctx)})
+	family, err := familyOf(ctx, "tcp")
+	if err != nil {
+		return nil, err
+	}
+	as, err := c.inner.Resolve(ctx, client.Request{Host: host, Key: c.key(ctx, host, 0), Family: family, Permit: stream.PermitOf(ctx)})
 	if err != nil {
 		return nil, err
 	}

@@ -20,13 +20,17 @@ import (
 //
 // It keeps idle connections for later requests to the same host, for 90 seconds,
 // so use one HTTP client for a whole activity. Requests with different keys of
-// WithIsolation share no connection, and NewIdentity closes the idle ones. Its
+// WithIsolation share no connection, nor do those with different WithExitCountry or
+// WithIPFamily, and NewIdentity closes the idle ones. Its
 // Transport is no *http.Transport: in a transport of your own, which knows no
 // keys, set DialContext, and have one transport for each key.
 func (c *Client) HTTPClient() *http.Client {
 	t := &httpTransport{
 		dial: c.DialContext,
-		key:  func(ctx context.Context) isolation.Key { return c.key(ctx, "", 0) }, // an http.Transport keeps hosts and ports apart
+		key: func(ctx context.Context) httpKey { // an http.Transport keeps hosts and ports apart
+			f, _ := ctx.Value(familyKey{}).(IPFamily)
+			return httpKey{c.key(ctx, "", 0), f}
+		},
 	}
 	c.web.add(t)
 	return &http.Client{Transport: t}
@@ -43,21 +47,33 @@ const (
 // give a request an idle connection, and so the circuit, of a request with another key.
 type httpTransport struct {
 	dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	key  func(context.Context) isolation.Key
+	key  func(context.Context) httpKey
 
 	mu    sync.Mutex
 	pools []*httpPool // guarded by mu: the first was used least recently
 }
 
+// httpKey says which requests may share a connection: more may share a circuit.
+type httpKey struct {
+	isolation.Key
+	family IPFamily
+}
+
 // httpPool has the connections of one key.
 type httpPool struct {
-	key isolation.Key
+	key httpKey
 	*http.Transport
 }
 
 // RoundTrip implements http.RoundTripper.
 func (t *httpTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	return t.pool(t.key(r.Context())).RoundTrip(r)
+	k := t.key(r.Context())
+	if k.Stream != 0 { // nothing else will have this key
+		alone := t.transport()
+		alone.DisableKeepAlives = true
+		return alone.RoundTrip(r)
+	}
+	return t.pool(k).RoundTrip(r)
 }
 
 // CloseIdleConnections is what http.Client's method of this name calls.
@@ -75,24 +91,20 @@ func (t *httpTransport) renew() {
 
 // pool returns the pool of a key. If there are too many, it forgets the one that was used
 // least recently; a request that is under way there finishes.
-func (t *httpTransport) pool(k isolation.Key) *httpPool {
+func (t *httpTransport) pool(k httpKey) *httpPool {
 	p, out := t.use(k)
 	closeIdle(out)
 	return p
 }
 
-func (t *httpTransport) use(k isolation.Key) (p *httpPool, out []*httpPool) {
+func (t *httpTransport) use(k httpKey) (p *httpPool, out []*httpPool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if i := slices.IndexFunc(t.pools, func(p *httpPool) bool { return p.key == k }); i >= 0 {
 		p = t.pools[i]
 		t.pools = slices.Delete(t.pools, i, i+1)
 	} else {
-		p = &httpPool{k, &http.Transport{
-			Proxy:       nil, // the environment must not decide where connections go
-			DialContext: t.dial, ForceAttemptHTTP2: true,
-			TLSHandshakeTimeout: time.Minute, IdleConnTimeout: 90 * time.Second, MaxIdleConns: maxHTTPIdle, MaxResponseHeaderBytes: 1 << 20,
-		}}
+		p = &httpPool{k, t.transport()}
 	}
 	t.pools = append(t.pools, p)
 	if n := len(t.pools) - maxHTTPPools; n > 0 {
@@ -100,6 +112,15 @@ func (t *httpTransport) use(k isolation.Key) (p *httpPool, out []*httpPool) {
 		t.pools = slices.Delete(t.pools, 0, n)
 	}
 	return p, out
+}
+
+// transport returns a transport without connections.
+func (t *httpTransport) transport() *http.Transport {
+	return &http.Transport{
+		Proxy:       nil, // the environment must not decide where connections go
+		DialContext: t.dial, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: time.Minute, IdleConnTimeout: 90 * time.Second, MaxIdleConns: maxHTTPIdle, MaxResponseHeaderBytes: 1 << 20,
+	}
 }
 
 func (t *httpTransport) open() []*httpPool {

@@ -2,8 +2,11 @@ package chive
 
 import (
 	"context"
+	"strings"
 
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/isolation"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // earlyKey is the context's key of early data.
@@ -22,6 +25,86 @@ func WithIsolation(ctx context.Context, key string) context.Context {
 		k.Auth = isolation.NewAuth(key)
 	}
 	return isolation.NewContext(ctx, k)
+}
+
+// WithIsolateEveryStream returns a context whose streams and lookups have a circuit each, which
+// nothing else uses, before or after. An HTTPClient opens a connection for each request then.
+func WithIsolateEveryStream(ctx context.Context) context.Context {
+	return context.WithValue(ctx, everyKey{}, true)
+}
+
+// WithExitCountry returns a context whose streams and lookups leave the network by an exit in a
+// country, such as "de"; empty: in any. Config.GeoIPFile says where exits are. If no exit is
+// there that can be used, there is an error (ErrConfig), and no stream. A country makes a client stand out.
+// It has no meaning for hosts below .onion, to which no exit leads.
+func WithExitCountry(ctx context.Context, country string) context.Context {
+	return context.WithValue(ctx, countryKey{}, strings.ToLower(country))
+}
+
+// IPFamily says which addresses of a host an exit may connect to, and which lookups return.
+type IPFamily uint8
+
+// The families. With one of the Only families, a host without such an address cannot be reached.
+const (
+	FamilyAny        IPFamily = iota // IPv4 is preferred
+	FamilyIPv4Only                   // as the network "tcp4"
+	FamilyIPv6Only                   // as the network "tcp6"
+	FamilyPreferIPv4                 // both; exits do this by themselves
+	FamilyPreferIPv6                 // both, and IPv6 if the host has it
+)
+
+// String returns "any", "ipv4-only", "ipv6-only", "prefer-ipv4" or "prefer-ipv6".
+func (f IPFamily) String() string {
+	return nameOf([]string{"any", "ipv4-only", "ipv6-only", "prefer-ipv4", "prefer-ipv6"}, uint8(f))
+}
+
+// WithIPFamily returns a context whose streams and lookups are of a family. It has no meaning for
+// hosts below .onion, which have no addresses.
+func WithIPFamily(ctx context.Context, f IPFamily) context.Context {
+	return context.WithValue(ctx, familyKey{}, f)
+}
+
+type (
+	everyKey   struct{}
+	countryKey struct{}
+	familyKey  struct{}
+)
+
+// everyStream reports whether each stream of ctx has a circuit of its own.
+func everyStream(ctx context.Context) bool { return ctx.Value(everyKey{}) != nil }
+
+func countryOf(ctx context.Context) string {
+	s, _ := ctx.Value(countryKey{}).(string)
+	return s
+}
+
+// familyOf returns the family of a stream or a lookup. network is "tcp", "tcp4" or "tcp6".
+func familyOf(ctx context.Context, network string) (stream.Family, error) {
+	f := stream.FamilyOf(ctx) // of package socks
+	switch ours, _ := ctx.Value(familyKey{}).(IPFamily); ours {
+	case FamilyAny:
+	case FamilyIPv4Only:
+		f = stream.IPv4Only
+	case FamilyIPv6Only:
+		f = stream.IPv6Only
+	case FamilyPreferIPv4:
+		f = stream.AnyFamily
+	case FamilyPreferIPv6:
+		f = stream.IPv6First
+	default:
+		return f, fault.New(fault.Config, "dial: %d is no family of addresses", ours)
+	}
+	only := map[string]stream.Family{"tcp4": stream.IPv4Only, "tcp6": stream.IPv6Only}
+	want, ok := only[network]
+	switch {
+	case network == "tcp":
+		return f, nil
+	case !ok:
+		return f, fault.New(fault.Config, "dial: the network %q cannot be used: Tor carries tcp, tcp4 and tcp6", network)
+	case f == stream.IPv4Only && want == stream.IPv6Only, f == stream.IPv6Only && want == stream.IPv4Only:
+		return f, fault.New(fault.Config, "dial: the network is %s, and the context asks for addresses of the other family only", network)
+	}
+	return want, nil
 }
 
 // WithEarlyData returns a context whose DialContext sends data together with the

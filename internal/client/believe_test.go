@@ -27,8 +27,9 @@ type liar struct {
 	asked *atomic.Int64
 	cmd   cell.RelayCommand
 	body  []byte
-	mu    *sync.Mutex // guards cmd, body and heard
-	heard []byte      // what the last stream was opened with
+	mu    *sync.Mutex        // guards cmd, body and heard
+	heard []byte             // what the last stream was opened with
+	open  func(netdir.Relay) // has circuits from now on let out what a relay does
 }
 
 func (l *liar) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
@@ -104,6 +105,7 @@ func withLiars(t *testing.T, cfg Config) (*Client, *liar) {
 		}
 	}
 	l := &liar{asked: new(atomic.Int64), mu: new(sync.Mutex)}
+	l.open = func(r netdir.Relay) { e.open = r }
 	for range streamTries {
 		e.relays = append(e.relays, simnet.New(t, simnet.Options{Streams: l}))
 	}

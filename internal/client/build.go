@@ -44,11 +44,14 @@ func (c *Client) first() {
 }
 
 // buildOne chooses a path and builds one circuit over it.
-func (c *Client) buildOne(ctx context.Context, spec pool.Spec) (*Circ, error) {
+func (c *Client) buildOne(ctx context.Context, spec pool.Spec) (circ *Circ, err error) {
 	d := c.dirs.Directory()
 	now := time.Now()
 	if d == nil || !c.dirs.Ready(d, now) {
 		return nil, fault.New(fault.Directory, "build circuit: there is no usable directory yet")
+	}
+	if spec.ExitIn, err = c.live.Load().Countries.exits(spec.Country); err != nil {
+		return nil, err
 	}
 	p, err := c.choosePath(d, &spec.Spec, now)
 	if err != nil {
@@ -66,8 +69,7 @@ func (c *Client) buildOne(ctx context.Context, spec pool.Spec) (*Circ, error) {
 	defer c.making.Add(-1)
 	c.m.launched.Inc()
 	c.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Opening})
-	circ, err := b.run(ctx)
-	if err != nil {
+	if circ, err = b.run(ctx); err != nil {
 		c.m.failed.Inc()
 		c.cfg.Hooks.circuit(CircuitInfo{ID: b.id, State: Failed, Hops: len(b.took), Took: b.took, Err: err})
 		return nil, err
@@ -79,7 +81,7 @@ func (c *Client) buildOne(ctx context.Context, spec pool.Spec) (*Circ, error) {
 func (c *Client) choosePath(d *netdir.Directory, s *path.Spec, now time.Time) (*path.Path, error) {
 	c.need(d, s, now)
 	p, err := c.live.Load().Path.Choose(d, c.guards, newRand(), s, now)
-	if fault.Is(err, fault.Config) { // trying again does not help
+	if fault.Is(err, fault.Config) && s.ExitIn.IsZero() { // trying again does not help any stream
 		c.problem(err)
 	}
 	return p, err

@@ -110,7 +110,7 @@ func New(cfg Config) (*Client, error) {
 		cfg: cfg, log: cfg.Log, started: time.Now(),
 		conns: map[*Conn]struct{}{}, poolReady: make(chan struct{}), firstCirc: make(chan struct{}), circs: map[uint64]*Circ{},
 	}
-	c.live.Store(&Live{Path: cfg.Path, Map: cfg.Map, StreamTimeout: cfg.StreamTimeout, MaxDirtiness: cfg.Pool.MaxDirtiness, OnionKeys: cfg.OnionKeys})
+	c.live.Store(&Live{Path: cfg.Path, Map: cfg.Map, StreamTimeout: cfg.StreamTimeout, MaxDirtiness: cfg.Pool.MaxDirtiness, OnionKeys: cfg.OnionKeys, Countries: cfg.Countries})
 	c.boot = Bootstrap{Stage: "starting"}
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.env = &circuit.Env{Log: cfg.Log, Now: time.Now, Padding: circuit.NewPaddingLimits(c.stats.CellsOut.Load, &c.padded)}

@@ -39,7 +39,8 @@ type Config struct {
 	Hooks   Hooks
 
 	Path               path.Config
-	Map                *AddrMap // hosts that stand for others
+	Map                *AddrMap   // hosts that stand for others
+	Countries          *Countries // of exits that a request may choose; nil: none can be
 	Pool               pool.Config
 	NumEntryGuards     int
 	NumDirectoryGuards int

@@ -83,6 +83,9 @@ func (c *Client) way(req Request) (func(ctx context.Context, id uint64) (*Conn, 
 	if err != nil {
 		return nil, err
 	}
+	if err := c.checkCountry(req); err != nil {
+		return nil, err
+	}
 	return func(ctx context.Context, id uint64) (*Conn, error) { return c.dialRetry(ctx, req, dest, id) }, nil
 }
 
@@ -100,7 +103,7 @@ func (c *Client) dialRetry(ctx context.Context, req Request, dest path.Dest, id 
 		if err := open(ctx, s, req.Early); err != nil {
 			return c.believeEnd(err)
 		}
-		if err := c.believeAddr(s.ExitAddr()); err != nil {
+		if err := errors.Join(c.believeAddr(s.ExitAddr()), ofFamily(s.ExitAddr(), req.Family)); err != nil {
 			_ = s.CloseReason(cell.EndTorProtocol)
 			return err
 		}
@@ -142,7 +145,7 @@ func (c *Client) retry(ctx context.Context, req Request, dest path.Dest, try fun
 	var avoid []ident.RSAID
 	var last error
 	for n := 1; ; n++ {
-		lease, err := p.Acquire(ctx, pool.Request{Key: req.Key, Dest: dest, ExcludeExit: avoid})
+		lease, err := p.Acquire(ctx, pool.Request{Key: req.Key, Private: req.Key.Stream != 0, Dest: dest, ExcludeExit: avoid})
 		if err != nil && last != nil && ctx.Err() == nil {
 			return last // an exit's reason tells more than that no other exit is left
 		}
@@ -185,6 +188,11 @@ func (c *Client) judge(lease *pool.Lease, circ *Circ, err error) bool {
 			u.StreamAnswered()
 		}
 		return false
+	case errors.Is(err, errFamily):
+		if u != nil {
+			u.StreamAnswered()
+		}
+		return true
 	case errors.Is(err, errInternalAnswer):
 		if u != nil {
 			u.StreamAnswered()
@@ -316,11 +324,14 @@ func (c *Client) Resolve(ctx context.Context, req Request) ([]stream.Answer, err
 			return nil, err
 		}
 		if a, err := netip.ParseAddr(host); err == nil {
-			return []stream.Answer{{Addr: a, TTL: mappedTTL}}, nil
+			return answersOf([]stream.Answer{{Addr: a, TTL: mappedTTL}}, req.Family)
 		}
 		req.Host = host
 	}
-	if _, err := c.dest(req); err != nil {
+	if _, err := c.dest(Request{Host: req.Host}); err != nil {
+		return nil, err
+	}
+	if err := c.checkCountry(req); err != nil {
 		return nil, err
 	}
 	var out []stream.Answer
@@ -335,7 +346,10 @@ func (c *Client) Resolve(ctx context.Context, req Request) ([]stream.Answer, err
 		lease.Release()
 		return nil
 	})
-	return out, err
+	if err != nil || isAddr(req.Host) {
+		return out, err
+	}
+	return answersOf(out, req.Family)
 }
 
 // NewIdentity keeps all circuits that exist from new streams, and those for onion services

@@ -16,6 +16,7 @@ type Live struct {
 	StreamTimeout time.Duration // as in Config
 	MaxDirtiness  time.Duration // as in pool.Config
 	OnionKeys     hsclient.Keys // as in Config
+	Countries     *Countries    // as in Config
 }
 
 // filterGuards gives the guards the settings of this moment, which must not be replaced by
@@ -47,7 +48,7 @@ func (c *Client) Reload(l Live) {
 	if p := c.pool.Load(); p != nil {
 		p.SetMaxDirtiness(l.MaxDirtiness)
 	}
-	if !reflect.DeepEqual(old.Path, l.Path) {
+	if !reflect.DeepEqual(old.Path, l.Path) || old.Countries.known() {
 		c.newCircuits()
 	}
 }

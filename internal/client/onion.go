@@ -193,6 +193,9 @@ func (c *Client) dialOnion(ctx context.Context, req Request, service ident.Ed255
 		if err != nil {
 			return nil, err
 		}
+		if req.Key.Stream != 0 {
+			lease.Retire() // it ends with this stream
+		}
 		s, err := c.openOnion(ctx, lease, req)
 		if err == nil {
 			circuits.Rested()

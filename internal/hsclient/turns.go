@@ -54,8 +54,9 @@ func newTurns(log *slog.Logger) *turns {
 }
 
 // asker returns the key whose bucket counts. It has no destination, because that is what a page
-// chooses.
+// chooses, and no number of a stream: each would have a bucket of its own.
 func asker(k isolation.Key) isolation.Key {
+	k.Stream = 0
 	k.By &^= isolation.ByDestAddr | isolation.ByDestPort
 	return k.Trim()
 }

@@ -20,6 +20,7 @@
 //	IsolateClientProtocol  ByProtocol
 //	IsolateDestAddr        ByDestAddr
 //	IsolateDestPort        ByDestPort
+//	ExitNodes {de}         Country, for one stream
 //	SIGNAL NEWNYM          pool.NewIdentity, which retires circuits
 package isolation
 
@@ -53,6 +54,8 @@ type Key struct {
 	Child    uint64 // the number of an isolated child of a client; zero: the client itself
 	Listener string // the name of the listener or of its group; empty: a call of the program
 	Auth     Auth
+	Country  string // where the exit must be, such as "de"; empty: anywhere
+	Stream   uint64 // of a stream that shares its circuit with no other; zero: it may
 	// KeepAlive makes each stream with an Auth begin its circuit's time for new
 	// streams again.
 	KeepAlive bool

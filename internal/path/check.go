@@ -21,6 +21,7 @@ const (
 	middleOnly
 	excluded
 	notPreferred
+	elsewhere
 	tried
 	policy
 	incapable
@@ -33,7 +34,7 @@ const (
 func (r reason) String() string {
 	return [...]string{
 		"", "not Running and Valid", "without microdescriptor", "without the needed flags",
-		"BadExit", "MiddleOnly", "excluded by the configuration", "not among the preferred relays", "tried already",
+		"BadExit", "MiddleOnly", "excluded by the configuration", "not among the preferred relays", "not where the exit must be", "tried already",
 		"refusing the destination", "lacking a capability", "in the path already",
 		"of a family in the path", "of a subnet in the path",
 	}[r]
@@ -69,6 +70,8 @@ func (k *check) of(r netdir.Relay) reason {
 		return notPreferred
 	case k.c.Exclude.Has(r) || k.last && k.c.ExcludeExit.Has(r):
 		return excluded
+	case k.last && !k.spec.ExitIn.IsZero() && !k.spec.ExitIn.Has(r):
+		return elsewhere
 	case has(k.spec.Exclude, r) || k.last && has(k.spec.ExcludeExit, r):
 		return tried
 	case k.last && !k.exitOK(r):

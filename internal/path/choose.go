@@ -242,7 +242,7 @@ func (k *check) none(what, wanted string) error {
 	if count[policy] > 0 && count[noMicrodesc]+count[tried]+count[incapable]+count[inPath]+count[family]+count[subnet] == 0 {
 		kind = fault.Refused // no exit policy allows it, so no other choice helps
 	}
-	if count[excluded]+count[notPreferred] > 0 {
+	if count[excluded]+count[notPreferred]+count[elsewhere] > 0 {
 		kind = fault.Config
 	}
 	if k.d.Len() == 0 {
@@ -271,6 +271,9 @@ func wanted(spec *Spec) string {
 		} else if a.Is4() {
 			b.WriteString(" over IPv4")
 		}
+	}
+	if !spec.ExitIn.IsZero() {
+		b.WriteString(" in " + spec.ExitIn.String())
 	}
 	sep := " with "
 	for _, n := range [][]Capability{spec.NeedAll, spec.NeedExit, spec.NeedOne} {

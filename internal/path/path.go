@@ -84,6 +84,9 @@ type Spec struct {
 	// none is known.
 	Next ident.RSAID
 
+	// ExitIn, if not empty, are the only relays for the last hop, if it is chosen, whatever Config.Strict says.
+	ExitIn Set
+
 	NeedAll  []Capability // every chosen hop must have them
 	NeedExit []Capability // the last hop must have them, if it is chosen
 	NeedOne  []Capability // at least one hop must have them

@@ -45,6 +45,7 @@ type target struct {
 	internal bool
 	hops     int // of an internal circuit
 	stable   bool
+	country  string // where its exit must be; empty: anywhere
 }
 
 func (r *Request) target() target {
@@ -52,7 +53,7 @@ func (r *Request) target() target {
 		return target{internal: true, hops: cmp.Or(r.Hops, path.DefaultHops), stable: r.stable()}
 	}
 	a := r.Dest.Addr.Unmap()
-	return target{port: r.Dest.Port, four: a.Is4(), six: a.Is6(), stable: r.stable()}
+	return target{port: r.Dest.Port, four: a.Is4(), six: a.Is6(), stable: r.stable(), country: r.Key.Country}
 }
 
 // dest is an address that stands for all of its family.
@@ -74,6 +75,8 @@ func (t target) covers(o target) bool {
 		return false
 	case t.internal:
 		return t.hops == o.hops
+	case t.country != o.country:
+		return false
 	}
 	return t.port == o.port && (t.four == o.four && t.six == o.six || !o.four && !o.six)
 }
@@ -236,6 +239,8 @@ func (p *Pool) fits(e *entry, w *waiter, now time.Time) bool {
 		return false
 	case r.Internal:
 		return e.c.Leads(w.target.hops, r.Next) && !slices.Contains(r.ExcludeExit, e.c.Exit())
+	case e.country != w.target.country: // who asks for no country must not get another's choice
+		return false
 	case !e.c.Allows(r.Dest):
 		return false
 	}

@@ -17,6 +17,8 @@ func TestIsolationOutlivesItsStream(t *testing.T) {
 		"an owner, then its child": {{}, {Child: 1}},
 		"two children":             {{Child: 1}, {Child: 2}},
 		"a user, then none":        {{Auth: isolation.NewAuth("x")}, {}},
+		"a country, then another":  {{Country: "de"}, {Country: "fr"}},
+		"streams on their own":     {{Stream: 1}, {Stream: 2}},
 		"a host, then another":     {{By: isolation.ByDestAddr, Host: "a"}, {By: isolation.ByDestAddr, Host: "b"}},
 	} {
 		for _, internal := range []bool{false, true} {

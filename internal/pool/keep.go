@@ -212,12 +212,12 @@ func (p *Pool) ready(t target) int {
 		if !e.clean() || e.retired || e.dead() || t.stable && !e.c.Stable() {
 			continue
 		}
-		if t.internal == e.internal && (t.internal && e.c.Leads(t.hops, ident.RSAID{}) || !t.internal && e.c.Allows(t.dest())) {
+		if t.internal == e.internal && t.country == e.country && (t.internal && e.c.Leads(t.hops, ident.RSAID{}) || !t.internal && e.c.Allows(t.dest())) {
 			n++
 		}
 	}
 	for _, l := range p.launches {
-		if !l.owned && !l.stale && !l.slow && l.target.internal == t.internal && l.target.hops == t.hops && (l.target.stable || !t.stable) {
+		if !l.owned && !l.stale && !l.slow && l.target.internal == t.internal && l.target.hops == t.hops && l.target.country == t.country && (l.target.stable || !t.stable) {
 			n++
 		}
 	}

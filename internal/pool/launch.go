@@ -134,6 +134,7 @@ func (p *Pool) launch(t target, next ident.RSAID, excludeExit, avoid []ident.RSA
 	}}
 	if !t.internal {
 		spec.Dests = []path.Dest{t.dest()}
+		spec.Country = t.country
 		for r, until := range p.refused {
 			if r.port == t.port && now.Before(until) {
 				spec.ExcludeExit = append(spec.ExcludeExit, r.exit)
@@ -199,7 +200,7 @@ func (p *Pool) finished(l *launch, c Circuit, err error) {
 
 // add takes the new circuit of a launch into the pool.
 func (p *Pool) add(c Circuit, l *launch, now time.Time) {
-	e := &entry{c: c, internal: l.target.internal, learns: l.learns, built: now, expires: p.cleanUntil(now)}
+	e := &entry{c: c, internal: l.target.internal, country: l.target.country, learns: l.learns, built: now, expires: p.cleanUntil(now)}
 	p.entries = append(p.entries, e)
 	p.wg.Go(func() {
 		defer panics.Recover(p.cfg.Log, nil)

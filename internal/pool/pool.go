@@ -44,6 +44,8 @@ type Circuit interface {
 // Spec is an order to a Builder.
 type Spec struct {
 	path.Spec
+	// Country is where the exit must be, such as "de"; empty: anywhere.
+	Country string
 	// Slow must be called when the circuit will not be ready soon, because its
 	// usage timeout has passed or it waits for a better guard. The pool may then
 	// launch another one beside it. It may be called more than once.
@@ -144,10 +146,11 @@ type entry struct {
 	built    time.Time
 	expires  time.Time // when it is closed, if it is still clean
 	leases   int
-	internal bool // built for onion services
-	private  bool // given to one owner for ever
-	retired  bool // takes no new streams
-	learns   bool // it was built to learn how long that takes
+	internal bool   // built for onion services
+	country  string // that the exit was chosen for; empty: for none
+	private  bool   // given to one owner for ever
+	retired  bool   // takes no new streams
+	learns   bool   // it was built to learn how long that takes
 }
 
 func (e *entry) clean() bool { return e.dirty.IsZero() }

@@ -42,7 +42,7 @@ type familyKey struct{}
 // WithFamily returns a context that carries a family to the client that it is
 // given to.
 func WithFamily(ctx context.Context, f Family) context.Context {
-	if f == AnyFamily {
+	if f == FamilyOf(ctx) {
 		return ctx
 	}
 	return context.WithValue(ctx, familyKey{}, f)
