@@ -80,6 +80,11 @@ type OnionConfig struct {
 	MaxStreams   int  `reload:"live"`
 	CloseCircuit bool `reload:"live"`
 
+	// DeferConnected leaves the clients of Accept's connections waiting until the first Read or
+	// Write: only then are they told that the connection is open. Until then OnionConn.Refuse
+	// tells them a reason instead. Without it, all of Ports are open to clients that come as far as
+	// the service, whatever it does with them then.
+	DeferConnected bool `reload:"live"`
 	// AllowUnknownPorts keeps the circuit of a client that asks for a port which neither Ports
 	// nor Targets have. Without it, such a client loses its circuit with all its connections,
 	// so that it costs more to look for open ports.
@@ -134,7 +139,7 @@ func (cfg *OnionConfig) masters() ([]ident.Ed25519ID, error) {
 
 // live turns what may change into the service's configuration.
 func (cfg *OnionConfig) live() (hsservice.Live, error) {
-	out := hsservice.Live{Points: cfg.IntroductionPoints, MaxStreams: cfg.MaxStreams, CloseCircuit: cfg.CloseCircuit, AllowUnknownPorts: cfg.AllowUnknownPorts}
+	out := hsservice.Live{Points: cfg.IntroductionPoints, MaxStreams: cfg.MaxStreams, CloseCircuit: cfg.CloseCircuit, AllowUnknownPorts: cfg.AllowUnknownPorts, DeferConnected: cfg.DeferConnected}
 	switch cfg.ExportCircuitID {
 	case "":
 	case "haproxy":

@@ -6,7 +6,9 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/client"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/stream"
 )
@@ -44,23 +46,58 @@ func (c *OnionConn) Effort() uint32 { return c.c.Effort() }
 // CloseCircuit ends the circuit, with all connections of the same client.
 func (c *OnionConn) CloseCircuit() { c.c.CloseCircuit() }
 
+// Refuse ends the connection with a reason, which the client reads. If the client was not told that the
+// connection is open (OnionConfig.DeferConnected), its DialContext fails with the reason; otherwise
+// what it reads next does, after the bytes that were written before. EndDone is an ordinary end.
+func (c *OnionConn) Refuse(reason EndReason) error {
+	if reason == 0 {
+		return fault.New(fault.Config, "onion service: 0 is no reason to end a connection")
+	}
+	return c.c.Refuse(cell.EndReason(reason))
+}
+
 // Read implements net.Conn.
-func (c *OnionConn) Read(p []byte) (int, error) { return c.c.Read(p) }
+func (c *OnionConn) Read(p []byte) (int, error) {
+	if err := c.c.Confirm(); err != nil {
+		return 0, err
+	}
+	return c.c.Read(p)
+}
 
 // Write implements net.Conn.
-func (c *OnionConn) Write(p []byte) (int, error) { return c.c.Write(p) }
+func (c *OnionConn) Write(p []byte) (int, error) {
+	if err := c.c.Confirm(); err != nil {
+		return 0, err
+	}
+	return c.c.Write(p)
+}
 
 // WriteTo implements io.WriterTo.
-func (c *OnionConn) WriteTo(w io.Writer) (int64, error) { return c.c.WriteTo(w) }
+func (c *OnionConn) WriteTo(w io.Writer) (int64, error) {
+	if err := c.c.Confirm(); err != nil {
+		return 0, err
+	}
+	return c.c.WriteTo(w)
+}
 
 // ReadFrom implements io.ReaderFrom.
-func (c *OnionConn) ReadFrom(r io.Reader) (int64, error) { return c.c.ReadFrom(r) }
+func (c *OnionConn) ReadFrom(r io.Reader) (int64, error) {
+	if err := c.c.Confirm(); err != nil {
+		return 0, err
+	}
+	return c.c.ReadFrom(r)
+}
 
 // CloseWrite says that nothing more will be written.
-func (c *OnionConn) CloseWrite() error { return c.c.CloseWrite() }
+func (c *OnionConn) CloseWrite() error {
+	if err := c.c.Confirm(); err != nil {
+		return err
+	}
+	return c.c.CloseWrite()
+}
 
-// Close implements net.Conn.
-func (c *OnionConn) Close() error { return c.c.Close() }
+// Close implements net.Conn. A client that was not told that the connection is open reads EndDone.
+func (c *OnionConn) Close() error { return c.c.Refuse(cell.EndDone) }
 
 // LocalAddr returns the onion address and the virtual port.
 func (c *OnionConn) LocalAddr() net.Addr { return c.local }

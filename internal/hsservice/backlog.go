@@ -128,7 +128,7 @@ func (s *Service) await(c *Conn) bool {
 }
 
 // Accept returns the next stream to a port of Config.Ports. The client has been told
-// that it is open.
+// that it is open, unless DeferConnected leaves this to the caller.
 func (s *Service) Accept() (*Conn, error) {
 	for s.ctx.Err() == nil {
 		if c := s.backlog.take(); c != nil {

@@ -30,6 +30,9 @@ type Live struct {
 	// AllowUnknownPorts keeps the circuit of a client that asks for a port at which there is
 	// nothing. Else the circuit closes with the stream.
 	AllowUnknownPorts bool
+	// DeferConnected leaves it to who accepts a stream to tell its client that it is open: see
+	// Conn.Confirm.
+	DeferConnected bool
 	// ExportCircuit sends a line of HAProxy's protocol to a target before the client's
 	// bytes, with an address that stands for the client's circuit (CircuitAddr).
 	ExportCircuit bool

@@ -1,8 +1,11 @@
 package hsservice
 
 import (
+	"errors"
 	"math/rand/v2"
+	"net"
 	"net/netip"
+	"sync"
 	"sync/atomic"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -23,6 +26,10 @@ type Conn struct {
 	closed atomic.Bool
 	first  bool // of its circuit
 	port   uint16
+	// answer is done when the client has been told that the stream is open, or refused; told is
+	// written in it, and says why that failed.
+	answer sync.Once
+	told   error
 }
 
 // newConn counts a stream until it is closed here: a client that ends streams as soon
@@ -44,8 +51,30 @@ func (c *Conn) connected() error {
 	return err
 }
 
+// Confirm tells the client that the stream is open, unless it was told before, or refused.
+func (c *Conn) Confirm() error {
+	c.answer.Do(func() { c.told = c.connected() })
+	return c.told
+}
+
+// Refuse ends the stream with a reason. A client that was not told that it is open reads the
+// reason in the place of that.
+func (c *Conn) Refuse(reason cell.EndReason) error {
+	var err error
+	c.answer.Do(func() {
+		c.told = errRefused
+		err = fault.Except(fault.Closed, c.Reject(reason, netip.Addr{}, 0))
+		if c.first {
+			c.s.cfg.Circuits.Met()
+		}
+	})
+	return errors.Join(err, c.CloseReason(reason))
+}
+
 // Close ends the stream.
 func (c *Conn) Close() error { return c.CloseReason(cell.EndDone) }
+
+var errRefused = fault.New(fault.Closed, "onion service: the stream was refused: %w", net.ErrClosed)
 
 // CloseReason ends the stream with a reason for the client.
 func (c *Conn) CloseReason(reason cell.EndReason) error {
@@ -115,9 +144,11 @@ func (s *Service) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 	if !listened {
 		return s.forward(c, target)
 	}
-	if err := c.connected(); err != nil {
-		_ = c.Close() // it is closed; this counts it
-		return fault.Except(fault.Closed, err)
+	if !s.live.Load().DeferConnected {
+		if err := c.Confirm(); err != nil {
+			_ = c.Close() // it is closed; this counts it
+			return fault.Except(fault.Closed, err)
+		}
 	}
 	if !s.await(c) {
 		return fault.Except(fault.Closed, c.CloseReason(cell.EndResourceLimit))

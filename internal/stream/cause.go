@@ -18,8 +18,11 @@ var standard = map[cell.EndReason]error{
 }
 
 // Is reports whether target is what a connection without Tor would have failed
-// with, such as syscall.ECONNREFUSED.
+// with, such as syscall.ECONNREFUSED, or a reason of the public package.
 func (e *EndError) Is(target error) bool {
+	if r, ok := target.(interface{ Code() uint8 }); ok {
+		return r.Code() == uint8(e.Reason)
+	}
 	err, ok := standard[e.Reason]
 	return ok && target == err
 }
