@@ -81,6 +81,128 @@ func ExampleClient_Listen() {
 	log.Print(err)
 }
 
+// A web server of HTTPS that has an onion address.
+func ExampleOnionListener_TLSConfig() {
+	client, err := chive.New(chive.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	listener, err := client.Listen(context.Background(), chive.OnionConfig{KeyDir: "shop", Ports: []int{443}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer listener.Close()
+	config, err := listener.TLSConfig() // a new certificate that signs itself; or give it one of yours
+	if err != nil {
+		log.Fatal(err)
+	}
+	server := &http.Server{TLSConfig: config}
+	fmt.Println("https://" + listener.Address())
+	log.Print(server.ServeTLS(listener, "", ""))
+}
+
+// Who may connect changes while the service runs, and a client learns its key.
+func ExampleOnionListener_AuthorizeClients() {
+	client, err := chive.New(chive.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	listener, err := client.Listen(context.Background(), chive.OnionConfig{KeyDir: "shop"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer listener.Close()
+	// The client makes the key, and sends its public half only.
+	key, err := chive.NewOnionClientKey(listener.Address())
+	if err != nil {
+		log.Fatal(err)
+	}
+	public := key.Client().String()
+	if err := client.AddOnionClientKey(key); err != nil {
+		log.Fatal(err)
+	}
+	// The service reads it.
+	alice, err := chive.ParseOnionClient(public)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := listener.AuthorizeClients(alice); err != nil {
+		log.Fatal(err)
+	}
+	if err := listener.RemoveClients(alice); errors.Is(err, chive.ErrConfig) {
+		log.Print("she is the only one: the service would be open to everybody")
+	}
+}
+
+// A service that looks at its connections before their clients are told that they are open.
+func ExampleOnionConn_Refuse() {
+	client, err := chive.New(chive.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	listener, err := client.Listen(context.Background(), chive.OnionConfig{DeferConnected: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer listener.Close()
+	for {
+		conn, err := listener.Accept()
+		if err != nil {
+			log.Fatal(err)
+		}
+		if c := conn.(*chive.OnionConn); c.Port() != 80 {
+			if err := c.Refuse(chive.EndConnectRefused); err != nil {
+				log.Print(err)
+			}
+			continue
+		}
+		go func() {
+			defer conn.Close()
+			fmt.Fprintln(conn, "hello")
+		}()
+	}
+}
+
+// A connection by an exit in Germany, over IPv6, on a circuit of its own.
+func ExampleWithExitCountry() {
+	client, err := chive.New(chive.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := chive.WithExitCountry(context.Background(), "de")
+	ctx = chive.WithIPFamily(ctx, chive.FamilyIPv6Only)
+	ctx = chive.WithIsolateEveryStream(ctx)
+	conn, err := client.DialContext(ctx, "tcp", "example.com:443")
+	if errors.Is(err, chive.ErrConfig) {
+		log.Fatal("no exit does all of this: ", err)
+	}
+	if err != nil {
+		log.Fatal(err)
+	}
+	conn.Close()
+}
+
+// A key that is kept elsewhere than in a directory. Only Text shows it.
+func ExampleOnionKey() {
+	key, err := chive.NewOnionKey()
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(key)
+	again, err := chive.ParseOnionKey(key.Text())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(again.Equal(key), len(key.Address()))
+	// Output:
+	// [scrubbed]
+	// true 62
+}
+
 // Two activities that an exit cannot link.
 func ExampleClient_Isolated() {
 	client, err := chive.New(chive.Config{})

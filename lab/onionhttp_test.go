@@ -3,6 +3,8 @@ package lab_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"io"
 	"net"
 	"net/http"
@@ -64,5 +66,55 @@ func TestOnionAddrsSplit(t *testing.T) {
 	}
 	if !bytes.Equal(body, []byte(c.RemoteAddr().String())) || !c.CircuitAddr().IsValid() || c.Circuit() == 0 {
 		t.Errorf("%q, circuit %d", c.RemoteAddr(), c.Circuit())
+	}
+}
+
+// TestOnionHTTPS: a web server speaks TLS inside the onion service's connections, and a client that knows its
+// certificate believes it.
+func TestOnionHTTPS(t *testing.T) {
+	labtest.NoLeaks(t)
+	nw := start(t, lab.Options{Relays: 3, Exits: 1})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	l, err := nw.Client.Listen(ctx, chive.OnionConfig{Ports: []int{443}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	cfg, err := l.TLSConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{TLSConfig: cfg, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host+" "+r.Proto) })}
+	served := make(chan error, 1)
+	go func() { served <- server.ServeTLS(l, "", "") }()
+	defer func() {
+		server.Close()
+		<-served
+	}()
+	if err := l.WaitPublished(ctx); err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(cfg.Certificates[0].Leaf)
+	web := &http.Transport{DialContext: nw.Client.DialContext, TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
+	defer web.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+l.Address(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := web.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if body, err := io.ReadAll(resp.Body); err != nil || string(body) != l.Address()+" HTTP/2.0" {
+		t.Errorf("%q, %v", body, err)
+	}
+	stranger := nw.Client.HTTPClient()
+	defer stranger.CloseIdleConnections()
+	if resp, err := stranger.Do(req); err == nil {
+		resp.Body.Close()
+		t.Error("who does not know the certificate believes it")
 	}
 }
