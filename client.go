@@ -131,10 +131,14 @@ func (c *Client) Reload(cfg Config) error {
 	if err != nil {
 		return options.Wrong("ClientOnionAuth", "%w; the other one was added while the client runs", err)
 	}
+	if (len(c.given.Bridges) > 0) != (len(cfg.Bridges) > 0) {
+		return options.Wrong("Bridges", "reload: a client with bridges needs some, and one without cannot get any while it runs: start another one")
+	}
 	c.configured, read.onionKeys = read.onionKeys, keys
 	inner := cfg.inner("", read)
 	c.core.by.Store(uint32(cfg.isolation()))
 	c.inner.Reload(client.Live{Path: inner.Path, Map: inner.Map, StreamTimeout: inner.StreamTimeout, MaxDirtiness: inner.Pool.MaxDirtiness, OnionKeys: inner.OnionKeys, Countries: inner.Countries})
+	c.inner.SetBridges(read.bridges, read.transports)
 	c.given = next
 	c.web.renew() // idle connections may be on circuits that are wanted no more
 	return nil

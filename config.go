@@ -89,11 +89,13 @@ type Config struct {
 	// FINGERPRINT" and "obfs4 192.0.2.1:443 FINGERPRINT cert=... iat-mode=0", as
 	// bridges' operators give them. Without a fingerprint, the client accepts any
 	// relay that answers at the address. EntryNodes cannot be used with bridges.
-	Bridges []string
+	// Reload with others ends what leads over those that are no more: guards, circuits and streams. A
+	// client that began without bridges gets none, and one with bridges keeps some.
+	Bridges []string `reload:"live"`
 	// ClientTransportPlugins are the programs for the transports in bridge lines:
 	// "obfs4 exec /usr/bin/obfs4proxy", optionally with arguments, or "NAME
 	// socks5 IP:PORT" for a program that already runs.
-	ClientTransportPlugins []string
+	ClientTransportPlugins []string `reload:"live"`
 
 	// IsolateDestAddr and IsolateDestPort keep streams to different hosts or
 	// ports on different circuits, in addition to Isolated.

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
-	"slices"
+	"reflect"
 	"sync"
 	"time"
 
@@ -14,7 +14,6 @@ import (
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
-	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/pt"
 	"github.com/chivenet/chive/internal/stream"
 )
@@ -23,26 +22,46 @@ import (
 // nothing else. Each is asked for its own descriptor over a circuit of one hop,
 // and can carry traffic once that has arrived.
 type bridges struct {
-	c      *Client
-	all    []*bridge
-	byAddr map[netip.AddrPort]*way
-	procs  []*pt.Process
-	temp   string // transports' state of a client that keeps nothing
+	c     *Client
+	state string // the directory of the transports' state
+	temp  string // the same, of a client that keeps nothing
 
-	mu      sync.Mutex    // guards the fields below, and the bridges' fields
-	changed chan struct{} // closed when a descriptor has arrived
+	setting sync.Mutex // held while the bridges change; guards procs
+	procs   []*proc
+
+	mu      sync.Mutex // guards the fields below, and the bridges' fields
+	all     []*bridge
+	byAddr  map[netip.AddrPort]*way
+	changed chan struct{}    // closed when a descriptor has arrived, or the bridges have changed
+	dialled map[ends]dialled // until the link is open
+}
+
+// proc is a transport's process.
+type proc struct {
+	line  pt.TransportLine
+	names []string // those of its transports that bridges need
+	*pt.Process
 }
 
 // way is how one address of a bridge is reached.
 type way struct {
 	line pt.BridgeLine
 	via  func(context.Context) (pt.Method, error) // nil: no transport
+	by   *proc                                    // that via asks; nil: none
+	to   pt.Method                                // that via returns, if it asks none
+}
+
+// same reports whether two ways lead to the same bridge in the same way.
+func (w *way) same(o *way) bool {
+	return w.by == o.by && reflect.DeepEqual(w.line, o.line) && reflect.DeepEqual(w.to, o.to)
 }
 
 // bridge is one configured bridge.
 type bridge struct {
 	line  pt.BridgeLine    // the first one with its fingerprint
 	addrs []netip.AddrPort // of all of them
+	ctx   context.Context  // ends when the bridge is removed, and with the client
+	end   context.CancelFunc
 
 	// Guarded by bridges.mu.
 	id   ident.RelayID
@@ -100,62 +119,27 @@ func newBridges(c *Client) (*bridges, error) {
 	if err := CheckBridges(c.cfg.Bridges, c.cfg.Transports, c.cfg.Upstream != nil); err != nil {
 		return nil, err
 	}
-	bs := &bridges{c: c, byAddr: map[netip.AddrPort]*way{}, changed: make(chan struct{})}
-	needed := map[string]bool{}
-	for _, l := range c.cfg.Bridges {
-		// Lines with one fingerprint are addresses of one bridge.
-		i := slices.IndexFunc(bs.all, func(b *bridge) bool { return b.id.RSA == l.Fingerprint && !l.Fingerprint.IsZero() })
-		if i < 0 {
-			i = len(bs.all)
-			bs.all = append(bs.all, &bridge{line: l, id: ident.RelayID{RSA: l.Fingerprint}})
-		}
-		bs.all[i].addrs = append(bs.all[i].addrs, l.Addr)
-		bs.byAddr[l.Addr] = &way{line: l}
-		needed[l.Transport] = true
-	}
-	state := filepath.Join(c.cfg.Dir, "pt_state")
+	bs := &bridges{c: c, state: filepath.Join(c.cfg.Dir, "pt_state"), changed: make(chan struct{}), dialled: map[ends]dialled{}}
 	if c.cfg.Dir == "" {
 		var err error
 		if bs.temp, err = os.MkdirTemp("", "chive-transports-"); err != nil {
 			return nil, fault.New(fault.Local, "transports: %w", err)
 		}
-		state = bs.temp
+		bs.state = bs.temp
 	}
-	via := map[string]func(context.Context) (pt.Method, error){}
-	for _, t := range c.cfg.Transports {
-		names := slices.DeleteFunc(slices.Clone(t.Transports), func(n string) bool { return !needed[n] })
-		if len(names) == 0 {
-			continue
-		}
-		if t.Path == "" {
-			for _, n := range names {
-				via[n] = func(context.Context) (pt.Method, error) { return t.Proxy, nil }
-			}
-			continue
-		}
-		p := pt.Launch(pt.ProcessConfig{Path: t.Path, Args: t.Args, Transports: names, StateDir: filepath.Join(state, names[0]), Proxy: c.cfg.Upstream, Log: c.log})
-		bs.procs = append(bs.procs, p)
-		for _, n := range names {
-			via[n] = func(ctx context.Context) (pt.Method, error) { return p.Method(ctx, n) }
-		}
-	}
-	for _, w := range bs.byAddr {
-		w.via = via[w.line.Transport]
-	}
+	bs.replace(c.cfg.Bridges, bs.setTransports(c.cfg.Bridges, c.cfg.Transports))
 	return bs, nil
 }
 
-// run keeps the descriptors of all bridges until the client ends.
+// run begins to keep the descriptors of all bridges.
 func (bs *bridges) run() {
 	bs.publish()
-	var wg sync.WaitGroup
-	for _, b := range bs.all {
-		wg.Go(panics.Keep(bs.c.log, bs.c.rest, func() { bs.keep(b) }))
-	}
-	wg.Wait()
+	bs.start(bs.all)
 }
 
 func (bs *bridges) close() error {
+	bs.setting.Lock()
+	defer bs.setting.Unlock()
 	for _, p := range bs.procs {
 		p.Close()
 	}
@@ -165,13 +149,13 @@ func (bs *bridges) close() error {
 	return os.RemoveAll(bs.temp)
 }
 
-// keep fetches one bridge's descriptor, again and again.
+// keep fetches one bridge's descriptor, again and again, until the bridge is removed.
 func (bs *bridges) keep(b *bridge) {
 	c := bs.c
 	retry := bridgeRetry
 	for {
 		err := bs.refresh(b)
-		if c.ctx.Err() != nil {
+		if b.ctx.Err() != nil {
 			return
 		}
 		wait := bridgeRefresh + time.Duration(newRand().Int64N(int64(bridgeRefresh/4)))
@@ -189,7 +173,7 @@ func (bs *bridges) keep(b *bridge) {
 		t := time.NewTimer(wait)
 		select {
 		case <-t.C:
-		case <-c.ctx.Done():
+		case <-b.ctx.Done():
 			t.Stop()
 			return
 		}
@@ -199,7 +183,7 @@ func (bs *bridges) keep(b *bridge) {
 // refresh asks a bridge for its own descriptor.
 func (bs *bridges) refresh(b *bridge) error {
 	c := bs.c
-	ctx, cancel := context.WithTimeoutCause(c.ctx, bridgeTimeout, errBuildTimeout)
+	ctx, cancel := context.WithTimeoutCause(b.ctx, bridgeTimeout, errBuildTimeout)
 	defer cancel()
 	bs.mu.Lock()
 	id := b.id

@@ -63,23 +63,42 @@ func (bs *bridges) cache(ctx context.Context, avoid []ident.RelayID) (linkspec.T
 
 // dial connects to a bridge, and to nothing else.
 func (bs *bridges) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-	w := bs.byAddr[addr]
+	w := bs.wayTo(addr)
 	if w == nil {
 		return nil, fault.New(fault.Refused, "only bridges may be connected to, and this is none")
 	}
+	conn, err := bs.dialBy(ctx, w)
+	if err == nil && !bs.opening(conn, w) {
+		_ = conn.Close()
+		err = errBridgeRemoved
+	}
+	if err != nil {
+		return nil, err
+	}
+	return conn, nil
+}
+
+func (bs *bridges) dialBy(ctx context.Context, w *way) (net.Conn, error) {
 	if w.via == nil {
-		return bs.c.connect(ctx, addr)
+		return bs.c.connect(ctx, w.line.Addr)
 	}
 	m, err := w.via(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return m.Dial(ctx, bs.c.cfg.Dial, addr, w.line.Args)
+	return m.Dial(ctx, bs.c.cfg.Dial, w.line.Addr, w.line.Args)
 }
 
 // few reports whether there are too few bridges to have one for each leg of a
 // conflux set (C tor draws the line at the same number).
-func (bs *bridges) few() bool { return bs != nil && len(bs.all) <= 2 }
+func (bs *bridges) few() bool {
+	if bs == nil {
+		return false
+	}
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	return len(bs.all) <= 2
+}
 
 // BridgeInfo is one bridge's state.
 type BridgeInfo struct {

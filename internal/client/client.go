@@ -149,7 +149,7 @@ func New(cfg Config) (*Client, error) {
 		Network: cfg.Network, Dialer: c.caches, Dir: dir, Speaker: netdir.ThisProgram(false), Log: cfg.Log, Progress: c.dirProgress,
 	})
 	if c.bridge != nil {
-		c.wg.Go(panics.Keep(c.log, c.rest, c.bridge.run))
+		c.bridge.run()
 	}
 	for _, loop := range []func(){c.runMemory, c.runDirectory, c.runUpdates, c.runGuards, c.runVanguards, c.runHousekeeping} {
 		c.wg.Go(panics.Keep(c.log, c.rest, loop))

@@ -104,8 +104,11 @@ func (c *Client) wantTest(open int) bool {
 	return true
 }
 
-// sawLink looks at each new link's clock.
+// sawLink looks at each new link: where it leads, and its clock.
 func (c *Client) sawLink(l *channel.Link) {
+	if c.bridge != nil && !c.bridge.opened(l.Conn.NetConn(), l.Dialled) {
+		_ = l.Conn.NetConn().Close() // the bridge was removed while the link was opened
+	}
 	if skew := l.ClockSkew; l.ClockSkewKnown && (skew > maxSkew || skew < -maxSkew) {
 		c.log.Warn("a relay's clock differs from this machine's by much; if more do, set this machine's clock", "by", skew.Round(time.Minute), "relay", l.Peer)
 		c.problem(fault.New(fault.Local, "this machine's clock differs from a relay's by %v", skew.Round(time.Minute)))
