@@ -37,7 +37,7 @@ func (nw *Network) WaitListed(ctx context.Context, n *Node) error {
 		if n.service == nil { // a process says "ready" when it is published
 			return nil
 		}
-		return n.service.Published(ctx)
+		return n.service.WaitPublished(ctx)
 	case Authority:
 		return fault.New(fault.Config, "lab: %s is an authority, which a consensus need not list", n.Name)
 	}

@@ -57,8 +57,8 @@ orport = ["127.0.0.1:1"]
 allow_private_addresses = true
 `
 
-// place makes a torrc for this machine: its directories are the test's, and its programs exist.
-func place(t *testing.T, text string) (torrc, network string) {
+// placeTorrc makes a torrc for this machine: its directories are the test's, and its programs exist.
+func placeTorrc(t *testing.T, text string) (torrc, network string) {
 	t.Helper()
 	dir := t.TempDir()
 	sh, err := exec.LookPath("sh")
@@ -96,7 +96,7 @@ func TestRecommendedTorrcs(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			file, network := place(t, string(text))
+			file, network := placeTorrc(t, string(text))
 			made := file + ".toml"
 			code, out, notes := run(t, "config", "import", "--out", made, file)
 			if code != c.code || out != "" {
@@ -147,7 +147,7 @@ func TestTorJudges(t *testing.T) {
 	} {
 		for _, group := range c {
 			for line := range strings.SplitSeq(group.lines, "|") {
-				file, network := place(t, group.base+line+"\n")
+				file, network := placeTorrc(t, group.base+line+"\n")
 				made := file + ".toml"
 				code, _, why := run(t, "config", "import", "--role", role, "--out", made, file)
 				imported := code == 0 || code == exitLeftOut
