@@ -19,7 +19,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/chivenet/chive/internal/panics"
 )
 
 // file has the survivors; state is where a run that was interrupted goes on from.
@@ -133,39 +136,38 @@ func (o *options) try(ctx context.Context, w io.Writer, all []*tried) error {
 	j := &judge{root: o.root, dir: filepath.Join(o.root, state), timeout: o.timeout}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	var mu sync.Mutex // guards next and what is written
-	next := 0
+	var next atomic.Int64
+	var mu sync.Mutex // guards w and the files of verdicts
+	note := func(t *tried) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if t.verdict == survived {
+			fmt.Fprintf(w, "%s: %s\n", t.file, t.key)
+		}
+		return t.past.note(t.number, t.verdict)
+	}
+	work := func() {
+		for ctx.Err() == nil {
+			i := int(next.Add(1)) - 1
+			if i >= len(all) {
+				return
+			}
+			t := all[i]
+			if t.verdict = t.past.of[t.number]; t.verdict != "" {
+				continue
+			}
+			var err error
+			if t.verdict, err = j.run(ctx, &t.mutant); err == nil {
+				err = note(t)
+			}
+			if err != nil {
+				stop(err)
+			}
+		}
+	}
 	var workers sync.WaitGroup
 	for range max(1, o.jobs) {
-		workers.Go(func() {
-			for ctx.Err() == nil {
-				mu.Lock()
-				i := next
-				next++
-				mu.Unlock()
-				if i >= len(all) {
-					return
-				}
-				t := all[i]
-				if t.verdict = t.past.of[t.number]; t.verdict != "" {
-					continue
-				}
-				v, err := j.run(ctx, &t.mutant)
-				if err != nil {
-					stop(err)
-					return
-				}
-				mu.Lock()
-				t.verdict = v
-				if err := t.past.note(t.number, v); err != nil {
-					stop(err)
-				}
-				if v == survived {
-					fmt.Fprintf(w, "%s: %s\n", t.file, t.key)
-				}
-				mu.Unlock()
-			}
-		})
+		workers.Go(panics.Contain(nil, func(err error) { stop(err) }, work))
 	}
 	workers.Wait()
 	return context.Cause(ctx)
