@@ -34,6 +34,11 @@ const longest = 30 * time.Second
 // names a file, which is a pipe to which nobody writes, and one for the output of each command,
 // which is a pipe that is full.
 func TestSignals(t *testing.T) {
+	var err error
+	madeAuthority.dir = t.TempDir()
+	if madeAuthority.keys, err = authority.MakeKeys(filepath.Join(madeAuthority.dir, "keys"), "", 12, nil); err != nil {
+		t.Fatal(err)
+	}
 	root := Chive()
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -379,23 +384,15 @@ func (p *place) inUse() string {
 	return dir
 }
 
-// madeAuthority returns an authority's data directory, which its users copy, and what it made.
-var madeAuthority = sync.OnceValues(func() (string, *authority.Keys) {
-	dir, err := os.MkdirTemp("", "authority")
-	if err != nil {
-		panic(err)
-	}
-	k, err := authority.MakeKeys(filepath.Join(dir, "keys"), "", 12, nil)
-	if err != nil {
-		panic(err)
-	}
-	return dir, k
-})
+// madeAuthority is an authority's data directory, which the runs copy, with its keys: TestSignals makes it.
+var madeAuthority struct {
+	dir  string
+	keys *authority.Keys
+}
 
 func (p *place) authority() string {
-	from, _ := madeAuthority()
 	dir := filepath.Join(p.dir, "auth")
-	if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+	if err := os.CopyFS(dir, os.DirFS(madeAuthority.dir)); err != nil {
 		p.t.Fatal(err)
 	}
 	return dir
@@ -410,7 +407,7 @@ func (p *place) ports() []string {
 
 // authorities returns the network file of an authority, and of a deaf one.
 func (p *place) authorities(deaf bool) string {
-	_, k := madeAuthority()
+	k := madeAuthority.keys
 	ports := p.ports()
 	text := fmt.Sprintf("name = 'one'\n[testing]\nallow_private_addresses = true\n[[authority]]\nnickname = 'auth1'\nv3ident = %q\nrsa = %q\norport = ['127.0.0.1:%s']\ndirport = '127.0.0.1:%s'\n",
 		k.V3Ident, k.RSA, ports[0], ports[1])
