@@ -71,7 +71,7 @@ func TestImportCodes(t *testing.T) {
 		"SocksPort 9050\nNumEntryGuards many":                 {exitLeftOut, exitMistake},
 		"SocksPort x":                                         {exitMistake, exitMistake},
 	} {
-		file, _ := place(t, text)
+		file, _ := placeTorrc(t, text)
 		code, out, notes := run(t, "config", "import", file)
 		if code != want.plain || (out == "") != (code == exitMistake) {
 			t.Errorf("%q: exit code %d, want %d\n%s%s", text, code, want.plain, out, notes)
@@ -90,7 +90,7 @@ func TestImportedMode(t *testing.T) {
 	for _, c := range []struct{ torrc, part, want os.FileMode }{
 		{0o644, 0o644, 0o644}, {0o600, 0o644, 0o600}, {0o644, 0o600, 0o600}, {0o640, 0o644, 0o600},
 	} {
-		file, _ := place(t, "")
+		file, _ := placeTorrc(t, "")
 		part, made := file+".d", file+".toml"
 		for name, f := range map[string]struct {
 			text string

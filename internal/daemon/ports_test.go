@@ -52,7 +52,11 @@ func TestPortMistakes(t *testing.T) {
 		`socks = "9050 Isolate"`:                                    `f:1: socks: "Isolate" is no flag`,
 		"isolate-dest-addr = true\nhttp = \"80 NoIsolateDestAddr\"": "f:2: http: NoIsolateDestAddr: isolate-dest-addr holds for all ports",
 		`trans-proxy-type = "ipfw"`:                                 "ipfw",
-		`socks = ""`:                                                "no port is open",
+		`automap-hosts-suffixes = [".onion", ".exit"]`:              "f:1: automap-hosts-suffixes: entry 2",
+		`virtual-addr-network-ipv4 = "10.0.0.0/17"`:                 "f:1: virtual-addr-network-ipv4: a virtual network",
+		`virtual-addr-network-ipv4 = "10.0.0.0"`:                    "f:1: virtual-addr-network-ipv4",
+		`virtual-addr-network-ipv6 = "[fd00::]/112"`:                "f:1: virtual-addr-network-ipv6: a virtual network",
+		`socks = ""`: "no port is open",
 	} {
 		s, err := parse(t, file)
 		if err == nil {

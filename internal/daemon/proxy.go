@@ -20,6 +20,7 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/proxydial"
 	life "github.com/chivenet/chive/internal/role"
+	"github.com/chivenet/chive/internal/socks"
 )
 
 // DefaultSOCKS is the default address of the SOCKS port, with C tor's port.
@@ -30,6 +31,10 @@ type Ports struct {
 	SOCKS, HTTP, DNS, Trans []string // addresses and flags in the form of socks.ParsePort
 
 	TransProxyType                        string // how connections come to Trans
+	AutomapHostsOnResolve                 bool
+	AutomapHostsSuffixes                  []string
+	VirtualAddrNetworkIPv4                string // of the addresses of such hosts
+	VirtualAddrNetworkIPv6                string // empty: they have none
 	SafeSOCKS, WarnUnsafeSOCKS, TestSOCKS bool
 
 	ExtendedErrors    bool // proposal 304, on every SOCKS port
@@ -96,6 +101,9 @@ func (r *proxyRole) check() error {
 	if err == nil {
 		err = isolated(ports, &c)
 	}
+	if err == nil {
+		_, err = r.automap()
+	}
 	if err != nil {
 		return err
 	}
@@ -134,7 +142,10 @@ func (r *proxyRole) open(w io.Writer, log *slog.Logger) (node, error) {
 	if n.client, err = start(cfg); err != nil {
 		return nil, err
 	}
-	if n.doors, err = openDoors(&r.Ports, proxydial.Dialer{Client: n.client}, &n.counts, log); err != nil {
+	if n.automap, err = r.automap(); err == nil {
+		n.doors, err = openDoors(&r.Ports, n.automap.Dialer(proxydial.Dialer{Client: n.client}), &n.counts, log)
+	}
+	if err != nil {
 		return nil, errors.Join(err, n.client.Close())
 	}
 	n.doors.openInner(n.client, cfg.DataDir, &n.counts)
@@ -185,6 +196,7 @@ type proxyNode struct {
 	list     *networkList
 	client   Client
 	doors    *doors
+	automap  *socks.Automap // nil: names are not mapped
 	onions   *onions
 	counts   metrics.Registry // of the ports
 	log      *slog.Logger
@@ -198,7 +210,12 @@ func (n *proxyNode) status() any {
 	return proxyReport{isA("proxy", n.list), n.client.Status(), n.onions.status()}
 }
 
-func (n *proxyNode) newIdentity()            { n.client.NewIdentity() }
+// newIdentity forgets the addresses of names, too, as C tor does.
+func (n *proxyNode) newIdentity() {
+	n.automap.Forget()
+	n.client.NewIdentity()
+}
+
 func (n *proxyNode) network() *chive.Network { return n.cfg.Network }
 
 func (n *proxyNode) metrics() http.Handler { return proxyMetrics(n.client, &n.counts, n.onions) }

@@ -34,9 +34,13 @@ type loopback struct {
 
 	exclude    []string // as Reload had it
 	identities int      // how often NewIdentity was called
+	dialled    []string // what DialContext was asked for
 }
 
-func (l *loopback) DialContext(ctx context.Context, network, _ string) (net.Conn, error) {
+func (l *loopback) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
+	l.mu.Lock()
+	l.dialled = append(l.dialled, addr)
+	l.mu.Unlock()
 	return new(net.Dialer).DialContext(ctx, network, l.addr)
 }
 

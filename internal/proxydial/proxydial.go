@@ -42,17 +42,23 @@ func (d Dialer) Dial(ctx context.Context, req socks.Request) (net.Conn, error) {
 }
 
 // Mapped reports whether a rule of MapAddress is for an address.
-func (d Dialer) Mapped(addr string) bool {
+func (d Dialer) Mapped(addr string) bool { return d.StandsFor(addr) != addr }
+
+// StandsFor returns the host that a host stands for, by the rules of MapAddress.
+func (d Dialer) StandsFor(host string) string {
 	c, ok := d.Client.(interface{ Config() chive.Config })
 	if !ok {
-		return false
+		return host
 	}
 	m, err := client.ParseAddrMap(c.Config().MapAddress)
 	if err != nil {
-		return false
+		return host
 	}
-	to, err := m.Of(addr)
-	return err == nil && to != addr
+	to, err := m.Of(host)
+	if err != nil {
+		return host
+	}
+	return to
 }
 
 // onionReasons says what a listener answers when an onion service cannot be reached.

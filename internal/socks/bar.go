@@ -64,6 +64,14 @@ func (c *Config) family() stream.Family {
 	return stream.AnyFamily
 }
 
+// wanted says which addresses a lookup is for: those that the port lets through.
+func (c *Config) wanted() stream.Family {
+	if c.Bars&BarIPv4 != 0 {
+		return stream.IPv6Only
+	}
+	return stream.AnyFamily
+}
+
 // admitted returns the answers of a lookup that the port lets through, the
 // preferred family first.
 func (c *Config) admitted(answers []Answer) []Answer {

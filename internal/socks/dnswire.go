@@ -90,9 +90,6 @@ func (q *query) understand() dnsmessage.RCode {
 		if err != nil {
 			return dnsmessage.RCodeNameError
 		}
-		if l := strings.ToLower(host); l == "onion" || strings.HasSuffix(l, ".onion") {
-			return dnsmessage.RCodeNameError // RFC 7686: onion names are not in the DNS
-		}
 		q.host = host
 	case dnsmessage.TypePTR:
 		addr, ok := cell.ParseReverseName(name)

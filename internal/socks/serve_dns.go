@@ -11,8 +11,10 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/isolation"
 	"github.com/chivenet/chive/internal/listen"
+	"github.com/chivenet/chive/internal/stream"
 )
 
 // NewDNS returns a server of DNS over datagrams (ServePacket) and streams
@@ -118,6 +120,9 @@ func (s *Server) serveDNSStream(ctx context.Context, c *client) {
 // when a name cannot be packed.
 func (s *Server) answer(ctx context.Context, q query, from net.Addr, limit int) []byte {
 	var answers []Answer
+	if q.rcode == dnsmessage.RCodeSuccess && s.unknown(q.host) {
+		q.rcode = dnsmessage.RCodeNameError
+	}
 	if q.rcode == dnsmessage.RCodeSuccess {
 		var err error
 		if answers, err = s.ask(ctx, q, from); err != nil {
@@ -138,6 +143,13 @@ func (s *Server) answer(ctx context.Context, q query, from net.Addr, limit int) 
 	return b
 }
 
+// unknown reports whether a name is not in the DNS (RFC 7686), and has no address of a virtual
+// network.
+func (s *Server) unknown(host string) bool {
+	m, ok := s.cfg.Dialer.(interface{ Automaps(host string) bool })
+	return hscrypto.IsAddress(host) && !(ok && m.Automaps(host))
+}
+
 func (s *Server) ask(ctx context.Context, q query, from net.Addr) ([]Answer, error) {
 	var client netip.Addr
 	if ap, err := netip.ParseAddrPort(from.String()); err == nil {
@@ -147,7 +159,10 @@ func (s *Server) ask(ctx context.Context, q query, from net.Addr) ([]Answer, err
 	if q.addr.IsValid() {
 		host = q.addr.String()
 	}
-	req := Request{Host: host, Isolation: s.key("dns", client, isolation.Auth{})}
+	req := Request{Host: host, Isolation: s.key("dns", client, isolation.Auth{}), Family: stream.IPv4Only}
+	if q.question.Type == dnsmessage.TypeAAAA {
+		req.Family = stream.IPv6Only
+	}
 	began := time.Now()
 	answers, err := s.resolve(ctx, q.addr.IsValid(), req)
 	s.observe(began, err)

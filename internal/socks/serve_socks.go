@@ -158,7 +158,7 @@ func (s *Server) carryOut(ctx context.Context, c *client, cmd command) (code byt
 		}
 		return s.connect(ctx, c, cmd, req)
 	case cmd.cmd == cmdResolve, cmd.cmd == cmdResolvePTR && cmd.version == 5:
-		req.Port = 0
+		req.Port, req.Family = 0, s.cfg.wanted()
 		return s.lookup(ctx, c, cmd, req)
 	case cmd.cmd == cmdBind, cmd.cmd == cmdUDP:
 		err = fault.New(fault.Refused, "SOCKS command %d: the Tor protocol has no BIND and no UDP", cmd.cmd)

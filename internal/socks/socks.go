@@ -45,7 +45,7 @@ type Request struct {
 	Host      string        // a host name, or an address in text without brackets
 	Port      uint16        // never 0 in a call to Dial
 	Isolation isolation.Key // which circuits it may use; the Dialer adds the destination
-	Family    stream.Family // which addresses the exit may use for a host name
+	Family    stream.Family // which addresses the exit may use for a host name; of a lookup: which are wanted
 	Early     []byte        // bytes that the client sent without waiting for the reply; read only
 	Permit    stream.Permit // the port's flags: the Dialer asks it about the host that it goes to
 }

@@ -72,9 +72,9 @@ func oneAnswer(c *net.TCPConn) {
 	}
 }
 
-// fetch gets a URL with curl in the namespace of the calling thread.
-func fetch(url string) (string, error) {
-	out, err := exec.Command("curl", "--silent", "--show-error", "--noproxy", "*", "--max-time", "20", url).CombinedOutput()
+// fetch gets a URL with curl, and other options, in the namespace of the calling thread.
+func fetch(args ...string) (string, error) {
+	out, err := exec.Command("curl", append([]string{"--silent", "--show-error", "--noproxy", "*", "--max-time", "20"}, args...)...).CombinedOutput()
 	return string(out), err
 }
 

@@ -125,7 +125,7 @@ func whyNoFlag(w string) string {
 	case strings.Contains(w, "cache"):
 		return ", because a client keeps no addresses of names"
 	case strings.HasSuffix(w, "automap"):
-		return ", because names are not mapped to addresses"
+		return ", because a SOCKS lookup of a name that is mapped gets an IPv4 address"
 	}
 	return ""
 }
@@ -270,6 +270,16 @@ func oneList(s string) ([]string, string, error) {
 		return nil, "", nil
 	}
 	return []string{strings.Join(entries, ",")}, "", nil
+}
+
+// suffixes reads AutomapHostsSuffixes. C tor's own default has .exit, whose names Chive refuses.
+func suffixes(s string) ([]string, string, error) {
+	all, note, err := policy(s)
+	kept := slices.DeleteFunc(all, func(s string) bool { return strings.EqualFold(s, ".exit") })
+	if len(kept) < len(all) {
+		note = "without .exit, because names that choose an exit are refused"
+	}
+	return kept, note, err
 }
 
 // onionPort reads VIRTPORT [TARGET].

@@ -98,6 +98,8 @@ func TestTranslate(t *testing.T) {
 		{"SocksPort 9050 IsolateDestAddrs noIsolateSOCKSAuths SessionGroup=3 CacheDNS NoCacheIPv4DNS PreferIPv6Automap", Proxy, map[string][]string{"socks": {"9050 IsolateDestAddr noIsolateSOCKSAuth SessionGroup=3"}}},
 		{"DNSPort 53 NoIPv6Traffic SessionGroup=3\nHTTPTunnelPort 8118 OnionTrafficOnly", Proxy, map[string][]string{"dns": {"53 SessionGroup=3"}, "http": {"8118 OnionTrafficOnly"}}},
 		{"TransPort 192.0.2.1:9040 IsolateDestPort\nTransPort 0\nTransProxyType TPROXY", Proxy, map[string][]string{"trans": {"192.0.2.1:9040 IsolateDestPort"}, "trans-proxy-type": {"tproxy"}}},
+		{"AutomapHostsOnResolve 1\nAutomapHostsSuffixes .onion,.exit, .test\nVirtualAddrNetworkIPv4 10.192.0.0/10\nVirtualAddrNetworkIPv6 [FE80::]/10", Proxy, map[string][]string{"automap-hosts-on-resolve": {"true"},
+			"automap-hosts-suffixes": {".onion", ".test"}, "virtual-addr-network-ipv4": {"10.192.0.0/10"}, "virtual-addr-network-ipv6": {"[FE80::]/10"}}},
 		{"SafeSocks 1\nTestSocks 1\nTransProxyType default", Proxy, map[string][]string{"safe-socks": {"true"}, "test-socks": {"true"}, "trans-proxy-type": {"redirect"}}},
 	} {
 		if got := settings(translated1(t, c.text, c.role)); !reflect.DeepEqual(got, c.want) {
