@@ -16,6 +16,7 @@ import (
 // receives: a listener's only dialer is that of a client, which uses circuits.
 var dialers = map[string]string{
 	"httpclient.go":                "through the client, by its DialContext",
+	"internal/cli/exec.go":         "the SOCKS port that --socks names",
 	"internal/cli/fte_run.go":      "fteproxy's sides, to where their flags say",
 	"internal/cli/fte_tools.go":    "itself, on loopback",
 	"fte/http_client.go":           "a server of the transport, or the proxy before it",

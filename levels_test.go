@@ -71,6 +71,7 @@ var levels = map[string]int{
 	"internal/channel":    3,
 	"internal/listen":     3,
 	"internal/netdir":     3,
+	"internal/namespace":  3,
 	"internal/role":       3,
 	"internal/upstream":   3,
 
@@ -98,6 +99,7 @@ var levels = map[string]int{
 	"internal/authority": 9,
 	"internal/client":    9,
 	"internal/relay":     9,
+	"internal/userstack": 9,
 
 	"": top,
 

@@ -31,6 +31,7 @@ import (
 // Main runs a program's command line, and ends the process. Ctrl-C, SIGTERM and the signals also end
 // the context of the command. A second one ends the process, wherever the command waits.
 func Main(root *cobra.Command, also ...os.Signal) {
+	insideNamespace()
 	ctx, stop := signal.NotifyContext(context.Background(), append(also, os.Interrupt, syscall.SIGTERM)...)
 	defer stop()
 	context.AfterFunc(ctx, panics.Contain(nil, nil, stop)) // so the next one does what the system does with it
@@ -115,6 +116,9 @@ func exitCode(err error) int {
 	if errors.As(err, &command) {
 		return command.Code
 	}
+	if coded, ok := errors.AsType[codedError](err); ok && !fault.Is(err, fault.Config) {
+		return coded.code
+	}
 	switch {
 	case errors.Is(err, daemon.ErrKilled):
 		return exitKilled
@@ -129,6 +133,14 @@ func exitCode(err error) int {
 // ExitError is the error of a command that ran another program, or that has said itself what
 // is wrong: the process exits with the code, and writes nothing more.
 type ExitError struct{ Code int }
+
+// codedError is an error for which the process has an exit code of its own.
+type codedError struct {
+	error
+	code int
+}
+
+func (e codedError) Unwrap() error { return e.error }
 
 func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
 
@@ -163,7 +175,7 @@ type subcommand struct {
 }
 
 var subcommands = []subcommand{
-	{"proxy", proxyCommand}, {"get", getCommand}, {"onion", onionCommand}, {"relay", relayCommand},
+	{"proxy", proxyCommand}, {"get", getCommand}, {"exec", execCommand}, {"onion", onionCommand}, {"relay", relayCommand},
 	{"authority", authorityCommand}, {"keys", keysCommand}, {"fte", fteCommand}, {"status", statusCommand},
 	{"newnym", newnymCommand}, {"network", networkCommand}, {"config", configCommand}, {"version", versionCommand},
 }

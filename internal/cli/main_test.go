@@ -9,6 +9,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	insideNamespace()
 	testscript.Main(m, map[string]func(){"chive": func() { Main(Chive(os.Args[1:]...)) }})
 }
 

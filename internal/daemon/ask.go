@@ -35,6 +35,29 @@ func ReadStatusAndLog(ctx context.Context, dataDir string, after uint64) (*Repor
 	return parseReport(text)
 }
 
+// AwaitReady waits until the client that uses this data directory can carry traffic.
+func AwaitReady(ctx context.Context, dataDir string) error {
+	for {
+		r, err := ReadStatus(ctx, dataDir)
+		switch {
+		case err != nil:
+			return err
+		case r.Proxy == nil:
+			return fault.New(fault.Refused, "a %s runs there, and no client", r.Role)
+		case r.Proxy.Bootstrap.Ready:
+			return nil
+		}
+		select {
+		case <-time.After(askAgain):
+		case <-ctx.Done():
+			return fault.New(fault.Timeout, "%s: %w", r.Proxy.Bootstrap.Stage, context.Cause(ctx))
+		}
+	}
+}
+
+// askAgain is how long AwaitReady waits between questions.
+const askAgain = 250 * time.Millisecond
+
 // NewIdentity asks the client that uses this data directory for a new identity. If it had
 // one lately, NewIdentity does nothing, and returns how long to wait before the next.
 func NewIdentity(ctx context.Context, dataDir string) (wait time.Duration, err error) {

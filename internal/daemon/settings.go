@@ -122,6 +122,14 @@ func (s *Settings) ClientConfig(w io.Writer) (chive.Config, error) {
 	return r.config(log)
 }
 
+// Quieter has the log begin at WARN, unless the command line or the file says where it begins: its
+// lines would stand between those of another program.
+func (s *Settings) Quieter() {
+	if _, ok := s.Given(logTable)["log-level"]; !ok {
+		s.role.common().LogLevel = slog.LevelWarn
+	}
+}
+
 // warn warns at the start of what is better changed.
 func (s *Settings) warn(log *slog.Logger) { s.warnAt(log, time.Now()) }
 

@@ -3,6 +3,7 @@ package socks
 import (
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"sync"
 	"time"
@@ -46,21 +47,30 @@ func join(c *client, far net.Conn) {
 		}
 		return
 	}
+	splice(c.log, c.Conn, first, far)
+}
+
+// Splice is what a Server does with a program's connection and its stream, for one that no
+// Server has accepted. For a reset, near has the method SetLinger of net.TCPConn.
+func Splice(log *slog.Logger, near, far net.Conn) { splice(log, near, nil, far) }
+
+// splice moves the bytes of a program's connection near, after those in first, and of a stream.
+func splice(log *slog.Logger, near net.Conn, first []byte, far net.Conn) {
 	defer far.Close()
-	defer c.Close()
+	defer near.Close()
 	up := make(chan error, 1)
 	go func() {
-		defer panics.Recover(c.log, func(err error) { abort(c, far); up <- err })
-		err := pump(far, first, c.Conn)
+		defer panics.Recover(log, func(err error) { abort(near, far); up <- err })
+		err := pump(far, first, near)
 		if err != nil {
-			abort(c, far)
+			abort(near, far)
 		}
 		up <- err
 	}()
 	defer func() { <-up }()
-	defer panics.Recover(c.log, func(error) { abort(c, far) })
-	if err := pump(c.Conn, nil, far); err != nil {
-		abort(c, far)
+	defer panics.Recover(log, func(error) { abort(near, far) })
+	if err := pump(near, nil, far); err != nil {
+		abort(near, far)
 	}
 }
 
@@ -235,10 +245,10 @@ func closeWrite(c net.Conn) error {
 }
 
 // abort ends both sides after a failure, and the client with a reset.
-func abort(c *client, stream net.Conn) {
-	if t, ok := c.Conn.(*net.TCPConn); ok {
+func abort(near, far net.Conn) {
+	if t, ok := near.(interface{ SetLinger(sec int) error }); ok {
 		t.SetLinger(0)
 	}
-	c.Close()
-	stream.Close()
+	near.Close()
+	far.Close()
 }

@@ -15,8 +15,8 @@ type Seldom struct {
 	last time.Time // when it did
 }
 
-// now reports whether a line may be logged now, and if so, notes the time.
-func (s *Seldom) now() bool {
+// Now reports whether a line may be logged now, and if so, notes the time.
+func (s *Seldom) Now() bool {
 	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -178,7 +178,7 @@ func (s *Server) judge(cmd command) error {
 	if !asks || !cmd.literal || s.mapped(cmd.host) {
 		return nil
 	}
-	if s.cfg.WarnUnsafe && s.cfg.Warned.now() {
+	if s.cfg.WarnUnsafe && s.cfg.Warned.Now() {
 		s.cfg.Log.Warn("a local program gives addresses, not host names: if it looks names up itself, others see which; let it use SOCKS 4a, or SOCKS 5 with names (socks5h), or refuse such requests by safe-socks",
 			"port", s.cfg.Name, "version", cmd.version, "refused", s.cfg.SafeSOCKS)
 	}

@@ -65,6 +65,8 @@ type Config struct {
 
 	TProxy bool // connections to a transparent port come by TPROXY, not by REDIRECT
 
+	Private bool // no other machine reaches the listeners, whatever their addresses
+
 	MaxConns         int           // connections at a time; more are closed at once
 	HandshakeTimeout time.Duration // from accepting to a whole request
 	DialTimeout      time.Duration // from the request to the far end's answer
@@ -242,7 +244,7 @@ func (s *Server) forget(c connection) {
 
 // tellFull logs that there are too many connections.
 func (s *Server) tellFull() {
-	if !s.ending() && s.full.now() {
+	if !s.ending() && s.full.Now() {
 		s.cfg.Log.Warn("too many connections of local programs: new ones are closed; close some, or raise max-connections", "port", s.cfg.Name, "most", s.cfg.MaxConns)
 	}
 }
@@ -364,7 +366,7 @@ func (s *Server) ending() bool {
 }
 
 func (s *Server) warnExposed(a net.Addr) {
-	if Exposed(a) {
+	if !s.cfg.Private && Exposed(a) {
 		s.cfg.Log.Warn("this port is open to other machines: everyone who reaches it can use this client, and the path to it is not encrypted",
 			"door", s.cfg.Name, "addr", ident.Hide(a.String()))
 	}

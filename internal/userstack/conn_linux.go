@@ -1,0 +1,47 @@
+package userstack
+
+import (
+	"time"
+
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+	"gvisor.dev/gvisor/pkg/waiter"
+)
+
+// conn is a program's connection.
+type conn struct {
+	*gonet.TCPConn
+	ep    tcpip.Endpoint
+	queue *waiter.Queue
+}
+
+// accept tells the program that its connection is open. The caller completes the request.
+func accept(r *tcp.ForwarderRequest) (*conn, error) {
+	queue := new(waiter.Queue)
+	ep, err := r.CreateEndpoint(queue)
+	if err != nil {
+		return nil, wrong(err)
+	}
+	return &conn{gonet.NewTCPConn(queue, ep), ep, queue}, nil
+}
+
+// onReset has f called when the program resets the connection: both its directions may wait for
+// the network then, and would not notice. f must not wait. The caller calls end.
+func (c *conn) onReset(f func()) (end func()) {
+	check := func(waiter.EventMask) {
+		if tcp.EndpointState(c.ep.State()) == tcp.StateError {
+			f()
+		}
+	}
+	e := waiter.NewFunctionEntry(waiter.EventErr|waiter.EventHUp, check)
+	c.queue.EventRegister(&e)
+	check(0) // it may have been before
+	return func() { c.queue.EventUnregister(&e) }
+}
+
+// SetLinger is net.TCPConn's: with 0, Close resets the connection.
+func (c *conn) SetLinger(sec int) error {
+	c.ep.SocketOptions().SetLinger(tcpip.LingerOption{Enabled: sec >= 0, Timeout: time.Duration(sec) * time.Second})
+	return nil
+}

@@ -1,0 +1,511 @@
+package userstack
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"runtime"
+	"runtime/pprof"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+	"golang.org/x/sys/unix"
+	"gvisor.dev/gvisor/pkg/buffer"
+	"gvisor.dev/gvisor/pkg/tcpip"
+	"gvisor.dev/gvisor/pkg/tcpip/adapters/gonet"
+	"gvisor.dev/gvisor/pkg/tcpip/header"
+	"gvisor.dev/gvisor/pkg/tcpip/link/channel"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv4"
+	"gvisor.dev/gvisor/pkg/tcpip/network/ipv6"
+	"gvisor.dev/gvisor/pkg/tcpip/stack"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/tcp"
+	"gvisor.dev/gvisor/pkg/tcpip/transport/udp"
+
+	"github.com/chivenet/chive/internal/socks"
+)
+
+const mtu = 4000
+
+var nameserver = netip.MustParseAddr("198.18.0.2")
+
+// dialer hands each dial to the test.
+type dialer struct {
+	dials chan *dial
+}
+
+type dial struct {
+	host   string
+	port   uint16
+	ctx    context.Context
+	answer chan any // a net.Conn or an error
+}
+
+func (d *dialer) Dial(ctx context.Context, req socks.Request) (net.Conn, error) {
+	one := &dial{req.Host, req.Port, ctx, make(chan any, 1)}
+	d.dials <- one
+	select {
+	case a := <-one.answer:
+		if c, ok := a.(net.Conn); ok {
+			return c, nil
+		}
+		return nil, a.(error)
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (d *dialer) Resolve(context.Context, socks.Request) ([]socks.Answer, error) {
+	return []socks.Answer{{Addr: netip.MustParseAddr("100.64.0.9"), TTL: 60}}, nil
+}
+
+func (d *dialer) ResolvePTR(context.Context, netip.Addr, socks.Request) ([]socks.Answer, error) {
+	return nil, errors.New("no name")
+}
+
+// rig is a Stack, and another stack that has the part of the programs' kernel.
+type rig struct {
+	*Stack
+	*dialer
+	program *stack.Stack
+	wire    *os.File    // the program's end of the device
+	seen    chan []byte // ICMP that came to the program
+}
+
+func newRig(t *testing.T, conns int) *rig {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{dialer: &dialer{make(chan *dial, 16)}, wire: os.NewFile(uintptr(fds[1]), "wire"), seen: make(chan []byte, 16)}
+	if r.Stack, err = New(os.NewFile(uintptr(fds[0]), "tun"), Config{Dialer: r.dialer, Nameserver: nameserver, MTU: mtu, MaxConns: conns}); err != nil {
+		t.Fatal(err)
+	}
+	r.program = stack.New(stack.Options{
+		NetworkProtocols:   []stack.NetworkProtocolFactory{ipv4.NewProtocol, ipv6.NewProtocol},
+		TransportProtocols: []stack.TransportProtocolFactory{tcp.NewProtocol, udp.NewProtocol},
+	})
+	link := channel.New(512, mtu, "")
+	if err := r.program.CreateNIC(1, link); err != nil {
+		t.Fatal(err)
+	}
+	for p, a := range map[tcpip.NetworkProtocolNumber]string{ipv4.ProtocolNumber: "198.18.0.1", ipv6.ProtocolNumber: "fd15:159f:ab53::1"} {
+		own := tcpip.ProtocolAddress{Protocol: p, AddressWithPrefix: tcpip.AddrFromSlice(netip.MustParseAddr(a).AsSlice()).WithPrefix()}
+		if err := r.program.AddProtocolAddress(1, own, stack.AddressProperties{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.program.SetRouteTable([]tcpip.Route{{Destination: header.IPv4EmptySubnet, NIC: 1}, {Destination: header.IPv6EmptySubnet, NIC: 1}})
+	ctx, cancel := context.WithCancel(context.Background())
+	var pumps sync.WaitGroup
+	pumps.Go(func() {
+		for pkt := link.ReadContext(ctx); pkt != nil; pkt = link.ReadContext(ctx) {
+			v := pkt.ToView()
+			r.wire.Write(v.AsSlice())
+			v.Release()
+			pkt.DecRef()
+		}
+	})
+	pumps.Go(func() {
+		b := make([]byte, 1<<16)
+		for {
+			n, err := r.wire.Read(b)
+			if err != nil || n == 0 {
+				return
+			}
+			p := header.IPv4ProtocolNumber
+			if header.IPVersion(b) == header.IPv6Version {
+				p = header.IPv6ProtocolNumber
+			}
+			if b[0]>>4 == 4 && b[9] == 1 || b[0]>>4 == 6 && b[6] == 58 {
+				select {
+				case r.seen <- bytes.Clone(b[:n]):
+				default:
+				}
+			}
+			pkt := stack.NewPacketBuffer(stack.PacketBufferOptions{Payload: buffer.MakeWithData(b[:n])})
+			link.InjectInbound(p, pkt)
+			pkt.DecRef()
+		}
+	})
+	t.Cleanup(func() {
+		r.Close()
+		cancel()
+		r.wire.Close()
+		pumps.Wait()
+		r.program.Destroy()
+		link.Close()
+		nothingLeft(t)
+	})
+	return r
+}
+
+// nothingLeft waits until no goroutine of this package's stacks runs.
+func nothingLeft(t *testing.T) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); ; runtime.Gosched() {
+		var b bytes.Buffer
+		pprof.Lookup("goroutine").WriteTo(&b, 2)
+		if !strings.Contains(b.String(), "userstack.(*Stack)") {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("goroutines are left:\n%s", b.String())
+		}
+	}
+}
+
+// connect is a program's connect.
+func (r *rig) connect(ctx context.Context, to string) (*gonet.TCPConn, error) {
+	a := netip.MustParseAddrPort(to)
+	p := ipv4.ProtocolNumber
+	if a.Addr().Is6() {
+		p = ipv6.ProtocolNumber
+	}
+	return gonet.DialContextTCP(ctx, r.program, tcpip.FullAddress{NIC: 1, Addr: tcpip.AddrFromSlice(a.Addr().AsSlice()), Port: a.Port()}, p)
+}
+
+// tcpPair returns both ends of a TCP connection of loopback.
+func tcpPair(t *testing.T) (near, far *net.TCPConn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(); f.Close() })
+	return c.(*net.TCPConn), f.(*net.TCPConn)
+}
+
+// open opens a program's connection whose stream leads to far.
+func (r *rig) open(t *testing.T, to string) (program *gonet.TCPConn, far *net.TCPConn) {
+	t.Helper()
+	near, far := tcpPair(t)
+	go func() {
+		d := <-r.dials
+		d.answer <- net.Conn(near)
+	}()
+	program, err := r.connect(t.Context(), to)
+	if err != nil {
+		t.Fatalf("%s: %v", to, err)
+	}
+	return program, far
+}
+
+// TestConnection: bytes go both ways, and each end of a direction, to any address and port.
+func TestConnection(t *testing.T) {
+	r := newRig(t, 4)
+	for _, to := range []string{"192.0.2.7:80", "[2001:db8::7]:443"} {
+		near, far := tcpPair(t)
+		type result struct {
+			c   *gonet.TCPConn
+			err error
+		}
+		done := make(chan result, 1)
+		go func() {
+			c, err := r.connect(t.Context(), to)
+			done <- result{c, err}
+		}()
+		d := <-r.dials
+		if got := netip.AddrPortFrom(netip.MustParseAddr(d.host), d.port).String(); got != to {
+			t.Errorf("the dial goes to %s, not %s", got, to)
+		}
+		select {
+		case <-done:
+			t.Error("the connection is open before its stream")
+		default:
+		}
+		d.answer <- net.Conn(near)
+		res := <-done
+		if res.err != nil {
+			t.Fatal(res.err)
+		}
+		sent := bytes.Repeat([]byte("0123456789abcdef"), 40_000)
+		go func() { res.c.Write(sent); res.c.CloseWrite() }()
+		if got, err := io.ReadAll(far); err != nil || !bytes.Equal(got, sent) {
+			t.Errorf("%d bytes of %d went out, %v", len(got), len(sent), err)
+		}
+		go func() { far.Write(sent); far.CloseWrite() }()
+		if got, err := io.ReadAll(res.c); err != nil || !bytes.Equal(got, sent) {
+			t.Errorf("%d bytes of %d came in, %v", len(got), len(sent), err)
+		}
+		res.c.Close()
+	}
+}
+
+// TestBroken: what breaks on one side is a reset on the other, also when nothing moves.
+func TestBroken(t *testing.T) {
+	r := newRig(t, 4)
+	program, far := r.open(t, "192.0.2.7:80")
+	far.SetLinger(0)
+	far.Close()
+	program.SetDeadline(time.Now().Add(time.Minute))
+	if _, err := program.Read(make([]byte, 1)); err == nil || err == io.EOF {
+		t.Errorf("the stream broke, and the program sees %v", err)
+	}
+	program.Close()
+
+	// The far end reads nothing, and the program's bytes fill everything on the way.
+	near := newStuck()
+	go func() { (<-r.dials).answer <- net.Conn(near) }()
+	program, err := r.connect(t.Context(), "192.0.2.7:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := program.Write(make([]byte, 1000)); err != nil {
+		t.Fatal(err)
+	}
+	<-near.writing
+	r.program.Close() // all of the program's connections are reset, as when it dies
+	select {
+	case <-near.closed:
+	case <-time.After(20 * time.Second):
+		t.Error("the program has gone, and its stream is still there")
+	}
+}
+
+// stuck is a stream on which nothing moves.
+type stuck struct {
+	net.Conn
+	once            sync.Once
+	writing, closed chan struct{}
+}
+
+func newStuck() *stuck { return &stuck{writing: make(chan struct{}, 1), closed: make(chan struct{})} }
+
+func (s *stuck) Read([]byte) (int, error) { <-s.closed; return 0, io.ErrClosedPipe }
+func (s *stuck) Close() error             { s.once.Do(func() { close(s.closed) }); return nil }
+
+func (s *stuck) Write([]byte) (int, error) {
+	s.writing <- struct{}{}
+	<-s.closed
+	return 0, io.ErrClosedPipe
+}
+
+// TestRefused: what fails, and what is no TCP, is refused at once.
+func TestRefused(t *testing.T) {
+	r := newRig(t, 4)
+	go func() { (<-r.dials).answer <- errors.New("no such host") }()
+	if c, err := r.connect(t.Context(), "192.0.2.7:80"); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("a dial that failed: %v, %v", c, err)
+	}
+	if c, err := r.connect(t.Context(), "198.18.0.2:80"); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("another port of the name server: %v, %v", c, err)
+	}
+	if len(r.dials) != 0 {
+		t.Error("the name server's address was dialled")
+	}
+	for p, to := range map[tcpip.NetworkProtocolNumber]string{ipv4.ProtocolNumber: "192.0.2.7:53", ipv6.ProtocolNumber: "[2001:db8::7]:123"} {
+		a := netip.MustParseAddrPort(to)
+		c, err := gonet.DialUDP(r.program, nil, &tcpip.FullAddress{NIC: 1, Addr: tcpip.AddrFromSlice(a.Addr().AsSlice()), Port: a.Port()}, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 100 { // more than the burst that a kernel answers
+			for _, err := c.Write([]byte("x")); err != nil; _, err = c.Write([]byte("x")) {
+				// of the one before
+			}
+			select {
+			case b := <-r.seen:
+				if b[0]>>4 == 4 && (b[20] != 3 || b[21] != 3) || b[0]>>4 == 6 && (b[40] != 1 || b[41] != 4) {
+					t.Fatalf("UDP to %s: the answer % x", to, b)
+				}
+			case <-time.After(time.Minute):
+				t.Fatalf("UDP to %s: no answer", to)
+			}
+		}
+		c.Close()
+	}
+}
+
+// packet4 returns an IPv4 packet.
+func packet4(protocol tcpip.TransportProtocolNumber, to string, offset uint16, payload []byte) []byte {
+	b := header.IPv4(make([]byte, header.IPv4MinimumSize+len(payload)))
+	b.Encode(&header.IPv4Fields{TotalLength: uint16(len(b)), TTL: 9, Protocol: uint8(protocol), FragmentOffset: offset,
+		SrcAddr: tcpip.AddrFrom4([4]byte{198, 18, 0, 1}), DstAddr: tcpip.AddrFromSlice(netip.MustParseAddr(to).AsSlice())})
+	b.SetChecksum(^b.CalculateChecksum())
+	copy(b.Payload(), payload)
+	return b
+}
+
+func packet6(protocol tcpip.TransportProtocolNumber, to string, payload []byte) []byte {
+	b := header.IPv6(make([]byte, header.IPv6MinimumSize+len(payload)))
+	b.Encode(&header.IPv6Fields{PayloadLength: uint16(len(payload)), HopLimit: 9, TransportProtocol: protocol,
+		SrcAddr: tcpip.AddrFromSlice(netip.MustParseAddr("fd15:159f:ab53::1").AsSlice()), DstAddr: tcpip.AddrFromSlice(netip.MustParseAddr(to).AsSlice())})
+	copy(b.Payload(), payload)
+	return b
+}
+
+// TestJudge: which packets reach the stack, which are refused, and which have no answer.
+func TestJudge(t *testing.T) {
+	echo, answer := []byte{8, 0, 0, 0, 0, 0, 0, 0}, []byte{3, 0, 0, 0, 0, 0, 0, 0}
+	echo6, answer6 := []byte{128, 0, 0, 0, 0, 0, 0, 0}, []byte{1, 0, 0, 0, 0, 0, 0, 0}
+	for _, c := range []struct {
+		what string
+		b    []byte
+		want int
+	}{
+		{"TCP", packet4(6, "192.0.2.7", 0, make([]byte, 20)), take},
+		{"UDP", packet6(17, "2001:db8::7", make([]byte, 8)), take},
+		{"ping", packet4(1, "192.0.2.7", 0, echo), refuse},
+		{"ping of the name server", packet4(1, "198.18.0.2", 0, echo), refuse},
+		{"ping 6", packet6(58, "2001:db8::7", echo6), refuse},
+		{"an error", packet4(1, "192.0.2.7", 0, answer), drop},
+		{"an error 6", packet6(58, "2001:db8::7", answer6), drop},
+		{"a part of ICMP", packet4(1, "192.0.2.7", 0, echo[:3]), drop},
+		{"a later fragment of SCTP", packet4(132, "192.0.2.7", 64, echo), drop},
+		{"SCTP", packet4(132, "192.0.2.7", 0, echo), refuse},
+		{"SCTP 6", packet6(132, "2001:db8::7", echo), refuse},
+		{"a header for every hop", packet6(0, "2001:db8::7", make([]byte, 16)), refuse},
+		{"ping of all", packet4(1, "255.255.255.255", 0, echo), drop},
+		{"IGMP", packet4(2, "224.0.0.22", 0, echo), drop},
+		{"neighbours", packet6(58, "ff02::1", echo6), drop},
+		{"nothing", nil, drop},
+		{"half a header", packet4(6, "192.0.2.7", 0, nil)[:10], drop},
+		{"a length that lies", packet6(6, "2001:db8::7", make([]byte, 20))[:50], drop},
+		{"version 5", append([]byte{0x50}, make([]byte, 40)...), drop},
+	} {
+		if _, got := judge(c.b); got != c.want {
+			t.Errorf("%s: %d, want %d", c.what, got, c.want)
+		}
+	}
+}
+
+// TestProhibited: an echo request is answered by the error that the network forbids it, not by an echo.
+func TestProhibited(t *testing.T) {
+	r := newRig(t, 4)
+	ping := packet4(1, "192.0.2.7", 0, []byte{8, 0, 0, 0, 0, 1, 0, 1})
+	r.wire.Write(ping)
+	ip := header.IPv4(<-r.seen)
+	if m := header.ICMPv4(ip.Payload()); !ip.IsValid(len(ip)) || !ip.IsChecksumValid() || m.Type() != header.ICMPv4DstUnreachable || m.Code() != header.ICMPv4AdminProhibited ||
+		header.ICMPv4Checksum(m, 0) != m.Checksum() || !bytes.Equal(m.Payload(), ping) || ip.DestinationAddress() != header.IPv4(ping).SourceAddress() {
+		t.Errorf("the answer % x", []byte(ip))
+	}
+	ping = packet6(58, "2001:db8::7", []byte{128, 0, 0, 0, 0, 1, 0, 1})
+	r.wire.Write(ping)
+	ip6 := header.IPv6(<-r.seen)
+	m := header.ICMPv6(ip6.Payload())
+	sum := header.ICMPv6Checksum(header.ICMPv6ChecksumParams{Header: m, Src: ip6.SourceAddress(), Dst: ip6.DestinationAddress()})
+	if !ip6.IsValid(len(ip6)) || m.Type() != header.ICMPv6DstUnreachable || m.Code() != header.ICMPv6Prohibited || sum != m.Checksum() ||
+		!bytes.Equal(m[header.ICMPv6DstUnreachableMinimumSize:], ping) {
+		t.Errorf("the answer % x", []byte(ip6))
+	}
+}
+
+// TestBound: the connections have a bound, with those that are being opened.
+func TestBound(t *testing.T) {
+	r := newRig(t, 2)
+	first, far := r.open(t, "192.0.2.7:80")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	opening := make(chan struct{})
+	go func() {
+		defer close(opening)
+		r.connect(ctx, "192.0.2.7:81")
+	}()
+	waits := <-r.dials
+	if c, err := r.connect(t.Context(), "192.0.2.7:82"); err == nil || !strings.Contains(err.Error(), "refused") {
+		t.Errorf("one more than the bound: %v, %v", c, err)
+	}
+	first.Close()
+	far.Close()
+	for len(r.room) > 1 {
+		runtime.Gosched()
+	}
+	again, _ := r.open(t, "192.0.2.7:83")
+	again.Close()
+	waits.answer <- errors.New("no")
+	<-opening
+}
+
+// TestClose: the end of the stack ends what is being opened and what is open, whatever it waits for.
+func TestClose(t *testing.T) {
+	r := newRig(t, 4)
+	near := newStuck()
+	go func() { (<-r.dials).answer <- net.Conn(near) }()
+	program, err := r.connect(t.Context(), "192.0.2.7:80")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := program.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	<-near.writing
+	ctx, cancel := context.WithCancel(t.Context())
+	opening := make(chan struct{})
+	go func() {
+		defer close(opening)
+		r.connect(ctx, "192.0.2.7:81")
+	}()
+	d := <-r.dials
+	r.Close()
+	<-d.ctx.Done()
+	<-near.closed
+	nothingLeft(t)
+	cancel()
+	<-opening
+}
+
+// TestDeviceGone: when the namespace goes, the reader ends; Close ends the rest.
+func TestDeviceGone(t *testing.T) {
+	r := newRig(t, 4)
+	r.wire.Close()
+	r.Close()
+	nothingLeft(t)
+}
+
+// TestNames: the name server answers over UDP and TCP.
+func TestNames(t *testing.T) {
+	r := newRig(t, 4)
+	at := tcpip.FullAddress{NIC: 1, Addr: tcpip.AddrFrom4(nameserver.As4()), Port: 53}
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		if network == "tcp" {
+			return gonet.DialContextTCP(ctx, r.program, at, ipv4.ProtocolNumber)
+		}
+		return gonet.DialUDP(r.program, nil, &at, ipv4.ProtocolNumber)
+	}}
+	if addrs, err := resolver.LookupHost(t.Context(), "host.test."); err != nil || len(addrs) != 1 || addrs[0] != "100.64.0.9" {
+		t.Errorf("over UDP: %q, %v", addrs, err)
+	}
+	c, err := gonet.DialContextTCP(t.Context(), r.program, at, ipv4.ProtocolNumber)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	q := dnsmessage.Message{Header: dnsmessage.Header{ID: 7}, Questions: []dnsmessage.Question{{Name: dnsmessage.MustNewName("host.test."), Type: dnsmessage.TypeA, Class: dnsmessage.ClassINET}}}
+	b, err := q.AppendPack(make([]byte, 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[1] = byte(len(b) - 2)
+	if _, err := c.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	c.SetDeadline(time.Now().Add(time.Minute))
+	size := make([]byte, 2)
+	if _, err := io.ReadFull(c, size); err != nil {
+		t.Fatal(err)
+	}
+	answer := make([]byte, int(size[0])<<8|int(size[1]))
+	if _, err := io.ReadFull(c, answer); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Unpack(answer); err != nil || len(q.Answers) != 1 {
+		t.Errorf("over TCP: %+v, %v", q, err)
+	}
+}
