@@ -80,6 +80,7 @@ var levels = map[string]int{
 	"internal/fetch":     4,
 	"internal/guard":     4,
 	"internal/localhttp": 4,
+	"internal/logline":   4,
 	"internal/netfile":   4,
 
 	"internal/path":   5,

@@ -1,10 +1,13 @@
 package chive_test
 
 import (
+	"bytes"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -113,5 +116,36 @@ func f() {
 	}
 	if calls != 4 || !slices.Equal(lines, []int{3, 4, 5}) {
 		t.Errorf("%d log lines, wrong: %v", calls, lines)
+	}
+}
+
+// logWriters are the packages that may choose how a line of the log looks, with the reason.
+// Others ask logline, so that every program writes for people on a terminal and for programs
+// elsewhere.
+var logWriters = map[string]string{
+	"internal/logline":           "it is what this test is about",
+	"internal/lab/labtest":       "for tests",
+	"internal/panics/panicstest": "for tests",
+}
+
+// TestOneLog: in this module and in devp2p/, only logline makes what writes the log.
+func TestOneLog(t *testing.T) {
+	used := map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(text, []byte("slog.NewTextHandler(")) && !bytes.Contains(text, []byte("slog.NewJSONHandler(")) {
+			return err
+		}
+		dir := filepath.ToSlash(filepath.Dir(path))
+		if used[dir] = true; logWriters[dir] == "" {
+			t.Errorf("%s makes a handler of its own for the log: ask internal/logline", path)
+		}
+		return nil
+	})
+	if err != nil || len(used) != len(logWriters) {
+		t.Errorf("%v: of %v only %v have a handler", err, logWriters, used)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/child"
+	"github.com/chivenet/chive/internal/logline"
 	"github.com/chivenet/chive/lab"
 )
 
@@ -41,7 +43,7 @@ func labFlags(fs *pflag.FlagSet, o *lab.Options, s *daemon.Common) {
 	fs.StringVar(&o.SOCKS, "socks", "", "`ADDR` of the client's SOCKS port (default: a free one of loopback)")
 	fs.TextVar(&s.LogLevel, "log-level", slog.Level(levelOff), "lowest `LEVEL` of the nodes' log: debug, info, warn or error (default: no log)")
 	fs.Lookup("log-level").DefValue = "" // the number would be shown
-	fs.StringVar(&s.LogFormat, "log-format", "text", "`FORMAT` of the log: text or json")
+	fs.StringVar(&s.LogFormat, "log-format", logline.Auto, "`FORMAT` of the log: auto (lines for people on a terminal, else text), text or json")
 	fs.SortFlags = false
 }
 
@@ -50,10 +52,10 @@ const levelOff = 1000
 
 // startLab starts the network that the flags ask for.
 func startLab(c *cobra.Command, o *lab.Options, s *daemon.Common) (nw *lab.Network, err error) {
-	if s.LogFormat != "text" && s.LogFormat != "json" {
-		return nil, fault.New(fault.Config, "--log-format: %q is not text or json", s.LogFormat)
+	if !slices.Contains(logline.Formats, s.LogFormat) {
+		return nil, fault.New(fault.Config, "--log-format: %q is not auto, text or json", s.LogFormat)
 	}
-	o.Log, _ = daemon.NewLogger(s.LogLevel, s.LogFormat, c.ErrOrStderr())
+	o.Log = logline.New(s.LogLevel, s.LogFormat, c.ErrOrStderr())
 	// Of a flag, zero means none.
 	for _, n := range []*int{&o.Authorities, &o.Relays, &o.Exits} {
 		if *n < 0 {

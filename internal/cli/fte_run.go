@@ -18,6 +18,7 @@ import (
 	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/listen"
+	"github.com/chivenet/chive/internal/logline"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/panics"
 )
@@ -40,7 +41,7 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 		ctx, stop = signal.NotifyContext(ctx, syscall.SIGHUP)
 		defer stop()
 	}
-	log := slog.New(slog.NewTextHandler(stderr, nil))
+	log := logline.New(slog.LevelInfo, logline.Auto, stderr)
 	if f.quiet {
 		log = slog.New(slog.DiscardHandler)
 	}

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"github.com/chivenet/chive/internal/localhttp"
+	"github.com/chivenet/chive/internal/logline"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/socks"
 )
@@ -31,7 +32,7 @@ var processTable = options.Table{{Title: "Process", Options: []options.Option{
 var logTable = options.Table{{Title: "Process", Options: []options.Option{
 	{Key: "log-level", Field: "LogLevel", Default: "info", Help: "lowest `LEVEL` to log: debug, info, warn or error"},
 	{Key: "log-file", Field: "LogFile", Zero: "standard error", Help: "`FILE` that the log goes to; a new one is for its owner only (mode 0600); SIGHUP opens it again, after it was renamed"},
-	{Key: "log-format", Field: "LogFormat", Default: "text", OneOf: []string{"text", "json"}, Help: "`FORMAT` of the log: text or json"},
+	{Key: "log-format", Field: "LogFormat", Default: logline.Auto, OneOf: logline.Formats, Help: "`FORMAT` of the log: auto (lines for people on a terminal, else text), text or json"},
 }}}
 
 // listeners has the ports of a proxy.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"github.com/chivenet/chive/internal/logline"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/panics"
 	draw "github.com/chivenet/chive/internal/progress"
@@ -131,7 +132,9 @@ func (p *Process) open() (closeAll func() error, err error) {
 	}
 	p.file = file
 	open = append(open, file.close)
-	p.log, p.level = NewLogger(c.LogLevel, c.LogFormat, io.MultiWriter(&p.ring, to))
+	p.level = new(slog.LevelVar)
+	p.level.Set(c.LogLevel)
+	p.log = logline.New(p.level, c.LogFormat, to, &p.ring)
 	s.warn(p.log)
 	if p.node, err = s.role.open(p.Err, p.log); err != nil {
 		return closeAll, s.Explain(err)

@@ -15,6 +15,7 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/logline"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/tomlfile"
 	"github.com/chivenet/chive/internal/torrc"
@@ -117,7 +118,7 @@ func (s *Settings) ClientConfig(w io.Writer) (chive.Config, error) {
 	if err != nil {
 		return chive.Config{}, s.Explain(options.Wrong("LogFile", "%w", err))
 	}
-	log, _ := NewLogger(r.LogLevel, r.LogFormat, w)
+	log := logline.New(r.LogLevel, r.LogFormat, w)
 	s.warn(log)
 	return r.config(log)
 }
@@ -178,7 +179,7 @@ type Common struct {
 	Sandbox      string     // "off", "auto" or "require"
 	LogLevel     slog.Level `reload:"live"`
 	LogFile      string     // empty: standard error
-	LogFormat    string     // "text" or "json"
+	LogFormat    string     // one of logline.Formats
 }
 
 func (c *Common) common() *Common { return c }
@@ -193,15 +194,4 @@ func (c *Common) network() (*chive.Network, error) {
 		return nil, options.Wrong("NetworkFile", "%s: %w", c.NetworkFile, atomicfile.ErrNotRegular)
 	}
 	return chive.LoadNetwork(c.NetworkFile)
-}
-
-// NewLogger returns a log in the given format, and its level, which may change.
-func NewLogger(from slog.Level, format string, w io.Writer) (*slog.Logger, *slog.LevelVar) {
-	level := new(slog.LevelVar)
-	level.Set(from)
-	o := &slog.HandlerOptions{Level: level}
-	if format == "json" {
-		return slog.New(slog.NewJSONHandler(w, o)), level
-	}
-	return slog.New(slog.NewTextHandler(w, o)), level
 }

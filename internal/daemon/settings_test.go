@@ -127,7 +127,7 @@ func TestCheck(t *testing.T) {
 		{[]string{"--socks", "localhost:9050"}, `--socks: listening address "localhost:9050" is not`},
 		{[]string{"--dns", "53", "--http", "x"}, `--http: listening address "x" is not`},
 		{[]string{"--metrics", "70000"}, `--metrics: listening address "70000" is not`},
-		{[]string{"--log-format", "xml"}, `--log-format: "xml" is not text or json`},
+		{[]string{"--log-format", "xml"}, `--log-format: "xml" is not auto, text or json`},
 		{[]string{"--max-connections", "0"}, `--max-connections: 0 is not from 1 to 1000000`},
 		{[]string{"--drain=-1s"}, `--drain: -1s is below 0s`},
 		{[]string{"--exit-nodes", "{deu}"}, `--exit-nodes: `},

@@ -34,7 +34,7 @@ type Bar struct {
 // are not reported, as nothing depends on it.
 func New(w io.Writer) *Bar {
 	return &Bar{w: w, columns: func() int {
-		if f := file(w); f != nil {
+		if f := File(w); f != nil {
 			if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
 				return n
 			}
@@ -54,7 +54,7 @@ func OnTerminal(w io.Writer) *Bar {
 
 // IsTerminal reports whether w is a terminal.
 func IsTerminal(w io.Writer) bool {
-	f := file(w)
+	f := File(w)
 	return f != nil && term.IsTerminal(int(f.Fd()))
 }
 

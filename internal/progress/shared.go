@@ -46,8 +46,8 @@ func (s *Shared) draw(codes, bar string) {
 	io.WriteString(s.w, codes+bar)
 }
 
-// file returns the file under w, or nil.
-func file(w io.Writer) *os.File {
+// File returns the file under w, or nil.
+func File(w io.Writer) *os.File {
 	if s, ok := w.(*Shared); ok {
 		w = s.w
 	}

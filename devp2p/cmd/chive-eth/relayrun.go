@@ -27,6 +27,7 @@ import (
 	"github.com/chivenet/chive/devp2p/internal/rpcserver"
 	"github.com/chivenet/chive/devp2p/onr"
 	"github.com/chivenet/chive/internal/atomicfile"
+	"github.com/chivenet/chive/internal/logline"
 	"github.com/chivenet/chive/internal/metrics"
 )
 
@@ -59,7 +60,7 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 	if s.verbose {
 		level = slog.LevelDebug
 	}
-	log := slog.New(slog.NewTextHandler(logs, &slog.HandlerOptions{Level: level}))
+	log := logline.New(level, logline.Auto, logs)
 	if err := positive(number{"maxpeers", s.maxPeers}, number{"pool-bytes", s.poolBytes}); err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/chivenet/chive/devp2p"
 	"github.com/chivenet/chive/devp2p/internal/find"
 	"github.com/chivenet/chive/devp2p/internal/sidecar"
+	"github.com/chivenet/chive/internal/logline"
 )
 
 func init() { commands = append(commands, sidecarCommand()) }
@@ -90,7 +91,7 @@ func (s *sidecarSettings) run(cmd *cobra.Command) (err error) {
 	if s.verbose {
 		level = slog.LevelDebug
 	}
-	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
+	log := logline.New(level, logline.Auto, cmd.ErrOrStderr())
 	static, err := find.Nodes(s.static)
 	if err != nil {
 		return fmt.Errorf("--static: %w", err)

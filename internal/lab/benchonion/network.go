@@ -11,6 +11,7 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/ctor"
+	"github.com/chivenet/chive/internal/logline"
 	"github.com/chivenet/chive/lab"
 )
 
@@ -101,7 +102,7 @@ func (r *run) logger() *slog.Logger {
 	if r.Log == nil {
 		return nil
 	}
-	return slog.New(slog.NewTextHandler(r.Log, nil))
+	return logline.New(slog.LevelInfo, logline.Auto, r.Log)
 }
 
 // torClient returns the network's client of C tor.
