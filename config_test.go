@@ -40,7 +40,7 @@ func TestConfigCheck(t *testing.T) {
 		"GeoIPFile: stat /nonexistent/families":       {NodeFamilies: []string{"a,{de}"}, GeoIPFile: "/nonexistent/families"},
 		"GeoIPFile: stat":                             {GeoIPExcludeUnknown: chive.SwitchOn, GeoIPFile: "/nonexistent/geoip"},
 		"Proxy: it is not a URL":                      {Proxy: "192.0.2.1:1080"},
-		"ReachableAddresses: \"accept x\": ":          {ReachableAddresses: []string{"*:80", "x"}},
+		"ReachableAddresses: \"x\" is not an address": {ReachableAddresses: []string{"*:80", "x"}},
 		"MapAddress: entry 2: ":                       {MapAddress: []string{"a b", "c"}},
 		"Bridges: the transport x runs already":       {Proxy: "socks5://192.0.2.1:1080", ClientTransportPlugins: []string{"x socks5 127.0.0.1:1"}},
 		"NodeFamilies: ":                              {NodeFamilies: []string{"a,b", "192.0.2.0/24,two words"}},

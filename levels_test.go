@@ -77,6 +77,7 @@ var levels = map[string]int{
 
 	"fte/...":            4,
 	"internal/circuit":   4,
+	"internal/command":   4,
 	"internal/fetch":     4,
 	"internal/guard":     4,
 	"internal/localhttp": 4,
@@ -128,6 +129,7 @@ var levels = map[string]int{
 
 	"internal/hostile/...":         support,
 	"internal/localhttp/guardtest": support,
+	"internal/command/commandtest": support,
 	"internal/panics/panicstest":   support,
 	"internal/simnet/...":          support,
 	"internal/testvec/...":         support,

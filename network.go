@@ -48,7 +48,7 @@ func ImportTorrc(name, path string) (*Network, error) {
 	if err != nil {
 		return nil, fault.New(fault.Config, "torrc: %w", err)
 	}
-	n, err := netfile.ImportTorrc(name, doc)
+	n, err := netfile.ImportTorrc(name, path, doc)
 	if err != nil {
 		return nil, err
 	}

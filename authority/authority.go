@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/authority"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/role"
@@ -69,7 +70,7 @@ func (a *Authority) open(in authority.Config) (err error) {
 	}{{"ORPort", &in.ORPort, &in.ORListener}, {"DirPort", &in.DirPort, &in.DirListener}} {
 		l, err := net.Listen("tcp", p.at.String())
 		if err != nil {
-			return fault.New(fault.Local, "%s: %w", p.field, err)
+			return options.In(p.field, listen.Failed(p.at.String(), err))
 		}
 		a.ports = append(a.ports, l)
 		*p.at, *p.l = l.Addr().(*net.TCPAddr).AddrPort(), l

@@ -32,7 +32,7 @@ func MakeKeys(dir, address string, months int, passphrase []byte) (*Keys, error)
 	if address != "" {
 		var err error
 		if addr, err = netip.ParseAddrPort(address); err != nil {
-			return nil, fault.New(fault.Config, "address: %w", err)
+			return nil, fault.New(fault.Config, "address: %q is not IP:PORT", address)
 		}
 	}
 	path := filepath.Join(dir, authority.IdentityFile)

@@ -2,6 +2,8 @@ package fte
 
 import (
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -9,6 +11,7 @@ import (
 	"github.com/chivenet/chive/fte/internal/formats"
 	"github.com/chivenet/chive/fte/lang"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/tomlfile"
 )
 
 // DefaultFormat is fteproxy's default format, without its direction.
@@ -113,6 +116,9 @@ func (d *Definitions) Names() []string { return append([]string(nil), d.names...
 func (d *Definitions) Format(name string) (*Format, error) {
 	f, ok := d.formats[name]
 	if !ok {
+		if near := tomlfile.Nearest(name, slices.Sorted(maps.Keys(d.formats))); near != "" {
+			return nil, fault.New(fault.Config, "release %s has no format %q; did you mean %q?", d.release, name, near)
+		}
 		return nil, fault.New(fault.Config, "release %s has no format %q; chive fte formats lists them", d.release, name)
 	}
 	return f, nil

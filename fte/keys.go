@@ -101,18 +101,18 @@ func ParseServerKeys(r io.Reader) ([]*ServerKey, error) {
 		}
 		s, ok := strings.CutPrefix(line, keyLine)
 		if !ok {
-			return nil, fault.New(fault.Config, "key file: line %d doesn't begin with %s", n, keyLine)
+			return nil, fault.New(fault.Config, "line %d doesn't begin with %q", n, keyLine)
 		}
 		b, err := base64.RawURLEncoding.DecodeString(s)
 		if err != nil {
-			return nil, fault.New(fault.Config, "key file: line %d isn't base64url", n)
+			return nil, fault.New(fault.Config, "line %d isn't base64url", n)
 		}
 		k, err := serverKey(b)
 		if err != nil {
-			return nil, fault.New(fault.Config, "key file: line %d: %w", n, err)
+			return nil, fault.New(fault.Config, "line %d: %w", n, err)
 		}
 		if len(keys) == maxKeys {
-			return nil, fault.New(fault.Config, "key file: more than %d keys", maxKeys)
+			return nil, fault.New(fault.Config, "more than %d keys", maxKeys)
 		}
 		keys = append(keys, k)
 	}

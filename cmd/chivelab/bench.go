@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/cli"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/ftebench"
+	"github.com/chivenet/chive/internal/options"
 )
 
 // benchCommand is the parent of the measurements.
@@ -63,15 +64,16 @@ each pair, and its server counts.`,
 		},
 	}
 	f := cmd.Flags()
-	f.IntSliceVar(&p.Connections, "connections", []int{1, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100}, "numbers of connections")
-	f.StringSliceVar(&p.Formats, "formats", []string{fte.DefaultFormat, "base64", "words"}, "formats, without -request and -response")
-	f.StringSliceVar(&p.Kinds, "kinds", []string{ftebench.Classic, ftebench.Bulk, ftebench.Strict}, "classic, bulk, strict, fteproxy, obfs4; kind/format for one format only")
-	f.DurationVar(&p.Time, "time", 2*time.Second, "how long each throughput is measured, each way")
-	f.IntVar(&p.Pings, "pings", 300, "round trips of 64 bytes")
-	f.Float64Var(&p.Demand, "demand", 1, "demand of one user, in Mbit/s on average")
-	f.StringVar(&p.Fteproxy, "fteproxy", "", "fteproxy 0.3, to measure it too")
-	f.StringVar(&p.Obfs4proxy, "obfs4proxy", "obfs4proxy", "obfs4proxy, to measure it too")
-	f.StringVar(&p.Iperf, "iperf", "", "iperf 2, to measure uploads with it too")
+	f.IntSliceVar(&p.Connections, "connections", []int{1, 10, 20, 30, 40, 50, 60, 70, 80, 90, 100}, "`NUMBERS` of connections")
+	f.StringSliceVar(&p.Formats, "formats", []string{fte.DefaultFormat, "base64", "words"}, "`FORMATS`, without -request and -response")
+	p.Kinds = []string{ftebench.Classic, ftebench.Bulk, ftebench.Strict}
+	f.Var(&options.WordList{At: &p.Kinds, Of: ftebench.Kinds, Base: ftebench.KindOf}, "kinds", "`KINDS` of proxies: classic, bulk, strict, fteproxy, obfs4; kind/format for one format only")
+	f.DurationVar(&p.Time, "time", 2*time.Second, "`TIME` that each throughput is measured, each way")
+	f.IntVar(&p.Pings, "pings", 300, "`NUMBER` of round trips of 64 bytes")
+	f.Float64Var(&p.Demand, "demand", 1, "`MBITS` that one user wants, in Mbit/s on average")
+	f.StringVar(&p.Fteproxy, "fteproxy", "", "`PATH` of fteproxy 0.3, to measure it too")
+	f.StringVar(&p.Obfs4proxy, "obfs4proxy", "obfs4proxy", "`PATH` of obfs4proxy, to measure it too")
+	f.StringVar(&p.Iperf, "iperf", "", "`PATH` of iperf 2, to measure uploads with it too")
 	f.StringVar(&jsonFile, "json", "", "write the report to `FILE`, as JSON")
 	f.StringVar(&plots, "plots", "", "write the curves to `DIR`, as PNG and PDF")
 	return cmd

@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/benchcirc"
 	"github.com/chivenet/chive/internal/netfile"
+	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/progress"
 )
 
@@ -79,8 +80,9 @@ client; --cold-directory fetches and verifies it for each circuit.`,
 	}
 	f := cmd.Flags()
 	f.IntVar(&p.Count, "count", 100, "`NUMBER` of circuits")
-	f.StringVar(&p.Handshake, "handshake", "pq768", "`NAME`: "+strings.Join(benchcirc.Handshakes(), ", "))
-	f.StringVar(&p.Carriage, "carriage", "", "how a hop gets ML-KEM: A, in its handshake (default), or B, with a rekey after it")
+	p.Handshake = "pq768"
+	f.Var(options.Word{At: &p.Handshake, Of: benchcirc.Handshakes()}, "handshake", "`NAME`: "+strings.Join(benchcirc.Handshakes(), ", "))
+	f.Var(options.Word{At: &p.Carriage, Of: []string{"A", "B"}}, "carriage", "`WAY` in which a hop gets ML-KEM: A, in its handshake (default), or B, with a rekey after it")
 	f.IntVar(&p.Hops, "hops", 3, "`NUMBER` of hops, 1 to 8")
 	f.BoolVar(&p.Cold, "cold-directory", false, "fetch and verify the directory for each circuit")
 	f.StringVar(&network, "network", "", "network `FILE`; without it, relays of this command's own")

@@ -12,6 +12,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/child"
 	"github.com/chivenet/chive/internal/lab/flood"
+	"github.com/chivenet/chive/internal/options"
 )
 
 // benchFloodCommand attacks relays on purpose.
@@ -80,8 +81,8 @@ process of the network ended, or a run was not possible.`,
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&p.Floods, "only", nil, "`LIST` of floods (default: all)")
-	f.StringSliceVar(&p.Victims, "victims", nil, "`LIST` of victims: Chive, C tor (default: both)")
+	f.Var(&options.WordList{At: &p.Floods, Of: flood.Names()}, "only", "`LIST` of floods (default: all)")
+	f.Var(&options.WordList{At: &p.Victims, Of: flood.Victims}, "victims", "`LIST` of victims: Chive, C tor (default: both)")
 	f.IntSliceVar(&p.Sources, "sources", []int{1, 50}, "`NUMBERS` of addresses to attack from")
 	f.DurationVar(&p.Before, "before", 4*time.Second, "`TIME` to measure before a flood")
 	f.DurationVar(&p.During, "during", 8*time.Second, "`TIME` that a flood lasts")

@@ -10,9 +10,11 @@ import (
 
 	"github.com/chivenet/chive/internal/cli"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/lab/bench"
 	"github.com/chivenet/chive/internal/lab/benchonion"
 	"github.com/chivenet/chive/internal/lab/child"
 	"github.com/chivenet/chive/internal/lab/measure"
+	"github.com/chivenet/chive/internal/options"
 )
 
 // benchOnionCommand measures onion services.
@@ -93,7 +95,8 @@ A value of 0 leaves a measurement out: --streams 0, --connects 0, --cold 0, --li
 	f.BoolVar(&short, "short", false, "finish in three minutes: fewer of everything")
 	f.StringVar(&p.Program, "chive", "", "`PATH` of the chive to measure (default: the one beside chivelab)")
 	f.StringVar(&p.Tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")
-	f.StringSliceVar(&p.Schedulers, "schedulers", []string{"Vanilla", "KIST"}, "C tor's `SCHEDULERS` to compare with")
+	p.Schedulers = []string{"Vanilla", "KIST"}
+	f.Var(&options.WordList{At: &p.Schedulers, Of: bench.Schedulers}, "schedulers", "C tor's `SCHEDULERS` to compare with")
 	f.IntSliceVar(&p.Measure.Streams, "streams", p.Measure.Streams, "`NUMBERS` of streams")
 	f.Int64Var(&megabytes, "megabytes", p.Measure.Bytes>>20, "`MiB` that each transfer moves")
 	f.IntVar(&p.Measure.Rounds, "rounds", p.Measure.Rounds, "`TIMES` that each transfer is done; the median counts")

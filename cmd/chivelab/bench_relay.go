@@ -12,6 +12,7 @@ import (
 	"github.com/chivenet/chive/internal/lab/bench"
 	"github.com/chivenet/chive/internal/lab/child"
 	"github.com/chivenet/chive/internal/lab/measure"
+	"github.com/chivenet/chive/internal/options"
 )
 
 // benchRelayCommand measures relays.
@@ -84,7 +85,8 @@ A value of 0 leaves a measurement out: --streams 0, --circuits 0, --loaded 0, --
 	f.BoolVar(&verbose, "verbose", false, "show the relays' logs")
 	f.StringVar(&p.Program, "chive", "", "`PATH` of the chive to measure (default: the one beside chivelab)")
 	f.StringVar(&p.Tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")
-	f.StringSliceVar(&p.Schedulers, "schedulers", []string{"Vanilla", "KIST"}, "C tor's `SCHEDULERS` to compare with")
+	p.Schedulers = []string{"Vanilla", "KIST"}
+	f.Var(&options.WordList{At: &p.Schedulers, Of: bench.Schedulers}, "schedulers", "C tor's `SCHEDULERS` to compare with")
 	f.IntSliceVar(&p.Measure.Streams, "streams", p.Measure.Streams, "`NUMBERS` of streams")
 	f.IntSliceVar(&p.Measure.Circuits, "circuits", p.Measure.Circuits, "`NUMBERS` of circuits, with a stream on each")
 	f.IntVar(&p.Measure.Loaded, "loaded", p.Measure.Loaded, "`NUMBER` of circuits that download while round trips are measured")

@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/child"
 	"github.com/chivenet/chive/internal/logline"
+	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/lab"
 )
 
@@ -41,9 +40,9 @@ func labFlags(fs *pflag.FlagSet, o *lab.Options, s *daemon.Common) {
 	fs.StringVar(&o.Tor, "tor", "", "`PATH` of C tor (default: tor in PATH)")
 	fs.StringVar(&o.Dir, "dir", "", "`DIR` for the nodes' files (default: a temporary one, removed at the end)")
 	fs.StringVar(&o.SOCKS, "socks", "", "`ADDR` of the client's SOCKS port (default: a free one of loopback)")
-	fs.TextVar(&s.LogLevel, "log-level", slog.Level(levelOff), "lowest `LEVEL` of the nodes' log: debug, info, warn or error (default: no log)")
-	fs.Lookup("log-level").DefValue = "" // the number would be shown
-	fs.StringVar(&s.LogFormat, "log-format", logline.Auto, "`FORMAT` of the log: auto (lines for people on a terminal, else text), text or json")
+	s.LogLevel, s.LogFormat = levelOff, logline.Auto
+	fs.Var(options.Level{At: &s.LogLevel}, "log-level", "lowest `LEVEL` of the nodes' log: debug, info, warn or error (default: no log)")
+	fs.Var(options.Word{At: &s.LogFormat, Of: logline.Formats}, "log-format", "`FORMAT` of the log: auto (lines for people on a terminal, else text), text or json")
 	fs.SortFlags = false
 }
 
@@ -52,9 +51,6 @@ const levelOff = 1000
 
 // startLab starts the network that the flags ask for.
 func startLab(c *cobra.Command, o *lab.Options, s *daemon.Common) (nw *lab.Network, err error) {
-	if !slices.Contains(logline.Formats, s.LogFormat) {
-		return nil, fault.New(fault.Config, "--log-format: %q is not auto, text or json", s.LogFormat)
-	}
 	o.Log = logline.New(s.LogLevel, s.LogFormat, c.ErrOrStderr())
 	// Of a flag, zero means none.
 	for _, n := range []*int{&o.Authorities, &o.Relays, &o.Exits} {

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"slices"
@@ -15,16 +14,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
+	"github.com/chivenet/chive/internal/command"
 	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/fetch"
 	"github.com/chivenet/chive/internal/panics"
-	"github.com/chivenet/chive/internal/progress"
 	"github.com/chivenet/chive/internal/pt"
-	"github.com/chivenet/chive/internal/quantity"
-	"github.com/chivenet/chive/internal/tomlfile"
 	"github.com/chivenet/chive/internal/version"
 )
 
@@ -47,9 +43,9 @@ func Main(root *cobra.Command, also ...os.Signal) {
 		err = panics.Err()
 	}
 	if err != nil {
-		var command ExitError
-		if !errors.As(err, &command) { // that program has already written its error
-			complain(os.Stderr, root.Name(), err)
+		var other ExitError
+		if !errors.As(err, &other) { // that program has already written its error
+			command.Complain(os.Stderr, root.Name(), err)
 		}
 		os.Exit(exitCode(err))
 	}
@@ -95,12 +91,6 @@ func execute(ctx context.Context, root *cobra.Command, args []string) error {
 	return interruptible(ended, run)
 }
 
-// complain writes an error. A part of it may be a server's text, which must not steer a
-// terminal.
-func complain(w io.Writer, program string, err error) {
-	fmt.Fprintln(w, progress.PrintableLines(program+": "+err.Error()))
-}
-
 // Exit codes: a mistake in arguments or settings has its own code, after which a
 // supervisor need not start the process again.
 const (
@@ -112,9 +102,9 @@ const (
 )
 
 func exitCode(err error) int {
-	var command ExitError
-	if errors.As(err, &command) {
-		return command.Code
+	var other ExitError
+	if errors.As(err, &other) {
+		return other.Code
 	}
 	if coded, ok := errors.AsType[codedError](err); ok && !fault.Is(err, fault.Config) {
 		return coded.code
@@ -192,61 +182,9 @@ func elsewhere(name, where string) *cobra.Command {
 
 // Root returns the root command of a program with commands.
 func Root(name, short string, commands ...*cobra.Command) *cobra.Command {
-	root := &cobra.Command{
-		Use:           name,
-		Short:         short,
-		Version:       version.String(),
-		SilenceUsage:  true,
-		SilenceErrors: true,
-	}
-	root.SetFlagErrorFunc(flagMistake)
+	root := &cobra.Command{Use: name, Short: short, Version: version.String()}
 	root.AddCommand(commands...)
 	groupFlags(root)
-	strict(root)
+	command.Prepare(root)
 	return root
-}
-
-// flagMistake names, for an unknown flag, the one that was probably meant, and says how a time is
-// written.
-func flagMistake(c *cobra.Command, err error) error {
-	if wrong, ok := errors.AsType[*pflag.InvalidValueError](err); ok && wrong.GetFlag().Value.Type() == "duration" {
-		if _, why := quantity.Duration(wrong.GetValue()); why != nil {
-			return fault.New(fault.Config, "--%s: %w", wrong.GetFlag().Name, why)
-		}
-	}
-	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok && len(unknown.GetSpecifiedName()) > 1 {
-		var flags []string
-		c.Flags().VisitAll(func(f *pflag.Flag) { flags = append(flags, f.Name) })
-		if near := tomlfile.Nearest(unknown.GetSpecifiedName(), flags); near != "" {
-			return fault.New(fault.Config, "%w; did you mean --%s?", err, near)
-		}
-	}
-	return fault.Wrap(fault.Config, err)
-}
-
-// strict gives mistakes in arguments their kind of error, and makes an unknown
-// subcommand an error: cobra would show help, and succeed.
-func strict(c *cobra.Command) {
-	for _, sub := range c.Commands() {
-		strict(sub)
-	}
-	if c.Runnable() {
-		if check := c.Args; check != nil {
-			c.Args = func(c *cobra.Command, args []string) error { return fault.Wrap(fault.Config, check(c, args)) }
-		}
-		return
-	}
-	c.Args = cobra.ArbitraryArgs
-	c.DisableFlagsInUseLine = true
-	c.SuggestionsMinimumDistance = 2
-	c.RunE = func(c *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return c.Help()
-		}
-		hint := ""
-		if s := c.SuggestionsFor(args[0]); len(s) > 0 {
-			hint = fmt.Sprintf("; did you mean %q?", s[0])
-		}
-		return fault.New(fault.Config, "unknown command %q for %q%s", args[0], c.CommandPath(), hint)
-	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/options"
 )
 
 // fteFlags are the flags of chive fte. Flags of fteproxy have the same names and
@@ -47,6 +48,14 @@ type fteFlags struct {
 	publicKey bool // everybody knows the key; set by transport
 }
 
+// The words that flags of chive fte can have, the default first.
+var (
+	fteModes     = []string{"client", "server"}
+	fteProtocols = []string{"classic", "chive"}
+	fteWires     = []string{"strict", "cells", "bulk"}
+	fteReleases  = []string{"20260110", "20131224"}
+)
+
 func fteCommand() *cobra.Command {
 	var f fteFlags
 	cmd := &cobra.Command{
@@ -78,12 +87,13 @@ A flag's text begins with the protocol or the side that it is for, if it isn't f
 	cmd.SetGlobalNormalizationFunc(func(_ *pflag.FlagSet, name string) pflag.NormalizedName {
 		return pflag.NormalizedName(strings.ReplaceAll(name, "_", "-"))
 	})
-	p.StringVar(&f.release, "release", "", "`NUMBER` of built-in definitions: 20260110 (fteproxy 0.3.2) or 20131224 (0.2.19; default 20260110)")
+	p.Var(options.Word{At: &f.release, Of: fteReleases}, "release", "`NUMBER` of built-in definitions: 20260110 (fteproxy 0.3.2) or 20131224 (0.2.19; default 20260110)")
 	p.StringVar(&f.definitions, "definitions", "", "`FILE` of definitions, named YYYYMMDD.json, instead of a release")
 	p.BoolVar(&f.order019, "order-0.2", false, "number words as fteproxy 0.2.19 does")
 	l := cmd.Flags()
-	l.StringVar(&f.mode, "mode", "client", "`MODE` client or server")
-	l.StringVar(&f.protocol, "protocol", "classic", "`PROTOCOL` classic (fteproxy's) or chive")
+	f.mode, f.protocol, f.wire = fteModes[0], fteProtocols[0], fteWires[0]
+	l.Var(options.Word{At: &f.mode, Of: fteModes}, "mode", "`MODE` client or server")
+	l.Var(options.Word{At: &f.protocol, Of: fteProtocols}, "protocol", "`PROTOCOL` classic (fteproxy's) or chive")
 	l.StringVar(&f.clientIP, "client-ip", "127.0.0.1", "client: `IP` to listen at")
 	l.Uint16Var(&f.clientPort, "client-port", 8079, "client: `PORT` to listen at")
 	l.StringVar(&f.serverIP, "server-ip", "127.0.0.1", "`IP` where the server listens and the client connects; IPv6 too")
@@ -95,7 +105,7 @@ A flag's text begins with the protocol or the side that it is for, if it isn't f
 	l.StringVar(&f.key, "key", "", "classic: shared `KEY`, 64 hexadecimal digits (default fteproxy's public one)")
 	l.StringVar(&f.keyFile, "key-file", "", "classic: `FILE` with the shared key; chive: FILE with the server's keys")
 	l.StringVar(&f.cert, "cert", "", "chive client: the server's `CERTIFICATE`")
-	l.StringVar(&f.wire, "wire", "strict", "chive, the same on both sides: `MODE` strict (one endless word), cells (words of fixed length) or bulk (only the start of each record)")
+	l.Var(options.Word{At: &f.wire, Of: fteWires}, "wire", "chive, the same on both sides: `MODE` strict (one endless word), cells (words of fixed length) or bulk (only the start of each record)")
 	l.BoolVar(&f.pq, "pq", false, "chive client: add ML-KEM-768 to the key exchange")
 	l.BoolVar(&f.chacha, "chacha", false, "chive client: ChaCha20-Poly1305 records, for machines without AES")
 	l.IntVar(&f.padTo, "pad-to", 0, "chive: pad records to a multiple of this many `BYTES`")
@@ -119,6 +129,11 @@ A flag's text begins with the protocol or the side that it is for, if it isn't f
 	if err := l.MarkHidden("stop"); err != nil {
 		panic(err) // the flag is above
 	}
+	for name, end := range map[string]string{"upstream-format": "-request", "downstream-format": "-response"} {
+		if err := cmd.RegisterFlagCompletionFunc(name, f.formatNames(end)); err != nil {
+			panic(err) // the flag is above
+		}
+	}
 	cmd.AddCommand(fteFormatsCommand(&f), fteTestCommand(&f), fteKeygenCommand())
 	return cmd
 }
@@ -130,10 +145,29 @@ func (f *fteFlags) load() (*fte.Definitions, error) {
 	}
 	file, err := os.Open(f.definitions)
 	if err != nil {
-		return nil, fault.New(fault.Config, "definitions: %w", err)
+		return nil, fault.New(fault.Config, "--definitions: %w", err)
 	}
 	defer file.Close()
-	return fte.ReadDefinitions(strings.TrimSuffix(filepath.Base(f.definitions), ".json"), file, f.order019)
+	d, err := fte.ReadDefinitions(strings.TrimSuffix(filepath.Base(f.definitions), ".json"), file, f.order019)
+	if err != nil {
+		return nil, fault.New(fault.Config, "--definitions: %w", err)
+	}
+	return d, nil
+}
+
+// formatNames completes the names of formats, with an end.
+func (f *fteFlags) formatNames(end string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		defs, err := f.load()
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveError
+		}
+		var out []string
+		for _, name := range defs.Names() {
+			out = append(out, name+end)
+		}
+		return out, cobra.ShellCompDirectiveNoFileComp
+	}
 }
 
 // format returns the format's name without direction; either flag implies the other.
@@ -162,13 +196,19 @@ func (f *fteFlags) classicKey() (k fte.Key, err error) {
 	case f.key != "" && f.keyFile != "":
 		return k, fault.New(fault.Config, "give --key or --key-file, not both")
 	case f.key != "":
-		return fte.ParseKey(f.key)
+		if k, err = fte.ParseKey(f.key); err != nil {
+			return k, fault.New(fault.Config, "--key: %w", err)
+		}
+		return k, nil
 	case f.keyFile != "":
 		b, err := os.ReadFile(f.keyFile)
 		if err != nil {
-			return k, fault.New(fault.Config, "key file: %w", err)
+			return k, fault.New(fault.Config, "--key-file: %w", err)
 		}
-		return fte.ParseKey(string(b))
+		if k, err = fte.ParseKey(string(b)); err != nil {
+			return k, fault.New(fault.Config, "--key-file: %w", err)
+		}
+		return k, nil
 	}
 	return k, nil
 }
@@ -200,7 +240,7 @@ func (f *fteFlags) transport(server bool) (fte.Transport, error) {
 	case "chive":
 		return f.chive(defs, name, server)
 	}
-	return nil, fault.New(fault.Config, "--protocol %q is neither classic nor chive", f.protocol)
+	return nil, fault.New(fault.Config, "--protocol: %w", options.NotOneOf(f.protocol, fteProtocols))
 }
 
 func (f *fteFlags) chive(defs *fte.Definitions, name string, server bool) (fte.Transport, error) {
@@ -214,19 +254,19 @@ func (f *fteFlags) chive(defs *fte.Definitions, name string, server bool) (fte.T
 	}
 	if !server {
 		if p.Cert, err = fte.ParseCert(f.cert); err != nil {
-			return nil, err
+			return nil, fault.New(fault.Config, "--cert: %w", err)
 		}
 		return p.Dialer()
 	}
 	file, err := os.Open(f.keyFile)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fault.New(fault.Config, "a chive server needs --key-file; chive fte keygen FILE makes one: %w", err)
+		return nil, fault.New(fault.Config, "a chive server needs --key-file: %w; \"chive fte keygen FILE\" makes one", err)
 	} else if err != nil {
-		return nil, fault.New(fault.Config, "key file: %w", err)
+		return nil, fault.New(fault.Config, "--key-file: %w", err)
 	}
 	defer file.Close()
 	if p.Keys, err = fte.ParseServerKeys(file); err != nil {
-		return nil, err
+		return nil, fault.New(fault.Config, "--key-file: %w", err)
 	}
 	return p.Acceptor()
 }

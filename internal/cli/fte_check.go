@@ -38,12 +38,12 @@ var fteFor = []struct{ flag, protocol, mode string }{
 // connections.
 const minFTEMemory = 8 << 20
 
+// maxPadding is the greatest --pad-to and --pad-random, as package fte has it.
+const maxPadding = 16384
+
 // check refuses flags that would have no effect: a user of --pq or --cert must
 // not get a protocol without them.
 func (f *fteFlags) check(flags *pflag.FlagSet) error {
-	if f.mode != "client" && f.mode != "server" {
-		return fault.New(fault.Config, "--mode %q is neither client nor server", f.mode)
-	}
 	if f.stop {
 		return fault.New(fault.Config, "--stop: chive fte is no daemon and leaves no file to find it by; end it by SIGINT or SIGTERM, and it drains")
 	}
@@ -76,6 +76,8 @@ func (f *fteFlags) check(flags *pflag.FlagSet) error {
 		return fault.New(fault.Config, "--max-connections and --max-handshakes are at least 1")
 	case f.maxMemory < minFTEMemory:
 		return fault.New(fault.Config, "--max-memory is at least %d bytes", minFTEMemory)
+	case f.padTo < 0 || f.padTo > maxPadding || f.padRandom < 0 || f.padRandom > maxPadding:
+		return fault.New(fault.Config, "--pad-to and --pad-random are from 0 to %d bytes", maxPadding)
 	case f.handshake <= 0 || f.drain < 0:
 		return fault.New(fault.Config, "--handshake-timeout is above 0, and --drain not below")
 	}
@@ -96,6 +98,13 @@ func (f *fteFlags) checkPlaces() error {
 	}
 	if u, err := url.Parse("//" + f.httpHost); f.httpHost != "" && (err != nil || u.Host != f.httpHost || !isHTTP("http://"+f.httpHost)) {
 		return fault.New(fault.Config, "--http-host %q is not a host, or HOST:PORT", f.httpHost)
+	}
+	here, at := "client", f.clientIP // where it listens
+	if f.mode == "server" {
+		here, at = "server", f.serverIP
+	}
+	if _, err := netip.ParseAddr(at); err != nil && at != "" && at != "localhost" {
+		return fault.New(fault.Config, "--%s-ip %q is not an IP address to listen at", here, at) // a name would be looked up
 	}
 	side, host, port := "server", f.serverIP, f.serverPort // where a client connects
 	if f.mode == "server" {

@@ -64,7 +64,7 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 	}
 	l, err := net.Listen("tcp", at)
 	if err != nil {
-		return fault.New(fault.Network, "listening: %w", err)
+		return listen.Failed(at, err)
 	}
 	shutdown := func(context.Context) error { return nil } // of what Drain does not know
 	if server && f.http {
@@ -82,7 +82,7 @@ func (f *fteFlags) run(ctx context.Context, stderr io.Writer) error {
 		_, stop, err := daemon.ServeMetrics(f.metrics, f.metricsHosts, daemon.RegistryHandler(metricsOf(stats, f.publicKey)), log, func(err error) { log.Error("the metrics port is closed", "err", err) })
 		if err != nil {
 			l.Close()
-			return err
+			return fault.New(fault.KindOf(err), "--metrics: %w", err)
 		}
 		defer stop()
 	}

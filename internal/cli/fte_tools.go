@@ -109,8 +109,11 @@ arrives. Both ends run in this process, so that the speeds are those of one mach
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&format, "format", fte.DefaultFormat, "format; -request or -response at its end changes nothing")
-	cmd.Flags().IntVar(&size, "bytes", 10<<20, "bytes to send each way")
+	cmd.Flags().StringVar(&format, "format", fte.DefaultFormat, "`NAME` of the format; -request or -response at its end changes nothing")
+	cmd.Flags().IntVar(&size, "bytes", 10<<20, "`NUMBER` of bytes to send each way")
+	if err := cmd.RegisterFlagCompletionFunc("format", f.formatNames("")); err != nil {
+		panic(err) // the flag is above
+	}
 	return cmd
 }
 
@@ -196,12 +199,12 @@ in until its line is removed.`,
 			}
 			if len(bytes.TrimSpace(old)) > 0 {
 				if _, err := fte.ParseServerKeys(bytes.NewReader(old)); err != nil {
-					return err
+					return fault.New(fault.Config, "%s is no file of keys: %w", args[0], err)
 				}
 			}
 			all := append([]byte(k.Line()+"\n"), old...)
 			if _, err := fte.ParseServerKeys(bytes.NewReader(all)); err != nil {
-				return err
+				return fault.New(fault.Config, "%s: %w", args[0], err)
 			}
 			if err := atomicfile.Write(args[0], all, atomicfile.Secret); err != nil {
 				return fault.New(fault.Local, "key file: %w", err)

@@ -64,7 +64,7 @@ Exit codes: 0 all is there, 1 failed, 2 a mistake in the arguments, 8 a server a
 			return err
 		}
 		if o.Timeout < 0 || o.ConnectTimeout < 0 || o.Retries < 0 {
-			return fault.New(fault.Config, "get: a time or a number is below zero")
+			return fault.New(fault.Config, "--timeout, --connect-timeout and --retries are not below 0")
 		}
 		o.URLs, o.Stdout = args, c.OutOrStdout()
 		if err := o.Check(); err != nil {

@@ -28,14 +28,17 @@ func keysCommand() *cobra.Command {
 		Example: "  chive keys certify --address 192.0.2.1:9030 --passphrase-file pass /var/lib/chive/authority/keys",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if months < 1 || months > 24 {
+				return fault.New(fault.Config, "--months: %d is not from 1 to 24", months)
+			}
 			var pass []byte
 			if passFile != "" {
 				b, err := os.ReadFile(passFile)
 				if err != nil {
-					return fault.New(fault.Config, "passphrase: %w", err)
+					return fault.New(fault.Config, "--passphrase-file: %w", err)
 				}
 				if pass = bytes.TrimRight(b, "\r\n"); len(pass) == 0 {
-					return fault.New(fault.Config, "passphrase: %s is empty", passFile)
+					return fault.New(fault.Config, "--passphrase-file: %s is empty", passFile)
 				}
 			}
 			k, err := authority.MakeKeys(args[0], address, months, pass)
@@ -47,7 +50,7 @@ func keysCommand() *cobra.Command {
 	}
 	certify.Flags().StringVar(&address, "address", "", "`IP:PORT` of the DirPort, told in the certificate")
 	certify.Flags().StringVar(&passFile, "passphrase-file", "", "`FILE` with the passphrase of the identity key; none: not encrypted")
-	certify.Flags().IntVar(&months, "months", 12, "life of the certificate")
+	certify.Flags().IntVar(&months, "months", 12, "`MONTHS` of the certificate's life")
 	show := &cobra.Command{
 		Use: "show DIR", Short: "Print the fingerprints, as a network file needs them", Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -75,7 +78,10 @@ func relayKeysCommand() *cobra.Command {
 		Example: "  chive keys relay --days 90 /media/stick/mine",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			k, err := relay.MakeKeys(args[0], time.Duration(max(-1, min(days, 1<<16)))*24*time.Hour) // a duration has no room for more
+			if days < 1 || days > 3650 {
+				return fault.New(fault.Config, "--days: %d is not from 1 to 3650", days)
+			}
+			k, err := relay.MakeKeys(args[0], time.Duration(days)*24*time.Hour)
 			if err != nil {
 				return err
 			}
@@ -84,7 +90,7 @@ func relayKeysCommand() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().IntVar(&days, "days", days, "life of the certificate")
+	c.Flags().IntVar(&days, "days", days, "`DAYS` of the certificate's life")
 	return c
 }
 

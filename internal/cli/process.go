@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive/internal/daemon"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -88,6 +89,6 @@ func interruptible(ctx context.Context, f func() error) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return fault.New(fault.Closed, "stopped")
 	}
 }

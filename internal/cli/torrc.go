@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/daemon"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/tomlfile"
 	"github.com/chivenet/chive/internal/torrc"
 )
@@ -46,7 +47,11 @@ func importCommand() *cobra.Command {
 		Example: "  chive config import --out chive.toml /etc/tor/torrc\n  chive config import --role relay --strict --out relay.toml /etc/tor/torrc",
 		Args:    cobra.ExactArgs(1),
 	}
-	c.Flags().StringVar(&name, "role", "", "`PROGRAM` whose file is wanted: proxy, relay or authority (default: the first of authority, relay and proxy that the torrc describes)")
+	var roles []string
+	for _, r := range importRoles {
+		roles = append(roles, r.name)
+	}
+	c.Flags().Var(options.Word{At: &name, Of: roles}, "role", "`PROGRAM` whose file is wanted: proxy, relay or authority (default: the first of authority, relay and proxy that the torrc describes)")
 	c.Flags().StringVar(&file, "out", "", "`FILE` to write, which other users can read if they can read the torrc (default: standard output)")
 	c.Flags().BoolVar(&strict, "strict", false, "write nothing if a line would be lost")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -64,9 +69,6 @@ func importCommand() *cobra.Command {
 			if has&importRoles[j].role != 0 {
 				i = j
 			}
-		}
-		if i < 0 {
-			return fault.New(fault.Config, "--role: %q is not proxy, relay or authority", name)
 		}
 		doc, err := torrc.Translate(lines, importRoles[i].role)
 		if err == nil {

@@ -91,7 +91,7 @@ func ask(ctx context.Context, dataDir string, req request) ([]byte, error) {
 		return nil, fault.New(fault.Local, "only the user that a program runs as, and root, may ask it: %w", err)
 	}
 	if err != nil {
-		return nil, fault.New(fault.Local, "no proxy, relay or authority runs with the data directory %s: %w", dataDir, err)
+		return nil, fault.New(fault.Local, "no proxy, relay or authority runs with the data directory %s: %w", dataDir, fault.Why(err))
 	}
 	defer c.Close()
 	defer context.AfterFunc(ctx, panics.Contain(slog.New(slog.DiscardHandler), nil, func() { c.SetDeadline(time.Unix(1, 0)) }))()

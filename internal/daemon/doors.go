@@ -102,7 +102,7 @@ func openDoors(p *Ports, d socks.Dialer, reg *metrics.Registry, log *slog.Logger
 		one.Apply(&c)
 		if err := ds.open(c, &one); err != nil {
 			ds.close()
-			return nil, fmt.Errorf("%s: %w", one.kind, err)
+			return nil, options.In(one.option, err)
 		}
 	}
 	return ds, nil

@@ -36,7 +36,7 @@ func openLog(path string, w io.Writer) (io.Writer, *logFile, error) {
 func openLogFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
-		return nil, fault.New(fault.Local, "the log file cannot be opened: %w", err)
+		return nil, fault.Wrap(fault.Local, err)
 	}
 	return f, nil
 }

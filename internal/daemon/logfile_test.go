@@ -94,7 +94,7 @@ func TestLogFileMistake(t *testing.T) {
 	}
 	p := &Process{Settings: s, Out: io.Discard, Err: io.Discard}
 	err = p.Run(t.Context())
-	if !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "f:1: log-file: the log file cannot be opened") {
+	if !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "f:1: log-file: open ") {
 		t.Errorf("%v", err)
 	}
 	if _, err := s.ClientConfig(io.Discard); err == nil || !strings.Contains(err.Error(), "log-file") {

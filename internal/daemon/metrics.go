@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -63,7 +62,7 @@ func metricsHandler(prometheus func(io.Writer) error, asJSON func(io.Writer) err
 func ServeMetrics(addr string, names []string, h http.Handler, log *slog.Logger, fail func(error)) (at net.Addr, stop func(), err error) {
 	l, err := socks.Listen(addr)
 	if err != nil {
-		return nil, nil, fmt.Errorf("metrics: %w", err)
+		return nil, nil, err
 	}
 	if socks.Exposed(l.Addr()) {
 		log.Warn("the metrics port is open to other machines")

@@ -30,7 +30,7 @@ var processTable = options.Table{{Title: "Process", Options: []options.Option{
 }}}
 
 var logTable = options.Table{{Title: "Process", Options: []options.Option{
-	{Key: "log-level", Field: "LogLevel", Default: "info", Help: "lowest `LEVEL` to log: debug, info, warn or error"},
+	{Key: "log-level", Field: "LogLevel", Default: "info", OneOf: options.Levels, Help: "lowest `LEVEL` to log: debug, info, warn or error"},
 	{Key: "log-file", Field: "LogFile", Zero: "standard error", Help: "`FILE` that the log goes to; a new one is for its owner only (mode 0600); SIGHUP opens it again, after it was renamed"},
 	{Key: "log-format", Field: "LogFormat", Default: logline.Auto, OneOf: logline.Formats, Help: "`FORMAT` of the log: auto (lines for people on a terminal, else text), text or json"},
 }}}

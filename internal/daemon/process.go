@@ -151,7 +151,7 @@ func (p *Process) open() (closeAll func() error, err error) {
 	}}
 	lines, stop, err := side.open(p.log)
 	if err != nil {
-		return closeAll, err
+		return closeAll, s.Explain(err)
 	}
 	open = append(open, func() error { stop(); return nil })
 	if p.code, err = findProgram(); err != nil {

@@ -37,7 +37,7 @@ func (r *relayRole) check() error {
 		return err
 	}
 	if cfg.KeyDir != "" {
-		if err := life.CheckDir(cfg.KeyDir, "key directory"); err != nil {
+		if err := life.CheckDir(cfg.KeyDir); err != nil {
 			return options.Wrong("KeyDir", "%w", err)
 		}
 	}

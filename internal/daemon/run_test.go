@@ -281,7 +281,7 @@ func TestRunFailures(t *testing.T) {
 		{"--http", taken.Addr().String()}, {"--metrics", taken.Addr().String()}, {"--dns", taken.Addr().String()},
 	} {
 		r := run(t, "", args...)
-		if err := <-r.done; err == nil || !strings.HasPrefix(err.Error(), args[0][2:]+": listen") || !r.client.closed {
+		if err := <-r.done; err == nil || !strings.HasPrefix(err.Error(), args[0]+": listen at "+args[1]+": ") || !r.client.closed {
 			t.Errorf("%v: %v", args, err)
 		}
 	}

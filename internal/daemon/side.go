@@ -3,6 +3,8 @@ package daemon
 import (
 	"log/slog"
 	"net/http"
+
+	"github.com/chivenet/chive/internal/options"
 )
 
 // sidePorts are the status socket in the data directory and the metrics port.
@@ -35,7 +37,7 @@ func (d *sidePorts) open(log *slog.Logger) (lines []string, stop func(), err err
 	at, stopMetrics, err := ServeMetrics(d.metrics, d.names, d.handler, log, d.fail)
 	if err != nil {
 		closeStatus()
-		return nil, nil, err
+		return nil, nil, options.In("Metrics", err)
 	}
 	return []string{"metrics " + at.String()}, func() { stopMetrics(); closeStatus() }, nil
 }

@@ -21,7 +21,7 @@ func canStart(dataDir, field string, plugins []string) error {
 			return options.Wrong(field, "entry %d: the transport's program: %w", i+1, err)
 		}
 	}
-	if err := life.CheckDir(dataDir, "data directory"); err != nil {
+	if err := life.CheckDir(dataDir); err != nil {
 		return options.Wrong("DataDir", "%w", err)
 	}
 	return nil

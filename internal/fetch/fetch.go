@@ -124,11 +124,8 @@ func newGetter(o Options) (*getter, error) {
 	}
 	for _, s := range o.URLs {
 		u, err := url.Parse(s)
-		if err != nil {
-			return nil, fault.New(fault.Config, "get: %w", err)
-		}
-		if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return nil, fault.New(fault.Config, "get: the URL must begin with http:// or https:// and a host")
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
+			return nil, fault.New(fault.Config, "get: %q is not a URL that begins with http:// or https:// and a host", s)
 		}
 		u.Fragment = "" // no server sees it
 		g.urls = append(g.urls, u)

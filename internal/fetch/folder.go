@@ -55,7 +55,7 @@ func (g *getter) openFolder() error {
 	} else if dir == "" {
 		dir = "."
 	} else if err := os.MkdirAll(dir, privateDir); err != nil {
-		return fault.New(fault.Local, "get: %w", err)
+		return fault.New(fault.Local, "get: the directory %s cannot be made: %w", dir, fault.Why(err))
 	}
 	f.dir = dir
 	g.folder = f
@@ -107,6 +107,9 @@ func (f *folder) chosen(url string, goOn bool) (*target, error) {
 	t := &target{folder: f, name: f.file, replace: true}
 	if !f.has(t.name + partSuffix) {
 		return t, t.create()
+	}
+	if st, err := os.Stat(f.dir); err == nil && !st.IsDir() {
+		return nil, fault.New(fault.Config, "%s is not a directory", f.dir)
 	}
 	if !t.load() {
 		return nil, fault.New(fault.Config, "%s is there, and is no partial download of this program: remove it, or choose another name", t.name+partSuffix)

@@ -73,7 +73,7 @@ func parseMask(s string, ip netip.Addr) (int, error) {
 	}
 	m, err := netip.ParseAddr(s)
 	if err != nil || !m.Is4() || !ip.Is4() {
-		return 0, fault.New(fault.Directory, "mask %q", clip([]byte(s)))
+		return 0, fault.New(fault.Directory, "%q is not a mask", clip([]byte(s)))
 	}
 	b := m.As4()
 	bits := 0

@@ -116,7 +116,9 @@ func FuzzParse(f *testing.F) {
 
 func FuzzImportTorrc(f *testing.F) {
 	f.Add([]byte(torrcText))
-	f.Fuzz(func(t *testing.T, doc []byte) { reread(t, doc, ImportTorrc) })
+	f.Fuzz(func(t *testing.T, doc []byte) {
+		reread(t, doc, func(name string, text []byte) (*netdir.Network, error) { return ImportTorrc(name, "torrc", text) })
+	})
 }
 
 // reread holds that whatever is accepted can be written and read again.

@@ -18,12 +18,12 @@ import (
 // FallbackDir, TestingTorNetwork, EnforceDistinctSubnets and voting-interval
 // lines. Other options do not describe a network and are ignored, except
 // %include, which is an error. name becomes the network's name. Errors name the
-// line.
-func ImportTorrc(name string, text []byte) (*netdir.Network, error) {
+// path and the line.
+func ImportTorrc(name, path string, text []byte) (*netdir.Network, error) {
 	if len(text) > tomlfile.MaxSize {
-		return nil, fault.New(fault.Config, "torrc: %d bytes, more than the %d that one may have", len(text), tomlfile.MaxSize)
+		return nil, fault.New(fault.Config, "%s: %d bytes, more than the %d that a torrc may have", path, len(text), tomlfile.MaxSize)
 	}
-	lines, err := torrc.Lines(torrc.Source{Name: "torrc", Text: text}, nil)
+	lines, err := torrc.Lines(torrc.Source{Name: path, Text: text}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func ImportTorrc(name string, text []byte) (*netdir.Network, error) {
 			n.Testing.VotingInterval, err = interval(l.Value)
 		}
 		if err != nil {
-			return nil, fault.New(fault.Config, "torrc line %d: %s: %w", l.Number, l.Key, err)
+			return nil, fault.New(fault.Config, "%s:%d: %s: %w", path, l.Number, l.Key, err)
 		}
 	}
 	n.Testing.AllowPrivateAddresses = testingNet
@@ -56,7 +56,7 @@ func ImportTorrc(name string, text []byte) (*netdir.Network, error) {
 		n.Testing.VotingInterval = 0 // the consensus sets it
 	}
 	if len(n.Authorities) == 0 {
-		return nil, fault.New(fault.Config, "torrc: no DirAuthority line: C tor would use the public network, which is built into Chive, too; for the other lines there is chive config import")
+		return nil, fault.New(fault.Config, "%s: no DirAuthority line: C tor would use the public network, which is built into Chive, too; for the other lines there is chive config import", path)
 	}
 	if err := check(n); err != nil {
 		return nil, fault.New(fault.Config, "torrc: %w", err)

@@ -21,7 +21,7 @@ V3AuthVotingInterval 20 seconds
 `
 
 func TestImportTorrc(t *testing.T) {
-	n, err := ImportTorrc("lab", []byte(strings.ReplaceAll(torrcText, "\n", "\r\n")))
+	n, err := ImportTorrc("lab", "torrc", []byte(strings.ReplaceAll(torrcText, "\n", "\r\n")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,12 +44,12 @@ func TestImportTorrc(t *testing.T) {
 }
 
 func TestImportTorrcSubnets(t *testing.T) {
-	n, err := ImportTorrc("lab", []byte("EnforceDistinctSubnets 1\n"+torrcText))
+	n, err := ImportTorrc("lab", "torrc", []byte("EnforceDistinctSubnets 1\n"+torrcText))
 	if err != nil || !n.Testing.EnforceDistinctSubnets {
 		t.Errorf("a line of its own wins over TestingTorNetwork: %+v %v", n, err)
 	}
 	public := `DirAuthority a orport=9001 v3ident=` + fp1 + ` 192.0.2.1:80 ` + fp2 + "\n"
-	if n, err = ImportTorrc("x", []byte(public)); err != nil || n.Testing != netdir.DefaultTesting() {
+	if n, err = ImportTorrc("x", "torrc", []byte(public)); err != nil || n.Testing != netdir.DefaultTesting() {
 		t.Errorf("%+v %v", n, err)
 	}
 }
@@ -59,7 +59,7 @@ func TestImportTorrcSubnets(t *testing.T) {
 func TestImportTorrcContinued(t *testing.T) {
 	auth := "DirAuthority a orport=9001 v3ident=" + fp1 + " 192.0.2.1:80 " + fp2
 	long := auth + strings.Repeat("\\\n", 2_000_000-100)
-	n, err := ImportTorrc("x", []byte(long))
+	n, err := ImportTorrc("x", "torrc", []byte(long))
 	if err != nil || len(n.Authorities) != 1 {
 		t.Errorf("%+v, %v", n, err)
 	}
@@ -71,21 +71,21 @@ func TestImportTorrcRefusals(t *testing.T) {
 		"":                                    "torrc: no DirAuthority line",
 		"SocksPort 9050":                      "torrc: no DirAuthority line",
 		"\n%include /etc/tor/x":               "torrc:2: %include cannot be followed",
-		"DirAuthority":                        "torrc line 1: DirAuthority: an address",
-		"DirAuthority a 192.0.2.1:80":         "torrc line 1: DirAuthority: an address",
-		"DirAuthority a 192.0.2.1:80 " + fp2:  "torrc line 1: DirAuthority: it has no v3ident",
-		strings.Replace(auth, "9001", "0", 1): `torrc line 1: DirAuthority: orport: "0" is not a port`,
-		strings.Replace(auth, "orport=9001", "bridge", 1):  "torrc line 1: DirAuthority: bridge authorities",
-		strings.Replace(auth, "orport", "orprot", 1):       "torrc line 1: DirAuthority: orprot: unknown flag",
+		"DirAuthority":                        "torrc:1: DirAuthority: an address",
+		"DirAuthority a 192.0.2.1:80":         "torrc:1: DirAuthority: an address",
+		"DirAuthority a 192.0.2.1:80 " + fp2:  "torrc:1: DirAuthority: it has no v3ident",
+		strings.Replace(auth, "9001", "0", 1): `torrc:1: DirAuthority: orport: "0" is not a port`,
+		strings.Replace(auth, "orport=9001", "bridge", 1):  "torrc:1: DirAuthority: bridge authorities",
+		strings.Replace(auth, "orport", "orprot", 1):       "torrc:1: DirAuthority: orprot: unknown flag",
 		strings.Replace(auth, "192.0.2.1", "127.0.0.1", 1): `torrc: authority 1 ("a"): 127.0.0.1:80 is not a public address`,
 		auth + "\n" + auth:                               `torrc: authority 2 ("a"): v3ident is another`,
-		auth + "\nTestingTorNetwork yes":                 `torrc line 2: TestingTorNetwork: "yes" is neither`,
-		auth + "\nV3AuthVotingInterval 1 fortnight":      `torrc line 2: V3AuthVotingInterval: "1 fortnight"`,
-		auth + "\nFallbackDir 192.0.2.1:80 id=" + fp1:    "torrc line 2: FallbackDir: an address, orport and id",
-		auth + "\nFallbackDir 192.0.2.1:80 x=1":          "torrc line 2: FallbackDir: x: unknown option",
-		auth + "\nFallbackDir 192.0.2.1:80 192.0.2.2:80": "torrc line 2: FallbackDir: 192.0.2.2:80: a second address",
+		auth + "\nTestingTorNetwork yes":                 `torrc:2: TestingTorNetwork: "yes" is neither`,
+		auth + "\nV3AuthVotingInterval 1 fortnight":      `torrc:2: V3AuthVotingInterval: "1 fortnight"`,
+		auth + "\nFallbackDir 192.0.2.1:80 id=" + fp1:    "torrc:2: FallbackDir: an address, orport and id",
+		auth + "\nFallbackDir 192.0.2.1:80 x=1":          "torrc:2: FallbackDir: x: unknown option",
+		auth + "\nFallbackDir 192.0.2.1:80 192.0.2.2:80": "torrc:2: FallbackDir: 192.0.2.2:80: a second address",
 	} {
-		if _, err := ImportTorrc("x", []byte(in)); !fault.Is(err, fault.Config) || !strings.HasPrefix(err.Error(), want) {
+		if _, err := ImportTorrc("x", "torrc", []byte(in)); !fault.Is(err, fault.Config) || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", in, err, want)
 		}
 	}

@@ -17,6 +17,14 @@ func maxMemory(node string) Option {
 // between are the bounds of a time.
 func between(lo, hi time.Duration) Bounds { return Bounds{int64(lo), int64(hi)} }
 
+// The names of the types of Config, as OneOf wants them.
+var (
+	switches  = []string{"auto", "on", "off"}
+	paddings  = []string{"auto", "reduced", "off"}
+	pqs       = []string{"off", "prefer", "require-one", "require-all"}
+	vanguards = []string{"auto", "lite", "full", "off"}
+)
+
 // Client is the options of a client: the fields of chive.Config.
 var Client = Table{
 	{"Files", []Option{
@@ -32,7 +40,7 @@ var Client = Table{
 		{Key: "strict-nodes", Field: "StrictNodes", Help: "fail when no wanted relay can be used; without it, others are used then"},
 		{Key: "geoip-file", Field: "GeoIPFile", Zero: "/usr/share/tor/geoip", Help: "`FILE` that knows the countries of IPv4 addresses, in C tor's form; it is read if a list of relays names a country"},
 		{Key: "geoip6-file", Field: "GeoIPv6File", Zero: "/usr/share/tor/geoip6, if it is there", Help: "`FILE` that knows the countries of IPv6 addresses"},
-		{Key: "geoip-exclude-unknown", Field: "GeoIPExcludeUnknown", Help: "exclude relays whose country nobody knows: `MODE` auto (where exclude-nodes or exclude-exit-nodes names a country), on or off"},
+		{Key: "geoip-exclude-unknown", Field: "GeoIPExcludeUnknown", OneOf: switches, Help: "exclude relays whose country nobody knows: `MODE` auto (where exclude-nodes or exclude-exit-nodes names a country), on or off"},
 		{Key: "num-entry-guards", Field: "NumEntryGuards", Bounds: Bounds{0, 20}, Zero: "as the consensus says", Help: "`NUMBER` of guards for traffic"},
 		{Key: "num-directory-guards", Field: "NumDirectoryGuards", Bounds: Bounds{0, 20}, Zero: "as the consensus says", Help: "`NUMBER` of guards for directory requests"},
 	}},
@@ -53,23 +61,23 @@ var Client = Table{
 		{Key: "max-circuit-dirtiness", Field: "MaxCircuitDirtiness", Bounds: between(10*time.Second, 30*24*time.Hour), Zero: "10m", Help: "`TIME` that a circuit takes new streams after its first"},
 		{Key: "circuit-build-timeout", Field: "CircuitBuildTimeout", Bounds: between(time.Second, 5*time.Minute), Zero: "learned from the circuits that were built", Help: "`TIME` that a circuit may take to build"},
 		{Key: "stream-timeout", Field: "StreamTimeout", Bounds: between(time.Second, 5*time.Minute), Zero: "10s, and 15s from the third try on", Help: "`TIME` that an exit may take to connect before another one is tried"},
-		{Key: "client-reject-internal-addresses", Field: "ClientRejectInternalAddresses", Help: "refuse requests for private addresses and local names: `MODE` auto (on, except in private networks), on or off"},
-		{Key: "client-dns-reject-internal-addresses", Field: "ClientDNSRejectInternalAddresses", Help: "do not believe an exit that says that a name has a private address: `MODE` auto (on, except in private networks), on or off"},
+		{Key: "client-reject-internal-addresses", Field: "ClientRejectInternalAddresses", OneOf: switches, Help: "refuse requests for private addresses and local names: `MODE` auto (on, except in private networks), on or off"},
+		{Key: "client-dns-reject-internal-addresses", Field: "ClientDNSRejectInternalAddresses", OneOf: switches, Help: "do not believe an exit that says that a name has a private address: `MODE` auto (on, except in private networks), on or off"},
 	}},
 	{"Onion services", []Option{
 		{Key: "client-onion-auth", Field: "ClientOnionAuth", Lines: true, Help: "`LINE` with a key for a service that only authorized clients reach: ADDRESS:descriptor:x25519:KEY, without .onion, the secret key in base32; better @FILE with such a line, because other users can see command lines"},
-		{Key: "vanguards", Field: "Vanguards", Help: "relays after the guard that stay the same for a while on circuits for onion services: `MODE` auto (lite, unless the consensus says otherwise), lite (second hops, for days), full (also third hops, for hours, and longer circuits; both are saved) or off"},
+		{Key: "vanguards", Field: "Vanguards", OneOf: vanguards, Help: "relays after the guard that stay the same for a while on circuits for onion services: `MODE` auto (lite, unless the consensus says otherwise), lite (second hops, for days), full (also third hops, for hours, and longer circuits; both are saved) or off"},
 		{Key: "onion-max-effort", Field: "OnionMaxEffort", Bounds: Bounds{-1, 1_000_000}, Zero: "10,000", Help: "greatest `EFFORT` of proofs of work for services that ask for them during a flood; 100 take about a second of a processor; -1: no proofs"},
 		{Key: "client-onion-auth-dir", Field: "ClientOnionAuthDir", Help: "`DIR` with such lines in files whose names end in .auth_private; only the owner may have access to it"},
 	}},
 	{"Protocol", []Option{
-		{Key: "cgo", Field: "CGO", Help: "counter galois onion, the newer encryption of cells: `MODE` auto, on or off"},
-		{Key: "congestion-control", Field: "CongestionControl", Help: "congestion control: `MODE` auto, on or off"},
-		{Key: "conflux", Field: "Conflux", Help: "traffic over two circuits at once: `MODE` auto, on or off"},
-		{Key: "pq", Field: "PQ", Help: "post-quantum circuits: `POLICY` off, prefer, require-one (one hop at least) or require-all (every hop, also that between an onion service and its client)"},
+		{Key: "cgo", Field: "CGO", OneOf: switches, Help: "counter galois onion, the newer encryption of cells: `MODE` auto, on or off"},
+		{Key: "congestion-control", Field: "CongestionControl", OneOf: switches, Help: "congestion control: `MODE` auto, on or off"},
+		{Key: "conflux", Field: "Conflux", OneOf: switches, Help: "traffic over two circuits at once: `MODE` auto, on or off"},
+		{Key: "pq", Field: "PQ", OneOf: pqs, Help: "post-quantum circuits: `POLICY` off, prefer, require-one (one hop at least) or require-all (every hop, also that between an onion service and its client)"},
 		{Key: "require-onion-pq", Field: "RequireOnionPQ", Help: "refuse connections between onion services and their clients that ML-KEM does not protect; any relays may carry them"},
-		{Key: "circuit-padding", Field: "CircuitPadding", Help: "padding on circuits to introduction and rendezvous points of onion services, which hides from the guard what they are: `MODE` auto, reduced or off"},
-		{Key: "padding", Field: "Padding", Help: "padding on the link to the guard: `MODE` auto, reduced or off"},
+		{Key: "circuit-padding", Field: "CircuitPadding", OneOf: paddings, Help: "padding on circuits to introduction and rendezvous points of onion services, which hides from the guard what they are: `MODE` auto, reduced or off"},
+		{Key: "padding", Field: "Padding", OneOf: paddings, Help: "padding on the link to the guard: `MODE` auto, reduced or off"},
 	}},
 	{"Limits", []Option{maxMemory("client")}},
 }

@@ -33,7 +33,8 @@ type Option struct {
 	// Zero says what 0, or an empty value, stands for. 0 is then allowed besides Bounds.
 	Zero   string
 	Bounds Bounds // of a number or a duration; the zero Bounds is no bound
-	OneOf  []string
+	// OneOf is all values of a string, and the names of a type that reads its own text.
+	OneOf []string
 	// Each checks each entry of a list, or a string that is not empty.
 	Each func(string) error
 
@@ -89,6 +90,11 @@ func Wrong(field, format string, args ...any) error {
 	return fault.Wrap(fault.Config, &Error{field, fmt.Errorf(format, args...)})
 }
 
+// In returns err, with its kind, as a mistake in the value of a field.
+func In(field string, err error) error {
+	return fault.Wrap(fault.KindOf(err), &Error{field, err})
+}
+
 // Check reports the first value of a structure that its rows do not allow. cfg points to
 // the structure.
 func (t Table) Check(cfg any) error {
@@ -121,7 +127,7 @@ func (o *Option) check(v reflect.Value) error {
 		return o.bounded(int64(min(x, math.MaxInt64)), func(n int64) any { return n })
 	case string:
 		if len(o.OneOf) > 0 && !slices.Contains(o.OneOf, x) {
-			return fmt.Errorf("%q is not %s", x, orList(o.OneOf))
+			return NotOneOf(x, o.OneOf)
 		}
 		if x != "" && o.Each != nil {
 			return o.Each(x)

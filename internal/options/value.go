@@ -43,17 +43,20 @@ func text(v reflect.Value) string {
 func (o *Option) parse(v reflect.Value, s string) error {
 	switch v.Interface().(type) {
 	case string:
+		if len(o.OneOf) > 0 && !slices.Contains(o.OneOf, s) {
+			return NotOneOf(s, o.OneOf)
+		}
 		v.SetString(s)
 	case bool:
 		b, err := strconv.ParseBool(s)
 		if err != nil {
-			return errors.Unwrap(err)
+			return fmt.Errorf("%q is not true or false", s)
 		}
 		v.SetBool(b)
 	case int:
 		n, err := strconv.ParseInt(s, 0, v.Type().Bits())
 		if err != nil {
-			return errors.Unwrap(err)
+			return o.notNumber(s)
 		}
 		v.SetInt(n)
 	case uint64:
@@ -70,7 +73,10 @@ func (o *Option) parse(v reflect.Value, s string) error {
 		v.SetInt(int64(d))
 	case slog.Level:
 		if err := unmarshaler(v.Addr()).UnmarshalText([]byte(s)); err != nil {
-			return fmt.Errorf("%q is not debug, info, warn or error%s", s, levelOfTor[strings.ToLower(s)])
+			if of := levelOfTor[strings.ToLower(s)]; of != "" {
+				return fmt.Errorf("%q is not %s; %s", s, orList(Levels), of)
+			}
+			return NotOneOf(s, Levels)
 		}
 	case []string:
 		entries := []string{s}
@@ -88,13 +94,29 @@ func (o *Option) parse(v reflect.Value, s string) error {
 		}
 		return addNumbers(v, entries)
 	default:
-		return unmarshaler(v.Addr()).UnmarshalText([]byte(s))
+		err := unmarshaler(v.Addr()).UnmarshalText([]byte(s))
+		if err != nil && len(o.OneOf) > 0 {
+			return NotOneOf(s, o.OneOf)
+		}
+		return err
 	}
 	return nil
 }
 
 // levelOfTor says of a level that only C tor has which one comes near it.
-var levelOfTor = map[string]string{"notice": "; C tor's notice is info here", "err": "; C tor's err is error here"}
+var levelOfTor = map[string]string{"notice": "C tor's notice is info here", "err": "C tor's err is error here"}
+
+// Levels are the names of a slog.Level.
+var Levels = []string{"debug", "info", "warn", "error"}
+
+// notNumber returns the error for a text that is no whole number, or none that a program can
+// count to.
+func (o *Option) notNumber(s string) error {
+	if b := o.Bounds; b != (Bounds{}) && b.Hi < noLimit {
+		return fmt.Errorf("%q is not a whole number from %d to %d", s, b.Lo, b.Hi)
+	}
+	return fmt.Errorf("%q is not a whole number", s)
+}
 
 // addNumbers adds entries such as "NAME=5" to a map.
 func addNumbers(v reflect.Value, entries []string) error {

@@ -35,7 +35,7 @@ func ParseReach(entries []string) (Reach, error) {
 			}
 			rules, err := netdoc.ParsePolicyLine(one)
 			if err != nil {
-				return nil, fault.New(fault.Config, "%q: %w", one, err)
+				return nil, fault.Wrap(fault.Config, err) // which has the part that is wrong
 			}
 			r = append(r, rules...)
 		}

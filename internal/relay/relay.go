@@ -22,9 +22,11 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/protover"
 )
 
@@ -109,7 +111,7 @@ func (r *Relay) listen() error {
 		ln, err := net.Listen(tcpFor(a, r.cfg.Listen), a.String())
 		if err != nil {
 			r.closeListeners()
-			return fault.New(fault.Local, "ORPort: %w", err)
+			return options.In("ORPort", listen.Failed(a.String(), err))
 		}
 		r.listeners = append(r.listeners, ln)
 	}
@@ -118,7 +120,7 @@ func (r *Relay) listen() error {
 		var err error
 		if r.dirPort, err = net.Listen("tcp", a.String()); err != nil {
 			r.closeListeners()
-			return fault.New(fault.Local, "DirPort: %w", err)
+			return options.In("DirPort", listen.Failed(a.String(), err))
 		}
 		r.cfg.DirPort = r.dirPort.Addr().(*net.TCPAddr).AddrPort().Port()
 	}

@@ -17,7 +17,7 @@ func TestCheckDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, ok := range map[string]bool{base: true, filepath.Join(base, "a", "b"): true, file: false, filepath.Join(file, "a"): false} {
-		if err := CheckDir(path, "data directory"); (err == nil) != ok || err != nil && !fault.Is(err, fault.Config) {
+		if err := CheckDir(path); (err == nil) != ok || err != nil && !fault.Is(err, fault.Config) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
@@ -26,7 +26,7 @@ func TestCheckDir(t *testing.T) {
 		if err := os.Mkdir(closed, 0o500); err != nil {
 			t.Fatal(err)
 		}
-		if err := CheckDir(filepath.Join(closed, "a"), "data directory"); !fault.Is(err, fault.Config) {
+		if err := CheckDir(filepath.Join(closed, "a")); !fault.Is(err, fault.Config) {
 			t.Error(err)
 		}
 		os.Remove(closed)

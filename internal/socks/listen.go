@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/netaddr"
 )
 
@@ -51,7 +52,7 @@ func Listen(addr string) (net.Listener, error) {
 	}
 	l, err := net.Listen(network, a)
 	if err != nil {
-		return nil, fault.New(fault.Local, "listen: %w", err)
+		return nil, listen.Failed(a, err)
 	}
 	return l, nil
 }
@@ -65,7 +66,7 @@ func (p *Port) Listen() (net.Listener, error) {
 	if path, ok := strings.CutPrefix(p.Addr, unixPrefix); ok && p.Mode != onlyUnix {
 		if err := os.Chmod(path, p.Mode); err != nil {
 			l.Close()
-			return nil, fault.New(fault.Local, "listen: %w", err)
+			return nil, listen.Failed(p.Addr, err)
 		}
 	}
 	return l, nil
@@ -83,7 +84,7 @@ func ListenPacket(addr string) (net.PacketConn, error) {
 	}
 	c, err := net.ListenPacket("udp", a)
 	if err != nil {
-		return nil, fault.New(fault.Local, "listen: %w", err)
+		return nil, listen.Failed(a, err)
 	}
 	return c, nil
 }

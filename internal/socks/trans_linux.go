@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/listen"
 )
 
 // originalDstOption is SO_ORIGINAL_DST of <linux/netfilter_ipv4.h>, and
@@ -36,7 +37,7 @@ func ListenTrans(addr string, tproxy bool) (net.Listener, error) {
 	}
 	l, err := lc.Listen(context.Background(), network, a)
 	if err != nil {
-		return nil, fault.New(fault.Local, "listen: %w", err)
+		return nil, listen.Failed(a, err)
 	}
 	return l, nil
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/listen"
 )
 
 // maxUnixPath is how long the path of a unix socket may be, in bytes: what
@@ -46,28 +47,28 @@ func (l *unixListener) Close() error {
 func ListenUnix(path string) (net.Listener, error) {
 	if st, err := os.Lstat(path); err == nil {
 		if st.Mode()&os.ModeSocket == 0 {
-			return nil, fault.New(fault.Config, "listen: %s exists and is not a socket", path)
+			return nil, fault.New(fault.Config, "listen at %s: it exists and is not a socket", path)
 		}
 		c, err := DialUnix(context.Background(), path)
 		if err == nil {
 			c.Close()
-			return nil, fault.New(fault.Config, "listen: another program serves %s", path)
+			return nil, fault.New(fault.Config, "listen at %s: another program serves it", path)
 		}
 		if !unserved(err) {
-			return nil, fault.New(fault.Config, "listen: another program may serve %s: %w", path, err)
+			return nil, fault.New(fault.Config, "listen at %s: another program may serve it: %w", path, fault.Why(err))
 		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, fault.New(fault.Local, "listen: stale socket: %w", err)
+			return nil, fault.New(fault.Local, "listen at %s: the socket of a program that ended stays: %w", path, fault.Why(err))
 		}
 	}
 	short, release, err := shortUnix(path)
 	if err != nil {
-		return nil, fault.New(fault.Local, "listen: %w", err)
+		return nil, listen.Failed(path, err)
 	}
 	defer release()
 	opened, err := private.Listen(context.Background(), "unix", short)
 	if err != nil {
-		return nil, fault.New(fault.Local, "listen on %s: %w", path, err)
+		return nil, listen.Failed(path, err)
 	}
 	l := opened.(*net.UnixListener)
 	l.SetUnlinkOnClose(false)
@@ -78,7 +79,7 @@ func ListenUnix(path string) (net.Listener, error) {
 	}
 	if err != nil {
 		l.Close()
-		return nil, fault.New(fault.Local, "listen: %w", err)
+		return nil, listen.Failed(path, err)
 	}
 	return &unixListener{UnixListener: l, path: path, made: made}, nil
 }
@@ -96,12 +97,12 @@ func unserved(err error) bool {
 func DialUnix(ctx context.Context, path string) (net.Conn, error) {
 	short, release, err := shortUnix(path)
 	if err != nil {
-		return nil, fault.New(fault.Local, "connect: %w", err)
+		return nil, fault.New(fault.Local, "connect to %s: %w", path, fault.Why(err))
 	}
 	defer release()
 	c, err := new(net.Dialer).DialContext(ctx, "unix", short)
 	if err != nil {
-		return nil, fault.New(fault.Local, "connect to %s: %w", path, err)
+		return nil, fault.New(fault.Local, "connect to %s: %w", path, fault.Why(err))
 	}
 	return c, nil
 }

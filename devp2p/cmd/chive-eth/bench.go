@@ -9,9 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive/devp2p/internal/bench"
+	"github.com/chivenet/chive/internal/options"
 )
-
-func init() { commands = append(commands, benchCommand(), benchNodeCommand()) }
 
 // benchCommand measures connections, speed and peers on a network of its own.
 func benchCommand() *cobra.Command {
@@ -39,9 +38,6 @@ func benchCommand() *cobra.Command {
 			}
 			opts.Kinds = nil
 			for _, k := range kinds {
-				if !slices.Contains(bench.Kinds, bench.Kind(k)) {
-					return fmt.Errorf("--kinds: %q is none of clearnet, chive, tor, tor-vanilla", k)
-				}
 				opts.Kinds = append(opts.Kinds, bench.Kind(k))
 			}
 			if !slices.IsSorted(opts.Peers) || len(opts.Peers) > 0 && (opts.Peers[0] < 1 || opts.Peers[len(opts.Peers)-1] > bench.MaxPeers) {
@@ -81,16 +77,25 @@ func benchCommand() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringSliceVar(&kinds, "kinds", []string{"clearnet", "chive", "tor", "tor-vanilla"}, "what to measure: tor is over the same relays as chive, tor-vanilla over stock relays")
+	kinds = kindNames()
+	f.Var(&options.WordList{At: &kinds, Of: kindNames()}, "kinds", "`KINDS` to measure: tor is over the same relays as chive, tor-vanilla over stock relays")
 	f.BoolVar(&short, "short", false, "a quick look: less of everything")
-	f.StringVar(&file, "json", "", "write the results to this file, too")
-	f.StringVar(&figures, "figures", "", "draw figures into this directory, too, as PNG and PDF")
-	f.IntVar(&opts.Connections, "connections", opts.Connections, "connections of each kind")
-	f.Int64Var(&opts.Bytes, "bytes", opts.Bytes, "size of the download")
-	f.IntVar(&opts.Rounds, "rounds", opts.Rounds, "round trips of ping-pong")
-	f.IntSliceVar(&opts.Peers, "peers", opts.Peers, "numbers of peers, rising")
-	f.DurationVar(&opts.Idle, "idle", opts.Idle, "how long the processor's time is measured")
+	f.StringVar(&file, "json", "", "write the results to `FILE`, too")
+	f.StringVar(&figures, "figures", "", "draw figures into `DIR`, too, as PNG and PDF")
+	f.IntVar(&opts.Connections, "connections", opts.Connections, "`NUMBER` of connections of each kind")
+	f.Int64Var(&opts.Bytes, "bytes", opts.Bytes, "`BYTES` of the download")
+	f.IntVar(&opts.Rounds, "rounds", opts.Rounds, "`NUMBER` of round trips of ping-pong")
+	f.IntSliceVar(&opts.Peers, "peers", opts.Peers, "`NUMBERS` of peers, rising")
+	f.DurationVar(&opts.Idle, "idle", opts.Idle, "`TIME` that the processor's time is measured")
 	return cmd
+}
+
+// kindNames returns the values of --kinds.
+func kindNames() (all []string) {
+	for _, k := range bench.Kinds {
+		all = append(all, string(k))
+	}
+	return all
 }
 
 // benchNodeCommand runs a measured node, in a process of its own.

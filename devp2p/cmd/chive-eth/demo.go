@@ -26,8 +26,6 @@ import (
 	"github.com/chivenet/chive/lab"
 )
 
-func init() { commands = append(commands, demoCommand()) }
-
 const demoLong = `Show on this machine how a transaction travels over onions: the command starts a whole Tor
 network on loopback, and in it two relay nodes and the node of a wallet, each with a Tor
 client of its own. The second relay and the wallet's node know only the first relay. They
@@ -40,7 +38,7 @@ func demoCommand() *cobra.Command {
 	d := new(demo)
 	cmd := &cobra.Command{
 		Use:   "demo",
-		Short: "show a transaction's way over onions, in a network on this machine",
+		Short: "Show a transaction's way over onions, in a network on this machine",
 		Long:  demoLong,
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

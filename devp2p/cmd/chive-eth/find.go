@@ -29,9 +29,9 @@ type finding struct {
 
 func (s *finding) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringArrayVar(&s.trees, "tree", nil, "a signed list of nodes in DNS (EIP-1459): enrtree://KEY@DOMAIN; it is read through Tor, by DNS over HTTPS")
-	f.StringArrayVar(&s.resolvers, "doh", nil, "a resolver of DNS over HTTPS for --tree (default "+strings.Join(find.DefaultEndpoints, ", ")+")")
-	f.StringVar(&s.discv5, "discv5", "", "find nodes by UDP outside Tor, too, at an IP address and port such as 0.0.0.0:30303; only-onion refuses this")
+	f.StringArrayVar(&s.trees, "tree", nil, "`URL` of a signed list of nodes in DNS (EIP-1459): enrtree://KEY@DOMAIN; it is read through Tor, by DNS over HTTPS")
+	f.StringArrayVar(&s.resolvers, "doh", nil, "`URL` of a resolver of DNS over HTTPS for --tree (default "+strings.Join(find.DefaultEndpoints, ", ")+")")
+	f.StringVar(&s.discv5, "discv5", "", "find nodes by UDP outside Tor, too, at `IP:PORT` such as 0.0.0.0:30303; only-onion refuses this")
 }
 
 // services returns what looks for nodes while the relay runs.

@@ -3,31 +3,33 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
 
+	"github.com/chivenet/chive/internal/command"
 	"github.com/chivenet/chive/internal/lab/child"
 	"github.com/chivenet/chive/internal/version"
 )
 
-// commands are the subcommands; each is a file of this package.
-var commands []*cobra.Command
-
-func main() {
+// rootCommand is chive-eth itself; each subcommand is a file of this package.
+func rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "chive-eth",
 		Short: "Ethereum's peer-to-peer protocol over onion services",
 		Long: "chive-eth connects Ethereum nodes through Tor's onion services: as a relay node of\n" +
 			"its own, or beside a geth that already runs.",
-		Version:       version.String(),
-		SilenceUsage:  true,
-		SilenceErrors: true,
+		Version: version.String(),
 	}
-	root.AddCommand(commands...)
+	root.AddCommand(relayCommand(), sidecarCommand(), statusCommand(), demoCommand(), benchCommand(), benchNodeCommand())
+	command.Prepare(root)
+	return root
+}
+
+func main() {
+	root := rootCommand()
 	ends := []os.Signal{os.Interrupt, syscall.SIGTERM}
 	if c, _, err := root.Find(os.Args[1:]); err == nil && !c.Hidden { // a measured node goes with its measurement
 		ends = append(ends, child.Ends()...)
@@ -35,7 +37,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), ends...)
 	defer stop()
 	if err := root.ExecuteContext(ctx); err != nil {
-		fmt.Fprintln(os.Stderr, "chive-eth:", err)
+		command.Complain(os.Stderr, "chive-eth", err)
 		os.Exit(1)
 	}
 }

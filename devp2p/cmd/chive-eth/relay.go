@@ -13,9 +13,8 @@ import (
 
 	"github.com/chivenet/chive/devp2p/internal/ethnode"
 	"github.com/chivenet/chive/internal/atomicfile"
+	"github.com/chivenet/chive/internal/fault"
 )
-
-func init() { commands = append(commands, relayCommand()) }
 
 const relayLong = `Run an Ethereum node without state that other nodes reach by its onion.
 
@@ -73,7 +72,7 @@ func relayCommand() *cobra.Command {
 	s := new(relaySettings)
 	cmd := &cobra.Command{
 		Use:     "relay",
-		Short:   "run a node without state that relays transactions and passes requests on",
+		Short:   "Run a node without state that relays transactions and passes requests on",
 		Long:    relayLong,
 		Example: relayExample,
 		Args:    cobra.NoArgs,
@@ -84,22 +83,25 @@ func relayCommand() *cobra.Command {
 	s.tor.flags(cmd)
 	s.finding.flags(cmd)
 	f := cmd.Flags()
-	f.StringArrayVar(&s.networks, "network", nil, "the Ethereum network: "+strings.Join(ethnode.Networks(), ", ")+"; or the file of a private Tor network (can be given twice)")
-	f.StringVar(&s.genesis, "genesis", "", "the genesis file of a private Ethereum network")
-	f.Uint64Var(&s.networkID, "networkid", 0, "the network ID, if it is not the genesis' chain ID")
-	f.StringVar(&s.dataDir, "data-dir", "", "the directory for keys, peers and waiting transactions (default ~/.chive-eth)")
-	f.StringVar(&s.nodeKey, "node-key", "", "the file of the node's key, in hexadecimal (default: nodekey in the data directory, made if missing)")
-	f.IntVar(&s.onionPort, "listen", 30303, "the port of this node's onion; 0: no onion, and nobody connects to this node")
-	f.StringVar(&s.listen, "listen-addr", "", "an address to listen on outside Tor, such as 127.0.0.1:30303; only-onion takes loopback only")
-	f.IntVar(&s.maxPeers, "maxpeers", 50, "the largest number of peers")
-	f.StringArrayVar(&s.static, "static", nil, "a node to stay connected to: an enode URL, an ENR, or a file with one in each line")
-	f.StringArrayVar(&s.trusted, "trusted", nil, "a node that is let in when all places are taken; as --static")
-	f.StringArrayVar(&s.boot, "bootnodes", nil, "a node to begin with; as --static")
-	f.StringVar(&s.rpc, "rpc", "", "answer wallets by JSON-RPC at an address of loopback, such as 127.0.0.1:8545")
-	f.StringVar(&s.metrics, "metrics", "", "serve metrics for Prometheus at an address of loopback, such as 127.0.0.1:9188")
-	f.Uint64Var(&s.minTip, "min-tip", 0, "relay transactions with at least this tip, in wei for a unit of gas")
+	f.StringArrayVar(&s.networks, "network", nil, "the Ethereum `NETWORK`: "+strings.Join(ethnode.Networks(), ", ")+"; or the file of a private Tor network (can be given twice)")
+	if err := cmd.RegisterFlagCompletionFunc("network", cobra.FixedCompletions(ethnode.Networks(), cobra.ShellCompDirectiveDefault)); err != nil {
+		panic(err) // the flag is above
+	}
+	f.StringVar(&s.genesis, "genesis", "", "the genesis `FILE` of a private Ethereum network")
+	f.Uint64Var(&s.networkID, "networkid", 0, "the network `ID`, if it is not the genesis' chain ID")
+	f.StringVar(&s.dataDir, "data-dir", "", "the `DIR` for keys, peers and waiting transactions (default ~/.chive-eth)")
+	f.StringVar(&s.nodeKey, "node-key", "", "the `FILE` of the node's key, in hexadecimal (default: nodekey in the data directory, made if missing)")
+	f.IntVar(&s.onionPort, "listen", 30303, "the `PORT` of this node's onion; 0: no onion, and nobody connects to this node")
+	f.StringVar(&s.listen, "listen-addr", "", "an `ADDR` to listen on outside Tor, such as 127.0.0.1:30303; only-onion takes loopback only")
+	f.IntVar(&s.maxPeers, "maxpeers", 50, "the largest `NUMBER` of peers")
+	f.StringArrayVar(&s.static, "static", nil, "a `NODE` to stay connected to: an enode URL, an ENR, or a file with one in each line")
+	f.StringArrayVar(&s.trusted, "trusted", nil, "a `NODE` that is let in when all places are taken; as --static")
+	f.StringArrayVar(&s.boot, "bootnodes", nil, "a `NODE` to begin with; as --static")
+	f.StringVar(&s.rpc, "rpc", "", "answer wallets by JSON-RPC at an `ADDR` of loopback, such as 127.0.0.1:8545")
+	f.StringVar(&s.metrics, "metrics", "", "serve metrics for Prometheus at an `ADDR` of loopback, such as 127.0.0.1:9188")
+	f.Uint64Var(&s.minTip, "min-tip", 0, "relay transactions with at least this `TIP`, in wei for a unit of gas")
 	f.BoolVar(&s.noBlobs, "no-blobs", false, "relay no transactions with blobs, which are large")
-	f.IntVar(&s.poolBytes, "pool-bytes", 32<<20, "the memory for transactions of others, in bytes")
+	f.IntVar(&s.poolBytes, "pool-bytes", 32<<20, "the memory for transactions of others, in `BYTES`")
 	f.BoolVar(&s.verbose, "verbose", false, "log more")
 	return cmd
 }
@@ -118,7 +120,7 @@ func (s *relaySettings) chain() (*ethnode.Chain, error) {
 			return nil, fmt.Errorf("--network: two files: %s and %s", s.networkFile, v)
 		default:
 			if _, err := os.Stat(v); err != nil {
-				return nil, fmt.Errorf("--network %s: it is no Ethereum network (%s), and no file: %w", v, strings.Join(ethnode.Networks(), ", "), err)
+				return nil, fmt.Errorf("--network %s: it is no Ethereum network (%s), and no file: %w", v, strings.Join(ethnode.Networks(), ", "), fault.Why(err))
 			}
 			s.networkFile = v
 		}

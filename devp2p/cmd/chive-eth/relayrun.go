@@ -64,6 +64,9 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 	if err := positive(number{"maxpeers", s.maxPeers}, number{"pool-bytes", s.poolBytes}); err != nil {
 		return err
 	}
+	if err := errors.Join(port("listen", s.onionPort), addresses(map[string]string{"listen-addr": s.listen, "rpc": s.rpc, "metrics": s.metrics, "discv5": s.discv5})); err != nil {
+		return err
+	}
 	policy, err := s.choose()
 	if err != nil {
 		return err
@@ -138,14 +141,14 @@ func (s *relaySettings) run(ctx context.Context, out, logs io.Writer) (err error
 	if s.metrics != "" {
 		serve, err := r.serveMetrics(s.metrics)
 		if err != nil {
-			return err
+			return fmt.Errorf("--metrics: %w", err)
 		}
 		services = append(services, serve)
 	}
 	if s.rpc != "" {
 		l, err := rpcserver.Listen(s.rpc)
 		if err != nil {
-			return err
+			return fmt.Errorf("--rpc: %w", err)
 		}
 		r.rpc = l.Addr().String()
 		server := &rpcserver.Server{Methods: rpcserver.Methods(r), Log: log}
@@ -180,7 +183,11 @@ func clientName() string { return ethnode.ClientName + "/" + runtime.GOOS + "/" 
 // nodeKey reads the node's key. It is made in the data directory if no file is named.
 func nodeKey(path, dir string) (*ecdsa.PrivateKey, error) {
 	if path != "" {
-		return crypto.LoadECDSA(path)
+		key, err := crypto.LoadECDSA(path)
+		if err != nil {
+			return nil, fmt.Errorf("--node-key: %w", err)
+		}
+		return key, nil
 	}
 	path = filepath.Join(dir, "nodekey")
 	key, err := crypto.LoadECDSA(path)

@@ -4,8 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -13,6 +16,7 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/devp2p"
 	"github.com/chivenet/chive/internal/atomicfile"
+	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/role"
 )
 
@@ -32,7 +36,7 @@ type tor struct {
 
 func (s *tor) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&s.policy, "policy", "", "how peers may be reached: clearnet, prefer-onion, only-onion or adaptive (default only-onion)")
+	f.Var(options.Word{At: &s.policy, Of: policies()}, "policy", "`POLICY` by which peers are reached: clearnet, prefer-onion, only-onion or adaptive (default only-onion)")
 	f.BoolVar(&s.prefer, "prefer-tor", false, "the same as --policy prefer-onion")
 	f.BoolVar(&s.only, "only-onion", false, "the same as --policy only-onion")
 	s.torFlags(cmd)
@@ -41,10 +45,18 @@ func (s *tor) flags(cmd *cobra.Command) {
 // torFlags are the flags of commands that reach onions only.
 func (s *tor) torFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&s.proxy, "tor-proxy", "", "use a Tor daemon's SOCKS port, such as 127.0.0.1:9050, instead of the Tor client in this program")
-	f.StringVar(&s.control, "tor-control", "127.0.0.1:9051", "with --tor-proxy: the daemon's control port, where this node's onion is made")
-	f.StringVar(&s.password, "tor-password-file", "", "with --tor-proxy: a file with the password of the control port (default: the daemon's cookie)")
+	f.StringVar(&s.proxy, "tor-proxy", "", "`ADDR` of a Tor daemon's SOCKS port, such as 127.0.0.1:9050, to use instead of the Tor client in this program")
+	f.StringVar(&s.control, "tor-control", "127.0.0.1:9051", "with --tor-proxy: `ADDR` of the daemon's control port, where this node's onion is made")
+	f.StringVar(&s.password, "tor-password-file", "", "with --tor-proxy: `FILE` with the password of the control port (default: the daemon's cookie)")
 	f.BoolVar(&s.isolate, "isolate-peers", true, "reach each peer over circuits of its own")
+}
+
+// policies returns the values of --policy.
+func policies() (all []string) {
+	for _, p := range devp2p.Policies {
+		all = append(all, string(p))
+	}
+	return all
 }
 
 // choose returns the policy. Flags that contradict each other are an error.
@@ -133,12 +145,34 @@ func positive(all ...number) error {
 	return nil
 }
 
+// addresses refuses values of flags, by the flags' names, that are no IP address and port. A name
+// would be looked up by the system.
+func addresses(flags map[string]string) error {
+	for _, flag := range slices.Sorted(maps.Keys(flags)) {
+		if _, err := netip.ParseAddrPort(flags[flag]); err != nil && flags[flag] != "" {
+			return fmt.Errorf("--%s: %q is not IP:PORT", flag, flags[flag])
+		}
+	}
+	return nil
+}
+
+// port refuses what is no port. 0 has a meaning of its own.
+func port(flag string, n int) error {
+	if n < 0 || n > 65535 {
+		return fmt.Errorf("--%s: %d is not from 0 to 65535", flag, n)
+	}
+	return nil
+}
+
 // ownDir is dataDir for commands that keep state there: it locks the directory, so that a relay
 // and a sidecar, which have the same default, do not share keys and a Tor client.
 func ownDir(path string) (string, *role.Dir, error) {
 	dir, err := dataDir(path)
 	if err != nil {
 		return "", nil, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil { // others may not read it
+		return "", nil, fmt.Errorf("--data-dir: %w", err)
 	}
 	lock, err := role.OpenDir(dir)
 	if errors.Is(err, role.ErrInUse) {
@@ -147,17 +181,14 @@ func ownDir(path string) (string, *role.Dir, error) {
 	return dir, lock, err
 }
 
-// dataDir returns the directory of a command, which it makes. Others may not read it.
+// dataDir returns the directory of a command.
 func dataDir(path string) (string, error) {
-	if path == "" {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return "", fmt.Errorf("--data-dir is needed: %w", err)
-		}
-		path = filepath.Join(home, ".chive-eth")
+	if path != "" {
+		return path, nil
 	}
-	if err := os.MkdirAll(path, 0o700); err != nil {
-		return "", err
+	home, err := os.UserHomeDir()
+	if err != nil {
+		return "", fmt.Errorf("--data-dir is needed: %w", err)
 	}
-	return path, nil
+	return filepath.Join(home, ".chive-eth"), nil
 }

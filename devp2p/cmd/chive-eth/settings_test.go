@@ -13,8 +13,8 @@ func TestWrongNumbers(t *testing.T) {
 		set  func(*relaySettings)
 		want string
 	}{
-		"port":          {func(s *relaySettings) { s.onionPort = -1 }, "peers: "},
-		"large port":    {func(s *relaySettings) { s.onionPort = 65536 }, "peers: "},
+		"port":          {func(s *relaySettings) { s.onionPort = -1 }, "--listen: -1 "},
+		"large port":    {func(s *relaySettings) { s.onionPort = 65536 }, "--listen: 65536 "},
 		"peers":         {func(s *relaySettings) { s.maxPeers = -1 }, "--maxpeers"},
 		"no peers":      {func(s *relaySettings) { s.maxPeers = 0 }, "--maxpeers"},
 		"no pool":       {func(s *relaySettings) { s.poolBytes = 0 }, "--pool-bytes"},

@@ -15,8 +15,6 @@ import (
 	"github.com/chivenet/chive/internal/logline"
 )
 
-func init() { commands = append(commands, sidecarCommand()) }
-
 const sidecarLong = `Give a geth that already runs, unchanged, an onion, and connect it to nodes that have one.
 
 The sidecar needs the node's IPC socket. Connections to its onion go to the node's
@@ -59,7 +57,7 @@ func sidecarCommand() *cobra.Command {
 	s := new(sidecarSettings)
 	cmd := &cobra.Command{
 		Use:     "sidecar --ipc PATH",
-		Short:   "put an onion beside a geth that already runs",
+		Short:   "Put an onion beside a geth that already runs",
 		Long:    sidecarLong,
 		Example: sidecarExample,
 		Args:    cobra.NoArgs,
@@ -70,12 +68,12 @@ func sidecarCommand() *cobra.Command {
 	f.StringVar(&s.ipc, "ipc", "", "the node's IPC `SOCKET`: geth.ipc in its data directory")
 	f.BoolVar(&s.only, "only-onion", false, "open no onion while the node shows itself outside Tor")
 	f.StringVar(&s.networkFile, "network", "", "the `FILE` of a private Tor network (default: the public one)")
-	f.IntVar(&s.p2pPort, "p2p-port", 0, "the node's peer-to-peer port (default: the node says it)")
-	f.IntVar(&s.port, "listen", 30303, "the port of the onion")
-	f.StringVar(&s.dataDir, "data-dir", "", "the directory for keys and known nodes (default ~/.chive-eth)")
-	f.StringArrayVar(&s.static, "static", nil, "a node to begin with: an ENR, an enode URL with an onion, or a file with one in each line")
-	f.IntVar(&s.maxPeers, "maxpeers", 16, "how many onions the node is told to connect to")
-	f.IntVar(&s.maxInbound, "max-inbound", 32, "how many connections the onion passes to the node")
+	f.IntVar(&s.p2pPort, "p2p-port", 0, "the node's peer-to-peer `PORT` (default: the node says it)")
+	f.IntVar(&s.port, "listen", 30303, "the `PORT` of the onion")
+	f.StringVar(&s.dataDir, "data-dir", "", "the `DIR` for keys and known nodes (default ~/.chive-eth)")
+	f.StringArrayVar(&s.static, "static", nil, "a `NODE` to begin with: an ENR, an enode URL with an onion, or a file with one in each line")
+	f.IntVar(&s.maxPeers, "maxpeers", 16, "`NUMBER` of onions that the node is told to connect to")
+	f.IntVar(&s.maxInbound, "max-inbound", 32, "`NUMBER` of connections that the onion passes to the node")
 	f.BoolVar(&s.verbose, "verbose", false, "log more")
 	return cmd
 }
@@ -85,6 +83,9 @@ func (s *sidecarSettings) run(cmd *cobra.Command) (err error) {
 		return errors.New("--ipc is needed: the path of the node's IPC socket")
 	}
 	if err := positive(number{"listen", s.port}, number{"maxpeers", s.maxPeers}, number{"max-inbound", s.maxInbound}); err != nil {
+		return err
+	}
+	if err := port("p2p-port", s.p2pPort); err != nil {
 		return err
 	}
 	level := slog.LevelInfo

@@ -21,11 +21,10 @@ import (
 	"github.com/chivenet/chive/devp2p/internal/ethnode"
 	"github.com/chivenet/chive/devp2p/internal/ethnode/broadcast"
 	"github.com/chivenet/chive/devp2p/internal/peers"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/localhttp"
 	"github.com/chivenet/chive/internal/socks"
 )
-
-func init() { commands = append(commands, statusCommand()) }
 
 // socketName is the Unix socket of a running relay, in its data directory. Other users
 // cannot open it.
@@ -89,7 +88,7 @@ func statusCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "show what a running relay does, and why each peer is reached as it is",
+		Short: "Show what a running relay does, and why each peer is reached as it is",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := dataDir(dir)
@@ -111,7 +110,7 @@ func statusCommand() *cobra.Command {
 			return s.print(cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&dir, "data-dir", "", "the relay's data directory (default ~/.chive-eth)")
+	cmd.Flags().StringVar(&dir, "data-dir", "", "the relay's data `DIR` (default ~/.chive-eth)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -130,7 +129,7 @@ func readStatus(ctx context.Context, socket string) ([]byte, error) {
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("no relay answers at %s: does chive-eth relay run with this data directory? (%w)", socket, err)
+		return nil, fmt.Errorf("no relay answers at %s: does chive-eth relay run with this data directory? (%w)", socket, fault.Why(err))
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {

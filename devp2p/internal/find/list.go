@@ -16,6 +16,7 @@ import (
 	"github.com/ethereum/go-ethereum/p2p/enr"
 
 	"github.com/chivenet/chive/devp2p"
+	"github.com/chivenet/chive/internal/fault"
 )
 
 // The bounds of a list.
@@ -132,7 +133,7 @@ func Nodes(values []string) ([]*enode.Node, error) {
 		nodes, err := List(f)
 		f.Close()
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", v, err)
+			return nil, fmt.Errorf("%s: %w", v, fault.Why(err))
 		}
 		out = append(out, nodes...)
 	}

@@ -13,6 +13,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/localhttp"
 )
 
@@ -64,15 +65,15 @@ type Server struct {
 
 // Listen opens the port of a server. Addresses that are not loopback are refused.
 func Listen(addr string) (net.Listener, error) {
-	host, _, err := net.SplitHostPort(addr)
+	at, err := netip.ParseAddrPort(addr)
+	if err != nil || !at.Addr().IsLoopback() {
+		return nil, fmt.Errorf("%q is not an address of loopback, such as 127.0.0.1:8545", addr)
+	}
+	l, err := net.Listen("tcp", addr)
 	if err != nil {
-		return nil, fmt.Errorf("rpcserver: %q: %w", addr, err)
+		return nil, listen.Failed(addr, err)
 	}
-	ip, err := netip.ParseAddr(host)
-	if err != nil || !ip.IsLoopback() {
-		return nil, fmt.Errorf("rpcserver: %q: the address must be on loopback, such as 127.0.0.1:8545", addr)
-	}
-	return net.Listen("tcp", addr)
+	return l, nil
 }
 
 // Serve answers requests until ctx ends.

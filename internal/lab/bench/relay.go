@@ -10,6 +10,9 @@ import (
 	"github.com/chivenet/chive/internal/lab/measure"
 )
 
+// Schedulers are C tor's: which circuit writes next.
+var Schedulers = []string{"Vanilla", "KIST"}
+
 // RelayPlan says how to measure Chive's relays: in one network and one run, C tor's
 // client uses a path of C tor's relays, and then one of Chive's; Chive's client uses
 // only the latter.
@@ -18,7 +21,7 @@ type RelayPlan struct {
 	Program string
 	// Tor is C tor's program; empty: "tor" in PATH.
 	Tor string
-	// Schedulers are C tor's to compare with: "Vanilla", or "KIST".
+	// Schedulers are C tor's to compare with, of the list Schedulers.
 	Schedulers []string
 	// Measure is what is measured of each path.
 	Measure measure.Plan

@@ -8,11 +8,11 @@ package benchcirc
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/options"
 )
 
 // A Plan says what to measure.
@@ -56,7 +56,7 @@ const (
 func (p *Plan) kind() (*handshake.Kind, error) {
 	names := Handshakes()
 	if !slices.Contains(names, p.Handshake) {
-		return nil, fault.New(fault.Config, "handshake: %q is none of %s", p.Handshake, strings.Join(names, ", "))
+		return nil, fault.New(fault.Config, "handshake: %w", options.NotOneOf(p.Handshake, names))
 	}
 	return handshake.Named(p.Handshake), nil
 }

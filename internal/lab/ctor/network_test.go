@@ -56,7 +56,7 @@ func TestNetwork(t *testing.T) {
 		if got.Testing.VotingInterval != 5*time.Minute { // clients go by it
 			t.Errorf("the network votes every %v", got.Testing.VotingInterval)
 		}
-		fromTorrc, err := netfile.ImportTorrc("ctor", []byte(nw.Torrc()))
+		fromTorrc, err := netfile.ImportTorrc("ctor", "torrc", []byte(nw.Torrc()))
 		if err != nil || len(fromTorrc.Authorities) != len(nw.Authorities()) {
 			t.Errorf("imported from a torrc: %+v, %v", fromTorrc, err)
 		}

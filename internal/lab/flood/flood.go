@@ -18,6 +18,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/lab/bench"
+	"github.com/chivenet/chive/internal/options"
 )
 
 // Plan describes a run of the bench. Zero fields have the defaults in their comments.
@@ -76,8 +77,8 @@ func (p *Plan) check() ([]*flood, error) {
 		}
 	}
 	for _, v := range p.Victims {
-		if v != "Chive" && v != "C tor" {
-			return nil, fault.New(fault.Config, "flood: victim %q: Chive or C tor", v)
+		if !slices.Contains(Victims, v) {
+			return nil, fault.New(fault.Config, "victim: %w", options.NotOneOf(v, Victims))
 		}
 	}
 	names := p.Floods
@@ -94,6 +95,9 @@ func (p *Plan) check() ([]*flood, error) {
 	}
 	return out, nil
 }
+
+// Victims are the names of those that are attacked.
+var Victims = []string{"Chive", "C tor"}
 
 // Report is the result of a run.
 type Report struct {

@@ -6,7 +6,17 @@ import (
 
 	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/options"
 )
+
+// Kinds are all kinds of proxies.
+var Kinds = []string{Classic, Bulk, Strict, Fteproxy, Obfs4}
+
+// KindOf returns the kind in an entry of Plan.Kinds.
+func KindOf(entry string) string {
+	kind, _, _ := strings.Cut(entry, "/")
+	return kind
+}
 
 // checkKinds reports the first kind or format that there is not: each is measured for a long time.
 func (p *Plan) checkKinds() error {
@@ -19,8 +29,8 @@ func (p *Plan) checkKinds() error {
 	}
 	for _, text := range p.Kinds {
 		kind, format, one := strings.Cut(text, "/")
-		if all := []string{Classic, Bulk, Strict, Fteproxy, Obfs4}; !slices.Contains(all, kind) {
-			return fault.New(fault.Config, "kind %q is none of %s", kind, strings.Join(all, ", "))
+		if !slices.Contains(Kinds, kind) {
+			return fault.New(fault.Config, "kind: %w", options.NotOneOf(kind, Kinds))
 		}
 		formats := p.Formats
 		if one {
