@@ -13,17 +13,29 @@ export CGO_ENABLED ?= 0
 .PHONY: changelog release package-test devp2p peers texts install uninstall
 all: lint test
 
+# COMMIT is the commit of a checkout: its hash, its time and, if files were changed since,
+# "modified". It goes into bin/chive for "chive version", and nowhere else. Go's own stamp is not
+# enough: it knows no worktrees, and GOFLAGS may switch it off. A directory inside somebody else's
+# checkout has none.
+COMMIT := $(shell test "$$(git rev-parse --show-toplevel 2>/dev/null)" = "$$(pwd -P)" && \
+  git log -1 --abbrev=12 --format=%h,%cI && test -z "$$(git status --porcelain)" || echo modified)
+comma := ,
+empty :=
+COMMIT := $(subst $(empty) $(empty),$(comma),$(filter-out modified,$(COMMIT))$(if $(word 2,$(COMMIT)), modified))
+STAMP = $(if $(COMMIT),-X github.com/chivenet/chive/internal/version.commit=$(COMMIT))
+
 # build makes the static binaries: ./bin/chive and the laboratory, ./bin/chivelab. HTTP/2 is
 # left out: nothing here uses it. packaging/chive.size records the size of bin/chive on
 # linux/amd64, so that no commit makes it 3 % larger without saying so: "make size" writes it.
 build:
-	go build -trimpath -tags nethttpomithttp2 -ldflags '-s -w -funcalign=16' -o bin/ ./cmd/...
+	go build -trimpath -tags nethttpomithttp2 -ldflags '-s -w -funcalign=16 $(STAMP)' -o bin/ ./cmd/...
+	@echo "commit: $(if $(COMMIT),$(COMMIT),none: this is no checkout)"
 	@size=$$(wc -c < bin/chive); echo "bin/chive: $$size bytes"; test "$$(go env GOOS/GOARCH)" != linux/amd64 || \
 	  test $$((size * 100)) -le $$(($$(cat packaging/chive.size) * 103)) || \
 	  { echo "bin/chive grew by more than 3 %: packaging/chive.size says $$(cat packaging/chive.size); make size, and say why in the commit"; exit 1; }
 .PHONY: size
 size:
-	go build -trimpath -tags nethttpomithttp2 -ldflags '-s -w -funcalign=16' -o bin/ ./cmd/chive
+	go build -trimpath -tags nethttpomithttp2 -ldflags '-s -w -funcalign=16 $(STAMP)' -o bin/ ./cmd/chive
 	wc -c < bin/chive > packaging/chive.size
 
 # texts makes the manual pages and completions of bin/chive.
@@ -32,7 +44,7 @@ bin/chive:
 	$(MAKE) build
 bin/man/chive.1: bin/chive
 	@mkdir -p bin/man bin/completions
-	go run ./internal/tools/gendocs man bin/man
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null) go run ./internal/tools/gendocs man bin/man
 	./bin/chive completion bash > bin/completions/chive
 	./bin/chive completion zsh > bin/completions/_chive
 	./bin/chive completion fish > bin/completions/chive.fish
@@ -281,6 +293,6 @@ release:
 	go run ./internal/tools/release -version '$(VERSION)' -out bin/release
 
 # package-test builds the packages for this machine twice, and looks into them; it
-# also installs and uninstalls by make.
+# also installs and uninstalls by make, and asks what make build made for its commit.
 package-test:
-	CHIVE_PACKAGE=1 go test -count 1 -timeout 20m -v -run '^Test(Package|Install)$$' ./internal/tools/release
+	CHIVE_PACKAGE=1 go test -count 1 -timeout 20m -v -run '^Test(Package|Install|Stamp)$$' ./internal/tools/release

@@ -75,14 +75,14 @@ var levels = map[string]int{
 	"internal/role":       3,
 	"internal/upstream":   3,
 
-	"fte/...":            4,
-	"internal/circuit":   4,
-	"internal/command":   4,
-	"internal/fetch":     4,
-	"internal/guard":     4,
-	"internal/localhttp": 4,
-	"internal/logline":   4,
-	"internal/netfile":   4,
+	"fte/...":              4,
+	"internal/circuit":     4,
+	"internal/command/...": 4,
+	"internal/fetch":       4,
+	"internal/guard":       4,
+	"internal/localhttp":   4,
+	"internal/logline":     4,
+	"internal/netfile":     4,
 
 	"internal/path":   5,
 	"internal/pt":     5, // may carry the fte transport

@@ -15,10 +15,14 @@ import (
 func versionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "version",
-		Short: "Print the version, and how old the addresses of the public network in it are",
+		Short: "Print the version, the commit, and how old the addresses of the public network in it are",
 		Args:  cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(c.OutOrStdout(), "chive %s %s %s/%s\naddresses of the public network: %s\n", version.String(), runtime.Version(), runtime.GOOS, runtime.GOARCH, daemon.ListOfNetwork())
+			commit := ""
+			if known := version.Commit(); known != "" {
+				commit = "commit " + known + "\n"
+			}
+			_, err := fmt.Fprintf(c.OutOrStdout(), "chive %s %s %s/%s\n%saddresses of the public network: %s\n", version.String(), runtime.Version(), runtime.GOOS, runtime.GOARCH, commit, daemon.ListOfNetwork())
 			return err
 		},
 	}

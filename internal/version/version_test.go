@@ -26,3 +26,23 @@ func TestOf(t *testing.T) {
 		}
 	}
 }
+
+func TestCommit(t *testing.T) {
+	defer func() { commit = "" }()
+	for text, want := range map[string]string{
+		"e53b046c2213,2026-11-24T19:02:11+01:00":          "e53b046c2213 of 2026-11-24 18:02:11 UTC",
+		"e53b046c2213,2026-11-24T19:02:11+01:00,modified": "e53b046c2213 of 2026-11-24 18:02:11 UTC, modified",
+		"e53b046c22134b5b5b5b,,":                          "e53b046c2213",
+	} {
+		if commit = text; Commit() != want {
+			t.Errorf("%q: %q, want %q", text, Commit(), want)
+		}
+	}
+	b := &debug.BuildInfo{Settings: []debug.BuildSetting{{Key: "vcs.revision", Value: "e53b046c22134b5b"}, {Key: "vcs.time", Value: "2026-11-24T18:02:11Z"}, {Key: "vcs.modified", Value: "true"}}}
+	if got, want := recorded(b), "e53b046c2213 of 2026-11-24 18:02:11 UTC, modified"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if got := recorded(new(debug.BuildInfo)); got != "" {
+		t.Error(got)
+	}
+}

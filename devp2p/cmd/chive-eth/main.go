@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive/internal/command"
+	"github.com/chivenet/chive/internal/command/manual"
 	"github.com/chivenet/chive/internal/lab/child"
 	"github.com/chivenet/chive/internal/version"
 )
@@ -23,9 +24,17 @@ func rootCommand() *cobra.Command {
 			"its own, or beside a geth that already runs.",
 		Version: version.String(),
 	}
-	root.AddCommand(relayCommand(), sidecarCommand(), statusCommand(), demoCommand(), benchCommand(), benchNodeCommand())
+	root.AddCommand(relayCommand(), sidecarCommand(), statusCommand(), demoCommand(), benchCommand(), benchNodeCommand(), manualCommand())
 	command.Prepare(root)
 	return root
+}
+
+// manualCommand writes the manual pages, for packages: no other program has these commands.
+func manualCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "manual DIR", Hidden: true, Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error { return manual.Write(cmd.Root(), args[0]) },
+	}
 }
 
 func main() {

@@ -23,6 +23,13 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
+// TestManual: groff and mandoc read the manual pages without a word.
+func TestManual(t *testing.T) {
+	if pages := commandtest.Manual(t, rootCommand()); pages["chive-eth.1"] == nil || pages["chive-eth-relay.1"] == nil || len(pages) != 6 {
+		t.Errorf("%d pages", len(pages))
+	}
+}
+
 // TestMistakes gives each flag of the relay, the sidecar and the status bad values, and reads what
 // the command says.
 func TestMistakes(t *testing.T) {

@@ -10,9 +10,9 @@ package main
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/chivenet/chive/internal/cli"
+	"github.com/chivenet/chive/internal/command/manual"
 )
 
 func main() {
@@ -39,21 +39,8 @@ func run(args []string) error {
 			}
 			return os.WriteFile(args[1], page, 0o644)
 		case "man":
-			return writeMan(args[1])
+			return manual.Write(cli.Chive(), args[1])
 		}
 	}
 	return fmt.Errorf("usage: gendocs options FILE | gendocs torrc FILE | gendocs metrics FILE | gendocs man DIR")
-}
-
-// writeMan writes a manual page for each command into a directory.
-func writeMan(dir string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	for name, page := range manPages(cli.Chive()) {
-		if err := os.WriteFile(filepath.Join(dir, name), page, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/chivenet/chive/internal/command/manual"
 )
 
 const pageHead = `# Options
@@ -58,9 +60,9 @@ func optionsPage(root *cobra.Command) []byte {
 			panic("gendocs: no command " + s.path)
 		}
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", c.CommandPath(), s.head)
-		all := groups(c)
+		all := manual.Groups(c)
 		for _, g := range all {
-			if g.rows || len(all) == 1 { // --config is above
+			if g.Rows || len(all) == 1 { // --config is above
 				table(&b, g)
 			}
 		}
@@ -69,30 +71,30 @@ func optionsPage(root *cobra.Command) []byte {
 }
 
 // table writes a group's flags.
-func table(b *bytes.Buffer, g group) {
-	if g.rows {
-		fmt.Fprintf(b, "\n### %s\n\n| option | value | default | live | what it does |\n|---|---|---|---|---|\n", g.title)
+func table(b *bytes.Buffer, g manual.Group) {
+	if g.Rows {
+		fmt.Fprintf(b, "\n### %s\n\n| option | value | default | live | what it does |\n|---|---|---|---|---|\n", g.Title)
 	} else {
 		fmt.Fprintf(b, "\n| flag | value | default | what it does |\n|---|---|---|---|\n")
 	}
-	for _, f := range g.flags {
-		value := f.value
+	for _, f := range g.Flags {
+		value := f.Value
 		switch {
-		case f.value == "":
+		case f.Value == "":
 			value = "yes or no"
-		case f.list != "":
-			value += ", " + f.list
+		case f.List != "":
+			value += ", " + f.List
 		}
-		if f.limits != "" {
-			value += ", " + f.limits
+		if f.Limits != "" {
+			value += ", " + f.Limits
 		}
-		cells := []string{"`" + f.name + "`", value, f.preset}
-		if g.rows {
-			cells = append(cells, map[bool]string{true: "live"}[f.live])
+		cells := []string{"`" + f.Name + "`", value, f.Preset}
+		if g.Rows {
+			cells = append(cells, map[bool]string{true: "live"}[f.Live])
 		} else {
-			cells[0] = "`--" + f.name + "`"
+			cells[0] = "`--" + f.Name + "`"
 		}
-		for _, c := range append(cells, f.help) {
+		for _, c := range append(cells, f.Help) {
 			b.WriteString("| " + strings.NewReplacer("|", `\|`, "*", `\*`).Replace(c) + " ")
 		}
 		b.WriteString("|\n")

@@ -25,11 +25,7 @@ func (b *build) archive(t target, p program, name, bin string) error {
 	for _, doc := range p.docs {
 		files = append(files, file{name + "/" + filepath.Base(doc), filepath.Join(b.root, doc), 0o644})
 	}
-	dirs := []string{"completions"}
-	if p.man {
-		dirs = append(dirs, "man")
-	}
-	for _, dir := range dirs {
+	for _, dir := range []string{"completions", "man"} {
 		entries, err := os.ReadDir(filepath.Join(b.dir(p), dir)) // sorted
 		if err != nil {
 			return err

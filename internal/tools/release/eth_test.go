@@ -69,6 +69,9 @@ func checkEth(t *testing.T, dir, version string) {
 	if out := command(t, dir, "systemd-analyze", "verify", here); strings.Contains(out, filepath.Base(unit)) {
 		t.Errorf("%s: %s", unit, out)
 	}
+	if _, err := os.Stat(filepath.Join(root, "usr/share/man/man1/chive-eth-relay.1.gz")); err != nil {
+		t.Error(err)
+	}
 	for file, want := range map[string]string{
 		"usr/share/bash-completion/completions/chive-eth":    "complete ",
 		"usr/share/zsh/vendor-completions/_chive-eth":        "#compdef chive-eth",

@@ -134,10 +134,8 @@ func (b *build) commitTime() (time.Time, error) {
 // texts makes a program's files that are the same on all platforms, in man and completions
 // of its directory.
 func (b *build) texts(p program) error {
-	if p.man {
-		if _, err := output(b.root, b.env(nil), "go", "run", "./internal/tools/gendocs", "man", filepath.Join(b.dir(p), "man")); err != nil {
-			return err
-		}
+	if _, err := output(filepath.Join(b.root, p.module), b.env(nil), "go", append(append([]string{"run"}, p.man...), filepath.Join(b.dir(p), "man"))...); err != nil {
+		return err
 	}
 	completions := filepath.Join(b.dir(p), "completions")
 	if err := os.MkdirAll(completions, 0o755); err != nil {

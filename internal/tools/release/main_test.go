@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"testing"
@@ -140,12 +141,13 @@ func TestPackage(t *testing.T) {
 	}
 
 	checkRPM(t, first)
+	checkLintian(t, first)
 	checkEth(t, first, version)
 
 	root := filepath.Join(dir, "root")
 	command(t, dir, "dpkg-deb", "-x", debs[0], root)
 	chive := filepath.Join(root, "usr/bin/chive")
-	if got := command(t, dir, chive, "version"); !strings.HasPrefix(got, "chive "+version+" ") {
+	if got := command(t, dir, chive, "version"); !strings.HasPrefix(got, "chive "+version+" ") || strings.Contains(got, "commit ") {
 		t.Errorf("chive version: %s", got)
 	}
 	for _, name := range []string{"proxy.toml", "onion.toml", "relay.toml", "authority.toml"} {
@@ -250,6 +252,28 @@ func checkRPM(t *testing.T, dir string) {
 	}
 }
 
+// checkLintian has Debian's judge of packages look at them: it has nothing to say.
+func checkLintian(t *testing.T, dir string) {
+	t.Helper()
+	if _, err := exec.LookPath("lintian"); err != nil {
+		if os.Getenv("CHIVE_INTEROP") != "" {
+			t.Error("lintian is not installed")
+		}
+		t.Log("SKIPPED: lintian is not installed, and nobody has judged the Debian packages")
+		return
+	}
+	debs, _ := filepath.Glob(dir + "/*.deb")
+	if len(debs) != len(programs) {
+		t.Fatal(debs)
+	}
+	for _, deb := range debs {
+		out, err := exec.Command("lintian", "--allow-root", "--fail-on", "error,warning", deb).CombinedOutput()
+		if err != nil || bytes.Contains(out, []byte("W: ")) || bytes.Contains(out, []byte("E: ")) {
+			t.Errorf("lintian: %s: %v\n%s", filepath.Base(deb), err, out)
+		}
+	}
+}
+
 func read(t *testing.T, name string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(name)
@@ -339,5 +363,25 @@ func TestInstall(t *testing.T) {
 	})
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestStamp: what make build makes says its commit, and whether files were changed since; make says
+// it, too.
+func TestStamp(t *testing.T) {
+	if os.Getenv("CHIVE_PACKAGE") == "" || runtime.GOOS != "linux" {
+		t.Skip("SKIPPED, NOTHING WAS TESTED: CHIVE_PACKAGE=1 builds by make, on Linux")
+	}
+	root, err := filepath.Abs("../../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := strings.TrimSpace(command(t, root, "git", "log", "-1", "--abbrev=12", "--format=%h"))
+	changed := command(t, root, "git", "status", "--porcelain") != ""
+	said := command(t, root, "make", "build")
+	got := command(t, root, filepath.Join(root, "bin/chive"), "version")
+	line := regexp.MustCompile(`(?m)^commit ([0-9a-f]+) of \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC(, modified)?$`).FindStringSubmatch(got)
+	if line == nil || line[1] != hash || (line[2] != "") != changed || !strings.Contains(said, "commit: "+hash+",") {
+		t.Errorf("of %s, modified: %v: %s\nmake: %s", hash, changed, got, said)
 	}
 }

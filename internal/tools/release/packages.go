@@ -3,11 +3,14 @@ package main
 import (
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"time"
 )
 
 // nfpm makes the packages, from the files packaging/nfpm*.yaml. It is the newest version whose
@@ -36,26 +39,57 @@ func (b *build) packages(t target, p program, bin string) error {
 			return err
 		}
 	}
-	if p.man {
-		if err := pages(filepath.Join(b.dir(p), "man"), filepath.Join(stage, "man")); err != nil {
-			return err
-		}
+	if err := pages(filepath.Join(b.dir(p), "man"), filepath.Join(stage, "man")); err != nil {
+		return err
 	}
-	if err := zipped(filepath.Join(b.root, "CHANGELOG.md"), filepath.Join(stage, "changelog.gz")); err != nil {
+	if err := zipped(filepath.Join(b.root, "CHANGELOG.md"), filepath.Join(stage, "NEWS.gz")); err != nil {
+		return err
+	}
+	if err := b.changelog(p, stage); err != nil {
+		return err
+	}
+	config, err := os.ReadFile(filepath.Join(b.root, p.nfpm))
+	if err != nil {
+		return err
+	}
+	debian := filepath.Join(stage, "nfpm-deb.yaml")
+	if err := os.WriteFile(debian, licence.ReplaceAll(config, nil), 0o644); err != nil {
 		return err
 	}
 	if err := readable(stage); err != nil {
 		return err
 	}
 	for packager, arch := range map[string]string{"deb": t.deb, "rpm": t.rpm} {
-		env := append(b.env(nil), "VERSION="+strings.TrimPrefix(b.version, "v"), "ARCH="+arch, "ROOT="+b.root, "BIN="+bin,
+		nfpmFile := filepath.Join(b.root, p.nfpm)
+		if packager == "deb" {
+			nfpmFile = debian
+		}
+		env := append(b.env(nil), "MAINTAINER="+maintainer, "VERSION="+strings.TrimPrefix(b.version, "v"), "ARCH="+arch, "ROOT="+b.root, "BIN="+bin,
 			"STAGE="+stage, "COMPLETIONS="+filepath.Join(b.dir(p), "completions"))
 		if _, err := output(b.root, env, "go", "run", nfpm, "package", "--packager", packager,
-			"--config", filepath.Join(b.root, p.nfpm), "--target", b.out); err != nil {
+			"--config", nfpmFile, "--target", b.out); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// maintainer is whom the packages name.
+const maintainer = "The Chive authors <chive@chivenet.invalid>"
+
+// licence is the field of a package for which only RPM has a place.
+var licence = regexp.MustCompile(`(?m)^license:.*\n`)
+
+// changelog writes the changelog of the packages, in Debian's form, into a directory. What is new
+// in the program is in NEWS.
+func (b *build) changelog(p program, dir string) error {
+	text := fmt.Sprintf("%s (%s) unstable; urgency=medium\n\n  * Release %s. /usr/share/doc/%s/NEWS.gz says what is new.\n\n -- %s  %s\n",
+		p.name, strings.TrimPrefix(b.version, "v"), b.version, p.name, maintainer, b.date.Format(time.RFC1123Z))
+	plain := filepath.Join(dir, "changelog")
+	if err := os.WriteFile(plain, []byte(text), 0o644); err != nil {
+		return err
+	}
+	return zipped(plain, plain+".gz")
 }
 
 // readable gives what stands below dir the modes that a package's files have,

@@ -5,7 +5,7 @@ type program struct {
 	name   string
 	module string   // the directory of its Go module
 	tags   string   // of the build
-	man    bool     // it has manual pages
+	man    []string // writes its manual pages, run by go in the module with a directory after it
 	units  string   // the directory with its units of systemd
 	nfpm   string   // what is in its packages
 	docs   []string // what is in its archives, besides the binary and texts
@@ -14,11 +14,11 @@ type program struct {
 var programs = []program{
 	{
 		// The tag leaves out HTTP/2, as in the Makefile.
-		name: "chive", module: ".", tags: "nethttpomithttp2", man: true, units: "contrib/systemd", nfpm: "packaging/nfpm.yaml",
+		name: "chive", module: ".", tags: "nethttpomithttp2", man: []string{"./internal/tools/gendocs", "man"}, units: "contrib/systemd", nfpm: "packaging/nfpm.yaml",
 		docs: []string{"README.md", "LICENSE", "CHANGELOG.md", "SECURITY.md"},
 	},
 	{
-		name: "chive-eth", module: "devp2p", units: "devp2p/contrib/systemd", nfpm: "packaging/nfpm-eth.yaml",
+		name: "chive-eth", module: "devp2p", man: []string{"./cmd/chive-eth", "manual"}, units: "devp2p/contrib/systemd", nfpm: "packaging/nfpm-eth.yaml",
 		docs: []string{"docs/devp2p.md", "LICENSE", "CHANGELOG.md", "SECURITY.md"},
 	},
 }
