@@ -336,7 +336,7 @@ func execOnion(t *testing.T, r *execRig) {
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(l) }()
 	defer func() { srv.Close(); <-served }()
-	if err := l.Published(ctx); err != nil {
+	if err := l.WaitPublished(ctx); err != nil {
 		t.Fatal(err)
 	}
 	// Newer versions of curl refuse such names themselves.
