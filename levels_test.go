@@ -83,6 +83,7 @@ var levels = map[string]int{
 	"internal/localhttp":   4,
 	"internal/logline":     4,
 	"internal/netfile":     4,
+	"internal/site":        4,
 
 	"internal/path":   5,
 	"internal/pt":     5, // may carry the fte transport

@@ -29,6 +29,7 @@ var recovers = map[string]string{
 // swallow a panic without counting it.
 var httpServers = map[string]string{
 	"internal/localhttp/server.go": "guarded begins with panics.Recover",
+	"internal/site/server.go":      "serve begins with panics.Recover",
 	"internal/cli/fte_run.go":      "fte.HTTPServer begins with panics.Recover",
 }
 

@@ -2,8 +2,11 @@ package interop
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,8 +24,15 @@ func served(t *testing.T, nw *ctor.Network) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
+	site := filepath.Join(dir, "site")
+	if err := os.Mkdir(site, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(site, "index.html"), []byte("a page"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	cmd := exec.Command(command(t), "onion", "serve", "--network", file, "--data-dir", dir+"/client", "--key-dir", dir+"/service",
-		"--sandbox", "auto", "80="+shared.target.Addr(target.Web))
+		"--sandbox", "auto", "--dir", site, "81="+shared.target.Addr(target.Web))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -44,8 +54,11 @@ func served(t *testing.T, nw *ctor.Network) {
 		t.Fatalf("it said %q", said)
 	}
 	address := strings.TrimPrefix(said[0], "onion ")
-	if sum, n := fetchHosted(t, nw.Node("client0").SOCKS, fmt.Sprintf("http://%s/bytes/1000", address)); n != 1000 || sum != target.Sum(1000) {
+	if sum, n := fetchHosted(t, nw.Node("client0").SOCKS, fmt.Sprintf("http://%s:81/bytes/1000", address)); n != 1000 || sum != target.Sum(1000) {
 		t.Errorf("%d bytes", n)
+	}
+	if sum, n := fetchHosted(t, nw.Node("client0").SOCKS, fmt.Sprintf("http://%s/", address)); n != 6 || sum != sha256.Sum256([]byte("a page")) {
+		t.Errorf("%d bytes of the folder", n)
 	}
 	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)

@@ -19,11 +19,16 @@ func onionCommand() *cobra.Command {
 func onionServeCommand() *cobra.Command {
 	var ports []string
 	c := processCommand(&cobra.Command{
-		Use:   "serve PORT=TARGET...",
+		Use:   "serve [PORT=TARGET...]",
 		Short: "Host onion services",
 		Long: `Host an onion service: connections to a virtual port of its address go to a target, which is an IP address with a
 port, or "unix:" and the path of a socket. PORT alone stands for the same port of 127.0.0.1. If a port is given several
 targets, each connection to it goes to one of them, at random.
+
+With --dir, the service needs no target: it shows the files of a folder at port 80, as a web server does, and needs none
+beside it. index.html stands for its directory. Links that lead out of the folder, names that begin with a dot, and
+what is no file are not shown, and a directory without index.html is not listed (--dir-list, --dir-dot-files). Answers
+have no date and no times of files. To put a new version in place at once, rename another folder to the name, and send SIGHUP.
 
 The key is in --key-dir, in the form of C tor's HiddenServiceDir: a service can move between the two programs, but
 only one of them may host it at a time. Everybody who has the file hs_ed25519_secret_key can be the service. Keep a
@@ -37,7 +42,7 @@ Standard output has at once a line "onion ADDRESS", and lines "published" and "r
 another circuit has fetched the service's descriptor. If there are several, the name or the number of each follows. The
 log goes to standard error. SIGHUP reads the file and the folders authorized_clients again: services come and go,
 and those that stay keep their connections.`,
-		Example: "  chive onion serve --key-dir /var/lib/chive/shop 80=127.0.0.1:8080\n  chive onion serve --config /etc/chive/onions.toml",
+		Example: "  chive onion serve --key-dir /var/lib/chive/shop 80=127.0.0.1:8080\n  chive onion serve --key-dir /var/lib/chive/site --dir /srv/site\n  chive onion serve --config /etc/chive/onions.toml",
 	}, daemon.NewOnionSettings(&ports))
 	return withArgs(c, &ports)
 }

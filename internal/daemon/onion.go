@@ -61,7 +61,7 @@ func (r *onionRole) hostings() ([]hosting, error) {
 		return nil, err
 	}
 	var own onionOptions = &r.Onion
-	none := r.KeyDir == "" && len(r.Ports) == 0
+	none := r.KeyDir == "" && len(r.Ports) == 0 && r.Dir == ""
 	if r.front {
 		own = &r.balance
 		none = r.balance.KeyDir == "" && len(r.balance.Backends) == 0
@@ -73,7 +73,7 @@ func (r *onionRole) hostings() ([]hosting, error) {
 	if err != nil {
 		return nil, err
 	}
-	all = append([]hosting{{cfg, own.hides(), len(all) == 0 && cfg.Name == ""}}, all...)
+	all = append([]hosting{{cfg, own.hides(), len(all) == 0 && cfg.Name == "", own.folder()}}, all...)
 	return all, different(all)
 }
 
@@ -90,6 +90,9 @@ func (r *onionRole) check() error {
 		return err
 	}
 	if err := c.Check(); err != nil {
+		return err
+	}
+	if err := checkFolders(c.DataDir, all); err != nil {
 		return err
 	}
 	return canStart(c.DataDir, "ClientTransportPlugins", c.ClientTransportPlugins)
@@ -128,10 +131,13 @@ func (r *onionRole) confinement(dataDir string) confinement {
 	return c.hosting(all)
 }
 
-// hosting adds the directories of keys.
+// hosting adds the directories of keys, and folders of files.
 func (c confinement) hosting(all []hosting) confinement {
 	for _, h := range all {
 		c.write = append(c.write, h.KeyDir)
+		if h.folder != nil {
+			c.read = append(c.read, h.folder.dir)
+		}
 	}
 	return c
 }

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"maps"
+	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/site"
 )
 
 // onionListener has the methods of *chive.OnionListener that this package needs.
@@ -25,7 +27,7 @@ type onionListener interface {
 	Reload(chive.OnionConfig) error
 	Status() chive.OnionStatus
 	Leave(context.Context) error
-	Close() error
+	net.Listener
 }
 
 var _ onionListener = (*chive.OnionListener)(nil)
@@ -67,6 +69,16 @@ type onionHost struct {
 	label string // in lines and metrics
 	asked string // name, as configured
 	hosting
+	site *site.Server // nil: no folder
+}
+
+// Close ends the service.
+func (h *onionHost) Close() error {
+	var err error
+	if h.site != nil {
+		err = h.site.Close()
+	}
+	return errors.Join(err, h.onionListener.Close())
 }
 
 // name returns what follows a word in a line.
@@ -138,7 +150,11 @@ func (o *onions) openOne(others []*onionHost, h hosting) (*onionHost, error) {
 			return nil, errors.Join(fault.New(fault.Config, "onion service %s: its key is also in %s; one program hosts a service once", dir, other.dir), l.Close())
 		}
 	}
-	return &onionHost{onionListener: l, dir: dir, label: label, asked: asked, hosting: h}, nil
+	host := &onionHost{onionListener: l, dir: dir, label: label, asked: asked, hosting: h}
+	if err := o.openFolder(host); err != nil {
+		return nil, errors.Join(o.explain(dir, err), l.Close())
+	}
+	return host, nil
 }
 
 // explain names the service in an error.
@@ -202,7 +218,7 @@ func (o *onions) announce(h *onionHost) <-chan struct{} {
 func (o *onions) reload(next []hosting, rest func() error) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	keep, hide := map[string]chive.OnionConfig{}, map[string]bool{}
+	keep, hide, folders := map[string]chive.OnionConfig{}, map[string]bool{}, map[string]*folder{}
 	var fresh []hosting
 	for _, h := range next {
 		dir, err := filepath.Abs(h.KeyDir)
@@ -220,10 +236,13 @@ func (o *onions) reload(next []hosting, rest func() error) error {
 		if cfg.Name == have.asked {
 			cfg.Name = have.hosting.Name // its number, perhaps. CheckReload refuses another name
 		}
+		if (h.folder == nil) != (have.folder == nil) {
+			return fault.New(fault.Config, "onion service %s: dir: whether it shows a folder of files changes at the next start", dir)
+		}
 		if err := have.CheckReload(cfg); err != nil {
 			return o.explain(dir, err)
 		}
-		keep[dir], hide[dir] = cfg, h.hide
+		keep[dir], hide[dir], folders[dir] = cfg, h.hide, h.folder
 	}
 	var stay, gone []*onionHost
 	for _, h := range o.all {
@@ -249,6 +268,9 @@ func (o *onions) reload(next []hosting, rest func() error) error {
 	}
 	for _, h := range stay {
 		if err := h.Reload(keep[h.dir]); err != nil {
+			errs = append(errs, o.explain(h.dir, err))
+		}
+		if err := h.changeFolder(folders[h.dir]); err != nil {
 			errs = append(errs, o.explain(h.dir, err))
 		}
 		shown := h.hide && !hide[h.dir]

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,7 @@ type fakeOnion struct {
 	stay      chan struct{} // not nil: Leave waits for it
 	refuse    error         // what CheckReload and Reload return
 	late      error         // what Reload returns
+	conns     chan net.Conn // what Accept returns
 }
 
 func (f *fakeOnion) CheckReload(cfg chive.OnionConfig) error {
@@ -43,6 +45,20 @@ func (f *fakeOnion) CheckReload(cfg chive.OnionConfig) error {
 }
 
 func (f *fakeOnion) Address() string { return f.address }
+func (f *fakeOnion) Addr() net.Addr  { return nil }
+
+func (f *fakeOnion) Accept() (net.Conn, error) {
+	if f.conns == nil {
+		<-f.ended.Done()
+		return nil, net.ErrClosed
+	}
+	select {
+	case c := <-f.conns:
+		return c, nil
+	case <-f.ended.Done():
+		return nil, net.ErrClosed
+	}
+}
 
 func (f *fakeOnion) WaitPublished(ctx context.Context) error {
 	select {
@@ -79,6 +95,8 @@ type fakes struct {
 	made map[string]*fakeOnion // by directory
 	stay chan struct{}         // of the services that are made from now on
 	said chan string
+
+	conns chan net.Conn // of the services that are made from now on
 }
 
 func newFakes(t *testing.T) *fakes {
@@ -88,7 +106,7 @@ func newFakes(t *testing.T) *fakes {
 			return nil, fault.New(fault.Config, "%w", fs.ErrPermission)
 		}
 		ctx, end := context.WithCancel(context.Background())
-		one := &fakeOnion{cfg: cfg, address: "at" + strings.TrimRight(filepath.Base(cfg.KeyDir), "+") + ".onion", published: make(chan struct{}), asked: make(chan struct{}), stay: f.stay, ended: ctx, end: end}
+		one := &fakeOnion{cfg: cfg, address: "at" + strings.TrimRight(filepath.Base(cfg.KeyDir), "+") + ".onion", published: make(chan struct{}), asked: make(chan struct{}), stay: f.stay, conns: f.conns, ended: ctx, end: end}
 		f.made[cfg.KeyDir] = one
 		return one, nil
 	}}

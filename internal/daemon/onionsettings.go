@@ -8,12 +8,16 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/options"
+	"github.com/chivenet/chive/internal/site"
 )
 
 // Onion is what an onion service is told besides its client's Config.
 type Onion struct {
 	KeyDir             string   `reload:"live"`
 	Ports              []string `reload:"live"` // "PORT=TARGET"
+	Dir                string   `reload:"live"` // folder of files for dirPort; empty: none
+	DirList            bool     `reload:"live"`
+	DirDotFiles        bool     `reload:"live"`
 	Name               string
 	HideAddress        bool
 	IntroductionPoints int    `reload:"live"`
@@ -39,6 +43,9 @@ const onionSection = "onion"
 var onionTable = options.Table{{Title: "Onion service", Options: []options.Option{
 	{Key: "key-dir", Field: "KeyDir", Zero: "", Help: "`DIR` of the service's key, as C tor's HiddenServiceDir; it is made, with a new key, if it is missing"},
 	{Key: "port", Field: "Ports", Each: onionPort, Help: "`PORT=TARGET`: where connections to a virtual port go: IP:PORT or unix:PATH; arguments of the command are more of them; of several targets of one port, each connection goes to one, at random"},
+	{Key: "dir", Field: "Dir", Zero: "none", Help: "`FOLDER` whose files the service itself shows over HTTP at port 80, without a web server beside it; index.html stands for its directory"},
+	{Key: "dir-list", Field: "DirList", Help: "show a list of the names in directories of --dir that have no index.html"},
+	{Key: "dir-dot-files", Field: "DirDotFiles", Help: "show files and directories of --dir whose names begin with a dot, too"},
 	{Key: "name", Field: "Name", Each: onionName, Zero: "its number", Help: "`NAME` of the service in lines, logs and metrics, which never have its address"},
 	{Key: "hide-address", Field: "HideAddress", Help: "do not print the onion address: it is in the file hostname of the key's directory"},
 	{Key: "introduction-points", Field: "IntroductionPoints", Default: "3", Bounds: options.Bounds{Lo: 1, Hi: hsservice.MaxPoints}, Help: "`NUMBER` of relays at which clients ask for the service"},
@@ -125,10 +132,25 @@ func (o *Onion) config(more []string) (chive.OnionConfig, error) {
 		}
 		c.MoreTargets[int(port)] = append(c.MoreTargets[int(port)], t.String())
 	}
-	if len(c.Targets) == 0 {
-		return c, fault.New(fault.Config, "onion service: no port is given: say where connections go, such as 80=127.0.0.1:8080")
+	switch {
+	case o.Dir != "" && c.Targets[dirPort] != "":
+		return c, options.Wrong("Dir", "port %d is given a target, too", dirPort)
+	case o.Dir != "":
+		c.Ports = append(c.Ports, dirPort)
+	case o.DirList || o.DirDotFiles:
+		return c, options.Wrong("Dir", "dir-list and dir-dot-files are about a folder, and none is given")
+	case len(c.Targets) == 0:
+		return c, fault.New(fault.Config, "onion service: no port is given: say where connections go, such as 80=127.0.0.1:8080, or give --dir a folder of files")
 	}
 	return c, nil
+}
+
+// folder returns the folder of files that the service shows itself; nil: none.
+func (o *Onion) folder() *folder {
+	if o.Dir == "" {
+		return nil
+	}
+	return &folder{o.Dir, site.Options{List: o.DirList, Dot: o.DirDotFiles}}
 }
 
 // config returns the configuration of a frontend. more are backends besides its own.
@@ -148,10 +170,12 @@ func (o *Front) config(more []string) (chive.OnionConfig, error) {
 type onionOptions interface {
 	config(more []string) (chive.OnionConfig, error)
 	hides() bool
+	folder() *folder
 }
 
-func (o *Onion) hides() bool { return o.HideAddress }
-func (o *Front) hides() bool { return o.HideAddress }
+func (o *Onion) hides() bool     { return o.HideAddress }
+func (o *Front) hides() bool     { return o.HideAddress }
+func (o *Front) folder() *folder { return nil }
 
 // Onions are the onion services of a process, from the tables [[onion]] of its file, or,
 // if front is set, its frontends.
@@ -183,6 +207,7 @@ type hosting struct {
 	chive.OnionConfig
 	hide   bool // its address
 	single bool // it is the only one, and has no name: lines name it by nothing
+	folder *folder
 }
 
 // hostings checks all services and returns them. Each has a directory and a name of its own.
@@ -197,7 +222,7 @@ func (o *Onions) hostings() ([]hosting, error) {
 		if err != nil {
 			return nil, o.table().ExplainIn(onionSection, i, err)
 		}
-		out = append(out, hosting{OnionConfig: cfg, hide: one.hides()})
+		out = append(out, hosting{OnionConfig: cfg, hide: one.hides(), folder: one.folder()})
 	}
 	return out, different(out)
 }

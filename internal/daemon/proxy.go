@@ -113,6 +113,9 @@ func (r *proxyRole) check() error {
 	if err := c.Check(); err != nil {
 		return err
 	}
+	if err := checkFolders(c.DataDir, all); err != nil {
+		return err
+	}
 	return canStart(c.DataDir, "ClientTransportPlugins", c.ClientTransportPlugins)
 }
 

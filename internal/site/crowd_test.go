@@ -1,0 +1,178 @@
+package site
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/chivenet/chive/internal/localhttp/guardtest"
+)
+
+// serving serves a folder with a file of some megabytes, on connections in memory. Each connection is a
+// client of its own, unless all are of one.
+func serving(t *testing.T, one bool) (dial func() net.Conn, stop func()) {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "big.bin"), make([]byte, 4<<20), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "small.txt"), []byte("small"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, dir, Options{})
+	l := guardtest.NewListener()
+	n := uint64(0)
+	done := make(chan error, 1)
+	go func() {
+		done <- s.Serve(l, func(net.Conn) uint64 {
+			if !one {
+				n++
+			}
+			return n
+		})
+	}()
+	var conns []net.Conn
+	return func() net.Conn {
+			c := l.Dial()
+			conns = append(conns, c)
+			return c
+		}, func() {
+			s.Close()
+			for _, c := range conns {
+				c.Close()
+			}
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+}
+
+const (
+	askBig   = "GET /big.bin HTTP/1.1\r\nHost: x\r\n\r\n"
+	askSmall = "GET /small.txt HTTP/1.1\r\nHost: x\r\n\r\n"
+)
+
+// small reports whether a connection gets an answer now.
+func small(c net.Conn) bool {
+	c.SetDeadline(time.Now().Add(time.Millisecond))
+	defer c.SetDeadline(time.Time{})
+	go io.WriteString(c, askSmall)
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return false
+	}
+	b, err := io.ReadAll(r.Body)
+	return err == nil && string(b) == "small"
+}
+
+// closed reports whether the server has closed a connection whose client reads nothing.
+func closed(c net.Conn) bool {
+	c.SetDeadline(time.Now().Add(time.Millisecond))
+	defer c.SetDeadline(time.Time{})
+	_, err := c.Write([]byte("x"))
+	return err == io.ErrClosedPipe
+}
+
+// TestSlowReaders: clients that ask for much and do not read it keep nobody out, and lose their connections.
+func TestSlowReaders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dial, stop := serving(t, false)
+		defer stop()
+		var slow []net.Conn
+		for range MaxOpen {
+			c := dial()
+			go io.WriteString(c, askBig)
+			slow = append(slow, c)
+		}
+		synctest.Wait()
+		if small(dial()) {
+			t.Error("a connection has lost its place at once")
+		}
+		time.Sleep(stalled)
+		for i := range 20 {
+			if !small(dial()) {
+				t.Errorf("number %d was kept out by slow readers", i)
+			}
+		}
+		time.Sleep(writeTime)
+		synctest.Wait()
+		for i, c := range slow {
+			if !closed(c) {
+				t.Fatalf("slow reader %d still has its connection", i)
+			}
+		}
+	})
+}
+
+// TestReaderGoesOn: a client that reads slowly, but reads, gets all, also while others come in numbers.
+func TestReaderGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dial, stop := serving(t, false)
+		defer stop()
+		reader := dial()
+		go io.WriteString(reader, askBig)
+		r, err := http.ReadResponse(bufio.NewReader(reader), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got bytes.Buffer
+		for got.Len() < 4<<20 {
+			for range 20 {
+				small(dial()) // they stay, and are idle
+			}
+			time.Sleep(stalled / 2)
+			if _, err := io.CopyN(&got, r.Body, min(64<<10, int64(4<<20-got.Len()))); err != nil {
+				t.Fatalf("after %d bytes: %v", got.Len(), err)
+			}
+		}
+	})
+}
+
+// TestOneClient: one client does not take all places.
+func TestOneClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dial, stop := serving(t, true)
+		defer stop()
+		open := 0
+		for range MaxOpen {
+			if small(dial()) {
+				open++
+			}
+		}
+		if open < MaxOpen/8 || open > MaxOpen/4 {
+			t.Errorf("it has %d connections", open)
+		}
+	})
+}
+
+// TestHeaderTime: a request that does not come to its end loses its connection, and so does a connection without a
+// request.
+func TestHeaderTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dial, stop := serving(t, false)
+		defer stop()
+		for begin, wait := range map[string]time.Duration{"GET /small.txt HTTP/1.1\r\nHost: x\r\n": headerTime, "": headerTime} {
+			c := dial()
+			go io.WriteString(c, begin)
+			time.Sleep(wait + time.Second)
+			if !closed(c) {
+				t.Errorf("%q: open", begin)
+			}
+		}
+		c := dial()
+		if !small(c) {
+			t.Error("no answer")
+		}
+		time.Sleep(idleTime + time.Second)
+		if !closed(c) {
+			t.Error("idle, and open")
+		}
+	})
+}
