@@ -123,7 +123,7 @@ func TestOnionReload(t *testing.T) {
 	if st := l.Status(); st.AuthorizedClients != 0 || st.Address != l.Address() || st.Published || st.PoW != nil {
 		t.Errorf("%+v", st)
 	}
-	if _, _, err := hsservice.AddClient(dir, "alice", t.TempDir()); err != nil {
+	if _, err := hsservice.AddClient(dir, "alice", "", func(string) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	cfg.MaxStreams, cfg.ExportCircuitID, cfg.IntroDoSDefense = 5, "haproxy", true

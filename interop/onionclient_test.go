@@ -69,6 +69,12 @@ func serveOnion(t *testing.T, ctx context.Context, nw *ctor.Network, addr string
 			t.Fatal(err)
 		}
 	}
+	return serveOnionDir(t, ctx, nw, addr, dir)
+}
+
+// serveOnionDir is serveOnion for a directory that is there, or that C tor makes.
+func serveOnionDir(t *testing.T, ctx context.Context, nw *ctor.Network, addr, dir string) *onionService {
+	t.Helper()
 	node, err := nw.AddClient(ctx, "", "HiddenServiceDir "+dir, "HiddenServicePort 80 "+addr, "Log info file "+filepath.Join(t.TempDir(), "info"))
 	if err != nil {
 		t.Fatal(err)

@@ -233,7 +233,7 @@ func reloads(t *testing.T, c *chive.Client, nw *ctor.Network) {
 			}
 		}
 	}
-	if _, _, err := hsservice.AddClient(dir, "alice", t.TempDir()); err != nil {
+	if _, err := hsservice.AddClient(dir, "alice", "", func(string) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Reload(cfg); err != nil {

@@ -181,8 +181,8 @@ func authorized(t *testing.T, nw *ctor.Network, c *chive.Client) {
 		t.Fatal(err)
 	}
 	good, bad := t.TempDir(), t.TempDir()
-	_, file, err := hsservice.AddClient(dir, "alice", good)
-	if err != nil {
+	file := good + "/alice.auth_private"
+	if _, err := hsservice.AddClient(dir, "alice", "", hsservice.SavePrivate(file)); err != nil {
 		t.Fatal(err)
 	}
 	key, err := os.ReadFile(file)

@@ -12,7 +12,7 @@ import (
 // onionCommand hosts onion services, and makes their keys.
 func onionCommand() *cobra.Command {
 	c := &cobra.Command{Use: "onion", Short: "Host onion services, and make keys for them and their clients", Args: cobra.NoArgs}
-	c.AddCommand(onionServeCommand(), onionBalanceCommand(), onionKeyCommand(), onionAuthCommand())
+	c.AddCommand(onionServeCommand(), onionBalanceCommand(), onionKeyCommand(), onionClientsCommand())
 	return c
 }
 
@@ -33,7 +33,7 @@ have no date and no times of files. To put a new version in place at once, renam
 The key is in --key-dir, in the form of C tor's HiddenServiceDir: a service can move between the two programs, but
 only one of them may host it at a time. Everybody who has the file hs_ed25519_secret_key can be the service. Keep a
 copy of it in a safe place.
-If the folder authorized_clients in it has files *.auth, only those clients can connect (chive onion auth).
+If the folder authorized_clients in it has files *.auth, only those clients can connect (chive onion clients).
 
 A file of --config may have tables [[onion]], each a service of its own, with the options of the group "Onion service";
 so may the file of chive proxy.
@@ -102,29 +102,5 @@ func onionKeyCommand() *cobra.Command {
 			return show(c, k)
 		},
 	})
-	return c
-}
-
-func onionAuthCommand() *cobra.Command {
-	folder := "."
-	c := &cobra.Command{
-		Use:   "auth DIR NAME",
-		Short: "Let one more client use the onion service with its key in DIR",
-		Long: `Make a key pair for a client. The service's half is authorized_clients/NAME.auth in DIR, which takes effect when the
-service starts again or gets SIGHUP; from then on nobody without a key can connect. The client's half is
-NAME.auth_private: give it to the client in secret. The client puts the file into the directory of its option
---client-onion-auth-dir (C tor: ClientOnionAuthDir).`,
-		Example: "  chive onion auth /var/lib/chive/shop alice",
-		Args:    cobra.ExactArgs(2),
-		RunE: func(c *cobra.Command, args []string) error {
-			public, private, err := hsservice.AddClient(args[0], args[1], folder)
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(c.OutOrStdout(), "service %s\nclient %s\n", public, private)
-			return err
-		},
-	}
-	c.Flags().StringVar(&folder, "out", folder, "`DIR` for the client's half")
 	return c
 }

@@ -9,8 +9,10 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"time"
 
+	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/socks"
@@ -63,6 +65,25 @@ const askAgain = 250 * time.Millisecond
 func NewIdentity(ctx context.Context, dataDir string) (wait time.Duration, err error) {
 	r, err := askReply(ctx, dataDir, request{Do: askNewnym})
 	return r.Wait, err
+}
+
+// Reload has the program that uses this data directory read its settings and files again, as SIGHUP does, and returns
+// why it did not, or what of it did not take effect.
+func Reload(ctx context.Context, dataDir string) error {
+	_, err := askReply(ctx, dataDir, request{Do: askReload})
+	return err
+}
+
+// Hosts checks that the program that uses this data directory hosts an onion service.
+func Hosts(ctx context.Context, dataDir, address string) error {
+	r, err := ReadStatus(ctx, dataDir)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(r.Onions, func(o chive.OnionStatus) bool { return o.Address == address }) {
+		return fault.New(fault.Config, "the program that runs with the data directory %s does not host this onion service", dataDir)
+	}
+	return nil
 }
 
 func askReply(ctx context.Context, dataDir string, req request) (r reply, err error) {

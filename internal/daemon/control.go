@@ -38,6 +38,7 @@ const (
 	askStatus = "status"
 	askNewnym = "newnym" // for a new identity
 	askAgree  = "agree"  // whether the process runs with some options
+	askReload = "reload" // to read its settings and files again, as SIGHUP
 )
 
 // request is what another process asks, as one JSON value. The answer is JSON, to the
@@ -73,6 +74,7 @@ type answers struct {
 	log    *logRing
 	newnym func() reply
 	agree  func(request) reply
+	reload func() reply
 }
 
 func (a *answers) answer(w io.Writer, req request) {
@@ -87,6 +89,8 @@ func (a *answers) answer(w io.Writer, req request) {
 		out.Encode(a.newnym())
 	case askAgree:
 		out.Encode(a.agree(req))
+	case askReload:
+		out.Encode(a.reload())
 	default:
 		out.Encode(reply{Error: "this version cannot be asked that"})
 	}

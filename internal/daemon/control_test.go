@@ -69,6 +69,57 @@ func TestNewnym(t *testing.T) {
 	}
 }
 
+// TestReloadAsked: who may ask the process has it reload, and hears what was wrong.
+func TestReloadAsked(t *testing.T) {
+	r := started(t, "")
+	set := func(file string) {
+		t.Helper()
+		if err := os.WriteFile(r.config, []byte(file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set("exclude-nodes = ['192.0.2.0/24']")
+	if err := Reload(t.Context(), r.dir); err != nil {
+		t.Error(err)
+	}
+	r.client.mu.Lock()
+	if !slices.Equal(r.client.exclude, []string{"192.0.2.0/24"}) {
+		t.Error("it has not reloaded", r.client.exclude)
+	}
+	r.client.mu.Unlock()
+	set("exclude-nodes = 5")
+	for range 2 {
+		if err := Reload(t.Context(), r.dir); !fault.Is(err, fault.Refused) || !strings.Contains(err.Error(), "exclude-nodes") {
+			t.Error(err)
+		}
+	}
+	if err := Hosts(t.Context(), r.dir, "x.onion"); !fault.Is(err, fault.Config) {
+		t.Error(err)
+	}
+	r.finish(t)
+	if err := Reload(t.Context(), r.dir); !fault.Is(err, fault.Local) {
+		t.Error(err)
+	}
+}
+
+// TestReloadAskedAtTheEnd: who asks for a reload when the process ends is not left waiting, nor does the end wait.
+func TestReloadAskedAtTheEnd(t *testing.T) {
+	p := &Process{reloads: make(chan chan<- error), ending: make(chan struct{})}
+	answers := make(chan reply)
+	go func() { answers <- p.reloadAsked() }()
+	close(p.ending)
+	if r := <-answers; r.Error == "" || r.Done {
+		t.Errorf("%+v", r)
+	}
+	p.ending = make(chan struct{})
+	go func() { answers <- p.reloadAsked() }()
+	<-p.reloads
+	close(p.ending)
+	if r := <-answers; r.Error == "" || r.Done {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestIdentityRate: the limit is over after its time.
 func TestIdentityRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

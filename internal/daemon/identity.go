@@ -53,6 +53,7 @@ func (p *Process) answers() answers {
 		status: p.node.status, log: &p.ring,
 		newnym: func() reply { return refuse },
 		agree:  func(request) reply { return refuse },
+		reload: p.reloadAsked,
 	}
 	if n, ok := p.node.(clientNode); ok {
 		id := &identity{renew: n.newIdentity, log: p.log}

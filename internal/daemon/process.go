@@ -60,6 +60,9 @@ type Process struct {
 	code  program
 	fail  chan error // why a port of the process itself ended
 
+	reloads chan chan<- error // requests of the status socket
+	ending  chan struct{}     // closed when nobody answers them any more
+
 	mistake string   // of the last reload; empty: it was good
 	waiting []string // options whose change waits for the next start
 
@@ -142,6 +145,7 @@ func (p *Process) open() (closeAll func() error, err error) {
 	open = append(open, p.node.close)
 	limitHeap(s.role.maxMemory())
 	p.fail = make(chan error, 1)
+	p.reloads, p.ending = make(chan chan<- error), make(chan struct{})
 	p.inEffect = s.Texts(false)
 	side := sidePorts{dataDir: p.node.dataDir(), answers: p.answers(), metrics: c.Metrics, names: c.MetricsHosts, handler: p.node.metrics(), fail: func(err error) {
 		select {
@@ -154,6 +158,7 @@ func (p *Process) open() (closeAll func() error, err error) {
 		return closeAll, s.Explain(err)
 	}
 	open = append(open, func() error { stop(); return nil })
+	open = append(open, func() error { close(p.ending); return nil })
 	if p.code, err = findProgram(); err != nil {
 		p.log.Debug("memory: the program's own pages are not known", "err", err)
 	}
@@ -208,7 +213,9 @@ func (p *Process) serve(ctx context.Context) error {
 		case <-ctx.Done():
 			return leave(context.Cause(ctx))
 		case <-p.Hangup:
-			p.reload()
+			p.reload() // the log has the error
+		case done := <-p.reloads:
+			done <- p.reload()
 		case <-p.Stop:
 			return leave(nil)
 		}
@@ -231,7 +238,9 @@ func (p *Process) drain(ctx context.Context) error {
 		case err := <-done:
 			return err
 		case <-p.Hangup:
-			p.reload()
+			p.reload() // the log has the error
+		case done := <-p.reloads:
+			done <- p.reload()
 		case <-p.Stop:
 			p.log.Warn("told twice to stop: what is open is cut")
 			cut()

@@ -12,8 +12,8 @@ type partly struct{ error }
 func (p partly) Unwrap() error { return p.error }
 
 // reload reads the settings again. Live settings take effect at once; the log
-// names other changed settings, which wait for the next start.
-func (p *Process) reload() {
+// names other changed settings, which wait for the next start. The error is in the log, too.
+func (p *Process) reload() error {
 	if err := p.file.reopen(); err != nil {
 		p.log.Error("reload: the log goes on into the file that was open", "err", err)
 	}
@@ -35,7 +35,7 @@ func (p *Process) reload() {
 			p.log.Error("reload: the settings in use stay", "err", err)
 			p.mistake = text
 		}
-		return
+		return err
 	}
 	live, waiting := p.Settings.Changes(next.Set)
 	p.mistake, p.Settings.doc = "", next.doc
@@ -52,7 +52,27 @@ func (p *Process) reload() {
 	p.takeOver(next.Texts(true))
 	if err != nil {
 		p.log.Error("reloaded, but what the error names goes on with its old settings, or has ended", "err", err, "changed", live)
-		return
+		return err
 	}
 	p.log.Info("reloaded", "changed", live)
+	return nil
+}
+
+// reloadAsked reloads for a request of the status socket.
+func (p *Process) reloadAsked() reply {
+	done := make(chan error, 1)
+	select {
+	case p.reloads <- done:
+	case <-p.ending:
+		return reply{Error: "it is ending"}
+	}
+	select {
+	case err := <-done:
+		if err != nil {
+			return reply{Error: err.Error()}
+		}
+		return reply{Done: true}
+	case <-p.ending:
+		return reply{Error: "it is ending"}
+	}
 }

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/ident"
@@ -19,9 +18,11 @@ import (
 // Client authorization (rend-spec-v3, CLIENT-AUTH-MGMT): the service has the
 // public key of each client, in a file of its own.
 const (
-	authPrefix     = "descriptor:x25519:"
-	extAuth        = ".auth"
-	extAuthPrivate = ".auth_private"
+	authPrefix = "descriptor:x25519:"
+	extAuth    = ".auth"
+
+	// ExtAuthPrivate ends the names of files with a client's half, as its programs look for them.
+	ExtAuthPrivate = ".auth_private"
 
 	// MaxClients is how many clients a service may authorize: the descriptor, which
 	// has a bound, names each.
@@ -68,13 +69,9 @@ func ReadClients(dir string) ([]ident.X25519Key, error) {
 			continue
 		}
 		path := filepath.Join(dir, dirClients, e.Name())
-		b, err := readFile(path)
+		key, err := readClient(path)
 		if err != nil {
 			return nil, err
-		}
-		key, err := ParseClient(string(b))
-		if err != nil {
-			return nil, fault.New(fault.Config, "%s: %w", path, err)
 		}
 		if !slices.Contains(keys, key) {
 			keys = append(keys, key)
@@ -84,6 +81,28 @@ func ReadClients(dir string) ([]ident.X25519Key, error) {
 		return nil, fault.New(fault.Config, "authorized clients: %s has %s, but no name ends in %s: everybody could connect. Rename it, or remove it", filepath.Join(dir, dirClients), other, extAuth)
 	}
 	return keys, checkClients(keys)
+}
+
+// readClient reads the one line of a file NAME.auth. An error names the file and the line.
+func readClient(path string) (key ident.X25519Key, err error) {
+	b, err := readFile(path)
+	if err != nil {
+		return key, err
+	}
+	text, at := "", 1
+	for i, line := range strings.Split(string(b), "\n") {
+		switch line = strings.TrimSpace(line); {
+		case line == "":
+		case text != "":
+			return key, fault.New(fault.Config, "%s:%d: a second line: each client has a file of its own", path, i+1)
+		default:
+			text, at = line, i+1
+		}
+	}
+	if key, err = ParseClient(text); err != nil {
+		return key, fault.New(fault.Config, "%s:%d: %w", path, at, err)
+	}
+	return key, nil
 }
 
 func checkClients(keys []ident.X25519Key) error {
@@ -107,37 +126,4 @@ func NewClient(address string) (public, private string, err error) {
 	host := strings.TrimSuffix(hscrypto.Address(id), ".onion")
 	private = host + ":" + authPrefix + base32NoPad.EncodeToString(k.Bytes())
 	return FormatClient(ident.X25519Key(k.PublicKey().Bytes())), private, nil
-}
-
-// AddClient makes a client's key pair and writes both files: one into the service's
-// directory, one as folder/NAME.auth_private. It replaces no file.
-func AddClient(dir, name, folder string) (public, private string, err error) {
-	if name == "" || name != filepath.Base(name) || strings.ContainsAny(name, `/\`) || name[0] == '.' {
-		return "", "", fault.New(fault.Config, "client's name %q: it must be good as a file's name", name)
-	}
-	k, err := ReadKey(dir)
-	if err != nil {
-		return "", "", err
-	}
-	public = filepath.Join(dir, dirClients, name+extAuth)
-	private = filepath.Join(folder, name+extAuthPrivate)
-	for _, path := range []string{public, private} {
-		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-			return "", "", fault.New(fault.Config, "%s is there already; no file is replaced", path)
-		}
-	}
-	pub, priv, err := NewClient(k.Address())
-	if err != nil {
-		return "", "", err
-	}
-	for _, d := range []string{filepath.Dir(public), folder} {
-		if err := os.MkdirAll(d, 0o700); err != nil {
-			return "", "", fault.New(fault.Local, "client authorization: %w", err)
-		}
-	}
-	// The client's half first: a service that knows a key which nobody has is closed.
-	if err := atomicfile.Write(private, []byte(priv+"\n"), 0o600); err != nil {
-		return "", "", err
-	}
-	return public, private, atomicfile.Write(public, []byte(pub+"\n"), 0o600)
 }
