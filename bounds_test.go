@@ -67,10 +67,16 @@ var boundTests = map[string]string{
 	"hsclient/turns.go":     "TestMadeUpServices TestTurnsOfAll",
 	"hsclient/workers.go":   "TestHostileProofsHoldUpNoOther TestLargeProofHasItsTurn",
 
-	"socks/room.go":       "TestSilentMakeRoom TestConnectionLimit",
-	"socks/lookups.go":    "TestLookupsMakeRoom",
-	"socks/ration.go":     "TestFailuresAreRationed",
-	"localhttp/crowd.go":  "TestCrowd",
+	"socks/room.go":      "TestSilentMakeRoom TestConnectionLimit",
+	"socks/lookups.go":   "TestLookupsMakeRoom",
+	"socks/ration.go":    "TestFailuresAreRationed",
+	"socks/virtual.go":   "TestVirtualBound",
+	"site/crowd.go":      "TestSlowReaders TestOneClient",
+	"site/server.go":     "TestHeaderTime",
+	"localhttp/crowd.go": "TestCrowd",
+
+	"userstack/stack_linux.go": "TestBound",
+
 	"localhttp/server.go": "TestServerBounds",
 	"fte/crowd.go":        "TestCrowd TestOneAddressCantFillHandshakes TestOneAddressCantFillConnections",
 }
