@@ -47,7 +47,7 @@ type execOptions struct {
 func execCommand() *cobra.Command {
 	o := execOptions{maxConns: 512, start: 3 * time.Minute}
 	c := &cobra.Command{
-		Use:   "exec [flags] -- PROGRAM [ARGUMENT...]",
+		Use:   "exec PROGRAM [ARGUMENT...]",
 		Short: "Run a program whose connections go through the network, or nowhere",
 		Long: `Run a program whose connections go through the network, or nowhere. The program needs no proxy settings, and
 no support for proxies: Linux gives it a network of its own (namespaces), which has no other way out. This works without

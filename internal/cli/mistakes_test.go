@@ -36,10 +36,6 @@ func TestMistakes(t *testing.T) {
 	if err := os.WriteFile(torrc, []byte("DirAuthority a orport=1 v3ident=AF50E2FE0D75C2E525A5627B5CF11F188E09C6C6 127.0.0.1:2 E9233B1A729FDB0A68F57DC765CA2D4252F44313\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	shop := filepath.Join(dir, "shop")
-	if _, err := commandtest.Run(t, Chive("onion"), "onion", "key", "make", shop); err != nil {
-		t.Fatal(err)
-	}
 	// What each command needs besides the flag that is wrong.
 	flags := func(all ...string) commandtest.With { return commandtest.With{Flags: all} }
 	with := map[string][]commandtest.With{
@@ -57,11 +53,16 @@ func TestMistakes(t *testing.T) {
 			flags("--protocol", "chive", "--mode", "server", "--server-port", "0", "--key-file", key),
 		},
 		"network import": {{Args: []string{torrc}}},
-		"onion auth":     {{Args: []string{shop, "alice"}}},
+		"config import":  {{Args: []string{torrc}, Later: []string{"out"}}}, // any name is good there
 		"keys certify":   {flags("--address", "192.0.2.1:9030")},
 	}
+	// These do their work before they look at everything: they have tests of their own.
+	own := map[string]bool{"exec": true, "onion clients add": true, "onion clients remove": true}
 	seen := 0
 	commandtest.Each(Chive(), func(c *cobra.Command, path []string) {
+		if own[strings.Join(path, " ")] {
+			return
+		}
 		all := with[strings.Join(path, " ")]
 		if all == nil {
 			all = []commandtest.With{{}}

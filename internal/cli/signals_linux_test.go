@@ -106,6 +106,7 @@ func optionRows(c *cobra.Command, path string, u usable) (rows []waiting) {
 		if o.name != "" {
 			w.args += "=" + o.name
 		}
+		w.args += u.last
 		if !long(c) {
 			w.code = exitFailed
 		}
@@ -224,7 +225,7 @@ func testWait(t *testing.T, w waiting) {
 
 // refusal is what commands say of a file that must be a regular one. The log is opened without
 // waiting.
-var refusal = regexp.MustCompile(`(?m)^chive: .*(it is no regular file|this is no file of at most|the log file cannot be opened)`)
+var refusal = regexp.MustCompile(`(?m)^chive: .*(it is no regular file|this is no file of at most|--log-file: open .*: no such device)`)
 
 // inCall reports whether a thread of a process waits in a system call, with the given first argument
 // unless that is negative.

@@ -5,6 +5,7 @@ package cli
 type usable struct {
 	args string
 	more []waiting // what it waits for beside its options that name files and its output
+	last string    // what comes after all options
 	mute bool      // it writes nothing to standard output by itself
 }
 
@@ -62,20 +63,26 @@ var usables = map[string]usable{
 	"config check onion":     {args: asClient + "--config ONIONTOML"},
 	"config check relay":     {args: asRelay},
 	"config check authority": {args: asAuth},
-	"config import":          {args: "TORRC", more: []waiting{{name: "the torrc", args: "config import FIFO", code: exitFailed}}},
-	"network import":         {args: "TORRC", more: []waiting{{name: "the torrc", args: "network import FIFO", code: exitFailed}}},
-	"network public":         {},
-	"version":                {},
-	"keys certify":           {args: "AUTH/keys", more: []waiting{{name: "the identity key", args: "keys certify KEYS=authority_identity_key", code: exitFailed}}},
-	"keys show":              {args: "AUTH/keys", more: []waiting{{name: "a certificate", args: "keys show KEYS=authority_certificate", code: exitFailed}}},
+	"config import": {args: "TORRC", more: []waiting{
+		{name: "the torrc", args: "config import FIFO", code: exitFailed},
+		{name: "a reader of its file", args: "config import TORRC --out FIFO", says: "network file", code: exitFailed},
+	}},
+	"network import": {args: "TORRC", more: []waiting{{name: "the torrc", args: "network import FIFO", code: exitFailed}}},
+	"network public": {},
+	"version":        {},
+	"keys certify":   {args: "AUTH/keys", more: []waiting{{name: "the identity key", args: "keys certify KEYS=authority_identity_key", code: exitFailed}}},
+	"keys show":      {args: "AUTH/keys", more: []waiting{{name: "a certificate", args: "keys show KEYS=authority_certificate", code: exitFailed}}},
 	"keys relay": {args: "DIR/mine", more: []waiting{
 		{name: "the identity key", args: "keys relay KEYS=secret_id_key", code: exitFailed},
 		{name: "the master key", args: "keys relay KEYS=ed25519_master_id_secret_key", code: exitFailed},
 	}},
-	"keys family":    {args: "DIR/family"},
-	"onion key make": {args: "DIR/key", more: []waiting{{name: "the key", refuse: true, args: "onion key make KEYS=hs_ed25519_secret_key", code: exitFailed}}},
-	"onion key show": {args: "ONION", more: []waiting{{name: "the key", refuse: true, args: "onion key show KEYS=hs_ed25519_secret_key", code: exitFailed}}},
-	"onion auth":     {args: "ONION alice --out DIR", more: []waiting{{name: "the key", refuse: true, args: "onion auth KEYS=hs_ed25519_secret_key alice --out DIR", code: exitFailed}}},
+	"keys family":          {args: "DIR/family"},
+	"onion key make":       {args: "DIR/key", more: []waiting{{name: "the key", refuse: true, args: "onion key make KEYS=hs_ed25519_secret_key", code: exitFailed}}},
+	"onion key show":       {args: "ONION", more: []waiting{{name: "the key", refuse: true, args: "onion key show KEYS=hs_ed25519_secret_key", code: exitFailed}}},
+	"onion clients add":    {args: "ONION alice", more: []waiting{{name: "the key", refuse: true, args: "onion clients add KEYS=hs_ed25519_secret_key alice", code: exitFailed}}},
+	"onion clients list":   {args: "ONION", mute: true},
+	"onion clients remove": {args: "ONION alice", mute: true},
+	"exec":                 {args: asClient, last: " -- true", mute: true},
 	"fte": {args: fteServer, mute: true, more: []waiting{
 		{name: "a classic key", args: "fte --mode server --server-port 0 --key-file FIFO"},
 		{name: "a reader of its log", args: "fte " + fteServer, full: 2, late: inOrder},
@@ -130,6 +137,7 @@ var fileOptions = map[string]fileOption{
 	"config check onion --log-file":     {never: "a check opens no log"},
 	"config check relay --log-file":     {never: "a check opens no log"},
 	"config check authority --log-file": {never: "a check opens no log"},
+	"config import --out":               {never: "it has a row of its own: the file is written last"},
 	"fte keygen --definitions":          {never: "a key is for every format"},
 
 	"geoip-file":     {with: "--exclude-nodes {de}"},

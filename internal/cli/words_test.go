@@ -22,7 +22,7 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"keys certify ": ":16", "onion key show ": ":16", "onion auth ": ":16", "onion auth dir ": ":4", "fte keygen ": ":0",
+		"keys certify ": ":16", "onion key show ": ":16", "onion clients add ": ":16", "onion clients add dir ": ":4", "fte keygen ": ":0",
 		"config import ": ":0", "network import ": ":0", "get ": ":4", "onion serve ": ":4", "keys family ": ":4", "proxy ": ":4",
 		"proxy --exclude-nodes {de},": "{de},{fr}\n", "conf": "config\n", "config check ": "authority\n",
 		"fte --upstream-format ": "words-request\n", "fte --downstream-format ": "words-response\n", "fte test --format ": "words\n",

@@ -152,7 +152,7 @@ func RemoveClient(dir, name string, public bool) (path string, err error) {
 		return "", err
 	}
 	if _, err := os.Lstat(path); err != nil {
-		return "", fault.New(fault.Config, "there is no client %s: %w", name, err)
+		return "", fault.New(fault.Config, "there is no client %s: %w", name, fault.Why(err))
 	}
 	have, err := ListClients(dir)
 	if err != nil {
