@@ -138,17 +138,23 @@ func Start(l *Link, cfg *Config) *Channel {
 	ch.pad = newPadder(ch, cfg.Padding.get())
 	ch.mu.Lock()
 	defer ch.mu.Unlock()
-	ch.startLocked(ch.readLoop)
+	ch.startLocked(false)
 	return ch
 }
 
-// startLocked runs a goroutine of the channel. The caller holds mu, and the channel is open.
-func (ch *Channel) startLocked(f func()) {
+// startLocked runs the reader, or a writer, which may end and start often: so that takes one
+// allocation. The caller holds mu, and the channel is open.
+func (ch *Channel) startLocked(writer bool) {
 	ch.running++
 	go func() {
 		defer panics.Recover(ch.cfg.Log, nil)
 		defer ch.leave()
-		panics.Contain(ch.cfg.Log, ch.Close, f)()
+		defer panics.Recover(ch.cfg.Log, ch.Close)
+		if writer {
+			ch.writeLoop()
+		} else {
+			ch.readLoop()
+		}
 	}()
 }
 

@@ -165,7 +165,8 @@ func TestHalfACellCounts(t *testing.T) {
 	await("a closed link", func(n int64) bool { return n == 0 })
 }
 
-// TestFrames: whatever pieces the bytes of records come in, each that TLS gets ends where a record ends, or where the piece does.
+// TestFrames: whatever pieces the bytes of records come in, TLS gets whole records, or a part of one
+// and nothing else.
 func TestFrames(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var all []byte
@@ -176,6 +177,7 @@ func TestFrames(t *testing.T) {
 		all = append(all, make([]byte, n)...)
 		ends[len(all)] = true
 	}
+	several := 0
 	var f frames
 	for at := 0; at < len(all); {
 		piece := all[at:min(len(all), at+1+rng.IntN(20000))]
@@ -184,16 +186,23 @@ func TestFrames(t *testing.T) {
 			if n <= 0 || n > len(piece) {
 				t.Fatalf("%d of %d bytes", n, len(piece))
 			}
+			within := 0 // records that end before the piece does
 			for i := at + 1; i < at+n; i++ {
 				if ends[i] {
-					t.Fatal("bytes of two records")
+					within++
 				}
 			}
 			at += n
-			if n < len(piece) && !ends[at] {
-				t.Fatal("less than there is of a record")
+			if (n < len(piece) || within > 0) && !ends[at] {
+				t.Fatalf("%d records, and a part of another", within)
+			}
+			if within > 0 {
+				several++
 			}
 			piece = piece[n:]
 		}
+	}
+	if several == 0 {
+		t.Error("short records never came together")
 	}
 }

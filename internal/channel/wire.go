@@ -155,17 +155,34 @@ func (w *wire) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+// recordHead is the length of a record's header: type, version, length.
+const recordHead = 5
+
 // frames follows the TLS records in the bytes of a connection (RFC 8446, section 5.1). TLS gets
-// no more than the rest of one record at a time: it keeps space for the most that it ever got,
-// and when it got several records, that was more than twice the space of the longest one.
+// the rest of one record at a time, and more only if these are whole records for which it has
+// space: it keeps the most that it ever took, and for a record and a part of the next one, that
+// was more than twice as much.
 type frames struct {
-	head [5]byte // type, version, length
-	got  int     // bytes of head; less than all of it
-	left int     // bytes of the record's body that have not passed yet
+	head [recordHead]byte
+	got  int // bytes of head; less than all of it
+	left int // bytes of the record's body that have not passed yet
 }
 
-// next returns how many of the bytes are of one record, and lets these pass.
+// next returns how many of the bytes TLS gets, and lets these pass.
 func (f *frames) next(b []byte) (n int) {
+	n = f.one(b)
+	for f.left == 0 && f.got == 0 && len(b)-n >= recordHead {
+		size := recordHead + int(b[n+3])<<8 + int(b[n+4])
+		if n+size > len(b) {
+			break
+		}
+		n += size
+	}
+	return n
+}
+
+// one returns how many of the bytes are of one record, and lets these pass.
+func (f *frames) one(b []byte) (n int) {
 	if f.left == 0 {
 		n = copy(f.head[f.got:], b)
 		if f.got += n; f.got < len(f.head) {

@@ -44,7 +44,7 @@ func (ch *Channel) wakeLocked() {
 func (ch *Channel) loopLocked() {
 	ch.turn = turnLoop
 	if !ch.closed {
-		ch.startLocked(ch.writeLoop)
+		ch.startLocked(true)
 	}
 }
 

@@ -102,7 +102,9 @@ func allocatesNothing(t *testing.T, s *stream.Stream, parties float64) {
 	move(size)
 	runtime.ReadMemStats(&after)
 	cells := float64(size) / 498 * parties
-	if per := float64(after.Mallocs-before.Mallocs) / cells; per > 0.05 {
+	// TLS makes one small object for each record of 31 cells: the channel gives it one long record at a time,
+	// so that an idle link keeps less memory.
+	if per := float64(after.Mallocs-before.Mallocs) / cells; per > 0.08 {
 		t.Errorf("%.3f objects are allocated for a cell", per)
 	} else {
 		t.Logf("%.4f objects for a cell", per)
