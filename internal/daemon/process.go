@@ -87,12 +87,13 @@ func (p *Process) Run(ctx context.Context) (err error) {
 		opened <- opening{closeAll, err}
 	}()
 	var o opening
+	stopped := false
 	select {
 	case o = <-opened:
 	case <-p.Stop:
+		stopped = true
 		select {
-		case o := <-opened:
-			return errors.Join(o.err, o.close())
+		case o = <-opened: // its ports may have taken connections already
 		case <-time.After(maxOpening):
 			return nil // the process ends; what waits, ends with it
 		}
@@ -101,8 +102,10 @@ func (p *Process) Run(ctx context.Context) (err error) {
 	if o.err != nil {
 		return o.err
 	}
-	if err := p.serve(ctx); err != nil {
-		return err
+	if !stopped {
+		if err := p.serve(ctx); err != nil {
+			return err
+		}
 	}
 	return p.drain(ctx)
 }
