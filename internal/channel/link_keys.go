@@ -1,7 +1,10 @@
 package channel
 
 import (
+	"crypto"
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/tls"
@@ -29,6 +32,10 @@ type RelayIdentity struct {
 	RSA         *rsa.PrivateKey // identity key of 1024 bits
 	Signing     *cert.ExpandedKey
 	SigningCert []byte // type 4: the identity key certifies the signing key; it includes the identity key
+	// Listed says that a public list has the relay and tells what program it runs. Its TLS key
+	// need not be of C tor's kind, RSA of 2,048 bits, whose signature is four fifths of the
+	// work for a client's link. A bridge hides among C tor's.
+	Listed bool
 }
 
 // NewRelayIdentity certifies a signing key with the Ed25519 identity key until expires (C
@@ -58,7 +65,7 @@ type RelayKeys struct {
 
 // NewRelayKeys makes the short-lived keys and certificates: a TLS key with a certificate
 // that looks like C tor's, a link certificate over it, and an authentication key. It takes
-// about 100 ms to make the TLS key.
+// about 100 ms to make the TLS key of a relay that is not listed.
 func (id *RelayIdentity) NewRelayKeys(rand io.Reader, now time.Time) (*RelayKeys, error) {
 	signing, err := cert.ParseEd25519(id.SigningCert)
 	if err != nil {
@@ -79,7 +86,7 @@ func (id *RelayIdentity) NewRelayKeys(rand io.Reader, now time.Time) (*RelayKeys
 	k.ID.Ed = signing.Signer
 	k.ID.RSA, k.rsaSHA256 = cert.RSAKeyID(&id.RSA.PublicKey)
 
-	rsaCert, err := k.makeX509(rand, now, id.RSA)
+	rsaCert, err := k.makeX509(rand, now, id)
 	if err != nil {
 		return nil, err
 	}
@@ -107,8 +114,8 @@ func (k *RelayKeys) Last(now time.Time, more time.Duration) bool {
 
 // makeX509 makes the TLS certificate, which it stores in k, and the RSA identity
 // certificate, which it returns.
-func (k *RelayKeys) makeX509(rand io.Reader, now time.Time, identity *rsa.PrivateKey) ([]byte, error) {
-	tlsKey, err := rsa.GenerateKey(rand, tlsLeafKeyBits)
+func (k *RelayKeys) makeX509(rand io.Reader, now time.Time, id *RelayIdentity) ([]byte, error) {
+	tlsKey, err := id.newTLSKey(rand)
 	if err != nil {
 		return nil, fault.New(fault.Local, "relay keys: TLS key: %w", err)
 	}
@@ -120,20 +127,28 @@ func (k *RelayKeys) makeX509(rand io.Reader, now time.Time, identity *rsa.Privat
 	if err != nil {
 		return nil, err
 	}
-	make := func(subject string, life time.Duration, pub *rsa.PublicKey) ([]byte, error) {
+	make := func(subject string, life time.Duration, pub crypto.PublicKey) ([]byte, error) {
 		c := cert.X509{Subject: subject, Issuer: issuer}
 		if c.NotBefore, c.NotAfter, err = cert.Lifetime(rand, now, life); err != nil {
 			return nil, err
 		}
-		return c.Sign(rand, pub, identity)
+		return c.Sign(rand, pub, id.RSA)
 	}
-	leaf, err := make(subject, tlsLeafLife, &tlsKey.PublicKey)
+	leaf, err := make(subject, tlsLeafLife, tlsKey.Public())
 	if err != nil {
 		return nil, err
 	}
 	k.leaf = tls.Certificate{Certificate: [][]byte{leaf}, PrivateKey: tlsKey}
 	k.leafSum = sha256.Sum256(leaf)
-	return make(issuer, rsaX509Life, &identity.PublicKey)
+	return make(issuer, rsaX509Life, &id.RSA.PublicKey)
+}
+
+// newTLSKey makes a key for the server's side of TLS.
+func (id *RelayIdentity) newTLSKey(rand io.Reader) (crypto.Signer, error) {
+	if id.Listed {
+		return ecdsa.GenerateKey(elliptic.P256(), rand)
+	}
+	return rsa.GenerateKey(rand, tlsLeafKeyBits)
 }
 
 // serverTLS returns the TLS configuration of a responder. It asks for no

@@ -78,7 +78,7 @@ func New(cfg Config) (*Relay, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	now := time.Now()
-	keys, err := loadKeys(cfg.keyDir(), now, cfg.OfflineMaster, cfg.Log)
+	keys, err := loadKeys(cfg.keyDir(), now, keyUse{offline: cfg.OfflineMaster, listed: !cfg.Bridge && !cfg.NoPublish}, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
