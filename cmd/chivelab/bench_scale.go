@@ -13,7 +13,7 @@ import (
 
 // benchScaleCommand measures a relay with the load of the public network.
 func benchScaleCommand() *cobra.Command {
-	p := scale.Plan{}
+	p := scale.Plan{Settle: 5 * time.Second}
 	var jsonFile string
 	var verbose, short bool
 	cmd := &cobra.Command{

@@ -14,6 +14,7 @@ type Plan struct {
 	Links    int           // that clients open to the relay
 	Circuits int           // of one hop (CREATE_FAST), on all links together
 	Idle     time.Duration // how long the relay is watched when nobody does anything
+	Settle   time.Duration // how long it rests before a figure is taken
 
 	Program    string   // chive
 	Tor        string   // "": tor in PATH
@@ -30,7 +31,6 @@ const (
 	perAddress  = 8 // links
 	setupTime   = 30 * time.Second
 	atATime     = 16 // handshakes under way
-	settle      = 5 * time.Second
 )
 
 // Check returns an error for a plan that cannot run.
@@ -40,8 +40,8 @@ func (p *Plan) Check() error {
 		return fault.New(fault.Config, "links: 1 to %d are possible, not %d", maxLinks, p.Links)
 	case p.Circuits < 0 || p.Circuits > maxCircuits:
 		return fault.New(fault.Config, "circuits: 0 to %d are possible, not %d", maxCircuits, p.Circuits)
-	case p.Idle < time.Second:
-		return fault.New(fault.Config, "the relay must be watched for a second at least")
+	case p.Idle < time.Second, p.Settle < time.Second:
+		return fault.New(fault.Config, "the relay must be watched for a second at least, and rest for one before")
 	}
 	return nil
 }

@@ -49,7 +49,7 @@ func measure(ctx context.Context, p *Plan, to peer) (m Measured, err error) {
 	m.Name = to.name
 	l := newLoad(to)
 	defer l.close()
-	if m.Base, err = rest(ctx, to, settle); err != nil {
+	if m.Base, err = rest(ctx, to, p.Settle); err != nil {
 		return m, err
 	}
 	p.Progress(fmt.Sprintf("%s: opening %d links", to.name, p.Links))
@@ -65,7 +65,7 @@ func measure(ctx context.Context, p *Plan, to peer) (m Measured, err error) {
 		return m, err
 	}
 	m.LinkCPU = (after.CPU - before.CPU) / time.Duration(p.Links)
-	if m.WithLinks, err = rest(ctx, to, settle); err != nil {
+	if m.WithLinks, err = rest(ctx, to, p.Settle); err != nil {
 		return m, err
 	}
 	p.Progress(fmt.Sprintf("%s: building %d circuits", to.name, p.Circuits))
@@ -73,7 +73,7 @@ func measure(ctx context.Context, p *Plan, to peer) (m Measured, err error) {
 		return m, err
 	}
 	p.Progress(fmt.Sprintf("%s: watching it for %v", to.name, p.Idle))
-	if _, err = rest(ctx, to, settle); err != nil {
+	if _, err = rest(ctx, to, p.Settle); err != nil {
 		return m, err
 	}
 	if m.Whole, err = rest(ctx, to, p.Idle); err != nil {
@@ -81,7 +81,7 @@ func measure(ctx context.Context, p *Plan, to peer) (m Measured, err error) {
 	}
 	m.LinksClosed, m.CircuitsClosed = l.gone()
 	l.close()
-	m.After, err = rest(ctx, to, settle)
+	m.After, err = rest(ctx, to, p.Settle)
 	return m, err
 }
 
