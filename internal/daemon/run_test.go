@@ -208,8 +208,8 @@ func TestReload(t *testing.T) {
 	r.end(t, nil)
 }
 
-// TestDrain: an open connection continues after the first signal, and is closed
-// by the second.
+// TestDrain: an open connection continues after the first signal, also when that comes
+// before the start is over, and is closed by the second.
 func TestDrain(t *testing.T) {
 	echo, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -251,6 +251,14 @@ func TestDrain(t *testing.T) {
 	r := run(t, echo.Addr().String())
 	c := connect(r)
 	r.stop <- syscall.SIGTERM
+	say(c)
+	c.Close()
+	r.end(t, nil)
+
+	r = run(t, echo.Addr().String(), "--http", "127.0.0.1:0")
+	c = connect(r)
+	r.stop <- syscall.SIGTERM
+	r.door(t, "http") // the start waited for a reader of this line
 	say(c)
 	c.Close()
 	r.end(t, nil)
