@@ -10,6 +10,7 @@ func TestSizeWithModel(t *testing.T) {
 	used := func() int {
 		var m runtime.MemStats
 		runtime.GC()
+		runtime.GC() // the first collection has emptied the pools
 		runtime.ReadMemStats(&m)
 		return int(m.HeapAlloc)
 	}

@@ -3,6 +3,7 @@ package hspow
 import (
 	"context"
 	"encoding/binary"
+	"math"
 	"math/rand/v2"
 	"net/netip"
 	"runtime"
@@ -126,22 +127,27 @@ func TestSpentMakesRoom(t *testing.T) {
 	wg.Wait()
 }
 
-// To forget half a million proofs takes no time: it copies none.
+// To forget half a million proofs takes no time: it copies none. Others allocate meanwhile, too, so
+// the best of several times counts.
 func TestSpentForgetsAtOnce(t *testing.T) {
-	s := NewSpent(nil)
-	s.most = 1 << 18
-	for i := range s.most {
-		s.Add(nonceOf(i), 1+uint32(i%40))
+	least := uint64(math.MaxUint64)
+	for range 3 {
+		s := NewSpent(nil)
+		s.most = 1 << 18
+		for i := range s.most {
+			s.Add(nonceOf(i), 1+uint32(i%40))
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		s.Add(nonceOf(s.most), 100)
+		runtime.ReadMemStats(&after)
+		if s.Floor() == 0 || s.n > s.most/2+1 {
+			t.Fatalf("floor %d, %d are kept", s.Floor(), s.n)
+		}
+		least = min(least, after.TotalAlloc-before.TotalAlloc)
 	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	s.Add(nonceOf(s.most), 100)
-	runtime.ReadMemStats(&after)
-	if s.Floor() == 0 || s.n > s.most/2+1 {
-		t.Fatalf("floor %d, %d are kept", s.Floor(), s.n)
-	}
-	if bytes := after.TotalAlloc - before.TotalAlloc; bytes > 1<<16 {
-		t.Errorf("it allocates %d bytes", bytes)
+	if least > 1<<16 {
+		t.Errorf("it allocates %d bytes", least)
 	}
 }
 
