@@ -22,6 +22,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/socks"
 )
@@ -251,7 +252,8 @@ func TestJoinClient(t *testing.T) {
 		t.Error("an option that is not in effect yet")
 	}
 	// After a reload that failed, what was in use before still is.
-	if err := os.WriteFile(r.config, []byte("exclude-nodes = \"d\"\n[[onion]]\nkey-dir = \"/a\"\nport = \"80\"\n"), 0o600); err != nil {
+	// The file changes at once, because the second reload may still be reading it.
+	if err := atomicfile.Write(r.config, []byte("exclude-nodes = \"d\"\n[[onion]]\nkey-dir = \"/a\"\nport = \"80\"\n"), atomicfile.Secret); err != nil {
 		t.Fatal(err)
 	}
 	r.hangup <- syscall.SIGHUP
