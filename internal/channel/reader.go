@@ -121,6 +121,9 @@ func (ch *Channel) readBusy() error {
 			}
 			return err
 		}
+		if ch.wire != nil {
+			ch.wire.barren = 0
+		}
 		ch.pending += k
 		if ch.tail += k; ch.tail >= recordCells*cell.Len {
 			ch.tail = 0

@@ -31,6 +31,8 @@ type wire struct {
 	parts   bool        // Read returns errQuiet instead of waiting
 	most    int         // the most space that TLS has offered for its input, which it keeps
 	frames  frames      // of what TLS was given
+	part    int         // bytes that TLS got of a record whose end it did not
+	barren  int         // bytes of the whole records that TLS got since it last gave the reader some
 	in      *wireBuffer // bytes that TLS has not asked for yet; nil if there are none
 	inR     int         // in.b[inR:inW] is unread
 	inW     int
@@ -59,6 +61,11 @@ const (
 	maxAnswers = 64
 	maxAnswer  = 128 // bytes
 )
+
+// maxBarren bounds the bytes of records that TLS takes before it gives the reader something. TLS collects
+// its own messages, such as new session tickets, up to 256 KiB of them, before it looks at what they are. The honest
+// ones that come after the handshake have some hundred bytes.
+const maxBarren = 8 << 10
 
 // maxRest bounds the bytes that are kept. A channel stops before so many wait; only
 // TLS itself goes on, with answers to a peer that does not read.
@@ -127,6 +134,9 @@ func (w *wire) Read(p []byte) (int, error) {
 		}
 		return n, err
 	}
+	if w.barren > maxBarren { // TLS asks for more only when it has read all that it got
+		return 0, fault.New(fault.Protocol, "the peer sent %d bytes of TLS's own messages", w.barren)
+	}
 	if len(p) > w.most { // for a long record, whole or begun
 		w.account.Reserve(len(p) - w.most)
 		w.most = len(p)
@@ -149,6 +159,10 @@ func (w *wire) Read(p []byte) (int, error) {
 	}
 	n := w.frames.next(w.in.b[w.inR:min(w.inW, w.inR+len(p))])
 	copy(p, w.in.b[w.inR:w.inR+n])
+	if w.part += n; w.frames.between() {
+		w.barren += w.part
+		w.part = 0
+	}
 	if w.inR += n; w.inR == w.inW {
 		w.dropIn()
 	}
@@ -168,10 +182,13 @@ type frames struct {
 	left int // bytes of the record's body that have not passed yet
 }
 
+// between reports whether what has passed is whole records.
+func (f *frames) between() bool { return f.got == 0 && f.left == 0 }
+
 // next returns how many of the bytes TLS gets, and lets these pass.
 func (f *frames) next(b []byte) (n int) {
 	n = f.one(b)
-	for f.left == 0 && f.got == 0 && len(b)-n >= recordHead {
+	for f.between() && len(b)-n >= recordHead {
 		size := recordHead + int(b[n+3])<<8 + int(b[n+4])
 		if n+size > len(b) {
 			break
