@@ -123,7 +123,7 @@ func Start(l *Link, cfg *Config) *Channel {
 	}
 	ch.address = cfg.Memory.Address(netaddr.Of(l.Conn.RemoteAddr()))
 	ch.account = ch.address.Open(account.Link, ch.evict)
-	ch.account.Reserve(linkCost)
+	ch.account.Reserve(linkCost + max(0, l.read-usualHandshake))
 	ch.account.Rest(true)
 	if w, ok := l.Conn.NetConn().(*wire); ok {
 		w.setDirect(ch.drained, ch.account)

@@ -44,6 +44,8 @@ type Link struct {
 	// Leftover holds the bytes that were read from Conn after the peer's NETINFO: the
 	// beginning of the next cells.
 	Leftover []byte
+
+	read int // bytes that the peer sent until the handshake was done; zero: unknown
 }
 
 // Canonical reports whether the peer itself claims the address that was dialled (tor-spec,
@@ -166,6 +168,7 @@ func bounded(ctx context.Context, raw net.Conn, cfg *LinkConfig, handshake func(
 		raw.Close()
 		return nil, rewrap(err, "link handshake")
 	}
+	l.read = m.read
 	return l, nil
 }
 

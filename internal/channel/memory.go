@@ -9,6 +9,10 @@ const (
 	linkCost      = 17 << 10 // TLS, a goroutine; buffers are added while they are held
 	handshakeCost = 15 << 10 // TLS and a goroutine; bytes read are added
 	circCost      = 512      // one Circ
+
+	// usualHandshake is how many bytes of a link handshake linkCost has room for; an honest peer sends
+	// 6 kB. TLS keeps the space for the peer's longest message, such as a ClientHello, as long as the link.
+	usualHandshake = 8 << 10
 )
 
 // Greedy reports whether the link holds more than its share while memory is short.
