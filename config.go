@@ -175,8 +175,8 @@ type Config struct {
 	MaxMemory uint64
 }
 
-// DefaultMaxMemory bounds what others can make a client, relay or authority
-// hold, in bytes, where MaxMemory is 0.
+// DefaultMaxMemory bounds what others can make a client or an authority hold, in
+// bytes, where MaxMemory is 0, and a relay on a machine whose memory is not known.
 const DefaultMaxMemory = 512 << 20
 
 // Check reports the first option that New would refuse. It touches no network, and

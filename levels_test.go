@@ -72,6 +72,7 @@ var levels = map[string]int{
 	"internal/listen":     3,
 	"internal/netdir":     3,
 	"internal/namespace":  3,
+	"internal/ram":        3,
 	"internal/role":       3,
 	"internal/upstream":   3,
 

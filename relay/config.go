@@ -15,6 +15,7 @@ import (
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/ram"
 	"github.com/chivenet/chive/internal/relay"
 	"github.com/chivenet/chive/internal/tomlfile"
 	"github.com/chivenet/chive/internal/version"
@@ -111,9 +112,11 @@ type Config struct {
 	ShutdownWait time.Duration `reload:"live"`
 	// MaxMemory bounds what peers can make the relay hold, in bytes: queued
 	// cells, connections, requests. Above it, the relay closes the peers that
-	// hold the most. 0: chive.DefaultMaxMemory; 32 MiB is the least. The process
-	// needs about 64 MB more; a program that sets Go's memory limit
-	// (debug.SetMemoryLimit) must allow for both.
+	// hold the most. 0: by the memory of the machine or of the container, two fifths
+	// of it, or three quarters if it is less than 8 GiB, and at most 8 GiB; Status has
+	// the number. 32 MiB is the least. The process needs about 64 MB more, and with the
+	// public network's directory 100 MB; a program that sets Go's memory limit
+	// (debug.SetMemoryLimit) must allow for all of it.
 	MaxMemory uint64 `reload:"live"`
 }
 
@@ -138,7 +141,8 @@ func (cfg *Config) inner(find func(cfg *Config, listen []netip.AddrPort, private
 	if err = options.Relay.Check(cfg); err != nil {
 		return out, err
 	}
-	out.MaxMemory = account.BoundOf(cfg.MaxMemory)
+	out.MemoryOption, out.MemoryWhy = ram.MaxMemory(cfg.MaxMemory)
+	out.MaxMemory = account.BoundOf(out.MemoryOption)
 	network := cfg.Network
 	if network == nil {
 		network = chive.PublicNetwork()

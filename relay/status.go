@@ -44,6 +44,11 @@ type Status struct {
 	Observed    uint64 `json:"observed_bandwidth"` // bytes a second
 	Rate        uint64 `json:"bandwidth_rate"`     // the limit; 0: none
 	Burst       uint64 `json:"bandwidth_burst"`
+
+	Memory       int64  `json:"memory"`         // bytes that peers make the relay hold
+	MemoryBound  int64  `json:"memory_bound"`   // bytes; above it, the relay closes those that hold the most
+	MaxMemory    uint64 `json:"max_memory"`     // Config's, or the default of this machine: the bound is seven eighths of it
+	MaxMemoryWhy string `json:"max_memory_why"` // why it is so much, for people
 }
 
 // Status returns the state of the relay.

@@ -28,7 +28,7 @@ type Memory struct {
 }
 
 // DefaultMaxMemory bounds what peers can make a role hold, in bytes, where its
-// MaxMemory is 0.
+// MaxMemory is 0. A relay has another default: see package ram.
 const DefaultMaxMemory = 512 << 20
 
 // LeastMemory is what a role needs to be of any use.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/options"
+	"github.com/chivenet/chive/internal/ram"
 	life "github.com/chivenet/chive/internal/role"
 	"github.com/chivenet/chive/relay"
 )
@@ -26,7 +27,10 @@ func (r *relayRole) parts() []options.Part {
 	}
 }
 
-func (r *relayRole) maxMemory() uint64 { return r.Config.MaxMemory }
+func (r *relayRole) maxMemory() uint64 {
+	bytes, _ := ram.MaxMemory(r.Config.MaxMemory)
+	return bytes
+}
 
 func (r *relayRole) check() error {
 	cfg, err := r.config(nil)

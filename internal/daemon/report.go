@@ -52,6 +52,7 @@ func printRelay(w io.Writer, st *relay.Status, now time.Time) {
 		limit = fmt.Sprintf("limited to %d, bursts of %d", st.Rate, max(st.Burst, st.Rate))
 	}
 	fmt.Fprintf(w, "bandwidth  %d bytes a second observed; %s\n", st.Observed, limit)
+	fmt.Fprintf(w, "memory     %d of %d MiB for peers; max-memory is %d MiB, %s\n", st.Memory>>20, st.MemoryBound>>20, st.MaxMemory>>20, st.MaxMemoryWhy)
 	master := "the master key is here"
 	if !st.MasterKeyHere {
 		master = "the master key is elsewhere"

@@ -66,5 +66,5 @@ var Authority = Table{
 		{Key: "assume-reachable", Field: "AssumeReachable", Help: "count relays as running without a test"},
 		{Key: "testing", Field: "Testing", Help: "for private networks: every relay gets the flags Guard and HSDir, and any number of relays may share an address"},
 	}},
-	{"Limits", []Option{maxMemory("authority")}},
+	{"Limits", []Option{maxMemory("authority", fixedMemory)}},
 }

@@ -8,11 +8,14 @@ import (
 )
 
 // maxMemory is the row of the bound on a node's memory; node names the node in
-// the help text.
-func maxMemory(node string) Option {
-	return Option{Key: "max-memory", Field: "MaxMemory", Bounds: Bounds{account.LeastMemory, noLimit}, Zero: fmt.Sprintf("%d MiB", account.DefaultMaxMemory>>20),
+// the help text, and zero says what it is by default.
+func maxMemory(node, zero string) Option {
+	return Option{Key: "max-memory", Field: "MaxMemory", Bounds: Bounds{account.LeastMemory, noLimit}, Zero: zero,
 		Help: "`BYTES` that others can make the " + node + " hold; above that, it closes the peers that hold the most"}
 }
+
+// fixedMemory is the default of a node that is not the machine's only purpose.
+var fixedMemory = fmt.Sprintf("%d MiB", account.DefaultMaxMemory>>20)
 
 // between are the bounds of a time.
 func between(lo, hi time.Duration) Bounds { return Bounds{int64(lo), int64(hi)} }
@@ -79,5 +82,5 @@ var Client = Table{
 		{Key: "circuit-padding", Field: "CircuitPadding", OneOf: paddings, Help: "padding on circuits to introduction and rendezvous points of onion services, which hides from the guard what they are: `MODE` auto, reduced or off"},
 		{Key: "padding", Field: "Padding", OneOf: paddings, Help: "padding on the link to the guard: `MODE` auto, reduced or off"},
 	}},
-	{"Limits", []Option{maxMemory("client")}},
+	{"Limits", []Option{maxMemory("client", fixedMemory)}},
 }

@@ -39,7 +39,7 @@ var Relay = Table{
 		{Key: "bandwidth-rate", Field: "BandwidthRate", Zero: "no limit", Help: "`BYTES` a second that all links together may read, and as many that they may write; 75 KiB at least, for a bridge 50 KiB"},
 		{Key: "bandwidth-burst", Field: "BandwidthBurst", Zero: "as much as in a second", Help: "`BYTES` that may come at once"},
 		{Key: "max-advertised-bandwidth", Field: "MaxAdvertisedBandwidth", Zero: "no limit", Help: "`BYTES` a second that the relay offers to clients at most"},
-		maxMemory("relay"),
+		maxMemory("relay", "two fifths of the memory of the machine or the container, or three quarters below 8 GiB; 8 GiB at most"),
 		{Key: "shutdown-wait", Field: "ShutdownWait", Zero: "30s", Help: "`TIME` that open circuits may go on after SIGTERM; a negative one is none"},
 	}},
 }

@@ -81,6 +81,10 @@ type Config struct {
 	// MaxMemory bounds what peers can make the relay hold, in bytes (see package
 	// account); zero: no bound.
 	MaxMemory int64
+	// MemoryOption is the operator's option of which MaxMemory is seven eighths, or its default,
+	// and MemoryWhy says in a few words why it is so much. Both are only told.
+	MemoryOption uint64
+	MemoryWhy    string
 	// ShutdownWait is how long open circuits may continue when the relay ends;
 	// zero: 30 seconds, negative: not at all.
 	ShutdownWait time.Duration

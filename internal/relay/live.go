@@ -17,6 +17,7 @@ func (r *Relay) Reload(cfg Config) error {
 	next := r.cfg
 	next.Contact, next.Family, next.FamilyIDs, next.Exit = cfg.Contact, cfg.Family, cfg.FamilyIDs, cfg.Exit
 	next.Rate, next.Burst, next.MaxAdvertisedBandwidth, next.ShutdownWait, next.MaxMemory = cfg.Rate, cfg.Burst, cfg.MaxAdvertisedBandwidth, cfg.ShutdownWait, cfg.MaxMemory
+	next.MemoryOption, next.MemoryWhy = cfg.MemoryOption, cfg.MemoryWhy
 	if err := next.Check(); err != nil {
 		return err
 	}

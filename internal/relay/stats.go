@@ -64,6 +64,11 @@ type Status struct {
 	Observed    uint64 // bytes a second
 	Rate        uint64 // the limit; 0: none
 	Burst       uint64
+
+	Memory       int64  // bytes that peers make the relay hold
+	MemoryBound  int64  // bytes; above it, the relay closes those that hold the most
+	MaxMemory    uint64 // the option, of which the bound is seven eighths
+	MaxMemoryWhy string // why it is so much
 }
 
 // Status returns the state of the relay.
@@ -77,6 +82,7 @@ func (r *Relay) Status() Status {
 		Circuits: o.Circuits.Load(), Streams: r.stats.Exit.Streams.Load(),
 		CellsIn: c.CellsIn.Load(), CellsOut: c.CellsOut.Load(), BytesIn: c.BytesIn.Load(), BytesOut: c.BytesOut.Load(),
 		Onionskins: o.Onionskins.Load(), Dropped: o.OnionskinsDropped.Load(), Observed: r.bandwidth.Observed(),
+		Memory: r.memory.Used(), MemoryBound: r.memory.Bound(), MaxMemory: cfg.MemoryOption, MaxMemoryWhy: cfg.MemoryWhy,
 	}
 	s.MasterKeyHere, s.SigningKeyEnds, s.OnionKeySince = r.keys.ages()
 	for _, a := range r.Addrs() {
