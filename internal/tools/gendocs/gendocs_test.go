@@ -106,7 +106,7 @@ func TestManPages(t *testing.T) {
 	for _, want := range []string{
 		".SH NAME\nchive\\-relay \\- Run a relay",
 		"\\fB\\-\\-contact\\fR \\fITEXT\\fR\nTEXT by which others reach you, such as an address of mail; everybody can read\nit.\nSIGHUP is enough for a change.\n",
-		"\nValues: at least 32 MiB.\nDefault: 512 MiB.\n", ".SS Bridge\n", ".SH SEE ALSO\n.BR chive (1)\n",
+		"\nValues: at least 32 MiB.\nDefault: two fifths", ".SS Bridge\n", ".SH SEE ALSO\n.BR chive (1)\n",
 	} {
 		if !strings.Contains(relay, want) {
 			t.Errorf("chive-relay.1 lacks %q", want)
