@@ -160,6 +160,9 @@ func (g *getter) toStdout() bool {
 
 func (g *getter) close() error {
 	g.client.CloseIdleConnections()
+	if g.folder != nil {
+		g.folder.Close()
+	}
 	if g.pipe != nil {
 		return fault.Wrap(fault.Local, g.pipe.Close())
 	}

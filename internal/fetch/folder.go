@@ -27,10 +27,10 @@ const (
 	private, privateDir = 0o600, 0o700
 )
 
-// folder is where files go. Names are those of fileName, or the user's own, so that none has
-// a directory in it; and no file is opened through a link.
+// folder is where files go. os.Root refuses every name that leads out of it, however the folder
+// changes meanwhile; and no file is opened through a link.
 type folder struct {
-	dir  string
+	*os.Root
 	used map[string]bool // names that this run has given
 	file string          // the name that the user has chosen; empty: names come from URLs
 }
@@ -57,7 +57,10 @@ func (g *getter) openFolder() error {
 	} else if err := os.MkdirAll(dir, privateDir); err != nil {
 		return fault.New(fault.Local, "get: the directory %s cannot be made: %w", dir, fault.Why(err))
 	}
-	f.dir = dir
+	var err error
+	if f.Root, err = os.OpenRoot(dir); err != nil {
+		return fault.New(fault.Local, "get: the directory %s cannot be used: %w", dir, fault.Why(err))
+	}
 	g.folder = f
 	return nil
 }
@@ -108,14 +111,11 @@ func (f *folder) chosen(url string, goOn bool) (*target, error) {
 	if !f.has(t.name + partSuffix) {
 		return t, t.create()
 	}
-	if st, err := os.Stat(f.dir); err == nil && !st.IsDir() {
-		return nil, fault.New(fault.Config, "%s is not a directory", f.dir)
-	}
 	if !t.load() {
 		return nil, fault.New(fault.Config, "%s is there, and is no partial download of this program: remove it, or choose another name", t.name+partSuffix)
 	}
 	if !goOn {
-		if err := os.Remove(t.path(partSuffix)); err != nil {
+		if err := t.Remove(t.name + partSuffix); err != nil {
 			return nil, fault.Wrap(fault.Local, err)
 		}
 		t.of = version{}
@@ -129,7 +129,7 @@ func (f *folder) chosen(url string, goOn bool) (*target, error) {
 
 // has reports whether something has the name.
 func (f *folder) has(name string) bool {
-	_, err := os.Lstat(filepath.Join(f.dir, name))
+	_, err := f.Lstat(name)
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
@@ -143,16 +143,13 @@ type target struct {
 	of      version
 }
 
-// path returns where the file is, or the one with a suffix.
-func (t *target) path(suffix string) string { return filepath.Join(t.dir, t.name+suffix) }
-
 // openPlain opens the file with a suffix, which must be a file and no link.
 func (t *target) openPlain(suffix string, flag int) (*os.File, error) {
-	before, err := os.Lstat(t.path(suffix))
+	before, err := t.Lstat(t.name + suffix)
 	if err != nil || !before.Mode().IsRegular() {
 		return nil, fault.New(fault.Local, "%s cannot be used: it is not a file", t.name+suffix)
 	}
-	f, err := os.OpenFile(t.path(suffix), flag, private)
+	f, err := t.OpenFile(t.name+suffix, flag, private)
 	if err != nil {
 		return nil, fault.Wrap(fault.Local, err)
 	}
@@ -165,7 +162,7 @@ func (t *target) openPlain(suffix string, flag int) (*os.File, error) {
 
 // makePlain makes the file with a suffix, where there must be none.
 func (t *target) makePlain(suffix string) (*os.File, error) {
-	f, err := os.OpenFile(t.path(suffix), os.O_WRONLY|os.O_CREATE|os.O_EXCL, private)
+	f, err := t.OpenFile(t.name+suffix, os.O_WRONLY|os.O_CREATE|os.O_EXCL, private)
 	return f, fault.Wrap(fault.Local, err)
 }
 
@@ -242,7 +239,7 @@ func (t *target) seek0() error {
 
 // gone removes the file with the suffix if it is there.
 func (t *target) gone(suffix string) error {
-	if err := os.Remove(t.path(suffix)); !errors.Is(err, fs.ErrNotExist) {
+	if err := t.Remove(t.name + suffix); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	return nil
@@ -254,14 +251,14 @@ func (t *target) finish() error {
 	if err = errors.Join(err, t.f.Close()); err != nil {
 		return fault.Wrap(fault.Local, err)
 	}
-	there, err := os.Lstat(t.path(partSuffix))
+	there, err := t.Lstat(t.name + partSuffix)
 	switch {
 	case err != nil || !os.SameFile(mine, there):
 		return fault.New(fault.Local, "%s was replaced meanwhile: does another program download to the same name?", t.name+partSuffix)
 	case !t.replace && t.has(t.name):
 		return fault.New(fault.Local, "%s was made by another program meanwhile: the download is in %s", t.name, t.name+partSuffix)
 	}
-	if err := os.Rename(t.path(partSuffix), t.path("")); err != nil {
+	if err := t.Rename(t.name+partSuffix, t.name); err != nil {
 		return fault.Wrap(fault.Local, err)
 	}
 	return fault.Wrap(fault.Local, t.gone(infoSuffix))

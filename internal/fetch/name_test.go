@@ -60,7 +60,12 @@ func FuzzFileName(f *testing.F) {
 // TestForeignPart: a server's file cannot pose as the part of another download.
 func TestForeignPart(t *testing.T) {
 	dir := t.TempDir()
-	f := &folder{dir: dir, used: map[string]bool{}}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	f := &folder{Root: root, used: map[string]bool{}}
 	u, _ := url.Parse("http://evil.test/x.part.json")
 	to, err := f.target(u.String(), fileName(u), false)
 	if err != nil {
