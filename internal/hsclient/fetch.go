@@ -139,12 +139,7 @@ func (c *Client) keep(got *cached, epoch int) {
 		return
 	}
 	c.dropLocked(got.blinded)
-	if len(c.descs) >= maxCached {
-		for k := range c.descs {
-			c.dropLocked(k) // any: a map's order is random
-			break
-		}
-	}
+	makeRoom(c.descs, maxCached, func(d *cached) time.Time { return d.sought }, c.dropLocked)
 	got.account = c.room.Open(account.Kept, func(error) { c.evict(got) })
 	got.account.Reserve(got.size)
 	got.sought = now

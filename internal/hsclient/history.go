@@ -53,12 +53,12 @@ func (c *Client) historyLocked(k meetKey) *history {
 	now := time.Now()
 	h := c.histories[k]
 	if h == nil {
-		for key, o := range c.histories { // in random order
-			// No attempt has it any more, or there are too many.
-			if now.Sub(o.used) >= forgive+connectTimeout || len(c.histories) >= maxHistories {
+		for key, o := range c.histories {
+			if now.Sub(o.used) >= forgive+connectTimeout { // no attempt has it any more
 				delete(c.histories, key)
 			}
 		}
+		makeRoom(c.histories, maxHistories, func(o *history) time.Time { return o.used }, func(key meetKey) { delete(c.histories, key) })
 		h = &history{c: c, key: k, epoch: c.epoch, points: map[ident.Ed25519ID]*pointState{}}
 		c.histories[k] = h
 	}
@@ -78,12 +78,7 @@ func (h *history) note(p *netdoc.HSIntroPoint, change func(*pointState)) {
 	}
 	s := h.points[p.Auth]
 	if s == nil {
-		for k := range h.points {
-			if len(h.points) < maxNoted {
-				break
-			}
-			delete(h.points, k) // any: a map's order is random
-		}
+		makeRoom(h.points, maxNoted, func(s *pointState) time.Time { return s.at }, func(k ident.Ed25519ID) { delete(h.points, k) })
 		s = new(pointState)
 		h.points[p.Auth] = s
 	}

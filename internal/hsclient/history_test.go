@@ -88,17 +88,29 @@ func TestHistoriesAreBounded(t *testing.T) {
 			binary.BigEndian.PutUint32(out[:], uint32(n))
 			return out
 		}
-		for n := range 2 * maxHistories {
-			if h := c.history(id(n)); c.history(id(n)) != h {
-				t.Fatal("the newest history is dropped")
-			}
+		for n := range maxHistories {
+			c.history(id(n))
+			time.Sleep(time.Millisecond)
+		}
+		kept := c.history(id(0))
+		time.Sleep(time.Millisecond)
+		for n := range maxHistories / 2 {
+			c.history(id(maxHistories + n))
+			time.Sleep(time.Millisecond)
 		}
 		if n := len(c.histories); n != maxHistories {
 			t.Errorf("%d histories", n)
 		}
+		if c.history(id(0)) != kept {
+			t.Error("what was used lately goes, and not the oldest")
+		}
 		first := c.history(id(0))
 		for n := range 1000 {
 			first.note(&netdoc.HSIntroPoint{Auth: id(n)}, func(s *pointState) { s.late = true })
+			time.Sleep(time.Millisecond)
+		}
+		if first.points[id(1000-maxNoted)] == nil {
+			t.Error("a younger point goes before the oldest")
 		}
 		if n := len(first.points); n != maxNoted {
 			t.Errorf("%d points are remembered", n)

@@ -90,7 +90,7 @@ type Client struct {
 	mu        sync.Mutex // guards the fields below
 	epoch     int        // grows with NewIdentity
 	descs     map[ident.Ed25519ID]*cached
-	services  map[ident.Ed25519ID]service // by addresses
+	services  map[ident.Ed25519ID]*known // by addresses
 	asked     map[question]pause
 	histories map[meetKey]*history
 	meets     map[meetKey]*meeting
@@ -118,7 +118,7 @@ func (c *Client) forgetLocked() {
 		c.dropLocked(k)
 	}
 	c.descs, c.asked, c.histories = map[ident.Ed25519ID]*cached{}, map[question]pause{}, map[meetKey]*history{}
-	c.services = map[ident.Ed25519ID]service{}
+	c.services = map[ident.Ed25519ID]*known{}
 }
 
 // NewIdentity forgets descriptors and failures, and keeps new streams from all

@@ -1,6 +1,8 @@
 package hsclient
 
 import (
+	"time"
+
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/ident"
@@ -11,6 +13,12 @@ type service struct {
 	id, blinded   ident.Ed25519ID
 	subcredential [32]byte
 	period        hscrypto.Period
+}
+
+// known is a service that is remembered.
+type known struct {
+	service
+	used time.Time // when a connection last needed it
 }
 
 // service returns a service's keys of a time period. Those of the last maxCached services
@@ -32,8 +40,12 @@ func (c *Client) service(id ident.Ed25519ID, period hscrypto.Period) (service, e
 func (c *Client) knownService(id ident.Ed25519ID) (service, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s, ok := c.services[id]
-	return s, ok
+	k := c.services[id]
+	if k == nil {
+		return service{}, false
+	}
+	k.used = time.Now()
+	return k.service, true
 }
 
 // knowService remembers a service, unless a new identity was asked for since.
@@ -43,13 +55,8 @@ func (c *Client) knowService(s service, epoch int) {
 	if c.epoch != epoch || c.closed {
 		return
 	}
-	if len(c.services) >= maxCached {
-		for id := range c.services {
-			delete(c.services, id) // any: a map's order is random
-			break
-		}
-	}
-	c.services[s.id] = s
+	makeRoom(c.services, maxCached, func(k *known) time.Time { return k.used }, func(id ident.Ed25519ID) { delete(c.services, id) })
+	c.services[s.id] = &known{s, time.Now()}
 }
 
 func (c *Client) epochNow() int {

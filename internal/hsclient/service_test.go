@@ -1,7 +1,10 @@
 package hsclient
 
 import (
+	"log/slog"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/chivenet/chive/internal/hscrypto"
 	"github.com/chivenet/chive/internal/ident"
@@ -19,7 +22,7 @@ func TestServiceKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := c.service(s.id, p)
-		if err != nil || got.blinded != want || got.subcredential != hscrypto.Subcredential(s.id, want) || c.services[s.id] != got {
+		if err != nil || got.blinded != want || got.subcredential != hscrypto.Subcredential(s.id, want) || c.services[s.id].service != got {
 			t.Errorf("period %d: %v, %v", num, got, err)
 		}
 	}
@@ -30,11 +33,34 @@ func TestServiceKeys(t *testing.T) {
 	if len(c.services) != 0 {
 		t.Error("a new identity remembers a service")
 	}
-	for n := range maxCached + 1 {
-		c.knowService(service{id: ident.Ed25519ID{byte(n), byte(n >> 8)}}, c.epoch)
-	}
 	c.knowService(service{id: s.id}, c.epoch-1)
-	if _, ok := c.knownService(s.id); ok || len(c.services) != maxCached {
-		t.Errorf("%d services are remembered", len(c.services))
+	if _, ok := c.knownService(s.id); ok {
+		t.Error("what was learned before the new identity is remembered")
 	}
+}
+
+// TestServicesAreBounded: the one that was not needed for the longest time goes.
+func TestServicesAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New(Config{Network: &fakeNet{}, Log: slog.New(slog.DiscardHandler)})
+		defer c.Close()
+		id := func(n int) ident.Ed25519ID { return ident.Ed25519ID{byte(n), byte(n >> 8)} }
+		for n := range maxCached {
+			c.knowService(service{id: id(n)}, c.epoch)
+			time.Sleep(time.Second)
+		}
+		c.knownService(id(0))
+		time.Sleep(time.Second)
+		for n := range 2 {
+			c.knowService(service{id: id(maxCached + n)}, c.epoch)
+		}
+		for n := range maxCached + 2 {
+			if _, ok := c.knownService(id(n)); ok == (n == 1 || n == 2) {
+				t.Errorf("service %d is remembered: %v", n, ok)
+			}
+		}
+		if n := len(c.services); n != maxCached {
+			t.Errorf("%d services are remembered", n)
+		}
+	})
 }
