@@ -1,10 +1,11 @@
 package authority
 
 import (
+	"cmp"
 	"log/slog"
 	"net/netip"
 	"path/filepath"
-	"sort"
+	"slices"
 	"time"
 
 	"github.com/chivenet/chive"
@@ -107,7 +108,7 @@ func (cfg *Config) inner() (out authority.Config, err error) {
 	for name, v := range cfg.Params {
 		out.Params = append(out.Params, netdoc.Param{Name: name, Value: v})
 	}
-	sort.Slice(out.Params, func(i, j int) bool { return out.Params[i].Name < out.Params[j].Name })
+	slices.SortFunc(out.Params, func(a, b netdoc.Param) int { return cmp.Compare(a.Name, b.Name) })
 	if cfg.Testing {
 		out.Flags = authority.TestingFlags()
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"slices"
-	"sort"
 	"strconv"
 	"strings"
 	"time"
@@ -157,10 +156,10 @@ func (c *computation) versions(get func(*netdoc.Vote) string) string {
 				list = append(list, s)
 			}
 		}
-		sortStable(list, compareVersions)
+		slices.SortStableFunc(list, compareVersions)
 		all = append(all, slices.CompactFunc(list, func(a, b string) bool { return compareVersions(a, b) == 0 })...)
 	}
-	sortStable(all, compareVersions)
+	slices.SortStableFunc(all, compareVersions)
 	var good []string
 	for i := 0; i < len(all); {
 		j := i + 1
@@ -198,7 +197,7 @@ func (c *computation) params() netdoc.Params {
 			out = append(out, netdoc.Param{Name: name, Value: lowMedian(vals)})
 		}
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Name < out[j].Name })
+	slices.SortFunc(out, func(a, b netdoc.Param) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -234,27 +233,17 @@ func each[T, U any](list []T, f func(T) U) []U {
 	return out
 }
 
-// ascending sorts a list. slices.Sort would add 4 kB of code to the program for each type.
-func ascending[T cmp.Ordered](list []T) {
-	sort.Slice(list, func(i, j int) bool { return list[i] < list[j] })
-}
-
-// sortStable sorts a list, and keeps the order of equal ones. slices.SortStableFunc would add as much.
-func sortStable[T any](list []T, compare func(a, b T) int) {
-	sort.SliceStable(list, func(i, j int) bool { return compare(list[i], list[j]) < 0 })
-}
-
 // lowMedian returns the median, or the lower of two. The list must not be empty.
 // lowMedian sorts it.
 func lowMedian[T cmp.Ordered](list []T) T {
-	ascending(list)
+	slices.Sort(list)
 	return list[(len(list)-1)/2]
 }
 
 // mostFrequent returns the most frequent value of a list, the greatest if several
 // are equally frequent, and its number. It sorts the list.
 func mostFrequent[T any](list []T, compare func(a, b T) int) (best T, count int) {
-	sortStable(list, compare)
+	slices.SortStableFunc(list, compare)
 	for i := 0; i < len(list); {
 		j := i + 1
 		for j < len(list) && compare(list[i], list[j]) == 0 {

@@ -121,7 +121,7 @@ func nth[T cmp.Ordered](list []T, n int) T {
 		var zero T
 		return zero
 	}
-	ascending(list)
+	slices.Sort(list)
 	return list[min(n, len(list)-1)]
 }
 

@@ -1,10 +1,10 @@
 package authority
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/chivenet/chive/internal/ident"
@@ -106,7 +106,7 @@ func (h *histories) forget(now time.Time) {
 	}
 	if n := len(h.Of) - maxHistories; n > 0 {
 		ids := slices.Collect(maps.Keys(h.Of))
-		sort.Slice(ids, func(i, j int) bool { return h.Of[ids[i]].Known < h.Of[ids[j]].Known })
+		slices.SortFunc(ids, func(a, b string) int { return cmp.Compare(h.Of[a].Known, h.Of[b].Known) })
 		for _, id := range ids[:n] {
 			delete(h.Of, id)
 		}

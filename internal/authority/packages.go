@@ -2,7 +2,6 @@ package authority
 
 import (
 	"slices"
-	"sort"
 	"strings"
 )
 
@@ -31,7 +30,7 @@ func (c *computation) packages() (out []string) {
 		}
 	}
 	// C tor sorts whole lines, including the line ends.
-	sort.Slice(out, func(i, j int) bool { return out[i]+"\n" < out[j]+"\n" })
+	slices.SortFunc(out, func(a, b string) int { return strings.Compare(a+"\n", b+"\n") })
 	return out
 }
 

@@ -1,7 +1,8 @@
 package authority
 
 import (
-	"sort"
+	"cmp"
+	"slices"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
@@ -62,7 +63,7 @@ func (p *pins) thin(keep func(ident.RSAID) bool, worth func(ident.RSAID) float64
 			list = append(list, pin{rsa, worth(rsa)})
 		}
 	}
-	sort.Slice(list, func(i, j int) bool { return list[i].worth < list[j].worth })
+	slices.SortFunc(list, func(a, b pin) int { return cmp.Compare(a.worth, b.worth) })
 	for _, x := range list[:min(len(list), len(p.rsa)/16+1)] {
 		delete(p.ed, p.rsa[x.rsa])
 		delete(p.rsa, x.rsa)

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"net/netip"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -62,7 +61,7 @@ func collate(votes []*netdoc.Vote, authorities int) [][]opinion {
 			out = append(out, list)
 		}
 	}
-	sort.Slice(out, func(i, j int) bool { return bytes.Compare(out[i][0].RSA[:], out[j][0].RSA[:]) < 0 })
+	slices.SortFunc(out, func(a, b []opinion) int { return bytes.Compare(a[0].RSA[:], b[0].RSA[:]) })
 	return out
 }
 
@@ -159,7 +158,7 @@ func chooseVersion(list []opinion) string {
 		}
 	}
 	best, count := "", 0
-	sortStable(all, compareVersions)
+	slices.SortStableFunc(all, compareVersions)
 	for i := 0; i < len(all); {
 		j := i + 1
 		for j < len(all) && all[j] == all[i] {
@@ -222,7 +221,7 @@ func setBandwidth(rs *netdoc.RouterStatus, list []opinion, measuring int, limit 
 // digest.
 func popular(list []opinion) *netdoc.RouterStatus {
 	all := each(list, func(o opinion) *netdoc.RouterStatus { return o.RouterStatus })
-	sortStable(all, compareStatus)
+	slices.SortStableFunc(all, compareStatus)
 	var most *netdoc.RouterStatus
 	count := 0
 	for i := 0; i < len(all); {

@@ -9,7 +9,6 @@ import (
 	"encoding/hex"
 	"io"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -159,8 +158,8 @@ func (s *sharedRandom) compute(known []ident.RSAID) *netdoc.SharedRandom {
 	}
 	// An authority can repeat another's commitment, and later its reveal: all must put the
 	// two into the same order.
-	sort.Slice(list, func(i, j int) bool {
-		return cmp.Or(bytes.Compare(list[i].digest(), list[j].digest()), bytes.Compare(list[i].Identity[:], list[j].Identity[:])) < 0
+	slices.SortFunc(list, func(a, b Commit) int {
+		return cmp.Or(bytes.Compare(a.digest(), b.digest()), bytes.Compare(a.Identity[:], b.Identity[:]))
 	})
 	h := sha3.New256()
 	for _, c := range list {

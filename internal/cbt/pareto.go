@@ -1,9 +1,9 @@
 package cbt
 
 import (
+	"cmp"
 	"math"
 	"slices"
-	"sort"
 	"time"
 )
 
@@ -44,7 +44,7 @@ func midpoint(t uint32) uint32 { return t/binWidth*binWidth + binWidth/2 }
 // bins returns the histogram, shortest time first.
 func (h *history) bins() []bin {
 	sorted := slices.Clone(h.all())
-	sort.Slice(sorted, func(i, j int) bool { return sorted[i] < sorted[j] })
+	slices.Sort(sorted)
 	var bins []bin
 	for _, t := range sorted {
 		if m := midpoint(t); len(bins) > 0 && bins[len(bins)-1].mid == m {
@@ -60,7 +60,7 @@ func (h *history) bins() []bin {
 // shorter times (path-spec 2.4.3).
 func (h *history) xm(modes int) (uint32, bool) {
 	bins := h.bins()
-	sort.SliceStable(bins, func(i, j int) bool { return bins[i].count > bins[j].count })
+	slices.SortStableFunc(bins, func(a, b bin) int { return cmp.Compare(b.count, a.count) })
 	var sum, n uint64
 	for _, b := range bins[:min(modes, len(bins))] {
 		sum += uint64(b.mid) * uint64(b.count)

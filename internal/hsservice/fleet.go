@@ -7,7 +7,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -96,7 +95,7 @@ func (s *Service) roster(x *descriptor, own []netdoc.HSIntroPoint, now time.Time
 	if s.fleet.leaving.IsZero() && len(own) > 0 {
 		hosts = append(hosts, hostEntry{s.fleet.host, now.Truncate(time.Second), s.work.suggested(), own})
 	}
-	sort.Slice(hosts, func(i, j int) bool { return bytes.Compare(hosts[i].host[:], hosts[j].host[:]) < 0 })
+	slices.SortFunc(hosts, func(a, b hostEntry) int { return bytes.Compare(a.host[:], b.host[:]) })
 	hosts = hosts[:min(len(hosts), maxHosts)]
 	var lists [][]netdoc.HSIntroPoint
 	for _, e := range hosts {

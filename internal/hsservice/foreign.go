@@ -2,7 +2,7 @@ package hsservice
 
 import (
 	"bytes"
-	"sort"
+	"slices"
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
@@ -42,7 +42,7 @@ func usable(points []netdoc.HSIntroPoint, private bool) (out []netdoc.HSIntroPoi
 			out = append(out, points[i])
 		}
 	}
-	sort.Slice(out, func(i, j int) bool { return bytes.Compare(out[i].Auth[:], out[j].Auth[:]) < 0 })
+	slices.SortFunc(out, func(a, b netdoc.HSIntroPoint) int { return bytes.Compare(a.Auth[:], b.Auth[:]) })
 	return out
 }
 

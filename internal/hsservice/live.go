@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -164,6 +163,6 @@ func lastTarget(c *circuit.Circuit) *linkspec.Target { return c.Last().Info().Ta
 // sortedClients returns the keys in an order that does not depend on the files' names.
 func sortedClients(keys []ident.X25519Key) []ident.X25519Key {
 	keys = slices.Clone(keys)
-	sort.Slice(keys, func(i, j int) bool { return bytes.Compare(keys[i][:], keys[j][:]) < 0 })
+	slices.SortFunc(keys, func(a, b ident.X25519Key) int { return bytes.Compare(a[:], b[:]) })
 	return keys
 }

@@ -7,7 +7,6 @@ import (
 	"math"
 	"math/big"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/chivenet/chive/internal/cell"
@@ -355,7 +354,15 @@ func (s *Service) enoughLocked(now time.Time) bool {
 // introPoints returns the points that the next descriptor names, the old ones last.
 func (s *Service) introPoints(now time.Time) (out []netdoc.HSIntroPoint) {
 	points := slices.Clone(s.points)
-	sort.SliceStable(points, func(i, j int) bool { return !points[i].old(now) && points[j].old(now) })
+	slices.SortStableFunc(points, func(a, b *point) int {
+		switch old := a.old(now); {
+		case old == b.old(now):
+			return 0
+		case old:
+			return 1
+		}
+		return -1
+	})
 	for _, p := range points {
 		if p.replaced || p.target.RSA.IsZero() || p.circ == nil && !p.building {
 			continue

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
-	"sort"
 	"sync"
 	"time"
 
@@ -85,8 +84,8 @@ func (d *Directory) Lookup(id ident.RSAID) (Relay, bool) {
 // microdescriptor is present.
 func (d *Directory) LookupEd(id ident.Ed25519ID) (Relay, bool) {
 	d.edOnce.Do(d.indexEd)
-	n := sort.Search(len(d.byEd), func(n int) bool { return bytes.Compare(d.mds[d.byEd[n]].Ed[:], id[:]) >= 0 })
-	if n == len(d.byEd) || d.mds[d.byEd[n]].Ed != id {
+	n, found := slices.BinarySearchFunc(d.byEd, id, func(i uint16, id ident.Ed25519ID) int { return bytes.Compare(d.mds[i].Ed[:], id[:]) })
+	if !found {
 		return Relay{}, false
 	}
 	return Relay{d, int(d.byEd[n])}, true
@@ -127,7 +126,7 @@ func (d *Directory) indexEd() {
 			d.byEd = append(d.byEd, uint16(i))
 		}
 	}
-	sort.Slice(d.byEd, func(i, j int) bool { return bytes.Compare(d.mds[d.byEd[i]].Ed[:], d.mds[d.byEd[j]].Ed[:]) < 0 })
+	slices.SortFunc(d.byEd, func(a, b uint16) int { return bytes.Compare(d.mds[a].Ed[:], d.mds[b].Ed[:]) })
 }
 
 // ValidAfter returns the start of the consensus's validity.

@@ -3,7 +3,6 @@ package netdir
 import (
 	"bytes"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/chivenet/chive/internal/hscrypto"
@@ -102,7 +101,7 @@ func (d *Directory) HSRing(p hscrypto.Period, srv [32]byte) *HSRing {
 		}
 		r.nodes = append(r.nodes, hsNode{hscrypto.NodeIndex(relay.ID().Ed, srv, p), relay})
 	}
-	sort.Slice(r.nodes, func(i, j int) bool { return bytes.Compare(r.nodes[i].index[:], r.nodes[j].index[:]) < 0 })
+	slices.SortFunc(r.nodes, func(a, b hsNode) int { return bytes.Compare(a.index[:], b.index[:]) })
 	return r
 }
 

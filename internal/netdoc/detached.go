@@ -1,9 +1,9 @@
 package netdoc
 
 import (
+	"bytes"
 	"encoding/hex"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -199,8 +199,6 @@ func (d *DetachedSignatures) Attach(c *Consensus) (int, error) {
 			n++
 		}
 	}
-	sort.SliceStable(c.Signatures, func(i, j int) bool {
-		return slices.Compare(c.Signatures[i].Identity[:], c.Signatures[j].Identity[:]) < 0
-	})
+	slices.SortStableFunc(c.Signatures, func(a, b Signature) int { return bytes.Compare(a.Identity[:], b.Identity[:]) })
 	return n, nil
 }

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"net/netip"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -180,7 +179,7 @@ func parseFamily(list, ids Args) (*Family, error) {
 		}
 		f.IDs = append(f.IDs, string(w))
 	}
-	sort.Slice(f.RSA, func(i, j int) bool { return bytes.Compare(f.RSA[i][:], f.RSA[j][:]) < 0 })
+	slices.SortFunc(f.RSA, func(a, b ident.RSAID) int { return bytes.Compare(a[:], b[:]) })
 	f.RSA = slices.Clip(slices.Compact(f.RSA))
 	slices.Sort(f.Nicknames)
 	slices.Sort(f.IDs)

@@ -1,7 +1,8 @@
 package netdoc
 
 import (
-	"sort"
+	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -43,7 +44,7 @@ func ParseParams(args Args) (Params, error) {
 		}
 		p = append(p, Param{name, int32(n)})
 	}
-	sort.SliceStable(p, func(i, j int) bool { return p[i].Name < p[j].Name })
+	slices.SortStableFunc(p, func(a, b Param) int { return cmp.Compare(a.Name, b.Name) })
 	for i := 1; i < len(p); i++ {
 		if p[i].Name == p[i-1].Name {
 			return nil, fault.New(fault.Directory, "%q occurs twice", p[i].Name)
@@ -54,8 +55,7 @@ func ParseParams(args Args) (Params, error) {
 
 // Lookup returns the number of that name, and whether there is one.
 func (p Params) Lookup(name string) (int32, bool) {
-	i := sort.Search(len(p), func(i int) bool { return p[i].Name >= name })
-	if i < len(p) && p[i].Name == name {
+	if i, found := slices.BinarySearchFunc(p, name, func(p Param, name string) int { return cmp.Compare(p.Name, name) }); found {
 		return p[i].Value, true
 	}
 	return 0, false
@@ -79,6 +79,6 @@ func (p Params) String() string {
 	for i, kv := range p {
 		words[i] = kv.Name + "=" + itoa(kv.Value)
 	}
-	sort.Strings(words)
+	slices.Sort(words)
 	return strings.Join(words, " ")
 }

@@ -1,12 +1,12 @@
 package options
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
 	"reflect"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
@@ -75,8 +75,8 @@ func Bind(parts ...Part) *Set {
 			}
 		}
 	}
-	sort.SliceStable(s.all, func(i, j int) bool {
-		return slices.Index(titles, s.all[i].Group) < slices.Index(titles, s.all[j].Group)
+	slices.SortStableFunc(s.all, func(a, b *Value) int {
+		return cmp.Compare(slices.Index(titles, a.Group), slices.Index(titles, b.Group))
 	})
 	return s
 }

@@ -1,9 +1,9 @@
 package pool
 
 import (
+	"cmp"
 	"maps"
 	"slices"
-	"sort"
 	"time"
 
 	"github.com/chivenet/chive/internal/ident"
@@ -193,11 +193,8 @@ func (p *Pool) Rested() {
 // MaxClean cuts off the oldest.
 func (p *Pool) wanted() []target {
 	ts := slices.Collect(maps.Keys(p.predicted))
-	sort.Slice(ts, func(i, j int) bool {
-		if c := p.predicted[ts[i]].Compare(p.predicted[ts[j]]); c != 0 {
-			return c > 0
-		}
-		return ts[i].port < ts[j].port
+	slices.SortFunc(ts, func(a, b target) int {
+		return cmp.Or(p.predicted[b].Compare(p.predicted[a]), cmp.Compare(a.port, b.port))
 	})
 	return ts
 }

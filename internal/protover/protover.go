@@ -3,7 +3,7 @@
 package protover
 
 import (
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -169,7 +169,7 @@ func (s Set) String() string {
 	for n := range s.m {
 		names = append(names, n)
 	}
-	sort.Strings(names)
+	slices.Sort(names)
 	var b strings.Builder
 	for i, n := range names {
 		if i > 0 {
