@@ -124,14 +124,21 @@ func (m *member) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Write implements net.Conn. A client that takes too long for it has lost its connection.
-func (m *member) Write(p []byte) (int, error) {
-	if err := m.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
-		return 0, err
+// piece is how many bytes a client has to take in writeTime.
+const piece = 32 << 10
+
+// Write implements net.Conn. A client that takes too long for a piece of it has lost its connection.
+func (m *member) Write(p []byte) (n int, err error) {
+	for {
+		if err := m.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
+			return n, err
+		}
+		k, err := m.Conn.Write(p[n:min(len(p), n+piece)])
+		m.move(k)
+		if n += k; err != nil || n == len(p) {
+			return n, err
+		}
 	}
-	n, err := m.Conn.Write(p)
-	m.move(n)
-	return n, err
 }
 
 // Close implements net.Conn.

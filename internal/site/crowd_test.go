@@ -3,11 +3,14 @@ package site
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -26,7 +29,15 @@ func serving(t *testing.T, one bool) (dial func() net.Conn, stop func()) {
 	if err := os.WriteFile(filepath.Join(dir, "small.txt"), []byte("small"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, dir, Options{})
+	if err := os.Mkdir(filepath.Join(dir, "long"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 1000 {
+		if err := os.WriteFile(filepath.Join(dir, "long", fmt.Sprint(strings.Repeat("long-", 40), i)), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open(t, dir, Options{List: true})
 	l := guardtest.NewListener()
 	n := uint64(0)
 	done := make(chan error, 1)
@@ -56,6 +67,7 @@ func serving(t *testing.T, one bool) (dial func() net.Conn, stop func()) {
 
 const (
 	askBig   = "GET /big.bin HTTP/1.1\r\nHost: x\r\n\r\n"
+	askList  = "GET /long/ HTTP/1.1\r\nHost: x\r\n\r\n"
 	askSmall = "GET /small.txt HTTP/1.1\r\nHost: x\r\n\r\n"
 )
 
@@ -113,26 +125,100 @@ func TestSlowReaders(t *testing.T) {
 
 // TestReaderGoesOn: a client that reads slowly, but reads, gets all, also while others come in numbers.
 func TestReaderGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		dial, stop := serving(t, false)
-		defer stop()
-		reader := dial()
-		go io.WriteString(reader, askBig)
-		r, err := http.ReadResponse(bufio.NewReader(reader), nil)
+	for what, size := range map[string]int{askBig: 4 << 20, askList: 400_000} { // the list has more
+		synctest.Test(t, func(t *testing.T) {
+			dial, stop := serving(t, false)
+			defer stop()
+			reader := dial()
+			go io.WriteString(reader, what)
+			r, err := http.ReadResponse(bufio.NewReader(reader), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got bytes.Buffer
+			for got.Len() < size {
+				for range 80 {
+					small(dial()) // they stay, and are idle
+				}
+				time.Sleep(stalled / 2)
+				if _, err := io.CopyN(&got, r.Body, min(64<<10, int64(size-got.Len()))); err != nil {
+					t.Fatalf("%.10s: after %d bytes: %v", what, got.Len(), err)
+				}
+			}
+		})
+	}
+}
+
+// TestListsOnce: however many clients a list is sent to, there is one copy of it; another one when the
+// directory has changed; and none when all have it.
+func TestListsOnce(t *testing.T) {
+	dir := tree(t)
+	s := open(t, dir, Options{List: true})
+	f := s.use()
+	defer f.release()
+	var all []*list
+	take := func() *list {
+		l, err := f.list(t.Context(), "list")
 		if err != nil {
 			t.Fatal(err)
 		}
-		var got bytes.Buffer
-		for got.Len() < 4<<20 {
-			for range 20 {
-				small(dial()) // they stay, and are idle
-			}
-			time.Sleep(stalled / 2)
-			if _, err := io.CopyN(&got, r.Body, min(64<<10, int64(4<<20-got.Len()))); err != nil {
-				t.Fatalf("after %d bytes: %v", got.Len(), err)
-			}
+		all = append(all, l)
+		return l
+	}
+	first := take()
+	for range 100 {
+		if take() != first {
+			t.Fatal("a second copy")
 		}
-	})
+	}
+	if err := os.WriteFile(filepath.Join(dir, "list", "new"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	second := take()
+	if second == first || !bytes.Contains(second.html, []byte("new")) || take() != second {
+		t.Error("the list after a change is not the directory's")
+	}
+	for _, l := range all {
+		f.lists.release("list", l)
+	}
+	if n := len(f.lists.sent); n != 0 {
+		t.Errorf("%d lists are kept for nobody", n)
+	}
+}
+
+// TestListersWait: few lists are made at a time, and who waits for a place and leaves has none.
+func TestListersWait(t *testing.T) {
+	s := open(t, tree(t), Options{List: true})
+	f := s.use()
+	defer f.release()
+	for range listers {
+		f.lists.making <- struct{}{}
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	leave()
+	if _, err := f.list(ctx, "list"); err == nil {
+		t.Error("a list beyond the bound")
+	}
+	<-f.lists.making
+	one, err := f.list(t.Context(), "list")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.lists.release("list", one)
+}
+
+// TestListIsBounded: long names make a list shorter, not larger.
+func TestListIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	for i := range 3000 {
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(strings.Repeat("é", 110), i)), nil, 0o644); err != nil {
+			t.Skip(err)
+		}
+	}
+	s := open(t, dir, Options{List: true})
+	if got := body(get(s, "GET", "/")); len(got) > maxList+2000 || !strings.Contains(got, "There are more") {
+		t.Errorf("%d bytes", len(got))
+	}
 }
 
 // TestOneClient: one client does not take all places.

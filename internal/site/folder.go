@@ -35,6 +35,8 @@ type folder struct {
 	opt Options
 	tag []byte // key of the entity tags
 
+	lists lists
+
 	root  *os.Root
 	users atomic.Int32 // requests, and the server while it serves this folder
 }
@@ -46,7 +48,7 @@ func openFolder(dir string, opt Options) (*folder, error) {
 	if err != nil {
 		return nil, fault.New(fault.Config, "folder of files: %w", err)
 	}
-	f := &folder{opt: opt, root: root, tag: make([]byte, sha256.Size)}
+	f := &folder{opt: opt, root: root, tag: make([]byte, sha256.Size), lists: lists{making: make(chan struct{}, listers), sent: map[string]*list{}}}
 	f.users.Store(1)
 	rand.Read(f.tag) // never fails
 	return f, nil
@@ -196,7 +198,7 @@ func (f *folder) serveDir(w http.ResponseWriter, r *http.Request, name string, s
 		defer file.Close()
 		f.serveFile(w, r, at, file, st)
 	case f.opt.List && errors.Is(err, fs.ErrNotExist):
-		f.serveList(w, name)
+		f.serveList(w, r, name)
 	case err == nil:
 		refuse(w, http.StatusNotFound)
 	default:

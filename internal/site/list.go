@@ -2,6 +2,7 @@ package site
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"html"
 	"io/fs"
@@ -10,18 +11,87 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"sync"
 )
 
-// maxListed bounds the names in the list of a directory.
-const maxListed = 5000
+// Bounds of the list of a directory.
+const (
+	maxListed = 5000    // names
+	maxList   = 1 << 20 // bytes, and one name more
+)
+
+// listers is how many lists are made at a time.
+const listers = 4
+
+// lists keeps one copy of each list, for all clients to whom it is being sent: they may read as slowly as they
+// like, and then hold no more than one that reads fast.
+type lists struct {
+	making chan struct{} // a place for each list that is being made
+
+	mu   sync.Mutex
+	sent map[string]*list // by directory, guarded by mu
+}
+
+// list is what was sent last of a directory.
+type list struct {
+	html  []byte
+	users int // guarded by mu of lists
+}
+
+// use returns the list of a directory, for the caller to release: html, or what it has already if that is the
+// same.
+func (l *lists) use(name string, html []byte) *list {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	have := l.sent[name]
+	if have == nil || !bytes.Equal(have.html, html) {
+		have = &list{html: html}
+		l.sent[name] = have
+	}
+	have.users++
+	return have
+}
+
+func (l *lists) release(name string, one *list) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if one.users--; one.users == 0 && l.sent[name] == one {
+		delete(l.sent, name)
+	}
+}
 
 // serveList answers with the names of a directory's files and directories, and nothing else of
 // them.
-func (f *folder) serveList(w http.ResponseWriter, name string) {
-	names, more, err := f.names(name)
+func (f *folder) serveList(w http.ResponseWriter, r *http.Request, name string) {
+	one, err := f.list(r.Context(), name)
 	if err != nil {
 		refuse(w, statusOf(err))
 		return
+	}
+	defer f.lists.release(name, one)
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	_, _ = w.Write(one.html) // an error means that the client has gone
+}
+
+// list returns the list of a directory, for the caller to release. It waits while others are being made.
+func (f *folder) list(ctx context.Context, name string) (*list, error) {
+	select {
+	case f.lists.making <- struct{}{}:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	defer func() { <-f.lists.making }()
+	html, err := f.makeList(name)
+	if err != nil {
+		return nil, err
+	}
+	return f.lists.use(name, html), nil
+}
+
+func (f *folder) makeList(name string) ([]byte, error) {
+	names, more, err := f.names(name)
+	if err != nil {
+		return nil, err
 	}
 	var b bytes.Buffer
 	title := html.EscapeString(strings.TrimPrefix("/"+name+"/", "/."))
@@ -30,6 +100,10 @@ func (f *folder) serveList(w http.ResponseWriter, name string) {
 		b.WriteString("<li><a href=\"../\">../</a>\n")
 	}
 	for _, n := range names {
+		if b.Len() > maxList {
+			more = true
+			break
+		}
 		to := url.URL{Path: n}
 		fmt.Fprintf(&b, "<li><a href=\"%s\">%s</a>\n", html.EscapeString(to.String()), html.EscapeString(n))
 	}
@@ -37,8 +111,7 @@ func (f *folder) serveList(w http.ResponseWriter, name string) {
 	if more {
 		b.WriteString("<p>There are more.\n")
 	}
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(b.Bytes()) // an error means that the client has gone
+	return bytes.Clone(b.Bytes()), nil // without the buffer's free space
 }
 
 // names returns the names in a directory that can be asked for, in order: those of directories end in
