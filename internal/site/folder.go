@@ -77,7 +77,7 @@ func (f *folder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name, slash := cleaned(r.URL.Path)
-	if !f.opt.Dot && hidden(name) {
+	if !f.opt.Dot && (hidden(name) || !f.itsOwn(name)) {
 		refuse(w, http.StatusNotFound)
 		return
 	}
