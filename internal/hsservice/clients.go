@@ -118,21 +118,31 @@ func absent(path string) error {
 
 // putClient writes a file of the folder of authorized clients, which it makes if it is missing.
 func putClient(dir, path, text string) error {
-	folder := filepath.Dir(path)
-	err := os.Mkdir(folder, 0o700)
-	made := err == nil
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return fault.New(fault.Local, "client authorization: %w", err)
-	}
-	if err := atomicfile.Write(path, []byte(text+"\n"), 0o600); err != nil {
+	d, err := openForeign(dir)
+	if err != nil {
 		return err
 	}
-	if made {
-		if err := giveTo(dir, folder); err != nil {
-			return err
-		}
+	if d != nil {
+		defer d.Close()
+		return d.put(filepath.Join(dirClients, filepath.Base(path)), text+"\n")
 	}
-	return giveTo(dir, path)
+	if err := os.Mkdir(filepath.Dir(path), 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fault.New(fault.Local, "client authorization: %w", err)
+	}
+	return atomicfile.Write(path, []byte(text+"\n"), 0o600)
+}
+
+// dropClient removes such a file.
+func dropClient(dir, path string) error {
+	d, err := openForeign(dir)
+	if err != nil {
+		return err
+	}
+	if d != nil {
+		defer d.Close()
+		return fault.Wrap(fault.Local, d.Remove(filepath.Join(dirClients, filepath.Base(path))))
+	}
+	return fault.Wrap(fault.Local, os.Remove(path))
 }
 
 // SavePrivate returns a function for AddClient that writes the client's half to a file, which must not be there yet.
@@ -162,5 +172,5 @@ func RemoveClient(dir, name string, public bool) (path string, err error) {
 	if !others && !public {
 		return "", fault.New(fault.Config, "%s is the last client: without any, everybody who knows the address can connect; add another one first, or say --make-public", name)
 	}
-	return path, fault.Wrap(fault.Local, os.Remove(path))
+	return path, dropClient(dir, path)
 }

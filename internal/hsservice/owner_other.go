@@ -2,5 +2,11 @@
 
 package hsservice
 
-// giveTo does nothing: on other systems a file has the rights of its folder.
-func giveTo(dir, path string) error { return nil }
+import "os"
+
+// foreign is never there: on other systems a file has the rights of its folder.
+type foreign struct{ *os.Root }
+
+func openForeign(string) (*foreign, error) { return nil, nil }
+
+func (*foreign) put(string, string) error { return nil }

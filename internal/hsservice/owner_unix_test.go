@@ -36,22 +36,72 @@ func TestClientsBelongToTheService(t *testing.T) {
 			t.Errorf("%s is of %d:%d", p, u, g)
 		}
 	}
-	roots := filepath.Join(t.TempDir(), "root's")
-	put(t, roots, []byte("x"))
-	for name, make := range map[string]func(string) error{
-		"link":   func(p string) error { return os.Symlink(roots, p) },
-		"second": func(p string) error { return os.Link(roots, p) },
-		"pipe":   func(p string) error { return syscall.Mkfifo(p, 0o600) },
-	} {
-		p := filepath.Join(dir, dirClients, name)
-		if err := make(p); err != nil {
+	if left, err := os.ReadDir(filepath.Dir(path)); err != nil || len(left) != 1 {
+		t.Errorf("%v beside the file: %v", left, err)
+	}
+}
+
+// TestRootWritesOnlyInside: the owner of a service's directory can put links there, also while root works. Then root
+// writes nothing elsewhere, gives nothing away, and removes nothing.
+func TestRootWritesOnlyInside(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root writes for others")
+	}
+	const user, group = 65533, 65532
+	dir := newService(t)
+	if err := os.Chown(dir, user, group); err != nil {
+		t.Skip(err)
+	}
+	roots := t.TempDir()
+	file := filepath.Join(roots, "bob.auth")
+	put(t, file, []byte("root's"))
+	untouched := func(what string) {
+		t.Helper()
+		st, err := os.Lstat(file)
+		if err != nil {
+			t.Fatal(what, err)
+		}
+		text, err := os.ReadFile(file)
+		if all, _ := os.ReadDir(roots); err != nil || string(text) != "root's" || st.Sys().(*syscall.Stat_t).Uid != 0 || len(all) != 1 {
+			t.Fatalf("%s: %q %v %v", what, text, all, err)
+		}
+	}
+	clients := filepath.Join(dir, dirClients)
+	link := func(to, at string) {
+		t.Helper()
+		if err := os.Symlink(to, at); err != nil {
 			t.Fatal(err)
 		}
-		if err := giveTo(dir, p); err == nil {
-			t.Errorf("%s: given away", name)
+	}
+
+	link(roots, clients)
+	if path, err := AddClient(dir, "alice", "", nobody); err == nil {
+		t.Error("a client was written to", path)
+	}
+	untouched("a folder that is a link")
+	if path, err := RemoveClient(dir, "bob", true); err == nil {
+		t.Error("a file was removed:", path)
+	}
+	untouched("a file in a folder that is a link")
+	if err := os.Remove(clients); err != nil {
+		t.Fatal(err)
+	}
+
+	// give is called after everything was looked at.
+	for what, change := range map[string]func(){
+		"link":   func() { link(file, filepath.Join(clients, "link.auth")) },
+		"folder": func() { os.RemoveAll(clients); link(roots, clients) },
+	} {
+		if err := os.Mkdir(clients, 0o755); err != nil {
+			t.Fatal(err)
 		}
-		if u, _ := owner(roots); u != 0 {
-			t.Fatalf("%s: a file of root's was given away", name)
+		_, err := AddClient(dir, what, "", func(string) error { change(); return nil })
+		if (err == nil) != (what == "link") {
+			t.Errorf("%s: %v", what, err)
+		}
+		untouched(what)
+		if err := os.RemoveAll(clients); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
