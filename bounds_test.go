@@ -41,11 +41,12 @@ var boundTests = map[string]string{
 	"dirclient/encoding.go": "TestBomb TestBombOfManyStreams",
 	"netdoc/consdiff.go":    "TestDiffCommandsBound TestDiffSizeBound",
 
-	"dirserver/room.go":   "TestShares TestOneAddress",
-	"dirserver/pace.go":   "TestSlowPeers TestToil",
-	"dirserver/begins.go": "TestBeginsOfOneCircuit TestBeginsEnd",
-	"dirserver/hsdir.go":  "TestHSDirIsBounded TestHSDirIsEvicted TestHSDirOncePerCircuit",
-	"client/caches.go":    "TestRequestsOfOneCircuit",
+	"dirserver/room.go":    "TestShares TestOneAddress",
+	"dirserver/pace.go":    "TestSlowPeers TestToil",
+	"dirserver/begins.go":  "TestBeginsOfOneCircuit TestBeginsEnd",
+	"dirserver/hsdir.go":   "TestHSDirIsBounded TestHSDirIsEvicted TestHSDirOncePerCircuit TestHSDirAnswerCounts",
+	"dirserver/hsorder.go": "TestHSDirOneUploader TestHSDirManyUploaders",
+	"client/caches.go":     "TestRequestsOfOneCircuit",
 
 	"hsservice/queue.go":     "TestQueueBound TestQueueTurns TestIntroductionsUnderFlood",
 	"hsservice/work.go":      "TestWorkUnderFlood TestWorkOrder",

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/chivenet/chive"
+	"github.com/chivenet/chive/internal/account"
 )
 
 // ownMemory is the memory that a process may use for itself, without what others
@@ -14,7 +15,7 @@ const ownMemory = 36 << 20
 
 // limitHeap makes the garbage collector run more often when the process comes
 // near the sum of maxMemory and ownMemory. Otherwise the heap would grow to twice
-// the live memory. GOMEMLIMIT overrides it.
+// the live memory. What the process has outside Go's heap, the heap must not have too. GOMEMLIMIT overrides it.
 //
 // It also gives the memory back that reading the settings took: files with countries are
 // long.
@@ -23,7 +24,7 @@ func limitHeap(maxMemory uint64) {
 		maxMemory = chive.DefaultMaxMemory
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(int64(maxMemory) + ownMemory)
+		account.HearOutside(func(outside int64) { debug.SetMemoryLimit(int64(maxMemory) + ownMemory - outside) })
 	}
 	debug.FreeOSMemory()
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/chivenet/chive/internal/account"
 	"testing/synctest"
 	"time"
 )
@@ -68,6 +70,23 @@ func TestReloadMemoryLimit(t *testing.T) {
 		if got := debug.SetMemoryLimit(-1); got != c.want+ownMemory || !strings.Contains(said.String(), "max-memory") {
 			t.Errorf("%s: the limit is %d, not %d: %s", name, got, c.want+ownMemory, said.String())
 		}
+	}
+}
+
+// TestLimitWithoutOutside: what the process has outside Go's heap, the heap does not have too.
+func TestLimitWithoutOutside(t *testing.T) {
+	t.Setenv("GOMEMLIMIT", "")
+	before := debug.SetMemoryLimit(-1)
+	defer debug.SetMemoryLimit(before)
+	defer account.HearOutside(nil)
+	account.Outside(3 << 20)
+	limitHeap(64 << 20)
+	if got := debug.SetMemoryLimit(-1); got != 61<<20+ownMemory {
+		t.Errorf("the limit is %d with 3 MiB outside", got)
+	}
+	account.Outside(-3 << 20)
+	if got := debug.SetMemoryLimit(-1); got != 64<<20+ownMemory {
+		t.Errorf("the limit is %d with none", got)
 	}
 }
 

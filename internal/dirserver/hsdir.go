@@ -1,8 +1,6 @@
 package dirserver
 
 import (
-	"bytes"
-	"container/heap"
 	"context"
 	"encoding/base64"
 	"strings"
@@ -15,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -24,8 +23,8 @@ const (
 	hsFetchPrefix = "/tor/hs/3/"
 )
 
-// hsDescCost is what a descriptor counts besides its text, in bytes.
-const hsDescCost = 512
+// hsDescCost is what a descriptor counts besides its text, in bytes, with the accounts.
+const hsDescCost = 768
 
 // hsSweep is how often descriptors whose time is over are looked for.
 const hsSweep = time.Minute
@@ -45,12 +44,14 @@ type HSDir struct {
 	cfg   HSDirConfig
 	stats HSDirStats
 
-	mu    sync.Mutex // guards what follows
-	descs map[ident.Ed25519ID]*hsDesc
-	order hsOrder // the same, the first to go first
-	bytes int64
-	swept time.Time
-	count uint64 // descriptors that ever came
+	mu     sync.Mutex // guards what follows
+	descs  map[ident.Ed25519ID]*hsDesc
+	order  hsOrder // who goes first
+	texts  blocks
+	bytes  int64
+	swept  time.Time
+	count  uint64 // descriptors that ever came
+	closed bool
 }
 
 // HSDirStats counts what an HSDir did.
@@ -63,21 +64,24 @@ type HSDirStats struct {
 // hsDesc is a descriptor that is kept.
 type hsDesc struct {
 	blinded   ident.Ed25519ID
-	doc       *Doc
+	text      blockText
 	revision  uint64
 	ends      time.Time
 	downloads uint64
 	number    uint64 // of all that came
-	at        int    // index in the order
+	places    hsPlaces
 
 	address, account *account.Account
 }
 
-func (d *hsDesc) size() int { return len(d.doc.body) + hsDescCost }
+// hsSize is what a descriptor of a text's length counts.
+func hsSize(text int) int { return blocksOf(text)*blockCost + hsDescCost }
+
+func (d *hsDesc) size() int { return hsSize(d.text.size) }
 
 // NewHSDir returns an HSDir without descriptors.
 func NewHSDir(cfg HSDirConfig) *HSDir {
-	return &HSDir{cfg: cfg, descs: map[ident.Ed25519ID]*hsDesc{}, swept: cfg.Now()}
+	return &HSDir{cfg: cfg, descs: map[ident.Ed25519ID]*hsDesc{}, order: newHSOrder(), swept: cfg.Now()}
 }
 
 // Stats returns the counters.
@@ -123,6 +127,17 @@ func (d *HSDir) first(c *circuit.Circuit) bool {
 	return false
 }
 
+// Close drops all descriptors and takes none any more. Their memory is not the collector's.
+func (d *HSDir) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	for _, e := range d.descs {
+		d.dropLocked(e)
+	}
+	d.texts.trim(0)
+}
+
 func (d *HSDir) fetch(name string) *Response {
 	b, err := base64.RawStdEncoding.Strict().DecodeString(name)
 	if err != nil || len(b) != len(ident.Ed25519ID{}) {
@@ -139,13 +154,13 @@ func (d *HSDir) fetch(name string) *Response {
 	}
 	d.stats.Fetched.Add(1)
 	e.downloads++
-	heap.Fix(&d.order, e.at)
-	return &Response{Status: 200, Reason: "OK", Parts: []*Doc{e.doc}}
+	d.order.downloaded(e)
+	return &Response{Status: 200, Reason: "OK", Parts: []*Doc{NewDoc(d.texts.get(&e.text))}, Made: e.text.size}
 }
 
 func (d *HSDir) publish(peer Peer, body []byte) *Response {
 	now := d.cfg.Now()
-	desc, err := netdoc.ParseHSDescriptor(bytes.Clone(body), now)
+	desc, err := netdoc.ParseHSDescriptor(body, now)
 	if err != nil || !d.keep(peer, desc, now) {
 		d.stats.Refused.Add(1)
 		return Short(400, "Invalid HS descriptor. Rejected")
@@ -157,7 +172,7 @@ func (d *HSDir) publish(peer Peer, body []byte) *Response {
 // keep keeps a descriptor, in the place of an earlier one with a lower revision
 // counter; false: there is none.
 func (d *HSDir) keep(peer Peer, desc *netdoc.HSDescriptor, now time.Time) bool {
-	e := &hsDesc{blinded: desc.Blinded, doc: NewDoc(desc.Text), revision: desc.Revision, ends: now.Add(desc.Lifetime)}
+	e := &hsDesc{blinded: desc.Blinded, revision: desc.Revision, ends: now.Add(desc.Lifetime)}
 	if desc.Expires.Before(e.ends) {
 		e.ends = desc.Expires
 	}
@@ -173,20 +188,23 @@ func (d *HSDir) keep(peer Peer, desc *netdoc.HSDescriptor, now time.Time) bool {
 	}
 	// Room is made first, so that no descriptor goes as soon as it came: its absence
 	// would tell how full this directory is.
-	most := d.cfg.MaxBytes()
-	for len(d.order) > 0 && d.bytes+int64(e.size()) > most {
+	size, most := hsSize(len(desc.Text)), d.cfg.MaxBytes()
+	for len(d.descs) > 0 && d.bytes+int64(size) > most {
 		d.stats.Evicted.Add(1)
-		d.dropLocked(d.order[0])
+		d.dropLocked(d.order.first(most / hsUploaderShare))
+	}
+	if d.closed || d.texts.put(&e.text, desc.Text) != nil { // or the system has no memory
+		return false
 	}
 	d.count++
 	e.number = d.count
 	d.descs[e.blinded] = e
-	heap.Push(&d.order, e)
-	d.bytes += int64(e.size())
+	d.bytes += int64(size)
 	// The circuit that it came by ends long before the descriptor.
 	e.address = d.cfg.Memory.Address(peer.Addr)
 	e.account = e.address.Open(account.Kept, func(error) { d.evict(e) })
-	e.account.Reserve(e.size())
+	e.account.Reserve(size)
+	d.order.add(e, netaddr.Peer(peer.Addr))
 	return true
 }
 
@@ -202,8 +220,9 @@ func (d *HSDir) evict(e *hsDesc) {
 
 func (d *HSDir) dropLocked(e *hsDesc) {
 	delete(d.descs, e.blinded)
-	heap.Remove(&d.order, e.at)
+	d.order.remove(e)
 	d.bytes -= int64(e.size())
+	d.texts.drop(&e.text)
 	e.account.Close()
 	e.address.Close()
 }
@@ -219,38 +238,4 @@ func (d *HSDir) sweepLocked(now time.Time) {
 			d.dropLocked(e)
 		}
 	}
-}
-
-// hsOrder is a heap: descriptors that were downloaded least, and of those the oldest,
-// come first.
-type hsOrder []*hsDesc
-
-func (o hsOrder) Len() int { return len(o) }
-
-func (o hsOrder) Less(i, j int) bool {
-	if o[i].downloads != o[j].downloads {
-		return o[i].downloads < o[j].downloads
-	}
-	return o[i].number < o[j].number
-}
-
-func (o hsOrder) Swap(i, j int) {
-	o[i], o[j] = o[j], o[i]
-	o[i].at, o[j].at = i, j
-}
-
-// Push implements heap.Interface.
-func (o *hsOrder) Push(x any) {
-	e := x.(*hsDesc)
-	e.at = len(*o)
-	*o = append(*o, e)
-}
-
-// Pop implements heap.Interface.
-func (o *hsOrder) Pop() any {
-	n := len(*o) - 1
-	e := (*o)[n]
-	(*o)[n] = nil
-	*o = (*o)[:n]
-	return e
 }

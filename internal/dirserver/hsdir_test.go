@@ -83,8 +83,8 @@ func (w *hsWorld) get(path string) []byte {
 func (w *hsWorld) holds(descriptors int) {
 	w.t.Helper()
 	n, size := w.Held()
-	if n != descriptors || w.mem.Used() != size || n == 0 && size != 0 || len(w.order) != n {
-		w.t.Errorf("%d descriptors of %d bytes, %d in order; %d bytes are counted; want %d", n, size, len(w.order), w.mem.Used(), descriptors)
+	if n != descriptors || w.mem.Used() != size || n == 0 && size != 0 || w.order.all.Len() != n {
+		w.t.Errorf("%d descriptors of %d bytes, %d in order; %d bytes are counted; want %d", n, size, w.order.all.Len(), w.mem.Used(), descriptors)
 	}
 }
 
@@ -212,7 +212,7 @@ func TestHSDirRefuses(t *testing.T) {
 // TestHSDirIsBounded: the descriptors that were downloaded least make room, the oldest
 // first, and the newest stays.
 func TestHSDirIsBounded(t *testing.T) {
-	size := int64(len(newHSService(t).descriptor(1, when)) + hsDescCost)
+	size := int64(hsSize(len(newHSService(t).descriptor(1, when))))
 	w := newHSWorld(t, 3*size+100)
 	var all []*hsService
 	for range 3 {

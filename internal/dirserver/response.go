@@ -16,7 +16,9 @@ type Response struct {
 	Reason string
 	Header []string // whole lines, without their ends
 	// Parts make up the body. They are not changed: answers share them.
-	Parts  []*Doc
+	Parts []*Doc
+	// Made is how many bytes of them only this answer has. They count until it is sent.
+	Made   int
 	MaxAge time.Duration // how long it may be kept; zero: not said
 }
 
@@ -35,6 +37,8 @@ func (s *Server) write(c *paced, acct *account.Account, peer Peer, enc string, r
 		s.cfg.Log.Error("directory answer: compress", "err", err)
 		res, sp, length = Short(500, "Internal error"), new(spool), 0
 	}
+	acct.Reserve(res.Made)
+	defer acct.Release(res.Made)
 	sp.head = s.head(peer, res, length, enc)
 	defer sp.release()
 	c.begin(0)

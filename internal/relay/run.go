@@ -69,6 +69,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	r.exit.Close()
 	r.channels.Close()
 	r.server.Close()
+	if r.cache != nil {
+		r.cache.onions.Close()
+	}
 	return errors.Join(dirErr, r.bandwidth.save(r.cfg.DataDir, time.Now()))
 }
 

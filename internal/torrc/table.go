@@ -265,7 +265,7 @@ var absent = []struct {
 		"AccountingMax", "AccountingRule", "AccountingStart", "PerConnBWBurst", "PerConnBWRate", "DirPolicy", "DirPortFrontPage", "ServerDNSResolvConfFile", "ReevaluateExitPolicy",
 		"PathsNeededToBuildCircuits", "SigningKeyLifetime", "ExtORPortCookieAuthFile", "ExtORPortCookieAuthFileGroupReadable",
 		"MaxClientCircuitsPending"}},
-	{"a fifth of `max-memory`", []string{"MaxHSDirCacheBytes"}},
+	{"a third of `max-memory`", []string{"MaxHSDirCacheBytes"}},
 	{"systemd does it: `User=`, `LimitNOFILE=`, `AmbientCapabilities=`", []string{"User", "KeepBindCapabilities", "ConnLimit", "DisableAllSwap", "NoExec", "DisableDebuggerAttachment"}},
 	{"the supervisor knows the process and keeps its log", []string{"PidFile", "SyslogIdentityTag", "LogMessageDomains", "LogTimeGranularity", "HeartbeatPeriod", "ProtocolWarnings", "MaxUnparseableDescSizeToLog", "MainloopStats"}},
 	{"the consensus sets it", []string{"CircuitPriorityHalflife", "DoSBeginDirBurst", "DoSBeginDirDefenseType", "DoSBeginDirRate", "DoSBeginDirRateEnabled", "DoSCircuitCreationBurst", "DoSCircuitCreationDefenseTimePeriod", "DoSCircuitCreationDefenseType", "DoSCircuitCreationEnabled",

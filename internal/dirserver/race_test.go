@@ -1,0 +1,5 @@
+//go:build race
+
+package dirserver
+
+const raceDetector = true // memory is not what it is otherwise
