@@ -10,10 +10,10 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"github.com/chivenet/chive/internal/account"
 	"testing/synctest"
 	"time"
+
+	"github.com/chivenet/chive/internal/account"
 )
 
 // TestCollectOften: a client of any kind collects garbage sooner, others do not.
