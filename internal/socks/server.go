@@ -90,6 +90,7 @@ type Server struct {
 	numbers   uint64         // of clients
 	full      Seldom         // when the log last said that there are too many
 	told      ration         // of the lines about requests that failed
+	loops     sync.WaitGroup // that accept connections or read datagrams: only they begin handlers
 	handlers  sync.WaitGroup // open connections and running lookups
 }
 
@@ -200,11 +201,12 @@ func (s *Server) Serve(l net.Listener) error {
 	return fault.Except(fault.Closed, err)
 }
 
-// admit serves a connection unless the server is full or closing.
+// admit serves a connection unless the server is full or cuts connections. One that was accepted just
+// before the listener closed is served like those that are open.
 func (s *Server) admit(c net.Conn, at net.Addr) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.conns) >= s.cfg.MaxConns && !s.makeRoomLocked() {
+	if s.cutting || len(s.conns) >= s.cfg.MaxConns && !s.makeRoomLocked() {
 		return false
 	}
 	s.numbers++
@@ -299,7 +301,7 @@ func (s *Server) observe(began time.Time, err error) {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.stopListening()
 	done := make(chan struct{})
-	go panics.Contain(s.cfg.Log, nil, func() { s.handlers.Wait(); close(done) })()
+	go panics.Contain(s.cfg.Log, nil, func() { s.loops.Wait(); s.handlers.Wait(); close(done) })()
 	select {
 	case <-done:
 	case <-ctx.Done():
@@ -349,10 +351,12 @@ func (s *Server) track(l interface{ Close() error }) bool {
 		return false
 	}
 	s.listeners[l] = struct{}{}
+	s.loops.Add(1)
 	return true
 }
 
 func (s *Server) untrack(l interface{ Close() error }) {
+	defer s.loops.Done()
 	l.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()

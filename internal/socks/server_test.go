@@ -228,6 +228,45 @@ func TestShutdownDrains(t *testing.T) {
 	}
 }
 
+// late is a listener that accepts one more connection after it was closed, as one does that was about to.
+type late struct {
+	*pipes
+	last chan net.Conn
+}
+
+func (l late) Accept() (net.Conn, error) {
+	c, err := l.pipes.Accept()
+	if err != nil {
+		select {
+		case c := <-l.last:
+			return c, nil
+		default:
+		}
+	}
+	return c, err
+}
+
+// TestAcceptedAtTheEnd: a connection that was accepted when the server began to shut down is
+// served like one that was open already.
+func TestAcceptedAtTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewSOCKS(Config{Dialer: &network{}})
+		mine, theirs := net.Pipe()
+		l := late{newPipes(), make(chan net.Conn, 1)}
+		l.last <- theirs
+		served, ended := make(chan error, 1), make(chan error, 1)
+		go func() { served <- s.Serve(l) }()
+		synctest.Wait()
+		go func() { ended <- s.Shutdown(t.Context()) }()
+		say(t, mine, 5, 1, 0)
+		hear(t, mine, 5, 0)
+		mine.Close()
+		if err := errors.Join(<-ended, <-served); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestShutdownCuts(t *testing.T) {
 	n := &network{hosts: map[string]string{"h": peer(t, echo)}}
 	s := NewSOCKS(Config{Dialer: n})
@@ -320,7 +359,20 @@ func testUnixSocket(t *testing.T, path string) {
 		t.Fatal("took a socket in use:", err)
 	}
 	// What a crash leaves behind is replaced.
-	l.(*unixListener).UnixListener.Close()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	short, release, err := shortUnix(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer release()
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: short, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	dead.Close()
 	if _, err := os.Stat(path); err != nil {
 		t.Fatal("nothing was left behind:", err)
 	}
