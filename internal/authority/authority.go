@@ -50,7 +50,7 @@ type Authority struct {
 	certs   map[netdoc.KeyPair]*netdoc.AuthCert
 	current *netdoc.Consensus // the ns consensus published last, without its relays
 	round   *round
-	last    *round // the previous round, whose votes are still served
+	last    map[ident.RSAID]*oldVote // the previous round's votes, which are still served
 	// measured is the bandwidth file that the last vote used; nil: none.
 	measured *dirserver.Doc
 	sr       sharedRandom

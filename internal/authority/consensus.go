@@ -43,45 +43,50 @@ type Rules struct {
 	FreshSRV bool
 }
 
-// Compute computes the consensus of some votes, at most one from each
+// Compute computes both flavors of the consensus of some votes, at most one from each
 // authority (dir-spec, "computing a consensus from a set of votes"), without
 // signatures. Every authority that has the same votes computes the same bytes,
 // C tor's included.
-func Compute(votes []*netdoc.Vote, flavor netdoc.Flavor, rules Rules) (*netdoc.Consensus, error) {
+func Compute(votes []*netdoc.Vote, rules Rules) (ns, micro *netdoc.Consensus, err error) {
 	if len(votes) <= rules.Authorities/2 {
-		return nil, fault.New(fault.Directory, "consensus: votes of %d of %d authorities are no majority", len(votes), rules.Authorities)
+		return nil, nil, fault.New(fault.Directory, "consensus: votes of %d of %d authorities are no majority", len(votes), rules.Authorities)
 	}
 	if len(votes) > rules.Authorities {
-		return nil, fault.New(fault.Local, "consensus: %d votes of %d authorities", len(votes), rules.Authorities)
+		return nil, nil, fault.New(fault.Local, "consensus: %d votes of %d authorities", len(votes), rules.Authorities)
 	}
 	votes = slices.Clone(votes)
 	slices.SortFunc(votes, func(a, b *netdoc.Vote) int {
 		return bytes.Compare(a.Source.Identity[:], b.Source.Identity[:])
 	})
-	c := &computation{votes: votes, rules: rules, out: &netdoc.Consensus{}}
-	c.out.Flavor = flavor
+	c := &computation{votes: votes, rules: rules, ns: &netdoc.Consensus{}}
+	c.ns.Flavor = netdoc.FlavorNS
 	if len(rules.Methods) == 0 {
 		c.rules.Methods = Methods
 	}
 	// The others' method may be one that this authority does not support. Its
 	// consensus then differs from theirs; but if the votes share none at all, the
 	// authorities of one release still make the same.
-	if c.out.Method = chooseMethod(votes); !slices.Contains(c.rules.Methods, c.out.Method) {
-		c.out.Method = slices.Max(c.rules.Methods)
+	if c.ns.Method = chooseMethod(votes); !slices.Contains(c.rules.Methods, c.ns.Method) {
+		c.ns.Method = slices.Max(c.rules.Methods)
 	}
 	c.preamble()
-	all := c.routers()
-	if w, err := netdoc.ComputeBandwidthWeights(all, max(1, c.param("bwweightscale", 10000))); err == nil {
-		c.out.BandwidthWeights = w
+	c.micro = &netdoc.Consensus{Preamble: c.ns.Preamble}
+	c.micro.Flavor = netdoc.FlavorMicrodesc
+	if err := c.routers(); err != nil {
+		return nil, nil, err
+	}
+	// Relays that one flavor omits count for its weights, too.
+	if w, err := netdoc.ComputeBandwidthWeights(c.ns.Routers, max(1, c.param("bwweightscale", 10000))); err == nil {
+		c.ns.BandwidthWeights, c.micro.BandwidthWeights = w, w
 	} // else the network cannot be balanced, and the consensus has no such line
-	return c.out, nil
+	return c.ns, c.micro, nil
 }
 
-// computation is the state of computing one consensus.
+// computation is the state of computing a consensus.
 type computation struct {
-	votes []*netdoc.Vote // by authority
-	rules Rules
-	out   *netdoc.Consensus
+	votes     []*netdoc.Vote // by authority
+	rules     Rules
+	ns, micro *netdoc.Consensus // the same preamble
 }
 
 // chooseMethod returns the highest method that more than two thirds of the
@@ -100,7 +105,7 @@ func chooseMethod(votes []*netdoc.Vote) int {
 }
 
 func (c *computation) preamble() {
-	o := c.out
+	o := c.ns
 	o.Lifetime = netdoc.Lifetime{
 		ValidAfter: c.medianTime(func(v *netdoc.Vote) time.Time { return v.ValidAfter }),
 		FreshUntil: c.medianTime(func(v *netdoc.Vote) time.Time { return v.FreshUntil }),
@@ -203,7 +208,7 @@ func (c *computation) params() netdoc.Params {
 
 // param returns a parameter that the consensus itself depends on.
 func (c *computation) param(name string, def int32) int32 {
-	if v, ok := c.out.Params.Lookup(name); ok {
+	if v, ok := c.ns.Params.Lookup(name); ok {
 		return v
 	}
 	return def

@@ -39,6 +39,15 @@ func readVotes(t testing.TB, dir string) []*netdoc.Vote {
 	return votes
 }
 
+// computeOne computes one flavor.
+func computeOne(votes []*netdoc.Vote, f netdoc.Flavor, rules Rules) (*netdoc.Consensus, error) {
+	ns, micro, err := Compute(votes, rules)
+	if f == netdoc.FlavorMicrodesc {
+		return micro, err
+	}
+	return ns, err
+}
+
 // unsigned cuts the signatures off.
 func unsigned(b []byte) []byte {
 	return b[:bytes.Index(b, []byte("\ndirectory-signature "))+1]
@@ -52,7 +61,7 @@ func TestComputeAsCTor(t *testing.T) {
 			t.Fatalf("%s: %d votes", dir, len(votes))
 		}
 		for f, file := range map[netdoc.Flavor]string{netdoc.FlavorNS: "cached-consensus", netdoc.FlavorMicrodesc: "cached-microdesc-consensus"} {
-			c, err := Compute(votes, f, Rules{Authorities: n})
+			c, err := computeOne(votes, f, Rules{Authorities: n})
 			if err != nil {
 				t.Errorf("%s %v: %v", dir, f, err)
 				continue
@@ -71,7 +80,7 @@ func TestComputeAsCTor(t *testing.T) {
 				}
 			}
 			slices.Reverse(votes)
-			again, err := Compute(votes, f, Rules{Authorities: n})
+			again, err := computeOne(votes, f, Rules{Authorities: n})
 			if err != nil || !bytes.Equal(again.AppendUnsigned(nil), got) {
 				t.Errorf("%s %v: the order of votes matters (%v)", dir, f, err)
 			}
@@ -87,7 +96,7 @@ func TestComputeCopies(t *testing.T) {
 		v.Routers[0].Version, v.Routers[0].Proto = "Tor ", ""
 		v.Routers[1].Proto = "Link=4-5 "
 	}
-	c, err := Compute(votes, netdoc.FlavorMicrodesc, Rules{Authorities: 3})
+	c, err := computeOne(votes, netdoc.FlavorMicrodesc, Rules{Authorities: 3})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,10 +110,10 @@ func TestComputeCopies(t *testing.T) {
 
 func TestComputeRefuses(t *testing.T) {
 	votes := readVotes(t, "three")
-	if _, err := Compute(votes[:1], netdoc.FlavorNS, Rules{Authorities: 3}); err == nil {
+	if _, err := computeOne(votes[:1], netdoc.FlavorNS, Rules{Authorities: 3}); err == nil {
 		t.Error("one vote of three was a majority")
 	}
-	if _, err := Compute(votes, netdoc.FlavorNS, Rules{Authorities: 2}); err == nil {
+	if _, err := computeOne(votes, netdoc.FlavorNS, Rules{Authorities: 2}); err == nil {
 		t.Error("more votes than authorities")
 	}
 }
@@ -129,7 +138,7 @@ func TestMethodFallback(t *testing.T) {
 		for _, v := range votes {
 			v.Methods = c.voted
 		}
-		got, err := Compute(votes, netdoc.FlavorNS, Rules{Authorities: 3, Methods: c.supported})
+		got, err := computeOne(votes, netdoc.FlavorNS, Rules{Authorities: 3, Methods: c.supported})
 		if err != nil || got.Method != c.want {
 			t.Errorf("%v, supported %v: %v, not %d (%v)", c.voted, c.supported, got.Method, c.want, err)
 		}
@@ -200,7 +209,10 @@ func TestCollate(t *testing.T) {
 		{Routers: []netdoc.RouterStatus{rs(1, 1, true), rs(2, 9, true), rs(4, 4, true)}},
 		{Routers: []netdoc.RouterStatus{rs(1, 7, true), rs(2, 0, false)}},
 	}
-	got := collate(votes, 3)
+	var got [][]opinion
+	if err := collate(votes, 3, func(list []opinion) { got = append(got, slices.Clone(list)) }); err != nil {
+		t.Fatal(err)
+	}
 	if len(got) != 2 || len(got[0]) != 2 || len(got[1]) != 3 {
 		t.Fatalf("%v", got)
 	}

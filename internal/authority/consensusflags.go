@@ -37,20 +37,20 @@ func (c *computation) flagVoters() flagVoters {
 // choose returns each flag that more than half of the authorities that vote on it
 // assign, and whether the consensus lists the relay.
 func (f flagVoters) choose(list []opinion, authorities int, knownFlags []string) (out netdoc.Flags, listed bool) {
-	counts := map[netdoc.Flags]int{}
+	counts := make([]int, len(allFlags))
 	reflects := 0
 	for _, o := range list {
-		for _, flag := range allFlags {
+		for i, flag := range allFlags {
 			if o.Flags&f.known[o.voter]&flag != 0 {
-				counts[flag]++
+				counts[i]++
 			}
 		}
 		if o.reflects {
 			reflects++
 		}
 	}
-	for _, flag := range allFlags {
-		if f.count[flag] > 0 && counts[flag] > f.count[flag]/2 {
+	for i, flag := range allFlags {
+		if n := f.count[flag]; n > 0 && counts[i] > n/2 {
 			out |= flag
 		}
 	}

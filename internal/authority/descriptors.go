@@ -41,8 +41,16 @@ func (a *Authority) lacking(p peer) (out [][20]byte) {
 	if v == nil {
 		return nil
 	}
-	for i := range v.Routers {
-		rs := &v.Routers[i]
+	entries := v.Entries(new(netdoc.Interner))
+	for {
+		rs, err := entries.Next()
+		if err != nil {
+			a.log.Error("vote cannot be read again", "authority", p.Nickname, "err", err)
+			return nil
+		}
+		if rs == nil {
+			break
+		}
 		r := a.relays.byRSA[rs.RSA]
 		if r != nil && !rs.Published.After(r.desc.Published) || !rs.Flags.Has(netdoc.FlagRunning) || a.pins.check(rs.RSA, rs.Ed) != nil {
 			continue

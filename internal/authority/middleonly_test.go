@@ -66,8 +66,15 @@ func TestMiddleOnlyStays(t *testing.T) {
 				}
 			}
 			all[0].mu.Lock()
-			v := all[0].last.votes[all[0].me]
+			doc, err := all[0].last[all[0].me].doc()
 			all[0].mu.Unlock()
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := netdoc.ParseVote(doc.Bytes())
+			if err != nil {
+				t.Fatal(err)
+			}
 			check(v, round)
 		}
 		stop()

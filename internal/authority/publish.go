@@ -40,11 +40,11 @@ func (a *Authority) compute() ([]byte, error) {
 	}
 	rules := Rules{Authorities: len(a.cfg.Network.Authorities), Methods: a.cfg.Methods, NoSRV: a.cfg.NoSharedRandom, FreshSRV: a.sr.Fresh}
 	var pending []*netdoc.Consensus
-	for _, f := range []netdoc.Flavor{netdoc.FlavorNS, netdoc.FlavorMicrodesc} {
-		c, err := Compute(votes, f, rules)
-		if err != nil {
-			return nil, err
-		}
+	ns, micro, err := Compute(votes, rules)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range []*netdoc.Consensus{ns, micro} {
 		c.AppendUnsigned(nil) // sets the digests
 		if err := c.Sign(a.cfg.Rand, a.me, a.cfg.Keys.Signing); err != nil {
 			return nil, err
@@ -120,7 +120,9 @@ func (a *Authority) publishSigned(t timing) (published []*netdoc.Consensus) {
 			a.log.Error("consensus not saved", "err", err)
 		}
 		if c.Flavor == netdoc.FlavorNS {
-			a.current, a.listed = c, listingOf(c)
+			without := *c
+			without.Routers = nil
+			a.current, a.listed = &without, listingOf(c)
 			a.sr.published(c)
 		}
 		a.obeyLocked(c)

@@ -118,7 +118,10 @@ func (a *Authority) startRound() timing {
 	live := a.liveLocked()
 	t := a.cfg.Schedule.round(a.cfg.Now(), live)
 	if a.round != nil {
-		a.last = a.round
+		var err error
+		if a.last, err = a.round.votesOf(); err != nil {
+			a.log.Error("votes of the last round", "err", err)
+		}
 	}
 	a.round = &round{timing: t, votes: map[ident.RSAID]*netdoc.Vote{}}
 	interval := a.cfg.Schedule.Interval
@@ -148,9 +151,10 @@ func (a *Authority) castVote(ctx context.Context, t timing) {
 		a.log.Error("own vote", "err", err)
 		return
 	}
-	a.log.Info("voted", "relays", len(v.Routers), "valid_after", t.start)
+	a.log.Info("voted", "relays", v.Relays, "valid_after", t.start)
+	text := v.Text
 	a.toOthers(ctx, t.compute, func(ctx context.Context, p peer) {
-		if err := p.post(ctx, "/tor/post/vote", v.Text); err != nil {
+		if err := p.post(ctx, "/tor/post/vote", text); err != nil {
 			a.log.Warn("vote not taken", "authority", p.Nickname, "err", err)
 		}
 	})
@@ -217,6 +221,11 @@ func (a *Authority) addVote(v *netdoc.Vote, posted bool) error {
 			return fault.New(fault.Refused, "already have a newer pending vote")
 		}
 	}
+	if v.Routers != nil { // of the vote, only the text is kept
+		without := *v
+		without.Routers = nil
+		v = &without
+	}
 	r.votes[id] = v
 	if !a.cfg.NoSharedRandom {
 		a.sr.receive(id, v.SharedRandCommits)
@@ -260,7 +269,7 @@ func (a *Authority) fetchVote(ctx context.Context, p peer, id ident.RSAID) {
 		a.log.Debug("vote not fetched", "authority", p.Nickname, "err", err)
 		return
 	}
-	netdoc.ParseVotes(body, 1, a.known, func(v *netdoc.Vote, err error) {
+	netdoc.CheckVotes(body, 1, a.known, func(v *netdoc.Vote, err error) {
 		if err == nil {
 			err = a.addVote(v, false)
 		}

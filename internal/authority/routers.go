@@ -29,40 +29,67 @@ type opinion struct {
 	reflects bool
 }
 
-// collate returns, for every relay that a majority may list, its entries in the
+// collate calls f for every relay that a majority may list, with its entries in the
 // votes, in the order of identities and of voters. If a majority agrees on both
 // identities, it omits the entries with another Ed25519 identity (dir-spec,
 // "computing a consensus").
-func collate(votes []*netdoc.Vote, authorities int) [][]opinion {
-	type pair struct {
-		rsa ident.RSAID
-		ed  ident.Ed25519ID
-	}
-	byRSA := map[ident.RSAID][]opinion{}
-	byBoth := map[pair]int{}
+//
+// It reads all votes side by side: their relays are in the order of identities. The
+// entries are valid until f returns.
+func collate(votes []*netdoc.Vote, authorities int, f func([]opinion)) error {
+	in := new(netdoc.Interner)
+	readers := make([]*netdoc.VoteEntries, len(votes))
+	next := make([]*netdoc.RouterStatus, len(votes))
 	for i, v := range votes {
-		for j := range v.Routers {
-			rs := &v.Routers[j]
-			byRSA[rs.RSA] = append(byRSA[rs.RSA], opinion{RouterStatus: rs, voter: i})
-			if rs.EdListed {
-				byBoth[pair{rs.RSA, rs.Ed}]++
+		readers[i] = v.Entries(in)
+		var err error
+		if next[i], err = readers[i].Next(); err != nil {
+			return err
+		}
+	}
+	var list []opinion
+	for {
+		var first *netdoc.RouterStatus
+		for _, rs := range next {
+			if rs != nil && (first == nil || bytes.Compare(rs.RSA[:], first.RSA[:]) < 0) {
+				first = rs
+			}
+		}
+		if first == nil {
+			return nil
+		}
+		list = list[:0]
+		for i, rs := range next {
+			if rs != nil && rs.RSA == first.RSA {
+				list = append(list, opinion{RouterStatus: rs, voter: i})
+			}
+		}
+		if one := agreed(list, authorities); len(one) > authorities/2 {
+			f(one)
+		}
+		for _, o := range list {
+			var err error
+			if next[o.voter], err = readers[o.voter].Next(); err != nil {
+				return err
 			}
 		}
 	}
-	var out [][]opinion
-	for rsa, list := range byRSA {
-		for i := range list {
-			if list[i].EdListed && byBoth[pair{rsa, list[i].Ed}] > authorities/2 {
-				list = agreeing(list, list[i].Ed)
-				break
+}
+
+// agreed returns the entries of one relay without those that the majority does not agree with.
+func agreed(list []opinion, authorities int) []opinion {
+	for _, o := range list {
+		n := 0
+		for _, p := range list {
+			if p.EdListed && p.Ed == o.Ed {
+				n++
 			}
 		}
-		if len(list) > authorities/2 {
-			out = append(out, list)
+		if o.EdListed && n > authorities/2 {
+			return agreeing(list, o.Ed)
 		}
 	}
-	slices.SortFunc(out, func(a, b []opinion) int { return bytes.Compare(a[0].RSA[:], b[0].RSA[:]) })
-	return out
+	return list
 }
 
 // agreeing returns the entries with the Ed25519 identity ed, and those without an
@@ -79,36 +106,34 @@ func agreeing(list []opinion, ed ident.Ed25519ID) []opinion {
 	return out
 }
 
-// routers computes the entries of the consensus. It returns them, and those that
-// this flavor omits, which nevertheless count for the bandwidth weights.
-func (c *computation) routers() (all []netdoc.RouterStatus) {
+// routers computes the entries of both flavors.
+func (c *computation) routers() error {
 	measuring := 0
 	for _, v := range c.votes {
-		if slices.ContainsFunc(v.Routers, func(rs netdoc.RouterStatus) bool { return rs.HasMeasured }) {
+		if v.Measures {
 			measuring++
 		}
 	}
 	limit := max(1, c.param("maxunmeasuredbw", maxUnmeasured))
 	flags := c.flagVoters()
-	for _, list := range collate(c.votes, c.rules.Authorities) {
+	return collate(c.votes, c.rules.Authorities, func(list []opinion) {
 		rs, listed := c.router(list, flags)
 		if !listed {
-			continue
+			return
 		}
 		setBandwidth(&rs, list, measuring, uint32(limit))
-		all = append(all, rs)
-		if c.out.Flavor == netdoc.FlavorMicrodesc {
-			rs.Policy = nil
-			if rs.Microdesc == [32]byte{} {
-				continue
-			}
+		c.ns.Routers = append(c.ns.Routers, rs)
+		if rs.Microdesc == [32]byte{} {
+			return
 		}
-		c.out.Routers = append(c.out.Routers, rs)
-	}
-	return all
+		if rs.Policy = nil; c.ns.Method >= methodNoPublished {
+			rs.Published = noPublished
+		}
+		c.micro.Routers = append(c.micro.Routers, rs)
+	})
 }
 
-// router computes one entry without its bandwidth, and reports whether the
+// router computes one entry, of the ns flavor, without its bandwidth, and reports whether the
 // consensus lists the relay: it must be Running and Valid.
 func (c *computation) router(list []opinion, voters flagVoters) (rs netdoc.RouterStatus, listed bool) {
 	most := popular(list)
@@ -117,7 +142,7 @@ func (c *computation) router(list []opinion, voters flagVoters) (rs netdoc.Route
 		Nickname: most.Nickname, RSA: most.RSA, Descriptor: most.Descriptor, Published: most.Published,
 		Addr: most.Addr, ORPort: most.ORPort, DirPort: most.DirPort,
 	}
-	if rs.Flags, listed = voters.choose(list, c.rules.Authorities, c.out.KnownFlags); !listed {
+	if rs.Flags, listed = voters.choose(list, c.rules.Authorities, c.ns.KnownFlags); !listed {
 		return rs, false
 	}
 	var alt []netip.AddrPort
@@ -129,7 +154,7 @@ func (c *computation) router(list []opinion, voters flagVoters) (rs netdoc.Route
 		if i := slices.IndexFunc(o.ORAddrs, func(a netip.AddrPort) bool { return a.Addr().Is6() && a.Port() != 0 }); i >= 0 {
 			alt = append(alt, o.ORAddrs[i])
 		}
-		if d, ok := findMicrodesc(o.RouterStatus, c.out.Method); ok {
+		if d, ok := findMicrodesc(o.RouterStatus, c.ns.Method); ok {
 			digests = append(digests, d)
 		}
 	}
@@ -138,9 +163,6 @@ func (c *computation) router(list []opinion, voters flagVoters) (rs netdoc.Route
 	}
 	if d, n := mostFrequent(digests, func(a, b [32]byte) int { return bytes.Compare(a[:], b[:]) }); n > 0 {
 		rs.Microdesc = d
-	}
-	if c.out.Flavor == netdoc.FlavorMicrodesc && c.out.Method >= methodNoPublished {
-		rs.Published = noPublished
 	}
 	rs.Version = chooseVersion(list)
 	rs.Proto, _ = mostFrequent(each(list, func(o opinion) string { return o.Proto }), strings.Compare)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/dirserver"
+	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdoc"
 )
 
@@ -31,7 +32,7 @@ func (a *Authority) extra(_ context.Context, peer dirserver.Peer, r *dirserver.R
 	if rest, ok := strings.CutPrefix(r.Path, "/tor/status-vote/current/"); ok && !strings.HasPrefix(rest, "consensus") {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		return a.votesLocked(rest, a.last)
+		return a.votesLocked(rest, true)
 	}
 	return nil
 }
@@ -58,7 +59,7 @@ func (a *Authority) next(path string) *dirserver.Response {
 	case "consensus-signatures":
 		return dirserver.Several([]*dirserver.Doc{a.round.signatures()}, keepVotes)
 	}
-	return a.votesLocked(path, a.round)
+	return a.votesLocked(path, false)
 }
 
 // text returns a consensus of the round with the signatures that have come, or
@@ -93,8 +94,8 @@ func (r *round) signatures() *dirserver.Doc {
 
 // votesLocked answers requests for votes: this authority's, or votes by identity
 // or digest. The answer has each vote once, even if the request names it several
-// times.
-func (a *Authority) votesLocked(path string, of *round) *dirserver.Response {
+// times. By identity, they are of the current or the last round; by digest, of any.
+func (a *Authority) votesLocked(path string, last bool) *dirserver.Response {
 	if path == "authority" {
 		path = a.me.String()
 	}
@@ -106,14 +107,24 @@ func (a *Authority) votesLocked(path string, of *round) *dirserver.Response {
 		}
 	}
 	var found []*dirserver.Doc
-	for _, r := range []*round{a.round, a.last} {
-		if r == nil || (!byDigest && r != of) {
-			continue
-		}
-		for id, v := range r.votes {
-			if (byDigest && wanted[v.Digest]) || (!byDigest && wanted[id]) {
+	wants := func(of bool, id ident.RSAID, digest [20]byte) bool {
+		return byDigest && wanted[digest] || !byDigest && of == last && wanted[id]
+	}
+	if a.round != nil {
+		for id, v := range a.round.votes {
+			if wants(false, id, v.Digest) {
 				found = append(found, dirserver.NewDoc(v.Text))
 			}
+		}
+	}
+	for id, v := range a.last {
+		if wants(true, id, v.digest) {
+			doc, err := v.doc()
+			if err != nil {
+				a.log.Error("vote of the last round", "err", err)
+				return dirserver.Short(500, "Internal error")
+			}
+			found = append(found, doc)
 		}
 	}
 	return dirserver.Several(found, keepVotes)
@@ -148,7 +159,7 @@ func (a *Authority) post(peer dirserver.Peer, r *dirserver.Request) *dirserver.R
 func (a *Authority) postVotes(body []byte) *dirserver.Response {
 	n := 0
 	var first error
-	netdoc.ParseVotes(body, 1, a.known, func(v *netdoc.Vote, err error) {
+	netdoc.CheckVotes(body, 1, a.known, func(v *netdoc.Vote, err error) {
 		n++
 		if err == nil {
 			err = a.addVote(v, true)

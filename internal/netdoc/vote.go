@@ -35,11 +35,16 @@ type Vote struct {
 	SharedRandCommits                         []string // arguments of each line
 	SharedRandPrevious, SharedRandCurrent     *SharedRandom
 	Cert                                      *AuthCert
-	Routers                                   []RouterStatus
+	// Routers is empty in a vote from CheckVotes. Entries reads the relays of any vote.
+	Routers  []RouterStatus
+	Relays   int  // how many relays it lists
+	Measures bool // it has a measured bandwidth of one of them
 
 	Digest [20]byte // SHA-1; consensuses and other authorities name the vote by it
 	SHA256 [32]byte
 	Text   []byte
+
+	relaysFrom, relaysTo int // in Text
 }
 
 // voteParser is the state of parsing a vote.
@@ -52,6 +57,8 @@ type voteParser struct {
 	certFrom int                     // offset of the certificate; -1 before it
 	known    func(ident.RSAID) error // may be nil
 	signedTo int                     // offset of the signature, which is checked before the relays are read
+	keep     bool                    // the relays
+	rs       RouterStatus            // the last relay
 }
 
 // voteOnce lists the keywords that a vote has at most once, before its relays and
@@ -71,17 +78,17 @@ const maxVote = 64 << 20
 // ParseVote reads a vote, its certificate included, and checks both signatures.
 // The caller must check that the authority is trusted and that the certificate
 // has not expired.
-func ParseVote(doc []byte) (*Vote, error) { return parseVote(doc, nil) }
+func ParseVote(doc []byte) (*Vote, error) { return parseVote(bytes.Clone(doc), nil, true) }
 
-// parseVote reads a vote. If known is not nil and returns an error for the
+// parseVote reads a vote, which then refers to doc. If known is not nil and returns an error for the
 // authority, the vote is refused. The cheapest checks come first: the name of the
 // authority, its certificate, the signature of the whole vote. Only then are the
 // relays read.
-func parseVote(doc []byte, known func(ident.RSAID) error) (*Vote, error) {
+func parseVote(doc []byte, known func(ident.RSAID) error, keep bool) (*Vote, error) {
 	if len(doc) > maxVote {
 		return nil, fault.New(fault.Resource, "vote of %d bytes", len(doc))
 	}
-	p := &voteParser{v: &Vote{Text: doc}, in: new(Interner), certFrom: -1, known: known}
+	p := &voteParser{v: &Vote{Text: doc}, in: new(Interner), certFrom: -1, known: known, keep: keep}
 	p.s = NewScanner("vote", doc)
 	for it, ok := p.s.Next(); ok; it, ok = p.s.Next() {
 		if err := p.item(it); err != nil {
@@ -94,7 +101,6 @@ func parseVote(doc []byte, known func(ident.RSAID) error) (*Vote, error) {
 	if p.section != sectionSignatures {
 		return nil, fault.New(fault.Directory, "vote: no signature: the document is truncated")
 	}
-	p.v.Text = bytes.Clone(doc)
 	return p.v, nil
 }
 
@@ -102,12 +108,22 @@ func parseVote(doc []byte, known func(ident.RSAID) error) (*Vote, error) {
 // for every one. If known is not nil and returns an error for an authority, its
 // vote is refused before any other work.
 func ParseVotes(b []byte, most int, known func(ident.RSAID) error, each func(*Vote, error)) {
+	parseVotes(bytes.Clone(b), most, known, true, each)
+}
+
+// CheckVotes does the same, but keeps no relays: the votes refer to b, and Entries reads the relays from there when they
+// are needed. In a vote of the public network's size they take more memory than its text.
+func CheckVotes(b []byte, most int, known func(ident.RSAID) error, each func(*Vote, error)) {
+	parseVotes(b, most, known, false, each)
+}
+
+func parseVotes(b []byte, most int, known func(ident.RSAID) error, keep bool, each func(*Vote, error)) {
 	for i, one := range splitSome(b, "network-status-version", most+1) {
 		if i == most {
 			each(nil, fault.New(fault.Resource, "more than %d votes", most))
 			return
 		}
-		each(parseVote(trimAnnotation(one), known))
+		each(parseVote(trimAnnotation(one), known, keep))
 	}
 }
 
@@ -141,14 +157,15 @@ func (p *voteParser) item(it *Item) error {
 		if p.section != sectionRelays {
 			return fault.New(fault.Directory, "a second footer")
 		}
-		p.section = sectionFooter
+		p.endRouter()
+		p.section, p.v.relaysTo = sectionFooter, it.Start
 		return nil
 	case "directory-signature":
 		return p.signature(it)
 	}
 	switch {
 	case p.section == sectionRelays:
-		return p.v.Routers[len(p.v.Routers)-1].parseItem(it, FlavorNS, p.in)
+		return p.rs.parseItem(it, FlavorNS, p.in)
 	case p.section == sectionPreamble && (p.certFrom >= 0 || it.Is(certStart)):
 		if p.certFrom < 0 {
 			p.certFrom = it.Start
@@ -183,7 +200,7 @@ func (p *voteParser) endPreamble(end int) error {
 	if !p.v.ValidAfter.Before(p.v.FreshUntil) || !p.v.FreshUntil.Before(p.v.ValidUntil) {
 		return fault.New(fault.Directory, "valid-after, fresh-until and valid-until are not in order")
 	}
-	p.section = sectionRelays
+	p.section, p.v.relaysFrom = sectionRelays, end
 	return p.verify(end)
 }
 
@@ -226,19 +243,31 @@ func (p *voteParser) verify(from int) error {
 }
 
 func (p *voteParser) router(it *Item) error {
-	v := p.v
-	if len(v.Routers) == maxRouters {
+	p.endRouter()
+	if p.v.Relays == maxRouters {
 		return fault.New(fault.Resource, "more than %d relays", maxRouters)
 	}
-	var rs RouterStatus
-	if err := rs.parseR(it.Args, FlavorNS); err != nil {
+	last := p.rs.RSA
+	p.rs = p.rs.again(p.keep)
+	if err := p.rs.parseR(it.Args, FlavorNS); err != nil {
 		return err
 	}
-	if n := len(v.Routers); n > 0 && bytes.Compare(v.Routers[n-1].RSA[:], rs.RSA[:]) >= 0 {
-		return fault.New(fault.Directory, "relay %s is out of order", rs.Nickname)
+	if p.v.Relays > 0 && bytes.Compare(last[:], p.rs.RSA[:]) >= 0 {
+		return fault.New(fault.Directory, "relay %s is out of order", p.rs.Nickname)
 	}
-	v.Routers = append(v.Routers, rs)
+	p.v.Relays++
 	return nil
+}
+
+// endRouter is called after the last line of a relay, if there is one.
+func (p *voteParser) endRouter() {
+	if p.v.Relays == 0 {
+		return
+	}
+	p.v.Measures = p.v.Measures || p.rs.HasMeasured
+	if p.keep {
+		p.v.Routers = append(p.v.Routers, p.rs)
+	}
 }
 
 // signature skips the signature, which verify has checked.
