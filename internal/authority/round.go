@@ -120,7 +120,7 @@ func (a *Authority) startRound() timing {
 	if a.round != nil {
 		var err error
 		if a.last, err = a.round.votesOf(); err != nil {
-			a.log.Error("votes of the last round", "err", err)
+			a.log.Error("votes cannot be kept", "err", err)
 		}
 	}
 	a.round = &round{timing: t, votes: map[ident.RSAID]*netdoc.Vote{}}

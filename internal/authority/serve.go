@@ -121,7 +121,7 @@ func (a *Authority) votesLocked(path string, last bool) *dirserver.Response {
 		if wants(true, id, v.digest) {
 			doc, err := v.doc()
 			if err != nil {
-				a.log.Error("vote of the last round", "err", err)
+				a.log.Error("vote cannot be read again", "err", err)
 				return dirserver.Short(500, "Internal error")
 			}
 			found = append(found, doc)
