@@ -4,42 +4,30 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
-
-	"github.com/chivenet/chive"
-	"github.com/chivenet/chive/internal/account"
 )
-
-// ownMemory is the memory that a process may use for itself, without what others
-// make it hold, in bytes: with the program's code it stays below 64 MB.
-const ownMemory = 36 << 20
-
-// limitHeap makes the garbage collector run more often when the process comes
-// near the sum of maxMemory and ownMemory. Otherwise the heap would grow to twice
-// the live memory. What the process has outside Go's heap, the heap must not have too. GOMEMLIMIT overrides it.
-//
-// It also gives the memory back that reading the settings took: files with countries are
-// long.
-func limitHeap(maxMemory uint64) {
-	if maxMemory == 0 {
-		maxMemory = chive.DefaultMaxMemory
-	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		account.HearOutside(func(outside int64) { debug.SetMemoryLimit(int64(maxMemory) + ownMemory - outside) })
-	}
-	debug.FreeOSMemory()
-}
 
 // clientGC is the growth of a client's heap, in per cent of what is live, after which
 // the garbage collector runs. A client allocates next to nothing while it moves bytes, so
 // that this costs little, and with ten thousand connections it saves as much as they take.
 const clientGC = 20
 
-// collectOften makes a client's garbage collector run more often. GOGC overrides it. It
+// relayGC is the same of a relay, which holds much for long, such as circuits at rest, and allocates
+// little: what is garbage for a while takes less memory than with Go's 100, and the collector still has
+// next to nothing to do.
+const relayGC = 35
+
+// collectOften makes the garbage collector of a client or a relay run more often. GOGC overrides it. It
 // begins with the start, whose garbage else lies between what stays, and keeps those pages
 // in use: half a megabyte of an onion service. To read the public network's directory
 // takes some 10 ms longer by that.
 func collectOften(r role) {
-	if isClient(r) && os.Getenv("GOGC") == "" {
+	if os.Getenv("GOGC") != "" {
+		return
+	}
+	switch _, relay := r.(*relayRole); {
+	case relay:
+		debug.SetGCPercent(relayGC)
+	case isClient(r):
 		debug.SetGCPercent(clientGC)
 	}
 }

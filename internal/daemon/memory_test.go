@@ -16,7 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/account"
 )
 
-// TestCollectOften: a client of any kind collects garbage sooner, others do not.
+// TestCollectOften: a client of any kind and a relay collect garbage sooner, others do not.
 func TestCollectOften(t *testing.T) {
 	t.Setenv("GOGC", "")
 	before := debug.SetGCPercent(100)
@@ -24,7 +24,7 @@ func TestCollectOften(t *testing.T) {
 	for _, c := range []struct {
 		role role
 		want int
-	}{{new(proxyRole), clientGC}, {new(onionRole), clientGC}, {new(relayRole), 100}, {new(authorityRole), 100}} {
+	}{{new(proxyRole), clientGC}, {new(onionRole), clientGC}, {new(relayRole), relayGC}, {new(authorityRole), 100}} {
 		debug.SetGCPercent(100)
 		collectOften(c.role)
 		if got := debug.SetGCPercent(100); got != c.want {
@@ -49,7 +49,7 @@ func TestReloadMemoryLimit(t *testing.T) {
 		make func() *Settings
 		more string
 		want int64
-	}{"proxy": {NewProxySettings, "", 1 << 30}, "relay": {NewRelaySettings, "orport = '192.0.2.1:9001'", 32 << 20}} {
+	}{"proxy": {NewProxySettings, "", 1 << 30}, "relay": {NewRelaySettings, "orport = '192.0.2.1:9001'", 512 << 20}} {
 		dir := t.TempDir()
 		file := filepath.Join(dir, "f")
 		write := func(bound int) {
@@ -62,10 +62,10 @@ func TestReloadMemoryLimit(t *testing.T) {
 		if err := s.Load(file); err != nil {
 			t.Fatal(err)
 		}
-		limitHeap(s.role.maxMemory())
 		var said strings.Builder
 		p := &Process{Settings: s, node: &reloader{}, inEffect: s.Texts(false), level: new(slog.LevelVar), log: slog.New(slog.NewTextHandler(&said, nil))}
-		write(32 << 20)
+		p.heap.keep(s.role.maxMemory())
+		write(512 << 20)
 		p.reload()
 		if got := debug.SetMemoryLimit(-1); got != c.want+ownMemory || !strings.Contains(said.String(), "max-memory") {
 			t.Errorf("%s: the limit is %d, not %d: %s", name, got, c.want+ownMemory, said.String())
@@ -79,13 +79,14 @@ func TestLimitWithoutOutside(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
 	defer account.HearOutside(nil)
-	account.Outside(3 << 20)
-	limitHeap(64 << 20)
-	if got := debug.SetMemoryLimit(-1); got != 61<<20+ownMemory {
-		t.Errorf("the limit is %d with 3 MiB outside", got)
+	account.Outside(30 << 20)
+	var h heapLimit
+	h.keep(512 << 20) // far above what this process has
+	if got := debug.SetMemoryLimit(-1); got != 482<<20+ownMemory {
+		t.Errorf("the limit is %d with 30 MiB outside", got)
 	}
-	account.Outside(-3 << 20)
-	if got := debug.SetMemoryLimit(-1); got != 64<<20+ownMemory {
+	account.Outside(-30 << 20)
+	if got := debug.SetMemoryLimit(-1); got != 512<<20+ownMemory {
 		t.Errorf("the limit is %d with none", got)
 	}
 }

@@ -58,6 +58,7 @@ type Process struct {
 	file  *logFile // nil: the log goes to Err
 	node  node
 	code  program
+	heap  heapLimit
 	fail  chan error // why a port of the process itself ended
 
 	reloads chan chan<- error // requests of the status socket
@@ -146,7 +147,7 @@ func (p *Process) open() (closeAll func() error, err error) {
 		return closeAll, s.Explain(err)
 	}
 	open = append(open, p.node.close)
-	limitHeap(s.role.maxMemory())
+	p.heap.keep(s.role.maxMemory())
 	p.fail = make(chan error, 1)
 	p.reloads, p.ending = make(chan chan<- error), make(chan struct{})
 	p.inEffect = s.Texts(false)
@@ -192,6 +193,7 @@ func (p *Process) serve(ctx context.Context) error {
 		defer panics.Recover(p.log, func(err error) { ended <- err })
 		ended <- p.node.watch(watching, say, func(lines ...string) {
 			giveBack(p.code, p.log) // what only the start needed
+			go panics.Contain(p.log, nil, func() { p.heap.follow(watching) })()
 			go panics.Contain(p.log, nil, func() { newProcessors(p.log).run(watching) })()
 			go panics.Contain(p.log, nil, func() { newRests(p.Settings.role, func() { giveBack(p.code, p.log) }).run(watching) })()
 			say(append(lines, "ready")...)

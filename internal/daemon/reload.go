@@ -43,7 +43,7 @@ func (p *Process) reload() error {
 	if slices.Contains(waiting, "max-memory") {
 		memory = p.Settings.role // what the node keeps to
 	}
-	limitHeap(memory.maxMemory())
+	p.heap.keep(memory.maxMemory())
 	p.level.Set(next.role.common().LogLevel)
 	if len(waiting) > 0 && !slices.Equal(waiting, p.waiting) {
 		p.log.Warn("reloaded; these changes take effect at the next start", "options", waiting)
