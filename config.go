@@ -53,10 +53,11 @@ type Config struct {
 	// StrictNodes makes a connection fail if none of the wanted relays can be
 	// used; without it, the client uses others.
 	StrictNodes bool `reload:"live"`
-	// GeoIPFile and GeoIPv6File say in which countries addresses are, in C tor's form.
+	// GeoIPFile and GeoIPv6File say in which countries addresses are. Each is a file of C tor's
+	// form or a MaxMind database (MMDB); what it has inside says which.
 	// They are read if a list of relays names a country, and again by Reload. Empty:
 	// those of the package tor-geoipdb, in /usr/share/tor, of which the second may be
-	// missing. A relay is where its IPv4 address is, or, if that is in no country, its
+	// missing, and is not read if GeoIPFile is a MaxMind database with IPv6 addresses. A relay is where its IPv4 address is, or, if that is in no country, its
 	// IPv6 address.
 	GeoIPFile   string `reload:"live"`
 	GeoIPv6File string `reload:"live"`

@@ -113,7 +113,7 @@ func (c *Config) paths(up *upstream.Proxy) (p path.Config, err error) {
 func (c *Config) countries(why string) (*geoip.Table, error) {
 	four, err := openGeoIP(c.GeoIPFile, geoip.UsualFile)
 	if errors.Is(err, fs.ErrNotExist) && c.GeoIPFile == "" {
-		return nil, options.Wrong("GeoIPFile", "%s asks for countries, and there is no %s: install tor-geoipdb, or name a file of C tor's form", why, geoip.UsualFile)
+		return nil, options.Wrong("GeoIPFile", "%s asks for countries, and there is no %s: install tor-geoipdb, or name a file of C tor's form or a MaxMind database", why, geoip.UsualFile)
 	}
 	if err != nil {
 		return nil, options.Wrong("GeoIPFile", "%w", err)
@@ -123,10 +123,10 @@ func (c *Config) countries(why string) (*geoip.Table, error) {
 	if err != nil && !(errors.Is(err, fs.ErrNotExist) && c.GeoIPv6File == "") {
 		return nil, options.Wrong("GeoIPv6File", "%w", err)
 	}
-	from6 := geoip.Source{Name: geoip.UsualFile6}
+	from6 := geoip.Source{Name: geoip.UsualFile6, Usual: c.GeoIPv6File == ""}
 	if err == nil {
 		defer six.Close()
-		from6 = geoip.Source{Name: six.Name(), Text: six}
+		from6.Name, from6.Text = six.Name(), six
 	}
 	t, err := geoip.Parse(geoip.Source{Name: four.Name(), Text: four}, from6)
 	if err != nil {

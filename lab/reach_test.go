@@ -3,10 +3,14 @@ package lab_test
 import (
 	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/maxmind/mmdbwriter"
+	"github.com/maxmind/mmdbwriter/mmdbtype"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/lab"
@@ -163,7 +167,50 @@ func TestCountriesReload(t *testing.T) {
 	if _, err := nw.Client.DialContext(ctx, "tcp", "127.0.0.1:80"); !errors.Is(err, chive.ErrConfig) {
 		t.Errorf("all relays are in the country that is excluded: %v", err)
 	}
-	cfg.ExcludeNodes = nil
+	// A MaxMind database takes the file's place, under the same name.
+	maxmind := func(country string) {
+		t.Helper()
+		db, err := mmdbwriter.New(mmdbwriter.Options{DatabaseType: "Test-Country", IncludeReservedNetworks: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, loopback, err := net.ParseCIDR("127.0.0.0/8")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := db.Insert(loopback, mmdbtype.Map{"country": mmdbtype.Map{"iso_code": mmdbtype.String(country)}}); err != nil {
+			t.Fatal(err)
+		}
+		f, err := os.Create(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := db.WriteTo(f); err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	maxmind("NL")
+	cfg.ExitNodes, cfg.ExcludeNodes = []string{"{nl}"}, nil
+	if err := nw.Client.Reload(cfg); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nw.Fetch(ctx, 1000); err != nil {
+		t.Error(err)
+	}
+	maxmind("AT")
+	if err := nw.Client.Reload(cfg); !errors.Is(err, chive.ErrConfig) || !strings.Contains(err.Error(), "{nl}") {
+		t.Errorf("the country is gone from the database: %v", err)
+	}
+	if err := os.Truncate(file, 300); err != nil {
+		t.Fatal(err)
+	}
+	if err := nw.Client.Reload(cfg); !errors.Is(err, chive.ErrConfig) || !strings.Contains(err.Error(), file+": ") {
+		t.Errorf("half a database: %v", err)
+	}
+	cfg.ExitNodes, cfg.ExcludeNodes = nil, nil
 	if err := nw.Client.Reload(cfg); err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,6 @@
 // Package geoip says in which country an address is, by files of C tor's form (tor(1),
-// "GeoIPFile" and "GeoIPv6File"). Its table is a sorted list of the addresses at which the
+// "GeoIPFile" and "GeoIPv6File") or MaxMind databases (MMDB,
+// https://maxmind.github.io/MaxMind-DB/). Its table is a sorted list of the addresses at which the
 // country changes, of 3 or 4 bytes each.
 package geoip
 

@@ -17,7 +17,7 @@ import (
 
 func table(t testing.TB, four, six string) *Table {
 	t.Helper()
-	out, err := Parse(Source{"four", strings.NewReader(four)}, Source{"six", strings.NewReader(six)})
+	out, err := Parse(Source{Name: "four", Text: strings.NewReader(four)}, Source{Name: "six", Text: strings.NewReader(six)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,9 +81,13 @@ func TestEnds(t *testing.T) {
 // TestHostileFiles: an error names the file and the line.
 func TestHostileFiles(t *testing.T) {
 	for text, want := range map[string]string{
-		"0,1":                                   "four:1: it is not LOW,HIGH,CC",
-		"0,1,DE\n\n# x\n2,3,DE,x":               "four:4: it is not LOW,HIGH,CC",
-		"\x00\x01\xab\xcd\xefMaxMind.com":       "four:1: it is no text",
+		"0,1":                                        "four:1: it is not LOW,HIGH,CC",
+		"0,1,DE\n\n# x\n2,3,DE,x":                    "four:4: it is not LOW,HIGH,CC",
+		"\x00\x01\xab\xcd\xefMaxMind.com":            "four: MaxMind database: ",
+		"\x7fELF\x02\x01\x01\x00":                    "four: it is neither a file of C tor's form",
+		strings.Repeat("2", 1<<16):                   "four: it is neither a file of C tor's form",
+		strings.Repeat("0,1,DE\n", 1<<13) + "\x00":   "four:2: the range does not come after",
+		strings.Repeat("# x     \n", 1<<13) + "\x00": "four:8193: it is no text",
 		"0,1,DEU":                               `four:1: "DEU" is not the code of a country`,
 		"0,1,d ":                                `four:1: "d" is not the code of a country`,
 		"0,1,\xff\xff":                          "is not the code of a country",
@@ -94,10 +98,10 @@ func TestHostileFiles(t *testing.T) {
 		"0,9,DE\n9,12,FR":                       "four:2: the range does not come after the one before",
 		"5,9,DE\n0,1,FR":                        "four:2: the range does not come after the one before",
 		"0,4294967295,DE\n0,1,FR":               "four:2: the range does not come after the one before",
-		"0,1,DE\n" + strings.Repeat("2", 1<<16): "four:2: it is no text: give a file of C tor's form",
+		"0,1,DE\n" + strings.Repeat("2", 1<<16): "four:2: it is no text: give a file of C tor's form, as in Debian's tor-geoipdb, or a MaxMind database (MMDB)",
 		"::,::1,DE":                             "is not an IPv4 address as a number",
 	} {
-		_, err := Parse(Source{"four", strings.NewReader(text)}, Source{})
+		_, err := Parse(Source{Name: "four", Text: strings.NewReader(text)}, Source{})
 		if !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v, want %q", text, err, want)
 		}
@@ -110,7 +114,7 @@ func TestHostileFiles(t *testing.T) {
 		"1::,2::,DE\n2::,3::,FR":        "six:2: the range does not come after",
 		"::,::ffff:ffff,DE\n::1,::2,FR": "six:2: the range does not come after",
 	} {
-		_, err := Parse(Source{}, Source{"six", strings.NewReader(text)})
+		_, err := Parse(Source{}, Source{Name: "six", Text: strings.NewReader(text)})
 		if !fault.Is(err, fault.Config) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40q: %v, want %q", text, err, want)
 		}
@@ -123,7 +127,7 @@ func TestHostileFiles(t *testing.T) {
 		t.Error("codes are lost")
 	}
 	broken := errors.New("the disk is broken")
-	if _, err := Parse(Source{"four", io.MultiReader(strings.NewReader("0,1,DE\n"), failing{broken})}, Source{}); !errors.Is(err, broken) {
+	if _, err := Parse(Source{Name: "four", Text: io.MultiReader(strings.NewReader("0,1,DE\n"), failing{broken})}, Source{}); !errors.Is(err, broken) {
 		t.Error(err)
 	}
 }
@@ -150,7 +154,7 @@ func (e *endless) Read(b []byte) (int, error) {
 
 func TestSizeIsBounded(t *testing.T) {
 	e := new(endless)
-	_, err := Parse(Source{"four", e}, Source{})
+	_, err := Parse(Source{Name: "four", Text: e}, Source{})
 	if err == nil || !strings.Contains(err.Error(), "more than") || e.read > MaxSize+1<<20 {
 		t.Errorf("%v after %d bytes", err, e.read)
 	}
@@ -159,7 +163,7 @@ func TestSizeIsBounded(t *testing.T) {
 // TestDebian compares the table of Debian's tor-geoipdb with its text, line by line.
 func TestDebian(t *testing.T) {
 	four, six := debian(t)
-	tb, err := Parse(Source{UsualFile, bytes.NewReader(four)}, Source{UsualFile6, bytes.NewReader(six)})
+	tb, err := Parse(Source{Name: UsualFile, Text: bytes.NewReader(four)}, Source{Name: UsualFile6, Text: bytes.NewReader(six)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -251,7 +255,7 @@ func BenchmarkParse(b *testing.B) {
 	four, six := debian(b)
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := Parse(Source{UsualFile, bytes.NewReader(four)}, Source{UsualFile6, bytes.NewReader(six)}); err != nil {
+		if _, err := Parse(Source{Name: UsualFile, Text: bytes.NewReader(four)}, Source{Name: UsualFile6, Text: bytes.NewReader(six)}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -259,7 +263,7 @@ func BenchmarkParse(b *testing.B) {
 
 func BenchmarkCountry(b *testing.B) {
 	four, six := debian(b)
-	tb, err := Parse(Source{UsualFile, bytes.NewReader(four)}, Source{UsualFile6, bytes.NewReader(six)})
+	tb, err := Parse(Source{Name: UsualFile, Text: bytes.NewReader(four)}, Source{Name: UsualFile6, Text: bytes.NewReader(six)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -275,7 +279,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("\"0\",\"255\",\"US\",\"USA\",\"x\"\n", "# x\n::,::1,??\n")
 	f.Add("4294967295,4294967295,A1", "ffff::,ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff,GB")
 	f.Fuzz(func(t *testing.T, four, six string) {
-		tb, err := Parse(Source{"four", strings.NewReader(four)}, Source{"six", strings.NewReader(six)})
+		tb, err := Parse(Source{Name: "four", Text: strings.NewReader(four)}, Source{Name: "six", Text: strings.NewReader(six)})
 		if err != nil {
 			if !fault.Is(err, fault.Config) {
 				t.Fatal(err)

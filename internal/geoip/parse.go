@@ -13,43 +13,87 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 )
 
-// The bounds of a file. Both of Debian's tor-geoipdb together have 25 MB.
+// The bounds of a file. Both of Debian's tor-geoipdb together have 25 MB; MaxMind's
+// GeoLite2-Country has about 10.
 const (
 	MaxSize = 64 << 20 // bytes
 	maxPart = 32 << 10 // bytes of lines that are read at once, and of a line
 )
 
-// Source is a file's name, for errors, and its text.
+// Source is a file's name, for errors, and its bytes.
 type Source struct {
-	Name string
-	Text io.Reader // nil: there is no such file
+	Name  string
+	Text  io.Reader // nil: there is no such file
+	Usual bool      // nobody chose it
 }
 
-// errBinary is about files of other forms. A library for MMDB would add 0.24 MB to
-// bin/chive (oschwald/maxminddb-golang v2.9.0), which has no room for it.
-var errBinary = fault.New(fault.Config, "it is no text: give a file of C tor's form, as in Debian's tor-geoipdb; the form of MaxMind (MMDB) is not read")
+// errBinary is about a file that begins as text does.
+var errBinary = fault.New(fault.Config, "it is no text: give a file of C tor's form, as in Debian's tor-geoipdb, or a MaxMind database (MMDB)")
 
-// Parse makes a table of a file for IPv4 and one for IPv6. Their lines are
-// LOW,HIGH,CC in ascending order, with comments after "#" at a line's beginning. IPv4
-// addresses are decimal numbers, and may be in quotes, with more fields behind.
+var errTooLarge = fault.New(fault.Config, "the file has more than %d bytes", MaxSize)
+
+// Parse makes a table of a file for IPv4 and one for IPv6. Each is of C tor's form or a MaxMind
+// database; what it has inside says which. A database for IPv4 that also has IPv6 addresses
+// replaces the usual file for IPv6.
+//
+// The lines of C tor's form are LOW,HIGH,CC in ascending order, with comments after "#" at
+// a line's beginning. IPv4 addresses are decimal numbers, and may be in quotes, with more
+// fields behind.
 func Parse(four, six Source) (*Table, error) {
 	t := &Table{codes: []string{Unknown}}
 	b := &builder{t: t, index: map[string]uint16{Unknown: 0}}
-	for _, f := range []struct {
-		Source
-		family
-	}{
-		{four, family{&t.four, number4, next4}}, {six, family{&t.six, number6, next6}},
-	} {
-		if f.Text == nil {
-			f.Text = strings.NewReader("")
-		}
-		if line, err := b.read(f.Text, f.family); err != nil {
-			return nil, fault.New(fault.Config, "%s:%d: %w", f.Name, line, err)
-		}
-		f.to.exact()
+	v4 := family{&t.four, number4, next4, netip.MustParsePrefix("0.0.0.0/0")}
+	v6 := family{&t.six, number6, next6, netip.MustParsePrefix("::/0")}
+	db, err := b.file(four, v4)
+	if err != nil {
+		return nil, err
 	}
+	both := false
+	if db != nil && db.Metadata.IPVersion == 6 && (six.Usual || six.Text == nil) {
+		if both, err = b.maxmind(db, v6); err != nil {
+			return nil, fault.New(fault.Config, "%s: %w", four.Name, err)
+		}
+	}
+	if !both {
+		t.six = ranges{}
+		if _, err = b.file(six, v6); err != nil {
+			return nil, err
+		}
+	}
+	t.four.exact()
+	t.six.exact()
 	return t, nil
+}
+
+// file adds the ranges of a file, and returns it if it is a MaxMind database.
+func (b *builder) file(s Source, f family) (*database, error) {
+	if s.Text == nil {
+		s.Text = strings.NewReader("")
+	}
+	r := bufio.NewReaderSize(s.Text, maxPart)
+	text, err := isText(r)
+	if err == nil && text {
+		line, err := b.read(r, f)
+		if err != nil {
+			return nil, fault.New(fault.Config, "%s:%d: %w", s.Name, line, err)
+		}
+		return nil, nil
+	}
+	var db *database
+	var found bool
+	if err == nil {
+		db, err = openMaxMind(r)
+	}
+	if err == nil {
+		found, err = b.maxmind(db, f)
+	}
+	if err == nil && !found {
+		err = fmt.Errorf("the MaxMind database (type %.40q) has no country of such an address: give one of countries, such as GeoLite2-Country", db.Metadata.DatabaseType)
+	}
+	if err != nil {
+		return nil, fault.New(fault.Config, "%s: %w", s.Name, err)
+	}
+	return db, nil
 }
 
 // family is what differs between IPv4 and IPv6.
@@ -57,6 +101,7 @@ type family struct {
 	to     *ranges
 	number func(string) (at, error)
 	next   func(at) (at, bool) // false: it is the last address
+	all    netip.Prefix
 }
 
 type builder struct {
@@ -73,7 +118,7 @@ func (b *builder) read(r io.Reader, f family) (line int, err error) {
 	full, size := false, 0
 	for text.Scan() {
 		if size += len(text.Bytes()); size > MaxSize {
-			return line, fault.New(fault.Config, "the file has more than %d bytes", MaxSize)
+			return line, errTooLarge
 		}
 		if bytes.IndexByte(text.Bytes(), 0) >= 0 {
 			return line + 1, errBinary
