@@ -40,6 +40,29 @@ func (c *conn) onReset(f func()) (end func()) {
 	return func() { c.queue.EventUnregister(&e) }
 }
 
+// left waits until nothing is left of a connection that was closed, or until end is. A program that does not read makes
+// this process keep what it was sent, also after both ends have said that no more comes.
+func (c *conn) left(end <-chan struct{}) {
+	gone := make(chan struct{}, 1)
+	check := func(waiter.EventMask) {
+		switch tcp.EndpointState(c.ep.State()) {
+		case tcp.StateClose, tcp.StateError, tcp.StateTimeWait:
+			select {
+			case gone <- struct{}{}:
+			default:
+			}
+		}
+	}
+	e := waiter.NewFunctionEntry(waiter.EventErr|waiter.EventHUp, check)
+	c.queue.EventRegister(&e)
+	defer c.queue.EventUnregister(&e)
+	check(0)
+	select {
+	case <-gone:
+	case <-end:
+	}
+}
+
 // SetLinger is net.TCPConn's: with 0, Close resets the connection.
 func (c *conn) SetLinger(sec int) error {
 	c.ep.SocketOptions().SetLinger(tcpip.LingerOption{Enabled: sec >= 0, Timeout: time.Duration(sec) * time.Second})

@@ -176,6 +176,7 @@ func (s *Stack) forward(r *tcp.ForwarderRequest) {
 		}
 		defer near.onReset(func() { go panics.Contain(s.cfg.Log, nil, func() { far.Close() })() })()
 		socks.Splice(s.cfg.Log, near, far)
+		near.left(s.ctx.Done()) // until then it has its place
 	})()
 }
 

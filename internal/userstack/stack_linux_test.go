@@ -433,6 +433,78 @@ func TestBound(t *testing.T) {
 	<-opening
 }
 
+// closing is a connection that says when it is closed.
+type closing struct {
+	*net.TCPConn
+	closed chan struct{}
+	once   sync.Once
+}
+
+func (c *closing) Close() error {
+	c.once.Do(func() { close(c.closed) })
+	return c.TCPConn.Close()
+}
+
+// TestUnreadBound: a connection that has ended at both ends keeps its place while the program has not read what came: that
+// is in this process.
+func TestUnreadBound(t *testing.T) {
+	r := newRig(t, 1)
+	little := tcpip.TCPReceiveBufferSizeRangeOption{Min: 4 << 10, Default: 16 << 10, Max: 16 << 10} // what the program's kernel takes
+	if err := r.program.SetTransportProtocolOption(tcp.ProtocolNumber, &little); err != nil {
+		t.Fatal(err)
+	}
+	type result struct {
+		c   *gonet.TCPConn
+		err error
+	}
+	opened := make(chan result, 1)
+	go func() {
+		c, err := r.connect(t.Context(), "192.0.2.7:80")
+		opened <- result{c, err}
+	}()
+	d := <-r.dials
+	near, far := tcpPair(t)
+	c := &closing{TCPConn: near, closed: make(chan struct{})}
+	d.answer <- net.Conn(c)
+	first := <-opened
+	if first.err != nil {
+		t.Fatal(first.err)
+	}
+	sent := make([]byte, bufferSize) // this process takes all of it
+	if _, err := far.Write(sent); err != nil {
+		t.Fatal(err)
+	}
+	far.CloseWrite()
+	first.c.CloseWrite()
+	<-c.closed
+	for range 100 {
+		refused := make(chan error, 1)
+		go func() {
+			_, err := r.connect(t.Context(), "192.0.2.7:81")
+			refused <- err
+		}()
+		select {
+		case err := <-refused:
+			if err == nil || !strings.Contains(err.Error(), "refused") {
+				t.Fatal(err)
+			}
+		case d := <-r.dials:
+			d.answer <- errors.New("no")
+			<-refused
+			t.Fatal("a second connection has a place, while the first one is unread")
+		}
+	}
+	if got, err := io.ReadAll(first.c); err != nil || len(got) != len(sent) {
+		t.Fatalf("%d bytes of %d: %v", len(got), len(sent), err)
+	}
+	for len(r.room) > 0 {
+		runtime.Gosched()
+	}
+	again, _ := r.open(t, "192.0.2.7:82")
+	again.Close()
+	first.c.Close()
+}
+
 // TestClose: the end of the stack ends what is being opened and what is open, whatever it waits for.
 func TestClose(t *testing.T) {
 	r := newRig(t, 4)
