@@ -65,6 +65,7 @@ var levels = map[string]int{
 	"internal/options":   2,
 
 	"internal/atomicfile": 3,
+	"internal/inherit":    3,
 	"internal/isolation":  3,
 	"internal/idle":       3,
 	"internal/progress":   3,

@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/authority"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/inherit"
 	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/options"
@@ -68,7 +69,7 @@ func (a *Authority) open(in authority.Config) (err error) {
 		at    *netip.AddrPort
 		l     *net.Listener
 	}{{"ORPort", &in.ORPort, &in.ORListener}, {"DirPort", &in.DirPort, &in.DirListener}} {
-		l, err := net.Listen("tcp", p.at.String())
+		l, err := inherit.Listen(new(net.ListenConfig), "tcp", p.at.String())
 		if err != nil {
 			return options.In(p.field, listen.Failed(p.at.String(), err))
 		}

@@ -27,12 +27,17 @@ func TestSystemdUnits(t *testing.T) {
 	if err != nil || len(units) < 2 {
 		t.Fatal(units, err)
 	}
-	for _, u := range units {
+	sockets, err := filepath.Glob("../contrib/systemd/*.socket")
+	if err != nil || len(sockets) < 1 {
+		t.Fatal(sockets, err)
+	}
+	dir := t.TempDir() // of all, since a socket needs its service
+	for _, u := range append(units, sockets...) {
 		text, err := os.ReadFile(u)
 		if err != nil {
 			t.Fatal(err)
 		}
-		file := filepath.Join(t.TempDir(), filepath.Base(u))
+		file := filepath.Join(dir, filepath.Base(u))
 		if err := os.WriteFile(file, []byte(strings.ReplaceAll(string(text), "/usr/local/bin/chive", bin)), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -19,9 +19,10 @@ Standard output has a line "ready" when it serves. The log goes to standard erro
 how it is.
 
 SIGTERM and SIGINT end it. SIGHUP reads the settings and the list of --relay-list again: the list, --max-memory and
---log-level take effect, other changes are named and wait for the next start.`,
+--log-level take effect, other changes are named and wait for the next start. SIGUSR2 lets the program take over that
+the file of this one has now; the ports stay open meanwhile.`,
 		Example: `  chive keys certify --address 192.0.2.1:9030 auth/keys
   chive authority --data-dir auth --network net.toml --nickname auth1 --orport 192.0.2.1:9001 --dirport 192.0.2.1:9030
   chive authority --config /etc/chive-authority.toml`,
-	}, daemon.NewAuthoritySettings())
+	}, daemon.NewAuthoritySettings(), "config", "check", "authority")
 }

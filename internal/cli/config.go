@@ -12,8 +12,11 @@ import (
 func configCommand() *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Work with configuration files", Args: cobra.NoArgs}
 	check := checkCommand("check", "a proxy", "The network file is read too;\nno port is opened.", daemon.NewProxySettings())
+	var ports []string
+	onion := checkCommand("onion", "a host of onion services", "The network file is read too;\nno port is opened, and no key is made.", daemon.NewOnionSettings(&ports))
+	onion.Use += " [PORT=TARGET...]"
 	check.AddCommand(
-		checkCommand("onion", "a host of onion services", "The network file is read too;\nno port is opened, and no key is made.", daemon.NewOnionSettings(new([]string))),
+		withArgs(onion, &ports),
 		checkCommand("relay", "a relay", "The files that they name are read too;\nno port is opened, and no key is made.", daemon.NewRelaySettings()),
 		checkCommand("authority", "an authority", "The files that they name are read too;\nno port is opened, and keys are not looked at.", daemon.NewAuthoritySettings()),
 	)

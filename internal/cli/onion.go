@@ -41,9 +41,9 @@ so may the file of chive proxy.
 Standard output has at once a line "onion ADDRESS", and lines "published" and "ready" when clients can connect: then
 another circuit has fetched the service's descriptor. If there are several, the name or the number of each follows. The
 log goes to standard error. SIGHUP reads the file and the folders authorized_clients again: services come and go,
-and those that stay keep their connections.`,
+and those that stay keep their connections. SIGUSR2 lets the program take over that the file of this one has now.`,
 		Example: "  chive onion serve --key-dir /var/lib/chive/shop 80=127.0.0.1:8080\n  chive onion serve --key-dir /var/lib/chive/site --dir /srv/site\n  chive onion serve --config /etc/chive/onions.toml",
-	}, daemon.NewOnionSettings(&ports))
+	}, daemon.NewOnionSettings(&ports), "config", "check", "onion")
 	return withArgs(c, &ports)
 }
 
@@ -73,7 +73,7 @@ HiddenServiceOnionBalanceInstance and the same file. Its line is "MasterOnionAdd
 
 A file of --config may have tables [[onion]], each a frontend of its own, with the options of the group "Frontend".`,
 		Example: "  chive onion balance --key-dir /var/lib/chive/shop BACKEND1.onion BACKEND2.onion",
-	}, daemon.NewBalanceSettings(&backends)), &backends)
+	}, daemon.NewBalanceSettings(&backends), "version"), &backends)
 }
 
 func onionKeyCommand() *cobra.Command {

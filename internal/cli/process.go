@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -14,19 +15,25 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// processCommand gives a command the options of a node, and runs the node as a process.
-func processCommand(c *cobra.Command, s *daemon.Settings) *cobra.Command {
+// processCommand gives a command the options of a node, and runs the node as a process. trial is the command
+// that says whether it would start.
+func processCommand(c *cobra.Command, s *daemon.Settings, trial ...string) *cobra.Command {
 	TakesTime(c).Args = cobra.NoArgs
 	load := bind(c, s)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		outliveReaders()
+		next, err := successor(c, trial)
+		if err != nil {
+			return err
+		}
+		upgrade := make(chan os.Signal, 1)
 		run := func(hangup, stop <-chan os.Signal) error {
 			if err := load(c.Context()); c.Context().Err() != nil {
 				return nil // told to stop, as it may be at any later time
 			} else if err != nil {
 				return err
 			}
-			p := daemon.Process{Settings: s, Out: c.OutOrStdout(), Err: c.ErrOrStderr(), Hangup: hangup, Stop: stop}
+			p := daemon.Process{Settings: s, Out: c.OutOrStdout(), Err: c.ErrOrStderr(), Hangup: hangup, Stop: stop, Upgrade: upgrade, Successor: next}
 			return p.Run(context.WithoutCancel(c.Context()))
 		}
 		if managed, err := runManaged(run); managed {
@@ -36,10 +43,29 @@ func processCommand(c *cobra.Command, s *daemon.Settings) *cobra.Command {
 		hangup, stop := make(chan os.Signal, 1), make(chan os.Signal, 2)
 		signal.Notify(hangup, syscall.SIGHUP)
 		signal.Notify(stop, os.Interrupt, syscall.SIGTERM)
+		notifyUpgrade(upgrade)
 		go panics.Contain(nil, nil, endAfterSecond)()
 		return run(hangup, stop)
 	}
 	return c
+}
+
+// successor is the program that takes over at an upgrade: the file that runs now, or what has taken its place
+// there, with the same command line.
+func successor(c *cobra.Command, trial []string) (daemon.Successor, error) {
+	path, err := os.Executable()
+	if err != nil {
+		path = "" // without /proc, for example: then there is no upgrade
+	}
+	next := daemon.Successor{Path: path, Args: os.Args, Trial: trial}
+	if len(trial) > 1 { // it takes the same options
+		_, rest, err := c.Root().Find(os.Args[1:])
+		if err != nil {
+			return next, err
+		}
+		next.Trial = append(slices.Clone(trial), rest...)
+	}
+	return next, nil
 }
 
 // maxCut is how long a node has, after it was told twice to stop, to cut what is open, and how long

@@ -18,7 +18,8 @@ traffic can flow. The log goes to standard error.
 
 SIGTERM and SIGINT let open connections finish, and then the program ends; a second signal ends it at once. SIGHUP
 reads the settings again: the choice of relays, isolation by destination, timeouts, --drain and --log-level take effect,
-other changes are named and wait for the next start. Onion services, the tables [[onion]] of the file, come and go.`,
+other changes are named and wait for the next start. Onion services, the tables [[onion]] of the file, come and go.
+SIGUSR2 lets the program take over that the file of this one has now; the ports stay open meanwhile.`,
 		Example: "  chive proxy\n  curl -x socks5h://127.0.0.1:9050 https://check.torproject.org/api/ip",
-	}, daemon.NewProxySettings())
+	}, daemon.NewProxySettings(), "config", "check")
 }

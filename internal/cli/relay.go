@@ -25,9 +25,10 @@ to standard error. "chive status --data-dir DIR" asks it how it is.
 SIGTERM and SIGINT let open circuits go on for --shutdown-wait, and then the relay ends; a second signal ends it at
 once. SIGHUP reads the settings and files again: contact, family, exit policy, name servers, limits of bandwidth,
 --max-memory, --shutdown-wait, --log-level, family keys and a renewed signing key take effect; other changes are named
-and wait for the next start.`,
+and wait for the next start. SIGUSR2 lets the program take over that the file of this one has now; the ports stay open
+meanwhile.`,
 		Example: `  chive relay --nickname mine --orport 192.0.2.1:9001 --contact 'me <me@example.com>'
   chive relay --nickname mine --orport 192.0.2.1:9001 --exit-policy 'accept *:443,reject *:*'
   chive relay --config /etc/chive-relay.toml`,
-	}, daemon.NewRelaySettings())
+	}, daemon.NewRelaySettings(), "config", "check", "relay")
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
+	"github.com/chivenet/chive/internal/inherit"
 	"github.com/chivenet/chive/internal/logline"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/panics"
@@ -52,6 +53,11 @@ type Process struct {
 	// They usually carry SIGHUP and SIGTERM.
 	Hangup, Stop <-chan os.Signal
 
+	// Upgrade asks to drain with open ports and to let Successor take over, SIGUSR2 where there
+	// is one; a second request does not wait for what is open. Nil: never.
+	Upgrade   <-chan os.Signal
+	Successor Successor
+
 	log   *slog.Logger
 	level *slog.LevelVar
 	ring  logRing
@@ -63,6 +69,8 @@ type Process struct {
 
 	reloads chan chan<- error // requests of the status socket
 	ending  chan struct{}     // closed when nobody answers them any more
+
+	kept *inherit.Kept // the ports for the successor; nil: the process ends with this program
 
 	mistake string   // of the last reload; empty: it was good
 	waiting []string // options whose change waits for the next start
@@ -79,8 +87,16 @@ var ErrKilled = errors.New("stopped without draining")
 // that nothing ends, such as a pipe to which nobody writes.
 const maxOpening = 3 * time.Second
 
-// Run runs the node until it is told to stop, ctx ends, or it fails for good.
-func (p *Process) Run(ctx context.Context) (err error) {
+// Run runs the node until it is told to stop, ctx ends, or it fails for good. If it is told to let its
+// successor take over, it returns only if that fails.
+func (p *Process) Run(ctx context.Context) error {
+	if err := inherit.Take(); err != nil { // first, so that no program that is started sees the variables
+		return err
+	}
+	return p.succeed(p.run(ctx))
+}
+
+func (p *Process) run(ctx context.Context) (err error) {
 	opened := make(chan opening, 1)
 	go func() {
 		defer panics.Recover(nil, func(err error) { opened <- opening{func() error { return nil }, err} })
@@ -163,12 +179,15 @@ func (p *Process) open() (closeAll func() error, err error) {
 	}
 	open = append(open, func() error { stop(); return nil })
 	open = append(open, func() error { close(p.ending); return nil })
+	if err := inherit.Left(p.log); err != nil {
+		return closeAll, err
+	}
 	if p.code, err = findProgram(); err != nil {
 		p.log.Debug("memory: the program's own pages are not known", "err", err)
 	}
 	// All files and ports are open: from here on, the process needs no further
 	// access.
-	if err := s.role.confinement(p.node.dataDir()).reading(s.File(), c.NetworkFile).logging(c.LogFile).confine(c.Sandbox, p.log); err != nil {
+	if err := s.role.confinement(p.node.dataDir()).reading(s.File(), c.NetworkFile).logging(c.LogFile).running(p.Successor.Path).confine(c.Sandbox, p.log); err != nil {
 		return closeAll, err
 	}
 	for _, l := range append(p.node.lines(), lines...) {
@@ -208,11 +227,29 @@ func (p *Process) serve(ctx context.Context) error {
 		}
 		return err
 	}
+	var tried chan error // of the trial that runs
 	for {
 		select {
 		case err := <-ended:
 			stop()
 			return err
+		case <-p.Upgrade:
+			if tried == nil {
+				tried = make(chan error, 1)
+				go func(to chan<- error) {
+					defer panics.Recover(p.log, func(err error) { to <- err })
+					to <- p.Successor.try(watching, p.Settings.role.common().Sandbox)
+				}(tried)
+			}
+		case err := <-tried:
+			tried = nil
+			if err == nil {
+				err = p.handOver()
+			}
+			if err == nil {
+				return leave(nil)
+			}
+			p.log.Error("the program is not replaced, and goes on", "err", err)
 		case err := <-p.fail:
 			return leave(err)
 		case <-ctx.Done():
@@ -229,8 +266,12 @@ func (p *Process) serve(ctx context.Context) error {
 
 // drain lets open connections continue for some time.
 func (p *Process) drain(ctx context.Context) error {
-	p.notify(daemon.SdNotifyStopping)
-	p.log.Info("stopping: nothing new is taken, and what is open may go on for a while")
+	if p.kept == nil {
+		p.notify(daemon.SdNotifyStopping)
+		p.log.Info("stopping: nothing new is taken, and what is open may go on for a while")
+	} else { // systemd goes on to follow the process
+		p.log.Info("handing over: what is open may go on for a while, and new connections wait for the next program")
+	}
 	ctx, cut := context.WithCancel(ctx)
 	defer cut()
 	done := make(chan error, 1)
@@ -246,7 +287,16 @@ func (p *Process) drain(ctx context.Context) error {
 			p.reload() // the log has the error
 		case done := <-p.reloads:
 			done <- p.reload()
+		case <-p.Upgrade:
+			if p.kept != nil {
+				cut()
+			}
 		case <-p.Stop:
+			if p.kept != nil { // that is another wish, and the first time that it is told to stop
+				p.abandon()
+				p.notify(daemon.SdNotifyStopping)
+				continue
+			}
 			p.log.Warn("told twice to stop: what is open is cut")
 			cut()
 			<-done // it ended because of the second request

@@ -21,6 +21,7 @@ import (
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/inherit"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/netaddr"
@@ -108,7 +109,7 @@ func New(cfg Config) (*Relay, error) {
 
 func (r *Relay) listen() error {
 	for _, a := range r.cfg.Listen {
-		ln, err := net.Listen(tcpFor(a, r.cfg.Listen), a.String())
+		ln, err := inherit.Listen(new(net.ListenConfig), tcpFor(a, r.cfg.Listen), a.String())
 		if err != nil {
 			r.closeListeners()
 			return options.In("ORPort", listen.Failed(a.String(), err))
@@ -118,7 +119,7 @@ func (r *Relay) listen() error {
 	r.cfg.Advertise = withPorts(r.cfg.Advertise, r.cfg.Listen, r.listeners)
 	if a := r.cfg.DirListen; a.IsValid() {
 		var err error
-		if r.dirPort, err = net.Listen("tcp", a.String()); err != nil {
+		if r.dirPort, err = inherit.Listen(new(net.ListenConfig), "tcp", a.String()); err != nil {
 			r.closeListeners()
 			return options.In("DirPort", listen.Failed(a.String(), err))
 		}
@@ -142,13 +143,18 @@ func withPorts(addrs, listen []netip.AddrPort, listeners []net.Listener) []netip
 }
 
 func (r *Relay) closeListeners() {
+	r.closePorts()
+	r.transports.close()
+}
+
+// closePorts closes the ORPort and the DirPort.
+func (r *Relay) closePorts() {
 	for _, ln := range r.listeners {
 		ln.Close()
 	}
 	if r.dirPort != nil {
 		r.dirPort.Close()
 	}
-	r.transports.close()
 }
 
 // Addrs returns the addresses at which others reach the ORPort.

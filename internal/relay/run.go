@@ -8,12 +8,13 @@ import (
 
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/dirclient"
+	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/panics"
 )
 
-// Run serves until ctx is done, and then drains: it refuses new circuits, and
-// open ones have ShutdownWait to end.
+// Run serves until ctx is done, and then drains: it takes no new connections and refuses new
+// circuits, and open ones have ShutdownWait to end.
 func (r *Relay) Run(ctx context.Context) error {
 	// The goroutines that serve circuits continue after ctx until the drain ends.
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
@@ -47,7 +48,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	if r.dirPort != nil {
 		accepting.Go(panics.Keep(r.log, rest, func() {
-			if err := r.cache.server.Serve(serving, dirListener{r.dirPort, r}); err != nil {
+			if err := r.cache.server.Serve(serving, dirListener{r.dirPort, r}); err != nil && !fault.Is(err, fault.Closed) {
 				r.log.Error("the DirPort is closed", "err", err)
 			}
 		}))
@@ -61,6 +62,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	first, _ := first4(r.Addrs())
 	r.log.Info("the relay is open", "nickname", r.cfg.Nickname, "port", first.Port(), "exit", r.cfg.Exit != nil)
 	<-ctx.Done()
+	// First, so that a connection that comes from now on is refused, or waits for the next program if
+	// the port is handed over, and none is taken in vain. Transports go on with the circuits.
+	r.closePorts()
 	r.drain()
 	end()
 	r.closeListeners()

@@ -3,11 +3,11 @@ package socks
 import (
 	"net"
 	"net/netip"
-	"os"
 	"strconv"
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/inherit"
 	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/netaddr"
 )
@@ -50,7 +50,7 @@ func Listen(addr string) (net.Listener, error) {
 	if network == "unix" {
 		return ListenUnix(a)
 	}
-	l, err := net.Listen(network, a)
+	l, err := inherit.Listen(new(net.ListenConfig), network, a)
 	if err != nil {
 		return nil, listen.Failed(a, err)
 	}
@@ -59,17 +59,10 @@ func Listen(addr string) (net.Listener, error) {
 
 // Listen opens the port as a stream listener.
 func (p *Port) Listen() (net.Listener, error) {
-	l, err := Listen(p.Addr)
-	if err != nil {
-		return nil, err
+	if path, ok := strings.CutPrefix(p.Addr, unixPrefix); ok && path != "" {
+		return listenUnix(path, p.Mode)
 	}
-	if path, ok := strings.CutPrefix(p.Addr, unixPrefix); ok && p.Mode != onlyUnix {
-		if err := os.Chmod(path, p.Mode); err != nil {
-			l.Close()
-			return nil, listen.Failed(p.Addr, err)
-		}
-	}
-	return l, nil
+	return Listen(p.Addr)
 }
 
 // ListenPacket opens a datagram socket for the DNS port; see CheckAddr for
@@ -82,7 +75,7 @@ func ListenPacket(addr string) (net.PacketConn, error) {
 	if network != "tcp" {
 		return nil, fault.New(fault.Config, "listening address %q: DNS needs an IP address", addr)
 	}
-	c, err := net.ListenPacket("udp", a)
+	c, err := inherit.ListenPacket(a)
 	if err != nil {
 		return nil, listen.Failed(a, err)
 	}

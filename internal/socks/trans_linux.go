@@ -1,7 +1,6 @@
 package socks
 
 import (
-	"context"
 	"encoding/binary"
 	"net"
 	"net/netip"
@@ -11,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/inherit"
 	"github.com/chivenet/chive/internal/listen"
 )
 
@@ -35,11 +35,28 @@ func ListenTrans(addr string, tproxy bool) (net.Listener, error) {
 	if tproxy {
 		lc.Control = transparent
 	}
-	l, err := lc.Listen(context.Background(), network, a)
+	l, err := inherit.Listen(&lc, network, a)
+	if err == nil && tproxy { // a port that was handed over may not be transparent
+		if err = alsoTransparent(l.(*net.TCPListener)); err != nil {
+			l.Close()
+		}
+	}
 	if err != nil {
 		return nil, listen.Failed(a, err)
 	}
 	return l, nil
+}
+
+func alsoTransparent(l *net.TCPListener) error {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return err
+	}
+	network := "tcp6"
+	if l.Addr().(*net.TCPAddr).IP.To4() != nil {
+		network = "tcp4"
+	}
+	return transparent(network, "", raw)
 }
 
 // transparent lets a listener accept connections to addresses of others.
@@ -50,6 +67,9 @@ func transparent(network, _ string, raw syscall.RawConn) error {
 	}
 	var err error
 	if e := raw.Control(func(fd uintptr) {
+		if on, e := unix.GetsockoptInt(int(fd), level, option); e == nil && on != 0 {
+			return // by systemd's Transparent=, or at the first time
+		}
 		err = os.NewSyscallError("setsockopt: TPROXY needs root or CAP_NET_ADMIN", unix.SetsockoptInt(int(fd), level, option, 1))
 	}); e != nil {
 		return e

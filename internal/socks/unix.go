@@ -6,10 +6,10 @@ import (
 	"io/fs"
 	"net"
 	"os"
-	"sync"
 	"syscall"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/inherit"
 	"github.com/chivenet/chive/internal/listen"
 )
 
@@ -17,34 +17,47 @@ import (
 // Linux has room for in an address, less the zero that ends it.
 const maxUnixPath = 107
 
-// unixListener is a listener whose address is the path that was asked for, and
-// which removes it, however the socket was reached.
-type unixListener struct {
-	*net.UnixListener
-	path   string
-	made   fs.FileInfo // of the socket
-	remove sync.Once
-}
-
-func (l *unixListener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
-
-func (l *unixListener) Close() error {
-	// First, because after Close the path may be another program's. It is already if
-	// somebody has removed this socket. If it cannot be removed, the next listener there
-	// replaces it.
-	l.remove.Do(func() {
-		if now, err := os.Lstat(l.path); err == nil && os.SameFile(now, l.made) {
-			os.Remove(l.path)
-		}
-	})
-	return l.UnixListener.Close()
-}
-
 // ListenUnix opens a unix socket that only this user can connect to, and
 // replaces a socket that nobody serves. It refuses to replace any other file,
 // and a socket in use. On Linux the path may be as long as a file's; to
 // connect to one of more than 107 bytes, use [DialUnix].
-func ListenUnix(path string) (net.Listener, error) {
+func ListenUnix(path string) (net.Listener, error) { return listenUnix(path, onlyUnix) }
+
+// listenUnix is ListenUnix for a socket of another mode, or takes over one that is open already.
+func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
+	l, fixed := inherit.Unix(path)
+	var err error
+	switch {
+	case l == nil:
+		return openUnix(path, mode)
+	case fixed:
+		err = closedTo(path, mode)
+	default:
+		if err = os.Chmod(path, mode); err != nil {
+			err = listen.Failed(path, err)
+		}
+	}
+	if err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+// closedTo reports whether the file of a socket lets more users connect than mode does.
+func closedTo(path string, mode fs.FileMode) error {
+	st, err := os.Stat(path)
+	if err != nil {
+		return listen.Failed(path, err)
+	}
+	const connect = 0o022 // of other users
+	if st.Mode().Perm()&^mode&connect != 0 {
+		return fault.New(fault.Config, "the socket %s, which systemd made, has the mode %#o and lets more users connect than the port does: set SocketMode=%#o in its unit, or give the port the flag GroupWritable or WorldWritable", path, st.Mode().Perm(), mode)
+	}
+	return nil
+}
+
+func openUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	if st, err := os.Lstat(path); err == nil {
 		if st.Mode()&os.ModeSocket == 0 {
 			return nil, fault.New(fault.Config, "listen at %s: it exists and is not a socket", path)
@@ -72,16 +85,15 @@ func ListenUnix(path string) (net.Listener, error) {
 	}
 	l := opened.(*net.UnixListener)
 	l.SetUnlinkOnClose(false)
-	err = os.Chmod(path, 0o600)
-	var made fs.FileInfo
-	if err == nil {
-		made, err = os.Lstat(path)
+	var own net.Listener
+	if err = os.Chmod(path, mode); err == nil {
+		own, err = inherit.OwnUnix(path, l)
 	}
 	if err != nil {
 		l.Close()
 		return nil, listen.Failed(path, err)
 	}
-	return &unixListener{UnixListener: l, path: path, made: made}, nil
+	return own, nil
 }
 
 // unserved reports whether connecting to a socket failed because nobody serves it. A

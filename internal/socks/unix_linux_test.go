@@ -107,3 +107,28 @@ func TestSocketIsNeverOpen(t *testing.T) {
 		t.Errorf("%v, %v", st.Mode(), err)
 	}
 }
+
+// TestSocketOfSystemd: a socket that systemd made may let in no more users than the port's flags do.
+func TestSocketOfSystemd(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		have, want os.FileMode
+		closed     bool
+	}{{0o600, 0o600, true}, {0o755, 0o600, true}, {0o666, 0o600, false}, {0o660, 0o600, false}, {0o660, 0o660, true}, {0o666, 0o660, false}, {0o666, 0o666, true}, {0o600, 0o666, true}} {
+		if err := os.Chmod(path, c.have); err != nil {
+			t.Fatal(err)
+		}
+		if err := closedTo(path, c.want); (err == nil) != c.closed || err != nil && !fault.Is(err, fault.Config) {
+			t.Errorf("mode %#o for a port of %#o: %v", c.have, c.want, err)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := closedTo(path, 0o600); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
