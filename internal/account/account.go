@@ -23,7 +23,8 @@
 // share of the bound weigh more, the longer it has released nothing. So holders that
 // leave data unread are evicted before active holders of the same size. A whole link
 // is evicted only if it holds more itself than its circuits do, or before everything
-// else if it has had none for a while: see Account.Rest.
+// else if it has had none for a while: see Account.Rest. Links to known relays go
+// last: see Account.Last.
 //
 // Counted is all memory that grows with the data that peers send or leave unread.
 // Buffers from pools count with their full size, even if they are almost empty.
@@ -76,6 +77,7 @@ type Account struct {
 	kind       Kind
 	evicting   bool // evict was called; guarded by m.mu
 	rests      bool // see Rest; guarded by m.mu
+	last       bool // see Last; guarded by m.mu
 }
 
 // shared is what only the account of an address has. Memory's mu guards it.
@@ -226,4 +228,6 @@ type tree struct {
 	addresses map[netip.Prefix]*Account
 	told      map[*Account]uint32 // holders that were evicted but are not closed yet, and the second of the eviction
 	going     map[*Account]int64  // bytes of such holders at and below an account; see Memory.leaving
+	sparing   bool                // choose looks for others than those of Last
+	spared    map[*Account]int64  // bytes of those of Last at and below an account, while sparing
 }

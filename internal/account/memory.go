@@ -47,7 +47,7 @@ func BoundOf(maxMemory uint64) int64 {
 func New(bound int64) *Memory {
 	m := &Memory{over: make(chan struct{}, 1)}
 	m.addresses, m.told = map[netip.Prefix]*Account{}, map[*Account]uint32{}
-	m.going = map[*Account]int64{}
+	m.going, m.spared = map[*Account]int64{}, map[*Account]int64{}
 	m.root.m = m
 	m.SetBound(bound)
 	return m
@@ -238,20 +238,27 @@ func (m *Memory) forget(a *Account) {
 }
 
 // held returns the bytes that an account holds, without those of evicted holders (see
-// leaving), which will be free soon.
-func (a *Account) held() int64 { return a.Used() - a.m.going[a] }
+// leaving), which will be free soon, and without those that eviction spares now.
+func (a *Account) held() int64 { return a.Used() - a.m.going[a] - a.m.spared[a] }
 
 // choose picks those that rest for the longest time, until they hold goal bytes. If none
 // rests, it picks the heaviest holders, until they hold goal bytes or are a sixteenth of
 // the holders at their place in the tree. After that the weights must be computed
-// again.
+// again. Those of Last are chosen only when there is nobody else.
 func (m *Memory) choose(goal int64) (victims []*Account, bytes int64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	chosen := m.root.restingLocked(goal)
-	if len(chosen) == 0 {
-		chosen = m.root.heaviestLocked(goal)
+	var chosen []*Account
+	for _, sparing := range []bool{true, false} {
+		m.spareLocked(sparing)
+		if chosen = m.root.restingLocked(goal); len(chosen) == 0 {
+			chosen = m.root.heaviestLocked(goal)
+		}
+		if len(chosen) > 0 {
+			break
+		}
 	}
+	m.spareLocked(false)
 	for _, v := range chosen {
 		v.evicting = true
 		m.told[v] = m.second.Load()
@@ -324,7 +331,7 @@ func (a *Account) heaviestLocked(goal int64) []*Account {
 
 // leafLocked reports whether a itself must be evicted, and not an account below it.
 func (a *Account) leafLocked() bool {
-	if a.evict == nil {
+	if a.evict == nil || a.last && a.m.sparing {
 		return false
 	}
 	below, bytes := a.belowLocked()

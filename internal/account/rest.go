@@ -18,6 +18,37 @@ func (a *Account) Rest(rests bool) {
 	a.active.Store(a.m.second.Load())
 }
 
+// Last says whether the holder, a link, is evicted only when nobody else is left. A relay's link
+// carries the circuits of many clients, and to close it harms them all, while strangers can open as
+// many links as they like. What is below the link is evicted like anything else.
+func (a *Account) Last(last bool) {
+	if a == nil {
+		return
+	}
+	a.m.mu.Lock()
+	defer a.m.mu.Unlock()
+	a.last = last
+}
+
+// spareLocked begins or ends to spare the links of Last. What they hold themselves then counts for
+// nothing: an address would seem the heaviest for what cannot be evicted there.
+func (m *Memory) spareLocked(sparing bool) {
+	m.sparing = sparing
+	clear(m.spared)
+	if !sparing {
+		return
+	}
+	for addr := m.root.children; addr != nil; addr = addr.next {
+		for c := addr.children; c != nil; c = c.next {
+			if c.last {
+				own := max(0, c.own.Load())
+				m.spared[c] += own
+				m.spared[addr] += own
+			}
+		}
+	}
+}
+
 // restingLocked returns the links that rest for the longest time. A link that has just
 // opened, or just lost its last circuit, may be about to be used.
 func (a *Account) restingLocked(goal int64) []*Account {
@@ -25,7 +56,7 @@ func (a *Account) restingLocked(goal int64) []*Account {
 	var rest []*Account
 	for addr := a.children; addr != nil; addr = addr.next {
 		for c := addr.children; c != nil; c = c.next {
-			if c.rests && c.evictable() && now-int64(c.active.Load()) >= maxIdle {
+			if c.rests && c.evictable() && !(c.last && c.m.sparing) && now-int64(c.active.Load()) >= maxIdle {
 				rest = append(rest, c)
 			}
 		}

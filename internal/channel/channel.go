@@ -42,6 +42,9 @@ type Config struct {
 	// MayRest reports whether an idle link may rest as long as those between
 	// relays do. It must not block. If it is nil, none may.
 	MayRest func(*Link) bool
+	// Last reports whether a link is the last to be closed when memory is short. It must
+	// not block. If it is nil, none is.
+	Last func(*Link) bool
 	// MaxCircs bounds the circuits of one channel; zero means 65,536.
 	MaxCircs int
 	// Memory accounts for what peers make the channels and circuits hold; nil means
@@ -125,6 +128,7 @@ func Start(l *Link, cfg *Config) *Channel {
 	ch.account = ch.address.Open(account.Link, ch.evict)
 	ch.account.Reserve(linkCost + max(0, l.read-usualHandshake))
 	ch.account.Rest(true)
+	ch.rank()
 	if w, ok := l.Conn.NetConn().(*wire); ok {
 		w.setDirect(ch.drained, ch.account)
 		if cfg.Accept == nil {

@@ -18,6 +18,20 @@ const (
 // Greedy reports whether the link holds more than its share while memory is short.
 func (ch *Channel) Greedy() bool { return ch.account.Greedy() }
 
+// rank says whether the link is the last to be closed when memory is short.
+func (ch *Channel) rank() {
+	if ch.cfg.Last != nil {
+		ch.account.Last(ch.cfg.Last(ch.link))
+	}
+}
+
+// Rank asks Config.Last about all open links again.
+func (m *Manager) Rank() {
+	for _, ch := range m.Channels() {
+		ch.rank()
+	}
+}
+
 // evict closes the channel because it holds too much.
 func (ch *Channel) evict(cause error) { ch.Close(cause) }
 

@@ -41,6 +41,7 @@ func (r *Relay) consensus(d *netdir.Directory) {
 	r.ports.Store(networkPorts(r.cfg.Network, d))
 	r.exit.SetLookups(d.Param)
 	r.exit.SetStreamLimit(r.dos.update(d).streams)
+	r.channels.Rank()
 	r.renewKeys(time.Now())
 	if _, listed := d.Lookup(r.keys.ID.RSA); !listed && r.desc.Load() != nil && !r.cfg.NoPublish && !r.cfg.Bridge {
 		r.log.Info("the consensus does not list this relay", "valid_after", d.ValidAfter())

@@ -230,7 +230,7 @@ func (r *Relay) wire() (err error) {
 		return err
 	}
 	r.padding = channel.NewPadding(channel.DefaultPadding(r.cfg.padMode()))
-	r.chanCfg = &channel.Config{Log: r.log, Now: time.Now, Accept: r.accept, Stats: &r.stats.Channel, Padding: r.padding, MayRest: r.mayRest, Memory: r.memory}
+	r.chanCfg = &channel.Config{Log: r.log, Now: time.Now, Accept: r.accept, Stats: &r.stats.Channel, Padding: r.padding, MayRest: r.mayRest, Last: r.dos.listed, Memory: r.memory}
 	r.channels = channel.NewManager(r.chanCfg, r.linkConfig(), r.dial)
 	r.server = circuit.NewServer(circuit.ServerConfig{
 		Env: r.env, ID: r.keys.ID, Onion: r.keys.Onion, Flow: r.flow.Load, Channels: r.channels, Streams: r.exit,
