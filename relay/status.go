@@ -47,6 +47,7 @@ type Status struct {
 
 	Memory       int64  `json:"memory"`         // bytes that peers make the relay hold
 	MemoryBound  int64  `json:"memory_bound"`   // bytes; above it, the relay closes those that hold the most
+	MemoryFull   bool   `json:"memory_full"`    // nearly: from four fifths of the bound, until it is below three fifths
 	MaxMemory    uint64 `json:"max_memory"`     // Config's, or the default of this machine: the bound is seven eighths of it
 	MaxMemoryWhy string `json:"max_memory_why"` // why it is so much, for people
 }

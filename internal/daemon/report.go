@@ -53,6 +53,9 @@ func printRelay(w io.Writer, st *relay.Status, now time.Time) {
 	}
 	fmt.Fprintf(w, "bandwidth  %d bytes a second observed; %s\n", st.Observed, limit)
 	fmt.Fprintf(w, "memory     %d of %d MiB for peers; max-memory is %d MiB, %s\n", st.Memory>>20, st.MemoryBound>>20, st.MaxMemory>>20, st.MaxMemoryWhy)
+	if st.MemoryFull {
+		fmt.Fprintf(w, "problem    the memory for peers is nearly full: raise max-memory if the machine has more, or give the machine more\n")
+	}
 	master := "the master key is here"
 	if !st.MasterKeyHere {
 		master = "the master key is elsewhere"

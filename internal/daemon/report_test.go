@@ -32,4 +32,9 @@ keys       signing key good until 2026-01-02 03:04:05 UTC; the master key is els
 	if b.String() != want {
 		t.Errorf("%s", b.String())
 	}
+	b.Reset()
+	printRelay(&b, &relay.Status{MemoryFull: true}, now)
+	if !strings.Contains(b.String(), "\nproblem    the memory for peers is nearly full: raise max-memory") {
+		t.Errorf("%s", b.String())
+	}
 }

@@ -130,6 +130,7 @@ func (r *Relay) housekeep(ctx context.Context) {
 		case now := <-second.C:
 			c, x := &r.stats.Channel, &r.stats.Exit
 			r.bandwidth.sample(now, c.BytesIn.Load()+x.BytesIn.Load(), c.BytesOut.Load()+x.BytesOut.Load())
+			r.lookFull()
 			if n++; n%60 == 0 {
 				r.channels.Reap()
 				r.dos.forget()
@@ -178,6 +179,14 @@ func (r *Relay) renewKeys(now time.Time) {
 	r.channels.SetLink(r.linkConfig())
 	if changed {
 		r.publisher.changed()
+	}
+}
+
+// lookFull warns when the memory for peers has come near its bound: soon the relay closes what
+// honest peers need.
+func (r *Relay) lookFull() {
+	if used, bound := r.memory.Used(), r.memory.Bound(); r.full.Look(used, bound) {
+		r.log.Warn("peers make the relay hold nearly as much as it may: raise max-memory if the machine has more, or give the machine more", "used", used, "bound", bound, "max_memory", r.live.Load().cfg.MemoryOption)
 	}
 }
 

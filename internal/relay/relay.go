@@ -54,6 +54,7 @@ type Relay struct {
 	dos       *dos
 	gate      *gate
 	memory    *account.Memory
+	full      account.Nearly // the memory is
 
 	transports *transports // nil: none
 

@@ -67,6 +67,7 @@ type Status struct {
 
 	Memory       int64  // bytes that peers make the relay hold
 	MemoryBound  int64  // bytes; above it, the relay closes those that hold the most
+	MemoryFull   bool   // nearly, or was lately
 	MaxMemory    uint64 // the option, of which the bound is seven eighths
 	MaxMemoryWhy string // why it is so much
 }
@@ -82,7 +83,7 @@ func (r *Relay) Status() Status {
 		Circuits: o.Circuits.Load(), Streams: r.stats.Exit.Streams.Load(),
 		CellsIn: c.CellsIn.Load(), CellsOut: c.CellsOut.Load(), BytesIn: c.BytesIn.Load(), BytesOut: c.BytesOut.Load(),
 		Onionskins: o.Onionskins.Load(), Dropped: o.OnionskinsDropped.Load(), Observed: r.bandwidth.Observed(),
-		Memory: r.memory.Used(), MemoryBound: r.memory.Bound(), MaxMemory: cfg.MemoryOption, MaxMemoryWhy: cfg.MemoryWhy,
+		Memory: r.memory.Used(), MemoryBound: r.memory.Bound(), MemoryFull: r.full.Near(), MaxMemory: cfg.MemoryOption, MaxMemoryWhy: cfg.MemoryWhy,
 	}
 	s.MasterKeyHere, s.SigningKeyEnds, s.OnionKeySince = r.keys.ages()
 	for _, a := range r.Addrs() {
