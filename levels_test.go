@@ -130,6 +130,7 @@ var levels = map[string]int{
 	"internal/tools/metricrows": 1,       // tables of metrics, for such a program and for tests
 	"interop/...":               top + 3,
 
+	"internal/account/accounttest": support,
 	"internal/hostile/...":         support,
 	"internal/localhttp/guardtest": support,
 	"internal/command/commandtest": support,

@@ -27,7 +27,7 @@ const (
 	// above the bound. Then pastStreams has them.
 	maxClosed = 1024
 	// closedCost is the memory of a closedStream on its circuit's account, in bytes.
-	closedCost = 128
+	closedCost = 96
 )
 
 func (s *closedStream) HandleMessage(m cell.RelayMsg, _ time.Time) error {

@@ -66,7 +66,7 @@ type begun struct {
 
 // begunCost is the memory of a begun on the circuit's account, in bytes: with its
 // limiter, its place in the map, and the function that takes it from there.
-const begunCost = 256
+const begunCost = 168
 
 // Admit counts a BEGIN_DIR of a circuit, which every caller of Begin must ask first. If
 // the circuit has had too many, refuse is true, and the caller ends the stream with MISC:

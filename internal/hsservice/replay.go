@@ -17,7 +17,7 @@ type replays struct {
 }
 
 // replayCost is what one entry counts on the account, in bytes.
-const replayCost = 64
+const replayCost = 28
 
 // replayKey is what is remembered of the encrypted part of an introduction.
 type replayKey [16]byte
