@@ -77,6 +77,7 @@ func New(cfg Config) (*Authority, error) {
 	if err := a.load(); err != nil {
 		return nil, err
 	}
+	a.keepConsensuses()
 	return a, nil
 }
 

@@ -78,6 +78,7 @@ func (a *Authority) catchUpFrom(ctx context.Context, p peer) error {
 			return err
 		}
 	}
+	a.keepConsensuses()
 	return nil
 }
 

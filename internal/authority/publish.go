@@ -98,6 +98,18 @@ func (a *Authority) publish(t timing) {
 			a.cfg.Published(c)
 		}
 	}
+	a.keepConsensuses()
+}
+
+// keepConsensuses keeps the current consensuses for diffs. It takes a part of a second and must not hold mu.
+func (a *Authority) keepConsensuses() {
+	for _, f := range []netdoc.Flavor{netdoc.FlavorNS, netdoc.FlavorMicrodesc} {
+		if c := a.docs.Consensus(f); c != nil {
+			if err := a.docs.Keep(c); err != nil {
+				a.log.Warn("consensus not kept for later diffs", "flavor", f.String(), "err", err)
+			}
+		}
+	}
 }
 
 func (a *Authority) publishSigned(t timing) (published []*netdoc.Consensus) {

@@ -1,3 +1,5 @@
+//go:build linux
+
 package authority
 
 import (
@@ -16,7 +18,6 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/netdoc"
-	"github.com/chivenet/chive/internal/testvec/dirgen"
 )
 
 // roundEnv makes the test binary an authority only, so that all memory of the process is its.
@@ -27,32 +28,6 @@ const (
 	publicRelays      = 9000
 	publicAuthorities = 9
 )
-
-// publicRouters makes up the relays of a vote.
-func publicRouters(t testing.TB, n int) (out []netdoc.RouterStatus) {
-	t.Helper()
-	made, err := dirgen.New(dirgen.Options{Relays: n, Authorities: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = netdoc.ParseConsensus(made.Consensus, new(netdoc.Interner), func(rs *netdoc.RouterStatus) error {
-		r := *rs
-		r.ORAddrs = append([]netip.AddrPort(nil), rs.ORAddrs...)
-		copy(r.Descriptor[:], r.Microdesc[:])
-		copy(r.Ed[:], r.Microdesc[:])
-		r.Ed[0] ^= 1
-		r.Published, r.EdListed = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), true
-		r.Policy = &netdoc.PortPolicy{Ranges: []netdoc.PortRange{{Lo: 1, Hi: 65535}}}
-		r.Stats = fmt.Sprintf("wfu=%.6f tk=%d mtbf=%d", 0.97, 691200+len(out), 1000000+17*len(out))
-		r.Microdescs = []string{microLine([]string{"32", "33", "34", "35"}, r.Microdesc), microLine([]string{"36", "37"}, [32]byte(r.Ed))}
-		out = append(out, r)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
 
 // roundUse is what a part of a round took.
 type roundUse struct {
@@ -203,7 +178,7 @@ func TestRoundProcess(t *testing.T) {
 
 // TestRoundOfPublicSize measures a round of the public network's size, and checks what is held after it.
 func TestRoundOfPublicSize(t *testing.T) {
-	if testing.Short() || runtime.GOOS != "linux" {
+	if testing.Short() {
 		t.Skip("it measures this process's memory by /proc")
 	}
 	self, err := os.Executable()

@@ -56,6 +56,9 @@ func (a *Authority) load() error {
 	if err := atomicfile.Sweep(a.cfg.Dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fault.New(fault.Local, "authority state: %w", err)
 	}
+	if err := a.docs.KeepIn(filepath.Join(a.cfg.Dir, earlierFolder), a.log); err != nil {
+		a.log.Warn("consensuses are kept in memory only", "err", err)
+	}
 	for name, v := range map[string]any{srFile: &a.sr, historyFile: &a.histories} {
 		b, err := a.read(name)
 		if err == nil && b != nil {
@@ -145,6 +148,9 @@ func (a *Authority) setAside(name string, why error) error {
 	}
 	return nil
 }
+
+// earlierFolder has the consensuses of the last days.
+const earlierFolder = "earlier-consensuses"
 
 func (a *Authority) loadConsensuses() error {
 	for _, f := range []netdoc.Flavor{netdoc.FlavorNS, netdoc.FlavorMicrodesc} {

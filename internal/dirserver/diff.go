@@ -51,7 +51,7 @@ func (s *Server) diffTo(c *Consensus, from []string) *Doc {
 	return nil
 }
 
-func (dc *diffCache) get(s *Server, from, to *Consensus) *Doc {
+func (dc *diffCache) get(s *Server, from *Earlier, to *Consensus) *Doc {
 	d := dc.find(from, to)
 	if d == nil {
 		return nil
@@ -62,7 +62,7 @@ func (dc *diffCache) get(s *Server, from, to *Consensus) *Doc {
 
 // find returns the place of a diff. One that is asked for by who still holds
 // the consensus before has none.
-func (dc *diffCache) find(from, to *Consensus) *diff {
+func (dc *diffCache) find(from *Earlier, to *Consensus) *diff {
 	dc.mu.Lock()
 	defer dc.mu.Unlock()
 	of := &dc.of[to.Flavor]
@@ -80,11 +80,16 @@ func (dc *diffCache) find(from, to *Consensus) *diff {
 	return d
 }
 
-func (dc *diffCache) make(s *Server, from, to *Consensus) *Doc {
+func (dc *diffCache) make(s *Server, from *Earlier, to *Consensus) *Doc {
 	making <- struct{}{}
 	defer func() { <-making }()
+	old, err := from.Text()
+	if err != nil {
+		s.cfg.Log.Debug("earlier consensus", "err", err)
+		return nil
+	}
 	s.stats.DiffsMade.Add(1)
-	text, err := netdoc.MakeDiff(from.Doc.body, to.Doc.body)
+	text, err := netdoc.MakeDiff(old, to.Doc.body)
 	if err != nil {
 		s.cfg.Log.Warn("consensus diff", "err", err)
 		return nil

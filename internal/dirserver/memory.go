@@ -1,6 +1,7 @@
 package dirserver
 
 import (
+	"log/slog"
 	"maps"
 	"net/netip"
 	"slices"
@@ -16,7 +17,7 @@ type Documents interface {
 	// Consensus returns the consensus of a flavor, or nil.
 	Consensus(netdoc.Flavor) *Consensus
 	// Earlier returns an earlier consensus by its SHA3Signed digest, or nil.
-	Earlier(netdoc.Flavor, [32]byte) *Consensus
+	Earlier(netdoc.Flavor, [32]byte) *Earlier
 	// Certs returns the authorities' certificates.
 	Certs() []*netdoc.AuthCert
 	// Microdesc returns a microdescriptor by its digest, or nil.
@@ -56,7 +57,7 @@ func NewConsensus(text []byte) (*Consensus, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Consensus{Flavor: c.Flavor, Lifetime: c.Lifetime, SHA3: c.SHA3Signed, Doc: keptDoc(text), relays: relays, begins: beginLimitsOf(c.Params)}
+	out := &Consensus{Flavor: c.Flavor, Lifetime: c.Lifetime, SHA3: c.SHA3Signed, Doc: hourDoc(text), relays: relays, begins: beginLimitsOf(c.Params)}
 	for _, s := range c.Signatures {
 		if !slices.Contains(out.Signers, s.Identity) {
 			out.Signers = append(out.Signers, s.Identity)
@@ -67,8 +68,6 @@ func NewConsensus(text []byte) (*Consensus, error) {
 
 // Bounds of Memory.
 const (
-	maxEarlier     = 24 // earlier consensuses of a flavor, to make diffs from
-	maxEarlierSize = 64 << 20
 	maxDescriptors = 65536
 	maxMicrodescs  = 4 * maxDescriptors // the ones that recent consensuses name
 )
@@ -79,9 +78,10 @@ var ErrFull = fault.New(fault.Resource, "directory: too many documents")
 // Memory is a set of Documents in memory. The zero value is empty and ready;
 // its methods may be called from any goroutine.
 type Memory struct {
+	history history
+
 	mu       sync.RWMutex // guards what follows
 	current  [2]*Consensus
-	earlier  [2][]*Consensus // the newest last
 	certs    []*netdoc.AuthCert
 	micro    map[[32]byte]*Doc
 	desc     map[[20]byte]*Doc
@@ -94,27 +94,26 @@ type Memory struct {
 
 var _ Documents = (*Memory)(nil)
 
+// KeepIn has consensuses kept in files of a folder, so that diffs from them can be made after a restart, too. It takes over
+// those that are there. Call it before anything else. Without it, or after an
+// error, they are kept in memory.
+func (m *Memory) KeepIn(dir string, log *slog.Logger) error { return m.history.open(dir, log) }
+
 // SetConsensus replaces a flavor's consensus; the one before is kept to make
 // diffs from.
 func (m *Memory) SetConsensus(c *Consensus) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	f := c.Flavor
-	if old := m.current[f]; old != nil && old.SHA3 != c.SHA3 {
-		plain := *old
-		plain.Doc, plain.relays = NewDoc(old.Doc.body), nil // without what only the current one is asked for
-		list := append(m.earlier[f], &plain)
-		size := 0
-		for i := len(list) - 1; i >= 0; i-- {
-			if size += len(list[i].Doc.body); size > maxEarlierSize || len(list)-i > maxEarlier {
-				list = slices.Delete(list, 0, i+1)
-				break
-			}
-		}
-		m.earlier[f] = list
+	if old := m.current[c.Flavor]; old != nil && old.SHA3 != c.SHA3 {
+		m.history.was(old)
 	}
-	m.current[f] = c
+	m.current[c.Flavor] = c
 }
+
+// Keep keeps a consensus for diffs that will lead from it, after SetConsensus. It compresses and writes, which takes a
+// part of a second: call it without a lock. Without this call, or after an error, the text stays in memory once
+// another consensus has come.
+func (m *Memory) Keep(c *Consensus) error { return m.history.keep(c) }
 
 // Consensus implements Documents.
 func (m *Memory) Consensus(f netdoc.Flavor) *Consensus {
@@ -124,16 +123,7 @@ func (m *Memory) Consensus(f netdoc.Flavor) *Consensus {
 }
 
 // Earlier implements Documents.
-func (m *Memory) Earlier(f netdoc.Flavor, sha3 [32]byte) *Consensus {
-	m.mu.RLock()
-	defer m.mu.RUnlock()
-	for _, c := range m.earlier[f] {
-		if c.SHA3 == sha3 {
-			return c
-		}
-	}
-	return nil
-}
+func (m *Memory) Earlier(f netdoc.Flavor, sha3 [32]byte) *Earlier { return m.history.find(f, sha3) }
 
 // SetCerts replaces the authorities' certificates.
 func (m *Memory) SetCerts(certs []*netdoc.AuthCert) {

@@ -34,6 +34,9 @@ func newDirCache(cfg dirserver.Config, dir func() *netdir.Directory, own func() 
 	return c
 }
 
+// earlierFolder has the consensuses of the last days, in the data directory.
+const earlierFolder = "earlier-consensuses"
+
 // hsShare is which part of all memory onion services' descriptors may fill: the third of 512 MB has room for
 // 4,700 descriptors of 30 kB.
 const hsShare = 3
@@ -78,7 +81,7 @@ func (c *dirCache) KeepConsensus(text []byte) {
 		c.log.Warn("directory: the consensus cannot be served", "err", err)
 		return
 	}
-	c.docs.SetConsensus(doc)
+	c.current(doc)
 	d := c.dir()
 	if d == nil {
 		return
@@ -88,6 +91,14 @@ func (c *dirCache) KeepConsensus(text []byte) {
 		named[r.MicrodescDigest()] = true
 	}
 	c.docs.KeepMicrodescs(func(digest [32]byte) bool { return named[digest] })
+}
+
+// current makes a consensus the one that is served, and keeps it for diffs.
+func (c *dirCache) current(doc *dirserver.Consensus) {
+	c.docs.SetConsensus(doc)
+	if err := c.docs.Keep(doc); err != nil {
+		c.log.Warn("directory: the consensus is not kept for later diffs", "err", err)
+	}
 }
 
 // KeepCerts implements dirclient.Keeper.

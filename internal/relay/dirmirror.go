@@ -34,7 +34,7 @@ func (m *mirror) KeepConsensus(text []byte) {
 		m.log.Warn("directory: the ns consensus cannot be served", "err", err)
 		return
 	}
-	m.docs.SetConsensus(doc)
+	m.current(doc)
 }
 
 // HasDescriptor implements dirclient.MirrorStore.

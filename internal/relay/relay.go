@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -223,6 +224,9 @@ func (r *Relay) wire() (err error) {
 		cfg := dirserver.Config{Log: r.log, Memory: r.memory, Authorities: r.cfg.Network.AuthorityAddrs()}
 		cfg.Timeout, cfg.MaxPerLink = r.cfg.dirTimeout, r.cfg.dirPerLink
 		r.cache = newDirCache(cfg, r.Directory, r.Descriptor)
+		if err := r.cache.docs.KeepIn(filepath.Join(r.cfg.DataDir, earlierFolder), r.log); err != nil {
+			r.log.Warn("directory: consensuses are kept in memory only", "err", err)
+		}
 		dir, keeper = r.cache.server, r.cache
 	}
 	r.origin = r.judgeOrigin
