@@ -12,12 +12,12 @@ const (
 	farAt  = 60
 )
 
-// Look takes the present values, in bytes, and reports whether the total has come near since the last call. One
+// Look takes the present values, in bytes (bound 0: there is none), and reports whether the total has come near since the last call. One
 // goroutine at a time may call it.
 func (n *Nearly) Look(used, bound int64) (came bool) {
 	// The bound may be as large as an integer can be.
 	switch was := n.near.Load(); {
-	case !was && used >= bound/100*nearAt:
+	case !was && bound > 0 && used >= bound/100*nearAt:
 		n.near.Store(true)
 		return true
 	case was && used < bound/100*farAt:

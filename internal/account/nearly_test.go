@@ -24,6 +24,7 @@ func TestNearly(t *testing.T) {
 		{801, 1000, true, true},
 		{801, 2000, false, false}, // the operator has raised the bound
 		{1 << 40, math.MaxInt64, false, false},
+		{1 << 40, 0, false, false}, // there is no bound
 		{math.MaxInt64, math.MaxInt64, true, true},
 	} {
 		if came := n.Look(c.used, c.bound); came != c.came || n.Near() != c.near {
