@@ -282,8 +282,19 @@ func execPrograms(t *testing.T, r *execRig) {
 	}
 	s.nothing(t)
 
+	// Nor does it reach into the first process of its namespaces, which can do more, or see the machine's network devices.
+	for _, what := range []string{"/proc/1/mem", "/proc/1/task/1/mem"} {
+		if out, code := r.run(t, "python3", "-c", `import sys; open(sys.argv[1], "r+b")`, what); code != 1 || !strings.Contains(out, "Permission denied") {
+			t.Errorf("%s: exit code %d: %s", what, code, out)
+		}
+	}
+	out, code = r.run(t, "sh", "-c", `ls /sys/class/net; find /sys/devices -path '*/net/*' -name address; echo end`)
+	if out != "end\n" || code != 0 {
+		t.Errorf("network devices of the machine: exit code %d: %s", code, out)
+	}
+
 	// What the program has.
-	out, _ = r.run(t, "sh", "-c", `grep -E '^(Cap(Eff|Prm|Bnd|Amb|Inh)|NoNewPrivs)' /proc/self/status; ls /sys/class/net 2>/dev/null | head -0; cat /proc/net/dev | tail -n +3 | cut -d: -f1; ls /proc | grep -c '^[0-9]'; env | grep -i -c proxy; cat /etc/resolv.conf; id -u; stat -c %a /proc/self/fd/4 2>&1 | head -c 4`)
+	out, _ = r.run(t, "sh", "-c", `grep -E '^(Cap(Eff|Prm|Bnd|Amb|Inh)|NoNewPrivs)' /proc/self/status; cat /proc/net/dev | tail -n +3 | cut -d: -f1; ls /proc | grep -c '^[0-9]'; env | grep -i -c proxy; cat /etc/resolv.conf; id -u; stat -c %a /proc/self/fd/4 2>&1 | head -c 4`)
 	caps := "0000000000000000"
 	uid := "65534"
 	if len(r.as) == 0 {

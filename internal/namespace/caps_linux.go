@@ -39,5 +39,10 @@ func giveUp() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("no new privileges: %w", err)
 	}
+	// The other threads of this process keep theirs, and the memory is the same: without this, the program could
+	// write into it through this thread. The program itself gets a new memory.
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("keep other processes out of this one's memory: %w", err)
+	}
 	return nil
 }

@@ -15,6 +15,22 @@ import (
 // machine for names: nscd, systemd-resolved, Avahi.
 var hidden = []string{"/run/nscd", "/var/run/nscd", "/run/systemd/resolve", "/run/systemd/resolve.hook", "/run/avahi-daemon", "/var/run/avahi-daemon"}
 
+// netDevices is where sysfs has the network devices of the machine. A program needs none of them, and their addresses
+// tell the machine apart from all others. What stands there are links to the devices.
+const netDevices = "/sys/class/net"
+
+// toHide returns the directories that become empty.
+func toHide() []string {
+	out := slices.Clone(hidden)
+	links, _ := filepath.Glob(netDevices + "/*") // the pattern is good
+	for _, l := range links {
+		if at, err := filepath.EvalSymlinks(l); err == nil && at != l {
+			out = append(out, filepath.Dir(at))
+		}
+	}
+	return append(out, netDevices) // at last: the links lead through it
+}
+
 // stage is where files are made before they take the places of others. Nothing is there at the end.
 const stage = "/proc"
 
@@ -68,11 +84,11 @@ func mounts(nameserver netip.Addr) error {
 	return nil
 }
 
-// hide puts empty directories over those with sockets. A file that is to be replaced and is in one of
+// hide puts empty directories over those that the program must not see. A file that is to be replaced and is in one of
 // them, such as that to which /etc/resolv.conf leads, stays there, empty.
 func hide(files map[string]string) error {
 	var done []string
-	for _, dir := range hidden {
+	for _, dir := range toHide() {
 		dir, err := filepath.EvalSymlinks(dir)
 		if err != nil || slices.Contains(done, dir) {
 			continue // it is not there
