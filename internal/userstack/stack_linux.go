@@ -35,8 +35,10 @@ const (
 	bufferSize = 128 << 10
 	// queued is how many packets for the device wait at most; TCP sends again what is lost.
 	queued = 512
-	// timeWait is short: no packet of an old connection is late on this way.
-	timeWait = time.Second
+	// timeWait is short: no packet of an old connection is late on this way. So is finWait, after which
+	// a connection goes that was closed, and whose end was acknowledged: gVisor waits for the
+	// program's end once more if it had to send its own twice.
+	timeWait, finWait = time.Second, time.Second
 )
 
 // Config says how a Stack works. All fields but Log are required.
@@ -98,8 +100,9 @@ func (s *Stack) prepare() error {
 	buffers := tcpip.TCPReceiveBufferSizeRangeOption{Min: 4 << 10, Default: bufferSize, Max: bufferSize}
 	send := tcpip.TCPSendBufferSizeRangeOption{Min: 4 << 10, Default: bufferSize, Max: bufferSize}
 	wait := tcpip.TCPTimeWaitTimeoutOption(timeWait)
+	fin := tcpip.TCPLingerTimeoutOption(finWait)
 	moderate := tcpip.TCPModerateReceiveBufferOption(false)
-	for _, o := range []tcpip.SettableTransportProtocolOption{&buffers, &send, &wait, &moderate} {
+	for _, o := range []tcpip.SettableTransportProtocolOption{&buffers, &send, &wait, &fin, &moderate} {
 		if err := s.stack.SetTransportProtocolOption(tcp.ProtocolNumber, o); err != nil {
 			return wrong(err)
 		}
