@@ -20,9 +20,23 @@ type folder struct {
 	opt site.Options
 }
 
+// secrets returns the files and directories with keys and passwords that a client's options name, and what the client keeps.
+func secrets(cfg *chive.Config) []string {
+	out := []string{cfg.DataDir}
+	if cfg.ClientOnionAuthDir != "" {
+		out = append(out, cfg.ClientOnionAuthDir)
+	}
+	for _, s := range append([]string{cfg.Proxy}, cfg.ClientOnionAuth...) {
+		if file, ok := strings.CutPrefix(s, "@"); ok {
+			out = append(out, file)
+		}
+	}
+	return out
+}
+
 // checkFolders refuses folders that cannot be shown, and those through which clients could read keys: those of
-// services, and what the client keeps.
-func checkFolders(dataDir string, all []hosting) error {
+// services, and those of the client.
+func checkFolders(cfg *chive.Config, all []hosting) error {
 	for _, h := range all {
 		if h.folder == nil {
 			continue
@@ -30,7 +44,7 @@ func checkFolders(dataDir string, all []hosting) error {
 		if err := site.Check(h.folder.dir); err != nil {
 			return fault.New(fault.Config, "onion service: dir: %w", err)
 		}
-		private := []string{dataDir}
+		private := secrets(cfg)
 		for _, other := range all {
 			private = append(private, other.KeyDir)
 		}

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/fault"
 )
 
@@ -144,6 +145,49 @@ func TestOnionFolderRefused(t *testing.T) {
 		}
 		if err := s.Check(); (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("the command: %+v: %v", test, err)
+		}
+	}
+}
+
+// TestOnionFolderWithSecrets: no folder is shown in which the client's own keys and passwords are.
+func TestOnionFolderWithSecrets(t *testing.T) {
+	base := t.TempDir()
+	site := filepath.Join(base, "site")
+	for _, d := range []string{site, site + "/auth", base + "/auth"} {
+		if err := os.Mkdir(d, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	service, err := chive.NewOnionKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := chive.NewOnionClientKey(service.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, text := range map[string]string{"auth/shop.auth_private": key.Text(), "proxy": "socks5://user:password@192.0.2.7:1080"} {
+		for _, d := range []string{site, base} {
+			if err := os.WriteFile(filepath.Join(d, file), []byte(text+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for option, at := range map[string]string{"client-onion-auth-dir": "/auth", "client-onion-auth": "/auth/shop.auth_private", "proxy": "/proxy"} {
+		sign := "@"
+		if option == "client-onion-auth-dir" {
+			sign = ""
+		}
+		for _, d := range []string{site, base} {
+			s := NewOnionSettings(new([]string))
+			top := fmt.Sprintf("data-dir = %q\nkey-dir = %q\ndir = %q\n%s = %q\n", base+"/data", base+"/keys", site, option, sign+d+at)
+			if err := s.ReadFile("f", []byte(top)); err != nil {
+				t.Fatal(err)
+			}
+			err := s.Check()
+			if refused := d == site; (err != nil) != refused || refused && (!fault.Is(err, fault.Config) || !strings.Contains(err.Error(), "is in the folder")) {
+				t.Errorf("%s: %v", top, err)
+			}
 		}
 	}
 }

@@ -113,7 +113,7 @@ func (r *proxyRole) check() error {
 	if err := c.Check(); err != nil {
 		return err
 	}
-	if err := checkFolders(c.DataDir, all); err != nil {
+	if err := checkFolders(&c, all); err != nil {
 		return err
 	}
 	return canStart(c.DataDir, "ClientTransportPlugins", c.ClientTransportPlugins)
