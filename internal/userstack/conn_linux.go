@@ -1,6 +1,7 @@
 package userstack
 
 import (
+	"net"
 	"time"
 
 	"gvisor.dev/gvisor/pkg/tcpip"
@@ -14,6 +15,7 @@ type conn struct {
 	*gonet.TCPConn
 	ep    tcpip.Endpoint
 	queue *waiter.Queue
+	from  net.Addr
 }
 
 // accept tells the program that its connection is open. The caller completes the request.
@@ -23,8 +25,13 @@ func accept(r *tcp.ForwarderRequest) (*conn, error) {
 	if err != nil {
 		return nil, wrong(err)
 	}
-	return &conn{gonet.NewTCPConn(queue, ep), ep, queue}, nil
+	id := r.ID()
+	from := &net.TCPAddr{IP: id.RemoteAddress.AsSlice(), Port: int(id.RemotePort)}
+	return &conn{gonet.NewTCPConn(queue, ep), ep, queue, from}, nil
 }
+
+// RemoteAddr returns the program's address, also after the program has reset the connection.
+func (c *conn) RemoteAddr() net.Addr { return c.from }
 
 // onReset has f called when the program resets the connection: both its directions may wait for
 // the network then, and would not notice. f must not wait. The caller calls end.

@@ -60,6 +60,7 @@ type Stack struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 	room   chan struct{}  // a place for each connection
+	askers chan net.Conn  // for dns
 	full   socks.Seldom   // when the log last said that there is none
 	loops  sync.WaitGroup // all goroutines but gVisor's own
 
@@ -68,10 +69,11 @@ type Stack struct {
 
 // New starts to serve a TUN device, which it closes in the end.
 func New(tun *os.File, cfg Config) (*Stack, error) {
+	silence()
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Stack{cfg: cfg, tun: tun, room: make(chan struct{}, cfg.MaxConns)}
+	s := &Stack{cfg: cfg, tun: tun, room: make(chan struct{}, cfg.MaxConns), askers: make(chan net.Conn)}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.link = channel.New(queued, uint32(cfg.MTU), "")
 	s.stack = stack.New(stack.Options{
@@ -124,7 +126,7 @@ func (s *Stack) prepare() error {
 
 // serveDNS opens the name server.
 func (s *Stack) serveDNS() error {
-	at := tcpip.FullAddress{NIC: nic, Addr: tcpip.AddrFrom4(s.cfg.Nameserver.As4()), Port: 53}
+	at := tcpip.FullAddress{NIC: nic, Addr: tcpip.AddrFrom4(s.cfg.Nameserver.As4()), Port: dnsPort}
 	own := tcpip.ProtocolAddress{Protocol: ipv4.ProtocolNumber, AddressWithPrefix: at.Addr.WithPrefix()}
 	if err := s.stack.AddProtocolAddress(nic, own, stack.AddressProperties{}); err != nil {
 		return wrong(err)
@@ -133,10 +135,7 @@ func (s *Stack) serveDNS() error {
 	if err != nil {
 		return fault.New(fault.Local, "user stack: %w", err)
 	}
-	l, err := gonet.ListenTCP(s.stack, at, ipv4.ProtocolNumber)
-	if err != nil {
-		return fault.New(fault.Local, "user stack: %w", err)
-	}
+	l := &askers{ctx: s.ctx, conns: s.askers}
 	s.dns = socks.NewDNS(socks.Config{Dialer: s.cfg.Dialer, Log: s.cfg.Log, Private: true, MaxConns: s.cfg.MaxConns})
 	for _, serve := range []func() error{func() error { return s.dns.ServePacket(pc) }, func() error { return s.dns.Serve(l) }} {
 		s.run(func() {
@@ -166,7 +165,16 @@ func (s *Stack) forward(r *tcp.ForwarderRequest) {
 			return
 		}
 		defer func() { <-s.room }()
-		far, err := s.dial(r.ID())
+		id := r.ID()
+		if to, ok := netip.AddrFromSlice(id.LocalAddress.AsSlice()); ok && to == s.cfg.Nameserver && id.LocalPort == dnsPort {
+			near, err := accept(r)
+			decide(err != nil)
+			if err == nil {
+				s.answerNames(near)
+			}
+			return
+		}
+		far, err := s.dial(id)
 		if err != nil {
 			s.cfg.Log.Debug("a program's connection failed", "err", err)
 			return
