@@ -4,8 +4,12 @@ package main
 
 import (
 	"os"
+	"runtime"
 
 	"github.com/chivenet/chive/internal/cli"
 )
 
-func main() { cli.Main(cli.Chive(os.Args[1:]...)) }
+func main() {
+	runtime.MemProfileRate = 0 // package daemon samples if there is a port for profiles
+	cli.Main(cli.Chive(os.Args[1:]...))
+}

@@ -25,6 +25,7 @@ var (
 var processTable = options.Table{{Title: "Process", Options: []options.Option{
 	{Key: "metrics", Field: "Metrics", Each: socks.CheckAddr, Zero: "none", Help: "`ADDR` of /metrics (for Prometheus) and /metrics.json over HTTP"},
 	{Key: "metrics-host", Field: "MetricsHosts", Each: localhttp.CheckName, Zero: "none", Help: "`NAME` of a host by which metrics may be asked for, beside localhost and IP addresses"},
+	{Key: "profiles", Field: "Profiles", Each: checkProfiles, Zero: "none", Help: "`ADDR` of profiles for go tool pprof over HTTP: an address of loopback or unix:PATH"},
 	{Key: "sandbox", Field: "Sandbox", Default: sandboxOff, OneOf: []string{sandboxOff, sandboxAuto, sandboxRequire},
 		Help: "let the process use only the files that it needs, by Landlock: `MODE` off, auto (where the kernel can) or require"},
 }}}

@@ -158,6 +158,7 @@ func (p *Process) open() (closeAll func() error, err error) {
 	p.level = new(slog.LevelVar)
 	p.level.Set(c.LogLevel)
 	p.log = logline.New(p.level, c.LogFormat, to, &p.ring)
+	c.sample()
 	s.warn(p.log)
 	if p.node, err = s.role.open(p.Err, p.log); err != nil {
 		return closeAll, s.Explain(err)
@@ -167,7 +168,7 @@ func (p *Process) open() (closeAll func() error, err error) {
 	p.fail = make(chan error, 1)
 	p.reloads, p.ending = make(chan chan<- error), make(chan struct{})
 	p.inEffect = s.Texts(false)
-	side := sidePorts{dataDir: p.node.dataDir(), answers: p.answers(), metrics: c.Metrics, names: c.MetricsHosts, handler: p.node.metrics(), fail: func(err error) {
+	side := sidePorts{dataDir: p.node.dataDir(), answers: p.answers(), metrics: c.Metrics, names: c.MetricsHosts, handler: p.node.metrics(), profiles: c.Profiles, fail: func(err error) {
 		select {
 		case p.fail <- err:
 		default: // an earlier failure ends the process
@@ -187,7 +188,7 @@ func (p *Process) open() (closeAll func() error, err error) {
 	}
 	// All files and ports are open: from here on, the process needs no further
 	// access.
-	if err := s.role.confinement(p.node.dataDir()).reading(s.File(), c.NetworkFile).logging(c.LogFile).running(p.Successor.Path).confine(c.Sandbox, p.log); err != nil {
+	if err := s.role.confinement(p.node.dataDir()).reading(s.File(), c.NetworkFile).logging(c.LogFile).sockets(c.Metrics, c.Profiles).running(p.Successor.Path).confine(c.Sandbox, p.log); err != nil {
 		return closeAll, err
 	}
 	for _, l := range append(p.node.lines(), lines...) {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -164,15 +163,9 @@ func (r *proxyRole) open(w io.Writer, log *slog.Logger) (node, error) {
 
 func (r *proxyRole) confinement(dataDir string) confinement {
 	c := confinementOf(dataDir, r.Config.ClientTransportPlugins)
-	addrs := []string{r.Metrics}
 	ports, _ := r.Ports.all() // check has seen the error
 	for _, p := range ports {
-		addrs = append(addrs, p.Addr)
-	}
-	for _, a := range addrs {
-		if path, ok := strings.CutPrefix(a, "unix:"); ok { // which is removed at the end
-			c.write = append(c.write, filepath.Dir(path))
-		}
+		c = c.sockets(p.Addr)
 	}
 	c = c.client(&r.Config)
 	all, _ := r.Onions.hostings() // check has seen the error

@@ -59,6 +59,17 @@ func (c confinement) logging(file string) confinement {
 	return c
 }
 
+// sockets adds the directories of the sockets among listening addresses: a socket's file is
+// removed at the end.
+func (c confinement) sockets(addrs ...string) confinement {
+	for _, a := range addrs {
+		if path, ok := strings.CutPrefix(a, "unix:"); ok {
+			c.write = append(c.write, filepath.Dir(path))
+		}
+	}
+	return c
+}
+
 // minABI is the version of Landlock, of Linux 6.2, from which on it covers all
 // ways to change a file.
 const minABI = 3

@@ -176,6 +176,7 @@ type Common struct {
 	NetworkFile  string     // empty: the public network
 	Metrics      string     // empty: none
 	MetricsHosts []string   // host names that requests for metrics may have
+	Profiles     string     // empty: none
 	Sandbox      string     // "off", "auto" or "require"
 	LogLevel     slog.Level `reload:"live"`
 	LogFile      string     // empty: standard error

@@ -3,21 +3,23 @@ package daemon
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"github.com/chivenet/chive/internal/options"
 )
 
-// sidePorts are the status socket in the data directory and the metrics port.
+// sidePorts are the status socket in the data directory, and the ports for metrics and profiles.
 type sidePorts struct {
-	dataDir string
-	answers answers  // on the status socket
-	metrics string   // empty: none
-	names   []string // by which it may be asked
-	handler http.Handler
-	fail    func(error) // receives the error if the metrics port ends by itself
+	dataDir  string
+	answers  answers  // on the status socket
+	metrics  string   // empty: none
+	names    []string // by which it may be asked
+	handler  http.Handler
+	profiles string      // empty: none
+	fail     func(error) // receives the error if one of the two ports ends by itself
 }
 
-// open opens both, and returns lines with their addresses.
+// open opens them, and returns lines with their addresses.
 func (d *sidePorts) open(log *slog.Logger) (lines []string, stop func(), err error) {
 	// Only the status command needs the socket, so the process runs even if it
 	// cannot be opened.
@@ -25,19 +27,31 @@ func (d *sidePorts) open(log *slog.Logger) (lines []string, stop func(), err err
 	if err != nil {
 		log.Warn("chive status will not find this process", "err", err)
 	}
-	closeStatus := func() {
-		if st != nil {
-			st.close()
+	var open []func()
+	stop = func() {
+		for _, f := range slices.Backward(open) {
+			f()
 		}
 	}
-	if d.metrics == "" {
-		return nil, closeStatus, nil
+	if st != nil {
+		open = append(open, st.close)
 	}
-	// Not one of the doors: it continues while they drain.
-	at, stopMetrics, err := ServeMetrics(d.metrics, d.names, d.handler, log, d.fail)
-	if err != nil {
-		closeStatus()
-		return nil, nil, options.In("Metrics", err)
+	// Not among the doors: these continue while the doors drain.
+	if d.metrics != "" {
+		at, end, err := ServeMetrics(d.metrics, d.names, d.handler, log, d.fail)
+		if err != nil {
+			stop()
+			return nil, nil, options.In("Metrics", err)
+		}
+		open, lines = append(open, end), append(lines, "metrics "+at.String())
 	}
-	return []string{"metrics " + at.String()}, func() { stopMetrics(); closeStatus() }, nil
+	if d.profiles != "" {
+		at, end, err := openProfiles(d.profiles, log, d.fail)
+		if err != nil {
+			stop()
+			return nil, nil, err
+		}
+		open, lines = append(open, end), append(lines, "profiles "+at.String())
+	}
+	return lines, stop, nil
 }
