@@ -32,7 +32,6 @@ const (
 // roundUse is what a part of a round took.
 type roundUse struct {
 	t        *testing.T
-	cpu      time.Duration
 	whole    time.Duration
 	residing int64
 	live     int64
