@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -34,6 +35,13 @@ const longest = 30 * time.Second
 // names a file, which is a pipe to which nobody writes, and one for the output of each command,
 // which is a pipe that is full.
 func TestSignals(t *testing.T) {
+	// A shell ignores SIGINT in what it starts in the background, and programs inherit that from
+	// this process. They do not inherit that somebody catches it.
+	caught := make(chan os.Signal, 1)
+	if signal.Ignored(os.Interrupt) {
+		signal.Notify(caught, os.Interrupt)
+		defer signal.Ignore(os.Interrupt)
+	}
 	var err error
 	madeAuthority.dir = t.TempDir()
 	if madeAuthority.keys, err = authority.MakeKeys(filepath.Join(madeAuthority.dir, "keys"), "", 12, nil); err != nil {
