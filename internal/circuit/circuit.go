@@ -88,18 +88,18 @@ type Circuit struct {
 
 	mu sync.Mutex // guards what follows, sealing, and the order on the home queue
 	// closing
-	closed bool
-	cause  error
-	onEnd  []func(error)
-	// sending
+	closed   bool
 	roomWait bool // home's queue was full
-	early    int  // RELAY_EARLY cells left to send
-	pads     *padder
+	credit   bool // owned by home's reader: a hop has too little to wake a stream during the batch
+	cause    error
+	onEnd    []func(error)
+	// sending
+	early int // RELAY_EARLY cells left to send
+	pads  *padder
 
 	// owned by home's reader
 	touched []StreamReceiver // streams to wake at the end of a batch
 	batchAt time.Time        // see batchTime; zero until asked for
-	credit  bool             // a hop has too little to wake a stream during the batch
 	earlyIn int              // RELAY_EARLY cells that may still come
 	created chan reply       // the answer to CREATE; nil when none is awaited
 	drops   int              // DROP cells that a client has got

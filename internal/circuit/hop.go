@@ -23,6 +23,16 @@ type Hop struct {
 	info   HopInfo
 	format cell.RelayFormat
 	far    cell.Traits // the kind of the far end: cell.ByClient or cell.ByRelay
+
+	// Small fields stand together, whoever owns them: a relay has a hundred thousand hops.
+
+	// awaits is the only message that the hop may send now; zero: there is no such
+	// limit. Owned by home's reader, as is onion.
+	awaits cell.RelayCommand
+	// opened says that the client has asked for a stream or a lookup here, before the hop
+	// was a leg of a conflux set; owned by home's reader.
+	opened bool
+
 	// makeKeys makes this end's relay crypto from key material.
 	makeKeys func(handshake.KeyStream) (hopKeys, error)
 
@@ -41,17 +51,10 @@ type Hop struct {
 	// opens; nil at other hops.
 	accepts StreamHandler
 
-	// awaits is the only message that the hop may send now; zero: there is no such
-	// limit. Owned by home's reader, as is onion.
-	awaits cell.RelayCommand
-	onion  *onionKEM // of a virtual hop; else nil
-
+	onion *onionKEM      // of a virtual hop; else nil
 	recv  *flow.Receiver // owned by home's reader
 	long  longMessage    // owned by home's reader
 	rekey rekeyState
-	// opened says that the client has asked for a stream or a lookup here, before the hop
-	// was a leg of a conflux set; owned by home's reader.
-	opened bool
 	// linkedAt is when a relay sent CONFLUX_LINKED, or it came to a client; owned by
 	// home's reader until LINKED_ACK.
 	linkedAt time.Time
@@ -63,10 +66,10 @@ type Hop struct {
 	streams map[uint16]StreamReceiver
 	live    int // those of streams that are open on this side
 	nextID  uint16
-	gone    []uint16 // closed by us, the oldest first: their entries are closedStreams
-	past    pastStreams
 	isLeg   bool // of a conflux set, or about to be: its streams are those of another leg
 	ended   bool
+	gone    []uint16 // closed by us, the oldest first: their entries are closedStreams
+	past    pastStreams
 	endErr  error
 }
 
