@@ -1,14 +1,8 @@
 // Package progress draws a progress bar on one line of a terminal.
 //
-// Why this is no library: with one, chive would exceed 13.5 MB, or nearly so.
-// Sizes of the whole binary with a bar, in MB (13.30 with this package):
-//
-//	13.51  github.com/schollz/progressbar/v3 v3.19.1
-//	13.78  github.com/vbauerster/mpb/v8 v8.9.3 (13.48 with a newer go-runewidth)
-//	15.45  github.com/cheggaaa/pb/v3 v3.3.0, which uses text/template
-//
-// Most of that is Unicode's tables of the widths of characters. mpb also draws every 0.15
-// seconds from a goroutine of its own, where this package draws a change once.
+// Why this is no library: github.com/vbauerster/mpb/v8 v8.16.2 would add 0.23 MB to bin/chive, most of
+// it Unicode's tables of the widths of characters, and take over Bar and Shared, 110 lines. It draws
+// every 0.15 seconds from a goroutine of its own, where this package draws a change once.
 package progress
 
 import (
