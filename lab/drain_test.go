@@ -5,16 +5,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/lab/labtest"
 	"github.com/chivenet/chive/lab"
 	"github.com/chivenet/chive/relay"
 )
 
 // TestDrainingExit: while the exit of a circuit shuts down, new streams are
-// opened at another exit, without an error.
+// opened at another exit, without an error. No exit is a guard here: a client keeps to its guard
+// while that shuts down and refuses its circuits, and after some of them a stream fails.
 func TestDrainingExit(t *testing.T) {
 	labtest.NoLeaks(t)
-	nw := start(t, lab.Options{Relays: 3, Exits: 2, Relay: func(name string, cfg *relay.Config) { cfg.ShutdownWait = 3 * time.Second }})
+	guards := chive.Config{EntryNodes: []string{"chiverelay0", "chiverelay1", "chiverelay2"}}
+	nw := start(t, lab.Options{Relays: 3, Exits: 2, Client: guards, Relay: func(name string, cfg *relay.Config) { cfg.ShutdownWait = 3 * time.Second }})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	client := nw.Client.Isolated()
