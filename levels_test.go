@@ -47,6 +47,7 @@ var levels = map[string]int{
 	"internal/cell":        1,
 	"internal/cert":        1,
 	"internal/equix":       1,
+	"internal/hibernate":   1,
 	"internal/hscrypto":    1,
 	"internal/linkspec":    1,
 	"internal/race":        1,

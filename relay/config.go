@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"log/slog"
 	"net/netip"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/exit"
+	"github.com/chivenet/chive/internal/hibernate"
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/pt"
@@ -99,6 +101,18 @@ type Config struct {
 	// the bytes a second that they write; 0: no bound. BandwidthBurst is how many
 	// bytes may come at once; 0: as many as in a second.
 	BandwidthRate, BandwidthBurst uint64 `reload:"live"`
+	// AccountingMax bounds the bytes of an interval, such as a month; 0: no bound. When
+	// little is left, the relay takes no new connections, circuits and streams, and its
+	// descriptor says that it hibernates. When nothing is left, it closes its ports and links
+	// until the interval ends. From the second interval on it may also begin to serve later,
+	// at a time that differs between relays, if its bytes do not last for a whole one.
+	// AccountingRule says which bytes count: "max" or "" (those read or those written,
+	// whichever are more), "sum", "in" or "out". AccountingStart is when an interval begins,
+	// in local time: "month DAY HH:MM", "week DAY HH:MM" or "day HH:MM"; empty: "month 1
+	// 0:00".
+	AccountingMax   uint64 `reload:"live"`
+	AccountingRule  string `reload:"live"`
+	AccountingStart string `reload:"live"`
 	// OfflineMasterKey says that the relay's Ed25519 master key is kept elsewhere
 	// (MakeKeys): the relay neither makes nor reads it.
 	OfflineMasterKey bool
@@ -139,6 +153,9 @@ func (cfg *Config) inner(find func(cfg *Config, listen []netip.AddrPort, private
 	}
 	var err error
 	if err = options.Relay.Check(cfg); err != nil {
+		return out, err
+	}
+	if out.Accounting, err = cfg.accounting(); err != nil {
 		return out, err
 	}
 	out.MemoryOption, out.MemoryWhy = ram.MaxMemory(cfg.MaxMemory)
@@ -195,6 +212,19 @@ func (cfg *Config) inner(find func(cfg *Config, listen []netip.AddrPort, private
 	ec.Nameservers = nameservers
 	out.Exit = ec
 	return out, nil
+}
+
+// accounting reads the limit of bytes; options.Relay has checked it.
+func (cfg *Config) accounting() (relay.Accounting, error) {
+	rule, ok := hibernate.RuleOf(cmp.Or(cfg.AccountingRule, hibernate.Max.String()))
+	if !ok {
+		return relay.Accounting{}, options.Wrong("AccountingRule", "%w", options.NotOneOf(cfg.AccountingRule, hibernate.Rules))
+	}
+	when, err := hibernate.ParseSchedule(cmp.Or(cfg.AccountingStart, hibernate.DefaultSchedule))
+	if err != nil {
+		return relay.Accounting{}, options.In("AccountingStart", err)
+	}
+	return relay.Accounting{Max: cfg.AccountingMax, Rule: rule, Periods: when}, nil
 }
 
 // transports reads the options of a bridge's transports.

@@ -50,6 +50,17 @@ type Status struct {
 	MemoryFull   bool   `json:"memory_full"`    // nearly: from four fifths of the bound, until it is below three fifths
 	MaxMemory    uint64 `json:"max_memory"`     // Config's, or the default of this machine: the bound is seven eighths of it
 	MaxMemoryWhy string `json:"max_memory_why"` // why it is so much, for people
+
+	// The accounting, if there is a limit. Hibernation is awake, soft (the relay takes nothing
+	// new), dormant (its ports and links are closed) or waking (it may serve, but cannot open
+	// its ports). AccountingUsed are the bytes that count; the relay serves from
+	// AccountingWake on.
+	Hibernation     string    `json:"hibernation,omitempty"`
+	AccountingMax   uint64    `json:"accounting_max,omitempty"`
+	AccountingUsed  uint64    `json:"accounting_used,omitempty"`
+	AccountingStart time.Time `json:"accounting_start,omitzero"`
+	AccountingEnd   time.Time `json:"accounting_end,omitzero"`
+	AccountingWake  time.Time `json:"accounting_wake,omitzero"`
 }
 
 // Status returns the state of the relay.

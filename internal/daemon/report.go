@@ -14,6 +14,13 @@ import (
 // stamp writes a time for people.
 func stamp(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
 
+// hibernation says what a relay does whose limit of bytes does not let it serve.
+var hibernation = map[string]string{
+	"soft":    "hibernating: little is left of its limit of bytes, and it takes nothing new",
+	"dormant": "dormant: its limit of bytes is used up, or it has not woken yet in this interval",
+	"waking":  "hibernating: it may serve again, but cannot open its ports; the log says why",
+}
+
 // printRelay writes a relay's status for people.
 func printRelay(w io.Writer, st *relay.Status, now time.Time) {
 	kind := "relay: guard and middle"
@@ -27,6 +34,8 @@ func printRelay(w io.Writer, st *relay.Status, now time.Time) {
 	switch {
 	case st.Draining:
 		state = "draining: no new circuits are taken, and it ends when the open ones have"
+	case hibernation[st.Hibernation] != "":
+		state = hibernation[st.Hibernation]
 	case st.Reachable:
 		state = "serving"
 	}
@@ -55,6 +64,12 @@ func printRelay(w io.Writer, st *relay.Status, now time.Time) {
 	fmt.Fprintf(w, "memory     %d of %d MiB for peers; max-memory is %d MiB, %s\n", st.Memory>>20, st.MemoryBound>>20, st.MaxMemory>>20, st.MaxMemoryWhy)
 	if st.MemoryFull {
 		fmt.Fprintf(w, "problem    the memory for peers is nearly full: raise max-memory if the machine has more, or give the machine more\n")
+	}
+	if st.AccountingMax > 0 {
+		fmt.Fprintf(w, "accounting %d of %d bytes used from %s to %s\n", st.AccountingUsed, st.AccountingMax, stamp(st.AccountingStart), stamp(st.AccountingEnd))
+		if now.Before(st.AccountingWake) {
+			fmt.Fprintf(w, "wakes      %s\n", stamp(st.AccountingWake))
+		}
 	}
 	master := "the master key is here"
 	if !st.MasterKeyHere {

@@ -31,6 +31,7 @@ type Exit struct {
 
 	conns    atomic.Int64
 	draining atomic.Bool
+	resting  atomic.Bool
 	limit    atomic.Pointer[StreamLimit]
 	lookups  lookupTerms
 
@@ -133,6 +134,12 @@ func (e *Exit) close() []*joined {
 // streams continue.
 func (e *Exit) Drain() { e.draining.Store(true) }
 
+// Rest refuses new streams, as Drain does, until it is called with false.
+func (e *Exit) Rest(on bool) { e.resting.Store(on) }
+
+// refusing reports whether the exit takes no new streams.
+func (e *Exit) refusing() bool { return e.draining.Load() || e.resting.Load() }
+
 // SetStreamLimit changes the limit; nil removes it.
 func (e *Exit) SetStreamLimit(l *StreamLimit) { e.limit.Store(l) }
 
@@ -149,7 +156,7 @@ func (e *Exit) HandleStream(h *circuit.Hop, m cell.RelayMsg) error {
 			return e.refuse(h, m.Stream, cell.EndTorProtocol)
 		}
 	}
-	if e.draining.Load() {
+	if e.refusing() {
 		return e.refuse(h, m.Stream, cell.EndHibernating)
 	}
 	over, destroy := e.take(h, m.Cmd)

@@ -29,7 +29,7 @@ func (e *Exit) resolve(h *circuit.Hop, m cell.RelayMsg) error {
 		return e.answer(h, m.Stream, cell.Resolved{{Type: cell.AnswerErrorTransient}})
 	}
 	id := m.Stream
-	if e.draining.Load() || !e.hold(h) {
+	if e.refusing() || !e.hold(h) {
 		return e.answer(h, id, cell.Resolved{{Type: cell.AnswerErrorTransient}})
 	}
 	ctx, cancel := context.WithTimeout(e.ctx, c.ConnectTimeout)

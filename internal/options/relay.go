@@ -1,5 +1,7 @@
 package options
 
+import "github.com/chivenet/chive/internal/hibernate"
+
 // Relay is the options of a relay, an exit or a bridge: the fields of its Config.
 var Relay = Table{
 	{"Files", []Option{
@@ -39,7 +41,18 @@ var Relay = Table{
 		{Key: "bandwidth-rate", Field: "BandwidthRate", Zero: "no limit", Help: "`BYTES` a second that all links together may read, and as many that they may write; 75 KiB at least, for a bridge 50 KiB"},
 		{Key: "bandwidth-burst", Field: "BandwidthBurst", Zero: "as much as in a second", Help: "`BYTES` that may come at once"},
 		{Key: "max-advertised-bandwidth", Field: "MaxAdvertisedBandwidth", Zero: "no limit", Help: "`BYTES` a second that the relay offers to clients at most"},
+		{Key: "accounting-max", Field: "AccountingMax", Zero: "no limit", Help: "`BYTES` of an interval that the relay uses at most: with the last of them it takes nothing new, then it closes its ports and links until the interval ends"},
+		{Key: "accounting-rule", Field: "AccountingRule", Zero: hibernate.Max.String(), OneOf: accountingRules, Help: "which bytes count against accounting-max: `RULE` max (those read or those written, whichever are more), sum (both), in or out"},
+		{Key: "accounting-start", Field: "AccountingStart", Zero: hibernate.DefaultSchedule, Each: checkSchedule, Help: "`WHEN` an interval begins, in local time: 'month DAY HH:MM', 'week DAY HH:MM' (1 is Monday) or 'day HH:MM'"},
 		maxMemory("relay", "two fifths of the memory of the machine or the container, or three quarters below 8 GiB; 8 GiB at most"),
 		{Key: "shutdown-wait", Field: "ShutdownWait", Zero: "30s", Help: "`TIME` that open circuits may go on after SIGTERM; a negative one is none"},
 	}},
+}
+
+// accountingRules are the values of accounting-rule; an empty one is the option left out.
+var accountingRules = append([]string{""}, hibernate.Rules...)
+
+func checkSchedule(s string) error {
+	_, err := hibernate.ParseSchedule(s)
+	return err
 }

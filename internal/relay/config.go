@@ -58,6 +58,8 @@ type Config struct {
 	// a second that they write; zero: no bound. Burst is how many bytes may come
 	// at once; zero: as many as Rate.
 	Rate, Burst uint64
+	// Accounting bounds the bytes of an interval.
+	Accounting Accounting
 	// MaxAdvertisedBandwidth bounds the bandwidth in the descriptor, in bytes a second;
 	// zero: no bound.
 	MaxAdvertisedBandwidth uint64

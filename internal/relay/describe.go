@@ -38,7 +38,7 @@ func (r *Relay) describe(now time.Time) (*netdoc.RouterDesc, *netdoc.ExtraInfo, 
 	rate, burst := live.cfg.advertisedBandwidth()
 	d := &netdoc.RouterDesc{
 		Nickname: r.cfg.Nickname, Addr: main.Addr(), ORPort: main.Port(), DirPort: r.cfg.DirPort,
-		Platform: r.cfg.platform(), Proto: proto, Published: now, Uptime: uint64(now.Sub(r.started) / time.Second),
+		Platform: r.cfg.platform(), Proto: proto, Published: now, Uptime: uint64(max(now.Unix()-r.up.Load(), 0)), Hibernating: r.resting.Load(),
 		BandwidthRate: rate, BandwidthBurst: burst, BandwidthObserved: min(r.bandwidth.Observed(), rate),
 		HasExtraInfo: true, ExtraInfo: extra.Digest, ExtraInfoSHA256: extra.SHA256,
 		TunnelledDir: r.cache != nil, HSDir: r.cache != nil, CachesExtraInfo: r.cache != nil && r.cfg.ExtraInfo,

@@ -21,7 +21,7 @@ func (l dirListener) Accept() (net.Conn, error) {
 		}
 		tcp := conn.(*net.TCPConn)
 		from := netaddr.Of(tcp.RemoteAddr())
-		if l.r.draining.Load() || !l.r.gate.enter(l.r.dos.near(from)) {
+		if l.r.draining.Load() || l.r.resting.Load() || !l.r.gate.enter(l.r.dos.near(from)) {
 			l.r.stats.ConnsRefused.Add(1)
 			tcp.Close()
 			continue
@@ -32,6 +32,25 @@ func (l dirListener) Accept() (net.Conn, error) {
 			tcp.Close()
 			continue
 		}
-		return l.r.limits.limit(&counted{TCPConn: tcp, gate: l.r.gate, closed: func() { l.r.dos.disconnect(from) }}), nil
+		c := &counted{TCPConn: tcp, gate: l.r.gate, closed: func() { l.r.dos.disconnect(from) }}
+		return l.r.limits.limit(&dirConn{c, &l.r.stats}), nil
 	}
+}
+
+// dirConn is a connection of the DirPort, whose bytes are counted.
+type dirConn struct {
+	net.Conn
+	stats *Stats
+}
+
+func (c *dirConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.stats.DirBytesIn.Add(uint64(max(n, 0)))
+	return n, err
+}
+
+func (c *dirConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.stats.DirBytesOut.Add(uint64(max(n, 0)))
+	return n, err
 }

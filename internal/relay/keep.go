@@ -10,6 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/flow"
+	"github.com/chivenet/chive/internal/hibernate"
 	"github.com/chivenet/chive/internal/netdir"
 )
 
@@ -43,7 +44,7 @@ func (r *Relay) consensus(d *netdir.Directory) {
 	r.exit.SetStreamLimit(r.dos.update(d).streams)
 	r.channels.Rank()
 	r.renewKeys(time.Now())
-	if _, listed := d.Lookup(r.keys.ID.RSA); !listed && r.desc.Load() != nil && !r.cfg.NoPublish && !r.cfg.Bridge {
+	if _, listed := d.Lookup(r.keys.ID.RSA); !listed && !r.resting.Load() && r.desc.Load() != nil && !r.cfg.NoPublish && !r.cfg.Bridge {
 		r.log.Info("the consensus does not list this relay", "valid_after", d.ValidAfter())
 	}
 }
@@ -131,7 +132,12 @@ func (r *Relay) housekeep(ctx context.Context) {
 			c, x := &r.stats.Channel, &r.stats.Exit
 			r.bandwidth.sample(now, c.BytesIn.Load()+x.BytesIn.Load(), c.BytesOut.Load()+x.BytesOut.Load())
 			r.lookFull()
+			d := &r.stats
+			r.acct.tick(now.Round(0), c.BytesIn.Load()+x.BytesIn.Load()+d.DirBytesIn.Load(), c.BytesOut.Load()+x.BytesOut.Load()+d.DirBytesOut.Load())
 			if n++; n%60 == 0 {
+				if state, _ := r.acct.now(); state == hibernate.Dormant {
+					r.closeIdleLinks()
+				}
 				r.channels.Reap()
 				r.dos.forget()
 				r.tell(&told)

@@ -50,7 +50,7 @@ func (r *Relay) acceptLoop(ctx context.Context, ln net.Listener, welcome func(co
 
 // admit reports whether to keep a connection, before anything is read from it.
 func (r *Relay) admit(conn *net.TCPConn) bool {
-	if r.draining.Load() {
+	if r.draining.Load() || r.resting.Load() {
 		return false
 	}
 	from := netaddr.Of(conn.RemoteAddr())
@@ -105,7 +105,7 @@ const maxStrangerCircs = 4096
 
 // accept handles the request of a client or another relay to create a circuit.
 func (r *Relay) accept(c *channel.Circ, cmd cell.Command, body []byte) {
-	if r.draining.Load() {
+	if r.draining.Load() || r.resting.Load() {
 		c.Destroy(cell.DestroyHibernating)
 		return
 	}

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"math"
 	"runtime"
 	"sync/atomic"
 	"time"
@@ -85,6 +86,11 @@ func (r *Relay) Register(reg *metrics.Registry) {
 	})
 	reg.GaugeFunc("chive_relay_memory_bytes", "Memory that peers make the relay hold.", r.memory.Used)
 	reg.GaugeFunc("chive_relay_memory_bound_bytes", "Bound of the memory that peers make the relay hold.", r.memory.Bound)
+	reg.GaugeFunc("chive_relay_hibernation", "What the limit of bytes allows: 0: all, or there is no limit; 1: nothing new; 2: nothing at all.", func() int64 { return int64(r.acct.status().State) })
+	reg.GaugeFunc("chive_relay_accounting_limit_bytes", "Limit of the bytes of an interval; 0: none.", func() int64 { return int64(min(r.acct.status().Max, math.MaxInt64)) })
+	reg.GaugeFunc("chive_relay_accounting_used_bytes", "Bytes of the present interval that count against the limit.", func() int64 { return int64(min(r.acct.status().Used, math.MaxInt64)) })
+	reg.GaugeFunc("chive_relay_accounting_end_timestamp_seconds", "When the present interval ends, in Unix time; 0: there is no limit.", func() int64 { return unixTime(r.acct.status().Interval.End) })
+	reg.GaugeFunc("chive_relay_accounting_wake_timestamp_seconds", "From when on the relay serves in the present interval, in Unix time; 0: there is no limit.", func() int64 { return unixTime(r.acct.status().Wake) })
 	reg.GaugeFunc("chive_relay_circuits", "Open circuits.", s.Circuit.Circuits.Load)
 	reg.GaugeFunc("chive_relay_streams", "Open exit streams.", s.Exit.Streams.Load)
 	reg.GaugeFunc("chive_relay_channels", "Open links.", func() int64 { return int64(len(r.channels.Channels())) })
@@ -95,6 +101,14 @@ func (r *Relay) Register(reg *metrics.Registry) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapInuse)
 	})
+}
+
+// unixTime returns the seconds of a time since 1970; 0 of the zero time.
+func unixTime(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
 }
 
 // DescribeMetrics names in reg what a relay counts, without a relay: the functions in reg

@@ -75,6 +75,9 @@ func (p *publisher) run(ctx context.Context) {
 		published := now.Round(0)
 		observed = bw
 		due := func(now time.Time) bool {
+			if p.r.resting.Load() { // nobody uses what it would say
+				return false
+			}
 			age := now.Sub(published)
 			return stale(age, now.Sub(moved), p.r.bandwidth.Observed(), observed) || age >= relist && p.unlisted(published, now)
 		}

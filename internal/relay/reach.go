@@ -24,7 +24,7 @@ const (
 // testReachability builds circuits through other relays back to each address of
 // this relay's ORPort, until all of them work or ctx is done.
 func (r *Relay) testReachability(ctx context.Context) bool {
-	for wait := reachRetry; ; wait = min(2*wait, reachRetryMax) {
+	for wait := reachRetry; r.acct.await(ctx, awake); wait = min(2*wait, reachRetryMax) {
 		err := r.reachOnce(ctx)
 		if err == nil {
 			return true
@@ -39,6 +39,7 @@ func (r *Relay) testReachability(ctx context.Context) bool {
 		case <-time.After(wait):
 		}
 	}
+	return false
 }
 
 func (r *Relay) reachOnce(ctx context.Context) error {

@@ -22,13 +22,10 @@ import (
 	"github.com/chivenet/chive/internal/flow"
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/ident"
-	"github.com/chivenet/chive/internal/inherit"
 	"github.com/chivenet/chive/internal/linkspec"
-	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
-	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/protover"
 )
 
@@ -40,7 +37,9 @@ type Relay struct {
 	keys    *Keys
 	started time.Time
 
-	listeners []net.Listener
+	listeners []net.Listener          // as New opened them; later ones have the same addresses
+	opened    atomic.Pointer[portSet] // the ports that are open now; nil: none
+	shut      atomic.Bool             // they are closed for good
 	env       *circuit.Env
 	chanCfg   *channel.Config
 	padding   *channel.Padding
@@ -64,6 +63,9 @@ type Relay struct {
 	ports     atomic.Pointer[map[netip.AddrPort]bool] // ports of the network itself; nil: unknown, or exits may connect to them
 	reachable atomic.Bool
 	draining  atomic.Bool
+	resting   atomic.Bool  // the accounting lets the relay take nothing new: its ports are closed
+	up        atomic.Int64 // since when it serves, in Unix time
+	acct      accounting
 	cut       chan struct{} // when closed, the relay does not wait for its circuits to end
 	cutOnce   sync.Once
 	limits    limits
@@ -91,6 +93,9 @@ func New(cfg Config) (*Relay, error) {
 		return nil, err
 	}
 	r.live.Store(&live{cfg: cfg, family: fam})
+	r.up.Store(now.Unix())
+	r.acct = accounting{path: filepath.Join(cfg.DataDir, accountingFile), log: cfg.Log, seed: keys.ID.RSA[:]}
+	r.acct.limitBytes(cfg.Accounting, cfg.Rate, now)
 	r.limits.set(cfg.Rate, cfg.Burst, now)
 	if err := r.bandwidth.load(cfg.DataDir, now); err != nil {
 		r.log.Warn("the saved bandwidth measurements cannot be read: the relay measures again", "err", err)
@@ -110,22 +115,15 @@ func New(cfg Config) (*Relay, error) {
 }
 
 func (r *Relay) listen() error {
-	for _, a := range r.cfg.Listen {
-		ln, err := inherit.Listen(new(net.ListenConfig), tcpFor(a, r.cfg.Listen), a.String())
-		if err != nil {
-			r.closeListeners()
-			return options.In("ORPort", listen.Failed(a.String(), err))
-		}
-		r.listeners = append(r.listeners, ln)
+	p, err := openPorts(r.cfg.Listen, r.cfg.DirListen)
+	if err != nil {
+		return err
 	}
+	r.listeners, r.dirPort = p.or, p.dir
+	r.opened.Store(p)
 	r.cfg.Advertise = withPorts(r.cfg.Advertise, r.cfg.Listen, r.listeners)
-	if a := r.cfg.DirListen; a.IsValid() {
-		var err error
-		if r.dirPort, err = inherit.Listen(new(net.ListenConfig), "tcp", a.String()); err != nil {
-			r.closeListeners()
-			return options.In("DirPort", listen.Failed(a.String(), err))
-		}
-		r.cfg.DirPort = r.dirPort.Addr().(*net.TCPAddr).AddrPort().Port()
+	if r.dirPort != nil {
+		r.cfg.DirPort = netaddr.OfPort(r.dirPort.Addr()).Port()
 	}
 	return nil
 }
@@ -149,14 +147,10 @@ func (r *Relay) closeListeners() {
 	r.transports.close()
 }
 
-// closePorts closes the ORPort and the DirPort.
+// closePorts closes the ORPort and the DirPort for good.
 func (r *Relay) closePorts() {
-	for _, ln := range r.listeners {
-		ln.Close()
-	}
-	if r.dirPort != nil {
-		r.dirPort.Close()
-	}
+	r.shut.Store(true)
+	r.opened.Load().close()
 }
 
 // Addrs returns the addresses at which others reach the ORPort.

@@ -8,7 +8,6 @@ import (
 
 	"github.com/chivenet/chive/internal/account"
 	"github.com/chivenet/chive/internal/dirclient"
-	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/panics"
 )
@@ -18,40 +17,26 @@ import (
 func (r *Relay) Run(ctx context.Context) error {
 	// The goroutines that serve circuits continue after ctx until the drain ends.
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
-	rest := func() bool { // after a panic
-		select {
-		case <-serving.Done():
-			return false
-		case <-time.After(time.Second):
-			return true
-		}
-	}
+	rest := rest(serving)
 	ctx, refused := context.WithCancel(ctx)
 	defer refused()
 	var wg, accepting sync.WaitGroup
-	for _, ln := range r.listeners {
-		accepting.Go(panics.Keep(r.log, rest, func() { r.acceptLoop(serving, ln, r.welcome) }))
-	}
+	accepting.Go(panics.Keep(r.log, rest, func() { r.attend(serving) }))
 	if r.transports != nil {
-		accepting.Go(panics.Contain(r.log, func(error) { r.transports.close() }, func() { r.transports.run(serving) }))
+		accepting.Go(panics.Contain(r.log, func(error) { r.transports.close() }, func() { r.whileAwake(serving, r.transports.run) }))
 	}
 	var dirErr error
 	wg.Go(panics.Keep(r.log, rest, func() {
-		if dirErr = r.dirs.Run(serving); dirErr != nil { // the network requires what this version lacks
-			r.log.Error("the relay ends", "err", dirErr)
-			refused()
-		}
+		r.whileAwake(serving, func(ctx context.Context) {
+			if dirErr = r.dirs.Run(ctx); dirErr != nil { // the network requires what this version lacks
+				r.log.Error("the relay ends", "err", dirErr)
+				refused()
+			}
+		})
 	}))
 	if r.cache != nil && !r.cfg.Bridge { // a bridge's clients use microdescriptors
 		m := dirclient.Mirror{Client: r.dirs, Store: &mirror{r.cache, map[ident.RSAID]time.Time{}}, ExtraInfo: r.cfg.ExtraInfo}
-		wg.Go(panics.Keep(r.log, rest, func() { m.Run(serving) }))
-	}
-	if r.dirPort != nil {
-		accepting.Go(panics.Keep(r.log, rest, func() {
-			if err := r.cache.server.Serve(serving, dirListener{r.dirPort, r}); err != nil && !fault.Is(err, fault.Closed) {
-				r.log.Error("the DirPort is closed", "err", err)
-			}
-		}))
+		wg.Go(panics.Keep(r.log, rest, func() { r.whileAwake(serving, m.Run) }))
 	}
 	wg.Go(panics.Keep(r.log, rest, func() { r.follow(serving) }))
 	wg.Go(panics.Keep(r.log, rest, func() { r.housekeep(serving) }))
@@ -76,6 +61,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	if r.cache != nil {
 		r.cache.onions.Close()
 	}
+	r.acct.save(time.Now())
 	return errors.Join(dirErr, r.bandwidth.save(r.cfg.DataDir, time.Now()))
 }
 
@@ -112,6 +98,9 @@ func (r *Relay) drain() {
 
 // announce publishes the descriptor once the relay knows that it is reachable.
 func (r *Relay) announce(ctx context.Context) {
+	if !r.acct.await(ctx, awake) {
+		return
+	}
 	if !r.cfg.AssumeReachable {
 		if !r.testReachability(ctx) {
 			return

@@ -7,6 +7,7 @@ import (
 	"github.com/chivenet/chive/internal/channel"
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/exit"
+	"github.com/chivenet/chive/internal/hibernate"
 )
 
 // Stats has the counters of a relay.
@@ -14,6 +15,8 @@ type Stats struct {
 	Channel channel.Stats
 	Circuit circuit.ServerStats
 	Exit    exit.Stats
+
+	DirBytesIn, DirBytesOut atomic.Uint64 // of the DirPort
 
 	ConnsRefused, HandshakesFailed, CircuitsRefused atomic.Uint64
 }
@@ -70,6 +73,14 @@ type Status struct {
 	MemoryFull   bool   // nearly, or was lately
 	MaxMemory    uint64 // the option, of which the bound is seven eighths
 	MaxMemoryWhy string // why it is so much
+
+	// The accounting; without a limit, Hibernation is empty.
+	Hibernation     string // awake, soft, dormant, or waking
+	AccountingMax   uint64
+	AccountingUsed  uint64
+	AccountingStart time.Time
+	AccountingEnd   time.Time
+	AccountingWake  time.Time
 }
 
 // Status returns the state of the relay.
@@ -84,6 +95,13 @@ func (r *Relay) Status() Status {
 		CellsIn: c.CellsIn.Load(), CellsOut: c.CellsOut.Load(), BytesIn: c.BytesIn.Load(), BytesOut: c.BytesOut.Load(),
 		Onionskins: o.Onionskins.Load(), Dropped: o.OnionskinsDropped.Load(), Observed: r.bandwidth.Observed(),
 		Memory: r.memory.Used(), MemoryBound: r.memory.Bound(), MemoryFull: r.full.Near(), MaxMemory: cfg.MemoryOption, MaxMemoryWhy: cfg.MemoryWhy,
+	}
+	if a := r.acct.status(); a.Max > 0 {
+		s.Hibernation, s.AccountingMax, s.AccountingUsed = a.State.String(), a.Max, a.Used
+		s.AccountingStart, s.AccountingEnd, s.AccountingWake = a.Interval.Start, a.Interval.End, a.Wake
+		if a.State == hibernate.Awake && r.resting.Load() {
+			s.Hibernation = "waking" // another program has its port
+		}
 	}
 	s.MasterKeyHere, s.SigningKeyEnds, s.OnionKeySince = r.keys.ages()
 	for _, a := range r.Addrs() {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/hibernate"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/panics"
@@ -30,7 +31,8 @@ type transports struct {
 	ln     net.Listener // the Extended ORPort
 	cookie []byte
 
-	mu    sync.Mutex             // guards what follows
+	once  sync.Once              // closes ready
+	mu    sync.Mutex             // guards what follows, and ln once the relay runs
 	procs map[string]*pt.Process // by transport; nil before Run
 	ready chan struct{}          // closed when procs is set
 }
@@ -82,8 +84,14 @@ func openTransports(r *Relay) (*transports, error) {
 	return t, nil
 }
 
-// run launches the processes and serves them until ctx is done.
+// run launches the processes and serves them until ctx is done. If it ran before, it opens
+// another Extended ORPort.
 func (t *transports) run(ctx context.Context) {
+	ln, err := t.listener()
+	if err != nil {
+		t.r.log.Error("the bridge's transports cannot be used", "err", err)
+		return
+	}
 	c := &t.r.cfg
 	ports := loadPorts(c.DataDir, t.r.log)
 	procs := map[string]*pt.Process{}
@@ -94,7 +102,7 @@ func (t *transports) run(ctx context.Context) {
 			StateDir: filepath.Join(c.DataDir, "pt_state"),
 			Server: &pt.Server{
 				Bind: only(ports.bind(c.TransportListen), l.Transports), Chose: ports.chose, Options: only(c.TransportOptions, l.Transports),
-				ORPort: t.r.localORPort(), ExtORPort: t.ln.Addr().(*net.TCPAddr).AddrPort(), CookieFile: filepath.Join(c.DataDir, cookieFile),
+				ORPort: t.r.localORPort(), ExtORPort: netaddr.OfPort(ln.Addr()), CookieFile: filepath.Join(c.DataDir, cookieFile),
 			},
 		})
 		all = append(all, p)
@@ -105,11 +113,26 @@ func (t *transports) run(ctx context.Context) {
 	t.mu.Lock()
 	t.procs = procs
 	t.mu.Unlock()
-	close(t.ready)
-	t.r.acceptLoop(ctx, t.ln, t.welcome)
+	t.once.Do(func() { close(t.ready) })
+	t.r.acceptLoop(ctx, ln, t.welcome)
 	for _, p := range all {
 		p.Close()
 	}
+}
+
+// listener returns the Extended ORPort, which is another one each time but the first.
+func (t *transports) listener() (net.Listener, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.procs == nil {
+		return t.ln, nil
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fault.New(fault.Local, "Extended ORPort: %w", err)
+	}
+	t.ln = ln
+	return ln, nil
 }
 
 // localORPort is where programs of this machine reach the ORPort. Transports that do not
@@ -138,6 +161,8 @@ func only[V any](m map[string]V, names []string) map[string]V {
 
 func (t *transports) close() {
 	if t != nil {
+		t.mu.Lock()
+		defer t.mu.Unlock()
 		t.ln.Close()
 	}
 }
@@ -146,7 +171,7 @@ func (t *transports) close() {
 // address and transport, and then continues like the ORPort.
 func (t *transports) welcome(ctx context.Context, conn *net.TCPConn) {
 	r := t.r
-	if r.draining.Load() || !r.gate.enterHandshake(conn, netip.Addr{}, false) {
+	if r.draining.Load() || r.resting.Load() || !r.gate.enterHandshake(conn, netip.Addr{}, false) {
 		r.stats.ConnsRefused.Add(1)
 		conn.Close()
 		return
@@ -204,10 +229,17 @@ func (r *Relay) BridgeLines(ctx context.Context) ([]pt.BridgeLine, error) {
 	if r.transports == nil {
 		return []pt.BridgeLine{{Addr: own, Fingerprint: r.keys.ID.RSA}}, nil
 	}
-	select {
-	case <-r.transports.ready:
-	case <-ctx.Done():
-		return nil, fault.Ended(ctx, "bridge lines: %w", context.Cause(ctx))
+	switch state, changed := r.acct.now(); state {
+	case hibernate.Dormant:
+		return nil, fault.New(fault.Resource, "bridge lines: the bridge is dormant, and its transports do not run")
+	default:
+		select {
+		case <-r.transports.ready:
+		case <-changed:
+			return r.BridgeLines(ctx)
+		case <-ctx.Done():
+			return nil, fault.Ended(ctx, "bridge lines: %w", context.Cause(ctx))
+		}
 	}
 	var out []pt.BridgeLine
 	for _, l := range r.cfg.Transports {

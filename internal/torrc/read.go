@@ -88,6 +88,8 @@ func byteCount(s string) ([]string, string, error) {
 	return []string{strconv.FormatUint(n, 10)}, "", err
 }
 
+func smallWord(s string) ([]string, string, error) { return []string{strings.ToLower(s)}, "", nil }
+
 func names(s string) ([]string, string, error) { return list(s), "", nil }
 
 func words(s string) ([]string, string, error) { return strings.Fields(s), "", nil }

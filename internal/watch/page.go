@@ -52,6 +52,8 @@ func (v *view) head(columns, rows int, now time.Time) []line {
 		switch {
 		case s.Relay.Draining:
 			state = say(warning, "draining")
+		case s.Relay.Hibernation != "" && s.Relay.Hibernation != "awake":
+			state = say(warning, "hibernating ("+s.Relay.Hibernation+")")
 		case !s.Relay.Reachable:
 			state = say(warning, "serving; its port has not been reached from outside yet")
 		}
