@@ -151,8 +151,8 @@ func (r *Relay) attend(ctx context.Context) {
 			if r.opened.Store(p); r.shut.Load() { // the relay ends: closePorts may have come before
 				p.close()
 			}
-			open = r.openDoors(ctx, p)
 			r.rise()
+			open = r.openDoors(ctx, p)
 		case state != hibernate.Awake && !r.resting.Load():
 			r.retire()
 			open.close()
