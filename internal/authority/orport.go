@@ -92,7 +92,6 @@ func (o *orPort) linkKeys() (*channel.RelayKeys, error) {
 		return nil, err
 	}
 	o.identity = channel.NewRelayIdentity(o.a.cfg.Keys.RSA, o.a.cfg.Keys.Ed, signing, now.Add(signingLife))
-	o.identity.Listed = true
 	keys, err := o.identity.NewRelayKeys(o.a.cfg.Rand, now)
 	if err != nil {
 		return nil, err

@@ -1,7 +1,6 @@
 package cert
 
 import (
-	"crypto"
 	"crypto/rsa"
 	"crypto/sha1"
 	"crypto/sha256"
@@ -106,7 +105,7 @@ func Lifetime(rand io.Reader, now time.Time, life time.Duration) (notBefore, not
 
 // Sign makes the certificate of the public key pub, signed by key with SHA-256:
 // version 3, a random 64-bit serial number, no extension.
-func (c *X509) Sign(rand io.Reader, pub crypto.PublicKey, key *rsa.PrivateKey) ([]byte, error) {
+func (c *X509) Sign(rand io.Reader, pub *rsa.PublicKey, key *rsa.PrivateKey) ([]byte, error) {
 	serial, err := randUint64(rand)
 	if err != nil {
 		return nil, err

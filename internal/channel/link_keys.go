@@ -1,10 +1,7 @@
 package channel
 
 import (
-	"crypto"
-	"crypto/ecdsa"
 	"crypto/ed25519"
-	"crypto/elliptic"
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/tls"
@@ -19,10 +16,12 @@ import (
 
 // Lifetimes of the certificates, as in C tor.
 const (
-	linkLife       = 2 * 24 * time.Hour   // link and authentication certificates
-	tlsLeafLife    = 180 * 24 * time.Hour // the X.509 certificate of TLS; the link certificate expires earlier
-	rsaX509Life    = 365 * 24 * time.Hour
-	crossLife      = 10 * 365 * 24 * time.Hour
+	linkLife    = 2 * 24 * time.Hour   // link and authentication certificates
+	tlsLeafLife = 180 * 24 * time.Hour // the X.509 certificate of TLS; the link certificate expires earlier
+	rsaX509Life = 365 * 24 * time.Hour
+	crossLife   = 10 * 365 * 24 * time.Hour
+	// The TLS key is RSA, as C tor's. A signature with P-256 would take a twentieth of the time, but C tor logs
+	// a warning of OpenSSL, "expecting an rsa key", for each link to such a relay.
 	tlsLeafKeyBits = 2048
 )
 
@@ -32,10 +31,6 @@ type RelayIdentity struct {
 	RSA         *rsa.PrivateKey // identity key of 1024 bits
 	Signing     *cert.ExpandedKey
 	SigningCert []byte // type 4: the identity key certifies the signing key; it includes the identity key
-	// Listed says that a public list has the relay and tells what program it runs. Its TLS key
-	// need not be of C tor's kind, RSA of 2,048 bits, whose signature is four fifths of the
-	// work for a client's link. A bridge hides among C tor's.
-	Listed bool
 }
 
 // NewRelayIdentity certifies a signing key with the Ed25519 identity key until expires (C
@@ -65,7 +60,7 @@ type RelayKeys struct {
 
 // NewRelayKeys makes the short-lived keys and certificates: a TLS key with a certificate
 // that looks like C tor's, a link certificate over it, and an authentication key. It takes
-// about 100 ms to make the TLS key of a relay that is not listed.
+// about 100 ms to make the TLS key.
 func (id *RelayIdentity) NewRelayKeys(rand io.Reader, now time.Time) (*RelayKeys, error) {
 	signing, err := cert.ParseEd25519(id.SigningCert)
 	if err != nil {
@@ -86,7 +81,7 @@ func (id *RelayIdentity) NewRelayKeys(rand io.Reader, now time.Time) (*RelayKeys
 	k.ID.Ed = signing.Signer
 	k.ID.RSA, k.rsaSHA256 = cert.RSAKeyID(&id.RSA.PublicKey)
 
-	rsaCert, err := k.makeX509(rand, now, id)
+	rsaCert, err := k.makeX509(rand, now, id.RSA)
 	if err != nil {
 		return nil, err
 	}
@@ -114,8 +109,8 @@ func (k *RelayKeys) Last(now time.Time, more time.Duration) bool {
 
 // makeX509 makes the TLS certificate, which it stores in k, and the RSA identity
 // certificate, which it returns.
-func (k *RelayKeys) makeX509(rand io.Reader, now time.Time, id *RelayIdentity) ([]byte, error) {
-	tlsKey, err := id.newTLSKey(rand)
+func (k *RelayKeys) makeX509(rand io.Reader, now time.Time, identity *rsa.PrivateKey) ([]byte, error) {
+	tlsKey, err := rsa.GenerateKey(rand, tlsLeafKeyBits)
 	if err != nil {
 		return nil, fault.New(fault.Local, "relay keys: TLS key: %w", err)
 	}
@@ -127,28 +122,20 @@ func (k *RelayKeys) makeX509(rand io.Reader, now time.Time, id *RelayIdentity) (
 	if err != nil {
 		return nil, err
 	}
-	make := func(subject string, life time.Duration, pub crypto.PublicKey) ([]byte, error) {
+	make := func(subject string, life time.Duration, pub *rsa.PublicKey) ([]byte, error) {
 		c := cert.X509{Subject: subject, Issuer: issuer}
 		if c.NotBefore, c.NotAfter, err = cert.Lifetime(rand, now, life); err != nil {
 			return nil, err
 		}
-		return c.Sign(rand, pub, id.RSA)
+		return c.Sign(rand, pub, identity)
 	}
-	leaf, err := make(subject, tlsLeafLife, tlsKey.Public())
+	leaf, err := make(subject, tlsLeafLife, &tlsKey.PublicKey)
 	if err != nil {
 		return nil, err
 	}
 	k.leaf = tls.Certificate{Certificate: [][]byte{leaf}, PrivateKey: tlsKey}
 	k.leafSum = sha256.Sum256(leaf)
-	return make(issuer, rsaX509Life, &id.RSA.PublicKey)
-}
-
-// newTLSKey makes a key for the server's side of TLS.
-func (id *RelayIdentity) newTLSKey(rand io.Reader) (crypto.Signer, error) {
-	if id.Listed {
-		return ecdsa.GenerateKey(elliptic.P256(), rand)
-	}
-	return rsa.GenerateKey(rand, tlsLeafKeyBits)
+	return make(issuer, rsaX509Life, &identity.PublicKey)
 }
 
 // serverTLS returns the TLS configuration of a responder. It asks for no

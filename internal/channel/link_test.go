@@ -19,8 +19,7 @@ type testRelay struct {
 	identity, signing *cert.ExpandedKey
 }
 
-// newTestRelay makes a relay that no list has, or one that is listed.
-func newTestRelay(listed bool) (*testRelay, error) {
+func newTestRelay() (*testRelay, error) {
 	rsaKey, err := rsa.GenerateKey(rand.Reader, cert.RSAIdentityBits)
 	if err != nil {
 		return nil, err
@@ -34,17 +33,12 @@ func newTestRelay(listed bool) (*testRelay, error) {
 		return nil, err
 	}
 	now := time.Now()
-	id := NewRelayIdentity(rsaKey, identity, signing, now.Add(30*24*time.Hour))
-	id.Listed = listed
-	k, err := id.NewRelayKeys(rand.Reader, now)
+	k, err := NewRelayIdentity(rsaKey, identity, signing, now.Add(30*24*time.Hour)).NewRelayKeys(rand.Reader, now)
 	return &testRelay{k, rsaKey, identity, signing}, err
 }
 
-// Two relays, made once: RSA keys take their time. relayB is listed.
-var (
-	relayA = sync.OnceValues(func() (*testRelay, error) { return newTestRelay(false) })
-	relayB = sync.OnceValues(func() (*testRelay, error) { return newTestRelay(true) })
-)
+// Two relays, made once: RSA keys take their time.
+var relayA, relayB = sync.OnceValues(newTestRelay), sync.OnceValues(newTestRelay)
 
 func get(t testing.TB, relay func() (*testRelay, error)) *testRelay {
 	t.Helper()

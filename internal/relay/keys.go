@@ -38,7 +38,6 @@ type Keys struct {
 
 	dir    keyDir
 	master *cert.ExpandedKey // nil: the master key is kept elsewhere
-	listed bool              // see channel.RelayIdentity
 	log    *slog.Logger
 
 	mu          sync.Mutex // guards what follows
@@ -61,14 +60,9 @@ const whatToDo = "where it is, run \"chive keys relay\", copy " + fileSigning + 
 // on its last day, every check warns.
 const warnEvery = 24 * time.Hour
 
-// keyUse says how a relay uses its keys.
-type keyUse struct {
-	offline bool // the Ed25519 master key is neither made nor read: it is kept elsewhere
-	listed  bool // see channel.RelayIdentity
-}
-
-// loadKeys reads the keys in dir and makes those that are missing.
-func loadKeys(dir keyDir, now time.Time, use keyUse, log *slog.Logger) (*Keys, error) {
+// loadKeys reads the keys in dir and makes those that are missing. With
+// offline, the Ed25519 master key is neither made nor read: it is kept elsewhere.
+func loadKeys(dir keyDir, now time.Time, offline bool, log *slog.Logger) (*Keys, error) {
 	now = now.Round(0) // see Renew
 	err := dir.make()
 	if err != nil {
@@ -77,8 +71,8 @@ func loadKeys(dir keyDir, now time.Time, use keyUse, log *slog.Logger) (*Keys, e
 	if open := atomicfile.Exposed(string(dir), fileRSA, fileMaster, fileSigning, fileTAP, fileOnion, fileOnionOld); open != nil {
 		log.Warn("others on this machine can get at the relay's keys: they are for its user alone (chmod go-rwx)", "paths", open)
 	}
-	k := &Keys{dir: dir, listed: use.listed, log: log, grace: maxRotation}
-	if use.offline {
+	k := &Keys{dir: dir, log: log, grace: maxRotation}
+	if offline {
 		if err := dir.checkOffline(log); err != nil {
 			return nil, err
 		}
@@ -92,7 +86,7 @@ func loadKeys(dir keyDir, now time.Time, use keyUse, log *slog.Logger) (*Keys, e
 	if k.ID.Ed, k.master, err = dir.master(); err != nil {
 		return nil, err
 	}
-	if use.offline {
+	if offline {
 		k.master = nil
 	}
 	k.ID.RSA, _ = cert.RSAKeyID(&k.rsa.PublicKey)
@@ -190,7 +184,7 @@ func (k *Keys) Renew(now time.Time, rotation, grace time.Duration) (changed bool
 		return false, err
 	}
 	if k.link == nil || k.relink || signing || !k.link.Last(now, linkRenewLeft) {
-		id := channel.RelayIdentity{RSA: k.rsa, Signing: k.signing, SigningCert: k.signingCert, Listed: k.listed}
+		id := channel.RelayIdentity{RSA: k.rsa, Signing: k.signing, SigningCert: k.signingCert}
 		if k.link, err = id.NewRelayKeys(rand.Reader, now); err != nil {
 			return false, err
 		}

@@ -83,7 +83,7 @@ func New(cfg Config) (*Relay, error) {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	now := time.Now()
-	keys, err := loadKeys(cfg.keyDir(), now, keyUse{offline: cfg.OfflineMaster, listed: !cfg.Bridge && !cfg.NoPublish}, cfg.Log)
+	keys, err := loadKeys(cfg.keyDir(), now, cfg.OfflineMaster, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
