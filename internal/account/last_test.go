@@ -71,3 +71,23 @@ func TestCircuitsOfTheLast(t *testing.T) {
 		t.Errorf("full %v, other %v, link %v, stranger %v", full.gone, other.gone, link.gone, stranger.gone)
 	}
 }
+
+// TestSparingEnds: what was spared counts again when the choice is made.
+func TestSparingEnds(t *testing.T) {
+	m := New(1000)
+	a := m.Address(netip.Addr{})
+	defer a.Close()
+	l := a.Open(Link, func(error) {})
+	defer l.Close()
+	l.Last(true)
+	l.Reserve(100)
+	other := a.Open(Link, func(error) {})
+	defer other.Close()
+	other.Reserve(200)
+	if chosen, _ := m.choose(10); len(chosen) != 1 || chosen[0] != other {
+		t.Errorf("%d are chosen", len(chosen))
+	}
+	if m.sparing || len(m.spared) > 0 || l.held()+m.going[l] != 100 {
+		t.Errorf("sparing %v, %d are spared, %d bytes are held", m.sparing, len(m.spared), l.held())
+	}
+}
