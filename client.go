@@ -189,6 +189,7 @@ func (cfg *Config) inner(dir string, r choices) client.Config {
 		Pool: pool.Config{MaxDirtiness: cfg.MaxCircuitDirtiness},
 	}
 	out.MaxMemory = account.BoundOf(cfg.MaxMemory)
+	out.Outbound = r.outbound
 	out.Upstream, out.Path, out.Map, out.Bridges, out.Transports, out.OnionKeys = r.upstream, r.path, r.addrMap, r.bridges, r.transports, r.onionKeys
 	out.Countries = &client.Countries{Read: func() (*geoip.Table, error) {
 		if t := r.path.Countries; t != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/hsclient"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pt"
@@ -75,6 +76,14 @@ type Config struct {
 	// host is an IP address or localhost. Pluggable transports are told of it. If it
 	// fails, there is no connection. Empty: none.
 	Proxy string
+	// OutboundBindAddress are addresses of this machine, one of IPv4 and one of IPv6, from
+	// which the client connects to relays, bridges and the proxy. OutboundBindAddressOR count
+	// before them, and OutboundBindAddressPT too, for pluggable transports, which are asked
+	// to use them. They do not count for connections inside this machine. Connections fail
+	// while it does not have the address.
+	OutboundBindAddress   []string
+	OutboundBindAddressOR []string
+	OutboundBindAddressPT []string
 	// ReachableAddresses, if not empty, are the only addresses and ports to which the
 	// client connects: rules such as "*:443", "192.0.2.0/24", "reject [2001:db8::]/32:*" or
 	// "*4:*" for all of IPv4. The first rule that matches decides; what none accepts
@@ -196,6 +205,7 @@ type choices struct {
 	bridges    []pt.BridgeLine
 	transports []pt.TransportLine
 	onionKeys  hsclient.Keys
+	outbound   struct{ OR, PT netaddr.Sources }
 }
 
 // read checks all fields, and reads those that are texts or name files.
@@ -213,6 +223,9 @@ func (c *Config) read() (r choices, err error) {
 		return r, err
 	}
 	if r.bridges, r.transports, err = c.bridges(r.upstream != nil); err != nil {
+		return r, err
+	}
+	if err = c.outbound(&r); err != nil {
 		return r, err
 	}
 	if r.onionKeys, err = c.onionKeys(); err != nil {

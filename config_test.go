@@ -20,6 +20,7 @@ func TestConfigCheck(t *testing.T) {
 		{ExitNodes: []string{"$F533C81CEF0BC0267857C99B2F471ADF249FA232", "moria1", "192.0.2.0/24"}, StrictNodes: true},
 		{ClientRejectInternalAddresses: chive.SwitchOff, ClientDNSRejectInternalAddresses: chive.SwitchOn},
 		{ClientDNSRejectInternalAddresses: chive.SwitchOff, Network: private},
+		{OutboundBindAddress: []string{"192.0.2.1", "[2001:db8::1]"}, OutboundBindAddressPT: []string{"192.0.2.2"}},
 		{Proxy: "socks4://192.0.2.1:1080", ReachableAddresses: []string{"*:443"}, MapAddress: []string{"*.a *.b"}},
 		{NodeFamilies: []string{"192.0.2.0/24, moria1", "a"}},
 		{GeoIPFile: "/nonexistent/geoip", GeoIPv6File: "/nonexistent/geoip6"}, // nobody asks for countries
@@ -41,6 +42,9 @@ func TestConfigCheck(t *testing.T) {
 		"GeoIPFile: stat":                             {GeoIPExcludeUnknown: chive.SwitchOn, GeoIPFile: "/nonexistent/geoip"},
 		"Proxy: it is not a URL":                      {Proxy: "192.0.2.1:1080"},
 		"ReachableAddresses: \"x\" is not an address": {ReachableAddresses: []string{"*:80", "x"}},
+		"OutboundBindAddress: \"x\" is no IP address": {OutboundBindAddress: []string{"x"}},
+		"OutboundBindAddressOR: 192.0.2.1 and 192.0":  {OutboundBindAddressOR: []string{"192.0.2.1", "192.0.2.2"}},
+		"OutboundBindAddressPT: :: is no address of":  {OutboundBindAddressPT: []string{"::"}},
 		"MapAddress: entry 2: ":                       {MapAddress: []string{"a b", "c"}},
 		"Bridges: the transport x runs already":       {Proxy: "socks5://192.0.2.1:1080", ClientTransportPlugins: []string{"x socks5 127.0.0.1:1"}},
 		"NodeFamilies: ":                              {NodeFamilies: []string{"a,b", "192.0.2.0/24,two words"}},

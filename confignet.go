@@ -11,6 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/client"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/geoip"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/upstream"
@@ -44,6 +45,18 @@ func (c *Config) upstream() (*upstream.Proxy, error) {
 		return nil, options.Wrong("Proxy", "%w", err)
 	}
 	return p, nil
+}
+
+// outbound reads the source addresses.
+func (c *Config) outbound(r *choices) error {
+	all, err := options.Sources("OutboundBindAddress", c.OutboundBindAddress, netaddr.Sources{})
+	if err == nil {
+		r.outbound.OR, err = options.Sources("OutboundBindAddressOR", c.OutboundBindAddressOR, all)
+	}
+	if err == nil {
+		r.outbound.PT, err = options.Sources("OutboundBindAddressPT", c.OutboundBindAddressPT, all)
+	}
+	return err
 }
 
 // addrMap reads the rules of MapAddress.

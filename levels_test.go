@@ -77,6 +77,7 @@ var levels = map[string]int{
 	"internal/ram":        3,
 	"internal/role":       3,
 	"internal/upstream":   3,
+	"internal/outbound":   3,
 
 	"fte/...":              4,
 	"internal/circuit":     4,

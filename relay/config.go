@@ -14,6 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/exit"
 	"github.com/chivenet/chive/internal/hibernate"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/pt"
@@ -60,6 +61,18 @@ type Config struct {
 	// them, the public IPv4 address of this machine, which must then have one and not
 	// several.
 	Address []string
+
+	// OutboundBindAddress are addresses of this machine, one of IPv4 and one of IPv6, from
+	// which the relay connects to others. OutboundBindAddressOR count before them for links
+	// to relays and authorities, OutboundBindAddressExit for the connections of streams, and
+	// OutboundBindAddressPT for pluggable transports, which are asked to use them. They do not
+	// count for connections inside this machine, and for questions to name servers.
+	// Connections fail while it does not have the address. Without them, links come from an
+	// address of ORPort, if there is one that can reach the peer.
+	OutboundBindAddress     []string
+	OutboundBindAddressOR   []string
+	OutboundBindAddressExit []string
+	OutboundBindAddressPT   []string
 
 	// NoDirCache keeps the relay from serving the directory to others. DirPort,
 	// "IP:PORT", serves it over plain HTTP too; empty: only the ORPort serves it.
@@ -155,6 +168,10 @@ func (cfg *Config) inner(find func(cfg *Config, listen []netip.AddrPort, private
 	if err = options.Relay.Check(cfg); err != nil {
 		return out, err
 	}
+	var exits netaddr.Sources
+	if exits, err = cfg.outbound(&out); err != nil {
+		return out, err
+	}
 	if out.Accounting, err = cfg.accounting(); err != nil {
 		return out, err
 	}
@@ -204,14 +221,29 @@ func (cfg *Config) inner(find func(cfg *Config, listen []netip.AddrPort, private
 	if err != nil || len(cfg.ExitPolicy) == 0 && !cfg.ReducedExitPolicy {
 		return out, err
 	}
-	ec := &exit.Config{IPv6: cfg.IPv6Exit, Private: cfg.ExitPrivate}
-	ec.Policy, err = exit.WholePolicy(cfg.ExitPolicy, exit.PolicyOptions{Private: cfg.ExitPrivate, IPv6: cfg.IPv6Exit, Reduced: cfg.ReducedExitPolicy, Own: out.Addresses()})
+	ec := &exit.Config{Source: exits, IPv6: cfg.IPv6Exit, Private: cfg.ExitPrivate}
+	ec.Policy, err = exit.WholePolicy(cfg.ExitPolicy, exit.PolicyOptions{Private: cfg.ExitPrivate, IPv6: cfg.IPv6Exit, Reduced: cfg.ReducedExitPolicy, Own: append(out.Addresses(), exits.All()...)})
 	if err != nil || !ec.Policy.Accepts() { // "reject *:*" makes no exit
 		return out, err
 	}
 	ec.Nameservers = nameservers
 	out.Exit = ec
 	return out, nil
+}
+
+// outbound reads the source addresses, and returns those of streams.
+func (cfg *Config) outbound(out *relay.Config) (exits netaddr.Sources, err error) {
+	all, err := options.Sources("OutboundBindAddress", cfg.OutboundBindAddress, netaddr.Sources{})
+	if err == nil {
+		out.Outbound.OR, err = options.Sources("OutboundBindAddressOR", cfg.OutboundBindAddressOR, all)
+	}
+	if err == nil {
+		out.Outbound.PT, err = options.Sources("OutboundBindAddressPT", cfg.OutboundBindAddressPT, all)
+	}
+	if err == nil {
+		exits, err = options.Sources("OutboundBindAddressExit", cfg.OutboundBindAddressExit, all)
+	}
+	return exits, err
 }
 
 // accounting reads the limit of bytes; options.Relay has checked it.

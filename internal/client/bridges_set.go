@@ -102,7 +102,7 @@ func (bs *bridges) setTransports(lines []pt.BridgeLine, transports []pt.Transpor
 		}
 	}
 	for _, p := range begin {
-		p.Process = pt.Launch(pt.ProcessConfig{Path: p.line.Path, Args: p.line.Args, Transports: p.names, StateDir: filepath.Join(bs.state, p.names[0]), Proxy: bs.c.cfg.Upstream, Log: bs.c.log})
+		p.Process = pt.Launch(pt.ProcessConfig{Path: p.line.Path, Args: p.line.Args, Transports: p.names, StateDir: filepath.Join(bs.state, p.names[0]), Proxy: bs.c.cfg.Upstream, Outbound: bs.c.cfg.Outbound.PT, Log: bs.c.log})
 	}
 	bs.procs = append(keep, begin...)
 	return vias

@@ -27,6 +27,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/metrics"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/outbound"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/pool"
 	"github.com/chivenet/chive/internal/protover"
@@ -101,7 +102,8 @@ func New(cfg Config) (*Client, error) {
 		cfg.PQSet = handshake.PQ768
 	}
 	if cfg.Dial == nil {
-		cfg.Dial = dialTCP
+		outbound.Warn(cfg.Log, cfg.Outbound.OR, cfg.Outbound.PT)
+		cfg.Dial = dialTCP(cfg.Outbound.OR)
 	}
 	if cfg.Metrics == nil {
 		cfg.Metrics = new(metrics.Registry)

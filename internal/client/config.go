@@ -13,6 +13,7 @@ import (
 	"github.com/chivenet/chive/internal/handshake"
 	"github.com/chivenet/chive/internal/hsclient"
 	"github.com/chivenet/chive/internal/metrics"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
@@ -81,6 +82,10 @@ type Config struct {
 	// Upstream is the proxy by which all relays are reached; nil: none. Transports of
 	// bridges are told of it.
 	Upstream *upstream.Proxy
+
+	// Outbound has the source addresses of the connections that Dial opens if it is nil, and
+	// those that transports are asked to use.
+	Outbound struct{ OR, PT netaddr.Sources }
 
 	// Dial opens connections to relays, to the upstream proxy and to transports; nil: TCP.
 	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netaddr"
+	"github.com/chivenet/chive/internal/outbound"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/upstream"
 )
@@ -35,8 +36,10 @@ func (c *Client) connect(ctx context.Context, addr netip.AddrPort) (net.Conn, er
 	return c.cfg.Dial(ctx, addr)
 }
 
-// dialTCP dials where the program that has the client gives no dialler.
-func dialTCP(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-	var d net.Dialer
-	return d.DialContext(ctx, "tcp", addr.String())
+// dialTCP returns the dialler of a client whose program gives it none.
+func dialTCP(from netaddr.Sources) func(context.Context, netip.AddrPort) (net.Conn, error) {
+	return func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+		d := net.Dialer{LocalAddr: outbound.Local(from, addr.Addr())}
+		return d.DialContext(ctx, "tcp", addr.String())
+	}
 }

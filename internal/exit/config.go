@@ -31,9 +31,8 @@ type Config struct {
 	IPv6 bool
 	// Nameservers are asked in turn; none: those of /etc/resolv.conf.
 	Nameservers []netip.AddrPort
-	// Source4 and Source6 are the addresses that connections come from; invalid:
-	// the kernel's choice.
-	Source4, Source6 netip.Addr
+	// Source has the addresses that streams' connections come from.
+	Source netaddr.Sources
 	// ConnectTimeout bounds the time to open a connection, with all addresses
 	// together; zero: 30 seconds.
 	ConnectTimeout time.Duration
@@ -53,15 +52,6 @@ func (c *Config) Check() error {
 	}
 	if len(c.Nameservers) > 8 {
 		return options.Wrong("Nameservers", "%d name servers: 8 are enough", len(c.Nameservers))
-	}
-	for _, a := range []struct {
-		name string
-		addr netip.Addr
-		six  bool
-	}{{"IPv4", c.Source4, false}, {"IPv6", c.Source6, true}} {
-		if a.addr.IsValid() && a.addr.Is6() != a.six {
-			return fault.New(fault.Config, "exit: the source address for %s is of the other family", a.name)
-		}
 	}
 	if c.MaxConns < 0 || c.MaxPerCircuit < 0 || c.ConnectTimeout < 0 {
 		return fault.New(fault.Config, "exit: a negative limit")

@@ -15,6 +15,7 @@ import (
 	"github.com/chivenet/chive/internal/circuit"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netaddr"
+	"github.com/chivenet/chive/internal/outbound"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/race"
 )
@@ -122,14 +123,7 @@ func (e *Exit) dial(ctx context.Context, c *rules, a netip.AddrPort) (net.Conn, 
 	if dial := e.opts.Dial; dial != nil {
 		return dial(ctx, "tcp", a.String())
 	}
-	d := net.Dialer{KeepAlive: 5 * time.Minute}
-	source := c.Source4
-	if a.Addr().Is6() {
-		source = c.Source6
-	}
-	if source.IsValid() {
-		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0))
-	}
+	d := net.Dialer{KeepAlive: 5 * time.Minute, LocalAddr: outbound.Local(c.Source, a.Addr())}
 	return d.DialContext(ctx, "tcp", a.String())
 }
 

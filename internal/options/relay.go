@@ -19,6 +19,10 @@ var Relay = Table{
 	{"Ports and addresses", []Option{
 		{Key: "orport", Field: "ORPort", Help: "`ADDR` to listen at, PORT or IP:PORT, which clients and relays must reach"},
 		{Key: "address", Field: "Address", Zero: "the ORPort's, or the only public IPv4 address of this machine", Help: "`ADDR` that others reach the ORPort at, when it is another one: IP:PORT, or IP with the ORPort's port, or a name in the place of the IP, which is looked up at the start"},
+		outboundBind("outbound-bind-address", "OutboundBindAddress", "the system's choice", "connections to others come from"),
+		outboundBind("outbound-bind-address-or", "OutboundBindAddressOR", "those of outbound-bind-address, or else of orport", "links to relays and authorities come from"),
+		outboundBind("outbound-bind-address-exit", "OutboundBindAddressExit", asOutbound, "an exit's connections to targets come from"),
+		outboundBind("outbound-bind-address-pt", "OutboundBindAddressPT", asOutbound, "pluggable transports are asked to connect from"),
 		{Key: "dirport", Field: "DirPort", Zero: "only through the ORPort", Help: "`ADDR` to serve the directory at over plain HTTP too, IP:PORT"},
 		{Key: "no-dir-cache", Field: "NoDirCache", Help: "do not serve the directory to others"},
 		{Key: "cache-extra-info", Field: "CacheExtraInfo", Help: "keep other relays' extra-info documents, and serve them"},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/upstream"
 )
 
@@ -18,7 +19,8 @@ type Env struct {
 	ExitOnStdinClose bool
 	Transports       []string // asked for; "*" is all
 
-	Proxy *upstream.Proxy // client: how to reach the network, or nil
+	Proxy    *upstream.Proxy // client: how to reach the network, or nil
+	Outbound netaddr.Sources // client: the addresses that its connections come from
 
 	BindAddrs  map[string]netip.AddrPort // server: where to listen, by transport
 	Options    map[string]Args           // server: options, by transport
@@ -63,6 +65,15 @@ func (e *Env) client(getenv func(string) string) (err error) {
 		if e.Proxy, err = upstream.Parse(s); err != nil {
 			return &proxyError{"TOR_PT_PROXY: " + err.Error()}
 		}
+	}
+	var list []string
+	for _, name := range []string{"TOR_PT_OUTBOUND_BIND_ADDRESS_V4", "TOR_PT_OUTBOUND_BIND_ADDRESS_V6"} {
+		if s := getenv(name); s != "" {
+			list = append(list, s)
+		}
+	}
+	if e.Outbound, err = netaddr.ParseSources(list); err != nil {
+		return fault.New(fault.Config, "TOR_PT_OUTBOUND_BIND_ADDRESS: %w", err)
 	}
 	return nil
 }

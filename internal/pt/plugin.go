@@ -161,7 +161,7 @@ func (p *plugin) serve(l net.Listener, handle func(net.Conn)) {
 
 // clients opens a SOCKS port for each transport (pt-spec 3.3.2).
 func (p *plugin) clients() error {
-	dial := dialer(p.env.Proxy)
+	dial := dialer(p.env.Proxy, p.env.Outbound)
 	if p.env.Proxy != nil {
 		p.out.say("PROXY DONE")
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/upstream"
 )
@@ -24,6 +25,7 @@ type ProcessConfig struct {
 	Args       []string        // its arguments, without its name
 	Transports []string        // the transports that it must offer
 	StateDir   string          // its own directory, created with mode 0700
+	Outbound   netaddr.Sources // the addresses that its connections should come from
 	Proxy      *upstream.Proxy // client: the proxy that it must use; nil: none
 	Server     *Server         // nil: a client's transports
 	Log        *slog.Logger
@@ -225,6 +227,12 @@ func (p *Process) env(ours []string) []string {
 	set("MANAGED_TRANSPORT_VER", "1")
 	set("STATE_LOCATION", c.StateDir)
 	set("EXIT_ON_STDIN_CLOSE", "1")
+	if a := c.Outbound.V4; a.IsValid() {
+		set("OUTBOUND_BIND_ADDRESS_V4", a.String())
+	}
+	if a := c.Outbound.V6; a.IsValid() {
+		set("OUTBOUND_BIND_ADDRESS_V6", "["+a.String()+"]")
+	}
 	if c.Server == nil {
 		set("CLIENT_TRANSPORTS", strings.Join(c.Transports, ","))
 		if c.Proxy != nil {

@@ -7,19 +7,27 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/chivenet/chive/internal/netaddr"
+	"github.com/chivenet/chive/internal/outbound"
 	"github.com/chivenet/chive/internal/upstream"
 )
 
-// dialer returns the function that opens connections: directly, or through the
-// proxy that Tor names.
-func dialer(p *upstream.Proxy) func(ctx context.Context, addr string) (net.Conn, error) {
-	direct := &net.Dialer{Timeout: 60 * time.Second}
+// dialer returns the function that opens connections, directly or through the
+// proxy that Tor names, from the addresses that Tor names.
+func dialer(p *upstream.Proxy, from netaddr.Sources) func(ctx context.Context, addr string) (net.Conn, error) {
+	direct := func(ctx context.Context, addr string) (net.Conn, error) {
+		d := net.Dialer{Timeout: 60 * time.Second}
+		if a, err := netip.ParseAddrPort(addr); err == nil {
+			d.LocalAddr = outbound.Local(from, a.Addr())
+		} else {
+			d.LocalAddr = outbound.Any(from)
+		}
+		return d.DialContext(ctx, "tcp", addr)
+	}
 	if p == nil {
-		return func(ctx context.Context, addr string) (net.Conn, error) { return direct.DialContext(ctx, "tcp", addr) }
+		return direct
 	}
-	toProxy := func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-		return direct.DialContext(ctx, "tcp", addr.String())
-	}
+	toProxy := func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) { return direct(ctx, addr.String()) }
 	return func(ctx context.Context, addr string) (net.Conn, error) {
 		host, port, err := net.SplitHostPort(addr)
 		if err != nil {

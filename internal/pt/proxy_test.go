@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/upstream"
 )
 
@@ -36,7 +37,7 @@ func TestDialerByProxy(t *testing.T) {
 			c.Close()
 		}
 	}()
-	dial := dialer(p)
+	dial := dialer(p, netaddr.Sources{})
 	for _, to := range []string{"bridge.example:443", "[2001:db8::1]:80"} {
 		c, err := dial(t.Context(), to)
 		if err != nil {

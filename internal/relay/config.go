@@ -51,6 +51,10 @@ type Config struct {
 	// NoDir keeps the relay from serving the directory.
 	NoDir bool
 
+	// Outbound has the source addresses of links and the like, and those that transports are
+	// asked to use. Those of streams are in Exit.
+	Outbound struct{ OR, PT netaddr.Sources }
+
 	// Exit configures an exit; nil: the relay is no exit.
 	Exit *exit.Config
 
@@ -180,10 +184,27 @@ func (c *Config) padMode() channel.PaddingMode {
 // runs.
 func (c *Config) Addresses() []netip.Addr {
 	var out []netip.Addr
-	for _, a := range slices.Concat(c.Advertise, c.Listen) {
-		if a := netaddr.Plain(a.Addr()); !a.IsUnspecified() && !slices.Contains(out, a) {
+	add := func(a netip.Addr) {
+		if a = netaddr.Plain(a); !a.IsUnspecified() && !slices.Contains(out, a) {
 			out = append(out, a)
 		}
+	}
+	for _, a := range slices.Concat(c.Advertise, c.Listen) {
+		add(a.Addr())
+	}
+	for _, s := range c.sources() {
+		for _, a := range s.All() {
+			add(a)
+		}
+	}
+	return out
+}
+
+// sources returns the source addresses of the relay and of its transports.
+func (c *Config) sources() []netaddr.Sources {
+	out := []netaddr.Sources{c.Outbound.OR, c.Outbound.PT}
+	if c.Exit != nil {
+		out = append(out, c.Exit.Source)
 	}
 	return out
 }

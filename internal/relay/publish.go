@@ -16,6 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
 	"github.com/chivenet/chive/internal/netdir"
+	"github.com/chivenet/chive/internal/outbound"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -217,7 +218,8 @@ func (p *publisher) upload(ctx context.Context, a netdir.Authority, doc []byte) 
 	}
 	if err != nil && a.DirPort.IsValid() {
 		to = a.DirPort
-		conn, err = new(net.Dialer).DialContext(ctx, "tcp", to.String())
+		d := net.Dialer{LocalAddr: outbound.Local(p.r.cfg.Outbound.OR, to.Addr())}
+		conn, err = d.DialContext(ctx, "tcp", to.String())
 	}
 	if err != nil {
 		return 0, "", err

@@ -26,6 +26,7 @@ import (
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
+	"github.com/chivenet/chive/internal/outbound"
 	"github.com/chivenet/chive/internal/protover"
 )
 
@@ -87,6 +88,7 @@ func New(cfg Config) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
+	outbound.Warn(cfg.Log, cfg.sources()...)
 	r := &Relay{cfg: cfg, log: cfg.Log, keys: keys, started: now, cut: make(chan struct{})}
 	fam, err := loadFamily(keys.dir, keys.ID.RSA, cfg.Family, cfg.FamilyIDs)
 	if err != nil {
@@ -297,10 +299,7 @@ func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 	if !known {
 		closed = r.gate.leaveStranger
 	}
-	var d net.Dialer
-	if from := source(r.cfg.Listen, addr.Addr()); from.IsValid() {
-		d.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0))
-	}
+	d := net.Dialer{LocalAddr: r.from(addr.Addr())}
 	conn, err := d.DialContext(ctx, "tcp", addr.String())
 	r.gate.leaveDial(addr, known)
 	if err != nil {
@@ -312,6 +311,18 @@ func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 	}
 	tuneLink(conn.(*net.TCPConn))
 	return r.limits.limit(&counted{TCPConn: conn.(*net.TCPConn), gate: r.gate, closed: closed}), nil
+}
+
+// from returns the source address of a connection to a peer: the one that the operator wants,
+// or else one that the relay listens at; nil leaves the choice to the system.
+func (r *Relay) from(to netip.Addr) net.Addr {
+	if a := outbound.Local(r.cfg.Outbound.OR, to); a != nil {
+		return a
+	}
+	if a := source(r.cfg.Listen, to); a.IsValid() {
+		return net.TCPAddrFromAddrPort(netip.AddrPortFrom(a, 0))
+	}
+	return nil
 }
 
 // source picks the local address of a connection to a peer: the first of a

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/quantity"
 )
 
@@ -86,6 +87,18 @@ func byteCount(s string) ([]string, string, error) {
 		return nil, "", err
 	}
 	return []string{strconv.FormatUint(n, 10)}, "", err
+}
+
+// source reads a source address; C tor takes that of no machine for none.
+func source(s string) ([]string, string, error) {
+	if s == "0.0.0.0" || strings.Trim(s, "[]") == "::" {
+		return nil, "", nil
+	}
+	a, err := netaddr.ParseSource(s)
+	if err != nil {
+		return nil, "", fault.Wrap(fault.Config, err)
+	}
+	return []string{a.String()}, "", nil
 }
 
 func smallWord(s string) ([]string, string, error) { return []string{strings.ToLower(s)}, "", nil }

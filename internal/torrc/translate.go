@@ -67,7 +67,7 @@ func Roles(lines []Line) Role {
 
 // repeated are the options that several lines add to. Of others, the last line counts.
 var repeated = []string{"socks", "http", "dns", "trans", "bridge", "transport-plugin", "transport-listen", "transport-options", "orport", "address",
-	"exit-policy", "family", "family-id", "entry-nodes", "middle-nodes", "exit-nodes", "exclude-nodes", "exclude-exit-nodes", "node-family", "map-address", "param", "client-versions", "server-versions", "port"}
+	"exit-policy", "family", "family-id", "entry-nodes", "middle-nodes", "exit-nodes", "exclude-nodes", "exclude-exit-nodes", "node-family", "map-address", "outbound-bind-address", "outbound-bind-address-or", "outbound-bind-address-exit", "outbound-bind-address-pt", "param", "client-versions", "server-versions", "port"}
 
 // Translate makes the settings of one program, Proxy, Relay or Authority. Lines of
 // other programs become notes. A line that C tor would not take is an error.
