@@ -77,10 +77,11 @@ type Config struct {
 	// fails, there is no connection. Empty: none.
 	Proxy string
 	// OutboundBindAddress are addresses of this machine, one of IPv4 and one of IPv6, from
-	// which the client connects to relays, bridges and the proxy. OutboundBindAddressOR count
-	// before them, and OutboundBindAddressPT too, for pluggable transports, which are asked
-	// to use them. They do not count for connections inside this machine. Connections fail
-	// while it does not have the address.
+	// which the client connects to relays, bridges and the proxy, and an onion service to its
+	// targets. OutboundBindAddressOR count before them but for targets, and
+	// OutboundBindAddressPT for pluggable transports, which are asked to use them. They do
+	// not count for connections inside this machine. Connections fail while it does not have
+	// the address.
 	OutboundBindAddress   []string
 	OutboundBindAddressOR []string
 	OutboundBindAddressPT []string
@@ -205,7 +206,7 @@ type choices struct {
 	bridges    []pt.BridgeLine
 	transports []pt.TransportLine
 	onionKeys  hsclient.Keys
-	outbound   struct{ OR, PT netaddr.Sources }
+	outbound   struct{ OR, PT, Rest netaddr.Sources }
 }
 
 // read checks all fields, and reads those that are texts or name files.

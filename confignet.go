@@ -56,6 +56,7 @@ func (c *Config) outbound(r *choices) error {
 	if err == nil {
 		r.outbound.PT, err = options.Sources("OutboundBindAddressPT", c.OutboundBindAddressPT, all)
 	}
+	r.outbound.Rest = all
 	return err
 }
 

@@ -29,7 +29,7 @@ func TestOnionOptions(t *testing.T) {
 	c, _ := host(t, nw)
 	proxy := nw.Node("client0").SOCKS.String()
 	t.Run("circuit id", func(t *testing.T) { exportsCircuit(t, c, proxy) })
-	t.Run("several targets", func(t *testing.T) { spreads(t, c, nw, proxy) })
+	t.Run("several targets", func(t *testing.T) { spreads(t, nw, proxy) })
 	t.Run("max streams", func(t *testing.T) { boundsStreams(t, c, proxy) })
 	t.Run("introduction limit", func(t *testing.T) { limitsIntroductions(t, c, nw) })
 	t.Run("reload", func(t *testing.T) { reloads(t, c, nw) })

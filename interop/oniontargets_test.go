@@ -12,11 +12,15 @@ import (
 	"github.com/chivenet/chive/internal/hsservice"
 	"github.com/chivenet/chive/internal/lab/ctor"
 	"github.com/chivenet/chive/internal/lab/socksclient"
+	"github.com/chivenet/chive/internal/netaddr"
 )
 
 // spreads: the connections of one client to a port with several targets go to all of them,
-// whether C tor or Chive is the host.
-func spreads(t *testing.T, c *chive.Client, nw *ctor.Network, proxy string) {
+// whether C tor or Chive is the host. Those of Chive come from the address that its user wants.
+func spreads(t *testing.T, nw *ctor.Network, proxy string) {
+	d := nw.Description()
+	c := inNetwork(t, &d, "several targets", func(c *chive.Config) { c.OutboundBindAddress = []string{"127.0.0.6"} })
+	from := map[string]string{"C tor": "127.0.0.1", "Chive": "127.0.0.6"}
 	var at []string
 	for _, name := range []string{"a", "b"} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -24,7 +28,7 @@ func spreads(t *testing.T, c *chive.Client, nw *ctor.Network, proxy string) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { l.Close() })
-		go sayName(l, name)
+		go sayPeer(l, name)
 		at = append(at, l.Addr().String())
 	}
 	dir := filepath.Join(t.TempDir(), "service")
@@ -57,8 +61,20 @@ func spreads(t *testing.T, c *chive.Client, nw *ctor.Network, proxy string) {
 			count[string(b)]++
 		}
 		t.Logf("%s: %v", who, fmt.Sprint(count))
-		if len(count) != 2 { // a fair coin shows one side only, 40 times, once in 5 x 10^11
+		if len(count) != 2 || count["a "+from[who]]+count["b "+from[who]] != 40 { // a fair coin shows one side only, 40 times, once in 5 x 10^11
 			t.Errorf("%s: %v", who, count)
 		}
+	}
+}
+
+// sayPeer tells each connection a name, and the address that it comes from.
+func sayPeer(l net.Listener, name string) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		_, _ = io.WriteString(c, name+" "+netaddr.Of(c.RemoteAddr()).String()) // a client that is gone reads nothing
+		c.Close()
 	}
 }

@@ -222,7 +222,7 @@ func (cfg *Config) inner(find func(cfg *Config, listen []netip.AddrPort, private
 		return out, err
 	}
 	ec := &exit.Config{Source: exits, IPv6: cfg.IPv6Exit, Private: cfg.ExitPrivate}
-	ec.Policy, err = exit.WholePolicy(cfg.ExitPolicy, exit.PolicyOptions{Private: cfg.ExitPrivate, IPv6: cfg.IPv6Exit, Reduced: cfg.ReducedExitPolicy, Own: append(out.Addresses(), exits.All()...)})
+	ec.Policy, err = exit.WholePolicy(cfg.ExitPolicy, exit.PolicyOptions{Private: cfg.ExitPrivate, IPv6: cfg.IPv6Exit, Reduced: cfg.ReducedExitPolicy, Own: out.Published()})
 	if err != nil || !ec.Policy.Accepts() { // "reject *:*" makes no exit
 		return out, err
 	}

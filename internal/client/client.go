@@ -102,7 +102,7 @@ func New(cfg Config) (*Client, error) {
 		cfg.PQSet = handshake.PQ768
 	}
 	if cfg.Dial == nil {
-		outbound.Warn(cfg.Log, cfg.Outbound.OR, cfg.Outbound.PT)
+		outbound.Warn(cfg.Log, cfg.Outbound.OR, cfg.Outbound.PT, cfg.Outbound.Rest)
 		cfg.Dial = dialTCP(cfg.Outbound.OR)
 	}
 	if cfg.Metrics == nil {

@@ -83,9 +83,10 @@ type Config struct {
 	// bridges are told of it.
 	Upstream *upstream.Proxy
 
-	// Outbound has the source addresses of the connections that Dial opens if it is nil, and
-	// those that transports are asked to use.
-	Outbound struct{ OR, PT netaddr.Sources }
+	// Outbound has the source addresses of the connections that Dial opens if it is nil,
+	// those that transports are asked to use, and those of all else: connections to the targets
+	// of onion services.
+	Outbound struct{ OR, PT, Rest netaddr.Sources }
 
 	// Dial opens connections to relays, to the upstream proxy and to transports; nil: TCP.
 	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)

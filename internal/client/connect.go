@@ -39,7 +39,7 @@ func (c *Client) connect(ctx context.Context, addr netip.AddrPort) (net.Conn, er
 // dialTCP returns the dialler of a client whose program gives it none.
 func dialTCP(from netaddr.Sources) func(context.Context, netip.AddrPort) (net.Conn, error) {
 	return func(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
-		d := net.Dialer{LocalAddr: outbound.Local(from, addr.Addr())}
+		d := net.Dialer{LocalAddr: outbound.Local(from, addr.Addr()), Control: outbound.Late}
 		return d.DialContext(ctx, "tcp", addr.String())
 	}
 }

@@ -42,6 +42,7 @@ func (c *Client) Listen(cfg hsservice.Config) (*hsservice.Service, error) {
 	if err := c.used.claim(claim); err != nil {
 		return nil, err
 	}
+	cfg.Outbound = c.cfg.Outbound.Rest
 	s, err := hsservice.New(cfg)
 	if err != nil {
 		if cfg.Single && !c.hosts {

@@ -123,7 +123,7 @@ func (e *Exit) dial(ctx context.Context, c *rules, a netip.AddrPort) (net.Conn, 
 	if dial := e.opts.Dial; dial != nil {
 		return dial(ctx, "tcp", a.String())
 	}
-	d := net.Dialer{KeepAlive: 5 * time.Minute, LocalAddr: outbound.Local(c.Source, a.Addr())}
+	d := net.Dialer{KeepAlive: 5 * time.Minute, LocalAddr: outbound.Local(c.Source, a.Addr()), Control: outbound.Late}
 	return d.DialContext(ctx, "tcp", a.String())
 }
 

@@ -31,6 +31,7 @@ import (
 	"github.com/chivenet/chive/internal/hspow"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/panics"
@@ -97,6 +98,8 @@ type Config struct {
 	Memory *account.Memory
 	// Fleet says that other hosts may have the same key (see fleet.go).
 	Fleet bool
+	// Outbound has the addresses that connections to targets come from.
+	Outbound netaddr.Sources
 	// Dial connects to a target; nil: the connection is the kernel's. Tests have virtual networks.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Ended is called by the client when the service has ended, also if the client's end

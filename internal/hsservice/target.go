@@ -12,6 +12,7 @@ import (
 
 	"github.com/chivenet/chive/internal/cell"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/outbound"
 	"github.com/chivenet/chive/internal/panics"
 )
 
@@ -59,6 +60,18 @@ func ParsePort(text string) (port uint16, t Target, err error) {
 	return uint16(n), t, err
 }
 
+// dial connects to a target, from the address that the host's user wants.
+func (s *Service) dial(ctx context.Context, t Target) (net.Conn, error) {
+	if s.cfg.Dial != nil {
+		return s.cfg.Dial(ctx, t.Network, t.Address)
+	}
+	var d net.Dialer
+	if a, err := netip.ParseAddrPort(t.Address); err == nil && t.Network == "tcp" {
+		d.LocalAddr, d.Control = outbound.Local(s.cfg.Outbound, a.Addr()), outbound.Late
+	}
+	return d.DialContext(ctx, t.Network, t.Address)
+}
+
 // forward connects a stream to its target. The client hears CONNECTED when the
 // target has answered.
 func (s *Service) forward(c *Conn, t Target) error {
@@ -72,11 +85,7 @@ func (s *Service) forward(c *Conn, t Target) error {
 		limited, cancel := context.WithTimeout(s.ctx, targetTimeout)
 		defer cancel()
 		ctx, stop := c.Wanted(limited)
-		dial := s.cfg.Dial
-		if dial == nil {
-			dial = new(net.Dialer).DialContext
-		}
-		conn, err := dial(ctx, t.Network, t.Address)
+		conn, err := s.dial(ctx, t)
 		left := ctx.Err() != nil && limited.Err() == nil
 		stop()
 		if left {

@@ -49,8 +49,8 @@ var Client = Table{
 	}},
 	{"Connection to the network", []Option{
 		{Key: "proxy", Field: "Proxy", Help: "`URL` of a proxy by which all relays and bridges are reached: socks5://USER:PASSWORD@IP:PORT, socks4://... or http://...; better @FILE with such a line, because other users can see command lines"},
-		outboundBind("outbound-bind-address", "OutboundBindAddress", "the system's choice", "connections to relays, bridges and the proxy come from"),
-		outboundBind("outbound-bind-address-or", "OutboundBindAddressOR", asOutbound, "these come from, with an address that counts before it"),
+		outboundBind("outbound-bind-address", "OutboundBindAddress", "the system's choice", "connections to relays, bridges, the proxy and an onion service's targets come from"),
+		outboundBind("outbound-bind-address-or", "OutboundBindAddressOR", asOutbound, "connections to relays, bridges and the proxy come from"),
 		outboundBind("outbound-bind-address-pt", "OutboundBindAddressPT", asOutbound, "pluggable transports are asked to connect from"),
 		{Key: "reachable-addresses", Field: "ReachableAddresses", Zero: "all", Help: "`RULES` of the addresses that a firewall lets through, such as '*:80,*:443' or '*4:*' for IPv4 only"},
 		{Key: "map-address", Field: "MapAddress", Lines: true, Help: "`RULE` by which one host stands for another: 'FROM TO', a name, an address or *.NAME each"},

@@ -46,9 +46,9 @@ func Warn(log *slog.Logger, all ...netaddr.Sources) {
 
 // here returns why connections cannot come from an address now.
 func here(a netip.Addr) error {
-	ln, err := net.Listen("tcp", netip.AddrPortFrom(a, 0).String())
+	c, err := net.ListenPacket("udp", netip.AddrPortFrom(a, 0).String()) // nobody can connect to it meanwhile
 	if err != nil {
 		return err
 	}
-	return ln.Close()
+	return c.Close()
 }

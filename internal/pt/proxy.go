@@ -16,7 +16,7 @@ import (
 // proxy that Tor names, from the addresses that Tor names.
 func dialer(p *upstream.Proxy, from netaddr.Sources) func(ctx context.Context, addr string) (net.Conn, error) {
 	direct := func(ctx context.Context, addr string) (net.Conn, error) {
-		d := net.Dialer{Timeout: 60 * time.Second}
+		d := net.Dialer{Timeout: 60 * time.Second, Control: outbound.Late}
 		if a, err := netip.ParseAddrPort(addr); err == nil {
 			d.LocalAddr = outbound.Local(from, a.Addr())
 		} else {

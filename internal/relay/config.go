@@ -180,24 +180,34 @@ func (c *Config) padMode() channel.PaddingMode {
 	return channel.PadRelay
 }
 
-// Addresses returns the relay's own addresses, as far as they are known before it
-// runs.
-func (c *Config) Addresses() []netip.Addr {
+// Published returns the relay's addresses that its descriptor shows, or could show, as far as they
+// are known before it runs.
+func (c *Config) Published() []netip.Addr {
 	var out []netip.Addr
-	add := func(a netip.Addr) {
-		if a = netaddr.Plain(a); !a.IsUnspecified() && !slices.Contains(out, a) {
-			out = append(out, a)
-		}
-	}
 	for _, a := range slices.Concat(c.Advertise, c.Listen) {
-		add(a.Addr())
+		out = appendAddr(out, a.Addr())
 	}
+	return out
+}
+
+// Addresses returns the relay's own addresses: those of Published, and the source addresses,
+// which the descriptor does not show.
+func (c *Config) Addresses() []netip.Addr {
+	out := c.Published()
 	for _, s := range c.sources() {
 		for _, a := range s.All() {
-			add(a)
+			out = appendAddr(out, a)
 		}
 	}
 	return out
+}
+
+// appendAddr adds an address of one machine that the list lacks.
+func appendAddr(list []netip.Addr, a netip.Addr) []netip.Addr {
+	if a = netaddr.Plain(a); a.IsUnspecified() || slices.Contains(list, a) {
+		return list
+	}
+	return append(list, a)
 }
 
 // sources returns the source addresses of the relay and of its transports.

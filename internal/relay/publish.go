@@ -218,7 +218,7 @@ func (p *publisher) upload(ctx context.Context, a netdir.Authority, doc []byte) 
 	}
 	if err != nil && a.DirPort.IsValid() {
 		to = a.DirPort
-		d := net.Dialer{LocalAddr: outbound.Local(p.r.cfg.Outbound.OR, to.Addr())}
+		d := net.Dialer{LocalAddr: outbound.Local(p.r.cfg.Outbound.OR, to.Addr()), Control: outbound.Late}
 		conn, err = d.DialContext(ctx, "tcp", to.String())
 	}
 	if err != nil {

@@ -299,7 +299,7 @@ func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 	if !known {
 		closed = r.gate.leaveStranger
 	}
-	d := net.Dialer{LocalAddr: r.from(addr.Addr())}
+	d := net.Dialer{LocalAddr: r.from(addr.Addr()), Control: outbound.Late}
 	conn, err := d.DialContext(ctx, "tcp", addr.String())
 	r.gate.leaveDial(addr, known)
 	if err != nil {
