@@ -317,11 +317,18 @@ func (p *place) fill(line string) (args []string) {
 				return name
 			case "INUSE":
 				return p.inUse()
-			case "ONION":
-				if _, err := hsservice.OpenKey(filepath.Join(p.dir, "onion")); err != nil {
+			case "ONION", "CLIENTS":
+				dir := filepath.Join(p.dir, "onion")
+				if _, err := hsservice.OpenKey(dir); err != nil {
 					p.t.Fatal(err)
 				}
-				return filepath.Join(p.dir, "onion")
+				if name == "ONION" {
+					return dir
+				}
+				if _, err := hsservice.AddClient(dir, "alice", "", func(string) error { return nil }); err != nil {
+					p.t.Fatal(err)
+				}
+				return dir
 			}
 			return s
 		}))
