@@ -26,6 +26,7 @@ func main() {
 func rootCommand() *cobra.Command {
 	root := cli.Root("chivelab", "Private onion networks and measurements", labUpCommand(), labRunCommand(), benchCommand())
 	leaveInOrder(root)
+	checkEarly(root)
 	profiling(root)
 	for _, c := range cli.Commands() {
 		c.Hidden = true

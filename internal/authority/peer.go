@@ -81,11 +81,12 @@ func (p peer) exchange(ctx context.Context, request []byte, limit int64) ([]byte
 	return bytes.Clone(body), nil
 }
 
-// hideAddr drops the address that the net package puts into its errors.
+// hideAddr drops the address that the net package puts into its errors. It removes the
+// operation, too, which the caller names.
 func hideAddr(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
-		return op.Err
+		return fault.Why(op.Err)
 	}
 	return err
 }

@@ -178,11 +178,12 @@ func (m *Manager) connectOne(ctx context.Context, want ident.RelayID, addr netip
 	return l, nil
 }
 
-// hideAddr removes the addresses that package net puts into its errors, which reach logs.
+// hideAddr removes the addresses that package net puts into its errors, which reach logs. It removes the
+// operation, too, which the caller names.
 func hideAddr(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
-		return op.Err
+		return fault.Why(op.Err)
 	}
 	return err
 }

@@ -90,9 +90,9 @@ started; 125 chive failed, 2 a mistake in the arguments.`,
 		}
 		path, err := exec.LookPath(args[0])
 		if errors.Is(err, os.ErrPermission) {
-			return codedError{fault.New(fault.Local, "exec: %w", err), exitNoStart}
+			return codedError{noProgram(err), exitNoStart}
 		} else if err != nil {
-			return codedError{fault.New(fault.Local, "exec: %w", err), exitNotFound}
+			return codedError{noProgram(err), exitNotFound}
 		}
 		err = o.run(c.Context(), s, path, args, progress.Share(c.ErrOrStderr()))
 		if err == nil || errors.As(err, new(ExitError)) || errors.As(err, new(codedError)) {
@@ -101,6 +101,19 @@ started; 125 chive failed, 2 a mistake in the arguments.`,
 		return codedError{err, exitExec}
 	}
 	return c
+}
+
+// noProgram says why a program is not found or cannot be started; package os/exec would say
+// "exec" once more, and the program's name twice.
+func noProgram(err error) error {
+	name := ""
+	if e := new(exec.Error); errors.As(err, &e) {
+		name, err = e.Name, e.Err
+	}
+	if errors.Is(err, exec.ErrNotFound) {
+		return fault.New(fault.Local, "the program %q is not in PATH: %w", name, err)
+	}
+	return fault.New(fault.Local, "the program %q: %w", name, fault.Why(err))
 }
 
 func (o *execOptions) check() error {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/chivenet/chive/internal/command/commandtest"
+	"github.com/chivenet/chive/internal/hsservice"
 )
 
 // TestMistakes gives each flag and each argument of each command bad values, and reads what the
@@ -36,6 +37,16 @@ func TestMistakes(t *testing.T) {
 	if err := os.WriteFile(torrc, []byte("DirAuthority a orport=1 v3ident=AF50E2FE0D75C2E525A5627B5CF11F188E09C6C6 127.0.0.1:2 E9233B1A729FDB0A68F57DC765CA2D4252F44313\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	service := func() []string { // with a client
+		at := t.TempDir()
+		if _, err := hsservice.OpenKey(at); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := hsservice.AddClient(at, "bob", "", func(string) error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return []string{at, "alice"}
+	}
 	// What each command needs besides the flag that is wrong.
 	flags := func(all ...string) commandtest.With { return commandtest.With{Flags: all} }
 	with := map[string][]commandtest.With{
@@ -52,17 +63,20 @@ func TestMistakes(t *testing.T) {
 			flags("--protocol", "chive", "--client-port", "0", "--cert", strings.TrimSpace(cert), "--http"),
 			flags("--protocol", "chive", "--mode", "server", "--server-port", "0", "--key-file", key),
 		},
-		"network import": {{Args: []string{torrc}}},
-		"config import":  {{Args: []string{torrc}, Later: []string{"out"}}}, // any name is good there
-		"keys certify":   {flags("--address", "192.0.2.1:9030")},
+		"network import":       {{Args: []string{torrc}}},
+		"config import":        {{Args: []string{torrc}, Later: []string{"out"}}}, // any name is good there
+		"keys certify":         {flags("--address", "192.0.2.1:9030")},
+		"onion clients add":    {{Fresh: service}},
+		"onion clients list":   {{Fresh: func() []string { return service()[:1] }}},
+		"onion clients remove": {{Fresh: service}},
+		"onion serve":          {{Flags: []string{"--network", network, "--key-dir", filepath.Join(dir, "serves")}, Args: []string{"80=127.0.0.1:1"}}},
+		"exec": {
+			{Flags: []string{"--network", network}, Args: []string{"true"}},
+			{Flags: []string{"--network", network, "--no-namespace"}, Args: []string{"true"}},
+		},
 	}
-	// These do their work before they look at everything: they have tests of their own.
-	own := map[string]bool{"exec": true, "onion clients add": true, "onion clients remove": true}
 	seen := 0
 	commandtest.Each(Chive(), func(c *cobra.Command, path []string) {
-		if own[strings.Join(path, " ")] {
-			return
-		}
 		all := with[strings.Join(path, " ")]
 		if all == nil {
 			all = []commandtest.With{{}}

@@ -42,11 +42,7 @@ func TestSignals(t *testing.T) {
 		signal.Notify(caught, os.Interrupt)
 		defer signal.Ignore(os.Interrupt)
 	}
-	var err error
-	madeAuthority.dir = t.TempDir()
-	if madeAuthority.keys, err = authority.MakeKeys(filepath.Join(madeAuthority.dir, "keys"), "", 12, nil); err != nil {
-		t.Fatal(err)
-	}
+	makeAuthority(t)
 	root := Chive()
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -293,6 +289,16 @@ func (p *place) fill(line string) (args []string) {
 				return filepath.Join(p.dir, "keys")
 			case "DEAF":
 				return p.deaf("tcp", "127.0.0.1:0")
+			case "BUSY":
+				l, err := net.Listen("tcp", "127.0.0.1:0")
+				if err != nil {
+					p.t.Fatal(err)
+				}
+				p.t.Cleanup(func() { l.Close() })
+				if of == "port" {
+					return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+				}
+				return l.Addr().String()
 			case "DEAFNET":
 				return p.write("deaf.toml", strings.Replace(lonely, "127.0.0.1:1", p.deaf("tcp", "127.0.0.1:0"), 1))
 			case "AUTH":
@@ -317,11 +323,18 @@ func (p *place) fill(line string) (args []string) {
 				return name
 			case "INUSE":
 				return p.inUse()
-			case "ONION":
-				if _, err := hsservice.OpenKey(filepath.Join(p.dir, "onion")); err != nil {
+			case "ONION", "CLIENTS":
+				dir := filepath.Join(p.dir, "onion")
+				if _, err := hsservice.OpenKey(dir); err != nil {
 					p.t.Fatal(err)
 				}
-				return filepath.Join(p.dir, "onion")
+				if name == "ONION" {
+					return dir
+				}
+				if _, err := hsservice.AddClient(dir, "alice", "", func(string) error { return nil }); err != nil {
+					p.t.Fatal(err)
+				}
+				return dir
 			}
 			return s
 		}))
@@ -393,7 +406,17 @@ func (p *place) inUse() string {
 	return dir
 }
 
-// madeAuthority is an authority's data directory, which the runs copy, with its keys: TestSignals makes it.
+// makeAuthority makes madeAuthority for a test.
+func makeAuthority(t *testing.T) {
+	t.Helper()
+	var err error
+	madeAuthority.dir = t.TempDir()
+	if madeAuthority.keys, err = authority.MakeKeys(filepath.Join(madeAuthority.dir, "keys"), "", 12, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// madeAuthority is an authority's data directory, which the runs copy, with its keys.
 var madeAuthority struct {
 	dir  string
 	keys *authority.Keys

@@ -80,9 +80,9 @@ var usables = map[string]usable{
 	"onion key make":       {args: "DIR/key", more: []waiting{{name: "the key", refuse: true, args: "onion key make KEYS=hs_ed25519_secret_key", code: exitFailed}}},
 	"onion key show":       {args: "ONION", more: []waiting{{name: "the key", refuse: true, args: "onion key show KEYS=hs_ed25519_secret_key", code: exitFailed}}},
 	"onion clients add":    {args: "ONION alice", more: []waiting{{name: "the key", refuse: true, args: "onion clients add KEYS=hs_ed25519_secret_key alice", code: exitFailed}}},
-	"onion clients list":   {args: "ONION", mute: true},
-	"onion clients remove": {args: "ONION alice", mute: true},
-	"exec":                 {args: asClient, last: " -- true", mute: true},
+	"onion clients list":   {args: "CLIENTS", more: []waiting{{name: "a client's key", refuse: true, args: "onion clients list KEYS=authorized_clients/alice.auth", code: exitFailed}}},
+	"onion clients remove": {args: "CLIENTS alice", mute: true, more: []waiting{{name: "the key", refuse: true, args: "onion clients remove KEYS=hs_ed25519_secret_key alice --data-dir INUSE", code: exitFailed}}},
+	"exec":                 {args: asClient, last: " -- true", mute: true, more: withProgram(asClients("exec ", exitExec))},
 	"fte": {args: fteServer, mute: true, more: []waiting{
 		{name: "a classic key", args: "fte --mode server --server-port 0 --key-file FIFO"},
 		{name: "a reader of its log", args: "fte " + fteServer, full: 2, late: inOrder},
@@ -121,6 +121,17 @@ func asClients(command string, code int) []waiting {
 		{name: "its guards", args: command + "--network NET --data-dir KEYS=" + ofLonely + "/guards.json", code: code},
 		{name: "its directory", says: "it is no regular file", args: command + "--network NET --data-dir KEYS=" + ofLonely + "/directory/certs", code: code},
 	}
+}
+
+// withProgram adds a program to chive exec's arguments.
+func withProgram(all []waiting) []waiting {
+	for i := range all {
+		all[i].args += " -- true"
+		if all[i].name == "its guards" {
+			all[i].code = exitFailed // the process ends, as the command does not come back
+		}
+	}
+	return all
 }
 
 // fileOption says what else an option with a FILE needs before the file is opened.

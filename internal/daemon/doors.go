@@ -87,25 +87,63 @@ func (p *Ports) config(d socks.Dialer, reg *metrics.Registry, log *slog.Logger) 
 	return cfg
 }
 
-// openDoors opens all ports of a proxy or, after an error, none.
-func openDoors(p *Ports, d socks.Dialer, reg *metrics.Registry, log *slog.Logger) (*doors, error) {
-	ds := newDoors(log)
+// listening is a port that is open, and that nobody serves yet: connections wait there.
+type listening struct {
+	port
+	l  net.Listener
+	pc net.PacketConn // of a DNS port
+}
+
+func (o *listening) close() {
+	o.l.Close()
+	if o.pc != nil {
+		o.pc.Close()
+	}
+}
+
+// listen opens all ports of a proxy or, after an error, none.
+func (p *Ports) listen() (open []listening, err error) {
 	ports, err := p.all()
 	if err != nil {
 		return nil, err
 	}
-	warned := new(socks.Seldom)
 	for _, one := range ports {
+		o := listening{port: one}
+		switch one.kind {
+		case socks.DNSPort:
+			o.l, o.pc, err = listenBoth(one.Addr)
+		case socks.TransPort:
+			o.l, err = socks.ListenTrans(one.Addr, p.TransProxyType == transTProxy)
+		default:
+			o.l, err = one.Listen()
+		}
+		if err != nil {
+			closePorts(open)
+			return nil, options.In(one.option, err)
+		}
+		open = append(open, o)
+	}
+	return open, nil
+}
+
+func closePorts(open []listening) {
+	for i := range open {
+		open[i].close()
+	}
+}
+
+// openDoors serves the ports of a proxy that are open.
+func openDoors(p *Ports, open []listening, d socks.Dialer, reg *metrics.Registry, log *slog.Logger) *doors {
+	ds := newDoors(log)
+	warned := new(socks.Seldom)
+	for _, one := range open {
 		c := p.config(d, reg, log)
 		c.Warned = warned
 		c.Name = fmt.Sprintf("%s%d", one.kind, one.number) // streams of different listeners share no circuit
 		one.Apply(&c)
-		if err := ds.open(c, &one); err != nil {
-			ds.close()
-			return nil, options.In(one.option, err)
-		}
+		ds.open(c, one)
 	}
-	return ds, nil
+	return ds
 }
 
 // servers make the server of each kind of port.
@@ -113,28 +151,14 @@ var servers = map[socks.Kind]func(socks.Config) *socks.Server{
 	socks.SOCKSPort: socks.NewSOCKS, socks.HTTPPort: socks.NewHTTP, socks.DNSPort: socks.NewDNS, socks.TransPort: socks.NewTrans,
 }
 
-func (ds *doors) open(c socks.Config, p *port) error {
-	srv := servers[p.kind](c)
+func (ds *doors) open(c socks.Config, o listening) {
+	srv := servers[o.kind](c)
 	ds.servers = append(ds.servers, srv)
-	var l net.Listener
-	var err error
-	switch p.kind {
-	case socks.DNSPort:
-		var pc net.PacketConn
-		if l, pc, err = listenBoth(p.Addr); err == nil {
-			ds.serve(func() error { return srv.ServePacket(pc) })
-		}
-	case socks.TransPort:
-		l, err = socks.ListenTrans(p.Addr, c.TProxy)
-	default:
-		l, err = p.Listen()
+	ds.lines = append(ds.lines, o.kind.String()+" "+o.l.Addr().String())
+	if o.pc != nil {
+		ds.serve(func() error { return srv.ServePacket(o.pc) })
 	}
-	if err != nil {
-		return err
-	}
-	ds.lines = append(ds.lines, p.kind.String()+" "+l.Addr().String())
-	ds.serve(func() error { return srv.Serve(l) })
-	return nil
+	ds.serve(func() error { return srv.Serve(o.l) })
 }
 
 // listenBoth opens one port for TCP and UDP. If addr leaves the choice to the

@@ -22,7 +22,10 @@ type folder struct {
 
 // secrets returns the files and directories with keys and passwords that a client's options name, and what the client keeps.
 func secrets(cfg *chive.Config) []string {
-	out := []string{cfg.DataDir}
+	var out []string
+	if cfg.DataDir != "" {
+		out = append(out, cfg.DataDir)
+	}
 	if cfg.ClientOnionAuthDir != "" {
 		out = append(out, cfg.ClientOnionAuthDir)
 	}
@@ -35,7 +38,8 @@ func secrets(cfg *chive.Config) []string {
 }
 
 // checkFolders refuses folders that cannot be shown, and those through which clients could read keys: those of
-// services, and those of the client.
+// services, and those of the client. A folder inside a directory of keys, or of the client's state, is refused, too:
+// what Chive writes there, or an operator moves there, would be shown one day.
 func checkFolders(cfg *chive.Config, all []hosting) error {
 	for _, h := range all {
 		if h.folder == nil {
@@ -53,6 +57,11 @@ func checkFolders(cfg *chive.Config, all []hosting) error {
 				return err
 			} else if in {
 				return fault.New(fault.Config, "onion service: dir: %s is in the folder %s, where everybody could read it", p, h.folder.dir)
+			}
+			if in, err := within(p, h.folder.dir); err != nil {
+				return err
+			} else if in {
+				return fault.New(fault.Config, "onion service: dir: the folder %s is in %s, which is for what nobody else may read: everybody could read the folder", h.folder.dir, p)
 			}
 		}
 	}

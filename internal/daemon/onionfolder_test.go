@@ -117,6 +117,10 @@ func TestOnionFolderRefused(t *testing.T) {
 	if err := os.Symlink(site, link); err != nil {
 		t.Skip(err)
 	}
+	baseLink := filepath.Join(t.TempDir(), "base")
+	if err := os.Symlink(base, baseLink); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct{ dir, keys, data, more, want string }{
 		{site, base + "/keys", base + "/data", "", ""},
 		{link, base + "/keys", base + "/data", "", ""},
@@ -131,6 +135,13 @@ func TestOnionFolderRefused(t *testing.T) {
 		{site, base + "/keys", site + "/.data", "", "is in the folder"},
 		{base, base + "/keys", "/data", "", "is in the folder"},
 		{"/", base + "/keys", base + "/data", "", "is in the folder"},
+		{site, base + "/keys", base, "", "nobody else may read"},
+		{link, base + "/keys", base, "", "nobody else may read"},
+		{site, base + "/keys", baseLink, "", "nobody else may read"},
+		{baseLink + "/link", base + "/keys", base, "", "nobody else may read"},
+		{site, base, base + "/data", "", "nobody else may read"},
+		{link, baseLink, base + "/data", "", "nobody else may read"},
+		{site, base + "/site/../sit", base + "/data", "", ""},
 		{"", base + "/keys", base + "/data", "port = \"80\"\ndir-list = true", "none is given"},
 	} {
 		file := fmt.Sprintf("socks = \"\"\ndata-dir = %q\n[[onion]]\nkey-dir = %q\ndir = %q\n%s\n", test.data, test.keys, test.dir, test.more)

@@ -159,13 +159,13 @@ func (o *onions) openOne(others []*onionHost, h hosting) (*onionHost, error) {
 
 // explain names the service in an error.
 func (o *onions) explain(dir string, err error) error {
+	if !strings.Contains(err.Error(), dir) {
+		err = fault.New(fault.KindOf(err), "onion service %s: %w", dir, err)
+	}
 	if errors.Is(err, fs.ErrPermission) {
-		return fault.New(fault.KindOf(err), "onion service %s: %w (with --sandbox, only the directories that were named at the start can be used)", dir, err)
+		return fault.New(fault.KindOf(err), "%w (with --sandbox, only the directories that were named at the start can be used)", err)
 	}
-	if strings.Contains(err.Error(), dir) {
-		return err
-	}
-	return fault.New(fault.KindOf(err), "onion service %s: %w", dir, err)
+	return err
 }
 
 // lines returns a line for each service whose address is not hidden.

@@ -141,15 +141,20 @@ func (r *proxyRole) open(w io.Writer, log *slog.Logger) (node, error) {
 	}
 	n := &proxyNode{cfg: cfg, list: r.list(), log: log, terminal: w}
 	n.drain.Store(int64(r.Drain))
-	if n.client, err = start(cfg); err != nil {
+	if n.automap, err = r.automap(); err != nil {
 		return nil, err
 	}
-	if n.automap, err = r.automap(); err == nil {
-		n.doors, err = openDoors(&r.Ports, n.automap.Dialer(proxydial.Dialer{Client: n.client}), &n.counts, log)
-	}
+	// The ports come first, as in C tor: one that another program has is told before the client
+	// reads its state and connects to the network, and programs that connect meanwhile wait.
+	open, err := r.listen()
 	if err != nil {
-		return nil, errors.Join(err, n.client.Close())
+		return nil, err
 	}
+	if n.client, err = start(cfg); err != nil {
+		closePorts(open)
+		return nil, err
+	}
+	n.doors = openDoors(&r.Ports, open, n.automap.Dialer(proxydial.Dialer{Client: n.client}), &n.counts, log)
 	n.doors.openInner(n.client, cfg.DataDir, &n.counts)
 	all, err := r.Onions.hostings()
 	if n.onions = newOnions(n.client, log); err == nil {

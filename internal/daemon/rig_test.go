@@ -108,6 +108,7 @@ type running struct {
 	done         chan error
 	dir          string
 	config       string // the file that a reload reads
+	started      bool   // the client; read it after done
 }
 
 type syncBuffer struct {
@@ -147,7 +148,7 @@ func run(t *testing.T, addr string, args ...string) *running {
 	}
 	pr, pw := io.Pipe()
 	r.out = bufio.NewReader(pr)
-	s.role.(*proxyRole).start = func(chive.Config) (Client, error) { return r.client, nil }
+	s.role.(*proxyRole).start = func(chive.Config) (Client, error) { r.started = true; return r.client, nil }
 	p := &Process{Settings: s, Out: pw, Err: r.log, Hangup: r.hangup, Stop: r.stop}
 	go func() { r.done <- p.Run(t.Context()); pw.Close() }()
 	return r

@@ -1,17 +1,24 @@
 package daemon
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/spf13/pflag"
 
 	"github.com/chivenet/chive"
 	"github.com/chivenet/chive/internal/atomicfile"
@@ -289,8 +296,10 @@ func TestRunFailures(t *testing.T) {
 		{"--http", taken.Addr().String()}, {"--metrics", taken.Addr().String()}, {"--dns", taken.Addr().String()},
 	} {
 		r := run(t, "", args...)
-		if err := <-r.done; err == nil || !strings.HasPrefix(err.Error(), args[0]+": listen at "+args[1]+": ") || !r.client.closed {
+		if err := <-r.done; err == nil || !strings.HasPrefix(err.Error(), args[0]+": listen at "+args[1]+": ") || r.client.closed != r.started {
 			t.Errorf("%v: %v", args, err)
+		} else if r.started && args[0] != "--metrics" {
+			t.Errorf("%v: the client started before the port was tried", args)
 		}
 	}
 	r := run(t, "", "--socks", "")
@@ -324,5 +333,65 @@ func TestListenBoth(t *testing.T) {
 	defer pc.Close()
 	if l.Addr().String() != pc.LocalAddr().String() {
 		t.Errorf("TCP at %v, UDP at %v", l.Addr(), pc.LocalAddr())
+	}
+}
+
+// TestPortsFirst: a program that connects while the client starts waits for it, and is served then.
+// If the client does not start, the ports are closed.
+func TestPortsFirst(t *testing.T) {
+	for _, starts := range []bool{true, false} {
+		dir, err := os.MkdirTemp("", "ports") // a socket's path must be short
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		at := filepath.Join(dir, "s")
+		s, fs := NewProxySettings(), pflag.NewFlagSet("proxy", pflag.ContinueOnError)
+		s.AddFlags(fs)
+		if err := fs.Parse([]string{"--data-dir", t.TempDir(), "--socks", "unix:" + at}); err != nil {
+			t.Fatal(err)
+		}
+		cfg := s.role.(*proxyRole)
+		fake := &loopback{events: make(chan chive.Event), done: make(chan struct{}), status: chive.Status{Network: "test"}}
+		var early net.Conn
+		refused := errors.New("it does not start")
+		cfg.start = func(chive.Config) (Client, error) {
+			early, err = net.Dial("unix", at)
+			if err != nil {
+				t.Error(err)
+			}
+			if !starts {
+				return nil, refused
+			}
+			return fake, nil
+		}
+		n, err := cfg.open(io.Discard, slog.New(slog.DiscardHandler))
+		if early == nil {
+			t.Fatal(err)
+		}
+		defer early.Close()
+		if !starts {
+			if !errors.Is(err, refused) {
+				t.Error(err)
+			}
+			if c, err := net.Dial("unix", at); err == nil {
+				c.Close()
+				t.Error("the port is open although there is no client")
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := early.Write([]byte{5, 1, 0}); err != nil {
+			t.Fatal(err)
+		}
+		answer := make([]byte, 2)
+		if _, err := io.ReadFull(early, answer); err != nil || !bytes.Equal(answer, []byte{5, 0}) {
+			t.Errorf("%x %v", answer, err)
+		}
+		if err := n.close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

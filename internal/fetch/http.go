@@ -48,6 +48,9 @@ func (g *getter) dial(ctx context.Context, network, address string) (net.Conn, e
 		defer cancel()
 	}
 	c, err := g.Dial(ctx, network, address)
+	if errors.Is(err, errConnect) { // it says so itself
+		return nil, fault.Wrap(fault.Timeout, err)
+	}
 	if err != nil && errors.Is(context.Cause(ctx), errConnect) {
 		return nil, fault.New(fault.Timeout, "%w: %w", errConnect, err)
 	}

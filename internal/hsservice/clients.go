@@ -162,7 +162,7 @@ func RemoveClient(dir, name string, public bool) (path string, err error) {
 		return "", err
 	}
 	if _, err := os.Lstat(path); err != nil {
-		return "", fault.New(fault.Config, "there is no client %s: %w", name, fault.Why(err))
+		return "", fault.New(fault.Config, "there is no client %s of the service in %s: %w", name, dir, fault.Why(err))
 	}
 	have, err := ListClients(dir)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 
 	"github.com/gofrs/flock"
@@ -43,6 +44,9 @@ func OpenKeyDir(path string) (*Dir, error) {
 
 func open(path, what, advice string) (*Dir, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
+		if !strings.Contains(err.Error(), path) { // it names one above
+			what += " " + path
+		}
 		return nil, fault.New(fault.Local, "%s: %w", what, err)
 	}
 	d := &Dir{flock.New(filepath.Join(path, "lock"))}

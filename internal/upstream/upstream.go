@@ -186,11 +186,12 @@ func kindOf(ctx context.Context) fault.Kind {
 	return fault.Network
 }
 
-// plain removes the addresses that package net puts into its errors.
+// plain removes the addresses that package net puts into its errors. It removes the
+// operation, too, which the caller names.
 func plain(err error) error {
 	var op *net.OpError
 	if errors.As(err, &op) {
-		return op.Err
+		return fault.Why(op.Err)
 	}
 	return err
 }

@@ -45,9 +45,16 @@ func Rough(message, flag, value string) (wrong []string) {
 	if !told && (len(value) < 2 || !strings.Contains(message, value)) {
 		say("it names neither --%s nor %q", flag, value)
 	}
+	return append(wrong, Doubled(rest)...)
+}
+
+// Doubled returns the words and clauses that are twice in a message: of wrapped errors, two often
+// say the same.
+func Doubled(message string) (wrong []string) {
+	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	var before []string // words of the clause before
 	seen := map[string]bool{}
-	for _, clause := range strings.Split(rest, ": ") {
+	for _, clause := range strings.Split(message, ": ") {
 		words := word.FindAllString(strings.ToLower(clause), -1)
 		for i := 1; i < len(words); i++ {
 			if words[i] == words[i-1] {

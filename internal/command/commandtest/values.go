@@ -1,6 +1,8 @@
 package commandtest
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,6 +51,9 @@ func Bad(t *testing.T, dir string) map[string][]string {
 type With struct {
 	Flags []string
 	Args  []string // nil: a new path for each
+	// Fresh makes the arguments anew for each run, and before it what they name. It counts
+	// before Args.
+	Fresh func() []string
 	// Later are flags that are looked at only after others, which are missing here.
 	Later []string
 }
@@ -61,7 +66,7 @@ func Values(t *testing.T, root func(args ...string) *cobra.Command, path []strin
 	try := func(flag, value string, args ...string) {
 		t.Helper()
 		_, err := Run(t, root(path...), append(path[:len(path):len(path)], args...)...)
-		if err == nil || strings.HasSuffix(err.Error(), "stopped") || strings.HasPrefix(err.Error(), "exit code ") { // Run's context has ended, or the command has said it all
+		if err == nil || errors.Is(err, context.Canceled) || strings.HasSuffix(err.Error(), "stopped") || strings.HasPrefix(err.Error(), "exit code ") { // Run's context has ended, or the command has said it all
 			return
 		}
 		seen++
@@ -81,6 +86,9 @@ func Values(t *testing.T, root func(args ...string) *cobra.Command, path []strin
 		names = append(names, strings.TrimRight(name, "."))
 	}
 	arguments := func() []string {
+		if with.Fresh != nil {
+			return with.Fresh()
+		}
 		if with.Args != nil {
 			return with.Args
 		}
