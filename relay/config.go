@@ -18,6 +18,7 @@ import (
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/ptspec"
 	"github.com/chivenet/chive/internal/ram"
 	"github.com/chivenet/chive/internal/relay"
 	"github.com/chivenet/chive/internal/tomlfile"
@@ -268,7 +269,7 @@ func (cfg *Config) transports(out *relay.Config) error {
 		}
 		out.Transports = append(out.Transports, l)
 	}
-	out.TransportListen, out.TransportOptions = map[string]netip.AddrPort{}, map[string]pt.Args{}
+	out.TransportListen, out.TransportOptions = map[string]netip.AddrPort{}, map[string]ptspec.Args{}
 	for _, s := range cfg.ServerTransportListen {
 		name, addr, _ := strings.Cut(s, " ")
 		a, err := netip.ParseAddrPort(strings.TrimSpace(addr))
@@ -282,7 +283,7 @@ func (cfg *Config) transports(out *relay.Config) error {
 		if len(f) < 2 {
 			return options.Wrong("ServerTransportOptions", "%q is not NAME KEY=VALUE ...", s)
 		}
-		args := pt.Args{}
+		args := ptspec.Args{}
 		for _, kv := range f[1:] {
 			k, v, ok := strings.Cut(kv, "=")
 			if !ok || k == "" {
