@@ -90,10 +90,11 @@ var levels = map[string]int{
 	"internal/ptspec":      4,
 	"internal/site":        4,
 
-	"internal/path":    5,
-	"internal/builtin": 6, // Chive's own transports, by package fte
-	"internal/pt":      5,
-	"internal/stream":  5,
+	"internal/path":      5,
+	"internal/builtin":   6, // Chive's own transports, by package fte
+	"internal/pt":        5,
+	"internal/stream":    5,
+	"internal/transport": 5,
 
 	"internal/plugin": 7,
 	"internal/pool":   6,
