@@ -105,11 +105,17 @@ type Config struct {
 	// you give a line of BridgeLines know of it. ServerTransportPlugins start
 	// pluggable transports: "obfs4 exec /usr/bin/obfs4proxy".
 	// ServerTransportListen sets the address of a transport, "obfs4 IP:PORT", and
-	// ServerTransportOptions its options, "obfs4 iat-mode=1".
+	// ServerTransportOptions its options, "obfs4 iat-mode=1". The transports chive and fte
+	// (package fte) need no plugin: a bridge offers each for which there is an address or
+	// an option, inside this process.
 	Bridge                 bool
 	ServerTransportPlugins []string
 	ServerTransportListen  []string
 	ServerTransportOptions []string
+	// Transports are transports of the program's own, all of which the bridge offers. They
+	// come before chive and fte, and none may have the name of a plugin, too. What
+	// peers make transports inside this process hold is a quarter of MaxMemory at most.
+	Transports map[string]Transport
 
 	// BandwidthRate bounds the bytes a second that all links together read, and
 	// the bytes a second that they write; 0: no bound. BandwidthBurst is how many
@@ -293,7 +299,7 @@ func (cfg *Config) transports(out *relay.Config) error {
 		}
 		out.TransportOptions[f[0]] = args
 	}
-	return nil
+	return cfg.inside(out)
 }
 
 func addrPorts(field string, list []string) ([]netip.AddrPort, error) {

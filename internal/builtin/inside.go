@@ -42,7 +42,7 @@ func (t Transport) Listen(ctx context.Context, cfg transport.ServerConfig) (net.
 		return nil, nil, err
 	}
 	if t.name == "fte" && publicKey(tell) {
-		cfg.Log.Warn("the key of the transport fte is fteproxy's built-in one, which is public: everybody can look through the disguise. Give it a key (transport-options), or use the transport chive")
+		cfg.Log.Warn("the transport fte has fteproxy's built-in key, which is public: everybody can look through it")
 	}
 	return ln, tell, nil
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/pt"
 	"github.com/chivenet/chive/internal/ptspec"
+	"github.com/chivenet/chive/internal/transport"
 )
 
 // Config has the settings of a relay.
@@ -84,6 +85,8 @@ type Config struct {
 	Transports       []pt.TransportLine
 	TransportListen  map[string]netip.AddrPort
 	TransportOptions map[string]ptspec.Args
+	// Inside are transports inside this process, by name.
+	Inside map[string]transport.Server
 
 	// MaxMemory bounds what peers can make the relay hold, in bytes (see package
 	// account); zero: no bound.

@@ -20,17 +20,17 @@ func Dial(ctx context.Context, log *slog.Logger, t Client, dial DialFunc, bridge
 		err  error
 	}
 	done := make(chan result)
-	go func() {
+	go panics.Contain(log, nil, func() {
 		var r result
 		panics.Contain(log, func(err error) { r.err = err }, func() { r.conn, r.err = t.Dial(ctx, s.connect, bridge, maps.Clone(args)) })()
 		select {
 		case done <- r:
 		case <-ctx.Done():
 			if r.conn != nil {
-				panics.Contain(log, nil, func() { r.conn.Close() })()
+				r.conn.Close()
 			}
 		}
-	}()
+	})()
 	select {
 	case r := <-done:
 		switch {

@@ -39,17 +39,17 @@ func Listen(ctx context.Context, t Server, cfg ServerConfig) (*Listener, ptspec.
 	log := cfg.Log
 	cfg.Options = maps.Clone(cfg.Options)
 	done := make(chan result)
-	go func() {
+	go panics.Contain(log, nil, func() {
 		var r result
 		panics.Contain(log, func(err error) { r.err = err }, func() { r.ln, r.args, r.err = t.Listen(ctx, cfg) })()
 		select {
 		case done <- r:
 		case <-ctx.Done():
 			if r.ln != nil {
-				panics.Contain(log, nil, func() { r.ln.Close() })()
+				r.ln.Close()
 			}
 		}
-	}()
+	})()
 	var r result
 	select {
 	case r = <-done:
