@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/transport"
@@ -123,6 +124,39 @@ func TestInsideProxy(t *testing.T) {
 		if a != "198.51.100.7:1080" {
 			t.Errorf("dialled %v", a)
 		}
+	}
+}
+
+// TestInsideSource: a transport connects from the address that the user wants for transports.
+func TestInsideSource(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if second, err := net.Listen("tcp", "127.0.0.2:0"); err != nil {
+		t.Skipf("SKIPPED, NOTHING WAS TESTED: no second loopback address: %v", err)
+	} else {
+		second.Close()
+	}
+	network := *netdir.Public()
+	network.Authorities, network.Fallbacks = nil, nil // the test alone connects
+	cfg := Config{Network: &network}
+	if cfg.Outbound.PT, err = netaddr.ParseSources([]string{"127.0.0.2"}); err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	conn, err := c.dialInside(t.Context(), "tcp", ln.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if from := netaddr.Of(conn.LocalAddr()); from.String() != "127.0.0.2" {
+		t.Errorf("it comes from %v", from)
 	}
 }
 

@@ -66,7 +66,7 @@ func newInside(r *Relay) (all []*inside) {
 // Method waits until the transport listens, and returns where.
 func (d *inside) Method(ctx context.Context) (pt.Method, error) {
 	for {
-		m, err, known, changed := d.state()
+		m, known, changed, err := d.state()
 		switch {
 		case known && err != nil:
 			return m, fault.New(fault.KindOf(err), "transport %s: %w", d.name, err)
@@ -83,10 +83,10 @@ func (d *inside) Method(ctx context.Context) (pt.Method, error) {
 	}
 }
 
-func (d *inside) state() (m pt.Method, err error, known bool, changed chan struct{}) {
+func (d *inside) state() (m pt.Method, known bool, changed chan struct{}, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.method, d.err, d.known, d.changed
+	return d.method, d.known, d.changed, d.err
 }
 
 func (d *inside) set(m pt.Method, err error, known bool) {

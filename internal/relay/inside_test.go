@@ -138,7 +138,7 @@ func TestInsideTriesAgain(t *testing.T) {
 	d := r.transports.inside[0]
 	told := false
 	for ctx := within(t); ; {
-		_, _, _, changed := d.state()
+		_, _, changed, _ := d.state()
 		lines, err := r.BridgeLines(ctx)
 		if err == nil {
 			if len(lines) != 1 || lines[0].Args["k"] != "v" || lines[0].Addr.Port() == 0 {

@@ -147,7 +147,7 @@ func TestLies(t *testing.T) {
 		t.Errorf("%T %v", err, err)
 	}
 	inner.err = errors.New("no")
-	if _, err = c.Read(p); err.(net.Error).Timeout() || err.(net.Error).Temporary() {
+	if _, err = c.Read(p); err.(net.Error).Timeout() || err.(interface{ Temporary() bool }).Temporary() {
 		t.Error(err)
 	}
 }
