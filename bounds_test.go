@@ -79,6 +79,8 @@ var boundTests = map[string]string{
 	"userstack/stack_linux.go": "TestBound",
 
 	"localhttp/server.go": "TestServerBounds",
+	"builtin/inside.go":   "TestInsideSilent",
+	"relay/inside.go":     "TestInsideMemory",
 	"fte/crowd.go":        "TestCrowd TestOneAddressCantFillHandshakes TestOneAddressCantFillConnections",
 }
 

@@ -122,7 +122,7 @@ func (c *Client) Reload(cfg Config) error {
 	}
 	cfg = role.Copy(cfg)
 	next := cfg
-	cfg.Network = c.cfg.Network
+	cfg.Network, cfg.Transports, next.Transports = c.cfg.Network, c.cfg.Transports, c.given.Transports
 	read, err := cfg.read()
 	if err != nil {
 		return err
@@ -191,6 +191,7 @@ func (cfg *Config) inner(dir string, r choices) client.Config {
 	out.MaxMemory = account.BoundOf(cfg.MaxMemory)
 	out.Outbound = r.outbound
 	out.Upstream, out.Path, out.Map, out.Bridges, out.Transports, out.OnionKeys = r.upstream, r.path, r.addrMap, r.bridges, r.transports, r.onionKeys
+	out.Inside = r.inside
 	out.Countries = &client.Countries{Read: func() (*geoip.Table, error) {
 		if t := r.path.Countries; t != nil {
 			return t, nil

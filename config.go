@@ -14,6 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/transport"
 	"github.com/chivenet/chive/internal/upstream"
 )
 
@@ -105,8 +106,12 @@ type Config struct {
 	Bridges []string `reload:"live"`
 	// ClientTransportPlugins are the programs for the transports in bridge lines:
 	// "obfs4 exec /usr/bin/obfs4proxy", optionally with arguments, or "NAME
-	// socks5 IP:PORT" for a program that already runs.
+	// socks5 IP:PORT" (or socks4) for a program that already runs. The transports chive and fte
+	// (package fte) need none: without a line, they run inside this process.
 	ClientTransportPlugins []string `reload:"live"`
+	// Transports are transports of the program's own, by the names in bridge lines. They come
+	// before chive and fte, and none may have the name of a plugin, too.
+	Transports map[string]Transport
 
 	// IsolateDestAddr and IsolateDestPort keep streams to different hosts or
 	// ports on different circuits, in addition to Isolated.
@@ -205,6 +210,7 @@ type choices struct {
 	addrMap    *client.AddrMap
 	bridges    []pt.BridgeLine
 	transports []pt.TransportLine
+	inside     map[string]transport.Client
 	onionKeys  hsclient.Keys
 	outbound   struct{ OR, PT, Rest netaddr.Sources }
 }
@@ -223,7 +229,7 @@ func (c *Config) read() (r choices, err error) {
 	if r.upstream, err = c.upstream(); err != nil {
 		return r, err
 	}
-	if r.bridges, r.transports, err = c.bridges(r.upstream != nil); err != nil {
+	if err = c.bridges(&r); err != nil {
 		return r, err
 	}
 	if err = c.outbound(&r); err != nil {
@@ -267,32 +273,32 @@ func (c *Config) onionKeys() (hsclient.Keys, error) {
 	return keys, nil
 }
 
-// bridges reads the bridge lines and the transport plugins. proxied says that there is
-// an upstream proxy.
-func (c *Config) bridges(proxied bool) ([]pt.BridgeLine, []pt.TransportLine, error) {
+// bridges reads the bridge lines and the transports; r has the upstream proxy.
+func (c *Config) bridges(r *choices) (err error) {
 	if len(c.Bridges) > 0 && len(c.EntryNodes) > 0 {
-		return nil, nil, options.Wrong("EntryNodes", "bridges are the first hops of every circuit; give one or the other")
+		return options.Wrong("EntryNodes", "bridges are the first hops of every circuit; give one or the other")
 	}
-	var bridges []pt.BridgeLine
 	for i, s := range c.Bridges {
 		b, err := pt.ParseBridgeLine(s)
 		if err != nil {
-			return nil, nil, options.Wrong("Bridges", "entry %d: %w", i+1, err)
+			return options.Wrong("Bridges", "entry %d: %w", i+1, err)
 		}
-		bridges = append(bridges, b)
+		r.bridges = append(r.bridges, b)
 	}
-	var plugins []pt.TransportLine
 	for i, s := range c.ClientTransportPlugins {
 		p, err := pt.ParseTransportLine(s)
 		if err != nil {
-			return nil, nil, options.Wrong("ClientTransportPlugins", "entry %d: %w", i+1, err)
+			return options.Wrong("ClientTransportPlugins", "entry %d: %w", i+1, err)
 		}
-		plugins = append(plugins, p)
+		r.transports = append(r.transports, p)
 	}
-	if err := client.CheckBridges(bridges, plugins, proxied); err != nil {
-		return nil, nil, options.Wrong("Bridges", "%w", err)
+	if r.inside, err = c.inside(r.transports); err != nil {
+		return err
 	}
-	return bridges, plugins, nil
+	if err := client.CheckBridges(r.bridges, r.transports, r.inside, r.upstream != nil); err != nil {
+		return options.Wrong("Bridges", "%w", err)
+	}
+	return nil
 }
 
 // DefaultDataDir returns the data directory of a Config without one:

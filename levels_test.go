@@ -87,13 +87,17 @@ var levels = map[string]int{
 	"internal/localhttp":   4,
 	"internal/logline":     4,
 	"internal/netfile":     4,
+	"internal/ptspec":      4,
 	"internal/site":        4,
 
-	"internal/path":   5,
-	"internal/pt":     5, // may carry the fte transport
-	"internal/stream": 5,
+	"internal/path":      5,
+	"internal/builtin":   6, // Chive's own transports, by package fte
+	"internal/pt":        5,
+	"internal/stream":    5,
+	"internal/transport": 5,
 
-	"internal/pool": 6,
+	"internal/plugin": 7,
+	"internal/pool":   6,
 
 	"internal/dirclient": 7,
 	"internal/dirserver": 7,

@@ -46,6 +46,9 @@ func obfs4proxy(t *testing.T) string {
 	return path
 }
 
+// fteKey is the key of a bridge's transport fte.
+var fteKey = "key=" + strings.Repeat("5c", 32)
+
 // startTorBridge runs C tor as a bridge, with a transport by that program.
 func startTorBridge(t *testing.T, nw *ctor.Network, name, transport, plugin string) *torBridge {
 	t.Helper()
@@ -73,6 +76,9 @@ ExitPolicy reject *:*
 Log notice file %s/log
 `, b.dir, name, b.or, b.dir)
 	rc += fmt.Sprintf("ExtORPort auto\nServerTransportPlugin %s exec %s\nServerTransportListenAddr %s %s\n", transport, plugin, transport, b.pt)
+	if transport == "fte" {
+		rc += "ServerTransportOptions fte " + fteKey + "\n"
+	}
 	file := filepath.Join(b.dir, "torrc")
 	if err := os.WriteFile(file, []byte(rc), 0o600); err != nil {
 		t.Fatal(err)
@@ -89,6 +95,10 @@ Log notice file %s/log
 		return b
 	}
 	waitFile(t, filepath.Join(b.dir, "log"), "Registered server transport")
+	if transport == "fte" {
+		b.extra = fteKey
+		return b
+	}
 	f, err := os.Open(filepath.Join(b.dir, "pt_state", "chive_fte_keys"))
 	if err != nil {
 		t.Fatal(err)

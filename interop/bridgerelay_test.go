@@ -27,6 +27,12 @@ func startBridge(t *testing.T, nw *ctor.Network, plugins ...string) (*relay.Rela
 			cfg.TransportListen[n] = netip.MustParseAddrPort("127.0.0.1:0")
 		}
 	}
+	return runBridge(t, nw, cfg)
+}
+
+// runBridge runs a Chive bridge of a configuration, and returns its lines.
+func runBridge(t *testing.T, nw *ctor.Network, cfg relay.Config) (*relay.Relay, map[string]pt.BridgeLine) {
+	t.Helper()
 	r := startRelay(t, nw, cfg)
 	lines := map[string]pt.BridgeLine{"plain": {Addr: r.Addrs()[0], Fingerprint: r.Target().RSA}}
 	list, err := r.BridgeLines(bounded(t, patience))

@@ -122,7 +122,7 @@ func saysWhere(cfg *Config, listen []netip.AddrPort, private bool) bool {
 	if len(listen) == 0 {
 		return true
 	}
-	behind := cfg.Bridge && len(cfg.ServerTransportPlugins) > 0
+	behind := cfg.Bridge && len(cfg.ServerTransportPlugins)+len(cfg.ServerTransportListen)+len(cfg.ServerTransportOptions)+len(cfg.Transports) > 0
 	for _, l := range listen {
 		a := l.Addr().Unmap()
 		switch {

@@ -18,6 +18,7 @@ import (
 	"github.com/chivenet/chive/internal/netfile"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/ptspec"
 	"github.com/chivenet/chive/internal/ram"
 	"github.com/chivenet/chive/internal/relay"
 	"github.com/chivenet/chive/internal/tomlfile"
@@ -104,11 +105,17 @@ type Config struct {
 	// you give a line of BridgeLines know of it. ServerTransportPlugins start
 	// pluggable transports: "obfs4 exec /usr/bin/obfs4proxy".
 	// ServerTransportListen sets the address of a transport, "obfs4 IP:PORT", and
-	// ServerTransportOptions its options, "obfs4 iat-mode=1".
+	// ServerTransportOptions its options, "obfs4 iat-mode=1". The transports chive and fte
+	// (package fte) need no plugin: a bridge offers each for which there is an address or
+	// an option, inside this process.
 	Bridge                 bool
 	ServerTransportPlugins []string
 	ServerTransportListen  []string
 	ServerTransportOptions []string
+	// Transports are transports of the program's own, all of which the bridge offers. They
+	// come before chive and fte, and none may have the name of a plugin, too. What
+	// peers make transports inside this process hold is a quarter of MaxMemory at most.
+	Transports map[string]Transport
 
 	// BandwidthRate bounds the bytes a second that all links together read, and
 	// the bytes a second that they write; 0: no bound. BandwidthBurst is how many
@@ -268,7 +275,7 @@ func (cfg *Config) transports(out *relay.Config) error {
 		}
 		out.Transports = append(out.Transports, l)
 	}
-	out.TransportListen, out.TransportOptions = map[string]netip.AddrPort{}, map[string]pt.Args{}
+	out.TransportListen, out.TransportOptions = map[string]netip.AddrPort{}, map[string]ptspec.Args{}
 	for _, s := range cfg.ServerTransportListen {
 		name, addr, _ := strings.Cut(s, " ")
 		a, err := netip.ParseAddrPort(strings.TrimSpace(addr))
@@ -282,7 +289,7 @@ func (cfg *Config) transports(out *relay.Config) error {
 		if len(f) < 2 {
 			return options.Wrong("ServerTransportOptions", "%q is not NAME KEY=VALUE ...", s)
 		}
-		args := pt.Args{}
+		args := ptspec.Args{}
 		for _, kv := range f[1:] {
 			k, v, ok := strings.Cut(kv, "=")
 			if !ok || k == "" {
@@ -292,7 +299,7 @@ func (cfg *Config) transports(out *relay.Config) error {
 		}
 		out.TransportOptions[f[0]] = args
 	}
-	return nil
+	return cfg.inside(out)
 }
 
 func addrPorts(field string, list []string) ([]netip.AddrPort, error) {

@@ -20,7 +20,8 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/fetch"
 	"github.com/chivenet/chive/internal/panics"
-	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/plugin"
+	"github.com/chivenet/chive/internal/ptspec"
 	"github.com/chivenet/chive/internal/version"
 )
 
@@ -31,9 +32,9 @@ func Main(root *cobra.Command, also ...os.Signal) {
 	ctx, stop := signal.NotifyContext(context.Background(), append(also, os.Interrupt, syscall.SIGTERM)...)
 	defer stop()
 	context.AfterFunc(ctx, panics.Contain(nil, nil, stop)) // so the next one does what the system does with it
-	if len(os.Args) == 1 && pt.Managed(os.Getenv) {
+	if len(os.Args) == 1 && ptspec.Managed(os.Getenv) {
 		// Tor launched this as a pluggable transport and reads stdout.
-		if err := pt.Run(ctx, pt.Config{Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Version: version.String()}); err != nil || panics.Err() != nil {
+		if err := plugin.Run(ctx, plugin.Config{Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Version: version.String()}); err != nil || panics.Err() != nil {
 			os.Exit(exitFailed)
 		}
 		return

@@ -16,6 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/pt"
 	"github.com/chivenet/chive/internal/stream"
+	"github.com/chivenet/chive/internal/transport"
 )
 
 // bridges stand for guards and directory caches: with them, the client dials
@@ -45,15 +46,16 @@ type proc struct {
 
 // way is how one address of a bridge is reached.
 type way struct {
-	line pt.BridgeLine
-	via  func(context.Context) (pt.Method, error) // nil: no transport
-	by   *proc                                    // that via asks; nil: none
-	to   pt.Method                                // that via returns, if it asks none
+	line   pt.BridgeLine
+	t      transport.Client // nil: no transport
+	inside bool             // t is one of Config.Inside
+	by     *proc            // whose process t asks; nil: none
+	to     pt.Method        // the running proxy that t asks; zero: none
 }
 
 // same reports whether two ways lead to the same bridge in the same way.
 func (w *way) same(o *way) bool {
-	return w.by == o.by && reflect.DeepEqual(w.line, o.line) && reflect.DeepEqual(w.to, o.to)
+	return w.by == o.by && w.inside == o.inside && reflect.DeepEqual(w.line, o.line) && reflect.DeepEqual(w.to, o.to)
 }
 
 // bridge is one configured bridge.
@@ -78,9 +80,9 @@ const (
 	bridgeTimeout  = 30 * time.Second
 )
 
-// CheckBridges reports mistakes in bridges and transports together. proxied says that
-// there is an upstream proxy.
-func CheckBridges(lines []pt.BridgeLine, transports []pt.TransportLine, proxied bool) error {
+// CheckBridges reports mistakes in bridges and transports together. inside are the transports
+// that need no line; one with a line is that of the line. proxied says that there is an upstream proxy.
+func CheckBridges(lines []pt.BridgeLine, transports []pt.TransportLine, inside map[string]transport.Client, proxied bool) error {
 	by := map[string]bool{}
 	for _, t := range transports {
 		if proxied && t.Path == "" {
@@ -102,7 +104,7 @@ func CheckBridges(lines []pt.BridgeLine, transports []pt.TransportLine, proxied 
 	for _, l := range lines {
 		f := family{l.Fingerprint, l.Addr.Addr().Unmap().Is6()}
 		switch {
-		case l.Transport != "" && !by[l.Transport]:
+		case l.Transport != "" && !by[l.Transport] && inside[l.Transport] == nil:
 			return fault.New(fault.Config, "a bridge needs the transport %s, and no transport plugin offers it", l.Transport)
 		case addrs[l.Addr]:
 			return fault.New(fault.Config, "two bridges have the same address and port")
@@ -116,7 +118,7 @@ func CheckBridges(lines []pt.BridgeLine, transports []pt.TransportLine, proxied 
 
 // newBridges launches the transports that the bridges need.
 func newBridges(c *Client) (*bridges, error) {
-	if err := CheckBridges(c.cfg.Bridges, c.cfg.Transports, c.cfg.Upstream != nil); err != nil {
+	if err := CheckBridges(c.cfg.Bridges, c.cfg.Transports, c.cfg.Inside, c.cfg.Upstream != nil); err != nil {
 		return nil, err
 	}
 	bs := &bridges{c: c, state: filepath.Join(c.cfg.Dir, "pt_state"), changed: make(chan struct{}), dialled: map[ends]dialled{}}

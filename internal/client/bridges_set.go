@@ -68,6 +68,9 @@ func (bs *bridges) start(began []*bridge) {
 // each transport is reached. The caller has setting.
 func (bs *bridges) setTransports(lines []pt.BridgeLine, transports []pt.TransportLine) map[string]way {
 	vias := map[string]way{}
+	for n, t := range bs.c.cfg.Inside {
+		vias[n] = way{t: t, inside: true}
+	}
 	var keep, begin []*proc
 	for _, t := range transports {
 		names := slices.DeleteFunc(slices.Clone(t.Transports), func(n string) bool {
@@ -78,7 +81,7 @@ func (bs *bridges) setTransports(lines []pt.BridgeLine, transports []pt.Transpor
 		}
 		if t.Path == "" {
 			for _, n := range names {
-				vias[n] = way{to: t.Proxy, via: func(context.Context) (pt.Method, error) { return t.Proxy, nil }}
+				vias[n] = way{to: t.Proxy, t: t.Proxy.Transport(bs.c.cfg.Dial)}
 			}
 			continue
 		}
@@ -92,9 +95,6 @@ func (bs *bridges) setTransports(lines []pt.BridgeLine, transports []pt.Transpor
 		} else {
 			begin = append(begin, p)
 		}
-		for _, n := range names {
-			vias[n] = way{by: p, via: func(ctx context.Context) (pt.Method, error) { return p.Method(ctx, n) }}
-		}
 	}
 	for _, p := range bs.procs {
 		if !slices.Contains(keep, p) {
@@ -105,6 +105,11 @@ func (bs *bridges) setTransports(lines []pt.BridgeLine, transports []pt.Transpor
 		p.Process = pt.Launch(pt.ProcessConfig{Path: p.line.Path, Args: p.line.Args, Transports: p.names, StateDir: filepath.Join(bs.state, p.names[0]), Proxy: bs.c.cfg.Upstream, Outbound: bs.c.cfg.Outbound.PT, Log: bs.c.log})
 	}
 	bs.procs = append(keep, begin...)
+	for _, p := range bs.procs {
+		for _, n := range p.names {
+			vias[n] = way{by: p, t: p.Transport(n, bs.c.cfg.Dial)}
+		}
+	}
 	return vias
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/transport"
 )
 
 func bridgeLines(t *testing.T, lines ...string) (out []pt.BridgeLine) {
@@ -44,6 +45,7 @@ func TestCheckBridges(t *testing.T) {
 	fp := strings.Repeat("AB", 20)
 	for name, c := range map[string]struct {
 		bridges, transports []string
+		inside              map[string]transport.Client
 		proxied             bool
 		ok                  bool
 	}{
@@ -57,9 +59,11 @@ func TestCheckBridges(t *testing.T) {
 		"a third address":  {bridges: []string{"192.0.2.1:1 " + fp, "[2001:db8::1]:1 " + fp, "[2001:db8::1]:2 " + fp}},
 		"proxied":          {transports: []string{"x exec /p"}, proxied: true, ok: true},
 		"around the proxy": {transports: []string{"x socks5 127.0.0.1:1"}, proxied: true},
+		"inside":           {bridges: []string{"x 192.0.2.1:1"}, inside: map[string]transport.Client{"x": insideFunc(nil)}, proxied: true, ok: true},
+		"another inside":   {bridges: []string{"x 192.0.2.1:1"}, inside: map[string]transport.Client{"y": insideFunc(nil)}},
 		"two plugins":      {transports: []string{"x exec /p", "y,x socks5 127.0.0.1:1"}},
 	} {
-		err := CheckBridges(bridgeLines(t, c.bridges...), transportLines(t, c.transports...), c.proxied)
+		err := CheckBridges(bridgeLines(t, c.bridges...), transportLines(t, c.transports...), c.inside, c.proxied)
 		if (err == nil) != c.ok || err != nil && !fault.Is(err, fault.Config) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/chivenet/chive/internal/guard"
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/linkspec"
+	"github.com/chivenet/chive/internal/transport"
 )
 
 func bridgeTarget(g guard.Candidate) linkspec.Target {
@@ -79,14 +80,13 @@ func (bs *bridges) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, err
 }
 
 func (bs *bridges) dialBy(ctx context.Context, w *way) (net.Conn, error) {
-	if w.via == nil {
+	switch {
+	case w.t == nil:
 		return bs.c.connect(ctx, w.line.Addr)
+	case w.inside:
+		return transport.Dial(ctx, bs.c.log, w.t, bs.c.dialInside, w.line.Addr, w.line.Args)
 	}
-	m, err := w.via(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return m.Dial(ctx, bs.c.cfg.Dial, w.line.Addr, w.line.Args)
+	return w.t.Dial(ctx, nil, w.line.Addr, w.line.Args) // the program's connections are its own
 }
 
 // few reports whether there are too few bridges to have one for each leg of a

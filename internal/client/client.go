@@ -31,6 +31,7 @@ import (
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/pool"
 	"github.com/chivenet/chive/internal/protover"
+	"github.com/chivenet/chive/internal/upstream"
 )
 
 // Client is a running client.
@@ -63,10 +64,12 @@ type Client struct {
 	padding  *channel.Padding
 	pool     atomic.Pointer[pool.Pool]
 	started  time.Time
-	ids      atomic.Uint64 // of circuits and streams
-	streams  atomic.Int64
-	padded   atomic.Uint64 // DROP cells sent
-	making   atomic.Int64  // circuits being built
+	// insideDial opens the connections of transports in Config.Inside.
+	insideDial upstream.DialFunc
+	ids        atomic.Uint64 // of circuits and streams
+	streams    atomic.Int64
+	padded     atomic.Uint64 // DROP cells sent
+	making     atomic.Int64  // circuits being built
 
 	poolReady chan struct{} // closed when pool is set
 	firstCirc chan struct{} // closed when the first circuit was built
@@ -101,15 +104,16 @@ func New(cfg Config) (*Client, error) {
 	if cfg.PQSet == 0 {
 		cfg.PQSet = handshake.PQ768
 	}
+	insideDial := upstream.DialFunc(cfg.Dial)
 	if cfg.Dial == nil {
 		outbound.Warn(cfg.Log, cfg.Outbound.OR, cfg.Outbound.PT, cfg.Outbound.Rest)
-		cfg.Dial = dialTCP(cfg.Outbound.OR)
+		cfg.Dial, insideDial = dialTCP(cfg.Outbound.OR), dialTCP(cfg.Outbound.PT)
 	}
 	if cfg.Metrics == nil {
 		cfg.Metrics = new(metrics.Registry)
 	}
 	c := &Client{
-		cfg: cfg, log: cfg.Log, started: time.Now(),
+		cfg: cfg, log: cfg.Log, started: time.Now(), insideDial: insideDial,
 		conns: map[*Conn]struct{}{}, poolReady: make(chan struct{}), firstCirc: make(chan struct{}), circs: map[uint64]*Circ{},
 	}
 	c.live.Store(&Live{Path: cfg.Path, Map: cfg.Map, StreamTimeout: cfg.StreamTimeout, MaxDirtiness: cfg.Pool.MaxDirtiness, OnionKeys: cfg.OnionKeys, Countries: cfg.Countries})

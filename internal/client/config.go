@@ -18,6 +18,7 @@ import (
 	"github.com/chivenet/chive/internal/path"
 	"github.com/chivenet/chive/internal/pool"
 	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/transport"
 	"github.com/chivenet/chive/internal/upstream"
 )
 
@@ -71,6 +72,9 @@ type Config struct {
 	// by the Transports that they need.
 	Bridges    []pt.BridgeLine
 	Transports []pt.TransportLine
+	// Inside are transports inside this process, by name. Those in Transports with the same
+	// names come first.
+	Inside map[string]transport.Client
 
 	// Vanguards says which hops of circuits for onion services stay the same for a while.
 	Vanguards guard.VanguardMode
@@ -88,6 +92,7 @@ type Config struct {
 	// of onion services.
 	Outbound struct{ OR, PT, Rest netaddr.Sources }
 
-	// Dial opens connections to relays, to the upstream proxy and to transports; nil: TCP.
+	// Dial opens connections to relays, to the upstream proxy and to transports, and those of
+	// transports in Inside; nil: TCP.
 	Dial func(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 }

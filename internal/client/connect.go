@@ -30,10 +30,32 @@ func (c *Client) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error
 // connect opens a connection to a relay or a bridge, by the upstream proxy if there is
 // one. If the proxy fails, there is no connection.
 func (c *Client) connect(ctx context.Context, addr netip.AddrPort) (net.Conn, error) {
+	return c.connectBy(ctx, c.cfg.Dial, addr)
+}
+
+func (c *Client) connectBy(ctx context.Context, dial upstream.DialFunc, addr netip.AddrPort) (net.Conn, error) {
 	if p := c.cfg.Upstream; p != nil {
-		return p.DialAddr(ctx, upstream.DialFunc(c.cfg.Dial), addr)
+		return p.DialAddr(ctx, dial, addr)
 	}
-	return c.cfg.Dial(ctx, addr)
+	return dial(ctx, addr)
+}
+
+// dialInside is how transports inside this process reach the network: as the client itself does,
+// by the upstream proxy and within the user's rules. There are no names, because who would look them up
+// sees them.
+func (c *Client) dialInside(ctx context.Context, network, addr string) (net.Conn, error) {
+	to, err := netip.ParseAddrPort(addr)
+	if err != nil || to.Addr().Zone() != "" {
+		return nil, fault.New(fault.Refused, "a transport may connect to IP:PORT only, and look up no names")
+	}
+	to = netaddr.PlainPort(to)
+	if ok := map[string]bool{"tcp": true, "tcp4": to.Addr().Is4(), "tcp6": to.Addr().Is6()}[network]; !ok {
+		return nil, fault.New(fault.Refused, "a transport may connect by tcp, tcp4 and tcp6 only, and to addresses of that family")
+	}
+	if !c.live.Load().Path.Reachable.Allows(to) {
+		return nil, path.ErrUnreachable
+	}
+	return c.connectBy(ctx, c.insideDial, to)
 }
 
 // dialTCP returns the dialler of a client whose program gives it none.

@@ -203,8 +203,9 @@ func TestSecretsOnTheCommandLine(t *testing.T) {
 
 // notOptions are fields without a row.
 var notOptions = map[string]string{
-	"Network": "the process reads it from its network file",
-	"Logger":  "the process makes it, by log-level and log-format",
+	"Network":    "the process reads it from its network file",
+	"Logger":     "the process makes it, by log-level and log-format",
+	"Transports": "they are code, which only a Go program can give",
 }
 
 // TestEveryField: every exported field has one row, and every row a field.

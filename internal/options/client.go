@@ -57,7 +57,7 @@ var Client = Table{
 	}},
 	{"Bridges", []Option{
 		{Key: "bridge", Field: "Bridges", Lines: true, Help: "`LINE` of a bridge, which is then the first hop: [transport] IP:PORT [FINGERPRINT] [KEY=VALUE ...]"},
-		{Key: "transport-plugin", Field: "ClientTransportPlugins", Lines: true, Help: "`LINE` of the program that a bridge's transport needs: 'obfs4 exec /usr/bin/obfs4proxy'"},
+		{Key: "transport-plugin", Field: "ClientTransportPlugins", Lines: true, Help: "`LINE` of the program that a bridge's transport needs: 'obfs4 exec /usr/bin/obfs4proxy', or 'obfs4 socks5 IP:PORT' (or socks4) for one that runs already; chive and fte need none"},
 	}},
 	{"Isolation", []Option{
 		{Key: "isolate-dest-addr", Field: "IsolateDestAddr", Help: "keep streams to different hosts on different circuits"},

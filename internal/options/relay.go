@@ -38,7 +38,7 @@ var Relay = Table{
 	{"Bridge", []Option{
 		{Key: "bridge", Field: "Bridge", Help: "be a bridge: a relay that is in no list; standard output has a line \"bridge LINE\" for each transport, or for the ORPort if there is none"},
 		{Key: "transport-plugin", Field: "ServerTransportPlugins", Lines: true, Help: "`LINE` of the program of a transport that the bridge offers: 'obfs4 exec /usr/bin/obfs4proxy'"},
-		{Key: "transport-listen", Field: "ServerTransportListen", Lines: true, Help: "`LINE` that says where a transport listens: 'obfs4 IP:PORT'"},
+		{Key: "transport-listen", Field: "ServerTransportListen", Lines: true, Help: "`LINE` that says where a transport listens: 'obfs4 IP:PORT'; one for chive or fte is enough to offer these, without a program"},
 		{Key: "transport-options", Field: "ServerTransportOptions", Lines: true, Help: "`LINE` of what a transport is told: 'obfs4 KEY=VALUE ...'"},
 	}},
 	{"Limits", []Option{

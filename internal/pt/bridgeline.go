@@ -6,6 +6,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/ident"
+	"github.com/chivenet/chive/internal/ptspec"
 )
 
 // BridgeLine holds all that a user is told about a bridge (tor(1), "Bridge").
@@ -13,21 +14,21 @@ type BridgeLine struct {
 	Transport   string         // empty: a plain ORPort
 	Addr        netip.AddrPort // the bridge's address, as the transport understands it
 	Fingerprint ident.RSAID    // zero: unknown, so any relay that answers is accepted
-	Args        Args           // arguments of the transport
+	Args        ptspec.Args    // arguments of the transport
 }
 
 // ParseBridgeLine reads "[Bridge] [transport] address:port [fingerprint] [k=v
 // ...]". Without a port, the port is 443, as in C tor.
 func ParseBridgeLine(s string) (BridgeLine, error) {
 	var l BridgeLine
-	if len(s) > maxArgs {
-		return l, fault.New(fault.Config, "bridge line: longer than %d bytes", maxArgs)
+	if len(s) > ptspec.MaxArgs {
+		return l, fault.New(fault.Config, "bridge line: longer than %d bytes", ptspec.MaxArgs)
 	}
 	f := strings.Fields(s)
 	if len(f) > 0 && strings.EqualFold(f[0], "bridge") {
 		f = f[1:]
 	}
-	if len(f) > 0 && validName(f[0]) {
+	if len(f) > 0 && ptspec.ValidName(f[0]) {
 		l.Transport, f = f[0], f[1:]
 	}
 	if len(f) == 0 {
@@ -47,7 +48,7 @@ func ParseBridgeLine(s string) (BridgeLine, error) {
 	if len(f) > 0 && l.Transport == "" {
 		return l, fault.New(fault.Config, "bridge line: arguments without a transport")
 	}
-	l.Args = Args{}
+	l.Args = ptspec.Args{}
 	for _, kv := range f {
 		k, v, ok := strings.Cut(kv, "=")
 		if !ok || k == "" {
@@ -58,8 +59,8 @@ func ParseBridgeLine(s string) (BridgeLine, error) {
 		}
 		l.Args[k] = v
 	}
-	if n := len(l.Args.socks()); n > maxSocksArgs {
-		return l, fault.New(fault.Config, "bridge line: the arguments have %d bytes; the limit is %d", n, maxSocksArgs)
+	if n := len(l.Args.ClientText()); n > ptspec.MaxClientText {
+		return l, fault.New(fault.Config, "bridge line: the arguments have %d bytes; the limit is %d", n, ptspec.MaxClientText)
 	}
 	return l, nil
 }
@@ -89,7 +90,7 @@ func (l BridgeLine) String() string {
 	if !l.Fingerprint.IsZero() {
 		w = append(w, l.Fingerprint.String())
 	}
-	for _, k := range sortedKeys(l.Args) {
+	for _, k := range l.Args.Keys() {
 		w = append(w, k+"="+l.Args[k])
 	}
 	return strings.Join(w, " ")
@@ -117,7 +118,7 @@ func ParseTransportLine(s string) (TransportLine, error) {
 	}
 	l.Transports = strings.Split(f[0], ",")
 	for _, n := range l.Transports {
-		if !validName(n) {
+		if !ptspec.ValidName(n) {
 			return l, fault.New(fault.Config, "transport plugin: %.40q is not a transport's name", n)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ptspec"
 )
 
 const fp = "0123456789ABCDEF0123456789ABCDEF01234567"
@@ -27,7 +28,7 @@ func TestBridgeLine(t *testing.T) {
 	}
 	for _, bad := range []string{
 		"", "Bridge", "obfs4", "example.com:443", "192.0.2.1:0", "192.0.2.1:443 " + fp[1:], "192.0.2.1:443 " + fp + " k=v", "obfs4 192.0.2.1:1 " + fp + " k",
-		"obfs4 192.0.2.1:1 k=v " + fp, "obfs4 192.0.2.1:1 k=v k=w", "obfs4 192.0.2.1:1 k=" + strings.Repeat("v", maxSocksArgs), "[fe80::1%eth0]:1",
+		"obfs4 192.0.2.1:1 k=v " + fp, "obfs4 192.0.2.1:1 k=v k=w", "obfs4 192.0.2.1:1 k=" + strings.Repeat("v", ptspec.MaxClientText), "[fe80::1%eth0]:1",
 		"192.0.2.1:443 " + strings.Repeat("0", 40), "obfs4 192.0.2.1:1 =v",
 	} {
 		if l, err := ParseBridgeLine(bad); !fault.Is(err, fault.Config) {

@@ -5,21 +5,21 @@ import (
 	"io"
 	"net"
 	"net/netip"
-	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ptspec"
 	"github.com/chivenet/chive/internal/upstream"
 )
 
 // Dial connects to target through a client transport's SOCKS port, with the
 // arguments of the bridge (pt-spec 3.5). dial opens the connection to that
 // port.
-func (m Method) Dial(ctx context.Context, dial upstream.DialFunc, target netip.AddrPort, args Args) (net.Conn, error) {
+func (m Method) Dial(ctx context.Context, dial upstream.DialFunc, target netip.AddrPort, args ptspec.Args) (net.Conn, error) {
 	c, err := dial(ctx, m.Addr)
 	if err != nil {
 		return nil, fault.New(fault.Network, "transport: its SOCKS port: %w", err)
 	}
-	if err := upstream.Within(ctx, c, func() error { return m.ask(c, target, args.socks()) }); err != nil {
+	if err := upstream.Within(ctx, c, func() error { return m.ask(c, target, args.ClientText()) }); err != nil {
 		c.Close()
 		return nil, fault.New(fault.KindOf(err), "transport: %w", err)
 	}
@@ -32,8 +32,8 @@ func (m Method) ask(c io.ReadWriter, target netip.AddrPort, args string) error {
 	if m.Proto == "socks4" {
 		return upstream.SOCKS4(c, host, target.Port(), args)
 	}
-	if len(args) > maxSocksArgs {
-		return fault.New(fault.Config, "the arguments have %d bytes; SOCKS5 can carry %d", len(args), maxSocksArgs)
+	if len(args) > ptspec.MaxClientText {
+		return fault.New(fault.Config, "the arguments have %d bytes; SOCKS5 can carry %d", len(args), ptspec.MaxClientText)
 	}
 	n := min(len(args), 255)
 	l := upstream.Login{User: args[:n], Password: args[n:], Known: args != "", Must: args != ""}
@@ -42,18 +42,3 @@ func (m Method) ask(c io.ReadWriter, target netip.AddrPort, args string) error {
 	}
 	return upstream.SOCKS5(c, host, target.Port(), l)
 }
-
-// socks returns the arguments in the form of a SOCKS request: "k=v;k=v", with
-// backslash escapes, sorted.
-func (a Args) socks() string {
-	key := strings.NewReplacer(`\`, `\\`, `;`, `\;`, `=`, `\=`)
-	value := strings.NewReplacer(`\`, `\\`, `;`, `\;`)
-	var parts []string
-	for _, k := range sortedKeys(a) {
-		parts = append(parts, key.Replace(k)+"="+value.Replace(a[k]))
-	}
-	return strings.Join(parts, ";")
-}
-
-// maxSocksArgs is how many bytes fit into user name and password.
-const maxSocksArgs = 255 + 255

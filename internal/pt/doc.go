@@ -1,9 +1,8 @@
-// Package pt is the pluggable-transport interface: the process protocol between
-// Tor and a transport that it launches (pt-spec.txt, version 1), the SOCKS
-// dialect with per-connection arguments, and the Extended ORPort.
+// Package pt is the parent's side of the pluggable-transport interface: it keeps the process of
+// a transport running (pt-spec.txt, version 1), connects through its SOCKS port or that of
+// one that runs already, and accepts the connections that a bridge's transports make.
 //
-// [Run] is the plugin's side, for a chive that Tor has started. [Launch] is the
-// parent's side: it keeps a transport process running and finds out where its
-// transports listen. [Method.Dial] connects through a transport, and [AcceptExt]
-// accepts the connections that a bridge's transports make.
+// [Launch] starts a process and finds out where its transports listen, [Method.Dial]
+// connects through one, and [AcceptExt] is the Extended ORPort's side of a connection.
+// [ParseBridgeLine] and [ParseTransportLine] read what users write.
 package pt

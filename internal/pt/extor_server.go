@@ -8,16 +8,17 @@ import (
 
 	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ptspec"
 )
 
 // NewExtCookie makes the cookie of an ExtORPort and writes its file, readable by
 // its owner only. Each start makes a new cookie (ext-orport-spec 2.1).
 func NewExtCookie(rand io.Reader, path string) ([]byte, error) {
-	cookie := make([]byte, cookieLen)
+	cookie := make([]byte, ptspec.CookieLen)
 	if _, err := io.ReadFull(rand, cookie); err != nil {
 		return nil, fault.New(fault.Local, "the ExtORPort's cookie: %w", err)
 	}
-	if err := atomicfile.Write(path, append([]byte(cookieHeader), cookie...), atomicfile.Secret); err != nil {
+	if err := atomicfile.Write(path, append([]byte(ptspec.CookieHeader), cookie...), atomicfile.Secret); err != nil {
 		return nil, fault.New(fault.Local, "the ExtORPort's cookie: %w", err)
 	}
 	return cookie, nil
@@ -46,11 +47,11 @@ func AcceptExt(c io.ReadWriter, rand io.Reader, cookie []byte) (ExtPeer, error) 
 	peer, err := readExtCommands(c)
 	if err != nil {
 		if fault.Is(err, fault.Protocol) {
-			c.Write([]byte{extDeny >> 8, extDeny & 0xff, 0, 0}) // the transport is refused, even if the write fails
+			c.Write([]byte{ptspec.ExtDeny >> 8, ptspec.ExtDeny & 0xff, 0, 0}) // the transport is refused, even if the write fails
 		}
 		return ExtPeer{}, fault.New(fault.KindOf(err), "ExtORPort: %w", err)
 	}
-	if _, err := c.Write([]byte{extOkay >> 8, extOkay & 0xff, 0, 0}); err != nil {
+	if _, err := c.Write([]byte{ptspec.ExtOkay >> 8, ptspec.ExtOkay & 0xff, 0, 0}); err != nil {
 		return ExtPeer{}, fault.New(fault.Network, "ExtORPort: %w", err)
 	}
 	return peer, nil
@@ -76,14 +77,14 @@ func acceptExtAuth(c io.ReadWriter, rand io.Reader, cookie []byte) error {
 	if _, err := io.ReadFull(rand, sn); err != nil {
 		return fault.Wrap(fault.Local, err)
 	}
-	if _, err := c.Write(append(extHash(cookie, extServerHash, cn, sn), sn...)); err != nil {
+	if _, err := c.Write(append(ptspec.ExtHash(cookie, ptspec.ExtServerHash, cn, sn), sn...)); err != nil {
 		return fault.Wrap(fault.Network, err)
 	}
 	var h [32]byte
 	if _, err := io.ReadFull(c, h[:]); err != nil {
 		return fault.Wrap(fault.Network, err)
 	}
-	ok := hmac.Equal(h[:], extHash(cookie, extClientHash, cn, sn))
+	ok := hmac.Equal(h[:], ptspec.ExtHash(cookie, ptspec.ExtClientHash, cn, sn))
 	status := []byte{0}
 	if ok {
 		status[0] = 1
@@ -115,16 +116,16 @@ func readExtCommands(r io.Reader) (p ExtPeer, err error) {
 			return p, fault.Wrap(fault.Network, err)
 		}
 		switch binary.BigEndian.Uint16(h[:]) {
-		case extDone:
+		case ptspec.ExtDone:
 			return p, nil
-		case extUserAddr:
+		case ptspec.ExtUserAddr:
 			a, err := netip.ParseAddrPort(string(body))
 			if err != nil {
 				return p, fault.New(fault.Protocol, "USERADDR is not <address>:<port>")
 			}
 			p.User = netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
-		case extTransport:
-			if !validName(string(body)) {
+		case ptspec.ExtTransport:
+			if !ptspec.ValidName(string(body)) {
 				return p, fault.New(fault.Protocol, "TRANSPORT is not a transport's name")
 			}
 			p.Transport = string(body)

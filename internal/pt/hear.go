@@ -3,10 +3,10 @@ package pt
 import (
 	"context"
 	"io"
-	"regexp"
 	"slices"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ptspec"
 )
 
 var errEOF = fault.New(fault.Local, "it ended")
@@ -27,7 +27,7 @@ func (p *Process) listen(r io.Reader) error {
 		m, err := parseMessage(line)
 		if err != nil && (m.keyword == "LOG" || m.keyword == "STATUS") {
 			// It tells people something, and carries connections all the same.
-			p.cfg.Log.Warn("a message of a transport process cannot be read", "transports", p.cfg.Transports, "err", scrub(err.Error()))
+			p.cfg.Log.Warn("a message of a transport process cannot be read", "transports", p.cfg.Transports, "err", ptspec.Scrub(err.Error()))
 			continue
 		}
 		if err != nil {
@@ -66,7 +66,7 @@ func (p *Process) heard(m *message) error {
 	case "VERSION-ERROR":
 		return fault.New(fault.Config, "it does not speak version 1: %.200q", m.text)
 	case "ENV-ERROR", "PROXY-ERROR":
-		return fault.New(fault.Config, "%s: %.200q", m.keyword, scrub(m.text))
+		return fault.New(fault.Config, "%s: %.200q", m.keyword, ptspec.Scrub(m.text))
 	case side:
 		if !p.asked(m.name) {
 			return fault.New(fault.Protocol, "%s for %.40q, which was not asked for", side, m.name)
@@ -75,28 +75,17 @@ func (p *Process) heard(m *message) error {
 		p.update(func() { p.methods[m.name] = m.method })
 	case side + "-ERROR":
 		if p.asked(m.name) {
-			log.Warn("a transport process cannot offer a transport", "transport", m.name, "err", scrub(m.text))
-			p.update(func() { p.failed[m.name] = fault.New(fault.Config, "%.200q", scrub(m.text)) })
+			log.Warn("a transport process cannot offer a transport", "transport", m.name, "err", ptspec.Scrub(m.text))
+			p.update(func() { p.failed[m.name] = fault.New(fault.Config, "%.200q", ptspec.Scrub(m.text)) })
 		}
 	case side + "S DONE":
 		p.update(func() { p.ready = true })
 	case "LOG":
-		log.Log(context.Background(), m.level, "message of a transport process", "transports", p.cfg.Transports, "message", scrub(m.text))
+		log.Log(context.Background(), m.level, "message of a transport process", "transports", p.cfg.Transports, "message", ptspec.Scrub(m.text))
 	case "STATUS":
-		log.Debug("status of a transport", "transport", m.fields["TRANSPORT"], "connect", m.fields["CONNECT"], "err", scrub(m.fields["ERRSTR"]))
+		log.Debug("status of a transport", "transport", m.fields["TRANSPORT"], "connect", m.fields["CONNECT"], "err", ptspec.Scrub(m.fields["ERRSTR"]))
 	}
 	return nil
 }
 
 func (p *Process) asked(name string) bool { return slices.Contains(p.cfg.Transports, name) }
-
-// addresses matches all that looks like an IP address, with or without a port.
-var addresses = regexp.MustCompile(`\b\d{1,3}(\.\d{1,3}){3}(:\d+)?\b|\[?[0-9a-fA-F]{0,4}(:[0-9a-fA-F]{0,4}){2,7}\]?(:\d+)?`)
-
-// scrub removes addresses from a transport's text and bounds its length.
-func scrub(s string) string {
-	if len(s) > 1000 {
-		s = s[:1000]
-	}
-	return addresses.ReplaceAllString(s, "[scrubbed]")
-}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ptspec"
 )
 
 // maxLine bounds one line of a transport process, in bytes.
@@ -29,7 +30,7 @@ type message struct {
 type Method struct {
 	Proto string         // client: "socks4" or "socks5"
 	Addr  netip.AddrPort // where it listens
-	Args  Args           // server: arguments that clients need
+	Args  ptspec.Args    // server: arguments that clients need
 }
 
 // parseMessage reads one line, without its end.
@@ -74,7 +75,7 @@ func (m *message) parseMethod(rest string) (err error) {
 		return fault.New(fault.Protocol, "%s: too few words", m.keyword)
 	}
 	m.name = f[0]
-	if !validName(m.name) {
+	if !ptspec.ValidName(m.name) {
 		return fault.New(fault.Protocol, "%s: %.40q is not a transport's name", m.keyword, m.name)
 	}
 	if m.method.Addr, err = netip.ParseAddrPort(f[1]); err != nil || m.method.Addr.Port() == 0 {
@@ -82,7 +83,7 @@ func (m *message) parseMethod(rest string) (err error) {
 	}
 	for _, opt := range f[2:] { // other options are for later versions
 		if s, ok := strings.CutPrefix(opt, "ARGS:"); ok && m.keyword == "SMETHOD" {
-			if m.method.Args, err = parseList(s, ','); err != nil {
+			if m.method.Args, err = ptspec.ParseMethodText(s); err != nil {
 				return fault.New(fault.Protocol, "SMETHOD: %w", err)
 			}
 		}
@@ -172,36 +173,6 @@ func unquote(s string) (value, rest string, err error) {
 		}
 	}
 	return "", "", fault.New(fault.Protocol, "a quoted value does not end")
-}
-
-// parseList reads "k=v,k=v" with backslash escapes.
-func parseList(s string, sep byte) (Args, error) {
-	if len(s) > maxArgs {
-		return nil, fault.New(fault.Config, "the arguments are longer than %d bytes", maxArgs)
-	}
-	a := Args{}
-	for _, p := range splitEscaped(s, sep) {
-		if p == "" {
-			continue
-		}
-		if err := a.add(p); err != nil {
-			return nil, err
-		}
-	}
-	return a, nil
-}
-
-// validName reports whether s can name a transport: a C identifier (pt-spec
-// 3.1), or one with hyphens, which some transports have.
-func validName(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		letter := c == '_' || c|0x20 >= 'a' && c|0x20 <= 'z'
-		if !letter && (i == 0 || c != '-' && (c < '0' || c > '9')) {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 64
 }
 
 var errLongLine = fault.New(fault.Protocol, "a line of more than %d bytes", maxLine)

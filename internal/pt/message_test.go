@@ -3,6 +3,8 @@ package pt
 import (
 	"log/slog"
 	"testing"
+
+	"github.com/chivenet/chive/internal/ptspec"
 )
 
 func TestMessages(t *testing.T) {
@@ -23,7 +25,7 @@ func TestMessages(t *testing.T) {
 		"to [2001:db8::1]:443 and 10.0.0.1": "to [scrubbed] and [scrubbed]",
 		"version 1.2.3, 12:30":              "version 1.2.3, 12:30",
 	} {
-		if got := scrub(in); got != want {
+		if got := ptspec.Scrub(in); got != want {
 			t.Errorf("%q: %q", in, got)
 		}
 	}
@@ -43,7 +45,7 @@ func FuzzMessage(f *testing.F) {
 			return
 		}
 		if m.keyword == "CMETHOD" || m.keyword == "SMETHOD" {
-			if !validName(m.name) || !m.method.Addr.IsValid() || m.method.Addr.Port() == 0 || (m.keyword == "CMETHOD") == (m.method.Proto == "") {
+			if !ptspec.ValidName(m.name) || !m.method.Addr.IsValid() || m.method.Addr.Port() == 0 || (m.keyword == "CMETHOD") == (m.method.Proto == "") {
 				t.Fatalf("%+v", m)
 			}
 		}

@@ -1,13 +1,13 @@
 package pt
 
 import (
-	"net"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/chivenet/chive/internal/netaddr"
+	"github.com/chivenet/chive/internal/ptspec"
 )
 
 // TestOutboundEnvironment: a transport is told of the source addresses in pt-spec's form, which
@@ -30,47 +30,16 @@ func TestOutboundEnvironment(t *testing.T) {
 			k, v, _ := strings.Cut(kv, "=")
 			got[k] = v
 		}
-		if e, err := parseEnv(env(got)); err != nil || e.Outbound != from {
+		if e, err := ptspec.ParseEnv(func(k string) string { return got[k] }); err != nil || e.Outbound != from {
 			t.Errorf("%+v %v", e, err)
 		}
 		got["TOR_PT_OUTBOUND_BIND_ADDRESS_V4"] = "192.0.2.0/24"
-		if _, err := parseEnv(env(got)); err == nil || !strings.Contains(err.Error(), "TOR_PT_OUTBOUND_BIND_ADDRESS") {
+		if _, err := ptspec.ParseEnv(func(k string) string { return got[k] }); err == nil || !strings.Contains(err.Error(), "TOR_PT_OUTBOUND_BIND_ADDRESS") {
 			t.Error(err)
 		}
 	}
 	p := &Process{cfg: ProcessConfig{Transports: []string{"a"}, StateDir: "/s"}}
 	if vars := p.env(nil); slices.ContainsFunc(vars, func(s string) bool { return strings.Contains(s, "OUTBOUND") }) {
 		t.Error(vars)
-	}
-}
-
-// TestOutboundDialer: a transport of ours connects from the address that Tor names, to
-// addresses and to names.
-func TestOutboundDialer(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ln.Close()
-	_, port, _ := net.SplitHostPort(ln.Addr().String())
-	if second, err := net.Listen("tcp", "127.0.0.2:0"); err != nil {
-		t.Skipf("SKIPPED, NOTHING WAS TESTED: no second loopback address: %v", err)
-	} else {
-		second.Close()
-	}
-	for _, host := range []string{"127.0.0.1", "localhost"} {
-		c, err := dialer(nil, netaddr.Sources{V4: netip.MustParseAddr("127.0.0.2")})(t.Context(), net.JoinHostPort(host, port))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		came, err := ln.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer came.Close()
-		if got := netaddr.Of(came.RemoteAddr()); got.String() != "127.0.0.2" {
-			t.Errorf("%s sees %v", host, got)
-		}
 	}
 }

@@ -2,11 +2,9 @@ package pt
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -16,6 +14,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ptspec"
 	"github.com/chivenet/chive/internal/upstream"
 )
 
@@ -28,10 +27,6 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	switch mode {
-	case "chive":
-		if Run(context.Background(), Config{Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Version: "test"}) != nil {
-			os.Exit(1)
-		}
 	case "stubborn": // offers something, and ignores that it should end
 		fmt.Print("VERSION 1\nCMETHOD x socks5 127.0.0.1:1\nCMETHODS DONE\n")
 		select {}
@@ -88,75 +83,6 @@ func within(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	t.Cleanup(cancel)
 	return ctx
-}
-
-func direct(ctx context.Context, a netip.AddrPort) (net.Conn, error) {
-	return new(net.Dialer).DialContext(ctx, "tcp", a.String())
-}
-
-// TestBothParents: Chive launches its own transport as client and as server,
-// with the Extended ORPort in between, and bytes arrive.
-func TestBothParents(t *testing.T) {
-	ctx := within(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	dir := t.TempDir()
-	file := filepath.Join(dir, "cookie")
-	cookie, err := NewExtCookie(rand.Reader, file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	peers := make(chan ExtPeer, 1)
-	go func() {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer c.Close()
-		p, err := AcceptExt(c, rand.Reader, cookie)
-		if err != nil {
-			t.Error(err)
-		}
-		peers <- p
-		io.Copy(c, c)
-	}()
-	server := launch(t, "chive", ProcessConfig{Transports: []string{"chive"}, Server: &Server{
-		Bind:      map[string]netip.AddrPort{"chive": netip.MustParseAddrPort("127.0.0.1:0")},
-		Options:   map[string]Args{"chive": {"mode": "bulk"}},
-		ExtORPort: netip.MustParseAddrPort(l.Addr().String()), CookieFile: file,
-	}})
-	sm, err := server.Method(ctx, "chive")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if sm.Args["cert"] == "" {
-		t.Fatalf("no certificate in %+v", sm)
-	}
-	client := launch(t, "chive", ProcessConfig{Transports: []string{"chive"}})
-	cm, err := client.Method(ctx, "chive")
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := cm.Dial(ctx, direct, sm.Addr, sm.Args)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	text := strings.Repeat("through both processes ", 1000)
-	go io.WriteString(c, text)
-	b := make([]byte, len(text))
-	if _, err := io.ReadFull(c, b); err != nil || string(b) != text {
-		t.Fatal("the bytes are not the same", err)
-	}
-	if p := <-peers; p.Transport != "chive" || !p.User.Addr().IsLoopback() {
-		t.Errorf("%+v", p)
-	}
-	if _, err := cm.Dial(ctx, direct, sm.Addr, Args{"nonsense": "1"}); err == nil {
-		t.Error("nonsense was accepted")
-	}
 }
 
 func TestProcessFaults(t *testing.T) {
@@ -252,7 +178,7 @@ func TestKilled(t *testing.T) {
 func TestEnvironment(t *testing.T) {
 	p := &Process{cfg: ProcessConfig{Transports: []string{"a", "b"}, StateDir: "/s", Server: &Server{
 		Bind:    map[string]netip.AddrPort{"b": netip.MustParseAddrPort("[::1]:2"), "a": netip.MustParseAddrPort("127.0.0.1:1")},
-		Options: map[string]Args{"a": {"k;": `v\:=`}, "b": {"x": "y"}},
+		Options: map[string]ptspec.Args{"a": {"k;": `v\:=`}, "b": {"x": "y"}},
 		ORPort:  netip.MustParseAddrPort("127.0.0.1:9001"), ExtORPort: netip.MustParseAddrPort("127.0.0.1:9002"), CookieFile: "/c",
 	}}}
 	// The plugin's side, which C tor judges, must read what this side writes.
@@ -264,7 +190,7 @@ func TestEnvironment(t *testing.T) {
 	if got["HOME"] != "/h" || got["TOR_PT_PROXY"] != "" {
 		t.Error(got)
 	}
-	e, err := parseEnv(env(got))
+	e, err := ptspec.ParseEnv(func(k string) string { return got[k] })
 	if err != nil {
 		t.Fatal(err)
 	}

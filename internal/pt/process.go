@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"maps"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/ptspec"
 	"github.com/chivenet/chive/internal/upstream"
 )
 
@@ -38,7 +38,7 @@ type Server struct {
 	// nil.
 	Bind       map[string]netip.AddrPort
 	Chose      func(transport string, addr netip.AddrPort)
-	Options    map[string]Args // by transport
+	Options    map[string]ptspec.Args // by transport
 	ORPort     netip.AddrPort
 	ExtORPort  netip.AddrPort // zero: none
 	CookieFile string         // the ExtORPort's cookie file
@@ -222,53 +222,16 @@ func (p *Process) isReady() bool {
 // env is the process's environment (pt-spec 3.2).
 func (p *Process) env(ours []string) []string {
 	c := &p.cfg
+	e := ptspec.Env{StateDir: c.StateDir, ExitOnStdinClose: true, Transports: c.Transports, Outbound: c.Outbound}
+	if s := c.Server; s == nil {
+		e.Client, e.Proxy = true, c.Proxy
+	} else {
+		e.Options, e.ORPort, e.ExtORPort, e.CookieFile = s.Options, s.ORPort, s.ExtORPort, s.CookieFile
+		e.BindAddrs = map[string]netip.AddrPort{}
+		for _, name := range c.Transports {
+			e.BindAddrs[name] = p.bindAddr(name)
+		}
+	}
 	env := slices.DeleteFunc(slices.Clone(ours), func(s string) bool { return strings.HasPrefix(s, "TOR_PT_") })
-	set := func(k, v string) { env = append(env, "TOR_PT_"+k+"="+v) }
-	set("MANAGED_TRANSPORT_VER", "1")
-	set("STATE_LOCATION", c.StateDir)
-	set("EXIT_ON_STDIN_CLOSE", "1")
-	if a := c.Outbound.V4; a.IsValid() {
-		set("OUTBOUND_BIND_ADDRESS_V4", a.String())
-	}
-	if a := c.Outbound.V6; a.IsValid() {
-		set("OUTBOUND_BIND_ADDRESS_V6", "["+a.String()+"]")
-	}
-	if c.Server == nil {
-		set("CLIENT_TRANSPORTS", strings.Join(c.Transports, ","))
-		if c.Proxy != nil {
-			set("PROXY", c.Proxy.URL().String())
-		}
-		return env
-	}
-	set("SERVER_TRANSPORTS", strings.Join(c.Transports, ","))
-	// Each has an entry, as from C tor: goptlib, which most transports use, ends
-	// without the variable, and offers no transport that is not in it.
-	var bind []string
-	for _, name := range c.Transports {
-		bind = append(bind, name+"-"+p.bindAddr(name).String())
-	}
-	set("SERVER_BINDADDR", strings.Join(bind, ","))
-	if o := serverOptions(c.Server.Options); o != "" {
-		set("SERVER_TRANSPORT_OPTIONS", o)
-	}
-	if c.Server.ORPort.IsValid() {
-		set("ORPORT", c.Server.ORPort.String())
-	}
-	if c.Server.ExtORPort.IsValid() {
-		set("EXTENDED_SERVER_PORT", c.Server.ExtORPort.String())
-		set("AUTH_COOKIE_FILE", c.Server.CookieFile)
-	}
-	return env
-}
-
-// serverOptions writes TOR_PT_SERVER_TRANSPORT_OPTIONS.
-func serverOptions(all map[string]Args) string {
-	esc := strings.NewReplacer(`\`, `\\`, `:`, `\:`, `;`, `\;`, `=`, `\=`)
-	var parts []string
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		for _, k := range sortedKeys(all[name]) {
-			parts = append(parts, name+":"+esc.Replace(k)+"="+esc.Replace(all[name][k]))
-		}
-	}
-	return strings.Join(parts, ";")
+	return append(env, e.Vars()...)
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/chivenet/chive/internal/netdoc"
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/ptspec"
+	"github.com/chivenet/chive/internal/transport"
 )
 
 // Config has the settings of a relay.
@@ -82,7 +84,9 @@ type Config struct {
 	// options.
 	Transports       []pt.TransportLine
 	TransportListen  map[string]netip.AddrPort
-	TransportOptions map[string]pt.Args
+	TransportOptions map[string]ptspec.Args
+	// Inside are transports inside this process, by name.
+	Inside map[string]transport.Server
 
 	// MaxMemory bounds what peers can make the relay hold, in bytes (see package
 	// account); zero: no bound.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/netaddr"
+	"github.com/chivenet/chive/internal/transport"
 )
 
 // gate keeps file descriptors in reserve, for files and for the log, and bounds
@@ -23,7 +24,7 @@ type gate struct {
 
 	mu      sync.Mutex // guards what follows
 	waiting list.List  // the *waiter of each handshake in progress, the oldest first
-	place   map[*net.TCPConn]*waiter
+	place   map[net.Conn]*waiter
 	from    map[netip.Prefix]*list.List // the same by address
 	dialing map[netip.AddrPort]int      // connections from here that are not yet open
 	dials   int                         // of these, those to ORPorts in the consensus
@@ -31,7 +32,7 @@ type gate struct {
 
 // waiter is a connection whose handshake is in progress.
 type waiter struct {
-	conn     *net.TCPConn
+	conn     net.Conn
 	from     netip.Prefix
 	all, own *list.Element
 }
@@ -53,7 +54,7 @@ const maxHandshakes = 4096
 func newGate(descriptors uint64) *gate {
 	n := int64(min(descriptors, 1<<20))
 	return &gate{limit: n - min(n/4, 1024), handshakes: int(min(max(n/8, 64), maxHandshakes)),
-		place: map[*net.TCPConn]*waiter{}, from: map[netip.Prefix]*list.List{}, dialing: map[netip.AddrPort]int{}}
+		place: map[net.Conn]*waiter{}, from: map[netip.Prefix]*list.List{}, dialing: map[netip.AddrPort]int{}}
 }
 
 // room returns how many connections there may be: an eighth is reserved for
@@ -121,7 +122,7 @@ func (g *gate) leaveStranger() { g.strangers.Add(-1) }
 // the oldest waiting connection is closed, and its reads and writes fail. If the
 // address of the new connection has many handshakes, its own oldest one is
 // closed.
-func (g *gate) enterHandshake(conn *net.TCPConn, from netip.Addr, listed bool) bool {
+func (g *gate) enterHandshake(conn net.Conn, from netip.Addr, listed bool) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	key := netaddr.Peer(from)
@@ -153,7 +154,7 @@ func (g *gate) enterHandshake(conn *net.TCPConn, from netip.Addr, listed bool) b
 
 // leaveHandshake must be called when the handshake has ended, with success or
 // not.
-func (g *gate) leaveHandshake(conn *net.TCPConn) {
+func (g *gate) leaveHandshake(conn net.Conn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if w := g.place[conn]; w != nil {
@@ -170,22 +171,44 @@ func (g *gate) dropLocked(w *waiter) {
 	delete(g.place, w.conn)
 }
 
-// counted is a link's connection, which leaves the gate when it is closed.
-type counted struct {
-	*net.TCPConn
+// guest is a connection that the gate has admitted.
+type guest interface {
+	net.Conn
+	forgive()
+	entered() net.Conn // by which the gate knows it
+}
+
+// ticket is a connection's place in the counts.
+type ticket struct {
 	gate   *gate
-	from   net.Addr // the client behind it; nil: the address of the socket
-	closed func()   // may be nil
+	closed func() // may be nil
 	once   sync.Once
 	count  sync.Once // guards closed, which is called once
 }
 
 // forgive removes the connection from the counts of its address.
-func (c *counted) forgive() {
-	if c.closed != nil {
-		c.count.Do(c.closed)
+func (t *ticket) forgive() {
+	if t.closed != nil {
+		t.count.Do(t.closed)
 	}
 }
+
+// leave removes the connection from all counts.
+func (t *ticket) leave() {
+	t.once.Do(func() {
+		t.gate.leave()
+		t.forgive()
+	})
+}
+
+// counted is a link's connection, which leaves the gate when it is closed.
+type counted struct {
+	*net.TCPConn
+	ticket
+	from net.Addr // the client behind it; nil: the address of the socket
+}
+
+func (c *counted) entered() net.Conn { return c.TCPConn }
 
 // RemoteAddr returns the address of the client behind the connection.
 func (c *counted) RemoteAddr() net.Addr {
@@ -196,9 +219,19 @@ func (c *counted) RemoteAddr() net.Addr {
 }
 
 func (c *counted) Close() error {
-	c.once.Do(func() {
-		c.gate.leave()
-		c.forgive()
-	})
+	c.leave()
 	return c.TCPConn.Close()
+}
+
+// disguised is counted for a connection of a transport in this process, which may have no socket.
+type disguised struct {
+	*transport.Conn
+	ticket
+}
+
+func (c *disguised) entered() net.Conn { return c.Conn }
+
+func (c *disguised) Close() error {
+	c.leave()
+	return c.Conn.Close()
 }

@@ -49,7 +49,7 @@ func (r *Relay) acceptLoop(ctx context.Context, ln net.Listener, welcome func(co
 }
 
 // admit reports whether to keep a connection, before anything is read from it.
-func (r *Relay) admit(conn *net.TCPConn) bool {
+func (r *Relay) admit(conn net.Conn) bool {
 	if r.draining.Load() || r.resting.Load() {
 		return false
 	}
@@ -75,15 +75,15 @@ func (r *Relay) welcome(ctx context.Context, conn *net.TCPConn) {
 	}
 	tuneLink(conn)
 	from := netaddr.Of(conn.RemoteAddr())
-	r.shake(ctx, &counted{TCPConn: conn, gate: r.gate, closed: func() { r.dos.disconnect(from) }})
+	r.shake(ctx, &counted{TCPConn: conn, ticket: ticket{gate: r.gate, closed: func() { r.dos.disconnect(from) }}})
 }
 
 // shake does the link handshake of a connection that the gate has admitted.
-func (r *Relay) shake(ctx context.Context, c *counted) {
+func (r *Relay) shake(ctx context.Context, c guest) {
 	ctx, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	ch, err := r.channels.Accept(ctx, r.limits.limit(c))
-	r.gate.leaveHandshake(c.TCPConn)
+	r.gate.leaveHandshake(c.entered())
 	if err != nil {
 		c.Close()
 		r.stats.HandshakesFailed.Add(1)

@@ -40,7 +40,7 @@ func (r *Relay) Reload(cfg Config) error {
 	}
 	r.limits.set(next.Rate, next.Burst, now)
 	r.acct.limitBytes(next.Accounting, next.Rate, now)
-	r.memory.SetBound(next.MaxMemory)
+	r.memory.SetBound(next.linkMemory())
 	r.live.Store(&live{cfg: next, family: fam})
 	r.renewKeys(now)
 	r.publisher.changed()

@@ -212,7 +212,7 @@ func (r *Relay) wire() (err error) {
 		descriptors -= sockets
 	}
 	r.gate = newGate(descriptors)
-	r.memory = account.New(r.cfg.MaxMemory)
+	r.memory = account.New(r.cfg.linkMemory())
 	r.publisher = newPublisher(r)
 	var keeper dirclient.Keeper
 	var dir *dirserver.Server
@@ -310,7 +310,7 @@ func (r *Relay) dial(ctx context.Context, addr netip.AddrPort) (net.Conn, error)
 		return nil, err
 	}
 	tuneLink(conn.(*net.TCPConn))
-	return r.limits.limit(&counted{TCPConn: conn.(*net.TCPConn), gate: r.gate, closed: closed}), nil
+	return r.limits.limit(&counted{TCPConn: conn.(*net.TCPConn), ticket: ticket{gate: r.gate, closed: closed}}), nil
 }
 
 // from returns the source address of a connection to a peer: the one that the operator wants,

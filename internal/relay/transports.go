@@ -15,6 +15,7 @@ import (
 	"github.com/chivenet/chive/internal/options"
 	"github.com/chivenet/chive/internal/panics"
 	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/transport"
 )
 
 // extTimeout is how long a transport may take to send the address of its client.
@@ -24,11 +25,12 @@ const extTimeout = 10 * time.Second
 // name is C tor's.
 const cookieFile = "extended_orport_auth_cookie"
 
-// transports are a bridge's pluggable transports: processes that accept
-// connections of clients and forward them to the Extended ORPort.
+// transports are a bridge's pluggable transports: those in this process, and processes that
+// accept connections of clients and forward them to the Extended ORPort.
 type transports struct {
 	r      *Relay
-	ln     net.Listener // the Extended ORPort
+	inside []*inside
+	ln     net.Listener // the Extended ORPort; nil: there is no process
 	cookie []byte
 
 	once  sync.Once              // closes ready
@@ -39,10 +41,17 @@ type transports struct {
 
 // checkTransports reports mistakes in the transports' configuration.
 func (c *Config) checkTransports() error {
+	const forBridges = "transports are for bridges: a relay that is listed gains nothing from them"
 	if len(c.Transports) > 0 && !c.Bridge {
-		return options.Wrong("ServerTransportPlugins", "transports are for bridges: a relay that is listed gains nothing from them")
+		return options.Wrong("ServerTransportPlugins", forBridges)
+	}
+	if len(c.Inside) > 0 && !c.Bridge {
+		return options.Wrong("Transports", forBridges)
 	}
 	names := map[string]bool{}
+	for n := range c.Inside {
+		names[n] = true
+	}
 	for _, t := range c.Transports {
 		if t.Path == "" {
 			return options.Wrong("ServerTransportPlugins", "a server transport is a program to run (exec)")
@@ -56,12 +65,12 @@ func (c *Config) checkTransports() error {
 	}
 	for n := range c.TransportListen {
 		if !names[n] {
-			return options.Wrong("ServerTransportListen", "no plugin offers the transport %q", n)
+			return options.Wrong("ServerTransportListen", "no plugin offers the transport %q, and the bridge has none of that name", n)
 		}
 	}
 	for n := range c.TransportOptions {
 		if !names[n] {
-			return options.Wrong("ServerTransportOptions", "no plugin offers the transport %q", n)
+			return options.Wrong("ServerTransportOptions", "no plugin offers the transport %q, and the bridge has none of that name", n)
 		}
 	}
 	return nil
@@ -70,10 +79,13 @@ func (c *Config) checkTransports() error {
 // openTransports opens the Extended ORPort on loopback, so that only processes of
 // this machine can reach it, and makes its cookie.
 func openTransports(r *Relay) (*transports, error) {
-	if len(r.cfg.Transports) == 0 {
+	if len(r.cfg.Transports) == 0 && len(r.cfg.Inside) == 0 {
 		return nil, nil
 	}
-	t := &transports{r: r, ready: make(chan struct{})}
+	t := &transports{r: r, inside: newInside(r), ready: make(chan struct{})}
+	if len(r.cfg.Transports) == 0 {
+		return t, nil
+	}
 	var err error
 	if t.cookie, err = pt.NewExtCookie(rand.Reader, filepath.Join(r.cfg.DataDir, cookieFile)); err != nil {
 		return nil, err
@@ -84,16 +96,30 @@ func openTransports(r *Relay) (*transports, error) {
 	return t, nil
 }
 
-// run launches the processes and serves them until ctx is done. If it ran before, it opens
-// another Extended ORPort.
+// run serves all transports until ctx is done.
 func (t *transports) run(ctx context.Context) {
+	ports := loadPorts(t.r.cfg.DataDir, t.r.log)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	for _, d := range t.inside {
+		wg.Go(panics.Keep(t.r.log, rest(ctx), func() { d.run(ctx, ports) }))
+	}
+	if len(t.r.cfg.Transports) == 0 {
+		t.once.Do(func() { close(t.ready) })
+		return
+	}
+	t.launch(ctx, ports)
+}
+
+// launch runs the processes and serves them until ctx is done. If it ran before, it opens
+// another Extended ORPort.
+func (t *transports) launch(ctx context.Context, ports *chosenPorts) {
 	ln, err := t.listener()
 	if err != nil {
 		t.r.log.Error("the bridge's transports cannot be used", "err", err)
 		return
 	}
 	c := &t.r.cfg
-	ports := loadPorts(c.DataDir, t.r.log)
 	procs := map[string]*pt.Process{}
 	var all []*pt.Process
 	for _, l := range c.Transports {
@@ -160,7 +186,7 @@ func only[V any](m map[string]V, names []string) map[string]V {
 }
 
 func (t *transports) close() {
-	if t != nil {
+	if t != nil && t.cookie != nil {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.ln.Close()
@@ -193,7 +219,7 @@ func (t *transports) welcome(ctx context.Context, conn *net.TCPConn) {
 	}
 	conn.SetDeadline(time.Time{})
 	from := peer.User.Addr()
-	c := &counted{TCPConn: conn, gate: r.gate, from: transportAddr{}}
+	c := &counted{TCPConn: conn, ticket: ticket{gate: r.gate}, from: transport.Unknown}
 	if from.IsValid() {
 		if !r.dos.connect(from) {
 			r.stats.ConnsRefused.Add(1)
@@ -213,13 +239,6 @@ func (t *transports) accept(conn *net.TCPConn) (peer pt.ExtPeer, err error) {
 	defer panics.Recover(t.r.log, func(e error) { err = e })
 	return pt.AcceptExt(conn, rand.Reader, t.cookie)
 }
-
-// transportAddr stands for the address of a client whose transport did not send
-// one.
-type transportAddr struct{}
-
-func (transportAddr) Network() string { return "transport" }
-func (transportAddr) String() string  { return "a pluggable transport" }
 
 // BridgeLines waits until the bridge's transports listen, and returns the lines
 // for clients: one for each transport, or one for the ORPort if there is no
@@ -242,6 +261,13 @@ func (r *Relay) BridgeLines(ctx context.Context) ([]pt.BridgeLine, error) {
 		}
 	}
 	var out []pt.BridgeLine
+	add := func(name string, m pt.Method) {
+		addr := m.Addr
+		if addr.Addr().IsUnspecified() {
+			addr = netip.AddrPortFrom(own.Addr(), addr.Port())
+		}
+		out = append(out, pt.BridgeLine{Transport: name, Addr: addr, Fingerprint: r.keys.ID.RSA, Args: m.Args})
+	}
 	for _, l := range r.cfg.Transports {
 		for _, n := range l.Transports {
 			r.transports.mu.Lock()
@@ -251,12 +277,15 @@ func (r *Relay) BridgeLines(ctx context.Context) ([]pt.BridgeLine, error) {
 			if err != nil {
 				return nil, err
 			}
-			addr := m.Addr
-			if addr.Addr().IsUnspecified() {
-				addr = netip.AddrPortFrom(own.Addr(), addr.Port())
-			}
-			out = append(out, pt.BridgeLine{Transport: n, Addr: addr, Fingerprint: r.keys.ID.RSA, Args: m.Args})
+			add(n, m)
 		}
+	}
+	for _, d := range r.transports.inside {
+		m, err := d.Method(ctx)
+		if err != nil {
+			return nil, err
+		}
+		add(d.name, m)
 	}
 	return out, nil
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/chivenet/chive/internal/ident"
 	"github.com/chivenet/chive/internal/netdir"
 	"github.com/chivenet/chive/internal/pt"
+	"github.com/chivenet/chive/internal/ptspec"
 )
 
 // bridgeConfig returns the configuration of a bridge in a network whose
@@ -44,7 +45,7 @@ func bridgeConfig(t *testing.T, transports ...string) Config {
 func TestCheckTransports(t *testing.T) {
 	good := bridgeConfig(t, "a,b exec /p", "c exec /q")
 	good.TransportListen = map[string]netip.AddrPort{"a": netip.MustParseAddrPort("127.0.0.1:1")}
-	good.TransportOptions = map[string]pt.Args{"c": {"k": "v"}}
+	good.TransportOptions = map[string]ptspec.Args{"c": {"k": "v"}}
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}
@@ -54,7 +55,7 @@ func TestCheckTransports(t *testing.T) {
 		"a running proxy":    func(c *Config) { c.Transports[1].Path = "" },
 		"a transport twice":  func(c *Config) { c.Transports[1].Transports = []string{"b"} },
 		"a strange address":  func(c *Config) { c.TransportListen = map[string]netip.AddrPort{"d": {}} },
-		"strange options":    func(c *Config) { c.TransportOptions = map[string]pt.Args{"d": {}} },
+		"strange options":    func(c *Config) { c.TransportOptions = map[string]ptspec.Args{"d": {}} },
 		"a bridge that lets": func(c *Config) { c.Exit = &exit.Config{} },
 	} {
 		c := bridgeConfig(t, "a,b exec /p", "c exec /q")

@@ -41,8 +41,8 @@ func KeepFixed[C any](running, next *C) {
 	}
 }
 
-// equal compares two values of a field: networks by their text, loggers by their
-// identity; an empty list equals nil.
+// equal compares two values of a field: networks by their text, loggers and the values of an
+// interface by their identity; an empty list equals nil.
 func equal(a, b any) bool {
 	switch x := a.(type) {
 	case *slog.Logger:
@@ -62,5 +62,32 @@ func equal(a, b any) bool {
 			return reflect.ValueOf(b).Len() == 0
 		}
 	}
+	if t := reflect.TypeOf(a); t != nil && t.Kind() == reflect.Map && t.Elem().Kind() == reflect.Interface {
+		return sameValues(reflect.ValueOf(a), reflect.ValueOf(b))
+	}
 	return reflect.DeepEqual(a, b)
+}
+
+// sameValues compares maps of values of the program's own, such as transports, by their identity.
+// Of a function, or what has one in it, only the type can be compared.
+func sameValues(a, b reflect.Value) bool {
+	if a.Len() != b.Len() {
+		return false
+	}
+	for it := a.MapRange(); it.Next(); {
+		other := b.MapIndex(it.Key())
+		if !other.IsValid() {
+			return false
+		}
+		x, y := it.Value().Elem(), other.Elem()
+		switch {
+		case !x.IsValid() || !y.IsValid():
+			if x.IsValid() != y.IsValid() {
+				return false
+			}
+		case x.Type() != y.Type() || x.Comparable() && y.Comparable() && !x.Equal(y):
+			return false
+		}
+	}
+	return true
 }

@@ -1,4 +1,4 @@
-package pt
+package plugin
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package pt
+package builtin
 
 import (
 	"maps"
@@ -6,12 +6,13 @@ import (
 
 	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ptspec"
 	"github.com/chivenet/chive/internal/quantity"
 )
 
 // limits reads the options that bound connections and memory. It returns the
 // other options, which belong to the transport.
-func limits(opts Args) (cfg fte.ListenConfig, rest Args, err error) {
+func limits(opts ptspec.Args) (cfg fte.ListenConfig, rest ptspec.Args, err error) {
 	rest = maps.Clone(opts)
 	for k, least := range map[string]int64{"max-connections": 1, "max-memory": 8 << 20} {
 		s, ok := rest[k]

@@ -1,4 +1,4 @@
-package pt
+package plugin
 
 import (
 	"encoding/binary"
@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ptspec"
 )
 
 // Replies of SOCKS5 (RFC 1928, section 6).
@@ -22,7 +23,7 @@ const (
 // socksRequest is Tor's request to a client transport.
 type socksRequest struct {
 	target string // host:port
-	args   Args
+	args   ptspec.Args
 }
 
 // readSocks runs a SOCKS5 handshake up to the request. The user name and
@@ -49,7 +50,7 @@ func readSocks(c io.ReadWriter) (*socksRequest, error) {
 	if _, err := c.Write([]byte{5, method}); err != nil {
 		return nil, err
 	}
-	r := &socksRequest{args: Args{}}
+	r := &socksRequest{args: ptspec.Args{}}
 	switch method {
 	case 0xff:
 		return nil, fault.New(fault.Protocol, "no SOCKS authentication method in common")
@@ -100,7 +101,7 @@ func readSocks(c io.ReadWriter) (*socksRequest, error) {
 }
 
 // readUserPass reads RFC 1929's request as arguments.
-func readUserPass(read func(int) ([]byte, error)) (Args, error) {
+func readUserPass(read func(int) ([]byte, error)) (ptspec.Args, error) {
 	h, err := read(2)
 	if err != nil {
 		return nil, err
@@ -121,7 +122,7 @@ func readUserPass(read func(int) ([]byte, error)) (Args, error) {
 	if p := string(h); p != "\x00" { // stands for an empty password, which SOCKS5 does not allow
 		s += p
 	}
-	return ParseClientArgs(s)
+	return ptspec.ParseClientArgs(s)
 }
 
 // writeSocks answers a request.

@@ -1,4 +1,4 @@
-package pt
+package plugin
 
 import (
 	"context"
@@ -9,22 +9,7 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/fte"
-	"github.com/chivenet/chive/internal/fault"
 )
-
-func TestLimits(t *testing.T) {
-	cfg, rest, err := limits(Args{"max-connections": "7", "max-memory": "10000000", "format": "words"})
-	if err != nil || cfg.MaxConns != 7 || cfg.MaxMemory != 10_000_000 || len(rest) != 1 || rest["format"] != "words" {
-		t.Errorf("%+v, %v, %v", cfg, rest, err)
-	}
-	for k, v := range map[string]string{"max-connections": "0", "max-memory": "1000"} {
-		for _, bad := range []string{v, "", "-1", "many", "999999999999999999999"} {
-			if _, _, err := limits(Args{k: bad}); !fault.Is(err, fault.Config) {
-				t.Errorf("%s=%q: %v", k, bad, err)
-			}
-		}
-	}
-}
 
 // TestServerConnections: a bridge carries no more connections than it was told.
 func TestServerConnections(t *testing.T) {

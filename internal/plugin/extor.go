@@ -1,30 +1,15 @@
-package pt
+package plugin
 
 import (
 	"bytes"
 	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/binary"
 	"io"
 	"net/netip"
 	"os"
 
 	"github.com/chivenet/chive/internal/fault"
-)
-
-// The Extended ORPort (ext-orport-spec.txt).
-const (
-	cookieHeader = "! Extended ORPort Auth Cookie !\x0a"
-	cookieLen    = 32
-
-	extServerHash = "ExtORPort authentication server-to-client hash"
-	extClientHash = "ExtORPort authentication client-to-server hash"
-
-	extDone      = 0x0000
-	extUserAddr  = 0x0001
-	extTransport = 0x0002
-	extOkay      = 0x1000
-	extDeny      = 0x1001
+	"github.com/chivenet/chive/internal/ptspec"
 )
 
 // readCookie reads the cookie file. Do not cache it: Tor rewrites it at each
@@ -35,23 +20,15 @@ func readCookie(path string) ([]byte, error) {
 		return nil, fault.New(fault.Config, "the ExtORPort's cookie: %w", err)
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, int64(len(cookieHeader)+cookieLen+1)))
+	b, err := io.ReadAll(io.LimitReader(f, int64(len(ptspec.CookieHeader)+ptspec.CookieLen+1)))
 	if err != nil {
 		return nil, fault.New(fault.Config, "the ExtORPort's cookie: %w", err)
 	}
-	cookie, ok := bytes.CutPrefix(b, []byte(cookieHeader))
-	if !ok || len(cookie) != cookieLen {
+	cookie, ok := bytes.CutPrefix(b, []byte(ptspec.CookieHeader))
+	if !ok || len(cookie) != ptspec.CookieLen {
 		return nil, fault.New(fault.Config, "the ExtORPort's cookie file is malformed")
 	}
 	return cookie, nil
-}
-
-func extHash(cookie []byte, label string, cn, sn []byte) []byte {
-	m := hmac.New(sha256.New, cookie)
-	io.WriteString(m, label)
-	m.Write(cn)
-	m.Write(sn)
-	return m.Sum(nil)
 }
 
 // extHello authenticates to an ExtORPort (SAFE_COOKIE), and sends the client's
@@ -67,10 +44,10 @@ func extHello(c io.ReadWriter, rand io.Reader, cookie []byte, user netip.AddrPor
 		out = append(out, body...)
 	}
 	if user.IsValid() {
-		put(extUserAddr, user.String())
+		put(ptspec.ExtUserAddr, user.String())
 	}
-	put(extTransport, transport)
-	put(extDone, "")
+	put(ptspec.ExtTransport, transport)
+	put(ptspec.ExtDone, "")
 	if _, err := c.Write(out); err != nil {
 		return fault.New(fault.Network, "ExtORPort: %w", err)
 	}
@@ -83,9 +60,9 @@ func extHello(c io.ReadWriter, rand io.Reader, cookie []byte, user netip.AddrPor
 			return fault.New(fault.Network, "ExtORPort: reading the answer: %w", err)
 		}
 		switch binary.BigEndian.Uint16(h[:]) {
-		case extOkay:
+		case ptspec.ExtOkay:
 			return nil
-		case extDeny:
+		case ptspec.ExtDeny:
 			return fault.New(fault.Refused, "the ExtORPort refuses the connection")
 		}
 	}
@@ -120,10 +97,10 @@ func extAuth(c io.ReadWriter, rand io.Reader, cookie []byte) error {
 		return err
 	}
 	sn := b[32:]
-	if !hmac.Equal(b[:32], extHash(cookie, extServerHash, cn, sn)) {
+	if !hmac.Equal(b[:32], ptspec.ExtHash(cookie, ptspec.ExtServerHash, cn, sn)) {
 		return fault.New(fault.Protocol, "it does not know the cookie")
 	}
-	if _, err := c.Write(extHash(cookie, extClientHash, cn, sn)); err != nil {
+	if _, err := c.Write(ptspec.ExtHash(cookie, ptspec.ExtClientHash, cn, sn)); err != nil {
 		return err
 	}
 	var status [1]byte

@@ -1,4 +1,4 @@
-package pt
+package plugin
 
 import (
 	"context"
@@ -13,10 +13,12 @@ import (
 	"time"
 
 	"github.com/chivenet/chive/fte"
+	"github.com/chivenet/chive/internal/builtin"
 	"github.com/chivenet/chive/internal/fault"
 	"github.com/chivenet/chive/internal/listen"
 	"github.com/chivenet/chive/internal/netaddr"
 	"github.com/chivenet/chive/internal/panics"
+	"github.com/chivenet/chive/internal/ptspec"
 	"github.com/chivenet/chive/internal/upstream"
 )
 
@@ -39,7 +41,7 @@ type Config struct {
 // plugin is a running plugin.
 type plugin struct {
 	cfg Config
-	env *Env
+	env *ptspec.Env
 	out *lines
 	log *slog.Logger
 	ctx context.Context // of dials: ends with the plugin
@@ -59,13 +61,13 @@ func Run(ctx context.Context, cfg Config) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p.ctx = ctx
-	env, err := parseEnv(cfg.Getenv)
-	if pe, ok := errors.AsType[*proxyError](err); ok {
+	env, err := ptspec.ParseEnv(cfg.Getenv)
+	if pe, ok := errors.AsType[*ptspec.ProxyError](err); ok {
 		p.out.say("VERSION 1")
-		p.out.say("PROXY-ERROR %s", pe.msg)
+		p.out.say("PROXY-ERROR %s", pe)
 		return err
 	}
-	if errors.Is(err, errVersion) {
+	if errors.Is(err, ptspec.ErrVersion) {
 		p.out.say("VERSION-ERROR no-version")
 		return err
 	}
@@ -166,8 +168,8 @@ func (p *plugin) clients() error {
 		p.out.say("PROXY DONE")
 	}
 	p.unknown("CMETHOD-ERROR")
-	for _, name := range names {
-		if !p.env.wants(name) {
+	for _, name := range builtin.Names {
+		if !p.env.Wants(name) {
 			continue
 		}
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -185,7 +187,7 @@ func (p *plugin) clients() error {
 // unknown refuses the transports that Tor asked for and that do not exist.
 func (p *plugin) unknown(word string) {
 	for _, name := range p.env.Transports {
-		if _, ok := transports[name]; !ok && name != "*" {
+		if _, ok := builtin.Of(name); !ok && name != "*" {
 			p.out.say("%s %s no such transport", word, name)
 		}
 	}
@@ -199,7 +201,8 @@ func (p *plugin) client(c net.Conn, name string, dial func(context.Context, stri
 		p.log.Warn("a SOCKS request was refused", "err", fte.HideAddr(err))
 		return
 	}
-	t, err := transports[name].client(req.args)
+	kind, _ := builtin.Of(name)
+	t, err := kind.Dialer(req.args)
 	if err != nil {
 		writeSocks(c, socksFailure)
 		p.log.Warn("the arguments of a bridge line were refused", "err", err)
@@ -250,8 +253,8 @@ func (p *plugin) reach(t fte.Transport, target string, dial func(context.Context
 // servers opens a listener for each transport (pt-spec 3.3.3).
 func (p *plugin) servers() error {
 	p.unknown("SMETHOD-ERROR")
-	for _, name := range names {
-		if !p.env.wants(name) {
+	for _, name := range builtin.Names {
+		if !p.env.Wants(name) {
 			continue
 		}
 		l, tell, err := p.server(name)
@@ -260,7 +263,7 @@ func (p *plugin) servers() error {
 			continue
 		}
 		p.serve(l, func(c net.Conn) { p.toOR(c, name) })
-		if a := tell.smethod(); a != "" {
+		if a := tell.MethodText(); a != "" {
 			p.out.say("SMETHOD %s %s ARGS:%s", name, l.Addr(), a)
 		} else {
 			p.out.say("SMETHOD %s %s", name, l.Addr())
@@ -271,15 +274,7 @@ func (p *plugin) servers() error {
 }
 
 // server opens one transport's port.
-func (p *plugin) server(name string) (net.Listener, Args, error) {
-	cfg, opts, err := limits(p.env.Options[name])
-	if err != nil {
-		return nil, nil, err
-	}
-	t, tell, err := transports[name].server(opts, p.env.StateDir)
-	if err != nil {
-		return nil, nil, err
-	}
+func (p *plugin) server(name string) (net.Listener, ptspec.Args, error) {
 	addr, ok := p.env.BindAddrs[name]
 	if !ok {
 		addr = netip.AddrPortFrom(netip.IPv4Unspecified(), 0)
@@ -288,8 +283,13 @@ func (p *plugin) server(name string) (net.Listener, Args, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	cfg.Transport = t
-	return fte.NewListener(l, cfg), tell, nil
+	kind, _ := builtin.Of(name)
+	ln, tell, err := kind.Listener(l, p.env.Options[name], p.env.StateDir, fte.ListenConfig{})
+	if err != nil {
+		l.Close()
+		return nil, nil, err
+	}
+	return ln, tell, nil
 }
 
 // toOR carries one authenticated connection to Tor.

@@ -1,4 +1,4 @@
-package pt
+package builtin
 
 import (
 	"crypto/rand"
@@ -15,21 +15,22 @@ import (
 	"github.com/chivenet/chive/fte"
 	"github.com/chivenet/chive/internal/atomicfile"
 	"github.com/chivenet/chive/internal/fault"
+	"github.com/chivenet/chive/internal/ptspec"
 )
 
-// transport is a named way to wrap connections.
-type transport interface {
-	// client returns the transport for the arguments of one SOCKS request.
-	client(args Args) (fte.Transport, error)
+// kind is a named way to wrap connections.
+type kind interface {
+	// client returns the transport for the arguments of one connection.
+	client(args ptspec.Args) (fte.Transport, error)
 	// server returns the transport of a bridge, and the arguments that its
 	// clients need.
-	server(opts Args, stateDir string) (fte.Transport, Args, error)
+	server(opts ptspec.Args, stateDir string) (fte.Transport, ptspec.Args, error)
 }
 
-// names are the transports, in the order in which they are announced.
-var names = []string{"chive", "fte"}
+// Names are the transports, in the order in which they are announced.
+var Names = []string{"chive", "fte"}
 
-var transports = map[string]transport{
+var kinds = map[string]kind{
 	"chive": chiveTransport{},
 	"fte":   classicTransport{},
 }
@@ -38,7 +39,7 @@ var transports = map[string]transport{
 var definitions = sync.OnceValues(func() (*fte.Definitions, error) { return fte.Release("", false) })
 
 // only refuses arguments that the transport does not know.
-func only(a Args, keys ...string) error {
+func only(a ptspec.Args, keys ...string) error {
 	for k := range a {
 		known := false
 		for _, w := range keys {
@@ -54,7 +55,7 @@ func only(a Args, keys ...string) error {
 // chiveTransport is Chive's own protocol.
 type chiveTransport struct{}
 
-func (chiveTransport) protocol(a Args) (p fte.Protocol, format string, err error) {
+func (chiveTransport) protocol(a ptspec.Args) (p fte.Protocol, format string, err error) {
 	defs, err := definitions()
 	if err != nil {
 		return p, "", err
@@ -82,7 +83,7 @@ func (chiveTransport) protocol(a Args) (p fte.Protocol, format string, err error
 
 // shape reads the arguments that change lengths and times; each side has its
 // own.
-func shape(a Args) (s fte.Shape, err error) {
+func shape(a ptspec.Args) (s fte.Shape, err error) {
 	for k, v := range map[string]*int{"pad-to": &s.Multiple, "pad-random": &s.Random} {
 		if a[k] == "" {
 			continue
@@ -99,7 +100,7 @@ func shape(a Args) (s fte.Shape, err error) {
 	return s, nil
 }
 
-func (t chiveTransport) client(a Args) (fte.Transport, error) {
+func (t chiveTransport) client(a ptspec.Args) (fte.Transport, error) {
 	if err := only(a, "cert", "format", "mode", "pq", "pad-to", "pad-random", "delay"); err != nil {
 		return nil, err
 	}
@@ -113,7 +114,7 @@ func (t chiveTransport) client(a Args) (fte.Transport, error) {
 	return p.Dialer()
 }
 
-func (t chiveTransport) server(a Args, stateDir string) (fte.Transport, Args, error) {
+func (t chiveTransport) server(a ptspec.Args, stateDir string) (fte.Transport, ptspec.Args, error) {
 	if err := only(a, "format", "mode", "pq", "pad-to", "pad-random", "delay"); err != nil {
 		return nil, nil, err
 	}
@@ -128,7 +129,7 @@ func (t chiveTransport) server(a Args, stateDir string) (fte.Transport, Args, er
 	if err != nil {
 		return nil, nil, err
 	}
-	tell := Args{"cert": p.Keys[0].Cert().Bare(), "format": format}
+	tell := ptspec.Args{"cert": p.Keys[0].Cert().Bare(), "format": format}
 	for _, k := range []string{"mode", "pq"} { // the options that the operator chooses for clients
 		if v := a[k]; v != "" {
 			tell[k] = v
@@ -139,7 +140,7 @@ func (t chiveTransport) server(a Args, stateDir string) (fte.Transport, Args, er
 
 // keepBridgeLine writes the bridge line that the operator gives to users. Tor
 // also gets the arguments, but sends them only to the bridge authority.
-func keepBridgeLine(path string, tell Args) error {
+func keepBridgeLine(path string, tell ptspec.Args) error {
 	args := make([]string, 0, len(tell))
 	for k, v := range tell {
 		args = append(args, k+"="+v)
@@ -175,7 +176,7 @@ func serverKeys(path string) ([]*fte.ServerKey, error) {
 // classicTransport is fteproxy's protocol.
 type classicTransport struct{}
 
-func (classicTransport) protocol(a Args) (p fte.Classic, err error) {
+func (classicTransport) protocol(a ptspec.Args) (p fte.Classic, err error) {
 	if err := only(a, "key", "format"); err != nil {
 		return p, err
 	}
@@ -189,7 +190,7 @@ func (classicTransport) protocol(a Args) (p fte.Classic, err error) {
 	return p, err
 }
 
-func (t classicTransport) client(a Args) (fte.Transport, error) {
+func (t classicTransport) client(a ptspec.Args) (fte.Transport, error) {
 	p, err := t.protocol(a)
 	if err != nil {
 		return nil, err
@@ -197,7 +198,7 @@ func (t classicTransport) client(a Args) (fte.Transport, error) {
 	return p.Dialer()
 }
 
-func (t classicTransport) server(a Args, _ string) (fte.Transport, Args, error) {
+func (t classicTransport) server(a ptspec.Args, _ string) (fte.Transport, ptspec.Args, error) {
 	p, err := t.protocol(a)
 	if err != nil {
 		return nil, nil, err

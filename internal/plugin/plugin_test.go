@@ -1,4 +1,4 @@
-package pt
+package plugin
 
 import (
 	"bufio"
@@ -18,74 +18,11 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/chivenet/chive/internal/ptspec"
 )
 
-func TestArgs(t *testing.T) {
-	// pt-spec 3.5's example.
-	a, err := ParseClientArgs(`shared-secret=rahasia;secrets-file=/tmp/blob`)
-	if err != nil || !maps.Equal(a, Args{"shared-secret": "rahasia", "secrets-file": "/tmp/blob"}) {
-		t.Error(a, err)
-	}
-	a, err = ParseClientArgs(`k\;\=\\=v=w\;;k2=`)
-	if err != nil || !maps.Equal(a, Args{`k;=\`: "v=w;", "k2": ""}) {
-		t.Error(a, err)
-	}
-	// pt-spec 3.2.3's example.
-	o, err := ParseServerOptions(`scramblesuit:key=banana;automata:rule=110;automata:depth=3`)
-	if err != nil || o["scramblesuit"]["key"] != "banana" || o["automata"]["depth"] != "3" {
-		t.Error(o, err)
-	}
-	for _, bad := range []string{"x", "=v", `k=v\`, strings.Repeat("k", maxArgs) + "=v"} {
-		if _, err := ParseClientArgs(bad); err == nil {
-			t.Errorf("%.20q is read", bad)
-		}
-	}
-	if got := (Args{"b": "1,2", "a": `x=\`}).smethod(); got != `a=x\=\\,b=1\,2` {
-		t.Error(got)
-	}
-}
-
-func FuzzArgs(f *testing.F) {
-	f.Add("k=v;a=b")
-	f.Add(`a:k=v\;;b:c=d`)
-	f.Fuzz(func(t *testing.T, s string) {
-		if a, err := ParseClientArgs(s); err == nil {
-			for k := range a {
-				if k == "" {
-					t.Fatal("a key is empty")
-				}
-			}
-		}
-		ParseServerOptions(s)
-	})
-}
-
 func env(m map[string]string) func(string) string { return func(k string) string { return m[k] } }
-
-func TestEnv(t *testing.T) {
-	ok := map[string]string{
-		"TOR_PT_MANAGED_TRANSPORT_VER": "1,2", "TOR_PT_STATE_LOCATION": "/x", "TOR_PT_EXIT_ON_STDIN_CLOSE": "1",
-		"TOR_PT_SERVER_TRANSPORTS": "chive,fte", "TOR_PT_SERVER_BINDADDR": "chive-127.0.0.1:1984,fte-[::1]:4891",
-		"TOR_PT_ORPORT": "127.0.0.1:9001", "TOR_PT_EXTENDED_SERVER_PORT": "127.0.0.1:4200", "TOR_PT_AUTH_COOKIE_FILE": "/c",
-		"TOR_PT_SERVER_TRANSPORT_OPTIONS": "chive:format=words",
-	}
-	e, err := parseEnv(env(ok))
-	if err != nil || e.Client || !e.ExitOnStdinClose || e.BindAddrs["fte"] != netip.MustParseAddrPort("[::1]:4891") ||
-		e.Options["chive"]["format"] != "words" || e.ORPort.Port() != 9001 || e.ExtORPort.Port() != 4200 {
-		t.Fatalf("%+v, %v", e, err)
-	}
-	for k, v := range map[string]string{
-		"TOR_PT_MANAGED_TRANSPORT_VER": "2", "TOR_PT_STATE_LOCATION": "", "TOR_PT_SERVER_TRANSPORTS": "",
-		"TOR_PT_CLIENT_TRANSPORTS": "chive", "TOR_PT_SERVER_BINDADDR": "chive", "TOR_PT_ORPORT": "localhost:1",
-		"TOR_PT_AUTH_COOKIE_FILE": "", "TOR_PT_SERVER_TRANSPORT_OPTIONS": "chive",
-	} {
-		bad := maps.Clone(ok)
-		bad[k] = v
-		if _, err := parseEnv(env(bad)); err == nil {
-			t.Errorf("%s=%q is accepted", k, v)
-		}
-	}
-}
 
 // talk runs a SOCKS client's bytes against readSocks.
 func talk(t *testing.T, b []byte) (*socksRequest, []byte, error) {
@@ -111,7 +48,7 @@ func TestSocks(t *testing.T) {
 		}
 	}
 	r, out, err := talk(t, []byte(auth+"\x05\x01\x00\x03\x03foo\x01\x00"))
-	if err != nil || !maps.Equal(r.args, Args{"a": "1", "b": "2"}) || string(out) != "\x05\x02\x01\x00" {
+	if err != nil || !maps.Equal(r.args, ptspec.Args{"a": "1", "b": "2"}) || string(out) != "\x05\x02\x01\x00" {
 		t.Errorf("%+v %q %v", r, out, err)
 	}
 	if _, out, err := talk(t, []byte("\x05\x01\x00\x05\x02\x00\x01\x01\x02\x03\x04\x00\x50")); err == nil || out[3] != socksCommand {
@@ -143,12 +80,12 @@ func orPort(c net.Conn, cookie []byte, answer uint16) (map[uint16]string, error)
 		return nil, err
 	}
 	cn, sn := b[1:], bytes.Repeat([]byte{9}, 32)
-	c.Write(append(extHash(cookie, "ExtORPort authentication server-to-client hash", cn, sn), sn...))
+	c.Write(append(ptspec.ExtHash(cookie, "ExtORPort authentication server-to-client hash", cn, sn), sn...))
 	h := make([]byte, 32)
 	if _, err := io.ReadFull(c, h); err != nil {
 		return nil, err
 	}
-	if !bytes.Equal(h, extHash(cookie, "ExtORPort authentication client-to-server hash", cn, sn)) {
+	if !bytes.Equal(h, ptspec.ExtHash(cookie, "ExtORPort authentication client-to-server hash", cn, sn)) {
 		return nil, errors.New("the client doesn't know the cookie")
 	}
 	c.Write([]byte{1})
@@ -162,7 +99,7 @@ func orPort(c net.Conn, cookie []byte, answer uint16) (map[uint16]string, error)
 		if _, err := io.ReadFull(c, body); err != nil {
 			return nil, err
 		}
-		if cmd := binary.BigEndian.Uint16(h); cmd != extDone {
+		if cmd := binary.BigEndian.Uint16(h); cmd != ptspec.ExtDone {
 			told[cmd] = string(body)
 			continue
 		}
@@ -173,13 +110,13 @@ func orPort(c net.Conn, cookie []byte, answer uint16) (map[uint16]string, error)
 }
 
 func TestExtORPort(t *testing.T) {
-	cookie := bytes.Repeat([]byte{7}, cookieLen)
+	cookie := bytes.Repeat([]byte{7}, ptspec.CookieLen)
 	user := netip.MustParseAddrPort("192.0.2.1:5")
 	for _, v := range []struct {
 		theirs []byte
 		answer uint16
 		ok     bool
-	}{{cookie, extOkay, true}, {cookie, extDeny, false}, {make([]byte, cookieLen), extOkay, false}} {
+	}{{cookie, ptspec.ExtOkay, true}, {cookie, ptspec.ExtDeny, false}, {make([]byte, ptspec.CookieLen), ptspec.ExtOkay, false}} {
 		a, b := net.Pipe()
 		a.SetDeadline(time.Now().Add(60 * time.Second))
 		b.SetDeadline(time.Now().Add(60 * time.Second))
@@ -195,12 +132,12 @@ func TestExtORPort(t *testing.T) {
 		if (err == nil) != v.ok {
 			t.Errorf("answer %x: %v", v.answer, err)
 		}
-		if v.ok && (told[extUserAddr] != user.String() || told[extTransport] != "chive") {
+		if v.ok && (told[ptspec.ExtUserAddr] != user.String() || told[ptspec.ExtTransport] != "chive") {
 			t.Errorf("told %v", told)
 		}
 	}
 	path := filepath.Join(t.TempDir(), "cookie")
-	for content, ok := range map[string]bool{cookieHeader + string(cookie): true, cookieHeader: false, string(cookie): false, cookieHeader + string(cookie) + "x": false} {
+	for content, ok := range map[string]bool{ptspec.CookieHeader + string(cookie): true, ptspec.CookieHeader: false, string(cookie): false, ptspec.CookieHeader + string(cookie) + "x": false} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -285,9 +222,9 @@ func TestPlugins(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer or.Close()
-	cookie := bytes.Repeat([]byte{3}, cookieLen)
+	cookie := bytes.Repeat([]byte{3}, ptspec.CookieLen)
 	path := filepath.Join(t.TempDir(), "cookie")
-	if err := os.WriteFile(path, append([]byte(cookieHeader), cookie...), 0o600); err != nil {
+	if err := os.WriteFile(path, append([]byte(ptspec.CookieHeader), cookie...), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	told := make(chan map[uint16]string, 4)
@@ -297,7 +234,7 @@ func TestPlugins(t *testing.T) {
 			if err != nil {
 				return
 			}
-			m, err := orPort(c, cookie, extOkay)
+			m, err := orPort(c, cookie, ptspec.ExtOkay)
 			if err != nil {
 				m = nil
 			}
@@ -348,7 +285,7 @@ func TestPlugins(t *testing.T) {
 			t.Fatalf("%s: what came back isn't what was sent: %v", name, err)
 		}
 		m := <-told
-		if m[extTransport] != name || !strings.HasPrefix(m[extUserAddr], "127.0.0.1:") {
+		if m[ptspec.ExtTransport] != name || !strings.HasPrefix(m[ptspec.ExtUserAddr], "127.0.0.1:") {
 			t.Errorf("%s: the ExtORPort was told %v", name, m)
 		}
 	}

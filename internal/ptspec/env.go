@@ -1,4 +1,4 @@
-package pt
+package ptspec
 
 import (
 	"net/netip"
@@ -34,13 +34,13 @@ func Managed(getenv func(string) string) bool {
 	return getenv("TOR_PT_MANAGED_TRANSPORT_VER") != ""
 }
 
-// errVersion is the answer to a parent that does not speak version 1.
-var errVersion = fault.New(fault.Config, "no-version")
+// ErrVersion is the answer to a parent that does not speak version 1.
+var ErrVersion = fault.New(fault.Config, "no-version")
 
-// parseEnv reads the environment.
-func parseEnv(getenv func(string) string) (*Env, error) {
+// ParseEnv reads the environment of a plugin.
+func ParseEnv(getenv func(string) string) (*Env, error) {
 	if !slices.Contains(strings.Split(getenv("TOR_PT_MANAGED_TRANSPORT_VER"), ","), "1") {
-		return nil, errVersion
+		return nil, ErrVersion
 	}
 	e := &Env{StateDir: getenv("TOR_PT_STATE_LOCATION"), ExitOnStdinClose: getenv("TOR_PT_EXIT_ON_STDIN_CLOSE") == "1"}
 	if e.StateDir == "" {
@@ -63,7 +63,7 @@ func parseEnv(getenv func(string) string) (*Env, error) {
 func (e *Env) client(getenv func(string) string) (err error) {
 	if s := getenv("TOR_PT_PROXY"); s != "" {
 		if e.Proxy, err = upstream.Parse(s); err != nil {
-			return &proxyError{"TOR_PT_PROXY: " + err.Error()}
+			return &ProxyError{"TOR_PT_PROXY: " + err.Error()}
 		}
 	}
 	var list []string
@@ -113,13 +113,55 @@ func (e *Env) server(getenv func(string) string) (err error) {
 	return nil
 }
 
-// wants reports whether Tor asked for a transport.
-func (e *Env) wants(name string) bool {
+// Wants reports whether Tor asked for a transport.
+func (e *Env) Wants(name string) bool {
 	return slices.Contains(e.Transports, name) || slices.Contains(e.Transports, "*")
 }
 
-// proxyError is a problem with TOR_PT_PROXY, which has an answer line of its
+// ProxyError is a problem with TOR_PT_PROXY, which has an answer line of its
 // own.
-type proxyError struct{ msg string }
+type ProxyError struct{ msg string }
 
-func (e *proxyError) Error() string { return e.msg }
+func (e *ProxyError) Error() string { return e.msg }
+
+// Vars returns the variables that ParseEnv reads. Each transport of a server has an entry in
+// BindAddrs, as from C tor: goptlib, which most transports use, ends without the variable,
+// and offers no transport that is not in it.
+func (e *Env) Vars() (vars []string) {
+	set := func(k, v string) { vars = append(vars, "TOR_PT_"+k+"="+v) }
+	set("MANAGED_TRANSPORT_VER", "1")
+	set("STATE_LOCATION", e.StateDir)
+	if e.ExitOnStdinClose {
+		set("EXIT_ON_STDIN_CLOSE", "1")
+	}
+	if a := e.Outbound.V4; a.IsValid() {
+		set("OUTBOUND_BIND_ADDRESS_V4", a.String())
+	}
+	if a := e.Outbound.V6; a.IsValid() {
+		set("OUTBOUND_BIND_ADDRESS_V6", "["+a.String()+"]")
+	}
+	if e.Client {
+		set("CLIENT_TRANSPORTS", strings.Join(e.Transports, ","))
+		if e.Proxy != nil {
+			set("PROXY", e.Proxy.URL().String())
+		}
+		return vars
+	}
+	set("SERVER_TRANSPORTS", strings.Join(e.Transports, ","))
+	var bind []string
+	for _, name := range e.Transports {
+		bind = append(bind, name+"-"+e.BindAddrs[name].String())
+	}
+	set("SERVER_BINDADDR", strings.Join(bind, ","))
+	if o := serverOptions(e.Options); o != "" {
+		set("SERVER_TRANSPORT_OPTIONS", o)
+	}
+	if e.ORPort.IsValid() {
+		set("ORPORT", e.ORPort.String())
+	}
+	if e.ExtORPort.IsValid() {
+		set("EXTENDED_SERVER_PORT", e.ExtORPort.String())
+		set("AUTH_COOKIE_FILE", e.CookieFile)
+	}
+	return vars
+}
